@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+# pyperf-bpf. `make help` lists the targets; `V=1` shows commands; `DEV=1` makes warnings errors.
+
+OUT     := .output
+CC      ?= gcc
+CLANG   ?= clang
+BPFTOOL ?= $(or $(shell command -v bpftool 2>/dev/null),/usr/sbin/bpftool)
+PREFIX  ?= /usr/local
+Q       := $(if $(V),,@)
+say      = $(if $(V),,@printf '  %-7s %s\n' $(1) '$(subst $(OUT)/,,$@)')
+
+ARCH := $(shell uname -m | sed 's/x86_64/x86/; s/aarch64/arm64/')
+TRIPLE := $(shell $(CC) -dumpmachine 2>/dev/null)
+
+WARN   := -Wall -Wextra -Wsign-compare -Wstrict-prototypes -Wmissing-prototypes
+CFLAGS ?= -O2 -g
+ALL_CFLAGS := -std=gnu11 $(WARN) $(if $(DEV),-Werror) -D_GNU_SOURCE -I. -Iuser -I$(OUT) $(CFLAGS)
+SAN_CFLAGS := -std=gnu11 $(WARN) $(if $(DEV),-Werror) -D_GNU_SOURCE -I. -Iuser -I$(OUT) -O1 -g \
+	-fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=undefined
+LDLIBS := -lbpf -ldw -lelf -lprotobuf-c -liberty -llzma -lz -lm
+BPF_CFLAGS := -target bpf -mcpu=v3 -O2 -g -Wall -Wextra -Wno-unused-function \
+	-D__TARGET_ARCH_$(ARCH) -I. -Ibpf -idirafter /usr/include/$(TRIPLE) $(if $(DEV),-Werror)
+
+PROTO_OBJS := $(OUT)/profile.pb-c.o
+USER_OBJS  := $(patsubst user/%.c,$(OUT)/%.o,$(wildcard user/*.c)) $(PROTO_OBJS)
+# Everything that neither needs the BPF skeleton nor holds main(): what unit tests link with.
+NEEDS_SKEL := main collect dump record
+PURE_SRCS  := $(filter-out $(patsubst %,user/%.c,$(NEEDS_SKEL)),$(wildcard user/*.c))
+SAN_OBJS   := $(patsubst user/%.c,$(OUT)/san/%.o,$(PURE_SRCS)) $(OUT)/san/profile.pb-c.o
+UNIT_BINS  := $(patsubst tests/unit/%.c,$(OUT)/tests/%,$(wildcard tests/unit/test_*.c))
+FUZZ_BINS  := $(patsubst tests/fuzz/%.c,$(OUT)/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c))
+BPF_TESTS  := $(patsubst tests/bpf/%.c,$(OUT)/tests/%,$(wildcard tests/bpf/test_*.c))
+
+.DELETE_ON_ERROR:
+.SECONDARY:
+.PHONY: all test test-unit test-fuzz test-bpf test-e2e fuzz check format size install clean help
+
+all: $(OUT)/pyperf-bpf                ## build the program
+
+$(OUT) $(OUT)/san $(OUT)/tests $(OUT)/fuzz:
+	$(Q)mkdir -p $@
+
+# ---- BPF half --------------------------------------------------------------------------------
+$(OUT)/pyperf.bpf.o: bpf/pyperf.bpf.c Makefile | $(OUT)
+	$(call say,BPF)
+	$(Q)$(CLANG) $(BPF_CFLAGS) -MMD -MP -MF $(OUT)/pyperf.bpf.d -c $< -o $@
+	$(Q)llvm-strip -g $@
+
+$(OUT)/pyperf.skel.h: $(OUT)/pyperf.bpf.o
+	$(call say,SKEL)
+	$(Q)$(BPFTOOL) gen skeleton $< name pyperf_bpf > $@
+
+# ---- user half -------------------------------------------------------------------------------
+$(OUT)/profile.pb-c.c: user/profile.proto | $(OUT)
+	$(call say,PROTO)
+	$(Q)protoc-c --proto_path=user --c_out=$(OUT) profile.proto
+$(OUT)/profile.pb-c.h: $(OUT)/profile.pb-c.c ;
+
+$(OUT)/profile.pb-c.o: $(OUT)/profile.pb-c.c
+	$(call say,CC)
+	$(Q)$(CC) $(ALL_CFLAGS) -Wno-unused-parameter -c $< -o $@
+$(OUT)/san/profile.pb-c.o: $(OUT)/profile.pb-c.c | $(OUT)/san
+	$(Q)$(CC) $(SAN_CFLAGS) -Wno-unused-parameter -c $< -o $@
+
+$(OUT)/%.o: user/%.c Makefile | $(OUT)
+	$(call say,CC)
+	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -c $< -o $@
+$(patsubst %,$(OUT)/%.o,$(NEEDS_SKEL)): $(OUT)/pyperf.skel.h
+$(OUT)/export_pprof.o $(OUT)/san/export_pprof.o: $(OUT)/profile.pb-c.h
+
+$(OUT)/pyperf-bpf: $(USER_OBJS)
+	$(call say,LINK)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $^ -o $@ $(LDLIBS)
+
+# ---- tests -----------------------------------------------------------------------------------
+$(OUT)/san/%.o: user/%.c Makefile | $(OUT)/san
+	$(call say,CC-SAN)
+	$(Q)$(CC) $(SAN_CFLAGS) -MMD -MP -c $< -o $@
+
+$(OUT)/libsan.a: $(SAN_OBJS)
+	$(Q)rm -f $@ && ar rcs $@ $^
+
+$(OUT)/tests/%: tests/unit/%.c $(OUT)/libsan.a | $(OUT)/tests
+	$(call say,TEST)
+	$(Q)$(CC) $(SAN_CFLAGS) -Itests -MMD -MP -MF $@.d $< -o $@ $(OUT)/libsan.a -lcmocka $(LDLIBS)
+
+$(OUT)/fuzz/%: tests/fuzz/%.c $(OUT)/libsan.a | $(OUT)/fuzz
+	$(call say,FUZZ)
+	$(Q)$(CC) $(SAN_CFLAGS) -Itests -MMD -MP -MF $@.d $< tests/fuzz/replay.c -o $@ $(OUT)/libsan.a $(LDLIBS)
+
+$(OUT)/tests/%: tests/bpf/%.c $(filter-out $(OUT)/main.o,$(USER_OBJS)) | $(OUT)/tests
+	$(call say,TEST)
+	$(Q)$(CC) $(ALL_CFLAGS) -Itests -MMD -MP -MF $@.d $< $(filter-out $(OUT)/main.o,$(USER_OBJS)) -o $@ -lcmocka $(LDLIBS)
+
+test: test-unit test-fuzz test-bpf test-e2e  ## all tests (root for the last two)
+
+test-unit: $(UNIT_BINS)                ## host tests of every stage, ASan and UBSan
+	$(Q)scripts/run-tests unit $(UNIT_BINS)
+test-fuzz: $(FUZZ_BINS)                ## replay the fuzz corpora
+	$(Q)scripts/run-tests fuzz $(FUZZ_BINS)
+test-bpf: $(BPF_TESTS)                 ## drive the loaded BPF object (root)
+	$(Q)scripts/run-tests bpf $(BPF_TESTS)
+test-e2e: all                          ## real interpreters (root)
+	$(Q)scripts/run-tests e2e
+
+check: all                             ## headers compile alone, formatting
+	$(Q)scripts/check-source
+
+format:                                ## clang-format in place
+	$(Q)clang-format -i bpf/*.[ch] user/*.[ch] $(wildcard tests/*/*.[ch])
+
+size: $(OUT)/pyperf-bpf                ## sizes of the products
+	$(Q)size $(OUT)/pyperf-bpf $(OUT)/pyperf.bpf.o
+
+install: all                           ## into $(DESTDIR)$(PREFIX)
+	install -D -m 0755 $(OUT)/pyperf-bpf $(DESTDIR)$(PREFIX)/sbin/pyperf-bpf
+	install -D -m 0644 docs/pyperf-bpf.8 $(DESTDIR)$(PREFIX)/share/man/man8/pyperf-bpf.8
+
+clean:                                 ## remove the products
+	$(Q)rm -rf $(OUT)
+
+help:                                  ## this list
+	$(Q)sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  \1\t\2/p' Makefile | expand -t 16
+
+-include $(wildcard $(OUT)/*.d $(OUT)/san/*.d $(OUT)/tests/*.d $(OUT)/fuzz/*.d)

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+#ifndef PYPERF_LOG_H
+#define PYPERF_LOG_H
+/*
+ * Messages for people, on stderr, one line each: "pyperf-bpf: object: reason (remedy)".
+ * errno is preserved. Foreign text is made safe for a terminal. The level is the only state.
+ */
+enum log_level {
+	LOG_LEVEL_ERR = 0,
+	LOG_LEVEL_WARN = 1,
+	LOG_LEVEL_INFO = 2,
+	LOG_LEVEL_DEBUG = 3,
+};
+
+void log_set_level(enum log_level level); /* default: LOG_LEVEL_INFO */
+enum log_level log_get_level(void);
+void log_msg(enum log_level level, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+#define log_err(...)   log_msg(LOG_LEVEL_ERR, __VA_ARGS__)
+#define log_warn(...)  log_msg(LOG_LEVEL_WARN, __VA_ARGS__)
+#define log_info(...)  log_msg(LOG_LEVEL_INFO, __VA_ARGS__)
+#define log_debug(...) log_msg(LOG_LEVEL_DEBUG, __VA_ARGS__)
+
+#endif /* PYPERF_LOG_H */

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+#ifndef PYPERF_OPTIONS_H
+#define PYPERF_OPTIONS_H
+/*
+ * argv -> struct options; touches nothing else. Every error is one line on stderr that names the
+ * option, what was wrong and what is allowed.
+ */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#define FREQUENCY_MAX 50000
+
+struct output {
+	const char *path;		    /* "-" is stdout */
+	const struct export_format *format; /* see export.h */
+};
+
+struct options {
+	double duration_s; /* 0: until Ctrl-C or the end of the command */
+	uint32_t frequency_hz;
+	pid_t *pids; /* owned */
+	size_t pid_cnt;
+	bool children;
+	const char *cgroup; /* path as given, or NULL */
+	const char *comm;   /* glob, or NULL */
+	bool all;
+	struct output *outputs; /* owned */
+	size_t output_cnt;
+	bool folded; /* -f: folded stacks on stdout instead of the report */
+	bool no_native, no_kernel, no_lines, threads;
+	int verbosity;	/* -1: -q, 0, 1: -v, 2: -vv */
+	char **command; /* borrowed from argv, NULL-terminated; NULL: none */
+};
+
+enum options_result {
+	OPTIONS_RUN = 0,
+	OPTIONS_DONE = 1,  /* --help or --version were printed: exit 0 */
+	OPTIONS_USAGE = 2, /* the error was printed: exit 2 */
+};
+
+/* Fills in `o`. argv must outlive it. */
+enum options_result options__parse(struct options *o, int argc, char **argv);
+void options__free(struct options *o);
+
+#endif /* PYPERF_OPTIONS_H */

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+#ifndef PYPERF_STR_H
+#define PYPERF_STR_H
+/*
+ * Strings: a growing buffer, an interning table, checked number parsing, and making foreign text
+ * safe.
+ *
+ * A strbuf is valid when all zero. After a failed allocation `err` is -ENOMEM and further additions
+ * do nothing, so a caller checks once, at the end.
+ */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct strbuf {
+	char *s; /* NUL-terminated when len > 0; NULL while empty */
+	size_t len;
+	size_t cap;
+	int err;
+};
+
+void strbuf__free(struct strbuf *b);
+void strbuf__clear(struct strbuf *b); /* keeps the memory and clears err */
+void strbuf__add(struct strbuf *b, const void *s, size_t len);
+void strbuf__addz(struct strbuf *b, const char *s);
+void strbuf__addc(struct strbuf *b, char c);
+void strbuf__addf(struct strbuf *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* Interned strings. Id 0 is the empty string. */
+struct strtab;
+struct strtab *strtab__new(void);
+void strtab__free(struct strtab *t);
+uint32_t strtab__add(struct strtab *t, const char *s, size_t len); /* 0 when out of memory */
+const char *strtab__get(const struct strtab *t, uint32_t id, size_t *len); /* len may be NULL */
+size_t strtab__count(const struct strtab *t);
+
+/*
+ * Parse a whole string: no sign unless `min` is negative, no blanks, nothing behind the number.
+ * 0, -EINVAL (not a number) or -ERANGE (outside [min, max]).
+ */
+int parse_int(const char *s, long long min, long long max, long long *out);
+int parse_double(const char *s, double min, double max, double *out);
+
+/*
+ * Appends `s` so that nothing in it can act on a terminal or break a line: control characters (C0,
+ * DEL, C1), invalid UTF-8, line and paragraph separators and bidirectional controls become U+FFFD.
+ * Cuts after `max` characters and adds U+2026 then; 0: no limit.
+ */
+void str_sanitise(struct strbuf *b, const char *s, size_t len, size_t max);
+
+/* Shell-style match with * ? [a-z] [!a]. */
+bool glob_match(const char *pattern, const char *s);
+
+#endif /* PYPERF_STR_H */

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+#ifndef PYPERF_SYMBOLIZE_H
+#define PYPERF_SYMBOLIZE_H
+/*
+ * profile -> names. One answerer per kind of frame; each remembers what it found for later windows.
+ *
+ *   sym_python.c  code ids -> qualname, file, line (from captured names and line tables)
+ *   sym_native.c  file id + offset -> function (symbol tables, debug files, demangled)
+ *   sym_kernel.c  kernel address -> function (kallsyms)
+ *
+ * A miss is never a guess: a native frame without a symbol keeps func = "" and is shown as
+ * "0xOFFSET [file.so]".
+ */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "elf.h"
+#include "profile.h"
+#include "str.h"
+
+/* ---- native ---- */
+struct sym_native; /* symbols of one ELF file, loaded at the first question */
+
+/* `ef` is borrowed and must outlive it. Opens nothing yet. NULL and errno on lack of memory. */
+struct sym_native *sym_native__new(const struct elf_file *ef);
+void sym_native__free(struct sym_native *s);
+/*
+ * The function at a file offset: its demangled name, appended to `name`, and its first offset.
+ * False when no symbol covers it (symbols of size 0 cover up to the next symbol of their section).
+ */
+bool sym_native__find(struct sym_native *s, uint64_t offset, struct strbuf *name, uint64_t *start);
+
+/* Appends the demangled form of a C++ (Itanium) or Rust (legacy, v0) name, or the name as it is. */
+void sym_demangle(struct strbuf *b, const char *mangled);
+
+/* ---- kernel ---- */
+struct sym_kernel;
+/*
+ * Reads `path` (NULL: /proc/kallsyms). NULL and errno: EPERM when all addresses read as zero
+ * (kernel.kptr_restrict without CAP_SYSLOG).
+ */
+struct sym_kernel *sym_kernel__open(const char *path);
+void sym_kernel__close(struct sym_kernel *k);
+/* The text symbol that covers `addr`, or NULL. Borrowed until close. */
+const char *sym_kernel__find(const struct sym_kernel *k, uint64_t addr, uint64_t *offset);
+
+/* ---- Python ---- */
+struct sym_python; /* all code objects seen, by code id; equal ones are one function */
+
+struct py_function {
+	const char *name; /* qualname, UTF-8; borrowed until free */
+	size_t name_len;
+	const char *file;
+	size_t file_len;
+	uint32_t first_line;
+};
+
+struct sym_python *sym_python__new(void);
+void sym_python__free(struct sym_python *s);
+/*
+ * Records of the `blobs` ring buffer, in order. Return 0, or negative errno for a record that makes
+ * no sense (it is ignored). `layout` tells the kind of line table.
+ */
+int sym_python__on_blob(struct sym_python *s, const struct ev_blob *ev, size_t size);
+int sym_python__on_code(struct sym_python *s, const struct ev_code *ev, size_t size,
+			const struct py_layout *layout);
+/* Which blobs of a code object are incomplete: bit 1 << enum blob_kind. -ENOENT: code id not known.
+ */
+int sym_python__missing(const struct sym_python *s, uint64_t code_id);
+/* Supplies a whole blob that user space read itself (raw bytes as in the target's memory). */
+int sym_python__supply(struct sym_python *s, uint64_t code_id, enum blob_kind kind,
+		       const void *data, const struct blob_info *info);
+/* False: not known. Incomplete names end in U+2026; a code without a name is "<unknown>". */
+bool sym_python__find(const struct sym_python *s, uint64_t code_id, struct py_function *out);
+/* The line at a bytecode offset (OFFSET_NOT_STARTED: the first line); 0: no line. */
+uint32_t sym_python__line(const struct sym_python *s, uint64_t code_id, uint32_t offset);
+
+/* The decoders, for tests and fuzzers. 0: no line at this offset. */
+uint32_t py_line(enum py_linetable kind, const uint8_t *table, size_t size, int32_t first_line,
+		 uint32_t offset);
+/* Characters of a Python string -> UTF-8, appended. Lone surrogates become U+FFFD. */
+void py_utf8(struct strbuf *b, const void *data, size_t size, unsigned width);
+
+/* ---- all ---- */
+struct symbolizer; /* knows which file id is which ELF file; filled by process.c */
+struct symbolizer *symbolizer__new(void);
+void symbolizer__free(struct symbolizer *s);
+struct sym_python *symbolizer__python(struct symbolizer *s); /* borrowed */
+/* `ef` is borrowed and must outlive the symbolizer. */
+int symbolizer__add_file(struct symbolizer *s, uint32_t file, const struct elf_file *ef);
+/*
+ * Adds a sym for every frame of `p` that has none yet. 0 or -ENOMEM.
+ * `lines` false: Python frames of one function share one sym without a line.
+ */
+int symbolizer__run(struct symbolizer *s, struct profile *p, bool lines);
+
+#endif /* PYPERF_SYMBOLIZE_H */
