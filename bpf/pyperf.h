@@ -103,7 +103,8 @@ enum frame_tag {
 	X(NO_REGS, 11, "no-user-registers")                                                        \
 	X(PY_SCAN_LIMIT, 12, "too-many-python-threads")                                            \
 	X(PY_UNMERGED, 13, "python-frames-below-lost-native-stack")                                \
-	X(PY_SETUP, 14, "python-frame-in-setup")
+	X(PY_SETUP, 14, "python-frame-in-setup")                                                   \
+	X(EMPTY, 15, "no-frames")
 
 enum marker_why {
 #define X(name, number, text) MARK_##name = (number),
@@ -182,7 +183,7 @@ struct pyperf_cfg {
 	__u64 cgroup_id;     /* kernfs node id, which is st_ino of the directory */
 	__u64 hash_seed;
 	__u32 chunks_wake; /* new chunks in one window after which user space is woken to drain */
-	__u32 pad;
+	__u32 cpu_cnt;	   /* possible CPUs: stride of the ids that each CPU hands out */
 	char comm_glob[GLOB_LEN];
 };
 PYPERF_ASSERT_SIZE(struct pyperf_cfg, 40 + GLOB_LEN);
@@ -192,6 +193,9 @@ PYPERF_ASSERT_SIZE(struct pyperf_cfg, 40 + GLOB_LEN);
 enum proc_flags {
 	PROC_TARGET = 1 << 0,
 };
+
+/* Spaces below are given by user/ to processes that ran before, those above by BPF at fork and exec. */
+#define SPACE_FIRST_BPF 0x01000000U
 
 /*
  * procs: tgid -> struct proc. `space` names one life of one address space and is never reused, so
@@ -337,6 +341,7 @@ struct py_layout {
 	__u16 root_cframe;  /* in the tstate: end of the CFrame list (3.10 - 3.12) */
 	__u16 cframe_frame; /* current_frame */
 	__u16 cframe_previous;
+	__u16 cframe_tstate; /* tstate->cframe where tstate_frame is not it (3.10) */
 	__u16 frame_back;      /* f_back or previous */
 	__u16 frame_code;      /* f_code or f_executable */
 	__u16 frame_lasti;     /* f_lasti, prev_instr or instr_ptr */
@@ -362,7 +367,7 @@ struct py_layout {
 	__u16 str_compact; /* ... and otherwise */
 	__u16 bytes_size;
 	__u16 bytes_data;
-	__u16 pad[2];
+	__u16 pad[1];
 };
 PYPERF_ASSERT_SIZE(struct py_layout, 80);
 
@@ -383,11 +388,13 @@ struct interp {
 	struct {
 		__u64 start, end;
 	} eval[MAX_EVAL_RANGES]; /* the eval loop and its cold parts, by their FDEs; 0, 0: unused */
-	__s32 anchor_delta; /* CFA - anchor of the eval loop's frame; written by BPF; 0: not known
-			     */
+	/* Learned by BPF at the first good unwind, constants of the binary; 0: not known yet. */
+	__s32 anchor_delta;  /* CFA - anchor, in the eval loop's native frame */
+	__s32 anchor_fp_off; /* where that frame saved the frame pointer: CFA + this */
+	__s32 cframe_delta;  /* CFA - CFrame (3.11, 3.12) */
 	__u32 pad;
 };
-PYPERF_ASSERT_SIZE(struct interp, 80 + 16 + 16 * MAX_EVAL_RANGES + 8);
+PYPERF_ASSERT_SIZE(struct interp, 80 + 16 + 16 * MAX_EVAL_RANGES + 16);
 
 /* ---- Code objects ------------------------------------------------------------------------- */
 

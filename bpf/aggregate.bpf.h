@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#ifndef PYPERF_AGGREGATE_H
+#define PYPERF_AGGREGATE_H
+/*
+ * Stage 4: intern the stack by content, add to its count.
+ * Input:   stack->frames[], the key's process and thread.
+ * Output:  counts of the active window, and its chunks when the stack is new.
+ * Cost:    a hash over the words and one look-up; a new stack: one insertion per new chunk.
+ * Fails:   tables full: the sample is lost, and counted as such.
+ *
+ * A count is added only after all chunks of its stack are there, so a drained window is closed: every
+ * stack that is counted can be read.
+ */
+#include "maps.bpf.h"
+
+#define E_EXIST (-17)
+#define E_2BIG	(-7)
+
+BPF_INLINE __u64 final64(__u64 h) /* every input bit reaches every output bit */
+{
+	h ^= h >> 33;
+	h *= 0xff51afd7ed558ccdULL; /* MurmurHash3's finaliser constants */
+	h ^= h >> 33;
+	h *= 0xc4ceb9fe1a85ec53ULL;
+	return h ^ (h >> 33);
+}
+
+/*
+ * Chunk k holds the frames [cnt - 16 k - 16, cnt - 16 k) of the innermost-first array, and so the
+ * k-th sixteen from the root.
+ */
+BPF_NOINLINE int hash_chunk(__u32 k)
+{
+	struct stack *st = the_stack();
+	__u64 a, b;
+	__u32 top;
+
+	if (!st || k >= MAX_CHUNKS || k * CHUNK_FRAMES >= st->cnt)
+		return 1;
+	a = k ? st->hash[(k - 1) & (MAX_CHUNKS - 1)] : cfg.hash_seed;
+	b = ~a;
+	top = st->cnt - k * CHUNK_FRAMES;
+	for (__u32 i = 0; i < CHUNK_FRAMES; i += 2) { /* two lanes: the multiplications overlap */
+		if (top < i + 1)
+			break;
+		a = mix64(a, st->frames[(top - i - 1) & (MAX_FRAMES - 1)]);
+		if (top < i + 2)
+			break;
+		b = mix64(b, st->frames[(top - i - 2) & (MAX_FRAMES - 1)]);
+	}
+	a = final64(a ^ (b << 1 | b >> 63)) | 1; /* never 0, which ends a chain */
+	st->hash[k] = a;
+	return 0;
+}
+
+/* Stores chunk k in the active window unless it is there. 0: go on. */
+BPF_NOINLINE int store_chunk(__u32 k, __u32 window)
+{
+	struct out_scratch *o = the_out();
+	struct chunk *c;
+	__u64 key;
+	__u32 top;
+	long err;
+
+	if (!o || k >= MAX_CHUNKS || k * CHUNK_FRAMES >= o->stack.cnt)
+		return 1;
+	c = &o->chunk;
+	c->parent = k ? o->stack.hash[(k - 1) & (MAX_CHUNKS - 1)] : 0;
+	top = o->stack.cnt - k * CHUNK_FRAMES;
+	c->cnt = top < CHUNK_FRAMES ? top : CHUNK_FRAMES;
+	for (__u32 i = 0; i < CHUNK_FRAMES; i++)
+		c->frames[i] = i < top ? o->stack.frames[(top - i - 1) & (MAX_FRAMES - 1)] : 0;
+	key = o->stack.hash[k];
+	err = window ? bpf_map_update_elem(&chunks1, &key, c, BPF_NOEXIST)
+		     : bpf_map_update_elem(&chunks0, &key, c, BPF_NOEXIST);
+	if (!err)
+		chunks_added[window & 1]++;
+	return err && err != E_EXIST ? E_2BIG : 0;
+}
+
+BPF_INLINE __u64 *find_count(__u32 window, const struct count_key *key)
+{
+	return window ? bpf_map_lookup_elem(&counts1, key) : bpf_map_lookup_elem(&counts0, key);
+}
+
+BPF_INLINE long new_count(__u32 window, const struct count_key *key)
+{
+	__u64 one = 1;
+
+	return window ? bpf_map_update_elem(&counts1, key, &one, BPF_NOEXIST)
+		      : bpf_map_update_elem(&counts0, key, &one, BPF_NOEXIST);
+}
+
+/* Wakes user space once when the window is getting full. */
+BPF_INLINE void ask_for_drain(__u32 window, __u32 before)
+{
+	struct ev_proc ev = { .type = EV_DRAIN };
+
+	if (before < cfg.chunks_wake && chunks_added[window & 1] >= cfg.chunks_wake)
+		bpf_ringbuf_output(&events, &ev, sizeof(ev), BPF_RB_FORCE_WAKEUP);
+}
+
+/* The counter to increment: counted, or why not. */
+BPF_INLINE __u32 insert_stack(__u32 window, const struct count_key *key)
+{
+	__u32 before = chunks_added[window & 1];
+	__u64 *count;
+	int err = 0;
+
+	if (cfg.flags & CFG_NMI)
+		return CTR_lost_nmi_miss;
+	for (__u32 k = 0; k < MAX_CHUNKS; k++) {
+		err = store_chunk(k, window);
+		if (err)
+			break;
+	}
+	ask_for_drain(window, before);
+	if (err < 0)
+		return CTR_lost_chunks_full;
+	if (!new_count(window, key))
+		return CTR_counted;
+	count = find_count(window, key); /* another CPU was first, or the table is full */
+	if (!count)
+		return CTR_lost_counts_full;
+	__sync_fetch_and_add(count, 1);
+	return CTR_counted;
+}
+
+/* Adds the merged stack to its count. Returns the counter to increment. */
+BPF_INLINE __u32 aggregate(const struct walk *w, struct stack *st)
+{
+	struct count_key key = { .space = w->space };
+	__u32 window = active_window & 1, last;
+	__u64 *count;
+
+	if (cfg.flags & CFG_THREADS)
+		key.tid = w->tid;
+	for (__u32 k = 0; k < MAX_CHUNKS; k++)
+		if (hash_chunk(k))
+			break;
+	last = st->cnt ? (st->cnt - 1) / CHUNK_FRAMES : 0;
+	key.stack = st->hash[last & (MAX_CHUNKS - 1)];
+	count = find_count(window, &key);
+	if (!count)
+		return insert_stack(window, &key);
+	__sync_fetch_and_add(count, 1);
+	return CTR_counted;
+}
+
+#endif /* PYPERF_AGGREGATE_H */

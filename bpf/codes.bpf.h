@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#ifndef PYPERF_CODES_H
+#define PYPERF_CODES_H
+/*
+ * Stage 3: code objects: identity, and their names at first sight.
+ * Input:   the address of a code object of the stopped thread.
+ * Output:  w->code_id; for a new one, its names and line table in the ring buffer `blobs`.
+ * Cost:    3.12+ one read and one look-up; below, four reads more (see fingerprint()).
+ * Fails:   not a code object: -EINVAL; unreadable: -EFAULT. Names that cannot be read now are marked
+ *          BLOB_MISSING, and user space reads them.
+ *
+ * Invariant: one id is one code object's contents. The fingerprint is part of the key, so an address
+ * that is freed and reused is another key. Nothing is ever updated in place.
+ */
+#include "state.bpf.h"
+
+#define E_FAULT (-14)
+#define E_INVAL (-22)
+
+enum { CODE_HIDDEN = 1 }; /* code_identify(): a frame that is not shown */
+
+#ifdef __bpf__
+BPF_INLINE __u64 code_lookup(__u64 addr, __u64 fingerprint);
+BPF_INLINE __u64 code_insert(struct walk *w);
+BPF_INLINE __u64 code_new_id(void);
+BPF_INLINE struct ev_blob *blob_scratch(void);
+BPF_INLINE struct ev_code *code_scratch(void);
+BPF_INLINE int blob_send(const void *data, __u32 size, int urgent);
+#else
+__u64 code_lookup(__u64 addr, __u64 fingerprint);
+__u64 code_insert(struct walk *w);
+__u64 code_new_id(void);
+struct ev_blob *blob_scratch(void);
+struct ev_code *code_scratch(void);
+int blob_send(const void *data, __u32 size, int urgent);
+#endif
+
+BPF_INLINE __u64 mix64(__u64 h, __u64 x)
+{
+	h = (h ^ x) * 0x9e3779b97f4a7c15ULL; /* 2^64 / golden ratio, odd */
+	return h ^ (h >> 32);
+}
+
+/* ---- identity ------------------------------------------------------------------------------ */
+
+/* Mixes in `cnt` words at `addr`, or nothing when they cannot be read. */
+BPF_INLINE __u64 mix_memory(struct walk *w, __u64 h, __u64 addr, __u32 cnt)
+{
+	if (buf_read(w, addr, cnt * 8))
+		return h;
+	for (__u32 i = 0; i < cnt; i++)
+		h = mix64(h, buf64(w, i * 8));
+	return h;
+}
+
+/*
+ * From 3.12 on co_version numbers code objects. Below, allocation patterns repeat so well that code
+ * made by exec() in a loop has the same address and the same pointers each time, so the contents
+ * count: the name's and the file name's length, cached hash and first characters, the line table's
+ * size and first bytes.
+ */
+BPF_INLINE __u64 fingerprint_contents(struct walk *w, __u64 h)
+{
+	__u32 str = w->in.layout.str_length, lines = w->in.layout.bytes_size;
+
+	h = mix_memory(w, h, w->blob_addr[BLOB_NAME] + str, 8);
+	h = mix_memory(w, h, w->blob_addr[BLOB_FILENAME] + str, 12);
+	return mix_memory(w, h, w->blob_addr[BLOB_LINETABLE] + lines, 8);
+}
+
+/* From the code object in w->buf: what names it. */
+BPF_INLINE void load_code(struct walk *w)
+{
+	const struct py_layout *lay = &w->in.layout;
+	__u16 name = lay->code_qualname != PY_OFF_NONE ? lay->code_qualname : lay->code_name;
+
+	w->blob_addr[BLOB_NAME] = buf64(w, name);
+	w->blob_addr[BLOB_FILENAME] = buf64(w, lay->code_filename);
+	w->blob_addr[BLOB_LINETABLE] = buf64(w, lay->code_linetable);
+	w->firstlineno = (__s32)buf32(w, lay->code_firstlineno);
+}
+
+BPF_INLINE __u64 fingerprint(struct walk *w)
+{
+	__u32 version = 0;
+	__u64 h;
+
+	if (w->in.layout.code_version != PY_OFF_NONE)
+		version = buf32(w, w->in.layout.code_version);
+	h = mix64(w->space, ((__u64)version << 32) | (__u32)w->firstlineno);
+	h = mix64(h, w->blob_addr[BLOB_NAME]);
+	h = mix64(h, w->blob_addr[BLOB_FILENAME]);
+	h = mix64(h, w->blob_addr[BLOB_LINETABLE]);
+	return version ? h : fingerprint_contents(w, h);
+}
+
+/* ---- first sight --------------------------------------------------------------------------- */
+
+/* What to expect of a name: from the header of the string object. False: cannot be read. */
+BPF_INLINE int string_info(struct walk *w, __u64 addr, struct blob_info *info, __u64 *data)
+{
+	const struct py_layout *lay = &w->in.layout;
+	__u32 kind, ascii, state;
+	__u64 length;
+
+	if (lay->str == PY_STR_BYTES) {
+		if (buf_read(w, addr + lay->bytes_size, 8))
+			return 0;
+		length = buf64(w, 0);
+		kind = 1;
+		info->flags |= BLOB_PY2;
+		*data = addr + lay->bytes_data;
+	} else {
+		if (buf_read(w, addr + lay->str_length, 24)) /* length, hash, state */
+			return 0;
+		length = buf64(w, 0);
+		state = buf32(w, (__u32)lay->str_state - lay->str_length);
+		if (lay->str == PY_STR_STATE_T14) {
+			kind = (state >> 8) & 7;
+			ascii = (state >> 12) & 1;
+		} else {
+			kind = (state >> 2) & 7;
+			ascii = (state >> 6) & 1;
+		}
+		if (kind != 1 && kind != 2 && kind != 4)
+			return 0;
+		if (ascii)
+			info->flags |= BLOB_ASCII;
+		*data = addr + (ascii ? lay->str_ascii : lay->str_compact);
+	}
+	if (length > 0x1fffffff)
+		return 0;
+	info->size = (__u32)length * kind;
+	info->width = (__u8)kind;
+	return 1;
+}
+
+BPF_INLINE int bytes_info(struct walk *w, __u64 addr, struct blob_info *info, __u64 *data)
+{
+	__u64 size;
+
+	if (read_user(&size, 8, addr + w->in.layout.bytes_size) || size > 0x7fffffff)
+		return 0;
+	info->size = (__u32)size;
+	info->width = 1;
+	*data = addr + w->in.layout.bytes_data;
+	return 1;
+}
+
+/* Sends the piece of w->words[0] (address, moved on) with w->words[1] bytes left. 0: go on. */
+BPF_NOINLINE int send_piece(__u32 kind)
+{
+	struct walk *w = the_walk();
+	struct ev_blob *b = blob_scratch();
+	__u64 left;
+	__u32 size;
+
+	if (!w || !b)
+		return -1;
+	left = w->words[1];
+	if (!left)
+		return 1;
+	size = left > BLOB_DATA ? BLOB_DATA : (__u32)left;
+	if (size & (BLOB_DATA - 1)) { /* verifier: either all of the buffer or a masked part of it */
+		size &= BLOB_DATA - 1;
+		if (read_user(b->data, size, w->words[0]))
+			return E_FAULT;
+	} else {
+		size = BLOB_DATA;
+		if (read_user(b->data, BLOB_DATA, w->words[0]))
+			return E_FAULT;
+	}
+	b->type = EV_BLOB;
+	b->kind = kind;
+	b->id = w->code_id;
+	b->size = size;
+	if (blob_send(b, offsetof(struct ev_blob, data) + size, 0))
+		return E_FAULT;
+	b->offset += size;
+	w->words[0] += size;
+	w->words[1] -= size;
+	return 0;
+}
+
+/* All pieces of one name or line table. 0, or negative: user space has to read it. */
+BPF_NOINLINE int send_blob(__u32 kind)
+{
+	struct walk *w = the_walk();
+	struct ev_code *ev = code_scratch();
+	struct ev_blob *b = blob_scratch();
+	struct blob_info *info;
+	__u64 data = 0;
+	int ok, err;
+
+	if (!w || !ev || !b || kind >= BLOB_CNT)
+		return -1;
+	info = &ev->blob[kind];
+	__builtin_memset(info, 0, sizeof(*info));
+	info->uaddr = w->blob_addr[kind];
+	info->flags = 0;
+	ok = kind == BLOB_LINETABLE ? bytes_info(w, info->uaddr, info, &data)
+				    : string_info(w, info->uaddr, info, &data);
+	if (!ok) {
+		info->flags = BLOB_MISSING;
+		return E_FAULT;
+	}
+	w->words[0] = data;
+	w->words[1] = info->size;
+	b->offset = 0;
+	for (int i = 0; i < MAX_BLOB_PIECES; i++) {
+		err = send_piece(kind);
+		if (err)
+			break;
+	}
+	if (w->words[1]) {
+		info->flags |= BLOB_MISSING;
+		return E_FAULT;
+	}
+	return 0;
+}
+
+/* Sends everything that names the code object at hand. 0, or negative: the ring buffer is full. */
+BPF_NOINLINE int announce_code(__u32 unused)
+{
+	struct walk *w = the_walk();
+	struct ev_code *ev = code_scratch();
+	int missing = 0;
+
+	if (!w || !ev)
+		return -1;
+	ev->type = EV_CODE;
+	ev->tgid = w->tgid;
+	ev->id = w->code_id;
+	ev->addr = w->code;
+	ev->space = w->space;
+	ev->firstlineno = w->firstlineno;
+	ev->interp = w->interp;
+	ev->pad = unused & 0;
+	for (__u32 kind = 0; kind < BLOB_CNT; kind++)
+		if (send_blob(kind))
+			missing = 1;
+	return blob_send(ev, sizeof(*ev), missing);
+}
+
+/*
+ * The __init__ shim that an inlined class call pushes (3.13+, _Py_InitCleanup in Objects/codeobject.c):
+ * its name and its file name are one object, which no compiled code has.
+ */
+BPF_INLINE int is_init_shim(const struct walk *w, __u64 name)
+{
+	return w->in.layout.chain == PY_CHAIN_SHIM && name == w->blob_addr[BLOB_FILENAME];
+}
+
+/* Sets w->code_id for the code object at `code`. 0, CODE_HIDDEN, or negative errno. */
+BPF_NOINLINE int code_identify(__u64 code)
+{
+	struct walk *w = the_walk();
+	__u64 fp, id;
+
+	if (!w)
+		return -1;
+	if (code == w->last_code) {
+		w->code_id = w->last_id;
+		return 0;
+	}
+	if (code & 7 || buf_read(w, code, w->in.layout.code_read))
+		return E_FAULT;
+	if (buf64(w, w->in.layout.ob_type) != w->in.code_type)
+		return E_INVAL;
+	load_code(w);
+	if (is_init_shim(w, buf64(w, w->in.layout.code_name)))
+		return CODE_HIDDEN;
+	fp = fingerprint(w);
+	id = code_lookup(code, fp);
+	if (!id) {
+		w->code = code;
+		w->fingerprint = fp;
+		w->code_id = code_new_id();
+		id = code_insert(w);
+	}
+	w->code_id = id;
+	w->last_code = code;
+	w->last_id = id;
+	return 0;
+}
+
+#endif /* PYPERF_CODES_H */

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#ifndef PYPERF_KERNEL_TYPES_H
+#define PYPERF_KERNEL_TYPES_H
+/*
+ * The few kernel types and fields that the programs read. Offsets are relocated against the running
+ * kernel's BTF at load (CO-RE), so only names and types matter here, not positions.
+ */
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+struct ns_common {
+	unsigned int inum;
+};
+
+struct pid_namespace {
+	struct ns_common ns;
+};
+
+struct upid {
+	int nr;
+	struct pid_namespace *ns;
+};
+
+struct pid {
+	unsigned int level;
+	struct upid numbers[1];
+};
+
+struct kernfs_node {
+	__u64 id;
+};
+
+struct cgroup;
+
+struct cgroup_subsys_state {
+	struct cgroup *cgroup;
+	struct cgroup_subsys_state *parent;
+};
+
+struct cgroup {
+	struct cgroup_subsys_state self; /* the parent of `self` is the `self` of the parent group */
+	struct kernfs_node *kn;
+};
+
+struct css_set {
+	struct cgroup_subsys_state *subsys[16];
+	struct cgroup *dfl_cgrp;
+};
+
+struct signal_struct {
+	struct {
+		int counter;
+	} live;
+	int group_exit_code;
+};
+
+struct thread_struct {
+	unsigned long fsbase; /* x86-64 */
+};
+
+struct mm_struct {
+	int unused;
+};
+
+struct task_struct {
+	int pid;
+	int tgid;
+	int exit_code;
+	unsigned int flags;
+	void *stack;
+	struct mm_struct *mm;
+	struct task_struct *group_leader;
+	struct pid *thread_pid;
+	struct signal_struct *signal;
+	struct css_set *cgroups;
+	struct thread_struct thread;
+	char comm[TASK_COMM_LEN];
+};
+
+/* arch/arm64/include/asm/processor.h */
+struct thread_struct___arm64 {
+	struct {
+		unsigned long tp_value;
+	} uw;
+};
+struct task_struct___arm64 {
+	struct thread_struct___arm64 thread;
+};
+
+#pragma clang attribute pop
+
+#define PF_EXITING 0x00000004
+#define PF_KTHREAD 0x00200000
+
+#endif /* PYPERF_KERNEL_TYPES_H */

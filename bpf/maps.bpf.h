@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#ifndef PYPERF_MAPS_H
+#define PYPERF_MAPS_H
+/*
+ * Every map, in one place: the memory bill is this page. Hash maps are preallocated: perf event
+ * programs may not allocate. Sizes are defaults; collect__configure() sets them from options.
+ */
+#include "state.bpf.h"
+
+/* tgid -> struct proc. BPF writes at fork and exec and deletes at exit; user/ adds what ran before. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 16384);
+	__type(key, __u32);
+	__type(value, struct proc);
+} procs SEC(".maps");
+
+/* space -> struct image. user/ writes and deletes. Full: the process stays "pending", user/ says so. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 16384);
+	__type(key, __u32);
+	__type(value, struct image);
+} images SEC(".maps");
+
+/* Executable mappings of all images, in sorted runs. user/ writes through its mapping. 32 B each. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 65536);
+	__type(key, __u32);
+	__type(value, struct mapping);
+} mappings SEC(".maps");
+
+struct uw_chunk {
+	__u32 words[UW_CHUNK_WORDS];
+};
+
+/* The shape of the maps inside `tables`; each has as many chunks as its file's rows need. */
+struct uw_inner {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_INNER_MAP);
+	__uint(max_entries, 1);
+	__uint(key_size, sizeof(__u32)); /* no BTF: clang emits the type of an inner map's value as a mere */
+	__uint(value_size, sizeof(struct uw_chunk)); /* forward declaration */
+};
+
+/* table index -> unwind rows of one ELF file. user/ writes. 8 B an entry, plus the rows. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+	__uint(max_entries, 16384);
+	__type(key, __u32);
+	__array(values, struct uw_inner);
+} tables SEC(".maps");
+
+/* Interpreter binaries. user/ writes once; BPF adds what it learns. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 256);
+	__type(key, __u32);
+	__type(value, struct interp);
+} interps SEC(".maps");
+
+struct thread_key {
+	__u32 space;
+	__u32 tid;
+};
+
+struct thread_val {
+	__u64 tstate; /* 0: it had none when the list began with `head` */
+	__u64 head;
+};
+
+/* Where a thread's PyThreadState is: a cache, checked at each use, so eviction only costs time. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 8192);
+	__type(key, struct thread_key);
+	__type(value, struct thread_val);
+} threads SEC(".maps");
+
+/* Identity of code objects. A cache as well: a code object that was evicted is announced again. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 32768);
+	__type(key, struct code_key);
+	__type(value, struct code_val);
+} codes SEC(".maps");
+
+/* Two windows. BPF adds to one; user/ reads and empties the other. Full: lost_counts_full. */
+struct counts_map {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 16384);
+	__type(key, struct count_key);
+	__type(value, __u64);
+};
+struct counts_map counts0 SEC(".maps");
+struct counts_map counts1 SEC(".maps");
+
+/* Frames of the stacks of each window. Full: lost_chunks_full. */
+struct chunks_map {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 24576);
+	__type(key, __u64);
+	__type(value, struct chunk);
+};
+struct chunks_map chunks0 SEC(".maps");
+struct chunks_map chunks1 SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, CTR_CNT);
+	__type(key, __u32);
+	__type(value, __u64);
+} counters SEC(".maps");
+
+/* What a CPU needs while it handles one sample. */
+struct scratch {
+	struct walk walk;
+	__u64 next_code; /* ids handed out by this CPU */
+	__u64 next_space;
+};
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct scratch);
+} scratches SEC(".maps");
+
+struct out_scratch {
+	struct stack stack;
+	struct ev_code code;
+	struct ev_blob blob;
+	struct chunk chunk;
+};
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct out_scratch);
+} outs SEC(".maps");
+
+/* Process events. Each wakes user space. Full: note_event_lost, and user/ scans /proc again. */
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 256 * 1024);
+} events SEC(".maps");
+
+/* Names and line tables of code objects. Wakes user space when a quarter full. */
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 2 * 1024 * 1024);
+} blobs SEC(".maps");
+
+const volatile struct pyperf_cfg cfg = {
+	.flags = CFG_NATIVE | CFG_KERNEL,
+	.cgroup_subsys = -1,
+	.chunks_wake = 8192,
+	.cpu_cnt = 1,
+};
+
+__u32 active_window;	  /* 0 or 1: written by user/ */
+__u32 chunks_added[2];	  /* in each window; approximate under contention, reset by user/ */
+
+/* ---- the seam's BPF bodies ------------------------------------------------------------------ */
+
+BPF_INLINE void stat_inc(__u32 counter)
+{
+	__u64 *n = bpf_map_lookup_elem(&counters, &counter);
+
+	if (n)
+		__sync_fetch_and_add(n, 1); /* lifecycle programs count too, and can be interrupted */
+}
+
+BPF_INLINE void stat_add(__u32 counter, __u64 by)
+{
+	__u64 *n = bpf_map_lookup_elem(&counters, &counter);
+
+	if (n)
+		__sync_fetch_and_add(n, by);
+}
+
+BPF_INLINE struct scratch *the_scratch(void)
+{
+	__u32 zero = 0;
+
+	return bpf_map_lookup_elem(&scratches, &zero);
+}
+
+BPF_INLINE struct out_scratch *the_out(void)
+{
+	__u32 zero = 0;
+
+	return bpf_map_lookup_elem(&outs, &zero);
+}
+
+BPF_INLINE struct walk *the_walk(void)
+{
+	struct scratch *s = the_scratch();
+
+	return s ? &s->walk : NULL;
+}
+
+BPF_INLINE struct stack *the_stack(void)
+{
+	struct out_scratch *o = the_out();
+
+	return o ? &o->stack : NULL;
+}
+
+BPF_INLINE const struct mapping *get_mapping(__u32 index)
+{
+	return bpf_map_lookup_elem(&mappings, &index);
+}
+
+BPF_INLINE struct interp *get_interp(__u32 index)
+{
+	return bpf_map_lookup_elem(&interps, &index);
+}
+
+BPF_INLINE void *uw_table(__u32 index)
+{
+	return bpf_map_lookup_elem(&tables, &index);
+}
+
+/* `cnt` words that do not straddle a chunk. */
+BPF_INLINE const __u32 *uw_words(void *table, __u32 word, __u32 cnt)
+{
+	__u32 index = word / UW_CHUNK_WORDS, at = word % UW_CHUNK_WORDS;
+	struct uw_chunk *c = bpf_map_lookup_elem(table, &index);
+
+	if (!c || at > UW_CHUNK_WORDS - cnt)
+		return NULL;
+	return &c->words[at];
+}
+
+/* Ids are dealt out per CPU with a stride, so no CPU waits for another and none is used twice. */
+BPF_INLINE __u64 stride_id(__u64 n)
+{
+	return n * cfg.cpu_cnt + bpf_get_smp_processor_id();
+}
+
+BPF_INLINE __u32 new_space(void)
+{
+	struct scratch *s = the_scratch();
+
+	return s ? SPACE_FIRST_BPF + (__u32)stride_id(s->next_space++) : 0;
+}
+
+BPF_INLINE __u64 code_new_id(void)
+{
+	struct scratch *s = the_scratch();
+
+	return s ? 1 + stride_id(s->next_code++) : 0;
+}
+
+BPF_INLINE __u64 code_lookup(__u64 addr, __u64 fingerprint)
+{
+	struct code_key key = { .addr = addr, .fingerprint = fingerprint };
+	struct code_val *val = bpf_map_lookup_elem(&codes, &key);
+
+	return val ? val->id : 0;
+}
+
+BPF_INLINE struct ev_blob *blob_scratch(void)
+{
+	struct out_scratch *o = the_out();
+
+	return o ? &o->blob : NULL;
+}
+
+BPF_INLINE struct ev_code *code_scratch(void)
+{
+	struct out_scratch *o = the_out();
+
+	return o ? &o->code : NULL;
+}
+
+BPF_INLINE int blob_send(const void *data, __u32 size, int urgent)
+{
+	__u64 wake = BPF_RB_NO_WAKEUP;
+
+	if (urgent || bpf_ringbuf_query(&blobs, BPF_RB_AVAIL_DATA) >
+			      bpf_ringbuf_query(&blobs, BPF_RB_RING_SIZE) / 4)
+		wake = BPF_RB_FORCE_WAKEUP;
+	return (int)bpf_ringbuf_output(&blobs, (void *)data, size, wake);
+}
+
+#endif /* PYPERF_MAPS_H */

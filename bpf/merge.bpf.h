@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#ifndef PYPERF_MERGE_H
+#define PYPERF_MERGE_H
+/*
+ * Stage 3: one stack out of two.
+ * Input:   w->native[] with the segments placed at each frame, w->py[] with the segments' ends.
+ * Output:  stack->frames[], innermost first; kernel frames are in it already.
+ * Cost:    about a nanosecond per frame.
+ * Fails:   never; segments that found no native frame stand behind the marker that says why.
+ */
+#include "state.bpf.h"
+
+/* Room for a marker of each kind is kept. */
+BPF_INLINE void push_frame(struct stack *st, __u64 word)
+{
+	__u32 i = st->cnt;
+
+	if (i >= MAX_FRAMES)
+		return;
+	st->frames[i] = word;
+	st->cnt = i + 1;
+}
+
+/*
+ * <= 3.9: activation k from the innermost is segment k. One activation more than segments: the
+ * innermost has no frame yet, or no more (it is about to enter or to leave its loop).
+ */
+BPF_NOINLINE int pair_activations(__u32 unused)
+{
+	struct walk *w = the_walk();
+	__u32 next = unused & 0, skip;
+
+	if (!w)
+		return -1;
+	skip = w->eval_cnt == w->seg_cnt + 1;
+	for (__u32 i = 0; i < MAX_NATIVE_FRAMES; i++) {
+		if (i >= w->native_cnt)
+			break;
+		if (w->native_seg[i] != SEG_EVAL)
+			continue;
+		w->native_seg[i] = SEG_NONE;
+		if (skip) {
+			skip = 0;
+			continue;
+		}
+		if (next < w->seg_cnt)
+			w->native_seg[i] = (__u16)++next;
+	}
+	w->seg_next = next;
+	return 0;
+}
+
+/* Appends py[w->words[0] .. end). */
+BPF_NOINLINE int push_python(__u32 end)
+{
+	struct walk *w = the_walk();
+	struct stack *st = the_stack();
+	__u32 from;
+
+	if (!w || !st)
+		return -1;
+	from = (__u32)w->words[0];
+	for (__u32 k = 0; k < MAX_PY_FRAMES; k++) {
+		__u32 i = from + k;
+
+		if (i >= end || i >= MAX_PY_FRAMES)
+			break;
+		push_frame(st, w->py[i]);
+	}
+	if (end > from)
+		w->words[0] = end;
+	return 0;
+}
+
+/* One native frame, or the Python frames that stand in its place. 0: go on. */
+BPF_NOINLINE int merge_step(__u32 i)
+{
+	struct walk *w = the_walk();
+	struct stack *st = the_stack();
+	__u32 seg;
+
+	if (!w || !st || i >= w->native_cnt || i >= MAX_NATIVE_FRAMES)
+		return 1;
+	seg = w->native_seg[i];
+	if (seg == SEG_NONE || seg > MAX_SEGMENTS) {
+		push_frame(st, w->native[i]);
+		return 0;
+	}
+	return push_python(w->seg_end[(seg - 1) & (MAX_SEGMENTS - 1)]);
+}
+
+/* Behind the last native frame: why it was the last, and the Python frames that are left. */
+BPF_INLINE void merge_rest(struct walk *w, struct stack *st)
+{
+	if (w->flags & WALK_NATIVE_LOST)
+		push_frame(st, w->native_marker);
+	if (w->words[0] < w->py_cnt)
+		push_python(w->py_cnt);
+	if (w->flags & WALK_PY_LOST)
+		push_frame(st, w->py_marker);
+}
+
+#endif /* PYPERF_MERGE_H */

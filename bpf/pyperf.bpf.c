@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The object: entry points, named by event. Each reads like the pipeline
+ *
+ *	sample -> walk -> merge -> aggregate
+ *
+ * Invariant: delivered = counted + filtered_* + lost_*. Every path through on_cpu_sample() increments
+ * exactly one of the right-hand counters.
+ */
+#include "sample.bpf.h"
+#include "aggregate.bpf.h"
+
+char LICENSE[] SEC("license") = "GPL";
+
+/* User part of the stack: Python, native, merged behind the kernel frames. */
+BPF_INLINE void walk_user(struct bpf_perf_event_data *ctx, struct walk *w, struct stack *st,
+			  struct task_struct *task)
+{
+	user_regs regs;
+
+	if (regs_are_user(&ctx->regs)) {
+		load_regs(w, &ctx->regs);
+	} else if (!task_user_regs(task, &regs) && regs_are_user(&regs)) {
+		load_regs(w, &regs);
+	} else {
+		stat_inc(CTR_note_no_regs);
+		push_frame(st, MARKER_WORD(MARK_NO_REGS, 0));
+		return;
+	}
+	w->tp = task_tp(task);
+	if (w->has_python)
+		walk_python(w);
+	if (cfg.flags & CFG_NATIVE)
+		walk_native(w);
+	merge(w, st);
+}
+
+BPF_INLINE void count_quality(const struct walk *w, __u32 kernel_cnt)
+{
+	__u32 lost = w->flags & (WALK_NATIVE_LOST | WALK_PY_LOST);
+
+	stat_inc(CTR_user_stacks);
+	if (!lost && (w->flags & WALK_NATIVE_END || !(cfg.flags & CFG_NATIVE)))
+		stat_inc(CTR_complete);
+	if (w->flags & WALK_TRUNCATED)
+		stat_inc(CTR_note_truncated);
+	if (w->flags & WALK_NATIVE_LOST)
+		stat_inc(CTR_note_native_lost);
+	if (w->flags & WALK_PY_LOST)
+		stat_inc(CTR_note_python_lost);
+	if (w->flags & WALK_SHIM_JUMP)
+		stat_inc(CTR_note_shim_jump);
+	stat_add(CTR_frames_native, w->native_cnt);
+	stat_add(CTR_frames_python, w->py_cnt);
+	stat_add(CTR_frames_kernel, kernel_cnt);
+}
+
+/* Everything but counting the outcome; returns the counter to increment. */
+BPF_INLINE __u32 take_sample(struct bpf_perf_event_data *ctx)
+{
+	struct task_struct *task = (void *)bpf_get_current_task();
+	struct walk *w = the_walk();
+	struct stack *st = the_stack();
+	__u32 verdict, pending, kernel_cnt;
+
+	if (!w || !st)
+		return CTR_lost_internal;
+	verdict = select_sample(w, task);
+	pending = verdict == CTR_note_pending;
+	if (verdict != SAMPLE_TAKE && !pending)
+		return verdict;
+	st->cnt = 0;
+	if (cfg.flags & CFG_KERNEL)
+		walk_kernel(ctx, st);
+	kernel_cnt = st->cnt;
+	if (pending)
+		push_frame(st, MARKER_WORD(MARK_PENDING, 0));
+	else
+		walk_user(ctx, w, st, task);
+	if (!st->cnt) /* a thread without Python under --no-native */
+		push_frame(st, MARKER_WORD(MARK_EMPTY, 0));
+	verdict = aggregate(w, st);
+	if (verdict == CTR_counted && pending)
+		stat_inc(CTR_note_pending);
+	else if (verdict == CTR_counted)
+		count_quality(w, kernel_cnt);
+	return verdict;
+}
+
+SEC("perf_event")
+int on_cpu_sample(struct bpf_perf_event_data *ctx)
+{
+	stat_inc(CTR_delivered);
+	stat_inc(take_sample(ctx));
+	return 0;
+}
+
+SEC("raw_tp/sched_process_fork")
+int on_fork(struct bpf_raw_tracepoint_args *ctx)
+{
+	follow_fork((struct task_struct *)ctx->args[0], (struct task_struct *)ctx->args[1]);
+	return 0;
+}
+
+SEC("raw_tp/sched_process_exec")
+int on_exec(struct bpf_raw_tracepoint_args *ctx)
+{
+	follow_exec((struct task_struct *)ctx->args[0]);
+	return 0;
+}
+
+SEC("raw_tp/sched_process_exit")
+int on_exit(struct bpf_raw_tracepoint_args *ctx)
+{
+	follow_exit((struct task_struct *)ctx->args[0]);
+	return 0;
+}

@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#ifndef PYPERF_SAMPLE_H
+#define PYPERF_SAMPLE_H
+/*
+ * Stage 1: does this event count, and whose is it? And the walks of one thread, in order.
+ * Input:   the current task.
+ * Output:  w filled in for the walkers, or the filtered_* / lost_* counter that says why not.
+ * Cost:    two look-ups; with -C a walk up the control groups, with --comm one match.
+ * Fails:   a process that no event announced: lost_no_proc.
+ */
+#include "lifecycle.bpf.h"
+#include "walk_kernel.bpf.h"
+#include "walk_python.bpf.h"
+#include "walk_native.bpf.h"
+#include "merge.bpf.h"
+
+#define SAMPLE_TAKE CTR_counted /* select_sample(): the sample counts */
+
+BPF_INLINE __u32 unknown_process(struct task_struct *task)
+{
+	if (BPF_CORE_READ(task, flags) & PF_EXITING)
+		return CTR_filtered_exited;
+	return cfg.flags & CFG_TARGETS ? CTR_filtered_target : CTR_lost_no_proc;
+}
+
+/* The image of a process: its own, or the one that it shares with its parent since fork. */
+BPF_INLINE const struct image *find_image(const struct proc *p)
+{
+	const struct image *im = bpf_map_lookup_elem(&images, &p->space);
+
+	return im ? im : bpf_map_lookup_elem(&images, &p->image);
+}
+
+BPF_INLINE void load_image(struct walk *w, const struct image *im)
+{
+	const struct interp *in;
+
+	w->map_first = im->map_first;
+	w->map_cnt = im->map_cnt;
+	w->map.start = w->map.end = 0;
+	w->has_python = 0;
+	if (!(im->flags & IMAGE_PYTHON))
+		return;
+	in = bpf_map_lookup_elem(&interps, &im->interp);
+	if (!in)
+		return;
+	w->in = *in;
+	w->interp = im->interp;
+	w->bias = im->bias;
+	w->in.interp_head += im->bias;
+	w->in.code_type += im->bias;
+	for (int i = 0; i < MAX_EVAL_RANGES; i++) {
+		if (!w->in.eval[i].end)
+			continue;
+		w->in.eval[i].start += im->bias;
+		w->in.eval[i].end += im->bias;
+	}
+	w->has_python = 1;
+}
+
+BPF_INLINE void reset_walk(struct walk *w)
+{
+	w->flags = 0;
+	w->native_cnt = w->seg_next = w->eval_cnt = 0;
+	w->header_table = 0;
+	w->py_cnt = w->seg_cnt = w->seg_open = w->scan_eval = 0;
+	w->last_code = 0;
+	w->tstate = w->frame = w->cframe = w->leaf_anchor = w->seg_stop = 0;
+}
+
+/* Fills in whose sample it is. SAMPLE_TAKE, CTR_note_pending (it counts, without a walk), or why not. */
+BPF_INLINE __u32 select_sample(struct walk *w, struct task_struct *task)
+{
+	const struct image *im;
+	struct proc *p;
+
+	if (!BPF_CORE_READ(task, pid) || BPF_CORE_READ(task, flags) & PF_KTHREAD)
+		return CTR_filtered_idle;
+	w->tgid = task_tgid(task);
+	if (!w->tgid)
+		return CTR_filtered_pidns;
+	p = bpf_map_lookup_elem(&procs, &w->tgid);
+	if (!p)
+		return unknown_process(task);
+	if ((cfg.flags & CFG_TARGETS) && !(p->flags & PROC_TARGET))
+		return CTR_filtered_target;
+	if ((cfg.flags & CFG_COMM) && !comm_matches(0))
+		return CTR_filtered_comm;
+	if ((cfg.flags & CFG_CGROUP) && !in_cgroup(0))
+		return CTR_filtered_cgroup;
+	w->tid = task_tid(task);
+	w->space = p->space;
+	im = find_image(p);
+	if (!im)
+		return CTR_note_pending;
+	if ((cfg.flags & CFG_PYTHON_ONLY) && !(im->flags & (IMAGE_PYTHON | IMAGE_NOT_WALKED)))
+		return CTR_filtered_python;
+	reset_walk(w);
+	load_image(w, im);
+	return SAMPLE_TAKE;
+}
+
+/* ---- the thread state, through the cache ----------------------------------------------------- */
+
+/* The list of thread states still begins where it did when this thread was not in it. */
+BPF_INLINE int still_without(struct walk *w, const struct thread_val *val)
+{
+	__u64 interp = 0, head = 0;
+
+	return !read_user(&interp, 8, w->in.interp_head) &&
+	       !read_user(&head, 8, interp + w->in.layout.interp_threads_head) && head == val->head;
+}
+
+BPF_INLINE void scan_tstates(struct walk *w, const struct thread_key *key)
+{
+	struct thread_val val = {};
+	__u32 i;
+
+	if (!find_tstate_start(w))
+		return;
+	for (i = 0; i < MAX_THREAD_SCAN; i++)
+		if (find_tstate_step(i))
+			break;
+	stat_inc(CTR_note_tstate_scan);
+	if (i == MAX_THREAD_SCAN) {
+		python_lost(w, MARK_PY_SCAN_LIMIT);
+		return;
+	}
+	val.tstate = w->tstate;
+	val.head = w->scan_head;
+	if (!(cfg.flags & CFG_NMI))
+		bpf_map_update_elem(&threads, key, &val, BPF_ANY);
+}
+
+/* Sets w->tstate; 0 when Python never saw this thread. */
+BPF_INLINE void find_tstate(struct walk *w)
+{
+	struct thread_key key = { .space = w->space, .tid = w->tid };
+	struct thread_val *val = bpf_map_lookup_elem(&threads, &key);
+
+	if (val && val->tstate && tstate_is_ours(w, val->tstate)) {
+		w->tstate = val->tstate;
+		return;
+	}
+	if (val && !val->tstate && still_without(w, val))
+		return;
+	scan_tstates(w, &key);
+}
+
+/* Announces the new code object at hand and remembers it. Its id. */
+BPF_INLINE __u64 code_insert(struct walk *w)
+{
+	struct code_key key = { .addr = w->code, .fingerprint = w->fingerprint };
+	struct code_val val = { .id = w->code_id };
+
+	stat_inc(CTR_note_code_new);
+	if (announce_code(0))
+		stat_inc(CTR_note_code_lost); /* not remembered: announced again at its next sight */
+	else if (!(cfg.flags & CFG_NMI) && bpf_map_update_elem(&codes, &key, &val, BPF_ANY))
+		stat_inc(CTR_note_code_table);
+	return val.id;
+}
+
+/* ---- the walks ------------------------------------------------------------------------------ */
+
+/* In a half-made activation: finds the CFrame below it by unwinding. 0: there is none. */
+BPF_INLINE __u64 cframe_below_setup(struct walk *w)
+{
+	__u64 pc = w->pc, sp = w->sp, fp = w->fp;
+
+	if (!w->in.cframe_delta) {
+		python_lost(w, MARK_PY_SETUP);
+		return 0;
+	}
+	w->cframe = 0;
+	for (int i = 0; i < MAX_NATIVE_FRAMES; i++)
+		if (find_cframe_step(i))
+			break;
+	w->pc = pc;
+	w->sp = sp;
+	w->fp = fp;
+	w->exact_pc = 1;
+	w->native_cnt = w->eval_cnt = w->seg_next = 0;
+	w->flags &= ~(WALK_NATIVE_END | WALK_NATIVE_LOST | WALK_TRUNCATED);
+	return w->cframe;
+}
+
+BPF_INLINE void walk_python(struct walk *w)
+{
+	__u64 cframe = 0;
+
+	find_tstate(w);
+	if (!w->tstate)
+		return;
+	if (in_setup(w)) {
+		cframe = cframe_below_setup(w);
+		if (!cframe)
+			return;
+	}
+	if (python_leaf(cframe))
+		return;
+	for (int i = 0; i < MAX_PY_FRAMES + MAX_SEGMENTS; i++)
+		if (walk_python_step(i))
+			break;
+	if (w->in.layout.chain != PY_CHAIN_FRAME_C)
+		return;
+	w->seg_cnt = 0;
+	for (int i = 0; i < MAX_SEGMENTS; i++)
+		if (walk_cframe_step(i))
+			break;
+	pair_cframes(0);
+}
+
+BPF_INLINE void walk_native(struct walk *w)
+{
+	for (int i = 0; i < MAX_NATIVE_FRAMES; i++)
+		if (walk_native_step(i))
+			break;
+	if (w->has_python && w->in.layout.chain == PY_CHAIN_FRAME)
+		pair_activations(0);
+}
+
+BPF_INLINE void merge(struct walk *w, struct stack *st)
+{
+	w->words[0] = 0;
+	for (int i = 0; i < MAX_NATIVE_FRAMES; i++)
+		if (merge_step(i))
+			break;
+	merge_rest(w, st);
+}
+
+#endif /* PYPERF_SAMPLE_H */

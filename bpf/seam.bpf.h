@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#ifndef PYPERF_SEAM_H
+#define PYPERF_SEAM_H
+/*
+ * The seam: everything the walkers ask of the outside world. Two bodies: BPF helpers and maps when
+ * compiled for the kernel, functions that a test (or a host tool) supplies otherwise.
+ *
+ *   read_user()     all or nothing; 0 or negative errno; dst is zeroed on failure
+ *   the_walk()      scratch of the sample at hand; NULL never happens but the verifier asks
+ *   the_stack()     the merged stack of the sample at hand
+ *   get_mapping()   entry of `mappings`; NULL beyond the end
+ *   uw_table(), uw_words()   the unwind table of a file, word by word
+ *   get_interp()    entry of `interps`
+ *   code_lookup(), code_new()    identity of code objects (codes.bpf.h)
+ */
+#include "pyperf.h"
+
+typedef __u64 uaddr_t; /* an address of the target: an integer, never a pointer */
+
+#define BPF_INLINE   static inline __attribute__((always_inline, unused))
+/* weak: else clang specialises the function for its callers, and the verifier sees other arguments. */
+#define BPF_NOINLINE __attribute__((weak, noinline))
+
+#ifndef offsetof
+#define offsetof(type, member) __builtin_offsetof(type, member)
+#endif
+
+#ifdef __bpf__
+
+#include <linux/bpf.h>
+#include <linux/bpf_perf_event.h>
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_core_read.h>
+
+BPF_INLINE int read_user(void *dst, __u32 sz, uaddr_t src)
+{
+	return (int)bpf_probe_read_user(dst, sz, (const void *)(unsigned long)src);
+}
+
+#else
+
+#include <stddef.h>
+
+int read_user(void *dst, __u32 sz, uaddr_t src);
+
+#endif /* __bpf__ */
+
+#endif /* PYPERF_SEAM_H */

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#ifndef PYPERF_STATE_H
+#define PYPERF_STATE_H
+/*
+ * The scratch of one sample. It is too big for the BPF stack, so it lives in a per-CPU map; every step
+ * of the walk is a global function that fetches it anew (see docs/design.md, "One function per step").
+ *
+ * A sample cannot be interrupted by another one on the same CPU: the kernel refuses to run a perf
+ * event program inside a perf event program (bpf_prog_active in kernel/events/core.c).
+ */
+#include "seam.bpf.h"
+
+enum walk_flags {
+	WALK_NATIVE_END = 1 << 0,  /* the native stack was unwound to its root */
+	WALK_NATIVE_LOST = 1 << 1, /* it ended early: native_marker says why */
+	WALK_PY_LOST = 1 << 2,	   /* the Python chain ended early: py_marker says why */
+	WALK_TRUNCATED = 1 << 3,
+	WALK_SHIM_JUMP = 1 << 4,
+	WALK_PY_SCAN = 1 << 5, /* the list of thread states was walked */
+};
+
+#define SEG_NONE  0
+#define SEG_EVAL  0xffff /* an eval-loop activation without an anchor (<= 3.9): paired in merge */
+#define BUF_BYTES 512	 /* of the target, read at once; a power of two */
+#define GREG_CNT  16
+
+struct walk {
+	/* whose */
+	__u32 tgid, tid; /* as the caller's pid namespace sees them */
+	__u32 space;
+	__u32 flags; /* enum walk_flags */
+	__u32 map_first, map_cnt;
+	__u32 interp; /* index in interps */
+	__u32 has_python;
+	__u64 bias;
+	__u64 tp; /* thread pointer: pthread_self() on x86-64 */
+
+	/* native position: the registers of the frame that is looked at next */
+	__u64 pc, sp, fp;
+	__u64 regs[GREG_CNT]; /* by DWARF number, x86-64; only while exact_pc */
+	__u32 exact_pc;	      /* pc is where the thread stands, not a return address */
+	__u32 native_cnt;
+	__u32 seg_next; /* first segment not yet placed */
+	__u32 eval_cnt; /* activations seen (<= 3.9) */
+	__u64 native_marker;
+	__u64 py_marker;
+	struct mapping map;	     /* the last one hit */
+	struct unwind_header header; /* of header_table */
+	__u32 header_table;
+	__u32 pad0;
+	struct unwind_rule rule;
+	__u64 words[2]; /* read off the stack */
+
+	/* Python position */
+	struct interp in; /* copy of interps[interp], addresses with bias added */
+	__u64 scan_interp, scan_tstate, scan_head, candidate;
+	__u64 tstate;
+	__u64 frame;  /* looked at next */
+	__u64 cframe; /* of the segment at hand (3.10 - 3.12) */
+	__u64 root_cframe;
+	__u64 seg_stop; /* first frame of the next segment (3.11) */
+	__u64 leaf_anchor; /* tstate->cframe, to learn cframe_delta */
+	__u32 py_cnt;
+	__u32 seg_cnt;
+	__u32 seg_open; /* frames since the last segment ended */
+	__u32 scan_eval; /* eval activations passed while looking for a CFrame */
+	__u64 last_code, last_id; /* recursion: the same code object as the frame before */
+
+	/* the code object at hand (codes.bpf.h) */
+	__u64 code;
+	__u64 fingerprint;
+	__u64 code_id;
+	__u64 blob_addr[BLOB_CNT];
+	__s32 firstlineno;
+	__s32 firsttraceable;
+
+	__u8 buf[BUF_BYTES] __attribute__((aligned(8)));
+	__u64 py[MAX_PY_FRAMES]; /* PYTHON words, innermost first */
+	__u64 anchor[MAX_SEGMENTS];
+	__u16 seg_end[MAX_SEGMENTS]; /* index in py[] behind the segment's last frame */
+	__u64 native[MAX_NATIVE_FRAMES];
+	/* Segments placed up to and including this native frame; the frame itself is an eval loop. */
+	__u16 native_seg[MAX_NATIVE_FRAMES];
+};
+
+struct stack {
+	__u32 cnt;
+	__u32 pad;
+	__u64 frames[MAX_FRAMES]; /* merged, innermost first */
+	__u64 hash[MAX_CHUNKS];
+};
+
+/* What the walkers ask for besides memory: see seam.bpf.h. */
+#ifdef __bpf__
+BPF_INLINE struct walk *the_walk(void);
+BPF_INLINE struct stack *the_stack(void);
+BPF_INLINE const struct mapping *get_mapping(__u32 index);
+BPF_INLINE void *uw_table(__u32 index);
+BPF_INLINE const __u32 *uw_words(void *table, __u32 word, __u32 cnt);
+BPF_INLINE struct interp *get_interp(__u32 index);
+#else
+struct walk *the_walk(void);
+struct stack *the_stack(void);
+const struct mapping *get_mapping(__u32 index);
+void *uw_table(__u32 index);
+const __u32 *uw_words(void *table, __u32 word, __u32 cnt);
+struct interp *get_interp(__u32 index);
+#endif
+
+/* Unaligned offsets do not occur: all fields are naturally aligned. verifier: masks bound the access */
+BPF_INLINE __u64 buf64(const struct walk *w, __u32 off)
+{
+	return *(const __u64 *)&w->buf[off & (BUF_BYTES - 8)];
+}
+BPF_INLINE __u32 buf32(const struct walk *w, __u32 off)
+{
+	return *(const __u32 *)&w->buf[off & (BUF_BYTES - 4)];
+}
+BPF_INLINE __u8 buf8(const struct walk *w, __u32 off)
+{
+	return w->buf[off & (BUF_BYTES - 1)];
+}
+
+/* Reads `size` bytes of the target (cut to the buffer) into w->buf. */
+BPF_INLINE int buf_read(struct walk *w, __u64 addr, __u32 size)
+{
+	return read_user(w->buf, size & (BUF_BYTES - 1), addr); /* verifier: bound size */
+}
+
+#endif /* PYPERF_STATE_H */

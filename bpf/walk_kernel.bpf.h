@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#ifndef PYPERF_WALK_KERNEL_H
+#define PYPERF_WALK_KERNEL_H
+/*
+ * Stage 2: kernel frames.
+ * Input:   the event's registers.
+ * Output:  the first words of stack->frames[], innermost first; their number.
+ * Cost:    1.5 to 2 us when the sample hit the kernel, else nothing.
+ * Fails:   no kernel part: 0 frames.
+ */
+#include "maps.bpf.h"
+
+/* Turns the addresses that lie in frames[] into words. 0: go on. */
+BPF_NOINLINE int tag_kernel_frame(__u32 i)
+{
+	struct stack *st = the_stack();
+
+	if (!st || i >= st->cnt || i >= MAX_KERN_FRAMES)
+		return 1;
+	st->frames[i] = FRAME_WORD(FRAME_KERNEL, st->frames[i]);
+	return 0;
+}
+
+BPF_INLINE void walk_kernel(struct bpf_perf_event_data *ctx, struct stack *st)
+{
+	long size = bpf_get_stack(ctx, st->frames, MAX_KERN_FRAMES * 8, 0);
+
+	if (size <= 0)
+		return;
+	st->cnt = (__u32)size / 8;
+	for (__u32 i = 0; i < MAX_KERN_FRAMES; i++)
+		if (tag_kernel_frame(i))
+			break;
+}
+
+#endif /* PYPERF_WALK_KERNEL_H */

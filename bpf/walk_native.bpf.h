@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#ifndef PYPERF_WALK_NATIVE_H
+#define PYPERF_WALK_NATIVE_H
+/*
+ * Stage 2: user frames by unwind rows.
+ * Input:   w->pc, sp, fp, regs; mappings and tables; the anchors of the Python segments.
+ * Output:  w->native[], w->native_seg[]; WALK_NATIVE_END, or WALK_NATIVE_LOST and w->native_marker.
+ * Cost:    one row search and one 16-byte read per frame.
+ * Fails:   no rows (then: the next Python anchor, then the frame pointer), unreadable stack.
+ */
+#include "state.bpf.h"
+
+#define DW_RBP 6
+#define DW_RSP 7
+#define ROW_STEPS 9 /* a page has at most 1 << UW_PAGE_BITS rows */
+#define MAP_STEPS 17
+#define USER_MAX  (1ULL << 47)
+#define FP_FRAME_MAX (1ULL << 20) /* a frame found by frame pointer is not larger than this */
+
+BPF_INLINE int native_lost(struct walk *w, __u32 why, __u64 detail)
+{
+	w->native_marker = MARKER_WORD(why, detail);
+	w->flags |= WALK_NATIVE_LOST;
+	return 1;
+}
+
+/* Puts the mapping that holds `addr` into w->map. */
+BPF_NOINLINE int find_mapping(__u64 addr)
+{
+	struct walk *w = the_walk();
+	const struct mapping *m;
+	__u32 lo, hi, mid;
+
+	if (!w)
+		return -1;
+	if (addr - w->map.start < w->map.end - w->map.start)
+		return 0;
+	lo = w->map_first;
+	hi = lo + w->map_cnt;
+	for (int i = 0; i < MAP_STEPS && lo < hi; i++) { /* first entry that starts above addr */
+		mid = (lo + hi) / 2;
+		m = get_mapping(mid);
+		if (!m)
+			return -1;
+		if (m->start <= addr)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	if (lo == w->map_first)
+		return -1;
+	m = get_mapping(lo - 1);
+	if (!m || addr >= m->end)
+		return -1;
+	w->map = *m;
+	return 0;
+}
+
+/* Puts the rule at a file offset of w->map.table into w->rule. */
+BPF_NOINLINE int find_rule(__u64 offset)
+{
+	struct walk *w = the_walk();
+	const __u32 *words;
+	__u32 page, lo, hi, mid, low = (__u32)offset & 0xffff;
+	void *table;
+
+	if (!w)
+		return -1;
+	w->rule.cfa_kind = CFA_NONE;
+	if (!w->map.table)
+		return -1;
+	table = uw_table(w->map.table);
+	if (!table)
+		return -1;
+	if (w->header_table != w->map.table) {
+		words = uw_words(table, 0, 8);
+		if (!words)
+			return -1;
+		__builtin_memcpy(&w->header, words, sizeof(w->header));
+		w->header_table = w->map.table;
+	}
+	page = (__u32)(offset >> UW_PAGE_BITS) - w->header.first_page;
+	if (page >= w->header.page_cnt)
+		return -1;
+	words = uw_words(table, w->header.index_word + page, 1);
+	if (!words)
+		return -1;
+	lo = *words;
+	words = uw_words(table, w->header.index_word + page + 1, 1);
+	if (!words)
+		return -1;
+	hi = *words;
+	for (int i = 0; i < ROW_STEPS && lo < hi; i++) { /* first row above the offset */
+		mid = (lo + hi) / 2;
+		words = uw_words(table, w->header.row_word + mid, 1);
+		if (!words)
+			return -1;
+		if (*words >> 16 <= low)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	if (!lo)
+		return -1;
+	words = uw_words(table, w->header.row_word + lo - 1, 1);
+	if (!words)
+		return -1;
+	words = uw_words(table, w->header.rule_word + (*words & 0xffff) * 4, 4);
+	if (!words)
+		return -1;
+	__builtin_memcpy(&w->rule, words, sizeof(w->rule));
+	return 0;
+}
+
+BPF_INLINE int in_eval(const struct walk *w, __u64 pc)
+{
+	if (!w->has_python)
+		return 0;
+	for (int i = 0; i < MAX_EVAL_RANGES; i++)
+		if (pc >= w->in.eval[i].start && pc < w->in.eval[i].end)
+			return 1;
+	return 0;
+}
+
+/* The value of a register that a CFA rule names. False: not known beyond the leaf. */
+BPF_INLINE int reg_value(const struct walk *w, __u32 reg, __u64 *value)
+{
+	if (reg == DW_RSP)
+		*value = w->sp;
+	else if (reg == DW_RBP)
+		*value = w->fp;
+	else if (w->exact_pc && reg < GREG_CNT)
+		*value = w->regs[reg & (GREG_CNT - 1)];
+	else
+		return 0;
+	return 1;
+}
+
+/* Adds a native frame, and the segments whose anchors lie below `cfa`. */
+BPF_INLINE void push_native(struct walk *w, __u64 word, __u64 cfa, int is_eval)
+{
+	__u32 i = w->native_cnt & (MAX_NATIVE_FRAMES - 1);
+	__u32 first = w->seg_next;
+
+	for (int k = 0; k < 8; k++) {
+		__u32 s = w->seg_next;
+
+		if (s >= w->seg_cnt || s >= MAX_SEGMENTS || w->anchor[s] >= cfa)
+			break;
+		w->seg_next = s + 1;
+	}
+	w->native[i] = word;
+	if (w->seg_next != first)
+		w->native_seg[i] = (__u16)w->seg_next;
+	else
+		w->native_seg[i] = is_eval && w->in.layout.chain == PY_CHAIN_FRAME ? SEG_EVAL : SEG_NONE;
+	if (is_eval)
+		w->eval_cnt++;
+	w->native_cnt++;
+}
+
+/* The distances from the CFA of an eval-loop frame to what it keeps on its stack never change. */
+BPF_INLINE void learn_anchor(struct walk *w, __u64 cfa, __u32 first)
+{
+	struct interp *in;
+	__u64 delta;
+
+	if (first >= w->seg_cnt || first >= MAX_SEGMENTS || w->in.layout.chain == PY_CHAIN_FRAME)
+		return;
+	delta = cfa - w->anchor[first];
+	if (w->anchor[first] < w->sp || delta > 65536 || w->rule.fp_rule != REG_CFA_OFF)
+		return;
+	in = get_interp(w->interp);
+	if (!in)
+		return;
+	if (!w->in.anchor_delta) {
+		w->in.anchor_delta = in->anchor_delta = (__s32)delta;
+		w->in.anchor_fp_off = in->anchor_fp_off = w->rule.fp_off;
+	}
+	if (!w->in.cframe_delta && first == 0 && w->leaf_anchor >= w->sp && w->leaf_anchor < cfa)
+		w->in.cframe_delta = in->cframe_delta = (__s32)(cfa - w->leaf_anchor);
+}
+
+/* x86-64 struct rt_sigframe: gregs of the ucontext in the order of sys/ucontext.h REG_R8... */
+BPF_NOINLINE int step_signal(__u64 uc)
+{
+	struct walk *w = the_walk();
+
+	if (!w)
+		return -1;
+	if (buf_read(w, uc + 40, 17 * 8))
+		return native_lost(w, MARK_READ_FAILED, 0);
+	for (int i = 0; i < 8; i++)
+		w->regs[8 + i] = buf64(w, 8 * i);
+	w->regs[5] = buf64(w, 8 * 8);  /* rdi */
+	w->regs[4] = buf64(w, 8 * 9);  /* rsi */
+	w->regs[6] = buf64(w, 8 * 10); /* rbp */
+	w->regs[3] = buf64(w, 8 * 11); /* rbx */
+	w->regs[1] = buf64(w, 8 * 12); /* rdx */
+	w->regs[0] = buf64(w, 8 * 13); /* rax */
+	w->regs[2] = buf64(w, 8 * 14); /* rcx */
+	w->regs[7] = buf64(w, 8 * 15); /* rsp */
+	w->fp = w->regs[6];
+	w->sp = w->regs[7];
+	w->pc = buf64(w, 8 * 16);
+	w->exact_pc = 1;
+	return 0;
+}
+
+/* No rows here: continue behind the next Python activation, whose frame size is known. */
+BPF_INLINE int shim_jump(struct walk *w, __u64 word)
+{
+	__u32 s = w->seg_next;
+	__u64 cfa, ra, fp;
+
+	if (!w->in.anchor_delta || s >= w->seg_cnt || s >= MAX_SEGMENTS || w->anchor[s] < w->sp)
+		return -1;
+	cfa = w->anchor[s] + w->in.anchor_delta;
+	if (read_user(&ra, 8, cfa - 8) || read_user(&fp, 8, cfa + w->in.anchor_fp_off))
+		return -1;
+	push_native(w, word, 0, 0); /* where the thread stands ... */
+	push_native(w, word, cfa, 1); /* ... and the activation, which its Python frames replace */
+	w->pc = ra;
+	w->sp = cfa;
+	w->fp = fp;
+	w->exact_pc = 0;
+	w->flags |= WALK_SHIM_JUMP;
+	return 0;
+}
+
+/* No rows and no anchor: {caller's fp, return address} at the frame pointer, if it looks like it. */
+BPF_INLINE int step_frame_pointer(struct walk *w, __u64 word)
+{
+	__u64 fp = w->fp;
+
+	if (fp & 7 || fp < w->sp || fp - w->sp > FP_FRAME_MAX ||
+	    read_user(w->words, 16, fp) || w->words[1] < 4096 || w->words[1] >= USER_MAX ||
+	    find_mapping(w->words[1] - 1))
+		return -1;
+	push_native(w, word, fp + 16, 0);
+	w->sp = fp + 16;
+	w->fp = w->words[0];
+	w->pc = w->words[1];
+	w->exact_pc = 0;
+	return 0;
+}
+
+BPF_INLINE int rule_cfa(struct walk *w, __u64 *cfa)
+{
+	__u64 base;
+
+	switch (w->rule.cfa_kind) {
+	case CFA_REG:
+		if (!reg_value(w, w->rule.cfa_reg, &base))
+			return -1;
+		*cfa = base + (__s64)w->rule.cfa_off;
+		return 0;
+	case CFA_DEREF_REG:
+		if (!reg_value(w, w->rule.cfa_reg, &base) ||
+		    read_user(cfa, 8, base + (__s64)w->rule.cfa_off))
+			return -1;
+		*cfa += (__s64)w->rule.cfa_add;
+		return 0;
+	case CFA_PLT:
+		*cfa = w->sp + (__s64)w->rule.cfa_off +
+		       ((__s64)(w->pc & 15) >= w->rule.cfa_add ? 8 : 0);
+		return 0;
+	}
+	return -1;
+}
+
+/* Return address and frame pointer of the caller; one read when they lie side by side. */
+BPF_INLINE int rule_caller(struct walk *w, __u64 cfa, __u64 *ra, __u64 *fp)
+{
+	*fp = w->rule.fp_rule == REG_SAME ? w->fp : 0;
+	if (w->rule.fp_rule == REG_CFA_OFF && w->rule.fp_off == w->rule.ra_off - 8) {
+		if (read_user(w->words, 16, cfa + (__s64)w->rule.fp_off))
+			return -1;
+		*fp = w->words[0];
+		*ra = w->words[1];
+		return 0;
+	}
+	if (read_user(ra, 8, cfa + (__s64)w->rule.ra_off))
+		return -1;
+	if (w->rule.fp_rule == REG_CFA_OFF && read_user(fp, 8, cfa + (__s64)w->rule.fp_off))
+		return -1;
+	return 0;
+}
+
+BPF_INLINE int no_rows(struct walk *w, __u64 word, __u32 why, __u64 detail)
+{
+	if (!shim_jump(w, word) || !step_frame_pointer(w, word))
+		return 0;
+	push_native(w, word, 0, 0);
+	return native_lost(w, why, detail);
+}
+
+/* One native frame. 0: go on; else the walk is over. */
+BPF_NOINLINE int walk_native_step(__u32 i)
+{
+	struct walk *w = the_walk();
+	__u64 look, off, word, cfa = 0, ra = 0, fp = 0;
+	__u32 first;
+	int is_eval;
+
+	if (!w)
+		return -1;
+	if (w->native_cnt >= MAX_NATIVE_FRAMES - 2) {
+		w->flags |= WALK_TRUNCATED;
+		return native_lost(w, MARK_TRUNCATED, i & 0);
+	}
+	look = w->exact_pc ? w->pc : w->pc - 1;
+	if (find_mapping(look)) {
+		if (look >= USER_MAX || look < 4096)
+			return native_lost(w, MARK_BAD_FRAME, 0);
+		return no_rows(w, FRAME_WORD(FRAME_ANON, look), MARK_UNMAPPED, 0);
+	}
+	off = look - w->map.start + w->map.offset;
+	word = w->map.file ? NATIVE_WORD(w->map.file, off) : FRAME_WORD(FRAME_ANON, look);
+	if (find_rule(off) || w->rule.cfa_kind == CFA_NONE)
+		return no_rows(w, word, MARK_NO_UNWIND_INFO, w->map.file);
+	is_eval = in_eval(w, look);
+	if (w->rule.cfa_kind == CFA_END) {
+		push_native(w, word, ~0ULL, is_eval);
+		w->flags |= WALK_NATIVE_END;
+		return 1;
+	}
+	if (w->rule.cfa_kind == CFA_SIGNAL) {
+		push_native(w, word, 0, 0);
+		return step_signal(w->sp + (__s64)w->rule.cfa_off);
+	}
+	if (rule_cfa(w, &cfa))
+		return no_rows(w, word, MARK_NO_UNWIND_INFO, w->map.file);
+	if (cfa <= w->sp) {
+		push_native(w, word, 0, is_eval);
+		return native_lost(w, MARK_BAD_FRAME, w->map.file);
+	}
+	if (rule_caller(w, cfa, &ra, &fp)) {
+		push_native(w, word, cfa, is_eval);
+		return native_lost(w, MARK_READ_FAILED, w->map.file);
+	}
+	first = w->seg_next;
+	push_native(w, word, cfa, is_eval);
+	if (is_eval)
+		learn_anchor(w, cfa, first);
+	w->pc = ra;
+	w->sp = cfa;
+	w->fp = fp;
+	w->exact_pc = 0;
+	if (!ra) { /* set up by a thread library without CFI for its first frame */
+		w->flags |= WALK_NATIVE_END;
+		return 1;
+	}
+	return 0;
+}
+
+#endif /* PYPERF_WALK_NATIVE_H */

@@ -1,0 +1,341 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#ifndef PYPERF_WALK_PYTHON_H
+#define PYPERF_WALK_PYTHON_H
+/*
+ * Stage 2: PyThreadState -> Python frames, cut into segments: one per activation of the eval loop.
+ * Input:   w->in (layout and addresses), w->tp, w->tstate (0: find it).
+ * Output:  w->py[] innermost first, w->anchor[] and w->seg_end[]; WALK_PY_LOST and w->py_marker.
+ * Cost:    one read per frame, plus what code_identify() costs.
+ * Fails:   unreadable or implausible memory; the frames up to there are kept.
+ *
+ * The anchor of a segment is an address inside the native frame of its activation: the shim frame
+ * (3.12+: _PyEval_EvalFrameDefault's local `entry_frame`, Python/ceval.c) or the CFrame (3.10, 3.11).
+ * Up to 3.9 nothing of Python lies on the C stack; each frame is a segment without anchor then.
+ */
+#include "state.bpf.h"
+#include "codes.bpf.h"
+#include "walk_native.bpf.h" /* find_cframe_step() unwinds */
+
+#define NO_ANCHOR     (~0ULL)
+#define OWNER_SHIM    3		  /* 3.12+: FRAME_OWNED_BY_CSTACK, _BY_INTERPRETER */
+#define TAG_BITS      3ULL	  /* _PyStackRef, 3.14+ (pycore_stackref.h); always 0 before */
+#define SETUP_BYTES   256	  /* of the eval loop, in which a new CFrame may still be garbage */
+
+BPF_INLINE int python_lost(struct walk *w, __u32 why)
+{
+	w->py_marker = MARKER_WORD(why, 0);
+	w->flags |= WALK_PY_LOST;
+	return 1;
+}
+
+/* ---- the thread's PyThreadState ------------------------------------------------------------ */
+
+BPF_INLINE int has_cframe(const struct walk *w)
+{
+	return w->in.layout.chain == PY_CHAIN_CFRAME || w->in.layout.chain == PY_CHAIN_CFRAME_SHIM ||
+	       w->in.layout.chain == PY_CHAIN_FRAME_C;
+}
+
+/* Reads a thread state into w->buf and tells whether it is this thread's. */
+BPF_INLINE int tstate_is_ours(struct walk *w, __u64 tstate)
+{
+	return !buf_read(w, tstate, w->in.layout.tstate_read) &&
+	       buf64(w, w->in.layout.tstate_thread_id) == w->tp;
+}
+
+/* One entry of the lists interpreters -> thread states. 0: go on; else w->tstate is decided. */
+BPF_NOINLINE int find_tstate_step(__u32 i)
+{
+	struct walk *w = the_walk();
+	__u64 cur, leaf;
+
+	if (!w)
+		return -1;
+	cur = w->scan_tstate;
+	if (!cur) {
+		__u64 interp = w->scan_interp;
+
+		if (!interp || read_user(&w->scan_tstate, 8, interp + w->in.layout.interp_threads_head) ||
+		    read_user(&w->scan_interp, 8, interp + w->in.layout.interp_next)) {
+			w->tstate = w->candidate;
+			return 1;
+		}
+		if (!w->scan_head)
+			w->scan_head = w->scan_tstate;
+		return i & 0;
+	}
+	if (tstate_is_ours(w, cur)) {
+		leaf = buf64(w, w->in.layout.tstate_frame);
+		/*
+		 * Up to 3.11 the state of a thread that is being started carries its parent's id for a
+		 * moment (t_bootstrap, _threadmodule.c), and one thread has a state per interpreter:
+		 * the one that has frames is the one that runs.
+		 */
+		if (leaf && !(has_cframe(w) && leaf == cur + w->in.layout.root_cframe)) {
+			w->tstate = cur;
+			return 1;
+		}
+		if (!w->candidate)
+			w->candidate = cur;
+	}
+	w->scan_tstate = buf64(w, w->in.layout.tstate_next);
+	if (w->scan_tstate == cur)
+		w->scan_tstate = 0;
+	return 0;
+}
+
+/* Prepares the walk of the lists. False: the interpreter is not initialised. */
+BPF_INLINE int find_tstate_start(struct walk *w)
+{
+	w->scan_tstate = w->scan_head = w->candidate = 0;
+	w->flags |= WALK_PY_SCAN;
+	return !read_user(&w->scan_interp, 8, w->in.interp_head) && w->scan_interp;
+}
+
+/* ---- segments ------------------------------------------------------------------------------ */
+
+BPF_INLINE void close_segment(struct walk *w, __u64 anchor)
+{
+	__u32 s = w->seg_cnt;
+
+	if (!w->seg_open || s >= MAX_SEGMENTS)
+		return;
+	w->anchor[s] = anchor;
+	w->seg_end[s] = (__u16)w->py_cnt;
+	w->seg_cnt = s + 1;
+	w->seg_open = 0;
+}
+
+/* Steps to the caller's CFrame: 3.11, 3.12 {current_frame, previous}, 3.10 {previous} only. */
+BPF_INLINE int load_cframe(struct walk *w, __u64 cframe, __u64 *frame, __u64 *previous)
+{
+	if (buf_read(w, cframe, 32))
+		return -1;
+	*frame = buf64(w, w->in.layout.cframe_frame);
+	*previous = buf64(w, w->in.layout.cframe_previous);
+	return 0;
+}
+
+/* 3.11: sets where the segment of w->cframe ends: at the frame that its caller's CFrame names. */
+BPF_INLINE int next_stop(struct walk *w)
+{
+	__u64 frame, previous;
+
+	if (load_cframe(w, w->cframe, &frame, &previous))
+		return -1;
+	w->seg_stop = 0;
+	if (!previous || previous == w->root_cframe)
+		return 0;
+	return load_cframe(w, previous, &w->seg_stop, &frame);
+}
+
+/* The anchor of the segment that ends now, and the move to the next one (CFrame versions). */
+BPF_INLINE int cframe_advance(struct walk *w)
+{
+	__u64 frame, previous;
+
+	close_segment(w, w->cframe);
+	if (load_cframe(w, w->cframe, &frame, &previous))
+		return -1;
+	w->cframe = previous;
+	if (w->in.layout.chain == PY_CHAIN_CFRAME && previous && previous != w->root_cframe)
+		return next_stop(w);
+	return 0;
+}
+
+/* ---- frames -------------------------------------------------------------------------------- */
+
+/* Byte offset of the instruction in the bytecode, for the frame in w->buf. */
+BPF_INLINE __u32 frame_offset(struct walk *w, __u64 code, __u64 lasti, __u64 tlbc)
+{
+	__u64 base, off;
+
+	if (w->in.layout.lasti != PY_LASTI_POINTER) {
+		if ((__s32)lasti < 0)
+			return OFFSET_NOT_STARTED;
+		off = (__u32)lasti;
+		return (__u32)(w->in.layout.lasti == PY_LASTI_UNITS ? off * 2 : off);
+	}
+	base = code + w->in.layout.code_bytecode;
+	if (tlbc && !read_user(&w->words[0], 8, code + w->in.layout.code_tlbc) &&
+	    !read_user(&w->words[1], 8, w->words[0] + 8 + 8 * tlbc)) /* _PyCodeArray, 3.14t */
+		base = w->words[1];
+	off = lasti - base;
+	if (off >= FRAME_PYTHON_OFFSET) /* prev_instr starts one unit below the bytecode (3.11, 3.12) */
+		return OFFSET_NOT_STARTED;
+	return (__u32)off;
+}
+
+BPF_INLINE int is_shim(const struct walk *w)
+{
+	return w->in.layout.chain >= PY_CHAIN_CFRAME_SHIM &&
+	       buf8(w, w->in.layout.frame_owner) >= OWNER_SHIM;
+}
+
+/*
+ * A generator that delegates throw() has a frame on the chain but no activation of its own
+ * (gen_throw, Objects/genobject.c); up to 3.9 f_executing tells. It joins its caller's segment.
+ */
+BPF_INLINE int is_phantom(const struct walk *w)
+{
+	return w->in.layout.chain == PY_CHAIN_FRAME &&
+	       w->in.layout.frame_executing != PY_OFF_NONE &&
+	       !buf8(w, w->in.layout.frame_executing);
+}
+
+/* One frame of the chain. 0: go on; else the walk is over. */
+BPF_NOINLINE int walk_python_step(__u32 i)
+{
+	struct walk *w = the_walk();
+	__u64 frame, code, lasti, back, tlbc = 0;
+	int phantom, err;
+
+	if (!w)
+		return -1;
+	frame = w->frame;
+	if (w->in.layout.chain == PY_CHAIN_CFRAME && (frame == w->seg_stop || !frame) && w->seg_open) {
+		if (cframe_advance(w))
+			return python_lost(w, MARK_PY_READ_FAILED);
+	}
+	if (!frame) {
+		close_segment(w, NO_ANCHOR);
+		return 1;
+	}
+	if (w->py_cnt >= MAX_PY_FRAMES || w->seg_cnt >= MAX_SEGMENTS) {
+		w->flags |= WALK_TRUNCATED;
+		return python_lost(w, MARK_PY_TRUNCATED + (i & 0));
+	}
+	if (frame & 7 || buf_read(w, frame, w->in.layout.frame_read))
+		return python_lost(w, MARK_PY_READ_FAILED);
+	back = buf64(w, w->in.layout.frame_back);
+	w->frame = back == frame ? 0 : back;
+	if (is_shim(w)) {
+		close_segment(w, frame);
+		return 0;
+	}
+	phantom = is_phantom(w);
+	code = buf64(w, w->in.layout.frame_code) & ~TAG_BITS;
+	lasti = w->in.layout.lasti == PY_LASTI_POINTER ? buf64(w, w->in.layout.frame_lasti)
+							: buf32(w, w->in.layout.frame_lasti);
+	if (w->in.layout.frame_tlbc_index != PY_OFF_NONE)
+		tlbc = buf32(w, w->in.layout.frame_tlbc_index);
+	err = code_identify(code);
+	if (err < 0)
+		return python_lost(w, MARK_PY_BAD_CODE);
+	if (err == CODE_HIDDEN)
+		return 0;
+	w->py[w->py_cnt & (MAX_PY_FRAMES - 1)] =
+		PYTHON_WORD(w->code_id, frame_offset(w, code, lasti, tlbc));
+	w->py_cnt++;
+	w->seg_open++;
+	if (w->in.layout.chain == PY_CHAIN_FRAME && !phantom)
+		close_segment(w, NO_ANCHOR);
+	return 0;
+}
+
+/* 3.10: frames and CFrames are separate lists; this collects the anchors. 0: go on. */
+BPF_NOINLINE int walk_cframe_step(__u32 i)
+{
+	struct walk *w = the_walk();
+	__u64 frame, previous;
+
+	if (!w)
+		return -1;
+	if (!w->cframe || w->cframe == w->root_cframe || w->seg_cnt >= MAX_SEGMENTS)
+		return 1;
+	w->anchor[w->seg_cnt & (MAX_SEGMENTS - 1)] = w->cframe;
+	w->seg_cnt++;
+	if (load_cframe(w, w->cframe, &frame, &previous))
+		return python_lost(w, MARK_PY_READ_FAILED + (i & 0));
+	w->cframe = previous == w->cframe ? 0 : previous;
+	return 0;
+}
+
+/*
+ * 3.10: one frame per CFrame, paired from the outermost. One CFrame too many: the innermost activation
+ * has no frame yet or no more. Frames too many (generators under throw()): they join the innermost.
+ */
+BPF_NOINLINE int pair_cframes(__u32 unused)
+{
+	struct walk *w = the_walk();
+	__u32 extra, skip;
+
+	if (!w)
+		return -1;
+	skip = w->seg_cnt > w->py_cnt ? w->seg_cnt - w->py_cnt : 0;
+	extra = w->py_cnt > w->seg_cnt ? w->py_cnt - w->seg_cnt : 0;
+	for (__u32 s = unused & 0; s < MAX_SEGMENTS; s++) {
+		if (s + skip >= w->seg_cnt || s + skip >= MAX_SEGMENTS)
+			break;
+		w->anchor[s] = w->anchor[(s + skip) & (MAX_SEGMENTS - 1)];
+		w->seg_end[s] = (__u16)(s + 1 + extra);
+	}
+	w->seg_cnt -= skip;
+	if (!w->seg_cnt && w->py_cnt) {
+		w->anchor[0] = NO_ANCHOR;
+		w->seg_end[0] = (__u16)w->py_cnt;
+		w->seg_cnt = 1;
+	}
+	return 0;
+}
+
+/* ---- the leaf ------------------------------------------------------------------------------ */
+
+/* The thread stands where a new CFrame of the eval loop may not be filled in yet (3.11, 3.12). */
+BPF_INLINE int in_setup(const struct walk *w)
+{
+	return (w->in.layout.chain == PY_CHAIN_CFRAME ||
+		w->in.layout.chain == PY_CHAIN_CFRAME_SHIM) &&
+	       w->exact_pc && w->pc - w->in.eval[0].start < SETUP_BYTES;
+}
+
+/*
+ * Unwinds to the activation below the one that is being set up; its CFrame is at a fixed distance.
+ * 0: go on; 1: w->cframe is set, or is 0 when there is no such activation.
+ */
+BPF_NOINLINE int find_cframe_step(__u32 i)
+{
+	struct walk *w = the_walk();
+	__u32 evals;
+
+	if (!w)
+		return -1;
+	evals = w->eval_cnt;
+	if (walk_native_step(i))
+		return 1;
+	if (w->eval_cnt == evals || ++w->scan_eval < 2)
+		return 0;
+	w->cframe = w->sp - w->in.cframe_delta; /* sp is that frame's CFA now */
+	return 1;
+}
+
+/* Sets w->frame (and w->cframe) from the thread state. 0, or the walk is over before it began. */
+BPF_NOINLINE int python_leaf(__u64 cframe)
+{
+	struct walk *w = the_walk();
+	__u64 leaf, previous;
+
+	if (!w)
+		return -1;
+	if (!tstate_is_ours(w, w->tstate))
+		return 1;
+	leaf = buf64(w, w->in.layout.tstate_frame);
+	w->root_cframe = w->tstate + w->in.layout.root_cframe;
+	if (w->in.layout.chain == PY_CHAIN_FRAME_C)
+		w->cframe = buf64(w, w->in.layout.cframe_tstate);
+	if (w->in.layout.chain != PY_CHAIN_CFRAME && w->in.layout.chain != PY_CHAIN_CFRAME_SHIM) {
+		w->frame = leaf;
+		return 0;
+	}
+	w->cframe = cframe ? cframe : leaf;
+	w->leaf_anchor = cframe ? 0 : leaf;
+	if (!w->cframe || w->cframe == w->root_cframe)
+		return 1;
+	if (load_cframe(w, w->cframe, &w->frame, &previous))
+		return python_lost(w, MARK_PY_READ_FAILED);
+	if (w->in.layout.chain == PY_CHAIN_CFRAME && next_stop(w))
+		return python_lost(w, MARK_PY_READ_FAILED);
+	return 0;
+}
+
+#endif /* PYPERF_WALK_PYTHON_H */
