@@ -37,20 +37,28 @@ BPF_NOINLINE int hash_chunk(__u32 k)
 
 	if (!st || k >= MAX_CHUNKS || k * CHUNK_FRAMES >= st->cnt)
 		return 1;
-	a = k ? st->hash[(k - 1) & (MAX_CHUNKS - 1)] : cfg.hash_seed;
+	a = k ? st->hash[BOUND(k - 1, MAX_CHUNKS)] : cfg.hash_seed;
 	b = ~a;
 	top = st->cnt - k * CHUNK_FRAMES;
 	for (__u32 i = 0; i < CHUNK_FRAMES; i += 2) { /* two lanes: the multiplications overlap */
 		if (top < i + 1)
 			break;
-		a = mix64(a, st->frames[(top - i - 1) & (MAX_FRAMES - 1)]);
+		a = mix64(a, st->frames[BOUND(top - i - 1, MAX_FRAMES)]);
 		if (top < i + 2)
 			break;
-		b = mix64(b, st->frames[(top - i - 2) & (MAX_FRAMES - 1)]);
+		b = mix64(b, st->frames[BOUND(top - i - 2, MAX_FRAMES)]);
 	}
 	a = final64(a ^ (b << 1 | b >> 63)) | 1; /* never 0, which ends a chain */
 	st->hash[k] = a;
 	return 0;
+}
+
+BPF_NOINLINE int hash_stack(__u32 unused)
+{
+	for (__u32 k = 0; k < MAX_CHUNKS; k++)
+		if (hash_chunk(k))
+			break;
+	return (int)(unused & 0);
 }
 
 /* Stores chunk k in the active window unless it is there. 0: go on. */
@@ -65,17 +73,28 @@ BPF_NOINLINE int store_chunk(__u32 k, __u32 window)
 	if (!o || k >= MAX_CHUNKS || k * CHUNK_FRAMES >= o->stack.cnt)
 		return 1;
 	c = &o->chunk;
-	c->parent = k ? o->stack.hash[(k - 1) & (MAX_CHUNKS - 1)] : 0;
+	c->parent = k ? o->stack.hash[BOUND(k - 1, MAX_CHUNKS)] : 0;
 	top = o->stack.cnt - k * CHUNK_FRAMES;
 	c->cnt = top < CHUNK_FRAMES ? top : CHUNK_FRAMES;
 	for (__u32 i = 0; i < CHUNK_FRAMES; i++)
-		c->frames[i] = i < top ? o->stack.frames[(top - i - 1) & (MAX_FRAMES - 1)] : 0;
+		c->frames[i] = i < top ? o->stack.frames[BOUND(top - i - 1, MAX_FRAMES)] : 0;
 	key = o->stack.hash[k];
 	err = window ? bpf_map_update_elem(&chunks1, &key, c, BPF_NOEXIST)
 		     : bpf_map_update_elem(&chunks0, &key, c, BPF_NOEXIST);
 	if (!err)
 		chunks_added[window & 1]++;
 	return err && err != E_EXIST ? E_2BIG : 0;
+}
+
+BPF_NOINLINE int store_chunks(__u32 window)
+{
+	for (__u32 k = 0; k < MAX_CHUNKS; k++) {
+		int err = store_chunk(k, window);
+
+		if (err)
+			return err < 0 ? err : 0;
+	}
+	return 0;
 }
 
 BPF_INLINE __u64 *find_count(__u32 window, const struct count_key *key)
@@ -105,15 +124,11 @@ BPF_INLINE __u32 insert_stack(__u32 window, const struct count_key *key)
 {
 	__u32 before = chunks_added[window & 1];
 	__u64 *count;
-	int err = 0;
+	int err;
 
 	if (cfg.flags & CFG_NMI)
 		return CTR_lost_nmi_miss;
-	for (__u32 k = 0; k < MAX_CHUNKS; k++) {
-		err = store_chunk(k, window);
-		if (err)
-			break;
-	}
+	err = store_chunks(window);
 	ask_for_drain(window, before);
 	if (err < 0)
 		return CTR_lost_chunks_full;
@@ -135,11 +150,9 @@ BPF_INLINE __u32 aggregate(const struct walk *w, struct stack *st)
 
 	if (cfg.flags & CFG_THREADS)
 		key.tid = w->tid;
-	for (__u32 k = 0; k < MAX_CHUNKS; k++)
-		if (hash_chunk(k))
-			break;
+	hash_stack(0);
 	last = st->cnt ? (st->cnt - 1) / CHUNK_FRAMES : 0;
-	key.stack = st->hash[last & (MAX_CHUNKS - 1)];
+	key.stack = st->hash[BOUND(last, MAX_CHUNKS)];
 	count = find_count(window, &key);
 	if (!count)
 		return insert_stack(window, &key);

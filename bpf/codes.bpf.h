@@ -161,7 +161,8 @@ BPF_NOINLINE int send_piece(__u32 kind)
 	if (!left)
 		return 1;
 	size = left > BLOB_DATA ? BLOB_DATA : (__u32)left;
-	if (size & (BLOB_DATA - 1)) { /* verifier: either all of the buffer or a masked part of it */
+	if (size &
+	    (BLOB_DATA - 1)) { /* verifier: either all of the buffer or a masked part of it */
 		size &= BLOB_DATA - 1;
 		if (read_user(b->data, size, w->words[0]))
 			return E_FAULT;

@@ -37,7 +37,8 @@ struct cgroup_subsys_state {
 };
 
 struct cgroup {
-	struct cgroup_subsys_state self; /* the parent of `self` is the `self` of the parent group */
+	struct cgroup_subsys_state
+		self; /* the parent of `self` is the `self` of the parent group */
 	struct kernfs_node *kn;
 };
 

@@ -41,7 +41,8 @@ struct uw_inner {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_INNER_MAP);
 	__uint(max_entries, 1);
-	__uint(key_size, sizeof(__u32)); /* no BTF: clang emits the type of an inner map's value as a mere */
+	__uint(key_size,
+	       sizeof(__u32)); /* no BTF: clang emits the type of an inner map's value as a mere */
 	__uint(value_size, sizeof(struct uw_chunk)); /* forward declaration */
 };
 
@@ -159,8 +160,8 @@ const volatile struct pyperf_cfg cfg = {
 	.cpu_cnt = 1,
 };
 
-__u32 active_window;	  /* 0 or 1: written by user/ */
-__u32 chunks_added[2];	  /* in each window; approximate under contention, reset by user/ */
+__u32 active_window;   /* 0 or 1: written by user/ */
+__u32 chunks_added[2]; /* in each window; approximate under contention, reset by user/ */
 
 /* ---- the seam's BPF bodies ------------------------------------------------------------------ */
 
@@ -169,7 +170,8 @@ BPF_INLINE void stat_inc(__u32 counter)
 	__u64 *n = bpf_map_lookup_elem(&counters, &counter);
 
 	if (n)
-		__sync_fetch_and_add(n, 1); /* lifecycle programs count too, and can be interrupted */
+		__sync_fetch_and_add(n,
+				     1); /* lifecycle programs count too, and can be interrupted */
 }
 
 BPF_INLINE void stat_add(__u32 counter, __u64 by)

@@ -17,7 +17,7 @@ BPF_INLINE void push_frame(struct stack *st, __u64 word)
 
 	if (i >= MAX_FRAMES)
 		return;
-	st->frames[i] = word;
+	st->frames[BOUND(i, MAX_FRAMES)] = word;
 	st->cnt = i + 1;
 }
 
@@ -25,50 +25,60 @@ BPF_INLINE void push_frame(struct stack *st, __u64 word)
  * <= 3.9: activation k from the innermost is segment k. One activation more than segments: the
  * innermost has no frame yet, or no more (it is about to enter or to leave its loop).
  */
+BPF_NOINLINE int pair_activation_step(__u32 i)
+{
+	struct walk *w = the_walk();
+	__u32 at;
+
+	if (!w || i >= w->native_cnt || i >= MAX_NATIVE_FRAMES)
+		return 1;
+	at = BOUND(i, MAX_NATIVE_FRAMES);
+	if (w->native_seg[at] != SEG_EVAL)
+		return 0;
+	w->native_seg[at] = SEG_NONE;
+	if (w->words[0])
+		w->words[0] = 0;
+	else if (w->seg_next < w->seg_cnt)
+		w->native_seg[at] = (__u16)++w->seg_next;
+	return 0;
+}
+
 BPF_NOINLINE int pair_activations(__u32 unused)
 {
 	struct walk *w = the_walk();
-	__u32 next = unused & 0, skip;
 
 	if (!w)
-		return -1;
-	skip = w->eval_cnt == w->seg_cnt + 1;
-	for (__u32 i = 0; i < MAX_NATIVE_FRAMES; i++) {
-		if (i >= w->native_cnt)
+		return (int)unused;
+	w->words[0] = w->eval_cnt == w->seg_cnt + 1; /* skip the innermost */
+	for (__u32 i = 0; i < MAX_NATIVE_FRAMES; i++)
+		if (pair_activation_step(i))
 			break;
-		if (w->native_seg[i] != SEG_EVAL)
-			continue;
-		w->native_seg[i] = SEG_NONE;
-		if (skip) {
-			skip = 0;
-			continue;
-		}
-		if (next < w->seg_cnt)
-			w->native_seg[i] = (__u16)++next;
-	}
-	w->seg_next = next;
+	return 0;
+}
+
+/* Appends the next Python frame below `end`. 0: go on. */
+BPF_NOINLINE int push_python_step(__u32 end)
+{
+	struct walk *w = the_walk();
+	struct stack *st = the_stack();
+	__u32 i;
+
+	if (!w || !st)
+		return -1;
+	i = (__u32)w->words[0];
+	if (i >= end || i >= MAX_PY_FRAMES)
+		return 1;
+	push_frame(st, w->py[BOUND(i, MAX_PY_FRAMES)]);
+	w->words[0] = i + 1;
 	return 0;
 }
 
 /* Appends py[w->words[0] .. end). */
 BPF_NOINLINE int push_python(__u32 end)
 {
-	struct walk *w = the_walk();
-	struct stack *st = the_stack();
-	__u32 from;
-
-	if (!w || !st)
-		return -1;
-	from = (__u32)w->words[0];
-	for (__u32 k = 0; k < MAX_PY_FRAMES; k++) {
-		__u32 i = from + k;
-
-		if (i >= end || i >= MAX_PY_FRAMES)
+	for (__u32 k = 0; k < MAX_PY_FRAMES; k++)
+		if (push_python_step(end))
 			break;
-		push_frame(st, w->py[i]);
-	}
-	if (end > from)
-		w->words[0] = end;
 	return 0;
 }
 
@@ -81,12 +91,12 @@ BPF_NOINLINE int merge_step(__u32 i)
 
 	if (!w || !st || i >= w->native_cnt || i >= MAX_NATIVE_FRAMES)
 		return 1;
-	seg = w->native_seg[i];
+	seg = w->native_seg[BOUND(i, MAX_NATIVE_FRAMES)];
 	if (seg == SEG_NONE || seg > MAX_SEGMENTS) {
-		push_frame(st, w->native[i]);
+		push_frame(st, w->native[BOUND(i, MAX_NATIVE_FRAMES)]);
 		return 0;
 	}
-	return push_python(w->seg_end[(seg - 1) & (MAX_SEGMENTS - 1)]);
+	return push_python(w->seg_end[BOUND(seg - 1, MAX_SEGMENTS)]);
 }
 
 /* Behind the last native frame: why it was the last, and the Python frames that are left. */

@@ -29,10 +29,10 @@ BPF_INLINE void walk_user(struct bpf_perf_event_data *ctx, struct walk *w, struc
 	}
 	w->tp = task_tp(task);
 	if (w->has_python)
-		walk_python(w);
+		walk_python(0);
 	if (cfg.flags & CFG_NATIVE)
-		walk_native(w);
-	merge(w, st);
+		walk_native(0);
+	merge(0);
 }
 
 BPF_INLINE void count_quality(const struct walk *w, __u32 kernel_cnt)

@@ -341,7 +341,7 @@ struct py_layout {
 	__u16 root_cframe;  /* in the tstate: end of the CFrame list (3.10 - 3.12) */
 	__u16 cframe_frame; /* current_frame */
 	__u16 cframe_previous;
-	__u16 cframe_tstate; /* tstate->cframe where tstate_frame is not it (3.10) */
+	__u16 cframe_tstate;   /* tstate->cframe where tstate_frame is not it (3.10) */
 	__u16 frame_back;      /* f_back or previous */
 	__u16 frame_code;      /* f_code or f_executable */
 	__u16 frame_lasti;     /* f_lasti, prev_instr or instr_ptr */

@@ -111,25 +111,30 @@ BPF_INLINE int still_without(struct walk *w, const struct thread_val *val)
 	       !read_user(&head, 8, interp + w->in.layout.interp_threads_head) && head == val->head;
 }
 
-BPF_INLINE void scan_tstates(struct walk *w, const struct thread_key *key)
+BPF_NOINLINE int scan_tstates(__u32 unused)
 {
+	struct walk *w = the_walk();
+	struct thread_key key = {};
 	struct thread_val val = {};
 	__u32 i;
 
-	if (!find_tstate_start(w))
-		return;
-	for (i = 0; i < MAX_THREAD_SCAN; i++)
-		if (find_tstate_step(i))
+	if (!w || !find_tstate_start(w))
+		return (int)unused;
+	for (i = 0; i < MAX_THREAD_SCAN / SCAN_BATCH; i++)
+		if (find_tstate_batch(i))
 			break;
 	stat_inc(CTR_note_tstate_scan);
-	if (i == MAX_THREAD_SCAN) {
+	if (i == MAX_THREAD_SCAN / SCAN_BATCH) {
 		python_lost(w, MARK_PY_SCAN_LIMIT);
-		return;
+		return 0;
 	}
+	key.space = w->space;
+	key.tid = w->tid;
 	val.tstate = w->tstate;
 	val.head = w->scan_head;
 	if (!(cfg.flags & CFG_NMI))
-		bpf_map_update_elem(&threads, key, &val, BPF_ANY);
+		bpf_map_update_elem(&threads, &key, &val, BPF_ANY);
+	return 0;
 }
 
 /* Sets w->tstate; 0 when Python never saw this thread. */
@@ -144,7 +149,7 @@ BPF_INLINE void find_tstate(struct walk *w)
 	}
 	if (val && !val->tstate && still_without(w, val))
 		return;
-	scan_tstates(w, &key);
+	scan_tstates(0);
 }
 
 /* Announces the new code object at hand and remembers it. Its id. */
@@ -155,7 +160,8 @@ BPF_INLINE __u64 code_insert(struct walk *w)
 
 	stat_inc(CTR_note_code_new);
 	if (announce_code(0))
-		stat_inc(CTR_note_code_lost); /* not remembered: announced again at its next sight */
+		stat_inc(
+			CTR_note_code_lost); /* not remembered: announced again at its next sight */
 	else if (!(cfg.flags & CFG_NMI) && bpf_map_update_elem(&codes, &key, &val, BPF_ANY))
 		stat_inc(CTR_note_code_table);
 	return val.id;
@@ -164,15 +170,20 @@ BPF_INLINE __u64 code_insert(struct walk *w)
 /* ---- the walks ------------------------------------------------------------------------------ */
 
 /* In a half-made activation: finds the CFrame below it by unwinding. 0: there is none. */
-BPF_INLINE __u64 cframe_below_setup(struct walk *w)
+BPF_NOINLINE int cframe_below_setup(__u32 unused)
 {
-	__u64 pc = w->pc, sp = w->sp, fp = w->fp;
+	struct walk *w = the_walk();
+	__u64 pc, sp, fp;
 
+	if (!w)
+		return (int)unused;
+	pc = w->pc;
+	sp = w->sp;
+	fp = w->fp;
 	if (!w->in.cframe_delta) {
 		python_lost(w, MARK_PY_SETUP);
 		return 0;
 	}
-	w->cframe = 0;
 	for (int i = 0; i < MAX_NATIVE_FRAMES; i++)
 		if (find_cframe_step(i))
 			break;
@@ -182,51 +193,67 @@ BPF_INLINE __u64 cframe_below_setup(struct walk *w)
 	w->exact_pc = 1;
 	w->native_cnt = w->eval_cnt = w->seg_next = 0;
 	w->flags &= ~(WALK_NATIVE_END | WALK_NATIVE_LOST | WALK_TRUNCATED);
-	return w->cframe;
+	return 0;
 }
 
-BPF_INLINE void walk_python(struct walk *w)
+BPF_NOINLINE int walk_python(__u32 unused)
 {
+	struct walk *w = the_walk();
 	__u64 cframe = 0;
 
+	if (!w)
+		return (int)unused;
 	find_tstate(w);
 	if (!w->tstate)
-		return;
+		return 0;
 	if (in_setup(w)) {
-		cframe = cframe_below_setup(w);
+		cframe_below_setup(0);
+		cframe = w->cframe;
 		if (!cframe)
-			return;
+			return 0;
 	}
 	if (python_leaf(cframe))
-		return;
+		return 0;
 	for (int i = 0; i < MAX_PY_FRAMES + MAX_SEGMENTS; i++)
 		if (walk_python_step(i))
 			break;
 	if (w->in.layout.chain != PY_CHAIN_FRAME_C)
-		return;
+		return 0;
 	w->seg_cnt = 0;
 	for (int i = 0; i < MAX_SEGMENTS; i++)
 		if (walk_cframe_step(i))
 			break;
 	pair_cframes(0);
+	return 0;
 }
 
-BPF_INLINE void walk_native(struct walk *w)
+BPF_NOINLINE int walk_native(__u32 unused)
 {
+	struct walk *w = the_walk();
+
+	if (!w)
+		return (int)unused;
 	for (int i = 0; i < MAX_NATIVE_FRAMES; i++)
 		if (walk_native_step(i))
 			break;
 	if (w->has_python && w->in.layout.chain == PY_CHAIN_FRAME)
 		pair_activations(0);
+	return 0;
 }
 
-BPF_INLINE void merge(struct walk *w, struct stack *st)
+BPF_NOINLINE int merge(__u32 unused)
 {
+	struct walk *w = the_walk();
+	struct stack *st = the_stack();
+
+	if (!w || !st)
+		return (int)unused;
 	w->words[0] = 0;
 	for (int i = 0; i < MAX_NATIVE_FRAMES; i++)
 		if (merge_step(i))
 			break;
 	merge_rest(w, st);
+	return 0;
 }
 
 #endif /* PYPERF_SAMPLE_H */

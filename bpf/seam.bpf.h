@@ -25,6 +25,17 @@ typedef __u64 uaddr_t; /* an address of the target: an integer, never a pointer 
 #define offsetof(type, member) __builtin_offsetof(type, member)
 #endif
 
+/*
+ * An index below a power of two, masked where the verifier can see it: without the barrier clang knows
+ * from an earlier comparison that the mask changes nothing, and drops it.
+ */
+#define BOUND(index, size)                                                                         \
+	({                                                                                         \
+		__u32 bound_ = (__u32)(index);                                                     \
+		__asm__ volatile("" : "+r"(bound_));                                               \
+		bound_ &((size)-1);                                                                \
+	})
+
 #ifdef __bpf__
 
 #include <linux/bpf.h>

@@ -58,12 +58,12 @@ struct walk {
 	__u64 frame;  /* looked at next */
 	__u64 cframe; /* of the segment at hand (3.10 - 3.12) */
 	__u64 root_cframe;
-	__u64 seg_stop; /* first frame of the next segment (3.11) */
+	__u64 seg_stop;	   /* first frame of the next segment (3.11) */
 	__u64 leaf_anchor; /* tstate->cframe, to learn cframe_delta */
 	__u32 py_cnt;
 	__u32 seg_cnt;
-	__u32 seg_open; /* frames since the last segment ended */
-	__u32 scan_eval; /* eval activations passed while looking for a CFrame */
+	__u32 seg_open;		  /* frames since the last segment ended */
+	__u32 scan_eval;	  /* eval activations passed while looking for a CFrame */
 	__u64 last_code, last_id; /* recursion: the same code object as the frame before */
 
 	/* the code object at hand (codes.bpf.h) */
@@ -118,7 +118,7 @@ BPF_INLINE __u32 buf32(const struct walk *w, __u32 off)
 }
 BPF_INLINE __u8 buf8(const struct walk *w, __u32 off)
 {
-	return w->buf[off & (BUF_BYTES - 1)];
+	return w->buf[BOUND(off, BUF_BYTES)];
 }
 
 /* Reads `size` bytes of the target (cut to the buffer) into w->buf. */

@@ -132,7 +132,7 @@ BPF_NOINLINE int in_cgroup(__u32 unused)
 }
 
 struct glob_state {
-	__u32 p, s;	    /* where we are in pattern and name */
+	__u32 p, s;	      /* where we are in pattern and name */
 	__u32 star_p, star_s; /* after the last '*', and where its match began */
 	__u32 star;
 };
@@ -144,18 +144,18 @@ BPF_INLINE __u32 glob_set(__u32 p, char c, int *hit)
 	char lo, hi;
 
 	*hit = 0;
-	if (cfg.comm_glob[i & (GLOB_LEN - 1)] == '!') {
+	if (cfg.comm_glob[BOUND(i, GLOB_LEN)] == '!') {
 		negate = 1;
 		i++;
 	}
 	for (int n = 0; n < 20; n++) {
-		lo = cfg.comm_glob[i & (GLOB_LEN - 1)];
+		lo = cfg.comm_glob[BOUND(i, GLOB_LEN)];
 		if (!lo || (lo == ']' && n))
 			break;
 		hi = lo;
-		if (cfg.comm_glob[(i + 1) & (GLOB_LEN - 1)] == '-' &&
-		    cfg.comm_glob[(i + 2) & (GLOB_LEN - 1)] != ']') {
-			hi = cfg.comm_glob[(i + 2) & (GLOB_LEN - 1)];
+		if (cfg.comm_glob[BOUND(i + 1, GLOB_LEN)] == '-' &&
+		    cfg.comm_glob[BOUND(i + 2, GLOB_LEN)] != ']') {
+			hi = cfg.comm_glob[BOUND(i + 2, GLOB_LEN)];
 			i += 2;
 		}
 		if (c >= lo && c <= hi)
@@ -176,8 +176,8 @@ BPF_NOINLINE int comm_matches(__u32 unused)
 
 	BPF_CORE_READ_STR_INTO(&comm, task, group_leader, comm);
 	for (int i = 0; i < 192; i++) {
-		char c = comm[g.s & (TASK_COMM_LEN - 1)];
-		char p = cfg.comm_glob[g.p & (GLOB_LEN - 1)];
+		char c = comm[BOUND(g.s, TASK_COMM_LEN)];
+		char p = cfg.comm_glob[BOUND(g.p, GLOB_LEN)];
 		__u32 next = g.p + 1;
 
 		if (g.s >= TASK_COMM_LEN)

@@ -10,14 +10,18 @@
  */
 #include "maps.bpf.h"
 
-/* Turns the addresses that lie in frames[] into words. 0: go on. */
-BPF_NOINLINE int tag_kernel_frame(__u32 i)
+/* Turns the addresses that lie in frames[] into words. */
+BPF_NOINLINE int tag_kernel_frames(__u32 cnt)
 {
 	struct stack *st = the_stack();
 
-	if (!st || i >= st->cnt || i >= MAX_KERN_FRAMES)
-		return 1;
-	st->frames[i] = FRAME_WORD(FRAME_KERNEL, st->frames[i]);
+	if (!st)
+		return -1;
+	for (__u32 i = 0; i < MAX_KERN_FRAMES; i++) {
+		if (i >= cnt)
+			break;
+		st->frames[i] = FRAME_WORD(FRAME_KERNEL, st->frames[i]);
+	}
 	return 0;
 }
 
@@ -28,9 +32,7 @@ BPF_INLINE void walk_kernel(struct bpf_perf_event_data *ctx, struct stack *st)
 	if (size <= 0)
 		return;
 	st->cnt = (__u32)size / 8;
-	for (__u32 i = 0; i < MAX_KERN_FRAMES; i++)
-		if (tag_kernel_frame(i))
-			break;
+	tag_kernel_frames(st->cnt);
 }
 
 #endif /* PYPERF_WALK_KERNEL_H */

@@ -10,11 +10,11 @@
  */
 #include "state.bpf.h"
 
-#define DW_RBP 6
-#define DW_RSP 7
-#define ROW_STEPS 9 /* a page has at most 1 << UW_PAGE_BITS rows */
-#define MAP_STEPS 17
-#define USER_MAX  (1ULL << 47)
+#define DW_RBP	     6
+#define DW_RSP	     7
+#define ROW_STEPS    9 /* a page has at most 1 << UW_PAGE_BITS rows */
+#define MAP_STEPS    17
+#define USER_MAX     (1ULL << 47)
 #define FP_FRAME_MAX (1ULL << 20) /* a frame found by frame pointer is not larger than this */
 
 BPF_INLINE int native_lost(struct walk *w, __u32 why, __u64 detail)
@@ -130,7 +130,7 @@ BPF_INLINE int reg_value(const struct walk *w, __u32 reg, __u64 *value)
 	else if (reg == DW_RBP)
 		*value = w->fp;
 	else if (w->exact_pc && reg < GREG_CNT)
-		*value = w->regs[reg & (GREG_CNT - 1)];
+		*value = w->regs[BOUND(reg, GREG_CNT)];
 	else
 		return 0;
 	return 1;
@@ -139,13 +139,14 @@ BPF_INLINE int reg_value(const struct walk *w, __u32 reg, __u64 *value)
 /* Adds a native frame, and the segments whose anchors lie below `cfa`. */
 BPF_INLINE void push_native(struct walk *w, __u64 word, __u64 cfa, int is_eval)
 {
-	__u32 i = w->native_cnt & (MAX_NATIVE_FRAMES - 1);
+	__u32 i = BOUND(w->native_cnt, MAX_NATIVE_FRAMES);
 	__u32 first = w->seg_next;
 
 	for (int k = 0; k < 8; k++) {
 		__u32 s = w->seg_next;
 
-		if (s >= w->seg_cnt || s >= MAX_SEGMENTS || w->anchor[s] >= cfa)
+		if (s >= w->seg_cnt || s >= MAX_SEGMENTS ||
+		    w->anchor[BOUND(s, MAX_SEGMENTS)] >= cfa)
 			break;
 		w->seg_next = s + 1;
 	}
@@ -153,7 +154,8 @@ BPF_INLINE void push_native(struct walk *w, __u64 word, __u64 cfa, int is_eval)
 	if (w->seg_next != first)
 		w->native_seg[i] = (__u16)w->seg_next;
 	else
-		w->native_seg[i] = is_eval && w->in.layout.chain == PY_CHAIN_FRAME ? SEG_EVAL : SEG_NONE;
+		w->native_seg[i] =
+			is_eval && w->in.layout.chain == PY_CHAIN_FRAME ? SEG_EVAL : SEG_NONE;
 	if (is_eval)
 		w->eval_cnt++;
 	w->native_cnt++;
@@ -167,8 +169,9 @@ BPF_INLINE void learn_anchor(struct walk *w, __u64 cfa, __u32 first)
 
 	if (first >= w->seg_cnt || first >= MAX_SEGMENTS || w->in.layout.chain == PY_CHAIN_FRAME)
 		return;
-	delta = cfa - w->anchor[first];
-	if (w->anchor[first] < w->sp || delta > 65536 || w->rule.fp_rule != REG_CFA_OFF)
+	delta = cfa - w->anchor[BOUND(first, MAX_SEGMENTS)];
+	if (w->anchor[BOUND(first, MAX_SEGMENTS)] < w->sp || delta > 65536 ||
+	    w->rule.fp_rule != REG_CFA_OFF)
 		return;
 	in = get_interp(w->interp);
 	if (!in)
@@ -213,12 +216,13 @@ BPF_INLINE int shim_jump(struct walk *w, __u64 word)
 	__u32 s = w->seg_next;
 	__u64 cfa, ra, fp;
 
-	if (!w->in.anchor_delta || s >= w->seg_cnt || s >= MAX_SEGMENTS || w->anchor[s] < w->sp)
+	if (!w->in.anchor_delta || s >= w->seg_cnt || s >= MAX_SEGMENTS ||
+	    w->anchor[BOUND(s, MAX_SEGMENTS)] < w->sp)
 		return -1;
-	cfa = w->anchor[s] + w->in.anchor_delta;
+	cfa = w->anchor[BOUND(s, MAX_SEGMENTS)] + w->in.anchor_delta;
 	if (read_user(&ra, 8, cfa - 8) || read_user(&fp, 8, cfa + w->in.anchor_fp_off))
 		return -1;
-	push_native(w, word, 0, 0); /* where the thread stands ... */
+	push_native(w, word, 0, 0);   /* where the thread stands ... */
 	push_native(w, word, cfa, 1); /* ... and the activation, which its Python frames replace */
 	w->pc = ra;
 	w->sp = cfa;
@@ -233,9 +237,8 @@ BPF_INLINE int step_frame_pointer(struct walk *w, __u64 word)
 {
 	__u64 fp = w->fp;
 
-	if (fp & 7 || fp < w->sp || fp - w->sp > FP_FRAME_MAX ||
-	    read_user(w->words, 16, fp) || w->words[1] < 4096 || w->words[1] >= USER_MAX ||
-	    find_mapping(w->words[1] - 1))
+	if (fp & 7 || fp < w->sp || fp - w->sp > FP_FRAME_MAX || read_user(w->words, 16, fp) ||
+	    w->words[1] < 4096 || w->words[1] >= USER_MAX || find_mapping(w->words[1] - 1))
 		return -1;
 	push_native(w, word, fp + 16, 0);
 	w->sp = fp + 16;

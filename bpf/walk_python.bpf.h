@@ -16,10 +16,10 @@
 #include "codes.bpf.h"
 #include "walk_native.bpf.h" /* find_cframe_step() unwinds */
 
-#define NO_ANCHOR     (~0ULL)
-#define OWNER_SHIM    3		  /* 3.12+: FRAME_OWNED_BY_CSTACK, _BY_INTERPRETER */
-#define TAG_BITS      3ULL	  /* _PyStackRef, 3.14+ (pycore_stackref.h); always 0 before */
-#define SETUP_BYTES   256	  /* of the eval loop, in which a new CFrame may still be garbage */
+#define NO_ANCHOR   (~0ULL)
+#define OWNER_SHIM  3	 /* 3.12+: FRAME_OWNED_BY_CSTACK, _BY_INTERPRETER */
+#define TAG_BITS    3ULL /* _PyStackRef, 3.14+ (pycore_stackref.h); always 0 before */
+#define SETUP_BYTES 256	 /* of the eval loop, in which a new CFrame may still be garbage */
 
 BPF_INLINE int python_lost(struct walk *w, __u32 why)
 {
@@ -32,8 +32,8 @@ BPF_INLINE int python_lost(struct walk *w, __u32 why)
 
 BPF_INLINE int has_cframe(const struct walk *w)
 {
-	return w->in.layout.chain == PY_CHAIN_CFRAME || w->in.layout.chain == PY_CHAIN_CFRAME_SHIM ||
-	       w->in.layout.chain == PY_CHAIN_FRAME_C;
+	return w->in.layout.chain == PY_CHAIN_CFRAME ||
+	       w->in.layout.chain == PY_CHAIN_CFRAME_SHIM || w->in.layout.chain == PY_CHAIN_FRAME_C;
 }
 
 /* Reads a thread state into w->buf and tells whether it is this thread's. */
@@ -55,7 +55,8 @@ BPF_NOINLINE int find_tstate_step(__u32 i)
 	if (!cur) {
 		__u64 interp = w->scan_interp;
 
-		if (!interp || read_user(&w->scan_tstate, 8, interp + w->in.layout.interp_threads_head) ||
+		if (!interp ||
+		    read_user(&w->scan_tstate, 8, interp + w->in.layout.interp_threads_head) ||
 		    read_user(&w->scan_interp, 8, interp + w->in.layout.interp_next)) {
 			w->tstate = w->candidate;
 			return 1;
@@ -84,6 +85,16 @@ BPF_NOINLINE int find_tstate_step(__u32 i)
 	return 0;
 }
 
+/* SCAN_BATCH entries. Nested loops: the verifier's work is the sum of the two bounds, not the product. */
+#define SCAN_BATCH 64
+BPF_NOINLINE int find_tstate_batch(__u32 unused)
+{
+	for (__u32 i = 0; i < SCAN_BATCH; i++)
+		if (find_tstate_step(i))
+			return 1;
+	return (int)(unused & 0);
+}
+
 /* Prepares the walk of the lists. False: the interpreter is not initialised. */
 BPF_INLINE int find_tstate_start(struct walk *w)
 {
@@ -100,8 +111,8 @@ BPF_INLINE void close_segment(struct walk *w, __u64 anchor)
 
 	if (!w->seg_open || s >= MAX_SEGMENTS)
 		return;
-	w->anchor[s] = anchor;
-	w->seg_end[s] = (__u16)w->py_cnt;
+	w->anchor[BOUND(s, MAX_SEGMENTS)] = anchor;
+	w->seg_end[BOUND(s, MAX_SEGMENTS)] = (__u16)w->py_cnt;
 	w->seg_cnt = s + 1;
 	w->seg_open = 0;
 }
@@ -161,7 +172,8 @@ BPF_INLINE __u32 frame_offset(struct walk *w, __u64 code, __u64 lasti, __u64 tlb
 	    !read_user(&w->words[1], 8, w->words[0] + 8 + 8 * tlbc)) /* _PyCodeArray, 3.14t */
 		base = w->words[1];
 	off = lasti - base;
-	if (off >= FRAME_PYTHON_OFFSET) /* prev_instr starts one unit below the bytecode (3.11, 3.12) */
+	if (off >=
+	    FRAME_PYTHON_OFFSET) /* prev_instr starts one unit below the bytecode (3.11, 3.12) */
 		return OFFSET_NOT_STARTED;
 	return (__u32)off;
 }
@@ -193,7 +205,8 @@ BPF_NOINLINE int walk_python_step(__u32 i)
 	if (!w)
 		return -1;
 	frame = w->frame;
-	if (w->in.layout.chain == PY_CHAIN_CFRAME && (frame == w->seg_stop || !frame) && w->seg_open) {
+	if (w->in.layout.chain == PY_CHAIN_CFRAME && (frame == w->seg_stop || !frame) &&
+	    w->seg_open) {
 		if (cframe_advance(w))
 			return python_lost(w, MARK_PY_READ_FAILED);
 	}
@@ -216,7 +229,7 @@ BPF_NOINLINE int walk_python_step(__u32 i)
 	phantom = is_phantom(w);
 	code = buf64(w, w->in.layout.frame_code) & ~TAG_BITS;
 	lasti = w->in.layout.lasti == PY_LASTI_POINTER ? buf64(w, w->in.layout.frame_lasti)
-							: buf32(w, w->in.layout.frame_lasti);
+						       : buf32(w, w->in.layout.frame_lasti);
 	if (w->in.layout.frame_tlbc_index != PY_OFF_NONE)
 		tlbc = buf32(w, w->in.layout.frame_tlbc_index);
 	err = code_identify(code);
@@ -224,7 +237,7 @@ BPF_NOINLINE int walk_python_step(__u32 i)
 		return python_lost(w, MARK_PY_BAD_CODE);
 	if (err == CODE_HIDDEN)
 		return 0;
-	w->py[w->py_cnt & (MAX_PY_FRAMES - 1)] =
+	w->py[BOUND(w->py_cnt, MAX_PY_FRAMES)] =
 		PYTHON_WORD(w->code_id, frame_offset(w, code, lasti, tlbc));
 	w->py_cnt++;
 	w->seg_open++;
@@ -243,7 +256,7 @@ BPF_NOINLINE int walk_cframe_step(__u32 i)
 		return -1;
 	if (!w->cframe || w->cframe == w->root_cframe || w->seg_cnt >= MAX_SEGMENTS)
 		return 1;
-	w->anchor[w->seg_cnt & (MAX_SEGMENTS - 1)] = w->cframe;
+	w->anchor[BOUND(w->seg_cnt, MAX_SEGMENTS)] = w->cframe;
 	w->seg_cnt++;
 	if (load_cframe(w, w->cframe, &frame, &previous))
 		return python_lost(w, MARK_PY_READ_FAILED + (i & 0));
@@ -255,22 +268,34 @@ BPF_NOINLINE int walk_cframe_step(__u32 i)
  * 3.10: one frame per CFrame, paired from the outermost. One CFrame too many: the innermost activation
  * has no frame yet or no more. Frames too many (generators under throw()): they join the innermost.
  */
+BPF_NOINLINE int pair_cframe_step(__u32 s)
+{
+	struct walk *w = the_walk();
+	__u32 skip, extra;
+
+	if (!w || s >= MAX_SEGMENTS)
+		return 1;
+	skip = (__u32)w->words[0];
+	extra = (__u32)w->words[1];
+	if (s + skip >= w->seg_cnt)
+		return 1;
+	w->anchor[BOUND(s, MAX_SEGMENTS)] = w->anchor[BOUND(s + skip, MAX_SEGMENTS)];
+	w->seg_end[BOUND(s, MAX_SEGMENTS)] = (__u16)(s + 1 + extra);
+	return 0;
+}
+
 BPF_NOINLINE int pair_cframes(__u32 unused)
 {
 	struct walk *w = the_walk();
-	__u32 extra, skip;
 
 	if (!w)
-		return -1;
-	skip = w->seg_cnt > w->py_cnt ? w->seg_cnt - w->py_cnt : 0;
-	extra = w->py_cnt > w->seg_cnt ? w->py_cnt - w->seg_cnt : 0;
-	for (__u32 s = unused & 0; s < MAX_SEGMENTS; s++) {
-		if (s + skip >= w->seg_cnt || s + skip >= MAX_SEGMENTS)
+		return (int)unused;
+	w->words[0] = w->seg_cnt > w->py_cnt ? w->seg_cnt - w->py_cnt : 0; /* skip */
+	w->words[1] = w->py_cnt > w->seg_cnt ? w->py_cnt - w->seg_cnt : 0; /* extra */
+	for (__u32 s = 0; s < MAX_SEGMENTS; s++)
+		if (pair_cframe_step(s))
 			break;
-		w->anchor[s] = w->anchor[(s + skip) & (MAX_SEGMENTS - 1)];
-		w->seg_end[s] = (__u16)(s + 1 + extra);
-	}
-	w->seg_cnt -= skip;
+	w->seg_cnt -= (__u32)w->words[0];
 	if (!w->seg_cnt && w->py_cnt) {
 		w->anchor[0] = NO_ANCHOR;
 		w->seg_end[0] = (__u16)w->py_cnt;
