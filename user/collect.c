@@ -1,0 +1,582 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+#include "collect.h"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <linux/capability.h>
+#include <linux/membarrier.h>
+#include <linux/perf_event.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "cgroup.h"
+#include "log.h"
+#include "pidns.h"
+#include "pyperf.skel.h"
+
+struct sampled_cpu {
+	int fd; /* of the perf event; -1: not sampled */
+	struct bpf_link *link;
+	bool seen; /* was sampled at some time */
+};
+
+struct collect {
+	struct pyperf_bpf *skel;
+	struct ring_buffer *rings;
+	struct collect_sink sink;
+	struct sampled_cpu *cpus;
+	int cpu_cap;
+	uint32_t frequency_hz; /* 0: the sampler is not attached */
+	int stats_fd;
+	struct mapping *mappings;
+	size_t mappings_size;
+};
+
+/* ---- why it cannot work ---------------------------------------------------------------------- */
+
+static bool has_capability(int cap)
+{
+	struct __user_cap_header_struct hdr = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct data[2] = { 0 };
+
+	if (syscall(SYS_capget, &hdr, data))
+		return false;
+	return data[cap / 32].effective & (1U << (cap % 32));
+}
+
+static bool locked_down(void)
+{
+	char text[128] = "";
+	FILE *f = fopen("/sys/kernel/security/lockdown", "re");
+
+	if (!f)
+		return false;
+	if (!fgets(text, sizeof(text), f))
+		text[0] = '\0';
+	fclose(f);
+	return strstr(text, "[confidentiality]");
+}
+
+/* The rights and features without which nothing works; each has a remedy. */
+static int check_rights(void)
+{
+	bool admin = has_capability(CAP_SYS_ADMIN);
+
+	if (!admin && (!has_capability(CAP_BPF) || !has_capability(CAP_PERFMON))) {
+		log_err("no permission to load BPF programs: CAP_BPF and CAP_PERFMON are needed (run it with "
+			"sudo, or: setcap cap_bpf,cap_perfmon,cap_sys_ptrace,cap_dac_read_search,cap_syslog+ep "
+			"pyperf-bpf)");
+		return -EPERM;
+	}
+	if (!admin && !has_capability(CAP_SYS_PTRACE))
+		log_warn(
+			"CAP_SYS_PTRACE is missing: processes of other users cannot be looked into");
+	if (locked_down()) {
+		log_err("kernel lockdown is in confidentiality mode, which forbids BPF to read memory (boot "
+			"with lockdown=integrity)");
+		return -EPERM;
+	}
+	if (access("/sys/kernel/btf/vmlinux", R_OK)) {
+		log_err("/sys/kernel/btf/vmlinux: %s (the kernel must be built with CONFIG_DEBUG_INFO_BTF=y)",
+			strerror(errno));
+		return -ENOTSUP;
+	}
+	return 0;
+}
+
+static void explain_load_failure(int err)
+{
+	if (err == -EPERM || err == -EACCES)
+		log_err("loading the BPF programs: %s (CAP_BPF and CAP_PERFMON are needed; -vv shows the "
+			"kernel's log)",
+			strerror(-err));
+	else
+		log_err("loading the BPF programs: %s (kernel 5.15 or later is needed; -vv shows the kernel's "
+			"log)",
+			strerror(-err));
+}
+
+/* libbpf's messages are one level lower than ours: what it calls a warning we explain ourselves. */
+static int on_libbpf_print(enum libbpf_print_level level, const char *fmt, va_list args)
+{
+	char line[4096];
+	size_t len;
+
+	if (log_get_level() < LOG_LEVEL_DEBUG || level == LIBBPF_DEBUG)
+		return 0;
+	vsnprintf(line, sizeof(line), fmt, args);
+	len = strlen(line);
+	while (len && line[len - 1] == '\n')
+		line[--len] = '\0';
+	log_debug("%s", line);
+	return 0;
+}
+
+/* ---- configuration --------------------------------------------------------------------------- */
+
+static int configure_cgroup(struct pyperf_cfg *cfg, const char *path)
+{
+	char why[256] = "";
+	struct cgroup cg;
+	int err = cgroup__resolve(path, &cg, why, sizeof(why));
+
+	if (err) {
+		log_err("%s", why);
+		return err;
+	}
+	cfg->cgroup_id = cg.id;
+	cfg->cgroup_subsys = cg.subsys;
+	cfg->flags |= CFG_CGROUP;
+	return 0;
+}
+
+static int configure(struct collect *c, const struct collect_opts *opts)
+{
+	struct pyperf_cfg *cfg = (struct pyperf_cfg *)&c->skel->rodata->cfg;
+	struct pidns ns;
+
+	cfg->flags = opts->flags;
+	cfg->cpu_cnt = (uint32_t)c->cpu_cap;
+	cfg->chunks_wake = bpf_map__max_entries(c->skel->maps.chunks0) / 2;
+	if (getrandom(&cfg->hash_seed, sizeof(cfg->hash_seed), 0) != sizeof(cfg->hash_seed))
+		cfg->hash_seed = (uint64_t)getpid() << 32 | 1;
+	if (opts->comm_glob) {
+		cfg->flags |= CFG_COMM;
+		snprintf(cfg->comm_glob, sizeof(cfg->comm_glob), "%s", opts->comm_glob);
+	}
+	if (!pidns__self(&ns) && !pidns__is_initial(&ns)) {
+		cfg->flags |= CFG_PIDNS;
+		cfg->pidns_inum = ns.inum;
+		cfg->pidns_level = ns.level;
+	}
+	return opts->cgroup_path ? configure_cgroup(cfg, opts->cgroup_path) : 0;
+}
+
+/* ---- events ---------------------------------------------------------------------------------- */
+
+static int on_event(void *ctx, void *data, size_t size)
+{
+	struct collect *c = ctx;
+
+	if (size >= sizeof(struct ev_proc))
+		c->sink.proc(c->sink.ctx, data);
+	return 0;
+}
+
+static int on_blob(void *ctx, void *data, size_t size)
+{
+	struct collect *c = ctx;
+	const uint32_t *type = data;
+
+	if (size >= sizeof(struct ev_code) && *type == EV_CODE)
+		c->sink.code(c->sink.ctx, data, size);
+	else if (size >= offsetof(struct ev_blob, data) && *type == EV_BLOB)
+		c->sink.blob(c->sink.ctx, data, size);
+	return 0;
+}
+
+static int open_rings(struct collect *c)
+{
+	c->rings = ring_buffer__new(bpf_map__fd(c->skel->maps.events), on_event, c, NULL);
+	if (!c->rings)
+		return -errno;
+	return ring_buffer__add(c->rings, bpf_map__fd(c->skel->maps.blobs), on_blob, c);
+}
+
+static int map_mappings(struct collect *c)
+{
+	void *at;
+
+	c->mappings_size =
+		(size_t)bpf_map__max_entries(c->skel->maps.mappings) * sizeof(struct mapping);
+	at = mmap(NULL, c->mappings_size, PROT_READ | PROT_WRITE, MAP_SHARED,
+		  bpf_map__fd(c->skel->maps.mappings), 0);
+	if (at == MAP_FAILED)
+		return -errno;
+	c->mappings = at;
+	return 0;
+}
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+static struct collect *collect__alloc(void)
+{
+	struct collect *c = calloc(1, sizeof(*c));
+
+	if (!c)
+		return NULL;
+	c->stats_fd = -1;
+	c->cpu_cap = libbpf_num_possible_cpus();
+	if (c->cpu_cap < 1)
+		c->cpu_cap = 1;
+	c->cpus = calloc((size_t)c->cpu_cap, sizeof(*c->cpus));
+	if (!c->cpus) {
+		free(c);
+		return NULL;
+	}
+	for (int i = 0; i < c->cpu_cap; i++)
+		c->cpus[i].fd = -1;
+	return c;
+}
+
+struct collect *collect__open(const struct collect_opts *opts, const struct collect_sink *sink)
+{
+	struct collect *c;
+	int err;
+
+	if (check_rights())
+		return NULL;
+	libbpf_set_print(on_libbpf_print);
+	c = collect__alloc();
+	if (!c) {
+		log_err("out of memory");
+		return NULL;
+	}
+	c->sink = *sink;
+	c->skel = pyperf_bpf__open();
+	if (!c->skel) {
+		log_err("the BPF object: %s", strerror(errno));
+		goto fail;
+	}
+	if (configure(c, opts))
+		goto fail;
+	err = pyperf_bpf__load(c->skel);
+	if (err) {
+		explain_load_failure(err);
+		goto fail;
+	}
+	err = map_mappings(c);
+	if (!err)
+		err = open_rings(c);
+	if (err) {
+		log_err("mapping the BPF maps: %s", strerror(-err));
+		goto fail;
+	}
+	if (opts->bpf_stats)
+		c->stats_fd = bpf_enable_stats(BPF_STATS_RUN_TIME);
+	return c;
+fail:
+	collect__close(c);
+	return NULL;
+}
+
+void collect__close(struct collect *c)
+{
+	if (!c)
+		return;
+	collect__detach_sampler(c);
+	ring_buffer__free(c->rings);
+	if (c->mappings)
+		munmap(c->mappings, c->mappings_size);
+	if (c->stats_fd >= 0)
+		close(c->stats_fd);
+	pyperf_bpf__destroy(c->skel);
+	free(c->cpus);
+	free(c);
+}
+
+void collect__process_maps(const struct collect *c, struct process_maps *maps)
+{
+	*maps = (struct process_maps){
+		.procs_fd = bpf_map__fd(c->skel->maps.procs),
+		.images_fd = bpf_map__fd(c->skel->maps.images),
+		.tables_fd = bpf_map__fd(c->skel->maps.tables),
+		.interps_fd = bpf_map__fd(c->skel->maps.interps),
+		.mappings = c->mappings,
+		.mapping_cap = bpf_map__max_entries(c->skel->maps.mappings),
+		.table_cap = bpf_map__max_entries(c->skel->maps.tables),
+		.interp_cap = bpf_map__max_entries(c->skel->maps.interps),
+	};
+}
+
+/* ---- attaching ------------------------------------------------------------------------------- */
+
+int collect__attach_lifecycle(struct collect *c)
+{
+	struct bpf_program *const progs[] = { c->skel->progs.on_fork, c->skel->progs.on_exec,
+					      c->skel->progs.on_exit };
+	struct bpf_link **const links[] = { &c->skel->links.on_fork, &c->skel->links.on_exec,
+					    &c->skel->links.on_exit };
+
+	for (size_t i = 0; i < sizeof(progs) / sizeof(progs[0]); i++) {
+		*links[i] = bpf_program__attach(progs[i]);
+		if (!*links[i]) {
+			log_err("attach %s: %s", bpf_program__name(progs[i]), strerror(errno));
+			return -errno;
+		}
+	}
+	return 0;
+}
+
+static int perf_open(int cpu, uint32_t frequency_hz)
+{
+	struct perf_event_attr attr = {
+		.size = sizeof(attr),
+		.type = PERF_TYPE_SOFTWARE,
+		.config = PERF_COUNT_SW_CPU_CLOCK,
+		.freq = 1,
+		.sample_freq = frequency_hz,
+	};
+	int fd = (int)syscall(SYS_perf_event_open, &attr, -1, cpu, -1, PERF_FLAG_FD_CLOEXEC);
+
+	return fd < 0 ? -errno : fd;
+}
+
+static long read_sysctl(const char *path)
+{
+	long value = -1;
+	FILE *f = fopen(path, "re");
+
+	if (f) {
+		if (fscanf(f, "%ld", &value) != 1)
+			value = -1;
+		fclose(f);
+	}
+	return value;
+}
+
+static void explain_perf_failure(int cpu, uint32_t frequency_hz, int err)
+{
+	long max = read_sysctl("/proc/sys/kernel/perf_event_max_sample_rate");
+	long paranoid = read_sysctl("/proc/sys/kernel/perf_event_paranoid");
+
+	if (err == -EINVAL && max >= 0 && (long)frequency_hz > max)
+		log_err("sampling at %" PRIu32
+			" Hz: the kernel allows %ld (lower -F, or raise sysctl "
+			"kernel.perf_event_max_sample_rate)",
+			frequency_hz, max);
+	else if (err == -EACCES || err == -EPERM)
+		log_err("sampling on CPU %d: %s (needs CAP_PERFMON; kernel.perf_event_paranoid is %ld)",
+			cpu, strerror(-err), paranoid);
+	else
+		log_err("sampling on CPU %d: %s", cpu, strerror(-err));
+}
+
+static void stop_cpu(struct sampled_cpu *s)
+{
+	if (s->fd < 0)
+		return;
+	bpf_link__destroy(s->link); /* closes the perf event as well */
+	s->link = NULL;
+	s->fd = -1;
+}
+
+/* -ENODEV: the CPU is offline. */
+static int sample_cpu(struct collect *c, int cpu)
+{
+	struct sampled_cpu *s = &c->cpus[cpu];
+	int fd = perf_open(cpu, c->frequency_hz);
+
+	if (fd < 0)
+		return fd;
+	s->link = bpf_program__attach_perf_event(c->skel->progs.on_cpu_sample, fd);
+	if (!s->link) {
+		int err = -errno;
+
+		close(fd);
+		return err;
+	}
+	s->fd = fd;
+	s->seen = true;
+	return 0;
+}
+
+int collect__attach_sampler(struct collect *c, uint32_t frequency_hz)
+{
+	int sampled = 0, err = 0;
+
+	c->frequency_hz = frequency_hz;
+	for (int cpu = 0; cpu < c->cpu_cap; cpu++) {
+		err = sample_cpu(c, cpu);
+		if (!err)
+			sampled++;
+		if (err && err != -ENODEV) {
+			explain_perf_failure(cpu, frequency_hz, err);
+			collect__detach_sampler(c);
+			return err;
+		}
+	}
+	if (!sampled)
+		log_err("sampling: no CPU is online");
+	return sampled ? 0 : -ENODEV;
+}
+
+/* Returns when every program that was running has ended (an RCU grace period). */
+static void wait_for_programs(void)
+{
+	/* membarrier(2): the global command waits for all CPUs; it fails only with nohz_full. */
+	if (syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0))
+		usleep(20000); /* far longer than any program runs */
+}
+
+void collect__detach_sampler(struct collect *c)
+{
+	if (!c->frequency_hz)
+		return;
+	for (int cpu = 0; cpu < c->cpu_cap; cpu++)
+		stop_cpu(&c->cpus[cpu]);
+	c->frequency_hz = 0;
+	wait_for_programs();
+}
+
+/* ---- CPUs that come and go ------------------------------------------------------------------- */
+
+/* Marks the CPUs of a list like "0-3,5". */
+static void parse_cpu_list(const char *s, bool *online, int cap)
+{
+	while (*s) {
+		char *end;
+		long first = strtol(s, &end, 10), last = first;
+
+		if (end == s)
+			return;
+		if (*end == '-')
+			last = strtol(end + 1, &end, 10);
+		for (long cpu = first; cpu <= last && cpu < cap; cpu++)
+			if (cpu >= 0)
+				online[cpu] = true;
+		if (*end != ',')
+			return;
+		s = end + 1;
+	}
+}
+
+static int read_online(bool *online, int cap)
+{
+	char text[4096];
+	FILE *f = fopen("/sys/devices/system/cpu/online", "re");
+	int err = -EIO;
+
+	if (!f)
+		return -errno;
+	if (fgets(text, sizeof(text), f)) {
+		parse_cpu_list(text, online, cap);
+		err = 0;
+	}
+	fclose(f);
+	return err;
+}
+
+void collect__follow_cpus(struct collect *c, void (*fn)(void *ctx, int cpu), void *ctx)
+{
+	bool *online = calloc((size_t)c->cpu_cap, sizeof(*online));
+
+	if (!online || !c->frequency_hz || read_online(online, c->cpu_cap))
+		goto out;
+	for (int cpu = 0; cpu < c->cpu_cap; cpu++) {
+		/* The kernel takes the events of a CPU that goes offline away for good. */
+		if (!online[cpu])
+			stop_cpu(&c->cpus[cpu]);
+		else if (c->cpus[cpu].fd < 0 && !sample_cpu(c, cpu))
+			fn(ctx, cpu);
+	}
+out:
+	free(online);
+}
+
+uint32_t collect__cpu_cnt(const struct collect *c)
+{
+	uint32_t n = 0;
+
+	for (int cpu = 0; cpu < c->cpu_cap; cpu++)
+		n += c->cpus[cpu].seen;
+	return n;
+}
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+int collect__fd(const struct collect *c)
+{
+	return ring_buffer__epoll_fd(c->rings);
+}
+
+int collect__consume(struct collect *c)
+{
+	int n = ring_buffer__consume(c->rings);
+
+	return n < 0 ? n : 0;
+}
+
+unsigned collect__flip(struct collect *c)
+{
+	unsigned old = c->skel->bss->active_window & 1;
+
+	c->skel->bss->chunks_added[!old] = 0;
+	__atomic_store_n(&c->skel->bss->active_window, !old, __ATOMIC_SEQ_CST);
+	wait_for_programs();
+	return old;
+}
+
+int collect__counts_fd(const struct collect *c, unsigned window)
+{
+	return bpf_map__fd(window ? c->skel->maps.counts1 : c->skel->maps.counts0);
+}
+
+int collect__chunks_fd(const struct collect *c, unsigned window)
+{
+	return bpf_map__fd(window ? c->skel->maps.chunks1 : c->skel->maps.chunks0);
+}
+
+void collect__counters(const struct collect *c, uint64_t counters[CTR_CNT])
+{
+	uint64_t *per_cpu = calloc((size_t)c->cpu_cap, sizeof(*per_cpu));
+
+	memset(counters, 0, CTR_CNT * sizeof(*counters));
+	if (!per_cpu)
+		return;
+	for (uint32_t i = 0; i < CTR_CNT; i++) {
+		if (bpf_map_lookup_elem(bpf_map__fd(c->skel->maps.counters), &i, per_cpu))
+			continue;
+		for (int cpu = 0; cpu < c->cpu_cap; cpu++)
+			counters[i] += per_cpu[cpu];
+	}
+	free(per_cpu);
+}
+
+void collect__run_time(const struct collect *c, uint64_t *ns, uint64_t *runs)
+{
+	struct bpf_prog_info info = { 0 };
+	__u32 size = sizeof(info);
+
+	*ns = *runs = 0;
+	if (bpf_obj_get_info_by_fd(bpf_program__fd(c->skel->progs.on_cpu_sample), &info, &size))
+		return;
+	*ns = info.run_time_ns;
+	*runs = info.run_cnt;
+}
+
+/* "memlock:" of a map's fdinfo: its memory since 6.4 (90a5527d7686), an estimate before. */
+static uint64_t map_memory(int fd)
+{
+	char path[64], line[128];
+	uint64_t bytes = 0;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", fd);
+	f = fopen(path, "re");
+	if (!f)
+		return 0;
+	while (fgets(line, sizeof(line), f))
+		if (sscanf(line, "memlock: %" SCNu64, &bytes) == 1)
+			break;
+	fclose(f);
+	return bytes;
+}
+
+uint64_t collect__map_bytes(const struct collect *c)
+{
+	const struct bpf_map *map;
+	uint64_t bytes = 0;
+
+	bpf_object__for_each_map(map, c->skel->obj) bytes += map_memory(bpf_map__fd(map));
+	return bytes;
+}

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+#ifndef PYPERF_COLLECT_H
+#define PYPERF_COLLECT_H
+/*
+ * The BPF object: configure, load, attach, stop. Owns the skeleton, the perf events and the rings.
+ *
+ * Order of a run (each step prints its own error):
+ *
+ *	c = collect__open(&opts);	   configured and loaded, nothing attached
+ *	collect__attach_lifecycle(c);	   fork, exec, exit
+ *	... scan the processes that run ...
+ *	collect__attach_sampler(c, hz);	   last: from here on samples arrive
+ *	... collect__poll(), collect__flip() ...
+ *	collect__detach_sampler(c);	   no program runs any more when it returns
+ *	collect__close(c);
+ *
+ * Nothing is pinned: all of it ends with the process, also when it is killed.
+ */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "bpf/pyperf.h"
+#include "process.h"
+
+struct collect;
+
+struct collect_opts {
+	uint32_t flags;		 /* enum cfg_flags, without CFG_PIDNS, CFG_COMM, CFG_CGROUP */
+	const char *comm_glob;	 /* NULL: all */
+	const char *cgroup_path; /* NULL: all */
+	bool bpf_stats;		 /* have the kernel time the programs (a few ns per sample) */
+};
+
+typedef void (*collect_proc_fn)(void *ctx, const struct ev_proc *ev);
+typedef void (*collect_code_fn)(void *ctx, const struct ev_code *ev, size_t size);
+typedef void (*collect_blob_fn)(void *ctx, const struct ev_blob *ev, size_t size);
+
+/* Whom events go to. `proc` gets EV_DRAIN as well. */
+struct collect_sink {
+	void *ctx;
+	collect_proc_fn proc;
+	collect_code_fn code;
+	collect_blob_fn blob;
+};
+
+/* NULL after one message that names what is missing and the remedy. */
+struct collect *collect__open(const struct collect_opts *opts, const struct collect_sink *sink);
+void collect__close(struct collect *c);
+
+/* The maps that process_table fills in. Borrowed until close. */
+void collect__process_maps(const struct collect *c, struct process_maps *maps);
+
+/* 0 or negative errno, printed. */
+int collect__attach_lifecycle(struct collect *c);
+/* Every possible CPU that is online. 0 or negative errno, printed. */
+int collect__attach_sampler(struct collect *c, uint32_t frequency_hz);
+void collect__detach_sampler(struct collect *c);
+/*
+ * Samples CPUs that came online since the last call and forgets those that went. Calls `fn` for each new
+ * one. Cheap: reads one file.
+ */
+void collect__follow_cpus(struct collect *c, void (*fn)(void *ctx, int cpu), void *ctx);
+uint32_t collect__cpu_cnt(const struct collect *c); /* CPUs sampled at some time */
+
+/* Readable when there are events. Borrowed. */
+int collect__fd(const struct collect *c);
+/* Hands all waiting records to the sink. 0 or negative errno. */
+int collect__consume(struct collect *c);
+
+/*
+ * Makes the other window the active one and waits until no program uses the old one. Its index, to be
+ * read and emptied through the fds below.
+ */
+unsigned collect__flip(struct collect *c);
+int collect__counts_fd(const struct collect *c, unsigned window);
+int collect__chunks_fd(const struct collect *c, unsigned window);
+
+/* Sums over all CPUs. */
+void collect__counters(const struct collect *c, uint64_t counters[CTR_CNT]);
+/* Run time and runs of the sampler since load; 0 without bpf_stats. */
+void collect__run_time(const struct collect *c, uint64_t *ns, uint64_t *runs);
+/* Kernel memory of the maps, as the kernel accounts it. */
+uint64_t collect__map_bytes(const struct collect *c);
+
+#endif /* PYPERF_COLLECT_H */

@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+#include "dump.h"
+
+#include <bpf/bpf.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "idmap.h"
+#include "log.h"
+
+#define BATCH 4096
+
+/* ---- maps, emptied in batches ------------------------------------------------------------------ */
+
+/* All entries of a hash map, taken out of it. */
+struct drained {
+	void *keys;
+	void *values;
+	size_t cnt, cap;
+};
+
+static int drained__grow(struct drained *d, size_t key_size, size_t value_size, size_t need)
+{
+	size_t cap = d->cap ? d->cap : BATCH;
+	void *keys, *values;
+
+	while (cap < need)
+		cap *= 2;
+	if (cap == d->cap)
+		return 0;
+	keys = realloc(d->keys, cap * key_size);
+	if (keys)
+		d->keys = keys;
+	values = realloc(d->values, cap * value_size);
+	if (values)
+		d->values = values;
+	if (!keys || !values)
+		return -ENOMEM;
+	d->cap = cap;
+	return 0;
+}
+
+static void drained__free(struct drained *d)
+{
+	free(d->keys);
+	free(d->values);
+	*d = (struct drained){ 0 };
+}
+
+static int drain(int fd, struct drained *d, size_t key_size, size_t value_size)
+{
+	uint32_t token, batch = BATCH, n;
+	bool first = true;
+	int err;
+
+	for (;;) {
+		err = drained__grow(d, key_size, value_size, d->cnt + batch);
+		if (err)
+			return err;
+		n = batch;
+		err = bpf_map_lookup_and_delete_batch(
+			fd, first ? NULL : &token, &token, (char *)d->keys + d->cnt * key_size,
+			(char *)d->values + d->cnt * value_size, &n, NULL);
+		if (err == -ENOSPC && n == 0) { /* one bucket holds more than a batch */
+			batch *= 2;
+			continue;
+		}
+		if (err && err != -ENOENT)
+			return err;
+		d->cnt += n;
+		first = false;
+		if (err == -ENOENT)
+			return 0;
+	}
+}
+
+/* ---- stacks ------------------------------------------------------------------------------------- */
+
+struct window {
+	struct drained counts; /* struct count_key -> u64 */
+	struct drained chunks; /* u64 -> struct chunk */
+	struct idmap by_hash;  /* chunk hash -> its struct chunk, in chunks.values */
+	uint64_t words[MAX_FRAMES];
+};
+
+/*
+ * Frames of a stack, outermost first, into w->words; chunks lead from the innermost outwards.
+ * The number of frames, or -EBADMSG.
+ */
+static int read_stack(struct window *w, uint64_t hash)
+{
+	uint32_t free_slots = MAX_FRAMES;
+
+	for (unsigned n = 0; hash; n++) {
+		const struct chunk *c = idmap__get(&w->by_hash, hash);
+
+		if (!c || n >= MAX_CHUNKS || !c->cnt || c->cnt > CHUNK_FRAMES ||
+		    c->cnt > free_slots)
+			return -EBADMSG;
+		free_slots -= c->cnt;
+		memcpy(&w->words[free_slots], c->frames, c->cnt * sizeof(c->frames[0]));
+		hash = c->parent;
+	}
+	memmove(w->words, w->words + free_slots, (MAX_FRAMES - free_slots) * sizeof(w->words[0]));
+	return (int)(MAX_FRAMES - free_slots);
+}
+
+static int add_proc(const struct process_table *pt, struct profile *p, uint32_t space)
+{
+	const struct process *proc = process_table__find(pt, space);
+	struct profile_proc out = { .space = space };
+
+	if (proc) {
+		out.tgid = proc->tgid;
+		out.comm = profile__intern_z(p, proc->comm);
+		out.exe = profile__intern_z(p, proc->exe);
+		out.container = profile__intern_z(p, proc->container);
+		out.python = profile__intern_z(p, proc->python);
+		out.native_only = proc->native_only ? profile__intern_z(p, proc->native_only) : 0;
+	}
+	return profile__add_proc(p, &out);
+}
+
+static int find_proc(const struct process_table *pt, struct profile *p, uint32_t space)
+{
+	int proc = profile__find_proc(p, space);
+
+	return proc >= 0 ? proc : add_proc(pt, p, space);
+}
+
+/* The command name of a thread, at its first sight and while it lives. */
+static int note_thread(struct profile *p, uint32_t tgid, uint32_t space, uint32_t tid)
+{
+	struct profile_thread thread = { .space = space, .tid = tid };
+	char path[64], name[TASK_COMM_LEN + 1];
+	FILE *f;
+	int err;
+
+	if (!tid || profile__thread_name(p, space, tid)[0])
+		return 0;
+	snprintf(path, sizeof(path), "/proc/%u/task/%u/comm", tgid, tid);
+	f = fopen(path, "re");
+	if (!f)
+		return 0; /* gone: shown by its number */
+	if (fgets(name, sizeof(name), f)) {
+		name[strcspn(name, "\n")] = '\0';
+		thread.name = profile__intern_z(p, name);
+	}
+	fclose(f);
+	err = thread.name ? profile__add_thread(p, &thread) : 0;
+	return err < 0 ? err : 0;
+}
+
+/* Sampled while it was not known whether it has Python, and it has none. */
+static bool is_late_filtered(const struct process_table *pt, const struct dump_opts *o,
+			     uint32_t space)
+{
+	const struct process *proc = process_table__find(pt, space);
+
+	return o->python_only && proc && !proc->is_python && !proc->native_only;
+}
+
+static int add_count(struct window *w, const struct process_table *pt, const struct dump_opts *o,
+		     struct profile *p, struct dump_late *late, size_t i)
+{
+	const struct count_key *key = (const struct count_key *)w->counts.keys + i;
+	uint64_t count = ((const uint64_t *)w->counts.values)[i];
+	int proc, n, err;
+
+	if (is_late_filtered(pt, o, key->space)) {
+		late->filtered += count;
+		return 0;
+	}
+	n = read_stack(w, key->stack);
+	if (n < 0) {
+		late->lost += count;
+		return 0;
+	}
+	proc = find_proc(pt, p, key->space);
+	if (proc < 0)
+		return proc;
+	err = note_thread(p, p->procs[proc].tgid, key->space, key->tid);
+	if (err)
+		return err;
+	err = profile__add_stack(p, (uint32_t)proc, key->tid, w->words, (size_t)n, count);
+	return err < 0 ? err : 0;
+}
+
+static int index_chunks(struct window *w)
+{
+	const uint64_t *hashes = w->chunks.keys;
+	struct chunk *chunks = w->chunks.values;
+
+	for (size_t i = 0; i < w->chunks.cnt; i++) {
+		int err = idmap__set(&w->by_hash, hashes[i], &chunks[i]);
+
+		if (err)
+			return err;
+	}
+	return 0;
+}
+
+static int read_window(struct collect *c, unsigned old, struct window *w)
+{
+	int err = drain(collect__counts_fd(c, old), &w->counts, sizeof(struct count_key),
+			sizeof(uint64_t));
+
+	if (!err)
+		err = drain(collect__chunks_fd(c, old), &w->chunks, sizeof(uint64_t),
+			    sizeof(struct chunk));
+	return err ? err : index_chunks(w);
+}
+
+int dump__window(struct collect *c, const struct process_table *pt, const struct dump_opts *o,
+		 struct profile *p, struct dump_late *late)
+{
+	struct window *w = calloc(1, sizeof(*w));
+	unsigned old = collect__flip(c);
+	int err;
+
+	if (!w) {
+		err = -ENOMEM;
+		goto out;
+	}
+	err = read_window(c, old, w);
+	for (size_t i = 0; i < w->counts.cnt && !err; i++)
+		err = add_count(w, pt, o, p, late, i);
+	log_debug("window: %zu counts, %zu chunks", w->counts.cnt, w->chunks.cnt);
+	drained__free(&w->counts);
+	drained__free(&w->chunks);
+	idmap__free(&w->by_hash);
+	free(w);
+out:
+	if (err)
+		log_err("reading the counts: %s", strerror(-err));
+	return err;
+}
+
+void dump__counters(const struct collect *c, const struct dump_late *late,
+		    uint64_t counters[CTR_CNT])
+{
+	collect__counters(c, counters);
+	counters[CTR_counted] -= late->filtered + late->lost;
+	counters[CTR_filtered_python] += late->filtered;
+	counters[CTR_lost_internal] += late->lost;
+	if (counters[CTR_note_pending] >= late->filtered)
+		counters[CTR_note_pending] -= late->filtered;
+}
+
+/* ---- modules ------------------------------------------------------------------------------------ */
+
+static int add_module(const struct process_table *pt, struct profile *p, uint32_t file)
+{
+	const struct elf_file *ef = process_table__file(pt, file);
+	char hex[2 * BUILD_ID_MAX + 1];
+	struct profile_module m = { .file = file };
+
+	if (!ef)
+		return 0;
+	elf_file__id_hex(ef, hex);
+	m.path = profile__intern_z(p, elf_file__path(ef));
+	m.build_id = profile__intern_z(p, hex);
+	elf_file__text(ef, &m.start, &m.limit);
+	return profile__add_module(p, &m);
+}
+
+int dump__modules(const struct process_table *pt, struct profile *p)
+{
+	struct idmap seen = { 0 };
+	int err = 0;
+
+	for (size_t i = 0; i < p->module_cnt && !err; i++)
+		err = idmap__set(&seen, p->modules[i].file, p);
+	for (size_t i = 0; i < p->frame_cnt && !err; i++) {
+		uint32_t file = NATIVE_FILE(p->frames[i]);
+
+		if (FRAME_TAG(p->frames[i]) != FRAME_NATIVE || idmap__get(&seen, file))
+			continue;
+		err = idmap__set(&seen, file, p);
+		if (!err)
+			err = add_module(pt, p, file);
+		err = err < 0 ? err : 0;
+	}
+	idmap__free(&seen);
+	return err;
+}

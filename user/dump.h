@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+#ifndef PYPERF_DUMP_H
+#define PYPERF_DUMP_H
+/*
+ * Stage 5: maps -> struct profile (ids and addresses, no names).
+ *
+ * A window is read and emptied in batches while BPF adds to the other one, so no count is lost and none
+ * is read twice. Counts of processes that were sampled before they were analysed, and turned out to have
+ * no Python, are moved from "counted" to "filtered": see struct dump_late.
+ */
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "collect.h"
+#include "process.h"
+#include "profile.h"
+
+/* What was counted in the kernel but does not belong in the profile. */
+struct dump_late {
+	uint64_t filtered; /* samples of processes without Python, sampled before that was known */
+	uint64_t lost;	   /* samples whose stack could not be read: 0 unless there is a bug */
+};
+
+struct dump_opts {
+	bool python_only;
+	bool threads;
+};
+
+/* Flips the windows and adds the old one to `p`. 0 or negative errno, printed. */
+int dump__window(struct collect *c, const struct process_table *pt, const struct dump_opts *o,
+		 struct profile *p, struct dump_late *late);
+
+/* Counters of the kernel, corrected by `late`, so that delivered = counted + filtered + lost. */
+void dump__counters(const struct collect *c, const struct dump_late *late,
+		    uint64_t counters[CTR_CNT]);
+
+/* The modules that the frames of `p` lie in. 0 or -ENOMEM. */
+int dump__modules(const struct process_table *pt, struct profile *p);
+
+#endif /* PYPERF_DUMP_H */

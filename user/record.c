@@ -1,0 +1,566 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+#include "record.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/ioctl.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "collect.h"
+#include "dump.h"
+#include "export.h"
+#include "launch.h"
+#include "log.h"
+#include "mmapwatch.h"
+#include "process.h"
+#include "profile.h"
+#include "readcode.h"
+#include "symbolize.h"
+
+#define NS_PER_S      1000000000ULL
+#define TICK_MS	      1000  /* names of code objects, CPUs, progress */
+#define RETRY_MS      10    /* an interpreter that is still starting is asked again */
+#define WINDOW_S      5	    /* counts are read at least this often */
+#define NICE_PRIORITY (-10) /* a new process should be known before its next sample */
+
+struct recorder {
+	const struct options *o;
+	struct export_file **files; /* one per output */
+	struct launch *launch;
+	struct collect *collect;
+	struct symbolizer *sym;
+	struct mmapwatch *watch;
+	struct process_table *procs;
+	struct profile *profile;
+	struct dump_opts dump;
+	struct dump_late late;
+	int epoll_fd, signal_fd;
+	uint64_t start_ns, end_ns, drained_ns, cpu_start_ns;
+	bool drain_now; /* a window is getting full */
+	bool stop;
+	bool interrupted;
+	bool progress_shown;
+};
+
+static uint64_t now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * NS_PER_S + (uint64_t)ts.tv_nsec;
+}
+
+static uint64_t unix_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_REALTIME, &ts);
+	return (uint64_t)ts.tv_sec * NS_PER_S + (uint64_t)ts.tv_nsec;
+}
+
+static uint64_t timeval_ns(struct timeval tv)
+{
+	return (uint64_t)tv.tv_sec * NS_PER_S + (uint64_t)tv.tv_usec * 1000;
+}
+
+static uint64_t self_cpu_ns(void)
+{
+	struct rusage ru;
+
+	getrusage(RUSAGE_SELF, &ru);
+	return timeval_ns(ru.ru_utime) + timeval_ns(ru.ru_stime);
+}
+
+/* ---- what the kernel tells -------------------------------------------------------------------- */
+
+static void on_proc(void *ctx, const struct ev_proc *ev)
+{
+	struct recorder *r = ctx;
+
+	if (ev->type == EV_DRAIN)
+		r->drain_now = true;
+	else
+		process_table__on_event(r->procs, ev);
+}
+
+static void on_blob(void *ctx, const struct ev_blob *ev, size_t size)
+{
+	struct recorder *r = ctx;
+
+	sym_python__on_blob(symbolizer__python(r->sym), ev, size);
+}
+
+static void on_code(void *ctx, const struct ev_code *ev, size_t size)
+{
+	struct recorder *r = ctx;
+	struct sym_python *python = symbolizer__python(r->sym);
+	const struct py_binary *bin = process_table__interp(r->procs, ev->interp);
+	int err;
+
+	if (!bin || sym_python__on_code(python, ev, size, &bin->interp.layout))
+		return;
+	err = readcode__supply(python, ev, &bin->interp.layout);
+	if (err)
+		log_debug("process %u: code object at 0x%" PRIx64 ": %s", ev->tgid,
+			  (uint64_t)ev->addr, strerror(-err));
+}
+
+static void on_cpu_online(void *ctx, int cpu)
+{
+	struct recorder *r = ctx;
+
+	mmapwatch__cpu_online(r->watch, cpu);
+}
+
+/* All that has happened, in the order in which it has to be looked at. Processes to ask again. */
+static int catch_up(struct recorder *r)
+{
+	mmapwatch__read(r->watch, process_table__on_mmap, r->procs);
+	collect__consume(r->collect);
+	return process_table__refresh(r->procs);
+}
+
+static int drain_window(struct recorder *r)
+{
+	int err = dump__window(r->collect, r->procs, &r->dump, r->profile, &r->late);
+
+	process_table__reclaim(r->procs);
+	process_table__forget_exited(r->procs);
+	r->drained_ns = now_ns();
+	r->drain_now = false;
+	return err;
+}
+
+/* ---- before sampling -------------------------------------------------------------------------- */
+
+static int open_outputs(struct recorder *r)
+{
+	r->files = calloc(r->o->output_cnt + 1, sizeof(*r->files));
+	if (!r->files)
+		return -ENOMEM;
+	for (size_t i = 0; i < r->o->output_cnt; i++) {
+		r->files[i] = export__open(r->o->outputs[i].path, r->o->outputs[i].format);
+		if (!r->files[i])
+			return -errno;
+	}
+	return 0;
+}
+
+static int check_pids(const struct options *o)
+{
+	for (size_t i = 0; i < o->pid_cnt; i++) {
+		if (!kill(o->pids[i], 0) || errno != ESRCH)
+			continue;
+		log_err("process %d: there is no such process", o->pids[i]);
+		return -ESRCH;
+	}
+	return 0;
+}
+
+/* Blocks what ends a run, so that it arrives through a descriptor. The command gets its own mask. */
+static int open_signals(struct recorder *r)
+{
+	struct epoll_event ev = { .events = EPOLLIN };
+	sigset_t mask;
+
+	sigemptyset(&mask);
+	sigaddset(&mask, SIGINT);
+	sigaddset(&mask, SIGTERM);
+	sigaddset(&mask, SIGHUP);
+	sigaddset(&mask, SIGCHLD);
+	sigprocmask(SIG_BLOCK, &mask, NULL);
+	signal(SIGPIPE, SIG_IGN); /* a closed stdout is a write error, reported as such */
+	r->signal_fd = signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
+	r->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	if (r->signal_fd < 0 || r->epoll_fd < 0 ||
+	    epoll_ctl(r->epoll_fd, EPOLL_CTL_ADD, r->signal_fd, &ev)) {
+		log_err("signals: %s", strerror(errno));
+		return -errno;
+	}
+	return 0;
+}
+
+static void raise_limits(void)
+{
+	struct rlimit files;
+
+	if (!getrlimit(RLIMIT_NOFILE, &files)) { /* one descriptor per ELF file in use */
+		files.rlim_cur = files.rlim_max;
+		setrlimit(RLIMIT_NOFILE, &files);
+	}
+	if (setpriority(PRIO_PROCESS, 0, NICE_PRIORITY))
+		log_debug("priority: %s", strerror(errno));
+}
+
+static uint32_t config_flags(const struct options *o)
+{
+	uint32_t flags = 0;
+
+	if (!o->all)
+		flags |= CFG_PYTHON_ONLY;
+	if (o->pid_cnt || o->command)
+		flags |= CFG_TARGETS;
+	if (o->children || o->command)
+		flags |= CFG_CHILDREN;
+	if (o->threads)
+		flags |= CFG_THREADS;
+	if (!o->no_native)
+		flags |= CFG_NATIVE;
+	if (!o->no_kernel)
+		flags |= CFG_KERNEL;
+	return flags;
+}
+
+static int open_collect(struct recorder *r)
+{
+	const struct collect_opts opts = {
+		.flags = config_flags(r->o),
+		.comm_glob = r->o->comm,
+		.cgroup_path = r->o->cgroup,
+		.bpf_stats = r->o->verbosity > 0,
+	};
+	const struct collect_sink sink = {
+		.ctx = r, .proc = on_proc, .code = on_code, .blob = on_blob
+	};
+
+	r->dump = (struct dump_opts){ .python_only = !r->o->all, .threads = r->o->threads };
+	r->collect = collect__open(&opts, &sink);
+	return r->collect ? 0 : -EIO;
+}
+
+static int open_process_table(struct recorder *r)
+{
+	pid_t command = r->launch ? launch__pid(r->launch) : 0;
+	const struct process_opts opts = {
+		.all = r->o->all,
+		.pids = r->launch ? &command : r->o->pids,
+		.pid_cnt = r->launch ? 1 : r->o->pid_cnt,
+		.children = r->o->children || r->launch,
+	};
+	struct process_maps maps;
+	int err;
+
+	r->sym = symbolizer__new();
+	r->profile = profile__new();
+	if (!r->sym || !r->profile) {
+		log_err("out of memory");
+		return -ENOMEM;
+	}
+	collect__process_maps(r->collect, &maps);
+	r->procs = process_table__new(&maps, r->sym, &opts);
+	if (!r->procs) {
+		log_err("the table of processes: %s", strerror(errno));
+		return -errno;
+	}
+	err = collect__attach_lifecycle(r->collect);
+	if (err)
+		return err;
+	r->watch = mmapwatch__new(0);
+	if (!r->watch) {
+		log_err("watching for new mappings: %s (needs CAP_PERFMON)", strerror(errno));
+		return -errno;
+	}
+	return process_table__scan(r->procs);
+}
+
+/* A process that was asked for by number and has no Python is an error, unless -a. */
+static int check_targets(const struct recorder *r)
+{
+	for (size_t i = 0; i < r->o->pid_cnt && !r->o->all; i++) {
+		const struct process *p =
+			process_table__find_tgid(r->procs, (uint32_t)r->o->pids[i]);
+
+		if (p && (p->is_python || p->native_only || !p->analysed))
+			continue;
+		log_err("process %d (%s) is not Python (-a profiles it all the same)",
+			r->o->pids[i], p ? p->comm : "?");
+		return -EINVAL;
+	}
+	return 0;
+}
+
+static int watch_descriptors(struct recorder *r)
+{
+	const int fds[] = { collect__fd(r->collect), mmapwatch__fd(r->watch) };
+	struct epoll_event ev = { .events = EPOLLIN };
+
+	for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++)
+		if (epoll_ctl(r->epoll_fd, EPOLL_CTL_ADD, fds[i], &ev)) {
+			log_err("epoll: %s", strerror(errno));
+			return -errno;
+		}
+	return 0;
+}
+
+static int start(struct recorder *r)
+{
+	int err;
+
+	r->cpu_start_ns = self_cpu_ns();
+	r->profile->stats.start_unix_ns = unix_ns();
+	r->profile->stats.frequency_hz = r->o->frequency_hz;
+	err = collect__attach_sampler(r->collect, r->o->frequency_hz);
+	if (err)
+		return err;
+	r->start_ns = r->drained_ns = now_ns();
+	if (r->o->duration_s > 0)
+		r->end_ns = r->start_ns + (uint64_t)llround(r->o->duration_s * 1e9);
+	return r->launch ? launch__go(r->launch) : 0;
+}
+
+/* ---- while sampling --------------------------------------------------------------------------- */
+
+static void abort_now(int sig)
+{
+	(void)sig;
+	export__abandon();
+	_exit(130);
+}
+
+static void on_signals(struct recorder *r)
+{
+	struct signalfd_siginfo info;
+	sigset_t again;
+	int status;
+
+	while (read(r->signal_fd, &info, sizeof(info)) == sizeof(info)) {
+		if (info.ssi_signo == SIGCHLD) {
+			r->stop |= r->launch && launch__reap(r->launch, &status);
+			continue;
+		}
+		r->stop = r->interrupted = true;
+		signal(SIGINT, abort_now); /* a second one ends it without a report */
+		sigemptyset(&again);
+		sigaddset(&again, SIGINT);
+		sigprocmask(SIG_UNBLOCK, &again, NULL);
+	}
+}
+
+/* One line on a terminal, overwritten each second. */
+static void show_progress(struct recorder *r, bool last)
+{
+	struct process_stats st;
+	uint64_t counters[CTR_CNT];
+
+	if (r->o->verbosity < 0 || !isatty(STDERR_FILENO))
+		return;
+	if (last) {
+		if (r->progress_shown)
+			fputs("\r\033[K", stderr);
+		return;
+	}
+	process_table__stats(r->procs, &st);
+	dump__counters(r->collect, &r->late, counters);
+	fprintf(stderr,
+		"\r\033[K%.0f s  %" PRIu64 " samples  %" PRIu64 " Python processes  %" PRIu64
+		" lost",
+		(double)(now_ns() - r->start_ns) / 1e9, counters[CTR_counted], st.python,
+		profile__lost(&(struct profile_stats){ .counters = { 0 } }));
+	r->progress_shown = true;
+}
+
+static int wait_ms(const struct recorder *r, int retry, uint64_t tick_ns)
+{
+	uint64_t now = now_ns(), until = tick_ns;
+
+	if (retry && now + RETRY_MS * 1000000ULL < until)
+		until = now + RETRY_MS * 1000000ULL;
+	if (r->end_ns && r->end_ns < until)
+		until = r->end_ns;
+	return until <= now ? 0 : (int)((until - now + 999999) / 1000000);
+}
+
+static int on_tick(struct recorder *r)
+{
+	collect__follow_cpus(r->collect, on_cpu_online, r);
+	show_progress(r, false);
+	if (r->drain_now || now_ns() - r->drained_ns >= WINDOW_S * NS_PER_S)
+		return drain_window(r);
+	return 0;
+}
+
+static int sample(struct recorder *r)
+{
+	uint64_t tick_ns = now_ns() + TICK_MS * 1000000ULL;
+	struct epoll_event ev[4];
+	int retry = 0, err = 0;
+
+	while (!r->stop && !err) {
+		int n = epoll_wait(r->epoll_fd, ev, 4, wait_ms(r, retry, tick_ns));
+
+		if (n < 0 && errno != EINTR)
+			return -errno;
+		on_signals(r);
+		retry = catch_up(r);
+		if (r->drain_now)
+			err = drain_window(r);
+		if (!err && now_ns() >= tick_ns) {
+			tick_ns = now_ns() + TICK_MS * 1000000ULL;
+			err = on_tick(r);
+		}
+		if (r->end_ns && now_ns() >= r->end_ns)
+			r->stop = true;
+	}
+	return err;
+}
+
+/* ---- after sampling --------------------------------------------------------------------------- */
+
+static void print_counters(const struct profile_stats *s)
+{
+	static const char *const names[] = {
+#define X(name, text) #name,
+		PYPERF_COUNTERS(X)
+#undef X
+	};
+
+	for (size_t i = 0; i < CTR_CNT; i++)
+		if (s->counters[i])
+			fprintf(stderr, "counter %s %" PRIu64 "\n", names[i], s->counters[i]);
+	if (s->bpf_runs)
+		fprintf(stderr, "counter bpf_ns_per_run %" PRIu64 "\n", s->bpf_ns / s->bpf_runs);
+}
+
+static void fill_stats(struct recorder *r)
+{
+	struct profile_stats *s = &r->profile->stats;
+	struct rusage ru;
+
+	dump__counters(r->collect, &r->late, s->counters);
+	collect__run_time(r->collect, &s->bpf_ns, &s->bpf_runs);
+	s->cpus = collect__cpu_cnt(r->collect);
+	getrusage(RUSAGE_SELF, &ru);
+	s->rss_bytes = (uint64_t)ru.ru_maxrss * 1024;
+	s->map_bytes =
+		collect__map_bytes(r->collect) + process_table__file_stats(r->procs)->table_bytes;
+	if (r->o->verbosity > 0)
+		print_counters(s);
+}
+
+static int finish(struct recorder *r)
+{
+	int err;
+
+	collect__detach_sampler(r->collect);
+	r->profile->stats.duration_ns = now_ns() - r->start_ns;
+	r->profile->stats.self_cpu_ns = self_cpu_ns() - r->cpu_start_ns;
+	show_progress(r, true);
+	catch_up(r);
+	err = drain_window(r);
+	if (err)
+		return err;
+	fill_stats(r);
+	err = dump__modules(r->procs, r->profile);
+	if (!err)
+		err = symbolizer__run(r->sym, r->profile, !r->o->no_lines);
+	if (err)
+		log_err("names: %s", strerror(-err));
+	return err;
+}
+
+static unsigned terminal_width(void)
+{
+	struct winsize ws;
+
+	if (!isatty(STDOUT_FILENO) || ioctl(STDOUT_FILENO, TIOCGWINSZ, &ws) || !ws.ws_col)
+		return 0;
+	return ws.ws_col;
+}
+
+static int write_outputs(struct recorder *r)
+{
+	struct export_opts eo = {
+		.lines = !r->o->no_lines,
+		.threads = r->o->threads,
+	};
+	bool stdout_used = r->o->folded;
+	int err = 0, e;
+
+	for (size_t i = 0; i < r->o->output_cnt; i++) {
+		e = export__commit(r->files[i], r->profile, &eo);
+		err = err ? err : e;
+		stdout_used |= !strcmp(r->o->outputs[i].path, "-");
+	}
+	eo.width = terminal_width();
+	eo.color = eo.width && !getenv("NO_COLOR");
+	if (r->o->folded)
+		e = export__folded(r->profile, &eo, stdout);
+	else
+		e = stdout_used ? 0 : export__report(r->profile, &eo, stdout);
+	if (!e && fflush(stdout))
+		e = -errno;
+	if (e)
+		log_err("standard output: %s", strerror(-e));
+	return err ? err : e;
+}
+
+static void close_all(struct recorder *r)
+{
+	for (size_t i = 0; r->files && i < r->o->output_cnt; i++)
+		export__close(r->files[i]);
+	free(r->files);
+	symbolizer__free(r->sym);
+	process_table__free(r->procs);
+	mmapwatch__free(r->watch);
+	collect__close(r->collect);
+	profile__free(r->profile);
+	launch__free(r->launch);
+	if (r->signal_fd >= 0)
+		close(r->signal_fd);
+	if (r->epoll_fd >= 0)
+		close(r->epoll_fd);
+}
+
+static int prepare(struct recorder *r)
+{
+	int err = check_pids(r->o);
+
+	if (!err)
+		err = open_outputs(r);
+	if (!err && r->o->command) {
+		r->launch = launch__new(r->o->command);
+		err = r->launch ? 0 : -errno;
+	}
+	if (!err)
+		err = open_signals(r);
+	if (err)
+		return err;
+	raise_limits();
+	err = open_collect(r);
+	if (!err)
+		err = open_process_table(r);
+	if (!err)
+		err = check_targets(r);
+	return err ? err : watch_descriptors(r);
+}
+
+int record(const struct options *opts)
+{
+	struct recorder r = { .o = opts, .epoll_fd = -1, .signal_fd = -1 };
+	int err, status = 0;
+
+	err = prepare(&r);
+	if (!err)
+		err = start(&r);
+	if (!err)
+		err = sample(&r);
+	if (!err)
+		err = finish(&r);
+	if (!err)
+		err = write_outputs(&r);
+	if (!err && r.launch && !r.interrupted)
+		status = launch__wait(r.launch); /* -d was shorter than the command */
+	else if (r.launch)
+		launch__reap(r.launch, &status);
+	close_all(&r);
+	return err ? 1 : status;
+}

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+#ifndef PYPERF_RECORD_H
+#define PYPERF_RECORD_H
+/*
+ * The default command: sample for a while, then report. Thin over the stages; its order is the order of
+ * a run. The exit status: 0 done, 1 failed, else that of the command behind "--".
+ */
+#include "options.h"
+
+int record(const struct options *opts);
+
+#endif /* PYPERF_RECORD_H */
