@@ -110,4 +110,22 @@ BPF_INLINE void merge_rest(struct walk *w, struct stack *st)
 		push_frame(st, w->py_marker);
 }
 
+/* The whole stack, behind what is in frames[] already. */
+BPF_NOINLINE int merge(__u32 unused)
+{
+	struct walk *w = the_walk();
+	struct stack *st = the_stack();
+
+	if (!w || !st)
+		return (int)unused;
+	if (w->has_python && w->in.layout.chain == PY_CHAIN_FRAME)
+		pair_activations(0);
+	w->words[0] = 0;
+	for (int i = 0; i < MAX_NATIVE_FRAMES; i++)
+		if (merge_step(i))
+			break;
+	merge_rest(w, st);
+	return 0;
+}
+
 #endif /* PYPERF_MERGE_H */

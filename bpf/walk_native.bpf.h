@@ -357,4 +357,17 @@ BPF_NOINLINE int walk_native_step(__u32 i)
 	return 0;
 }
 
+/* From w->pc to the root of the stack. */
+BPF_NOINLINE int walk_native(__u32 unused)
+{
+	struct walk *w = the_walk();
+
+	if (!w)
+		return (int)unused;
+	for (int i = 0; i < MAX_NATIVE_FRAMES; i++)
+		if (walk_native_step(i))
+			break;
+	return 0;
+}
+
 #endif /* PYPERF_WALK_NATIVE_H */

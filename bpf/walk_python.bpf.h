@@ -363,4 +363,64 @@ BPF_NOINLINE int python_leaf(__u64 cframe)
 	return 0;
 }
 
+/* ---- the walk --------------------------------------------------------------------------------- */
+
+/* In a half-made activation: finds the CFrame below it by unwinding. 0: there is none. */
+BPF_NOINLINE int cframe_below_setup(__u32 unused)
+{
+	struct walk *w = the_walk();
+	__u64 pc, sp, fp;
+
+	if (!w)
+		return (int)unused;
+	pc = w->pc;
+	sp = w->sp;
+	fp = w->fp;
+	if (!w->in.cframe_delta) {
+		python_lost(w, MARK_PY_SETUP);
+		return 0;
+	}
+	for (int i = 0; i < MAX_NATIVE_FRAMES; i++)
+		if (find_cframe_step(i))
+			break;
+	w->pc = pc;
+	w->sp = sp;
+	w->fp = fp;
+	w->exact_pc = 1;
+	w->native_cnt = w->eval_cnt = w->seg_next = 0;
+	w->flags &= ~(WALK_NATIVE_END | WALK_NATIVE_LOST | WALK_TRUNCATED);
+	return 0;
+}
+
+/* All frames of w->tstate. */
+BPF_NOINLINE int walk_python(__u32 unused)
+{
+	struct walk *w = the_walk();
+	__u64 cframe = 0;
+
+	if (!w)
+		return (int)unused;
+	if (!w->tstate)
+		return 0;
+	if (in_setup(w)) {
+		cframe_below_setup(0);
+		cframe = w->cframe;
+		if (!cframe)
+			return 0;
+	}
+	if (python_leaf(cframe))
+		return 0;
+	for (int i = 0; i < MAX_PY_FRAMES + MAX_SEGMENTS; i++)
+		if (walk_python_step(i))
+			break;
+	if (w->in.layout.chain != PY_CHAIN_FRAME_C)
+		return 0;
+	w->seg_cnt = 0;
+	for (int i = 0; i < MAX_SEGMENTS; i++)
+		if (walk_cframe_step(i))
+			break;
+	pair_cframes(0);
+	return 0;
+}
+
 #endif /* PYPERF_WALK_PYTHON_H */
