@@ -10,7 +10,7 @@
  *
  * Ownership: the profile owns everything that is reachable from it. Strings are interned in
  * p->strings and named by str_id; the pointer that profile__str() gives is valid until
- *profile__free(). Arrays may move when something is added: keep indexes, not pointers.
+ * profile__free(). Arrays may move when something is added: keep indexes, not pointers.
  *
  * Frames of a stack are stored outermost first, as frame words of bpf/pyperf.h.
  *
@@ -112,9 +112,10 @@ struct profile {
 	size_t frame_cnt, frame_cap;
 	struct sym *syms; /* filled by symbolize */
 	size_t sym_cnt, sym_cap;
-	uint32_t *frame_syms; /* parallel to frames[]: index in syms; NULL before symbolize */
+	/* Parallel to frames[]: index in syms. NULL before symbolize; a new stack drops it. */
+	uint32_t *frame_syms;
 	struct profile_stats stats;
-	void *index; /* (proc, tid, frames) -> stack; private to profile.c */
+	struct profile_index *index; /* of procs, threads and stacks; private to profile.c */
 };
 
 /* NULL and errno on lack of memory. */
@@ -128,7 +129,10 @@ str_id profile__intern_z(struct profile *p, const char *s);
 const char *profile__str(const struct profile *p, str_id id);
 size_t profile__str_len(const struct profile *p, str_id id);
 
-/* Each returns the index of the new element (>= 0) or -ENOMEM. */
+/*
+ * Each returns the index of the element (>= 0) or -ENOMEM. A process with a known space and a
+ * thread with a known (space, tid) replace the older one.
+ */
 int profile__add_proc(struct profile *p, const struct profile_proc *proc);
 int profile__add_thread(struct profile *p, const struct profile_thread *thread);
 int profile__add_module(struct profile *p, const struct profile_module *module);
@@ -136,7 +140,7 @@ int profile__add_sym(struct profile *p, const struct sym *sym);
 
 /*
  * Adds `count` samples of a stack of `cnt` frame words, outermost first. Equal (proc, tid, frames)
- * are added up. Returns the index of the stack or -ENOMEM.
+ * are added up. Returns the index of the stack, -ENOMEM, or -EINVAL when there is no such process.
  */
 int profile__add_stack(struct profile *p, uint32_t proc, uint32_t tid, const uint64_t *words,
 		       size_t cnt, uint64_t count);

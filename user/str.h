@@ -26,19 +26,31 @@ void strbuf__addz(struct strbuf *b, const char *s);
 void strbuf__addc(struct strbuf *b, char c);
 void strbuf__addf(struct strbuf *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* Interned strings. Id 0 is the empty string. */
+/* Interned strings. Id 0 is the empty string. Pointers to strings stay valid until free. */
 struct strtab;
 struct strtab *strtab__new(void);
 void strtab__free(struct strtab *t);
 uint32_t strtab__add(struct strtab *t, const char *s, size_t len); /* 0 when out of memory */
-const char *strtab__get(const struct strtab *t, uint32_t id, size_t *len); /* len may be NULL */
+/* NUL-terminated; `len` may be NULL. "" for an id that strtab__add() did not give. */
+const char *strtab__get(const struct strtab *t, uint32_t id, size_t *len);
 size_t strtab__count(const struct strtab *t);
+
+/*
+ * The character at `s`, of which `len` > 0 bytes can be read, and how many of them it took. Bytes
+ * that are no UTF-8 (overlong forms and surrogates among them) give U+FFFD, once for each maximal
+ * part of a sequence (The Unicode Standard, 3.9, "U+FFFD Substitution of Maximal Subparts").
+ */
+size_t utf8_next(const char *s, size_t len, uint32_t *c);
+/* Appends a character; U+FFFD for a number that is none. */
+void utf8_add(struct strbuf *b, uint32_t c);
 
 /*
  * Parse a whole string: no sign unless `min` is negative, no blanks, nothing behind the number.
  * 0, -EINVAL (not a number) or -ERANGE (outside [min, max]).
  */
+/* Decimal. */
 int parse_int(const char *s, long long min, long long max, long long *out);
+/* Digits with at most one decimal point, whatever the locale says; no exponent. */
 int parse_double(const char *s, double min, double max, double *out);
 
 /*
@@ -48,7 +60,7 @@ int parse_double(const char *s, double min, double max, double *out);
  */
 void str_sanitise(struct strbuf *b, const char *s, size_t len, size_t max);
 
-/* Shell-style match with * ? [a-z] [!a]. */
+/* Shell-style match of the whole string with * ? [a-z] [!a]; a `[` that is not closed is itself. */
 bool glob_match(const char *pattern, const char *s);
 
 #endif /* PYPERF_STR_H */
