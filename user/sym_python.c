@@ -507,6 +507,7 @@ bool sym_python__find(const struct sym_python *s, uint64_t code_id, struct py_fu
 	if (!code)
 		return false;
 	f = &s->functions[code->function];
+	out->number = code->function;
 	out->name = strtab__get(s->strings, f->name, &out->name_len);
 	if (!out->name_len) {
 		out->name = NO_NAME;

@@ -54,13 +54,15 @@ struct py_function {
 	const char *file;
 	size_t file_len;
 	uint32_t first_line;
+	uint32_t number; /* the same for code objects that are equal, whatever their process */
 };
 
 struct sym_python *sym_python__new(void);
 void sym_python__free(struct sym_python *s);
 /*
  * Records of the `blobs` ring buffer, in order. Return 0, or negative errno for a record that makes
- * no sense (it is ignored). `layout` tells the kind of line table.
+ * no sense (it is ignored): -EINVAL, -E2BIG, -EEXIST for a code id whose EV_CODE was there already.
+ * -ENOMEM: the record is lost. `layout` tells the kind of line table.
  */
 int sym_python__on_blob(struct sym_python *s, const struct ev_blob *ev, size_t size);
 int sym_python__on_code(struct sym_python *s, const struct ev_code *ev, size_t size,
@@ -68,7 +70,11 @@ int sym_python__on_code(struct sym_python *s, const struct ev_code *ev, size_t s
 /* Which blobs of a code object are incomplete: bit 1 << enum blob_kind. -ENOENT: code id not known.
  */
 int sym_python__missing(const struct sym_python *s, uint64_t code_id);
-/* Supplies a whole blob that user space read itself (raw bytes as in the target's memory). */
+/*
+ * Supplies a whole blob that user space read itself: info->size raw bytes as in the target's memory,
+ * with the width and flags of what was read (BPF may not have known them). 0, -ENOENT, -EINVAL,
+ * -EEXIST (not missing), -E2BIG, -ENOMEM.
+ */
 int sym_python__supply(struct sym_python *s, uint64_t code_id, enum blob_kind kind,
 		       const void *data, const struct blob_info *info);
 /* False: not known. Incomplete names end in U+2026; a code without a name is "<unknown>". */

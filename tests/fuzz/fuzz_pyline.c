@@ -44,8 +44,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	memcpy(table, data + HEAD, size - HEAD);
 	for (unsigned kind = 0; kind < 4; kind++) {
-		/* the one that the input is for, with more offsets */
 		check((enum py_linetable)(kind + 1), table, size - HEAD, first, offset);
+		/* more offsets for the one that the input is for */
 		for (uint32_t i = 0; data[0] % 4 == kind && i < 64; i++)
 			check((enum py_linetable)(kind + 1), table, size - HEAD, first, i);
 	}

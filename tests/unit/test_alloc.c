@@ -148,11 +148,13 @@ static void profile_work(void)
 	}
 	for (int i = 0; i < STACKS; i++) {
 		snprintf(name, sizeof(name), "%d", i);
+		profile__intern_z(p, name); /* is there: see the count below */
 		assert_int_equal(profile__find_proc(p, (uint32_t)i), i);
 		assert_string_equal(profile__thread_name(p, 1, (uint32_t)i), name);
 		assert_int_equal(profile__add_stack(p, 0, 0, words, (size_t)i + 1, 1), i);
 	}
 	assert_int_equal(profile__total(p), 2 * STACKS);
+	assert_int_equal(strtab__count(p->strings), STACKS + 1);
 	profile__free(p);
 }
 

@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <locale.h>
 #include <stdio.h>
@@ -262,6 +263,7 @@ static void test_parse_int(void **state)
 	check_int("9223372036854775808", 0, LLONG_MAX, -ERANGE, 0);
 	check_int("-9223372036854775808", LLONG_MIN, 0, 0, LLONG_MIN);
 	check_int("-9223372036854775809", LLONG_MIN, 0, -ERANGE, 0);
+	check_int("184467440737095516160", 0, LLONG_MAX, -ERANGE, 0); /* 10 * 2^64 wraps to 0 */
 	check_int("99999999999999999999999999", 0, LLONG_MAX, -ERANGE, 0);
 	check_int("99999999999999999999999999x", 0, LLONG_MAX, -EINVAL, 0);
 }
@@ -281,7 +283,7 @@ static void test_parse_double(void **state)
 					   "0x1", "inf",  "nan",   "-0.5", "1.5s" };
 
 	(void)state;
-	/* A program that speaks the user's language has a decimal comma in half of Europe. */
+	/* A decimal comma, where that locale is installed. */
 	(void)setlocale(LC_ALL, "de_DE.UTF-8");
 	check_double("0.5", 0, 10, 0, 0.5);
 	check_double("5", 0, 10, 0, 5);
@@ -368,6 +370,22 @@ static void check_log(enum log_level level, const char *arg, const char *want)
 	assert_string_equal(got, want);
 }
 
+/* errno survives even when the message cannot be written. */
+static void check_log_full(void)
+{
+	int saved = dup(STDERR_FILENO), full = open("/dev/full", O_WRONLY);
+
+	assert_true(full >= 0);
+	dup2(full, STDERR_FILENO);
+	errno = EBUSY;
+	log_err("lost");
+	assert_int_equal(errno, EBUSY);
+	dup2(saved, STDERR_FILENO);
+	clearerr(stderr);
+	close(saved);
+	close(full);
+}
+
 static void test_log(void **state)
 {
 	(void)state;
@@ -376,6 +394,7 @@ static void test_log(void **state)
 	check_log(LOG_LEVEL_DEBUG, "text", "");
 	check_log(LOG_LEVEL_ERR, "two\nlines\n", "pyperf-bpf: cpu 3: two\npyperf-bpf: lines\n");
 	check_log(LOG_LEVEL_ERR, "\x1b]0;x\x07", "pyperf-bpf: cpu 3: " FFFD "]0;x" FFFD "\n");
+	check_log_full();
 	log_set_level(LOG_LEVEL_ERR);
 	check_log(LOG_LEVEL_WARN, "text", "");
 	log_set_level(LOG_LEVEL_DEBUG);

@@ -113,6 +113,9 @@ static void test_shared(void **state)
 	assert_true(sym_python__find(s, 999 * 0x100000001, &b));
 	assert_ptr_equal(a.name, b.name);
 	assert_ptr_equal(a.file, b.file);
+	assert_int_equal(a.number, b.number);
+	assert_true(sym_python__find(s, 1000 * 0x100000001, &b));
+	assert_true(a.number != b.number && b.number < 2);
 	check_names(s, 1000 * 0x100000001, "/srv/app.py", "even");
 	sym_python__free(s);
 }
