@@ -2,11 +2,24 @@
 #ifndef PYPERF_EXPORT_H
 #define PYPERF_EXPORT_H
 /*
- * A symbolized profile -> a stream, through a table of formats chosen by suffix.
+ * A symbolized profile -> a stream, through a table of formats chosen by suffix. One export_*.c
+ * describes and writes one format; export_stacks.h and export_text.h are what they share.
+ *
+ * All formats keep two promises: the same content gives the same bytes, in whatever order it was
+ * collected; and foreign names come out as valid UTF-8 without control characters.
  *
  * Output files appear whole or not at all: export__open() creates a temporary file beside the
- * target before sampling starts (so that a bad path is known at once), export__commit() writes and
- * renames.
+ * target (".name.XXXXXX") before sampling starts, so that a bad path is known at once;
+ * export__commit() writes and renames. What is left behind by SIGKILL is at most that file.
+ *
+ *	struct export_file *x = export__open("out.pb.gz", export__find("out.pb.gz"));
+ *	...
+ *	err = export__commit(x, profile, &opts);
+ *	export__close(x);
+ *
+ * "-", /dev/stdout and /dev/fd/N are the descriptors, which may be regular files that others append
+ * to. Devices and FIFOs are written directly. A new file has the permissions that the umask leaves,
+ * a replaced one keeps its own; a symbolic link is replaced, not followed.
  */
 #include <stdbool.h>
 #include <stdio.h>
@@ -38,12 +51,19 @@ int export__pprof(const struct profile *p, const struct export_opts *o, FILE *f)
 
 /* A file that is being made. */
 struct export_file;
-/* NULL and errno when the target cannot be written; nothing is left behind. */
+/* NULL and errno (and a message) when the target cannot be written; nothing is left behind. */
 struct export_file *export__open(const char *path, const struct export_format *format);
-/* Writes, syncs and renames over the target. 0 or negative errno; the target is untouched on
- * failure. */
+/*
+ * Writes, syncs and renames over the target. 0 or negative errno (and a message); a regular target
+ * is untouched on failure. At most once.
+ */
 int export__commit(struct export_file *x, const struct profile *p, const struct export_opts *o);
 /* Removes the temporary file if it was not committed. */
 void export__close(struct export_file *x);
+/*
+ * Removes the temporary files of all open export files, for a signal handler that ends the program
+ * (async-signal-safe). Nothing but _exit() may follow.
+ */
+void export__abandon(void);
 
 #endif /* PYPERF_EXPORT_H */

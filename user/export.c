@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+#include "export.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "log.h"
+#include "str.h"
+
+/* ---- Formats ---- */
+
+#define FORMATS(X)                                                                                 \
+	X(".pb.gz", "pprof", export__pprof)                                                        \
+	X(".folded", "folded stacks", export__folded)                                              \
+	X(".txt", "report", export__report)
+
+static const struct export_format formats[] = {
+#define X(s, n, w) { .suffix = (s), .name = (n), .write = (w) },
+	FORMATS(X)
+#undef X
+};
+
+const struct export_format *export__find(const char *path)
+{
+	size_t len = strlen(path);
+
+	for (size_t i = 0; i < sizeof(formats) / sizeof(formats[0]); i++) {
+		size_t suffix = strlen(formats[i].suffix);
+
+		if (len >= suffix && !strcmp(path + len - suffix, formats[i].suffix))
+			return &formats[i];
+	}
+	return NULL;
+}
+
+const char *export__suffixes(void)
+{
+#define X(s, n, w) " " s
+	return &FORMATS(X)[1];
+#undef X
+}
+
+/* ---- Files ---- */
+
+#define RANDOM_LEN    6
+#define TEMP_ATTEMPTS 100
+
+struct export_file {
+	char *path; /* as given */
+	const struct export_format *format;
+	int dir;		 /* of the target; -1: the target is written directly */
+	int fd;			 /* -1: opened at commit (a FIFO that nobody reads yet) */
+	const char *name;	 /* of the target in dir; points into path */
+	char temp[NAME_MAX + 1]; /* in dir */
+	volatile sig_atomic_t has_temp;
+	struct export_file *volatile next; /* in open_files */
+};
+
+/*
+ * What export__abandon() has to clean up; global because a signal handler is given nothing. A file
+ * joins the list by one store, when it is complete, and leaves it by one store. has_temp is set
+ * after the file was made: a name that clashed with somebody else's file is never removed.
+ */
+static struct export_file *volatile open_files;
+
+/* ".name.XXXXXX", shortened to what a file name may have. */
+static void temp_name(char *out, size_t size, const char *name)
+{
+	static const char letters[] = "abcdefghijklmnopqrstuvwxyz0123456789";
+	unsigned char random[RANDOM_LEN];
+	char tail[RANDOM_LEN + 1] = "";
+
+	if (getrandom(random, sizeof(random), 0) != (ssize_t)sizeof(random))
+		memset(random, 0, sizeof(random)); /* O_EXCL finds a clash */
+	for (size_t i = 0; i < RANDOM_LEN; i++)
+		tail[i] = letters[random[i] % (sizeof(letters) - 1)];
+	snprintf(out, size, ".%.*s.%s", (int)(size - sizeof("..") - RANDOM_LEN), name, tail);
+}
+
+/*
+ * The kernel applies the umask (and default ACLs) to a new file; an existing target hands on its
+ * permissions. Never more than 0777: a set-id bit must not move to new content.
+ */
+static int open_temp(struct export_file *x, const struct stat *target)
+{
+	int fd = -1;
+
+	for (int i = 0; i < TEMP_ATTEMPTS && fd < 0; i++) {
+		temp_name(x->temp, sizeof(x->temp), x->name);
+		fd = openat(x->dir, x->temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW,
+			    0666);
+		if (fd < 0 && errno != EEXIST)
+			break;
+	}
+	if (fd < 0)
+		return -errno;
+	x->has_temp = true;
+	x->fd = fd;
+	if (target && fchmod(fd, target->st_mode & 0777))
+		return -errno;
+	return 0;
+}
+
+static int open_dir(struct export_file *x)
+{
+	char *slash = strrchr(x->path, '/');
+	char *dir = slash ? strndup(x->path, (size_t)(slash - x->path) + 1) : strdup(".");
+
+	if (!dir)
+		return -ENOMEM;
+	x->name = slash ? slash + 1 : x->path;
+	x->dir = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	free(dir);
+	return x->dir < 0 ? -errno : 0;
+}
+
+/* The descriptor that a path stands for ("-", /dev/stdout, /dev/fd/N), or -1. */
+static int named_fd(const char *path)
+{
+	static const char *const dirs[] = { "/dev/fd/", "/proc/self/fd/" };
+	long long fd;
+
+	if (!strcmp(path, "-") || !strcmp(path, "/dev/stdout"))
+		return STDOUT_FILENO;
+	if (!strcmp(path, "/dev/stderr"))
+		return STDERR_FILENO;
+	for (size_t i = 0; i < sizeof(dirs) / sizeof(dirs[0]); i++) {
+		size_t len = strlen(dirs[i]);
+
+		if (!strncmp(path, dirs[i], len) && !parse_int(path + len, 0, INT_MAX, &fd))
+			return (int)fd;
+	}
+	return -1;
+}
+
+/*
+ * A device, FIFO or socket. A FIFO that nobody reads yet would block here, before anything was
+ * sampled, so it is opened again at commit.
+ */
+static int open_special(struct export_file *x, const struct stat *st)
+{
+	int fd = open(x->path, O_WRONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
+	int flags;
+
+	if (fd < 0)
+		return S_ISFIFO(st->st_mode) && errno == ENXIO ? 0 : -errno;
+	x->fd = fd;
+	flags = fcntl(fd, F_GETFL);
+	if (flags < 0 || fcntl(fd, F_SETFL, flags & ~O_NONBLOCK))
+		return -errno;
+	return 0;
+}
+
+static int open_target(struct export_file *x)
+{
+	int fd = named_fd(x->path);
+	struct stat st, link;
+	int err;
+
+	if (fd >= 0) {
+		x->fd = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+		return x->fd < 0 ? -errno : 0;
+	}
+	if (!stat(x->path, &st)) {
+		if (S_ISDIR(st.st_mode))
+			return -EISDIR;
+		if (!S_ISREG(st.st_mode))
+			return open_special(x, &st);
+	} else if (errno != ENOENT) {
+		return -errno;
+	}
+	err = open_dir(x);
+	if (err)
+		return err;
+	if (!*x->name)
+		return *x->path ? -EISDIR : -ENOENT;
+	/*
+	 * A symbolic link is replaced, not followed: whoever planted it in a shared directory must
+	 * not choose the file that a privileged run overwrites, nor its permissions.
+	 */
+	if (fstatat(x->dir, x->name, &link, AT_SYMLINK_NOFOLLOW)) {
+		if (errno != ENOENT)
+			return -errno;
+		return open_temp(x, NULL);
+	}
+	return open_temp(x, S_ISREG(link.st_mode) ? &link : NULL);
+}
+
+struct export_file *export__open(const char *path, const struct export_format *format)
+{
+	struct export_file *x = calloc(1, sizeof(*x));
+	int err = -ENOMEM;
+
+	if (x) {
+		x->next = open_files;
+		open_files = x;
+		x->dir = -1;
+		x->fd = -1;
+		x->format = format;
+		x->path = strdup(path);
+		if (x->path)
+			err = open_target(x);
+	}
+	if (err) {
+		log_err("%s: cannot be written: %s", path, strerror(-err));
+		export__close(x);
+		errno = -err;
+		return NULL;
+	}
+	return x;
+}
+
+/* Closes `f` in any case. */
+static int write_all(struct export_file *x, FILE *f, const struct profile *p,
+		     const struct export_opts *o)
+{
+	int err = x->format->write(p, o, f);
+
+	if (!err && (ferror(f) || fflush(f)))
+		err = errno ? -errno : -EIO;
+	if (!err && x->has_temp && fsync(fileno(f)))
+		err = -errno;
+	if (fclose(f) && !err)
+		err = -errno;
+	return err;
+}
+
+static int commit(struct export_file *x, const struct profile *p, const struct export_opts *o)
+{
+	FILE *f;
+	int err;
+
+	if (x->fd < 0)
+		x->fd = open(x->path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
+	if (x->fd < 0)
+		return -errno;
+	f = fdopen(x->fd, "w");
+	if (!f)
+		return -errno;
+	x->fd = -1;
+	err = write_all(x, f, p, o);
+	if (err || !x->has_temp)
+		return err;
+	if (renameat(x->dir, x->temp, x->dir, x->name))
+		return -errno;
+	x->has_temp = false;
+	return 0;
+}
+
+int export__commit(struct export_file *x, const struct profile *p, const struct export_opts *o)
+{
+	int err = commit(x, p, o);
+
+	if (err)
+		log_err("%s: %s not written: %s", x->path, x->format->name, strerror(-err));
+	return err;
+}
+
+void export__abandon(void)
+{
+	for (const struct export_file *x = open_files; x; x = x->next)
+		if (x->has_temp)
+			unlinkat(x->dir, x->temp, 0);
+}
+
+static void forget(const struct export_file *x)
+{
+	struct export_file *volatile *link = &open_files;
+
+	while (*link && *link != x)
+		link = &(*link)->next;
+	if (*link)
+		*link = x->next;
+}
+
+void export__close(struct export_file *x)
+{
+	if (!x)
+		return;
+	if (x->fd >= 0)
+		close(x->fd);
+	if (x->has_temp)
+		unlinkat(x->dir, x->temp, 0);
+	forget(x);
+	if (x->dir >= 0)
+		close(x->dir);
+	free(x->path);
+	free(x);
+}

@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+#include "export_stacks.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct sym no_sym = { .kind = SYM_MARKER, .module = -1, .inlined = -1 };
+
+const struct sym *export_sym(const struct profile *p, uint32_t index)
+{
+	return index < p->sym_cnt ? &p->syms[index] : &no_sym;
+}
+
+int32_t export_sym_inlined(const struct profile *p, uint32_t index)
+{
+	int32_t next = export_sym(p, index)->inlined;
+
+	return next >= 0 && (size_t)next < p->sym_cnt ? next : -1;
+}
+
+static uint32_t frame_sym(const struct profile *p, size_t frame)
+{
+	uint32_t index = p->frame_syms ? p->frame_syms[frame] : UINT32_MAX;
+
+	return index < p->sym_cnt ? index : (uint32_t)p->sym_cnt;
+}
+
+static int cmp_u64(uint64_t a, uint64_t b)
+{
+	return a < b ? -1 : a > b;
+}
+
+int export_str_cmp(const struct profile *p, str_id a, str_id b)
+{
+	size_t la, lb;
+	int d;
+
+	if (a == b)
+		return 0;
+	la = profile__str_len(p, a);
+	lb = profile__str_len(p, b);
+	d = memcmp(profile__str(p, a), profile__str(p, b), la < lb ? la : lb);
+	return d ? d : cmp_u64(la, lb);
+}
+
+static int module_cmp(const struct profile *p, int32_t a, int32_t b)
+{
+	bool has_a = a >= 0 && (size_t)a < p->module_cnt;
+	bool has_b = b >= 0 && (size_t)b < p->module_cnt;
+	int d;
+
+	if (a == b || !has_a || !has_b)
+		return (int)has_a - (int)has_b;
+	d = export_str_cmp(p, p->modules[a].path, p->modules[b].path);
+	return d ? d : export_str_cmp(p, p->modules[a].build_id, p->modules[b].build_id);
+}
+
+int export_function_cmp(const struct profile *p, const struct sym *a, const struct sym *b)
+{
+	int d;
+
+	if (a->kind != b->kind)
+		return a->kind < b->kind ? -1 : 1;
+	d = export_str_cmp(p, a->func, b->func);
+	if (!d)
+		d = export_str_cmp(p, a->file, b->file);
+	return d ? d : module_cmp(p, a->module, b->module);
+}
+
+struct cmp_ctx {
+	const struct profile *p;
+	sym_cmp_fn cmp;
+	const void *arg;
+};
+
+static int cmp_indexes(const void *a, const void *b, void *ctx)
+{
+	const struct cmp_ctx *c = ctx;
+	uint32_t ia = *(const uint32_t *)a, ib = *(const uint32_t *)b;
+	int d = c->cmp(c->p, ia, ib, c->arg);
+
+	return d ? d : cmp_u64(ia, ib);
+}
+
+int sym_ranks__init(struct sym_ranks *r, const struct profile *p, sym_cmp_fn cmp, const void *arg)
+{
+	struct cmp_ctx ctx = { .p = p, .cmp = cmp, .arg = arg };
+	size_t cnt = p->sym_cnt + 1;
+	uint32_t *order = calloc(cnt, sizeof(*order));
+
+	memset(r, 0, sizeof(*r));
+	r->of = calloc(cnt, sizeof(*r->of));
+	r->first = calloc(cnt, sizeof(*r->first));
+	if (!order || !r->of || !r->first) {
+		free(order);
+		sym_ranks__free(r);
+		return -ENOMEM;
+	}
+	for (size_t i = 0; i < cnt; i++)
+		order[i] = (uint32_t)i;
+	qsort_r(order, cnt, sizeof(*order), cmp_indexes, &ctx);
+	for (size_t i = 0; i < cnt; i++) {
+		if (!i || cmp(p, order[i - 1], order[i], arg))
+			r->first[r->cnt++] = order[i];
+		r->of[order[i]] = r->cnt - 1;
+	}
+	free(order);
+	return 0;
+}
+
+void sym_ranks__free(struct sym_ranks *r)
+{
+	free(r->of);
+	free(r->first);
+	memset(r, 0, sizeof(*r));
+}
+
+/* Number of elements that a frame becomes. */
+static uint32_t frame_elems(const struct profile *p, size_t frame, bool inlined)
+{
+	int32_t next = inlined ? export_sym_inlined(p, frame_sym(p, frame)) : -1;
+	uint32_t n = 1;
+
+	for (; next >= 0 && n < EXPORT_MAX_INLINED; n++)
+		next = export_sym_inlined(p, (uint32_t)next);
+	return n;
+}
+
+/* Frames of a stack that exist in the profile. */
+static uint32_t stack_frames(const struct profile *p, const struct profile_stack *s)
+{
+	size_t room = s->first < p->frame_cnt ? p->frame_cnt - s->first : 0;
+
+	return s->cnt < room ? s->cnt : (uint32_t)room;
+}
+
+static void flatten(struct flat_stacks *fs, const struct profile *p, const struct profile_stack *s,
+		    const uint32_t *ids, bool inlined)
+{
+	struct flat_stack *out = &fs->stacks[fs->cnt++];
+	uint32_t cnt = stack_frames(p, s);
+
+	out->first = fs->elem_cnt;
+	out->count = s->count;
+	for (uint32_t i = 0; i < cnt; i++) {
+		uint32_t n = frame_elems(p, s->first + i, inlined);
+		uint32_t sym = frame_sym(p, s->first + i);
+
+		fs->elems[fs->elem_cnt++] = ids[sym];
+		while (--n) {
+			sym = (uint32_t)export_sym_inlined(p, sym);
+			fs->elems[fs->elem_cnt++] = ids[sym];
+		}
+	}
+	out->cnt = (uint32_t)(fs->elem_cnt - out->first);
+}
+
+static int cmp_flat(const void *a, const void *b, void *ctx)
+{
+	const struct flat_stacks *fs = ctx;
+	const struct flat_stack *fa = a, *fb = b;
+	uint32_t n = fa->cnt < fb->cnt ? fa->cnt : fb->cnt;
+
+	if (fa->key != fb->key)
+		return cmp_u64(fa->key, fb->key);
+	for (uint32_t i = 0; i < n; i++) {
+		uint32_t ea = fs->elems[fa->first + i], eb = fs->elems[fb->first + i];
+
+		if (ea != eb)
+			return ea < eb ? -1 : 1;
+	}
+	return cmp_u64(fa->cnt, fb->cnt);
+}
+
+static void merge_equal(struct flat_stacks *fs)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < fs->cnt; i++) {
+		if (kept && !cmp_flat(&fs->stacks[kept - 1], &fs->stacks[i], fs))
+			fs->stacks[kept - 1].count += fs->stacks[i].count;
+		else
+			fs->stacks[kept++] = fs->stacks[i];
+	}
+	fs->cnt = kept;
+}
+
+int flat_stacks__init(struct flat_stacks *fs, const struct profile *p, const uint32_t *ids,
+		      bool inlined, const uint64_t *keys)
+{
+	size_t elems = 0;
+
+	memset(fs, 0, sizeof(*fs));
+	for (size_t i = 0; i < p->stack_cnt; i++)
+		for (uint32_t j = 0; j < stack_frames(p, &p->stacks[i]); j++)
+			elems += frame_elems(p, p->stacks[i].first + j, inlined);
+	fs->elems = calloc(elems + 1, sizeof(*fs->elems));
+	fs->stacks = calloc(p->stack_cnt + 1, sizeof(*fs->stacks));
+	if (!fs->elems || !fs->stacks) {
+		flat_stacks__free(fs);
+		return -ENOMEM;
+	}
+	for (size_t i = 0; i < p->stack_cnt; i++) {
+		if (!p->stacks[i].count)
+			continue;
+		flatten(fs, p, &p->stacks[i], ids, inlined);
+		fs->stacks[fs->cnt - 1].key = keys ? keys[i] : 0;
+	}
+	qsort_r(fs->stacks, fs->cnt, sizeof(*fs->stacks), cmp_flat, fs);
+	merge_equal(fs);
+	return 0;
+}
+
+void flat_stacks__free(struct flat_stacks *fs)
+{
+	free(fs->elems);
+	free(fs->stacks);
+	memset(fs, 0, sizeof(*fs));
+}

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+#ifndef PYPERF_EXPORT_STACKS_H
+#define PYPERF_EXPORT_STACKS_H
+/*
+ * What all formats do first: reduce the frames of a profile to what the format tells apart, and
+ * sort and merge the stacks that became equal.
+ *
+ *   sym_ranks     numbers the syms by content: equal ones get one number, and the numbers are in
+ *                 the order of the content. A list of frames is then a list of numbers, so output
+ *                 depends on what is in a profile and not on the order in which it was collected.
+ *   flat_stacks   the stacks as such lists, outermost first, sorted and merged
+ *
+ * A frame without a sym (frame_syms is NULL, or holds no valid index) has the sym of index sym_cnt:
+ * a marker "[not-symbolized]". Every array by sym index has therefore sym_cnt + 1 elements.
+ */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "profile.h"
+
+/* Functions inlined into each other that are followed; the chain comes from foreign bytes. */
+#define EXPORT_MAX_INLINED 64
+
+/* The sym of any index. Borrowed from the profile. */
+const struct sym *export_sym(const struct profile *p, uint32_t index);
+/* Index of the sym inlined into sym `index`, or -1. */
+int32_t export_sym_inlined(const struct profile *p, uint32_t index);
+
+/* Like strcmp() for interned strings; embedded NULs count. */
+int export_str_cmp(const struct profile *p, str_id a, str_id b);
+
+/*
+ * Orders functions: kind, name, file, module. What has no name is one function per module: the
+ * addresses of one such function are many, and mean nothing to a reader.
+ */
+int export_function_cmp(const struct profile *p, const struct sym *a, const struct sym *b);
+
+struct sym_ranks {
+	uint32_t *of;	 /* sym index -> rank; sym_cnt + 1 elements */
+	uint32_t *first; /* rank -> lowest index of a sym with this rank */
+	uint32_t cnt;	 /* ranks */
+};
+
+/* Compares sym `a` with sym `b`, both indexes. */
+typedef int (*sym_cmp_fn)(const struct profile *p, uint32_t a, uint32_t b, const void *arg);
+
+/* 0 or -ENOMEM. */
+int sym_ranks__init(struct sym_ranks *r, const struct profile *p, sym_cmp_fn cmp, const void *arg);
+void sym_ranks__free(struct sym_ranks *r);
+
+struct flat_stack {
+	size_t first; /* in elems[] of the outermost element */
+	uint32_t cnt;
+	uint64_t key;
+	uint64_t count;
+};
+
+struct flat_stacks {
+	uint32_t *elems;
+	size_t elem_cnt;
+	struct flat_stack *stacks;
+	size_t cnt;
+};
+
+/*
+ * The stacks with each frame replaced by ids[its sym]. With `inlined`, functions inlined into a
+ * frame follow it as elements of their own. `keys` (NULL: all 0) has one number per stack of the profile;
+ * stacks are sorted by key, then by elements, and equal ones are added up. 0 or -ENOMEM.
+ */
+int flat_stacks__init(struct flat_stacks *fs, const struct profile *p, const uint32_t *ids,
+		      bool inlined, const uint64_t *keys);
+void flat_stacks__free(struct flat_stacks *fs);
+
+#endif /* PYPERF_EXPORT_STACKS_H */
