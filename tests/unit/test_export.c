@@ -1,0 +1,1127 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * export*.c: profiles built by hand against golden texts (UPDATE_GOLDEN=1 rewrites them), pprof
+ * against readers that share no code with us: tests/e2e/pprof_read.py, go tool pprof, and
+ * pprof-format from npm.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "export.h"
+#include "export_text.h"
+#include "log.h"
+
+#define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
+
+/* ---- Profiles built by hand ---- */
+
+/* A frame word that stands for sym `sym`. */
+static uint64_t word(const struct profile *p, int sym)
+{
+	static const uint32_t tags[] = { FRAME_MARKER, FRAME_PYTHON, FRAME_NATIVE, FRAME_KERNEL,
+					 FRAME_MARKER };
+
+	return FRAME_WORD(tags[p->syms[sym].kind], sym);
+}
+
+static int add_sym(struct profile *p, enum sym_kind kind, const char *func, const char *file,
+		   uint32_t line, uint32_t start_line, int module, uint64_t addr)
+{
+	struct sym s = {
+		.kind = (uint8_t)kind,
+		.func = profile__intern_z(p, func),
+		.file = profile__intern_z(p, file),
+		.line = line,
+		.start_line = start_line,
+		.module = module,
+		.addr = addr,
+		.inlined = -1,
+	};
+
+	return profile__add_sym(p, &s);
+}
+
+static int py(struct profile *p, const char *func, const char *file, uint32_t line, uint32_t start)
+{
+	return add_sym(p, SYM_PYTHON, func, file, line, start, -1, line * 16);
+}
+
+static int native(struct profile *p, const char *func, int module, uint64_t addr)
+{
+	return add_sym(p, SYM_NATIVE, func, "", 0, 0, module, addr);
+}
+
+static int kern(struct profile *p, const char *func, uint64_t addr)
+{
+	return add_sym(p, SYM_KERNEL, func, "", 0, 0, -1, addr);
+}
+
+static int marker(struct profile *p, const char *func)
+{
+	return add_sym(p, SYM_MARKER, func, "", 0, 0, -1, 0);
+}
+
+static int add_module(struct profile *p, const char *path, const char *build_id, uint64_t start,
+		      uint64_t limit)
+{
+	return profile__add_module(p, &(struct profile_module){
+					      .file = (uint32_t)p->module_cnt + 1,
+					      .path = profile__intern_z(p, path),
+					      .build_id = profile__intern_z(p, build_id),
+					      .start = start,
+					      .limit = limit,
+				      });
+}
+
+static int add_proc(struct profile *p, uint32_t tgid, const char *comm, const char *exe,
+		    const char *python, const char *native_only, const char *container)
+{
+	return profile__add_proc(p, &(struct profile_proc){
+					    .space = tgid + 100000,
+					    .tgid = tgid,
+					    .comm = profile__intern_z(p, comm),
+					    .exe = profile__intern_z(p, exe),
+					    .python = profile__intern_z(p, python),
+					    .native_only = profile__intern_z(p, native_only),
+					    .container = profile__intern_z(p, container),
+				    });
+}
+
+/* Syms outermost first, ending in -1. */
+static void add_stack(struct profile *p, int proc, uint32_t tid, uint64_t count, const int *syms)
+{
+	uint64_t words[128];
+	size_t cnt = 0;
+
+	for (; syms[cnt] >= 0; cnt++)
+		words[cnt] = word(p, syms[cnt]);
+	assert_true(profile__add_stack(p, (uint32_t)proc, tid, words, cnt, count) >= 0);
+}
+
+#define STACK(p, proc, tid, count, ...)                                                            \
+	add_stack(p, proc, tid, count, (const int[]){ __VA_ARGS__, -1 })
+
+static void symbolized(struct profile *p)
+{
+	free(p->frame_syms);
+	p->frame_syms = calloc(p->frame_cnt + 1, sizeof(*p->frame_syms));
+	assert_non_null(p->frame_syms);
+	for (size_t i = 0; i < p->frame_cnt; i++)
+		p->frame_syms[i] = (uint32_t)(p->frames[i] & FRAME_PAYLOAD);
+}
+
+static void set_stats(struct profile *p, uint64_t filtered, uint64_t lost)
+{
+	struct profile_stats *s = &p->stats;
+	uint64_t total = profile__total(p);
+
+	s->counters[CTR_delivered] = total + filtered + lost;
+	s->counters[CTR_counted] = total;
+	s->counters[CTR_user_stacks] = total;
+	s->counters[CTR_complete] = total - total / 100;
+	s->counters[CTR_filtered_python] = filtered;
+	s->counters[CTR_lost_counts_full] = lost;
+	s->start_unix_ns = 1700000000000000000;
+	s->duration_ns = 30000000000;
+	s->frequency_hz = 99;
+	s->cpus = 8;
+	s->self_cpu_ns = 41000000;
+	s->bpf_ns = 63000000;
+	s->bpf_runs = 12000;
+	s->rss_bytes = 12 << 20;
+	s->map_bytes = 17 << 20;
+}
+
+/* What a web service with three kinds of processes looks like. */
+static struct profile *service(void)
+{
+	struct profile *p = profile__new();
+	int exe = add_module(p, "/usr/bin/python3.11", "a1b2c3d4e5f60718293a4b5c6d7e8f9001122334",
+			     0x1000, 0x300000);
+	int libc = add_module(p, "/usr/lib/x86_64-linux-gnu/libc.so.6",
+			      "51657f818beb1ae70372216a99b7412b8a100a20", 0x26000, 0x17b000);
+	int ext = add_module(p, "/srv/app/venv/lib/python3.11/site-packages/orjson/orjson.so", "",
+			     0x2000, 0x40000);
+	int web = add_proc(p, 4211, "gunicorn", "/usr/bin/python3.11", "3.11.2", "", "3f9c2a");
+	int job = add_proc(p, 977, "celery", "/opt/python3.8/bin/python3.8", "3.8.18", "", "");
+	int old = add_proc(p, 15, "uwsgi", "/usr/bin/uwsgi", "3.6.15",
+			   "the self-check of a stack failed", "");
+	int start = native(p, "_start", exe, 0x2071),
+	    rmain = native(p, "Py_RunMain", exe, 0x1f2c44);
+	int lmain = native(p, "__libc_start_main", libc, 0x27285);
+	int module = py(p, "<module>", "/srv/app/venv/bin/gunicorn", 8, 1);
+	int run = py(p, "Arbiter.run",
+		     "/srv/app/venv/lib/python3.11/site-packages/gunicorn/arbiter.py", 202, 193);
+	int handle =
+		py(p, "SyncWorker.handle_request",
+		   "/srv/app/venv/lib/python3.11/site-packages/gunicorn/workers/sync.py", 177, 165);
+	int view = py(p, "orders.<locals>.view", "/srv/app/shop/views.py", 88, 71);
+	int view2 = py(p, "orders.<locals>.view", "/srv/app/shop/views.py", 93, 71);
+	int price = py(p, "Cart.price", "/srv/app/shop/cart.py", 41, 38);
+	int price2 = py(p, "Cart.price", "/srv/app/shop/cart.py", 43, 38);
+	int dumps = native(p, "orjson::serialize::dict", ext, 0x8120);
+	int dumps_in = native(p, "core::str::escape", ext, 0x8120);
+	int mem = native(p, "__memmove_avx_unaligned_erms", libc, 0x16d0a0);
+	int bare = native(p, "", ext, 0x2fb0);
+	int sys = kern(p, "do_syscall_64", 0xffffffff81a00010);
+	int send = kern(p, "tcp_sendmsg", 0xffffffff818f1234);
+	int dict = native(p, "dict_subscript", exe, 0x15aa10);
+	int fib = py(p, "fib", "/opt/jobs/math.py", 5, 3),
+	    fib2 = py(p, "fib", "/opt/jobs/math.py", 4, 3);
+	int jmod = py(p, "<module>", "/opt/jobs/run.py", 12, 1), cut = marker(p, "truncated");
+	int umain = native(p, "uwsgi_main", -1, 0x7f0000001234);
+	int lost = marker(p, "[no-unwind-info orjson.so]");
+
+	p->syms[dumps].inlined = dumps_in;
+	STACK(p, web, 4211, 610, start, lmain, rmain, module, run, handle, view, price);
+	STACK(p, web, 4211, 95, start, lmain, rmain, module, run, handle, view2, price);
+	STACK(p, web, 4211, 120, start, lmain, rmain, module, run, handle, view, price2, dict);
+	STACK(p, web, 4220, 230, start, lmain, rmain, module, run, handle, view2, dumps, mem);
+	STACK(p, web, 4220, 31, start, lmain, rmain, module, run, handle, view2, dumps);
+	STACK(p, web, 4220, 17, start, lmain, rmain, module, run, handle, view2, bare);
+	STACK(p, web, 4211, 77, start, lmain, rmain, module, run, handle, sys, send);
+	STACK(p, job, 977, 44, jmod, fib, fib, fib, fib2);
+	STACK(p, job, 977, 9, cut, fib, fib, fib2);
+	STACK(p, old, 15, 12, umain, sys);
+	p->syms[lost].module = ext;
+	STACK(p, web, 4220, 5, lost, mem);
+	profile__add_thread(
+		p, &(struct profile_thread){ 104211, 4211, profile__intern_z(p, "gunicorn") });
+	profile__add_thread(
+		p, &(struct profile_thread){ 104211, 4220, profile__intern_z(p, "io;pool-1") });
+	symbolized(p);
+	set_stats(p, 2310, 6);
+	p->stats.counters[CTR_note_truncated] = 9;
+	p->stats.counters[CTR_note_native_lost] = 5;
+	return p;
+}
+
+/* Names that want to do harm; also a frame without a sym. */
+static struct profile *hostile(void)
+{
+	struct profile *p = profile__new();
+	char *big = malloc(10001);
+	int mod, proc, a, b, c, d, e, f, g, h;
+
+	assert_non_null(big);
+	memset(big, 'x', 10000);
+	big[10000] = '\0';
+	mod = add_module(p, "/tmp/\033[2Jlib;c.so\n", "not hex\033", 0, 0);
+	proc = add_proc(p, 1, "a;b\nc\033]0;t\a", "/tmp/\033[31mexe", "3\n.11", "",
+			"con\033tainer");
+	a = py(p, "f\033[31m;drop", "/tmp/x;y\nz.py", 1, 1);
+	b = py(p, big, "", 2, 1);
+	c = py(p, "bad\xff\xc0\x80utf8", "/tmp/\xe2\x80\xaeyp.py", 3, 1);
+	d = py(p, "", "", 0, 0);
+	e = native(p, "ns::f(int; char)\n", mod, 0x10);
+	f = py(p, "\u51fd\u6570\u51fd\u6570", "/tmp/\u6a21\u5757.py", 7, 7);
+	g = kern(p, "", 0xffffffff81000000);
+	h = native(p, "", -1, 0x7f00deadbeef);
+	p->syms[e].inlined = e; /* a cycle */
+	STACK(p, proc, 0, 3, a, b, c, d);
+	STACK(p, proc, 0, 2, e, f, g);
+	STACK(p, proc, 0, 1, h, f);
+	add_stack(p, proc, 0, 4, (const int[]){ -1 });
+	symbolized(p);
+	p->frame_syms[0] = UINT32_MAX;
+	set_stats(p, 0, 0);
+	free(big);
+	return p;
+}
+
+/* ---- Running an exporter ---- */
+
+typedef int (*write_fn)(const struct profile *p, const struct export_opts *o, FILE *f);
+
+static const struct export_opts defaults = { .lines = true };
+
+/* The output, NUL-terminated; to be freed. */
+static char *output(write_fn write, const struct profile *p, const struct export_opts *o,
+		    size_t *len)
+{
+	char *s = NULL;
+	size_t n;
+	FILE *f = open_memstream(&s, &n);
+
+	assert_non_null(f);
+	assert_int_equal(write(p, o, f), 0);
+	assert_int_equal(fclose(f), 0);
+	if (len)
+		*len = n;
+	return s;
+}
+
+static void beside(char *out, size_t size, const char *file)
+{
+	const char *slash = strrchr(__FILE__, '/');
+
+	snprintf(out, size, "%.*s/../%s", (int)(slash - __FILE__), __FILE__, file);
+}
+
+static char *read_file(const char *path, size_t *len)
+{
+	FILE *f = fopen(path, "r");
+	char *s = calloc(1, 1 << 22);
+
+	assert_non_null(f);
+	assert_non_null(s);
+	*len = fread(s, 1, (1 << 22) - 1, f);
+	fclose(f);
+	return s;
+}
+
+static void check_golden(const char *name, const char *text)
+{
+	char path[PATH_MAX], *want;
+	size_t len;
+	FILE *f;
+
+	beside(path, sizeof(path), "golden/export/");
+	strncat(path, name, sizeof(path) - strlen(path) - 1);
+	if (getenv("UPDATE_GOLDEN")) {
+		f = fopen(path, "w");
+		assert_non_null(f);
+		fputs(text, f);
+		fclose(f);
+	}
+	want = read_file(path, &len);
+	assert_string_equal(text, want);
+	free(want);
+}
+
+static void golden(const char *name, write_fn write, struct profile *p, struct export_opts o)
+{
+	char *s = output(write, p, &o, NULL);
+
+	check_golden(name, s);
+	free(s);
+	profile__free(p);
+}
+
+/* ---- Folded ---- */
+
+static void test_folded(void **state)
+{
+	(void)state;
+	golden("service.folded", export__folded, service(), defaults);
+	golden("service-functions.folded", export__folded, service(), (struct export_opts){ 0 });
+	golden("service-threads.folded", export__folded, service(),
+	       (struct export_opts){ .lines = true, .threads = true });
+	golden("hostile.folded", export__folded, hostile(), defaults);
+	golden("empty.folded", export__folded, profile__new(), defaults);
+}
+
+/* Every line is "elements COUNT", without a character that acts; counts add up. */
+static void test_folded_shape(void **state)
+{
+	struct profile *profiles[] = { service(), hostile() };
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(profiles); i++) {
+		char *s = output(export__folded, profiles[i], &defaults, NULL), *save, *line;
+		unsigned long long sum = 0;
+
+		for (line = strtok_r(s, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
+			char *space = strrchr(line, ' ');
+
+			assert_non_null(space);
+			sum += strtoull(space + 1, NULL, 10);
+			assert_null(strstr(line, ";;"));
+			for (char *c = line; *c; c++)
+				assert_true((unsigned char)*c >= 0x20 && *c != 0x7f);
+		}
+		assert_int_equal(sum, profile__total(profiles[i]));
+		free(s);
+		profile__free(profiles[i]);
+	}
+}
+
+static void test_not_symbolized(void **state)
+{
+	struct profile *p = service();
+	char *s;
+
+	(void)state;
+	free(p->frame_syms);
+	p->frame_syms = NULL;
+	s = output(export__folded, p, &defaults, NULL);
+	assert_non_null(strstr(s, "gunicorn;[not-symbolized];"));
+	free(s);
+	free(output(export__report, p, &defaults, NULL));
+	free(output(export__pprof, p, &defaults, NULL));
+	profile__free(p);
+}
+
+/* ---- Report ---- */
+
+static void test_report(void **state)
+{
+	(void)state;
+	golden("service-80.txt", export__report, service(),
+	       (struct export_opts){ .lines = true, .width = 80 });
+	golden("service-120.txt", export__report, service(),
+	       (struct export_opts){ .lines = true, .width = 120 });
+	golden("service.txt", export__report, service(), defaults);
+	golden("service-threads-80.txt", export__report, service(),
+	       (struct export_opts){ .threads = true, .width = 80 });
+	golden("service-color-80.txt", export__report, service(),
+	       (struct export_opts){ .lines = true, .width = 80, .color = true });
+	golden("hostile-80.txt", export__report, hostile(),
+	       (struct export_opts){ .lines = true, .width = 80 });
+}
+
+static void test_report_nothing(void **state)
+{
+	struct profile *p = profile__new();
+
+	(void)state;
+	set_stats(p, 1234, 0);
+	p->stats.counters[CTR_delivered] += 5000;
+	p->stats.counters[CTR_filtered_idle] = 5000;
+	golden("nothing-80.txt", export__report, p, (struct export_opts){ .width = 80 });
+	p = profile__new();
+	set_stats(p, 0, 0);
+	golden("silence-80.txt", export__report, p, (struct export_opts){ .width = 80 });
+	golden("zeroes-80.txt", export__report, profile__new(),
+	       (struct export_opts){ .width = 80 });
+}
+
+/* 200 workers are one row; a long, deep stack loses its middle. */
+static struct profile *many(void)
+{
+	struct profile *p = profile__new();
+	int lib = add_module(p, "/usr/lib/libpython3.9.so.1.0", "aa", 0, 0x1000);
+	int stack[100], cnt = 0, leaf;
+
+	for (int i = 0; i < 30; i++) {
+		char name[32];
+
+		snprintf(name, sizeof(name), "level%d", i);
+		stack[cnt++] =
+			py(p, name, "/srv/deep.py", (uint32_t)(10 * i + 5), (uint32_t)(10 * i + 1));
+		stack[cnt++] = native(p, "_PyFunction_Vectorcall", lib, 0x100);
+		stack[cnt++] = native(p, "PyObject_Call", lib, 0x200);
+	}
+	leaf = py(p, "work", "/srv/deep.py", 400, 390);
+	stack[cnt++] = leaf;
+	stack[cnt] = -1;
+	for (uint32_t i = 0; i < 200; i++) {
+		int proc = add_proc(p, 1000 + i, "python3", "/usr/bin/python3.9", "3.9.18", "", "");
+
+		add_stack(p, proc, 0, 1 + i % 7, stack);
+	}
+	for (uint32_t i = 0; i < 14; i++) {
+		char comm[16];
+
+		snprintf(comm, sizeof(comm), "svc%u", i);
+		STACK(p, add_proc(p, 2000 + i, comm, "/usr/bin/python3.12", "3.12.1", "", ""), 0,
+		      14 - i, leaf);
+	}
+	symbolized(p);
+	set_stats(p, 0, 0);
+	return p;
+}
+
+static void test_report_many(void **state)
+{
+	(void)state;
+	golden("many-80.txt", export__report, many(),
+	       (struct export_opts){ .lines = true, .width = 80 });
+}
+
+/* No line is wider than the terminal, whatever the width and the names. */
+static void test_report_fits(void **state)
+{
+	locale_t utf8 = newlocale(LC_CTYPE_MASK, "C.UTF-8", (locale_t)0), old;
+
+	(void)state;
+	assert_true(utf8 != (locale_t)0);
+	old = uselocale(utf8);
+	for (unsigned width = 1; width < 140; width++) {
+		struct profile *profiles[] = { service(), hostile(), many() };
+
+		for (size_t i = 0; i < ARRAY_SIZE(profiles); i++) {
+			struct export_opts o = { .lines = true, .threads = true, .width = width };
+			char *s = output(export__report, profiles[i], &o, NULL), *save, *line;
+
+			for (line = strtok_r(s, "\n", &save); line;
+			     line = strtok_r(NULL, "\n", &save))
+				assert_in_range(text_width(line, strlen(line)), 0, width);
+			free(s);
+			profile__free(profiles[i]);
+		}
+	}
+	uselocale(old);
+	freelocale(utf8);
+}
+
+static void check_cut(const char *s, unsigned cols, enum text_cut cut, const char *want)
+{
+	struct strbuf b = { 0 };
+
+	text_add_cut(&b, s, strlen(s), cols, cut);
+	assert_string_equal(b.s ? b.s : "", want);
+	assert_in_range(text_width(b.s ? b.s : "", b.len), 0, cols);
+	strbuf__free(&b);
+}
+
+static void test_cut(void **state)
+{
+	struct text_out o;
+
+	(void)state;
+	text_out__begin(&o, stdout, 0, false); /* for its locale */
+	check_cut("abcdef", 6, CUT_END, "abcdef");
+	check_cut("abcdef", 5, CUT_END, "abcd…");
+	check_cut("abcdef", 5, CUT_MIDDLE, "ab…ef");
+	check_cut("abcdef", 1, CUT_MIDDLE, "…");
+	check_cut("abcdef", 0, CUT_MIDDLE, "");
+	check_cut("/usr/lib/python3/json/decoder.py:12", 26, CUT_PATH, "…/json/decoder.py:12");
+	check_cut("/usr/lib/python3/json/decoder.py:12", 12, CUT_PATH, "…coder.py:12");
+	check_cut("\u51fd\u6570\u51fd\u6570", 8, CUT_END, "\u51fd\u6570\u51fd\u6570");
+	check_cut("\u51fd\u6570\u51fd\u6570", 6, CUT_END, "\u51fd\u6570…");
+	check_cut("\u51fd\u6570\u51fd\u6570", 7, CUT_MIDDLE, "\u51fd…\u51fd\u6570");
+	/* a combining character stays with its letter */
+	check_cut("ae\u0301b", 3, CUT_END, "ae\u0301b");
+	check_cut("ae\u0301bcd", 3, CUT_END, "ae\u0301…");
+	check_cut("abe\u0301", 2, CUT_PATH, "…e\u0301");
+	check_cut("a\u51fd\u0301x", 3, CUT_PATH, "…x");
+	text_out__end(&o);
+}
+
+/* ---- pprof ---- */
+
+static char *temp_dir(void)
+{
+	static char dir[] = "/tmp/test_export.XXXXXX";
+
+	strcpy(dir + strlen(dir) - 6, "XXXXXX");
+	assert_non_null(mkdtemp(dir));
+	return dir;
+}
+
+static void remove_dir(const char *dir)
+{
+	char path[PATH_MAX];
+	struct dirent *e;
+	DIR *d = opendir(dir);
+
+	assert_non_null(d);
+	while ((e = readdir(d))) {
+		snprintf(path, sizeof(path), "%s/%s", dir, e->d_name);
+		if (strcmp(e->d_name, ".") && strcmp(e->d_name, ".."))
+			assert_return_code(unlink(path), errno);
+	}
+	closedir(d);
+	assert_return_code(rmdir(dir), errno);
+}
+
+/* What a command prints; its exit status in *status. */
+static char *run(const char *command, int *status)
+{
+	FILE *f = popen(command, "r");
+	char *s = calloc(1, 1 << 20);
+	size_t len;
+
+	assert_non_null(f);
+	assert_non_null(s);
+	len = fread(s, 1, (1 << 20) - 1, f);
+	s[len] = '\0';
+	*status = pclose(f);
+	return s;
+}
+
+static void save(const char *path, struct profile *p, const struct export_opts *o)
+{
+	struct export_file *x = export__open(path, export__find(path));
+
+	assert_non_null(x);
+	assert_int_equal(export__commit(x, p, o), 0);
+	export__close(x);
+}
+
+static char *decode(const char *pb, const char *args)
+{
+	char script[PATH_MAX], command[2 * PATH_MAX], *s;
+	int status;
+
+	beside(script, sizeof(script), "e2e/pprof_read.py");
+	snprintf(command, sizeof(command), "python3 %s %s %s", script, args, pb);
+	s = run(command, &status);
+	assert_int_equal(status, 0);
+	return s;
+}
+
+static void golden_pprof(const char *name, struct profile *p, struct export_opts o)
+{
+	char path[PATH_MAX], *s, *dir = temp_dir();
+
+	snprintf(path, sizeof(path), "%s/a.pb.gz", dir);
+	save(path, p, &o);
+	s = decode(path, "");
+	check_golden(name, s);
+	free(s);
+	remove_dir(dir);
+	profile__free(p);
+}
+
+static void test_pprof(void **state)
+{
+	(void)state;
+	golden_pprof("service.pprof.json", service(), defaults);
+	golden_pprof("service-functions.pprof.json", service(),
+		     (struct export_opts){ .threads = true });
+	golden_pprof("hostile.pprof.json", hostile(), defaults);
+	golden_pprof("empty.pprof.json", profile__new(), defaults);
+}
+
+/* The two formats say the same: the decoder can print folded stacks. */
+static void test_pprof_folded(void **state)
+{
+	char path[PATH_MAX], *s, *want, *dir = temp_dir();
+	struct export_opts o = { .lines = true, .threads = true };
+	struct profile *p = service();
+
+	(void)state;
+	snprintf(path, sizeof(path), "%s/a.pb.gz", dir);
+	save(path, p, &o);
+	s = decode(path, "--folded");
+	want = output(export__folded, p, &o, NULL);
+	assert_string_equal(s, want);
+	free(want);
+	free(s);
+	remove_dir(dir);
+	profile__free(p);
+}
+
+/* Equal profiles, collected in another order, are equal bytes. */
+static void test_pprof_deterministic(void **state)
+{
+	struct profile *p = service(), *q = service();
+	size_t lp, lq;
+	char *sp, *sq;
+
+	(void)state;
+	for (size_t i = 0; i < q->stack_cnt / 2; i++) {
+		struct profile_stack tmp = q->stacks[i];
+
+		q->stacks[i] = q->stacks[q->stack_cnt - 1 - i];
+		q->stacks[q->stack_cnt - 1 - i] = tmp;
+	}
+	for (size_t i = 0; i < q->frame_cnt; i++)
+		q->frame_syms[i] = (uint32_t)q->sym_cnt - 1 - q->frame_syms[i];
+	for (size_t i = 0; i < q->sym_cnt / 2; i++) {
+		struct sym tmp = q->syms[i];
+
+		q->syms[i] = q->syms[q->sym_cnt - 1 - i];
+		q->syms[q->sym_cnt - 1 - i] = tmp;
+	}
+	for (size_t i = 0; i < q->sym_cnt; i++)
+		if (q->syms[i].inlined >= 0)
+			q->syms[i].inlined = (int32_t)q->sym_cnt - 1 - q->syms[i].inlined;
+	sp = output(export__pprof, p, &defaults, &lp);
+	sq = output(export__pprof, q, &defaults, &lq);
+	assert_int_equal(lp, lq);
+	assert_memory_equal(sp, sq, lp);
+	free(sp);
+	free(sq);
+	sp = output(export__report, p, &defaults, NULL);
+	sq = output(export__report, q, &defaults, NULL);
+	assert_string_equal(sp, sq);
+	free(sp);
+	free(sq);
+	profile__free(p);
+	profile__free(q);
+}
+
+/* One row of `pprof -top`: "flat flat% sum% cum cum%  name", values in samples. */
+static void check_top(const char *text, const char *name, const char *flat, const char *cum)
+{
+	const char *line = text, *end;
+	char a[32], b[32];
+
+	for (; line && *line; line = *end ? end + 1 : end) {
+		end = strchrnul(line, '\n');
+		if (sscanf(line, "%31s %*s %*s %31s", a, b) == 2 &&
+		    (size_t)(end - line) > strlen(name) &&
+		    !strncmp(end - strlen(name), name, strlen(name))) {
+			assert_string_equal(a, flat);
+			assert_string_equal(b, cum);
+			return;
+		}
+	}
+	fail_msg("not in pprof's output: %s\n%s", name, text);
+}
+
+static void test_go_pprof(void **state)
+{
+	char path[PATH_MAX], command[2 * PATH_MAX], *s, *dir;
+	struct profile *p;
+	int status;
+
+	(void)state;
+	s = run("go version 2>/dev/null", &status);
+	free(s);
+	if (status) {
+		print_message("skipped: go (go tool pprof) is not installed\n");
+		skip();
+	}
+	p = service();
+	dir = temp_dir();
+	snprintf(path, sizeof(path), "%s/a.pb.gz", dir);
+	save(path, p, &defaults);
+	profile__free(p);
+	snprintf(
+		command, sizeof(command),
+		"go tool pprof -sample_index=samples -top -lines -nodefraction=0 -nodecount=100 %s "
+		"2>&1",
+		path);
+	s = run(command, &status);
+	assert_int_equal(status, 0);
+	assert_non_null(strstr(s, "File: python3.11\n"));
+	assert_non_null(strstr(s, "Type: samples\n"));
+	assert_non_null(strstr(s, "of 1250 total"));
+	check_top(s, " Cart.price /srv/app/shop/cart.py:41", "705", "705");
+	check_top(s, " <module> /srv/app/venv/bin/gunicorn:8", "0", "1180");
+	check_top(s, " fib /opt/jobs/math.py:4", "53", "53");
+	check_top(s, " tcp_sendmsg", "77", "77");
+	check_top(s, " __memmove_avx_unaligned_erms", "235", "235");
+	check_top(s, " [truncated]", "0", "9");
+	check_top(s, " core::str::escape (inline)", "31", "261");
+	check_top(s, " [orjson.so]", "17", "17");
+	free(s);
+	remove_dir(dir);
+}
+
+static void test_npm_pprof(void **state)
+{
+	char path[PATH_MAX], command[2 * PATH_MAX], *s, *dir;
+	struct profile *p;
+	int status;
+
+	(void)state;
+	s = run("node -e 'require(\"pprof-format\")' 2>/dev/null", &status);
+	free(s);
+	if (status) {
+		print_message("skipped: node's pprof-format is not installed (NODE_PATH)\n");
+		skip();
+	}
+	p = service();
+	dir = temp_dir();
+	snprintf(path, sizeof(path), "%s/a.pb.gz", dir);
+	save(path, p, &defaults);
+	profile__free(p);
+	snprintf(
+		command, sizeof(command),
+		"node -e 'const p = require(\"pprof-format\").Profile.decode(require(\"zlib\")."
+		"gunzipSync(require(\"fs\").readFileSync(process.argv[1])));"
+		"const s = p.stringTable.strings;"
+		"console.log(p.sample.length, p.sample.reduce((a, x) => a + Number(x.value[0]), 0),"
+		"p.sampleType.map(t => s[Number(t.type)] + \"/\" + s[Number(t.unit)]).join(),"
+		"p.function.map(f => s[Number(f.name)]).includes(\"Cart.price\"))' %s",
+		path);
+	s = run(command, &status);
+	assert_int_equal(status, 0);
+	assert_string_equal(s, "11 1250 samples/count,cpu/nanoseconds true\n");
+	free(s);
+	remove_dir(dir);
+}
+
+/* ---- Formats and files ---- */
+
+static void test_find(void **state)
+{
+	(void)state;
+	assert_string_equal(export__find("a.pb.gz")->name, "pprof");
+	assert_string_equal(export__find("/x/y.folded")->suffix, ".folded");
+	assert_string_equal(export__find(".txt")->suffix, ".txt");
+	assert_null(export__find("a.gz"));
+	assert_null(export__find("txt"));
+	assert_null(export__find(""));
+	assert_null(export__find("-"));
+	assert_string_equal(export__suffixes(), ".pb.gz .folded .txt");
+}
+
+static size_t dir_entries(const char *dir)
+{
+	DIR *d = opendir(dir);
+	size_t n = 0;
+
+	assert_non_null(d);
+	while (readdir(d))
+		n++;
+	closedir(d);
+	return n - 2;
+}
+
+static int failing_write(const struct profile *p, const struct export_opts *o, FILE *f)
+{
+	(void)p;
+	(void)o;
+	fputs("half of it", f);
+	return -ENOMEM;
+}
+
+static const struct export_format failing = { ".txt", "failing", failing_write };
+
+static void test_files(void **state)
+{
+	char path[PATH_MAX], *s, *dir = temp_dir();
+	struct profile *p = service();
+	struct export_file *x;
+	mode_t mask = umask(027);
+	struct stat st;
+	size_t len;
+
+	(void)state;
+	snprintf(path, sizeof(path), "%s/a.folded", dir);
+	x = export__open(path, export__find(path));
+	assert_non_null(x);
+	assert_int_equal(stat(path, &st), -1); /* not before commit */
+	assert_int_equal(dir_entries(dir), 1);
+	assert_int_equal(export__commit(x, p, &defaults), 0);
+	export__close(x);
+	assert_int_equal(dir_entries(dir), 1);
+	assert_int_equal(stat(path, &st), 0);
+	assert_int_equal(st.st_mode & 07777, 0640);
+	s = read_file(path, &len);
+	assert_non_null(strstr(s, "Cart.price"));
+	free(s);
+
+	/* an existing target keeps its mode; a failure keeps the target */
+	assert_int_equal(chmod(path, 04604), 0);
+	save(path, p, &defaults);
+	assert_int_equal(stat(path, &st), 0);
+	assert_int_equal(st.st_mode & 07777, 0604);
+	x = export__open(path, &failing);
+	assert_non_null(x);
+	assert_int_equal(export__commit(x, p, &defaults), -ENOMEM);
+	export__close(x);
+	assert_int_equal(dir_entries(dir), 1);
+	s = read_file(path, &len);
+	assert_null(strstr(s, "half of it"));
+	free(s);
+
+	/* given up before commit */
+	export__close(export__open(path, export__find(path)));
+	export__close(NULL);
+	assert_int_equal(dir_entries(dir), 1);
+	umask(mask);
+	remove_dir(dir);
+	profile__free(p);
+}
+
+/* What the second Ctrl-C leaves: nothing. */
+static void test_abandon(void **state)
+{
+	char path[PATH_MAX], *dir = temp_dir();
+	struct export_file *x[3];
+	int status;
+	pid_t pid;
+
+	(void)state;
+	for (int i = 0; i < 3; i++) {
+		snprintf(path, sizeof(path), "%s/%d.txt", dir, i);
+		x[i] = export__open(path, &failing);
+		assert_non_null(x[i]);
+	}
+	assert_int_equal(dir_entries(dir), 3);
+	export__close(x[1]);
+	assert_int_equal(dir_entries(dir), 2);
+	pid = fork();
+	assert_true(pid >= 0);
+	if (!pid) {
+		export__abandon();
+		_exit(0);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(dir_entries(dir), 0);
+	export__close(x[2]);
+	export__close(x[0]);
+	export__abandon();
+	remove_dir(dir);
+}
+
+/* A link in a shared directory must not choose which file is overwritten. */
+static void test_symlink(void **state)
+{
+	char path[PATH_MAX], victim[PATH_MAX], *s, *dir = temp_dir();
+	struct profile *p = service();
+	struct stat st;
+	size_t len;
+	mode_t mask;
+	FILE *f;
+
+	(void)state;
+	snprintf(path, sizeof(path), "%s/a.folded", dir);
+	snprintf(victim, sizeof(victim), "%s/victim", dir);
+	f = fopen(victim, "w");
+	assert_non_null(f);
+	fputs("precious", f);
+	fclose(f);
+	assert_int_equal(chmod(victim, 0666), 0);
+	assert_int_equal(symlink(victim, path), 0);
+	mask = umask(022);
+	save(path, p, &defaults);
+	umask(mask);
+	assert_int_equal(lstat(path, &st), 0);
+	assert_int_equal(st.st_mode, S_IFREG | 0644);
+	s = read_file(victim, &len);
+	assert_string_equal(s, "precious");
+	free(s);
+	remove_dir(dir);
+	profile__free(p);
+}
+
+static void check_open_fails(const char *path, int error)
+{
+	struct export_file *x;
+
+	errno = 0;
+	x = export__open(path, &failing);
+	if (x)
+		export__close(x);
+	assert_null(x);
+	assert_int_equal(errno, error);
+}
+
+static void test_bad_targets(void **state)
+{
+	char path[PATH_MAX], *dir = temp_dir();
+	uid_t uid = geteuid();
+	struct export_file *x, *other;
+
+	(void)state;
+	check_open_fails(dir, EISDIR);
+	snprintf(path, sizeof(path), "%s/", dir);
+	check_open_fails(path, EISDIR);
+	check_open_fails("", ENOENT);
+	snprintf(path, sizeof(path), "%s/none/a.txt", dir);
+	check_open_fails(path, ENOENT);
+	snprintf(path, sizeof(path), "%s/none/", dir);
+	check_open_fails(path, ENOENT);
+	check_open_fails("/dev/null/a.txt", ENOTDIR);
+	check_open_fails("/dev/fd/987", EBADF);
+	/* as long as a name may be, and one more: the temporary name must not be the limit */
+	snprintf(path, sizeof(path), "%s/%0*d", dir, NAME_MAX, 1);
+	x = export__open(path, &failing);
+	other = export__open(path, &failing);
+	assert_non_null(x);
+	assert_non_null(other);
+	export__close(x);
+	export__close(other);
+	snprintf(path, sizeof(path), "%s/%0*d", dir, NAME_MAX + 1, 1);
+	check_open_fails(path, ENAMETOOLONG);
+	if (!uid)
+		assert_int_equal(seteuid(65534), 0);
+	assert_int_equal(uid ? chmod(dir, 0500) : 0, 0);
+	snprintf(path, sizeof(path), "%s/a.txt", dir);
+	check_open_fails(path, EACCES);
+	if (!uid)
+		assert_int_equal(seteuid(0), 0);
+	assert_int_equal(chmod(dir, 0700), 0);
+	assert_int_equal(dir_entries(dir), 0);
+	remove_dir(dir);
+}
+
+static void test_disk_full(void **state)
+{
+	static const char *const names[] = { ".pb.gz", ".folded", ".txt" };
+	struct profile *p = service();
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		struct export_file *x = export__open("/dev/full", export__find(names[i]));
+
+		assert_non_null(x);
+		assert_int_equal(export__commit(x, p, &defaults), -ENOSPC);
+		export__close(x);
+	}
+	profile__free(p);
+}
+
+/* A file that cannot grow: the old one stays, nothing is left beside it. */
+static void test_file_limit(void **state)
+{
+	char path[PATH_MAX], *dir = temp_dir(), *s;
+	struct rlimit old, limit = { 100, 100 };
+	struct profile *p = service();
+	struct export_file *x;
+	size_t len;
+
+	(void)state;
+	snprintf(path, sizeof(path), "%s/a.folded", dir);
+	save(path, p, &defaults);
+	x = export__open(path, export__find(path));
+	assert_non_null(x);
+	assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
+	limit.rlim_max = old.rlim_max;
+	signal(SIGXFSZ, SIG_IGN);
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+	assert_int_equal(export__commit(x, p, &defaults), -EFBIG);
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
+	signal(SIGXFSZ, SIG_DFL);
+	export__close(x);
+	assert_int_equal(dir_entries(dir), 1);
+	s = read_file(path, &len);
+	assert_true(len > 100);
+	free(s);
+	remove_dir(dir);
+	profile__free(p);
+}
+
+/* A stream that fails after some bytes. */
+static ssize_t short_write(void *cookie, const char *buf, size_t size)
+{
+	size_t *room = cookie;
+	size_t n = size < *room ? size : *room;
+
+	(void)buf;
+	if (n < size)
+		errno = EDQUOT;
+	*room -= n;
+	return (ssize_t)n;
+}
+
+static void test_write_errors(void **state)
+{
+	static const write_fn writes[] = { export__folded, export__report, export__pprof };
+	struct profile *p = service();
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(writes); i++) {
+		for (size_t limit = 0; limit < 700; limit++) {
+			size_t room = limit;
+			FILE *f = fopencookie(&room, "w",
+					      (cookie_io_functions_t){ .write = short_write });
+
+			assert_non_null(f);
+			setvbuf(f, NULL, _IONBF, 0);
+			assert_int_equal(writes[i](p, &defaults, f), -EDQUOT);
+			fclose(f);
+		}
+	}
+	profile__free(p);
+}
+
+/* A FIFO is written directly, also when its reader comes only after export__open(). */
+static void test_fifo(void **state)
+{
+	char path[PATH_MAX], *dir = temp_dir(), buf[64] = "";
+	struct profile *p = service();
+	struct export_file *x;
+	int status;
+	pid_t pid;
+
+	(void)state;
+	snprintf(path, sizeof(path), "%s/fifo.folded", dir);
+	assert_int_equal(mkfifo(path, 0600), 0);
+	x = export__open(path, export__find(path));
+	assert_non_null(x);
+	pid = fork();
+	assert_true(pid >= 0);
+	if (!pid) {
+		int err = export__commit(x, p, &defaults);
+
+		export__close(x);
+		_exit(err ? 1 : 0);
+	}
+	status = open(path, O_RDONLY);
+	assert_true(status >= 0);
+	assert_true(read(status, buf, 8) == 8);
+	assert_string_equal(buf, "celery;<");
+	while (read(status, buf, sizeof(buf)) > 0)
+		;
+	close(status);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	export__close(x);
+	remove_dir(dir);
+	profile__free(p);
+}
+
+/* "-", /dev/stdout and /dev/fd/1 append to what stdout is, a regular file among others. */
+static void test_stdout(void **state)
+{
+	static const char *const names[] = { "-", "/dev/stdout", "/dev/fd/1" };
+	char path[PATH_MAX], *dir = temp_dir(), *s;
+	struct profile *p = service();
+	int saved, fd;
+	size_t len;
+
+	(void)state;
+	snprintf(path, sizeof(path), "%s/out", dir);
+	fd = open(path, O_WRONLY | O_CREAT, 0600);
+	assert_true(fd >= 0);
+	fflush(stdout);
+	saved = dup(STDOUT_FILENO);
+	dup2(fd, STDOUT_FILENO);
+	close(fd);
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		struct export_file *x = export__open(names[i], export__find(".folded"));
+
+		if (x)
+			export__commit(x, p, &defaults);
+		export__close(x);
+	}
+	dup2(saved, STDOUT_FILENO);
+	close(saved);
+	assert_int_equal(dir_entries(dir), 1);
+	s = read_file(path, &len);
+	for (size_t i = 0; i < 3; i++) {
+		char *next = strstr(s + (i ? 1 : 0), "celery;<module>");
+
+		assert_non_null(next);
+		memset(next, 'x', 6);
+	}
+	free(s);
+	remove_dir(dir);
+	profile__free(p);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_folded),
+		cmocka_unit_test(test_folded_shape),
+		cmocka_unit_test(test_not_symbolized),
+		cmocka_unit_test(test_report),
+		cmocka_unit_test(test_report_nothing),
+		cmocka_unit_test(test_report_many),
+		cmocka_unit_test(test_report_fits),
+		cmocka_unit_test(test_cut),
+		cmocka_unit_test(test_pprof),
+		cmocka_unit_test(test_pprof_folded),
+		cmocka_unit_test(test_pprof_deterministic),
+		cmocka_unit_test(test_go_pprof),
+		cmocka_unit_test(test_npm_pprof),
+		cmocka_unit_test(test_find),
+		cmocka_unit_test(test_files),
+		cmocka_unit_test(test_abandon),
+		cmocka_unit_test(test_symlink),
+		cmocka_unit_test(test_bad_targets),
+		cmocka_unit_test(test_disk_full),
+		cmocka_unit_test(test_file_limit),
+		cmocka_unit_test(test_write_errors),
+		cmocka_unit_test(test_fifo),
+		cmocka_unit_test(test_stdout),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
