@@ -2,31 +2,45 @@
 #ifndef PYPERF_OPTIONS_H
 #define PYPERF_OPTIONS_H
 /*
- * argv -> struct options; touches nothing else. Every error is one line on stderr that names the
- * option, what was wrong and what is allowed.
+ * argv -> struct options; touches nothing else: no file is opened, no process looked at.
+ *
+ * Every error is one line on stderr that names the option, what was wrong and what is allowed.
+ *
+ *	struct options o;
+ *
+ *	switch (options__parse(&o, argc, argv)) {
+ *	case OPTIONS_RUN:
+ *		err = record(&o);
+ *		...
+ *	}
+ *	options__free(&o);
  */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
-#define FREQUENCY_MAX 50000
+#define FREQUENCY_MAX	  50000
+#define FREQUENCY_DEFAULT 99
+#define DURATION_MIN_S	  0.001
+#define DURATION_MAX_S	  1e9	  /* 32 years; in nanoseconds it fits in 64 bits */
+#define TGID_MAX	  4194304 /* PID_MAX_LIMIT, include/linux/threads.h */
 
 struct output {
-	const char *path;		    /* "-" is stdout */
+	const char *path;		    /* borrowed from argv; "-" is stdout */
 	const struct export_format *format; /* see export.h */
 };
 
 struct options {
 	double duration_s; /* 0: until Ctrl-C or the end of the command */
 	uint32_t frequency_hz;
-	pid_t *pids; /* owned */
+	pid_t *pids; /* owned; each once, in the order given */
 	size_t pid_cnt;
-	bool children;
+	bool children;	    /* descendants of `pids`; those of the command always count */
 	const char *cgroup; /* path as given, or NULL */
 	const char *comm;   /* glob, or NULL */
 	bool all;
-	struct output *outputs; /* owned */
+	struct output *outputs; /* owned; no path twice */
 	size_t output_cnt;
 	bool folded; /* -f: folded stacks on stdout instead of the report */
 	bool no_native, no_kernel, no_lines, threads;
@@ -36,11 +50,15 @@ struct options {
 
 enum options_result {
 	OPTIONS_RUN = 0,
-	OPTIONS_DONE = 1,  /* --help or --version were printed: exit 0 */
-	OPTIONS_USAGE = 2, /* the error was printed: exit 2 */
+	OPTIONS_DONE = 1,   /* --help or --version were printed: exit 0 */
+	OPTIONS_USAGE = 2,  /* the error was printed: exit 2 */
+	OPTIONS_FAILED = 3, /* no memory, or stdout does not take the help; printed: exit 1 */
 };
 
-/* Fills in `o`. argv must outlive it. */
+/*
+ * Fills in `o`, whatever the result; options__free() is due in every case. argv must outlive it and
+ * is not reordered.
+ */
 enum options_result options__parse(struct options *o, int argc, char **argv);
 void options__free(struct options *o);
 

@@ -1,0 +1,389 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+#include "options.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bpf/pyperf.h"
+#include "export.h"
+#include "log.h"
+#include "str.h"
+#include "version.h"
+
+/* Options without a letter. Above every char, so they cannot meet one. */
+enum long_only {
+	OPT_CHILDREN = 256,
+	OPT_COMM,
+	OPT_NO_NATIVE,
+	OPT_NO_KERNEL,
+	OPT_NO_LINES,
+	OPT_THREADS,
+	OPT_VERSION,
+};
+
+static const struct option long_options[] = {
+	{ "duration", required_argument, NULL, 'd' },
+	{ "frequency", required_argument, NULL, 'F' },
+	{ "pid", required_argument, NULL, 'p' },
+	{ "children", no_argument, NULL, OPT_CHILDREN },
+	{ "cgroup", required_argument, NULL, 'C' },
+	{ "comm", required_argument, NULL, OPT_COMM },
+	{ "all", no_argument, NULL, 'a' },
+	{ "output", required_argument, NULL, 'o' },
+	{ "folded", no_argument, NULL, 'f' },
+	{ "no-native", no_argument, NULL, OPT_NO_NATIVE },
+	{ "no-kernel", no_argument, NULL, OPT_NO_KERNEL },
+	{ "no-lines", no_argument, NULL, OPT_NO_LINES },
+	{ "threads", no_argument, NULL, OPT_THREADS },
+	{ "verbose", no_argument, NULL, 'v' },
+	{ "quiet", no_argument, NULL, 'q' },
+	{ "help", no_argument, NULL, 'h' },
+	{ "version", no_argument, NULL, OPT_VERSION },
+	{ NULL, 0, NULL, 0 },
+};
+
+/* '+': stop at the first word that is no option. ':': the messages are ours. */
+static const char short_options[] = "+:d:F:p:C:ao:fvqh";
+
+#define SEE_HELP "see 'pyperf-bpf --help'"
+
+static enum options_result flush_stdout(void)
+{
+	if (!fflush(stdout) && !ferror(stdout))
+		return OPTIONS_DONE;
+	log_err("stdout: %s", strerror(errno));
+	return OPTIONS_FAILED;
+}
+
+static enum options_result print_help(void)
+{
+	printf("Usage: pyperf-bpf [record] [OPTION]... [-- COMMAND [ARG]...]\n"
+	       "Sample where Python processes spend their time, and report it.\n"
+	       "\n"
+	       "What to sample (default: every process with Python in it, on every CPU)\n"
+	       "  -d, --duration SEC     stop after SEC seconds, fractions allowed; without it\n"
+	       "                         until Ctrl-C or until COMMAND ends\n"
+	       "  -F, --frequency HZ     samples per second and CPU, 1 to %d (default %d)\n"
+	       "  -p, --pid PID[,...]    only these processes; can be given again\n"
+	       "      --children         with -p: their descendants, too\n"
+	       "  -C, --cgroup PATH      only this control group and those below it\n"
+	       "      --comm GLOB        only command names that match, like 'celery*'\n"
+	       "  -a, --all              processes without Python, too\n"
+	       "What to show\n"
+	       "  -o, --output FILE      write FILE in the format of its suffix, one of\n"
+	       "                         %s; can be given again;\n"
+	       "                         '-' is the report on stdout\n"
+	       "  -f, --folded           folded stacks on stdout instead of the report\n"
+	       "      --no-native        stacks without native (C, C++, ...) frames\n"
+	       "      --no-kernel        stacks without kernel frames\n"
+	       "      --no-lines         functions only, no line numbers\n"
+	       "      --threads          keep threads apart\n"
+	       "Other\n"
+	       "  -v, --verbose          more messages; -vv: even more\n"
+	       "  -q, --quiet            errors only\n"
+	       "  -h, --help             this text\n"
+	       "      --version          the version\n"
+	       "\n"
+	       "Examples\n"
+	       "  pyperf-bpf -d 30                            the whole machine, 30 seconds\n"
+	       "  pyperf-bpf -p 4711 -d 10 -f > cpu.folded    one process, for a flame graph\n"
+	       "  pyperf-bpf -o cpu.pb.gz -- python3 app.py   one command, for pprof\n",
+	       FREQUENCY_MAX, FREQUENCY_DEFAULT, export__suffixes());
+	return flush_stdout();
+}
+
+static enum options_result print_version(void)
+{
+	printf("pyperf-bpf %s\n", PYPERF_VERSION);
+	return flush_stdout();
+}
+
+/* ---- values: each returns 0, or -EINVAL or -ENOMEM after a message ---------------------------- */
+
+static int out_of_memory(void)
+{
+	log_err("out of memory");
+	return -ENOMEM;
+}
+
+static int set_duration(struct options *o, const char *arg)
+{
+	int err = parse_double(arg, DURATION_MIN_S, DURATION_MAX_S, &o->duration_s);
+
+	if (err == -ERANGE)
+		log_err("-d %s: must be from %g to %.0f seconds", arg, DURATION_MIN_S,
+			DURATION_MAX_S);
+	else if (err)
+		log_err("-d %s: not a number of seconds, like 30 or 2.5", arg);
+	return err ? -EINVAL : 0;
+}
+
+static int set_frequency(struct options *o, const char *arg)
+{
+	long long hz;
+
+	if (parse_int(arg, 1, FREQUENCY_MAX, &hz)) {
+		log_err("-F %s: must be a whole number from 1 to %d (samples per second and CPU)",
+			arg, FREQUENCY_MAX);
+		return -EINVAL;
+	}
+	o->frequency_hz = (uint32_t)hz;
+	return 0;
+}
+
+static int add_pid(struct options *o, pid_t pid)
+{
+	pid_t *pids;
+
+	for (size_t i = 0; i < o->pid_cnt; i++)
+		if (o->pids[i] == pid)
+			return 0;
+	pids = reallocarray(o->pids, o->pid_cnt + 1, sizeof(*pids));
+	if (!pids)
+		return out_of_memory();
+	o->pids = pids;
+	o->pids[o->pid_cnt++] = pid;
+	return 0;
+}
+
+/* "12,34,56". An empty element is an error: `-p $(pgrep -d, x),1` must not lose a process. */
+static int add_pids(struct options *o, const char *arg)
+{
+	char *list = strdup(arg), *rest = list, *word;
+	long long pid;
+	int err = 0;
+
+	if (!list)
+		return out_of_memory();
+	while (!err && (word = strsep(&rest, ","))) {
+		err = parse_int(word, 1, TGID_MAX, &pid) ? -EINVAL : 0;
+		if (err)
+			log_err("-p %s: '%s' is not a process id (from 1 to %d)", arg, word,
+				TGID_MAX);
+		else
+			err = add_pid(o, (pid_t)pid);
+	}
+	free(list);
+	return err;
+}
+
+static int add_output(struct options *o, const char *path)
+{
+	/* stdout has no suffix: it takes the report, which is what is shown without -o, too. */
+	const char *suffix = strcmp(path, "-") ? path : ".txt";
+	const struct export_format *format = export__find(suffix);
+	struct output *outputs;
+
+	if (!format) {
+		log_err("-o %s: the suffix names no format; known are %s", path,
+			export__suffixes());
+		return -EINVAL;
+	}
+	for (size_t i = 0; i < o->output_cnt; i++) {
+		if (!strcmp(o->outputs[i].path, path)) {
+			log_err("-o %s: given twice", path);
+			return -EINVAL;
+		}
+	}
+	outputs = reallocarray(o->outputs, o->output_cnt + 1, sizeof(*outputs));
+	if (!outputs)
+		return out_of_memory();
+	o->outputs = outputs;
+	o->outputs[o->output_cnt++] = (struct output){ .path = path, .format = format };
+	return 0;
+}
+
+/* The later of two filters would silently undo the first. */
+static int set_once(const char **where, const char *option, const char *arg)
+{
+	if (*where) {
+		log_err("%s %s: can be given once only (first: %s)", option, arg, *where);
+		return -EINVAL;
+	}
+	if (!*arg) {
+		log_err("%s: the value is empty", option);
+		return -EINVAL;
+	}
+	*where = arg;
+	return 0;
+}
+
+static int set_comm(struct options *o, const char *arg)
+{
+	if (set_once(&o->comm, "--comm", arg))
+		return -EINVAL;
+	if (strlen(arg) >= GLOB_LEN) {
+		log_err("--comm %s: longer than %d characters", arg, GLOB_LEN - 1);
+		return -EINVAL;
+	}
+	/* Such a name matches nothing, ever, and the profile would be empty. */
+	if (!strpbrk(arg, "*?[") && strlen(arg) >= TASK_COMM_LEN) {
+		log_err("--comm %s: the kernel cuts names after %d characters; try '%.*s*'", arg,
+			TASK_COMM_LEN - 1, TASK_COMM_LEN - 1, arg);
+		return -EINVAL;
+	}
+	return 0;
+}
+
+static void set_flag(struct options *o, int opt)
+{
+	switch (opt) {
+	case OPT_CHILDREN:
+		o->children = true;
+		break;
+	case 'a':
+		o->all = true;
+		break;
+	case 'f':
+		o->folded = true;
+		break;
+	case OPT_NO_NATIVE:
+		o->no_native = true;
+		break;
+	case OPT_NO_KERNEL:
+		o->no_kernel = true;
+		break;
+	case OPT_NO_LINES:
+		o->no_lines = true;
+		break;
+	case OPT_THREADS:
+		o->threads = true;
+		break;
+	case 'v':
+		o->verbosity = o->verbosity < 1 ? 1 : 2;
+		break;
+	case 'q':
+		o->verbosity = -1;
+		break;
+	}
+}
+
+static int set_option(struct options *o, int opt, const char *arg)
+{
+	switch (opt) {
+	case 'd':
+		return set_duration(o, arg);
+	case 'F':
+		return set_frequency(o, arg);
+	case 'p':
+		return add_pids(o, arg);
+	case 'C':
+		return set_once(&o->cgroup, "-C", arg);
+	case OPT_COMM:
+		return set_comm(o, arg);
+	case 'o':
+		return add_output(o, arg);
+	default:
+		set_flag(o, opt);
+		return 0;
+	}
+}
+
+/* ---- the line as a whole ----------------------------------------------------------------------- */
+
+/* getopt_long() refused `word`; `opt` is '?' or ':', and optopt says which option, if it has one. */
+static int bad_option(int opt, const char *word)
+{
+	const char *equals = strchr(word, '=');
+
+	if (opt == ':')
+		log_err("%s needs a value; " SEE_HELP, word);
+	else if (strncmp(word, "--", 2))
+		log_err("unknown option -%c; " SEE_HELP, optopt);
+	else if (optopt && equals)
+		log_err("%.*s takes no value", (int)(equals - word), word);
+	else
+		log_err("unknown or ambiguous option %s; " SEE_HELP, word);
+	return -EINVAL;
+}
+
+static int bad_word(const char *word)
+{
+	long long pid;
+
+	if (!strcmp(word, "record"))
+		log_err("'record' goes before the options");
+	else if (!parse_int(word, 1, TGID_MAX, &pid))
+		log_err("unexpected '%s'; to sample that process: -p %s", word, word);
+	else
+		log_err("unexpected '%s'; to run and sample a command: pyperf-bpf [OPTION]... -- %s",
+			word, word);
+	return -EINVAL;
+}
+
+/* What follows the options: nothing, or "--" and a command. */
+static int set_command(struct options *o, char **rest, bool dashes)
+{
+	if (!dashes)
+		return *rest ? bad_word(*rest) : 0;
+	if (!*rest || !**rest) {
+		log_err("-- must be followed by a command");
+		return -EINVAL;
+	}
+	o->command = rest;
+	return 0;
+}
+
+static int check_conflicts(const struct options *o)
+{
+	if (o->children && !o->pid_cnt && !o->command) {
+		log_err("--children: of which process? Name it with -p");
+		return -EINVAL;
+	}
+	for (size_t i = 0; o->folded && i < o->output_cnt; i++) {
+		if (!strcmp(o->outputs[i].path, "-")) {
+			log_err("-f and -o - both want stdout");
+			return -EINVAL;
+		}
+	}
+	return 0;
+}
+
+static enum options_result to_result(int err)
+{
+	if (!err)
+		return OPTIONS_RUN;
+	return err == -ENOMEM ? OPTIONS_FAILED : OPTIONS_USAGE;
+}
+
+enum options_result options__parse(struct options *o, int argc, char **argv)
+{
+	int opt, at, err = 0;
+
+	*o = (struct options){ .frequency_hz = FREQUENCY_DEFAULT };
+	if (argc > 1 && !strcmp(argv[1], "record")) { /* the default command */
+		argc--;
+		argv++;
+	}
+	opterr = 0;
+	optind = 0; /* glibc and musl: begin anew, also in the middle of a cluster like -vx */
+	for (;;) {
+		at = optind ? optind : 1;
+		opt = getopt_long(argc, argv, short_options, long_options, NULL);
+		if (opt == -1)
+			break;
+		if (opt == 'h')
+			return print_help();
+		if (opt == OPT_VERSION)
+			return print_version();
+		if (opt == '?' || opt == ':')
+			err = bad_option(opt, argv[at]);
+		else
+			err = set_option(o, opt, optarg);
+		if (err)
+			return to_result(err);
+	}
+	/* Only the "--" that ended the options counts, not one that was an option's value. */
+	err = set_command(o, argv + optind, optind > at);
+	return to_result(err ? err : check_conflicts(o));
+}
+
+void options__free(struct options *o)
+{
+	free(o->pids);
+	free(o->outputs);
+	*o = (struct options){ 0 };
+}
