@@ -10,7 +10,8 @@ Q       := $(if $(V),,@)
 say      = $(if $(V),,@printf '  %-7s %s\n' $(1) '$(subst $(OUT)/,,$@)')
 
 ARCH := $(shell uname -m | sed 's/x86_64/x86/; s/aarch64/arm64/')
-TRIPLE := $(shell $(CC) -dumpmachine 2>/dev/null)
+# Debian's directory of headers by architecture. clang -dumpmachine calls it otherwise than gcc.
+TRIPLE := $(shell uname -m)-linux-gnu
 
 WARN   := -Wall -Wextra -Wsign-compare -Wstrict-prototypes -Wmissing-prototypes
 CFLAGS ?= -O2 -g
