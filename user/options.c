@@ -70,7 +70,7 @@ static enum options_result print_help(void)
 	       "  -p, --pid PID[,...]    only these processes; can be given again\n"
 	       "      --children         with -p: their descendants, too\n"
 	       "  -C, --cgroup PATH      only this control group and those below it\n"
-	       "      --comm GLOB        only command names that match, like 'celery*'\n"
+	       "      --comm GLOB        only processes whose name matches, like 'celery*'\n"
 	       "  -a, --all              processes without Python, too\n"
 	       "What to show\n"
 	       "  -o, --output FILE      write FILE in the format of its suffix, one of\n"
