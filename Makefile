@@ -15,8 +15,8 @@ TRIPLE := $(shell uname -m)-linux-gnu
 
 WARN   := -Wall -Wextra -Wsign-compare -Wstrict-prototypes -Wmissing-prototypes
 CFLAGS ?= -O2 -g
-ALL_CFLAGS := -std=gnu11 $(WARN) $(if $(DEV),-Werror) -D_GNU_SOURCE -I. -Iuser -I$(OUT) $(CFLAGS)
-SAN_CFLAGS := -std=gnu11 $(WARN) $(if $(DEV),-Werror) -D_GNU_SOURCE -I. -Iuser -I$(OUT) -O1 -g \
+ALL_CFLAGS := -std=gnu11 $(WARN) $(if $(DEV),-Werror) -D_GNU_SOURCE -I. -iquote user -I$(OUT) $(CFLAGS)
+SAN_CFLAGS := -std=gnu11 $(WARN) $(if $(DEV),-Werror) -D_GNU_SOURCE -I. -iquote user -I$(OUT) -O1 -g \
 	-fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=undefined
 LDLIBS := -lbpf -ldw -lelf -lprotobuf-c -liberty -llzma -lz -lm
 BPF_CFLAGS := -target bpf -mcpu=v3 -O2 -g -Wall -Wextra -Wno-unused-function \

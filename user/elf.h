@@ -6,7 +6,11 @@
  *
  * The file is hostile: every offset and length in it is checked against the file's size. It is
  * opened once and kept open, so it stays readable after its process, its mount namespace or its
- * name are gone.
+ * name are gone. It is read, never mapped: a file that shrinks under us makes a call fail, where a
+ * mapping would raise SIGBUS.
+ *
+ * Contents of sections are read when first asked for and kept until elf_file__forget() or close.
+ * One object is for one thread at a time, also through a pointer to const.
  *
  * "Address" is the link-time virtual address (as in symbols and FDEs), "offset" the position in the
  * file (as in mappings and frame words). They are converted by segment.
@@ -51,20 +55,47 @@ bool elf_file__off_to_addr(const struct elf_file *ef, uint64_t off, uint64_t *ad
 /* File offsets [*start, *limit) spanned by the executable segments. False: none. */
 bool elf_file__text(const struct elf_file *ef, uint64_t *start, uint64_t *limit);
 
-/* Copies `size` bytes at link address `addr`. 0, -ERANGE (outside the file-backed part). */
+/* A PT_LOAD, its file-backed part cut at the end of the file. */
+struct elf_segment {
+	uint64_t addr, off;
+	uint64_t file_size; /* bytes backed by the file */
+	uint64_t mem_size;
+	bool exec;
+};
+/* In the order of the program headers. Borrowed until close. */
+const struct elf_segment *elf_file__segments(const struct elf_file *ef, size_t *cnt);
+
+/*
+ * Copies `size` bytes at link address `addr`. 0, -ERANGE (outside the file-backed part of one
+ * segment), -EIO (the file shrank). On failure `buf` is undefined.
+ */
 int elf_file__read(const struct elf_file *ef, uint64_t addr, void *buf, size_t size);
+/* The same by file offset. */
+int elf_file__read_at(const struct elf_file *ef, uint64_t off, void *buf, size_t size);
 
 struct elf_section {
-	uint64_t addr, off, size; /* 0 size for SHT_NOBITS contents: see nobits */
+	uint64_t addr, off, size; /* size in the file: 0 for SHT_NOBITS, see nobits */
+	uint64_t mem_size;	  /* sh_size, also for SHT_NOBITS */
 	uint32_t type;
 	bool nobits;
-	const uint8_t *data; /* borrowed until close; NULL for nobits. Not decompressed. */
+	/* Borrowed until elf_file__forget() or close; NULL for nobits. Not decompressed. */
+	const uint8_t *data;
 };
-/* False when there is no such section (or no section headers at all). */
+/* False when there is no such section (or no section headers at all), or it cannot be read. */
 bool elf_file__section(const struct elf_file *ef, const char *name, struct elf_section *out);
+/* The same without reading its contents: data is NULL. */
+bool elf_file__section_info(const struct elf_file *ef, const char *name, struct elf_section *out);
 /* .eh_frame through PT_GNU_EH_FRAME when there are no section headers; also fills in addr and off.
  */
 bool elf_file__eh_frame(const struct elf_file *ef, struct elf_section *out);
+bool elf_file__eh_frame_info(const struct elf_file *ef, struct elf_section *out);
+/* .eh_frame_hdr (PT_GNU_EH_FRAME), without its contents. */
+bool elf_file__eh_frame_hdr_info(const struct elf_file *ef, struct elf_section *out);
+/* DT_PLTGOT: the base of DW_EH_PE_datarel. 0: none. */
+uint64_t elf_file__pltgot(const struct elf_file *ef);
+
+/* Gives back the memory of all contents read so far; ends every borrow of `data`. */
+void elf_file__forget(const struct elf_file *ef);
 
 struct elf_symbol {
 	uint64_t addr;
