@@ -281,6 +281,7 @@ enum reg_rule {
 	REG_SAME = 0,	 /* unchanged */
 	REG_CFA_OFF = 1, /* saved at CFA + off */
 	REG_UNDEF = 2,	 /* lost */
+	REG_FP_OFF = 3,	 /* saved at this frame's frame pointer + off: realigned stacks (DRAP) */
 };
 
 /*
@@ -294,7 +295,7 @@ struct unwind_rule {
 	__u8 fp_rule;  /* enum reg_rule */
 	__u8 ra_rule;  /* enum reg_rule; REG_SAME only on aarch64: still in lr */
 	__s32 cfa_off;
-	__s32 fp_off;  /* when fp_rule is REG_CFA_OFF */
+	__s32 fp_off;  /* when fp_rule is REG_CFA_OFF or REG_FP_OFF */
 	__s16 ra_off;  /* when ra_rule is REG_CFA_OFF; -8 on x86-64 */
 	__s16 cfa_add; /* see enum cfa_kind */
 };

@@ -1,0 +1,540 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * Unwind rows against libdw, over every state of every FDE of real files.
+ *
+ * The test has its own translation from libdw's operations to a rule, or to the reason why there is
+ * none; it is compared with the rule that the table gives, at the first and at the last byte of
+ * each of libdw's states and of each row, and between FDEs.
+ *
+ *	test_ehframe_oracle [FILE...]	default: the files below, the vdso, and freshly compiled code
+ */
+#include "ehframe.h"
+
+#include <dwarf.h>
+#include <elfutils/libdw.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <glob.h>
+#include <inttypes.h>
+#include <libelf.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+enum { RBP = 6, RSP = 7, RIP = 16 };
+enum { MAX_SHOWN = 10 };
+
+enum verdict { RULE, NO_FDE, CFA_EXPR, RA_RULE, SP_RULE, DAMAGED, VERDICT_CNT };
+
+static const char *const verdict_names[VERDICT_CNT] = { "rule",	   "no FDE",  "CFA expression",
+							"RA rule", "SP rule", "damaged" };
+
+struct subject {
+	const char *name;
+	struct elf_file *ef;
+	struct unwind_table *table;
+	Elf *elf;
+	Dwarf *dbg; /* when .debug_frame is asked for */
+	Dwarf_CFI *cfi;
+	uint64_t compared, mismatches, fp_lost;
+	uint64_t verdicts[VERDICT_CNT];
+	uint64_t signals, derefs, plts, fp_offs;
+};
+
+/* ---- libdw -> rule ------------------------------------------------------------------------ */
+
+/* bregN + off, perhaps with plus_uconst behind it. */
+static bool is_address(const Dwarf_Op *ops, size_t n, unsigned int *reg, int64_t *off)
+{
+	if (!n)
+		return false;
+	if (ops[0].atom >= DW_OP_breg0 && ops[0].atom <= DW_OP_breg31) {
+		*reg = ops[0].atom - DW_OP_breg0;
+		*off = (int64_t)ops[0].number;
+	} else if (ops[0].atom == DW_OP_bregx) {
+		*reg = (unsigned int)ops[0].number;
+		*off = (int64_t)ops[0].number2;
+	} else {
+		return false;
+	}
+	for (size_t i = 1; i < n; i++) {
+		if (ops[i].atom != DW_OP_plus_uconst)
+			return false;
+		*off += (int64_t)ops[i].number;
+	}
+	return true;
+}
+
+static bool is_plt(const Dwarf_Op *ops, size_t n, struct unwind_rule *r)
+{
+	if (n != 9 || ops[0].atom != DW_OP_breg7 || ops[1].atom != DW_OP_breg16 ||
+	    ops[2].atom != DW_OP_lit15 || ops[3].atom != DW_OP_and || ops[5].atom != DW_OP_ge ||
+	    ops[6].atom != DW_OP_lit3 || ops[7].atom != DW_OP_shl || ops[8].atom != DW_OP_plus)
+		return false;
+	r->cfa_kind = CFA_PLT;
+	r->cfa_reg = RSP;
+	r->cfa_off = (int32_t)ops[0].number;
+	r->cfa_add = (int16_t)(ops[4].atom - DW_OP_lit0);
+	return true;
+}
+
+static bool cfa_rule(const Dwarf_Op *ops, size_t n, struct unwind_rule *r)
+{
+	unsigned int reg;
+	int64_t off;
+
+	if (is_address(ops, n, &reg, &off)) {
+		r->cfa_kind = CFA_REG;
+	} else if (n >= 2 && ops[1].atom == DW_OP_deref && is_address(ops, 1, &reg, &off)) {
+		r->cfa_kind = CFA_DEREF_REG;
+		for (size_t i = 2; i < n; i++) {
+			if (ops[i].atom != DW_OP_plus_uconst)
+				return false;
+			r->cfa_add = (int16_t)(r->cfa_add + (int16_t)ops[i].number);
+		}
+	} else {
+		return is_plt(ops, n, r);
+	}
+	r->cfa_reg = (uint8_t)reg;
+	r->cfa_off = (int32_t)off;
+	return true;
+}
+
+enum where { W_SAME, W_UNDEF, W_CFA, W_CFA_VALUE, W_ADDRESS, W_OTHER };
+
+struct reg {
+	enum where where;
+	unsigned int base; /* of W_ADDRESS */
+	int64_t off;
+};
+
+static struct reg register_rule(Dwarf_Frame *frame, int regno)
+{
+	struct reg g = { .where = W_OTHER };
+	Dwarf_Op mem[3], *ops;
+	bool value;
+	size_t n;
+
+	if (dwarf_frame_register(frame, regno, mem, &ops, &n))
+		return g;
+	if (!n) {
+		g.where = ops ? W_UNDEF : W_SAME;
+		return g;
+	}
+	value = ops[n - 1].atom == DW_OP_stack_value;
+	n -= value;
+	if (n > 1 && ops[0].atom == DW_OP_call_frame_cfa && !value &&
+	    is_address(ops + 1, n - 1, &g.base, &g.off)) {
+		g.where = W_ADDRESS; /* an expression: it starts with the CFA on its stack */
+	} else if (n && ops[0].atom == DW_OP_call_frame_cfa) {
+		for (size_t i = 1; i < n; i++) {
+			if (ops[i].atom != DW_OP_plus_uconst)
+				return g;
+			g.off += (int64_t)ops[i].number;
+		}
+		g.where = value ? W_CFA_VALUE : W_CFA;
+	}
+	return g;
+}
+
+/* Relative to the CFA, when the address is. */
+static void rebase(struct reg *g, const struct unwind_rule *r)
+{
+	if (g->where != W_ADDRESS || r->cfa_kind != CFA_REG || g->base != r->cfa_reg)
+		return;
+	g->where = W_CFA;
+	g->off -= r->cfa_off;
+}
+
+static bool is_signal(const struct unwind_rule *r, const struct reg *fp, const struct reg *ra)
+{
+	/* struct sigcontext: rbp lies 40 below rsp, rip 8 above it */
+	return r->cfa_kind == CFA_DEREF_REG && r->cfa_reg == RSP && ra->where == W_ADDRESS &&
+	       ra->base == RSP && ra->off == r->cfa_off + 8 && fp->where == W_ADDRESS &&
+	       fp->base == RSP && fp->off == r->cfa_off - 40;
+}
+
+static void set_fp(struct unwind_rule *r, const struct reg *fp, struct subject *s)
+{
+	if (fp->where == W_CFA) {
+		r->fp_rule = REG_CFA_OFF;
+		r->fp_off = (int32_t)fp->off;
+	} else if (fp->where == W_ADDRESS && fp->base == RBP) {
+		r->fp_rule = REG_FP_OFF;
+		r->fp_off = (int32_t)fp->off;
+	} else if (fp->where != W_SAME) {
+		r->fp_rule = REG_UNDEF;
+		s->fp_lost += fp->where != W_UNDEF;
+	}
+}
+
+static enum verdict expected_rule(struct subject *s, Dwarf_Frame *frame, bool signal,
+				  struct unwind_rule *r)
+{
+	struct reg fp = register_rule(frame, RBP), sp = register_rule(frame, RSP);
+	struct reg ra = register_rule(frame, RIP);
+	Dwarf_Op *ops;
+	size_t n;
+
+	memset(r, 0, sizeof(*r));
+	if (ra.where == W_UNDEF) {
+		r->cfa_kind = CFA_END;
+		return RULE;
+	}
+	if (dwarf_frame_cfa(frame, &ops, &n) || !cfa_rule(ops, n, r))
+		return CFA_EXPR;
+	if (signal && is_signal(r, &fp, &ra)) {
+		r->cfa_kind = CFA_SIGNAL;
+		r->cfa_off -= 160; /* of rsp in struct ucontext */
+		return RULE;
+	}
+	if (sp.where != W_CFA_VALUE || sp.off)
+		return SP_RULE;
+	rebase(&fp, r);
+	rebase(&ra, r);
+	if (ra.where != W_CFA || ra.off != (int16_t)ra.off)
+		return RA_RULE;
+	r->ra_rule = REG_CFA_OFF;
+	r->ra_off = (int16_t)ra.off;
+	set_fp(r, &fp, s);
+	return RULE;
+}
+
+/* ---- Comparison --------------------------------------------------------------------------- */
+
+static void show(const char *what, const struct unwind_rule *r)
+{
+	print_message("    %s: kind %u reg %u off %d add %d, fp %u %d, ra %u %d\n", what,
+		      r->cfa_kind, r->cfa_reg, r->cfa_off, r->cfa_add, r->fp_rule, r->fp_off,
+		      r->ra_rule, r->ra_off);
+}
+
+static void count_kind(struct subject *s, const struct unwind_rule *r)
+{
+	s->signals += r->cfa_kind == CFA_SIGNAL;
+	s->derefs += r->cfa_kind == CFA_DEREF_REG;
+	s->plts += r->cfa_kind == CFA_PLT;
+	s->fp_offs += r->fp_rule == REG_FP_OFF;
+}
+
+/* What libdw says. *end: where its state ends; 0: no FDE here. */
+static enum verdict ask_libdw(struct subject *s, uint64_t addr, struct unwind_rule *want,
+			      uint64_t *end)
+{
+	Dwarf_Frame *frame = NULL;
+	Dwarf_Addr first, last;
+	enum verdict v;
+	bool signal;
+
+	*end = 0;
+	if (dwarf_cfi_addrframe(s->cfi, addr, &frame))
+		return strstr(dwarf_errmsg(-1), "invalid") ? DAMAGED : NO_FDE;
+	dwarf_frame_info(frame, &first, &last, &signal);
+	*end = last;
+	v = expected_rule(s, frame, signal, want);
+	free(frame);
+	return v;
+}
+
+/* Compares at one address; where libdw's state ends, or 0. */
+static uint64_t compare_at(struct subject *s, uint64_t addr)
+{
+	struct unwind_rule want = { 0 }, got = { 0 };
+	uint64_t off, end;
+	enum verdict v;
+	bool found;
+
+	if (!elf_file__addr_to_off(s->ef, addr, &off))
+		return 0;
+	v = ask_libdw(s, addr, &want, &end);
+	found = unwind_table__find(s->table, off, &got);
+	s->compared++;
+	s->verdicts[v]++;
+	count_kind(s, &got);
+	if (found == (v == RULE) && (!found || !memcmp(&want, &got, sizeof(want))))
+		return end;
+	if (s->mismatches++ < MAX_SHOWN) {
+		print_message("  %s: at 0x%" PRIx64 ": libdw: %s, table: %s\n", s->name, addr,
+			      verdict_names[v], found ? "rule" : "no rule");
+		show("libdw", &want);
+		show("table", &got);
+	}
+	return end;
+}
+
+/* All of libdw's states in [addr, limit), and what lies between them byte by byte. */
+static void compare_range(struct subject *s, uint64_t addr, uint64_t limit)
+{
+	while (addr < limit) {
+		uint64_t end = compare_at(s, addr);
+
+		if (end <= addr)
+			end = addr + (limit - addr > 4096 && !(addr & 15) ? 16 : 1);
+		else
+			compare_at(s, end - 1);
+		addr = end;
+	}
+}
+
+static uint64_t row_offset(const struct unwind_table *t, const struct unwind_header *h,
+			   uint32_t page, uint32_t row)
+{
+	uint64_t off = (uint64_t)(h->first_page + page) << UW_PAGE_BITS;
+	uint32_t low = t->words[h->row_word + row] >> 16;
+
+	assert_int_equal(low & 0xff00, off & 0xff00);
+	return off | (low & 0xff);
+}
+
+/* The rows are in order and in their pages; each row's first byte, and the last one before it. */
+static void compare_rows(struct subject *s)
+{
+	const struct unwind_table *t = s->table;
+	struct unwind_header h;
+	uint64_t last = 0, off, addr;
+
+	memcpy(&h, t->words, sizeof(h));
+	assert_int_equal(t->words[h.index_word], 0);
+	assert_int_equal(t->words[h.index_word + h.page_cnt], h.row_cnt);
+	for (uint32_t page = 0; page < h.page_cnt; page++) {
+		const uint32_t *index = t->words + h.index_word + page;
+
+		for (uint32_t row = index[0]; row < index[1]; row++) {
+			off = row_offset(t, &h, page, row);
+			assert_true(off > last);
+			last = off;
+			if (!elf_file__off_to_addr(s->ef, off, &addr))
+				continue;
+			compare_at(s, addr);
+			compare_at(s, addr - 1);
+		}
+	}
+}
+
+static void compare_fde(struct subject *s, uint64_t addr)
+{
+	uint64_t start, end, frame_end;
+	struct unwind_rule unused;
+	bool found = ehframe__fde_at(s->ef, addr, &start, &end);
+	enum verdict v = ask_libdw(s, addr, &unused, &frame_end);
+
+	if (found != (v != NO_FDE) || (found && (start > addr || end <= addr || frame_end > end))) {
+		if (s->mismatches++ < MAX_SHOWN)
+			print_message("  %s: fde_at 0x%" PRIx64 ": libdw: %s, found %d\n", s->name,
+				      addr, verdict_names[v], found);
+	}
+}
+
+static void compare_subject(struct subject *s)
+{
+	const struct elf_segment *segments;
+	size_t cnt;
+
+	compare_rows(s);
+	segments = elf_file__segments(s->ef, &cnt);
+	for (size_t i = 0; i < cnt; i++) {
+		if (!segments[i].exec)
+			continue;
+		compare_range(s, segments[i].addr, segments[i].addr + segments[i].file_size);
+		for (uint64_t a = 0; a < segments[i].file_size; a += 509)
+			compare_fde(s, segments[i].addr + a);
+	}
+}
+
+static void report(const struct subject *s)
+{
+	const struct unwind_stats *st = &s->table->stats;
+
+	print_message("%s: %" PRIu64 " FDEs (%" PRIu64 " bad), %" PRIu64 " rows, %.2f bytes/row, "
+		      "%" PRIu64 " compared, %" PRIu64 " mismatches\n",
+		      s->name, st->fde_cnt, st->fde_bad, st->row_cnt,
+		      4.0 * (double)s->table->word_cnt / (double)st->row_cnt, s->compared,
+		      s->mismatches);
+	print_message("  addresses: %" PRIu64 " deref, %" PRIu64 " plt, %" PRIu64
+		      " signal, %" PRIu64 " fp_off, %" PRIu64 " fp lost;",
+		      s->derefs, s->plts, s->signals, s->fp_offs, s->fp_lost);
+	for (int v = CFA_EXPR; v < VERDICT_CNT; v++)
+		print_message(" %" PRIu64 " %s%s", s->verdicts[v], verdict_names[v],
+			      v + 1 < VERDICT_CNT ? "," : "\n");
+	print_message("  rows without a rule:");
+#define X(id, text) print_message(" %" PRIu64 " " #id, st->row_reason[UNWIND_##id]);
+	UNWIND_REASONS(X)
+#undef X
+	print_message("\n");
+}
+
+/* Takes over ef and elf. */
+static void check_subject(const char *name, struct elf_file *ef, Elf *elf, bool debug_frame)
+{
+	struct subject s = { .name = name, .ef = ef, .elf = elf };
+
+	assert_non_null(ef);
+	assert_non_null(elf);
+	s.table = unwind_table__build(ef);
+	assert_non_null(s.table);
+	if (debug_frame) {
+		s.dbg = dwarf_begin_elf(elf, DWARF_C_READ, NULL);
+		assert_non_null(s.dbg);
+		s.cfi = dwarf_getcfi(s.dbg);
+	} else {
+		s.cfi = dwarf_getcfi_elf(elf);
+	}
+	assert_non_null(s.cfi);
+	compare_subject(&s);
+	report(&s);
+	assert_true(s.table->stats.row_cnt > 1);
+	assert_int_equal(s.mismatches, 0);
+	if (s.dbg)
+		dwarf_end(s.dbg);
+	else
+		dwarf_cfi_end(s.cfi);
+	elf_end(elf);
+	unwind_table__free(s.table);
+	elf_file__close(ef);
+}
+
+static void check_file(const char *path, bool debug_frame)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+	assert_true(fd >= 0);
+	check_subject(path, elf_file__open(dup(fd), path), elf_begin(fd, ELF_C_READ_MMAP, NULL),
+		      debug_frame);
+	close(fd);
+}
+
+/* ---- Subjects ------------------------------------------------------------------------------ */
+
+/* The first file that a pattern names; skips the test when there is none. */
+static void check_pattern(const char *pattern)
+{
+	glob_t g;
+
+	if (glob(pattern, 0, NULL, &g)) {
+		print_message("missing: %s\n", pattern);
+		skip();
+	}
+	check_file(g.gl_pathv[0], false);
+	globfree(&g);
+}
+
+#define FILE_TEST(name, pattern)                                                                   \
+	static void name(void **state)                                                             \
+	{                                                                                          \
+		(void)state;                                                                       \
+		check_pattern(pattern);                                                            \
+	}
+
+FILE_TEST(libc, "/lib/x86_64-linux-gnu/libc.so.6")
+FILE_TEST(ld_so, "/lib64/ld-linux-x86-64.so.2")
+FILE_TEST(libstdcxx, "/lib/x86_64-linux-gnu/libstdc++.so.6")
+FILE_TEST(libcrypto, "/lib/x86_64-linux-gnu/libcrypto.so.3")
+FILE_TEST(debian_libpython, "/usr/lib/x86_64-linux-gnu/libpython3.*.so.1.0")
+FILE_TEST(debian_python, "/usr/bin/python3.1?")
+
+/* A CPython built with debug information and shared: PYENV_ROOT, or ~/.pyenv. */
+static void pyenv_libpython(void **state)
+{
+	const char *root = getenv("PYENV_ROOT"), *home = getenv("HOME");
+	char pattern[4096];
+
+	(void)state;
+	if (root)
+		snprintf(pattern, sizeof(pattern), "%s/versions/3.12*/lib/libpython3.*.so.1.0",
+			 root);
+	else
+		snprintf(pattern, sizeof(pattern),
+			 "%s/.pyenv/versions/3.12*/lib/libpython3.*.so.1.0", home ? home : "");
+	check_pattern(pattern);
+}
+
+static void vdso(void **state)
+{
+	const char *image = (const char *)getauxval(AT_SYSINFO_EHDR);
+	size_t size = 2 * 4096;
+
+	(void)state;
+	if (!image) {
+		print_message("missing: AT_SYSINFO_EHDR (the vdso)\n");
+		skip();
+	}
+	check_subject("[vdso]", elf_file__open_memory(image, size, "[vdso]"),
+		      elf_memory((char *)image, size), false);
+}
+
+/* What the libraries above have none of: realigned frames, and .debug_frame alone. */
+static const char source[] =
+	"void use(void *);\n"
+	"int realigned(int n) { int v[8] __attribute__((aligned(64))); char *p = "
+	"__builtin_alloca(n);\n"
+	"  use(v); use(p); return v[n & 7]; }\n"
+	"int plain(int n) { int v[64]; use(v); if (n > 3) { use(v + 1); return v[n]; } return 0; }\n"
+	"int leaf(int n) { return n * 3; }\n";
+
+static void check_compiled(const char *compiler, const char *flags, bool debug_frame)
+{
+	char src[] = "/tmp/test_ehframe_XXXXXX.c", lib[sizeof(src) + 8], cmd[512];
+	int fd;
+
+	snprintf(cmd, sizeof(cmd), "command -v %s >/dev/null 2>&1", compiler);
+	if (system(cmd)) {
+		print_message("missing: %s\n", compiler);
+		skip();
+	}
+	fd = mkstemps(src, 2);
+	assert_true(fd >= 0);
+	assert_int_equal(write(fd, source, sizeof(source) - 1), sizeof(source) - 1);
+	close(fd);
+	snprintf(lib, sizeof(lib), "%s.so", src);
+	snprintf(cmd, sizeof(cmd), "%s %s -fPIC -shared -nostdlib -o %s %s", compiler, flags, lib,
+		 src);
+	assert_int_equal(system(cmd), 0);
+	check_file(lib, debug_frame);
+	unlink(src);
+	unlink(lib);
+}
+
+static void gcc_realigned(void **state)
+{
+	(void)state;
+	check_compiled("gcc", "-O2 -mstackrealign -fasynchronous-unwind-tables", false);
+}
+
+static void gcc_debug_frame(void **state)
+{
+	(void)state;
+	check_compiled("gcc", "-O1 -g -fno-asynchronous-unwind-tables", true);
+}
+
+static void clang_realigned(void **state)
+{
+	(void)state;
+	check_compiled("clang", "-O2 -mstackrealign -fasynchronous-unwind-tables", false);
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(libc),
+		cmocka_unit_test(ld_so),
+		cmocka_unit_test(libstdcxx),
+		cmocka_unit_test(libcrypto),
+		cmocka_unit_test(debian_libpython),
+		cmocka_unit_test(debian_python),
+		cmocka_unit_test(pyenv_libpython),
+		cmocka_unit_test(vdso),
+		cmocka_unit_test(gcc_realigned),
+		cmocka_unit_test(gcc_debug_frame),
+		cmocka_unit_test(clang_realigned),
+	};
+
+	elf_version(EV_CURRENT);
+	for (int i = 1; i < argc; i++)
+		check_file(argv[i], false);
+	return argc > 1 ? 0 : cmocka_run_group_tests(tests, NULL, NULL);
+}
