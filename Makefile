@@ -34,7 +34,7 @@ BPF_TESTS  := $(patsubst tests/bpf/%.c,$(OUT)/tests/%,$(wildcard tests/bpf/test_
 
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: all test test-unit test-fuzz test-bpf test-e2e fuzz check format size install clean help
+.PHONY: all test test-unit test-fuzz test-bpf test-e2e fuzz check bench-ehframe format size install clean help
 
 all: $(OUT)/pyperf-bpf                ## build the program
 
@@ -104,6 +104,14 @@ test-bpf: $(BPF_TESTS)                 ## drive the loaded BPF object (root)
 test-e2e: all                          ## real interpreters (root)
 	$(Q)scripts/run-tests e2e
 
+bench-ehframe: $(OUT)/bench/bench_ehframe  ## speed and size of unwind tables (FILES=...)
+	$(Q)$< $(FILES)
+
+$(OUT)/bench/%: tests/bench/%.c $(patsubst %,$(OUT)/%.o,elf ehframe) Makefile
+	$(Q)mkdir -p $(@D)
+	$(call say,BENCH)
+	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -MF $@.d $< $(patsubst %,$(OUT)/%.o,elf ehframe) -o $@
+
 check: all                             ## headers compile alone, formatting
 	$(Q)scripts/check-source
 
@@ -123,4 +131,4 @@ clean:                                 ## remove the products
 help:                                  ## this list
 	$(Q)sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  \1\t\2/p' Makefile | expand -t 16
 
--include $(wildcard $(OUT)/*.d $(OUT)/san/*.d $(OUT)/tests/*.d $(OUT)/fuzz/*.d)
+-include $(wildcard $(OUT)/*.d $(OUT)/san/*.d $(OUT)/tests/*.d $(OUT)/fuzz/*.d $(OUT)/bench/*.d)
