@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+#ifndef PYPERF_PIDNS_H
+#define PYPERF_PIDNS_H
+/*
+ * Our own pid namespace, as the BPF half needs it to speak of processes by our numbers:
+ * struct pid.numbers[level] is the process's number in its namespace at that level, which is ours if
+ * its inode number is ours.
+ *
+ * A process cannot ask how deep its namespace is: /proc/self/status lists only the levels that the
+ * mounted /proc can see, and NS_GET_PARENT ends with EPERM at our own. The kernel knows it, so in
+ * any other than the initial namespace (level 0) a BPF program of seven instructions reads
+ * current->thread_pid->level.
+ */
+#include <stdbool.h>
+#include <stdint.h>
+
+struct pidns {
+	uint32_t level; /* 0: the initial namespace */
+	uint32_t inum;	/* st_ino of /proc/self/ns/pid */
+};
+
+/* 0 or negative errno: /proc is not mounted, or the level could not be read (needs CAP_BPF, BTF).
+ */
+int pidns__self(struct pidns *ns);
+bool pidns__is_initial(const struct pidns *ns);
+
+/* By BPF whatever the namespace is. The level or negative errno. For tests; see pidns__self(). */
+int pidns__level_by_bpf(void);
+
+#endif /* PYPERF_PIDNS_H */
