@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+#ifndef PYPERF_FILES_H
+#define PYPERF_FILES_H
+/*
+ * The files that processes have mapped for execution: which ELF file, is it an interpreter, its
+ * unwind table in the kernel.
+ *
+ *	(device, inode) --> struct inode: a verdict ---> struct mapped_file: by build id and size
+ *	as in maps          size, mtime                  file id, ELF, table, interpreter
+ *
+ * Many inodes may be one file (a library in many containers). A file that is not needed for stacks
+ * is judged and closed again; one that is stays open, so its inode number cannot be reused and its
+ * symbols can be read when the process is gone. File ids ascend and are never reused.
+ *
+ * Build ids are taken on trust: a process could forge one, and be shown for what it is not.
+ *
+ * Tables: struct mapped_file.table is an index in the BPF map `tables` and is good only after
+ * file_table__publish(). Tables of files in no image are dropped, the longest unused first, when the
+ * budget is needed for others.
+ */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "elf.h"
+#include "maps_parse.h"
+#include "pyproc.h"
+#include "symbolize.h"
+
+#define TABLE_BUDGET_DEFAULT (64ULL << 20)
+
+struct file_maps {
+	int tables_fd, interps_fd;
+	uint32_t table_cap, interp_cap;
+	uint64_t table_budget; /* bytes of unwind tables; 0: the default */
+};
+
+enum table_state {
+	TABLE_UNTRIED = 0,
+	TABLE_READY = 1,
+	TABLE_NONE = 2,	   /* the file has no unwind information that we can use */
+	TABLE_REFUSED = 3, /* no room */
+};
+
+struct mapped_file {
+	uint32_t id;
+	struct elf_file *elf;
+	int python;	      /* what py_binary__analyse() said; 0: an interpreter */
+	struct py_binary *py; /* NULL when python is -ENOENT */
+	int32_t interp;	      /* index in interps, -1: none yet */
+	uint32_t table;	      /* index in tables, 0: none */
+	enum table_state table_state;
+	uint32_t users; /* images that hold it */
+	/* private to files.c */
+	uint64_t table_bytes, last_used, refused_at;
+	struct mapped_file *next_same;
+};
+
+struct file_stats {
+	uint64_t opened;       /* files opened, each a few system calls */
+	uint64_t unreadable;   /* mappings whose file could not be opened */
+	uint64_t files;	       /* file ids given */
+	uint64_t tables;       /* in the kernel now */
+	uint64_t table_bytes;  /* of them */
+	uint64_t tables_built; /* ever */
+	uint64_t tables_evicted;
+	uint64_t tables_refused;
+	uint64_t table_ns;   /* spent building */
+	uint64_t publish_ns; /* spent waiting for the kernel to take them */
+};
+
+struct file_table;
+
+/* `sym` is borrowed and has to be freed first. NULL and errno. */
+struct file_table *file_table__new(const struct file_maps *maps, struct symbolizer *sym);
+void file_table__free(struct file_table *ft);
+
+/* Begins a round of look-ups: each inode is checked against its file once per round. */
+void file_table__begin(struct file_table *ft);
+
+/*
+ * Is the file behind a mapping an interpreter? proc_fd is the process's directory in /proc. 1, 0, or
+ * negative errno when it cannot be read.
+ */
+int file_table__is_python(struct file_table *ft, int proc_fd, const struct map_line *line);
+/*
+ * The file behind a mapping, with one more user; NULL: not a file we can use (anonymous, not ELF,
+ * unreadable). `table`: build its unwind table if it has none.
+ */
+struct mapped_file *file_table__get(struct file_table *ft, int proc_fd, const struct map_line *line,
+				    bool table);
+/* By file id, or NULL. Borrowed until file_table__free(). */
+struct mapped_file *file_table__find(const struct file_table *ft, uint32_t id);
+void file_table__put(struct file_table *ft, struct mapped_file *file);
+/* Hands the tables built since the last call to the kernel. 0 or negative errno. */
+int file_table__publish(struct file_table *ft);
+
+/* Gives an interpreter its entry in `interps`. 0, -ENOSPC, or negative errno. */
+int file_table__add_interp(struct file_table *ft, struct mapped_file *file);
+
+/*
+ * True when the file of a new mapping was looked at lately and is no interpreter, so that a process
+ * without one stays without. `generation` is the inode's, see perf_event_open(2).
+ */
+bool file_table__is_plain(struct file_table *ft, uint32_t major, uint32_t minor, uint64_t inode,
+			  uint64_t generation, uint64_t now_ns);
+
+const struct file_stats *file_table__stats(const struct file_table *ft);
+
+#endif /* PYPERF_FILES_H */

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+#ifndef PYPERF_MMAPWATCH_H
+#define PYPERF_MMAPWATCH_H
+/*
+ * New executable mappings and command names of all processes, as they happen.
+ *
+ * One dummy software event per CPU delivers PERF_RECORD_MMAP2 and PERF_RECORD_COMM; it samples
+ * nothing. Every record wakes: mappings are rare, and a stack through a library that is not known
+ * ends early. What a full ring drops is reported as MMAP_EVENT_LOST: then all processes have to be
+ * looked at again.
+ *
+ *	w = mmapwatch__new(0);
+ *	poll(mmapwatch__fd(w), POLLIN) ...
+ *	mmapwatch__read(w, process_table__on_mmap, table);
+ */
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "bpf/pyperf.h"
+
+enum mmap_event_type {
+	MMAP_EVENT_MMAP = 1,
+	MMAP_EVENT_COMM = 2,
+	MMAP_EVENT_EXEC =
+		3, /* a COMM that comes from exec: the mappings after it are the new program's */
+	MMAP_EVENT_LOST = 4,
+};
+
+struct mmap_event {
+	enum mmap_event_type type;
+	uint32_t tgid, tid; /* as the opener's pid namespace sees them; 0 for LOST */
+	uint64_t time_ns;   /* CLOCK_MONOTONIC */
+	/* MMAP */
+	uint64_t start, size, offset;
+	uint64_t inode, generation;
+	uint32_t major, minor;
+	/* COMM, EXEC */
+	char comm[TASK_COMM_LEN];
+	/* LOST */
+	uint64_t lost;
+};
+
+typedef void (*mmap_event_fn)(void *ctx, const struct mmap_event *ev);
+
+struct mmapwatch;
+
+/*
+ * `pages` of ring per CPU, a power of two; 0: the default, 64 KiB or about 400 records. NULL and errno
+ * when no CPU could be watched (EACCES, EPERM: needs CAP_PERFMON).
+ */
+struct mmapwatch *mmapwatch__new(uint32_t pages);
+void mmapwatch__free(struct mmapwatch *w);
+/* One descriptor for poll() or epoll: readable while there are records. Borrowed. */
+int mmapwatch__fd(const struct mmapwatch *w);
+/* Hands all records to `fn`, CPU by CPU, each CPU's in order. The number of events. */
+int mmapwatch__read(struct mmapwatch *w, mmap_event_fn fn, void *ctx);
+/* A CPU came online (again). 0 or negative errno. */
+int mmapwatch__cpu_online(struct mmapwatch *w, int cpu);
+/* CPUs that are watched. */
+int mmapwatch__cpu_cnt(const struct mmapwatch *w);
+uint64_t mmapwatch__lost(const struct mmapwatch *w);
+uint64_t mmapwatch__ring_bytes(const struct mmapwatch *w);
+
+/*
+ * One record of a ring, as the kernel wrote it, to an event. For the tests and fuzzers. False: of no
+ * interest, or damaged.
+ */
+bool mmap_event__parse(struct mmap_event *ev, const void *record, uint32_t size);
+
+#endif /* PYPERF_MMAPWATCH_H */
