@@ -452,10 +452,10 @@ static struct inode *look_up(struct file_table *ft, int proc_fd, const struct ma
 	}
 	fd = open_path(ft, proc_fd, line, &st);
 	if (fd < 0) {
-		inode->verdict = fd == -ENOEXEC ? VERDICT_OTHER : VERDICT_NONE;
+		/* What was known of it stays: its name may be gone, but it is still mapped. */
+		if (inode->verdict == VERDICT_NONE && fd == -ENOEXEC)
+			inode->verdict = VERDICT_OTHER;
 		inode->err = fd;
-		inode->file = NULL;
-		inode->owner = false;
 		inode->round = ft->round;
 		return inode;
 	}

@@ -1,0 +1,1098 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+#include "process.h"
+
+#include <bpf/bpf.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cgroup.h"
+#include "extent.h"
+#include "idmap.h"
+#include "log.h"
+#include "maps_parse.h"
+#include "str.h"
+
+#define MAX_MAPPINGS_PER_PROCESS 8192
+#define MAX_MAPS_BYTES		 (64U << 20)
+#define MAX_EARLY		 4096
+#define MAX_SCAN_ROUNDS		 16
+#define RETRY_FOR_NS		 10000000000ULL /* an interpreter that does not start */
+#define EXEC_WAIT_ROUNDS	 3
+
+/* One entry of `images`, and who lives by it. */
+struct image_ref {
+	uint32_t key;
+	struct image val;
+	struct process *users; /* of key `key` itself, or children that share it */
+	bool changing;	       /* in this refresh */
+};
+
+/* What a look at /proc/PID/maps gave. Holds its files until it is committed or dropped. */
+struct fresh {
+	struct process *p;
+	struct image val;
+	struct mapping *maps;
+	bool valid;
+};
+
+struct process_table {
+	struct process_maps maps;
+	struct process_opts opts;
+	struct file_table *files;
+	struct extents extents;
+	struct idmap by_space, by_tgid, images;
+	struct process **dirty, **work;
+	size_t dirty_cnt, dirty_cap;
+	struct fresh *fresh;
+	size_t fresh_cap;
+	uint32_t *early;	     /* tgids of mappings that came before their fork */
+	size_t early_cnt, early_old; /* the first early_old are of the round before */
+	struct strbuf text;	     /* of the maps file at hand */
+	struct mapping *scratch;     /* of the process at hand */
+	uint32_t next_space;
+	bool warned_mappings, warned_images, warned_permission;
+	struct process_stats stats;
+};
+
+static uint64_t now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000ULL + (uint64_t)t.tv_nsec;
+}
+
+static int reserve(void *array, size_t *cap, size_t cnt, size_t size)
+{
+	size_t want = *cap ? *cap * 2 : 64;
+	void *old, *more;
+
+	if (cnt < *cap)
+		return 0;
+	memcpy(&old, array, sizeof(old));
+	more = realloc(old, want * size);
+	if (!more)
+		return -ENOMEM;
+	memcpy(array, &more, sizeof(more));
+	*cap = want;
+	return 0;
+}
+
+/* ---- life ----------------------------------------------------------------------------------- */
+
+struct process_table *process_table__new(const struct process_maps *maps, struct symbolizer *sym,
+					 const struct process_opts *opts)
+{
+	struct file_maps fm = { .tables_fd = maps->tables_fd,
+				.interps_fd = maps->interps_fd,
+				.table_cap = maps->table_cap,
+				.interp_cap = maps->interp_cap,
+				.table_budget = opts->table_budget };
+	struct process_table *pt = calloc(1, sizeof(*pt));
+
+	if (!pt)
+		return NULL;
+	pt->maps = *maps;
+	pt->opts = *opts;
+	pt->next_space = 1;
+	pt->files = file_table__new(&fm, sym);
+	pt->early = malloc(MAX_EARLY * sizeof(*pt->early));
+	pt->scratch = malloc(MAX_MAPPINGS_PER_PROCESS * sizeof(*pt->scratch));
+	if (!pt->files || !pt->early || !pt->scratch ||
+	    extents__init(&pt->extents, maps->mapping_cap)) {
+		process_table__free(pt);
+		errno = ENOMEM;
+		return NULL;
+	}
+	return pt;
+}
+
+static void free_process(struct process *p)
+{
+	free(p->exe_owned);
+	free(p->container_owned);
+	free(p);
+}
+
+void process_table__free(struct process_table *pt)
+{
+	struct image_ref *image;
+	struct process *p;
+
+	if (!pt)
+		return;
+	for (size_t at = 0; (p = idmap__next(&pt->by_space, &at));)
+		free_process(p);
+	for (size_t at = 0; (image = idmap__next(&pt->images, &at));)
+		free(image);
+	idmap__free(&pt->by_space);
+	idmap__free(&pt->by_tgid);
+	idmap__free(&pt->images);
+	extents__free(&pt->extents);
+	file_table__free(pt->files);
+	strbuf__free(&pt->text);
+	free(pt->scratch);
+	free(pt->early);
+	free(pt->dirty);
+	free(pt->work);
+	free(pt->fresh);
+	free(pt);
+}
+
+/* ---- dirty processes ------------------------------------------------------------------------ */
+
+static void mark_dirty(struct process_table *pt, struct process *p)
+{
+	if (p->dirty || p->exited ||
+	    reserve(&pt->dirty, &pt->dirty_cap, pt->dirty_cnt, sizeof(*pt->dirty)))
+		return;
+	p->dirty = true;
+	pt->dirty[pt->dirty_cnt++] = p;
+}
+
+static void mark_all_dirty(struct process_table *pt)
+{
+	struct process *p;
+
+	for (size_t at = 0; (p = idmap__next(&pt->by_tgid, &at));)
+		mark_dirty(pt, p);
+}
+
+/* ---- images --------------------------------------------------------------------------------- */
+
+static void put_files(struct process_table *pt, const struct mapping *maps, uint32_t cnt)
+{
+	for (uint32_t i = 0; i < cnt; i++) {
+		struct mapped_file *file = file_table__find(pt->files, maps[i].file);
+
+		if (file)
+			file_table__put(pt->files, file);
+	}
+}
+
+/* Frees the range of an image that is in use no more, once the programs that read it have ended. */
+static void bury_image(struct process_table *pt, const struct image *val)
+{
+	put_files(pt, pt->maps.mappings + val->map_first, val->map_cnt);
+	extent__bury(&pt->extents, val->map_first, val->map_cnt);
+}
+
+static void use_image(struct process *p, struct image_ref *image)
+{
+	p->image = image;
+	p->prev_user = NULL;
+	p->next_user = image->users;
+	if (image->users)
+		image->users->prev_user = p;
+	image->users = p;
+}
+
+static void leave_image(struct process_table *pt, struct process *p)
+{
+	struct image_ref *image = p->image;
+
+	if (!image)
+		return;
+	if (p->prev_user)
+		p->prev_user->next_user = p->next_user;
+	else
+		image->users = p->next_user;
+	if (p->next_user)
+		p->next_user->prev_user = p->prev_user;
+	p->image = NULL;
+	p->next_user = p->prev_user = NULL;
+	if (image->users)
+		return;
+	bpf_map_delete_elem(pt->maps.images_fd, &image->key);
+	idmap__remove(&pt->images, image->key);
+	bury_image(pt, &image->val);
+	free(image);
+}
+
+static bool same_image(const struct process_table *pt, const struct image *old,
+		       const struct fresh *f)
+{
+	return old->flags == f->val.flags && old->interp == f->val.interp &&
+	       old->bias == f->val.bias && old->map_cnt == f->val.map_cnt &&
+	       (!old->map_cnt || !memcmp(pt->maps.mappings + old->map_first, f->maps,
+					 old->map_cnt * sizeof(*f->maps)));
+}
+
+static int write_mappings(struct process_table *pt, struct fresh *f)
+{
+	int err;
+
+	if (!f->val.map_cnt)
+		return 0;
+	err = extent__alloc(&pt->extents, f->val.map_cnt, &f->val.map_first);
+	if (err) {
+		pt->stats.mappings_full++;
+		if (!pt->warned_mappings)
+			log_warn("no room for the mappings of process %u and others: their native "
+				 "stacks will end early",
+				 f->p->tgid);
+		pt->warned_mappings = true;
+		return err;
+	}
+	memcpy(pt->maps.mappings + f->val.map_first, f->maps, f->val.map_cnt * sizeof(*f->maps));
+	/* The system call that publishes the range orders these writes before it. */
+	return 0;
+}
+
+static int set_image(struct process_table *pt, uint32_t key, const struct image *val)
+{
+	int err = bpf_map_update_elem(pt->maps.images_fd, &key, val, BPF_ANY) ? -errno : 0;
+
+	if (err) {
+		pt->stats.images_full++;
+		if (!pt->warned_images)
+			log_warn("table of images: %s", strerror(-err));
+		pt->warned_images = true;
+	}
+	return err;
+}
+
+/* The process gets an image under its own key, new or in place of the one it has there. */
+static int publish(struct process_table *pt, struct fresh *f)
+{
+	struct process *p = f->p;
+	struct image_ref *image = p->image;
+	struct image old;
+	int err;
+
+	err = write_mappings(pt, f);
+	if (err)
+		return err;
+	if (image && image->key == p->space) {
+		old = image->val;
+		err = set_image(pt, image->key, &f->val);
+		if (err)
+			goto fail;
+		image->val = f->val;
+		image->changing = false;
+		bury_image(pt, &old);
+		return 0;
+	}
+	image = calloc(1, sizeof(*image));
+	err = image ? idmap__set(&pt->images, p->space, image) : -ENOMEM;
+	if (!err) {
+		*image = (struct image_ref){ .key = p->space, .val = f->val };
+		err = set_image(pt, p->space, &f->val);
+		if (!err) {
+			leave_image(pt, p);
+			use_image(p, image);
+			return 0;
+		}
+		idmap__remove(&pt->images, p->space);
+	}
+	free(image);
+fail:
+	extent__release(&pt->extents, f->val.map_first, f->val.map_cnt);
+	return err;
+}
+
+static void drop_fresh(struct process_table *pt, struct fresh *f)
+{
+	if (f->valid)
+		put_files(pt, f->maps, f->val.map_cnt);
+	free(f->maps);
+	*f = (struct fresh){ 0 };
+}
+
+static void commit(struct process_table *pt, struct fresh *f)
+{
+	struct image_ref *image = f->p->image;
+
+	if (!f->valid)
+		return;
+	/* A child keeps sharing only while its parent's image stays as it is. */
+	if (image && same_image(pt, &image->val, f) &&
+	    (image->key == f->p->space || !image->changing)) {
+		pt->stats.unchanged++;
+		return;
+	}
+	if (!publish(pt, f))
+		f->valid = false; /* the image holds the files now */
+}
+
+/* ---- processes ------------------------------------------------------------------------------ */
+
+static void retire(struct process_table *pt, struct process *p)
+{
+	if (idmap__get(&pt->by_tgid, p->tgid) == p)
+		idmap__remove(&pt->by_tgid, p->tgid);
+	p->exited = true;
+	leave_image(pt, p);
+}
+
+static struct process *add_process(struct process_table *pt, uint32_t space, uint32_t tgid,
+				   const char *comm)
+{
+	struct process *p = calloc(1, sizeof(*p)), *old = idmap__get(&pt->by_tgid, tgid);
+
+	if (!p)
+		return NULL;
+	p->space = space;
+	p->tgid = tgid;
+	p->exe = p->container = p->python = "";
+	snprintf(p->comm, sizeof(p->comm), "%.*s", TASK_COMM_LEN - 1, comm);
+	if (idmap__set(&pt->by_space, space, p)) {
+		free(p);
+		return NULL;
+	}
+	if (old)
+		retire(pt, old);
+	if (idmap__set(&pt->by_tgid, tgid, p)) {
+		idmap__remove(&pt->by_space, space);
+		free(p);
+		return NULL;
+	}
+	return p;
+}
+
+struct process *process_table__find(const struct process_table *pt, uint32_t space)
+{
+	return idmap__get(&pt->by_space, space);
+}
+
+struct process *process_table__find_tgid(const struct process_table *pt, uint32_t tgid)
+{
+	return idmap__get(&pt->by_tgid, tgid);
+}
+
+struct process *process_table__next(const struct process_table *pt, size_t *at)
+{
+	return idmap__next(&pt->by_space, at);
+}
+
+const struct elf_file *process_table__file(const struct process_table *pt, uint32_t file)
+{
+	const struct mapped_file *f = file_table__find(pt->files, file);
+
+	return f ? f->elf : NULL;
+}
+
+const struct py_binary *process_table__interp(const struct process_table *pt, uint32_t interp)
+{
+	const struct mapped_file *f;
+
+	for (uint32_t id = 1; (f = file_table__find(pt->files, id)); id++) {
+		if (f->py && f->interp >= 0 && (uint32_t)f->interp == interp)
+			return f->py;
+	}
+	return NULL;
+}
+
+/* ---- reading /proc -------------------------------------------------------------------------- */
+
+static int open_proc_dir(uint32_t tgid)
+{
+	char path[32];
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%u", tgid);
+	fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	return fd < 0 ? -errno : fd;
+}
+
+/* A whole file below the process's directory, into `b`. 0 or negative errno. */
+static int read_proc(int proc_fd, const char *name, struct strbuf *b)
+{
+	char buf[16384];
+	int fd = openat(proc_fd, name, O_RDONLY | O_CLOEXEC), err = 0;
+	ssize_t n;
+
+	strbuf__clear(b);
+	if (fd < 0)
+		return -errno;
+	while ((n = read(fd, buf, sizeof(buf))) > 0 && b->len < MAX_MAPS_BYTES)
+		strbuf__add(b, buf, (size_t)n);
+	if (n < 0)
+		err = -errno;
+	close(fd);
+	return err ? err : b->err;
+}
+
+static void read_comm(int proc_fd, char *comm)
+{
+	int fd = openat(proc_fd, "comm", O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? -1 : read(fd, comm, TASK_COMM_LEN);
+
+	if (fd >= 0)
+		close(fd);
+	if (n > 0 && comm[n - 1] == '\n')
+		n--;
+	if (n > TASK_COMM_LEN - 1)
+		n = TASK_COMM_LEN - 1;
+	comm[n > 0 ? n : 0] = '\0';
+}
+
+/* What the report says of a process, read while it lives. */
+static void describe(struct process *p, int proc_fd, struct strbuf *text)
+{
+	char buf[PATH_MAX], id[CONTAINER_ID_LEN + 1];
+	ssize_t n = readlinkat(proc_fd, "exe", buf, sizeof(buf) - 1);
+
+	if (n > 0) {
+		buf[n] = '\0';
+		free(p->exe_owned);
+		p->exe_owned = strdup(buf);
+		p->exe = p->exe_owned ? p->exe_owned : "";
+	}
+	if (!read_proc(proc_fd, "cgroup", text) && text->len &&
+	    !cgroup__container(text->s, text->len, id)) {
+		free(p->container_owned);
+		p->container_owned = strdup(id);
+		p->container = p->container_owned ? p->container_owned : "";
+	}
+	p->analysed = true;
+}
+
+static int read_memory(int proc_fd, uint64_t addr, void *buf, size_t size)
+{
+	int fd = openat(proc_fd, "mem", O_RDONLY | O_CLOEXEC), err;
+	ssize_t n;
+
+	if (fd < 0)
+		return -errno;
+	n = addr > INT64_MAX ? -1 : pread(fd, buf, size, (off_t)addr);
+	err = n < 0 ? -errno : (size_t)n == size ? 0 : -EFAULT;
+	close(fd);
+	return err;
+}
+
+/* ---- one look at a process ------------------------------------------------------------------ */
+
+/* An interpreter that a process has mapped. */
+struct candidate {
+	struct mapped_file *file;
+	uint64_t bias;
+};
+
+/* Load address minus link address, by any byte of the text that the mapping covers. */
+static bool find_bias(const struct mapped_file *file, const struct mapping *m, uint64_t *bias)
+{
+	uint64_t offset = m->offset, first, limit, addr;
+
+	if (!elf_file__text(file->elf, &first, &limit))
+		return false;
+	/* The mapping begins at a page, the segment perhaps inside of it. */
+	if (offset < first)
+		offset = first;
+	if (offset - m->offset >= m->end - m->start ||
+	    !elf_file__off_to_addr(file->elf, offset, &addr))
+		return false;
+	*bias = m->start + (offset - m->offset) - addr;
+	return true;
+}
+
+/* Two interpreters in one process: the one that has an interpreter state is the one that runs. */
+static bool is_running(int proc_fd, const struct candidate *c)
+{
+	uint64_t head = 0;
+
+	return !c->file->python &&
+	       !read_memory(proc_fd, c->bias + c->file->py->interp.interp_head, &head,
+			    sizeof(head)) &&
+	       head;
+}
+
+static void choose_interp(int proc_fd, struct candidate *best, const struct candidate *c)
+{
+	if (!best->file ||
+	    (best->file != c->file && !is_running(proc_fd, best) && is_running(proc_fd, c)))
+		*best = *c;
+}
+
+/* Second stage of the analysis, from the process's memory. */
+static void finish_analysis(struct process *p, int proc_fd, const struct candidate *c)
+{
+	uint8_t bytes[PY_DEBUG_OFFSETS_MAX];
+
+	if (c->file->python != -EAGAIN)
+		return;
+	if (!read_memory(proc_fd, c->bias + c->file->py->runtime, bytes, sizeof(bytes)))
+		c->file->python = py_binary__from_process(c->file->py, bytes, sizeof(bytes));
+	if (c->file->python != -EAGAIN)
+		return;
+	if (!p->retry_since_ns)
+		p->retry_since_ns = now_ns();
+	p->retry = now_ns() - p->retry_since_ns < RETRY_FOR_NS;
+}
+
+static void set_interp(struct process_table *pt, struct fresh *f, int proc_fd,
+		       const struct candidate *c)
+{
+	struct process *p = f->p;
+	int err;
+
+	finish_analysis(p, proc_fd, c);
+	p->is_python = true;
+	p->python = c->file->py->version;
+	p->native_only = NULL;
+	f->val.flags = IMAGE_NOT_WALKED;
+	if (c->file->python == -ENOTSUP) {
+		p->native_only = c->file->py->why_not;
+		return;
+	}
+	if (c->file->python) {
+		p->native_only = "the interpreter did not initialise its debug offsets";
+		return;
+	}
+	err = file_table__add_interp(pt->files, c->file);
+	if (err) {
+		p->native_only = err == -ENOSPC ? "too many different interpreters"
+						: "the kernel refused the interpreter's entry";
+		return;
+	}
+	f->val.flags = IMAGE_PYTHON;
+	f->val.interp = (uint32_t)c->file->interp;
+	f->val.bias = c->bias;
+}
+
+static bool is_named(const struct map_line *line, const char *name)
+{
+	return line->name_len == strlen(name) && !memcmp(line->name, name, line->name_len);
+}
+
+/* The next executable mapping of the text, above `*floor`. */
+static bool next_exec(const char **text, size_t *len, uint64_t *floor, struct map_line *line)
+{
+	const char *raw;
+	size_t raw_len;
+
+	while (maps__next(text, len, &raw, &raw_len)) {
+		if (map_line__parse(line, raw, raw_len) || !line->exec ||
+		    is_named(line, "[vsyscall]"))
+			continue;
+		/* The text is made page by page while the process runs: a line may come twice. */
+		if (line->start < *floor)
+			continue;
+		*floor = line->end;
+		return true;
+	}
+	return false;
+}
+
+static bool maps_have_python(struct process_table *pt, int proc_fd)
+{
+	const char *text = pt->text.s;
+	size_t len = pt->text.len;
+	struct map_line line;
+	uint64_t floor = 0;
+
+	while (next_exec(&text, &len, &floor, &line)) {
+		if (file_table__is_python(pt->files, proc_fd, &line) == 1)
+			return true;
+	}
+	return false;
+}
+
+/* All executable mappings into pt->scratch; their number. Finds the interpreter on the way. */
+static uint32_t take_mappings(struct process_table *pt, int proc_fd, struct candidate *best)
+{
+	const char *text = pt->text.s;
+	size_t len = pt->text.len;
+	struct candidate c;
+	struct map_line line;
+	uint64_t floor = 0;
+	uint32_t cnt = 0;
+
+	while (next_exec(&text, &len, &floor, &line)) {
+		struct mapping *m = &pt->scratch[cnt];
+
+		if (cnt == MAX_MAPPINGS_PER_PROCESS) {
+			pt->stats.maps_truncated++;
+			break;
+		}
+		c.file = file_table__get(pt->files, proc_fd, &line, true);
+		*m = (struct mapping){ .start = line.start,
+				       .end = line.end,
+				       .offset = c.file ? line.offset : 0,
+				       .file = c.file ? c.file->id : 0,
+				       .table = c.file ? c.file->table : 0 };
+		cnt++;
+		if (c.file && c.file->py && find_bias(c.file, m, &c.bias))
+			choose_interp(proc_fd, best, &c);
+	}
+	return cnt;
+}
+
+/* Fills in f from /proc. 0; -EAGAIN: ask again; or negative errno: f is not valid. */
+static int look(struct process_table *pt, struct fresh *f, int proc_fd)
+{
+	struct candidate best = { 0 };
+	int err = read_proc(proc_fd, "maps", &pt->text);
+
+	pt->stats.refreshed++;
+	f->p->retry = false;
+	if (err)
+		return err;
+	if (!pt->text.len)
+		return -ESRCH; /* a zombie */
+	if (!pt->opts.all && !f->p->is_python && !maps_have_python(pt, proc_fd)) {
+		f->valid = true;
+		return 0;
+	}
+	f->val.map_cnt = take_mappings(pt, proc_fd, &best);
+	f->valid = true;
+	f->maps = malloc((f->val.map_cnt + 1) * sizeof(*f->maps));
+	if (!f->maps) {
+		put_files(pt, pt->scratch, f->val.map_cnt);
+		f->valid = false;
+		return -ENOMEM;
+	}
+	memcpy(f->maps, pt->scratch, f->val.map_cnt * sizeof(*f->maps));
+	if (best.file)
+		set_interp(pt, f, proc_fd, &best);
+	if (!f->p->analysed)
+		describe(f->p, proc_fd, &pt->text);
+	return f->p->retry ? -EAGAIN : 0;
+}
+
+static void note_unreadable(struct process_table *pt, const struct process *p, int err)
+{
+	if (err != -EACCES && err != -EPERM)
+		return; /* it is gone: its exit is on the way */
+	pt->stats.unreadable++;
+	if (!pt->warned_permission)
+		log_warn("process %u: cannot read its mappings: %s (need CAP_SYS_PTRACE)", p->tgid,
+			 strerror(-err));
+	pt->warned_permission = true;
+}
+
+static void look_at(struct process_table *pt, struct fresh *f)
+{
+	int proc_fd = open_proc_dir(f->p->tgid), err;
+
+	if (proc_fd < 0) {
+		note_unreadable(pt, f->p, proc_fd);
+		return;
+	}
+	err = look(pt, f, proc_fd);
+	close(proc_fd);
+	if (err) {
+		note_unreadable(pt, f->p, err);
+		drop_fresh(pt,
+			   &(struct fresh){ .valid = f->valid, .val = f->val, .maps = f->maps });
+		f->valid = false;
+		f->maps = NULL;
+	}
+}
+
+/* ---- refresh -------------------------------------------------------------------------------- */
+
+/* The others that share an image that is about to change have to be looked at themselves. */
+static void pull_in_sharers(struct process_table *pt, const struct fresh *f)
+{
+	struct image_ref *image = f->p->image;
+
+	if (!f->valid || !image || image->key != f->p->space || same_image(pt, &image->val, f))
+		return;
+	image->changing = true;
+	for (struct process *q = image->users; q; q = q->next_user) {
+		if (q != f->p)
+			mark_dirty(pt, q);
+	}
+}
+
+/*
+ * exec was announced by perf, whose record comes before the new mappings; the event of BPF, which
+ * comes after them, will give the process a new space. Until then there is nothing to learn.
+ */
+static bool in_exec(struct process *p)
+{
+	return p->exec_ns && p->exec_wait++ < EXEC_WAIT_ROUNDS;
+}
+
+int process_table__refresh(struct process_table *pt)
+{
+	uint64_t start = now_ns();
+	size_t cnt, waiting = 0;
+
+	file_table__begin(pt->files);
+	for (cnt = 0; cnt < pt->dirty_cnt; cnt++) { /* grows in the loop */
+		struct process *p = pt->dirty[cnt];
+
+		if (reserve(&pt->fresh, &pt->fresh_cap, cnt, sizeof(*pt->fresh)))
+			break;
+		pt->fresh[cnt] = (struct fresh){ .p = p };
+		if (p->exited)
+			continue;
+		if (in_exec(p)) {
+			p->retry = true;
+			continue;
+		}
+		look_at(pt, &pt->fresh[cnt]);
+		pull_in_sharers(pt, &pt->fresh[cnt]);
+	}
+	file_table__publish(pt->files);
+	/* Backwards: those who share an image come behind the one who changes it. */
+	for (size_t i = cnt; i-- > 0;) {
+		commit(pt, &pt->fresh[i]);
+		drop_fresh(pt, &pt->fresh[i]);
+	}
+	/* What is to be asked again, and what found no memory, stays in the list. */
+	for (size_t i = 0; i < pt->dirty_cnt; i++) {
+		struct process *p = pt->dirty[i];
+
+		p->dirty = !p->exited && (i >= cnt || p->retry);
+		if (p->dirty)
+			pt->dirty[waiting++] = p;
+	}
+	pt->dirty_cnt = waiting;
+	memmove(pt->early, pt->early + pt->early_old,
+		(pt->early_cnt - pt->early_old) * sizeof(*pt->early));
+	pt->early_cnt -= pt->early_old;
+	pt->early_old = pt->early_cnt;
+	pt->stats.refresh_ns += now_ns() - start;
+	return (int)waiting;
+}
+
+/* ---- events --------------------------------------------------------------------------------- */
+
+static void inherit(struct process *child, const struct process *parent)
+{
+	child->exe_owned = parent->exe_owned ? strdup(parent->exe_owned) : NULL;
+	child->exe = child->exe_owned ? child->exe_owned : "";
+	child->container_owned = parent->container_owned ? strdup(parent->container_owned) : NULL;
+	child->container = child->container_owned ? child->container_owned : "";
+	child->python = parent->python;
+	child->native_only = parent->native_only;
+	child->is_python = parent->is_python;
+	child->analysed = parent->analysed;
+}
+
+/* A mapping of this process was reported before the process itself. */
+static bool was_early(const struct process_table *pt, uint32_t tgid)
+{
+	for (size_t i = 0; i < pt->early_cnt; i++) {
+		if (pt->early[i] == tgid)
+			return true;
+	}
+	return pt->early_cnt == MAX_EARLY; /* some were not remembered */
+}
+
+static int on_fork(struct process_table *pt, const struct ev_proc *ev)
+{
+	struct process *parent = idmap__get(&pt->by_space, ev->parent), *p;
+
+	if (idmap__get(&pt->by_space, ev->space))
+		return 0; /* known from a resync */
+	p = add_process(pt, ev->space, ev->tgid, ev->comm);
+	if (!p)
+		return -ENOMEM;
+	if (parent)
+		inherit(p, parent);
+	/* Sharing is right if BPF finds the parent's image where we think, and it is up to date. */
+	if (parent && parent->image && parent->image->key == ev->image && !parent->dirty)
+		use_image(p, parent->image);
+	else
+		mark_dirty(pt, p);
+	if (was_early(pt, ev->tgid))
+		mark_dirty(pt, p);
+	return 0;
+}
+
+static int on_exec(struct process_table *pt, const struct ev_proc *ev)
+{
+	struct process *old = idmap__get(&pt->by_tgid, ev->tgid), *p;
+	bool plain;
+
+	if (idmap__get(&pt->by_space, ev->space))
+		return 0;
+	/* Nothing but files without an interpreter was mapped since perf announced the exec. */
+	plain = !pt->opts.all && old && old->exec_ns && old->unclean_ns < old->exec_ns &&
+		old->exec_ns <= ev->time_ns;
+	p = add_process(pt, ev->space, ev->tgid, ev->comm);
+	if (!p)
+		return -ENOMEM;
+	if (plain && !publish(pt, &(struct fresh){ .p = p })) {
+		pt->stats.exec_plain++;
+		return 0;
+	}
+	mark_dirty(pt, p);
+	return 0;
+}
+
+int process_table__on_event(struct process_table *pt, const struct ev_proc *ev)
+{
+	struct process *p;
+
+	switch (ev->type) {
+	case EV_FORK:
+		return on_fork(pt, ev);
+	case EV_EXEC:
+		return on_exec(pt, ev);
+	case EV_EXIT:
+		p = idmap__get(&pt->by_space, ev->space);
+		if (p && !p->exited)
+			retire(pt, p);
+		return 0;
+	default:
+		return -EINVAL;
+	}
+}
+
+static void on_new_mapping(struct process_table *pt, struct process *p, const struct mmap_event *ev)
+{
+	/* Asked first: it remembers the inode's generation. */
+	bool plain = file_table__is_plain(pt->files, ev->major, ev->minor, ev->inode,
+					  ev->generation, ev->time_ns);
+
+	if (!plain && ev->time_ns > p->unclean_ns)
+		p->unclean_ns = ev->time_ns;
+	if (!plain || pt->opts.all || p->is_python || !p->image)
+		mark_dirty(pt, p);
+}
+
+void process_table__on_mmap(void *table, const struct mmap_event *ev)
+{
+	struct process_table *pt = table;
+	struct process *p;
+
+	if (ev->type == MMAP_EVENT_LOST) {
+		mark_all_dirty(pt);
+		return;
+	}
+	p = idmap__get(&pt->by_tgid, ev->tgid);
+	if (!p) {
+		if (ev->tgid && ev->type == MMAP_EVENT_MMAP && pt->early_cnt < MAX_EARLY)
+			pt->early[pt->early_cnt++] = ev->tgid;
+		return;
+	}
+	if (ev->type == MMAP_EVENT_MMAP) {
+		on_new_mapping(pt, p, ev);
+		return;
+	}
+	if (ev->type == MMAP_EVENT_EXEC) {
+		p->exec_ns = ev->time_ns; /* the name is the new program's */
+		p->exec_wait = 0;
+	} else if (ev->tid == ev->tgid) {
+		memcpy(p->comm, ev->comm, sizeof(p->comm));
+	}
+}
+
+/* ---- start ---------------------------------------------------------------------------------- */
+
+/* Kernel threads and zombies have no executable. Those that we may not look at count as processes. */
+static bool has_program(int proc_fd)
+{
+	char byte;
+
+	return readlinkat(proc_fd, "exe", &byte, 1) >= 0 || errno != ENOENT;
+}
+
+static uint32_t read_ppid(int proc_fd, struct strbuf *text)
+{
+	const char *behind;
+	unsigned int ppid;
+
+	if (read_proc(proc_fd, "stat", text) || !text->len)
+		return 0;
+	behind = strrchr(text->s, ')'); /* the name may hold anything */
+	return behind && sscanf(behind + 1, " %*c %u", &ppid) == 1 ? ppid : 0;
+}
+
+static bool is_target(struct process_table *pt, uint32_t tgid, int proc_fd)
+{
+	if (!pt->opts.pid_cnt)
+		return true;
+	for (size_t i = 0; i < pt->opts.pid_cnt; i++) {
+		if (pt->opts.pids[i] > 0 && (uint32_t)pt->opts.pids[i] == tgid)
+			return true;
+	}
+	/* Rounds are repeated while they find someone: so the descendants' order does not matter. */
+	return pt->opts.children && idmap__get(&pt->by_tgid, read_ppid(proc_fd, &pt->text));
+}
+
+/* A process that is not known yet. True: it was added. */
+static bool discover(struct process_table *pt, uint32_t tgid)
+{
+	struct proc val = { .flags = pt->opts.pid_cnt ? PROC_TARGET : 0 };
+	int proc_fd = open_proc_dir(tgid);
+	char comm[TASK_COMM_LEN + 1];
+	struct process *p = NULL;
+
+	if (proc_fd < 0)
+		return false;
+	if (pt->next_space >= SPACE_FIRST_BPF || !is_target(pt, tgid, proc_fd) ||
+	    !has_program(proc_fd))
+		goto out;
+	read_comm(proc_fd, comm);
+	val.space = val.image = pt->next_space;
+	/* A process that BPF knows already, by fork or exec, is announced to us by it. */
+	if (bpf_map_update_elem(pt->maps.procs_fd, &tgid, &val, BPF_NOEXIST)) {
+		pt->stats.procs_full += errno == E2BIG;
+		goto out;
+	}
+	pt->next_space++;
+	p = add_process(pt, val.space, tgid, comm);
+	if (!p)
+		goto out;
+	mark_dirty(pt, p);
+	/*
+	 * It may have died before it was in procs, unseen. Its entry is left: it does no harm and
+	 * the next fork that gets the number overwrites it, while a deletion could hit just that.
+	 */
+	if (!has_program(proc_fd))
+		retire(pt, p);
+out:
+	close(proc_fd);
+	return p;
+}
+
+/* One pass over /proc. The number of new processes or negative errno. */
+static int discover_all(struct process_table *pt)
+{
+	DIR *dir = opendir("/proc");
+	struct dirent *de;
+	long long tgid;
+	int cnt = 0;
+
+	if (!dir)
+		return -errno;
+	while ((de = readdir(dir))) {
+		if (de->d_name[0] < '0' || de->d_name[0] > '9' ||
+		    parse_int(de->d_name, 1, INT32_MAX, &tgid))
+			continue;
+		if (!idmap__get(&pt->by_tgid, (uint64_t)tgid))
+			cnt += discover(pt, (uint32_t)tgid);
+	}
+	closedir(dir);
+	return cnt;
+}
+
+/*
+ * A fork is followed once the parent is in procs. So after a pass that found no one new, everyone
+ * is known: each child was born of a parent in procs, or was there to be found.
+ */
+static int discover_until_settled(struct process_table *pt)
+{
+	int cnt = 0;
+
+	for (int i = 0; i < MAX_SCAN_ROUNDS; i++) {
+		cnt = discover_all(pt);
+		if (cnt <= 0)
+			break;
+	}
+	return cnt < 0 ? cnt : 0;
+}
+
+int process_table__scan(struct process_table *pt)
+{
+	int err = discover_until_settled(pt);
+
+	if (err)
+		return err;
+	process_table__refresh(pt);
+	return 0;
+}
+
+/* Takes over the entries of procs that no event told us of. */
+static int adopt_procs(struct process_table *pt)
+{
+	uint32_t tgid, *prev = NULL, at;
+	char comm[TASK_COMM_LEN + 1];
+	struct process *p;
+	struct proc val;
+	int proc_fd;
+
+	while (!bpf_map_get_next_key(pt->maps.procs_fd, prev, &tgid)) {
+		at = tgid;
+		prev = &at;
+		if (bpf_map_lookup_elem(pt->maps.procs_fd, &tgid, &val) ||
+		    idmap__get(&pt->by_space, val.space))
+			continue;
+		proc_fd = open_proc_dir(tgid);
+		if (proc_fd < 0)
+			continue;
+		read_comm(proc_fd, comm);
+		close(proc_fd);
+		p = add_process(pt, val.space, tgid, comm);
+		if (!p)
+			return -ENOMEM;
+		mark_dirty(pt, p);
+	}
+	return 0;
+}
+
+/* Those that procs has no more, or has under another space, are gone. */
+static void retire_vanished(struct process_table *pt)
+{
+	struct process *p;
+	struct proc val;
+
+	for (size_t at = 0; (p = idmap__next(&pt->by_space, &at));) {
+		if (!p->exited && (bpf_map_lookup_elem(pt->maps.procs_fd, &p->tgid, &val) ||
+				   val.space != p->space))
+			retire(pt, p);
+	}
+}
+
+int process_table__resync(struct process_table *pt)
+{
+	int err;
+
+	retire_vanished(pt);
+	err = adopt_procs(pt);
+	if (err)
+		return err;
+	/* Children of a lost fork whose parent is gone are in procs; those of a full procs are not. */
+	err = pt->opts.pid_cnt ? 0 : discover_until_settled(pt);
+	process_table__refresh(pt);
+	return err;
+}
+
+/* ---- end ------------------------------------------------------------------------------------ */
+
+void process_table__reclaim(struct process_table *pt)
+{
+	extent__reclaim(&pt->extents);
+}
+
+void process_table__forget_exited(struct process_table *pt)
+{
+	struct process *p, **gone = NULL;
+	size_t cnt = 0, cap = 0;
+
+	for (size_t at = 0; (p = idmap__next(&pt->by_space, &at));) {
+		if (!p->exited || p->dirty) /* the list of dirty ones is emptied by refresh */
+			continue;
+		if (!p->expiring)
+			p->expiring = true;
+		else if (!reserve(&gone, &cap, cnt, sizeof(*gone)))
+			gone[cnt++] = p;
+	}
+	for (size_t i = 0; i < cnt; i++) {
+		idmap__remove(&pt->by_space, gone[i]->space);
+		free_process(gone[i]);
+	}
+	free(gone);
+}
+
+void process_table__stats(const struct process_table *pt, struct process_stats *out)
+{
+	const struct process *p;
+
+	*out = pt->stats;
+	for (size_t at = 0; (p = idmap__next(&pt->by_tgid, &at));) {
+		out->live++;
+		out->python += p->is_python;
+		out->native_only += p->native_only != NULL;
+		out->pending += !p->image;
+	}
+	out->mappings_used = pt->extents.used;
+}
+
+const struct file_stats *process_table__file_stats(const struct process_table *pt)
+{
+	return file_table__stats(pt->files);
+}

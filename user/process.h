@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+#ifndef PYPERF_PROCESS_H
+#define PYPERF_PROCESS_H
+/*
+ * The processes we know: address space, mappings, interpreter, container. Fed by events, it keeps the
+ * BPF maps procs (at start), images, mappings, tables and interps true.
+ *
+ *	tgid ---> struct process <--- space            images[key] = { first, cnt, interp, bias }
+ *	               |                                        |
+ *	               +--> image, shared since fork -----------+--> mappings[first .. first + cnt)
+ *	                                                                 file id, table
+ *
+ * A child shares its parent's image (BPF looks under the key in its struct proc) until one of the two
+ * changes. An image never changes in place: a new range of mappings is written, then images[key] is
+ * set by one update, and the old range is buried until process_table__reclaim().
+ *
+ * One round of the caller's loop:
+ *
+ *	mmapwatch__read(w, process_table__on_mmap, pt);       this order: what the first one speaks of
+ *	ring_buffer__consume(events) -> process_table__on_event()      the second one may announce
+ *	process_table__refresh(pt);
+ *
+ * A struct process outlives its process, for the report: see process_table__forget_exited().
+ */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "bpf/pyperf.h"
+#include "files.h"
+#include "mmapwatch.h"
+#include "symbolize.h"
+
+struct process_maps {
+	int procs_fd, images_fd, tables_fd, interps_fd;
+	struct mapping *mappings; /* the mmapped map; borrowed */
+	uint32_t mapping_cap, table_cap, interp_cap;
+};
+
+struct process_opts {
+	bool all;	       /* also processes without Python: all are walked */
+	const pid_t *pids;     /* only these (PROC_TARGET); borrowed during process_table__scan() */
+	size_t pid_cnt;	       /* 0: all processes */
+	bool children;	       /* descendants of `pids` as well */
+	uint64_t table_budget; /* bytes of unwind tables; 0: TABLE_BUDGET_DEFAULT */
+};
+
+struct process {
+	uint32_t space;
+	uint32_t tgid;
+	char comm[TASK_COMM_LEN];
+	const char *exe;	 /* "" when not known */
+	const char *container;	 /* id, "" when in none */
+	const char *python;	 /* "3.11.2"; "" when there is no interpreter */
+	const char *native_only; /* why its interpreter is not walked, or NULL */
+	bool is_python;
+	bool exited; /* or called exec: its successor is another space */
+	bool analysed;
+
+	/* private to process.c */
+	char *exe_owned, *container_owned;
+	struct image_ref *image; /* NULL: pending */
+	struct process *next_user, *prev_user;
+	uint64_t exec_ns, unclean_ns, retry_since_ns;
+	bool dirty, retry, expiring;
+	uint8_t exec_wait;
+};
+
+struct process_stats {
+	uint64_t live, python, native_only; /* processes now */
+	uint64_t pending;		    /* live, targets, without an image yet */
+	uint64_t refreshed;		    /* /proc/PID/maps read */
+	uint64_t unchanged;		    /* ... and nothing was new */
+	uint64_t exec_plain;		    /* execs settled without reading anything */
+	uint64_t unreadable;		    /* ... could not be read: not permitted */
+	uint64_t mappings_full;		    /* images that found no room in `mappings` */
+	uint64_t images_full;		    /* ... in `images` */
+	uint64_t procs_full;		    /* processes at start that found no room in `procs` */
+	uint64_t maps_truncated;	    /* processes with too many mappings */
+	uint64_t mappings_used;
+	uint64_t refresh_ns;
+};
+
+struct process_table;
+
+/* `maps` is copied, `sym` borrowed: it has to be freed first. NULL and errno. */
+struct process_table *process_table__new(const struct process_maps *maps, struct symbolizer *sym,
+					 const struct process_opts *opts);
+void process_table__free(struct process_table *pt);
+
+/*
+ * The processes that run already: into procs, and analysed. Call it when fork, exec, exit and
+ * mmapwatch are attached, and before the sampler is. 0 or negative errno; what fails for one
+ * process is in the statistics.
+ */
+int process_table__scan(struct process_table *pt);
+/* Events were lost (note_event_lost): takes over what procs and /proc say. 0 or negative errno. */
+int process_table__resync(struct process_table *pt);
+
+/* EV_FORK, EV_EXEC, EV_EXIT of `events`, in order. 0, or -ENOMEM; -EINVAL: none of these. */
+int process_table__on_event(struct process_table *pt, const struct ev_proc *ev);
+/* A mmap_event_fn; `table` is the process table. */
+void process_table__on_mmap(void *table, const struct mmap_event *ev);
+/*
+ * Looks again at every process that an event was about. The number of processes that must be asked
+ * again without one (an interpreter that is still starting): then call again in some 10 ms.
+ */
+int process_table__refresh(struct process_table *pt);
+
+/* Frees buried mappings. Call it when all BPF programs have ended that ran at the last refresh. */
+void process_table__reclaim(struct process_table *pt);
+/*
+ * Call it after each window's counts were drained and reported. Forgets what exited before the last
+ * call but one, because the last counts of a process may be in the window after its exit's.
+ */
+void process_table__forget_exited(struct process_table *pt);
+
+/* Borrowed until they are forgotten. NULL: not known. */
+struct process *process_table__find(const struct process_table *pt, uint32_t space);
+struct process *process_table__find_tgid(const struct process_table *pt,
+					 uint32_t tgid); /* living */
+/* All, exited ones included; *at is 0 at the first call. NULL: no more. */
+struct process *process_table__next(const struct process_table *pt, size_t *at);
+/* The ELF file of a file id, or NULL. Borrowed until process_table__free(). */
+const struct elf_file *process_table__file(const struct process_table *pt, uint32_t file);
+/* The interpreter with this index, for the layout; NULL: none. */
+const struct py_binary *process_table__interp(const struct process_table *pt, uint32_t interp);
+
+void process_table__stats(const struct process_table *pt, struct process_stats *out);
+const struct file_stats *process_table__file_stats(const struct process_table *pt);
+
+#endif /* PYPERF_PROCESS_H */
