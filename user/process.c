@@ -23,6 +23,7 @@
 #define MAX_MAPS_BYTES		 (64U << 20)
 #define MAX_EARLY		 4096
 #define MAX_SCAN_ROUNDS		 16
+#define MAX_ADOPT		 (1 << 20)
 #define RETRY_FOR_NS		 10000000000ULL /* an interpreter that does not start */
 #define EXEC_WAIT_ROUNDS	 3
 
@@ -48,7 +49,7 @@ struct process_table {
 	struct file_table *files;
 	struct extents extents;
 	struct idmap by_space, by_tgid, images;
-	struct process **dirty, **work;
+	struct process **dirty;
 	size_t dirty_cnt, dirty_cap;
 	struct fresh *fresh;
 	size_t fresh_cap;
@@ -141,7 +142,6 @@ void process_table__free(struct process_table *pt)
 	free(pt->scratch);
 	free(pt->early);
 	free(pt->dirty);
-	free(pt->work);
 	free(pt->fresh);
 	free(pt);
 }
@@ -276,7 +276,6 @@ static int publish(struct process_table *pt, struct fresh *f)
 		if (err)
 			goto fail;
 		image->val = f->val;
-		image->changing = false;
 		bury_image(pt, &old);
 		return 0;
 	}
@@ -303,23 +302,24 @@ static void drop_fresh(struct process_table *pt, struct fresh *f)
 	if (f->valid)
 		put_files(pt, f->maps, f->val.map_cnt);
 	free(f->maps);
-	*f = (struct fresh){ 0 };
+	f->maps = NULL;
+	f->valid = false;
 }
 
 static void commit(struct process_table *pt, struct fresh *f)
 {
 	struct image_ref *image = f->p->image;
+	bool own = image && image->key == f->p->space;
 
 	if (!f->valid)
 		return;
 	/* A child keeps sharing only while its parent's image stays as it is. */
-	if (image && same_image(pt, &image->val, f) &&
-	    (image->key == f->p->space || !image->changing)) {
+	if (image && same_image(pt, &image->val, f) && (own || !image->changing))
 		pt->stats.unchanged++;
-		return;
-	}
-	if (!publish(pt, f))
+	else if (!publish(pt, f))
 		f->valid = false; /* the image holds the files now */
+	if (own)
+		image->changing = false;
 }
 
 /* ---- processes ------------------------------------------------------------------------------ */
@@ -632,7 +632,6 @@ static int look(struct process_table *pt, struct fresh *f, int proc_fd)
 	int err = read_proc(proc_fd, "maps", &pt->text);
 
 	pt->stats.refreshed++;
-	f->p->retry = false;
 	if (err)
 		return err;
 	if (!pt->text.len)
@@ -672,6 +671,7 @@ static void look_at(struct process_table *pt, struct fresh *f)
 {
 	int proc_fd = open_proc_dir(f->p->tgid), err;
 
+	f->p->retry = false;
 	if (proc_fd < 0) {
 		note_unreadable(pt, f->p, proc_fd);
 		return;
@@ -680,10 +680,7 @@ static void look_at(struct process_table *pt, struct fresh *f)
 	close(proc_fd);
 	if (err) {
 		note_unreadable(pt, f->p, err);
-		drop_fresh(pt,
-			   &(struct fresh){ .valid = f->valid, .val = f->val, .maps = f->maps });
-		f->valid = false;
-		f->maps = NULL;
+		drop_fresh(pt, f);
 	}
 }
 
@@ -709,7 +706,10 @@ static void pull_in_sharers(struct process_table *pt, const struct fresh *f)
  */
 static bool in_exec(struct process *p)
 {
-	return p->exec_ns && p->exec_wait++ < EXEC_WAIT_ROUNDS;
+	if (p->exec_ns && p->exec_wait++ < EXEC_WAIT_ROUNDS)
+		return true;
+	p->exec_ns = 0;
+	return false;
 }
 
 int process_table__refresh(struct process_table *pt)
@@ -1005,7 +1005,9 @@ static int adopt_procs(struct process_table *pt)
 	struct proc val;
 	int proc_fd;
 
-	while (!bpf_map_get_next_key(pt->maps.procs_fd, prev, &tgid)) {
+	/* A key that is deleted meanwhile makes the walk start over: not for ever. */
+	for (int i = 0; i < MAX_ADOPT && !bpf_map_get_next_key(pt->maps.procs_fd, prev, &tgid);
+	     i++) {
 		at = tgid;
 		prev = &at;
 		if (bpf_map_lookup_elem(pt->maps.procs_fd, &tgid, &val) ||
