@@ -332,8 +332,9 @@ static void retire(struct process_table *pt, struct process *p)
 	leave_image(pt, p);
 }
 
+/* `since_ns`: when this space began, or was found. */
 static struct process *add_process(struct process_table *pt, uint32_t space, uint32_t tgid,
-				   const char *comm)
+				   const char *comm, uint64_t since_ns)
 {
 	struct process *p = calloc(1, sizeof(*p)), *old = idmap__get(&pt->by_tgid, tgid);
 
@@ -341,6 +342,7 @@ static struct process *add_process(struct process_table *pt, uint32_t space, uin
 		return NULL;
 	p->space = space;
 	p->tgid = tgid;
+	p->since_ns = since_ns;
 	p->exe = p->container = p->python = "";
 	snprintf(p->comm, sizeof(p->comm), "%.*s", TASK_COMM_LEN - 1, comm);
 	if (idmap__set(&pt->by_space, space, p)) {
@@ -670,6 +672,7 @@ static void note_unreadable(struct process_table *pt, const struct process *p, i
 static void look_at(struct process_table *pt, struct fresh *f)
 {
 	int proc_fd = open_proc_dir(f->p->tgid), err;
+	uint64_t start = now_ns();
 
 	f->p->retry = false;
 	if (proc_fd < 0) {
@@ -681,7 +684,9 @@ static void look_at(struct process_table *pt, struct fresh *f)
 	if (err) {
 		note_unreadable(pt, f->p, err);
 		drop_fresh(pt, f);
+		return;
 	}
+	f->p->looked_ns = start;
 }
 
 /* ---- refresh -------------------------------------------------------------------------------- */
@@ -786,7 +791,7 @@ static int on_fork(struct process_table *pt, const struct ev_proc *ev)
 
 	if (idmap__get(&pt->by_space, ev->space))
 		return 0; /* known from a resync */
-	p = add_process(pt, ev->space, ev->tgid, ev->comm);
+	p = add_process(pt, ev->space, ev->tgid, ev->comm, ev->time_ns);
 	if (!p)
 		return -ENOMEM;
 	if (parent)
@@ -811,7 +816,7 @@ static int on_exec(struct process_table *pt, const struct ev_proc *ev)
 	/* Nothing but files without an interpreter was mapped since perf announced the exec. */
 	plain = !pt->opts.all && old && old->exec_ns && old->unclean_ns < old->exec_ns &&
 		old->exec_ns <= ev->time_ns;
-	p = add_process(pt, ev->space, ev->tgid, ev->comm);
+	p = add_process(pt, ev->space, ev->tgid, ev->comm, ev->time_ns);
 	if (!p)
 		return -ENOMEM;
 	if (plain && !publish(pt, &(struct fresh){ .p = p })) {
@@ -849,6 +854,8 @@ static void on_new_mapping(struct process_table *pt, struct process *p, const st
 
 	if (!plain && ev->time_ns > p->unclean_ns)
 		p->unclean_ns = ev->time_ns;
+	if (ev->time_ns <= p->looked_ns)
+		return; /* it was in the maps that we read */
 	if (!plain || pt->opts.all || p->is_python || !p->image)
 		mark_dirty(pt, p);
 }
@@ -872,6 +879,8 @@ void process_table__on_mmap(void *table, const struct mmap_event *ev)
 		on_new_mapping(pt, p, ev);
 		return;
 	}
+	if (ev->time_ns <= p->since_ns)
+		return; /* of its life before we knew it */
 	if (ev->type == MMAP_EVENT_EXEC) {
 		p->exec_ns = ev->time_ns; /* the name is the new program's */
 		p->exec_wait = 0;
@@ -934,7 +943,7 @@ static bool discover(struct process_table *pt, uint32_t tgid)
 		goto out;
 	}
 	pt->next_space++;
-	p = add_process(pt, val.space, tgid, comm);
+	p = add_process(pt, val.space, tgid, comm, now_ns());
 	if (!p)
 		goto out;
 	mark_dirty(pt, p);
@@ -1018,7 +1027,7 @@ static int adopt_procs(struct process_table *pt)
 			continue;
 		read_comm(proc_fd, comm);
 		close(proc_fd);
-		p = add_process(pt, val.space, tgid, comm);
+		p = add_process(pt, val.space, tgid, comm, now_ns());
 		if (!p)
 			return -ENOMEM;
 		mark_dirty(pt, p);

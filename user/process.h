@@ -62,7 +62,7 @@ struct process {
 	char *exe_owned, *container_owned;
 	struct image_ref *image; /* NULL: pending */
 	struct process *next_user, *prev_user;
-	uint64_t exec_ns, unclean_ns, retry_since_ns;
+	uint64_t since_ns, looked_ns, exec_ns, unclean_ns, retry_since_ns;
 	bool dirty, retry, expiring;
 	uint8_t exec_wait;
 };

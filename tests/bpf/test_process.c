@@ -128,6 +128,16 @@ static void make_exit(struct process_table *pt, pid_t pid)
 	assert_int_equal(process_table__on_event(pt, &ev), 0);
 }
 
+/* Perf says that the process has mapped a file that nobody knows. */
+static void made_mapping(struct process_table *pt, pid_t pid)
+{
+	process_table__on_mmap(pt, &(struct mmap_event){ .type = MMAP_EVENT_MMAP,
+							 .tgid = (uint32_t)pid,
+							 .tid = (uint32_t)pid,
+							 .time_ns = now_ns(),
+							 .inode = 1 });
+}
+
 /* ---- truth ---------------------------------------------------------------------------------- */
 
 /* The image's mappings are the executable lines of /proc/PID/maps; files by inode of their fd. */
@@ -555,9 +565,7 @@ static void fork_shares_until_someone_changes(void **state)
 
 	/* The parent changes: the child keeps what it had. */
 	dlopen_in(&c, lib);
-	process_table__on_mmap(pt, &(struct mmap_event){ .type = MMAP_EVENT_MMAP,
-							 .tgid = (uint32_t)c.pid,
-							 .inode = 1 });
+	made_mapping(pt, c.pid);
 	process_table__refresh(pt);
 	process_table__reclaim(pt);
 	im = effective_image(&parent);
@@ -609,6 +617,7 @@ static void image_outlives_its_owner(void **state)
 /* A child maps something before its fork was read: it is looked at all the same. */
 static void mapping_before_fork_is_remembered(void **state)
 {
+	struct process_stats before, after;
 	struct process_table *pt;
 	struct child c;
 	struct image im;
@@ -620,14 +629,13 @@ static void mapping_before_fork_is_remembered(void **state)
 	pt = table_for(&c.pid, 1, (struct process_opts){ .children = true });
 	scan(pt);
 	pid = forked_pid(&c);
-	process_table__on_mmap(
-		pt,
-		&(struct mmap_event){ .type = MMAP_EVENT_MMAP, .tgid = (uint32_t)pid, .inode = 1 });
+	made_mapping(pt, pid);
 	process_table__refresh(pt);
+	process_table__stats(pt, &before);
 	kid = make_fork(pt, c.pid, pid);
-	process_table__stats(pt, &(struct process_stats){ 0 });
-	process_table__on_mmap(pt, &(struct mmap_event){ .type = MMAP_EVENT_MMAP, .tgid = 1 });
 	process_table__refresh(pt);
+	process_table__stats(pt, &after);
+	assert_true(after.refreshed == before.refreshed + 1);
 	im = effective_image(&kid);
 	check_mappings(pt, pid, &im);
 	child_stop(&c);
@@ -638,7 +646,6 @@ static void exec_is_a_new_process(void **state)
 {
 	struct mmapwatch *w = mmapwatch__new(0);
 	struct process_table *pt;
-	struct process_stats st;
 	struct process *old, *p;
 	struct proc before, after;
 	struct image im;
@@ -669,15 +676,14 @@ static void exec_is_a_new_process(void **state)
 	assert_true(image_of(after.space, &im));
 	assert_int_equal(im.flags, 0);
 
-	/* And back to a Python, which is seen by its mappings. */
-	process_table__stats(pt, &st);
+	make_exit(pt, c.pid);
 	child_stop(&c);
+	table_done(pt);
+
+	/* And from Python to Python. */
 	snprintf(line, sizeof(line), "os.execv('%s', ['python', '-c', %s])", pythons.path[0],
 		 "'import sys; sys.stdout.write(sys.stdin.readline()); sys.stdout.flush(); "
 		 "sys.stdin.readline()'");
-	make_exit(pt, c.pid ? c.pid : (pid_t)p->tgid);
-	table_done(pt);
-
 	assert_int_equal(child_start(&c, pythons.path[0]), 0);
 	pt = table_for(&c.pid, 1, (struct process_opts){ 0 });
 	scan(pt);
