@@ -23,6 +23,7 @@
 /* For how long file_table__is_plain() trusts a verdict: an inode may be rewritten in place. */
 #define PLAIN_TRUST_NS	1000000000ULL
 #define PUBLISH_THREADS 32
+#define PUBLISH_BATCH	64
 
 enum verdict {
 	VERDICT_NONE = 0,  /* not looked at, or it could not be read: ask again in the next round */
@@ -708,8 +709,8 @@ static void need_table(struct file_table *ft, struct mapped_file *file)
 /*
  * An update of a map of maps returns only after a grace period of RCU, 8 ms as a rule. The element
  * is there before, and waits of several threads share one period; so with 60 tables at start, the
- * threads take 20 ms where one after another takes half a second. (A batch update waits once from
- * 6.8 on only.)
+ * threads take 20 ms where one after another takes half a second. A batch waits once from Linux 6.8
+ * on, for each element before that, and is refused before 5.19.
  */
 struct publisher {
 	pthread_t thread;
@@ -719,10 +720,25 @@ struct publisher {
 	bool started;
 };
 
+static bool publish_batch(const struct publisher *p)
+{
+	uint32_t keys[PUBLISH_BATCH], fds[PUBLISH_BATCH], cnt = (uint32_t)p->cnt;
+
+	if (p->cnt > PUBLISH_BATCH)
+		return false;
+	for (size_t i = 0; i < p->cnt; i++) {
+		keys[i] = p->first[i].index;
+		fds[i] = (uint32_t)p->first[i].fd;
+	}
+	return !bpf_map_update_batch(p->tables_fd, keys, fds, &cnt, NULL);
+}
+
 static void *publish_some(void *arg)
 {
 	struct publisher *p = arg;
 
+	if (p->cnt > 1 && publish_batch(p))
+		return NULL;
 	for (size_t i = 0; i < p->cnt; i++) {
 		struct pending *t = &p->first[i];
 

@@ -16,16 +16,14 @@
 #include "extent.h"
 #include "idmap.h"
 #include "log.h"
-#include "maps_parse.h"
+#include "maps_read.h"
 #include "str.h"
 
-#define MAX_MAPPINGS_PER_PROCESS 8192
-#define MAX_MAPS_BYTES		 (64U << 20)
-#define MAX_EARLY		 4096
-#define MAX_SCAN_ROUNDS		 16
-#define MAX_ADOPT		 (1 << 20)
-#define RETRY_FOR_NS		 10000000000ULL /* an interpreter that does not start */
-#define EXEC_WAIT_ROUNDS	 3
+#define MAX_EARLY	 4096
+#define MAX_SCAN_ROUNDS	 16
+#define MAX_ADOPT	 (1 << 20)
+#define RETRY_FOR_NS	 10000000000ULL /* an interpreter that does not start */
+#define EXEC_WAIT_ROUNDS 3
 
 /* One entry of `images`, and who lives by it. */
 struct image_ref {
@@ -55,8 +53,9 @@ struct process_table {
 	size_t fresh_cap;
 	uint32_t *early;	     /* tgids of mappings that came before their fork */
 	size_t early_cnt, early_old; /* the first early_old are of the round before */
-	struct strbuf text;	     /* of the maps file at hand */
-	struct mapping *scratch;     /* of the process at hand */
+	struct exec_maps exec;	     /* of the process at hand */
+	struct strbuf text;	     /* of another of its files */
+	struct mapping *scratch;     /* EXEC_MAPS_MAX of them */
 	uint32_t next_space;
 	bool warned_mappings, warned_images, warned_permission;
 	struct process_stats stats;
@@ -105,7 +104,7 @@ struct process_table *process_table__new(const struct process_maps *maps, struct
 	pt->next_space = 1;
 	pt->files = file_table__new(&fm, sym);
 	pt->early = malloc(MAX_EARLY * sizeof(*pt->early));
-	pt->scratch = malloc(MAX_MAPPINGS_PER_PROCESS * sizeof(*pt->scratch));
+	pt->scratch = malloc(EXEC_MAPS_MAX * sizeof(*pt->scratch));
 	if (!pt->files || !pt->early || !pt->scratch ||
 	    extents__init(&pt->extents, maps->mapping_cap)) {
 		process_table__free(pt);
@@ -138,6 +137,7 @@ void process_table__free(struct process_table *pt)
 	idmap__free(&pt->images);
 	extents__free(&pt->extents);
 	file_table__free(pt->files);
+	exec_maps__free(&pt->exec);
 	strbuf__free(&pt->text);
 	free(pt->scratch);
 	free(pt->early);
@@ -404,24 +404,6 @@ static int open_proc_dir(uint32_t tgid)
 	return fd < 0 ? -errno : fd;
 }
 
-/* A whole file below the process's directory, into `b`. 0 or negative errno. */
-static int read_proc(int proc_fd, const char *name, struct strbuf *b)
-{
-	char buf[16384];
-	int fd = openat(proc_fd, name, O_RDONLY | O_CLOEXEC), err = 0;
-	ssize_t n;
-
-	strbuf__clear(b);
-	if (fd < 0)
-		return -errno;
-	while ((n = read(fd, buf, sizeof(buf))) > 0 && b->len < MAX_MAPS_BYTES)
-		strbuf__add(b, buf, (size_t)n);
-	if (n < 0)
-		err = -errno;
-	close(fd);
-	return err ? err : b->err;
-}
-
 static void read_comm(int proc_fd, char *comm)
 {
 	int fd = openat(proc_fd, "comm", O_RDONLY | O_CLOEXEC);
@@ -559,85 +541,56 @@ static void set_interp(struct process_table *pt, struct fresh *f, int proc_fd,
 	f->val.bias = c->bias;
 }
 
-static bool is_named(const struct map_line *line, const char *name)
+/* `likely`: only the files with a promising name, or only the others. */
+static bool some_is_python(struct process_table *pt, int proc_fd, bool likely)
 {
-	return line->name_len == strlen(name) && !memcmp(line->name, name, line->name_len);
-}
+	for (size_t i = 0; i < pt->exec.cnt; i++) {
+		const struct map_line *line = &pt->exec.lines[i];
+		bool named = memmem(line->name, line->name_len, "python", 6) != NULL;
 
-/* The next executable mapping of the text, above `*floor`. */
-static bool next_exec(const char **text, size_t *len, uint64_t *floor, struct map_line *line)
-{
-	const char *raw;
-	size_t raw_len;
-
-	while (maps__next(text, len, &raw, &raw_len)) {
-		if (map_line__parse(line, raw, raw_len) || !line->exec ||
-		    is_named(line, "[vsyscall]"))
-			continue;
-		/* The text is made page by page while the process runs: a line may come twice. */
-		if (line->start < *floor)
-			continue;
-		*floor = line->end;
-		return true;
-	}
-	return false;
-}
-
-static bool maps_have_python(struct process_table *pt, int proc_fd)
-{
-	const char *text = pt->text.s;
-	size_t len = pt->text.len;
-	struct map_line line;
-	uint64_t floor = 0;
-
-	while (next_exec(&text, &len, &floor, &line)) {
-		if (file_table__is_python(pt->files, proc_fd, &line) == 1)
+		if (named == likely && file_table__is_python(pt->files, proc_fd, line) == 1)
 			return true;
 	}
 	return false;
 }
 
+/* The likely ones first: so that a Python's other files are opened once, to be kept. */
+static bool maps_have_python(struct process_table *pt, int proc_fd)
+{
+	return some_is_python(pt, proc_fd, true) || some_is_python(pt, proc_fd, false);
+}
+
 /* All executable mappings into pt->scratch; their number. Finds the interpreter on the way. */
 static uint32_t take_mappings(struct process_table *pt, int proc_fd, struct candidate *best)
 {
-	const char *text = pt->text.s;
-	size_t len = pt->text.len;
 	struct candidate c;
-	struct map_line line;
-	uint64_t floor = 0;
-	uint32_t cnt = 0;
 
-	while (next_exec(&text, &len, &floor, &line)) {
-		struct mapping *m = &pt->scratch[cnt];
+	for (size_t i = 0; i < pt->exec.cnt; i++) {
+		const struct map_line *line = &pt->exec.lines[i];
+		struct mapping *m = &pt->scratch[i];
 
-		if (cnt == MAX_MAPPINGS_PER_PROCESS) {
-			pt->stats.maps_truncated++;
-			break;
-		}
-		c.file = file_table__get(pt->files, proc_fd, &line, true);
-		*m = (struct mapping){ .start = line.start,
-				       .end = line.end,
-				       .offset = c.file ? line.offset : 0,
+		c.file = file_table__get(pt->files, proc_fd, line, true);
+		*m = (struct mapping){ .start = line->start,
+				       .end = line->end,
+				       .offset = c.file ? line->offset : 0,
 				       .file = c.file ? c.file->id : 0,
 				       .table = c.file ? c.file->table : 0 };
-		cnt++;
 		if (c.file && c.file->py && find_bias(c.file, m, &c.bias))
 			choose_interp(proc_fd, best, &c);
 	}
-	return cnt;
+	pt->stats.maps_truncated += pt->exec.truncated;
+	return (uint32_t)pt->exec.cnt;
 }
 
 /* Fills in f from /proc. 0; -EAGAIN: ask again; or negative errno: f is not valid. */
 static int look(struct process_table *pt, struct fresh *f, int proc_fd)
 {
 	struct candidate best = { 0 };
-	int err = read_proc(proc_fd, "maps", &pt->text);
+	int err = exec_maps__read(&pt->exec, proc_fd);
 
 	pt->stats.refreshed++;
 	if (err)
 		return err;
-	if (!pt->text.len)
-		return -ESRCH; /* a zombie */
 	if (!pt->opts.all && !f->p->is_python && !maps_have_python(pt, proc_fd)) {
 		f->valid = true;
 		return 0;

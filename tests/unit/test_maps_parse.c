@@ -9,11 +9,12 @@
 #include <cmocka.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "maps_parse.h"
+#include "maps_read.h"
 
 /* From a buffer of its exact size, so that the sanitizer sees a byte too many. */
 static int parse(struct map_line *line, const char *text)
@@ -209,6 +210,67 @@ static void reads_back_a_hostile_name(void **state)
 	assert_memory_equal(path, name, strlen("/tmp/test_maps [vdso] r-xp \n400000"));
 }
 
+/* The kernel's two ways to tell of mappings agree, for us and for a process without memory. */
+static void query_and_text_agree(void **state)
+{
+	struct exec_maps query = { 0 }, text = { .no_query = true };
+	int self = open("/proc/self", O_PATH | O_DIRECTORY), kthreadd;
+
+	(void)state;
+	assert_true(self >= 0);
+	assert_int_equal(exec_maps__read(&text, self), 0);
+	assert_true(text.cnt > 3 && !text.truncated);
+	assert_int_equal(exec_maps__read(&query, self), 0);
+	if (query.no_query) {
+		printf("skip: no PROCMAP_QUERY in this kernel (6.11)\n");
+		skip();
+	}
+	assert_int_equal(query.cnt, text.cnt);
+	for (size_t i = 0; i < text.cnt; i++) {
+		const struct map_line *a = &query.lines[i], *b = &text.lines[i];
+
+		assert_true(a->start == b->start && a->end == b->end && a->offset == b->offset);
+		assert_true(a->major == b->major && a->minor == b->minor && a->inode == b->inode);
+		assert_true(a->read == b->read && a->write == b->write && a->exec && b->exec &&
+			    a->shared == b->shared);
+		assert_true(a->name_len == b->name_len && !memcmp(a->name, b->name, a->name_len));
+	}
+	kthreadd = open("/proc/2", O_PATH | O_DIRECTORY);
+	if (kthreadd >= 0 && !geteuid()) {
+		assert_int_equal(exec_maps__read(&text, kthreadd), -ESRCH);
+		assert_int_equal(exec_maps__read(&query, kthreadd), -ESRCH);
+		assert_true(!text.cnt && !query.cnt && !query.no_query);
+	}
+	close(kthreadd);
+	close(self);
+	exec_maps__free(&query);
+	exec_maps__free(&text);
+}
+
+/* No more than the limit, and said so. */
+static void takes_no_more_than_the_limit(void **state)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE), cnt = EXEC_MAPS_MAX + 10;
+	struct exec_maps query = { 0 }, text = { .no_query = true };
+	int self = open("/proc/self", O_PATH | O_DIRECTORY);
+	uint8_t *at = mmap(NULL, 2 * cnt * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	(void)state;
+	assert_true(at != MAP_FAILED);
+	for (size_t i = 0; i < cnt; i++)
+		assert_int_equal(mprotect(at + 2 * i * page, page, PROT_EXEC), 0);
+	assert_int_equal(exec_maps__read(&query, self), 0);
+	assert_int_equal(exec_maps__read(&text, self), 0);
+	assert_true(query.cnt == EXEC_MAPS_MAX && query.truncated);
+	assert_true(text.cnt == EXEC_MAPS_MAX && text.truncated);
+	munmap(at, 2 * cnt * page);
+	assert_int_equal(exec_maps__read(&text, self), 0);
+	assert_false(text.truncated);
+	close(self);
+	exec_maps__free(&query);
+	exec_maps__free(&text);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -218,6 +280,8 @@ int main(void)
 		cmocka_unit_test(takes_very_long_names),
 		cmocka_unit_test(takes_lines_one_by_one),
 		cmocka_unit_test(reads_back_a_hostile_name),
+		cmocka_unit_test(query_and_text_agree),
+		cmocka_unit_test(takes_no_more_than_the_limit),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
