@@ -64,6 +64,7 @@ struct file_table {
 	uint32_t *free_tables; /* indexes */
 	size_t free_table_cnt;
 	uint32_t next_table;
+	struct mapped_file **interps;
 	uint32_t interp_cnt;
 	uint64_t round, use_clock, room_made;
 	struct mapped_file *vdso;
@@ -108,7 +109,10 @@ struct file_table *file_table__new(const struct file_maps *maps, struct symboliz
 	if (!ft->maps.table_budget)
 		ft->maps.table_budget = TABLE_BUDGET_DEFAULT;
 	ft->free_tables = malloc((maps->table_cap + 1) * sizeof(*ft->free_tables));
-	if (!ft->free_tables) {
+	ft->interps = calloc(maps->interp_cap + 1, sizeof(*ft->interps));
+	if (!ft->free_tables || !ft->interps) {
+		free(ft->free_tables);
+		free(ft->interps);
 		free(ft);
 		errno = ENOMEM;
 		return NULL;
@@ -145,6 +149,7 @@ void file_table__free(struct file_table *ft)
 	free(ft->files);
 	free(ft->pending);
 	free(ft->free_tables);
+	free(ft->interps);
 	free(ft);
 }
 
@@ -840,6 +845,11 @@ int file_table__add_interp(struct file_table *ft, struct mapped_file *file)
 	if (bpf_map_update_elem(ft->maps.interps_fd, &index, &file->py->interp, BPF_ANY))
 		return -errno;
 	file->interp = (int32_t)index;
-	ft->interp_cnt++;
+	ft->interps[ft->interp_cnt++] = file;
 	return 0;
+}
+
+struct mapped_file *file_table__interp(const struct file_table *ft, uint32_t index)
+{
+	return index < ft->interp_cnt ? ft->interps[index] : NULL;
 }

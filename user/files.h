@@ -97,6 +97,8 @@ int file_table__publish(struct file_table *ft);
 
 /* Gives an interpreter its entry in `interps`. 0, -ENOSPC, or negative errno. */
 int file_table__add_interp(struct file_table *ft, struct mapped_file *file);
+/* By its index there, or NULL. */
+struct mapped_file *file_table__interp(const struct file_table *ft, uint32_t index);
 
 /*
  * True when the file of a new mapping was looked at lately and is no interpreter, so that a process

@@ -383,13 +383,9 @@ const struct elf_file *process_table__file(const struct process_table *pt, uint3
 
 const struct py_binary *process_table__interp(const struct process_table *pt, uint32_t interp)
 {
-	const struct mapped_file *f;
+	const struct mapped_file *f = file_table__interp(pt->files, interp);
 
-	for (uint32_t id = 1; (f = file_table__find(pt->files, id)); id++) {
-		if (f->py && f->interp >= 0 && (uint32_t)f->interp == interp)
-			return f->py;
-	}
-	return NULL;
+	return f ? f->py : NULL;
 }
 
 /* ---- reading /proc -------------------------------------------------------------------------- */
@@ -436,7 +432,7 @@ static void describe(struct process *p, int proc_fd, struct strbuf *text)
 		p->container_owned = strdup(id);
 		p->container = p->container_owned ? p->container_owned : "";
 	}
-	p->analysed = true;
+	p->described = true;
 }
 
 static int read_memory(int proc_fd, uint64_t addr, void *buf, size_t size)
@@ -606,7 +602,7 @@ static int look(struct process_table *pt, struct fresh *f, int proc_fd)
 	memcpy(f->maps, pt->scratch, f->val.map_cnt * sizeof(*f->maps));
 	if (best.file)
 		set_interp(pt, f, proc_fd, &best);
-	if (!f->p->analysed)
+	if (!f->p->described)
 		describe(f->p, proc_fd, &pt->text);
 	return f->p->retry ? -EAGAIN : 0;
 }
@@ -640,6 +636,7 @@ static void look_at(struct process_table *pt, struct fresh *f)
 		return;
 	}
 	f->p->looked_ns = start;
+	f->p->analysed = true;
 }
 
 /* ---- refresh -------------------------------------------------------------------------------- */
@@ -726,6 +723,7 @@ static void inherit(struct process *child, const struct process *parent)
 	child->native_only = parent->native_only;
 	child->is_python = parent->is_python;
 	child->analysed = parent->analysed;
+	child->described = parent->described;
 }
 
 /* A mapping of this process was reported before the process itself. */
@@ -773,6 +771,7 @@ static int on_exec(struct process_table *pt, const struct ev_proc *ev)
 	if (!p)
 		return -ENOMEM;
 	if (plain && !publish(pt, &(struct fresh){ .p = p })) {
+		p->analysed = true;
 		pt->stats.exec_plain++;
 		return 0;
 	}

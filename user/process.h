@@ -55,15 +55,15 @@ struct process {
 	const char *python;	 /* "3.11.2"; "" when there is no interpreter */
 	const char *native_only; /* why its interpreter is not walked, or NULL */
 	bool is_python;
-	bool exited; /* or called exec: its successor is another space */
-	bool analysed;
+	bool exited;   /* or called exec: its successor is another space */
+	bool analysed; /* its mappings were looked at, or are its parent's */
 
 	/* private to process.c */
 	char *exe_owned, *container_owned;
 	struct image_ref *image; /* NULL: pending */
 	struct process *next_user, *prev_user;
 	uint64_t since_ns, looked_ns, exec_ns, unclean_ns, retry_since_ns;
-	bool dirty, retry, expiring;
+	bool described, dirty, retry, expiring;
 	uint8_t exec_wait;
 };
 

@@ -311,6 +311,8 @@ static void finds_each_interpreter(void **state)
 		check_mappings(pt, c.pid, &im);
 		assert_true(check_tables(pt, &im) > 2);
 		check_interp(&c, &im);
+		assert_ptr_equal(process_table__interp(pt, im.interp)->version, p->python);
+		assert_null(process_table__interp(pt, im.interp + 1));
 		version = child_ask(&c, "out = '%d.%d' % sys.version_info[:2]");
 		assert_non_null(version);
 		assert_int_equal(strncmp(p->python, version, strlen(version)), 0);
@@ -355,7 +357,7 @@ static void scans_the_machine(void **state)
 	/* We are no Python: known, and nothing of us is in the kernel. */
 	self = process_table__find_tgid(pt, (uint32_t)getpid());
 	assert_non_null(self);
-	assert_false(self->is_python);
+	assert_true(self->analysed && !self->is_python);
 	assert_true(image_of(self->space, &im));
 	assert_true(!im.flags && !im.map_cnt);
 	p = process_table__find_tgid(pt, (uint32_t)c.pid);
