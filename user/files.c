@@ -378,7 +378,8 @@ static struct inode *get_inode(struct file_table *ft, const struct map_line *lin
 	return inode;
 }
 
-/* Sets the verdict of an inode from its file. `keep`: hold on to it even when it is no interpreter. */
+/* Sets the verdict of an inode from its file. `keep`: hold on to it even if it is no interpreter.
+ */
 static void judge(struct file_table *ft, struct inode *inode, int path_fd,
 		  const struct map_line *line, bool keep)
 {

@@ -15,8 +15,8 @@
  * Build ids are taken on trust: a process could forge one, and be shown for what it is not.
  *
  * Tables: struct mapped_file.table is an index in the BPF map `tables` and is good only after
- * file_table__publish(). Tables of files in no image are dropped, the longest unused first, when the
- * budget is needed for others.
+ * file_table__publish(). Tables of files in no image are dropped, the longest unused first, when
+ * the budget is needed for others.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -79,8 +79,8 @@ void file_table__free(struct file_table *ft);
 void file_table__begin(struct file_table *ft);
 
 /*
- * Is the file behind a mapping an interpreter? proc_fd is the process's directory in /proc. 1, 0, or
- * negative errno when it cannot be read.
+ * Is the file behind a mapping an interpreter? proc_fd is the process's directory in /proc. 1, 0,
+ * or negative errno when it cannot be read.
  */
 int file_table__is_python(struct file_table *ft, int proc_fd, const struct map_line *line);
 /*

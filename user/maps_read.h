@@ -3,8 +3,8 @@
 #define PYPERF_MAPS_READ_H
 /*
  * The executable mappings of a process, ascending. By PROCMAP_QUERY (Linux 6.11), which gives just
- * these, some 30 of a Python's 200; else by the whole text of /proc/PID/maps, which takes the kernel
- * five times as long to write.
+ * these, some 30 of a Python's 200; else by the whole text of /proc/PID/maps, which takes the
+ * kernel four times as long.
  *
  *	struct exec_maps m = { 0 };
  *	err = exec_maps__read(&m, proc_fd);

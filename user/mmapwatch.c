@@ -331,8 +331,8 @@ int mmapwatch__read(struct mmapwatch *w, mmap_event_fn fn, void *ctx)
 	struct epoll_event woken[64];
 	int cnt = 0;
 
-	/* A ring stays "ready" until it is polled after its wake-up, even when it was read meanwhile:
-	 * without this, the next poll of our descriptor returns at once, for nothing.
+	/* A ring stays "ready" until it is polled after its wake-up, even when it was read
+	 * meanwhile: without this, the next poll of our descriptor returns at once, for nothing.
 	 */
 	epoll_wait(w->epoll_fd, woken, sizeof(woken) / sizeof(woken[0]), 0);
 	for (int i = 0; i < w->ring_cnt; i++) {

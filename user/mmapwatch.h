@@ -45,8 +45,8 @@ typedef void (*mmap_event_fn)(void *ctx, const struct mmap_event *ev);
 struct mmapwatch;
 
 /*
- * `pages` of ring per CPU, a power of two; 0: the default, 64 KiB or about 400 records. NULL and errno
- * when no CPU could be watched (EACCES, EPERM: needs CAP_PERFMON).
+ * `pages` of ring per CPU, a power of two; 0: the default, 64 KiB or about 400 records. NULL and
+ * errno when no CPU could be watched (EACCES, EPERM: needs CAP_PERFMON).
  */
 struct mmapwatch *mmapwatch__new(uint32_t pages);
 void mmapwatch__free(struct mmapwatch *w);
@@ -62,8 +62,8 @@ uint64_t mmapwatch__lost(const struct mmapwatch *w);
 uint64_t mmapwatch__ring_bytes(const struct mmapwatch *w);
 
 /*
- * One record of a ring, as the kernel wrote it, to an event. For the tests and fuzzers. False: of no
- * interest, or damaged.
+ * One record of a ring, as the kernel wrote it, to an event. For the tests and fuzzers. False: of
+ * no interest, or damaged.
  */
 bool mmap_event__parse(struct mmap_event *ev, const void *record, uint32_t size);
 

@@ -3,8 +3,8 @@
 #define PYPERF_PIDNS_H
 /*
  * Our own pid namespace, as the BPF half needs it to speak of processes by our numbers:
- * struct pid.numbers[level] is the process's number in its namespace at that level, which is ours if
- * its inode number is ours.
+ * struct pid.numbers[level] is the process's number in its namespace at that level, which is ours
+ * if its inode number is ours.
  *
  * A process cannot ask how deep its namespace is: /proc/self/status lists only the levels that the
  * mounted /proc can see, and NS_GET_PARENT ends with EPERM at our own. The kernel knows it, so in

@@ -843,7 +843,7 @@ void process_table__on_mmap(void *table, const struct mmap_event *ev)
 
 /* ---- start ---------------------------------------------------------------------------------- */
 
-/* Kernel threads and zombies have no executable. Those that we may not look at count as processes. */
+/* Kernel threads and zombies have no executable. What we may not look at counts as a process. */
 static bool has_program(int proc_fd)
 {
 	char byte;
@@ -870,7 +870,7 @@ static bool is_target(struct process_table *pt, uint32_t tgid, int proc_fd)
 		if (pt->opts.pids[i] > 0 && (uint32_t)pt->opts.pids[i] == tgid)
 			return true;
 	}
-	/* Rounds are repeated while they find someone: so the descendants' order does not matter. */
+	/* Rounds are repeated while they find someone: their order does not matter. */
 	return pt->opts.children && idmap__get(&pt->by_tgid, read_ppid(proc_fd, &pt->text));
 }
 
@@ -1008,7 +1008,7 @@ int process_table__resync(struct process_table *pt)
 	err = adopt_procs(pt);
 	if (err)
 		return err;
-	/* Children of a lost fork whose parent is gone are in procs; those of a full procs are not. */
+	/* Those that a full procs turned away are in neither. */
 	err = pt->opts.pid_cnt ? 0 : discover_until_settled(pt);
 	process_table__refresh(pt);
 	return err;

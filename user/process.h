@@ -2,23 +2,25 @@
 #ifndef PYPERF_PROCESS_H
 #define PYPERF_PROCESS_H
 /*
- * The processes we know: address space, mappings, interpreter, container. Fed by events, it keeps the
- * BPF maps procs (at start), images, mappings, tables and interps true.
+ * The processes we know: address space, mappings, interpreter, container. Fed by events, it keeps
+ * the BPF maps procs (at start), images, mappings, tables and interps true.
  *
  *	tgid ---> struct process <--- space            images[key] = { first, cnt, interp, bias }
  *	               |                                        |
  *	               +--> image, shared since fork -----------+--> mappings[first .. first + cnt)
  *	                                                                 file id, table
  *
- * A child shares its parent's image (BPF looks under the key in its struct proc) until one of the two
- * changes. An image never changes in place: a new range of mappings is written, then images[key] is
+ * A child shares its parent's image (BPF looks under the key in its struct proc) until one of the
+ * two changes. An image never changes in place: a new range of mappings is written, then images[key] is
  * set by one update, and the old range is buried until process_table__reclaim().
  *
  * One round of the caller's loop:
  *
- *	mmapwatch__read(w, process_table__on_mmap, pt);       this order: what the first one speaks of
- *	ring_buffer__consume(events) -> process_table__on_event()      the second one may announce
+ *	mmapwatch__read(w, process_table__on_mmap, pt);
+ *	ring_buffer__consume(events) -> process_table__on_event(pt, ev);
  *	process_table__refresh(pt);
+ *
+ * in this order: what the first one speaks of, the second one may have to announce.
  *
  * A struct process outlives its process, for the report: see process_table__forget_exited().
  */

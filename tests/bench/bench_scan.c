@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * How long the start takes: scans with N Python processes (default 100) and M others (default 200), and
- * what one new mapping costs. Root. bench_scan [N [M [PYTHON]]]
+ * How long the start takes: scans with N Python processes (default 100) and M others (default 200),
+ * and what one new mapping costs. Root. bench_scan [N [M [PYTHON]]]
  */
 #include <time.h>
 
@@ -90,7 +90,7 @@ int main(int argc, char **argv)
 
 	pythons_find(&found);
 	for (int i = 0; i < pythons; i++) {
-		/* Each with some extension modules; by turns of all versions unless one is named. */
+		/* With some extension modules; by turns of all versions unless one is named. */
 		const char *python =
 			argc > 3 ? argv[3] : found.path[(size_t)i % (found.cnt ? found.cnt : 1)];
 

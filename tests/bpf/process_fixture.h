@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 #ifndef PYPERF_TESTS_PROCESS_FIXTURE_H
 #define PYPERF_TESTS_PROCESS_FIXTURE_H
-/* The BPF maps of the process table, without the BPF programs; and Pythons that do as they are told. */
+/* The BPF maps of the process table, without the programs; and Pythons that do as they are told. */
 #include <bpf/bpf.h>
 #include <errno.h>
 #include <fcntl.h>

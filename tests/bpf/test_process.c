@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * The process table against living processes: real Pythons, real BPF maps, the events of BPF made up.
+ * The process table against living processes: real Pythons, real BPF maps, made-up events of BPF.
  * Truth: /proc/PID/maps read here in another way, what the interpreters say of their own addresses,
  * and unwind tables built anew.
  */
@@ -549,7 +549,7 @@ static void shares_by_build_id(void **state)
 
 static int forked_pid(struct child *c)
 {
-	/* The child waits for its end of a pipe to close, so it ends with its parent at the latest. */
+	/* The child waits for its end of a pipe to close, so it ends with its parent. */
 	const char *answer = child_ask(
 		c, "r, w = os.pipe(); pid = os.fork(); "
 		   "out = str(pid) if pid else [os.close(w), os.read(r, 1), os._exit(0)]");
