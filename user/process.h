@@ -11,8 +11,8 @@
  *	                                                                 file id, table
  *
  * A child shares its parent's image (BPF looks under the key in its struct proc) until one of the
- * two changes. An image never changes in place: a new range of mappings is written, then images[key] is
- * set by one update, and the old range is buried until process_table__reclaim().
+ * two changes. An image never changes in place: a new range of mappings is written, then
+ * images[key] is set by one update, and the old range is buried until process_table__reclaim().
  *
  * One round of the caller's loop:
  *
