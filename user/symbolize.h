@@ -19,11 +19,22 @@
 #include "profile.h"
 #include "str.h"
 
+/* Names are cut here, and longer ones are not demangled: a bound on what a foreign file can cause. */
+#define SYM_NAME_MAX 8192
+
 /* ---- native ---- */
 struct sym_native; /* symbols of one ELF file, loaded at the first question */
 
-/* `ef` is borrowed and must outlive it. Opens nothing yet. NULL and errno on lack of memory. */
+/*
+ * `ef` is borrowed and must outlive it. Opens nothing yet. NULL and errno on lack of memory.
+ * Loading ends in elf_file__forget(ef).
+ */
 struct sym_native *sym_native__new(const struct elf_file *ef);
+/*
+ * Where separate debug files are (default: /usr/lib/debug): DIR/.build-id/xx/yyyy.debug and
+ * DIR/path/of/file/NAME. To be set before the first question. 0 or -ENOMEM.
+ */
+int sym_native__set_debug_root(struct sym_native *s, const char *dir);
 void sym_native__free(struct sym_native *s);
 /*
  * The function at a file offset: its demangled name, appended to `name`, and its first offset.
