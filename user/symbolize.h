@@ -104,10 +104,12 @@ struct symbolizer; /* knows which file id is which ELF file; filled by process.c
 struct symbolizer *symbolizer__new(void);
 void symbolizer__free(struct symbolizer *s);
 struct sym_python *symbolizer__python(struct symbolizer *s); /* borrowed */
-/* `ef` is borrowed and must outlive the symbolizer. */
+/* `ef` is borrowed and must outlive the symbolizer. -EEXIST, -EINVAL: `file` is taken, or no id. */
 int symbolizer__add_file(struct symbolizer *s, uint32_t file, const struct elf_file *ef);
 /*
- * Adds a sym for every frame of `p` that has none yet. 0 or -ENOMEM.
+ * Gives every frame of `p` a sym: one per place of a Python program, one per word of all others.
+ * 0 or -ENOMEM; p->frame_syms is NULL then. Does nothing when no stack was added since the last
+ * run; otherwise p->syms is made anew, from symbol tables that are still loaded.
  * `lines` false: Python frames of one function share one sym without a line.
  */
 int symbolizer__run(struct symbolizer *s, struct profile *p, bool lines);

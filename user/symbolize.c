@@ -1,0 +1,337 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * stage    symbolize, in user space, after sampling or at the end of a window
+ * input    a profile without names; the ELF files and code objects that were seen
+ * output   one struct sym per distinct frame, frame_syms[] parallel to frames[]
+ * cost     one look-up per distinct frame word; symbol tables are loaded at the first question
+ * failure  what has no name stays without one; only lack of memory fails the run
+ */
+#include "symbolize.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "hash.h"
+#include "log.h"
+
+struct symbolizer {
+	struct sym_python *python;
+	struct sym_kernel *kernel;
+	bool kernel_tried;
+	struct sym_native **files; /* by file id, which are small numbers; NULL: not known */
+	size_t file_cnt, file_cap;
+};
+
+/* One run over one profile. */
+struct run {
+	struct symbolizer *s;
+	struct profile *p;
+	bool lines;
+	struct hash_key key;
+	struct hash_index words;   /* frame word -> position in frames[] of its first appearance */
+	struct hash_index pythons; /* function and line -> index in syms[] */
+	int32_t *modules;	   /* file id -> index in p->modules, -1: none */
+	size_t module_cnt, module_cap;
+	struct strbuf buf;
+};
+
+/* ---- The object ---- */
+
+struct symbolizer *symbolizer__new(void)
+{
+	struct symbolizer *s = calloc(1, sizeof(*s));
+
+	if (!s)
+		return NULL;
+	s->python = sym_python__new();
+	if (!s->python) {
+		symbolizer__free(s);
+		errno = ENOMEM;
+		return NULL;
+	}
+	return s;
+}
+
+void symbolizer__free(struct symbolizer *s)
+{
+	if (!s)
+		return;
+	for (size_t i = 0; i < s->file_cnt; i++)
+		sym_native__free(s->files[i]);
+	free(s->files);
+	sym_kernel__close(s->kernel);
+	sym_python__free(s->python);
+	free(s);
+}
+
+struct sym_python *symbolizer__python(struct symbolizer *s)
+{
+	return s->python;
+}
+
+/* Makes `array`, whose elements have `size` bytes, long enough for element `i`. */
+static int extend(void *array, size_t *cap, size_t *cnt, size_t i, size_t size, int fill)
+{
+	char *base;
+
+	if (i < *cnt)
+		return 0;
+	if (array_grow(array, cap, *cnt, i + 1 - *cnt, size, FRAME_NATIVE_FILE + 1))
+		return -ENOMEM;
+	memcpy(&base, array, sizeof(base));
+	memset(base + *cnt * size, fill, (i + 1 - *cnt) * size);
+	*cnt = i + 1;
+	return 0;
+}
+
+int symbolizer__add_file(struct symbolizer *s, uint32_t file, const struct elf_file *ef)
+{
+	struct sym_native *native;
+
+	if (!file || file > FRAME_NATIVE_FILE)
+		return -EINVAL;
+	if (extend(&s->files, &s->file_cap, &s->file_cnt, file, sizeof(*s->files), 0))
+		return -ENOMEM;
+	if (s->files[file])
+		return -EEXIST;
+	native = sym_native__new(ef);
+	if (!native)
+		return -ENOMEM;
+	s->files[file] = native;
+	return 0;
+}
+
+/* At the first kernel frame; a failure is told once, and kernel frames have no names then. */
+static const struct sym_kernel *kernel_symbols(struct symbolizer *s)
+{
+	if (s->kernel_tried)
+		return s->kernel;
+	s->kernel_tried = true;
+	s->kernel = sym_kernel__open(NULL);
+	if (!s->kernel && errno == EPERM)
+		log_warn("/proc/kallsyms: addresses are hidden, kernel functions have no names "
+			 "(need CAP_SYSLOG, or kernel.kptr_restrict=0)");
+	else if (!s->kernel)
+		log_warn("/proc/kallsyms: %s: kernel functions have no names", strerror(errno));
+	return s->kernel;
+}
+
+/* ---- One frame of each kind ---- */
+
+/* 0 means lack of memory, unless the string is empty. */
+static int intern(struct profile *p, const char *s, size_t len, str_id *id)
+{
+	*id = profile__intern(p, s, len);
+	return *id || !len ? 0 : -ENOMEM;
+}
+
+static int intern_buf(struct run *r, str_id *id)
+{
+	if (r->buf.err)
+		return r->buf.err;
+	return intern(r->p, r->buf.s, r->buf.len, id);
+}
+
+static int32_t module_of(const struct run *r, uint32_t file)
+{
+	return file < r->module_cnt ? r->modules[file] : -1;
+}
+
+static int name_native(struct run *r, uint64_t word, struct sym *sym)
+{
+	const struct symbolizer *s = r->s;
+	uint32_t file = NATIVE_FILE(word);
+
+	sym->kind = SYM_NATIVE;
+	sym->module = module_of(r, file);
+	sym->addr = NATIVE_OFFSET(word);
+	if (file >= s->file_cnt || !s->files[file] ||
+	    !sym_native__find(s->files[file], sym->addr, &r->buf, NULL))
+		return 0;
+	return intern_buf(r, &sym->func);
+}
+
+static int name_kernel(struct run *r, uint64_t word, struct sym *sym)
+{
+	const struct sym_kernel *k = kernel_symbols(r->s);
+	const char *name;
+
+	sym->kind = SYM_KERNEL;
+	sym->addr = KERNEL_ADDR(word);
+	name = k ? sym_kernel__find(k, sym->addr, NULL) : NULL;
+	return name ? intern(r->p, name, strlen(name), &sym->func) : 0;
+}
+
+static const char *marker_text(uint32_t why)
+{
+	switch (why) {
+#define X(name, number, text)                                                                      \
+	case number:                                                                               \
+		return text;
+		PYPERF_MARKERS(X)
+#undef X
+	}
+	return NULL;
+}
+
+/* The detail of these is the file that the walk stopped in; of others it may be any number. */
+static bool detail_is_file(uint32_t why)
+{
+	return why == MARK_NO_UNWIND_INFO || why == MARK_BAD_FRAME || why == MARK_READ_FAILED;
+}
+
+static int name_marker(struct run *r, uint64_t word, struct sym *sym)
+{
+	uint32_t why = MARKER_WHY(word);
+	uint64_t detail = word & FRAME_MARKER_DETAIL;
+	const char *text = marker_text(why);
+
+	sym->kind = SYM_MARKER;
+	sym->addr = detail;
+	if (text)
+		strbuf__addf(&r->buf, "[%s", text);
+	else
+		strbuf__addf(&r->buf, "[marker %u", why);
+	if (detail_is_file(why) && detail <= FRAME_NATIVE_FILE)
+		sym->module = module_of(r, (uint32_t)detail);
+	if (sym->module >= 0) {
+		const char *path = profile__str(r->p, r->p->modules[sym->module].path);
+		const char *slash = strrchr(path, '/');
+
+		strbuf__addf(&r->buf, " %s", slash ? slash + 1 : path);
+	}
+	strbuf__addc(&r->buf, ']');
+	return intern_buf(r, &sym->func);
+}
+
+static int name_python(struct run *r, uint64_t word, struct sym *sym)
+{
+	static const char unknown[] = "<unknown>";
+	struct py_function f = { .name = unknown, .name_len = sizeof(unknown) - 1 };
+	int err;
+
+	sym->kind = SYM_PYTHON;
+	sym->addr = PYTHON_CODE(word);
+	if (sym_python__find(r->s->python, sym->addr, &f) && r->lines)
+		sym->line = sym_python__line(r->s->python, sym->addr, PYTHON_OFFSET(word));
+	sym->start_line = f.first_line;
+	err = intern(r->p, f.name, f.name_len, &sym->func);
+	return err ? err : intern(r->p, f.file, f.file_len, &sym->file);
+}
+
+static int name_anonymous(struct run *r, uint64_t word, struct sym *sym)
+{
+	(void)r;
+	sym->kind = SYM_NATIVE;
+	sym->addr = word & FRAME_PAYLOAD;
+	return 0;
+}
+
+static int name_frame(struct run *r, uint64_t word, struct sym *sym)
+{
+	*sym = (struct sym){ .module = -1, .inlined = -1 };
+	strbuf__clear(&r->buf);
+	switch (FRAME_TAG(word)) {
+	case FRAME_NATIVE:
+		return name_native(r, word, sym);
+	case FRAME_PYTHON:
+		return name_python(r, word, sym);
+	case FRAME_KERNEL:
+		return name_kernel(r, word, sym);
+	case FRAME_MARKER:
+		return name_marker(r, word, sym);
+	default:
+		return name_anonymous(r, word, sym);
+	}
+}
+
+/* ---- A run ---- */
+
+static bool same_python(const struct sym *a, const struct sym *b)
+{
+	return a->func == b->func && a->file == b->file && a->start_line == b->start_line &&
+	       a->line == b->line;
+}
+
+/*
+ * Many words are one place of a program: other bytecode offsets of the line, code objects of other
+ * processes. Returns an index in syms[] or negative errno.
+ */
+static int add_python(struct run *r, const struct sym *sym)
+{
+	uint32_t parts[] = { sym->func, sym->file, sym->start_line, sym->line };
+	uint64_t hash = hash_bytes(&r->key, parts, sizeof(parts));
+	uint32_t i;
+	int added;
+
+	for (size_t at = 0; (i = hash_index__next(&r->pythons, hash, &at)) != HASH_NONE;)
+		if (same_python(&r->p->syms[i], sym))
+			return (int)i;
+	if (hash_index__reserve(&r->pythons))
+		return -ENOMEM;
+	added = profile__add_sym(r->p, sym);
+	if (added >= 0)
+		hash_index__add(&r->pythons, hash, (uint32_t)added); /* room is reserved */
+	return added;
+}
+
+static int resolve(struct run *r, size_t frame)
+{
+	uint64_t word = r->p->frames[frame], hash = hash_bytes(&r->key, &word, sizeof(word));
+	struct sym sym;
+	uint32_t i;
+	int index;
+
+	for (size_t at = 0; (i = hash_index__next(&r->words, hash, &at)) != HASH_NONE;) {
+		if (r->p->frames[i] == word) {
+			r->p->frame_syms[frame] = r->p->frame_syms[i];
+			return 0;
+		}
+	}
+	index = name_frame(r, word, &sym);
+	if (!index)
+		index = sym.kind == SYM_PYTHON ? add_python(r, &sym) : profile__add_sym(r->p, &sym);
+	if (index < 0)
+		return index;
+	r->p->frame_syms[frame] = (uint32_t)index;
+	return hash_index__add(&r->words, hash, (uint32_t)frame);
+}
+
+static int index_modules(struct run *r)
+{
+	for (size_t i = 0; i < r->p->module_cnt; i++) {
+		uint32_t file = r->p->modules[i].file;
+
+		if (file > FRAME_NATIVE_FILE)
+			continue;
+		if (extend(&r->modules, &r->module_cap, &r->module_cnt, file, sizeof(*r->modules),
+			   0xff))
+			return -ENOMEM;
+		r->modules[file] = (int32_t)i;
+	}
+	return 0;
+}
+
+int symbolizer__run(struct symbolizer *s, struct profile *p, bool lines)
+{
+	struct run r = { .s = s, .p = p, .lines = lines, .key = hash_key() };
+	int err;
+
+	if (p->frame_syms)
+		return 0; /* nothing was added since the last run: see profile__add_stack() */
+	p->frame_syms = calloc(p->frame_cnt ? p->frame_cnt : 1, sizeof(*p->frame_syms));
+	p->sym_cnt = 0;
+	err = p->frame_syms ? index_modules(&r) : -ENOMEM;
+	for (size_t i = 0; !err && i < p->frame_cnt; i++)
+		err = resolve(&r, i);
+	if (err) {
+		free(p->frame_syms);
+		p->frame_syms = NULL;
+	}
+	hash_index__free(&r.words);
+	hash_index__free(&r.pythons);
+	free(r.modules);
+	strbuf__free(&r.buf);
+	return err;
+}
