@@ -55,7 +55,7 @@ static void test_rust(void **state)
 	check("_ZN4core3fmt5Write9write_fmt17h0123456789abcdefE", "core::fmt::Write::write_fmt");
 	check("_ZN4core3fmt5Write9write_fmt17h0123456789abcdefE.llvm.123",
 	      "core::fmt::Write::write_fmt");
-	check("_ZN58_$LT$alloc..vec..Vec$LT$T$GT$$u20$as$u20$core..ops..Drop$GT$4drop17h"
+	check("_ZN60_$LT$alloc..vec..Vec$LT$T$GT$$u20$as$u20$core..ops..Drop$GT$4drop17h"
 	      "0123456789abcdefE",
 	      "<alloc::vec::Vec<T> as core::ops::Drop>::drop");
 	check("_RNvCs1234_7mycrate3foo", "mycrate::foo");
@@ -80,10 +80,13 @@ static void test_explosion_stays_mangled(void **state)
 	struct strbuf name = { 0 };
 
 	(void)state;
-	strbuf__addz(&name, "_Z1f1aS_1pIS_S_E");
-	for (int i = 0; i < 30; i++)
-		strbuf__addf(&name, "1pIS%c_S%c_E", i < 10 ? '0' + i : 'A' + i - 10,
-			     i < 10 ? '0' + i : 'A' + i - 10);
+	strbuf__addz(&name, "_Z1f1a1pIS_S_E");
+	for (int i = 1; i <= 16; i++) {
+		/* S_ is a, S0_ is p, S1_ is p<a, a>, S2_ is p, S3_ is p<S1_, S1_> ... */
+		char ref = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"[2 * i - 1];
+
+		strbuf__addf(&name, "1pIS%c_S%c_E", ref, ref);
+	}
 	check(name.s, name.s);
 	strbuf__free(&name);
 }
@@ -106,8 +109,10 @@ static void test_depth(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_plain_names_stay), cmocka_unit_test(test_cpp),
-		cmocka_unit_test(test_rust),		 cmocka_unit_test(test_explosion_stays_mangled),
+		cmocka_unit_test(test_plain_names_stay),
+		cmocka_unit_test(test_cpp),
+		cmocka_unit_test(test_rust),
+		cmocka_unit_test(test_explosion_stays_mangled),
 		cmocka_unit_test(test_depth),
 	};
 
