@@ -62,20 +62,23 @@ struct line {
 
 /* ---- One line ---- */
 
+static int hex_digit(char c)
+{
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	if (c >= 'a' && c <= 'f')
+		return c - 'a' + 10;
+	return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
 static const char *parse_hex(const char *p, const char *end, uint64_t *value)
 {
 	const char *first = p;
+	int digit;
 
 	*value = 0;
-	for (; p < end && p - first < 16; p++) {
-		unsigned digit = (unsigned char)*p - '0';
-
-		if (digit > 9)
-			digit = ((unsigned char)*p | 0x20) - 'a' + 10;
-		if (digit > 15 || (digit > 9 && (unsigned char)*p < 'A'))
-			break;
-		*value = *value << 4 | digit;
-	}
+	for (; p < end && p - first < 16 && (digit = hex_digit(*p)) >= 0; p++)
+		*value = *value << 4 | (uint64_t)digit;
 	return p == first ? NULL : p;
 }
 
