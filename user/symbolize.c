@@ -207,13 +207,14 @@ static int name_marker(struct run *r, uint64_t word, struct sym *sym)
 
 static int name_python(struct run *r, uint64_t word, struct sym *sym)
 {
-	static const char unknown[] = "<unknown>";
-	struct py_function f = { .name = unknown, .name_len = sizeof(unknown) - 1 };
+	struct py_function f;
 	int err;
 
 	sym->kind = SYM_PYTHON;
 	sym->addr = PYTHON_CODE(word);
-	if (sym_python__find(r->s->python, sym->addr, &f) && r->lines)
+	if (!sym_python__find(r->s->python, sym->addr, &f))
+		return intern(r->p, "<unknown>", strlen("<unknown>"), &sym->func);
+	if (r->lines)
 		sym->line = sym_python__line(r->s->python, sym->addr, PYTHON_OFFSET(word));
 	sym->start_line = f.first_line;
 	err = intern(r->p, f.name, f.name_len, &sym->func);
