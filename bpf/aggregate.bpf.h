@@ -12,6 +12,7 @@
  * stack that is counted can be read.
  */
 #include "maps.bpf.h"
+#include "codes.bpf.h" /* mix64() */
 
 #define E_EXIST (-17)
 #define E_2BIG	(-7)

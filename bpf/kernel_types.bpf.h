@@ -5,6 +5,8 @@
  * The few kernel types and fields that the programs read. Offsets are relocated against the running
  * kernel's BTF at load (CO-RE), so only names and types matter here, not positions.
  */
+#include "pyperf.h"
+
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
 struct ns_common {

@@ -115,9 +115,19 @@ struct {
 	__type(value, __u64);
 } counters SEC(".maps");
 
+/* --comm: see glob_step(). */
+struct glob {
+	__u32 p, s;	      /* where the match stands in pattern and name */
+	__u32 star_p, star_s; /* behind the last '*', and where its part of the name began */
+	__u32 star, hit, set;
+	char c, pad[3];
+	char comm[TASK_COMM_LEN];
+};
+
 /* What a CPU needs while it handles one sample. */
 struct scratch {
 	struct walk walk;
+	struct glob glob;
 	__u64 next_code; /* ids handed out by this CPU */
 	__u64 next_space;
 };
@@ -201,6 +211,13 @@ BPF_INLINE struct walk *the_walk(void)
 	struct scratch *s = the_scratch();
 
 	return s ? &s->walk : NULL;
+}
+
+BPF_INLINE struct glob *the_glob(void)
+{
+	struct scratch *s = the_scratch();
+
+	return s ? &s->glob : NULL;
 }
 
 BPF_INLINE struct stack *the_stack(void)

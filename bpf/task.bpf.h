@@ -131,77 +131,107 @@ BPF_NOINLINE int in_cgroup(__u32 unused)
 	return (int)(unused & 0);
 }
 
-struct glob_state {
-	__u32 p, s;	      /* where we are in pattern and name */
-	__u32 star_p, star_s; /* after the last '*', and where its match began */
-	__u32 star;
-};
-
-/* One [...] set: where it ends, and whether it holds c. */
-BPF_INLINE __u32 glob_set(__u32 p, char c, int *hit)
+/*
+ * Where a match of the command name stands. In a map, not in registers: the verifier would follow every
+ * combination of positions otherwise.
+ */
+BPF_INLINE char glob_at(__u32 i)
 {
-	__u32 i = p + 1, negate = 0;
+	return i < GLOB_LEN ? cfg.comm_glob[BOUND(i, GLOB_LEN)] : 0;
+}
+
+/* One entry of a [...] set, `c` or `a-z`. 0: go on; 1: the set ends at g->set. */
+BPF_NOINLINE int glob_set_step(__u32 first)
+{
+	struct glob *g = the_glob();
 	char lo, hi;
 
-	*hit = 0;
-	if (cfg.comm_glob[BOUND(i, GLOB_LEN)] == '!') {
-		negate = 1;
-		i++;
+	if (!g)
+		return 1;
+	lo = hi = glob_at(g->set);
+	if (!lo || (lo == ']' && !first))
+		return 1;
+	if (glob_at(g->set + 1) == '-' && glob_at(g->set + 2) && glob_at(g->set + 2) != ']') {
+		hi = glob_at(g->set + 2);
+		g->set += 2;
 	}
-	for (int n = 0; n < 20; n++) {
-		lo = cfg.comm_glob[BOUND(i, GLOB_LEN)];
-		if (!lo || (lo == ']' && n))
-			break;
-		hi = lo;
-		if (cfg.comm_glob[BOUND(i + 1, GLOB_LEN)] == '-' &&
-		    cfg.comm_glob[BOUND(i + 2, GLOB_LEN)] != ']') {
-			hi = cfg.comm_glob[BOUND(i + 2, GLOB_LEN)];
-			i += 2;
-		}
-		if (c >= lo && c <= hi)
-			*hit = 1;
-		i++;
-	}
-	*hit ^= negate;
-	return i + 1;
+	g->set++;
+	if (g->c >= lo && g->c <= hi)
+		g->hit = 1;
+	return 0;
 }
+
+/* Does the pattern's element at g->p match g->c? Sets g->hit, and g->set to the next element. */
+BPF_NOINLINE int glob_element(__u32 unused)
+{
+	struct glob *g = the_glob();
+	__u32 negate;
+	char p;
+
+	if (!g)
+		return (int)unused;
+	p = glob_at(g->p);
+	g->set = g->p + 1;
+	g->hit = p && (p == g->c || p == '?');
+	if (p != '[')
+		return 0;
+	negate = glob_at(g->set) == '!';
+	g->set += negate;
+	g->hit = 0;
+	for (__u32 i = 0; i < GLOB_LEN; i++)
+		if (glob_set_step(!i))
+			break;
+	g->set++; /* behind the ] */
+	g->hit ^= negate;
+	return 0;
+}
+
+/* One step of the match: 0: go on; 1: it matches; -1: it does not. */
+BPF_NOINLINE int glob_step(__u32 unused)
+{
+	struct glob *g = the_glob();
+
+	if (!g)
+		return -1 - (int)(unused & 0);
+	g->c = g->s < TASK_COMM_LEN ? g->comm[BOUND(g->s, TASK_COMM_LEN)] : 0;
+	if (glob_at(g->p) == '*') {
+		g->star_p = ++g->p;
+		g->star_s = g->s;
+		g->star = 1;
+		return 0;
+	}
+	if (!g->c)
+		return glob_at(g->p) ? -1 : 1;
+	glob_element(0);
+	if (g->hit) {
+		g->p = g->set;
+		g->s++;
+		return 0;
+	}
+	if (!g->star)
+		return -1;
+	g->p = g->star_p; /* the last * takes one character more */
+	g->s = ++g->star_s;
+	return 0;
+}
+
+#define GLOB_STEPS (TASK_COMM_LEN * TASK_COMM_LEN + GLOB_LEN)
 
 /* Shell-style match of the command name of the process with cfg.comm_glob. */
 BPF_NOINLINE int comm_matches(__u32 unused)
 {
 	struct task_struct *task = (void *)bpf_get_current_task();
-	struct glob_state g = { .p = unused & 0 };
-	char comm[TASK_COMM_LEN];
-	int hit;
+	struct glob *g = the_glob();
+	int verdict;
 
-	BPF_CORE_READ_STR_INTO(&comm, task, group_leader, comm);
-	for (int i = 0; i < 192; i++) {
-		char c = comm[BOUND(g.s, TASK_COMM_LEN)];
-		char p = cfg.comm_glob[BOUND(g.p, GLOB_LEN)];
-		__u32 next = g.p + 1;
-
-		if (g.s >= TASK_COMM_LEN)
-			c = 0;
-		if (p == '*') {
-			g.star = 1;
-			g.star_p = ++g.p;
-			g.star_s = g.s;
-			continue;
-		}
-		if (!c)
-			return !p;
-		hit = p == c || p == '?';
-		if (p == '[')
-			next = glob_set(g.p, c, &hit);
-		if (p && hit) {
-			g.p = next;
-			g.s++;
-		} else if (g.star) {
-			g.p = g.star_p;
-			g.s = ++g.star_s;
-		} else {
-			return 0;
-		}
+	if (!g)
+		return (int)unused;
+	g->p = g->s = g->star = 0;
+	BPF_CORE_READ_STR_INTO(&g->comm, task, group_leader, comm);
+	for (int i = 0; i < GLOB_STEPS; i++) {
+		verdict = glob_step(0);
+		if (verdict)
+			return verdict > 0;
 	}
 	return 0;
 }

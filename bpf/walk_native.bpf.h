@@ -285,8 +285,10 @@ BPF_INLINE int rule_caller(struct walk *w, __u64 cfa, __u64 *ra, __u64 *fp)
 	}
 	if (read_user(ra, 8, cfa + (__s64)w->rule.ra_off))
 		return -1;
-	if (w->rule.fp_rule == REG_CFA_OFF && read_user(fp, 8, cfa + (__s64)w->rule.fp_off))
-		return -1;
+	if (w->rule.fp_rule == REG_CFA_OFF)
+		return read_user(fp, 8, cfa + (__s64)w->rule.fp_off);
+	if (w->rule.fp_rule == REG_FP_OFF)
+		return read_user(fp, 8, w->fp + (__s64)w->rule.fp_off);
 	return 0;
 }
 

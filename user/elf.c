@@ -845,3 +845,13 @@ int elf_file__read(const struct elf_file *ef, uint64_t addr, void *buf, size_t s
 		return -ERANGE;
 	return elf_file__read_at(ef, s->off + (addr - s->addr), buf, size);
 }
+
+size_t elf_file__section_cnt(const struct elf_file *ef)
+{
+	return ef->section_cnt;
+}
+
+bool elf_file__section_at(const struct elf_file *ef, size_t i, struct elf_section *out)
+{
+	return i < ef->section_cnt && section_info(ef, (uint32_t)i, out);
+}

@@ -97,6 +97,10 @@ uint64_t elf_file__pltgot(const struct elf_file *ef);
 /* Gives back the memory of all contents read so far; ends every borrow of `data`. */
 void elf_file__forget(const struct elf_file *ef);
 
+/* The same by number, below elf_file__section_cnt(); 0 without section headers. */
+size_t elf_file__section_cnt(const struct elf_file *ef);
+bool elf_file__section_at(const struct elf_file *ef, size_t i, struct elf_section *out);
+
 struct elf_symbol {
 	uint64_t addr;
 	uint64_t size;

@@ -427,8 +427,8 @@ static void print_counters(const struct profile_stats *s)
 		if (s->counters[i])
 			fprintf(stderr, "counter %s %" PRIu64 "\n", names[i], s->counters[i]);
 	if (s->bpf_runs)
-		fprintf(stderr, "counter bpf_ns %" PRIu64 "\ncounter bpf_runs %" PRIu64 "\n", s->bpf_ns,
-			s->bpf_runs);
+		fprintf(stderr, "counter bpf_ns %" PRIu64 "\ncounter bpf_runs %" PRIu64 "\n",
+			s->bpf_ns, s->bpf_runs);
 }
 
 static void fill_stats(struct recorder *r)
