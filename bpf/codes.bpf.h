@@ -100,7 +100,7 @@ BPF_INLINE __u64 fingerprint(struct walk *w)
 BPF_INLINE int string_info(struct walk *w, __u64 addr, struct blob_info *info, __u64 *data)
 {
 	const struct py_layout *lay = &w->in.layout;
-	__u32 kind, ascii, state;
+	__u32 kind, ascii, compact, state;
 	__u64 length;
 
 	if (lay->str == PY_STR_BYTES) {
@@ -118,12 +118,14 @@ BPF_INLINE int string_info(struct walk *w, __u64 addr, struct blob_info *info, _
 		if (lay->str == PY_STR_STATE_T14) {
 			kind = (state >> 8) & 7;
 			ascii = (state >> 12) & 1;
+			compact = (state >> 11) & 1;
 		} else {
 			kind = (state >> 2) & 7;
 			ascii = (state >> 6) & 1;
+			compact = (state >> 5) & 1;
 		}
-		if (kind != 1 && kind != 2 && kind != 4)
-			return 0;
+		if ((kind != 1 && kind != 2 && kind != 4) || !compact)
+			return 0; /* a str made by the old API keeps its data elsewhere: never a name */
 		if (ascii)
 			info->flags |= BLOB_ASCII;
 		*data = addr + (ascii ? lay->str_ascii : lay->str_compact);

@@ -130,7 +130,7 @@ static int configure_cgroup(struct pyperf_cfg *cfg, const char *path)
 	int err = cgroup__resolve(path, &cg, why, sizeof(why));
 
 	if (err) {
-		log_err("%s", why);
+		log_err("-C %s: %s", path, why);
 		return err;
 	}
 	cfg->cgroup_id = cg.id;

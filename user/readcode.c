@@ -58,7 +58,7 @@ static int string_shape(const struct ev_code *ev, const struct py_layout *lay, u
 			struct blob_info *info, uint64_t *data)
 {
 	uint64_t length;
-	uint32_t state = 0, kind, ascii;
+	uint32_t state = 0, kind, ascii, compact;
 	int err = read_u64(ev->tgid, addr + lay->str_length, &length);
 
 	if (!err)
@@ -67,7 +67,8 @@ static int string_shape(const struct ev_code *ev, const struct py_layout *lay, u
 		return err;
 	kind = lay->str == PY_STR_STATE_T14 ? (state >> 8) & 7 : (state >> 2) & 7;
 	ascii = lay->str == PY_STR_STATE_T14 ? (state >> 12) & 1 : (state >> 6) & 1;
-	if ((kind != 1 && kind != 2 && kind != 4) || length > NAME_MAX_BYTES)
+	compact = lay->str == PY_STR_STATE_T14 ? (state >> 11) & 1 : (state >> 5) & 1;
+	if ((kind != 1 && kind != 2 && kind != 4) || !compact || length > NAME_MAX_BYTES)
 		return -EFAULT;
 	info->width = (uint8_t)kind;
 	info->flags = ascii ? BLOB_ASCII : 0;

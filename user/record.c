@@ -106,9 +106,11 @@ static void on_code(void *ctx, const struct ev_code *ev, size_t size)
 	const struct py_binary *bin = process_table__interp(r->procs, ev->interp);
 	int err;
 
-	if (!bin || sym_python__on_code(python, ev, size, &bin->interp.layout))
+	if (!bin)
 		return;
-	err = readcode__supply(python, ev, &bin->interp.layout);
+	err = sym_python__on_code(python, ev, size, &bin->interp.layout);
+	if (!err)
+		err = readcode__supply(python, ev, &bin->interp.layout);
 	if (err)
 		log_debug("process %u: code object at 0x%" PRIx64 ": %s", ev->tgid,
 			  (uint64_t)ev->addr, strerror(-err));
