@@ -47,7 +47,7 @@ BPF_INLINE void follow_fork(struct task_struct *parent, struct task_struct *chil
 	if ((cfg.flags & CFG_TARGETS) && !(cfg.flags & CFG_CHILDREN))
 		return;
 	p.space = new_space();
-	p.image = from->image;
+	p.image = bpf_map_lookup_elem(&images, &from->space) ? from->space : from->image;
 	p.flags = from->flags;
 	stat_inc(CTR_note_fork);
 	if (bpf_map_update_elem(&procs, &tgid, &p, BPF_ANY))

@@ -110,10 +110,13 @@ BPF_INLINE struct cgroup *task_cgroup(struct task_struct *task)
 {
 	struct css_set *set = BPF_CORE_READ(task, cgroups);
 	struct cgroup_subsys_state *css = NULL;
+	void *at;
 
 	if (cfg.cgroup_subsys < 0)
 		return BPF_CORE_READ(set, dfl_cgrp);
-	bpf_core_read(&css, sizeof(css), &set->subsys[cfg.cgroup_subsys & 15]);
+	/* By hand: an index that is not a constant cannot be part of a relocation. */
+	at = (void *)set + bpf_core_field_offset(set->subsys) + (cfg.cgroup_subsys & 15) * 8;
+	bpf_probe_read_kernel(&css, sizeof(css), at);
 	return BPF_CORE_READ(css, cgroup);
 }
 

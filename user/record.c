@@ -45,6 +45,7 @@ struct recorder {
 	struct dump_late late;
 	int epoll_fd, signal_fd;
 	uint64_t start_ns, end_ns, drained_ns, cpu_start_ns;
+	uint64_t events_lost;
 	bool drain_now; /* a window is getting full */
 	bool stop;
 	bool interrupted;
@@ -381,8 +382,21 @@ static int wait_ms(const struct recorder *r, int retry, uint64_t tick_ns)
 	return until <= now ? 0 : (int)((until - now + 999999) / 1000000);
 }
 
+/* Process events were lost: what the kernel and /proc say now is taken over. */
+static void check_lost_events(struct recorder *r)
+{
+	uint64_t counters[CTR_CNT];
+
+	collect__counters(r->collect, counters);
+	if (counters[CTR_note_event_lost] == r->events_lost)
+		return;
+	r->events_lost = counters[CTR_note_event_lost];
+	process_table__resync(r->procs);
+}
+
 static int on_tick(struct recorder *r)
 {
+	check_lost_events(r);
 	collect__follow_cpus(r->collect, on_cpu_online, r);
 	show_progress(r, false);
 	if (r->drain_now || now_ns() - r->drained_ns >= WINDOW_S * NS_PER_S)
