@@ -477,7 +477,7 @@ static bool stub_slot(bool arm, const struct elf_section *plt, uint64_t at, uint
 static int add_stubs(struct loader *l, const char *section, const struct slots *slots)
 {
 	bool arm = elf_file__machine(l->s->ef) == EM_AARCH64;
-	uint64_t step = arm ? 4 : 8; /* stubs have 8, 16, 20 or 24 bytes */
+	uint64_t step = arm ? 4 : 8; /* a stub has 8, 16 or 24 bytes; the next one ends it */
 	struct elf_section plt;
 	int err = 0;
 
@@ -489,9 +489,6 @@ static int add_stubs(struct loader *l, const char *section, const struct slots *
 
 		if (!stub_slot(arm, &plt, at, &key.addr))
 			continue;
-		/* .plt.got without endbr64 has stubs of 8 bytes */
-		if (!arm && stub_slot(arm, &plt, at + step, &(uint64_t){ 0 }))
-			f.size = step;
 		hit = bsearch(&key, slots->v, slots->cnt, sizeof(key), by_slot_address);
 		if (!hit || !in_text(l->s, plt.addr + at, &f.start))
 			continue;
