@@ -47,6 +47,7 @@ struct reader {
 	struct sym_kernel *k;
 	char module[MODULE_NAME_MAX]; /* "" is the kernel itself */
 	uint32_t module_nr;	      /* symbols of one module are neighbours in the file */
+	uint32_t last_name;	      /* in k->names, 0: none */
 	size_t text_cnt;
 	bool nonzero; /* an address of text was not zero */
 };
@@ -147,6 +148,23 @@ static uint32_t add_name(struct sym_kernel *k, const struct line *line)
 	return (uint32_t)(k->names_sz - more);
 }
 
+/*
+ * The newest name, or the place in the one before where the same is written already: in front of
+ * nearly every foo there is a __pfx_foo (padding of the function, since Linux 6.2).
+ */
+static uint32_t share_tail(struct reader *r, uint32_t name)
+{
+	struct sym_kernel *k = r->k;
+	size_t len = k->names_sz - name, before = name - r->last_name;
+
+	if (r->last_name && len < before && !memcmp(k->names + name - len, k->names + name, len)) {
+		k->names_sz = name;
+		return name - (uint32_t)len;
+	}
+	r->last_name = name;
+	return name;
+}
+
 static bool is_text(const struct line *line)
 {
 	/* $x and $d are the mapping symbols of Arm, .L are labels of the assembler. */
@@ -168,6 +186,7 @@ static int add_line(struct reader *r, const struct line *line)
 		f.name = add_name(k, line);
 		if (!f.name)
 			return -ENOMEM;
+		f.name = share_tail(r, f.name);
 		rank = sym_alias_rank(k->names + f.name, false, strchr("tw", line->type),
 				      strchr("wW", line->type));
 		r->text_cnt++;

@@ -131,6 +131,33 @@ static void test_modules(void **state)
 	sym_kernel__close(k);
 }
 
+/* Names that end alike are stored once. */
+static void test_padding(void **state)
+{
+	struct sym_kernel *k = open_z("ffffffff81000ff0 t __pfx_read\n"
+				      "ffffffff81001000 t read\n"
+				      "ffffffff81001100 t ad\n"
+				      "ffffffff81001200 t d\n"
+				      "ffffffff81001300 t read\n"
+				      "ffffffff81001400 t __pfx_read\t[mod]\n"
+				      "ffffffff81001500 t read\t[mod]\n"
+				      "ffffffff81001600 t read\n"
+				      "ffffffff81001700 t bread\n");
+
+	(void)state;
+	assert_non_null(k);
+	expect(k, 0xffffffff81000ff0, "__pfx_read", 0);
+	expect(k, 0xffffffff81001000, "read", 0);
+	expect(k, 0xffffffff81001100, "ad", 0);
+	expect(k, 0xffffffff81001200, "d", 0);
+	expect(k, 0xffffffff81001300, "read", 0);
+	expect(k, 0xffffffff81001400, "__pfx_read [mod]", 0);
+	expect(k, 0xffffffff81001500, "read [mod]", 0);
+	expect(k, 0xffffffff81001600, "read", 0);
+	expect(k, 0xffffffff81001700, "bread", 0);
+	sym_kernel__close(k);
+}
+
 static void test_hidden_addresses(void **state)
 {
 	(void)state;
@@ -251,13 +278,10 @@ static void test_running_kernel(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_functions),
-		cmocka_unit_test(test_aliases),
-		cmocka_unit_test(test_modules),
-		cmocka_unit_test(test_hidden_addresses),
-		cmocka_unit_test(test_nonsense_is_skipped),
-		cmocka_unit_test(test_overlong_line),
-		cmocka_unit_test(test_many),
+		cmocka_unit_test(test_functions),	 cmocka_unit_test(test_aliases),
+		cmocka_unit_test(test_modules),		 cmocka_unit_test(test_padding),
+		cmocka_unit_test(test_hidden_addresses), cmocka_unit_test(test_nonsense_is_skipped),
+		cmocka_unit_test(test_overlong_line),	 cmocka_unit_test(test_many),
 		cmocka_unit_test(test_running_kernel),
 	};
 
