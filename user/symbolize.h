@@ -19,7 +19,7 @@
 #include "profile.h"
 #include "str.h"
 
-/* Names are cut here, and longer ones are not demangled: a bound on what a foreign file can cause. */
+/* Names are cut here, and longer ones not demangled: a bound on what a foreign file can cause. */
 #define SYM_NAME_MAX 8192
 
 /* ---- native ---- */
