@@ -58,16 +58,6 @@ BPF_INLINE void load_image(struct walk *w, const struct image *im)
 	w->has_python = 1;
 }
 
-BPF_INLINE void reset_walk(struct walk *w)
-{
-	w->flags = 0;
-	w->native_cnt = w->seg_next = w->eval_cnt = 0;
-	w->header_table = 0;
-	w->py_cnt = w->seg_cnt = w->seg_open = w->scan_eval = 0;
-	w->last_code = 0;
-	w->tstate = w->frame = w->cframe = w->leaf_anchor = w->seg_stop = 0;
-}
-
 /* Fills in whose sample it is. SAMPLE_TAKE, CTR_note_pending (it counts, without a walk), or why not. */
 BPF_INLINE __u32 select_sample(struct walk *w, struct task_struct *task)
 {
@@ -116,18 +106,12 @@ BPF_NOINLINE int scan_tstates(__u32 unused)
 	struct walk *w = the_walk();
 	struct thread_key key = {};
 	struct thread_val val = {};
-	__u32 i;
 
-	if (!w || !find_tstate_start(w))
+	if (!w)
 		return (int)unused;
-	for (i = 0; i < MAX_THREAD_SCAN / SCAN_BATCH; i++)
-		if (find_tstate_batch(i))
-			break;
 	stat_inc(CTR_note_tstate_scan);
-	if (i == MAX_THREAD_SCAN / SCAN_BATCH) {
-		python_lost(w, MARK_PY_SCAN_LIMIT);
+	if (scan_thread_states(w))
 		return 0;
-	}
 	key.space = w->space;
 	key.tid = w->tid;
 	val.tstate = w->tstate;

@@ -18,8 +18,12 @@
 typedef __u64 uaddr_t; /* an address of the target: an integer, never a pointer */
 
 #define BPF_INLINE   static inline __attribute__((always_inline, unused))
+#ifdef __bpf__
 /* weak: else clang specialises the function for its callers, and the verifier sees other arguments. */
 #define BPF_NOINLINE __attribute__((weak, noinline))
+#else
+#define BPF_NOINLINE static __attribute__((noinline, unused))
+#endif
 
 #ifndef offsetof
 #define offsetof(type, member) __builtin_offsetof(type, member)

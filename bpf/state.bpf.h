@@ -90,6 +90,17 @@ struct stack {
 	__u64 hash[MAX_CHUNKS];
 };
 
+/* Before each sample. What is not set here is written before it is read. */
+BPF_INLINE void reset_walk(struct walk *w)
+{
+	w->flags = 0;
+	w->native_cnt = w->seg_next = w->eval_cnt = 0;
+	w->header_table = 0;
+	w->py_cnt = w->seg_cnt = w->seg_open = w->scan_eval = 0;
+	w->last_code = 0;
+	w->tstate = w->frame = w->cframe = w->leaf_anchor = w->seg_stop = 0;
+}
+
 /* What the walkers ask for besides memory: see seam.bpf.h. */
 #ifdef __bpf__
 BPF_INLINE struct walk *the_walk(void);

@@ -103,6 +103,18 @@ BPF_INLINE int find_tstate_start(struct walk *w)
 	return !read_user(&w->scan_interp, 8, w->in.interp_head) && w->scan_interp;
 }
 
+/* Sets w->tstate; 0: Python never saw this thread. Negative: the lists were not read to their end. */
+BPF_INLINE int scan_thread_states(struct walk *w)
+{
+	if (!find_tstate_start(w))
+		return 0;
+	for (__u32 i = 0; i < MAX_THREAD_SCAN / SCAN_BATCH; i++)
+		if (find_tstate_batch(i))
+			return 0;
+	python_lost(w, MARK_PY_SCAN_LIMIT);
+	return -1;
+}
+
 /* ---- segments ------------------------------------------------------------------------------ */
 
 BPF_INLINE void close_segment(struct walk *w, __u64 anchor)
