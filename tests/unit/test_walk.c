@@ -1,0 +1,903 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * The walkers and the merge on processes made by hand. Each case runs twice: as it is, and with its
+ * first, second, third ... read failing, until it no longer makes that many.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include "walk_world.h"
+
+/* A description names what it needs. */
+#pragma GCC diagnostic ignored "-Wmissing-field-initializers"
+
+#define CNT(array) ((__u32)(sizeof(array) / sizeof((array)[0])))
+
+/* ---- what came out --------------------------------------------------------------------------- */
+
+/* Which code object an id was given to; -1: to none of this process. */
+static int code_of(struct world *w, __u64 id)
+{
+	for (__u32 i = 0; i < w->seen_cnt; i++) {
+		if (w->seen[i].ev.id != id)
+			continue;
+		for (int c = 0; c <= CODE_CNT; c++)
+			if (w->codes[c] == w->seen[i].ev.addr)
+				return c;
+	}
+	return -1;
+}
+
+static int same_frame(struct world *w, __u64 word, const struct item *it, int any_offset)
+{
+	if (it->word)
+		return word == it->word;
+	return FRAME_TAG(word) == FRAME_PYTHON && code_of(w, PYTHON_CODE(word)) == it->code &&
+	       (PYTHON_OFFSET(word) == it->off ||
+		(any_offset && PYTHON_OFFSET(word) == OFFSET_NOT_STARTED));
+}
+
+static void print_stack(struct world *w)
+{
+	for (__u32 i = 0; i < w->out->cnt; i++) {
+		__u64 word = w->out->frames[i];
+
+		if (FRAME_TAG(word) == FRAME_PYTHON)
+			fprintf(stderr, "  got  python %d + %u\n", code_of(w, PYTHON_CODE(word)),
+				PYTHON_OFFSET(word));
+		else
+			fprintf(stderr, "  got  %#llx\n", (unsigned long long)word);
+	}
+	for (__u32 i = 0; i < w->item_cnt; i++) {
+		struct item *it = &w->item[i];
+
+		if (it->word)
+			fprintf(stderr, "  want %#llx%s\n", (unsigned long long)it->word,
+				it->replaced ? " (replaced)" : "");
+		else
+			fprintf(stderr, "  want python %d + %u\n", it->code, it->off);
+	}
+}
+
+#define check(w, cond)                                                                             \
+	do {                                                                                       \
+		if (!(cond)) {                                                                     \
+			fprintf(stderr, "chain %d, fail_at %llu: %s\n", (int)(w)->chain,           \
+				(unsigned long long)(w)->fail_at, #cond);                          \
+			if ((w)->out->cnt < 64)                                                    \
+				print_stack(w);                                                    \
+			fail();                                                                    \
+		}                                                                                  \
+	} while (0)
+
+/* The stack is the one that was built, to the last frame. */
+static int is_exact(struct world *w, int any_offset)
+{
+	__u32 n = 0;
+
+	for (__u32 i = 0; i < w->item_cnt; i++) {
+		if (w->item[i].replaced)
+			continue;
+		if (n >= w->out->cnt ||
+		    !same_frame(w, w->out->frames[n], &w->item[i], any_offset))
+			return 0;
+		n++;
+	}
+	return n == w->out->cnt;
+}
+
+static int known_marker(__u64 word)
+{
+	switch (MARKER_WHY(word)) {
+#define X(name, number, text) case number:
+		PYPERF_MARKERS(X)
+#undef X
+		return 1;
+	}
+	return 0;
+}
+
+/* All frames but markers are frames of the built stack, in its order; Python's from the leaf on. */
+static int is_part(struct world *w)
+{
+	__u32 k = 0, next_py = 0;
+
+	for (__u32 i = 0; i < w->out->cnt; i++) {
+		__u64 word = w->out->frames[i];
+
+		if (FRAME_TAG(word) == FRAME_MARKER) {
+			if (!known_marker(word))
+				return 0;
+			continue;
+		}
+		while (k < w->item_cnt && !same_frame(w, word, &w->item[k], 1))
+			k++;
+		if (k == w->item_cnt)
+			return 0;
+		if (!w->item[k].word) {
+			while (w->item[next_py].word)
+				next_py++;
+			if (next_py++ != k)
+				return 0;
+		}
+		k++;
+	}
+	return 1;
+}
+
+static __u32 marker_cnt(struct world *w, __u64 marker)
+{
+	__u32 n = 0;
+
+	for (__u32 i = 0; i < w->out->cnt; i++)
+		n += w->out->frames[i] == marker;
+	return n;
+}
+
+/* What holds for every stack, whatever memory did. */
+static void check_sane(struct world *w)
+{
+	struct walk *k = w->walk;
+
+	check(w, w->out->cnt <= MAX_FRAMES);
+	check(w, k->native_cnt <= MAX_NATIVE_FRAMES);
+	check(w, k->py_cnt <= MAX_PY_FRAMES);
+	check(w, k->seg_cnt <= MAX_SEGMENTS);
+	check(w, !(k->flags & WALK_NATIVE_END) != !(k->flags & WALK_NATIVE_LOST));
+	for (__u32 i = 0; i < k->py_cnt; i++)
+		check(w, code_of(w, PYTHON_CODE(k->py[i])) >= 0);
+	if (k->flags & WALK_NATIVE_LOST)
+		check(w, marker_cnt(w, k->native_marker) >= 1);
+	if (k->flags & WALK_PY_LOST)
+		check(w, w->out->frames[w->out->cnt - 1] == k->py_marker);
+}
+
+static int says_complete(const struct walk *k)
+{
+	return !(k->flags & (WALK_NATIVE_LOST | WALK_PY_LOST | WALK_TRUNCATED | WALK_SHIM_JUMP)) &&
+	       k->flags & WALK_NATIVE_END;
+}
+
+/* Every read fails once. A stack that calls itself complete must be complete. */
+static void fail_each_read(struct world *w, __u64 step)
+{
+	const struct interp learned = w->interp;
+	__u64 n = 1;
+
+	for (;; n += step) {
+		world__clear(w);
+		w->interp = learned;
+		w->fail_at = n;
+		world__sample(w);
+		if (!w->faulted)
+			break;
+		check_sane(w);
+		check(w, is_part(w));
+		if (says_complete(w->walk))
+			check(w, is_exact(w, 1));
+	}
+	check(w, n > 1 && n > w->reads && n - w->reads <= step);
+	w->fail_at = 0;
+	w->interp = learned;
+}
+
+static void expect_built(struct world *w)
+{
+	const struct interp learned = w->interp;
+
+	world__sample(w);
+	check_sane(w);
+	check(w, is_exact(w, 0));
+	w->interp = learned;
+}
+
+static void run_built(struct world *w)
+{
+	expect_built(w);
+	fail_each_read(w, 1);
+	world__free(w);
+}
+
+static void run_on(enum chain_case chain, const struct act *acts, __u32 cnt)
+{
+	run_built(world__build(chain, acts, cnt));
+}
+
+static void run_all(const struct act *acts, __u32 cnt)
+{
+	for (int chain = 0; chain < CHAIN_CNT; chain++)
+		run_on((enum chain_case)chain, acts, cnt);
+}
+
+#define RUN_ALL(...)                                                                               \
+	do {                                                                                       \
+		static const struct act acts_[] = { __VA_ARGS__ };                                 \
+		run_all(acts_, CNT(acts_));                                                        \
+	} while (0)
+#define RUN_ON(chain, ...)                                                                         \
+	do {                                                                                       \
+		static const struct act acts_[] = { __VA_ARGS__ };                                 \
+		run_on(chain, acts_, CNT(acts_));                                                  \
+	} while (0)
+#define BUILD(chain, ...)                                                                          \
+	({                                                                                         \
+		static const struct act acts_[] = { __VA_ARGS__ };                                 \
+		world__build(chain, acts_, CNT(acts_));                                            \
+	})
+#define ROOT { FN_START }, { FN_MAIN }
+
+/* ---- nesting --------------------------------------------------------------------------------- */
+
+static void test_recursion(void **state)
+{
+	(void)state;
+	RUN_ALL(ROOT, { FN_EVAL, 6, ACT_RECURSE }, { FN_C });
+}
+
+static void test_nesting_leaf_native(void **state)
+{
+	(void)state;
+	RUN_ALL(ROOT, { FN_EVAL, 3 }, { FN_C }, { FN_CSAVE }, { FN_EVAL, 1 }, { FN_CFP },
+		{ FN_EVAL_COLD, 2 }, { FN_C });
+}
+
+static void test_nesting_leaf_python(void **state)
+{
+	(void)state;
+	RUN_ALL(ROOT, { FN_EVAL, 2 }, { FN_CFP }, { FN_EVAL, 3 });
+}
+
+static void test_root_without_address(void **state)
+{
+	(void)state;
+	RUN_ALL({ FN_ROOT0 }, { FN_EVAL, 2 }, { FN_C });
+}
+
+static void test_not_started(void **state)
+{
+	(void)state;
+	RUN_ALL(ROOT, { FN_EVAL, 2 }, { FN_C }, { FN_EVAL, 1, ACT_NOT_STARTED });
+}
+
+static void test_thread_bytecode(void **state)
+{
+	(void)state;
+	RUN_ON(CHAIN_314T, ROOT, { FN_EVAL, 2, ACT_TLBC }, { FN_C }, { FN_EVAL, 1 });
+}
+
+static void test_init_shim_is_hidden(void **state)
+{
+	(void)state;
+	RUN_ON(CHAIN_313, ROOT, { FN_EVAL, 2, ACT_HIDDEN }, { FN_C });
+	RUN_ON(CHAIN_315, ROOT, { FN_EVAL, 1, ACT_HIDDEN }, { FN_C }, { FN_EVAL, 3, ACT_HIDDEN });
+}
+
+/* ---- windows ---------------------------------------------------------------------------------- */
+
+static void test_entering_and_leaving(void **state)
+{
+	(void)state;
+	RUN_ALL(ROOT, { FN_EVAL, 2 }, { FN_C }, { FN_EVAL, 1, ACT_NO_FRAME });
+	RUN_ALL(ROOT, { FN_EVAL, 0, ACT_NO_FRAME });
+}
+
+static void test_activation_without_frame(void **state)
+{
+	(void)state;
+	RUN_ALL(ROOT, { FN_EVAL, 2 }, { FN_C }, { FN_EVAL, 1, ACT_EMPTY });
+	RUN_ALL(ROOT, { FN_EVAL, 1, ACT_EMPTY });
+}
+
+/* One frame more than CFrames: it joins the activation of its caller. */
+static void test_310_cframe_unlinked(void **state)
+{
+	struct world *w;
+
+	(void)state;
+	RUN_ON(CHAIN_310, ROOT, { FN_EVAL, 1, ACT_NO_CFRAME });
+	w = BUILD(CHAIN_310, ROOT, { FN_EVAL, 1 }, { FN_C }, { FN_EVAL, 1, ACT_NO_CFRAME });
+	/* built: python, eval, C, python; the innermost frame comes behind its native callers */
+	for (int i = 0; i < 2; i++) {
+		struct item t = w->item[i];
+
+		w->item[i] = w->item[i + 1];
+		w->item[i + 1] = t;
+	}
+	run_built(w);
+}
+
+static void test_phantom(void **state)
+{
+	(void)state;
+	RUN_ON(CHAIN_39, ROOT, { FN_EVAL, 1 }, { FN_C }, { FN_EVAL, 1, ACT_PHANTOM }, { FN_C },
+	       { FN_EVAL, 2 }, { FN_C });
+	RUN_ON(CHAIN_310, ROOT, { FN_EVAL, 1 }, { FN_C }, { FN_EVAL, 1, ACT_PHANTOM }, { FN_C });
+	RUN_ON(CHAIN_311, ROOT, { FN_EVAL, 1 }, { FN_C }, { FN_EVAL, 2, ACT_PHANTOM }, { FN_C },
+	       { FN_EVAL, 2 });
+	RUN_ON(CHAIN_313, ROOT, { FN_EVAL, 2, ACT_PHANTOM }, { FN_C }, { FN_EVAL, 2 });
+}
+
+static void run_setup(enum chain_case chain, const struct act *acts, __u32 cnt)
+{
+	struct world *w = world__build(chain, acts, cnt);
+
+	w->interp.cframe_delta = CFR_BELOW;
+	run_built(w);
+}
+
+static void test_setup_window(void **state)
+{
+	static const struct act nested[] = {
+		ROOT, { FN_EVAL, 2 }, { FN_C }, { FN_EVAL_COLD, 2 }, { FN_CSAVE },
+		{ FN_EVAL, 1, ACT_GARBAGE }
+	};
+	static const struct act outermost[] = { ROOT, { FN_C }, { FN_EVAL, 1, ACT_GARBAGE } };
+	static const struct act in_handler[] = { ROOT, { FN_EVAL, 2 }, { FN_LEAFREG }, { FN_SIGRET },
+						 { FN_C }, { FN_EVAL, 1, ACT_GARBAGE } };
+
+	(void)state;
+	for (int c = CHAIN_311; c <= CHAIN_312; c++) {
+		run_setup((enum chain_case)c, nested, CNT(nested));
+		run_setup((enum chain_case)c, outermost, CNT(outermost));
+		run_setup((enum chain_case)c, in_handler, CNT(in_handler));
+	}
+}
+
+/* The distance is not known yet: no Python frames, and that is said. */
+static void test_setup_window_unlearned(void **state)
+{
+	(void)state;
+	for (int c = CHAIN_311; c <= CHAIN_312; c++) {
+		struct world *w = BUILD((enum chain_case)c, ROOT, { FN_EVAL, 2 }, { FN_C },
+					{ FN_EVAL, 1, ACT_GARBAGE });
+
+		world__sample(w);
+		check_sane(w);
+		check(w, is_part(w));
+		check(w, w->walk->py_cnt == 0 && w->walk->py_marker == MARKER_WORD(MARK_PY_SETUP, 0));
+		fail_each_read(w, 1);
+		world__free(w);
+	}
+}
+
+static void test_distances_are_learned(void **state)
+{
+	(void)state;
+	for (int c = CHAIN_310; c <= CHAIN_315; c++) {
+		struct world *w = BUILD((enum chain_case)c, ROOT, { FN_EVAL, 2 }, { FN_C });
+		int by_cframe = c == CHAIN_310 || c == CHAIN_311;
+
+		world__sample(w);
+		check(w, w->interp.anchor_delta == (by_cframe ? CFR_BELOW : SHIM_BELOW));
+		check(w, w->interp.anchor_fp_off == -16);
+		check(w, w->interp.cframe_delta ==
+				 (c == CHAIN_311 || c == CHAIN_312 ? CFR_BELOW : 0));
+		world__free(w);
+	}
+}
+
+/* ---- the thread state -------------------------------------------------------------------------- */
+
+static void test_thread_without_state(void **state)
+{
+	struct world *w = BUILD(CHAIN_312, ROOT, { FN_C });
+
+	(void)state;
+	put64(w, w->tstate + w->interp.layout.tstate_thread_id, WORLD_TP + 4096);
+	run_built(w);
+}
+
+static void test_python_not_initialised(void **state)
+{
+	struct world *w = BUILD(CHAIN_311, ROOT, { FN_C });
+
+	(void)state;
+	put64(w, w->runtime, 0);
+	run_built(w);
+}
+
+static void test_other_states_in_list(void **state)
+{
+	(void)state;
+	for (int c = 0; c < CHAIN_CNT; c++) {
+		struct world *w = BUILD((enum chain_case)c, ROOT, { FN_EVAL, 2 }, { FN_C });
+		__u64 head = w->tstate;
+
+		for (int i = 0; i < 5; i++)
+			head = make_tstate(w, head, WORLD_TP + 65536 * (i + 1));
+		put64(w, w->interp_state + w->interp.layout.interp_threads_head, head);
+		run_built(w);
+	}
+}
+
+/* Another interpreter comes first in the list; it may even have a state of this thread, idle. */
+static void test_several_interpreters(void **state)
+{
+	(void)state;
+	for (int with_state = 0; with_state < 2; with_state++)
+		for (int c = 0; c < CHAIN_CNT; c++) {
+			struct world *w = BUILD((enum chain_case)c, ROOT, { FN_EVAL, 2 }, { FN_C });
+			__u64 second = heap_alloc(w, 64);
+
+			put64(w, second + w->interp.layout.interp_next, w->interp_state);
+			put64(w, w->runtime, second);
+			if (with_state)
+				put64(w, second + w->interp.layout.interp_threads_head,
+				      make_tstate(w, 0, WORLD_TP));
+			run_built(w);
+		}
+}
+
+/* <= 3.11: the state of a thread that is being started has its parent's id, and no frames. */
+static void test_starting_thread(void **state)
+{
+	(void)state;
+	for (int c = CHAIN_39; c <= CHAIN_311; c++) {
+		struct world *w = BUILD((enum chain_case)c, ROOT, { FN_EVAL, 2 }, { FN_C });
+
+		put64(w, w->interp_state + w->interp.layout.interp_threads_head,
+		      make_tstate(w, w->tstate, WORLD_TP));
+		run_built(w);
+	}
+}
+
+static void test_state_list_cycles(void **state)
+{
+	(void)state;
+	for (int self = 0; self < 2; self++) {
+		struct world *w = BUILD(CHAIN_313, ROOT, { FN_EVAL, 2 }, { FN_C });
+		__u64 a = make_tstate(w, 0, WORLD_TP + 65536), b = make_tstate(w, a, WORLD_TP + 131072);
+
+		put64(w, a + w->interp.layout.tstate_next, self ? a : b);
+		put64(w, w->interp_state + w->interp.layout.interp_threads_head, b);
+		world__sample(w);
+		check_sane(w);
+		check(w, w->walk->py_cnt == 0 && w->walk->flags & WALK_PY_LOST);
+		check(w, w->reads < 2 * MAX_THREAD_SCAN);
+		world__free(w);
+	}
+}
+
+/* ---- damaged chains ----------------------------------------------------------------------------- */
+
+static void check_lost(struct world *w, enum marker_why why, __u32 py_cnt)
+{
+	world__sample(w);
+	check_sane(w);
+	check(w, is_part(w));
+	check(w, w->walk->flags & WALK_PY_LOST);
+	check(w, w->walk->py_cnt == py_cnt && MARKER_WHY(w->walk->py_marker) == why);
+}
+
+static __u64 back_of(struct world *w, __u64 frame)
+{
+	return frame + w->interp.layout.frame_back;
+}
+
+static void test_cycles(void **state)
+{
+	(void)state;
+	for (int c = 0; c < CHAIN_CNT; c++) {
+		struct world *w = BUILD((enum chain_case)c, ROOT, { FN_EVAL, 4 }, { FN_C });
+
+		put64(w, back_of(w, w->frame[1]), w->frame[1]);
+		check_lost(w, MARK_PY_BAD_CODE, 3);
+		fail_each_read(w, 1);
+		put64(w, back_of(w, w->frame[1]), w->frame[2]);
+		world__sample(w);
+		check_sane(w);
+		check(w, w->walk->py_cnt == MAX_PY_FRAMES && w->walk->flags & WALK_TRUNCATED);
+		check(w, w->walk->py_marker == MARKER_WORD(MARK_PY_TRUNCATED, 0));
+		world__free(w);
+	}
+}
+
+static void test_cycle_of_shims(void **state)
+{
+	(void)state;
+	for (int c = CHAIN_312; c <= CHAIN_315; c++) {
+		struct world *w = BUILD((enum chain_case)c, ROOT, { FN_EVAL, 1 }, { FN_C },
+					{ FN_EVAL, 1 }, { FN_C });
+		__u64 outer = w->shim[w->shim_cnt - 2];
+
+		put64(w, back_of(w, outer), w->shim[w->shim_cnt - 1]);
+		put64(w, back_of(w, w->shim[w->shim_cnt - 1]), outer);
+		check_lost(w, MARK_PY_TRUNCATED, 1);
+		check(w, w->walk->flags & WALK_TRUNCATED);
+		put64(w, back_of(w, outer), outer);
+		check_lost(w, MARK_PY_BAD_CODE, 1);
+		world__free(w);
+	}
+}
+
+static void test_cycle_of_cframes(void **state)
+{
+	(void)state;
+	for (int two = 0; two < 2; two++) {
+		struct world *w = BUILD(CHAIN_310, ROOT, { FN_EVAL, 1 }, { FN_C }, { FN_EVAL, 1 });
+		__u64 leaf = w->top_cframe, outer = get64(w, leaf + 8);
+
+		put64(w, outer + 8, two ? leaf : outer);
+		world__sample(w);
+		check_sane(w);
+		check(w, w->walk->flags & WALK_PY_LOST);
+		check(w, is_part(w));
+		world__free(w);
+		w = BUILD(CHAIN_311, ROOT, { FN_EVAL, 1 }, { FN_C }, { FN_EVAL, 1 });
+		leaf = w->top_cframe;
+		outer = get64(w, leaf + 16);
+		put64(w, outer + 16, two ? leaf : outer);
+		world__sample(w);
+		check_sane(w);
+		check(w, is_part(w));
+		world__free(w);
+	}
+}
+
+static void test_bad_frames(void **state)
+{
+	(void)state;
+	for (int c = 0; c < CHAIN_CNT; c++) {
+		struct world *w = BUILD((enum chain_case)c, ROOT, { FN_EVAL, 4 }, { FN_C });
+		__u64 code = w->frame[1] + w->interp.layout.frame_code;
+
+		put64(w, code, w->tstate); /* not a code object */
+		check_lost(w, MARK_PY_BAD_CODE, 2);
+		put64(w, code, 0); /* NULL */
+		check_lost(w, MARK_PY_BAD_CODE, 2);
+		put64(w, code, 1); /* NULL, tagged */
+		check_lost(w, MARK_PY_BAD_CODE, 2);
+		put64(w, code, 0x1000);
+		check_lost(w, MARK_PY_BAD_CODE, 2);
+		put64(w, w->frame[3] + w->interp.layout.frame_code, 0); /* the innermost */
+		check_lost(w, MARK_PY_BAD_CODE, 0);
+		put64(w, back_of(w, w->frame[3]), 0x1001);
+		put64(w, w->frame[3] + w->interp.layout.frame_code, w->codes[1]);
+		world__sample(w);
+		check_sane(w);
+		check(w, w->walk->py_marker == MARKER_WORD(MARK_PY_READ_FAILED, 0));
+		world__free(w);
+	}
+}
+
+/* ---- truncation ----------------------------------------------------------------------------------- */
+
+static void test_truncated_python(void **state)
+{
+	(void)state;
+	for (int c = CHAIN_311; c <= CHAIN_315; c++) {
+		struct world *w = BUILD((enum chain_case)c, ROOT, { FN_EVAL, MAX_PY_FRAMES + 50 },
+					{ FN_C });
+
+		check_lost(w, MARK_PY_TRUNCATED, MAX_PY_FRAMES);
+		check(w, w->walk->flags & WALK_TRUNCATED && w->walk->flags & WALK_NATIVE_END);
+		fail_each_read(w, 97);
+		world__free(w);
+	}
+}
+
+/* One activation per frame; the native stack is cut first, or the segments are. */
+static void run_deep(enum chain_case chain, __u32 depth, enum fn between)
+{
+	struct act acts[2 * 400 + 2] = { { .fn = FN_START }, { .fn = FN_MAIN } };
+	struct world *w;
+	__u32 n = 2;
+
+	for (__u32 i = 0; i < depth; i++) {
+		acts[n++] = (struct act){ .fn = FN_EVAL, .py = 1 };
+		if (between)
+			acts[n++] = (struct act){ .fn = between };
+	}
+	w = world__build(chain, acts, n);
+	world__sample(w);
+	check_sane(w);
+	check(w, is_part(w));
+	check(w, w->walk->py_cnt == depth);
+	check(w, is_exact(w, 0) || w->walk->flags & WALK_TRUNCATED ||
+			 marker_cnt(w, MARKER_WORD(MARK_PY_UNMERGED, 0)));
+	/* the innermost 200 activations are where they belong */
+	for (__u32 i = 0, at = 0; i < w->item_cnt && at < 200; i++)
+		if (!w->item[i].replaced)
+			check(w, same_frame(w, w->out->frames[at++], &w->item[i], 0));
+	fail_each_read(w, 97);
+	world__free(w);
+}
+
+static void test_truncated_native(void **state)
+{
+	(void)state;
+	for (int c = 0; c < CHAIN_CNT; c++)
+		run_deep((enum chain_case)c, 300, FN_C);
+}
+
+static void test_truncated_segments(void **state)
+{
+	(void)state;
+	for (int c = 0; c < CHAIN_CNT; c++)
+		run_deep((enum chain_case)c, MAX_SEGMENTS + 50, FN_START);
+}
+
+/* ---- native ----------------------------------------------------------------------------------------- */
+
+static void test_native_rules(void **state)
+{
+	(void)state;
+	RUN_ALL(ROOT, { FN_C }, { FN_CSAVE }, { FN_CFP }, { FN_C });
+	RUN_ALL(ROOT, { FN_CFP }, { FN_DRAP }, { FN_C }, { FN_CFP });
+	RUN_ALL(ROOT, { FN_CFP }, { FN_EVAL, 2 }, { FN_DRAP });
+	RUN_ALL(ROOT, { FN_EVAL, 2 }, { FN_PLT });
+	RUN_ALL(ROOT, { FN_EVAL, 2 }, { FN_PLT_PUSHED });
+	RUN_ALL(ROOT, { FN_EVAL, 2 }, { FN_LEAFREG });
+}
+
+static void test_signals(void **state)
+{
+	(void)state;
+	RUN_ALL(ROOT, { FN_EVAL, 2 }, { FN_CFP }, { FN_SIGRET }, { FN_C }, { FN_EVAL, 1 }, { FN_C });
+	RUN_ALL(ROOT, { FN_EVAL, 2 }, { FN_LEAFREG }, { FN_SIGRET }, { FN_C });
+	RUN_ALL(ROOT, { FN_EVAL, 2 }, { FN_CFP }, { FN_SIGRET_ALT }, { FN_C }, { FN_CFP });
+	RUN_ALL(ROOT, { FN_EVAL, 2 }, { FN_C }, { FN_EVAL, 2 }, { FN_SIGRET_ALT }, { FN_C });
+}
+
+static void test_frame_pointer(void **state)
+{
+	(void)state;
+	RUN_ALL(ROOT, { FN_EVAL, 2 }, { FN_CFP }, { FN_LIB_FP }, { FN_LIB_FP });
+	RUN_ALL(ROOT, { FN_CFP }, { FN_LIB_FP }, { FN_C }, { FN_EVAL, 1 }, { FN_C });
+}
+
+static void test_native_ends_early(void **state)
+{
+	(void)state;
+	RUN_ALL(ROOT, { FN_EVAL, 2 }, { FN_LIB, 0, ACT_STOP, MARK_NO_UNWIND_INFO }, { FN_C },
+		{ FN_EVAL, 2 }, { FN_C });
+	RUN_ALL(ROOT, { FN_EVAL, 2 }, { FN_BADCFA, 0, ACT_STOP, MARK_BAD_FRAME }, { FN_C });
+	RUN_ALL(ROOT, { FN_EVAL, 2 }, { FN_LEAFREG, 0, ACT_STOP, MARK_NO_UNWIND_INFO }, { FN_C });
+	RUN_ALL(ROOT, { FN_UNMAPPED, 0, ACT_STOP, MARK_UNMAPPED }, { FN_C }, { FN_EVAL, 2 });
+	RUN_ALL(ROOT, { FN_ANON, 0, ACT_STOP, MARK_NO_UNWIND_INFO }, { FN_C });
+}
+
+/* Code without rows, called by the eval loop: the anchor leads across, once its distance is known. */
+static void test_shim_jump(void **state)
+{
+	(void)state;
+	for (int c = CHAIN_310; c <= CHAIN_315; c++) {
+		struct world *w = BUILD((enum chain_case)c, ROOT, { FN_CFP }, { FN_EVAL, 2 }, { FN_C },
+					{ FN_EVAL, 2 }, { FN_C, 0, ACT_JUMPED }, { FN_ANON });
+		int by_cframe = c == CHAIN_310 || c == CHAIN_311;
+
+		w->interp.anchor_delta = by_cframe ? CFR_BELOW : SHIM_BELOW;
+		w->interp.anchor_fp_off = -16;
+		expect_built(w);
+		check(w, w->walk->flags & WALK_SHIM_JUMP);
+		fail_each_read(w, 1);
+		world__free(w);
+	}
+}
+
+static void test_unreadable_stack(void **state)
+{
+	struct world *w = BUILD(CHAIN_313, ROOT, { FN_C }, { FN_C });
+
+	(void)state;
+	world__hole(w, w->sp + 48, 8); /* of the second C function: its return address */
+	world__sample(w);
+	check_sane(w);
+	check(w, is_part(w));
+	world__free(w);
+}
+
+/* ---- identity of code objects ------------------------------------------------------------------------- */
+
+static __u64 id_of(struct world *w, __u64 code)
+{
+	struct walk *k = w->walk;
+
+	world__sample(w);
+	k->last_code = 0;
+	if (code_identify(code))
+		return 0;
+	return k->code_id;
+}
+
+static void test_code_identity(void **state)
+{
+	(void)state;
+	for (int c = 0; c < CHAIN_CNT; c++) {
+		struct world *w = BUILD((enum chain_case)c, ROOT, { FN_C });
+		const struct py_layout *lay = &w->interp.layout;
+		__u64 code = w->codes[1], name = get64(w, code + lay->code_name);
+		__u64 file = get64(w, code + lay->code_filename);
+		__u64 lines = get64(w, code + lay->code_linetable);
+		__u64 chars = lay->str == PY_STR_BYTES ? lay->bytes_data : lay->str_ascii;
+		__u64 id = id_of(w, code), now;
+
+		check(w, id && id_of(w, code) == id);
+		check(w, id_of(w, w->codes[2]) != id && id_of(w, code) == id);
+		if (lay->code_version != PY_OFF_NONE) {
+			put32(w, code + lay->code_version, 4000);
+			check(w, (now = id_of(w, code)) && now != id);
+			put32(w, code + lay->code_version, 0); /* numbers ran out */
+			id = id_of(w, code);
+		}
+		/* what lies behind the objects belongs to others */
+		put64(w, name + ((chars + 16 + 7) & ~7ULL), 77);
+		put64(w, file + ((chars + 15 + 7) & ~7ULL), 77);
+		put64(w, lines + ((lay->bytes_data + 20 + 7) & ~7ULL), 77);
+		check(w, id_of(w, code) == id);
+		put8(w, name + chars + 2, 'X');
+		check(w, (now = id_of(w, code)) && now != id);
+		id = now;
+		put8(w, file + chars + 14, 'X');
+		check(w, (now = id_of(w, code)) && now != id);
+		id = now;
+		put8(w, lines + lay->bytes_data + 19, 0xff);
+		check(w, (now = id_of(w, code)) && now != id);
+		id = now;
+		put64(w, lines + lay->bytes_size, 21);
+		check(w, (now = id_of(w, code)) && now != id);
+		id = now;
+		put32(w, code + lay->code_firstlineno, 4711);
+		check(w, (now = id_of(w, code)) && now != id);
+		world__free(w);
+	}
+}
+
+/* ---- names -------------------------------------------------------------------------------------------- */
+
+static struct seen_code *announced(struct world *w, __u64 code)
+{
+	__u64 id = id_of(w, code);
+
+	check(w, id);
+	return world__seen(w, id);
+}
+
+static void test_names(void **state)
+{
+	(void)state;
+	for (int c = 0; c < CHAIN_CNT; c++) {
+		struct world *w = BUILD((enum chain_case)c, ROOT, { FN_C });
+		struct seen_code *s = announced(w, w->codes[4]);
+
+		check(w, s->size[BLOB_NAME] == 16);
+		check(w, !memcmp(s->data[BLOB_NAME], "module.function4", 16));
+		check(w, !memcmp(s->data[BLOB_FILENAME], "/app/module4.py", 15));
+		check(w, s->size[BLOB_LINETABLE] == 20);
+		check(w, s->ev.firstlineno == 14 && s->ev.tgid == 4711 && s->ev.space == 5);
+		check(w, s->ev.blob[BLOB_NAME].flags == (c == CHAIN_27 ? BLOB_PY2 : BLOB_ASCII));
+		check(w, s->ev.blob[BLOB_NAME].size == 16 && s->ev.blob[BLOB_NAME].width == 1);
+		check(w, s->ev.blob[BLOB_LINETABLE].size == 20 && !s->ev.blob[BLOB_LINETABLE].flags);
+		world__free(w);
+	}
+}
+
+static void test_string_kinds(void **state)
+{
+	static __u32 text[3000];
+
+	(void)state;
+	for (__u32 i = 0; i < 3000; i++)
+		text[i] = i * 2654435761U;
+	for (int c = 0; c < CHAIN_27; c++)
+		for (__u32 kind = 1; kind <= 4; kind *= 2)
+			for (__u32 cnt = 0; cnt <= 3000; cnt += cnt < 4 ? 1 : 749) {
+				struct world *w = BUILD((enum chain_case)c, ROOT, { FN_C });
+				__u64 code = w->codes[4], name;
+				struct seen_code *s;
+
+				name = make_str(w, text, cnt, kind, 0);
+				set_code(w, code, name, name, get64(w, code + 136), 3, 999);
+				put64(w, code + w->interp.layout.code_filename,
+				      get64(w, w->codes[5] + w->interp.layout.code_filename));
+				s = announced(w, code);
+				check(w, s->size[BLOB_NAME] == cnt * kind);
+				check(w, s->ev.blob[BLOB_NAME].size == cnt * kind);
+				check(w, s->ev.blob[BLOB_NAME].width == kind);
+				check(w, !s->ev.blob[BLOB_NAME].flags);
+				check(w, !cnt || !memcmp(s->data[BLOB_NAME], text, cnt * kind));
+				world__free(w);
+			}
+}
+
+static void check_missing(struct world *w, __u32 kind)
+{
+	struct seen_code *s = announced(w, w->codes[4]);
+
+	for (__u32 k = 0; k < BLOB_CNT; k++)
+		check(w, !!(s->ev.blob[k].flags & BLOB_MISSING) == (k == kind));
+	world__free(w);
+}
+
+static void test_missing_names(void **state)
+{
+	struct world *w;
+
+	(void)state;
+	for (int c = 0; c < CHAIN_CNT; c++) {
+		const struct py_layout lay = world__layout((enum chain_case)c);
+		__u64 long_name;
+
+		w = BUILD((enum chain_case)c, ROOT, { FN_C });
+		world__hole(w, get64(w, w->codes[4] + lay.code_filename) + 16, 8);
+		check_missing(w, BLOB_FILENAME);
+		w = BUILD((enum chain_case)c, ROOT, { FN_C });
+		world__hole(w, get64(w, w->codes[4] + lay.code_linetable) + lay.bytes_data + 8, 8);
+		check_missing(w, BLOB_LINETABLE);
+		w = BUILD((enum chain_case)c, ROOT, { FN_C }); /* longer than the pieces allow */
+		long_name = get64(w, w->codes[4] + 136);
+		put64(w, long_name + lay.bytes_size, MAX_BLOB_PIECES * BLOB_DATA + 1);
+		check_missing(w, BLOB_LINETABLE);
+		w = BUILD((enum chain_case)c, ROOT, { FN_C }); /* absurd */
+		put64(w, get64(w, w->codes[4] + 136) + lay.bytes_size, ~0ULL);
+		check_missing(w, BLOB_LINETABLE);
+	}
+	w = BUILD(CHAIN_312, ROOT, { FN_C }); /* not compact: the characters are elsewhere */
+	put32(w, get64(w, w->codes[4] + 120) + 32, 1 << 2 | 1 << 6);
+	check_missing(w, BLOB_NAME);
+	w = BUILD(CHAIN_312, ROOT, { FN_C }); /* no such kind */
+	put32(w, get64(w, w->codes[4] + 120) + 32, 3 << 2 | 1 << 5 | 1 << 6);
+	check_missing(w, BLOB_NAME);
+}
+
+/* What could not be announced is announced at its next sight. */
+static void test_ring_full(void **state)
+{
+	struct world *w = BUILD(CHAIN_312, ROOT, { FN_EVAL, 1 });
+
+	(void)state;
+	w->ring_full = 1;
+	world__sample(w);
+	assert_int_equal(w->seen_cnt, 0);
+	w->ring_full = 0;
+	expect_built(w);
+	world__free(w);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_recursion),
+		cmocka_unit_test(test_nesting_leaf_native),
+		cmocka_unit_test(test_nesting_leaf_python),
+		cmocka_unit_test(test_root_without_address),
+		cmocka_unit_test(test_not_started),
+		cmocka_unit_test(test_thread_bytecode),
+		cmocka_unit_test(test_init_shim_is_hidden),
+		cmocka_unit_test(test_entering_and_leaving),
+		cmocka_unit_test(test_activation_without_frame),
+		cmocka_unit_test(test_310_cframe_unlinked),
+		cmocka_unit_test(test_phantom),
+		cmocka_unit_test(test_setup_window),
+		cmocka_unit_test(test_setup_window_unlearned),
+		cmocka_unit_test(test_distances_are_learned),
+		cmocka_unit_test(test_thread_without_state),
+		cmocka_unit_test(test_python_not_initialised),
+		cmocka_unit_test(test_other_states_in_list),
+		cmocka_unit_test(test_several_interpreters),
+		cmocka_unit_test(test_starting_thread),
+		cmocka_unit_test(test_state_list_cycles),
+		cmocka_unit_test(test_cycles),
+		cmocka_unit_test(test_cycle_of_shims),
+		cmocka_unit_test(test_cycle_of_cframes),
+		cmocka_unit_test(test_bad_frames),
+		cmocka_unit_test(test_truncated_python),
+		cmocka_unit_test(test_truncated_native),
+		cmocka_unit_test(test_truncated_segments),
+		cmocka_unit_test(test_native_rules),
+		cmocka_unit_test(test_signals),
+		cmocka_unit_test(test_frame_pointer),
+		cmocka_unit_test(test_native_ends_early),
+		cmocka_unit_test(test_shim_jump),
+		cmocka_unit_test(test_unreadable_stack),
+		cmocka_unit_test(test_code_identity),
+		cmocka_unit_test(test_names),
+		cmocka_unit_test(test_string_kinds),
+		cmocka_unit_test(test_missing_names),
+		cmocka_unit_test(test_ring_full),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
