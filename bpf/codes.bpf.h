@@ -5,7 +5,7 @@
  * Stage 3: code objects: identity, and their names at first sight.
  * Input:   the address of a code object of the stopped thread.
  * Output:  w->code_id; for a new one, its names and line table in the ring buffer `blobs`.
- * Cost:    3.12+ one read and one look-up; below, four reads more (see fingerprint()).
+ * Cost:    3.12+ one read and one look-up; below, three reads more (see mix_contents()).
  * Fails:   not a code object: -EINVAL; unreadable: -EFAULT. Names that cannot be read now are marked
  *          BLOB_MISSING, and user space reads them.
  *
@@ -43,29 +43,81 @@ BPF_INLINE __u64 mix64(__u64 h, __u64 x)
 
 /* ---- identity ------------------------------------------------------------------------------ */
 
-/* Mixes in `cnt` words at `addr`, or nothing when they cannot be read. */
-BPF_INLINE __u64 mix_memory(struct walk *w, __u64 h, __u64 addr, __u32 cnt)
+/* The bytes of the word at `at` that lie in [start, end), the others 0. */
+BPF_INLINE __u64 word_within(__u64 word, __u64 at, __u64 start, __u64 end)
 {
-	if (buf_read(w, addr, cnt * 8))
-		return h;
-	for (__u32 i = 0; i < cnt; i++)
-		h = mix64(h, buf64(w, i * 8));
-	return h;
+	if (at + 8 <= start || at >= end)
+		return 0;
+	if (at < start)
+		word &= ~0ULL << ((start - at) * 8 & 63);
+	if (at + 8 > end)
+		word &= ~0ULL >> ((at + 8 - end) * 8 & 63);
+	return word;
+}
+
+#define MIX_WORDS 12 /* of an object, from its length on */
+
+/*
+ * Mixes in what w->buf has of an object, beginning at its length: the length, and data[start, start +
+ * size). Nothing else: between them and behind them lie counts and caches that change.
+ */
+BPF_NOINLINE int mix_object(__u64 start, __u64 size)
+{
+	struct walk *w = the_walk();
+	__u64 h;
+
+	if (!w)
+		return -1;
+	h = mix64(w->fingerprint, buf64(w, 0));
+	for (__u32 at = 8; at < MIX_WORDS * 8; at += 8)
+		h = mix64(h, word_within(buf64(w, at), at, start, start + size));
+	w->fingerprint = h;
+	return 0;
+}
+
+/* What the state of a string in w->buf says. False: made by the old API, its data are elsewhere. */
+BPF_INLINE int string_shape(const struct walk *w, __u32 *kind, __u32 *ascii)
+{
+	const struct py_layout *lay = &w->in.layout;
+	__u32 state = buf32(w, (__u32)lay->str_state - lay->str_length);
+	__u32 shift = lay->str == PY_STR_STATE_T14 ? 8 : 2;
+
+	*kind = (state >> shift) & 7;
+	*ascii = (state >> (shift + 4)) & 1;
+	return (state >> (shift + 3)) & 1 && (*kind == 1 || *kind == 2 || *kind == 4);
+}
+
+BPF_INLINE void mix_string(struct walk *w, __u64 addr)
+{
+	const struct py_layout *lay = &w->in.layout;
+	__u32 kind, ascii;
+
+	if (lay->str == PY_STR_BYTES) {
+		if (!buf_read(w, addr + lay->bytes_size, MIX_WORDS * 8))
+			mix_object(lay->bytes_data - lay->bytes_size, buf64(w, 0));
+		return;
+	}
+	if (buf_read(w, addr + lay->str_length, MIX_WORDS * 8) || !string_shape(w, &kind, &ascii))
+		return;
+	w->fingerprint = mix64(w->fingerprint, buf64(w, lay->str_hash - lay->str_length));
+	mix_object((ascii ? lay->str_ascii : lay->str_compact) - lay->str_length,
+		   buf64(w, 0) * kind);
 }
 
 /*
  * From 3.12 on co_version numbers code objects. Below, allocation patterns repeat so well that code
  * made by exec() in a loop has the same address and the same pointers each time, so the contents
- * count: the name's and the file name's length, cached hash and first characters, the line table's
- * size and first bytes.
+ * count: of the name and the file name the length, the cached hash and the first characters, of the
+ * line table the size and the first bytes.
  */
-BPF_INLINE __u64 fingerprint_contents(struct walk *w, __u64 h)
+BPF_INLINE void mix_contents(struct walk *w)
 {
-	__u32 str = w->in.layout.str_length, lines = w->in.layout.bytes_size;
+	const struct py_layout *lay = &w->in.layout;
 
-	h = mix_memory(w, h, w->blob_addr[BLOB_NAME] + str, 8);
-	h = mix_memory(w, h, w->blob_addr[BLOB_FILENAME] + str, 12);
-	return mix_memory(w, h, w->blob_addr[BLOB_LINETABLE] + lines, 8);
+	mix_string(w, w->blob_addr[BLOB_NAME]);
+	mix_string(w, w->blob_addr[BLOB_FILENAME]);
+	if (!buf_read(w, w->blob_addr[BLOB_LINETABLE] + lay->bytes_size, MIX_WORDS * 8))
+		mix_object(lay->bytes_data - lay->bytes_size, buf64(w, 0));
 }
 
 /* From the code object in w->buf: what names it. */
@@ -80,7 +132,8 @@ BPF_INLINE void load_code(struct walk *w)
 	w->firstlineno = (__s32)buf32(w, lay->code_firstlineno);
 }
 
-BPF_INLINE __u64 fingerprint(struct walk *w)
+/* Sets w->fingerprint from the code object in w->buf. */
+BPF_INLINE void set_fingerprint(struct walk *w)
 {
 	__u32 version = 0;
 	__u64 h;
@@ -90,8 +143,9 @@ BPF_INLINE __u64 fingerprint(struct walk *w)
 	h = mix64(w->space, ((__u64)version << 32) | (__u32)w->firstlineno);
 	h = mix64(h, w->blob_addr[BLOB_NAME]);
 	h = mix64(h, w->blob_addr[BLOB_FILENAME]);
-	h = mix64(h, w->blob_addr[BLOB_LINETABLE]);
-	return version ? h : fingerprint_contents(w, h);
+	w->fingerprint = mix64(h, w->blob_addr[BLOB_LINETABLE]);
+	if (!version)
+		mix_contents(w);
 }
 
 /* ---- first sight --------------------------------------------------------------------------- */
@@ -100,7 +154,7 @@ BPF_INLINE __u64 fingerprint(struct walk *w)
 BPF_INLINE int string_info(struct walk *w, __u64 addr, struct blob_info *info, __u64 *data)
 {
 	const struct py_layout *lay = &w->in.layout;
-	__u32 kind, ascii, compact, state;
+	__u32 kind, ascii;
 	__u64 length;
 
 	if (lay->str == PY_STR_BYTES) {
@@ -114,18 +168,8 @@ BPF_INLINE int string_info(struct walk *w, __u64 addr, struct blob_info *info, _
 		if (buf_read(w, addr + lay->str_length, 24)) /* length, hash, state */
 			return 0;
 		length = buf64(w, 0);
-		state = buf32(w, (__u32)lay->str_state - lay->str_length);
-		if (lay->str == PY_STR_STATE_T14) {
-			kind = (state >> 8) & 7;
-			ascii = (state >> 12) & 1;
-			compact = (state >> 11) & 1;
-		} else {
-			kind = (state >> 2) & 7;
-			ascii = (state >> 6) & 1;
-			compact = (state >> 5) & 1;
-		}
-		if ((kind != 1 && kind != 2 && kind != 4) || !compact)
-			return 0; /* a str made by the old API keeps its data elsewhere: never a name */
+		if (!string_shape(w, &kind, &ascii))
+			return 0;
 		if (ascii)
 			info->flags |= BLOB_ASCII;
 		*data = addr + (ascii ? lay->str_ascii : lay->str_compact);
@@ -258,10 +302,12 @@ BPF_INLINE int is_init_shim(const struct walk *w, __u64 name)
 BPF_NOINLINE int code_identify(__u64 code)
 {
 	struct walk *w = the_walk();
-	__u64 fp, id;
+	__u64 id;
 
 	if (!w)
 		return -1;
+	if (!code)
+		return E_INVAL;
 	if (code == w->last_code) {
 		w->code_id = w->last_id;
 		return 0;
@@ -273,11 +319,10 @@ BPF_NOINLINE int code_identify(__u64 code)
 	load_code(w);
 	if (is_init_shim(w, buf64(w, w->in.layout.code_name)))
 		return CODE_HIDDEN;
-	fp = fingerprint(w);
-	id = code_lookup(code, fp);
+	set_fingerprint(w);
+	id = code_lookup(code, w->fingerprint);
 	if (!id) {
 		w->code = code;
-		w->fingerprint = fp;
 		w->code_id = code_new_id();
 		id = code_insert(w);
 	}
