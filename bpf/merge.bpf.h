@@ -49,7 +49,8 @@ BPF_NOINLINE int pair_activations(__u32 unused)
 
 	if (!w)
 		return (int)unused;
-	w->words[0] = w->eval_cnt == w->seg_cnt + 1; /* skip the innermost */
+	w->words[0] = !(w->flags & WALK_PY_LOST) &&
+		      w->eval_cnt == w->seg_total + 1; /* skip the innermost */
 	for (__u32 i = 0; i < MAX_NATIVE_FRAMES; i++)
 		if (pair_activation_step(i))
 			break;
@@ -87,7 +88,7 @@ BPF_NOINLINE int merge_step(__u32 i)
 {
 	struct walk *w = the_walk();
 	struct stack *st = the_stack();
-	__u32 seg;
+	__u32 seg, end;
 
 	if (!w || !st || i >= w->native_cnt || i >= MAX_NATIVE_FRAMES)
 		return 1;
@@ -96,7 +97,12 @@ BPF_NOINLINE int merge_step(__u32 i)
 		push_frame(st, w->native[BOUND(i, MAX_NATIVE_FRAMES)]);
 		return 0;
 	}
-	return push_python(w->seg_end[BOUND(seg - 1, MAX_SEGMENTS)]);
+	end = w->seg_end[BOUND(seg - 1, MAX_SEGMENTS)];
+	if (end <= w->words[0]) { /* an activation without frames */
+		push_frame(st, w->native[BOUND(i, MAX_NATIVE_FRAMES)]);
+		return 0;
+	}
+	return push_python(end);
 }
 
 /* Behind the last native frame: why it was the last, and the Python frames that are left. */
@@ -104,8 +110,13 @@ BPF_INLINE void merge_rest(struct walk *w, struct stack *st)
 {
 	if (w->flags & WALK_NATIVE_LOST)
 		push_frame(st, w->native_marker);
-	if (w->words[0] < w->py_cnt)
+	if (w->words[0] < w->py_cnt) {
+		if (w->flags & WALK_NATIVE_END) {
+			w->flags |= WALK_PY_UNMERGED;
+			push_frame(st, MARKER_WORD(MARK_PY_UNMERGED, 0));
+		}
 		push_python(w->py_cnt);
+	}
 	if (w->flags & WALK_PY_LOST)
 		push_frame(st, w->py_marker);
 }

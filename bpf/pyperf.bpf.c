@@ -39,7 +39,7 @@ BPF_INLINE void walk_user(struct bpf_perf_event_data *ctx, struct walk *w, struc
 
 BPF_INLINE void count_quality(const struct walk *w, __u32 kernel_cnt)
 {
-	__u32 lost = w->flags & (WALK_NATIVE_LOST | WALK_PY_LOST);
+	__u32 lost = w->flags & (WALK_NATIVE_LOST | WALK_PY_LOST | WALK_PY_UNMERGED);
 
 	stat_inc(CTR_user_stacks);
 	if (!lost && (w->flags & WALK_NATIVE_END || !(cfg.flags & CFG_NATIVE)))

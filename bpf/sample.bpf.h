@@ -92,13 +92,17 @@ BPF_INLINE __u32 select_sample(struct walk *w, struct task_struct *task)
 
 /* ---- the thread state, through the cache ----------------------------------------------------- */
 
-/* The list of thread states still begins where it did when this thread was not in it. */
+/*
+ * The list of thread states still begins where it did when this thread was not in it, and not with a
+ * new state of this thread in the memory of the old first one.
+ */
 BPF_INLINE int still_without(struct walk *w, const struct thread_val *val)
 {
 	__u64 interp = 0, head = 0;
 
 	return !read_user(&interp, 8, w->in.interp_head) &&
-	       !read_user(&head, 8, interp + w->in.layout.interp_threads_head) && head == val->head;
+	       !read_user(&head, 8, interp + w->in.layout.interp_threads_head) &&
+	       head == val->head && !tstate_is_ours(w, head);
 }
 
 BPF_NOINLINE int scan_tstates(__u32 unused)

@@ -17,7 +17,7 @@
 
 typedef __u64 uaddr_t; /* an address of the target: an integer, never a pointer */
 
-#define BPF_INLINE   static inline __attribute__((always_inline, unused))
+#define BPF_INLINE static inline __attribute__((always_inline, unused))
 #ifdef __bpf__
 /* weak: else clang specialises the function for its callers, and the verifier sees other arguments. */
 #define BPF_NOINLINE __attribute__((weak, noinline))

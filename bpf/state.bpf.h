@@ -16,12 +16,14 @@ enum walk_flags {
 	WALK_PY_LOST = 1 << 2,	   /* the Python chain ended early: py_marker says why */
 	WALK_TRUNCATED = 1 << 3,
 	WALK_SHIM_JUMP = 1 << 4,
-	WALK_PY_SCAN = 1 << 5, /* the list of thread states was walked */
+	WALK_PY_SCAN = 1 << 5,	   /* the list of thread states was walked */
+	WALK_PY_UNMERGED = 1 << 6, /* Python frames were left when the native stack ended */
 };
 
 #define SEG_NONE  0
-#define SEG_EVAL  0xffff /* an eval-loop activation without an anchor (<= 3.9): paired in merge */
-#define BUF_BYTES 512	 /* of the target, read at once; a power of two */
+#define SEG_EVAL  0xffff  /* an eval-loop activation without an anchor (<= 3.9): paired in merge */
+#define NO_ANCHOR (~0ULL) /* of a segment whose end was not seen */
+#define BUF_BYTES 512	  /* of the target, read at once; a power of two */
 #define GREG_CNT  16
 
 struct walk {
@@ -37,8 +39,9 @@ struct walk {
 
 	/* native position: the registers of the frame that is looked at next */
 	__u64 pc, sp, fp;
-	__u64 regs[GREG_CNT]; /* by DWARF number, x86-64; only while exact_pc */
-	__u32 exact_pc;	      /* pc is where the thread stands, not a return address */
+	__u64 regs[GREG_CNT];	   /* by DWARF number, x86-64; only while exact_pc */
+	__u64 leaf_regs[GREG_CNT]; /* cframe_below_setup() puts them back */
+	__u32 exact_pc;		   /* pc is where the thread stands, not a return address */
 	__u32 native_cnt;
 	__u32 seg_next; /* first segment not yet placed */
 	__u32 eval_cnt; /* activations seen (<= 3.9) */
@@ -62,7 +65,9 @@ struct walk {
 	__u64 leaf_anchor; /* tstate->cframe, to learn cframe_delta */
 	__u32 py_cnt;
 	__u32 seg_cnt;
-	__u32 seg_open;		  /* frames since the last segment ended */
+	__u32 seg_total; /* the same without the limit, MAX_SEGMENTS */
+	__u32 seg_open;	 /* frames since the last segment ended */
+	__u32 pad1;
 	__u32 scan_eval;	  /* eval activations passed while looking for a CFrame */
 	__u64 last_code, last_id; /* recursion: the same code object as the frame before */
 
@@ -96,7 +101,7 @@ BPF_INLINE void reset_walk(struct walk *w)
 	w->flags = 0;
 	w->native_cnt = w->seg_next = w->eval_cnt = 0;
 	w->header_table = 0;
-	w->py_cnt = w->seg_cnt = w->seg_open = w->scan_eval = 0;
+	w->py_cnt = w->seg_cnt = w->seg_total = w->seg_open = w->scan_eval = 0;
 	w->last_code = 0;
 	w->tstate = w->frame = w->cframe = w->leaf_anchor = w->seg_stop = 0;
 }

@@ -15,6 +15,7 @@
 #define ROW_STEPS    9 /* a page has at most 1 << UW_PAGE_BITS rows */
 #define MAP_STEPS    17
 #define USER_MAX     (1ULL << 47)
+#define SETUP_BYTES  256 /* of the eval loop, before it has linked what it keeps on its stack */
 #define FP_FRAME_MAX (1ULL << 20) /* a frame found by frame pointer is not larger than this */
 
 BPF_INLINE int native_lost(struct walk *w, __u32 why, __u64 detail)
@@ -136,19 +137,35 @@ BPF_INLINE int reg_value(const struct walk *w, __u32 reg, __u64 *value)
 	return 1;
 }
 
-/* Adds a native frame, and the segments whose anchors lie below `cfa`. */
+/* The thread stands where the eval loop sets up an activation. */
+BPF_INLINE int in_prologue(const struct walk *w)
+{
+	return w->exact_pc && w->pc - w->in.eval[0].start < SETUP_BYTES;
+}
+
+/* Whether a segment belongs to the native frame [sp, cfa); free_eval: an eval loop's without one yet. */
+BPF_INLINE int owns_segment(const struct walk *w, __u32 s, __u64 cfa, int free_eval)
+{
+	__u64 anchor;
+
+	if (s >= w->seg_cnt || s >= MAX_SEGMENTS)
+		return 0;
+	anchor = w->anchor[BOUND(s, MAX_SEGMENTS)];
+	if (anchor == NO_ANCHOR)
+		return free_eval && w->in.layout.chain != PY_CHAIN_FRAME && !in_prologue(w);
+	return anchor >= w->sp && anchor < cfa;
+}
+
+/* Adds a native frame, and the segments whose anchors lie in it; cfa 0: it has none. */
 BPF_INLINE void push_native(struct walk *w, __u64 word, __u64 cfa, int is_eval)
 {
 	__u32 i = BOUND(w->native_cnt, MAX_NATIVE_FRAMES);
 	__u32 first = w->seg_next;
 
 	for (int k = 0; k < 8; k++) {
-		__u32 s = w->seg_next;
-
-		if (s >= w->seg_cnt || s >= MAX_SEGMENTS ||
-		    w->anchor[BOUND(s, MAX_SEGMENTS)] >= cfa)
+		if (!owns_segment(w, w->seg_next, cfa, is_eval && w->seg_next == first))
 			break;
-		w->seg_next = s + 1;
+		w->seg_next++;
 	}
 	w->native[i] = word;
 	if (w->seg_next != first)
@@ -326,7 +343,7 @@ BPF_NOINLINE int walk_native_step(__u32 i)
 		return no_rows(w, word, MARK_NO_UNWIND_INFO, w->map.file);
 	is_eval = in_eval(w, look);
 	if (w->rule.cfa_kind == CFA_END) {
-		push_native(w, word, ~0ULL, is_eval);
+		push_native(w, word, 0, is_eval);
 		w->flags |= WALK_NATIVE_END;
 		return 1;
 	}

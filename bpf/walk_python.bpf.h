@@ -16,10 +16,9 @@
 #include "codes.bpf.h"
 #include "walk_native.bpf.h" /* find_cframe_step() unwinds */
 
-#define NO_ANCHOR   (~0ULL)
-#define OWNER_SHIM  3	 /* 3.12+: FRAME_OWNED_BY_CSTACK, _BY_INTERPRETER */
-#define TAG_BITS    3ULL /* _PyStackRef, 3.14+ (pycore_stackref.h); always 0 before */
-#define SETUP_BYTES 256	 /* of the eval loop, in which a new CFrame may still be garbage */
+#define OWNER_SHIM 3		       /* 3.12+: FRAME_OWNED_BY_CSTACK, _BY_INTERPRETER */
+#define TAG_BITS   3ULL		       /* _PyStackRef, 3.14+ (pycore_stackref.h); always 0 before */
+#define PY_STEPS   (2 * MAX_PY_FRAMES) /* frames and shims */
 
 BPF_INLINE int python_lost(struct walk *w, __u32 why)
 {
@@ -55,17 +54,20 @@ BPF_NOINLINE int find_tstate_step(__u32 i)
 	if (!cur) {
 		__u64 interp = w->scan_interp;
 
-		if (!interp ||
-		    read_user(&w->scan_tstate, 8, interp + w->in.layout.interp_threads_head) ||
-		    read_user(&w->scan_interp, 8, interp + w->in.layout.interp_next)) {
+		if (!interp) {
 			w->tstate = w->candidate;
 			return 1;
 		}
+		if (read_user(&w->scan_tstate, 8, interp + w->in.layout.interp_threads_head) ||
+		    read_user(&w->scan_interp, 8, interp + w->in.layout.interp_next))
+			return python_lost(w, MARK_PY_READ_FAILED);
 		if (!w->scan_head)
 			w->scan_head = w->scan_tstate;
 		return i & 0;
 	}
-	if (tstate_is_ours(w, cur)) {
+	if (buf_read(w, cur, w->in.layout.tstate_read))
+		return python_lost(w, MARK_PY_READ_FAILED);
+	if (buf64(w, w->in.layout.tstate_thread_id) == w->tp) {
 		leaf = buf64(w, w->in.layout.tstate_frame);
 		/*
 		 * Up to 3.11 the state of a thread that is being started carries its parent's id for a
@@ -80,9 +82,7 @@ BPF_NOINLINE int find_tstate_step(__u32 i)
 			w->candidate = cur;
 	}
 	w->scan_tstate = buf64(w, w->in.layout.tstate_next);
-	if (w->scan_tstate == cur)
-		w->scan_tstate = 0;
-	return 0;
+	return w->scan_tstate == cur ? python_lost(w, MARK_PY_SCAN_LIMIT) : 0;
 }
 
 /* SCAN_BATCH entries. Nested loops: the verifier's work is the sum of the two bounds, not the product. */
@@ -95,33 +95,38 @@ BPF_NOINLINE int find_tstate_batch(__u32 unused)
 	return (int)(unused & 0);
 }
 
-/* Prepares the walk of the lists. False: the interpreter is not initialised. */
+/* Prepares the walk of the lists. 0: go on; 1: no interpreter is initialised, or python_lost(). */
 BPF_INLINE int find_tstate_start(struct walk *w)
 {
 	w->scan_tstate = w->scan_head = w->candidate = 0;
 	w->flags |= WALK_PY_SCAN;
-	return !read_user(&w->scan_interp, 8, w->in.interp_head) && w->scan_interp;
+	if (read_user(&w->scan_interp, 8, w->in.interp_head))
+		return python_lost(w, MARK_PY_READ_FAILED);
+	return !w->scan_interp || !w->tp; /* a thread state has the id 0 until its thread runs */
 }
 
 /* Sets w->tstate; 0: Python never saw this thread. Negative: the lists were not read to their end. */
 BPF_INLINE int scan_thread_states(struct walk *w)
 {
-	if (!find_tstate_start(w))
-		return 0;
+	if (find_tstate_start(w))
+		return w->flags & WALK_PY_LOST ? -1 : 0;
 	for (__u32 i = 0; i < MAX_THREAD_SCAN / SCAN_BATCH; i++)
 		if (find_tstate_batch(i))
-			return 0;
+			return w->flags & WALK_PY_LOST ? -1 : 0;
 	python_lost(w, MARK_PY_SCAN_LIMIT);
 	return -1;
 }
 
 /* ---- segments ------------------------------------------------------------------------------ */
 
+/* Without frames it is kept as well: an activation that has none yet, or no more. */
 BPF_INLINE void close_segment(struct walk *w, __u64 anchor)
 {
 	__u32 s = w->seg_cnt;
 
-	if (!w->seg_open || s >= MAX_SEGMENTS)
+	w->seg_total++;
+	if (s >=
+	    MAX_SEGMENTS) /* the native stack is cut first: an activation is two frames or more */
 		return;
 	w->anchor[BOUND(s, MAX_SEGMENTS)] = anchor;
 	w->seg_end[BOUND(s, MAX_SEGMENTS)] = (__u16)w->py_cnt;
@@ -180,9 +185,9 @@ BPF_INLINE __u32 frame_offset(struct walk *w, __u64 code, __u64 lasti, __u64 tlb
 		return (__u32)(w->in.layout.lasti == PY_LASTI_UNITS ? off * 2 : off);
 	}
 	base = code + w->in.layout.code_bytecode;
-	if (tlbc && !read_user(&w->words[0], 8, code + w->in.layout.code_tlbc) &&
-	    !read_user(&w->words[1], 8, w->words[0] + 8 + 8 * tlbc)) /* _PyCodeArray, 3.14t */
-		base = w->words[1];
+	if (tlbc && (read_user(&w->words[0], 8, code + w->in.layout.code_tlbc) ||
+		     read_user(&base, 8, w->words[0] + 8 + 8 * tlbc))) /* _PyCodeArray, 3.14t */
+		return OFFSET_NOT_STARTED;
 	off = lasti - base;
 	if (off >=
 	    FRAME_PYTHON_OFFSET) /* prev_instr starts one unit below the bytecode (3.11, 3.12) */
@@ -212,31 +217,27 @@ BPF_NOINLINE int walk_python_step(__u32 i)
 {
 	struct walk *w = the_walk();
 	__u64 frame, code, lasti, back, tlbc = 0;
-	int phantom, err;
+	int phantom, err, self;
 
 	if (!w)
 		return -1;
 	frame = w->frame;
-	if (w->in.layout.chain == PY_CHAIN_CFRAME && (frame == w->seg_stop || !frame) &&
-	    w->seg_open) {
-		if (cframe_advance(w))
-			return python_lost(w, MARK_PY_READ_FAILED);
-	}
-	if (!frame) {
-		close_segment(w, NO_ANCHOR);
+	if (w->in.layout.chain == PY_CHAIN_CFRAME && frame && frame == w->seg_stop)
+		return cframe_advance(w) ? python_lost(w, MARK_PY_READ_FAILED) : 0;
+	if (!frame)
 		return 1;
-	}
-	if (w->py_cnt >= MAX_PY_FRAMES || w->seg_cnt >= MAX_SEGMENTS) {
+	if (w->py_cnt >= MAX_PY_FRAMES) {
 		w->flags |= WALK_TRUNCATED;
 		return python_lost(w, MARK_PY_TRUNCATED + (i & 0));
 	}
 	if (frame & 7 || buf_read(w, frame, w->in.layout.frame_read))
 		return python_lost(w, MARK_PY_READ_FAILED);
 	back = buf64(w, w->in.layout.frame_back);
-	w->frame = back == frame ? 0 : back;
+	w->frame = back;
+	self = back == frame;
 	if (is_shim(w)) {
 		close_segment(w, frame);
-		return 0;
+		return self ? python_lost(w, MARK_PY_BAD_CODE) : 0;
 	}
 	phantom = is_phantom(w);
 	code = buf64(w, w->in.layout.frame_code) & ~TAG_BITS;
@@ -248,14 +249,14 @@ BPF_NOINLINE int walk_python_step(__u32 i)
 	if (err < 0)
 		return python_lost(w, MARK_PY_BAD_CODE);
 	if (err == CODE_HIDDEN)
-		return 0;
+		return self ? python_lost(w, MARK_PY_BAD_CODE) : 0;
 	w->py[BOUND(w->py_cnt, MAX_PY_FRAMES)] =
 		PYTHON_WORD(w->code_id, frame_offset(w, code, lasti, tlbc));
 	w->py_cnt++;
 	w->seg_open++;
 	if (w->in.layout.chain == PY_CHAIN_FRAME && !phantom)
 		close_segment(w, NO_ANCHOR);
-	return 0;
+	return self ? python_lost(w, MARK_PY_BAD_CODE) : 0;
 }
 
 /* 3.10: frames and CFrames are separate lists; this collects the anchors. 0: go on. */
@@ -266,19 +267,25 @@ BPF_NOINLINE int walk_cframe_step(__u32 i)
 
 	if (!w)
 		return -1;
-	if (!w->cframe || w->cframe == w->root_cframe || w->seg_cnt >= MAX_SEGMENTS)
+	if (!w->cframe || w->cframe == w->root_cframe)
 		return 1;
-	w->anchor[BOUND(w->seg_cnt, MAX_SEGMENTS)] = w->cframe;
-	w->seg_cnt++;
+	if (w->seg_cnt < MAX_SEGMENTS) {
+		w->anchor[BOUND(w->seg_cnt, MAX_SEGMENTS)] = w->cframe;
+		w->seg_cnt++;
+	}
+	w->seg_total++;
 	if (load_cframe(w, w->cframe, &frame, &previous))
 		return python_lost(w, MARK_PY_READ_FAILED + (i & 0));
-	w->cframe = previous == w->cframe ? 0 : previous;
+	if (previous == w->cframe)
+		return python_lost(w, MARK_PY_BAD_CODE);
+	w->cframe = previous;
 	return 0;
 }
 
 /*
  * 3.10: one frame per CFrame, paired from the outermost. One CFrame too many: the innermost activation
  * has no frame yet or no more. Frames too many (generators under throw()): they join the innermost.
+ * When the end of one list was not seen, the counts say nothing: one to one from the innermost.
  */
 BPF_NOINLINE int pair_cframe_step(__u32 s)
 {
@@ -302,8 +309,16 @@ BPF_NOINLINE int pair_cframes(__u32 unused)
 
 	if (!w)
 		return (int)unused;
-	w->words[0] = w->seg_cnt > w->py_cnt ? w->seg_cnt - w->py_cnt : 0; /* skip */
-	w->words[1] = w->py_cnt > w->seg_cnt ? w->py_cnt - w->seg_cnt : 0; /* extra */
+	w->words[0] = w->words[1] = 0;
+	if (w->flags & WALK_PY_LOST) {
+		w->seg_cnt = w->seg_cnt < w->py_cnt ? w->seg_cnt : w->py_cnt;
+	} else if (w->seg_total > w->py_cnt) {
+		w->words[0] = w->seg_total - w->py_cnt; /* skip */
+		if (w->words[0] > w->seg_cnt)
+			w->words[0] = w->seg_cnt;
+	} else {
+		w->words[1] = w->py_cnt - w->seg_total; /* extra */
+	}
 	for (__u32 s = 0; s < MAX_SEGMENTS; s++)
 		if (pair_cframe_step(s))
 			break;
@@ -323,7 +338,7 @@ BPF_INLINE int in_setup(const struct walk *w)
 {
 	return (w->in.layout.chain == PY_CHAIN_CFRAME ||
 		w->in.layout.chain == PY_CHAIN_CFRAME_SHIM) &&
-	       w->exact_pc && w->pc - w->in.eval[0].start < SETUP_BYTES;
+	       in_prologue(w);
 }
 
 /*
@@ -355,7 +370,7 @@ BPF_NOINLINE int python_leaf(__u64 cframe)
 	if (!w)
 		return -1;
 	if (!tstate_is_ours(w, w->tstate))
-		return 1;
+		return python_lost(w, MARK_PY_READ_FAILED);
 	leaf = buf64(w, w->in.layout.tstate_frame);
 	w->root_cframe = w->tstate + w->in.layout.root_cframe;
 	if (w->in.layout.chain == PY_CHAIN_FRAME_C)
@@ -388,6 +403,7 @@ BPF_NOINLINE int cframe_below_setup(__u32 unused)
 	pc = w->pc;
 	sp = w->sp;
 	fp = w->fp;
+	__builtin_memcpy(w->leaf_regs, w->regs, sizeof(w->regs));
 	if (!w->in.cframe_delta) {
 		python_lost(w, MARK_PY_SETUP);
 		return 0;
@@ -395,6 +411,9 @@ BPF_NOINLINE int cframe_below_setup(__u32 unused)
 	for (int i = 0; i < MAX_NATIVE_FRAMES; i++)
 		if (find_cframe_step(i))
 			break;
+	if (!w->cframe && !(w->flags & WALK_NATIVE_END))
+		python_lost(w, MARK_PY_SETUP);
+	__builtin_memcpy(w->regs, w->leaf_regs, sizeof(w->regs));
 	w->pc = pc;
 	w->sp = sp;
 	w->fp = fp;
@@ -404,11 +423,32 @@ BPF_NOINLINE int cframe_below_setup(__u32 unused)
 	return 0;
 }
 
+BPF_INLINE void python_truncated(struct walk *w)
+{
+	w->flags |= WALK_TRUNCATED;
+	python_lost(w, MARK_PY_TRUNCATED);
+}
+
+/* 3.10: the CFrames, and which frame belongs to which. */
+BPF_INLINE void walk_cframes(struct walk *w)
+{
+	int i;
+
+	w->seg_cnt = w->seg_total = 0;
+	for (i = 0; i < MAX_PY_FRAMES; i++)
+		if (walk_cframe_step(i))
+			break;
+	if (i == MAX_PY_FRAMES)
+		python_truncated(w);
+	pair_cframes(0);
+}
+
 /* All frames of w->tstate. */
 BPF_NOINLINE int walk_python(__u32 unused)
 {
 	struct walk *w = the_walk();
 	__u64 cframe = 0;
+	int i;
 
 	if (!w)
 		return (int)unused;
@@ -422,16 +462,15 @@ BPF_NOINLINE int walk_python(__u32 unused)
 	}
 	if (python_leaf(cframe))
 		return 0;
-	for (int i = 0; i < MAX_PY_FRAMES + MAX_SEGMENTS; i++)
+	for (i = 0; i < PY_STEPS; i++)
 		if (walk_python_step(i))
 			break;
-	if (w->in.layout.chain != PY_CHAIN_FRAME_C)
-		return 0;
-	w->seg_cnt = 0;
-	for (int i = 0; i < MAX_SEGMENTS; i++)
-		if (walk_cframe_step(i))
-			break;
-	pair_cframes(0);
+	if (i == PY_STEPS)
+		python_truncated(w);
+	if (w->seg_open)
+		close_segment(w, w->in.layout.chain == PY_CHAIN_CFRAME ? w->cframe : NO_ANCHOR);
+	if (w->in.layout.chain == PY_CHAIN_FRAME_C)
+		walk_cframes(w);
 	return 0;
 }
 
