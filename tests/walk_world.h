@@ -26,9 +26,9 @@
 #include "bpf/merge.bpf.h"
 
 #define HEAP_BASE  0x500000000000ULL
-#define HEAP_SIZE  (1U << 20)
+#define HEAP_SIZE  (1U << 18)
 #define STACK_BASE 0x7ffc00000000ULL
-#define STACK_SIZE (1U << 20)
+#define STACK_SIZE (1U << 18)
 #define ALT_BASE   0x7ffd00000000ULL /* an alternate signal stack, above the thread's own */
 #define ALT_SIZE   65536
 #define TEXT_BASE  0x400000ULL
@@ -41,9 +41,9 @@
 #define FN_FIRST   0x1000
 #define FN_STRIDE  0x400
 #define FN_LEN	   0x300
-#define CALL_AT    0x40	 /* where a function is when it calls another: the return address */
-#define LEAF_AT    0x180 /* where it is at the sample, behind the window of SETUP_BYTES */
-#define STOP_AT    0x90	 /* where a signal stopped it */
+#define CALL_AT	   0x40	 /* where a function is when it calls another: the return address */
+#define LEAF_AT	   0x180 /* where it is at the sample, behind the window of SETUP_BYTES */
+#define STOP_AT	   0x190 /* where a signal stopped it */
 #define SETUP_AT   0x60
 #define EVAL_SIZE  512
 #define SHIM_BELOW 144 /* CFA - shim */
@@ -54,24 +54,24 @@
 #define JUNK	   0xdeadbeefdeadbeefULL
 
 enum fn {
-	FN_START,     /* return address undefined */
-	FN_ROOT0,     /* return address 0 */
+	FN_START, /* return address undefined */
+	FN_ROOT0, /* return address 0 */
 	FN_MAIN,
-	FN_C,	      /* CFA = rsp + n, rbp untouched */
-	FN_CSAVE,     /* the same, rbp saved and overwritten */
-	FN_CFP,	      /* CFA = rbp + 16 */
+	FN_C,	  /* CFA = rsp + n, rbp untouched */
+	FN_CSAVE, /* the same, rbp saved and overwritten */
+	FN_CFP,	  /* CFA = rbp + 16 */
 	FN_EVAL,
 	FN_EVAL_COLD,
-	FN_DRAP,      /* realigned: CFA = *(rbp - 8), caller's rbp at *rbp */
-	FN_PLT,	      /* leaf: first instruction of a .plt entry */
+	FN_DRAP, /* realigned: CFA = *(rbp - 8), caller's rbp at *rbp */
+	FN_PLT,	 /* leaf: first instruction of a .plt entry */
 	FN_PLT_PUSHED,
-	FN_SIGRET,    /* signal frame; what called it was stopped anywhere */
-	FN_SIGRET_ALT,/* ... and the handler runs on the alternate stack */
-	FN_LEAFREG,   /* CFA = r10 + 8 */
-	FN_BADCFA,    /* CFA = rsp: not above the stack pointer */
-	FN_TABLE_CNT, /* below: no rows */
-	FN_LIB,	      /* in a file without rows, no frame pointer */
-	FN_LIB_FP,    /* ... with one */
+	FN_SIGRET,     /* signal frame; what called it was stopped anywhere */
+	FN_SIGRET_ALT, /* ... and the handler runs on the alternate stack */
+	FN_LEAFREG,    /* CFA = r10 + 8 */
+	FN_BADCFA,     /* CFA = rsp: not above the stack pointer */
+	FN_TABLE_CNT,  /* below: no rows */
+	FN_LIB,	       /* in a file without rows, no frame pointer */
+	FN_LIB_FP,     /* ... with one */
 	FN_ANON,
 	FN_UNMAPPED,
 };
@@ -124,7 +124,7 @@ struct seen_code {
 };
 
 #define MAX_ITEMS 4096
-#define MAX_SEEN  4096
+#define MAX_SEEN  2048
 #define MAX_HOLES 8
 
 struct world {
@@ -167,6 +167,7 @@ struct world {
 	/* what must come out, innermost first once built */
 	struct item item[MAX_ITEMS];
 	__u32 item_cnt;
+	int uneven; /* paired by counting, and the counts differ: a lost end shifts the pairs */
 	/* under construction */
 	__u64 top_frame, top_cframe;
 	__u32 next_code;
@@ -419,10 +420,10 @@ static struct py_layout world__layout(enum chain_case chain)
 	};
 	static const __u16 version[CHAIN_CNT] = { 0x0309, 0x030a, 0x030b, 0x030c,
 						  0x030d, 0x030e, 0x030f, 0x0207 };
-	static const __u8 kind[CHAIN_CNT] = { PY_CHAIN_FRAME,	     PY_CHAIN_FRAME_C,
-					      PY_CHAIN_CFRAME,	     PY_CHAIN_CFRAME_SHIM,
-					      PY_CHAIN_SHIM,	     PY_CHAIN_SHIM,
-					      PY_CHAIN_SHIM,	     PY_CHAIN_FRAME };
+	static const __u8 kind[CHAIN_CNT] = { PY_CHAIN_FRAME,  PY_CHAIN_FRAME_C,
+					      PY_CHAIN_CFRAME, PY_CHAIN_CFRAME_SHIM,
+					      PY_CHAIN_SHIM,   PY_CHAIN_SHIM,
+					      PY_CHAIN_SHIM,   PY_CHAIN_FRAME };
 	struct py_layout lay = base;
 
 	lay.version = version[chain];
@@ -631,8 +632,8 @@ static void make_table(struct world *w)
 		memcpy(&w->words[h.rule_word + 4 * (f + 1)], &fn_rules[f], 16);
 	}
 	for (__u32 p = 0; p <= pages; p++) {
-		while (row < rows && w->words[h.row_word + row] >> 16 <
-					     (h.first_page + p) << UW_PAGE_BITS)
+		while (row < rows && w->words[h.row_word + row] >> 16 < (h.first_page + p)
+										<< UW_PAGE_BITS)
 			row++;
 		w->words[h.index_word + p] = row;
 	}
@@ -693,8 +694,7 @@ static void enter_fn(struct world *w, enum fn fn)
 
 	place_last(w, CALL_AT, 0);
 	if (fn != FN_START)
-		put64(w, cfa - 8,
-		      w->started ? fn_addr(w->last_fn) + CALL_AT : 0);
+		put64(w, cfa - 8, w->started ? fn_addr(w->last_fn) + CALL_AT : 0);
 	w->sp = cfa - 64;
 	switch (fn) {
 	case FN_C:
@@ -979,6 +979,13 @@ static struct world *world__build(enum chain_case chain, const struct act *acts,
 		add_act(w, &acts[i]);
 	if (cnt && acts[cnt - 1].flags & ACT_GARBAGE)
 		at = SETUP_AT;
+	if (cnt && acts[cnt - 1].flags & ACT_NO_FRAME) {
+		at = SETUP_AT;
+		w->interp.cframe_delta = CFR_BELOW;
+	}
+	for (__u32 i = 0; i < cnt; i++)
+		if (acts[i].flags & (ACT_NO_FRAME | ACT_EMPTY | ACT_NO_CFRAME | ACT_PHANTOM))
+			w->uneven = chain == CHAIN_27 || chain == CHAIN_39 || chain == CHAIN_310;
 	if (w->last_fn == FN_PLT_PUSHED)
 		at = LEAF_AT + 11;
 	place_last(w, at, 1);
@@ -990,8 +997,8 @@ static struct world *world__build(enum chain_case chain, const struct act *acts,
 
 /* ---- sampling --------------------------------------------------------------------------------- */
 
-/* One sample: what select_sample(), load_regs() and walk_user() do. */
-static void world__sample(struct world *w)
+/* A sample's beginning: what select_sample() and load_regs() do. */
+static void world__load(struct world *w)
 {
 	struct walk *k = w->walk;
 
@@ -1018,7 +1025,13 @@ static void world__sample(struct world *w)
 	k->regs[RSP] = w->sp;
 	k->regs[RBP] = w->fp;
 	k->exact_pc = 1;
-	scan_thread_states(k);
+}
+
+/* One sample, as walk_user() takes it. */
+static void world__sample(struct world *w)
+{
+	world__load(w);
+	scan_thread_states(w->walk);
 	walk_python(0);
 	walk_native(0);
 	merge(0);
