@@ -10,13 +10,14 @@
  */
 #include "state.bpf.h"
 
-/* Room for a marker of each kind is kept. */
 BPF_INLINE void push_frame(struct stack *st, __u64 word)
 {
 	__u32 i = st->cnt;
 
-	if (i >= MAX_FRAMES)
+	if (i >= MAX_FRAMES) {
+		st->cut = 1;
 		return;
+	}
 	st->frames[BOUND(i, MAX_FRAMES)] = word;
 	st->cnt = i + 1;
 }
@@ -119,6 +120,10 @@ BPF_INLINE void merge_rest(struct walk *w, struct stack *st)
 	}
 	if (w->flags & WALK_PY_LOST)
 		push_frame(st, w->py_marker);
+	if (st->cut) {
+		st->frames[MAX_FRAMES - 1] = MARKER_WORD(MARK_TRUNCATED, 0);
+		w->flags |= WALK_TRUNCATED;
+	}
 }
 
 /* The whole stack, behind what is in frames[] already. */

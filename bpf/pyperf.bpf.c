@@ -39,7 +39,8 @@ BPF_INLINE void walk_user(struct bpf_perf_event_data *ctx, struct walk *w, struc
 
 BPF_INLINE void count_quality(const struct walk *w, __u32 kernel_cnt)
 {
-	__u32 lost = w->flags & (WALK_NATIVE_LOST | WALK_PY_LOST | WALK_PY_UNMERGED);
+	__u32 lost =
+		w->flags & (WALK_NATIVE_LOST | WALK_PY_LOST | WALK_PY_UNMERGED | WALK_TRUNCATED);
 
 	stat_inc(CTR_user_stacks);
 	if (!lost && (w->flags & WALK_NATIVE_END || !(cfg.flags & CFG_NATIVE)))
@@ -71,7 +72,7 @@ BPF_INLINE __u32 take_sample(struct bpf_perf_event_data *ctx)
 	pending = verdict == CTR_note_pending;
 	if (verdict != SAMPLE_TAKE && !pending)
 		return verdict;
-	st->cnt = 0;
+	st->cnt = st->cut = 0;
 	if (cfg.flags & CFG_KERNEL)
 		walk_kernel(ctx, st);
 	kernel_cnt = st->cnt;

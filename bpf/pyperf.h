@@ -20,8 +20,8 @@
 /* ---- Limits ------------------------------------------------------------------------------- */
 
 #define MAX_PY_FRAMES		       1024 /* Python frames kept of one stack (innermost first) */
-#define MAX_SEGMENTS		       256  /* eval-loop activations of one stack */
-#define MAX_NATIVE_FRAMES	       512  /* native frames walked for one stack */
+#define MAX_SEGMENTS		       512  /* eval-loop activations of one stack */
+#define MAX_NATIVE_FRAMES	       1024 /* native frames walked for one stack */
 #define MAX_KERN_FRAMES		       127 /* PERF_MAX_STACK_DEPTH, see sysctl kernel.perf_event_max_stack */
 #define MAX_FRAMES		       2048 /* words of one merged stack, a power of two */
 #define CHUNK_FRAMES		       16   /* words of one stored chunk */

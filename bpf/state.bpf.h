@@ -90,7 +90,7 @@ struct walk {
 
 struct stack {
 	__u32 cnt;
-	__u32 pad;
+	__u32 cut;		  /* frames found no room */
 	__u64 frames[MAX_FRAMES]; /* merged, innermost first */
 	__u64 hash[MAX_CHUNKS];
 };

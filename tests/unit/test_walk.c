@@ -618,7 +618,7 @@ static void test_truncated_python(void **state)
 /* One activation per frame; the native stack is cut first, or the segments are. */
 static void run_deep(enum chain_case chain, __u32 depth, enum fn between)
 {
-	struct act acts[2 * 400 + 2] = { { .fn = FN_START }, { .fn = FN_MAIN } };
+	struct act acts[2 * (MAX_SEGMENTS + 100) + 2] = { { .fn = FN_START }, { .fn = FN_MAIN } };
 	struct world *w;
 	__u32 n = 2;
 
@@ -646,7 +646,7 @@ static void test_truncated_native(void **state)
 {
 	(void)state;
 	for (int c = 0; c < CHAIN_CNT; c++)
-		run_deep((enum chain_case)c, 300, FN_C);
+		run_deep((enum chain_case)c, MAX_NATIVE_FRAMES / 2 + 50, FN_C);
 }
 
 static void test_truncated_segments(void **state)
