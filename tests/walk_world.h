@@ -26,9 +26,9 @@
 #include "bpf/merge.bpf.h"
 
 #define HEAP_BASE  0x500000000000ULL
-#define HEAP_SIZE  (4096 * 1024)
+#define HEAP_SIZE  (1U << 20)
 #define STACK_BASE 0x7ffc00000000ULL
-#define STACK_SIZE (2048 * 1024)
+#define STACK_SIZE (1U << 19)
 #define ALT_BASE   0x7ffd00000000ULL /* an alternate signal stack, above the thread's own */
 #define ALT_SIZE   65536
 #define TEXT_BASE  0x400000ULL
