@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+"""Which interpreters the end-to-end tests run on, and what every test needs.
+
+A test that takes `python` runs once per CPython in scope; a missing one is a skip by its name. A
+test that takes `any_python` runs once, on the first one found, the distribution's if it has one.
+"""
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+import harness  # noqa: E402
+
+VERSIONS = ["3.%d" % minor for minor in range(8, 14)]
+ASK = "import os, sys; print(os.path.realpath(sys.executable), '%d.%d' % sys.version_info[:2])"
+
+
+def ask(exe):
+    """(path of the real executable, version) of what may be a script that starts the real one."""
+    try:
+        answer = subprocess.run([exe, "-I", "-S", "-c", ASK], capture_output=True, text=True,
+                                timeout=20, check=True, env=harness.clean_environment())
+        path, version = answer.stdout.rsplit(None, 1)
+        return path, version
+    except (OSError, ValueError, subprocess.SubprocessError):
+        return None, None
+
+
+def find_interpreters():
+    """{slot: path}: "3.8" ... is one build of that version, "system" the distribution's own."""
+    found = {}
+    path, version = ask("/usr/bin/python3")
+    if version in VERSIONS:
+        found["system"] = path
+    root = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
+    for version in VERSIONS:
+        candidates = sorted(root.glob("versions/*/bin/python" + version))
+        candidates += [shutil.which("python" + version)]
+        for candidate in filter(None, candidates):
+            path, answered = ask(str(candidate))
+            if answered == version and path != found.get("system"):
+                found[version] = path
+                break
+    return found
+
+
+INTERPRETERS = find_interpreters()
+
+
+def interpreter_name(slot):
+    return "the distribution's python3" if slot == "system" else "python" + slot
+
+
+def pytest_generate_tests(metafunc):
+    if "python" in metafunc.fixturenames:
+        params = []
+        for slot in [*VERSIONS, "system"]:
+            if slot in INTERPRETERS:
+                params.append(pytest.param(INTERPRETERS[slot], id=slot))
+            elif INTERPRETERS.get("system", "").endswith("python" + slot):
+                continue  # the distribution's own is the only one of its version
+            else:
+                skip = pytest.mark.skip(reason=interpreter_name(slot) + " is not installed")
+                params.append(pytest.param(None, id=slot, marks=skip))
+        metafunc.parametrize("python", params)
+
+
+@pytest.fixture(scope="session")
+def any_python():
+    for slot in ["system", *reversed(VERSIONS)]:
+        if slot in INTERPRETERS:
+            return INTERPRETERS[slot]
+    pytest.skip("no CPython 3.8 to 3.13 is installed")
+
+
+@pytest.fixture(autouse=True)
+def profiler(request):
+    """Every test needs root and the program, but for those that only look at the programs."""
+    if request.node.get_closest_marker("host"):
+        return
+    assert os.access(harness.PYPERF, os.X_OK), harness.PYPERF + " is not built"
+    if os.geteuid() != 0:
+        pytest.skip("not root")
+
+
+@pytest.fixture
+def directory():
+    """An empty directory that every user may look into."""
+    path = tempfile.mkdtemp(prefix="pyperf-e2e-")
+    os.chmod(path, 0o755)
+    yield Path(path)
+    shutil.rmtree(path)
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "host: needs neither root nor the profiler")

@@ -1,0 +1,368 @@
+# SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+"""Runs the profiler and the ground-truth programs, and reads what the profiler printed.
+
+Nothing here sleeps to let something happen: targets say when they are ready, and what has no other
+sign is polled with a bound.
+"""
+import collections
+import contextlib
+import dataclasses
+import json
+import os
+import re
+import select
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+REPO = Path(__file__).resolve().parents[2]
+PYPERF = os.path.abspath(os.environ.get("PYPERF_BPF", REPO / ".output" / "pyperf-bpf"))
+PROGRAMS = Path(__file__).resolve().parent / "programs"
+HZ = 999
+# Nothing takes this long; whoever does is stuck.
+PATIENCE = 60
+
+PYTHON, NATIVE, KERNEL, MARKER = "python", "native", "kernel", "marker"
+
+
+# ---- folded stacks -------------------------------------------------------------------------------
+
+@dataclasses.dataclass(frozen=True)
+class Frame:
+    """One element of a folded line. `line` is 0 when none is shown."""
+    kind: str
+    name: str
+    file: str
+    line: int
+    text: str
+
+    def __str__(self):
+        return self.text
+
+
+@dataclasses.dataclass(frozen=True)
+class Stack:
+    """One folded line. `thread` and `tid` are None unless stacks were kept apart by thread."""
+    comm: str
+    thread: str
+    tid: int
+    frames: list
+    count: int
+
+    def python(self):
+        return [f for f in self.frames if f.kind == PYTHON]
+
+    def native(self):
+        return [f for f in self.frames if f.kind == NATIVE]
+
+    def kernel(self):
+        return [f for f in self.frames if f.kind == KERNEL]
+
+    def markers(self):
+        return [f for f in self.frames if f.kind == MARKER]
+
+    def leaf(self):
+        """The innermost Python frame, or None."""
+        return next((f for f in reversed(self.frames) if f.kind == PYTHON), None)
+
+    def __str__(self):
+        return "%s: %d\n    %s" % (self.comm, self.count, "\n    ".join(map(str, self.frames)))
+
+
+KERNEL_RE = re.compile(r"(.*)_\[k\]", re.S)
+MARKER_RE = re.compile(r"\[([^\[\]]*)\]", re.S)
+NATIVE_RE = re.compile(r"(.+) \[(.*)\]", re.S)
+PYTHON_RE = re.compile(r"(.*) \((.*?)(?::(\d+))?\)", re.S)
+THREAD_RE = re.compile(r"thread (.*) \((\d+)\)", re.S)
+
+
+def parse_frame(text):
+    if match := KERNEL_RE.fullmatch(text):
+        return Frame(KERNEL, match[1], "", 0, text)
+    if match := MARKER_RE.fullmatch(text):
+        return Frame(MARKER, match[1], "", 0, text)
+    if match := NATIVE_RE.fullmatch(text):
+        return Frame(NATIVE, match[1], match[2], 0, text)
+    if match := PYTHON_RE.fullmatch(text):
+        return Frame(PYTHON, match[1], match[2], int(match[3] or 0), text)
+    raise AssertionError("not a frame: %r" % text)
+
+
+def parse_folded(text, threads=False):
+    stacks = []
+    for line in text.split("\n")[:-1]:
+        names, blank, count = line.rpartition(" ")
+        assert blank and count.isdigit(), "not a folded line: %r" % line
+        comm, *frames = names.split(";")
+        thread = tid = None
+        if threads:
+            match = THREAD_RE.fullmatch(frames.pop(0))
+            assert match, "no thread in %r" % line
+            thread, tid = match[1], int(match[2])
+        stacks.append(Stack(comm, thread, tid, [parse_frame(f) for f in frames], int(count)))
+    return stacks
+
+
+def total(stacks):
+    return sum(s.count for s in stacks)
+
+
+# ---- one run of the profiler ---------------------------------------------------------------------
+
+COUNTER_RE = re.compile(r"^(?:pyperf-bpf: )?counter (\w+) (\d+)$", re.M)
+
+
+class Result:
+    """What a finished run left: exit status, both outputs, counters (of -v) and stacks (of -f)."""
+
+    def __init__(self, argv, status, stdout, stderr):
+        self.argv, self.status, self.stdout, self.stderr = argv, status, stdout, stderr
+        # Those that are 0 need not be printed.
+        self.counters = collections.Counter(
+            {name: int(value) for name, value in COUNTER_RE.findall(stderr)})
+        self.messages = [line for line in COUNTER_RE.sub("", stderr).split("\n") if line]
+        ours = argv[:argv.index("--")] if "--" in argv else argv
+        self.stacks = None
+        if status == 0 and ("-f" in ours or "--folded" in ours):
+            self.stacks = parse_folded(stdout, "--threads" in ours)
+
+    def ok(self):
+        """The run succeeded and every delivered sample is accounted for. Returns self."""
+        assert self.status == 0, "%s\nexit status %d\n%s" % (self.argv, self.status, self.stderr)
+        self.balanced()
+        return self
+
+    def sum_of(self, prefix):
+        return sum(v for name, v in self.counters.items() if name.startswith(prefix))
+
+    def balanced(self):
+        c = self.counters
+        accounted = c["counted"] + self.sum_of("filtered_") + self.sum_of("lost_")
+        assert c["delivered"] == accounted, c
+        assert c["complete"] <= c["user_stacks"] <= c["counted"], c
+        if self.stacks is not None:
+            assert total(self.stacks) == c["counted"], (total(self.stacks), c)
+
+    def complete(self, least=0.995):
+        """By the profiler's own count, and by what can be seen in the stacks."""
+        c = self.counters
+        assert c["counted"] and c["complete"] >= least * c["user_stacks"], c
+        broken = [s for s in self.stacks if s.markers()]
+        allowed = (1 - least) * total(self.stacks) + 1
+        assert total(broken) <= allowed, "\n".join(map(str, broken[:5]))
+
+    def only(self, *keys):
+        """Every sample in a Python function has one of these names; each of them is there."""
+        names = {s.leaf().name for s in self.stacks if s.leaf()}
+        for key in keys:
+            assert key in names, "%s is missing among %s" % (key, sorted(names))
+        return names
+
+
+def profiler_argv(*args):
+    return [PYPERF, *map(str, args)]
+
+
+def clean_environment(**more):
+    env = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
+    return {**env, "PYTHONDONTWRITEBYTECODE": "1", "LC_ALL": "C.UTF-8", **more}
+
+
+def profile(*args, **popen):
+    """Runs the profiler to its end. -v is always given: it makes it print its counters."""
+    return Profiler("-v", *args, **popen).wait()
+
+
+class Profiler:
+    """A running profiler in a process group of its own."""
+
+    def __init__(self, *args, prefix=(), **popen):
+        self.argv = [*prefix, *profiler_argv(*args)]
+        # Files, not pipes: nobody needs to read while it runs.
+        self.out = tempfile.TemporaryFile()
+        self.err = tempfile.TemporaryFile()
+        popen.setdefault("env", clean_environment())
+        self.process = subprocess.Popen(self.argv, stdin=subprocess.DEVNULL, stdout=self.out,
+                                        stderr=self.err, start_new_session=True, **popen)
+        self.pid = self.process.pid
+
+    def wait(self, patience=PATIENCE + 60):
+        try:
+            status = self.process.wait(patience)
+        except subprocess.TimeoutExpired:
+            os.killpg(self.pid, signal.SIGKILL)
+            self.process.wait()
+            raise AssertionError("%s\nis stuck; so far:\n%s" % (self.argv, self.read(self.err)))
+        return Result(self.argv, status, self.read(self.out), self.read(self.err))
+
+    @staticmethod
+    def read(file):
+        file.seek(0)
+        return file.read().decode("utf-8")
+
+    def interrupt_group(self):
+        """What Ctrl-C does: the signal goes to the profiler and to its command."""
+        os.killpg(self.pid, signal.SIGINT)
+
+    def descriptors(self, target):
+        """Its open descriptors that point at `target`."""
+        found = []
+        with contextlib.suppress(OSError):
+            for fd in os.listdir("/proc/%d/fd" % self.pid):
+                with contextlib.suppress(OSError):
+                    if os.readlink("/proc/%d/fd/%s" % (self.pid, fd)) == target:
+                        found.append(fd)
+        return found
+
+    def wait_sampling(self):
+        """Until a perf event is open on each CPU: the sampler is attached last."""
+        cpus = os.cpu_count()
+        poll(lambda: len(self.descriptors("anon_inode:[perf_event]")) >= cpus
+             or self.process.poll() is not None, "the sampler to be attached")
+        assert self.process.poll() is None, "ended early:\n" + self.read(self.err)
+
+    def bpf_ids(self):
+        """{"prog": ids, "map": ids, "link": ids} of what it holds, by its descriptors."""
+        ids = {"prog": set(), "map": set(), "link": set()}
+        for fd in os.listdir("/proc/%d/fdinfo" % self.pid):
+            with contextlib.suppress(OSError):
+                info = Path("/proc/%d/fdinfo/%s" % (self.pid, fd)).read_text()
+                for kind, number in re.findall(r"^(prog|map|link)_id:\t(\d+)$", info, re.M):
+                    ids[kind].add(int(number))
+        return ids
+
+
+def poll(condition, what, bound=PATIENCE):
+    """Looks until `condition()` is true; fails by name after `bound` seconds."""
+    end = time.monotonic() + bound
+    while not condition():
+        assert time.monotonic() < end, "waited in vain for " + what
+        time.sleep(0.02)
+
+
+# ---- targets -------------------------------------------------------------------------------------
+
+class Target:
+    """A running ground-truth program. Leaving the context ends it, through its stdin."""
+
+    def __init__(self, python, program, *args, prefix=(), **popen):
+        argv = [*prefix, python, "-B", str(PROGRAMS / program), *map(str, args)]
+        popen.setdefault("env", clean_environment())
+        self.process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                        **popen)
+        self.pid = self.process.pid
+        ready, _, _ = select.select([self.process.stdout], [], [], PATIENCE)
+        line = self.process.stdout.readline() if ready else b""
+        if line != b"ready\n":
+            self.process.kill()
+            self.process.wait()
+            raise AssertionError("%s did not start: %r" % (argv, line))
+
+    def stop(self):
+        """The truth that the program prints at its end."""
+        with contextlib.suppress(BrokenPipeError):
+            self.process.stdin.close()
+        text = self.process.stdout.read()
+        assert self.process.wait(PATIENCE) == 0
+        return json.loads(text)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exc):
+        if self.process.poll() is None:
+            with contextlib.suppress(OSError):
+                self.process.stdin.close()
+            try:
+                self.process.wait(PATIENCE)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+        self.process.stdout.close()
+
+
+def profile_target(python, program, *args, seconds=3, options=(), hz=HZ):
+    """Profiles one program for a while. Returns (result, truth)."""
+    with Target(python, program, *args) as target:
+        result = profile("-f", "-F", hz, "-d", seconds, "-p", target.pid, *options)
+        return result.ok(), target.stop()
+
+
+# ---- truth ---------------------------------------------------------------------------------------
+
+def check_stacks(stacks, truth, seen_least=1):
+    """Every stack whose leaf is one of the truth's leaf functions is one of the truth's stacks.
+
+    Stacks that end in a marker are left out: completeness is another question, asked elsewhere.
+    Returns {index of the true stack: its samples}.
+    """
+    by_chain = {}
+    for n, true in enumerate(truth):
+        by_chain.setdefault(chain_of_truth(true), []).append(n)
+    leaves = {tuple(true["frames"][-1][:2]) for true in truth}
+    found = {n: [] for n in range(len(truth))}
+    for stack in stacks:
+        leaf = stack.leaf()
+        if stack.markers() or not leaf or (leaf.name, leaf.file) not in leaves:
+            continue
+        chain = tuple((f.name, f.file, f.line) for f in stack.python()[:-1])
+        chain += ((leaf.name, leaf.file),)
+        assert chain in by_chain, "no such stack was ever there:\n%s" % stack
+        for n in by_chain[chain]:
+            legal = truth[n]["leaf_lines"]
+            assert leaf.line in legal, "no such line in the leaf:\n%s" % stack
+            found[n].append(stack)
+    counts = {n: total(stacks) for n, stacks in found.items()}
+    missing = [truth[n]["label"] for n in counts if counts[n] < seen_least]
+    assert not missing, "never seen: %s" % missing
+    return found
+
+
+def chain_of_truth(true):
+    *callers, leaf = true["frames"]
+    return tuple(map(tuple, callers)) + (tuple(leaf[:2]),)
+
+
+def short(name):
+    """The last component of a qualified name: all that versions before 3.11 know."""
+    return name.rpartition(".")[2]
+
+
+def native_between(stack):
+    """[(caller, callee, native frames between them)] of each two neighbouring Python frames."""
+    gaps, caller, between = [], None, []
+    for frame in stack.frames:
+        if frame.kind == PYTHON:
+            if caller:
+                gaps.append((caller, frame, between))
+            caller, between = frame, []
+        elif frame.kind == NATIVE:
+            between.append(frame)
+    return gaps
+
+
+def in_order(wanted, files):
+    """`wanted` is a subsequence of `files`."""
+    files = iter(files)
+    return all(any(f == w for f in files) for w in wanted)
+
+
+def share(stacks, pick, of=None):
+    """The part of the samples of `of` (all) that `pick` chooses."""
+    stacks = [s for s in stacks if of is None or of(s)]
+    return total([s for s in stacks if pick(s)]) / (total(stacks) or 1)
+
+
+# ---- the machine ---------------------------------------------------------------------------------
+
+def find_tool(name, *more):
+    """The path of a program, or None; /usr/sbin may not be in a user's PATH."""
+    path = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/sbin", *more])
+    return shutil.which(name, path=path)
+
+
+def find_go():
+    return find_tool("go", "/usr/local/go/bin", *map(str, Path("/usr/lib").glob("go-*/bin")))

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+"""Threads in known functions: two that compete for the GIL, three in native code without it."""
+import ctypes
+import hashlib
+import os
+import sys
+import threading
+import zlib
+
+from common import Recorder, finish, images, start
+
+record = Recorder()
+tids = {}
+libc = ctypes.CDLL(None)
+libc.memset.argtypes = (ctypes.c_void_p, ctypes.c_int, ctypes.c_size_t)
+memory = ctypes.create_string_buffer(16 << 20)
+data = os.urandom(4 << 20)
+
+
+def spin_alpha(running):
+    x = 1
+    record(sys._getframe(), "alpha")
+    while running.now:
+        for i in range(500):
+            x = (x * 31 + i) & 0xffff
+
+
+def spin_beta(running):
+    x = 1
+    record(sys._getframe(), "beta")
+    while running.now:
+        for i in range(500):
+            x = (x * 31 + i) & 0xffff
+
+
+def native_pbkdf2(running):
+    record(sys._getframe(), "pbkdf2")
+    while running.now:
+        hashlib.pbkdf2_hmac("sha256", b"secret", b"salt", 100000)
+
+
+def native_zlib(running):
+    record(sys._getframe(), "zlib")
+    while running.now:
+        zlib.compress(data, 9)
+
+
+def native_ctypes(running):
+    address = ctypes.addressof(memory)
+    record(sys._getframe(), "ctypes")
+    while running.now:
+        libc.memset(address, 1, len(memory))
+
+
+def enter(work, running):
+    label = work.__name__
+    tids[label] = threading.get_native_id()
+    with open("/proc/self/task/%d/comm" % tids[label], "w") as comm:
+        comm.write(label[:15])
+    work(running)
+
+
+def main():
+    running = start()
+    works = (spin_alpha, spin_beta, native_pbkdf2, native_zlib, native_ctypes)
+    threads = [threading.Thread(target=enter, args=(work, running)) for work in works]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    finish({"file": __file__, "stacks": record.truth(), "tids": tids, "images": images()})
+
+
+main()
