@@ -15,11 +15,12 @@
 BPF_INLINE __u32 task_ns_nr(struct task_struct *task)
 {
 	struct pid *pid = BPF_CORE_READ(task, thread_pid);
+	__u32 level = cfg.pidns_level & 31; /* a field of cfg would become part of the relocation */
 	struct upid up;
 
 	if (BPF_CORE_READ(pid, level) < cfg.pidns_level)
 		return 0;
-	if (bpf_core_read(&up, sizeof(up), &pid->numbers[cfg.pidns_level & 31]) ||
+	if (bpf_core_read(&up, sizeof(up), &pid->numbers[level]) ||
 	    BPF_CORE_READ(up.ns, ns.inum) != cfg.pidns_inum)
 		return 0;
 	return (__u32)up.nr;

@@ -111,8 +111,8 @@ static int on_libbpf_print(enum libbpf_print_level level, const char *fmt, va_li
 	char line[4096];
 	size_t len;
 
-	if (log_get_level() < LOG_LEVEL_DEBUG || level == LIBBPF_DEBUG)
-		return 0;
+	if (log_get_level() <= LOG_LEVEL_DEBUG || level == LIBBPF_DEBUG)
+		return 0; /* -vv */
 	vsnprintf(line, sizeof(line), fmt, args);
 	len = strlen(line);
 	while (len && line[len - 1] == '\n')

@@ -19,8 +19,8 @@
 #include "profile.h"
 #include "str.h"
 
-/* Characters kept of a name and of a path. */
-#define TEXT_NAME_MAX 1000
+/* Characters kept of a name and of a path: all of any real one. Tables cut to their columns besides. */
+#define TEXT_NAME_MAX 65536
 #define TEXT_PATH_MAX 4096
 
 /* ---- Names ---- */
