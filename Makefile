@@ -18,7 +18,7 @@ CFLAGS ?= -O2 -g
 ALL_CFLAGS := -std=gnu11 $(WARN) $(if $(DEV),-Werror) -D_GNU_SOURCE -I. -iquote user -I$(OUT) $(CFLAGS)
 SAN_CFLAGS := -std=gnu11 $(WARN) $(if $(DEV),-Werror) -D_GNU_SOURCE -I. -iquote user -I$(OUT) -O1 -g \
 	-fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=undefined
-LDLIBS := -lbpf -ldw -lelf -lprotobuf-c -liberty -llzma -lz -lm
+LDLIBS := -pthread -lbpf -ldw -lelf -lprotobuf-c -liberty -llzma -lz -lm
 BPF_CFLAGS := -target bpf -mcpu=v3 -O2 -g -Wall -Wextra -Wno-unused-function \
 	-D__TARGET_ARCH_$(ARCH) -I. -Ibpf -idirafter /usr/include/$(TRIPLE) $(if $(DEV),-Werror)
 

@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,11 +18,10 @@
 #include "ehframe.h"
 #include "idmap.h"
 #include "log.h"
+#include "tables.h"
 
 /* For how long file_table__is_plain() trusts a verdict: an inode may be rewritten in place. */
-#define PLAIN_TRUST_NS	1000000000ULL
-#define PUBLISH_THREADS 32
-#define PUBLISH_BATCH	64
+#define PLAIN_TRUST_NS 1000000000ULL
 
 enum verdict {
 	VERDICT_NONE = 0,  /* not looked at, or it could not be read: ask again in the next round */
@@ -46,12 +44,6 @@ struct inode {
 	bool has_generation;
 };
 
-struct pending {
-	uint32_t index;
-	int fd;
-	int err;
-};
-
 struct file_table {
 	struct file_maps maps;
 	struct symbolizer *sym;
@@ -59,11 +51,7 @@ struct file_table {
 	struct idmap by_build_id;
 	struct mapped_file **files; /* by id - 1 */
 	size_t file_cnt, file_cap;
-	struct pending *pending; /* tables not yet published */
-	size_t pending_cnt, pending_cap;
-	uint32_t *free_tables; /* indexes */
-	size_t free_table_cnt;
-	uint32_t next_table;
+	struct tables *tables;
 	struct mapped_file **interps;
 	uint32_t interp_cnt;
 	uint64_t round, use_clock, room_made;
@@ -104,14 +92,13 @@ struct file_table *file_table__new(const struct file_maps *maps, struct symboliz
 		return NULL;
 	ft->maps = *maps;
 	ft->sym = sym;
-	ft->next_table = 1;
 	ft->round = 1;
 	if (!ft->maps.table_budget)
 		ft->maps.table_budget = TABLE_BUDGET_DEFAULT;
-	ft->free_tables = malloc((maps->table_cap + 1) * sizeof(*ft->free_tables));
+	ft->tables = tables__new(maps->tables_fd, maps->table_cap, maps->spare_bytes);
 	ft->interps = calloc(maps->interp_cap + 1, sizeof(*ft->interps));
-	if (!ft->free_tables || !ft->interps) {
-		free(ft->free_tables);
+	if (!ft->tables || !ft->interps) {
+		tables__free(ft->tables);
 		free(ft->interps);
 		free(ft);
 		errno = ENOMEM;
@@ -142,13 +129,10 @@ void file_table__free(struct file_table *ft)
 	}
 	for (size_t i = 0; i < ft->file_cnt; i++)
 		free_file(ft->files[i]);
-	for (size_t i = 0; i < ft->pending_cnt; i++)
-		close(ft->pending[i].fd);
+	tables__free(ft->tables);
 	idmap__free(&ft->inodes);
 	idmap__free(&ft->by_build_id);
 	free(ft->files);
-	free(ft->pending);
-	free(ft->free_tables);
 	free(ft->interps);
 	free(ft);
 }
@@ -156,11 +140,19 @@ void file_table__free(struct file_table *ft)
 void file_table__begin(struct file_table *ft)
 {
 	ft->round++;
+	tables__collect(ft->tables);
 }
 
-const struct file_stats *file_table__stats(const struct file_table *ft)
+void file_table__stats(const struct file_table *ft, struct file_stats *out)
 {
-	return &ft->stats;
+	const struct tables_stats *ts = tables__stats(ft->tables);
+
+	*out = ft->stats;
+	out->spare_bytes = ts->spare_bytes;
+	out->spares = ts->spares;
+	out->spares_used = ts->spares_used;
+	out->spares_missed = ts->spares_missed;
+	out->publish_waits = ts->waits;
 }
 
 struct mapped_file *file_table__find(const struct file_table *ft, uint32_t id)
@@ -568,96 +560,46 @@ static struct mapped_file *longest_unused(const struct file_table *ft)
 		struct mapped_file *file = ft->files[i];
 
 		if (file->table_state == TABLE_READY && !file->users &&
+		    tables__settled(ft->tables, file->table) &&
 		    (!oldest || file->last_used < oldest->last_used))
 			oldest = file;
 	}
 	return oldest;
 }
 
-/*
- * No image names the table any more; programs that still run with an older one are waited for by
- * the kernel when an element of a map of maps is deleted (maybe_wait_bpf_programs()). So the index
- * can be given out again.
- */
-static void evict(struct file_table *ft, struct mapped_file *file)
+static void drop_table(struct file_table *ft, struct mapped_file *file, enum table_state state)
 {
-	bpf_map_delete_elem(ft->maps.tables_fd, &file->table);
-	ft->free_tables[ft->free_table_cnt++] = file->table;
+	tables__remove(ft->tables, file->table);
 	ft->stats.table_bytes -= file->table_bytes;
 	ft->stats.tables--;
-	ft->stats.tables_evicted++;
 	file->table = 0;
-	file->table_state = TABLE_UNTRIED;
+	file->table_bytes = 0;
+	file->table_state = state;
 }
 
 static bool has_room(const struct file_table *ft, uint64_t bytes)
 {
-	return ft->stats.table_bytes + bytes <= ft->maps.table_budget &&
-	       (ft->free_table_cnt || ft->next_table < ft->maps.table_cap);
+	return ft->stats.table_bytes + bytes <= ft->maps.table_budget && !tables__full(ft->tables);
 }
 
+/*
+ * What is evicted is in no image. Its memory is free when the kernel has waited for the programs
+ * that may still read it, so for a moment there is more than the budget.
+ */
 static bool make_room(struct file_table *ft, uint64_t bytes)
 {
 	struct mapped_file *file;
 
+	if (bytes > ft->maps.table_budget)
+		return false;
 	while (!has_room(ft, bytes)) {
-		/* What is evicted must be in the kernel, not on its way there. */
-		if (file_table__publish(ft))
-			return false;
 		file = longest_unused(ft);
 		if (!file)
 			return false;
-		evict(ft, file);
+		drop_table(ft, file, TABLE_UNTRIED);
+		ft->stats.tables_evicted++;
 	}
 	return true;
-}
-
-/* A map with the contents of a table: its descriptor or negative errno. */
-static int create_inner(const struct unwind_table *t)
-{
-	LIBBPF_OPTS(bpf_map_create_opts, opts, .map_flags = BPF_F_INNER_MAP);
-	uint32_t chunks = (uint32_t)(t->word_cnt / UW_CHUNK_WORDS), cnt = chunks;
-	uint32_t *keys = malloc(chunks * sizeof(*keys));
-	int fd = -1, err = -ENOMEM;
-
-	if (!keys)
-		goto out;
-	for (uint32_t i = 0; i < chunks; i++)
-		keys[i] = i;
-	fd = bpf_map_create(BPF_MAP_TYPE_ARRAY, "unwind", sizeof(uint32_t), UW_CHUNK_BYTES, chunks,
-			    &opts);
-	if (fd < 0) {
-		err = -errno;
-		goto out;
-	}
-	err = bpf_map_update_batch(fd, keys, t->words, &cnt, NULL) ? -errno : 0;
-out:
-	free(keys);
-	if (err && fd >= 0)
-		close(fd);
-	return err ? err : fd;
-}
-
-static int queue_table(struct file_table *ft, struct mapped_file *file, int fd, uint64_t bytes)
-{
-	size_t cap = ft->pending_cap ? ft->pending_cap * 2 : 64;
-	struct pending *more;
-
-	if (ft->pending_cnt == ft->pending_cap) {
-		more = realloc(ft->pending, cap * sizeof(*more));
-		if (!more)
-			return -ENOMEM;
-		ft->pending = more;
-		ft->pending_cap = cap;
-	}
-	file->table = ft->free_table_cnt ? ft->free_tables[--ft->free_table_cnt] : ft->next_table++;
-	file->table_bytes = bytes;
-	file->table_state = TABLE_READY;
-	ft->pending[ft->pending_cnt++] = (struct pending){ .index = file->table, .fd = fd };
-	ft->stats.tables++;
-	ft->stats.tables_built++;
-	ft->stats.table_bytes += bytes;
-	return 0;
 }
 
 static void refuse_table(struct file_table *ft, struct mapped_file *file)
@@ -672,140 +614,94 @@ static void refuse_table(struct file_table *ft, struct mapped_file *file)
 	ft->warned_budget = true;
 }
 
+static void add_table(struct file_table *ft, struct mapped_file *file, const struct unwind_table *t)
+{
+	uint64_t bytes = t->word_cnt * sizeof(*t->words), spare;
+	int index;
+
+	if (!make_room(ft, bytes)) {
+		refuse_table(ft, file);
+		return;
+	}
+	/* A spare is larger than what it is used for: not when that breaks the budget. */
+	spare = tables__spare_bytes(ft->tables, t->word_cnt);
+	index = tables__add(ft->tables, t->words, t->word_cnt, spare && has_room(ft, spare),
+			    &bytes);
+	if (index < 0) {
+		log_warn("%s: unwind table: %s", elf_file__path(file->elf), strerror(-index));
+		file->table_state = TABLE_NONE;
+		return;
+	}
+	file->table = (uint32_t)index;
+	file->table_bytes = bytes;
+	file->table_state = TABLE_READY;
+	ft->stats.tables++;
+	ft->stats.tables_built++;
+	ft->stats.table_bytes += bytes;
+}
+
 static void build_table(struct file_table *ft, struct mapped_file *file)
 {
-	uint64_t start = now_ns(), bytes;
+	uint64_t start = now_ns(), took;
 	struct unwind_table *t = unwind_table__build(file->elf);
-	int fd;
 
-	ft->stats.table_ns += now_ns() - start;
+	took = now_ns() - start;
+	ft->stats.table_ns += took;
 	if (!t || t->word_cnt < UW_CHUNK_WORDS) {
 		log_debug("%s: no unwind table: %s", elf_file__path(file->elf), strerror(errno));
 		file->table_state = TABLE_NONE;
-		unwind_table__free(t);
-		return;
+	} else {
+		add_table(ft, file, t);
+		log_debug("%s: unwind table of %zu KiB built in %llu us", elf_file__path(file->elf),
+			  t->word_cnt * sizeof(*t->words) / 1024, (unsigned long long)took / 1000);
 	}
-	bytes = t->word_cnt * sizeof(*t->words);
-	if (!make_room(ft, bytes)) {
-		refuse_table(ft, file);
-		goto out;
-	}
-	fd = create_inner(t);
-	if (fd < 0) {
-		log_warn("%s: unwind table: %s", elf_file__path(file->elf), strerror(-fd));
-		file->table_state = TABLE_NONE;
-		goto out;
-	}
-	if (queue_table(ft, file, fd, bytes)) {
-		close(fd);
-		file->table_state = TABLE_NONE;
-	}
-out:
 	unwind_table__free(t);
 }
 
-static void need_table(struct file_table *ft, struct mapped_file *file)
+bool file_table__wants_table(const struct file_table *ft, const struct mapped_file *file)
+{
+	return file->table_state == TABLE_UNTRIED ||
+	       (file->table_state == TABLE_REFUSED && file->refused_at != ft->room_made);
+}
+
+void file_table__build(struct file_table *ft, struct mapped_file *file)
 {
 	file->last_used = ++ft->use_clock;
-	if (file->table_state == TABLE_UNTRIED ||
-	    (file->table_state == TABLE_REFUSED && file->refused_at != ft->room_made))
+	if (file_table__wants_table(ft, file))
 		build_table(ft, file);
 }
 
-/*
- * An update of a map of maps returns only after a grace period of RCU, 8 ms as a rule. The element
- * is there before, and waits of several threads share one period; so with 60 tables at start, the
- * threads take 20 ms where one after another takes half a second. A batch waits once from Linux 6.8
- * on, for each element before that, and is refused before 5.19.
- */
-struct publisher {
-	pthread_t thread;
-	struct pending *first;
-	size_t cnt;
-	int tables_fd;
-	bool started;
-};
-
-static bool publish_batch(const struct publisher *p)
+uint32_t file_table__index(struct file_table *ft, struct mapped_file *file, bool *coming)
 {
-	uint32_t keys[PUBLISH_BATCH], fds[PUBLISH_BATCH], cnt = (uint32_t)p->cnt;
+	int usable;
 
-	if (p->cnt > PUBLISH_BATCH)
-		return false;
-	for (size_t i = 0; i < p->cnt; i++) {
-		keys[i] = p->first[i].index;
-		fds[i] = (uint32_t)p->first[i].fd;
-	}
-	return !bpf_map_update_batch(p->tables_fd, keys, fds, &cnt, NULL);
-}
-
-static void *publish_some(void *arg)
-{
-	struct publisher *p = arg;
-
-	if (p->cnt > 1 && publish_batch(p))
-		return NULL;
-	for (size_t i = 0; i < p->cnt; i++) {
-		struct pending *t = &p->first[i];
-
-		t->err = bpf_map_update_elem(p->tables_fd, &t->index, &t->fd, BPF_ANY) ? -errno : 0;
-	}
-	return NULL;
-}
-
-static void publish_all(struct file_table *ft)
-{
-	size_t threads = ft->pending_cnt < PUBLISH_THREADS ? ft->pending_cnt : PUBLISH_THREADS;
-	struct publisher p[PUBLISH_THREADS];
-	pthread_attr_t attr;
-	size_t at = 0;
-
-	pthread_attr_init(&attr);
-	pthread_attr_setstacksize(&attr, 256 * 1024);
-	for (size_t i = 0; i < threads; i++) {
-		size_t cnt = (ft->pending_cnt - at) / (threads - i);
-
-		p[i] = (struct publisher){ .first = ft->pending + at,
-					   .cnt = cnt,
-					   .tables_fd = ft->maps.tables_fd };
-		at += cnt;
-		/* The last share is ours. */
-		p[i].started = i + 1 < threads &&
-			       !pthread_create(&p[i].thread, &attr, publish_some, &p[i]);
-		if (!p[i].started)
-			publish_some(&p[i]);
-	}
-	for (size_t i = 0; i < threads; i++) {
-		if (p[i].started)
-			pthread_join(p[i].thread, NULL);
-	}
-	pthread_attr_destroy(&attr);
+	*coming = false;
+	if (file->table_state != TABLE_READY)
+		return 0;
+	usable = tables__usable(ft->tables, file->table);
+	if (usable < 0)
+		drop_table(ft, file, TABLE_NONE);
+	*coming = !usable;
+	return usable > 0 ? file->table : 0;
 }
 
 int file_table__publish(struct file_table *ft)
 {
 	uint64_t start = now_ns();
-	int err = 0;
+	int err = tables__flush(ft->tables);
 
-	if (!ft->pending_cnt)
-		return 0;
-	publish_all(ft);
-	for (size_t i = 0; i < ft->pending_cnt; i++) {
-		if (ft->pending[i].err)
-			err = ft->pending[i].err;
-		close(ft->pending[i].fd); /* the outer map holds it */
-	}
-	ft->pending_cnt = 0;
 	ft->stats.publish_ns += now_ns() - start;
-	if (err)
-		log_err("unwind tables: %s", strerror(-err));
 	return err;
+}
+
+int file_table__go_live(struct file_table *ft)
+{
+	return tables__go_live(ft->tables);
 }
 
 /* ---- use ------------------------------------------------------------------------------------ */
 
-struct mapped_file *file_table__get(struct file_table *ft, int proc_fd, const struct map_line *line,
-				    bool table)
+struct mapped_file *file_table__get(struct file_table *ft, int proc_fd, const struct map_line *line)
 {
 	struct mapped_file *file = NULL;
 	struct inode *inode;
@@ -820,12 +716,14 @@ struct mapped_file *file_table__get(struct file_table *ft, int proc_fd, const st
 		if (file && line->end - line->start != ft->vdso_size)
 			file = NULL; /* of a 32-bit process */
 	}
-	if (!file)
-		return NULL;
-	file->users++;
-	if (table)
-		need_table(ft, file);
+	if (file)
+		file->users++;
 	return file;
+}
+
+void file_table__hold(struct mapped_file *file)
+{
+	file->users++;
 }
 
 void file_table__put(struct file_table *ft, struct mapped_file *file)

@@ -14,9 +14,9 @@
  *
  * Build ids are taken on trust: a process could forge one, and be shown for what it is not.
  *
- * Tables: struct mapped_file.table is an index in the BPF map `tables` and is good only after
- * file_table__publish(). Tables of files in no image are dropped, the longest unused first, when
- * the budget is needed for others.
+ * Tables: built by file_table__build(), and handed to the kernel by file_table__publish(); what an
+ * image may name is file_table__index(), see tables.h. Tables of files in no image are dropped, the
+ * longest unused first, when the budget is needed for others. Spares are not in the budget.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -33,11 +33,12 @@ struct file_maps {
 	int tables_fd, interps_fd;
 	uint32_t table_cap, interp_cap;
 	uint64_t table_budget; /* bytes of unwind tables; 0: the default */
+	uint64_t spare_bytes;  /* of spare ones; 0: the default, 1: none */
 };
 
 enum table_state {
 	TABLE_UNTRIED = 0,
-	TABLE_READY = 1,
+	TABLE_READY = 1,   /* has an index; see file_table__index() */
 	TABLE_NONE = 2,	   /* the file has no unwind information that we can use */
 	TABLE_REFUSED = 3, /* no room */
 };
@@ -65,8 +66,12 @@ struct file_stats {
 	uint64_t tables_built; /* ever */
 	uint64_t tables_evicted;
 	uint64_t tables_refused;
-	uint64_t table_ns;   /* spent building */
-	uint64_t publish_ns; /* spent waiting for the kernel to take them */
+	uint64_t table_ns;	/* spent building */
+	uint64_t publish_ns;	/* spent waiting for the kernel to take them */
+	uint64_t publish_waits; /* ... grace periods: none after the scan */
+	uint64_t spare_bytes;	/* of spare tables */
+	uint64_t spares, spares_used;
+	uint64_t spares_missed; /* tables for which there was none: these come later */
 };
 
 struct file_table;
@@ -85,15 +90,25 @@ void file_table__begin(struct file_table *ft);
 int file_table__is_python(struct file_table *ft, int proc_fd, const struct map_line *line);
 /*
  * The file behind a mapping, with one more user; NULL: not a file we can use (anonymous, not ELF,
- * unreadable). `table`: build its unwind table if it has none.
+ * unreadable).
  */
-struct mapped_file *file_table__get(struct file_table *ft, int proc_fd, const struct map_line *line,
-				    bool table);
+struct mapped_file *file_table__get(struct file_table *ft, int proc_fd,
+				    const struct map_line *line);
+void file_table__hold(struct mapped_file *file); /* one more user */
 /* By file id, or NULL. Borrowed until file_table__free(). */
 struct mapped_file *file_table__find(const struct file_table *ft, uint32_t id);
 void file_table__put(struct file_table *ft, struct mapped_file *file);
+
+/* It has no table, and it is not known that it cannot have one. */
+bool file_table__wants_table(const struct file_table *ft, const struct mapped_file *file);
+/* Builds the table, some ms per MiB of unwind information, if it is wanted. */
+void file_table__build(struct file_table *ft, struct mapped_file *file);
 /* Hands the tables built since the last call to the kernel. 0 or negative errno. */
 int file_table__publish(struct file_table *ft);
+/* What an image may name as the file's table now; 0: none. `coming`: there will be one soon. */
+uint32_t file_table__index(struct file_table *ft, struct mapped_file *file, bool *coming);
+/* After the scan: from now on nothing waits for the kernel. 0, or negative errno: it does. */
+int file_table__go_live(struct file_table *ft);
 
 /* Gives an interpreter its entry in `interps`. 0, -ENOSPC, or negative errno. */
 int file_table__add_interp(struct file_table *ft, struct mapped_file *file);
@@ -107,6 +122,6 @@ struct mapped_file *file_table__interp(const struct file_table *ft, uint32_t ind
 bool file_table__is_plain(struct file_table *ft, uint32_t major, uint32_t minor, uint64_t inode,
 			  uint64_t generation, uint64_t now_ns);
 
-const struct file_stats *file_table__stats(const struct file_table *ft);
+void file_table__stats(const struct file_table *ft, struct file_stats *out);
 
 #endif /* PYPERF_FILES_H */

@@ -57,6 +57,7 @@ struct process_table {
 	struct strbuf text;	     /* of another of its files */
 	struct mapping *scratch;     /* EXEC_MAPS_MAX of them */
 	uint32_t next_space;
+	bool live; /* sampled: an image must not wait */
 	bool warned_mappings, warned_images, warned_permission;
 	struct process_stats stats;
 };
@@ -94,7 +95,8 @@ struct process_table *process_table__new(const struct process_maps *maps, struct
 				.interps_fd = maps->interps_fd,
 				.table_cap = maps->table_cap,
 				.interp_cap = maps->interp_cap,
-				.table_budget = opts->table_budget };
+				.table_budget = opts->table_budget,
+				.spare_bytes = opts->spare_bytes };
 	struct process_table *pt = calloc(1, sizeof(*pt));
 
 	if (!pt)
@@ -297,6 +299,12 @@ fail:
 	return err;
 }
 
+static void log_published(const struct process *p, const char *how)
+{
+	log_debug("process %u: published %s, %llu us after its start", p->tgid, how,
+		  (unsigned long long)(now_ns() - p->since_ns) / 1000);
+}
+
 static void drop_fresh(struct process_table *pt, struct fresh *f)
 {
 	if (f->valid)
@@ -316,8 +324,10 @@ static void commit(struct process_table *pt, struct fresh *f)
 	/* A child keeps sharing only while its parent's image stays as it is. */
 	if (image && same_image(pt, &image->val, f) && (own || !image->changing))
 		pt->stats.unchanged++;
-	else if (!publish(pt, f))
+	else if (!publish(pt, f)) {
 		f->valid = false; /* the image holds the files now */
+		log_published(f->p, f->val.flags & IMAGE_PYTHON ? "as Python" : "as not Python");
+	}
 	if (own)
 		image->changing = false;
 }
@@ -560,17 +570,20 @@ static bool maps_have_python(struct process_table *pt, int proc_fd)
 static uint32_t take_mappings(struct process_table *pt, int proc_fd, struct candidate *best)
 {
 	struct candidate c;
+	bool coming;
 
 	for (size_t i = 0; i < pt->exec.cnt; i++) {
 		const struct map_line *line = &pt->exec.lines[i];
 		struct mapping *m = &pt->scratch[i];
 
-		c.file = file_table__get(pt->files, proc_fd, line, true);
-		*m = (struct mapping){ .start = line->start,
-				       .end = line->end,
-				       .offset = c.file ? line->offset : 0,
-				       .file = c.file ? c.file->id : 0,
-				       .table = c.file ? c.file->table : 0 };
+		c.file = file_table__get(pt->files, proc_fd, line);
+		*m = (struct mapping){
+			.start = line->start,
+			.end = line->end,
+			.offset = c.file ? line->offset : 0,
+			.file = c.file ? c.file->id : 0,
+			.table = c.file ? file_table__index(pt->files, c.file, &coming) : 0
+		};
 		if (c.file && c.file->py && find_bias(c.file, m, &c.bias))
 			choose_interp(proc_fd, best, &c);
 	}
@@ -667,48 +680,139 @@ static bool in_exec(struct process *p)
 	return false;
 }
 
-int process_table__refresh(struct process_table *pt)
+static bool wants_tables(struct process_table *pt, const struct fresh *f)
 {
-	uint64_t start = now_ns();
-	size_t cnt, waiting = 0;
+	struct mapped_file *file;
 
-	file_table__begin(pt->files);
-	for (cnt = 0; cnt < pt->dirty_cnt; cnt++) { /* grows in the loop */
-		struct process *p = pt->dirty[cnt];
+	for (uint32_t i = 0; i < f->val.map_cnt; i++) {
+		file = file_table__find(pt->files, f->maps[i].file);
+		if (file && file_table__wants_table(pt->files, file))
+			return true;
+	}
+	return false;
+}
 
-		if (reserve(&pt->fresh, &pt->fresh_cap, cnt, sizeof(*pt->fresh)))
-			break;
-		pt->fresh[cnt] = (struct fresh){ .p = p };
-		if (p->exited)
-			continue;
-		if (in_exec(p)) {
-			p->retry = true;
-			continue;
-		}
-		look_at(pt, &pt->fresh[cnt]);
-		pull_in_sharers(pt, &pt->fresh[cnt]);
+/*
+ * Tables of new files take some ms to build. Until then the process is walked without them: its
+ * Python frames, and native ones by their addresses. Not while others share its image, who would
+ * see the new one before they were looked at.
+ */
+static void publish_early(struct process_table *pt, struct fresh *f)
+{
+	struct image_ref *image = f->p->image;
+
+	if (!pt->live || !f->valid || !wants_tables(pt, f) ||
+	    (image && same_image(pt, &image->val, f)) ||
+	    (image && image->key == f->p->space && (image->users != f->p || f->p->next_user)))
+		return;
+	if (publish(pt, f))
+		return;
+	for (uint32_t i = 0; i < f->val.map_cnt;
+	     i++) { /* the image holds its files, and so do we */
+		struct mapped_file *file = file_table__find(pt->files, f->maps[i].file);
+
+		if (file)
+			file_table__hold(file);
 	}
-	file_table__publish(pt->files);
-	/* Backwards: those who share an image come behind the one who changes it. */
-	for (size_t i = cnt; i-- > 0;) {
-		commit(pt, &pt->fresh[i]);
-		drop_fresh(pt, &pt->fresh[i]);
+	pt->stats.early++;
+	log_published(f->p, "without all its tables");
+}
+
+static void build_tables(struct process_table *pt, const struct fresh *f)
+{
+	for (uint32_t i = 0; f->valid && i < f->val.map_cnt; i++) {
+		struct mapped_file *file = file_table__find(pt->files, f->maps[i].file);
+
+		if (file)
+			file_table__build(pt->files, file);
 	}
-	/* What is to be asked again, and what found no memory, stays in the list. */
+}
+
+/* False: some are on their way still. */
+static bool set_tables(struct process_table *pt, struct fresh *f)
+{
+	bool coming, all = true;
+
+	for (uint32_t i = 0; f->valid && i < f->val.map_cnt; i++) {
+		struct mapped_file *file = file_table__find(pt->files, f->maps[i].file);
+
+		if (!file)
+			continue;
+		f->maps[i].table = file_table__index(pt->files, file, &coming);
+		all &= !coming;
+	}
+	return all;
+}
+
+/* Everything that is new about one process, but for the tables. */
+static void look_for_news(struct process_table *pt, struct fresh *f)
+{
+	if (f->p->exited)
+		return;
+	if (in_exec(f->p)) {
+		f->p->retry = true;
+		return;
+	}
+	look_at(pt, f);
+	pull_in_sharers(pt, f);
+	publish_early(pt, f);
+}
+
+static void finish_news(struct process_table *pt, struct fresh *f)
+{
+	if (!set_tables(pt, f)) {
+		f->p->retry = true;
+		pt->stats.late++;
+	}
+	commit(pt, f);
+	drop_fresh(pt, f);
+}
+
+/* What is to be asked again, and what found no memory, stays in the list. */
+static void keep_waiting(struct process_table *pt, size_t looked_at)
+{
+	size_t waiting = 0;
+
 	for (size_t i = 0; i < pt->dirty_cnt; i++) {
 		struct process *p = pt->dirty[i];
 
-		p->dirty = !p->exited && (i >= cnt || p->retry);
+		p->dirty = !p->exited && (i >= looked_at || p->retry);
 		if (p->dirty)
 			pt->dirty[waiting++] = p;
 	}
 	pt->dirty_cnt = waiting;
+}
+
+static void age_early(struct process_table *pt)
+{
 	memmove(pt->early, pt->early + pt->early_old,
 		(pt->early_cnt - pt->early_old) * sizeof(*pt->early));
 	pt->early_cnt -= pt->early_old;
 	pt->early_old = pt->early_cnt;
+}
+
+int process_table__refresh(struct process_table *pt)
+{
+	uint64_t start = now_ns();
+	size_t cnt;
+
+	file_table__begin(pt->files);
+	for (cnt = 0; cnt < pt->dirty_cnt; cnt++) { /* grows in the loop */
+		if (reserve(&pt->fresh, &pt->fresh_cap, cnt, sizeof(*pt->fresh)))
+			break;
+		pt->fresh[cnt] = (struct fresh){ .p = pt->dirty[cnt] };
+		look_for_news(pt, &pt->fresh[cnt]);
+	}
+	for (size_t i = 0; i < cnt; i++)
+		build_tables(pt, &pt->fresh[i]);
+	file_table__publish(pt->files);
+	/* Backwards: those who share an image come behind the one who changes it. */
+	for (size_t i = cnt; i-- > 0;)
+		finish_news(pt, &pt->fresh[i]);
+	keep_waiting(pt, cnt);
+	age_early(pt);
 	pt->stats.refresh_ns += now_ns() - start;
-	return (int)waiting;
+	return (int)pt->dirty_cnt;
 }
 
 /* ---- events --------------------------------------------------------------------------------- */
@@ -954,6 +1058,10 @@ int process_table__scan(struct process_table *pt)
 	if (err)
 		return err;
 	process_table__refresh(pt);
+	err = file_table__go_live(pt->files);
+	if (err)
+		log_warn("new processes will be known late: %s", strerror(-err));
+	pt->live = true;
 	return 0;
 }
 
@@ -1055,7 +1163,7 @@ void process_table__stats(const struct process_table *pt, struct process_stats *
 	out->mappings_used = pt->extents.used;
 }
 
-const struct file_stats *process_table__file_stats(const struct process_table *pt)
+void process_table__file_stats(const struct process_table *pt, struct file_stats *out)
 {
-	return file_table__stats(pt->files);
+	file_table__stats(pt->files, out);
 }

@@ -22,6 +22,9 @@
  *
  * in this order: what the first one speaks of, the second one may have to announce.
  *
+ * Nothing of this waits for the kernel after process_table__scan(). An image that names files seen
+ * for the first time is published at once, without their unwind tables, and again with them.
+ *
  * A struct process outlives its process, for the report: see process_table__forget_exited().
  */
 #include <stdbool.h>
@@ -46,6 +49,7 @@ struct process_opts {
 	size_t pid_cnt;	       /* 0: all processes */
 	bool children;	       /* descendants of `pids` as well */
 	uint64_t table_budget; /* bytes of unwind tables; 0: TABLE_BUDGET_DEFAULT */
+	uint64_t spare_bytes;  /* more, of spare ones; 0: SPARE_BYTES_DEFAULT, 1: none */
 };
 
 struct process {
@@ -73,6 +77,8 @@ struct process_stats {
 	uint64_t live, python, native_only; /* processes now */
 	uint64_t pending;		    /* live, targets, without an image yet */
 	uint64_t refreshed;		    /* /proc/PID/maps read */
+	uint64_t early;			    /* images published before their tables were built */
+	uint64_t late;			    /* ... before all their tables had arrived */
 	uint64_t unchanged;		    /* ... and nothing was new */
 	uint64_t exec_plain;		    /* execs settled without reading anything */
 	uint64_t unreadable;		    /* ... could not be read: not permitted */
@@ -106,7 +112,8 @@ int process_table__on_event(struct process_table *pt, const struct ev_proc *ev);
 void process_table__on_mmap(void *table, const struct mmap_event *ev);
 /*
  * Looks again at every process that an event was about. The number of processes that must be asked
- * again without one (an interpreter that is still starting): then call again in some 10 ms.
+ * again without one (an interpreter that is still starting, a table on its way): then call again in
+ * some 10 ms.
  */
 int process_table__refresh(struct process_table *pt);
 
@@ -130,6 +137,6 @@ const struct elf_file *process_table__file(const struct process_table *pt, uint3
 const struct py_binary *process_table__interp(const struct process_table *pt, uint32_t interp);
 
 void process_table__stats(const struct process_table *pt, struct process_stats *out);
-const struct file_stats *process_table__file_stats(const struct process_table *pt);
+void process_table__file_stats(const struct process_table *pt, struct file_stats *out);
 
 #endif /* PYPERF_PROCESS_H */

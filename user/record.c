@@ -450,6 +450,7 @@ static void print_counters(const struct profile_stats *s)
 static void fill_stats(struct recorder *r)
 {
 	struct profile_stats *s = &r->profile->stats;
+	struct file_stats files;
 	struct rusage ru;
 
 	dump__counters(r->collect, &r->late, s->counters);
@@ -457,8 +458,8 @@ static void fill_stats(struct recorder *r)
 	s->cpus = collect__cpu_cnt(r->collect);
 	getrusage(RUSAGE_SELF, &ru);
 	s->rss_bytes = (uint64_t)ru.ru_maxrss * 1024;
-	s->map_bytes =
-		collect__map_bytes(r->collect) + process_table__file_stats(r->procs)->table_bytes;
+	process_table__file_stats(r->procs, &files);
+	s->map_bytes = collect__map_bytes(r->collect) + files.table_bytes + files.spare_bytes;
 	if (r->o->verbosity > 0)
 		print_counters(s);
 }

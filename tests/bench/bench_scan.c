@@ -53,7 +53,7 @@ static void measure(const char *what, struct process_opts opts, pid_t pid)
 	process_table__scan(pt);
 	printf("%s: scan %.1f ms, %.1f ms of CPU\n", what, now_ms() - start, cpu_ms() - cpu);
 	process_table__stats(pt, &st);
-	fs = *process_table__file_stats(pt);
+	process_table__file_stats(pt, &fs);
 	printf("  %llu processes, %llu Python; %llu files, %llu opened; %llu tables of %.1f MiB, "
 	       "built in %.1f ms, handed over in %.1f ms; %llu mappings\n",
 	       (unsigned long long)st.live, (unsigned long long)st.python,

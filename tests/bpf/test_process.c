@@ -463,7 +463,8 @@ static void buries_old_mappings(void **state)
 	assert_true(image_of(proc_of(c.pid).space, &second));
 	process_table__stats(pt, &st);
 	used = st.mappings_used;
-	assert_true(used == first.map_cnt + second.map_cnt);
+	/* The second one twice: before its new table was built, and with it. */
+	assert_true(used == first.map_cnt + 2 * second.map_cnt);
 	process_table__reclaim(pt);
 	process_table__stats(pt, &st);
 	assert_true(st.mappings_used == second.map_cnt);
@@ -843,7 +844,7 @@ static void existing_descendants_are_targets(void **state)
 /* Tables of the dead make room, those of the living do not. */
 static void evicts_unused_tables(void **state)
 {
-	const struct file_stats *fs;
+	struct file_stats fs;
 	struct process_table *pt;
 	struct child a, b;
 	struct image im;
@@ -859,25 +860,29 @@ static void evicts_unused_tables(void **state)
 	assert_int_equal(child_start(&b, pythons.path[1]), 0);
 	pt = table_for(&b.pid, 1, (struct process_opts){ 0 });
 	scan(pt);
-	need = process_table__file_stats(pt)->table_bytes;
+	process_table__file_stats(pt, &fs);
+	need = fs.table_bytes;
 	assert_true(need > 0);
 	table_done(pt);
 
 	/* Room for one of them; the other one comes by exec, as far as the table knows. */
 	pt = table_for(&a.pid, 1, (struct process_opts){ .children = true, .table_budget = need });
 	scan(pt);
-	fs = process_table__file_stats(pt);
-	assert_true(fs->tables > 0 && fs->tables_evicted == 0);
+	process_table__file_stats(pt, &fs);
+	assert_true(fs.tables > 0 && fs.tables_evicted == 0);
 	make_fork(pt, a.pid, b.pid);
 	make_exec(pt, b.pid);
 	process_table__refresh(pt);
-	assert_true(fs->tables_refused > 0 && fs->tables_evicted == 0);
-	assert_true(fs->table_bytes <= need);
+	process_table__file_stats(pt, &fs);
+	assert_true(fs.tables_refused > 0 && fs.tables_evicted == 0);
+	assert_true(fs.table_bytes <= need);
 
 	make_exit(pt, a.pid);
 	process_table__on_mmap(pt, &(struct mmap_event){ .type = MMAP_EVENT_LOST });
 	process_table__refresh(pt);
-	assert_true(fs->tables_evicted > 0 && fs->table_bytes == need);
+	process_table__file_stats(pt, &fs);
+	/* Spares are larger than what is in them. */
+	assert_true(fs.tables_evicted > 0 && fs.table_bytes <= need);
 	proc = proc_of(b.pid);
 	im = effective_image(&proc);
 	assert_true(check_tables(pt, &im) > 2);
