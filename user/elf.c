@@ -22,6 +22,7 @@
 #define MAX_PHDRS      1170 /* 64 KiB of them, as the kernel: fs/binfmt_elf.c, load_elf_phdrs() */
 #define MAX_SHDRS      (1U << 20)
 #define MAX_CONTENTS   (512U << 20) /* of one section; beyond every .symtab and .eh_frame seen */
+#define EXTRA_CONTENTS 2 /* beside those of sections: .eh_frame without headers, .eh_frame_hdr */
 #define MAX_NOTES      (64U << 10)
 #define MAX_DYNAMIC    (64U << 10)
 #define MAX_SONAME     256
@@ -410,6 +411,14 @@ bool elf_file__eh_frame_hdr_info(const struct elf_file *ef, struct elf_section *
 	return true;
 }
 
+bool elf_file__eh_frame_hdr(const struct elf_file *ef, struct elf_section *out)
+{
+	if (!elf_file__eh_frame_hdr_info(ef, out))
+		return false;
+	out->data = load_contents(ef, ef->section_cnt + 1, out->off, out->size);
+	return out->data;
+}
+
 /* Bytes up to the terminator, which is the only end that .eh_frame has without section headers. */
 static uint64_t eh_frame_size(const struct elf_file *ef, uint64_t off, uint64_t room)
 {
@@ -484,7 +493,7 @@ uint64_t elf_file__pltgot(const struct elf_file *ef)
 
 void elf_file__forget(const struct elf_file *ef)
 {
-	for (size_t i = 0; i <= ef->section_cnt; i++) {
+	for (size_t i = 0; i < ef->section_cnt + EXTRA_CONTENTS; i++) {
 		free(ef->contents[i]);
 		ef->contents[i] = NULL;
 	}
@@ -659,7 +668,7 @@ static int parse(struct elf_file *ef)
 		err = read_shdrs(ef, &eh);
 	if (err)
 		return err;
-	ef->contents = calloc(ef->section_cnt + 1, sizeof(*ef->contents));
+	ef->contents = calloc(ef->section_cnt + EXTRA_CONTENTS, sizeof(*ef->contents));
 	if (!ef->contents)
 		return -ENOMEM;
 	id_by_section(ef);

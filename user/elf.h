@@ -89,7 +89,8 @@ bool elf_file__section_info(const struct elf_file *ef, const char *name, struct 
  */
 bool elf_file__eh_frame(const struct elf_file *ef, struct elf_section *out);
 bool elf_file__eh_frame_info(const struct elf_file *ef, struct elf_section *out);
-/* .eh_frame_hdr (PT_GNU_EH_FRAME), without its contents. */
+/* .eh_frame_hdr (PT_GNU_EH_FRAME); and without its contents. */
+bool elf_file__eh_frame_hdr(const struct elf_file *ef, struct elf_section *out);
 bool elf_file__eh_frame_hdr_info(const struct elf_file *ef, struct elf_section *out);
 /* DT_PLTGOT: the base of DW_EH_PE_datarel. 0: none. */
 uint64_t elf_file__pltgot(const struct elf_file *ef);

@@ -656,6 +656,7 @@ static void build_table(struct file_table *ft, struct mapped_file *file)
 			  t->word_cnt * sizeof(*t->words) / 1024, (unsigned long long)took / 1000);
 	}
 	unwind_table__free(t);
+	elf_file__forget(file->elf);
 }
 
 bool file_table__wants_table(const struct file_table *ft, const struct mapped_file *file)

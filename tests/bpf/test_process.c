@@ -17,6 +17,7 @@
 
 #include "ehframe.h"
 #include "process_fixture.h"
+#include "tables.h"
 #include "unit/pythons.h"
 
 static struct fixture fx;
@@ -438,6 +439,114 @@ static void notes_dlopen(void **state)
 	child_stop(&c);
 	table_done(pt);
 	mmapwatch__free(w);
+}
+
+/* A library that no one has seen: one that is another file by its size. */
+static void make_unseen_library(const char *name, char *path, size_t size)
+{
+	static int unseen;
+	FILE *f;
+
+	make_library(name, path, size);
+	f = fopen(path, "a");
+	assert_non_null(f);
+	for (int i = ++unseen; i >= 0; i--)
+		fputc('x', f);
+	assert_int_equal(fclose(f), 0);
+}
+
+static const struct mapping *mapping_of(const struct process_table *pt, const struct image *im,
+					const char *name)
+{
+	for (uint32_t i = 0; i < im->map_cnt; i++) {
+		const struct mapping *m = &fx.maps.mappings[im->map_first + i];
+		const struct elf_file *ef = process_table__file(pt, m->file);
+
+		if (ef && strstr(elf_file__path(ef), name))
+			return m;
+	}
+	return NULL;
+}
+
+static void new_file_has_its_table_at_once(void **state)
+{
+	struct file_stats before, after;
+	struct process_table *pt;
+	const struct mapping *m;
+	struct process_stats st;
+	struct image im;
+	struct child c;
+	char lib[256];
+
+	(void)state;
+	make_unseen_library("libspare.so", lib, sizeof(lib));
+	assert_int_equal(child_start(&c, pythons.path[0]), 0);
+	child_ask(&c, "import ctypes");
+	pt = table_for(&c.pid, 1, (struct process_opts){ 0 });
+	scan(pt);
+	process_table__file_stats(pt, &before);
+	process_table__stats(pt, &st);
+	assert_true(before.publish_waits > 0 && before.spares > 0 && !before.spares_used);
+	assert_true(before.spare_bytes > 0 && before.spare_bytes <= SPARE_BYTES_DEFAULT);
+	assert_true(!st.early && !st.late); /* before sampling nothing has to be quick */
+
+	dlopen_in(&c, lib);
+	made_mapping(pt, c.pid);
+	assert_int_equal(process_table__refresh(pt), 0);
+	assert_true(image_of(proc_of(c.pid).space, &im));
+	m = mapping_of(pt, &im, "libspare.so");
+	assert_true(m && m->table);
+	check_mappings(pt, c.pid, &im);
+	assert_true(check_tables(pt, &im) > 2);
+	process_table__file_stats(pt, &after);
+	assert_true(after.publish_waits == before.publish_waits);
+	assert_true(after.spares_used == 1 && !after.spares_missed);
+	assert_true(after.table_bytes > before.table_bytes);
+	process_table__stats(pt, &st);
+	assert_true(st.early == 1 && !st.late);
+	child_stop(&c);
+	table_done(pt);
+}
+
+static void without_a_spare_it_is_published_twice(void **state)
+{
+	struct file_stats before, after;
+	struct process_table *pt;
+	const struct mapping *m;
+	struct process_stats st;
+	struct image im;
+	struct child c;
+	char lib[256];
+	int tries = 0;
+
+	(void)state;
+	make_unseen_library("libnospare.so", lib, sizeof(lib));
+	assert_int_equal(child_start(&c, pythons.path[0]), 0);
+	child_ask(&c, "import ctypes");
+	pt = table_for(&c.pid, 1, (struct process_opts){ .spare_bytes = 1 });
+	scan(pt);
+	process_table__file_stats(pt, &before);
+	assert_true(!before.spares && !before.spare_bytes);
+	dlopen_in(&c, lib);
+	made_mapping(pt, c.pid);
+	/* The filler may be so quick that the table is there; the process is published in any case. */
+	process_table__refresh(pt);
+	assert_true(image_of(proc_of(c.pid).space, &im));
+	assert_int_equal(im.flags, IMAGE_PYTHON);
+	m = mapping_of(pt, &im, "libnospare.so");
+	assert_non_null(m);
+	process_table__stats(pt, &st);
+	assert_true(st.early == 1 && (m->table || st.late == 1));
+	while (process_table__refresh(pt) && tries++ < 10000)
+		nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
+	assert_true(image_of(proc_of(c.pid).space, &im));
+	m = mapping_of(pt, &im, "libnospare.so");
+	assert_true(m && m->table);
+	assert_true(check_tables(pt, &im) > 2);
+	process_table__file_stats(pt, &after);
+	assert_true(after.publish_waits == before.publish_waits && after.spares_missed == 1);
+	child_stop(&c);
+	table_done(pt);
 }
 
 /* The old range is not given out again before reclaim, and is after it. */
@@ -919,6 +1028,8 @@ int main(void)
 		cmocka_unit_test(all_walks_everyone),
 		cmocka_unit_test(racing_fork_wins),
 		cmocka_unit_test(notes_dlopen),
+		cmocka_unit_test(new_file_has_its_table_at_once),
+		cmocka_unit_test(without_a_spare_it_is_published_twice),
 		cmocka_unit_test(buries_old_mappings),
 		cmocka_unit_test(knows_deleted_files_and_memfds),
 		cmocka_unit_test(shares_by_build_id),
