@@ -560,7 +560,7 @@ static struct mapped_file *longest_unused(const struct file_table *ft)
 		struct mapped_file *file = ft->files[i];
 
 		if (file->table_state == TABLE_READY && !file->users &&
-		    tables__settled(ft->tables, file->table) &&
+		    tables__usable(ft->tables, file->table) > 0 &&
 		    (!oldest || file->last_used < oldest->last_used))
 			oldest = file;
 	}

@@ -1051,12 +1051,51 @@ static int discover_until_settled(struct process_table *pt)
 	return cnt < 0 ? cnt : 0;
 }
 
+static bool is_everywhere(const struct map_line *line)
+{
+	static const char *const names[] = { "/libc.so", "/libc-2", "/libm.so", "/libm-2", "/ld-" };
+
+	if (!line->inode)
+		return true; /* the vdso, or nothing */
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		if (memmem(line->name, line->name_len, names[i], strlen(names[i])))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * The C library takes a third of the time until a first Python has all its tables. We have it too,
+ * as a rule the same, and nothing is in a hurry yet.
+ */
+static void prepare_common_files(struct process_table *pt)
+{
+	int proc_fd = open_proc_dir((uint32_t)getpid());
+	struct mapped_file *file;
+
+	if (proc_fd < 0)
+		return;
+	if (exec_maps__read(&pt->exec, proc_fd))
+		pt->exec.cnt = 0;
+	for (size_t i = 0; i < pt->exec.cnt; i++) {
+		if (!is_everywhere(&pt->exec.lines[i]))
+			continue;
+		file = file_table__get(pt->files, proc_fd, &pt->exec.lines[i]);
+		if (!file)
+			continue;
+		file_table__build(pt->files, file);
+		file_table__put(pt->files, file);
+	}
+	close(proc_fd);
+}
+
 int process_table__scan(struct process_table *pt)
 {
 	int err = discover_until_settled(pt);
 
 	if (err)
 		return err;
+	prepare_common_files(pt);
 	process_table__refresh(pt);
 	err = file_table__go_live(pt->files);
 	if (err)

@@ -474,21 +474,16 @@ int tables__add(struct tables *t, const uint32_t *words, size_t word_cnt, bool s
 
 int tables__usable(const struct tables *t, uint32_t index)
 {
-	uint32_t id;
-
-	switch (t->state[index]) {
-	case READY:
-		return 1;
-	case COMING: /* the element is there long before the update returns */
-		return !bpf_map_lookup_elem(t->fd, &index, &id);
-	default:
-		return -ENOENT;
-	}
+	if (t->state[index] == COMING)
+		return 0;
+	return t->state[index] == READY ? 1 : -ENOENT;
 }
 
-bool tables__settled(const struct tables *t, uint32_t index)
+/* Where something is left, nothing new is put. */
+static void finish_removal(struct tables *t, const struct job *job)
 {
-	return t->state[index] == READY;
+	if (!job->err || job->err == -ENOENT)
+		free_index(t, job->index);
 }
 
 void tables__remove(struct tables *t, uint32_t index)
@@ -507,7 +502,7 @@ void tables__remove(struct tables *t, uint32_t index)
 	/* Without memory: here and now. */
 	t->stats.waits++;
 	run_job(t->fd, &job);
-	free_index(t, index);
+	finish_removal(t, &job);
 }
 
 /* ---- between the threads -------------------------------------------------------------------- */
@@ -534,7 +529,7 @@ static void finish_spare(struct tables *t, const struct job *job)
 static int finish_job(struct tables *t, const struct job *job)
 {
 	if (job->remove) {
-		free_index(t, job->index);
+		finish_removal(t, job);
 		return 0;
 	}
 	if (t->state[job->index] == FILLING) {

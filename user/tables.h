@@ -63,11 +63,9 @@ bool tables__full(const struct tables *t);
  */
 int tables__add(struct tables *t, const uint32_t *words, size_t word_cnt, bool spare,
 		uint64_t *bytes);
-/* Its contents are complete, and a program that is told of it finds it. Never true again if < 0. */
-int tables__usable(const struct tables *t, uint32_t index); /* 1, 0: coming, negative errno */
-/* Usable, and it can be removed. */
-bool tables__settled(const struct tables *t, uint32_t index);
-/* No image may name it any more. Also for one that failed. */
+/* 1: programs that are told of it find it; 0: it is coming; negative errno: it will not come. */
+int tables__usable(const struct tables *t, uint32_t index);
+/* Of one that is not coming. No image may name it any more. */
 void tables__remove(struct tables *t, uint32_t index);
 
 /* Takes over what the filler has done. */

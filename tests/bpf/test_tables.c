@@ -130,7 +130,6 @@ static void spares_are_good_at_once(void **state)
 		index[i] = add(t, sizes[i][0], i, &bytes);
 		assert_true(index[i] > 0 && bytes == sizes[i][1] * UW_CHUNK_BYTES);
 		assert_int_equal(tables__usable(t, (uint32_t)index[i]), 1);
-		assert_true(tables__settled(t, (uint32_t)index[i]));
 		total -= bytes;
 		assert_true(st->spare_bytes == total);
 	}
@@ -170,9 +169,8 @@ static void empty_class_takes_a_larger_one(void **state)
 	index = add(t, 3, seed, &bytes);
 	assert_true(index > 0 && bytes == 3 * UW_CHUNK_BYTES && st->spares_missed == 1);
 	assert_int_equal(tables__usable(t, (uint32_t)index), 0);
-	assert_false(tables__settled(t, (uint32_t)index));
 	tables__flush(t);
-	EVENTUALLY(t, tables__settled(t, (uint32_t)index));
+	EVENTUALLY(t, tables__usable(t, (uint32_t)index) == 1);
 	assert_int_equal(check(fd, index, 3, seed), 3);
 	EVENTUALLY(t, st->spares == spares);
 	assert_true(st->waits == 1);
@@ -191,10 +189,8 @@ static void too_large_comes_later(void **state)
 	assert_true(index > 0 && bytes == sizeof(words));
 	assert_int_equal(tables__usable(t, (uint32_t)index), 0);
 	tables__flush(t);
-	/* Usable as soon as it is in the map, settled when the kernel has waited. */
 	EVENTUALLY(t, tables__usable(t, (uint32_t)index) == 1);
 	assert_int_equal(check(fd, index, CHUNK_MAX, 7), CHUNK_MAX);
-	EVENTUALLY(t, tables__settled(t, (uint32_t)index));
 	assert_true(tables__stats(t)->waits == 1);
 	tables__free(t);
 	close(fd);
@@ -214,7 +210,7 @@ static void waits_before_it_is_live(void **state)
 	}
 	assert_int_equal(tables__flush(t), 0);
 	for (uint32_t i = 0; i < 100; i++) {
-		assert_true(tables__settled(t, (uint32_t)index[i]));
+		assert_true(tables__usable(t, (uint32_t)index[i]) == 1);
 		assert_int_equal(check(fd, index[i], 1 + i % 3, i), 1 + i % 3);
 	}
 	assert_true(tables__stats(t)->waits == 1 && tables__stats(t)->spares > 0);
@@ -239,7 +235,7 @@ static void indexes_are_used_again(void **state)
 	assert_int_equal(add(t, 1, 9, &bytes), -ENOSPC);
 	tables__flush(t);
 	for (uint32_t i = 0; i < 7; i++)
-		EVENTUALLY(t, tables__settled(t, (uint32_t)index[i]));
+		EVENTUALLY(t, tables__usable(t, (uint32_t)index[i]) == 1);
 	tables__remove(t, (uint32_t)index[3]);
 	assert_true(tables__usable(t, (uint32_t)index[3]) < 0);
 	assert_true(tables__full(t)); /* a program may still read it */
@@ -248,7 +244,7 @@ static void indexes_are_used_again(void **state)
 	assert_true(absent(fd, index[3]));
 	assert_int_equal(add(t, 1, 10, &bytes), index[3]);
 	tables__flush(t);
-	EVENTUALLY(t, tables__settled(t, (uint32_t)index[3]));
+	EVENTUALLY(t, tables__usable(t, (uint32_t)index[3]) == 1);
 	check(fd, index[3], 1, 10);
 	assert_true(tables__stats(t)->waits == 0);
 	tables__free(t);
