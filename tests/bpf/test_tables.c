@@ -276,6 +276,8 @@ static void refusals_are_told(void **state)
 	index = add(t, 1, 1, &bytes);
 	tables__flush(t);
 	EVENTUALLY(t, tables__usable(t, (uint32_t)index) < 0);
+	tables__flush(t);
+	assert_true(!tables__stats(t)->spares && !tables__stats(t)->spare_bytes);
 	tables__free(t);
 	assert_int_equal(open_files(), files);
 	close(fd);
