@@ -625,9 +625,11 @@ static void note_unreadable(struct process_table *pt, const struct process *p, i
 	if (err != -EACCES && err != -EPERM)
 		return; /* it is gone: its exit is on the way */
 	pt->stats.unreadable++;
+	/* Even root may not look at some (other user namespaces, security modules): news only for -p. */
 	if (!pt->warned_permission)
-		log_warn("process %u: cannot read its mappings: %s (need CAP_SYS_PTRACE)", p->tgid,
-			 strerror(-err));
+		log_msg(pt->opts.pid_cnt ? LOG_LEVEL_WARN : LOG_LEVEL_DEBUG,
+			"process %u: cannot read its mappings: %s (needs CAP_SYS_PTRACE)", p->tgid,
+			strerror(-err));
 	pt->warned_permission = true;
 }
 
