@@ -335,8 +335,23 @@ static int grow_cells(struct text_table *t)
 	return 0;
 }
 
+/* No column of a table is wider, on paper neither: a name may have thousands of characters. */
+#define CELL_WIDTH_MAX 256
+
+static void limit_cell(struct strbuf *b, enum text_cut cut)
+{
+	struct strbuf shorter = { 0 };
+
+	if (b->err || text_width(b->s, b->len) <= CELL_WIDTH_MAX)
+		return;
+	text_add_cut(&shorter, b->s, b->len, CELL_WIDTH_MAX, cut);
+	strbuf__free(b);
+	*b = shorter;
+}
+
 void text_table__add(struct text_table *t, const char *sgr, struct strbuf *b)
 {
+	limit_cell(b, t->cols[t->cell_cnt % t->col_cnt].cut);
 	if (b->err || grow_cells(t)) {
 		t->err = -ENOMEM;
 		strbuf__free(b);
