@@ -129,6 +129,7 @@ enum marker_why {
 	X(filtered_python, "samples of processes without Python")                                  \
 	X(filtered_exited, "samples of processes past their exit")                                 \
 	X(filtered_pidns, "samples of processes outside the caller's pid namespace")               \
+	X(filtered_unknown, "samples of processes that were gone before Python was looked for")    \
 	X(lost_no_proc, "samples of processes that were not known")                                \
 	X(lost_counts_full, "samples dropped because the table of counts was full")                \
 	X(lost_chunks_full, "samples dropped because the table of stacks was full")                \

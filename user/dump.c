@@ -154,13 +154,18 @@ static int note_thread(struct profile *p, uint32_t tgid, uint32_t space, uint32_
 	return err < 0 ? err : 0;
 }
 
-/* Sampled while it was not known whether it has Python, and it has none. */
-static bool is_late_filtered(const struct process_table *pt, const struct dump_opts *o,
-			     uint32_t space)
+/*
+ * Samples of a process that was taken while it was not known whether it has Python: where they belong
+ * when it has none, or when it was gone (or not to be read) before anyone looked. NULL: in the profile.
+ */
+static uint64_t *late_filter(const struct process_table *pt, const struct dump_opts *o,
+			     uint32_t space, struct dump_late *late)
 {
 	const struct process *proc = process_table__find(pt, space);
 
-	return o->python_only && proc && !proc->is_python && !proc->native_only;
+	if (!o->python_only || !proc || proc->is_python || proc->native_only)
+		return NULL;
+	return proc->analysed ? &late->python : &late->unknown;
 }
 
 static int add_count(struct window *w, const struct process_table *pt, const struct dump_opts *o,
@@ -168,10 +173,11 @@ static int add_count(struct window *w, const struct process_table *pt, const str
 {
 	const struct count_key *key = (const struct count_key *)w->counts.keys + i;
 	uint64_t count = ((const uint64_t *)w->counts.values)[i];
+	uint64_t *filtered = late_filter(pt, o, key->space, late);
 	int proc, n, err;
 
-	if (is_late_filtered(pt, o, key->space)) {
-		late->filtered += count;
+	if (filtered) {
+		*filtered += count;
 		return 0;
 	}
 	n = read_stack(w, key->stack);
@@ -214,11 +220,10 @@ static int read_window(struct collect *c, unsigned old, struct window *w)
 	return err ? err : index_chunks(w);
 }
 
-int dump__window(struct collect *c, const struct process_table *pt, const struct dump_opts *o,
-		 struct profile *p, struct dump_late *late)
+int dump__window(struct collect *c, unsigned old, const struct process_table *pt,
+		 const struct dump_opts *o, struct profile *p, struct dump_late *late)
 {
 	struct window *w = calloc(1, sizeof(*w));
-	unsigned old = collect__flip(c);
 	int err;
 
 	if (!w) {
@@ -242,12 +247,15 @@ out:
 void dump__counters(const struct collect *c, const struct dump_late *late,
 		    uint64_t counters[CTR_CNT])
 {
+	uint64_t filtered = late->python + late->unknown;
+
 	collect__counters(c, counters);
-	counters[CTR_counted] -= late->filtered + late->lost;
-	counters[CTR_filtered_python] += late->filtered;
+	counters[CTR_counted] -= filtered + late->lost;
+	counters[CTR_filtered_python] += late->python;
+	counters[CTR_filtered_unknown] += late->unknown;
 	counters[CTR_lost_internal] += late->lost;
-	if (counters[CTR_note_pending] >= late->filtered)
-		counters[CTR_note_pending] -= late->filtered;
+	if (counters[CTR_note_pending] >= filtered)
+		counters[CTR_note_pending] -= filtered;
 }
 
 /* ---- modules ------------------------------------------------------------------------------------ */

@@ -6,7 +6,11 @@
  *
  * A window is read and emptied in batches while BPF adds to the other one, so no count is lost and none
  * is read twice. Counts of processes that were sampled before they were analysed, and turned out to have
- * no Python, are moved from "counted" to "filtered": see struct dump_late.
+ * no Python or to be gone, are moved from "counted" to "filtered": see struct dump_late.
+ *
+ *	old = collect__flip(c);
+ *	... all events up to now, so that every process in the window is known ...
+ *	dump__window(c, old, pt, &opts, p, &late);
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -17,8 +21,9 @@
 
 /* What was counted in the kernel but does not belong in the profile. */
 struct dump_late {
-	uint64_t filtered; /* samples of processes without Python, sampled before that was known */
-	uint64_t lost;	   /* samples whose stack could not be read: 0 unless there is a bug */
+	uint64_t python;  /* samples of processes without Python, sampled before that was known */
+	uint64_t unknown; /* ... of processes that ended before it was known */
+	uint64_t lost;	  /* samples whose stack could not be read: 0 unless there is a bug */
 };
 
 struct dump_opts {
@@ -26,9 +31,9 @@ struct dump_opts {
 	bool threads;
 };
 
-/* Flips the windows and adds the old one to `p`. 0 or negative errno, printed. */
-int dump__window(struct collect *c, const struct process_table *pt, const struct dump_opts *o,
-		 struct profile *p, struct dump_late *late);
+/* Adds a window that was flipped away to `p` and empties it. 0 or negative errno, printed. */
+int dump__window(struct collect *c, unsigned old, const struct process_table *pt,
+		 const struct dump_opts *o, struct profile *p, struct dump_late *late);
 
 /* Counters of the kernel, corrected by `late`, so that delivered = counted + filtered + lost. */
 void dump__counters(const struct collect *c, const struct dump_late *late,

@@ -875,6 +875,7 @@ static const struct hint {
 	{ CTR_filtered_python, "What ran has no Python in it. -a includes such processes." },
 	{ CTR_filtered_exited, "What ran was already past its exit." },
 	{ CTR_filtered_pidns, "What ran is outside this pid namespace, so not visible from here." },
+	{ CTR_filtered_unknown, "What ran ended before it was looked at. -a includes all." },
 };
 
 static const char *why_nothing(const struct profile_stats *s)

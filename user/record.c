@@ -46,6 +46,7 @@ struct recorder {
 	int epoll_fd, signal_fd;
 	uint64_t start_ns, end_ns, drained_ns, cpu_start_ns;
 	uint64_t events_lost;
+	int retry;	/* processes that are to be asked again soon */
 	bool drain_now; /* a window is getting full */
 	bool stop;
 	bool interrupted;
@@ -124,22 +125,30 @@ static void on_cpu_online(void *ctx, int cpu)
 	mmapwatch__cpu_online(r->watch, cpu);
 }
 
-/* All that has happened, in the order in which it has to be looked at. Processes to ask again. */
-static int catch_up(struct recorder *r)
+/* All that has happened, in the order in which it has to be looked at. */
+static void catch_up(struct recorder *r)
 {
 	mmapwatch__read(r->watch, process_table__on_mmap, r->procs);
 	collect__consume(r->collect);
-	return process_table__refresh(r->procs);
+	r->retry = process_table__refresh(r->procs);
 }
 
+/*
+ * The events are read between the flip and the counts: whoever is in the old window was announced
+ * before it was sampled, so it is known by name, and mostly whether it has Python.
+ */
 static int drain_window(struct recorder *r)
 {
-	int err = dump__window(r->collect, r->procs, &r->dump, r->profile, &r->late);
+	unsigned old;
+	int err;
 
+	r->drain_now = false; /* what comes from here on is about the new window */
+	old = collect__flip(r->collect);
 	process_table__reclaim(r->procs);
+	catch_up(r);
+	err = dump__window(r->collect, old, r->procs, &r->dump, r->profile, &r->late);
 	process_table__forget_exited(r->procs);
 	r->drained_ns = now_ns();
-	r->drain_now = false;
 	return err;
 }
 
@@ -351,8 +360,8 @@ static void on_signals(struct recorder *r)
 /* One line on a terminal, overwritten each second. */
 static void show_progress(struct recorder *r, bool last)
 {
+	struct profile_stats now = { .cpus = 0 };
 	struct process_stats st;
-	uint64_t counters[CTR_CNT];
 
 	if (r->o->verbosity < 0 || !isatty(STDERR_FILENO))
 		return;
@@ -362,20 +371,20 @@ static void show_progress(struct recorder *r, bool last)
 		return;
 	}
 	process_table__stats(r->procs, &st);
-	dump__counters(r->collect, &r->late, counters);
+	dump__counters(r->collect, &r->late, now.counters);
 	fprintf(stderr,
 		"\r\033[K%.0f s  %" PRIu64 " samples  %" PRIu64 " Python processes  %" PRIu64
 		" lost",
-		(double)(now_ns() - r->start_ns) / 1e9, counters[CTR_counted], st.python,
-		profile__lost(&(struct profile_stats){ .counters = { 0 } }));
+		(double)(now_ns() - r->start_ns) / 1e9, now.counters[CTR_counted], st.python,
+		profile__lost(&now));
 	r->progress_shown = true;
 }
 
-static int wait_ms(const struct recorder *r, int retry, uint64_t tick_ns)
+static int wait_ms(const struct recorder *r, uint64_t tick_ns)
 {
 	uint64_t now = now_ns(), until = tick_ns;
 
-	if (retry && now + RETRY_MS * 1000000ULL < until)
+	if (r->retry && now + RETRY_MS * 1000000ULL < until)
 		until = now + RETRY_MS * 1000000ULL;
 	if (r->end_ns && r->end_ns < until)
 		until = r->end_ns;
@@ -408,15 +417,15 @@ static int sample(struct recorder *r)
 {
 	uint64_t tick_ns = now_ns() + TICK_MS * 1000000ULL;
 	struct epoll_event ev[4];
-	int retry = 0, err = 0;
+	int err = 0;
 
 	while (!r->stop && !err) {
-		int n = epoll_wait(r->epoll_fd, ev, 4, wait_ms(r, retry, tick_ns));
+		int n = epoll_wait(r->epoll_fd, ev, 4, wait_ms(r, tick_ns));
 
 		if (n < 0 && errno != EINTR)
 			return -errno;
 		on_signals(r);
-		retry = catch_up(r);
+		catch_up(r);
 		if (r->drain_now)
 			err = drain_window(r);
 		if (!err && now_ns() >= tick_ns) {
@@ -472,7 +481,6 @@ static int finish(struct recorder *r)
 	r->profile->stats.duration_ns = now_ns() - r->start_ns;
 	r->profile->stats.self_cpu_ns = self_cpu_ns() - r->cpu_start_ns;
 	show_progress(r, true);
-	catch_up(r);
 	err = drain_window(r);
 	if (err)
 		return err;

@@ -153,7 +153,7 @@ static void test_sums(void **state)
 		    (1ULL << CTR_filtered_idle | 1ULL << CTR_filtered_target |
 		     1ULL << CTR_filtered_comm | 1ULL << CTR_filtered_cgroup |
 		     1ULL << CTR_filtered_python | 1ULL << CTR_filtered_exited |
-		     1ULL << CTR_filtered_pidns));
+		     1ULL << CTR_filtered_pidns | 1ULL << CTR_filtered_unknown));
 	assert_true(profile__lost(&s) == (1ULL << CTR_lost_no_proc | 1ULL << CTR_lost_counts_full |
 					  1ULL << CTR_lost_chunks_full | 1ULL << CTR_lost_nmi_miss |
 					  1ULL << CTR_lost_internal));
