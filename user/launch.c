@@ -105,6 +105,11 @@ int launch__go(struct launch *l)
 	return -err;
 }
 
+bool launch__started(const struct launch *l)
+{
+	return l->go_fd < 0;
+}
+
 static void note_end(struct launch *l, int status)
 {
 	l->ended = true;
@@ -121,17 +126,8 @@ bool launch__reap(struct launch *l, int *status)
 	return l->ended;
 }
 
-int launch__wait(struct launch *l)
+void launch__signal(struct launch *l, int sig)
 {
-	int raw;
-	pid_t pid;
-
-	while (!l->ended) {
-		pid = waitpid(l->pid, &raw, 0);
-		if (pid == l->pid)
-			note_end(l, raw);
-		else if (pid < 0 && errno != EINTR)
-			break;
-	}
-	return l->status;
+	if (!l->ended && launch__started(l)) /* not reaped: the number is still its own */
+		kill(l->pid, sig);
 }

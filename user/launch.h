@@ -3,7 +3,8 @@
 #define PYPERF_LAUNCH_H
 /*
  * The command behind "--": started before sampling, held before its first instruction until
- * everything is attached, then let go. It stays in our process group, so Ctrl-C reaches both.
+ * everything is attached, then let go. It stays in our process group, so Ctrl-C reaches both; other
+ * signals are ours alone, to be handed on.
  *
  *	l = launch__new(argv);	 a child that waits
  *	... launch__pid(l) is profiled ...
@@ -22,9 +23,10 @@ void launch__free(struct launch *l);
 pid_t launch__pid(const struct launch *l);
 /* 0, or negative errno after one message: the program could not be executed. */
 int launch__go(struct launch *l);
+bool launch__started(const struct launch *l);
 /* True when the command has ended: its exit status as a shell gives it (128 + signal). Never blocks. */
 bool launch__reap(struct launch *l, int *status);
-/* The same, waiting. */
-int launch__wait(struct launch *l);
+/* Sends a signal to a command that was let go and has not been reaped. */
+void launch__signal(struct launch *l, int sig);
 
 #endif /* PYPERF_LAUNCH_H */

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,6 +25,7 @@
 #include "process.h"
 #include "profile.h"
 #include "readcode.h"
+#include "signals.h"
 #include "symbolize.h"
 
 #define NS_PER_S      1000000000ULL
@@ -49,7 +51,9 @@ struct recorder {
 	int retry;	/* processes that are to be asked again soon */
 	bool drain_now; /* a window is getting full */
 	bool stop;
-	bool interrupted;
+	bool exits_seen;
+	int signal_cnt, last_signal;
+	int status; /* of the command */
 	bool progress_shown;
 };
 
@@ -88,6 +92,7 @@ static void on_proc(void *ctx, const struct ev_proc *ev)
 {
 	struct recorder *r = ctx;
 
+	r->exits_seen |= ev->type == EV_EXIT;
 	if (ev->type == EV_DRAIN)
 		r->drain_now = true;
 	else
@@ -178,20 +183,11 @@ static int check_pids(const struct options *o)
 	return 0;
 }
 
-/* Blocks what ends a run, so that it arrives through a descriptor. The command gets its own mask. */
 static int open_signals(struct recorder *r)
 {
 	struct epoll_event ev = { .events = EPOLLIN };
-	sigset_t mask;
 
-	sigemptyset(&mask);
-	sigaddset(&mask, SIGINT);
-	sigaddset(&mask, SIGTERM);
-	sigaddset(&mask, SIGHUP);
-	sigaddset(&mask, SIGCHLD);
-	sigprocmask(SIG_BLOCK, &mask, NULL);
-	signal(SIGPIPE, SIG_IGN); /* a closed stdout is a write error, reported as such */
-	r->signal_fd = signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
+	r->signal_fd = signals__open();
 	r->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	if (r->signal_fd < 0 || r->epoll_fd < 0 ||
 	    epoll_ctl(r->epoll_fd, EPOLL_CTL_ADD, r->signal_fd, &ev)) {
@@ -317,6 +313,7 @@ static int start(struct recorder *r)
 {
 	int err;
 
+	signals__hold();
 	r->cpu_start_ns = self_cpu_ns();
 	r->profile->stats.start_unix_ns = unix_ns();
 	r->profile->stats.frequency_hz = r->o->frequency_hz;
@@ -331,29 +328,21 @@ static int start(struct recorder *r)
 
 /* ---- while sampling --------------------------------------------------------------------------- */
 
-static void abort_now(int sig)
-{
-	(void)sig;
-	export__abandon();
-	_exit(130);
-}
-
+/* Ctrl-C reaches the command by itself, the others only us. */
 static void on_signals(struct recorder *r)
 {
 	struct signalfd_siginfo info;
-	sigset_t again;
-	int status;
 
 	while (read(r->signal_fd, &info, sizeof(info)) == sizeof(info)) {
 		if (info.ssi_signo == SIGCHLD) {
-			r->stop |= r->launch && launch__reap(r->launch, &status);
+			r->stop |= r->launch && launch__reap(r->launch, &r->status);
 			continue;
 		}
-		r->stop = r->interrupted = true;
-		signal(SIGINT, abort_now); /* a second one ends it without a report */
-		sigemptyset(&again);
-		sigaddset(&again, SIGINT);
-		sigprocmask(SIG_UNBLOCK, &again, NULL);
+		r->stop = true;
+		r->signal_cnt++;
+		r->last_signal = (int)info.ssi_signo;
+		if (r->launch && info.ssi_signo != SIGINT)
+			launch__signal(r->launch, (int)info.ssi_signo);
 	}
 }
 
@@ -403,9 +392,22 @@ static void check_lost_events(struct recorder *r)
 	process_table__resync(r->procs);
 }
 
+/* With -p: none of the processes is left, nor of those that they started under --children. */
+static bool targets_ended(struct recorder *r)
+{
+	struct process_stats st;
+
+	if (!r->o->pid_cnt || !r->exits_seen)
+		return false;
+	r->exits_seen = false;
+	process_table__stats(r->procs, &st);
+	return !st.live;
+}
+
 static int on_tick(struct recorder *r)
 {
 	check_lost_events(r);
+	r->exits_seen = true; /* or not seen, but found */
 	collect__follow_cpus(r->collect, on_cpu_online, r);
 	show_progress(r, false);
 	if (r->drain_now || now_ns() - r->drained_ns >= WINDOW_S * NS_PER_S)
@@ -422,8 +424,10 @@ static int sample(struct recorder *r)
 	while (!r->stop && !err) {
 		int n = epoll_wait(r->epoll_fd, ev, 4, wait_ms(r, tick_ns));
 
-		if (n < 0 && errno != EINTR)
+		if (n < 0 && errno != EINTR) {
+			log_err("epoll: %s", strerror(errno));
 			return -errno;
+		}
 		on_signals(r);
 		catch_up(r);
 		if (r->drain_now)
@@ -434,7 +438,12 @@ static int sample(struct recorder *r)
 		}
 		if (r->end_ns && now_ns() >= r->end_ns)
 			r->stop = true;
+		if (!r->stop && targets_ended(r)) {
+			log_info("the processes have ended");
+			r->stop = true;
+		}
 	}
+	signals__release(r->signal_cnt ? 1 : 2);
 	return err;
 }
 
@@ -529,7 +538,8 @@ static int write_outputs(struct recorder *r)
 	return err ? err : e;
 }
 
-static void close_all(struct recorder *r)
+/* The command may run on for long: nothing of the profiler does. */
+static void close_stages(struct recorder *r)
 {
 	for (size_t i = 0; r->files && i < r->o->output_cnt; i++)
 		export__close(r->files[i]);
@@ -539,25 +549,39 @@ static void close_all(struct recorder *r)
 	mmapwatch__free(r->watch);
 	collect__close(r->collect);
 	profile__free(r->profile);
-	launch__free(r->launch);
-	if (r->signal_fd >= 0)
-		close(r->signal_fd);
-	if (r->epoll_fd >= 0)
-		close(r->epoll_fd);
+}
+
+/*
+ * Until the command ends, for its status: -d was shorter, or it takes its time after a signal. A second
+ * signal leaves it alone.
+ */
+static void wait_for_command(struct recorder *r)
+{
+	struct pollfd fd = { .fd = r->signal_fd, .events = POLLIN };
+
+	signals__hold();
+	while (!launch__reap(r->launch, &r->status)) {
+		if (r->signal_cnt > 1) {
+			r->status = 128 + r->last_signal;
+			break;
+		}
+		poll(&fd, 1, -1);
+		on_signals(r);
+	}
 }
 
 static int prepare(struct recorder *r)
 {
 	int err = check_pids(r->o);
 
-	if (!err)
-		err = open_outputs(r);
 	if (!err && r->o->command) {
 		r->launch = launch__new(r->o->command);
 		err = r->launch ? 0 : -errno;
 	}
 	if (!err)
 		err = open_signals(r);
+	if (!err)
+		err = open_outputs(r);
 	if (err)
 		return err;
 	raise_limits();
@@ -572,9 +596,8 @@ static int prepare(struct recorder *r)
 int record(const struct options *opts)
 {
 	struct recorder r = { .o = opts, .epoll_fd = -1, .signal_fd = -1 };
-	int err, status = 0;
+	int err = prepare(&r);
 
-	err = prepare(&r);
 	if (!err)
 		err = start(&r);
 	if (!err)
@@ -583,10 +606,13 @@ int record(const struct options *opts)
 		err = finish(&r);
 	if (!err)
 		err = write_outputs(&r);
-	if (!err && r.launch && !r.interrupted)
-		status = launch__wait(r.launch); /* -d was shorter than the command */
-	else if (r.launch)
-		launch__reap(r.launch, &status);
-	close_all(&r);
-	return err ? 1 : status;
+	close_stages(&r);
+	if (r.launch && launch__started(r.launch))
+		wait_for_command(&r);
+	launch__free(r.launch);
+	if (r.signal_fd >= 0)
+		close(r.signal_fd);
+	if (r.epoll_fd >= 0)
+		close(r.epoll_fd);
+	return err ? 1 : r.status;
 }

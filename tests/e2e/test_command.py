@@ -142,14 +142,97 @@ def test_terminate_is_like_interrupt(any_python):
         assert "spin_on" in profiler.wait().ok().only()
 
 
-def test_target_ends_before_the_profiler(any_python):
-    """What a process did is shown although it is gone."""
-    with Target(any_python, "spinner.py", "spin_then_die") as target:
-        profiler = Profiler("-v", "-f", "-F", HZ, "-d", 2, "-p", target.pid)
+def test_terminate_is_handed_on(any_python, directory):
+    """Only the profiler is told; the command does not stay behind, and its status is the answer."""
+    profiler, ready, done = start_command(any_python, directory)
+    try:
+        os.kill(profiler.pid, signal.SIGTERM)
+        result = profiler.wait()
+        assert result.status == 128 + signal.SIGTERM, result.stderr
+        assert not os.path.exists("/proc/" + ready.read_text().split()[0])
+        result.balanced()
+        assert total(parse_folded(result.stdout)) == result.counters["counted"]
+    finally:
+        done.touch()
+
+
+def test_terminate_while_waiting_for_the_command(any_python, directory):
+    """-d is over, the report is out: the profiler can still be ended, with its command."""
+    ready, done = directory / "ready", directory / "done"
+    out = directory / "x.folded"
+    profiler = Profiler("-d", "0.3", "-o", out, "--", any_python, "-B", PROGRAM, ready, done)
+    try:
+        poll(lambda: out.exists() and ready.exists(), "the report")
+        os.kill(profiler.pid, signal.SIGTERM)
+        assert profiler.wait().status == 128 + signal.SIGTERM
+        assert not os.path.exists("/proc/" + ready.read_text().split()[0])
+    finally:
+        done.touch()
+
+
+def test_interrupt_waits_for_the_command(any_python, directory):
+    """One that takes its time to end is not left running."""
+    profiler, ready, done = start_command(any_python, directory, "--ignore", "--status", 5)
+    profiler.interrupt_group()
+    poll(lambda: ready.read_text().endswith(" i"), "the signal")
+    done.touch()
+    assert profiler.wait().status == 5
+
+
+def test_hangup(any_python):
+    """Ends a run like Ctrl-C, but not under nohup."""
+    with Target(any_python, "spinner.py", "spin_on") as target:
+        args = ["-v", "-f", "-F", HZ, "-p", target.pid]
+        plain, nohup = Profiler(*args), Profiler(*args, prefix=["nohup"])
+        for profiler in (plain, nohup):
+            wait_sampled(profiler, target)
+            os.kill(profiler.pid, signal.SIGHUP)
+        assert "spin_on" in plain.wait().ok().only()
+        used = cpu_ticks(target.pid)
+        poll(lambda: cpu_ticks(target.pid) > used + 50, "CPU time of the target")
+        assert nohup.process.poll() is None
+        os.kill(nohup.pid, signal.SIGTERM)
+        assert "spin_on" in nohup.wait().ok().only()
+
+
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM, signal.SIGQUIT])
+def test_interrupted_before_sampling(any_python, directory, signum):
+    """No temporary file stays, whatever it was doing."""
+    profiler = Profiler("-o", directory / "x.folded", "-o", directory / "y.pb.gz")
+    poll(lambda: list(directory.iterdir()), "the temporary files")
+    os.kill(profiler.pid, signum)
+    status = profiler.wait().status
+    assert status in (0, 128 + signum)
+    assert {p.name for p in directory.iterdir()} <= ({"x.folded", "y.pb.gz"} if not status else set())
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_standard_descriptors_closed(any_python, directory, closed):
+    """No message and no report ends up in a file that got a standard number."""
+    out = directory / "x.folded"
+    with Target(any_python, "spinner.py", "spin_on") as target:
+        argv = profiler_argv("-v", "-F", HZ, "-d", "0.5", "-p", target.pid, "-o", out)
+        done = subprocess.run(["sh", "-c", 'exec "$@" ' + closed, "sh", *argv], timeout=60,
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, text=True)
+    assert total(parse_folded(out.read_text())) > 0
+    assert done.returncode == (1 if ">&-" in closed.split() else 0), done.stderr
+
+
+def test_ends_with_its_processes(any_python):
+    """-p: there is nothing to wait for when the last one has ended. What it did is shown."""
+    with Target(any_python, "spinner.py", "spin_then_die") as target, \
+            Target(any_python, "spinner.py", "spin_longer") as other:
+        pids = "%d,%d" % (target.pid, other.pid)
+        profiler = Profiler("-v", "-f", "-F", HZ, "-d", 3600, "-p", pids)
         wait_sampled(profiler, target)
         target.stop()
-        result = profiler.wait().ok()
-    assert "spin_then_die" in result.only()
+        used = cpu_ticks(other.pid)
+        poll(lambda: cpu_ticks(other.pid) > used + 100, "CPU time of the other one")
+        assert profiler.process.poll() is None
+        other.stop()
+        result = profiler.wait(patience=20).ok()
+    assert result.only("spin_then_die", "spin_longer")
     result.complete()
 
 
