@@ -57,10 +57,31 @@ BPF_NOINLINE int find_mapping(__u64 addr)
 	return 0;
 }
 
+/* The words of a table, by the chunk that was fetched last: the probes of one search are neighbours. */
+struct table_view {
+	void *table;
+	const __u32 *chunk;
+	__u32 index; /* of the chunk */
+};
+
+BPF_INLINE const __u32 *table_word(struct table_view *v, __u32 word)
+{
+	__u32 index = word / UW_CHUNK_WORDS;
+
+	if (!v->chunk || index != v->index) {
+		v->chunk = uw_words(v->table, index * UW_CHUNK_WORDS, UW_CHUNK_WORDS);
+		v->index = index;
+		if (!v->chunk)
+			return NULL;
+	}
+	return &v->chunk[BOUND(word, UW_CHUNK_WORDS)];
+}
+
 /* Puts the rule at a file offset of w->map.table into w->rule. */
 BPF_NOINLINE int find_rule(__u64 offset)
 {
 	struct walk *w = the_walk();
+	struct table_view view = {};
 	const __u32 *words;
 	__u32 page, lo, hi, mid, low = (__u32)offset & 0xffff;
 	void *table;
@@ -83,17 +104,18 @@ BPF_NOINLINE int find_rule(__u64 offset)
 	page = (__u32)(offset >> UW_PAGE_BITS) - w->header.first_page;
 	if (page >= w->header.page_cnt)
 		return -1;
-	words = uw_words(table, w->header.index_word + page, 1);
+	view.table = table;
+	words = table_word(&view, w->header.index_word + page);
 	if (!words)
 		return -1;
 	lo = *words;
-	words = uw_words(table, w->header.index_word + page + 1, 1);
+	words = table_word(&view, w->header.index_word + page + 1);
 	if (!words)
 		return -1;
 	hi = *words;
 	for (int i = 0; i < ROW_STEPS && lo < hi; i++) { /* first row above the offset */
 		mid = (lo + hi) / 2;
-		words = uw_words(table, w->header.row_word + mid, 1);
+		words = table_word(&view, w->header.row_word + mid);
 		if (!words)
 			return -1;
 		if (*words >> 16 <= low)
@@ -103,7 +125,7 @@ BPF_NOINLINE int find_rule(__u64 offset)
 	}
 	if (!lo)
 		return -1;
-	words = uw_words(table, w->header.row_word + lo - 1, 1);
+	words = table_word(&view, w->header.row_word + lo - 1);
 	if (!words)
 		return -1;
 	words = uw_words(table, w->header.rule_word + (*words & 0xffff) * 4, 4);

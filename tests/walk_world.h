@@ -620,6 +620,7 @@ static void make_table(struct world *w)
 	h.rule_word = (h.row_word + rows + 3) & ~3U;
 	h.rule_cnt = FN_TABLE_CNT + 1;
 	w->word_cnt = h.rule_word + h.rule_cnt * 4;
+	w->word_cnt += -w->word_cnt % UW_CHUNK_WORDS; /* as in the map: whole chunks */
 	w->words = calloc(w->word_cnt, 4);
 	if (!w->words)
 		abort();
