@@ -29,8 +29,9 @@ BPF_INLINE void send_event(__u32 type, __u32 tgid, const struct proc *p, __u32 p
 	BPF_CORE_READ_STR_INTO(&ev->comm, task, comm);
 	if (type == EV_EXIT)
 		ev->status = (__u32)BPF_CORE_READ(task, exit_code);
-	/* An exit is in no hurry; the others must be known before the next sample. */
-	bpf_ringbuf_submit(ev, type == EV_EXIT ? BPF_RB_NO_WAKEUP : BPF_RB_FORCE_WAKEUP);
+	/* The others must be known before the next sample. With -p an exit may be the end of the run. */
+	bpf_ringbuf_submit(ev, type == EV_EXIT && !(cfg.flags & CFG_TARGETS) ? BPF_RB_NO_WAKEUP
+									     : BPF_RB_FORCE_WAKEUP);
 }
 
 /* The child shares the parent's image until it maps something or calls exec. */
@@ -73,7 +74,7 @@ BPF_INLINE void follow_exec(struct task_struct *task)
 	if (bpf_map_update_elem(&procs, &tgid, &p, BPF_ANY))
 		stat_inc(CTR_note_proc_full);
 	else
-		send_event(EV_EXEC, tgid, &p, old ? old->space : 0, task);
+		send_event(EV_EXEC, tgid, &p, 0, task); /* what `old` points to is reused by now */
 }
 
 /* do_exit() has counted the thread off signal->live by now: 0 is the last one. */

@@ -16,15 +16,20 @@ char LICENSE[] SEC("license") = "GPL";
 BPF_INLINE void walk_user(struct bpf_perf_event_data *ctx, struct walk *w, struct stack *st,
 			  struct task_struct *task)
 {
-	user_regs regs;
+	user_regs regs = {};
 
 	if (regs_are_user(&ctx->regs)) {
 		load_regs(w, &ctx->regs);
 	} else if (!task_user_regs(task, &regs) && regs_are_user(&regs)) {
 		load_regs(w, &regs);
 	} else {
-		stat_inc(CTR_note_no_regs);
+		w->flags |= WALK_NO_REGS;
 		push_frame(st, MARKER_WORD(MARK_NO_REGS, 0));
+		return;
+	}
+	if (regs_are_compat(&ctx->regs) || regs_are_compat(&regs)) {
+		w->flags |= WALK_NATIVE_LOST;
+		push_frame(st, MARKER_WORD(MARK_COMPAT32, 0));
 		return;
 	}
 	w->tp = task_tp(task);
@@ -39,8 +44,8 @@ BPF_INLINE void walk_user(struct bpf_perf_event_data *ctx, struct walk *w, struc
 
 BPF_INLINE void count_quality(const struct walk *w, __u32 kernel_cnt)
 {
-	__u32 lost =
-		w->flags & (WALK_NATIVE_LOST | WALK_PY_LOST | WALK_PY_UNMERGED | WALK_TRUNCATED);
+	__u32 lost = w->flags & (WALK_NATIVE_LOST | WALK_PY_LOST | WALK_PY_UNMERGED |
+				 WALK_TRUNCATED | WALK_NO_REGS);
 
 	stat_inc(CTR_user_stacks);
 	if (!lost && (w->flags & WALK_NATIVE_END || !(cfg.flags & CFG_NATIVE)))
@@ -51,6 +56,8 @@ BPF_INLINE void count_quality(const struct walk *w, __u32 kernel_cnt)
 		stat_inc(CTR_note_native_lost);
 	if (w->flags & WALK_PY_LOST)
 		stat_inc(CTR_note_python_lost);
+	if (w->flags & WALK_NO_REGS)
+		stat_inc(CTR_note_no_regs);
 	if (w->flags & WALK_SHIM_JUMP)
 		stat_inc(CTR_note_shim_jump);
 	stat_add(CTR_frames_native, w->native_cnt);

@@ -18,6 +18,7 @@ enum walk_flags {
 	WALK_SHIM_JUMP = 1 << 4,
 	WALK_PY_SCAN = 1 << 5,	   /* the list of thread states was walked */
 	WALK_PY_UNMERGED = 1 << 6, /* Python frames were left when the native stack ended */
+	WALK_NO_REGS = 1 << 7,	   /* nothing to begin with */
 };
 
 #define SEG_NONE  0

@@ -62,6 +62,11 @@ BPF_INLINE int regs_are_user(const user_regs *r)
 
 #define X86_CS_USER32 0x23 /* __USER32_CS: arch/x86/include/asm/segment.h */
 
+BPF_INLINE int regs_are_compat(const user_regs *r)
+{
+	return r->cs == X86_CS_USER32;
+}
+
 BPF_INLINE void load_regs(struct walk *w, const user_regs *r)
 {
 	w->pc = r->rip;

@@ -133,6 +133,25 @@ def test_all(any_python):
         spin.wait()
 
 
+def test_32_bit_process(tmp_path):
+    """It is counted, says why it has no user stack, and is not called complete."""
+    source, program = tmp_path / "spin.s", tmp_path / "spin32"
+    source.write_text(".globl _start\n_start: jmp _start\n")
+    try:
+        subprocess.run(["as", "--32", "-o", tmp_path / "spin.o", source], check=True)
+        subprocess.run(["ld", "-m", "elf_i386", "-o", program, tmp_path / "spin.o"], check=True)
+        spin = subprocess.Popen([program])
+    except (OSError, subprocess.CalledProcessError) as error:
+        pytest.skip("32-bit programs: %s" % error)
+    try:
+        result = profile("-f", "-F", HZ, "-d", 1, "-a", "-p", spin.pid).ok()
+    finally:
+        spin.kill()
+        spin.wait()
+    assert {m.text for s in result.stacks for m in s.markers()} == {"[32-bit-process]"}
+    assert result.counters["counted"] > 0 and result.counters["complete"] == 0
+
+
 def test_nothing_sampled(any_python):
     with Target(any_python, "spinner.py", "name", "--idle") as target:
         result = profile("-d", "0.3", "-p", target.pid).ok()
