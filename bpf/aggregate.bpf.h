@@ -106,34 +106,43 @@ BPF_INLINE __u64 *find_count(__u32 window, const struct count_key *key)
 BPF_INLINE long new_count(__u32 window, const struct count_key *key)
 {
 	__u64 one = 1;
+	long err = window ? bpf_map_update_elem(&counts1, key, &one, BPF_NOEXIST)
+			  : bpf_map_update_elem(&counts0, key, &one, BPF_NOEXIST);
 
-	return window ? bpf_map_update_elem(&counts1, key, &one, BPF_NOEXIST)
-		      : bpf_map_update_elem(&counts0, key, &one, BPF_NOEXIST);
+	if (!err)
+		counts_added[window & 1]++;
+	return err;
 }
 
-/* Wakes user space once when the window is getting full. */
-BPF_INLINE void ask_for_drain(__u32 window, __u32 before)
+/*
+ * Wakes user space once when one of the window's tables is getting full: many threads in few stacks fill
+ * the counts before the chunks. Without room in the ring, user space finds it at its next tick.
+ */
+BPF_INLINE void ask_for_drain(__u32 window, __u32 chunks_before, __u32 counts_before)
 {
-	struct ev_proc ev = { .type = EV_DRAIN };
+	struct ev_proc ev = { .type = EV_DRAIN, .space = window };
+	__u32 chunks = chunks_added[window & 1], counts = counts_added[window & 1];
 
-	if (before < cfg.chunks_wake && chunks_added[window & 1] >= cfg.chunks_wake)
+	if ((chunks_before < cfg.chunks_wake && chunks >= cfg.chunks_wake) ||
+	    (counts_before < cfg.counts_wake && counts >= cfg.counts_wake))
 		bpf_ringbuf_output(&events, &ev, sizeof(ev), BPF_RB_FORCE_WAKEUP);
 }
 
 /* The counter to increment: counted, or why not. */
 BPF_INLINE __u32 insert_stack(__u32 window, const struct count_key *key)
 {
-	__u32 before = chunks_added[window & 1];
+	__u32 chunks_before = chunks_added[window & 1], counts_before = counts_added[window & 1];
 	__u64 *count;
-	int err;
+	int err, new;
 
 	if (cfg.flags & CFG_NMI)
 		return CTR_lost_nmi_miss;
 	err = store_chunks(window);
-	ask_for_drain(window, before);
+	new = err >= 0 && !new_count(window, key);
+	ask_for_drain(window, chunks_before, counts_before);
 	if (err < 0)
 		return CTR_lost_chunks_full;
-	if (!new_count(window, key))
+	if (new)
 		return CTR_counted;
 	count = find_count(window, key); /* another CPU was first, or the table is full */
 	if (!count)

@@ -167,11 +167,14 @@ const volatile struct pyperf_cfg cfg = {
 	.flags = CFG_NATIVE | CFG_KERNEL,
 	.cgroup_subsys = -1,
 	.chunks_wake = 8192,
+	.counts_wake = 8192,
 	.cpu_cnt = 1,
 };
 
-__u32 active_window;   /* 0 or 1: written by user/ */
-__u32 chunks_added[2]; /* in each window; approximate under contention, reset by user/ */
+__u32 active_window; /* 0 or 1: written by user/ */
+/* In each window; approximate under contention, reset by user/. */
+__u32 chunks_added[2];
+__u32 counts_added[2];
 
 /* ---- the seam's BPF bodies ------------------------------------------------------------------ */
 

@@ -183,11 +183,14 @@ struct pyperf_cfg {
 	__s32 cgroup_subsys; /* index in css_set.subsys, -1: the default (v2) hierarchy */
 	__u64 cgroup_id;     /* kernfs node id, which is st_ino of the directory */
 	__u64 hash_seed;
-	__u32 chunks_wake; /* new chunks in one window after which user space is woken to drain */
-	__u32 cpu_cnt;	   /* possible CPUs: stride of the ids that each CPU hands out */
+	/* New entries in one window after which user space is woken to drain. */
+	__u32 chunks_wake;
+	__u32 counts_wake;
+	__u32 cpu_cnt; /* possible CPUs: stride of the ids that each CPU hands out */
+	__u32 pad;
 	char comm_glob[GLOB_LEN];
 };
-PYPERF_ASSERT_SIZE(struct pyperf_cfg, 40 + GLOB_LEN);
+PYPERF_ASSERT_SIZE(struct pyperf_cfg, 48 + GLOB_LEN);
 
 /* ---- Processes ---------------------------------------------------------------------------- */
 
@@ -449,8 +452,8 @@ enum event_type {
 /* In `events`. */
 struct ev_proc {
 	__u32 type;
-	__u32 tgid; /* as the caller's pid namespace sees it */
-	__u32 space;
+	__u32 tgid;    /* as the caller's pid namespace sees it */
+	__u32 space;   /* EV_DRAIN: the window */
 	__u32 parent;  /* EV_FORK: the parent's space */
 	__u64 time_ns; /* CLOCK_MONOTONIC */
 	char comm[TASK_COMM_LEN];

@@ -139,6 +139,28 @@ static int configure_cgroup(struct pyperf_cfg *cfg, const char *path)
 	return 0;
 }
 
+/*
+ * User space is woken when half of a window's chunks are used; the other half has to last until it has
+ * looked: half a second, in which each sample brings a new stack of 100 frames. 200 bytes a chunk, 72 a
+ * count, in two windows each.
+ */
+#define CHUNKS_MIN	  8192U
+#define CHUNKS_MAX	  32768U
+#define CHUNKS_PER_SAMPLE 7U
+
+static void size_windows(struct collect *c, const struct collect_opts *opts)
+{
+	uint64_t want = (uint64_t)opts->frequency_hz * (uint32_t)c->cpu_cap * CHUNKS_PER_SAMPLE;
+	uint32_t chunks = want < CHUNKS_MIN   ? CHUNKS_MIN
+			  : want > CHUNKS_MAX ? CHUNKS_MAX
+					      : (uint32_t)want;
+
+	bpf_map__set_max_entries(c->skel->maps.chunks0, chunks);
+	bpf_map__set_max_entries(c->skel->maps.chunks1, chunks);
+	bpf_map__set_max_entries(c->skel->maps.counts0, chunks / 2);
+	bpf_map__set_max_entries(c->skel->maps.counts1, chunks / 2);
+}
+
 static int configure(struct collect *c, const struct collect_opts *opts)
 {
 	struct pyperf_cfg *cfg = (struct pyperf_cfg *)&c->skel->rodata->cfg;
@@ -146,7 +168,9 @@ static int configure(struct collect *c, const struct collect_opts *opts)
 
 	cfg->flags = opts->flags;
 	cfg->cpu_cnt = (uint32_t)c->cpu_cap;
+	size_windows(c, opts);
 	cfg->chunks_wake = bpf_map__max_entries(c->skel->maps.chunks0) / 2;
+	cfg->counts_wake = bpf_map__max_entries(c->skel->maps.counts0) / 2;
 	if (getrandom(&cfg->hash_seed, sizeof(cfg->hash_seed), 0) != sizeof(cfg->hash_seed))
 		cfg->hash_seed = (uint64_t)getpid() << 32 | 1;
 	if (opts->comm_glob) {
@@ -511,9 +535,19 @@ unsigned collect__flip(struct collect *c)
 	unsigned old = c->skel->bss->active_window & 1;
 
 	c->skel->bss->chunks_added[!old] = 0;
+	c->skel->bss->counts_added[!old] = 0;
 	__atomic_store_n(&c->skel->bss->active_window, !old, __ATOMIC_SEQ_CST);
 	wait_for_programs();
 	return old;
+}
+
+bool collect__wants_flip(const struct collect *c)
+{
+	const struct pyperf_cfg *cfg = (const struct pyperf_cfg *)&c->skel->rodata->cfg;
+	unsigned window = c->skel->bss->active_window & 1;
+
+	return c->skel->bss->chunks_added[window] >= cfg->chunks_wake ||
+	       c->skel->bss->counts_added[window] >= cfg->counts_wake;
 }
 
 int collect__counts_fd(const struct collect *c, unsigned window)

@@ -29,6 +29,7 @@ struct collect_opts {
 	uint32_t flags;		 /* enum cfg_flags, without CFG_PIDNS, CFG_COMM, CFG_CGROUP */
 	const char *comm_glob;	 /* NULL: all */
 	const char *cgroup_path; /* NULL: all */
+	uint32_t frequency_hz;	 /* at most; the tables are sized by it */
 	bool bpf_stats;		 /* have the kernel time the programs (a few ns per sample) */
 };
 
@@ -36,7 +37,7 @@ typedef void (*collect_proc_fn)(void *ctx, const struct ev_proc *ev);
 typedef void (*collect_code_fn)(void *ctx, const struct ev_code *ev, size_t size);
 typedef void (*collect_blob_fn)(void *ctx, const struct ev_blob *ev, size_t size);
 
-/* Whom events go to. `proc` gets EV_DRAIN as well. */
+/* Whom events go to. `proc` gets EV_DRAIN as well: ask collect__wants_flip(). */
 struct collect_sink {
 	void *ctx;
 	collect_proc_fn proc;
@@ -73,6 +74,8 @@ int collect__consume(struct collect *c);
  * read and emptied through the fds below.
  */
 unsigned collect__flip(struct collect *c);
+/* The active window is getting full. */
+bool collect__wants_flip(const struct collect *c);
 int collect__counts_fd(const struct collect *c, unsigned window);
 int collect__chunks_fd(const struct collect *c, unsigned window);
 

@@ -43,13 +43,14 @@ struct recorder {
 	struct mmapwatch *watch;
 	struct process_table *procs;
 	struct profile *profile;
+	pid_t *pids; /* sampled; none: all */
+	size_t pid_cnt;
 	struct dump_opts dump;
 	struct dump_late late;
 	int epoll_fd, signal_fd;
 	uint64_t start_ns, end_ns, drained_ns, cpu_start_ns;
 	uint64_t events_lost;
-	int retry;	/* processes that are to be asked again soon */
-	bool drain_now; /* a window is getting full */
+	int retry; /* processes that are to be asked again soon */
 	bool stop;
 	bool exits_seen;
 	int signal_cnt, last_signal;
@@ -93,9 +94,7 @@ static void on_proc(void *ctx, const struct ev_proc *ev)
 	struct recorder *r = ctx;
 
 	r->exits_seen |= ev->type == EV_EXIT;
-	if (ev->type == EV_DRAIN)
-		r->drain_now = true;
-	else
+	if (ev->type != EV_DRAIN) /* that one only wakes us: see sample() */
 		process_table__on_event(r->procs, ev);
 }
 
@@ -144,11 +143,9 @@ static void catch_up(struct recorder *r)
  */
 static int drain_window(struct recorder *r)
 {
-	unsigned old;
+	unsigned old = collect__flip(r->collect);
 	int err;
 
-	r->drain_now = false; /* what comes from here on is about the new window */
-	old = collect__flip(r->collect);
 	process_table__reclaim(r->procs);
 	catch_up(r);
 	err = dump__window(r->collect, old, r->procs, &r->dump, r->profile, &r->late);
@@ -234,6 +231,7 @@ static int open_collect(struct recorder *r)
 		.flags = config_flags(r->o),
 		.comm_glob = r->o->comm,
 		.cgroup_path = r->o->cgroup,
+		.frequency_hz = r->o->frequency_hz,
 		.bpf_stats = r->o->verbosity > 0,
 	};
 	const struct collect_sink sink = {
@@ -410,7 +408,7 @@ static int on_tick(struct recorder *r)
 	r->exits_seen = true; /* or not seen, but found */
 	collect__follow_cpus(r->collect, on_cpu_online, r);
 	show_progress(r, false);
-	if (r->drain_now || now_ns() - r->drained_ns >= WINDOW_S * NS_PER_S)
+	if (now_ns() - r->drained_ns >= WINDOW_S * NS_PER_S)
 		return drain_window(r);
 	return 0;
 }
@@ -430,7 +428,7 @@ static int sample(struct recorder *r)
 		}
 		on_signals(r);
 		catch_up(r);
-		if (r->drain_now)
+		if (collect__wants_flip(r->collect))
 			err = drain_window(r);
 		if (!err && now_ns() >= tick_ns) {
 			tick_ns = now_ns() + TICK_MS * 1000000ULL;
