@@ -243,13 +243,27 @@ static int open_collect(struct recorder *r)
 	return r->collect ? 0 : -EIO;
 }
 
+/* Those of -p, and the command. */
+static int collect_pids(struct recorder *r)
+{
+	r->pids = calloc(r->o->pid_cnt + 1, sizeof(*r->pids));
+	if (!r->pids) {
+		log_err("out of memory");
+		return -ENOMEM;
+	}
+	for (size_t i = 0; i < r->o->pid_cnt; i++)
+		r->pids[r->pid_cnt++] = r->o->pids[i];
+	if (r->launch)
+		r->pids[r->pid_cnt++] = launch__pid(r->launch);
+	return 0;
+}
+
 static int open_process_table(struct recorder *r)
 {
-	pid_t command = r->launch ? launch__pid(r->launch) : 0;
 	const struct process_opts opts = {
 		.all = r->o->all,
-		.pids = r->launch ? &command : r->o->pids,
-		.pid_cnt = r->launch ? 1 : r->o->pid_cnt,
+		.pids = r->pids,
+		.pid_cnt = r->pid_cnt,
 		.children = r->o->children || r->launch,
 	};
 	struct process_maps maps;
@@ -547,6 +561,7 @@ static void close_stages(struct recorder *r)
 	mmapwatch__free(r->watch);
 	collect__close(r->collect);
 	profile__free(r->profile);
+	free(r->pids);
 }
 
 /*
@@ -583,7 +598,9 @@ static int prepare(struct recorder *r)
 	if (err)
 		return err;
 	raise_limits();
-	err = open_collect(r);
+	err = collect_pids(r);
+	if (!err)
+		err = open_collect(r);
 	if (!err)
 		err = open_process_table(r);
 	if (!err)

@@ -24,6 +24,14 @@ def test_several_pids(spin):
         assert result.counters["filtered_target"] > 0
 
 
+def test_pid_beside_a_command(spin, any_python):
+    a, _ = spin("spin_a"), spin("spin_b")
+    code = "def of_command(x=1):\n    for i in range(9000000): x = (x * 31 + i) & 0xffff\nof_command()"
+    result = profile("-f", "-F", HZ, "-p", a.pid, "--", any_python, "-c", code).ok()
+    names = result.only("spin_a", "of_command")
+    assert "spin_b" not in names
+
+
 def test_default_is_every_python(spin):
     spin("spin_a"), spin("spin_b")
     result = profile("-f", "-F", HZ, "-d", 1).ok()
