@@ -77,9 +77,13 @@ static int check_rights(void)
 			"pyperf-bpf)");
 		return -EPERM;
 	}
-	if (!admin && !has_capability(CAP_SYS_PTRACE))
+	if (!has_capability(CAP_SYS_PTRACE))
 		log_warn(
 			"CAP_SYS_PTRACE is missing: processes of other users cannot be looked into");
+	if (!has_capability(CAP_DAC_READ_SEARCH) && !has_capability(CAP_DAC_OVERRIDE))
+		log_warn(
+			"CAP_DAC_READ_SEARCH is missing: an interpreter in a file that this user may not "
+			"read is not recognised");
 	if (locked_down()) {
 		log_err("kernel lockdown is in confidentiality mode, which forbids BPF to read memory (boot "
 			"with lockdown=integrity)");

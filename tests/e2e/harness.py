@@ -179,8 +179,8 @@ def profile(*args, **popen):
 class Profiler:
     """A running profiler in a process group of its own."""
 
-    def __init__(self, *args, prefix=(), **popen):
-        self.argv = [*prefix, *profiler_argv(*args)]
+    def __init__(self, *args, prefix=(), program=PYPERF, **popen):
+        self.argv = [*prefix, str(program), *map(str, args)]
         # Files, not pipes: nobody needs to read while it runs.
         self.out = tempfile.TemporaryFile()
         self.err = tempfile.TemporaryFile()
