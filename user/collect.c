@@ -148,7 +148,7 @@ static int configure_cgroup(struct pyperf_cfg *cfg, const char *path)
  * looked: half a second, in which each sample brings a new stack of 100 frames. 200 bytes a chunk, 72 a
  * count, in two windows each.
  */
-#define CHUNKS_MIN	  8192U
+#define CHUNKS_MIN	  4096U
 #define CHUNKS_MAX	  32768U
 #define CHUNKS_PER_SAMPLE 7U
 
@@ -608,6 +608,13 @@ static uint64_t map_memory(int fd)
 			break;
 	fclose(f);
 	return bytes;
+}
+
+uint64_t collect__mapped_bytes(const struct collect *c)
+{
+	/* libbpf maps the data of a ring buffer twice in a row, as the kernel lays it out. */
+	return c->mappings_size + 2ULL * bpf_map__max_entries(c->skel->maps.events) +
+	       2ULL * bpf_map__max_entries(c->skel->maps.blobs);
 }
 
 uint64_t collect__map_bytes(const struct collect *c)

@@ -83,7 +83,8 @@ int collect__chunks_fd(const struct collect *c, unsigned window);
 void collect__counters(const struct collect *c, uint64_t counters[CTR_CNT]);
 /* Run time and runs of the sampler since load; 0 without bpf_stats. */
 void collect__run_time(const struct collect *c, uint64_t *ns, uint64_t *runs);
-/* Kernel memory of the maps, as the kernel accounts it. */
+/* Kernel memory of the maps, as the kernel accounts it, and what of it is in our own address space. */
+uint64_t collect__mapped_bytes(const struct collect *c);
 uint64_t collect__map_bytes(const struct collect *c);
 
 #endif /* PYPERF_COLLECT_H */

@@ -488,6 +488,8 @@ static void fill_stats(struct recorder *r)
 	s->cpus = collect__cpu_cnt(r->collect);
 	getrusage(RUSAGE_SELF, &ru);
 	s->rss_bytes = (uint64_t)ru.ru_maxrss * 1024;
+	if (s->rss_bytes > collect__mapped_bytes(r->collect)) /* those are counted below */
+		s->rss_bytes -= collect__mapped_bytes(r->collect);
 	process_table__file_stats(r->procs, &files);
 	s->map_bytes = collect__map_bytes(r->collect) + files.table_bytes + files.spare_bytes;
 	if (r->o->verbosity > 0)
