@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -109,6 +110,7 @@ static inline int child_start(struct child *c, const char *python)
 		return -errno;
 	c->pid = fork();
 	if (!c->pid) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that fails does not stop it */
 		dup2(in[0], 0);
 		dup2(out[1], 1);
 		execl(python, python, "-c", child_script, (char *)NULL);
