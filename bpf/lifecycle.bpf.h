@@ -81,16 +81,18 @@ BPF_INLINE void follow_exec(struct task_struct *task)
 BPF_INLINE void follow_exit(struct task_struct *task)
 {
 	__u32 tgid = task_tgid(task);
-	struct proc *p;
+	struct proc *p, last;
 
 	if (BPF_CORE_READ(task, signal, live.counter) > 0)
 		return;
 	p = bpf_map_lookup_elem(&procs, &tgid);
 	if (!p)
 		return;
+	last = *p;
+	if (bpf_map_delete_elem(&procs, &tgid))
+		return; /* two last threads on two CPUs may both find nobody alive: one of them tells */
 	stat_inc(CTR_note_exit);
-	send_event(EV_EXIT, tgid, p, 0, task);
-	bpf_map_delete_elem(&procs, &tgid);
+	send_event(EV_EXIT, tgid, &last, 0, task);
 }
 
 #endif /* PYPERF_LIFECYCLE_H */
