@@ -218,9 +218,9 @@ class Profiler:
         return found
 
     def wait_sampling(self):
-        """Until a perf event is open on each CPU: the sampler is attached last."""
-        cpus = os.cpu_count()
-        poll(lambda: len(self.descriptors("anon_inode:[perf_event]")) >= cpus
+        """Until two perf events are open on each CPU: of new mappings, and, last, the sampler."""
+        events = 2 * os.cpu_count()
+        poll(lambda: len(self.descriptors("anon_inode:[perf_event]")) >= events
              or self.process.poll() is not None, "the sampler to be attached")
         assert self.process.poll() is None, "ended early:\n" + self.read(self.err)
 
