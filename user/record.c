@@ -341,6 +341,14 @@ static int start(struct recorder *r)
 /* ---- while sampling --------------------------------------------------------------------------- */
 
 /* Ctrl-C reaches the command by itself, the others only us. */
+static void on_ending_signal(struct recorder *r, int sig)
+{
+	r->signal_cnt++;
+	r->last_signal = sig;
+	if (r->launch && sig != SIGINT)
+		launch__signal(r->launch, sig);
+}
+
 static void on_signals(struct recorder *r)
 {
 	struct signalfd_siginfo info;
@@ -351,10 +359,7 @@ static void on_signals(struct recorder *r)
 			continue;
 		}
 		r->stop = true;
-		r->signal_cnt++;
-		r->last_signal = (int)info.ssi_signo;
-		if (r->launch && info.ssi_signo != SIGINT)
-			launch__signal(r->launch, (int)info.ssi_signo);
+		on_ending_signal(r, (int)info.ssi_signo);
 	}
 }
 
@@ -573,8 +578,10 @@ static void close_stages(struct recorder *r)
 static void wait_for_command(struct recorder *r)
 {
 	struct pollfd fd = { .fd = r->signal_fd, .events = POLLIN };
+	int sig = signals__hold();
 
-	signals__hold();
+	if (sig) /* it came while the results were written */
+		on_ending_signal(r, sig);
 	while (!launch__reap(r->launch, &r->status)) {
 		if (r->signal_cnt > 1) {
 			r->status = 128 + r->last_signal;

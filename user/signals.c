@@ -12,11 +12,14 @@
 
 /* Global because a handler is given nothing. */
 static volatile sig_atomic_t abort_at = 1;
+static volatile sig_atomic_t let_pass; /* the last one that did not abort */
 
 static void on_signal(int sig)
 {
-	if (sig != SIGQUIT && --abort_at > 0)
+	if (sig != SIGQUIT && --abort_at > 0) {
+		let_pass = sig;
 		return;
+	}
 	export__abandon();
 	_exit(128 + sig);
 }
@@ -67,12 +70,16 @@ int signals__open(void)
 	return fd < 0 ? -errno : fd;
 }
 
-void signals__hold(void)
+int signals__hold(void)
 {
 	sigset_t set;
+	int sig;
 
 	ending(&set);
 	sigprocmask(SIG_BLOCK, &set, NULL);
+	sig = let_pass;
+	let_pass = 0;
+	return sig;
 }
 
 void signals__release(int nth)

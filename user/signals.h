@@ -17,7 +17,8 @@
 
 /* A descriptor that is readable when a held signal waits (struct signalfd_siginfo), or negative errno. */
 int signals__open(void);
-void signals__hold(void);
+/* The signal that came since the release and did not abort, or 0: it is not readable any more. */
+int signals__hold(void);
 /* The nth signal from now on aborts. */
 void signals__release(int nth);
 
