@@ -52,8 +52,10 @@ static void add_frame(struct strbuf *b, const struct folded *fo, const struct sy
 		strbuf__addz(b, " [");
 		text_add_module(b, fo->p, s->module);
 		strbuf__addc(b, ']');
-	} else if (s->kind == SYM_PYTHON && profile__str_len(fo->p, s->file)) {
+	} else if (s->kind == SYM_PYTHON) {
 		strbuf__addz(b, " (");
+		if (!profile__str_len(fo->p, s->file)) /* compile(source, "", ...) */
+			strbuf__addz(b, "<unknown>");
 		text_add_place(b, fo->p, s, fo->o->lines ? s->line : 0);
 		strbuf__addc(b, ')');
 	}
