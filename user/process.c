@@ -24,6 +24,8 @@
 #define MAX_ADOPT	 (1 << 20)
 #define RETRY_FOR_NS	 10000000000ULL /* an interpreter that does not start */
 #define EXEC_WAIT_ROUNDS 3
+#define CHECK_BUDGET_NS	 2000000ULL /* of one round */
+#define CHECK_SOON_MS	 100	    /* the others wait for whatever comes next */
 
 /* One entry of `images`, and who lives by it. */
 struct image_ref {
@@ -53,12 +55,14 @@ struct process_table {
 	size_t fresh_cap;
 	uint32_t *early;	     /* tgids of mappings that came before their fork */
 	size_t early_cnt, early_old; /* the first early_old are of the round before */
-	struct exec_maps exec;	     /* of the process at hand */
-	struct strbuf text;	     /* of another of its files */
-	struct mapping *scratch;     /* EXEC_MAPS_MAX of them */
+	uint32_t *unchecked;	     /* spaces whose self-check is not over */
+	size_t unchecked_cnt, unchecked_cap;
+	struct exec_maps exec;	 /* of the process at hand */
+	struct strbuf text;	 /* of another of its files */
+	struct mapping *scratch; /* EXEC_MAPS_MAX of them */
 	uint32_t next_space;
 	bool live; /* sampled: an image must not wait */
-	bool warned_mappings, warned_images, warned_permission;
+	bool warned_mappings, warned_images, warned_permission, warned_check;
 	struct process_stats stats;
 };
 
@@ -144,6 +148,7 @@ void process_table__free(struct process_table *pt)
 	free(pt->scratch);
 	free(pt->early);
 	free(pt->dirty);
+	free(pt->unchecked);
 	free(pt->fresh);
 	free(pt);
 }
@@ -165,6 +170,75 @@ static void mark_all_dirty(struct process_table *pt)
 
 	for (size_t at = 0; (p = idmap__next(&pt->by_tgid, &at));)
 		mark_dirty(pt, p);
+}
+
+/* ---- self-check ----------------------------------------------------------------------------- */
+
+static void want_check(struct process_table *pt, struct process *p)
+{
+	if (p->unchecked || !selfcheck__open(&p->check) ||
+	    reserve(&pt->unchecked, &pt->unchecked_cap, pt->unchecked_cnt, sizeof(*pt->unchecked)))
+		return;
+	p->unchecked = true;
+	pt->unchecked[pt->unchecked_cnt++] = p->space;
+}
+
+static void warn_unable(struct process_table *pt, const struct process *p)
+{
+	int err = p->check.err;
+
+	if (pt->warned_check || (err != -EPERM && err != -ENOSYS))
+		return;
+	log_warn("process %u: its interpreter cannot be checked: %s", p->tgid, strerror(-err));
+	pt->warned_check = true;
+}
+
+/* True when the interpreter is trusted; else p->native_only says why not. */
+static bool is_trusted(struct process_table *pt, struct process *p, const struct mapped_file *file,
+		       uint64_t bias)
+{
+	selfcheck__begin(&p->check, file->py, file->id, p->tgid, bias, now_ns());
+	warn_unable(pt, p);
+	want_check(pt, p);
+	if (p->check.state != SELFCHECK_REFUSED)
+		return true;
+	p->native_only = p->check.why;
+	return false;
+}
+
+static void check_again(struct process_table *pt, struct process *p)
+{
+	struct mapped_file *file = file_table__find(pt->files, p->check.file);
+
+	if (!file || !file->py || !selfcheck__again(&p->check, file->py, p->tgid, now_ns()))
+		return;
+	log_debug("process %u: self-check: %s", p->tgid,
+		  p->check.state == SELFCHECK_REFUSED ? p->check.why : "passed");
+	mark_dirty(pt, p);
+}
+
+/* Asks again those that are due, as time permits. The number of those that are due soon again. */
+static int check_the_unchecked(struct process_table *pt)
+{
+	size_t cnt = pt->unchecked_cnt, kept = 0;
+	uint64_t now = now_ns();
+	int soon = 0;
+
+	for (size_t i = 0; i < cnt; i++) {
+		struct process *p = idmap__get(&pt->by_space, pt->unchecked[i]);
+
+		if (!p)
+			continue;
+		if (!p->exited && p->check.due_ns <= now && now_ns() - now < CHECK_BUDGET_NS)
+			check_again(pt, p);
+		p->unchecked = !p->exited && selfcheck__open(&p->check);
+		if (!p->unchecked)
+			continue;
+		pt->unchecked[kept++] = p->space;
+		soon += p->check.wait_ms < CHECK_SOON_MS;
+	}
+	pt->unchecked_cnt = kept;
+	return soon;
 }
 
 /* ---- images --------------------------------------------------------------------------------- */
@@ -542,6 +616,8 @@ static void set_interp(struct process_table *pt, struct fresh *f, int proc_fd,
 						: "the kernel refused the interpreter's entry";
 		return;
 	}
+	if (!is_trusted(pt, p, c->file, c->bias))
+		return;
 	f->val.flags = IMAGE_PYTHON;
 	f->val.interp = (uint32_t)c->file->interp;
 	f->val.bias = c->bias;
@@ -591,7 +667,7 @@ static uint32_t take_mappings(struct process_table *pt, int proc_fd, struct cand
 	return (uint32_t)pt->exec.cnt;
 }
 
-/* Fills in f from /proc. 0; -EAGAIN: ask again; or negative errno: f is not valid. */
+/* Fills in f from /proc. 0, or negative errno: f is not valid. */
 static int look(struct process_table *pt, struct fresh *f, int proc_fd)
 {
 	struct candidate best = { 0 };
@@ -617,7 +693,7 @@ static int look(struct process_table *pt, struct fresh *f, int proc_fd)
 		set_interp(pt, f, proc_fd, &best);
 	if (!f->p->described)
 		describe(f->p, proc_fd, &pt->text);
-	return f->p->retry ? -EAGAIN : 0;
+	return 0;
 }
 
 static void note_unreadable(struct process_table *pt, const struct process *p, int err)
@@ -797,8 +873,10 @@ int process_table__refresh(struct process_table *pt)
 {
 	uint64_t start = now_ns();
 	size_t cnt;
+	int soon;
 
 	file_table__begin(pt->files);
+	soon = check_the_unchecked(pt);
 	for (cnt = 0; cnt < pt->dirty_cnt; cnt++) { /* grows in the loop */
 		if (reserve(&pt->fresh, &pt->fresh_cap, cnt, sizeof(*pt->fresh)))
 			break;
@@ -814,7 +892,7 @@ int process_table__refresh(struct process_table *pt)
 	keep_waiting(pt, cnt);
 	age_early(pt);
 	pt->stats.refresh_ns += now_ns() - start;
-	return (int)pt->dirty_cnt;
+	return (int)pt->dirty_cnt + soon;
 }
 
 /* ---- events --------------------------------------------------------------------------------- */
@@ -826,7 +904,9 @@ static void inherit(struct process *child, const struct process *parent)
 	child->container_owned = parent->container_owned ? strdup(parent->container_owned) : NULL;
 	child->container = child->container_owned ? child->container_owned : "";
 	child->python = parent->python;
-	child->native_only = parent->native_only;
+	child->check = parent->check;
+	child->native_only =
+		parent->native_only == parent->check.why ? child->check.why : parent->native_only;
 	child->is_python = parent->is_python;
 	child->analysed = parent->analysed;
 	child->described = parent->described;
@@ -851,8 +931,10 @@ static int on_fork(struct process_table *pt, const struct ev_proc *ev)
 	p = add_process(pt, ev->space, ev->tgid, ev->comm, ev->time_ns);
 	if (!p)
 		return -ENOMEM;
-	if (parent)
+	if (parent) {
 		inherit(p, parent);
+		want_check(pt, p);
+	}
 	/* Sharing is right if BPF finds the parent's image where we think, and it is up to date. */
 	if (parent && parent->image && parent->image->key == ev->image && !parent->dirty)
 		use_image(p, parent->image);

@@ -35,6 +35,7 @@
 #include "bpf/pyperf.h"
 #include "files.h"
 #include "mmapwatch.h"
+#include "selfcheck.h"
 #include "symbolize.h"
 
 struct process_maps {
@@ -67,9 +68,10 @@ struct process {
 	/* private to process.c */
 	char *exe_owned, *container_owned;
 	struct image_ref *image; /* NULL: pending */
+	struct selfcheck check;	 /* of its interpreter */
 	struct process *next_user, *prev_user;
 	uint64_t since_ns, looked_ns, exec_ns, unclean_ns, retry_since_ns;
-	bool described, dirty, retry, expiring;
+	bool described, dirty, retry, expiring, unchecked;
 	uint8_t exec_wait;
 };
 

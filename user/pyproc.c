@@ -516,6 +516,21 @@ static int find_interp_head(const struct elf_file *ef, struct py_binary *out)
 	return 0;
 }
 
+/* For the self-check, which does without what is not there. */
+static void find_types(const struct elf_file *ef, struct py_binary *out)
+{
+	struct elf_symbol sym;
+
+	if (elf_file__symbol(ef, "PyString_Type", &sym)) { /* 2.7 */
+		out->str_type = out->bytes_type = sym.addr;
+		return;
+	}
+	if (elf_file__symbol(ef, "PyUnicode_Type", &sym))
+		out->str_type = sym.addr;
+	if (elf_file__symbol(ef, "PyBytes_Type", &sym))
+		out->bytes_type = sym.addr;
+}
+
 int py_binary__analyse(const struct elf_file *ef, struct py_binary *out)
 {
 	struct elf_symbol anchor, eval, code_type;
@@ -534,6 +549,7 @@ int py_binary__analyse(const struct elf_file *ef, struct py_binary *out)
 	if (!elf_file__symbol(ef, "PyCode_Type", &code_type))
 		return refuse(out, "it does not export PyCode_Type");
 	out->interp.code_type = code_type.addr;
+	find_types(ef, out);
 	if (!find_eval(ef, &eval, out))
 		return refuse(out, "its eval loop was not found");
 	err = find_interp_head(ef, out);

@@ -37,6 +37,9 @@ struct py_binary {
 	unsigned eval_cnt;     /* of interp.eval */
 	struct interp interp;  /* ready for the map `interps` when the result is 0 */
 	const char *why_not;   /* a constant sentence when the result is -ENOTSUP, else NULL */
+	uint64_t str_type; /* link address of the type of names (2.7: PyString_Type); 0: unknown */
+	uint64_t bytes_type; /* ... of line tables */
+	bool validated;	     /* a stack of it held in some process; written by selfcheck.c */
 };
 
 /*
