@@ -131,6 +131,17 @@ static int find_proc(const struct process_table *pt, struct profile *p, uint32_t
 	return proc >= 0 ? proc : add_proc(pt, p, space);
 }
 
+/* What was learned of processes since their first counts: a name, why they are not walked. */
+static int refresh_procs(const struct process_table *pt, struct profile *p)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < p->proc_cnt && err >= 0; i++)
+		if (process_table__find(pt, p->procs[i].space))
+			err = add_proc(pt, p, p->procs[i].space);
+	return err < 0 ? err : 0;
+}
+
 /* The command name of a thread, at its first sight and while it lives. */
 static int note_thread(struct profile *p, uint32_t tgid, uint32_t space, uint32_t tid)
 {
@@ -233,6 +244,8 @@ int dump__window(struct collect *c, unsigned old, const struct process_table *pt
 	err = read_window(c, old, w);
 	for (size_t i = 0; i < w->counts.cnt && !err; i++)
 		err = add_count(w, pt, o, p, late, i);
+	if (!err)
+		err = refresh_procs(pt, p);
 	log_debug("window: %zu counts, %zu chunks", w->counts.cnt, w->chunks.cnt);
 	drained__free(&w->counts);
 	drained__free(&w->chunks);
