@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #ifndef PYPERF_WALK_PYTHON_H
 #define PYPERF_WALK_PYTHON_H
 /*
