@@ -71,7 +71,7 @@ BPF_INLINE __u32 take_sample(struct bpf_perf_event_data *ctx)
 	struct task_struct *task = (void *)bpf_get_current_task();
 	struct walk *w = the_walk();
 	struct stack *st = the_stack();
-	__u32 verdict, pending, kernel_cnt;
+	__u32 verdict, pending, has_user, kernel_cnt;
 
 	if (!w || !st)
 		return CTR_lost_internal;
@@ -83,16 +83,17 @@ BPF_INLINE __u32 take_sample(struct bpf_perf_event_data *ctx)
 	if (cfg.flags & CFG_KERNEL)
 		walk_kernel(ctx, st);
 	kernel_cnt = st->cnt;
+	has_user = !pending && BPF_CORE_READ(task, mm); /* a thread's end outlives its memory */
 	if (pending)
 		push_frame(st, MARKER_WORD(MARK_PENDING, 0));
-	else
+	else if (has_user)
 		walk_user(ctx, w, st, task);
 	if (!st->cnt) /* a thread without Python under --no-native */
 		push_frame(st, MARKER_WORD(MARK_EMPTY, 0));
 	verdict = aggregate(w, st);
 	if (verdict == CTR_counted && pending)
 		stat_inc(CTR_note_pending);
-	else if (verdict == CTR_counted)
+	else if (verdict == CTR_counted && has_user)
 		count_quality(w, kernel_cnt);
 	return verdict;
 }

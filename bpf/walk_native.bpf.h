@@ -6,7 +6,8 @@
  * Input:   w->pc, sp, fp, regs; mappings and tables; the anchors of the Python segments.
  * Output:  w->native[], w->native_seg[]; WALK_NATIVE_END, or WALK_NATIVE_LOST and w->native_marker.
  * Cost:    one row search and one 16-byte read per frame.
- * Fails:   no rows (then: the next Python anchor, then the frame pointer), unreadable stack.
+ * Fails:   no rows (then: the code itself, the next Python anchor, the frame pointer), unreadable
+ *          stack.
  */
 #include "state.bpf.h"
 
@@ -331,9 +332,61 @@ BPF_INLINE int rule_caller(struct walk *w, __u64 cfa, __u64 *ra, __u64 *fp)
 	return 0;
 }
 
+/*
+ * A leaf right behind its system call, without rows: glibc ends the FDE of clone() and clone3() before
+ * the instruction (sysdeps/unix/sysv/linux/x86_64/clone3.S), because it would be wrong in the child.
+ * The stubs push nothing; in the child, where the call returned 0, they are the outermost frame.
+ */
+BPF_INLINE int step_clone(struct walk *w, __u64 word)
+{
+	__u8 insn[2];
+	__u64 ra;
+
+	if (!w->exact_pc || read_user(insn, 2, w->pc - 2) || insn[0] != 0x0f || insn[1] != 0x05)
+		return -1;
+	if (!w->regs[0]) { /* rax */
+		push_native(w, word, 0, 0);
+		w->flags |= WALK_NATIVE_END;
+		return 0;
+	}
+	if (read_user(&ra, 8, w->sp) || find_mapping(ra - 1))
+		return -1;
+	push_native(w, word, w->sp + 8, 0);
+	w->pc = ra;
+	w->sp += 8;
+	w->exact_pc = 0;
+	return 0;
+}
+
+/*
+ * Code without rows that is about to return says itself how: the perf trampolines (Python/asm_trampoline.S)
+ * go on with `pop %rbp; ret` or, in 3.12, `add $8, %rsp; ret`.
+ */
+BPF_INLINE int step_epilogue(struct walk *w, __u64 word)
+{
+	__u64 insn;
+	int pops;
+
+	if (w->exact_pc || read_user(&insn, 8, w->pc))
+		return -1;
+	pops = (insn & 0xffff) == 0xc35d;
+	if (!pops && (insn & 0xffffffffffULL) != 0xc308c48348ULL)
+		return -1;
+	if (read_user(w->words, 16, w->sp))
+		return -1;
+	push_native(w, word, w->sp + 16, 0);
+	w->sp += 16;
+	w->pc = w->words[1];
+	if (pops)
+		w->fp = w->words[0];
+	return 0;
+}
+
 BPF_INLINE int no_rows(struct walk *w, __u64 word, __u32 why, __u64 detail)
 {
-	if (!shim_jump(w, word) || !step_frame_pointer(w, word))
+	if (!step_clone(w, word))
+		return !!(w->flags & WALK_NATIVE_END);
+	if (!step_epilogue(w, word) || !shim_jump(w, word) || !step_frame_pointer(w, word))
 		return 0;
 	push_native(w, word, 0, 0);
 	return native_lost(w, why, detail);

@@ -203,13 +203,17 @@ BPF_INLINE int is_shim(const struct walk *w)
 
 /*
  * A generator that delegates throw() has a frame on the chain but no activation of its own
- * (gen_throw, Objects/genobject.c); up to 3.9 f_executing tells. It joins its caller's segment.
+ * (gen_throw, Objects/genobject.c); up to 3.9 f_executing tells. 2.7 has no such field, and only
+ * pyexpat's frames for its callbacks (call_with_frame, Modules/pyexpat.c) that never ran an instruction;
+ * the innermost frame may be about to. It joins its caller's segment.
  */
 BPF_INLINE int is_phantom(const struct walk *w)
 {
-	return w->in.layout.chain == PY_CHAIN_FRAME &&
-	       w->in.layout.frame_executing != PY_OFF_NONE &&
-	       !buf8(w, w->in.layout.frame_executing);
+	if (w->in.layout.chain != PY_CHAIN_FRAME)
+		return 0;
+	if (w->in.layout.frame_executing != PY_OFF_NONE)
+		return !buf8(w, w->in.layout.frame_executing);
+	return w->py_cnt && (__s32)buf32(w, w->in.layout.frame_lasti) < 0;
 }
 
 /* One frame of the chain. 0: go on; else the walk is over. */

@@ -15,7 +15,8 @@
  *
  *	heap   runtime, interpreters, thread states, frames, code objects, strings
  *	stack  native frames; in the eval loop's: its CFrame and its shim frame
- *	text   addresses only: functions of FN_LEN bytes with one unwind rule each
+ *	text   addresses only: functions of FN_LEN bytes with one unwind rule each; instructions where
+ *	       the walkers look at them, which is in functions without a rule
  */
 #include <assert.h>
 #include <stdio.h>
@@ -72,7 +73,10 @@ enum fn {
 	FN_TABLE_CNT,  /* below: no rows */
 	FN_LIB,	       /* in a file without rows, no frame pointer */
 	FN_LIB_FP,     /* ... with one */
+	FN_CLONE,      /* ... the leaf, right behind a system call */
 	FN_ANON,
+	FN_TRAMP,     /* a perf trampoline: push %rbp ... pop %rbp; ret */
+	FN_TRAMP_312, /* ... sub $8, %rsp ... add $8, %rsp; ret */
 	FN_UNMAPPED,
 };
 
@@ -130,6 +134,7 @@ struct seen_code {
 struct world {
 	/* the machine */
 	__u8 *heap, *stack, *alt;
+	__u8 insn[FN_UNMAPPED + 1][16]; /* at CALL_AT; of FN_CLONE before LEAF_AT */
 	__u32 heap_used;
 	struct {
 		__u64 start, end;
@@ -180,8 +185,16 @@ static struct world *the_world;
 
 /* ---- memory --------------------------------------------------------------------------------- */
 
+static __u64 fn_addr(enum fn fn);
+
 static void *world__mem(struct world *w, __u64 addr, __u64 size)
 {
+	for (int fn = FN_CLONE; fn < FN_UNMAPPED; fn++) {
+		__u64 at = fn_addr((enum fn)fn) + (fn == FN_CLONE ? LEAF_AT - 2 : CALL_AT);
+
+		if (addr - at < 16 && size <= 16 - (addr - at))
+			return w->insn[fn] + (addr - at);
+	}
 	if (addr - HEAP_BASE < HEAP_SIZE && size <= HEAP_SIZE - (addr - HEAP_BASE))
 		return w->heap + (addr - HEAP_BASE);
 	if (addr - STACK_BASE < STACK_SIZE && size <= STACK_SIZE - (addr - STACK_BASE))
@@ -575,9 +588,12 @@ static __u64 fn_addr(enum fn fn)
 	switch (fn) {
 	case FN_LIB:
 	case FN_LIB_FP:
-		return LIB_BASE + FN_FIRST;
+	case FN_CLONE:
+		return LIB_BASE + FN_FIRST + (fn == FN_CLONE ? FN_STRIDE : 0);
 	case FN_ANON:
-		return ANON_BASE + FN_FIRST;
+	case FN_TRAMP:
+	case FN_TRAMP_312:
+		return ANON_BASE + FN_FIRST + (__u64)(fn - FN_ANON) * FN_STRIDE;
 	case FN_UNMAPPED:
 		return NO_MAP;
 	default:
@@ -655,9 +671,9 @@ static struct item *add_item(struct world *w, __u64 word)
 
 static __u64 native_word(enum fn fn, __u64 addr)
 {
-	if (fn == FN_LIB || fn == FN_LIB_FP)
+	if (fn == FN_LIB || fn == FN_LIB_FP || fn == FN_CLONE)
 		return NATIVE_WORD(LIB_FILE, addr - LIB_BASE + 0x2000);
-	if (fn == FN_ANON || fn == FN_UNMAPPED)
+	if (fn >= FN_ANON)
 		return FRAME_WORD(FRAME_ANON, addr);
 	return NATIVE_WORD(TEXT_FILE, addr - TEXT_BASE);
 }
@@ -710,6 +726,18 @@ static void enter_fn(struct world *w, enum fn fn)
 	case FN_LIB_FP:
 		put64(w, cfa - 16, w->fp);
 		w->fp = cfa - 16;
+		break;
+	case FN_TRAMP:
+		put64(w, cfa - 16, w->fp);
+		w->fp = JUNK; /* it is not needed */
+		w->sp = cfa - 16;
+		break;
+	case FN_TRAMP_312:
+		w->sp = cfa - 16;
+		break;
+	case FN_CLONE:
+		w->regs[0] = (__u64)-38; /* ENOSYS: in the system call */
+		w->sp = cfa - 8;
 		break;
 	case FN_EVAL:
 	case FN_EVAL_COLD:
@@ -806,8 +834,12 @@ static void add_python_frames(struct world *w, const struct act *a, __u32 cnt, i
 
 		it->code = 3;
 		it->off = 8;
-		if (w->interp.layout.frame_executing != PY_OFF_NONE)
+		if (w->interp.layout.frame_executing != PY_OFF_NONE) {
 			put8(w, f + w->interp.layout.frame_executing, 0);
+		} else if (w->chain == CHAIN_27) {
+			put32(w, f + w->interp.layout.frame_lasti, ~0U);
+			it->off = OFFSET_NOT_STARTED;
+		}
 	}
 }
 
@@ -964,6 +996,9 @@ static struct world *world__new(void)
 	w->next_id = 0x1000;
 	w->last_native = -1;
 	make_table(w);
+	memcpy(w->insn[FN_CLONE], "\x0f\x05", 2);
+	memcpy(w->insn[FN_TRAMP], "\x5d\xc3", 2);
+	memcpy(w->insn[FN_TRAMP_312], "\x48\x83\xc4\x08\xc3", 5);
 	the_world = w;
 	return w;
 }

@@ -328,6 +328,11 @@ static void test_phantom(void **state)
 	RUN_ON(CHAIN_311, ROOT, { FN_EVAL, 1 }, { FN_C }, { FN_EVAL, 2, ACT_PHANTOM }, { FN_C },
 	       { FN_EVAL, 2 });
 	RUN_ON(CHAIN_313, ROOT, { FN_EVAL, 2, ACT_PHANTOM }, { FN_C }, { FN_EVAL, 2 });
+	/* pyexpat's; one that has not executed anything, but is the innermost, has its activation */
+	RUN_ON(CHAIN_27, ROOT, { FN_EVAL, 1 }, { FN_C }, { FN_EVAL, 1, ACT_PHANTOM }, { FN_C },
+	       { FN_EVAL, 2 }, { FN_C });
+	RUN_ON(CHAIN_27, ROOT, { FN_EVAL, 1, ACT_PHANTOM }, { FN_C },
+	       { FN_EVAL, 1, ACT_NOT_STARTED });
 }
 
 static void run_setup(enum chain_case chain, const struct act *acts, __u32 cnt)
@@ -699,6 +704,32 @@ static void test_native_ends_early(void **state)
 	RUN_ALL(ROOT, { FN_ANON, 0, ACT_STOP, MARK_NO_UNWIND_INFO }, { FN_C });
 }
 
+/* Code without rows that shows at its return address how it returns. */
+static void test_trampolines(void **state)
+{
+	(void)state;
+	RUN_ALL(ROOT, { FN_EVAL, 1 }, { FN_CFP }, { FN_TRAMP }, { FN_EVAL, 1 }, { FN_C },
+		{ FN_TRAMP }, { FN_EVAL, 1 });
+	RUN_ALL(ROOT, { FN_EVAL, 1 }, { FN_CFP }, { FN_TRAMP_312 }, { FN_EVAL, 1 }, { FN_C },
+		{ FN_TRAMP_312 }, { FN_EVAL, 1 });
+}
+
+/* glibc's clone(): in its caller the leaf, in the new thread the outermost frame. */
+static void test_clone(void **state)
+{
+	struct world *w;
+
+	(void)state;
+	RUN_ALL(ROOT, { FN_EVAL, 2 }, { FN_CFP }, { FN_CLONE });
+	w = BUILD(CHAIN_313, { FN_CLONE });
+	w->regs[0] = 0;
+	run_built(w);
+	/* Right behind other instructions: nothing is known. */
+	w = BUILD(CHAIN_313, ROOT, { FN_CLONE, 0, ACT_STOP, MARK_NO_UNWIND_INFO });
+	memset(w->insn[FN_CLONE], 0x90, 2);
+	run_built(w);
+}
+
 /* Code without rows, called by the eval loop: the anchor leads across, once its distance is known. */
 static void test_shim_jump(void **state)
 {
@@ -933,6 +964,8 @@ int main(void)
 		cmocka_unit_test(test_signals),
 		cmocka_unit_test(test_frame_pointer),
 		cmocka_unit_test(test_native_ends_early),
+		cmocka_unit_test(test_trampolines),
+		cmocka_unit_test(test_clone),
 		cmocka_unit_test(test_shim_jump),
 		cmocka_unit_test(test_unreadable_stack),
 		cmocka_unit_test(test_code_identity),
