@@ -637,6 +637,24 @@ int py_layout__get(struct py_layout *out, uint32_t version_hex, bool free_thread
 	return 0;
 }
 
+/* PyObject_HEAD grows by _ob_next and _ob_prev, in front (Include/object.h, _PyObject_HEAD_EXTRA). */
+int py_layout__trace_refs(struct py_layout *l)
+{
+	uint16_t *fields[] = {
+		&l->frame_back,	      &l->frame_code,	 &l->frame_lasti, &l->frame_executing,
+		&l->code_firstlineno, &l->code_filename, &l->code_name,	  &l->code_linetable,
+		&l->ob_type,	      &l->str_length,	 &l->str_hash,	  &l->str_state,
+		&l->str_ascii,	      &l->str_compact,	 &l->bytes_size,  &l->bytes_data,
+	};
+
+	if (l->version > 0x0307)
+		return -ENOTSUP;
+	for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++)
+		if (*fields[i] != NONE)
+			*fields[i] += 16;
+	return set_read_sizes(l);
+}
+
 int py_layout__interp_head(uint32_t version_hex, const void *debug_offsets, size_t size)
 {
 	uint32_t version = version_hex >> 16;

@@ -40,6 +40,12 @@ int py_layout__get(struct py_layout *out, uint32_t version_hex, bool free_thread
 		   const void *debug_offsets, size_t size, const char **why);
 
 /*
+ * Turns it into the layout of a build with Py_TRACE_REFS, which up to 3.7 every debug build is.
+ * -ENOTSUP above, where nobody builds it: not tried there.
+ */
+int py_layout__trace_refs(struct py_layout *l);
+
+/*
  * The offset in _PyRuntime of the pointer to the first interpreter (3.7+), for a version that
  * py_layout__get() accepted with the same bytes. Negative errno as there.
  */

@@ -181,17 +181,25 @@ static bool version_from_code(const struct elf_file *ef, uint32_t *hex)
 	return found;
 }
 
+/* `ret`, or `pop %rbp; ret`. */
+static bool is_return(const uint8_t *p)
+{
+	return p[0] == 0xc3 || (p[0] == 0x5d && p[1] == 0xc3);
+}
+
 /*
- * 2.7, 3.6: interp_head is static. The exported PyInterpreterState_Head() is, after an endbr64 if
- * any, `mov interp_head(%rip), %rax; ret`, or `mov interp_head, %rax; ret` (Python/pystate.c).
+ * 2.7, 3.6: interp_head is static. The exported PyInterpreterState_Head() is `mov interp_head(%rip),
+ * %rax; ret`, or `mov interp_head, %rax; ret` (Python/pystate.c), after an endbr64 if any; debug
+ * builds, which are not optimised, set up a frame around it.
  */
 static bool interp_head_from_code(const struct elf_file *ef, uint64_t *addr)
 {
 	static const uint8_t endbr64[] = { 0xf3, 0x0f, 0x1e, 0xfa };
+	static const uint8_t push_frame[] = { 0x55, 0x48, 0x89, 0xe5 };
 	static const uint8_t mov_rip[] = { 0x48, 0x8b, 0x05 };
 	static const uint8_t mov_abs[] = { 0x48, 0x8b, 0x04, 0x25 };
 	struct elf_symbol sym;
-	uint8_t code[16];
+	uint8_t code[18];
 	const uint8_t *p = code;
 
 	if (!is_x86(ef) || !elf_file__symbol(ef, "PyInterpreterState_Head", &sym) ||
@@ -199,11 +207,13 @@ static bool interp_head_from_code(const struct elf_file *ef, uint64_t *addr)
 		return false;
 	if (!memcmp(p, endbr64, sizeof(endbr64)))
 		p += sizeof(endbr64);
-	if (!memcmp(p, mov_rip, sizeof(mov_rip)) && p[7] == 0xc3) {
+	if (!memcmp(p, push_frame, sizeof(push_frame)))
+		p += sizeof(push_frame);
+	if (!memcmp(p, mov_rip, sizeof(mov_rip)) && is_return(p + 7)) {
 		*addr = sym.addr + (uint64_t)(p - code) + 7 + (uint64_t)(int64_t)get_s32(p + 3);
 		return true;
 	}
-	if (!memcmp(p, mov_abs, sizeof(mov_abs)) && p[8] == 0xc3) {
+	if (!memcmp(p, mov_abs, sizeof(mov_abs)) && is_return(p + 8)) {
 		*addr = (uint64_t)(int64_t)get_s32(p + 4);
 		return true;
 	}
@@ -448,6 +458,8 @@ static int set_layout(struct py_binary *bin, const void *bytes, size_t size)
 	if (py_layout__get(&bin->interp.layout, bin->version_hex, bin->free_threaded, bytes, size,
 			   &why))
 		return refuse(bin, why);
+	if (bin->trace_refs && py_layout__trace_refs(&bin->interp.layout))
+		return refuse(bin, "it was built with Py_TRACE_REFS");
 	if (!bin->runtime)
 		return 0;
 	head = py_layout__interp_head(bin->version_hex, bytes, size);
@@ -485,10 +497,9 @@ static int analyse_version(const struct elf_file *ef, struct py_binary *out)
 	format_version(out);
 	if (!err && !fits_symbols(ef, out))
 		err = refuse(out, "its symbols are not those of its version");
-	if (!err && traces_refs(ef, out))
-		err = refuse(out, "it was built with Py_TRACE_REFS");
 	if (err)
 		return err;
+	out->trace_refs = traces_refs(ef, out);
 	err = py_layout__get(&ignored, out->version_hex, false, NULL, 0, &why);
 	if (err == -ENOTSUP)
 		return refuse(out, why);

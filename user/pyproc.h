@@ -32,6 +32,7 @@ struct py_binary {
 	uint32_t version_hex; /* PY_VERSION_HEX; release level 0: only major and minor are known */
 	char version[16];     /* the same for people: "3.8.18", "3.14.0rc2", or "3.8" */
 	bool free_threaded;
+	bool trace_refs;       /* built with Py_TRACE_REFS */
 	uint64_t runtime;      /* link address of _PyRuntime; 0 before 3.7 */
 	uint64_t runtime_size; /* its st_size */
 	unsigned eval_cnt;     /* of interp.eval */

@@ -347,6 +347,9 @@ static void decodes_the_list_of_interpreters(void **state)
 	static const uint8_t cet[] = { 0xf3, 0x0f, 0x1e, 0xfa, 0x48, 0x8b,
 				       0x05, 0xf0, 0xff, 0xff, 0xff, 0xc3 };
 	static const uint8_t abs[] = { 0x48, 0x8b, 0x04, 0x25, 0x78, 0x56, 0x34, 0x12, 0xc3 };
+	static const uint8_t framed[] = { 0x55, 0x48, 0x89, 0xe5, 0x48, 0x8b, 0x05,
+					  0x20, 0,    0,    0,	  0x5d, 0xc3 };
+	static const uint8_t more[] = { 0x48, 0x8b, 0x05, 0x10, 0, 0, 0, 0x5d, 0x90 };
 	struct copy *c = *state;
 	struct py_binary bin;
 	uint64_t head = symbol(c, "PyInterpreterState_Head").addr;
@@ -363,6 +366,34 @@ static void decodes_the_list_of_interpreters(void **state)
 	patch(c, "PyInterpreterState_Head", 0, abs, sizeof(abs));
 	assert_int_equal(analyse(c, "x", &bin), 0);
 	assert_int_equal(bin.interp.interp_head, 0x12345678);
+	patch(c, "PyInterpreterState_Head", 0, framed, sizeof(framed));
+	assert_int_equal(analyse(c, "x", &bin), 0);
+	assert_int_equal(bin.interp.interp_head, head + 4 + 7 + 0x20);
+	patch(c, "PyInterpreterState_Head", 0, more, sizeof(more));
+	assert_int_equal(analyse(c, "x", &bin), -ENOTSUP);
+}
+
+/* Debug builds up to 3.7: two more pointers at the start of each object, so of frames, too. */
+static void knows_traced_objects(void **state)
+{
+	static const uint8_t rip[] = { 0x48, 0x8b, 0x05, 0x10, 0, 0, 0, 0xc3 };
+	struct copy *c = *state;
+	struct py_binary plain, traced;
+
+	set_version(c, 0x030612f0);
+	hide(c, "_PyRuntime");
+	rename_symbol(c, "fake_spare_symbol_number_one", "_PyThreadState_Current");
+	patch(c, "PyInterpreterState_Head", 0, rip, sizeof(rip));
+	assert_int_equal(analyse(c, "x", &plain), 0);
+	rename_symbol(c, "fake_spare_symbol_number_two", "_Py_GetObjects");
+	assert_int_equal(analyse(c, "x", &traced), 0);
+	assert_true(traced.trace_refs && !plain.trace_refs);
+	assert_int_equal(traced.interp.layout.ob_type, plain.interp.layout.ob_type + 16);
+	assert_int_equal(traced.interp.layout.frame_back, plain.interp.layout.frame_back + 16);
+	assert_int_equal(traced.interp.layout.code_read, plain.interp.layout.code_read + 16);
+	assert_int_equal(traced.interp.layout.code_qualname, PY_OFF_NONE);
+	assert_int_equal(traced.interp.layout.tstate_frame, plain.interp.layout.tstate_frame);
+	assert_int_equal(traced.interp.layout.tstate_read, plain.interp.layout.tstate_read);
 }
 
 static void ignores_other_programs(void **state)
@@ -394,6 +425,7 @@ int main(void)
 		TEST(needs_the_code_type),
 		TEST(tells_what_is_no_interpreter),
 		TEST(decodes_the_list_of_interpreters),
+		TEST(knows_traced_objects),
 		cmocka_unit_test(ignores_other_programs),
 	};
 
