@@ -34,7 +34,7 @@ BPF_TESTS  := $(patsubst tests/bpf/%.c,$(OUT)/tests/%,$(wildcard tests/bpf/test_
 
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: all test test-unit test-fuzz test-bpf test-e2e fuzz check bench-ehframe format size install clean help
+.PHONY: all test test-unit test-fuzz test-bpf test-e2e test-pythons fuzz check bench-ehframe format size install clean help
 
 all: $(OUT)/pyperf-bpf                ## build the program
 
@@ -103,6 +103,9 @@ test-bpf: $(BPF_TESTS)                 ## drive the loaded BPF object (root)
 	$(Q)scripts/run-tests bpf $(BPF_TESTS)
 test-e2e: all                          ## real interpreters (root)
 	$(Q)scripts/run-tests e2e
+
+test-pythons: all                      ## one table: every interpreter there is (root; ARGS=...)
+	$(Q)scripts/test-pythons $(ARGS)
 
 bench-ehframe: $(OUT)/bench/bench_ehframe  ## speed and size of unwind tables (FILES=...)
 	$(Q)$< $(FILES)

@@ -3,7 +3,11 @@
 
 A test that takes `python` runs once per CPython in scope; a missing one is a skip by its name. A
 test that takes `any_python` runs once, on the first one found, the distribution's if it has one.
+
+PYPERF_TEST_PYTHONS="PATTERN ..." puts the interpreters of these names in scope instead, of all that
+scripts/test-pythons knows, such as "sid/3.15*". Those tests that need newer syntax fail on old ones.
 """
+import fnmatch
 import os
 import shutil
 import subprocess
@@ -17,6 +21,7 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import harness  # noqa: E402
+import interpreters  # noqa: E402
 
 VERSIONS = ["3.%d" % minor for minor in range(8, 14)]
 ASK = "import os, sys; print(os.path.realpath(sys.executable), '%d.%d' % sys.version_info[:2])"
@@ -58,8 +63,19 @@ def interpreter_name(slot):
     return "the distribution's python3" if slot == "system" else "python" + slot
 
 
+def chosen_interpreters():
+    patterns = os.environ.get("PYPERF_TEST_PYTHONS", "").split()
+    found = interpreters.find() if patterns else {}
+    return {name: python for name, python in found.items()
+            if any(fnmatch.fnmatch(name, pattern) for pattern in patterns)}
+
+
 def pytest_generate_tests(metafunc):
     if "python" in metafunc.fixturenames:
+        chosen = chosen_interpreters()
+        if chosen:
+            metafunc.parametrize("python", chosen.values(), ids=chosen.keys())
+            return
         params = []
         for slot in [*VERSIONS, "system"]:
             if slot in INTERPRETERS:

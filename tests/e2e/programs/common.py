@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-"""What the ground-truth programs share. Runs on every CPython from 3.8.
+"""What the ground-truth programs share. Runs on CPython 2.7 and on 3.6 and later.
 
 A program says "ready" on stdout once its work is under way, works until its stdin is closed, and
 then prints one line of JSON: what really happened, by its own construction and by the
@@ -13,10 +13,11 @@ import threading
 import time
 import traceback
 
-clock = time.thread_time
+# CPU time of the thread; up to 3.6 of the process. Always a C function: it has no frame.
+clock = getattr(time, "thread_time", None) or getattr(time, "process_time", None) or time.clock
 
 
-class Running:
+class Running(object):
     """True until stdin is closed. A plain attribute, so that looking costs the caller no frame."""
 
     def __init__(self):
@@ -38,7 +39,9 @@ def rounds(running):
 def start():
     """Says that work begins. The watcher sleeps in read(2): it has no samples of its own."""
     running = Running()
-    threading.Thread(target=running.watch, daemon=True).start()
+    watcher = threading.Thread(target=running.watch)
+    watcher.daemon = True
+    watcher.start()
     sys.stdout.write("ready\n")
     sys.stdout.flush()
     return running
@@ -56,10 +59,10 @@ def qualname(code):
 
 def legal_lines(code):
     """Every line number that an instruction of `code` can have."""
-    return sorted({code.co_firstlineno, *(line for _, line in dis.findlinestarts(code) if line)})
+    return sorted({code.co_firstlineno} | {line for _, line in dis.findlinestarts(code) if line})
 
 
-class Recorder:
+class Recorder(object):
     """The distinct Python stacks under which the leaf functions really ran.
 
     A stack is a list of [name, file, line], outermost first; the line of the last one, the leaf, is
@@ -76,7 +79,7 @@ class Recorder:
             key.append((frame.f_code, frame.f_lineno))
             frame = frame.f_back
         key[0] = key[0][0]
-        key = (label, *key)
+        key = (label,) + tuple(key)
         if key in self.stacks:
             return
         chain = []
@@ -86,7 +89,8 @@ class Recorder:
             frame = frame.f_back
         chain.reverse()
         # The interpreter's own traceback has to agree, or the truth is not one.
-        seen = [(f.filename, f.lineno) for f in traceback.extract_stack(leaf)]
+        # Entries are tuples (file, line, name, text), or look like it from 3.5 on.
+        seen = [(f[0], f[1]) for f in traceback.extract_stack(leaf)]
         assert seen == [(f, n) for _, f, n in chain], (seen, chain)
         self.stacks[key] = {
             "label": label,
@@ -126,5 +130,6 @@ def images():
         "libc": library("libc.so") or library("libc-"),
         "json": module("_json"),
         "expat": module("pyexpat"),
-        "functools": module("_functools"),
+        # 2.7 has reduce() among the builtins.
+        "functools": module("_functools" if sys.version_info[0] > 2 else None),
     }

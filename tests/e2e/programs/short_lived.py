@@ -10,9 +10,11 @@ import subprocess
 import sys
 import time
 
+process_time = getattr(time, "process_time", None) or time.clock  # 2.7
+
 
 def work(seconds):
-    clock = time.process_time
+    clock = process_time
     x = 1
     end = clock() + seconds
     while clock() < end:
@@ -21,16 +23,17 @@ def work(seconds):
 
 
 def worker(log, milliseconds):
-    begin = time.process_time()
-    work(milliseconds / 1000)
-    spent = time.process_time() - begin
+    begin = process_time()
+    work(milliseconds / 1000.0)
+    spent = process_time() - begin
     fd = os.open(log, os.O_WRONLY | os.O_APPEND)
     os.write(fd, b"%.9f\n" % spent)
     os.close(fd)
 
 
 def start_multiprocessing(log, milliseconds):
-    process = multiprocessing.get_context("fork").Process(target=worker, args=(log, milliseconds))
+    context = multiprocessing.get_context("fork") if sys.version_info[0] > 2 else multiprocessing
+    process = context.Process(target=worker, args=(log, milliseconds))
     process.start()
     return process.join
 
