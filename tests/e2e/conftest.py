@@ -5,7 +5,7 @@ A test that takes `python` runs once per CPython in scope; a missing one is a sk
 test that takes `any_python` runs once, on the first one found, the distribution's if it has one.
 
 PYPERF_TEST_PYTHONS="PATTERN ..." puts the interpreters of these names in scope instead, of all that
-scripts/test-pythons knows, such as "sid/3.15*". Those tests that need newer syntax fail on old ones.
+scripts/test-pythons knows, such as "sid/3.15*". Tests that need newer syntax fail on old ones.
 """
 import fnmatch
 import os

@@ -40,7 +40,9 @@ sys.stdout.write(json.dumps({"exe": os.path.realpath(sys.executable), "abi": abi
 ENTER = """\
 #!/bin/sh
 # {name}
-[ -n "$PYPERF_TEST_INSIDE" ] || PYPERF_TEST_INSIDE=1 exec unshare --mount --propagation private "$0" "$@"
+if [ -z "$PYPERF_TEST_INSIDE" ]; then
+	PYPERF_TEST_INSIDE=1 exec unshare --mount --propagation private "$0" "$@"
+fi
 set -e
 mount --rbind /proc {root}/proc
 mount --rbind /dev {root}/dev

@@ -37,7 +37,7 @@ class Skip(Exception):
 # ---- the checks ----------------------------------------------------------------------------------
 
 class Checks:
-    """All runs over one interpreter. Each method of COLUMNS' name returns what stands in the table."""
+    """All runs over one interpreter. The method of a column's name returns its cell."""
 
     def __init__(self, python, options):
         self.python, self.options = python, options
@@ -151,9 +151,10 @@ class Checks:
         return "%d, 0 wrong" % samples
 
     def oracle(self, files):
-        answer = subprocess.run([self.python, "-B", str(PROGRAMS / "churn.py"), "oracle"],
-                                input=json.dumps(files), stdout=subprocess.PIPE, check=True,
-                                timeout=harness.PATIENCE, env=harness.clean_environment(), text=True)
+        argv = [self.python, "-B", str(PROGRAMS / "churn.py"), "oracle"]
+        answer = subprocess.run(argv, input=json.dumps(files), stdout=subprocess.PIPE, check=True,
+                                env=harness.clean_environment(), timeout=harness.PATIENCE,
+                                text=True)
         return json.loads(answer.stdout)
 
     def complete(self):
@@ -180,7 +181,7 @@ def run_one(python, options):
     order = [c for c in COLUMNS if c != "complete"] + ["complete"]
     for column in order:
         try:
-            row[column] = "pass", getattr(checks, column.lower().replace(" ", "_").replace("-", "_"))()
+            row[column] = "pass", getattr(checks, re.sub("[ -]", "_", column.lower()))()
         except Skip as skip:
             return {c: ("skip", str(skip)) for c in COLUMNS}
         except (AssertionError, OSError, KeyError, subprocess.SubprocessError) as error:

@@ -17,8 +17,8 @@ import types
 
 from common import finish, legal_lines, qualname, rounds, start
 
-MODULES = ["bisect", "calendar", "cmd", "code", "colorsys", "csv", "difflib", "fnmatch", "fractions",
-           "getopt", "quopri", "sched", "shlex", "string", "textwrap"]
+MODULES = ["bisect", "calendar", "cmd", "code", "colorsys", "csv", "difflib", "fnmatch",
+           "fractions", "getopt", "quopri", "sched", "shlex", "string", "textwrap"]
 MADE = "/churn/made_%03d.py"
 KINDS = 97
 
