@@ -108,6 +108,17 @@ static int read_stack(struct window *w, uint64_t hash)
 	return (int)(MAX_FRAMES - free_slots);
 }
 
+/* Of a process that is walked, only when the stacks so far show nothing of it. */
+static str_id why_no_python(const struct process *proc, struct profile *p, uint32_t space)
+{
+	int known = profile__find_proc(p, space);
+	const char *why = proc->native_only;
+
+	if (!why && known >= 0 && !p->procs[known].has_python_frames)
+		why = process__why_no_python(proc);
+	return why ? profile__intern_z(p, why) : 0;
+}
+
 static int add_proc(const struct process_table *pt, struct profile *p, uint32_t space)
 {
 	const struct process *proc = process_table__find(pt, space);
@@ -119,7 +130,7 @@ static int add_proc(const struct process_table *pt, struct profile *p, uint32_t 
 		out.exe = profile__intern_z(p, proc->exe);
 		out.container = profile__intern_z(p, proc->container);
 		out.python = profile__intern_z(p, proc->python);
-		out.native_only = proc->native_only ? profile__intern_z(p, proc->native_only) : 0;
+		out.native_only = why_no_python(proc, p, space);
 	}
 	return profile__add_proc(p, &out);
 }
@@ -131,7 +142,7 @@ static int find_proc(const struct process_table *pt, struct profile *p, uint32_t
 	return proc >= 0 ? proc : add_proc(pt, p, space);
 }
 
-/* What was learned of processes since their first counts: a name, why they are not walked. */
+/* What was learned of processes since their first counts: a name, why they show no Python. */
 static int refresh_procs(const struct process_table *pt, struct profile *p)
 {
 	int err = 0;

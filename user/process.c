@@ -206,6 +206,11 @@ static bool is_trusted(struct process_table *pt, struct process *p, const struct
 	return false;
 }
 
+const char *process__why_no_python(const struct process *p)
+{
+	return p->native_only ? p->native_only : selfcheck__doubt(&p->check);
+}
+
 static void check_again(struct process_table *pt, struct process *p)
 {
 	struct mapped_file *file = file_table__find(pt->files, p->check.file);

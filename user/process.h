@@ -127,6 +127,12 @@ void process_table__reclaim(struct process_table *pt);
  */
 void process_table__forget_exited(struct process_table *pt);
 
+/*
+ * Why a process with an interpreter showed no Python frame: what makes it native only, or that none of
+ * its threads was in Python whenever it was looked at. NULL: no reason is known. Borrowed like `p`.
+ */
+const char *process__why_no_python(const struct process *p);
+
 /* Borrowed until they are forgotten. NULL: not known. */
 struct process *process_table__find(const struct process_table *pt, uint32_t space);
 struct process *process_table__find_tgid(const struct process_table *pt,

@@ -128,6 +128,7 @@ const char *profile__thread_name(const struct profile *p, uint32_t space, uint32
 int profile__add_proc(struct profile *p, const struct profile_proc *proc)
 {
 	int i = profile__find_proc(p, proc->space);
+	bool has_python_frames = i >= 0 && p->procs[i].has_python_frames;
 
 	if (i < 0) {
 		if (GROW(p->procs, p->proc_cap, p->proc_cnt) ||
@@ -137,6 +138,7 @@ int profile__add_proc(struct profile *p, const struct profile_proc *proc)
 		i = (int)p->proc_cnt++;
 	}
 	p->procs[i] = *proc;
+	p->procs[i].has_python_frames |= has_python_frames;
 	return i;
 }
 
@@ -189,6 +191,12 @@ static bool stack_is(const struct profile *p, const struct profile_stack *s, uin
 	       (!cnt || !memcmp(&p->frames[s->first], words, cnt * sizeof(*words)));
 }
 
+static void note_python_frames(struct profile_proc *proc, const uint64_t *words, size_t cnt)
+{
+	for (size_t i = 0; i < cnt && !proc->has_python_frames; i++)
+		proc->has_python_frames = FRAME_TAG(words[i]) == FRAME_PYTHON;
+}
+
 /* A stack that is not there yet. Everything that can fail comes before the first change. */
 static int new_stack(struct profile *p, uint64_t hash, const struct profile_stack *stack,
 		     const uint64_t *words)
@@ -204,6 +212,7 @@ static int new_stack(struct profile *p, uint64_t hash, const struct profile_stac
 	if (stack->cnt)
 		memcpy(&p->frames[p->frame_cnt], words, stack->cnt * sizeof(*words));
 	p->frame_cnt += stack->cnt;
+	note_python_frames(&p->procs[stack->proc], words, stack->cnt);
 	free(p->frame_syms); /* no longer parallel to frames[] */
 	p->frame_syms = NULL;
 	return (int)p->stack_cnt++;

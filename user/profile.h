@@ -38,6 +38,7 @@ struct profile_proc {
 	str_id python;	    /* "3.11.2", "" when there is no interpreter */
 	str_id native_only; /* why there are no Python frames although an interpreter is there, or
 			       "" */
+	bool has_python_frames; /* in one of its stacks; profile__add_stack() keeps it */
 };
 
 /* A thread's name, when threads are kept apart. */

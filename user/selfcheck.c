@@ -782,6 +782,13 @@ void selfcheck__begin(struct selfcheck *sc, struct py_binary *bin, uint32_t file
 	wait_for(sc, now_ns, FIRST_WAIT);
 }
 
+const char *selfcheck__doubt(const struct selfcheck *sc)
+{
+	if (sc->state != SELFCHECK_TRUSTED || sc->err != -EAGAIN || sc->wait_ms < START_WAIT)
+		return NULL;
+	return "no thread was in Python when it was looked at";
+}
+
 bool selfcheck__again(struct selfcheck *sc, struct py_binary *bin, uint32_t tgid, uint64_t now_ns)
 {
 	bool refused = sc->state == SELFCHECK_REFUSED;

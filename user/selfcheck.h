@@ -44,7 +44,7 @@ struct selfcheck {
 	uint64_t due_ns; /* when to ask again; not when PASSED */
 	uint32_t wait_ms;
 	int err;		     /* of the last check */
-	char why[SELFCHECK_WHY_LEN]; /* when REFUSED */
+	char why[SELFCHECK_WHY_LEN]; /* when REFUSED; selfcheck__doubt() */
 };
 
 /*
@@ -60,6 +60,12 @@ void selfcheck__begin(struct selfcheck *sc, struct py_binary *bin, uint32_t file
 		      uint64_t bias, uint64_t now_ns);
 /* Checks it again when it is due. True: the process was trusted and is no more, or the reverse. */
 bool selfcheck__again(struct selfcheck *sc, struct py_binary *bin, uint32_t tgid, uint64_t now_ns);
+
+/*
+ * What is odd about a process that is trusted all the same: none of its threads was in Python at any
+ * look, for longer than it takes to start. NULL: nothing.
+ */
+const char *selfcheck__doubt(const struct selfcheck *sc);
 
 static inline bool selfcheck__open(const struct selfcheck *sc) /* has to be asked again */
 {

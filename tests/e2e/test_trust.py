@@ -173,6 +173,19 @@ def test_forged_debug_offsets(field, tmp_path):
         check_refused(target.pid, reason, tmp_path)
 
 
+def test_forged_into_silence(tmp_path):
+    """The list of interpreters is said to be where a running process has NULL: finalizing.
+
+    Nothing is wrong with what can be read, so the process is trusted, but the report does not leave
+    its user without a word.
+    """
+    elf = Elf(library_of(find("3.13")))
+    at = elf.offset_of("_PyRuntime")
+    elf.put_u64(at + 40, elf.get_u64(at + 32))
+    with forged_target(find("3.13"), tmp_path, elf) as target:
+        check_refused(target.pid, "no thread was in Python when it was looked at", tmp_path)
+
+
 def test_truncated_file(tmp_path):
     """All that is loaded, and nothing behind it: no section headers, no symbol table."""
     elf = Elf(find_in_one_file())
