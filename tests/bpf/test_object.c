@@ -1922,10 +1922,15 @@ static struct {
 	uint64_t words[2]; /* {caller's fp, return address}, as far as anyone knows */
 } jit;
 
-/* push %rbp; mov %rsp,%rbp; call *%rdi; pop %rbp; ret */
-static const unsigned char frame_stub[] = { 0x55, 0x48, 0x89, 0xe5, 0xff, 0xd7, 0x5d, 0xc3 };
-/* The same with rbp = the second argument: no frame pointer at all. */
-static const unsigned char lost_stub[] = { 0x55, 0x48, 0x89, 0xf5, 0xff, 0xd7, 0x5d, 0xc3 };
+/* push %rbp; mov %rsp,%rbp; call *%rdi; leave; ret */
+static const unsigned char frame_stub[] = { 0x55, 0x48, 0x89, 0xe5, 0xff, 0xd7, 0xc9, 0xc3 };
+/* rbp = the second argument, so no frame pointer at all; mov (%rsp),%rbp; add $8,%rsp; ret */
+static const unsigned char lost_stub[] = { 0x55, 0x48, 0x89, 0xf5, 0xff, 0xd7, 0x48, 0x8b,
+					   0x2c, 0x24, 0x48, 0x83, 0xc4, 0x08, 0xc3 };
+/* The same, but with pop %rbp; ret; and sub $8,%rsp; call *%rdi; add $8,%rsp; ret */
+static const unsigned char pop_stub[] = { 0x55, 0x48, 0x89, 0xf5, 0xff, 0xd7, 0x5d, 0xc3 };
+static const unsigned char drop_stub[] = { 0x48, 0x83, 0xec, 0x08, 0xff, 0xd7,
+					   0x48, 0x83, 0xc4, 0x08, 0xc3 };
 /* 1: cmpb $0,(%rsi); je 1b; ret */
 static const unsigned char leaf_stub[] = { 0x80, 0x3e, 0x00, 0x74, 0xfb, 0xc3 };
 #define STUB_RETURN 6 /* offset behind the call */
@@ -2003,6 +2008,20 @@ static void generated_code_by_frame_pointer(void **state)
 	(void)state;
 	check_stub(&e, &frames[1], frame_stub, sizeof(frame_stub), false);
 	check_stub(&e, &frames[1], frame_stub, sizeof(frame_stub), true);
+}
+
+/* What the code does next says where its caller is, as a perf trampoline's does. */
+static void generated_code_by_its_epilogue(void **state)
+{
+	struct range frames[] = {
+		RANGE(leaf_callback), { .name = "stub" }, RANGE(leaf_jit), CALLERS
+	};
+	struct expectation e = { .frames = frames, .cnt = 8, .to_the_root = true };
+
+	(void)state;
+	jit.arg = 8;
+	check_stub(&e, &frames[1], pop_stub, sizeof(pop_stub), false);
+	check_stub(&e, &frames[1], drop_stub, sizeof(drop_stub), false);
 }
 
 /* Without a frame pointer the stack ends there, and says why: it is never continued by guess. */
@@ -2363,6 +2382,7 @@ int main(int argc, char **argv)
 #ifdef __x86_64__
 		cmocka_unit_test(unwinds_lazy_binding),
 		cmocka_unit_test(generated_code_by_frame_pointer),
+		cmocka_unit_test(generated_code_by_its_epilogue),
 		cmocka_unit_test(generated_code_without_frame_ends),
 		cmocka_unit_test(generated_leaf_has_no_wrong_caller),
 #endif
