@@ -16,18 +16,16 @@ char LICENSE[] SEC("license") = "GPL";
 BPF_INLINE void walk_user(struct bpf_perf_event_data *ctx, struct walk *w, struct stack *st,
 			  struct task_struct *task)
 {
-	user_regs regs = {};
+	int verdict = use_regs(w, &ctx->regs);
 
-	if (regs_are_user(&ctx->regs)) {
-		load_regs(w, &ctx->regs);
-	} else if (!task_user_regs(task, &regs) && regs_are_user(&regs)) {
-		load_regs(w, &regs);
-	} else {
+	if (verdict == REGS_NONE) /* the event came in the kernel */
+		verdict = load_task_regs(0);
+	if (verdict == REGS_NONE) {
 		w->flags |= WALK_NO_REGS;
 		push_frame(st, MARKER_WORD(MARK_NO_REGS, 0));
 		return;
 	}
-	if (regs_are_compat(&ctx->regs) || regs_are_compat(&regs)) {
+	if (verdict != REGS_LOADED) {
 		w->flags |= WALK_NATIVE_LOST;
 		push_frame(st, MARKER_WORD(MARK_COMPAT32, 0));
 		return;

@@ -93,19 +93,48 @@ BPF_INLINE void load_regs(struct walk *w, const user_regs *r)
 #endif
 
 /*
- * The registers with which the current task entered the kernel. bpf_task_pt_regs() is of 5.15
- * (dd6e10fbd9fb); before, they lie at the end of the kernel stack (THREAD_SIZE is 16 KiB on x86-64 since
+ * Where the registers with which the current task entered the kernel lie. bpf_task_pt_regs() is of 5.15
+ * (dd6e10fbd9fb); before, it was the end of the kernel stack (THREAD_SIZE is 16 KiB on x86-64 since
  * 6538b8ea886e).
  */
-BPF_INLINE int task_user_regs(struct task_struct *task, user_regs *regs)
+BPF_INLINE void *task_user_regs(void)
 {
-	void *at;
+	struct task_struct *task;
 
 	if (bpf_core_enum_value_exists(enum bpf_func_id, BPF_FUNC_task_pt_regs))
-		at = (void *)bpf_task_pt_regs(bpf_get_current_task_btf());
-	else
-		at = BPF_CORE_READ(task, stack) + 16384 - sizeof(*regs);
-	return bpf_probe_read_kernel(regs, sizeof(*regs), at);
+		return (void *)bpf_task_pt_regs(bpf_get_current_task_btf());
+	task = (void *)bpf_get_current_task();
+	return BPF_CORE_READ(task, stack) + 16384 - sizeof(user_regs);
+}
+
+enum regs_verdict {
+	REGS_LOADED = 0,
+	REGS_NONE = 1,	   /* a kernel thread, or not to be read */
+	REGS_COMPAT32 = 2, /* of a 32-bit program */
+};
+
+BPF_INLINE int use_regs(struct walk *w, const user_regs *r)
+{
+	if (!regs_are_user(r))
+		return REGS_NONE;
+	if (regs_are_compat(r))
+		return REGS_COMPAT32;
+	load_regs(w, r);
+	return REGS_LOADED;
+}
+
+/*
+ * enum regs_verdict. A function of its own, because all functions that are under way at a time have 512
+ * bytes of stack together, and the registers are a third of that.
+ */
+BPF_NOINLINE int load_task_regs(__u32 unused)
+{
+	struct walk *w = the_walk();
+	user_regs regs;
+
+	if (!w || bpf_probe_read_kernel(&regs, sizeof(regs), task_user_regs()))
+		return (int)(unused & 0) + REGS_NONE;
+	return use_regs(w, &regs);
 }
 
 /* ---- filters ------------------------------------------------------------------------------- */
