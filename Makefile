@@ -34,7 +34,7 @@ BPF_TESTS  := $(patsubst tests/bpf/%.c,$(OUT)/tests/%,$(wildcard tests/bpf/test_
 
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: all test test-unit test-fuzz test-bpf test-e2e test-pythons fuzz check bench-ehframe format size install clean help
+.PHONY: all test test-unit test-fuzz test-bpf test-e2e test-pythons test-vm fuzz check bench-ehframe format size install clean help
 
 all: $(OUT)/pyperf-bpf                ## build the program
 
@@ -106,6 +106,9 @@ test-e2e: all                          ## real interpreters (root)
 
 test-pythons: all                      ## one table: every interpreter there is (root; ARGS=...)
 	$(Q)scripts/test-pythons $(ARGS)
+
+test-vm: all                           ## other kernels, in QEMU (root; ARGS=...)
+	$(Q)scripts/test-vm $(ARGS)
 
 bench-ehframe: $(OUT)/bench/bench_ehframe  ## speed and size of unwind tables (FILES=...)
 	$(Q)$< $(FILES)

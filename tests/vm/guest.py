@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+"""What scripts/test-vm runs inside a virtual machine: the ground truth on the kernel that runs there.
+
+Everything is emulated and some twelve times slower than life, so the rates are low and a processor
+that stands still for a while is normal; what is asked is the same as of the real machine.
+
+Prints "vm <tab> pass|fail <tab> CASE <tab> REASON" for each case and "vm <tab> figure <tab> NAME <tab> VALUE".
+"""
+import platform
+import re
+import sys
+import time
+import traceback
+from pathlib import Path
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "e2e"))
+
+import harness  # noqa: E402
+from harness import Profiler, Target, check_stacks, profile, profile_target, share  # noqa: E402
+
+PYTHON = sys.executable
+HZ = 199
+# Some reads fail for milliseconds while the kernel collapses pages under the target, and all takes
+# longer here.
+COMPLETE = 0.98
+POINTS = 0.06
+
+
+def say(kind, name, text=""):
+    print("vm", kind, name, " ".join(str(text).split())[:600], sep="\t", flush=True)
+
+
+def run(*args, seconds, **more):
+    return profile_target(PYTHON, *args, seconds=seconds, hz=HZ, **more)
+
+
+def figures():
+    """Verified instructions of all programs (kernel 5.16 and later say them), and the load time."""
+    with Target(PYTHON, "spinner.py", "spin") as target:
+        begin = time.monotonic()
+        profiler = Profiler("-vv", "-f", "-F", HZ, "-d", 1, "-p", target.pid)
+        profiler.wait_sampling()
+        ready = time.monotonic() - begin
+        verified = sum(
+            int(n) for fd in Path("/proc/%d/fdinfo" % profiler.pid).iterdir()
+            for n in re.findall(r"^verified_insns:\t(\d+)$", fd.read_text(), re.M))
+        result = profiler.wait().ok()
+    assert "spin" in result.only()
+    say("figure", "verified", verified or "-")
+    say("figure", "start_ms", round(ready * 1000))
+
+
+def shares():
+    result, truth = run("shares.py", seconds=10)
+    result.complete(COMPLETE)
+
+    def leaf_is(name):
+        return lambda s: s.leaf() and (s.leaf().name, s.leaf().file) == (name, truth["file"])
+
+    def any_leaf(stack):
+        return any(leaf_is(name)(stack) for name in truth["shares"])
+
+    got = {name: share(result.stacks, leaf_is(name), any_leaf) for name in truth["shares"]}
+    for name, true in truth["shares"].items():
+        assert abs(got[name] - true) <= POINTS, (got, truth["shares"])
+    say("figure", "samples", result.counters["counted"])
+
+
+def order():
+    result, truth = run("nesting.py", seconds=10)
+    result.complete(COMPLETE)
+    assert check_stacks(result.stacks, truth["stacks"])
+
+
+def kernel_frames():
+    with Target(PYTHON, "spinner.py", "spin", "--syscalls") as target:
+        result = profile("-f", "-F", HZ, "-d", 4, "-p", target.pid).ok()
+    named = [s for s in result.stacks if any(f.name.startswith("get_random") or "urandom" in f.name
+                                             for f in s.kernel())]
+    assert share(result.stacks, lambda s: s in named) > 0.5, "\n".join(map(str, result.stacks[:5]))
+    assert share(result.stacks, lambda s: s.python()) > 0.95
+
+
+def whole_machine():
+    """Without -p."""
+    with Target(PYTHON, "spinner.py", "spin_one"), Target(PYTHON, "spinner.py", "spin_two"):
+        result = profile("-f", "-F", HZ, "-d", 4).ok()
+    result.only("spin_one", "spin_two")
+
+
+CASES = [figures, shares, order, kernel_frames, whole_machine]
+
+
+def main():
+    wanted = sys.argv[1] if len(sys.argv) > 1 else "all"
+    say("figure", "kernel", platform.release())
+    for case in CASES:
+        if wanted not in ("all", case.__name__):
+            continue
+        try:
+            case()
+            say("pass", case.__name__)
+        except Exception as error:
+            traceback.print_exc()
+            say("fail", case.__name__, error)
+
+
+main()
