@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* The life of the program: one call per step, no logic. */
+/* The commands there are. */
 #include <fcntl.h>
+#include <stdio.h>
 #include <unistd.h>
 
-#include "log.h"
-#include "options.h"
-#include "record.h"
+#include "command.h"
+#include "export.h"
 
 /*
  * Started with a standard descriptor closed, the first file that is opened (an output, a BPF map) would
@@ -23,26 +23,35 @@ static void hold_standard_descriptors(void)
 	}
 }
 
+static const struct command *const commands[] = {
+	&cmd_record,
+	NULL,
+};
+
+static void overview(void)
+{
+	printf("Usage: pyperf-bpf [COMMAND] [OPTION]...\n"
+	       "Shows where the time of Python programs goes, without touching or stopping them.\n"
+	       "\n"
+	       "Commands\n");
+	command__list(commands);
+	printf("\n"
+	       "Options of record that are used most\n"
+	       "  -d, --duration SEC     stop after SEC seconds; without it until Ctrl-C\n"
+	       "  -p, --pid PID[,...]    only these processes\n"
+	       "  -o, --output FILE      write FILE in the format of its suffix, one of\n"
+	       "                         %s\n"
+	       "  -f, --folded           folded stacks on stdout instead of the report\n"
+	       "\n"
+	       "Examples\n"
+	       "  pyperf-bpf -d 30                            the whole machine, 30 seconds\n"
+	       "  pyperf-bpf -p 4711 -d 10 -f > cpu.folded    one process, for a flame graph\n"
+	       "  pyperf-bpf -o cpu.pb.gz -- python3 app.py   one command, for pprof\n",
+	       export__suffixes());
+}
+
 int main(int argc, char **argv)
 {
-	struct options opts;
-	int status;
-
 	hold_standard_descriptors();
-	switch (options__parse(&opts, argc, argv)) {
-	case OPTIONS_RUN:
-		log_set_level((enum log_level)(LOG_LEVEL_INFO + opts.verbosity));
-		status = record(&opts);
-		break;
-	case OPTIONS_DONE:
-		status = 0;
-		break;
-	case OPTIONS_FAILED:
-		status = 1;
-		break;
-	default:
-		status = 2;
-	}
-	options__free(&opts);
-	return status;
+	return command__main(commands, overview, argc, argv);
 }

@@ -2,7 +2,6 @@
 #include "options.h"
 
 #include <errno.h>
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,17 +10,15 @@
 #include "export.h"
 #include "log.h"
 #include "str.h"
-#include "version.h"
 
-/* Options without a letter. Above every char, so they cannot meet one. */
+/* Options without a letter. */
 enum long_only {
-	OPT_CHILDREN = 256,
+	OPT_CHILDREN = CMDLINE_LONG_ONLY,
 	OPT_COMM,
 	OPT_NO_NATIVE,
 	OPT_NO_KERNEL,
 	OPT_NO_LINES,
 	OPT_THREADS,
-	OPT_VERSION,
 };
 
 static const struct option long_options[] = {
@@ -38,27 +35,11 @@ static const struct option long_options[] = {
 	{ "no-kernel", no_argument, NULL, OPT_NO_KERNEL },
 	{ "no-lines", no_argument, NULL, OPT_NO_LINES },
 	{ "threads", no_argument, NULL, OPT_THREADS },
-	{ "verbose", no_argument, NULL, 'v' },
-	{ "quiet", no_argument, NULL, 'q' },
-	{ "help", no_argument, NULL, 'h' },
-	{ "version", no_argument, NULL, OPT_VERSION },
+	CMDLINE_LONG_OPTIONS,
 	{ NULL, 0, NULL, 0 },
 };
 
-/* '+': stop at the first word that is no option. ':': the messages are ours. */
-static const char short_options[] = "+:d:F:p:C:ao:fvqh";
-
-#define SEE_HELP "see 'pyperf-bpf --help'"
-
-static enum options_result flush_stdout(void)
-{
-	if (!fflush(stdout) && !ferror(stdout))
-		return OPTIONS_DONE;
-	log_err("stdout: %s", strerror(errno));
-	return OPTIONS_FAILED;
-}
-
-static enum options_result print_help(void)
+void options__usage(void)
 {
 	printf("Usage: pyperf-bpf [record] [OPTION]... [-- COMMAND [ARG]...]\n"
 	       "Sample where Python processes spend their time, and report it.\n"
@@ -81,33 +62,15 @@ static enum options_result print_help(void)
 	       "      --no-kernel        stacks without kernel frames\n"
 	       "      --no-lines         functions only, no line numbers\n"
 	       "      --threads          keep threads apart\n"
-	       "Other\n"
-	       "  -v, --verbose          more messages; -vv: even more\n"
-	       "  -q, --quiet            errors only\n"
-	       "  -h, --help             this text\n"
-	       "      --version          the version\n"
-	       "\n"
+	       "Other\n" CMDLINE_HELP "\n"
 	       "Examples\n"
 	       "  pyperf-bpf -d 30                            the whole machine, 30 seconds\n"
 	       "  pyperf-bpf -p 4711 -d 10 -f > cpu.folded    one process, for a flame graph\n"
 	       "  pyperf-bpf -o cpu.pb.gz -- python3 app.py   one command, for pprof\n",
 	       FREQUENCY_MAX, FREQUENCY_DEFAULT, export__suffixes());
-	return flush_stdout();
-}
-
-static enum options_result print_version(void)
-{
-	printf("pyperf-bpf %s\n", PYPERF_VERSION);
-	return flush_stdout();
 }
 
 /* ---- values: each returns 0, or -EINVAL or -ENOMEM after a message ---------------------------- */
-
-static int out_of_memory(void)
-{
-	log_err("out of memory");
-	return -ENOMEM;
-}
 
 static int set_duration(struct options *o, const char *arg)
 {
@@ -143,7 +106,7 @@ static int add_pid(struct options *o, pid_t pid)
 			return 0;
 	pids = reallocarray(o->pids, o->pid_cnt + 1, sizeof(*pids));
 	if (!pids)
-		return out_of_memory();
+		return cmdline__no_memory();
 	o->pids = pids;
 	o->pids[o->pid_cnt++] = pid;
 	return 0;
@@ -157,7 +120,7 @@ static int add_pids(struct options *o, const char *arg)
 	int err = 0;
 
 	if (!list)
-		return out_of_memory();
+		return cmdline__no_memory();
 	while (!err && (word = strsep(&rest, ","))) {
 		err = parse_int(word, 1, TGID_MAX, &pid) ? -EINVAL : 0;
 		if (err)
@@ -190,7 +153,7 @@ static int add_output(struct options *o, const char *path)
 	}
 	outputs = reallocarray(o->outputs, o->output_cnt + 1, sizeof(*outputs));
 	if (!outputs)
-		return out_of_memory();
+		return cmdline__no_memory();
 	o->outputs = outputs;
 	o->outputs[o->output_cnt++] = (struct output){ .path = path, .format = format };
 	return 0;
@@ -252,17 +215,13 @@ static void set_flag(struct options *o, int opt)
 	case OPT_THREADS:
 		o->threads = true;
 		break;
-	case 'v':
-		o->verbosity = o->verbosity < 1 ? 1 : 2;
-		break;
-	case 'q':
-		o->verbosity = -1;
-		break;
 	}
 }
 
-static int set_option(struct options *o, int opt, const char *arg)
+static int set_option(void *ctx, int opt, const char *arg)
 {
+	struct options *o = ctx;
+
 	switch (opt) {
 	case 'd':
 		return set_duration(o, arg);
@@ -283,22 +242,6 @@ static int set_option(struct options *o, int opt, const char *arg)
 }
 
 /* ---- the line as a whole ----------------------------------------------------------------------- */
-
-/* getopt_long() refused `word`; `opt` is '?' or ':', and optopt says which option, if it has one. */
-static int bad_option(int opt, const char *word)
-{
-	const char *equals = strchr(word, '=');
-
-	if (opt == ':')
-		log_err("%s needs a value; " SEE_HELP, word);
-	else if (strncmp(word, "--", 2))
-		log_err("unknown option -%c; " SEE_HELP, optopt);
-	else if (optopt && equals)
-		log_err("%.*s takes no value", (int)(equals - word), word);
-	else
-		log_err("unknown or ambiguous option %s; " SEE_HELP, word);
-	return -EINVAL;
-}
 
 static int bad_word(const char *word)
 {
@@ -342,43 +285,27 @@ static int check_conflicts(const struct options *o)
 	return 0;
 }
 
-static enum options_result to_result(int err)
+enum cmdline_result options__parse(struct options *o, int argc, char **argv)
 {
-	if (!err)
-		return OPTIONS_RUN;
-	return err == -ENOMEM ? OPTIONS_FAILED : OPTIONS_USAGE;
-}
-
-enum options_result options__parse(struct options *o, int argc, char **argv)
-{
-	int opt, at, err = 0;
+	struct cmdline c = {
+		.command = "record",
+		.usage = options__usage,
+		.stop_at_word = true,
+		.shorts = "d:F:p:C:ao:f" CMDLINE_SHORT_OPTIONS,
+		.longs = long_options,
+		.set = set_option,
+		.ctx = o,
+	};
+	enum cmdline_result result;
+	int err;
 
 	*o = (struct options){ .frequency_hz = FREQUENCY_DEFAULT };
-	if (argc > 1 && !strcmp(argv[1], "record")) { /* the default command */
-		argc--;
-		argv++;
-	}
-	opterr = 0;
-	optind = 0; /* glibc and musl: begin anew, also in the middle of a cluster like -vx */
-	for (;;) {
-		at = optind ? optind : 1;
-		opt = getopt_long(argc, argv, short_options, long_options, NULL);
-		if (opt == -1)
-			break;
-		if (opt == 'h')
-			return print_help();
-		if (opt == OPT_VERSION)
-			return print_version();
-		if (opt == '?' || opt == ':')
-			err = bad_option(opt, argv[at]);
-		else
-			err = set_option(o, opt, optarg);
-		if (err)
-			return to_result(err);
-	}
-	/* Only the "--" that ended the options counts, not one that was an option's value. */
-	err = set_command(o, argv + optind, optind > at);
-	return to_result(err ? err : check_conflicts(o));
+	result = cmdline__parse(&c, argc, argv);
+	if (result != CMDLINE_RUN)
+		return result;
+	o->verbosity = c.verbosity;
+	err = set_command(o, c.words, c.dashes);
+	return cmdline__result(err ? err : check_conflicts(o));
 }
 
 void options__free(struct options *o)

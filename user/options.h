@@ -2,23 +2,23 @@
 #ifndef PYPERF_OPTIONS_H
 #define PYPERF_OPTIONS_H
 /*
- * argv -> struct options; touches nothing else: no file is opened, no process looked at.
+ * The options of record: argv -> struct options; touches nothing else: no file is opened, no process
+ * looked at.
  *
  * Every error is one line on stderr that names the option, what was wrong and what is allowed.
  *
  *	struct options o;
  *
- *	switch (options__parse(&o, argc, argv)) {
- *	case OPTIONS_RUN:
- *		err = record(&o);
- *		...
- *	}
+ *	if (options__parse(&o, argc, argv) == CMDLINE_RUN)
+ *		status = record(&o);
  *	options__free(&o);
  */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
+
+#include "cmdline.h"
 
 #define FREQUENCY_MAX	  50000
 #define FREQUENCY_DEFAULT 99
@@ -48,18 +48,12 @@ struct options {
 	char **command; /* borrowed from argv, NULL-terminated; NULL: none */
 };
 
-enum options_result {
-	OPTIONS_RUN = 0,
-	OPTIONS_DONE = 1,   /* --help or --version were printed: exit 0 */
-	OPTIONS_USAGE = 2,  /* the error was printed: exit 2 */
-	OPTIONS_FAILED = 3, /* no memory, or stdout does not take the help; printed: exit 1 */
-};
-
 /*
  * Fills in `o`, whatever the result; options__free() is due in every case. argv must outlive it and
  * is not reordered.
  */
-enum options_result options__parse(struct options *o, int argc, char **argv);
+enum cmdline_result options__parse(struct options *o, int argc, char **argv);
+void options__usage(void); /* prints the help */
 void options__free(struct options *o);
 
 #endif /* PYPERF_OPTIONS_H */

@@ -20,7 +20,7 @@
 /* A parse of one line, and what it wrote. */
 struct run {
 	struct options o;
-	enum options_result result;
+	enum cmdline_result result;
 	char out[8192];
 	char err[8192];
 	char *line;	      /* copy of the words; argv points into it */
@@ -94,33 +94,30 @@ static void done(struct run *r)
 static void parse_good(struct run *r, const char *line)
 {
 	parse(r, line);
-	if (r->result != OPTIONS_RUN)
+	if (r->result != CMDLINE_RUN)
 		print_error("'%s': %s", line, r->err);
-	assert_int_equal(r->result, OPTIONS_RUN);
+	assert_int_equal(r->result, CMDLINE_RUN);
 	assert_string_equal(r->out, "");
 	assert_string_equal(r->err, "");
 }
 
 static void test_defaults(void **state)
 {
-	static const char *const lines[] = { "", "record" };
 	struct run r;
 
 	(void)state;
-	for (size_t i = 0; i < 2; i++) {
-		parse_good(&r, lines[i]);
-		assert_true(r.o.duration_s == 0);
-		assert_int_equal(r.o.frequency_hz, 99);
-		assert_int_equal(r.o.pid_cnt, 0);
-		assert_int_equal(r.o.output_cnt, 0);
-		assert_null(r.o.cgroup);
-		assert_null(r.o.comm);
-		assert_null(r.o.command);
-		assert_int_equal(r.o.verbosity, 0);
-		assert_false(r.o.children || r.o.all || r.o.folded || r.o.threads);
-		assert_false(r.o.no_native || r.o.no_kernel || r.o.no_lines);
-		done(&r);
-	}
+	parse_good(&r, "");
+	assert_true(r.o.duration_s == 0);
+	assert_int_equal(r.o.frequency_hz, 99);
+	assert_int_equal(r.o.pid_cnt, 0);
+	assert_int_equal(r.o.output_cnt, 0);
+	assert_null(r.o.cgroup);
+	assert_null(r.o.comm);
+	assert_null(r.o.command);
+	assert_int_equal(r.o.verbosity, 0);
+	assert_false(r.o.children || r.o.all || r.o.folded || r.o.threads);
+	assert_false(r.o.no_native || r.o.no_kernel || r.o.no_lines);
+	done(&r);
 }
 
 static void test_duration(void **state)
@@ -135,7 +132,7 @@ static void test_duration(void **state)
 		{ "--duration 100", 100 },
 		{ "--duration=.125", 0.125 },
 		{ "-d 0.001", 0.001 },
-		{ "record -d 5 -d 7", 7 },
+		{ "-d 5 -d 7", 7 },
 	};
 	struct run r;
 
@@ -275,7 +272,7 @@ static void test_command(void **state)
 	done(&r);
 
 	/* A command may have any name, also that of a subcommand, and be joined by -p. */
-	parse_good(&r, "record -p 1 --children -- record");
+	parse_good(&r, "-p 1 --children -- record");
 	assert_string_equal(r.o.command[0], "record");
 	assert_null(r.o.command[1]);
 	assert_int_equal(r.o.pid_cnt, 1);
@@ -334,7 +331,7 @@ static void test_usage_errors(void **state)
 		{ "-o - -o -", "-o -: given twice" },
 		{ "-f -o -", "-f and -o - both want stdout" },
 		{ "-o - --folded", "-f and -o - both want stdout" },
-		{ "-x", "unknown option -x; see 'pyperf-bpf --help'" },
+		{ "-x", "unknown option -x; see 'pyperf-bpf record --help'" },
 		{ "-vx", "unknown option -x" },
 		{ "--frobnicate", "unknown or ambiguous option --frobnicate; see" },
 		{ "--no", "unknown or ambiguous option --no;" },
@@ -346,7 +343,7 @@ static void test_usage_errors(void **state)
 		{ "-d 5 top", "pyperf-bpf [OPTION]... -- top" },
 		{ "python3 -h", "unexpected 'python3'" },
 		{ "python3 -- app.py", "unexpected 'python3'" },
-		{ "record record", "'record' goes before the options" },
+		{ "record", "'record' goes before the options" },
 		{ "-d 5 record", "'record' goes before the options" },
 		{ "4711", "unexpected '4711'; to sample that process: -p 4711" },
 		{ "''", "unexpected ''" },
@@ -358,9 +355,9 @@ static void test_usage_errors(void **state)
 	(void)state;
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		parse(&r, bad[i].line);
-		if (r.result != OPTIONS_USAGE || !strstr(r.err, bad[i].want))
+		if (r.result != CMDLINE_USAGE || !strstr(r.err, bad[i].want))
 			print_error("'%s' is told: %s", bad[i].line, r.err);
-		assert_int_equal(r.result, OPTIONS_USAGE);
+		assert_int_equal(r.result, CMDLINE_USAGE);
 		assert_non_null(strstr(r.err, bad[i].want));
 		assert_int_equal(strncmp(r.err, "pyperf-bpf: ", 12), 0);
 		assert_ptr_equal(strchr(r.err, '\n'), r.err + strlen(r.err) - 1);
@@ -372,14 +369,14 @@ static void test_usage_errors(void **state)
 /* One screen: it must be readable without a pager. */
 static void test_help(void **state)
 {
-	static const char *const lines[] = { "--help", "-h", "record -vh", "-d 5 --help --bad" };
+	static const char *const lines[] = { "--help", "-h", "-vh", "-d 5 --help --bad" };
 	struct run r;
 	size_t line_cnt;
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
 		parse(&r, lines[i]);
-		assert_int_equal(r.result, OPTIONS_DONE);
+		assert_int_equal(r.result, CMDLINE_DONE);
 		assert_string_equal(r.err, "");
 		assert_non_null(strstr(r.out, export__suffixes()));
 		line_cnt = 0;
@@ -397,7 +394,7 @@ static void test_version(void **state)
 
 	(void)state;
 	parse(&r, "--version");
-	assert_int_equal(r.result, OPTIONS_DONE);
+	assert_int_equal(r.result, CMDLINE_DONE);
 	assert_int_equal(sscanf(r.out, "pyperf-bpf %d.%d.%d\n", &major, &minor, &patch), 3);
 	assert_string_equal(r.err, "");
 	done(&r);
@@ -408,7 +405,7 @@ static void test_help_stdout_full(void **state)
 {
 	int saved = dup(STDOUT_FILENO), saved_err;
 	struct options o;
-	enum options_result result;
+	enum cmdline_result result;
 	char *argv[] = { (char *)"pyperf-bpf", (char *)"--help", NULL };
 	char text[256];
 	FILE *err;
@@ -422,7 +419,7 @@ static void test_help_stdout_full(void **state)
 	clearerr(stdout);
 	assert_int_equal(dup2(saved, STDOUT_FILENO), STDOUT_FILENO);
 	close(saved);
-	assert_int_equal(result, OPTIONS_FAILED);
+	assert_int_equal(result, CMDLINE_FAILED);
 	assert_non_null(strstr(text, "stdout: No space left on device"));
 	options__free(&o);
 }
@@ -434,7 +431,7 @@ static void test_no_words(void **state)
 	struct options o;
 
 	(void)state;
-	assert_int_equal(options__parse(&o, 0, argv), OPTIONS_RUN);
+	assert_int_equal(options__parse(&o, 0, argv), CMDLINE_RUN);
 	assert_null(o.command);
 	options__free(&o);
 }
