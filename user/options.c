@@ -133,32 +133,6 @@ static int add_pids(struct options *o, const char *arg)
 	return err;
 }
 
-static int add_output(struct options *o, const char *path)
-{
-	/* stdout has no suffix: it takes the report, which is what is shown without -o, too. */
-	const char *suffix = strcmp(path, "-") ? path : ".txt";
-	const struct export_format *format = export__find(suffix);
-	struct output *outputs;
-
-	if (!format) {
-		log_err("-o %s: the suffix names no format; known are %s", path,
-			export__suffixes());
-		return -EINVAL;
-	}
-	for (size_t i = 0; i < o->output_cnt; i++) {
-		if (!strcmp(o->outputs[i].path, path)) {
-			log_err("-o %s: given twice", path);
-			return -EINVAL;
-		}
-	}
-	outputs = reallocarray(o->outputs, o->output_cnt + 1, sizeof(*outputs));
-	if (!outputs)
-		return cmdline__no_memory();
-	o->outputs = outputs;
-	o->outputs[o->output_cnt++] = (struct output){ .path = path, .format = format };
-	return 0;
-}
-
 /* The later of two filters would silently undo the first. */
 static int set_once(const char **where, const char *option, const char *arg)
 {
@@ -201,7 +175,7 @@ static void set_flag(struct options *o, int opt)
 		o->all = true;
 		break;
 	case 'f':
-		o->folded = true;
+		o->outputs.folded = true;
 		break;
 	case OPT_NO_NATIVE:
 		o->no_native = true;
@@ -234,7 +208,7 @@ static int set_option(void *ctx, int opt, const char *arg)
 	case OPT_COMM:
 		return set_comm(o, arg);
 	case 'o':
-		return add_output(o, arg);
+		return outputs__add(&o->outputs, arg);
 	default:
 		set_flag(o, opt);
 		return 0;
@@ -276,13 +250,7 @@ static int check_conflicts(const struct options *o)
 		log_err("--children: of which process? Name it with -p");
 		return -EINVAL;
 	}
-	for (size_t i = 0; o->folded && i < o->output_cnt; i++) {
-		if (!strcmp(o->outputs[i].path, "-")) {
-			log_err("-f and -o - both want stdout");
-			return -EINVAL;
-		}
-	}
-	return 0;
+	return outputs__check(&o->outputs);
 }
 
 enum cmdline_result options__parse(struct options *o, int argc, char **argv)
@@ -311,6 +279,6 @@ enum cmdline_result options__parse(struct options *o, int argc, char **argv)
 void options__free(struct options *o)
 {
 	free(o->pids);
-	free(o->outputs);
+	outputs__free(&o->outputs);
 	*o = (struct options){ 0 };
 }

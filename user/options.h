@@ -19,17 +19,13 @@
 #include <sys/types.h>
 
 #include "cmdline.h"
+#include "outputs.h"
 
 #define FREQUENCY_MAX	  50000
 #define FREQUENCY_DEFAULT 99
 #define DURATION_MIN_S	  0.001
 #define DURATION_MAX_S	  1e9	  /* 32 years; in nanoseconds it fits in 64 bits */
 #define TGID_MAX	  4194304 /* PID_MAX_LIMIT, include/linux/threads.h */
-
-struct output {
-	const char *path;		    /* borrowed from argv; "-" is stdout */
-	const struct export_format *format; /* see export.h */
-};
 
 struct options {
 	double duration_s; /* 0: until Ctrl-C or the end of the command */
@@ -40,9 +36,7 @@ struct options {
 	const char *cgroup; /* path as given, or NULL */
 	const char *comm;   /* glob, or NULL */
 	bool all;
-	struct output *outputs; /* owned; no path twice */
-	size_t output_cnt;
-	bool folded; /* -f: folded stacks on stdout instead of the report */
+	struct outputs outputs; /* owned; not opened */
 	bool no_native, no_kernel, no_lines, threads;
 	int verbosity;	/* -1: -q, 0, 1: -v, 2: -vv */
 	char **command; /* borrowed from argv, NULL-terminated; NULL: none */

@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <time.h>
@@ -18,10 +17,10 @@
 
 #include "collect.h"
 #include "dump.h"
-#include "export.h"
 #include "launch.h"
 #include "log.h"
 #include "mmapwatch.h"
+#include "outputs.h"
 #include "process.h"
 #include "profile.h"
 #include "readcode.h"
@@ -36,7 +35,7 @@
 
 struct recorder {
 	const struct options *o;
-	struct export_file **files; /* one per output */
+	struct outputs *outputs; /* those of `o` */
 	struct launch *launch;
 	struct collect *collect;
 	struct symbolizer *sym;
@@ -155,19 +154,6 @@ static int drain_window(struct recorder *r)
 }
 
 /* ---- before sampling -------------------------------------------------------------------------- */
-
-static int open_outputs(struct recorder *r)
-{
-	r->files = calloc(r->o->output_cnt + 1, sizeof(*r->files));
-	if (!r->files)
-		return -ENOMEM;
-	for (size_t i = 0; i < r->o->output_cnt; i++) {
-		r->files[i] = export__open(r->o->outputs[i].path, r->o->outputs[i].format);
-		if (!r->files[i])
-			return -errno;
-	}
-	return 0;
-}
 
 static int check_pids(const struct options *o)
 {
@@ -521,48 +507,20 @@ static int finish(struct recorder *r)
 	return err;
 }
 
-static unsigned terminal_width(void)
-{
-	struct winsize ws;
-
-	if (!isatty(STDOUT_FILENO) || ioctl(STDOUT_FILENO, TIOCGWINSZ, &ws) || !ws.ws_col)
-		return 0;
-	return ws.ws_col;
-}
-
 static int write_outputs(struct recorder *r)
 {
-	struct export_opts eo = {
+	const struct export_opts eo = {
 		.lines = !r->o->no_lines,
 		.threads = r->o->threads,
 	};
-	bool stdout_used = r->o->folded;
-	int err = 0, e;
 
-	for (size_t i = 0; i < r->o->output_cnt; i++) {
-		e = export__commit(r->files[i], r->profile, &eo);
-		err = err ? err : e;
-		stdout_used |= !strcmp(r->o->outputs[i].path, "-");
-	}
-	eo.width = terminal_width();
-	eo.color = eo.width && !getenv("NO_COLOR");
-	if (r->o->folded)
-		e = export__folded(r->profile, &eo, stdout);
-	else
-		e = stdout_used ? 0 : export__report(r->profile, &eo, stdout);
-	if (!e && fflush(stdout))
-		e = -errno;
-	if (e)
-		log_err("standard output: %s", strerror(-e));
-	return err ? err : e;
+	return outputs__write(r->outputs, r->profile, &eo);
 }
 
 /* The command may run on for long: nothing of the profiler does. */
 static void close_stages(struct recorder *r)
 {
-	for (size_t i = 0; r->files && i < r->o->output_cnt; i++)
-		export__close(r->files[i]);
-	free(r->files);
+	outputs__close(r->outputs);
 	symbolizer__free(r->sym);
 	process_table__free(r->procs);
 	mmapwatch__free(r->watch);
@@ -603,7 +561,7 @@ static int prepare(struct recorder *r)
 	if (!err)
 		err = open_signals(r);
 	if (!err)
-		err = open_outputs(r);
+		err = outputs__open(r->outputs);
 	if (err)
 		return err;
 	raise_limits();
@@ -617,9 +575,11 @@ static int prepare(struct recorder *r)
 	return err ? err : watch_descriptors(r);
 }
 
-int record(const struct options *opts)
+int record(struct options *opts)
 {
-	struct recorder r = { .o = opts, .epoll_fd = -1, .signal_fd = -1 };
+	struct recorder r = {
+		.o = opts, .outputs = &opts->outputs, .epoll_fd = -1, .signal_fd = -1
+	};
 	int err = prepare(&r);
 
 	if (!err)

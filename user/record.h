@@ -7,6 +7,7 @@
  */
 #include "options.h"
 
-int record(const struct options *opts);
+/* Opens, writes and closes opts->outputs. */
+int record(struct options *opts);
 
 #endif /* PYPERF_RECORD_H */

@@ -110,12 +110,12 @@ static void test_defaults(void **state)
 	assert_true(r.o.duration_s == 0);
 	assert_int_equal(r.o.frequency_hz, 99);
 	assert_int_equal(r.o.pid_cnt, 0);
-	assert_int_equal(r.o.output_cnt, 0);
+	assert_int_equal(r.o.outputs.cnt, 0);
 	assert_null(r.o.cgroup);
 	assert_null(r.o.comm);
 	assert_null(r.o.command);
 	assert_int_equal(r.o.verbosity, 0);
-	assert_false(r.o.children || r.o.all || r.o.folded || r.o.threads);
+	assert_false(r.o.children || r.o.all || r.o.outputs.folded || r.o.threads);
 	assert_false(r.o.no_native || r.o.no_kernel || r.o.no_lines);
 	done(&r);
 }
@@ -184,13 +184,13 @@ static void test_outputs(void **state)
 
 	(void)state;
 	parse_good(&r, "-o a.folded -o /x/b.pb.gz --output=- -o c.d.txt");
-	assert_int_equal(r.o.output_cnt, 4);
-	assert_string_equal(r.o.outputs[0].path, "a.folded");
-	assert_string_equal(r.o.outputs[0].format->suffix, ".folded");
-	assert_string_equal(r.o.outputs[1].format->suffix, ".pb.gz");
-	assert_string_equal(r.o.outputs[2].path, "-");
-	assert_string_equal(r.o.outputs[2].format->suffix, ".txt");
-	assert_string_equal(r.o.outputs[3].format->suffix, ".txt");
+	assert_int_equal(r.o.outputs.cnt, 4);
+	assert_string_equal(r.o.outputs.list[0].path, "a.folded");
+	assert_string_equal(r.o.outputs.list[0].format->suffix, ".folded");
+	assert_string_equal(r.o.outputs.list[1].format->suffix, ".pb.gz");
+	assert_string_equal(r.o.outputs.list[2].path, "-");
+	assert_string_equal(r.o.outputs.list[2].format->suffix, ".txt");
+	assert_string_equal(r.o.outputs.list[3].format->suffix, ".txt");
 	done(&r);
 }
 
@@ -217,16 +217,16 @@ static void test_flags(void **state)
 
 	(void)state;
 	parse_good(&r, "-af");
-	assert_true(r.o.all && r.o.folded);
+	assert_true(r.o.all && r.o.outputs.folded);
 	assert_false(r.o.no_native || r.o.no_kernel || r.o.no_lines || r.o.threads);
 	done(&r);
 	parse_good(&r, "--all --folded --no-native");
-	assert_true(r.o.all && r.o.folded && r.o.no_native);
+	assert_true(r.o.all && r.o.outputs.folded && r.o.no_native);
 	assert_false(r.o.no_kernel || r.o.no_lines || r.o.threads);
 	done(&r);
 	parse_good(&r, "--no-kernel --threads");
 	assert_true(r.o.no_kernel && r.o.threads);
-	assert_false(r.o.no_native || r.o.no_lines || r.o.all || r.o.folded);
+	assert_false(r.o.no_native || r.o.no_lines || r.o.all || r.o.outputs.folded);
 	done(&r);
 	parse_good(&r, "--no-lines");
 	assert_true(r.o.no_lines);
