@@ -23,6 +23,7 @@ struct command {
 };
 
 extern const struct command cmd_record;
+extern const struct command cmd_report;
 
 /*
  * Runs what the words ask for, and returns the exit status. The first command of the list (which ends

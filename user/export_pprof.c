@@ -8,7 +8,13 @@
  *	mapping     one ELF file. Addresses are offsets in the file, so processes that load it at
  *	            different addresses share locations, and "memory" is the file itself:
  *	            start = file_offset. Python and kernel code get mappings of their own.
- *	label       pid, tid, comm, thread, container, python
+ *	label       pid, tid, comm, thread, exe, container, python, native-only (why there are no Python
+ *	            frames), life (2, 3... where a pid is the second, third... with the same labels)
+ *	comment     a sentence for people
+ *
+ * String 1 is named by nothing: "pyperf-bpf-run:" and the numbers of profile_stats__print(), so that
+ * import_pprof.c gets back what a report needs. As a comment it would head every output of go's pprof, and
+ * stay in a merged profile, of which it is not true. No name from outside can stand there.
  *
  * has_functions keeps readers from symbolizing again what has names. A file without one single name
  * does not have it, so that its frames can be symbolized later, by build id; they have no line.
@@ -29,10 +35,11 @@
 
 #include "export_stacks.h"
 #include "export_text.h"
+#include "pprof.h"
 #include "profile.pb-c.h"
 #include "str.h"
 
-#define LABELS_MAX 6
+#define LABELS_MAX 9
 #define VALUES	   2
 
 typedef Perftools__Profiles__Profile pb_profile;
@@ -161,11 +168,9 @@ static int cmp_locations(const struct profile *p, uint32_t a, uint32_t b, const 
 	return 0;
 }
 
-static int cmp_procs(const void *a, const void *b, void *ctx)
+static int cmp_proc_content(const struct profile *p, uint32_t a, uint32_t b)
 {
-	const struct profile *p = ctx;
-	const struct profile_proc *pa = &p->procs[*(const uint32_t *)a];
-	const struct profile_proc *pb = &p->procs[*(const uint32_t *)b];
+	const struct profile_proc *pa = &p->procs[a], *pb = &p->procs[b];
 	int d = export_str_cmp(p, pa->comm, pb->comm);
 
 	if (!d && pa->tgid != pb->tgid)
@@ -176,7 +181,17 @@ static int cmp_procs(const void *a, const void *b, void *ctx)
 		d = export_str_cmp(p, pa->python, pb->python);
 	if (!d)
 		d = export_str_cmp(p, pa->exe, pb->exe);
-	return d ? d : (pa->space > pb->space) - (pa->space < pb->space);
+	return d ? d : export_str_cmp(p, pa->native_only, pb->native_only);
+}
+
+static int cmp_procs(const void *a, const void *b, void *ctx)
+{
+	const struct profile *p = ctx;
+	uint32_t ia = *(const uint32_t *)a, ib = *(const uint32_t *)b;
+	uint32_t sa = p->procs[ia].space, sb = p->procs[ib].space;
+	int d = cmp_proc_content(p, ia, ib);
+
+	return d ? d : (sa > sb) - (sa < sb);
 }
 
 static int rank_procs(struct pprof *pp)
@@ -355,9 +370,9 @@ static int add_mappings(struct pprof *pp, const bool *used)
 	}
 	free(order);
 	if (pp->python_mapping)
-		pp->python_mapping = add_synthetic(pp, "[python]");
+		pp->python_mapping = add_synthetic(pp, PPROF_PYTHON);
 	if (pp->kernel_mapping)
-		pp->kernel_mapping = add_synthetic(pp, "[kernel]");
+		pp->kernel_mapping = add_synthetic(pp, PPROF_KERNEL);
 	pp->msg.mapping = pp->mapping_list;
 	return 0;
 }
@@ -381,7 +396,8 @@ static int add_functions(struct pprof *pp)
 		f = &pp->funcs[pp->function_id[i] - 1];
 		perftools__profiles__function__init(f);
 		f->id = pp->function_id[i];
-		text_add_func(&pp->buf, pp->p, s, s->kind == SYM_KERNEL ? "[kernel]" : "[anon]");
+		text_add_func(&pp->buf, pp->p, s,
+			      s->kind == SYM_KERNEL ? PPROF_KERNEL : PPROF_ANON);
 		f->name = take_string(pp);
 		f->filename = add_path(pp, s->file);
 		f->start_line = s->start_line;
@@ -521,20 +537,39 @@ static void add_name_label(struct pprof *pp, struct label_set *set, const char *
 	add_label(pp, set, key, take_string(pp), 0);
 }
 
+/* How many processes before it in order have the same content but for their space. */
+static int64_t earlier_lives(const struct pprof *pp, uint32_t rank)
+{
+	int64_t cnt = 0;
+
+	while (rank && !cmp_proc_content(pp->p, pp->proc_order[rank - 1], pp->proc_order[rank])) {
+		cnt++;
+		rank--;
+	}
+	return cnt;
+}
+
 static void fill_labels(struct pprof *pp, struct label_set *set, uint64_t key)
 {
 	uint32_t index = pp->proc_order[key >> 32], tid = (uint32_t)key;
 	const struct profile_proc *proc;
 	const char *name;
+	int64_t lives;
 
 	if (index >= pp->p->proc_cnt)
 		return;
 	proc = &pp->p->procs[index];
 	name = profile__thread_name(pp->p, proc->space, tid);
+	lives = earlier_lives(pp, (uint32_t)(key >> 32));
 	add_label(pp, set, "pid", 0, proc->tgid);
 	add_name_label(pp, set, "comm", proc->comm);
+	text_add_path(&pp->buf, pp->p, proc->exe);
+	add_label(pp, set, "exe", take_string(pp), 0);
 	add_name_label(pp, set, "container", proc->container);
 	add_name_label(pp, set, "python", proc->python);
+	add_name_label(pp, set, "native-only", proc->native_only);
+	if (lives)
+		add_label(pp, set, "life", 0, lives + 1);
 	if (!tid)
 		return;
 	add_label(pp, set, "tid", 0, tid);
@@ -609,6 +644,9 @@ static void add_head(struct pprof *pp)
 	const struct profile_stats *s = &pp->p->stats;
 	pb_profile *m = &pp->msg;
 
+	strbuf__addz(&pp->buf, pp->o->lines ? PPROF_RUN : PPROF_RUN " lines=0");
+	profile_stats__print(&pp->buf, s);
+	take_string(pp);
 	init_type(pp, &pp->types[0], "samples", "count");
 	init_type(pp, &pp->types[1], "cpu", "nanoseconds");
 	init_type(pp, &pp->types[2], "cpu", "nanoseconds");
@@ -621,7 +659,7 @@ static void add_head(struct pprof *pp)
 	m->default_sample_type = pp->types[1].type;
 	m->time_nanos = (int64_t)s->start_unix_ns;
 	m->duration_nanos = (int64_t)s->duration_ns;
-	strbuf__addz(&pp->buf, "pyperf-bpf: ");
+	strbuf__addz(&pp->buf, PPROF_COMMENT);
 	text_add_samples(&pp->buf, pp->p);
 	if (s->counters[CTR_user_stacks])
 		strbuf__addz(&pp->buf, "; ");

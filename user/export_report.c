@@ -191,7 +191,30 @@ static int count(struct report *r)
 
 static double cpu_seconds(const struct report *r, uint64_t samples)
 {
-	return r->p->stats.frequency_hz ? (double)samples / r->p->stats.frequency_hz : 0;
+	return (double)samples / r->p->stats.frequency_hz;
+}
+
+/* Folded stacks do not say how long a sample is. */
+static bool has_time(const struct report *r)
+{
+	return r->p->stats.frequency_hz != 0;
+}
+
+static const char *cpu_title(const struct report *r)
+{
+	return has_time(r) ? "CPU s" : "SAMPLES";
+}
+
+static void add_cpu(struct report *r, struct text_table *t, uint64_t samples)
+{
+	struct strbuf b = { 0 };
+
+	if (has_time(r)) {
+		text_table__addf(t, NULL, "%.2f", cpu_seconds(r, samples));
+		return;
+	}
+	text_add_count(&b, samples);
+	text_table__add(t, NULL, &b);
 }
 
 static void print_title(struct report *r, const char *title)
@@ -231,7 +254,7 @@ static void add_numbers(struct report *r, struct text_table *t, uint64_t share, 
 	text_table__addf(t, NULL, "%.1f%%", text_percent(share, r->total));
 	if (two)
 		text_table__addf(t, NULL, "%.1f%%", text_percent(second, r->total));
-	text_table__addf(t, NULL, "%.2f", cpu_seconds(r, share));
+	add_cpu(r, t, share);
 }
 
 static const char *kind_sgr(uint8_t kind)
@@ -243,6 +266,8 @@ static const char *kind_sgr(uint8_t kind)
 		return SGR_CYAN;
 	case SYM_KERNEL:
 		return SGR_RED;
+	case SYM_PLAIN:
+		return NULL;
 	default:
 		return SGR_YELLOW;
 	}
@@ -358,7 +383,7 @@ static void add_process(struct report *r, struct text_table *t, const struct gro
 	struct strbuf b = { 0 };
 
 	add_numbers(r, t, g->count, 0, false);
-	if (g->members == 1)
+	if (g->members == 1 && proc->tgid)
 		text_table__addf(t, NULL, "%" PRIu32, proc->tgid);
 	else
 		text_table__addf(t, NULL, "-");
@@ -384,8 +409,8 @@ static void add_process(struct report *r, struct text_table *t, const struct gro
 
 static int print_processes(struct report *r)
 {
-	static const struct text_column cols[] = {
-		{ "SHARE", CUT_NEVER, true }, { "CPU s", CUT_NEVER, true },
+	const struct text_column cols[] = {
+		{ "SHARE", CUT_NEVER, true }, { cpu_title(r), CUT_NEVER, true },
 		{ "PID", CUT_NEVER, true },   { "COMMAND", CUT_END, false },
 		{ "PYTHON", CUT_END, false }, { "EXECUTABLE", CUT_PATH, false },
 	};
@@ -436,8 +461,8 @@ static int cmp_same_thread(const void *a, const void *b, void *ctx)
 
 static int print_threads(struct report *r)
 {
-	static const struct text_column cols[] = {
-		{ "SHARE", CUT_NEVER, true },  { "CPU s", CUT_NEVER, true },
+	const struct text_column cols[] = {
+		{ "SHARE", CUT_NEVER, true },  { cpu_title(r), CUT_NEVER, true },
 		{ "PID", CUT_NEVER, true },    { "TID", CUT_NEVER, true },
 		{ "COMMAND", CUT_END, false }, { "THREAD", CUT_END, false },
 	};
@@ -515,7 +540,7 @@ static int print_functions(struct report *r, bool by_self)
 	const struct text_column cols[] = {
 		{ by_self ? "SELF" : "TOTAL", CUT_NEVER, true },
 		{ by_self ? "TOTAL" : "SELF", CUT_NEVER, true },
-		{ "CPU s", CUT_NEVER, true },
+		{ cpu_title(r), CUT_NEVER, true },
 		{ "FUNCTION", CUT_MIDDLE, false },
 		{ place, CUT_PATH, false },
 	};
@@ -774,13 +799,24 @@ static void add_amount(struct strbuf *b, uint64_t n, const char *one, const char
 	strbuf__addz(b, n == 1 ? one : many);
 }
 
+/* Profiles of others do not have all of it. */
 static void add_circumstances(struct strbuf *b, const struct profile_stats *s)
 {
 	double seconds = (double)s->duration_ns / 1e9;
 
-	strbuf__addf(b, "%.*f s at %" PRIu32 " Hz on ", seconds < 10 ? 2 : 1, seconds,
-		     s->frequency_hz);
+	strbuf__addf(b, "%.*f s", seconds < 10 ? 2 : 1, seconds);
+	if (s->frequency_hz)
+		strbuf__addf(b, " at %" PRIu32 " Hz", s->frequency_hz);
+	if (!s->cpus)
+		return;
+	strbuf__addz(b, " on ");
 	add_amount(b, s->cpus, "CPU", "CPUs");
+}
+
+/* A profile that was made elsewhere does not say what became of samples, nor which process has Python. */
+static bool is_accounted(const struct profile *p)
+{
+	return p->stats.counters[CTR_delivered] != 0;
 }
 
 static void print_headline(struct report *r)
@@ -789,12 +825,20 @@ static void print_headline(struct report *r)
 	size_t python, others;
 
 	count_processes(r, &python, &others);
-	add_circumstances(&b, &r->p->stats);
-	strbuf__addz(&b, ": ");
+	if (r->p->stats.duration_ns) {
+		add_circumstances(&b, &r->p->stats);
+		strbuf__addz(&b, ": ");
+	}
 	add_amount(&b, r->total, "sample", "samples");
-	strbuf__addf(&b, " (%.2f CPU s) of ", cpu_seconds(r, r->total));
-	if (python || !others)
+	if (has_time(r))
+		strbuf__addf(&b, " (%.2f CPU s)", cpu_seconds(r, r->total));
+	strbuf__addz(&b, " of ");
+	if (!is_accounted(r->p)) {
+		add_amount(&b, python + others, "process", "processes");
+		others = 0;
+	} else if (python || !others) {
 		add_amount(&b, python, "Python process", "Python processes");
+	}
 	if (others) {
 		strbuf__addz(&b, python ? " and " : "");
 		add_amount(&b, others, "process", "processes");
@@ -848,6 +892,8 @@ static void print_samples(struct report *r)
 {
 	struct strbuf b = { 0 };
 
+	if (r->total && !is_accounted(r->p))
+		return;
 	print_title(r, "Samples");
 	text_add_samples(&b, r->p);
 	print_filled(r, &b, 2);

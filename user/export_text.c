@@ -70,6 +70,7 @@ void text_add_func(struct strbuf *b, const struct profile *p, const struct sym *
 		break;
 	case SYM_NATIVE:
 	case SYM_KERNEL:
+	case SYM_PLAIN:
 		text_add_name(b, p, s->func, unset);
 		break;
 	default:

@@ -25,6 +25,7 @@ static void hold_standard_descriptors(void)
 
 static const struct command *const commands[] = {
 	&cmd_record,
+	&cmd_report,
 	NULL,
 };
 

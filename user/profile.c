@@ -2,6 +2,7 @@
 #include "profile.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -242,6 +243,12 @@ int profile__add_stack(struct profile *p, uint32_t proc, uint32_t tid, const uin
 
 /* ---- Sums ---- */
 
+static const char *const counter_names[CTR_CNT] = {
+#define X(name, text) [CTR_##name] = #name,
+	PYPERF_COUNTERS(X)
+#undef X
+};
+
 uint64_t profile__total(const struct profile *p)
 {
 	uint64_t total = 0;
@@ -254,15 +261,10 @@ uint64_t profile__total(const struct profile *p)
 /* The counters whose name begins with `prefix`. */
 static uint64_t sum_of(const struct profile_stats *s, const char *prefix)
 {
-	static const char *const names[CTR_CNT] = {
-#define X(name, text) [CTR_##name] = #name,
-		PYPERF_COUNTERS(X)
-#undef X
-	};
 	uint64_t sum = 0;
 
 	for (size_t i = 0; i < CTR_CNT; i++)
-		if (!strncmp(names[i], prefix, strlen(prefix)))
+		if (!strncmp(counter_names[i], prefix, strlen(prefix)))
 			sum += s->counters[i];
 	return sum;
 }
@@ -275,4 +277,80 @@ uint64_t profile__filtered(const struct profile_stats *s)
 uint64_t profile__lost(const struct profile_stats *s)
 {
 	return sum_of(s, "lost_");
+}
+
+/* ---- Numbers as text ---- */
+
+/* Written as they are; the others are counters. */
+#define NUMBERS(X)                                                                                 \
+	X("hz", frequency_hz)                                                                      \
+	X("cpus", cpus)                                                                            \
+	X("self_cpu_ns", self_cpu_ns)                                                              \
+	X("bpf_ns", bpf_ns)                                                                        \
+	X("bpf_runs", bpf_runs)                                                                    \
+	X("rss_bytes", rss_bytes)                                                                  \
+	X("map_bytes", map_bytes)
+
+static void print_number(struct strbuf *b, const char *name, uint64_t value)
+{
+	if (value)
+		strbuf__addf(b, " %s=%" PRIu64, name, value);
+}
+
+void profile_stats__print(struct strbuf *b, const struct profile_stats *s)
+{
+#define X(name, field) print_number(b, name, s->field);
+	NUMBERS(X)
+#undef X
+	for (size_t i = 0; i < CTR_CNT; i++)
+		print_number(b, counter_names[i], s->counters[i]);
+}
+
+static bool is_word(const char *word, size_t len, const char *name)
+{
+	return strlen(name) == len && !memcmp(word, name, len);
+}
+
+static void set_number(struct profile_stats *s, const char *name, size_t len, uint64_t value)
+{
+#define X(word, field)                                                                             \
+	if (is_word(name, len, word)) {                                                            \
+		if ((__typeof__(s->field))value == value)                                          \
+			s->field = (__typeof__(s->field))value;                                    \
+		return;                                                                            \
+	}
+	NUMBERS(X)
+#undef X
+	for (size_t i = 0; i < CTR_CNT; i++)
+		if (is_word(name, len, counter_names[i]))
+			s->counters[i] = value;
+}
+
+/* "name=digits"; anything else is not ours. */
+static void parse_word(struct profile_stats *s, const char *word, size_t len)
+{
+	const char *equals = memchr(word, '=', len);
+	size_t name_len = equals ? (size_t)(equals - word) : 0;
+	char digits[24];
+	long long n;
+
+	if (!equals || len - name_len > sizeof(digits))
+		return;
+	memcpy(digits, equals + 1, len - name_len - 1);
+	digits[len - name_len - 1] = '\0';
+	if (!parse_int(digits, 0, INT64_MAX, &n))
+		set_number(s, word, name_len, (uint64_t)n);
+}
+
+void profile_stats__parse(struct profile_stats *s, const char *text, size_t len)
+{
+	while (len) {
+		const char *blank = memchr(text, ' ', len);
+		size_t word = blank ? (size_t)(blank - text) : len;
+
+		parse_word(s, text, word);
+		word += blank != NULL;
+		text += word;
+		len -= word;
+	}
 }

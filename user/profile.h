@@ -62,6 +62,7 @@ enum sym_kind {
 	SYM_NATIVE = 2,
 	SYM_KERNEL = 3,
 	SYM_MARKER = 4,
+	SYM_PLAIN = 5, /* a name of which no more is known; from files of other tools only */
 };
 
 /* What a frame word is called. Several words may share one; inlined calls are chained. */
@@ -156,5 +157,13 @@ uint64_t profile__total(const struct profile *p);
 /* Sum of the filtered_* / lost_* counters. */
 uint64_t profile__filtered(const struct profile_stats *s);
 uint64_t profile__lost(const struct profile_stats *s);
+
+/*
+ * Numbers and counters that no other field of a file holds, as " hz=99 cpus=8 ... delivered=1200 ...",
+ * and back. What is 0 is left out; unknown words are ignored.
+ */
+struct strbuf;
+void profile_stats__print(struct strbuf *b, const struct profile_stats *s);
+void profile_stats__parse(struct profile_stats *s, const char *text, size_t len);
 
 #endif /* PYPERF_PROFILE_H */

@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+"""pyperf-bpf report: what record wrote, and what other tools write, without privileges."""
+import os
+import shutil
+import subprocess
+
+import pytest
+
+import harness
+from harness import Target, parse_folded, total
+
+NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+
+GO_PROGRAM = """package main
+
+import (
+	"os"
+	"runtime/pprof"
+)
+
+//go:noinline
+func spin(n int) (x uint32) {
+	for i := 0; i < n; i++ {
+		x = x*31 + uint32(i)
+	}
+	return
+}
+
+func main() {
+	f, _ := os.Create(os.Args[1])
+	pprof.StartCPUProfile(f)
+	var x uint32
+	for i := 0; i < 60; i++ {
+		x += spin(20000000)
+	}
+	pprof.StopCPUProfile()
+	f.Close()
+	if x == 1 {
+		os.Exit(1)
+	}
+}
+"""
+
+
+def report(*args, status=0, prefix=(), **kwargs):
+    done = subprocess.run([*prefix, harness.PYPERF, "report", *map(str, args)], text=True,
+                          capture_output=True, timeout=60, **kwargs)
+    assert done.returncode == status, done
+    return done
+
+
+@pytest.fixture(scope="module")
+def recorded(any_python, tmp_path_factory):
+    """A directory with one run in all formats that record has: x.pb.gz, x.txt, x.folded."""
+    out = tmp_path_factory.mktemp("recorded")
+    with Target(any_python, "spinner.py", "spin_it") as target:
+        harness.profile("-d", "1", "-F", 999, "-p", target.pid, "--threads", "-o",
+                        out / "x.pb.gz", "-o", out / "x.txt", "-o", out / "x.folded").ok()
+    return out
+
+
+def test_round_trip(recorded, directory):
+    report(recorded / "x.pb.gz", "-o", directory / "x.txt", "-o", directory / "x.folded", "-o",
+           directory / "x.pb.gz")
+    for name in "x.txt", "x.folded", "x.pb.gz":
+        assert (directory / name).read_bytes() == (recorded / name).read_bytes(), name
+    assert report("-f", recorded / "x.folded").stdout == (recorded / "x.folded").read_text()
+
+
+def test_unprivileged(recorded, directory):
+    if not harness.find_tool("setpriv"):
+        pytest.skip("setpriv is not installed")
+    program = shutil.copy(harness.PYPERF, directory / "pyperf-bpf")
+    with open(recorded / "x.pb.gz", "rb") as f:
+        done = subprocess.run([*NOBODY, program, "report", "-"], stdin=f, text=True,
+                              capture_output=True, timeout=60)
+    assert done.returncode == 0 and not done.stderr, done
+    assert done.stdout == (recorded / "x.txt").read_text()
+
+
+def test_added_up(recorded):
+    once = parse_folded((recorded / "x.folded").read_text(), threads=True)
+    twice = report("-f", recorded / "x.pb.gz", recorded / "x.pb.gz").stdout
+    assert total(parse_folded(twice, threads=True)) == 2 * total(once)
+    merged = parse_folded(report("-f", "--no-threads", recorded / "x.pb.gz").stdout)
+    assert total(merged) == total(once) and merged[0].thread is None
+
+
+@pytest.mark.parametrize("args", [[], ["-x"], ["x.folded", "-o", "x.xyz"]])
+def test_usage(args):
+    assert len(report(*args, status=2).stderr.splitlines()) == 1
+
+
+def test_missing(directory):
+    out = directory / "x.txt"
+    done = report("/nonexistent.pb.gz", "-o", out, status=1)
+    assert "/nonexistent.pb.gz: No such file" in done.stderr
+    assert not list(directory.iterdir())
+
+
+def test_profile_of_go(directory):
+    """What the most common writer of pprof files writes."""
+    go = harness.find_go()
+    if not go:
+        pytest.skip("go is not installed")
+    source, out = directory / "spin.go", directory / "cpu.pb.gz"
+    source.write_text(GO_PROGRAM)
+    subprocess.run([go, "run", str(source), str(out)], check=True, timeout=120,
+                   env={**os.environ, "GOFLAGS": "", "GO111MODULE": "off", "GOTOOLCHAIN": "local"})
+    top = subprocess.run([go, "tool", "pprof", "-top", "-sample_index=samples", str(out)],
+                         capture_output=True, text=True, check=True, timeout=60)
+    text = report(out).stdout
+    assert "at 100 Hz" in text.splitlines()[0], text
+    samples = int(text.split(" samples")[0].split()[-1].replace(",", ""))
+    assert "%d total" % samples in top.stdout.replace(" of ", " "), (text, top.stdout)
+    assert "main.spin" in text and "spin.go:" in text
+    assert "delivered" not in text
+    frames = report("-f", out).stdout
+    assert "main.main [spin];main.spin [spin] " in frames, frames

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* Any bytes as a profile file: what is taken must come out of every format. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "export.h"
+#include "import_build.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void check_indexes(const struct profile *p)
+{
+	for (size_t i = 0; i < p->frame_cnt; i++)
+		if (p->frame_syms[i] >= p->sym_cnt)
+			abort();
+	for (size_t i = 0; i < p->stack_cnt; i++)
+		if (p->stacks[i].proc >= p->proc_cnt ||
+		    p->stacks[i].first + p->stacks[i].cnt > p->frame_cnt)
+			abort();
+	for (size_t i = 0; i < p->sym_cnt; i++)
+		if (p->syms[i].module >= (int32_t)p->module_cnt || p->syms[i].inlined >= (int32_t)i)
+			abort();
+}
+
+static void write_all(const struct profile *p)
+{
+	static const struct export_opts o = { .lines = true, .threads = true, .width = 80 };
+	static const char *const suffixes[] = { "x.pb.gz", "x.folded", "x.txt" };
+	FILE *f = fopen("/dev/null", "w");
+
+	if (!f)
+		abort();
+	for (size_t i = 0; i < sizeof(suffixes) / sizeof(suffixes[0]); i++)
+		if (export__find(suffixes[i])->write(p, &o, f))
+			abort();
+	fclose(f);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	log_set_level((enum log_level) - 1);
+	for (int folded = 0; folded < 2; folded++) {
+		struct import *im = import__new(&(struct import_opts){ 0 });
+		int err;
+
+		if (!im)
+			abort();
+		im->path = "fuzz";
+		err = folded ? import_folded(im, (const char *)data, size)
+			     : import_pprof(im, data, size);
+		if (!err && !import__finish(im)) {
+			check_indexes(import__profile(im));
+			write_all(import__profile(im));
+		}
+		import__free(im);
+	}
+	return 0;
+}

@@ -1,0 +1,548 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * import*.c: what export wrote comes back whole; what others wrote, as far as it goes; what is damaged or
+ * hostile is told so.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <errno.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include "export.h"
+#include "import.h"
+#include "str.h"
+#include "unit/profiles.h"
+
+#define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
+
+typedef int (*write_fn)(const struct profile *p, const struct export_opts *o, FILE *f);
+
+static const struct export_opts all = { .lines = true, .threads = true };
+static const struct export_opts lines = { .lines = true };
+static const struct export_opts none = { .lines = false };
+
+/* ---- Files in memory ---- */
+
+struct blob {
+	char *s;
+	size_t len;
+};
+
+static struct blob output(write_fn write, const struct profile *p, const struct export_opts *o)
+{
+	struct blob b = { NULL, 0 };
+	FILE *f = open_memstream(&b.s, &b.len);
+
+	assert_non_null(f);
+	assert_int_equal(write(p, o, f), 0);
+	assert_int_equal(fclose(f), 0);
+	return b;
+}
+
+static struct blob text(const char *s)
+{
+	struct blob b = { strdup(s), strlen(s) };
+
+	assert_non_null(b.s);
+	return b;
+}
+
+/* import__add() of these bytes; its message in `said`. */
+static int add(struct import *im, struct blob b, char *said, size_t size)
+{
+	int fd = memfd_create("profile", MFD_CLOEXEC), saved = dup(STDERR_FILENO), err;
+	FILE *messages = tmpfile();
+	char path[64];
+	size_t len;
+
+	assert_true(fd >= 0 && saved >= 0 && messages);
+	assert_int_equal(write(fd, b.s, b.len), b.len);
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	assert_true(dup2(fileno(messages), STDERR_FILENO) >= 0);
+	err = import__add(im, path);
+	fflush(stderr);
+	assert_true(dup2(saved, STDERR_FILENO) >= 0);
+	close(saved);
+	close(fd);
+	rewind(messages);
+	len = fread(said, 1, size - 1, messages);
+	said[len] = '\0';
+	fclose(messages);
+	return err;
+}
+
+static struct import *load(struct blob b, const struct import_opts *o)
+{
+	static const struct import_opts defaults;
+	struct import *im = import__new(o ? o : &defaults);
+	char said[512];
+
+	assert_non_null(im);
+	if (add(im, b, said, sizeof(said)))
+		fail_msg("%s", said);
+	assert_string_equal(said, "");
+	assert_int_equal(import__finish(im), 0);
+	return im;
+}
+
+/* ---- Round trips ---- */
+
+static void assert_same(struct blob a, struct blob b)
+{
+	assert_int_equal(a.len, b.len);
+	assert_memory_equal(a.s, b.s, a.len);
+	free(a.s);
+	free(b.s);
+}
+
+/* Through `via` and back, `then` writes what it writes of the original. */
+static void round_trip(struct profile *(*make)(void), write_fn via, write_fn then,
+		       const struct export_opts *o)
+{
+	struct profile *p = make();
+	struct blob file = output(via, p, o);
+	struct import *im = load(file, NULL);
+	struct export_opts eo = { .lines = import__has_lines(im),
+				  .threads = import__has_threads(im) };
+
+	assert_int_equal(eo.lines, o->lines);
+	assert_int_equal(eo.threads, o->threads);
+	assert_same(output(then, p, o), output(then, import__profile(im), &eo));
+	free(file.s);
+	import__free(im);
+	profile__free(p);
+}
+
+static void test_pprof_round_trip(void **state)
+{
+	static const write_fn formats[] = { export__pprof, export__report, export__folded };
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(formats); i++) {
+		round_trip(service, export__pprof, formats[i], &all);
+		round_trip(service, export__pprof, formats[i], &lines);
+		round_trip(service, export__pprof, formats[i], &none);
+	}
+	/* Not the bytes of pprof: what was unsafe in the names is gone. */
+	round_trip(hostile, export__pprof, export__report, &lines);
+	round_trip(hostile, export__pprof, export__folded, &lines);
+}
+
+static void test_folded_round_trip(void **state)
+{
+	(void)state;
+	round_trip(service, export__folded, export__folded, &all);
+	round_trip(service, export__folded, export__folded, &lines);
+	round_trip(service, export__folded, export__folded, &none);
+	round_trip(hostile, export__folded, export__folded, &lines);
+}
+
+/* Processes that only their space tells apart stay apart. */
+static struct profile *lives(void)
+{
+	struct profile *p = profile__new();
+	int f = py(p, "f", "/a.py", 1, 1);
+
+	for (uint32_t i = 0; i < 3; i++) {
+		int proc = profile__add_proc(
+			p, &(struct profile_proc){ .space = 50 + i,
+						   .tgid = 7,
+						   .comm = profile__intern_z(p, "x"),
+						   .python = profile__intern_z(p, "3.9.1") });
+
+		STACK(p, proc, 0, 10 + i, f);
+	}
+	symbolized(p);
+	set_stats(p, 0, 0);
+	return p;
+}
+
+static void test_lives(void **state)
+{
+	(void)state;
+	round_trip(lives, export__pprof, export__report, &lines);
+}
+
+/* ---- Several files ---- */
+
+static void test_added_up(void **state)
+{
+	struct profile *p = service();
+	struct blob file = output(export__pprof, p, &all);
+	struct import *im = load(file, NULL);
+	size_t stacks = import__profile(im)->stack_cnt;
+	const struct profile *sum = import__profile(im);
+	char said[512];
+
+	(void)state;
+	assert_int_equal(add(im, file, said, sizeof(said)), 0);
+	assert_int_equal(import__finish(im), 0);
+	assert_int_equal(sum->stack_cnt, stacks);
+	assert_int_equal(profile__total(sum), 2 * profile__total(p));
+	assert_int_equal(sum->stats.counters[CTR_delivered], 2 * p->stats.counters[CTR_delivered]);
+	assert_int_equal(sum->stats.duration_ns, 2 * p->stats.duration_ns);
+	assert_int_equal(sum->stats.rss_bytes, p->stats.rss_bytes);
+	p->stats.frequency_hz = 999;
+	free(file.s);
+	file = output(export__pprof, p, &all);
+	assert_int_equal(add(im, file, said, sizeof(said)), -EBADMSG);
+	assert_non_null(strstr(said, "sampled at 999 Hz, the file before it at 99 Hz: "));
+	free(file.s);
+	import__free(im);
+	profile__free(p);
+}
+
+/* Folded stacks say nothing of what was lost, so neither does the sum. */
+static void test_not_accounted(void **state)
+{
+	struct profile *p = service();
+	struct blob file;
+	struct import *im;
+	char said[512];
+
+	(void)state;
+	p->stats.frequency_hz = 0;
+	file = output(export__pprof, p, &lines);
+	im = load(file, NULL);
+	free(file.s);
+	file = text("a;f (/x.py:1) 3\n");
+	assert_int_equal(add(im, file, said, sizeof(said)), 0);
+	assert_int_equal(import__finish(im), 0);
+	assert_int_equal(import__profile(im)->stats.counters[CTR_delivered], 0);
+	free(file.s);
+	import__free(im);
+	profile__free(p);
+}
+
+/* ---- Folded stacks ---- */
+
+static const struct {
+	const char *line; /* in a file of its own */
+	enum sym_kind kind;
+	const char *func, *file;
+	uint32_t number;
+} frames[] = {
+	{ "c;f (/a b/x.py:12) 1\n", SYM_PYTHON, "f", "/a b/x.py", 12 },
+	{ "c;C.f (<string>) 1\n", SYM_PYTHON, "C.f", "<string>", 0 },
+	{ "c;f (a:b:3) 1\n", SYM_PYTHON, "f", "a:b", 3 },
+	{ "c;f (/x.py:99999999999) 1\n", SYM_PYTHON, "f", "/x.py:99999999999", 0 },
+	{ "c;operator[] [lib.so] 1\n", SYM_NATIVE, "operator[]", "", 0 },
+	{ "c;0x1f [lib.so] 1\n", SYM_NATIVE, "", "", 0 },
+	{ "c;tcp_sendmsg_[k] 1\n", SYM_KERNEL, "tcp_sendmsg", "", 0 },
+	{ "c;[no-unwind-info x.so] 1\n", SYM_MARKER, "[no-unwind-info x.so]", "", 0 },
+	{ "c;main 1\n", SYM_PLAIN, "main", "", 0 },
+	{ "c;f (x 1\n", SYM_PLAIN, "f (x", "", 0 },
+	{ "c; 1\n", SYM_PLAIN, "", "", 0 },
+	{ "c;_[k] 1\n", SYM_PLAIN, "_[k]", "", 0 },
+	/* One foreign frame makes the file foreign. */
+	{ "c;main;f (/x.py:12) 1\n", SYM_PLAIN, "f (/x.py:12)", "", 0 },
+	{ "c;main;read_[k] 1\n", SYM_KERNEL, "read", "", 0 },
+	{ "\r\nc;f (/x.py:12) 1\r\n\n", SYM_PYTHON, "f", "/x.py", 12 },
+	{ "c;f (/x.py:12) 1", SYM_PYTHON, "f", "/x.py", 12 },
+};
+
+static void test_folded_frames(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(frames); i++) {
+		struct blob b = text(frames[i].line);
+		struct import *im = load(b, NULL);
+		const struct profile *p = import__profile(im);
+		const struct sym *s = &p->syms[p->frame_syms[p->frame_cnt - 1]];
+
+		assert_int_equal(p->stack_cnt, 1);
+		assert_int_equal(s->kind, frames[i].kind);
+		assert_string_equal(profile__str(p, s->func), frames[i].func);
+		assert_string_equal(profile__str(p, s->file), frames[i].file);
+		assert_int_equal(s->line, frames[i].number);
+		free(b.s);
+		import__free(im);
+	}
+}
+
+/* What other tools wrote comes out as it went in, sorted. */
+static void test_foreign_folded(void **state)
+{
+	static const char lines_of[] = "java;java/lang/Thread.run;[unknown];read_[k] 7\n"
+				       "java;java/lang/Thread.run;f (x.java:3) 9\n"
+				       "perf;a b;c [d];main 12\n";
+	struct blob b = text(lines_of), out;
+	struct import *im = load(b, NULL);
+
+	(void)state;
+	out = output(export__folded, import__profile(im), &lines);
+	assert_string_equal(out.s, lines_of);
+	free(out.s);
+	free(b.s);
+	import__free(im);
+}
+
+/* ---- pprof files of others, by hand ---- */
+
+static void varint(struct strbuf *b, uint64_t v)
+{
+	for (; v > 0x7f; v >>= 7)
+		strbuf__addc(b, (char)(v | 0x80));
+	strbuf__addc(b, (char)v);
+}
+
+static void number(struct strbuf *b, uint32_t field, uint64_t v)
+{
+	varint(b, field << 3);
+	varint(b, v);
+}
+
+static void bytes(struct strbuf *b, uint32_t field, const void *s, size_t len)
+{
+	varint(b, field << 3 | 2);
+	varint(b, len);
+	strbuf__add(b, s, len);
+}
+
+/* A message of pairs (field, number), ending in field 0, as field `field`. */
+static void message(struct strbuf *b, uint32_t field, const uint64_t *pairs)
+{
+	struct strbuf m = { 0 };
+
+	for (; *pairs; pairs += 2)
+		number(&m, (uint32_t)pairs[0], pairs[1]);
+	bytes(b, field, m.s ? m.s : "", m.len);
+	strbuf__free(&m);
+}
+
+#define MESSAGE(b, field, ...) message(b, field, (const uint64_t[]){ __VA_ARGS__, 0 })
+
+static void strings(struct strbuf *b, const char *const *list)
+{
+	for (; *list; list++)
+		bytes(b, 6, *list, strlen(*list));
+}
+
+/* One sample of two frames, not packed: location 7 (inlined into it: two functions), location 9. */
+static void foreign(struct strbuf *b, const char *type, const char *unit, uint64_t value,
+		    uint64_t period)
+{
+	const char *list[] = { "",     type,   unit,	"/usr/bin/prog", "main.work", "work.go",
+			       "pyfn", "x.py", "inner", "nanoseconds",	 NULL };
+	struct strbuf location = { 0 };
+
+	MESSAGE(b, 1, 1, 1, 2, 2);
+	MESSAGE(b, 2, 1, 7, 1, 9, 2, value);
+	MESSAGE(b, 3, 1, 5, 2, 0x400000, 3, 0x500000, 4, 0x1000, 5, 3);
+	number(&location, 1, 7);
+	number(&location, 2, 5);
+	number(&location, 3, 0x400010);
+	MESSAGE(&location, 4, 1, 30, 2, 3);
+	MESSAGE(&location, 4, 1, 10, 2, 11);
+	bytes(b, 4, location.s, location.len);
+	strbuf__clear(&location);
+	number(&location, 1, 9);
+	MESSAGE(&location, 4, 1, 20, 2, 12);
+	bytes(b, 4, location.s, location.len);
+	MESSAGE(b, 5, 1, 10, 2, 4, 4, 5);
+	MESSAGE(b, 5, 1, 20, 2, 6, 4, 7);
+	MESSAGE(b, 5, 1, 30, 2, 8, 4, 5);
+	strings(b, list);
+	MESSAGE(b, 11, 1, 1, 2, 9);
+	number(b, 12, period);
+	strbuf__free(&location);
+}
+
+static void test_foreign_pprof(void **state)
+{
+	struct strbuf b = { 0 };
+	struct import *im;
+	const struct profile *p;
+	const struct sym *s;
+
+	(void)state;
+	foreign(&b, "samples", "count", 4, 10000000);
+	im = load((struct blob){ b.s, b.len }, NULL);
+	p = import__profile(im);
+	assert_int_equal(p->stack_cnt, 1);
+	assert_int_equal(p->stacks[0].count, 4);
+	assert_int_equal(p->stats.frequency_hz, 100);
+	assert_string_equal(profile__str(p, p->procs[0].comm), "prog");
+	assert_string_equal(profile__str(p, p->procs[0].exe), "/usr/bin/prog");
+	s = &p->syms[p->frame_syms[0]]; /* outermost: location 9 */
+	assert_int_equal(s->kind, SYM_PYTHON);
+	assert_string_equal(profile__str(p, s->func), "pyfn");
+	s = &p->syms[p->frame_syms[1]];
+	assert_int_equal(s->kind, SYM_NATIVE);
+	assert_string_equal(profile__str(p, s->func), "main.work");
+	assert_int_equal(s->line, 11);
+	assert_int_equal(s->addr, 0x1010);
+	assert_true(s->inlined >= 0);
+	assert_string_equal(profile__str(p, p->syms[s->inlined].func), "inner");
+	assert_int_equal(p->syms[s->inlined].line, 3);
+	import__free(im);
+	strbuf__free(&b);
+}
+
+static void test_units(void **state)
+{
+	static const struct {
+		const char *type, *unit, *asked;
+		uint64_t value, period, want;
+		const char *said;
+	} cases[] = {
+		{ "cpu", "nanoseconds", NULL, 50000000, 10000000, 5, NULL },
+		{ "cpu", "microseconds", NULL, 50000, 10000000, 5, NULL },
+		{ "cpu", "nanoseconds", NULL, 14999999, 10000000, 1, NULL },
+		{ "cpu", "nanoseconds", NULL, 15000000, 10000000, 2, NULL },
+		{ "wall", "nanoseconds", "wall", 20000000, 10000000, 2, NULL },
+		{ "wall", "nanoseconds", NULL, 1, 1, 0,
+		  "not a CPU profile: it has wall/nanoseconds" },
+		{ "inuse", "bytes", NULL, 1, 1, 0, "not a CPU profile: it has inuse/bytes" },
+		{ "inuse", "bytes", "inuse", 1, 1, 0,
+		  "no sample type 'inuse'; it has inuse/bytes" },
+		{ "samples", "count", "cpu", 1, 1, 0,
+		  "no sample type 'cpu'; it has samples/count" },
+		{ "cpu", "nanoseconds", NULL, 1, 0, 0, "without the period of a sample" },
+		{ "samples", "count", NULL, (uint64_t)-1, 1, 0, "negative values" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct strbuf b = { 0 };
+		struct import *im =
+			import__new(&(struct import_opts){ .sample_type = cases[i].asked });
+		char said[512];
+		int err;
+
+		foreign(&b, cases[i].type, cases[i].unit, cases[i].value, cases[i].period);
+		err = add(im, (struct blob){ b.s, b.len }, said, sizeof(said));
+		assert_int_equal(err, cases[i].said ? -EBADMSG : 0);
+		if (cases[i].said && !strstr(said, cases[i].said))
+			print_error("case %zu: %s", i, said);
+		if (cases[i].said)
+			assert_non_null(strstr(said, cases[i].said));
+		else
+			assert_int_equal(profile__total(import__profile(im)), cases[i].want);
+		import__free(im);
+		strbuf__free(&b);
+	}
+}
+
+/* ---- Damaged files ---- */
+
+static void refused(const void *data, size_t len, const char *want)
+{
+	struct import *im = import__new(&(struct import_opts){ 0 });
+	char said[512];
+
+	assert_true(add(im, (struct blob){ (char *)data, len }, said, sizeof(said)) < 0);
+	if (!strstr(said, want))
+		print_error("%s", said);
+	assert_non_null(strstr(said, want));
+	assert_non_null(strstr(said, "/proc/self/fd/")); /* the name of the file */
+	assert_ptr_equal(strchr(said, '\n'), said + strlen(said) - 1);
+	import__free(im);
+}
+
+static void test_damaged(void **state)
+{
+	static const char *const texts[][2] = {
+		{ "", "empty: not a profile" },
+		{ "hello world\n", "line 1: does not end in a number of samples" },
+		{ "a;b 1\na;b\n", "line 2: does not end in a number" },
+		{ "a;b 1\na;b -3\n", "line 2: does not end in a number" },
+		{ "a;b 18446744073709551616\n", "line 1: does not end in a number" },
+		{ "a;b 1x\n", "line 1: does not end in a number" },
+		{ "\x1f\x8b\x08 no gzip at all", "damaged: gzip cannot unpack it" },
+		{ "\x01\x02\x03", "not a pprof profile, or damaged" },
+		{ "\x0a\x7f\x01", "a field ends behind the end of the file" },
+	};
+	struct strbuf b = { 0 };
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
+		refused(texts[i][0], strlen(texts[i][0]), texts[i][1]);
+	foreign(&b, "samples", "count", 4, 1);
+	MESSAGE(&b, 2, 1, 8, 2, 1);
+	refused(b.s, b.len, "a sample names a location that is not there");
+	strbuf__clear(&b);
+	foreign(&b, "samples", "count", 4, 1);
+	MESSAGE(&b, 2, 1, 7);
+	refused(b.s, b.len, "a sample");
+	strbuf__clear(&b);
+	foreign(&b, "samples", "count", 4, 1);
+	MESSAGE(&b, 4, 1, 8, 2, 77);
+	MESSAGE(&b, 2, 1, 8, 2, 1);
+	refused(b.s, b.len, "names a mapping or a function that is not there");
+	strbuf__free(&b);
+}
+
+/* Every beginning of a good file is refused, or is one; none does harm. */
+static void test_cut(void **state)
+{
+	struct profile *p = service();
+	struct blob file = output(export__pprof, p, &all);
+	char said[512];
+
+	(void)state;
+	for (size_t len = 1; len < file.len; len += 7) {
+		struct import *im = import__new(&(struct import_opts){ 0 });
+
+		assert_true(add(im, (struct blob){ file.s, len }, said, sizeof(said)) < 0);
+		import__free(im);
+	}
+	free(file.s);
+	profile__free(p);
+}
+
+/* 300 MiB of nothing in 300 KiB. */
+static void test_bomb(void **state)
+{
+	static unsigned char out[1 << 22], zeros[1 << 20];
+	z_stream z = { .next_out = out, .avail_out = sizeof(out) };
+
+	(void)state;
+	assert_int_equal(deflateInit2(&z, 1, Z_DEFLATED, 31, 8, Z_DEFAULT_STRATEGY), Z_OK);
+	for (int i = 0; i < 300; i++) {
+		z.next_in = zeros;
+		z.avail_in = sizeof(zeros);
+		assert_int_equal(deflate(&z, i == 299 ? Z_FINISH : Z_NO_FLUSH),
+				 i == 299 ? Z_STREAM_END : Z_OK);
+	}
+	refused(out, sizeof(out) - z.avail_out, "larger than 256 MiB, unpacked");
+	deflateEnd(&z);
+}
+
+static void test_no_file(void **state)
+{
+	struct import *im = import__new(&(struct import_opts){ 0 });
+
+	(void)state;
+	assert_int_equal(import__add(im, "/nonexistent/x.pb.gz"), -ENOENT);
+	assert_int_equal(import__add(im, "/tmp"), -EISDIR);
+	import__free(im);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_pprof_round_trip),
+		cmocka_unit_test(test_folded_round_trip),
+		cmocka_unit_test(test_lives),
+		cmocka_unit_test(test_added_up),
+		cmocka_unit_test(test_not_accounted),
+		cmocka_unit_test(test_folded_frames),
+		cmocka_unit_test(test_foreign_folded),
+		cmocka_unit_test(test_foreign_pprof),
+		cmocka_unit_test(test_units),
+		cmocka_unit_test(test_damaged),
+		cmocka_unit_test(test_cut),
+		cmocka_unit_test(test_bomb),
+		cmocka_unit_test(test_no_file),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,382 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+#include "import.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include "export.h"
+#include "import_build.h"
+#include "log.h"
+
+#define READ_SIZE    65536
+#define GZIP_WINDOW  (15 + 16) /* zlib: the largest window, gzip's header */
+#define LOOK_AT_SIZE 4096      /* bytes that decide whether a file is text */
+/* Bounds on memory, a hundred times what a busy machine gives: a stack takes 80 bytes, a frame 12. */
+#define STACKS_MAX   (1U << 22)
+#define FRAMES_MAX   (1U << 25)
+
+struct import *import__new(const struct import_opts *o)
+{
+	struct import *im = calloc(1, sizeof(*im));
+
+	if (!im)
+		return NULL;
+	im->o = *o;
+	im->key = hash_key();
+	im->p = profile__new();
+	im->procs = strtab__new();
+	if (!im->p || !im->procs) {
+		import__free(im);
+		errno = ENOMEM;
+		return NULL;
+	}
+	return im;
+}
+
+void import__free(struct import *im)
+{
+	if (!im)
+		return;
+	profile__free(im->p);
+	strtab__free(im->procs);
+	hash_index__free(&im->syms);
+	hash_index__free(&im->modules);
+	strbuf__free(&im->scratch);
+	free(im->words);
+	free(im);
+}
+
+int import_bad(const struct import *im, const char *fmt, ...)
+{
+	char why[256];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(why, sizeof(why), fmt, ap);
+	va_end(ap);
+	log_err("%s: %s", im->path, why);
+	return -EBADMSG;
+}
+
+/* ---- Equal things become one ---- */
+
+static bool same_sym(const struct sym *a, const struct sym *b)
+{
+	return a->kind == b->kind && a->func == b->func && a->file == b->file &&
+	       a->line == b->line && a->start_line == b->start_line && a->module == b->module &&
+	       a->addr == b->addr && a->inlined == b->inlined;
+}
+
+int import_sym(struct import *im, const struct sym *s)
+{
+	/* Not the struct itself: it has padding. */
+	const uint64_t parts[] = {
+		(uint64_t)s->kind << 32 | s->func,
+		(uint64_t)s->file << 32 | s->line,
+		(uint64_t)s->start_line << 32 | (uint32_t)s->module,
+		s->addr,
+		(uint32_t)s->inlined,
+	};
+	uint64_t hash = hash_bytes(&im->key, parts, sizeof(parts));
+	uint32_t i;
+
+	for (size_t at = 0; (i = hash_index__next(&im->syms, hash, &at)) != HASH_NONE;)
+		if (same_sym(&im->p->syms[i], s))
+			return (int)i;
+	if (im->p->sym_cnt >= INT32_MAX ||
+	    hash_index__add(&im->syms, hash, (uint32_t)im->p->sym_cnt))
+		return -ENOMEM;
+	return profile__add_sym(im->p, s);
+}
+
+int import_module(struct import *im, const struct profile_module *m)
+{
+	const uint64_t parts[] = { (uint64_t)m->path << 32 | m->build_id, m->start, m->limit };
+	uint64_t hash = hash_bytes(&im->key, parts, sizeof(parts));
+	struct profile_module copy = *m;
+	uint32_t i;
+
+	for (size_t at = 0; (i = hash_index__next(&im->modules, hash, &at)) != HASH_NONE;) {
+		const struct profile_module *known = &im->p->modules[i];
+
+		if (known->path == m->path && known->build_id == m->build_id &&
+		    known->start == m->start && known->limit == m->limit)
+			return (int)i;
+	}
+	if (im->p->module_cnt >= INT32_MAX ||
+	    hash_index__add(&im->modules, hash, (uint32_t)im->p->module_cnt))
+		return -ENOMEM;
+	copy.file = (uint32_t)im->p->module_cnt + 1;
+	return profile__add_module(im->p, &copy);
+}
+
+int import_proc(struct import *im, struct profile_proc *proc, uint64_t life)
+{
+	const str_id all[] = { proc->comm,   proc->exe,		proc->container,
+			       proc->python, proc->native_only, proc->tgid };
+	uint32_t number;
+	int known;
+
+	if (im->o.merge_processes) {
+		proc->tgid = 0;
+		proc->container = 0;
+		strbuf__add(&im->scratch, &proc->comm, sizeof(proc->comm));
+	} else {
+		strbuf__add(&im->scratch, all, sizeof(all));
+		strbuf__add(&im->scratch, &life, sizeof(life));
+	}
+	number = im->scratch.err ? 0 : strtab__add(im->procs, im->scratch.s, im->scratch.len);
+	strbuf__clear(&im->scratch);
+	if (!number)
+		return -ENOMEM;
+	known = profile__find_proc(im->p, number);
+	if (known >= 0)
+		return known;
+	proc->space = number;
+	return profile__add_proc(im->p, proc);
+}
+
+int import_thread(struct import *im, int proc, uint32_t tid, str_id name)
+{
+	const struct profile_thread thread = { im->p->procs[proc].space, tid, name };
+
+	if (!tid || im->o.merge_threads || im->o.merge_processes)
+		return 0;
+	im->has_threads = true;
+	return name && profile__add_thread(im->p, &thread) < 0 ? -ENOMEM : 0;
+}
+
+static const uint32_t frame_tags[] = {
+	[SYM_PYTHON] = FRAME_PYTHON, [SYM_NATIVE] = FRAME_NATIVE, [SYM_KERNEL] = FRAME_KERNEL,
+	[SYM_MARKER] = FRAME_MARKER, [SYM_PLAIN] = FRAME_NATIVE,
+};
+
+int import_stack(struct import *im, int proc, uint32_t tid, const uint32_t *syms, size_t cnt,
+		 uint64_t count)
+{
+	int stack;
+
+	if (im->p->stack_cnt >= STACKS_MAX || im->p->frame_cnt + cnt > FRAMES_MAX)
+		return import_bad(im, "more than %u different stacks, or %u frames in them",
+				  STACKS_MAX, FRAMES_MAX);
+	if (im->o.merge_processes || im->o.merge_threads)
+		tid = 0;
+	if (array_grow(&im->words, &im->word_cap, 0, cnt, sizeof(*im->words), UINT32_MAX))
+		return -ENOMEM;
+	for (size_t i = 0; i < cnt; i++)
+		im->words[i] = FRAME_WORD(frame_tags[im->p->syms[syms[i]].kind], syms[i]);
+	stack = profile__add_stack(im->p, (uint32_t)proc, tid, im->words, cnt, count);
+	return stack < 0 ? -ENOMEM : 0;
+}
+
+/* ---- Files ---- */
+
+struct bytes {
+	uint8_t *data;
+	size_t size, cap;
+};
+
+static int room(struct bytes *b, size_t more)
+{
+	if (b->size + more > IMPORT_MAX_SIZE)
+		return -EFBIG;
+	return array_grow(&b->data, &b->cap, b->size, more, 1, IMPORT_MAX_SIZE);
+}
+
+static int read_all(const char *path, struct bytes *b)
+{
+	int fd = strcmp(path, "-") ? open(path, O_RDONLY | O_CLOEXEC) : STDIN_FILENO;
+	ssize_t n;
+	int err;
+
+	if (fd < 0)
+		return -errno;
+	do {
+		err = room(b, READ_SIZE);
+		if (err)
+			break;
+		n = read(fd, b->data + b->size, READ_SIZE);
+		if (n > 0)
+			b->size += (size_t)n;
+		else if (n < 0 && errno != EINTR)
+			err = -errno;
+	} while (!err && n);
+	if (fd != STDIN_FILENO)
+		close(fd);
+	return err;
+}
+
+/* One gzip member after the other, as gzip -d does. -EBADMSG: not gzip, or damaged, or cut. */
+static int inflate_all(z_stream *z, struct bytes *out)
+{
+	int ret = Z_OK, err;
+
+	while (ret != Z_STREAM_END || z->avail_in) {
+		if (ret == Z_STREAM_END && inflateReset(z) != Z_OK)
+			return -EBADMSG;
+		err = room(out, READ_SIZE);
+		if (err)
+			return err;
+		z->next_out = out->data + out->size;
+		z->avail_out = READ_SIZE;
+		ret = inflate(z, Z_NO_FLUSH);
+		if (ret == Z_MEM_ERROR)
+			return -ENOMEM;
+		if (ret != Z_OK && ret != Z_STREAM_END) /* Z_BUF_ERROR: the input ends early */
+			return -EBADMSG;
+		out->size += READ_SIZE - z->avail_out;
+	}
+	return 0;
+}
+
+static bool is_gzip(const struct bytes *b)
+{
+	return b->size > 2 && b->data[0] == 0x1f && b->data[1] == 0x8b;
+}
+
+/* Replaces the content by what it unpacks to. */
+static int gunzip(struct bytes *b)
+{
+	struct bytes out = { 0 };
+	z_stream z = { .next_in = b->data, .avail_in = (uInt)b->size };
+	int err;
+
+	if (inflateInit2(&z, GZIP_WINDOW) != Z_OK)
+		return -ENOMEM;
+	err = inflate_all(&z, &out);
+	inflateEnd(&z);
+	free(b->data);
+	*b = out;
+	return err;
+}
+
+static const char *reason(int err)
+{
+	switch (err) {
+	case -EFBIG:
+		return "larger than 256 MiB, unpacked";
+	case -EBADMSG:
+		return "damaged: gzip cannot unpack it";
+	default:
+		return strerror(-err);
+	}
+}
+
+static bool ends_with(const char *s, const char *end)
+{
+	size_t len = strlen(s), end_len = strlen(end);
+
+	return len >= end_len && !strcmp(s + len - end_len, end);
+}
+
+/* A pprof message begins with a tag and a length, which are control characters. */
+static bool is_text(const struct import *im, const struct bytes *b)
+{
+	size_t len = b->size < LOOK_AT_SIZE ? b->size : LOOK_AT_SIZE;
+
+	if (ends_with(im->path, ".folded") || ends_with(im->path, ".collapsed"))
+		return true;
+	for (size_t i = 0; i < len; i++)
+		if (b->data[i] < ' ' && !strchr("\t\n\r", b->data[i]))
+			return false;
+	return true;
+}
+
+/* ---- Adding up ---- */
+
+/* Samples count for 1 / frequency each, so those of different frequencies cannot be added. */
+static int add_stats(struct import *im)
+{
+	struct profile_stats *to = &im->p->stats;
+	const struct profile_stats *s = &im->stats;
+
+	if (im->file_cnt++ && to->frequency_hz != s->frequency_hz)
+		return import_bad(im,
+				  "sampled at %" PRIu32 " Hz, the file before it at %" PRIu32
+				  " Hz: their samples cannot be added up",
+				  s->frequency_hz, to->frequency_hz);
+	for (size_t i = 0; i < CTR_CNT; i++)
+		to->counters[i] += s->counters[i];
+	if (!to->start_unix_ns || (s->start_unix_ns && s->start_unix_ns < to->start_unix_ns))
+		to->start_unix_ns = s->start_unix_ns;
+	to->duration_ns += s->duration_ns;
+	to->frequency_hz = s->frequency_hz;
+	to->cpus = s->cpus > to->cpus ? s->cpus : to->cpus;
+	to->self_cpu_ns += s->self_cpu_ns;
+	to->bpf_ns += s->bpf_ns;
+	to->bpf_runs += s->bpf_runs;
+	to->rss_bytes = s->rss_bytes > to->rss_bytes ? s->rss_bytes : to->rss_bytes;
+	to->map_bytes = s->map_bytes > to->map_bytes ? s->map_bytes : to->map_bytes;
+	im->unaccounted |= !s->counters[CTR_delivered];
+	return 0;
+}
+
+static int parse(struct import *im, const struct bytes *b)
+{
+	int err;
+
+	if (!b->size)
+		return import_bad(im, "empty: not a profile");
+	err = is_text(im, b) ? import_folded(im, (const char *)b->data, b->size)
+			     : import_pprof(im, b->data, b->size);
+	if (err == -ENOMEM)
+		log_err("%s: out of memory", im->path);
+	return err ? err : add_stats(im);
+}
+
+int import__add(struct import *im, const char *path)
+{
+	struct bytes b = { 0 };
+	int err;
+
+	im->path = strcmp(path, "-") ? path : "standard input";
+	im->stats = (struct profile_stats){ 0 };
+	err = read_all(path, &b);
+	if (!err && is_gzip(&b))
+		err = gunzip(&b);
+	if (err)
+		log_err("%s: %s", im->path, reason(err));
+	else
+		err = parse(im, &b);
+	free(b.data);
+	return err;
+}
+
+int import__finish(struct import *im)
+{
+	struct profile *p = im->p;
+
+	if (im->unaccounted)
+		memset(p->stats.counters, 0, sizeof(p->stats.counters));
+	free(p->frame_syms);
+	p->frame_syms = calloc(p->frame_cnt + 1, sizeof(*p->frame_syms));
+	if (!p->frame_syms) {
+		log_err("out of memory");
+		return -ENOMEM;
+	}
+	for (size_t i = 0; i < p->frame_cnt; i++)
+		p->frame_syms[i] = (uint32_t)(p->frames[i] & FRAME_PAYLOAD);
+	return 0;
+}
+
+struct profile *import__profile(struct import *im)
+{
+	return im->p;
+}
+
+bool import__has_lines(const struct import *im)
+{
+	return im->has_lines;
+}
+
+bool import__has_threads(const struct import *im)
+{
+	return im->has_threads;
+}

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+#ifndef PYPERF_IMPORT_H
+#define PYPERF_IMPORT_H
+/*
+ * Profile files -> a profile with names, as symbolize leaves it: the way back from export. Several
+ * files are added up. Needs neither root nor a kernel.
+ *
+ *   import_pprof.c   pprof: ours (*.pb.gz) whole, other tools' CPU profiles as far as they go
+ *   import_folded.c  folded stacks: ours with the kinds of their frames, others as plain names
+ *
+ * Files are hostile: the size of what they unpack to is bounded (IMPORT_MAX_SIZE), memory is
+ * proportional to it, and every index in them is checked.
+ *
+ *	struct import *im = import__new(&(struct import_opts){ 0 });
+ *
+ *	err = import__add(im, "a.pb.gz");
+ *	err = err ? err : import__add(im, "b.pb.gz");
+ *	err = err ? err : import__finish(im);
+ *	export__report(import__profile(im), &opts, stdout);
+ *	import__free(im);
+ */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "profile.h"
+
+#define IMPORT_MAX_SIZE (256U << 20) /* bytes of one file, unpacked */
+
+struct import_opts {
+	/* For runs that are compared: pids and threads mean nothing, a process is its command. */
+	bool merge_processes;
+	bool merge_threads;
+	/* Which of a pprof file's sample types; NULL: the number of samples, else CPU time. */
+	const char *sample_type;
+};
+
+struct import;
+
+/* NULL and errno on lack of memory. `o` is copied; the string is borrowed. */
+struct import *import__new(const struct import_opts *o);
+void import__free(struct import *im);
+/*
+ * Adds a file; "-" is stdin. 0 or negative errno, after a message; only import__free() may follow then.
+ */
+int import__add(struct import *im, const char *path);
+/* After the last file. 0 or -ENOMEM after a message. */
+int import__finish(struct import *im);
+
+/* All of it is borrowed until import__free(), and valid after import__finish(). */
+struct profile *import__profile(struct import *im);
+/* What the files have: lines of Python frames; stacks kept apart by thread. */
+bool import__has_lines(const struct import *im);
+bool import__has_threads(const struct import *im);
+
+#endif /* PYPERF_IMPORT_H */
