@@ -22,6 +22,7 @@
 #include "log.h"
 #include "pidns.h"
 #include "pyperf.skel.h"
+#include "rights.h"
 
 struct sampled_cpu {
 	int fd; /* of the perf event; -1: not sampled */
@@ -43,54 +44,25 @@ struct collect {
 
 /* ---- why it cannot work ---------------------------------------------------------------------- */
 
-static bool has_capability(int cap)
-{
-	struct __user_cap_header_struct hdr = { .version = _LINUX_CAPABILITY_VERSION_3 };
-	struct __user_cap_data_struct data[2] = { 0 };
-
-	if (syscall(SYS_capget, &hdr, data))
-		return false;
-	return data[cap / 32].effective & (1U << (cap % 32));
-}
-
-static bool locked_down(void)
-{
-	char text[128] = "";
-	FILE *f = fopen("/sys/kernel/security/lockdown", "re");
-
-	if (!f)
-		return false;
-	if (!fgets(text, sizeof(text), f))
-		text[0] = '\0';
-	fclose(f);
-	return strstr(text, "[confidentiality]");
-}
-
 /* The rights and features without which nothing works; each has a remedy. */
 static int check_rights(void)
 {
-	bool admin = has_capability(CAP_SYS_ADMIN);
-
-	if (!admin && (!has_capability(CAP_BPF) || !has_capability(CAP_PERFMON))) {
-		log_err("no permission to load BPF programs: CAP_BPF and CAP_PERFMON are needed (run it with "
-			"sudo, or: setcap cap_bpf,cap_perfmon,cap_sys_ptrace,cap_dac_read_search,cap_syslog+ep "
-			"pyperf-bpf)");
-		return -EPERM;
+	for (const struct right *r = rights__needed; r->name; r++) {
+		if (rights__has(r) || r->cap == CAP_SYSLOG) /* told when kernel names are asked for */
+			continue;
+		if (r->essential) {
+			log_err("%s is missing: %s (%s)", r->name, r->without, RIGHTS_REMEDY);
+			return -EPERM;
+		}
+		log_warn("%s is missing: %s", r->name, r->without);
 	}
-	if (!has_capability(CAP_SYS_PTRACE))
-		log_warn(
-			"CAP_SYS_PTRACE is missing: processes of other users cannot be looked into");
-	if (!has_capability(CAP_DAC_READ_SEARCH) && !has_capability(CAP_DAC_OVERRIDE))
-		log_warn(
-			"CAP_DAC_READ_SEARCH is missing: an interpreter in a file that this user may not "
-			"read is not recognised");
-	if (locked_down()) {
+	if (rights__locked_down()) {
 		log_err("kernel lockdown is in confidentiality mode, which forbids BPF to read memory (boot "
 			"with lockdown=integrity)");
 		return -EPERM;
 	}
-	if (access("/sys/kernel/btf/vmlinux", R_OK)) {
-		log_err("/sys/kernel/btf/vmlinux: %s (the kernel must be built with CONFIG_DEBUG_INFO_BTF=y)",
+	if (access(BTF_PATH, R_OK)) {
+		log_err("%s: %s (the kernel must be built with CONFIG_DEBUG_INFO_BTF=y)", BTF_PATH,
 			strerror(errno));
 		return -ENOTSUP;
 	}
@@ -359,23 +331,10 @@ static int perf_open(int cpu, uint32_t frequency_hz)
 	return fd < 0 ? -errno : fd;
 }
 
-static long read_sysctl(const char *path)
-{
-	long value = -1;
-	FILE *f = fopen(path, "re");
-
-	if (f) {
-		if (fscanf(f, "%ld", &value) != 1)
-			value = -1;
-		fclose(f);
-	}
-	return value;
-}
-
 static void explain_perf_failure(int cpu, uint32_t frequency_hz, int err)
 {
-	long max = read_sysctl("/proc/sys/kernel/perf_event_max_sample_rate");
-	long paranoid = read_sysctl("/proc/sys/kernel/perf_event_paranoid");
+	long max = rights__sysctl("kernel/perf_event_max_sample_rate");
+	long paranoid = rights__sysctl("kernel/perf_event_paranoid");
 
 	if (err == -EINVAL && max >= 0 && (long)frequency_hz > max)
 		log_err("sampling at %" PRIu32

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+#ifndef PYPERF_RIGHTS_H
+#define PYPERF_RIGHTS_H
+/*
+ * What this process may do, and what this kernel permits: asked, never tried. What a missing thing
+ * costs, and how it is had, is written once, in the table below; record warns by it and check prints it.
+ */
+#include <stdbool.h>
+
+struct right {
+	const char *name;    /* "CAP_BPF" */
+	int cap, or_cap;     /* either of these numbers will do */
+	bool essential;	     /* nothing works without it */
+	const char *without; /* what does not work then */
+};
+
+/* The table; its end has no name. */
+extern const struct right rights__needed[];
+
+bool rights__has(const struct right *right);
+/* The remedy for any right that is missing. */
+#define RIGHTS_REMEDY                                                                              \
+	"run it with sudo, or: setcap cap_bpf,cap_perfmon,cap_sys_ptrace,cap_dac_read_search,"     \
+	"cap_syslog+ep pyperf-bpf"
+
+/* Kernel lockdown forbids BPF to read memory. */
+bool rights__locked_down(void);
+/* An integer below /proc/sys ("kernel/kptr_restrict"); -2 when it cannot be read. */
+long rights__sysctl(const char *name);
+#define BTF_PATH "/sys/kernel/btf/vmlinux"
+
+#endif /* PYPERF_RIGHTS_H */
