@@ -25,7 +25,7 @@ BPF_CFLAGS := -target bpf -mcpu=v3 -O2 -g -Wall -Wextra -Wno-unused-function \
 PROTO_OBJS := $(OUT)/profile.pb-c.o
 USER_OBJS  := $(patsubst user/%.c,$(OUT)/%.o,$(wildcard user/*.c)) $(PROTO_OBJS)
 # Everything that neither needs the BPF skeleton nor holds main(): what unit tests link with.
-NEEDS_SKEL := main cmd_record collect dump record
+NEEDS_SKEL := main check cmd_check cmd_record collect dump record
 PURE_SRCS  := $(filter-out $(patsubst %,user/%.c,$(NEEDS_SKEL)),$(wildcard user/*.c))
 SAN_OBJS   := $(patsubst user/%.c,$(OUT)/san/%.o,$(PURE_SRCS)) $(OUT)/san/profile.pb-c.o
 UNIT_BINS  := $(patsubst tests/unit/%.c,$(OUT)/tests/%,$(wildcard tests/unit/test_*.c))

@@ -26,6 +26,7 @@ static void hold_standard_descriptors(void)
 static const struct command *const commands[] = {
 	&cmd_record,
 	&cmd_report,
+	&cmd_check,
 	NULL,
 };
 

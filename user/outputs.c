@@ -63,12 +63,14 @@ int outputs__open(struct outputs *o)
 	return 0;
 }
 
-static unsigned terminal_width(void)
+unsigned outputs__screen(bool *color)
 {
 	struct winsize ws;
 
+	*color = false;
 	if (!isatty(STDOUT_FILENO) || ioctl(STDOUT_FILENO, TIOCGWINSZ, &ws) || !ws.ws_col)
 		return 0;
+	*color = !getenv("NO_COLOR");
 	return ws.ws_col;
 }
 
@@ -78,8 +80,7 @@ static int write_stdout(const struct outputs *o, const struct profile *p,
 	struct export_opts eo = *opts;
 	int err;
 
-	eo.width = terminal_width();
-	eo.color = eo.width && !getenv("NO_COLOR");
+	eo.width = outputs__screen(&eo.color);
 	err = o->folded ? export__folded(p, &eo, stdout) : export__report(p, &eo, stdout);
 	if (!err && fflush(stdout))
 		err = -errno;

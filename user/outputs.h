@@ -40,6 +40,8 @@ int outputs__open(struct outputs *o);
  * fails; 0 or the first error, after a message.
  */
 int outputs__write(struct outputs *o, const struct profile *p, const struct export_opts *eo);
+/* Columns of the terminal that is stdout, and whether it may show colours; 0: it is no terminal. */
+unsigned outputs__screen(bool *color);
 /* Closes the files; what was not written leaves nothing behind. */
 void outputs__close(struct outputs *o);
 void outputs__free(struct outputs *o);

@@ -211,6 +211,17 @@ const char *process__why_no_python(const struct process *p)
 	return p->native_only ? p->native_only : selfcheck__doubt(&p->check);
 }
 
+bool process_table__interp_of(const struct process_table *pt, const struct process *p,
+			      struct process_interp *out)
+{
+	const struct mapped_file *file = file_table__find(pt->files, p->python_file);
+
+	if (!p->is_python || !file || !file->py)
+		return false;
+	*out = (struct process_interp){ file->elf, file->py, p->check.state };
+	return true;
+}
+
 static void check_again(struct process_table *pt, struct process *p)
 {
 	struct mapped_file *file = file_table__find(pt->files, p->check.file);
@@ -605,6 +616,7 @@ static void set_interp(struct process_table *pt, struct fresh *f, int proc_fd,
 	finish_analysis(p, proc_fd, c);
 	p->is_python = true;
 	p->python = c->file->py->version;
+	p->python_file = c->file->id;
 	p->native_only = NULL;
 	f->val.flags = IMAGE_NOT_WALKED;
 	if (c->file->python == -ENOTSUP) {
@@ -909,6 +921,7 @@ static void inherit(struct process *child, const struct process *parent)
 	child->container_owned = parent->container_owned ? strdup(parent->container_owned) : NULL;
 	child->container = child->container_owned ? child->container_owned : "";
 	child->python = parent->python;
+	child->python_file = parent->python_file;
 	child->check = parent->check;
 	child->native_only =
 		parent->native_only == parent->check.why ? child->check.why : parent->native_only;

@@ -61,6 +61,7 @@ struct process {
 	const char *container;	 /* id, "" when in none */
 	const char *python;	 /* "3.11.2"; "" when there is no interpreter */
 	const char *native_only; /* why its interpreter is not walked, or NULL */
+	uint32_t python_file;	 /* file id of what holds the interpreter; 0: none */
 	bool is_python;
 	bool exited;   /* or called exec: its successor is another space */
 	bool analysed; /* its mappings were looked at, or are its parent's */
@@ -132,6 +133,16 @@ void process_table__forget_exited(struct process_table *pt);
  * its threads was in Python whenever it was looked at. NULL: no reason is known. Borrowed like `p`.
  */
 const char *process__why_no_python(const struct process *p);
+
+/* The interpreter of a process. Borrowed until process_table__free(). */
+struct process_interp {
+	const struct elf_file *file; /* that holds it */
+	const struct py_binary *py;
+	enum selfcheck_state check; /* NEW: it cannot be walked at all */
+};
+/* False: it has none. */
+bool process_table__interp_of(const struct process_table *pt, const struct process *p,
+			      struct process_interp *out);
 
 /* Borrowed until they are forgotten. NULL: not known. */
 struct process *process_table__find(const struct process_table *pt, uint32_t space);
