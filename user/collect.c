@@ -48,7 +48,8 @@ struct collect {
 static int check_rights(void)
 {
 	for (const struct right *r = rights__needed; r->name; r++) {
-		if (rights__has(r) || r->cap == CAP_SYSLOG) /* told when kernel names are asked for */
+		if (rights__has(r) ||
+		    r->cap == CAP_SYSLOG) /* told when kernel names are asked for */
 			continue;
 		if (r->essential) {
 			log_err("%s is missing: %s (%s)", r->name, r->without, RIGHTS_REMEDY);
