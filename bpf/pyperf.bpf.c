@@ -31,10 +31,8 @@ BPF_INLINE void walk_user(struct bpf_perf_event_data *ctx, struct walk *w, struc
 		return;
 	}
 	w->tp = task_tp(task);
-	if (w->has_python) {
-		find_tstate(w);
-		walk_python(0);
-	}
+	if (w->has_python)
+		walk_python_thread(w);
 	if (cfg.flags & CFG_NATIVE)
 		walk_native(0);
 	merge(0);

@@ -93,16 +93,16 @@ BPF_INLINE __u32 select_sample(struct walk *w, struct task_struct *task)
 /* ---- the thread state, through the cache ----------------------------------------------------- */
 
 /*
- * The list of thread states still begins where it did when this thread was not in it, and not with a
- * new state of this thread in the memory of the old first one.
+ * The list of thread states still begins where it did when it was scanned for this thread, and not with
+ * a new state of this thread in the memory of the old first one. New states are put at its head.
  */
-BPF_INLINE int still_without(struct walk *w, const struct thread_val *val)
+BPF_INLINE int list_unchanged(struct walk *w, const struct thread_val *val)
 {
 	__u64 interp = 0, head = 0;
 
-	return !read_user(&interp, 8, w->in.interp_head) &&
+	return val->head && !read_user(&interp, 8, w->in.interp_head) &&
 	       !read_user(&head, 8, interp + w->in.layout.interp_threads_head) &&
-	       head == val->head && !tstate_is_ours(w, head);
+	       head == val->head && (head == val->tstate || !tstate_is_ours(w, head));
 }
 
 BPF_NOINLINE int scan_tstates(__u32 unused)
@@ -135,9 +135,37 @@ BPF_INLINE void find_tstate(struct walk *w)
 		w->tstate = val->tstate;
 		return;
 	}
-	if (val && !val->tstate && still_without(w, val))
+	if (val && !val->tstate && list_unchanged(w, val))
 		return;
 	scan_tstates(0);
+}
+
+/*
+ * A state from the cache without frames: it may have been freed, its memory is as it was, and the
+ * thread has another one. So it is when C calls PyGILState_Ensure() and _Release() in turn, and when
+ * an interpreter is ended and begun again.
+ */
+BPF_INLINE int is_stale(struct walk *w)
+{
+	struct thread_key key = { .space = w->space, .tid = w->tid };
+	struct thread_val *val;
+
+	if (w->py_cnt || !w->tstate || w->flags & WALK_PY_SCAN)
+		return 0;
+	val = bpf_map_lookup_elem(&threads, &key);
+	return val && !list_unchanged(w, val);
+}
+
+/* All Python frames of the thread. */
+BPF_INLINE void walk_python_thread(struct walk *w)
+{
+	find_tstate(w);
+	walk_python(0);
+	if (!is_stale(w))
+		return;
+	reset_python(w);
+	scan_tstates(0);
+	walk_python(0);
 }
 
 /* Announces the new code object at hand and remembers it. Its id. */

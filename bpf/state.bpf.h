@@ -57,7 +57,8 @@ struct walk {
 
 	/* Python position */
 	struct interp in; /* copy of interps[interp], addresses with bias added */
-	__u64 scan_interp, scan_tstate, scan_head, candidate;
+	__u64 scan_interp, scan_tstate, candidate;
+	__u64 scan_head; /* of the list of the only interpreter; 0: none, or there are several */
 	__u64 tstate;
 	__u64 frame;  /* looked at next */
 	__u64 cframe; /* of the segment at hand (3.10 - 3.12) */
@@ -96,15 +97,22 @@ struct stack {
 	__u64 hash[MAX_CHUNKS];
 };
 
+/* Before the Python frames are walked, for the first time or again. */
+BPF_INLINE void reset_python(struct walk *w)
+{
+	w->flags &= ~(WALK_PY_LOST | WALK_PY_SCAN | WALK_TRUNCATED);
+	w->py_cnt = w->seg_cnt = w->seg_total = w->seg_open = w->scan_eval = 0;
+	w->last_code = 0;
+	w->tstate = w->frame = w->cframe = w->leaf_anchor = w->seg_stop = 0;
+}
+
 /* Before each sample. What is not set here is written before it is read. */
 BPF_INLINE void reset_walk(struct walk *w)
 {
 	w->flags = 0;
 	w->native_cnt = w->seg_next = w->eval_cnt = 0;
 	w->header_table = 0;
-	w->py_cnt = w->seg_cnt = w->seg_total = w->seg_open = w->scan_eval = 0;
-	w->last_code = 0;
-	w->tstate = w->frame = w->cframe = w->leaf_anchor = w->seg_stop = 0;
+	reset_python(w);
 }
 
 /* What the walkers ask for besides memory: see seam.bpf.h. */

@@ -42,7 +42,7 @@ BPF_INLINE int tstate_is_ours(struct walk *w, __u64 tstate)
 	       buf64(w, w->in.layout.tstate_thread_id) == w->tp;
 }
 
-/* One entry of the lists interpreters -> thread states. 0: go on; else w->tstate is decided. */
+/* Entry i of the lists interpreters -> thread states. 0: go on; else w->tstate is decided. */
 BPF_NOINLINE int find_tstate_step(__u32 i)
 {
 	struct walk *w = the_walk();
@@ -61,9 +61,8 @@ BPF_NOINLINE int find_tstate_step(__u32 i)
 		if (read_user(&w->scan_tstate, 8, interp + w->in.layout.interp_threads_head) ||
 		    read_user(&w->scan_interp, 8, interp + w->in.layout.interp_next))
 			return python_lost(w, MARK_PY_READ_FAILED);
-		if (!w->scan_head)
-			w->scan_head = w->scan_tstate;
-		return i & 0;
+		w->scan_head = i || w->scan_interp ? 0 : w->scan_tstate;
+		return 0;
 	}
 	if (buf_read(w, cur, w->in.layout.tstate_read))
 		return python_lost(w, MARK_PY_READ_FAILED);
@@ -87,12 +86,12 @@ BPF_NOINLINE int find_tstate_step(__u32 i)
 
 /* SCAN_BATCH entries. Nested loops: the verifier's work is the sum of the two bounds, not the product. */
 #define SCAN_BATCH 64
-BPF_NOINLINE int find_tstate_batch(__u32 unused)
+BPF_NOINLINE int find_tstate_batch(__u32 batch)
 {
 	for (__u32 i = 0; i < SCAN_BATCH; i++)
-		if (find_tstate_step(i))
+		if (find_tstate_step(batch * SCAN_BATCH + i))
 			return 1;
-	return (int)(unused & 0);
+	return 0;
 }
 
 /* Prepares the walk of the lists. 0: go on; 1: no interpreter is initialised, or python_lost(). */
