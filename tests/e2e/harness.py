@@ -245,29 +245,41 @@ def poll(condition, what, bound=PATIENCE):
 
 # ---- targets -------------------------------------------------------------------------------------
 
-class Target:
-    """A running ground-truth program. Leaving the context ends it, through its stdin."""
+class Process:
+    """A running program that says "ready". Leaving the context ends it, through its stdin."""
 
-    def __init__(self, python, program, *args, prefix=(), **popen):
-        argv = [*prefix, python, "-B", str(PROGRAMS / program), *map(str, args)]
+    def __init__(self, argv, **popen):
+        self.argv = list(map(str, argv))
         popen.setdefault("env", clean_environment())
-        self.process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                        **popen)
+        # Unbuffered: what select() does not see was not read.
+        self.process = subprocess.Popen(self.argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                        bufsize=0, **popen)
         self.pid = self.process.pid
-        ready, _, _ = select.select([self.process.stdout], [], [], PATIENCE)
-        line = self.process.stdout.readline() if ready else b""
+        self.wait_ready()
+
+    def wait_ready(self):
+        line = self.read_line()
         if line != b"ready\n":
             self.process.kill()
             self.process.wait()
-            raise AssertionError("%s did not start: %r" % (argv, line))
+            raise AssertionError("%s did not start: %r" % (self.argv, line))
+
+    def read_line(self):
+        """The next line that it prints; b"" if none comes."""
+        ready, _, _ = select.select([self.process.stdout], [], [], PATIENCE)
+        return self.process.stdout.readline() if ready else b""
 
     def stop(self):
         """The truth that the program prints at its end."""
+        return json.loads(self.end())
+
+    def end(self):
+        """What it prints after stdin was closed."""
         with contextlib.suppress(BrokenPipeError):
             self.process.stdin.close()
         text = self.process.stdout.read()
         assert self.process.wait(PATIENCE) == 0
-        return json.loads(text)
+        return text
 
     def __enter__(self):
         return self
@@ -284,11 +296,39 @@ class Target:
         self.process.stdout.close()
 
 
+class Target(Process):
+    """A running ground-truth program."""
+
+    def __init__(self, python, program, *args, prefix=(), **popen):
+        super().__init__([*prefix, python, "-B", PROGRAMS / program, *args], **popen)
+
+
 def profile_target(python, program, *args, seconds=3, options=(), hz=HZ):
     """Profiles one program for a while. Returns (result, truth)."""
     with Target(python, program, *args) as target:
         result = profile("-f", "-F", hz, "-d", seconds, "-p", target.pid, *options)
         return result.ok(), target.stop()
+
+
+def cpu_seconds(pid):
+    with open("/proc/%d/stat" % pid) as stat:
+        fields = stat.read().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def spend(pid, seconds):
+    """Until the process has had that much more of a CPU."""
+    end = cpu_seconds(pid) + seconds
+    poll(lambda: cpu_seconds(pid) >= end, "process %d to work" % pid)
+
+
+def profile_work(pid, seconds, *options):
+    """Profiles a process until it has had so much of a CPU, however busy the machine is."""
+    profiler = Profiler("-v", "-f", "-F", HZ, "-p", pid, *options)
+    profiler.wait_sampling()
+    spend(pid, seconds)
+    profiler.interrupt_group()
+    return profiler.wait().ok()
 
 
 # ---- truth ---------------------------------------------------------------------------------------

@@ -5,7 +5,6 @@ A program says "ready" on stdout once its work is under way, works until its std
 then prints one line of JSON: what really happened, by its own construction and by the
 interpreter's own answers. Nothing in here is asked of the profiler.
 """
-import dis
 import json
 import os
 import sys
@@ -59,7 +58,12 @@ def qualname(code):
 
 def legal_lines(code):
     """Every line number that an instruction of `code` can have."""
-    return sorted({code.co_firstlineno} | {line for _, line in dis.findlinestarts(code) if line})
+    if hasattr(code, "co_lines"):
+        lines = [line for _, _, line in code.co_lines()]
+    else:
+        import dis  # needs an extension module, which may not find its interpreter: see embed.c
+        lines = [line for _, line in dis.findlinestarts(code)]
+    return sorted({code.co_firstlineno} | set(filter(None, lines)))
 
 
 class Recorder(object):
