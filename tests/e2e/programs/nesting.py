@@ -5,6 +5,8 @@ spin() is always the leaf. It records the stack that it runs under before it wor
 the native files on the way are known, too: `native` lists [caller, callee, [role, ...]], where the
 roles (see common.images()) have to appear in this order between the two Python frames.
 
+usage: nesting.py [CASE...]    all of them if none is named
+
 Runs on CPython 2.7, too; what needs the syntax of 3 is in nesting3.py.
 """
 import contextlib
@@ -473,6 +475,8 @@ if sys.version_info[0] > 2:
 
 def main():
     global case_now
+    if sys.argv[1:]:
+        cases[:] = [c for c in cases if c.__name__ in sys.argv[1:]]
     running = start()
     for _ in rounds(running):
         for case_now in cases:
