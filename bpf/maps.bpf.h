@@ -65,6 +65,7 @@ struct {
 struct thread_key {
 	__u32 space;
 	__u32 tid;
+	__u64 bias; /* of the interpreter: a thread may be known to two */
 };
 
 struct thread_val {

@@ -31,8 +31,9 @@ BPF_INLINE void walk_user(struct bpf_perf_event_data *ctx, struct walk *w, struc
 		return;
 	}
 	w->tp = task_tp(task);
-	if (w->has_python)
-		walk_python_thread(w);
+	for (__u32 n = 0; n < IMAGE_INTERPS; n++)
+		if (walk_python_of(n))
+			break;
 	if (cfg.flags & CFG_NATIVE)
 		walk_native(0);
 	merge(0);

@@ -215,19 +215,28 @@ struct proc {
 PYPERF_ASSERT_SIZE(struct proc, 16);
 
 enum image_flags {
-	IMAGE_PYTHON = 1 << 0,	   /* an interpreter was found and trusted: interp, bias are set */
+	IMAGE_PYTHON = 1 << 0,	   /* interpreters were found and trusted: interps[] */
 	IMAGE_NOT_WALKED = 1 << 1, /* an interpreter is there but is not trusted: native only */
 };
+
+#define IMAGE_INTERPS 2 /* interpreters of one process that are walked */
+
+struct image_interp {
+	__u64 bias;   /* load address minus link address of the file that holds it */
+	__u32 interp; /* index in interps */
+	__u32 pad;
+};
+PYPERF_ASSERT_SIZE(struct image_interp, 16);
 
 /* images: space -> what user/ knows of the address space. Absent: not analysed yet. */
 struct image {
 	__u32 flags;	 /* enum image_flags */
 	__u32 map_first; /* first entry in `mappings`, sorted by start */
 	__u32 map_cnt;
-	__u32 interp; /* index in interps */
-	__u64 bias;   /* load address minus link address of the file that holds the interpreter */
+	__u32 interp_cnt;
+	struct image_interp interps[IMAGE_INTERPS];
 };
-PYPERF_ASSERT_SIZE(struct image, 24);
+PYPERF_ASSERT_SIZE(struct image, 16 + 16 * IMAGE_INTERPS);
 
 /* One executable mapping of a process. */
 struct mapping {
@@ -385,7 +394,7 @@ enum py_linetable {
 
 #define MAX_EVAL_RANGES 4
 
-/* interps: index -> one interpreter binary. Addresses are link addresses; add image.bias. */
+/* interps: index -> one interpreter binary. Addresses are link addresses; add image_interp.bias. */
 struct interp {
 	struct py_layout layout;
 	__u64 interp_head; /* of the pointer to the first PyInterpreterState */

@@ -33,29 +33,36 @@ BPF_INLINE const struct image *find_image(const struct proc *p)
 
 BPF_INLINE void load_image(struct walk *w, const struct image *im)
 {
-	const struct interp *in;
-
 	w->map_first = im->map_first;
 	w->map_cnt = im->map_cnt;
 	w->map.start = w->map.end = 0;
 	w->has_python = 0;
-	if (!(im->flags & IMAGE_PYTHON))
-		return;
-	in = bpf_map_lookup_elem(&interps, &im->interp);
+	w->interp_cnt = im->interp_cnt;
+	__builtin_memcpy(w->image, im->interps, sizeof(w->image));
+}
+
+/* Makes interpreter n of the process the one that is walked. 1: there is none. */
+BPF_INLINE int load_interp(struct walk *w, __u32 n)
+{
+	const struct image_interp *ii = &w->image[BOUND(n, IMAGE_INTERPS)];
+	const struct interp *in = bpf_map_lookup_elem(&interps, &ii->interp);
+	__u64 bias = ii->bias;
+
 	if (!in)
-		return;
+		return 1;
 	w->in = *in;
-	w->interp = im->interp;
-	w->bias = im->bias;
-	w->in.interp_head += im->bias;
-	w->in.code_type += im->bias;
+	w->interp = ii->interp;
+	w->bias = bias;
+	w->in.interp_head += bias;
+	w->in.code_type += bias;
 	for (int i = 0; i < MAX_EVAL_RANGES; i++) {
 		if (!w->in.eval[i].end)
 			continue;
-		w->in.eval[i].start += im->bias;
-		w->in.eval[i].end += im->bias;
+		w->in.eval[i].start += bias;
+		w->in.eval[i].end += bias;
 	}
 	w->has_python = 1;
+	return 0;
 }
 
 /* Fills in whose sample it is. SAMPLE_TAKE, CTR_note_pending (it counts, without a walk), or why not. */
@@ -118,9 +125,11 @@ BPF_NOINLINE int scan_tstates(__u32 unused)
 		return 0;
 	key.space = w->space;
 	key.tid = w->tid;
+	key.bias = w->bias;
 	val.tstate = w->tstate;
 	val.head = w->scan_head;
-	if (!(cfg.flags & CFG_NMI))
+	/* Without a state and without a list there is nothing to remember. */
+	if (!(cfg.flags & CFG_NMI) && (val.tstate || val.head))
 		bpf_map_update_elem(&threads, &key, &val, BPF_ANY);
 	return 0;
 }
@@ -128,7 +137,7 @@ BPF_NOINLINE int scan_tstates(__u32 unused)
 /* Sets w->tstate; 0 when Python never saw this thread. */
 BPF_INLINE void find_tstate(struct walk *w)
 {
-	struct thread_key key = { .space = w->space, .tid = w->tid };
+	struct thread_key key = { .space = w->space, .tid = w->tid, .bias = w->bias };
 	struct thread_val *val = bpf_map_lookup_elem(&threads, &key);
 
 	if (val && val->tstate && tstate_is_ours(w, val->tstate)) {
@@ -147,7 +156,7 @@ BPF_INLINE void find_tstate(struct walk *w)
  */
 BPF_INLINE int is_stale(struct walk *w)
 {
-	struct thread_key key = { .space = w->space, .tid = w->tid };
+	struct thread_key key = { .space = w->space, .tid = w->tid, .bias = w->bias };
 	struct thread_val *val;
 
 	if (w->py_cnt || !w->tstate || w->flags & WALK_PY_SCAN)
@@ -156,16 +165,25 @@ BPF_INLINE int is_stale(struct walk *w)
 	return val && !list_unchanged(w, val);
 }
 
-/* All Python frames of the thread. */
-BPF_INLINE void walk_python_thread(struct walk *w)
+/*
+ * All Python frames that the thread has in interpreter n of its process. 0: it has none there. A thread
+ * that has some in both shows those of the first; the other's eval loops are native frames then.
+ */
+BPF_NOINLINE int walk_python_of(__u32 n)
 {
+	struct walk *w = the_walk();
+
+	if (!w || n >= w->interp_cnt || load_interp(w, n))
+		return 1;
+	reset_python(w);
 	find_tstate(w);
 	walk_python(0);
-	if (!is_stale(w))
-		return;
-	reset_python(w);
-	scan_tstates(0);
-	walk_python(0);
+	if (is_stale(w)) {
+		reset_python(w);
+		scan_tstates(0);
+		walk_python(0);
+	}
+	return w->py_cnt || w->flags & WALK_PY_LOST;
 }
 
 /* Announces the new code object at hand and remembers it. Its id. */

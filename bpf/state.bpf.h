@@ -33,8 +33,10 @@ struct walk {
 	__u32 space;
 	__u32 flags; /* enum walk_flags */
 	__u32 map_first, map_cnt;
-	__u32 interp; /* index in interps */
-	__u32 has_python;
+	__u32 interp_cnt; /* of the process: image[] */
+	struct image_interp image[IMAGE_INTERPS];
+	__u32 interp;	  /* the one that is walked: its index in interps */
+	__u32 has_python; /* `in` is set */
 	__u64 bias;
 	__u64 tp; /* thread pointer: pthread_self() on x86-64 */
 

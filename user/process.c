@@ -25,6 +25,7 @@
 #define RETRY_FOR_NS	 10000000000ULL /* an interpreter that does not start */
 #define EXEC_WAIT_ROUNDS 3
 #define CHECK_BUDGET_NS	 2000000ULL /* of one round */
+#define MAX_CANDIDATES	 8	    /* interpreters of one process */
 #define CHECK_SOON_MS	 100	    /* the others wait for whatever comes next */
 
 /* One entry of `images`, and who lives by it. */
@@ -174,41 +175,53 @@ static void mark_all_dirty(struct process_table *pt)
 
 /* ---- self-check ----------------------------------------------------------------------------- */
 
+static bool is_open(const struct process *p)
+{
+	for (size_t i = 0; i < IMAGE_INTERPS; i++) {
+		if (selfcheck__open(&p->checks[i]))
+			return true;
+	}
+	return false;
+}
+
 static void want_check(struct process_table *pt, struct process *p)
 {
-	if (p->unchecked || !selfcheck__open(&p->check) ||
+	if (p->unchecked || !is_open(p) ||
 	    reserve(&pt->unchecked, &pt->unchecked_cap, pt->unchecked_cnt, sizeof(*pt->unchecked)))
 		return;
 	p->unchecked = true;
 	pt->unchecked[pt->unchecked_cnt++] = p->space;
 }
 
-static void warn_unable(struct process_table *pt, const struct process *p)
+static void warn_unable(struct process_table *pt, const struct process *p, int err)
 {
-	int err = p->check.err;
-
 	if (pt->warned_check || (err != -EPERM && err != -ENOSYS))
 		return;
 	log_warn("process %u: its interpreter cannot be checked: %s", p->tgid, strerror(-err));
 	pt->warned_check = true;
 }
 
-/* True when the interpreter is trusted; else p->native_only says why not. */
-static bool is_trusted(struct process_table *pt, struct process *p, const struct mapped_file *file,
-		       uint64_t bias)
+/* Of one of its interpreters. NULL: it is trusted; else why not. */
+static const char *why_not_trusted(struct process_table *pt, struct process *p,
+				   struct selfcheck *sc, const struct mapped_file *file,
+				   uint64_t bias)
 {
-	selfcheck__begin(&p->check, file->py, file->id, p->tgid, bias, now_ns());
-	warn_unable(pt, p);
+	selfcheck__begin(sc, file->py, file->id, p->tgid, bias, now_ns());
+	warn_unable(pt, p, sc->err);
 	want_check(pt, p);
-	if (p->check.state != SELFCHECK_REFUSED)
-		return true;
-	p->native_only = p->check.why;
-	return false;
+	return sc->state == SELFCHECK_REFUSED ? sc->why : NULL;
 }
 
 const char *process__why_no_python(const struct process *p)
 {
-	return p->native_only ? p->native_only : selfcheck__doubt(&p->check);
+	const char *why = p->native_only ? p->native_only : selfcheck__doubt(&p->checks[0]);
+
+	/* Of those that are in use, all have to be in doubt. */
+	for (size_t i = 1; i < IMAGE_INTERPS && why; i++) {
+		if (p->checks[i].state == SELFCHECK_PASSED)
+			return NULL;
+	}
+	return why;
 }
 
 bool process_table__interp_of(const struct process_table *pt, const struct process *p,
@@ -218,19 +231,34 @@ bool process_table__interp_of(const struct process_table *pt, const struct proce
 
 	if (!p->is_python || !file || !file->py)
 		return false;
-	*out = (struct process_interp){ file->elf, file->py, p->check.state };
+	*out = (struct process_interp){ file->elf, file->py, p->checks[0].state };
 	return true;
 }
 
-static void check_again(struct process_table *pt, struct process *p)
+static void check_again(struct process_table *pt, struct process *p, struct selfcheck *sc)
 {
-	struct mapped_file *file = file_table__find(pt->files, p->check.file);
+	struct mapped_file *file = file_table__find(pt->files, sc->file);
 
-	if (!file || !file->py || !selfcheck__again(&p->check, file->py, p->tgid, now_ns()))
+	if (!file || !file->py || !selfcheck__again(sc, file->py, p->tgid, now_ns()))
 		return;
 	log_debug("process %u: self-check: %s", p->tgid,
-		  p->check.state == SELFCHECK_REFUSED ? p->check.why : "passed");
+		  sc->state == SELFCHECK_REFUSED ? sc->why : "passed");
 	mark_dirty(pt, p);
+}
+
+/* True: one of them is due soon again. */
+static bool check_all_again(struct process_table *pt, struct process *p, uint64_t round_ns)
+{
+	bool soon = false;
+
+	for (size_t i = 0; i < IMAGE_INTERPS; i++) {
+		struct selfcheck *sc = &p->checks[i];
+
+		if (!p->exited && sc->due_ns <= round_ns && now_ns() - round_ns < CHECK_BUDGET_NS)
+			check_again(pt, p, sc);
+		soon |= selfcheck__open(sc) && sc->wait_ms < CHECK_SOON_MS;
+	}
+	return soon;
 }
 
 /* Asks again those that are due, as time permits. The number of those that are due soon again. */
@@ -242,16 +270,15 @@ static int check_the_unchecked(struct process_table *pt)
 
 	for (size_t i = 0; i < cnt; i++) {
 		struct process *p = idmap__get(&pt->by_space, pt->unchecked[i]);
+		bool one_is_soon = p && check_all_again(pt, p, now);
 
 		if (!p)
 			continue;
-		if (!p->exited && p->check.due_ns <= now && now_ns() - now < CHECK_BUDGET_NS)
-			check_again(pt, p);
-		p->unchecked = !p->exited && selfcheck__open(&p->check);
+		p->unchecked = !p->exited && is_open(p);
 		if (!p->unchecked)
 			continue;
 		pt->unchecked[kept++] = p->space;
-		soon += p->check.wait_ms < CHECK_SOON_MS;
+		soon += one_is_soon;
 	}
 	pt->unchecked_cnt = kept;
 	return soon;
@@ -311,8 +338,9 @@ static void leave_image(struct process_table *pt, struct process *p)
 static bool same_image(const struct process_table *pt, const struct image *old,
 		       const struct fresh *f)
 {
-	return old->flags == f->val.flags && old->interp == f->val.interp &&
-	       old->bias == f->val.bias && old->map_cnt == f->val.map_cnt &&
+	return old->flags == f->val.flags && old->interp_cnt == f->val.interp_cnt &&
+	       !memcmp(old->interps, f->val.interps, sizeof(old->interps)) &&
+	       old->map_cnt == f->val.map_cnt &&
 	       (!old->map_cnt || !memcmp(pt->maps.mappings + old->map_first, f->maps,
 					 old->map_cnt * sizeof(*f->maps)));
 }
@@ -443,7 +471,7 @@ static struct process *add_process(struct process_table *pt, uint32_t space, uin
 	p->space = space;
 	p->tgid = tgid;
 	p->since_ns = since_ns;
-	p->exe = p->container = p->python = "";
+	p->exe = p->container = "";
 	snprintf(p->comm, sizeof(p->comm), "%.*s", TASK_COMM_LEN - 1, comm);
 	if (idmap__set(&pt->by_space, space, p)) {
 		free(p);
@@ -554,6 +582,12 @@ static int read_memory(int proc_fd, uint64_t addr, void *buf, size_t size)
 struct candidate {
 	struct mapped_file *file;
 	uint64_t bias;
+	bool running; /* it has an interpreter state; looked at if there is a choice */
+};
+
+struct candidates {
+	struct candidate c[MAX_CANDIDATES];
+	unsigned cnt;
 };
 
 /* Load address minus link address, by any byte of the text that the mapping covers. */
@@ -573,7 +607,6 @@ static bool find_bias(const struct mapped_file *file, const struct mapping *m, u
 	return true;
 }
 
-/* Two interpreters in one process: the one that has an interpreter state is the one that runs. */
 static bool is_running(int proc_fd, const struct candidate *c)
 {
 	uint64_t head = 0;
@@ -584,11 +617,35 @@ static bool is_running(int proc_fd, const struct candidate *c)
 	       head;
 }
 
-static void choose_interp(int proc_fd, struct candidate *best, const struct candidate *c)
+static void add_candidate(struct candidates *list, const struct candidate *c)
 {
-	if (!best->file ||
-	    (best->file != c->file && !is_running(proc_fd, best) && is_running(proc_fd, c)))
-		*best = *c;
+	for (unsigned i = 0; i < list->cnt; i++) {
+		if (list->c[i].file == c->file && list->c[i].bias == c->bias)
+			return;
+	}
+	if (list->cnt < MAX_CANDIDATES)
+		list->c[list->cnt++] = *c;
+}
+
+/*
+ * Several interpreters in one process, such as an executable that holds one and a library that
+ * something else in it is linked with: those that run come first, and IMAGE_INTERPS are kept.
+ */
+static void choose_interps(int proc_fd, struct candidates *list)
+{
+	struct candidates all = *list;
+
+	if (all.cnt < 2)
+		return;
+	for (unsigned i = 0; i < all.cnt; i++)
+		all.c[i].running = is_running(proc_fd, &all.c[i]);
+	list->cnt = 0;
+	for (int running = 1; running >= 0; running--) {
+		for (unsigned i = 0; i < all.cnt && list->cnt < IMAGE_INTERPS; i++) {
+			if (all.c[i].running == running)
+				list->c[list->cnt++] = all.c[i];
+		}
+	}
 }
 
 /* Second stage of the analysis, from the process's memory. */
@@ -607,37 +664,66 @@ static void finish_analysis(struct process *p, int proc_fd, const struct candida
 	p->retry = now_ns() - p->retry_since_ns < RETRY_FOR_NS;
 }
 
-static void set_interp(struct process_table *pt, struct fresh *f, int proc_fd,
-		       const struct candidate *c)
+/* One more interpreter into f->val. NULL, or why it is not walked. */
+static const char *add_interp(struct process_table *pt, struct fresh *f, int proc_fd,
+			      const struct candidate *c, struct selfcheck *sc)
 {
-	struct process *p = f->p;
+	const char *why;
 	int err;
 
-	finish_analysis(p, proc_fd, c);
-	p->is_python = true;
-	p->python = c->file->py->version;
-	p->python_file = c->file->id;
-	p->native_only = NULL;
-	f->val.flags = IMAGE_NOT_WALKED;
-	if (c->file->python == -ENOTSUP) {
-		p->native_only = c->file->py->why_not;
-		return;
-	}
-	if (c->file->python) {
-		p->native_only = "the interpreter did not initialise its debug offsets";
-		return;
-	}
+	finish_analysis(f->p, proc_fd, c);
+	if (c->file->python == -ENOTSUP)
+		return c->file->py->why_not;
+	if (c->file->python)
+		return "the interpreter did not initialise its debug offsets";
 	err = file_table__add_interp(pt->files, c->file);
-	if (err) {
-		p->native_only = err == -ENOSPC ? "too many different interpreters"
-						: "the kernel refused the interpreter's entry";
-		return;
+	if (err)
+		return err == -ENOSPC ? "too many different interpreters"
+				      : "the kernel refused the interpreter's entry";
+	why = why_not_trusted(pt, f->p, sc, c->file, c->bias);
+	if (!why)
+		f->val.interps[f->val.interp_cnt++] =
+			(struct image_interp){ .bias = c->bias,
+					       .interp = (uint32_t)c->file->interp };
+	return why;
+}
+
+/* Those that run, and the first in any case. */
+static void name_interp(struct process *p, const struct candidates *list, unsigned i,
+			const char *why)
+{
+	size_t len = strlen(p->python);
+
+	if (!i || list->c[i].running)
+		snprintf(p->python + len, sizeof(p->python) - len, "%s%s%s", i ? ", " : "",
+			 list->c[i].file->py->version,
+			 why && list->cnt > 1 ? " (native only)" : "");
+}
+
+static void set_interps(struct process_table *pt, struct fresh *f, int proc_fd,
+			const struct candidates *list)
+{
+	struct process *p = f->p;
+
+	p->is_python = true;
+	p->python_file = list->c[0].file->id;
+	p->native_only = NULL;
+	p->python[0] = '\0';
+	for (unsigned i = 0; i < IMAGE_INTERPS; i++) {
+		const char *why;
+
+		if (i >= list->cnt) {
+			p->checks[i] = (struct selfcheck){ 0 };
+			continue;
+		}
+		why = add_interp(pt, f, proc_fd, &list->c[i], &p->checks[i]);
+		name_interp(p, list, i, why);
+		if (!p->native_only)
+			p->native_only = why;
 	}
-	if (!is_trusted(pt, p, c->file, c->bias))
-		return;
-	f->val.flags = IMAGE_PYTHON;
-	f->val.interp = (uint32_t)c->file->interp;
-	f->val.bias = c->bias;
+	if (f->val.interp_cnt)
+		p->native_only = NULL;
+	f->val.flags = f->val.interp_cnt ? IMAGE_PYTHON : IMAGE_NOT_WALKED;
 }
 
 /* `likely`: only the files with a promising name, or only the others. */
@@ -659,10 +745,10 @@ static bool maps_have_python(struct process_table *pt, int proc_fd)
 	return some_is_python(pt, proc_fd, true) || some_is_python(pt, proc_fd, false);
 }
 
-/* All executable mappings into pt->scratch; their number. Finds the interpreter on the way. */
-static uint32_t take_mappings(struct process_table *pt, int proc_fd, struct candidate *best)
+/* All executable mappings into pt->scratch; their number. Finds interpreters on the way. */
+static uint32_t take_mappings(struct process_table *pt, int proc_fd, struct candidates *found)
 {
-	struct candidate c;
+	struct candidate c = { 0 };
 	bool coming;
 
 	for (size_t i = 0; i < pt->exec.cnt; i++) {
@@ -678,7 +764,7 @@ static uint32_t take_mappings(struct process_table *pt, int proc_fd, struct cand
 			.table = c.file ? file_table__index(pt->files, c.file, &coming) : 0
 		};
 		if (c.file && c.file->py && find_bias(c.file, m, &c.bias))
-			choose_interp(proc_fd, best, &c);
+			add_candidate(found, &c);
 	}
 	pt->stats.maps_truncated += pt->exec.truncated;
 	return (uint32_t)pt->exec.cnt;
@@ -687,7 +773,7 @@ static uint32_t take_mappings(struct process_table *pt, int proc_fd, struct cand
 /* Fills in f from /proc. 0, or negative errno: f is not valid. */
 static int look(struct process_table *pt, struct fresh *f, int proc_fd)
 {
-	struct candidate best = { 0 };
+	struct candidates found = { 0 };
 	int err = exec_maps__read(&pt->exec, proc_fd);
 
 	pt->stats.refreshed++;
@@ -697,7 +783,7 @@ static int look(struct process_table *pt, struct fresh *f, int proc_fd)
 		f->valid = true;
 		return 0;
 	}
-	f->val.map_cnt = take_mappings(pt, proc_fd, &best);
+	f->val.map_cnt = take_mappings(pt, proc_fd, &found);
 	f->valid = true;
 	f->maps = malloc((f->val.map_cnt + 1) * sizeof(*f->maps));
 	if (!f->maps) {
@@ -706,8 +792,9 @@ static int look(struct process_table *pt, struct fresh *f, int proc_fd)
 		return -ENOMEM;
 	}
 	memcpy(f->maps, pt->scratch, f->val.map_cnt * sizeof(*f->maps));
-	if (best.file)
-		set_interp(pt, f, proc_fd, &best);
+	choose_interps(proc_fd, &found);
+	if (found.cnt)
+		set_interps(pt, f, proc_fd, &found);
 	if (!f->p->described)
 		describe(f->p, proc_fd, &pt->text);
 	return 0;
@@ -920,11 +1007,14 @@ static void inherit(struct process *child, const struct process *parent)
 	child->exe = child->exe_owned ? child->exe_owned : "";
 	child->container_owned = parent->container_owned ? strdup(parent->container_owned) : NULL;
 	child->container = child->container_owned ? child->container_owned : "";
-	child->python = parent->python;
+	memcpy(child->python, parent->python, sizeof(child->python));
 	child->python_file = parent->python_file;
-	child->check = parent->check;
-	child->native_only =
-		parent->native_only == parent->check.why ? child->check.why : parent->native_only;
+	memcpy(child->checks, parent->checks, sizeof(child->checks));
+	child->native_only = parent->native_only;
+	for (size_t i = 0; i < IMAGE_INTERPS; i++) {
+		if (parent->native_only == parent->checks[i].why)
+			child->native_only = child->checks[i].why;
+	}
 	child->is_python = parent->is_python;
 	child->analysed = parent->analysed;
 	child->described = parent->described;

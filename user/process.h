@@ -5,7 +5,7 @@
  * The processes we know: address space, mappings, interpreter, container. Fed by events, it keeps
  * the BPF maps procs (at start), images, mappings, tables and interps true.
  *
- *	tgid ---> struct process <--- space            images[key] = { first, cnt, interp, bias }
+ *	tgid ---> struct process <--- space            images[key] = { first, cnt, interps }    
  *	               |                                        |
  *	               +--> image, shared since fork -----------+--> mappings[first .. first + cnt)
  *	                                                                 file id, table
@@ -53,15 +53,17 @@ struct process_opts {
 	uint64_t spare_bytes;  /* more, of spare ones; 0: SPARE_BYTES_DEFAULT, 1: none */
 };
 
+#define PYTHON_LEN 64 /* versions of IMAGE_INTERPS interpreters, and a remark on each */
+
 struct process {
 	uint32_t space;
 	uint32_t tgid;
 	char comm[TASK_COMM_LEN];
 	const char *exe;	 /* "" when not known */
 	const char *container;	 /* id, "" when in none */
-	const char *python;	 /* "3.11.2"; "" when there is no interpreter */
-	const char *native_only; /* why its interpreter is not walked, or NULL */
-	uint32_t python_file;	 /* file id of what holds the interpreter; 0: none */
+	const char *native_only; /* why no interpreter of it is walked, or NULL */
+	uint32_t python_file;	 /* file id of what holds the interpreter, the first; 0: none */
+	char python[PYTHON_LEN]; /* "3.11.2", "3.11.2, 3.13.0"; "" when there is no interpreter */
 	bool is_python;
 	bool exited;   /* or called exec: its successor is another space */
 	bool analysed; /* its mappings were looked at, or are its parent's */
@@ -69,7 +71,7 @@ struct process {
 	/* private to process.c */
 	char *exe_owned, *container_owned;
 	struct image_ref *image; /* NULL: pending */
-	struct selfcheck check;	 /* of its interpreter */
+	struct selfcheck checks[IMAGE_INTERPS];
 	struct process *next_user, *prev_user;
 	uint64_t since_ns, looked_ns, exec_ns, unclean_ns, retry_since_ns;
 	bool described, dirty, retry, expiring, unchecked;

@@ -228,10 +228,10 @@ static void check_interp(struct child *c, const struct image *im)
 	struct interp in;
 	const char *answer;
 
-	assert_int_equal(bpf_map_lookup_elem(fx.maps.interps_fd, &im->interp, &in), 0);
+	assert_int_equal(bpf_map_lookup_elem(fx.maps.interps_fd, &im->interps[0].interp, &in), 0);
 	answer = child_ask(c, "out = '%d' % id(type((lambda: 0).__code__))");
 	assert_non_null(answer);
-	assert_true(strtoull(answer, NULL, 10) == im->bias + in.code_type);
+	assert_true(strtoull(answer, NULL, 10) == im->interps[0].bias + in.code_type);
 	answer = child_ask(c, "import ctypes; f = ctypes.pythonapi.PyInterpreterState_Head; "
 			      "f.restype = ctypes.c_void_p; out = '%d' % f()");
 	assert_non_null(answer);
@@ -239,7 +239,8 @@ static void check_interp(struct child *c, const struct image *im)
 		print_message("no ctypes: %s\n", answer);
 		return;
 	}
-	assert_true(strtoull(answer, NULL, 10) == peek(c->pid, im->bias + in.interp_head));
+	assert_true(strtoull(answer, NULL, 10) ==
+		    peek(c->pid, im->interps[0].bias + in.interp_head));
 }
 
 static bool maps_file(const struct process_table *pt, const struct image *im, const char *name)
@@ -312,8 +313,9 @@ static void finds_each_interpreter(void **state)
 		check_mappings(pt, c.pid, &im);
 		assert_true(check_tables(pt, &im) > 2);
 		check_interp(&c, &im);
-		assert_ptr_equal(process_table__interp(pt, im.interp)->version, p->python);
-		assert_null(process_table__interp(pt, im.interp + 1));
+		assert_string_equal(process_table__interp(pt, im.interps[0].interp)->version,
+				    p->python);
+		assert_null(process_table__interp(pt, im.interps[0].interp + 1));
 		version = child_ask(&c, "out = '%d.%d' % sys.version_info[:2]");
 		assert_non_null(version);
 		assert_int_equal(strncmp(p->python, version, strlen(version)), 0);

@@ -107,11 +107,11 @@ static void refresh_until(struct process_table *pt, pid_t pid, enum selfcheck_st
 {
 	uint64_t end = now_ns() + 20000000000ULL;
 
-	while (process_of(pt, pid)->check.state != state && now_ns() < end) {
+	while (process_of(pt, pid)->checks[0].state != state && now_ns() < end) {
 		process_table__refresh(pt);
 		usleep(1000);
 	}
-	assert_int_equal(process_of(pt, pid)->check.state, state);
+	assert_int_equal(process_of(pt, pid)->checks[0].state, state);
 }
 
 static struct process *make_fork(struct process_table *pt, pid_t parent, pid_t child)
@@ -148,6 +148,7 @@ static void one_stack_of_a_binary_is_enough_to_begin(void **state)
 	struct process_table *pt;
 	struct process *p[2];
 	pid_t pids[2], child;
+	int passed;
 
 	(void)state;
 	for (int i = 0; i < 2; i++) {
@@ -159,12 +160,11 @@ static void one_stack_of_a_binary_is_enough_to_begin(void **state)
 		p[i] = process_of(pt, pids[i]);
 		assert_true(flags_of(pt, pids[i]) & IMAGE_PYTHON);
 	}
-	assert_int_equal(p[0]->check.state + p[1]->check.state,
+	assert_int_equal(p[0]->checks[0].state + p[1]->checks[0].state,
 			 SELFCHECK_PASSED + SELFCHECK_TRUSTED);
-	child = fork_in(&c[p[0]->check.state == SELFCHECK_PASSED ? 0 : 1]);
-	assert_int_equal(make_fork(pt, pids[p[0]->check.state == SELFCHECK_PASSED ? 0 : 1], child)
-				 ->check.state,
-			 SELFCHECK_PASSED);
+	passed = p[0]->checks[0].state == SELFCHECK_PASSED ? 0 : 1;
+	child = fork_in(&c[passed]);
+	assert_int_equal(make_fork(pt, pids[passed], child)->checks[0].state, SELFCHECK_PASSED);
 	refresh_until(pt, pids[0], SELFCHECK_PASSED);
 	refresh_until(pt, pids[1], SELFCHECK_PASSED);
 	for (int i = 0; i < 2; i++)
@@ -191,10 +191,10 @@ static void a_starting_one_is_trusted_for_now(void **state)
 	assert_int_equal(waitpid(pid, NULL, 0), pid); /* stopped behind its exec */
 	pt = table_for(&pid, 1);
 	assert_true(flags_of(pt, pid) & IMAGE_PYTHON);
-	assert_int_equal(process_of(pt, pid)->check.state, SELFCHECK_TRUSTED);
+	assert_int_equal(process_of(pt, pid)->checks[0].state, SELFCHECK_TRUSTED);
 	for (int i = 0; i < 5; i++)
 		assert_true(process_table__refresh(pt) > 0); /* wants to be called again soon */
-	assert_int_equal(process_of(pt, pid)->check.state, SELFCHECK_TRUSTED);
+	assert_int_equal(process_of(pt, pid)->checks[0].state, SELFCHECK_TRUSTED);
 	ptrace(PTRACE_DETACH, pid, NULL, NULL);
 	refresh_until(pt, pid, SELFCHECK_PASSED);
 	assert_int_equal(process_table__refresh(pt), 0);
@@ -222,18 +222,18 @@ static void a_forged_one_is_native_only(void **state)
 	p = process_of(pt, c.pid);
 	printf("%s: %s\n", p->python, p->native_only);
 	assert_int_equal(flags_of(pt, c.pid), IMAGE_NOT_WALKED);
-	assert_ptr_equal(p->native_only, p->check.why);
+	assert_ptr_equal(p->native_only, p->checks[0].why);
 	assert_true(strlen(p->native_only) > 10);
 	child = fork_in(&c);
 	q = make_fork(pt, c.pid, child);
 	assert_int_equal(flags_of(pt, child), IMAGE_NOT_WALKED);
-	assert_ptr_equal(q->native_only, q->check.why);
+	assert_ptr_equal(q->native_only, q->checks[0].why);
 	assert_string_equal(q->native_only, p->native_only);
 	for (int i = 0; i < 200; i++) { /* asked again, and again no */
 		process_table__refresh(pt);
 		usleep(1000);
 	}
-	assert_true(p->check.wait_ms > 10);
+	assert_true(p->checks[0].wait_ms > 10);
 	assert_int_equal(flags_of(pt, c.pid), IMAGE_NOT_WALKED);
 	assert_int_equal(flags_of(pt, child), IMAGE_NOT_WALKED);
 	kill(child, SIGKILL);
@@ -258,14 +258,14 @@ static void a_refusal_is_not_for_ever(void **state)
 	tgid = (uint32_t)c.pid;
 	assert_int_equal(bpf_map_lookup_elem(fx.maps.procs_fd, &tgid, &proc), 0);
 	assert_int_equal(bpf_map_lookup_elem(fx.maps.images_fd, &proc.space, &val), 0);
-	py = (struct py_binary *)process_table__interp(pt, val.interp);
+	py = (struct py_binary *)process_table__interp(pt, val.interps[0].interp);
 	type = py->interp.code_type;
 	py->interp.code_type += 8; /* as if its memory were not yet what it will be */
-	process_of(pt, c.pid)->check =
+	process_of(pt, c.pid)->checks[0] =
 		(struct selfcheck){ .state = SELFCHECK_TRUSTED,
-				    .file = process_of(pt, c.pid)->check.file,
-				    .bias = val.bias };
-	process_of(pt, c.pid)->check.state = SELFCHECK_NEW;
+				    .file = process_of(pt, c.pid)->checks[0].file,
+				    .bias = val.interps[0].bias };
+	process_of(pt, c.pid)->checks[0].state = SELFCHECK_NEW;
 	process_table__on_mmap(pt, &(struct mmap_event){ .type = MMAP_EVENT_MMAP,
 							 .tgid = tgid,
 							 .tid = tgid,

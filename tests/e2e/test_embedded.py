@@ -179,3 +179,32 @@ def test_loaded_late(slot, embed):
         truth = target.stop()["stacks"]
     result.complete(0.9)
     check_whole(result.stacks, truth, embed, late=True)
+
+
+@pytest.mark.parametrize("late", [False, True], ids=["both", "late"])
+@pytest.mark.parametrize("slots", [("3.11", "3.13"), ("3.12", "3.12")], ids="+".join)
+def test_two_in_one_process(slots, late, embed, program, directory):
+    """Each in threads of its own: both are walked, also when they are two copies of one library,
+    and when the profiler was there before them."""
+    libraries = [shared_library(slot) for slot in slots]
+    copy = shutil.copy(libraries[1].shared, directory)
+    options = ["--wait"] * late + ["--load", libraries[0].shared, "--load", copy]
+    # Each finds its own home by its version, and neither its extension modules.
+    env = clean_environment(PYTHONPATH=str(PROGRAMS))
+    with Process([embed, *options, program("first"), program("second")], env=env) as target:
+        profiler = Profiler("-v", "-f", "-F", HZ, "--comm", "embed", "-o", directory / "report.txt")
+        profiler.wait_sampling()
+        if late:
+            target.process.stdin.write(b"x")
+            target.wait_ready()
+        target.wait_ready()
+        spend(target.pid, 0.8)
+        profiler.interrupt_group()
+        result = profiler.wait().ok()
+        truth = [json.loads(line)["stacks"] for line in target.end().splitlines()]
+    result.complete(0.9 if late else 0.995)
+    names = [library.vars["RELEASE"] for library in libraries]
+    report = (directory / "report.txt").read_text()
+    assert ", ".join(names) in report or ", ".join(reversed(names)) in report, report
+    for stacks in truth:
+        check_whole(result.stacks, stacks, embed, late)
