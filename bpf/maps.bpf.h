@@ -69,8 +69,10 @@ struct thread_key {
 };
 
 struct thread_val {
-	__u64 tstate; /* 0: it had none when the list began with `head` */
-	__u64 head;
+	__u64 tstate; /* 0: it had none when the lists began where `heads` says */
+	__u64 interp; /* the interpreter that the state belongs to */
+	__u64 only;   /* the only interpreter, 0 if there were several */
+	__u64 heads;
 };
 
 /* Where a thread's PyThreadState is: a cache, checked at each use, so eviction only costs time. */

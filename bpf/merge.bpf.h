@@ -84,26 +84,51 @@ BPF_NOINLINE int push_python(__u32 end)
 	return 0;
 }
 
+/* Appends the next segment outwards below number `end`. 0: go on. */
+BPF_NOINLINE int push_segment_step(__u32 end)
+{
+	struct walk *w = the_walk();
+	__u32 at, seg, start;
+
+	if (!w)
+		return -1;
+	at = w->merge_seg;
+	if (at >= end || at >= w->seg_cnt || at >= MAX_SEGMENTS)
+		return 1;
+	w->merge_seg = at + 1;
+	seg = w->seg_order[BOUND(at, MAX_SEGMENTS)];
+	start = w->seg_start[BOUND(seg, MAX_SEGMENTS)];
+	end = w->seg_end[BOUND(seg, MAX_SEGMENTS)];
+	w->words[0] = start;
+	w->py_left -= end - start;
+	return push_python(end);
+}
+
+/* Appends the segments up to, not including, number `end`, of which one native frame has few. 0: go on. */
+BPF_NOINLINE int push_segments(__u32 end)
+{
+	for (__u32 k = 0; k < FRAME_SEGMENTS; k++)
+		if (push_segment_step(end))
+			return 1;
+	return 0;
+}
+
 /* One native frame, or the Python frames that stand in its place. 0: go on. */
 BPF_NOINLINE int merge_step(__u32 i)
 {
 	struct walk *w = the_walk();
 	struct stack *st = the_stack();
-	__u32 seg, end;
+	__u32 seg, before;
 
 	if (!w || !st || i >= w->native_cnt || i >= MAX_NATIVE_FRAMES)
 		return 1;
+	before = st->cnt;
 	seg = w->native_seg[BOUND(i, MAX_NATIVE_FRAMES)];
-	if (seg == SEG_NONE || seg > MAX_SEGMENTS) {
+	if (seg != SEG_NONE && seg <= MAX_SEGMENTS)
+		push_segments(seg);
+	if (st->cnt == before) /* no activation, or one without frames */
 		push_frame(st, w->native[BOUND(i, MAX_NATIVE_FRAMES)]);
-		return 0;
-	}
-	end = w->seg_end[BOUND(seg - 1, MAX_SEGMENTS)];
-	if (end <= w->words[0]) { /* an activation without frames */
-		push_frame(st, w->native[BOUND(i, MAX_NATIVE_FRAMES)]);
-		return 0;
-	}
-	return push_python(end);
+	return 0;
 }
 
 /* Behind the last native frame: why it was the last, and the Python frames that are left. */
@@ -111,11 +136,15 @@ BPF_INLINE void merge_rest(struct walk *w, struct stack *st)
 {
 	if (w->flags & WALK_NATIVE_LOST)
 		push_frame(st, w->native_marker);
-	if (w->words[0] < w->py_cnt) {
+	if (w->py_left) {
 		if (w->flags & WALK_NATIVE_END) {
 			w->flags |= WALK_PY_UNMERGED;
 			push_frame(st, MARKER_WORD(MARK_PY_UNMERGED, 0));
 		}
+		for (__u32 k = 0; k < MAX_SEGMENTS / FRAME_SEGMENTS; k++)
+			if (push_segments(w->seg_cnt))
+				break;
+		w->words[0] = w->seg_py; /* more activations than there is room for */
 		push_python(w->py_cnt);
 	}
 	if (w->flags & WALK_PY_LOST)
@@ -136,7 +165,7 @@ BPF_NOINLINE int merge(__u32 unused)
 		return (int)unused;
 	if (w->has_python && w->in.layout.chain == PY_CHAIN_FRAME)
 		pair_activations(0);
-	w->words[0] = 0;
+	w->merge_seg = 0;
 	for (int i = 0; i < MAX_NATIVE_FRAMES; i++)
 		if (merge_step(i))
 			break;

@@ -32,7 +32,7 @@ BPF_INLINE void walk_user(struct bpf_perf_event_data *ctx, struct walk *w, struc
 	}
 	w->tp = task_tp(task);
 	for (__u32 n = 0; n < IMAGE_INTERPS; n++)
-		if (walk_python_of(n))
+		if (walk_interp(w, n))
 			break;
 	if (cfg.flags & CFG_NATIVE)
 		walk_native(0);

@@ -348,6 +348,7 @@ struct py_layout {
 	__u8 linetable_kind; /* enum py_linetable */
 	__u16 interp_next;
 	__u16 interp_threads_head;
+	__u16 interp_id; /* int64; PY_OFF_NONE below 3.7 */
 	__u16 tstate_next;
 	__u16 tstate_thread_id;
 	__u16 tstate_frame; /* frame, cframe or current_frame, by `chain` */
@@ -381,7 +382,6 @@ struct py_layout {
 	__u16 str_compact; /* ... and otherwise */
 	__u16 bytes_size;
 	__u16 bytes_data;
-	__u16 pad[1];
 };
 PYPERF_ASSERT_SIZE(struct py_layout, 80);
 

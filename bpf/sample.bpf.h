@@ -100,16 +100,21 @@ BPF_INLINE __u32 select_sample(struct walk *w, struct task_struct *task)
 /* ---- the thread state, through the cache ----------------------------------------------------- */
 
 /*
- * The list of thread states still begins where it did when it was scanned for this thread, and not with
- * a new state of this thread in the memory of the old first one. New states are put at its head.
+ * The lists of thread states begin where they did when they were scanned for this thread, and none begins
+ * with a new state of it in the memory of the old first one. New states are put at the head.
  */
-BPF_INLINE int list_unchanged(struct walk *w, const struct thread_val *val)
+BPF_NOINLINE int lists_unchanged(__u64 heads, __u64 tstate)
 {
-	__u64 interp = 0, head = 0;
+	struct walk *w = the_walk();
+	int err;
 
-	return val->head && !read_user(&interp, 8, w->in.interp_head) &&
-	       !read_user(&head, 8, interp + w->in.layout.interp_threads_head) &&
-	       head == val->head && (head == val->tstate || !tstate_is_ours(w, head));
+	if (!w || !heads)
+		return 0;
+	w->scan_mode = SCAN_HEADS;
+	err = scan_thread_states(w);
+	w->scan_mode = SCAN_ALL;
+	w->flags &= ~WALK_PY_LOST;
+	return !err && !w->run_cnt && w->scan_heads == heads && (!w->tstate || w->tstate == tstate);
 }
 
 BPF_NOINLINE int scan_tstates(__u32 unused)
@@ -127,62 +132,87 @@ BPF_NOINLINE int scan_tstates(__u32 unused)
 	key.tid = w->tid;
 	key.bias = w->bias;
 	val.tstate = w->tstate;
-	val.head = w->scan_head;
+	val.interp = w->tstate_at;
+	val.only = several_interpreters(w) ? 0 : w->scan_at;
+	val.heads = w->scan_heads;
 	/* Without a state and without a list there is nothing to remember. */
-	if (!(cfg.flags & CFG_NMI) && (val.tstate || val.head))
+	if (!(cfg.flags & CFG_NMI) && (val.tstate || val.heads))
 		bpf_map_update_elem(&threads, &key, &val, BPF_ANY);
 	return 0;
 }
 
-/* Sets w->tstate; 0 when Python never saw this thread. */
+/*
+ * Sets w->tstate and w->run[]; neither when Python never saw this thread. Where there are several
+ * interpreters the thread may have got a state in another one since: only that in the interpreter of the known
+ * state need not be searched.
+ */
 BPF_INLINE void find_tstate(struct walk *w)
 {
 	struct thread_key key = { .space = w->space, .tid = w->tid, .bias = w->bias };
 	struct thread_val *val = bpf_map_lookup_elem(&threads, &key);
+	__u64 newest;
 
 	if (val && val->tstate && tstate_is_ours(w, val->tstate)) {
-		w->tstate = val->tstate;
+		if (val->only && !read_user(&newest, 8, w->in.interp_head) && newest == val->only) {
+			w->tstate = val->tstate;
+			return;
+		}
+		w->scan_known = val->tstate;
+		w->scan_known_at = val->interp;
+	} else if (val && !val->tstate && lists_unchanged(val->heads, 0)) {
 		return;
 	}
-	if (val && !val->tstate && list_unchanged(w, val))
-		return;
 	scan_tstates(0);
 }
 
 /*
  * A state from the cache without frames: it may have been freed, its memory is as it was, and the
  * thread has another one. So it is when C calls PyGILState_Ensure() and _Release() in turn, and when
- * an interpreter is ended and begun again.
+ * an interpreter is ended and begun again. 1: the lists were searched once more.
  */
-BPF_INLINE int is_stale(struct walk *w)
+BPF_NOINLINE int search_if_stale(__u32 unused)
 {
-	struct thread_key key = { .space = w->space, .tid = w->tid, .bias = w->bias };
+	struct walk *w = the_walk();
+	struct thread_key key = {};
 	struct thread_val *val;
 
-	if (w->py_cnt || !w->tstate || w->flags & WALK_PY_SCAN)
-		return 0;
+	if (!w || w->py_cnt || (w->flags & WALK_PY_SCAN && !w->scan_known))
+		return (int)(unused & 0);
+	key.space = w->space;
+	key.tid = w->tid;
+	key.bias = w->bias;
 	val = bpf_map_lookup_elem(&threads, &key);
-	return val && !list_unchanged(w, val);
+	if (!val || !val->tstate || lists_unchanged(val->heads, val->tstate))
+		return 0;
+	reset_python(w);
+	scan_tstates(0);
+	return 1;
 }
 
-/*
- * All Python frames that the thread has in interpreter n of its process. 0: it has none there. A thread
- * that has some in both shows those of the first; the other's eval loops are native frames then.
- */
-BPF_NOINLINE int walk_python_of(__u32 n)
+/* Makes interpreter n of the process the one that is walked, and finds the thread there. 0: there is none. */
+BPF_NOINLINE int begin_interp(__u32 n)
 {
 	struct walk *w = the_walk();
 
 	if (!w || n >= w->interp_cnt || load_interp(w, n))
-		return 1;
+		return 0;
 	reset_python(w);
 	find_tstate(w);
-	walk_python(0);
-	if (is_stale(w)) {
-		reset_python(w);
-		scan_tstates(0);
-		walk_python(0);
-	}
+	return 1;
+}
+
+/*
+ * All Python frames that the thread has in interpreter n of its process. 0: it has none there. A thread
+ * that has some in both shows those of the first; the other's eval loops are native frames then. Inline:
+ * the walk below it has as many calls one in the other as BPF allows.
+ */
+BPF_INLINE int walk_interp(struct walk *w, __u32 n)
+{
+	if (!begin_interp(n))
+		return 1;
+	walk_python(w);
+	if (search_if_stale(0))
+		walk_python(w);
 	return w->py_cnt || w->flags & WALK_PY_LOST;
 }
 

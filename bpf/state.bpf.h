@@ -21,11 +21,27 @@ enum walk_flags {
 	WALK_NO_REGS = 1 << 7,	   /* nothing to begin with */
 };
 
-#define SEG_NONE  0
-#define SEG_EVAL  0xffff  /* an eval-loop activation without an anchor (<= 3.9): paired in merge */
-#define NO_ANCHOR (~0ULL) /* of a segment whose end was not seen */
-#define BUF_BYTES 512	  /* of the target, read at once; a power of two */
-#define GREG_CNT  16
+#define SEG_NONE       0
+#define SEG_EVAL       0xffff /* an eval-loop activation without an anchor (<= 3.9): paired in merge */
+#define NO_ANCHOR      (~0ULL) /* of a segment whose end was not seen */
+#define FRAME_SEGMENTS 8       /* that one native frame holds, at most */
+#define MAX_TSTATES    4       /* of one thread: one in each interpreter that it runs */
+#define BUF_BYTES      512     /* of the target, read at once; a power of two */
+#define GREG_CNT       16
+
+/* A thread state of the thread at hand that has frames, and what the walk of them gave. */
+struct tstate_run {
+	__u64 tstate;
+	__u64 leaf; /* tstate->frame, cframe or current_frame, by layout.chain */
+	__u32 interp_id;
+	__u32 seg_next, seg_end; /* its segments that are not in seg_order[] yet */
+	__u32 lost;		 /* its chain ended early */
+};
+
+enum scan_mode {
+	SCAN_ALL = 0,
+	SCAN_HEADS = 1, /* only the first thread state of each interpreter */
+};
 
 struct walk {
 	/* whose */
@@ -58,20 +74,34 @@ struct walk {
 	__u64 words[2]; /* read off the stack */
 
 	/* Python position */
-	struct interp in; /* copy of interps[interp], addresses with bias added */
-	__u64 scan_interp, scan_tstate, candidate;
-	__u64 scan_head; /* of the list of the only interpreter; 0: none, or there are several */
-	__u64 tstate;
-	__u64 frame;  /* looked at next */
-	__u64 cframe; /* of the segment at hand (3.10 - 3.12) */
+	struct interp in;	/* copy of interps[interp], addresses with bias added */
+	__u64 scan_interp;	/* looked at next */
+	__u64 scan_tstate;	/* ... and of the one before, scan_at */
+	__u64 scan_at, scan_id; /* the interpreter whose thread states these are, and its number */
+	__u64 scan_heads;	/* where all lists begin, hashed */
+	__u64 scan_known, scan_known_at; /* the thread's state in that interpreter; 0: not known */
+	__u32 scan_mode;		 /* enum scan_mode */
+	__u32 scan_cnt;			 /* interpreters */
+	__u64 tstate;			 /* the thread's, or the first of several */
+	__u64 tstate_at;		 /* its interpreter */
+	struct tstate_run run[MAX_TSTATES];
+	__u32 run_cnt;	 /* thread states that have frames, if they were looked for */
+	__u32 interp_id; /* of the innermost one; 0 is the main interpreter */
+	__u64 frame;	 /* looked at next */
+	__u64 cframe;	 /* of the segment at hand (3.10 - 3.12) */
 	__u64 root_cframe;
-	__u64 seg_stop;	   /* first frame of the next segment (3.11) */
-	__u64 leaf_anchor; /* tstate->cframe, to learn cframe_delta */
+	__u64 setup_cframe; /* of the activation below the one that is being set up; 0: none is */
+	__u64 seg_stop;	    /* first frame of the next segment (3.11) */
+	__u64 leaf_anchor;  /* tstate->cframe, to learn cframe_delta */
 	__u32 py_cnt;
 	__u32 seg_cnt;
 	__u32 seg_total; /* the same without the limit, MAX_SEGMENTS */
 	__u32 seg_open;	 /* frames since the last segment ended */
-	__u32 pad1;
+	__u32 seg_py;	 /* where they, or frames without a segment, begin in py[] */
+	__u32 run_seg, run_py,
+		run_total;	  /* seg_cnt, py_cnt, seg_total where the run at hand began */
+	__u32 seg_ordered;	  /* entries of seg_order[] */
+	__u32 merge_seg, py_left; /* segments merged; frames that are to be */
 	__u32 scan_eval;	  /* eval activations passed while looking for a CFrame */
 	__u64 last_code, last_id; /* recursion: the same code object as the frame before */
 
@@ -86,7 +116,9 @@ struct walk {
 	__u8 buf[BUF_BYTES] __attribute__((aligned(8)));
 	__u64 py[MAX_PY_FRAMES]; /* PYTHON words, innermost first */
 	__u64 anchor[MAX_SEGMENTS];
-	__u16 seg_end[MAX_SEGMENTS]; /* index in py[] behind the segment's last frame */
+	__u16 seg_start[MAX_SEGMENTS]; /* index in py[] of the segment's first frame */
+	__u16 seg_end[MAX_SEGMENTS];   /* ... and behind its last one */
+	__u16 seg_order[MAX_SEGMENTS]; /* the segments from the innermost outwards */
 	__u64 native[MAX_NATIVE_FRAMES];
 	/* Segments placed up to and including this native frame; the frame itself is an eval loop. */
 	__u16 native_seg[MAX_NATIVE_FRAMES];
@@ -104,6 +136,9 @@ BPF_INLINE void reset_python(struct walk *w)
 {
 	w->flags &= ~(WALK_PY_LOST | WALK_PY_SCAN | WALK_TRUNCATED);
 	w->py_cnt = w->seg_cnt = w->seg_total = w->seg_open = w->scan_eval = 0;
+	w->seg_py = w->run_seg = w->run_py = w->run_total = w->py_left = 0;
+	w->run_cnt = w->interp_id = w->scan_mode = 0;
+	w->scan_known = w->scan_known_at = 0;
 	w->last_code = 0;
 	w->tstate = w->frame = w->cframe = w->leaf_anchor = w->seg_stop = 0;
 }

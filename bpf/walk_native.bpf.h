@@ -166,6 +166,11 @@ BPF_INLINE int in_prologue(const struct walk *w)
 	return w->exact_pc && w->pc - w->in.eval[0].start < SETUP_BYTES;
 }
 
+BPF_INLINE __u64 segment_anchor(const struct walk *w, __u32 s)
+{
+	return w->anchor[BOUND(w->seg_order[BOUND(s, MAX_SEGMENTS)], MAX_SEGMENTS)];
+}
+
 /* Whether a segment belongs to the native frame [sp, cfa); free_eval: an eval loop's without one yet. */
 BPF_INLINE int owns_segment(const struct walk *w, __u32 s, __u64 cfa, int free_eval)
 {
@@ -173,7 +178,7 @@ BPF_INLINE int owns_segment(const struct walk *w, __u32 s, __u64 cfa, int free_e
 
 	if (s >= w->seg_cnt || s >= MAX_SEGMENTS)
 		return 0;
-	anchor = w->anchor[BOUND(s, MAX_SEGMENTS)];
+	anchor = segment_anchor(w, s);
 	if (anchor == NO_ANCHOR)
 		return free_eval && w->in.layout.chain != PY_CHAIN_FRAME && !in_prologue(w);
 	return anchor >= w->sp && anchor < cfa;
@@ -185,7 +190,7 @@ BPF_INLINE void push_native(struct walk *w, __u64 word, __u64 cfa, int is_eval)
 	__u32 i = BOUND(w->native_cnt, MAX_NATIVE_FRAMES);
 	__u32 first = w->seg_next;
 
-	for (int k = 0; k < 8; k++) {
+	for (int k = 0; k < FRAME_SEGMENTS; k++) {
 		if (!owns_segment(w, w->seg_next, cfa, is_eval && w->seg_next == first))
 			break;
 		w->seg_next++;
@@ -205,13 +210,13 @@ BPF_INLINE void push_native(struct walk *w, __u64 word, __u64 cfa, int is_eval)
 BPF_INLINE void learn_anchor(struct walk *w, __u64 cfa, __u32 first)
 {
 	struct interp *in;
-	__u64 delta;
+	__u64 anchor, delta;
 
 	if (first >= w->seg_cnt || first >= MAX_SEGMENTS || w->in.layout.chain == PY_CHAIN_FRAME)
 		return;
-	delta = cfa - w->anchor[BOUND(first, MAX_SEGMENTS)];
-	if (w->anchor[BOUND(first, MAX_SEGMENTS)] < w->sp || delta > 65536 ||
-	    w->rule.fp_rule != REG_CFA_OFF)
+	anchor = segment_anchor(w, first);
+	delta = cfa - anchor;
+	if (anchor < w->sp || delta > 65536 || w->rule.fp_rule != REG_CFA_OFF)
 		return;
 	in = get_interp(w->interp);
 	if (!in)
@@ -254,12 +259,14 @@ BPF_NOINLINE int step_signal(__u64 uc)
 BPF_INLINE int shim_jump(struct walk *w, __u64 word)
 {
 	__u32 s = w->seg_next;
-	__u64 cfa, ra, fp;
+	__u64 anchor, cfa, ra, fp;
 
-	if (!w->in.anchor_delta || s >= w->seg_cnt || s >= MAX_SEGMENTS ||
-	    w->anchor[BOUND(s, MAX_SEGMENTS)] < w->sp)
+	if (!w->in.anchor_delta || s >= w->seg_cnt || s >= MAX_SEGMENTS)
 		return -1;
-	cfa = w->anchor[BOUND(s, MAX_SEGMENTS)] + w->in.anchor_delta;
+	anchor = segment_anchor(w, s);
+	if (anchor < w->sp)
+		return -1;
+	cfa = anchor + w->in.anchor_delta;
 	if (read_user(&ra, 8, cfa - 8) || read_user(&fp, 8, cfa + w->in.anchor_fp_off))
 		return -1;
 	push_native(w, word, 0, 0);   /* where the thread stands ... */

@@ -3,8 +3,9 @@
 #define PYPERF_WALK_PYTHON_H
 /*
  * Stage 2: PyThreadState -> Python frames, cut into segments: one per activation of the eval loop.
- * Input:   w->in (layout and addresses), w->tp, w->tstate (0: find it).
- * Output:  w->py[] innermost first, w->anchor[] and w->seg_end[]; WALK_PY_LOST and w->py_marker.
+ * Input:   w->in (layout and addresses), w->tp, w->run[] or w->tstate (scan_thread_states()).
+ * Output:  w->py[], the segments' ends and anchors, w->seg_order[] from the innermost outwards;
+ *          WALK_PY_LOST and w->py_marker.
  * Cost:    one read per frame, plus what code_identify() costs.
  * Fails:   unreadable or implausible memory; the frames up to there are kept.
  *
@@ -42,46 +43,109 @@ BPF_INLINE int tstate_is_ours(struct walk *w, __u64 tstate)
 	       buf64(w, w->in.layout.tstate_thread_id) == w->tp;
 }
 
-/* Entry i of the lists interpreters -> thread states. 0: go on; else w->tstate is decided. */
+/*
+ * One thread can have a state in each of several interpreters, all of them with frames: code of one
+ * has called into C, which runs code of another. The frames of all are on the stack, and their anchors
+ * say in which order (order_segments()). Up to 3.9 there are no anchors: the newest interpreter, which
+ * comes first in the list, is taken for the innermost.
+ */
+
+BPF_INLINE int has_frames(const struct walk *w, __u64 tstate, __u64 leaf)
+{
+	return leaf && !(has_cframe(w) && leaf == tstate + w->in.layout.root_cframe);
+}
+
+/*
+ * 3.10, 3.11: _xxsubinterpreters runs an interpreter with the state, and the id, of the thread that
+ * created it (_run_script_in_interpreter, Modules/_xxsubinterpretersmodule.c). But the CFrame lies on
+ * the stack of the thread that runs it, between the stack pointer and the thread pointer; the first
+ * thread, which has no thread pointer above it, has its stack above all others.
+ */
+BPF_INLINE int on_our_stack(const struct walk *w, __u64 addr)
+{
+	return addr >= w->sp && (addr < w->tp || w->tp < w->sp);
+}
+
+BPF_INLINE int several_interpreters(const struct walk *w)
+{
+	return w->scan_cnt > 1 || w->scan_interp;
+}
+
+/* The thread state in w->buf. 1: it is this thread's and has frames. */
+BPF_INLINE int consider_tstate(struct walk *w, __u64 tstate)
+{
+	__u64 leaf = buf64(w, w->in.layout.tstate_frame);
+	__u64 anchor = w->in.layout.chain == PY_CHAIN_FRAME_C ? buf64(w, w->in.layout.cframe_tstate)
+							      : leaf;
+	int ours = buf64(w, w->in.layout.tstate_thread_id) == w->tp;
+	int framed = has_frames(w, tstate, leaf), running = framed && ours;
+	struct tstate_run *run;
+
+	if (framed && has_cframe(w) && several_interpreters(w))
+		running = on_our_stack(w, anchor);
+	/*
+	 * Up to 3.11 the state of a thread that is being started carries its parent's id for a moment
+	 * (t_bootstrap, _threadmodule.c): the one that has frames is the one that runs.
+	 */
+	if (ours && (running || (!w->tstate && !framed))) {
+		w->tstate = tstate;
+		w->tstate_at = w->scan_at;
+	}
+	if (!running)
+		return 0;
+	if (w->run_cnt >= MAX_TSTATES)
+		return python_lost(w, MARK_PY_SCAN_LIMIT);
+	run = &w->run[BOUND(w->run_cnt, MAX_TSTATES)];
+	run->tstate = tstate;
+	run->leaf = leaf;
+	run->interp_id = (__u32)w->scan_id;
+	w->run_cnt++;
+	return 1;
+}
+
+/* Goes to the next interpreter's thread states. 1: there is none. */
+BPF_INLINE int next_interpreter(struct walk *w)
+{
+	__u64 interp = w->scan_interp;
+
+	if (!interp)
+		return 1;
+	if (read_user(&w->scan_tstate, 8, interp + w->in.layout.interp_threads_head) ||
+	    read_user(&w->scan_interp, 8, interp + w->in.layout.interp_next))
+		return python_lost(w, MARK_PY_READ_FAILED);
+	w->scan_id = 0;
+	w->scan_at = interp;
+	w->scan_cnt++;
+	if (w->in.layout.interp_id != PY_OFF_NONE && several_interpreters(w))
+		read_user(&w->scan_id, 8, interp + w->in.layout.interp_id); /* 0 on failure */
+	w->scan_heads = mix64(w->scan_heads, w->scan_tstate ^ interp);
+	if (interp == w->scan_known_at)
+		w->scan_tstate = w->scan_known;
+	return 0;
+}
+
+/* One entry of the lists interpreters -> thread states. 0: go on; else it is done. */
 BPF_NOINLINE int find_tstate_step(__u32 i)
 {
 	struct walk *w = the_walk();
-	__u64 cur, leaf;
+	__u64 cur;
+	int found;
 
 	if (!w)
 		return -1;
 	cur = w->scan_tstate;
-	if (!cur) {
-		__u64 interp = w->scan_interp;
-
-		if (!interp) {
-			w->tstate = w->candidate;
-			return 1;
-		}
-		if (read_user(&w->scan_tstate, 8, interp + w->in.layout.interp_threads_head) ||
-		    read_user(&w->scan_interp, 8, interp + w->in.layout.interp_next))
-			return python_lost(w, MARK_PY_READ_FAILED);
-		w->scan_head = i || w->scan_interp ? 0 : w->scan_tstate;
-		return 0;
-	}
+	if (!cur)
+		return next_interpreter(w) + (int)(i & 0);
 	if (buf_read(w, cur, w->in.layout.tstate_read))
 		return python_lost(w, MARK_PY_READ_FAILED);
-	if (buf64(w, w->in.layout.tstate_thread_id) == w->tp) {
-		leaf = buf64(w, w->in.layout.tstate_frame);
-		/*
-		 * Up to 3.11 the state of a thread that is being started carries its parent's id for a
-		 * moment (t_bootstrap, _threadmodule.c), and one thread has a state per interpreter:
-		 * the one that has frames is the one that runs.
-		 */
-		if (leaf && !(has_cframe(w) && leaf == cur + w->in.layout.root_cframe)) {
-			w->tstate = cur;
-			return 1;
-		}
-		if (!w->candidate)
-			w->candidate = cur;
-	}
 	w->scan_tstate = buf64(w, w->in.layout.tstate_next);
-	return w->scan_tstate == cur ? python_lost(w, MARK_PY_SCAN_LIMIT) : 0;
+	if (w->scan_tstate == cur)
+		return python_lost(w, MARK_PY_SCAN_LIMIT);
+	found = consider_tstate(w, cur);
+	/* A thread has one state in an interpreter. */
+	if (found || w->scan_mode == SCAN_HEADS || w->scan_at == w->scan_known_at)
+		w->scan_tstate = 0;
+	return found && !w->scan_interp;
 }
 
 /* SCAN_BATCH entries. Nested loops: the verifier's work is the sum of the two bounds, not the product. */
@@ -97,23 +161,35 @@ BPF_NOINLINE int find_tstate_batch(__u32 batch)
 /* Prepares the walk of the lists. 0: go on; 1: no interpreter is initialised, or python_lost(). */
 BPF_INLINE int find_tstate_start(struct walk *w)
 {
-	w->scan_tstate = w->scan_head = w->candidate = 0;
+	w->tstate = w->tstate_at = w->scan_tstate = w->scan_at = w->scan_heads = 0;
+	w->run_cnt = w->scan_cnt = 0;
 	w->flags |= WALK_PY_SCAN;
 	if (read_user(&w->scan_interp, 8, w->in.interp_head))
 		return python_lost(w, MARK_PY_READ_FAILED);
 	return !w->scan_interp || !w->tp; /* a thread state has the id 0 until its thread runs */
 }
 
-/* Sets w->tstate; 0: Python never saw this thread. Negative: the lists were not read to their end. */
+BPF_INLINE int scan_result(struct walk *w)
+{
+	if (!(w->flags & WALK_PY_LOST))
+		return 0;
+	w->tstate = w->run_cnt = 0; /* the innermost may be missing */
+	return -1;
+}
+
+/*
+ * Sets w->tstate and w->run[]; neither: Python never saw this thread. Negative: the lists were not read
+ * to their end.
+ */
 BPF_INLINE int scan_thread_states(struct walk *w)
 {
 	if (find_tstate_start(w))
-		return w->flags & WALK_PY_LOST ? -1 : 0;
+		return scan_result(w);
 	for (__u32 i = 0; i < MAX_THREAD_SCAN / SCAN_BATCH; i++)
 		if (find_tstate_batch(i))
-			return w->flags & WALK_PY_LOST ? -1 : 0;
+			return scan_result(w);
 	python_lost(w, MARK_PY_SCAN_LIMIT);
-	return -1;
+	return scan_result(w);
 }
 
 /* ---- segments ------------------------------------------------------------------------------ */
@@ -128,8 +204,11 @@ BPF_INLINE void close_segment(struct walk *w, __u64 anchor)
 	    MAX_SEGMENTS) /* the native stack is cut first: an activation is two frames or more */
 		return;
 	w->anchor[BOUND(s, MAX_SEGMENTS)] = anchor;
+	w->seg_start[BOUND(s, MAX_SEGMENTS)] = (__u16)w->seg_py;
 	w->seg_end[BOUND(s, MAX_SEGMENTS)] = (__u16)w->py_cnt;
+	w->seg_order[BOUND(s, MAX_SEGMENTS)] = (__u16)s;
 	w->seg_cnt = s + 1;
+	w->seg_py = w->py_cnt;
 	w->seg_open = 0;
 }
 
@@ -293,44 +372,53 @@ BPF_NOINLINE int walk_cframe_step(__u32 i)
 BPF_NOINLINE int pair_cframe_step(__u32 s)
 {
 	struct walk *w = the_walk();
-	__u32 skip, extra;
+	__u32 at, skip, extra;
 
 	if (!w || s >= MAX_SEGMENTS)
 		return 1;
 	skip = (__u32)w->words[0];
 	extra = (__u32)w->words[1];
-	if (s + skip >= w->seg_cnt)
+	at = w->run_seg + s;
+	if (at + skip >= w->seg_cnt)
 		return 1;
-	w->anchor[BOUND(s, MAX_SEGMENTS)] = w->anchor[BOUND(s + skip, MAX_SEGMENTS)];
-	w->seg_end[BOUND(s, MAX_SEGMENTS)] = (__u16)(s + 1 + extra);
+	w->anchor[BOUND(at, MAX_SEGMENTS)] = w->anchor[BOUND(at + skip, MAX_SEGMENTS)];
+	w->seg_start[BOUND(at, MAX_SEGMENTS)] = (__u16)(w->run_py + (s ? s + extra : 0));
+	w->seg_end[BOUND(at, MAX_SEGMENTS)] = (__u16)(w->run_py + s + 1 + extra);
+	w->seg_order[BOUND(at, MAX_SEGMENTS)] = (__u16)at;
 	return 0;
 }
 
 BPF_NOINLINE int pair_cframes(__u32 unused)
 {
 	struct walk *w = the_walk();
+	__u32 cframes, kept, frames;
 
 	if (!w)
 		return (int)unused;
 	w->words[0] = w->words[1] = 0;
+	cframes = w->seg_total - w->run_total;
+	kept = w->seg_cnt - w->run_seg;
+	frames = w->py_cnt - w->run_py;
 	if (w->flags & WALK_PY_LOST) {
-		w->seg_cnt = w->seg_cnt < w->py_cnt ? w->seg_cnt : w->py_cnt;
-	} else if (w->seg_total > w->py_cnt) {
-		w->words[0] = w->seg_total - w->py_cnt; /* skip */
-		if (w->words[0] > w->seg_cnt)
-			w->words[0] = w->seg_cnt;
+		kept = kept < frames ? kept : frames;
+		w->seg_cnt = w->run_seg + kept;
+	} else if (cframes > frames) {
+		w->words[0] = cframes - frames; /* skip */
+		if (w->words[0] > kept)
+			w->words[0] = kept;
 	} else {
-		w->words[1] = w->py_cnt - w->seg_total; /* extra */
+		w->words[1] = frames - cframes; /* extra */
 	}
 	for (__u32 s = 0; s < MAX_SEGMENTS; s++)
 		if (pair_cframe_step(s))
 			break;
 	w->seg_cnt -= (__u32)w->words[0];
-	if (!w->seg_cnt && w->py_cnt) {
-		w->anchor[0] = NO_ANCHOR;
-		w->seg_end[0] = (__u16)w->py_cnt;
-		w->seg_cnt = 1;
-	}
+	w->seg_py = w->run_py;
+	kept = w->seg_cnt - w->run_seg;
+	if (kept)
+		w->seg_py += kept + (__u32)w->words[1];
+	else if (frames)
+		close_segment(w, NO_ANCHOR);
 	return 0;
 }
 
@@ -372,7 +460,8 @@ BPF_NOINLINE int python_leaf(__u64 cframe)
 
 	if (!w)
 		return -1;
-	if (!tstate_is_ours(w, w->tstate))
+	if (buf_read(w, w->tstate, w->in.layout.tstate_read) ||
+	    (!w->run_cnt && buf64(w, w->in.layout.tstate_thread_id) != w->tp))
 		return python_lost(w, MARK_PY_READ_FAILED);
 	leaf = buf64(w, w->in.layout.tstate_frame);
 	w->root_cframe = w->tstate + w->in.layout.root_cframe;
@@ -383,7 +472,7 @@ BPF_NOINLINE int python_leaf(__u64 cframe)
 		return 0;
 	}
 	w->cframe = cframe ? cframe : leaf;
-	w->leaf_anchor = cframe ? 0 : leaf;
+	w->leaf_anchor = cframe || w->run_cnt > 1 ? 0 : leaf;
 	if (!w->cframe || w->cframe == w->root_cframe)
 		return 1;
 	if (load_cframe(w, w->cframe, &w->frame, &previous))
@@ -437,7 +526,8 @@ BPF_INLINE void walk_cframes(struct walk *w)
 {
 	int i;
 
-	w->seg_cnt = w->seg_total = 0;
+	w->seg_cnt = w->run_seg;
+	w->seg_total = w->run_total;
 	for (i = 0; i < MAX_PY_FRAMES; i++)
 		if (walk_cframe_step(i))
 			break;
@@ -446,25 +536,16 @@ BPF_INLINE void walk_cframes(struct walk *w)
 	pair_cframes(0);
 }
 
-/* All frames of w->tstate. */
-BPF_NOINLINE int walk_python(__u32 unused)
+/* All frames of w->tstate; cframe: begin there, not at the thread state's own. */
+BPF_INLINE void walk_frames(struct walk *w, __u64 cframe)
 {
-	struct walk *w = the_walk();
-	__u64 cframe = 0;
 	int i;
 
-	if (!w)
-		return (int)unused;
-	if (!w->tstate)
-		return 0;
-	if (in_setup(w)) {
-		cframe_below_setup(0);
-		cframe = w->cframe;
-		if (!cframe)
-			return 0;
-	}
+	w->run_seg = w->seg_cnt;
+	w->run_total = w->seg_total;
+	w->run_py = w->seg_py = w->py_cnt;
 	if (python_leaf(cframe))
-		return 0;
+		return;
 	for (i = 0; i < PY_STEPS; i++)
 		if (walk_python_step(i))
 			break;
@@ -474,7 +555,153 @@ BPF_NOINLINE int walk_python(__u32 unused)
 		close_segment(w, w->in.layout.chain == PY_CHAIN_CFRAME ? w->cframe : NO_ANCHOR);
 	if (w->in.layout.chain == PY_CHAIN_FRAME_C)
 		walk_cframes(w);
+}
+
+/*
+ * The next segment outwards of all runs: the one with the lowest anchor. 0: go on. Where one of the chains
+ * was lost, all ends: what lies outwards of a gap would look like its callers.
+ */
+BPF_NOINLINE int order_step(__u32 at)
+{
+	struct walk *w = the_walk();
+	__u64 anchor, lowest = 0;
+	__u32 best = MAX_TSTATES, seg;
+	struct tstate_run *run;
+
+	if (!w || at >= w->seg_cnt || at >= MAX_SEGMENTS)
+		return 1;
+	for (__u32 r = 0; r < MAX_TSTATES; r++) {
+		run = &w->run[r];
+		if (r >= w->run_cnt)
+			break;
+		anchor = run->seg_next < run->seg_end
+				 ? w->anchor[BOUND(run->seg_next, MAX_SEGMENTS)]
+				 : NO_ANCHOR;
+		if (anchor == NO_ANCHOR && run->lost)
+			return 1;
+		if (run->seg_next >= run->seg_end)
+			continue;
+		if (best < MAX_TSTATES && anchor >= lowest)
+			continue;
+		lowest = anchor;
+		best = r;
+	}
+	if (best >= MAX_TSTATES)
+		return 1;
+	run = &w->run[BOUND(best, MAX_TSTATES)];
+	if (!at)
+		w->interp_id = run->interp_id;
+	seg = run->seg_next++;
+	w->seg_order[BOUND(at, MAX_SEGMENTS)] = (__u16)seg;
+	w->py_left += w->seg_end[BOUND(seg, MAX_SEGMENTS)] - w->seg_start[BOUND(seg, MAX_SEGMENTS)];
+	w->seg_ordered = at + 1;
 	return 0;
+}
+
+#define ORDER_BATCH 16
+BPF_NOINLINE int order_batch(__u32 first)
+{
+	for (__u32 i = 0; i < ORDER_BATCH; i++)
+		if (order_step(first + i))
+			return 1;
+	return 0;
+}
+
+/* Makes w->seg_order[] of the runs, each of which is in order. */
+BPF_NOINLINE int order_segments(__u32 unused)
+{
+	struct walk *w = the_walk();
+
+	if (!w)
+		return (int)unused;
+	w->py_left = w->seg_ordered = 0;
+	for (__u32 i = 0; i < MAX_SEGMENTS; i += ORDER_BATCH)
+		if (order_batch(i))
+			break;
+	w->seg_cnt = w->seg_ordered;
+	w->seg_py = w->py_cnt;
+	return 0;
+}
+
+/* Another state's innermost activation is the one whose CFrame this is. */
+BPF_INLINE int is_leaf_of_other(const struct walk *w, __u32 r, __u64 cframe)
+{
+	for (__u32 k = 0; k < MAX_TSTATES; k++)
+		if (k != r && k < w->run_cnt && w->run[k].leaf == cframe)
+			return 1;
+	return 0;
+}
+
+/*
+ * Where to begin with w->run[r]: 0, at its own leaf, or at the activation below the one that is being
+ * set up. NO_ANCHOR: that is its first, so there is nothing of it yet.
+ */
+BPF_INLINE __u64 run_begin(const struct walk *w, __u32 r)
+{
+	__u64 cframe = w->setup_cframe, leaf = w->run[BOUND(r, MAX_TSTATES)].leaf;
+
+	if (leaf >= cframe)
+		return 0;
+	return is_leaf_of_other(w, r, cframe) ? NO_ANCHOR : cframe;
+}
+
+/* The frames of w->run[r]; when there is no run, of w->tstate. 0: go on with the next. */
+BPF_NOINLINE int walk_run(__u32 r)
+{
+	struct walk *w = the_walk();
+	struct tstate_run *run;
+	__u64 cframe;
+	__u32 lost;
+
+	if (!w || (r && r >= w->run_cnt))
+		return 1;
+	run = &w->run[BOUND(r, MAX_TSTATES)];
+	run->seg_next = w->seg_cnt;
+	cframe = w->setup_cframe;
+	if (w->run_cnt) {
+		w->tstate = run->tstate;
+		cframe = run_begin(w, r);
+	}
+	lost = w->flags & WALK_PY_LOST;
+	w->flags &= ~WALK_PY_LOST;
+	if (cframe != NO_ANCHOR)
+		walk_frames(w, cframe);
+	if (r + 1 < w->run_cnt && w->seg_py < w->py_cnt)
+		python_truncated(w);
+	run->seg_end = w->seg_cnt;
+	run->lost = w->flags & WALK_PY_LOST;
+	w->flags |= lost;
+	return run->lost && w->in.layout.chain == PY_CHAIN_FRAME;
+}
+
+/* Prepares the walk. 0: there are no frames. */
+BPF_NOINLINE int begin_python(__u32 unused)
+{
+	struct walk *w = the_walk();
+
+	if (!w || (!w->tstate && !w->run_cnt))
+		return (int)(unused & 0);
+	w->setup_cframe = 0;
+	if (w->run_cnt)
+		w->interp_id = w->run[0].interp_id;
+	if (!in_setup(w))
+		return 1;
+	cframe_below_setup(0);
+	w->setup_cframe = w->cframe;
+	return !!w->cframe;
+}
+
+/* All frames of the thread. */
+BPF_INLINE void walk_python(struct walk *w)
+{
+	if (!begin_python(0))
+		return;
+	for (__u32 r = 0; r < MAX_TSTATES; r++)
+		if (walk_run(r))
+			break;
+	w->py_left = w->py_cnt;
+	if (w->run_cnt > 1 && w->in.layout.chain != PY_CHAIN_FRAME)
+		order_segments(0);
 }
 
 #endif /* PYPERF_WALK_PYTHON_H */

@@ -397,6 +397,7 @@ static struct py_layout world__layout(enum chain_case chain)
 		.str = PY_STR_STATE32,
 		.interp_next = 0,
 		.interp_threads_head = 16,
+		.interp_id = 24,
 		.tstate_next = 8,
 		.tstate_thread_id = 152,
 		.tstate_frame = 24,
@@ -1068,7 +1069,7 @@ static void world__sample(struct world *w)
 {
 	world__load(w);
 	scan_thread_states(w->walk);
-	walk_python(0);
+	walk_python(w->walk);
 	walk_native(0);
 	merge(0);
 }

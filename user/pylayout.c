@@ -53,6 +53,7 @@ static const struct py_layout layouts[] = {
 		/* struct _is, Include/pystate.h@2.7.18 */
 		.interp_next = 0,	  /* next */
 		.interp_threads_head = 8, /* tstate_head */
+		.interp_id = NONE,
 		/* struct _ts, Include/pystate.h@2.7.18 */
 		.tstate_next = 0,	 /* next; there is no prev */
 		.tstate_thread_id = 144, /* thread_id, a long */
@@ -90,6 +91,7 @@ static const struct py_layout layouts[] = {
 		/* struct _is, Include/pystate.h@3.6.15 */
 		.interp_next = 0,	  /* next */
 		.interp_threads_head = 8, /* tstate_head */
+		.interp_id = NONE,
 		/* struct _ts, Include/pystate.h@3.6.15 */
 		.tstate_next = 8,	 /* next */
 		.tstate_thread_id = 152, /* thread_id, a long */
@@ -119,6 +121,7 @@ static const struct py_layout layouts[] = {
 		/* struct _is, Include/pystate.h@3.7.16 */
 		.interp_next = 0,	  /* next */
 		.interp_threads_head = 8, /* tstate_head */
+		.interp_id = 16,	  /* id */
 		/* struct _ts, Include/pystate.h@3.7.16 */
 		.tstate_next = 8,	 /* next */
 		.tstate_thread_id = 176, /* thread_id, an unsigned long from here on */
@@ -148,6 +151,7 @@ static const struct py_layout layouts[] = {
 		/* struct _is, Include/internal/pycore_pystate.h@3.8.18 */
 		.interp_next = 0,	  /* next */
 		.interp_threads_head = 8, /* tstate_head */
+		.interp_id = 16,	  /* id */
 		/* struct _ts, Include/cpython/pystate.h@3.8.18 */
 		.tstate_next = 8,	 /* next */
 		.tstate_thread_id = 176, /* thread_id */
@@ -177,6 +181,7 @@ static const struct py_layout layouts[] = {
 		/* struct _is, Include/internal/pycore_interp.h@3.9.18 */
 		.interp_next = 0,	  /* next */
 		.interp_threads_head = 8, /* tstate_head */
+		.interp_id = 24,	  /* id */
 		/* struct _ts, Include/cpython/pystate.h@3.9.18 */
 		.tstate_next = 8,	 /* next */
 		.tstate_thread_id = 176, /* thread_id */
@@ -206,6 +211,7 @@ static const struct py_layout layouts[] = {
 		/* struct _is, Include/internal/pycore_interp.h@3.10.13 */
 		.interp_next = 0,	  /* next */
 		.interp_threads_head = 8, /* tstate_head */
+		.interp_id = 24,	  /* id */
 		/* struct _ts, Include/cpython/pystate.h@3.10.13 */
 		.tstate_next = 8,	 /* next */
 		.tstate_thread_id = 176, /* thread_id */
@@ -239,6 +245,7 @@ static const struct py_layout layouts[] = {
 		/* struct _is, Include/internal/pycore_interp.h@3.11.7 */
 		.interp_next = 0,	   /* next */
 		.interp_threads_head = 16, /* threads.head */
+		.interp_id = 48,	   /* id */
 		/* struct _ts, Include/cpython/pystate.h@3.11.7 */
 		.tstate_next = 8,	 /* next */
 		.tstate_thread_id = 152, /* thread_id */
@@ -275,6 +282,7 @@ static const struct py_layout layouts[] = {
 		/* struct _is, Include/internal/pycore_interp.h@3.12.1 */
 		.interp_next = 0,	   /* next */
 		.interp_threads_head = 72, /* threads.head */
+		.interp_id = 8,		   /* id */
 		/* struct _ts, Include/cpython/pystate.h@3.12.1 */
 		.tstate_next = 8,	 /* next */
 		.tstate_thread_id = 136, /* thread_id */
@@ -364,6 +372,7 @@ struct debug_entry {
 static const struct debug_entry debug_entries[] = {
 	ENTRY(interp_next, 8, false, P(64, 64, 64), INTERP),
 	ENTRY(interp_threads_head, 8, false, P(72, 72, 72), INTERP),
+	ENTRY(interp_id, 8, false, P(56, 56, 56), INTERP),
 	ENTRY(tstate_next, 8, false, P(168, 192, 192), TSTATE),
 	ENTRY(tstate_frame, 8, false, P(184, 208, 208), TSTATE), /* current_frame */
 	ENTRY(tstate_thread_id, 8, false, P(192, 216, 240), TSTATE),

@@ -594,7 +594,7 @@ static int check_stack(struct check *ck, uint64_t tstate, uint64_t thread_id)
 	memset(ck->tag, 0, sizeof(ck->tag));
 	ck->ends_well = ck->circle = ck->bad_owner = false;
 	ck->bad_code = NULL;
-	walk_python(0);
+	walk_python(w);
 	return judge(ck);
 }
 

@@ -165,7 +165,7 @@ static void edit(struct py_binary *bin, const uint8_t *e)
 		break;
 	default: /* natural alignment is what pylayout.c sees to */
 		where = (uint16_t)(offsetof(struct py_layout, interp_next) +
-				   where % 38 * sizeof(uint16_t));
+				   where % 39 * sizeof(uint16_t));
 		value = value & 0x1f8;
 		memcpy((uint8_t *)&bin->interp.layout + where, &value, sizeof(uint16_t));
 	}

@@ -52,6 +52,7 @@ struct truth {
 static const struct truth truths[] = {
 	T(interp_next, OLD, NEW, "_is.next"),
 	T(interp_threads_head, OLD, NEW, "_is.threads.head|_is.tstate_head"),
+	T(interp_id, 0x0307, NEW, "_is.id"),
 	T(tstate_next, OLD, NEW, "_ts.next"),
 	T(tstate_thread_id, OLD, NEW, "_ts.thread_id"),
 	T(tstate_frame, OLD, 0x030a, "_ts.frame"),

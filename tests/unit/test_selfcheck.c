@@ -309,6 +309,7 @@ static struct py_layout bare(const struct py_layout *lay)
 	l.linetable_kind = 0;
 	l.tstate_read = l.frame_read = l.code_read = 0;
 	l.code_firsttraceable = 0;
+	l.interp_id = 0; /* not looked at */
 	return l;
 }
 

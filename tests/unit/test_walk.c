@@ -471,6 +471,71 @@ static void test_several_interpreters(void **state)
 		}
 }
 
+/* A newer interpreter with number 7, in which the thread has this state. */
+static void add_interpreter(struct world *w, __u64 tstate)
+{
+	const struct py_layout *lay = &w->interp.layout;
+	__u64 second = heap_alloc(w, 64);
+
+	put64(w, second + lay->interp_next, w->interp_state);
+	put64(w, second + lay->interp_id, 7);
+	put64(w, second + lay->interp_threads_head, tstate);
+	put64(w, w->runtime, second);
+}
+
+/*
+ * Three activations, of which the middle one, or all but the outermost, belong to another interpreter:
+ * the chain is cut in two, the stack that must come out stays the same.
+ */
+static void test_interpreters_nested(void **state)
+{
+	(void)state;
+	for (int inner_too = 0; inner_too < 2; inner_too++) {
+		struct world *w = BUILD(CHAIN_313, ROOT, { FN_EVAL, 2 }, { FN_C }, { FN_EVAL, 2 },
+					{ FN_C }, { FN_EVAL_COLD, 2 });
+		__u16 back = w->interp.layout.frame_back;
+		__u64 other = make_tstate(w, 0, WORLD_TP);
+
+		if (!inner_too)
+			put64(w, w->shim[2] + back, w->frame[1]);
+		put64(w, w->shim[1] + back, 0);
+		set_leaf(w, other, w->frame[inner_too ? 5 : 3], 0);
+		if (inner_too)
+			set_leaf(w, w->tstate, w->frame[1], 0);
+		add_interpreter(w, other);
+		world__sample(w);
+		check(w, w->walk->run_cnt == 2 && w->walk->py_cnt == 6);
+		check(w, w->walk->interp_id == (inner_too ? 7 : 0));
+		run_built(w);
+	}
+}
+
+/* 3.10, 3.11: a state with this thread's id whose frames lie on the stack of the one that runs it. */
+static void test_interpreter_run_elsewhere(void **state)
+{
+	(void)state;
+	for (int c = CHAIN_310; c <= CHAIN_312; c++)
+		for (int ours = 0; ours < 2; ours++) {
+			struct world *w = BUILD((enum chain_case)c, ROOT, { FN_EVAL, 1 }, { FN_C });
+			__u64 other = make_tstate(w, 0, ours ? WORLD_TP + 8192 : WORLD_TP);
+			__u64 cframe = heap_alloc(w, 64);
+
+			if (!ours) {
+				set_leaf(w, other, w->frame[0], cframe);
+			} else {
+				set_leaf(w, other, w->top_frame, w->top_cframe);
+				set_leaf(w, w->tstate, 0, w->tstate + LAY_ROOT_CFRAME);
+				put64(w, w->top_cframe + w->interp.layout.cframe_previous,
+				      other + LAY_ROOT_CFRAME);
+			}
+			add_interpreter(w, other);
+			world__sample(w);
+			check(w, w->walk->run_cnt == 1);
+			check(w, w->walk->interp_id == (ours ? 7 : 0));
+			run_built(w);
+		}
+}
+
 /* <= 3.11: the state of a thread that is being started has its parent's id, and no frames. */
 static void test_starting_thread(void **state)
 {
@@ -951,6 +1016,8 @@ int main(void)
 		cmocka_unit_test(test_python_not_initialised),
 		cmocka_unit_test(test_other_states_in_list),
 		cmocka_unit_test(test_several_interpreters),
+		cmocka_unit_test(test_interpreters_nested),
+		cmocka_unit_test(test_interpreter_run_elsewhere),
 		cmocka_unit_test(test_starting_thread),
 		cmocka_unit_test(test_state_list_cycles),
 		cmocka_unit_test(test_cycles),
