@@ -10,6 +10,7 @@
 
 #include "idmap.h"
 #include "log.h"
+#include "threadnames.h"
 
 #define BATCH 4096
 
@@ -79,11 +80,22 @@ static int drain(int fd, struct drained *d, size_t key_size, size_t value_size)
 
 /* ---- stacks ------------------------------------------------------------------------------------- */
 
+/* A thread that Python has a name for; `tid` as its process sees it. */
+struct py_thread {
+	uint32_t space, tid;
+	str_id name;
+};
+
 struct window {
 	struct drained counts; /* struct count_key -> u64 */
 	struct drained chunks; /* u64 -> struct chunk */
 	struct idmap by_hash;  /* chunk hash -> its struct chunk, in chunks.values */
 	uint64_t words[MAX_FRAMES];
+	struct profile *profile;
+	struct py_thread *py_threads; /* of the processes in `named` */
+	size_t py_thread_cnt, py_thread_cap;
+	struct idmap named; /* spaces whose threads' names were read */
+	uint32_t reading;   /* the space that is being read */
 };
 
 /*
@@ -153,26 +165,104 @@ static int refresh_procs(const struct process_table *pt, struct profile *p)
 	return err < 0 ? err : 0;
 }
 
-/* The command name of a thread, at its first sight and while it lives. */
-static int note_thread(struct profile *p, uint32_t tgid, uint32_t space, uint32_t tid)
+/* The number of a thread as its own process sees it; 0: it is gone. */
+static uint32_t inner_tid(uint32_t tgid, uint32_t tid)
 {
-	struct profile_thread thread = { .space = space, .tid = tid };
-	char path[64], name[TASK_COMM_LEN + 1];
+	char path[64], line[256];
+	const char *last;
+	unsigned long nr = tid;
+	bool found = false;
 	FILE *f;
-	int err;
 
-	if (!tid || profile__thread_name(p, space, tid)[0])
+	snprintf(path, sizeof(path), "/proc/%u/task/%u/status", tgid, tid);
+	f = fopen(path, "re");
+	if (!f)
 		return 0;
+	while (!found && fgets(line, sizeof(line), f)) {
+		found = !strncmp(line, "NSpid:", 6); /* one per namespace, the innermost last */
+		last = found ? strrchr(line, '\t') : NULL;
+		if (last)
+			nr = strtoul(last, NULL, 10);
+	}
+	fclose(f);
+	return (uint32_t)nr;
+}
+
+/* A threadnames_fn. Without memory the thread has no name. */
+static void take_name(void *ctx, uint32_t tid, const char *name)
+{
+	struct window *w = ctx;
+	struct py_thread *t;
+	size_t cap = w->py_thread_cap ? 2 * w->py_thread_cap : 64;
+
+	if (w->py_thread_cnt == w->py_thread_cap) {
+		t = realloc(w->py_threads, cap * sizeof(*t));
+		if (!t)
+			return;
+		w->py_threads = t;
+		w->py_thread_cap = cap;
+	}
+	t = &w->py_threads[w->py_thread_cnt++];
+	*t = (struct py_thread){ .space = w->reading, .tid = tid };
+	t->name = profile__intern_z(w->profile, name);
+}
+
+/* Python's name of a thread; 0: it has none, or it cannot be read. */
+static str_id python_name(struct window *w, const struct process_table *pt, uint32_t space,
+			  uint32_t tid)
+{
+	const struct process *proc = process_table__find(pt, space);
+	const struct py_binary *bin;
+	uint64_t bias;
+
+	bin = proc && !proc->exited ? process_table__python(pt, proc, &bias) : NULL;
+	if (!bin)
+		return 0;
+	if (!idmap__get(&w->named, space)) { /* once in a window */
+		w->reading = space;
+		threadnames__read(bin, proc->tgid, bias, take_name, w);
+		if (idmap__set(&w->named, space, w))
+			return 0;
+	}
+	tid = inner_tid(proc->tgid, tid);
+	for (size_t i = 0; i < w->py_thread_cnt; i++)
+		if (w->py_threads[i].space == space && w->py_threads[i].tid == tid)
+			return w->py_threads[i].name;
+	return 0;
+}
+
+/* The kernel's name of a thread; 0: it is gone. */
+static str_id command_name(struct profile *p, uint32_t tgid, uint32_t tid)
+{
+	char path[64], name[TASK_COMM_LEN + 1];
+	str_id id = 0;
+	FILE *f;
+
 	snprintf(path, sizeof(path), "/proc/%u/task/%u/comm", tgid, tid);
 	f = fopen(path, "re");
 	if (!f)
-		return 0; /* gone: shown by its number */
+		return 0;
 	if (fgets(name, sizeof(name), f)) {
 		name[strcspn(name, "\n")] = '\0';
-		thread.name = profile__intern_z(p, name);
+		id = profile__intern_z(p, name);
 	}
 	fclose(f);
-	err = thread.name ? profile__add_thread(p, &thread) : 0;
+	return id;
+}
+
+/* The name of a thread, at its first sight and while it lives; later it is shown by its number. */
+static int note_thread(struct window *w, const struct process_table *pt, uint32_t tgid,
+		       uint32_t space, uint32_t tid)
+{
+	struct profile_thread thread = { .space = space, .tid = tid };
+	int err;
+
+	if (!tid || profile__thread_name(w->profile, space, tid)[0])
+		return 0;
+	thread.name = python_name(w, pt, space, tid);
+	if (!thread.name)
+		thread.name = command_name(w->profile, tgid, tid);
+	err = thread.name ? profile__add_thread(w->profile, &thread) : 0;
 	return err < 0 ? err : 0;
 }
 
@@ -210,7 +300,7 @@ static int add_count(struct window *w, const struct process_table *pt, const str
 	proc = find_proc(pt, p, key->space);
 	if (proc < 0)
 		return proc;
-	err = note_thread(p, p->procs[proc].tgid, key->space, key->tid);
+	err = note_thread(w, pt, p->procs[proc].tgid, key->space, key->tid);
 	if (err)
 		return err;
 	err = profile__add_stack(p, (uint32_t)proc, key->tid, w->words, (size_t)n, count);
@@ -252,6 +342,7 @@ int dump__window(struct collect *c, unsigned old, const struct process_table *pt
 		err = -ENOMEM;
 		goto out;
 	}
+	w->profile = p;
 	err = read_window(c, old, w);
 	for (size_t i = 0; i < w->counts.cnt && !err; i++)
 		err = add_count(w, pt, o, p, late, i);
@@ -261,6 +352,8 @@ int dump__window(struct collect *c, unsigned old, const struct process_table *pt
 	drained__free(&w->counts);
 	drained__free(&w->chunks);
 	idmap__free(&w->by_hash);
+	idmap__free(&w->named);
+	free(w->py_threads);
 	free(w);
 out:
 	if (err)

@@ -516,6 +516,15 @@ const struct py_binary *process_table__interp(const struct process_table *pt, ui
 	return f ? f->py : NULL;
 }
 
+const struct py_binary *process_table__python(const struct process_table *pt,
+					      const struct process *p, uint64_t *bias)
+{
+	if (!p->image || !(p->image->val.flags & IMAGE_PYTHON))
+		return NULL;
+	*bias = p->image->val.bias;
+	return process_table__interp(pt, p->image->val.interp);
+}
+
 /* ---- reading /proc -------------------------------------------------------------------------- */
 
 static int open_proc_dir(uint32_t tgid)

@@ -55,6 +55,9 @@ def test_threads_of_a_pid_namespace(any_python):
         result = profile("-f", "-F", HZ, "-d", 2, "-p", only_child(target.pid), "--threads").ok()
         truth = target.stop()
     assert set(truth["tids"]) <= result.only()
+    for stack in result.stacks:
+        if stack.leaf() and stack.leaf().name in truth["names"]:
+            assert stack.thread == truth["names"][stack.leaf().name]
     result.complete()
 
 

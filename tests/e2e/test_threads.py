@@ -33,7 +33,7 @@ def test_threads(python):
     for name, tid in truth["tids"].items():
         of_thread = [s for s in result.stacks if s.tid == tid]
         assert of_thread, "no sample of thread " + name
-        assert {s.thread for s in of_thread} == {name[:15]}
+        assert {s.thread for s in of_thread} == {truth["names"][name]}
         # Start-up and the frames that lead to the function aside, the thread does nothing else.
         assert share(of_thread, lambda s: s.leaf() and s.leaf().name == name) >= 0.95
         assert {"clone" in s.frames[0].name or s.frames[0].name.startswith("0x")

@@ -11,7 +11,7 @@ import zlib
 from common import Recorder, finish, images, start
 
 record = Recorder()
-tids = {}
+tids, names = {}, {}
 libc = ctypes.CDLL(None)
 libc.memset.argtypes = (ctypes.c_void_p, ctypes.c_int, ctypes.c_size_t)
 memory = ctypes.create_string_buffer(16 << 20)
@@ -56,8 +56,11 @@ def native_ctypes(running):
 def enter(work, running):
     label = work.__name__
     tids[label] = libc.syscall(186 if os.uname()[4] == "x86_64" else 178)  # gettid
+    names[label] = threading.current_thread().name
     with open("/proc/self/task/%d/comm" % tids[label], "w") as comm:
         comm.write(label[:15])
+    if sys.version_info >= (3, 14):  # Python tells the kernel a thread's name at its start
+        names[label] = label[:15]
     work(running)
 
 
@@ -71,7 +74,7 @@ def main():
         thread.start()
     for thread in threads:
         thread.join()
-    finish({"file": __file__, "stacks": record.truth(), "tids": tids, "images": images()})
+    finish({"file": __file__, "stacks": record.truth(), "tids": tids, "names": names, "images": images()})
 
 
 main()

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+"""Threads are called as Python calls them, or as the kernel does; never as another thread."""
+import pytest
+
+import interpreters
+import pprof_read
+from harness import profile_target
+
+OLD = ["2.7", "3.6", "3.7"]
+
+
+def shown(name):
+    """The name as it stands in a folded line."""
+    name = "".join("\ufffd" if ord(c) < 32 else c for c in name)
+    return name.replace(";", ":")
+
+
+def check_names(python, *options):
+    result, truth = profile_target(python, "thread_names.py", seconds=1,
+                                   options=["--threads", *options])
+    got = {s.tid: s.thread for s in result.stacks}
+    assert len(set(truth["names"].values())) == len(truth["names"]), truth
+    for tid, name in truth["names"].items():
+        assert got[int(tid)] == shown(name)
+    return truth["names"]
+
+
+def test_thread_names(python):
+    check_names(python)
+
+
+@pytest.mark.parametrize("version", OLD)
+def test_thread_names_old(version):
+    for path in sorted(interpreters.PYENV.glob("%s.*/bin/python%s" % (version, version))):
+        check_names(str(path))
+        return
+    pytest.skip("python%s is not installed" % version)
+
+
+def test_thread_names_pprof(any_python, directory):
+    names = check_names(any_python, "-o", directory / "out.pb.gz")
+    labels = [sample["labels"] for sample in pprof_read.read(directory / "out.pb.gz")["samples"]]
+    got = {each["tid"]: each["thread"] for each in labels if "tid" in each}
+    assert got == {int(tid): shown(name).replace(":", ";") for tid, name in names.items()}
