@@ -159,7 +159,7 @@ BPF_INLINE __u32 aggregate(const struct walk *w, struct stack *st)
 	__u64 *count;
 
 	if (cfg.flags & CFG_THREADS)
-		key.tid = w->tid;
+		key.thread = THREAD_WORD(w->tid, w->interp_id);
 	hash_stack(0);
 	last = st->cnt ? (st->cnt - 1) / CHUNK_FRAMES : 0;
 	key.stack = st->hash[BOUND(last, MAX_CHUNKS)];

@@ -427,10 +427,22 @@ struct code_val {
 
 /* ---- Stacks and counts -------------------------------------------------------------------- */
 
+/*
+ * A thread and the interpreter that it runs: a tid is below PID_MAX_LIMIT, 1 << 22 (linux/threads.h).
+ * Interpreter 0 is the main one; the last number stands for all above it, too.
+ */
+#define THREAD_INTERP_SHIFT 22
+#define THREAD_INTERP_MAX   1023U
+#define THREAD_WORD(tid, interp)                                                                   \
+	((tid) | ((interp) < THREAD_INTERP_MAX ? (interp) : THREAD_INTERP_MAX)                     \
+			 << THREAD_INTERP_SHIFT)
+#define THREAD_TID(word)    ((word) & ((1U << THREAD_INTERP_SHIFT) - 1))
+#define THREAD_INTERP(word) ((word) >> THREAD_INTERP_SHIFT)
+
 struct count_key {
 	__u32 space;
-	__u32 tid;   /* 0 unless CFG_THREADS */
-	__u64 stack; /* hash of the innermost chunk */
+	__u32 thread; /* THREAD_WORD(); 0 unless CFG_THREADS */
+	__u64 stack;  /* hash of the innermost chunk */
 };
 PYPERF_ASSERT_SIZE(struct count_key, 16);
 

@@ -86,6 +86,7 @@ BPF_INLINE __u32 select_sample(struct walk *w, struct task_struct *task)
 	if ((cfg.flags & CFG_CGROUP) && !in_cgroup(0))
 		return CTR_filtered_cgroup;
 	w->tid = task_tid(task);
+	w->interp_id = 0; /* not yet known, or never */
 	w->space = p->space;
 	im = find_image(p);
 	if (!im)

@@ -300,10 +300,10 @@ static int add_count(struct window *w, const struct process_table *pt, const str
 	proc = find_proc(pt, p, key->space);
 	if (proc < 0)
 		return proc;
-	err = note_thread(w, pt, p->procs[proc].tgid, key->space, key->tid);
+	err = note_thread(w, pt, p->procs[proc].tgid, key->space, THREAD_TID(key->thread));
 	if (err)
 		return err;
-	err = profile__add_stack(p, (uint32_t)proc, key->tid, w->words, (size_t)n, count);
+	err = profile__add_stack(p, (uint32_t)proc, key->thread, w->words, (size_t)n, count);
 	return err < 0 ? err : 0;
 }
 

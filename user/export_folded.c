@@ -87,12 +87,15 @@ static uint32_t intern_comm(struct folded *fo, struct strbuf *b, const struct pr
 static uint32_t intern_thread(struct folded *fo, struct strbuf *b, const struct profile_stack *s)
 {
 	uint32_t space = s->proc < fo->p->proc_cnt ? fo->p->procs[s->proc].space : 0;
-	const char *name = profile__thread_name(fo->p, space, s->tid);
+	const char *name = profile__thread_name(fo->p, space, THREAD_TID(s->tid));
 
 	strbuf__addz(b, "thread ");
 	str_sanitise(b, *name ? name : "<unknown>", strlen(*name ? name : "<unknown>"),
 		     TEXT_NAME_MAX);
-	strbuf__addf(b, " (%" PRIu32 ")", s->tid);
+	strbuf__addf(b, " (%" PRIu32, THREAD_TID(s->tid));
+	if (THREAD_INTERP(s->tid))
+		strbuf__addf(b, ", interpreter %" PRIu32, THREAD_INTERP(s->tid));
+	strbuf__addz(b, ")");
 	return intern_element(fo, b);
 }
 

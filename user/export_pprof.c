@@ -8,7 +8,7 @@
  *	mapping     one ELF file. Addresses are offsets in the file, so processes that load it at
  *	            different addresses share locations, and "memory" is the file itself:
  *	            start = file_offset. Python and kernel code get mappings of their own.
- *	label       pid, tid, comm, thread, exe, container, python, native-only (why there are no Python
+ *	label       pid, tid, comm, thread, interpreter (not the main one), exe, container, python, native-only (why there are no Python
  *	            frames), life (2, 3... where a pid is the second, third... with the same labels)
  *	comment     a sentence for people
  *
@@ -39,7 +39,7 @@
 #include "profile.pb-c.h"
 #include "str.h"
 
-#define LABELS_MAX 9
+#define LABELS_MAX 10
 #define VALUES	   2
 
 typedef Perftools__Profiles__Profile pb_profile;
@@ -551,7 +551,7 @@ static int64_t earlier_lives(const struct pprof *pp, uint32_t rank)
 
 static void fill_labels(struct pprof *pp, struct label_set *set, uint64_t key)
 {
-	uint32_t index = pp->proc_order[key >> 32], tid = (uint32_t)key;
+	uint32_t index = pp->proc_order[key >> 32], tid = THREAD_TID((uint32_t)key);
 	const struct profile_proc *proc;
 	const char *name;
 	int64_t lives;
@@ -575,6 +575,7 @@ static void fill_labels(struct pprof *pp, struct label_set *set, uint64_t key)
 	add_label(pp, set, "tid", 0, tid);
 	str_sanitise(&pp->buf, name, strlen(name), TEXT_NAME_MAX);
 	add_label(pp, set, "thread", take_string(pp), 0);
+	add_label(pp, set, "interpreter", 0, THREAD_INTERP((uint32_t)key));
 }
 
 static int64_t cpu_ns(const struct pprof *pp, uint64_t count)

@@ -441,15 +441,17 @@ static int print_processes(struct report *r)
 static void add_thread(struct report *r, struct text_table *t, const struct group *g)
 {
 	const struct profile_proc *proc = &r->p->procs[g->proc];
-	const char *name = profile__thread_name(r->p, proc->space, g->tid);
+	const char *name = profile__thread_name(r->p, proc->space, THREAD_TID(g->tid));
 	struct strbuf b = { 0 };
 
 	add_numbers(r, t, g->count, 0, false);
 	text_table__addf(t, NULL, "%" PRIu32, proc->tgid);
-	text_table__addf(t, NULL, "%" PRIu32, g->tid);
+	text_table__addf(t, NULL, "%" PRIu32, THREAD_TID(g->tid));
 	text_add_name(&b, r->p, proc->comm, "<unknown>");
 	text_table__add(t, NULL, &b);
 	str_sanitise(&b, name, strlen(name), TEXT_NAME_MAX);
+	if (THREAD_INTERP(g->tid))
+		strbuf__addf(&b, ", interpreter %" PRIu32, THREAD_INTERP(g->tid));
 	text_table__add(t, NULL, &b);
 }
 

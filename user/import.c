@@ -145,7 +145,7 @@ int import_proc(struct import *im, struct profile_proc *proc, uint64_t life)
 
 int import_thread(struct import *im, int proc, uint32_t tid, str_id name)
 {
-	const struct profile_thread thread = { im->p->procs[proc].space, tid, name };
+	const struct profile_thread thread = { im->p->procs[proc].space, THREAD_TID(tid), name };
 
 	if (!tid || im->o.merge_threads || im->o.merge_processes)
 		return 0;

@@ -150,19 +150,27 @@ static bool parse_frame(struct text t, struct frame *f)
 	return true;
 }
 
-/* "thread NAME (TID)" */
+/* "thread NAME (TID)" or "thread NAME (TID, interpreter N)"; *tid: THREAD_WORD() */
 static bool parse_thread(struct text t, struct text *name, uint32_t *tid)
 {
-	static const char prefix[] = "thread ";
-	size_t at = find(t, " (", true), skip = strlen(prefix);
-	uint64_t n;
+	static const char prefix[] = "thread ", interpreter[] = ", interpreter ";
+	size_t at = find(t, " (", true), skip = strlen(prefix), comma;
+	struct text number;
+	uint64_t n, interp = 0;
 
 	if (t.len < skip || memcmp(t.s, prefix, skip) || at == t.len || at < skip ||
-	    !ends_with(t, ")") || !to_number(part(t, at + 2, t.len - 1), 10, &n) || !n ||
-	    n > UINT32_MAX)
+	    !ends_with(t, ")"))
+		return false;
+	number = part(t, at + 2, t.len - 1);
+	comma = find(number, interpreter, true);
+	if (comma < number.len &&
+	    !to_number(part(number, comma + strlen(interpreter), number.len), 10, &interp))
+		return false;
+	if (!to_number(part(number, 0, comma), 10, &n) || !n || n > THREAD_TID(UINT32_MAX) ||
+	    interp > THREAD_INTERP_MAX)
 		return false;
 	*name = part(t, skip, at);
-	*tid = (uint32_t)n;
+	*tid = THREAD_WORD((uint32_t)n, (uint32_t)interp);
 	return true;
 }
 

@@ -690,7 +690,7 @@ static int resolve_location(struct reader *r, struct location *l)
 struct labels {
 	struct profile_proc proc;
 	uint64_t life;
-	uint32_t tid;
+	uint32_t tid, interp;
 	str_id thread;
 };
 
@@ -722,6 +722,8 @@ static int read_label(struct reader *r, struct slice msg, struct labels *l)
 		l->proc.tgid = to_id(num);
 	else if (is(name, "tid"))
 		l->tid = to_id(num);
+	else if (is(name, "interpreter"))
+		l->interp = to_id(num);
 	else if (is(name, "life"))
 		l->life = (uint64_t)num;
 	else if (is(name, "comm"))
@@ -773,6 +775,7 @@ static void reverse(uint32_t *frames, size_t cnt)
 static int store_sample(struct reader *r, struct labels *l, size_t frame_cnt, int64_t value)
 {
 	uint64_t count = (uint64_t)value;
+	uint32_t thread;
 	int proc, err;
 
 	if (value < 0)
@@ -788,11 +791,13 @@ static int store_sample(struct reader *r, struct labels *l, size_t frame_cnt, in
 	proc = import_proc(r->im, &l->proc, l->life);
 	if (proc < 0)
 		return proc;
-	err = import_thread(r->im, proc, l->tid, l->thread);
+	/* No thread of Linux has a greater number. */
+	thread = THREAD_INTERP(l->tid) || !l->tid ? 0 : THREAD_WORD(l->tid, l->interp);
+	err = import_thread(r->im, proc, thread, l->thread);
 	if (err)
 		return err;
 	reverse(r->frames, frame_cnt);
-	return import_stack(r->im, proc, l->tid, r->frames, frame_cnt, count);
+	return import_stack(r->im, proc, thread, r->frames, frame_cnt, count);
 }
 
 static int read_sample(struct reader *r, struct slice msg)

@@ -80,7 +80,7 @@ struct sym {
 /* One distinct stack of one process (and thread, when threads are kept apart). */
 struct profile_stack {
 	uint32_t proc;	/* index in procs */
-	uint32_t tid;	/* 0: all threads */
+	uint32_t tid;	/* THREAD_WORD(): with the interpreter; 0: all threads */
 	uint32_t first; /* index of the outermost frame in frames[] (and in frame_syms[]) */
 	uint32_t cnt;	/* frames */
 	uint64_t count; /* samples */

@@ -51,6 +51,7 @@ class Stack:
     tid: int
     frames: list
     count: int
+    interpreter: int = 0
 
     def python(self):
         return [f for f in self.frames if f.kind == PYTHON]
@@ -76,7 +77,7 @@ KERNEL_RE = re.compile(r"(.*)_\[k\]", re.S)
 MARKER_RE = re.compile(r"\[([^\[\]]*)\]", re.S)
 NATIVE_RE = re.compile(r"(.+) \[(.*)\]", re.S)
 PYTHON_RE = re.compile(r"(.*) \((.*?)(?::(\d+))?\)", re.S)
-THREAD_RE = re.compile(r"thread (.*) \((\d+)\)", re.S)
+THREAD_RE = re.compile(r"thread (.*) \((\d+)(?:, interpreter (\d+))?\)", re.S)
 
 
 def parse_frame(text):
@@ -98,11 +99,13 @@ def parse_folded(text, threads=False):
         assert blank and count.isdigit(), "not a folded line: %r" % line
         comm, *frames = names.split(";")
         thread = tid = None
+        interpreter = 0
         if threads:
             match = THREAD_RE.fullmatch(frames.pop(0))
             assert match, "no thread in %r" % line
-            thread, tid = match[1], int(match[2])
-        stacks.append(Stack(comm, thread, tid, [parse_frame(f) for f in frames], int(count)))
+            thread, tid, interpreter = match[1], int(match[2]), int(match[3] or 0)
+        frames = [parse_frame(f) for f in frames]
+        stacks.append(Stack(comm, thread, tid, frames, int(count), interpreter))
     return stacks
 
 

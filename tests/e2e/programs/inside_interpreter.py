@@ -44,6 +44,9 @@ def prepare(name, fd):
     global inner
     if name in KINDS:
         inner = create(name + "/2", fd)
+    number = int(interpreters.get_current()[0] if sys.version_info >= (3, 13)
+                 else interpreters.get_current())
+    os.write(fd, json.dumps({"label": name, "id": number}).encode() + b"\n")
 
 
 def gettid():

@@ -38,11 +38,18 @@ def in_thread(running, name, interpreter):
     if interpreter is None:
         interpreter = create(name, pipe[1])
     kept.append(interpreter)
-    ids[name] = int(interpreter)
     ready.set()
     begin.wait()
     for _ in rounds(running):
         run_nested(interpreter, name)
+
+
+def own(interpreter):
+    run_nested(interpreter, "own")
+
+
+def shared(interpreter):
+    run_nested(interpreter, "shared")
 
 
 def first(running):
@@ -59,7 +66,6 @@ def foreign(running):
 
 def main():
     outer = {name: create(name, pipe[1]) for name in inside_interpreter.KINDS}
-    ids.update({name: int(outer[name]) for name in outer})
     tids["main"] = os.getpid()
     ids["main"] = 0
     running = Running()
@@ -75,12 +81,14 @@ def main():
     for _ in rounds(running):
         spin_main()
         for name, interpreter in outer.items():
-            run_nested(interpreter, name)
+            globals()[name](interpreter)
     for each in threads:
         each.join()
     os.close(pipe[1])
     with os.fdopen(pipe[0]) as told:
-        stacks = [json.loads(line) for line in told]
+        told = [json.loads(line) for line in told]
+    ids.update({each["label"]: each["id"] for each in told if "id" in each})
+    stacks = [each for each in told if "frames" in each]
     finish({"stacks": record.truth() + stacks, "tids": tids, "ids": ids})
     os._exit(0)  # up to 3.12 the end of several interpreters may hang
 
