@@ -87,9 +87,70 @@ def coroutine_send():
         pass
 
 
+async def coroutine_catching():
+    try:
+        await Paused()
+    except KeyError:
+        return spin()
+
+
+class Paused:
+    def __await__(self):
+        yield
+
+
+async def coroutine_delegating():
+    await coroutine_catching()
+
+
+@case()
+def coroutine_throw():
+    for coroutine in (coroutine_catching(), coroutine_delegating()):
+        coroutine.send(None)
+        try:
+            coroutine.throw(KeyError)
+        except StopIteration:
+            pass
+
+
+async def async_generator():
+    yield spin()
+
+
+async def async_consumer():
+    async for _ in async_generator():
+        spin()
+    return [value async for value in async_generator()]
+
+
+class AsyncContext:
+    async def __aenter__(self):
+        spin()
+
+    async def __aexit__(self, *exc):
+        spin()
+
+
+async def async_with():
+    async with AsyncContext():
+        spin()
+
+
 loop = asyncio.new_event_loop()
 
 
 @case()
 def asyncio_task():
     loop.run_until_complete(loop.create_task(coroutine_outer()))
+
+
+@case()
+def asyncio_generator():
+    loop.run_until_complete(async_consumer())
+
+
+@case()
+def asyncio_gather():
+    async def gather():
+        await asyncio.gather(coroutine_outer(), async_with())
+    loop.run_until_complete(gather())
