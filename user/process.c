@@ -521,8 +521,8 @@ const struct py_binary *process_table__python(const struct process_table *pt,
 {
 	if (!p->image || !(p->image->val.flags & IMAGE_PYTHON))
 		return NULL;
-	*bias = p->image->val.bias;
-	return process_table__interp(pt, p->image->val.interp);
+	*bias = p->image->val.interps[0].bias;
+	return process_table__interp(pt, p->image->val.interps[0].interp);
 }
 
 /* ---- reading /proc -------------------------------------------------------------------------- */

@@ -157,7 +157,7 @@ const struct elf_file *process_table__file(const struct process_table *pt, uint3
 /* The interpreter with this index, for the layout; NULL: none. */
 const struct py_binary *process_table__interp(const struct process_table *pt, uint32_t interp);
 
-/* The trusted interpreter of a process and its load bias; NULL: none. Borrowed like the process. */
+/* The trusted interpreter of a process (the first of two) and its load bias; NULL: none. Borrowed like the process. */
 const struct py_binary *process_table__python(const struct process_table *pt,
 					      const struct process *p, uint64_t *bias);
 
