@@ -354,6 +354,7 @@ struct py_layout {
 	__u16 tstate_frame; /* frame, cframe or current_frame, by `chain` */
 	__u16 tstate_read;  /* bytes to read to have all fields of the tstate */
 	__u16 root_cframe;  /* in the tstate: end of the CFrame list (3.10 - 3.12) */
+	__u16 base_frame;   /* in the tstate: pointer to the end of the frame chain (3.15) */
 	__u16 cframe_frame; /* current_frame */
 	__u16 cframe_previous;
 	__u16 cframe_tstate;   /* tstate->cframe where tstate_frame is not it (3.10) */
@@ -382,8 +383,9 @@ struct py_layout {
 	__u16 str_compact; /* ... and otherwise */
 	__u16 bytes_size;
 	__u16 bytes_data;
+	__u16 pad[3];
 };
-PYPERF_ASSERT_SIZE(struct py_layout, 80);
+PYPERF_ASSERT_SIZE(struct py_layout, 88);
 
 enum py_linetable {
 	PY_LINES_LNOTAB_27 = 1, /* 2.7: unsigned line deltas */
@@ -408,7 +410,7 @@ struct interp {
 	__s32 cframe_delta;  /* CFA - CFrame (3.11, 3.12) */
 	__u32 pad;
 };
-PYPERF_ASSERT_SIZE(struct interp, 80 + 16 + 16 * MAX_EVAL_RANGES + 16);
+PYPERF_ASSERT_SIZE(struct interp, 88 + 16 + 16 * MAX_EVAL_RANGES + 16);
 
 /* ---- Code objects ------------------------------------------------------------------------- */
 

@@ -36,6 +36,16 @@ BPF_INLINE int has_cframe(const struct walk *w)
 	       w->in.layout.chain == PY_CHAIN_CFRAME_SHIM || w->in.layout.chain == PY_CHAIN_FRAME_C;
 }
 
+/* The thread state in w->buf is not at rest, which up to 3.9, in 3.13 and in 3.14 is a leaf of 0. */
+BPF_INLINE int has_frames(const struct walk *w, __u64 tstate, __u64 leaf)
+{
+	if (has_cframe(w) && leaf == tstate + w->in.layout.root_cframe)
+		return 0;
+	if (w->in.layout.base_frame != PY_OFF_NONE && leaf == buf64(w, w->in.layout.base_frame))
+		return 0;
+	return !!leaf;
+}
+
 /* Reads a thread state into w->buf and tells whether it is this thread's. */
 BPF_INLINE int tstate_is_ours(struct walk *w, __u64 tstate)
 {
@@ -49,11 +59,6 @@ BPF_INLINE int tstate_is_ours(struct walk *w, __u64 tstate)
  * say in which order (order_segments()). Up to 3.9 there are no anchors: the newest interpreter, which
  * comes first in the list, is taken for the innermost.
  */
-
-BPF_INLINE int has_frames(const struct walk *w, __u64 tstate, __u64 leaf)
-{
-	return leaf && !(has_cframe(w) && leaf == tstate + w->in.layout.root_cframe);
-}
 
 /*
  * 3.10, 3.11: _xxsubinterpreters runs an interpreter with the state, and the id, of the thread that

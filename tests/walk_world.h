@@ -388,6 +388,7 @@ int blob_send(const void *data, __u32 size, int urgent)
 /* ---- layouts --------------------------------------------------------------------------------- */
 
 #define LAY_ROOT_CFRAME 200
+#define LAY_BASE_FRAME	80
 #define LAY_CODE_TLBC	192
 #define LAY_BYTECODE	200
 
@@ -403,6 +404,7 @@ static struct py_layout world__layout(enum chain_case chain)
 		.tstate_frame = 24,
 		.tstate_read = 160,
 		.root_cframe = PY_OFF_NONE,
+		.base_frame = PY_OFF_NONE,
 		.cframe_frame = 8,
 		.cframe_previous = 16,
 		.cframe_tstate = 56,
@@ -467,6 +469,8 @@ static struct py_layout world__layout(enum chain_case chain)
 		lay.code_tlbc = LAY_CODE_TLBC;
 		lay.str = PY_STR_STATE_T14;
 	}
+	if (chain == CHAIN_315)
+		lay.base_frame = LAY_BASE_FRAME;
 	if (chain == CHAIN_27) {
 		lay.str = PY_STR_BYTES;
 		lay.bytes_data = 36;
@@ -561,6 +565,13 @@ static __u64 make_tstate(struct world *w, __u64 next, __u64 thread_id)
 
 	put64(w, addr + lay->tstate_next, next);
 	put64(w, addr + lay->tstate_thread_id, thread_id);
+	if (lay->base_frame != PY_OFF_NONE) {
+		__u64 base = heap_alloc(w, 96);
+
+		put8(w, base + lay->frame_owner, 3);
+		put64(w, addr + lay->base_frame, base);
+		put64(w, addr + lay->tstate_frame, base);
+	}
 	if (lay->root_cframe == PY_OFF_NONE)
 		return addr;
 	put64(w, addr + (w->chain == CHAIN_310 ? lay->cframe_tstate : lay->tstate_frame),
@@ -954,7 +965,7 @@ static void make_process(struct world *w, enum chain_case chain)
 	put64(w, w->interp_state + w->interp.layout.interp_threads_head, w->tstate);
 	w->top_cframe = w->tstate + LAY_ROOT_CFRAME;
 	if (chain == CHAIN_315)
-		add_shim(w, heap_alloc(w, 96)); /* base_frame */
+		add_shim(w, get64(w, w->tstate + LAY_BASE_FRAME));
 }
 
 static void world__clear(struct world *w)

@@ -34,7 +34,11 @@
 #define OBJECT .ob_type = 8, .bytes_size = 16, .bytes_data = 32
 
 #define NO_CFRAME                                                                                  \
-	.root_cframe = NONE, .cframe_frame = NONE, .cframe_previous = NONE, .cframe_tstate = NONE
+	.root_cframe = NONE, .cframe_frame = NONE, .cframe_previous = NONE, .cframe_tstate = NONE, \
+	NO_BASE_FRAME
+
+/* The sentinel below the outermost frame: 3.15. */
+#define NO_BASE_FRAME .base_frame = NONE
 
 /* Bytecode outside the code object, no qualified name, no version number. */
 #define NO_CODE_311                                                                                \
@@ -218,6 +222,7 @@ static const struct py_layout layouts[] = {
 		.tstate_frame = 24,	 /* frame */
 		.root_cframe = 264,	 /* root_cframe */
 		.cframe_tstate = 48,	 /* cframe */
+		NO_BASE_FRAME,
 		/* struct _cframe, Include/cpython/pystate.h@3.10.13 */
 		.cframe_frame = NONE, /* from 3.11 */
 		.cframe_previous = 8, /* previous */
@@ -252,6 +257,7 @@ static const struct py_layout layouts[] = {
 		.tstate_frame = 56,	 /* cframe */
 		.root_cframe = 336,	 /* root_cframe */
 		.cframe_tstate = NONE,	 /* it is tstate_frame */
+		NO_BASE_FRAME,
 		/* struct _PyCFrame, Include/cpython/pystate.h@3.11.7 */
 		.cframe_frame = 8,     /* current_frame */
 		.cframe_previous = 16, /* previous */
@@ -289,6 +295,7 @@ static const struct py_layout layouts[] = {
 		.tstate_frame = 56,	 /* cframe */
 		.root_cframe = 272,	 /* root_cframe */
 		.cframe_tstate = NONE,	 /* it is tstate_frame */
+		NO_BASE_FRAME,
 		/* struct _PyCFrame, Include/cpython/pystate.h@3.12.1 */
 		.cframe_frame = 0,    /* current_frame */
 		.cframe_previous = 8, /* previous */
@@ -375,6 +382,7 @@ static const struct debug_entry debug_entries[] = {
 	ENTRY(interp_id, 8, false, P(56, 56, 56), INTERP),
 	ENTRY(tstate_next, 8, false, P(168, 192, 192), TSTATE),
 	ENTRY(tstate_frame, 8, false, P(184, 208, 208), TSTATE), /* current_frame */
+	ENTRY(base_frame, 8, false, P(0, 0, 216), TSTATE),
 	ENTRY(tstate_thread_id, 8, false, P(192, 216, 240), TSTATE),
 	ENTRY(frame_back, 8, false, P(232, 256, 320), FRAME),  /* previous */
 	ENTRY(frame_code, 8, false, P(240, 264, 328), FRAME),  /* executable */
@@ -542,6 +550,7 @@ static int set_read_sizes(struct py_layout *l)
 	cover(&tstate, l->tstate_thread_id, 8);
 	cover(&tstate, l->tstate_frame, 8);
 	cover(&tstate, l->cframe_tstate, 8);
+	cover(&tstate, l->base_frame, 8);
 
 	cover(&frame, l->frame_back, 8);
 	cover(&frame, l->frame_code, 8);

@@ -61,6 +61,7 @@ static const struct truth truths[] = {
 	T(root_cframe, 0x030a, 0x030c, "_ts.root_cframe"),
 	T(cframe_frame, 0x030b, 0x030c, "_PyCFrame.current_frame"),
 	T(cframe_tstate, 0x030a, 0x030a, "_ts.cframe"),
+	T(base_frame, 0x030f, 0x030f, "_ts.base_frame"),
 	T(cframe_previous, 0x030a, 0x030c, "_PyCFrame.previous|_cframe.previous"),
 	T(frame_back, OLD, NEW, "_PyInterpreterFrame.previous|_frame.f_back"),
 	T(frame_code, OLD, NEW,
