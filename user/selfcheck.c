@@ -366,13 +366,16 @@ static const char *check_line_table(struct check *ck, uint64_t addr, uint64_t co
 
 /*
  * Bytes of bytecode; 0: not known. From 3.11 it is in the code object, whose ob_size counts units
- * (_PyCode_NBYTES, Include/cpython/code.h@3.11.7). Before, co_code is a bytes object: Include/code.h
- * @2.7.18, @3.6.15 (the same in 3.7), Include/cpython/code.h@3.8.18 (and up to 3.10).
+ * (_PyCode_NBYTES, Include/cpython/code.h@3.11.7). Before, co_code is a bytes object, so far behind the
+ * object's head, whose size differs in debug builds: Include/code.h@2.7.18, @3.6.15 (the same in 3.7),
+ * Include/cpython/code.h@3.8.18 (and up to 3.10).
  */
 static uint64_t bytecode_size(struct check *ck, uint64_t code)
 {
 	const struct py_layout *lay = &ck->w.in.layout;
-	uint32_t co_code = lay->version < 0x0300 ? 32 : lay->version < 0x0308 ? 40 : 48;
+	uint32_t co_code = lay->ob_type + (lay->version < 0x0300   ? 24
+					   : lay->version < 0x0308 ? 32
+								   : 40);
 	uint64_t size;
 
 	if (lay->lasti == PY_LASTI_POINTER) {
