@@ -61,7 +61,7 @@ struct thread_struct {
 };
 
 struct mm_struct {
-	int unused;
+	unsigned long start_stack;
 };
 
 struct task_struct {

@@ -31,6 +31,7 @@ BPF_INLINE void walk_user(struct bpf_perf_event_data *ctx, struct walk *w, struc
 		return;
 	}
 	w->tp = task_tp(task);
+	w->stack_start = BPF_CORE_READ(task, mm, start_stack);
 	for (__u32 n = 0; n < IMAGE_INTERPS; n++)
 		if (walk_interp(w, n))
 			break;

@@ -54,7 +54,8 @@ struct walk {
 	__u32 interp;	  /* the one that is walked: its index in interps */
 	__u32 has_python; /* `in` is set */
 	__u64 bias;
-	__u64 tp; /* thread pointer: pthread_self() on x86-64 */
+	__u64 tp;	   /* thread pointer: pthread_self() on x86-64 */
+	__u64 stack_start; /* stack pointer with which the process began; 0: not known */
 
 	/* native position: the registers of the frame that is looked at next */
 	__u64 pc, sp, fp;
@@ -147,6 +148,7 @@ BPF_INLINE void reset_python(struct walk *w)
 BPF_INLINE void reset_walk(struct walk *w)
 {
 	w->flags = 0;
+	w->stack_start = 0;
 	w->native_cnt = w->seg_next = w->eval_cnt = 0;
 	w->header_table = 0;
 	reset_python(w);

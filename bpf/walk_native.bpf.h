@@ -18,6 +18,7 @@
 #define USER_MAX     (1ULL << 47)
 #define SETUP_BYTES  256 /* of the eval loop, before it has linked what it keeps on its stack */
 #define FP_FRAME_MAX (1ULL << 20) /* a frame found by frame pointer is not larger than this */
+#define BASE_ROOM    2048
 
 BPF_INLINE int native_lost(struct walk *w, __u32 why, __u64 detail)
 {
@@ -389,9 +390,34 @@ BPF_INLINE int step_epilogue(struct walk *w, __u64 word)
 	return 0;
 }
 
+/* No Python frame is left for the native frames to come. */
+BPF_INLINE int python_passed(const struct walk *w)
+{
+	if (!w->py_cnt)
+		return 1;
+	if (w->in.layout.chain == PY_CHAIN_FRAME)
+		return w->eval_cnt >= w->seg_cnt;
+	return w->seg_next && w->seg_end[BOUND(w->seg_next - 1, MAX_SEGMENTS)] >= w->py_cnt;
+}
+
+/*
+ * At the base of the stack, code without rows has called what has some: main(), or a thread's function.
+ * musl has no rows. There is room for its own frames, and for a thread's variables, which lie between
+ * its stack and its thread pointer (src/env/__libc_start_main.c, src/thread/pthread_create.c).
+ */
+BPF_INLINE int step_base(struct walk *w, __u64 word)
+{
+	if (w->exact_pc || !python_passed(w) ||
+	    (w->stack_start - w->sp >= BASE_ROOM && w->tp - w->sp >= BASE_ROOM))
+		return -1;
+	push_native(w, word, 0, 0);
+	w->flags |= WALK_NATIVE_END;
+	return 0;
+}
+
 BPF_INLINE int no_rows(struct walk *w, __u64 word, __u32 why, __u64 detail)
 {
-	if (!step_clone(w, word))
+	if (!step_base(w, word) || !step_clone(w, word))
 		return !!(w->flags & WALK_NATIVE_END);
 	if (!step_epilogue(w, word) || !shim_jump(w, word) || !step_frame_pointer(w, word))
 		return 0;

@@ -169,6 +169,7 @@ struct world {
 	__u64 shim[MAX_ITEMS];
 	__u32 shim_cnt;
 	__u64 sp, fp, pc, regs[GREG_CNT]; /* of the thread */
+	__u64 start_sp;			  /* of the process; 0: not known */
 	/* what must come out, innermost first once built */
 	struct item item[MAX_ITEMS];
 	__u32 item_cnt;
@@ -1066,6 +1067,7 @@ static void world__load(struct world *w)
 	k->bias = 0;
 	k->in = w->interp;
 	k->tp = WORLD_TP;
+	k->stack_start = w->start_sp;
 	k->pc = w->pc;
 	k->sp = w->sp;
 	k->fp = w->fp;

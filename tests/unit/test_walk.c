@@ -795,6 +795,33 @@ static void test_clone(void **state)
 	run_built(w);
 }
 
+/* musl's start code has no rows: whatever called from the base of the stack is the root. */
+static void test_stack_base(void **state)
+{
+	struct world *w;
+
+	(void)state;
+	for (int c = 0; c < CHAIN_CNT; c++) {
+		w = BUILD((enum chain_case)c, { FN_LIB }, { FN_MAIN }, { FN_EVAL, 2 }, { FN_CFP });
+		w->start_sp = STACK_BASE + STACK_SIZE - 256;
+		run_built(w);
+		w = BUILD((enum chain_case)c, { FN_LIB, 0, ACT_STOP, MARK_NO_UNWIND_INFO },
+			  { FN_MAIN }, { FN_EVAL, 2 }, { FN_CFP });
+		w->start_sp = STACK_BASE + STACK_SIZE - 256 + BASE_ROOM;
+		run_built(w);
+	}
+	/* A leaf stands anywhere in its function, and has callers. */
+	w = BUILD(CHAIN_313, ROOT, { FN_LIB, 0, ACT_STOP, MARK_NO_UNWIND_INFO });
+	w->start_sp = STACK_BASE + STACK_SIZE - 256;
+	run_built(w);
+	/* It is no root while Python frames are left. */
+	w = BUILD(CHAIN_313, ROOT, { FN_EVAL, 1 }, { FN_ANON }, { FN_C });
+	w->start_sp = STACK_BASE + STACK_SIZE - 256;
+	w->interp.anchor_delta = SHIM_BELOW;
+	w->interp.anchor_fp_off = -16;
+	run_built(w);
+}
+
 /* Code without rows, called by the eval loop: the anchor leads across, once its distance is known. */
 static void test_shim_jump(void **state)
 {
@@ -1033,6 +1060,7 @@ int main(void)
 		cmocka_unit_test(test_native_ends_early),
 		cmocka_unit_test(test_trampolines),
 		cmocka_unit_test(test_clone),
+		cmocka_unit_test(test_stack_base),
 		cmocka_unit_test(test_shim_jump),
 		cmocka_unit_test(test_unreadable_stack),
 		cmocka_unit_test(test_code_identity),
