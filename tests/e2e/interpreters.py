@@ -77,7 +77,7 @@ class Interpreter(str):
             path.chmod(0o755)
         self = super().__new__(cls, path)
         self.name, self.command, self.root = name, command, root
-        self.version = self.abi = ""
+        self.version = self.abi = self.way = ""
         self.jit = False
         return self
 
@@ -109,13 +109,16 @@ class Interpreter(str):
 
     def is_known_as(self, where):
         """Gives itself its name, now that it knows its version."""
-        self.name = "%s/%d.%d%s" % (where, *self.minor, self.abi)
+        # A test build's directory says what no question would bring out (3.13+musl).
+        built = Path(self.command[0]).parents[1].name if where == "builds" else ""
+        self.name = "%s/%s" % (where, built or "%d.%d%s" % (*self.minor, self.abi))
         return self
 
     def variant(self, way, options=(), environment=()):
         variant = Interpreter(self.name + "+" + way, [*self.command, *options], self.root,
                               environment)
         variant.exe, variant.version, variant.abi = self.exe, self.version, self.abi
+        variant.way = way
         return variant
 
 

@@ -129,6 +129,7 @@ def images():
     return {
         "exe": os.path.basename(exe),
         "python": os.path.basename(python),
+        "python_path": python,
         "ctypes": module("_ctypes"),
         "ffi": library("libffi"),
         "libc": library("libc.so") or library("libc-"),

@@ -67,7 +67,8 @@ def enter(work, running):
 def main():
     running = start()
     works = [spin_alpha, spin_beta, native_zlib, native_ctypes]
-    if isinstance(hashlib.pbkdf2_hmac, types.BuiltinFunctionType):  # else written in Python
+    # Without OpenSSL it is written in Python, or (3.12) not there.
+    if isinstance(getattr(hashlib, "pbkdf2_hmac", None), types.BuiltinFunctionType):
         works.append(native_pbkdf2)
     threads = [threading.Thread(target=enter, args=(work, running)) for work in works]
     for thread in threads:
