@@ -121,7 +121,7 @@ class Checks:
                     assert not left, "an activation of the eval loop is left:\n%s" % stack
         if self.python.way:
             part = share(stacks, lambda s: any(is_generated(f) for f in s.native()))
-            assert part > 0.1, "+%s: %.1f%% of the stacks have generated code" % (
+            assert part > 0.01, "+%s: %.1f%% of the stacks have generated code" % (
                 self.python.way, 100 * part)
         self.deep()
         return "pass"
