@@ -55,6 +55,8 @@ class Checks:
         stacks, spent, rate = [], 0, hz
         while total(stacks) < least:
             assert spent < PATIENCE, "only %d samples in %.0f s" % (total(stacks), spent)
+            status = target.process.poll()
+            assert status is None, "the program ended with status %d" % status
             seconds = min(0.5 + (least - total(stacks)) / rate, 60)
             result = profile("-f", "-F", hz, "-d", seconds, "-p", target.pid, *options).ok()
             stacks += result.stacks
