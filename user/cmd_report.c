@@ -39,20 +39,16 @@ static void usage(void)
 	       "\n"
 	       "A FILE is a pprof profile (.pb.gz) or has folded stacks (.folded), written by\n"
 	       "this program or by another one: any CPU profile, as of Go's runtime/pprof.\n"
-	       "\n"
-	       "  -o, --output FILE      write FILE in the format of its suffix, one of\n"
-	       "                         %s; can be given again;\n"
-	       "                         '-' is the report on stdout\n"
-	       "  -f, --folded           folded stacks on stdout instead of the report\n"
-	       "  -t, --type NAME        count by this sample type of pprof files; default:\n"
+	       "\n");
+	outputs__help();
+	printf("  -t, --type NAME        count by this sample type of pprof files; default:\n"
 	       "                         the number of samples\n"
 	       "      --no-lines         functions only, no line numbers\n"
 	       "      --no-threads       add up the threads, if they were kept apart\n"
 	       "Other\n" CMDLINE_HELP "\n"
 	       "Examples\n"
 	       "  pyperf-bpf report cpu.pb.gz                 the report, as after sampling\n"
-	       "  pyperf-bpf report -f mon.pb.gz tue.pb.gz    both days, for a flame graph\n",
-	       export__suffixes());
+	       "  pyperf-bpf report -f mon.pb.gz tue.pb.gz    both days, for a flame graph\n");
 }
 
 static int set_option(void *ctx, int opt, const char *arg)

@@ -17,10 +17,15 @@
 
 /* ---- Formats ---- */
 
+/* A suffix that ends in another one comes first. */
 #define FORMATS(X)                                                                                 \
 	X(".pb.gz", "pprof", export__pprof)                                                        \
 	X(".folded", "folded stacks", export__folded)                                              \
-	X(".txt", "report", export__report)
+	X(".collapsed", "folded stacks", export__folded)                                           \
+	X(".txt", "report", export__report)                                                        \
+	X(".speedscope.json", "speedscope profile", export__speedscope)                            \
+	X(".firefox.json", "Firefox profile", export__firefox)                                     \
+	X(".json", "JSON", export__json)
 
 static const struct export_format formats[] = {
 #define X(s, n, w) { .suffix = (s), .name = (n), .write = (w) },

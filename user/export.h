@@ -42,12 +42,15 @@ struct export_format {
 
 /* The format for a path by its suffix, or NULL. */
 const struct export_format *export__find(const char *path);
-/* ".pb.gz .folded .txt", for messages; static storage. */
+/* ".pb.gz .folded .speedscope.json ...", for messages; static storage. */
 const char *export__suffixes(void);
 
 int export__report(const struct profile *p, const struct export_opts *o, FILE *f);
 int export__folded(const struct profile *p, const struct export_opts *o, FILE *f);
 int export__pprof(const struct profile *p, const struct export_opts *o, FILE *f);
+int export__json(const struct profile *p, const struct export_opts *o, FILE *f);
+int export__speedscope(const struct profile *p, const struct export_opts *o, FILE *f);
+int export__firefox(const struct profile *p, const struct export_opts *o, FILE *f);
 
 /* A file that is being made. */
 struct export_file;

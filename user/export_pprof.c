@@ -67,8 +67,7 @@ struct pprof {
 
 	struct sym_ranks locations, functions; /* sym -> location, sym -> function */
 	uint32_t *location_id, *function_id;   /* by rank; 0: not used */
-	uint32_t *proc_order;		       /* processes in the order of their content */
-	uint32_t *proc_rank;
+	struct proc_order procs;
 	uint32_t *mapping_id; /* by module; 0: not used */
 	uint32_t python_mapping, kernel_mapping;
 	struct flat_stacks stacks; /* of locations */
@@ -168,65 +167,14 @@ static int cmp_locations(const struct profile *p, uint32_t a, uint32_t b, const 
 	return 0;
 }
 
-static int cmp_proc_content(const struct profile *p, uint32_t a, uint32_t b)
-{
-	const struct profile_proc *pa = &p->procs[a], *pb = &p->procs[b];
-	int d = export_str_cmp(p, pa->comm, pb->comm);
-
-	if (!d && pa->tgid != pb->tgid)
-		d = pa->tgid < pb->tgid ? -1 : 1;
-	if (!d)
-		d = export_str_cmp(p, pa->container, pb->container);
-	if (!d)
-		d = export_str_cmp(p, pa->python, pb->python);
-	if (!d)
-		d = export_str_cmp(p, pa->exe, pb->exe);
-	return d ? d : export_str_cmp(p, pa->native_only, pb->native_only);
-}
-
-static int cmp_procs(const void *a, const void *b, void *ctx)
-{
-	const struct profile *p = ctx;
-	uint32_t ia = *(const uint32_t *)a, ib = *(const uint32_t *)b;
-	uint32_t sa = p->procs[ia].space, sb = p->procs[ib].space;
-	int d = cmp_proc_content(p, ia, ib);
-
-	return d ? d : (sa > sb) - (sa < sb);
-}
-
-static int rank_procs(struct pprof *pp)
-{
-	size_t cnt = pp->p->proc_cnt;
-
-	pp->proc_order = calloc(cnt + 1, sizeof(*pp->proc_order));
-	pp->proc_rank = calloc(cnt + 1, sizeof(*pp->proc_rank));
-	if (!pp->proc_order || !pp->proc_rank)
-		return -ENOMEM;
-	for (size_t i = 0; i < cnt; i++)
-		pp->proc_order[i] = (uint32_t)i;
-	qsort_r(pp->proc_order, cnt, sizeof(*pp->proc_order), cmp_procs, (void *)pp->p);
-	for (size_t i = 0; i < cnt; i++)
-		pp->proc_rank[pp->proc_order[i]] = (uint32_t)i;
-	pp->proc_order[cnt] = UINT32_MAX;
-	pp->proc_rank[cnt] = (uint32_t)cnt; /* of a stack whose process is not in the profile */
-	return 0;
-}
-
 static int merge_stacks(struct pprof *pp)
 {
-	const struct profile *p = pp->p;
-	uint64_t *keys = calloc(p->stack_cnt + 1, sizeof(*keys));
+	uint64_t *keys = proc_order__keys(&pp->procs, pp->p, pp->o->threads);
 	int err;
 
 	if (!keys)
 		return -ENOMEM;
-	for (size_t i = 0; i < p->stack_cnt; i++) {
-		const struct profile_stack *s = &p->stacks[i];
-		size_t proc = s->proc < p->proc_cnt ? s->proc : p->proc_cnt;
-
-		keys[i] = (uint64_t)pp->proc_rank[proc] << 32 | (pp->o->threads ? s->tid : 0);
-	}
-	err = flat_stacks__init(&pp->stacks, p, pp->locations.of, false, keys);
+	err = flat_stacks__init(&pp->stacks, pp->p, pp->locations.of, false, keys);
 	free(keys);
 	return err;
 }
@@ -309,7 +257,7 @@ static str_id main_exe(const struct pprof *pp)
 
 	for (size_t i = 0; i < pp->stacks.cnt; i++) {
 		const struct flat_stack *s = &pp->stacks.stacks[i];
-		uint32_t proc = pp->proc_order[s->key >> 32];
+		uint32_t proc = pp->procs.at[s->key >> 32];
 
 		if (i && s->key >> 32 != pp->stacks.stacks[i - 1].key >> 32)
 			sum = 0;
@@ -542,7 +490,7 @@ static int64_t earlier_lives(const struct pprof *pp, uint32_t rank)
 {
 	int64_t cnt = 0;
 
-	while (rank && !cmp_proc_content(pp->p, pp->proc_order[rank - 1], pp->proc_order[rank])) {
+	while (rank && !export_proc_cmp(pp->p, pp->procs.at[rank - 1], pp->procs.at[rank])) {
 		cnt++;
 		rank--;
 	}
@@ -551,7 +499,7 @@ static int64_t earlier_lives(const struct pprof *pp, uint32_t rank)
 
 static void fill_labels(struct pprof *pp, struct label_set *set, uint64_t key)
 {
-	uint32_t index = pp->proc_order[key >> 32], tid = THREAD_TID((uint32_t)key);
+	uint32_t index = pp->procs.at[key >> 32], tid = THREAD_TID((uint32_t)key);
 	const struct profile_proc *proc;
 	const char *name;
 	int64_t lives;
@@ -578,14 +526,6 @@ static void fill_labels(struct pprof *pp, struct label_set *set, uint64_t key)
 	add_label(pp, set, "interpreter", 0, THREAD_INTERP((uint32_t)key));
 }
 
-static int64_t cpu_ns(const struct pprof *pp, uint64_t count)
-{
-	uint32_t hz = pp->p->stats.frequency_hz;
-	unsigned __int128 ns = hz ? (unsigned __int128)count * 1000000000u / hz : 0;
-
-	return ns > INT64_MAX ? INT64_MAX : (int64_t)ns;
-}
-
 static void add_sample(struct pprof *pp, size_t i, struct label_set *set)
 {
 	const struct flat_stack *s = &pp->stacks.stacks[i];
@@ -596,7 +536,7 @@ static void add_sample(struct pprof *pp, size_t i, struct label_set *set)
 	for (uint32_t j = 0; j < s->cnt; j++)
 		ids[j] = pp->location_id[pp->stacks.elems[s->first + s->cnt - 1 - j]];
 	pp->values[i * VALUES] = s->count > INT64_MAX ? INT64_MAX : (int64_t)s->count;
-	pp->values[i * VALUES + 1] = cpu_ns(pp, s->count);
+	pp->values[i * VALUES + 1] = export_cpu_ns(pp->p, s->count);
 	out->n_location_id = s->cnt;
 	out->location_id = ids;
 	out->n_value = VALUES;
@@ -656,7 +596,7 @@ static void add_head(struct pprof *pp)
 	m->n_sample_type = VALUES;
 	m->sample_type = pp->type_list;
 	m->period_type = &pp->types[2];
-	m->period = cpu_ns(pp, 1);
+	m->period = export_cpu_ns(pp->p, 1);
 	m->default_sample_type = pp->types[1].type;
 	m->time_nanos = (int64_t)s->start_unix_ns;
 	m->duration_nanos = (int64_t)s->duration_ns;
@@ -691,7 +631,7 @@ static int build(struct pprof *pp)
 	if (!err)
 		err = sym_ranks__init(&pp->functions, pp->p, cmp_functions, NULL);
 	if (!err)
-		err = rank_procs(pp);
+		err = proc_order__init(&pp->procs, pp->p);
 	if (!err)
 		err = merge_stacks(pp);
 	if (err)
@@ -776,8 +716,7 @@ static void free_all(struct pprof *pp)
 	strbuf__free(&pp->buf);
 	free(pp->location_id);
 	free(pp->function_id);
-	free(pp->proc_order);
-	free(pp->proc_rank);
+	proc_order__free(&pp->procs);
 	free(pp->mapping_id);
 	free(pp->samples);
 	free(pp->sample_list);

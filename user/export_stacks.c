@@ -68,6 +68,17 @@ int export_function_cmp(const struct profile *p, const struct sym *a, const stru
 	return d ? d : module_cmp(p, a->module, b->module);
 }
 
+int export_place_cmp(const struct profile *p, uint32_t a, uint32_t b, const void *lines)
+{
+	const bool *with_lines = lines;
+	const struct sym *sa = export_sym(p, a), *sb = export_sym(p, b);
+	int d = export_function_cmp(p, sa, sb);
+
+	if (!d && !sa->func && (sa->kind == SYM_NATIVE || sa->kind == SYM_KERNEL))
+		d = cmp_u64(sa->addr, sb->addr);
+	return d || !*with_lines ? d : cmp_u64(sa->line, sb->line);
+}
+
 struct cmp_ctx {
 	const struct profile *p;
 	sym_cmp_fn cmp;
@@ -217,4 +228,178 @@ void flat_stacks__free(struct flat_stacks *fs)
 	free(fs->elems);
 	free(fs->stacks);
 	memset(fs, 0, sizeof(*fs));
+}
+
+/* ---- Processes ---- */
+
+int export_proc_cmp(const struct profile *p, uint32_t a, uint32_t b)
+{
+	const struct profile_proc *pa = &p->procs[a], *pb = &p->procs[b];
+	int d = export_str_cmp(p, pa->comm, pb->comm);
+
+	if (!d)
+		d = cmp_u64(pa->tgid, pb->tgid);
+	if (!d)
+		d = export_str_cmp(p, pa->container, pb->container);
+	if (!d)
+		d = export_str_cmp(p, pa->python, pb->python);
+	if (!d)
+		d = export_str_cmp(p, pa->exe, pb->exe);
+	return d ? d : export_str_cmp(p, pa->native_only, pb->native_only);
+}
+
+static int cmp_procs(const void *a, const void *b, void *ctx)
+{
+	const struct profile *p = ctx;
+	uint32_t ia = *(const uint32_t *)a, ib = *(const uint32_t *)b;
+	int d = export_proc_cmp(p, ia, ib);
+
+	return d ? d : cmp_u64(p->procs[ia].space, p->procs[ib].space);
+}
+
+int proc_order__init(struct proc_order *o, const struct profile *p)
+{
+	size_t cnt = p->proc_cnt;
+
+	o->at = calloc(cnt + 1, sizeof(*o->at));
+	o->rank = calloc(cnt + 1, sizeof(*o->rank));
+	if (!o->at || !o->rank) {
+		proc_order__free(o);
+		return -ENOMEM;
+	}
+	for (size_t i = 0; i < cnt; i++)
+		o->at[i] = (uint32_t)i;
+	qsort_r(o->at, cnt, sizeof(*o->at), cmp_procs, (void *)p);
+	for (size_t i = 0; i < cnt; i++)
+		o->rank[o->at[i]] = (uint32_t)i;
+	o->at[cnt] = UINT32_MAX;
+	o->rank[cnt] = (uint32_t)cnt;
+	return 0;
+}
+
+void proc_order__free(struct proc_order *o)
+{
+	free(o->at);
+	free(o->rank);
+	memset(o, 0, sizeof(*o));
+}
+
+uint64_t *proc_order__keys(const struct proc_order *o, const struct profile *p, bool threads)
+{
+	uint64_t *keys = calloc(p->stack_cnt + 1, sizeof(*keys));
+
+	for (size_t i = 0; keys && i < p->stack_cnt; i++) {
+		const struct profile_stack *s = &p->stacks[i];
+		size_t proc = s->proc < p->proc_cnt ? s->proc : p->proc_cnt;
+
+		keys[i] = (uint64_t)o->rank[proc] << 32 | (threads ? s->tid : 0);
+	}
+	return keys;
+}
+
+/* ---- Groups ---- */
+
+static int cmp_groups(const void *a, const void *b)
+{
+	const struct stack_group *ga = a, *gb = b;
+	int d = cmp_u64(gb->count, ga->count);
+
+	return d ? d : cmp_u64(ga->key, gb->key);
+}
+
+struct stack_group *flat_stacks__groups(const struct flat_stacks *fs, size_t *cnt)
+{
+	struct stack_group *groups;
+	size_t n = 0;
+
+	for (size_t i = 0; i < fs->cnt; i++)
+		n += !i || fs->stacks[i].key != fs->stacks[i - 1].key;
+	groups = calloc(n + 1, sizeof(*groups));
+	*cnt = groups ? n : 0;
+	n = 0;
+	for (size_t i = 0; groups && i < fs->cnt; i++) {
+		if (!i || fs->stacks[i].key != fs->stacks[i - 1].key)
+			groups[n++] = (struct stack_group){ .first = i, .key = fs->stacks[i].key };
+		groups[n - 1].cnt++;
+		groups[n - 1].count += fs->stacks[i].count;
+	}
+	if (groups)
+		qsort(groups, n, sizeof(*groups), cmp_groups);
+	return groups;
+}
+
+/* ---- All of it ---- */
+
+/* Drops the places that are in no stack: "[not-symbolized]", mostly. */
+static int drop_unused(struct export_view *v)
+{
+	uint32_t *number = calloc(v->places.cnt + 1, sizeof(*number)), cnt = 0;
+
+	if (!number)
+		return -ENOMEM;
+	for (size_t i = 0; i < v->stacks.elem_cnt; i++)
+		number[v->stacks.elems[i]] = 1;
+	for (uint32_t i = 0; i < v->places.cnt; i++) {
+		if (!number[i])
+			continue;
+		v->places.first[cnt] = v->places.first[i];
+		number[i] = cnt++;
+	}
+	v->places.cnt = cnt;
+	for (size_t i = 0; i < v->stacks.elem_cnt; i++)
+		v->stacks.elems[i] = number[v->stacks.elems[i]];
+	free(number);
+	return 0;
+}
+
+int export_view__init(struct export_view *v, const struct profile *p, bool lines, bool threads)
+{
+	uint64_t *keys = NULL;
+	int err;
+
+	memset(v, 0, sizeof(*v));
+	err = sym_ranks__init(&v->places, p, export_place_cmp, &lines);
+	if (!err)
+		err = proc_order__init(&v->procs, p);
+	if (!err)
+		keys = proc_order__keys(&v->procs, p, threads);
+	if (!err && !keys)
+		err = -ENOMEM;
+	if (!err)
+		err = flat_stacks__init(&v->stacks, p, v->places.of, true, keys);
+	free(keys);
+	if (!err)
+		err = drop_unused(v);
+	if (!err)
+		v->groups = flat_stacks__groups(&v->stacks, &v->group_cnt);
+	if (!err && !v->groups)
+		err = -ENOMEM;
+	if (err)
+		export_view__free(v);
+	return err;
+}
+
+void export_view__free(struct export_view *v)
+{
+	sym_ranks__free(&v->places);
+	flat_stacks__free(&v->stacks);
+	proc_order__free(&v->procs);
+	free(v->groups);
+	memset(v, 0, sizeof(*v));
+}
+
+const struct profile_proc *export_view__proc(const struct export_view *v, const struct profile *p,
+					     const struct stack_group *g)
+{
+	uint32_t index = v->procs.at[g->key >> 32];
+
+	return index < p->proc_cnt ? &p->procs[index] : NULL;
+}
+
+int64_t export_cpu_ns(const struct profile *p, uint64_t count)
+{
+	uint32_t hz = p->stats.frequency_hz;
+	unsigned __int128 ns = hz ? (unsigned __int128)count * 1000000000u / hz : 0;
+
+	return ns > INT64_MAX ? INT64_MAX : (int64_t)ns;
 }

@@ -36,6 +36,12 @@ int export_str_cmp(const struct profile *p, str_id a, str_id b);
  */
 int export_function_cmp(const struct profile *p, const struct sym *a, const struct sym *b);
 
+/*
+ * Orders what a viewer tells apart: functions, and of these lines if `lines` (a bool) is true. What has no
+ * name is told apart by its address.
+ */
+int export_place_cmp(const struct profile *p, uint32_t a, uint32_t b, const void *lines);
+
 struct sym_ranks {
 	uint32_t *of;	 /* sym index -> rank; sym_cnt + 1 elements */
 	uint32_t *first; /* rank -> lowest index of a sym with this rank */
@@ -48,6 +54,24 @@ typedef int (*sym_cmp_fn)(const struct profile *p, uint32_t a, uint32_t b, const
 /* 0 or -ENOMEM. */
 int sym_ranks__init(struct sym_ranks *r, const struct profile *p, sym_cmp_fn cmp, const void *arg);
 void sym_ranks__free(struct sym_ranks *r);
+
+/* Orders processes by all that they have but their space. */
+int export_proc_cmp(const struct profile *p, uint32_t a, uint32_t b);
+
+/* Processes in the order of their content. A stack whose process does not exist belongs behind the last. */
+struct proc_order {
+	uint32_t *at;	/* rank -> index; proc_cnt + 1 elements, the last is UINT32_MAX */
+	uint32_t *rank; /* index -> rank */
+};
+
+/* 0 or -ENOMEM. */
+int proc_order__init(struct proc_order *o, const struct profile *p);
+void proc_order__free(struct proc_order *o);
+/*
+ * For each stack, the rank of its process in the high 32 bits and its thread (0 without `threads`) in the low
+ * ones: keys for flat_stacks__init(). To be freed; NULL: no memory.
+ */
+uint64_t *proc_order__keys(const struct proc_order *o, const struct profile *p, bool threads);
 
 struct flat_stack {
 	size_t first; /* in elems[] of the outermost element */
@@ -71,5 +95,34 @@ struct flat_stacks {
 int flat_stacks__init(struct flat_stacks *fs, const struct profile *p, const uint32_t *ids,
 		      bool inlined, const uint64_t *keys);
 void flat_stacks__free(struct flat_stacks *fs);
+
+/* Stacks with one key, neighbours in a flat_stacks. */
+struct stack_group {
+	size_t first, cnt;
+	uint64_t key;
+	uint64_t count;
+};
+
+/* The groups, largest count first. To be freed; NULL: no memory. */
+struct stack_group *flat_stacks__groups(const struct flat_stacks *fs, size_t *cnt);
+
+/* All of the above at once: what viewers want, by process (and thread), with inlined functions as frames. */
+struct export_view {
+	struct sym_ranks places;   /* by export_place_cmp(), those in stacks; `of` is void */
+	struct flat_stacks stacks; /* of places */
+	struct proc_order procs;
+	struct stack_group *groups;
+	size_t group_cnt;
+};
+
+/* 0 or -ENOMEM. */
+int export_view__init(struct export_view *v, const struct profile *p, bool lines, bool threads);
+void export_view__free(struct export_view *v);
+/* The process of a group, or NULL. */
+const struct profile_proc *export_view__proc(const struct export_view *v, const struct profile *p,
+					     const struct stack_group *g);
+
+/* Time of `count` samples in nanoseconds; 0 when the frequency is not known. */
+int64_t export_cpu_ns(const struct profile *p, uint64_t count);
 
 #endif /* PYPERF_EXPORT_STACKS_H */

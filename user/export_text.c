@@ -96,6 +96,35 @@ void text_add_place(struct strbuf *b, const struct profile *p, const struct sym 
 	}
 }
 
+void text_add_label(struct strbuf *b, const struct profile *p, const struct sym *s)
+{
+	if (s->func || (s->kind != SYM_NATIVE && s->kind != SYM_KERNEL)) {
+		text_add_func(b, p, s, "(no symbol)");
+		return;
+	}
+	strbuf__addf(b, "0x%" PRIx64 " [", s->addr);
+	if (s->kind == SYM_KERNEL)
+		strbuf__addz(b, "kernel");
+	else
+		text_add_module(b, p, s->module);
+	strbuf__addc(b, ']');
+}
+
+void text_add_process(struct strbuf *b, const struct profile *p, const struct profile_proc *proc,
+		      uint32_t tid)
+{
+	const char *thread = profile__thread_name(p, proc ? proc->space : 0, tid);
+
+	text_add_name(b, p, proc ? proc->comm : 0, "<unknown>");
+	if (proc && proc->tgid)
+		strbuf__addf(b, " (%" PRIu32 ")", proc->tgid);
+	if (!tid)
+		return;
+	strbuf__addz(b, " / ");
+	str_sanitise(b, thread, strlen(thread), TEXT_NAME_MAX);
+	strbuf__addf(b, "%s(%" PRIu32 ")", *thread ? " " : "", tid);
+}
+
 void text_add_count(struct strbuf *b, uint64_t n)
 {
 	char digits[24];

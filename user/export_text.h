@@ -36,6 +36,11 @@ void text_add_func(struct strbuf *b, const struct profile *p, const struct sym *
 		   const char *unset);
 /* Appends a function's place: "/a/b.py:12" (line 0: "/a/b.py"), the module's path, "[kernel]". */
 void text_add_place(struct strbuf *b, const struct profile *p, const struct sym *s, uint32_t line);
+/* Appends a function as one name: "loads", "0x1f2 [lib.so]", "0xffffffff81000000 [kernel]". */
+void text_add_label(struct strbuf *b, const struct profile *p, const struct sym *s);
+/* Appends "gunicorn (4211)", with a thread "gunicorn (4211) / io (4220)". `proc` may be NULL. */
+void text_add_process(struct strbuf *b, const struct profile *p, const struct profile_proc *proc,
+		      uint32_t tid);
 /* Appends a number with separators: "12,345,678". */
 void text_add_count(struct strbuf *b, uint64_t n);
 double text_percent(uint64_t part, uint64_t whole); /* 0 of nothing is 0% */

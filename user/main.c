@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "command.h"
-#include "export.h"
+#include "outputs.h"
 
 /*
  * Started with a standard descriptor closed, the first file that is opened (an output, a BPF map) would
@@ -40,16 +40,14 @@ static void overview(void)
 	printf("\n"
 	       "Options of record that are used most\n"
 	       "  -d, --duration SEC     stop after SEC seconds; without it until Ctrl-C\n"
-	       "  -p, --pid PID[,...]    only these processes\n"
-	       "  -o, --output FILE      write FILE in the format of its suffix, one of\n"
-	       "                         %s\n"
-	       "  -f, --folded           folded stacks on stdout instead of the report\n"
-	       "\n"
+	       "  -p, --pid PID[,...]    only these processes\n");
+	outputs__help();
+	printf("\n"
 	       "Examples\n"
 	       "  pyperf-bpf -d 30                            the whole machine, 30 seconds\n"
 	       "  pyperf-bpf -p 4711 -d 10 -f > cpu.folded    one process, for a flame graph\n"
-	       "  pyperf-bpf -o cpu.pb.gz -- python3 app.py   one command, for pprof\n",
-	       export__suffixes());
+	       "  pyperf-bpf -o cpu.pb.gz -- python3 app.py   one command, for pprof\n"
+	       "  pyperf-bpf report cpu.pb.gz -o cpu.json     another format, without root\n");
 }
 
 int main(int argc, char **argv)

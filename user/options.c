@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "bpf/pyperf.h"
-#include "export.h"
 #include "log.h"
 #include "str.h"
 
@@ -53,12 +52,10 @@ void options__usage(void)
 	       "  -C, --cgroup PATH      only this control group and those below it\n"
 	       "      --comm GLOB        only processes whose name matches, like 'celery*'\n"
 	       "  -a, --all              processes without Python, too\n"
-	       "What to show\n"
-	       "  -o, --output FILE      write FILE in the format of its suffix, one of\n"
-	       "                         %s; can be given again;\n"
-	       "                         '-' is the report on stdout\n"
-	       "  -f, --folded           folded stacks on stdout instead of the report\n"
-	       "      --no-native        stacks without native (C, C++, ...) frames\n"
+	       "What to show\n",
+	       FREQUENCY_MAX, FREQUENCY_DEFAULT);
+	outputs__help();
+	printf("      --no-native        stacks without native (C, C++, ...) frames\n"
 	       "      --no-kernel        stacks without kernel frames\n"
 	       "      --no-lines         functions only, no line numbers\n"
 	       "      --threads          keep threads apart\n"
@@ -66,8 +63,7 @@ void options__usage(void)
 	       "Examples\n"
 	       "  pyperf-bpf -d 30                            the whole machine, 30 seconds\n"
 	       "  pyperf-bpf -p 4711 -d 10 -f > cpu.folded    one process, for a flame graph\n"
-	       "  pyperf-bpf -o cpu.pb.gz -- python3 app.py   one command, for pprof\n",
-	       FREQUENCY_MAX, FREQUENCY_DEFAULT, export__suffixes());
+	       "  pyperf-bpf -o cpu.pb.gz -- python3 app.py   one command, for pprof\n");
 }
 
 /* ---- values: each returns 0, or -EINVAL or -ENOMEM after a message ---------------------------- */

@@ -2,6 +2,7 @@
 #include "outputs.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -12,6 +13,28 @@
 static bool is_stdout(const struct output *o)
 {
 	return !strcmp(o->path, "-");
+}
+
+#define HELP_INDENT 25
+#define HELP_WIDTH  80
+
+void outputs__help(void)
+{
+	const char *s = export__suffixes();
+	int col = HELP_INDENT;
+
+	printf("  -o, --output FILE      write FILE in the format of its suffix; can be given\n"
+	       "%*sagain; '-' is the report on stdout; one of\n%*s",
+	       HELP_INDENT, "", HELP_INDENT, "");
+	for (size_t len; *s; s += len, s += strspn(s, " ")) {
+		len = strcspn(s, " ");
+		if (col > HELP_INDENT && col + 1 + (int)len > HELP_WIDTH) {
+			printf("\n%*s", HELP_INDENT, "");
+			col = HELP_INDENT;
+		}
+		col += printf("%s%.*s", col > HELP_INDENT ? " " : "", (int)len, s);
+	}
+	printf("\n  -f, --folded           folded stacks on stdout instead of the report\n");
 }
 
 int outputs__add(struct outputs *o, const char *path)

@@ -29,6 +29,8 @@ struct outputs {
 	bool folded; /* -f: folded stacks on stdout instead of the report */
 };
 
+/* Prints the lines of a help for -o and -f. */
+void outputs__help(void);
 /* 0, -EINVAL or -ENOMEM after a message. */
 int outputs__add(struct outputs *o, const char *path);
 /* -f and "-o -" both want stdout: -EINVAL after a message. */

@@ -28,7 +28,8 @@ static void check_indexes(const struct profile *p)
 static void write_all(const struct profile *p)
 {
 	static const struct export_opts o = { .lines = true, .threads = true, .width = 80 };
-	static const char *const suffixes[] = { "x.pb.gz", "x.folded", "x.txt" };
+	static const char *const suffixes[] = { "x.pb.gz", "x.folded",		"x.txt",
+						"x.json",  "x.speedscope.json", "x.firefox.json" };
 	FILE *f = fopen("/dev/null", "w");
 
 	if (!f)

@@ -51,6 +51,27 @@ static void *nth_reallocarray(void *p, size_t cnt, size_t size)
 #define cmp_functions pprof_cmp_functions
 #include "../../user/export_pprof.c"
 #undef cmp_functions
+#include "../../user/json.c"
+#include "../../user/export_json.c"
+/* Names that two of them have. */
+#define put	  speedscope_put
+#define put_frame speedscope_put_frame
+#include "../../user/export_speedscope.c"
+#undef put
+#undef put_frame
+#define put_all	    firefox_put_all
+#define put_samples firefox_put_samples
+#define put_string  firefox_put_string
+#define put_thread  firefox_put_thread
+#define frame_sym   firefox_frame_sym
+#define take_string firefox_take_string
+#include "../../user/export_firefox.c"
+#undef put_all
+#undef put_samples
+#undef put_string
+#undef put_thread
+#undef frame_sym
+#undef take_string
 #undef calloc
 #undef realloc
 #undef reallocarray
@@ -136,12 +157,30 @@ static void test_pprof(void **state)
 	check(export__pprof);
 }
 
+static void test_json(void **state)
+{
+	(void)state;
+	check(export__json);
+}
+
+static void test_speedscope(void **state)
+{
+	(void)state;
+	check(export__speedscope);
+}
+
+static void test_firefox(void **state)
+{
+	(void)state;
+	check(export__firefox);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_folded),
-		cmocka_unit_test(test_report),
-		cmocka_unit_test(test_pprof),
+		cmocka_unit_test(test_folded),	   cmocka_unit_test(test_report),
+		cmocka_unit_test(test_pprof),	   cmocka_unit_test(test_json),
+		cmocka_unit_test(test_speedscope), cmocka_unit_test(test_firefox),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

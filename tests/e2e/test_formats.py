@@ -1,0 +1,229 @@
+# SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+"""Every format of `report` against what reads it elsewhere: schemas, speedscope in a browser, the
+Firefox profiler's own command line. Names that want to do harm come out harmless in all of them."""
+import gzip
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+import harness
+import pprof_write
+from browser import browser, serve
+from harness import REPO
+
+SPEEDSCOPE, FIREFOX = "speedscope@1.25.0", "@firefox-devtools/profiler-cli@0.10.0"
+SUFFIXES = ["txt", "folded", "collapsed", "json", "speedscope.json", "firefox.json", "pb.gz"]
+
+HOSTILE = ["<script>window.pwned=1</script>", "</script><img src=x onerror=window.pwned=1>",
+           "\x1b[31mred\x1b]0;title\x07", "quo\"te'\\back", "semi;colon", "new\nline\r",
+           "x" * 10000, b"bad\xff\xc0\x80\xed\xa0\x80utf8", "\u202eright-to-left\u2066",
+           "nul\x00byte", "\u2028\u2029", "\x7f\x85\x9b31m", "${jndi:x}", "%s%n", "a b  c",
+           "f (x.py:1)", "x_[k]", "[marker]", "", "&amp;"]
+
+
+def profile_of(path, names, line=3):
+    profile = pprof_write.Profile()
+    for i, name in enumerate(names):
+        text = name if isinstance(name, bytes) else name.encode()
+        frames = [(("main", "/srv/app.py"), 1), ((text, b"/srv/" + text[:300] + b".py"), line)]
+        profile.add(frames, i + 1, [("pid", 40 + i % 3), ("comm", text or b"empty"),
+                                    ("tid", 50 + i), ("thread", text)])
+    path.write_bytes(profile.pack())
+    return len(names) * (len(names) + 1) // 2
+
+
+def convert(path, directory):
+    """All formats: a dictionary of paths by suffix."""
+    outputs = {s: directory / ("x." + s) for s in SUFFIXES}
+    args = [a for path in outputs.values() for a in ("-o", str(path))]
+    subprocess.run([harness.PYPERF, "report", *args, str(path)], check=True, timeout=60,
+                   stdout=subprocess.DEVNULL)
+    return outputs
+
+
+@pytest.fixture(scope="module", params=["plain", "hostile"])
+def made(request, tmp_path_factory):
+    directory = tmp_path_factory.mktemp(request.param)
+    names = ["alpha", "beta", "gamma"] if request.param == "plain" else HOSTILE
+    total = profile_of(directory / "in.pb.gz", names)
+    return convert(directory / "in.pb.gz", directory), total
+
+
+def npm(package, directory):
+    """A package's files, as npm gets them."""
+    if not harness.find_tool("npm"):
+        pytest.skip("npm is not installed")
+    done = subprocess.run(["npm", "pack", "--silent", package], cwd=directory, text=True,
+                          capture_output=True, timeout=120)
+    if done.returncode:
+        pytest.skip("npm cannot get " + package)
+    shutil.unpack_archive(directory / done.stdout.split()[-1], directory, filter="data")
+    return directory / "package"
+
+
+def validate(schema, document):
+    """By any Python that has jsonschema: that of the tests may not be the distribution's."""
+    code = "import json, sys, jsonschema\n" \
+           "schema, document = [json.load(open(path)) for path in sys.argv[1:]]\n" \
+           "jsonschema.validate(document, schema)"
+    for python in sys.executable, "/usr/bin/python3":
+        if not subprocess.run([python, "-c", "import jsonschema"], capture_output=True).returncode:
+            done = subprocess.run([python, "-c", code, str(schema), str(document)],
+                                  capture_output=True, text=True, timeout=60)
+            assert done.returncode == 0, done.stderr[-2000:]
+            return
+    pytest.skip("python3-jsonschema is not installed")
+
+
+# ---- JSON ----------------------------------------------------------------------------------------
+
+def test_json(made):
+    outputs, total = made
+    validate(REPO / "docs" / "profile.schema.json", outputs["json"])
+    document = json.loads(outputs["json"].read_text())
+    assert sum(s["samples"] for s in document["stacks"]) == document["samples"] == total
+    assert sum(p["samples"] for p in document["processes"]) == total
+    assert sum(t["samples"] for t in document["threads"]) == total
+    for stack in document["stacks"]:
+        frames = [document["frames"][i] for i in stack["frames"]]
+        assert frames[0]["function"] == "main" and frames[0]["line"] == 1
+        assert stack["process"] < len(document["processes"])
+
+
+def test_schema_can_fail(made, directory):
+    document = json.loads(made[0]["json"].read_text())
+    del document["stacks"][0]["frames"]
+    broken = directory / "x.json"
+    broken.write_text(json.dumps(document))
+    with pytest.raises(AssertionError, match="'frames' is a required property"):
+        validate(REPO / "docs" / "profile.schema.json", broken)
+
+
+# ---- speedscope ----------------------------------------------------------------------------------
+
+def test_speedscope_sums(made):
+    outputs, total = made
+    document = json.loads(outputs["speedscope.json"].read_text())
+    weights = [sum(p["weights"]) for p in document["profiles"]]
+    assert weights == [p["endValue"] for p in document["profiles"]] == sorted(weights, reverse=True)
+    assert abs(sum(weights) - total * 10 ** 9 // 99) < 1000
+    for p in document["profiles"]:
+        assert len(p["samples"]) == len(p["weights"])
+        assert all(i < len(document["shared"]["frames"]) for s in p["samples"] for i in s)
+
+
+def test_speedscope_schema(made, directory):
+    package = npm(SPEEDSCOPE, directory)
+    validate(package / "dist/release/file-format-schema.json", made[0]["speedscope.json"])
+
+
+def test_speedscope_opens_it(made, directory):
+    site = npm(SPEEDSCOPE, directory) / "dist/release"
+    shutil.copy(made[0]["speedscope.json"], site / "x.speedscope.json")
+    first = json.loads(made[0]["speedscope.json"].read_text())["profiles"][0]["name"]
+    with serve(site) as base, browser() as page:
+        page.go(base + "index.html#profileURL=" + base + "x.speedscope.json")
+        page.wait("return document.querySelectorAll('canvas').length > 0")
+        shown = page.wait("const text = document.body.innerText;"
+                          "return text.includes('(1/') && text")
+        assert " ".join(first.split())[:20] in " ".join(shown.split()), shown[:500]
+        assert page.run("return window.pwned === undefined")
+
+
+# ---- Firefox profiler ----------------------------------------------------------------------------
+
+THREAD = {"samples", "stackTable", "frameTable", "funcTable", "stringArray", "markers",
+          "resourceTable", "nativeSymbols", "name", "processName", "pid", "tid", "isMainThread",
+          "registerTime", "unregisterTime", "processStartupTime", "processShutdownTime",
+          "pausedRanges", "processType"}
+
+
+def test_firefox_tables(made):
+    outputs, total = made
+    document = json.loads(outputs["firefox.json"].read_text())
+    assert document["meta"]["preprocessedProfileVersion"] == 48
+    weights = 0
+    for thread in document["threads"]:
+        assert THREAD <= set(thread)
+        for table in ("samples", "stackTable", "frameTable", "funcTable"):
+            columns = thread[table]
+            assert all(len(c) == columns["length"] for c in columns.values() if isinstance(c, list))
+        stacks, frames, funcs = thread["stackTable"], thread["frameTable"], thread["funcTable"]
+        assert all(p is None or p < i for i, p in enumerate(stacks["prefix"]))
+        assert all(f < frames["length"] for f in stacks["frame"])
+        assert all(f < funcs["length"] for f in frames["func"])
+        assert all(n < len(thread["stringArray"]) for n in funcs["name"])
+        for stack in thread["samples"]["stack"]:
+            while stacks["prefix"][stack] is not None:
+                stack = stacks["prefix"][stack]
+            root = funcs["name"][frames["func"][stacks["frame"][stack]]]
+            assert thread["stringArray"][root] == "main"
+        weights += sum(thread["samples"]["weight"])
+    assert weights == total
+
+
+def test_firefox_loads_it(made, directory):
+    """By the profiler's own reader, which upgrades the format to its newest version."""
+    program = npm(FIREFOX, directory) / "dist/profiler-cli.js"
+    env = {**os.environ, "HOME": str(directory), "PROFILER_CLI_SESSION_DIR": str(directory / "s")}
+
+    def cli(*args):
+        return subprocess.run(["node", str(program), *args], env=env, text=True, timeout=60,
+                              capture_output=True)
+
+    try:
+        cli("load", str(made[0]["firefox.json"]))
+        # The command returns before its daemon is ready on a busy machine.
+        harness.poll(lambda: not cli("profile", "info").returncode, "the profile to be loaded")
+        info = cli("profile", "info").stdout
+        threads = len(json.loads(made[0]["firefox.json"].read_text())["threads"])
+        assert "%d threads" % threads in info, info
+        top = cli("thread", "samples").stdout
+        assert "main - total" in top and "100.0%" in top, top
+    finally:
+        cli("stop", "--all")
+
+
+# ---- Names that want to do harm ------------------------------------------------------------------
+
+def test_hostile_names(directory):
+    profile_of(directory / "in.pb.gz", HOSTILE)
+    outputs = convert(directory / "in.pb.gz", directory)
+    for suffix, path in outputs.items():
+        content = path.read_bytes()
+        if suffix == "pb.gz":
+            content = b"".join(strings_of(gzip.decompress(content)))
+        text = content.decode("utf-8")  # valid
+        bad = set(text) & ({chr(c) for c in (*range(32), *range(0x7f, 0xa0))} - {"\n"} |
+                           set("\u2028\u2029\u202e\u2066"))
+        assert not bad, (suffix, bad)
+        if suffix.endswith("json"):
+            assert "<script" not in text and "</script" not in text
+            assert "\\u003cscript\\u003e" in text
+    lines = outputs["folded"].read_text().splitlines()
+    assert len(lines) == len(HOSTILE) and all(line.count(";") == 3 for line in lines)
+    assert len(outputs["txt"].read_text().splitlines()) < 100
+
+
+def strings_of(raw):
+    """The string table of a pprof message."""
+    def varint(at):
+        value = shift = 0
+        while True:
+            byte = raw[at]
+            value, shift, at = value | (byte & 0x7f) << shift, shift + 7, at + 1
+            if byte < 0x80:
+                return value, at
+
+    at = 0
+    while at < len(raw):
+        tag, at = varint(at)
+        value, at = varint(at)
+        if tag & 7 == 2:
+            if tag >> 3 == 6:
+                yield raw[at:at + value]
+            at += value
