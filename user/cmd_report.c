@@ -40,7 +40,7 @@ static void usage(void)
 	       "A FILE is a pprof profile (.pb.gz) or has folded stacks (.folded), written by\n"
 	       "this program or by another one: any CPU profile, as of Go's runtime/pprof.\n"
 	       "\n");
-	outputs__help();
+	outputs__help(false);
 	printf("  -t, --type NAME        count by this sample type of pprof files; default:\n"
 	       "                         the number of samples\n"
 	       "      --no-lines         functions only, no line numbers\n"

@@ -25,6 +25,7 @@ struct command {
 extern const struct command cmd_check;
 extern const struct command cmd_record;
 extern const struct command cmd_report;
+extern const struct command cmd_diff;
 
 /*
  * Runs what the words ask for, and returns the exit status. The first command of the list (which ends

@@ -18,39 +18,33 @@
 /* ---- Formats ---- */
 
 /* A suffix that ends in another one comes first. */
-#define FORMATS(X)                                                                                 \
-	X(".pb.gz", "pprof", export__pprof)                                                        \
-	X(".folded", "folded stacks", export__folded)                                              \
-	X(".collapsed", "folded stacks", export__folded)                                           \
-	X(".txt", "report", export__report)                                                        \
-	X(".speedscope.json", "speedscope profile", export__speedscope)                            \
-	X(".firefox.json", "Firefox profile", export__firefox)                                     \
-	X(".json", "JSON", export__json)
-
 static const struct export_format formats[] = {
-#define X(s, n, w) { .suffix = (s), .name = (n), .write = (w) },
-	FORMATS(X)
-#undef X
+	{ ".pb.gz", "pprof", export__pprof, NULL },
+	{ ".folded", "folded stacks", export__folded, export__diff_folded },
+	{ ".collapsed", "folded stacks", export__folded, export__diff_folded },
+	{ ".txt", "report", export__report, export__diff_report },
+	{ ".speedscope.json", "speedscope profile", export__speedscope, NULL },
+	{ ".firefox.json", "Firefox profile", export__firefox, NULL },
+	{ ".json", "JSON", export__json, export__diff_json },
+	{ NULL, NULL, NULL, NULL },
 };
+
+const struct export_format *export__formats(void)
+{
+	return formats;
+}
 
 const struct export_format *export__find(const char *path)
 {
 	size_t len = strlen(path);
 
-	for (size_t i = 0; i < sizeof(formats) / sizeof(formats[0]); i++) {
-		size_t suffix = strlen(formats[i].suffix);
+	for (const struct export_format *x = formats; x->suffix; x++) {
+		size_t suffix = strlen(x->suffix);
 
-		if (len >= suffix && !strcmp(path + len - suffix, formats[i].suffix))
-			return &formats[i];
+		if (len >= suffix && !strcmp(path + len - suffix, x->suffix))
+			return x;
 	}
 	return NULL;
-}
-
-const char *export__suffixes(void)
-{
-#define X(s, n, w) " " s
-	return &FORMATS(X)[1];
-#undef X
 }
 
 /* ---- Files ---- */
@@ -223,11 +217,17 @@ struct export_file *export__open(const char *path, const struct export_format *f
 	return x;
 }
 
+/* One profile, or with `base` what differs from that. */
+struct content {
+	const struct profile *base, *p;
+	const struct export_opts *o;
+};
+
 /* Closes `f` in any case. */
-static int write_all(struct export_file *x, FILE *f, const struct profile *p,
-		     const struct export_opts *o)
+static int write_all(struct export_file *x, FILE *f, const struct content *c)
 {
-	int err = x->format->write(p, o, f);
+	int err = c->base ? x->format->write_diff(c->base, c->p, c->o, f)
+			  : x->format->write(c->p, c->o, f);
 
 	if (!err && (ferror(f) || fflush(f)))
 		err = errno ? -errno : -EIO;
@@ -238,7 +238,7 @@ static int write_all(struct export_file *x, FILE *f, const struct profile *p,
 	return err;
 }
 
-static int commit(struct export_file *x, const struct profile *p, const struct export_opts *o)
+static int write_file(struct export_file *x, const struct content *c)
 {
 	FILE *f;
 	int err;
@@ -251,7 +251,7 @@ static int commit(struct export_file *x, const struct profile *p, const struct e
 	if (!f)
 		return -errno;
 	x->fd = -1;
-	err = write_all(x, f, p, o);
+	err = write_all(x, f, c);
 	if (err || !x->has_temp)
 		return err;
 	if (renameat(x->dir, x->temp, x->dir, x->name))
@@ -260,13 +260,24 @@ static int commit(struct export_file *x, const struct profile *p, const struct e
 	return 0;
 }
 
-int export__commit(struct export_file *x, const struct profile *p, const struct export_opts *o)
+static int commit(struct export_file *x, const struct content *c)
 {
-	int err = commit(x, p, o);
+	int err = write_file(x, c);
 
 	if (err)
 		log_err("%s: %s not written: %s", x->path, x->format->name, strerror(-err));
 	return err;
+}
+
+int export__commit(struct export_file *x, const struct profile *p, const struct export_opts *o)
+{
+	return commit(x, &(struct content){ .p = p, .o = o });
+}
+
+int export__commit_diff(struct export_file *x, const struct profile *before,
+			const struct profile *after, const struct export_opts *o)
+{
+	return commit(x, &(struct content){ .base = before, .p = after, .o = o });
 }
 
 void export__abandon(void)

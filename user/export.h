@@ -30,6 +30,7 @@ struct export_opts {
 	bool color;	/* report only */
 	bool lines;	/* false: --no-lines, functions only */
 	bool threads;	/* stacks are kept apart by thread */
+	bool absolute;	/* differences are of CPU time, not of shares */
 	unsigned width; /* columns of the terminal, 0: no limit */
 };
 
@@ -38,12 +39,15 @@ struct export_format {
 	const char *name;   /* for messages and --help: "pprof" */
 	/* 0 or negative errno. Does not close `f`. */
 	int (*write)(const struct profile *p, const struct export_opts *o, FILE *f);
+	/* The same for what differs between two profiles; NULL: the format cannot show that. */
+	int (*write_diff)(const struct profile *before, const struct profile *after,
+			  const struct export_opts *o, FILE *f);
 };
 
 /* The format for a path by its suffix, or NULL. */
 const struct export_format *export__find(const char *path);
-/* ".pb.gz .folded .speedscope.json ...", for messages; static storage. */
-const char *export__suffixes(void);
+/* All formats; the last has no suffix. */
+const struct export_format *export__formats(void);
 
 int export__report(const struct profile *p, const struct export_opts *o, FILE *f);
 int export__folded(const struct profile *p, const struct export_opts *o, FILE *f);
@@ -51,6 +55,14 @@ int export__pprof(const struct profile *p, const struct export_opts *o, FILE *f)
 int export__json(const struct profile *p, const struct export_opts *o, FILE *f);
 int export__speedscope(const struct profile *p, const struct export_opts *o, FILE *f);
 int export__firefox(const struct profile *p, const struct export_opts *o, FILE *f);
+
+/* export_diff.c */
+int export__diff_report(const struct profile *before, const struct profile *after,
+			const struct export_opts *o, FILE *f);
+int export__diff_folded(const struct profile *before, const struct profile *after,
+			const struct export_opts *o, FILE *f);
+int export__diff_json(const struct profile *before, const struct profile *after,
+		      const struct export_opts *o, FILE *f);
 
 /* A file that is being made. */
 struct export_file;
@@ -61,6 +73,9 @@ struct export_file *export__open(const char *path, const struct export_format *f
  * is untouched on failure. At most once.
  */
 int export__commit(struct export_file *x, const struct profile *p, const struct export_opts *o);
+/* The same for what differs between two profiles. */
+int export__commit_diff(struct export_file *x, const struct profile *before,
+			const struct profile *after, const struct export_opts *o);
 /* Removes the temporary file if it was not committed. */
 void export__close(struct export_file *x);
 /*

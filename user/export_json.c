@@ -103,29 +103,13 @@ static void put_process(struct writer *w, size_t rank)
 	json__end(&w->j, '}');
 }
 
-static const char *kind_name(uint8_t kind)
-{
-	switch (kind) {
-	case SYM_PYTHON:
-		return "python";
-	case SYM_NATIVE:
-		return "native";
-	case SYM_KERNEL:
-		return "kernel";
-	case SYM_PLAIN:
-		return "plain";
-	default:
-		return "marker";
-	}
-}
-
 static void put_frame(struct writer *w, const struct sym *s)
 {
 	bool has_address = s->kind == SYM_NATIVE || s->kind == SYM_KERNEL;
 
 	json__newline(&w->j);
 	json__object(&w->j, NULL);
-	json__stringz(&w->j, "kind", kind_name(s->kind));
+	json__stringz(&w->j, "kind", export_kind_name(s->kind));
 	text_add_func(&w->buf, w->p, s, "");
 	if (w->buf.len)
 		put(w, "function");

@@ -19,6 +19,22 @@ int32_t export_sym_inlined(const struct profile *p, uint32_t index)
 	return next >= 0 && (size_t)next < p->sym_cnt ? next : -1;
 }
 
+const char *export_kind_name(uint8_t kind)
+{
+	switch (kind) {
+	case SYM_PYTHON:
+		return "python";
+	case SYM_NATIVE:
+		return "native";
+	case SYM_KERNEL:
+		return "kernel";
+	case SYM_PLAIN:
+		return "plain";
+	default:
+		return "marker";
+	}
+}
+
 static uint32_t frame_sym(const struct profile *p, size_t frame)
 {
 	uint32_t index = p->frame_syms ? p->frame_syms[frame] : UINT32_MAX;

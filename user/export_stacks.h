@@ -27,6 +27,9 @@ const struct sym *export_sym(const struct profile *p, uint32_t index);
 /* Index of the sym inlined into sym `index`, or -1. */
 int32_t export_sym_inlined(const struct profile *p, uint32_t index);
 
+/* "python", "native", "kernel", "plain", "marker". */
+const char *export_kind_name(uint8_t kind);
+
 /* Like strcmp() for interned strings; embedded NULs count. */
 int export_str_cmp(const struct profile *p, str_id a, str_id b);
 

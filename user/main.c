@@ -26,6 +26,7 @@ static void hold_standard_descriptors(void)
 static const struct command *const commands[] = {
 	&cmd_record,
 	&cmd_report,
+	&cmd_diff,
 	&cmd_check,
 	NULL,
 };
@@ -41,13 +42,14 @@ static void overview(void)
 	       "Options of record that are used most\n"
 	       "  -d, --duration SEC     stop after SEC seconds; without it until Ctrl-C\n"
 	       "  -p, --pid PID[,...]    only these processes\n");
-	outputs__help();
+	outputs__help(false);
 	printf("\n"
 	       "Examples\n"
 	       "  pyperf-bpf -d 30                            the whole machine, 30 seconds\n"
 	       "  pyperf-bpf -p 4711 -d 10 -f > cpu.folded    one process, for a flame graph\n"
 	       "  pyperf-bpf -o cpu.pb.gz -- python3 app.py   one command, for pprof\n"
-	       "  pyperf-bpf report cpu.pb.gz -o cpu.json     another format, without root\n");
+	       "  pyperf-bpf report cpu.pb.gz -o cpu.json     another format, without root\n"
+	       "  pyperf-bpf diff old.pb.gz new.pb.gz         what got slower, what faster\n");
 }
 
 int main(int argc, char **argv)

@@ -54,7 +54,7 @@ void options__usage(void)
 	       "  -a, --all              processes without Python, too\n"
 	       "What to show\n",
 	       FREQUENCY_MAX, FREQUENCY_DEFAULT);
-	outputs__help();
+	outputs__help(false);
 	printf("      --no-native        stacks without native (C, C++, ...) frames\n"
 	       "      --no-kernel        stacks without kernel frames\n"
 	       "      --no-lines         functions only, no line numbers\n"

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "log.h"
+#include "str.h"
 
 static bool is_stdout(const struct output *o)
 {
@@ -18,23 +19,45 @@ static bool is_stdout(const struct output *o)
 #define HELP_INDENT 25
 #define HELP_WIDTH  80
 
-void outputs__help(void)
+/* The suffixes that can be written, from column `col` on. */
+static void add_suffixes(struct strbuf *b, bool diff, size_t col, size_t width)
 {
-	const char *s = export__suffixes();
-	int col = HELP_INDENT;
+	size_t start = col;
 
-	printf("  -o, --output FILE      write FILE in the format of its suffix; can be given\n"
-	       "%*sagain; '-' is the report on stdout; one of\n%*s",
-	       HELP_INDENT, "", HELP_INDENT, "");
-	for (size_t len; *s; s += len, s += strspn(s, " ")) {
-		len = strcspn(s, " ");
-		if (col > HELP_INDENT && col + 1 + (int)len > HELP_WIDTH) {
-			printf("\n%*s", HELP_INDENT, "");
-			col = HELP_INDENT;
+	for (const struct export_format *x = export__formats(); x->suffix; x++) {
+		if (diff && !x->write_diff)
+			continue;
+		if (width && col > start && col + 1 + strlen(x->suffix) > width) {
+			strbuf__addf(b, "\n%*s", (int)start, "");
+			col = start;
 		}
-		col += printf("%s%.*s", col > HELP_INDENT ? " " : "", (int)len, s);
+		strbuf__addf(b, "%s%s", col > start ? " " : "", x->suffix);
+		col += strlen(x->suffix) + (col > start);
 	}
-	printf("\n  -f, --folded           folded stacks on stdout instead of the report\n");
+}
+
+void outputs__help(bool diff)
+{
+	struct strbuf b = { 0 };
+
+	add_suffixes(&b, diff, HELP_INDENT, HELP_WIDTH);
+	printf("  -o, --output FILE      write FILE in the format of its suffix; can be given\n"
+	       "                         again; '-' is the report on stdout; one of\n"
+	       "                         %s\n"
+	       "  -f, --folded           folded stacks on stdout instead of the report\n",
+	       b.err ? "" : b.s);
+	strbuf__free(&b);
+}
+
+static int bad_suffix(const struct outputs *o, const char *path)
+{
+	struct strbuf b = { 0 };
+
+	add_suffixes(&b, o->diff, 0, 0);
+	log_err("-o %s: the suffix names no format%s; known are %s", path,
+		o->diff ? " that shows differences" : "", b.err ? "" : b.s);
+	strbuf__free(&b);
+	return -EINVAL;
 }
 
 int outputs__add(struct outputs *o, const char *path)
@@ -44,11 +67,8 @@ int outputs__add(struct outputs *o, const char *path)
 	const struct export_format *format = export__find(suffix);
 	struct output *list;
 
-	if (!format) {
-		log_err("-o %s: the suffix names no format; known are %s", path,
-			export__suffixes());
-		return -EINVAL;
-	}
+	if (!format || (o->diff && !format->write_diff))
+		return bad_suffix(o, path);
 	for (size_t i = 0; i < o->cnt; i++) {
 		if (!strcmp(o->list[i].path, path)) {
 			log_err("-o %s: given twice", path);
@@ -97,14 +117,16 @@ unsigned outputs__screen(bool *color)
 	return ws.ws_col;
 }
 
-static int write_stdout(const struct outputs *o, const struct profile *p,
-			const struct export_opts *opts)
+/* One profile, or with `base` what differs from that. */
+static int write_stdout(const struct outputs *o, const struct profile *base,
+			const struct profile *p, const struct export_opts *opts)
 {
+	const struct export_format *format = export__find(o->folded ? ".folded" : ".txt");
 	struct export_opts eo = *opts;
 	int err;
 
 	eo.width = outputs__screen(&eo.color);
-	err = o->folded ? export__folded(p, &eo, stdout) : export__report(p, &eo, stdout);
+	err = base ? format->write_diff(base, p, &eo, stdout) : format->write(p, &eo, stdout);
 	if (!err && fflush(stdout))
 		err = -errno;
 	if (err)
@@ -112,18 +134,32 @@ static int write_stdout(const struct outputs *o, const struct profile *p,
 	return err;
 }
 
-int outputs__write(struct outputs *o, const struct profile *p, const struct export_opts *eo)
+static int write_all(struct outputs *o, const struct profile *base, const struct profile *p,
+		     const struct export_opts *eo)
 {
 	bool stdout_used = false;
 	int err = 0, e;
 
 	for (size_t i = 0; i < o->cnt; i++) {
-		e = export__commit(o->list[i].file, p, eo);
+		struct export_file *file = o->list[i].file;
+
+		e = base ? export__commit_diff(file, base, p, eo) : export__commit(file, p, eo);
 		err = err ? err : e;
 		stdout_used |= is_stdout(&o->list[i]);
 	}
-	e = stdout_used ? 0 : write_stdout(o, p, eo);
+	e = stdout_used ? 0 : write_stdout(o, base, p, eo);
 	return err ? err : e;
+}
+
+int outputs__write(struct outputs *o, const struct profile *p, const struct export_opts *eo)
+{
+	return write_all(o, NULL, p, eo);
+}
+
+int outputs__write_diff(struct outputs *o, const struct profile *before,
+			const struct profile *after, const struct export_opts *eo)
+{
+	return write_all(o, before, after, eo);
 }
 
 void outputs__close(struct outputs *o)

@@ -27,10 +27,11 @@ struct outputs {
 	struct output *list; /* owned; no path twice */
 	size_t cnt;
 	bool folded; /* -f: folded stacks on stdout instead of the report */
+	bool diff;   /* set before outputs__add(): what differs between two profiles is written */
 };
 
 /* Prints the lines of a help for -o and -f. */
-void outputs__help(void);
+void outputs__help(bool diff);
 /* 0, -EINVAL or -ENOMEM after a message. */
 int outputs__add(struct outputs *o, const char *path);
 /* -f and "-o -" both want stdout: -EINVAL after a message. */
@@ -42,6 +43,9 @@ int outputs__open(struct outputs *o);
  * fails; 0 or the first error, after a message.
  */
 int outputs__write(struct outputs *o, const struct profile *p, const struct export_opts *eo);
+/* The same for what differs between two profiles. */
+int outputs__write_diff(struct outputs *o, const struct profile *before,
+			const struct profile *after, const struct export_opts *eo);
 /* Columns of the terminal that is stdout, and whether it may show colours; 0: it is no terminal. */
 unsigned outputs__screen(bool *color);
 /* Closes the files; what was not written leaves nothing behind. */

@@ -540,7 +540,10 @@ static void test_find(void **state)
 	assert_null(export__find("txt"));
 	assert_null(export__find(""));
 	assert_null(export__find("-"));
-	assert_string_equal(export__suffixes(), ".pb.gz .folded .txt");
+	assert_string_equal(export__find("a.speedscope.json")->suffix, ".speedscope.json");
+	assert_string_equal(export__find("a.json")->suffix, ".json");
+	for (const struct export_format *x = export__formats(); x->suffix; x++)
+		assert_ptr_equal(export__find(x->suffix), x);
 }
 
 static size_t dir_entries(const char *dir)
@@ -563,7 +566,7 @@ static int failing_write(const struct profile *p, const struct export_opts *o, F
 	return -ENOMEM;
 }
 
-static const struct export_format failing = { ".txt", "failing", failing_write };
+static const struct export_format failing = { ".txt", "failing", failing_write, NULL };
 
 static void test_files(void **state)
 {
