@@ -6,6 +6,7 @@ CC      ?= gcc
 CLANG   ?= clang
 BPFTOOL ?= $(or $(shell command -v bpftool 2>/dev/null),/usr/sbin/bpftool)
 PREFIX  ?= /usr/local
+MANDIR  ?= $(PREFIX)/share/man
 Q       := $(if $(V),,@)
 say      = $(if $(V),,@printf '  %-7s %s\n' $(1) '$(subst $(OUT)/,,$@)')
 
@@ -128,8 +129,15 @@ size: $(OUT)/pyperf-bpf                ## sizes of the products
 	$(Q)size $(OUT)/pyperf-bpf $(OUT)/pyperf.bpf.o
 
 install: all                           ## into $(DESTDIR)$(PREFIX)
-	install -D -m 0755 $(OUT)/pyperf-bpf $(DESTDIR)$(PREFIX)/sbin/pyperf-bpf
-	install -D -m 0644 docs/pyperf-bpf.8 $(DESTDIR)$(PREFIX)/share/man/man8/pyperf-bpf.8
+	install -D -m 0755 $(OUT)/pyperf-bpf $(DESTDIR)$(PREFIX)/bin/pyperf-bpf
+	install -d $(DESTDIR)$(MANDIR)/man1 $(DESTDIR)$(MANDIR)/man8
+	install -m 0644 $(wildcard docs/*.1) $(DESTDIR)$(MANDIR)/man1
+	install -m 0644 $(wildcard docs/*.8) $(DESTDIR)$(MANDIR)/man8
+	install -D -m 0644 completions/pyperf-bpf.bash \
+		$(DESTDIR)$(PREFIX)/share/bash-completion/completions/pyperf-bpf
+	install -D -m 0644 completions/_pyperf-bpf $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_pyperf-bpf
+	install -D -m 0644 completions/pyperf-bpf.fish \
+		$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/pyperf-bpf.fish
 
 clean:                                 ## remove the products
 	$(Q)rm -rf $(OUT)

@@ -36,7 +36,7 @@ static void usage(void)
 	       "Show which functions take more and which take less than before.\n"
 	       "Needs no privileges. BEFORE and AFTER are files as 'report' reads them.\n"
 	       "\n"
-	       "Shares of all samples are compared, so the runs need not be equally long. Changes\n"
+	       "Shares of all samples are compared, so runs need not be equally long. Changes\n"
 	       "that chance explains are not shown. Folded stacks end in both counts.\n"
 	       "\n");
 	outputs__help(true);

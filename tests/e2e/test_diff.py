@@ -35,8 +35,10 @@ def pair(directory):
 
 
 def test_report(pair):
-    more, less = diff(*pair).stdout.split("More self time")[1].split("More total")[0].split("Less self")
-    assert [line.split()[0] for line in more.splitlines() if "/srv/app.py" in line] == ["+8.3", "+7.4"]
+    self_time = diff(*pair).stdout.split("More self time")[1].split("More total")[0]
+    more, less = self_time.split("Less self")
+    rows = [line.split() for line in more.splitlines() if "/srv/app.py" in line]
+    assert [row[0] for row in rows] == ["+8.3", "+7.4"]
     assert " new " in more and "slower" in more
     assert " gone " in less and "1 whose change is within chance" in less and "rare" not in less
 
@@ -61,7 +63,8 @@ def test_json(pair, directory):
     diff(*pair, "-o", out)
     validate(REPO / "docs" / "diff.schema.json", out)
     rows = {f["function"]: f for f in json.loads(out.read_text())["functions"]}
-    assert {n for n, f in rows.items() if f["self"]["significant"]} == {"slower", "old", "new", "same"}
+    changed = {n for n, f in rows.items() if f["self"]["significant"]}
+    assert changed == {"slower", "old", "new", "same"}
     assert rows["main"]["total"]["change"] == 0 and rows["rare"]["self"]["samples_after"] == 3
 
 

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+# Made by scripts/completions from --help; do not edit.
+
+_pyperf_bpf()
+{
+	local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]} command=record i
+
+	COMPREPLY=()
+	case ${COMP_WORDS[1]} in
+	record | report | diff | check | help) [ "$COMP_CWORD" -le 1 ] || command=${COMP_WORDS[1]} ;;
+	esac
+	for ((i = 1; i < COMP_CWORD; i++)); do
+		if [ "${COMP_WORDS[i]}" = -- ]; then # a command line of its own
+			mapfile -t COMPREPLY < <(compgen -c -f -- "$cur")
+			return
+		fi
+	done
+	case $command$prev in
+	record-d | record--duration)
+		mapfile -t COMPREPLY < <(:)
+		return
+		;;
+	record-F | record--frequency)
+		mapfile -t COMPREPLY < <(:)
+		return
+		;;
+	record-p | record--pid)
+		mapfile -t COMPREPLY < <(compgen -W "$(cd /proc && echo [0-9]*)" -- "$cur")
+		return
+		;;
+	record-C | record--cgroup)
+		mapfile -t COMPREPLY < <(compgen -d -- "$cur")
+		return
+		;;
+	record--comm)
+		mapfile -t COMPREPLY < <(:)
+		return
+		;;
+	record-o | record--output)
+		mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+		return
+		;;
+	report-o | report--output)
+		mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+		return
+		;;
+	report-t | report--type)
+		mapfile -t COMPREPLY < <(:)
+		return
+		;;
+	diff-o | diff--output)
+		mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+		return
+		;;
+	diff-t | diff--type)
+		mapfile -t COMPREPLY < <(:)
+		return
+		;;
+	check-p | check--pid)
+		mapfile -t COMPREPLY < <(compgen -W "$(cd /proc && echo [0-9]*)" -- "$cur")
+		return
+		;;
+	esac
+	if [[ $cur == -* ]]; then
+		case $command in
+		record) mapfile -t COMPREPLY < <(compgen -W "-d --duration -F --frequency -p --pid --children -C --cgroup --comm -a --all -o --output -f --folded --no-native --no-kernel --no-lines --threads -v --verbose -q --quiet -h --help --version" -- "$cur") ;;
+		report) mapfile -t COMPREPLY < <(compgen -W "-o --output -f --folded -t --type --no-lines --no-threads -v --verbose -q --quiet -h --help --version" -- "$cur") ;;
+		diff) mapfile -t COMPREPLY < <(compgen -W "-o --output -f --folded --absolute -t --type -v --verbose -q --quiet -h --help --version" -- "$cur") ;;
+		check) mapfile -t COMPREPLY < <(compgen -W "-p --pid -v --verbose -q --quiet -h --help --version" -- "$cur") ;;
+		esac
+	elif [ "$COMP_CWORD" -eq 1 ] || [ "$command" = help ]; then
+		mapfile -t COMPREPLY < <(compgen -W "record report diff check help" -- "$cur")
+	elif [ "$command" != record ]; then
+		mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+	fi
+}
+complete -o filenames -F _pyperf_bpf pyperf-bpf
