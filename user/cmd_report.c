@@ -88,6 +88,7 @@ static enum cmdline_result parse(struct report_options *o, int argc, char **argv
 
 	if (result != CMDLINE_RUN)
 		return result;
+	log_set_level((enum log_level)(LOG_LEVEL_INFO + c.verbosity));
 	o->files = c.words;
 	if (!*o->files) {
 		log_err("which profile? Name its FILE; see 'pyperf-bpf report --help'");

@@ -284,7 +284,7 @@ static bool is_text(const struct import *im, const struct bytes *b)
 	if (ends_with(im->path, ".folded") || ends_with(im->path, ".collapsed"))
 		return true;
 	for (size_t i = 0; i < len; i++)
-		if (b->data[i] < ' ' && !strchr("\t\n\r", b->data[i]))
+		if (b->data[i] < ' ' && !memchr("\t\n\r", b->data[i], 3))
 			return false;
 	return true;
 }

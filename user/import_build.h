@@ -15,6 +15,8 @@
 #include "import.h"
 #include "str.h"
 
+#define IMPORT_MAX_DEPTH 65536U /* frames of a stack */
+
 struct import {
 	struct profile *p;
 	struct import_opts o;

@@ -22,7 +22,6 @@
 
 #define PATH_ANON    "anon"
 #define PATH_UNKNOWN "unknown"
-#define FRAMES_MAX   65536 /* of a line */
 
 struct text {
 	const char *s;
@@ -198,11 +197,12 @@ static int split_line(struct folded *fo, struct text t)
 	for (size_t at = 0; at <= t.len && !err; at = end + 1) {
 		const char *semicolon = memchr(t.s + at, ';', t.len - at);
 
+		if (l->cnt == IMPORT_MAX_DEPTH)
+			return import_bad(fo->im, "line %zu: more than %u frames", fo->number,
+					  IMPORT_MAX_DEPTH);
 		end = semicolon ? (size_t)(semicolon - t.s) : t.len;
 		err = add_elem(l, part(t, at, end));
 	}
-	if (!err && l->cnt > FRAMES_MAX)
-		return import_bad(fo->im, "line %zu: more than %d frames", fo->number, FRAMES_MAX);
 	return err;
 }
 

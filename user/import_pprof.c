@@ -23,7 +23,6 @@
 
 #define ELEMENTS_MAX (1U << 22) /* of each table: a bound on memory */
 #define TYPES_MAX    64
-#define DEPTH_MAX    65536U /* frames of a stack */
 #define COMMENT	     "pyperf-bpf: "
 #define RUN_COMMENT  "pyperf-bpf-run: "
 #define NO_LINES     " lines=0"
@@ -113,7 +112,7 @@ static uint64_t varint(struct wire *w)
 	return 0;
 }
 
-static void skip(struct wire *w, uint64_t len)
+static void step_over(struct wire *w, uint64_t len)
 {
 	if (len > (uint64_t)(w->end - w->p))
 		w->bad = true;
@@ -137,16 +136,16 @@ static bool wire__next(struct wire *w)
 		w->value = varint(w);
 		break;
 	case 1:
-		skip(w, 8); /* no field of ours has a fixed size */
+		step_over(w, 8); /* no field of ours has a fixed size */
 		break;
 	case 2:
 		w->is_bytes = true;
 		w->bytes.len = varint(w);
 		w->bytes.p = w->p;
-		skip(w, w->bytes.len);
+		step_over(w, w->bytes.len);
 		break;
 	case 5:
-		skip(w, 4);
+		step_over(w, 4);
 		break;
 	default:
 		w->bad = true;
@@ -749,8 +748,8 @@ static int add_frame(struct reader *r, uint64_t location_id, size_t at)
 
 	if (!index)
 		return damaged(r, "a sample names a location that is not there");
-	if (at == DEPTH_MAX)
-		return import_bad(r->im, "a stack of more than %u frames", DEPTH_MAX);
+	if (at == IMPORT_MAX_DEPTH)
+		return import_bad(r->im, "a stack of more than %u frames", IMPORT_MAX_DEPTH);
 	if (!locations[index - 1].sym) {
 		err = resolve_location(r, &locations[index - 1]);
 		if (err)

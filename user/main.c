@@ -23,6 +23,8 @@ static void hold_standard_descriptors(void)
 	}
 }
 
+/* One a line. */
+/* clang-format off */
 static const struct command *const commands[] = {
 	&cmd_record,
 	&cmd_report,
@@ -30,6 +32,7 @@ static const struct command *const commands[] = {
 	&cmd_check,
 	NULL,
 };
+/* clang-format on */
 
 static void overview(void)
 {

@@ -465,6 +465,11 @@ static void test_damaged(void **state)
 	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
 		refused(texts[i][0], strlen(texts[i][0]), texts[i][1]);
+	for (int i = 0; i < 70000; i++)
+		strbuf__addz(&b, "a;");
+	strbuf__addz(&b, "b 1\n");
+	refused(b.s, b.len, "line 1: more than 65536 frames");
+	strbuf__clear(&b);
 	foreign(&b, "samples", "count", 4, 1);
 	MESSAGE(&b, 2, 1, 8, 2, 1);
 	refused(b.s, b.len, "a sample names a location that is not there");
