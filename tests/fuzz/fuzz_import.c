@@ -42,7 +42,6 @@ static void write_all(const struct profile *p)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	log_set_level((enum log_level) - 1);
 	for (int folded = 0; folded < 2; folded++) {
 		struct import *im = import__new(&(struct import_opts){ 0 });
 		int err;
