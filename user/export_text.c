@@ -111,8 +111,9 @@ void text_add_label(struct strbuf *b, const struct profile *p, const struct sym 
 }
 
 void text_add_process(struct strbuf *b, const struct profile *p, const struct profile_proc *proc,
-		      uint32_t tid)
+		      uint32_t thread_word)
 {
+	uint32_t tid = THREAD_TID(thread_word);
 	const char *thread = profile__thread_name(p, proc ? proc->space : 0, tid);
 
 	text_add_name(b, p, proc ? proc->comm : 0, "<unknown>");
@@ -122,7 +123,10 @@ void text_add_process(struct strbuf *b, const struct profile *p, const struct pr
 		return;
 	strbuf__addz(b, " / ");
 	str_sanitise(b, thread, strlen(thread), TEXT_NAME_MAX);
-	strbuf__addf(b, "%s(%" PRIu32 ")", *thread ? " " : "", tid);
+	strbuf__addf(b, "%s(%" PRIu32, *thread ? " " : "", tid);
+	if (THREAD_INTERP(thread_word))
+		strbuf__addf(b, ", interpreter %" PRIu32, THREAD_INTERP(thread_word));
+	strbuf__addc(b, ')');
 }
 
 void text_add_count(struct strbuf *b, uint64_t n)

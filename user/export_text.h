@@ -40,7 +40,7 @@ void text_add_place(struct strbuf *b, const struct profile *p, const struct sym 
 void text_add_label(struct strbuf *b, const struct profile *p, const struct sym *s);
 /* Appends "gunicorn (4211)", with a thread "gunicorn (4211) / io (4220)". `proc` may be NULL. */
 void text_add_process(struct strbuf *b, const struct profile *p, const struct profile_proc *proc,
-		      uint32_t tid);
+		      uint32_t thread_word);
 /* Appends a number with separators: "12,345,678". */
 void text_add_count(struct strbuf *b, uint64_t n);
 double text_percent(uint64_t part, uint64_t whole); /* 0 of nothing is 0% */
