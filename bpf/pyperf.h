@@ -42,6 +42,8 @@
  *   KERNEL       address, upper four bits cut (always ones)
  *   MARKER       reason (12 bits)             | detail (48 bits)
  *   ANON         user address in memory that belongs to no file (JIT, trampolines)
+ *   JIT          number of a name, see user/sym_jit.h: what user/ makes of ANON when it reads a window,
+ *                because the address means something in its process only; BPF never writes it
  *
  * For return addresses the word holds "address - 1": the last byte of the call instruction, so that
  * neither the line nor the function of the next instruction is shown.
@@ -52,6 +54,7 @@ enum frame_tag {
 	FRAME_KERNEL = 3,
 	FRAME_MARKER = 4,
 	FRAME_ANON = 5,
+	FRAME_JIT = 6,
 };
 
 #define FRAME_TAG_SHIFT	     60

@@ -131,6 +131,30 @@ static str_id why_no_python(const struct process *proc, struct profile *p, uint3
 	return why ? profile__intern_z(p, why) : 0;
 }
 
+/*
+ * Addresses of generated code become names while it is known whose they are. CPython's perf trampolines are
+ * part of the activation of the eval loop that they call, so its Python frames replace them too. Returns the
+ * number of words that are left.
+ */
+static int name_generated(struct sym_jit *jit, uint32_t space, uint64_t *words, int cnt)
+{
+	int kept = 0;
+
+	for (int i = 0; i < cnt; i++) {
+		uint64_t word = words[i];
+		uint32_t id = 0;
+
+		if (FRAME_TAG(word) == FRAME_ANON)
+			id = sym_jit__find(jit, space, word & FRAME_PAYLOAD);
+		if (FRAME_TAG(word) == FRAME_ANON && i + 1 < cnt &&
+		    FRAME_TAG(words[i + 1]) == FRAME_PYTHON &&
+		    sym_jit__is_trampoline(jit, space, id))
+			continue;
+		words[kept++] = id ? FRAME_WORD(FRAME_JIT, id) : word;
+	}
+	return kept;
+}
+
 static int add_proc(const struct process_table *pt, struct profile *p, uint32_t space)
 {
 	const struct process *proc = process_table__find(pt, space);
@@ -297,6 +321,7 @@ static int add_count(struct window *w, const struct process_table *pt, const str
 		late->lost += count;
 		return 0;
 	}
+	n = name_generated(o->jit, key->space, w->words, n);
 	proc = find_proc(pt, p, key->space);
 	if (proc < 0)
 		return proc;
@@ -343,6 +368,7 @@ int dump__window(struct collect *c, unsigned old, const struct process_table *pt
 		goto out;
 	}
 	w->profile = p;
+	sym_jit__begin(o->jit);
 	err = read_window(c, old, w);
 	for (size_t i = 0; i < w->counts.cnt && !err; i++)
 		err = add_count(w, pt, o, p, late, i);

@@ -18,6 +18,7 @@
 #include "collect.h"
 #include "process.h"
 #include "profile.h"
+#include "sym_jit.h"
 
 /* What was counted in the kernel but does not belong in the profile. */
 struct dump_late {
@@ -29,6 +30,7 @@ struct dump_late {
 struct dump_opts {
 	bool python_only;
 	bool threads;
+	struct sym_jit *jit; /* borrowed; names generated code */
 };
 
 /* Adds a window that was flipped away to `p` and empties it. 0 or negative errno, printed. */

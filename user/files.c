@@ -232,6 +232,18 @@ static int reopen_for_reading(int path_fd)
 	return fd < 0 ? -errno : fd;
 }
 
+int file_table__open(struct file_table *ft, int proc_fd, const struct map_line *line)
+{
+	struct stat st;
+	int path_fd = open_path(ft, proc_fd, line, &st), fd;
+
+	if (path_fd < 0)
+		return path_fd;
+	fd = reopen_for_reading(path_fd);
+	close(path_fd);
+	return fd;
+}
+
 static int64_t mtime_ns(const struct stat *st)
 {
 	return (int64_t)st->st_mtim.tv_sec * 1000000000 + st->st_mtim.tv_nsec;

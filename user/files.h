@@ -80,6 +80,9 @@ struct file_table;
 struct file_table *file_table__new(const struct file_maps *maps, struct symbolizer *sym);
 void file_table__free(struct file_table *ft);
 
+/* The file of a mapping, whatever it is, open for reading: a descriptor for the caller, or negative errno. */
+int file_table__open(struct file_table *ft, int proc_fd, const struct map_line *line);
+
 /* Begins a round of look-ups: each inode is checked against its file once per round. */
 void file_table__begin(struct file_table *ft);
 

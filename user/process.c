@@ -48,6 +48,7 @@ struct process_table {
 	struct process_maps maps;
 	struct process_opts opts;
 	struct file_table *files;
+	struct sym_jit *jit; /* borrowed */
 	struct extents extents;
 	struct idmap by_space, by_tgid, images;
 	struct process **dirty;
@@ -110,6 +111,7 @@ struct process_table *process_table__new(const struct process_maps *maps, struct
 	pt->opts = *opts;
 	pt->next_space = 1;
 	pt->files = file_table__new(&fm, sym);
+	pt->jit = symbolizer__jit(sym);
 	pt->early = malloc(MAX_EARLY * sizeof(*pt->early));
 	pt->scratch = malloc(EXEC_MAPS_MAX * sizeof(*pt->scratch));
 	if (!pt->files || !pt->early || !pt->scratch ||
@@ -779,6 +781,22 @@ static uint32_t take_mappings(struct process_table *pt, int proc_fd, struct cand
 	return (uint32_t)pt->exec.cnt;
 }
 
+/* Names for what is in no ELF file: see sym_jit.h. After take_mappings(). */
+static void look_for_generated(struct process_table *pt, const struct process *p, int proc_fd)
+{
+	const struct map_line *dump = NULL;
+	bool generated = false;
+
+	for (size_t i = 0; i < pt->exec.cnt; i++) {
+		generated |= !pt->scratch[i].file && sym_jit__is_generated(&pt->exec.lines[i]);
+		if (sym_jit__is_dump(&pt->exec.lines[i]))
+			dump = &pt->exec.lines[i];
+	}
+	if (generated || dump)
+		sym_jit__look(pt->jit, p->space, proc_fd,
+			      dump ? file_table__open(pt->files, proc_fd, dump) : -1);
+}
+
 /* Fills in f from /proc. 0, or negative errno: f is not valid. */
 static int look(struct process_table *pt, struct fresh *f, int proc_fd)
 {
@@ -804,6 +822,7 @@ static int look(struct process_table *pt, struct fresh *f, int proc_fd)
 	choose_interps(proc_fd, &found);
 	if (found.cnt)
 		set_interps(pt, f, proc_fd, &found);
+	look_for_generated(pt, f->p, proc_fd);
 	if (!f->p->described)
 		describe(f->p, proc_fd, &pt->text);
 	return 0;
@@ -1048,6 +1067,7 @@ static int on_fork(struct process_table *pt, const struct ev_proc *ev)
 	p = add_process(pt, ev->space, ev->tgid, ev->comm, ev->time_ns);
 	if (!p)
 		return -ENOMEM;
+	sym_jit__fork(pt->jit, ev->space, ev->parent);
 	if (parent) {
 		inherit(p, parent);
 		want_check(pt, p);
@@ -1384,6 +1404,7 @@ void process_table__forget_exited(struct process_table *pt)
 	}
 	for (size_t i = 0; i < cnt; i++) {
 		idmap__remove(&pt->by_space, gone[i]->space);
+		sym_jit__forget(pt->jit, gone[i]->space);
 		free_process(gone[i]);
 	}
 	free(gone);

@@ -261,6 +261,7 @@ static int open_process_table(struct recorder *r)
 		log_err("out of memory");
 		return -ENOMEM;
 	}
+	r->dump.jit = symbolizer__jit(r->sym);
 	collect__process_maps(r->collect, &maps);
 	r->procs = process_table__new(&maps, r->sym, &opts);
 	if (!r->procs) {

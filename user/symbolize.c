@@ -17,6 +17,7 @@
 
 struct symbolizer {
 	struct sym_python *python;
+	struct sym_jit *jit;
 	struct sym_kernel *kernel;
 	bool kernel_tried;
 	struct sym_native **files; /* by file id, which are small numbers; NULL: not known */
@@ -45,7 +46,8 @@ struct symbolizer *symbolizer__new(void)
 	if (!s)
 		return NULL;
 	s->python = sym_python__new();
-	if (!s->python) {
+	s->jit = sym_jit__new();
+	if (!s->python || !s->jit) {
 		symbolizer__free(s);
 		errno = ENOMEM;
 		return NULL;
@@ -62,12 +64,18 @@ void symbolizer__free(struct symbolizer *s)
 	free(s->files);
 	sym_kernel__close(s->kernel);
 	sym_python__free(s->python);
+	sym_jit__free(s->jit);
 	free(s);
 }
 
 struct sym_python *symbolizer__python(struct symbolizer *s)
 {
 	return s->python;
+}
+
+struct sym_jit *symbolizer__jit(struct symbolizer *s)
+{
+	return s->jit;
 }
 
 /* Makes `array`, whose elements have `size` bytes, long enough for element `i`. */
@@ -229,6 +237,14 @@ static int name_anonymous(struct run *r, uint64_t word, struct sym *sym)
 	return 0;
 }
 
+/* Names of other compilers may be mangled: LLVM's are. */
+static int name_jit(struct run *r, uint64_t word, struct sym *sym)
+{
+	sym->kind = SYM_NATIVE;
+	sym_demangle(&r->buf, sym_jit__name(r->s->jit, (uint32_t)(word & FRAME_PAYLOAD)));
+	return intern_buf(r, &sym->func);
+}
+
 static int name_frame(struct run *r, uint64_t word, struct sym *sym)
 {
 	*sym = (struct sym){ .module = -1, .inlined = -1 };
@@ -242,6 +258,8 @@ static int name_frame(struct run *r, uint64_t word, struct sym *sym)
 		return name_kernel(r, word, sym);
 	case FRAME_MARKER:
 		return name_marker(r, word, sym);
+	case FRAME_JIT:
+		return name_jit(r, word, sym);
 	default:
 		return name_anonymous(r, word, sym);
 	}

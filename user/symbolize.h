@@ -7,6 +7,7 @@
  *   sym_python.c  code ids -> qualname, file, line (from captured names and line tables)
  *   sym_native.c  file id + offset -> function (symbol tables, debug files, demangled)
  *   sym_kernel.c  kernel address -> function (kallsyms)
+ *   sym_jit.c     generated code: address -> name, when a window is read; see sym_jit.h
  *
  * A miss is never a guess: a native frame without a symbol keeps func = "" and is shown as
  * "0xOFFSET [file.so]".
@@ -18,6 +19,7 @@
 #include "elf.h"
 #include "profile.h"
 #include "str.h"
+#include "sym_jit.h"
 
 /* Names are cut here, and longer ones not demangled: a bound on what a foreign file can cause. */
 #define SYM_NAME_MAX 8192
@@ -104,6 +106,7 @@ struct symbolizer; /* knows which file id is which ELF file; filled by process.c
 struct symbolizer *symbolizer__new(void);
 void symbolizer__free(struct symbolizer *s);
 struct sym_python *symbolizer__python(struct symbolizer *s); /* borrowed */
+struct sym_jit *symbolizer__jit(struct symbolizer *s);	     /* borrowed */
 /* `ef` is borrowed and must outlive the symbolizer. -EEXIST, -EINVAL: `file` is taken, or no id. */
 int symbolizer__add_file(struct symbolizer *s, uint32_t file, const struct elf_file *ef);
 /*
