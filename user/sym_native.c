@@ -18,28 +18,21 @@
 
 #include <elf.h>
 #include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
 #include <lzma.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
-#include <zlib.h>
 
 #include "hash.h"
 #include "log.h"
 #include "sym_alias.h"
+#include "sym_debugfile.h"
 
-#define DEBUG_ROOT	 "/usr/lib/debug"
-#define FUNCTIONS_MAX	 (8U << 20)
-#define SECTIONS_MAX	 65536U
-#define MINIDEBUG_MAX	 (64U << 20) /* unpacked */
-#define XZ_MEMORY	 (64U << 20)
-#define DEBUGLINK_CRC_SZ (1ULL << 30) /* a larger file is not read for its checksum */
+#define FUNCTIONS_MAX (8U << 20)
+#define SECTIONS_MAX  65536U
+#define MINIDEBUG_MAX (64U << 20) /* unpacked */
+#define XZ_MEMORY     (64U << 20)
 
-#define NO_OUTER	 UINT32_MAX
+#define NO_OUTER      UINT32_MAX
 
 struct function {
 	uint32_t start; /* offset in the file - text_start */
@@ -247,130 +240,15 @@ static int add_minidebug(struct loader *l)
 	return 0;
 }
 
-/* ---- Separate debug files ---- */
-
-/* A regular file only: a pipe in the place of a debug file must not hold us up. */
-static int open_regular(const char *path, struct stat *st)
+static int add_separate(struct loader *l)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	const struct elf_file *ef = l->s->ef;
+	struct elf_file *debug = sym_debugfile__open(ef, l->s->debug_root, ".symtab");
 
-	if (fd < 0)
-		return -errno;
-	if (fstat(fd, st) || !S_ISREG(st->st_mode)) {
-		close(fd);
-		return -ENOENT;
-	}
-	return fd;
-}
-
-static int file_crc(int fd, const struct stat *st, uint32_t *crc)
-{
-	uint64_t off = 0;
-	uint8_t *buf;
-	ssize_t n;
-
-	if ((uint64_t)st->st_size > DEBUGLINK_CRC_SZ)
-		return -EFBIG;
-	buf = malloc(65536);
-	if (!buf)
-		return -ENOMEM;
-	*crc = (uint32_t)crc32(0, NULL, 0);
-	while (off <= DEBUGLINK_CRC_SZ && (n = pread(fd, buf, 65536, (off_t)off)) > 0) {
-		*crc = (uint32_t)crc32(*crc, buf, (uInt)n);
-		off += (uint64_t)n;
-	}
-	free(buf);
-	return 0;
-}
-
-/*
- * Is it the debug file of this file? Equal build ids prove it, different ones refute it. Where one
- * has none, the checksum in .gnu_debuglink decides (`crc` NULL: there is no checksum).
- */
-static bool is_ours(const struct sym_native *s, const struct elf_file *debug, const struct stat *st,
-		    const uint32_t *crc)
-{
-	const struct elf_id *ours = elf_file__id(s->ef), *theirs = elf_file__id(debug);
-	uint32_t found;
-
-	if (ours->size && theirs->size)
-		return ours->size == theirs->size &&
-		       !memcmp(ours->bytes, theirs->bytes, ours->size);
-	return crc && !file_crc(elf_file__fd(debug), st, &found) && found == *crc;
-}
-
-static int try_debug_file(struct loader *l, const char *path, const uint32_t *crc)
-{
-	const char *file = elf_file__path(l->s->ef);
-	struct elf_file *debug;
-	struct stat st;
-	int fd = open_regular(path, &st);
-	int got;
-
-	if (fd < 0)
-		return 0;
-	debug = elf_file__open(fd, path);
 	if (!debug)
 		return errno == ENOMEM ? -ENOMEM : 0;
-	if (!is_ours(l->s, debug, &st, crc)) {
-		log_debug("%s: not the debug file of %s", path, file);
-		elf_file__close(debug);
-		return 0;
-	}
-	got = add_debug_file(l, debug);
-	if (got > 0)
-		log_debug("%s: symbols from %s", file, path);
-	return got;
-}
-
-static int add_by_build_id(struct loader *l)
-{
-	char hex[2 * BUILD_ID_MAX + 1], path[PATH_MAX];
-
-	elf_file__id_hex(l->s->ef, hex);
-	if (strlen(hex) < 4)
-		return 0;
-	if (snprintf(path, sizeof(path), "%s/.build-id/%.2s/%s.debug", l->s->debug_root, hex,
-		     hex + 2) >= (int)sizeof(path))
-		return 0;
-	return try_debug_file(l, path, NULL);
-}
-
-/* .gnu_debuglink: the name of a file, NUL, padding to a multiple of four, its CRC-32. */
-static bool debuglink(const struct elf_file *ef, const char **name, uint32_t *crc)
-{
-	struct elf_section sec;
-	size_t len, at;
-
-	if (!elf_file__section(ef, ".gnu_debuglink", &sec) || !sec.data)
-		return false;
-	len = strnlen((const char *)sec.data, sec.size);
-	at = (len + 4) & ~(size_t)3;
-	if (!len || at > sec.size || sec.size - at < sizeof(*crc) ||
-	    memchr(sec.data, '/', len)) /* it must not lead out of the directory */
-		return false;
-	*name = (const char *)sec.data;
-	memcpy(crc, sec.data + at, sizeof(*crc));
-	return true;
-}
-
-static int add_by_debuglink(struct loader *l)
-{
-	const char *file = elf_file__path(l->s->ef), *slash = strrchr(file, '/'), *name;
-	/* dir/name, dir/.debug/name, root/dir/name */
-	const char *const prefix[] = { "", "", l->s->debug_root }, *const sub[] = { "", ".debug/",
-										    "" };
-	char path[PATH_MAX];
-	uint32_t crc;
-	int got = 0;
-
-	if (!slash || slash - file >= PATH_MAX || !debuglink(l->s->ef, &name, &crc))
-		return 0;
-	for (size_t i = 0; !got && i < 3; i++)
-		if (snprintf(path, sizeof(path), "%s%.*s/%s%s", prefix[i], (int)(slash - file),
-			     file, sub[i], name) < (int)sizeof(path))
-			got = try_debug_file(l, path, &crc);
-	return got;
+	log_debug("%s: symbols from %s", elf_file__path(ef), elf_file__path(debug));
+	return add_debug_file(l, debug);
 }
 
 /* ---- Procedure linkage table ---- */
@@ -685,9 +563,7 @@ static int add_tables(struct loader *l)
 	if (!got)
 		got = add_minidebug(l);
 	if (!got)
-		got = add_by_build_id(l);
-	if (!got)
-		got = add_by_debuglink(l);
+		got = add_separate(l);
 	return got < 0 ? got : add_plt(l);
 }
 

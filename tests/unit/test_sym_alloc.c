@@ -57,6 +57,7 @@ static char *strdup_nth(const char *s)
 #include "../../user/hash.c"
 #include "../../user/str.c"
 #include "../../user/sym_demangle.c"
+#include "../../user/sym_debugfile.c"
 #include "../../user/sym_native.c"
 #define function kernel_function
 #define load	 load_kernel

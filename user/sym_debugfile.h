@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+#ifndef PYPERF_SYM_DEBUGFILE_H
+#define PYPERF_SYM_DEBUGFILE_H
+/*
+ * Separate debug files: what strip took out of an ELF file, kept elsewhere.
+ *
+ *   ROOT/.build-id/xx/yyyy.debug                       by build id
+ *   DIR/NAME, DIR/.debug/NAME, ROOT/DIR/NAME           by .gnu_debuglink; DIR is the file's own
+ *
+ * A candidate counts only if it is the file's: equal build ids prove it, different ones refute it, and
+ * where one has none, the checksum in .gnu_debuglink decides.
+ */
+#include "elf.h"
+
+#define DEBUG_ROOT "/usr/lib/debug"
+
+/*
+ * The debug file of `ef` that has contents in `section` (".symtab", ".debug_info"); the caller closes
+ * it. NULL and errno: ENOENT there is none, ENOMEM.
+ */
+struct elf_file *sym_debugfile__open(const struct elf_file *ef, const char *root,
+				     const char *section);
+
+/* The file has this section, and not just as an empty place. */
+bool sym_debugfile__has(const struct elf_file *ef, const char *section);
+
+#endif /* PYPERF_SYM_DEBUGFILE_H */
