@@ -49,8 +49,16 @@ static void add_frame(struct strbuf *b, const struct folded *fo, const struct sy
 	if (s->kind == SYM_KERNEL) {
 		strbuf__addz(b, "_[k]");
 	} else if (s->kind == SYM_NATIVE) {
+		if (profile__str_len(fo->p, s->file)) {
+			strbuf__addz(b, " (");
+			text_add_place(b, fo->p, s, fo->o->lines ? s->line : 0);
+			strbuf__addc(b, ')');
+		}
 		strbuf__addz(b, " [");
-		text_add_module(b, fo->p, s->module);
+		if (s->flags & SYM_INLINED)
+			strbuf__addz(b, "inlined");
+		else
+			text_add_module(b, fo->p, s->module);
 		strbuf__addc(b, ']');
 	} else if (s->kind == SYM_PYTHON) {
 		strbuf__addz(b, " (");

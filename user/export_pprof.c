@@ -195,7 +195,7 @@ static uint32_t number(uint32_t *marks, size_t cnt)
 /* A marker may have a module as well, but is no code in it. */
 static bool in_module(const struct pprof *pp, const struct sym *s)
 {
-	return s->kind == SYM_NATIVE && s->module >= 0 && (size_t)s->module < pp->p->module_cnt;
+	return has_address(s) && s->module >= 0 && (size_t)s->module < pp->p->module_cnt;
 }
 
 static bool is_named(const struct pprof *pp, const struct sym *s)
@@ -215,7 +215,7 @@ static size_t mark_location(struct pprof *pp, uint32_t location, bool *modules)
 		if (in_module(pp, s))
 			modules[s->module] = true;
 		pp->python_mapping |= s->kind == SYM_PYTHON;
-		pp->kernel_mapping |= s->kind == SYM_KERNEL;
+		pp->kernel_mapping |= s->kind == SYM_KERNEL && !in_module(pp, s);
 		if (is_named(pp, s)) {
 			pp->function_id[pp->functions.of[sym]] = 1;
 			lines++;
@@ -360,9 +360,9 @@ static uint32_t mapping_of(const struct pprof *pp, const struct sym *s)
 {
 	if (s->kind == SYM_PYTHON)
 		return pp->python_mapping;
-	if (s->kind == SYM_KERNEL)
-		return pp->kernel_mapping;
-	return in_module(pp, s) ? pp->mapping_id[s->module] : 0;
+	if (in_module(pp, s))
+		return pp->mapping_id[s->module];
+	return s->kind == SYM_KERNEL ? pp->kernel_mapping : 0;
 }
 
 static void describe_mapping(struct pprof *pp, const struct sym *s)

@@ -281,6 +281,8 @@ static void add_function(struct report *r, struct text_table *t, uint32_t functi
 
 	strbuf__addf(&b, "%*s", (int)indent, "");
 	text_add_func(&b, r->p, s, "(no symbol)");
+	if (s->flags & SYM_INLINED)
+		strbuf__addz(&b, " [inlined]");
 	text_table__add(t, kind_sgr(s->kind), &b);
 	text_add_place(&b, r->p, s, line);
 	text_table__add(t, NULL, &b);

@@ -81,7 +81,9 @@ int export_function_cmp(const struct profile *p, const struct sym *a, const stru
 	d = export_str_cmp(p, a->func, b->func);
 	if (!d)
 		d = export_str_cmp(p, a->file, b->file);
-	return d ? d : module_cmp(p, a->module, b->module);
+	if (!d)
+		d = module_cmp(p, a->module, b->module);
+	return d ? d : (int)(a->flags & SYM_INLINED) - (int)(b->flags & SYM_INLINED);
 }
 
 int export_place_cmp(const struct profile *p, uint32_t a, uint32_t b, const void *lines)

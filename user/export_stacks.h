@@ -34,7 +34,7 @@ const char *export_kind_name(uint8_t kind);
 int export_str_cmp(const struct profile *p, str_id a, str_id b);
 
 /*
- * Orders functions: kind, name, file, module. What has no name is one function per module: the
+ * Orders functions: kind, name, file, module, inlined or not. What has no name is one function per module: the
  * addresses of one such function are many, and mean nothing to a reader.
  */
 int export_function_cmp(const struct profile *p, const struct sym *a, const struct sym *b);

@@ -83,7 +83,10 @@ void text_add_place(struct strbuf *b, const struct profile *p, const struct sym 
 	const struct profile_module *m = find_module(p, s->module);
 
 	if (s->kind == SYM_KERNEL) {
-		strbuf__addz(b, "[kernel]");
+		if (m)
+			text_add_path(b, p, m->path);
+		else
+			strbuf__addz(b, "[kernel]");
 	} else if (profile__str_len(p, s->file)) {
 		text_add_path(b, p, s->file);
 		if (line)

@@ -34,7 +34,7 @@ void text_add_module(struct strbuf *b, const struct profile *p, int32_t module);
  * without a name. */
 void text_add_func(struct strbuf *b, const struct profile *p, const struct sym *s,
 		   const char *unset);
-/* Appends a function's place: "/a/b.py:12" (line 0: "/a/b.py"), the module's path, "[kernel]". */
+/* Appends a function's place: "/a/b.py:12" (line 0: "/a/b.py"), the module's path, "[kernel]", "[nf_tables]". */
 void text_add_place(struct strbuf *b, const struct profile *p, const struct sym *s, uint32_t line);
 /* Appends a function as one name: "loads", "0x1f2 [lib.so]", "0xffffffff81000000 [kernel]". */
 void text_add_label(struct strbuf *b, const struct profile *p, const struct sym *s);

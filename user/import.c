@@ -69,16 +69,16 @@ int import_bad(const struct import *im, const char *fmt, ...)
 
 static bool same_sym(const struct sym *a, const struct sym *b)
 {
-	return a->kind == b->kind && a->func == b->func && a->file == b->file &&
-	       a->line == b->line && a->start_line == b->start_line && a->module == b->module &&
-	       a->addr == b->addr && a->inlined == b->inlined;
+	return a->kind == b->kind && a->flags == b->flags && a->func == b->func &&
+	       a->file == b->file && a->line == b->line && a->start_line == b->start_line &&
+	       a->module == b->module && a->addr == b->addr && a->inlined == b->inlined;
 }
 
 int import_sym(struct import *im, const struct sym *s)
 {
 	/* Not the struct itself: it has padding. */
 	const uint64_t parts[] = {
-		(uint64_t)s->kind << 32 | s->func,
+		(uint64_t)s->kind << 40 | (uint64_t)s->flags << 32 | s->func,
 		(uint64_t)s->file << 32 | s->line,
 		(uint64_t)s->start_line << 32 | (uint32_t)s->module,
 		s->addr,

@@ -21,6 +21,7 @@
 #include <string.h>
 
 #define PATH_ANON    "anon"
+#define PATH_INLINED "inlined"
 #define PATH_UNKNOWN "unknown"
 
 struct text {
@@ -98,7 +99,7 @@ static bool to_number(struct text t, int base, uint64_t *out)
 
 struct frame {
 	uint8_t kind;
-	struct text func, file;
+	struct text func, file, module; /* module: of native ones */
 	uint32_t line;
 	uint64_t addr;
 };
@@ -115,6 +116,25 @@ static void split_place(struct text place, struct frame *f)
 		return;
 	f->file = part(place, 0, colon);
 	f->line = (uint32_t)line;
+}
+
+/*
+ * "function (path/file.c:LINE)": C++ has blanks and parentheses in names as well, so only what can be a file
+ * is one.
+ */
+static void split_source(struct frame *f)
+{
+	struct text t = f->func, place;
+	size_t at = find(t, " (", true);
+
+	if (at == t.len || !at || !ends_with(t, ")"))
+		return;
+	place = part(t, at + 2, t.len - 1);
+	if (memchr(place.s, '(', place.len) || memchr(place.s, ')', place.len) ||
+	    (!memchr(place.s, '/', place.len) && !memchr(place.s, '.', place.len)))
+		return;
+	split_place(place, f);
+	f->func = part(t, 0, at);
 }
 
 /* False: not a frame of ours. */
@@ -136,7 +156,8 @@ static bool parse_frame(struct text t, struct frame *f)
 		at = find(t, " [", true);
 		f->kind = SYM_NATIVE;
 		f->func = part(t, 0, at);
-		f->file = part(t, at + 2, t.len - 1);
+		f->module = part(t, at + 2, t.len - 1);
+		split_source(f);
 		return at && at < t.len;
 	}
 	/* The first " (": a qualified name has no blanks, but a path may. */
@@ -265,9 +286,11 @@ static void native_details(struct folded *fo, struct frame *f, struct sym *s, in
 		s->addr = addr;
 		s->func = 0;
 	}
-	if (is(f->file, PATH_ANON))
+	if (is(f->module, PATH_INLINED))
+		s->flags = SYM_INLINED;
+	if (s->flags || is(f->module, PATH_ANON))
 		return;
-	m.path = is(f->file, PATH_UNKNOWN) ? 0 : intern(fo, f->file, err);
+	m.path = is(f->module, PATH_UNKNOWN) ? 0 : intern(fo, f->module, err);
 	s->module = *err ? -1 : import_module(fo->im, &m);
 	if (s->module == -ENOMEM)
 		*err = -ENOMEM;
@@ -284,13 +307,11 @@ static int frame_sym(struct folded *fo, struct text t)
 		f = (struct frame){ .kind = SYM_PLAIN, .func = t };
 	s.kind = f.kind;
 	s.func = intern(fo, f.func, &err);
-	if (s.kind == SYM_NATIVE) {
+	if (s.kind == SYM_NATIVE)
 		native_details(fo, &f, &s, &err);
-	} else {
-		s.file = intern(fo, f.file, &err);
-		s.line = f.line;
-		fo->im->has_lines |= f.line != 0;
-	}
+	s.file = intern(fo, f.file, &err);
+	s.line = f.line;
+	fo->im->has_lines |= f.line != 0;
 	return err ? err : import_sym(fo->im, &s);
 }
 

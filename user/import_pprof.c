@@ -34,7 +34,7 @@ struct slice {
 
 struct binary {
 	int32_t module; /* -1: none */
-	bool python, kernel;
+	bool python, kernel, bracketed;
 	uint64_t start, offset;
 	int64_t filename, build_id;
 	uint64_t limit;
@@ -550,6 +550,11 @@ static struct slice base_name(struct slice path)
 	return (struct slice){ path.p + skipped, path.len - skipped };
 }
 
+static bool is_bracketed(struct slice name)
+{
+	return name.len > 1 && name.p[0] == '[' && name.p[name.len - 1] == ']';
+}
+
 static int resolve_mapping(struct reader *r, struct binary *m)
 {
 	struct slice path = get_string(r, m->filename);
@@ -559,6 +564,7 @@ static int resolve_mapping(struct reader *r, struct binary *m)
 	m->module = -1;
 	m->python = r->ours && is(path, PPROF_PYTHON);
 	m->kernel = starts_with(path, "[kernel");
+	m->bracketed = is_bracketed(path);
 	if (m->python || m->kernel || !path.len)
 		return 0;
 	module.path = intern(r, path, &err);
@@ -590,17 +596,12 @@ static bool is_python_file(struct slice file)
 	return file.len > 3 && !memcmp(file.p + file.len - 3, ".py", 3);
 }
 
-static bool is_bracketed(struct slice name)
-{
-	return name.len > 1 && name.p[0] == '[' && name.p[name.len - 1] == ']';
-}
-
 static uint8_t kind_of(const struct reader *r, const struct location *l, const struct binary *m,
 		       struct slice name, struct slice file)
 {
 	if (m && m->python)
 		return SYM_PYTHON;
-	if (m && m->kernel)
+	if (m && (m->kernel || (m->bracketed && l->address >> 63))) /* or one of its modules */
 		return SYM_KERNEL;
 	if (!r->ours && is_python_file(file))
 		return SYM_PYTHON;
@@ -621,9 +622,12 @@ static uint32_t to_line(int64_t line)
 	return line > 0 && line <= UINT32_MAX ? (uint32_t)line : 0;
 }
 
-/* A location's function number `function_id` (0: it has none). Returns the sym's index. */
+/*
+ * A location's function number `function_id` (0: it has none). `inlined`: the sym inlined into it; `last`:
+ * it is inlined into none itself. Returns the sym's index.
+ */
 static int add_line_sym(struct reader *r, const struct location *l, uint64_t function_id,
-			int64_t line, int32_t inlined)
+			int64_t line, int32_t inlined, bool last)
 {
 	const struct binary *maps = r->mappings.items, *m;
 	const struct function *functions = r->functions.items;
@@ -645,7 +649,8 @@ static int add_line_sym(struct reader *r, const struct location *l, uint64_t fun
 	s.func = stands_for_none(s.kind, name) ? 0 : intern(r, name, &err);
 	s.file = intern(r, file, &err);
 	s.line = to_line(line);
-	if (s.kind == SYM_NATIVE && m)
+	s.flags = s.kind == SYM_NATIVE && !last ? SYM_INLINED : 0;
+	if ((s.kind == SYM_NATIVE || s.kind == SYM_KERNEL) && m)
 		s.module = m->module;
 	if (s.kind == SYM_NATIVE || s.kind == SYM_KERNEL)
 		s.addr = m ? l->address - m->start + m->offset : l->address;
@@ -653,10 +658,20 @@ static int add_line_sym(struct reader *r, const struct location *l, uint64_t fun
 	return err ? err : import_sym(r->im, &s);
 }
 
-static int resolve_location(struct reader *r, struct location *l)
+static int line_cnt(const struct location *l)
 {
 	struct wire w = wire(l->msg);
-	int sym = -1, lines = 0;
+	int cnt = 0;
+
+	while (cnt < EXPORT_MAX_INLINED && wire__next(&w))
+		cnt += w.field == 4 && w.is_bytes;
+	return cnt;
+}
+
+static int resolve_location(struct reader *r, struct location *l)
+{
+	int sym = -1, lines = 0, left = line_cnt(l);
+	struct wire w = wire(l->msg);
 
 	while (lines < EXPORT_MAX_INLINED && wire__next(&w)) {
 		struct wire line = wire(w.bytes);
@@ -672,13 +687,13 @@ static int resolve_location(struct reader *r, struct location *l)
 		}
 		if (line.bad)
 			return damaged(r, "a line");
-		sym = add_line_sym(r, l, function, (int64_t)number, sym);
+		sym = add_line_sym(r, l, function, (int64_t)number, sym, --left == 0);
 		if (sym < 0)
 			return sym;
 		lines++;
 	}
 	if (!lines)
-		sym = add_line_sym(r, l, 0, 0, -1);
+		sym = add_line_sym(r, l, 0, 0, -1, true);
 	if (sym >= 0)
 		l->sym = (uint32_t)sym + 1;
 	return sym < 0 ? sym : 0;

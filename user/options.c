@@ -17,6 +17,7 @@ enum long_only {
 	OPT_NO_NATIVE,
 	OPT_NO_KERNEL,
 	OPT_NO_LINES,
+	OPT_INLINES,
 	OPT_THREADS,
 };
 
@@ -33,6 +34,7 @@ static const struct option long_options[] = {
 	{ "no-native", no_argument, NULL, OPT_NO_NATIVE },
 	{ "no-kernel", no_argument, NULL, OPT_NO_KERNEL },
 	{ "no-lines", no_argument, NULL, OPT_NO_LINES },
+	{ "inlines", no_argument, NULL, OPT_INLINES },
 	{ "threads", no_argument, NULL, OPT_THREADS },
 	CMDLINE_LONG_OPTIONS,
 	{ NULL, 0, NULL, 0 },
@@ -58,6 +60,7 @@ void options__usage(void)
 	printf("      --no-native        stacks without native (C, C++, ...) frames\n"
 	       "      --no-kernel        stacks without kernel frames\n"
 	       "      --no-lines         functions only, no line numbers\n"
+	       "      --inlines          native frames: source lines, inlined functions (slow)\n"
 	       "      --threads          keep threads apart\n"
 	       "Other\n" CMDLINE_HELP "\n"
 	       "Examples\n"
@@ -178,6 +181,9 @@ static void set_flag(struct options *o, int opt)
 		break;
 	case OPT_NO_KERNEL:
 		o->no_kernel = true;
+		break;
+	case OPT_INLINES:
+		o->inlines = true;
 		break;
 	case OPT_NO_LINES:
 		o->no_lines = true;

@@ -37,7 +37,7 @@ struct options {
 	const char *comm;   /* glob, or NULL */
 	bool all;
 	struct outputs outputs; /* owned; not opened */
-	bool no_native, no_kernel, no_lines, threads;
+	bool no_native, no_kernel, no_lines, inlines, threads;
 	int verbosity;	/* -1: -q, 0, 1: -v, 2: -vv */
 	char **command; /* borrowed from argv, NULL-terminated; NULL: none */
 };

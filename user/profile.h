@@ -48,13 +48,19 @@ struct profile_thread {
 	str_id name;
 };
 
-/* One ELF file. The pprof mapping. */
+/* One ELF file, or one module of the kernel ("[nf_tables]"). The pprof mapping. */
+#define PROFILE_NO_FILE UINT32_MAX
+
 struct profile_module {
-	uint32_t file;	 /* file id of NATIVE frame words */
-	str_id path;	 /* as the first process that mapped it sees it */
+	uint32_t file; /* file id of NATIVE frame words; PROFILE_NO_FILE: a module of the kernel */
+	str_id path;   /* as the first process that mapped it sees it */
 	str_id build_id; /* lower-case hex, or "" */
 	uint64_t start;	 /* file offsets of its executable part: [start, limit) */
 	uint64_t limit;
+};
+
+enum sym_flags {
+	SYM_INLINED = 1 << 0, /* in the chain of another */
 };
 
 enum sym_kind {
@@ -68,11 +74,12 @@ enum sym_kind {
 /* What a frame word is called. Several words may share one; inlined calls are chained. */
 struct sym {
 	uint8_t kind;  /* enum sym_kind */
+	uint8_t flags; /* enum sym_flags */
 	str_id func;   /* qualname or demangled name; "" when not known (then show module+addr) */
 	str_id file;   /* source file; "" when not known */
 	uint32_t line; /* 0: not known */
 	uint32_t start_line; /* of the function; 0: not known */
-	int32_t module;	     /* index in modules of a native frame, -1: none */
+	int32_t module;	     /* index in modules of a native or kernel frame, -1: none */
 	uint64_t addr;	     /* file offset, kernel or anonymous address, or code id */
 	int32_t inlined; /* index of the sym of the function inlined into this one here, -1: none */
 };

@@ -490,6 +490,7 @@ static void fill_stats(struct recorder *r)
 
 static int finish(struct recorder *r)
 {
+	const struct symbolize_opts so = { .lines = !r->o->no_lines, .inlines = r->o->inlines };
 	int err;
 
 	collect__detach_sampler(r->collect);
@@ -502,7 +503,7 @@ static int finish(struct recorder *r)
 	fill_stats(r);
 	err = dump__modules(r->procs, r->profile);
 	if (!err)
-		err = symbolizer__run(r->sym, r->profile, !r->o->no_lines);
+		err = symbolizer__run(r->sym, r->profile, &so);
 	if (err)
 		log_err("names: %s", strerror(-err));
 	return err;

@@ -49,6 +49,7 @@ struct sym_native {
 	struct function *functions; /* ascending by start, outer before inner */
 	size_t cnt, cap;
 	char *names; /* NUL-terminated, one after the other */
+	size_t names_sz;
 };
 
 /* Where a name is while loading. */
@@ -552,6 +553,7 @@ static int copy_names(struct loader *l)
 		return -ENOMEM;
 	}
 	s->names = names.s;
+	s->names_sz = names.cap;
 	return 0;
 }
 
@@ -605,8 +607,25 @@ static void load_once(struct sym_native *s)
 		s->cnt = 0;
 	}
 	smaller = realloc(s->functions, (s->cnt ? s->cnt : 1) * sizeof(*smaller));
-	if (smaller)
-		s->functions = smaller;
+	if (!smaller)
+		return;
+	s->functions = smaller;
+	s->cap = s->cnt;
+}
+
+size_t sym_native__memory(const struct sym_native *s)
+{
+	return s->cap * sizeof(*s->functions) + s->names_sz;
+}
+
+void sym_native__unload(struct sym_native *s)
+{
+	free(s->names);
+	free(s->functions);
+	s->names = NULL;
+	s->functions = NULL;
+	s->cnt = s->cap = s->names_sz = 0;
+	s->loaded = false;
 }
 
 /* ---- The object ---- */
@@ -641,8 +660,7 @@ void sym_native__free(struct sym_native *s)
 {
 	if (!s)
 		return;
-	free(s->names);
-	free(s->functions);
+	sym_native__unload(s);
 	free(s->debug_root);
 	free(s);
 }

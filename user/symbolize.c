@@ -3,7 +3,7 @@
  * stage    symbolize, in user space, after sampling or at the end of a window
  * input    a profile without names; the ELF files and code objects that were seen
  * output   one struct sym per distinct frame, frame_syms[] parallel to frames[]
- * cost     one look-up per distinct frame word; symbol tables are loaded at the first question
+ * cost     one look-up per distinct frame word; the symbols of a file are read at the first question
  * failure  what has no name stays without one; only lack of memory fails the run
  */
 #include "symbolize.h"
@@ -14,25 +14,42 @@
 
 #include "hash.h"
 #include "log.h"
+#include "sym_inline.h"
+
+struct native_file {
+	struct sym_native *symbols; /* NULL: not known */
+	struct sym_inline *inlines; /* NULL: not asked for yet */
+	const struct elf_file *ef;
+	uint64_t used; /* by the clock of the symbolizer */
+};
 
 struct symbolizer {
 	struct sym_python *python;
 	struct sym_jit *jit;
 	struct sym_kernel *kernel;
 	bool kernel_tried;
-	struct sym_native **files; /* by file id, which are small numbers; NULL: not known */
+	struct native_file *files; /* by file id, which are small numbers */
 	size_t file_cnt, file_cap;
+	uint64_t clock;
+};
+
+/* A word that occurs in the profile. */
+struct distinct {
+	uint64_t word;
+	uint32_t sym;
 };
 
 /* One run over one profile. */
 struct run {
 	struct symbolizer *s;
 	struct profile *p;
-	bool lines;
+	const struct symbolize_opts *o;
 	struct hash_key key;
-	struct hash_index words;   /* frame word -> position in frames[] of its first appearance */
-	struct hash_index pythons; /* function and line -> index in syms[] */
-	int32_t *modules;	   /* file id -> index in p->modules, -1: none */
+	struct distinct *words;
+	size_t word_cnt, word_cap;
+	struct hash_index word_index; /* frame word -> index in words[] */
+	struct hash_index pythons;    /* function and line -> index in syms[] */
+	int32_t *modules;	      /* file id -> index in p->modules, -1: none */
 	size_t module_cnt, module_cap;
 	struct strbuf buf;
 };
@@ -59,8 +76,10 @@ void symbolizer__free(struct symbolizer *s)
 {
 	if (!s)
 		return;
-	for (size_t i = 0; i < s->file_cnt; i++)
-		sym_native__free(s->files[i]);
+	for (size_t i = 0; i < s->file_cnt; i++) {
+		sym_native__free(s->files[i].symbols);
+		sym_inline__free(s->files[i].inlines);
+	}
 	free(s->files);
 	sym_kernel__close(s->kernel);
 	sym_python__free(s->python);
@@ -101,12 +120,12 @@ int symbolizer__add_file(struct symbolizer *s, uint32_t file, const struct elf_f
 		return -EINVAL;
 	if (extend(&s->files, &s->file_cap, &s->file_cnt, file, sizeof(*s->files), 0))
 		return -ENOMEM;
-	if (s->files[file])
+	if (s->files[file].symbols)
 		return -EEXIST;
 	native = sym_native__new(ef);
 	if (!native)
 		return -ENOMEM;
-	s->files[file] = native;
+	s->files[file] = (struct native_file){ .symbols = native, .ef = ef };
 	return 0;
 }
 
@@ -146,29 +165,99 @@ static int32_t module_of(const struct run *r, uint32_t file)
 	return file < r->module_cnt ? r->modules[file] : -1;
 }
 
-static int name_native(struct run *r, uint64_t word, struct sym *sym)
+static struct native_file *file_of(const struct symbolizer *s, uint64_t word)
 {
-	const struct symbolizer *s = r->s;
 	uint32_t file = NATIVE_FILE(word);
 
+	return file < s->file_cnt && s->files[file].symbols ? &s->files[file] : NULL;
+}
+
+/* Where in the source a frame is. */
+static int set_place(struct run *r, const struct inline_frame *f, struct sym *sym)
+{
+	sym->line = r->o->lines ? f->line : 0;
+	sym->start_line = f->decl_line;
+	return intern(r->p, f->file, strlen(f->file), &sym->file);
+}
+
+/* The functions inlined into `sym` at its place, frames[1 .. cnt). */
+static int add_inlined(struct run *r, const struct inline_frame *frames, size_t cnt,
+		       struct sym *sym)
+{
+	while (cnt-- > 1) {
+		struct sym inner = { .kind = SYM_NATIVE,
+				     .flags = SYM_INLINED,
+				     .module = sym->module,
+				     .addr = sym->addr,
+				     .inlined = sym->inlined };
+		int err = set_place(r, &frames[cnt], &inner);
+
+		strbuf__clear(&r->buf);
+		sym_demangle(&r->buf, frames[cnt].name);
+		if (!err)
+			err = intern_buf(r, &inner.func);
+		if (!err)
+			err = sym->inlined = profile__add_sym(r->p, &inner);
+		if (err < 0)
+			return err;
+	}
+	return 0;
+}
+
+static int name_native(struct run *r, uint64_t word, struct sym *sym)
+{
+	struct native_file *file = file_of(r->s, word);
+	const struct inline_frame *frames = NULL;
+	size_t cnt = 0;
+	int err;
+
 	sym->kind = SYM_NATIVE;
-	sym->module = module_of(r, file);
+	sym->module = module_of(r, NATIVE_FILE(word));
 	sym->addr = NATIVE_OFFSET(word);
-	if (file >= s->file_cnt || !s->files[file] ||
-	    !sym_native__find(s->files[file], sym->addr, &r->buf, NULL))
+	if (!file)
 		return 0;
-	return intern_buf(r, &sym->func);
+	if (r->o->inlines && file->inlines)
+		cnt = sym_inline__find(file->inlines, sym->addr, &frames);
+	if (!sym_native__find(file->symbols, sym->addr, &r->buf, NULL) && cnt)
+		sym_demangle(&r->buf, frames[0].name);
+	err = intern_buf(r, &sym->func);
+	if (!err && cnt)
+		err = set_place(r, &frames[0], sym);
+	return err ? err : add_inlined(r, frames, cnt, sym);
+}
+
+/* "[nf_tables]" among the modules of the profile. */
+static int kernel_module(struct run *r, const char *name, int32_t *module)
+{
+	struct profile_module m = { .file = PROFILE_NO_FILE };
+	int err = intern(r->p, name, strlen(name), &m.path);
+
+	for (size_t i = 0; !err && i < r->p->module_cnt; i++)
+		if (r->p->modules[i].file == PROFILE_NO_FILE && r->p->modules[i].path == m.path) {
+			*module = (int32_t)i;
+			return 0;
+		}
+	if (!err)
+		err = *module = profile__add_module(r->p, &m);
+	return err < 0 ? err : 0;
 }
 
 static int name_kernel(struct run *r, uint64_t word, struct sym *sym)
 {
 	const struct sym_kernel *k = kernel_symbols(r->s);
-	const char *name;
+	const char *name, *module;
+	int err;
 
 	sym->kind = SYM_KERNEL;
 	sym->addr = KERNEL_ADDR(word);
 	name = k ? sym_kernel__find(k, sym->addr, NULL) : NULL;
-	return name ? intern(r->p, name, strlen(name), &sym->func) : 0;
+	if (!name)
+		return 0;
+	module = strstr(name, " ["); /* a name has no blanks */
+	err = module ? kernel_module(r, module + 1, &sym->module) : 0;
+	return err ? err
+		   : intern(r->p, name, module ? (size_t)(module - name) : strlen(name),
+			    &sym->func);
 }
 
 static const char *marker_text(uint32_t why)
@@ -222,7 +311,7 @@ static int name_python(struct run *r, uint64_t word, struct sym *sym)
 	sym->addr = PYTHON_CODE(word);
 	if (!sym_python__find(r->s->python, sym->addr, &f))
 		return intern(r->p, "<unknown>", strlen("<unknown>"), &sym->func);
-	if (r->lines)
+	if (r->o->lines)
 		sym->line = sym_python__line(r->s->python, sym->addr, PYTHON_OFFSET(word));
 	sym->start_line = f.first_line;
 	err = intern(r->p, f.name, f.name_len, &sym->func);
@@ -295,26 +384,126 @@ static int add_python(struct run *r, const struct sym *sym)
 	return added;
 }
 
-static int resolve(struct run *r, size_t frame)
+static int add_word(struct run *r, uint64_t word, uint32_t *index)
 {
-	uint64_t word = r->p->frames[frame], hash = hash_bytes(&r->key, &word, sizeof(word));
-	struct sym sym;
-	uint32_t i;
-	int index;
+	uint64_t hash = hash_bytes(&r->key, &word, sizeof(word));
 
-	for (size_t at = 0; (i = hash_index__next(&r->words, hash, &at)) != HASH_NONE;) {
-		if (r->p->frames[i] == word) {
-			r->p->frame_syms[frame] = r->p->frame_syms[i];
+	for (size_t at = 0; (*index = hash_index__next(&r->word_index, hash, &at)) != HASH_NONE;)
+		if (r->words[*index].word == word)
 			return 0;
-		}
-	}
-	index = name_frame(r, word, &sym);
+	if (array_grow(&r->words, &r->word_cap, r->word_cnt, 1, sizeof(*r->words), HASH_NONE))
+		return -ENOMEM;
+	*index = (uint32_t)r->word_cnt;
+	r->words[r->word_cnt++] = (struct distinct){ .word = word };
+	return hash_index__add(&r->word_index, hash, *index);
+}
+
+static int resolve(struct run *r, struct distinct *d)
+{
+	struct sym sym;
+	int index = name_frame(r, d->word, &sym);
+
 	if (!index)
 		index = sym.kind == SYM_PYTHON ? add_python(r, &sym) : profile__add_sym(r->p, &sym);
 	if (index < 0)
 		return index;
-	r->p->frame_syms[frame] = (uint32_t)index;
-	return hash_index__add(&r->words, hash, (uint32_t)frame);
+	d->sym = (uint32_t)index;
+	return 0;
+}
+
+/* ---- Files, one after the other ---- */
+
+static int by_word(const void *a_, const void *b_, void *words_)
+{
+	const struct distinct *words = words_;
+	uint64_t a = words[*(const uint32_t *)a_].word, b = words[*(const uint32_t *)b_].word;
+
+	return a < b ? -1 : a > b;
+}
+
+/* Which file's symbols are needed again is not known; what was used lately is likely to be. */
+static void trim_symbols(struct symbolizer *s)
+{
+	for (;;) {
+		struct native_file *oldest = NULL;
+		size_t total = 0;
+
+		for (size_t i = 0; i < s->file_cnt; i++) {
+			struct native_file *f = &s->files[i];
+			size_t size = f->symbols ? sym_native__memory(f->symbols) : 0;
+
+			total += size;
+			if (size && (!oldest || f->used < oldest->used))
+				oldest = f;
+		}
+		if (total <= SYMBOLS_BUDGET)
+			return;
+		sym_native__unload(oldest->symbols);
+	}
+}
+
+static int load_inlines(struct run *r, const uint32_t *order, size_t cnt)
+{
+	struct native_file *file = file_of(r->s, r->words[order[0]].word);
+	uint64_t *offsets;
+	int err;
+
+	if (!file->inlines)
+		file->inlines = sym_inline__new(file->ef);
+	offsets = calloc(cnt, sizeof(*offsets));
+	if (!file->inlines || !offsets) {
+		free(offsets);
+		return -ENOMEM;
+	}
+	for (size_t i = 0; i < cnt; i++)
+		offsets[i] = NATIVE_OFFSET(r->words[order[i]].word);
+	err = sym_inline__load(file->inlines, offsets, cnt);
+	free(offsets);
+	return err;
+}
+
+/* The words of one file, or of no file. */
+static int resolve_group(struct run *r, const uint32_t *order, size_t cnt)
+{
+	uint64_t word = r->words[order[0]].word;
+	struct native_file *file = FRAME_TAG(word) == FRAME_NATIVE ? file_of(r->s, word) : NULL;
+	int err = 0;
+
+	if (file)
+		file->used = ++r->s->clock;
+	if (file && r->o->inlines)
+		err = load_inlines(r, order, cnt);
+	for (size_t i = 0; !err && i < cnt; i++)
+		err = resolve(r, &r->words[order[i]]);
+	if (file)
+		trim_symbols(r->s);
+	return err;
+}
+
+static bool same_group(uint64_t a, uint64_t b)
+{
+	return FRAME_TAG(a) == FRAME_TAG(b) &&
+	       (FRAME_TAG(a) != FRAME_NATIVE || NATIVE_FILE(a) == NATIVE_FILE(b));
+}
+
+static int resolve_words(struct run *r)
+{
+	uint32_t *order = calloc(r->word_cnt + 1, sizeof(*order));
+	size_t end;
+	int err = order ? 0 : -ENOMEM;
+
+	for (size_t i = 0; !err && i < r->word_cnt; i++)
+		order[i] = (uint32_t)i;
+	if (!err)
+		qsort_r(order, r->word_cnt, sizeof(*order), by_word, r->words);
+	for (size_t i = 0; !err && i < r->word_cnt; i = end) {
+		for (end = i + 1; end < r->word_cnt; end++)
+			if (!same_group(r->words[order[i]].word, r->words[order[end]].word))
+				break;
+		err = resolve_group(r, order + i, end - i);
+	}
+	free(order);
+	return err;
 }
 
 static int index_modules(struct run *r)
@@ -332,9 +521,9 @@ static int index_modules(struct run *r)
 	return 0;
 }
 
-int symbolizer__run(struct symbolizer *s, struct profile *p, bool lines)
+int symbolizer__run(struct symbolizer *s, struct profile *p, const struct symbolize_opts *o)
 {
-	struct run r = { .s = s, .p = p, .lines = lines, .key = hash_key() };
+	struct run r = { .s = s, .p = p, .o = o, .key = hash_key() };
 	int err;
 
 	if (p->frame_syms)
@@ -343,13 +532,18 @@ int symbolizer__run(struct symbolizer *s, struct profile *p, bool lines)
 	p->sym_cnt = 0;
 	err = p->frame_syms ? index_modules(&r) : -ENOMEM;
 	for (size_t i = 0; !err && i < p->frame_cnt; i++)
-		err = resolve(&r, i);
+		err = add_word(&r, p->frames[i], &p->frame_syms[i]);
+	if (!err)
+		err = resolve_words(&r);
+	for (size_t i = 0; !err && i < p->frame_cnt; i++)
+		p->frame_syms[i] = r.words[p->frame_syms[i]].sym;
 	if (err) {
 		free(p->frame_syms);
 		p->frame_syms = NULL;
 	}
-	hash_index__free(&r.words);
+	hash_index__free(&r.word_index);
 	hash_index__free(&r.pythons);
+	free(r.words);
 	free(r.modules);
 	strbuf__free(&r.buf);
 	return err;

@@ -43,6 +43,9 @@ void sym_native__free(struct sym_native *s);
  * False when no symbol covers it (symbols of size 0 cover up to the next symbol of their section).
  */
 bool sym_native__find(struct sym_native *s, uint64_t offset, struct strbuf *name, uint64_t *start);
+/* Bytes that its symbols take; and gives them back: the next question reads them again. */
+size_t sym_native__memory(const struct sym_native *s);
+void sym_native__unload(struct sym_native *s);
 
 /* Appends the demangled form of a C++ (Itanium) or Rust (legacy, v0) name, or the name as it is. */
 void sym_demangle(struct strbuf *b, const char *mangled);
@@ -109,12 +112,19 @@ struct sym_python *symbolizer__python(struct symbolizer *s); /* borrowed */
 struct sym_jit *symbolizer__jit(struct symbolizer *s);	     /* borrowed */
 /* `ef` is borrowed and must outlive the symbolizer. -EEXIST, -EINVAL: `file` is taken, or no id. */
 int symbolizer__add_file(struct symbolizer *s, uint32_t file, const struct elf_file *ef);
+
+struct symbolize_opts {
+	bool lines; /* false: Python frames of one function share one sym without a line */
+	bool inlines; /* native frames: source lines, and the functions inlined there; see sym_inline.h */
+};
+
 /*
- * Gives every frame of `p` a sym: one per place of a Python program, one per word of all others.
- * 0 or -ENOMEM; p->frame_syms is NULL then. Does nothing when no stack was added since the last
- * run; otherwise p->syms is made anew, from symbol tables that are still loaded.
- * `lines` false: Python frames of one function share one sym without a line.
+ * Gives every frame of `p` a sym: one per place of a Python program, one per word of all others, and one
+ * more for each function inlined there. 0 or -ENOMEM; p->frame_syms is NULL then. Does nothing when no
+ * stack was added since the last run; otherwise p->syms is made anew. Files are taken one after the
+ * other, and what was read of those that were used last is kept, up to SYMBOLS_BUDGET bytes.
  */
-int symbolizer__run(struct symbolizer *s, struct profile *p, bool lines);
+#define SYMBOLS_BUDGET (32U << 20)
+int symbolizer__run(struct symbolizer *s, struct profile *p, const struct symbolize_opts *o);
 
 #endif /* PYPERF_SYMBOLIZE_H */

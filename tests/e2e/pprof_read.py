@@ -190,9 +190,12 @@ def element(frame):
     if mapping == "[python]":
         place = frame["file"] + (f":{frame['line']}" if frame["line"] else "")
         text = f"{func} ({place})" if frame["file"] else func
-    elif mapping == "[kernel]":
+    elif frame["address"] >> 63:  # the kernel, or one of its modules
         text = func + "_[k]"
     elif mapping:
+        place = frame["file"] + (f":{frame['line']}" if frame["line"] else "")
+        func += f" ({place})" if frame["file"] else ""
+        mapping = "inlined" if frame["inlined"] else mapping
         text = f"{func} [{mapping.rsplit('/', 1)[-1]}]"
     elif func.startswith("["):
         text = func

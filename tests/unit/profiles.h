@@ -182,6 +182,9 @@ TEST_UNUSED static struct profile *service(void)
 	STACK(p, job, 977, 9, cut, fib, fib, fib2);
 	STACK(p, old, 15, 12, umain, sys);
 	p->syms[lost].module = ext;
+	p->syms[dumps_in].flags = SYM_INLINED;
+	p->syms[send].module = add_module(p, "[tls]", "", 0, 0);
+	p->modules[p->syms[send].module].file = PROFILE_NO_FILE;
 	STACK(p, web, 4220, 5, lost, mem);
 	profile__add_thread(
 		p, &(struct profile_thread){ 104211, 4211, profile__intern_z(p, "gunicorn") });
@@ -195,11 +198,18 @@ TEST_UNUSED static struct profile *service(void)
 }
 
 /* Names that want to do harm; also a frame without a sym. */
-TEST_UNUSED static struct profile *hostile(void)
+TEST_UNUSED static int copy_sym(struct profile *p, int sym)
+{
+	const struct sym copy = p->syms[sym];
+
+	return profile__add_sym(p, &copy);
+}
+
+static struct profile *hostile(void)
 {
 	struct profile *p = profile__new();
 	char *big = malloc(10001);
-	int mod, proc, a, b, c, d, e, f, g, h;
+	int mod, proc, a, b, c, d, e, f, g, h, loop;
 
 	assert_non_null(big);
 	memset(big, 'x', 10000);
@@ -215,7 +225,9 @@ TEST_UNUSED static struct profile *hostile(void)
 	f = py(p, "\u51fd\u6570\u51fd\u6570", "/tmp/\u6a21\u5757.py", 7, 7);
 	g = kern(p, "", 0xffffffff81000000);
 	h = native(p, "", -1, 0x7f00deadbeef);
-	p->syms[e].inlined = e; /* a cycle */
+	loop = copy_sym(p, e);
+	p->syms[loop].flags = SYM_INLINED;
+	p->syms[e].inlined = p->syms[loop].inlined = loop; /* a cycle */
 	STACK(p, proc, 0, 3, a, b, c, d);
 	STACK(p, proc, 0, 2, e, f, g);
 	STACK(p, proc, 0, 1, h, f);

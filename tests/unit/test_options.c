@@ -219,6 +219,7 @@ static void test_flags(void **state)
 	parse_good(&r, "-af");
 	assert_true(r.o.all && r.o.outputs.folded);
 	assert_false(r.o.no_native || r.o.no_kernel || r.o.no_lines || r.o.threads);
+	assert_false(r.o.inlines);
 	done(&r);
 	parse_good(&r, "--all --folded --no-native");
 	assert_true(r.o.all && r.o.outputs.folded && r.o.no_native);
@@ -227,6 +228,10 @@ static void test_flags(void **state)
 	parse_good(&r, "--no-kernel --threads");
 	assert_true(r.o.no_kernel && r.o.threads);
 	assert_false(r.o.no_native || r.o.no_lines || r.o.all || r.o.outputs.folded);
+	done(&r);
+	parse_good(&r, "--inlines");
+	assert_true(r.o.inlines);
+	assert_false(r.o.no_lines || r.o.no_native);
 	done(&r);
 	parse_good(&r, "--no-lines");
 	assert_true(r.o.no_lines);

@@ -217,11 +217,11 @@ static void symbolize_work(void *arg)
 		err = symbolizer__add_file(s, 3, c->ef);
 		assert_int_equal(err, 0);
 	}
-	err = symbolizer__run(s, p, true);
+	err = symbolizer__run(s, p, &(struct symbolize_opts){ .lines = true });
 	if (err) {
 		assert_int_equal(err, -ENOMEM);
 		assert_null(p->frame_syms);
-		err = symbolizer__run(s, p, true);
+		err = symbolizer__run(s, p, &(struct symbolize_opts){ .lines = true });
 		assert_int_equal(err, 0);
 	}
 	assert_non_null(p->frame_syms);

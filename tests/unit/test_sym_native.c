@@ -716,6 +716,26 @@ static void test_loaded_libraries(void **state)
 
 /* ---- Hostile tables: see also fuzz_symbols.c ---- */
 
+/* What was given back is read again. */
+static void test_unload(void **state)
+{
+	struct subject sub = subject_open("/proc/self/exe");
+	struct elf_symbol es;
+	size_t loaded;
+
+	(void)state;
+	assert_true(elf_file__symbol(sub.ef, "main", &es));
+	assert_int_equal(sym_native__memory(sub.s), 0);
+	assert_string_equal(ask(&sub, es.addr), "main");
+	loaded = sym_native__memory(sub.s);
+	assert_true(loaded > 1000);
+	sym_native__unload(sub.s);
+	assert_int_equal(sym_native__memory(sub.s), 0);
+	assert_string_equal(ask(&sub, es.addr), "main");
+	assert_int_equal(sym_native__memory(sub.s), loaded);
+	subject_close(&sub);
+}
+
 /* Thousands of names that are tails of one: 3000 bytes in the file, 4.5 MB when copied. */
 static void test_shared_tails(void **state)
 {
@@ -771,6 +791,7 @@ int main(void)
 		cmocka_unit_test(test_debuglink_leads_nowhere),
 		cmocka_unit_test(test_rust),
 		cmocka_unit_test(test_loaded_libraries),
+		cmocka_unit_test(test_unload),
 		cmocka_unit_test(test_shared_tails),
 	};
 	static const char *const tools[] = {

@@ -105,7 +105,8 @@ static const struct sym *sym_of(struct fixture *f, uint64_t word, bool lines)
 	size_t frame = f->p->frame_cnt;
 
 	add_stack(f->p, &word, 1);
-	assert_int_equal(symbolizer__run(f->s, f->p, lines), 0);
+	assert_int_equal(symbolizer__run(f->s, f->p, &(struct symbolize_opts){ .lines = lines }),
+			 0);
 	assert_non_null(f->p->frame_syms);
 	assert_in_range(f->p->frame_syms[frame], 0, f->p->sym_cnt - 1);
 	return &f->p->syms[f->p->frame_syms[frame]];
@@ -131,6 +132,58 @@ static void test_native(void **state)
 	assert_int_equal(sym->module, f->module);
 	assert_int_equal(sym->addr, off);
 	assert_int_equal(sym->inlined, -1);
+}
+
+static volatile int inlined_sink;
+
+static inline __attribute__((always_inline)) void inlined_here(int x)
+{
+	inlined_sink = x; /* THE_LINE */
+}
+enum { THE_LINE = __LINE__ - 2 };
+
+int calls_inlined(int x);
+__attribute__((noinline)) int calls_inlined(int x)
+{
+	inlined_here(x);
+	return x;
+}
+
+/* Somewhere in the function is the code of the other: a frame of its own, innermost last. */
+static void test_inlined(void **state)
+{
+	struct fixture *f = *state;
+	struct elf_symbol es;
+	size_t found = 0;
+	uint64_t off;
+
+	assert_true(elf_file__symbol(f->ef, "calls_inlined", &es));
+	for (uint64_t i = 0; i < es.size; i++) {
+		assert_true(elf_file__addr_to_off(f->ef, es.addr + i, &off));
+		add_stack(f->p, &(uint64_t){ NATIVE_WORD(FILE_ID, off) }, 1);
+	}
+	assert_int_equal(
+		symbolizer__run(f->s, f->p,
+				&(struct symbolize_opts){ .lines = true, .inlines = true }),
+		0);
+	for (size_t i = 0; i < f->p->frame_cnt; i++) {
+		const struct sym *sym = &f->p->syms[f->p->frame_syms[i]], *inner;
+
+		assert_string_equal(str(f, sym->func), "calls_inlined");
+		assert_non_null(strstr(str(f, sym->file), "test_symbolize.c"));
+		assert_int_equal(sym->flags, 0);
+		if (sym->inlined < 0)
+			continue;
+		inner = &f->p->syms[sym->inlined];
+		found++;
+		assert_string_equal(str(f, inner->func), "inlined_here");
+		assert_int_equal(inner->line, THE_LINE);
+		assert_int_equal(inner->flags, SYM_INLINED);
+		assert_int_equal(inner->inlined, -1);
+		assert_int_equal(inner->module, f->module);
+		assert_int_equal(sym->line, THE_LINE + 7);
+	}
+	assert_true(found > 0);
 }
 
 static void test_native_misses(void **state)
@@ -241,7 +294,7 @@ static void test_python_is_shared(void **state)
 	const uint32_t *syms;
 
 	add_stack(f->p, pythons, 6);
-	assert_int_equal(symbolizer__run(f->s, f->p, true), 0);
+	assert_int_equal(symbolizer__run(f->s, f->p, &(struct symbolize_opts){ .lines = true }), 0);
 	syms = f->p->frame_syms;
 	assert_int_equal(f->p->sym_cnt, 3);
 	assert_int_equal(syms[0], syms[1]);
@@ -256,7 +309,8 @@ static void test_no_lines(void **state)
 	struct fixture *f = *state;
 
 	add_stack(f->p, pythons, 6);
-	assert_int_equal(symbolizer__run(f->s, f->p, false), 0);
+	assert_int_equal(symbolizer__run(f->s, f->p, &(struct symbolize_opts){ .lines = false }),
+			 0);
 	assert_int_equal(f->p->sym_cnt, 2);
 	for (size_t i = 0; i < f->p->sym_cnt; i++)
 		assert_int_equal(f->p->syms[i].line, 0);
@@ -271,20 +325,21 @@ static void test_grows(void **state)
 	uint64_t words[] = { NATIVE_WORD(FILE_ID, 1), NATIVE_WORD(FILE_ID, 2),
 			     NATIVE_WORD(FILE_ID, 1) };
 
-	assert_int_equal(symbolizer__run(f->s, f->p, true), 0); /* nothing yet */
+	assert_int_equal(symbolizer__run(f->s, f->p, &(struct symbolize_opts){ .lines = true }),
+			 0); /* nothing yet */
 	assert_int_equal(f->p->sym_cnt, 0);
 	add_stack(f->p, words, 3);
-	assert_int_equal(symbolizer__run(f->s, f->p, true), 0);
+	assert_int_equal(symbolizer__run(f->s, f->p, &(struct symbolize_opts){ .lines = true }), 0);
 	assert_int_equal(f->p->sym_cnt, 2);
 	assert_int_equal(f->p->frame_syms[0], f->p->frame_syms[2]);
-	assert_int_equal(symbolizer__run(f->s, f->p, true), 0);
+	assert_int_equal(symbolizer__run(f->s, f->p, &(struct symbolize_opts){ .lines = true }), 0);
 	assert_int_equal(f->p->sym_cnt, 2);
 	for (uint64_t i = 0; i < 5000; i++) {
 		words[0] = NATIVE_WORD(FILE_ID, i % 1000);
 		words[1] = NATIVE_WORD(FILE_ID, i);
 		add_stack(f->p, words, 2);
 	}
-	assert_int_equal(symbolizer__run(f->s, f->p, true), 0);
+	assert_int_equal(symbolizer__run(f->s, f->p, &(struct symbolize_opts){ .lines = true }), 0);
 	assert_int_equal(f->p->sym_cnt, 5000);
 	for (size_t i = 0; i < f->p->frame_cnt; i++)
 		assert_int_equal(f->p->syms[f->p->frame_syms[i]].addr,
@@ -302,7 +357,7 @@ static void test_any_word(void **state)
 	}
 	word = 0;
 	add_stack(f->p, &word, 1);
-	assert_int_equal(symbolizer__run(f->s, f->p, true), 0);
+	assert_int_equal(symbolizer__run(f->s, f->p, &(struct symbolize_opts){ .lines = true }), 0);
 	for (size_t i = 0; i < f->p->frame_cnt; i++)
 		assert_in_range(f->p->frame_syms[i], 0, f->p->sym_cnt - 1);
 }
@@ -323,12 +378,10 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
-		TEST(test_native),    TEST(test_native_misses),
-		TEST(test_anonymous), TEST(test_kernel),
-		TEST(test_markers),   TEST(test_python),
-		TEST(test_no_lines),  TEST(test_python_is_shared),
-		TEST(test_grows),     TEST(test_any_word),
-		TEST(test_files),
+		TEST(test_native),    TEST(test_inlined),  TEST(test_native_misses),
+		TEST(test_anonymous), TEST(test_kernel),   TEST(test_markers),
+		TEST(test_python),    TEST(test_no_lines), TEST(test_python_is_shared),
+		TEST(test_grows),     TEST(test_any_word), TEST(test_files),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
