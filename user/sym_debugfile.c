@@ -22,6 +22,8 @@ struct wanted {
 	const char *section;
 };
 
+const struct sym_debugfile_places sym_debugfile_default = { .root = DEBUG_ROOT };
+
 bool sym_debugfile__has(const struct elf_file *ef, const char *section)
 {
 	struct elf_section sec;
@@ -30,26 +32,28 @@ bool sym_debugfile__has(const struct elf_file *ef, const char *section)
 }
 
 /* A regular file only: a pipe in the place of a debug file must not hold us up. */
-static int open_regular(const char *path, struct stat *st)
+static int open_regular(const char *path)
 {
+	struct stat st;
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 
 	if (fd < 0)
 		return -errno;
-	if (fstat(fd, st) || !S_ISREG(st->st_mode)) {
+	if (fstat(fd, &st) || !S_ISREG(st.st_mode)) {
 		close(fd);
 		return -ENOENT;
 	}
 	return fd;
 }
 
-static int file_crc(int fd, const struct stat *st, uint32_t *crc)
+static int file_crc(int fd, uint32_t *crc)
 {
+	struct stat st;
 	uint64_t off = 0;
 	uint8_t *buf;
 	ssize_t n;
 
-	if ((uint64_t)st->st_size > DEBUGLINK_CRC_SZ)
+	if (fstat(fd, &st) || (uint64_t)st.st_size > DEBUGLINK_CRC_SZ)
 		return -EFBIG;
 	buf = malloc(65536);
 	if (!buf)
@@ -67,8 +71,7 @@ static int file_crc(int fd, const struct stat *st, uint32_t *crc)
  * Is it the debug file of this file? Equal build ids prove it, different ones refute it. Where one
  * has none, the checksum in .gnu_debuglink decides (`crc` NULL: there is no checksum).
  */
-static bool is_ours(const struct elf_file *ef, const struct elf_file *debug, const struct stat *st,
-		    const uint32_t *crc)
+static bool is_ours(const struct elf_file *ef, const struct elf_file *debug, const uint32_t *crc)
 {
 	const struct elf_id *ours = elf_file__id(ef), *theirs = elf_file__id(debug);
 	uint32_t found;
@@ -76,30 +79,34 @@ static bool is_ours(const struct elf_file *ef, const struct elf_file *debug, con
 	if (ours->size && theirs->size)
 		return ours->size == theirs->size &&
 		       !memcmp(ours->bytes, theirs->bytes, ours->size);
-	return crc && !file_crc(elf_file__fd(debug), st, &found) && found == *crc;
+	return crc && !file_crc(elf_file__fd(debug), &found) && found == *crc;
 }
 
-/* The file at `path`, if it is the one; else NULL and errno. */
-static struct elf_file *try_file(const struct wanted *w, const char *path, const uint32_t *crc)
+/* What is open at `fd`, which is taken over, if it is the one; else NULL and errno. */
+static struct elf_file *try_fd(const struct wanted *w, int fd, const char *path,
+			       const uint32_t *crc)
 {
-	struct elf_file *debug;
-	struct stat st;
-	int fd = open_regular(path, &st);
+	struct elf_file *debug = elf_file__open(fd, path);
 
-	if (fd < 0) {
-		errno = ENOENT;
-		return NULL;
-	}
-	debug = elf_file__open(fd, path);
 	if (!debug)
 		return NULL;
-	if (is_ours(w->ef, debug, &st, crc)) {
+	if (is_ours(w->ef, debug, crc)) {
 		if (sym_debugfile__has(debug, w->section))
 			return debug;
 	} else {
 		log_debug("%s: not the debug file of %s", path, elf_file__path(w->ef));
 	}
 	elf_file__close(debug);
+	errno = ENOENT;
+	return NULL;
+}
+
+static struct elf_file *try_file(const struct wanted *w, const char *path, const uint32_t *crc)
+{
+	int fd = open_regular(path);
+
+	if (fd >= 0)
+		return try_fd(w, fd, path, crc);
 	errno = ENOENT;
 	return NULL;
 }
@@ -153,14 +160,26 @@ static struct elf_file *by_debuglink(const struct wanted *w)
 	return debug;
 }
 
-struct elf_file *sym_debugfile__open(const struct elf_file *ef, const char *root,
-				     const char *section)
+static struct elf_file *by_server(const struct wanted *w, struct sym_debuginfod *server)
 {
-	const struct wanted w = { .ef = ef, .root = root, .section = section };
+	int fd = server ? sym_debuginfod__open(server, w->ef) : -ENOENT;
+
+	if (fd >= 0)
+		return try_fd(w, fd, "a server of DEBUGINFOD_URLS", NULL);
+	errno = fd == -ENOMEM ? ENOMEM : ENOENT;
+	return NULL;
+}
+
+struct elf_file *sym_debugfile__open(const struct elf_file *ef,
+				     const struct sym_debugfile_places *places, const char *section)
+{
+	const struct wanted w = { .ef = ef, .root = places->root, .section = section };
 	struct elf_file *debug = by_build_id(&w);
 
 	if (!debug && errno != ENOMEM)
 		debug = by_debuglink(&w);
+	if (!debug && errno != ENOMEM)
+		debug = by_server(&w, places->server);
 	if (!debug && errno != ENOMEM)
 		errno = ENOENT;
 	return debug;

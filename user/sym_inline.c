@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <linux/capability.h>
 #include <grp.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -15,9 +14,9 @@
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "child.h"
 #include "hash.h"
 #include "log.h"
 #include "str.h"
@@ -48,7 +47,7 @@ struct stored_frame {
 
 struct sym_inline {
 	const struct elf_file *ef;
-	char *debug_root;
+	const struct sym_debugfile_places *debug_places;
 	unsigned limit_s;
 	bool no_dwarf, warned;
 	struct place *places; /* ascending by offset */
@@ -68,7 +67,8 @@ struct sym_inline *sym_inline__new(const struct elf_file *ef)
 	s->ef = ef;
 	s->limit_s = INLINE_TIME_S;
 	s->strings = strtab__new();
-	if (!s->strings || sym_inline__set_debug_root(s, DEBUG_ROOT)) {
+	s->debug_places = &sym_debugfile_default;
+	if (!s->strings) {
 		sym_inline__free(s);
 		errno = ENOMEM;
 		return NULL;
@@ -76,15 +76,9 @@ struct sym_inline *sym_inline__new(const struct elf_file *ef)
 	return s;
 }
 
-int sym_inline__set_debug_root(struct sym_inline *s, const char *dir)
+void sym_inline__set_places(struct sym_inline *s, const struct sym_debugfile_places *places)
 {
-	char *copy = strdup(dir);
-
-	if (!copy)
-		return -ENOMEM;
-	free(s->debug_root);
-	s->debug_root = copy;
-	return 0;
+	s->debug_places = places;
 }
 
 void sym_inline__set_limit(struct sym_inline *s, unsigned seconds)
@@ -97,7 +91,6 @@ void sym_inline__free(struct sym_inline *s)
 	if (!s)
 		return;
 	strtab__free(s->strings);
-	free(s->debug_root);
 	free(s->places);
 	free(s->stored);
 	free(s->frames);
@@ -130,12 +123,11 @@ static uint64_t address_space(void)
 	return (uint64_t)pages * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-/* Leaves it nothing but memory, some time, two descriptors, and files that everyone may read. */
+/* Leaves us nothing but memory, some time, two descriptors, and files that everyone may read. */
 static void drop_everything(uint64_t file_size, unsigned limit_s)
 {
 	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
 	const struct __user_cap_data_struct none[2] = { 0 };
-	sigset_t signals;
 
 	if (LIMIT_MEMORY)
 		set_limit(RLIMIT_AS, address_space() + file_size + CHILD_MEMORY);
@@ -143,17 +135,12 @@ static void drop_everything(uint64_t file_size, unsigned limit_s)
 	set_limit(RLIMIT_CORE, 0);
 	set_limit(RLIMIT_FSIZE, 0);
 	set_limit(RLIMIT_NPROC, 0);
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
 	if (!geteuid() && (setgroups(0, NULL) || setresgid(NOBODY, NOBODY, NOBODY) ||
 			   setresuid(NOBODY, NOBODY, NOBODY)))
 		_exit(1);
 	if (syscall(SYS_capset, &header, none))
 		_exit(1);
-	for (int sig = 1; sig < SIGRTMIN; sig++)
-		signal(sig, SIG_DFL);
-	sigemptyset(&signals);
-	sigprocmask(SIG_SETMASK, &signals, NULL);
 }
 
 /* What one child is asked. */
@@ -164,40 +151,16 @@ struct question {
 	unsigned limit_s;
 };
 
-_Noreturn static void child(const struct question *q, int out)
-{
-	int file = fcntl(elf_file__fd(q->dwarf), F_DUPFD, 16);
-
-	/* To where nothing else is, and then to 3 and 4. */
-	out = fcntl(out, F_DUPFD, 16);
-	if (file < 0 || out < 0 || dup2(file, 3) < 0 || dup2(out, 4) < 0 ||
-	    syscall(SYS_close_range, 5, ~0U, 0))
-		_exit(1);
-	drop_everything(elf_file__size(q->dwarf), q->limit_s);
-	sym_dwarf__answer(3, q->addrs, q->cnt, 4);
-	_exit(0);
-}
-
-static uint64_t now_ms(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
-}
-
 /* All that the child writes. 0 at its end; -ETIMEDOUT, -EFBIG, -ENOMEM. */
 static int read_answers(int fd, unsigned limit_s, struct strbuf *answers)
 {
-	uint64_t until = now_ms() + limit_s * 1000ULL;
+	uint64_t until = child__now_ms() + limit_s * 1000ULL;
 	char buf[65536];
 
 	for (;;) {
-		struct pollfd p = { .fd = fd, .events = POLLIN };
-		uint64_t now = now_ms();
 		ssize_t n;
 
-		if (now >= until || !poll(&p, 1, (int)(until - now)))
+		if (child__poll(fd, until))
 			return -ETIMEDOUT;
 		n = read(fd, buf, sizeof(buf));
 		if (n < 0 && errno == EINTR)
@@ -220,21 +183,20 @@ static int ask(const struct question *q, struct strbuf *answers)
 
 	if (pipe2(ends, O_CLOEXEC))
 		return -errno;
-	fflush(NULL); /* nothing of ours is to be written twice */
-	pid = fork();
-	if (!pid)
-		child(q, ends[1]);
-	err = pid < 0 ? -errno : 0;
+	pid = child__fork(elf_file__fd(q->dwarf), ends[1]);
+	if (!pid) {
+		drop_everything(elf_file__size(q->dwarf), q->limit_s);
+		sym_dwarf__answer(CHILD_IN, q->addrs, q->cnt, CHILD_OUT);
+		_exit(0);
+	}
+	err = pid < 0 ? pid : 0;
 	close(ends[1]);
 	if (!err)
 		err = read_answers(ends[0], q->limit_s, answers);
 	close(ends[0]);
 	if (pid < 0)
 		return err;
-	if (err)
-		kill(pid, SIGKILL);
-	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
-		;
+	status = child__wait(pid, err);
 	if (!err && WIFSIGNALED(status) && WTERMSIG(status) == SIGXCPU)
 		err = -ETIMEDOUT;
 	return err ? err : status ? -EBADMSG : 0;
@@ -419,7 +381,7 @@ int sym_inline__load(struct sym_inline *s, const uint64_t *offsets, size_t cnt)
 	if (err || s->cnt == old)
 		return err;
 	if (!sym_debugfile__has(s->ef, ".debug_info")) {
-		debug = sym_debugfile__open(s->ef, s->debug_root, ".debug_info");
+		debug = sym_debugfile__open(s->ef, s->debug_places, ".debug_info");
 		if (!debug && errno == ENOMEM) {
 			s->cnt = old;
 			return -ENOMEM;

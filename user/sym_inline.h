@@ -19,6 +19,7 @@
 #include <stdint.h>
 
 #include "elf.h"
+#include "sym_debugfile.h"
 
 #define INLINE_DEPTH_MAX 64 /* frames of one place */
 #define INLINE_TIME_S	 20 /* of one call */
@@ -36,8 +37,8 @@ struct sym_inline;
 /* `ef` is borrowed. NULL and errno on lack of memory. Opens nothing yet. */
 struct sym_inline *sym_inline__new(const struct elf_file *ef);
 void sym_inline__free(struct sym_inline *s);
-/* As sym_native__set_debug_root(). */
-int sym_inline__set_debug_root(struct sym_inline *s, const char *dir);
+/* As sym_native__set_places(). */
+void sym_inline__set_places(struct sym_inline *s, const struct sym_debugfile_places *places);
 /* Seconds that one call may take, by the clock and of the child's processor time. */
 void sym_inline__set_limit(struct sym_inline *s, unsigned seconds);
 /*

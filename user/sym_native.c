@@ -43,7 +43,7 @@ struct function {
 
 struct sym_native {
 	const struct elf_file *ef;
-	char *debug_root;
+	const struct sym_debugfile_places *places;
 	bool loaded;
 	uint64_t text_start, text_end;
 	struct function *functions; /* ascending by start, outer before inner */
@@ -244,7 +244,7 @@ static int add_minidebug(struct loader *l)
 static int add_separate(struct loader *l)
 {
 	const struct elf_file *ef = l->s->ef;
-	struct elf_file *debug = sym_debugfile__open(ef, l->s->debug_root, ".symtab");
+	struct elf_file *debug = sym_debugfile__open(ef, l->s->places, ".symtab");
 
 	if (!debug)
 		return errno == ENOMEM ? -ENOMEM : 0;
@@ -637,23 +637,13 @@ struct sym_native *sym_native__new(const struct elf_file *ef)
 	if (!s)
 		return NULL;
 	s->ef = ef;
-	if (sym_native__set_debug_root(s, DEBUG_ROOT)) {
-		sym_native__free(s);
-		errno = ENOMEM;
-		return NULL;
-	}
+	s->places = &sym_debugfile_default;
 	return s;
 }
 
-int sym_native__set_debug_root(struct sym_native *s, const char *dir)
+void sym_native__set_places(struct sym_native *s, const struct sym_debugfile_places *places)
 {
-	char *copy = strdup(dir);
-
-	if (!copy)
-		return -ENOMEM;
-	free(s->debug_root);
-	s->debug_root = copy;
-	return 0;
+	s->places = places;
 }
 
 void sym_native__free(struct sym_native *s)
@@ -661,7 +651,6 @@ void sym_native__free(struct sym_native *s)
 	if (!s)
 		return;
 	sym_native__unload(s);
-	free(s->debug_root);
 	free(s);
 }
 

@@ -31,6 +31,7 @@ struct symbolizer {
 	struct native_file *files; /* by file id, which are small numbers */
 	size_t file_cnt, file_cap;
 	uint64_t clock;
+	struct sym_debugfile_places places;
 };
 
 /* A word that occurs in the profile. */
@@ -64,7 +65,9 @@ struct symbolizer *symbolizer__new(void)
 		return NULL;
 	s->python = sym_python__new();
 	s->jit = sym_jit__new();
-	if (!s->python || !s->jit) {
+	s->places.root = DEBUG_ROOT;
+	s->places.server = sym_debuginfod__new();
+	if (!s->python || !s->jit || (!s->places.server && errno == ENOMEM)) {
 		symbolizer__free(s);
 		errno = ENOMEM;
 		return NULL;
@@ -84,6 +87,7 @@ void symbolizer__free(struct symbolizer *s)
 	sym_kernel__close(s->kernel);
 	sym_python__free(s->python);
 	sym_jit__free(s->jit);
+	sym_debuginfod__free(s->places.server);
 	free(s);
 }
 
@@ -125,6 +129,7 @@ int symbolizer__add_file(struct symbolizer *s, uint32_t file, const struct elf_f
 	native = sym_native__new(ef);
 	if (!native)
 		return -ENOMEM;
+	sym_native__set_places(native, &s->places);
 	s->files[file] = (struct native_file){ .symbols = native, .ef = ef };
 	return 0;
 }
@@ -450,6 +455,8 @@ static int load_inlines(struct run *r, const uint32_t *order, size_t cnt)
 
 	if (!file->inlines)
 		file->inlines = sym_inline__new(file->ef);
+	if (file->inlines)
+		sym_inline__set_places(file->inlines, &r->s->places);
 	offsets = calloc(cnt, sizeof(*offsets));
 	if (!file->inlines || !offsets) {
 		free(offsets);

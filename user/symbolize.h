@@ -19,6 +19,7 @@
 #include "elf.h"
 #include "profile.h"
 #include "str.h"
+#include "sym_debugfile.h"
 #include "sym_jit.h"
 
 /* Names are cut here, and longer ones not demangled: a bound on what a foreign file can cause. */
@@ -32,11 +33,8 @@ struct sym_native; /* symbols of one ELF file, loaded at the first question */
  * Loading ends in elf_file__forget(ef).
  */
 struct sym_native *sym_native__new(const struct elf_file *ef);
-/*
- * Where separate debug files are (default: /usr/lib/debug): DIR/.build-id/xx/yyyy.debug and
- * DIR/path/of/file/NAME. To be set before the first question. 0 or -ENOMEM.
- */
-int sym_native__set_debug_root(struct sym_native *s, const char *dir);
+/* Where separate debug files are; borrowed. To be set before the first question. */
+void sym_native__set_places(struct sym_native *s, const struct sym_debugfile_places *places);
 void sym_native__free(struct sym_native *s);
 /*
  * The function at a file offset: its demangled name, appended to `name`, and its first offset.

@@ -170,7 +170,8 @@ def profiler_argv(*args):
 
 
 def clean_environment(**more):
-    env = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
+    # Nothing is asked of a network, unless a test does.
+    env = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "DEBUGINFOD"))}
     return {**env, "PYTHONDONTWRITEBYTECODE": "1", "LC_ALL": "C.UTF-8", **more}
 
 

@@ -25,6 +25,8 @@ static void ask(struct sym_native *s, uint64_t offset)
 	strbuf__free(&name);
 }
 
+static const struct sym_debugfile_places nowhere = { .root = "/nonexistent" };
+
 static void as_elf(const uint8_t *data, size_t size)
 {
 	/* A path without a slash has no directory to look for debug files in. */
@@ -32,7 +34,8 @@ static void as_elf(const uint8_t *data, size_t size)
 	struct sym_native *s = ef ? sym_native__new(ef) : NULL;
 	uint64_t start = 0, limit = 0;
 
-	if (s && !sym_native__set_debug_root(s, "/nonexistent")) {
+	if (s) {
+		sym_native__set_places(s, &nowhere);
 		elf_file__text(ef, &start, &limit);
 		for (uint64_t i = 0; i < 512; i++)
 			ask(s, start + i * ((limit - start) / 512 + 1));

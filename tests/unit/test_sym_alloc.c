@@ -44,16 +44,9 @@ static void *realloc_nth(void *p, size_t size)
 	return fails() ? NULL : realloc(p, size);
 }
 
-static char *strdup_nth(const char *s)
-{
-	return fails() ? NULL : strdup(s);
-}
-
-#undef strdup
 #define calloc	calloc_nth
 #define malloc	malloc_nth
 #define realloc realloc_nth
-#define strdup	strdup_nth
 #include "../../user/hash.c"
 #include "../../user/str.c"
 #include "../../user/sym_demangle.c"
@@ -70,7 +63,6 @@ static char *strdup_nth(const char *s)
 #undef calloc
 #undef malloc
 #undef realloc
-#undef strdup
 
 int symbolize_me(int x);
 __attribute__((noinline)) int symbolize_me(int x)

@@ -21,6 +21,7 @@
 #include "../../user/sym_inline.c"
 
 static char dir[] = "/tmp/test_sym_inline.XXXXXX";
+static const struct sym_debugfile_places places = { .root = dir };
 
 static const char c_source[] = "volatile unsigned sink;\n"
 			       "static inline __attribute__((always_inline)) unsigned\n"
@@ -115,7 +116,7 @@ static struct subject subject_open(const char *name)
 	assert_non_null(sub.ef);
 	sub.s = sym_inline__new(sub.ef);
 	assert_non_null(sub.s);
-	assert_int_equal(sym_inline__set_debug_root(sub.s, dir), 0);
+	sym_inline__set_places(sub.s, &places);
 	return sub;
 }
 

@@ -130,7 +130,9 @@ struct subject {
 static struct subject subject_open(const char *name)
 {
 	struct subject sub = { 0 };
-	char path[512], root[512];
+	static struct sym_debugfile_places places;
+	static char root[512];
+	char path[512];
 
 	snprintf(path, sizeof(path), "%s%s%s", name[0] == '/' ? "" : dir, name[0] == '/' ? "" : "/",
 		 name);
@@ -139,7 +141,8 @@ static struct subject subject_open(const char *name)
 	assert_non_null(sub.ef);
 	sub.s = sym_native__new(sub.ef);
 	assert_non_null(sub.s);
-	assert_int_equal(sym_native__set_debug_root(sub.s, root), 0);
+	places.root = root;
+	sym_native__set_places(sub.s, &places);
 	return sub;
 }
 

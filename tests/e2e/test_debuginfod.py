@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+"""Debug files from a server, on the loopback: names of a stripped library, and what goes wrong."""
+import contextlib
+import ctypes.util
+import http.server
+import re
+import shutil
+import socket
+import subprocess
+import threading
+
+import pytest
+
+from harness import HZ, PROGRAMS, Target, clean_environment, find_tool, profile
+
+SOURCE = PROGRAMS / "inlined.c"
+
+
+@pytest.fixture
+def stripped(directory):
+    """(library without symbols of its static functions, directory with its debug file, build id)"""
+    for tool in ("gcc", "objcopy", "readelf"):
+        if not find_tool(tool):
+            pytest.skip(tool + " is not installed")
+    if not ctypes.util.find_library("debuginfod"):
+        pytest.skip("libdebuginfod is not installed")
+    whole, library = directory / "whole.so", directory / "inlined.so"
+    # The name that is missed: outer() is not exported.
+    subprocess.run(["gcc", "-O2", "-g", "-shared", "-fPIC", "-Wl,--build-id=sha1",
+                    "-fvisibility=hidden", "-Dwork=__attribute__((visibility(\"default\")))work",
+                    "-o", whole, SOURCE], check=True)
+    notes = subprocess.run(["readelf", "-n", whole], capture_output=True, text=True, check=True)
+    build_id = re.search(r"Build ID: (\w+)", notes.stdout)[1]
+    place = directory / "www" / "buildid" / build_id
+    place.mkdir(parents=True)
+    subprocess.run(["objcopy", "--only-keep-debug", whole, place / "debuginfo"], check=True)
+    subprocess.run(["strip", "-o", library, whole], check=True)
+    return library, directory / "www", build_id
+
+
+@contextlib.contextmanager
+def server(root, asked):
+    class Handler(http.server.SimpleHTTPRequestHandler):
+        def __init__(self, *args):
+            super().__init__(*args, directory=str(root))
+
+        def do_GET(self):
+            asked.append(self.path)
+            super().do_GET()
+
+        def log_message(self, *_):
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as httpd:
+        threading.Thread(target=httpd.serve_forever, daemon=True).start()
+        yield "http://127.0.0.1:%d" % httpd.server_port
+        httpd.shutdown()
+
+
+def run(any_python, library, directory, url, *options, **more):
+    env = clean_environment(DEBUGINFOD_CACHE_PATH=str(directory / "cache"), **more)
+    if url:
+        env["DEBUGINFOD_URLS"] = url
+    with Target(any_python, "inlined.py", library) as target:
+        result = profile("-f", "-F", HZ, "-d", 1, "-p", target.pid, *options, env=env).ok()
+        target.stop()
+    names = {f.name for s in result.stacks for f in s.frames if f.file == "inlined.so"}
+    assert "work" in {n.split()[0] for n in names}, names
+    return result, names
+
+
+def asked_lines(result):
+    return [line for line in result.messages
+            if line.startswith("pyperf-bpf: debuginfod:") and "asking" not in line]
+
+
+def test_names_from_a_server(any_python, stripped, directory):
+    library, root, build_id = stripped
+    asked = []
+    with server(root, asked) as url:
+        result, names = run(any_python, library, directory, url)
+        assert names == {"work", "outer"}, (names, result.stderr)
+        assert asked.count("/buildid/%s/debuginfo" % build_id) == 1, asked
+        # By name: what the server does not have.
+        for line in asked_lines(result):
+            assert re.search(r"build id [0-9a-f]{8,}", line), line
+        shutil.rmtree(directory / "cache")
+        _, names = run(any_python, library, directory, url, "--inlines")
+        assert any(n.startswith("outer (%s:" % SOURCE) for n in names), names
+
+
+def test_off_without_urls(any_python, stripped, directory):
+    library, root, _ = stripped
+    result, names = run(any_python, library, directory, "")
+    assert "outer" not in names and any(n.startswith("0x") for n in names), names
+    assert not asked_lines(result)
+
+
+def test_wrong_file(any_python, stripped, directory):
+    """A server gives the debug file of another build: not believed."""
+    library, root, build_id = stripped
+    other = directory / "other.so"
+    subprocess.run(["gcc", "-O1", "-g", "-shared", "-fPIC", "-Wl,--build-id=sha1", "-o", other, SOURCE],
+                   check=True)
+    shutil.copy(other, root / "buildid" / build_id / "debuginfo")
+    with server(root, []) as url:
+        _, names = run(any_python, library, directory, url)
+    assert "outer" not in names, names
+
+
+def test_no_server(any_python, stripped, directory):
+    """One line for all files, with build id, reason and remedy."""
+    library, _, _ = stripped
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))  # and nobody listens
+        url = "http://127.0.0.1:%d" % closed.getsockname()[1]
+        result, names = run(any_python, library, directory, url)
+    assert "outer" not in names
+    (line,) = asked_lines(result)
+    assert re.search(r"build id [0-9a-f]{40}: .*DEBUGINFOD_URLS", line), line
+
+
+def test_silent_server(any_python, stripped, directory):
+    """It takes the connection and never answers."""
+    library, _, _ = stripped
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen(16)
+        url = "http://127.0.0.1:%d" % silent.getsockname()[1]
+        result, names = run(any_python, library, directory, url, DEBUGINFOD_TIMEOUT="1")
+    assert "outer" not in names
+    assert len(asked_lines(result)) == 1, result.stderr
