@@ -46,6 +46,7 @@ struct run {
 	struct profile *p;
 	const struct symbolize_opts *o;
 	struct hash_key key;
+	uint64_t began; /* by s->clock */
 	struct distinct *words;
 	size_t word_cnt, word_cap;
 	struct hash_index word_index; /* frame word -> index in words[] */
@@ -426,11 +427,17 @@ static int by_word(const void *a_, const void *b_, void *words_)
 	return a < b ? -1 : a > b;
 }
 
-/* Which file's symbols are needed again is not known; what was used lately is likely to be. */
-static void trim_symbols(struct symbolizer *s)
+/*
+ * Behind each file: within the budget again. What earlier runs used goes first, the longest unused before
+ * all. What this run used will be used by the next one, in the same order, so not all of it can be had:
+ * the file at hand gives way, and the others will be there.
+ */
+static void trim_symbols(struct run *r, struct native_file *current)
 {
+	struct symbolizer *s = r->s;
+
 	for (;;) {
-		struct native_file *oldest = NULL;
+		struct native_file *oldest = current;
 		size_t total = 0;
 
 		for (size_t i = 0; i < s->file_cnt; i++) {
@@ -438,12 +445,14 @@ static void trim_symbols(struct symbolizer *s)
 			size_t size = f->symbols ? sym_native__memory(f->symbols) : 0;
 
 			total += size;
-			if (size && (!oldest || f->used < oldest->used))
+			if (size && f->used < r->began && f->used < oldest->used)
 				oldest = f;
 		}
-		if (total <= SYMBOLS_BUDGET)
+		if (total <= (r->o->symbols_budget ? r->o->symbols_budget : SYMBOLS_BUDGET))
 			return;
 		sym_native__unload(oldest->symbols);
+		if (oldest == current)
+			return;
 	}
 }
 
@@ -483,7 +492,7 @@ static int resolve_group(struct run *r, const uint32_t *order, size_t cnt)
 	for (size_t i = 0; !err && i < cnt; i++)
 		err = resolve(r, &r->words[order[i]]);
 	if (file)
-		trim_symbols(r->s);
+		trim_symbols(r, file);
 	return err;
 }
 
@@ -530,7 +539,7 @@ static int index_modules(struct run *r)
 
 int symbolizer__run(struct symbolizer *s, struct profile *p, const struct symbolize_opts *o)
 {
-	struct run r = { .s = s, .p = p, .o = o, .key = hash_key() };
+	struct run r = { .s = s, .p = p, .o = o, .key = hash_key(), .began = s->clock + 1 };
 	int err;
 
 	if (p->frame_syms)

@@ -111,18 +111,20 @@ struct sym_jit *symbolizer__jit(struct symbolizer *s);	     /* borrowed */
 /* `ef` is borrowed and must outlive the symbolizer. -EEXIST, -EINVAL: `file` is taken, or no id. */
 int symbolizer__add_file(struct symbolizer *s, uint32_t file, const struct elf_file *ef);
 
+#define SYMBOLS_BUDGET (32U << 20)
+
 struct symbolize_opts {
 	bool lines; /* false: Python frames of one function share one sym without a line */
 	bool inlines; /* native frames: source lines, and the functions inlined there; see sym_inline.h */
+	size_t symbols_budget; /* bytes; 0: SYMBOLS_BUDGET */
 };
 
 /*
  * Gives every frame of `p` a sym: one per place of a Python program, one per word of all others, and one
  * more for each function inlined there. 0 or -ENOMEM; p->frame_syms is NULL then. Does nothing when no
  * stack was added since the last run; otherwise p->syms is made anew. Files are taken one after the
- * other, and what was read of those that were used last is kept, up to SYMBOLS_BUDGET bytes.
+ * other, and what was read of them is kept for the next run, up to a budget.
  */
-#define SYMBOLS_BUDGET (32U << 20)
 int symbolizer__run(struct symbolizer *s, struct profile *p, const struct symbolize_opts *o);
 
 #endif /* PYPERF_SYMBOLIZE_H */

@@ -346,6 +346,27 @@ static void test_grows(void **state)
 				 NATIVE_OFFSET(f->p->frames[i]));
 }
 
+/* Symbols that find no room are read again: no answer depends on it. */
+static void test_budget(void **state)
+{
+	const struct symbolize_opts o = { .lines = true, .symbols_budget = 1 };
+	struct fixture *f = *state;
+	struct elf_symbol es;
+	uint64_t off;
+
+	assert_true(elf_file__symbol(f->ef, "symbolize_me", &es));
+	assert_true(elf_file__addr_to_off(f->ef, es.addr, &off));
+	assert_int_equal(symbolizer__add_file(f->s, FILE_ID + 1, f->ef), 0);
+	for (uint64_t i = 0; i < 3; i++) {
+		add_stack(f->p, &(uint64_t){ NATIVE_WORD(FILE_ID, off + i) }, 1);
+		add_stack(f->p, &(uint64_t){ NATIVE_WORD(FILE_ID + 1, off + i) }, 1);
+		assert_int_equal(symbolizer__run(f->s, f->p, &o), 0);
+		assert_int_equal(f->p->sym_cnt, 2 * i + 2);
+		for (size_t j = 0; j < f->p->sym_cnt; j++)
+			assert_string_equal(str(f, f->p->syms[j].func), "symbolize_me");
+	}
+}
+
 static void test_any_word(void **state)
 {
 	struct fixture *f = *state;
@@ -381,7 +402,8 @@ int main(void)
 		TEST(test_native),    TEST(test_inlined),  TEST(test_native_misses),
 		TEST(test_anonymous), TEST(test_kernel),   TEST(test_markers),
 		TEST(test_python),    TEST(test_no_lines), TEST(test_python_is_shared),
-		TEST(test_grows),     TEST(test_any_word), TEST(test_files),
+		TEST(test_grows),     TEST(test_any_word), TEST(test_budget),
+		TEST(test_files),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
