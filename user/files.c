@@ -18,6 +18,7 @@
 #include "ehframe.h"
 #include "idmap.h"
 #include "log.h"
+#include "maps_read.h"
 #include "tables.h"
 
 /* For how long file_table__is_plain() trusts a verdict: an inode may be rewritten in place. */
@@ -222,16 +223,6 @@ static int open_path(struct file_table *ft, int proc_fd, const struct map_line *
 	return fd;
 }
 
-static int reopen_for_reading(int path_fd)
-{
-	char path[32];
-	int fd;
-
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", path_fd);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	return fd < 0 ? -errno : fd;
-}
-
 int file_table__open(struct file_table *ft, int proc_fd, const struct map_line *line)
 {
 	struct stat st;
@@ -382,6 +373,41 @@ static struct inode *get_inode(struct file_table *ft, const struct map_line *lin
 	return inode;
 }
 
+/* By mount, not by inode: the same directory may have other things mounted below it elsewhere. */
+static bool is_our_root(int proc_fd)
+{
+	struct statx ours, theirs;
+
+	return !statx(AT_FDCWD, "/", 0, STATX_MNT_ID, &ours) &&
+	       !statx(proc_fd, "root/", 0, STATX_MNT_ID, &theirs) &&
+	       ours.stx_mask & theirs.stx_mask & STATX_MNT_ID &&
+	       ours.stx_mnt_id == theirs.stx_mnt_id;
+}
+
+/*
+ * The debug file that the process's own root has, /usr/lib/debug/.build-id/xx/yyyy.debug, where that is not
+ * ours: it is opened now, because the container may be gone when names are wanted.
+ */
+static void offer_debug_file(struct file_table *ft, int proc_fd, const struct mapped_file *file)
+{
+	char hex[2 * BUILD_ID_MAX + 1], path[128];
+	struct stat st;
+	int path_fd, fd = -1;
+
+	elf_file__id_hex(file->elf, hex);
+	if (strlen(hex) < 4 || sym_debugfile__has(file->elf, ".debug_info") || is_our_root(proc_fd))
+		return;
+	snprintf(path, sizeof(path), "usr/lib/debug/.build-id/%.2s/%s.debug", hex, hex + 2);
+	path_fd = open_in_proc_root(proc_fd, path);
+	if (path_fd < 0)
+		return;
+	if (!fstat(path_fd, &st) && S_ISREG(st.st_mode))
+		fd = reopen_for_reading(path_fd);
+	close(path_fd);
+	if (fd >= 0)
+		symbolizer__offer_debug_file(ft->sym, file->id, fd);
+}
+
 /* Sets the verdict of an inode from its file. `keep`: hold on to it even if it is no interpreter.
  */
 static void judge(struct file_table *ft, struct inode *inode, int path_fd,
@@ -475,6 +501,8 @@ static struct inode *look_up(struct file_table *ft, int proc_fd, const struct ma
 		inode->file = NULL;
 		inode->owner = false;
 		judge(ft, inode, fd, line, keep);
+		if (inode->owner)
+			offer_debug_file(ft, proc_fd, inode->file);
 		inode->size = st.st_size;
 		inode->mtime_ns = mtime_ns(&st);
 	}

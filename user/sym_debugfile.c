@@ -22,7 +22,7 @@ struct wanted {
 	const char *section;
 };
 
-const struct sym_debugfile_places sym_debugfile_default = { .root = DEBUG_ROOT };
+const struct sym_debugfile_places sym_debugfile_default = { .root = DEBUG_ROOT, .fd = -1 };
 
 bool sym_debugfile__has(const struct elf_file *ef, const char *section)
 {
@@ -160,6 +160,16 @@ static struct elf_file *by_debuglink(const struct wanted *w)
 	return debug;
 }
 
+static struct elf_file *offered(const struct wanted *w, int fd)
+{
+	if (fd >= 0)
+		fd = fcntl(fd, F_DUPFD_CLOEXEC, 0); /* it may be wanted again */
+	if (fd >= 0)
+		return try_fd(w, fd, "the debug file in the process's root", NULL);
+	errno = ENOENT;
+	return NULL;
+}
+
 static struct elf_file *by_server(const struct wanted *w, struct sym_debuginfod *server)
 {
 	int fd = server ? sym_debuginfod__open(server, w->ef) : -ENOENT;
@@ -174,8 +184,10 @@ struct elf_file *sym_debugfile__open(const struct elf_file *ef,
 				     const struct sym_debugfile_places *places, const char *section)
 {
 	const struct wanted w = { .ef = ef, .root = places->root, .section = section };
-	struct elf_file *debug = by_build_id(&w);
+	struct elf_file *debug = offered(&w, places->fd);
 
+	if (!debug && errno != ENOMEM)
+		debug = by_build_id(&w);
 	if (!debug && errno != ENOMEM)
 		debug = by_debuglink(&w);
 	if (!debug && errno != ENOMEM)

@@ -4,6 +4,7 @@
 /*
  * Separate debug files: what strip took out of an ELF file, kept elsewhere.
  *
+ *   the same path below the root of a process that maps the file
  *   ROOT/.build-id/xx/yyyy.debug                       by build id
  *   DIR/NAME, DIR/.debug/NAME, ROOT/DIR/NAME           by .gnu_debuglink; DIR is the file's own
  *   a server                                           by build id; see sym_debuginfod.h
@@ -19,6 +20,7 @@
 struct sym_debugfile_places {
 	const char *root;	       /* DEBUG_ROOT, or another for tests */
 	struct sym_debuginfod *server; /* NULL: none is asked */
+	int fd; /* of a file that may be it, borrowed; asked first. -1: none */
 };
 
 extern const struct sym_debugfile_places sym_debugfile_default; /* DEBUG_ROOT alone */

@@ -3,12 +3,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/openat2.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "hash.h"
@@ -497,22 +495,6 @@ static int read_status(struct sym_jit *j, int proc_fd, unsigned *pid, uid_t *uid
 	return sscanf(last, "%u", pid) == 1 ? 0 : -EINVAL;
 }
 
-/* An O_PATH descriptor of `path` as the process sees it; links cannot lead out of its root. */
-static int open_in_root(int proc_fd, const char *path)
-{
-	const struct open_how how = { .flags = O_PATH | O_NOFOLLOW | O_CLOEXEC,
-				      .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS };
-	int root = openat(proc_fd, "root", O_PATH | O_DIRECTORY | O_CLOEXEC), fd;
-
-	if (root < 0)
-		return -errno;
-	fd = (int)syscall(SYS_openat2, root, path, &how, sizeof(how));
-	if (fd < 0)
-		fd = -errno;
-	close(root);
-	return fd;
-}
-
 static void open_map(struct sym_jit *j, struct jit_proc *p)
 {
 	char path[64];
@@ -524,12 +506,11 @@ static void open_map(struct sym_jit *j, struct jit_proc *p)
 	if (p->map.fd >= 0 || p->proc_fd < 0 || read_status(j, p->proc_fd, &pid, &uid))
 		return;
 	snprintf(path, sizeof(path), "tmp/perf-%u.map", pid);
-	path_fd = open_in_root(p->proc_fd, path);
+	path_fd = open_in_proc_root(p->proc_fd, path);
 	if (path_fd < 0)
 		return;
 	if (!fstat(path_fd, &st) && S_ISREG(st.st_mode) && (st.st_uid == uid || !st.st_uid)) {
-		snprintf(path, sizeof(path), "/proc/self/fd/%d", path_fd);
-		fd = open(path, O_RDONLY | O_CLOEXEC);
+		fd = reopen_for_reading(path_fd);
 		if (fd >= 0)
 			source__open(&p->map, fd, &st, false);
 	} else {

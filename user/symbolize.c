@@ -11,16 +11,18 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "hash.h"
 #include "log.h"
 #include "sym_inline.h"
 
 struct native_file {
-	struct sym_native *symbols; /* NULL: not known */
+	struct sym_native *symbols;
 	struct sym_inline *inlines; /* NULL: not asked for yet */
 	const struct elf_file *ef;
 	uint64_t used; /* by the clock of the symbolizer */
+	struct sym_debugfile_places places;
 };
 
 struct symbolizer {
@@ -28,10 +30,10 @@ struct symbolizer {
 	struct sym_jit *jit;
 	struct sym_kernel *kernel;
 	bool kernel_tried;
-	struct native_file *files; /* by file id, which are small numbers */
+	struct native_file **files; /* by file id, which are small numbers; NULL: not known */
 	size_t file_cnt, file_cap;
 	uint64_t clock;
-	struct sym_debugfile_places places;
+	struct sym_debuginfod *server; /* NULL: none is asked */
 };
 
 /* A word that occurs in the profile. */
@@ -66,9 +68,8 @@ struct symbolizer *symbolizer__new(void)
 		return NULL;
 	s->python = sym_python__new();
 	s->jit = sym_jit__new();
-	s->places.root = DEBUG_ROOT;
-	s->places.server = sym_debuginfod__new();
-	if (!s->python || !s->jit || (!s->places.server && errno == ENOMEM)) {
+	s->server = sym_debuginfod__new();
+	if (!s->python || !s->jit || (!s->server && errno == ENOMEM)) {
 		symbolizer__free(s);
 		errno = ENOMEM;
 		return NULL;
@@ -76,19 +77,28 @@ struct symbolizer *symbolizer__new(void)
 	return s;
 }
 
+static void free_file(struct native_file *file)
+{
+	if (!file)
+		return;
+	sym_native__free(file->symbols);
+	sym_inline__free(file->inlines);
+	if (file->places.fd >= 0)
+		close(file->places.fd);
+	free(file);
+}
+
 void symbolizer__free(struct symbolizer *s)
 {
 	if (!s)
 		return;
-	for (size_t i = 0; i < s->file_cnt; i++) {
-		sym_native__free(s->files[i].symbols);
-		sym_inline__free(s->files[i].inlines);
-	}
+	for (size_t i = 0; i < s->file_cnt; i++)
+		free_file(s->files[i]);
 	free(s->files);
 	sym_kernel__close(s->kernel);
 	sym_python__free(s->python);
 	sym_jit__free(s->jit);
-	sym_debuginfod__free(s->places.server);
+	sym_debuginfod__free(s->server);
 	free(s);
 }
 
@@ -119,20 +129,43 @@ static int extend(void *array, size_t *cap, size_t *cnt, size_t i, size_t size, 
 
 int symbolizer__add_file(struct symbolizer *s, uint32_t file, const struct elf_file *ef)
 {
-	struct sym_native *native;
+	struct native_file *f;
 
 	if (!file || file > FRAME_NATIVE_FILE)
 		return -EINVAL;
 	if (extend(&s->files, &s->file_cap, &s->file_cnt, file, sizeof(*s->files), 0))
 		return -ENOMEM;
-	if (s->files[file].symbols)
+	if (s->files[file])
 		return -EEXIST;
-	native = sym_native__new(ef);
-	if (!native)
+	f = calloc(1, sizeof(*f));
+	if (!f)
 		return -ENOMEM;
-	sym_native__set_places(native, &s->places);
-	s->files[file] = (struct native_file){ .symbols = native, .ef = ef };
+	f->ef = ef;
+	f->places =
+		(struct sym_debugfile_places){ .root = DEBUG_ROOT, .server = s->server, .fd = -1 };
+	f->symbols = sym_native__new(ef);
+	if (!f->symbols) {
+		free_file(f);
+		return -ENOMEM;
+	}
+	sym_native__set_places(f->symbols, &f->places);
+	s->files[file] = f;
 	return 0;
+}
+
+static struct native_file *find_file(const struct symbolizer *s, uint32_t file)
+{
+	return file < s->file_cnt ? s->files[file] : NULL;
+}
+
+void symbolizer__offer_debug_file(struct symbolizer *s, uint32_t file, int fd)
+{
+	struct native_file *f = find_file(s, file);
+
+	if (f && f->places.fd < 0)
+		f->places.fd = fd;
+	else
+		close(fd);
 }
 
 /* At the first kernel frame; a failure is told once, and kernel frames have no names then. */
@@ -171,13 +204,6 @@ static int32_t module_of(const struct run *r, uint32_t file)
 	return file < r->module_cnt ? r->modules[file] : -1;
 }
 
-static struct native_file *file_of(const struct symbolizer *s, uint64_t word)
-{
-	uint32_t file = NATIVE_FILE(word);
-
-	return file < s->file_cnt && s->files[file].symbols ? &s->files[file] : NULL;
-}
-
 /* Where in the source a frame is. */
 static int set_place(struct run *r, const struct inline_frame *f, struct sym *sym)
 {
@@ -212,7 +238,7 @@ static int add_inlined(struct run *r, const struct inline_frame *frames, size_t 
 
 static int name_native(struct run *r, uint64_t word, struct sym *sym)
 {
-	struct native_file *file = file_of(r->s, word);
+	struct native_file *file = find_file(r->s, NATIVE_FILE(word));
 	const struct inline_frame *frames = NULL;
 	size_t cnt = 0;
 	int err;
@@ -441,8 +467,8 @@ static void trim_symbols(struct run *r, struct native_file *current)
 		size_t total = 0;
 
 		for (size_t i = 0; i < s->file_cnt; i++) {
-			struct native_file *f = &s->files[i];
-			size_t size = f->symbols ? sym_native__memory(f->symbols) : 0;
+			struct native_file *f = s->files[i];
+			size_t size = f ? sym_native__memory(f->symbols) : 0;
 
 			total += size;
 			if (size && f->used < r->began && f->used < oldest->used)
@@ -458,14 +484,14 @@ static void trim_symbols(struct run *r, struct native_file *current)
 
 static int load_inlines(struct run *r, const uint32_t *order, size_t cnt)
 {
-	struct native_file *file = file_of(r->s, r->words[order[0]].word);
+	struct native_file *file = find_file(r->s, NATIVE_FILE(r->words[order[0]].word));
 	uint64_t *offsets;
 	int err;
 
 	if (!file->inlines)
 		file->inlines = sym_inline__new(file->ef);
 	if (file->inlines)
-		sym_inline__set_places(file->inlines, &r->s->places);
+		sym_inline__set_places(file->inlines, &file->places);
 	offsets = calloc(cnt, sizeof(*offsets));
 	if (!file->inlines || !offsets) {
 		free(offsets);
@@ -482,7 +508,8 @@ static int load_inlines(struct run *r, const uint32_t *order, size_t cnt)
 static int resolve_group(struct run *r, const uint32_t *order, size_t cnt)
 {
 	uint64_t word = r->words[order[0]].word;
-	struct native_file *file = FRAME_TAG(word) == FRAME_NATIVE ? file_of(r->s, word) : NULL;
+	struct native_file *file =
+		FRAME_TAG(word) == FRAME_NATIVE ? find_file(r->s, NATIVE_FILE(word)) : NULL;
 	int err = 0;
 
 	if (file)

@@ -110,6 +110,8 @@ struct sym_python *symbolizer__python(struct symbolizer *s); /* borrowed */
 struct sym_jit *symbolizer__jit(struct symbolizer *s);	     /* borrowed */
 /* `ef` is borrowed and must outlive the symbolizer. -EEXIST, -EINVAL: `file` is taken, or no id. */
 int symbolizer__add_file(struct symbolizer *s, uint32_t file, const struct elf_file *ef);
+/* What may be the debug file of `file`, from where nobody can look later; `fd` is taken over. */
+void symbolizer__offer_debug_file(struct symbolizer *s, uint32_t file, int fd);
 
 #define SYMBOLS_BUDGET (32U << 20)
 

@@ -21,7 +21,7 @@
 #include "../../user/sym_inline.c"
 
 static char dir[] = "/tmp/test_sym_inline.XXXXXX";
-static const struct sym_debugfile_places places = { .root = dir };
+static const struct sym_debugfile_places places = { .root = dir, .fd = -1 };
 
 static const char c_source[] = "volatile unsigned sink;\n"
 			       "static inline __attribute__((always_inline)) unsigned\n"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-"""Debug files from a server, on the loopback: names of a stripped library, and what goes wrong."""
+"""Debug files of a stripped library: from a server, on the loopback, and from a container's root."""
 import contextlib
 import ctypes.util
 import http.server
@@ -12,6 +12,7 @@ import threading
 import pytest
 
 from harness import HZ, PROGRAMS, Target, clean_environment, find_tool, profile
+from test_namespaces import MOUNTNS, need
 
 SOURCE = PROGRAMS / "inlined.c"
 
@@ -22,8 +23,6 @@ def stripped(directory):
     for tool in ("gcc", "objcopy", "readelf"):
         if not find_tool(tool):
             pytest.skip(tool + " is not installed")
-    if not ctypes.util.find_library("debuginfod"):
-        pytest.skip("libdebuginfod is not installed")
     whole, library = directory / "whole.so", directory / "inlined.so"
     # The name that is missed: outer() is not exported.
     subprocess.run(["gcc", "-O2", "-g", "-shared", "-fPIC", "-Wl,--build-id=sha1",
@@ -36,6 +35,12 @@ def stripped(directory):
     subprocess.run(["objcopy", "--only-keep-debug", whole, place / "debuginfo"], check=True)
     subprocess.run(["strip", "-o", library, whole], check=True)
     return library, directory / "www", build_id
+
+
+@pytest.fixture
+def client():
+    if not ctypes.util.find_library("debuginfod"):
+        pytest.skip("libdebuginfod is not installed")
 
 
 @contextlib.contextmanager
@@ -74,7 +79,7 @@ def asked_lines(result):
             if line.startswith("pyperf-bpf: debuginfod:") and "asking" not in line]
 
 
-def test_names_from_a_server(any_python, stripped, directory):
+def test_names_from_a_server(any_python, client, stripped, directory):
     library, root, build_id = stripped
     asked = []
     with server(root, asked) as url:
@@ -96,7 +101,7 @@ def test_off_without_urls(any_python, stripped, directory):
     assert not asked_lines(result)
 
 
-def test_wrong_file(any_python, stripped, directory):
+def test_wrong_file(any_python, client, stripped, directory):
     """A server gives the debug file of another build: not believed."""
     library, root, build_id = stripped
     other = directory / "other.so"
@@ -108,7 +113,7 @@ def test_wrong_file(any_python, stripped, directory):
     assert "outer" not in names, names
 
 
-def test_no_server(any_python, stripped, directory):
+def test_no_server(any_python, client, stripped, directory):
     """One line for all files, with build id, reason and remedy."""
     library, _, _ = stripped
     with socket.socket() as closed:
@@ -120,7 +125,7 @@ def test_no_server(any_python, stripped, directory):
     assert re.search(r"build id [0-9a-f]{40}: .*DEBUGINFOD_URLS", line), line
 
 
-def test_silent_server(any_python, stripped, directory):
+def test_silent_server(any_python, client, stripped, directory):
     """It takes the connection and never answers."""
     library, _, _ = stripped
     with socket.socket() as silent:
@@ -130,3 +135,30 @@ def test_silent_server(any_python, stripped, directory):
         result, names = run(any_python, library, directory, url, DEBUGINFOD_TIMEOUT="1")
     assert "outer" not in names
     assert len(asked_lines(result)) == 1, result.stderr
+
+
+# Everything of the machine but /usr/lib/debug, as the root of a process.
+OTHER_ROOT = """set -e
+root=$1/root
+mkdir -p "$root"
+mount --rbind / "$root"
+mount -t tmpfs none "$root/usr/lib/debug"
+mkdir -p "$root/usr/lib/debug/.build-id/$3"
+cp "$2" "$root/usr/lib/debug/.build-id/$3/$4.debug"
+shift 4
+exec chroot "$root" "$@"
+"""
+
+
+def test_other_root(any_python, stripped, directory):
+    """The debug file is below the root of the process, and nowhere else."""
+    need(MOUNTNS)
+    library, root, build_id = stripped
+    prefix = [*MOUNTNS, "sh", "-c", OTHER_ROOT, "sh", directory,
+              root / "buildid" / build_id / "debuginfo", build_id[:2], build_id[2:]]
+    with Target(any_python, "inlined.py", library, prefix=list(map(str, prefix))) as target:
+        result = profile("-f", "-F", HZ, "-d", 1, "-p", target.pid, "--inlines").ok()
+        target.stop()
+    names = {f.name.split()[0] for s in result.stacks for f in s.frames if f.file == "inlined.so"}
+    assert names == {"work", "outer"}, (names, result.stderr)
+    assert any(f.name.startswith("leaf (%s:" % SOURCE) for s in result.stacks for f in s.frames)
