@@ -28,6 +28,7 @@
 #define ANSWER_BYTES (256U << 20) /* from one child */
 #define CHILD_MEMORY (2ULL << 30) /* beyond what it begins with and the size of the file */
 #define NOBODY	     65534
+#define CHILD_UNFIT  2 /* its exit status when it could not give up its privileges */
 
 #if defined(__SANITIZE_ADDRESS__)
 #define LIMIT_MEMORY 0 /* ASan's shadow takes 20 TiB of addresses */
@@ -138,9 +139,9 @@ static void drop_everything(uint64_t file_size, unsigned limit_s)
 	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
 	if (!geteuid() && (setgroups(0, NULL) || setresgid(NOBODY, NOBODY, NOBODY) ||
 			   setresuid(NOBODY, NOBODY, NOBODY)))
-		_exit(1);
+		_exit(CHILD_UNFIT);
 	if (syscall(SYS_capset, &header, none))
-		_exit(1);
+		_exit(CHILD_UNFIT);
 }
 
 /* What one child is asked. */
@@ -199,6 +200,8 @@ static int ask(const struct question *q, struct strbuf *answers)
 	status = child__wait(pid, err);
 	if (!err && WIFSIGNALED(status) && WTERMSIG(status) == SIGXCPU)
 		err = -ETIMEDOUT;
+	if (!err && WIFEXITED(status) && WEXITSTATUS(status) == CHILD_UNFIT)
+		err = -EPERM;
 	return err ? err : status ? -EBADMSG : 0;
 }
 

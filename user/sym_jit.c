@@ -22,6 +22,7 @@
 #define PROCS_MAX	1024 /* each holds up to three descriptors */
 #define NAMES_MAX	(64U << 20)
 #define TRAMPOLINE	"py::"
+#define ID_MOVED	UINT32_MAX /* in struct code */
 
 /* Of the jitdump specification: sizes of what stands in front of what we need not know. */
 #define DUMP_MAGIC	0x4a695444U /* "JiTD" in our byte order */
@@ -41,7 +42,7 @@ struct code {
 	uint64_t name;	/* where it is in the file; 0: there is no code any more */
 	uint64_t index; /* of a jitdump: what a move refers to */
 	uint32_t order; /* the later wins; only while settling */
-	uint32_t moved; /* 1: `name` is not known yet */
+	uint32_t id;	/* of the name, 0: not read; ID_MOVED: `name` is not known yet */
 };
 
 /* One file. codes[0 .. settled) are disjoint and ascending, the rest as they came. */
@@ -82,7 +83,7 @@ static int by_index(const void *a_, const void *b_)
 
 	if (a->index != b->index)
 		return a->index < b->index ? -1 : 1;
-	return (int)a->moved - (int)b->moved;
+	return (a->id == ID_MOVED) - (b->id == ID_MOVED);
 }
 
 static int by_start(const void *a_, const void *b_)
@@ -103,11 +104,13 @@ static void name_moved(struct source *s)
 	for (size_t i = 0; i < s->cnt; i++) {
 		struct code *c = &s->codes[i];
 
-		if (!c->moved && c->name)
-			loaded = c;
-		if (c->moved && loaded && loaded->index == c->index)
+		if (c->id != ID_MOVED) {
+			loaded = c->name ? c : loaded;
+			continue;
+		}
+		c->id = 0;
+		if (loaded && loaded->index == c->index)
 			c->name = loaded->name;
-		c->moved = 0;
 	}
 	s->moves = false;
 }
@@ -211,7 +214,7 @@ static int settle(struct source *s)
 	return 0;
 }
 
-static const struct code *find_code(const struct source *s, uint64_t addr)
+static struct code *find_code(const struct source *s, uint64_t addr)
 {
 	size_t low = 0, high = s->settled;
 
@@ -386,7 +389,7 @@ static bool dump_record(struct sym_jit *j, struct source *s, const uint8_t *p, s
 		c = (struct code){ .start = get64(p + 40),
 				   .end = get64(p + 40) + get64(p + 48),
 				   .index = get64(p + 56),
-				   .moved = 1 };
+				   .id = ID_MOVED };
 		s->moves = true;
 	} else if (id == JIT_CODE_CLOSE) {
 		s->ended = true;
@@ -441,13 +444,16 @@ static void read_source(struct sym_jit *j, struct source *s)
 }
 
 /* The name of `c`, as far as it can be read, as an id. 0: none. */
-static uint32_t read_name(struct sym_jit *j, const struct source *s, const struct code *c)
+static uint32_t name_of(struct sym_jit *j, const struct source *s, struct code *c)
 {
 	char *text = (char *)j->buf, *end;
-	ssize_t n = pread(s->fd, text, SYM_NAME_MAX, (off_t)c->name);
 	uint32_t id;
 	size_t len;
+	ssize_t n;
 
+	if (c->id)
+		return c->id;
+	n = pread(s->fd, text, SYM_NAME_MAX, (off_t)c->name);
 	if (n <= 0)
 		return 0;
 	end = memchr(text, s->is_dump ? '\0' : '\n', (size_t)n);
@@ -457,6 +463,7 @@ static uint32_t read_name(struct sym_jit *j, const struct source *s, const struc
 	id = strtab__add(j->names, text, len);
 	if (id == strtab__count(j->names) - 1)
 		j->name_bytes += len;
+	c->id = id;
 	return id;
 }
 
@@ -680,7 +687,7 @@ static void refresh(struct sym_jit *j, struct jit_proc *p)
 uint32_t sym_jit__find(struct sym_jit *j, uint32_t space, uint64_t addr)
 {
 	struct jit_proc *p = idmap__get(&j->procs, space);
-	const struct code *c;
+	struct code *c;
 	struct source *s;
 
 	if (!p)
@@ -698,7 +705,7 @@ uint32_t sym_jit__find(struct sym_jit *j, uint32_t space, uint64_t addr)
 		s = &p->map;
 		c = find_code(s, addr);
 	}
-	return c ? read_name(j, s, c) : 0;
+	return c ? name_of(j, s, c) : 0;
 }
 
 const char *sym_jit__name(const struct sym_jit *j, uint32_t id)
