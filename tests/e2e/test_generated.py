@@ -102,7 +102,9 @@ def test_node(directory):
     if not node:
         pytest.skip("node is not installed")
     argv = [node, "--perf-basic-prof", "--interpreted-frames-native-stack", PROGRAMS / "fib.js"]
-    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as target:
+    # V8 leaves a log where it runs.
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                          cwd=directory) as target:
         try:
             assert select.select([target.stdout], [], [], PATIENCE)[0]
             assert target.stdout.readline() == b"ready\n"
