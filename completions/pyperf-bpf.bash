@@ -63,7 +63,7 @@ _pyperf_bpf()
 	esac
 	if [[ $cur == -* ]]; then
 		case $command in
-		record) mapfile -t COMPREPLY < <(compgen -W "-d --duration -F --frequency -p --pid --children -C --cgroup --comm -a --all -o --output -f --folded --no-native --no-kernel --no-lines --threads -v --verbose -q --quiet -h --help --version" -- "$cur") ;;
+		record) mapfile -t COMPREPLY < <(compgen -W "-d --duration -F --frequency -p --pid --children -C --cgroup --comm -a --all -o --output -f --folded --no-native --no-kernel --no-lines --inlines --threads -v --verbose -q --quiet -h --help --version" -- "$cur") ;;
 		report) mapfile -t COMPREPLY < <(compgen -W "-o --output -f --folded -t --type --no-lines --no-threads -v --verbose -q --quiet -h --help --version" -- "$cur") ;;
 		diff) mapfile -t COMPREPLY < <(compgen -W "-o --output -f --folded --absolute -t --type -v --verbose -q --quiet -h --help --version" -- "$cur") ;;
 		check) mapfile -t COMPREPLY < <(compgen -W "-p --pid -v --verbose -q --quiet -h --help --version" -- "$cur") ;;

@@ -19,6 +19,7 @@ complete -c pyperf-bpf -n 'not __fish_seen_subcommand_from report diff check hel
 complete -c pyperf-bpf -n 'not __fish_seen_subcommand_from report diff check help' -l no-native -d 'stacks without native frames'
 complete -c pyperf-bpf -n 'not __fish_seen_subcommand_from report diff check help' -l no-kernel -d 'stacks without kernel frames'
 complete -c pyperf-bpf -n 'not __fish_seen_subcommand_from report diff check help' -l no-lines -d 'functions only, no line numbers'
+complete -c pyperf-bpf -n 'not __fish_seen_subcommand_from report diff check help' -l inlines -d 'native frames: source lines, inlined functions'
 complete -c pyperf-bpf -n 'not __fish_seen_subcommand_from report diff check help' -l threads -d 'keep threads apart'
 complete -c pyperf-bpf -n 'not __fish_seen_subcommand_from report diff check help' -s v -l verbose -d 'more messages'
 complete -c pyperf-bpf -n 'not __fish_seen_subcommand_from report diff check help' -s q -l quiet -d 'errors only'

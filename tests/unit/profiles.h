@@ -205,7 +205,7 @@ TEST_UNUSED static int copy_sym(struct profile *p, int sym)
 	return profile__add_sym(p, &copy);
 }
 
-static struct profile *hostile(void)
+static __attribute__((unused)) struct profile *hostile(void)
 {
 	struct profile *p = profile__new();
 	char *big = malloc(10001);
