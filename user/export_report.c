@@ -24,6 +24,7 @@
 #include <string.h>
 
 #include "export_stacks.h"
+#include "export_summary.h"
 #include "export_text.h"
 #include "str.h"
 
@@ -189,11 +190,6 @@ static int count(struct report *r)
 
 /* ---- Small parts ---- */
 
-static double cpu_seconds(const struct report *r, uint64_t samples)
-{
-	return (double)samples / r->p->stats.frequency_hz;
-}
-
 /* Folded stacks do not say how long a sample is. */
 static bool has_time(const struct report *r)
 {
@@ -210,7 +206,7 @@ static void add_cpu(struct report *r, struct text_table *t, uint64_t samples)
 	struct strbuf b = { 0 };
 
 	if (has_time(r)) {
-		text_table__addf(t, NULL, "%.2f", cpu_seconds(r, samples));
+		text_table__addf(t, NULL, "%.2f", summary_cpu_seconds(r->p, samples));
 		return;
 	}
 	text_add_count(&b, samples);
@@ -774,186 +770,40 @@ static int print_heaviest(struct report *r)
 
 /* ---- Headline and the last block ---- */
 
-static void count_processes(struct report *r, size_t *python, size_t *others)
-{
-	const struct profile *p = r->p;
-	uint8_t *sampled = calloc(p->proc_cnt + 1, 1);
-
-	*python = *others = 0;
-	if (!sampled)
-		r->out.line.err = -ENOMEM;
-	for (size_t i = 0; sampled && i < p->stack_cnt; i++)
-		if (p->stacks[i].proc < p->proc_cnt && p->stacks[i].count)
-			sampled[p->stacks[i].proc] = 1;
-	for (size_t i = 0; sampled && i < p->proc_cnt; i++) {
-		if (!sampled[i])
-			continue;
-		if (p->procs[i].python || p->procs[i].native_only)
-			++*python;
-		else
-			++*others;
-	}
-	free(sampled);
-}
-
-static void add_amount(struct strbuf *b, uint64_t n, const char *one, const char *many)
-{
-	text_add_count(b, n);
-	strbuf__addc(b, ' ');
-	strbuf__addz(b, n == 1 ? one : many);
-}
-
-/* Profiles of others do not have all of it. */
-static void add_circumstances(struct strbuf *b, const struct profile_stats *s)
-{
-	double seconds = (double)s->duration_ns / 1e9;
-
-	strbuf__addf(b, "%.*f s", seconds < 10 ? 2 : 1, seconds);
-	if (s->frequency_hz)
-		strbuf__addf(b, " at %" PRIu32 " Hz", s->frequency_hz);
-	if (!s->cpus)
-		return;
-	strbuf__addz(b, " on ");
-	add_amount(b, s->cpus, "CPU", "CPUs");
-}
-
-/* A profile that was made elsewhere does not say what became of samples, nor which process has Python. */
-static bool is_accounted(const struct profile *p)
-{
-	return p->stats.counters[CTR_delivered] != 0;
-}
-
 static void print_headline(struct report *r)
 {
 	struct strbuf b = { 0 };
-	size_t python, others;
 
-	count_processes(r, &python, &others);
-	if (r->p->stats.duration_ns) {
-		add_circumstances(&b, &r->p->stats);
-		strbuf__addz(&b, ": ");
-	}
-	add_amount(&b, r->total, "sample", "samples");
-	if (has_time(r))
-		strbuf__addf(&b, " (%.2f CPU s)", cpu_seconds(r, r->total));
-	strbuf__addz(&b, " of ");
-	if (!is_accounted(r->p)) {
-		add_amount(&b, python + others, "process", "processes");
-		others = 0;
-	} else if (python || !others) {
-		add_amount(&b, python, "Python process", "Python processes");
-	}
-	if (others) {
-		strbuf__addz(&b, python ? " and " : "");
-		add_amount(&b, others, "process", "processes");
-		strbuf__addz(&b, " without Python");
-	}
+	summary_add_headline(&b, r->p);
 	print_filled(r, &b, 0);
 	strbuf__free(&b);
-}
-
-static const struct counter_text {
-	const char *name;
-	const char *text;
-} counter_texts[CTR_CNT] = {
-#define X(name, text) [CTR_##name] = { #name, text },
-	PYPERF_COUNTERS(X)
-#undef X
-};
-
-static void print_counters(struct report *r, const char *prefix)
-{
-	for (size_t i = 0; i < CTR_CNT; i++) {
-		struct strbuf b = { 0 };
-
-		if (!r->p->stats.counters[i] ||
-		    strncmp(counter_texts[i].name, prefix, strlen(prefix)))
-			continue;
-		text_add_count(&b, r->p->stats.counters[i]);
-		strbuf__addf(&b, " %s", counter_texts[i].text);
-		print_filled(r, &b, 4);
-		strbuf__free(&b);
-	}
-}
-
-static void add_cost(struct strbuf *b, const struct profile_stats *s)
-{
-	const double mib = 1024 * 1024;
-
-	if (s->duration_ns)
-		strbuf__addf(b, "cost: user space %.2f%% of a CPU",
-			     text_percent(s->self_cpu_ns, s->duration_ns));
-	if (s->bpf_runs)
-		strbuf__addf(b, "; BPF %.2f us per run, %.2f%% of a CPU",
-			     (double)s->bpf_ns / 1e3 / (double)s->bpf_runs,
-			     text_percent(s->bpf_ns, s->duration_ns));
-	if (s->rss_bytes || s->map_bytes)
-		strbuf__addf(b, "%smemory %.1f MiB + %.1f MiB of BPF maps", b->len ? "; " : "",
-			     (double)s->rss_bytes / mib, (double)s->map_bytes / mib);
 }
 
 static void print_samples(struct report *r)
 {
 	struct strbuf b = { 0 };
 
-	if (r->total && !is_accounted(r->p))
+	if (r->total && !summary_is_accounted(r->p))
 		return;
 	print_title(r, "Samples");
 	text_add_samples(&b, r->p);
 	print_filled(r, &b, 2);
 	text_add_complete(&b, r->p);
 	print_filled(r, &b, 2);
-	if (!r->total)
-		print_counters(r, "filtered_");
-	print_counters(r, "lost_");
-	print_counters(r, "note_");
-	add_cost(&b, &r->p->stats);
+	for (size_t at = 0; summary_next_counter(&b, r->p, &at);)
+		print_filled(r, &b, 4);
+	summary_add_cost(&b, &r->p->stats);
 	print_filled(r, &b, 2);
 	strbuf__free(&b);
 }
 
 /* ---- Nothing sampled ---- */
 
-static const struct hint {
-	enum pyperf_counter counter;
-	const char *text;
-} hints[] = {
-	{ CTR_filtered_idle, "The CPUs were idle. Only time on a CPU is sampled." },
-	{ CTR_filtered_target, "The processes asked for (-p) did not run on a CPU; others did." },
-	{ CTR_filtered_comm, "No process with such a name (--comm) ran on a CPU; others did." },
-	{ CTR_filtered_cgroup, "Nothing in this control group (-C) ran on a CPU; others did." },
-	{ CTR_filtered_python, "What ran has no Python in it. -a includes such processes." },
-	{ CTR_filtered_exited, "What ran was already past its exit." },
-	{ CTR_filtered_pidns, "What ran is outside this pid namespace, so not visible from here." },
-	{ CTR_filtered_unknown, "What ran ended before it was looked at. -a includes all." },
-};
-
-static const char *why_nothing(const struct profile_stats *s)
-{
-	const char *why = "The kernel delivered no sample: nothing ran while sampling.";
-	uint64_t most = 0;
-
-	if (profile__lost(s) > profile__filtered(s))
-		return "All samples were lost, see below.";
-	/* Idle CPUs outnumber everything; they are the reason only when there is no other. */
-	for (size_t i = 0; i < sizeof(hints) / sizeof(hints[0]); i++) {
-		uint64_t n = s->counters[hints[i].counter];
-
-		if (n > most || (n && i && hints[0].text == why)) {
-			most = n;
-			why = hints[i].text;
-		}
-	}
-	return why;
-}
-
 static void print_nothing(struct report *r)
 {
 	struct strbuf b = { 0 };
 
-	strbuf__addz(&b, "Nothing was sampled in ");
-	add_circumstances(&b, &r->p->stats);
-	strbuf__addf(&b, ". %s", why_nothing(&r->p->stats));
+	summary_add_nothing(&b, r->p);
 	print_filled(r, &b, 0);
 	strbuf__free(&b);
 	print_samples(r);

@@ -46,6 +46,7 @@ static void *nth_reallocarray(void *p, size_t cnt, size_t size)
 #include "../../user/str.c"
 #include "../../user/export_stacks.c"
 #include "../../user/export_text.c"
+#include "../../user/export_summary.c"
 #include "../../user/export_folded.c"
 #include "../../user/export_report.c"
 #define cmp_functions pprof_cmp_functions
