@@ -166,6 +166,10 @@ static int add_proc(const struct process_table *pt, struct profile *p, uint32_t 
 		out.exe = profile__intern_z(p, proc->exe);
 		out.container = profile__intern_z(p, proc->container);
 		out.python = profile__intern_z(p, proc->python);
+		out.ids_known = proc->ids_known;
+		out.own_root = proc->own_root;
+		out.uid = proc->uid;
+		out.gid = proc->gid;
 		out.native_only = why_no_python(proc, p, space);
 	}
 	return profile__add_proc(p, &out);

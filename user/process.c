@@ -17,6 +17,7 @@
 #include "idmap.h"
 #include "log.h"
 #include "maps_read.h"
+#include "source.h"
 #include "str.h"
 
 #define MAX_EARLY	 4096
@@ -574,6 +575,17 @@ static void describe(struct process *p, int proc_fd, struct strbuf *text)
 	p->described = true;
 }
 
+/* As whom its source may be read after its end: see source.h. */
+static void note_rights(struct process *p, int proc_fd, struct strbuf *text)
+{
+	struct stat root, ours;
+
+	p->ids_known = !read_proc(proc_fd, "status", text) && text->len &&
+		       source__parse_ids(text->s, &p->uid, &p->gid);
+	p->own_root = !fstatat(proc_fd, "root", &root, 0) && !stat("/", &ours) &&
+		      root.st_dev == ours.st_dev && root.st_ino == ours.st_ino;
+}
+
 static int read_memory(int proc_fd, uint64_t addr, void *buf, size_t size)
 {
 	int fd = openat(proc_fd, "mem", O_RDONLY | O_CLOEXEC), err;
@@ -820,8 +832,11 @@ static int look(struct process_table *pt, struct fresh *f, int proc_fd)
 	}
 	memcpy(f->maps, pt->scratch, f->val.map_cnt * sizeof(*f->maps));
 	choose_interps(proc_fd, &found);
-	if (found.cnt)
+	if (found.cnt) {
 		set_interps(pt, f, proc_fd, &found);
+		if (!f->p->ids_known)
+			note_rights(f->p, proc_fd, &pt->text);
+	}
 	look_for_generated(pt, f->p, proc_fd);
 	if (!f->p->described)
 		describe(f->p, proc_fd, &pt->text);
@@ -1035,6 +1050,7 @@ static void inherit(struct process *child, const struct process *parent)
 	child->exe = child->exe_owned ? child->exe_owned : "";
 	child->container_owned = parent->container_owned ? strdup(parent->container_owned) : NULL;
 	child->container = child->container_owned ? child->container_owned : "";
+	child->own_root = parent->own_root;
 	memcpy(child->python, parent->python, sizeof(child->python));
 	child->python_file = parent->python_file;
 	memcpy(child->checks, parent->checks, sizeof(child->checks));

@@ -64,6 +64,10 @@ struct process {
 	const char *native_only; /* why no interpreter of it is walked, or NULL */
 	uint32_t python_file;	 /* file id of what holds the interpreter, the first; 0: none */
 	char python[PYTHON_LEN]; /* "3.11.2", "3.11.2, 3.13.0"; "" when there is no interpreter */
+	/* For reading its source, see source.h. Not inherited: a child may change its user. */
+	bool ids_known;
+	uint32_t uid, gid;
+	bool own_root; /* its root directory is ours */
 	bool is_python;
 	bool exited;   /* or called exec: its successor is another space */
 	bool analysed; /* its mappings were looked at, or are its parent's */

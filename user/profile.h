@@ -33,9 +33,12 @@ struct profile_proc {
 	uint32_t space; /* key of struct count_key; unique in the profile */
 	uint32_t tgid;	/* as the caller's pid namespace sees it */
 	str_id comm;
-	str_id exe;	    /* path of the executable, "" when not known */
-	str_id container;   /* container id, "" when none */
-	str_id python;	    /* "3.11.2", "" when there is no interpreter */
+	str_id exe;	  /* path of the executable, "" when not known */
+	str_id container; /* container id, "" when none */
+	str_id python;	  /* "3.11.2", "" when there is no interpreter */
+	/* For reading its source, see source.h. */
+	bool ids_known, own_root;
+	uint32_t uid, gid;
 	str_id native_only; /* why there are no Python frames although an interpreter is there, or
 			       "" */
 	bool has_python_frames; /* in one of its stacks; profile__add_stack() keeps it */
