@@ -35,7 +35,8 @@ BPF_TESTS  := $(patsubst tests/bpf/%.c,$(OUT)/tests/%,$(wildcard tests/bpf/test_
 
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: all test test-unit test-fuzz test-bpf test-e2e test-pythons test-vm fuzz check bench-ehframe format size install clean help
+.PHONY: all test test-unit test-fuzz test-bpf test-e2e test-pythons test-vm fuzz check bench-ehframe bench-export \
+	format size install clean help
 
 all: $(OUT)/pyperf-bpf                ## build the program
 
@@ -63,6 +64,13 @@ $(OUT)/profile.pb-c.o: $(OUT)/profile.pb-c.c
 	$(Q)$(CC) $(ALL_CFLAGS) -Wno-unused-parameter -c $< -o $@
 $(OUT)/san/profile.pb-c.o: $(OUT)/profile.pb-c.c | $(OUT)/san
 	$(Q)$(CC) $(SAN_CFLAGS) -Wno-unused-parameter -c $< -o $@
+
+# The pages, each with its style and script inside.
+$(OUT)/page_%.h: user/web/%.html scripts/embed-page $(wildcard user/web/*) | $(OUT)
+	$(call say,PAGE)
+	$(Q)scripts/embed-page page_$* $< > $@
+$(OUT)/export_html.o $(OUT)/san/export_html.o: $(OUT)/page_flame.h
+$(OUT)/export_lines.o $(OUT)/san/export_lines.o: $(OUT)/page_lines.h
 
 $(OUT)/%.o: user/%.c Makefile | $(OUT)
 	$(call say,CC)
@@ -113,6 +121,14 @@ test-vm: all                           ## other kernels, in QEMU (root; ARGS=...
 
 bench-ehframe: $(OUT)/bench/bench_ehframe  ## speed and size of unwind tables (FILES=...)
 	$(Q)$< $(FILES)
+
+bench-export: $(OUT)/bench/bench_export  ## cost of an output format (ARGS="STACKS FILE...")
+	$(Q)$< $(ARGS)
+
+$(OUT)/bench/bench_export: tests/bench/bench_export.c $(patsubst user/%.c,$(OUT)/%.o,$(PURE_SRCS)) $(PROTO_OBJS) Makefile
+	$(Q)mkdir -p $(@D)
+	$(call say,BENCH)
+	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -MF $@.d $(filter %.c %.o,$^) -o $@ $(LDLIBS)
 
 $(OUT)/bench/%: tests/bench/%.c $(patsubst %,$(OUT)/%.o,elf ehframe) Makefile
 	$(Q)mkdir -p $(@D)

@@ -23,6 +23,9 @@ static const struct export_format formats[] = {
 	{ ".folded", "folded stacks", export__folded, export__diff_folded },
 	{ ".collapsed", "folded stacks", export__folded, export__diff_folded },
 	{ ".txt", "report", export__report, export__diff_report },
+	{ ".lines.html", "source by line", export__lines, NULL },
+	{ ".html", "flame graph page", export__html, export__html_diff },
+	{ ".svg", "flame graph", export__svg, export__svg_diff },
 	{ ".speedscope.json", "speedscope profile", export__speedscope, NULL },
 	{ ".firefox.json", "Firefox profile", export__firefox, NULL },
 	{ ".json", "JSON", export__json, export__diff_json },
@@ -36,8 +39,11 @@ const struct export_format *export__formats(void)
 
 const struct export_format *export__find(const char *path)
 {
+	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
 	size_t len = strlen(path);
 
+	if (!strcmp(name, "lines.html")) /* needs no name in front */
+		return export__find(".lines.html");
 	for (const struct export_format *x = formats; x->suffix; x++) {
 		size_t suffix = strlen(x->suffix);
 

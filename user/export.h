@@ -31,6 +31,7 @@ struct export_opts {
 	bool lines;	/* false: --no-lines, functions only */
 	bool threads;	/* stacks are kept apart by thread */
 	bool absolute;	/* differences are of CPU time, not of shares */
+	bool live;	/* its processes are this machine's, now: else from a file (source.h) */
 	unsigned width; /* columns of the terminal, 0: no limit */
 };
 
@@ -51,6 +52,9 @@ const struct export_format *export__formats(void);
 
 int export__report(const struct profile *p, const struct export_opts *o, FILE *f);
 int export__folded(const struct profile *p, const struct export_opts *o, FILE *f);
+int export__html(const struct profile *p, const struct export_opts *o, FILE *f);
+int export__svg(const struct profile *p, const struct export_opts *o, FILE *f);
+int export__lines(const struct profile *p, const struct export_opts *o, FILE *f);
 int export__pprof(const struct profile *p, const struct export_opts *o, FILE *f);
 int export__json(const struct profile *p, const struct export_opts *o, FILE *f);
 int export__speedscope(const struct profile *p, const struct export_opts *o, FILE *f);
@@ -63,6 +67,10 @@ int export__diff_folded(const struct profile *before, const struct profile *afte
 			const struct export_opts *o, FILE *f);
 int export__diff_json(const struct profile *before, const struct profile *after,
 		      const struct export_opts *o, FILE *f);
+int export__html_diff(const struct profile *before, const struct profile *after,
+		      const struct export_opts *o, FILE *f);
+int export__svg_diff(const struct profile *before, const struct profile *after,
+		     const struct export_opts *o, FILE *f);
 
 /* A file that is being made. */
 struct export_file;

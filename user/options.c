@@ -65,7 +65,8 @@ void options__usage(void)
 	       "Other\n" CMDLINE_HELP "\n"
 	       "Examples\n"
 	       "  pyperf-bpf -d 30                            the whole machine, 30 seconds\n"
-	       "  pyperf-bpf -p 4711 -d 10 -f > cpu.folded    one process, for a flame graph\n"
+	       "  pyperf-bpf -p 4711 -d 10 -o cpu.html        one process, as a flame graph page\n"
+	       "  pyperf-bpf -p 4711 -d 10 -o cpu.lines.html  its source with times by line\n"
 	       "  pyperf-bpf -o cpu.pb.gz -- python3 app.py   one command, for pprof\n");
 }
 

@@ -512,6 +512,7 @@ static int finish(struct recorder *r)
 static int write_outputs(struct recorder *r)
 {
 	const struct export_opts eo = {
+		.live = true,
 		.lines = !r->o->no_lines,
 		.threads = r->o->threads,
 	};

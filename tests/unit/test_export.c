@@ -544,6 +544,10 @@ static void test_find(void **state)
 	assert_string_equal(export__find("a.json")->suffix, ".json");
 	for (const struct export_format *x = export__formats(); x->suffix; x++)
 		assert_ptr_equal(export__find(x->suffix), x);
+	assert_string_equal(export__find("x.html")->name, "flame graph page");
+	assert_string_equal(export__find("x.lines.html")->name, "source by line");
+	assert_string_equal(export__find("/x/lines.html")->name, "source by line");
+	assert_string_equal(export__find("deadlines.html")->name, "flame graph page");
 }
 
 static size_t dir_entries(const char *dir)
@@ -730,7 +734,8 @@ static void test_bad_targets(void **state)
 
 static void test_disk_full(void **state)
 {
-	static const char *const names[] = { ".pb.gz", ".folded", ".txt" };
+	static const char *const names[] = { ".pb.gz", ".folded", ".svg",
+					     ".html",  ".txt",	  ".lines.html" };
 	struct profile *p = service();
 
 	(void)state;
@@ -789,7 +794,8 @@ static ssize_t short_write(void *cookie, const char *buf, size_t size)
 
 static void test_write_errors(void **state)
 {
-	static const write_fn writes[] = { export__folded, export__report, export__pprof };
+	static const write_fn writes[] = { export__folded, export__report, export__pprof,
+					   export__html,   export__svg,	   export__lines };
 	struct profile *p = service();
 
 	(void)state;

@@ -1,0 +1,624 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * export_flame, export_html, export_svg, export_lines and export_page: what is drawn, and that no
+ * name can act on the page it is shown in. tests/e2e/test_pages.py looks at the pages in a
+ * browser.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "export.h"
+#include "export_flame.h"
+#include "export_page.h"
+#include "export_text.h"
+
+#define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
+
+/* ---- Profiles ---- */
+
+static int add_sym(struct profile *p, enum sym_kind kind, const char *func, const char *file,
+		   uint32_t line, int module)
+{
+	struct sym s = {
+		.kind = (uint8_t)kind,
+		.func = profile__intern_z(p, func),
+		.file = profile__intern_z(p, file),
+		.line = line,
+		.start_line = line ? 1 + line / 10 * 10 : 0,
+		.module = module,
+		.inlined = -1,
+	};
+
+	return profile__add_sym(p, &s);
+}
+
+static int add_proc(struct profile *p, uint32_t tgid, const char *comm)
+{
+	return profile__add_proc(p, &(struct profile_proc){
+					    .space = tgid + 1000,
+					    .tgid = tgid,
+					    .comm = profile__intern_z(p, comm),
+					    .python = profile__intern_z(p, "3.11.2"),
+				    });
+}
+
+/* Syms outermost first, ending in -1. */
+static void add_stack(struct profile *p, int proc, uint32_t tid, uint64_t count, const int *syms)
+{
+	uint64_t words[128];
+	size_t cnt = 0;
+
+	for (; syms[cnt] >= 0; cnt++)
+		words[cnt] = PYTHON_WORD(syms[cnt], 0);
+	assert_true(profile__add_stack(p, (uint32_t)proc, tid, words, cnt, count) >= 0);
+}
+
+#define STACK(p, proc, tid, count, ...)                                                            \
+	add_stack(p, proc, tid, count, (const int[]){ __VA_ARGS__, -1 })
+
+static struct profile *symbolized(struct profile *p)
+{
+	uint64_t total = profile__total(p);
+
+	p->frame_syms = calloc(p->frame_cnt + 1, sizeof(*p->frame_syms));
+	assert_non_null(p->frame_syms);
+	for (size_t i = 0; i < p->frame_cnt; i++)
+		p->frame_syms[i] = (uint32_t)PYTHON_CODE(p->frames[i]);
+	p->stats.counters[CTR_delivered] = total + 15;
+	p->stats.counters[CTR_counted] = p->stats.counters[CTR_user_stacks] = total;
+	p->stats.counters[CTR_complete] = total - 1;
+	p->stats.counters[CTR_filtered_python] = 10;
+	p->stats.counters[CTR_lost_counts_full] = 5;
+	p->stats.duration_ns = 30000000000;
+	p->stats.frequency_hz = 99;
+	p->stats.cpus = 8;
+	return p;
+}
+
+/* `more`: of one function, so that two profiles differ. */
+static struct profile *service(uint64_t more)
+{
+	struct profile *p = profile__new();
+	int exe = profile__add_module(
+		p, &(struct profile_module){ .path = profile__intern_z(p, "/usr/bin/python3.11") });
+	int libc = profile__add_module(
+		p, &(struct profile_module){ .path = profile__intern_z(p, "/lib/libc.so.6") });
+	int web = add_proc(p, 42, "web"), job = add_proc(p, 7, "job");
+	int start = add_sym(p, SYM_NATIVE, "_start", "", 0, exe);
+	int call = add_sym(p, SYM_NATIVE, "PyObject_Call", "", 0, exe);
+	int main = add_sym(p, SYM_PYTHON, "<module>", "/srv/shop/app.py", 12, -1);
+	int loads =
+		add_sym(p, SYM_PYTHON, "loads", "/usr/lib/python3.11/json/__init__.py", 346, -1);
+	int price = add_sym(p, SYM_PYTHON, "Cart.price", "/srv/shop/cart.py", 41, -1);
+	int price2 = add_sym(p, SYM_PYTHON, "Cart.price", "/srv/shop/cart.py", 43, -1);
+	int dict = add_sym(p, SYM_NATIVE, "dict_subscript", "", 0, exe);
+	int bare = add_sym(p, SYM_NATIVE, "", "", 0, libc);
+	int send = add_sym(p, SYM_KERNEL, "tcp_sendmsg", "", 0, -1);
+	int cut = add_sym(p, SYM_MARKER, "truncated", "", 0, -1);
+
+	STACK(p, web, 1, 600, start, main, call, price);
+	STACK(p, web, 2, 300, start, main, call, price2, dict);
+	STACK(p, web, 2, 80 + more, start, main, call, loads, call, bare);
+	STACK(p, job, 3, 50, main, send);
+	STACK(p, job, 3, 5, cut, price);
+	profile__add_thread(p,
+			    &(struct profile_thread){ 1042, 2, profile__intern_z(p, "io;pool") });
+	p->procs[job].native_only = profile__intern_z(p, "frame 0 < 1 & \"so\"");
+	return symbolized(p);
+}
+
+static const char *const hostile_names[] = {
+	"</script><script>alert(1)</script>",
+	"<!--<script>",
+	"]]><svg onload=alert(1)>",
+	"\" onmouseover=\"alert(1)",
+	"' autofocus onfocus='alert(1)",
+	"&lt;b&gt;&amp;",
+	"\033[31mred\033]0;title\007",
+	"a;b\nc\rd\te",
+	"\xe2\x80\xae"
+	"gnp.exe\xe2\x81\xa6",
+	"\xff\xfe\xc0\x80\xed\xa0\x80",
+	"\xe2\x80\xa8line\xe2\x80\xa9separators",
+	"<!--@data--><!--@title-->",
+	"\\u003c\\",
+	"__proto__",
+	"constructor",
+};
+
+/* Each name as a function, a file, a module, a process and a thread. */
+static struct profile *hostile(void)
+{
+	struct profile *p = profile__new();
+	char big[10001];
+
+	memset(big, 'x', sizeof(big) - 1);
+	big[sizeof(big) - 1] = '\0';
+	for (size_t i = 0; i <= ARRAY_SIZE(hostile_names); i++) {
+		const char *name = i < ARRAY_SIZE(hostile_names) ? hostile_names[i] : big;
+		int proc = add_proc(p, (uint32_t)i + 1, name);
+		int module = profile__add_module(
+			p, &(struct profile_module){ .path = profile__intern_z(p, name) });
+		int py = add_sym(p, SYM_PYTHON, name, name, 5, -1);
+
+		STACK(p, proc, (uint32_t)i + 1, 10, py, add_sym(p, SYM_NATIVE, name, "", 0, module),
+		      add_sym(p, SYM_KERNEL, name, "", 0, -1),
+		      add_sym(p, SYM_MARKER, name, "", 0, -1));
+		profile__add_thread(p,
+				    &(struct profile_thread){ 1001 + (uint32_t)i, (uint32_t)i + 1,
+							      profile__intern_z(p, name) });
+		p->procs[proc].native_only = profile__intern_z(p, name);
+		p->procs[proc].container = profile__intern_z(p, name);
+	}
+	return symbolized(p);
+}
+
+/* ---- Running an exporter ---- */
+
+typedef int (*write_fn)(const struct profile *p, const struct export_opts *o, FILE *f);
+
+static const struct export_opts defaults = { .lines = true, .threads = true, .live = true };
+
+static char *output(write_fn write, const struct profile *p)
+{
+	char *s = NULL;
+	size_t n;
+	FILE *f = open_memstream(&s, &n);
+
+	assert_non_null(f);
+	assert_int_equal(write(p, &defaults, f), 0);
+	assert_int_equal(fclose(f), 0);
+	assert_int_equal(strlen(s), n);
+	return s;
+}
+
+static void check_golden(const char *name, const char *text)
+{
+	const char *slash = strrchr(__FILE__, '/');
+	char path[PATH_MAX], *want = calloc(1, 1 << 20);
+	FILE *f;
+
+	assert_non_null(want);
+	snprintf(path, sizeof(path), "%.*s/../golden/export/%s", (int)(slash - __FILE__), __FILE__,
+		 name);
+	if (getenv("UPDATE_GOLDEN")) {
+		f = fopen(path, "w");
+		assert_non_null(f);
+		fputs(text, f);
+		fclose(f);
+	}
+	f = fopen(path, "r");
+	assert_non_null(f);
+	assert_true(fread(want, 1, (1 << 20) - 1, f) > 0);
+	fclose(f);
+	assert_string_equal(text, want);
+	free(want);
+}
+
+/* The JSON of a page; to be freed. */
+static char *page_data(const char *page)
+{
+	static const char begin[] = "<script type=\"application/json\" id=\"profile\">";
+	const char *from = strstr(page, begin), *to;
+
+	assert_non_null(from);
+	from += strlen(begin);
+	to = strstr(from, "</script>");
+	assert_non_null(to);
+	return strndup(from, (size_t)(to - from));
+}
+
+/* ---- What is drawn ---- */
+
+static void test_golden(void **state)
+{
+	struct profile *p = service(0);
+	char *s = output(export__html, p), *data = page_data(s);
+
+	(void)state;
+	check_golden("pages.json", data);
+	free(data);
+	free(s);
+	s = output(export__svg, p);
+	check_golden("pages.svg", s);
+	free(s);
+	profile__free(p);
+}
+
+static int write_compared_html(const struct profile *p, const struct export_opts *o, FILE *f)
+{
+	struct profile *base = service(0);
+	int err = flame__html(p, base, o, 0, f);
+
+	profile__free(base);
+	return err;
+}
+
+static int write_compared_svg(const struct profile *p, const struct export_opts *o, FILE *f)
+{
+	struct profile *base = service(0);
+	int err = flame__svg(p, base, o, 1, f);
+
+	profile__free(base);
+	return err;
+}
+
+/* Two profiles: what is more is red, what is the same is not. */
+static void test_compared(void **state)
+{
+	struct profile *p = service(900);
+	char *s = output(write_compared_svg, p), *data;
+
+	(void)state;
+	assert_non_null(strstr(s, "<rect class=\"g5\""));
+	assert_non_null(strstr(s, "before: 7.73%, 80 samples"));
+	check_golden("pages-compared.svg", s);
+	free(s);
+	s = output(write_compared_html, p);
+	data = page_data(s);
+	assert_non_null(strstr(data, "\"compared\":true"));
+	assert_null(strstr(data, "\"base\":null"));
+	free(data);
+	free(s);
+	profile__free(p);
+}
+
+static void test_delta(void **state)
+{
+	(void)state;
+	assert_true(flame__delta(100, 0, 1) == 1);
+	assert_true(flame__delta(0, 100, 1) == -1);
+	assert_true(flame__delta(0, 0, 1) == 0);
+	assert_true(flame__delta(110, 100, 1) == 0); /* chance */
+	assert_true(fabs(flame__delta(11000, 10000, 1) - 1000.0 / 21000) < 1e-9);
+	assert_true(flame__delta(11000, 5500, 2) == 0);
+}
+
+static struct flame made(const struct profile *p, struct flame_opts o)
+{
+	struct flame f;
+
+	assert_int_equal(flame__init(&f, p, NULL, &o), 0);
+	return f;
+}
+
+static const char *func_name(const struct flame *f, uint32_t place)
+{
+	return flame__text(f, f->funcs[f->places[place].func].name, NULL);
+}
+
+/* Interpreter frames in front of Python are plumbing, those at the end of a stack are not. */
+static void test_plumbing(void **state)
+{
+	struct profile *p = service(0);
+	struct flame f = made(p, (struct flame_opts){ 0 });
+	bool dict = false;
+
+	(void)state;
+	assert_int_equal(f.total, 1035);
+	assert_int_equal(f.task_cnt, 0);
+	for (size_t i = 0; i < f.elem_cnt; i++) {
+		assert_string_not_equal(func_name(&f, f.elems[i]), "_start");
+		dict |= !strcmp(func_name(&f, f.elems[i]), "dict_subscript");
+	}
+	assert_true(dict);
+	flame__free(&f);
+	f = made(p, (struct flame_opts){ .plumbing = true, .tasks = true, .lines = true });
+	assert_string_equal(func_name(&f, f.elems[f.stacks[f.stack_cnt - 1].first]), "_start");
+	assert_int_equal(f.task_cnt, 3);
+	flame__free(&f);
+	profile__free(p);
+}
+
+static void test_groups(void **state)
+{
+	static const struct {
+		const char *file, *group;
+	} cases[] = {
+		{ "/srv/venv/lib/python3.11/site-packages/gunicorn/arbiter.py", "gunicorn" },
+		{ "/usr/lib/python3/dist-packages/six.py", "six" },
+		{ "/usr/lib/python3.11/json/decoder.py", "stdlib" },
+		{ "<frozen importlib._bootstrap>", "stdlib" },
+		{ "/srv/shop/views.py", "shop" },
+		{ "/app.py", "app.py" },
+		{ "app.py", "app.py" },
+		{ "", "unknown" },
+		{ "/site-packages/", "unknown" },
+		{ "/data/python/x/y.py", "x" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct profile *p = profile__new();
+		struct flame f;
+
+		STACK(p, add_proc(p, 1, "x"), 0, 1,
+		      add_sym(p, SYM_PYTHON, "f", cases[i].file, 1, -1));
+		f = made(symbolized(p), (struct flame_opts){ 0 });
+		assert_string_equal(
+			flame__text(&f, f.groups[f.funcs[f.places[f.elems[0]].func].group], NULL),
+			cases[i].group);
+		flame__free(&f);
+		profile__free(p);
+	}
+}
+
+/* The same content in another order gives the same bytes. */
+static void test_deterministic(void **state)
+{
+	static const write_fn writes[] = { export__html, export__svg, export__lines };
+	struct profile *a = service(0), *b = profile__new();
+
+	(void)state;
+	for (size_t i = 0; i < a->module_cnt; i++)
+		profile__add_module(b, &(struct profile_module){
+					       .path = profile__intern_z(
+						       b, profile__str(a, a->modules[i].path)) });
+	for (size_t i = a->sym_cnt; i-- > 0;)
+		add_sym(b, a->syms[i].kind, profile__str(a, a->syms[i].func),
+			profile__str(a, a->syms[i].file), a->syms[i].line, a->syms[i].module);
+	for (size_t i = a->proc_cnt; i-- > 0;) {
+		struct profile_proc proc = a->procs[i];
+
+		proc.comm = profile__intern_z(b, profile__str(a, proc.comm));
+		proc.python = profile__intern_z(b, profile__str(a, proc.python));
+		proc.native_only = profile__intern_z(b, profile__str(a, proc.native_only));
+		profile__add_proc(b, &proc);
+	}
+	for (size_t i = a->stack_cnt; i-- > 0;) {
+		const struct profile_stack *s = &a->stacks[i];
+		int syms[16];
+
+		for (uint32_t j = 0; j < s->cnt; j++)
+			syms[j] = (int)a->sym_cnt - 1 - (int)PYTHON_CODE(a->frames[s->first + j]);
+		syms[s->cnt] = -1;
+		add_stack(b, (int)(a->proc_cnt - 1 - s->proc), s->tid, s->count, syms);
+	}
+	profile__add_thread(b,
+			    &(struct profile_thread){ 1042, 2, profile__intern_z(b, "io;pool") });
+	symbolized(b);
+	for (size_t i = 0; i < ARRAY_SIZE(writes); i++) {
+		char *sa = output(writes[i], a), *sb = output(writes[i], b);
+
+		assert_string_equal(sa, sb);
+		free(sa);
+		free(sb);
+	}
+	profile__free(a);
+	profile__free(b);
+}
+
+static void test_empty(void **state)
+{
+	static const write_fn writes[] = { export__html, export__svg, export__lines };
+	struct profile *p = profile__new();
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(writes); i++) {
+		char *s = output(writes[i], p);
+
+		assert_non_null(strstr(s, "Nothing was sampled"));
+		free(s);
+	}
+	profile__free(p);
+}
+
+/* The sentences of the report are in each page. */
+static void test_facts(void **state)
+{
+	static const char *const sentences[] = {
+		"1,050 delivered = 1,035 counted + 10 filtered + 5 lost",
+		"99.9% of 1,035 user stacks are complete",
+		"5 samples dropped because the table of counts was full",
+	};
+	struct profile *p = service(0);
+	char *html = output(export__html, p), *lines = output(export__lines, p);
+	char *report = output(export__report, p);
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(sentences); i++) {
+		assert_non_null(strstr(report, sentences[i]));
+		assert_non_null(strstr(html, sentences[i]));
+		assert_non_null(strstr(lines, sentences[i]));
+	}
+	assert_non_null(strstr(html, "job (7): native only: frame 0 &lt; 1 &amp; &quot;so&quot;"));
+	free(html);
+	free(lines);
+	free(report);
+	profile__free(p);
+}
+
+/* ---- Hostile names ---- */
+
+static void check_text(const char *s)
+{
+	size_t len = strlen(s);
+	uint32_t c;
+
+	for (size_t i = 0; i < len;) {
+		i += utf8_next(s + i, len - i, &c);
+		assert_true(c == '\n' || (c >= 0x20 && (c < 0x7f || c > 0x9f)));
+		assert_true(c < 0x2028 || c > 0x202e); /* separators, directions */
+		assert_true(c < 0x2066 || c > 0x2069);
+	}
+}
+
+static size_t count(const char *s, const char *what)
+{
+	size_t n = 0;
+
+	for (; (s = strstr(s, what)); s++)
+		n++;
+	return n;
+}
+
+/* Whatever the names: as many scripts, tags and attributes as without them. */
+static void test_hostile(void **state)
+{
+	static const char *const bad[] = { "<svg onload", "<!--<script", "<!--@" };
+	static const write_fn writes[] = { export__html, export__lines, export__svg };
+	struct profile *p = hostile(), *plain = service(0);
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(writes); i++) {
+		char *s = output(writes[i], p), *want = output(writes[i], plain);
+
+		check_text(s);
+		for (size_t j = 0; j < ARRAY_SIZE(bad); j++)
+			assert_int_equal(count(s, bad[j]), 0);
+		assert_int_equal(count(s, "<script"), count(want, "<script"));
+		assert_int_equal(count(s, "</script"), count(want, "</script"));
+		assert_true(strlen(s) < 400000);
+		free(s);
+		free(want);
+	}
+	profile__free(p);
+	profile__free(plain);
+}
+
+static int run(const char *command)
+{
+	int status = system(command);
+
+	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+static void test_svg_well_formed(void **state)
+{
+	struct profile *profiles[] = { service(0), hostile(), profile__new() };
+	char path[] = "/tmp/test_export_web.XXXXXX", command[128];
+	int fd = mkstemp(path);
+
+	(void)state;
+	assert_true(fd >= 0);
+	if (run("xmllint --version 2>/dev/null")) {
+		puts("missing: xmllint");
+		close(fd);
+		unlink(path);
+		for (size_t i = 0; i < ARRAY_SIZE(profiles); i++)
+			profile__free(profiles[i]);
+		skip();
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(profiles); i++) {
+		char *s = output(export__svg, profiles[i]);
+
+		assert_int_equal(ftruncate(fd, 0), 0);
+		assert_int_equal(pwrite(fd, s, strlen(s), 0), strlen(s));
+		snprintf(command, sizeof(command), "xmllint --nonet --noout %s", path);
+		assert_int_equal(run(command), 0);
+		free(s);
+		profile__free(profiles[i]);
+	}
+	close(fd);
+	unlink(path);
+}
+
+static void check_escaped(void (*add)(struct strbuf *, const char *, size_t), const char *s,
+			  size_t len, const char *want)
+{
+	struct strbuf b = { 0 };
+
+	add(&b, s, len);
+	assert_string_equal(b.s, want);
+	strbuf__free(&b);
+}
+
+static void test_escape(void **state)
+{
+	(void)state;
+	check_escaped(page_add_html, "a<b>&\"'", 7, "a&lt;b&gt;&amp;&quot;&#39;");
+	check_escaped(page_add_json, "a<b>&\"\\/", 8, "\"a\\u003cb\\u003e\\u0026\\\"\\\\/\"");
+	check_escaped(page_add_json, "\0\n\x1f", 3, "\"\\u0000\\u000a\\u001f\"");
+	check_escaped(page_add_json, "\xe2\x80\xa8\xff\u00e9", 6, "\"\\u2028\xef\xbf\xbd\u00e9\"");
+	check_escaped(page_add_json, "", 0, "\"\"");
+}
+
+/* ---- The heat map ---- */
+
+static char dir[] = "/tmp/test_export_web.XXXXXX";
+
+/* A file in a directory that all may look into. */
+static const char *make_file(char path[PATH_MAX], const char *name, mode_t mode, const char *text)
+{
+	FILE *f;
+
+	snprintf(path, PATH_MAX, "%s/%s", dir, name);
+	f = fopen(path, "w");
+	assert_non_null(f);
+	fputs(text, f);
+	fclose(f);
+	assert_int_equal(chmod(path, mode), 0);
+	return path;
+}
+
+/* The page has the lines around those that were sampled, and not the rest. */
+static void test_lines(void **state)
+{
+	struct profile *p = profile__new();
+	int proc = add_proc(p, (uint32_t)getpid(), "web");
+	char path[PATH_MAX], *s;
+	struct strbuf text = { 0 };
+
+	(void)state;
+	for (int i = 1; i <= 100; i++)
+		strbuf__addf(&text, "\tline_%d() # </td><script>\r\n", i);
+	make_file(path, "source.py", 0644, text.s);
+	STACK(p, proc, 0, 75, add_sym(p, SYM_PYTHON, "f", path, 50, -1),
+	      add_sym(p, SYM_PYTHON, "g", path, 51, -1), add_sym(p, SYM_KERNEL, "read", "", 0, -1));
+	STACK(p, proc, 0, 25, add_sym(p, SYM_PYTHON, "f", path, 50, -1));
+	STACK(p, proc, 0, 5, add_sym(p, SYM_PYTHON, "h", "/none.py", 3, -1));
+	s = output(export__lines, symbolized(p));
+	assert_non_null(strstr(s, "<td>23.8%</td><td>95.2%</td>")); /* line 50: 25, 100 of 105 */
+	assert_non_null(strstr(s, "<td>71.4%</td><td>71.4%</td>")); /* line 51, with the kernel */
+	assert_non_null(strstr(s, "<td class=\"no\">46</td><td class=\"code\">        line_46() # "
+				  "&lt;/td&gt;&lt;script&gt;</td>"));
+	assert_null(strstr(s, "line_45("));
+	assert_non_null(strstr(s, "line_55("));
+	assert_null(strstr(s, "line_56("));
+	assert_non_null(strstr(s, "The source is not shown: No such file or directory."));
+	check_text(s);
+	free(s);
+	strbuf__free(&text);
+	profile__free(p);
+}
+
+static int make_dir(void **state)
+{
+	(void)state;
+	return !mkdtemp(dir) || chmod(dir, 0755);
+}
+
+static int remove_dir(void **state)
+{
+	char command[128];
+
+	(void)state;
+	snprintf(command, sizeof(command), "rm -rf '%s'", dir);
+	return run(command);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_golden),	cmocka_unit_test(test_compared),
+		cmocka_unit_test(test_delta),	cmocka_unit_test(test_plumbing),
+		cmocka_unit_test(test_groups),	cmocka_unit_test(test_deterministic),
+		cmocka_unit_test(test_empty),	cmocka_unit_test(test_facts),
+		cmocka_unit_test(test_hostile), cmocka_unit_test(test_svg_well_formed),
+		cmocka_unit_test(test_escape),	cmocka_unit_test(test_lines),
+	};
+
+	return cmocka_run_group_tests(tests, make_dir, remove_dir);
+}
