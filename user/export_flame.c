@@ -586,7 +586,7 @@ struct group {
 	uint64_t weight;
 };
 
-static int cmp_groups(const void *a, const void *b, void *ctx)
+static int cmp_flame_groups(const void *a, const void *b, void *ctx)
 {
 	const struct group *ga = a, *gb = b;
 
@@ -624,7 +624,7 @@ static int number_groups(struct flame *f)
 	for (size_t i = 0; i < cnt; i++)
 		if (groups[i].text)
 			groups[f->group_cnt++] = groups[i];
-	qsort_r(groups, f->group_cnt, sizeof(*groups), cmp_groups, f);
+	qsort_r(groups, f->group_cnt, sizeof(*groups), cmp_flame_groups, f);
 	for (size_t i = 0; i < f->group_cnt; i++) {
 		f->groups[i] = groups[i].text;
 		if (!strcmp(flame__text(f, groups[i].text, NULL), STDLIB))
