@@ -402,8 +402,9 @@ BPF_INLINE int python_passed(const struct walk *w)
 
 /*
  * At the base of the stack, code without rows has called what has some: main(), or a thread's function.
- * musl has no rows. There is room for its own frames, and for a thread's variables, which lie between
- * its stack and its thread pointer (src/env/__libc_start_main.c, src/thread/pthread_create.c).
+ * musl has neither rows nor frame pointers, which would lead further. There is room for its own frames, and
+ * for a thread's variables, which lie between its stack and its thread pointer
+ * (src/env/__libc_start_main.c, src/thread/pthread_create.c).
  */
 BPF_INLINE int step_base(struct walk *w, __u64 word)
 {
@@ -417,10 +418,12 @@ BPF_INLINE int step_base(struct walk *w, __u64 word)
 
 BPF_INLINE int no_rows(struct walk *w, __u64 word, __u32 why, __u64 detail)
 {
-	if (!step_base(w, word) || !step_clone(w, word))
+	if (!step_clone(w, word))
 		return !!(w->flags & WALK_NATIVE_END);
 	if (!step_epilogue(w, word) || !shim_jump(w, word) || !step_frame_pointer(w, word))
 		return 0;
+	if (!step_base(w, word))
+		return 1;
 	push_native(w, word, 0, 0);
 	return native_lost(w, why, detail);
 }

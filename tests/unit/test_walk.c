@@ -810,6 +810,10 @@ static void test_stack_base(void **state)
 		w->start_sp = STACK_BASE + STACK_SIZE - 256 + BASE_ROOM;
 		run_built(w);
 	}
+	/* Frame pointers lead further. */
+	w = BUILD(CHAIN_313, ROOT, { FN_CFP }, { FN_LIB_FP }, { FN_LIB_FP }, { FN_C });
+	w->start_sp = STACK_BASE + STACK_SIZE - 256;
+	run_built(w);
 	/* A leaf stands anywhere in its function, and has callers. */
 	w = BUILD(CHAIN_313, ROOT, { FN_LIB, 0, ACT_STOP, MARK_NO_UNWIND_INFO });
 	w->start_sp = STACK_BASE + STACK_SIZE - 256;
