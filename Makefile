@@ -35,8 +35,8 @@ BPF_TESTS  := $(patsubst tests/bpf/%.c,$(OUT)/tests/%,$(wildcard tests/bpf/test_
 
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: all test test-unit test-fuzz test-bpf test-e2e test-pythons test-vm fuzz check bench-ehframe bench-export \
-	format size install clean help
+.PHONY: all test test-unit test-fuzz test-bpf test-e2e test-pythons test-vm test-oracle fuzz check bench-ehframe \
+	bench-export format size install clean help
 
 all: $(OUT)/pyperf-bpf                ## build the program
 
@@ -113,6 +113,16 @@ test-bpf: $(BPF_TESTS)                 ## drive the loaded BPF object (root)
 test-e2e: all                          ## real interpreters (root)
 	$(Q)scripts/run-tests e2e
 
+test-oracle: $(OUT)/oracle/rows        ## unwind rows of every ELF file against libdw (FILES=...)
+	$(Q)$< $(or $(FILES),/usr/lib /usr/bin /usr/sbin /usr/libexec)
+
+# Without sanitizers: as fast as it can be.
+$(OUT)/oracle/rows: tests/unit/test_ehframe_oracle.c $(patsubst %,$(OUT)/%.o,elf ehframe) Makefile
+	$(Q)mkdir -p $(@D)
+	$(call say,TEST)
+	$(Q)$(CC) $(ALL_CFLAGS) -Itests -MMD -MP -MF $@.d $< $(patsubst %,$(OUT)/%.o,elf ehframe) -o $@ \
+		-lcmocka -ldw -lelf
+
 test-pythons: all                      ## one table: every interpreter there is (root; ARGS=...)
 	$(Q)scripts/test-pythons $(ARGS)
 
@@ -161,4 +171,4 @@ clean:                                 ## remove the products
 help:                                  ## this list
 	$(Q)sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  \1\t\2/p' Makefile | expand -t 16
 
--include $(wildcard $(OUT)/*.d $(OUT)/san/*.d $(OUT)/tests/*.d $(OUT)/fuzz/*.d $(OUT)/bench/*.d)
+-include $(wildcard $(OUT)/*.d $(OUT)/san/*.d $(OUT)/tests/*.d $(OUT)/fuzz/*.d $(OUT)/bench/*.d $(OUT)/oracle/*.d)

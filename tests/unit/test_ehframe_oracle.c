@@ -6,7 +6,8 @@
  * none; it is compared with the rule that the table gives, at the first and at the last byte of
  * each of libdw's states and of each row, and between FDEs.
  *
- *	test_ehframe_oracle [FILE...]	default: the files below, the vdso, and freshly compiled code
+ *	test_ehframe_oracle		the files below, the vdso, and freshly compiled code
+ *	test_ehframe_oracle PATH...	a table: every ELF file at or below each path (make test-oracle)
  */
 #include "ehframe.h"
 
@@ -14,6 +15,7 @@
 #include <elfutils/libdw.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <ftw.h>
 #include <glob.h>
 #include <inttypes.h>
 #include <libelf.h>
@@ -39,9 +41,9 @@ struct subject {
 	struct elf_file *ef;
 	struct unwind_table *table;
 	Elf *elf;
-	Dwarf *dbg; /* when .debug_frame is asked for */
-	Dwarf_CFI *cfi;
-	uint64_t compared, mismatches, fp_lost;
+	Dwarf *dbg;
+	Dwarf_CFI *cfi, *debug_cfi; /* .eh_frame; .debug_frame: for what the first does not cover */
+	uint64_t compared, mismatches, fp_lost, row_equal;
 	uint64_t verdicts[VERDICT_CNT];
 	uint64_t signals, derefs, plts, fp_offs;
 };
@@ -222,6 +224,15 @@ static void count_kind(struct subject *s, const struct unwind_rule *r)
 	s->fp_offs += r->fp_rule == REG_FP_OFF;
 }
 
+static enum verdict frame_at(Dwarf_CFI *cfi, uint64_t addr, Dwarf_Frame **frame)
+{
+	if (!cfi)
+		return NO_FDE;
+	if (!dwarf_cfi_addrframe(cfi, addr, frame))
+		return RULE;
+	return strstr(dwarf_errmsg(-1), "invalid") ? DAMAGED : NO_FDE;
+}
+
 /* What libdw says. *end: where its state ends; 0: no FDE here. */
 static enum verdict ask_libdw(struct subject *s, uint64_t addr, struct unwind_rule *want,
 			      uint64_t *end)
@@ -232,8 +243,11 @@ static enum verdict ask_libdw(struct subject *s, uint64_t addr, struct unwind_ru
 	bool signal;
 
 	*end = 0;
-	if (dwarf_cfi_addrframe(s->cfi, addr, &frame))
-		return strstr(dwarf_errmsg(-1), "invalid") ? DAMAGED : NO_FDE;
+	v = frame_at(s->cfi, addr, &frame);
+	if (v == NO_FDE)
+		v = frame_at(s->debug_cfi, addr, &frame);
+	if (v != RULE)
+		return v;
 	dwarf_frame_info(frame, &first, &last, &signal);
 	*end = last;
 	v = expected_rule(s, frame, signal, want);
@@ -296,7 +310,7 @@ static void compare_rows(struct subject *s)
 {
 	const struct unwind_table *t = s->table;
 	struct unwind_header h;
-	uint64_t last = 0, off, addr;
+	uint64_t last = 0, off, addr, before;
 
 	memcpy(&h, t->words, sizeof(h));
 	assert_int_equal(t->words[h.index_word], 0);
@@ -308,10 +322,13 @@ static void compare_rows(struct subject *s)
 			off = row_offset(t, &h, page, row);
 			assert_true(off > last);
 			last = off;
+			before = s->mismatches;
+			s->row_equal++;
 			if (!elf_file__off_to_addr(s->ef, off, &addr))
-				continue;
+				continue; /* the row behind the last FDE, at the segment's end */
 			compare_at(s, addr);
 			compare_at(s, addr - 1);
+			s->row_equal -= s->mismatches != before;
 		}
 	}
 }
@@ -368,43 +385,48 @@ static void report(const struct subject *s)
 	print_message("\n");
 }
 
+/* Takes over ef and elf. False: no unwind information; errno is EBADMSG, E2BIG...: not readable. */
+static bool open_subject(struct subject *s)
+{
+	assert_non_null(s->ef);
+	assert_non_null(s->elf);
+	s->cfi = dwarf_getcfi_elf(s->elf);
+	s->dbg = dwarf_begin_elf(s->elf, DWARF_C_READ, NULL);
+	s->debug_cfi = s->dbg ? dwarf_getcfi(s->dbg) : NULL;
+	s->table = unwind_table__build(s->ef);
+	return s->table;
+}
+
+static void close_subject(struct subject *s)
+{
+	unwind_table__free(s->table);
+	elf_file__close(s->ef);
+	if (s->cfi)
+		dwarf_cfi_end(s->cfi);
+	if (s->dbg)
+		dwarf_end(s->dbg);
+	elf_end(s->elf);
+}
+
 /* Takes over ef and elf. */
-static void check_subject(const char *name, struct elf_file *ef, Elf *elf, bool debug_frame)
+static void check_subject(const char *name, struct elf_file *ef, Elf *elf)
 {
 	struct subject s = { .name = name, .ef = ef, .elf = elf };
 
-	assert_non_null(ef);
-	assert_non_null(elf);
-	s.table = unwind_table__build(ef);
-	assert_non_null(s.table);
-	if (debug_frame) {
-		s.dbg = dwarf_begin_elf(elf, DWARF_C_READ, NULL);
-		assert_non_null(s.dbg);
-		s.cfi = dwarf_getcfi(s.dbg);
-	} else {
-		s.cfi = dwarf_getcfi_elf(elf);
-	}
-	assert_non_null(s.cfi);
+	assert_true(open_subject(&s));
 	compare_subject(&s);
 	report(&s);
 	assert_true(s.table->stats.row_cnt > 1);
 	assert_int_equal(s.mismatches, 0);
-	if (s.dbg)
-		dwarf_end(s.dbg);
-	else
-		dwarf_cfi_end(s.cfi);
-	elf_end(elf);
-	unwind_table__free(s.table);
-	elf_file__close(ef);
+	close_subject(&s);
 }
 
-static void check_file(const char *path, bool debug_frame)
+static void check_file(const char *path)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 
 	assert_true(fd >= 0);
-	check_subject(path, elf_file__open(dup(fd), path), elf_begin(fd, ELF_C_READ_MMAP, NULL),
-		      debug_frame);
+	check_subject(path, elf_file__open(dup(fd), path), elf_begin(fd, ELF_C_READ_MMAP, NULL));
 	close(fd);
 }
 
@@ -419,7 +441,7 @@ static void check_pattern(const char *pattern)
 		print_message("missing: %s\n", pattern);
 		skip();
 	}
-	check_file(g.gl_pathv[0], false);
+	check_file(g.gl_pathv[0]);
 	globfree(&g);
 }
 
@@ -436,6 +458,8 @@ FILE_TEST(libstdcxx, "/lib/x86_64-linux-gnu/libstdc++.so.6")
 FILE_TEST(libcrypto, "/lib/x86_64-linux-gnu/libcrypto.so.3")
 FILE_TEST(debian_libpython, "/usr/lib/x86_64-linux-gnu/libpython3.*.so.1.0")
 FILE_TEST(debian_python, "/usr/bin/python3.1?")
+FILE_TEST(numpy, "/usr/lib/python3/dist-packages/numpy/core/_multiarray_umath.*.so")
+FILE_TEST(openblas, "/usr/lib/x86_64-linux-gnu/*/libopenblas*.so")
 
 /* A CPython built with debug information and shared: PYENV_ROOT, or ~/.pyenv. */
 static void pyenv_libpython(void **state)
@@ -464,7 +488,7 @@ static void vdso(void **state)
 		skip();
 	}
 	check_subject("[vdso]", elf_file__open_memory(image, size, "[vdso]"),
-		      elf_memory((char *)image, size), false);
+		      elf_memory((char *)image, size));
 }
 
 /* What the libraries above have none of: realigned frames, and .debug_frame alone. */
@@ -476,7 +500,7 @@ static const char source[] =
 	"int plain(int n) { int v[64]; use(v); if (n > 3) { use(v + 1); return v[n]; } return 0; }\n"
 	"int leaf(int n) { return n * 3; }\n";
 
-static void check_compiled(const char *compiler, const char *flags, bool debug_frame)
+static void check_compiled(const char *compiler, const char *flags)
 {
 	char src[] = "/tmp/test_ehframe_XXXXXX.c", lib[sizeof(src) + 8], cmd[512];
 	int fd;
@@ -494,7 +518,7 @@ static void check_compiled(const char *compiler, const char *flags, bool debug_f
 	snprintf(cmd, sizeof(cmd), "%s %s -fPIC -shared -nostdlib -o %s %s", compiler, flags, lib,
 		 src);
 	assert_int_equal(system(cmd), 0);
-	check_file(lib, debug_frame);
+	check_file(lib);
 	unlink(src);
 	unlink(lib);
 }
@@ -502,19 +526,95 @@ static void check_compiled(const char *compiler, const char *flags, bool debug_f
 static void gcc_realigned(void **state)
 {
 	(void)state;
-	check_compiled("gcc", "-O2 -mstackrealign -fasynchronous-unwind-tables", false);
+	check_compiled("gcc", "-O2 -mstackrealign -fasynchronous-unwind-tables");
 }
 
 static void gcc_debug_frame(void **state)
 {
 	(void)state;
-	check_compiled("gcc", "-O1 -g -fno-asynchronous-unwind-tables", true);
+	check_compiled("gcc", "-O1 -g -fno-asynchronous-unwind-tables");
 }
 
 static void clang_realigned(void **state)
 {
 	(void)state;
-	check_compiled("clang", "-O2 -mstackrealign -fasynchronous-unwind-tables", false);
+	check_compiled("clang", "-O2 -mstackrealign -fasynchronous-unwind-tables");
+}
+
+/* ---- The table of everything ---------------------------------------------------------------- */
+
+struct sums {
+	uint64_t files, bare, refused, fdes, bad, rows, equal, without, fp_lost, compared,
+		mismatches;
+	uint64_t reason[UNWIND_REASON_CNT];
+};
+
+static struct sums all;
+
+static void add_subject(const struct subject *s)
+{
+	const struct unwind_stats *st = &s->table->stats;
+
+	all.files++;
+	all.fdes += st->fde_cnt;
+	all.bad += st->fde_bad;
+	all.rows += st->row_cnt;
+	all.equal += s->row_equal;
+	all.without += st->row_inexpressible;
+	all.fp_lost += st->row_fp_lost;
+	all.compared += s->compared;
+	all.mismatches += s->mismatches;
+	for (int i = 0; i < UNWIND_REASON_CNT; i++)
+		all.reason[i] += st->row_reason[i];
+	if (s->mismatches || st->fde_bad || st->row_inexpressible)
+		report(s);
+}
+
+static int visit(const char *path, const struct stat *st, int kind, struct FTW *at)
+{
+	struct subject s = { .name = path };
+	int fd;
+
+	(void)st, (void)at;
+	if (kind != FTW_F || strstr(path, ".debug"))
+		return 0;
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return 0;
+	s.ef = elf_file__open(dup(fd), path);
+	if (s.ef) {
+		s.elf = elf_begin(fd, ELF_C_READ_MMAP, NULL);
+		if (open_subject(&s)) {
+			compare_subject(&s);
+			add_subject(&s);
+		} else if (errno == ENOENT) {
+			all.bare++;
+		} else {
+			print_message("%s: %s\n", path, strerror(errno));
+			all.refused++;
+		}
+		close_subject(&s);
+	}
+	close(fd);
+	return 0;
+}
+
+static int print_table(char **paths)
+{
+	for (; *paths; paths++)
+		nftw(*paths, visit, 16, FTW_PHYS);
+	printf("files %" PRIu64 " (without unwind information %" PRIu64 ", refused %" PRIu64 ")\n"
+	       "FDEs %" PRIu64 " (damaged %" PRIu64 ")\n"
+	       "rows %" PRIu64 ", equal %" PRIu64 "\n"
+	       "addresses compared %" PRIu64 ", different %" PRIu64 "\n"
+	       "rows without a rule %" PRIu64 "\n",
+	       all.files, all.bare, all.refused, all.fdes, all.bad, all.rows, all.equal,
+	       all.compared, all.mismatches, all.without);
+#define X(id, text) printf("  %" PRIu64 " %s\n", all.reason[UNWIND_##id], text);
+	UNWIND_REASONS(X)
+#undef X
+	printf("rows without the frame pointer %" PRIu64 "\n", all.fp_lost);
+	return all.files && !all.mismatches ? 0 : 1;
 }
 
 int main(int argc, char **argv)
@@ -526,6 +626,8 @@ int main(int argc, char **argv)
 		cmocka_unit_test(libcrypto),
 		cmocka_unit_test(debian_libpython),
 		cmocka_unit_test(debian_python),
+		cmocka_unit_test(numpy),
+		cmocka_unit_test(openblas),
 		cmocka_unit_test(pyenv_libpython),
 		cmocka_unit_test(vdso),
 		cmocka_unit_test(gcc_realigned),
@@ -534,7 +636,7 @@ int main(int argc, char **argv)
 	};
 
 	elf_version(EV_CURRENT);
-	for (int i = 1; i < argc; i++)
-		check_file(argv[i], false);
-	return argc > 1 ? 0 : cmocka_run_group_tests(tests, NULL, NULL);
+	if (argc > 1)
+		return print_table(argv + 1);
+	return cmocka_run_group_tests(tests, NULL, NULL);
 }
