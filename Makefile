@@ -28,10 +28,12 @@ USER_OBJS  := $(patsubst user/%.c,$(OUT)/%.o,$(wildcard user/*.c)) $(PROTO_OBJS)
 # Everything that neither needs the BPF skeleton nor holds main(): what unit tests link with.
 NEEDS_SKEL := main check cmd_check cmd_record collect dump record
 PURE_SRCS  := $(filter-out $(patsubst %,user/%.c,$(NEEDS_SKEL)),$(wildcard user/*.c))
+PURE_OBJS  := $(patsubst user/%.c,$(OUT)/%.o,$(PURE_SRCS)) $(PROTO_OBJS)
 SAN_OBJS   := $(patsubst user/%.c,$(OUT)/san/%.o,$(PURE_SRCS)) $(OUT)/san/profile.pb-c.o
 UNIT_BINS  := $(patsubst tests/unit/%.c,$(OUT)/tests/%,$(wildcard tests/unit/test_*.c))
 FUZZ_BINS  := $(patsubst tests/fuzz/%.c,$(OUT)/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c))
 BPF_TESTS  := $(patsubst tests/bpf/%.c,$(OUT)/tests/%,$(wildcard tests/bpf/test_*.c))
+ORACLES    := $(OUT)/oracle/rows $(OUT)/oracle/stacks
 
 .DELETE_ON_ERROR:
 .SECONDARY:
@@ -110,18 +112,27 @@ test-fuzz: $(FUZZ_BINS)                ## replay the fuzz corpora
 	$(Q)scripts/run-tests fuzz $(FUZZ_BINS)
 test-bpf: $(BPF_TESTS)                 ## drive the loaded BPF object (root)
 	$(Q)scripts/run-tests bpf $(BPF_TESTS)
-test-e2e: all                          ## real interpreters (root)
+test-e2e: all $(OUT)/oracle/stacks     ## real interpreters (root)
 	$(Q)scripts/run-tests e2e
 
-test-oracle: $(OUT)/oracle/rows        ## unwind rows of every ELF file against libdw (FILES=...)
-	$(Q)$< $(or $(FILES),/usr/lib /usr/bin /usr/sbin /usr/libexec)
+test-oracle: $(ORACLES)                ## stacks at random instants against libdwfl (root; ARGS=...)
+	$(Q)scripts/test-oracle $(ARGS)
 
-# Without sanitizers: as fast as it can be.
+# Without sanitizers: as fast as they can be.
 $(OUT)/oracle/rows: tests/unit/test_ehframe_oracle.c $(patsubst %,$(OUT)/%.o,elf ehframe) Makefile
 	$(Q)mkdir -p $(@D)
 	$(call say,TEST)
 	$(Q)$(CC) $(ALL_CFLAGS) -Itests -MMD -MP -MF $@.d $< $(patsubst %,$(OUT)/%.o,elf ehframe) -o $@ \
 		-lcmocka -ldw -lelf
+
+$(OUT)/oracle/%.o: tests/oracle/%.c Makefile
+	$(Q)mkdir -p $(@D)
+	$(call say,CC)
+	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -c $< -o $@
+
+$(OUT)/oracle/stacks: $(patsubst %,$(OUT)/oracle/%.o,stacks ours theirs) $(PURE_OBJS)
+	$(call say,TEST)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $^ -o $@ $(LDLIBS)
 
 test-pythons: all                      ## one table: every interpreter there is (root; ARGS=...)
 	$(Q)scripts/test-pythons $(ARGS)
