@@ -123,7 +123,7 @@ $(OUT)/oracle/rows: tests/unit/test_ehframe_oracle.c $(patsubst %,$(OUT)/%.o,elf
 	$(Q)mkdir -p $(@D)
 	$(call say,TEST)
 	$(Q)$(CC) $(ALL_CFLAGS) -Itests -MMD -MP -MF $@.d $< $(patsubst %,$(OUT)/%.o,elf ehframe) -o $@ \
-		-lcmocka -ldw -lelf
+		-lcmocka -ldw -lelf -lz
 
 $(OUT)/oracle/%.o: tests/oracle/%.c Makefile
 	$(Q)mkdir -p $(@D)
@@ -154,7 +154,7 @@ $(OUT)/bench/bench_export: tests/bench/bench_export.c $(patsubst user/%.c,$(OUT)
 $(OUT)/bench/%: tests/bench/%.c $(patsubst %,$(OUT)/%.o,elf ehframe) Makefile
 	$(Q)mkdir -p $(@D)
 	$(call say,BENCH)
-	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -MF $@.d $< $(patsubst %,$(OUT)/%.o,elf ehframe) -o $@
+	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -MF $@.d $< $(patsubst %,$(OUT)/%.o,elf ehframe) -o $@ -lz
 
 check: all                             ## headers compile alone, formatting
 	$(Q)scripts/check-source

@@ -34,6 +34,7 @@ struct elfgen {
 	const uint8_t *hdr; /* .eh_frame_hdr, at elfgen_hdr_addr() */
 	uint32_t hdr_size;
 	bool debug_frame; /* eh is .debug_frame */
+	bool compressed;  /* ... or says that it is */
 	bool no_sections;
 	bool no_text; /* the text segment is not executable */
 };
@@ -148,6 +149,7 @@ static inline void elfgen_put_shdrs(const struct elfgen *g, uint8_t *image, uint
 	};
 	sh[2] = (Elf64_Shdr){ .sh_name = g->debug_frame ? 21 : 11,
 			      .sh_type = SHT_PROGBITS,
+			      .sh_flags = g->compressed ? SHF_COMPRESSED : 0,
 			      .sh_addr = g->debug_frame ? 0 : GEN_EH_ADDR,
 			      .sh_offset = elfgen_eh_off(g),
 			      .sh_size = g->eh_size };

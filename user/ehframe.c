@@ -21,7 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_SECTION	 (512U << 20) /* positions in it are 32 bits wide */
+#define MAX_SECTION	 (512U << 20) /* positions in it are 31 bits wide */
 #define MAX_PAGES	 (1U << 24)   /* 4 GiB from the first FDE to the last */
 #define MAX_REMEMBERED	 16	      /* compilers use one or two */
 #define MAX_EXPR_OPS	 9
@@ -116,7 +116,9 @@ struct frame_section {
 	const struct elf_file *ef;
 	const uint8_t *data;
 	uint64_t addr, size;
-	bool debug; /* .debug_frame */
+	bool debug;	  /* .debug_frame */
+	struct cie *cies; /* ascending by pos */
+	size_t cie_cnt, cie_cap, cie_last;
 };
 
 /* The value part of an encoded pointer. */
@@ -561,6 +563,8 @@ struct cie {
 	struct state initial;
 };
 
+#define FDE_DEBUG (1U << 31) /* in fde.pos: of .debug_frame; sections are smaller */
+
 struct fde {
 	uint64_t start; /* file offset */
 	uint32_t size;
@@ -569,11 +573,9 @@ struct fde {
 
 struct builder {
 	const struct machine *m;
-	struct frame_section sec;
+	struct frame_section eh, debug; /* size 0: there is none, or it is not needed */
 	const struct elf_segment *segments;
 	size_t segment_cnt, segment; /* the last one that matched */
-	struct cie *cies;	     /* ascending by pos */
-	size_t cie_cnt, cie_cap, cie_last;
 	struct fde *fdes;
 	size_t fde_cnt, fde_cap;
 	uint32_t *words; /* header, index, rows; rules are added at the end */
@@ -1020,7 +1022,8 @@ static bool read_augmentation(const struct frame_section *sec, struct reader *r,
 	return !data.bad;
 }
 
-static bool read_cie_fields(const struct builder *b, struct reader *r, struct cie *cie)
+static bool read_cie_fields(const struct machine *m, const struct frame_section *sec,
+			    struct reader *r, struct cie *cie)
 {
 	const char *aug;
 	uint8_t version = read_u8(r);
@@ -1037,55 +1040,56 @@ static bool read_cie_fields(const struct builder *b, struct reader *r, struct ci
 	cie->code_align = read_uleb(r);
 	cie->data_align = read_sleb(r);
 	ra = version == 1 ? read_u8(r) : read_uleb(r);
-	if (r->bad || ra != b->m->reg[SLOT_RA] || cie->code_align > UINT32_MAX)
+	if (r->bad || ra != m->reg[SLOT_RA] || cie->code_align > UINT32_MAX)
 		return false;
 	cie->augmented = aug[0] == 'z';
 	if (cie->augmented)
-		return read_augmentation(&b->sec, r, aug + 1, cie);
+		return read_augmentation(sec, r, aug + 1, cie);
 	return !aug[0];
 }
 
-static void init_cie(const struct builder *b, struct reader r, struct cie *cie)
+static void init_cie(const struct machine *m, const struct frame_section *sec, struct reader r,
+		     struct cie *cie)
 {
-	struct run run = { .m = b->m, .sec = &b->sec, .cie = cie };
+	struct run run = { .m = m, .sec = sec, .cie = cie };
 
 	cie->fde_enc = DW_EH_PE_absptr;
 	cie->initial = (struct state){ .cfa.kind = CFA_UNSET };
 	run.st = cie->initial;
-	cie->bad = !read_cie_fields(b, &r, cie) || r.bad || !run_instructions(&run, r, 0);
+	cie->bad = !read_cie_fields(m, sec, &r, cie) || r.bad || !run_instructions(&run, r, 0);
 	cie->initial = run.st;
 }
 
-static void add_cie(struct builder *b, const struct record *rec)
+static void add_cie(struct builder *b, struct frame_section *sec, const struct record *rec)
 {
 	struct cie *cie;
 
-	if (!grow(b, (void **)&b->cies, b->cie_cnt, &b->cie_cap, sizeof(*b->cies)))
+	if (!grow(b, (void **)&sec->cies, sec->cie_cnt, &sec->cie_cap, sizeof(*sec->cies)))
 		return;
-	cie = &b->cies[b->cie_cnt++];
+	cie = &sec->cies[sec->cie_cnt++];
 	memset(cie, 0, sizeof(*cie));
 	cie->pos = rec->pos;
-	init_cie(b, rec->r, cie);
+	init_cie(b->m, sec, rec->r, cie);
 }
 
-static const struct cie *find_cie(struct builder *b, uint32_t pos)
+static const struct cie *find_cie(struct frame_section *sec, uint32_t pos)
 {
-	size_t low = 0, high = b->cie_cnt;
+	size_t low = 0, high = sec->cie_cnt;
 
-	if (b->cie_last < b->cie_cnt && b->cies[b->cie_last].pos == pos)
-		return &b->cies[b->cie_last];
+	if (sec->cie_last < sec->cie_cnt && sec->cies[sec->cie_last].pos == pos)
+		return &sec->cies[sec->cie_last];
 	while (low < high) {
 		size_t mid = low + (high - low) / 2;
 
-		if (b->cies[mid].pos < pos)
+		if (sec->cies[mid].pos < pos)
 			low = mid + 1;
 		else
 			high = mid;
 	}
-	if (low == b->cie_cnt || b->cies[low].pos != pos)
+	if (low == sec->cie_cnt || sec->cies[low].pos != pos)
 		return NULL;
-	b->cie_last = low;
-	return &b->cies[low];
+	sec->cie_last = low;
+	return &sec->cies[low];
 }
 
 /* Reads up to the instructions. False: damaged. */
@@ -1115,14 +1119,14 @@ static const struct elf_segment *text_segment(struct builder *b, uint64_t addr)
 	return NULL;
 }
 
-static void add_fde(struct builder *b, struct record *rec)
+static void add_fde(struct builder *b, struct frame_section *sec, struct record *rec)
 {
-	const struct cie *cie = find_cie(b, rec->cie_pos);
+	const struct cie *cie = find_cie(sec, rec->cie_pos);
 	const struct elf_segment *s;
 	uint64_t addr, size;
 	struct fde *fde;
 
-	if (!cie || cie->bad || !read_fde_range(&b->sec, cie, &rec->r, &addr, &size)) {
+	if (!cie || cie->bad || !read_fde_range(sec, cie, &rec->r, &addr, &size)) {
 		b->stats.fde_bad++;
 		return;
 	}
@@ -1141,29 +1145,34 @@ static void add_fde(struct builder *b, struct record *rec)
 	fde = &b->fdes[b->fde_cnt++];
 	fde->start = s->off + (addr - s->addr);
 	fde->size = (uint32_t)size;
-	fde->pos = rec->pos;
+	fde->pos = rec->pos | (sec->debug ? FDE_DEBUG : 0);
 }
 
 /* Terminators in the middle come from objects linked behind crtend.o: read on. */
-static void read_records(struct builder *b)
+static void read_records(struct builder *b, struct frame_section *sec)
 {
 	struct record rec = { 0 };
 
-	for (uint32_t pos = 0; !b->err && b->sec.size - pos >= 4; pos = rec.next) {
-		if (!read_record(&b->sec, pos, &rec)) {
+	for (uint32_t pos = 0; !b->err && sec->size - pos >= 4; pos = rec.next) {
+		if (!read_record(sec, pos, &rec)) {
 			b->stats.fde_bad++;
 			break;
 		}
 		if (rec.r.p == rec.r.end)
 			continue;
 		if (rec.cie)
-			add_cie(b, &rec);
+			add_cie(b, sec, &rec);
 		else
-			add_fde(b, &rec);
+			add_fde(b, sec, &rec);
 	}
 }
 
 /* ---- Second pass: rows --------------------------------------------------------------------- */
+
+static uint64_t fde_end(const struct fde *fde)
+{
+	return fde->start + fde->size;
+}
 
 static int compare_fdes(const void *x, const void *y)
 {
@@ -1176,11 +1185,12 @@ static int compare_fdes(const void *x, const void *y)
 	return a->pos < b->pos ? -1 : a->pos > b->pos;
 }
 
-static void sort_fdes(struct builder *b)
+/* Those from `first` on. */
+static void sort_fdes(struct builder *b, size_t first)
 {
-	for (size_t i = 1; i < b->fde_cnt; i++) {
+	for (size_t i = first + 1; i < b->fde_cnt; i++) {
 		if (compare_fdes(&b->fdes[i - 1], &b->fdes[i]) > 0) {
-			qsort(b->fdes, b->fde_cnt, sizeof(*b->fdes), compare_fdes);
+			qsort(b->fdes + first, b->fde_cnt - first, sizeof(*b->fdes), compare_fdes);
 			return;
 		}
 	}
@@ -1188,21 +1198,23 @@ static void sort_fdes(struct builder *b)
 
 static void compile_fde(struct builder *b, const struct fde *fde, uint64_t covered)
 {
+	struct frame_section *sec = fde->pos & FDE_DEBUG ? &b->debug : &b->eh;
 	struct run run;
 	struct record rec;
 	uint64_t size;
 
 	run.b = b;
 	run.m = b->m;
-	run.sec = &b->sec;
+	run.sec = sec;
 	run.depth = 0;
 	run.dirty = true;
 	run.off = fde->start;
 	run.limit = fde->start + fde->size;
 	run.clip = covered;
 	/* The first pass has done the same three steps with success. */
-	if (!read_record(&b->sec, fde->pos, &rec) || !(run.cie = find_cie(b, rec.cie_pos)) ||
-	    !read_fde_range(&b->sec, run.cie, &rec.r, &run.addr, &size))
+	if (!read_record(sec, fde->pos & ~FDE_DEBUG, &rec) ||
+	    !(run.cie = find_cie(sec, rec.cie_pos)) ||
+	    !read_fde_range(sec, run.cie, &rec.r, &run.addr, &size))
 		return;
 	run.st = run.cie->initial;
 	b->stats.fde_cnt++;
@@ -1214,9 +1226,40 @@ static void compile_fde(struct builder *b, const struct fde *fde, uint64_t cover
 	flush(&run, run.limit);
 }
 
-static uint64_t fde_end(const struct fde *fde)
+/* Drops those behind the first `cnt`, which cover what these have left open, where they do not. */
+static void fill_gaps(struct builder *b, size_t cnt)
 {
-	return fde->start + fde->size;
+	size_t at = 0, kept = cnt;
+	uint64_t covered = 0;
+
+	for (size_t i = cnt; i < b->fde_cnt; i++) {
+		const struct fde *fde = &b->fdes[i];
+
+		/* Up to here, by the FDEs that start at or below this one's end. */
+		for (; at < cnt && b->fdes[at].start < fde_end(fde); at++) {
+			if (fde_end(&b->fdes[at]) > covered)
+				covered = fde_end(&b->fdes[at]);
+		}
+		if (covered <= fde->start)
+			b->fdes[kept++] = *fde;
+	}
+	b->fde_cnt = kept;
+}
+
+/* All FDEs, by offset: of .eh_frame, and those of .debug_frame whose text it leaves open. */
+static void read_fdes(struct builder *b)
+{
+	size_t cnt;
+
+	read_records(b, &b->eh);
+	sort_fdes(b, 0);
+	cnt = b->fde_cnt;
+	if (!b->debug.size)
+		return;
+	read_records(b, &b->debug);
+	sort_fdes(b, cnt);
+	fill_gaps(b, cnt);
+	sort_fdes(b, 0);
 }
 
 static void compile_fdes(struct builder *b)
@@ -1302,12 +1345,11 @@ static int compile(struct builder *b)
 {
 	int err;
 
-	read_records(b);
+	read_fdes(b);
 	if (b->err)
 		return b->err;
 	if (!b->fde_cnt)
 		return b->stats.fde_bad ? -EBADMSG : -ENOENT;
-	sort_fdes(b);
 	err = begin_words(b);
 	if (err)
 		return err;
@@ -1315,30 +1357,44 @@ static int compile(struct builder *b)
 	return b->err ? b->err : finish_words(b);
 }
 
-/* Not through elf_file__section(): its copy would stay with the file. */
-static int load_section(const struct elf_file *ef, struct frame_section *sec, uint8_t **data)
+/*
+ * A copy of a section, inflated: not through elf_file__section(), whose copy would stay with the file.
+ * 0, also when there is none: size 0.
+ */
+static int load_section(const struct elf_file *ef, bool debug, struct frame_section *sec)
 {
 	struct elf_section s;
+	uint8_t *data;
 	int err;
 
-	*data = NULL;
-	*sec = (struct frame_section){ .ef = ef };
-	/* An empty .eh_frame is what linkers leave when no object brought one. */
-	if (!elf_file__eh_frame_info(ef, &s) || !s.size) {
-		if (!elf_file__section_info(ef, ".debug_frame", &s) || s.nobits)
-			return -ENOENT;
-		sec->debug = true;
+	*sec = (struct frame_section){ .ef = ef, .debug = debug };
+	if (debug ? !elf_file__section_info(ef, ".debug_frame", &s) || s.nobits
+		  : !elf_file__eh_frame_info(ef, &s))
+		return 0;
+	err = elf_file__copy_section(ef, &s, MAX_SECTION, &data, &sec->size);
+	if (err) {
+		sec->size = 0;
+		return err;
 	}
-	if (s.size > MAX_SECTION)
-		return -E2BIG;
-	*data = malloc(s.size ? s.size : 1);
-	if (!*data)
-		return -ENOMEM;
-	err = elf_file__read_at(ef, s.off, *data, s.size);
-	sec->data = *data;
+	sec->data = data;
 	sec->addr = s.addr;
-	sec->size = s.size;
-	return err;
+	return 0;
+}
+
+/* .eh_frame alone is what nearly every file has. Without it .debug_frame must do. */
+static int load_sections(struct builder *b, const struct elf_file *ef)
+{
+	int err = load_section(ef, false, &b->eh), debug_err = load_section(ef, true, &b->debug);
+
+	if (err || b->eh.size)
+		return err;
+	return debug_err ? debug_err : b->debug.size ? 0 : -ENOENT;
+}
+
+static void free_section(struct frame_section *sec)
+{
+	free((void *)sec->data);
+	free(sec->cies);
 }
 
 static const struct machine *machine_of(const struct elf_file *ef)
@@ -1350,16 +1406,15 @@ struct unwind_table *unwind_table__build(const struct elf_file *ef)
 {
 	struct unwind_table *t = calloc(1, sizeof(*t));
 	struct builder b = { .m = machine_of(ef) };
-	uint8_t *data = NULL;
 	int err = -ENOMEM;
 
 	if (!t)
 		goto out;
 	b.segments = elf_file__segments(ef, &b.segment_cnt);
-	err = load_section(ef, &b.sec, &data);
+	err = load_sections(&b, ef);
 	if (err)
 		goto out;
-	b.stats.eh_bytes = b.sec.size;
+	b.stats.eh_bytes = b.eh.size + b.debug.size;
 	err = compile(&b);
 	if (err)
 		goto out;
@@ -1368,8 +1423,8 @@ struct unwind_table *unwind_table__build(const struct elf_file *ef)
 	t->stats = b.stats;
 	b.words = NULL;
 out:
-	free(data);
-	free(b.cies);
+	free_section(&b.eh);
+	free_section(&b.debug);
 	free(b.fdes);
 	free(b.rules);
 	free(b.slots);
@@ -1474,44 +1529,46 @@ static int search_hdr(const struct elf_file *ef, uint64_t addr, uint64_t *fde)
 	return 1;
 }
 
-/* The range of the FDE at a position of the section. */
-static bool fde_range_at(struct builder *b, uint32_t pos, uint64_t *addr, uint64_t *size)
+/* The range of the FDE at a position of .eh_frame. */
+static bool fde_range_at(const struct builder *b, uint32_t pos, uint64_t *addr, uint64_t *size)
 {
 	struct record rec, of_cie;
 	struct cie cie = { 0 };
 
-	if (!read_record(&b->sec, pos, &rec) || rec.r.p == rec.r.end || rec.cie ||
-	    rec.cie_pos == NO_RULE || !read_record(&b->sec, rec.cie_pos, &of_cie) ||
+	if (!read_record(&b->eh, pos, &rec) || rec.r.p == rec.r.end || rec.cie ||
+	    rec.cie_pos == NO_RULE || !read_record(&b->eh, rec.cie_pos, &of_cie) ||
 	    of_cie.r.p == of_cie.r.end || !of_cie.cie)
 		return false;
-	init_cie(b, of_cie.r, &cie);
-	return !cie.bad && read_fde_range(&b->sec, &cie, &rec.r, addr, size);
+	init_cie(b->m, &b->eh, of_cie.r, &cie);
+	return !cie.bad && read_fde_range(&b->eh, &cie, &rec.r, addr, size);
 }
 
 /* 1: found, 0: not covered, -1: the table is not there or makes no sense. */
-static int fde_by_hdr(struct builder *b, uint64_t addr, uint64_t *start, uint64_t *end)
+static int fde_by_hdr(const struct builder *b, uint64_t addr, uint64_t *start, uint64_t *end)
 {
 	uint64_t fde, size;
-	int found = b->sec.debug ? -1 : search_hdr(b->sec.ef, addr, &fde);
+	int found = search_hdr(b->eh.ef, addr, &fde);
 
 	if (found != 1)
 		return found;
-	if (fde < b->sec.addr || fde - b->sec.addr >= b->sec.size ||
-	    !fde_range_at(b, (uint32_t)(fde - b->sec.addr), start, &size) || *start > addr)
+	if (fde < b->eh.addr || fde - b->eh.addr >= b->eh.size ||
+	    !fde_range_at(b, (uint32_t)(fde - b->eh.addr), start, &size) || *start > addr)
 		return -1;
 	*end = *start + size;
 	return addr - *start < size;
 }
 
 /* By all FDEs, for files without a table: the one that the table's rows would be from. */
-static bool fde_by_scan(struct builder *b, uint64_t addr, uint64_t *start, uint64_t *end)
+static bool fde_by_scan(struct builder *b, struct frame_section *sec, uint64_t addr,
+			uint64_t *start, uint64_t *end)
 {
 	const struct fde *best = NULL;
 	uint64_t off;
 
-	if (!elf_file__addr_to_off(b->sec.ef, addr, &off))
+	if (!elf_file__addr_to_off(sec->ef, addr, &off))
 		return false;
-	read_records(b);
+	b->fde_cnt = 0;
+	read_records(b, sec);
 	for (size_t i = 0; i < b->fde_cnt; i++) {
 		const struct fde *f = &b->fdes[i];
 
@@ -1526,27 +1583,30 @@ static bool fde_by_scan(struct builder *b, uint64_t addr, uint64_t *start, uint6
 	return true;
 }
 
-bool ehframe__fde_at(const struct elf_file *ef, uint64_t addr, uint64_t *start, uint64_t *end)
+static bool fde_in_eh_frame(struct builder *b, const struct elf_file *ef, uint64_t addr,
+			    uint64_t *start, uint64_t *end)
 {
-	struct builder b = { .m = machine_of(ef), .sec = { .ef = ef } };
 	struct elf_section s;
 	int found;
 
-	if (!elf_file__eh_frame(ef, &s) || !s.size) {
-		if (!elf_file__section(ef, ".debug_frame", &s) || s.nobits)
-			return false;
-		b.sec.debug = true;
-	}
-	if (s.size > MAX_SECTION)
+	if (!elf_file__eh_frame(ef, &s) || s.size > MAX_SECTION)
 		return false;
-	b.sec.data = s.data;
-	b.sec.addr = s.addr;
-	b.sec.size = s.size;
+	b->eh = (struct frame_section){ .ef = ef, .data = s.data, .addr = s.addr, .size = s.size };
+	found = fde_by_hdr(b, addr, start, end);
+	return found < 0 ? fde_by_scan(b, &b->eh, addr, start, end) : found;
+}
+
+bool ehframe__fde_at(const struct elf_file *ef, uint64_t addr, uint64_t *start, uint64_t *end)
+{
+	struct builder b = { .m = machine_of(ef) };
+	bool found;
+
 	b.segments = elf_file__segments(ef, &b.segment_cnt);
-	found = fde_by_hdr(&b, addr, start, end);
-	if (found < 0)
-		found = fde_by_scan(&b, addr, start, end);
-	free(b.cies);
+	found = fde_in_eh_frame(&b, ef, addr, start, end);
+	if (!found && !load_section(ef, true, &b.debug) && b.debug.size)
+		found = fde_by_scan(&b, &b.debug, addr, start, end);
+	free(b.eh.cies);
+	free_section(&b.debug);
 	free(b.fdes);
-	return found > 0;
+	return found;
 }

@@ -15,8 +15,8 @@
  *	DW_CFA_advance_loc 18; def_cfa rsp+8				0x114f	4 {rsp+8, rbp -16}
  *	no FDE follows							0x1150	0
  *
- * .debug_frame is read when there is no .eh_frame. Where FDEs overlap, the one that starts first
- * wins, of those the longest, of those the first in the section.
+ * Text that .eh_frame leaves open is covered by .debug_frame, if there is one. Where FDEs overlap,
+ * the one that starts first wins, of those the longest, of those the first in the section.
  */
 #include <stdbool.h>
 #include <stddef.h>

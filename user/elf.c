@@ -18,6 +18,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <zlib.h>
 
 #define MAX_PHDRS      1170 /* 64 KiB of them, as the kernel: fs/binfmt_elf.c, load_elf_phdrs() */
 #define MAX_SHDRS      (1U << 20)
@@ -35,6 +36,7 @@
 struct section {
 	uint64_t addr, off, size;
 	uint32_t name, type, link;
+	bool compressed;
 };
 
 /* What is needed of PT_DYNAMIC; all are addresses but strsz. 0: absent. */
@@ -315,7 +317,8 @@ static int read_shdrs(struct elf_file *ef, const Elf64_Ehdr *eh)
 						    .size = sh.sh_size,
 						    .name = sh.sh_name,
 						    .type = sh.sh_type,
-						    .link = sh.sh_link };
+						    .link = sh.sh_link,
+						    .compressed = sh.sh_flags & SHF_COMPRESSED };
 	}
 	free(table);
 	ef->section_cnt = cnt;
@@ -374,7 +377,8 @@ static bool section_info(const struct elf_file *ef, uint32_t i, struct elf_secti
 				     .size = nobits ? 0 : s->size,
 				     .mem_size = s->size,
 				     .type = s->type,
-				     .nobits = nobits };
+				     .nobits = nobits,
+				     .compressed = s->compressed };
 	return nobits || in_file(ef, s->off, s->size);
 }
 
@@ -393,6 +397,73 @@ bool elf_file__section(const struct elf_file *ef, const char *name, struct elf_s
 		return false;
 	out->data = section_data(ef, i);
 	return out->data || out->nobits;
+}
+
+/* All of `in`, to `size` bytes exactly. */
+static int inflate_to(const uint8_t *in, uint64_t in_size, uint8_t *out, uint64_t size)
+{
+	uLongf got = size;
+	uLong used = in_size;
+	int err = uncompress2(out, &got, in, &used);
+
+	if (err == Z_MEM_ERROR)
+		return -ENOMEM;
+	return err == Z_OK && got == size ? 0 : -EBADMSG;
+}
+
+/*
+ * Elf64_Chdr and a zlib stream. A stream is at most 1032 times smaller than what is in it, so a size
+ * that a small file cannot have is not allocated.
+ */
+static int inflate_section(const uint8_t *in, uint64_t in_size, uint64_t max, uint8_t **data,
+			   uint64_t *size)
+{
+	Elf64_Chdr ch;
+	int err;
+
+	if (in_size < sizeof(ch))
+		return -EBADMSG;
+	memcpy(&ch, in, sizeof(ch));
+	in += sizeof(ch);
+	in_size -= sizeof(ch);
+	if (ch.ch_type != ELFCOMPRESS_ZLIB)
+		return -ENOTSUP;
+	if (ch.ch_size > max)
+		return -E2BIG;
+	if (ch.ch_size / 1032 > in_size)
+		return -EBADMSG;
+	*data = malloc(ch.ch_size ? ch.ch_size : 1);
+	if (!*data)
+		return -ENOMEM;
+	err = inflate_to(in, in_size, *data, ch.ch_size);
+	*size = ch.ch_size;
+	return err;
+}
+
+int elf_file__copy_section(const struct elf_file *ef, const struct elf_section *s, uint64_t max,
+			   uint8_t **data, uint64_t *size)
+{
+	uint8_t *raw, *inflated = NULL;
+	int err;
+
+	*data = NULL;
+	if (s->size > max)
+		return -E2BIG;
+	raw = malloc(s->size ? s->size : 1);
+	if (!raw)
+		return -ENOMEM;
+	err = elf_file__read_at(ef, s->off, raw, s->size);
+	*size = s->size;
+	if (!err && s->compressed) {
+		err = inflate_section(raw, s->size, max, &inflated, size);
+		free(raw);
+		raw = inflated;
+	}
+	if (err)
+		free(raw);
+	else
+		*data = raw;
+	return err;
 }
 
 /* ---- .eh_frame ---------------------------------------------------------------------------- */

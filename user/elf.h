@@ -78,6 +78,7 @@ struct elf_section {
 	uint64_t mem_size;	  /* sh_size, also for SHT_NOBITS */
 	uint32_t type;
 	bool nobits;
+	bool compressed; /* SHF_COMPRESSED; see elf_file__copy_section() */
 	/* Borrowed until elf_file__forget() or close; NULL for nobits. Not decompressed. */
 	const uint8_t *data;
 };
@@ -85,6 +86,12 @@ struct elf_section {
 bool elf_file__section(const struct elf_file *ef, const char *name, struct elf_section *out);
 /* The same without reading its contents: data is NULL. */
 bool elf_file__section_info(const struct elf_file *ef, const char *name, struct elf_section *out);
+/*
+ * A malloc'd copy of a section's contents, inflated when it is compressed. 0; -E2BIG: more than `max`
+ * bytes, -ENOTSUP: compressed, but not by zlib, -EBADMSG, -ENOMEM, -EIO.
+ */
+int elf_file__copy_section(const struct elf_file *ef, const struct elf_section *s, uint64_t max,
+			   uint8_t **data, uint64_t *size);
 /* .eh_frame through PT_GNU_EH_FRAME when there are no section headers; also fills in addr and off.
  */
 bool elf_file__eh_frame(const struct elf_file *ef, struct elf_section *out);

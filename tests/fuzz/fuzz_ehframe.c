@@ -90,6 +90,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	g.machine = data[0] & 1 ? EM_AARCH64 : EM_X86_64;
 	g.debug_frame = data[0] & 2;
+	g.compressed = (data[0] & 6) == 6;
 	g.eh = data + 1;
 	g.eh_size = (uint32_t)size - 1;
 	image = elfgen_make(&g, &size);

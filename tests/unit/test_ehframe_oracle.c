@@ -499,47 +499,62 @@ static const char source[] =
 	"  use(v); use(p); return v[n & 7]; }\n"
 	"int plain(int n) { int v[64]; use(v); if (n > 3) { use(v + 1); return v[n]; } return 0; }\n"
 	"int leaf(int n) { return n * 3; }\n";
+static const char other_source[] = "void use(void *);\n"
+				   "int other(int n) { int v[64]; use(v); return v[n]; }\n";
 
-static void check_compiled(const char *compiler, const char *flags)
+static void write_source(char *path, const char *text)
 {
-	char src[] = "/tmp/test_ehframe_XXXXXX.c", lib[sizeof(src) + 8], cmd[512];
-	int fd;
+	int fd = mkstemps(path, 2);
+
+	assert_true(fd >= 0);
+	assert_int_equal(write(fd, text, strlen(text)), strlen(text));
+	close(fd);
+}
+
+/* `flags` for the first source, `other` for the second one, so that a file has rows of both kinds. */
+static void check_compiled(const char *compiler, const char *flags, const char *other)
+{
+	char src[] = "/tmp/test_ehframe_XXXXXX.c", src2[] = "/tmp/test_ehframe_XXXXXX.c";
+	char lib[sizeof(src) + 8], cmd[1024];
 
 	snprintf(cmd, sizeof(cmd), "command -v %s >/dev/null 2>&1", compiler);
 	if (system(cmd)) {
 		print_message("missing: %s\n", compiler);
 		skip();
 	}
-	fd = mkstemps(src, 2);
-	assert_true(fd >= 0);
-	assert_int_equal(write(fd, source, sizeof(source) - 1), sizeof(source) - 1);
-	close(fd);
+	write_source(src, source);
+	write_source(src2, other_source);
 	snprintf(lib, sizeof(lib), "%s.so", src);
-	snprintf(cmd, sizeof(cmd), "%s %s -fPIC -shared -nostdlib -o %s %s", compiler, flags, lib,
-		 src);
+	snprintf(cmd, sizeof(cmd),
+		 "%s %s -fPIC -c -o %s.o %s && %s %s -fPIC -c -o %s.o %s && "
+		 "%s %s -shared -nostdlib -o %s %s.o %s.o && rm %s.o %s.o",
+		 compiler, flags, src, src, compiler, other, src2, src2, compiler, flags, lib, src,
+		 src2, src, src2);
 	assert_int_equal(system(cmd), 0);
 	check_file(lib);
 	unlink(src);
+	unlink(src2);
 	unlink(lib);
 }
 
-static void gcc_realigned(void **state)
-{
-	(void)state;
-	check_compiled("gcc", "-O2 -mstackrealign -fasynchronous-unwind-tables");
-}
+#define ROWS	    "-O2 -fasynchronous-unwind-tables"
+#define REALIGNED   "-O2 -mstackrealign -fasynchronous-unwind-tables"
+#define DEBUG_ROWS  "-O1 -g -fno-asynchronous-unwind-tables"
+#define PACKED_ROWS DEBUG_ROWS " -gz=zlib"
 
-static void gcc_debug_frame(void **state)
-{
-	(void)state;
-	check_compiled("gcc", "-O1 -g -fno-asynchronous-unwind-tables");
-}
+#define COMPILED_TEST(name, compiler, flags, other)                                                \
+	static void name(void **state)                                                             \
+	{                                                                                          \
+		(void)state;                                                                       \
+		check_compiled(compiler, flags, other);                                            \
+	}
 
-static void clang_realigned(void **state)
-{
-	(void)state;
-	check_compiled("clang", "-O2 -mstackrealign -fasynchronous-unwind-tables");
-}
+COMPILED_TEST(gcc_realigned, "gcc", REALIGNED, REALIGNED)
+COMPILED_TEST(gcc_debug_frame, "gcc", DEBUG_ROWS, DEBUG_ROWS)
+COMPILED_TEST(gcc_both, "gcc", DEBUG_ROWS, ROWS)
+COMPILED_TEST(gcc_compressed, "gcc", PACKED_ROWS, PACKED_ROWS)
+COMPILED_TEST(gcc_compressed_both, "gcc", PACKED_ROWS, ROWS)
+COMPILED_TEST(clang_realigned, "clang", REALIGNED, REALIGNED)
 
 /* ---- The table of everything ---------------------------------------------------------------- */
 
@@ -632,6 +647,9 @@ int main(int argc, char **argv)
 		cmocka_unit_test(vdso),
 		cmocka_unit_test(gcc_realigned),
 		cmocka_unit_test(gcc_debug_frame),
+		cmocka_unit_test(gcc_both),
+		cmocka_unit_test(gcc_compressed),
+		cmocka_unit_test(gcc_compressed_both),
 		cmocka_unit_test(clang_realigned),
 	};
 

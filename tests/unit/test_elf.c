@@ -15,6 +15,7 @@
 #include <sys/auxv.h>
 #include <sys/mman.h>
 #include <unistd.h>
+#include <zlib.h>
 #include <cmocka.h>
 
 #include "elfgen.h"
@@ -124,6 +125,68 @@ static void sections(void **state)
 }
 
 /* Without section headers .eh_frame ends with its terminator, and .dynsym is found by its hash. */
+/* What copy_section says of .debug_frame with these contents, which are an Elf64_Chdr and a stream. */
+static int copy_compressed(const void *contents, size_t size, uint64_t max, uint64_t *got_size)
+{
+	struct elfgen g = plain();
+	struct elf_section s;
+	struct elf_file *ef;
+	uint8_t *got;
+	int err;
+
+	g.eh = contents;
+	g.eh_size = (uint32_t)size;
+	g.debug_frame = g.compressed = true;
+	ef = open_gen(&g);
+	assert_non_null(ef);
+	assert_true(elf_file__section_info(ef, ".debug_frame", &s));
+	assert_true(s.compressed);
+	err = elf_file__copy_section(ef, &s, max, &got, got_size);
+	if (!err) {
+		for (uint64_t i = 0; i < *got_size; i++)
+			assert_int_equal(got[i], (uint8_t)(i / 100));
+		free(got);
+	} else {
+		assert_null(got);
+	}
+	elf_file__close(ef);
+	return err;
+}
+
+static void compressed_section(void **state)
+{
+	enum { SIZE = 20000 };
+	struct {
+		Elf64_Chdr ch;
+		uint8_t stream[SIZE];
+	} c = { .ch = { .ch_type = ELFCOMPRESS_ZLIB, .ch_size = SIZE, .ch_addralign = 1 } };
+	uLongf packed = sizeof(c.stream);
+	uint8_t plain_bytes[SIZE];
+	uint64_t got, size;
+
+	(void)state;
+	for (size_t i = 0; i < SIZE; i++)
+		plain_bytes[i] = (uint8_t)(i / 100);
+	assert_int_equal(compress(c.stream, &packed, plain_bytes, SIZE), Z_OK);
+	size = sizeof(c.ch) + packed;
+	assert_int_equal(copy_compressed(&c, size, SIZE, &got), 0);
+	assert_int_equal(got, SIZE);
+	assert_int_equal(copy_compressed(&c, size, SIZE - 1, &got), -E2BIG);
+	assert_int_equal(copy_compressed(&c, 10, SIZE, &got), -EBADMSG);
+	assert_int_equal(copy_compressed(&c, size - 5, SIZE, &got), -EBADMSG);
+	c.ch.ch_size = SIZE + 1;
+	assert_int_equal(copy_compressed(&c, size, UINT64_MAX, &got), -EBADMSG);
+	c.ch.ch_size = SIZE - 1;
+	assert_int_equal(copy_compressed(&c, size, UINT64_MAX, &got), -EBADMSG);
+	c.ch.ch_size = UINT64_MAX; /* nothing of that size is allocated */
+	assert_int_equal(copy_compressed(&c, size, UINT64_MAX, &got), -EBADMSG);
+	c.ch.ch_size = SIZE;
+	c.stream[packed / 2] ^= 0x55;
+	assert_int_equal(copy_compressed(&c, size, SIZE, &got), -EBADMSG);
+	c.ch.ch_type = 2; /* zstd */
+	assert_int_equal(copy_compressed(&c, size, SIZE, &got), -ENOTSUP);
+}
+
 static void no_section_headers(void **state)
 {
 	struct elfgen g = plain();
@@ -363,7 +426,7 @@ int main(void)
 		cmocka_unit_test(sections),  cmocka_unit_test(no_section_headers),
 		cmocka_unit_test(refused),   cmocka_unit_test(damaged),
 		cmocka_unit_test(truncated), cmocka_unit_test(real_files),
-		cmocka_unit_test(vdso),
+		cmocka_unit_test(vdso),	     cmocka_unit_test(compressed_section),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
