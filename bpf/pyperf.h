@@ -291,6 +291,7 @@ enum cfa_kind {
 	CFA_DEREF_REG = 3, /* *(reg + off) + add */
 	CFA_PLT = 4,	   /* sp + off + ((pc & 15) >= add ? 8 : 0): the .plt's expression */
 	CFA_SIGNAL = 5, /* signal frame: registers are in the ucontext at sp (x86-64: sp + off) */
+	CFA_DEREF_INDEX = 6, /* *(reg + 8 * index + off) + add; x86-64: behind an array */
 };
 
 enum reg_rule {
@@ -307,7 +308,7 @@ enum reg_rule {
  */
 struct unwind_rule {
 	__u8 cfa_kind; /* enum cfa_kind */
-	__u8 cfa_reg;  /* DWARF register number */
+	__u8 cfa_reg;  /* DWARF register number; CFA_DEREF_INDEX: reg | index << 4 */
 	__u8 fp_rule;  /* enum reg_rule */
 	__u8 ra_rule;  /* enum reg_rule; REG_SAME only on aarch64: still in lr */
 	__s32 cfa_off;

@@ -298,7 +298,7 @@ BPF_INLINE int step_frame_pointer(struct walk *w, __u64 word)
 
 BPF_INLINE int rule_cfa(struct walk *w, __u64 *cfa)
 {
-	__u64 base;
+	__u64 base, index;
 
 	switch (w->rule.cfa_kind) {
 	case CFA_REG:
@@ -309,6 +309,13 @@ BPF_INLINE int rule_cfa(struct walk *w, __u64 *cfa)
 	case CFA_DEREF_REG:
 		if (!reg_value(w, w->rule.cfa_reg, &base) ||
 		    read_user(cfa, 8, base + (__s64)w->rule.cfa_off))
+			return -1;
+		*cfa += (__s64)w->rule.cfa_add;
+		return 0;
+	case CFA_DEREF_INDEX:
+		if (!reg_value(w, w->rule.cfa_reg & 15, &base) ||
+		    !reg_value(w, w->rule.cfa_reg >> 4, &index) ||
+		    read_user(cfa, 8, base + 8 * index + (__s64)w->rule.cfa_off))
 			return -1;
 		*cfa += (__s64)w->rule.cfa_add;
 		return 0;

@@ -69,6 +69,7 @@ enum fn {
 	FN_SIGRET,     /* signal frame; what called it was stopped anywhere */
 	FN_SIGRET_ALT, /* ... and the handler runs on the alternate stack */
 	FN_LEAFREG,    /* CFA = r10 + 8 */
+	FN_INDEX,      /* CFA = *(rsp + 8 * r9 + 8) + 8 */
 	FN_BADCFA,     /* CFA = rsp: not above the stack pointer */
 	FN_TABLE_CNT,  /* below: no rows */
 	FN_LIB,	       /* in a file without rows, no frame pointer */
@@ -616,6 +617,7 @@ static __u64 fn_addr(enum fn fn)
 
 #define RSP 7
 #define RBP 6
+#define R9  9
 #define R10 10
 
 /* One rule per function, so that row i * 2 is function i with rule i + 1. */
@@ -634,6 +636,7 @@ static const struct unwind_rule fn_rules[FN_TABLE_CNT] = {
 	[FN_SIGRET] = { .cfa_kind = CFA_SIGNAL },
 	[FN_SIGRET_ALT] = { .cfa_kind = CFA_SIGNAL },
 	[FN_LEAFREG] = { CFA_REG, R10, REG_SAME, REG_CFA_OFF, 8, 0, -8, 0 },
+	[FN_INDEX] = { CFA_DEREF_INDEX, RSP | R9 << 4, REG_SAME, REG_CFA_OFF, 8, 0, -8, 8 },
 	[FN_BADCFA] = { CFA_REG, RSP, REG_SAME, REG_CFA_OFF, 0, 0, -8, 0 },
 };
 
@@ -774,6 +777,11 @@ static void enter_fn(struct world *w, enum fn fn)
 	case FN_LEAFREG:
 		w->regs[10] = cfa - 8;
 		w->sp = cfa - 200;
+		break;
+	case FN_INDEX:
+		w->regs[R9] = 3;
+		w->sp = cfa - 200;
+		put64(w, w->sp + 8 * 3 + 8, cfa - 8);
 		break;
 	case FN_LIB:
 	case FN_ANON:

@@ -298,7 +298,7 @@ static bool decode_op(struct reader *r, struct expr_op *o)
 		o->arg = (int64_t)read_uleb(r);
 	} else {
 		return op == DW_OP_deref || op == DW_OP_plus || op == DW_OP_and || op == DW_OP_ge ||
-		       op == DW_OP_shl;
+		       op == DW_OP_shl || op == DW_OP_mul;
 	}
 	return true;
 }
@@ -367,6 +367,31 @@ static bool added(const struct expr *e, size_t i, int64_t *sum)
 	return true;
 }
 
+/*
+ * *(reg + 8 * index + off) + add: where functions with an array on their stack keep the caller's stack
+ * pointer behind it (OpenSSL's crypto/bn/asm/x86_64-mont.pl).
+ */
+static bool index_cfa(const struct expr *e, const struct machine *m, struct cfa *cfa)
+{
+	static const uint8_t ops[] = { DW_OP_breg0, DW_OP_breg0, DW_OP_constu,
+				       DW_OP_mul,   DW_OP_plus,	 DW_OP_deref };
+	struct expr head = *e;
+	int64_t sum;
+
+	if (m->aarch64 || e->cnt < sizeof(ops))
+		return false;
+	head.cnt = sizeof(ops);
+	if (!ops_are(&head, ops, sizeof(ops)) || e->ops[0].reg > 15 || e->ops[1].reg > 15 ||
+	    e->ops[1].arg || e->ops[2].arg != 8 || !added(e, sizeof(ops), &sum) ||
+	    sum != (int16_t)sum)
+		return false;
+	*cfa = (struct cfa){ .kind = CFA_DEREF_INDEX,
+			     .reg = (uint8_t)(e->ops[0].reg | e->ops[1].reg << 4),
+			     .off = e->ops[0].arg,
+			     .add = (int16_t)sum };
+	return true;
+}
+
 /* reg + off; *(reg + off) + add: realigned functions (GCC's DRAP) and OpenSSL's assembler. */
 static struct cfa cfa_of_expr(struct reader r, const struct machine *m)
 {
@@ -374,7 +399,8 @@ static struct cfa cfa_of_expr(struct reader r, const struct machine *m)
 	struct expr e;
 	int64_t sum;
 
-	if (!decode_expr(r, &e) || !e.cnt || e.ops[0].op != DW_OP_breg0 || plt_cfa(&e, m, &cfa))
+	if (!decode_expr(r, &e) || !e.cnt || e.ops[0].op != DW_OP_breg0 || plt_cfa(&e, m, &cfa) ||
+	    index_cfa(&e, m, &cfa))
 		return cfa;
 	if (e.cnt > 1 && e.ops[1].op == DW_OP_deref) {
 		if (added(&e, 2, &sum) && sum >= INT16_MIN && sum <= INT16_MAX)

@@ -85,6 +85,20 @@ static bool is_plt(const Dwarf_Op *ops, size_t n, struct unwind_rule *r)
 	return true;
 }
 
+static bool is_indexed(const Dwarf_Op *ops, size_t n, struct unwind_rule *r)
+{
+	if (n < 6 || n > 7 || ops[0].atom != DW_OP_breg7 || ops[1].atom < DW_OP_breg0 ||
+	    ops[1].atom > DW_OP_breg15 || ops[1].number || ops[2].atom != DW_OP_lit8 ||
+	    ops[3].atom != DW_OP_mul || ops[4].atom != DW_OP_plus || ops[5].atom != DW_OP_deref ||
+	    (n == 7 && ops[6].atom != DW_OP_plus_uconst))
+		return false;
+	r->cfa_kind = CFA_DEREF_INDEX;
+	r->cfa_reg = (uint8_t)(RSP | (ops[1].atom - DW_OP_breg0) << 4);
+	r->cfa_off = (int32_t)ops[0].number;
+	r->cfa_add = n == 7 ? (int16_t)ops[6].number : 0;
+	return true;
+}
+
 static bool cfa_rule(const Dwarf_Op *ops, size_t n, struct unwind_rule *r)
 {
 	unsigned int reg;
@@ -100,7 +114,7 @@ static bool cfa_rule(const Dwarf_Op *ops, size_t n, struct unwind_rule *r)
 			r->cfa_add = (int16_t)(r->cfa_add + (int16_t)ops[i].number);
 		}
 	} else {
-		return is_plt(ops, n, r);
+		return is_plt(ops, n, r) || is_indexed(ops, n, r);
 	}
 	r->cfa_reg = (uint8_t)reg;
 	r->cfa_off = (int32_t)off;
