@@ -13,7 +13,8 @@
 
 #define DW_RBP	     6
 #define DW_RSP	     7
-#define ROW_STEPS    9 /* a page has at most 1 << UW_PAGE_BITS rows */
+#define CALLEE_SAVED 0xf008 /* rbx, r12 - r15; the ABI, 3.2.1 */
+#define ROW_STEPS    9	    /* a page has at most 1 << UW_PAGE_BITS rows */
 #define MAP_STEPS    17
 #define USER_MAX     (1ULL << 47)
 #define SETUP_BYTES  256 /* of the eval loop, before it has linked what it keeps on its stack */
@@ -147,14 +148,18 @@ BPF_INLINE int in_eval(const struct walk *w, __u64 pc)
 	return 0;
 }
 
-/* The value of a register that a CFA rule names. False: not known beyond the leaf. */
+/*
+ * The value of a register that a CFA rule names. Beyond the leaf, one that a call may change still has the
+ * leaf's value: who names it there is assembler whose callees leave it alone (OpenSSL's), and libdwfl
+ * takes it so. False: not known, r12 for one.
+ */
 BPF_INLINE int reg_value(const struct walk *w, __u32 reg, __u64 *value)
 {
 	if (reg == DW_RSP)
 		*value = w->sp;
 	else if (reg == DW_RBP)
 		*value = w->fp;
-	else if (w->exact_pc && reg < GREG_CNT)
+	else if (reg < GREG_CNT && (w->exact_pc || !(CALLEE_SAVED >> reg & 1)))
 		*value = w->regs[BOUND(reg, GREG_CNT)];
 	else
 		return 0;
@@ -296,6 +301,13 @@ BPF_INLINE int step_frame_pointer(struct walk *w, __u64 word)
 	return 0;
 }
 
+/* A register that is not tracked may have another value after all. */
+BPF_INLINE int in_frame_range(const struct walk *w, __u64 cfa)
+{
+	return w->exact_pc || w->rule.cfa_reg == DW_RSP || w->rule.cfa_reg == DW_RBP ||
+	       cfa - w->sp < FP_FRAME_MAX;
+}
+
 BPF_INLINE int rule_cfa(struct walk *w, __u64 *cfa)
 {
 	__u64 base, index;
@@ -305,7 +317,7 @@ BPF_INLINE int rule_cfa(struct walk *w, __u64 *cfa)
 		if (!reg_value(w, w->rule.cfa_reg, &base))
 			return -1;
 		*cfa = base + (__s64)w->rule.cfa_off;
-		return 0;
+		return in_frame_range(w, *cfa) ? 0 : -1;
 	case CFA_DEREF_REG:
 		if (!reg_value(w, w->rule.cfa_reg, &base) ||
 		    read_user(cfa, 8, base + (__s64)w->rule.cfa_off))

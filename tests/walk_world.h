@@ -68,7 +68,8 @@ enum fn {
 	FN_PLT_PUSHED,
 	FN_SIGRET,     /* signal frame; what called it was stopped anywhere */
 	FN_SIGRET_ALT, /* ... and the handler runs on the alternate stack */
-	FN_LEAFREG,    /* CFA = r10 + 8 */
+	FN_LEAFREG,    /* CFA = r12 + 8 */
+	FN_KEPT,       /* CFA = r11 + 8, and what it calls leaves r11 alone */
 	FN_INDEX,      /* CFA = *(rsp + 8 * r9 + 8) + 8 */
 	FN_BADCFA,     /* CFA = rsp: not above the stack pointer */
 	FN_TABLE_CNT,  /* below: no rows */
@@ -618,7 +619,8 @@ static __u64 fn_addr(enum fn fn)
 #define RSP 7
 #define RBP 6
 #define R9  9
-#define R10 10
+#define R11 11
+#define R12 12
 
 /* One rule per function, so that row i * 2 is function i with rule i + 1. */
 static const struct unwind_rule fn_rules[FN_TABLE_CNT] = {
@@ -635,7 +637,8 @@ static const struct unwind_rule fn_rules[FN_TABLE_CNT] = {
 	[FN_PLT_PUSHED] = { CFA_PLT, RSP, REG_SAME, REG_CFA_OFF, 8, 0, -8, 11 },
 	[FN_SIGRET] = { .cfa_kind = CFA_SIGNAL },
 	[FN_SIGRET_ALT] = { .cfa_kind = CFA_SIGNAL },
-	[FN_LEAFREG] = { CFA_REG, R10, REG_SAME, REG_CFA_OFF, 8, 0, -8, 0 },
+	[FN_LEAFREG] = { CFA_REG, R12, REG_SAME, REG_CFA_OFF, 8, 0, -8, 0 },
+	[FN_KEPT] = { CFA_REG, R11, REG_SAME, REG_CFA_OFF, 8, 0, -8, 0 },
 	[FN_INDEX] = { CFA_DEREF_INDEX, RSP | R9 << 4, REG_SAME, REG_CFA_OFF, 8, 0, -8, 8 },
 	[FN_BADCFA] = { CFA_REG, RSP, REG_SAME, REG_CFA_OFF, 0, 0, -8, 0 },
 };
@@ -710,9 +713,9 @@ static void add_signal(struct world *w, enum fn fn)
 	place_last(w, STOP_AT, 1);
 	uc = (fn == FN_SIGRET_ALT ? ALT_BASE + ALT_SIZE : w->sp - 128) - 1024;
 	greg = uc + 40;
-	put64(w, greg + 8 * 2, 0x1010); /* r10 */
+	put64(w, greg + 8 * 4, 0x1212); /* r12 */
 	if (w->last_fn == FN_LEAFREG)
-		put64(w, greg + 8 * 2, w->regs[10]);
+		put64(w, greg + 8 * 4, w->regs[R12]);
 	put64(w, greg + 8 * 10, w->fp);
 	put64(w, greg + 8 * 15, w->sp);
 	put64(w, greg + 8 * 16, fn_addr(w->last_fn) + STOP_AT);
@@ -775,7 +778,11 @@ static void enter_fn(struct world *w, enum fn fn)
 		w->sp = cfa - 16;
 		break;
 	case FN_LEAFREG:
-		w->regs[10] = cfa - 8;
+		w->regs[R12] = cfa - 8;
+		w->sp = cfa - 200;
+		break;
+	case FN_KEPT:
+		w->regs[R11] = cfa - 8;
 		w->sp = cfa - 200;
 		break;
 	case FN_INDEX:

@@ -738,6 +738,7 @@ static void test_native_rules(void **state)
 	RUN_ALL(ROOT, { FN_EVAL, 2 }, { FN_PLT_PUSHED });
 	RUN_ALL(ROOT, { FN_EVAL, 2 }, { FN_LEAFREG });
 	RUN_ALL(ROOT, { FN_EVAL, 2 }, { FN_INDEX });
+	RUN_ALL(ROOT, { FN_EVAL, 2 }, { FN_KEPT }, { FN_C });
 }
 
 static void test_signals(void **state)
