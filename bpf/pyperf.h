@@ -302,9 +302,16 @@ enum reg_rule {
 };
 
 /*
+ * unwind_rule.cfa_add of CFA_REG on x86-64: rbx is saved at CFA + this, or one of these. It is read only
+ * for a frame whose CFA is rbx (the dynamic linker's, where it binds a symbol at its first call).
+ */
+#define UW_RBX_SAME 0
+#define UW_RBX_LOST 1
+
+/*
  * How to leave one frame. Registers by DWARF number: x86-64 6 = rbp, 7 = rsp; aarch64 29 = fp,
- * 31 = sp, 30 = lr. Only the frame pointer and the return address are tracked past the leaf; a rule
- * on another register can be followed in the leaf frame only.
+ * 31 = sp, 30 = lr. Frame pointer and return address are tracked past the leaf, rbx when it is needed. A
+ * rule on another register that calls preserve can be followed in the leaf frame only.
  */
 struct unwind_rule {
 	__u8 cfa_kind; /* enum cfa_kind */
@@ -314,7 +321,7 @@ struct unwind_rule {
 	__s32 cfa_off;
 	__s32 fp_off;  /* when fp_rule is REG_CFA_OFF or REG_FP_OFF */
 	__s16 ra_off;  /* when ra_rule is REG_CFA_OFF; -8 on x86-64 */
-	__s16 cfa_add; /* see enum cfa_kind */
+	__s16 cfa_add; /* see enum cfa_kind; CFA_REG: where rbx is saved, see UW_RBX_SAME */
 };
 PYPERF_ASSERT_SIZE(struct unwind_rule, 16);
 

@@ -19,6 +19,8 @@ enum walk_flags {
 	WALK_PY_SCAN = 1 << 5,	   /* the list of thread states was walked */
 	WALK_PY_UNMERGED = 1 << 6, /* Python frames were left when the native stack ended */
 	WALK_NO_REGS = 1 << 7,	   /* nothing to begin with */
+	WALK_WANT_RBX = 1 << 9,	 /* a frame's CFA is in rbx: the walk begins again and tracks it */
+	WALK_HAVE_RBX = 1 << 10, /* ... and has it */
 };
 
 #define SEG_NONE       0
@@ -60,7 +62,7 @@ struct walk {
 	/* native position: the registers of the frame that is looked at next */
 	__u64 pc, sp, fp;
 	__u64 regs[GREG_CNT];	   /* by DWARF number, x86-64; only while exact_pc */
-	__u64 leaf_regs[GREG_CNT]; /* cframe_below_setup() puts them back */
+	__u64 leaf_regs[GREG_CNT]; /* rewind_native() puts them back */
 	__u32 exact_pc;		   /* pc is where the thread stands, not a return address */
 	__u32 native_cnt;
 	__u32 seg_next; /* first segment not yet placed */

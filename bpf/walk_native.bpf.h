@@ -11,6 +11,7 @@
  */
 #include "state.bpf.h"
 
+#define DW_RBX	     3
 #define DW_RBP	     6
 #define DW_RSP	     7
 #define CALLEE_SAVED 0xf008 /* rbx, r12 - r15; the ABI, 3.2.1 */
@@ -159,7 +160,8 @@ BPF_INLINE int reg_value(const struct walk *w, __u32 reg, __u64 *value)
 		*value = w->sp;
 	else if (reg == DW_RBP)
 		*value = w->fp;
-	else if (reg < GREG_CNT && (w->exact_pc || !(CALLEE_SAVED >> reg & 1)))
+	else if (reg < GREG_CNT && (w->exact_pc || !(CALLEE_SAVED >> reg & 1) ||
+				    (reg == DW_RBX && w->flags & WALK_HAVE_RBX)))
 		*value = w->regs[BOUND(reg, GREG_CNT)];
 	else
 		return 0;
@@ -256,6 +258,8 @@ BPF_NOINLINE int step_signal(__u64 uc)
 	w->regs[7] = buf64(w, 8 * 15); /* rsp */
 	w->fp = w->regs[6];
 	w->sp = w->regs[7];
+	if (w->flags & WALK_WANT_RBX)
+		w->flags |= WALK_HAVE_RBX;
 	w->pc = buf64(w, 8 * 16);
 	w->exact_pc = 1;
 	return 0;
@@ -281,6 +285,7 @@ BPF_INLINE int shim_jump(struct walk *w, __u64 word)
 	w->sp = cfa;
 	w->fp = fp;
 	w->exact_pc = 0;
+	w->flags &= ~WALK_HAVE_RBX;
 	w->flags |= WALK_SHIM_JUMP;
 	return 0;
 }
@@ -294,6 +299,7 @@ BPF_INLINE int step_frame_pointer(struct walk *w, __u64 word)
 	    w->words[1] < 4096 || w->words[1] >= USER_MAX || find_mapping(w->words[1] - 1))
 		return -1;
 	push_native(w, word, fp + 16, 0);
+	w->flags &= ~WALK_HAVE_RBX;
 	w->sp = fp + 16;
 	w->fp = w->words[0];
 	w->pc = w->words[1];
@@ -447,6 +453,29 @@ BPF_INLINE int no_rows(struct walk *w, __u64 word, __u32 why, __u64 detail)
 	return native_lost(w, why, detail);
 }
 
+/* Reads rbx of the caller when it is tracked. */
+BPF_INLINE void rule_rbx(struct walk *w, __u64 cfa)
+{
+	__s64 off = w->rule.cfa_add;
+
+	if (!(w->flags & WALK_HAVE_RBX) || w->rule.cfa_kind == CFA_PLT ||
+	    (w->rule.cfa_kind == CFA_REG && off == UW_RBX_SAME))
+		return;
+	if (w->rule.cfa_kind != CFA_REG || off == UW_RBX_LOST ||
+	    read_user(&w->regs[DW_RBX], 8, cfa + off))
+		w->flags &= ~WALK_HAVE_RBX;
+}
+
+/* The frame's CFA is in rbx, which nobody has looked at on the way here. */
+BPF_INLINE int wants_rbx(struct walk *w)
+{
+	if (w->exact_pc || w->rule.cfa_kind != CFA_REG || w->rule.cfa_reg != DW_RBX ||
+	    w->flags & WALK_WANT_RBX)
+		return 0;
+	w->flags |= WALK_WANT_RBX;
+	return 1;
+}
+
 /* One native frame. 0: go on; else the walk is over. */
 BPF_NOINLINE int walk_native_step(__u32 i)
 {
@@ -482,7 +511,7 @@ BPF_NOINLINE int walk_native_step(__u32 i)
 		return step_signal(w->sp + (__s64)w->rule.cfa_off);
 	}
 	if (rule_cfa(w, &cfa))
-		return no_rows(w, word, MARK_NO_UNWIND_INFO, w->map.file);
+		return wants_rbx(w) || no_rows(w, word, MARK_NO_UNWIND_INFO, w->map.file);
 	if (cfa <= w->sp) {
 		push_native(w, word, 0, is_eval);
 		return native_lost(w, MARK_BAD_FRAME, w->map.file);
@@ -491,6 +520,7 @@ BPF_NOINLINE int walk_native_step(__u32 i)
 		push_native(w, word, cfa, is_eval);
 		return native_lost(w, MARK_READ_FAILED, w->map.file);
 	}
+	rule_rbx(w, cfa);
 	first = w->seg_next;
 	push_native(w, word, cfa, is_eval);
 	if (is_eval)
@@ -506,13 +536,43 @@ BPF_NOINLINE int walk_native_step(__u32 i)
 	return 0;
 }
 
-/* From w->pc to the root of the stack. */
+/* The walk begins again where it began. */
+BPF_INLINE void rewind_native(struct walk *w, __u64 pc, __u64 sp, __u64 fp)
+{
+	__builtin_memcpy(w->regs, w->leaf_regs, sizeof(w->regs));
+	w->pc = pc;
+	w->sp = sp;
+	w->fp = fp;
+	w->exact_pc = 1;
+	w->native_cnt = w->eval_cnt = w->seg_next = 0;
+	w->flags &= ~(WALK_NATIVE_END | WALK_NATIVE_LOST | WALK_TRUNCATED | WALK_SHIM_JUMP |
+		      WALK_WANT_RBX | WALK_HAVE_RBX);
+}
+
+/*
+ * From w->pc to the root of the stack. Where the dynamic linker binds a symbol at its first call, a frame's
+ * CFA is in rbx (glibc, sysdeps/x86_64/dl-trampoline.h): only then is it worth a read per frame.
+ */
 BPF_NOINLINE int walk_native(__u32 unused)
 {
 	struct walk *w = the_walk();
+	__u64 pc, sp, fp;
+	__u32 flags;
 
 	if (!w)
 		return (int)unused;
+	flags = w->flags;
+	pc = w->pc;
+	sp = w->sp;
+	fp = w->fp;
+	__builtin_memcpy(w->leaf_regs, w->regs, sizeof(w->regs));
+	for (int i = 0; i < MAX_NATIVE_FRAMES; i++)
+		if (walk_native_step(i))
+			break;
+	if (!(w->flags & WALK_WANT_RBX))
+		return 0;
+	rewind_native(w, pc, sp, fp);
+	w->flags = flags | WALK_WANT_RBX | WALK_HAVE_RBX;
 	for (int i = 0; i < MAX_NATIVE_FRAMES; i++)
 		if (walk_native_step(i))
 			break;

@@ -510,13 +510,7 @@ BPF_NOINLINE int cframe_below_setup(__u32 unused)
 			break;
 	if (!w->cframe && !(w->flags & WALK_NATIVE_END))
 		python_lost(w, MARK_PY_SETUP);
-	__builtin_memcpy(w->regs, w->leaf_regs, sizeof(w->regs));
-	w->pc = pc;
-	w->sp = sp;
-	w->fp = fp;
-	w->exact_pc = 1;
-	w->native_cnt = w->eval_cnt = w->seg_next = 0;
-	w->flags &= ~(WALK_NATIVE_END | WALK_NATIVE_LOST | WALK_TRUNCATED);
+	rewind_native(w, pc, sp, fp);
 	return 0;
 }
 

@@ -70,6 +70,9 @@ enum fn {
 	FN_SIGRET_ALT, /* ... and the handler runs on the alternate stack */
 	FN_LEAFREG,    /* CFA = r12 + 8 */
 	FN_KEPT,       /* CFA = r11 + 8, and what it calls leaves r11 alone */
+	FN_RESOLVE,    /* CFA = rbx + 24: the dynamic linker's, on the way to bind a symbol */
+	FN_BXSAVE,     /* the same as FN_C, rbx saved and overwritten */
+	FN_BXLOST,     /* ... and saved where nobody knows */
 	FN_INDEX,      /* CFA = *(rsp + 8 * r9 + 8) + 8 */
 	FN_BADCFA,     /* CFA = rsp: not above the stack pointer */
 	FN_TABLE_CNT,  /* below: no rows */
@@ -618,6 +621,7 @@ static __u64 fn_addr(enum fn fn)
 
 #define RSP 7
 #define RBP 6
+#define RBX 3
 #define R9  9
 #define R11 11
 #define R12 12
@@ -639,6 +643,9 @@ static const struct unwind_rule fn_rules[FN_TABLE_CNT] = {
 	[FN_SIGRET_ALT] = { .cfa_kind = CFA_SIGNAL },
 	[FN_LEAFREG] = { CFA_REG, R12, REG_SAME, REG_CFA_OFF, 8, 0, -8, 0 },
 	[FN_KEPT] = { CFA_REG, R11, REG_SAME, REG_CFA_OFF, 8, 0, -8, 0 },
+	[FN_RESOLVE] = { CFA_REG, RBX, REG_SAME, REG_CFA_OFF, 24, 0, -8, -24 },
+	[FN_BXSAVE] = { CFA_REG, RSP, REG_SAME, REG_CFA_OFF, 64, 0, -8, -16 },
+	[FN_BXLOST] = { CFA_REG, RSP, REG_SAME, REG_CFA_OFF, 64, 0, -8, UW_RBX_LOST },
 	[FN_INDEX] = { CFA_DEREF_INDEX, RSP | R9 << 4, REG_SAME, REG_CFA_OFF, 8, 0, -8, 8 },
 	[FN_BADCFA] = { CFA_REG, RSP, REG_SAME, REG_CFA_OFF, 0, 0, -8, 0 },
 };
@@ -717,10 +724,11 @@ static void add_signal(struct world *w, enum fn fn)
 	if (w->last_fn == FN_LEAFREG)
 		put64(w, greg + 8 * 4, w->regs[R12]);
 	put64(w, greg + 8 * 10, w->fp);
+	put64(w, greg + 8 * 11, w->regs[RBX]);
 	put64(w, greg + 8 * 15, w->sp);
 	put64(w, greg + 8 * 16, fn_addr(w->last_fn) + STOP_AT);
 	w->sp = uc;
-	w->fp = JUNK;
+	w->fp = w->regs[RBX] = JUNK;
 }
 
 /* The registers and the stack when `fn` has been called and made its frame. */
@@ -784,6 +792,18 @@ static void enter_fn(struct world *w, enum fn fn)
 	case FN_KEPT:
 		w->regs[R11] = cfa - 8;
 		w->sp = cfa - 200;
+		break;
+	case FN_RESOLVE:
+		put64(w, cfa - 24, w->regs[RBX]);
+		w->regs[RBX] = cfa - 24;
+		w->sp = (cfa - 600) & ~63ULL;
+		break;
+	case FN_BXSAVE:
+		put64(w, cfa - 16, w->regs[RBX]);
+		w->regs[RBX] = JUNK;
+		break;
+	case FN_BXLOST:
+		w->regs[RBX] = JUNK;
 		break;
 	case FN_INDEX:
 		w->regs[R9] = 3;

@@ -244,7 +244,7 @@ struct cfa {
 };
 
 /* The registers that are followed. */
-enum { SLOT_FP, SLOT_RA, SLOT_SP, SLOT_CNT };
+enum { SLOT_FP, SLOT_RA, SLOT_SP, SLOT_RBX, SLOT_CNT };
 
 struct state {
 	struct cfa cfa;
@@ -256,8 +256,10 @@ struct machine {
 	bool aarch64;
 };
 
-static const struct machine x86_64 = { .reg = { 6, 16, 7 } };
-static const struct machine aarch64 = { .reg = { 29, 30, 31 }, .aarch64 = true };
+#define NO_REGISTER 0xff /* not one of either machine */
+
+static const struct machine x86_64 = { .reg = { 6, 16, 7, 3 } };
+static const struct machine aarch64 = { .reg = { 29, 30, 31, NO_REGISTER }, .aarch64 = true };
 
 static inline int slot_of(const struct machine *m, uint64_t reg)
 {
@@ -533,6 +535,19 @@ static inline enum reg_rule fp_rule(const struct machine *m, const struct state 
 	return REG_UNDEF;
 }
 
+/* For cfa_add of CFA_REG. */
+static inline int16_t rbx_rule(const struct state *st)
+{
+	const struct saved *rbx = &st->regs[SLOT_RBX];
+	int64_t off;
+
+	if (rbx->rule == SAVED_UNSET || rbx->rule == SAVED_SAME)
+		return UW_RBX_SAME;
+	if (!cfa_relative(st, rbx, &off) || off != (int16_t)off || off == UW_RBX_SAME)
+		return UW_RBX_LOST;
+	return (int16_t)off;
+}
+
 /* False: not in memory relative to the CFA, nor, on aarch64, still in its register. */
 static inline bool ra_rule(const struct machine *m, const struct state *st, enum reg_rule *rule,
 			   int64_t *off)
@@ -574,7 +589,7 @@ static int make_rule(const struct machine *m, const struct state *st, bool signa
 		return 1 + UNWIND_ra_rule;
 	fp = fp_rule(m, st, &fp_off, fp_lost);
 	rule->w[0] = pack_cfa(cfa->kind, cfa->reg, cfa->off) | pack_rules(fp, ra);
-	rule->w[1] = pack_offs(fp_off, ra_off, cfa->add);
+	rule->w[1] = pack_offs(fp_off, ra_off, cfa->kind == CFA_REG ? rbx_rule(st) : cfa->add);
 	return 0;
 }
 

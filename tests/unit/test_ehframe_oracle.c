@@ -28,7 +28,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-enum { RBP = 6, RSP = 7, RIP = 16 };
+enum { RBX = 3, RBP = 6, RSP = 7, RIP = 16 };
 enum { MAX_SHOWN = 10 };
 
 enum verdict { RULE, NO_FDE, CFA_EXPR, RA_RULE, SP_RULE, DAMAGED, VERDICT_CNT };
@@ -189,11 +189,23 @@ static void set_fp(struct unwind_rule *r, const struct reg *fp, struct subject *
 	}
 }
 
+/*
+ * libdw's defaults for the ABI list register 0 as rbx, which has number 3 (elfutils 0.188,
+ * backends/x86_64_cfi.c): when nothing is said of rbx, it says "undefined".
+ */
+static void set_rbx(struct unwind_rule *r, const struct reg *rbx)
+{
+	if (r->cfa_kind != CFA_REG || rbx->where == W_SAME || rbx->where == W_UNDEF)
+		return;
+	r->cfa_add = rbx->where == W_CFA && rbx->off == (int16_t)rbx->off ? (int16_t)rbx->off
+									  : UW_RBX_LOST;
+}
+
 static enum verdict expected_rule(struct subject *s, Dwarf_Frame *frame, bool signal,
 				  struct unwind_rule *r)
 {
 	struct reg fp = register_rule(frame, RBP), sp = register_rule(frame, RSP);
-	struct reg ra = register_rule(frame, RIP);
+	struct reg ra = register_rule(frame, RIP), rbx = register_rule(frame, RBX);
 	Dwarf_Op *ops;
 	size_t n;
 
@@ -213,11 +225,13 @@ static enum verdict expected_rule(struct subject *s, Dwarf_Frame *frame, bool si
 		return SP_RULE;
 	rebase(&fp, r);
 	rebase(&ra, r);
+	rebase(&rbx, r);
 	if (ra.where != W_CFA || ra.off != (int16_t)ra.off)
 		return RA_RULE;
 	r->ra_rule = REG_CFA_OFF;
 	r->ra_off = (int16_t)ra.off;
 	set_fp(r, &fp, s);
+	set_rbx(r, &rbx);
 	return RULE;
 }
 

@@ -739,6 +739,11 @@ static void test_native_rules(void **state)
 	RUN_ALL(ROOT, { FN_EVAL, 2 }, { FN_LEAFREG });
 	RUN_ALL(ROOT, { FN_EVAL, 2 }, { FN_INDEX });
 	RUN_ALL(ROOT, { FN_EVAL, 2 }, { FN_KEPT }, { FN_C });
+	RUN_ALL(ROOT, { FN_EVAL, 2 }, { FN_RESOLVE });
+	RUN_ALL(ROOT, { FN_EVAL, 2 }, { FN_C }, { FN_RESOLVE }, { FN_C });
+	RUN_ALL(ROOT, { FN_RESOLVE }, { FN_BXSAVE }, { FN_EVAL, 2 }, { FN_RESOLVE }, { FN_BXSAVE },
+		{ FN_C }, { FN_BXSAVE });
+	RUN_ALL(ROOT, { FN_EVAL, 2 }, { FN_RESOLVE }, { FN_C }, { FN_SIGRET }, { FN_BXSAVE });
 }
 
 static void test_signals(void **state)
@@ -767,6 +772,8 @@ static void test_native_ends_early(void **state)
 	RUN_ALL(ROOT, { FN_EVAL, 2 }, { FN_LIB, 0, ACT_STOP, MARK_NO_UNWIND_INFO }, { FN_C });
 	RUN_ALL(ROOT, { FN_EVAL, 2 }, { FN_BADCFA, 0, ACT_STOP, MARK_BAD_FRAME }, { FN_C });
 	RUN_ALL(ROOT, { FN_EVAL, 2 }, { FN_LEAFREG, 0, ACT_STOP, MARK_NO_UNWIND_INFO }, { FN_C });
+	RUN_ALL(ROOT, { FN_EVAL, 2 }, { FN_RESOLVE, 0, ACT_STOP, MARK_NO_UNWIND_INFO },
+		{ FN_BXLOST }, { FN_C });
 	RUN_ALL(ROOT, { FN_UNMAPPED, 0, ACT_STOP, MARK_UNMAPPED }, { FN_C }, { FN_EVAL, 2 });
 	RUN_ALL(ROOT, { FN_ANON, 0, ACT_STOP, MARK_NO_UNWIND_INFO }, { FN_C });
 }
