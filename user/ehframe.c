@@ -219,10 +219,10 @@ static bool read_record(const struct frame_section *sec, uint32_t pos, struct re
 /* ---- The state of the call frame machine -------------------------------------------------- */
 
 enum saved_rule {
-	SAVED_UNSET = 0, /* nothing said: the ABI's default */
+	SAVED_UNSET = 0, /* nothing said: the ABI's default; off is 0 */
+	SAVED_CFA = 1,	 /* in memory at CFA + off */
 	SAVED_SAME,
 	SAVED_UNDEF,
-	SAVED_CFA,	 /* in memory at CFA + off */
 	SAVED_AT,	 /* in memory at reg + off */
 	SAVED_CFA_VALUE, /* the value CFA + off */
 	SAVED_OTHER,
@@ -543,7 +543,8 @@ static inline int16_t rbx_rule(const struct state *st)
 
 	if (rbx->rule == SAVED_UNSET || rbx->rule == SAVED_SAME)
 		return UW_RBX_SAME;
-	if (!cfa_relative(st, rbx, &off) || off != (int16_t)off || off == UW_RBX_SAME)
+	if (!cfa_relative(st, rbx, &off) || off != (int16_t)off || off == UW_RBX_SAME ||
+	    off == UW_RBX_LOST)
 		return UW_RBX_LOST;
 	return (int16_t)off;
 }
@@ -562,6 +563,30 @@ static inline bool ra_rule(const struct machine *m, const struct state *st, enum
 	return m->aarch64 && (ra->rule == SAVED_UNSET || ra->rule == SAVED_SAME);
 }
 
+/*
+ * make_rule() for nearly all states: CFA by a register, and of the others only said where they are saved,
+ * if at all. False: not one of these.
+ */
+static inline bool make_plain_rule(const struct state *st, struct packed *rule)
+{
+	const struct saved *fp = &st->regs[SLOT_FP], *ra = &st->regs[SLOT_RA];
+	const struct saved *rbx = &st->regs[SLOT_RBX];
+
+	_Static_assert((int)SAVED_UNSET == (int)REG_SAME && (int)SAVED_CFA == (int)REG_CFA_OFF, "");
+	_Static_assert((int)SAVED_UNSET == UW_RBX_SAME, "");
+	if (st->cfa.kind != CFA_REG || ra->rule != SAVED_CFA ||
+	    (fp->rule | rbx->rule) > SAVED_CFA || st->regs[SLOT_SP].rule != SAVED_UNSET ||
+	    !fits32(st->cfa.off) || !fits32(fp->off) || ra->off != (int16_t)ra->off ||
+	    rbx->off != (int16_t)rbx->off)
+		return false;
+	if (rbx->rule == SAVED_CFA && (rbx->off == UW_RBX_SAME || rbx->off == UW_RBX_LOST))
+		return false;
+	rule->w[0] = pack_cfa(CFA_REG, st->cfa.reg, st->cfa.off) |
+		     pack_rules((enum reg_rule)fp->rule, REG_CFA_OFF);
+	rule->w[1] = pack_offs(fp->off, ra->off, (int16_t)rbx->off);
+	return true;
+}
+
 /* 0, or 1 + enum unwind_reason. */
 static int make_rule(const struct machine *m, const struct state *st, bool signal,
 		     struct packed *rule, bool *fp_lost)
@@ -571,6 +596,8 @@ static int make_rule(const struct machine *m, const struct state *st, bool signa
 	enum reg_rule fp, ra;
 	int64_t fp_off, ra_off;
 
+	if (!signal && make_plain_rule(st, rule))
+		return 0;
 	if (st->regs[SLOT_RA].rule == SAVED_UNDEF) {
 		*rule = (struct packed){ { CFA_END } };
 		return 0;
