@@ -360,8 +360,12 @@ BPF_INLINE int rule_caller(struct walk *w, __u64 cfa, __u64 *ra, __u64 *fp)
 		return -1;
 	if (w->rule.fp_rule == REG_CFA_OFF)
 		return read_user(fp, 8, cfa + (__s64)w->rule.fp_off);
+	/*
+	 * GCC's rows of a realigned function's last instruction still say so when rbp is restored already
+	 * and may be anything. Then it reads as 0: lost, and most callers do not need it.
+	 */
 	if (w->rule.fp_rule == REG_FP_OFF)
-		return read_user(fp, 8, w->fp + (__s64)w->rule.fp_off);
+		read_user(fp, 8, w->fp + (__s64)w->rule.fp_off);
 	return 0;
 }
 

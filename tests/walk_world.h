@@ -70,6 +70,7 @@ enum fn {
 	FN_SIGRET_ALT, /* ... and the handler runs on the alternate stack */
 	FN_LEAFREG,    /* CFA = r12 + 8 */
 	FN_KEPT,       /* CFA = r11 + 8, and what it calls leaves r11 alone */
+	FN_DRAP_END,   /* at the end of FN_DRAP: rbp is restored, the rule does not know */
 	FN_RESOLVE,    /* CFA = rbx + 24: the dynamic linker's, on the way to bind a symbol */
 	FN_BXSAVE,     /* the same as FN_C, rbx saved and overwritten */
 	FN_BXLOST,     /* ... and saved where nobody knows */
@@ -643,6 +644,7 @@ static const struct unwind_rule fn_rules[FN_TABLE_CNT] = {
 	[FN_SIGRET_ALT] = { .cfa_kind = CFA_SIGNAL },
 	[FN_LEAFREG] = { CFA_REG, R12, REG_SAME, REG_CFA_OFF, 8, 0, -8, 0 },
 	[FN_KEPT] = { CFA_REG, R11, REG_SAME, REG_CFA_OFF, 8, 0, -8, 0 },
+	[FN_DRAP_END] = { CFA_REG, R11, REG_FP_OFF, REG_CFA_OFF, 0, 0, -8, 0 },
 	[FN_RESOLVE] = { CFA_REG, RBX, REG_SAME, REG_CFA_OFF, 24, 0, -8, -24 },
 	[FN_BXSAVE] = { CFA_REG, RSP, REG_SAME, REG_CFA_OFF, 64, 0, -8, -16 },
 	[FN_BXLOST] = { CFA_REG, RSP, REG_SAME, REG_CFA_OFF, 64, 0, -8, UW_RBX_LOST },
@@ -791,6 +793,11 @@ static void enter_fn(struct world *w, enum fn fn)
 		break;
 	case FN_KEPT:
 		w->regs[R11] = cfa - 8;
+		w->sp = cfa - 200;
+		break;
+	case FN_DRAP_END:
+		w->regs[R11] = cfa;
+		w->fp = JUNK;
 		w->sp = cfa - 200;
 		break;
 	case FN_RESOLVE:

@@ -739,6 +739,7 @@ static void test_native_rules(void **state)
 	RUN_ALL(ROOT, { FN_EVAL, 2 }, { FN_LEAFREG });
 	RUN_ALL(ROOT, { FN_EVAL, 2 }, { FN_INDEX });
 	RUN_ALL(ROOT, { FN_EVAL, 2 }, { FN_KEPT }, { FN_C });
+	RUN_ALL(ROOT, { FN_EVAL, 2 }, { FN_DRAP_END });
 	RUN_ALL(ROOT, { FN_EVAL, 2 }, { FN_RESOLVE });
 	RUN_ALL(ROOT, { FN_EVAL, 2 }, { FN_C }, { FN_RESOLVE }, { FN_C });
 	RUN_ALL(ROOT, { FN_RESOLVE }, { FN_BXSAVE }, { FN_EVAL, 2 }, { FN_RESOLVE }, { FN_BXSAVE },
