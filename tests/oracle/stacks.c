@@ -58,7 +58,7 @@ struct oracle {
 	struct ours *ours;
 	struct theirs *theirs;
 	/* results */
-	uint64_t done, frames, outcomes[OUTCOME_CNT], both_cut;
+	uint64_t done, frames, outcomes[OUTCOME_CNT];
 	uint64_t merged, merged_different, python_frames, starts;
 	struct cause causes[MAX_CAUSES];
 	size_t cause_cnt;
@@ -227,6 +227,17 @@ static const char *compare_merged(struct oracle *o)
 	return at < m->merged_cnt ? "merged: more frames than there are" : NULL;
 }
 
+/*
+ * Python frames are left out, and the stack says so: the eval loop is being entered, and no stack before it
+ * has taught where an activation keeps its CFrame. A process that is stopped first thing has none.
+ */
+static bool says_in_setup(const struct our_stack *m)
+{
+	uint64_t last = m->merged_cnt ? m->merged[m->merged_cnt - 1] : 0;
+
+	return FRAME_TAG(last) == FRAME_MARKER && MARKER_WHY(last) == MARK_PY_SETUP;
+}
+
 static void compare(struct oracle *o, const struct user_regs_struct *regs, pid_t tid)
 {
 	enum outcome what;
@@ -243,10 +254,8 @@ static void compare(struct oracle *o, const struct user_regs_struct *regs, pid_t
 		describe_difference(o, what, at);
 		return;
 	}
-	if (!o->mine.whole || !o->other.whole) {
-		o->both_cut++;
+	if (!o->mine.whole || !o->other.whole || says_in_setup(&o->mine))
 		return;
-	}
 	o->merged++;
 	o->python_frames += o->mine.python_cnt;
 	wrong = compare_merged(o);
