@@ -41,9 +41,11 @@
  *   PYTHON       code id (36 bits)            | bytecode offset in bytes (24 bits)
  *   KERNEL       address, upper four bits cut (always ones)
  *   MARKER       reason (12 bits)             | detail (48 bits)
- *   ANON         user address in memory that belongs to no file (JIT, trampolines)
+ *   ANON         user address in memory that belongs to no ELF file: JIT code, trampolines, a memfd
+ *                that is no ELF file, an address outside all known mappings. It means something in
+ *                one address space only: the `space` of the stack's struct count_key
  *   JIT          number of a name, see user/sym_jit.h: what user/ makes of ANON when it reads a window,
- *                because the address means something in its process only; BPF never writes it
+ *                because of that; BPF never writes it
  *
  * For return addresses the word holds "address - 1": the last byte of the call instruction, so that
  * neither the line nor the function of the next instruction is shown.
