@@ -131,9 +131,20 @@ BPF_NOINLINE int merge_step(__u32 i)
 	return 0;
 }
 
+/*
+ * The dynamic linker is at work: the interpreter's state could not be read because no one has touched
+ * that page yet. The native stack shows that there is nothing of Python on it.
+ */
+BPF_INLINE int before_python(const struct walk *w)
+{
+	return w->flags & WALK_ENTRY && !w->eval_cnt && !w->py_cnt;
+}
+
 /* Behind the last native frame: why it was the last, and the Python frames that are left. */
 BPF_INLINE void merge_rest(struct walk *w, struct stack *st)
 {
+	if (before_python(w))
+		w->flags &= ~WALK_PY_LOST;
 	if (w->flags & WALK_NATIVE_LOST)
 		push_frame(st, w->native_marker);
 	if (w->py_left) {

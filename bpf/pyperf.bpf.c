@@ -12,32 +12,39 @@
 
 char LICENSE[] SEC("license") = "GPL";
 
-/* User part of the stack: Python, native, merged behind the kernel frames. */
-BPF_INLINE void walk_user(struct bpf_perf_event_data *ctx, struct walk *w, struct stack *st,
-			  struct task_struct *task)
+/* User part of the stack: Python, native, merged behind the kernel frames. 0: there is none. */
+BPF_INLINE int walk_user(struct bpf_perf_event_data *ctx, struct walk *w, struct stack *st,
+			 struct task_struct *task)
 {
-	int verdict = use_regs(w, &ctx->regs);
+	struct mm_struct *mm = BPF_CORE_READ(task, mm);
+	int verdict;
 
+	if (!mm) /* a thread's end outlives its memory */
+		return 0;
+	verdict = use_regs(w, &ctx->regs);
 	if (verdict == REGS_NONE) /* the event came in the kernel */
 		verdict = load_task_regs(0);
+	if (verdict == REGS_GONE)
+		return 0;
 	if (verdict == REGS_NONE) {
 		w->flags |= WALK_NO_REGS;
 		push_frame(st, MARKER_WORD(MARK_NO_REGS, 0));
-		return;
+		return 1;
 	}
 	if (verdict != REGS_LOADED) {
 		w->flags |= WALK_NATIVE_LOST;
 		push_frame(st, MARKER_WORD(MARK_COMPAT32, 0));
-		return;
+		return 1;
 	}
 	w->tp = task_tp(task);
-	w->stack_start = BPF_CORE_READ(task, mm, start_stack);
+	w->stack_start = BPF_CORE_READ(mm, start_stack);
 	for (__u32 n = 0; n < IMAGE_INTERPS; n++)
 		if (walk_interp(w, n))
 			break;
 	if (cfg.flags & CFG_NATIVE)
 		walk_native(0);
 	merge(0);
+	return 1;
 }
 
 BPF_INLINE void count_quality(const struct walk *w, __u32 kernel_cnt)
@@ -69,7 +76,7 @@ BPF_INLINE __u32 take_sample(struct bpf_perf_event_data *ctx)
 	struct task_struct *task = (void *)bpf_get_current_task();
 	struct walk *w = the_walk();
 	struct stack *st = the_stack();
-	__u32 verdict, pending, has_user, kernel_cnt;
+	__u32 verdict, pending, has_user = 0, kernel_cnt;
 
 	if (!w || !st)
 		return CTR_lost_internal;
@@ -81,11 +88,10 @@ BPF_INLINE __u32 take_sample(struct bpf_perf_event_data *ctx)
 	if (cfg.flags & CFG_KERNEL)
 		walk_kernel(ctx, st);
 	kernel_cnt = st->cnt;
-	has_user = !pending && BPF_CORE_READ(task, mm); /* a thread's end outlives its memory */
 	if (pending)
 		push_frame(st, MARKER_WORD(MARK_PENDING, 0));
-	else if (has_user)
-		walk_user(ctx, w, st, task);
+	else
+		has_user = walk_user(ctx, w, st, task);
 	if (!st->cnt) /* a thread without Python under --no-native */
 		push_frame(st, MARKER_WORD(MARK_EMPTY, 0));
 	verdict = aggregate(w, st);

@@ -19,6 +19,7 @@ enum walk_flags {
 	WALK_PY_SCAN = 1 << 5,	   /* the list of thread states was walked */
 	WALK_PY_UNMERGED = 1 << 6, /* Python frames were left when the native stack ended */
 	WALK_NO_REGS = 1 << 7,	   /* nothing to begin with */
+	WALK_ENTRY = 1 << 8,	   /* the root is code without rows, where the process began */
 	WALK_WANT_RBX = 1 << 9,	 /* a frame's CFA is in rbx: the walk begins again and tracks it */
 	WALK_HAVE_RBX = 1 << 10, /* ... and has it */
 };

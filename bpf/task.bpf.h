@@ -67,6 +67,12 @@ BPF_INLINE int regs_are_compat(const user_regs *r)
 	return r->cs == X86_CS_USER32;
 }
 
+/* In execve or execveat (arch/x86/entry/syscalls/syscall_64.tbl). */
+BPF_INLINE int regs_in_exec(const user_regs *r)
+{
+	return r->orig_rax == 59 || r->orig_rax == 322;
+}
+
 BPF_INLINE void load_regs(struct walk *w, const user_regs *r)
 {
 	w->pc = r->rip;
@@ -111,6 +117,7 @@ enum regs_verdict {
 	REGS_LOADED = 0,
 	REGS_NONE = 1,	   /* a kernel thread, or not to be read */
 	REGS_COMPAT32 = 2, /* of a 32-bit program */
+	REGS_GONE = 3,	   /* of a program that execve() has just taken away */
 };
 
 BPF_INLINE int use_regs(struct walk *w, const user_regs *r)
@@ -121,6 +128,14 @@ BPF_INLINE int use_regs(struct walk *w, const user_regs *r)
 		return REGS_COMPAT32;
 	load_regs(w, r);
 	return REGS_LOADED;
+}
+
+/* The registers are still the old program's, its memory is gone. */
+BPF_INLINE int exec_took_stack(const user_regs *regs)
+{
+	__u64 word;
+
+	return regs_in_exec(regs) && read_user(&word, sizeof(word), regs->rsp);
 }
 
 /*
@@ -134,7 +149,7 @@ BPF_NOINLINE int load_task_regs(__u32 unused)
 
 	if (!w || bpf_probe_read_kernel(&regs, sizeof(regs), task_user_regs()))
 		return (int)(unused & 0) + REGS_NONE;
-	return use_regs(w, &regs);
+	return exec_took_stack(&regs) ? REGS_GONE : use_regs(w, &regs);
 }
 
 /* ---- filters ------------------------------------------------------------------------------- */

@@ -21,6 +21,7 @@
 #define SETUP_BYTES  256 /* of the eval loop, before it has linked what it keeps on its stack */
 #define FP_FRAME_MAX (1ULL << 20) /* a frame found by frame pointer is not larger than this */
 #define BASE_ROOM    2048
+#define ENTRY_ROOM   4096 /* above the first stack pointer: ld.so drops its own arguments */
 
 BPF_INLINE int native_lost(struct walk *w, __u32 why, __u64 detail)
 {
@@ -290,13 +291,29 @@ BPF_INLINE int shim_jump(struct walk *w, __u64 word)
 	return 0;
 }
 
-/* No rows and no anchor: {caller's fp, return address} at the frame pointer, if it looks like it. */
+/*
+ * Whether the instruction before `ra` is a call: rel32, or indirect through a register or memory, two
+ * to seven bytes long (Intel SDM vol. 2, CALL: E8, FF /2).
+ */
+BPF_INLINE int behind_call(__u64 ra)
+{
+	__u64 b = 0; /* its lowest byte is at ra - 7 */
+
+	if (read_user(&b, 7, ra - 7))
+		return 0;
+	return (b >> 16 & 0xff) == 0xe8 || (b >> 40 & 0x38ff) == 0x10ff ||
+	       (b >> 32 & 0x38ff) == 0x10ff || (b >> 24 & 0x38ff) == 0x10ff ||
+	       (b >> 8 & 0x38ff) == 0x10ff || (b & 0x38ff) == 0x10ff;
+}
+
+/* No rows and no anchor: {caller's fp, return address} at the frame pointer, if it is behind a call. */
 BPF_INLINE int step_frame_pointer(struct walk *w, __u64 word)
 {
 	__u64 fp = w->fp;
 
 	if (fp & 7 || fp < w->sp || fp - w->sp > FP_FRAME_MAX || read_user(w->words, 16, fp) ||
-	    w->words[1] < 4096 || w->words[1] >= USER_MAX || find_mapping(w->words[1] - 1))
+	    w->words[1] < 4096 || w->words[1] >= USER_MAX || find_mapping(w->words[1] - 1) ||
+	    !behind_call(w->words[1]))
 		return -1;
 	push_native(w, word, fp + 16, 0);
 	w->flags &= ~WALK_HAVE_RBX;
@@ -369,28 +386,72 @@ BPF_INLINE int rule_caller(struct walk *w, __u64 cfa, __u64 *ra, __u64 *fp)
 	return 0;
 }
 
-/*
- * A leaf right behind its system call, without rows: glibc ends the FDE of clone() and clone3() before
- * the instruction (sysdeps/unix/sysv/linux/x86_64/clone3.S), because it would be wrong in the child.
- * The stubs push nothing; in the child, where the call returned 0, they are the outermost frame.
- */
-BPF_INLINE int step_clone(struct walk *w, __u64 word)
+/* vfork() keeps its return address in a register, because the child would overwrite it on the stack. */
+BPF_INLINE int behind_vfork(const struct walk *w)
+{
+	__u8 insn;
+
+	return !read_user(&insn, 1, w->pc) && insn == 0x57; /* push %rdi */
+}
+
+/* The thread stands right behind a `syscall`: it is in the kernel, or was just now. */
+BPF_INLINE int behind_syscall(const struct walk *w)
 {
 	__u8 insn[2];
-	__u64 ra;
 
-	if (!w->exact_pc || read_user(insn, 2, w->pc - 2) || insn[0] != 0x0f || insn[1] != 0x05)
+	return w->exact_pc && !read_user(insn, 2, w->pc - 2) && insn[0] == 0x0f && insn[1] == 0x05;
+}
+
+/*
+ * The first instruction of a function (endbr64: those of crt1.o's and crtbegin.o's have no FDE), or of a
+ * stub of .plt: [bnd] jmp *GOT(%rip), or push $n on the way to the resolver.
+ */
+BPF_INLINE int at_first_insn(const struct walk *w)
+{
+	__u64 insn;
+
+	if (!w->exact_pc || read_user(&insn, 8, w->pc))
+		return 0;
+	if ((insn & 0xff) == 0xf2) /* bnd */
+		insn >>= 8;
+	return (__u32)insn == 0xfa1e0ff3 || (insn & 0xffff) == 0x25ff || (insn & 0xff) == 0x68;
+}
+
+/*
+ * The process began here: the kernel put its arguments where the stack pointer is, so nothing lies
+ * below. ld.so's _start and _dl_start_user, musl's _start and many written in assembler have no FDE.
+ */
+BPF_INLINE int step_entry(struct walk *w, __u64 word)
+{
+	if (!w->stack_start || w->sp - w->stack_start >= ENTRY_ROOM)
 		return -1;
-	if (!w->regs[0]) { /* rax */
+	push_native(w, word, 0, 0);
+	w->flags |= WALK_NATIVE_END | WALK_ENTRY;
+	return 0;
+}
+
+/*
+ * A leaf without rows that has pushed nothing. Behind a system call: glibc ends the FDE of clone() and
+ * clone3() before the instruction (sysdeps/unix/sysv/linux/x86_64/clone3.S, vfork.S), because it would
+ * be wrong in the child, where the call returned 0 and they are the outermost frame.
+ */
+BPF_INLINE int step_stub(struct walk *w, __u64 word)
+{
+	int in_syscall = behind_syscall(w), in_vfork = in_syscall && behind_vfork(w);
+	__u64 ra = w->regs[5]; /* rdi */
+
+	if (in_syscall && !in_vfork && !w->regs[0]) { /* rax */
 		push_native(w, word, 0, 0);
 		w->flags |= WALK_NATIVE_END;
 		return 0;
 	}
-	if (read_user(&ra, 8, w->sp) || find_mapping(ra - 1))
+	if (!in_syscall && !at_first_insn(w))
+		return -1;
+	if ((!in_vfork && read_user(&ra, 8, w->sp)) || find_mapping(ra - 1))
 		return -1;
 	push_native(w, word, w->sp + 8, 0);
 	w->pc = ra;
-	w->sp += 8;
+	w->sp += in_vfork ? 0 : 8;
 	w->exact_pc = 0;
 	return 0;
 }
@@ -447,7 +508,7 @@ BPF_INLINE int step_base(struct walk *w, __u64 word)
 
 BPF_INLINE int no_rows(struct walk *w, __u64 word, __u32 why, __u64 detail)
 {
-	if (!step_clone(w, word))
+	if (!step_entry(w, word) || !step_stub(w, word))
 		return !!(w->flags & WALK_NATIVE_END);
 	if (!step_epilogue(w, word) || !shim_jump(w, word) || !step_frame_pointer(w, word))
 		return 0;
@@ -480,6 +541,14 @@ BPF_INLINE int wants_rbx(struct walk *w)
 	return 1;
 }
 
+/* An FDE may end with the system call that does not return: __restore_rt's. */
+BPF_INLINE int no_rule(struct walk *w, __u64 off)
+{
+	if (!find_rule(off) && w->rule.cfa_kind != CFA_NONE)
+		return 0;
+	return !behind_syscall(w) || find_rule(off - 1) || w->rule.cfa_kind == CFA_NONE;
+}
+
 /* One native frame. 0: go on; else the walk is over. */
 BPF_NOINLINE int walk_native_step(__u32 i)
 {
@@ -502,7 +571,7 @@ BPF_NOINLINE int walk_native_step(__u32 i)
 	}
 	off = look - w->map.start + w->map.offset;
 	word = w->map.file ? NATIVE_WORD(w->map.file, off) : FRAME_WORD(FRAME_ANON, look);
-	if (find_rule(off) || w->rule.cfa_kind == CFA_NONE)
+	if (no_rule(w, off))
 		return no_rows(w, word, MARK_NO_UNWIND_INFO, w->map.file);
 	is_eval = in_eval(w, look);
 	if (w->rule.cfa_kind == CFA_END) {

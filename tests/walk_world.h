@@ -68,6 +68,7 @@ enum fn {
 	FN_PLT_PUSHED,
 	FN_SIGRET,     /* signal frame; what called it was stopped anywhere */
 	FN_SIGRET_ALT, /* ... and the handler runs on the alternate stack */
+	FN_SYSCALL,    /* the leaf, behind a system call with which its rows end */
 	FN_LEAFREG,    /* CFA = r12 + 8 */
 	FN_KEPT,       /* CFA = r11 + 8, and what it calls leaves r11 alone */
 	FN_DRAP_END,   /* at the end of FN_DRAP: rbp is restored, the rule does not know */
@@ -80,6 +81,9 @@ enum fn {
 	FN_LIB,	       /* in a file without rows, no frame pointer */
 	FN_LIB_FP,     /* ... with one */
 	FN_CLONE,      /* ... the leaf, right behind a system call */
+	FN_VFORK,      /* ... the same, its return address in a register */
+	FN_FIRST_INSN, /* ... the leaf, at its first instruction */
+	FN_ENTRY,      /* ... where the process began: ld.so's _start */
 	FN_ANON,
 	FN_TRAMP,     /* a perf trampoline: push %rbp ... pop %rbp; ret */
 	FN_TRAMP_312, /* ... sub $8, %rsp ... add $8, %rsp; ret */
@@ -140,7 +144,7 @@ struct seen_code {
 struct world {
 	/* the machine */
 	__u8 *heap, *stack, *alt;
-	__u8 insn[FN_UNMAPPED + 1][16]; /* at CALL_AT; of FN_CLONE before LEAF_AT */
+	__u8 insn[FN_UNMAPPED + 1][16]; /* at insn_at() */
 	__u32 heap_used;
 	struct {
 		__u64 start, end;
@@ -194,10 +198,30 @@ static struct world *the_world;
 
 static __u64 fn_addr(enum fn fn);
 
+static __u64 insn_at(int fn)
+{
+	__u64 at = fn_addr((enum fn)fn);
+
+	switch (fn) {
+	case FN_SYSCALL:
+		return at + FN_LEN - 2;
+	case FN_CLONE:
+	case FN_VFORK:
+		return at + LEAF_AT - 2;
+	case FN_FIRST_INSN:
+		return at + LEAF_AT;
+	case FN_TRAMP:
+	case FN_TRAMP_312:
+		return at + CALL_AT;
+	default: /* the call */
+		return at + CALL_AT - 7;
+	}
+}
+
 static void *world__mem(struct world *w, __u64 addr, __u64 size)
 {
-	for (int fn = FN_CLONE; fn < FN_UNMAPPED; fn++) {
-		__u64 at = fn_addr((enum fn)fn) + (fn == FN_CLONE ? LEAF_AT - 2 : CALL_AT);
+	for (int fn = 0; fn < FN_UNMAPPED; fn++) {
+		__u64 at = insn_at(fn);
 
 		if (addr - at < 16 && size <= 16 - (addr - at))
 			return w->insn[fn] + (addr - at);
@@ -608,7 +632,10 @@ static __u64 fn_addr(enum fn fn)
 	case FN_LIB:
 	case FN_LIB_FP:
 	case FN_CLONE:
-		return LIB_BASE + FN_FIRST + (fn == FN_CLONE ? FN_STRIDE : 0);
+	case FN_VFORK:
+	case FN_FIRST_INSN:
+	case FN_ENTRY:
+		return LIB_BASE + FN_FIRST + (__u64)(fn - FN_LIB) * FN_STRIDE;
 	case FN_ANON:
 	case FN_TRAMP:
 	case FN_TRAMP_312:
@@ -642,6 +669,7 @@ static const struct unwind_rule fn_rules[FN_TABLE_CNT] = {
 	[FN_PLT_PUSHED] = { CFA_PLT, RSP, REG_SAME, REG_CFA_OFF, 8, 0, -8, 11 },
 	[FN_SIGRET] = { .cfa_kind = CFA_SIGNAL },
 	[FN_SIGRET_ALT] = { .cfa_kind = CFA_SIGNAL },
+	[FN_SYSCALL] = { CFA_REG, RSP, REG_SAME, REG_CFA_OFF, 64, 0, -8, 0 },
 	[FN_LEAFREG] = { CFA_REG, R12, REG_SAME, REG_CFA_OFF, 8, 0, -8, 0 },
 	[FN_KEPT] = { CFA_REG, R11, REG_SAME, REG_CFA_OFF, 8, 0, -8, 0 },
 	[FN_DRAP_END] = { CFA_REG, R11, REG_FP_OFF, REG_CFA_OFF, 0, 0, -8, 0 },
@@ -699,7 +727,7 @@ static struct item *add_item(struct world *w, __u64 word)
 
 static __u64 native_word(enum fn fn, __u64 addr)
 {
-	if (fn == FN_LIB || fn == FN_LIB_FP || fn == FN_CLONE)
+	if (fn >= FN_LIB && fn < FN_ANON)
 		return NATIVE_WORD(LIB_FILE, addr - LIB_BASE + 0x2000);
 	if (fn >= FN_ANON)
 		return FRAME_WORD(FRAME_ANON, addr);
@@ -739,7 +767,7 @@ static void enter_fn(struct world *w, enum fn fn)
 	__u64 cfa = w->sp, aligned;
 
 	place_last(w, CALL_AT, 0);
-	if (fn != FN_START)
+	if (fn != FN_START && fn != FN_ENTRY)
 		put64(w, cfa - 8, w->started ? fn_addr(w->last_fn) + CALL_AT : 0);
 	w->sp = cfa - 64;
 	switch (fn) {
@@ -763,6 +791,18 @@ static void enter_fn(struct world *w, enum fn fn)
 		break;
 	case FN_TRAMP_312:
 		w->sp = cfa - 16;
+		break;
+	case FN_ENTRY:
+		w->sp = w->start_sp = cfa;
+		break;
+	case FN_VFORK:
+		w->regs[0] = 0; /* as in the child */
+		w->regs[5] = get64(w, cfa - 8);
+		put64(w, cfa - 8, JUNK);
+		w->sp = cfa;
+		break;
+	case FN_FIRST_INSN:
+		w->sp = cfa - 8;
 		break;
 	case FN_CLONE:
 		w->regs[0] = (__u64)-38; /* ENOSYS: in the system call */
@@ -1051,7 +1091,12 @@ static struct world *world__new(void)
 	w->next_id = 0x1000;
 	w->last_native = -1;
 	make_table(w);
+	for (int fn = 0; fn < FN_UNMAPPED; fn++)
+		memcpy(w->insn[fn], "\x90\x90\xe8", 3); /* call rel32 */
+	memcpy(w->insn[FN_SYSCALL], "\x0f\x05", 2);
 	memcpy(w->insn[FN_CLONE], "\x0f\x05", 2);
+	memcpy(w->insn[FN_VFORK], "\x0f\x05\x57", 3);
+	memcpy(w->insn[FN_FIRST_INSN], "\xf3\x0f\x1e\xfa", 4);
 	memcpy(w->insn[FN_TRAMP], "\x5d\xc3", 2);
 	memcpy(w->insn[FN_TRAMP_312], "\x48\x83\xc4\x08\xc3", 5);
 	the_world = w;
@@ -1079,6 +1124,8 @@ static struct world *world__build(enum chain_case chain, const struct act *acts,
 			w->uneven = chain == CHAIN_27 || chain == CHAIN_39 || chain == CHAIN_310;
 	if (w->last_fn == FN_PLT_PUSHED)
 		at = LEAF_AT + 11;
+	if (w->last_fn == FN_SYSCALL)
+		at = FN_LEN;
 	place_last(w, at, 1);
 	w->pc = fn_addr(w->last_fn) + at;
 	set_leaf(w, w->tstate, w->top_frame, w->top_cframe);

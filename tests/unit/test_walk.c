@@ -759,9 +759,45 @@ static void test_signals(void **state)
 
 static void test_frame_pointer(void **state)
 {
+	struct world *w;
+
 	(void)state;
 	RUN_ALL(ROOT, { FN_EVAL, 2 }, { FN_CFP }, { FN_LIB_FP }, { FN_LIB_FP });
 	RUN_ALL(ROOT, { FN_CFP }, { FN_LIB_FP }, { FN_C }, { FN_EVAL, 1 }, { FN_C });
+	/* An address of code is no return address unless a call is before it. */
+	w = BUILD(CHAIN_313, ROOT, { FN_CFP }, { FN_LIB_FP, 0, ACT_STOP, MARK_NO_UNWIND_INFO });
+	memset(w->insn[FN_CFP], 0x90, 16);
+	run_built(w);
+}
+
+/* Every form of a call, and what only looks like one. */
+static void test_behind_call(void **state)
+{
+	static const struct {
+		char insn[8];
+		int is_call;
+	} cases[] = {
+		{ "\x90\x90\xe8\x01\x02\x03\x04", 1 }, /* call rel32 */
+		{ "\x90\x90\x90\x90\x90\xff\xd0", 1 }, /* call *%rax */
+		{ "\x90\x90\x90\x90\x41\xff\xd4", 1 }, /* call *%r12 */
+		{ "\x90\x90\x90\x90\xff\x50\x08", 1 }, /* call *8(%rax) */
+		{ "\x90\x90\x90\xff\x54\xc8\x08", 1 }, /* call *8(%rax,%rcx,8) */
+		{ "\x90\xff\x15\x01\x02\x03\x04", 1 }, /* call *GOT(%rip) */
+		{ "\xff\x94\xc8\x01\x02\x03\x04", 1 }, /* call *disp32(%rax,%rcx,8) */
+		{ "\x90\x90\x90\x90\x90\x90\x90", 0 },
+		{ "\x90\x90\xe9\x01\x02\x03\x04", 0 }, /* jmp rel32 */
+		{ "\x90\x90\x90\x90\x90\xff\xe0", 0 }, /* jmp *%rax */
+		{ "\x90\xff\x25\x01\x02\x03\x04", 0 }, /* jmp *GOT(%rip) */
+	};
+	struct world *w = BUILD(CHAIN_313, ROOT, { FN_C });
+
+	(void)state;
+	for (size_t i = 0; i < CNT(cases); i++) {
+		memcpy(w->insn[FN_C], cases[i].insn, 7);
+		check(w, !behind_call(fn_addr(FN_C) + CALL_AT) == !cases[i].is_call);
+	}
+	check(w, !behind_call(NO_MAP));
+	world__free(w);
 }
 
 static void test_native_ends_early(void **state)
@@ -833,6 +869,45 @@ static void test_stack_base(void **state)
 	w->start_sp = STACK_BASE + STACK_SIZE - 256;
 	w->interp.anchor_delta = SHIM_BELOW;
 	w->interp.anchor_fp_off = -16;
+	run_built(w);
+}
+
+/* Where the process began there is nothing below, whatever the code is: ld.so's _start has no rows. */
+static void test_entry(void **state)
+{
+	struct world *w;
+
+	(void)state;
+	RUN_ALL({ FN_ENTRY }, { FN_C }, { FN_CSAVE });
+	RUN_ALL({ FN_ENTRY });
+	/* Rows say nothing where the stack pointer is another one. */
+	w = BUILD(CHAIN_313, { FN_ENTRY, 0, ACT_STOP, MARK_NO_UNWIND_INFO }, { FN_C });
+	w->start_sp -= ENTRY_ROOM;
+	run_built(w);
+	/* The page of the interpreter's state was never touched: there is no Python yet. */
+	w = BUILD(CHAIN_313, { FN_ENTRY }, { FN_C });
+	world__hole(w, w->runtime, 8);
+	world__sample(w);
+	check(w, is_exact(w, 0) && !(w->walk->flags & WALK_PY_LOST));
+	world__free(w);
+	w = BUILD(CHAIN_313, { FN_ENTRY }, { FN_EVAL, 1 }, { FN_C });
+	world__hole(w, w->runtime, 8);
+	world__sample(w);
+	check(w, w->walk->flags & WALK_PY_LOST);
+	world__free(w);
+}
+
+/* A leaf whose rows end with its system call, and one that has pushed nothing. */
+static void test_leaf_without_rows(void **state)
+{
+	struct world *w;
+
+	(void)state;
+	RUN_ALL(ROOT, { FN_EVAL, 2 }, { FN_CFP }, { FN_SYSCALL });
+	RUN_ALL(ROOT, { FN_EVAL, 2 }, { FN_CFP }, { FN_FIRST_INSN });
+	RUN_ALL(ROOT, { FN_EVAL, 2 }, { FN_CFP }, { FN_VFORK });
+	w = BUILD(CHAIN_313, ROOT, { FN_FIRST_INSN, 0, ACT_STOP, MARK_NO_UNWIND_INFO });
+	memset(w->insn[FN_FIRST_INSN], 0x90, 4);
 	run_built(w);
 }
 
@@ -1075,6 +1150,9 @@ int main(void)
 		cmocka_unit_test(test_trampolines),
 		cmocka_unit_test(test_clone),
 		cmocka_unit_test(test_stack_base),
+		cmocka_unit_test(test_entry),
+		cmocka_unit_test(test_leaf_without_rows),
+		cmocka_unit_test(test_behind_call),
 		cmocka_unit_test(test_shim_jump),
 		cmocka_unit_test(test_unreadable_stack),
 		cmocka_unit_test(test_code_identity),

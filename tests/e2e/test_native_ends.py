@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+"""Stacks of native code end where they should: at the process's entry, at a thread's start."""
+import shutil
+
+import pytest
+
+import harness
+
+
+def test_process_start():
+    """Programs that do little else but start: the dynamic linker's _start has no unwind rows."""
+    if not shutil.which("sh"):
+        pytest.skip("sh is not installed")
+    loop = "i=0; while [ $i -lt 300 ]; do /bin/true; i=$((i+1)); done"
+    result = harness.profile("-f", "-a", "-F", 4999, "--no-kernel", "--", "sh", "-c", loop).ok()
+    starting = [s for s in result.stacks
+                if s.frames[0].name in ("_start", "_dl_start_user") and "ld-" in s.frames[0].file]
+    assert starting, "no sample in the dynamic linker's start"
+    broken = [s for s in result.stacks
+              if any(m.name.startswith("no-unwind-info ld-") for m in s.markers())]
+    # What is left: symbols bound at their first call (docs/limits.md).
+    assert harness.total(broken) <= 0.05 * harness.total(starting) + 2, "\n".join(
+        map(str, broken[:5]))
+    assert result.counters["complete"] >= 0.98 * result.counters["user_stacks"], result.counters
