@@ -26,7 +26,7 @@ BPF_CFLAGS := -target bpf -mcpu=v3 -O2 -g -Wall -Wextra -Wno-unused-function \
 PROTO_OBJS := $(OUT)/profile.pb-c.o
 USER_OBJS  := $(patsubst user/%.c,$(OUT)/%.o,$(wildcard user/*.c)) $(PROTO_OBJS)
 # Everything that neither needs the BPF skeleton nor holds main(): what unit tests link with.
-NEEDS_SKEL := main check cmd_check cmd_record collect dump record
+NEEDS_SKEL := main check cmd_check cmd_record collect dump record threadlist
 PURE_SRCS  := $(filter-out $(patsubst %,user/%.c,$(NEEDS_SKEL)),$(wildcard user/*.c))
 PURE_OBJS  := $(patsubst user/%.c,$(OUT)/%.o,$(PURE_SRCS)) $(PROTO_OBJS)
 SAN_OBJS   := $(patsubst user/%.c,$(OUT)/san/%.o,$(PURE_SRCS)) $(OUT)/san/profile.pb-c.o
@@ -46,14 +46,14 @@ $(OUT) $(OUT)/san $(OUT)/tests $(OUT)/fuzz:
 	$(Q)mkdir -p $@
 
 # ---- BPF half --------------------------------------------------------------------------------
-$(OUT)/pyperf.bpf.o: bpf/pyperf.bpf.c Makefile | $(OUT)
+$(OUT)/%.bpf.o: bpf/%.bpf.c Makefile | $(OUT)
 	$(call say,BPF)
-	$(Q)$(CLANG) $(BPF_CFLAGS) -MMD -MP -MF $(OUT)/pyperf.bpf.d -c $< -o $@
+	$(Q)$(CLANG) $(BPF_CFLAGS) -MMD -MP -MF $(OUT)/$*.bpf.d -c $< -o $@
 	$(Q)llvm-strip -g $@
 
-$(OUT)/pyperf.skel.h: $(OUT)/pyperf.bpf.o
+$(OUT)/%.skel.h: $(OUT)/%.bpf.o
 	$(call say,SKEL)
-	$(Q)$(BPFTOOL) gen skeleton $< name pyperf_bpf > $@
+	$(Q)$(BPFTOOL) gen skeleton $< name $*_bpf > $@
 
 # ---- user half -------------------------------------------------------------------------------
 $(OUT)/profile.pb-c.c: user/profile.proto | $(OUT)
@@ -78,6 +78,7 @@ $(OUT)/%.o: user/%.c Makefile | $(OUT)
 	$(call say,CC)
 	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -c $< -o $@
 $(patsubst %,$(OUT)/%.o,$(NEEDS_SKEL)): $(OUT)/pyperf.skel.h
+$(OUT)/threadlist.o: $(OUT)/threads.skel.h
 $(OUT)/export_pprof.o $(OUT)/san/export_pprof.o: $(OUT)/profile.pb-c.h
 
 $(OUT)/pyperf-bpf: $(USER_OBJS)

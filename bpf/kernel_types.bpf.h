@@ -68,7 +68,12 @@ struct task_struct {
 	int pid;
 	int tgid;
 	int exit_code;
+	int exit_state;
 	unsigned int flags;
+	unsigned int __state; /* 5.14 and later (2f064a59a11f) */
+	int on_cpu;	      /* not in a kernel for one CPU */
+	unsigned long nvcsw;
+	unsigned long nivcsw;
 	void *stack;
 	struct mm_struct *mm;
 	struct task_struct *group_leader;
@@ -87,6 +92,22 @@ struct thread_struct___arm64 {
 };
 struct task_struct___arm64 {
 	struct thread_struct___arm64 thread;
+};
+
+/* Before 5.14. */
+struct task_struct___state {
+	volatile long state;
+};
+
+struct seq_file;
+
+/* The context of a program on iter/task. */
+struct bpf_iter_meta {
+	struct seq_file *seq;
+};
+struct bpf_iter__task {
+	struct bpf_iter_meta *meta;
+	struct task_struct *task;
 };
 
 #pragma clang attribute pop

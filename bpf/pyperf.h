@@ -31,6 +31,7 @@
 #define MAX_BLOB_PIECES		       64   /* pieces of one name or line table */
 #define TASK_COMM_LEN		       16
 #define GLOB_LEN		       64
+#define GREG_CNT		       16 /* general registers, by DWARF number (x86-64) */
 
 /* ---- Frame words -------------------------------------------------------------------------- */
 /*
@@ -439,6 +440,47 @@ struct code_key {
 struct code_val {
 	__u64 id;
 };
+
+/* ---- Threads, as they are now ----------------------------------------------------------------- */
+
+enum thread_flags {
+	THREAD_ON_CPU = 1 << 0,	  /* running while it was looked at: what it was given is old */
+	THREAD_REGS = 1 << 1,	  /* regs and pc are set */
+	THREAD_COMPAT32 = 1 << 2, /* of a 32-bit program: they are not */
+};
+
+/* Of include/linux/sched.h, the same in all kernels from 4.14 on. */
+enum thread_state {
+	THREAD_RUNNABLE = 0,
+	THREAD_SLEEPING = 0x1,
+	THREAD_BLOCKED = 0x2, /* cannot be interrupted */
+	THREAD_STOPPED = 0x4,
+	THREAD_TRACED = 0x8,
+};
+
+#define THREAD_KERN_FRAMES 64
+
+/*
+ * What the iterator of threads.bpf.c writes for each thread of the process. If a thread is not on a CPU
+ * now and at a later look, and `switches` is the same, it did not run in between: the kernel adds to it
+ * whenever it takes a thread off its CPU, before on_cpu becomes 0 (__schedule()).
+ */
+struct thread_now {
+	__u32 tid;	  /* as the caller's pid namespace sees it */
+	__u32 flags;	  /* enum thread_flags */
+	__u32 state;	  /* enum thread_state, and bits that are of no interest */
+	__u32 exit_state; /* not 0: it has ended, and is waited for */
+	__u64 switches;
+	__u64 tp; /* thread pointer */
+	__u64 pc;
+	__u64 regs[GREG_CNT]; /* sp, fp and arguments of a system call among them */
+	__s64 syscall;	      /* number of the system call that it is in; negative: it is in none */
+	char comm[TASK_COMM_LEN];
+	__u32 kernel_cnt;
+	__u32 inner_tid;		  /* as the process itself sees it */
+	__u64 kernel[THREAD_KERN_FRAMES]; /* addresses, innermost first */
+};
+PYPERF_ASSERT_SIZE(struct thread_now, 48 + 8 * GREG_CNT + 24 + 8 * THREAD_KERN_FRAMES);
 
 /* ---- Stacks and counts -------------------------------------------------------------------- */
 

@@ -9,6 +9,7 @@
  * Fails:   a process that no event announced: lost_no_proc.
  */
 #include "lifecycle.bpf.h"
+#include "image.bpf.h"
 #include "walk_kernel.bpf.h"
 #include "walk_python.bpf.h"
 #include "walk_native.bpf.h"
@@ -29,40 +30,6 @@ BPF_INLINE const struct image *find_image(const struct proc *p)
 	const struct image *im = bpf_map_lookup_elem(&images, &p->space);
 
 	return im ? im : bpf_map_lookup_elem(&images, &p->image);
-}
-
-BPF_INLINE void load_image(struct walk *w, const struct image *im)
-{
-	w->map_first = im->map_first;
-	w->map_cnt = im->map_cnt;
-	w->map.start = w->map.end = 0;
-	w->has_python = 0;
-	w->interp_cnt = im->interp_cnt;
-	__builtin_memcpy(w->image, im->interps, sizeof(w->image));
-}
-
-/* Makes interpreter n of the process the one that is walked. 1: there is none. */
-BPF_INLINE int load_interp(struct walk *w, __u32 n)
-{
-	const struct image_interp *ii = &w->image[BOUND(n, IMAGE_INTERPS)];
-	const struct interp *in = bpf_map_lookup_elem(&interps, &ii->interp);
-	__u64 bias = ii->bias;
-
-	if (!in)
-		return 1;
-	w->in = *in;
-	w->interp = ii->interp;
-	w->bias = bias;
-	w->in.interp_head += bias;
-	w->in.code_type += bias;
-	for (int i = 0; i < MAX_EVAL_RANGES; i++) {
-		if (!w->in.eval[i].end)
-			continue;
-		w->in.eval[i].start += bias;
-		w->in.eval[i].end += bias;
-	}
-	w->has_python = 1;
-	return 0;
 }
 
 /* Fills in whose sample it is. SAMPLE_TAKE, CTR_note_pending (it counts, without a walk), or why not. */

@@ -30,7 +30,6 @@ enum walk_flags {
 #define FRAME_SEGMENTS 8       /* that one native frame holds, at most */
 #define MAX_TSTATES    4       /* of one thread: one in each interpreter that it runs */
 #define BUF_BYTES      512     /* of the target, read at once; a power of two */
-#define GREG_CNT       16
 
 /* A thread state of the thread at hand that has frames, and what the walk of them gave. */
 struct tstate_run {

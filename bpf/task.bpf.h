@@ -2,28 +2,18 @@
 #ifndef PYPERF_TASK_H
 #define PYPERF_TASK_H
 /*
- * What is asked of a task_struct: its ids in the caller's pid namespace, registers, thread pointer,
- * command name and control groups. Kernel differences live here, each with its commit or release.
+ * What is asked of the current task: its ids in the caller's pid namespace, registers, command name and
+ * control groups. Kernel differences live here and in taskinfo.bpf.h, each with its commit or release.
  */
 #include "maps.bpf.h"
-#include "kernel_types.bpf.h"
+#include "taskinfo.bpf.h"
 
-/*
- * The number of a task in the caller's pid namespace, 0 when it is not visible there. Nested
- * namespaces are: a pid has one number per level up to its own.
- */
+/* cfg's fields are read first: inside of an expression on kernel types they would be relocated. */
 BPF_INLINE __u32 task_ns_nr(struct task_struct *task)
 {
-	struct pid *pid = BPF_CORE_READ(task, thread_pid);
-	__u32 level = cfg.pidns_level & 31; /* a field of cfg would become part of the relocation */
-	struct upid up;
+	__u32 level = cfg.pidns_level, inum = cfg.pidns_inum;
 
-	if (BPF_CORE_READ(pid, level) < cfg.pidns_level)
-		return 0;
-	if (bpf_core_read(&up, sizeof(up), &pid->numbers[level]) ||
-	    BPF_CORE_READ(up.ns, ns.inum) != cfg.pidns_inum)
-		return 0;
-	return (__u32)up.nr;
+	return task_nr_in(task, level, inum);
 }
 
 BPF_INLINE __u32 task_tgid(struct task_struct *task)
@@ -40,32 +30,7 @@ BPF_INLINE __u32 task_tid(struct task_struct *task)
 	return (__u32)BPF_CORE_READ(task, pid);
 }
 
-/* pthread_self() of a task: the ABI's thread pointer (x86-64 psABI 3.4.2: fs base). */
-BPF_INLINE __u64 task_tp(struct task_struct *task)
-{
-#if defined(__TARGET_ARCH_arm64)
-	return BPF_CORE_READ((struct task_struct___arm64 *)task, thread.uw.tp_value);
-#else
-	return BPF_CORE_READ(task, thread.fsbase);
-#endif
-}
-
 /* ---- registers ----------------------------------------------------------------------------- */
-
-#if defined(__TARGET_ARCH_x86)
-typedef struct pt_regs user_regs;
-
-BPF_INLINE int regs_are_user(const user_regs *r)
-{
-	return (r->cs & 3) == 3; /* privilege level */
-}
-
-#define X86_CS_USER32 0x23 /* __USER32_CS: arch/x86/include/asm/segment.h */
-
-BPF_INLINE int regs_are_compat(const user_regs *r)
-{
-	return r->cs == X86_CS_USER32;
-}
 
 /* In execve or execveat (arch/x86/entry/syscalls/syscall_64.tbl). */
 BPF_INLINE int regs_in_exec(const user_regs *r)
@@ -75,42 +40,19 @@ BPF_INLINE int regs_in_exec(const user_regs *r)
 
 BPF_INLINE void load_regs(struct walk *w, const user_regs *r)
 {
+	copy_regs(w->regs, r);
 	w->pc = r->rip;
 	w->sp = r->rsp;
 	w->fp = r->rbp;
-	w->regs[0] = r->rax;
-	w->regs[1] = r->rdx;
-	w->regs[2] = r->rcx;
-	w->regs[3] = r->rbx;
-	w->regs[4] = r->rsi;
-	w->regs[5] = r->rdi;
-	w->regs[6] = r->rbp;
-	w->regs[7] = r->rsp;
-	w->regs[8] = r->r8;
-	w->regs[9] = r->r9;
-	w->regs[10] = r->r10;
-	w->regs[11] = r->r11;
-	w->regs[12] = r->r12;
-	w->regs[13] = r->r13;
-	w->regs[14] = r->r14;
-	w->regs[15] = r->r15;
 	w->exact_pc = 1;
 }
-#endif
 
-/*
- * Where the registers with which the current task entered the kernel lie. bpf_task_pt_regs() is of 5.15
- * (dd6e10fbd9fb); before, it was the end of the kernel stack (THREAD_SIZE is 16 KiB on x86-64 since
- * 6538b8ea886e).
- */
+/* Where the registers with which the current task entered the kernel lie. */
 BPF_INLINE void *task_user_regs(void)
 {
-	struct task_struct *task;
-
 	if (bpf_core_enum_value_exists(enum bpf_func_id, BPF_FUNC_task_pt_regs))
 		return (void *)bpf_task_pt_regs(bpf_get_current_task_btf());
-	task = (void *)bpf_get_current_task();
-	return BPF_CORE_READ(task, stack) + 16384 - sizeof(user_regs);
+	return task_stack_regs((void *)bpf_get_current_task());
 }
 
 enum regs_verdict {

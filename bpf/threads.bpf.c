@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The threads of one process as they are now: an iterator over all tasks (kernel 5.8) that writes a struct
+ * thread_now for each. An object of its own, because the sampler does not need it. Nothing is stopped;
+ * what was running meanwhile is marked.
+ */
+#include "taskinfo.bpf.h"
+
+char LICENSE[] SEC("license") = "GPL";
+
+const volatile __u32 target_tgid; /* as the caller's pid namespace sees it */
+const volatile __u32 target_level;
+const volatile __u32 target_inum; /* 0: the initial pid namespace */
+
+/* Too big for the stack. An iterator can be preempted, but not by another one of this object. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct thread_now);
+} scratch SEC(".maps");
+
+BPF_INLINE __u32 nr_of(struct task_struct *task, __u32 global)
+{
+	__u32 level = target_level, inum = target_inum;
+
+	return inum ? task_nr_in(task, level, inum) : global;
+}
+
+BPF_INLINE __u32 state_of(struct task_struct *task)
+{
+	if (bpf_core_field_exists(task->__state))
+		return BPF_CORE_READ(task, __state);
+	return (__u32)BPF_CORE_READ((struct task_struct___state *)task, state);
+}
+
+BPF_INLINE int is_on_cpu(struct task_struct *task)
+{
+	return bpf_core_field_exists(task->on_cpu) && BPF_CORE_READ(task, on_cpu);
+}
+
+BPF_INLINE void read_regs(struct thread_now *t, struct task_struct *task)
+{
+	user_regs regs;
+	void *at;
+
+	if (bpf_core_enum_value_exists(enum bpf_func_id, BPF_FUNC_task_pt_regs))
+		at = (void *)bpf_task_pt_regs(task);
+	else
+		at = task_stack_regs(task);
+	if (bpf_probe_read_kernel(&regs, sizeof(regs), at) || !regs_are_user(&regs))
+		return;
+	if (regs_are_compat(&regs)) {
+		t->flags |= THREAD_COMPAT32;
+		return;
+	}
+	t->flags |= THREAD_REGS;
+	t->pc = regs.rip;
+	t->syscall = (__s64)regs.orig_rax; /* -1 and others below 0: an interrupt, an exception */
+	copy_regs(t->regs, &regs);
+}
+
+BPF_INLINE void read_kernel_stack(struct thread_now *t, struct task_struct *task)
+{
+	long size = bpf_get_task_stack(task, t->kernel, sizeof(t->kernel), 0);
+
+	if (size > 0)
+		t->kernel_cnt = (__u32)size / 8;
+}
+
+SEC("iter/task")
+int each_task(struct bpf_iter__task *ctx)
+{
+	struct task_struct *task = ctx->task;
+	__u32 zero = 0;
+	struct thread_now *t = bpf_map_lookup_elem(&scratch, &zero);
+
+	if (!task || !t ||
+	    nr_of(BPF_CORE_READ(task, group_leader), BPF_CORE_READ(task, tgid)) != target_tgid)
+		return 0;
+	__builtin_memset(t, 0, sizeof(*t));
+	t->tid = nr_of(task, BPF_CORE_READ(task, pid));
+	t->inner_tid = task_inner_nr(task);
+	t->switches = BPF_CORE_READ(task, nvcsw) + BPF_CORE_READ(task, nivcsw);
+	t->state = state_of(task);
+	t->exit_state = BPF_CORE_READ(task, exit_state);
+	t->tp = task_tp(task);
+	t->syscall = -1;
+	BPF_CORE_READ_STR_INTO(&t->comm, task, comm);
+	if (is_on_cpu(task)) {
+		t->flags |= THREAD_ON_CPU;
+	} else if (!t->exit_state) {
+		read_regs(t, task);
+		read_kernel_stack(t, task);
+	}
+	return bpf_seq_write(ctx->meta->seq, t, sizeof(*t)) ? 1 : 0;
+}
