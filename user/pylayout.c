@@ -692,3 +692,41 @@ int py_layout__interp_head(uint32_t version_hex, const void *debug_offsets, size
 		return -EBADMSG;
 	return (int)head;
 }
+
+/*
+ * 3.7 - 3.11: _PyRuntime.ceval.gil; 3.12+: the pointer PyInterpreterState.ceval.gil, from 3.13 on behind
+ * instrumentation_version and recursion_limit at the beginning of both structs. The numbers are from debug
+ * information, with which test_pylayout compares them. _PyRuntime of 3.7.0 - 3.7.3 is another one, 3.6 and
+ * older have no struct, only local variables of ceval_gil.h.
+ */
+#define GIL_FIRST_37 0x030704f0u
+
+int py_layout__gil(struct py_gil *out, uint32_t version_hex, bool free_threaded)
+{
+	static const struct {
+		uint32_t version;
+		uint16_t interp_gil, runtime_gil;
+	} places[] = {
+		{ 0x0307, NONE, 1264 }, { 0x0308, NONE, 1152 }, { 0x0309, NONE, 352 },
+		{ 0x030a, NONE, 352 },	{ 0x030b, NONE, 360 },	{ 0x030c, 384, NONE },
+		{ 0x030d, 16, NONE },	{ 0x030e, 16, NONE },	{ 0x030f, 16, NONE },
+	};
+
+	if (free_threaded || (version_hex >> 16 == 0x0307 && version_hex < GIL_FIRST_37))
+		return -ENOTSUP;
+	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+		if (places[i].version != version_hex >> 16)
+			continue;
+		*out = (struct py_gil){
+			.tstate_interp = 16,
+			.interp_gil = places[i].interp_gil,
+			.runtime_gil = places[i].runtime_gil,
+			.last_holder = 8,
+			.locked = 16,
+			.locks = 32,
+			.locks_size = 176, /* two pthread_cond_t and two pthread_mutex_t */
+		};
+		return 0;
+	}
+	return -ENOTSUP;
+}

@@ -314,6 +314,43 @@ static int compare_head(const struct column *col, Dwarf *dw, const void *bytes, 
 	return got != want;
 }
 
+/* Where the GIL is, of 3.7 and later. */
+static int compare_gil(const struct column *col, Dwarf *dw, bool free_threaded)
+{
+	uint32_t version_hex = col->version_hex | 0xfff0; /* the newest of the minor version */
+	struct py_gil gil;
+	int err = py_layout__gil(&gil, version_hex, free_threaded), wrong = 0;
+
+	if (version_hex >> 16 < 0x0307 || free_threaded)
+		return err != -ENOTSUP;
+	if (err)
+		return 1;
+	const struct {
+		long got;
+		const char *paths;
+	} all[] = {
+		{ gil.tstate_interp, "_ts.interp" },
+		{ gil.interp_gil, version_hex >> 16 < 0x030c ? "absent" : "_is.ceval.gil" },
+		{ gil.runtime_gil,
+		  version_hex >> 16 < 0x030c ? "pyruntimestate.ceval.gil" : "absent" },
+		{ gil.last_holder, "_gil_runtime_state.last_holder" },
+		{ gil.locked, "_gil_runtime_state.locked" },
+		{ gil.locks, "_gil_runtime_state.cond" },
+		{ gil.locks + gil.locks_size, "_gil_runtime_state" },
+	};
+
+	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+		long want = lookup(dw, all[i].paths);
+
+		if (all[i].got == want)
+			continue;
+		print_error("%s: %s is %ld, debug info says %ld\n", col->name, all[i].paths,
+			    all[i].got, want);
+		wrong++;
+	}
+	return wrong;
+}
+
 /* Negative: no debug information here. Else how many numbers are wrong. */
 static int check_python(struct column *col, const char *exe)
 {
@@ -340,7 +377,8 @@ static int check_python(struct column *col, const char *exe)
 		wrong = 1;
 		goto out;
 	}
-	wrong = compare(col, dw, exe) + compare_head(col, dw, bytes, size);
+	wrong = compare(col, dw, exe) + compare_head(col, dw, bytes, size) +
+		compare_gil(col, dw, free_threaded);
 out:
 	dwarf_end(dw);
 	close(fd);
@@ -579,6 +617,20 @@ static void refuses_unknown_versions(void **state)
 	assert_int_equal(py_layout__interp_head(0x031000f0, NULL, 0), -ENOTSUP);
 }
 
+static void knows_no_gil(void **state)
+{
+	struct py_gil gil;
+
+	(void)state;
+	assert_int_equal(py_layout__gil(&gil, 0x02071200, false), -ENOTSUP);
+	assert_int_equal(py_layout__gil(&gil, 0x03060ff0, false), -ENOTSUP);
+	assert_int_equal(py_layout__gil(&gil, 0x030703f0, false), -ENOTSUP);
+	assert_int_equal(py_layout__gil(&gil, 0x03070000, false), -ENOTSUP); /* 3.7, but which? */
+	assert_int_equal(py_layout__gil(&gil, 0x030d00f0, true), -ENOTSUP);
+	assert_int_equal(py_layout__gil(&gil, 0x031000f0, false), -ENOTSUP);
+	assert_int_equal(py_layout__gil(&gil, 0x030704f0, false), 0);
+}
+
 static void identifies_debug_offsets(void **state)
 {
 	uint8_t bytes[PY_DEBUG_OFFSETS_MAX];
@@ -612,6 +664,7 @@ int main(void)
 		cmocka_unit_test(refuses_truncated_offsets),
 		cmocka_unit_test(refuses_unknown_versions),
 		cmocka_unit_test(identifies_debug_offsets),
+		cmocka_unit_test(knows_no_gil),
 	};
 
 	int failed;
