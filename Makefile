@@ -26,7 +26,7 @@ BPF_CFLAGS := -target bpf -mcpu=v3 -O2 -g -Wall -Wextra -Wno-unused-function \
 PROTO_OBJS := $(OUT)/profile.pb-c.o
 USER_OBJS  := $(patsubst user/%.c,$(OUT)/%.o,$(wildcard user/*.c)) $(PROTO_OBJS)
 # Everything that neither needs the BPF skeleton nor holds main(): what unit tests link with.
-NEEDS_SKEL := main check cmd_check cmd_record collect dump record threadlist
+NEEDS_SKEL := main check cmd_check cmd_dump cmd_record collect dump record threaddump threadlist
 PURE_SRCS  := $(filter-out $(patsubst %,user/%.c,$(NEEDS_SKEL)),$(wildcard user/*.c))
 PURE_OBJS  := $(patsubst user/%.c,$(OUT)/%.o,$(PURE_SRCS)) $(PROTO_OBJS)
 SAN_OBJS   := $(patsubst user/%.c,$(OUT)/san/%.o,$(PURE_SRCS)) $(OUT)/san/profile.pb-c.o
@@ -61,6 +61,12 @@ $(OUT)/profile.pb-c.c: user/profile.proto | $(OUT)
 	$(Q)protoc-c --proto_path=user --c_out=$(OUT) profile.proto
 $(OUT)/profile.pb-c.h: $(OUT)/profile.pb-c.c ;
 
+# [__NR_read] = "read", and so on, for the machine that it is built for.
+$(OUT)/syscall_names.h: Makefile | $(OUT)
+	$(call say,GEN)
+	$(Q)echo '#include <asm/unistd.h>' | $(CC) -E -dM -x c - | sort | \
+		sed -nE '/ __NR_(syscalls|arch_specific_syscall) /d; s/^#define __NR_([a-z0-9_]+) .*/[__NR_\1] = "\1",/p' > $@
+
 $(OUT)/profile.pb-c.o: $(OUT)/profile.pb-c.c
 	$(call say,CC)
 	$(Q)$(CC) $(ALL_CFLAGS) -Wno-unused-parameter -c $< -o $@
@@ -79,6 +85,7 @@ $(OUT)/%.o: user/%.c Makefile | $(OUT)
 	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -c $< -o $@
 $(patsubst %,$(OUT)/%.o,$(NEEDS_SKEL)): $(OUT)/pyperf.skel.h
 $(OUT)/threadlist.o: $(OUT)/threads.skel.h
+$(OUT)/syscalls.o $(OUT)/san/syscalls.o: $(OUT)/syscall_names.h
 $(OUT)/export_pprof.o $(OUT)/san/export_pprof.o: $(OUT)/profile.pb-c.h
 
 $(OUT)/pyperf-bpf: $(USER_OBJS)

@@ -7,7 +7,7 @@ _pyperf_bpf()
 
 	COMPREPLY=()
 	case ${COMP_WORDS[1]} in
-	record | report | diff | check | help) [ "$COMP_CWORD" -le 1 ] || command=${COMP_WORDS[1]} ;;
+	record | report | diff | dump | check | help) [ "$COMP_CWORD" -le 1 ] || command=${COMP_WORDS[1]} ;;
 	esac
 	for ((i = 1; i < COMP_CWORD; i++)); do
 		if [ "${COMP_WORDS[i]}" = -- ]; then # a command line of its own
@@ -66,10 +66,11 @@ _pyperf_bpf()
 		record) mapfile -t COMPREPLY < <(compgen -W "-d --duration -F --frequency -p --pid --children -C --cgroup --comm -a --all -o --output -f --folded --no-native --no-kernel --no-lines --inlines --threads -v --verbose -q --quiet -h --help --version" -- "$cur") ;;
 		report) mapfile -t COMPREPLY < <(compgen -W "-o --output -f --folded -t --type --no-lines --no-threads -v --verbose -q --quiet -h --help --version" -- "$cur") ;;
 		diff) mapfile -t COMPREPLY < <(compgen -W "-o --output -f --folded --absolute -t --type -v --verbose -q --quiet -h --help --version" -- "$cur") ;;
+		dump) mapfile -t COMPREPLY < <(compgen -W "--native --json -v --verbose -q --quiet -h --help --version" -- "$cur") ;;
 		check) mapfile -t COMPREPLY < <(compgen -W "-p --pid -v --verbose -q --quiet -h --help --version" -- "$cur") ;;
 		esac
 	elif [ "$COMP_CWORD" -eq 1 ] || [ "$command" = help ]; then
-		mapfile -t COMPREPLY < <(compgen -W "record report diff check help" -- "$cur")
+		mapfile -t COMPREPLY < <(compgen -W "record report diff dump check help" -- "$cur")
 	elif [ "$command" != record ]; then
 		mapfile -t COMPREPLY < <(compgen -f -- "$cur")
 	fi

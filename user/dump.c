@@ -131,12 +131,7 @@ static str_id why_no_python(const struct process *proc, struct profile *p, uint3
 	return why ? profile__intern_z(p, why) : 0;
 }
 
-/*
- * Addresses of generated code become names while it is known whose they are. CPython's perf trampolines are
- * part of the activation of the eval loop that they call, so its Python frames replace them too. Returns the
- * number of words that are left.
- */
-static int name_generated(struct sym_jit *jit, uint32_t space, uint64_t *words, int cnt)
+int dump__name_generated(struct sym_jit *jit, uint32_t space, uint64_t *words, int cnt)
 {
 	int kept = 0;
 
@@ -325,7 +320,7 @@ static int add_count(struct window *w, const struct process_table *pt, const str
 		late->lost += count;
 		return 0;
 	}
-	n = name_generated(o->jit, key->space, w->words, n);
+	n = dump__name_generated(o->jit, key->space, w->words, n);
 	proc = find_proc(pt, p, key->space);
 	if (proc < 0)
 		return proc;

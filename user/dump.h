@@ -37,6 +37,13 @@ struct dump_opts {
 int dump__window(struct collect *c, unsigned old, const struct process_table *pt,
 		 const struct dump_opts *o, struct profile *p, struct dump_late *late);
 
+/*
+ * Addresses of generated code become names while it is known whose they are: of a stack, outermost first.
+ * CPython's perf trampolines are part of the activation of the eval loop that they call, so its Python
+ * frames replace them too. Returns the number of words that are left. sym_jit__begin() comes first.
+ */
+int dump__name_generated(struct sym_jit *jit, uint32_t space, uint64_t *words, int cnt);
+
 /* Counters of the kernel, corrected by `late`, so that delivered = counted + filtered + lost. */
 void dump__counters(const struct collect *c, const struct dump_late *late,
 		    uint64_t counters[CTR_CNT]);

@@ -29,6 +29,7 @@ static const struct command *const commands[] = {
 	&cmd_record,
 	&cmd_report,
 	&cmd_diff,
+	&cmd_dump,
 	&cmd_check,
 	NULL,
 };

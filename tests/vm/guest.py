@@ -6,6 +6,7 @@ that stands still for a while is normal; what is asked is the same as of the rea
 
 Prints "vm <tab> pass|fail <tab> CASE <tab> REASON" for each case and "vm <tab> figure <tab> NAME <tab> VALUE".
 """
+import json
 import platform
 import re
 import sys
@@ -89,7 +90,27 @@ def whole_machine():
     result.only("spin_one", "spin_two")
 
 
-CASES = [figures, shares, order, kernel_frames, whole_machine]
+def dump():
+    """Threads as they are now, among them one that runs."""
+    with Target(PYTHON, "states.py", "sleeping", "spinning") as target:
+        harness.spend(target.pid, 1)  # all are where they stay
+        result = harness.Profiler("dump", target.pid, "--json").wait()
+        assert result.status == 0, result.stderr
+        truth = {int(tid): true for tid, true in json.loads(target.end()).items()}
+    threads = {t["tid"]: t for t in json.loads(result.stdout)["threads"]}
+    assert set(threads) == set(truth)
+    for tid, true in truth.items():
+        thread, label = threads[tid], true["label"]
+        names = [harness.short(f["function"]) for f in thread["frames"]]
+        assert label == "main" or names == [name for name, _, _ in true["frames"]], thread
+        assert label != "main" or names == ["main", "<module>"], thread
+        assert thread["consistent"], thread
+        if label != "spinning":
+            assert thread["state"] == "sleeping" and thread["gil"] == "none", thread
+            assert thread["syscall"] == {"main": "read", "sleeping": "clock_nanosleep"}[label]
+
+
+CASES = [figures, shares, order, kernel_frames, whole_machine, dump]
 
 
 def main():

@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+"""One thread for each thing that a thread can be doing, and at the end the truth about all of them.
+
+The main thread reads stdin without the GIL, after a first byte with the GIL held, so that all others have
+to wait for it, and prints at the end of stdin {tid: {"label": ..., "frames": [[name, file, line], ...]}},
+most recent call first, as sys._current_frames() has it. The stacks do not change but for lines of loops.
+The thread "foreign" is one that Python never saw; it is not among them.
+"""
+import ctypes
+import hashlib
+import json
+import os
+import sys
+import threading
+import time
+
+libc = ctypes.CDLL(None)
+holding = ctypes.PyDLL(None)  # its calls keep the GIL
+buffer = ctypes.create_string_buffer(1)
+labels = {}
+
+
+def nested(depth, fn):
+    return nested(depth - 1, fn) if depth else fn()
+
+
+def started(label):
+    labels[threading.get_native_id()] = label
+
+
+def sleeping():
+    started("sleeping")
+    time.sleep(10000)
+
+
+def reading():
+    started("reading")
+    os.read(pipe[0], 1)
+
+
+def locking():
+    started("locking")
+    lock.acquire()
+
+
+def in_ctypes():
+    started("in_ctypes")
+    libc.pause()
+
+
+def hashing():
+    data = bytes(1 << 25)
+    started("hashing")
+    while True: hashlib.sha256(data)
+
+
+def spinning():
+    started("spinning")
+    while True: pass
+
+
+def left(depth):
+    return left(depth - 1) if depth else time.sleep(0.0001)
+
+
+def right(depth):
+    return right(depth - 1) if depth else time.sleep(0.0001)
+
+
+def changing():
+    """Never has both on its stack."""
+    started("changing")
+    while True:
+        left(30)
+        right(30)
+
+
+def hostile():
+    started("hostile")
+    lock.acquire()
+
+
+def keep_the_gil():
+    holding.read(0, buffer, 1)
+
+
+def frames_of(frame):
+    frames = []
+    while frame:
+        frames.append([frame.f_code.co_name, frame.f_code.co_filename, frame.f_lineno])
+        frame = frame.f_back
+    return frames
+
+
+hostile.__code__ = hostile.__code__.replace(
+    co_name="x\x1b[2J\nThread 1 \"y\": running", co_filename="/tmp/\x1b]0;z\x07\n</script>.py")
+if hasattr(hostile.__code__, "co_qualname"):
+    hostile.__code__ = hostile.__code__.replace(co_qualname=hostile.__code__.co_name)
+
+pipe = os.pipe()
+lock = threading.Lock()
+lock.acquire()
+kinds = {f.__name__: f for f in (sleeping, reading, locking, in_ctypes, hashing, spinning,
+                                 changing)}
+kinds["hostile"] = hostile
+for kind in sys.argv[1:]:
+    if kind == "foreign":
+        libc.prctl(15, b"\x1b[31m\xff", 0, 0, 0)  # PR_SET_NAME; inherited
+        libc.pthread_create(ctypes.byref(ctypes.c_ulong()), None, libc.pause, None)
+        continue
+    name = "\x1b[31m\n\"<b>" if kind == "hostile" else kind
+    threading.Thread(target=nested, args=(3, kinds[kind]), name=name, daemon=True).start()
+    while kind not in labels.values():
+        time.sleep(0.001)
+
+
+def main():
+    print("ready", flush=True)
+    if os.read(0, 1):
+        keep_the_gil()
+    tid = threading.get_native_id()
+    current = sys._current_frames()
+    truth = {}
+    for thread in threading.enumerate():
+        if thread.native_id in labels:
+            truth[thread.native_id] = {"label": labels[thread.native_id],
+                                       "frames": frames_of(current[thread.ident])}
+    truth[tid] = {"label": "main", "frames": frames_of(sys._getframe(0))}
+    print(json.dumps(truth), flush=True)
+    os._exit(0)
+
+
+main()

@@ -1,0 +1,268 @@
+# SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+"""dump: what every thread of a process does now, against what the process says of itself."""
+import json
+import os
+import re
+import subprocess
+import threading
+from pathlib import Path
+
+import pytest
+
+import harness
+from harness import Target, poll
+from test_formats import validate
+from test_trust import Elf, find, forged_target, library_of
+
+SCHEMA = json.loads((harness.REPO / "docs" / "dump.schema.json").read_text())
+ALL = ("sleeping", "reading", "locking", "in_ctypes", "hashing", "spinning", "foreign")
+AT_REST = {"sleeping": {"clock_nanosleep", "pselect6", "select"}, "reading": {"read"},
+           "locking": {"futex"}, "in_ctypes": {"pause"}, "main": {"read"}}
+
+
+def dump(*args):
+    return subprocess.run([harness.PYPERF, "dump", *map(str, args)], capture_output=True,
+                          timeout=harness.PATIENCE, env=harness.clean_environment())
+
+
+def check(value, schema):
+    """The few words of JSON schema that ours uses."""
+    if "$ref" in schema:
+        return check(value, SCHEMA["$defs"][schema["$ref"].rpartition("/")[2]])
+    if "enum" in schema:
+        assert value in schema["enum"], value
+        return None
+    types = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
+    kind = {dict: "object", list: "array", str: "string", bool: "boolean", int: "integer",
+            type(None): "null"}[type(value)]
+    assert kind in types, (value, types)
+    if kind == "object":
+        assert set(value) == set(schema["required"]) == set(schema["properties"]), value
+        for key, inner in schema["properties"].items():
+            check(value[key], inner)
+    if kind == "array":
+        for item in value:
+            check(item, schema["items"])
+    return None
+
+
+def dump_json(pid, *args):
+    result = dump(pid, "--json", *args)
+    assert result.returncode == 0, result
+    found = json.loads(result.stdout)
+    check(found, SCHEMA)
+    assert found["pid"] == pid
+    tids = [t["tid"] for t in found["threads"]]
+    assert tids == sorted(set(tids))
+    return {t["tid"]: t for t in found["threads"]}
+
+
+def dump_until(pid, condition, what, *args):
+    """The first dump for which it is true: threads may be on their way to where they stay."""
+    last = []
+
+    def look():
+        last[:] = [dump_json(pid, *args)]
+        return condition(last[0])
+    poll(look, what)
+    return last[0]
+
+
+def in_syscall(threads, name):
+    return [t for t in threads.values() if t["state"] == "sleeping" and t["syscall"] == name]
+
+
+def settled(threads):
+    """All that wait do so: three in read and pause, one in its sleep, one for a lock."""
+    return (len(in_syscall(threads, "pause")) == 2 and len(in_syscall(threads, "read")) == 2
+            and any(t["gil"] == "none" for t in in_syscall(threads, "futex"))
+            and any(in_syscall(threads, name) for name in AT_REST["sleeping"])
+            and any(t["gil"] == "none" and t["state"] in ("running", "runnable")
+                    for t in threads.values()))
+
+
+def compare(thread, true, label):
+    """The stack is the truth but for the line of the innermost frame of a loop."""
+    assert thread["consistent"], thread
+    found = [(harness.short(f["function"]), f["file"], f["line"]) for f in thread["frames"]]
+    assert all(f["kind"] == "python" for f in thread["frames"]), thread
+    wanted = [tuple(f) for f in true["frames"]]
+    if label in ("main", "spinning", "hashing"):
+        assert found[0][:2] == wanted[0][:2]
+        found, wanted = found[1:], wanted[1:]
+    assert found == wanted, label
+
+
+class Watch(threading.Thread):
+    """Whether a process was ever stopped or traced meanwhile, from its status in a loop."""
+
+    def __init__(self, pid):
+        super().__init__()
+        self.path = Path("/proc/%d/status" % pid)
+        self.end, self.looks, self.bad = threading.Event(), 0, []
+
+    def run(self):
+        while not self.end.wait(0.0005):
+            status = self.path.read_bytes()
+            self.looks += 1
+            if re.search(rb"^State:\s+[Tt]", status, re.M) or b"TracerPid:\t0\n" not in status:
+                self.bad.append(status)
+
+    def __enter__(self):
+        self.start()
+        return self
+
+    def __exit__(self, *exc):
+        self.end.set()
+        self.join()
+
+
+def test_states_and_stacks(python):
+    """Every stack, every state; then with the GIL held in C, for which all that run Python wait."""
+    with Target(python, "states.py", *ALL) as target:
+        with Watch(target.pid) as watch:
+            threads = dump_until(target.pid, settled, "all threads to be where they stay")
+        assert watch.looks and not watch.bad
+        target.process.stdin.write(b"x")
+        held = dump_until(target.pid, lambda ts: sum(t["gil"] == "waits" for t in ts.values()) == 2,
+                          "two threads to wait for the GIL")
+        truth = {int(tid): true for tid, true in json.loads(target.end()).items()}
+    assert {true["label"] for true in truth.values()} == {*ALL, "main"} - {"foreign"}
+    for tid, true in truth.items():
+        label = true["label"]
+        if label == "main":
+            assert [f["function"] for f in threads[tid]["frames"]] == ["main", "<module>"]
+            assert [f["function"] for f in held[tid]["frames"]] == [
+                "keep_the_gil", "main", "<module>"]
+        else:
+            compare(threads[tid], true, label)
+            compare(held[tid], true, label)
+        if label != "main":  # from 3.14 on that is known by its command name only
+            assert threads[tid]["name"] == label
+        if label in AT_REST:
+            assert threads[tid]["state"] == held[tid]["state"] == "sleeping"
+            assert threads[tid]["syscall"] in AT_REST[label], threads[tid]
+            assert threads[tid]["gil"] == "none"
+        wanted = {"main": "holds", "spinning": "waits", "hashing": "waits"}.get(label, "none")
+        assert held[tid]["gil"] == wanted, (label, held[tid])
+    foreign, = set(threads) - set(truth)
+    assert threads[foreign]["frames"] == [] and threads[foreign]["gil"] is None
+    assert threads[foreign]["syscall"] == "pause" and threads[foreign]["consistent"]
+
+
+@pytest.mark.parametrize("label, gil", [("spinning", "holds"), ("hashing", "none")])
+def test_running(any_python, label, gil):
+    """A thread that nobody takes off its CPU has no registers to read: it is sampled."""
+    chrt = harness.find_tool("chrt")
+    if not chrt or subprocess.run([chrt, "-f", "1", "true"], stderr=subprocess.DEVNULL).returncode:
+        pytest.skip("real-time priority (chrt -f) is not permitted")
+
+    def running(threads):
+        return any(t["state"] == "running" and t["gil"] == gil for t in threads.values())
+
+    with Target(any_python, "states.py", label, prefix=[chrt, "-f", "1"]) as target:
+        threads = dump_until(target.pid, running, "a sample of it")
+        truth = {int(tid): true for tid, true in json.loads(target.end()).items()}
+    tid, = (tid for tid, true in truth.items() if true["label"] == label)
+    assert threads[tid]["state"] == "running" and threads[tid]["syscall"] is None
+    compare(threads[tid], truth[tid], label)
+
+
+def test_changing(any_python):
+    """A stack that is called consistent is of one moment, however fast the thread changes it."""
+    with Target(any_python, "states.py", *["changing"] * 4) as target:
+        stacks = [t for _ in range(6) for t in dump_json(target.pid).values()]
+    stacks = [[f["function"] for f in t["frames"]] for t in stacks if t["consistent"]]
+    seen = [s[:s.index("changing")] for s in stacks if "changing" in s]
+    assert len(seen) >= 12
+    assert all(len(set(s)) <= 1 and len(s) <= 31 for s in seen), seen
+
+
+def test_native(any_python):
+    """All frames of a thread, innermost first: kernel, then C and Python in their order."""
+    with Target(any_python, "states.py", "sleeping", "foreign") as target:
+        threads = dump_until(target.pid, lambda ts: len(in_syscall(ts, "pause")) == 1
+                             and len(in_syscall(ts, "read")) == 1, "the threads", "--native")
+    thread = next(t for t in threads.values()
+                  if any(f["function"] == "sleeping" for f in t["frames"]))
+    kinds = [f["kind"] for f in thread["frames"]]
+    assert "marker" not in kinds
+    first = kinds.index("native")
+    assert set(kinds[:first]) <= {"kernel"} and "kernel" not in kinds[first:]
+    names = [f["function"] for f in thread["frames"]]
+    assert "nanosleep" in names[first] or "select" in names[first]
+    assert names.index("sleeping") < names.index("Thread.run" if "Thread.run" in names else "run")
+    assert kinds[-1] == "native" and thread["frames"][-1]["module"].endswith("libc.so.6")
+    foreign = next(t for t in threads.values() if t["syscall"] == "pause")
+    assert {f["kind"] for f in foreign["frames"]} == {"kernel", "native"}
+
+
+def test_schema(any_python, tmp_path):
+    """A validator finds the same as check()."""
+    with Target(any_python, "states.py", "sleeping", "foreign", "spinning") as target:
+        result = dump(target.pid, "--json", "--native")
+    (tmp_path / "dump.json").write_bytes(result.stdout)
+    validate(harness.REPO / "docs" / "dump.schema.json", tmp_path / "dump.json")
+
+
+def test_text(any_python):
+    with Target(any_python, "states.py", "sleeping", "spinning") as target:
+        result = dump(target.pid)
+    text = result.stdout.decode()
+    assert result.returncode == 0 and not result.stderr, result
+    lines = text.split("\n")
+    assert lines[0].startswith("Process %d (" % target.pid) and ", Python 3." in lines[0]
+    assert lines[1] == "3 threads, most recent call first"
+    assert len(re.findall(r'^Thread \d+ ".*": .+$', text, re.M)) == 3
+    assert re.search(r"^    sleeping \(/.*/states\.py:\d+\)\n    nested \(", text, re.M)
+
+
+def test_hostile_names(any_python):
+    with Target(any_python, "states.py", "hostile", "foreign") as target:
+        threads = dump_until(target.pid, lambda ts: in_syscall(ts, "futex")
+                             and in_syscall(ts, "pause"), "the lock, and the pause")
+        text = dump(target.pid, "--native").stdout.decode()
+    assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", text)
+    assert len(re.findall(r"^Thread ", text, re.M)) == 3
+    thread, = in_syscall(threads, "futex")
+    assert thread["frames"][0]["function"] == "x\x1b[2J\nThread 1 \"y\": running"
+    assert thread["frames"][0]["file"] == "/tmp/\x1b]0;z\x07\n</script>.py"
+    assert thread["name"] == "\x1b[31m\n\"<b>"
+    foreign, = in_syscall(threads, "pause")
+    assert foreign["name"] == "\x1b[31m\ufffd"
+
+
+def test_not_python():
+    with subprocess.Popen(["sleep", "60"]) as sleeper:
+        try:
+            refused = dump(sleeper.pid)
+            threads = dump_until(sleeper.pid, lambda ts: in_syscall(ts, "clock_nanosleep"),
+                                 "sleep to sleep", "--native")
+        finally:
+            sleeper.kill()
+    assert refused.returncode == 1 and not refused.stdout
+    assert b"is not Python" in refused.stderr and refused.stderr.count(b"\n") == 1
+    thread, = threads.values()
+    assert {"kernel", "native"} == {f["kind"] for f in thread["frames"]}
+
+
+def test_refused(tmp_path):
+    """An interpreter that does not hold what its version promises is not walked, and the reason is said."""
+    elf = Elf(library_of(find("3.13")))
+    elf.put_u64(elf.offset_of("_PyRuntime") + 296, 104)
+    with forged_target(find("3.13"), tmp_path, elf) as target:
+        refused, native = dump(target.pid), dump(target.pid, "--native")
+    why = b"frame 0: code object has a name that is not a str"
+    assert refused.returncode == 1 and why in refused.stderr and not refused.stdout
+    assert native.returncode == 0 and b"No Python frames: " + why in native.stdout
+
+
+def test_wrong_pids():
+    with subprocess.Popen(["true"]) as gone:
+        pass
+    for args, status, word in (((gone.pid,), 1, b"no such process"), ((2, "--native"), 1, b""),
+                               ((), 2, b"missing"), (("x",), 2, b"'x'"), ((0,), 2, b"'0'"),
+                               ((os.getpid(), 1), 2, b"One process")):
+        result = dump(*args)
+        assert (result.returncode, result.stdout) == (status, b""), result
+        assert word in result.stderr and result.stderr.count(b"\n") == 1, result
