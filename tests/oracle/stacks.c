@@ -31,6 +31,7 @@
 
 #define MAX_CAUSES  64
 #define MAX_THREADS 512
+#define MAX_UNSEEN  100 /* runs of a program in a row that are over before the first stop */
 
 /*
  * JUMPED: ours has left out the frames between code without rows and the next Python activation, which
@@ -403,6 +404,7 @@ static bool ended(const struct oracle *o)
 
 static void run(struct oracle *o)
 {
+	unsigned int unseen = 0;
 	uint64_t last = 0;
 
 	while (o->done < o->stops) {
@@ -415,8 +417,9 @@ static void run(struct oracle *o)
 		if (!ended(o))
 			continue;
 		end_process(o);
-		if (o->done == last)
-			break; /* it ends before anything can be seen */
+		unseen = o->done == last ? unseen + 1 : 0;
+		if (unseen == MAX_UNSEEN)
+			break;
 		last = o->done;
 	}
 	end_process(o);
