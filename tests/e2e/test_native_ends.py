@@ -18,7 +18,6 @@ def test_process_start():
     assert starting, "no sample in the dynamic linker's start"
     broken = [s for s in result.stacks
               if any(m.name.startswith("no-unwind-info ld-") for m in s.markers())]
-    # What is left: symbols bound at their first call (docs/limits.md).
     assert harness.total(broken) <= 0.05 * harness.total(starting) + 2, "\n".join(
         map(str, broken[:5]))
     assert result.counters["complete"] >= 0.98 * result.counters["user_stacks"], result.counters
