@@ -30,14 +30,14 @@ static void usage(void)
 	       "call, holds the GIL or waits for it), and its Python stack, most recent call\n"
 	       "first. The exit status is 1 if the process is gone or is not Python.\n"
 	       "\n"
-	       "      --native           all frames: Python, native and kernel; also of processes\n"
-	       "                         without Python\n"
+	       "      --native           all frames: Python, native and kernel; also of\n"
+	       "                         processes without Python\n"
 	       "      --json             one JSON object instead of text: see pyperf-bpf-dump(8)\n"
 	       "Other\n" CMDLINE_HELP "\n"
 	       "Examples\n"
 	       "  sudo pyperf-bpf dump 4711                    why does 4711 hang?\n"
 	       "  sudo pyperf-bpf dump 4711 --native           ... and in which C function?\n"
-	       "  sudo pyperf-bpf dump 4711 --json | jq -r '.threads[] | select(.gil==\"holds\").tid'\n");
+	       "  sudo pyperf-bpf dump 4711 --json             for programs\n");
 }
 
 static int set_option(void *ctx, int opt, const char *arg)

@@ -116,6 +116,7 @@ def test_node(directory):
     Path("/tmp/perf-%d.map" % target.pid).unlink()
     ours = [s for s in result.stacks if any("fibOfJs" in f.name and f.file == "anon" for f in s.frames)]
     assert total(ours) >= 0.7 * total(result.stacks), result.stdout[:2000]
-    # Its callers by name, through V8's code and back into C++.
-    assert any("turn" in f.name for s in ours for f in s.frames)
-    assert any(f.name.startswith("node::Start") for s in ours for f in s.frames)
+    # Its callers by name, through V8's code and back into C++. V8 may inline turn() into its own.
+    assert any("turn" in f.name or "processImmediate" in f.name
+               for s in ours for f in s.frames), result.stdout[:2000]
+    assert any(f.name.startswith("node::Start") for s in ours for f in s.frames), result.stdout[:2000]
