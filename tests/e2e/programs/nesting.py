@@ -482,6 +482,7 @@ def main():
         for case_now in cases:
             case_now()
     finish({"file": __file__, "stacks": record.truth(), "images": images(),
+            "trampolines": getattr(sys, "is_stack_trampoline_active", bool)(),
             "cases": [c.__name__ for c in cases]})
 
 
