@@ -13,8 +13,8 @@ def test_process_start():
         pytest.skip("sh is not installed")
     loop = "i=0; while [ $i -lt 300 ]; do /bin/true; i=$((i+1)); done"
     result = harness.profile("-f", "-a", "-F", 4999, "--no-kernel", "--", "sh", "-c", loop).ok()
-    starting = [s for s in result.stacks
-                if s.frames[0].name in ("_start", "_dl_start_user") and "ld-" in s.frames[0].file]
+    # By the file alone: without its debug file the dynamic linker's _start has no name.
+    starting = [s for s in result.stacks if "ld-" in (s.frames[0].file or "")]
     assert starting, "no sample in the dynamic linker's start"
     broken = [s for s in result.stacks
               if any(m.name.startswith("no-unwind-info ld-") for m in s.markers())]

@@ -13,7 +13,7 @@ import pytest
 import harness
 import pages
 import webdriver
-from harness import HZ, Target, profile
+from harness import HZ, PROGRAMS, Target, profile
 from pages import Frame, Kernel, Native, Plumbing
 
 ROW = 20  # of user/web/flame.js
@@ -386,7 +386,7 @@ def test_recorded(browser, recorded):
 
 def test_lines(browser, recorded):
     browser.open(recorded / "cpu.lines.html")
-    program = (harness.PROGRAMS / "shares.py").read_text().split("\n")
+    program = (PROGRAMS / "shares.py").read_text().split("\n")
     codes = browser.js("return [...document.querySelectorAll('details[open] tr')]"
                        ".filter(r => r.querySelector('.no')).map(r => [r.parentNode.closest("
                        "'details').querySelector('b').innerText, +r.querySelector('.no').innerText,"
@@ -411,9 +411,12 @@ def test_source_of_a_liar(any_python, directory):
             continue
         path.write_text("text of %s\n" % name * 9)
         path.chmod(mode)
+    # Nobody may be shut out of the checkout.
+    for name in ("liar.py", "common.py"):
+        shutil.copy(PROGRAMS / name, directory)
     out = directory / "cpu.lines.html"
     nobody = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
-    with Target(any_python, "liar.py", *(directory / name for name in secrets),
+    with Target(any_python, directory / "liar.py", *(directory / name for name in secrets),
                 prefix=nobody) as target:
         profile("-F", HZ, "-d", 2, "-p", target.pid, "-o", out).ok()
     text = out.read_text()
