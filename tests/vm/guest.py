@@ -7,6 +7,7 @@ that stands still for a while is normal; what is asked is the same as of the rea
 Prints "vm <tab> pass|fail <tab> CASE <tab> REASON" for each case and "vm <tab> figure <tab> NAME <tab> VALUE".
 """
 import json
+import os
 import platform
 import re
 import sys
@@ -110,7 +111,32 @@ def dump():
             assert thread["syscall"] == {"main": "read", "sleeping": "clock_nanosleep"}[label]
 
 
-CASES = [figures, shares, order, kernel_frames, whole_machine, dump]
+def hotplug():
+    """A CPU goes and comes back: work on it is sampled before and after."""
+    online = Path("/sys/devices/system/cpu/cpu1/online")
+    with Target(PYTHON, "spinner.py", "spin_a") as a, Target(PYTHON, "spinner.py", "spin_b") as b:
+        os.sched_setaffinity(b.pid, {1})
+        profiler = Profiler("-v", "-f", "-F", HZ, "-p", "%d,%d" % (a.pid, b.pid))
+        try:
+            profiler.wait_sampling()
+            online.write_text("0")
+            harness.spend(a.pid, 2)
+            online.write_text("1")
+            os.sched_setaffinity(a.pid, {0})
+            os.sched_setaffinity(b.pid, {1})
+            before = harness.cpu_seconds(b.pid)
+            harness.spend(b.pid, 4)
+            spent = harness.cpu_seconds(b.pid) - before
+        finally:
+            profiler.interrupt_group()
+            result = profiler.wait()
+    result.ok().only("spin_a", "spin_b")
+    of_b = sum(s.count for s in result.stacks if s.leaf() and s.leaf().name == "spin_b")
+    # The second after which a returned CPU is sampled again, and more, is left out.
+    assert of_b > 0.4 * spent * HZ, (of_b, spent)
+
+
+CASES = [figures, shares, order, kernel_frames, whole_machine, dump, hotplug]
 
 
 def main():
