@@ -53,7 +53,10 @@ int main(int argc, char **argv)
 	if (strstr(argv[0], "hang"))
 		tests[n++] = (struct CMUnitTest)cmocka_unit_test(hung);
 	err = _cmocka_run_group_tests("tests", tests, n, NULL, NULL);
-	return strstr(argv[0], "leak") ? 23 : err;
+	if (!strstr(argv[0], "leak"))
+		return err;
+	fprintf(stderr, "SUMMARY: Sanitizer: x\n");
+	return 23;
 }
 """
 
@@ -64,7 +67,7 @@ def cases(tmp_path_factory):
     directory = tmp_path_factory.mktemp("cases")
     source = directory / "cases.c"
     source.write_text(CASES)
-    subprocess.run(["gcc", "-o", directory / "cases", source, "-lcmocka"], check=True)
+    subprocess.run(["gcc", "-o", "cases", source.name, "-lcmocka"], cwd=directory, check=True)
 
     def make(name):
         shutil.copy(directory / "cases", directory / name)
@@ -98,7 +101,7 @@ def run_tests(results, kind, *programs, **env):
     ("test_pass_skip", {}, 0, "1 passed, 0 failed, 1 skipped", "skipped: missing: a thing"),
     ("test_pass_skip", {"CI": "true"}, 1, "1 passed, 1 failed, 0 skipped", "missing: a thing"),
     ("test_pass_crash", {}, 1, "1 passed, 1 failed, 0 skipped", "crashed: no end: signal ABRT"),
-    ("test_pass_leak", {}, 1, "1 passed, 1 failed, 0 skipped", "exit: exit status 23"),
+    ("test_pass_leak", {}, 1, "1 passed, 1 failed, 0 skipped", "exit: exit status 23, Sanitizer: x"),
     ("test_pass_hang", {"TEST_TIMEOUT": "1"}, 1, "1 passed, 1 failed, 0 skipped",
      "hung: no end: not within 1 seconds"),
     ("test_silent", {}, 1, "0 passed, 1 failed, 0 skipped", "none found in its output"),
@@ -150,6 +153,42 @@ def test_pytest_is_counted(tmp_path, body, status, sums):
     test.write_text(body + "\n")
     got = run_tests(tmp_path / "results", "e2e", test)
     assert (got[0], got[2]) == (status, sums), got[1]
+
+
+def failures(output):
+    lines = output.splitlines()
+    return lines[lines.index("failed:") + 1:]
+
+
+def test_failures_are_listed_last(cases, tmp_path):
+    """Of this run only, each with its reason: they stand next to make's line."""
+    name = cases("test_pass_fail_skip_hang")
+    results = tmp_path / "results"
+    results.write_text("unit\tfail\ttest_other: case\treason\n")
+    got = subprocess.run([TOP / "scripts/run-tests", "unit", name], text=True, timeout=60,
+                         env=environment(PYPERF_TEST_RESULTS=str(results), TEST_TIMEOUT="1"),
+                         capture_output=True)
+    line = CASES[:CASES.index("assert_true")].count("\n") + 1
+    assert (got.returncode, failures(got.stdout)) == (1, [
+        "  unit %s: failed: cases.c:%d: 0" % (name.name, line),
+        "  unit %s: hung: no end: not within 1 seconds" % name.name])
+
+
+@pytest.mark.parametrize("body, reason", [
+    ("def test_a():\n  x = 97.1\n  assert x >= 99.5", "test_a: assert 97.1 >= 99.5"),
+    ("def test_a():\n  x = 97.1\n  assert x >= 99.5, 'why'",
+     "test_a: AssertionError: why assert 97.1 >= 99.5"),
+    ("def test_a():\n  x = 97.1\n  assert x >= 99.5, 'long\\nline ' * 100",
+     "... assert 97.1 >= 99.5"),
+    ("def test_a():\n  raise ValueError('x' * 1000)", "test_a: ValueError: " + "x" * 288),
+    ("import nonexistent_module", "ModuleNotFoundError: No module named 'nonexistent_module'"),
+])
+def test_reasons_of_pytest(tmp_path, body, reason):
+    test = tmp_path / "test_x.py"
+    test.write_text(body + "\n")
+    got = run_tests(tmp_path / "results", "e2e", test)
+    listed = failures(got[1])
+    assert listed[0].startswith("  e2e test_x.py: ") and listed[0].endswith(reason), listed
 
 
 @pytest.mark.parametrize("through, args", [("path", ["--version"]), ("link", ["-h"])])
