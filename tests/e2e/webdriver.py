@@ -9,6 +9,9 @@
 It notes what the page asked the network for and what it wrote to the console.
 """
 import base64
+import contextlib
+import functools
+import http.server
 import json
 import os
 import re
@@ -16,9 +19,12 @@ import select
 import shutil
 import subprocess
 import tempfile
+import threading
 import time
 import urllib.request
 from pathlib import Path
+
+import harness
 
 ELEMENT = "element-6066-11e4-a52e-4f735466cecf"  # the key of an element, from the standard
 KEYS = {"Enter": "\ue007", "Escape": "\ue00c", "ArrowLeft": "\ue012", "ArrowUp": "\ue013",
@@ -35,6 +41,21 @@ def find():
     if not driver:
         return "chromedriver is not installed"
     return browser, driver
+
+
+class Quiet(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *args):
+        pass
+
+
+@contextlib.contextmanager
+def serve(directory):
+    """The address at which the files of a directory are."""
+    handler = functools.partial(Quiet, directory=str(directory))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield "http://127.0.0.1:%d/" % server.server_address[1]
+        server.shutdown()
 
 
 class Browser:
@@ -67,7 +88,7 @@ class Browser:
         args = ["--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars",
                 "--disable-dev-shm-usage", "--no-first-run", "--disable-background-networking",
                 "--user-data-dir=" + self.directory, "--window-size=%d,%d" % size,
-                "--force-prefers-reduced-motion"]
+                "--force-prefers-reduced-motion", "--enable-unsafe-swiftshader"]  # WebGL
         options = {"binary": browser, "args": args, "perfLoggingPrefs": {"enableNetwork": True}}
         capabilities = {"browserName": "chrome", "goog:chromeOptions": options,
                         "goog:loggingPrefs": {"browser": "ALL", "performance": "ALL"}}
@@ -108,8 +129,11 @@ class Browser:
 
     # ---- what a person does --------------------------------------------------------------------
 
+    def go(self, url):
+        self.post("/url", url=url)
+
     def open(self, path):
-        self.post("/url", url=Path(path).resolve().as_uri())
+        self.go(Path(path).resolve().as_uri())
 
     def dark(self, dark):
         """What the system prefers, as pages see it."""
@@ -119,6 +143,17 @@ class Browser:
 
     def js(self, script, *args):
         return self.post("/execute/sync", script=script, args=args)
+
+    def wait(self, script):
+        """Until the function body returns something true; that."""
+        found = []
+
+        def look():
+            found[:] = [self.js(script)]
+            return found[0]
+
+        harness.poll(look, script)
+        return found[0]
 
     def find(self, selector):
         return self.post("/element", using="css selector", value=selector)[ELEMENT]
