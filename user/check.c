@@ -9,9 +9,9 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/utsname.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "clock.h"
 #include "collect.h"
 #include "elf.h"
 #include "export_text.h"
@@ -134,14 +134,6 @@ static void check_limits(struct checker *k)
 }
 
 /* ---- tried ------------------------------------------------------------------------------------ */
-
-static uint64_t now_ms(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
-}
 
 static void on_proc(void *ctx, const struct ev_proc *ev)
 {

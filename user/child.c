@@ -9,8 +9,9 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "clock.h"
 
 static void default_signals(void)
 {
@@ -60,20 +61,12 @@ int child__wait(pid_t pid, bool kill_it)
 	return status;
 }
 
-uint64_t child__now_ms(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
-}
-
 int child__poll(int fd, uint64_t until_ms)
 {
 	struct pollfd p = { .fd = fd, .events = POLLIN };
 	uint64_t now;
 
-	while ((now = child__now_ms()) < until_ms)
+	while ((now = now_ms()) < until_ms)
 		if (poll(&p, 1, (int)(until_ms - now)) > 0)
 			return 0;
 	return -ETIMEDOUT;

@@ -26,9 +26,7 @@
 pid_t child__fork(int in, int out);
 /* Ends it first, if `kill_it`. Its wait status. */
 int child__wait(pid_t pid, bool kill_it);
-/* Waits until there is something to read from `fd`: 0, or -ETIMEDOUT when it is `until_ms`. */
+/* Waits until there is something to read from `fd`: 0, or -ETIMEDOUT when now_ms() is `until_ms`. */
 int child__poll(int fd, uint64_t until_ms);
-/* The clock of child__poll(). */
-uint64_t child__now_ms(void);
 
 #endif /* PYPERF_CHILD_H */

@@ -11,10 +11,10 @@
 #include <sys/auxv.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "bpf/pyperf.h"
+#include "clock.h"
 #include "ehframe.h"
 #include "idmap.h"
 #include "log.h"
@@ -63,14 +63,6 @@ struct file_table {
 	bool warned_budget;
 	struct file_stats stats;
 };
-
-static uint64_t now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000ULL + (uint64_t)t.tv_nsec;
-}
 
 /* ---- life ----------------------------------------------------------------------------------- */
 

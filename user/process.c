@@ -9,10 +9,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "cgroup.h"
+#include "clock.h"
 #include "extent.h"
 #include "idmap.h"
 #include "log.h"
@@ -68,14 +68,6 @@ struct process_table {
 	bool warned_mappings, warned_images, warned_permission, warned_check;
 	struct process_stats stats;
 };
-
-static uint64_t now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000ULL + (uint64_t)t.tv_nsec;
-}
 
 static int reserve(void *array, size_t *cap, size_t cnt, size_t size)
 {

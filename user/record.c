@@ -15,6 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "clock.h"
 #include "collect.h"
 #include "dump.h"
 #include "launch.h"
@@ -27,7 +28,6 @@
 #include "signals.h"
 #include "symbolize.h"
 
-#define NS_PER_S      1000000000ULL
 #define TICK_MS	      1000  /* names of code objects, CPUs, progress */
 #define RETRY_MS      10    /* an interpreter that is still starting is asked again */
 #define WINDOW_S      5	    /* counts are read at least this often */
@@ -57,20 +57,12 @@ struct recorder {
 	bool progress_shown;
 };
 
-static uint64_t now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * NS_PER_S + (uint64_t)ts.tv_nsec;
-}
-
 static uint64_t unix_ns(void)
 {
 	struct timespec ts;
 
 	clock_gettime(CLOCK_REALTIME, &ts);
-	return (uint64_t)ts.tv_sec * NS_PER_S + (uint64_t)ts.tv_nsec;
+	return timespec_ns(ts);
 }
 
 static uint64_t timeval_ns(struct timeval tv)

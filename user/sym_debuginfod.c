@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "child.h"
+#include "clock.h"
 #include "log.h"
 
 #define LIBRARY "libdebuginfod.so.1"
@@ -109,7 +110,7 @@ static int take_answer(int from)
 
 static int ask_child(const struct elf_id *id, uint64_t limit_ms)
 {
-	uint64_t until = child__now_ms() + limit_ms;
+	uint64_t until = now_ms() + limit_ms;
 	int ends[2], fd;
 	pid_t pid;
 
@@ -154,7 +155,7 @@ static void report(struct sym_debuginfod *d, const struct elf_file *ef, int err)
 
 int sym_debuginfod__open(struct sym_debuginfod *d, const struct elf_file *ef)
 {
-	uint64_t start = child__now_ms(), limit = DEBUGINFOD_FILE_S * 1000;
+	uint64_t start = now_ms(), limit = DEBUGINFOD_FILE_S * 1000;
 	int fd;
 
 	if (d->gave_up || !elf_file__id(ef)->size)
@@ -163,7 +164,7 @@ int sym_debuginfod__open(struct sym_debuginfod *d, const struct elf_file *ef)
 		limit = DEBUGINFOD_RUN_S * 1000 - d->spent_ms;
 	log_info("debuginfod: asking for the debug file of %s", elf_file__path(ef));
 	fd = ask_child(elf_file__id(ef), limit);
-	d->spent_ms += child__now_ms() - start;
+	d->spent_ms += now_ms() - start;
 	if (fd >= 0 && d->spent_ms < DEBUGINFOD_RUN_S * 1000)
 		return fd;
 	if (fd < 0)

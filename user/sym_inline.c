@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "child.h"
+#include "clock.h"
 #include "hash.h"
 #include "log.h"
 #include "str.h"
@@ -155,7 +156,7 @@ struct question {
 /* All that the child writes. 0 at its end; -ETIMEDOUT, -EFBIG, -ENOMEM. */
 static int read_answers(int fd, unsigned limit_s, struct strbuf *answers)
 {
-	uint64_t until = child__now_ms() + limit_s * 1000ULL;
+	uint64_t until = now_ms() + limit_s * 1000ULL;
 	char buf[65536];
 
 	for (;;) {

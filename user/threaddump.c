@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <time.h>
 
+#include "clock.h"
 #include "collect.h"
 #include "dump.h"
 #include "export_threads.h"
@@ -68,14 +68,6 @@ struct dumper {
 	unsigned look; /* number of the look at hand */
 	uint64_t start_ms;
 };
-
-static uint64_t now_ms(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
-}
 
 /* ---- the GIL --------------------------------------------------------------------------------- */
 

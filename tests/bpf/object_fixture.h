@@ -30,6 +30,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "clock.h"
 #include "collect.h"
 #include "process.h"
 #include "pyperf.skel.h"
@@ -61,17 +62,9 @@ struct read_stack {
 
 typedef void (*stack_fn)(void *ctx, const struct read_stack *s);
 
-static inline uint64_t rig_now_ms(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
-}
-
 static inline void rig_deadline(uint64_t since_ms, const char *what)
 {
-	if (rig_now_ms() - since_ms > DEADLINE_MS)
+	if (now_ms() - since_ms > DEADLINE_MS)
 		fail_msg("%s: not within %d s", what, DEADLINE_MS / 1000);
 }
 
@@ -86,7 +79,7 @@ static inline void rig_pause(uint64_t since_ms, const char *what)
 
 #define RIG_WAIT(condition)                                                                        \
 	do {                                                                                       \
-		uint64_t since_ = rig_now_ms();                                                    \
+		uint64_t since_ = now_ms();                                                        \
 		while (!(condition))                                                               \
 			rig_pause(since_, #condition);                                             \
 	} while (0)
@@ -342,7 +335,7 @@ static inline struct bpf_link *rig_attach_at(struct rig *r, pid_t tid, uint64_t 
 /* Samples one thread until `cnt` more samples were delivered. */
 static inline void rig_sample(struct rig *r, pid_t tid, uint64_t cnt)
 {
-	uint64_t until = rig_counter(r, CTR_delivered) + cnt, since = rig_now_ms();
+	uint64_t until = rig_counter(r, CTR_delivered) + cnt, since = now_ms();
 	struct bpf_link *link = rig_attach(r, tid, -1);
 
 	while (rig_counter(r, CTR_delivered) < until) {

@@ -15,6 +15,7 @@
 #include <sys/uio.h>
 #include <time.h>
 
+#include "clock.h"
 #include "ehframe.h"
 #include "process_fixture.h"
 #include "tables.h"
@@ -81,14 +82,6 @@ static struct image effective_image(const struct proc *p)
 /* ---- events as BPF makes them --------------------------------------------------------------- */
 
 static uint32_t next_space = SPACE_FIRST_BPF;
-
-static uint64_t now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000ULL + (uint64_t)t.tv_nsec;
-}
 
 static struct proc make_fork(struct process_table *pt, pid_t parent, pid_t child)
 {

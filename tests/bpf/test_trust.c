@@ -10,8 +10,8 @@
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/stat.h>
-#include <time.h>
 
+#include "clock.h"
 #include "process_fixture.h"
 
 #define ONE_FILE "/usr/bin/python3.11" /* Debian's: no library, Py_Version exported */
@@ -19,14 +19,6 @@
 static struct fixture fx;
 static char forged[] = "/tmp/test_trust.XXXXXX";
 static uint32_t next_space = SPACE_FIRST_BPF;
-
-static uint64_t now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000ULL + (uint64_t)t.tv_nsec;
-}
 
 /* 3.11.2 becomes 3.12.1, and another file to everyone who goes by build ids. */
 static void forge_python(void)

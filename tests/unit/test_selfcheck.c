@@ -16,9 +16,9 @@
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "clock.h"
 #include "elf.h"
 #include "pythons.h"
 #include "selfcheck.h"
@@ -132,14 +132,6 @@ struct target {
 };
 
 static struct pythons pythons;
-
-static uint64_t now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000ULL + (uint64_t)t.tv_nsec;
-}
 
 /* Where the first interpreter among the mappings of the process is. 0 or negative errno. */
 static int find_interpreter(struct target *t)

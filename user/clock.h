@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+#ifndef PYPERF_CLOCK_H
+#define PYPERF_CLOCK_H
+/* The time since some start, never back: the clock of bpf_ktime_get_ns(). */
+#include <stdint.h>
+#include <time.h>
+
+#define NS_PER_S 1000000000ULL
+
+static inline uint64_t timespec_ns(struct timespec t)
+{
+	return (uint64_t)t.tv_sec * NS_PER_S + (uint64_t)t.tv_nsec;
+}
+
+static inline uint64_t now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return timespec_ns(t);
+}
+
+static inline uint64_t now_ms(void)
+{
+	return now_ns() / 1000000;
+}
+
+#endif /* PYPERF_CLOCK_H */
