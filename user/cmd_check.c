@@ -8,9 +8,6 @@
 #include "check.h"
 #include "cmdline.h"
 #include "log.h"
-#include "str.h"
-
-#define PID_LIMIT (1 << 22) /* the most that kernel.pid_max can be */
 
 static const struct option long_options[] = {
 	{ "pid", required_argument, NULL, 'p' },
@@ -38,15 +35,13 @@ static void usage(void)
 static int set_option(void *ctx, int opt, const char *arg)
 {
 	struct check_opts *o = ctx;
-	long long pid;
 
 	if (opt != 'p')
 		return 0;
-	if (parse_int(arg, 1, PID_LIMIT, &pid)) {
+	if (cmdline__pid(arg, &o->pid)) {
 		log_err("--pid: '%s' is not the number of a process", arg);
 		return -EINVAL;
 	}
-	o->pid = (pid_t)pid;
 	return 0;
 }
 

@@ -7,10 +7,7 @@
 
 #include "cmdline.h"
 #include "log.h"
-#include "str.h"
 #include "threaddump.h"
-
-#define PID_LIMIT (1 << 22) /* the most that kernel.pid_max can be */
 
 enum { OPT_JSON = CMDLINE_LONG_ONLY, OPT_NATIVE };
 
@@ -55,8 +52,6 @@ static int set_option(void *ctx, int opt, const char *arg)
 /* The one word of the line. */
 static int set_pid(struct threaddump_opts *o, char **words)
 {
-	long long pid;
-
 	if (!words[0]) {
 		log_err("dump: the number of a process is missing");
 		return -EINVAL;
@@ -65,11 +60,10 @@ static int set_pid(struct threaddump_opts *o, char **words)
 		log_err("dump: what is '%s'? One process at a time", words[1]);
 		return -EINVAL;
 	}
-	if (parse_int(words[0], 1, PID_LIMIT, &pid)) {
+	if (cmdline__pid(words[0], &o->pid)) {
 		log_err("dump: '%s' is not the number of a process", words[0]);
 		return -EINVAL;
 	}
-	o->pid = (pid_t)pid;
 	return 0;
 }
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "log.h"
+#include "str.h"
 #include "version.h"
 
 #define SHORTS_MAX 64
@@ -126,4 +127,14 @@ enum cmdline_result cmdline__parse(struct cmdline *c, int argc, char **argv)
 	/* Only the "--" that ended the options counts, not one that was an option's value. */
 	c->dashes = optind > at;
 	return CMDLINE_RUN;
+}
+
+int cmdline__pid(const char *word, pid_t *pid)
+{
+	long long n;
+
+	if (parse_int(word, 1, TGID_MAX, &n))
+		return -EINVAL;
+	*pid = (pid_t)n;
+	return 0;
 }

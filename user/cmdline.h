@@ -19,6 +19,9 @@
  */
 #include <getopt.h>
 #include <stdbool.h>
+#include <sys/types.h>
+
+#define TGID_MAX 4194304 /* PID_MAX_LIMIT, include/linux/threads.h */
 
 enum cmdline_result {
 	CMDLINE_RUN = 0,
@@ -71,6 +74,9 @@ enum cmdline_result cmdline__result(int err);
 int cmdline__status(enum cmdline_result result);
 /* -ENOMEM, after a message. */
 int cmdline__no_memory(void);
+
+/* The number of a process, from 1 to TGID_MAX: 0, or -EINVAL without a message. */
+int cmdline__pid(const char *word, pid_t *pid);
 
 enum cmdline_result cmdline__print_help(void (*usage)(void));
 enum cmdline_result cmdline__print_version(void);

@@ -116,18 +116,18 @@ static int add_pid(struct options *o, pid_t pid)
 static int add_pids(struct options *o, const char *arg)
 {
 	char *list = strdup(arg), *rest = list, *word;
-	long long pid;
+	pid_t pid;
 	int err = 0;
 
 	if (!list)
 		return cmdline__no_memory();
 	while (!err && (word = strsep(&rest, ","))) {
-		err = parse_int(word, 1, TGID_MAX, &pid) ? -EINVAL : 0;
+		err = cmdline__pid(word, &pid);
 		if (err)
 			log_err("-p %s: '%s' is not a process id (from 1 to %d)", arg, word,
 				TGID_MAX);
 		else
-			err = add_pid(o, (pid_t)pid);
+			err = add_pid(o, pid);
 	}
 	free(list);
 	return err;
@@ -222,11 +222,11 @@ static int set_option(void *ctx, int opt, const char *arg)
 
 static int bad_word(const char *word)
 {
-	long long pid;
+	pid_t pid;
 
 	if (!strcmp(word, "record"))
 		log_err("'record' goes before the options");
-	else if (!parse_int(word, 1, TGID_MAX, &pid))
+	else if (!cmdline__pid(word, &pid))
 		log_err("unexpected '%s'; to sample that process: -p %s", word, word);
 	else
 		log_err("unexpected '%s'; to run and sample a command: pyperf-bpf [OPTION]... -- %s",

@@ -24,8 +24,7 @@
 #define FREQUENCY_MAX	  50000
 #define FREQUENCY_DEFAULT 99
 #define DURATION_MIN_S	  0.001
-#define DURATION_MAX_S	  1e9	  /* 32 years; in nanoseconds it fits in 64 bits */
-#define TGID_MAX	  4194304 /* PID_MAX_LIMIT, include/linux/threads.h */
+#define DURATION_MAX_S	  1e9 /* 32 years; in nanoseconds it fits in 64 bits */
 
 struct options {
 	double duration_s; /* 0: until Ctrl-C or the end of the command */
