@@ -34,9 +34,10 @@ BPF_INLINE __u32 state_of(struct task_struct *task)
 	return (__u32)BPF_CORE_READ((struct task_struct___state *)task, state);
 }
 
+/* As wide as the kernel has it: an int up to 6.18, in 7.3 a byte with other flags behind it. */
 BPF_INLINE int is_on_cpu(struct task_struct *task)
 {
-	return bpf_core_field_exists(task->on_cpu) && BPF_CORE_READ(task, on_cpu);
+	return bpf_core_field_exists(task->on_cpu) && BPF_CORE_READ_BITFIELD_PROBED(task, on_cpu);
 }
 
 BPF_INLINE void read_regs(struct thread_now *t, struct task_struct *task)
