@@ -143,16 +143,6 @@ static void on_proc(void *ctx, const struct ev_proc *ev)
 		process_table__on_event(k->procs, ev);
 }
 
-static void on_code(void *ctx, const struct ev_code *ev, size_t size)
-{
-	(void)ctx, (void)ev, (void)size;
-}
-
-static void on_blob(void *ctx, const struct ev_blob *ev, size_t size)
-{
-	(void)ctx, (void)ev, (void)size;
-}
-
 /* Loads everything and analyses the processes. The stages print what they fail for. */
 static int open_stages(struct checker *k)
 {
@@ -160,9 +150,7 @@ static int open_stages(struct checker *k)
 		.flags = CFG_NATIVE | CFG_KERNEL | (k->o->pid ? CFG_TARGETS : 0),
 		.frequency_hz = SAMPLE_HZ,
 	};
-	const struct collect_sink sink = {
-		.ctx = k, .proc = on_proc, .code = on_code, .blob = on_blob
-	};
+	const struct collect_sink sink = { .ctx = k, .proc = on_proc };
 	const struct process_opts process_opts = { .all = true,
 						   .pids = &k->o->pid,
 						   .pid_cnt = k->o->pid ? 1 : 0 };

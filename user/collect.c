@@ -178,9 +178,9 @@ static int on_blob(void *ctx, void *data, size_t size)
 	struct collect *c = ctx;
 	const uint32_t *type = data;
 
-	if (size >= sizeof(struct ev_code) && *type == EV_CODE)
+	if (size >= sizeof(struct ev_code) && *type == EV_CODE && c->sink.code)
 		c->sink.code(c->sink.ctx, data, size);
-	else if (size >= offsetof(struct ev_blob, data) && *type == EV_BLOB)
+	if (size >= offsetof(struct ev_blob, data) && *type == EV_BLOB && c->sink.blob)
 		c->sink.blob(c->sink.ctx, data, size);
 	return 0;
 }

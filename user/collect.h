@@ -41,8 +41,8 @@ typedef void (*collect_blob_fn)(void *ctx, const struct ev_blob *ev, size_t size
 struct collect_sink {
 	void *ctx;
 	collect_proc_fn proc;
-	collect_code_fn code;
-	collect_blob_fn blob;
+	collect_code_fn code; /* NULL: names are not wanted */
+	collect_blob_fn blob; /* likewise */
 };
 
 /* NULL after one message that names what is missing and the remedy. */

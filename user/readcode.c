@@ -2,9 +2,12 @@
 #include "readcode.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/uio.h>
+
+#include "log.h"
 
 #define NAME_MAX_BYTES	(64U << 10)
 #define LINES_MAX_BYTES (16U << 20)
@@ -117,8 +120,8 @@ static int supply_blob(struct sym_python *sym, const struct ev_code *ev,
 	return err;
 }
 
-int readcode__supply(struct sym_python *sym, const struct ev_code *ev,
-		     const struct py_layout *layout)
+/* 0, -ESRCH (the process is gone), -ESTALE (another code object is there now), -EFAULT. */
+static int supply(struct sym_python *sym, const struct ev_code *ev, const struct py_layout *layout)
 {
 	int missing = sym_python__missing(sym, ev->id), err;
 
@@ -129,4 +132,20 @@ int readcode__supply(struct sym_python *sym, const struct ev_code *ev,
 		if (missing & (1 << kind))
 			err = supply_blob(sym, ev, layout, (enum blob_kind)kind);
 	return err;
+}
+
+void readcode__take(struct sym_python *sym, const struct process_table *procs,
+		    const struct ev_code *ev, size_t size)
+{
+	const struct py_binary *bin = process_table__interp(procs, ev->interp);
+	int err;
+
+	if (!bin)
+		return;
+	err = sym_python__on_code(sym, ev, size, &bin->interp.layout);
+	if (!err)
+		err = supply(sym, ev, &bin->interp.layout);
+	if (err)
+		log_debug("process %u: code object at 0x%" PRIx64 ": %s", ev->tgid,
+			  (uint64_t)ev->addr, strerror(-err));
 }

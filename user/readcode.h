@@ -6,15 +6,17 @@
  * take page faults, so it reads them from the living process, at once, and only if the code object is
  * still the one that was announced.
  */
+#include <stddef.h>
+
 #include "bpf/pyperf.h"
+#include "process.h"
 #include "symbolize.h"
 
 /*
- * Supplies to `sym` what is missing of the code object of `ev`, by the layout of its interpreter; `bias`
- * is not needed: `ev` holds addresses. 0, -ESRCH (the process is gone), -ESTALE (another code object
- * is there now), -EFAULT.
+ * Gives `sym` an announced code object: what the event holds, and what is missing of it, by the layout
+ * of its interpreter. What cannot be read is left; why is a debug message.
  */
-int readcode__supply(struct sym_python *sym, const struct ev_code *ev,
-		     const struct py_layout *layout);
+void readcode__take(struct sym_python *sym, const struct process_table *procs,
+		    const struct ev_code *ev, size_t size);
 
 #endif /* PYPERF_READCODE_H */

@@ -99,18 +99,8 @@ static void on_blob(void *ctx, const struct ev_blob *ev, size_t size)
 static void on_code(void *ctx, const struct ev_code *ev, size_t size)
 {
 	struct recorder *r = ctx;
-	struct sym_python *python = symbolizer__python(r->sym);
-	const struct py_binary *bin = process_table__interp(r->procs, ev->interp);
-	int err;
 
-	if (!bin)
-		return;
-	err = sym_python__on_code(python, ev, size, &bin->interp.layout);
-	if (!err)
-		err = readcode__supply(python, ev, &bin->interp.layout);
-	if (err)
-		log_debug("process %u: code object at 0x%" PRIx64 ": %s", ev->tgid,
-			  (uint64_t)ev->addr, strerror(-err));
+	readcode__take(symbolizer__python(r->sym), r->procs, ev, size);
 }
 
 static void on_cpu_online(void *ctx, int cpu)

@@ -489,11 +489,8 @@ static void on_blob(void *ctx, const struct ev_blob *ev, size_t size)
 static void on_code(void *ctx, const struct ev_code *ev, size_t size)
 {
 	struct dumper *d = ctx;
-	const struct py_binary *bin = process_table__interp(d->procs, ev->interp);
-	struct sym_python *python = symbolizer__python(d->sym);
 
-	if (bin && !sym_python__on_code(python, ev, size, &bin->interp.layout))
-		readcode__supply(python, ev, &bin->interp.layout);
+	readcode__take(symbolizer__python(d->sym), d->procs, ev, size);
 }
 
 static int open_stages(struct dumper *d)
