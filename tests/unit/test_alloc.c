@@ -16,35 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static size_t alloc_cnt; /* allocations so far */
-static size_t fail_at;	 /* the one that fails; 0: none */
-
-static bool fails(void)
-{
-	if (++alloc_cnt != fail_at)
-		return false;
-	errno = ENOMEM;
-	return true;
-}
-
-static void *test_calloc_nth(size_t cnt, size_t size)
-{
-	return fails() ? NULL : calloc(cnt, size);
-}
-
-static void *test_malloc_nth(size_t size)
-{
-	return fails() ? NULL : malloc(size);
-}
-
-static void *test_realloc_nth(void *p, size_t size)
-{
-	return fails() ? NULL : realloc(p, size);
-}
-
-#define calloc	test_calloc_nth
-#define malloc	test_malloc_nth
-#define realloc test_realloc_nth
+#include "unit/failing_alloc.h"
 #include "../../user/hash.c"
 #include "../../user/str.c"
 #include "../../user/profile.c"
@@ -52,6 +24,7 @@ static void *test_realloc_nth(void *p, size_t size)
 #undef calloc
 #undef malloc
 #undef realloc
+#undef reallocarray
 
 #define STACKS 200
 #define CODES  200

@@ -16,32 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static size_t alloc_cnt; /* allocations so far */
-static size_t fail_at;	 /* the one that fails; 0: none */
-
-static bool fails(void)
-{
-	return ++alloc_cnt == fail_at;
-}
-
-static void *nth_calloc(size_t cnt, size_t size)
-{
-	return fails() ? NULL : calloc(cnt, size);
-}
-
-static void *nth_realloc(void *p, size_t size)
-{
-	return fails() ? NULL : realloc(p, size);
-}
-
-static void *nth_reallocarray(void *p, size_t cnt, size_t size)
-{
-	return fails() ? NULL : reallocarray(p, cnt, size);
-}
-
-#define calloc	     nth_calloc
-#define realloc	     nth_realloc
-#define reallocarray nth_reallocarray
+#include "unit/failing_alloc.h"
 #include "../../user/hash.c"
 #include "../../user/str.c"
 #include "../../user/export_stacks.c"
@@ -74,6 +49,7 @@ static void *nth_reallocarray(void *p, size_t cnt, size_t size)
 #undef frame_sym
 #undef take_string
 #undef calloc
+#undef malloc
 #undef realloc
 #undef reallocarray
 

@@ -16,32 +16,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-static size_t alloc_cnt; /* allocations so far */
-static size_t fail_at;	 /* the one that fails; 0: none */
-
-static bool fails(void)
-{
-	return ++alloc_cnt == fail_at;
-}
-
-static void *nth_calloc(size_t cnt, size_t size)
-{
-	return fails() ? NULL : calloc(cnt, size);
-}
-
-static void *nth_realloc(void *p, size_t size)
-{
-	return fails() ? NULL : realloc(p, size);
-}
-
-static void *nth_malloc(size_t size)
-{
-	return fails() ? NULL : malloc(size);
-}
-
-#define calloc	nth_calloc
-#define malloc	nth_malloc
-#define realloc nth_realloc
+#include "unit/failing_alloc.h"
 #include "../../user/hash.c"
 #include "../../user/idmap.c"
 #include "../../user/str.c"
@@ -63,6 +38,7 @@ static void *nth_malloc(size_t size)
 #undef calloc
 #undef malloc
 #undef realloc
+#undef reallocarray
 
 #include "unit/profiles.h"
 

@@ -18,35 +18,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static size_t alloc_cnt; /* allocations so far */
-static size_t fail_at;	 /* the one that fails; 0: none */
-
-static bool fails(void)
-{
-	if (++alloc_cnt != fail_at)
-		return false;
-	errno = ENOMEM;
-	return true;
-}
-
-static void *calloc_nth(size_t cnt, size_t size)
-{
-	return fails() ? NULL : calloc(cnt, size);
-}
-
-static void *malloc_nth(size_t size)
-{
-	return fails() ? NULL : malloc(size);
-}
-
-static void *realloc_nth(void *p, size_t size)
-{
-	return fails() ? NULL : realloc(p, size);
-}
-
-#define calloc	calloc_nth
-#define malloc	malloc_nth
-#define realloc realloc_nth
+#include "unit/failing_alloc.h"
 #include "../../user/hash.c"
 #include "../../user/str.c"
 #include "../../user/sym_demangle.c"
@@ -63,6 +35,7 @@ static void *realloc_nth(void *p, size_t size)
 #undef calloc
 #undef malloc
 #undef realloc
+#undef reallocarray
 
 int symbolize_me(int x);
 __attribute__((noinline)) int symbolize_me(int x)
