@@ -21,6 +21,9 @@
 #include "../../user/sym_inline.c"
 
 static char dir[] = "/tmp/test_sym_inline.XXXXXX";
+
+#include "unit/tools.h"
+
 static const struct sym_debugfile_places places = { .root = dir, .fd = -1 };
 
 static const char c_source[] = "volatile unsigned sink;\n"
@@ -71,32 +74,6 @@ static const char cxx_source[] =
 	"	std::sort(c.v.begin(), c.v.end());\n"
 	"	return c.sum() + std::string(argv[0]).size();\n"
 	"}\n";
-
-static __attribute__((format(printf, 1, 2))) int try_sh(const char *fmt, ...)
-{
-	char what[2048], cmd[4096];
-	va_list ap;
-
-	va_start(ap, fmt);
-	vsnprintf(what, sizeof(what), fmt, ap);
-	va_end(ap);
-	snprintf(cmd, sizeof(cmd), "cd %s && { %s; } >log 2>&1", dir, what);
-	return system(cmd);
-}
-
-#define sh(...) assert_int_equal(try_sh(__VA_ARGS__), 0)
-
-static void write_file(const char *name, const char *text)
-{
-	char path[256];
-	FILE *f;
-
-	snprintf(path, sizeof(path), "%s/%s", dir, name);
-	f = fopen(path, "w");
-	assert_non_null(f);
-	assert_int_not_equal(fputs(text, f), EOF);
-	assert_int_equal(fclose(f), 0);
-}
 
 /* ---- What sym_inline says ---- */
 
@@ -495,15 +472,6 @@ static int setup(void **state)
 	return 0;
 }
 
-static int teardown(void **state)
-{
-	char cmd[300];
-
-	(void)state;
-	snprintf(cmd, sizeof(cmd), "rm -rf %s", dir);
-	return system(cmd);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -514,5 +482,5 @@ int main(void)
 		cmocka_unit_test(test_damaged),	   cmocka_unit_test(test_forged_answers),
 	};
 
-	return cmocka_run_group_tests(tests, setup, teardown);
+	return cmocka_run_group_tests(tests, setup, remove_dir);
 }

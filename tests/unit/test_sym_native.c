@@ -23,33 +23,7 @@
 
 static char dir[] = "/tmp/test_sym_native.XXXXXX";
 
-/* ---- Running tools ---- */
-
-static __attribute__((format(printf, 1, 2))) int try_sh(const char *fmt, ...)
-{
-	char what[2048], cmd[4096];
-	va_list ap;
-
-	va_start(ap, fmt);
-	vsnprintf(what, sizeof(what), fmt, ap);
-	va_end(ap);
-	snprintf(cmd, sizeof(cmd), "cd %s && { %s; } >log 2>&1", dir, what);
-	return system(cmd);
-}
-
-#define sh(...) assert_int_equal(try_sh(__VA_ARGS__), 0)
-
-static void write_file(const char *name, const char *text)
-{
-	char path[256];
-	FILE *f;
-
-	snprintf(path, sizeof(path), "%s/%s", dir, name);
-	f = fopen(path, "w");
-	assert_non_null(f);
-	assert_int_not_equal(fputs(text, f), EOF);
-	assert_int_equal(fclose(f), 0);
-}
+#include "unit/tools.h"
 
 /* ---- What nm says ---- */
 
@@ -268,15 +242,6 @@ static int setup(void **state)
 	write_file("sample.cc", sample_cc);
 	sh("mkdir -p root other/.debug");
 	return build_sample("whole.so", "-Wl,--build-id=sha1");
-}
-
-static int teardown(void **state)
-{
-	char cmd[64];
-
-	(void)state;
-	snprintf(cmd, sizeof(cmd), "rm -rf %s", dir);
-	return system(cmd);
 }
 
 /* ---- .symtab ---- */
@@ -810,5 +775,5 @@ int main(void)
 			return SKIP;
 		}
 	}
-	return cmocka_run_group_tests(tests, setup, teardown);
+	return cmocka_run_group_tests(tests, setup, remove_dir);
 }
