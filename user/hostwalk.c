@@ -8,24 +8,10 @@
 #include <sys/uio.h>
 
 #include "ehframe.h"
+#include "host_seam.h"
 #include "idmap.h"
 
-/* The seam of bpf/seam.bpf.h, for this file alone: see selfcheck.c. */
-struct walk;
-struct stack;
-static int read_user(void *dst, __u32 sz, __u64 src);
-static struct walk *the_walk(void);
-static struct stack *the_stack(void);
-static const struct mapping *get_mapping(__u32 index);
-static void *uw_table(__u32 index);
-static const __u32 *uw_words(void *table, __u32 word, __u32 cnt);
-static struct interp *get_interp(__u32 index);
-static __u64 code_lookup(__u64 addr, __u64 fingerprint);
-static __u64 code_insert(struct walk *w);
-static __u64 code_new_id(void);
-static struct ev_blob *blob_scratch(void);
-static struct ev_code *code_scratch(void);
-static int blob_send(const void *data, __u32 size, int urgent);
+static struct stack *the_stack(void); /* of the seam, but for the merge only */
 
 #include "bpf/image.bpf.h"
 #include "bpf/walk_python.bpf.h"

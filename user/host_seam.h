@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+#ifndef PYPERF_HOST_SEAM_H
+#define PYPERF_HOST_SEAM_H
+/*
+ * The seam of bpf/seam.bpf.h for one file alone, which includes this before the walkers and defines all of
+ * these: declared static here first, the declarations there, which have no storage class, mean the same
+ * (C11 6.2.2).
+ */
+#include <linux/types.h>
+
+struct walk;
+struct mapping;
+struct interp;
+struct ev_blob;
+struct ev_code;
+
+static int read_user(void *dst, __u32 sz, __u64 src);
+static struct walk *the_walk(void);
+static const struct mapping *get_mapping(__u32 index);
+static void *uw_table(__u32 index);
+static const __u32 *uw_words(void *table, __u32 word, __u32 cnt);
+static struct interp *get_interp(__u32 index);
+static __u64 code_lookup(__u64 addr, __u64 fingerprint);
+static __u64 code_insert(struct walk *w);
+static __u64 code_new_id(void);
+static struct ev_blob *blob_scratch(void);
+static struct ev_code *code_scratch(void);
+static int blob_send(const void *data, __u32 size, int urgent);
+
+#endif /* PYPERF_HOST_SEAM_H */
