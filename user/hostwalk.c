@@ -5,11 +5,11 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/uio.h>
 
 #include "ehframe.h"
 #include "host_seam.h"
 #include "idmap.h"
+#include "readmem.h"
 
 static struct stack *the_stack(void); /* of the seam, but for the merge only */
 
@@ -50,13 +50,7 @@ static _Thread_local struct hostwalk *at_hand;
 
 int hostwalk__read(const struct hostwalk *h, void *dst, size_t size, uint64_t src)
 {
-	struct iovec local = { .iov_base = dst, .iov_len = size };
-	struct iovec remote = { .iov_base = (void *)(uintptr_t)src, .iov_len = size };
-	ssize_t n = process_vm_readv((pid_t)h->tgid, &local, 1, &remote, 1, 0);
-
-	if (n == (ssize_t)size)
-		return 0;
-	return n < 0 ? -errno : -EFAULT;
+	return read_process(h->tgid, dst, size, src);
 }
 
 static int read_user(void *dst, __u32 sz, __u64 src)

@@ -5,27 +5,16 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/uio.h>
 
 #include "log.h"
+#include "readmem.h"
 
 #define NAME_MAX_BYTES	(64U << 10)
 #define LINES_MAX_BYTES (16U << 20)
 
-static int read_process(uint32_t tgid, uint64_t addr, void *buf, size_t size)
-{
-	struct iovec local = { .iov_base = buf, .iov_len = size };
-	struct iovec remote = { .iov_base = (void *)(uintptr_t)addr, .iov_len = size };
-	ssize_t n = process_vm_readv((pid_t)tgid, &local, 1, &remote, 1, 0);
-
-	if (n < 0)
-		return -errno;
-	return (size_t)n == size ? 0 : -EFAULT;
-}
-
 static int read_u64(uint32_t tgid, uint64_t addr, uint64_t *value)
 {
-	return read_process(tgid, addr, value, sizeof(*value));
+	return read_process(tgid, value, sizeof(*value), addr);
 }
 
 /* The object that a field of the code object points to must be the one announced. */
@@ -50,7 +39,7 @@ static int check_code(const struct ev_code *ev, const struct py_layout *lay)
 	if (!err)
 		err = check_field(ev, lay->code_linetable, BLOB_LINETABLE);
 	if (!err)
-		err = read_process(ev->tgid, ev->addr + lay->code_firstlineno, &line, sizeof(line));
+		err = read_process(ev->tgid, &line, sizeof(line), ev->addr + lay->code_firstlineno);
 	if (!err && line != ev->firstlineno)
 		err = -ESTALE;
 	return err;
@@ -65,7 +54,7 @@ static int string_shape(const struct ev_code *ev, const struct py_layout *lay, u
 	int err = read_u64(ev->tgid, addr + lay->str_length, &length);
 
 	if (!err)
-		err = read_process(ev->tgid, addr + lay->str_state, &state, sizeof(state));
+		err = read_process(ev->tgid, &state, sizeof(state), addr + lay->str_state);
 	if (err)
 		return err;
 	kind = lay->str == PY_STR_STATE_T14 ? (state >> 8) & 7 : (state >> 2) & 7;
@@ -113,7 +102,7 @@ static int supply_blob(struct sym_python *sym, const struct ev_code *ev,
 	buf = malloc(info.size + 1);
 	if (!buf)
 		return -ENOMEM;
-	err = read_process(ev->tgid, data, buf, info.size);
+	err = read_process(ev->tgid, buf, info.size, data);
 	if (!err)
 		err = sym_python__supply(sym, ev->id, kind, buf, &info);
 	free(buf);

@@ -6,9 +6,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/uio.h>
 
 #include "host_seam.h"
+#include "readmem.h"
 
 #include "bpf/walk_python.bpf.h"
 
@@ -77,17 +77,6 @@ static int fail(struct check *ck, const char *format, ...)
 }
 
 /* ---- the seam -------------------------------------------------------------------------------- */
-
-static int read_process(uint32_t tgid, void *dst, size_t size, uint64_t src)
-{
-	struct iovec local = { .iov_base = dst, .iov_len = size };
-	struct iovec remote = { .iov_base = (void *)(uintptr_t)src, .iov_len = size };
-	ssize_t n = process_vm_readv((pid_t)tgid, &local, 1, &remote, 1, 0);
-
-	if (n == (ssize_t)size)
-		return 0;
-	return n < 0 ? -errno : -EFAULT;
-}
 
 /* 3.11: thread, generator, frame object; 3.12: the C stack, too; 3.14: the interpreter, too. */
 static bool legal_owner(const struct py_layout *lay, uint8_t owner)

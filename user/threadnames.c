@@ -5,8 +5,8 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/uio.h>
 
+#include "readmem.h"
 #include "str.h"
 #include "symbolize.h"
 
@@ -44,16 +44,9 @@ struct dict {
 
 static int get(struct reader *r, uint64_t addr, void *buf, size_t size)
 {
-	struct iovec local = { .iov_base = buf, .iov_len = size };
-	struct iovec remote = { .iov_base = (void *)(uintptr_t)addr, .iov_len = size };
-	ssize_t n;
-
 	if (r->reads++ >= MAX_READS)
 		return -E2BIG;
-	n = process_vm_readv((pid_t)r->tgid, &local, 1, &remote, 1, 0);
-	if (n < 0)
-		return -errno;
-	return (size_t)n == size ? 0 : -EFAULT;
+	return read_process(r->tgid, buf, size, addr);
 }
 
 static uint64_t word(const void *p, size_t at)
