@@ -70,6 +70,27 @@ static inline void fixture_close(struct fixture *f)
 	close(f->maps.interps_fd);
 }
 
+/* Each test has its own table and its own Pythons, which are all that is analysed. NULL and errno. */
+static inline struct process_table *fixture_table(struct fixture *f, const struct process_opts *opts)
+{
+	uint32_t key, *prev = NULL;
+
+	while (!bpf_map_get_next_key(f->maps.procs_fd, prev, &key))
+		bpf_map_delete_elem(f->maps.procs_fd, &key);
+	while (!bpf_map_get_next_key(f->maps.images_fd, prev, &key))
+		bpf_map_delete_elem(f->maps.images_fd, &key);
+	symbolizer__free(f->sym);
+	f->sym = symbolizer__new();
+	return process_table__new(&f->maps, f->sym, opts);
+}
+
+static inline void fixture_table_done(struct fixture *f, struct process_table *pt)
+{
+	symbolizer__free(f->sym);
+	f->sym = NULL;
+	process_table__free(pt);
+}
+
 /* ---- children ------------------------------------------------------------------------------- */
 
 /* Runs each line that it is told and answers with what `out` is then, or with the exception. */

@@ -25,21 +25,13 @@ static struct fixture fx;
 static struct pythons pythons;
 static char workdir[] = "/tmp/test_process.XXXXXX";
 
-/* Each test has its own table and its own Pythons, which are all that is analysed. */
 static struct process_table *table_for(const pid_t *pids, size_t cnt, struct process_opts opts)
 {
 	struct process_table *pt;
-	uint32_t key, *prev = NULL;
 
-	while (!bpf_map_get_next_key(fx.maps.procs_fd, prev, &key))
-		bpf_map_delete_elem(fx.maps.procs_fd, &key);
-	while (!bpf_map_get_next_key(fx.maps.images_fd, prev, &key))
-		bpf_map_delete_elem(fx.maps.images_fd, &key);
-	symbolizer__free(fx.sym);
-	fx.sym = symbolizer__new();
 	opts.pids = pids;
 	opts.pid_cnt = cnt;
-	pt = process_table__new(&fx.maps, fx.sym, &opts);
+	pt = fixture_table(&fx, &opts);
 	assert_non_null(pt);
 	return pt;
 }
@@ -51,9 +43,7 @@ static void scan(struct process_table *pt)
 
 static void table_done(struct process_table *pt)
 {
-	symbolizer__free(fx.sym);
-	fx.sym = NULL;
-	process_table__free(pt);
+	fixture_table_done(&fx, pt);
 }
 
 static struct proc proc_of(pid_t pid)

@@ -49,16 +49,8 @@ static void forge_python(void)
 static struct process_table *table_for(const pid_t *pids, size_t cnt)
 {
 	struct process_opts opts = { .pids = pids, .pid_cnt = cnt };
-	struct process_table *pt;
-	uint32_t key, *prev = NULL;
+	struct process_table *pt = fixture_table(&fx, &opts);
 
-	while (!bpf_map_get_next_key(fx.maps.procs_fd, prev, &key))
-		bpf_map_delete_elem(fx.maps.procs_fd, &key);
-	while (!bpf_map_get_next_key(fx.maps.images_fd, prev, &key))
-		bpf_map_delete_elem(fx.maps.images_fd, &key);
-	symbolizer__free(fx.sym);
-	fx.sym = symbolizer__new();
-	pt = process_table__new(&fx.maps, fx.sym, &opts);
 	assert_non_null(pt);
 	assert_int_equal(process_table__scan(pt), 0);
 	return pt;
@@ -66,9 +58,7 @@ static struct process_table *table_for(const pid_t *pids, size_t cnt)
 
 static void table_done(struct process_table *pt)
 {
-	symbolizer__free(fx.sym);
-	fx.sym = NULL;
-	process_table__free(pt);
+	fixture_table_done(&fx, pt);
 }
 
 static struct process *process_of(struct process_table *pt, pid_t pid)
