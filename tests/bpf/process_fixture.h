@@ -93,12 +93,16 @@ static inline void fixture_table_done(struct fixture *f, struct process_table *p
 
 /* ---- children ------------------------------------------------------------------------------- */
 
-/* Runs each line that it is told and answers with what `out` is then, or with the exception. */
+/*
+ * Runs each line that it is told and answers with what `out` is then, or with the exception. It reads no
+ * further than the line: what follows is for the program that it executes.
+ */
 static const char child_script[] =
 	"import sys, os\n"
+	"lines = os.fdopen(0, 'rb', 0)\n"
 	"out = ''\n"
 	"while True:\n"
-	"    line = sys.stdin.readline()\n"
+	"    line = lines.readline()\n"
 	"    if not line: break\n"
 	"    out = ''\n"
 	"    try: exec(line)\n"

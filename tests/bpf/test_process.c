@@ -238,7 +238,10 @@ static bool maps_file(const struct process_table *pt, const struct image *im, co
 	return false;
 }
 
-/* A library that no Python has mapped: a copy of one that is surely there. */
+/*
+ * A library that no Python has mapped: a copy of one that is surely there, with a byte more, because a
+ * Python that has that one (Debian's) would make them the same file.
+ */
 static void make_library(const char *name, char *path, size_t size)
 {
 	char command[1024];
@@ -251,7 +254,7 @@ static void make_library(const char *name, char *path, size_t size)
 	assert_non_null(libc);
 	libc[strcspn(libc, "\n")] = '\0';
 	snprintf(path, size, "%s/%s", workdir, name);
-	snprintf(command, sizeof(command), "cp %s %s", libc, path);
+	snprintf(command, sizeof(command), "cp %s %s && echo >>%s", libc, path, path);
 	assert_int_equal(system(command), 0);
 }
 
