@@ -5,12 +5,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/magic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "bpf/pyperf.h"
@@ -197,7 +199,18 @@ static int open_by_name(int proc_fd, const struct map_line *line)
 	return fd;
 }
 
-/* An O_PATH descriptor of the mapped file, which is a regular file, and what stat() says of it. */
+/* stat() of a file on an overlay gives a number of the overlay's, maps that of the file below. */
+static bool is_on_overlay(int fd)
+{
+	struct statfs fs;
+
+	return !fstatfs(fd, &fs) && fs.f_type == OVERLAYFS_SUPER_MAGIC;
+}
+
+/*
+ * An O_PATH descriptor of the mapped file, which is a regular file, and what stat() says of it. -ESTALE:
+ * something else is mapped there by now.
+ */
 static int open_path(struct file_table *ft, int proc_fd, const struct map_line *line,
 		     struct stat *st)
 {
@@ -212,7 +225,17 @@ static int open_path(struct file_table *ft, int proc_fd, const struct map_line *
 		close(fd);
 		return -ENOEXEC;
 	}
+	if (st->st_ino != line->inode && !is_on_overlay(fd)) {
+		close(fd);
+		return -ESTALE;
+	}
 	return fd;
+}
+
+/* Was that the mapped file which open_path() gave? */
+static bool is_mapped_file(int proc_fd, const struct map_line *line, const struct stat *st)
+{
+	return st->st_ino == line->inode || maps_have(proc_fd, line);
 }
 
 int file_table__open(struct file_table *ft, int proc_fd, const struct map_line *line)
@@ -485,11 +508,17 @@ static struct inode *look_up(struct file_table *ft, int proc_fd, const struct ma
 		if (inode->verdict == VERDICT_NONE && fd == -ENOEXEC)
 			inode->verdict = VERDICT_OTHER;
 		inode->err = fd;
-		inode->round = ft->round;
+		if (fd != -ESTALE) /* another process may have it still */
+			inode->round = ft->round;
 		return inode;
 	}
 	if (inode->verdict == VERDICT_NONE || !unchanged(inode, &st) ||
 	    (keep && !inode->file && inode->verdict == VERDICT_PLAIN)) {
+		if (!is_mapped_file(proc_fd, line, &st)) {
+			close(fd);
+			inode->err = -ESTALE;
+			return inode;
+		}
 		inode->file = NULL;
 		inode->owner = false;
 		judge(ft, inode, fd, line, keep);

@@ -59,6 +59,12 @@ static int add_line(struct exec_maps *m, const struct map_line *line)
 	return 0;
 }
 
+static bool same_place(const struct map_line *a, const struct map_line *b)
+{
+	return a->start == b->start && a->end == b->end && a->offset == b->offset &&
+	       a->inode == b->inode && a->major == b->major && a->minor == b->minor;
+}
+
 /* ---- by query ------------------------------------------------------------------------------- */
 
 static void from_query(struct map_line *line, const struct procmap_query *q)
@@ -181,6 +187,19 @@ int exec_maps__read(struct exec_maps *m, int proc_fd)
 		err = parse_all(m, proc_fd);
 	}
 	return err == -E2BIG ? 0 : err;
+}
+
+bool maps_have(int proc_fd, const struct map_line *line)
+{
+	struct exec_maps now = { 0 };
+	bool found = false;
+
+	if (!exec_maps__read(&now, proc_fd)) {
+		for (size_t i = 0; i < now.cnt && !found; i++)
+			found = same_place(&now.lines[i], line);
+	}
+	exec_maps__free(&now);
+	return found;
 }
 
 int open_in_proc_root(int proc_fd, const char *path)

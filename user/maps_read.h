@@ -30,6 +30,8 @@ struct exec_maps {
 void exec_maps__free(struct exec_maps *m);
 /* proc_fd: the process's directory in /proc. 0; -ESRCH: it has no memory (any more); -errno. */
 int exec_maps__read(struct exec_maps *m, int proc_fd);
+/* The process has this mapping, where and of what file it was: it is read again. */
+bool maps_have(int proc_fd, const struct map_line *line);
 /* A whole file below that directory. 0 or negative errno. */
 int read_proc(int proc_fd, const char *name, struct strbuf *b);
 /*

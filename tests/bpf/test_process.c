@@ -17,6 +17,7 @@
 
 #include "clock.h"
 #include "ehframe.h"
+#include "maps_read.h"
 #include "process_fixture.h"
 #include "tables.h"
 #include "unit/pythons.h"
@@ -612,6 +613,48 @@ static void knows_deleted_files_and_memfds(void **state)
 	table_done(pt);
 }
 
+/* Between the look at a mapping and at its file another file was mapped there: it is not that file. */
+static void file_of_another_mapping_is_not_taken(void **state)
+{
+	const struct file_maps fm = { .tables_fd = fx.maps.tables_fd,
+				      .interps_fd = fx.maps.interps_fd,
+				      .table_cap = fx.maps.table_cap,
+				      .interp_cap = fx.maps.interp_cap };
+	int proc_fd = open("/proc/self", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	struct symbolizer *sym = symbolizer__new();
+	struct file_table *ft = file_table__new(&fm, sym);
+	const struct map_line *libc = NULL, *other = NULL;
+	const struct mapped_file *file;
+	struct exec_maps now = { 0 };
+	struct map_line moved;
+
+	(void)state;
+	assert_non_null(ft);
+	assert_int_equal(exec_maps__read(&now, proc_fd), 0);
+	for (size_t i = 0; i < now.cnt; i++) {
+		if (memmem(now.lines[i].name, now.lines[i].name_len, "/libc", 5))
+			libc = &now.lines[i];
+		else if (now.lines[i].inode)
+			other = &now.lines[i];
+	}
+	assert_true(libc && other);
+	moved = *libc;
+	moved.start = other->start;
+	moved.end = other->end;
+	moved.name = "/gone";
+	moved.name_len = 5;
+	file_table__begin(ft);
+	assert_null(file_table__get(ft, proc_fd, &moved));
+	file = file_table__get(ft, proc_fd, libc);
+	assert_non_null(file);
+	assert_non_null(strstr(elf_file__path(file->elf), "/libc"));
+	assert_ptr_equal(file_table__get(ft, proc_fd, &moved), file); /* it is known by now */
+	exec_maps__free(&now);
+	close(proc_fd);
+	symbolizer__free(sym);
+	file_table__free(ft);
+}
+
 /* The same library under two inodes is one file with one table. */
 static void shares_by_build_id(void **state)
 {
@@ -1020,6 +1063,7 @@ int main(void)
 		cmocka_unit_test(without_a_spare_it_is_published_twice),
 		cmocka_unit_test(buries_old_mappings),
 		cmocka_unit_test(knows_deleted_files_and_memfds),
+		cmocka_unit_test(file_of_another_mapping_is_not_taken),
 		cmocka_unit_test(shares_by_build_id),
 		cmocka_unit_test(fork_shares_until_someone_changes),
 		cmocka_unit_test(image_outlives_its_owner),
