@@ -64,6 +64,10 @@ struct mm_struct {
 	unsigned long start_stack;
 };
 
+struct vm_unmapped_area_info {
+	unsigned long length;
+};
+
 struct task_struct {
 	int pid;
 	int tgid;

@@ -174,6 +174,12 @@ const volatile struct pyperf_cfg cfg = {
 	.cpu_cnt = 1,
 };
 
+/*
+ * DRAFT_WORD of the mappings that are about to become an image; 0: none. user/ writes it, one at a time: BPF keeps
+ * them true, like those of an image, but shows nothing by them.
+ */
+__u64 draft;
+
 __u32 active_window; /* 0 or 1: written by user/ */
 /* In each window; approximate under contention, reset by user/. */
 __u32 chunks_added[2];

@@ -124,6 +124,13 @@ int on_exec(struct bpf_raw_tracepoint_args *ctx)
 	return 0;
 }
 
+SEC("raw_tp/vm_unmapped_area")
+int on_unmapped_area(struct bpf_raw_tracepoint_args *ctx)
+{
+	follow_area(ctx->args[0], (const struct vm_unmapped_area_info *)ctx->args[1]);
+	return 0;
+}
+
 SEC("raw_tp/sched_process_exit")
 int on_exit(struct bpf_raw_tracepoint_args *ctx)
 {

@@ -156,6 +156,7 @@ enum marker_why {
 	X(note_exec, "execs seen")                                                                 \
 	X(note_exit, "exits seen")                                                                 \
 	X(note_tstate_scan, "walks of the list of thread states")                                  \
+	X(note_remapped, "address ranges given out anew that were executable mappings")            \
 	X(frames_native, "native frames unwound")                                                  \
 	X(frames_python, "Python frames walked")                                                   \
 	X(frames_kernel, "kernel frames")
@@ -216,7 +217,7 @@ struct proc {
 	__u32 space;
 	__u32 image; /* key of images to use when images has no entry for `space` */
 	__u32 flags; /* enum proc_flags */
-	__u32 pad;
+	__u32 areas; /* address ranges that the kernel has given to it: did its mappings change? */
 };
 PYPERF_ASSERT_SIZE(struct proc, 16);
 
@@ -244,7 +245,20 @@ struct image {
 };
 PYPERF_ASSERT_SIZE(struct image, 16 + 16 * IMAGE_INTERPS);
 
-/* One executable mapping of a process. */
+#define MAP_STEPS      17 /* halvings of `mappings`, which has no more than 1 << MAP_STEPS */
+#define IMAGE_MAX_BITS 14 /* an image has fewer than 1 << IMAGE_MAX_BITS of them */
+
+/* Which mappings, and of which space, are a draft: one word, so that it is never half of another. */
+#define DRAFT_WORD(space, first, cnt)                                                              \
+	((__u64)(space) << 32 | (__u64)(first) << IMAGE_MAX_BITS | (__u64)(cnt))
+#define DRAFT_SPACE(word) ((__u32)((word) >> 32))
+#define DRAFT_FIRST(word) ((__u32)((word) >> IMAGE_MAX_BITS) & ((1U << MAP_STEPS) - 1))
+#define DRAFT_CNT(word)	  ((__u32)(word) & ((1U << IMAGE_MAX_BITS) - 1))
+
+/*
+ * One executable mapping of a process. When the kernel gives its addresses out anew, BPF sets `end` to
+ * `start`: what lies there now must not be shown as what was there.
+ */
 struct mapping {
 	__u64 start;
 	__u64 end;
@@ -525,6 +539,7 @@ enum event_type {
 	EV_DRAIN = 4, /* a window is getting full */
 	EV_CODE = 5,
 	EV_BLOB = 6,
+	EV_UNSHARE = 7, /* the image that the process shared is not true of it: it has none */
 };
 
 /* In `events`. */

@@ -16,7 +16,6 @@
 #define DW_RSP	     7
 #define CALLEE_SAVED 0xf008 /* rbx, r12 - r15; the ABI, 3.2.1 */
 #define ROW_STEPS    9	    /* a page has at most 1 << UW_PAGE_BITS rows */
-#define MAP_STEPS    17
 #define USER_MAX     (1ULL << 47)
 #define SETUP_BYTES  256 /* of the eval loop, before it has linked what it keeps on its stack */
 #define FP_FRAME_MAX (1ULL << 20) /* a frame found by frame pointer is not larger than this */

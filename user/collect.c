@@ -293,6 +293,7 @@ void collect__process_maps(const struct collect *c, struct process_maps *maps)
 		.tables_fd = bpf_map__fd(c->skel->maps.tables),
 		.interps_fd = bpf_map__fd(c->skel->maps.interps),
 		.mappings = c->mappings,
+		.draft = &c->skel->bss->draft,
 		.mapping_cap = bpf_map__max_entries(c->skel->maps.mappings),
 		.table_cap = bpf_map__max_entries(c->skel->maps.tables),
 		.interp_cap = bpf_map__max_entries(c->skel->maps.interps),
@@ -315,6 +316,10 @@ int collect__attach_lifecycle(struct collect *c)
 			return -errno;
 		}
 	}
+	/* Without it, before Linux 5.7, a library may be named for one that had its addresses: docs/limits.md. */
+	c->skel->links.on_unmapped_area = bpf_program__attach(c->skel->progs.on_unmapped_area);
+	if (!c->skel->links.on_unmapped_area)
+		log_debug("attach on_unmapped_area: %s", strerror(errno));
 	return 0;
 }
 

@@ -37,11 +37,14 @@ struct image_ref {
 	bool changing;	       /* in this refresh */
 };
 
+_Static_assert(EXEC_MAPS_MAX < 1 << IMAGE_MAX_BITS, "an image has room for what is read");
+
 /* What a look at /proc/PID/maps gave. Holds its files until it is committed or dropped. */
 struct fresh {
 	struct process *p;
 	struct image val;
 	struct mapping *maps;
+	uint32_t areas; /* of struct proc, before the look */
 	bool valid;
 };
 
@@ -279,6 +282,16 @@ static int check_the_unchecked(struct process_table *pt)
 	return soon;
 }
 
+static int open_proc_dir(uint32_t tgid)
+{
+	char path[32];
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%u", tgid);
+	fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	return fd < 0 ? -errno : fd;
+}
+
 /* ---- images --------------------------------------------------------------------------------- */
 
 static void put_files(struct process_table *pt, const struct mapping *maps, uint32_t cnt)
@@ -374,22 +387,96 @@ static int set_image(struct process_table *pt, uint32_t key, const struct image 
 	return err;
 }
 
+/* The entry of a process in procs. False: it has none, or it is of another space by now. */
+static bool read_proc_entry(const struct process_table *pt, const struct process *p,
+			    struct proc *val)
+{
+	return !bpf_map_lookup_elem(pt->maps.procs_fd, &p->tgid, val) && val->space == p->space;
+}
+
+/* How many address ranges the kernel has given to it. */
+static uint32_t areas_given(const struct process_table *pt, const struct process *p)
+{
+	struct proc val;
+
+	return read_proc_entry(pt, p, &val) ? val.areas : 0;
+}
+
+/* BPF no longer lets it share its parent's image. */
+static bool lost_image(const struct process_table *pt, const struct process *p)
+{
+	struct proc val;
+
+	return read_proc_entry(pt, p, &val) && !val.image;
+}
+
+static bool is_mapped(struct process_table *pt, int proc_fd, const struct map_line *line,
+		      const struct mapping *m)
+{
+	struct mapped_file *file;
+	bool same;
+
+	if (line->start != m->start || line->end != m->end)
+		return false;
+	file = file_table__get(pt->files, proc_fd, line);
+	same = file ? file->id == m->file && line->offset == m->offset : !m->file;
+	if (file)
+		file_table__put(pt->files, file);
+	return same;
+}
+
+/* Empties what has been unmapped since the look; all of it, if that cannot be told. */
+static void empty_unmapped(struct process_table *pt, struct fresh *f)
+{
+	struct mapping *written = pt->maps.mappings + f->val.map_first;
+	int proc_fd = open_proc_dir(f->p->tgid);
+	size_t at = 0;
+
+	if (proc_fd < 0 || exec_maps__read(&pt->exec, proc_fd))
+		pt->exec.cnt = 0;
+	for (uint32_t i = 0; i < f->val.map_cnt; i++) {
+		while (at < pt->exec.cnt && pt->exec.lines[at].start < f->maps[i].start)
+			at++;
+		if (at < pt->exec.cnt && is_mapped(pt, proc_fd, &pt->exec.lines[at], &f->maps[i]))
+			continue;
+		written[i].end = written[i].start;
+		f->p->retry = true;
+		pt->stats.overtaken++;
+	}
+	if (proc_fd >= 0)
+		close(proc_fd);
+}
+
+/*
+ * What was written is of the time of the look. Addresses may have been given to another file since, and
+ * BPF, which tells (follow_area() in bpf/lifecycle.bpf.h), knew only the image of then. From here to the
+ * update of images it keeps the draft true as well. Either it sees the draft, or we see that it has counted a
+ * range before that: a full barrier on both sides is between what each writes and what it reads.
+ */
+static void make_draft(struct process_table *pt, struct fresh *f)
+{
+	if (!f->val.map_cnt)
+		return;
+	__atomic_store_n(pt->maps.draft, DRAFT_WORD(f->p->space, f->val.map_first, f->val.map_cnt),
+			 __ATOMIC_SEQ_CST);
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	if (areas_given(pt, f->p) != f->areas)
+		empty_unmapped(pt, f);
+}
+
 /* The process gets an image under its own key, new or in place of the one it has there. */
-static int publish(struct process_table *pt, struct fresh *f)
+static int set_own_image(struct process_table *pt, const struct fresh *f)
 {
 	struct process *p = f->p;
 	struct image_ref *image = p->image;
 	struct image old;
 	int err;
 
-	err = write_mappings(pt, f);
-	if (err)
-		return err;
 	if (image && image->key == p->space) {
 		old = image->val;
 		err = set_image(pt, image->key, &f->val);
 		if (err)
-			goto fail;
+			return err;
 		image->val = f->val;
 		bury_image(pt, &old);
 		return 0;
@@ -407,8 +494,21 @@ static int publish(struct process_table *pt, struct fresh *f)
 		idmap__remove(&pt->images, p->space);
 	}
 	free(image);
-fail:
-	extent__release(&pt->extents, f->val.map_first, f->val.map_cnt);
+	return err;
+}
+
+static int publish(struct process_table *pt, struct fresh *f)
+{
+	int err = write_mappings(pt, f);
+
+	if (err)
+		return err;
+	make_draft(pt, f);
+	err = set_own_image(pt, f);
+	/* Not before: who no longer sees the draft must see the image. */
+	__atomic_store_n(pt->maps.draft, 0, __ATOMIC_SEQ_CST);
+	if (err)
+		extent__release(&pt->extents, f->val.map_first, f->val.map_cnt);
 	return err;
 }
 
@@ -434,8 +534,9 @@ static void commit(struct process_table *pt, struct fresh *f)
 
 	if (!f->valid)
 		return;
-	/* A child keeps sharing only while its parent's image stays as it is. */
-	if (image && same_image(pt, &image->val, f) && (own || !image->changing))
+	/* A child keeps sharing only while its parent's image stays as it is, and BPF lets it. */
+	if (image && same_image(pt, &image->val, f) &&
+	    (own || (!image->changing && !lost_image(pt, f->p))))
 		pt->stats.unchanged++;
 	else if (!publish(pt, f)) {
 		f->valid = false; /* the image holds the files now */
@@ -521,16 +622,6 @@ const struct py_binary *process_table__python(const struct process_table *pt,
 }
 
 /* ---- reading /proc -------------------------------------------------------------------------- */
-
-static int open_proc_dir(uint32_t tgid)
-{
-	char path[32];
-	int fd;
-
-	snprintf(path, sizeof(path), "/proc/%u", tgid);
-	fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	return fd < 0 ? -errno : fd;
-}
 
 static void read_comm(int proc_fd, char *comm)
 {
@@ -854,6 +945,7 @@ static void look_at(struct process_table *pt, struct fresh *f)
 	uint64_t start = now_ns();
 
 	f->p->retry = false;
+	f->areas = areas_given(pt, f->p);
 	if (proc_fd < 0) {
 		note_unreadable(pt, f->p, proc_fd);
 		return;
@@ -1126,6 +1218,11 @@ int process_table__on_event(struct process_table *pt, const struct ev_proc *ev)
 		if (p && !p->exited)
 			retire(pt, p);
 		return 0;
+	case EV_UNSHARE:
+		p = idmap__get(&pt->by_space, ev->space);
+		if (p)
+			mark_dirty(pt, p);
+		return 0;
 	default:
 		return -EINVAL;
 	}
@@ -1381,6 +1478,7 @@ int process_table__resync(struct process_table *pt)
 	int err;
 
 	retire_vanished(pt);
+	mark_all_dirty(pt); /* BPF may have taken an image away from any of them */
 	err = adopt_procs(pt);
 	if (err)
 		return err;

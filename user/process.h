@@ -41,6 +41,7 @@
 struct process_maps {
 	int procs_fd, images_fd, tables_fd, interps_fd;
 	struct mapping *mappings; /* the mmapped map; borrowed */
+	__u64 *draft;		  /* DRAFT_WORD; borrowed */
 	uint32_t mapping_cap, table_cap, interp_cap;
 };
 
@@ -89,6 +90,7 @@ struct process_stats {
 	uint64_t early;			    /* images published before their tables were built */
 	uint64_t late;			    /* ... before all their tables had arrived */
 	uint64_t unchanged;		    /* ... and nothing was new */
+	uint64_t overtaken;		    /* mappings gone before their image was there */
 	uint64_t exec_plain;		    /* execs settled without reading anything */
 	uint64_t unreadable;		    /* ... could not be read: not permitted */
 	uint64_t mappings_full;		    /* images that found no room in `mappings` */
@@ -115,7 +117,7 @@ int process_table__scan(struct process_table *pt);
 /* Events were lost (note_event_lost): takes over what procs and /proc say. 0 or negative errno. */
 int process_table__resync(struct process_table *pt);
 
-/* EV_FORK, EV_EXEC, EV_EXIT of `events`, in order. 0, or -ENOMEM; -EINVAL: none of these. */
+/* EV_FORK, EV_EXEC, EV_EXIT, EV_UNSHARE of `events`, in order. 0, or -ENOMEM; -EINVAL: another. */
 int process_table__on_event(struct process_table *pt, const struct ev_proc *ev);
 /* A mmap_event_fn; `table` is the process table. */
 void process_table__on_mmap(void *table, const struct mmap_event *ev);

@@ -152,6 +152,7 @@ static inline void rig_load(struct rig *r)
 		.tables_fd = bpf_map__fd(s->maps.tables),
 		.interps_fd = bpf_map__fd(s->maps.interps),
 		.mappings = at,
+		.draft = &s->bss->draft,
 		.mapping_cap = cap,
 		.table_cap = bpf_map__max_entries(s->maps.tables),
 		.interp_cap = bpf_map__max_entries(s->maps.interps),
@@ -180,6 +181,7 @@ static inline void rig_attach_lifecycle(struct rig *r)
 	s->links.on_fork = bpf_program__attach(s->progs.on_fork);
 	s->links.on_exec = bpf_program__attach(s->progs.on_exec);
 	s->links.on_exit = bpf_program__attach(s->progs.on_exit);
+	s->links.on_unmapped_area = bpf_program__attach(s->progs.on_unmapped_area);
 	assert_true(s->links.on_fork && s->links.on_exec && s->links.on_exit);
 }
 
@@ -191,7 +193,8 @@ static inline void rig_detach_lifecycle(struct rig *r)
 	bpf_link__destroy(s->links.on_fork);
 	bpf_link__destroy(s->links.on_exec);
 	bpf_link__destroy(s->links.on_exit);
-	s->links.on_fork = s->links.on_exec = s->links.on_exit = NULL;
+	bpf_link__destroy(s->links.on_unmapped_area);
+	s->links.on_fork = s->links.on_exec = s->links.on_exit = s->links.on_unmapped_area = NULL;
 	assert_int_equal(syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0), 0);
 }
 

@@ -19,6 +19,7 @@
 struct fixture {
 	struct process_maps maps;
 	struct symbolizer *sym;
+	__u64 draft;
 };
 
 #define FIXTURE_MAPPINGS 65536
@@ -39,9 +40,10 @@ static inline int fixture_open(struct fixture *f)
 	int mappings = fixture_map(BPF_MAP_TYPE_ARRAY, sizeof(struct mapping), FIXTURE_MAPPINGS,
 				   BPF_F_MMAPABLE, -1);
 
-	*f = (struct fixture){
-		.maps = { .mapping_cap = FIXTURE_MAPPINGS, .table_cap = 4096, .interp_cap = 64 }
-	};
+	*f = (struct fixture){ .maps = { .draft = &f->draft,
+					 .mapping_cap = FIXTURE_MAPPINGS,
+					 .table_cap = 4096,
+					 .interp_cap = 64 } };
 	if (inner < 0 || mappings < 0)
 		return -EPERM;
 	f->maps.procs_fd = fixture_map(BPF_MAP_TYPE_HASH, sizeof(struct proc), 16384, 0, -1);

@@ -116,7 +116,7 @@ static void kill_waiting(struct waiting *w)
 #define LOG_SIZE  (1 << 20)
 #define MAX_INSNS 200000 /* of the kernel's 1,000,000, and about what 5.15 takes longest for */
 
-static char verifier_log[4][LOG_SIZE];
+static char verifier_log[5][LOG_SIZE];
 
 static uint32_t processed_insns(const char *log)
 {
@@ -138,7 +138,7 @@ static uint32_t load_with_log(struct rig *r, bool print)
 
 	bpf_object__for_each_program(prog, r->skel->obj)
 	{
-		assert_true(i < 4);
+		assert_true(i < sizeof(verifier_log) / sizeof(verifier_log[0]));
 		bpf_program__set_log_level(prog, stats);
 		bpf_program__set_log_buf(prog, verifier_log[i], LOG_SIZE);
 		verifier_log[i++][0] = '\0';
@@ -940,6 +940,125 @@ static void full_event_ring_is_counted(void **state)
 	assert_int_equal(c[CTR_note_proc_full], 0);
 	assert_int_equal(r.event_cnt + c[CTR_note_event_lost],
 			 c[CTR_note_fork] + c[CTR_note_exec] + c[CTR_note_exit]);
+	rig_close(&r);
+}
+
+/* ---- addresses that are given out anew ------------------------------------------------------- */
+
+#define AREA_PAGES 200
+#define PAGE	   4096UL
+
+/* Mappings of a page each from `at` on: one below it, AREA_PAGES, one above. Their number. */
+static uint32_t write_area(struct rig *r, uint32_t first, uint64_t at)
+{
+	for (uint32_t i = 0; i < AREA_PAGES + 2; i++)
+		r->maps.mappings[first + i] =
+			(struct mapping){ .start = at + (i - 1ULL) * PAGE, .end = at + i * PAGE };
+	return AREA_PAGES + 2;
+}
+
+/* The number of empty ones; those beside the area are whole. */
+static uint32_t emptied(const struct rig *r, uint32_t first)
+{
+	const struct mapping *m = r->maps.mappings + first;
+	uint32_t cnt = 0;
+
+	for (uint32_t i = 0; i < AREA_PAGES + 2; i++)
+		cnt += m[i].end == m[i].start;
+	assert_true(m[0].end == m[0].start + PAGE);
+	assert_true(m[AREA_PAGES + 1].end == m[AREA_PAGES + 1].start + PAGE);
+	return cnt;
+}
+
+static void *map_area(void)
+{
+	void *at = mmap(NULL, AREA_PAGES * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	assert_true(at != MAP_FAILED);
+	return at;
+}
+
+/* Frees the area and maps until it is given out again. */
+static void map_again(void *area)
+{
+	void *at = NULL;
+
+	assert_int_equal(munmap(area, AREA_PAGES * PAGE), 0);
+	for (int i = 0; i < 1000 && at != area; i++) /* higher gaps are filled first */
+		at = map_area();
+	assert_ptr_equal(at, area);
+}
+
+static void area_rig(struct rig *r, uint64_t at)
+{
+	struct image im = { .map_first = 1000 };
+	uint32_t space = SPACE_SELF;
+
+	lifecycle_rig(r, 0);
+	if (!r->skel->links.on_unmapped_area) {
+		print_message("the kernel has no tracepoint vm_unmapped_area\n");
+		skip();
+	}
+	im.map_cnt = write_area(r, im.map_first, at);
+	write_area(r, 2000, at);
+	assert_int_equal(bpf_map_update_elem(r->maps.images_fd, &space, &im, BPF_ANY), 0);
+}
+
+/* What was mapped there is taken out of the image, and of a draft for it; not of another's draft. */
+static void addresses_given_out_belong_to_no_file(void **state)
+{
+	void *area = map_area();
+	struct proc before, after;
+	struct rig r;
+
+	(void)state;
+	area_rig(&r, (uintptr_t)area);
+	assert_true(rig_proc(&r, getpid(), &before));
+	r.skel->bss->draft = DRAFT_WORD(SPACE_OTHER, 2000, AREA_PAGES + 2);
+	munmap(mmap(NULL, PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), PAGE);
+	assert_int_equal(emptied(&r, 1000), 0); /* elsewhere */
+	map_again(area);
+	assert_int_equal(emptied(&r, 1000), AREA_PAGES);
+	assert_int_equal(emptied(&r, 2000), 0);
+	r.skel->bss->draft = DRAFT_WORD(SPACE_SELF, 2000, AREA_PAGES + 2);
+	map_again(area);
+	assert_int_equal(emptied(&r, 2000), AREA_PAGES);
+	assert_true(rig_proc(&r, getpid(), &after));
+	assert_true(after.areas >= before.areas + 3);
+	assert_int_equal(after.image, SPACE_SELF);
+	assert_true(rig_counter(&r, CTR_note_remapped) >= 1);
+	rig_close(&r);
+}
+
+static void *inherited_area;
+
+static void map_again_body(int in, int out)
+{
+	map_again(inherited_area);
+	if (write(out, "x", 1) == 1)
+		wait_for_end(in, out);
+}
+
+/* A child leaves the image that it shares as it is, and is without one. */
+static void shared_image_is_left(void **state)
+{
+	const struct ev_proc *ev[16];
+	struct waiting w;
+	struct proc p;
+	struct rig r;
+
+	(void)state;
+	inherited_area = map_area();
+	area_rig(&r, (uintptr_t)inherited_area);
+	start_waiting(&w, map_again_body);
+	await_byte(&w);
+	assert_true(rig_proc(&r, w.pid, &p));
+	assert_int_equal(p.image, 0);
+	assert_int_equal(emptied(&r, 1000), 0);
+	assert_int_equal(events_of(&r, w.pid, ev), 2);
+	assert_int_equal(ev[1]->type, EV_UNSHARE);
+	assert_int_equal(ev[1]->space, p.space);
+	stop_waiting(&w);
 	rig_close(&r);
 }
 
@@ -2369,6 +2488,8 @@ int main(int argc, char **argv)
 		cmocka_unit_test(spawned_is_followed),
 		cmocka_unit_test(full_procs_are_counted),
 		cmocka_unit_test(full_event_ring_is_counted),
+		cmocka_unit_test(addresses_given_out_belong_to_no_file),
+		cmocka_unit_test(shared_image_is_left),
 		cmocka_unit_test(flipping_loses_nothing),
 		cmocka_unit_test(flip_waits_for_programs),
 		cmocka_unit_test(whole_machine_is_balanced),

@@ -409,6 +409,13 @@ def share(stacks, pick, of=None):
     return total([s for s in stacks if pick(s)]) / (total(stacks) or 1)
 
 
+def compile_c(output, source, *flags):
+    """A program or library of PROGRAMS."""
+    subprocess.run(["gcc", "-O1", "-g0", *flags, "-o", output, PROGRAMS / source, "-ldl"],
+                   check=True)
+    return output
+
+
 # ---- the machine ---------------------------------------------------------------------------------
 
 def find_tool(name, *more):
