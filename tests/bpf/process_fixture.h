@@ -73,7 +73,8 @@ static inline void fixture_close(struct fixture *f)
 }
 
 /* Each test has its own table and its own Pythons, which are all that is analysed. NULL and errno. */
-static inline struct process_table *fixture_table(struct fixture *f, const struct process_opts *opts)
+static inline struct process_table *fixture_table(struct fixture *f,
+						  const struct process_opts *opts)
 {
 	uint32_t key, *prev = NULL;
 

@@ -134,7 +134,7 @@ static uint32_t load_with_log(struct rig *r, bool print)
 	const uint32_t stats = 4; /* BPF_LOG_STATS, include/linux/bpf_verifier.h */
 	struct bpf_program *prog;
 	uint32_t most = 0;
-	int i = 0;
+	size_t i = 0;
 
 	bpf_object__for_each_program(prog, r->skel->obj)
 	{

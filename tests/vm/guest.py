@@ -161,4 +161,5 @@ def main():
             say("fail", case.__name__, error)
 
 
-main()
+if __name__ == "__main__":
+    main()
