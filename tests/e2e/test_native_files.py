@@ -62,26 +62,26 @@ def check_names(stacks, expect=None):
 def test_address_reuse(libs):
     """Each library is opened where another one was a moment before."""
     program, paths = libs
-    with start(program, "reopen", 1000000, 0, 0, *paths) as target:
+    with start(program, "reopen", 300000, 0, 0, *paths) as target:
         result = harness.profile(*OPTIONS, "-d", 2, "-p", target.pid).ok()
-        assert target.stop()["reused"] > 100
+        assert target.stop()["reused"] > 20
     assert check_names(result.stacks) == {0, 1, 2}
 
 
 def test_address_reuse_unseen(libs):
     """The same while user space does not look: the kernel's part must not believe what it was told."""
     program, paths = libs
-    with start(program, "reopen", 1000000, 0, 0, *paths) as target:
+    with start(program, "reopen", 300000, 0, 0, *paths) as target:
         profiler = harness.Profiler(*OPTIONS, "-d", 4, "-p", target.pid)
         profiler.wait_sampling()
         os.kill(profiler.pid, signal.SIGSTOP)
         harness.spend(target.pid, 0.5)
         os.kill(profiler.pid, signal.SIGCONT)
         result = profiler.wait().ok()
-        assert target.stop()["reused"] > 100
+        assert target.stop()["reused"] > 20
     assert check_names(result.stacks) == {0, 1, 2}
     unmapped = [s for s in result.stacks if any(m.name == "unmapped" for m in s.markers())]
-    assert harness.total(unmapped) > 100 and result.counters["note_remapped"], result.counters
+    assert harness.total(unmapped) > 20 and result.counters["note_remapped"], result.counters
 
 
 def test_replaced_and_deleted(libs, directory):
