@@ -7,7 +7,7 @@
  * Input:   the tracepoints' tasks.
  * Output:  procs; struct ev_proc in `events`.
  * Cost:    1 us per fork, exec, exit of a process; nothing for threads but the test. Two look-ups and a
- *          binary search for each address range that is given out, 0.1 us.
+ *          binary search for each address range that is given out, 0.2 us.
  * Fails:   table or ring full: counted (note_proc_full, note_event_lost).
  */
 #include "task.bpf.h"
