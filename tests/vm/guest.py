@@ -5,6 +5,7 @@ Everything is emulated and some twelve times slower than life, so the rates are 
 that stands still for a while is normal; what is asked is the same as of the real machine.
 
 Prints "vm <tab> pass|fail <tab> CASE <tab> REASON" for each case and "vm <tab> figure <tab> NAME <tab> VALUE".
+The argument is the one case to run, or "all": all but "load", which wants a guest of its own.
 """
 import contextlib
 import json
@@ -46,23 +47,27 @@ def verified_insns(pid):
     return total
 
 
-def figures():
-    """Verified instructions of all programs (kernel 5.16 and later say them), and the load time."""
+def cpu_ns(pid):
+    return int(Path("/proc/%d/schedstat" % pid).read_text().split()[0])
+
+
+def load():
+    """Verified instructions of all programs (kernel 5.16 and later say them), and what a start costs until
+    samples are taken. In this guest's clock an instruction is a nanosecond."""
     with Target(PYTHON, "spinner.py", "spin") as target:
-        begin = time.monotonic()
-        profiler = Profiler("-vv", "-f", "-F", HZ, "-d", 1, "-p", target.pid)
+        profiler = Profiler("-v", "-f", "-F", HZ, "-d", 1, "-p", target.pid)
         profiler.wait_sampling()
-        ready = time.monotonic() - begin
+        spent = cpu_ns(profiler.pid)
         verified = verified_insns(profiler.pid)
         result = profiler.wait().ok()
     assert "spin" in result.only()
     assert "attach on_unmapped_area" not in result.stderr  # the only one that may be missing
     say("figure", "verified", verified or "-")
-    say("figure", "start_ms", round(ready * 1000))
+    say("figure", "start", round(spent / 1e6))
 
 
 def shares():
-    result, truth = run("shares.py", seconds=10)
+    result, truth = run("shares.py", seconds=6)
     result.complete(COMPLETE)
 
     def leaf_is(name):
@@ -74,18 +79,17 @@ def shares():
     got = {name: share(result.stacks, leaf_is(name), any_leaf) for name in truth["shares"]}
     for name, true in truth["shares"].items():
         assert abs(got[name] - true) <= POINTS, (got, truth["shares"])
-    say("figure", "samples", result.counters["counted"])
 
 
 def order():
-    result, truth = run("nesting.py", seconds=10)
+    result, truth = run("nesting.py", seconds=8)
     result.complete(COMPLETE)
     assert check_stacks(result.stacks, truth["stacks"])
 
 
 def kernel_frames():
     with Target(PYTHON, "spinner.py", "spin", "--syscalls") as target:
-        result = profile("-f", "-F", HZ, "-d", 4, "-p", target.pid).ok()
+        result = profile("-f", "-F", HZ, "-d", 3, "-p", target.pid).ok()
     named = [s for s in result.stacks if any(f.name.startswith("get_random") or "urandom" in f.name
                                              for f in s.kernel())]
     assert share(result.stacks, lambda s: s in named) > 0.5, "\n".join(map(str, result.stacks[:5]))
@@ -95,7 +99,7 @@ def kernel_frames():
 def whole_machine():
     """Without -p."""
     with Target(PYTHON, "spinner.py", "spin_one"), Target(PYTHON, "spinner.py", "spin_two"):
-        result = profile("-f", "-F", HZ, "-d", 4).ok()
+        result = profile("-f", "-F", HZ, "-d", 3).ok()
     result.only("spin_one", "spin_two")
 
 
@@ -133,7 +137,7 @@ def hotplug():
             os.sched_setaffinity(a.pid, {0})
             os.sched_setaffinity(b.pid, {1})
             before = harness.cpu_seconds(b.pid)
-            harness.spend(b.pid, 4)
+            harness.spend(b.pid, 3)
             spent = harness.cpu_seconds(b.pid) - before
         finally:
             profiler.interrupt_group()
@@ -144,18 +148,17 @@ def hotplug():
     assert of_b > 0.4 * spent * HZ, (of_b, spent)
 
 
-CASES = [figures, shares, order, kernel_frames, whole_machine, dump, hotplug]
+CASES = [shares, order, kernel_frames, whole_machine, dump, hotplug]
 
 
 def main():
     wanted = sys.argv[1] if len(sys.argv) > 1 else "all"
     say("figure", "kernel", platform.release())
-    for case in CASES:
-        if wanted not in ("all", case.__name__):
-            continue
+    for case in CASES if wanted == "all" else [globals()[wanted]]:
+        begin = time.monotonic()
         try:
             case()
-            say("pass", case.__name__)
+            say("pass", case.__name__, "%d s" % (time.monotonic() - begin))
         except Exception as error:
             traceback.print_exc()
             say("fail", case.__name__, error)
