@@ -145,7 +145,7 @@ $(OUT)/oracle/stacks: $(patsubst %,$(OUT)/oracle/%.o,stacks ours theirs) $(PURE_
 test-pythons: all                      ## one table: every interpreter there is (root; ARGS=...)
 	$(Q)scripts/test-pythons $(ARGS)
 
-test-vm: all                           ## other kernels, in QEMU (root; ARGS=...)
+test-vm: all $(OUT)/tests/test_fields  ## other kernels, in QEMU (root; ARGS=...)
 	$(Q)scripts/test-vm $(ARGS)
 
 bench-ehframe: $(OUT)/bench/bench_ehframe  ## speed and size of unwind tables (FILES=...)

@@ -12,6 +12,7 @@ import json
 import os
 import platform
 import re
+import subprocess
 import sys
 import time
 import traceback
@@ -64,6 +65,13 @@ def load():
     assert "attach on_unmapped_area" not in result.stderr  # the only one that may be missing
     say("figure", "verified", verified or "-")
     say("figure", "start", round(spent / 1e6))
+
+
+def fields():
+    """What the programs read is as wide as this kernel has it: see tests/bpf/test_fields.c."""
+    done = subprocess.run([harness.REPO / ".output/tests/test_fields"], stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True)
+    assert done.returncode == 0, done.stdout
 
 
 def shares():
@@ -148,7 +156,7 @@ def hotplug():
     assert of_b > 0.4 * spent * HZ, (of_b, spent)
 
 
-CASES = [shares, order, kernel_frames, whole_machine, dump, hotplug]
+CASES = [fields, shares, order, kernel_frames, whole_machine, dump, hotplug]
 
 
 def main():
