@@ -3,7 +3,7 @@
 #define PYPERF_AGGREGATE_H
 /*
  * Stage 4: intern the stack by content, add to its count.
- * Input:   stack->frames[], the key's process and thread.
+ * Input:   DEEP_FRAMES, the key's process and thread.
  * Output:  counts of the active window, and its chunks when the stack is new.
  * Cost:    a hash over the words and one look-up; a new stack: one insertion per new chunk.
  * Fails:   tables full: the sample is lost, and counted as such.
@@ -33,32 +33,32 @@ BPF_INLINE __u64 final64(__u64 h) /* every input bit reaches every output bit */
 BPF_NOINLINE int hash_chunk(__u32 k)
 {
 	struct stack *st = the_stack();
-	__u64 a, b;
+	__u64 *deep = the_deep(), a, b;
 	__u32 top;
 
-	if (!st || k >= MAX_CHUNKS || k * CHUNK_FRAMES >= st->cnt)
+	if (!st || !deep || k * CHUNK_FRAMES >= st->cnt)
 		return 1;
-	a = k ? st->hash[BOUND(k - 1, MAX_CHUNKS)] : cfg.hash_seed;
+	a = k ? deep[deep_hash(k - 1)] : cfg.hash_seed;
 	b = ~a;
 	top = st->cnt - k * CHUNK_FRAMES;
 	for (__u32 i = 0; i < CHUNK_FRAMES; i += 2) { /* two lanes: the multiplications overlap */
 		if (top < i + 1)
 			break;
-		a = mix64(a, st->frames[BOUND(top - i - 1, MAX_FRAMES)]);
+		a = mix64(a, deep[deep_frame(top - i - 1)]);
 		if (top < i + 2)
 			break;
-		b = mix64(b, st->frames[BOUND(top - i - 2, MAX_FRAMES)]);
+		b = mix64(b, deep[deep_frame(top - i - 2)]);
 	}
 	a = final64(a ^ (b << 1 | b >> 63)) | 1; /* never 0, which ends a chain */
-	st->hash[k] = a;
+	deep[deep_hash(k)] = a;
 	return 0;
 }
 
+BLOCK_STEPS(hash_block, hash_chunk)
+
 BPF_NOINLINE int hash_stack(__u32 unused)
 {
-	for (__u32 k = 0; k < MAX_CHUNKS; k++)
-		if (hash_chunk(k))
-			break;
+	RUN_BLOCKS(hash_block, MAX_CHUNKS);
 	return (int)(unused & 0);
 }
 
@@ -66,20 +66,21 @@ BPF_NOINLINE int hash_stack(__u32 unused)
 BPF_NOINLINE int store_chunk(__u32 k, __u32 window)
 {
 	struct out_scratch *o = the_out();
+	const __u64 *deep = the_deep();
 	struct chunk *c;
 	__u64 key;
 	__u32 top;
 	long err;
 
-	if (!o || k >= MAX_CHUNKS || k * CHUNK_FRAMES >= o->stack.cnt)
+	if (!o || !deep || k * CHUNK_FRAMES >= o->stack.cnt)
 		return 1;
 	c = &o->chunk;
-	c->parent = k ? o->stack.hash[BOUND(k - 1, MAX_CHUNKS)] : 0;
+	c->parent = k ? deep[deep_hash(k - 1)] : 0;
 	top = o->stack.cnt - k * CHUNK_FRAMES;
 	c->cnt = top < CHUNK_FRAMES ? top : CHUNK_FRAMES;
 	for (__u32 i = 0; i < CHUNK_FRAMES; i++)
-		c->frames[i] = i < top ? o->stack.frames[BOUND(top - i - 1, MAX_FRAMES)] : 0;
-	key = o->stack.hash[k];
+		c->frames[i] = i < top ? deep[deep_frame(top - i - 1)] : 0;
+	key = deep[deep_hash(k)];
 	err = window ? bpf_map_update_elem(&chunks1, &key, c, BPF_NOEXIST)
 		     : bpf_map_update_elem(&chunks0, &key, c, BPF_NOEXIST);
 	if (!err)
@@ -87,10 +88,22 @@ BPF_NOINLINE int store_chunk(__u32 k, __u32 window)
 	return err && err != E_EXIST ? E_2BIG : 0;
 }
 
+/* BLOCK chunks from `first` on. 0: go on; 1: all are stored; negative: there is no room. */
+BPF_NOINLINE int store_block(__u32 first, __u32 window)
+{
+	for (__u32 i = 0; i < BLOCK; i++) {
+		int err = store_chunk(first + i, window);
+
+		if (err)
+			return err;
+	}
+	return 0;
+}
+
 BPF_NOINLINE int store_chunks(__u32 window)
 {
-	for (__u32 k = 0; k < MAX_CHUNKS; k++) {
-		int err = store_chunk(k, window);
+	for (__u32 k = 0; k < MAX_CHUNKS / BLOCK; k++) {
+		int err = store_block(k * BLOCK, window);
 
 		if (err)
 			return err < 0 ? err : 0;
@@ -156,13 +169,16 @@ BPF_INLINE __u32 aggregate(const struct walk *w, struct stack *st)
 {
 	struct count_key key = { .space = w->space };
 	__u32 window = active_window & 1, last;
+	const __u64 *deep = the_deep();
 	__u64 *count;
 
+	if (!deep)
+		return CTR_lost_internal;
 	if (cfg.flags & CFG_THREADS)
 		key.thread = THREAD_WORD(w->tid, w->interp_id);
 	hash_stack(0);
 	last = st->cnt ? (st->cnt - 1) / CHUNK_FRAMES : 0;
-	key.stack = st->hash[BOUND(last, MAX_CHUNKS)];
+	key.stack = deep[deep_hash(last)];
 	count = find_count(window, &key);
 	if (!count)
 		return insert_stack(window, &key);

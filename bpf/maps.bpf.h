@@ -154,6 +154,14 @@ struct {
 	__type(value, struct out_scratch);
 } outs SEC(".maps");
 
+/* CPU -> the words of its sample, DEEP_WORDS(depth); 73 B per frame of the depth and CPU. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__uint(key_size, sizeof(__u32)); /* no type: the size of the value is an option */
+	__uint(value_size, DEEP_WORDS(STACK_DEPTH_DEFAULT) * 8);
+} deep SEC(".maps");
+
 /* Process events. Each wakes user space. Full: note_event_lost, and user/ scans /proc again. */
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
@@ -172,6 +180,8 @@ const volatile struct pyperf_cfg cfg = {
 	.chunks_wake = 8192,
 	.counts_wake = 8192,
 	.cpu_cnt = 1,
+	.max_frames = STACK_DEPTH_DEFAULT,
+	.depth = STACK_DEPTH_DEFAULT,
 };
 
 /*
@@ -237,6 +247,23 @@ BPF_INLINE struct stack *the_stack(void)
 	struct out_scratch *o = the_out();
 
 	return o ? &o->stack : NULL;
+}
+
+BPF_INLINE __u64 *the_deep(void)
+{
+	__u32 cpu = bpf_get_smp_processor_id();
+
+	return bpf_map_lookup_elem(&deep, &cpu);
+}
+
+BPF_INLINE __u32 deep_parts(void)
+{
+	return cfg.depth;
+}
+
+BPF_INLINE __u32 max_frames(void)
+{
+	return cfg.max_frames;
 }
 
 BPF_INLINE const struct mapping *get_mapping(__u32 index)

@@ -3,8 +3,8 @@
 #define PYPERF_MERGE_H
 /*
  * Stage 3: one stack out of two.
- * Input:   w->native[] with the segments placed at each frame, w->py[] with the segments' ends.
- * Output:  stack->frames[], innermost first; kernel frames are in it already.
+ * Input:   DEEP_NATIVE with the segments placed at each frame, DEEP_PY and its segments.
+ * Output:  DEEP_FRAMES, innermost first; kernel frames are in it already.
  * Cost:    about a nanosecond per frame.
  * Fails:   never; segments that found no native frame stand behind the marker that says why.
  */
@@ -12,13 +12,14 @@
 
 BPF_INLINE void push_frame(struct stack *st, __u64 word)
 {
+	__u64 *deep = the_deep();
 	__u32 i = st->cnt;
 
-	if (i >= MAX_FRAMES) {
+	if (!deep || i >= 2 * deep_parts()) {
 		st->cut = 1;
 		return;
 	}
-	st->frames[BOUND(i, MAX_FRAMES)] = word;
+	deep[deep_frame(i)] = word;
 	st->cnt = i + 1;
 }
 
@@ -29,20 +30,22 @@ BPF_INLINE void push_frame(struct stack *st, __u64 word)
 BPF_NOINLINE int pair_activation_step(__u32 i)
 {
 	struct walk *w = the_walk();
-	__u32 at;
+	__u64 *deep = the_deep();
+	__u32 at = deep_at(DEEP_NATIVE_SEG, i);
 
-	if (!w || i >= w->native_cnt || i >= MAX_NATIVE_FRAMES)
+	if (!w || !deep || i >= w->native_cnt)
 		return 1;
-	at = BOUND(i, MAX_NATIVE_FRAMES);
-	if (w->native_seg[at] != SEG_EVAL)
+	if (deep[at] != SEG_EVAL)
 		return 0;
-	w->native_seg[at] = SEG_NONE;
+	deep[at] = SEG_NONE;
 	if (w->words[0])
 		w->words[0] = 0;
 	else if (w->seg_next < w->seg_cnt)
-		w->native_seg[at] = (__u16)++w->seg_next;
+		deep[at] = ++w->seg_next;
 	return 0;
 }
+
+BLOCK_STEPS(pair_activation_block, pair_activation_step)
 
 BPF_NOINLINE int pair_activations(__u32 unused)
 {
@@ -52,34 +55,33 @@ BPF_NOINLINE int pair_activations(__u32 unused)
 		return (int)unused;
 	w->words[0] = !(w->flags & WALK_PY_LOST) &&
 		      w->eval_cnt == w->seg_total + 1; /* skip the innermost */
-	for (__u32 i = 0; i < MAX_NATIVE_FRAMES; i++)
-		if (pair_activation_step(i))
-			break;
+	RUN_BLOCKS(pair_activation_block, STACK_DEPTH_MAX);
 	return 0;
 }
 
-/* Appends the next Python frame below `end`. 0: go on. */
-BPF_NOINLINE int push_python_step(__u32 end)
+/* Appends a block of the Python frames from w->words[0] to `end`. 0: go on. */
+BPF_NOINLINE int push_python_block(__u32 end)
 {
 	struct walk *w = the_walk();
 	struct stack *st = the_stack();
-	__u32 i;
+	const __u64 *deep = the_deep();
 
-	if (!w || !st)
+	if (!w || !st || !deep)
 		return -1;
-	i = (__u32)w->words[0];
-	if (i >= end || i >= MAX_PY_FRAMES)
-		return 1;
-	push_frame(st, w->py[BOUND(i, MAX_PY_FRAMES)]);
-	w->words[0] = i + 1;
+	for (__u32 i = 0; i < BLOCK; i++) {
+		if (w->words[0] >= end)
+			return 1;
+		push_frame(st, deep[deep_at(DEEP_PY, (__u32)w->words[0])]);
+		w->words[0]++;
+	}
 	return 0;
 }
 
-/* Appends py[w->words[0] .. end). */
+/* Appends the Python frames from w->words[0] to `end`. */
 BPF_NOINLINE int push_python(__u32 end)
 {
-	for (__u32 k = 0; k < MAX_PY_FRAMES; k++)
-		if (push_python_step(end))
+	for (__u32 k = 0; k <= STACK_DEPTH_MAX / BLOCK; k++)
+		if (push_python_block(end))
 			break;
 	return 0;
 }
@@ -88,17 +90,18 @@ BPF_NOINLINE int push_python(__u32 end)
 BPF_NOINLINE int push_segment_step(__u32 end)
 {
 	struct walk *w = the_walk();
+	const __u64 *deep = the_deep();
 	__u32 at, seg, start;
 
-	if (!w)
+	if (!w || !deep)
 		return -1;
 	at = w->merge_seg;
-	if (at >= end || at >= w->seg_cnt || at >= MAX_SEGMENTS)
+	if (at >= end || at >= w->seg_cnt)
 		return 1;
 	w->merge_seg = at + 1;
-	seg = w->seg_order[BOUND(at, MAX_SEGMENTS)];
-	start = w->seg_start[BOUND(seg, MAX_SEGMENTS)];
-	end = w->seg_end[BOUND(seg, MAX_SEGMENTS)];
+	seg = (__u32)deep[deep_at(DEEP_SEG_ORDER, at)];
+	start = (__u32)deep[deep_at(DEEP_SEG_START, seg)];
+	end = (__u32)deep[deep_at(DEEP_SEG_END, seg)];
 	w->words[0] = start;
 	w->py_left -= end - start;
 	return push_python(end);
@@ -113,21 +116,31 @@ BPF_NOINLINE int push_segments(__u32 end)
 	return 0;
 }
 
+BPF_NOINLINE int push_segments_block(__u32 end)
+{
+	for (__u32 k = 0; k < BLOCK; k++)
+		if (push_segments(end))
+			return 1;
+	return 0;
+}
+
 /* One native frame, or the Python frames that stand in its place. 0: go on. */
 BPF_NOINLINE int merge_step(__u32 i)
 {
 	struct walk *w = the_walk();
 	struct stack *st = the_stack();
-	__u32 seg, before;
+	const __u64 *deep = the_deep();
+	__u64 seg;
+	__u32 before;
 
-	if (!w || !st || i >= w->native_cnt || i >= MAX_NATIVE_FRAMES)
+	if (!w || !st || !deep || i >= w->native_cnt)
 		return 1;
 	before = st->cnt;
-	seg = w->native_seg[BOUND(i, MAX_NATIVE_FRAMES)];
-	if (seg != SEG_NONE && seg <= MAX_SEGMENTS)
-		push_segments(seg);
+	seg = deep[deep_at(DEEP_NATIVE_SEG, i)];
+	if (seg != SEG_NONE && seg != SEG_EVAL)
+		push_segments((__u32)seg);
 	if (st->cnt == before) /* no activation, or one without frames */
-		push_frame(st, w->native[BOUND(i, MAX_NATIVE_FRAMES)]);
+		push_frame(st, deep[deep_at(DEEP_NATIVE, i)]);
 	return 0;
 }
 
@@ -143,6 +156,8 @@ BPF_INLINE int before_python(const struct walk *w)
 /* Behind the last native frame: why it was the last, and the Python frames that are left. */
 BPF_INLINE void merge_rest(struct walk *w, struct stack *st)
 {
+	__u64 *deep = the_deep();
+
 	if (before_python(w))
 		w->flags &= ~WALK_PY_LOST;
 	if (w->flags & WALK_NATIVE_LOST)
@@ -152,21 +167,23 @@ BPF_INLINE void merge_rest(struct walk *w, struct stack *st)
 			w->flags |= WALK_PY_UNMERGED;
 			push_frame(st, MARKER_WORD(MARK_PY_UNMERGED, 0));
 		}
-		for (__u32 k = 0; k < MAX_SEGMENTS / FRAME_SEGMENTS; k++)
-			if (push_segments(w->seg_cnt))
+		for (__u32 k = 0; k < STACK_DEPTH_MAX / FRAME_SEGMENTS / BLOCK; k++)
+			if (push_segments_block(w->seg_cnt))
 				break;
 		w->words[0] = w->seg_py; /* more activations than there is room for */
 		push_python(w->py_cnt);
 	}
 	if (w->flags & WALK_PY_LOST)
 		push_frame(st, w->py_marker);
-	if (st->cut) {
-		st->frames[MAX_FRAMES - 1] = MARKER_WORD(MARK_TRUNCATED, 0);
+	if (st->cut && deep) {
+		deep[deep_frame(2 * deep_parts() - 1)] = MARKER_WORD(MARK_TRUNCATED, 0);
 		w->flags |= WALK_TRUNCATED;
 	}
 }
 
-/* The whole stack, behind what is in frames[] already. */
+BLOCK_STEPS(merge_block, merge_step)
+
+/* The whole stack, behind what is in DEEP_FRAMES already. */
 BPF_NOINLINE int merge(__u32 unused)
 {
 	struct walk *w = the_walk();
@@ -177,9 +194,7 @@ BPF_NOINLINE int merge(__u32 unused)
 	if (w->has_python && w->in.layout.chain == PY_CHAIN_FRAME)
 		pair_activations(0);
 	w->merge_seg = 0;
-	for (int i = 0; i < MAX_NATIVE_FRAMES; i++)
-		if (merge_step(i))
-			break;
+	RUN_BLOCKS(merge_block, STACK_DEPTH_MAX);
 	merge_rest(w, st);
 	return 0;
 }

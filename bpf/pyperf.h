@@ -19,12 +19,13 @@
 
 /* ---- Limits ------------------------------------------------------------------------------- */
 
-#define MAX_PY_FRAMES		       1024 /* Python frames kept of one stack (innermost first) */
-#define MAX_SEGMENTS		       512  /* eval-loop activations of one stack */
-#define MAX_NATIVE_FRAMES	       1024 /* native frames walked for one stack */
+/* Python frames, and native frames, kept of one stack, innermost first: struct pyperf_cfg. */
+#define STACK_DEPTH_DEFAULT	       1024
+#define STACK_DEPTH_MIN		       128 /* kernel frames need so much, see DEEP_WORDS() */
+#define STACK_DEPTH_MAX		       16384
 #define MAX_KERN_FRAMES		       127 /* PERF_MAX_STACK_DEPTH, see sysctl kernel.perf_event_max_stack */
-#define MAX_FRAMES		       2048 /* words of one merged stack, a power of two */
-#define CHUNK_FRAMES		       16   /* words of one stored chunk */
+#define MAX_FRAMES		       (2 * STACK_DEPTH_MAX) /* words of one merged stack */
+#define CHUNK_FRAMES		       16		     /* words of one stored chunk */
 #define MAX_CHUNKS		       (MAX_FRAMES / CHUNK_FRAMES)
 #define MAX_THREAD_SCAN		       4096 /* thread states looked at to find a thread's own */
 #define BLOB_DATA		       2048 /* bytes of one piece of a name or line table */
@@ -193,11 +194,31 @@ struct pyperf_cfg {
 	/* New entries in one window after which user space is woken to drain. */
 	__u32 chunks_wake;
 	__u32 counts_wake;
-	__u32 cpu_cnt; /* possible CPUs: stride of the ids that each CPU hands out */
+	__u32 cpu_cnt;	  /* possible CPUs: stride of the ids that each CPU hands out */
+	__u32 max_frames; /* Python frames, and native ones, of a stack: STACK_DEPTH_MIN .. depth */
+	__u32 depth;	  /* the power of two up to STACK_DEPTH_MAX by which `deep` is divided */
 	__u32 pad;
 	char comm_glob[GLOB_LEN];
 };
-PYPERF_ASSERT_SIZE(struct pyperf_cfg, 48 + GLOB_LEN);
+PYPERF_ASSERT_SIZE(struct pyperf_cfg, 56 + GLOB_LEN);
+
+/*
+ * deep: CPU -> the words of the sample at hand, in parts of `depth` words. Their number is an option,
+ * so they are not in a struct.
+ */
+enum deep_part {
+	DEEP_PY = 0,	 /* PYTHON words, innermost first */
+	DEEP_NATIVE = 1, /* native words, innermost first */
+	DEEP_NATIVE_SEG =
+		2,	    /* segments placed up to and including this native frame, or SEG_EVAL */
+	DEEP_ANCHOR = 3,    /* of each segment */
+	DEEP_SEG_START = 4, /* index in DEEP_PY of the segment's first frame */
+	DEEP_SEG_END = 5,   /* ... and behind its last one */
+	DEEP_SEG_ORDER = 6, /* the segments from the innermost outwards */
+	DEEP_FRAMES = 7,    /* merged, innermost first: two parts */
+	DEEP_HASH = 9,	    /* of each chunk: an eighth of a part */
+};
+#define DEEP_WORDS(depth) (9 * (depth) + (depth) / 8)
 
 /* ---- Processes ---------------------------------------------------------------------------- */
 

@@ -36,7 +36,7 @@ struct tstate_run {
 	__u64 tstate;
 	__u64 leaf; /* tstate->frame, cframe or current_frame, by layout.chain */
 	__u32 interp_id;
-	__u32 seg_next, seg_end; /* its segments that are not in seg_order[] yet */
+	__u32 seg_next, seg_end; /* its segments that are not in DEEP_SEG_ORDER yet */
 	__u32 lost;		 /* its chain ended early */
 };
 
@@ -98,12 +98,12 @@ struct walk {
 	__u64 leaf_anchor;  /* tstate->cframe, to learn cframe_delta */
 	__u32 py_cnt;
 	__u32 seg_cnt;
-	__u32 seg_total; /* the same without the limit, MAX_SEGMENTS */
+	__u32 seg_total; /* the same without the limit, max_frames */
 	__u32 seg_open;	 /* frames since the last segment ended */
-	__u32 seg_py;	 /* where they, or frames without a segment, begin in py[] */
+	__u32 seg_py;	 /* where they, or frames without a segment, begin in DEEP_PY */
 	__u32 run_seg, run_py,
 		run_total;	  /* seg_cnt, py_cnt, seg_total where the run at hand began */
-	__u32 seg_ordered;	  /* entries of seg_order[] */
+	__u32 seg_ordered;	  /* entries of DEEP_SEG_ORDER */
 	__u32 merge_seg, py_left; /* segments merged; frames that are to be */
 	__u32 scan_eval;	  /* eval activations passed while looking for a CFrame */
 	__u64 last_code, last_id; /* recursion: the same code object as the frame before */
@@ -117,21 +117,11 @@ struct walk {
 	__s32 firsttraceable;
 
 	__u8 buf[BUF_BYTES] __attribute__((aligned(8)));
-	__u64 py[MAX_PY_FRAMES]; /* PYTHON words, innermost first */
-	__u64 anchor[MAX_SEGMENTS];
-	__u16 seg_start[MAX_SEGMENTS]; /* index in py[] of the segment's first frame */
-	__u16 seg_end[MAX_SEGMENTS];   /* ... and behind its last one */
-	__u16 seg_order[MAX_SEGMENTS]; /* the segments from the innermost outwards */
-	__u64 native[MAX_NATIVE_FRAMES];
-	/* Segments placed up to and including this native frame; the frame itself is an eval loop. */
-	__u16 native_seg[MAX_NATIVE_FRAMES];
 };
 
 struct stack {
 	__u32 cnt;
-	__u32 cut;		  /* frames found no room */
-	__u64 frames[MAX_FRAMES]; /* merged, innermost first */
-	__u64 hash[MAX_CHUNKS];
+	__u32 cut; /* frames found no room */
 };
 
 /* Before the Python frames are walked, for the first time or again. */
@@ -160,6 +150,9 @@ BPF_INLINE void reset_walk(struct walk *w)
 #ifdef __bpf__
 BPF_INLINE struct walk *the_walk(void);
 BPF_INLINE struct stack *the_stack(void);
+BPF_INLINE __u64 *the_deep(void);
+BPF_INLINE __u32 deep_parts(void);
+BPF_INLINE __u32 max_frames(void);
 BPF_INLINE const struct mapping *get_mapping(__u32 index);
 BPF_INLINE void *uw_table(__u32 index);
 BPF_INLINE const __u32 *uw_words(void *table, __u32 word, __u32 cnt);
@@ -167,11 +160,53 @@ BPF_INLINE struct interp *get_interp(__u32 index);
 #else
 struct walk *the_walk(void);
 struct stack *the_stack(void);
+__u64 *the_deep(void);	/* DEEP_WORDS(deep_parts()) words */
+__u32 deep_parts(void); /* size of a part */
+__u32 max_frames(void);
 const struct mapping *get_mapping(__u32 index);
 void *uw_table(__u32 index);
 const __u32 *uw_words(void *table, __u32 word, __u32 cnt);
 struct interp *get_interp(__u32 index);
 #endif
+
+/*
+ * Positions in the_deep(). The size of a part is a constant of .rodata that the verifier knows, so the
+ * masks bound the access for it.
+ */
+BPF_INLINE __u32 deep_at(enum deep_part part, __u32 i)
+{
+	return (__u32)part * deep_parts() + BOUND(i, deep_parts());
+}
+BPF_INLINE __u32 deep_frame(__u32 i)
+{
+	return DEEP_FRAMES * deep_parts() + BOUND(i, 2 * deep_parts());
+}
+BPF_INLINE __u32 deep_hash(__u32 i)
+{
+	return DEEP_HASH * deep_parts() + BOUND(i, deep_parts() / 8);
+}
+
+/*
+ * A loop over a function that returns 0 to go on, in blocks, each a function of its own: the verifier
+ * follows the sum of the two bounds, not their product.
+ */
+#define BLOCK 64
+#define BLOCK_STEPS(name, step)                                                                    \
+	BPF_NOINLINE int name(__u32 first)                                                         \
+	{                                                                                          \
+		for (__u32 i = 0; i < BLOCK; i++)                                                  \
+			if (step(first + i))                                                       \
+				return 1;                                                          \
+		return 0;                                                                          \
+	}
+/* All of `cnt` steps, or those up to the one that ends the loop: then not 0. */
+#define RUN_BLOCKS(name, cnt)                                                                      \
+	({                                                                                         \
+		int ended_ = 0;                                                                    \
+		for (__u32 k_ = 0; k_ < (cnt) / BLOCK && !ended_; k_++)                            \
+			ended_ = name(k_ * BLOCK);                                                 \
+		ended_;                                                                            \
+	})
 
 /* Unaligned offsets do not occur: all fields are naturally aligned. verifier: masks bound the access */
 BPF_INLINE __u64 buf64(const struct walk *w, __u32 off)

@@ -4,31 +4,35 @@
 /*
  * Stage 2: kernel frames.
  * Input:   the event's registers.
- * Output:  the first words of stack->frames[], innermost first; their number.
+ * Output:  the first words of DEEP_FRAMES, innermost first; their number.
  * Cost:    1.5 to 2 us when the sample hit the kernel, else nothing.
  * Fails:   no kernel part: 0 frames.
  */
 #include "maps.bpf.h"
 
-/* Turns the addresses that lie in frames[] into words. */
+/* Turns the addresses that lie in DEEP_FRAMES into words. */
 BPF_NOINLINE int tag_kernel_frames(__u32 cnt)
 {
-	struct stack *st = the_stack();
+	__u64 *deep = the_deep();
 
-	if (!st)
+	if (!deep)
 		return -1;
 	for (__u32 i = 0; i < MAX_KERN_FRAMES; i++) {
 		if (i >= cnt)
 			break;
-		st->frames[i] = FRAME_WORD(FRAME_KERNEL, st->frames[i]);
+		deep[deep_frame(i)] = FRAME_WORD(FRAME_KERNEL, deep[deep_frame(i)]);
 	}
 	return 0;
 }
 
 BPF_INLINE void walk_kernel(struct bpf_perf_event_data *ctx, struct stack *st)
 {
-	long size = bpf_get_stack(ctx, st->frames, MAX_KERN_FRAMES * 8, 0);
+	__u64 *deep = the_deep();
+	long size;
 
+	if (!deep)
+		return;
+	size = bpf_get_stack(ctx, &deep[DEEP_FRAMES * deep_parts()], MAX_KERN_FRAMES * 8, 0);
 	if (size <= 0)
 		return;
 	st->cnt = (__u32)size / 8;

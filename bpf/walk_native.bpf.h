@@ -4,7 +4,7 @@
 /*
  * Stage 2: user frames by unwind rows.
  * Input:   w->pc, sp, fp, regs; mappings and tables; the anchors of the Python segments.
- * Output:  w->native[], w->native_seg[]; WALK_NATIVE_END, or WALK_NATIVE_LOST and w->native_marker.
+ * Output:  DEEP_NATIVE, DEEP_NATIVE_SEG; WALK_NATIVE_END, or WALK_NATIVE_LOST and w->native_marker.
  * Cost:    one row search and one 16-byte read per frame.
  * Fails:   no rows (then: the code itself, the next Python anchor, the frame pointer), unreadable
  *          stack.
@@ -174,19 +174,21 @@ BPF_INLINE int in_prologue(const struct walk *w)
 	return w->exact_pc && w->pc - w->in.eval[0].start < SETUP_BYTES;
 }
 
-BPF_INLINE __u64 segment_anchor(const struct walk *w, __u32 s)
+/* Of the segment that is number `s` from the innermost. */
+BPF_INLINE __u64 segment_anchor(const __u64 *deep, __u32 s)
 {
-	return w->anchor[BOUND(w->seg_order[BOUND(s, MAX_SEGMENTS)], MAX_SEGMENTS)];
+	return deep[deep_at(DEEP_ANCHOR, (__u32)deep[deep_at(DEEP_SEG_ORDER, s)])];
 }
 
 /* Whether a segment belongs to the native frame [sp, cfa); free_eval: an eval loop's without one yet. */
 BPF_INLINE int owns_segment(const struct walk *w, __u32 s, __u64 cfa, int free_eval)
 {
+	const __u64 *deep = the_deep();
 	__u64 anchor;
 
-	if (s >= w->seg_cnt || s >= MAX_SEGMENTS)
+	if (!deep || s >= w->seg_cnt)
 		return 0;
-	anchor = segment_anchor(w, s);
+	anchor = segment_anchor(deep, s);
 	if (anchor == NO_ANCHOR)
 		return free_eval && w->in.layout.chain != PY_CHAIN_FRAME && !in_prologue(w);
 	return anchor >= w->sp && anchor < cfa;
@@ -195,20 +197,22 @@ BPF_INLINE int owns_segment(const struct walk *w, __u32 s, __u64 cfa, int free_e
 /* Adds a native frame, and the segments whose anchors lie in it; cfa 0: it has none. */
 BPF_INLINE void push_native(struct walk *w, __u64 word, __u64 cfa, int is_eval)
 {
-	__u32 i = BOUND(w->native_cnt, MAX_NATIVE_FRAMES);
+	__u64 *deep = the_deep(), seg = SEG_NONE;
 	__u32 first = w->seg_next;
 
+	if (!deep)
+		return;
 	for (int k = 0; k < FRAME_SEGMENTS; k++) {
 		if (!owns_segment(w, w->seg_next, cfa, is_eval && w->seg_next == first))
 			break;
 		w->seg_next++;
 	}
-	w->native[i] = word;
 	if (w->seg_next != first)
-		w->native_seg[i] = (__u16)w->seg_next;
-	else
-		w->native_seg[i] =
-			is_eval && w->in.layout.chain == PY_CHAIN_FRAME ? SEG_EVAL : SEG_NONE;
+		seg = w->seg_next;
+	else if (is_eval && w->in.layout.chain == PY_CHAIN_FRAME)
+		seg = SEG_EVAL;
+	deep[deep_at(DEEP_NATIVE, w->native_cnt)] = word;
+	deep[deep_at(DEEP_NATIVE_SEG, w->native_cnt)] = seg;
 	if (is_eval)
 		w->eval_cnt++;
 	w->native_cnt++;
@@ -217,12 +221,13 @@ BPF_INLINE void push_native(struct walk *w, __u64 word, __u64 cfa, int is_eval)
 /* The distances from the CFA of an eval-loop frame to what it keeps on its stack never change. */
 BPF_INLINE void learn_anchor(struct walk *w, __u64 cfa, __u32 first)
 {
+	const __u64 *deep = the_deep();
 	struct interp *in;
 	__u64 anchor, delta;
 
-	if (first >= w->seg_cnt || first >= MAX_SEGMENTS || w->in.layout.chain == PY_CHAIN_FRAME)
+	if (!deep || first >= w->seg_cnt || w->in.layout.chain == PY_CHAIN_FRAME)
 		return;
-	anchor = segment_anchor(w, first);
+	anchor = segment_anchor(deep, first);
 	delta = cfa - anchor;
 	if (anchor < w->sp || delta > 65536 || w->rule.fp_rule != REG_CFA_OFF)
 		return;
@@ -268,12 +273,12 @@ BPF_NOINLINE int step_signal(__u64 uc)
 /* No rows here: continue behind the next Python activation, whose frame size is known. */
 BPF_INLINE int shim_jump(struct walk *w, __u64 word)
 {
-	__u32 s = w->seg_next;
+	const __u64 *deep = the_deep();
 	__u64 anchor, cfa, ra, fp;
 
-	if (!w->in.anchor_delta || s >= w->seg_cnt || s >= MAX_SEGMENTS)
+	if (!deep || !w->in.anchor_delta || w->seg_next >= w->seg_cnt)
 		return -1;
-	anchor = segment_anchor(w, s);
+	anchor = segment_anchor(deep, w->seg_next);
 	if (anchor < w->sp)
 		return -1;
 	cfa = anchor + w->in.anchor_delta;
@@ -482,11 +487,13 @@ BPF_INLINE int step_epilogue(struct walk *w, __u64 word)
 /* No Python frame is left for the native frames to come. */
 BPF_INLINE int python_passed(const struct walk *w)
 {
-	if (!w->py_cnt)
+	const __u64 *deep = the_deep();
+
+	if (!deep || !w->py_cnt)
 		return 1;
 	if (w->in.layout.chain == PY_CHAIN_FRAME)
 		return w->eval_cnt >= w->seg_cnt;
-	return w->seg_next && w->seg_end[BOUND(w->seg_next - 1, MAX_SEGMENTS)] >= w->py_cnt;
+	return w->seg_next && deep[deep_at(DEEP_SEG_END, w->seg_next - 1)] >= w->py_cnt;
 }
 
 /*
@@ -558,7 +565,7 @@ BPF_NOINLINE int walk_native_step(__u32 i)
 
 	if (!w)
 		return -1;
-	if (w->native_cnt >= MAX_NATIVE_FRAMES - 2) {
+	if (w->native_cnt + 2 > max_frames()) { /* shim_jump() adds two */
 		w->flags |= WALK_TRUNCATED;
 		return native_lost(w, MARK_TRUNCATED, i & 0);
 	}
@@ -621,6 +628,8 @@ BPF_INLINE void rewind_native(struct walk *w, __u64 pc, __u64 sp, __u64 fp)
 		      WALK_WANT_RBX | WALK_HAVE_RBX);
 }
 
+BLOCK_STEPS(walk_native_block, walk_native_step)
+
 /*
  * From w->pc to the root of the stack. Where the dynamic linker binds a symbol at its first call, a frame's
  * CFA is in rbx (glibc, sysdeps/x86_64/dl-trampoline.h): only then is it worth a read per frame.
@@ -638,16 +647,12 @@ BPF_NOINLINE int walk_native(__u32 unused)
 	sp = w->sp;
 	fp = w->fp;
 	__builtin_memcpy(w->leaf_regs, w->regs, sizeof(w->regs));
-	for (int i = 0; i < MAX_NATIVE_FRAMES; i++)
-		if (walk_native_step(i))
-			break;
+	RUN_BLOCKS(walk_native_block, STACK_DEPTH_MAX);
 	if (!(w->flags & WALK_WANT_RBX))
 		return 0;
 	rewind_native(w, pc, sp, fp);
 	w->flags = flags | WALK_WANT_RBX | WALK_HAVE_RBX;
-	for (int i = 0; i < MAX_NATIVE_FRAMES; i++)
-		if (walk_native_step(i))
-			break;
+	RUN_BLOCKS(walk_native_block, STACK_DEPTH_MAX);
 	return 0;
 }
 

@@ -4,7 +4,7 @@
 /*
  * Stage 2: PyThreadState -> Python frames, cut into segments: one per activation of the eval loop.
  * Input:   w->in (layout and addresses), w->tp, w->run[] or w->tstate (scan_thread_states()).
- * Output:  w->py[], the segments' ends and anchors, w->seg_order[] from the innermost outwards;
+ * Output:  DEEP_PY, the segments' ends and anchors, DEEP_SEG_ORDER from the innermost outwards;
  *          WALK_PY_LOST and w->py_marker.
  * Cost:    one read per frame, plus what code_identify() costs.
  * Fails:   unreadable or implausible memory; the frames up to there are kept.
@@ -17,15 +17,21 @@
 #include "codes.bpf.h"
 #include "walk_native.bpf.h" /* find_cframe_step() unwinds */
 
-#define OWNER_SHIM 3		       /* 3.12+: FRAME_OWNED_BY_CSTACK, _BY_INTERPRETER */
-#define TAG_BITS   3ULL		       /* _PyStackRef, 3.14+ (pycore_stackref.h); always 0 before */
-#define PY_STEPS   (2 * MAX_PY_FRAMES) /* frames and shims */
+#define OWNER_SHIM 3	/* 3.12+: FRAME_OWNED_BY_CSTACK, _BY_INTERPRETER */
+#define TAG_BITS   3ULL /* _PyStackRef, 3.14+ (pycore_stackref.h); always 0 before */
+#define PY_STEPS   (2 * STACK_DEPTH_MAX) /* frames and shims */
 
 BPF_INLINE int python_lost(struct walk *w, __u32 why)
 {
 	w->py_marker = MARKER_WORD(why, 0);
 	w->flags |= WALK_PY_LOST;
 	return 1;
+}
+
+BPF_INLINE int python_truncated(struct walk *w)
+{
+	w->flags |= WALK_TRUNCATED;
+	return python_lost(w, MARK_PY_TRUNCATED);
 }
 
 /* ---- the thread's PyThreadState ------------------------------------------------------------ */
@@ -153,15 +159,7 @@ BPF_NOINLINE int find_tstate_step(__u32 i)
 	return found && !w->scan_interp;
 }
 
-/* SCAN_BATCH entries. Nested loops: the verifier's work is the sum of the two bounds, not the product. */
-#define SCAN_BATCH 64
-BPF_NOINLINE int find_tstate_batch(__u32 batch)
-{
-	for (__u32 i = 0; i < SCAN_BATCH; i++)
-		if (find_tstate_step(batch * SCAN_BATCH + i))
-			return 1;
-	return 0;
-}
+BLOCK_STEPS(find_tstate_block, find_tstate_step)
 
 /* Prepares the walk of the lists. 0: go on; 1: no interpreter is initialised, or python_lost(). */
 BPF_INLINE int find_tstate_start(struct walk *w)
@@ -190,28 +188,31 @@ BPF_INLINE int scan_thread_states(struct walk *w)
 {
 	if (find_tstate_start(w))
 		return scan_result(w);
-	for (__u32 i = 0; i < MAX_THREAD_SCAN / SCAN_BATCH; i++)
-		if (find_tstate_batch(i))
-			return scan_result(w);
-	python_lost(w, MARK_PY_SCAN_LIMIT);
+	if (!RUN_BLOCKS(find_tstate_block, MAX_THREAD_SCAN))
+		python_lost(w, MARK_PY_SCAN_LIMIT);
 	return scan_result(w);
 }
 
 /* ---- segments ------------------------------------------------------------------------------ */
 
+BPF_INLINE void set_segment(__u64 *deep, __u32 s, __u64 anchor, __u32 start, __u32 end)
+{
+	deep[deep_at(DEEP_ANCHOR, s)] = anchor;
+	deep[deep_at(DEEP_SEG_START, s)] = start;
+	deep[deep_at(DEEP_SEG_END, s)] = end;
+	deep[deep_at(DEEP_SEG_ORDER, s)] = s;
+}
+
 /* Without frames it is kept as well: an activation that has none yet, or no more. */
 BPF_INLINE void close_segment(struct walk *w, __u64 anchor)
 {
+	__u64 *deep = the_deep();
 	__u32 s = w->seg_cnt;
 
 	w->seg_total++;
-	if (s >=
-	    MAX_SEGMENTS) /* the native stack is cut first: an activation is two frames or more */
+	if (!deep || s >= max_frames())
 		return;
-	w->anchor[BOUND(s, MAX_SEGMENTS)] = anchor;
-	w->seg_start[BOUND(s, MAX_SEGMENTS)] = (__u16)w->seg_py;
-	w->seg_end[BOUND(s, MAX_SEGMENTS)] = (__u16)w->py_cnt;
-	w->seg_order[BOUND(s, MAX_SEGMENTS)] = (__u16)s;
+	set_segment(deep, s, anchor, w->seg_py, w->py_cnt);
 	w->seg_cnt = s + 1;
 	w->seg_py = w->py_cnt;
 	w->seg_open = 0;
@@ -303,20 +304,20 @@ BPF_INLINE int is_phantom(const struct walk *w)
 BPF_NOINLINE int walk_python_step(__u32 i)
 {
 	struct walk *w = the_walk();
-	__u64 frame, code, lasti, back, tlbc = 0;
+	__u64 *deep = the_deep(), frame, code, lasti, back, tlbc = 0;
 	int phantom, err, self;
 
-	if (!w)
+	if (!w || !deep)
 		return -1;
 	frame = w->frame;
-	if (w->in.layout.chain == PY_CHAIN_CFRAME && frame && frame == w->seg_stop)
-		return cframe_advance(w) ? python_lost(w, MARK_PY_READ_FAILED) : 0;
 	if (!frame)
 		return 1;
-	if (w->py_cnt >= MAX_PY_FRAMES) {
-		w->flags |= WALK_TRUNCATED;
-		return python_lost(w, MARK_PY_TRUNCATED + (i & 0));
-	}
+	if (i >= 2 * max_frames()) /* frames and shims */
+		return python_truncated(w);
+	if (w->in.layout.chain == PY_CHAIN_CFRAME && frame == w->seg_stop)
+		return cframe_advance(w) ? python_lost(w, MARK_PY_READ_FAILED) : 0;
+	if (w->py_cnt >= max_frames())
+		return python_truncated(w);
 	if (frame & 7 || buf_read(w, frame, w->in.layout.frame_read))
 		return python_lost(w, MARK_PY_READ_FAILED);
 	back = buf64(w, w->in.layout.frame_back);
@@ -337,7 +338,7 @@ BPF_NOINLINE int walk_python_step(__u32 i)
 		return python_lost(w, MARK_PY_BAD_CODE);
 	if (err == CODE_HIDDEN)
 		return self ? python_lost(w, MARK_PY_BAD_CODE) : 0;
-	w->py[BOUND(w->py_cnt, MAX_PY_FRAMES)] =
+	deep[deep_at(DEEP_PY, w->py_cnt)] =
 		PYTHON_WORD(w->code_id, frame_offset(w, code, lasti, tlbc));
 	w->py_cnt++;
 	w->seg_open++;
@@ -350,19 +351,23 @@ BPF_NOINLINE int walk_python_step(__u32 i)
 BPF_NOINLINE int walk_cframe_step(__u32 i)
 {
 	struct walk *w = the_walk();
-	__u64 frame, previous;
+	__u64 *deep = the_deep(), frame, previous;
 
-	if (!w)
+	if (!w || !deep)
 		return -1;
 	if (!w->cframe || w->cframe == w->root_cframe)
 		return 1;
-	if (w->seg_cnt < MAX_SEGMENTS) {
-		w->anchor[BOUND(w->seg_cnt, MAX_SEGMENTS)] = w->cframe;
+	if (i > max_frames()) /* one more than frames: see pair_cframe_step() */
+		return python_truncated(w);
+	if (w->seg_cnt < max_frames()) {
+		deep[deep_at(DEEP_ANCHOR, w->seg_cnt)] = w->cframe;
 		w->seg_cnt++;
+	} else if (w->flags & WALK_PY_LOST) { /* pair_cframes() asks no more for their number */
+		return 1;
 	}
 	w->seg_total++;
 	if (load_cframe(w, w->cframe, &frame, &previous))
-		return python_lost(w, MARK_PY_READ_FAILED + (i & 0));
+		return python_lost(w, MARK_PY_READ_FAILED);
 	if (previous == w->cframe)
 		return python_lost(w, MARK_PY_BAD_CODE);
 	w->cframe = previous;
@@ -377,21 +382,22 @@ BPF_NOINLINE int walk_cframe_step(__u32 i)
 BPF_NOINLINE int pair_cframe_step(__u32 s)
 {
 	struct walk *w = the_walk();
+	__u64 *deep = the_deep();
 	__u32 at, skip, extra;
 
-	if (!w || s >= MAX_SEGMENTS)
+	if (!w || !deep)
 		return 1;
 	skip = (__u32)w->words[0];
 	extra = (__u32)w->words[1];
 	at = w->run_seg + s;
 	if (at + skip >= w->seg_cnt)
 		return 1;
-	w->anchor[BOUND(at, MAX_SEGMENTS)] = w->anchor[BOUND(at + skip, MAX_SEGMENTS)];
-	w->seg_start[BOUND(at, MAX_SEGMENTS)] = (__u16)(w->run_py + (s ? s + extra : 0));
-	w->seg_end[BOUND(at, MAX_SEGMENTS)] = (__u16)(w->run_py + s + 1 + extra);
-	w->seg_order[BOUND(at, MAX_SEGMENTS)] = (__u16)at;
+	set_segment(deep, at, deep[deep_at(DEEP_ANCHOR, at + skip)],
+		    w->run_py + (s ? s + extra : 0), w->run_py + s + 1 + extra);
 	return 0;
 }
+
+BLOCK_STEPS(pair_cframe_block, pair_cframe_step)
 
 BPF_NOINLINE int pair_cframes(__u32 unused)
 {
@@ -414,9 +420,7 @@ BPF_NOINLINE int pair_cframes(__u32 unused)
 	} else {
 		w->words[1] = frames - cframes; /* extra */
 	}
-	for (__u32 s = 0; s < MAX_SEGMENTS; s++)
-		if (pair_cframe_step(s))
-			break;
+	RUN_BLOCKS(pair_cframe_block, STACK_DEPTH_MAX);
 	w->seg_cnt -= (__u32)w->words[0];
 	w->seg_py = w->run_py;
 	kept = w->seg_cnt - w->run_seg;
@@ -489,6 +493,8 @@ BPF_NOINLINE int python_leaf(__u64 cframe)
 
 /* ---- the walk --------------------------------------------------------------------------------- */
 
+BLOCK_STEPS(find_cframe_block, find_cframe_step)
+
 /* In a half-made activation: finds the CFrame below it by unwinding. 0: there is none. */
 BPF_NOINLINE int cframe_below_setup(__u32 unused)
 {
@@ -505,50 +511,38 @@ BPF_NOINLINE int cframe_below_setup(__u32 unused)
 		python_lost(w, MARK_PY_SETUP);
 		return 0;
 	}
-	for (int i = 0; i < MAX_NATIVE_FRAMES; i++)
-		if (find_cframe_step(i))
-			break;
+	RUN_BLOCKS(find_cframe_block, STACK_DEPTH_MAX);
 	if (!w->cframe && !(w->flags & WALK_NATIVE_END))
 		python_lost(w, MARK_PY_SETUP);
 	rewind_native(w, pc, sp, fp);
 	return 0;
 }
 
-BPF_INLINE void python_truncated(struct walk *w)
-{
-	w->flags |= WALK_TRUNCATED;
-	python_lost(w, MARK_PY_TRUNCATED);
-}
+BLOCK_STEPS(walk_cframe_block, walk_cframe_step)
+BLOCK_STEPS(walk_python_block, walk_python_step)
 
 /* 3.10: the CFrames, and which frame belongs to which. */
 BPF_INLINE void walk_cframes(struct walk *w)
 {
-	int i;
-
 	w->seg_cnt = w->run_seg;
 	w->seg_total = w->run_total;
-	for (i = 0; i < MAX_PY_FRAMES; i++)
-		if (walk_cframe_step(i))
-			break;
-	if (i == MAX_PY_FRAMES)
+	if (!RUN_BLOCKS(walk_cframe_block, STACK_DEPTH_MAX + BLOCK))
 		python_truncated(w);
 	pair_cframes(0);
 }
 
-/* All frames of w->tstate; cframe: begin there, not at the thread state's own. */
+/*
+ * All frames of w->tstate; cframe: begin there, not at the thread state's own. Inline: from walk_run() to
+ * send_piece() calls nest as deep as they may, eight.
+ */
 BPF_INLINE void walk_frames(struct walk *w, __u64 cframe)
 {
-	int i;
-
 	w->run_seg = w->seg_cnt;
 	w->run_total = w->seg_total;
 	w->run_py = w->seg_py = w->py_cnt;
 	if (python_leaf(cframe))
 		return;
-	for (i = 0; i < PY_STEPS; i++)
-		if (walk_python_step(i))
-			break;
-	if (i == PY_STEPS)
+	if (!RUN_BLOCKS(walk_python_block, PY_STEPS))
 		python_truncated(w);
 	if (w->seg_open)
 		close_segment(w, w->in.layout.chain == PY_CHAIN_CFRAME ? w->cframe : NO_ANCHOR);
@@ -563,19 +557,18 @@ BPF_INLINE void walk_frames(struct walk *w, __u64 cframe)
 BPF_NOINLINE int order_step(__u32 at)
 {
 	struct walk *w = the_walk();
-	__u64 anchor, lowest = 0;
+	__u64 *deep = the_deep(), anchor, lowest = 0;
 	__u32 best = MAX_TSTATES, seg;
 	struct tstate_run *run;
 
-	if (!w || at >= w->seg_cnt || at >= MAX_SEGMENTS)
+	if (!w || !deep || at >= w->seg_cnt)
 		return 1;
 	for (__u32 r = 0; r < MAX_TSTATES; r++) {
 		run = &w->run[r];
 		if (r >= w->run_cnt)
 			break;
-		anchor = run->seg_next < run->seg_end
-				 ? w->anchor[BOUND(run->seg_next, MAX_SEGMENTS)]
-				 : NO_ANCHOR;
+		anchor = run->seg_next < run->seg_end ? deep[deep_at(DEEP_ANCHOR, run->seg_next)]
+						      : NO_ANCHOR;
 		if (anchor == NO_ANCHOR && run->lost)
 			return 1;
 		if (run->seg_next >= run->seg_end)
@@ -591,22 +584,16 @@ BPF_NOINLINE int order_step(__u32 at)
 	if (!at)
 		w->interp_id = run->interp_id;
 	seg = run->seg_next++;
-	w->seg_order[BOUND(at, MAX_SEGMENTS)] = (__u16)seg;
-	w->py_left += w->seg_end[BOUND(seg, MAX_SEGMENTS)] - w->seg_start[BOUND(seg, MAX_SEGMENTS)];
+	deep[deep_at(DEEP_SEG_ORDER, at)] = seg;
+	w->py_left +=
+		(__u32)(deep[deep_at(DEEP_SEG_END, seg)] - deep[deep_at(DEEP_SEG_START, seg)]);
 	w->seg_ordered = at + 1;
 	return 0;
 }
 
-#define ORDER_BATCH 16
-BPF_NOINLINE int order_batch(__u32 first)
-{
-	for (__u32 i = 0; i < ORDER_BATCH; i++)
-		if (order_step(first + i))
-			return 1;
-	return 0;
-}
+BLOCK_STEPS(order_block, order_step)
 
-/* Makes w->seg_order[] of the runs, each of which is in order. */
+/* Makes DEEP_SEG_ORDER of the runs, each of which is in order. */
 BPF_NOINLINE int order_segments(__u32 unused)
 {
 	struct walk *w = the_walk();
@@ -614,9 +601,7 @@ BPF_NOINLINE int order_segments(__u32 unused)
 	if (!w)
 		return (int)unused;
 	w->py_left = w->seg_ordered = 0;
-	for (__u32 i = 0; i < MAX_SEGMENTS; i += ORDER_BATCH)
-		if (order_batch(i))
-			break;
+	RUN_BLOCKS(order_block, STACK_DEPTH_MAX);
 	w->seg_cnt = w->seg_ordered;
 	w->seg_py = w->py_cnt;
 	return 0;

@@ -137,9 +137,10 @@ struct seen_code {
 	__u32 size[BLOB_CNT];
 };
 
-#define MAX_ITEMS 4096
-#define MAX_SEEN  2048
-#define MAX_HOLES 8
+#define MAX_ITEMS   4096
+#define WORLD_DEPTH 512
+#define MAX_SEEN    2048
+#define MAX_HOLES   8
 
 struct world {
 	/* the machine */
@@ -160,6 +161,7 @@ struct world {
 	/* what the walkers work on and give */
 	struct walk *walk;
 	struct stack *out;
+	__u64 deep[DEEP_WORDS(WORLD_DEPTH)];
 	struct interp interp;
 	struct ev_blob blob;
 	struct ev_code code_ev;
@@ -316,6 +318,27 @@ struct walk *the_walk(void)
 struct stack *the_stack(void)
 {
 	return the_world->out;
+}
+
+__u64 *the_deep(void)
+{
+	return the_world->deep;
+}
+
+__u32 deep_parts(void)
+{
+	return WORLD_DEPTH;
+}
+
+__u32 max_frames(void)
+{
+	return WORLD_DEPTH;
+}
+
+/* Word `i` of the merged stack, innermost first. */
+static __u64 out_word(const struct world *w, __u32 i)
+{
+	return w->deep[deep_frame(i)];
 }
 
 const struct mapping *get_mapping(__u32 index)
@@ -1142,6 +1165,7 @@ static void world__load(struct world *w)
 
 	memset(k, 0xa5, sizeof(*k)); /* of the sample before */
 	memset(w->out, 0xa5, sizeof(*w->out));
+	memset(w->deep, 0xa5, sizeof(w->deep));
 	w->reads = 0;
 	w->faulted = 0;
 	w->out->cnt = 0;

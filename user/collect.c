@@ -118,8 +118,8 @@ static int configure_cgroup(struct pyperf_cfg *cfg, const char *path)
 
 /*
  * User space is woken when half of a window's chunks are used; the other half has to last until it has
- * looked: half a second, in which each sample brings a new stack of 100 frames. 200 bytes a chunk, 72 a
- * count, in two windows each.
+ * looked: half a second, in which each sample brings a new stack of 100 frames; or eight of the greatest
+ * depth, which have max_frames chunks. 200 bytes a chunk, 72 a count, in two windows each.
  */
 #define CHUNKS_MIN	  4096U
 #define CHUNKS_MAX	  32768U
@@ -132,10 +132,24 @@ static void size_windows(struct collect *c, const struct collect_opts *opts)
 			  : want > CHUNKS_MAX ? CHUNKS_MAX
 					      : (uint32_t)want;
 
+	if (chunks < opts->max_frames)
+		chunks = opts->max_frames;
 	bpf_map__set_max_entries(c->skel->maps.chunks0, chunks);
 	bpf_map__set_max_entries(c->skel->maps.chunks1, chunks);
 	bpf_map__set_max_entries(c->skel->maps.counts0, chunks / 2);
 	bpf_map__set_max_entries(c->skel->maps.counts1, chunks / 2);
+}
+
+static void size_stacks(struct collect *c, struct pyperf_cfg *cfg, uint32_t max_frames)
+{
+	uint32_t depth = STACK_DEPTH_MIN;
+
+	cfg->max_frames = max_frames ? max_frames : STACK_DEPTH_DEFAULT;
+	while (depth < cfg->max_frames && depth < STACK_DEPTH_MAX)
+		depth *= 2;
+	cfg->depth = depth;
+	bpf_map__set_value_size(c->skel->maps.deep, DEEP_WORDS(depth) * 8);
+	bpf_map__set_max_entries(c->skel->maps.deep, (uint32_t)c->cpu_cap);
 }
 
 static int configure(struct collect *c, const struct collect_opts *opts)
@@ -146,6 +160,7 @@ static int configure(struct collect *c, const struct collect_opts *opts)
 	cfg->flags = opts->flags;
 	cfg->cpu_cnt = (uint32_t)c->cpu_cap;
 	size_windows(c, opts);
+	size_stacks(c, cfg, opts->max_frames);
 	cfg->chunks_wake = bpf_map__max_entries(c->skel->maps.chunks0) / 2;
 	cfg->counts_wake = bpf_map__max_entries(c->skel->maps.counts0) / 2;
 	if (getrandom(&cfg->hash_seed, sizeof(cfg->hash_seed), 0) != sizeof(cfg->hash_seed))

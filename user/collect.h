@@ -30,6 +30,7 @@ struct collect_opts {
 	const char *comm_glob;	 /* NULL: all */
 	const char *cgroup_path; /* NULL: all */
 	uint32_t frequency_hz;	 /* at most; the tables are sized by it */
+	uint32_t max_frames;	 /* Python, and native ones, of a stack; 0: STACK_DEPTH_DEFAULT */
 	bool bpf_stats;		 /* have the kernel time the programs (a few ns per sample) */
 };
 

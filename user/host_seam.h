@@ -16,6 +16,9 @@ struct ev_code;
 
 static int read_user(void *dst, __u32 sz, __u64 src);
 static struct walk *the_walk(void);
+static __u64 *the_deep(void);
+static __u32 deep_parts(void);
+static __u32 max_frames(void);
 static const struct mapping *get_mapping(__u32 index);
 static void *uw_table(__u32 index);
 static const __u32 *uw_words(void *table, __u32 word, __u32 cnt);

@@ -39,6 +39,7 @@ struct hostwalk {
 	uint64_t next_code;
 	struct walk walk;
 	struct stack stack;
+	__u64 deep[DEEP_WORDS(STACK_DEPTH_DEFAULT)];
 	struct ev_code code;
 	struct ev_blob blob;
 };
@@ -69,6 +70,21 @@ static struct walk *the_walk(void)
 static struct stack *the_stack(void)
 {
 	return &at_hand->stack;
+}
+
+static __u64 *the_deep(void)
+{
+	return at_hand->deep;
+}
+
+static __u32 deep_parts(void)
+{
+	return STACK_DEPTH_DEFAULT;
+}
+
+static __u32 max_frames(void)
+{
+	return STACK_DEPTH_DEFAULT;
 }
 
 static const struct mapping *get_mapping(__u32 index)
@@ -249,7 +265,7 @@ static void describe(const struct hostwalk *h, bool walked, struct hoststack *ou
 {
 	const struct walk *w = &h->walk;
 
-	*out = (struct hoststack){ .frames = h->stack.frames, .cnt = h->stack.cnt };
+	*out = (struct hoststack){ .frames = h->deep + deep_frame(0), .cnt = h->stack.cnt };
 	if (w->has_python)
 		out->tstate = innermost_state(w, walked);
 	if (!out->tstate)

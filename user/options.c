@@ -19,6 +19,7 @@ enum long_only {
 	OPT_NO_LINES,
 	OPT_INLINES,
 	OPT_THREADS,
+	OPT_MAX_FRAMES,
 };
 
 static const struct option long_options[] = {
@@ -36,6 +37,7 @@ static const struct option long_options[] = {
 	{ "no-lines", no_argument, NULL, OPT_NO_LINES },
 	{ "inlines", no_argument, NULL, OPT_INLINES },
 	{ "threads", no_argument, NULL, OPT_THREADS },
+	{ "max-frames", required_argument, NULL, OPT_MAX_FRAMES },
 	CMDLINE_LONG_OPTIONS,
 	{ NULL, 0, NULL, 0 },
 };
@@ -62,12 +64,15 @@ void options__usage(void)
 	       "      --no-lines         functions only, no line numbers\n"
 	       "      --inlines          native frames: source lines, inlined functions (slow)\n"
 	       "      --threads          keep threads apart\n"
+	       "      --max-frames N     keep the N innermost Python frames of a stack, and N\n"
+	       "                         native ones, %d to %d (default %d)\n"
 	       "Other\n" CMDLINE_HELP "\n"
 	       "Examples\n"
 	       "  pyperf-bpf -d 30                            the whole machine, 30 seconds\n"
 	       "  pyperf-bpf -p 4711 -d 10 -o cpu.html        one process, as a flame graph page\n"
 	       "  pyperf-bpf -p 4711 -d 10 -o cpu.lines.html  its source with times by line\n"
-	       "  pyperf-bpf -o cpu.pb.gz -- python3 app.py   one command, for pprof\n");
+	       "  pyperf-bpf -o cpu.pb.gz -- python3 app.py   one command, for pprof\n",
+	       STACK_DEPTH_MIN, STACK_DEPTH_MAX, STACK_DEPTH_DEFAULT);
 }
 
 /* ---- values: each returns 0, or -EINVAL or -ENOMEM after a message ---------------------------- */
@@ -94,6 +99,19 @@ static int set_frequency(struct options *o, const char *arg)
 		return -EINVAL;
 	}
 	o->frequency_hz = (uint32_t)hz;
+	return 0;
+}
+
+static int set_max_frames(struct options *o, const char *arg)
+{
+	long long frames;
+
+	if (parse_int(arg, STACK_DEPTH_MIN, STACK_DEPTH_MAX, &frames)) {
+		log_err("--max-frames %s: must be a whole number from %d to %d", arg,
+			STACK_DEPTH_MIN, STACK_DEPTH_MAX);
+		return -EINVAL;
+	}
+	o->max_frames = (uint32_t)frames;
 	return 0;
 }
 
@@ -204,6 +222,8 @@ static int set_option(void *ctx, int opt, const char *arg)
 		return set_duration(o, arg);
 	case 'F':
 		return set_frequency(o, arg);
+	case OPT_MAX_FRAMES:
+		return set_max_frames(o, arg);
 	case 'p':
 		return add_pids(o, arg);
 	case 'C':
@@ -270,7 +290,8 @@ enum cmdline_result options__parse(struct options *o, int argc, char **argv)
 	enum cmdline_result result;
 	int err;
 
-	*o = (struct options){ .frequency_hz = FREQUENCY_DEFAULT };
+	*o = (struct options){ .frequency_hz = FREQUENCY_DEFAULT,
+			       .max_frames = STACK_DEPTH_DEFAULT };
 	result = cmdline__parse(&c, argc, argv);
 	if (result != CMDLINE_RUN)
 		return result;

@@ -37,8 +37,9 @@ struct options {
 	bool all;
 	struct outputs outputs; /* owned; not opened */
 	bool no_native, no_kernel, no_lines, inlines, threads;
-	int verbosity;	/* -1: -q, 0, 1: -v, 2: -vv */
-	char **command; /* borrowed from argv, NULL-terminated; NULL: none */
+	uint32_t max_frames; /* Python, and native ones, of a stack */
+	int verbosity;	     /* -1: -q, 0, 1: -v, 2: -vv */
+	char **command;	     /* borrowed from argv, NULL-terminated; NULL: none */
 };
 
 /*

@@ -200,6 +200,7 @@ static int open_collect(struct recorder *r)
 		.comm_glob = r->o->comm,
 		.cgroup_path = r->o->cgroup,
 		.frequency_hz = r->o->frequency_hz,
+		.max_frames = r->o->max_frames,
 		.bpf_stats = r->o->verbosity > 0,
 	};
 	const struct collect_sink sink = {

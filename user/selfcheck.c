@@ -45,6 +45,7 @@ struct check {
 	uint32_t tgid;
 	uint64_t bias;
 	struct walk w;
+	__u64 deep[DEEP_WORDS(STACK_DEPTH_DEFAULT)];
 	uint32_t reads;
 	bool fault; /* the last read failed */
 	uint32_t threads, tries, same;
@@ -176,6 +177,21 @@ static const struct mapping *get_mapping(__u32 index)
 {
 	(void)index;
 	return NULL;
+}
+
+static __u64 *the_deep(void)
+{
+	return at_hand->deep;
+}
+
+static __u32 deep_parts(void)
+{
+	return STACK_DEPTH_DEFAULT;
+}
+
+static __u32 max_frames(void)
+{
+	return STACK_DEPTH_DEFAULT;
 }
 
 static void *uw_table(__u32 index)

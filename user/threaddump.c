@@ -33,6 +33,7 @@
 #define WINDOW_MS     20   /* of sampling, before the samples are looked at */
 #define PATIENCE_MS   1000 /* then a thread that is not caught is given up */
 #define MAX_THREADS   (1U << 22)
+#define STACK_FRAMES  (2 * STACK_DEPTH_DEFAULT) /* of hostwalk, and of the sampler as set up here */
 #define NICE_PRIORITY (-10) /* the looks should be close to each other, on a busy machine as well */
 
 /* One thread while it is looked at. */
@@ -137,7 +138,7 @@ static bool held_later(const struct dumper *d, const struct seen *s)
 
 static int keep_frames(struct seen *s, const uint64_t *frames, size_t cnt)
 {
-	if (array_grow(&s->frames, &s->frame_cap, 0, cnt + 1, sizeof(*s->frames), MAX_FRAMES + 1))
+	if (array_grow(&s->frames, &s->frame_cap, 0, cnt + 1, sizeof(*s->frames), STACK_FRAMES + 1))
 		return -ENOMEM;
 	memcpy(s->frames, frames, cnt * sizeof(*frames));
 	s->frame_cnt = cnt;
@@ -382,7 +383,7 @@ static str_id name_of(const struct dumper *d, const struct thread_now *t)
 
 static int add_stack(struct dumper *d, const struct seen *s)
 {
-	uint64_t words[MAX_FRAMES];
+	uint64_t words[STACK_FRAMES];
 	int cnt;
 
 	if (!s->has_stack || !s->frame_cnt)

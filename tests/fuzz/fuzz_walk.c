@@ -117,7 +117,7 @@ static void check_frames(struct world *w)
 	__u32 python = 0;
 
 	for (__u32 i = 0; i < w->out->cnt; i++) {
-		__u64 word = w->out->frames[i];
+		__u64 word = out_word(w, i);
 
 		switch (FRAME_TAG(word)) {
 		case FRAME_PYTHON:
@@ -141,10 +141,10 @@ static void check_walk(struct world *w)
 {
 	const struct walk *k = w->walk;
 
-	require(k->native_cnt <= MAX_NATIVE_FRAMES && k->py_cnt <= MAX_PY_FRAMES);
-	require(k->seg_cnt <= MAX_SEGMENTS && w->out->cnt <= MAX_FRAMES);
+	require(k->native_cnt <= WORLD_DEPTH && k->py_cnt <= WORLD_DEPTH);
+	require(k->seg_cnt <= WORLD_DEPTH && w->out->cnt <= 2 * WORLD_DEPTH);
 	require(!(k->flags & WALK_NATIVE_END) != !(k->flags & WALK_NATIVE_LOST));
-	require(!(k->flags & WALK_PY_LOST) || w->out->frames[w->out->cnt - 1] == k->py_marker);
+	require(!(k->flags & WALK_PY_LOST) || out_word(w, w->out->cnt - 1) == k->py_marker);
 	require(w->reads < 200000);
 	check_frames(w);
 }

@@ -45,6 +45,7 @@ struct ours {
 	uint64_t stack_start; /* of the program that runs now */
 	struct walk walk;
 	struct stack stack;
+	__u64 deep[DEEP_WORDS(STACK_DEPTH_DEFAULT)];
 };
 
 static struct ours *at_hand; /* the walkers have no argument for it */
@@ -70,6 +71,21 @@ struct walk *the_walk(void)
 struct stack *the_stack(void)
 {
 	return &at_hand->stack;
+}
+
+__u64 *the_deep(void)
+{
+	return at_hand->deep;
+}
+
+__u32 deep_parts(void)
+{
+	return STACK_DEPTH_DEFAULT;
+}
+
+__u32 max_frames(void)
+{
+	return STACK_DEPTH_DEFAULT;
 }
 
 const struct mapping *get_mapping(__u32 index)
@@ -335,14 +351,15 @@ void ours__walk(struct ours *o, const struct user_regs_struct *regs, struct our_
 	}
 	walk_native(0);
 	out->cnt = w->native_cnt;
-	memcpy(out->native, w->native, w->native_cnt * sizeof(w->native[0]));
+	memcpy(out->native, o->deep + deep_at(DEEP_NATIVE, 0),
+	       w->native_cnt * sizeof(out->native[0]));
 	out->whole = w->flags & WALK_NATIVE_END;
 	out->jumped = w->flags & WALK_SHIM_JUMP;
 	out->marker = w->flags & WALK_NATIVE_LOST ? w->native_marker : 0;
 	merge(0);
 	out->python_cnt = w->py_cnt;
 	out->merged_cnt = o->stack.cnt;
-	memcpy(out->merged, o->stack.frames, o->stack.cnt * sizeof(o->stack.frames[0]));
+	memcpy(out->merged, o->deep + deep_frame(0), o->stack.cnt * sizeof(out->merged[0]));
 }
 
 uint64_t ours__word(const struct ours *o, uint64_t addr)

@@ -18,14 +18,14 @@
 struct ours;
 
 struct our_stack {
-	uint32_t cnt;			    /* native frames */
-	uint64_t native[MAX_NATIVE_FRAMES]; /* frame words, innermost first */
-	bool whole;			    /* they end at the root */
-	uint64_t marker;		    /* ... or why not */
+	uint32_t cnt;			      /* native frames */
+	uint64_t native[STACK_DEPTH_DEFAULT]; /* frame words, innermost first */
+	bool whole;			      /* they end at the root */
+	uint64_t marker;		      /* ... or why not */
 	bool jumped; /* code without rows was crossed at a Python activation: frames are left out */
 	uint32_t python_cnt;
 	uint32_t merged_cnt;
-	uint64_t merged[MAX_FRAMES];
+	uint64_t merged[2 * STACK_DEPTH_DEFAULT];
 };
 
 /* Borrows nothing. NULL and errno. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /* The command line: what each good one means, and what each bad one is told. */
 #include "options.h"
+#include "bpf/pyperf.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -144,7 +145,7 @@ static void test_duration(void **state)
 	}
 }
 
-static void test_frequency(void **state)
+static void test_numbers(void **state)
 {
 	static const struct {
 		const char *line;
@@ -161,8 +162,12 @@ static void test_frequency(void **state)
 	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
 		parse_good(&r, good[i].line);
 		assert_int_equal(r.o.frequency_hz, good[i].want);
+		assert_int_equal(r.o.max_frames, STACK_DEPTH_DEFAULT);
 		done(&r);
 	}
+	parse_good(&r, "--max-frames 16384");
+	assert_int_equal(r.o.max_frames, STACK_DEPTH_MAX);
+	done(&r);
 }
 
 static void test_pids(void **state)
@@ -310,6 +315,8 @@ static void test_usage_errors(void **state)
 		{ "--duration", "--duration needs a value" },
 		{ "-F 0", "-F 0: must be a whole number from 1 to 50000" },
 		{ "-F 50001", "from 1 to 50000" },
+		{ "--max-frames 127", "from 128 to 16384" },
+		{ "--max-frames 16385", "--max-frames 16385: must be a whole number" },
 		{ "-F 99.5", "-F 99.5: must be a whole number" },
 		{ "-F 18446744073709551615", "from 1 to 50000" },
 		{ "-F +5", "-F +5: must be" },
@@ -447,7 +454,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_defaults),
 		cmocka_unit_test(test_duration),
-		cmocka_unit_test(test_frequency),
+		cmocka_unit_test(test_numbers),
 		cmocka_unit_test(test_pids),
 		cmocka_unit_test(test_outputs),
 		cmocka_unit_test(test_filters),

@@ -42,7 +42,7 @@ static int same_frame(struct world *w, __u64 word, const struct item *it, int an
 static void print_stack(struct world *w)
 {
 	for (__u32 i = 0; i < w->out->cnt; i++) {
-		__u64 word = w->out->frames[i];
+		__u64 word = out_word(w, i);
 
 		if (FRAME_TAG(word) == FRAME_PYTHON)
 			fprintf(stderr, "  got  python %d + %u\n", code_of(w, PYTHON_CODE(word)),
@@ -80,7 +80,7 @@ static int is_exact(struct world *w, int any_offset)
 	for (__u32 i = 0; i < w->item_cnt; i++) {
 		if (w->item[i].replaced)
 			continue;
-		if (n >= w->out->cnt || !same_frame(w, w->out->frames[n], &w->item[i], any_offset))
+		if (n >= w->out->cnt || !same_frame(w, out_word(w, n), &w->item[i], any_offset))
 			return 0;
 		n++;
 	}
@@ -108,7 +108,7 @@ static int is_part(struct world *w)
 	int apart = 0;
 
 	for (__u32 i = 0; i < w->out->cnt; i++) {
-		__u64 word = w->out->frames[i];
+		__u64 word = out_word(w, i);
 		__u32 *k = FRAME_TAG(word) == FRAME_PYTHON ? &py : &native;
 
 		if (FRAME_TAG(word) == FRAME_MARKER) {
@@ -136,7 +136,7 @@ static __u32 marker_cnt(struct world *w, __u64 marker)
 	__u32 n = 0;
 
 	for (__u32 i = 0; i < w->out->cnt; i++)
-		n += w->out->frames[i] == marker;
+		n += out_word(w, i) == marker;
 	return n;
 }
 
@@ -145,17 +145,17 @@ static void check_sane(struct world *w)
 {
 	struct walk *k = w->walk;
 
-	check(w, w->out->cnt <= MAX_FRAMES);
-	check(w, k->native_cnt <= MAX_NATIVE_FRAMES);
-	check(w, k->py_cnt <= MAX_PY_FRAMES);
-	check(w, k->seg_cnt <= MAX_SEGMENTS);
+	check(w, w->out->cnt <= 2 * WORLD_DEPTH);
+	check(w, k->native_cnt <= WORLD_DEPTH);
+	check(w, k->py_cnt <= WORLD_DEPTH);
+	check(w, k->seg_cnt <= WORLD_DEPTH);
 	check(w, !(k->flags & WALK_NATIVE_END) != !(k->flags & WALK_NATIVE_LOST));
 	for (__u32 i = 0; i < k->py_cnt; i++)
-		check(w, code_of(w, PYTHON_CODE(k->py[i])) >= 0);
+		check(w, code_of(w, PYTHON_CODE(w->deep[deep_at(DEEP_PY, i)])) >= 0);
 	if (k->flags & WALK_NATIVE_LOST)
 		check(w, marker_cnt(w, k->native_marker) >= 1);
 	if (k->flags & WALK_PY_LOST)
-		check(w, w->out->frames[w->out->cnt - 1] == k->py_marker);
+		check(w, out_word(w, w->out->cnt - 1) == k->py_marker);
 }
 
 static int says_complete(const struct walk *k)
@@ -595,7 +595,7 @@ static void test_cycles(void **state)
 		put64(w, back_of(w, w->frame[1]), w->frame[2]);
 		world__sample(w);
 		check_sane(w);
-		check(w, w->walk->py_cnt == MAX_PY_FRAMES && w->walk->flags & WALK_TRUNCATED);
+		check(w, w->walk->py_cnt == WORLD_DEPTH && w->walk->flags & WALK_TRUNCATED);
 		check(w, w->walk->py_marker == MARKER_WORD(MARK_PY_TRUNCATED, 0));
 		world__free(w);
 	}
@@ -613,6 +613,7 @@ static void test_cycle_of_shims(void **state)
 		put64(w, back_of(w, w->shim[w->shim_cnt - 1]), outer);
 		check_lost(w, MARK_PY_TRUNCATED, 1);
 		check(w, w->walk->flags & WALK_TRUNCATED);
+		check(w, w->reads < 4 * WORLD_DEPTH); /* its cost goes by the depth */
 		put64(w, back_of(w, outer), outer);
 		check_lost(w, MARK_PY_BAD_CODE, 1);
 		world__free(w);
@@ -629,6 +630,7 @@ static void test_cycle_of_cframes(void **state)
 		put64(w, outer + 8, two ? leaf : outer);
 		world__sample(w);
 		check_sane(w);
+		check(w, w->reads < 4 * WORLD_DEPTH);
 		check(w, w->walk->flags & WALK_PY_LOST);
 		check(w, is_part(w));
 		world__free(w);
@@ -676,9 +678,9 @@ static void test_truncated_python(void **state)
 	(void)state;
 	for (int c = CHAIN_311; c <= CHAIN_315; c++) {
 		struct world *w =
-			BUILD((enum chain_case)c, ROOT, { FN_EVAL, MAX_PY_FRAMES + 50 }, { FN_C });
+			BUILD((enum chain_case)c, ROOT, { FN_EVAL, WORLD_DEPTH + 50 }, { FN_C });
 
-		check_lost(w, MARK_PY_TRUNCATED, MAX_PY_FRAMES);
+		check_lost(w, MARK_PY_TRUNCATED, WORLD_DEPTH);
 		check(w, w->walk->flags & WALK_TRUNCATED && w->walk->flags & WALK_NATIVE_END);
 		fail_each_read(w, 97);
 		world__free(w);
@@ -688,7 +690,7 @@ static void test_truncated_python(void **state)
 /* One activation per frame; the native stack is cut first, or the segments are. */
 static void run_deep(enum chain_case chain, __u32 depth, enum fn between)
 {
-	struct act acts[2 * (MAX_SEGMENTS + 100) + 2] = { { .fn = FN_START }, { .fn = FN_MAIN } };
+	struct act acts[2 * (WORLD_DEPTH + 100) + 2] = { { .fn = FN_START }, { .fn = FN_MAIN } };
 	struct world *w;
 	__u32 n = 2;
 
@@ -701,13 +703,13 @@ static void run_deep(enum chain_case chain, __u32 depth, enum fn between)
 	world__sample(w);
 	check_sane(w);
 	check(w, is_part(w));
-	check(w, w->walk->py_cnt == depth);
+	check(w, w->walk->py_cnt == (depth < WORLD_DEPTH ? depth : WORLD_DEPTH));
 	check(w, is_exact(w, 0) || w->walk->flags & WALK_TRUNCATED ||
 			 marker_cnt(w, MARKER_WORD(MARK_PY_UNMERGED, 0)));
 	/* the innermost 200 activations are where they belong */
 	for (__u32 i = 0, at = 0; i < w->item_cnt && at < 200; i++)
 		if (!w->item[i].replaced)
-			check(w, same_frame(w, w->out->frames[at++], &w->item[i], 0));
+			check(w, same_frame(w, out_word(w, at++), &w->item[i], 0));
 	fail_each_read(w, 97);
 	world__free(w);
 }
@@ -716,14 +718,14 @@ static void test_truncated_native(void **state)
 {
 	(void)state;
 	for (int c = 0; c < CHAIN_CNT; c++)
-		run_deep((enum chain_case)c, MAX_NATIVE_FRAMES / 2 + 50, FN_C);
+		run_deep((enum chain_case)c, WORLD_DEPTH / 2 + 50, FN_C);
 }
 
 static void test_truncated_segments(void **state)
 {
 	(void)state;
 	for (int c = 0; c < CHAIN_CNT; c++)
-		run_deep((enum chain_case)c, MAX_SEGMENTS + 50, FN_START);
+		run_deep((enum chain_case)c, WORLD_DEPTH + 50, FN_START);
 }
 
 /* ---- native ----------------------------------------------------------------------------------------- */
