@@ -54,6 +54,15 @@ struct {
 	__array(values, struct uw_inner);
 } tables SEC(".maps");
 
+/* file id -> 1: a walk came by since user/ cleared it, so its table is of use. user/ through its mapping. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 16384);
+	__type(key, __u32);
+	__type(value, __u32);
+} seen SEC(".maps");
+
 /* Interpreter binaries. user/ writes once; BPF adds what it learns. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -269,6 +278,14 @@ BPF_INLINE __u32 max_frames(void)
 BPF_INLINE const struct mapping *get_mapping(__u32 index)
 {
 	return bpf_map_lookup_elem(&mappings, &index);
+}
+
+BPF_INLINE void note_seen(__u32 file)
+{
+	__u32 *flag = bpf_map_lookup_elem(&seen, &file);
+
+	if (flag && !*flag) /* no store: the line stays shared among the CPUs */
+		*flag = 1;
 }
 
 BPF_INLINE struct interp *get_interp(__u32 index)

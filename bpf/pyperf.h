@@ -11,6 +11,7 @@
  * Who owns what:
  *   procs, threads, codes, counts, chunks   written by BPF (procs also by user/ at start-up)
  *   images, mappings, interps, tables       written by user/, read by BPF
+ *   seen                                    set by BPF, cleared by user/
  *   events, blobs                           ring buffers, BPF -> user/
  */
 #include <linux/types.h>
@@ -122,7 +123,8 @@ enum marker_why {
 /* ---- Counters ----------------------------------------------------------------------------- */
 /*
  * delivered = counted + filtered_* + lost_*, always. The note_* counters qualify samples that were
- * counted (a sample may have several) and events beside the samples; they are in no sum.
+ * counted (a sample may have several) and events beside the samples; they are in no sum. Those on
+ * tables and files are user space's.
  */
 #define PYPERF_COUNTERS(X)                                                                         \
 	X(delivered, "samples that the kernel delivered to the program")                           \
@@ -158,6 +160,9 @@ enum marker_why {
 	X(note_exit, "exits seen")                                                                 \
 	X(note_tstate_scan, "walks of the list of thread states")                                  \
 	X(note_remapped, "address ranges given out anew that were executable mappings")            \
+	X(note_table_evicted, "unwind tables that gave way to others (--table-memory)")            \
+	X(note_table_refused, "unwind tables that found no room (--table-memory)")                 \
+	X(note_file_released, "files closed again, which no process maps and no stack names")      \
 	X(frames_native, "native frames unwound")                                                  \
 	X(frames_python, "Python frames walked")                                                   \
 	X(frames_kernel, "kernel frames")

@@ -9,6 +9,7 @@
  *   the_walk()      scratch of the sample at hand; NULL never happens but the verifier asks
  *   the_stack()     the merged stack of the sample at hand
  *   get_mapping()   entry of `mappings`; NULL beyond the end
+ *   note_seen()     the walk came by a file
  *   uw_table(), uw_words()   the unwind table of a file, word by word
  *   get_interp()    entry of `interps`
  *   code_lookup(), code_new()    identity of code objects (codes.bpf.h)

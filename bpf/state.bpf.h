@@ -154,6 +154,7 @@ BPF_INLINE __u64 *the_deep(void);
 BPF_INLINE __u32 deep_parts(void);
 BPF_INLINE __u32 max_frames(void);
 BPF_INLINE const struct mapping *get_mapping(__u32 index);
+BPF_INLINE void note_seen(__u32 file);
 BPF_INLINE void *uw_table(__u32 index);
 BPF_INLINE const __u32 *uw_words(void *table, __u32 word, __u32 cnt);
 BPF_INLINE struct interp *get_interp(__u32 index);
@@ -164,6 +165,7 @@ __u64 *the_deep(void);	/* DEEP_WORDS(deep_parts()) words */
 __u32 deep_parts(void); /* size of a part */
 __u32 max_frames(void);
 const struct mapping *get_mapping(__u32 index);
+void note_seen(__u32 file);
 void *uw_table(__u32 index);
 const __u32 *uw_words(void *table, __u32 word, __u32 cnt);
 struct interp *get_interp(__u32 index);

@@ -58,6 +58,7 @@ BPF_NOINLINE int find_mapping(__u64 addr)
 	if (!m || addr >= m->end)
 		return -1;
 	w->map = *m;
+	note_seen(m->file);
 	return 0;
 }
 

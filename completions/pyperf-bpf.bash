@@ -44,6 +44,10 @@ _pyperf_bpf()
 		mapfile -t COMPREPLY < <(:)
 		return
 		;;
+	record--table-memory)
+		mapfile -t COMPREPLY < <(:)
+		return
+		;;
 	report-o | report--output)
 		mapfile -t COMPREPLY < <(compgen -f -- "$cur")
 		return
@@ -67,7 +71,7 @@ _pyperf_bpf()
 	esac
 	if [[ $cur == -* ]]; then
 		case $command in
-		record) mapfile -t COMPREPLY < <(compgen -W "-d --duration -F --frequency -p --pid --children -C --cgroup --comm -a --all -o --output -f --folded --no-native --no-kernel --no-lines --inlines --threads --max-frames -v --verbose -q --quiet -h --help --version" -- "$cur") ;;
+		record) mapfile -t COMPREPLY < <(compgen -W "-d --duration -F --frequency -p --pid --children -C --cgroup --comm -a --all -o --output -f --folded --no-native --no-kernel --no-lines --inlines --threads --max-frames --table-memory -v --verbose -q --quiet -h --help --version" -- "$cur") ;;
 		report) mapfile -t COMPREPLY < <(compgen -W "-o --output -f --folded -t --type --no-lines --no-threads -v --verbose -q --quiet -h --help --version" -- "$cur") ;;
 		diff) mapfile -t COMPREPLY < <(compgen -W "-o --output -f --folded --absolute -t --type -v --verbose -q --quiet -h --help --version" -- "$cur") ;;
 		dump) mapfile -t COMPREPLY < <(compgen -W "--native --json -v --verbose -q --quiet -h --help --version" -- "$cur") ;;

@@ -23,6 +23,7 @@ complete -c pyperf-bpf -n 'not __fish_seen_subcommand_from report diff dump chec
 complete -c pyperf-bpf -n 'not __fish_seen_subcommand_from report diff dump check help' -l inlines -d 'native frames: source lines, inlined functions'
 complete -c pyperf-bpf -n 'not __fish_seen_subcommand_from report diff dump check help' -l threads -d 'keep threads apart'
 complete -c pyperf-bpf -n 'not __fish_seen_subcommand_from report diff dump check help' -l max-frames -x -d 'keep the N innermost Python frames of a stack, and N'
+complete -c pyperf-bpf -n 'not __fish_seen_subcommand_from report diff dump check help' -l table-memory -x -d 'kernel memory for unwind tables, 1 to 65536 MiB'
 complete -c pyperf-bpf -n 'not __fish_seen_subcommand_from report diff dump check help' -s v -l verbose -d 'more messages'
 complete -c pyperf-bpf -n 'not __fish_seen_subcommand_from report diff dump check help' -s q -l quiet -d 'errors only'
 complete -c pyperf-bpf -n 'not __fish_seen_subcommand_from report diff dump check help' -s h -l help -d 'this text'

@@ -38,6 +38,8 @@ struct collect {
 	int cpu_cap;
 	uint32_t frequency_hz; /* 0: the sampler is not attached */
 	int stats_fd;
+	uint32_t *seen;
+	size_t seen_size;
 	struct mapping *mappings;
 	size_t mappings_size;
 };
@@ -208,18 +210,22 @@ static int open_rings(struct collect *c)
 	return ring_buffer__add(c->rings, bpf_map__fd(c->skel->maps.blobs), on_blob, c);
 }
 
-static int map_mappings(struct collect *c)
+/* An array map in our memory; NULL and errno. */
+static void *map_array(const struct bpf_map *map, size_t *size)
 {
 	void *at;
 
-	c->mappings_size =
-		(size_t)bpf_map__max_entries(c->skel->maps.mappings) * sizeof(struct mapping);
-	at = mmap(NULL, c->mappings_size, PROT_READ | PROT_WRITE, MAP_SHARED,
-		  bpf_map__fd(c->skel->maps.mappings), 0);
-	if (at == MAP_FAILED)
-		return -errno;
-	c->mappings = at;
-	return 0;
+	*size = (size_t)bpf_map__max_entries(map) * bpf_map__value_size(map);
+	at = mmap(NULL, *size, PROT_READ | PROT_WRITE, MAP_SHARED, bpf_map__fd(map), 0);
+	return at == MAP_FAILED ? NULL : at;
+}
+
+static int map_mappings(struct collect *c)
+{
+	c->mappings = map_array(c->skel->maps.mappings, &c->mappings_size);
+	if (c->mappings)
+		c->seen = map_array(c->skel->maps.seen, &c->seen_size);
+	return c->seen ? 0 : -errno;
 }
 
 /* ---- life ------------------------------------------------------------------------------------ */
@@ -293,6 +299,8 @@ void collect__close(struct collect *c)
 	ring_buffer__free(c->rings);
 	if (c->mappings)
 		munmap(c->mappings, c->mappings_size);
+	if (c->seen)
+		munmap(c->seen, c->seen_size);
 	if (c->stats_fd >= 0)
 		close(c->stats_fd);
 	pyperf_bpf__destroy(c->skel);
@@ -309,6 +317,8 @@ void collect__process_maps(const struct collect *c, struct process_maps *maps)
 		.interps_fd = bpf_map__fd(c->skel->maps.interps),
 		.mappings = c->mappings,
 		.draft = &c->skel->bss->draft,
+		.seen = c->seen,
+		.seen_cap = bpf_map__max_entries(c->skel->maps.seen),
 		.mapping_cap = bpf_map__max_entries(c->skel->maps.mappings),
 		.table_cap = bpf_map__max_entries(c->skel->maps.tables),
 		.interp_cap = bpf_map__max_entries(c->skel->maps.interps),
@@ -593,7 +603,7 @@ static uint64_t map_memory(int fd)
 uint64_t collect__mapped_bytes(const struct collect *c)
 {
 	/* libbpf maps the data of a ring buffer twice in a row, as the kernel lays it out. */
-	return c->mappings_size + 2ULL * bpf_map__max_entries(c->skel->maps.events) +
+	return c->mappings_size + c->seen_size + 2ULL * bpf_map__max_entries(c->skel->maps.events) +
 	       2ULL * bpf_map__max_entries(c->skel->maps.blobs);
 }
 

@@ -57,7 +57,7 @@ struct file_table {
 	struct tables *tables;
 	struct mapped_file **interps;
 	uint32_t interp_cnt;
-	uint64_t round, use_clock, room_made;
+	uint64_t round, use_clock, room_made, tick;
 	struct mapped_file *vdso;
 	uint64_t vdso_size;
 	bool vdso_tried;
@@ -122,8 +122,10 @@ void file_table__free(struct file_table *ft)
 			free(inode);
 		}
 	}
-	for (size_t i = 0; i < ft->file_cnt; i++)
-		free_file(ft->files[i]);
+	for (size_t i = 0; i < ft->file_cnt; i++) {
+		if (ft->files[i])
+			free_file(ft->files[i]);
+	}
 	tables__free(ft->tables);
 	idmap__free(&ft->inodes);
 	idmap__free(&ft->by_build_id);
@@ -152,7 +154,7 @@ void file_table__stats(const struct file_table *ft, struct file_stats *out)
 
 struct mapped_file *file_table__find(const struct file_table *ft, uint32_t id)
 {
-	return id && id <= ft->file_cnt ? ft->files[id - 1] : NULL;
+	return id && id <= ft->file_cnt ? ft->files[id - 1] : NULL; /* NULL: released */
 }
 
 /* ---- opening -------------------------------------------------------------------------------- */
@@ -337,7 +339,9 @@ static struct mapped_file *add_file(struct file_table *ft, struct elf_file *elf,
 				      .elf = elf,
 				      .python = python,
 				      .py = py,
-				      .interp = -1 };
+				      .interp = -1,
+				      .last_seen = ft->tick,
+				      .unused_since = ft->tick };
 	if (elf_file__id(elf)->size) {
 		file->next_same = idmap__get(&ft->by_build_id, hash);
 		if (idmap__set(&ft->by_build_id, hash, file))
@@ -620,12 +624,44 @@ static struct mapped_file *longest_unused(const struct file_table *ft)
 	for (size_t i = 0; i < ft->file_cnt; i++) {
 		struct mapped_file *file = ft->files[i];
 
-		if (file->table_state == TABLE_READY && !file->users &&
+		if (file && file->table_state == TABLE_READY && !file->users &&
 		    tables__usable(ft->tables, file->table) > 0 &&
 		    (!oldest || file->last_used < oldest->last_used))
 			oldest = file;
 	}
 	return oldest;
+}
+
+/* In use by a process, but no stack came by in this window and the last one. */
+static bool is_cold(const struct file_table *ft, const struct mapped_file *file)
+{
+	return file && file->table_state == TABLE_READY && file->last_seen + 1 < ft->tick &&
+	       tables__usable(ft->tables, file->table) > 0;
+}
+
+static struct mapped_file *coldest(const struct file_table *ft)
+{
+	struct mapped_file *best = NULL;
+
+	for (size_t i = 0; i < ft->file_cnt; i++) {
+		struct mapped_file *file = ft->files[i];
+
+		if (is_cold(ft, file) && (!best || file->last_seen < best->last_seen))
+			best = file;
+	}
+	return best;
+}
+
+/*
+ * The images that name a table have it no more. In place: BPF reads the member at once, and a walk that
+ * has it still finds the table until the kernel has waited for it.
+ */
+static void unname_table(struct file_table *ft, uint32_t table)
+{
+	for (uint32_t i = 0; ft->maps.mappings && i < ft->maps.mapping_cap; i++) {
+		if (ft->maps.mappings[i].table == table)
+			ft->maps.mappings[i].table = 0;
+	}
 }
 
 static void drop_table(struct file_table *ft, struct mapped_file *file, enum table_state state)
@@ -644,7 +680,7 @@ static bool has_room(const struct file_table *ft, uint64_t bytes)
 }
 
 /*
- * What is evicted is in no image. Its memory is free when the kernel has waited for the programs
+ * What is evicted is in no image any more. Its memory is free when the kernel has waited for the programs
  * that may still read it, so for a moment there is more than the budget.
  */
 static bool make_room(struct file_table *ft, uint64_t bytes)
@@ -656,21 +692,26 @@ static bool make_room(struct file_table *ft, uint64_t bytes)
 	while (!has_room(ft, bytes)) {
 		file = longest_unused(ft);
 		if (!file)
+			file = coldest(ft);
+		if (!file)
 			return false;
-		drop_table(ft, file, TABLE_UNTRIED);
+		if (file->users)
+			unname_table(ft, file->table);
+		drop_table(ft, file, file->users ? TABLE_EVICTED : TABLE_UNTRIED);
 		ft->stats.tables_evicted++;
 	}
 	return true;
 }
 
-static void refuse_table(struct file_table *ft, struct mapped_file *file)
+static void refuse_table(struct file_table *ft, struct mapped_file *file, uint64_t bytes)
 {
 	file->table_state = TABLE_REFUSED;
 	file->refused_at = ft->room_made;
+	file->refused_bytes = bytes;
 	ft->stats.tables_refused++;
 	if (!ft->warned_budget)
 		log_warn("unwind tables: %llu bytes are not enough for what is running: native "
-			 "stacks will end early",
+			 "stacks will end early (see --table-memory)",
 			 (unsigned long long)ft->maps.table_budget);
 	ft->warned_budget = true;
 }
@@ -681,7 +722,7 @@ static void add_table(struct file_table *ft, struct mapped_file *file, const str
 	int index;
 
 	if (!make_room(ft, bytes)) {
-		refuse_table(ft, file);
+		refuse_table(ft, file, bytes);
 		return;
 	}
 	/* A spare is larger than what it is used for: not when that breaks the budget. */
@@ -759,6 +800,107 @@ int file_table__publish(struct file_table *ft)
 int file_table__go_live(struct file_table *ft)
 {
 	return tables__go_live(ft->tables);
+}
+
+/* ---- windows -------------------------------------------------------------------------------- */
+
+/* What is beyond the map is taken to be of use always. */
+static bool take_seen(struct file_table *ft, const struct mapped_file *file)
+{
+	if (!ft->maps.seen || file->id >= ft->maps.seen_cap)
+		return true;
+	/* A stack that comes by right now is seen in the next window, if it comes again. */
+	return __atomic_exchange_n(&ft->maps.seen[file->id], 0, __ATOMIC_RELAXED);
+}
+
+/* A table of so many bytes may find room, by what is cold now. */
+static bool may_fit(const struct file_table *ft, uint64_t bytes)
+{
+	uint64_t used = ft->stats.table_bytes;
+
+	for (size_t i = 0; i < ft->file_cnt; i++) {
+		if (is_cold(ft, ft->files[i]))
+			used -= ft->files[i]->table_bytes;
+	}
+	return used + bytes <= ft->maps.table_budget;
+}
+
+static bool is_idle(const struct file_table *ft, struct mapped_file *file)
+{
+	/* Of an interpreter, processes borrow the version and more. */
+	if (file->users || file->named || file->py || file == ft->vdso) {
+		file->unused_since = ft->tick;
+		return false;
+	}
+	return file->unused_since + 2 <= ft->tick;
+}
+
+static void forget_by_build_id(struct file_table *ft, const struct mapped_file *file)
+{
+	uint64_t hash = identity_hash(file->elf);
+	struct mapped_file *at = idmap__get(&ft->by_build_id, hash);
+
+	if (at == file) {
+		idmap__remove(&ft->by_build_id, hash);
+		if (file->next_same)
+			idmap__set(&ft->by_build_id, hash, file->next_same);
+		return;
+	}
+	for (; at; at = at->next_same) {
+		if (at->next_same == file)
+			at->next_same = file->next_same;
+	}
+}
+
+static void release_file(struct file_table *ft, struct mapped_file *file)
+{
+	struct inode *inode;
+
+	for (size_t at = 0; (inode = idmap__next(&ft->inodes, &at));) {
+		for (; inode; inode = inode->next) {
+			if (inode->file != file)
+				continue;
+			inode->file = NULL;
+			inode->owner = false;
+			inode->verdict = VERDICT_NONE;
+		}
+	}
+	if (file->table_state == TABLE_READY)
+		drop_table(ft, file, TABLE_UNTRIED);
+	forget_by_build_id(ft, file);
+	symbolizer__remove_file(ft->sym, file->id);
+	ft->files[file->id - 1] = NULL;
+	free_file(file);
+	ft->stats.released++;
+}
+
+bool file_table__tick(struct file_table *ft)
+{
+	bool wanted = false;
+
+	ft->tick++;
+	for (size_t i = 0; i < ft->file_cnt; i++) {
+		struct mapped_file *file = ft->files[i];
+		bool seen = file && take_seen(ft, file);
+
+		if (!file)
+			continue;
+		if (seen) {
+			file->last_seen = ft->tick;
+			file->named = true;
+		}
+		if (is_idle(ft, file) && (file->table_state != TABLE_READY ||
+					  tables__usable(ft->tables, file->table) > 0)) {
+			release_file(ft, file);
+		} else if (seen && file->users &&
+			   (file->table_state == TABLE_EVICTED ||
+			    (file->table_state == TABLE_REFUSED &&
+			     may_fit(ft, file->refused_bytes)))) {
+			file->table_state = TABLE_UNTRIED;
+			wanted = true;
+		}
+	}
+	return wanted;
 }
 
 /* ---- use ------------------------------------------------------------------------------------ */

@@ -15,8 +15,11 @@
  * Build ids are taken on trust: a process could forge one, and be shown for what it is not.
  *
  * Tables: built by file_table__build(), and handed to the kernel by file_table__publish(); what an
- * image may name is file_table__index(), see tables.h. Tables of files in no image are dropped, the
- * longest unused first, when the budget is needed for others. Spares are not in the budget.
+ * image may name is file_table__index(), see tables.h. When the budget is needed for others, tables of
+ * files in no image are dropped, the longest unused first, then those that no stack came by in this and
+ * the last window. These come back when a stack comes by. Spares are not in the budget.
+ *
+ * Release: a file that no image holds any more and that no stack names is closed after two windows.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -32,6 +35,10 @@
 struct file_maps {
 	int tables_fd, interps_fd;
 	uint32_t table_cap, interp_cap;
+	struct mapping
+		*mappings; /* mapping_cap of them, of all images: table is set to 0 in place */
+	uint32_t *seen;	   /* by file id, of seen_cap files: a stack came by; NULL: all are */
+	uint32_t mapping_cap, seen_cap;
 	uint64_t table_budget; /* bytes of unwind tables; 0: the default */
 	uint64_t spare_bytes;  /* of spare ones; 0: the default, 1: none */
 };
@@ -41,6 +48,7 @@ enum table_state {
 	TABLE_READY = 1,   /* has an index; see file_table__index() */
 	TABLE_NONE = 2,	   /* the file has no unwind information that we can use */
 	TABLE_REFUSED = 3, /* no room */
+	TABLE_EVICTED = 4, /* gave way to another; comes back when a stack comes by */
 };
 
 struct mapped_file {
@@ -53,7 +61,9 @@ struct mapped_file {
 	enum table_state table_state;
 	uint32_t users; /* images that hold it */
 	/* private to files.c */
-	uint64_t table_bytes, last_used, refused_at;
+	uint64_t table_bytes, last_used, refused_at, refused_bytes;
+	uint64_t last_seen, unused_since; /* ticks */
+	bool named;			  /* a stack may hold its id */
 	struct mapped_file *next_same;
 };
 
@@ -66,6 +76,7 @@ struct file_stats {
 	uint64_t tables_built; /* ever */
 	uint64_t tables_evicted;
 	uint64_t tables_refused;
+	uint64_t released;	/* files closed again */
 	uint64_t table_ns;	/* spent building */
 	uint64_t publish_ns;	/* spent waiting for the kernel to take them */
 	uint64_t publish_waits; /* ... grace periods: none after the scan */
@@ -98,9 +109,15 @@ int file_table__is_python(struct file_table *ft, int proc_fd, const struct map_l
 struct mapped_file *file_table__get(struct file_table *ft, int proc_fd,
 				    const struct map_line *line);
 void file_table__hold(struct mapped_file *file); /* one more user */
-/* By file id, or NULL. Borrowed until file_table__free(). */
+/* By file id, or NULL. Borrowed while it is in use or named, see file_table__tick(). */
 struct mapped_file *file_table__find(const struct file_table *ft, uint32_t id);
 void file_table__put(struct file_table *ft, struct mapped_file *file);
+
+/*
+ * Once per window: takes over what stacks came by, and releases files. True: some that have lost their
+ * table, or never got it, are of use again; file_table__wants_table() tells which.
+ */
+bool file_table__tick(struct file_table *ft);
 
 /* It has no table, and it is not known that it cannot have one. */
 bool file_table__wants_table(const struct file_table *ft, const struct mapped_file *file);

@@ -20,6 +20,7 @@ enum long_only {
 	OPT_INLINES,
 	OPT_THREADS,
 	OPT_MAX_FRAMES,
+	OPT_TABLE_MEMORY,
 };
 
 static const struct option long_options[] = {
@@ -38,6 +39,7 @@ static const struct option long_options[] = {
 	{ "inlines", no_argument, NULL, OPT_INLINES },
 	{ "threads", no_argument, NULL, OPT_THREADS },
 	{ "max-frames", required_argument, NULL, OPT_MAX_FRAMES },
+	{ "table-memory", required_argument, NULL, OPT_TABLE_MEMORY },
 	CMDLINE_LONG_OPTIONS,
 	{ NULL, 0, NULL, 0 },
 };
@@ -66,13 +68,16 @@ void options__usage(void)
 	       "      --threads          keep threads apart\n"
 	       "      --max-frames N     keep the N innermost Python frames of a stack, and N\n"
 	       "                         native ones, %d to %d (default %d)\n"
-	       "Other\n" CMDLINE_HELP "\n"
+	       "Other\n"
+	       "      --table-memory MIB  kernel memory for unwind tables, 1 to %d MiB\n"
+	       "                         (default %d)\n" CMDLINE_HELP "\n"
 	       "Examples\n"
 	       "  pyperf-bpf -d 30                            the whole machine, 30 seconds\n"
 	       "  pyperf-bpf -p 4711 -d 10 -o cpu.html        one process, as a flame graph page\n"
 	       "  pyperf-bpf -p 4711 -d 10 -o cpu.lines.html  its source with times by line\n"
 	       "  pyperf-bpf -o cpu.pb.gz -- python3 app.py   one command, for pprof\n",
-	       STACK_DEPTH_MIN, STACK_DEPTH_MAX, STACK_DEPTH_DEFAULT);
+	       STACK_DEPTH_MIN, STACK_DEPTH_MAX, STACK_DEPTH_DEFAULT, TABLE_MIB_MAX,
+	       TABLE_MIB_DEFAULT);
 }
 
 /* ---- values: each returns 0, or -EINVAL or -ENOMEM after a message ---------------------------- */
@@ -112,6 +117,19 @@ static int set_max_frames(struct options *o, const char *arg)
 		return -EINVAL;
 	}
 	o->max_frames = (uint32_t)frames;
+	return 0;
+}
+
+static int set_table_memory(struct options *o, const char *arg)
+{
+	long long mib;
+
+	if (parse_int(arg, 1, TABLE_MIB_MAX, &mib)) {
+		log_err("--table-memory %s: must be a whole number of MiB from 1 to %d", arg,
+			TABLE_MIB_MAX);
+		return -EINVAL;
+	}
+	o->table_mib = (uint32_t)mib;
 	return 0;
 }
 
@@ -224,6 +242,8 @@ static int set_option(void *ctx, int opt, const char *arg)
 		return set_frequency(o, arg);
 	case OPT_MAX_FRAMES:
 		return set_max_frames(o, arg);
+	case OPT_TABLE_MEMORY:
+		return set_table_memory(o, arg);
 	case 'p':
 		return add_pids(o, arg);
 	case 'C':
@@ -291,7 +311,8 @@ enum cmdline_result options__parse(struct options *o, int argc, char **argv)
 	int err;
 
 	*o = (struct options){ .frequency_hz = FREQUENCY_DEFAULT,
-			       .max_frames = STACK_DEPTH_DEFAULT };
+			       .max_frames = STACK_DEPTH_DEFAULT,
+			       .table_mib = TABLE_MIB_DEFAULT };
 	result = cmdline__parse(&c, argc, argv);
 	if (result != CMDLINE_RUN)
 		return result;

@@ -23,6 +23,8 @@
 
 #define FREQUENCY_MAX	  50000
 #define FREQUENCY_DEFAULT 99
+#define TABLE_MIB_DEFAULT 64
+#define TABLE_MIB_MAX	  65536
 #define DURATION_MIN_S	  0.001
 #define DURATION_MAX_S	  1e9 /* 32 years; in nanoseconds it fits in 64 bits */
 
@@ -38,6 +40,7 @@ struct options {
 	struct outputs outputs; /* owned; not opened */
 	bool no_native, no_kernel, no_lines, inlines, threads;
 	uint32_t max_frames; /* Python, and native ones, of a stack */
+	uint32_t table_mib;  /* for unwind tables, in the kernel */
 	int verbosity;	     /* -1: -q, 0, 1: -v, 2: -vv */
 	char **command;	     /* borrowed from argv, NULL-terminated; NULL: none */
 };

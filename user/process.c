@@ -97,6 +97,10 @@ struct process_table *process_table__new(const struct process_maps *maps, struct
 				.interps_fd = maps->interps_fd,
 				.table_cap = maps->table_cap,
 				.interp_cap = maps->interp_cap,
+				.mappings = maps->mappings,
+				.mapping_cap = maps->mapping_cap,
+				.seen = maps->seen,
+				.seen_cap = maps->seen_cap,
 				.table_budget = opts->table_budget,
 				.spare_bytes = opts->spare_bytes };
 	struct process_table *pt = calloc(1, sizeof(*pt));
@@ -1493,6 +1497,30 @@ int process_table__resync(struct process_table *pt)
 void process_table__reclaim(struct process_table *pt)
 {
 	extent__reclaim(&pt->extents);
+}
+
+static bool image_wants_tables(const struct process_table *pt, const struct image *val)
+{
+	for (uint32_t i = 0; i < val->map_cnt; i++) {
+		struct mapped_file *file =
+			file_table__find(pt->files, pt->maps.mappings[val->map_first + i].file);
+
+		if (file && file_table__wants_table(pt->files, file))
+			return true;
+	}
+	return false;
+}
+
+void process_table__tick(struct process_table *pt)
+{
+	struct process *p;
+
+	if (!file_table__tick(pt->files))
+		return;
+	for (size_t at = 0; (p = idmap__next(&pt->by_tgid, &at));) {
+		if (p->image && image_wants_tables(pt, &p->image->val))
+			mark_dirty(pt, p);
+	}
 }
 
 void process_table__forget_exited(struct process_table *pt)

@@ -42,7 +42,8 @@ struct process_maps {
 	int procs_fd, images_fd, tables_fd, interps_fd;
 	struct mapping *mappings; /* the mmapped map; borrowed */
 	__u64 *draft;		  /* DRAFT_WORD; borrowed */
-	uint32_t mapping_cap, table_cap, interp_cap;
+	uint32_t *seen;		  /* as mappings; NULL: all files are of use */
+	uint32_t mapping_cap, table_cap, interp_cap, seen_cap;
 };
 
 struct process_opts {
@@ -130,6 +131,11 @@ int process_table__refresh(struct process_table *pt);
 
 /* Frees buried mappings. Call it when all BPF programs have ended that ran at the last refresh. */
 void process_table__reclaim(struct process_table *pt);
+/*
+ * Call it once per window. Learns which files the stacks of the window came by: tables that are of use
+ * and have none come back, files that are of no use are released.
+ */
+void process_table__tick(struct process_table *pt);
 /*
  * Call it after each window's counts were drained and reported. Forgets what exited before the last
  * call but one, because the last counts of a process may be in the window after its exit's.

@@ -130,6 +130,7 @@ static int drain_window(struct recorder *r)
 	process_table__reclaim(r->procs);
 	catch_up(r);
 	err = dump__window(r->collect, old, r->procs, &r->dump, r->profile, &r->late);
+	process_table__tick(r->procs);
 	process_table__forget_exited(r->procs);
 	r->drained_ns = now_ns();
 	return err;
@@ -234,6 +235,7 @@ static int open_process_table(struct recorder *r)
 		.pids = r->pids,
 		.pid_cnt = r->pid_cnt,
 		.children = r->o->children || r->launch,
+		.table_budget = (uint64_t)r->o->table_mib << 20,
 	};
 	struct process_maps maps;
 	int err;
@@ -466,6 +468,9 @@ static void fill_stats(struct recorder *r)
 	if (s->rss_bytes > collect__mapped_bytes(r->collect)) /* those are counted below */
 		s->rss_bytes -= collect__mapped_bytes(r->collect);
 	process_table__file_stats(r->procs, &files);
+	s->counters[CTR_note_table_evicted] = files.tables_evicted;
+	s->counters[CTR_note_table_refused] = files.tables_refused;
+	s->counters[CTR_note_file_released] = files.released;
 	s->map_bytes = collect__map_bytes(r->collect) + files.table_bytes + files.spare_bytes;
 	if (r->o->verbosity > 0)
 		print_counters(s);

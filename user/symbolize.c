@@ -158,6 +158,14 @@ static struct native_file *find_file(const struct symbolizer *s, uint32_t file)
 	return file < s->file_cnt ? s->files[file] : NULL;
 }
 
+void symbolizer__remove_file(struct symbolizer *s, uint32_t file)
+{
+	if (file >= s->file_cnt)
+		return;
+	free_file(s->files[file]);
+	s->files[file] = NULL;
+}
+
 void symbolizer__offer_debug_file(struct symbolizer *s, uint32_t file, int fd)
 {
 	struct native_file *f = find_file(s, file);

@@ -108,8 +108,10 @@ struct symbolizer *symbolizer__new(void);
 void symbolizer__free(struct symbolizer *s);
 struct sym_python *symbolizer__python(struct symbolizer *s); /* borrowed */
 struct sym_jit *symbolizer__jit(struct symbolizer *s);	     /* borrowed */
-/* `ef` is borrowed and must outlive the symbolizer. -EEXIST, -EINVAL: `file` is taken, or no id. */
+/* `ef` is borrowed and must live as long as the symbolizer has it. -EEXIST, -EINVAL: `file` is taken, or no id. */
 int symbolizer__add_file(struct symbolizer *s, uint32_t file, const struct elf_file *ef);
+/* From now on there are no names for it. The number is not free again. */
+void symbolizer__remove_file(struct symbolizer *s, uint32_t file);
 /* What may be the debug file of `file`, from where nobody can look later; `fd` is taken over. */
 void symbolizer__offer_debug_file(struct symbolizer *s, uint32_t file, int fd);
 

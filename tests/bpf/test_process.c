@@ -1031,6 +1031,143 @@ static void evicts_unused_tables(void **state)
 	table_done(pt);
 }
 
+#define SEEN_CAP 4096
+static uint32_t seen[SEEN_CAP];
+
+/* A window in which stacks came by all files of one process (0: of none). */
+static void window_of(struct process_table *pt, pid_t pid)
+{
+	struct image im = { 0 };
+	struct proc proc;
+
+	if (pid) {
+		proc = proc_of(pid);
+		im = effective_image(&proc);
+	}
+	for (uint32_t i = 0; i < im.map_cnt; i++)
+		seen[fx.maps.mappings[im.map_first + i].file % SEEN_CAP] = 1;
+	process_table__tick(pt);
+	process_table__refresh(pt);
+}
+
+static uint32_t named_tables(pid_t pid)
+{
+	struct proc proc = proc_of(pid);
+	struct image im = effective_image(&proc);
+	uint32_t cnt = 0;
+
+	for (uint32_t i = 0; i < im.map_cnt; i++)
+		cnt += fx.maps.mappings[im.map_first + i].table != 0;
+	return cnt;
+}
+
+/* No image may have an index under which another file's table lies now. */
+static void check_images(struct process_table *pt, pid_t a, pid_t b)
+{
+	pid_t pids[] = { a, b };
+
+	for (int i = 0; i < 2; i++) {
+		struct proc proc = proc_of(pids[i]);
+		struct image im = effective_image(&proc);
+
+		check_tables(pt, &im);
+	}
+}
+
+/* Room for one of two: the one whose stacks are seen has its tables, and they change places. */
+static void evicts_tables_that_are_not_seen(void **state)
+{
+	struct file_stats fs;
+	struct process_table *pt;
+	struct child a, b;
+	uint64_t need;
+
+	(void)state;
+	if (pythons.cnt < 2) {
+		printf("skip: only one Python interpreter here\n");
+		skip();
+	}
+	assert_int_equal(child_start(&a, pythons.path[0]), 0);
+	assert_int_equal(child_start(&b, pythons.path[1]), 0);
+	pt = table_for(&b.pid, 1, (struct process_opts){ 0 });
+	scan(pt);
+	process_table__file_stats(pt, &fs);
+	need = fs.table_bytes;
+	table_done(pt);
+
+	memset(seen, 0, sizeof(seen));
+	fx.maps.seen = seen;
+	fx.maps.seen_cap = SEEN_CAP;
+	pt = table_for(&a.pid, 1,
+		       (struct process_opts){ .children = true, .table_budget = need + 65536 });
+	scan(pt);
+	make_fork(pt, a.pid, b.pid);
+	make_exec(pt, b.pid);
+	process_table__refresh(pt);
+	process_table__file_stats(pt, &fs);
+	assert_true(fs.tables_refused > 0 && fs.tables_evicted == 0);
+	for (int round = 0; round < 3; round++) {
+		pid_t hot = round & 1 ? a.pid : b.pid;
+		uint64_t evicted = fs.tables_evicted;
+		uint32_t before = named_tables(hot);
+
+		/* Two windows until the other one counts as cold, and a while for the kernel. */
+		for (int i = 0; i < 400 && (i < 4 || named_tables(hot) <= before ||
+					    process_table__refresh(pt));
+		     i++) {
+			window_of(pt, hot);
+			usleep(5000);
+		}
+		process_table__file_stats(pt, &fs);
+		assert_true(fs.tables_evicted > evicted);
+		assert_true(named_tables(hot) > before);
+		assert_true(fs.table_bytes <= need + 65536);
+		check_images(pt, a.pid, b.pid);
+	}
+	child_stop(&a);
+	child_stop(&b);
+	table_done(pt);
+	fx.maps.seen = NULL;
+}
+
+/* Files that no one maps and no stack names are closed; interpreters stay, and come back at once. */
+static void releases_unused_files(void **state)
+{
+	struct file_stats fs;
+	struct process_table *pt;
+	struct child a, b;
+
+	(void)state;
+	if (pythons.cnt < 2) {
+		printf("skip: only one Python interpreter here\n");
+		skip();
+	}
+	memset(seen, 0, sizeof(seen));
+	fx.maps.seen = seen;
+	fx.maps.seen_cap = SEEN_CAP;
+	assert_int_equal(child_start(&a, pythons.path[0]), 0);
+	assert_int_equal(child_start(&b, pythons.path[1]), 0);
+	pt = table_for(&a.pid, 1, (struct process_opts){ .children = true });
+	scan(pt);
+	for (int round = 0; round < 2; round++) {
+		make_fork(pt, a.pid, b.pid);
+		make_exec(pt, b.pid);
+		for (int i = 0; i < 400 && process_table__refresh(pt); i++)
+			usleep(5000);
+		assert_true(named_tables(b.pid) > 2);
+		check_images(pt, a.pid, b.pid);
+		make_exit(pt, b.pid);
+		for (int i = 0; i < 3; i++)
+			window_of(pt, 0);
+		process_table__file_stats(pt, &fs);
+		assert_true(fs.released > (uint64_t)round && fs.released < fs.files);
+	}
+	child_stop(&a);
+	child_stop(&b);
+	table_done(pt);
+	fx.maps.seen = NULL;
+}
+
 static int set_up(void **state)
 {
 	(void)state;
@@ -1074,6 +1211,8 @@ int main(void)
 		cmocka_unit_test(lost_exit_is_found_by_resync),
 		cmocka_unit_test(existing_descendants_are_targets),
 		cmocka_unit_test(evicts_unused_tables),
+		cmocka_unit_test(evicts_tables_that_are_not_seen),
+		cmocka_unit_test(releases_unused_files),
 	};
 
 	if (geteuid()) {

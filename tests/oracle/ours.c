@@ -93,6 +93,11 @@ const struct mapping *get_mapping(__u32 index)
 	return index < at_hand->mapping_cnt ? &at_hand->mappings[index] : NULL;
 }
 
+void note_seen(__u32 file)
+{
+	(void)file;
+}
+
 void *uw_table(__u32 index)
 {
 	return index && index <= at_hand->file_cnt ? at_hand->files[index - 1].table : NULL;
