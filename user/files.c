@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "bpf/pyperf.h"
+#include "builder.h"
 #include "clock.h"
 #include "ehframe.h"
 #include "idmap.h"
@@ -55,6 +56,7 @@ struct file_table {
 	struct mapped_file **files; /* by id - 1 */
 	size_t file_cnt, file_cap;
 	struct tables *tables;
+	struct table_builder *builder;
 	struct mapped_file **interps;
 	uint32_t interp_cnt;
 	uint64_t round, use_clock, room_made, tick;
@@ -91,9 +93,11 @@ struct file_table *file_table__new(const struct file_maps *maps, struct symboliz
 	if (!ft->maps.table_budget)
 		ft->maps.table_budget = TABLE_BUDGET_DEFAULT;
 	ft->tables = tables__new(maps->tables_fd, maps->table_cap, maps->spare_bytes);
+	ft->builder = table_builder__new();
 	ft->interps = calloc(maps->interp_cap + 1, sizeof(*ft->interps));
-	if (!ft->tables || !ft->interps) {
+	if (!ft->tables || !ft->interps || !ft->builder) {
 		tables__free(ft->tables);
+		table_builder__free(ft->builder);
 		free(ft->interps);
 		free(ft);
 		errno = ENOMEM;
@@ -126,18 +130,13 @@ void file_table__free(struct file_table *ft)
 		if (ft->files[i])
 			free_file(ft->files[i]);
 	}
+	table_builder__free(ft->builder);
 	tables__free(ft->tables);
 	idmap__free(&ft->inodes);
 	idmap__free(&ft->by_build_id);
 	free(ft->files);
 	free(ft->interps);
 	free(ft);
-}
-
-void file_table__begin(struct file_table *ft)
-{
-	ft->round++;
-	tables__collect(ft->tables);
 }
 
 void file_table__stats(const struct file_table *ft, struct file_stats *out)
@@ -742,23 +741,71 @@ static void add_table(struct file_table *ft, struct mapped_file *file, const str
 	ft->stats.table_bytes += bytes;
 }
 
-static void build_table(struct file_table *ft, struct mapped_file *file)
+/* `t` may be NULL, with errno. */
+static void take_table(struct file_table *ft, struct mapped_file *file, struct unwind_table *t,
+		       uint64_t took_ns)
 {
-	uint64_t start = now_ns(), took;
-	struct unwind_table *t = unwind_table__build(file->elf);
-
-	took = now_ns() - start;
-	ft->stats.table_ns += took;
+	ft->stats.table_ns += took_ns;
 	if (!t || t->word_cnt < UW_CHUNK_WORDS) {
 		log_debug("%s: no unwind table: %s", elf_file__path(file->elf), strerror(errno));
 		file->table_state = TABLE_NONE;
 	} else {
 		add_table(ft, file, t);
 		log_debug("%s: unwind table of %zu KiB built in %llu us", elf_file__path(file->elf),
-			  t->word_cnt * sizeof(*t->words) / 1024, (unsigned long long)took / 1000);
+			  t->word_cnt * sizeof(*t->words) / 1024,
+			  (unsigned long long)took_ns / 1000);
 	}
 	unwind_table__free(t);
+}
+
+static bool is_big(const struct mapped_file *file)
+{
+	struct elf_section s;
+	uint64_t size = 0;
+
+	if (elf_file__fd(file->elf) < 0) /* the vdso */
+		return false;
+	if (elf_file__eh_frame_info(file->elf, &s))
+		size += s.size;
+	if (elf_file__section_info(file->elf, ".debug_frame", &s))
+		size += s.size;
+	return size > BIG_FRAME_INFO;
+}
+
+static void build_table(struct file_table *ft, struct mapped_file *file)
+{
+	uint64_t start = now_ns();
+	struct unwind_table *t;
+
+	if (is_big(file) && !table_builder__add(ft->builder, file->id, file->elf)) {
+		file->table_state = TABLE_BUILDING;
+		return;
+	}
+	t = unwind_table__build(file->elf);
+	take_table(ft, file, t, now_ns() - start);
 	elf_file__forget(file->elf);
+}
+
+static void collect_built(struct file_table *ft)
+{
+	struct builder_result r;
+	struct mapped_file *file;
+
+	while (table_builder__take(ft->builder, &r)) {
+		file = file_table__find(ft, r.id);
+		errno = ENODATA;
+		if (file)
+			take_table(ft, file, r.table, r.took_ns);
+		else
+			unwind_table__free(r.table);
+	}
+}
+
+void file_table__begin(struct file_table *ft)
+{
+	ft->round++;
+	tables__collect(ft->tables);
+	collect_built(ft);
 }
 
 bool file_table__wants_table(const struct file_table *ft, const struct mapped_file *file)
@@ -778,7 +825,7 @@ uint32_t file_table__index(struct file_table *ft, struct mapped_file *file, bool
 {
 	int usable;
 
-	*coming = false;
+	*coming = file->table_state == TABLE_BUILDING;
 	if (file->table_state != TABLE_READY)
 		return 0;
 	usable = tables__usable(ft->tables, file->table);
@@ -889,8 +936,9 @@ bool file_table__tick(struct file_table *ft)
 			file->last_seen = ft->tick;
 			file->named = true;
 		}
-		if (is_idle(ft, file) && (file->table_state != TABLE_READY ||
-					  tables__usable(ft->tables, file->table) > 0)) {
+		if (is_idle(ft, file) && file->table_state != TABLE_BUILDING &&
+		    (file->table_state != TABLE_READY ||
+		     tables__usable(ft->tables, file->table) > 0)) {
 			release_file(ft, file);
 		} else if (seen && file->users &&
 			   (file->table_state == TABLE_EVICTED ||

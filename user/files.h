@@ -19,6 +19,9 @@
  * files in no image are dropped, the longest unused first, then those that no stack came by in this and
  * the last window. These come back when a stack comes by. Spares are not in the budget.
  *
+ * A file with more than BIG_FRAME_INFO of unwind information has its table built in a thread (builder.h):
+ * until then it is "coming".
+ *
  * Release: a file that no image holds any more and that no stack names is closed after two windows.
  */
 #include <stdbool.h>
@@ -31,6 +34,7 @@
 #include "symbolize.h"
 
 #define TABLE_BUDGET_DEFAULT (64ULL << 20)
+#define BIG_FRAME_INFO	     (4ULL << 20)
 
 struct file_maps {
 	int tables_fd, interps_fd;
@@ -45,10 +49,11 @@ struct file_maps {
 
 enum table_state {
 	TABLE_UNTRIED = 0,
-	TABLE_READY = 1,   /* has an index; see file_table__index() */
-	TABLE_NONE = 2,	   /* the file has no unwind information that we can use */
-	TABLE_REFUSED = 3, /* no room */
-	TABLE_EVICTED = 4, /* gave way to another; comes back when a stack comes by */
+	TABLE_READY = 1,    /* has an index; see file_table__index() */
+	TABLE_NONE = 2,	    /* the file has no unwind information that we can use */
+	TABLE_REFUSED = 3,  /* no room */
+	TABLE_EVICTED = 4,  /* gave way to another; comes back when a stack comes by */
+	TABLE_BUILDING = 5, /* in a thread of its own */
 };
 
 struct mapped_file {
