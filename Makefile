@@ -159,6 +159,15 @@ $(OUT)/bench/bench_export: tests/bench/bench_export.c $(patsubst user/%.c,$(OUT)
 	$(call say,BENCH)
 	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -MF $@.d $(filter %.c %.o,$^) -o $@ $(LDLIBS)
 
+$(OUT)/bench/getstack.skel.h: tests/bench/getstack.bpf.c Makefile
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CLANG) $(BPF_CFLAGS) -c $< -o $(@D)/getstack.bpf.o
+	$(Q)$(BPFTOOL) gen skeleton $(@D)/getstack.bpf.o name getstack_bpf > $@
+
+$(OUT)/bench/bench_getstack: tests/bench/bench_getstack.c $(OUT)/bench/getstack.skel.h
+	$(call say,BENCH)
+	$(Q)$(CC) $(ALL_CFLAGS) -I$(@D) $< -o $@ $(LDLIBS)
+
 $(OUT)/bench/%: tests/bench/%.c $(patsubst %,$(OUT)/%.o,elf ehframe) Makefile
 	$(Q)mkdir -p $(@D)
 	$(call say,BENCH)
