@@ -146,6 +146,14 @@ BPF_INLINE void reset_walk(struct walk *w)
 	reset_python(w);
 }
 
+#define RULE_SLOTS 1024
+
+/* The rule at a place of a file. It never changes: file ids are not used again. */
+struct known_rule {
+	__u64 word; /* NATIVE_WORD(); 0: free */
+	struct unwind_rule rule;
+};
+
 /* What the walkers ask for besides memory: see seam.bpf.h. */
 #ifdef __bpf__
 BPF_INLINE struct walk *the_walk(void);
@@ -155,6 +163,7 @@ BPF_INLINE __u32 deep_parts(void);
 BPF_INLINE __u32 max_frames(void);
 BPF_INLINE const struct mapping *get_mapping(__u32 index);
 BPF_INLINE void note_seen(__u32 file);
+BPF_INLINE struct known_rule *rule_slot(__u32 index);
 BPF_INLINE void *uw_table(__u32 index);
 BPF_INLINE const __u32 *uw_words(void *table, __u32 word, __u32 cnt);
 BPF_INLINE struct interp *get_interp(__u32 index);
@@ -166,6 +175,7 @@ __u32 deep_parts(void); /* size of a part */
 __u32 max_frames(void);
 const struct mapping *get_mapping(__u32 index);
 void note_seen(__u32 file);
+struct known_rule *rule_slot(__u32 index);
 void *uw_table(__u32 index);
 const __u32 *uw_words(void *table, __u32 word, __u32 cnt);
 struct interp *get_interp(__u32 index);

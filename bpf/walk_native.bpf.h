@@ -83,7 +83,7 @@ BPF_INLINE const __u32 *table_word(struct table_view *v, __u32 word)
 }
 
 /* Puts the rule at a file offset of w->map.table into w->rule. */
-BPF_NOINLINE int find_rule(__u64 offset)
+BPF_NOINLINE int search_rule(__u64 offset)
 {
 	struct walk *w = the_walk();
 	struct table_view view = {};
@@ -137,6 +137,26 @@ BPF_NOINLINE int find_rule(__u64 offset)
 	if (!words)
 		return -1;
 	__builtin_memcpy(&w->rule, words, sizeof(w->rule));
+	return 0;
+}
+
+/* The same, by what was found before. */
+BPF_INLINE int find_rule(struct walk *w, __u64 offset)
+{
+	__u64 word = NATIVE_WORD(w->map.file, offset);
+	struct known_rule *known =
+		rule_slot((__u32)(word * 0x9e3779b97f4a7c15ULL >> 32) % RULE_SLOTS);
+
+	if (known && known->word == word) {
+		w->rule = known->rule;
+		return 0;
+	}
+	if (search_rule(offset))
+		return -1;
+	if (known && w->map.file) {
+		known->word = word;
+		known->rule = w->rule;
+	}
 	return 0;
 }
 
@@ -551,9 +571,9 @@ BPF_INLINE int wants_rbx(struct walk *w)
 /* An FDE may end with the system call that does not return: __restore_rt's. */
 BPF_INLINE int no_rule(struct walk *w, __u64 off)
 {
-	if (!find_rule(off) && w->rule.cfa_kind != CFA_NONE)
+	if (!find_rule(w, off) && w->rule.cfa_kind != CFA_NONE)
 		return 0;
-	return !behind_syscall(w) || find_rule(off - 1) || w->rule.cfa_kind == CFA_NONE;
+	return !behind_syscall(w) || find_rule(w, off - 1) || w->rule.cfa_kind == CFA_NONE;
 }
 
 /* One native frame. 0: go on; else the walk is over. */

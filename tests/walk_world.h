@@ -139,6 +139,7 @@ struct seen_code {
 
 #define MAX_ITEMS   4096
 #define WORLD_DEPTH 512
+#define WORLD_SLOTS 2
 #define MAX_SEEN    2048
 #define MAX_HOLES   8
 
@@ -161,6 +162,7 @@ struct world {
 	/* what the walkers work on and give */
 	struct walk *walk;
 	struct stack *out;
+	struct known_rule known[WORLD_SLOTS];
 	__u64 deep[DEEP_WORDS(WORLD_DEPTH)];
 	struct interp interp;
 	struct ev_blob blob;
@@ -339,6 +341,12 @@ __u32 max_frames(void)
 static __u64 out_word(const struct world *w, __u32 i)
 {
 	return w->deep[deep_frame(i)];
+}
+
+/* Few, so that places compete for them. */
+struct known_rule *rule_slot(__u32 index)
+{
+	return &the_world->known[index % WORLD_SLOTS];
 }
 
 void note_seen(__u32 file)

@@ -21,6 +21,7 @@ static __u32 deep_parts(void);
 static __u32 max_frames(void);
 static const struct mapping *get_mapping(__u32 index);
 static void note_seen(__u32 file);
+static struct known_rule *rule_slot(__u32 index);
 static void *uw_table(__u32 index);
 static const __u32 *uw_words(void *table, __u32 word, __u32 cnt);
 static struct interp *get_interp(__u32 index);
