@@ -3,18 +3,14 @@
 
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "bpf/pyperf.h"
 #include "log.h"
 #include "str.h"
 
 /* Options without a letter. */
 enum long_only {
-	OPT_CHILDREN = CMDLINE_LONG_ONLY,
-	OPT_COMM,
-	OPT_NO_NATIVE,
+	OPT_NO_NATIVE = CMDLINE_LONG_ONLY,
 	OPT_NO_KERNEL,
 	OPT_NO_LINES,
 	OPT_INLINES,
@@ -25,12 +21,7 @@ enum long_only {
 
 static const struct option long_options[] = {
 	{ "duration", required_argument, NULL, 'd' },
-	{ "frequency", required_argument, NULL, 'F' },
-	{ "pid", required_argument, NULL, 'p' },
-	{ "children", no_argument, NULL, OPT_CHILDREN },
-	{ "cgroup", required_argument, NULL, 'C' },
-	{ "comm", required_argument, NULL, OPT_COMM },
-	{ "all", no_argument, NULL, 'a' },
+	TARGETS_LONG_OPTIONS,
 	{ "output", required_argument, NULL, 'o' },
 	{ "folded", no_argument, NULL, 'f' },
 	{ "no-native", no_argument, NULL, OPT_NO_NATIVE },
@@ -51,15 +42,9 @@ void options__usage(void)
 	       "\n"
 	       "What to sample (default: every process with Python in it, on every CPU)\n"
 	       "  -d, --duration SEC     stop after SEC seconds, fractions allowed; without it\n"
-	       "                         until Ctrl-C or until COMMAND ends\n"
-	       "  -F, --frequency HZ     samples per second and CPU, 1 to %d (default %d)\n"
-	       "  -p, --pid PID[,...]    only these processes; can be given again\n"
-	       "      --children         with -p: their descendants, too\n"
-	       "  -C, --cgroup PATH      only this control group and those below it\n"
-	       "      --comm GLOB        only processes whose name matches, like 'celery*'\n"
-	       "  -a, --all              processes without Python, too\n"
-	       "What to show\n",
-	       FREQUENCY_MAX, FREQUENCY_DEFAULT);
+	       "                         until Ctrl-C or until COMMAND ends\n");
+	targets__help();
+	printf("What to show\n");
 	outputs__help(false);
 	printf("      --no-native        stacks without native (C, C++, ...) frames\n"
 	       "      --no-kernel        stacks without kernel frames\n"
@@ -94,19 +79,6 @@ static int set_duration(struct options *o, const char *arg)
 	return err ? -EINVAL : 0;
 }
 
-static int set_frequency(struct options *o, const char *arg)
-{
-	long long hz;
-
-	if (parse_int(arg, 1, FREQUENCY_MAX, &hz)) {
-		log_err("-F %s: must be a whole number from 1 to %d (samples per second and CPU)",
-			arg, FREQUENCY_MAX);
-		return -EINVAL;
-	}
-	o->frequency_hz = (uint32_t)hz;
-	return 0;
-}
-
 static int set_max_frames(struct options *o, const char *arg)
 {
 	long long frames;
@@ -133,83 +105,9 @@ static int set_table_memory(struct options *o, const char *arg)
 	return 0;
 }
 
-static int add_pid(struct options *o, pid_t pid)
-{
-	pid_t *pids;
-
-	for (size_t i = 0; i < o->pid_cnt; i++)
-		if (o->pids[i] == pid)
-			return 0;
-	pids = reallocarray(o->pids, o->pid_cnt + 1, sizeof(*pids));
-	if (!pids)
-		return cmdline__no_memory();
-	o->pids = pids;
-	o->pids[o->pid_cnt++] = pid;
-	return 0;
-}
-
-/* "12,34,56". An empty element is an error: `-p $(pgrep -d, x),1` must not lose a process. */
-static int add_pids(struct options *o, const char *arg)
-{
-	char *list = strdup(arg), *rest = list, *word;
-	pid_t pid;
-	int err = 0;
-
-	if (!list)
-		return cmdline__no_memory();
-	while (!err && (word = strsep(&rest, ","))) {
-		err = cmdline__pid(word, &pid);
-		if (err)
-			log_err("-p %s: '%s' is not a process id (from 1 to %d)", arg, word,
-				TGID_MAX);
-		else
-			err = add_pid(o, pid);
-	}
-	free(list);
-	return err;
-}
-
-/* The later of two filters would silently undo the first. */
-static int set_once(const char **where, const char *option, const char *arg)
-{
-	if (*where) {
-		log_err("%s %s: can be given once only (first: %s)", option, arg, *where);
-		return -EINVAL;
-	}
-	if (!*arg) {
-		log_err("%s: the value is empty", option);
-		return -EINVAL;
-	}
-	*where = arg;
-	return 0;
-}
-
-static int set_comm(struct options *o, const char *arg)
-{
-	if (set_once(&o->comm, "--comm", arg))
-		return -EINVAL;
-	if (strlen(arg) >= GLOB_LEN) {
-		log_err("--comm %s: longer than %d characters", arg, GLOB_LEN - 1);
-		return -EINVAL;
-	}
-	/* Such a name matches nothing, ever, and the profile would be empty. */
-	if (!strpbrk(arg, "*?[") && strlen(arg) >= TASK_COMM_LEN) {
-		log_err("--comm %s: the kernel cuts names after %d characters; try '%.*s*'", arg,
-			TASK_COMM_LEN - 1, TASK_COMM_LEN - 1, arg);
-		return -EINVAL;
-	}
-	return 0;
-}
-
 static void set_flag(struct options *o, int opt)
 {
 	switch (opt) {
-	case OPT_CHILDREN:
-		o->children = true;
-		break;
-	case 'a':
-		o->all = true;
-		break;
 	case 'f':
 		o->outputs.folded = true;
 		break;
@@ -235,21 +133,15 @@ static int set_option(void *ctx, int opt, const char *arg)
 {
 	struct options *o = ctx;
 
+	if (targets__takes(opt))
+		return targets__set(&o->targets, opt, arg);
 	switch (opt) {
 	case 'd':
 		return set_duration(o, arg);
-	case 'F':
-		return set_frequency(o, arg);
 	case OPT_MAX_FRAMES:
 		return set_max_frames(o, arg);
 	case OPT_TABLE_MEMORY:
 		return set_table_memory(o, arg);
-	case 'p':
-		return add_pids(o, arg);
-	case 'C':
-		return set_once(&o->cgroup, "-C", arg);
-	case OPT_COMM:
-		return set_comm(o, arg);
 	case 'o':
 		return outputs__add(&o->outputs, arg);
 	default:
@@ -289,11 +181,9 @@ static int set_command(struct options *o, char **rest, bool dashes)
 
 static int check_conflicts(const struct options *o)
 {
-	if (o->children && !o->pid_cnt && !o->command) {
-		log_err("--children: of which process? Name it with -p");
-		return -EINVAL;
-	}
-	return outputs__check(&o->outputs);
+	int err = targets__check(&o->targets, o->command != NULL);
+
+	return err ? err : outputs__check(&o->outputs);
 }
 
 enum cmdline_result options__parse(struct options *o, int argc, char **argv)
@@ -302,7 +192,7 @@ enum cmdline_result options__parse(struct options *o, int argc, char **argv)
 		.command = "record",
 		.usage = options__usage,
 		.stop_at_word = true,
-		.shorts = "d:F:p:C:ao:f" CMDLINE_SHORT_OPTIONS,
+		.shorts = "d:o:f" TARGETS_SHORT_OPTIONS CMDLINE_SHORT_OPTIONS,
 		.longs = long_options,
 		.set = set_option,
 		.ctx = o,
@@ -310,7 +200,7 @@ enum cmdline_result options__parse(struct options *o, int argc, char **argv)
 	enum cmdline_result result;
 	int err;
 
-	*o = (struct options){ .frequency_hz = FREQUENCY_DEFAULT,
+	*o = (struct options){ .targets = TARGETS_DEFAULT,
 			       .max_frames = STACK_DEPTH_DEFAULT,
 			       .table_mib = TABLE_MIB_DEFAULT };
 	result = cmdline__parse(&c, argc, argv);
@@ -323,7 +213,7 @@ enum cmdline_result options__parse(struct options *o, int argc, char **argv)
 
 void options__free(struct options *o)
 {
-	free(o->pids);
+	targets__free(&o->targets);
 	outputs__free(&o->outputs);
 	*o = (struct options){ 0 };
 }

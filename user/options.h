@@ -15,28 +15,19 @@
  */
 #include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
-#include <sys/types.h>
 
 #include "cmdline.h"
 #include "outputs.h"
+#include "targets.h"
 
-#define FREQUENCY_MAX	  50000
-#define FREQUENCY_DEFAULT 99
 #define TABLE_MIB_DEFAULT 64
 #define TABLE_MIB_MAX	  65536
 #define DURATION_MIN_S	  0.001
 #define DURATION_MAX_S	  1e9 /* 32 years; in nanoseconds it fits in 64 bits */
 
 struct options {
-	double duration_s; /* 0: until Ctrl-C or the end of the command */
-	uint32_t frequency_hz;
-	pid_t *pids; /* owned; each once, in the order given */
-	size_t pid_cnt;
-	bool children;	    /* descendants of `pids`; those of the command always count */
-	const char *cgroup; /* path as given, or NULL */
-	const char *comm;   /* glob, or NULL */
-	bool all;
+	double duration_s;	/* 0: until Ctrl-C or the end of the command */
+	struct targets targets; /* owned */
 	struct outputs outputs; /* owned; not opened */
 	bool no_native, no_kernel, no_lines, inlines, threads;
 	uint32_t max_frames; /* Python, and native ones, of a stack */

@@ -140,10 +140,10 @@ static int drain_window(struct recorder *r)
 
 static int check_pids(const struct options *o)
 {
-	for (size_t i = 0; i < o->pid_cnt; i++) {
-		if (!kill(o->pids[i], 0) || errno != ESRCH)
+	for (size_t i = 0; i < o->targets.pid_cnt; i++) {
+		if (!kill(o->targets.pids[i], 0) || errno != ESRCH)
 			continue;
-		log_err("process %d: there is no such process", o->pids[i]);
+		log_err("process %d: there is no such process", o->targets.pids[i]);
 		return -ESRCH;
 	}
 	return 0;
@@ -179,11 +179,11 @@ static uint32_t config_flags(const struct options *o)
 {
 	uint32_t flags = 0;
 
-	if (!o->all)
+	if (!o->targets.all)
 		flags |= CFG_PYTHON_ONLY;
-	if (o->pid_cnt || o->command)
+	if (o->targets.pid_cnt || o->command)
 		flags |= CFG_TARGETS;
-	if (o->children || o->command)
+	if (o->targets.children || o->command)
 		flags |= CFG_CHILDREN;
 	if (o->threads)
 		flags |= CFG_THREADS;
@@ -198,9 +198,9 @@ static int open_collect(struct recorder *r)
 {
 	const struct collect_opts opts = {
 		.flags = config_flags(r->o),
-		.comm_glob = r->o->comm,
-		.cgroup_path = r->o->cgroup,
-		.frequency_hz = r->o->frequency_hz,
+		.comm_glob = r->o->targets.comm,
+		.cgroup_path = r->o->targets.cgroup,
+		.frequency_hz = r->o->targets.frequency_hz,
 		.max_frames = r->o->max_frames,
 		.bpf_stats = r->o->verbosity > 0,
 	};
@@ -208,7 +208,7 @@ static int open_collect(struct recorder *r)
 		.ctx = r, .proc = on_proc, .code = on_code, .blob = on_blob
 	};
 
-	r->dump = (struct dump_opts){ .python_only = !r->o->all, .threads = r->o->threads };
+	r->dump = (struct dump_opts){ .python_only = !r->o->targets.all, .threads = r->o->threads };
 	r->collect = collect__open(&opts, &sink);
 	return r->collect ? 0 : -EIO;
 }
@@ -216,13 +216,13 @@ static int open_collect(struct recorder *r)
 /* Those of -p, and the command. */
 static int collect_pids(struct recorder *r)
 {
-	r->pids = calloc(r->o->pid_cnt + 1, sizeof(*r->pids));
+	r->pids = calloc(r->o->targets.pid_cnt + 1, sizeof(*r->pids));
 	if (!r->pids) {
 		log_err("out of memory");
 		return -ENOMEM;
 	}
-	for (size_t i = 0; i < r->o->pid_cnt; i++)
-		r->pids[r->pid_cnt++] = r->o->pids[i];
+	for (size_t i = 0; i < r->o->targets.pid_cnt; i++)
+		r->pids[r->pid_cnt++] = r->o->targets.pids[i];
 	if (r->launch)
 		r->pids[r->pid_cnt++] = launch__pid(r->launch);
 	return 0;
@@ -231,10 +231,10 @@ static int collect_pids(struct recorder *r)
 static int open_process_table(struct recorder *r)
 {
 	const struct process_opts opts = {
-		.all = r->o->all,
+		.all = r->o->targets.all,
 		.pids = r->pids,
 		.pid_cnt = r->pid_cnt,
-		.children = r->o->children || r->launch,
+		.children = r->o->targets.children || r->launch,
 		.table_budget = (uint64_t)r->o->table_mib << 20,
 	};
 	struct process_maps maps;
@@ -267,14 +267,14 @@ static int open_process_table(struct recorder *r)
 /* A process that was asked for by number and has no Python is an error, unless -a. */
 static int check_targets(const struct recorder *r)
 {
-	for (size_t i = 0; i < r->o->pid_cnt && !r->o->all; i++) {
+	for (size_t i = 0; i < r->o->targets.pid_cnt && !r->o->targets.all; i++) {
 		const struct process *p =
-			process_table__find_tgid(r->procs, (uint32_t)r->o->pids[i]);
+			process_table__find_tgid(r->procs, (uint32_t)r->o->targets.pids[i]);
 
 		if (p && (p->is_python || p->native_only || !p->analysed))
 			continue;
 		log_err("process %d (%s) is not Python (-a profiles it all the same)",
-			r->o->pids[i], p ? p->comm : "?");
+			r->o->targets.pids[i], p ? p->comm : "?");
 		return -EINVAL;
 	}
 	return 0;
@@ -300,8 +300,8 @@ static int start(struct recorder *r)
 	signals__hold();
 	r->cpu_start_ns = self_cpu_ns();
 	r->profile->stats.start_unix_ns = unix_ns();
-	r->profile->stats.frequency_hz = r->o->frequency_hz;
-	err = collect__attach_sampler(r->collect, r->o->frequency_hz);
+	r->profile->stats.frequency_hz = r->o->targets.frequency_hz;
+	err = collect__attach_sampler(r->collect, r->o->targets.frequency_hz);
 	if (err)
 		return err;
 	r->start_ns = r->drained_ns = now_ns();
@@ -386,7 +386,7 @@ static bool targets_ended(struct recorder *r)
 {
 	struct process_stats st;
 
-	if (!r->o->pid_cnt || !r->exits_seen)
+	if (!r->o->targets.pid_cnt || !r->exits_seen)
 		return false;
 	r->exits_seen = false;
 	process_table__stats(r->procs, &st);

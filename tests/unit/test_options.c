@@ -109,14 +109,14 @@ static void test_defaults(void **state)
 	(void)state;
 	parse_good(&r, "");
 	assert_true(r.o.duration_s == 0);
-	assert_int_equal(r.o.frequency_hz, 99);
-	assert_int_equal(r.o.pid_cnt, 0);
+	assert_int_equal(r.o.targets.frequency_hz, 99);
+	assert_int_equal(r.o.targets.pid_cnt, 0);
 	assert_int_equal(r.o.outputs.cnt, 0);
-	assert_null(r.o.cgroup);
-	assert_null(r.o.comm);
+	assert_null(r.o.targets.cgroup);
+	assert_null(r.o.targets.comm);
 	assert_null(r.o.command);
 	assert_int_equal(r.o.verbosity, 0);
-	assert_false(r.o.children || r.o.all || r.o.outputs.folded || r.o.threads);
+	assert_false(r.o.targets.children || r.o.targets.all || r.o.outputs.folded || r.o.threads);
 	assert_false(r.o.no_native || r.o.no_kernel || r.o.no_lines);
 	done(&r);
 }
@@ -161,7 +161,7 @@ static void test_numbers(void **state)
 	(void)state;
 	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
 		parse_good(&r, good[i].line);
-		assert_int_equal(r.o.frequency_hz, good[i].want);
+		assert_int_equal(r.o.targets.frequency_hz, good[i].want);
 		assert_int_equal(r.o.max_frames, STACK_DEPTH_DEFAULT);
 		done(&r);
 	}
@@ -181,9 +181,9 @@ static void test_pids(void **state)
 
 	(void)state;
 	parse_good(&r, "-p 12,34 --pid=4194304 -p 34,5,12 --children");
-	assert_int_equal(r.o.pid_cnt, 4);
-	assert_memory_equal(r.o.pids, want, sizeof(want));
-	assert_true(r.o.children);
+	assert_int_equal(r.o.targets.pid_cnt, 4);
+	assert_memory_equal(r.o.targets.pids, want, sizeof(want));
+	assert_true(r.o.targets.children);
 	done(&r);
 }
 
@@ -209,14 +209,14 @@ static void test_filters(void **state)
 
 	(void)state;
 	parse_good(&r, "-C /sys/fs/cgroup/a.slice --comm gunicorn*");
-	assert_string_equal(r.o.cgroup, "/sys/fs/cgroup/a.slice");
-	assert_string_equal(r.o.comm, "gunicorn*");
-	assert_false(r.o.all);
+	assert_string_equal(r.o.targets.cgroup, "/sys/fs/cgroup/a.slice");
+	assert_string_equal(r.o.targets.comm, "gunicorn*");
+	assert_false(r.o.targets.all);
 	done(&r);
 
 	parse_good(&r, "--cgroup=x --comm 123456789012345 -a");
-	assert_string_equal(r.o.cgroup, "x");
-	assert_true(r.o.all);
+	assert_string_equal(r.o.targets.cgroup, "x");
+	assert_true(r.o.targets.all);
 	done(&r);
 }
 
@@ -226,17 +226,17 @@ static void test_flags(void **state)
 
 	(void)state;
 	parse_good(&r, "-af");
-	assert_true(r.o.all && r.o.outputs.folded);
+	assert_true(r.o.targets.all && r.o.outputs.folded);
 	assert_false(r.o.no_native || r.o.no_kernel || r.o.no_lines || r.o.threads);
 	assert_false(r.o.inlines);
 	done(&r);
 	parse_good(&r, "--all --folded --no-native");
-	assert_true(r.o.all && r.o.outputs.folded && r.o.no_native);
+	assert_true(r.o.targets.all && r.o.outputs.folded && r.o.no_native);
 	assert_false(r.o.no_kernel || r.o.no_lines || r.o.threads);
 	done(&r);
 	parse_good(&r, "--no-kernel --threads");
 	assert_true(r.o.no_kernel && r.o.threads);
-	assert_false(r.o.no_native || r.o.no_lines || r.o.all || r.o.outputs.folded);
+	assert_false(r.o.no_native || r.o.no_lines || r.o.targets.all || r.o.outputs.folded);
 	done(&r);
 	parse_good(&r, "--inlines");
 	assert_true(r.o.inlines);
@@ -289,13 +289,13 @@ static void test_command(void **state)
 	parse_good(&r, "-p 1 --children -- record");
 	assert_string_equal(r.o.command[0], "record");
 	assert_null(r.o.command[1]);
-	assert_int_equal(r.o.pid_cnt, 1);
+	assert_int_equal(r.o.targets.pid_cnt, 1);
 	done(&r);
 
 	/* "--" as a value is a value. */
 	parse_good(&r, "-C -- -a");
-	assert_string_equal(r.o.cgroup, "--");
-	assert_true(r.o.all);
+	assert_string_equal(r.o.targets.cgroup, "--");
+	assert_true(r.o.targets.all);
 	assert_null(r.o.command);
 	done(&r);
 }

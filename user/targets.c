@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+#include "targets.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bpf/pyperf.h"
+#include "log.h"
+#include "str.h"
+
+void targets__help(void)
+{
+	printf("  -F, --frequency HZ     samples per second and CPU, 1 to %d (default %d)\n"
+	       "  -p, --pid PID[,...]    only these processes; can be given again\n"
+	       "      --children         with -p: their descendants, too\n"
+	       "  -C, --cgroup PATH      only this control group and those below it\n"
+	       "      --comm GLOB        only processes whose name matches, like 'celery*'\n"
+	       "  -a, --all              processes without Python, too\n",
+	       FREQUENCY_MAX, FREQUENCY_DEFAULT);
+}
+
+/* ---- values: each returns 0, or -EINVAL or -ENOMEM after a message ---------------------------- */
+
+static int set_frequency(struct targets *t, const char *arg)
+{
+	long long hz;
+
+	if (parse_int(arg, 1, FREQUENCY_MAX, &hz)) {
+		log_err("-F %s: must be a whole number from 1 to %d (samples per second and CPU)",
+			arg, FREQUENCY_MAX);
+		return -EINVAL;
+	}
+	t->frequency_hz = (uint32_t)hz;
+	return 0;
+}
+
+static int add_pid(struct targets *t, pid_t pid)
+{
+	pid_t *pids;
+
+	for (size_t i = 0; i < t->pid_cnt; i++)
+		if (t->pids[i] == pid)
+			return 0;
+	pids = reallocarray(t->pids, t->pid_cnt + 1, sizeof(*pids));
+	if (!pids)
+		return cmdline__no_memory();
+	t->pids = pids;
+	t->pids[t->pid_cnt++] = pid;
+	return 0;
+}
+
+/* "12,34,56". An empty element is an error: `-p $(pgrep -d, x),1` must not lose a process. */
+static int add_pids(struct targets *t, const char *arg)
+{
+	char *list = strdup(arg), *rest = list, *word;
+	pid_t pid;
+	int err = 0;
+
+	if (!list)
+		return cmdline__no_memory();
+	while (!err && (word = strsep(&rest, ","))) {
+		err = cmdline__pid(word, &pid);
+		if (err)
+			log_err("-p %s: '%s' is not a process id (from 1 to %d)", arg, word,
+				TGID_MAX);
+		else
+			err = add_pid(t, pid);
+	}
+	free(list);
+	return err;
+}
+
+/* The later of two filters would silently undo the first. */
+static int set_once(const char **where, const char *option, const char *arg)
+{
+	if (*where) {
+		log_err("%s %s: can be given once only (first: %s)", option, arg, *where);
+		return -EINVAL;
+	}
+	if (!*arg) {
+		log_err("%s: the value is empty", option);
+		return -EINVAL;
+	}
+	*where = arg;
+	return 0;
+}
+
+static int set_comm(struct targets *t, const char *arg)
+{
+	if (set_once(&t->comm, "--comm", arg))
+		return -EINVAL;
+	if (strlen(arg) >= GLOB_LEN) {
+		log_err("--comm %s: longer than %d characters", arg, GLOB_LEN - 1);
+		return -EINVAL;
+	}
+	/* Such a name matches nothing, ever, and the profile would be empty. */
+	if (!strpbrk(arg, "*?[") && strlen(arg) >= TASK_COMM_LEN) {
+		log_err("--comm %s: the kernel cuts names after %d characters; try '%.*s*'", arg,
+			TASK_COMM_LEN - 1, TASK_COMM_LEN - 1, arg);
+		return -EINVAL;
+	}
+	return 0;
+}
+
+/* ---- all --------------------------------------------------------------------------------------- */
+
+bool targets__takes(int opt)
+{
+	return opt == 'F' || opt == 'p' || opt == TARGETS_CHILDREN || opt == 'C' ||
+	       opt == TARGETS_COMM || opt == 'a';
+}
+
+int targets__set(struct targets *t, int opt, const char *arg)
+{
+	switch (opt) {
+	case 'F':
+		return set_frequency(t, arg);
+	case 'p':
+		return add_pids(t, arg);
+	case 'C':
+		return set_once(&t->cgroup, "-C", arg);
+	case TARGETS_COMM:
+		return set_comm(t, arg);
+	case TARGETS_CHILDREN:
+		t->children = true;
+		break;
+	case 'a':
+		t->all = true;
+		break;
+	}
+	return 0;
+}
+
+int targets__check(const struct targets *t, bool command)
+{
+	if (!t->children || t->pid_cnt || command)
+		return 0;
+	log_err("--children: of which process? Name it with -p");
+	return -EINVAL;
+}
+
+void targets__free(struct targets *t)
+{
+	free(t->pids);
+	*t = (struct targets){ 0 };
+}
