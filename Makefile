@@ -26,7 +26,8 @@ BPF_CFLAGS := -target bpf -mcpu=v3 -O2 -g -Wall -Wextra -Wno-unused-function \
 PROTO_OBJS := $(OUT)/profile.pb-c.o
 USER_OBJS  := $(patsubst user/%.c,$(OUT)/%.o,$(wildcard user/*.c)) $(PROTO_OBJS)
 # Everything that neither needs the BPF skeleton nor holds main(): what unit tests link with.
-NEEDS_SKEL := main check cmd_check cmd_dump cmd_record collect dump record threaddump threadlist
+NEEDS_SKEL := main check cmd_check cmd_dump cmd_record collect dump record session threaddump \
+	threadlist
 PURE_SRCS  := $(filter-out $(patsubst %,user/%.c,$(NEEDS_SKEL)),$(wildcard user/*.c))
 PURE_OBJS  := $(patsubst user/%.c,$(OUT)/%.o,$(PURE_SRCS)) $(PROTO_OBJS)
 SAN_OBJS   := $(patsubst user/%.c,$(OUT)/san/%.o,$(PURE_SRCS)) $(OUT)/san/profile.pb-c.o

@@ -1,0 +1,451 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+#include "session.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "clock.h"
+#include "collect.h"
+#include "dump.h"
+#include "log.h"
+#include "mmapwatch.h"
+#include "readcode.h"
+
+#define NS_PER_MS     1000000ULL
+#define TICK_MS	      1000  /* CPUs, lost events */
+#define RETRY_MS      10    /* an interpreter that is still starting is asked again */
+#define WINDOW_S      5	    /* counts are read at least this often */
+#define NICE_PRIORITY (-10) /* a new process should be known before its next sample */
+
+struct session {
+	struct session_opts o;
+	struct collect *collect;
+	struct symbolizer *sym;
+	struct mmapwatch *watch;
+	struct process_table *procs;
+	pid_t *pids; /* sampled; none: all */
+	size_t pid_cnt;
+	struct dump_opts dump;
+	struct dump_late late;
+	int epoll_fd;
+	uint64_t start_ns, start_unix_ns, cpu_start_ns; /* start_ns 0: not started */
+	uint64_t end_ns, cpu_end_ns;			/* end_ns 0: not stopped */
+	uint64_t drained_ns, tick_ns;
+	uint64_t events_lost;
+	int retry; /* processes that are to be asked again soon */
+	bool exits_seen;
+};
+
+static uint64_t unix_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_REALTIME, &ts);
+	return timespec_ns(ts);
+}
+
+static uint64_t timeval_ns(struct timeval tv)
+{
+	return (uint64_t)tv.tv_sec * NS_PER_S + (uint64_t)tv.tv_usec * 1000;
+}
+
+static uint64_t self_cpu_ns(void)
+{
+	struct rusage ru;
+
+	getrusage(RUSAGE_SELF, &ru);
+	return timeval_ns(ru.ru_utime) + timeval_ns(ru.ru_stime);
+}
+
+/* ---- what the kernel tells -------------------------------------------------------------------- */
+
+static void on_proc(void *ctx, const struct ev_proc *ev)
+{
+	struct session *s = ctx;
+
+	s->exits_seen |= ev->type == EV_EXIT;
+	if (ev->type != EV_DRAIN) /* that one only wakes us: see session__wants_drain() */
+		process_table__on_event(s->procs, ev);
+}
+
+static void on_blob(void *ctx, const struct ev_blob *ev, size_t size)
+{
+	struct session *s = ctx;
+
+	sym_python__on_blob(symbolizer__python(s->sym), ev, size);
+}
+
+static void on_code(void *ctx, const struct ev_code *ev, size_t size)
+{
+	struct session *s = ctx;
+
+	readcode__take(symbolizer__python(s->sym), s->procs, ev, size);
+}
+
+static void on_cpu_online(void *ctx, int cpu)
+{
+	struct session *s = ctx;
+
+	mmapwatch__cpu_online(s->watch, cpu);
+}
+
+/* All that has happened, in the order in which it has to be looked at. */
+static void catch_up(struct session *s)
+{
+	mmapwatch__read(s->watch, process_table__on_mmap, s->procs);
+	collect__consume(s->collect);
+	s->retry = process_table__refresh(s->procs);
+}
+
+/* ---- before sampling -------------------------------------------------------------------------- */
+
+int session__check(const struct targets *t)
+{
+	for (size_t i = 0; i < t->pid_cnt; i++) {
+		if (!kill(t->pids[i], 0) || errno != ESRCH)
+			continue;
+		log_err("process %d: there is no such process", t->pids[i]);
+		return -ESRCH;
+	}
+	return 0;
+}
+
+static void raise_limits(void)
+{
+	struct rlimit files;
+
+	if (!getrlimit(RLIMIT_NOFILE, &files)) { /* one descriptor per ELF file in use */
+		files.rlim_cur = files.rlim_max;
+		setrlimit(RLIMIT_NOFILE, &files);
+	}
+	if (setpriority(PRIO_PROCESS, 0, NICE_PRIORITY))
+		log_debug("priority: %s", strerror(errno));
+}
+
+static uint32_t config_flags(const struct session_opts *o)
+{
+	uint32_t flags = 0;
+
+	if (!o->targets->all)
+		flags |= CFG_PYTHON_ONLY;
+	if (o->targets->pid_cnt || o->command)
+		flags |= CFG_TARGETS;
+	if (o->targets->children || o->command)
+		flags |= CFG_CHILDREN;
+	if (o->threads)
+		flags |= CFG_THREADS;
+	if (!o->no_native)
+		flags |= CFG_NATIVE;
+	if (!o->no_kernel)
+		flags |= CFG_KERNEL;
+	return flags;
+}
+
+static int open_collect(struct session *s)
+{
+	const struct targets *t = s->o.targets;
+	const struct collect_opts opts = {
+		.flags = config_flags(&s->o),
+		.comm_glob = t->comm,
+		.cgroup_path = t->cgroup,
+		.frequency_hz = t->frequency_hz,
+		.max_frames = s->o.max_frames,
+		.bpf_stats = s->o.bpf_stats,
+	};
+	const struct collect_sink sink = {
+		.ctx = s, .proc = on_proc, .code = on_code, .blob = on_blob
+	};
+
+	s->dump = (struct dump_opts){ .python_only = !t->all, .threads = s->o.threads };
+	s->collect = collect__open(&opts, &sink);
+	return s->collect ? 0 : -EIO;
+}
+
+/* Those of -p, and the command. */
+static int collect_pids(struct session *s)
+{
+	const struct targets *t = s->o.targets;
+
+	s->pids = calloc(t->pid_cnt + 1, sizeof(*s->pids));
+	if (!s->pids) {
+		log_err("out of memory");
+		return -ENOMEM;
+	}
+	for (size_t i = 0; i < t->pid_cnt; i++)
+		s->pids[s->pid_cnt++] = t->pids[i];
+	if (s->o.command)
+		s->pids[s->pid_cnt++] = s->o.command;
+	return 0;
+}
+
+static int open_process_table(struct session *s)
+{
+	const struct process_opts opts = {
+		.all = s->o.targets->all,
+		.pids = s->pids,
+		.pid_cnt = s->pid_cnt,
+		.children = s->o.targets->children || s->o.command,
+		.table_budget = (uint64_t)s->o.table_mib << 20,
+	};
+	struct process_maps maps;
+	int err;
+
+	s->sym = symbolizer__new();
+	if (!s->sym) {
+		log_err("out of memory");
+		return -ENOMEM;
+	}
+	s->dump.jit = symbolizer__jit(s->sym);
+	collect__process_maps(s->collect, &maps);
+	s->procs = process_table__new(&maps, s->sym, &opts);
+	if (!s->procs) {
+		log_err("the table of processes: %s", strerror(errno));
+		return -errno;
+	}
+	err = collect__attach_lifecycle(s->collect);
+	if (err)
+		return err;
+	s->watch = mmapwatch__new(0);
+	if (!s->watch) {
+		log_err("watching for new mappings: %s (needs CAP_PERFMON)", strerror(errno));
+		return -errno;
+	}
+	return process_table__scan(s->procs);
+}
+
+/* A process that was asked for by number and has no Python is an error, unless -a. */
+static int check_targets(const struct session *s)
+{
+	const struct targets *t = s->o.targets;
+
+	for (size_t i = 0; i < t->pid_cnt && !t->all; i++) {
+		const struct process *p = process_table__find_tgid(s->procs, (uint32_t)t->pids[i]);
+
+		if (p && (p->is_python || p->native_only || !p->analysed))
+			continue;
+		log_err("process %d (%s) is not Python (-a profiles it all the same)", t->pids[i],
+			p ? p->comm : "?");
+		return -EINVAL;
+	}
+	return 0;
+}
+
+int session__watch(struct session *s, int fd)
+{
+	struct epoll_event ev = { .events = EPOLLIN };
+
+	if (!epoll_ctl(s->epoll_fd, EPOLL_CTL_ADD, fd, &ev))
+		return 0;
+	log_err("epoll: %s", strerror(errno));
+	return -errno;
+}
+
+static int prepare(struct session *s)
+{
+	int err = 0;
+
+	s->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	if (s->epoll_fd < 0) {
+		err = -errno;
+		log_err("epoll: %s", strerror(errno));
+	}
+	raise_limits();
+	if (!err)
+		err = collect_pids(s);
+	if (!err)
+		err = open_collect(s);
+	if (!err)
+		err = open_process_table(s);
+	if (!err)
+		err = check_targets(s);
+	if (!err)
+		err = session__watch(s, collect__fd(s->collect));
+	return err ? err : session__watch(s, mmapwatch__fd(s->watch));
+}
+
+struct session *session__open(const struct session_opts *o)
+{
+	struct session *s = calloc(1, sizeof(*s));
+
+	if (!s) {
+		log_err("out of memory");
+		return NULL;
+	}
+	s->o = *o;
+	s->epoll_fd = -1;
+	if (!prepare(s))
+		return s;
+	session__close(s);
+	return NULL;
+}
+
+void session__close(struct session *s)
+{
+	if (!s)
+		return;
+	symbolizer__free(s->sym);
+	process_table__free(s->procs);
+	mmapwatch__free(s->watch);
+	collect__close(s->collect);
+	if (s->epoll_fd >= 0)
+		close(s->epoll_fd);
+	free(s->pids);
+	free(s);
+}
+
+int session__start(struct session *s)
+{
+	int err;
+
+	s->cpu_start_ns = self_cpu_ns();
+	s->start_unix_ns = unix_ns();
+	err = collect__attach_sampler(s->collect, s->o.targets->frequency_hz);
+	s->start_ns = s->drained_ns = now_ns();
+	s->tick_ns = s->start_ns + TICK_MS * NS_PER_MS;
+	return err;
+}
+
+void session__stop(struct session *s)
+{
+	collect__detach_sampler(s->collect);
+	s->end_ns = now_ns();
+	s->cpu_end_ns = self_cpu_ns();
+}
+
+/* ---- while sampling --------------------------------------------------------------------------- */
+
+/* Process events were lost: what the kernel and /proc say now is taken over. */
+static void check_lost_events(struct session *s)
+{
+	uint64_t counters[CTR_CNT];
+
+	collect__counters(s->collect, counters);
+	if (counters[CTR_note_event_lost] == s->events_lost)
+		return;
+	s->events_lost = counters[CTR_note_event_lost];
+	process_table__resync(s->procs);
+}
+
+static void on_tick(struct session *s)
+{
+	check_lost_events(s);
+	s->exits_seen = true; /* or not seen, but found */
+	collect__follow_cpus(s->collect, on_cpu_online, s);
+}
+
+static int wait_ms(const struct session *s, uint64_t until_ns)
+{
+	uint64_t now = now_ns(), until = s->tick_ns < until_ns ? s->tick_ns : until_ns;
+
+	if (s->retry && now + RETRY_MS * NS_PER_MS < until)
+		until = now + RETRY_MS * NS_PER_MS;
+	return until <= now ? 0 : (int)((until - now + NS_PER_MS - 1) / NS_PER_MS);
+}
+
+int session__wait(struct session *s, uint64_t until_ns)
+{
+	struct epoll_event ev[8];
+
+	if (epoll_wait(s->epoll_fd, ev, 8, wait_ms(s, until_ns)) < 0 && errno != EINTR) {
+		int err = -errno;
+
+		log_err("epoll: %s", strerror(-err));
+		return err;
+	}
+	catch_up(s);
+	if (now_ns() >= s->tick_ns) {
+		s->tick_ns = now_ns() + TICK_MS * NS_PER_MS;
+		on_tick(s);
+	}
+	return 0;
+}
+
+bool session__wants_drain(const struct session *s)
+{
+	return collect__wants_flip(s->collect) || now_ns() - s->drained_ns >= WINDOW_S * NS_PER_S;
+}
+
+/*
+ * The events are read between the flip and the counts: whoever is in the old window was announced
+ * before it was sampled, so it is known by name, and mostly whether it has Python.
+ */
+int session__drain(struct session *s, struct profile *p)
+{
+	unsigned old = collect__flip(s->collect);
+	int err;
+
+	process_table__reclaim(s->procs);
+	catch_up(s);
+	err = dump__window(s->collect, old, s->procs, &s->dump, p, &s->late);
+	process_table__tick(s->procs);
+	process_table__forget_exited(s->procs);
+	s->drained_ns = now_ns();
+	return err;
+}
+
+bool session__targets_ended(struct session *s)
+{
+	struct process_stats st;
+
+	if (!s->o.targets->pid_cnt || !s->exits_seen)
+		return false;
+	s->exits_seen = false;
+	process_table__stats(s->procs, &st);
+	return !st.live;
+}
+
+/* ---- results ---------------------------------------------------------------------------------- */
+
+int session__name(struct session *s, struct profile *p, const struct symbolize_opts *so)
+{
+	int err = dump__modules(s->procs, p);
+
+	if (!err)
+		err = symbolizer__run(s->sym, p, so);
+	if (err)
+		log_err("names: %s", strerror(-err));
+	return err;
+}
+
+void session__counters(struct session *s, uint64_t counters[CTR_CNT])
+{
+	dump__counters(s->collect, &s->late, counters);
+}
+
+void session__stats(struct session *s, struct profile_stats *out)
+{
+	struct file_stats files;
+	struct rusage ru;
+
+	session__counters(s, out->counters);
+	collect__run_time(s->collect, &out->bpf_ns, &out->bpf_runs);
+	out->start_unix_ns = s->start_unix_ns;
+	out->duration_ns = (s->end_ns ? s->end_ns : now_ns()) - s->start_ns;
+	out->self_cpu_ns = (s->end_ns ? s->cpu_end_ns : self_cpu_ns()) - s->cpu_start_ns;
+	out->frequency_hz = s->o.targets->frequency_hz;
+	out->cpus = collect__cpu_cnt(s->collect);
+	getrusage(RUSAGE_SELF, &ru);
+	out->rss_bytes = (uint64_t)ru.ru_maxrss * 1024;
+	if (out->rss_bytes > collect__mapped_bytes(s->collect)) /* those are counted below */
+		out->rss_bytes -= collect__mapped_bytes(s->collect);
+	process_table__file_stats(s->procs, &files);
+	out->counters[CTR_note_table_evicted] = files.tables_evicted;
+	out->counters[CTR_note_table_refused] = files.tables_refused;
+	out->counters[CTR_note_file_released] = files.released;
+	out->map_bytes = collect__map_bytes(s->collect) + files.table_bytes + files.spare_bytes;
+}
+
+const struct process_table *session__procs(const struct session *s)
+{
+	return s->procs;
+}
+
+void session__maps(const struct session *s, struct process_maps *maps)
+{
+	collect__process_maps(s->collect, maps);
+}

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+#ifndef PYPERF_SESSION_H
+#define PYPERF_SESSION_H
+/*
+ * Sampling while it goes on: the stages up to names (collect, process, mmapwatch, dump, symbolize), and
+ * what keeps them true. Whoever samples says when to wait, when to drain, and into which profile.
+ *
+ *	s = session__open(&opts);		loaded, running processes analysed; nothing sampled
+ *	session__watch(s, signal_fd);
+ *	session__start(s);
+ *	while (...) {
+ *		session__wait(s, until_ns);	sleeps, then looks at what has happened
+ *		if (session__wants_drain(s))
+ *			session__drain(s, p);	what was counted, into a profile
+ *	}
+ *	session__stop(s);
+ *	session__drain(s, p);			the rest
+ *	session__name(s, p, &so);
+ *	session__close(s);
+ *
+ * Each count is drained once. Profiles are the caller's; one may take all drains, or each its own.
+ * Times are those of now_ns() (clock.h). Every error is printed where it happens, once.
+ */
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "process.h"
+#include "profile.h"
+#include "symbolize.h"
+#include "targets.h"
+
+struct session;
+
+struct session_opts {
+	const struct targets *targets; /* borrowed until close */
+	pid_t command;		       /* sampled with its descendants; 0: none */
+	uint32_t max_frames;	       /* Python, and native ones, of a stack; 0: the default */
+	uint32_t table_mib;	       /* for unwind tables, in the kernel; 0: the default */
+	bool threads;		       /* keep them apart */
+	bool no_native, no_kernel;     /* frames to leave out */
+	bool bpf_stats;		       /* have the kernel time the programs */
+};
+
+/* The processes of -p exist. 0, or -ESRCH after a message. */
+int session__check(const struct targets *t);
+/* NULL after a message. session__check() comes first, and the command has been started. */
+struct session *session__open(const struct session_opts *o);
+void session__close(struct session *s);
+
+/* session__wait() returns, too, when `fd` is readable. 0 or negative errno. */
+int session__watch(struct session *s, int fd);
+/* 0 or negative errno. */
+int session__start(struct session *s);
+void session__stop(struct session *s);
+
+/*
+ * Until something has happened, at most until `until_ns`; returns at least once a second. 0 or negative
+ * errno.
+ */
+int session__wait(struct session *s, uint64_t until_ns);
+/* The tables in the kernel are getting full, or were not read for five seconds. */
+bool session__wants_drain(const struct session *s);
+int session__drain(struct session *s, struct profile *p); /* 0 or negative errno */
+/* With -p: none of the processes is left, nor of those that they started under --children. */
+bool session__targets_ended(struct session *s);
+
+/* Modules and names of what was drained into `p`. 0 or negative errno. */
+int session__name(struct session *s, struct profile *p, const struct symbolize_opts *so);
+/* All of it; after session__stop() as it was then, but for what the last drain has found. */
+void session__stats(struct session *s, struct profile_stats *out);
+/* Counters only, without those of tables and files; cheaper. */
+void session__counters(struct session *s, uint64_t counters[CTR_CNT]);
+
+/* Borrowed until close. */
+const struct process_table *session__procs(const struct session *s);
+void session__maps(const struct session *s, struct process_maps *maps);
+
+#endif /* PYPERF_SESSION_H */
