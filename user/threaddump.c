@@ -14,16 +14,15 @@
 #include "collect.h"
 #include "dump.h"
 #include "export_threads.h"
+#include "gil.h"
 #include "hash.h"
 #include "hostwalk.h"
 #include "log.h"
 #include "outputs.h"
 #include "process.h"
 #include "profile.h"
-#include "pylayout.h"
 #include "readcode.h"
 #include "symbolize.h"
-#include "syscalls.h"
 #include "threadlist.h"
 #include "threadnames.h"
 
@@ -42,9 +41,8 @@ struct seen {
 	uint64_t *frames;      /* of it, innermost first; owned */
 	size_t frame_cnt, frame_cap;
 	bool has_stack, done, sampled, gone;
-	uint64_t gil_addr; /* 0: not known, or there is none */
-	bool gil_waits, gil_holds;
-	unsigned look; /* at which that was seen */
+	struct gil_look gil; /* addr 0: not known, or there is none */
+	unsigned look;	     /* at which that was seen */
 };
 
 struct python_name {
@@ -72,62 +70,13 @@ struct dumper {
 
 /* ---- the GIL --------------------------------------------------------------------------------- */
 
-static int read_u64(const struct dumper *d, uint64_t addr, uint64_t *value)
-{
-	return hostwalk__read(d->walker, value, sizeof(*value), addr);
-}
-
-static uint64_t find_gil(const struct dumper *d, const struct hoststack *st,
-			 const struct py_gil *lay)
-{
-	uint64_t interp, gil;
-
-	if (lay->interp_gil == PY_OFF_NONE)
-		return st->python->runtime ? st->bias + st->python->runtime + lay->runtime_gil : 0;
-	if (read_u64(d, st->tstate + lay->tstate_interp, &interp) ||
-	    read_u64(d, interp + lay->interp_gil, &gil))
-		return 0;
-	return gil;
-}
-
-/* A waiter sleeps on a futex in one of the GIL's locks (take_gil() and drop_gil(), Python/ceval_gil.c). */
-static bool waits_for(const struct thread_now *t, uint64_t locks, uint64_t size)
-{
-	const char *name = t->flags & THREAD_REGS ? syscall_name(t->syscall) : NULL;
-	uint64_t uaddr = t->regs[5]; /* rdi: the first argument */
-
-	return name && !strcmp(name, "futex") && uaddr - locks < size;
-}
-
-/* What the thread has to do with the GIL, by what Python knows of it. */
-static void look_at_gil(struct dumper *d, struct seen *s, const struct hoststack *st)
-{
-	struct py_gil lay;
-	uint64_t holder;
-	int32_t locked;
-
-	s->gil_addr = 0;
-	s->gil_holds = s->gil_waits = false;
-	if (!st->python || py_layout__gil(&lay, st->python->version_hex, st->python->free_threaded))
-		return;
-	s->gil_addr = find_gil(d, st, &lay);
-	if (!s->gil_addr || read_u64(d, s->gil_addr + lay.last_holder, &holder) ||
-	    hostwalk__read(d->walker, &locked, sizeof(locked), s->gil_addr + lay.locked)) {
-		s->gil_addr = 0;
-		return;
-	}
-	s->look = d->look;
-	s->gil_waits = waits_for(&s->now, s->gil_addr + lay.locks, lay.locks_size);
-	s->gil_holds = !s->gil_waits && locked == 1 && holder == st->tstate;
-}
-
 /* Threads are looked at one after the other, so two can be seen to hold it: the last one does. */
 static bool held_later(const struct dumper *d, const struct seen *s)
 {
 	for (size_t i = 0; i < d->seen_cnt; i++) {
 		const struct seen *other = &d->seen[i];
 
-		if (other->gil_holds && other->gil_addr == s->gil_addr &&
+		if (other->gil.holds && other->gil.addr == s->gil.addr &&
 		    (other->look > s->look || (other->look == s->look && other > s)))
 			return true;
 	}
@@ -163,7 +112,8 @@ static int walk(struct dumper *d, struct seen *s)
 	} else {
 		hostwalk__find(d->walker, &s->now, &st);
 	}
-	look_at_gil(d, s, &st);
+	gil__look(d->walker, &s->now, &st, &s->gil);
+	s->look = d->look;
 	return err;
 }
 
@@ -215,7 +165,7 @@ static int look_again(struct dumper *d)
 			continue;
 		}
 		if (!is_same(&s->now, now))
-			s->gil_addr = 0; /* what was seen may be of another moment */
+			s->gil.addr = 0; /* what was seen may be of another moment */
 		else if (!(now->flags & THREAD_ON_CPU))
 			s->done = s->has_stack;
 		s->now = *now;
@@ -267,7 +217,7 @@ static int take_sample(struct dumper *d, struct seen *s)
 		s->frames[i] = word;
 	}
 	if (!(s->now.flags & THREAD_ON_CPU))
-		s->gil_addr = 0; /* of now, not of the sample */
+		s->gil.addr = 0; /* of now, not of the sample */
 	s->done = s->sampled = true;
 	return err;
 }
@@ -343,11 +293,11 @@ static enum dumped_state state_of(const struct seen *s)
 
 static enum dumped_gil gil_of(const struct dumper *d, const struct seen *s)
 {
-	if (!s->gil_addr || s->now.exit_state)
+	if (!s->gil.addr || s->now.exit_state)
 		return GIL_UNKNOWN;
-	if (s->gil_waits)
+	if (s->gil.waits)
 		return GIL_WAITS;
-	if (!s->gil_holds)
+	if (!s->gil.holds)
 		return GIL_NONE;
 	return held_later(d, s) ? GIL_UNKNOWN : GIL_HOLDS;
 }
