@@ -7,7 +7,7 @@ _pyperf_bpf()
 
 	COMPREPLY=()
 	case ${COMP_WORDS[1]} in
-	record | report | diff | dump | check | help) [ "$COMP_CWORD" -le 1 ] || command=${COMP_WORDS[1]} ;;
+	record | top | report | diff | dump | check | help) [ "$COMP_CWORD" -le 1 ] || command=${COMP_WORDS[1]} ;;
 	esac
 	for ((i = 1; i < COMP_CWORD; i++)); do
 		if [ "${COMP_WORDS[i]}" = -- ]; then # a command line of its own
@@ -48,6 +48,26 @@ _pyperf_bpf()
 		mapfile -t COMPREPLY < <(:)
 		return
 		;;
+	top-F | top--frequency)
+		mapfile -t COMPREPLY < <(:)
+		return
+		;;
+	top-p | top--pid)
+		mapfile -t COMPREPLY < <(compgen -W "$(cd /proc && echo [0-9]*)" -- "$cur")
+		return
+		;;
+	top-C | top--cgroup)
+		mapfile -t COMPREPLY < <(compgen -d -- "$cur")
+		return
+		;;
+	top--comm)
+		mapfile -t COMPREPLY < <(:)
+		return
+		;;
+	top-i | top--interval)
+		mapfile -t COMPREPLY < <(:)
+		return
+		;;
 	report-o | report--output)
 		mapfile -t COMPREPLY < <(compgen -f -- "$cur")
 		return
@@ -72,13 +92,14 @@ _pyperf_bpf()
 	if [[ $cur == -* ]]; then
 		case $command in
 		record) mapfile -t COMPREPLY < <(compgen -W "-d --duration -F --frequency -p --pid --children -C --cgroup --comm -a --all -o --output -f --folded --no-native --no-kernel --no-lines --inlines --threads --max-frames --table-memory -v --verbose -q --quiet -h --help --version" -- "$cur") ;;
+		top) mapfile -t COMPREPLY < <(compgen -W "-F --frequency -p --pid --children -C --cgroup --comm -a --all -i --interval --native -v --verbose -q --quiet -h --help --version" -- "$cur") ;;
 		report) mapfile -t COMPREPLY < <(compgen -W "-o --output -f --folded -t --type --no-lines --no-threads -v --verbose -q --quiet -h --help --version" -- "$cur") ;;
 		diff) mapfile -t COMPREPLY < <(compgen -W "-o --output -f --folded --absolute -t --type -v --verbose -q --quiet -h --help --version" -- "$cur") ;;
 		dump) mapfile -t COMPREPLY < <(compgen -W "--native --json -v --verbose -q --quiet -h --help --version" -- "$cur") ;;
 		check) mapfile -t COMPREPLY < <(compgen -W "-p --pid -v --verbose -q --quiet -h --help --version" -- "$cur") ;;
 		esac
 	elif [ "$COMP_CWORD" -eq 1 ] || [ "$command" = help ]; then
-		mapfile -t COMPREPLY < <(compgen -W "record report diff dump check help" -- "$cur")
+		mapfile -t COMPREPLY < <(compgen -W "record top report diff dump check help" -- "$cur")
 	elif [ "$command" != record ]; then
 		mapfile -t COMPREPLY < <(compgen -f -- "$cur")
 	fi

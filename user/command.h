@@ -25,6 +25,7 @@ struct command {
 extern const struct command cmd_check;
 extern const struct command cmd_dump;
 extern const struct command cmd_record;
+extern const struct command cmd_top;
 extern const struct command cmd_report;
 extern const struct command cmd_diff;
 

@@ -27,6 +27,7 @@ static void hold_standard_descriptors(void)
 /* clang-format off */
 static const struct command *const commands[] = {
 	&cmd_record,
+	&cmd_top,
 	&cmd_report,
 	&cmd_diff,
 	&cmd_dump,

@@ -1,0 +1,323 @@
+# SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+"""top: what a terminal shows, against what the programs say of themselves; and how it is left."""
+import os
+import re
+import signal
+import subprocess
+import termios
+import time
+
+import pytest
+
+import harness
+from harness import PROGRAMS, PYPERF, Target, cpu_seconds, poll
+from terminal import Terminal
+from test_trust import Elf, find, forged_target, library_of
+
+PERCENT, SECONDS = r"(\d+\.\d)", r"(\d+\.\d\d)"
+READY = r"^ +PID +CPU%.*COMMAND"
+
+
+def top(*args, rows=24, cols=100, **env):
+    return Terminal([PYPERF, "top", "-i", "0.5", *args], rows, cols, **env)
+
+
+def process_row(pid):
+    return r"^ +%d +%s +%s .*" % (pid, PERCENT, SECONDS)
+
+
+def row_of(terminal, pattern):
+    """Index of the line that matches, or -1."""
+    return next((i for i, line in enumerate(terminal.lines) if re.search(pattern, line)), -1)
+
+
+def seconds_of(terminal, pid):
+    """What the list of processes says of one now, or 0."""
+    match = next(filter(None, (re.search(process_row(pid), line) for line in terminal.lines)), None)
+    return float(match[2]) if match else 0.0
+
+
+# ---- what is shown -------------------------------------------------------------------------------
+
+def test_processes(any_python):
+    with Target(any_python, "duty.py", 0.75) as much, Target(any_python, "duty.py", 0.25) as less:
+        before = {t.pid: cpu_seconds(t.pid) for t in (much, less)}
+        with top("-F", 499, "-p", "%d,%d" % (much.pid, less.pid)) as terminal:
+            terminal.until(lambda _: seconds_of(terminal, much.pid) > 2, "two seconds of work")
+            shown = {pid: seconds_of(terminal, pid) for pid in before}
+            truth = {pid: cpu_seconds(pid) - before[pid] for pid in before}
+            ratio = truth[much.pid] / truth[less.pid]
+            assert 0.7 * ratio < shown[much.pid] / shown[less.pid] < 1.4 * ratio, (shown, truth)
+            assert row_of(terminal, process_row(much.pid)) < row_of(terminal, process_row(less.pid))
+            terminal.shows(r"^2 processes, ")
+            terminal.shows(r"^\d+ samples asked, \d+ delivered = \d+ counted .* 0 lost; [\d.]+% compl")
+            terminal.press("1")  # the largest number first
+            first, second = sorted(before, reverse=True)
+            terminal.until(lambda _: 0 < row_of(terminal, process_row(first)) <
+                           row_of(terminal, process_row(second)), "the order of the numbers")
+            terminal.press("r")
+            terminal.until(lambda _: 0 < row_of(terminal, process_row(second)) <
+                           row_of(terminal, process_row(first)), "the opposite order")
+            terminal.press("/", "duty.py 0.25", "enter")
+            terminal.until(lambda _: row_of(terminal, process_row(much.pid)) < 0 <
+                           row_of(terminal, process_row(less.pid)), "the filter")
+            terminal.press("/", "escape")
+            terminal.until(lambda _: row_of(terminal, process_row(much.pid)) > 0, "both again")
+            less.end()
+            terminal.shows(r"^ +%d .*\[ended\]" % less.pid)
+            terminal.press("q")
+            assert terminal.wait() == 0
+            terminal.restored()
+
+
+def lines_of(function):
+    """Numbers of the lines of a function of shares.py."""
+    lines = (PROGRAMS / "shares.py").read_text().split("\n")
+    first = lines.index("def %s():" % function) + 1
+    return range(first + 1, first + 5)
+
+
+def test_functions(any_python):
+    row = r"^ +%s +%s +%s +%s %%s +(\S+):(\d+)$" % (PERCENT, PERCENT, SECONDS, SECONDS)
+    names = "work_one", "work_two", "work_three"
+
+    def rows(lines):
+        return {name: match for name in names for line in lines
+                for match in [re.search(row % name, line)] if match}
+
+    with Target(any_python, "shares.py") as target:
+        with top("-F", 499, "-p", target.pid, cols=120) as terminal:
+            terminal.shows(process_row(target.pid))
+            terminal.press("enter")
+            terminal.until(lambda lines: len(rows(lines)) == 3 and
+                           float(rows(lines)["work_three"][3]) > 1.5, "one and a half seconds")
+            shown = rows(terminal.lines)
+            own = {name: float(match[3]) for name, match in shown.items()}
+            main = terminal.shows(row % "main")
+            assert float(main[4]) >= 0.98 * sum(own.values()) > 20 * float(main[3])
+            order = [row_of(terminal, row % name) for name in reversed(names)]
+            terminal.press("3")  # own seconds
+            terminal.until(lambda _: sorted(order := [row_of(terminal, row % n)
+                                                      for n in reversed(names)]) == order,
+                           "the order of the work")
+            for name, match in shown.items():
+                assert int(match[6]) in lines_of(name), (name, match[0])
+                assert match[5].endswith("/shares.py")
+            terminal.press("/", "work_three", "enter", "enter")
+            terminal.shows(r"^\d lines of work_three \(\S*shares.py\)")
+            line = terminal.shows(r"^ +(\d+) +%s +%s +%s +%s$" % (PERCENT, PERCENT, SECONDS,
+                                                                   SECONDS))
+            assert int(line[1]) in lines_of("work_three")
+            terminal.press("escape", "escape")
+            terminal.shows(READY)
+            terminal.press("q")
+            assert terminal.wait() == 0
+        truth = target.stop()["shares"]
+        for name in names:
+            assert abs(own[name] / sum(own.values()) - truth[name]) < 0.08, (own, truth)
+
+
+def safe(name):
+    """As str_sanitise() makes it, and as far as a row has room."""
+    return "".join("\ufffd" if ord(c) < 32 else c for c in name)[:30]
+
+
+@pytest.mark.parametrize("color", [True, False])
+def test_threads(any_python, color):
+    with Target(any_python, "thread_names.py") as target:
+        with top("-F", 499, "-p", target.pid, rows=40, **{} if color else {"NO_COLOR": "1"}) as t:
+            t.shows(process_row(target.pid))
+            t.press("t", "2")  # by their numbers
+            holders = set()
+
+            def rows(lines):
+                found = [re.search(r"^ +%d +(\d+) +%s +%s (\w+) +(holds|waits|-|) +(.*)$" %
+                                   (target.pid, PERCENT, SECONDS), line) for line in lines]
+                found = {int(m[1]): m for m in found if m}
+                holders.update(tid for tid, m in found.items() if m[5] == "holds")
+                return found
+
+            t.until(lambda lines: len(rows(lines)) > 9 and holders and sum(
+                float(m[3]) > 0 for m in rows(lines).values()) > 4, "threads that ran")
+            shown = rows(t.lines)
+            assert [m[5] for m in shown.values()].count("holds") <= 1
+            colored = re.search(rb"\x1b\[([0-9]*;)*3[0-7][;m]", t.raw)
+            assert bool(colored) == color
+            t.press("q")
+            assert t.wait() == 0
+        names = {int(tid): name for tid, name in target.stop()["names"].items()}
+    for tid in holders:
+        assert tid in names or tid == target.pid, (holders, names)
+    assert set(names) <= set(shown)  # also those that had no sample
+    for tid in names:
+        assert shown[tid][6].replace("…", "").startswith(safe(names[tid]).rstrip()[:25]), shown[tid]
+
+
+def test_hostile_names(any_python):
+    """Names of functions do nothing to the terminal, and columns stand where they should."""
+    with Target(any_python, "hostile.py") as target:
+        with top("-F", 499, "-p", target.pid, cols=120) as terminal:
+            terminal.shows(process_row(target.pid))
+            terminal.press("enter")
+            terminal.shows(r"bell.escape.\[31mred")
+            terminal.until(lambda lines: sum(bool(re.search(r"/hostile/\d\.py", line))
+                                             for line in lines) >= 5, "functions")
+            start = row_of(terminal, r"OWN% TOTAL%")
+            for line in terminal.lines[start + 1:-1]:
+                assert not line or re.match(r" +%s +%s +%s +%s \S" %
+                                            (PERCENT, PERCENT, SECONDS, SECONDS), line), line
+            assert b"\a" not in terminal.raw and b"\x1b[31mred" not in terminal.raw
+            terminal.press("q")
+            assert terminal.wait() == 0
+            terminal.restored()
+
+
+def test_not_walked(tmp_path):
+    """A process that cannot be walked says why, in its row and when it is opened."""
+    elf = Elf(library_of(find("3.13")))
+    elf.put_u64(elf.offset_of("_PyRuntime") + 296, 104)  # co_name, as in test_dump.py
+    with forged_target(find("3.13"), tmp_path, elf) as target:
+        with top("-p", target.pid, cols=160) as terminal:
+            why = terminal.shows(r"^ +%d .*\[not walked: ([^\]]+)\]" % target.pid)
+            terminal.press("enter")
+            terminal.shows("not walked: " + re.escape(why[1][:20]))
+            terminal.press("q")
+            assert terminal.wait() == 0
+
+
+def test_pause(any_python):
+    """Nothing moves while it is paused, and nothing is lost: it is counted when it goes on."""
+    with Target(any_python, "duty.py", 0.75) as target:
+        with top("-F", 499, "-p", target.pid) as terminal:
+            terminal.until(lambda _: seconds_of(terminal, target.pid) > 0.5, "the first samples")
+            terminal.press(" ")
+            terminal.shows("PAUSED")
+            shown, before = seconds_of(terminal, target.pid), cpu_seconds(target.pid)
+            poll(lambda: terminal.read() or cpu_seconds(target.pid) - before > 1.5, "work")
+            assert seconds_of(terminal, target.pid) == shown
+            worked = cpu_seconds(target.pid) - before
+            terminal.press(" ")
+            terminal.until(lambda _: seconds_of(terminal, target.pid) > shown + 0.7 * worked,
+                           "what was done meanwhile")
+            assert "PAUSED" not in str(terminal)
+
+
+def test_help(any_python):
+    with top(rows=30) as terminal:
+        terminal.shows(READY)
+        terminal.press("h")
+        terminal.shows("^Keys$")
+        text = subprocess.run([PYPERF, "top", "--help"], capture_output=True, text=True).stdout
+        assert "h shows all keys" in text
+        terminal.press("x")
+        terminal.shows(READY)
+        terminal.press("q")
+        assert terminal.wait() == 0
+
+
+def test_sizes(any_python):
+    with Target(any_python, "duty.py", 0.5) as target, top("-p", target.pid) as terminal:
+        terminal.shows(process_row(target.pid))
+        for keys in [], ["enter"], ["t"], ["h"]:
+            terminal.press(*keys)
+            for rows, cols in (5, 20), (1, 1), (2, 200), (50, 7), (40, 132):
+                drawn = len(terminal.raw)
+                terminal.resize(rows, cols)
+                terminal.until(lambda _: len(terminal.raw) > drawn, "a picture")
+            if "h" not in keys:
+                terminal.until(lambda lines: "quit" in lines[39] and "pyperf-bpf" in lines[0],
+                               "the first and the last line of 40")
+        terminal.press("x", "q")
+        assert terminal.wait() == 0
+        terminal.restored()
+
+
+# ---- how it is left ------------------------------------------------------------------------------
+
+ENDS = {"q": 0, "\x03": 0, signal.SIGINT: 0, signal.SIGTERM: 0, signal.SIGHUP: 0,
+        "\x1c": -signal.SIGQUIT, signal.SIGSEGV: -signal.SIGSEGV, signal.SIGABRT: -signal.SIGABRT}
+
+
+@pytest.mark.parametrize("end", ENDS, ids=lambda e: repr(e) if isinstance(e, str) else e.name)
+def test_ends(end):
+    with top() as terminal:
+        terminal.shows(READY)
+        assert termios.tcgetattr(terminal.slave) != terminal.modes
+        if isinstance(end, str):
+            terminal.press(end)
+        else:
+            os.kill(terminal.pid, end)
+        assert terminal.wait() == ENDS[end]
+        terminal.restored()
+
+
+def test_stopped():
+    """Ctrl-Z gives the terminal back; fg goes on."""
+    shell = '"$@"; echo "stopped $?"; read -r; fg >/dev/null; echo "status $?"'
+    argv = ["/bin/bash", "--norc", "-mc", shell, "sh", PYPERF, "top", "-i", "0.5"]
+    with Terminal(argv) as terminal:
+        terminal.shows(READY)
+        terminal.press("\x1a")
+        terminal.shows("stopped %d" % (128 + signal.SIGTSTP))
+        terminal.restored()
+        terminal.press("\n")
+        terminal.shows(READY)
+        terminal.press("h")
+        terminal.shows("^Keys$")
+        terminal.press("x", "q")
+        terminal.shows("^status 0")
+        assert terminal.wait() == 0
+        terminal.restored()
+
+
+def test_terminal_gone():
+    """A hang-up that is ignored (nohup) must not leave a program that spins on its terminal."""
+    argv = ["/bin/bash", "-c", 'trap "" HUP; exec "$@"', "sh", PYPERF, "top", "-i", "0.5"]
+    terminal = Terminal(argv)
+    terminal.shows(READY)
+    os.close(terminal.slave)
+    os.close(terminal.master)
+    poll(lambda: terminal.ended() is not None, "the end")
+    assert terminal.status in (0, 1)
+
+
+# ---- errors --------------------------------------------------------------------------------------
+
+def run(*args, **env):
+    return subprocess.run([PYPERF, "top", *args], capture_output=True, text=True,
+                          stdin=subprocess.DEVNULL, timeout=harness.PATIENCE,
+                          env=harness.clean_environment(**env))
+
+
+def test_no_terminal():
+    done = run()
+    assert done.returncode == 1 and not done.stdout
+    assert done.stderr.count("\n") == 1
+    assert "not a terminal" in done.stderr and "pyperf-bpf record" in done.stderr
+
+
+@pytest.mark.parametrize("term", ["", "no-such-terminal", "dumb"])
+def test_bad_terminal(term):
+    with top(TERM=term) as terminal:
+        assert terminal.wait() == 1
+        assert terminal.raw.count(b"\n") == 1 and b"TERM" in terminal.raw, terminal.raw
+        assert b"\x1b" not in terminal.raw
+        assert termios.tcgetattr(terminal.slave) == terminal.modes
+
+
+@pytest.mark.parametrize("args, message", [
+    (["-i", "0"], "-i 0: must be a number of seconds from 0.1 to 3600"),
+    (["4711"], "unexpected '4711'; to look at that process: -p 4711"),
+    (["--children"], "--children: of which process? Name it with -p"),
+])
+def test_usage(args, message):
+    done = run(*args)
+    assert done.returncode == 2 and done.stderr == "pyperf-bpf: %s\n" % message
+
+
+def test_error_after_the_check():
+    """Errors before there is a picture are on the terminal as they are."""
+    with top("-p", "4194303") as terminal:
+        assert terminal.wait() == 1
+        assert b"there is no such process" in terminal.raw
+        assert termios.tcgetattr(terminal.slave) == terminal.modes
