@@ -196,6 +196,32 @@ static void print_side(struct report *r, const char *title, enum diff_side side)
 	strbuf__free(&b);
 }
 
+/* Nothing to show; says so. The functions that changed, though not more than chance explains, are counted. */
+static bool print_no_change(struct report *r)
+{
+	struct strbuf b = { 0 };
+	size_t noise = 0;
+
+	for (size_t i = 0; i < r->d->cnt; i++) {
+		const struct diff_row *row = &r->d->rows[i];
+
+		if (row->self.significant || row->total.significant)
+			return false;
+		noise += diff__change(&row->self) != 0 || diff__change(&row->total) != 0;
+	}
+	strbuf__addz(&b, "No function takes more or less than before");
+	if (noise) {
+		strbuf__addz(&b, ", beyond what chance explains (functions within chance: ");
+		text_add_count(&b, noise);
+		strbuf__addc(&b, ')');
+	}
+	strbuf__addc(&b, '.');
+	text_out__newline(&r->out);
+	print_line(r, &b, 0);
+	strbuf__free(&b);
+	return true;
+}
+
 static int print_report(struct report *r)
 {
 	static const struct table tables[] = {
@@ -215,6 +241,8 @@ static int print_report(struct report *r)
 				   "points.");
 	print_line(r, &b, 0);
 	strbuf__free(&b);
+	if (print_no_change(r))
+		return 0;
 	for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]) && !err; i++)
 		err = print_table(r, &tables[i]);
 	return err;

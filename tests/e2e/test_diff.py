@@ -43,6 +43,16 @@ def test_report(pair):
     assert " gone " in less and "1 whose change is within chance" in less and "rare" not in less
 
 
+def test_no_change(directory):
+    """It says so, in one sentence and without tables; and tells chance from no change at all."""
+    a = write(directory / "a.pb.gz", f=800, g=200)
+    same, noise = diff(a, a).stdout, diff(a, write(directory / "b.pb.gz", f=810, g=190)).stdout
+    assert same.endswith("\n\nNo function takes more or less than before.\n")
+    assert "beyond what chance explains (functions within chance: 2)." in " ".join(noise.split())
+    for text in same, noise:
+        assert "self time" not in text and "total time" not in text
+
+
 def test_absolute(pair):
     text = diff("--absolute", *pair).stdout
     assert "seconds of CPU time" in text and " +1.00 " in text
