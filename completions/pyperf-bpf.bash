@@ -100,8 +100,12 @@ _pyperf_bpf()
 		esac
 	elif [ "$COMP_CWORD" -eq 1 ] || [ "$command" = help ]; then
 		mapfile -t COMPREPLY < <(compgen -W "record top report diff dump check help" -- "$cur")
-	elif [ "$command" != record ]; then
-		mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+	else
+		case $command in
+		report) mapfile -t COMPREPLY < <(compgen -f -- "$cur") ;;
+		diff) mapfile -t COMPREPLY < <(compgen -f -- "$cur") ;;
+		dump) mapfile -t COMPREPLY < <(compgen -W "$(cd /proc && echo [0-9]*)" -- "$cur") ;;
+		esac
 	fi
 }
 complete -o filenames -F _pyperf_bpf pyperf-bpf

@@ -41,7 +41,6 @@ complete -c pyperf-bpf -n '__fish_seen_subcommand_from top' -s v -l verbose -d '
 complete -c pyperf-bpf -n '__fish_seen_subcommand_from top' -s q -l quiet -d 'errors only'
 complete -c pyperf-bpf -n '__fish_seen_subcommand_from top' -s h -l help -d 'this text'
 complete -c pyperf-bpf -n '__fish_seen_subcommand_from top' -l version -d 'the version'
-complete -c pyperf-bpf -n '__fish_seen_subcommand_from top' -F
 complete -c pyperf-bpf -n '__fish_seen_subcommand_from report' -s o -l output -r -F -d 'write FILE in the format of its suffix'
 complete -c pyperf-bpf -n '__fish_seen_subcommand_from report' -s f -l folded -d 'folded stacks on stdout instead of the report'
 complete -c pyperf-bpf -n '__fish_seen_subcommand_from report' -s t -l type -x -d 'count by this sample type of pprof files'
@@ -67,10 +66,9 @@ complete -c pyperf-bpf -n '__fish_seen_subcommand_from dump' -s v -l verbose -d 
 complete -c pyperf-bpf -n '__fish_seen_subcommand_from dump' -s q -l quiet -d 'errors only'
 complete -c pyperf-bpf -n '__fish_seen_subcommand_from dump' -s h -l help -d 'this text'
 complete -c pyperf-bpf -n '__fish_seen_subcommand_from dump' -l version -d 'the version'
-complete -c pyperf-bpf -n '__fish_seen_subcommand_from dump' -F
+complete -c pyperf-bpf -n '__fish_seen_subcommand_from dump' -f -a '(__fish_complete_pids)'
 complete -c pyperf-bpf -n '__fish_seen_subcommand_from check' -s p -l pid -x -a '(__fish_complete_pids)' -d 'explain this process: which interpreter was found, and'
 complete -c pyperf-bpf -n '__fish_seen_subcommand_from check' -s v -l verbose -d 'more messages'
 complete -c pyperf-bpf -n '__fish_seen_subcommand_from check' -s q -l quiet -d 'errors only'
 complete -c pyperf-bpf -n '__fish_seen_subcommand_from check' -s h -l help -d 'this text'
 complete -c pyperf-bpf -n '__fish_seen_subcommand_from check' -l version -d 'the version'
-complete -c pyperf-bpf -n '__fish_seen_subcommand_from check' -F

@@ -118,7 +118,12 @@ def test_completes_values(installed):
         for complete in complete_bash, complete_fish:
             assert "x.pb.gz" in complete(installed, "report", "x")
             assert "x.pb.gz" in complete(installed, "diff", "-o", "x")
-        assert str(os.getpid()) in complete_bash(installed, "-p", str(os.getpid())[:1])
+        pid = str(os.getpid())
+        for complete in complete_bash, complete_fish:
+            for words in ["-p"], ["record", "-p"], ["top", "-p"], ["check", "--pid"], ["dump"]:
+                assert pid in complete(installed, *words, pid[:1]), words
+                assert "x.pb.gz" not in complete(installed, *words, "x"), words
+            assert "x.pb.gz" not in complete(installed, "top", "x")
         assert "--frequency" in complete_bash(installed, "--f")
         assert {"--threads", "--type"} & complete_bash(installed, "--t") == {"--threads"}
         assert "true" in complete_bash(installed, "-d", "5", "--", "tru")
