@@ -127,11 +127,12 @@ class Terminal:
         """Reads until condition(lines) holds; its value."""
         end = time.monotonic() + bound
         while True:
+            ended = self.ended() is not None  # asked first: what it sent before its end is read
             self.read()
             value = condition(self.lines)
             if value:
                 return value
-            assert self.ended() is None, "ended with %d:\n%s" % (self.status, self)
+            assert not ended, "ended with %d:\n%s" % (self.status, self)
             assert time.monotonic() < end, "waited in vain for %s:\n%s" % (what, self)
 
     def shows(self, pattern, bound=harness.PATIENCE):
