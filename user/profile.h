@@ -106,6 +106,7 @@ struct profile_stats {
 	uint64_t self_cpu_ns; /* of this program, user and system, while sampling */
 	uint64_t bpf_ns;      /* run time of the sampler; 0 when statistics are off */
 	uint64_t bpf_runs;
+	uint64_t drain_ns;  /* the longest that reading a window took; not saved */
 	uint64_t rss_bytes; /* of this program */
 	uint64_t map_bytes; /* of its maps in the kernel */
 };

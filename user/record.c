@@ -173,6 +173,7 @@ static void print_counters(const struct profile_stats *s)
 	if (s->bpf_runs)
 		fprintf(stderr, "counter bpf_ns %" PRIu64 "\ncounter bpf_runs %" PRIu64 "\n",
 			s->bpf_ns, s->bpf_runs);
+	fprintf(stderr, "counter drain_ns %" PRIu64 "\n", s->drain_ns);
 }
 
 static int finish(struct recorder *r)

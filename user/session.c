@@ -36,6 +36,7 @@ struct session {
 	uint64_t start_ns, start_unix_ns, cpu_start_ns; /* start_ns 0: not started */
 	uint64_t end_ns, cpu_end_ns;			/* end_ns 0: not stopped */
 	uint64_t drained_ns, tick_ns;
+	uint64_t drain_ns; /* the longest that reading a window took */
 	uint64_t events_lost;
 	int retry; /* processes that are to be asked again soon */
 	bool exits_seen;
@@ -376,6 +377,7 @@ bool session__wants_drain(const struct session *s)
  */
 int session__drain(struct session *s, struct profile *p)
 {
+	uint64_t begin_ns = now_ns();
 	unsigned old = collect__flip(s->collect);
 	int err;
 
@@ -385,6 +387,8 @@ int session__drain(struct session *s, struct profile *p)
 	process_table__tick(s->procs);
 	process_table__forget_exited(s->procs);
 	s->drained_ns = now_ns();
+	if (s->drained_ns - begin_ns > s->drain_ns)
+		s->drain_ns = s->drained_ns - begin_ns;
 	return err;
 }
 
@@ -424,6 +428,7 @@ void session__stats(struct session *s, struct profile_stats *out)
 
 	session__counters(s, out->counters);
 	collect__run_time(s->collect, &out->bpf_ns, &out->bpf_runs);
+	out->drain_ns = s->drain_ns;
 	out->start_unix_ns = s->start_unix_ns;
 	out->duration_ns = (s->end_ns ? s->end_ns : now_ns()) - s->start_ns;
 	out->self_cpu_ns = (s->end_ns ? s->cpu_end_ns : self_cpu_ns()) - s->cpu_start_ns;
