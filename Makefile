@@ -160,12 +160,12 @@ $(OUT)/bench/bench_export: tests/bench/bench_export.c $(patsubst user/%.c,$(OUT)
 	$(call say,BENCH)
 	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -MF $@.d $(filter %.c %.o,$^) -o $@ $(LDLIBS)
 
-$(OUT)/bench/getstack.skel.h: tests/bench/getstack.bpf.c Makefile
+$(OUT)/bench/%.skel.h: tests/bench/%.bpf.c Makefile
 	$(Q)mkdir -p $(@D)
-	$(Q)$(CLANG) $(BPF_CFLAGS) -c $< -o $(@D)/getstack.bpf.o
-	$(Q)$(BPFTOOL) gen skeleton $(@D)/getstack.bpf.o name getstack_bpf > $@
+	$(Q)$(CLANG) $(BPF_CFLAGS) -c $< -o $(@D)/$*.bpf.o
+	$(Q)$(BPFTOOL) gen skeleton $(@D)/$*.bpf.o name $*_bpf > $@
 
-$(OUT)/bench/bench_getstack: tests/bench/bench_getstack.c $(OUT)/bench/getstack.skel.h
+$(OUT)/bench/bench_empty $(OUT)/bench/bench_getstack: $(OUT)/bench/bench_%: tests/bench/bench_%.c $(OUT)/bench/%.skel.h
 	$(call say,BENCH)
 	$(Q)$(CC) $(ALL_CFLAGS) -I$(@D) $< -o $@ $(LDLIBS)
 
