@@ -1,8 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 """The scripts that install, build, run and count: what CI relies on when it is green."""
+import contextlib
+import gzip
+import json
 import os
 import shutil
+import socket
 import subprocess
+import sys
+import time
+import xml.etree.ElementTree
 from pathlib import Path
 
 import pytest
@@ -229,3 +236,162 @@ def test_missing_package_is_named(directory):
     assert command[:3] == ["sudo", "apt-get", "install"]
     assert command[-2:] == ["make", "protobuf-c-compiler"]
     assert not (tree / ".output").exists()
+
+
+# ---- scripts/bench -------------------------------------------------------------------------------
+
+def bench(*args, **env):
+    return subprocess.run([TOP / "scripts/bench", *args], env=environment(**env), text=True,
+                          capture_output=True, timeout=120, start_new_session=True)
+
+
+def bench_module(monkeypatch, name):
+    monkeypatch.syspath_prepend(TOP / "tests/bench")
+    return __import__(name)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="not root")
+def test_bench_measures(directory):
+    """One workload, quickly: every figure is there and can be true."""
+    stats = Path("/proc/sys/kernel/bpf_stats_enabled").read_text()
+    got = bench("--quick", "--part", "matrix", "-w", "deep", "-o", directory / "run.json",
+                "-o", directory / "run.svg", TMPDIR=str(directory))
+    assert got.returncode == 0, got.stderr
+    run = json.loads((directory / "run.json").read_text())
+    (cell,) = run["matrix"]
+    assert (cell["workload"], cell["hz"], cell["rounds"]) == ("deep", 999, 1)
+    # It waits for work at the same depth; only what is sampled of its start has fewer frames.
+    assert 150 < cell["python"] <= 210, cell
+    assert 0 < cell["counted"] <= cell["delivered"] <= 1.05 * cell["asked"], cell
+    assert 0.5 < cell["complete"] <= 1 and cell["bpf_ns"] > 1000, cell
+    assert cell["rss"] > 1 << 20 and cell["map_bytes"] > 1 << 20, cell
+    assert cell["first_sample_s"] > 0 and cell["drain_s"] > 0, cell
+    assert {"median", "spread"} == set(cell["over_empty"]) == set(cell["slowdown"])
+    assert run["machine"]["cpus"] == os.cpu_count()
+    (row,) = [line for line in got.stdout.splitlines() if line.startswith("deep   ")][:1]
+    assert row.split()[1] == "999"
+    assert any(line.startswith("resident memory") and line.endswith(("pass", "FAIL"))
+               for line in got.stdout.splitlines()), got.stdout
+    assert not (directory / "run.svg").exists()  # no peers in this run
+    assert [p.name for p in directory.iterdir()] == ["run.json"]
+    assert Path("/proc/sys/kernel/bpf_stats_enabled").read_text() == stats
+
+
+def children_of(parent):
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            if int(stat.read_text().rpartition(")")[2].split()[1]) == parent:
+                found.append(int(stat.parent.name))
+    return found
+
+
+def test_bench_leaves_no_process(monkeypatch):
+    """Also when the target is killed, and whoever started it with it."""
+    runs, parts = bench_module(monkeypatch, "runs"), bench_module(monkeypatch, "parts")
+    (crowd,) = [w for w in parts.WORKLOADS if w.name == "processes"]
+    target = runs.Target([sys.executable], crowd, 0.1)
+    children = children_of(target.pid)
+    target.process.kill()
+    target.close()
+    assert len(children) == 550
+    deadline = time.monotonic() + 30
+    while any(os.path.exists("/proc/%d" % pid) for pid in children):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_bench_refuses():
+    assert bench("-o", "x.txt").returncode == 2
+    assert bench("-w", "nonesuch").returncode == 2
+    got = bench("--quick", PYPERF_BPF="/nonexistent")
+    assert got.returncode == 1
+    assert ("needs root" if os.geteuid() else "/nonexistent is not there") in got.stderr
+
+
+def made_run():
+    def pair(median, spread=None):
+        return {"median": median, "spread": spread}
+
+    cell = {"workload": "typical", "hz": 99, "over_empty": pair(0.0005, 0.0001), "lost": 0,
+            "reasons": [], "rss": 20 << 20}
+    peer = {"cpu": 0.001, "rss": 1 << 20, "map_bytes": 0, "whole_cpu_s": 1, "slowdown": pair(0.01),
+            "hz": 999, "bpf_ns": 5000.0, "target_share": 1.0}
+    return {"python": "3.13.0", "matrix": [cell],
+            "frames": [{"python": "3.13.0", "native_frame_ns": 100, "python_frame_ns": 100,
+                        "typical": {"native": 30, "python": 30, "bpf_ns": 9000}}],
+            "flat": [{"in": "threads", "ratio": 1.1}],
+            "start": [{"processes": 300, "first_sample_s": 0.1}],
+            "peers": [{**peer, "name": "pyperf-bpf"}, {**peer, "name": "a & <b>", "cpu": 0.02},
+                      {**peer, "name": "OpenTelemetry eBPF profiler", "cpu": 1, "bpf_ns": 11000.0},
+                      {"name": "austin", "missing": "not installed"}]}
+
+
+@pytest.mark.parametrize("path, value, target", [
+    (("matrix", 0, "over_empty", "median"), 0.002, "slowdown over an empty handler at 99 Hz"),
+    (("matrix", 0, "lost"), 1, "lost samples up to 99 Hz"),
+    (("matrix", 0, "rss"), 31 << 20, "resident memory"),
+    (("frames", 0, "native_frame_ns"), 111, "a native frame"),
+    (("frames", 0, "python_frame_ns"), 121, "a Python frame"),
+    (("frames", 0, "typical", "bpf_ns"), 10001, "BPF time of 30 native + 30 Python frames"),
+    (("flat", 0, "ratio"), 1.4, "a sample among many threads"),
+    (("start", 0, "first_sample_s"), 0.151, "first sample on a host of 300 processes"),
+    (("peers", 1, "cpu"), 0.009, "user space against a & <b> at 999 Hz"),
+    (("peers", 2, "bpf_ns"), 9999.0, "BPF time against OpenTelemetry eBPF profiler at 999 Hz"),
+    (("peers", 2, "target_share"), 0.5, "BPF time against OpenTelemetry eBPF profiler at 999 Hz"),
+])
+def test_bench_targets(monkeypatch, path, value, target):
+    """Each is reached, and is missed for its own figure only."""
+    targets, run = bench_module(monkeypatch, "targets"), made_run()
+    assert all(v["passed"] for v in targets.judge(run)), targets.judge(run)
+    at = run
+    for key in path[:-1]:
+        at = at[key]
+    at[path[-1]] = value
+    assert [v["target"] for v in targets.judge(run) if not v["passed"]] == [target]
+
+
+def test_bench_arithmetic(monkeypatch):
+    runs, parts = bench_module(monkeypatch, "runs"), bench_module(monkeypatch, "parts")
+    assert runs.mean_lap([[1.0, 0], [3.0, 0], [50.0, 1]]) == 2.0
+    assert runs.mean_lap([[1.0, 2], [3.0, 1]]) == 2.0
+    costs = [[runs.Cost(lap_s=s, seconds=1) for s in laps] for laps in ((1.1, 2.4, 3.0), (1, 2, 3))]
+    assert runs.slowdown(*costs)[0] == pytest.approx(0.1)
+    native, python = 100, 80
+    rows = [(1, 2), (6, 2)]
+    assert parts.solve([(a, b, a * native + b * python) for a, b in rows]) == (native, python)
+
+
+def test_bench_picture(monkeypatch):
+    show = bench_module(monkeypatch, "show")
+    picture = xml.etree.ElementTree.fromstring(show.svg(made_run()))
+    texts = [e.text for e in picture.iter() if e.tag.endswith("text")]
+    assert texts.count("a & <b>") == len(show.PANELS)
+    bars = [float(e.get("width")) for e in picture.iter() if e.get("height") == str(show.BAR)]
+    assert len(bars) == 3 * len(show.PANELS) and max(bars) == show.WIDE
+    assert show.svg({"peers": []}) is None
+
+
+def test_bench_collector(monkeypatch):
+    """It answers settings, and keeps what is sent to it."""
+    collector = bench_module(monkeypatch, "collector")
+    end = collector.Collector()
+    try:
+        with socket.create_connection(("127.0.0.1", end.port), timeout=10) as client, \
+                client.makefile("rb") as stream:
+            body = gzip.compress(b"a profile")
+            client.sendall(b"P" * collector.PREFACE + collector.frame(collector.SETTINGS, 0, 0, b"") +
+                           collector.frame(collector.DATA, collector.END_STREAM, 1,
+                                           b"\1" + len(body).to_bytes(4, "big") + body))
+            want = collector.frame(collector.SETTINGS, 0, 0, b"") + \
+                collector.frame(collector.SETTINGS, collector.ACK, 0, b"")
+            assert stream.read(len(want)) == want
+            more_room = collector.frame(collector.WINDOW_UPDATE, 0, 0, bytes([0, 0, 0, len(body) + 5]))
+            assert stream.read(len(more_room)) == more_room
+            assert stream.read(len(collector.answer(1))) == collector.answer(1)
+        deadline = time.monotonic() + 10
+        while end.last != b"a profile":
+            assert time.monotonic() < deadline
+            time.sleep(0.001)
+    finally:
+        end.close()

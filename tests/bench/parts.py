@@ -1,0 +1,271 @@
+# SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+"""What scripts/bench measures, part by part. Each part yields plain data, rows of the JSON file."""
+import contextlib
+import os
+import statistics
+import subprocess
+import sys
+
+import collector
+import profilers
+from runs import BenchError, Running, Target, Workload, phase, rounds, slowdown
+
+RATES = (19, 99, 999, 9999)
+# A window of counts is read every five seconds.
+PEER_SECONDS, PEER_ROUNDS = 5.5, 2
+TYPICAL = Workload("typical", "typical", "3", text="30 Python and about 30 native frames")
+WORKLOADS = (
+    Workload("shallow", "shallow", "0", text="a loop in four frames"),
+    TYPICAL,
+    Workload("deep", "deep", "200", text="200 Python frames of a recursion"),
+    Workload("extensions", "extensions", "20", text="20 times Python, C, Python"),
+    Workload("threads", "threads", "100", pinned=False, text="100 threads, one GIL"),
+    Workload("processes", "processes", "50+500", family=True, pinned=False,
+             text="50 busy and 500 idle processes"),
+    Workload("imports", "imports", "40", family=True,
+             text="interpreters that import 40 new modules and end"),
+    Workload("stacks", "stacks", "131072", text="more than 100,000 different stacks"),
+)
+# The same work in one thread, one process, one stack.
+FLAT = (
+    ("threads", WORKLOADS[4], Workload("one thread", "threads", "1", pinned=False)),
+    ("processes", WORKLOADS[5], Workload("one process", "processes", "1+0", family=True,
+                                         pinned=False)),
+    ("stacks", WORKLOADS[7], Workload("one stack", "stacks", "1")),
+)
+# Pairs that differ in depth, for what a frame costs. Not recursion: a frame of the function of the
+# one before costs less.
+DEPTHS = tuple(Workload("%s %s" % (f, n), f, n) for f, n in (
+    ("chain", "30"), ("chain", "200"), ("extensions", "4"), ("extensions", "20")))
+
+
+def say(text):
+    print(text, file=sys.stderr, flush=True)
+
+
+def total(costs, name):
+    return sum(c.result["counters"].get(name, 0) for c in costs)
+
+
+def per_sample(costs):
+    """What the sampler did, of all phases together."""
+    counted = total(costs, "counted")
+    if not counted:
+        raise BenchError("nothing was sampled")
+    return {
+        "counted": counted,
+        "bpf_ns": sum(c.result["cost"]["bpf_cpu_s"] for c in costs) * 1e9 / counted,
+        "native": total(costs, "frames_native") / counted,
+        "python": total(costs, "frames_python") / counted,
+        "kernel": total(costs, "frames_kernel") / counted,
+        "complete": total(costs, "complete") / max(1, total(costs, "user_stacks")),
+    }
+
+
+def accounts(costs, hz):
+    """What became of the samples. Asked for are those of all CPUs, idle or not."""
+    reasons = {}
+    for cost in costs:
+        for name, n in cost.result["counters"].items():
+            if n and name.startswith("lost_"):
+                reasons[name] = reasons.get(name, 0) + n
+    return {
+        "asked": round(sum(hz * c.result["duration_s"] * c.result["cpus"] for c in costs)),
+        "delivered": total(costs, "delivered"),
+        "lost": sum(reasons.values()), "reasons": reasons,
+        "stacks": max(c.result["stacks"] for c in costs),
+    }
+
+
+def user_space(costs):
+    """Of any profiler. A share of 1 is one core."""
+    return {
+        "cpu": statistics.median(c.cpu_s / c.seconds for c in costs),
+        "whole_cpu_s": statistics.median(c.whole_cpu_s for c in costs),
+        "rss": max(c.rss for c in costs),
+        "map_bytes": max(c.map_bytes for c in costs),
+        "first_sample_s": statistics.median(c.ready_s for c in costs),
+    }
+
+
+def with_spread(pair):
+    return {"median": pair[0], "spread": pair[1]}
+
+
+# ---- parts ---------------------------------------------------------------------------------------
+
+def cell(target, ours, empty, hz, count):
+    costs = rounds(target, [None, empty, ours], hz, count)
+    mine = costs[ours]
+    drains = [c.result["drain_ns"] for c in mine if c.result["drain_ns"] is not None]
+    return {
+        "workload": target.workload.name, "hz": hz, "rounds": count,
+        "slowdown": with_spread(slowdown(mine, costs[None])),
+        "empty": with_spread(slowdown(costs[empty], costs[None])),
+        "over_empty": with_spread(slowdown(mine, costs[empty])),
+        **per_sample(mine), **accounts(mine, hz), **user_space(mine),
+        "map_bytes": max(c.result["cost"]["map_bytes"] for c in mine),
+        "drain_s": max(drains) / 1e9 if drains else None,
+    }
+
+
+def matrix(args, python):
+    """Each workload at each rate, in turn without, with an empty handler, and with pyperf-bpf."""
+    ours, empty = profilers.ours(), profilers.empty()
+    for workload in WORKLOADS:
+        if args.workload and workload.name not in args.workload:
+            continue
+        with Target(python, workload, args.seconds) as target:
+            for hz in args.frequency:
+                say("%s at %d Hz" % (workload.name, hz))
+                # The targets are about the typical stack: it is measured best.
+                count = args.rounds * (3 if workload is TYPICAL and not args.quick else 1)
+                yield cell(target, ours, empty, hz, count)
+
+
+def costs_of(python, workload, args, count, hz=999):
+    with Target(python, workload, args.seconds) as target:
+        return [phase(target, profilers.ours(), hz) for _ in range(count)]
+
+
+def flat(args, python):
+    """Does a sample cost more when there is more of everything?"""
+    for name, many, one in FLAT:
+        say("flat in %s" % name)
+        a = per_sample(costs_of(python, one, args, args.rounds))
+        b = per_sample(costs_of(python, many, args, args.rounds))
+        yield {"in": name, "one_ns": a["bpf_ns"], "many_ns": b["bpf_ns"],
+               "one_frames": a["native"] + a["python"], "many_frames": b["native"] + b["python"],
+               "ratio": b["bpf_ns"] / a["bpf_ns"]}
+
+
+def solve(rows):
+    """Native and Python ns of a frame, from two differences (native frames, Python frames, ns)."""
+    (a, b, x), (c, d, y) = rows
+    determinant = a * d - b * c
+    return (x * d - b * y) / determinant, (a * y - x * c) / determinant
+
+
+def frames(args, pythons):
+    """What a sample and a frame cost, by interpreter."""
+    count = args.rounds if len(pythons) == 1 else 1
+    for version, python in pythons:
+        say("frames of %s" % version)
+        try:
+            typical, *points = (per_sample(costs_of(python, w, args, count))
+                                for w in (TYPICAL, *DEPTHS))
+        except BenchError as e:
+            say("%s is left out: %s" % (version, e))
+            continue
+        native, py = solve([[points[i + 1][k] - points[i][k] for k in ("native", "python", "bpf_ns")]
+                            for i in (0, 2)])
+        yield {"python": version, "typical": typical, "native_frame_ns": native,
+               "python_frame_ns": py, "complete": min(p["complete"] for p in points)}
+
+
+def counters(command):
+    """What pyperf-bpf -v counted."""
+    run = subprocess.run(command, capture_output=True, text=True)
+    found = {words[1]: int(words[2]) for words in map(str.split, run.stderr.splitlines())
+             if len(words) == 3 and words[0] == "counter"}
+    if not found.get("counted"):
+        raise BenchError("%s: nothing was sampled" % " ".join(command))
+    return found
+
+
+def native_point(program, depth, seconds, hz=999):
+    """((frames, ns) of a sample of ours, of bpf_get_stack()): both walk one process at a time."""
+    how = [str(hz), str(seconds)]
+    target = subprocess.Popen([program, str(depth)], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
+    try:
+        theirs = subprocess.Popen([profilers.helper("bench_getstack"), str(target.pid), *how],
+                                  stdout=subprocess.PIPE, text=True)
+        c = counters([profilers.OURS, "-v", "-f", "-F", how[0], "-d", how[1], "-a", "--no-kernel",
+                      "-p", str(target.pid)])
+        samples, frames_, ns = map(int, theirs.communicate()[0].split())
+    finally:
+        target.stdin.close()
+        target.wait()
+    if not samples:
+        raise BenchError("bench_getstack: nothing was sampled")
+    # Samples of others are filtered after two look-ups: a tenth of a microsecond at most.
+    return ((c["frames_native"] / c["counted"], c["bpf_ns"] / c["counted"]),
+            (frames_ / samples, ns / samples))
+
+
+def native(args):
+    """One more native frame: by unwind rows, and by the kernel's helper, which follows frame pointers."""
+    program = os.path.join(os.path.dirname(profilers.helper("bench_getstack")), "recurse")
+    source = os.path.join(profilers.ROOT, "tests", "e2e", "programs", "recurse.c")
+    subprocess.run(["gcc", "-O1", "-fno-omit-frame-pointer", "-o", program, source], check=True)
+    for i in range(args.rounds):
+        say("native frames, %d of %d" % (i + 1, args.rounds))
+        few, many = (native_point(program, depth, max(1, round(2 * args.seconds)))
+                     for depth in (15, 105))
+        ours, theirs = ((m[1] - f[1]) / (m[0] - f[0]) for f, m in zip(few, many))
+        yield {"rows_ns": ours, "get_stack_ns": theirs}
+
+
+def start(args, python):
+    """From the start of the program to the first sample, on a host with many processes."""
+    workload = Workload("crowd", "crowd", "300", text="300 processes, 100 of them Python")
+    costs = []
+    with Target(python, workload, args.seconds) as target:
+        for i in range(args.rounds):
+            say("start, %d of %d" % (i + 1, args.rounds))
+            with contextlib.closing(Running(profilers.ours_on_all(), target, 999)) as running:
+                costs.append(running.measure(target))
+                running.stop(costs[-1])
+    took = [c.ready_s for c in costs]
+    yield {"processes": 300, "first_sample_s": statistics.median(took), "worst_s": max(took),
+           "rss": max(c.rss for c in costs)}
+
+
+def compare(target, others, hz, count):
+    """One row for each of `others`, in the same rounds. One that fails is named and left out."""
+    others, rows = list(others), []
+    while others:
+        try:
+            costs = rounds(target, [None, *others], hz, count)
+            break
+        except BenchError as e:
+            failed = next((p for p in others if str(e).startswith(p.name)), None)
+            if not failed:
+                raise
+            say(str(e))
+            others.remove(failed)
+            rows.append({"name": failed.name, "hz": hz, "failed": str(e)})
+    for p in others:
+        row = {"name": p.name, "hz": hz, "note": p.note, **user_space(costs[p]),
+               "slowdown": with_spread(slowdown(costs[p], costs[None]))}
+        if "counters" in costs[p][0].result:
+            row.update(per_sample(costs[p]), samples=total(costs[p], "counted"))
+        elif p.every_run:
+            runs = sum(c.bpf_runs for c in costs[p])
+            row.update(bpf_ns=sum(c.bpf_ns for c in costs[p]) / max(1, runs), samples=runs,
+                       target_share=min(c.share for c in costs[p]))
+        row.setdefault("samples", sum(c.result.get("samples") or 0 for c in costs[p]) or None)
+        rows.append(row)
+    return rows
+
+
+def peers(args, python, otel):
+    """All on the same target, in the same rounds, which are long enough for a window of ours."""
+    seconds = PEER_SECONDS * args.seconds
+    count = min(args.rounds, PEER_ROUNDS)
+    with contextlib.closing(collector.Collector()) as end:
+        found, missing = profilers.peers(otel, end)
+        yield from ({"name": name, "missing": why} for name, why in missing.items())
+        others = [p for p in found if not p.python]
+        with Target(python, TYPICAL, seconds) as target:
+            for hz in args.peer_frequency:
+                say("peers at %d Hz" % hz)
+                yield from compare(target, [profilers.empty(), profilers.ours(), *others], hz,
+                                   count)
+        for p in found:
+            if not p.python:
+                continue
+            with Target(p.python, TYPICAL, seconds) as target:
+                for hz in args.peer_frequency:
+                    say("%s at %d Hz" % (p.name, hz))
+                    yield from compare(target, [p], hz, count)

@@ -1,0 +1,306 @@
+# SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+"""One target, one profiler beside it, and what both of them cost meanwhile.
+
+A Target does laps (workload.py) while a Profiler (profilers.py) may be attached. What is measured is
+asked of the kernel: CPU clocks and /proc of the profiler, statistics of its BPF programs. Each of the
+processes started here ends by itself, and is killed by its number at the latest in close().
+"""
+import contextlib
+import dataclasses
+import json
+import os
+import re
+import resource
+import statistics
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+WORKLOAD = (HERE / "workload.py").read_text()
+PATIENCE = 60
+FEW = 5  # laps
+LAST_CPU = max(os.sched_getaffinity(0))
+
+
+class BenchError(Exception):
+    """What cannot be measured, and why."""
+
+
+def end(process, patience=5):
+    """Ends a process of ours for sure."""
+    if process.poll() is None:
+        process.kill()
+    process.wait(patience)
+
+
+def environment():
+    return {**{k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "DEBUGINFOD"))},
+            "LC_ALL": "C.UTF-8"}
+
+
+# ---- targets -------------------------------------------------------------------------------------
+
+@dataclasses.dataclass(frozen=True)
+class Workload:
+    """What to run: a function of workload.py and its argument."""
+    name: str
+    function: str
+    size: str
+    family: bool = False    # has children
+    pinned: bool = True     # runs on one CPU only
+    text: str = ""
+
+
+def mean_lap(laps):
+    """Of the laps during which the target kept its CPU, if they are a tenth at least. What pauses
+    the target on purpose does not count as preemption; samplers in interrupts do not either."""
+    kept = [seconds for seconds, preempted in laps if not preempted]
+    if 10 * len(kept) < len(laps):
+        kept = [seconds for seconds, _ in laps]
+    return statistics.fmean(kept)
+
+
+class Target:
+    """A running workload. `laps` of them take about the seconds it was made for."""
+
+    def __init__(self, python, workload, seconds):
+        self.workload = workload
+        self.process = subprocess.Popen(
+            [*python, "-c", WORKLOAD, workload.function, workload.size], text=True,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment(),
+            preexec_fn=self.pin if workload.pinned else None)
+        self.pid = self.process.pid
+        try:
+            if self.process.stdout.readline() != "ready\n":
+                raise BenchError("%s: %s does not run" % (workload.name, python[-1]))
+            took = mean_lap(self.run(FEW))
+            self.laps = max(1, round(seconds / took))
+        except BaseException:
+            self.close()
+            raise
+
+    @staticmethod
+    def pin():
+        os.sched_setaffinity(0, {LAST_CPU})
+
+    def run(self, laps=None):
+        """Does laps; [seconds, preemptions] of each."""
+        self.process.stdin.write("%d\n" % (laps or self.laps))
+        self.process.stdin.flush()
+        answer = self.process.stdout.readline()
+        if not answer:
+            raise BenchError("%s: the target died" % self.workload.name)
+        return json.loads(answer)
+
+    def close(self):
+        self.process.stdin.close()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(10)
+        end(self.process)
+        self.process.stdout.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+
+# ---- what the kernel knows of a profiler ---------------------------------------------------------
+
+PERF_EVENT_PROG = 7  # BPF_PROG_TYPE_PERF_EVENT
+
+
+def bpf_objects(pid):
+    """What the kernel says of all BPF programs and maps that a process holds."""
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+        for fd in os.listdir("/proc/%d/fdinfo" % pid):
+            with contextlib.suppress(FileNotFoundError):
+                text = Path("/proc/%d/fdinfo/%s" % (pid, fd)).read_text()
+                if "prog_type:" in text or "map_type:" in text:
+                    yield dict(re.findall(r"^(\w+):\s+(\S+)$", text, re.M))
+
+
+def bpf_time(pid):
+    """(ns, runs) of the programs of a process that sample. Needs kernel.bpf_stats_enabled."""
+    programs = {i["prog_id"]: (int(i["run_time_ns"]), int(i["run_cnt"])) for i in bpf_objects(pid)
+                if i.get("prog_type") == str(PERF_EVENT_PROG)}
+    return sum(ns for ns, _ in programs.values()), sum(runs for _, runs in programs.values())
+
+
+def map_bytes(pid):
+    return sum({i["map_id"]: int(i.get("memlock", 0)) for i in bpf_objects(pid)
+                if "map_type" in i}.values())
+
+
+def cpu_seconds(pid):
+    """Of all threads of a process: its CPU clock, CPUCLOCK_SCHED of clock_getcpuclockid(3)."""
+    try:
+        return time.clock_gettime((~pid << 3) | 2)
+    except OSError as e:
+        raise BenchError("process %d is gone" % pid) from e
+
+
+def cpu_of_the_ended():
+    """Seconds of all processes of ours that ended."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
+def peak_rss(pid):
+    """Bytes, or None when it has none any more. Not ru_maxrss: that begins with the parent's."""
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+        found = re.search(r"^VmHWM:\s+(\d+) kB$", Path("/proc/%d/status" % pid).read_text(), re.M)
+        return int(found[1]) * 1024 if found else None
+    return None
+
+
+@contextlib.contextmanager
+def bpf_stats():
+    """The kernel times BPF programs, about 40 ns a run, until the end of the block."""
+    switch = Path("/proc/sys/kernel/bpf_stats_enabled")
+    before = switch.read_text()
+    switch.write_text("1")
+    try:
+        yield
+    finally:
+        switch.write_text(before)
+
+
+# ---- a profiler beside a target ------------------------------------------------------------------
+
+@dataclasses.dataclass
+class Cost:
+    """Of one phase: while the target did its laps, if not said otherwise."""
+    lap_s: float            # of the target, mean
+    seconds: float
+    share: float = 1        # of a CPU that the target's first process had
+    bpf_ns: int = 0
+    bpf_runs: int = 0
+    cpu_s: float = 0        # user space of the profiler
+    whole_cpu_s: float = 0  # of its whole life, from its start to its results
+    rss: int = 0            # peak over its whole life
+    map_bytes: int = 0
+    ready_s: float = 0      # from its start to its first sample
+    result: dict = dataclasses.field(default_factory=dict)  # what it said itself
+
+
+class Running:
+    """A profiler at work."""
+
+    def __init__(self, profiler, target, hz):
+        self.profiler = profiler
+        self.directory = tempfile.TemporaryDirectory(prefix="pyperf-bench-")
+        self.output = Path(self.directory.name) / "out"
+        self.log = (Path(self.directory.name) / "log").open("w+")
+        argv = profiler.argv(target, hz, self.output)
+        begin = time.monotonic()
+        self.process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=self.log,
+                                        stderr=self.log, env=environment(), cwd=self.directory.name)
+        self.pid, self.rss = self.process.pid, 0
+        try:
+            self.wait_for("no sample", lambda: not profiler.bpf or bpf_time(self.pid)[1])
+            self.ready_s = time.monotonic() - begin
+            self.find(target)
+            time.sleep(profiler.settle_s)
+            self.check()
+        except BaseException:
+            self.close()
+            raise
+
+    def said(self):
+        self.log.flush()
+        return Path(self.log.name).read_text(errors="replace")
+
+    def check(self):
+        if self.process.poll() is not None:
+            raise BenchError("%s ended: %s" % (self.profiler.name, self.said()[-300:].strip()))
+
+    def wait_for(self, missing, done):
+        deadline = time.monotonic() + PATIENCE
+        while not done():
+            self.check()
+            if time.monotonic() > deadline:
+                raise BenchError("%s: %s in %d s: %s" % (self.profiler.name, missing, PATIENCE,
+                                                         self.said()[-300:].strip()))
+            time.sleep(0.001)
+
+    def find(self, target):
+        """The target works until it is found."""
+        def found():
+            if not self.profiler.ready():
+                target.run(FEW)
+            return self.profiler.ready()
+
+        self.wait_for("the target was not found", found)
+
+    def measure(self, target):
+        self.check()
+        cpu, target_cpu = cpu_seconds(self.pid), cpu_seconds(target.pid)
+        ns, runs = bpf_time(self.pid)
+        begin = time.monotonic()
+        laps = target.run()
+        seconds = time.monotonic() - begin
+        self.check()
+        after_ns, after_runs = bpf_time(self.pid)
+        return Cost(mean_lap(laps), seconds, (cpu_seconds(target.pid) - target_cpu) / seconds,
+                    after_ns - ns, after_runs - runs, cpu_seconds(self.pid) - cpu,
+                    map_bytes=map_bytes(self.pid), ready_s=self.ready_s)
+
+    def stop(self, cost):
+        """Lets it write its results."""
+        before = cpu_of_the_ended()
+        self.process.stdin.close()
+        if self.profiler.stop:
+            self.process.send_signal(self.profiler.stop)
+        deadline = time.monotonic() + PATIENCE
+        while self.process.poll() is None and time.monotonic() < deadline:
+            self.rss = peak_rss(self.pid) or self.rss
+            time.sleep(0.001)
+        end(self.process)
+        for argv in self.profiler.after(self.output):
+            subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                           stderr=subprocess.DEVNULL, timeout=PATIENCE, check=False)
+        cost.whole_cpu_s = cpu_of_the_ended() - before
+        cost.rss = self.rss
+        cost.result = self.profiler.read(self.output, self.said())
+
+    def close(self):
+        with contextlib.suppress(BrokenPipeError):
+            self.process.stdin.close()
+        end(self.process)
+        self.log.close()
+        self.directory.cleanup()
+
+
+def phase(target, profiler, hz):
+    """The target's laps, alone (None) or with a profiler."""
+    if profiler is None:
+        begin = time.monotonic()
+        laps = target.run()
+        return Cost(mean_lap(laps), time.monotonic() - begin)
+    with contextlib.closing(Running(profiler, target, hz)) as running:
+        cost = running.measure(target)
+        running.stop(cost)
+        return cost
+
+
+def rounds(target, profilers, hz, count):
+    """{profiler: its Cost in each round}. The order turns, so that none is always the first."""
+    costs = {p: [] for p in profilers}
+    for i in range(count):
+        at = i % len(profilers)
+        for p in profilers[at:] + profilers[:at]:
+            costs[p].append(phase(target, p, hz))
+    return costs
+
+
+def slowdown(costs, others):
+    """(median, half the middle half) of how much longer laps took, in pairs of one round."""
+    ratios = [a.lap_s / b.lap_s - 1 for a, b in zip(costs, others)]
+    if len(ratios) < 2:
+        return ratios[0], None
+    low, _, high = statistics.quantiles(ratios, n=4, method="inclusive")
+    return statistics.median(ratios), (high - low) / 2

@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+"""A run as tables for people, and as a picture of the comparison with others."""
+from xml.sax.saxutils import escape
+
+MIB = 1 << 20
+
+
+def percent(share, digits=2):
+    return "%.*f%%" % (digits, 100 * share)
+
+
+def spread(pair):
+    text = percent(pair["median"])
+    return text if pair["spread"] is None else "%s +-%s" % (text, percent(pair["spread"]))
+
+
+def mib(size):
+    return "%.1f" % (size / MIB)
+
+
+def ms(seconds):
+    return "-" if seconds is None else "%.1f" % (1000 * seconds)
+
+
+def us(ns):
+    return "-" if ns is None else "%.2f" % (ns / 1000)
+
+
+def table(title, heads, rows):
+    """Lines of a table, the first column to the left."""
+    cells = [heads, *rows]
+    widths = [max(len(r[i]) for r in cells) for i in range(len(heads))]
+    lines = ["  ".join(c.ljust(w) if not i else c.rjust(w)
+                       for i, (c, w) in enumerate(zip(r, widths))).rstrip() for r in cells]
+    return [title, "", *lines, ""]
+
+
+def matrix(cells):
+    slow = [[c["workload"], str(c["hz"]), spread(c["slowdown"]), spread(c["over_empty"]),
+             us(c["bpf_ns"]), "%.1f" % c["native"], "%.1f" % c["python"], percent(c["cpu"]),
+             mib(c["rss"]), mib(c["map_bytes"])] for c in cells]
+    accounts = [[c["workload"], str(c["hz"]), str(c["asked"]), str(c["delivered"]),
+                 str(c["counted"]), percent(c["complete"]),
+                 " ".join([str(c["lost"]), *sorted(c["reasons"])]), str(c["stacks"]),
+                 ms(c["first_sample_s"]), ms(c["drain_s"])] for c in cells]
+    return [*table("Cost", ["workload", "Hz", "slowdown", "over empty", "us/sample", "native",
+                            "Python", "CPU", "MiB", "maps MiB"], slow),
+            *table("Samples", ["workload", "Hz", "asked", "delivered", "of the target", "complete",
+                               "lost", "stacks", "first ms", "drain ms"], accounts)]
+
+
+def frames(rows):
+    return table("Frames", ["python", "us/sample", "native", "Python", "ns/native frame",
+                            "ns/Python frame", "complete"],
+                 [[r["python"], us(r["typical"]["bpf_ns"]), "%.1f" % r["typical"]["native"],
+                   "%.1f" % r["typical"]["python"], "%.0f" % r["native_frame_ns"],
+                   "%.0f" % r["python_frame_ns"], percent(r["complete"])] for r in rows])
+
+
+def native(rows):
+    return table("One native frame", ["ns by unwind rows", "ns by bpf_get_stack()"],
+                 [["%.0f" % r["rows_ns"], "%.0f" % r["get_stack_ns"]] for r in rows])
+
+
+def flat(rows):
+    return table("Many against one", ["of", "one us", "many us", "ratio", "frames"],
+                 [[r["in"], us(r["one_ns"]), us(r["many_ns"]), "%.2f" % r["ratio"],
+                   "%.1f, %.1f" % (r["one_frames"], r["many_frames"])] for r in rows])
+
+
+def peers(rows):
+    lines = table("Peers", ["profiler", "Hz", "slowdown", "CPU", "whole CPU s", "MiB", "maps MiB",
+                            "BPF us/sample", "samples"],
+                  [[r["name"], str(r["hz"]), spread(r["slowdown"]), percent(r["cpu"]),
+                    "%.2f" % r["whole_cpu_s"], mib(r["rss"]), mib(r["map_bytes"]),
+                    us(r.get("bpf_ns")), str(r.get("samples") or "-")]
+                   for r in rows if "cpu" in r])
+    lines[-1:] = ["%s: %s" % (r["name"], r.get("missing") or r.get("failed"))
+                  for r in rows if "cpu" not in r] + [""]
+    return lines
+
+
+def targets(verdicts):
+    lines = table("Targets", ["target", "wanted", "figure"],
+                  [[v["target"], v["wanted"], v["figure"]] for v in verdicts])
+    return [*lines[:3], *("%s  %s" % (line, "pass" if v["passed"] else "FAIL")
+                          for line, v in zip(lines[3:], verdicts)), ""]
+
+
+def machine(run):
+    m = run["machine"]
+    return ["%s, %d CPUs, Linux %s, load %.1f; %s; CPython %s; %s" % (
+        m["cpu"], m["cpus"], m["kernel"], m["load"], run["program"], run["python"], run["date"]),
+        ""]
+
+
+def text(run):
+    lines = machine(run)
+    if run.get("matrix"):
+        lines += matrix(run["matrix"])
+    if run.get("frames"):
+        lines += frames(run["frames"])
+    if run.get("native"):
+        lines += native(run["native"])
+    if run.get("flat"):
+        lines += flat(run["flat"])
+    for s in run.get("start", []):
+        lines += ["Start: first sample on a host of %d processes after %s ms (worst %s)" % (
+            s["processes"], ms(s["first_sample_s"]), ms(s["worst_s"])), ""]
+    if run.get("peers"):
+        lines += peers(run["peers"])
+    if run.get("targets"):
+        lines += targets(run["targets"])
+    return "\n".join(lines)
+
+
+# ---- picture -------------------------------------------------------------------------------------
+
+BAR, LEFT, WIDE, ROW, HEAD = 14, 230, 420, 20, 34
+PANELS = (("cpu", "user space, % of a core", 100), ("slowdown", "slowdown of the target, %", 100),
+          ("rss", "resident memory, MiB", 1 / MIB), ("bpf_ns", "BPF time per sample, us", 1 / 1000))
+
+
+def panel(rows, top, title):
+    """Bars of (name, value)."""
+    most = max([value for _, value in rows] + [1e-9])
+    parts = ['<text x="8" y="%d" class="t">%s</text>' % (top + 22, escape(title))]
+    for i, (name, value) in enumerate(rows):
+        y = top + HEAD + i * ROW
+        width = max(1, WIDE * max(0, value) / most)
+        ours = ' class="o"' if name == "pyperf-bpf" else ""
+        parts.append('<text x="%d" y="%d" text-anchor="end">%s</text>'
+                     '<rect x="%d" y="%d" width="%.1f" height="%d"%s/>'
+                     '<text x="%.1f" y="%d">%.3g</text>'
+                     % (LEFT - 6, y + 11, escape(name), LEFT, y, width, BAR, ours,
+                        LEFT + width + 6, y + 11, value))
+    return parts, top + HEAD + len(rows) * ROW
+
+
+def svg(run):
+    """Bars by profiler at the highest rate that was compared; None without peers."""
+    rows = [r for r in run.get("peers", []) if "cpu" in r]
+    if not rows:
+        return None
+    hz = max(r["hz"] for r in rows)
+    parts, at = [], 0
+    for key, title, factor in PANELS:
+        values = [(r["name"], factor * (r[key]["median"] if key == "slowdown" else r[key]))
+                  for r in rows if r["hz"] == hz and r.get(key) is not None]
+        more, at = panel(values, at, "%s, %d Hz" % (title, hz))
+        parts += more
+    return ('<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 760 %d" width="760" '
+            'font-family="sans-serif" font-size="12">\n'
+            '<style>rect{fill:#9ab}.o{fill:#c52}.t{font-weight:bold}</style>\n'
+            '<rect width="100%%" height="100%%" style="fill:#fff"/>\n%s\n</svg>\n'
+            % (at + 10, "\n".join(parts)))

@@ -1,0 +1,239 @@
+# SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+"""What the benchmark profiles. Runs in any CPython from 2.7 on: python -c THIS NAME SIZE
+
+A line "N" on stdin makes it do N laps of fixed work; it answers with [seconds, how often another
+process was given its CPU] of each, as JSON, and waits for the next line at the same depth of the
+stack. It ends with its stdin, and by itself when nothing was asked for LIMIT seconds; so do the
+processes that it starts.
+"""
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import threading
+from timeit import default_timer
+
+LIMIT = 120
+RUSAGE_THREAD = 1
+
+
+def spin(n):
+    total = 0
+    for i in range(n):
+        total += i
+
+
+def lap():
+    for i in range(50):
+        spin(1000)
+
+
+def serve(work):
+    sys.stdout.write("ready\n")
+    sys.stdout.flush()
+    while True:
+        signal.alarm(LIMIT)
+        line = sys.stdin.readline()
+        if not line:
+            return
+        laps = []
+        for i in range(int(line)):
+            before = resource.getrusage(RUSAGE_THREAD).ru_nivcsw
+            begin = default_timer()
+            work()
+            seconds = default_timer() - begin
+            laps.append([seconds, resource.getrusage(RUSAGE_THREAD).ru_nivcsw - before])
+        sys.stdout.write(json.dumps(laps) + "\n")
+        sys.stdout.flush()
+
+
+# ---- one thread, one stack -----------------------------------------------------------------------
+
+def recurse(n, then):
+    if n:
+        recurse(n - 1, then)
+    else:
+        then()
+
+
+def between(n, then):
+    """Each level is a C function that calls Python."""
+    if n:
+        max([0], key=lambda x: between(n - 1, then))
+    else:
+        then()
+
+
+def distinct(n, then):
+    """`n` frames of as many functions."""
+    functions = {"f%d" % n: then}
+    for i in range(n):
+        exec("def f%d():\n    f%d()\n" % (i, i + 1), functions)
+    functions["f0"]()
+
+
+def shallow(size):
+    serve(lap)
+
+
+def deep(size):
+    """`size` Python frames while it works, most of them of one function."""
+    sys.setrecursionlimit(2000)
+    recurse(size - 6, lambda: serve(lap))
+
+
+def chain(size):
+    """The same, of as many functions."""
+    distinct(size - 6, lambda: serve(lap))
+
+
+def extensions(size):
+    between(size, lambda: serve(lap))
+
+
+def typical(size):
+    """30 Python frames with C between some of them: about 30 native frames from 3.12 on."""
+    distinct(14, lambda: between(size, lambda: serve(lap)))
+
+
+# ---- many stacks ---------------------------------------------------------------------------------
+
+LEVELS = 17
+
+
+def left(path, n):
+    if n:
+        (right if path & 1 else left)(path >> 1, n - 1)
+    else:
+        spin(100)
+
+
+def right(path, n):
+    if n:
+        (right if path & 1 else left)(path >> 1, n - 1)
+    else:
+        spin(100)
+
+
+def stacks(size):
+    """`size` stacks of the same depth, at most 2 ** LEVELS, one after the other."""
+    path = [0]
+
+    def paths():
+        at = path[0]
+        for i in range(200):
+            at = (at + 40503) % size  # odd: all of them come in turn
+            left(at, LEVELS)
+        path[0] = at
+
+    serve(paths)
+
+
+# ---- many threads, many processes ----------------------------------------------------------------
+
+def threads(size):
+    """`size` threads that all want to run; a lap is the same work for any number of them."""
+    done = threading.Semaphore(0)
+    go = [threading.Semaphore(0) for i in range(size)]
+
+    def work(mine):
+        while True:
+            mine.acquire()
+            for i in range(1000 // size):
+                spin(1000)
+            done.release()
+
+    def all_of_them():
+        for one in go:
+            one.release()
+        for one in go:
+            done.acquire()
+
+    for mine in go:
+        thread = threading.Thread(target=work, args=(mine,))
+        thread.daemon = True
+        thread.start()
+    serve(all_of_them)
+
+
+def fork(work, ends):
+    """A child that calls work() until that returns False; `ends` are the parent's of all pipes."""
+    if os.fork():
+        return
+    signal.alarm(10 * LIMIT)
+    for fd in ends:
+        os.close(fd)
+    while work():
+        pass
+    os._exit(0)
+
+
+def processes(busy, idle):
+    """Waiting and working ones. A lap is the same work for any number of them."""
+    life, ours = os.pipe()
+    ends = [ours]
+    done, did = os.pipe()
+    ends.append(done)
+    for i in range(idle):
+        fork(lambda: os.read(life, 1), ends)
+    go = []
+
+    def work(mine):
+        if not os.read(mine, 1):
+            return False
+        for i in range(500 // busy):
+            spin(1000)
+        os.write(did, b"x")
+        return True
+
+    for i in range(busy):
+        theirs, ours = os.pipe()
+        ends.append(ours)
+        go.append(ours)
+        fork(lambda: work(theirs), ends)
+        os.close(theirs)
+
+    def all_of_them():
+        for one in go:
+            os.write(one, b"x")
+        left = busy
+        while left:
+            left -= len(os.read(done, left))
+
+    serve(all_of_them)
+
+
+def crowd(size):
+    """Two in three are not Python. The one that is asked works."""
+    life, ours = os.pipe()
+    for i in range(size // 3 - 1):
+        fork(lambda: os.read(life, 1), [ours])
+    others = [subprocess.Popen(["cat"], stdin=life, preexec_fn=lambda: os.close(ours))
+              for i in range(size - size // 3)]
+    serve(lap)
+    del others
+
+
+def imports(size):
+    """A lap is an interpreter that compiles and imports `size` modules and ends."""
+    module = "\n".join("def f%d(x):\n    return [i + x for i in range(%d)]\nf%d(1)\n" % (i, i, i)
+                       for i in range(20))
+    program = ("import sys, types\n"
+               "for i in range(%d):\n"
+               "    m = types.ModuleType('m%%d' %% i)\n"
+               "    exec(compile(%r, '/m%%d.py' %% i, 'exec'), m.__dict__)\n"
+               "    sys.modules[m.__name__] = m\n"
+               "import json, decimal, email, http.client, sqlite3, ctypes\n" % (size, module))
+    serve(lambda: subprocess.call([sys.executable, "-E", "-c", program]))
+
+
+def main():
+    name, sizes = sys.argv[1], [int(word) for word in sys.argv[2].split("+")]
+    {f.__name__: f for f in (shallow, deep, chain, extensions, typical, stacks, threads,
+                             processes, crowd, imports)}[name](*sizes)
+
+
+if __name__ == "__main__":
+    main()
