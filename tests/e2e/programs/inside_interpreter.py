@@ -90,5 +90,6 @@ def spin(fd, label, outer):
         for i in range(300):
             x = (x * 31 + i) & 0xffff
     # In 3.9 and 3.10 who waits for the GIL asks the wrong interpreter to give it up: none would
-    # (take_gil(), Python/ceval_gil.h), and the threads of the others might never run.
-    time.sleep(0)
+    # (take_gil(), Python/ceval_gil.h), and the threads of the others might never run. Nor does who gives it up
+    # wait there until somebody has it (drop_gil()): so it stays away for longer than that takes.
+    time.sleep(0.001)

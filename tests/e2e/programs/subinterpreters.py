@@ -28,7 +28,7 @@ def spin_main():
     while clock() < end:
         for i in range(300):
             x = (x * 31 + i) & 0xffff
-    time.sleep(0)  # see inside_interpreter.py
+    time.sleep(0.001)  # see inside_interpreter.py
 
 
 def run_nested(interpreter, label):
