@@ -2,13 +2,17 @@
 #ifndef PYPERF_HOST_SEAM_H
 #define PYPERF_HOST_SEAM_H
 /*
- * The seam of bpf/seam.bpf.h for one file alone, which includes this before the walkers and defines all of
- * these: declared static here first, the declarations there, which have no storage class, mean the same
- * (C11 6.2.2).
+ * The seam of bpf/seam.bpf.h for one file alone, which includes this before the walkers and defines what
+ * is only declared here. Static here first: the declarations there, which have no storage class, mean the
+ * same (C11 6.2.2).
  */
 #include <linux/types.h>
+#include <stddef.h>
+
+#include "bpf/pyperf.h"
 
 struct walk;
+struct known_rule;
 struct mapping;
 struct interp;
 struct ev_blob;
@@ -17,11 +21,7 @@ struct ev_code;
 static int read_user(void *dst, __u32 sz, __u64 src);
 static struct walk *the_walk(void);
 static __u64 *the_deep(void);
-static __u32 deep_parts(void);
-static __u32 max_frames(void);
 static const struct mapping *get_mapping(__u32 index);
-static void note_seen(__u32 file);
-static struct known_rule *rule_slot(__u32 index);
 static void *uw_table(__u32 index);
 static const __u32 *uw_words(void *table, __u32 word, __u32 cnt);
 static struct interp *get_interp(__u32 index);
@@ -31,5 +31,28 @@ static __u64 code_new_id(void);
 static struct ev_blob *blob_scratch(void);
 static struct ev_code *code_scratch(void);
 static int blob_send(const void *data, __u32 size, int urgent);
+
+/* The same for all of them: the default depth, and nothing is kept for the next sample. */
+
+static __u32 deep_parts(void)
+{
+	return STACK_DEPTH_DEFAULT;
+}
+
+static __u32 max_frames(void)
+{
+	return STACK_DEPTH_DEFAULT;
+}
+
+static void note_seen(__u32 file)
+{
+	(void)file;
+}
+
+static struct known_rule *rule_slot(__u32 index)
+{
+	(void)index;
+	return NULL;
+}
 
 #endif /* PYPERF_HOST_SEAM_H */

@@ -77,30 +77,9 @@ static __u64 *the_deep(void)
 	return at_hand->deep;
 }
 
-static __u32 deep_parts(void)
-{
-	return STACK_DEPTH_DEFAULT;
-}
-
-static __u32 max_frames(void)
-{
-	return STACK_DEPTH_DEFAULT;
-}
-
 static const struct mapping *get_mapping(__u32 index)
 {
 	return index < at_hand->mapping_cnt ? &at_hand->mappings[index] : NULL;
-}
-
-static struct known_rule *rule_slot(__u32 index)
-{
-	(void)index;
-	return NULL;
-}
-
-static void note_seen(__u32 file)
-{
-	(void)file;
 }
 
 /*

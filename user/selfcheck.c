@@ -173,17 +173,6 @@ static struct walk *the_walk(void)
 }
 
 /* Nothing is unwound, and nothing is announced. */
-static struct known_rule *rule_slot(__u32 index)
-{
-	(void)index;
-	return NULL;
-}
-
-static void note_seen(__u32 file)
-{
-	(void)file;
-}
-
 static const struct mapping *get_mapping(__u32 index)
 {
 	(void)index;
@@ -193,16 +182,6 @@ static const struct mapping *get_mapping(__u32 index)
 static __u64 *the_deep(void)
 {
 	return at_hand->deep;
-}
-
-static __u32 deep_parts(void)
-{
-	return STACK_DEPTH_DEFAULT;
-}
-
-static __u32 max_frames(void)
-{
-	return STACK_DEPTH_DEFAULT;
 }
 
 static void *uw_table(__u32 index)
