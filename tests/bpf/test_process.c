@@ -981,6 +981,26 @@ static void existing_descendants_are_targets(void **state)
 	table_done(pt);
 }
 
+/* Two different interpreters; the bytes of the second one's tables. Skips if there is one only. */
+static uint64_t start_two(struct child *a, struct child *b)
+{
+	struct process_table *pt;
+	struct file_stats fs;
+
+	if (pythons.cnt < 2) {
+		printf("skip: only one Python interpreter here\n");
+		skip();
+	}
+	assert_int_equal(child_start(a, pythons.path[0]), 0);
+	assert_int_equal(child_start(b, pythons.path[1]), 0);
+	pt = table_for(&b->pid, 1, (struct process_opts){ 0 });
+	scan(pt);
+	process_table__file_stats(pt, &fs);
+	assert_true(fs.table_bytes > 0);
+	table_done(pt);
+	return fs.table_bytes;
+}
+
 /* Tables of the dead make room, those of the living do not. */
 static void evicts_unused_tables(void **state)
 {
@@ -992,18 +1012,7 @@ static void evicts_unused_tables(void **state)
 	uint64_t need;
 
 	(void)state;
-	if (pythons.cnt < 2) {
-		printf("skip: only one Python interpreter here\n");
-		skip();
-	}
-	assert_int_equal(child_start(&a, pythons.path[0]), 0);
-	assert_int_equal(child_start(&b, pythons.path[1]), 0);
-	pt = table_for(&b.pid, 1, (struct process_opts){ 0 });
-	scan(pt);
-	process_table__file_stats(pt, &fs);
-	need = fs.table_bytes;
-	assert_true(need > 0);
-	table_done(pt);
+	need = start_two(&a, &b);
 
 	/* Room for one of them; the other one comes by exec, as far as the table knows. */
 	pt = table_for(&a.pid, 1, (struct process_opts){ .children = true, .table_budget = need });
@@ -1083,17 +1092,7 @@ static void evicts_tables_that_are_not_seen(void **state)
 	uint64_t need;
 
 	(void)state;
-	if (pythons.cnt < 2) {
-		printf("skip: only one Python interpreter here\n");
-		skip();
-	}
-	assert_int_equal(child_start(&a, pythons.path[0]), 0);
-	assert_int_equal(child_start(&b, pythons.path[1]), 0);
-	pt = table_for(&b.pid, 1, (struct process_opts){ 0 });
-	scan(pt);
-	process_table__file_stats(pt, &fs);
-	need = fs.table_bytes;
-	table_done(pt);
+	need = start_two(&a, &b);
 
 	memset(seen, 0, sizeof(seen));
 	fx.maps.seen = seen;
