@@ -30,7 +30,10 @@ NEEDS_SKEL := main check cmd_check cmd_dump cmd_record cmd_top collect dump reco
 	threadlist top
 PURE_SRCS  := $(filter-out $(patsubst %,user/%.c,$(NEEDS_SKEL)),$(wildcard user/*.c))
 PURE_OBJS  := $(patsubst user/%.c,$(OUT)/%.o,$(PURE_SRCS)) $(PROTO_OBJS)
-SAN_OBJS   := $(patsubst user/%.c,$(OUT)/san/%.o,$(PURE_SRCS)) $(OUT)/san/profile.pb-c.o
+# The agent is a program of its own, so that its libraries cost the others nothing.
+AGENT_SRCS := $(wildcard user/agent/*.c)
+AGENT_LDLIBS := -lcurl -lmicrohttpd -linih
+SAN_OBJS   := $(patsubst user/%.c,$(OUT)/san/%.o,$(PURE_SRCS) $(AGENT_SRCS)) $(OUT)/san/profile.pb-c.o
 UNIT_BINS  := $(patsubst tests/unit/%.c,$(OUT)/tests/%,$(wildcard tests/unit/test_*.c))
 FUZZ_BINS  := $(patsubst tests/fuzz/%.c,$(OUT)/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c))
 BPF_TESTS  := $(patsubst tests/bpf/%.c,$(OUT)/tests/%,$(wildcard tests/bpf/test_*.c))
@@ -43,7 +46,7 @@ ORACLES    := $(OUT)/oracle/rows $(OUT)/oracle/stacks
 
 all: $(OUT)/pyperf-bpf                ## build the program
 
-$(OUT) $(OUT)/san $(OUT)/tests $(OUT)/fuzz:
+$(OUT) $(OUT)/agent $(OUT)/san/agent $(OUT)/tests $(OUT)/fuzz:
 	$(Q)mkdir -p $@
 
 # ---- BPF half --------------------------------------------------------------------------------
@@ -71,7 +74,7 @@ $(OUT)/syscall_names.h: Makefile | $(OUT)
 $(OUT)/profile.pb-c.o: $(OUT)/profile.pb-c.c
 	$(call say,CC)
 	$(Q)$(CC) $(ALL_CFLAGS) -Wno-unused-parameter -c $< -o $@
-$(OUT)/san/profile.pb-c.o: $(OUT)/profile.pb-c.c | $(OUT)/san
+$(OUT)/san/profile.pb-c.o: $(OUT)/profile.pb-c.c | $(OUT)/san/agent
 	$(Q)$(CC) $(SAN_CFLAGS) -Wno-unused-parameter -c $< -o $@
 
 # The pages, each with its style and script inside.
@@ -81,7 +84,7 @@ $(OUT)/page_%.h: user/web/%.html scripts/embed-page $(wildcard user/web/*) | $(O
 $(OUT)/export_html.o $(OUT)/san/export_html.o: $(OUT)/page_flame.h
 $(OUT)/export_lines.o $(OUT)/san/export_lines.o: $(OUT)/page_lines.h
 
-$(OUT)/%.o: user/%.c Makefile | $(OUT)
+$(OUT)/%.o: user/%.c Makefile | $(OUT)/agent
 	$(call say,CC)
 	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -c $< -o $@
 $(patsubst %,$(OUT)/%.o,$(NEEDS_SKEL)): $(OUT)/pyperf.skel.h
@@ -94,7 +97,7 @@ $(OUT)/pyperf-bpf: $(USER_OBJS)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $^ -o $@ $(LDLIBS)
 
 # ---- tests -----------------------------------------------------------------------------------
-$(OUT)/san/%.o: user/%.c Makefile | $(OUT)/san
+$(OUT)/san/%.o: user/%.c Makefile | $(OUT)/san/agent
 	$(call say,CC-SAN)
 	$(Q)$(CC) $(SAN_CFLAGS) -MMD -MP -c $< -o $@
 
@@ -103,7 +106,8 @@ $(OUT)/libsan.a: $(SAN_OBJS)
 
 $(OUT)/tests/%: tests/unit/%.c $(OUT)/libsan.a | $(OUT)/tests
 	$(call say,TEST)
-	$(Q)$(CC) $(SAN_CFLAGS) -Itests -MMD -MP -MF $@.d $< -o $@ $(OUT)/libsan.a -lcmocka $(LDLIBS)
+	$(Q)$(CC) $(SAN_CFLAGS) -Itests -MMD -MP -MF $@.d $< -o $@ $(OUT)/libsan.a -lcmocka $(LDLIBS) \
+		-Wl,--as-needed $(AGENT_LDLIBS)
 
 $(OUT)/fuzz/%: tests/fuzz/%.c $(OUT)/libsan.a | $(OUT)/fuzz
 	$(call say,FUZZ)
@@ -178,7 +182,7 @@ check: all                             ## headers compile alone, formatting
 	$(Q)scripts/check-source
 
 format:                                ## clang-format in place
-	$(Q)clang-format -i bpf/*.[ch] user/*.[ch] $(wildcard tests/*/*.[ch])
+	$(Q)clang-format -i bpf/*.[ch] user/*.[ch] user/agent/*.[ch] $(wildcard tests/*/*.[ch])
 
 size: $(OUT)/pyperf-bpf                ## sizes of the products
 	$(Q)size $(OUT)/pyperf-bpf $(OUT)/pyperf.bpf.o
@@ -200,4 +204,4 @@ clean:                                 ## remove the products
 help:                                  ## this list
 	$(Q)sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  \1\t\2/p' Makefile | expand -t 16
 
--include $(wildcard $(OUT)/*.d $(OUT)/san/*.d $(OUT)/tests/*.d $(OUT)/fuzz/*.d $(OUT)/bench/*.d $(OUT)/oracle/*.d)
+-include $(wildcard $(OUT)/*.d $(OUT)/agent/*.d $(OUT)/san/*.d $(OUT)/san/agent/*.d $(OUT)/tests/*.d $(OUT)/fuzz/*.d $(OUT)/bench/*.d $(OUT)/oracle/*.d)
