@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+#ifndef PYPERF_AGENT_H
+#define PYPERF_AGENT_H
+/*
+ * The run of the agent: sampling that goes on for months, cut into periods that end at multiples of their length
+ * since the epoch; of each period one window (window.h) per service.
+ *
+ *	main thread	samples, names, and hands each period on
+ *	delivery	makes windows of it, which go to the store and to the backends
+ *	http		asks, through the functions below; may be several threads
+ *
+ * The queue between the first two is bounded: when the second cannot follow, the oldest period is dropped and
+ * counted. Nothing that waits for a disk or a network is in the first.
+ */
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "profile.h"
+
+struct agent;
+
+/* As of the last second. Counts are since the start. */
+struct agent_stats {
+	struct profile_stats
+		run; /* counters, CPU time of this program and of BPF, memory in the kernel */
+	uint64_t up_ns;
+	uint64_t rss_bytes; /* now; in `run` it is the most that there was */
+	uint32_t fds;	    /* open, now */
+
+	uint64_t periods;	  /* that have ended */
+	uint64_t windows;	  /* made of them: one per service and period */
+	uint64_t samples;	  /* in these windows */
+	uint64_t periods_dropped; /* the queue was full */
+	uint64_t samples_dropped; /* in these periods */
+	uint64_t windows_failed;  /* that the store or a backend's spool did not take */
+	uint32_t queued;	  /* periods that wait to be delivered */
+	uint64_t period_end_ns;	  /* of the last one, since the epoch; 0: none yet */
+
+	uint32_t services;     /* in the last period */
+	uint32_t processes;    /* with Python, now */
+	uint32_t frequency_hz; /* now */
+	uint32_t
+		frequency_cfg; /* as configured: more than frequency_hz when the CPU budget is short */
+	uint64_t over_stacks;	 /* samples whose stack was left out: budget of stacks */
+	uint64_t over_processes; /* samples that lost their process: budget of processes */
+	uint64_t unlabelled; /* samples of processes that ended before they could be looked at */
+	uint64_t clock_jumps, suspends;
+	uint64_t reloads, reloads_failed; /* of the configuration */
+
+	uint64_t drains;
+	uint64_t drain_ns; /* all of them; the longest is run.drain_ns */
+};
+
+/* The last snapshot. Any thread; never waits for sampling. */
+void agent__stats(struct agent *a, struct agent_stats *out);
+
+/*
+ * Waits for `seconds` (1 to 600) and writes what was sampled meanwhile, as pprof. Any thread but the main one, up
+ * to AGENT_TAPS at once. 0; -EBUSY: too many; -EINVAL; -ECANCELED: the agent ends, what there was is written;
+ * another negative errno of writing.
+ */
+#define AGENT_TAPS 8
+int agent__profile(struct agent *a, unsigned seconds, FILE *f);
+
+/* False: sampling or delivery stands still; `why` is a sentence, valid for ever. Any thread. */
+bool agent__healthy(struct agent *a, const char **why);
+
+#endif /* PYPERF_AGENT_H */
