@@ -341,6 +341,73 @@ int parse_double(const char *s, double min, double max, double *out)
 	return 0;
 }
 
+/* The number that *s begins with; *s is behind it then. False: there is none, or it is too large. */
+static bool take_number(const char **s, uint64_t *value)
+{
+	const char *p = *s;
+
+	for (*value = 0; *p >= '0' && *p <= '9'; p++)
+		if (__builtin_mul_overflow(*value, 10ULL, value) ||
+		    __builtin_add_overflow(*value, (uint64_t)(*p - '0'), value))
+			return false;
+	if (p == *s)
+		return false;
+	*s = p;
+	return true;
+}
+
+int parse_bytes(const char *s, uint64_t min, uint64_t max, uint64_t *out)
+{
+	static const char prefixes[] = "KMGT";
+	const char *prefix;
+	uint64_t value, step;
+
+	if (!take_number(&s, &value))
+		return -EINVAL;
+	prefix = *s ? strchr(prefixes, *s) : NULL;
+	if (prefix) {
+		s++;
+		step = !strcmp(s, "B") ? 1000 : 1024;
+		if (*s && strcmp(s, "B") && strcmp(s, "iB"))
+			return -EINVAL;
+		for (; prefix >= prefixes; prefix--)
+			if (__builtin_mul_overflow(value, step, &value))
+				return -ERANGE;
+	} else if (*s && strcmp(s, "B")) {
+		return -EINVAL;
+	}
+	if (value < min || value > max)
+		return -ERANGE;
+	*out = value;
+	return 0;
+}
+
+int parse_period(const char *s, uint64_t min, uint64_t max, uint64_t *out)
+{
+	static const char units[] = "wdhms";
+	static const uint64_t seconds[] = { 604800, 86400, 3600, 60, 1 };
+	size_t next = 0; /* units that may still come */
+	uint64_t value, sum = 0;
+
+	do {
+		const char *unit;
+
+		if (!take_number(&s, &value) || !*s)
+			return -EINVAL;
+		unit = strchr(units + next, *s++);
+		if (!unit)
+			return -EINVAL;
+		next = (size_t)(unit - units) + 1;
+		if (__builtin_mul_overflow(value, seconds[next - 1], &value) ||
+		    __builtin_add_overflow(sum, value, &sum))
+			return -ERANGE;
+	} while (*s);
+	if (sum < min || sum > max)
+		return -ERANGE;
+	*out = sum;
+	return 0;
+}
+
 /* ---- Globs ---- */
 
 /*

@@ -402,15 +402,70 @@ static void test_log(void **state)
 	log_set_level(LOG_LEVEL_INFO);
 }
 
+static void check_unit(int (*parse)(const char *, uint64_t, uint64_t, uint64_t *), const char *s,
+		       int want_err, uint64_t want)
+{
+	uint64_t out = 77;
+
+	assert_int_equal(parse(s, 1, 1ULL << 50, &out), want_err);
+	assert_int_equal(out, want_err ? 77 : want);
+}
+
+static void test_parse_bytes(void **state)
+{
+	static const char *const bad[] = { "",	    "B",    "MB",   "1b",
+					   "1 MB",  "-1",   "1k",   "1Ki",
+					   "1MiBx", "1.5G", "1EiB", "99999999999999999999" };
+
+	(void)state;
+	check_unit(parse_bytes, "1", 0, 1);
+	check_unit(parse_bytes, "512B", 0, 512);
+	check_unit(parse_bytes, "500MB", 0, 500000000);
+	check_unit(parse_bytes, "2GiB", 0, 2ULL << 30);
+	check_unit(parse_bytes, "2G", 0, 2ULL << 30);
+	check_unit(parse_bytes, "3K", 0, 3072);
+	check_unit(parse_bytes, "1TB", 0, 1000000000000);
+	check_unit(parse_bytes, "0", -ERANGE, 0);
+	check_unit(parse_bytes, "2000T", -ERANGE, 0);
+	check_unit(parse_bytes, "18446744073709551615K", -ERANGE, 0);
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		check_unit(parse_bytes, bad[i], -EINVAL, 0);
+}
+
+static void test_parse_period(void **state)
+{
+	static const char *const bad[] = { "",
+					   "h",
+					   "1",
+					   "1H",
+					   "-1h",
+					   "1h 30m",
+					   "1h30",
+					   "1m1h",
+					   "1h1h",
+					   "1.5h",
+					   "99999999999999999999s" };
+
+	(void)state;
+	check_unit(parse_period, "90s", 0, 90);
+	check_unit(parse_period, "1h30m", 0, 5400);
+	check_unit(parse_period, "1w2d3h4m5s", 0, 788645);
+	check_unit(parse_period, "0h", -ERANGE, 0);
+	check_unit(parse_period, "18446744073709551615w", -ERANGE, 0);
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		check_unit(parse_period, bad[i], -EINVAL, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_strbuf),	   cmocka_unit_test(test_strtab),
-		cmocka_unit_test(test_hash),	   cmocka_unit_test(test_hash_index),
-		cmocka_unit_test(test_array_grow), cmocka_unit_test(test_utf8_next),
-		cmocka_unit_test(test_utf8_round), cmocka_unit_test(test_sanitise),
-		cmocka_unit_test(test_parse_int),  cmocka_unit_test(test_parse_double),
-		cmocka_unit_test(test_glob),	   cmocka_unit_test(test_log),
+		cmocka_unit_test(test_strbuf),	    cmocka_unit_test(test_strtab),
+		cmocka_unit_test(test_hash),	    cmocka_unit_test(test_hash_index),
+		cmocka_unit_test(test_array_grow),  cmocka_unit_test(test_utf8_next),
+		cmocka_unit_test(test_utf8_round),  cmocka_unit_test(test_sanitise),
+		cmocka_unit_test(test_parse_int),   cmocka_unit_test(test_parse_double),
+		cmocka_unit_test(test_parse_bytes), cmocka_unit_test(test_parse_period),
+		cmocka_unit_test(test_glob),	    cmocka_unit_test(test_log),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
