@@ -236,24 +236,21 @@ static int inflate_all(z_stream *z, struct bytes *out)
 	return 0;
 }
 
-static bool is_gzip(const struct bytes *b)
+static bool is_gzip(const uint8_t *data, size_t size)
 {
-	return b->size > 2 && b->data[0] == 0x1f && b->data[1] == 0x8b;
+	return size > 2 && data[0] == 0x1f && data[1] == 0x8b;
 }
 
-/* Replaces the content by what it unpacks to. */
-static int gunzip(struct bytes *b)
+/* What `data` unpacks to; the caller's to free, also after an error. */
+static int gunzip(const uint8_t *data, size_t size, struct bytes *out)
 {
-	struct bytes out = { 0 };
-	z_stream z = { .next_in = b->data, .avail_in = (uInt)b->size };
+	z_stream z = { .next_in = (uint8_t *)data, .avail_in = (uInt)size };
 	int err;
 
 	if (inflateInit2(&z, GZIP_WINDOW) != Z_OK)
 		return -ENOMEM;
-	err = inflate_all(&z, &out);
+	err = inflate_all(&z, out);
 	inflateEnd(&z);
-	free(b->data);
-	*b = out;
 	return err;
 }
 
@@ -277,14 +274,14 @@ static bool ends_with(const char *s, const char *end)
 }
 
 /* A pprof message begins with a tag and a length, which are control characters. */
-static bool is_text(const struct import *im, const struct bytes *b)
+static bool is_text(const struct import *im, const uint8_t *data, size_t size)
 {
-	size_t len = b->size < LOOK_AT_SIZE ? b->size : LOOK_AT_SIZE;
+	size_t len = size < LOOK_AT_SIZE ? size : LOOK_AT_SIZE;
 
 	if (ends_with(im->path, ".folded") || ends_with(im->path, ".collapsed"))
 		return true;
 	for (size_t i = 0; i < len; i++)
-		if (b->data[i] < ' ' && !memchr("\t\n\r", b->data[i], 3))
+		if (data[i] < ' ' && !memchr("\t\n\r", data[i], 3))
 			return false;
 	return true;
 }
@@ -318,33 +315,49 @@ static int add_stats(struct import *im)
 	return 0;
 }
 
-static int parse(struct import *im, const struct bytes *b)
+static int parse(struct import *im, const uint8_t *data, size_t size)
 {
 	int err;
 
-	if (!b->size)
+	if (!size)
 		return import_bad(im, "empty: not a profile");
-	err = is_text(im, b) ? import_folded(im, (const char *)b->data, b->size)
-			     : import_pprof(im, b->data, b->size);
+	err = is_text(im, data, size) ? import_folded(im, (const char *)data, size)
+				      : import_pprof(im, data, size);
 	if (err == -ENOMEM)
 		log_err("%s: out of memory", im->path);
 	return err ? err : add_stats(im);
 }
 
-int import__add(struct import *im, const char *path)
+static int failed(const struct import *im, int err)
+{
+	log_err("%s: %s", im->path, reason(err));
+	return err;
+}
+
+int import__add_data(struct import *im, const char *name, const void *data, size_t size)
 {
 	struct bytes b = { 0 };
 	int err;
 
-	im->path = strcmp(path, "-") ? path : "standard input";
+	im->path = name;
 	im->stats = (struct profile_stats){ 0 };
-	err = read_all(path, &b);
-	if (!err && is_gzip(&b))
-		err = gunzip(&b);
-	if (err)
-		log_err("%s: %s", im->path, reason(err));
-	else
-		err = parse(im, &b);
+	if (size > IMPORT_MAX_SIZE)
+		return failed(im, -EFBIG);
+	if (!is_gzip(data, size))
+		return parse(im, data, size);
+	err = gunzip(data, size, &b);
+	err = err ? failed(im, err) : parse(im, b.data, b.size);
+	free(b.data);
+	return err;
+}
+
+int import__add(struct import *im, const char *path)
+{
+	struct bytes b = { 0 };
+	int err = read_all(path, &b);
+
+	im->path = strcmp(path, "-") ? path : "standard input";
+	err = err ? failed(im, err) : import__add_data(im, im->path, b.data, b.size);
 	free(b.data);
 	return err;
 }

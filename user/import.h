@@ -44,6 +44,8 @@ void import__free(struct import *im);
  * Adds a file; "-" is stdin. 0 or negative errno, after a message; only import__free() may follow then.
  */
 int import__add(struct import *im, const char *path);
+/* The same of what such a file would hold; `name` stands for the path in messages. Both are borrowed. */
+int import__add_data(struct import *im, const char *name, const void *data, size_t size);
 /* After the last file. 0 or -ENOMEM after a message. */
 int import__finish(struct import *im);
 
