@@ -107,7 +107,7 @@ $(OUT)/libsan.a: $(SAN_OBJS)
 $(OUT)/tests/%: tests/unit/%.c $(OUT)/libsan.a | $(OUT)/tests
 	$(call say,TEST)
 	$(Q)$(CC) $(SAN_CFLAGS) -Itests -MMD -MP -MF $@.d $< -o $@ $(OUT)/libsan.a -lcmocka $(LDLIBS) \
-		-Wl,--as-needed $(AGENT_LDLIBS)
+		-Wl,--as-needed $(AGENT_LDLIBS) -lsqlite3
 
 $(OUT)/fuzz/%: tests/fuzz/%.c $(OUT)/libsan.a | $(OUT)/fuzz
 	$(call say,FUZZ)
