@@ -112,7 +112,8 @@ enum frame_tag {
 	X(PY_SCAN_LIMIT, 12, "too-many-python-threads")                                            \
 	X(PY_UNMERGED, 13, "python-frames-below-lost-native-stack")                                \
 	X(PY_SETUP, 14, "python-frame-in-setup")                                                   \
-	X(EMPTY, 15, "no-frames")
+	X(EMPTY, 15, "no-frames")                                                                  \
+	X(STACK_BUDGET, 16, "too-many-stacks") /* of user space only */
 
 enum marker_why {
 #define X(name, number, text) MARK_##name = (number),

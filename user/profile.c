@@ -219,12 +219,29 @@ static int new_stack(struct profile *p, uint64_t hash, const struct profile_stac
 	return (int)p->stack_cnt++;
 }
 
+static int find_stack(const struct profile *p, uint64_t hash, uint32_t proc, uint32_t tid,
+		      const uint64_t *words, size_t cnt)
+{
+	uint32_t i;
+
+	for (size_t at = 0; (i = hash_index__next(&p->index->stacks, hash, &at)) != HASH_NONE;)
+		if (stack_is(p, &p->stacks[i], proc, tid, words, cnt))
+			return (int)i;
+	return -1;
+}
+
+int profile__find_stack(const struct profile *p, uint32_t proc, uint32_t tid, const uint64_t *words,
+			size_t cnt)
+{
+	return find_stack(p, hash_stack(p, proc, tid, words, cnt), proc, tid, words, cnt);
+}
+
 int profile__add_stack(struct profile *p, uint32_t proc, uint32_t tid, const uint64_t *words,
 		       size_t cnt, uint64_t count)
 {
 	struct profile_stack stack = { .proc = proc, .tid = tid, .count = count };
 	uint64_t hash;
-	uint32_t i;
+	int i;
 
 	if (proc >= p->proc_cnt)
 		return -EINVAL;
@@ -232,13 +249,11 @@ int profile__add_stack(struct profile *p, uint32_t proc, uint32_t tid, const uin
 		return -ENOMEM;
 	stack.cnt = (uint32_t)cnt;
 	hash = hash_stack(p, proc, tid, words, cnt);
-	for (size_t at = 0; (i = hash_index__next(&p->index->stacks, hash, &at)) != HASH_NONE;) {
-		if (!stack_is(p, &p->stacks[i], proc, tid, words, cnt))
-			continue;
-		p->stacks[i].count += count;
-		return (int)i;
-	}
-	return new_stack(p, hash, &stack, words);
+	i = find_stack(p, hash, proc, tid, words, cnt);
+	if (i < 0)
+		return new_stack(p, hash, &stack, words);
+	p->stacks[i].count += count;
+	return i;
 }
 
 /* ---- Sums ---- */

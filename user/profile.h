@@ -158,6 +158,10 @@ int profile__add_sym(struct profile *p, const struct sym *sym);
 int profile__add_stack(struct profile *p, uint32_t proc, uint32_t tid, const uint64_t *words,
 		       size_t cnt, uint64_t count);
 
+/* The index of such a stack, or -1. */
+int profile__find_stack(const struct profile *p, uint32_t proc, uint32_t tid, const uint64_t *words,
+			size_t cnt);
+
 /* The process with this space, or -1. */
 int profile__find_proc(const struct profile *p, uint32_t space);
 /* The name of a thread, or "" when none was recorded. Borrowed until profile__free(). */
