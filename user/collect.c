@@ -446,6 +446,29 @@ void collect__detach_sampler(struct collect *c)
 	wait_for_programs();
 }
 
+/*
+ * For the CPU clock the kernel makes a period of the frequency once, at the start (perf_swevent_init_hrtimer(),
+ * kernel/events/core.c), and it is the period in nanoseconds that can be changed.
+ */
+int collect__set_frequency(struct collect *c, uint32_t frequency_hz)
+{
+	uint64_t period_ns = 1000000000ULL / frequency_hz;
+
+	for (int cpu = 0; cpu < c->cpu_cap; cpu++) {
+		int fd = c->cpus[cpu].fd;
+
+		if (fd < 0 || !ioctl(fd, PERF_EVENT_IOC_PERIOD, &period_ns))
+			continue;
+		if (errno == ENODEV) /* it has just gone offline */
+			continue;
+		log_err("sampling on CPU %d at %" PRIu32 " Hz: %s", cpu, frequency_hz,
+			strerror(errno));
+		return -errno;
+	}
+	c->frequency_hz = frequency_hz;
+	return 0;
+}
+
 /* ---- CPUs that come and go ------------------------------------------------------------------- */
 
 /* Marks the CPUs of a list like "0-3,5". */

@@ -58,6 +58,8 @@ int collect__attach_lifecycle(struct collect *c);
 /* Every possible CPU that is online. 0 or negative errno, printed. */
 int collect__attach_sampler(struct collect *c, uint32_t frequency_hz);
 void collect__detach_sampler(struct collect *c);
+/* Of an attached sampler; the tables are sized for that of collect__open(). 0 or negative errno, printed. */
+int collect__set_frequency(struct collect *c, uint32_t frequency_hz);
 /*
  * Samples CPUs that came online since the last call and forgets those that went. Calls `fn` for each new
  * one. Cheap: reads one file.

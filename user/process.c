@@ -925,8 +925,11 @@ static int look(struct process_table *pt, struct fresh *f, int proc_fd)
 			note_rights(f->p, proc_fd, &pt->text);
 	}
 	look_for_generated(pt, f->p, proc_fd);
-	if (!f->p->described)
+	if (!f->p->described) {
 		describe(f->p, proc_fd, &pt->text);
+		if (pt->opts.known)
+			pt->opts.known(pt->opts.known_ctx, f->p, NULL);
+	}
 	return 0;
 }
 
@@ -1175,6 +1178,8 @@ static int on_fork(struct process_table *pt, const struct ev_proc *ev)
 	if (parent) {
 		inherit(p, parent);
 		want_check(pt, p);
+		if (p->described && pt->opts.known)
+			pt->opts.known(pt->opts.known_ctx, p, parent);
 	}
 	/* Sharing is right if BPF finds the parent's image where we think, and it is up to date. */
 	if (parent && parent->image && parent->image->key == ev->image && !parent->dirty)

@@ -46,6 +46,8 @@ struct process_maps {
 	uint32_t mapping_cap, table_cap, interp_cap, seen_cap;
 };
 
+struct process;
+
 struct process_opts {
 	bool all;	       /* also processes without Python: all are walked */
 	const pid_t *pids;     /* only these (PROC_TARGET); borrowed during process_table__scan() */
@@ -53,6 +55,12 @@ struct process_opts {
 	bool children;	       /* descendants of `pids` as well */
 	uint64_t table_budget; /* bytes of unwind tables; 0: TABLE_BUDGET_DEFAULT */
 	uint64_t spare_bytes;  /* more, of spare ones; 0: SPARE_BYTES_DEFAULT, 1: none */
+	/*
+	 * A process with Python (or, with `all`, any) is known from now on: described for the first time, or forked
+	 * by `parent`, which was. Both are borrowed during the call. NULL: nobody asks.
+	 */
+	void (*known)(void *ctx, const struct process *p, const struct process *parent);
+	void *known_ctx;
 };
 
 #define PYTHON_LEN 64 /* versions of IMAGE_INTERPS interpreters, and a remark on each */

@@ -35,6 +35,7 @@ struct session {
 	int epoll_fd;
 	uint64_t start_ns, start_unix_ns, cpu_start_ns; /* start_ns 0: not started */
 	uint64_t end_ns, cpu_end_ns;			/* end_ns 0: not stopped */
+	uint32_t frequency_hz;
 	uint64_t drained_ns, tick_ns;
 	uint64_t drain_ns; /* the longest that reading a window took */
 	uint64_t events_lost;
@@ -192,6 +193,8 @@ static int open_process_table(struct session *s)
 		.pid_cnt = s->pid_cnt,
 		.children = s->o.targets->children || s->o.command,
 		.table_budget = (uint64_t)s->o.table_mib << 20,
+		.known = s->o.known,
+		.known_ctx = s->o.known_ctx,
 	};
 	struct process_maps maps;
 	int err;
@@ -278,6 +281,7 @@ struct session *session__open(const struct session_opts *o)
 		return NULL;
 	}
 	s->o = *o;
+	s->frequency_hz = o->targets->frequency_hz;
 	s->epoll_fd = -1;
 	if (!prepare(s))
 		return s;
@@ -305,9 +309,18 @@ int session__start(struct session *s)
 
 	s->cpu_start_ns = self_cpu_ns();
 	s->start_unix_ns = unix_ns();
-	err = collect__attach_sampler(s->collect, s->o.targets->frequency_hz);
+	err = collect__attach_sampler(s->collect, s->frequency_hz);
 	s->start_ns = s->drained_ns = now_ns();
 	s->tick_ns = s->start_ns + TICK_MS * NS_PER_MS;
+	return err;
+}
+
+int session__set_frequency(struct session *s, uint32_t frequency_hz)
+{
+	int err = collect__set_frequency(s->collect, frequency_hz);
+
+	if (!err)
+		s->frequency_hz = frequency_hz;
 	return err;
 }
 
@@ -432,7 +445,7 @@ void session__stats(struct session *s, struct profile_stats *out)
 	out->start_unix_ns = s->start_unix_ns;
 	out->duration_ns = (s->end_ns ? s->end_ns : now_ns()) - s->start_ns;
 	out->self_cpu_ns = (s->end_ns ? s->cpu_end_ns : self_cpu_ns()) - s->cpu_start_ns;
-	out->frequency_hz = s->o.targets->frequency_hz;
+	out->frequency_hz = s->frequency_hz;
 	out->cpus = collect__cpu_cnt(s->collect);
 	getrusage(RUSAGE_SELF, &ru);
 	out->rss_bytes = (uint64_t)ru.ru_maxrss * 1024;

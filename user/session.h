@@ -40,6 +40,9 @@ struct session_opts {
 	bool threads;		       /* keep them apart */
 	bool no_native, no_kernel;     /* frames to leave out */
 	bool bpf_stats;		       /* have the kernel time the programs */
+	/* See struct process_opts. */
+	void (*known)(void *ctx, const struct process *p, const struct process *parent);
+	void *known_ctx;
 };
 
 /* The processes of -p exist. 0, or -ESRCH after a message. */
@@ -53,6 +56,8 @@ int session__watch(struct session *s, int fd);
 /* 0 or negative errno. */
 int session__start(struct session *s);
 void session__stop(struct session *s);
+/* While sampling; at most the frequency of the targets. No sample is missed. 0 or negative errno. */
+int session__set_frequency(struct session *s, uint32_t frequency_hz);
 
 /*
  * Until something has happened, at most until `until_ns`; returns at least once a second. 0 or negative
