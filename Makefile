@@ -7,6 +7,7 @@ CLANG   ?= clang
 BPFTOOL ?= $(or $(shell command -v bpftool 2>/dev/null),/usr/sbin/bpftool)
 PREFIX  ?= /usr/local
 MANDIR  ?= $(PREFIX)/share/man
+LIBEXECDIR ?= $(PREFIX)/libexec/pyperf-bpf
 Q       := $(if $(V),,@)
 say      = $(if $(V),,@printf '  %-7s %s\n' $(1) '$(subst $(OUT)/,,$@)')
 
@@ -32,8 +33,11 @@ PURE_SRCS  := $(filter-out $(patsubst %,user/%.c,$(NEEDS_SKEL)),$(wildcard user/
 PURE_OBJS  := $(patsubst user/%.c,$(OUT)/%.o,$(PURE_SRCS)) $(PROTO_OBJS)
 # The agent is a program of its own, so that its libraries cost the others nothing.
 AGENT_SRCS := $(wildcard user/agent/*.c)
+AGENT_OBJS := $(patsubst user/%.c,$(OUT)/%.o,$(AGENT_SRCS) $(PURE_SRCS)) \
+	$(patsubst %,$(OUT)/%.o,collect dump session) $(PROTO_OBJS)
 AGENT_LDLIBS := -lcurl -lmicrohttpd -linih
-SAN_OBJS   := $(patsubst user/%.c,$(OUT)/san/%.o,$(PURE_SRCS) $(AGENT_SRCS)) $(OUT)/san/profile.pb-c.o
+AGENT_PURE := $(filter-out $(patsubst %,user/agent/%.c,main agent),$(AGENT_SRCS))
+SAN_OBJS   := $(patsubst user/%.c,$(OUT)/san/%.o,$(PURE_SRCS) $(AGENT_PURE)) $(OUT)/san/profile.pb-c.o
 UNIT_BINS  := $(patsubst tests/unit/%.c,$(OUT)/tests/%,$(wildcard tests/unit/test_*.c))
 FUZZ_BINS  := $(patsubst tests/fuzz/%.c,$(OUT)/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c))
 BPF_TESTS  := $(patsubst tests/bpf/%.c,$(OUT)/tests/%,$(wildcard tests/bpf/test_*.c))
@@ -44,7 +48,7 @@ ORACLES    := $(OUT)/oracle/rows $(OUT)/oracle/stacks
 .PHONY: all test test-unit test-fuzz test-bpf test-e2e test-pythons test-vm test-oracle fuzz check bench-ehframe \
 	bench-export format size install clean help
 
-all: $(OUT)/pyperf-bpf                ## build the program
+all: $(OUT)/pyperf-bpf $(OUT)/pyperf-bpf-agent  ## build the programs
 
 $(OUT) $(OUT)/agent $(OUT)/san/agent $(OUT)/tests $(OUT)/fuzz:
 	$(Q)mkdir -p $@
@@ -89,12 +93,19 @@ $(OUT)/%.o: user/%.c Makefile | $(OUT)/agent
 	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -c $< -o $@
 $(patsubst %,$(OUT)/%.o,$(NEEDS_SKEL)): $(OUT)/pyperf.skel.h
 $(OUT)/threadlist.o: $(OUT)/threads.skel.h
+$(OUT)/cmd_agent.o: ALL_CFLAGS += -DLIBEXECDIR='"$(LIBEXECDIR)"'
 $(OUT)/syscalls.o $(OUT)/san/syscalls.o: $(OUT)/syscall_names.h
 $(OUT)/export_pprof.o $(OUT)/san/export_pprof.o: $(OUT)/profile.pb-c.h
 
 $(OUT)/pyperf-bpf: $(USER_OBJS)
 	$(call say,LINK)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $^ -o $@ $(LDLIBS)
+
+# What it does not need of user/ is not linked: the libraries of the other commands are not, either.
+$(OUT)/pyperf-bpf-agent: $(AGENT_OBJS)
+	$(call say,LINK)
+	$(Q)rm -f $@.a && ar rcs $@.a $(filter-out $(OUT)/agent/main.o,$^)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(OUT)/agent/main.o $@.a -o $@ -Wl,--as-needed $(LDLIBS) $(AGENT_LDLIBS)
 
 # ---- tests -----------------------------------------------------------------------------------
 $(OUT)/san/%.o: user/%.c Makefile | $(OUT)/san/agent
@@ -184,11 +195,12 @@ check: all                             ## headers compile alone, formatting
 format:                                ## clang-format in place
 	$(Q)clang-format -i bpf/*.[ch] user/*.[ch] user/agent/*.[ch] $(wildcard tests/*/*.[ch])
 
-size: $(OUT)/pyperf-bpf                ## sizes of the products
-	$(Q)size $(OUT)/pyperf-bpf $(OUT)/pyperf.bpf.o
+size: all                              ## sizes of the products
+	$(Q)size $(OUT)/pyperf-bpf $(OUT)/pyperf-bpf-agent $(OUT)/pyperf.bpf.o
 
 install: all                           ## into $(DESTDIR)$(PREFIX)
 	install -D -m 0755 $(OUT)/pyperf-bpf $(DESTDIR)$(PREFIX)/bin/pyperf-bpf
+	install -D -m 0755 $(OUT)/pyperf-bpf-agent $(DESTDIR)$(LIBEXECDIR)/pyperf-bpf-agent
 	install -d $(DESTDIR)$(MANDIR)/man1 $(DESTDIR)$(MANDIR)/man8
 	install -m 0644 $(wildcard docs/*.1) $(DESTDIR)$(MANDIR)/man1
 	install -m 0644 $(wildcard docs/*.8) $(DESTDIR)$(MANDIR)/man8

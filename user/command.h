@@ -22,6 +22,7 @@ struct command {
 	int (*run)(int argc, char **argv);
 };
 
+extern const struct command cmd_agent;
 extern const struct command cmd_check;
 extern const struct command cmd_dump;
 extern const struct command cmd_record;

@@ -52,6 +52,17 @@ struct agent_stats {
 	uint64_t drain_ns; /* all of them; the longest is run.drain_ns */
 };
 
+struct agent_opts {
+	const char *config_path;
+	bool config_required; /* an error if it is not there */
+	int verbosity;	      /* as in cmdline.h; on top of the configuration's log_level */
+};
+
+/* Reads the configuration as agent__run() would. 0 or negative errno, printed. */
+int agent__check_config(const struct agent_opts *o);
+/* From start to SIGTERM. 0 or negative errno, printed. */
+int agent__run(const struct agent_opts *o);
+
 /* The last snapshot. Any thread; never waits for sampling. */
 void agent__stats(struct agent *a, struct agent_stats *out);
 

@@ -1,0 +1,367 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+#include "agent/config.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <ini.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "options.h"
+#include "str.h"
+#include "targets.h"
+
+#define ERRORS_MAX  20 /* more of them help nobody */
+#define SECTION_LEN 49 /* inih cuts longer ones, and keys, without a word */
+
+/* ---- values ----------------------------------------------------------------------------------------- */
+
+static int set_bool(bool *out, const char *value, const char **why)
+{
+	*why = "yes or no";
+	*out = !strcmp(value, "yes");
+	return *out || !strcmp(value, "no") ? 0 : -EINVAL;
+}
+
+static int set_number(uint32_t *out, const char *value, uint32_t min, uint32_t max)
+{
+	long long n;
+
+	if (parse_int(value, min, max, &n))
+		return -EINVAL;
+	*out = (uint32_t)n;
+	return 0;
+}
+
+/* A number with a unit behind it, which may be left out. */
+static int set_with_unit(uint32_t *out, const char *value, const char *unit, uint32_t min,
+			 uint32_t max)
+{
+	size_t len = strlen(value), tail = strlen(unit);
+	char digits[16];
+
+	if (len > tail && !strcmp(value + len - tail, unit))
+		len -= tail;
+	while (len && value[len - 1] == ' ')
+		len--;
+	if (len >= sizeof(digits))
+		return -EINVAL;
+	memcpy(digits, value, len);
+	digits[len] = '\0';
+	return set_number(out, digits, min, max);
+}
+
+static int set_string(char **out, const char *value)
+{
+	char *copy = *value ? strdup(value) : NULL;
+
+	if (*value && !copy)
+		return -ENOMEM;
+	free(*out);
+	*out = copy;
+	return 0;
+}
+
+static int set_path(char **out, const char *value, const char **why)
+{
+	*why = "a path from the root on";
+	return !*value || *value == '/' ? set_string(out, value) : -EINVAL;
+}
+
+/* ---- [agent] ----------------------------------------------------------------------------------------- */
+
+static int set_group(struct agent_config *c, const char *value, const char **why)
+{
+	char *words[GROUP_WORDS + 1] = { NULL };
+	size_t cnt = 0;
+	int err = 0;
+
+	*why = "one to eight names of labels, with commas between them";
+	while (!err && *(value += strspn(value, " \t,"))) {
+		size_t len = strcspn(value, " \t,");
+
+		words[cnt] = cnt < GROUP_WORDS ? strndup(value, len) : NULL;
+		if (!words[cnt] || !window_label__valid(words[cnt]))
+			err = -EINVAL;
+		cnt += words[cnt] != NULL;
+		value += len;
+	}
+	if (!cnt)
+		err = -EINVAL;
+	for (size_t i = 0; i < GROUP_WORDS; i++) {
+		free(err ? words[i] : c->group[i]);
+		if (!err)
+			c->group[i] = words[i];
+	}
+	return err;
+}
+
+static int set_log_level(struct agent_config *c, const char *value, const char **why)
+{
+	static const char *const names[] = { "error", "warning", "info", "debug" };
+
+	*why = "error, warning, info or debug";
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		if (!strcmp(value, names[i])) {
+			c->log_level = (enum log_level)i;
+			return 0;
+		}
+	}
+	return -EINVAL;
+}
+
+static int set_log_format(struct agent_config *c, const char *value, const char **why)
+{
+	*why = "text or json";
+	c->log_json = !strcmp(value, "json");
+	return c->log_json || !strcmp(value, "text") ? 0 : -EINVAL;
+}
+
+static uint32_t window_min_s(void)
+{
+	return getenv("PYPERF_AGENT_SHORT_WINDOWS") ? 1 : 10; /* for tests */
+}
+
+static int agent_set(struct agent_config *c, const char *key, const char *value, const char **why)
+{
+	if (!strcmp(key, "frequency")) {
+		*why = "samples per second and CPU, from 1 to 999";
+		return set_with_unit(&c->frequency_hz, value, "Hz", 1, 999);
+	}
+	if (!strcmp(key, "window")) {
+		*why = "seconds, from 10 to 60";
+		return set_with_unit(&c->window_s, value, "s", window_min_s(), 60);
+	}
+	if (!strcmp(key, "table_memory")) {
+		*why = "MiB, from 1 to 65536";
+		return set_with_unit(&c->table_mib, value, "MiB", 1, TABLE_MIB_MAX);
+	}
+	if (!strcmp(key, "state_dir"))
+		return *value ? set_path(&c->state_dir, value, why) : -EINVAL;
+	if (!strcmp(key, "directory"))
+		return set_path(&c->directory, value, why);
+	if (!strcmp(key, "group"))
+		return set_group(c, value, why);
+	if (!strcmp(key, "comm")) {
+		*why = "a pattern of at most 63 characters";
+		return strlen(value) < GLOB_LEN ? set_string(&c->comm, value) : -EINVAL;
+	}
+	if (!strcmp(key, "cgroup"))
+		return set_string(&c->cgroup, value);
+	if (!strcmp(key, "native"))
+		return set_bool(&c->native, value, why);
+	if (!strcmp(key, "kernel"))
+		return set_bool(&c->kernel, value, why);
+	if (!strcmp(key, "lines"))
+		return set_bool(&c->lines, value, why);
+	if (!strcmp(key, "log_level"))
+		return set_log_level(c, value, why);
+	if (!strcmp(key, "log_format"))
+		return set_log_format(c, value, why);
+	return -ENOENT;
+}
+
+/* ---- [budget] ----------------------------------------------------------------------------------------- */
+
+static int set_percent(double *out, const char *value)
+{
+	size_t len = strlen(value);
+	char digits[16];
+
+	if (len && value[len - 1] == '%')
+		len--;
+	while (len && value[len - 1] == ' ')
+		len--;
+	if (len >= sizeof(digits))
+		return -EINVAL;
+	memcpy(digits, value, len);
+	digits[len] = '\0';
+	return parse_double(digits, 0.05, 100, out) ? -EINVAL : 0;
+}
+
+static int budget_set(struct budget_config *c, const char *key, const char *value, const char **why)
+{
+	if (!strcmp(key, "cpu")) {
+		*why = "percent of one CPU, from 0.05 to 100";
+		return set_percent(&c->cpu_percent, value);
+	}
+	if (!strcmp(key, "memory")) {
+		*why = "MiB, from 32 to 65536";
+		return set_with_unit(&c->memory_mib, value, "MiB", 32, 65536);
+	}
+	if (!strcmp(key, "processes")) {
+		*why = "a number from 1 to 100000";
+		return set_number(&c->processes, value, 1, 100000);
+	}
+	if (!strcmp(key, "stacks")) {
+		*why = "a number from 100 to 1000000";
+		return set_number(&c->stacks, value, 100, 1000000);
+	}
+	return -ENOENT;
+}
+
+/* ---- all -------------------------------------------------------------------------------------------------- */
+
+int config__init(struct config *c)
+{
+	*c = (struct config){
+		.agent = { .frequency_hz = 19,
+			   .window_s = 60,
+			   .native = true,
+			   .kernel = true,
+			   .lines = true,
+			   .table_mib = TABLE_MIB_DEFAULT,
+			   .log_level = LOG_LEVEL_INFO },
+		.budget = { .cpu_percent = 1,
+			    .memory_mib = 128,
+			    .processes = 1000,
+			    .stacks = 20000 },
+	};
+	c->agent.state_dir = strdup(STATE_DIR_DEFAULT);
+	c->agent.group[0] = strdup("service_name");
+	if (!c->agent.state_dir || !c->agent.group[0])
+		return -ENOMEM;
+	return labels_config__init(&c->labels);
+}
+
+void config__free(struct config *c)
+{
+	free(c->agent.state_dir);
+	free(c->agent.directory);
+	free(c->agent.comm);
+	free(c->agent.cgroup);
+	for (size_t i = 0; i < GROUP_WORDS; i++)
+		free(c->agent.group[i]);
+	labels_config__free(&c->labels);
+}
+
+/* ---- the file ---------------------------------------------------------------------------------------------- */
+
+struct reader {
+	struct config *config;
+	const char *path;
+	FILE *f;
+	unsigned line, errors;
+	char unknown[SECTION_LEN + 1]; /* section that nobody knows, said once */
+};
+
+static void complain(struct reader *r, const char *key, const char *why)
+{
+	if (r->errors++ < ERRORS_MAX)
+		log_err("%s:%u: %s: %s", r->path, r->line, key, why);
+}
+
+/* 1: go on. */
+static int on_value(void *user, const char *section, const char *key, const char *value)
+{
+	struct reader *r = user;
+	const char *why = "cannot be set to that";
+	int err;
+
+	if (!strcmp(section, "agent"))
+		err = agent_set(&r->config->agent, key, value, &why);
+	else if (!strcmp(section, "labels"))
+		err = labels_config__set(&r->config->labels, key, value, &why);
+	else if (!strcmp(section, "budget"))
+		err = budget_set(&r->config->budget, key, value, &why);
+	else {
+		if (strcmp(section, r->unknown))
+			complain(r, *section ? section : key,
+				 *section ? "there is no such section" : "stands in no section");
+		snprintf(r->unknown, sizeof(r->unknown), "%s", section);
+		return 1;
+	}
+	if (err == -ENOENT)
+		complain(r, key, "there is no such key in this section");
+	else if (err)
+		complain(r, key, err == -EINVAL ? why : strerror(-err));
+	return 1;
+}
+
+/* inih only tells the first line that it cannot read, and takes an indented one for more of the last value. */
+static bool is_readable(struct reader *r, const char *line)
+{
+	size_t end = strcspn(line, "]");
+
+	if (!*line || *line == '#' || *line == ';')
+		return true;
+	if (*line == '[' && line[end] && end - 1 <= SECTION_LEN)
+		return true;
+	if (*line != '[' && strchr(line, '=') && strcspn(line, "=") <= SECTION_LEN && *line != '=')
+		return true;
+	complain(r, "syntax", "neither [section] nor key = value");
+	return false;
+}
+
+static char *read_line(char *out, int size, void *stream)
+{
+	struct reader *r = stream;
+	char line[512], *text = line;
+	size_t len;
+
+	*out = '\0';
+	if (!fgets(line, sizeof(line), r->f))
+		return NULL;
+	r->line++;
+	len = strlen(line);
+	if (len && line[len - 1] != '\n' && !feof(r->f)) {
+		for (int c = 0; c != '\n' && c != EOF;)
+			c = fgetc(r->f);
+		len = sizeof(line);
+	}
+	while (*text && isspace((unsigned char)*text))
+		text++;
+	if (len == sizeof(line) || (int)strlen(text) >= size) {
+		complain(r, "syntax", "the line is too long");
+	} else {
+		text[strcspn(text, "\n")] = '\0';
+		if (is_readable(r, text))
+			strcpy(out, text);
+	}
+	strcat(out, "\n");
+	return out;
+}
+
+int config__read(struct config *c, const char *path)
+{
+	struct reader r = { .config = c, .path = path, .f = fopen(path, "re") };
+	int err = 0;
+
+	if (!r.f) {
+		err = -errno;
+		log_err("%s: %s", path, strerror(errno));
+		return err;
+	}
+	ini_parse_stream(read_line, &r, on_value, &r);
+	if (ferror(r.f)) {
+		err = -EIO;
+		log_err("%s: cannot be read", path);
+	}
+	fclose(r.f);
+	if (r.errors > ERRORS_MAX)
+		log_err("%s: %u more mistakes", path, r.errors - ERRORS_MAX);
+	return err ? err : r.errors ? -EINVAL : 0;
+}
+
+static bool same(const char *a, const char *b)
+{
+	return !strcmp(a ? a : "", b ? b : "");
+}
+
+const char *config__needs_restart(const struct config *then, const struct config *now)
+{
+	const struct agent_config *a = &then->agent, *b = &now->agent;
+
+	if (!same(a->state_dir, b->state_dir))
+		return "state_dir";
+	if (!same(a->comm, b->comm))
+		return "comm";
+	if (!same(a->cgroup, b->cgroup))
+		return "cgroup";
+	if (a->native != b->native)
+		return "native";
+	if (a->kernel != b->kernel)
+		return "kernel";
+	return a->table_mib != b->table_mib ? "table_memory" : NULL;
+}

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+#include "agent/known.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+
+#include "hash.h"
+#include "idmap.h"
+
+#define WAITING_MAX 65536U
+
+struct entry {
+	uint32_t space;
+	struct label_set *set;
+};
+
+struct known {
+	const char *root;
+	const struct labels_config *config;
+	struct idmap entries; /* by space */
+	uint32_t *waiting;    /* spaces that were noted and not read */
+	size_t waiting_cnt, waiting_cap;
+	uint64_t missed;
+};
+
+struct known *known__new(const char *root, const struct labels_config *c)
+{
+	struct known *k = calloc(1, sizeof(*k));
+
+	if (k) {
+		k->root = root;
+		k->config = c;
+	}
+	return k;
+}
+
+static void free_entry(struct entry *e)
+{
+	label_set__put(e->set);
+	free(e);
+}
+
+void known__free(struct known *k)
+{
+	struct entry *e;
+
+	if (!k)
+		return;
+	for (size_t at = 0; (e = idmap__next(&k->entries, &at));)
+		free_entry(e);
+	idmap__free(&k->entries);
+	free(k->waiting);
+	free(k);
+}
+
+void known__set_config(struct known *k, const struct labels_config *c)
+{
+	k->config = c;
+}
+
+/* Takes the set over. Without memory the process has what the profile says. */
+static void remember(struct known *k, uint32_t space, struct label_set *set)
+{
+	struct entry *e = set ? malloc(sizeof(*e)) : NULL, *old;
+
+	if (!e) {
+		label_set__put(set);
+		return;
+	}
+	old = idmap__get(&k->entries, space);
+	*e = (struct entry){ .space = space, .set = set };
+	if (idmap__set(&k->entries, space, e)) {
+		free_entry(e);
+		return;
+	}
+	if (old)
+		free_entry(old);
+}
+
+void known__note(struct known *k, const struct process *p, const struct process *parent)
+{
+	struct entry *e = parent ? idmap__get(&k->entries, parent->space) : NULL;
+
+	if (e) {
+		remember(k, p->space, label_set__hold(e->set));
+		return;
+	}
+	if (!array_grow(&k->waiting, &k->waiting_cap, k->waiting_cnt, 1, sizeof(*k->waiting),
+			WAITING_MAX))
+		k->waiting[k->waiting_cnt++] = p->space;
+}
+
+static void read_one(struct known *k, const struct process_table *procs, uint32_t space)
+{
+	const struct process *p = process_table__find(procs, space);
+	const struct labelled_process what = {
+		.tgid = p ? p->tgid : 0,
+		.comm = p ? p->comm : "",
+		.exe = p ? p->exe : "",
+		.python = p ? p->python : "",
+		.container = p ? p->container : "",
+	};
+
+	if (p && !p->exited)
+		remember(k, space, labels__read(k->root, k->config, &what));
+}
+
+void known__read(struct known *k, const struct process_table *procs)
+{
+	for (size_t i = 0; i < k->waiting_cnt; i++)
+		read_one(k, procs, k->waiting[i]);
+	k->waiting_cnt = 0;
+}
+
+struct label_set *known__labels(struct known *k, const struct profile *p,
+				const struct profile_proc *proc)
+{
+	struct entry *e = idmap__get(&k->entries, proc->space);
+	const struct labelled_process what = {
+		.comm = profile__str(p, proc->comm),
+		.exe = profile__str(p, proc->exe),
+		.python = profile__str(p, proc->python),
+		.container = profile__str(p, proc->container),
+	};
+
+	if (e)
+		return label_set__hold(e->set);
+	k->missed++;
+	return labels__of_gone(k->config, &what);
+}
+
+void known__forget(struct known *k, const struct process_table *procs)
+{
+	struct entry *e, **gone = calloc(k->entries.cnt + 1, sizeof(struct entry *));
+	size_t cnt = 0;
+
+	for (size_t at = 0; gone && (e = idmap__next(&k->entries, &at));)
+		if (!process_table__find(procs, e->space))
+			gone[cnt++] = e;
+	for (size_t i = 0; i < cnt; i++) {
+		idmap__remove(&k->entries, gone[i]->space);
+		free_entry(gone[i]);
+	}
+	free(gone);
+}
+
+uint64_t known__missed(const struct known *k)
+{
+	return k->missed;
+}

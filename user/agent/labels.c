@@ -1,0 +1,791 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+#include "agent/labels.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cgroup.h"
+
+#define FILE_MAX_BYTES 262144U /* of environ: more than that is cut */
+#define ARGS_MAX_BYTES 16384U
+#define DIR_MAX	       65536 /* entries of a directory that are looked at */
+#define POD_UID_LEN    36
+
+/* ---- sets --------------------------------------------------------------------------------------- */
+
+/* What is gathered before it becomes a set. Values lie in one buffer, by offset. */
+struct gather {
+	struct {
+		size_t name, value;
+	} at[LABELS_MAX];
+	size_t cnt;
+	struct strbuf text;
+};
+
+static const char *gathered(const struct gather *g, const char *name)
+{
+	for (size_t i = 0; i < g->cnt; i++)
+		if (!strcmp(g->text.s + g->at[i].name, name))
+			return g->text.s + g->at[i].value;
+	return NULL;
+}
+
+/* The first of a name counts. Empty ones and bad names are left out. */
+static void add(struct gather *g, const char *name, const char *value, size_t len)
+{
+	if (!len || g->cnt == LABELS_MAX || !window_label__valid(name) || gathered(g, name))
+		return;
+	g->at[g->cnt].name = g->text.len;
+	strbuf__add(&g->text, name, strlen(name) + 1);
+	g->at[g->cnt].value = g->text.len;
+	str_sanitise(&g->text, value, len, LABEL_VALUE_MAX);
+	strbuf__addc(&g->text, '\0');
+	if (!g->text.err)
+		g->cnt++;
+}
+
+static void add_z(struct gather *g, const char *name, const char *value)
+{
+	add(g, name, value, strlen(value));
+}
+
+static int cmp_labels(const void *a, const void *b)
+{
+	return strcmp(((const struct label *)a)->name, ((const struct label *)b)->name);
+}
+
+/* One allocation: the set, then its texts. */
+static struct label_set *make_set(struct gather *g)
+{
+	struct label_set *set = NULL;
+	size_t head = sizeof(*set) + g->cnt * sizeof(set->labels[0]);
+	char *text;
+
+	if (!g->text.err)
+		set = malloc(head + g->text.len);
+	if (set) {
+		text = (char *)set + head;
+		if (g->text.len)
+			memcpy(text, g->text.s, g->text.len);
+		set->refs = 1;
+		set->cnt = g->cnt;
+		for (size_t i = 0; i < g->cnt; i++)
+			set->labels[i] = (struct label){ .name = text + g->at[i].name,
+							 .value = text + g->at[i].value };
+		qsort(set->labels, set->cnt, sizeof(set->labels[0]), cmp_labels);
+	}
+	strbuf__free(&g->text);
+	return set;
+}
+
+struct label_set *label_set__hold(struct label_set *set)
+{
+	__atomic_add_fetch(&set->refs, 1, __ATOMIC_RELAXED);
+	return set;
+}
+
+void label_set__put(struct label_set *set)
+{
+	if (set && !__atomic_sub_fetch(&set->refs, 1, __ATOMIC_ACQ_REL))
+		free(set);
+}
+
+const char *label_set__get(const struct label_set *set, const char *name)
+{
+	for (size_t i = 0; i < set->cnt; i++)
+		if (!strcmp(set->labels[i].name, name))
+			return set->labels[i].value;
+	return NULL;
+}
+
+/* ---- configuration ------------------------------------------------------------------------------ */
+
+static void free_words(char **words)
+{
+	for (char **w = words; w && *w; w++)
+		free(*w);
+	free(words);
+}
+
+/* Words between blanks and commas. 0, -ENOMEM; -EINVAL: more than `max`. */
+static int split_words(const char *text, size_t max, char ***out)
+{
+	char **words = calloc(max + 1, sizeof(*words));
+	size_t cnt = 0;
+
+	if (!words)
+		return -ENOMEM;
+	for (;;) {
+		size_t len;
+
+		text += strspn(text, " \t,");
+		len = strcspn(text, " \t,");
+		if (!len)
+			break;
+		if (cnt == max || !(words[cnt] = strndup(text, len))) {
+			free_words(words);
+			return cnt == max ? -EINVAL : -ENOMEM;
+		}
+		cnt++;
+		text += len;
+	}
+	*out = words;
+	return 0;
+}
+
+#define ENVIRONMENT_DEFAULT "OTEL_SERVICE_NAME,OTEL_RESOURCE_ATTRIBUTES"
+#define ENVIRONMENT_MAX	    32
+#define FIXED_MAX	    16
+
+int labels_config__init(struct labels_config *c)
+{
+	char name[HOST_NAME_MAX + 1] = "";
+
+	*c = (struct labels_config){ 0 };
+	gethostname(name, sizeof(name) - 1);
+	str_sanitise(&c->host, name[0] ? name : "localhost", strlen(name[0] ? name : "localhost"),
+		     LABEL_VALUE_MAX);
+	if (c->host.err)
+		return -ENOMEM;
+	return split_words(ENVIRONMENT_DEFAULT, ENVIRONMENT_MAX, &c->environment);
+}
+
+void labels_config__free(struct labels_config *c)
+{
+	strbuf__free(&c->host);
+	free_words(c->environment);
+	for (size_t i = 0; i < c->fixed_cnt; i++) {
+		free((char *)c->fixed[i].name);
+		free((char *)c->fixed[i].value);
+	}
+	free(c->fixed);
+	*c = (struct labels_config){ 0 };
+}
+
+static int set_environment(struct labels_config *c, const char *value, const char **why)
+{
+	char **words;
+	int err = split_words(value, ENVIRONMENT_MAX, &words);
+
+	*why = "names of environment variables, 32 at most, with commas between them";
+	if (err)
+		return err;
+	for (char **w = words; *w; w++) {
+		if (strchr(*w, '=')) {
+			free_words(words);
+			return -EINVAL;
+		}
+	}
+	free_words(c->environment);
+	c->environment = words;
+	return 0;
+}
+
+static int add_fixed(struct labels_config *c, const char *name, const char *value, const char **why)
+{
+	struct strbuf clean = { 0 };
+	struct label *all;
+
+	*why = "16 of them at most, each add.NAME with a name of letters, digits and _";
+	if (!window_label__valid(name) || c->fixed_cnt == FIXED_MAX)
+		return -EINVAL;
+	str_sanitise(&clean, value, strlen(value), LABEL_VALUE_MAX);
+	all = realloc(c->fixed, (c->fixed_cnt + 1) * sizeof(*all));
+	if (all)
+		c->fixed = all;
+	name = strdup(name);
+	if (!all || !name || clean.err) {
+		free((char *)name);
+		strbuf__free(&clean);
+		return -ENOMEM;
+	}
+	c->fixed[c->fixed_cnt++] = (struct label){ name, clean.s ? clean.s : strdup("") };
+	return 0;
+}
+
+int labels_config__set(struct labels_config *c, const char *key, const char *value,
+		       const char **why)
+{
+	if (!strcmp(key, "host")) {
+		*why = "a name";
+		if (!*value)
+			return -EINVAL;
+		strbuf__clear(&c->host);
+		str_sanitise(&c->host, value, strlen(value), LABEL_VALUE_MAX);
+		return c->host.err;
+	}
+	if (!strcmp(key, "environment"))
+		return set_environment(c, value, why);
+	if (!strcmp(key, "command_line")) {
+		*why = "yes or no";
+		c->command_line = !strcmp(value, "yes");
+		return c->command_line || !strcmp(value, "no") ? 0 : -EINVAL;
+	}
+	if (!strncmp(key, "add.", 4))
+		return add_fixed(c, key + 4, value, why);
+	return -ENOENT;
+}
+
+/* ---- files -------------------------------------------------------------------------------------- */
+
+/* What of a process's file can be read, NUL-terminated; empty when nothing can. */
+static void read_file(const char *root, uint32_t tgid, const char *name, size_t max,
+		      struct strbuf *out)
+{
+	char path[PATH_MAX], part[4096];
+	int fd;
+
+	strbuf__clear(out);
+	snprintf(path, sizeof(path), "%s/proc/%u/%s", root, tgid, name);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	while (fd >= 0 && out->len < max) {
+		ssize_t n = read(fd, part,
+				 max - out->len < sizeof(part) ? max - out->len : sizeof(part));
+
+		if (n <= 0)
+			break;
+		strbuf__add(out, part, (size_t)n);
+	}
+	if (fd >= 0)
+		close(fd);
+}
+
+/* ---- control groups ----------------------------------------------------------------------------- */
+
+static bool is_hex_string(const char *s, size_t len)
+{
+	for (size_t i = 0; i < len; i++)
+		if (!strchr("0123456789abcdef", s[i]) || !s[i])
+			return false;
+	return true;
+}
+
+/* What stands before the id, or a directory above it, tells who made the container. */
+static const char *runtime_of(const char *text, size_t at)
+{
+	static const struct {
+		const char *before, *runtime;
+	} known[] = {
+		{ "/docker/", "docker" },
+		{ "docker-", "docker" },
+		{ "cri-containerd-", "containerd" },
+		{ ":cri-containerd:", "containerd" },
+		{ "nerdctl-", "containerd" },
+		{ "crio-", "cri-o" },
+		{ "libpod-", "podman" },
+	};
+
+	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+		size_t len = strlen(known[i].before);
+
+		if (at >= len && !memcmp(text + at - len, known[i].before, len))
+			return known[i].runtime;
+	}
+	return "";
+}
+
+static const char *container_runtime(const struct strbuf *cgroup, const char *id)
+{
+	const char *runtime = "";
+
+	for (const char *p = cgroup->s; p && !*runtime && (p = strstr(p, id)); p++)
+		runtime = runtime_of(cgroup->s, (size_t)(p - cgroup->s));
+	return runtime;
+}
+
+/*
+ * "pod" and a UUID, with _ for - where systemd makes the slice, or the 32 digits of a static pod.
+ * /kubepods/burstable/podUID/ID, kubepods-burstable-podUID.slice
+ */
+static bool is_pod_uid(const char *uid, size_t len)
+{
+	for (size_t i = 0; i < len; i++) {
+		bool between = len == POD_UID_LEN && (i == 8 || i == 13 || i == 18 || i == 23);
+
+		if (between != (uid[i] == '-'))
+			return false;
+	}
+	return true;
+}
+
+static void add_pod_uid(struct gather *g, const struct strbuf *cgroup)
+{
+	char uid[POD_UID_LEN + 1];
+	const char *p = cgroup->s;
+
+	for (; p && (p = strstr(p, "pod")); p += 3) {
+		size_t len = strspn(p + 3, "0123456789abcdef-_");
+
+		if (p == cgroup->s || (p[-1] != '/' && p[-1] != '-') ||
+		    (len != POD_UID_LEN && len != 32))
+			continue;
+		for (size_t i = 0; i < len; i++)
+			uid[i] = p[3 + i] == '_' ? '-' : p[3 + i];
+		if (is_pod_uid(uid, len)) {
+			add(g, "k8s_pod_uid", uid, len);
+			return;
+		}
+	}
+}
+
+/* systemd writes what a path cannot have as \xHH, and what the kernel would take for its own with _ before it. */
+static void unescape_unit(const char *name, size_t len, struct strbuf *out)
+{
+	size_t i = len && name[0] == '_';
+
+	for (; i < len; i++) {
+		unsigned hex;
+
+		if (len - i >= 4 && name[i] == '\\' && name[i + 1] == 'x' &&
+		    is_hex_string(name + i + 2, 2) && sscanf(name + i + 2, "%2x", &hex) == 1) {
+			strbuf__addc(out, (char)hex);
+			i += 3;
+		} else {
+			strbuf__addc(out, name[i]);
+		}
+	}
+}
+
+static bool ends_with(const char *s, size_t len, const char *tail)
+{
+	size_t n = strlen(tail);
+
+	return len > n && !memcmp(s + len - n, tail, n);
+}
+
+/* A scope that a container runtime made is the container, not a unit of somebody's. */
+static bool is_container_scope(const char *s, size_t len)
+{
+	return len > CONTAINER_ID_LEN + 6 &&
+	       is_hex_string(s + len - 6 - CONTAINER_ID_LEN, CONTAINER_ID_LEN);
+}
+
+/* The innermost service or scope of a path; false: none. */
+static bool find_unit(const char *path, size_t len, const char **unit, size_t *unit_len)
+{
+	size_t end = len;
+
+	while (end) {
+		size_t begin = end, n;
+
+		while (begin && path[begin - 1] != '/')
+			begin--;
+		n = end - begin;
+		if (ends_with(path + begin, n, ".service") ||
+		    (ends_with(path + begin, n, ".scope") &&
+		     !is_container_scope(path + begin, n))) {
+			*unit = path + begin;
+			*unit_len = n;
+			return true;
+		}
+		/* What is outside of a container is its host's: containerd.service, say. */
+		if (ends_with(path + begin, n, ".scope") ||
+		    (n == CONTAINER_ID_LEN && is_hex_string(path + begin, n)))
+			return false;
+		end = begin ? begin - 1 : 0;
+	}
+	return false;
+}
+
+/* Of v2 ("0::/path"), or of systemd's own hierarchy in v1 ("1:name=systemd:/path"). */
+static void add_unit(struct gather *g, const struct strbuf *cgroup, struct strbuf *tmp)
+{
+	const char *line = cgroup->s, *unit;
+	size_t unit_len;
+
+	while (line && *line) {
+		size_t len = strcspn(line, "\n");
+		const char *names = memchr(line, ':', len), *path;
+
+		path = names ? memchr(names + 1, ':', len - (size_t)(names + 1 - line)) : NULL;
+		if (path && (path == names + 1 || !strncmp(names, ":name=systemd:", 14)) &&
+		    find_unit(path + 1, len - (size_t)(path + 1 - line), &unit, &unit_len)) {
+			strbuf__clear(tmp);
+			unescape_unit(unit, unit_len, tmp);
+			if (tmp->len)
+				add(g, "unit", tmp->s, tmp->len);
+			return;
+		}
+		line += len + (line[len] == '\n');
+	}
+}
+
+/* ---- Kubernetes --------------------------------------------------------------------------------- */
+
+/* POD_NAMESPACE_CONTAINER-ID.log; none of the names has a _. */
+static bool take_log_name(struct gather *g, const char *name, const char *id)
+{
+	size_t len = strlen(name), tail = 1 + CONTAINER_ID_LEN + 4;
+	const char *space, *container;
+
+	if (len <= tail || strncmp(name + len - tail + 1, id, CONTAINER_ID_LEN) ||
+	    name[len - tail] != '-' || strcmp(name + len - 4, ".log"))
+		return false;
+	space = strchr(name, '_');
+	container = space ? strchr(space + 1, '_') : NULL;
+	if (!container)
+		return false;
+	add(g, "k8s_pod", name, (size_t)(space - name));
+	add(g, "k8s_namespace", space + 1, (size_t)(container - space - 1));
+	add(g, "k8s_container", container + 1, len - tail - (size_t)(container + 1 - name));
+	return true;
+}
+
+/* NAMESPACE_POD_UID */
+static bool take_pod_dir(struct gather *g, const char *name, const char *uid)
+{
+	const char *pod = strchr(name, '_'), *at = strrchr(name, '_');
+
+	if (!pod || at <= pod || strcmp(at + 1, uid))
+		return false;
+	add(g, "k8s_namespace", name, (size_t)(pod - name));
+	add(g, "k8s_pod", pod + 1, (size_t)(at - pod - 1));
+	return true;
+}
+
+static bool search_dir(struct gather *g, const char *root, const char *dir, const char *what,
+		       bool (*take)(struct gather *, const char *, const char *))
+{
+	char path[PATH_MAX];
+	struct dirent *entry;
+	bool found = false;
+	DIR *d;
+
+	snprintf(path, sizeof(path), "%s/var/log/%s", root, dir);
+	d = what && *what ? opendir(path) : NULL;
+	for (int i = 0; d && !found && i < DIR_MAX && (entry = readdir(d)); i++)
+		found = take(g, entry->d_name, what);
+	if (d)
+		closedir(d);
+	return found;
+}
+
+static void add_pod_names(struct gather *g, const char *root, const char *container)
+{
+	const char *uid = gathered(g, "k8s_pod_uid");
+	char copy[LABEL_VALUE_MAX];
+
+	if (!uid)
+		return;
+	snprintf(copy, sizeof(copy), "%s", uid); /* adding moves the text */
+	if (!search_dir(g, root, "containers", container, take_log_name))
+		search_dir(g, root, "pods", copy, take_pod_dir);
+}
+
+/* ---- environment -------------------------------------------------------------------------------- */
+
+/* The value of a variable, or NULL; a variable that was cut does not count. */
+static const char *variable(const struct strbuf *environ, const char *name)
+{
+	size_t len = strlen(name);
+	const char *p = environ->s, *end = p ? p + environ->len : p;
+
+	while (p && p < end) {
+		const char *next = memchr(p, '\0', (size_t)(end - p));
+
+		if (!next)
+			return NULL;
+		if (!strncmp(p, name, len) && p[len] == '=')
+			return p + len + 1;
+		p = next + 1;
+	}
+	return NULL;
+}
+
+static int hex_digit(char c)
+{
+	return c >= '0' && c <= '9'   ? c - '0'
+	       : c >= 'a' && c <= 'f' ? c - 'a' + 10
+	       : c >= 'A' && c <= 'F' ? c - 'A' + 10
+				      : -1;
+}
+
+/* OpenTelemetry's resource SDK: values are percent-encoded. */
+static void percent_decode(const char *s, size_t len, struct strbuf *out)
+{
+	strbuf__clear(out);
+	for (size_t i = 0; i < len; i++) {
+		int high = len - i > 2 && s[i] == '%' ? hex_digit(s[i + 1]) : -1;
+		int low = high >= 0 ? hex_digit(s[i + 2]) : -1;
+
+		if (low >= 0) {
+			strbuf__addc(out, (char)(high << 4 | low));
+			i += 2;
+		} else {
+			strbuf__addc(out, s[i]);
+		}
+	}
+}
+
+/* "service.name=shop,deployment.environment=prod": each a label, with _ for what a label's name cannot have. */
+static void add_attributes(struct gather *g, const char *text, struct strbuf *tmp)
+{
+	while (*text) {
+		size_t len = strcspn(text, ","), name_len = strcspn(text, "=,"), n = 0;
+		char name[64];
+
+		for (; n < name_len && n < sizeof(name) - 1; n++)
+			name[n] = strchr(".-/ ", text[n]) ? '_' : text[n];
+		name[n] = '\0';
+		if (name_len < len && n == name_len) {
+			percent_decode(text + name_len + 1, len - name_len - 1, tmp);
+			if (tmp->len)
+				add(g, name, tmp->s, tmp->len);
+		}
+		text += len + (text[len] == ',');
+	}
+}
+
+static void add_variable(struct gather *g, const char *name, const char *value)
+{
+	char label[128] = "env_";
+	size_t n = 4;
+
+	for (; *name && n < sizeof(label) - 1; name++)
+		label[n++] = *name;
+	label[n] = '\0';
+	add_z(g, label, value);
+}
+
+/* What the process says it is called comes first. */
+static void add_environment(struct gather *g, const struct labels_config *c,
+			    const struct strbuf *environ, struct strbuf *tmp)
+{
+	const char *attributes = NULL;
+
+	for (char **name = c->environment; name && *name; name++) {
+		const char *value = variable(environ, *name);
+
+		if (!value)
+			continue;
+		if (!strcmp(*name, "OTEL_SERVICE_NAME"))
+			add_z(g, "service_name", value);
+		else if (!strcmp(*name, "OTEL_RESOURCE_ATTRIBUTES"))
+			attributes = value;
+		else
+			add_variable(g, *name, value);
+	}
+	if (attributes)
+		add_attributes(g, attributes, tmp);
+}
+
+/* ---- the command line --------------------------------------------------------------------------- */
+
+static const char *base_name(const char *path, size_t *len)
+{
+	size_t end = *len, begin;
+
+	while (end > 1 && path[end - 1] == '/')
+		end--;
+	for (begin = end; begin && path[begin - 1] != '/'; begin--)
+		;
+	*len = end - begin;
+	return path + begin;
+}
+
+static bool name_of_path(const char *path, struct strbuf *out)
+{
+	size_t len = strlen(path);
+	const char *name = base_name(path, &len);
+	bool package = len == 11 && !memcmp(name, "__main__.py", 11);
+
+	if (package && name > path + 1) { /* dir/__main__.py */
+		len = (size_t)(name - path);
+		name = base_name(path, &len);
+	} else if (ends_with(name, len, ".py")) {
+		len -= 3;
+	} else if (ends_with(name, len, ".pyc") || ends_with(name, len, ".pyz")) {
+		len -= 4;
+	}
+	strbuf__add(out, name, len);
+	return len > 0;
+}
+
+static bool name_of_module(const char *module, struct strbuf *out)
+{
+	size_t len = strlen(module);
+
+	if (ends_with(module, len, ".__main__"))
+		len -= 9;
+	strbuf__add(out, module, len);
+	return len > 0;
+}
+
+static bool is_interpreter(const char *arg)
+{
+	size_t len = strlen(arg);
+	const char *name = base_name(arg, &len);
+
+	return !strncmp(name, "python", 6) || !strncmp(name, "-python", 7);
+}
+
+/* A program of its own, or a title it gave itself: "gunicorn: worker [app]". */
+static bool name_of_program(const char *arg, struct strbuf *out)
+{
+	size_t len = strcspn(arg, " :");
+
+	arg = base_name(arg, &len);
+	strbuf__add(out, arg, len);
+	return len > 0;
+}
+
+/*
+ * One option of the interpreter. 1: it has an argument of its own behind it; 0: it is complete; -1: nothing behind it
+ * is a script. `*module`: what -m names, if it is in the same word.
+ */
+static int parse_option(const char *arg, const char **module)
+{
+	if (!strncmp(arg, "--", 2))
+		return !strcmp(arg, "--check-hash-based-pycs");
+	for (arg++; *arg; arg++) {
+		if (*arg == 'c')
+			return -1;
+		if (*arg == 'm') {
+			*module = arg + 1;
+			return !arg[1];
+		}
+		if (*arg == 'X' || *arg == 'W')
+			return !arg[1];
+	}
+	return 0;
+}
+
+bool labels__script(const char *args, size_t len, struct strbuf *out)
+{
+	const char *arg = args, *end = args + len, *module = NULL;
+	bool value = false;
+
+	if (!len || args[len - 1]) /* cut, or not arguments */
+		return false;
+	if (!is_interpreter(arg))
+		return name_of_program(arg, out);
+	for (arg += strlen(arg) + 1; arg < end; arg += strlen(arg) + 1) {
+		int more;
+
+		if (module) /* -m, and its argument */
+			return name_of_module(arg, out);
+		if (value) {
+			value = false;
+			continue;
+		}
+		if (arg[0] != '-')
+			return name_of_path(arg, out);
+		if (!arg[1])
+			return false;
+		more = parse_option(arg, &module);
+		if (more < 0)
+			return false;
+		if (module && !more)
+			return name_of_module(module, out);
+		value = more && !module;
+	}
+	return false;
+}
+
+static void add_command_line(struct gather *g, struct strbuf *args)
+{
+	size_t len = args->len;
+
+	while (len && !args->s[len - 1])
+		len--;
+	for (size_t i = 0; i < len; i++)
+		if (!args->s[i])
+			args->s[i] = ' ';
+	if (len)
+		add(g, "cmdline", args->s, len);
+}
+
+/* ---- a process ---------------------------------------------------------------------------------- */
+
+static void add_known(struct gather *g, const struct labels_config *c,
+		      const struct labelled_process *p)
+{
+	size_t len = strcspn(p->python, ",");
+
+	add(g, "host", c->host.s, c->host.len);
+	add_z(g, "comm", p->comm);
+	add_z(g, "exe", p->exe);
+	add(g, "python", p->python, len);
+	add_z(g, "container_id", p->container);
+	for (size_t i = 0; i < c->fixed_cnt; i++)
+		add_z(g, c->fixed[i].name, c->fixed[i].value);
+}
+
+/* A login session or the init of a user is nobody's service. */
+static bool names_service(const char *unit)
+{
+	return strncmp(unit, "session-", 8) && strncmp(unit, "user@", 5) &&
+	       strcmp(unit, "init.scope");
+}
+
+static void add_service_name(struct gather *g, const struct strbuf *script)
+{
+	static const char *const by_label[] = { "k8s_container", "unit", "container_id" };
+	struct strbuf name = { 0 };
+
+	for (size_t i = 0; i < sizeof(by_label) / sizeof(by_label[0]) && !name.len; i++) {
+		const char *value = gathered(g, by_label[i]);
+
+		if (!value || (i == 1 && !names_service(value)))
+			continue;
+		strbuf__add(&name, value, i == 2 ? strnlen(value, 12) : strlen(value));
+		if (i == 1) /* without .service or .scope */
+			while (name.len && name.s[--name.len] != '.')
+				;
+	}
+	if (!name.len && script)
+		strbuf__add(&name, script->s, script->len);
+	if (!name.len && gathered(g, "comm"))
+		strbuf__addz(&name, gathered(g, "comm"));
+	if (name.len)
+		add(g, "service_name", name.s, name.len);
+	add_z(g, "service_name", "unknown");
+	strbuf__free(&name);
+}
+
+struct label_set *labels__of_gone(const struct labels_config *c, const struct labelled_process *p)
+{
+	struct gather g = { 0 };
+
+	add_known(&g, c, p);
+	add_service_name(&g, NULL);
+	return make_set(&g);
+}
+
+struct label_set *labels__read(const char *root, const struct labels_config *c,
+			       const struct labelled_process *p)
+{
+	struct strbuf file = { 0 }, tmp = { 0 }, script = { 0 };
+	char id[CONTAINER_ID_LEN + 1] = "";
+	struct gather g = { 0 };
+
+	add_known(&g, c, p);
+	read_file(root, p->tgid, "cgroup", ARGS_MAX_BYTES, &file);
+	if (file.len && !cgroup__container(file.s, file.len, id)) {
+		add_z(&g, "container_id", id);
+		add_z(&g, "container_runtime", container_runtime(&file, id));
+	}
+	if (file.len) {
+		add_pod_uid(&g, &file);
+		add_unit(&g, &file, &tmp);
+	}
+	add_pod_names(&g, root, id);
+	read_file(root, p->tgid, "environ", FILE_MAX_BYTES, &file);
+	add_environment(&g, c, &file, &tmp);
+	read_file(root, p->tgid, "cmdline", ARGS_MAX_BYTES, &file);
+	if (file.len)
+		labels__script(file.s, file.len, &script);
+	add_service_name(&g, &script);
+	if (c->command_line)
+		add_command_line(&g, &file);
+	strbuf__free(&file);
+	strbuf__free(&tmp);
+	strbuf__free(&script);
+	return make_set(&g);
+}

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+#ifndef PYPERF_AGENT_LABELS_H
+#define PYPERF_AGENT_LABELS_H
+/*
+ * What a process is called: labels, read once, when it is first seen.
+ *
+ *	host, comm, exe, python			of every process
+ *	container_id, container_runtime		from its control group (docker, containerd, cri-o, podman)
+ *	k8s_pod_uid				likewise
+ *	k8s_namespace, k8s_pod, k8s_container	from the names in /var/log/containers or /var/log/pods, if they are there
+ *	unit					the systemd service or scope
+ *	env_NAME				environment variables, those that are asked for
+ *	cmdline					if it is asked for
+ *	service_name				the first of: OTEL_SERVICE_NAME, service.name of OTEL_RESOURCE_ATTRIBUTES,
+ *						k8s_container, unit, container_id, the script, comm
+ *
+ * All of it is the process's own claim or that of who started it: values are cut at LABEL_VALUE_MAX characters and
+ * sanitised, files are read up to a bound, and nothing of it is ever opened as a path.
+ *
+ * Reads below a directory that is "/" but in tests. A set never changes and is counted: threads may share it.
+ */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "agent/window.h"
+#include "str.h"
+
+#define LABEL_VALUE_MAX 256
+#define LABELS_MAX	48 /* of a set; further ones are left out */
+
+struct label_set {
+	size_t cnt;
+	int refs; /* private */
+	struct label labels[];
+};
+
+/* What is known of a process already; borrowed. */
+struct labelled_process {
+	uint32_t tgid;
+	const char *comm, *exe, *python, *container;
+};
+
+struct labels_config {
+	struct strbuf host;  /* of the machine */
+	char **environment;  /* names, NULL-terminated; NULL: none */
+	struct label *fixed; /* for every process */
+	size_t fixed_cnt;
+	bool command_line;
+};
+
+/* The defaults: host as the kernel has it. 0 or -ENOMEM. */
+int labels_config__init(struct labels_config *c);
+void labels_config__free(struct labels_config *c);
+/* One key of the section. 0, -ENOENT: there is none; -EINVAL: *why says what is wanted; -ENOMEM. */
+int labels_config__set(struct labels_config *c, const char *key, const char *value,
+		       const char **why);
+
+/* NULL: out of memory. */
+struct label_set *labels__read(const char *root, const struct labels_config *c,
+			       const struct labelled_process *p);
+/* The same of a process that is gone: only what is known of it. */
+struct label_set *labels__of_gone(const struct labels_config *c, const struct labelled_process *p);
+struct label_set *label_set__hold(struct label_set *set);
+void label_set__put(struct label_set *set);
+/* The value of a label, or NULL. Borrowed. */
+const char *label_set__get(const struct label_set *set, const char *name);
+
+/*
+ * Of the arguments of a Python interpreter, as in /proc/PID/cmdline: what it runs. "x" of `python -O dir/x.py`, "pkg"
+ * of `python -m pkg.__main__`, "gunicorn" of `python /usr/bin/gunicorn app:app`. False: not to be seen from them.
+ */
+bool labels__script(const char *args, size_t len, struct strbuf *out);
+
+#endif /* PYPERF_AGENT_LABELS_H */

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* pyperf-bpf-agent: what `pyperf-bpf agent` becomes. Its help is there: user/cmd_agent.c. */
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "agent/agent.h"
+#include "agent/config.h"
+#include "cmdline.h"
+#include "log.h"
+
+enum long_only {
+	OPT_CONFIG = CMDLINE_LONG_ONLY,
+	OPT_CHECK_CONFIG,
+};
+
+static const struct option long_options[] = {
+	{ "config", required_argument, NULL, OPT_CONFIG },
+	{ "check-config", no_argument, NULL, OPT_CHECK_CONFIG },
+	CMDLINE_LONG_OPTIONS,
+	{ NULL, 0, NULL, 0 },
+};
+
+struct main_opts {
+	struct agent_opts agent;
+	bool check_config;
+};
+
+static void usage(void)
+{
+	printf("Usage: pyperf-bpf-agent [OPTION]...\n"
+	       "This is what 'pyperf-bpf agent' runs; see 'pyperf-bpf agent --help'.\n");
+}
+
+static int set_option(void *ctx, int opt, const char *arg)
+{
+	struct main_opts *o = ctx;
+
+	if (opt == OPT_CONFIG) {
+		o->agent.config_path = arg;
+		o->agent.config_required = true;
+	}
+	if (opt == OPT_CHECK_CONFIG)
+		o->check_config = true;
+	return 0;
+}
+
+static enum cmdline_result parse(struct main_opts *o, int argc, char **argv)
+{
+	struct cmdline c = {
+		.command = "agent",
+		.usage = usage,
+		.shorts = CMDLINE_SHORT_OPTIONS,
+		.longs = long_options,
+		.set = set_option,
+		.ctx = o,
+	};
+	enum cmdline_result result = cmdline__parse(&c, argc, argv);
+
+	if (result != CMDLINE_RUN)
+		return result;
+	o->agent.verbosity = c.verbosity;
+	if (!c.words[0])
+		return CMDLINE_RUN;
+	log_err("unexpected '%s'; see 'pyperf-bpf agent --help'", c.words[0]);
+	return CMDLINE_USAGE;
+}
+
+int main(int argc, char **argv)
+{
+	struct main_opts o = { .agent = { .config_path = CONFIG_PATH_DEFAULT } };
+	enum cmdline_result result = parse(&o, argc, argv);
+
+	if (result != CMDLINE_RUN)
+		return cmdline__status(result);
+	/* A server of debug files may take half a minute, in which nothing would be drained. */
+	unsetenv("DEBUGINFOD_URLS");
+	if (o.check_config)
+		return agent__check_config(&o.agent) ? 1 : 0;
+	return agent__run(&o.agent) ? 1 : 0;
+}

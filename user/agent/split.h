@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+#ifndef PYPERF_AGENT_SPLIT_H
+#define PYPERF_AGENT_SPLIT_H
+/*
+ * A period -> one window per service.
+ *
+ * Processes that have the same values of the grouping labels ("service_name", or "k8s_namespace,service_name") are
+ * one service. Its window has the grouping labels, "host", and every other label that all its processes agree in;
+ * one in which they once differed is left out from then on, so that a series does not come and go with the processes
+ * that happened to run.
+ *
+ * The id of a window is a hash of host, grouping labels and start: the same window has it whenever it is made.
+ */
+#include <stddef.h>
+#include <stdint.h>
+
+#include "agent/period.h"
+#include "agent/window.h"
+
+struct splitter;
+
+/* `group`: names of labels, NULL-terminated; copied. NULL: out of memory. */
+struct splitter *splitter__new(const char *const *group);
+void splitter__free(struct splitter *s);
+
+/* One window; borrowed during the call. An error does not keep the others back. */
+typedef int (*split_fn)(void *ctx, const struct window *w);
+/*
+ * Makes the windows of a period, ordered by their grouping labels, and calls `fn` for each. `services` gets their
+ * number. 0 or the first error of making one or of `fn`.
+ */
+int splitter__run(struct splitter *s, const struct period *p, split_fn fn, void *ctx,
+		  uint32_t *services);
+
+#endif /* PYPERF_AGENT_SPLIT_H */

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* pyperf-bpf agent: a program of its own, so that the libraries it needs cost the other commands nothing. */
+#include "command.h"
+
+#include <errno.h>
+#include <libgen.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cmdline.h"
+#include "log.h"
+
+#define AGENT "pyperf-bpf-agent"
+
+#ifndef LIBEXECDIR
+#define LIBEXECDIR "/usr/local/libexec/pyperf-bpf"
+#endif
+
+static void usage(void)
+{
+	printf("Usage: pyperf-bpf agent [OPTION]...\n"
+	       "Profile every Python process of this machine, for months.\n"
+	       "\n"
+	       "Samples at 19 Hz, and makes one profile per service and window of time, which is\n"
+	       "stored, pushed and shown as the configuration says. Runs in the foreground.\n"
+	       "\n"
+	       "What to do\n"
+	       "      --config FILE      the configuration (default /etc/pyperf-bpf/agent.conf, if\n"
+	       "                         it is there)\n"
+	       "      --check-config     say what is wrong with it, and end\n"
+	       "Other\n" CMDLINE_HELP "\n"
+	       "Signals\n"
+	       "  SIGHUP reads the configuration again, SIGTERM ends it after the last window,\n"
+	       "  SIGUSR1 and SIGUSR2 make it say more and less.\n");
+}
+
+/* Beside this program, as built, or where it is installed. Returns only if that fails. */
+static void become(char **argv)
+{
+	char self[PATH_MAX], path[PATH_MAX + sizeof(AGENT) + 1];
+	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+
+	argv[0] = AGENT;
+	if (n > 0) {
+		self[n] = '\0';
+		snprintf(path, sizeof(path), "%s/%s", dirname(self), AGENT);
+		execv(path, argv);
+		if (errno != ENOENT) {
+			log_err("%s: %s", path, strerror(errno));
+			return;
+		}
+	}
+	snprintf(path, sizeof(path), "%s/%s", LIBEXECDIR, AGENT);
+	execv(path, argv);
+	log_err("%s: %s (it is installed with this program)", path, strerror(errno));
+}
+
+static int run(int argc, char **argv)
+{
+	/* Help needs no second program. */
+	for (int i = 1; i < argc; i++)
+		if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h"))
+			return cmdline__status(cmdline__print_help(usage));
+	become(argv);
+	return 1;
+}
+
+const struct command cmd_agent = {
+	.name = "agent",
+	.summary = "profile all the time: store, push and serve windows",
+	.usage = usage,
+	.run = run,
+};
