@@ -128,6 +128,13 @@ $(OUT)/tests/%: tests/bpf/%.c $(filter-out $(OUT)/main.o,$(USER_OBJS)) | $(OUT)/
 	$(call say,TEST)
 	$(Q)$(CC) $(ALL_CFLAGS) -Itests -MMD -MP -MF $@.d $< $(filter-out $(OUT)/main.o,$(USER_OBJS)) -o $@ -lcmocka $(LDLIBS)
 
+# What drives the push code for test-e2e and scripts/test-backends.
+PUSH_OBJS := $(patsubst user/%.c,$(OUT)/%.o,$(wildcard user/agent/push*.c) $(addprefix user/agent/,spool.c \
+	winfile.c window.c)) $(AGENT_PROTO_OBJS)
+$(OUT)/tests/push_windows: tests/agent/push_windows.c $(PUSH_OBJS) $(PURE_OBJS) | $(OUT)/tests
+	$(call say,TEST)
+	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -MF $@.d $(filter %.c %.o,$^) -o $@ $(LDLIBS) -Wl,--as-needed $(AGENT_LDLIBS)
+
 test: test-unit test-fuzz test-bpf test-e2e  ## all tests (root for the last two)
 
 test-unit: $(UNIT_BINS)                ## host tests of every stage, ASan and UBSan
