@@ -68,7 +68,6 @@ static struct store *open_store(const struct place *p)
 	return s;
 }
 
-
 static uint64_t now_unix_ns(void)
 {
 	struct timespec t;
