@@ -102,14 +102,6 @@ BPF_INLINE __u32 take_sample(struct bpf_perf_event_data *ctx)
 	return verdict;
 }
 
-SEC("perf_event")
-int on_cpu_sample(struct bpf_perf_event_data *ctx)
-{
-	stat_inc(CTR_delivered);
-	stat_inc(take_sample(ctx));
-	return 0;
-}
-
 SEC("raw_tp/sched_process_fork")
 int on_fork(struct bpf_raw_tracepoint_args *ctx)
 {
@@ -135,5 +127,14 @@ SEC("raw_tp/sched_process_exit")
 int on_exit(struct bpf_raw_tracepoint_args *ctx)
 {
 	follow_exit((struct task_struct *)ctx->args[0]);
+	return 0;
+}
+
+/* The last section of the object: the programs before it are used while it is being loaded (user/loader.h). */
+SEC("perf_event")
+int on_cpu_sample(struct bpf_perf_event_data *ctx)
+{
+	stat_inc(CTR_delivered);
+	stat_inc(take_sample(ctx));
 	return 0;
 }

@@ -4,10 +4,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 
 #include "clock.h"
+#include "thread.h"
 
 struct task {
 	struct task *next;
@@ -102,20 +102,12 @@ void table_builder__free(struct table_builder *b)
 	free(b);
 }
 
-/* Signals are the main thread's. */
 static int start(struct table_builder *b)
 {
-	sigset_t all, old;
-	int err;
+	int err = b->started ? 0 : thread__start(&b->thread, run, b);
 
-	if (b->started)
-		return 0;
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	err = pthread_create(&b->thread, NULL, run, b);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	b->started = !err;
-	return -err;
+	b->started |= !err;
+	return err;
 }
 
 int table_builder__add(struct table_builder *b, uint32_t id, const struct elf_file *elf)

@@ -171,6 +171,8 @@ static int open_stages(struct checker *k)
 	k->watch = mmapwatch__new(0);
 	if (!k->watch)
 		return -errno;
+	if (collect__wait_loaded(k->collect))
+		return -EIO;
 	return process_table__scan(k->procs);
 }
 

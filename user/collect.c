@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "cgroup.h"
+#include "loader.h"
 #include "log.h"
 #include "pidns.h"
 #include "pyperf.skel.h"
@@ -31,7 +32,10 @@ struct sampled_cpu {
 };
 
 struct collect {
+	struct loader *loader;
 	struct pyperf_bpf *skel;
+	struct pyperf_bpf__bss *bss; /* that of the skeleton is there when all is loaded */
+	size_t bss_size;
 	struct ring_buffer *rings;
 	struct collect_sink sink;
 	struct sampled_cpu *cpus;
@@ -220,9 +224,11 @@ static void *map_array(const struct bpf_map *map, size_t *size)
 	return at == MAP_FAILED ? NULL : at;
 }
 
-static int map_mappings(struct collect *c)
+static int map_arrays(struct collect *c)
 {
-	c->mappings = map_array(c->skel->maps.mappings, &c->mappings_size);
+	c->bss = map_array(c->skel->maps.bss, &c->bss_size);
+	if (c->bss)
+		c->mappings = map_array(c->skel->maps.mappings, &c->mappings_size);
 	if (c->mappings)
 		c->seen = map_array(c->skel->maps.seen, &c->seen_size);
 	return c->seen ? 0 : -errno;
@@ -250,6 +256,11 @@ static struct collect *collect__alloc(void)
 	return c;
 }
 
+static int load(void *skel)
+{
+	return pyperf_bpf__load(skel);
+}
+
 struct collect *collect__open(const struct collect_opts *opts, const struct collect_sink *sink)
 {
 	struct collect *c;
@@ -264,19 +275,20 @@ struct collect *collect__open(const struct collect_opts *opts, const struct coll
 		return NULL;
 	}
 	c->sink = *sink;
-	c->skel = pyperf_bpf__open();
+	c->loader = loader__new();
+	c->skel = c->loader ? pyperf_bpf__open() : NULL;
 	if (!c->skel) {
 		log_err("the BPF object: %s", strerror(errno));
 		goto fail;
 	}
 	if (configure(c, opts))
 		goto fail;
-	err = pyperf_bpf__load(c->skel);
+	err = loader__start(c->loader, c->skel->obj, load, c->skel);
 	if (err) {
 		explain_load_failure(err);
 		goto fail;
 	}
-	err = map_mappings(c);
+	err = map_arrays(c);
 	if (!err)
 		err = open_rings(c);
 	if (err) {
@@ -297,13 +309,18 @@ void collect__close(struct collect *c)
 		return;
 	collect__detach_sampler(c);
 	ring_buffer__free(c->rings);
+	if (c->bss)
+		munmap(c->bss, c->bss_size);
 	if (c->mappings)
 		munmap(c->mappings, c->mappings_size);
 	if (c->seen)
 		munmap(c->seen, c->seen_size);
 	if (c->stats_fd >= 0)
 		close(c->stats_fd);
+	if (c->loader)
+		loader__wait(c->loader);
 	pyperf_bpf__destroy(c->skel);
+	loader__free(c->loader);
 	free(c->cpus);
 	free(c);
 }
@@ -316,7 +333,7 @@ void collect__process_maps(const struct collect *c, struct process_maps *maps)
 		.tables_fd = bpf_map__fd(c->skel->maps.tables),
 		.interps_fd = bpf_map__fd(c->skel->maps.interps),
 		.mappings = c->mappings,
-		.draft = &c->skel->bss->draft,
+		.draft = &c->bss->draft,
 		.seen = c->seen,
 		.seen_cap = bpf_map__max_entries(c->skel->maps.seen),
 		.mapping_cap = bpf_map__max_entries(c->skel->maps.mappings),
@@ -334,6 +351,12 @@ int collect__attach_lifecycle(struct collect *c)
 	struct bpf_link **const links[] = { &c->skel->links.on_fork, &c->skel->links.on_exec,
 					    &c->skel->links.on_exit };
 
+	int err = loader__wait_early(c->loader);
+
+	if (err) {
+		explain_load_failure(err);
+		return err;
+	}
 	for (size_t i = 0; i < sizeof(progs) / sizeof(progs[0]); i++) {
 		*links[i] = bpf_program__attach(progs[i]);
 		if (!*links[i]) {
@@ -408,10 +431,21 @@ static int sample_cpu(struct collect *c, int cpu)
 	return 0;
 }
 
+int collect__wait_loaded(struct collect *c)
+{
+	int err = loader__wait(c->loader);
+
+	if (err)
+		explain_load_failure(err);
+	return err;
+}
+
 int collect__attach_sampler(struct collect *c, uint32_t frequency_hz)
 {
-	int sampled = 0, err = 0;
+	int sampled = 0, err = collect__wait_loaded(c);
 
+	if (err)
+		return err;
 	c->frequency_hz = frequency_hz;
 	for (int cpu = 0; cpu < c->cpu_cap; cpu++) {
 		err = sample_cpu(c, cpu);
@@ -549,11 +583,11 @@ int collect__consume(struct collect *c)
 
 unsigned collect__flip(struct collect *c)
 {
-	unsigned old = c->skel->bss->active_window & 1;
+	unsigned old = c->bss->active_window & 1;
 
-	c->skel->bss->chunks_added[!old] = 0;
-	c->skel->bss->counts_added[!old] = 0;
-	__atomic_store_n(&c->skel->bss->active_window, !old, __ATOMIC_SEQ_CST);
+	c->bss->chunks_added[!old] = 0;
+	c->bss->counts_added[!old] = 0;
+	__atomic_store_n(&c->bss->active_window, !old, __ATOMIC_SEQ_CST);
 	wait_for_programs();
 	return old;
 }
@@ -561,10 +595,10 @@ unsigned collect__flip(struct collect *c)
 bool collect__wants_flip(const struct collect *c)
 {
 	const struct pyperf_cfg *cfg = (const struct pyperf_cfg *)&c->skel->rodata->cfg;
-	unsigned window = c->skel->bss->active_window & 1;
+	unsigned window = c->bss->active_window & 1;
 
-	return c->skel->bss->chunks_added[window] >= cfg->chunks_wake ||
-	       c->skel->bss->counts_added[window] >= cfg->counts_wake;
+	return c->bss->chunks_added[window] >= cfg->chunks_wake ||
+	       c->bss->counts_added[window] >= cfg->counts_wake;
 }
 
 int collect__counts_fd(const struct collect *c, unsigned window)

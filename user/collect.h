@@ -6,9 +6,9 @@
  *
  * Order of a run (each step prints its own error):
  *
- *	c = collect__open(&opts);	   configured and loaded, nothing attached
+ *	c = collect__open(&opts);	   configured, with its maps; programs are being loaded, see loader.h
  *	collect__attach_lifecycle(c);	   fork, exec, exit
- *	... scan the processes that run ...
+ *	... scan the processes that run, while the kernel verifies the sampler ...
  *	collect__attach_sampler(c, hz);	   last: from here on samples arrive
  *	... collect__poll(), collect__flip() ...
  *	collect__detach_sampler(c);	   no program runs any more when it returns
@@ -55,7 +55,9 @@ void collect__process_maps(const struct collect *c, struct process_maps *maps);
 
 /* 0 or negative errno, printed. */
 int collect__attach_lifecycle(struct collect *c);
-/* Every possible CPU that is online. 0 or negative errno, printed. */
+/* Until the sampler is loaded, too. 0 or negative errno, printed. */
+int collect__wait_loaded(struct collect *c);
+/* The same, and then every possible CPU that is online. 0 or negative errno, printed. */
 int collect__attach_sampler(struct collect *c, uint32_t frequency_hz);
 void collect__detach_sampler(struct collect *c);
 /* Of an attached sampler; the tables are sized for that of collect__open(). 0 or negative errno, printed. */

@@ -4,17 +4,16 @@
 #include <bpf/bpf.h>
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "bpf/pyperf.h"
 #include "log.h"
+#include "thread.h"
 
-#define THREADS_MAX  32
-#define BATCH_MAX    64
-#define THREAD_STACK ((size_t)256 * 1024)
+#define THREADS_MAX 32
+#define BATCH_MAX   64
 
 /*
  * What a Python brings along: 20 extension modules and small libraries of up to 16 KiB, libm and
@@ -170,22 +169,6 @@ static void *run_share(void *arg)
 	return NULL;
 }
 
-static int start_thread(pthread_t *thread, void *(*run)(void *), void *arg)
-{
-	pthread_attr_t attr;
-	sigset_t all, old;
-	int err;
-
-	sigfillset(&all); /* signals are the main thread's */
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	pthread_attr_init(&attr);
-	pthread_attr_setstacksize(&attr, THREAD_STACK);
-	err = pthread_create(thread, &attr, run, arg);
-	pthread_attr_destroy(&attr);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	return -err;
-}
-
 /* Waits of several threads share one grace period: 60 tables take 20 ms, not half a second. */
 static void run_shared(int tables_fd, struct batch *b)
 {
@@ -199,7 +182,7 @@ static void run_shared(int tables_fd, struct batch *b)
 		s[i] = (struct share){ .jobs = b->jobs + at, .cnt = cnt, .tables_fd = tables_fd };
 		at += cnt;
 		/* The last share is ours. */
-		s[i].started = i + 1 < threads && !start_thread(&s[i].thread, run_share, &s[i]);
+		s[i].started = i + 1 < threads && !thread__start(&s[i].thread, run_share, &s[i]);
 		if (!s[i].started)
 			run_share(&s[i]);
 	}
@@ -316,7 +299,7 @@ int tables__go_live(struct tables *t)
 		return 0;
 	err = tables__flush(t);
 	if (!err)
-		err = start_thread(&t->filler, fill, t);
+		err = thread__start(&t->filler, fill, t);
 	t->live = !err;
 	return err;
 }

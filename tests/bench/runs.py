@@ -114,24 +114,41 @@ PERF_EVENT_PROG = 7  # BPF_PROG_TYPE_PERF_EVENT
 
 
 def bpf_objects(pid):
-    """What the kernel says of all BPF programs and maps that a process holds."""
+    """(path, what the kernel says) of all BPF programs and maps that a process holds."""
     with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-        for fd in os.listdir("/proc/%d/fdinfo" % pid):
+        for path in Path("/proc/%d/fdinfo" % pid).iterdir():
             with contextlib.suppress(FileNotFoundError):
-                text = Path("/proc/%d/fdinfo/%s" % (pid, fd)).read_text()
+                text = path.read_text()
                 if "prog_type:" in text or "map_type:" in text:
-                    yield dict(re.findall(r"^(\w+):\s+(\S+)$", text, re.M))
+                    yield path, dict(re.findall(r"^(\w+):\s+(\S+)$", text, re.M))
 
 
 def bpf_time(pid):
     """(ns, runs) of the programs of a process that sample. Needs kernel.bpf_stats_enabled."""
-    programs = {i["prog_id"]: (int(i["run_time_ns"]), int(i["run_cnt"])) for i in bpf_objects(pid)
+    programs = {i["prog_id"]: (int(i["run_time_ns"]), int(i["run_cnt"])) for _, i in bpf_objects(pid)
                 if i.get("prog_type") == str(PERF_EVENT_PROG)}
     return sum(ns for ns, _ in programs.values()), sum(runs for _, runs in programs.values())
 
 
+def first_run(pid):
+    """A function: has a program that samples run? It reads little, because a profiler that starts is
+    asked all the time, on a machine with few CPUs."""
+    samplers = []
+
+    def asked():
+        if not samplers:
+            samplers.extend(path for path, i in bpf_objects(pid)
+                            if i.get("prog_type") == str(PERF_EVENT_PROG))
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            return any(re.search(r"^run_cnt:\s+[1-9]", path.read_text(), re.M)
+                       for path in samplers)
+        return False
+
+    return asked
+
+
 def map_bytes(pid):
-    return sum({i["map_id"]: int(i.get("memlock", 0)) for i in bpf_objects(pid)
+    return sum({i["map_id"]: int(i.get("memlock", 0)) for _, i in bpf_objects(pid)
                 if "map_type" in i}.values())
 
 
@@ -201,7 +218,8 @@ class Running:
                                         stderr=self.log, env=environment(), cwd=self.directory.name)
         self.pid, self.rss = self.process.pid, 0
         try:
-            self.wait_for("no sample", lambda: not profiler.bpf or bpf_time(self.pid)[1])
+            if profiler.bpf:
+                self.wait_for("no sample", first_run(self.pid))
             self.ready_s = time.monotonic() - begin
             self.find(target)
             time.sleep(profiler.settle_s)
