@@ -62,11 +62,14 @@ struct {
 	__type(value, struct known_rule);
 } known_rules SEC(".maps");
 
-/* file id -> 1: a walk came by since user/ cleared it, so its table is of use. user/ through its mapping. */
+/*
+ * File id modulo SEEN_SLOTS -> 1: a walk came by since user/ cleared it, so its table is of use. user/ through its
+ * mapping.
+ */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 16384);
+	__uint(max_entries, SEEN_SLOTS);
 	__type(key, __u32);
 	__type(value, __u32);
 } seen SEC(".maps");
@@ -295,7 +298,7 @@ BPF_INLINE struct known_rule *rule_slot(__u32 index)
 
 BPF_INLINE void note_seen(__u32 file)
 {
-	__u32 *flag = bpf_map_lookup_elem(&seen, &file);
+	__u32 slot = file % SEEN_SLOTS, *flag = bpf_map_lookup_elem(&seen, &slot);
 
 	if (flag && !*flag) /* no store: the line stays shared among the CPUs */
 		*flag = 1;

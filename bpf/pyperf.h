@@ -28,9 +28,10 @@
 #define MAX_FRAMES		       (2 * STACK_DEPTH_MAX) /* words of one merged stack */
 #define CHUNK_FRAMES		       16		     /* words of one stored chunk */
 #define MAX_CHUNKS		       (MAX_FRAMES / CHUNK_FRAMES)
-#define MAX_THREAD_SCAN		       4096 /* thread states looked at to find a thread's own */
-#define BLOB_DATA		       2048 /* bytes of one piece of a name or line table */
-#define MAX_BLOB_PIECES		       64   /* pieces of one name or line table */
+#define MAX_THREAD_SCAN		       4096  /* thread states looked at to find a thread's own */
+#define BLOB_DATA		       2048  /* bytes of one piece of a name or line table */
+#define MAX_BLOB_PIECES		       64    /* pieces of one name or line table */
+#define SEEN_SLOTS		       16384 /* of files in `seen`, by id modulo that */
 #define TASK_COMM_LEN		       16
 #define GLOB_LEN		       64
 #define GREG_CNT		       16 /* general registers, by DWARF number (x86-64) */

@@ -27,6 +27,14 @@
 /* For how long file_table__is_plain() trusts a verdict: an inode may be rewritten in place. */
 #define PLAIN_TRUST_NS 1000000000ULL
 
+#define ROOM_SHARE     32 /* of the budget is made free at once */
+#define IDLE_TICKS     2  /* windows after which a file that no one needs is closed */
+#define INTERP_IDLE_TICKS                                                                          \
+	720 /* ... an interpreter: an hour; IDLE_TICKS when room for them is scarce */
+#define INODES_KEPT 4096
+#define INODE_KEEP_NS                                                                              \
+	60000000000ULL /* beyond INODES_KEPT, how long one is kept that no one asks for */
+
 enum verdict {
 	VERDICT_NONE = 0,  /* not looked at, or it could not be read: ask again in the next round */
 	VERDICT_OTHER = 1, /* not an ELF file of this machine */
@@ -53,12 +61,12 @@ struct file_table {
 	struct symbolizer *sym;
 	struct idmap inodes;
 	struct idmap by_build_id;
-	struct mapped_file **files; /* by id - 1 */
-	size_t file_cnt, file_cap;
+	struct idmap files; /* by id; not an array, because ids are not used again */
+	uint32_t next_id;
 	struct tables *tables;
 	struct table_builder *builder;
-	struct mapped_file **interps;
-	uint32_t interp_cnt;
+	struct mapped_file **interps; /* by index; NULL: free */
+	uint8_t *seen;		      /* flags of `seen`, as this tick found them */
 	uint64_t round, use_clock, room_made, tick;
 	struct mapped_file *vdso;
 	uint64_t vdso_size;
@@ -90,16 +98,15 @@ struct file_table *file_table__new(const struct file_maps *maps, struct symboliz
 	ft->maps = *maps;
 	ft->sym = sym;
 	ft->round = 1;
+	ft->next_id = 1;
 	if (!ft->maps.table_budget)
 		ft->maps.table_budget = TABLE_BUDGET_DEFAULT;
 	ft->tables = tables__new(maps->tables_fd, maps->table_cap, maps->spare_bytes);
 	ft->builder = table_builder__new();
 	ft->interps = calloc(maps->interp_cap + 1, sizeof(*ft->interps));
-	if (!ft->tables || !ft->interps || !ft->builder) {
-		tables__free(ft->tables);
-		table_builder__free(ft->builder);
-		free(ft->interps);
-		free(ft);
+	ft->seen = calloc(maps->seen_cap + 1, sizeof(*ft->seen));
+	if (!ft->tables || !ft->interps || !ft->builder || !ft->seen) {
+		file_table__free(ft);
 		errno = ENOMEM;
 		return NULL;
 	}
@@ -114,28 +121,35 @@ static void free_file(struct mapped_file *file)
 	free(file);
 }
 
+/* All that share a hash. */
+static void free_inodes(struct inode *inode)
+{
+	struct inode *next;
+
+	for (; inode; inode = next) {
+		next = inode->next;
+		free(inode);
+	}
+}
+
 void file_table__free(struct file_table *ft)
 {
-	struct inode *inode, *next;
+	struct inode *inode;
+	struct mapped_file *file;
 
 	if (!ft)
 		return;
-	for (size_t at = 0; (inode = idmap__next(&ft->inodes, &at));) {
-		for (; inode; inode = next) {
-			next = inode->next;
-			free(inode);
-		}
-	}
-	for (size_t i = 0; i < ft->file_cnt; i++) {
-		if (ft->files[i])
-			free_file(ft->files[i]);
-	}
+	for (size_t at = 0; (inode = idmap__next(&ft->inodes, &at));)
+		free_inodes(inode);
+	for (size_t at = 0; (file = idmap__next(&ft->files, &at));)
+		free_file(file);
 	table_builder__free(ft->builder);
 	tables__free(ft->tables);
 	idmap__free(&ft->inodes);
 	idmap__free(&ft->by_build_id);
-	free(ft->files);
+	idmap__free(&ft->files);
 	free(ft->interps);
+	free(ft->seen);
 	free(ft);
 }
 
@@ -149,11 +163,13 @@ void file_table__stats(const struct file_table *ft, struct file_stats *out)
 	out->spares_used = ts->spares_used;
 	out->spares_missed = ts->spares_missed;
 	out->publish_waits = ts->waits;
+	out->inodes = ft->inodes.cnt;
+	out->last_id = ft->next_id - 1;
 }
 
 struct mapped_file *file_table__find(const struct file_table *ft, uint32_t id)
 {
-	return id && id <= ft->file_cnt ? ft->files[id - 1] : NULL; /* NULL: released */
+	return idmap__get(&ft->files, id);
 }
 
 /* ---- opening -------------------------------------------------------------------------------- */
@@ -321,20 +337,12 @@ static struct mapped_file *find_same(const struct file_table *ft, const struct e
 static struct mapped_file *add_file(struct file_table *ft, struct elf_file *elf, int python,
 				    struct py_binary *py)
 {
-	struct mapped_file *file = calloc(1, sizeof(*file)), **more;
-	size_t cap = ft->file_cap ? ft->file_cap * 2 : 256;
+	struct mapped_file *file = calloc(1, sizeof(*file));
 	uint64_t hash = identity_hash(elf);
 
-	if (!file || ft->file_cnt >= FRAME_NATIVE_FILE)
+	if (!file || ft->next_id > FRAME_NATIVE_FILE || idmap__set(&ft->files, ft->next_id, file))
 		goto fail;
-	if (ft->file_cnt == ft->file_cap) {
-		more = realloc(ft->files, cap * sizeof(*more));
-		if (!more)
-			goto fail;
-		ft->files = more;
-		ft->file_cap = cap;
-	}
-	*file = (struct mapped_file){ .id = (uint32_t)ft->file_cnt + 1,
+	*file = (struct mapped_file){ .id = ft->next_id++,
 				      .elf = elf,
 				      .python = python,
 				      .py = py,
@@ -346,7 +354,6 @@ static struct mapped_file *add_file(struct file_table *ft, struct elf_file *elf,
 		if (idmap__set(&ft->by_build_id, hash, file))
 			file->next_same = NULL; /* not shared, then */
 	}
-	ft->files[ft->file_cnt++] = file;
 	ft->stats.files++;
 	if (symbolizer__add_file(ft->sym, file->id, elf))
 		log_warn("%s: no symbols: out of memory", elf_file__path(elf));
@@ -616,50 +623,60 @@ static bool is_vdso(const struct map_line *line)
 
 /* ---- unwind tables -------------------------------------------------------------------------- */
 
-static struct mapped_file *longest_unused(const struct file_table *ft)
-{
-	struct mapped_file *oldest = NULL;
-
-	for (size_t i = 0; i < ft->file_cnt; i++) {
-		struct mapped_file *file = ft->files[i];
-
-		if (file && file->table_state == TABLE_READY && !file->users &&
-		    tables__usable(ft->tables, file->table) > 0 &&
-		    (!oldest || file->last_used < oldest->last_used))
-			oldest = file;
-	}
-	return oldest;
-}
-
 /* In use by a process, but no stack came by in this window and the last one. */
 static bool is_cold(const struct file_table *ft, const struct mapped_file *file)
 {
-	return file && file->table_state == TABLE_READY && file->last_seen + 1 < ft->tick &&
+	return file->table_state == TABLE_READY && file->last_seen + 1 < ft->tick &&
 	       tables__usable(ft->tables, file->table) > 0;
 }
 
-static struct mapped_file *coldest(const struct file_table *ft)
+static bool may_give_way(const struct file_table *ft, const struct mapped_file *file)
 {
-	struct mapped_file *best = NULL;
+	if (file->users)
+		return is_cold(ft, file);
+	return file->table_state == TABLE_READY && tables__usable(ft->tables, file->table) > 0;
+}
 
-	for (size_t i = 0; i < ft->file_cnt; i++) {
-		struct mapped_file *file = ft->files[i];
+/* Files in no image before all others, the longest unused of both first. */
+static int by_use(const void *a_, const void *b_)
+{
+	const struct mapped_file *a = *(struct mapped_file *const *)a_;
+	const struct mapped_file *b = *(struct mapped_file *const *)b_;
+	uint64_t a_use = a->users ? a->last_seen : a->last_used;
+	uint64_t b_use = b->users ? b->last_seen : b->last_used;
 
-		if (is_cold(ft, file) && (!best || file->last_seen < best->last_seen))
-			best = file;
+	if (!a->users != !b->users)
+		return a->users ? 1 : -1;
+	return (a_use > b_use) - (a_use < b_use);
+}
+
+/* Those whose tables may give way, in this order; NULL: no memory. To be freed. */
+static struct mapped_file **candidates(const struct file_table *ft, size_t *cnt)
+{
+	struct mapped_file **list = malloc((ft->files.cnt + 1) * sizeof(struct mapped_file *)),
+			   *file;
+
+	*cnt = 0;
+	for (size_t at = 0; list && (file = idmap__next(&ft->files, &at));) {
+		if (may_give_way(ft, file))
+			list[(*cnt)++] = file;
 	}
-	return best;
+	if (list)
+		qsort(list, *cnt, sizeof(struct mapped_file *), by_use);
+	return list;
 }
 
 /*
- * The images that name a table have it no more. In place: BPF reads the member at once, and a walk that
- * has it still finds the table until the kernel has waited for it.
+ * The images that name a table which is leaving have it no more. In place: BPF reads the member at once, and a
+ * walk that has it still finds the table until the kernel has waited for it.
  */
-static void unname_table(struct file_table *ft, uint32_t table)
+static void unname_tables(struct file_table *ft, const bool *leaving)
 {
 	for (uint32_t i = 0; ft->maps.mappings && i < ft->maps.mapping_cap; i++) {
-		if (ft->maps.mappings[i].table == table)
-			ft->maps.mappings[i].table = 0;
+		struct mapping *m = &ft->maps.mappings[i];
+
+		if (m->table && leaving[m->table])
+			m->table = 0;
 	}
 }
 
@@ -678,28 +695,47 @@ static bool has_room(const struct file_table *ft, uint64_t bytes)
 	return ft->stats.table_bytes + bytes <= ft->maps.table_budget && !tables__full(ft->tables);
 }
 
+static void evict(struct file_table *ft, struct mapped_file **files, size_t cnt)
+{
+	bool *leaving = calloc((size_t)ft->maps.table_cap + 1, sizeof(*leaving)), in_use = false;
+
+	for (size_t i = 0; leaving && i < cnt; i++) {
+		leaving[files[i]->table] = true;
+		in_use |= files[i]->users != 0;
+	}
+	if (in_use)
+		unname_tables(ft, leaving);
+	for (size_t i = 0; leaving && i < cnt; i++) {
+		drop_table(ft, files[i], files[i]->users ? TABLE_EVICTED : TABLE_UNTRIED);
+		ft->stats.tables_evicted++;
+	}
+	free(leaving);
+}
+
 /*
  * What is evicted is in no image any more. Its memory is free when the kernel has waited for the programs
- * that may still read it, so for a moment there is more than the budget.
+ * that may still read it, so for a moment there is more than the budget. All mappings are looked through, so
+ * somewhat more room is made than is asked for: where the budget is always full, not for each table.
  */
 static bool make_room(struct file_table *ft, uint64_t bytes)
 {
-	struct mapped_file *file;
+	uint64_t budget = ft->maps.table_budget, used = ft->stats.table_bytes;
+	uint64_t wanted = bytes + budget / ROOM_SHARE;
+	size_t cnt, n = 0, least;
+	struct mapped_file **list;
 
-	if (bytes > ft->maps.table_budget)
+	if (bytes > budget)
 		return false;
-	while (!has_room(ft, bytes)) {
-		file = longest_unused(ft);
-		if (!file)
-			file = coldest(ft);
-		if (!file)
-			return false;
-		if (file->users)
-			unname_table(ft, file->table);
-		drop_table(ft, file, file->users ? TABLE_EVICTED : TABLE_UNTRIED);
-		ft->stats.tables_evicted++;
-	}
-	return true;
+	if (has_room(ft, bytes))
+		return true;
+	least = tables__full(ft->tables) ? ft->maps.table_cap / ROOM_SHARE : 0;
+	list = candidates(ft, &cnt);
+	for (; list && n < cnt && (used + wanted > budget || n < least); n++)
+		used -= list[n]->table_bytes;
+	if (used + bytes <= budget) /* else all of it would be for nothing */
+		evict(ft, list, n);
+	free(list);
+	return has_room(ft, bytes);
 }
 
 static void refuse_table(struct file_table *ft, struct mapped_file *file, uint64_t bytes)
@@ -851,35 +887,70 @@ int file_table__go_live(struct file_table *ft)
 
 /* ---- windows -------------------------------------------------------------------------------- */
 
-/* What is beyond the map is taken to be of use always. */
-static bool take_seen(struct file_table *ft, const struct mapped_file *file)
+/*
+ * A file has a flag by its id, and shares it with those whose ids are a multiple of the map's size away: what
+ * is not of use may then be taken to be. A flag that is set meanwhile is one of the next window.
+ */
+static void take_seen(struct file_table *ft)
 {
-	if (!ft->maps.seen || file->id >= ft->maps.seen_cap)
-		return true;
-	/* A stack that comes by right now is seen in the next window, if it comes again. */
-	return __atomic_exchange_n(&ft->maps.seen[file->id], 0, __ATOMIC_RELAXED);
+	for (uint32_t i = 0; ft->maps.seen && i < ft->maps.seen_cap; i++)
+		ft->seen[i] = ft->maps.seen[i] &&
+			      __atomic_exchange_n(&ft->maps.seen[i], 0, __ATOMIC_RELAXED);
 }
 
-/* A table of so many bytes may find room, by what is cold now. */
-static bool may_fit(const struct file_table *ft, uint64_t bytes)
+static bool was_seen(const struct file_table *ft, const struct mapped_file *file)
 {
-	uint64_t used = ft->stats.table_bytes;
+	return !ft->maps.seen || ft->seen[file->id % ft->maps.seen_cap];
+}
 
-	for (size_t i = 0; i < ft->file_cnt; i++) {
-		if (is_cold(ft, ft->files[i]))
-			used -= ft->files[i]->table_bytes;
-	}
-	return used + bytes <= ft->maps.table_budget;
+/* Bytes of tables that are cold now. */
+static uint64_t cold_bytes(const struct file_table *ft)
+{
+	const struct mapped_file *file;
+	uint64_t bytes = 0;
+
+	for (size_t at = 0; (file = idmap__next(&ft->files, &at));)
+		bytes += is_cold(ft, file) ? file->table_bytes : 0;
+	return bytes;
+}
+
+/* A program that starts every now and then should find its interpreter known. */
+static uint64_t idle_ticks(const struct file_table *ft, const struct mapped_file *file)
+{
+	bool scarce = 2 * ft->stats.interps > ft->maps.interp_cap;
+
+	return file->py && !scarce ? INTERP_IDLE_TICKS : IDLE_TICKS;
 }
 
 static bool is_idle(const struct file_table *ft, struct mapped_file *file)
 {
-	/* Of an interpreter, processes borrow the version and more. */
-	if (file->users || file->named || file->py || file == ft->vdso) {
+	bool borrowed = file->borrowed;
+
+	file->borrowed = false;
+	if (file->users || file->named || borrowed || file == ft->vdso) {
 		file->unused_since = ft->tick;
 		return false;
 	}
-	return file->unused_since + 2 <= ft->tick;
+	/* The builder and the filler of tables have to be done with it. */
+	return file->unused_since + idle_ticks(ft, file) <= ft->tick &&
+	       file->table_state != TABLE_BUILDING &&
+	       (file->table_state != TABLE_READY || tables__usable(ft->tables, file->table) > 0);
+}
+
+void file_table__borrow(struct file_table *ft, uint32_t id)
+{
+	struct mapped_file *file = file_table__find(ft, id);
+
+	if (file)
+		file->borrowed = true;
+}
+
+void file_table__forget_names(struct file_table *ft)
+{
+	struct mapped_file *file;
+
+	for (size_t at = 0; (file = idmap__next(&ft->files, &at));)
+		file->named = false;
 }
 
 static void forget_by_build_id(struct file_table *ft, const struct mapped_file *file)
@@ -899,55 +970,103 @@ static void forget_by_build_id(struct file_table *ft, const struct mapped_file *
 	}
 }
 
+/*
+ * Inodes are a cache of verdicts: those that no one asked for lately go, when they are many. So do those of files
+ * that are released.
+ */
+static void forget_inodes(struct file_table *ft, bool released)
+{
+	bool many = ft->inodes.cnt > INODES_KEPT;
+	uint64_t old = now_ns() - INODE_KEEP_NS;
+	struct inode *inode, *next, *kept;
+	struct idmap fresh = { 0 };
+
+	if (!released && !many)
+		return;
+	for (size_t at = 0; (inode = idmap__next(&ft->inodes, &at));) {
+		uint64_t key = inode->ino ^ inode->dev << 40;
+
+		for (kept = NULL; inode; inode = next) {
+			next = inode->next;
+			if ((inode->file && inode->file->leaving) ||
+			    (many && !inode->owner && inode->checked_ns < old)) {
+				free(inode);
+				continue;
+			}
+			inode->next = kept;
+			kept = inode;
+		}
+		if (kept && idmap__set(&fresh, key, kept))
+			free_inodes(kept);
+	}
+	idmap__free(&ft->inodes);
+	ft->inodes = fresh;
+}
+
 static void release_file(struct file_table *ft, struct mapped_file *file)
 {
-	struct inode *inode;
-
-	for (size_t at = 0; (inode = idmap__next(&ft->inodes, &at));) {
-		for (; inode; inode = inode->next) {
-			if (inode->file != file)
-				continue;
-			inode->file = NULL;
-			inode->owner = false;
-			inode->verdict = VERDICT_NONE;
-		}
-	}
 	if (file->table_state == TABLE_READY)
 		drop_table(ft, file, TABLE_UNTRIED);
+	if (file->interp >= 0) {
+		ft->interps[file->interp] = NULL;
+		ft->stats.interps--;
+	}
 	forget_by_build_id(ft, file);
 	symbolizer__remove_file(ft->sym, file->id);
-	ft->files[file->id - 1] = NULL;
+	idmap__remove(&ft->files, file->id);
 	free_file(file);
 	ft->stats.released++;
 }
 
+/* All that are leaving. */
+static void release_files(struct file_table *ft, size_t cnt)
+{
+	struct mapped_file **list = cnt ? malloc(cnt * sizeof(*list)) : NULL, *file;
+	size_t n = 0;
+
+	for (size_t at = 0; (file = idmap__next(&ft->files, &at));) {
+		if (!file->leaving)
+			continue;
+		if (list)
+			list[n++] = file;
+		else
+			file->leaving = false; /* without memory: the next time */
+	}
+	forget_inodes(ft, n);
+	while (n)
+		release_file(ft, list[--n]);
+	free(list);
+}
+
 bool file_table__tick(struct file_table *ft)
 {
+	uint64_t cold = cold_bytes(ft), used;
+	struct mapped_file *file;
+	size_t leaving = 0;
 	bool wanted = false;
 
 	ft->tick++;
-	for (size_t i = 0; i < ft->file_cnt; i++) {
-		struct mapped_file *file = ft->files[i];
-		bool seen = file && take_seen(ft, file);
+	take_seen(ft);
+	used = ft->stats.table_bytes - cold;
+	for (size_t at = 0; (file = idmap__next(&ft->files, &at));) {
+		bool seen = was_seen(ft, file);
 
-		if (!file)
-			continue;
 		if (seen) {
 			file->last_seen = ft->tick;
 			file->named = true;
 		}
-		if (is_idle(ft, file) && file->table_state != TABLE_BUILDING &&
-		    (file->table_state != TABLE_READY ||
-		     tables__usable(ft->tables, file->table) > 0)) {
-			release_file(ft, file);
+		if (is_idle(ft, file)) {
+			file->leaving = true;
+			leaving++;
 		} else if (seen && file->users &&
 			   (file->table_state == TABLE_EVICTED ||
 			    (file->table_state == TABLE_REFUSED &&
-			     may_fit(ft, file->refused_bytes)))) {
+			     used + file->refused_bytes <= ft->maps.table_budget))) {
 			file->table_state = TABLE_UNTRIED;
 			wanted = true;
 		}
 	}
+	release_files(ft, leaving);
 	return wanted;
 }
 
@@ -986,21 +1105,24 @@ void file_table__put(struct file_table *ft, struct mapped_file *file)
 
 int file_table__add_interp(struct file_table *ft, struct mapped_file *file)
 {
-	uint32_t index = ft->interp_cnt;
+	uint32_t index = 0;
 
 	if (file->interp >= 0)
 		return 0;
-	if (index >= ft->maps.interp_cap)
+	while (index < ft->maps.interp_cap && ft->interps[index])
+		index++;
+	if (index == ft->maps.interp_cap)
 		return -ENOSPC;
 	/* Once: BPF adds to the entry what it learns. */
 	if (bpf_map_update_elem(ft->maps.interps_fd, &index, &file->py->interp, BPF_ANY))
 		return -errno;
 	file->interp = (int32_t)index;
-	ft->interps[ft->interp_cnt++] = file;
+	ft->interps[index] = file;
+	ft->stats.interps++;
 	return 0;
 }
 
 struct mapped_file *file_table__interp(const struct file_table *ft, uint32_t index)
 {
-	return index < ft->interp_cnt ? ft->interps[index] : NULL;
+	return index < ft->maps.interp_cap ? ft->interps[index] : NULL;
 }

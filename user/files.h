@@ -22,7 +22,9 @@
  * A file with more than BIG_FRAME_INFO of unwind information has its table built in a thread (builder.h):
  * until then it is "coming".
  *
- * Release: a file that no image holds any more and that no stack names is closed after two windows.
+ * Release: a file that no image holds any more and that no stack names is closed after two windows; an
+ * interpreter after an hour, or when room for interpreters is scarce. What a stack of a window came by is named
+ * by it until file_table__forget_names().
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -41,7 +43,7 @@ struct file_maps {
 	uint32_t table_cap, interp_cap;
 	struct mapping
 		*mappings; /* mapping_cap of them, of all images: table is set to 0 in place */
-	uint32_t *seen;	   /* by file id, of seen_cap files: a stack came by; NULL: all are */
+	uint32_t *seen;	   /* by file id modulo seen_cap: a stack came by; NULL: by all */
 	uint32_t mapping_cap, seen_cap;
 	uint64_t table_budget; /* bytes of unwind tables; 0: the default */
 	uint64_t spare_bytes;  /* of spare ones; 0: the default, 1: none */
@@ -69,6 +71,8 @@ struct mapped_file {
 	uint64_t table_bytes, last_used, refused_at, refused_bytes;
 	uint64_t last_seen, unused_since; /* ticks */
 	bool named;			  /* a stack may hold its id */
+	bool borrowed;			  /* see file_table__borrow(), since the last tick */
+	bool leaving;			  /* is being released */
 	struct mapped_file *next_same;
 };
 
@@ -82,6 +86,9 @@ struct file_stats {
 	uint64_t tables_evicted;
 	uint64_t tables_refused;
 	uint64_t released;	/* files closed again */
+	uint64_t interps;	/* interpreters with an entry now */
+	uint64_t inodes;	/* whose file is known */
+	uint64_t last_id;	/* of FRAME_NATIVE_FILE: they are not used again */
 	uint64_t table_ns;	/* spent building */
 	uint64_t publish_ns;	/* spent waiting for the kernel to take them */
 	uint64_t publish_waits; /* ... grace periods: none after the scan */
@@ -123,6 +130,11 @@ void file_table__put(struct file_table *ft, struct mapped_file *file);
  * table, or never got it, are of use again; file_table__wants_table() tells which.
  */
 bool file_table__tick(struct file_table *ft);
+
+/* Somebody refers to the file, or to what was found in it, until the next tick. 0: none. */
+void file_table__borrow(struct file_table *ft, uint32_t id);
+/* The stacks of all windows that file_table__tick() has been told of are needed no more. */
+void file_table__forget_names(struct file_table *ft);
 
 /* It has no table, and it is not known that it cannot have one. */
 bool file_table__wants_table(const struct file_table *ft, const struct mapped_file *file);

@@ -1516,10 +1516,20 @@ static bool image_wants_tables(const struct process_table *pt, const struct imag
 	return false;
 }
 
+/* The version, and why it is not walked, are those of its interpreters. */
+static void borrow_files(struct process_table *pt, const struct process *p)
+{
+	file_table__borrow(pt->files, p->python_file);
+	for (size_t i = 0; i < IMAGE_INTERPS; i++)
+		file_table__borrow(pt->files, p->checks[i].file);
+}
+
 void process_table__tick(struct process_table *pt)
 {
 	struct process *p;
 
+	for (size_t at = 0; (p = idmap__next(&pt->by_space, &at));)
+		borrow_files(pt, p);
 	if (!file_table__tick(pt->files))
 		return;
 	for (size_t at = 0; (p = idmap__next(&pt->by_tgid, &at));) {

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "hash.h"
+#include "idmap.h"
 #include "log.h"
 #include "sym_inline.h"
 
@@ -30,8 +31,7 @@ struct symbolizer {
 	struct sym_jit *jit;
 	struct sym_kernel *kernel;
 	bool kernel_tried;
-	struct native_file **files; /* by file id, which are small numbers; NULL: not known */
-	size_t file_cnt, file_cap;
+	struct idmap files; /* file id -> struct native_file */
 	uint64_t clock;
 	struct sym_debuginfod *server; /* NULL: none is asked */
 };
@@ -53,8 +53,7 @@ struct run {
 	size_t word_cnt, word_cap;
 	struct hash_index word_index; /* frame word -> index in words[] */
 	struct hash_index pythons;    /* function and line -> index in syms[] */
-	int32_t *modules;	      /* file id -> index in p->modules, -1: none */
-	size_t module_cnt, module_cap;
+	struct idmap modules;	      /* file id -> index in p->modules + 1, as a pointer */
 	struct strbuf buf;
 };
 
@@ -90,11 +89,13 @@ static void free_file(struct native_file *file)
 
 void symbolizer__free(struct symbolizer *s)
 {
+	struct native_file *file;
+
 	if (!s)
 		return;
-	for (size_t i = 0; i < s->file_cnt; i++)
-		free_file(s->files[i]);
-	free(s->files);
+	for (size_t at = 0; (file = idmap__next(&s->files, &at));)
+		free_file(file);
+	idmap__free(&s->files);
 	sym_kernel__close(s->kernel);
 	sym_python__free(s->python);
 	sym_jit__free(s->jit);
@@ -112,30 +113,13 @@ struct sym_jit *symbolizer__jit(struct symbolizer *s)
 	return s->jit;
 }
 
-/* Makes `array`, whose elements have `size` bytes, long enough for element `i`. */
-static int extend(void *array, size_t *cap, size_t *cnt, size_t i, size_t size, int fill)
-{
-	char *base;
-
-	if (i < *cnt)
-		return 0;
-	if (array_grow(array, cap, *cnt, i + 1 - *cnt, size, FRAME_NATIVE_FILE + 1))
-		return -ENOMEM;
-	memcpy(&base, array, sizeof(base));
-	memset(base + *cnt * size, fill, (i + 1 - *cnt) * size);
-	*cnt = i + 1;
-	return 0;
-}
-
 int symbolizer__add_file(struct symbolizer *s, uint32_t file, const struct elf_file *ef)
 {
 	struct native_file *f;
 
 	if (!file || file > FRAME_NATIVE_FILE)
 		return -EINVAL;
-	if (extend(&s->files, &s->file_cap, &s->file_cnt, file, sizeof(*s->files), 0))
-		return -ENOMEM;
-	if (s->files[file])
+	if (idmap__get(&s->files, file))
 		return -EEXIST;
 	f = calloc(1, sizeof(*f));
 	if (!f)
@@ -144,26 +128,23 @@ int symbolizer__add_file(struct symbolizer *s, uint32_t file, const struct elf_f
 	f->places =
 		(struct sym_debugfile_places){ .root = DEBUG_ROOT, .server = s->server, .fd = -1 };
 	f->symbols = sym_native__new(ef);
-	if (!f->symbols) {
+	if (!f->symbols || idmap__set(&s->files, file, f)) {
 		free_file(f);
 		return -ENOMEM;
 	}
 	sym_native__set_places(f->symbols, &f->places);
-	s->files[file] = f;
 	return 0;
 }
 
 static struct native_file *find_file(const struct symbolizer *s, uint32_t file)
 {
-	return file < s->file_cnt ? s->files[file] : NULL;
+	return idmap__get(&s->files, file);
 }
 
 void symbolizer__remove_file(struct symbolizer *s, uint32_t file)
 {
-	if (file >= s->file_cnt)
-		return;
-	free_file(s->files[file]);
-	s->files[file] = NULL;
+	free_file(find_file(s, file));
+	idmap__remove(&s->files, file);
 }
 
 void symbolizer__offer_debug_file(struct symbolizer *s, uint32_t file, int fd)
@@ -209,7 +190,7 @@ static int intern_buf(struct run *r, str_id *id)
 
 static int32_t module_of(const struct run *r, uint32_t file)
 {
-	return file < r->module_cnt ? r->modules[file] : -1;
+	return (int32_t)(intptr_t)idmap__get(&r->modules, file) - 1;
 }
 
 /* Where in the source a frame is. */
@@ -471,12 +452,11 @@ static void trim_symbols(struct run *r, struct native_file *current)
 	struct symbolizer *s = r->s;
 
 	for (;;) {
-		struct native_file *oldest = current;
+		struct native_file *oldest = current, *f;
 		size_t total = 0;
 
-		for (size_t i = 0; i < s->file_cnt; i++) {
-			struct native_file *f = s->files[i];
-			size_t size = f ? sym_native__memory(f->symbols) : 0;
+		for (size_t at = 0; (f = idmap__next(&s->files, &at));) {
+			size_t size = sym_native__memory(f->symbols);
 
 			total += size;
 			if (size && f->used < r->began && f->used < oldest->used)
@@ -562,12 +542,9 @@ static int index_modules(struct run *r)
 	for (size_t i = 0; i < r->p->module_cnt; i++) {
 		uint32_t file = r->p->modules[i].file;
 
-		if (file > FRAME_NATIVE_FILE)
-			continue;
-		if (extend(&r->modules, &r->module_cap, &r->module_cnt, file, sizeof(*r->modules),
-			   0xff))
+		if (file <= FRAME_NATIVE_FILE &&
+		    idmap__set(&r->modules, file, (void *)(intptr_t)(i + 1)))
 			return -ENOMEM;
-		r->modules[file] = (int32_t)i;
 	}
 	return 0;
 }
@@ -595,7 +572,7 @@ int symbolizer__run(struct symbolizer *s, struct profile *p, const struct symbol
 	hash_index__free(&r.word_index);
 	hash_index__free(&r.pythons);
 	free(r.words);
-	free(r.modules);
+	idmap__free(&r.modules);
 	strbuf__free(&r.buf);
 	return err;
 }
