@@ -296,6 +296,11 @@ BPF_INLINE struct known_rule *rule_slot(__u32 index)
 	return bpf_map_lookup_elem(&known_rules, &index);
 }
 
+BPF_INLINE void note_frame(const struct walk *w, __u64 frame)
+{
+	(void)w, (void)frame;
+}
+
 BPF_INLINE void note_seen(__u32 file)
 {
 	__u32 slot = file % SEEN_SLOTS, *flag = bpf_map_lookup_elem(&seen, &slot);

@@ -11,6 +11,7 @@
  *   get_mapping()   entry of `mappings`; NULL beyond the end
  *   note_seen()     the walk came by a file
  *   rule_slot()     one of RULE_SLOTS places of a cache; NULL: there is none
+ *   note_frame()    the walk is at this Python frame, which frame64() reads
  *   uw_table(), uw_words()   the unwind table of a file, word by word
  *   get_interp()    entry of `interps`
  *   code_lookup(), code_new()    identity of code objects (codes.bpf.h)

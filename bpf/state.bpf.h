@@ -30,6 +30,9 @@ enum walk_flags {
 #define FRAME_SEGMENTS 8       /* that one native frame holds, at most */
 #define MAX_TSTATES    4       /* of one thread: one in each interpreter that it runs */
 #define BUF_BYTES      512     /* of the target, read at once; a power of two */
+#define FRAMES_BYTES   2048    /* room for Python frames; a power of two */
+#define WINDOW	       1536    /* of it, for a piece of the data stack */
+#define PAGE_BYTES     4096ULL /* never less, so what lies in one can be read or cannot */
 
 /* A thread state of the thread at hand that has frames, and what the walk of them gave. */
 struct tstate_run {
@@ -107,6 +110,9 @@ struct walk {
 	__u32 merge_seg, py_left; /* segments merged; frames that are to be */
 	__u32 scan_eval;	  /* eval activations passed while looking for a CFrame */
 	__u64 last_code, last_id; /* recursion: the same code object as the frame before */
+	__u64 window;		  /* where the bytes in frames[] come from */
+	__u32 window_len;
+	__u32 frame_at; /* the frame at hand in frames[] */
 
 	/* the code object at hand (codes.bpf.h) */
 	__u64 code;
@@ -117,6 +123,8 @@ struct walk {
 	__s32 firsttraceable;
 
 	__u8 buf[BUF_BYTES] __attribute__((aligned(8)));
+	/* The window, and behind it room for a frame that lies elsewhere. */
+	__u8 frames[FRAMES_BYTES] __attribute__((aligned(8)));
 };
 
 struct stack {
@@ -133,6 +141,7 @@ BPF_INLINE void reset_python(struct walk *w)
 	w->run_cnt = w->interp_id = w->scan_mode = 0;
 	w->scan_known = w->scan_known_at = 0;
 	w->last_code = 0;
+	w->window_len = 0;
 	w->tstate = w->frame = w->cframe = w->leaf_anchor = w->seg_stop = 0;
 }
 
@@ -164,6 +173,7 @@ BPF_INLINE __u32 max_frames(void);
 BPF_INLINE const struct mapping *get_mapping(__u32 index);
 BPF_INLINE void note_seen(__u32 file);
 BPF_INLINE struct known_rule *rule_slot(__u32 index);
+BPF_INLINE void note_frame(const struct walk *w, __u64 frame);
 BPF_INLINE void *uw_table(__u32 index);
 BPF_INLINE const __u32 *uw_words(void *table, __u32 word, __u32 cnt);
 BPF_INLINE struct interp *get_interp(__u32 index);
@@ -176,6 +186,7 @@ __u32 max_frames(void);
 const struct mapping *get_mapping(__u32 index);
 void note_seen(__u32 file);
 struct known_rule *rule_slot(__u32 index);
+void note_frame(const struct walk *w, __u64 frame);
 void *uw_table(__u32 index);
 const __u32 *uw_words(void *table, __u32 word, __u32 cnt);
 struct interp *get_interp(__u32 index);

@@ -6,7 +6,7 @@
  * Input:   w->in (layout and addresses), w->tp, w->run[] or w->tstate (scan_thread_states()).
  * Output:  DEEP_PY, the segments' ends and anchors, DEEP_SEG_ORDER from the innermost outwards;
  *          WALK_PY_LOST and w->py_marker.
- * Cost:    one read per frame, plus what code_identify() costs.
+ * Cost:    one read per frame, from 3.11 on per window of frames; plus what code_identify() costs.
  * Fails:   unreadable or implausible memory; the frames up to there are kept.
  *
  * The anchor of a segment is an address inside the native frame of its activation: the shim frame
@@ -257,6 +257,58 @@ BPF_INLINE int cframe_advance(struct walk *w)
 
 /* ---- frames -------------------------------------------------------------------------------- */
 
+/* Of the frame at hand. As in buf64(): all fields are aligned, and the masks bound the access. */
+BPF_INLINE __u64 frame64(const struct walk *w, __u32 off)
+{
+	return *(const __u64 *)&w->frames[(w->frame_at + off) & (FRAMES_BYTES - 8)];
+}
+BPF_INLINE __u32 frame32(const struct walk *w, __u32 off)
+{
+	return *(const __u32 *)&w->frames[(w->frame_at + off) & (FRAMES_BYTES - 4)];
+}
+BPF_INLINE __u8 frame8(const struct walk *w, __u32 off)
+{
+	return w->frames[BOUND(w->frame_at + off, FRAMES_BYTES)];
+}
+
+/*
+ * From 3.11 on most frames lie in the data stack of their thread, each behind its caller's. A read costs the
+ * same for 8 as for 1000 bytes, so the callers are read at once, back to where the page begins: a page
+ * before it need not be there. Frame objects, and the shims on the C stack, lie alone.
+ */
+BPF_INLINE int read_frames(struct walk *w, __u64 frame)
+{
+	__u32 size = w->in.layout.frame_read & (FRAMES_BYTES - WINDOW - 1);
+	__u32 before = frame & (PAGE_BYTES - 1);
+
+	if (w->in.layout.chain < PY_CHAIN_CFRAME || on_our_stack(w, frame)) {
+		w->frame_at = WINDOW;
+		return read_user(w->frames + WINDOW, size, frame);
+	}
+	if (before > WINDOW - size)
+		before = WINDOW - size;
+	w->frame_at = before;
+	w->window = frame - before;
+	w->window_len = before + size;
+	if (!read_user(w->frames, BOUND(w->window_len, FRAMES_BYTES), w->window))
+		return 0;
+	w->window_len = 0;
+	return -1;
+}
+
+/* Makes the frame the one at hand. */
+BPF_INLINE int load_frame(struct walk *w, __u64 frame)
+{
+	__u64 at = frame - w->window;
+
+	if (at < w->window_len && at + w->in.layout.frame_read <= w->window_len)
+		w->frame_at = (__u32)at;
+	else if (read_frames(w, frame))
+		return -1;
+	note_frame(w, frame);
+	return 0;
+}
+
 /* Byte offset of the instruction in the bytecode, for the frame in w->buf. */
 BPF_INLINE __u32 frame_offset(struct walk *w, __u64 code, __u64 lasti, __u64 tlbc)
 {
@@ -282,7 +334,7 @@ BPF_INLINE __u32 frame_offset(struct walk *w, __u64 code, __u64 lasti, __u64 tlb
 BPF_INLINE int is_shim(const struct walk *w)
 {
 	return w->in.layout.chain >= PY_CHAIN_CFRAME_SHIM &&
-	       buf8(w, w->in.layout.frame_owner) >= OWNER_SHIM;
+	       frame8(w, w->in.layout.frame_owner) >= OWNER_SHIM;
 }
 
 /*
@@ -296,8 +348,8 @@ BPF_INLINE int is_phantom(const struct walk *w)
 	if (w->in.layout.chain != PY_CHAIN_FRAME)
 		return 0;
 	if (w->in.layout.frame_executing != PY_OFF_NONE)
-		return !buf8(w, w->in.layout.frame_executing);
-	return w->py_cnt && (__s32)buf32(w, w->in.layout.frame_lasti) < 0;
+		return !frame8(w, w->in.layout.frame_executing);
+	return w->py_cnt && (__s32)frame32(w, w->in.layout.frame_lasti) < 0;
 }
 
 /* One frame of the chain. 0: go on; else the walk is over. */
@@ -318,9 +370,9 @@ BPF_NOINLINE int walk_python_step(__u32 i)
 		return cframe_advance(w) ? python_lost(w, MARK_PY_READ_FAILED) : 0;
 	if (w->py_cnt >= max_frames())
 		return python_truncated(w);
-	if (frame & 7 || buf_read(w, frame, w->in.layout.frame_read))
+	if (frame & 7 || load_frame(w, frame))
 		return python_lost(w, MARK_PY_READ_FAILED);
-	back = buf64(w, w->in.layout.frame_back);
+	back = frame64(w, w->in.layout.frame_back);
 	w->frame = back;
 	self = back == frame;
 	if (is_shim(w)) {
@@ -328,11 +380,11 @@ BPF_NOINLINE int walk_python_step(__u32 i)
 		return self ? python_lost(w, MARK_PY_BAD_CODE) : 0;
 	}
 	phantom = is_phantom(w);
-	code = buf64(w, w->in.layout.frame_code) & ~TAG_BITS;
-	lasti = w->in.layout.lasti == PY_LASTI_POINTER ? buf64(w, w->in.layout.frame_lasti)
-						       : buf32(w, w->in.layout.frame_lasti);
+	code = frame64(w, w->in.layout.frame_code) & ~TAG_BITS;
+	lasti = w->in.layout.lasti == PY_LASTI_POINTER ? frame64(w, w->in.layout.frame_lasti)
+						       : frame32(w, w->in.layout.frame_lasti);
 	if (w->in.layout.frame_tlbc_index != PY_OFF_NONE)
-		tlbc = buf32(w, w->in.layout.frame_tlbc_index);
+		tlbc = frame32(w, w->in.layout.frame_tlbc_index);
 	err = code_identify(code);
 	if (err < 0)
 		return python_lost(w, MARK_PY_BAD_CODE);

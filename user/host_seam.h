@@ -22,6 +22,7 @@ static int read_user(void *dst, __u32 sz, __u64 src);
 static struct walk *the_walk(void);
 static __u64 *the_deep(void);
 static const struct mapping *get_mapping(__u32 index);
+static void note_frame(const struct walk *w, __u64 frame);
 static void *uw_table(__u32 index);
 static const __u32 *uw_words(void *table, __u32 word, __u32 cnt);
 static struct interp *get_interp(__u32 index);

@@ -82,6 +82,11 @@ static const struct mapping *get_mapping(__u32 index)
 	return index < at_hand->mapping_cnt ? &at_hand->mappings[index] : NULL;
 }
 
+static void note_frame(const struct walk *w, __u64 frame)
+{
+	(void)w, (void)frame;
+}
+
 /*
  * Built anew: what the kernel has can only be read with CAP_SYS_ADMIN (bpf_map_get_fd_by_id()). Once per
  * file in which a frame lies.

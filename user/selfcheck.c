@@ -13,14 +13,13 @@
 #include "bpf/walk_python.bpf.h"
 
 #define MAX_INTERPS  16
-#define MAX_THREADS  64	     /* of one interpreter */
-#define MAX_TRIES    24	     /* stacks that did not hold, for different reasons */
-#define SURE_TRIES   6	     /* ... for one reason, one after the other */
-#define MAX_READS    512     /* system calls for one stack: what lies behind is believed */
-#define PAGE	     4096ULL /* never less, so what lies in one can be read or cannot */
-#define PAGES	     64	     /* a power of two */
-#define MAX_KEPT     128     /* frames whose place in the code is looked at */
-#define MAX_CODES    64	     /* code objects whose names are looked at */
+#define MAX_THREADS  64	 /* of one interpreter */
+#define MAX_TRIES    24	 /* stacks that did not hold, for different reasons */
+#define SURE_TRIES   6	 /* ... for one reason, one after the other */
+#define MAX_READS    512 /* system calls for one stack: what lies behind is believed */
+#define PAGES	     64	 /* a power of two */
+#define MAX_KEPT     128 /* frames whose place in the code is looked at */
+#define MAX_CODES    64	 /* code objects whose names are looked at */
 #define NAME_BYTES   1024
 #define TABLE_BYTES  4096 /* a longer line table is believed */
 #define NAME_LIMIT   (64U << 10)
@@ -61,7 +60,7 @@ struct check {
 	const char *bad_code; /* what is wrong with the first bad one */
 	/* Pages of the process as they were at the first read of this stack, by page number. */
 	uint64_t tag[PAGES];
-	uint8_t page[PAGES][PAGE];
+	uint8_t page[PAGES][PAGE_BYTES];
 };
 
 /* The walkers have no argument for it: set for the time of one selfcheck__walk(). */
@@ -97,32 +96,31 @@ static bool ends_well(const struct check *ck)
 	const struct walk *w = &ck->w;
 
 	if (w->in.layout.chain == PY_CHAIN_CFRAME)
-		return buf8(w, w->in.layout.frame_owner - 1U) == 1;
+		return frame8(w, w->in.layout.frame_owner - 1U) == 1;
 	return w->in.layout.chain < PY_CHAIN_CFRAME || is_shim(w);
 }
 
-/* The walker has just read the frame at `frame`. */
-static void see_frame(struct check *ck, uint64_t frame)
+static void note_frame(const struct walk *w, __u64 frame)
 {
-	const struct walk *w = &ck->w;
+	struct check *ck = at_hand;
 	const struct py_layout *lay = &w->in.layout;
 	struct kept_frame *k = &ck->frames[ck->frame_cnt];
 
 	ck->ends_well = ends_well(ck);
-	ck->circle = buf64(w, lay->frame_back) == frame;
+	ck->circle = frame64(w, lay->frame_back) == frame;
 	if (!ck->bad_owner &&
-	    ((lay->frame_owner != PY_OFF_NONE && !legal_owner(lay, buf8(w, lay->frame_owner))) ||
-	     (lay->frame_executing != PY_OFF_NONE && buf8(w, lay->frame_executing) > 1))) {
+	    ((lay->frame_owner != PY_OFF_NONE && !legal_owner(lay, frame8(w, lay->frame_owner))) ||
+	     (lay->frame_executing != PY_OFF_NONE && frame8(w, lay->frame_executing) > 1))) {
 		ck->bad_owner = true;
 		ck->owner_frame = w->py_cnt;
 	}
 	if (is_shim(w) || ck->frame_cnt == MAX_KEPT)
 		return;
-	k->code = buf64(w, lay->frame_code) & ~TAG_BITS;
+	k->code = frame64(w, lay->frame_code) & ~TAG_BITS;
 	k->lasti = lay->lasti == PY_LASTI_POINTER
-			   ? buf64(w, lay->frame_lasti)
-			   : (uint64_t)(int64_t)(int32_t)buf32(w, lay->frame_lasti);
-	k->tlbc = lay->frame_tlbc_index == PY_OFF_NONE ? 0 : buf32(w, lay->frame_tlbc_index);
+			   ? frame64(w, lay->frame_lasti)
+			   : (uint64_t)(int64_t)(int32_t)frame32(w, lay->frame_lasti);
+	k->tlbc = lay->frame_tlbc_index == PY_OFF_NONE ? 0 : frame32(w, lay->frame_tlbc_index);
 	ck->frame_cnt++;
 }
 
@@ -137,14 +135,14 @@ static bool read_counted(struct check *ck, void *dst, size_t size, uint64_t src)
  */
 static bool read_cached(struct check *ck, void *dst, uint32_t size, uint64_t src)
 {
-	uint64_t base = src & ~(PAGE - 1);
-	uint32_t slot = (src / PAGE) & (PAGES - 1);
+	uint64_t base = src & ~(PAGE_BYTES - 1);
+	uint32_t slot = (src / PAGE_BYTES) & (PAGES - 1);
 
-	if (size > PAGE || src - base > PAGE - size)
+	if (size > PAGE_BYTES || src - base > PAGE_BYTES - size)
 		return read_counted(ck, dst, size, src);
 	if (ck->tag[slot] != base + 1) {
 		ck->tag[slot] = 0;
-		if (!read_counted(ck, ck->page[slot], PAGE, base))
+		if (!read_counted(ck, ck->page[slot], PAGE_BYTES, base))
 			return false;
 		ck->tag[slot] = base + 1;
 	}
@@ -155,16 +153,12 @@ static bool read_cached(struct check *ck, void *dst, uint32_t size, uint64_t src
 static int read_user(void *dst, __u32 sz, __u64 src)
 {
 	struct check *ck = at_hand;
-	const struct py_layout *lay = &ck->w.in.layout;
 
 	ck->fault = !read_cached(ck, dst, sz, src);
-	if (ck->fault) {
-		memset(dst, 0, sz);
-		return E_FAULT;
-	}
-	if (dst == ck->w.buf && src == ck->w.frame && sz == lay->frame_read)
-		see_frame(ck, src);
-	return 0;
+	if (!ck->fault)
+		return 0;
+	memset(dst, 0, sz);
+	return E_FAULT;
 }
 
 static struct walk *the_walk(void)

@@ -245,6 +245,30 @@ static void test_recursion(void **state)
 	RUN_ALL(ROOT, { FN_EVAL, 6, ACT_RECURSE }, { FN_C });
 }
 
+static __u64 reads_of(struct world *w)
+{
+	__u64 reads;
+
+	expect_built(w);
+	reads = w->reads;
+	world__free(w);
+	return reads;
+}
+
+/* The data stack is read by pieces: twenty frames more are a few reads more. */
+static void test_frames_read_at_once(void **state)
+{
+	(void)state;
+	for (int chain = CHAIN_311; chain <= CHAIN_315; chain++) {
+		__u64 few =
+			reads_of(BUILD((enum chain_case)chain, ROOT, { FN_EVAL, 20, ACT_RECURSE }));
+		__u64 more =
+			reads_of(BUILD((enum chain_case)chain, ROOT, { FN_EVAL, 40, ACT_RECURSE }));
+
+		assert_true(more > few && more - few < 10);
+	}
+}
+
 static void test_nesting_leaf_native(void **state)
 {
 	(void)state;
@@ -1116,6 +1140,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_recursion),
+		cmocka_unit_test(test_frames_read_at_once),
 		cmocka_unit_test(test_nesting_leaf_native),
 		cmocka_unit_test(test_nesting_leaf_python),
 		cmocka_unit_test(test_root_without_address),
