@@ -11,6 +11,12 @@
 #include "str.h"
 
 static enum log_level level_max = LOG_LEVEL_INFO;
+static void (*writer)(enum log_level level, const char *fmt, const char *text);
+
+void log_set_writer(void (*fn)(enum log_level level, const char *fmt, const char *text))
+{
+	writer = fn;
+}
 
 void log_set_level(enum log_level level)
 {
@@ -37,10 +43,22 @@ static void add_lines(struct strbuf *out, const char *text)
 	}
 }
 
+static void write_lines(const char *text)
+{
+	struct strbuf out = { 0 };
+
+	if (text)
+		add_lines(&out, text);
+	if (text && !out.err)
+		fwrite(out.s, 1, out.len, stderr); /* in one piece: others write there too */
+	else
+		fputs("pyperf-bpf: out of memory for a message\n", stderr);
+	strbuf__free(&out);
+}
+
 void log_msg(enum log_level level, const char *fmt, ...)
 {
 	int saved = errno;
-	struct strbuf out = { 0 };
 	char *text = NULL;
 	va_list ap;
 
@@ -50,13 +68,10 @@ void log_msg(enum log_level level, const char *fmt, ...)
 	if (vasprintf(&text, fmt, ap) < 0)
 		text = NULL;
 	va_end(ap);
-	if (text)
-		add_lines(&out, text);
-	if (text && !out.err)
-		fwrite(out.s, 1, out.len, stderr); /* in one piece: others write there too */
+	if (text && writer)
+		writer(level, fmt, text);
 	else
-		fputs("pyperf-bpf: out of memory for a message\n", stderr);
-	strbuf__free(&out);
+		write_lines(text);
 	free(text);
 	errno = saved;
 }
