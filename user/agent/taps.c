@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+#include "agent/taps.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "clock.h"
+#include "export.h"
+
+enum tap_state {
+	TAP_FREE = 0,
+	TAP_ASKED = 1,	 /* begins at the next drain */
+	TAP_RUNNING = 2, /* `period` is the main thread's */
+	TAP_DONE = 3,	 /* `period` and `err` are the asker's */
+};
+
+struct tap {
+	enum tap_state state;
+	unsigned seconds;
+	uint64_t end_ns;
+	struct clocks begin;
+	struct period *period;
+	int err;
+};
+
+struct taps {
+	pthread_mutex_t lock; /* of all */
+	pthread_cond_t changed;
+	int wake_fd;
+	bool ending;
+	unsigned askers;
+	struct tap tap[TAPS_MAX];
+};
+
+struct taps *taps__new(int wake_fd)
+{
+	struct taps *t = calloc(1, sizeof(*t));
+	pthread_condattr_t attr;
+
+	if (!t)
+		return NULL;
+	t->wake_fd = wake_fd;
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_mutex_init(&t->lock, NULL);
+	pthread_cond_init(&t->changed, &attr);
+	pthread_condattr_destroy(&attr);
+	return t;
+}
+
+void taps__free(struct taps *t)
+{
+	if (!t)
+		return;
+	pthread_cond_destroy(&t->changed);
+	pthread_mutex_destroy(&t->lock);
+	free(t);
+}
+
+/* ---- who asks ------------------------------------------------------------------------------------------ */
+
+static struct tap *find_free(struct taps *t)
+{
+	for (size_t i = 0; i < TAPS_MAX; i++)
+		if (t->tap[i].state == TAP_FREE)
+			return &t->tap[i];
+	return NULL;
+}
+
+static int write_period(const struct period *p, FILE *f)
+{
+	const struct export_opts o = { .lines = true };
+
+	return export__pprof(p->profile, &o, f);
+}
+
+/* With the lock. -ETIMEDOUT: the main thread does not answer. */
+static int wait_for(struct taps *t, struct tap *tap)
+{
+	uint64_t until = now_ns() + TAPS_PATIENCE_S * NS_PER_S;
+	const struct timespec ts = { .tv_sec = (time_t)(until / NS_PER_S),
+				     .tv_nsec = (long)(until % NS_PER_S) };
+
+	while (tap->state == TAP_ASKED)
+		if (pthread_cond_timedwait(&t->changed, &t->lock, &ts) == ETIMEDOUT &&
+		    tap->state == TAP_ASKED)
+			return -ETIMEDOUT;
+	while (tap->state != TAP_DONE)
+		pthread_cond_wait(&t->changed, &t->lock);
+	return tap->err;
+}
+
+int taps__profile(struct taps *t, unsigned seconds, FILE *f)
+{
+	const uint64_t one = 1;
+	struct period *p = NULL;
+	struct tap *tap;
+	int err = -EBUSY, written = 0;
+
+	if (!seconds || seconds > TAPS_MAX_S)
+		return -EINVAL;
+	pthread_mutex_lock(&t->lock);
+	tap = t->ending ? NULL : find_free(t);
+	if (tap) {
+		*tap = (struct tap){ .state = TAP_ASKED, .seconds = seconds };
+		t->askers++;
+		if (write(t->wake_fd, &one, sizeof(one)) < 0)
+			err = -errno; /* it looks once a second anyhow */
+		err = wait_for(t, tap);
+		p = tap->period;
+		tap->state = TAP_FREE;
+		t->askers--;
+		pthread_cond_broadcast(&t->changed);
+	}
+	pthread_mutex_unlock(&t->lock);
+	if (p)
+		written = write_period(p, f);
+	period__free(p);
+	return written ? written : err;
+}
+
+/* ---- the main thread ------------------------------------------------------------------------------------- */
+
+bool taps__any(struct taps *t)
+{
+	bool any = false;
+
+	pthread_mutex_lock(&t->lock);
+	for (size_t i = 0; i < TAPS_MAX; i++)
+		any |= t->tap[i].state == TAP_ASKED || t->tap[i].state == TAP_RUNNING;
+	pthread_mutex_unlock(&t->lock);
+	return any;
+}
+
+uint64_t taps__wake_ns(struct taps *t)
+{
+	uint64_t next = UINT64_MAX;
+
+	pthread_mutex_lock(&t->lock);
+	for (size_t i = 0; i < TAPS_MAX; i++) {
+		if (t->tap[i].state == TAP_ASKED)
+			next = 0;
+		else if (t->tap[i].state == TAP_RUNNING && t->tap[i].end_ns < next)
+			next = t->tap[i].end_ns;
+	}
+	pthread_mutex_unlock(&t->lock);
+	return next;
+}
+
+bool taps__due(struct taps *t, uint64_t now)
+{
+	return taps__wake_ns(t) <= now;
+}
+
+int taps__add(struct taps *t, const struct profile *drained, const struct period_limits *limits)
+{
+	int err = 0;
+
+	/* Nobody but this thread takes a tap out of TAP_RUNNING. */
+	for (size_t i = 0; i < TAPS_MAX; i++) {
+		struct tap *tap = &t->tap[i];
+		bool running;
+
+		pthread_mutex_lock(&t->lock);
+		running = tap->state == TAP_RUNNING;
+		pthread_mutex_unlock(&t->lock);
+		if (running && !err)
+			err = period__add(tap->period, drained, limits);
+	}
+	return err;
+}
+
+/* With the lock. */
+static void begin(struct tap *tap, const struct clocks *now)
+{
+	tap->begin = *now;
+	tap->end_ns = now->mono_ns + tap->seconds * NS_PER_S;
+	tap->period = period__new();
+	tap->err = tap->period ? 0 : -ENOMEM;
+	tap->state = tap->period ? TAP_RUNNING : TAP_DONE;
+}
+
+static void finish(struct taps *t, struct tap *tap, const struct clocks *now, int err)
+{
+	struct profile_stats *s = &tap->period->profile->stats;
+
+	s->start_unix_ns = tap->begin.real_ns;
+	s->duration_ns = now->mono_ns - tap->begin.mono_ns;
+	s->counters[CTR_delivered] = s->counters[CTR_counted] = tap->period->samples;
+	pthread_mutex_lock(&t->lock);
+	tap->err = err;
+	tap->state = TAP_DONE;
+	pthread_cond_broadcast(&t->changed);
+	pthread_mutex_unlock(&t->lock);
+}
+
+void taps__turn(struct taps *t, const struct clocks *now, uint32_t frequency_hz, uint32_t cpus,
+		int (*name)(void *ctx, struct profile *p), void *ctx)
+{
+	for (size_t i = 0; i < TAPS_MAX; i++) {
+		struct tap *tap = &t->tap[i];
+		bool due;
+
+		pthread_mutex_lock(&t->lock);
+		due = tap->state == TAP_RUNNING && (t->ending || tap->end_ns <= now->mono_ns);
+		if (tap->state == TAP_ASKED) {
+			begin(tap, now);
+			pthread_cond_broadcast(&t->changed);
+		}
+		pthread_mutex_unlock(&t->lock);
+		if (!due)
+			continue;
+		tap->period->profile->stats.frequency_hz = frequency_hz;
+		tap->period->profile->stats.cpus = cpus;
+		finish(t, tap, now,
+		       name(ctx, tap->period->profile)
+			       ? -ENOMEM
+			       : (tap->end_ns > now->mono_ns ? -ECANCELED : 0));
+	}
+}
+
+void taps__end(struct taps *t, const struct clocks *now, uint32_t frequency_hz, uint32_t cpus,
+	       int (*name)(void *ctx, struct profile *p), void *ctx)
+{
+	pthread_mutex_lock(&t->lock);
+	t->ending = true;
+	for (size_t i = 0; i < TAPS_MAX; i++) {
+		if (t->tap[i].state != TAP_ASKED)
+			continue;
+		t->tap[i].err = -ECANCELED;
+		t->tap[i].state = TAP_DONE;
+	}
+	pthread_cond_broadcast(&t->changed);
+	pthread_mutex_unlock(&t->lock);
+	taps__turn(t, now, frequency_hz, cpus, name, ctx);
+	pthread_mutex_lock(&t->lock);
+	while (t->askers)
+		pthread_cond_wait(&t->changed, &t->lock);
+	pthread_mutex_unlock(&t->lock);
+}

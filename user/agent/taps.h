@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+#ifndef PYPERF_AGENT_TAPS_H
+#define PYPERF_AGENT_TAPS_H
+/*
+ * Profiles of the next seconds for whoever asks, by a tap on what is drained anyway: no second sampler, and windows
+ * do not notice.
+ *
+ *	any thread				the main thread
+ *	taps__profile(t, 30, f)			taps__due(t, now)	then it drains at once
+ *	   waits				taps__add(t, drained)	after each drain
+ *	   ...					taps__turn(t, now)	begins and ends them
+ *	   writes
+ *
+ * The frequency stays as it is while there is one, so that all its samples weigh the same.
+ */
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "agent/period.h"
+
+#define TAPS_MAX	8
+#define TAPS_MAX_S	600
+#define TAPS_PATIENCE_S 60 /* for a main thread that stands still */
+
+struct taps;
+
+/* wake_fd (an eventfd; borrowed) is written to when one is asked for. NULL: out of memory. */
+struct taps *taps__new(int wake_fd);
+/* Nobody is in taps__profile() any more. */
+void taps__free(struct taps *t);
+
+/* See agent__profile(). */
+int taps__profile(struct taps *t, unsigned seconds, FILE *f);
+
+/* For the main thread. Times are those of now_ns(). */
+bool taps__any(struct taps *t);
+/* The time of the next end, UINT64_MAX: none. */
+uint64_t taps__wake_ns(struct taps *t);
+/* One is to begin or to end. */
+bool taps__due(struct taps *t, uint64_t now);
+int taps__add(struct taps *t, const struct profile *drained, const struct period_limits *limits);
+/* Directly after a drain: begins those that wait for it, and ends those that are due; `name` makes names of a period. */
+void taps__turn(struct taps *t, const struct clocks *now, uint32_t frequency_hz, uint32_t cpus,
+		int (*name)(void *ctx, struct profile *p), void *ctx);
+/* All end now, with what they have, and no other one begins. Returns when nobody waits any more. */
+void taps__end(struct taps *t, const struct clocks *now, uint32_t frequency_hz, uint32_t cpus,
+	       int (*name)(void *ctx, struct profile *p), void *ctx);
+
+#endif /* PYPERF_AGENT_TAPS_H */
