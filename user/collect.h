@@ -60,7 +60,7 @@ int collect__wait_loaded(struct collect *c);
 /* The same, and then every possible CPU that is online. 0 or negative errno, printed. */
 int collect__attach_sampler(struct collect *c, uint32_t frequency_hz);
 void collect__detach_sampler(struct collect *c);
-/* Of an attached sampler; the tables are sized for that of collect__open(). 0 or negative errno, printed. */
+/* Of an attached sampler, without a gap. 0 or negative errno, printed. */
 int collect__set_frequency(struct collect *c, uint32_t frequency_hz);
 /*
  * Samples CPUs that came online since the last call and forgets those that went. Calls `fn` for each new

@@ -56,7 +56,7 @@ int session__watch(struct session *s, int fd);
 /* 0 or negative errno. */
 int session__start(struct session *s);
 void session__stop(struct session *s);
-/* While sampling; at most the frequency of the targets. No sample is missed. 0 or negative errno. */
+/* While sampling, without a gap. The tables stay as large as the targets' frequency made them. 0 or negative errno. */
 int session__set_frequency(struct session *s, uint32_t frequency_hz);
 
 /*

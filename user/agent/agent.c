@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 #include "agent/agent.h"
 
+#include <bpf/bpf.h>
+#include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>
@@ -8,35 +10,56 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include "agent/budget.h"
 #include "agent/config.h"
+#include "agent/confine.h"
 #include "agent/deliver.h"
+#include "agent/guard.h"
 #include "agent/known.h"
+#include "agent/logger.h"
+#include "agent/notify.h"
 #include "agent/period.h"
 #include "agent/schedule.h"
-#include "agent/windowdir.h"
+#include "agent/sinks.h"
+#include "agent/taps.h"
 #include "clock.h"
 #include "log.h"
 #include "options.h"
 #include "session.h"
 
-#define TICK_NS	      NS_PER_S
-#define STANDSTILL_NS (30 * NS_PER_S) /* of the main thread */
+#define TICK_NS		  NS_PER_S
+#define STANDSTILL_NS	  (60 * NS_PER_S) /* of a thread that has something to do */
+#define NICE_PRIORITY	  (-10)		  /* as session.c wants it; later there is no right to it */
+#define SYMBOLS_SHARE	  4		  /* a quarter of the memory budget may be kept symbols */
+
+/* What BPF takes, when the kernel does not measure it: docs/performance.md, rounded up. */
+#define BPF_NS_PER_SAMPLE 10000
+#define BPF_RUNS_ENOUGH	  200
+
+_Static_assert(AGENT_TAPS == TAPS_MAX, "one limit");
 
 struct agent {
 	const struct agent_opts *o;
-	struct config config;
+	struct config *config;
+	struct config *first; /* that `targets` points into */
 	struct targets targets;
 	struct session *session;
 	struct known *known; /* labels by process */
+	struct sinks *sinks; /* the delivery thread's, once that runs */
 	struct deliver *deliver;
+	struct taps *taps;
 	struct schedule schedule;
 	struct period *period;
-	struct profile_stats then; /* at its beginning */
-	uint64_t tick_ns;
-	int signal_fd;
+	struct budget budget;
+	uint64_t used_ns; /* by the agent and BPF, until the last period's end */
+	uint64_t tick_ns, watchdog_ns, watched_ns;
+	int guard_fd, signal_fd, wake_fd;
+	int bpf_stats_fd;	   /* the kernel measures BPF programs; -1: not */
+	uint64_t bpf_ns, bpf_runs; /* as it did, until then */
 	bool stop;
 
 	struct agent_stats stats; /* the main thread's */
@@ -47,36 +70,88 @@ struct agent {
 
 /* ---- configuration ---------------------------------------------------------------------------------- */
 
-static int load_config(const struct agent_opts *o, struct config *c)
+static struct config *load_config(const struct agent_opts *o)
 {
-	int err = config__init(c);
+	bool there = o->config_required || !access(o->config_path, F_OK);
 
-	if (err)
-		log_err("out of memory");
-	else if (o->config_required || !access(o->config_path, F_OK))
-		err = config__read(c, o->config_path);
-	return err;
+	return config__new(there ? o->config_path : NULL);
 }
 
 int agent__check_config(const struct agent_opts *o)
 {
-	struct config c;
-	int err = load_config(o, &c);
+	struct config *c = load_config(o);
 
-	if (!err)
-		log_info("%s: no mistakes", o->config_path);
-	config__free(&c);
-	return err;
+	if (!c)
+		return -errno;
+	log_info("%s: no mistakes", o->config_path);
+	config__put(c);
+	return 0;
 }
 
-static void set_log_level(const struct agent *a)
+static void start_log(const struct agent *a)
 {
-	int level = (int)a->config.agent.log_level + a->o->verbosity;
+	int level = (int)a->config->agent.log_level + a->o->verbosity;
 
 	level = level < LOG_LEVEL_ERR	  ? LOG_LEVEL_ERR
 		: level > LOG_LEVEL_DEBUG ? LOG_LEVEL_DEBUG
 					  : level;
 	log_set_level((enum log_level)level);
+	logger__start(a->config->agent.log_json);
+}
+
+/* For the delivery thread: what is to be changed there. */
+struct change {
+	struct agent *agent;
+	struct config *config;
+};
+
+static void change_delivery(void *ctx)
+{
+	struct change *ch = ctx;
+
+	if (deliver__regroup(ch->agent->deliver, (const char *const *)ch->config->agent.group))
+		cmdline__no_memory();
+	sinks__change(ch->agent->sinks, ch->config);
+	config__put(ch->config);
+	free(ch);
+}
+
+/* What counts from now on. A new frequency or length of the window begins with the next period. */
+static int apply(struct agent *a, struct config *c)
+{
+	const char *late = config__needs_restart(a->config, c);
+	struct change *ch = calloc(1, sizeof(*ch));
+
+	if (!ch)
+		return cmdline__no_memory();
+	if (late)
+		log_warn("%s: %s counts from the next start on", a->o->config_path, late);
+	*ch = (struct change){ a, config__hold(c) };
+	deliver__call(a->deliver, change_delivery, ch);
+	known__set_config(a->known, &c->labels);
+	budget__set(&a->budget, &c->budget, c->agent.frequency_hz);
+	a->schedule.length_ns = c->agent.window_s * NS_PER_S;
+	config__put(a->config);
+	a->config = c;
+	start_log(a);
+	return 0;
+}
+
+static void reload(struct agent *a)
+{
+	struct config *c;
+
+	notify("RELOADING=1\nMONOTONIC_USEC=%" PRIu64, now_ns() / 1000);
+	c = load_config(a->o);
+	if (c && !apply(a, c)) {
+		a->stats.reloads++;
+		log_info("%s was read again", a->o->config_path);
+	} else {
+		a->stats.reloads_failed++;
+		log_err("%s: the configuration stays as it was", a->o->config_path);
+		config__put(c);
+	}
+	notify("READY=1");
 }
 
 /* ---- sampling ------------------------------------------------------------------------------------------ */
@@ -98,35 +173,35 @@ static struct label_set *labels_of(void *ctx, const struct profile *p,
 
 static int open_session(struct agent *a)
 {
-	const struct agent_config *c = &a->config.agent;
+	const struct agent_config *c = &a->config->agent;
 	struct session_opts o = {
 		.targets = &a->targets,
 		.table_mib = c->table_mib,
 		.no_native = !c->native,
 		.no_kernel = !c->kernel,
-		.bpf_stats = true,
 		.known = on_known,
 		.known_ctx = a,
 	};
 
+	a->first = config__hold(a->config);
 	a->targets = (struct targets){
 		.frequency_hz = c->frequency_hz,
 		.comm = c->comm,
 		.cgroup = c->cgroup,
 	};
-	a->known = known__new("", &a->config.labels);
+	a->known = known__new("", &a->config->labels);
 	if (!a->known)
 		return cmdline__no_memory();
 	a->session = session__open(&o);
 	return a->session ? 0 : -EIO;
 }
 
-/* Everything since the last drain, into the period. */
+/* Everything since the last drain, into the period and to those who ask for it. */
 static int drain(struct agent *a)
 {
 	const struct period_limits limits = {
-		.stacks = a->config.budget.stacks,
-		.processes = a->config.budget.processes,
+		.stacks = a->budget.stacks,
+		.processes = a->config->budget.processes,
 	};
 	struct profile *p = profile__new();
 	uint64_t begin = now_ns();
@@ -134,10 +209,94 @@ static int drain(struct agent *a)
 
 	if (!err)
 		err = period__add(a->period, p, &limits);
+	if (!err)
+		err = taps__add(a->taps, p, &limits);
 	profile__free(p);
 	a->stats.drains++;
 	a->stats.drain_ns += now_ns() - begin;
 	return err;
+}
+
+static int name(void *ctx, struct profile *p)
+{
+	struct agent *a = ctx;
+	const struct symbolize_opts so = {
+		.lines = a->config->agent.lines,
+		.symbols_budget =
+			a->budget.give_back
+				? 1
+				: ((size_t)a->config->budget.memory_mib << 20) / SYMBOLS_SHARE,
+	};
+
+	return session__name(a->session, p, &so);
+}
+
+static void turn_taps(struct agent *a, const struct clocks *now)
+{
+	taps__turn(a->taps, now, a->stats.run.frequency_hz, a->stats.run.cpus, name, a);
+}
+
+/* ---- what it takes -------------------------------------------------------------------------------------- */
+
+/* The right to have BPF programs timed costs every other BPF program of the machine something: not for long. */
+static void measure_bpf(struct agent *a, struct profile_stats *s)
+{
+	uint64_t mean = BPF_NS_PER_SAMPLE;
+
+	if (a->bpf_stats_fd >= 0) {
+		a->bpf_ns = s->bpf_ns;
+		a->bpf_runs = s->bpf_runs;
+	}
+	if (a->bpf_runs)
+		mean = a->bpf_ns / a->bpf_runs;
+	if (a->bpf_stats_fd >= 0 && a->bpf_runs >= BPF_RUNS_ENOUGH) {
+		log_debug("a sample takes %" PRIu64 " ns in the kernel", mean);
+		close(a->bpf_stats_fd);
+		a->bpf_stats_fd = -1;
+	}
+	s->bpf_runs = s->counters[CTR_delivered];
+	s->bpf_ns = s->bpf_runs > a->bpf_runs ? a->bpf_ns + (s->bpf_runs - a->bpf_runs) * mean
+					      : a->bpf_ns;
+}
+
+/* Without what is shared with files and the kernel: /proc/self/statm is "size resident shared ...". */
+static uint64_t own_memory(void)
+{
+	FILE *f = fopen("/proc/self/statm", "re");
+	unsigned long long resident = 0, shared = 0;
+
+	if (f && fscanf(f, "%*s %llu %llu", &resident, &shared) != 2)
+		resident = shared = 0;
+	if (f)
+		fclose(f);
+	return (resident - shared) * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+static uint32_t count_fds(void)
+{
+	DIR *d = opendir("/proc/self/fd");
+	uint32_t n = 0;
+
+	while (d && readdir(d))
+		n++;
+	if (d)
+		closedir(d);
+	return n > 3 ? n - 3 : 0; /* ".", ".." and its own */
+}
+
+/* After a period, for the next one. */
+static int keep_budget(struct agent *a, uint64_t duration_ns)
+{
+	uint64_t used = a->stats.run.self_cpu_ns + a->stats.run.bpf_ns;
+
+	budget__memory(&a->budget, a->stats.rss_bytes);
+	if (!taps__any(a->taps)) { /* all samples of one weigh the same */
+		budget__cpu(&a->budget, used - a->used_ns, duration_ns);
+		a->used_ns = used;
+	}
+	if (taps__any(a->taps) || a->budget.frequency_hz == a->stats.run.frequency_hz)
+		return 0;
+	return session__set_frequency(a->session, a->budget.frequency_hz);
 }
 
 /* ---- periods --------------------------------------------------------------------------------------------- */
@@ -169,21 +328,28 @@ static void note_period(struct agent *a, const struct period *p)
 		  p->profile->stack_cnt);
 }
 
+static void publish(struct agent *a);
+
 /* Drains, names and hands over; the next period has begun at the drain. */
 static int end_period(struct agent *a, enum schedule_why why, const struct clocks *now)
 {
-	const struct symbolize_opts so = { .lines = a->config.agent.lines };
 	struct period *p = a->period;
 	int err = drain(a);
 
+	turn_taps(a, now);
 	schedule__take(&a->schedule, now, &p->span);
 	say_why(why, &p->span);
 	a->stats.clock_jumps += why == SCHEDULE_CLOCK_SET;
 	a->stats.suspends += why == SCHEDULE_SLEPT;
-	p->frequency_hz = a->stats.frequency_hz;
+	p->frequency_hz = a->stats.run.frequency_hz;
 	p->profile->stats.cpus = a->stats.run.cpus;
+	if (!err &&
+	    !a->stop) { /* before names are looked for, which takes time that is the next one's */
+		publish(a);
+		err = keep_budget(a, p->span.duration_ns);
+	}
 	if (!err)
-		err = session__name(a->session, p->profile, &so);
+		err = name(a, p->profile);
 	if (!err)
 		err = period__label(p, labels_of, a);
 	known__forget(a->known, session__procs(a->session));
@@ -198,20 +364,11 @@ static int end_period(struct agent *a, enum schedule_why why, const struct clock
 
 /* ---- what is told of it --------------------------------------------------------------------------------- */
 
-static void publish(struct agent *a)
+static void note_delivery(struct agent_stats *s, struct deliver *deliver)
 {
-	struct agent_stats *s = &a->stats;
-	struct process_stats procs;
 	struct deliver_stats d;
 
-	session__stats(a->session, &s->run);
-	s->up_ns = s->run.duration_ns;
-	s->frequency_cfg = a->config.agent.frequency_hz;
-	s->frequency_hz = s->run.frequency_hz;
-	process_table__stats(session__procs(a->session), &procs);
-	s->processes = (uint32_t)procs.python;
-	s->unlabelled = known__missed(a->known);
-	deliver__stats(a->deliver, &d);
+	deliver__stats(deliver, &d);
 	s->windows = d.windows;
 	s->samples = d.samples;
 	s->periods_dropped = d.dropped;
@@ -220,6 +377,24 @@ static void publish(struct agent *a)
 	s->queued = d.queued;
 	s->services = d.services;
 	s->period_end_ns = d.end_unix_ns;
+}
+
+static void publish(struct agent *a)
+{
+	struct agent_stats *s = &a->stats;
+	struct process_stats procs;
+
+	session__stats(a->session, &s->run);
+	measure_bpf(a, &s->run);
+	process_table__stats(session__procs(a->session), &procs);
+	s->up_ns = s->run.duration_ns;
+	s->rss_bytes = own_memory();
+	s->fds = count_fds();
+	s->frequency_cfg = a->config->agent.frequency_hz;
+	s->frequency_hz = s->run.frequency_hz;
+	s->processes = (uint32_t)(procs.python + procs.native_only);
+	s->unlabelled = known__missed(a->known);
+	note_delivery(s, a->deliver);
 	pthread_mutex_lock(&a->lock);
 	a->published = *s;
 	a->alive_ns = now_ns();
@@ -233,6 +408,43 @@ void agent__stats(struct agent *a, struct agent_stats *out)
 	pthread_mutex_unlock(&a->lock);
 }
 
+int agent__profile(struct agent *a, unsigned seconds, FILE *f)
+{
+	return taps__profile(a->taps, seconds, f);
+}
+
+bool agent__healthy(struct agent *a, const char **why)
+{
+	struct deliver_stats d;
+	uint64_t alive, now = now_ns();
+
+	pthread_mutex_lock(&a->lock);
+	alive = a->alive_ns;
+	pthread_mutex_unlock(&a->lock);
+	deliver__stats(a->deliver, &d);
+	*why = NULL;
+	if (!alive || now - alive > STANDSTILL_NS)
+		*why = "sampling stands still";
+	else if (d.busy_ns && now > d.busy_ns && now - d.busy_ns > STANDSTILL_NS)
+		*why = "windows are not stored: one has been on its way for a minute";
+	return !*why;
+}
+
+static void tick(struct agent *a, uint64_t now)
+{
+	if (now - a->tick_ns >= TICK_NS) {
+		a->tick_ns = now;
+		publish(a);
+	}
+	if (a->watchdog_ns && now - a->watched_ns >= a->watchdog_ns / 2) {
+		const char *why;
+
+		a->watched_ns = now;
+		if (agent__healthy(a, &why))
+			notify("WATCHDOG=1");
+	}
+}
+
 /* ---- life ------------------------------------------------------------------------------------------------- */
 
 static void on_signal(struct agent *a, uint32_t sig)
@@ -241,6 +453,9 @@ static void on_signal(struct agent *a, uint32_t sig)
 	case SIGTERM:
 	case SIGINT:
 		a->stop = true;
+		break;
+	case SIGHUP:
+		reload(a);
 		break;
 	case SIGUSR1:
 		if (log_get_level() < LOG_LEVEL_DEBUG)
@@ -256,6 +471,10 @@ static void on_signal(struct agent *a, uint32_t sig)
 static void read_signals(struct agent *a)
 {
 	struct signalfd_siginfo si;
+	uint64_t n;
+
+	while (read(a->wake_fd, &n, sizeof(n)) == sizeof(n))
+		; /* taps__due() tells why */
 
 	while (read(a->signal_fd, &si, sizeof(si)) == sizeof(si))
 		on_signal(a, si.ssi_signo);
@@ -275,9 +494,11 @@ static int open_signals(struct agent *a)
 		sigaddset(&set, held[i]);
 	sigprocmask(SIG_BLOCK, &set, NULL);
 	a->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-	if (a->signal_fd < 0)
-		log_err("signals: %s", strerror(errno));
-	return a->signal_fd < 0 ? -errno : 0;
+	a->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (a->signal_fd >= 0 && a->wake_fd >= 0)
+		return 0;
+	log_err("signals: %s", strerror(errno));
+	return -errno;
 }
 
 /* A second signal does not wait for what takes long. */
@@ -291,30 +512,44 @@ static void release_signals(void)
 	sigprocmask(SIG_UNBLOCK, &set, NULL);
 }
 
-static int set_sinks(struct agent *a)
+/* What needs privileges that are given up then, and what the rest needs. */
+static int settle(struct agent *a)
 {
-	struct sink sinks[DELIVER_SINKS];
-	size_t cnt = 0;
+	if (setpriority(PRIO_PROCESS, 0, NICE_PRIORITY))
+		log_debug("priority: %s", strerror(errno));
+	a->bpf_stats_fd = bpf_enable_stats(BPF_STATS_RUN_TIME);
+	if (a->bpf_stats_fd < 0)
+		log_debug("the kernel does not measure BPF programs: %s", strerror(errno));
+	a->guard_fd = guard__take(a->config->agent.state_dir);
+	return a->guard_fd < 0 ? a->guard_fd : confine();
+}
 
-	if (a->config.agent.directory)
-		sinks[cnt++] =
-			(struct sink){ "directory", windowdir__put, a->config.agent.directory };
-	return deliver__set(a->deliver, NULL, sinks, cnt);
+static int open_delivery(struct agent *a)
+{
+	a->taps = taps__new(a->wake_fd);
+	a->sinks = sinks__open(a->config);
+	if (!a->sinks)
+		return -errno;
+	a->deliver =
+		deliver__new((const char *const *)a->config->agent.group, sinks__put, a->sinks);
+	return a->deliver && a->taps ? 0 : cmdline__no_memory();
 }
 
 static int start(struct agent *a)
 {
 	struct clocks now;
-	int err;
+	int err = settle(a);
 
-	a->deliver = deliver__new((const char *const *)a->config.agent.group);
-	err = a->deliver ? set_sinks(a) : cmdline__no_memory();
 	if (!err)
-		err = deliver__start(a->deliver);
+		err = open_delivery(a);
 	if (!err)
 		err = open_session(a);
 	if (!err)
 		err = session__watch(a->session, a->signal_fd);
+	if (!err)
+		err = session__watch(a->session, a->wake_fd);
+	if (!err)
+		err = deliver__start(a->deliver);
 	if (!err)
 		err = begin_period(a);
 	if (!err)
@@ -322,11 +557,40 @@ static int start(struct agent *a)
 	if (err)
 		return err;
 	clocks__read(&now);
-	schedule__begin(&a->schedule, a->config.agent.window_s * NS_PER_S, &now);
+	schedule__begin(&a->schedule, a->config->agent.window_s * NS_PER_S, &now);
+	budget__init(&a->budget, &a->config->budget, a->config->agent.frequency_hz);
+	a->watchdog_ns = notify__watchdog_ns();
 	publish(a);
 	log_info("sampling at %" PRIu32 " Hz, windows of %" PRIu32 " s",
-		 a->config.agent.frequency_hz, a->config.agent.window_s);
+		 a->config->agent.frequency_hz, a->config->agent.window_s);
+	notify("READY=1\nSTATUS=sampling");
 	return 0;
+}
+
+static uint64_t wake_ns(const struct agent *a, const struct clocks *now)
+{
+	uint64_t due = schedule__wake_ns(&a->schedule, now), tap = taps__wake_ns(a->taps);
+
+	return tap < due ? tap : due;
+}
+
+/* Drains when it is time to, for whatever reason. */
+static int look(struct agent *a)
+{
+	enum schedule_why why;
+	struct clocks now;
+	int err;
+
+	clocks__read(&now);
+	why = schedule__check(&a->schedule, &now);
+	if (why != SCHEDULE_RUNS)
+		return end_period(a, why, &now);
+	if (taps__due(a->taps, now.mono_ns)) {
+		err = drain(a);
+		turn_taps(a, &now);
+		return err;
+	}
+	return session__wants_drain(a->session) ? drain(a) : 0;
 }
 
 static int sample(struct agent *a)
@@ -335,83 +599,96 @@ static int sample(struct agent *a)
 	int err = 0;
 
 	while (!a->stop && !err) {
-		enum schedule_why why;
-
 		clocks__read(&now);
-		err = session__wait(a->session, schedule__wake_ns(&a->schedule, &now));
+		err = session__wait(a->session, wake_ns(a, &now));
 		known__read(a->known, session__procs(a->session));
 		read_signals(a);
-		clocks__read(&now);
-		why = schedule__check(&a->schedule, &now);
-		if (!err && why != SCHEDULE_RUNS)
-			err = end_period(a, why, &now);
-		else if (!err && session__wants_drain(a->session))
-			err = drain(a);
-		if (now.mono_ns - a->tick_ns >= TICK_NS) {
-			a->tick_ns = now.mono_ns;
-			publish(a);
-		}
+		if (!err)
+			err = look(a);
+		tick(a, now_ns());
 	}
 	return err;
 }
 
+/* The last period, which is shorter. A second signal does not wait for what takes long. */
 static int finish(struct agent *a)
 {
 	struct clocks now;
 	int err;
 
+	notify("STOPPING=1\nSTATUS=writing the last windows");
+	release_signals();
 	session__stop(a->session);
 	clocks__read(&now);
 	err = end_period(a, SCHEDULE_DUE, &now);
-	release_signals();
+	taps__end(a->taps, &now, a->stats.run.frequency_hz, a->stats.run.cpus, name, a);
 	return err;
 }
 
-static void close_all(struct agent *a)
+static void say_end(const struct agent *a, const struct deliver_stats *d)
 {
-	struct deliver_stats d = { 0 };
 	struct profile_stats s;
 
-	if (a->session)
-		session__stats(a->session, &s);
+	session__stats(a->session, &s);
+	log_info("ended: %" PRIu64 " samples counted, %" PRIu64 " in %" PRIu64
+		 " windows of %" PRIu64 " periods, %" PRIu64 " dropped",
+		 s.counters[CTR_counted], d->samples, d->windows, d->periods, d->dropped_samples);
+}
+
+static void close_fd(int fd)
+{
+	if (fd >= 0)
+		close(fd);
+}
+
+static void close_all(struct agent *a, bool ran)
+{
+	struct deliver_stats d = { 0 };
+
 	deliver__close(a->deliver, &d);
-	if (a->session)
-		log_info("ended: %" PRIu64 " samples counted, %" PRIu64 " in %" PRIu64
-			 " windows of %" PRIu64 " periods, %" PRIu64 " dropped",
-			 s.counters[CTR_counted], d.samples, d.windows, d.periods,
-			 d.dropped_samples);
+	sinks__close(a->sinks);
+	if (ran)
+		say_end(a, &d);
+	taps__free(a->taps);
 	period__free(a->period);
 	session__close(a->session);
 	known__free(a->known);
-	if (a->signal_fd >= 0)
-		close(a->signal_fd);
+	close_fd(a->bpf_stats_fd);
+	close_fd(a->signal_fd);
+	close_fd(a->wake_fd);
+	close_fd(a->guard_fd);
 	pthread_mutex_destroy(&a->lock);
-	config__free(&a->config);
+	config__put(a->first);
+	config__put(a->config);
 	free(a);
 }
 
 int agent__run(const struct agent_opts *o)
 {
 	struct agent *a = calloc(1, sizeof(*a));
-	int err;
+	bool ran = false;
+	int err = 0;
 
 	if (!a)
 		return cmdline__no_memory();
 	a->o = o;
-	a->signal_fd = -1;
+	a->guard_fd = a->signal_fd = a->wake_fd = a->bpf_stats_fd = -1;
 	pthread_mutex_init(&a->lock, NULL);
-	err = load_config(o, &a->config);
+	a->config = load_config(o);
+	if (!a->config)
+		err = -errno;
 	if (!err) {
-		set_log_level(a);
+		start_log(a);
 		err = open_signals(a);
 	}
 	if (!err)
 		err = start(a);
 	if (!err) {
+		ran = true;
 		err = sample(a);
 		if (!err)
 			err = finish(a);
 	}
-	close_all(a);
+	close_all(a, ran);
 	return err;
 }

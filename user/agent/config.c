@@ -133,11 +133,11 @@ static int agent_set(struct agent_config *c, const char *key, const char *value,
 		*why = "seconds, from 10 to 60";
 		return set_with_unit(&c->window_s, value, "s", window_min_s(), 60);
 	}
-	if (!strcmp(key, "table_memory")) {
+	if (!strcmp(key, "table-memory")) {
 		*why = "MiB, from 1 to 65536";
 		return set_with_unit(&c->table_mib, value, "MiB", 1, TABLE_MIB_MAX);
 	}
-	if (!strcmp(key, "state_dir"))
+	if (!strcmp(key, "state-dir"))
 		return *value ? set_path(&c->state_dir, value, why) : -EINVAL;
 	if (!strcmp(key, "directory"))
 		return set_path(&c->directory, value, why);
@@ -155,9 +155,9 @@ static int agent_set(struct agent_config *c, const char *key, const char *value,
 		return set_bool(&c->kernel, value, why);
 	if (!strcmp(key, "lines"))
 		return set_bool(&c->lines, value, why);
-	if (!strcmp(key, "log_level"))
+	if (!strcmp(key, "log-level"))
 		return set_log_level(c, value, why);
-	if (!strcmp(key, "log_format"))
+	if (!strcmp(key, "log-format"))
 		return set_log_format(c, value, why);
 	return -ENOENT;
 }
@@ -203,9 +203,10 @@ static int budget_set(struct budget_config *c, const char *key, const char *valu
 
 /* ---- all -------------------------------------------------------------------------------------------------- */
 
-int config__init(struct config *c)
+static int init(struct config *c)
 {
 	*c = (struct config){
+		.refs = 1,
 		.agent = { .frequency_hz = 19,
 			   .window_s = 60,
 			   .native = true,
@@ -225,8 +226,16 @@ int config__init(struct config *c)
 	return labels_config__init(&c->labels);
 }
 
-void config__free(struct config *c)
+struct config *config__hold(struct config *c)
 {
+	__atomic_add_fetch(&c->refs, 1, __ATOMIC_RELAXED);
+	return c;
+}
+
+void config__put(struct config *c)
+{
+	if (!c || __atomic_sub_fetch(&c->refs, 1, __ATOMIC_ACQ_REL))
+		return;
 	free(c->agent.state_dir);
 	free(c->agent.directory);
 	free(c->agent.comm);
@@ -234,6 +243,7 @@ void config__free(struct config *c)
 	for (size_t i = 0; i < GROUP_WORDS; i++)
 		free(c->agent.group[i]);
 	labels_config__free(&c->labels);
+	free(c);
 }
 
 /* ---- the file ---------------------------------------------------------------------------------------------- */
@@ -266,9 +276,10 @@ static int on_value(void *user, const char *section, const char *key, const char
 	else if (!strcmp(section, "budget"))
 		err = budget_set(&r->config->budget, key, value, &why);
 	else {
-		if (strcmp(section, r->unknown))
-			complain(r, *section ? section : key,
-				 *section ? "there is no such section" : "stands in no section");
+		if (!*section)
+			complain(r, key, "stands in no section");
+		else if (strcmp(section, r->unknown))
+			complain(r, section, "there is no such section");
 		snprintf(r->unknown, sizeof(r->unknown), "%s", section);
 		return 1;
 	}
@@ -323,7 +334,7 @@ static char *read_line(char *out, int size, void *stream)
 	return out;
 }
 
-int config__read(struct config *c, const char *path)
+static int read_file(struct config *c, const char *path)
 {
 	struct reader r = { .config = c, .path = path, .f = fopen(path, "re") };
 	int err = 0;
@@ -344,6 +355,22 @@ int config__read(struct config *c, const char *path)
 	return err ? err : r.errors ? -EINVAL : 0;
 }
 
+struct config *config__new(const char *path)
+{
+	struct config *c = calloc(1, sizeof(*c));
+	int err = c ? init(c) : -ENOMEM;
+
+	if (err)
+		log_err("out of memory");
+	else if (path)
+		err = read_file(c, path);
+	if (!err)
+		return c;
+	config__put(c);
+	errno = -err;
+	return NULL;
+}
+
 static bool same(const char *a, const char *b)
 {
 	return !strcmp(a ? a : "", b ? b : "");
@@ -354,7 +381,7 @@ const char *config__needs_restart(const struct config *then, const struct config
 	const struct agent_config *a = &then->agent, *b = &now->agent;
 
 	if (!same(a->state_dir, b->state_dir))
-		return "state_dir";
+		return "state-dir";
 	if (!same(a->comm, b->comm))
 		return "comm";
 	if (!same(a->cgroup, b->cgroup))
@@ -363,5 +390,5 @@ const char *config__needs_restart(const struct config *then, const struct config
 		return "native";
 	if (a->kernel != b->kernel)
 		return "kernel";
-	return a->table_mib != b->table_mib ? "table_memory" : NULL;
+	return a->table_mib != b->table_mib ? "table-memory" : NULL;
 }

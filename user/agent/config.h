@@ -7,12 +7,8 @@
  * Each part of the agent knows the keys of its own section (labels_config__set() of labels.h, for one); this reads
  * the file, finds the part, and says what is wrong: FILE:LINE: KEY: what is wanted, every mistake, each once.
  *
- *	struct config c;
- *
- *	err = config__init(&c);
- *	if (!err)
- *		err = config__read(&c, path);
- *	config__free(&c);
+ *	c = config__new(path);
+ *	config__put(c);
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -43,17 +39,18 @@ struct budget_config {
 	uint32_t processes, stacks;
 };
 
+/* Counted: threads share it, and it does not change once it is read. */
 struct config {
+	int refs;
 	struct agent_config agent;
 	struct labels_config labels;
 	struct budget_config budget;
 };
 
-/* The defaults. 0 or -ENOMEM; config__free() is due in both cases. */
-int config__init(struct config *c);
-void config__free(struct config *c);
-/* Over the defaults. 0; -EINVAL after messages; another negative errno, printed. */
-int config__read(struct config *c, const char *path);
+/* What the file says over the defaults; NULL `path`: these alone. NULL and errno after messages; EINVAL: mistakes. */
+struct config *config__new(const char *path);
+struct config *config__hold(struct config *c);
+void config__put(struct config *c);
 
 /* What of `now` differs from `then` and only counts at the next start; NULL: nothing. */
 const char *config__needs_restart(const struct config *then, const struct config *now);

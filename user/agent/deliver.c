@@ -10,28 +10,35 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/split.h"
 #include "clock.h"
 #include "log.h"
 
+#define CALLS_MAX 8
+
+struct call {
+	void (*fn)(void *ctx);
+	void *ctx;
+};
+
 struct deliver {
-	pthread_mutex_t lock; /* of all below, but for what the thread uses while it is busy */
-	pthread_cond_t more;  /* the queue is not empty, or it ends */
-	pthread_cond_t idle;
+	pthread_mutex_t lock; /* of all below */
+	pthread_cond_t more;  /* there is something to do, or it ends */
+	pthread_cond_t room;  /* for a call */
 	pthread_t thread;
-	bool started, ending, busy;
+	bool started, ending;
 	struct period *queue[DELIVER_QUEUE];
 	size_t queued;
+	struct call calls[CALLS_MAX];
+	size_t call_cnt;
 	struct deliver_stats stats;
-	/* Changed only while it is not busy. */
-	struct splitter *splitter;
-	struct sink sinks[DELIVER_SINKS];
-	size_t sink_cnt;
 	/* The thread's own. */
+	struct splitter *splitter;
+	split_fn put;
+	void *ctx;
 	uint64_t windows, samples, failed;
 };
 
-struct deliver *deliver__new(const char *const *group)
+struct deliver *deliver__new(const char *const *group, split_fn put, void *ctx)
 {
 	struct deliver *d = calloc(1, sizeof(*d));
 
@@ -39,7 +46,9 @@ struct deliver *deliver__new(const char *const *group)
 		return NULL;
 	pthread_mutex_init(&d->lock, NULL);
 	pthread_cond_init(&d->more, NULL);
-	pthread_cond_init(&d->idle, NULL);
+	pthread_cond_init(&d->room, NULL);
+	d->put = put;
+	d->ctx = ctx;
 	d->splitter = splitter__new(group);
 	if (!d->splitter) {
 		deliver__close(d, NULL);
@@ -53,18 +62,12 @@ struct deliver *deliver__new(const char *const *group)
 static int give(void *ctx, const struct window *w)
 {
 	struct deliver *d = ctx;
-	int first = 0;
+	int err = d->put(d->ctx, w);
 
 	d->windows++;
 	d->samples += w->samples;
-	for (size_t i = 0; i < d->sink_cnt; i++) {
-		int err = d->sinks[i].put(d->sinks[i].ctx, w);
-
-		d->failed += err != 0;
-		if (!first)
-			first = err;
-	}
-	return first;
+	d->failed += err != 0;
+	return err;
 }
 
 static void deliver_one(struct deliver *d, struct period *p)
@@ -73,7 +76,7 @@ static void deliver_one(struct deliver *d, struct period *p)
 	uint32_t services;
 	int err = splitter__run(d->splitter, p, give, d, &services);
 
-	if (err && d->failed == before) { /* no sink that has said why */
+	if (err && d->failed == before) { /* nobody has said why */
 		log_err("windows: %s", strerror(-err));
 		d->failed++;
 	}
@@ -87,32 +90,40 @@ static void deliver_one(struct deliver *d, struct period *p)
 	pthread_mutex_unlock(&d->lock);
 }
 
-static struct period *take(struct deliver *d)
+/* What is to be done next: one of the two. False: nothing any more. */
+static bool take(struct deliver *d, struct call *call, struct period **p)
 {
-	struct period *p = NULL;
-
+	*call = (struct call){ NULL, NULL };
+	*p = NULL;
 	pthread_mutex_lock(&d->lock);
-	d->busy = false;
 	d->stats.busy_ns = 0;
-	pthread_cond_broadcast(&d->idle);
-	while (!d->queued && !d->ending)
+	while (!d->queued && !d->call_cnt && !d->ending)
 		pthread_cond_wait(&d->more, &d->lock);
-	if (d->queued) {
-		p = d->queue[0];
+	if (d->call_cnt) {
+		*call = d->calls[0];
+		memmove(d->calls, d->calls + 1, --d->call_cnt * sizeof(*d->calls));
+		pthread_cond_signal(&d->room);
+	} else if (d->queued) {
+		*p = d->queue[0];
 		memmove(d->queue, d->queue + 1, --d->queued * sizeof(struct period *));
-		d->busy = true;
-		d->stats.busy_ns = now_ns();
 	}
+	if (call->fn || *p)
+		d->stats.busy_ns = now_ns();
 	pthread_mutex_unlock(&d->lock);
-	return p;
+	return call->fn || *p;
 }
 
 static void *run(void *arg)
 {
 	struct deliver *d = arg;
 	struct period *p;
+	struct call call;
 
-	while ((p = take(d))) {
+	while (take(d, &call, &p)) {
+		if (call.fn) {
+			call.fn(call.ctx);
+			continue;
+		}
 		deliver_one(d, p);
 		period__free(p);
 		malloc_trim(0); /* what a period takes is not needed until the next one */
@@ -137,25 +148,28 @@ int deliver__start(struct deliver *d)
 	return -err;
 }
 
-int deliver__set(struct deliver *d, const char *const *group, const struct sink *sinks, size_t cnt)
+void deliver__call(struct deliver *d, void (*fn)(void *ctx), void *ctx)
 {
-	struct splitter *splitter = group ? splitter__new(group) : NULL, *old = NULL;
-
-	if (cnt > DELIVER_SINKS || (group && !splitter)) {
-		splitter__free(splitter);
-		return cnt > DELIVER_SINKS ? -E2BIG : -ENOMEM;
+	if (!d->started) {
+		fn(ctx);
+		return;
 	}
 	pthread_mutex_lock(&d->lock);
-	while (d->busy)
-		pthread_cond_wait(&d->idle, &d->lock);
-	memcpy(d->sinks, sinks, cnt * sizeof(*sinks));
-	d->sink_cnt = cnt;
-	if (splitter) {
-		old = d->splitter;
-		d->splitter = splitter;
-	}
+	while (d->call_cnt == CALLS_MAX)
+		pthread_cond_wait(&d->room, &d->lock);
+	d->calls[d->call_cnt++] = (struct call){ fn, ctx };
+	pthread_cond_signal(&d->more);
 	pthread_mutex_unlock(&d->lock);
-	splitter__free(old);
+}
+
+int deliver__regroup(struct deliver *d, const char *const *group)
+{
+	struct splitter *s = splitter__new(group);
+
+	if (!s)
+		return -ENOMEM;
+	splitter__free(d->splitter);
+	d->splitter = s;
 	return 0;
 }
 
@@ -211,7 +225,7 @@ void deliver__close(struct deliver *d, struct deliver_stats *last)
 		period__free(d->queue[i]);
 	splitter__free(d->splitter);
 	pthread_cond_destroy(&d->more);
-	pthread_cond_destroy(&d->idle);
+	pthread_cond_destroy(&d->room);
 	pthread_mutex_destroy(&d->lock);
 	free(d);
 }

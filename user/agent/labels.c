@@ -222,7 +222,7 @@ int labels_config__set(struct labels_config *c, const char *key, const char *val
 	}
 	if (!strcmp(key, "environment"))
 		return set_environment(c, value, why);
-	if (!strcmp(key, "command_line")) {
+	if (!strcmp(key, "command-line")) {
 		*why = "yes or no";
 		c->command_line = !strcmp(value, "yes");
 		return c->command_line || !strcmp(value, "no") ? 0 : -EINVAL;

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+#ifndef PYPERF_AGENT_SINKS_H
+#define PYPERF_AGENT_SINKS_H
+/*
+ * Where windows go, as the configuration has it: files of a directory, for one. Of the delivery thread, but for
+ * opening and closing.
+ */
+#include "agent/config.h"
+#include "agent/window.h"
+
+struct sinks;
+
+/* NULL and errno after a message. */
+struct sinks *sinks__open(struct config *c);
+/* To each of them, whatever the others say. 0 or the first error, printed. A split_fn. */
+int sinks__put(void *sinks, const struct window *w);
+/* What differs is closed and opened anew; what cannot be opened is left out, after a message. */
+void sinks__change(struct sinks *s, struct config *c);
+/* Sends and writes what it can within some seconds. */
+void sinks__close(struct sinks *s);
+
+#endif /* PYPERF_AGENT_SINKS_H */
