@@ -359,14 +359,16 @@ static bool ends_with(const char *s, size_t len, const char *tail)
 	return len > n && !memcmp(s + len - n, tail, n);
 }
 
-/* A scope that a container runtime made is the container, not a unit of somebody's. */
-static bool is_container_scope(const char *s, size_t len)
+/* The part of a path that is a container: ID, docker-ID.scope, ...:cri-containerd:ID */
+static bool is_container(const char *s, size_t len)
 {
-	return len > CONTAINER_ID_LEN + 6 &&
-	       is_hex_string(s + len - 6 - CONTAINER_ID_LEN, CONTAINER_ID_LEN);
+	if (ends_with(s, len, ".scope"))
+		len -= 6;
+	return len >= CONTAINER_ID_LEN &&
+	       is_hex_string(s + len - CONTAINER_ID_LEN, CONTAINER_ID_LEN);
 }
 
-/* The innermost service or scope of a path; false: none. */
+/* The innermost service or scope of a path, inside of the container if there is one; false: none. */
 static bool find_unit(const char *path, size_t len, const char **unit, size_t *unit_len)
 {
 	size_t end = len;
@@ -377,43 +379,52 @@ static bool find_unit(const char *path, size_t len, const char **unit, size_t *u
 		while (begin && path[begin - 1] != '/')
 			begin--;
 		n = end - begin;
+		if (is_container(path + begin, n))
+			return false; /* what is outside of it is its host's */
 		if (ends_with(path + begin, n, ".service") ||
-		    (ends_with(path + begin, n, ".scope") &&
-		     !is_container_scope(path + begin, n))) {
+		    ends_with(path + begin, n, ".scope")) {
 			*unit = path + begin;
 			*unit_len = n;
 			return true;
 		}
-		/* What is outside of a container is its host's: containerd.service, say. */
-		if (ends_with(path + begin, n, ".scope") ||
-		    (n == CONTAINER_ID_LEN && is_hex_string(path + begin, n)))
-			return false;
 		end = begin ? begin - 1 : 0;
 	}
 	return false;
 }
 
-/* Of v2 ("0::/path"), or of systemd's own hierarchy in v1 ("1:name=systemd:/path"). */
-static void add_unit(struct gather *g, const struct strbuf *cgroup, struct strbuf *tmp)
+/* The path in the hierarchy with these names: "0::/path", "1:name=systemd:/path". NULL: there is none. */
+static const char *path_in(const struct strbuf *cgroup, const char *names, size_t *path_len)
 {
-	const char *line = cgroup->s, *unit;
-	size_t unit_len;
+	const char *line = cgroup->s;
 
 	while (line && *line) {
-		size_t len = strcspn(line, "\n");
-		const char *names = memchr(line, ':', len), *path;
+		size_t len = strcspn(line, "\n"), n = strlen(names);
+		const char *colon = memchr(line, ':', len);
 
-		path = names ? memchr(names + 1, ':', len - (size_t)(names + 1 - line)) : NULL;
-		if (path && (path == names + 1 || !strncmp(names, ":name=systemd:", 14)) &&
-		    find_unit(path + 1, len - (size_t)(path + 1 - line), &unit, &unit_len)) {
-			strbuf__clear(tmp);
-			unescape_unit(unit, unit_len, tmp);
-			if (tmp->len)
-				add(g, "unit", tmp->s, tmp->len);
-			return;
+		if (colon && !strncmp(colon, names, n)) {
+			*path_len = len - (size_t)(colon + n - line);
+			return colon + n;
 		}
 		line += len + (line[len] == '\n');
 	}
+	return NULL;
+}
+
+/* systemd's own hierarchy in v1, else v2's. */
+static void add_unit(struct gather *g, const struct strbuf *cgroup, struct strbuf *tmp)
+{
+	const char *path, *unit;
+	size_t len, unit_len;
+
+	path = path_in(cgroup, ":name=systemd:", &len);
+	if (!path)
+		path = path_in(cgroup, "::", &len);
+	if (!path || !find_unit(path, len, &unit, &unit_len))
+		return;
+	strbuf__clear(tmp);
+	unescape_unit(unit, unit_len, tmp);
+	if (tmp->len)
+		add(g, "unit", tmp->s, tmp->len);
 }
 
 /* ---- Kubernetes --------------------------------------------------------------------------------- */

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* What the agent does when it takes more than it may. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+
+#include "agent/budget.h"
+#include "log.h"
+
+#define S   1000000000ULL
+#define MIB (1ULL << 20)
+
+static unsigned said;
+
+static void count(enum log_level level, const char *fmt, const char *text)
+{
+	(void)level, (void)fmt, (void)text;
+	said++;
+}
+
+static struct budget make(void)
+{
+	const struct budget_config limits = { .cpu_percent = 1, .memory_mib = 100, .stacks = 4000 };
+	struct budget b;
+
+	budget__init(&b, &limits, 19);
+	for (int i = 0; i < BUDGET_GRACE; i++)
+		budget__cpu(&b, 60 * S, 60 * S);
+	assert_int_equal(b.frequency_hz, 19);
+	said = 0;
+	return b;
+}
+
+/* `percent` at 19 Hz, and what a lower frequency makes of it. */
+static void use(struct budget *b, double percent)
+{
+	budget__cpu(b, (uint64_t)(0.01 * percent * 60e9 * b->frequency_hz / 19), 60 * S);
+}
+
+static void falls_until_it_fits(void **state)
+{
+	static const uint32_t steps[] = { 12, 8, 5, 5, 5, 5, 5, 5, 5 };
+	struct budget b = make();
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
+		use(&b, 3);
+		assert_int_equal(b.frequency_hz,
+				 steps[i]); /* 5/19 of 3% is 0.79; 7/19 would be 1.1 */
+	}
+	assert_int_equal(said, 3);
+}
+
+static void rises_when_there_is_room_for_long(void **state)
+{
+	static const uint32_t steps[] = { 12, 12, 12, 18, 18, 18, 19, 19, 19 };
+	struct budget b = make();
+
+	(void)state;
+	use(&b, 1.5);
+	for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
+		assert_int_equal(b.frequency_hz, steps[i]);
+		use(&b, 0.5);
+	}
+	assert_int_equal(said, 3);
+}
+
+static void does_not_swing(void **state)
+{
+	struct budget b = make();
+	unsigned changes = 0;
+	uint32_t last;
+
+	(void)state;
+	for (int i = 0; i < 200; i++) {
+		last = b.frequency_hz;
+		use(&b, i % 2 ? 1.3 : 1.0);
+		changes += last != b.frequency_hz;
+	}
+	assert_int_equal(changes, 1); /* at 18 Hz it would be above four fifths */
+	assert_int_equal(b.frequency_hz, 12);
+}
+
+static void at_the_lowest_it_says_so(void **state)
+{
+	struct budget b = make();
+
+	(void)state;
+	for (int i = 0; i < 20; i++)
+		use(&b, 1000);
+	assert_int_equal(b.frequency_hz, 1);
+	assert_int_equal(said, 20);
+	for (int i = 0; i < BUDGET_CALM; i++)
+		use(&b, 0);
+	assert_int_equal(b.frequency_hz, 2);
+}
+
+static void memory_is_given_back_step_by_step(void **state)
+{
+	struct budget b = make();
+
+	(void)state;
+	budget__memory(&b, 100 * MIB);
+	assert_false(b.give_back);
+	budget__memory(&b, 101 * MIB);
+	assert_true(b.give_back);
+	assert_int_equal(b.stacks, 4000);
+	for (uint32_t want = 2000; want >= BUDGET_STACKS_MIN; want /= 2) {
+		budget__memory(&b, 101 * MIB);
+		assert_int_equal(b.stacks, want);
+	}
+	budget__memory(&b, 101 * MIB);
+	assert_int_equal(b.stacks, BUDGET_STACKS_MIN);
+	assert_int_equal(said, 5);
+	for (int i = 0; i < 3 * BUDGET_CALM; i++)
+		budget__memory(&b, 70 * MIB);
+	assert_int_equal(b.stacks, 4000);
+	assert_true(b.give_back);
+	for (int i = 0; i < BUDGET_CALM; i++)
+		budget__memory(&b, 70 * MIB);
+	assert_false(b.give_back);
+	budget__memory(&b, 70 * MIB);
+	assert_int_equal(said, 9);
+}
+
+static void memory_between_the_marks_changes_nothing(void **state)
+{
+	struct budget b = make();
+
+	(void)state;
+	budget__memory(&b, 101 * MIB);
+	for (int i = 0; i < 100; i++)
+		budget__memory(&b, 90 * MIB);
+	assert_true(b.give_back);
+	assert_int_equal(said, 1);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(falls_until_it_fits),
+		cmocka_unit_test(rises_when_there_is_room_for_long),
+		cmocka_unit_test(does_not_swing),
+		cmocka_unit_test(at_the_lowest_it_says_so),
+		cmocka_unit_test(memory_is_given_back_step_by_step),
+		cmocka_unit_test(memory_between_the_marks_changes_nothing),
+	};
+
+	log_set_writer(count);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* The configuration file, and what is said of mistakes in it. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "agent/config.h"
+
+static char said[4096];
+
+static void listen_to(enum log_level level, const char *fmt, const char *text)
+{
+	const char *name = strrchr(text, '/');
+
+	(void)level, (void)fmt;
+	strncat(said, name ? name + 1 : text, sizeof(said) - strlen(said) - 2);
+	strcat(said, "\n");
+}
+
+static struct config *parse(const char *text)
+{
+	char path[] = "/tmp/agent.XXXXXX";
+	int fd = mkstemp(path);
+	struct config *c;
+
+	assert_true(fd >= 0);
+	assert_int_equal(write(fd, text, strlen(text)), strlen(text));
+	close(fd);
+	said[0] = '\0';
+	c = config__new(path);
+	if (!c)
+		assert_int_equal(errno, EINVAL);
+	unlink(path);
+	/* The path is another one each time. */
+	for (char *p; (p = strstr(said, path + 5));)
+		memmove(p, p + strlen(path + 5), strlen(p + strlen(path + 5)) + 1);
+	return c;
+}
+
+static void refused(const char *text, const char *why)
+{
+	assert_null(parse(text));
+	assert_string_equal(said, why);
+}
+
+static void defaults(void **state)
+{
+	struct config *c = config__new(NULL);
+
+	(void)state;
+	assert_non_null(c);
+	assert_int_equal(c->agent.frequency_hz, 19);
+	assert_int_equal(c->agent.window_s, 60);
+	assert_string_equal(c->agent.group[0], "service_name");
+	assert_null(c->agent.group[1]);
+	assert_true(c->agent.native && c->agent.kernel && c->agent.lines);
+	config__put(c);
+}
+
+static void all_keys(void **state)
+{
+	struct config *c = parse("# of a host\n"
+				 "[agent]\n"
+				 "frequency = 99 Hz ; fast\n"
+				 "  window = 30s\n"
+				 "state-dir=/run/x\n"
+				 "group = service_name, k8s_pod\n"
+				 "native = no\n"
+				 "kernel = yes\n"
+				 "comm = celery*\n"
+				 "cgroup = app\n"
+				 "directory = /tmp/w\n"
+				 "table-memory = 16MiB\n"
+				 "log-level = debug\n"
+				 "log-format = json\n"
+				 "\n"
+				 "[labels]\n"
+				 "add.region = eu\n"
+				 "environment = A B\n"
+				 "[budget]\n"
+				 "cpu = 0.5%\n"
+				 "memory = 64 MiB\n"
+				 "processes = 10\n"
+				 "stacks = 1000\n");
+
+	(void)state;
+	assert_string_equal(said, "");
+	assert_non_null(c);
+	assert_int_equal(c->agent.frequency_hz, 99);
+	assert_int_equal(c->agent.window_s, 30);
+	assert_string_equal(c->agent.state_dir, "/run/x");
+	assert_string_equal(c->agent.group[1], "k8s_pod");
+	assert_false(c->agent.native);
+	assert_int_equal(c->agent.log_level, LOG_LEVEL_DEBUG);
+	assert_true(c->agent.log_json);
+	assert_string_equal(c->labels.environment[1], "B");
+	assert_true(c->budget.cpu_percent > 0.49 && c->budget.cpu_percent < 0.51);
+	assert_int_equal(c->budget.memory_mib, 64);
+	assert_int_equal(c->budget.stacks, 1000);
+	config__put(c);
+}
+
+static void every_mistake_once(void **state)
+{
+	(void)state;
+	refused("[agent]\n"
+		"frequncy = 9\n"
+		"frequency = 0\n"
+		"window = 61s\n"
+		"state-dir = here\n"
+		"group = a-b\n"
+		"group =\n"
+		"native = on\n"
+		"log-level = loud\n"
+		"nonsense\n"
+		"[nothing]\n"
+		"a = b\n"
+		"c = d\n"
+		"[budget]\n"
+		"cpu = 1O%\n"
+		"memory = 1\n",
+		":2: frequncy: there is no such key in this section\n"
+		":3: frequency: samples per second and CPU, from 1 to 999\n"
+		":4: window: seconds, from 10 to 60\n"
+		":5: state-dir: a path from the root on\n"
+		":6: group: one to eight names of labels, with commas between them\n"
+		":7: group: one to eight names of labels, with commas between them\n"
+		":8: native: yes or no\n"
+		":9: log-level: error, warning, info or debug\n"
+		":10: syntax: neither [section] nor key = value\n"
+		":12: nothing: there is no such section\n"
+		":15: cpu: percent of one CPU, from 0.05 to 100\n"
+		":16: memory: MiB, from 32 to 65536\n");
+	refused("window = 30\n", ":1: window: stands in no section\n");
+	refused("[agent\nwindow = 30\n", ":1: syntax: neither [section] nor key = value\n"
+					 ":2: window: stands in no section\n");
+}
+
+static void long_lines(void **state)
+{
+	char text[3000];
+
+	(void)state;
+	memset(text, 'x', sizeof(text));
+	memcpy(text, "[agent]\ncomm = ", 15);
+	strcpy(text + 800, "\nwindow = 30\n");
+	refused(text, ":2: syntax: the line is too long\n");
+	memset(text, 'x', 800);
+	memcpy(text, "[agent]\n", 8);
+	memcpy(text + 100, " = 1\n", 5);
+	text[105] = '\0';
+	refused(text, ":2: syntax: neither [section] nor key = value\n");
+}
+
+static void a_file_of_mistakes(void **state)
+{
+	char text[2000] = "[agent]\n";
+
+	(void)state;
+	for (int i = 0; i < 50; i++)
+		strcat(text, "x = 1\n");
+	assert_null(parse(text));
+	assert_non_null(
+		strstr(said, ":21: x: there is no such key in this section\n: 30 more mistakes\n"));
+}
+
+static void no_file(void **state)
+{
+	(void)state;
+	said[0] = '\0';
+	assert_null(config__new("/nonexistent/agent.conf"));
+	assert_int_equal(errno, ENOENT);
+	assert_string_equal(said, "agent.conf: No such file or directory\n");
+}
+
+static void what_needs_a_restart(void **state)
+{
+	struct config *a = parse("[agent]\ncomm = a\n"), *b = parse("[agent]\ncomm = b\n"),
+		      *c = parse("[agent]\ncomm = a\nwindow = 10\n");
+
+	(void)state;
+	assert_string_equal(config__needs_restart(a, b), "comm");
+	assert_null(config__needs_restart(a, c));
+	config__put(a);
+	config__put(b);
+	config__put(c);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(defaults),
+		cmocka_unit_test(all_keys),
+		cmocka_unit_test(every_mistake_once),
+		cmocka_unit_test(long_lines),
+		cmocka_unit_test(a_file_of_mistakes),
+		cmocka_unit_test(no_file),
+		cmocka_unit_test(what_needs_a_restart),
+	};
+
+	log_set_writer(listen_to);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

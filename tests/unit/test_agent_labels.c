@@ -1,0 +1,426 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* Labels of processes, from trees that look like /proc and /var/log. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <ftw.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "agent/labels.h"
+
+#define ID	    "6f2c0123456789abcdef0123456789abcdef0123456789abcdef0123456789e1"
+#define UID	    "0123abcd-0123-4567-89ab-0123456789ab"
+#define UNDERSCORED "0123abcd_0123_4567_89ab_0123456789ab"
+
+/* ---- a tree -------------------------------------------------------------------------------------------- */
+
+struct tree {
+	char root[64];
+	struct labels_config config;
+	struct label_set *set;
+};
+
+static void make_parents(char *path)
+{
+	for (char *p = path + 1; (p = strchr(p, '/')); p++) {
+		*p = '\0';
+		mkdir(path, 0700);
+		*p = '/';
+	}
+}
+
+static void put(const struct tree *t, const char *name, const void *data, size_t len)
+{
+	char path[1024];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "%s/%s", t->root, name);
+	make_parents(path);
+	f = fopen(path, "w");
+	assert_non_null(f);
+	assert_int_equal(fwrite(data, 1, len, f), len);
+	fclose(f);
+}
+
+static void put_z(const struct tree *t, const char *name, const char *text)
+{
+	put(t, name, text, strlen(text));
+}
+
+#define PUT(t, name, text) put(t, name, text, sizeof(text) - 1) /* NULs count */
+
+static int setup(void **state)
+{
+	struct tree *t = calloc(1, sizeof(*t));
+
+	strcpy(t->root, "/tmp/pyperf-labels.XXXXXX");
+	if (!mkdtemp(t->root) || labels_config__init(&t->config))
+		return -1;
+	*state = t;
+	return 0;
+}
+
+static int remove_one(const char *path, const struct stat *st, int flag, struct FTW *ftw)
+{
+	(void)st, (void)flag, (void)ftw;
+	return remove(path);
+}
+
+static int teardown(void **state)
+{
+	struct tree *t = *state;
+
+	nftw(t->root, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+	label_set__put(t->set);
+	labels_config__free(&t->config);
+	free(t);
+	return 0;
+}
+
+static void read_labels(struct tree *t)
+{
+	const struct labelled_process p = { .tgid = 7,
+					    .comm = "comm",
+					    .exe = "/usr/bin/python3.11",
+					    .python = "3.11.2",
+					    .container = "" };
+
+	label_set__put(t->set);
+	t->set = labels__read(t->root, &t->config, &p);
+	assert_non_null(t->set);
+	for (size_t i = 1; i < t->set->cnt; i++)
+		assert_true(strcmp(t->set->labels[i - 1].name, t->set->labels[i].name) < 0);
+}
+
+static void expect(const struct tree *t, const char *name, const char *value)
+{
+	const char *have = label_set__get(t->set, name);
+
+	if (!value) {
+		assert_null(have);
+	} else {
+		assert_non_null(have);
+		assert_string_equal(have, value);
+	}
+}
+
+/* ---- what every process has --------------------------------------------------------------------------- */
+
+static void of_a_plain_process(void **state)
+{
+	struct tree *t = *state;
+
+	put_z(t, "proc/7/cgroup", "0::/\n");
+	read_labels(t);
+	expect(t, "comm", "comm");
+	expect(t, "exe", "/usr/bin/python3.11");
+	expect(t, "python", "3.11.2");
+	expect(t, "container_id", NULL);
+	expect(t, "unit", NULL);
+	expect(t, "service_name", "comm");
+	assert_non_null(label_set__get(t->set, "host"));
+}
+
+static void of_a_process_that_is_gone(void **state)
+{
+	struct tree *t = *state;
+	const struct labelled_process p = {
+		.tgid = 7, .comm = "worker", .exe = "", .python = "3.11.2, 3.13.0", .container = ID
+	};
+
+	t->set = labels__of_gone(&t->config, &p);
+	expect(t, "exe", NULL);
+	expect(t, "python", "3.11.2");
+	expect(t, "container_id", ID);
+	expect(t, "service_name", "6f2c01234567");
+}
+
+/* ---- containers --------------------------------------------------------------------------------------- */
+
+static const struct {
+	const char *cgroup, *runtime, *pod;
+} containers[] = {
+	{ "0::/system.slice/docker-" ID ".scope\n", "docker", NULL },
+	{ "0::/docker/" ID "\n", "docker", NULL },
+	{ "12:memory:/docker/" ID "\n1:name=systemd:/docker/" ID
+	  "\n0::/system.slice/containerd.service\n",
+	  "docker", NULL },
+	{ "0::/machine.slice/libpod-" ID ".scope/container\n", "podman", NULL },
+	{ "0::/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod" UNDERSCORED
+	  ".slice/cri-containerd-" ID ".scope\n",
+	  "containerd", UID },
+	{ "0::/system.slice/containerd.service/kubepods-burstable-pod" UNDERSCORED
+	  ".slice:cri-containerd:" ID "\n",
+	  "containerd", UID },
+	{ "0::/kubepods.slice/kubepods-pod" UNDERSCORED ".slice/crio-" ID ".scope\n", "cri-o",
+	  UID },
+	{ "0::/kubepods/besteffort/pod" UID "/" ID "\n", NULL, UID },
+	{ "0::/kubepods/pod0123456789abcdef0123456789abcdef/" ID "\n", NULL,
+	  "0123456789abcdef0123456789abcdef" },
+	{ "0::/kubepods/pod0123abcd-0123-4567-89ab-0123-56789ab/" ID "\n", NULL, NULL },
+};
+
+static void containers_and_their_runtimes(void **state)
+{
+	struct tree *t = *state;
+
+	for (size_t i = 0; i < sizeof(containers) / sizeof(containers[0]); i++) {
+		put_z(t, "proc/7/cgroup", containers[i].cgroup);
+		read_labels(t);
+		expect(t, "container_id", ID);
+		expect(t, "container_runtime", containers[i].runtime);
+		expect(t, "k8s_pod_uid", containers[i].pod);
+		expect(t, "unit", NULL);
+		expect(t, "service_name", "6f2c01234567");
+	}
+}
+
+static void names_of_pods_from_logs(void **state)
+{
+	struct tree *t = *state;
+
+	put_z(t, "proc/7/cgroup", "0::/kubepods/pod" UID "/" ID "\n");
+	put_z(t, "var/log/containers/no-underscores-" ID ".log", "");
+	put_z(t,
+	      "var/log/containers/other_ns_app-"
+	      "0"
+	      "f2c0123456789abcdef0123456789abcdef0123456789abcdef0123456789e1.log",
+	      "");
+	put_z(t, "var/log/containers/web-5d9c_shop_app-" ID ".log", "");
+	read_labels(t);
+	expect(t, "k8s_pod", "web-5d9c");
+	expect(t, "k8s_namespace", "shop");
+	expect(t, "k8s_container", "app");
+	expect(t, "service_name", "app");
+}
+
+static void names_of_pods_from_directories(void **state)
+{
+	struct tree *t = *state;
+
+	put_z(t, "proc/7/cgroup", "0::/kubepods/pod" UID "/" ID "\n");
+	put_z(t, "var/log/pods/shop_web-5d9c_" UID "/x", "");
+	read_labels(t);
+	expect(t, "k8s_pod", "web-5d9c");
+	expect(t, "k8s_namespace", "shop");
+	expect(t, "k8s_container", NULL);
+	expect(t, "service_name", "6f2c01234567");
+}
+
+/* ---- units -------------------------------------------------------------------------------------------- */
+
+static const struct {
+	const char *cgroup, *unit, *service;
+} units[] = {
+	{ "0::/system.slice/shop.service\n", "shop.service", "shop" },
+	{ "0::/system.slice/shop.service/workers\n", "shop.service", "shop" },
+	{ "0::/system.slice/system-shop.slice/shop@blue\\x2dgreen.service\n",
+	  "shop@blue-green.service", "shop@blue-green" },
+	{ "0::/user.slice/user-1000.slice/user@1000.service/app.slice/notes.service\n",
+	  "notes.service", "notes" },
+	{ "0::/user.slice/user-1000.slice/user@1000.service/init.scope\n", "init.scope", "comm" },
+	{ "0::/user.slice/user-1000.slice/session-3.scope\n", "session-3.scope", "comm" },
+	{ "4:memory:/x\n1:name=systemd:/system.slice/shop.service\n", "shop.service", "shop" },
+	{ "0::/system.slice/_cgroup.shop.service\n", "cgroup.shop.service", "cgroup.shop" },
+	{ "0::/system.slice/a\\x0ab.service\n",
+	  "a\xef\xbf\xbd"
+	  "b.service",
+	  "a\xef\xbf\xbd"
+	  "b" },
+	{ "0::/system.slice/.service\n", NULL, "comm" },
+	{ "0::/docker/" ID "/system.slice/inner.service\n", "inner.service", "inner" },
+	{ "", NULL, "comm" },
+	{ "0:", NULL, "comm" },
+	{ "::", NULL, "comm" },
+};
+
+static void units_of_systemd(void **state)
+{
+	struct tree *t = *state;
+
+	for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
+		put_z(t, "proc/7/cgroup", units[i].cgroup);
+		read_labels(t);
+		expect(t, "unit", units[i].unit);
+		expect(t, "service_name", units[i].service);
+	}
+}
+
+/* ---- what a process says of itself ---------------------------------------------------------------------- */
+
+static void environment_by_list(void **state)
+{
+	struct tree *t = *state;
+	const char *why;
+
+	PUT(t, "proc/7/environ",
+	    "SECRET=x\0OTEL_SERVICE_NAME=shop\0"
+	    "OTEL_RESOURCE_ATTRIBUTES=service.name=other,deployment.environment=pro%64,team=a%zz,bad,=x,9x=1\0"
+	    "REGION=eu\0OTEL_SERVICE_NAMES=no\0CUT=of");
+	put_z(t, "proc/7/cgroup", "0::/system.slice/unit.service\n");
+	read_labels(t);
+	expect(t, "service_name", "shop");
+	expect(t, "deployment_environment", "prod");
+	expect(t, "team", "a%zz");
+	expect(t, "env_REGION", NULL);
+	for (size_t i = 0; i < t->set->cnt; i++)
+		assert_null(strstr(t->set->labels[i].name, "SECRET"));
+	assert_int_equal(labels_config__set(&t->config, "environment", "REGION, CUT", &why), 0);
+	read_labels(t);
+	expect(t, "env_REGION", "eu");
+	expect(t, "env_CUT", NULL); /* its end was not read */
+	expect(t, "service_name", "unit");
+}
+
+static void attributes_name_the_service(void **state)
+{
+	struct tree *t = *state;
+
+	PUT(t, "proc/7/environ", "OTEL_RESOURCE_ATTRIBUTES=host=fake,service.name=shop\0");
+	read_labels(t);
+	expect(t, "service_name", "shop");
+	assert_string_not_equal(label_set__get(t->set, "host"), "fake");
+}
+
+static void hostile_values(void **state)
+{
+	struct tree *t = *state;
+	size_t size = 3 << 20;
+	char *big = malloc(size);
+
+	memset(big, 'A', size);
+	memcpy(big, "OTEL_SERVICE_NAME=\x1b[31m\xff", 24);
+	put(t, "proc/7/environ", big, size); /* one variable, without an end */
+	read_labels(t);
+	expect(t, "service_name", "comm");
+	big[600] = '\0';
+	put(t, "proc/7/environ", big, size);
+	read_labels(t);
+	assert_memory_equal(label_set__get(t->set, "service_name"),
+			    "\xef\xbf\xbd[31m\xef\xbf\xbd"
+			    "A",
+			    11);
+	assert_in_range(strlen(label_set__get(t->set, "service_name")), 250, LABEL_VALUE_MAX + 16);
+	memset(big, ',', size);
+	memcpy(big, "OTEL_RESOURCE_ATTRIBUTES=", 25);
+	big[200000] = '\0';
+	put(t, "proc/7/environ", big, size);
+	for (int i = 0; i < 10000; i++)
+		memcpy(big + 25 + 6 * i, "a0=1,,", 6),
+			big[26 + 6 * i] = (char)('a' + i % 26),
+				     big[25 + 6 * i] = (char)('a' + i / 26 % 26);
+	put(t, "proc/7/environ", big, size);
+	read_labels(t);
+	assert_int_equal(t->set->cnt, LABELS_MAX);
+	free(big);
+}
+
+static void command_lines(void **state)
+{
+	struct tree *t = *state;
+	const char *why;
+
+	PUT(t, "proc/7/cmdline", "/usr/bin/python3\0-m\0shop.web\0--token\0secret\0");
+	read_labels(t);
+	expect(t, "service_name", "shop.web");
+	expect(t, "cmdline", NULL);
+	assert_int_equal(labels_config__set(&t->config, "command-line", "yes", &why), 0);
+	read_labels(t);
+	expect(t, "cmdline", "/usr/bin/python3 -m shop.web --token secret");
+}
+
+#define ARGS(text) text, sizeof(text)
+
+static const struct {
+	const char *args;
+	size_t len;
+	const char *name;
+} scripts[] = {
+	{ ARGS("python3\0x.py"), "x" },
+	{ ARGS("/usr/bin/python3.11\0-O\0/srv/shop/run.py\0arg"), "run" },
+	{ ARGS("python\0-X\0dev\0-W\0ignore\0a/b.py"), "b" },
+	{ ARGS("python\0-Xdev\0-uB\0a/b.pyc"), "b" },
+	{ ARGS("python\0-m\0pkg"), "pkg" },
+	{ ARGS("python\0-um\0pkg.__main__"), "pkg" },
+	{ ARGS("python\0-mpkg.sub"), "pkg.sub" },
+	{ ARGS("python\0--check-hash-based-pycs\0always\0c.py"), "c" },
+	{ ARGS("python\0/opt/pkg/__main__.py"), "pkg" },
+	{ ARGS("python\0/usr/bin/gunicorn\0app:app"), "gunicorn" },
+	{ ARGS("gunicorn: worker [app]"), "gunicorn" },
+	{ ARGS("/usr/sbin/uwsgi\0--ini\0x.ini"), "uwsgi" },
+	{ ARGS("python\0-c\0print(1)"), NULL },
+	{ ARGS("python\0-"), NULL },
+	{ ARGS("python\0-m"), NULL },
+	{ ARGS("python"), NULL },
+	{ ARGS(""), NULL },
+	{ "python\0x.py", 11, NULL }, /* cut */
+	{ "", 0, NULL },
+};
+
+static void what_an_interpreter_runs(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < sizeof(scripts) / sizeof(scripts[0]); i++) {
+		struct strbuf out = { 0 };
+		bool found = labels__script(scripts[i].args, scripts[i].len, &out);
+
+		assert_int_equal(found, scripts[i].name != NULL);
+		if (found)
+			assert_string_equal(out.s, scripts[i].name);
+		strbuf__free(&out);
+	}
+}
+
+/* ---- configuration --------------------------------------------------------------------------------------- */
+
+static void keys_of_the_section(void **state)
+{
+	struct tree *t = *state;
+	const char *why = NULL;
+
+	assert_int_equal(labels_config__set(&t->config, "host", "node-7", &why), 0);
+	assert_int_equal(labels_config__set(&t->config, "add.region", "eu", &why), 0);
+	assert_int_equal(labels_config__set(&t->config, "add.9x", "eu", &why), -EINVAL);
+	assert_int_equal(labels_config__set(&t->config, "environment", "A=B", &why), -EINVAL);
+	assert_int_equal(labels_config__set(&t->config, "command-line", "maybe", &why), -EINVAL);
+	assert_string_equal(why, "yes or no");
+	assert_int_equal(labels_config__set(&t->config, "hosts", "x", &why), -ENOENT);
+	for (int i = 0; i < 15; i++)
+		assert_int_equal(labels_config__set(&t->config, "add.x", "", &why), 0);
+	assert_int_equal(labels_config__set(&t->config, "add.x", "", &why), -EINVAL);
+	read_labels(t);
+	expect(t, "host", "node-7");
+	expect(t, "region", "eu");
+	expect(t, "x", NULL);
+}
+
+#define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		CASE(of_a_plain_process),
+		CASE(of_a_process_that_is_gone),
+		CASE(containers_and_their_runtimes),
+		CASE(names_of_pods_from_logs),
+		CASE(names_of_pods_from_directories),
+		CASE(units_of_systemd),
+		CASE(environment_by_list),
+		CASE(attributes_name_the_service),
+		CASE(hostile_values),
+		CASE(command_lines),
+		cmocka_unit_test(what_an_interpreter_runs),
+		CASE(keys_of_the_section),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
