@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+#include "metrics.h"
+
+#include <inttypes.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+
+#include "clock.h"
+#include "str.h"
+#include "version.h"
+
+/* ---- the format -------------------------------------------------------------------------------- */
+
+void metric__family(FILE *f, const char *name, enum metric_type type, const char *help)
+{
+	static const char *const types[] = { "counter", "gauge", "summary" };
+
+	fprintf(f, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, types[type]);
+}
+
+static void put_name(FILE *f, const char *name, const char *label, const char *of)
+{
+	struct strbuf safe = { 0 };
+
+	fputs(name, f);
+	if (label) {
+		str_sanitise(&safe, of, strlen(of), 0);
+		fprintf(f, "{%s=\"", label);
+		for (size_t i = 0; i < safe.len && !safe.err; i++) {
+			if (safe.s[i] == '"' || safe.s[i] == '\\')
+				fputc('\\', f);
+			fputc(safe.s[i], f);
+		}
+		fputs("\"}", f);
+		strbuf__free(&safe);
+	}
+	fputc(' ', f);
+}
+
+void metric__uint(FILE *f, const char *name, const char *label, const char *of, uint64_t n)
+{
+	put_name(f, name, label, of);
+	fprintf(f, "%" PRIu64 "\n", n);
+}
+
+void metric__seconds(FILE *f, const char *name, const char *label, const char *of, uint64_t ns)
+{
+	put_name(f, name, label, of);
+	fprintf(f, "%llu.%09llu\n", ns / NS_PER_S, ns % NS_PER_S);
+}
+
+/* ---- the agent --------------------------------------------------------------------------------- */
+
+static void put_uint(FILE *f, const char *name, enum metric_type type, const char *help, uint64_t n)
+{
+	metric__family(f, name, type, help);
+	metric__uint(f, name, NULL, NULL, n);
+}
+
+static void put_seconds(FILE *f, const char *name, enum metric_type type, const char *help,
+			uint64_t ns)
+{
+	metric__family(f, name, type, help);
+	metric__seconds(f, name, NULL, NULL, ns);
+}
+
+/* The counters of bpf/pyperf.h whose names begin with `prefix`: the rest of the name is the label. */
+static void put_counters(FILE *f, const struct profile_stats *s, const char *prefix,
+			 const char *name, const char *label, const char *help)
+{
+	static const char *const names[CTR_CNT] = {
+#define X(name, text) #name,
+		PYPERF_COUNTERS(X)
+#undef X
+	};
+	size_t len = strlen(prefix);
+
+	metric__family(f, name, METRIC_COUNTER, help);
+	for (size_t i = 0; i < CTR_CNT; i++)
+		if (!strncmp(names[i], prefix, len))
+			metric__uint(f, name, label, names[i] + len, s->counters[i]);
+}
+
+static void put_sampling(const struct agent_stats *s, FILE *f)
+{
+	const uint64_t *counters = s->run.counters;
+
+	put_uint(f, "pyperf_samples_delivered_total", METRIC_COUNTER,
+		 "Samples that the kernel delivered: counted + filtered + lost.",
+		 counters[CTR_delivered]);
+	put_uint(f, "pyperf_samples_counted_total", METRIC_COUNTER,
+		 "Samples added to the count of a stack.", counters[CTR_counted]);
+	put_uint(f, "pyperf_samples_complete_total", METRIC_COUNTER,
+		 "Counted samples whose user stack reached its root.", counters[CTR_complete]);
+	put_uint(f, "pyperf_samples_user_stack_total", METRIC_COUNTER,
+		 "Counted samples that have a user stack.", counters[CTR_user_stacks]);
+	put_counters(f, &s->run, "filtered_", "pyperf_samples_filtered_total", "reason",
+		     "Samples of what is not asked for.");
+	put_counters(f, &s->run, "lost_", "pyperf_samples_lost_total", "reason",
+		     "Samples that were lost in the kernel; a full table is one of the reasons.");
+	put_counters(f, &s->run, "note_", "pyperf_notes_total", "note",
+		     "What happened to samples, stacks and tables in the kernel.");
+	put_counters(f, &s->run, "frames_", "pyperf_frames_total", "kind", "Frames walked.");
+	put_uint(f, "pyperf_frequency_hz", METRIC_GAUGE, "Samples per second and CPU, now.",
+		 s->frequency_hz);
+	put_uint(f, "pyperf_frequency_configured_hz", METRIC_GAUGE,
+		 "The same as configured: more than now when the CPU budget is short.",
+		 s->frequency_cfg);
+	put_uint(f, "pyperf_cpus", METRIC_GAUGE, "CPUs that are sampled.", s->run.cpus);
+	put_uint(f, "pyperf_processes", METRIC_GAUGE, "Processes with Python that are known.",
+		 s->processes);
+	put_seconds(f, "pyperf_bpf_seconds_total", METRIC_COUNTER,
+		    "Run time of the sampler in the kernel; 0 without kernel.bpf_stats_enabled.",
+		    s->run.bpf_ns);
+	put_uint(f, "pyperf_bpf_runs_total", METRIC_COUNTER, "Runs of it.", s->run.bpf_runs);
+	put_uint(f, "pyperf_map_bytes", METRIC_GAUGE, "Memory of the tables in the kernel.",
+		 s->run.map_bytes);
+	metric__family(f, "pyperf_drain_seconds", METRIC_SUMMARY,
+		       "Time that reading the counts of a period out of the kernel took.");
+	metric__seconds(f, "pyperf_drain_seconds_sum", NULL, NULL, s->drain_ns);
+	metric__uint(f, "pyperf_drain_seconds_count", NULL, NULL, s->drains);
+	put_seconds(f, "pyperf_drain_longest_seconds", METRIC_GAUGE, "The longest of them.",
+		    s->run.drain_ns);
+}
+
+static void put_windows(const struct agent_stats *s, FILE *f)
+{
+	put_uint(f, "pyperf_periods_total", METRIC_COUNTER, "Periods that have ended.", s->periods);
+	put_seconds(f, "pyperf_period_end_timestamp_seconds", METRIC_GAUGE,
+		    "End of the last one, since 1970; 0: none yet.", s->period_end_ns);
+	put_uint(f, "pyperf_windows_total", METRIC_COUNTER,
+		 "Windows made of them: one for each service and period.", s->windows);
+	put_uint(f, "pyperf_samples_total", METRIC_COUNTER, "Samples in these windows.",
+		 s->samples);
+	put_uint(f, "pyperf_periods_dropped_total", METRIC_COUNTER,
+		 "Periods dropped because delivery could not follow.", s->periods_dropped);
+	put_uint(f, "pyperf_samples_dropped_total", METRIC_COUNTER, "Samples in these periods.",
+		 s->samples_dropped);
+	put_uint(f, "pyperf_windows_failed_total", METRIC_COUNTER,
+		 "Windows that the store or a spool did not take.", s->windows_failed);
+	put_uint(f, "pyperf_periods_queued", METRIC_GAUGE, "Periods that wait to be delivered.",
+		 s->queued);
+	put_uint(f, "pyperf_services", METRIC_GAUGE, "Services in the last period.", s->services);
+	put_uint(f, "pyperf_samples_over_stack_budget_total", METRIC_COUNTER,
+		 "Samples whose stack was left out: max-stacks.", s->over_stacks);
+	put_uint(f, "pyperf_samples_over_process_budget_total", METRIC_COUNTER,
+		 "Samples that lost their process: max-processes.", s->over_processes);
+	put_uint(f, "pyperf_samples_unlabelled_total", METRIC_COUNTER,
+		 "Samples of processes that ended before they could be looked at.", s->unlabelled);
+	put_uint(f, "pyperf_clock_jumps_total", METRIC_COUNTER, "Jumps of the system's clock.",
+		 s->clock_jumps);
+	put_uint(f, "pyperf_suspends_total", METRIC_COUNTER, "Times that the system slept.",
+		 s->suspends);
+	put_uint(f, "pyperf_reloads_total", METRIC_COUNTER, "Reloads of the configuration.",
+		 s->reloads);
+	put_uint(f, "pyperf_reloads_failed_total", METRIC_COUNTER,
+		 "Reloads that were refused: the configuration from before stays.",
+		 s->reloads_failed);
+}
+
+void metrics__agent(const struct agent_stats *s, FILE *f)
+{
+	metric__family(f, "pyperf_build_info", METRIC_GAUGE, "The version that runs; always 1.");
+	metric__uint(f, "pyperf_build_info", "version", PYPERF_VERSION, 1);
+	put_sampling(s, f);
+	put_windows(s, f);
+}
+
+/* Names and meanings are those of Prometheus' client libraries. */
+void metrics__process(const struct agent_stats *s, FILE *f)
+{
+	struct rlimit fds = { 0 };
+	struct timespec cpu = { 0 };
+
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &cpu);
+	getrlimit(RLIMIT_NOFILE, &fds);
+	put_seconds(f, "process_cpu_seconds_total", METRIC_COUNTER,
+		    "CPU time of the agent, user and system.", timespec_ns(cpu));
+	put_uint(f, "process_resident_memory_bytes", METRIC_GAUGE, "Resident memory of the agent.",
+		 s->rss_bytes);
+	put_uint(f, "process_open_fds", METRIC_GAUGE, "Open file descriptors.", s->fds);
+	put_uint(f, "process_max_fds", METRIC_GAUGE, "As many as there may be.", fds.rlim_cur);
+	put_seconds(f, "process_start_time_seconds", METRIC_GAUGE,
+		    "When sampling began, since 1970.", s->run.start_unix_ns);
+}
