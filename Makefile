@@ -120,6 +120,12 @@ $(OUT)/tests/%: tests/unit/%.c $(OUT)/libsan.a | $(OUT)/tests
 	$(Q)$(CC) $(SAN_CFLAGS) -Itests -MMD -MP -MF $@.d $< -o $@ $(OUT)/libsan.a -lcmocka $(LDLIBS) \
 		-Wl,--as-needed $(AGENT_LDLIBS) -lsqlite3
 
+# A program for end-to-end tests: with sanitizers, as what it meets is hostile.
+$(OUT)/tests/http_server: tests/agent/http_server.c $(OUT)/libsan.a | $(OUT)/tests
+	$(call say,TEST)
+	$(Q)$(CC) $(SAN_CFLAGS) -MMD -MP -MF $@.d $< -o $@ $(OUT)/libsan.a $(LDLIBS) \
+		-Wl,--as-needed $(AGENT_LDLIBS)
+
 $(OUT)/fuzz/%: tests/fuzz/%.c $(OUT)/libsan.a | $(OUT)/fuzz
 	$(call say,FUZZ)
 	$(Q)$(CC) $(SAN_CFLAGS) -Itests -MMD -MP -MF $@.d $< tests/fuzz/replay.c -o $@ $(OUT)/libsan.a $(LDLIBS)
@@ -143,7 +149,7 @@ test-fuzz: $(FUZZ_BINS)                ## replay the fuzz corpora
 	$(Q)scripts/run-tests fuzz $(FUZZ_BINS)
 test-bpf: $(BPF_TESTS)                 ## drive the loaded BPF object (root)
 	$(Q)scripts/run-tests bpf $(BPF_TESTS)
-test-e2e: all $(OUT)/oracle/stacks     ## real interpreters (root)
+test-e2e: all $(OUT)/oracle/stacks $(OUT)/tests/http_server     ## real interpreters (root)
 	$(Q)scripts/run-tests e2e
 
 test-oracle: $(ORACLES)                ## stacks at random instants against libdwfl (root; ARGS=...)

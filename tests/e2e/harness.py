@@ -14,9 +14,12 @@ import select
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
+
+import pytest
 
 REPO = Path(__file__).resolve().parents[2]
 PYPERF = os.path.abspath(os.environ.get("PYPERF_BPF", REPO / ".output" / "pyperf-bpf"))
@@ -417,6 +420,14 @@ def compile_c(output, source, *flags):
 
 
 # ---- the machine ---------------------------------------------------------------------------------
+
+def import_pure(package):
+    """A package of pure Python: the distribution's serves any Python that runs the tests."""
+    ask = "import os, %s as p; print(os.path.dirname(os.path.dirname(p.__file__)))" % package
+    found = subprocess.run(["/usr/bin/python3", "-c", ask], capture_output=True, text=True)
+    sys.path.extend(found.stdout.split())
+    return pytest.importorskip(package, reason=package + " is not installed")
+
 
 def find_tool(name, *more):
     """The path of a program, or None; /usr/sbin may not be in a user's PATH."""

@@ -12,25 +12,13 @@ import re
 import select
 import signal
 import struct
-import subprocess
-import sys
 import termios
 import time
-
-import pytest
 
 import harness
 
 
-def import_pyte():
-    """It is pure Python, so the distribution's package serves any Python that runs the tests."""
-    ask = "import os, pyte; print(os.path.dirname(os.path.dirname(pyte.__file__)))"
-    found = subprocess.run(["/usr/bin/python3", "-c", ask], capture_output=True, text=True)
-    sys.path.extend(found.stdout.split())
-    return pytest.importorskip("pyte", reason="pyte is not installed")
-
-
-pyte = import_pyte()
+pyte = harness.import_pure("pyte")
 
 ENTER_ALTERNATE, LEAVE_ALTERNATE = b"\x1b[?1049h", b"\x1b[?1049l"
 SHOW_CURSOR, HIDE_CURSOR = b"\x1b[?25h", b"\x1b[?25l"

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+/* Metrics, health and profiles for programs. */
+#include "http_routes.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "metrics.h"
+#include "str.h"
+
+#define SECONDS_DEFAULT 30 /* as Go's net/http/pprof has it */
+#define SECONDS_MAX	600
+
+#define TEXT		"text/plain; charset=utf-8"
+#define HTML		"text/html; charset=utf-8"
+/* What is no page can do nothing, should a browser take it for one. */
+#define INERT		"default-src 'none'; frame-ancestors 'none'; sandbox"
+
+/* ---- answers ----------------------------------------------------------------------------------- */
+
+void http_answer__free(struct http_answer *a)
+{
+	free(a->body);
+	a->body = NULL;
+	a->size = 0;
+}
+
+void http_answer__text(struct http_answer *a, unsigned status, const char *text)
+{
+	http_answer__free(a);
+	*a = (struct http_answer){ .status = status, .type = TEXT, .policy = INERT };
+	if (asprintf(&a->body, "%s\n", text) < 0)
+		a->body = NULL;
+	a->size = a->body ? strlen(a->body) : 0;
+}
+
+/* ---- programs ---------------------------------------------------------------------------------- */
+
+static void answer_metrics(const struct http_backend *b, const struct http_args *args,
+			   struct http_answer *a)
+{
+	struct agent_stats s = { 0 };
+	FILE *f = open_memstream(&a->body, &a->size);
+	bool failed;
+
+	(void)args;
+	if (!f)
+		return http_answer__text(a, 500, "out of memory");
+	b->stats(b->ctx, &s);
+	metrics__agent(&s, f);
+	metrics__process(&s, f);
+	failed = ferror(f);
+	failed |= fclose(f) != 0;
+	if (failed)
+		return http_answer__text(a, 500, "out of memory");
+	a->status = 200;
+	a->type = METRICS_TYPE;
+	a->policy = INERT;
+}
+
+static void answer_health(const struct http_backend *b, const struct http_args *args,
+			  struct http_answer *a)
+{
+	const char *why = "ok";
+	bool good = b->healthy(b->ctx, &why);
+
+	(void)args;
+	http_answer__text(a, good ? 200 : 503, good ? "ok" : why);
+}
+
+static void answer_pprof_index(const struct http_backend *b, const struct http_args *args,
+			       struct http_answer *a)
+{
+	(void)b;
+	(void)args;
+	http_answer__text(a, 200,
+			  "profile?seconds=N: where the time of this host's Python goes, for N "
+			  "seconds from now (default 30), as pprof\n"
+			  "go tool pprof http://ADDRESS/debug/pprof/profile?seconds=10");
+}
+
+static void answer_profile(const struct http_backend *b, const struct http_args *args,
+			   struct http_answer *a)
+{
+	long long seconds = SECONDS_DEFAULT;
+	FILE *f;
+	int err;
+
+	if (*args->seconds && parse_int(args->seconds, 1, SECONDS_MAX, &seconds))
+		return http_answer__text(a, 400, "seconds: a number from 1 to 600");
+	f = open_memstream(&a->body, &a->size);
+	if (!f)
+		return http_answer__text(a, 500, "out of memory");
+	err = b->profile(b->ctx, (unsigned)seconds, f);
+	if (!err && ferror(f))
+		err = -EIO;
+	if (fclose(f) && !err)
+		err = -ENOMEM;
+	if (err == -EBUSY)
+		return http_answer__text(a, 503,
+					 "as many profiles as can be taken at once are "
+					 "being taken: try again");
+	/* Whoever asked gets what there is. */
+	if (err && err != -ECANCELED)
+		return http_answer__text(a, 500, strerror(-err));
+	a->status = 200;
+	a->type = "application/octet-stream";
+	a->policy = INERT;
+	a->file = "profile.pb.gz";
+}
+
+/* ---- which ------------------------------------------------------------------------------------- */
+
+static const struct http_route routes[] = {
+	{ "/metrics", HTTP_QUICK, false, answer_metrics },
+	{ "/healthz", HTTP_QUICK, true, answer_health },
+	{ "/debug/pprof/", HTTP_QUICK, false, answer_pprof_index },
+	{ "/debug/pprof/profile", HTTP_SAMPLE, false, answer_profile },
+};
+
+const struct http_route *http_route__find(const char *path)
+{
+	for (size_t i = 0; i < sizeof(routes) / sizeof(routes[0]); i++)
+		if (!strcmp(path, routes[i].path))
+			return &routes[i];
+	return NULL;
+}
+
+char *http_args__field(struct http_args *args, const char *name, size_t *size)
+{
+#define FIELD(arg, member)                                                                         \
+	if (!strcmp(name, arg)) {                                                                  \
+		*size = sizeof(args->member);                                                      \
+		return args->member;                                                               \
+	}
+	FIELD("seconds", seconds)
+	FIELD("service", service)
+	FIELD("from", from)
+	FIELD("to", to)
+	FIELD("base-from", base_from)
+	FIELD("base-to", base_to)
+#undef FIELD
+	return NULL;
+}
