@@ -17,7 +17,6 @@ import time
 
 import harness
 
-
 pyte = harness.import_pure("pyte")
 
 ENTER_ALTERNATE, LEAVE_ALTERNATE = b"\x1b[?1049h", b"\x1b[?1049l"
