@@ -21,23 +21,25 @@ enum { CODE_HIDDEN = 1 }; /* code_identify(): a frame that is not shown */
 
 #ifdef __bpf__
 BPF_INLINE __u64 code_lookup(__u64 addr, __u64 fingerprint);
-BPF_INLINE __u64 code_insert(struct walk *w);
+BPF_INLINE int code_insert(struct walk *w);
 BPF_INLINE __u64 code_new_id(void);
 BPF_INLINE struct ev_blob *blob_scratch(void);
 BPF_INLINE struct ev_code *code_scratch(void);
 BPF_INLINE int blob_send(const void *data, __u32 size, int urgent);
 #else
 __u64 code_lookup(__u64 addr, __u64 fingerprint);
-__u64 code_insert(struct walk *w);
+int code_insert(struct walk *w);
 __u64 code_new_id(void);
 struct ev_blob *blob_scratch(void);
 struct ev_code *code_scratch(void);
 int blob_send(const void *data, __u32 size, int urgent);
 #endif
 
+#define CODE_MULT 0x9e3779b97f4a7c15ULL /* 2^64 / golden ratio, odd */
+
 BPF_INLINE __u64 mix64(__u64 h, __u64 x)
 {
-	h = (h ^ x) * 0x9e3779b97f4a7c15ULL; /* 2^64 / golden ratio, odd */
+	h = (h ^ x) * CODE_MULT;
 	return h ^ (h >> 32);
 }
 
@@ -298,18 +300,33 @@ BPF_INLINE int is_init_shim(const struct walk *w, __u64 name)
 	return w->in.layout.chain == PY_CHAIN_SHIM && name == w->blob_addr[BLOB_FILENAME];
 }
 
-/* Sets w->code_id for the code object at `code`. 0, CODE_HIDDEN, or negative errno. */
-BPF_NOINLINE int code_identify(__u64 code)
+/* Sets w->code_id for the contents at hand of w->code. False: the names could not be announced. */
+BPF_INLINE int code_find(struct walk *w, const struct known_code *known)
 {
-	struct walk *w = the_walk();
-	__u64 id;
+	if (known && known->addr == w->code && known->fingerprint == w->fingerprint) {
+		w->code_id = known->id;
+		return 1;
+	}
+	w->code_id = code_lookup(w->code, w->fingerprint);
+	if (w->code_id)
+		return 1;
+	w->code_id = code_new_id();
+	return code_insert(w) >= 0;
+}
 
-	if (!w)
-		return -1;
+/*
+ * Sets w->code_id for the code object at `code`. 0, CODE_HIDDEN, or negative errno. What was seen in this
+ * sample is not read again: a recursion.
+ */
+BPF_INLINE int code_identify(struct walk *w, __u64 code)
+{
+	struct known_code *known = code_slot((__u32)(code * CODE_MULT >> 32) % CODE_SLOTS);
+	int remember;
+
 	if (!code)
 		return E_INVAL;
-	if (code == w->last_code) {
-		w->code_id = w->last_id;
+	if (known && known->addr == code && known->sample == w->sample) {
+		w->code_id = known->id;
 		return 0;
 	}
 	if (code & 7 || buf_read(w, code, w->in.layout.code_read))
@@ -320,15 +337,14 @@ BPF_NOINLINE int code_identify(__u64 code)
 	if (is_init_shim(w, buf64(w, w->in.layout.code_name)))
 		return CODE_HIDDEN;
 	set_fingerprint(w);
-	id = code_lookup(code, w->fingerprint);
-	if (!id) {
-		w->code = code;
-		w->code_id = code_new_id();
-		id = code_insert(w);
-	}
-	w->code_id = id;
-	w->last_code = code;
-	w->last_id = id;
+	w->code = code;
+	remember = code_find(w, known);
+	if (!known)
+		return 0;
+	known->addr = code;
+	known->fingerprint = remember ? w->fingerprint : 0; /* announced again by the next sample */
+	known->id = w->code_id;
+	known->sample = w->sample;
 	return 0;
 }
 

@@ -62,6 +62,14 @@ struct {
 	__type(value, struct known_rule);
 } known_rules SEC(".maps");
 
+/* Code objects seen before, by a hash of their address: `codes` need not be asked. 64 KiB a CPU. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, CODE_SLOTS);
+	__type(key, __u32);
+	__type(value, struct known_code);
+} known_codes SEC(".maps");
+
 /*
  * File id modulo SEEN_SLOTS -> 1: a walk came by since user/ cleared it, so its table is of use. user/ through its
  * mapping.
@@ -294,6 +302,11 @@ BPF_INLINE const struct mapping *get_mapping(__u32 index)
 BPF_INLINE struct known_rule *rule_slot(__u32 index)
 {
 	return bpf_map_lookup_elem(&known_rules, &index);
+}
+
+BPF_INLINE struct known_code *code_slot(__u32 index)
+{
+	return bpf_map_lookup_elem(&known_codes, &index);
 }
 
 BPF_INLINE void note_frame(const struct walk *w, __u64 frame)

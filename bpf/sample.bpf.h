@@ -184,19 +184,20 @@ BPF_INLINE int walk_interp(struct walk *w, __u32 n)
 	return w->py_cnt || w->flags & WALK_PY_LOST;
 }
 
-/* Announces the new code object at hand and remembers it. Its id. */
-BPF_INLINE __u64 code_insert(struct walk *w)
+/* Announces the new code object at hand and remembers it. Negative: there was no room to announce it. */
+BPF_INLINE int code_insert(struct walk *w)
 {
 	struct code_key key = { .addr = w->code, .fingerprint = w->fingerprint };
 	struct code_val val = { .id = w->code_id };
 
 	stat_inc(CTR_note_code_new);
-	if (announce_code(0))
-		stat_inc(
-			CTR_note_code_lost); /* not remembered: announced again at its next sight */
-	else if (!(cfg.flags & CFG_NMI) && bpf_map_update_elem(&codes, &key, &val, BPF_ANY))
+	if (announce_code(0)) {
+		stat_inc(CTR_note_code_lost);
+		return -1;
+	}
+	if (!(cfg.flags & CFG_NMI) && bpf_map_update_elem(&codes, &key, &val, BPF_ANY))
 		stat_inc(CTR_note_code_table);
-	return val.id;
+	return 0;
 }
 
 #endif /* PYPERF_SAMPLE_H */

@@ -10,7 +10,7 @@
  *   the_stack()     the merged stack of the sample at hand
  *   get_mapping()   entry of `mappings`; NULL beyond the end
  *   note_seen()     the walk came by a file
- *   rule_slot()     one of RULE_SLOTS places of a cache; NULL: there is none
+ *   rule_slot(), code_slot()     one of RULE_SLOTS, CODE_SLOTS places of a cache; NULL: there is none
  *   note_frame()    the walk is at this Python frame, which frame64() reads
  *   uw_table(), uw_words()   the unwind table of a file, word by word
  *   get_interp()    entry of `interps`

@@ -109,7 +109,6 @@ struct walk {
 	__u32 seg_ordered;	  /* entries of DEEP_SEG_ORDER */
 	__u32 merge_seg, py_left; /* segments merged; frames that are to be */
 	__u32 scan_eval;	  /* eval activations passed while looking for a CFrame */
-	__u64 last_code, last_id; /* recursion: the same code object as the frame before */
 	__u64 window;		  /* where the bytes in frames[] come from */
 	__u32 window_len;
 	__u32 frame_at; /* the frame at hand in frames[] */
@@ -122,6 +121,7 @@ struct walk {
 	__s32 firstlineno;
 	__s32 firsttraceable;
 
+	__u64 sample; /* counts the samples of this CPU: what was seen in this one holds till its end */
 	__u8 buf[BUF_BYTES] __attribute__((aligned(8)));
 	/* The window, and behind it room for a frame that lies elsewhere. */
 	__u8 frames[FRAMES_BYTES] __attribute__((aligned(8)));
@@ -140,7 +140,6 @@ BPF_INLINE void reset_python(struct walk *w)
 	w->seg_py = w->run_seg = w->run_py = w->run_total = w->py_left = 0;
 	w->run_cnt = w->interp_id = w->scan_mode = 0;
 	w->scan_known = w->scan_known_at = 0;
-	w->last_code = 0;
 	w->window_len = 0;
 	w->tstate = w->frame = w->cframe = w->leaf_anchor = w->seg_stop = 0;
 }
@@ -149,6 +148,7 @@ BPF_INLINE void reset_python(struct walk *w)
 BPF_INLINE void reset_walk(struct walk *w)
 {
 	w->flags = 0;
+	w->sample++;
 	w->stack_start = 0;
 	w->native_cnt = w->seg_next = w->eval_cnt = 0;
 	w->header_table = 0;
@@ -163,6 +163,16 @@ struct known_rule {
 	struct unwind_rule rule;
 };
 
+#define CODE_SLOTS 2048
+
+/* A code object that was seen, see code_identify(). */
+struct known_code {
+	__u64 addr; /* 0: free */
+	__u64 fingerprint;
+	__u64 id;
+	__u64 sample; /* in which it was seen last */
+};
+
 /* What the walkers ask for besides memory: see seam.bpf.h. */
 #ifdef __bpf__
 BPF_INLINE struct walk *the_walk(void);
@@ -173,6 +183,7 @@ BPF_INLINE __u32 max_frames(void);
 BPF_INLINE const struct mapping *get_mapping(__u32 index);
 BPF_INLINE void note_seen(__u32 file);
 BPF_INLINE struct known_rule *rule_slot(__u32 index);
+BPF_INLINE struct known_code *code_slot(__u32 index);
 BPF_INLINE void note_frame(const struct walk *w, __u64 frame);
 BPF_INLINE void *uw_table(__u32 index);
 BPF_INLINE const __u32 *uw_words(void *table, __u32 word, __u32 cnt);
@@ -186,6 +197,7 @@ __u32 max_frames(void);
 const struct mapping *get_mapping(__u32 index);
 void note_seen(__u32 file);
 struct known_rule *rule_slot(__u32 index);
+struct known_code *code_slot(__u32 index);
 void note_frame(const struct walk *w, __u64 frame);
 void *uw_table(__u32 index);
 const __u32 *uw_words(void *table, __u32 word, __u32 cnt);

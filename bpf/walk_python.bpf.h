@@ -385,7 +385,7 @@ BPF_NOINLINE int walk_python_step(__u32 i)
 						       : frame32(w, w->in.layout.frame_lasti);
 	if (w->in.layout.frame_tlbc_index != PY_OFF_NONE)
 		tlbc = frame32(w, w->in.layout.frame_tlbc_index);
-	err = code_identify(code);
+	err = code_identify(w, code);
 	if (err < 0)
 		return python_lost(w, MARK_PY_BAD_CODE);
 	if (err == CODE_HIDDEN)

@@ -163,6 +163,8 @@ struct world {
 	struct walk *walk;
 	struct stack *out;
 	struct known_rule known[WORLD_SLOTS];
+	struct known_code known_codes[WORLD_SLOTS];
+	__u64 samples;
 	__u64 deep[DEEP_WORDS(WORLD_DEPTH)];
 	struct interp interp;
 	struct ev_blob blob;
@@ -349,6 +351,11 @@ struct known_rule *rule_slot(__u32 index)
 	return &the_world->known[index % WORLD_SLOTS];
 }
 
+struct known_code *code_slot(__u32 index)
+{
+	return &the_world->known_codes[index % WORLD_SLOTS];
+}
+
 void note_frame(const struct walk *w, __u64 frame)
 {
 	(void)w, (void)frame;
@@ -396,16 +403,18 @@ __u64 code_new_id(void)
 	return the_world->next_id++;
 }
 
-__u64 code_insert(struct walk *walk)
+int code_insert(struct walk *walk)
 {
 	struct world *w = the_world;
 
-	if (!announce_code(0) && w->key_cnt < MAX_SEEN) {
+	if (announce_code(0))
+		return -1;
+	if (w->key_cnt < MAX_SEEN) {
 		w->keys[w->key_cnt].addr = walk->code;
 		w->keys[w->key_cnt].fingerprint = walk->fingerprint;
 		w->ids[w->key_cnt++] = walk->code_id;
 	}
-	return walk->code_id;
+	return 0;
 }
 
 struct ev_blob *blob_scratch(void)
@@ -1098,6 +1107,7 @@ static void world__clear(struct world *w)
 		for (int k = 0; k < BLOB_CNT; k++)
 			free(w->seen[i].data[k]);
 	memset(w->seen, 0, w->seen_cnt * sizeof(w->seen[0]));
+	memset(w->known_codes, 0, sizeof(w->known_codes));
 	w->seen_cnt = w->key_cnt = 0;
 	w->next_id = 0x1000;
 }
@@ -1187,6 +1197,7 @@ static void world__load(struct world *w)
 	w->reads = 0;
 	w->faulted = 0;
 	w->out->cnt = 0;
+	k->sample = w->samples++;
 	reset_walk(k);
 	k->tgid = k->tid = 4711;
 	k->space = 5;

@@ -13,6 +13,7 @@
 
 struct walk;
 struct known_rule;
+struct known_code;
 struct mapping;
 struct interp;
 struct ev_blob;
@@ -27,7 +28,7 @@ static void *uw_table(__u32 index);
 static const __u32 *uw_words(void *table, __u32 word, __u32 cnt);
 static struct interp *get_interp(__u32 index);
 static __u64 code_lookup(__u64 addr, __u64 fingerprint);
-static __u64 code_insert(struct walk *w);
+static int code_insert(struct walk *w);
 static __u64 code_new_id(void);
 static struct ev_blob *blob_scratch(void);
 static struct ev_code *code_scratch(void);
@@ -51,6 +52,12 @@ static void note_seen(__u32 file)
 }
 
 static struct known_rule *rule_slot(__u32 index)
+{
+	(void)index;
+	return NULL;
+}
+
+static struct known_code *code_slot(__u32 index)
 {
 	(void)index;
 	return NULL;

@@ -129,12 +129,14 @@ static __u64 code_lookup(__u64 addr, __u64 fingerprint)
 }
 
 /* Without memory it is announced again at its next sight. */
-static __u64 code_insert(struct walk *w)
+static int code_insert(struct walk *w)
 {
-	if (!announce_code(0))
+	int err = announce_code(0);
+
+	if (!err)
 		idmap__set(&at_hand->codes, mix64(w->fingerprint, w->code),
 			   (void *)(uintptr_t)w->code_id);
-	return w->code_id;
+	return err;
 }
 
 static __u64 code_new_id(void)

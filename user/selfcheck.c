@@ -396,7 +396,7 @@ static __u64 code_lookup(__u64 addr, __u64 fingerprint)
 }
 
 /* A code object at first sight. */
-static __u64 code_insert(struct walk *w)
+static int code_insert(struct walk *w)
 {
 	struct check *ck = at_hand;
 	struct kept_code *code = &ck->codes[ck->code_cnt];
@@ -405,13 +405,13 @@ static __u64 code_insert(struct walk *w)
 	*code = (struct kept_code){ .addr = w->code };
 	wrong = check_code(ck, code);
 	if (wrong && ck->reads > MAX_READS) /* we stopped in the middle of it: it is not counted */
-		return 1;
+		return 0;
 	ck->code_cnt++;
 	if (wrong && !ck->bad_codes++) {
 		ck->bad_code = wrong;
 		ck->bad_code_frame = w->py_cnt;
 	}
-	return 1;
+	return 0;
 }
 
 /* ---- one stack ------------------------------------------------------------------------------- */

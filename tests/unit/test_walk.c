@@ -974,9 +974,8 @@ static __u64 id_of(struct world *w, __u64 code)
 {
 	struct walk *k = w->walk;
 
-	world__sample(w);
-	k->last_code = 0;
-	if (code_identify(code))
+	world__load(w); /* else it may have been seen in this sample */
+	if (code_identify(k, code))
 		return 0;
 	return k->code_id;
 }
