@@ -33,11 +33,13 @@ PURE_SRCS  := $(filter-out $(patsubst %,user/%.c,$(NEEDS_SKEL)),$(wildcard user/
 PURE_OBJS  := $(patsubst user/%.c,$(OUT)/%.o,$(PURE_SRCS)) $(PROTO_OBJS)
 # The agent is a program of its own, so that its libraries cost the others nothing.
 AGENT_SRCS := $(wildcard user/agent/*.c)
+AGENT_PROTO_OBJS := $(patsubst user/%.proto,$(OUT)/%.pb-c.o,$(wildcard user/agent/*.proto))
 AGENT_OBJS := $(patsubst user/%.c,$(OUT)/%.o,$(AGENT_SRCS) $(PURE_SRCS)) \
-	$(patsubst %,$(OUT)/%.o,collect dump session) $(PROTO_OBJS)
+	$(patsubst %,$(OUT)/%.o,collect dump session) $(PROTO_OBJS) $(AGENT_PROTO_OBJS)
 AGENT_LDLIBS := -lcurl -lmicrohttpd -linih
 AGENT_PURE := $(filter-out $(patsubst %,user/agent/%.c,main agent),$(AGENT_SRCS))
-SAN_OBJS   := $(patsubst user/%.c,$(OUT)/san/%.o,$(PURE_SRCS) $(AGENT_PURE)) $(OUT)/san/profile.pb-c.o
+SAN_OBJS   := $(patsubst user/%.c,$(OUT)/san/%.o,$(PURE_SRCS) $(AGENT_PURE)) $(OUT)/san/profile.pb-c.o \
+	$(patsubst $(OUT)/%,$(OUT)/san/%,$(AGENT_PROTO_OBJS))
 UNIT_BINS  := $(patsubst tests/unit/%.c,$(OUT)/tests/%,$(wildcard tests/unit/test_*.c))
 FUZZ_BINS  := $(patsubst tests/fuzz/%.c,$(OUT)/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c))
 BPF_TESTS  := $(patsubst tests/bpf/%.c,$(OUT)/tests/%,$(wildcard tests/bpf/test_*.c))
@@ -64,10 +66,10 @@ $(OUT)/%.skel.h: $(OUT)/%.bpf.o
 	$(Q)$(BPFTOOL) gen skeleton $< name $*_bpf > $@
 
 # ---- user half -------------------------------------------------------------------------------
-$(OUT)/profile.pb-c.c: user/profile.proto | $(OUT)
+$(OUT)/%.pb-c.c: user/%.proto | $(OUT)/agent
 	$(call say,PROTO)
-	$(Q)protoc-c --proto_path=user --c_out=$(OUT) profile.proto
-$(OUT)/profile.pb-c.h: $(OUT)/profile.pb-c.c ;
+	$(Q)protoc-c --proto_path=$(<D) --c_out=$(@D) $(<F)
+$(OUT)/%.pb-c.h: $(OUT)/%.pb-c.c ;
 
 # [__NR_read] = "read", and so on, for the machine that it is built for.
 $(OUT)/syscall_names.h: Makefile | $(OUT)
@@ -75,11 +77,11 @@ $(OUT)/syscall_names.h: Makefile | $(OUT)
 	$(Q)echo '#include <asm/unistd.h>' | $(CC) -E -dM -x c - | sort | \
 		sed -nE '/ __NR_(syscalls|arch_specific_syscall) /d; s/^#define __NR_([a-z0-9_]+) .*/[__NR_\1] = "\1",/p' > $@
 
-$(OUT)/profile.pb-c.o: $(OUT)/profile.pb-c.c
+$(OUT)/%.pb-c.o: $(OUT)/%.pb-c.c
 	$(call say,CC)
-	$(Q)$(CC) $(ALL_CFLAGS) -Wno-unused-parameter -c $< -o $@
-$(OUT)/san/profile.pb-c.o: $(OUT)/profile.pb-c.c | $(OUT)/san/agent
-	$(Q)$(CC) $(SAN_CFLAGS) -Wno-unused-parameter -c $< -o $@
+	$(Q)$(CC) $(ALL_CFLAGS) -I$(@D) -Wno-unused-parameter -c $< -o $@
+$(OUT)/san/%.pb-c.o: $(OUT)/%.pb-c.c | $(OUT)/san/agent
+	$(Q)$(CC) $(SAN_CFLAGS) -I$(<D) -Wno-unused-parameter -c $< -o $@
 
 # The pages, each with its style and script inside.
 $(OUT)/page_%.h: user/web/%.html scripts/embed-page $(wildcard user/web/*) | $(OUT)
@@ -96,6 +98,7 @@ $(OUT)/threadlist.o: $(OUT)/threads.skel.h
 $(OUT)/cmd_agent.o: ALL_CFLAGS += -DLIBEXECDIR='"$(LIBEXECDIR)"'
 $(OUT)/syscalls.o $(OUT)/san/syscalls.o: $(OUT)/syscall_names.h
 $(OUT)/export_pprof.o $(OUT)/san/export_pprof.o: $(OUT)/profile.pb-c.h
+$(foreach k,otlp parca pyroscope,$(eval $(OUT)/agent/push_$(k).o $(OUT)/san/agent/push_$(k).o: $(OUT)/agent/$(k).pb-c.h))
 
 $(OUT)/pyperf-bpf: $(USER_OBJS)
 	$(call say,LINK)

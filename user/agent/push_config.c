@@ -21,7 +21,9 @@ static const char lower[] = "abcdefghijklmnopqrstuvwxyz0123456789_-";
 static const char token[] =
 	"!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
 
-static const struct push_kind *const kinds[] = { &push_put };
+static const struct push_kind *const kinds[] = {
+	&push_put, &push_pyroscope, &push_pyroscope_ingest, &push_parca, &push_otlp, &push_otlp_grpc
+};
 
 const struct push_kind *push_kind__find(const char *name)
 {

@@ -292,6 +292,14 @@ static CURLcode set_tls(CURL *e, const struct push_config *c)
 	return code;
 }
 
+/* libcurl 7.88 cannot use a connection of HTTP/2 without TLS twice: https://github.com/curl/curl/issues/10634 */
+static bool must_not_reuse(const struct push_config *c)
+{
+	unsigned version = curl_version_info(CURLVERSION_NOW)->version_num;
+
+	return http_version(c) == CURL_HTTP_VERSION_2_PRIOR_KNOWLEDGE && version >> 8 == 0x0758;
+}
+
 static CURLcode set_network(CURL *e, const struct push_config *c)
 {
 	const char *proxy = c->proxy ? c->proxy : "";
@@ -300,6 +308,7 @@ static CURLcode set_network(CURL *e, const struct push_config *c)
 	curl_easy_setopt(e, CURLOPT_PATH_AS_IS, 1L);
 	curl_easy_setopt(e, CURLOPT_TCP_KEEPALIVE, 1L);
 	curl_easy_setopt(e, CURLOPT_HTTP_VERSION, http_version(c));
+	curl_easy_setopt(e, CURLOPT_FORBID_REUSE, (long)must_not_reuse(c));
 	curl_easy_setopt(e, CURLOPT_CONNECTTIMEOUT_MS, (long)c->connect_timeout_ms);
 	curl_easy_setopt(e, CURLOPT_TIMEOUT_MS, (long)c->timeout_ms);
 	/* "" is none; NULL is what the environment says. */
