@@ -158,6 +158,19 @@ static const uint32_t frame_tags[] = {
 	[SYM_MARKER] = FRAME_MARKER, [SYM_PLAIN] = FRAME_NATIVE,
 };
 
+/* Samples of this file in samples of the frequency that is counted in. */
+static uint64_t scale(struct import *im, uint64_t count)
+{
+	uint32_t hz = im->stats.frequency_hz;
+	uint64_t parts;
+
+	if (!im->as_hz || !hz || hz == im->as_hz || count > UINT64_MAX / im->as_hz / 2)
+		return count;
+	parts = count * im->as_hz + im->carry;
+	im->carry = parts % hz;
+	return parts / hz;
+}
+
 int import_stack(struct import *im, int proc, uint32_t tid, const uint32_t *syms, size_t cnt,
 		 uint64_t count)
 {
@@ -168,6 +181,9 @@ int import_stack(struct import *im, int proc, uint32_t tid, const uint32_t *syms
 				  STACKS_MAX, FRAMES_MAX);
 	if (im->o.merge_processes || im->o.merge_threads)
 		tid = 0;
+	count = scale(im, count);
+	if (!count)
+		return 0;
 	if (array_grow(&im->words, &im->word_cap, 0, cnt, sizeof(*im->words), UINT32_MAX))
 		return -ENOMEM;
 	for (size_t i = 0; i < cnt; i++)
@@ -292,8 +308,12 @@ static bool is_text(const struct import *im, const uint8_t *data, size_t size)
 static int add_stats(struct import *im)
 {
 	struct profile_stats *to = &im->p->stats;
-	const struct profile_stats *s = &im->stats;
+	struct profile_stats *s = &im->stats;
 
+	if (im->as_hz && s->frequency_hz && s->frequency_hz != im->as_hz) {
+		s->frequency_hz = im->as_hz;
+		im->unaccounted = true;
+	}
 	if (im->file_cnt++ && to->frequency_hz != s->frequency_hz)
 		return import_bad(im,
 				  "sampled at %" PRIu32 " Hz, the file before it at %" PRIu32
@@ -341,6 +361,7 @@ int import__add_data(struct import *im, const char *name, const void *data, size
 
 	im->path = name;
 	im->stats = (struct profile_stats){ 0 };
+	im->carry = 0;
 	if (size > IMPORT_MAX_SIZE)
 		return failed(im, -EFBIG);
 	if (!is_gzip(data, size))
@@ -360,6 +381,11 @@ int import__add(struct import *im, const char *path)
 	err = err ? failed(im, err) : import__add_data(im, im->path, b.data, b.size);
 	free(b.data);
 	return err;
+}
+
+void import__set_frequency(struct import *im, uint32_t hz)
+{
+	im->as_hz = hz;
 }
 
 int import__finish(struct import *im)

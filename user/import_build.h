@@ -32,6 +32,9 @@ struct import {
 	bool has_lines, has_threads;
 	bool unaccounted; /* a file does not say what was lost */
 	size_t file_cnt;
+	uint32_t as_hz; /* 0: all files must have the same frequency */
+	uint64_t
+		carry; /* of the file being read: parts of a sample not counted yet, of 1 / its frequency */
 };
 
 /* What a damaged file is told: -EBADMSG, after a message that names the file. */
