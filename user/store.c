@@ -19,6 +19,7 @@
 
 #define PAGE_SIZE     4096U
 #define RESERVE_SIZE  (4U << 20)	    /* more than the log can hold, see set_up_writer() */
+#define LOG_SIZE      (1600U << 10)	    /* of the log when it is emptied, see set_up_writer() */
 #define FREE_AGAIN    (4ULL * RESERVE_SIZE) /* with this much free, the disk is no longer full */
 #define ROUNDS	      4			    /* of making room on a full disk for one window */
 #define EXPIRE_CNT    16  /* windows that one put takes away for their age, at most */
@@ -86,11 +87,18 @@ static int open_reserve(struct store *s)
 	return 0;
 }
 
+static uint64_t disk_free(const struct store *s)
+{
+	struct statvfs v;
+
+	return statvfs(s->c.path, &v) ? 0 : (uint64_t)v.f_bavail * v.f_frsize;
+}
+
 static void fill_reserve(struct store *s)
 {
 	struct stat st;
 
-	if (fstat(s->reserve_fd, &st) || st.st_size >= RESERVE_SIZE)
+	if (fstat(s->reserve_fd, &st) || st.st_size >= RESERVE_SIZE || disk_free(s) < FREE_AGAIN)
 		return;
 	/* Not what the file system makes of it when it has no fallocate(): that writes all of it. */
 	if (fallocate(s->reserve_fd, 0, 0, RESERVE_SIZE) && ftruncate(s->reserve_fd, 0))
@@ -100,19 +108,12 @@ static void fill_reserve(struct store *s)
 /* SQLite would give it the permissions that the umask leaves; the files beside it have the same as it. */
 static int create_file(struct store *s)
 {
-	struct stat st;
-	int fd = open(s->c.path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	int fd = open(s->c.path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 
 	if (fd < 0)
-		return -errno;
-	if (fstat(fd, &st)) {
-		close(fd);
-		return -errno;
-	}
+		return errno == EEXIST ? 0 : -errno;
 	close(fd);
-	s->dev = st.st_dev;
-	s->ino = st.st_ino;
-	return S_ISREG(st.st_mode) ? 0 : -EPROTO;
+	return 0;
 }
 
 /* Nothing of it is deleted: sqlite3's ".recover" may find windows in it. */
@@ -141,7 +142,7 @@ static int open_db(struct store *s, const char **why)
 {
 	int err = create_file(s);
 
-	*why = err == -EPROTO ? "not a regular file" : NULL;
+	*why = NULL;
 	err = err ? err : store_db__open(s, why);
 	if (err != -EBADMSG)
 		return err;
@@ -419,22 +420,6 @@ static int drop_oldest(struct store *s, uint64_t bytes, enum store_drop reason, 
 	return err;
 }
 
-/* Of the files but the reserve, which is always accounted for in full. */
-static uint64_t used_bytes(const struct store *s)
-{
-	uint64_t bytes = store_db__bytes(s);
-	struct stat st;
-
-	return fstat(s->reserve_fd, &st) ? bytes : bytes - (uint64_t)st.st_size;
-}
-
-static uint64_t disk_free(const struct store *s)
-{
-	struct statvfs v;
-
-	return statvfs(s->c.path, &v) ? 0 : (uint64_t)v.f_bavail * v.f_frsize;
-}
-
 static uint64_t lesser(uint64_t a, uint64_t b)
 {
 	return a < b ? a : b;
@@ -455,21 +440,42 @@ static uint64_t size_limit(struct store *s, uint64_t used, bool *full)
 	return now;
 }
 
+/*
+ * What the files take, once the log is in the database: pages that only the log has make it grow then. The reserve
+ * is not in it, and a log that was emptied counts as if it were full.
+ */
+static int used_bytes(struct store *s, uint64_t *used, uint64_t *unused)
+{
+	char path[PATH_MAX + STORE_SUFFIX_MAX];
+	int64_t pages = 0, unused_pages = 0;
+	uint64_t log = 0;
+	struct stat st;
+	int err = store_db__do(s, STMT_page_count, &pages);
+
+	err = err ? err : store_db__do(s, STMT_free_count, &unused_pages);
+	beside(s, "-wal", path, sizeof(path));
+	if (!stat(path, &st))
+		log = (uint64_t)st.st_size;
+	*used = (uint64_t)pages * PAGE_SIZE + (log > LOG_SIZE ? log : LOG_SIZE);
+	*unused = (uint64_t)unused_pages * PAGE_SIZE;
+	return err;
+}
+
 /* Enough for one more window of this size. What is too large shrinks by as much again with each window. */
 static int drop_for_size(struct store *s, uint64_t need, struct drops *d)
 {
-	uint64_t used = used_bytes(s), limit;
-	int64_t unused = 0;
+	uint64_t used, unused, limit;
 	bool full;
-	int err = store_db__do(s, STMT_free_count, &unused);
+	int err = used_bytes(s, &used, &unused);
 
 	if (err)
 		return err;
 	limit = size_limit(s, used, &full);
-	used -= lesser(used, (uint64_t)unused * PAGE_SIZE);
-	if (used + need <= limit)
+	/* In the log and, once that is emptied, in the database. */
+	used += 2 * need - lesser(used, unused);
+	if (used <= limit)
 		return 0;
-	return drop_oldest(s, lesser(used + need - limit, 2 * need),
+	return drop_oldest(s, lesser(used - limit, 2 * need),
 			   full ? STORE_DROP_full : STORE_DROP_size, d);
 }
 
@@ -545,12 +551,15 @@ static int checkpoint(struct store *s)
  */
 static int make_room(struct store *s, uint64_t need)
 {
-	uint64_t used = used_bytes(s);
+	uint64_t used, unused;
 	struct drops d = { { 0 } };
 	int err;
 
 	if (ftruncate(s->reserve_fd, 0))
 		return -errno;
+	err = used_bytes(s, &used, &unused);
+	if (err)
+		return err;
 	if (!s->full_bytes || s->full_bytes > used)
 		s->full_bytes = used;
 	err = begin(s);
@@ -583,12 +592,11 @@ static int put_on_full_disk(struct store *s, const struct window *w)
 /* Pages that are not used any more go back to the file system, but for what the next windows will fill. */
 static void give_back_pages(struct store *s)
 {
-	int64_t pages = 0, unused = 0;
+	uint64_t used, unused;
 	char sql[64];
 
-	if (store_db__do(s, STMT_page_count, &pages) || store_db__do(s, STMT_free_count, &unused))
-		return;
-	if ((uint64_t)pages * PAGE_SIZE <= s->c.max_bytes - RESERVE_SIZE && unused <= pages / 8)
+	if (used_bytes(s, &used, &unused) ||
+	    (used <= s->c.max_bytes - RESERVE_SIZE && unused <= used / 8))
 		return;
 	snprintf(sql, sizeof(sql), "PRAGMA incremental_vacuum(%u)", VACUUM_PAGES);
 	store_db__exec(s, sql);

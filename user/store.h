@@ -98,7 +98,10 @@ int store__services(struct store *s, const struct store_query *q,
 /* The labels of these windows, by name and value. */
 int store__labels(struct store *s, const struct store_query *q,
 		  int (*fn)(void *ctx, const struct label *x), void *ctx);
-/* By start. Without `pprof`, that of the windows is NULL and its size right. */
+/*
+ * By start. Without `pprof`, that of the windows is NULL and its size right, and `fn` must be quick: it holds up the
+ * writer's clearing of its log.
+ */
 int store__windows(struct store *s, const struct store_query *q, bool pprof,
 		   int (*fn)(void *ctx, const struct window *x), void *ctx);
 

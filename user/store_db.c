@@ -79,7 +79,8 @@ int store_db__errno(const struct store *s, int rc)
 	case SQLITE_IOERR:
 		if (rc == SQLITE_IOERR_NOMEM)
 			return -ENOMEM;
-		return sys == ENOSPC || sys == EDQUOT ? -ENOSPC : -EIO;
+		/* The index of the log is memory that it shares; SHMSIZE is that it cannot grow. */
+		return rc == SQLITE_IOERR_SHMSIZE ? -ENOSPC : -EIO;
 	default:
 		return -EIO;
 	}
@@ -89,7 +90,7 @@ const char *store_db__strerror(int err)
 {
 	switch (err) {
 	case -EBADMSG:
-		return "the file is damaged";
+		return "damaged, or not a database";
 	case -EBUSY:
 		return "another process writes to it";
 	default:
@@ -114,7 +115,7 @@ static int load(struct store *s)
 
 	if (s->sql.library)
 		return 0;
-	s->sql.library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
+	s->sql.library = dlopen(LIBRARY, RTLD_NOW | RTLD_NODELETE);
 	if (!s->sql.library)
 		return -ELIBACC;
 #define X(name) all &= resolve(s->sql.library, "sqlite3_" #name, &s->sql.name);
@@ -263,9 +264,19 @@ static int set_up(struct store *s, const char **why)
 int store_db__open(struct store *s, const char **why)
 {
 	char path[PATH_MAX + 2];
+	struct stat st;
 	int rc, err;
 
 	*why = NULL;
+	/* Never open() and close() it: that would end the locks that this process has by other connections. */
+	if (stat(s->c.path, &st))
+		return -errno;
+	if (!S_ISREG(st.st_mode)) {
+		*why = "not a regular file";
+		return -EPROTO;
+	}
+	s->dev = st.st_dev;
+	s->ino = st.st_ino;
 	/* "file:..." would be a URI. */
 	err = load(s);
 	if (err) {

@@ -15,7 +15,7 @@
 #include "store_db.h"
 #include "str.h"
 
-/* Windows of one read transaction: while it lasts, the writer's log cannot be begun anew. */
+/* Windows of one read transaction. */
 #define PAGE_WINDOWS 32
 
 static int fail(const struct store *s, int err)
@@ -283,8 +283,7 @@ enum column { C_ID, C_UID, C_SERIES, C_START, C_DURATION, C_SAMPLES, C_HZ, C_SIZ
 	"SELECT w.id, w.uid, w.series, w.start, w.duration, w.samples, w.hz, length(w.pprof)%s "   \
 	"FROM window w WHERE (w.start > ?1 OR w.id > ?3) AND"
 
-static int to_window(struct store *s, sqlite3_stmt *stmt, bool pprof, struct series *series,
-		     struct window *w)
+static int to_window(struct store *s, sqlite3_stmt *stmt, struct series *series, struct window *w)
 {
 	const uint8_t *id = s->sql.column_blob(stmt, C_UID);
 	int err = load_series(s, series, s->sql.column_int64(stmt, C_SERIES));
@@ -303,60 +302,98 @@ static int to_window(struct store *s, sqlite3_stmt *stmt, bool pprof, struct ser
 	if (id && s->sql.column_bytes(stmt, C_UID) == WINDOW_ID_LEN / 2)
 		for (size_t i = 0; i < WINDOW_ID_LEN / 2; i++)
 			snprintf(w->id + 2 * i, 3, "%02x", id[i]);
-	if (!pprof)
-		return 0;
-	w->pprof = s->sql.column_blob(stmt, C_PPROF);
-	w->pprof_size = (size_t)s->sql.column_bytes(stmt, C_PPROF);
-	return w->pprof || !w->pprof_size ? 0 : -ENOMEM;
+	return 0;
 }
 
-/* Where the next page begins: behind the window with this start and id. */
-struct place {
-	int64_t start, id;
+/* What goes on while windows are read. */
+struct reading {
+	sqlite3_stmt *stmt;
+	struct series series;
+	int64_t start, id;   /* behind this window it goes on */
+	struct strbuf pprof; /* a copy: see below */
+	int (*fn)(void *ctx, const struct window *x);
+	void *ctx;
+	bool more;
 };
 
-/* One page. *more: there may be another. */
-static int page(struct store *s, sqlite3_stmt *stmt, bool pprof, struct series *series,
-		struct place *at, bool *more, int (*fn)(void *ctx, const struct window *x),
-		void *ctx)
+/* False: there is none, or *err. */
+static bool next_window(struct store *s, struct reading *r, struct window *w, int *err)
+{
+	int rc = s->sql.step(r->stmt);
+
+	*err = 0;
+	if (rc != SQLITE_ROW) {
+		*err = rc == SQLITE_DONE ? 0 : step_error(s);
+		return false;
+	}
+	r->id = s->sql.column_int64(r->stmt, C_ID);
+	r->start = s->sql.column_int64(r->stmt, C_START);
+	*err = to_window(s, r->stmt, &r->series, w);
+	if (*err)
+		fail(s, *err);
+	return !*err;
+}
+
+static void begin_page(struct store *s, struct reading *r)
+{
+	s->sql.reset(r->stmt);
+	s->sql.bind_int64(r->stmt, 1, r->start);
+	s->sql.bind_int64(r->stmt, 3, r->id);
+}
+
+/* While the caller has a few windows of a list, the log cannot be begun anew. */
+static int list_page(struct store *s, struct reading *r)
 {
 	struct window w;
 	size_t cnt = 0;
-	int err = 0, rc = SQLITE_DONE;
+	int err = 0;
 
-	s->sql.bind_int64(stmt, 1, at->start);
-	s->sql.bind_int64(stmt, 3, at->id);
-	while (!err && (rc = s->sql.step(stmt)) == SQLITE_ROW) {
-		at->id = s->sql.column_int64(stmt, C_ID);
-		at->start = s->sql.column_int64(stmt, C_START);
+	begin_page(s, r);
+	while (!err && next_window(s, r, &w, &err)) {
 		cnt++;
-		err = to_window(s, stmt, pprof, series, &w);
-		err = err ? fail(s, err) : fn(ctx, &w);
+		w.pprof = NULL;
+		err = r->fn(r->ctx, &w);
 	}
-	if (!err && rc != SQLITE_DONE)
-		err = step_error(s);
-	s->sql.reset(stmt);
-	*more = cnt == PAGE_WINDOWS;
+	s->sql.reset(r->stmt);
+	r->more = cnt == PAGE_WINDOWS;
 	return err;
+}
+
+/* But with a profile it may take its time: it has a copy. */
+static int read_one(struct store *s, struct reading *r)
+{
+	struct window w;
+	int err;
+
+	begin_page(s, r);
+	r->more = next_window(s, r, &w, &err);
+	strbuf__clear(&r->pprof);
+	if (r->more) {
+		strbuf__add(&r->pprof, s->sql.column_blob(r->stmt, C_PPROF),
+			    (size_t)s->sql.column_bytes(r->stmt, C_PPROF));
+		err = r->pprof.err || r->pprof.len != w.pprof_size ? fail(s, -ENOMEM) : 0;
+		w.pprof = w.pprof_size ? r->pprof.s : "";
+	}
+	s->sql.reset(r->stmt);
+	return err || !r->more ? err : r->fn(r->ctx, &w);
 }
 
 int store__windows(struct store *s, const struct store_query *q, bool pprof,
 		   int (*fn)(void *ctx, const struct window *x), void *ctx)
 {
-	struct place at = { .start = to_time(q->from_ns) };
-	struct series series = { 0 };
+	struct reading r = { .start = to_time(q->from_ns), .fn = fn, .ctx = ctx };
 	char before[256], after[64];
-	sqlite3_stmt *stmt;
-	bool more = true;
 	int err;
 
 	snprintf(before, sizeof(before), SELECT_WINDOWS, pprof ? ", w.pprof" : "");
-	snprintf(after, sizeof(after), "ORDER BY w.start, w.id LIMIT %d", PAGE_WINDOWS);
-	err = ask(s, q, before, after, &stmt);
-	while (!err && stmt && more)
-		err = page(s, stmt, pprof, &series, &at, &more, fn, ctx);
-	s->sql.finalize(stmt);
-	series__free(&series);
+	snprintf(after, sizeof(after), "ORDER BY w.start, w.id LIMIT %d", pprof ? 1 : PAGE_WINDOWS);
+	err = ask(s, q, before, after, &r.stmt);
+	r.more = r.stmt;
+	while (!err && r.more)
+		err = pprof ? read_one(s, &r) : list_page(s, &r);
+	s->sql.finalize(r.stmt);
+	series__free(&r.series);
+	strbuf__free(&r.pprof);
 	return err;
 }
 
@@ -390,10 +427,32 @@ static int merge_window(void *ctx, const struct window *w)
 	return import__add_data(m->im, name, w->pprof, w->pprof_size);
 }
 
+/* The agent may have gone down with it in between, to stay within its budget. */
+static int highest_frequency(struct store *s, const struct store_query *q, uint32_t *hz)
+{
+	sqlite3_stmt *stmt;
+	int err = ask(s, q, "SELECT max(w.hz) FROM window w WHERE", "", &stmt), rc;
+
+	*hz = 0;
+	if (err || !stmt)
+		return err;
+	rc = s->sql.step(stmt);
+	if (rc == SQLITE_ROW)
+		*hz = (uint32_t)number(s, stmt, 0);
+	else
+		err = step_error(s);
+	s->sql.finalize(stmt);
+	return err;
+}
+
 int store__profile(struct store *s, const struct store_query *q, struct import *im, size_t *windows)
 {
 	struct merge m = { .im = im };
-	int err = store__windows(s, q, true, merge_window, &m);
+	uint32_t hz;
+	int err = highest_frequency(s, q, &hz);
+
+	import__set_frequency(im, hz);
+	err = err ? err : store__windows(s, q, true, merge_window, &m);
 
 	if (windows)
 		*windows = m.windows;
