@@ -1,24 +1,40 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* pyperf-bpf diff: what got slower and what faster between two profiles. */
+/* pyperf-bpf diff: what got slower and what faster between two profiles, or two times in the agent's store. */
 #include "command.h"
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "cmdline.h"
 #include "import.h"
 #include "log.h"
 #include "outputs.h"
+#include "stored.h"
 
 enum long_only {
 	OPT_ABSOLUTE = CMDLINE_LONG_ONLY,
+	OPT_BEFORE,
+	OPT_AFTER,
+	OPT_BEFORE_LABEL,
+	OPT_AFTER_LABEL,
+};
+
+/* One of the two profiles. */
+struct side {
+	const char *name;  /* for messages: its file, or the option that says when */
+	const char *range; /* FROM..TO, borrowed from argv, or NULL */
+	bool labels;	   /* it has some that the other has not */
+	struct stored stored;
+	struct stored_range when;
 };
 
 struct diff_options {
 	struct outputs outputs;
 	struct import_opts import;
 	bool absolute;
-	char **files; /* borrowed from argv; two */
+	struct side before, after;
 };
 
 static const struct option long_options[] = {
@@ -26,6 +42,11 @@ static const struct option long_options[] = {
 	{ "folded", no_argument, NULL, 'f' },
 	{ "type", required_argument, NULL, 't' },
 	{ "absolute", no_argument, NULL, OPT_ABSOLUTE },
+	{ "before", required_argument, NULL, OPT_BEFORE },
+	{ "after", required_argument, NULL, OPT_AFTER },
+	{ "before-label", required_argument, NULL, OPT_BEFORE_LABEL },
+	{ "after-label", required_argument, NULL, OPT_AFTER_LABEL },
+	STORED_LONG_OPTIONS,
 	CMDLINE_LONG_OPTIONS,
 	{ NULL, 0, NULL, 0 },
 };
@@ -33,6 +54,7 @@ static const struct option long_options[] = {
 static void usage(void)
 {
 	printf("Usage: pyperf-bpf diff [OPTION]... BEFORE AFTER\n"
+	       "  or:  pyperf-bpf diff --before FROM..TO [--after FROM..TO] [--service NAME]\n"
 	       "Show which functions take more and which take less than before.\n"
 	       "Needs no privileges. BEFORE and AFTER are files as 'report' reads them.\n"
 	       "\n"
@@ -43,16 +65,40 @@ static void usage(void)
 	printf("      --absolute         compare seconds of CPU time instead of shares\n"
 	       "  -t, --type NAME        count by this sample type of pprof files; default:\n"
 	       "                         the number of samples\n"
+	       "Out of the store of 'pyperf-bpf agent', also while it runs\n"
+	       "      --before FROM..TO  what began between these times, like -2h..-1h; see\n"
+	       "                         'pyperf-bpf report --help'; default: as --after\n"
+	       "      --after FROM..TO   ... with these; default: -1h..now\n"
+	       "      --before-label NAME=VALUE  before, only what has this label\n"
+	       "      --after-label NAME=VALUE   after, only what has this label\n" STORED_HELP
 	       "Other\n" CMDLINE_HELP "\n"
 	       "Examples\n"
 	       "  pyperf-bpf diff old.pb.gz new.pb.gz\n"
-	       "  pyperf-bpf diff -f old.pb.gz new.pb.gz | flamegraph.pl > diff.svg\n");
+	       "  pyperf-bpf diff -f old.pb.gz new.pb.gz | flamegraph.pl > diff.svg\n"
+	       "  pyperf-bpf diff --service web --before -25h..-24h\n"
+	       "  pyperf-bpf diff --service web --before-label version=1 --after-label version=2\n");
+}
+
+/* What both have. */
+static int set_stored(struct diff_options *o, int opt, const char *arg)
+{
+	int err = stored__set(&o->before.stored, opt, arg);
+
+	return err ? err : stored__set(&o->after.stored, opt, arg);
+}
+
+static int set_label(struct side *side, const char *arg)
+{
+	side->labels = true;
+	return stored__set(&side->stored, STORED_LABEL, arg);
 }
 
 static int set_option(void *ctx, int opt, const char *arg)
 {
 	struct diff_options *o = ctx;
 
+	if (stored__takes(opt))
+		return set_stored(o, opt, arg);
 	switch (opt) {
 	case 'o':
 		return outputs__add(&o->outputs, arg);
@@ -65,7 +111,77 @@ static int set_option(void *ctx, int opt, const char *arg)
 	case OPT_ABSOLUTE:
 		o->absolute = true;
 		break;
+	case OPT_BEFORE:
+		o->before.range = arg;
+		break;
+	case OPT_AFTER:
+		o->after.range = arg;
+		break;
+	case OPT_BEFORE_LABEL:
+		return set_label(&o->before, arg);
+	case OPT_AFTER_LABEL:
+		return set_label(&o->after, arg);
 	}
+	return 0;
+}
+
+/* "FROM..TO" or "FROM..", which is until now. */
+static int parse_range(struct side *side, const char *option, const char *range)
+{
+	const char *dots = strstr(range, "..");
+	char *from;
+	int err;
+
+	if (!dots || dots == range) {
+		log_err("%s %s: must be FROM..TO, like -2h..-1h", option, range);
+		return -EINVAL;
+	}
+	from = strndup(range, (size_t)(dots - range));
+	if (!from)
+		return cmdline__no_memory();
+	side->name = option;
+	err = stored__range(&side->when, option, from, "..", dots[2] ? dots + 2 : "now");
+	free(from);
+	return err;
+}
+
+static int check_stored(struct diff_options *o)
+{
+	const char *after = o->after.range ? o->after.range : "-1h..now";
+	const char *before = o->before.range;
+	int err;
+
+	if (!before && (o->before.labels || o->after.labels))
+		before = after;
+	if (!before) {
+		log_err("compared with what? Say --before FROM..TO, or --before-label");
+		return -EINVAL;
+	}
+	err = parse_range(&o->before, "--before", before);
+	return err ? err : parse_range(&o->after, "--after", after);
+}
+
+static bool is_stored(const struct diff_options *o)
+{
+	return o->before.range || o->after.range || o->before.stored.used || o->after.stored.used;
+}
+
+static int check_files(struct diff_options *o, char **files)
+{
+	if (is_stored(o) && files[0]) {
+		log_err("%s: either files are compared or what is in the store, not both",
+			files[0]);
+		return -EINVAL;
+	}
+	if (is_stored(o))
+		return check_stored(o);
+	if (!files[0] || !files[1] || files[2]) {
+		log_err("two files are compared: pyperf-bpf diff BEFORE AFTER; or two times, see "
+			"'pyperf-bpf diff --help'");
+		return -EINVAL;
+	}
+	o->before.name = files[0];
+	o->after.name = files[1];
 	return 0;
 }
 
@@ -80,19 +196,26 @@ static enum cmdline_result parse(struct diff_options *o, int argc, char **argv)
 		.ctx = o,
 	};
 	enum cmdline_result result = cmdline__parse(&c, argc, argv);
+	int err;
 
 	if (result != CMDLINE_RUN)
 		return result;
 	log_set_level((enum log_level)(LOG_LEVEL_INFO + c.verbosity));
-	o->files = c.words;
-	if (!o->files[0] || !o->files[1] || o->files[2]) {
-		log_err("two files are compared: pyperf-bpf diff BEFORE AFTER");
-		return CMDLINE_USAGE;
-	}
-	return cmdline__result(outputs__check(&o->outputs));
+	err = check_files(o, c.words);
+	return cmdline__result(err ? err : outputs__check(&o->outputs));
 }
 
-static struct import *load(const struct diff_options *o, const char *file)
+static int read_side(const struct diff_options *o, const struct side *side, struct import *im)
+{
+	int err;
+
+	if (is_stored(o))
+		return stored__load(&side->stored, &side->when, im);
+	err = import__add(im, side->name);
+	return err ? err : import__finish(im);
+}
+
+static struct import *load(const struct diff_options *o, const struct side *side)
 {
 	struct import *im = import__new(&o->import);
 
@@ -100,18 +223,18 @@ static struct import *load(const struct diff_options *o, const char *file)
 		cmdline__no_memory();
 		return NULL;
 	}
-	if (import__add(im, file) || import__finish(im)) {
+	if (read_side(o, side, im)) {
 		import__free(im);
 		return NULL;
 	}
 	/* Shares of nothing cannot be compared. */
 	if (!profile__total(import__profile(im))) {
-		log_err("%s: has no samples", file);
+		log_err("%s: has no samples", side->name);
 		import__free(im);
 		return NULL;
 	}
 	if (o->absolute && !import__profile(im)->stats.frequency_hz) {
-		log_err("--absolute: %s does not say how long a sample is", file);
+		log_err("--absolute: %s does not say how long a sample is", side->name);
 		import__free(im);
 		return NULL;
 	}
@@ -126,9 +249,9 @@ static int diff(struct diff_options *o)
 
 	if (err)
 		return err;
-	before = load(o, o->files[0]);
+	before = load(o, &o->before);
 	if (before)
-		after = load(o, o->files[1]);
+		after = load(o, &o->after);
 	err = after ? outputs__write_diff(&o->outputs, import__profile(before),
 					  import__profile(after), &eo)
 		    : -EINVAL;
@@ -146,6 +269,8 @@ static int run(int argc, char **argv)
 
 	if (result == CMDLINE_RUN)
 		status = diff(&o) ? 1 : 0;
+	stored__free(&o.before.stored);
+	stored__free(&o.after.stored);
 	outputs__free(&o.outputs);
 	return status;
 }
