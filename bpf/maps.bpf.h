@@ -72,14 +72,14 @@ struct {
 
 /*
  * File id modulo SEEN_SLOTS -> 1: a walk came by since user/ cleared it, so its table is of use. user/ through its
- * mapping.
+ * mapping: values of arrays lie at multiples of 8 bytes there, whatever their size.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
 	__uint(max_entries, SEEN_SLOTS);
 	__type(key, __u32);
-	__type(value, __u32);
+	__type(value, __u64);
 } seen SEC(".maps");
 
 /* Interpreter binaries. user/ writes once; BPF adds what it learns. */
@@ -316,7 +316,8 @@ BPF_INLINE void note_frame(const struct walk *w, __u64 frame)
 
 BPF_INLINE void note_seen(__u32 file)
 {
-	__u32 slot = file % SEEN_SLOTS, *flag = bpf_map_lookup_elem(&seen, &slot);
+	__u32 slot = file % SEEN_SLOTS;
+	__u64 *flag = bpf_map_lookup_elem(&seen, &slot);
 
 	if (flag && !*flag) /* no store: the line stays shared among the CPUs */
 		*flag = 1;

@@ -42,7 +42,7 @@ struct collect {
 	int cpu_cap;
 	uint32_t frequency_hz; /* 0: the sampler is not attached */
 	int stats_fd;
-	uint32_t *seen;
+	__u64 *seen;
 	size_t seen_size;
 	struct mapping *mappings;
 	size_t mappings_size;

@@ -43,7 +43,7 @@ struct file_maps {
 	uint32_t table_cap, interp_cap;
 	struct mapping
 		*mappings; /* mapping_cap of them, of all images: table is set to 0 in place */
-	uint32_t *seen;	   /* by file id modulo seen_cap: a stack came by; NULL: by all */
+	__u64 *seen;	   /* by file id modulo seen_cap: a stack came by; NULL: by all */
 	uint32_t mapping_cap, seen_cap;
 	uint64_t table_budget; /* bytes of unwind tables; 0: the default */
 	uint64_t spare_bytes;  /* of spare ones; 0: the default, 1: none */

@@ -42,7 +42,7 @@ struct process_maps {
 	int procs_fd, images_fd, tables_fd, interps_fd;
 	struct mapping *mappings; /* the mmapped map; borrowed */
 	__u64 *draft;		  /* DRAFT_WORD; borrowed */
-	uint32_t *seen;		  /* as mappings; NULL: all files are of use */
+	__u64 *seen;		  /* as mappings; NULL: all files are of use */
 	uint32_t mapping_cap, table_cap, interp_cap, seen_cap;
 };
 

@@ -1042,7 +1042,7 @@ static void evicts_unused_tables(void **state)
 }
 
 #define SEEN_CAP 4096
-static uint32_t seen[SEEN_CAP];
+static __u64 seen[SEEN_CAP];
 
 /* A window in which stacks came by all files of one process (0: of none). */
 static void window_of(struct process_table *pt, pid_t pid)
