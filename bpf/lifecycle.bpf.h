@@ -53,7 +53,7 @@ BPF_INLINE void follow_fork(struct task_struct *parent, struct task_struct *chil
 	p.image = bpf_map_lookup_elem(&images, &from->space) ? from->space : from->image;
 	p.flags = from->flags;
 	stat_inc(CTR_note_fork);
-	if (bpf_map_update_elem(&procs, &tgid, &p, BPF_ANY))
+	if (!p.space || bpf_map_update_elem(&procs, &tgid, &p, BPF_ANY))
 		stat_inc(CTR_note_proc_full);
 	else
 		send_event(EV_FORK, tgid, &p, from->space, child);
@@ -73,7 +73,9 @@ BPF_INLINE void follow_exec(struct task_struct *task)
 	p.space = p.image = new_space();
 	p.flags = old ? old->flags : 0;
 	stat_inc(CTR_note_exec);
-	if (bpf_map_update_elem(&procs, &tgid, &p, BPF_ANY))
+	if (!p.space)
+		bpf_map_delete_elem(&procs, &tgid);
+	if (!p.space || bpf_map_update_elem(&procs, &tgid, &p, BPF_ANY))
 		stat_inc(CTR_note_proc_full);
 	else
 		send_event(EV_EXEC, tgid, &p, 0, task); /* what `old` points to is reused by now */

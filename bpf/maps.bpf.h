@@ -350,11 +350,13 @@ BPF_INLINE __u64 stride_id(__u64 n)
 	return n * cfg.cpu_cnt + bpf_get_smp_processor_id();
 }
 
+/* 0: they are used up, see session__worn(). */
 BPF_INLINE __u32 new_space(void)
 {
 	struct scratch *s = the_scratch();
+	__u64 space = s ? SPACE_FIRST_BPF + stride_id(s->next_space++) : 0;
 
-	return s ? SPACE_FIRST_BPF + (__u32)stride_id(s->next_space++) : 0;
+	return space >> 32 ? 0 : (__u32)space;
 }
 
 BPF_INLINE __u64 code_new_id(void)

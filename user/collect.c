@@ -611,6 +611,33 @@ int collect__chunks_fd(const struct collect *c, unsigned window)
 	return bpf_map__fd(window ? c->skel->maps.chunks1 : c->skel->maps.chunks0);
 }
 
+int collect__code_ids(const struct collect *c, bool (*keep)(void *ctx, uint64_t id), void *ctx,
+		      uint64_t **ids, size_t *cnt)
+{
+	int fd = bpf_map__fd(c->skel->maps.codes), err = 0;
+	uint32_t cap = bpf_map__max_entries(c->skel->maps.codes), token, n;
+	struct code_key *keys = calloc(cap, sizeof(*keys));
+	struct code_val *vals = calloc(cap, sizeof(*vals));
+	bool first = true;
+
+	*cnt = 0;
+	*ids = calloc(2 * (size_t)cap, sizeof(**ids));
+	if (!keys || !vals || !*ids)
+		err = -ENOMEM;
+	while (!err && *cnt <= cap) { /* what moves meanwhile may be found twice */
+		n = cap;
+		err = bpf_map_lookup_batch(fd, first ? NULL : &token, &token, keys, vals, &n, NULL);
+		first = false;
+		for (uint32_t i = 0; i < n && (!err || err == -ENOENT); i++) {
+			if (keep(ctx, vals[i].id) || bpf_map_delete_elem(fd, &keys[i]))
+				(*ids)[(*cnt)++] = vals[i].id;
+		}
+	}
+	free(keys);
+	free(vals);
+	return err == -ENOENT ? 0 : err;
+}
+
 void collect__counters(const struct collect *c, uint64_t counters[CTR_CNT])
 {
 	uint64_t *per_cpu = calloc((size_t)c->cpu_cap, sizeof(*per_cpu));

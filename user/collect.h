@@ -84,6 +84,14 @@ bool collect__wants_flip(const struct collect *c);
 int collect__counts_fd(const struct collect *c, unsigned window);
 int collect__chunks_fd(const struct collect *c, unsigned window);
 
+/*
+ * BPF forgets the code objects that are not to be kept: with the next sample they are new ones. *ids are those that it
+ * remembers: a sample that begins now takes one of these or one that is yet to be given. To be freed, also on
+ * failure. 0 or negative errno.
+ */
+int collect__code_ids(const struct collect *c, bool (*keep)(void *ctx, uint64_t id), void *ctx,
+		      uint64_t **ids, size_t *cnt);
+
 /* Sums over all CPUs. */
 void collect__counters(const struct collect *c, uint64_t counters[CTR_CNT]);
 /* Run time and runs of the sampler since load; 0 without bpf_stats. */

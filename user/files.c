@@ -927,7 +927,7 @@ static bool is_idle(const struct file_table *ft, struct mapped_file *file)
 	bool borrowed = file->borrowed;
 
 	file->borrowed = false;
-	if (file->users || file->named || borrowed || file == ft->vdso) {
+	if (file->users || file->named_at || borrowed || file == ft->vdso) {
 		file->unused_since = ft->tick;
 		return false;
 	}
@@ -949,8 +949,10 @@ void file_table__forget_names(struct file_table *ft)
 {
 	struct mapped_file *file;
 
-	for (size_t at = 0; (file = idmap__next(&ft->files, &at));)
-		file->named = false;
+	for (size_t at = 0; (file = idmap__next(&ft->files, &at));) {
+		if (file->named_at < ft->tick)
+			file->named_at = 0;
+	}
 }
 
 static void forget_by_build_id(struct file_table *ft, const struct mapped_file *file)
@@ -1053,7 +1055,7 @@ bool file_table__tick(struct file_table *ft)
 
 		if (seen) {
 			file->last_seen = ft->tick;
-			file->named = true;
+			file->named_at = ft->tick;
 		}
 		if (is_idle(ft, file)) {
 			file->leaving = true;

@@ -70,9 +70,9 @@ struct mapped_file {
 	/* private to files.c */
 	uint64_t table_bytes, last_used, refused_at, refused_bytes;
 	uint64_t last_seen, unused_since; /* ticks */
-	bool named;			  /* a stack may hold its id */
-	bool borrowed;			  /* see file_table__borrow(), since the last tick */
-	bool leaving;			  /* is being released */
+	uint64_t named_at; /* the last tick that said so: a stack may hold its id; or 0 */
+	bool borrowed;	   /* see file_table__borrow(), since the last tick */
+	bool leaving;	   /* is being released */
 	struct mapped_file *next_same;
 };
 
@@ -133,7 +133,10 @@ bool file_table__tick(struct file_table *ft);
 
 /* Somebody refers to the file, or to what was found in it, until the next tick. 0: none. */
 void file_table__borrow(struct file_table *ft, uint32_t id);
-/* The stacks of all windows that file_table__tick() has been told of are needed no more. */
+/*
+ * The stacks of all windows that were read are needed no more. Files of the last tick stay named: their flags may be
+ * of the window that is being filled.
+ */
 void file_table__forget_names(struct file_table *ft);
 
 /* It has no table, and it is not known that it cannot have one. */

@@ -577,6 +577,8 @@ static struct process *add_process(struct process_table *pt, uint32_t space, uin
 		free(p);
 		return NULL;
 	}
+	if (space > pt->stats.last_space)
+		pt->stats.last_space = space;
 	if (old)
 		retire(pt, old);
 	if (idmap__set(&pt->by_tgid, tgid, p)) {
@@ -1536,6 +1538,11 @@ void process_table__tick(struct process_table *pt)
 		if (p->image && image_wants_tables(pt, &p->image->val))
 			mark_dirty(pt, p);
 	}
+}
+
+void process_table__forget_names(struct process_table *pt)
+{
+	file_table__forget_names(pt->files);
 }
 
 void process_table__forget_exited(struct process_table *pt)

@@ -107,6 +107,7 @@ struct process_stats {
 	uint64_t procs_full;		    /* processes at start that found no room in `procs` */
 	uint64_t maps_truncated;	    /* processes with too many mappings */
 	uint64_t mappings_used;
+	uint64_t last_space; /* the highest so far: they are not used again */
 	uint64_t refresh_ns;
 };
 
@@ -144,6 +145,8 @@ void process_table__reclaim(struct process_table *pt);
  * and have none come back, files that are of no use are released.
  */
 void process_table__tick(struct process_table *pt);
+/* The stacks of all windows that were read are needed no more, see file_table__forget_names(). */
+void process_table__forget_names(struct process_table *pt);
 /*
  * Call it after each window's counts were drained and reported. Forgets what exited before the last
  * call but one, because the last counts of a process may be in the window after its exit's.

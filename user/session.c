@@ -41,6 +41,7 @@ struct session {
 	uint64_t events_lost;
 	int retry; /* processes that are to be asked again soon */
 	bool exits_seen;
+	bool drained; /* since session__forget() */
 };
 
 static uint64_t unix_ns(void)
@@ -399,6 +400,7 @@ int session__drain(struct session *s, struct profile *p)
 	err = dump__window(s->collect, old, s->procs, &s->dump, p, &s->late);
 	process_table__tick(s->procs);
 	process_table__forget_exited(s->procs);
+	s->drained = true;
 	s->drained_ns = now_ns();
 	if (s->drained_ns - begin_ns > s->drain_ns)
 		s->drain_ns = s->drained_ns - begin_ns;
@@ -427,6 +429,55 @@ int session__name(struct session *s, struct profile *p, const struct symbolize_o
 	if (err)
 		log_err("names: %s", strerror(-err));
 	return err;
+}
+
+static bool code_was_named(void *python, uint64_t id)
+{
+	return sym_python__was_named(python, id);
+}
+
+/*
+ * BPF is made to forget what no profile has named lately. What it does not remember, no sample takes that begins later,
+ * and the samples before are in the window that the next drain reads. So what is unknown to BPF now and after the
+ * profile of that drain is named no more.
+ */
+static void forget_codes(struct session *s)
+{
+	struct sym_python *python = symbolizer__python(s->sym);
+	uint64_t *ids = NULL;
+	size_t cnt;
+	int err = 0;
+
+	sym_python__begin_round(python);
+	if (!sym_python__wants_sweep(python))
+		return;
+	err = collect__code_ids(s->collect, code_was_named, python, &ids, &cnt);
+	if (!err)
+		err = sym_python__sweep(python, ids, cnt);
+	if (err)
+		log_debug("forgetting code objects: %s", strerror(-err));
+	free(ids);
+}
+
+void session__forget(struct session *s)
+{
+	if (!s->drained)
+		return;
+	s->drained = false;
+	process_table__forget_names(s->procs);
+	sym_jit__forget_names(symbolizer__jit(s->sym));
+	forget_codes(s);
+}
+
+bool session__worn(const struct session *s)
+{
+	struct process_stats procs;
+	struct file_stats files;
+
+	process_table__stats(s->procs, &procs);
+	process_table__file_stats(s->procs, &files);
+	return procs.last_space > UINT32_MAX / 2 || files.last_id > FRAME_NATIVE_FILE / 2 ||
+	       sym_python__last_id(symbolizer__python(s->sym)) > FRAME_PYTHON_CODE / 2;
 }
 
 void session__counters(struct session *s, uint64_t counters[CTR_CNT])

@@ -19,6 +19,12 @@
  *	session__close(s);
  *
  * Each count is drained once. Profiles are the caller's; one may take all drains, or each its own.
+ * Who samples for long tells when profiles are finished, and looks whether the session is worn:
+ *
+ *	session__drain(s, p); session__name(s, p, &so); ... export, profile__free(p);
+ *	session__forget(s);
+ *	if (session__worn(s)) ... close it and open another
+ *
  * Times are those of now_ns() (clock.h). Every error is printed where it happens, once.
  */
 #include <stdbool.h>
@@ -72,6 +78,19 @@ bool session__targets_ended(struct session *s);
 
 /* Modules and names of what was drained into `p`. 0 or negative errno. */
 int session__name(struct session *s, struct profile *p, const struct symbolize_opts *so);
+/*
+ * All profiles that were drained into are named for the last time: what only they needed is released. That is files
+ * that no process maps, names of code objects that BPF has forgotten, and names of generated code. Without it all of
+ * this grows with what comes and goes.
+ */
+void session__forget(struct session *s);
+/*
+ * Numbers of processes, files or code objects, which are given once, are half used up: after some 10^9 processes,
+ * 10^7 files or 10^10 code objects, divided by the CPUs if one CPU makes all. When all are used, what is new is
+ * not followed, or has no names; it is counted.
+ */
+bool session__worn(const struct session *s);
+
 /* All of it; after session__stop() as it was then, but for what the last drain has found. */
 void session__stats(struct session *s, struct profile_stats *out);
 /* Counters only, without those of tables and files; cheaper. */

@@ -21,6 +21,7 @@
 #define READ_SZ		(64 * 1024)
 #define PROCS_MAX	1024 /* each holds up to three descriptors */
 #define NAMES_MAX	(64U << 20)
+#define NAMES_KEPT	(1U << 20) /* when they are forgotten */
 #define TRAMPOLINE	"py::"
 #define ID_MOVED	UINT32_MAX /* in struct code */
 
@@ -646,6 +647,32 @@ void sym_jit__free(struct sym_jit *j)
 	strbuf__free(&j->text);
 	free(j->buf);
 	free(j);
+}
+
+static void forget_ids(struct source *s)
+{
+	for (size_t i = 0; i < s->cnt; i++) {
+		if (s->codes[i].id != ID_MOVED)
+			s->codes[i].id = 0;
+	}
+}
+
+void sym_jit__forget_names(struct sym_jit *j)
+{
+	struct strtab *fresh = j->name_bytes > NAMES_KEPT ? strtab__new() : NULL;
+	struct jit_proc *p;
+
+	if (!fresh)
+		return;
+	for (size_t at = 0; (p = idmap__next(&j->procs, &at));) {
+		for (; p; p = p->origin) {
+			forget_ids(&p->map);
+			forget_ids(&p->dump);
+		}
+	}
+	strtab__free(j->names);
+	j->names = fresh;
+	j->name_bytes = 0;
 }
 
 bool sym_jit__is_generated(const struct map_line *line)

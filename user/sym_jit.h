@@ -54,7 +54,9 @@ void sym_jit__forget(struct sym_jit *j, uint32_t space);
 void sym_jit__begin(struct sym_jit *j);
 /* The name of the code at an address of the process: an id for sym_jit__name(), 0: not known. */
 uint32_t sym_jit__find(struct sym_jit *j, uint32_t space, uint64_t addr);
-/* Borrowed until free. "" for a number that is no id. */
+/* The ids given so far are needed no more; when the names are many, they are forgotten. */
+void sym_jit__forget_names(struct sym_jit *j);
+/* Borrowed until they are forgotten. "" for a number that is no id. */
 const char *sym_jit__name(const struct sym_jit *j, uint32_t id);
 /*
  * Is generated code right outside of a Python frame CPython's perf trampoline? That is a stub per

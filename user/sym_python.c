@@ -20,6 +20,9 @@
 #define PENDING_MAX	  1024
 #define PENDING_BYTES_MAX ((size_t)4 << 20)
 
+#define STRING_OVERHEAD	  32 /* bytes of one in a strtab, beside it, about */
+#define INDEX_OVERHEAD	  16
+
 /* ---- Line tables ---- */
 
 /* Offsets and lines wrap instead of overflowing; a line that no source has is no line. */
@@ -176,7 +179,9 @@ struct function {
 struct code {
 	uint64_t id;
 	uint32_t function;
-	uint32_t missing; /* BLOB_BIT() of what is incomplete */
+	uint8_t missing; /* BLOB_BIT() of what is incomplete */
+	bool idle;	 /* see sym_python__sweep() */
+	uint32_t named;	 /* the last round of sym_python__begin_round() in which it was */
 };
 
 /* The beginning of a blob, as far as it came without a gap. */
@@ -202,6 +207,11 @@ struct sym_python {
 	struct pending *pending;      /* by age, the oldest first */
 	size_t pending_cnt, pending_cap;
 	size_t pending_bytes;
+	size_t string_bytes; /* of the strings, and what goes with each */
+	size_t kept_bytes;   /* that the last sweep has left */
+	bool marked;	     /* the first of the two sweeps is done */
+	uint32_t round;
+	uint64_t last_id;
 	struct strbuf text; /* of the name at work */
 };
 
@@ -212,6 +222,7 @@ struct sym_python *sym_python__new(void)
 	if (!s)
 		return NULL;
 	s->key = hash_key();
+	s->round = 2;
 	s->strings = strtab__new();
 	if (!s->strings) {
 		free(s);
@@ -283,6 +294,8 @@ static int add_code(struct sym_python *s, const struct code *code)
 	    hash_index__add(&s->code_index, hash, (uint32_t)s->code_cnt))
 		return -ENOMEM;
 	s->codes[s->code_cnt++] = *code;
+	if (code->id > s->last_id)
+		s->last_id = code->id;
 	return 0;
 }
 
@@ -385,7 +398,11 @@ static bool is_whole(const struct bytes *b, const struct blob_info *info, enum b
 /* The id of `data` in strings. */
 static int intern(struct sym_python *s, const void *data, size_t len, uint32_t *id)
 {
+	size_t cnt = strtab__count(s->strings);
+
 	*id = strtab__add(s->strings, data, len);
+	if (strtab__count(s->strings) > cnt)
+		s->string_bytes += len + STRING_OVERHEAD;
 	return *id || !len ? 0 : -ENOMEM;
 }
 
@@ -426,7 +443,7 @@ static int new_code(struct sym_python *s, const struct ev_code *ev, const struct
 		    const struct pending *p)
 {
 	struct function f = { .first_line = ev->firstlineno };
-	struct code code = { .id = ev->id };
+	struct code code = { .id = ev->id, .named = s->round - 2 };
 	int err;
 
 	f.table_kind = layout->linetable_kind;
@@ -496,16 +513,139 @@ int sym_python__supply(struct sym_python *s, uint64_t code_id, enum blob_kind ki
 	return err;
 }
 
+/* ---- Forgetting ---- */
+
+size_t sym_python__memory(const struct sym_python *s)
+{
+	return s->string_bytes + s->code_cnt * (sizeof(*s->codes) + INDEX_OVERHEAD) +
+	       s->function_cnt * (sizeof(*s->functions) + INDEX_OVERHEAD);
+}
+
+uint64_t sym_python__last_id(const struct sym_python *s)
+{
+	return s->last_id;
+}
+
+bool sym_python__wants_sweep(const struct sym_python *s)
+{
+	size_t now = sym_python__memory(s);
+
+	return s->marked || (now > SYM_PYTHON_BUDGET && now > 2 * s->kept_bytes);
+}
+
+bool sym_python__was_named(const struct sym_python *s, uint64_t code_id)
+{
+	const struct code *code = find_code(s, code_id);
+
+	return !code || s->round - code->named < 2;
+}
+
+void sym_python__begin_round(struct sym_python *s)
+{
+	s->round++;
+}
+
+/* Into `to`, which is empty: a code object with its function and their strings. */
+static int copy_code(struct sym_python *to, const struct sym_python *from, struct code code)
+{
+	struct function f = from->functions[code.function];
+	uint32_t *const ids[] = { &f.name, &f.file, &f.table };
+	int err = 0;
+
+	for (size_t i = 0; i < sizeof(ids) / sizeof(ids[0]) && !err; i++) {
+		size_t len;
+		const char *text = strtab__get(from->strings, *ids[i], &len);
+
+		err = intern(to, text, len, ids[i]);
+	}
+	if (!err)
+		err = intern_function(to, &f, &code.function);
+	return err ? err : add_code(to, &code);
+}
+
+/* Those that are copied; what is at work, and the key, stay where they are. */
+static void take_tables(struct sym_python *s, struct sym_python *from)
+{
+	struct sym_python old = *s;
+
+	s->strings = from->strings;
+	s->functions = from->functions;
+	s->function_cnt = from->function_cnt;
+	s->function_cap = from->function_cap;
+	s->function_index = from->function_index;
+	s->codes = from->codes;
+	s->code_cnt = from->code_cnt;
+	s->code_cap = from->code_cap;
+	s->code_index = from->code_index;
+	s->string_bytes = from->string_bytes;
+	hash_index__free(&old.code_index);
+	hash_index__free(&old.function_index);
+	free(old.codes);
+	free(old.functions);
+	strtab__free(old.strings);
+	free(from);
+}
+
+static int by_id(const void *a_, const void *b_)
+{
+	uint64_t a = *(const uint64_t *)a_, b = *(const uint64_t *)b_;
+
+	return a < b ? -1 : a > b;
+}
+
+static bool is_live(const struct code *code, const uint64_t *live, size_t cnt)
+{
+	return bsearch(&code->id, live, cnt, sizeof(*live), by_id);
+}
+
+/* Without the idle ones; a copy, because strings and functions are not removed from their tables. */
+static int drop_idle(struct sym_python *s)
+{
+	struct sym_python *kept = sym_python__new();
+	int err = kept ? 0 : -ENOMEM;
+
+	for (size_t i = 0; i < s->code_cnt && !err; i++) {
+		if (!s->codes[i].idle)
+			err = copy_code(kept, s, s->codes[i]);
+	}
+	if (err)
+		sym_python__free(kept);
+	else
+		take_tables(s, kept);
+	return err;
+}
+
+int sym_python__sweep(struct sym_python *s, uint64_t *live, size_t cnt)
+{
+	int err;
+
+	qsort(live, cnt, sizeof(*live), by_id);
+	for (size_t i = 0; i < s->code_cnt; i++) {
+		struct code *code = &s->codes[i];
+
+		code->idle = (code->idle || !s->marked) && !is_live(code, live, cnt);
+	}
+	s->marked = !s->marked;
+	if (s->marked)
+		return 0;
+	err = drop_idle(s);
+	for (size_t i = 0; i < s->code_cnt; i++)
+		s->codes[i].idle = false;
+	s->kept_bytes = sym_python__memory(s);
+	return err;
+}
+
 /* ---- Answers ---- */
 
 bool sym_python__find(const struct sym_python *s, uint64_t code_id, struct py_function *out)
 {
-	const struct code *code = find_code(s, code_id);
+	struct code *code = find_code(s, code_id);
 	const struct function *f;
 
 	*out = (struct py_function){ .name = "", .file = "" };
 	if (!code)
 		return false;
+	code->named = s->round;
 	f = &s->functions[code->function];
 	out->number = code->function;
 	out->name = strtab__get(s->strings, f->name, &out->name_len);

@@ -96,6 +96,22 @@ bool sym_python__find(const struct sym_python *s, uint64_t code_id, struct py_fu
 /* The line at a bytecode offset (OFFSET_NOT_STARTED: the first line); 0: no line. */
 uint32_t sym_python__line(const struct sym_python *s, uint64_t code_id, uint32_t offset);
 
+/* Bytes, about. */
+size_t sym_python__memory(const struct sym_python *s);
+uint64_t sym_python__last_id(const struct sym_python *s); /* the highest code id so far */
+#define SYM_PYTHON_BUDGET ((size_t)8 << 20)
+/* There is more than the budget, and twice what was left by then; or one sweep of two was done. */
+bool sym_python__wants_sweep(const struct sym_python *s);
+/* Rounds are the caller's. */
+void sym_python__begin_round(struct sym_python *s);
+/* Somebody has asked for its name in this round or the one before, or it is not known yet. */
+bool sym_python__was_named(const struct sym_python *s, uint64_t code_id);
+/*
+ * Every second one forgets the code objects that were known at the first and not among the `live` ids of both;
+ * `live` is put in order. 0 or -ENOMEM: nothing is forgotten. Numbers of functions change.
+ */
+int sym_python__sweep(struct sym_python *s, uint64_t *live, size_t cnt);
+
 /* The decoders, for tests and fuzzers. 0: no line at this offset. */
 uint32_t py_line(enum py_linetable kind, const uint8_t *table, size_t size, int32_t first_line,
 		 uint32_t offset);

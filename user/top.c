@@ -333,6 +333,7 @@ static int end_interval(struct live *l)
 	err = topmodel__add(l->model, l->window, l->status.last.duration_ns);
 	if (!err)
 		err = note_processes(l);
+	session__forget(l->session); /* the model has names of its own */
 	return err ? no_memory(err) : begin_interval(l, end_ns);
 }
 

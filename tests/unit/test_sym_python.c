@@ -120,6 +120,53 @@ static void test_shared(void **state)
 	sym_python__free(s);
 }
 
+/* Only what was not live twice in a row goes, and with it what no other code object has. */
+static void test_forgetting(void **state)
+{
+	struct sym_python *s = sym_python__new();
+	uint64_t first[] = { 9, 2, 4 }, second[] = { 4, 5, 3 }, third[] = { 4 };
+	struct py_function f;
+	size_t all;
+
+	(void)state;
+	assert_false(sym_python__wants_sweep(s));
+	assert_true(sym_python__was_named(s, 1));
+	for (uint64_t id = 1; id <= 4; id++)
+		add(s, id, "/srv/app.py", id % 2 ? "odd" : "even");
+	assert_false(sym_python__was_named(s, 1));
+	assert_true(sym_python__find(s, 1, &f));
+	for (int round = 0; round < 3; round++) {
+		assert_int_equal(sym_python__was_named(s, 1), round < 2);
+		sym_python__begin_round(s);
+	}
+	all = sym_python__memory(s);
+
+	assert_int_equal(sym_python__sweep(s, first, 3), 0); /* 1 and 3 are idle */
+	assert_true(sym_python__wants_sweep(s));
+	assert_int_equal(sym_python__memory(s), all);
+	add(s, 5, "/srv/app.py", "odd");
+	add(s, 6, "/srv/new.py", "new"); /* came after the first sweep */
+	assert_int_equal(sym_python__sweep(s, second, 3), 0);
+	assert_false(sym_python__wants_sweep(s));
+	assert_false(sym_python__find(s, 1, &f));
+	check_names(s, 2, "/srv/app.py", "even");
+	check_names(s, 3, "/srv/app.py", "odd");
+	check_names(s, 4, "/srv/app.py", "even");
+	check_names(s, 5, "/srv/app.py", "odd");
+	check_names(s, 6, "/srv/new.py", "new");
+	assert_int_equal(sym_python__last_id(s), 6);
+
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(sym_python__sweep(s, third, 1), 0);
+	check_names(s, 4, "/srv/app.py", "even");
+	for (uint64_t id = 1; id <= 6; id++)
+		assert_int_equal(sym_python__find(s, id, &f), id == 4);
+	assert_true(sym_python__memory(s) < all);
+	add(s, 6, "/srv/new.py", "new");
+	check_names(s, 6, "/srv/new.py", "new");
+	sym_python__free(s);
+}
+
 static void test_pieces(void **state)
 {
 	struct sym_python *s = sym_python__new();
@@ -357,11 +404,12 @@ static void test_bad_tables(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_whole),	    cmocka_unit_test(test_shared),
-		cmocka_unit_test(test_pieces),	    cmocka_unit_test(test_cut),
-		cmocka_unit_test(test_unreadable),  cmocka_unit_test(test_widths),
-		cmocka_unit_test(test_nonsense),    cmocka_unit_test(test_orphans),
-		cmocka_unit_test(test_first_lines), cmocka_unit_test(test_bad_tables),
+		cmocka_unit_test(test_whole),	   cmocka_unit_test(test_shared),
+		cmocka_unit_test(test_forgetting), cmocka_unit_test(test_pieces),
+		cmocka_unit_test(test_cut),	   cmocka_unit_test(test_unreadable),
+		cmocka_unit_test(test_widths),	   cmocka_unit_test(test_nonsense),
+		cmocka_unit_test(test_orphans),	   cmocka_unit_test(test_first_lines),
+		cmocka_unit_test(test_bad_tables),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
