@@ -279,8 +279,11 @@ static void take_stack(struct split *x, const struct profile_stack *s, uint32_t 
 	*to = *s;
 	to->proc = proc;
 	to->first = (uint32_t)x->view.frame_cnt;
-	for (uint32_t i = 0; i < s->cnt; i++)
-		x->view.frame_syms[x->view.frame_cnt++] = take_sym(x, p->frame_syms[s->first + i]);
+	for (uint32_t i = 0; i < s->cnt; i++) {
+		uint32_t sym = p->frame_syms ? p->frame_syms[s->first + i] : UINT32_MAX;
+
+		x->view.frame_syms[x->view.frame_cnt++] = take_sym(x, sym);
+	}
 	x->view.stats.counters[CTR_counted] += s->count;
 }
 
