@@ -182,17 +182,45 @@ static void no_file(void **state)
 	assert_string_equal(said, "agent.conf: No such file or directory\n");
 }
 
-static void what_needs_a_restart(void **state)
+static void what_stays_until_the_next_start(void **state)
 {
-	struct config *a = parse("[agent]\ncomm = a\n"), *b = parse("[agent]\ncomm = b\n"),
-		      *c = parse("[agent]\ncomm = a\nwindow = 10\n");
+	struct config *a = parse("[agent]\nstate-dir = /a\n"),
+		      *b = parse("[agent]\nstate-dir = /b\n"),
+		      *c = parse("[agent]\nstate-dir = /a\nwindow = 10\n[store]\npath=/c/c.db\n"),
+		      *d = parse("[agent]\nstate-dir = /a\ncomm = x\n");
 
 	(void)state;
-	assert_string_equal(config__needs_restart(a, b), "comm");
-	assert_null(config__needs_restart(a, c));
+	assert_string_equal(a->store.path, "/a/store.db");
+	assert_string_equal(c->store.path, "/c/c.db");
+	assert_string_equal(config__stay(b, a), "state-dir");
+	assert_string_equal(b->agent.state_dir, "/a");
+	assert_string_equal(b->store.path, "/a/store.db");
+	assert_null(config__stay(c, a));
+	assert_string_equal(config__stay(d, a), "comm");
 	config__put(a);
 	config__put(b);
 	config__put(c);
+	config__put(d);
+}
+
+static void destinations(void **state)
+{
+	struct config *c = parse("[push.a]\nkind = put\nurl = http://127.0.0.1:1/\n"
+				 "[push.b]\nurl = http://127.0.0.1:2/\nkind = put\n"
+				 "[store]\nenabled = no\nmax-age = 2d\n");
+
+	(void)state;
+	assert_non_null(c);
+	assert_int_equal(c->push_cnt, 2);
+	assert_string_equal(c->push[1].name, "b");
+	assert_false(c->store_enabled);
+	config__put(c);
+	assert_null(parse(
+		"[push.a]\nkind = put\n[push.B!]\nurl = x\nkind = y\n[store]\nmax-age = x\n"));
+	assert_non_null(strstr(said, ":2: a: "));
+	assert_non_null(strstr(said, ":4: B!: "));
+	assert_null(strstr(said, ":5:"));
+	assert_non_null(strstr(said, ":7: max-age: "));
 }
 
 int main(void)
@@ -204,7 +232,8 @@ int main(void)
 		cmocka_unit_test(long_lines),
 		cmocka_unit_test(a_file_of_mistakes),
 		cmocka_unit_test(no_file),
-		cmocka_unit_test(what_needs_a_restart),
+		cmocka_unit_test(what_stays_until_the_next_start),
+		cmocka_unit_test(destinations),
 	};
 
 	log_set_writer(listen_to);

@@ -119,7 +119,7 @@ static void change_delivery(void *ctx)
 /* What counts from now on. A new frequency or length of the window begins with the next period. */
 static int apply(struct agent *a, struct config *c)
 {
-	const char *late = config__needs_restart(a->config, c);
+	const char *late = config__stay(c, a->first);
 	struct change *ch = calloc(1, sizeof(*ch));
 
 	if (!ch)

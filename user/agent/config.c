@@ -243,6 +243,8 @@ void config__put(struct config *c)
 	for (size_t i = 0; i < GROUP_WORDS; i++)
 		free(c->agent.group[i]);
 	labels_config__free(&c->labels);
+	for (size_t i = 0; i < c->push_cnt; i++)
+		push_config__free(&c->push[i]);
 	free(c);
 }
 
@@ -253,7 +255,8 @@ struct reader {
 	const char *path;
 	FILE *f;
 	unsigned line, errors;
-	char unknown[SECTION_LEN + 1]; /* section that nobody knows, said once */
+	unsigned push_line[PUSHES_MAX];
+	char refused[SECTION_LEN + 1]; /* section that cannot be, said once */
 };
 
 static void complain(struct reader *r, const char *key, const char *why)
@@ -262,30 +265,90 @@ static void complain(struct reader *r, const char *key, const char *why)
 		log_err("%s:%u: %s: %s", r->path, r->line, key, why);
 }
 
+static void complain_once(struct reader *r, const char *section, const char *why)
+{
+	if (strcmp(section, r->refused))
+		complain(r, section, why);
+	snprintf(r->refused, sizeof(r->refused), "%s", section);
+}
+
+static int store_set(struct config *c, const char *key, const char *value, const char **why)
+{
+	if (!strcmp(key, "enabled"))
+		return set_bool(&c->store_enabled, value, why);
+	c->store_path_set |= !strcmp(key, "path");
+	return store_config__set(&c->store, key, value, why);
+}
+
+/* The destination of that name, made at its first key; NULL: it cannot be, which was said. */
+static struct push_config *find_push(struct reader *r, const char *name)
+{
+	struct config *c = r->config;
+
+	for (size_t i = 0; i < c->push_cnt; i++)
+		if (!strcmp(c->push[i].name, name))
+			return &c->push[i];
+	if (c->push_cnt == PUSHES_MAX) {
+		complain_once(r, name, "there may be 16 destinations");
+		return NULL;
+	}
+	if (push_config__init(&c->push[c->push_cnt], name)) {
+		complain_once(r, name, "a destination's name is of a-z, 0-9, '_', '-' and '.'");
+		return NULL;
+	}
+	r->push_line[c->push_cnt] = r->line;
+	return &c->push[c->push_cnt++];
+}
+
+/* What single keys do not tell. */
+static void check_pushes(struct reader *r)
+{
+	const char *why;
+
+	for (size_t i = 0; i < r->config->push_cnt; i++) {
+		if (!push_config__check(&r->config->push[i], &why))
+			continue;
+		r->line = r->push_line[i];
+		complain(r, r->config->push[i].name, why);
+	}
+}
+
+/* -ESRCH: the section was complained of. */
+static int set_value(struct reader *r, const char *section, const char *key, const char *value,
+		     const char **why)
+{
+	struct config *c = r->config;
+	struct push_config *push;
+
+	if (!strcmp(section, "agent"))
+		return agent_set(&c->agent, key, value, why);
+	if (!strcmp(section, "labels"))
+		return labels_config__set(&c->labels, key, value, why);
+	if (!strcmp(section, "budget"))
+		return budget_set(&c->budget, key, value, why);
+	if (!strcmp(section, "store"))
+		return store_set(c, key, value, why);
+	if (!strncmp(section, "push.", 5)) {
+		push = find_push(r, section + 5);
+		return push ? push_config__set(push, key, value, why) : -ESRCH;
+	}
+	if (!*section)
+		complain(r, key, "stands in no section");
+	else
+		complain_once(r, section, "there is no such section");
+	return -ESRCH;
+}
+
 /* 1: go on. */
 static int on_value(void *user, const char *section, const char *key, const char *value)
 {
 	struct reader *r = user;
 	const char *why = "cannot be set to that";
-	int err;
+	int err = set_value(r, section, key, value, &why);
 
-	if (!strcmp(section, "agent"))
-		err = agent_set(&r->config->agent, key, value, &why);
-	else if (!strcmp(section, "labels"))
-		err = labels_config__set(&r->config->labels, key, value, &why);
-	else if (!strcmp(section, "budget"))
-		err = budget_set(&r->config->budget, key, value, &why);
-	else {
-		if (!*section)
-			complain(r, key, "stands in no section");
-		else if (strcmp(section, r->unknown))
-			complain(r, section, "there is no such section");
-		snprintf(r->unknown, sizeof(r->unknown), "%s", section);
-		return 1;
-	}
 	if (err == -ENOENT)
 		complain(r, key, "there is no such key in this section");
-	else if (err)
+	else if (err && err != -ESRCH)
 		complain(r, key, err == -EINVAL ? why : strerror(-err));
 	return 1;
 }
@@ -345,6 +408,7 @@ static int read_file(struct config *c, const char *path)
 		return err;
 	}
 	ini_parse_stream(read_line, &r, on_value, &r);
+	check_pushes(&r);
 	if (ferror(r.f)) {
 		err = -EIO;
 		log_err("%s: cannot be read", path);
@@ -353,6 +417,12 @@ static int read_file(struct config *c, const char *path)
 	if (r.errors > ERRORS_MAX)
 		log_err("%s: %u more mistakes", path, r.errors - ERRORS_MAX);
 	return err ? err : r.errors ? -EINVAL : 0;
+}
+
+static void place_store(struct config *c)
+{
+	if (!c->store_path_set)
+		snprintf(c->store.path, sizeof(c->store.path), "%s/store.db", c->agent.state_dir);
 }
 
 struct config *config__new(const char *path)
@@ -365,6 +435,8 @@ struct config *config__new(const char *path)
 	else if (path)
 		err = read_file(c, path);
 	if (!err)
+		place_store(c);
+	if (!err)
 		return c;
 	config__put(c);
 	errno = -err;
@@ -376,19 +448,26 @@ static bool same(const char *a, const char *b)
 	return !strcmp(a ? a : "", b ? b : "");
 }
 
-const char *config__needs_restart(const struct config *then, const struct config *now)
+const char *config__stay(struct config *c, const struct config *running)
 {
-	const struct agent_config *a = &then->agent, *b = &now->agent;
+	const struct agent_config *a = &running->agent, *b = &c->agent;
+	const char *late = NULL;
 
-	if (!same(a->state_dir, b->state_dir))
-		return "state-dir";
-	if (!same(a->comm, b->comm))
-		return "comm";
-	if (!same(a->cgroup, b->cgroup))
-		return "cgroup";
-	if (a->native != b->native)
-		return "native";
+	if (a->table_mib != b->table_mib)
+		late = "table-memory";
 	if (a->kernel != b->kernel)
-		return "kernel";
-	return a->table_mib != b->table_mib ? "table-memory" : NULL;
+		late = "kernel";
+	if (a->native != b->native)
+		late = "native";
+	if (!same(a->cgroup, b->cgroup))
+		late = "cgroup";
+	if (!same(a->comm, b->comm))
+		late = "comm";
+	if (!same(a->state_dir, b->state_dir)) {
+		late = "state-dir";
+		if (set_string(&c->agent.state_dir, a->state_dir))
+			log_err("out of memory");
+		place_store(c);
+	}
+	return late;
 }

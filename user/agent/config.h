@@ -14,11 +14,14 @@
 #include <stdint.h>
 
 #include "agent/labels.h"
+#include "agent/push.h"
 #include "log.h"
+#include "store.h"
 
 #define CONFIG_PATH_DEFAULT "/etc/pyperf-bpf/agent.conf"
 #define STATE_DIR_DEFAULT   "/var/lib/pyperf-bpf"
 #define GROUP_WORDS	    8
+#define PUSHES_MAX	    16 /* destinations */
 
 struct agent_config {
 	uint32_t frequency_hz;
@@ -45,6 +48,11 @@ struct config {
 	struct agent_config agent;
 	struct labels_config labels;
 	struct budget_config budget;
+	struct store_config store; /* without `path`, store.db in the state directory */
+	bool store_enabled;
+	bool store_path_set;
+	struct push_config push[PUSHES_MAX];
+	size_t push_cnt;
 };
 
 /* What the file says over the defaults; NULL `path`: these alone. NULL and errno after messages; EINVAL: mistakes. */
@@ -52,7 +60,10 @@ struct config *config__new(const char *path);
 struct config *config__hold(struct config *c);
 void config__put(struct config *c);
 
-/* What of `now` differs from `then` and only counts at the next start; NULL: nothing. */
-const char *config__needs_restart(const struct config *then, const struct config *now);
+/*
+ * A configuration that is read while `running` holds: what only counts from the next start on stays as it is. The
+ * first key that this is about, or NULL.
+ */
+const char *config__stay(struct config *c, const struct config *running);
 
 #endif /* PYPERF_AGENT_CONFIG_H */

@@ -2,8 +2,8 @@
 #ifndef PYPERF_AGENT_SINKS_H
 #define PYPERF_AGENT_SINKS_H
 /*
- * Where windows go, as the configuration has it: files of a directory, for one. Of the delivery thread, but for
- * opening and closing.
+ * Where windows go, as the configuration has it: the store, the backends' spools, files of a directory. Of the
+ * delivery thread, but for opening and closing.
  */
 #include "agent/config.h"
 #include "agent/window.h"

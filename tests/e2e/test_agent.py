@@ -1,0 +1,354 @@
+# SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+"""The agent over real programs: windows, services, accounting, signals, budgets, and life side by side."""
+import contextlib
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+
+import pytest
+
+import pprof_read
+from harness import PYPERF, Process, Profiler, clean_environment, poll, profile, spend
+
+AGENT = os.path.join(os.path.dirname(PYPERF), "pyperf-bpf-agent")
+SPIN = """
+import os, select, sys
+sys.stdin = os.fdopen(0)
+def %(name)s_inner():
+    end = os.times()[0] + 0.02
+    while os.times()[0] < end:
+        pass
+def %(name)s_outer():
+    while not select.select([0], [], [], 0)[0]:
+        %(name)s_inner()
+os.write(1, b"ready\\n")
+%(name)s_outer()
+"""
+
+
+class Window:
+    def __init__(self, path):
+        with open(path[:-len("pb.gz")] + "labels", encoding="utf-8") as f:
+            fields = dict(line.rstrip("\n").split("=", 1) for line in f)
+        self.labels = {k[6:]: v for k, v in fields.items() if k.startswith("label.")}
+        self.id = fields["id"]
+        self.start, self.duration, self.samples, self.hz = (
+            int(fields[k]) for k in ("start_unix_ns", "duration_ns", "samples", "frequency_hz"))
+        self.service = self.labels["service_name"]
+        self.profile = pprof_read.read(path)
+
+    def functions(self):
+        return {f["func"] for s in self.profile["samples"] for f in s["stack"]}
+
+
+class Agent(Profiler):
+    """A running agent whose windows are files."""
+
+    def __init__(self, tmp_path, config="", state="state", window=2, ready=True, **environment):
+        self.dir = tmp_path / state
+        self.windows_dir = self.dir / "windows"
+        self.windows_dir.mkdir(parents=True, exist_ok=True)
+        self.config = tmp_path / (state + ".conf")
+        self.notified = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.notified.bind("\0pyperf-test-%d-%x" % (os.getpid(), id(self)))
+        self.notified.settimeout(60)
+        self.window = window
+        self.configure(config)
+        name = self.notified.getsockname().decode().replace("\0", "@")
+        super().__init__("--config", self.config, program=AGENT,
+                         env=clean_environment(PYPERF_AGENT_SHORT_WINDOWS="1", NOTIFY_SOCKET=name,
+                                               **environment))
+        if ready:
+            self.expect("READY=1")
+
+    def configure(self, more=""):
+        self.config.write_text("[store]\nenabled = no\n[budget]\ncpu = 100\n[agent]\nstate-dir = %s\ndirectory = %s\nwindow = %ds\n"
+                               "frequency = 99\nlog-format = json\n%s"
+                               % (self.dir, self.windows_dir, self.window, more))
+
+    def expect(self, *words):
+        """The next datagram that begins with one of the words, as systemd would get it."""
+        while True:
+            try:
+                text = self.notified.recv(4096).decode()
+            except TimeoutError:
+                raise AssertionError("no %s; so far:\n%s" % (words, self.read(self.err))) from None
+            if text.startswith(words):
+                return text
+
+    def reload(self):
+        os.kill(self.pid, signal.SIGHUP)
+        self.expect("RELOADING=1")
+        self.expect("READY=1")
+
+    def files(self):
+        return sorted(str(p) for p in self.windows_dir.glob("*.pb.gz") if p.name[0] != ".")
+
+    def windows(self):
+        return sorted((Window(p) for p in self.files()), key=lambda w: w.start)
+
+    def wait_windows(self, service, cnt):
+        """Until so many windows of a service are there."""
+        poll(lambda: sum("/%s-" % service in f for f in self.files()) >= cnt
+             or self.process.poll() is not None, "%d windows of %s" % (cnt, service))
+        assert self.process.poll() is None, self.read(self.err)
+
+    def messages(self):
+        return [json.loads(line)["message"] for line in self.read(self.err).splitlines()]
+
+    def stop(self, sig=signal.SIGTERM):
+        """Its last words, as numbers: counted, in windows, dropped."""
+        os.kill(self.pid, sig)
+        result = self.wait()
+        assert result.status == 0, result.stderr
+        self.notified.close()
+        last = re.fullmatch(r"ended: (\d+) samples counted, (\d+) in (\d+) windows of \d+ periods, (\d+) dropped",
+                            self.messages()[-1])
+        assert last, result.stderr
+        counted, samples, windows, dropped = map(int, last.groups())
+        assert counted == samples + dropped, self.messages()[-1]
+        assert windows >= len(self.files())
+        return samples
+
+
+@contextlib.contextmanager
+def service(name, **environment):
+    with Process([sys.executable, "-c", SPIN % {"name": name}],
+                 env=clean_environment(OTEL_SERVICE_NAME=name, **environment)) as process:
+        yield process
+
+
+def ended(agent):
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(agent.pid, signal.SIGKILL)
+    agent.process.wait()
+
+
+@pytest.fixture
+def agents(tmp_path):
+    """Starts agents; none outlives the test."""
+    started = []
+
+    def start(*args, **kwargs):
+        started.append(Agent(tmp_path, *args, **kwargs))
+        return started[-1]
+
+    yield start
+    for agent in started:
+        ended(agent)
+
+
+def test_windows_of_services(agents):
+    with service("alpha", OTEL_RESOURCE_ATTRIBUTES="deployment.environment=test") as alpha, service("beta"):
+        agent = agents()
+        agent.wait_windows("alpha", 3)
+        agent.wait_windows("beta", 3)
+        samples = agent.stop()
+        windows = agent.windows()
+    assert sum(w.samples for w in windows) == samples
+    for w in windows:
+        assert w.profile["totals"]["samples"] == w.samples
+        assert w.profile["time_nanos"] == w.start
+        assert w.profile["duration_nanos"] == w.duration
+        assert 0 < w.duration < 4e9
+    assert len({w.id for w in windows}) == len(windows)
+    for name in ("alpha", "beta"):
+        ours = [w for w in windows if w.service == name]
+        assert ours[0].labels["host"] == socket.gethostname()
+        for w in ours:
+            assert {name + "_inner", name + "_outer"} <= w.functions()
+            assert not {"alpha_inner", "beta_inner"} - {name + "_inner"} & w.functions()
+        # One follows the other without a gap, and they end at even seconds, but for the last one.
+        for before, after in zip(ours, ours[1:]):
+            assert abs(before.start + before.duration - after.start) < 1e8
+            assert (after.start % 2e9) < 1e9
+    assert all(w.labels["deployment_environment"] == "test" for w in windows if w.service == "alpha")
+    assert any(s["labels"]["pid"] == alpha.pid for w in windows for s in w.profile["samples"])
+
+
+def test_sigterm_writes_what_there_is(agents):
+    with service("gamma") as gamma:
+        agent = agents(window=60)
+        spend(gamma.pid, 0.3)
+        agent.stop()
+        window, = (w for w in agent.windows() if w.service == "gamma")
+    assert window.samples >= 10
+    assert "gamma_inner" in window.functions()
+
+
+def test_short_lived_processes_keep_their_labels(agents):
+    agent = agents()
+    for _ in range(4):
+        with service("delta") as delta:
+            spend(delta.pid, 0.2)
+    agent.stop()
+    windows = [w for w in agent.windows() if w.service == "delta"]
+    assert len({s["labels"]["pid"] for w in windows for s in w.profile["samples"]}) == 4
+
+
+def test_children_of_fork_belong_to_the_service(agents):
+    program = "import os, sys\nif os.fork() == 0:\n" + \
+        "\n".join("    " + line for line in (SPIN % {"name": "child"}).splitlines()) + "\nos.wait()\n"
+    agent = agents()
+    with Process([sys.executable, "-c", program], env=clean_environment(OTEL_SERVICE_NAME="forks")):
+        agent.wait_windows("forks", 1)
+    agent.stop()
+    assert any("child_inner" in w.functions() for w in agent.windows() if w.service == "forks")
+
+
+def test_reload_loses_no_sample(agents):
+    with service("epsilon"):
+        agent = agents()
+        agent.wait_windows("epsilon", 1)
+        agent.configure("frequency = 49\n[labels]\nadd.region = eu\n")
+        agent.reload()
+        poll(lambda: any(w.hz == 49 for w in agent.windows()), "a window at 49 Hz")
+        agent.configure("frequncy = 49\nwindow = 1m\n")
+        agent.reload()
+        agent.wait_windows("epsilon", len([w for w in agent.windows() if w.service == "epsilon"]) + 1)
+        agent.stop()
+        windows = agent.windows()
+    assert {w.hz for w in windows} == {99, 49}
+    ours = [w for w in windows if w.service == "epsilon"]
+    for before, after in zip(ours, ours[1:]):
+        assert abs(before.start + before.duration - after.start) < 1e8
+    # Each window has samples for its own frequency: not more than it can have, on one CPU.
+    for w in ours:
+        assert w.samples <= w.hz * w.duration / 1e9 * 1.1 + 2
+        assert w.profile["period"] == 10**9 // w.hz
+    said = " | ".join(agent.messages())
+    assert "frequncy: there is no such key in this section" in said
+    assert "window: seconds, from 10 to 60" in said and "stays as it was" in said
+
+
+def test_one_per_state_directory(agents, tmp_path):
+    first = agents()
+    second = agents(ready=False).wait()
+    assert second.status == 1
+    assert "the agent with pid %d uses it" % first.pid in second.stderr
+    third = agents(state="other")
+    with service("zeta"):
+        first.wait_windows("zeta", 2)
+        third.wait_windows("zeta", 2)
+        first.stop()
+        third.stop()
+    # Killed, it leaves nothing that keeps the next one out.
+    fourth = agents()
+    fourth.process.kill()
+    fourth.process.wait()
+    agents().stop()
+
+
+def test_beside_an_ad_hoc_run(agents):
+    with service("eta") as eta:
+        agent = agents()
+        agent.wait_windows("eta", 1)
+        beside = profile("-d", 2, "-f", "-p", eta.pid).ok()
+        agent.wait_windows("eta", 3)
+        agent.stop()
+    assert any(s.leaf() and "eta_" in s.leaf().name for s in beside.stacks)
+    ours = [w for w in agent.windows() if w.service == "eta"]
+    for before, after in zip(ours, ours[1:]):
+        assert abs(before.start + before.duration - after.start) < 1e8
+    assert all("eta_inner" in w.functions() for w in ours)
+
+
+def test_privileges(agents):
+    agent = agents()
+    status = open("/proc/%d/status" % agent.pid, encoding="ascii").read()
+    # dac_read_search, sys_ptrace, syslog, perfmon, bpf: include/uapi/linux/capability.h
+    allowed = 1 << 2 | 1 << 19 | 1 << 34 | 1 << 38 | 1 << 39
+    for name in ("Prm", "Eff", "Bnd"):
+        assert not int(re.search(r"^Cap%s:\s+(\w+)" % name, status, re.M)[1], 16) & ~allowed
+    assert re.search(r"^CapAmb:\s+0+$", status, re.M)
+    assert re.search(r"^NoNewPrivs:\s+1$", status, re.M)
+    for tid in os.listdir("/proc/%d/task" % agent.pid):
+        of_thread = open("/proc/%d/task/%s/status" % (agent.pid, tid), encoding="ascii").read()
+        assert re.search(r"CapEff.*", of_thread)[0] == re.search(r"CapEff.*", status)[0]
+    agent.stop()
+
+
+def test_stack_budget_is_kept_and_counted(agents):
+    many = "import sys\n" + "\n".join("def f%d(n):\n    return sum(range(2000)) if not n else f%d(n - 1)"
+                                      % (i, (i * 7 + 1) % 150) for i in range(150)) + """
+import os, select
+os.write(1, b"ready\\n")
+n = 0
+while not select.select([0], [], [], 0)[0]:
+    n += 1
+    globals()["f%d" % (n % 150)](n % 40)
+"""
+    agent = agents("frequency = 999\n[budget]\nstacks = 100\n", window=3)
+    with Process([sys.executable, "-c", many], env=clean_environment(OTEL_SERVICE_NAME="many")):
+        agent.wait_windows("many", 2)
+    agent.stop()
+    ours = [w for w in agent.windows() if w.service == "many"]
+    for w in ours:
+        assert len(w.profile["samples"]) <= 100 + 1
+    over = sum(s["value"][0] for w in ours for s in w.profile["samples"]
+               if [f["func"] for f in s["stack"]] == ["[too-many-stacks]"])
+    assert over > 0
+
+
+def test_cpu_budget_lowers_the_frequency(agents):
+    """A budget that nothing can keep: it goes down step by step, whole windows at a time, and says so."""
+    with service("theta"):
+        agent = agents("frequency = 999\n[budget]\ncpu = 0.05\n", window=1)
+        poll(lambda: any("down to" in m for m in agent.messages()), "a lower frequency")
+        poll(lambda: len({w.hz for w in agent.windows()}) >= 2, "windows at two frequencies")
+        agent.stop()
+        windows = [w for w in agent.windows() if w.service == "theta"]
+    steps = [w.hz for w in windows]
+    assert steps == sorted(steps, reverse=True) and steps[0] == 999 and 666 in steps
+    # Samples weigh what their window says, so CPU time is the same at any frequency.
+    for w in windows:
+        assert w.samples / w.hz <= w.duration / 1e9 * 1.15 + 2 / w.hz
+    assert any("more than the budget of 0.05%: from 999 down to 666 Hz" in m for m in agent.messages())
+
+
+def test_log_level_by_signal(agents):
+    agent = agents()
+    os.kill(agent.pid, signal.SIGUSR1)
+    poll(lambda: '"level":"debug"' in agent.read(agent.err), "debug messages")
+    os.kill(agent.pid, signal.SIGUSR2)
+    agent.stop()
+
+
+def test_watchdog(agents):
+    agent = agents(WATCHDOG_USEC="3000000")
+    for _ in range(2):
+        agent.expect("WATCHDOG=1")
+    os.kill(agent.pid, signal.SIGTERM)
+    assert "STATUS=" in agent.expect("STOPPING=1")
+    agent.wait()
+
+
+@pytest.mark.parametrize("text,said", [
+    ("[agent]\nwindow = 5\n", "a.conf:2: window: seconds, from 10 to 60"),
+    ("[agent]\nwindow = 60\n\n[lables]\nhost = x\n", "a.conf:5: lables: there is no such section"),
+    ("window = 60\n", "a.conf:1: window: stands in no section"),
+])
+def test_bad_configurations(tmp_path, text, said):
+    path = tmp_path / "a.conf"
+    path.write_text(text)
+    for options in (["--check-config"], []):
+        result = subprocess.run([PYPERF, "agent", "--config", path, *options], capture_output=True, text=True,
+                                env=clean_environment(), check=False)
+        assert result.returncode == 1
+        assert result.stderr.count(said) == 1 and result.stdout == ""
+
+
+def test_good_configuration_and_none(tmp_path):
+    path = tmp_path / "a.conf"
+    path.write_text("[agent]\nwindow = 60\n")
+    result = subprocess.run([PYPERF, "agent", "--config", path, "--check-config"], capture_output=True, text=True,
+                            env=clean_environment(), check=False)
+    assert result.returncode == 0 and "no mistakes" in result.stderr
+    path.unlink()
+    result = subprocess.run([PYPERF, "agent", "--config", path], capture_output=True, text=True,
+                            env=clean_environment(), check=False)
+    assert result.returncode == 1 and "a.conf: No such file or directory" in result.stderr
