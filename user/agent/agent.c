@@ -352,6 +352,7 @@ static int end_period(struct agent *a, enum schedule_why why, const struct clock
 		err = name(a, p->profile);
 	if (!err)
 		err = period__label(p, labels_of, a);
+	session__forget(a->session); /* the period has names of its own */
 	known__forget(a->known, session__procs(a->session));
 	note_period(a, p);
 	a->period = NULL;
