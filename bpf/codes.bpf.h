@@ -143,9 +143,10 @@ BPF_INLINE void set_fingerprint(struct walk *w)
 	if (w->in.layout.code_version != PY_OFF_NONE)
 		version = buf32(w, w->in.layout.code_version);
 	h = mix64(w->space, ((__u64)version << 32) | (__u32)w->firstlineno);
-	h = mix64(h, w->blob_addr[BLOB_NAME]);
-	h = mix64(h, w->blob_addr[BLOB_FILENAME]);
-	w->fingerprint = mix64(h, w->blob_addr[BLOB_LINETABLE]);
+	h += w->blob_addr[BLOB_NAME] * 0xc2b2ae3d27d4eb4fULL; /* three primes */
+	h += w->blob_addr[BLOB_FILENAME] * 0x165667b19e3779f9ULL;
+	h += w->blob_addr[BLOB_LINETABLE] * 0x27d4eb2f165667c5ULL;
+	w->fingerprint = h;
 	if (!version)
 		mix_contents(w);
 }
@@ -315,6 +316,22 @@ BPF_INLINE int code_find(struct walk *w, const struct known_code *known)
 }
 
 /*
+ * The code object at `code` is what was seen there before: what it is told by is the same, so the rest
+ * need not be read.
+ */
+BPF_INLINE int is_unchanged(struct walk *w, __u64 code, const struct known_code *known)
+{
+	__u32 first = w->in.layout.code_first & (BUF_BYTES / 2 - 1);
+	__u32 size = (w->in.layout.code_last - first) & (BUF_BYTES / 2 - 1);
+
+	if (read_user(w->buf + first, size, code + first))
+		return 0;
+	load_code(w);
+	set_fingerprint(w);
+	return w->fingerprint == known->fingerprint;
+}
+
+/*
  * Sets w->code_id for the code object at `code`. 0, CODE_HIDDEN, or negative errno. What was seen in this
  * sample is not read again: a recursion.
  */
@@ -325,7 +342,9 @@ BPF_INLINE int code_identify(struct walk *w, __u64 code)
 
 	if (!code)
 		return E_INVAL;
-	if (known && known->addr == code && known->sample == w->sample) {
+	if (known && known->addr == code &&
+	    (known->sample == w->sample || is_unchanged(w, code, known))) {
+		known->sample = w->sample;
 		w->code_id = known->id;
 		return 0;
 	}

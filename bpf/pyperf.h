@@ -430,6 +430,8 @@ struct py_layout {
 	__u16 code_bytecode;	   /* co_code_adaptive (3.11+) */
 	__u16 code_tlbc;	   /* co_tlbc (3.14t+) */
 	__u16 code_read;	   /* bytes to read to have all fields of the code object */
+	__u16 code_first;	   /* those that tell it from others: where they begin ... */
+	__u16 code_last;	   /* ... and end */
 	__u16 frame_tlbc_index;
 	__u16 ob_type;
 	__u16 str_length;
@@ -439,7 +441,7 @@ struct py_layout {
 	__u16 str_compact; /* ... and otherwise */
 	__u16 bytes_size;
 	__u16 bytes_data;
-	__u16 pad[3];
+	__u16 pad;
 };
 PYPERF_ASSERT_SIZE(struct py_layout, 88);
 

@@ -505,6 +505,8 @@ static struct py_layout world__layout(enum chain_case chain)
 		.code_bytecode = LAY_BYTECODE,
 		.code_tlbc = PY_OFF_NONE,
 		.code_read = 200,
+		.code_first = 72,
+		.code_last = 152,
 		.frame_tlbc_index = PY_OFF_NONE,
 		.ob_type = 8,
 		.str_length = 16,

@@ -537,6 +537,21 @@ static void cover(uint32_t *end, uint16_t off, uint32_t width)
 		*end = off + width;
 }
 
+/* What the fingerprint of a code object is made of, and names it: the fewer cache lines the better. */
+static void set_identity(struct py_layout *l)
+{
+	const uint16_t fields[] = { l->code_firstlineno, l->code_version,  l->code_filename,
+				    l->code_name,	 l->code_qualname, l->code_linetable };
+	uint32_t first = NONE, last = 0;
+
+	for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {
+		cover(&last, fields[i], i < 2 ? 4 : 8);
+		first = fields[i] < first ? fields[i] : first;
+	}
+	l->code_first = first & ~7U;
+	l->code_last = (last + 7) & ~7U;
+}
+
 /*
  * How much of each structure has to be read to have all fields: one read per structure, since reads
  * cost per call. Inline arrays (bytecode) and structures that are only pointed at (root_cframe) are
@@ -574,6 +589,7 @@ static int set_read_sizes(struct py_layout *l)
 	l->tstate_read = (tstate + 7) & ~7U;
 	l->frame_read = (frame + 7) & ~7U;
 	l->code_read = (code + 7) & ~7U;
+	set_identity(l);
 	return 0;
 }
 

@@ -32,12 +32,14 @@ static void check_layout(const struct py_layout *l)
 	within(l->frame_owner, 1, l->frame_read);
 	within(l->frame_tlbc_index, 4, l->frame_read);
 	within(l->ob_type, 8, l->code_read);
-	within(l->code_firstlineno, 4, l->code_read);
-	within(l->code_filename, 8, l->code_read);
-	within(l->code_name, 8, l->code_read);
-	within(l->code_qualname, 8, l->code_read);
-	within(l->code_linetable, 8, l->code_read);
-	within(l->code_version, 4, l->code_read);
+	within(l->code_first, 8, l->code_last);
+	within(l->code_last, 0, l->code_read);
+	within(l->code_firstlineno, 4, l->code_last);
+	within(l->code_filename, 8, l->code_last);
+	within(l->code_name, 8, l->code_last);
+	within(l->code_qualname, 8, l->code_last);
+	within(l->code_linetable, 8, l->code_last);
+	within(l->code_version, 4, l->code_last);
 	within(l->code_firsttraceable, 4, l->code_read);
 	within(l->code_tlbc, 8, l->code_read);
 }

@@ -471,6 +471,8 @@ static void reads_debug_offsets(void **state)
 	assert_int_equal(l.tstate_read, 160);
 	assert_int_equal(l.frame_read, 72);
 	assert_int_equal(l.code_read, 192);
+	assert_int_equal(l.code_first, 64); /* firstlineno is at 68 */
+	assert_int_equal(l.code_last, 144); /* linetable at 136 */
 	assert_int_equal(py_layout__interp_head(0x030d00f0, bytes, sizeof(bytes)), 632);
 
 	make_image(bytes, IMAGE(314));
