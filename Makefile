@@ -152,7 +152,7 @@ test-fuzz: $(FUZZ_BINS)                ## replay the fuzz corpora
 	$(Q)scripts/run-tests fuzz $(FUZZ_BINS)
 test-bpf: $(BPF_TESTS)                 ## drive the loaded BPF object (root)
 	$(Q)scripts/run-tests bpf $(BPF_TESTS)
-test-e2e: all $(OUT)/oracle/stacks $(OUT)/tests/http_server     ## real interpreters (root)
+test-e2e: all $(OUT)/oracle/stacks $(OUT)/tests/http_server $(OUT)/store/windows ## real interpreters (root)
 	$(Q)scripts/run-tests e2e
 
 test-oracle: $(ORACLES)                ## stacks at random instants against libdwfl (root; ARGS=...)
@@ -173,6 +173,12 @@ $(OUT)/oracle/%.o: tests/oracle/%.c Makefile
 $(OUT)/oracle/stacks: $(patsubst %,$(OUT)/oracle/%.o,stacks ours theirs) $(PURE_OBJS)
 	$(call say,TEST)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $^ -o $@ $(LDLIBS)
+
+# Writes windows into a store, as the agent does.
+$(OUT)/store/windows: tests/store/windows.c $(PURE_OBJS) Makefile
+	$(Q)mkdir -p $(@D)
+	$(call say,TEST)
+	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -MMD -MP -MF $@.d $(filter %.c %.o,$^) -o $@ $(LDLIBS)
 
 test-pythons: all                      ## one table: every interpreter there is (root; ARGS=...)
 	$(Q)scripts/test-pythons $(ARGS)
@@ -232,4 +238,4 @@ clean:                                 ## remove the products
 help:                                  ## this list
 	$(Q)sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  \1\t\2/p' Makefile | expand -t 16
 
--include $(wildcard $(OUT)/*.d $(OUT)/agent/*.d $(OUT)/san/*.d $(OUT)/san/agent/*.d $(OUT)/tests/*.d $(OUT)/fuzz/*.d $(OUT)/bench/*.d $(OUT)/oracle/*.d)
+-include $(wildcard $(OUT)/*.d $(OUT)/agent/*.d $(OUT)/san/*.d $(OUT)/san/agent/*.d $(OUT)/tests/*.d $(OUT)/fuzz/*.d $(OUT)/bench/*.d $(OUT)/oracle/*.d $(OUT)/store/*.d)
