@@ -20,7 +20,7 @@
 #define PAGE_SIZE     4096U
 #define RESERVE_SIZE  (4U << 20)	    /* more than the log can hold, see set_up_writer() */
 #define LOG_SIZE      (1600U << 10)	    /* of the log when it is emptied, see set_up_writer() */
-#define FREE_AGAIN    (4ULL * RESERVE_SIZE) /* with this much free, the disk is no longer full */
+#define FREE_AGAIN    (2ULL * RESERVE_SIZE) /* with this much free, the disk is no longer full */
 #define ROUNDS	      4			    /* of making room on a full disk for one window */
 #define EXPIRE_CNT    16  /* windows that one put takes away for their age, at most */
 #define DROP_CNT      256 /* ... for the size */
@@ -94,14 +94,20 @@ static uint64_t disk_free(const struct store *s)
 	return statvfs(s->c.path, &v) ? 0 : (uint64_t)v.f_bavail * v.f_frsize;
 }
 
+/*
+ * While the reserve is there, the store may grow. When it had to be given up, what is in the file is all that is to be
+ * had: then the log never needs more than it has, whoever takes the rest of the disk, also after a kill.
+ */
 static void fill_reserve(struct store *s)
 {
 	struct stat st;
 
-	if (fstat(s->reserve_fd, &st) || st.st_size >= RESERVE_SIZE || disk_free(s) < FREE_AGAIN)
+	s->may_grow = !fstat(s->reserve_fd, &st) && st.st_size >= RESERVE_SIZE;
+	if (s->may_grow || disk_free(s) < FREE_AGAIN)
 		return;
-	/* Not what the file system makes of it when it has no fallocate(): that writes all of it. */
-	if (fallocate(s->reserve_fd, 0, 0, RESERVE_SIZE) && ftruncate(s->reserve_fd, 0))
+	/* Not posix_fallocate(), which writes all of it where the file system has no such thing. */
+	s->may_grow = !fallocate(s->reserve_fd, 0, 0, RESERVE_SIZE) || errno == EOPNOTSUPP;
+	if (!s->may_grow && ftruncate(s->reserve_fd, 0))
 		log_debug("store: reserve: %s", strerror(errno));
 }
 
@@ -137,18 +143,25 @@ static int set_aside(struct store *s)
 	return 0;
 }
 
-/* Damage shows when a page is read, so it may show here, or with any window later. */
-static int open_db(struct store *s, const char **why)
+static int create_and_open(struct store *s, const char **why)
 {
 	int err = create_file(s);
 
 	*why = NULL;
-	err = err ? err : store_db__open(s, why);
+	return err ? err : store_db__open(s, why);
+}
+
+/* Damage shows when a page is read, so it may show here, or with any window later. */
+static int open_db(struct store *s, const char **why)
+{
+	int err = create_and_open(s, why);
+
+	if (err == -ENOSPC && !ftruncate(s->reserve_fd, 0))
+		err = create_and_open(s, why); /* fill_reserve() sees that it is gone */
 	if (err != -EBADMSG)
 		return err;
 	err = set_aside(s);
-	err = err ? err : create_file(s);
-	return err ? err : store_db__open(s, why);
+	return err ? err : create_and_open(s, why);
 }
 
 struct store *store__open(const struct store_config *c)
@@ -168,6 +181,11 @@ struct store *store__open(const struct store_config *c)
 	err = make_directory(c->path);
 	err = err ? err : open_reserve(s);
 	err = err ? err : open_db(s, &why);
+	if (err == -ENOSPC && s->reserve_fd >= 0) {
+		log_warn("store: %s: the disk is full; it is tried again with each window",
+			 c->path);
+		return s;
+	}
 	if (err) {
 		log_err("store: %s: %s", c->path, why ? why : store_db__strerror(err));
 		store__close(s);
@@ -428,13 +446,12 @@ static uint64_t lesser(uint64_t a, uint64_t b)
 /* How large the files may become now. *full: it is the disk that says so. */
 static uint64_t size_limit(struct store *s, uint64_t used, bool *full)
 {
-	uint64_t limit = s->c.max_bytes - RESERVE_SIZE, avail = disk_free(s), now = limit;
+	uint64_t limit = s->c.max_bytes - RESERVE_SIZE, now = limit;
+	struct stat st;
 
-	if (avail > FREE_AGAIN)
-		s->full_bytes = 0;
-	if (s->full_bytes)
-		now = lesser(now, s->full_bytes);
-	if (avail < s->c.keep_free)
+	if (!s->may_grow && !stat(s->c.path, &st))
+		now = lesser(now, (uint64_t)st.st_size + LOG_SIZE);
+	if (disk_free(s) < s->c.keep_free)
 		now = lesser(now, used < STORE_MIN_BYTES ? STORE_MIN_BYTES : used);
 	*full = now < limit;
 	return now;
@@ -534,13 +551,13 @@ static int put(struct store *s, const struct window *w)
 
 /* ---- A full disk ----------------------------------------------------------------------------- */
 
-/* The log into the file, and its space back. Readers may keep it from being emptied: then it is not. */
+/* The log into the file, so that it begins anew. Readers may keep it from that: then it does not. */
 static int checkpoint(struct store *s)
 {
 	int rc;
 
 	s->sql.busy_timeout(s->db, CHECKPOINT_MS);
-	rc = s->sql.wal_checkpoint_v2(s->db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
+	rc = s->sql.wal_checkpoint_v2(s->db, NULL, SQLITE_CHECKPOINT_RESTART, NULL, NULL);
 	s->sql.busy_timeout(s->db, STORE_BUSY_MS);
 	return rc && rc != SQLITE_BUSY ? store_db__errno(s, rc) : 0;
 }
@@ -551,17 +568,12 @@ static int checkpoint(struct store *s)
  */
 static int make_room(struct store *s, uint64_t need)
 {
-	uint64_t used, unused;
 	struct drops d = { { 0 } };
 	int err;
 
 	if (ftruncate(s->reserve_fd, 0))
 		return -errno;
-	err = used_bytes(s, &used, &unused);
-	if (err)
-		return err;
-	if (!s->full_bytes || s->full_bytes > used)
-		s->full_bytes = used;
+	s->may_grow = false;
 	err = begin(s);
 	if (!err)
 		err = finish(s, &d, drop_oldest(s, 2 * need, STORE_DROP_full, &d));
@@ -623,7 +635,6 @@ int store__put(struct store *s, const struct window *w)
 		return err;
 	}
 	give_back_pages(s);
-	if (!s->full_bytes)
-		fill_reserve(s);
+	fill_reserve(s);
 	return 0;
 }

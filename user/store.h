@@ -56,7 +56,8 @@ struct store; /* for one thread at a time */
 
 /*
  * Makes the directory (0700) and the file (0600) if need be; a damaged file is set aside. NULL and errno after a
- * message: -EBUSY another process writes to it, -EPROTO it is of a newer version or not ours.
+ * message: EBUSY another process writes to it, EPROTO it is of a newer version or not ours. A full disk is no reason:
+ * then it is tried again with each window.
  */
 struct store *store__open(const struct store_config *c);
 /* What of the configuration can change while open: all but the path. */

@@ -234,17 +234,23 @@ static int check_version(struct store *s, int64_t *version, const char **why)
 }
 
 /*
- * auto_vacuum must be set before anything is written: then the file can shrink. A checkpoint every MiB keeps what the
- * log needs of a full disk below the reserve. A commit is in the page cache, which outlives us, but not on the disk.
+ * auto_vacuum must be set before anything is written: then the file can shrink. Set again it would be written again,
+ * and the disk may be full: for that the log and its index stay when the store is closed, too. A checkpoint every MiB
+ * keeps what the log needs below the reserve. A commit is in the page cache, which outlives us, but not on the disk.
  */
-static int set_up_writer(struct store *s)
+static int set_up_writer(struct store *s, int64_t version)
 {
-	return store_db__exec(s, "PRAGMA auto_vacuum = incremental;"
-				 "PRAGMA journal_mode = wal;"
-				 "PRAGMA synchronous = normal;"
-				 "PRAGMA wal_autocheckpoint = 256;"
-				 "PRAGMA journal_size_limit = 4194304;"
-				 "PRAGMA secure_delete = off");
+	int keep = 1;
+	int err = version ? 0 : store_db__exec(s, "PRAGMA auto_vacuum = incremental");
+
+	err = err ? err
+		  : store_db__exec(s, "PRAGMA journal_mode = wal;"
+				      "PRAGMA synchronous = normal;"
+				      "PRAGMA wal_autocheckpoint = 256;"
+				      "PRAGMA journal_size_limit = 4194304;"
+				      "PRAGMA secure_delete = off");
+	s->sql.file_control(s->db, NULL, SQLITE_FCNTL_PERSIST_WAL, &keep);
+	return err ? err : migrate(s, version);
 }
 
 static int set_up(struct store *s, const char **why)
@@ -254,11 +260,7 @@ static int set_up(struct store *s, const char **why)
 				    "PRAGMA temp_store = memory; PRAGMA cache_size = -1024");
 
 	err = err ? err : check_version(s, &version, why);
-	if (!err && s->writer) {
-		err = set_up_writer(s);
-		err = err ? err : migrate(s, version);
-	}
-	return err;
+	return err || !s->writer ? err : set_up_writer(s, version);
 }
 
 int store_db__open(struct store *s, const char **why)
@@ -305,6 +307,8 @@ void store_db__close(struct store *s)
 {
 	if (!s->db)
 		return;
+	if (s->writer) /* with a limit, closing would make the log empty */
+		store_db__exec(s, "PRAGMA journal_size_limit = -1");
 	for (size_t i = 0; i < STMT_CNT; i++)
 		s->sql.finalize(s->stmts[i]);
 	memset(s->stmts, 0, sizeof(s->stmts));

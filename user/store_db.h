@@ -21,7 +21,7 @@
 	X(bind_blob) X(bind_blob64) X(bind_int64) X(bind_text) X(busy_timeout)                     \
 	X(changes) X(clear_bindings) X(close) X(column_blob) X(column_bytes)                       \
 	X(column_int64) X(column_text) X(exec) X(extended_errcode)                                 \
-	X(extended_result_codes) X(finalize) X(get_autocommit) X(last_insert_rowid)                \
+	X(extended_result_codes) X(file_control) X(finalize) X(get_autocommit) X(last_insert_rowid)                \
 	X(open_v2) X(prepare_v2) X(prepare_v3) X(reset) X(step) X(system_errno)                    \
 	X(wal_checkpoint_v2)
 /* clang-format on */
@@ -82,14 +82,14 @@ enum store_stmt {
 struct store {
 	struct store_config c;
 	struct store_sqlite sql;
-	sqlite3 *db; /* NULL: could not be opened again after damage */
+	sqlite3 *db; /* NULL: could not be opened yet, or not again */
 	sqlite3_stmt *stmts[STMT_CNT];
 	/* Of the writer. */
 	bool writer;
 	int reserve_fd;
 	dev_t dev; /* the file that is open: somebody may take it away */
 	ino_t ino;
-	uint64_t full_bytes;		     /* size at which the disk was full; 0: it is not */
+	bool may_grow;			     /* the reserve is there */
 	uint64_t pending[STORE_COUNTER_CNT]; /* not yet in the table */
 	uint64_t said_ns[STORE_SAID_CNT];    /* when a message of this kind came last */
 };

@@ -480,12 +480,14 @@ static int read_counter(struct store *s, const char *name, uint64_t *out)
 int store__stats(struct store *s, struct store_stats *out)
 {
 	int64_t windows = 0, first = 0, last = 0;
-	int err = s->db ? 0 : -EBADMSG;
+	int err = 0;
 
 	*out = (struct store_stats){ .bytes = store_db__bytes(s) };
 	for (size_t i = 0; i < STORE_DROP_CNT; i++)
 		out->dropped[i] = s->pending[i];
 	out->damaged = s->pending[STORE_DAMAGED];
+	if (!s->db) /* of the writer, when the disk was full */
+		return 0;
 	err = err ? err : store_db__do(s, STMT_totals, &windows);
 	err = err ? err : store_db__do(s, STMT_first, &first);
 	err = err ? err : store_db__do(s, STMT_last, &last);

@@ -500,19 +500,31 @@ static void fill(const struct place *p, unsigned cnt)
 	store__close(s);
 }
 
+static void remove_files(const struct place *p)
+{
+	unlink(p->c.path);
+	unlink(beside(p, "-wal"));
+}
+
 static void test_damaged_file(void **state)
 {
 	struct place *p = *state;
 	struct stat st;
 
+	/* The log stays when a store is closed, and what it has is not lost. */
 	fill(p, 50);
 	overwrite(p->c.path, 0, 8192);
+	fill(p, 60);
+	assert_int_equal(access(beside(p, "-damaged"), F_OK), -1);
+	unlink(beside(p, "-wal"));
+	overwrite(p->c.path, 0, 8192);
 	expect_new_begun(p);
-	unlink(p->c.path);
+	remove_files(p);
 	overwrite(p->c.path, 0, 81920); /* nothing but garbage */
 	expect_new_begun(p);
-	unlink(p->c.path);
+	remove_files(p);
 	fill(p, 50);
+	unlink(beside(p, "-wal"));
 	assert_int_equal(stat(p->c.path, &st), 0);
 	assert_int_equal(truncate(p->c.path, st.st_size / 2), 0);
 	expect_new_begun(p);
