@@ -89,6 +89,7 @@ $(OUT)/page_%.h: user/web/%.html scripts/embed-page $(wildcard user/web/*) | $(O
 	$(Q)scripts/embed-page page_$* $< > $@
 $(OUT)/export_html.o $(OUT)/san/export_html.o: $(OUT)/page_flame.h
 $(OUT)/export_lines.o $(OUT)/san/export_lines.o: $(OUT)/page_lines.h
+$(OUT)/agent/http_page.o $(OUT)/san/agent/http_page.o: $(OUT)/page_agent.h
 
 $(OUT)/%.o: user/%.c Makefile | $(OUT)/agent
 	$(call say,CC)

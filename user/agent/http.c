@@ -392,12 +392,9 @@ static enum MHD_Result on_argument(void *cls, enum MHD_ValueKind kind, const cha
 static int read_args(struct MHD_Connection *c, struct http_args *args)
 {
 	struct arguments a = { .args = args };
-	const char *host = header(c, "Host");
 
 	memset(args, 0, sizeof(*args));
 	MHD_get_connection_values_n(c, MHD_GET_ARGUMENT_KIND, on_argument, &a);
-	if (host && strlen(host) < sizeof(args->host))
-		strcpy(args->host, host);
 	return a.bad ? -EINVAL : 0;
 }
 

@@ -1,21 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-/* Metrics, health and profiles for programs. */
+/* Metrics, health and profiles for programs; what is at which path. */
 #include "http_routes.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "http_page.h"
+#include "http_store.h"
 #include "metrics.h"
 #include "str.h"
 
 #define SECONDS_DEFAULT 30 /* as Go's net/http/pprof has it */
 #define SECONDS_MAX	600
-
-#define TEXT		"text/plain; charset=utf-8"
-#define HTML		"text/html; charset=utf-8"
-/* What is no page can do nothing, should a browser take it for one. */
-#define INERT		"default-src 'none'; frame-ancestors 'none'; sandbox"
 
 /* ---- answers ----------------------------------------------------------------------------------- */
 
@@ -29,7 +26,7 @@ void http_answer__free(struct http_answer *a)
 void http_answer__text(struct http_answer *a, unsigned status, const char *text)
 {
 	http_answer__free(a);
-	*a = (struct http_answer){ .status = status, .type = TEXT, .policy = INERT };
+	*a = (struct http_answer){ .status = status, .type = HTTP_TEXT, .policy = HTTP_INERT };
 	if (asprintf(&a->body, "%s\n", text) < 0)
 		a->body = NULL;
 	a->size = a->body ? strlen(a->body) : 0;
@@ -56,7 +53,7 @@ static void answer_metrics(const struct http_backend *b, const struct http_args 
 		return http_answer__text(a, 500, "out of memory");
 	a->status = 200;
 	a->type = METRICS_TYPE;
-	a->policy = INERT;
+	a->policy = HTTP_INERT;
 }
 
 static void answer_health(const struct http_backend *b, const struct http_args *args,
@@ -106,13 +103,18 @@ static void answer_profile(const struct http_backend *b, const struct http_args 
 		return http_answer__text(a, 500, strerror(-err));
 	a->status = 200;
 	a->type = "application/octet-stream";
-	a->policy = INERT;
+	a->policy = HTTP_INERT;
 	a->file = "profile.pb.gz";
 }
 
 /* ---- which ------------------------------------------------------------------------------------- */
 
 static const struct http_route routes[] = {
+	{ "/", HTTP_QUICK, false, http_page__answer },
+	{ "/flame", HTTP_QUERY, false, http_store__flame },
+	{ "/api/services", HTTP_QUERY, false, http_store__services },
+	{ "/api/labels", HTTP_QUERY, false, http_store__labels },
+	{ "/api/profile", HTTP_QUERY, false, http_store__profile },
 	{ "/metrics", HTTP_QUICK, false, answer_metrics },
 	{ "/healthz", HTTP_QUICK, true, answer_health },
 	{ "/debug/pprof/", HTTP_QUICK, false, answer_pprof_index },
@@ -140,6 +142,7 @@ char *http_args__field(struct http_args *args, const char *name, size_t *size)
 	FIELD("to", to)
 	FIELD("base-from", base_from)
 	FIELD("base-to", base_to)
+	FIELD("buckets", buckets)
 #undef FIELD
 	return NULL;
 }

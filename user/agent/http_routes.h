@@ -12,13 +12,19 @@
 
 #include "agent/http.h"
 
+#define HTTP_TEXT  "text/plain; charset=utf-8"
+#define HTTP_HTML  "text/html; charset=utf-8"
+#define HTTP_JSON  "application/json"
+/* The policy of what is no page: it can do nothing, should a browser take it for one. */
+#define HTTP_INERT "default-src 'none'; frame-ancestors 'none'; sandbox"
+
 /* The arguments that mean something; others are ignored. Texts as the client sent them, "" when it did not. */
 struct http_args {
 	char seconds[16];
 	char service[1024];
 	char from[32], to[32];
 	char base_from[32], base_to[32];
-	char host[256]; /* the Host header, for the examples on a page */
+	char buckets[16];
 };
 
 struct http_answer {

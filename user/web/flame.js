@@ -1281,7 +1281,9 @@
 
   function start() {
     const dark = window.matchMedia("(prefers-color-scheme: dark)");
-    view.theme = dark.matches ? "dark" : "light";
+    // In a frame of another page, that page knows.
+    const wanted = location.hash.slice(1);
+    view.theme = wanted === "dark" || wanted === "light" ? wanted : dark.matches ? "dark" : "light";
     document.documentElement.dataset.theme = view.theme;
     dark.addEventListener("change", () => setTheme(dark.matches ? "dark" : "light"));
     if (!places.line.some(Boolean))
