@@ -6,6 +6,7 @@
  *
  * KEY is of the section [http], or `store`. Prints "ready" when it listens, and ends when its stdin does.
  */
+#include <assert.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -46,6 +47,22 @@ static void stats(void *ctx, struct agent_stats *out)
 	out->drains = 3;
 }
 
+static size_t push(void *ctx, struct push_stats *out, size_t cap)
+{
+	(void)ctx;
+	assert(cap >= 2);
+	memset(out, 0, 2 * sizeof(*out));
+	out[0].name = "central";
+	out[0].requests = 4;
+	out[0].latency_sum_ns = 250000000;
+	out[0].spool.put = 10;
+	out[0].spool.sent = 3;
+	out[0].spool.windows = 7;
+	out[0].failing = true;
+	out[1].name = "s3";
+	return 2;
+}
+
 /* Not a profile: `seconds` says what happens. */
 static int profile(void *ctx, unsigned seconds, FILE *f)
 {
@@ -69,7 +86,9 @@ static bool healthy(void *ctx, const char **why)
 
 int main(int argc, char **argv)
 {
-	struct http_backend backend = { .stats = stats, .profile = profile, .healthy = healthy };
+	struct http_backend backend = {
+		.stats = stats, .profile = profile, .healthy = healthy, .push = push
+	};
 	struct http_config config;
 	const char *why = NULL;
 	struct http *http;

@@ -50,6 +50,11 @@ def test_metrics(server):
     assert values["pyperf_drain_seconds_sum",] == 1.5 and values["pyperf_drain_seconds_count",] == 3
     assert values["process_resident_memory_bytes",] == 20 << 20
     assert values["process_cpu_seconds_total",] > 0
+    assert values["pyperf_push_windows_total", "central"] == 10
+    assert values["pyperf_push_spool_windows", "central"] == 7
+    assert values["pyperf_push_latency_seconds_sum", "central"] == 0.25
+    assert values["pyperf_push_failing", "central"] == 1 and values["pyperf_push_failing", "s3"] == 0
+    assert values["pyperf_push_dropped_windows_total", "s3", "size"] == 0
     delivered = values["pyperf_samples_counted_total",]
     for name in "filtered", "lost":
         delivered += sum(s.value for s in families["pyperf_samples_" + name].samples)

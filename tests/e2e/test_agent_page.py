@@ -97,6 +97,12 @@ def test_services(server, filled):
     assert ask(server, "/api/services", **{"from": 1, "to": 2})["services"] == []
 
 
+def test_metrics_of_the_store(server):
+    text = server.get("/metrics")[2].decode()
+    assert "\npyperf_store_windows 33\n" in text
+    assert '\npyperf_store_dropped_windows_total{reason="age"} 0\n' in text
+
+
 def test_labels(server):
     labels = ask(server, "/api/labels", service="web", **{"from": "-1h"})["labels"]
     assert {"name": "region", "value": "<i>eu</i>"} in labels

@@ -30,6 +30,7 @@
 #include <sys/socket.h>
 
 #include "agent/agent.h"
+#include "agent/push.h"
 
 #define HTTP_CONNECTIONS  64
 #define HTTP_WORKERS	  4
@@ -71,6 +72,8 @@ struct http_backend {
 	void (*stats)(void *ctx, struct agent_stats *out);
 	int (*profile)(void *ctx, unsigned seconds, FILE *out); /* as agent__profile() */
 	bool (*healthy)(void *ctx, const char **why);		/* as agent__healthy() */
+	/* Figures of up to `cap` destinations, and how many; NULL: there are none. */
+	size_t (*push)(void *ctx, struct push_stats *out, size_t cap);
 	const char *store_path; /* NULL: no store, and nothing to look at on the page */
 };
 

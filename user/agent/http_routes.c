@@ -5,14 +5,17 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "http_page.h"
 #include "http_store.h"
 #include "metrics.h"
+#include "store.h"
 #include "str.h"
 
 #define SECONDS_DEFAULT 30 /* as Go's net/http/pprof has it */
 #define SECONDS_MAX	600
+#define PUSH_MAX	64 /* destinations in the figures */
 
 /* ---- answers ----------------------------------------------------------------------------------- */
 
@@ -34,9 +37,24 @@ void http_answer__text(struct http_answer *a, unsigned status, const char *text)
 
 /* ---- programs ---------------------------------------------------------------------------------- */
 
+/* Nothing when there is no store, or none that can be read: the log says why, once it has been begun. */
+static void put_store(const struct http_backend *b, FILE *f)
+{
+	struct store_stats s;
+	struct store *store;
+
+	if (!b->store_path || access(b->store_path, F_OK))
+		return;
+	store = store__open_read(b->store_path);
+	if (store && !store__stats(store, &s))
+		metrics__store(&s, f);
+	store__close(store);
+}
+
 static void answer_metrics(const struct http_backend *b, const struct http_args *args,
 			   struct http_answer *a)
 {
+	struct push_stats push[PUSH_MAX];
 	struct agent_stats s = { 0 };
 	FILE *f = open_memstream(&a->body, &a->size);
 	bool failed;
@@ -47,6 +65,9 @@ static void answer_metrics(const struct http_backend *b, const struct http_args 
 	b->stats(b->ctx, &s);
 	metrics__agent(&s, f);
 	metrics__process(&s, f);
+	put_store(b, f);
+	if (b->push)
+		metrics__push(push, b->push(b->ctx, push, PUSH_MAX), f);
 	failed = ferror(f);
 	failed |= fclose(f) != 0;
 	if (failed)
@@ -115,7 +136,7 @@ static const struct http_route routes[] = {
 	{ "/api/services", HTTP_QUERY, false, http_store__services },
 	{ "/api/labels", HTTP_QUERY, false, http_store__labels },
 	{ "/api/profile", HTTP_QUERY, false, http_store__profile },
-	{ "/metrics", HTTP_QUICK, false, answer_metrics },
+	{ "/metrics", HTTP_QUERY, false, answer_metrics },
 	{ "/healthz", HTTP_QUICK, true, answer_health },
 	{ "/debug/pprof/", HTTP_QUICK, false, answer_pprof_index },
 	{ "/debug/pprof/profile", HTTP_SAMPLE, false, answer_profile },

@@ -184,3 +184,99 @@ void metrics__process(const struct agent_stats *s, FILE *f)
 	put_seconds(f, "process_start_time_seconds", METRIC_GAUGE,
 		    "When sampling began, since 1970.", s->run.start_unix_ns);
 }
+
+/* ---- what becomes of windows ------------------------------------------------------------------- */
+
+void metrics__store(const struct store_stats *s, FILE *f)
+{
+	put_uint(f, "pyperf_store_bytes", METRIC_GAUGE, "Size of the store, all files.", s->bytes);
+	put_uint(f, "pyperf_store_windows", METRIC_GAUGE, "Windows in it.", s->windows);
+	put_seconds(f, "pyperf_store_oldest_timestamp_seconds", METRIC_GAUGE,
+		    "Start of the oldest, since 1970; 0: there is none.", s->oldest_ns);
+	put_seconds(f, "pyperf_store_newest_timestamp_seconds", METRIC_GAUGE,
+		    "Start of the newest.", s->newest_ns);
+	metric__family(f, "pyperf_store_dropped_windows_total", METRIC_COUNTER,
+		       "Windows that are gone, since the store was begun.");
+	for (int i = 0; i < STORE_DROP_CNT; i++)
+		metric__uint(f, "pyperf_store_dropped_windows_total", "reason",
+			     store_drop__name((enum store_drop)i), s->dropped[i]);
+	put_uint(f, "pyperf_store_damaged_total", METRIC_COUNTER,
+		 "Times that a damaged store was set aside.", s->damaged);
+}
+
+/* One figure of all destinations. */
+struct push_metric {
+	const char *name, *help;
+	enum metric_type type;
+	size_t offset; /* of a uint64_t in struct push_stats */
+	bool seconds;  /* in ns */
+};
+
+#define DESTINATION "destination"
+#define PUSH(name, type, seconds, member, help)                                                    \
+	{                                                                                          \
+		"pyperf_push_" name, help, METRIC_##type, offsetof(struct push_stats, member),     \
+			seconds                                                                    \
+	}
+
+/* clang-format off */
+static const struct push_metric push_metrics[] = {
+	PUSH("windows_total", COUNTER, false, spool.put, "Windows for the destination."),
+	PUSH("found_windows_total", COUNTER, false, spool.found, "Windows that an earlier run had left in the spool."),
+	PUSH("sent_windows_total", COUNTER, false, spool.sent, "Windows that the destination took."),
+	PUSH("sent_bytes_total", COUNTER, false, sent_bytes, "Bytes of them, as sent."),
+	PUSH("requests_total", COUNTER, false, requests, "Requests that have ended, however."),
+	PUSH("retries_total", COUNTER, false, retries, "Requests that followed a failed one of the same window."),
+	PUSH("failures_total", COUNTER, false, failures, "Requests without an answer, or with one that is no success."),
+	PUSH("last_sent_timestamp_seconds", GAUGE, true, last_sent_unix_ns, "The last success, since 1970; 0: none yet."),
+	PUSH("latency_longest_seconds", GAUGE, true, latency_max_ns, "The longest request."),
+	PUSH("spool_windows", GAUGE, false, spool.windows, "Windows that wait, on disk and in memory."),
+	PUSH("spool_memory_windows", GAUGE, false, spool.memory_windows, "Windows that wait in memory only."),
+	PUSH("spool_bytes", GAUGE, false, spool.bytes, "Size of what waits."),
+	PUSH("spool_oldest_age_seconds", GAUGE, true, spool.oldest_age_ns, "Age of the oldest that waits; 0: none does."),
+	PUSH("spool_disk_errors_total", COUNTER, false, spool.disk_errors, "Errors of the spool's disk."),
+};
+/* clang-format on */
+
+/* Two labels; neither needs an escape: names of destinations are of a-z 0-9 _ - . */
+static void put_push_drops(const struct push_stats *list, size_t cnt, FILE *f)
+{
+	static const char name[] = "pyperf_push_dropped_windows_total";
+
+	metric__family(f, name, METRIC_COUNTER, "Windows that were not sent and never will be.");
+	for (size_t i = 0; i < cnt; i++)
+		for (int d = 0; d < SPOOL_DROP_CNT; d++)
+			fprintf(f, "%s{%s=\"%s\",reason=\"%s\"} %" PRIu64 "\n", name, DESTINATION,
+				list[i].name, spool_drop__name((enum spool_end)d),
+				list[i].spool.dropped[d]);
+}
+
+void metrics__push(const struct push_stats *list, size_t cnt, FILE *f)
+{
+	for (size_t k = 0; k < sizeof(push_metrics) / sizeof(push_metrics[0]); k++) {
+		const struct push_metric *m = &push_metrics[k];
+
+		metric__family(f, m->name, m->type, m->help);
+		for (size_t i = 0; i < cnt; i++) {
+			uint64_t n = *(const uint64_t *)((const char *)&list[i] + m->offset);
+
+			if (m->seconds)
+				metric__seconds(f, m->name, DESTINATION, list[i].name, n);
+			else
+				metric__uint(f, m->name, DESTINATION, list[i].name, n);
+		}
+	}
+	metric__family(f, "pyperf_push_latency_seconds", METRIC_SUMMARY,
+		       "Time that requests took.");
+	for (size_t i = 0; i < cnt; i++) {
+		metric__seconds(f, "pyperf_push_latency_seconds_sum", DESTINATION, list[i].name,
+				list[i].latency_sum_ns);
+		metric__uint(f, "pyperf_push_latency_seconds_count", DESTINATION, list[i].name,
+			     list[i].requests);
+	}
+	metric__family(f, "pyperf_push_failing", METRIC_GAUGE,
+		       "1 when the last request was no success.");
+	for (size_t i = 0; i < cnt; i++)
+		metric__uint(f, "pyperf_push_failing", DESTINATION, list[i].name, list[i].failing);
+	put_push_drops(list, cnt, f);
+}

@@ -14,12 +14,17 @@
 #include <stdio.h>
 
 #include "agent/agent.h"
+#include "agent/push.h"
+#include "store.h"
 
 #define METRICS_TYPE "text/plain; version=0.0.4; charset=utf-8"
 
 void metrics__agent(const struct agent_stats *s, FILE *f);
 /* Of this process, as the system has them now. */
 void metrics__process(const struct agent_stats *s, FILE *f);
+void metrics__store(const struct store_stats *s, FILE *f);
+/* Of all destinations. */
+void metrics__push(const struct push_stats *list, size_t cnt, FILE *f);
 
 /* The parts: one family of metrics and its samples. */
 enum metric_type { METRIC_COUNTER, METRIC_GAUGE, METRIC_SUMMARY };
