@@ -76,12 +76,52 @@ _pyperf_bpf()
 		mapfile -t COMPREPLY < <(:)
 		return
 		;;
+	report--from)
+		mapfile -t COMPREPLY < <(:)
+		return
+		;;
+	report--to)
+		mapfile -t COMPREPLY < <(:)
+		return
+		;;
+	report--service)
+		mapfile -t COMPREPLY < <(:)
+		return
+		;;
+	report--store)
+		mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+		return
+		;;
 	diff-o | diff--output)
 		mapfile -t COMPREPLY < <(compgen -f -- "$cur")
 		return
 		;;
 	diff-t | diff--type)
 		mapfile -t COMPREPLY < <(:)
+		return
+		;;
+	diff--before)
+		mapfile -t COMPREPLY < <(:)
+		return
+		;;
+	diff--after)
+		mapfile -t COMPREPLY < <(:)
+		return
+		;;
+	diff--before-label)
+		mapfile -t COMPREPLY < <(:)
+		return
+		;;
+	diff--after-label)
+		mapfile -t COMPREPLY < <(:)
+		return
+		;;
+	diff--service)
+		mapfile -t COMPREPLY < <(:)
+		return
+		;;
+	diff--store)
+		mapfile -t COMPREPLY < <(compgen -f -- "$cur")
 		return
 		;;
 	check-p | check--pid)
@@ -97,8 +137,8 @@ _pyperf_bpf()
 		case $command in
 		record) mapfile -t COMPREPLY < <(compgen -W "-d --duration -F --frequency -p --pid --children -C --cgroup --comm -a --all -o --output -f --folded --no-native --no-kernel --no-lines --inlines --threads --max-frames --table-memory -v --verbose -q --quiet -h --help --version" -- "$cur") ;;
 		top) mapfile -t COMPREPLY < <(compgen -W "-F --frequency -p --pid --children -C --cgroup --comm -a --all -i --interval --native -v --verbose -q --quiet -h --help --version" -- "$cur") ;;
-		report) mapfile -t COMPREPLY < <(compgen -W "-o --output -f --folded -t --type --no-lines --no-threads -v --verbose -q --quiet -h --help --version" -- "$cur") ;;
-		diff) mapfile -t COMPREPLY < <(compgen -W "-o --output -f --folded --absolute -t --type -v --verbose -q --quiet -h --help --version" -- "$cur") ;;
+		report) mapfile -t COMPREPLY < <(compgen -W "-o --output -f --folded -t --type --no-lines --no-threads --from --to --list --service --store -v --verbose -q --quiet -h --help --version" -- "$cur") ;;
+		diff) mapfile -t COMPREPLY < <(compgen -W "-o --output -f --folded --absolute -t --type --before --after --before-label --after-label --service --store -v --verbose -q --quiet -h --help --version" -- "$cur") ;;
 		dump) mapfile -t COMPREPLY < <(compgen -W "--native --json -v --verbose -q --quiet -h --help --version" -- "$cur") ;;
 		check) mapfile -t COMPREPLY < <(compgen -W "-p --pid -v --verbose -q --quiet -h --help --version" -- "$cur") ;;
 		agent) mapfile -t COMPREPLY < <(compgen -W "--config --check-config -v --verbose -q --quiet -h --help --version" -- "$cur") ;;

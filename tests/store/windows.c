@@ -9,8 +9,8 @@
  *		services s0 ... s9 in turn; "N\n" on stdout when window N is stored. Keys of store_config__set().
  *	windows check STORE
  *		"N\n" for each window of those that is there, or an error if one is not what was written
- *	windows fill STORE DAYS SERVICES SIZE
- *		windows of a minute each up to now, for measurements
+ *	windows fill STORE DAYS SERVICES SIZE MINUTES
+ *		windows of so many minutes up to now, for measurements
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -191,6 +191,7 @@ static int check(const char *path)
 static int fill(char **argv)
 {
 	uint64_t minutes = strtoull(argv[1], NULL, 10) * 1440, now = (uint64_t)time(NULL) / 60;
+	uint64_t length = strtoull(argv[4], NULL, 10);
 	unsigned services = (unsigned)strtoul(argv[2], NULL, 10);
 	size_t size = strtoull(argv[3], NULL, 10);
 	char *settings[] = { strdup("max-size=1024GiB"), strdup("max-age=3650d"), NULL };
@@ -200,12 +201,13 @@ static int fill(char **argv)
 	struct window w;
 	int err = s ? 0 : -EIO;
 
-	for (uint64_t m = 0; m < minutes && !err; m++) {
+	for (uint64_t m = 0; length && m < minutes && !err; m += length) {
 		for (unsigned i = 0; i < services && !err; i++) {
 			make(&w, labels, line, m, size);
 			snprintf(service, sizeof(service), "service-%u", i);
 			labels[1].value = service;
 			w.start_unix_ns = (now - minutes + m) * MINUTE_NS;
+			w.duration_ns = length * MINUTE_NS;
 			set_id(&w, i);
 			err = store__put(s, &w);
 		}
@@ -226,7 +228,7 @@ int main(int argc, char **argv)
 		return write_windows(argv + 2);
 	if (!strcmp(what, "check") && argc == 3)
 		return check(argv[2]);
-	if (!strcmp(what, "fill") && argc == 6)
+	if (!strcmp(what, "fill") && argc == 7)
 		return fill(argv + 2);
 	return usage();
 }
