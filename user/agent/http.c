@@ -707,7 +707,7 @@ static int read_secrets(struct http *h)
 
 	if (watched__changed(&h->token_file))
 		err = read_token(h);
-	if (!err && (watched__changed(&h->cert_file) | watched__changed(&h->key_file)))
+	if (!err && (watched__changed(&h->cert_file) + watched__changed(&h->key_file)))
 		err = read_tls(h);
 	return err;
 }
