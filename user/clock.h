@@ -20,6 +20,15 @@ static inline uint64_t now_ns(void)
 	return timespec_ns(t);
 }
 
+/* CPU time of the calling thread. */
+static inline uint64_t thread_cpu_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+	return timespec_ns(t);
+}
+
 static inline uint64_t now_ms(void)
 {
 	return now_ns() / 1000000;

@@ -30,7 +30,7 @@ static struct budget make(void)
 
 	budget__init(&b, &limits, 19);
 	for (int i = 0; i < BUDGET_GRACE; i++)
-		budget__cpu(&b, 60 * S, 60 * S);
+		budget__cpu(&b, 60 * S, 60 * S, 60 * S);
 	assert_int_equal(b.frequency_hz, 19);
 	said = 0;
 	return b;
@@ -39,7 +39,9 @@ static struct budget make(void)
 /* `percent` at 19 Hz, and what a lower frequency makes of it. */
 static void use(struct budget *b, double percent)
 {
-	budget__cpu(b, (uint64_t)(0.01 * percent * 60e9 * b->frequency_hz / 19), 60 * S);
+	uint64_t ns = (uint64_t)(0.01 * percent * 60e9 * b->frequency_hz / 19);
+
+	budget__cpu(b, ns, ns, 60 * S);
 }
 
 static void falls_until_it_fits(void **state)
@@ -100,6 +102,18 @@ static void at_the_lowest_it_says_so(void **state)
 	assert_int_equal(b.frequency_hz, 2);
 }
 
+static void what_does_not_help_is_not_done(void **state)
+{
+	struct budget b = make();
+
+	(void)state;
+	budget__cpu(&b, 6 * S, S, 60 * S);
+	assert_int_equal(b.frequency_hz, 19);
+	budget__cpu(&b, 6 * S, 2 * S, 60 * S);
+	assert_int_equal(b.frequency_hz, 12);
+	assert_int_equal(said, 2);
+}
+
 static void memory_is_given_back_step_by_step(void **state)
 {
 	struct budget b = make();
@@ -147,6 +161,7 @@ int main(void)
 		cmocka_unit_test(rises_when_there_is_room_for_long),
 		cmocka_unit_test(does_not_swing),
 		cmocka_unit_test(at_the_lowest_it_says_so),
+		cmocka_unit_test(what_does_not_help_is_not_done),
 		cmocka_unit_test(memory_is_given_back_step_by_step),
 		cmocka_unit_test(memory_between_the_marks_changes_nothing),
 	};

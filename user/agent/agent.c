@@ -55,7 +55,9 @@ struct agent {
 	struct schedule schedule;
 	struct period *period;
 	struct budget budget;
-	uint64_t used_ns; /* by the agent and BPF, until the last period's end */
+	uint64_t used_ns;    /* by the agent and BPF, until the last period's end */
+	uint64_t samples_ns; /* ... for samples */
+	uint64_t own_ns;     /* ... by this thread, until now */
 	uint64_t tick_ns, watchdog_ns, watched_ns;
 	int guard_fd, signal_fd, wake_fd;
 	int bpf_stats_fd;	   /* the kernel measures BPF programs; -1: not */
@@ -204,7 +206,7 @@ static int drain(struct agent *a)
 		.processes = a->config->budget.processes,
 	};
 	struct profile *p = profile__new();
-	uint64_t begin = now_ns();
+	uint64_t begin = now_ns(), begin_cpu = thread_cpu_ns();
 	int err = p ? session__drain(a->session, p) : cmdline__no_memory();
 
 	if (!err)
@@ -214,6 +216,7 @@ static int drain(struct agent *a)
 	profile__free(p);
 	a->stats.drains++;
 	a->stats.drain_ns += now_ns() - begin;
+	a->own_ns += thread_cpu_ns() - begin_cpu;
 	return err;
 }
 
@@ -228,7 +231,11 @@ static int name(void *ctx, struct profile *p)
 				: ((size_t)a->config->budget.memory_mib << 20) / SYMBOLS_SHARE,
 	};
 
-	return session__name(a->session, p, &so);
+	uint64_t begin = thread_cpu_ns();
+	int err = session__name(a->session, p, &so);
+
+	a->own_ns += thread_cpu_ns() - begin;
+	return err;
 }
 
 static void turn_taps(struct agent *a, const struct clocks *now)
@@ -285,18 +292,26 @@ static uint32_t count_fds(void)
 }
 
 /* After a period, for the next one. */
-static int keep_budget(struct agent *a, uint64_t duration_ns)
+static int keep_budget(struct agent *a, const struct clocks *now, uint64_t duration_ns)
 {
-	uint64_t used = a->stats.run.self_cpu_ns + a->stats.run.bpf_ns;
+	struct agent_stats *s = &a->stats;
+	struct deliver_stats d;
+	uint64_t used = s->run.self_cpu_ns + s->run.bpf_ns, samples;
+	int err;
 
-	budget__memory(&a->budget, a->stats.rss_bytes);
-	if (!taps__any(a->taps)) { /* all samples of one weigh the same */
-		budget__cpu(&a->budget, used - a->used_ns, duration_ns);
-		a->used_ns = used;
-	}
-	if (taps__any(a->taps) || a->budget.frequency_hz == a->stats.run.frequency_hz)
+	deliver__stats(a->deliver, &d);
+	samples = s->run.bpf_ns + a->own_ns + d.cpu_ns;
+	budget__memory(&a->budget, s->rss_bytes);
+	budget__cpu(&a->budget, used - a->used_ns, samples - a->samples_ns, duration_ns);
+	a->used_ns = used;
+	a->samples_ns = samples;
+	if (a->budget.frequency_hz == s->run.frequency_hz)
 		return 0;
-	return session__set_frequency(a->session, a->budget.frequency_hz);
+	taps__cut(a->taps, now, s->run.frequency_hz, s->run.cpus, name, a);
+	err = session__set_frequency(a->session, a->budget.frequency_hz);
+	if (!err)
+		s->run.frequency_hz = a->budget.frequency_hz;
+	return err;
 }
 
 /* ---- periods --------------------------------------------------------------------------------------------- */
@@ -346,7 +361,7 @@ static int end_period(struct agent *a, enum schedule_why why, const struct clock
 	if (!err &&
 	    !a->stop) { /* before names are looked for, which takes time that is the next one's */
 		publish(a);
-		err = keep_budget(a, p->span.duration_ns);
+		err = keep_budget(a, now, p->span.duration_ns);
 	}
 	if (!err)
 		err = name(a, p->profile);

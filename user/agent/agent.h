@@ -68,8 +68,8 @@ void agent__stats(struct agent *a, struct agent_stats *out);
 
 /*
  * Waits for `seconds` (1 to 600) and writes what was sampled meanwhile, as pprof. Any thread but the main one, up
- * to AGENT_TAPS at once. 0; -EBUSY: too many; -EINVAL; -ECANCELED: the agent ends, what there was is written;
- * another negative errno of writing.
+ * to AGENT_TAPS at once. It is shorter, and says so, when the agent ends or has to sample at another frequency. 0;
+ * -EBUSY: too many; -EINVAL; -ECANCELED: the agent ends; another negative errno of writing.
  */
 #define AGENT_TAPS 8
 int agent__profile(struct agent *a, unsigned seconds, FILE *f);

@@ -40,7 +40,6 @@ static void slow_down(struct budget *b, double percent)
 {
 	uint32_t hz = lower(b->frequency_hz);
 
-	b->calm_cpu = 0;
 	if (hz == b->frequency_hz) {
 		log_warn(
 			"%.2f%% of a CPU is more than the budget of %g%%, and the frequency cannot be lower than "
@@ -64,14 +63,21 @@ static void speed_up(struct budget *b)
 	b->frequency_hz = hz;
 }
 
-void budget__cpu(struct budget *b, uint64_t used_ns, uint64_t duration_ns)
+void budget__cpu(struct budget *b, uint64_t used_ns, uint64_t samples_ns, uint64_t duration_ns)
 {
 	double percent = duration_ns ? 100.0 * (double)used_ns / (double)duration_ns : 0;
 
 	if (b->periods++ < BUDGET_GRACE)
 		return;
 	if (percent > b->limits.cpu_percent) {
-		slow_down(b, percent);
+		b->calm_cpu = 0;
+		if (samples_ns < used_ns / 4)
+			log_warn(
+				"%.2f%% of a CPU is more than the budget of %g%%, most of it to follow processes that "
+				"start and end: a lower frequency would not help",
+				percent, b->limits.cpu_percent);
+		else
+			slow_down(b, percent);
 		return;
 	}
 	if (b->frequency_hz == b->frequency_cfg)

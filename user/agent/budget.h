@@ -6,7 +6,9 @@
  * kernel.
  *
  *	processor	more than the share: the frequency falls by a third, until it fits or is 1 Hz. Back up by a half when
- *			three periods in a row would have been below four fifths of the budget at that frequency.
+ *			three periods in a row would have been below four fifths of the budget at that frequency. It stays
+			where less than a quarter of the time is for samples: the rest, following processes that start
+			and end, would not become less.
  *	memory		more than the budget: what was kept for later (symbols) is given back; if that was not enough, half
  *			as many stacks fit into a period, down to BUDGET_STACKS_MIN. Twice as many again after three
  *			periods below three quarters.
@@ -36,8 +38,8 @@ void budget__init(struct budget *b, const struct budget_config *limits, uint32_t
 /* Other limits: from there on as at the start, but without grace. */
 void budget__set(struct budget *b, const struct budget_config *limits, uint32_t frequency_hz);
 
-/* The agent and its BPF programs ran for `used_ns` in `duration_ns`. Says what it changes. */
-void budget__cpu(struct budget *b, uint64_t used_ns, uint64_t duration_ns);
+/* The agent and its BPF programs ran for `used_ns` in `duration_ns`, `samples_ns` of it for samples. Says what it changes. */
+void budget__cpu(struct budget *b, uint64_t used_ns, uint64_t samples_ns, uint64_t duration_ns);
 /* Memory that is the agent's own. Says what it changes. */
 void budget__memory(struct budget *b, uint64_t bytes);
 

@@ -81,6 +81,7 @@ static void deliver_one(struct deliver *d, struct period *p)
 		d->failed++;
 	}
 	pthread_mutex_lock(&d->lock);
+	d->stats.cpu_ns = thread_cpu_ns();
 	d->stats.periods++;
 	d->stats.windows = d->windows;
 	d->stats.samples = d->samples;

@@ -25,6 +25,7 @@ struct deliver_stats {
 	uint64_t failed;		    /* windows that could not be made or put */
 	uint32_t queued, services;
 	uint64_t end_unix_ns; /* of the last period; 0: none */
+	uint64_t cpu_ns;      /* of the thread */
 	uint64_t busy_ns;     /* since when it is at the period in hand, by now_ns(); 0: it waits */
 };
 

@@ -123,17 +123,6 @@ int taps__profile(struct taps *t, unsigned seconds, FILE *f)
 
 /* ---- the main thread ------------------------------------------------------------------------------------- */
 
-bool taps__any(struct taps *t)
-{
-	bool any = false;
-
-	pthread_mutex_lock(&t->lock);
-	for (size_t i = 0; i < TAPS_MAX; i++)
-		any |= t->tap[i].state == TAP_ASKED || t->tap[i].state == TAP_RUNNING;
-	pthread_mutex_unlock(&t->lock);
-	return any;
-}
-
 uint64_t taps__wake_ns(struct taps *t)
 {
 	uint64_t next = UINT64_MAX;
@@ -196,29 +185,42 @@ static void finish(struct taps *t, struct tap *tap, const struct clocks *now, in
 	pthread_mutex_unlock(&t->lock);
 }
 
-void taps__turn(struct taps *t, const struct clocks *now, uint32_t frequency_hz, uint32_t cpus,
-		int (*name)(void *ctx, struct profile *p), void *ctx)
+/* Ends what is due at `due_ns`. */
+static void end_due(struct taps *t, const struct clocks *now, uint64_t due_ns,
+		    uint32_t frequency_hz, uint32_t cpus, int (*name)(void *ctx, struct profile *p),
+		    void *ctx)
 {
 	for (size_t i = 0; i < TAPS_MAX; i++) {
 		struct tap *tap = &t->tap[i];
 		bool due;
 
 		pthread_mutex_lock(&t->lock);
-		due = tap->state == TAP_RUNNING && (t->ending || tap->end_ns <= now->mono_ns);
-		if (tap->state == TAP_ASKED) {
-			begin(tap, now);
-			pthread_cond_broadcast(&t->changed);
-		}
+		due = tap->state == TAP_RUNNING && tap->end_ns <= due_ns;
 		pthread_mutex_unlock(&t->lock);
 		if (!due)
 			continue;
 		tap->period->profile->stats.frequency_hz = frequency_hz;
 		tap->period->profile->stats.cpus = cpus;
-		finish(t, tap, now,
-		       name(ctx, tap->period->profile)
-			       ? -ENOMEM
-			       : (tap->end_ns > now->mono_ns ? -ECANCELED : 0));
+		finish(t, tap, now, name(ctx, tap->period->profile));
 	}
+}
+
+void taps__turn(struct taps *t, const struct clocks *now, uint32_t frequency_hz, uint32_t cpus,
+		int (*name)(void *ctx, struct profile *p), void *ctx)
+{
+	end_due(t, now, now->mono_ns, frequency_hz, cpus, name, ctx);
+	pthread_mutex_lock(&t->lock);
+	for (size_t i = 0; i < TAPS_MAX; i++)
+		if (t->tap[i].state == TAP_ASKED)
+			begin(&t->tap[i], now);
+	pthread_cond_broadcast(&t->changed);
+	pthread_mutex_unlock(&t->lock);
+}
+
+void taps__cut(struct taps *t, const struct clocks *now, uint32_t frequency_hz, uint32_t cpus,
+	       int (*name)(void *ctx, struct profile *p), void *ctx)
+{
+	end_due(t, now, UINT64_MAX, frequency_hz, cpus, name, ctx);
 }
 
 void taps__end(struct taps *t, const struct clocks *now, uint32_t frequency_hz, uint32_t cpus,
@@ -234,7 +236,7 @@ void taps__end(struct taps *t, const struct clocks *now, uint32_t frequency_hz, 
 	}
 	pthread_cond_broadcast(&t->changed);
 	pthread_mutex_unlock(&t->lock);
-	taps__turn(t, now, frequency_hz, cpus, name, ctx);
+	end_due(t, now, UINT64_MAX, frequency_hz, cpus, name, ctx);
 	pthread_mutex_lock(&t->lock);
 	while (t->askers)
 		pthread_cond_wait(&t->changed, &t->lock);

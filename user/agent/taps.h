@@ -11,7 +11,7 @@
  *	   ...					taps__turn(t, now)	begins and ends them
  *	   writes
  *
- * The frequency stays as it is while there is one, so that all its samples weigh the same.
+ * All samples of one weigh the same: when the frequency changes, those that run end early, and say how long they are.
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -34,15 +34,17 @@ void taps__free(struct taps *t);
 int taps__profile(struct taps *t, unsigned seconds, FILE *f);
 
 /* For the main thread. Times are those of now_ns(). */
-bool taps__any(struct taps *t);
 /* The time of the next end, UINT64_MAX: none. */
 uint64_t taps__wake_ns(struct taps *t);
 /* One is to begin or to end. */
 bool taps__due(struct taps *t, uint64_t now);
 int taps__add(struct taps *t, const struct profile *drained, const struct period_limits *limits);
-/* Directly after a drain: begins those that wait for it, and ends those that are due; `name` makes names of a period. */
+/* Directly after a drain: begins those that wait for it, and ends those that are due; `name` makes the names. */
 void taps__turn(struct taps *t, const struct clocks *now, uint32_t frequency_hz, uint32_t cpus,
 		int (*name)(void *ctx, struct profile *p), void *ctx);
+/* The same, for all that run: the frequency is about to change. */
+void taps__cut(struct taps *t, const struct clocks *now, uint32_t frequency_hz, uint32_t cpus,
+	       int (*name)(void *ctx, struct profile *p), void *ctx);
 /* All end now, with what they have, and no other one begins. Returns when nobody waits any more. */
 void taps__end(struct taps *t, const struct clocks *now, uint32_t frequency_hz, uint32_t cpus,
 	       int (*name)(void *ctx, struct profile *p), void *ctx);

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* Profiles of the next seconds, asked for by threads, on a clock that the test turns. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "agent/taps.h"
+#include "clock.h"
+
+static const struct period_limits limits = { .stacks = 100, .processes = 10 };
+
+struct asker {
+	pthread_t thread;
+	struct taps *taps;
+	unsigned seconds;
+	int result;
+	char *data;
+	size_t size;
+};
+
+static void *ask(void *arg)
+{
+	struct asker *a = arg;
+	FILE *f = open_memstream(&a->data, &a->size);
+
+	a->result = taps__profile(a->taps, a->seconds, f);
+	fclose(f);
+	return NULL;
+}
+
+static void begin(struct asker *a, struct taps *t, unsigned seconds)
+{
+	*a = (struct asker){ .taps = t, .seconds = seconds };
+	assert_int_equal(pthread_create(&a->thread, NULL, ask, a), 0);
+}
+
+static void end(struct asker *a, int result)
+{
+	pthread_join(a->thread, NULL);
+	assert_int_equal(a->result, result);
+	assert_true(result == -EBUSY || result == -EINVAL ||
+		    (a->size > 20 && !memcmp(a->data, "\x1f\x8b", 2)));
+	free(a->data);
+}
+
+/* Which samples its profile had. */
+static uint64_t named;
+
+static int name(void *ctx, struct profile *p)
+{
+	(void)ctx;
+	named = profile__total(p);
+	return 0;
+}
+
+static struct profile *drained(uint64_t count)
+{
+	struct profile *p = profile__new();
+	const struct profile_proc proc = { .space = 1, .tgid = 1 };
+	const uint64_t word = PYTHON_WORD(1, 0);
+
+	profile__add_proc(p, &proc);
+	profile__add_stack(p, 0, 0, &word, 1, count);
+	return p;
+}
+
+/* A drain of so many samples. */
+static void drain(struct taps *t, const struct clocks *now, uint64_t count)
+{
+	struct profile *p = drained(count);
+
+	assert_int_equal(taps__add(t, p, &limits), 0);
+	taps__turn(t, now, 19, 2, name, NULL);
+	profile__free(p);
+}
+
+static void wait_asked(struct taps *t, int fd)
+{
+	uint64_t n;
+
+	assert_int_equal(read(fd, &n, sizeof(n)), sizeof(n));
+	assert_true(taps__due(t, 0));
+}
+
+static void only_what_is_sampled_meanwhile(void **state)
+{
+	int fd = eventfd(0, 0);
+	struct taps *t = taps__new(fd);
+	struct clocks now = { .real_ns = 1000 * NS_PER_S, .mono_ns = 10 * NS_PER_S };
+	struct asker a;
+
+	(void)state;
+	assert_false(taps__due(t, UINT64_MAX - 1));
+	begin(&a, t, 5);
+	wait_asked(t, fd);
+	drain(t, &now, 1000); /* from before it was asked for */
+	assert_int_equal(taps__wake_ns(t), 15 * NS_PER_S);
+	now.mono_ns += 3 * NS_PER_S;
+	assert_false(taps__due(t, now.mono_ns));
+	drain(t, &now, 20);
+	now.mono_ns += 2 * NS_PER_S;
+	assert_true(taps__due(t, now.mono_ns));
+	drain(t, &now, 3);
+	end(&a, 0);
+	assert_int_equal(named, 23);
+	drain(t, &now, 1000);
+	taps__end(t, &now, 19, 2, name, NULL);
+	taps__free(t);
+	close(fd);
+}
+
+static void several_at_once(void **state)
+{
+	int fd = eventfd(0, EFD_SEMAPHORE);
+	struct taps *t = taps__new(fd);
+	struct clocks now = { .mono_ns = 10 * NS_PER_S };
+	struct asker a[TAPS_MAX], more;
+
+	(void)state;
+	for (unsigned i = 0; i < TAPS_MAX; i++) {
+		begin(&a[i], t, 1 + i);
+		wait_asked(t, fd);
+	}
+	begin(&more, t, 1);
+	end(&more, -EBUSY);
+	begin(&more, t, 0);
+	end(&more, -EINVAL);
+	begin(&more, t, TAPS_MAX_S + 1);
+	end(&more, -EINVAL);
+	drain(t, &now, 1);
+	for (unsigned i = 0; i < TAPS_MAX; i++) {
+		now.mono_ns += NS_PER_S;
+		drain(t, &now, 1);
+		end(&a[i], 0);
+		assert_int_equal(named, i + 1);
+	}
+	taps__end(t, &now, 19, 2, name, NULL);
+	taps__free(t);
+	close(fd);
+}
+
+/* One runs, one was only asked for. */
+static void at_the_end_nobody_waits(void **state)
+{
+	int fd = eventfd(0, EFD_SEMAPHORE);
+	struct taps *t = taps__new(fd);
+	struct clocks now = { .mono_ns = 10 * NS_PER_S };
+	struct asker a, b, c;
+
+	(void)state;
+	begin(&a, t, 600);
+	wait_asked(t, fd);
+	drain(t, &now, 0);
+	drain(t, &now, 7);
+	begin(&b, t, 600);
+	wait_asked(t, fd);
+	taps__end(t, &now, 19, 2, name, NULL);
+	end(&a, 0);
+	assert_int_equal(named, 7);
+	pthread_join(b.thread, NULL);
+	assert_int_equal(b.result, -ECANCELED);
+	assert_int_equal(b.size, 0);
+	free(b.data);
+	begin(&c, t, 600);
+	end(&c, -EBUSY);
+	taps__free(t);
+	close(fd);
+}
+
+static void another_frequency_ends_them(void **state)
+{
+	int fd = eventfd(0, 0);
+	struct taps *t = taps__new(fd);
+	struct clocks now = { .mono_ns = 10 * NS_PER_S };
+	struct asker a;
+
+	(void)state;
+	begin(&a, t, 600);
+	wait_asked(t, fd);
+	drain(t, &now, 5);
+	drain(t, &now, 4);
+	taps__cut(t, &now, 19, 2, name, NULL);
+	end(&a, 0);
+	assert_int_equal(named, 4);
+	taps__end(t, &now, 19, 2, name, NULL);
+	taps__free(t);
+	close(fd);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(only_what_is_sampled_meanwhile),
+		cmocka_unit_test(several_at_once),
+		cmocka_unit_test(at_the_end_nobody_waits),
+		cmocka_unit_test(another_frequency_ends_them),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
