@@ -63,6 +63,8 @@ static void defaults(void **state)
 	assert_string_equal(c->agent.group[0], "service_name");
 	assert_null(c->agent.group[1]);
 	assert_true(c->agent.native && c->agent.kernel && c->agent.lines);
+	assert_true(c->store_enabled && c->store.max_bytes && c->store.max_age_s);
+	assert_string_equal(c->store.path, STATE_DIR_DEFAULT "/store.db");
 	config__put(c);
 }
 

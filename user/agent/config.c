@@ -205,20 +205,16 @@ static int budget_set(struct budget_config *c, const char *key, const char *valu
 
 static int init(struct config *c)
 {
-	*c = (struct config){
-		.refs = 1,
-		.agent = { .frequency_hz = 19,
-			   .window_s = 60,
-			   .native = true,
-			   .kernel = true,
-			   .lines = true,
-			   .table_mib = TABLE_MIB_DEFAULT,
-			   .log_level = LOG_LEVEL_INFO },
-		.budget = { .cpu_percent = 1,
-			    .memory_mib = 128,
-			    .processes = 1000,
-			    .stacks = 20000 },
+	*c = (struct config){ .refs = 1, .store_enabled = true };
+	c->agent.frequency_hz = 19;
+	c->agent.window_s = 60;
+	c->agent.native = c->agent.kernel = c->agent.lines = true;
+	c->agent.table_mib = TABLE_MIB_DEFAULT;
+	c->agent.log_level = LOG_LEVEL_INFO;
+	c->budget = (struct budget_config){
+		.cpu_percent = 1, .memory_mib = 128, .processes = 1000, .stacks = 20000
 	};
+	store_config__init(&c->store);
 	c->agent.state_dir = strdup(STATE_DIR_DEFAULT);
 	c->agent.group[0] = strdup("service_name");
 	if (!c->agent.state_dir || !c->agent.group[0])
