@@ -1,13 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 """The agent over real programs: windows, services, accounting, signals, budgets, and life side by side."""
 import contextlib
+import http.client
+import http.server
 import json
 import os
 import re
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
+import threading
 
 import pytest
 
@@ -66,9 +70,9 @@ class Agent(Profiler):
             self.expect("READY=1")
 
     def configure(self, more=""):
-        self.config.write_text("[store]\nenabled = no\n[budget]\ncpu = 100\n[agent]\nstate-dir = %s\ndirectory = %s\nwindow = %ds\n"
+        self.config.write_text("[store]\nenabled = no\n[http]\nlisten = unix:%s\n[budget]\ncpu = 100\n[agent]\nstate-dir = %s\ndirectory = %s\nwindow = %ds\n"
                                "frequency = 99\nlog-format = json\n%s"
-                               % (self.dir, self.windows_dir, self.window, more))
+                               % (self.dir / "http.sock", self.dir, self.windows_dir, self.window, more))
 
     def expect(self, *words):
         """The next datagram that begins with one of the words, as systemd would get it."""
@@ -307,6 +311,77 @@ def test_cpu_budget_lowers_the_frequency(agents):
     for w in windows:
         assert w.samples / w.hz <= w.duration / 1e9 * 1.15 + 2 / w.hz
     assert any("more than the budget of 0.05%: from 999 down to 666 Hz" in m for m in agent.messages())
+
+
+class UnixConnection(http.client.HTTPConnection):
+    def __init__(self, path):
+        super().__init__("localhost", timeout=60)
+        self.path = str(path)
+
+    def connect(self):
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self.path)
+
+
+def get(agent, path):
+    connection = UnixConnection(agent.dir / "http.sock")
+    connection.request("GET", path)
+    answer = connection.getresponse()
+    data = answer.read()
+    connection.close()
+    assert answer.status == 200, (path, answer.status, data)
+    return data
+
+
+def test_endpoint(agents, tmp_path):
+    with service("iota"):
+        agent = agents(window=60)
+        assert get(agent, "/healthz")
+        file = tmp_path / "now.pb.gz"
+        file.write_bytes(get(agent, "/debug/pprof/profile?seconds=2"))
+        taken = pprof_read.read(file)
+        assert {"iota_inner", "iota_outer"} <= {f["func"] for s in taken["samples"] for f in s["stack"]}
+        assert 1.9e9 < taken["duration_nanos"] < 4e9 and taken["period"] == 10**9 // 99
+        agent.configure("[labels]\nadd.region = eu\n")
+        agent.reload()
+        metrics = get(agent, "/metrics").decode()
+        assert re.search(r"^pyperf_frequency_hz 99$", metrics, re.M)
+        samples = agent.stop()
+    # What was asked for is in the window as well.
+    assert samples >= taken["totals"]["samples"] > 0
+
+
+class Backend(http.server.BaseHTTPRequestHandler):
+    def do_PUT(self):
+        self.server.bodies.append(self.rfile.read(int(self.headers["Content-Length"])))
+        self.send_response(200)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, *args):
+        pass
+
+
+def test_windows_are_stored_and_pushed(agents, tmp_path):
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Backend) as server, service("kappa"):
+        server.bodies = []
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        config = "[store]\nenabled = yes\n[push.here]\nkind = put\nurl = http://127.0.0.1:%d/{id}.pb.gz\n" % server.server_port
+        agent = agents(config)
+        agent.wait_windows("kappa", 2)
+        agent.reload()
+        agent.wait_windows("kappa", 3)
+        samples = agent.stop()
+        server.shutdown()
+    with contextlib.closing(sqlite3.connect(agent.dir / "store.db")) as db:
+        assert db.execute("SELECT sum(samples), count(*) FROM window").fetchone() == (samples, len(agent.files()))
+    pushed = {}
+    for body in server.bodies:
+        file = tmp_path / "pushed.pb.gz"
+        file.write_bytes(body)
+        pushed[body] = pprof_read.read(file)["totals"]["samples"]
+    assert sum(pushed.values()) == samples
 
 
 def test_log_level_by_signal(agents):

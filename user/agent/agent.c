@@ -19,6 +19,7 @@
 #include "agent/confine.h"
 #include "agent/deliver.h"
 #include "agent/guard.h"
+#include "agent/http.h"
 #include "agent/known.h"
 #include "agent/logger.h"
 #include "agent/notify.h"
@@ -52,6 +53,9 @@ struct agent {
 	struct sinks *sinks; /* the delivery thread's, once that runs */
 	struct deliver *deliver;
 	struct taps *taps;
+	struct http_backend backend;
+	struct http *http;	    /* NULL: none */
+	struct config *http_config; /* that it was started with; held */
 	struct schedule schedule;
 	struct period *period;
 	struct budget budget;
@@ -101,6 +105,8 @@ static void start_log(const struct agent *a)
 	logger__start(a->config->agent.log_json);
 }
 
+static int restart_http(struct agent *a);
+
 /* For the delivery thread: what is to be changed there. */
 struct change {
 	struct agent *agent;
@@ -136,6 +142,7 @@ static int apply(struct agent *a, struct config *c)
 	config__put(a->config);
 	a->config = c;
 	start_log(a);
+	restart_http(a); /* without it there is no endpoint, which was said */
 	return 0;
 }
 
@@ -446,6 +453,64 @@ bool agent__healthy(struct agent *a, const char **why)
 	return !*why;
 }
 
+/* ---- the endpoint ------------------------------------------------------------------------------------------ */
+
+static void ask_stats(void *ctx, struct agent_stats *out)
+{
+	agent__stats(ctx, out);
+}
+
+static int ask_profile(void *ctx, unsigned seconds, FILE *f)
+{
+	return agent__profile(ctx, seconds, f);
+}
+
+static bool ask_healthy(void *ctx, const char **why)
+{
+	return agent__healthy(ctx, why);
+}
+
+static int start_http(struct agent *a)
+{
+	a->http_config = config__hold(a->config);
+	a->backend = (struct http_backend){
+		.ctx = a,
+		.stats = ask_stats,
+		.profile = ask_profile,
+		.healthy = ask_healthy,
+		.store_path = a->config->store_enabled ? a->http_config->store.path : NULL,
+	};
+	errno = 0;
+	a->http = http__start(&a->config->http, &a->backend);
+	return a->http ? 0 : -errno; /* 0: it is off */
+}
+
+/* Requests that run are answered with what there is: they would wait for this thread. */
+static void stop_http(struct agent *a)
+{
+	struct clocks now;
+
+	clocks__read(&now);
+	if (a->http)
+		taps__end(a->taps, &now, a->stats.run.frequency_hz, a->stats.run.cpus, name, a);
+	http__stop(a->http);
+	a->http = NULL;
+	config__put(a->http_config);
+	a->http_config = NULL;
+}
+
+static int restart_http(struct agent *a)
+{
+	const struct config *old = a->http_config, *new = a->config;
+
+	if (old && !memcmp(&old->http, &new->http, sizeof(new->http)) &&
+	    old->store_enabled == new->store_enabled && !strcmp(old->store.path, new->store.path))
+		return 0;
+	stop_http(a);
+	taps__resume(a->taps);
+	return start_http(a);
+}
+
 static void tick(struct agent *a, uint64_t now)
 {
 	if (now - a->tick_ns >= TICK_NS) {
@@ -577,6 +642,9 @@ static int start(struct agent *a)
 	budget__init(&a->budget, &a->config->budget, a->config->agent.frequency_hz);
 	a->watchdog_ns = notify__watchdog_ns();
 	publish(a);
+	err = start_http(a);
+	if (err)
+		return err;
 	log_info("sampling at %" PRIu32 " Hz, windows of %" PRIu32 " s",
 		 a->config->agent.frequency_hz, a->config->agent.window_s);
 	notify("READY=1\nSTATUS=sampling");
@@ -630,15 +698,12 @@ static int sample(struct agent *a)
 static int finish(struct agent *a)
 {
 	struct clocks now;
-	int err;
 
 	notify("STOPPING=1\nSTATUS=writing the last windows");
 	release_signals();
 	session__stop(a->session);
 	clocks__read(&now);
-	err = end_period(a, SCHEDULE_DUE, &now);
-	taps__end(a->taps, &now, a->stats.run.frequency_hz, a->stats.run.cpus, name, a);
-	return err;
+	return end_period(a, SCHEDULE_DUE, &now);
 }
 
 static void say_end(const struct agent *a, const struct deliver_stats *d)
@@ -661,6 +726,7 @@ static void close_all(struct agent *a, bool ran)
 {
 	struct deliver_stats d = { 0 };
 
+	stop_http(a);
 	deliver__close(a->deliver, &d);
 	sinks__close(a->sinks);
 	if (ran)

@@ -215,6 +215,7 @@ static int init(struct config *c)
 		.cpu_percent = 1, .memory_mib = 128, .processes = 1000, .stacks = 20000
 	};
 	store_config__init(&c->store);
+	http_config__init(&c->http);
 	c->agent.state_dir = strdup(STATE_DIR_DEFAULT);
 	c->agent.group[0] = strdup("service_name");
 	if (!c->agent.state_dir || !c->agent.group[0])
@@ -251,7 +252,7 @@ struct reader {
 	const char *path;
 	FILE *f;
 	unsigned line, errors;
-	unsigned push_line[PUSHES_MAX];
+	unsigned push_line[PUSHES_MAX], http_line;
 	char refused[SECTION_LEN + 1]; /* section that cannot be, said once */
 };
 
@@ -297,7 +298,7 @@ static struct push_config *find_push(struct reader *r, const char *name)
 }
 
 /* What single keys do not tell. */
-static void check_pushes(struct reader *r)
+static void check_sections(struct reader *r)
 {
 	const char *why;
 
@@ -306,6 +307,10 @@ static void check_pushes(struct reader *r)
 			continue;
 		r->line = r->push_line[i];
 		complain(r, r->config->push[i].name, why);
+	}
+	if (r->http_line && http_config__check(&r->config->http, &why)) {
+		r->line = r->http_line;
+		complain(r, "http", why);
 	}
 }
 
@@ -324,6 +329,10 @@ static int set_value(struct reader *r, const char *section, const char *key, con
 		return budget_set(&c->budget, key, value, why);
 	if (!strcmp(section, "store"))
 		return store_set(c, key, value, why);
+	if (!strcmp(section, "http")) {
+		r->http_line = r->line;
+		return http_config__set(&c->http, key, value, why);
+	}
 	if (!strncmp(section, "push.", 5)) {
 		push = find_push(r, section + 5);
 		return push ? push_config__set(push, key, value, why) : -ESRCH;
@@ -404,7 +413,7 @@ static int read_file(struct config *c, const char *path)
 		return err;
 	}
 	ini_parse_stream(read_line, &r, on_value, &r);
-	check_pushes(&r);
+	check_sections(&r);
 	if (ferror(r.f)) {
 		err = -EIO;
 		log_err("%s: cannot be read", path);

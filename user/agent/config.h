@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "agent/http.h"
 #include "agent/labels.h"
 #include "agent/push.h"
 #include "log.h"
@@ -53,6 +54,7 @@ struct config {
 	bool store_path_set;
 	struct push_config push[PUSHES_MAX];
 	size_t push_cnt;
+	struct http_config http;
 };
 
 /* What the file says over the defaults; NULL `path`: these alone. NULL and errno after messages; EINVAL: mistakes. */

@@ -242,3 +242,10 @@ void taps__end(struct taps *t, const struct clocks *now, uint32_t frequency_hz, 
 		pthread_cond_wait(&t->changed, &t->lock);
 	pthread_mutex_unlock(&t->lock);
 }
+
+void taps__resume(struct taps *t)
+{
+	pthread_mutex_lock(&t->lock);
+	t->ending = false;
+	pthread_mutex_unlock(&t->lock);
+}

@@ -45,8 +45,10 @@ void taps__turn(struct taps *t, const struct clocks *now, uint32_t frequency_hz,
 /* The same, for all that run: the frequency is about to change. */
 void taps__cut(struct taps *t, const struct clocks *now, uint32_t frequency_hz, uint32_t cpus,
 	       int (*name)(void *ctx, struct profile *p), void *ctx);
-/* All end now, with what they have, and no other one begins. Returns when nobody waits any more. */
+/* All end now, with what they have, and no other one begins until taps__resume(). Returns when nobody waits any more. */
 void taps__end(struct taps *t, const struct clocks *now, uint32_t frequency_hz, uint32_t cpus,
 	       int (*name)(void *ctx, struct profile *p), void *ctx);
+
+void taps__resume(struct taps *t);
 
 #endif /* PYPERF_AGENT_TAPS_H */
