@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +17,7 @@
 struct sinks {
 	struct config *config; /* held */
 	struct store *store;   /* NULL: none */
+	pthread_mutex_t lock;  /* others ask for figures while `push` is replaced */
 	struct push *push;     /* NULL: none */
 };
 
@@ -27,15 +29,31 @@ static int open_store(struct sinks *s)
 	return s->store ? 0 : -errno;
 }
 
+static void close_push(struct sinks *s, uint64_t deadline_ms)
+{
+	struct push *push = s->push;
+
+	pthread_mutex_lock(&s->lock);
+	s->push = NULL;
+	pthread_mutex_unlock(&s->lock);
+	push__close(push, deadline_ms);
+}
+
 static int open_push(struct sinks *s)
 {
 	char spool[PATH_MAX];
+	struct push *push;
+	int err;
 
 	if (!s->config->push_cnt)
 		return 0;
 	snprintf(spool, sizeof(spool), "%s/spool", s->config->agent.state_dir);
-	s->push = push__open(s->config->push, s->config->push_cnt, spool);
-	return s->push ? 0 : -errno;
+	push = push__open(s->config->push, s->config->push_cnt, spool);
+	err = push ? 0 : -errno;
+	pthread_mutex_lock(&s->lock);
+	s->push = push;
+	pthread_mutex_unlock(&s->lock);
+	return err;
 }
 
 struct sinks *sinks__open(struct config *c)
@@ -47,6 +65,7 @@ struct sinks *sinks__open(struct config *c)
 		log_err("out of memory");
 		return NULL;
 	}
+	pthread_mutex_init(&s->lock, NULL);
 	s->config = config__hold(c);
 	err = open_store(s);
 	if (!err)
@@ -89,8 +108,7 @@ void sinks__change(struct sinks *s, struct config *c)
 {
 	struct config *old = s->config;
 
-	push__close(s->push, PUSH_CHANGE_MS); /* borrows the old configuration */
-	s->push = NULL;
+	close_push(s, PUSH_CHANGE_MS); /* it borrows the old configuration */
 	s->config = config__hold(c);
 	change_store(s, old);
 	open_push(s);
@@ -101,8 +119,26 @@ void sinks__close(struct sinks *s)
 {
 	if (!s)
 		return;
-	push__close(s->push, PUSH_LAST_MS);
+	close_push(s, PUSH_LAST_MS);
 	store__close(s->store);
 	config__put(s->config);
+	pthread_mutex_destroy(&s->lock);
 	free(s);
+}
+
+size_t sinks__push_stats(struct sinks *s, struct push_stats *out, size_t cap)
+{
+	static _Thread_local char names[PUSHES_MAX]
+				       [PUSH_NAME_MAX + 1]; /* the configuration may go meanwhile */
+	size_t cnt;
+
+	pthread_mutex_lock(&s->lock);
+	cnt = s->push ? push__count(s->push) : 0;
+	for (size_t i = 0; i < cnt && i < cap; i++) {
+		push__stats(s->push, i, &out[i]);
+		snprintf(names[i], sizeof(names[i]), "%s", out[i].name);
+		out[i].name = names[i];
+	}
+	pthread_mutex_unlock(&s->lock);
+	return cnt;
 }

@@ -19,4 +19,10 @@ void sinks__change(struct sinks *s, struct config *c);
 /* Sends and writes what it can within some seconds. */
 void sinks__close(struct sinks *s);
 
+/*
+ * Figures of up to `cap` destinations; how many there are. Any thread. The names in them are valid until the same thread
+ * asks again.
+ */
+size_t sinks__push_stats(struct sinks *s, struct push_stats *out, size_t cap);
+
 #endif /* PYPERF_AGENT_SINKS_H */
