@@ -372,6 +372,7 @@ def test_windows_are_stored_and_pushed(agents, tmp_path):
         agent.wait_windows("kappa", 2)
         agent.reload()
         agent.wait_windows("kappa", 3)
+        assert re.search(r'^pyperf_push\w*\{[^}]*"here"', get(agent, "/metrics").decode(), re.M)
         samples = agent.stop()
         server.shutdown()
     with contextlib.closing(sqlite3.connect(agent.dir / "store.db")) as db:

@@ -470,6 +470,13 @@ static bool ask_healthy(void *ctx, const char **why)
 	return agent__healthy(ctx, why);
 }
 
+static size_t ask_push(void *ctx, struct push_stats *out, size_t cap)
+{
+	struct agent *a = ctx;
+
+	return sinks__push_stats(a->sinks, out, cap);
+}
+
 static int start_http(struct agent *a)
 {
 	a->http_config = config__hold(a->config);
@@ -478,6 +485,7 @@ static int start_http(struct agent *a)
 		.stats = ask_stats,
 		.profile = ask_profile,
 		.healthy = ask_healthy,
+		.push = ask_push,
 		.store_path = a->config->store_enabled ? a->http_config->store.path : NULL,
 	};
 	errno = 0;
