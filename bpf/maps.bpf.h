@@ -54,13 +54,22 @@ struct {
 	__array(values, struct uw_inner);
 } tables SEC(".maps");
 
-/* Rules found before, by a hash of their place; a look-up in a table takes ten times as long. 24 KiB a CPU. */
+struct places {
+	struct known_place slot[PLACE_SLOTS];
+};
+
+/*
+ * CPU -> the places of code that stacks came by, and their rules; a look-up in a table takes ten times as
+ * long. 64 KiB a CPU. Shared with user space only because such an array begins at a page: two places are a
+ * line of the cache.
+ */
 struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, RULE_SLOTS);
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
 	__type(key, __u32);
-	__type(value, struct known_rule);
-} known_rules SEC(".maps");
+	__type(value, struct places);
+} places SEC(".maps");
 
 /* Code objects seen before, by a hash of their address: `codes` need not be asked. 64 KiB a CPU. */
 struct {
@@ -299,9 +308,12 @@ BPF_INLINE const struct mapping *get_mapping(__u32 index)
 	return bpf_map_lookup_elem(&mappings, &index);
 }
 
-BPF_INLINE struct known_rule *rule_slot(__u32 index)
+BPF_INLINE struct known_place *the_places(void)
 {
-	return bpf_map_lookup_elem(&known_rules, &index);
+	__u32 cpu = bpf_get_smp_processor_id();
+	struct places *p = bpf_map_lookup_elem(&places, &cpu);
+
+	return p ? p->slot : NULL;
 }
 
 BPF_INLINE struct known_code *code_slot(__u32 index)

@@ -10,8 +10,9 @@
  *   the_stack()     the merged stack of the sample at hand
  *   get_mapping()   entry of `mappings`; NULL beyond the end
  *   note_seen()     the walk came by a file
- *   rule_slot(), code_slot()     one of RULE_SLOTS, CODE_SLOTS places of a cache; NULL: there is none
+ *   code_slot()     one of CODE_SLOTS places of a cache; NULL: there is none
  *   note_frame()    the walk is at this Python frame, which frame64() reads
+ *   the_places()    a cache of PLACE_SLOTS; NULL: there is none
  *   uw_table(), uw_words()   the unwind table of a file, word by word
  *   get_interp()    entry of `interps`
  *   code_lookup(), code_new()    identity of code objects (codes.bpf.h)

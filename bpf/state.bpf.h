@@ -30,6 +30,7 @@ enum walk_flags {
 #define FRAME_SEGMENTS 8       /* that one native frame holds, at most */
 #define MAX_TSTATES    4       /* of one thread: one in each interpreter that it runs */
 #define BUF_BYTES      512     /* of the target, read at once; a power of two */
+#define STACK_BYTES    512     /* of its stack, the same */
 #define FRAMES_BYTES   2048    /* room for Python frames; a power of two */
 #define WINDOW	       1536    /* of it, for a piece of the data stack */
 #define PAGE_BYTES     4096ULL /* never less, so what lies in one can be read or cannot */
@@ -77,7 +78,13 @@ struct walk {
 	__u32 header_table;
 	__u32 pad0;
 	struct unwind_rule rule;
-	__u64 words[2]; /* read off the stack */
+	__u64 words[2];	 /* read off the stack */
+	__u32 map_index; /* of `map`, in the process's own */
+	__u32 stack_size;
+	__u64 stack_at; /* the address of stack[0] */
+	__u64 anchor;	/* of segment seg_next; 0: there is none */
+	__u32 eval_seg; /* SEG_EVAL, or SEG_NONE where segments have anchors */
+	__u32 learning; /* learn_anchor() wants to see an eval loop's frame */
 
 	/* Python position */
 	struct interp in;	/* copy of interps[interp], addresses with bias added */
@@ -125,6 +132,7 @@ struct walk {
 	__u8 buf[BUF_BYTES] __attribute__((aligned(8)));
 	/* The window, and behind it room for a frame that lies elsewhere. */
 	__u8 frames[FRAMES_BYTES] __attribute__((aligned(8)));
+	__u64 stack[STACK_BYTES / 8]; /* a piece of it */
 };
 
 struct stack {
@@ -152,15 +160,20 @@ BPF_INLINE void reset_walk(struct walk *w)
 	w->stack_start = 0;
 	w->native_cnt = w->seg_next = w->eval_cnt = 0;
 	w->header_table = 0;
+	w->stack_size = 0;
 	reset_python(w);
 }
 
-#define RULE_SLOTS 1024
-
-/* The rule at a place of a file. It never changes: file ids are not used again. */
-struct known_rule {
+/*
+ * A place of a file and its rule, which never changes: file ids are not used again. It is found by the
+ * place, or by an address; then it is true only if the mapping `map` of the process holds that address and
+ * makes it this place. So nothing has to be told when a process maps or unmaps something.
+ */
+struct known_place {
 	__u64 word; /* NATIVE_WORD(); 0: free */
 	struct unwind_rule rule;
+	__u32 map; /* by address: counted from the process's first */
+	__u32 how; /* the same: enum how */
 };
 
 #define CODE_SLOTS 2048
@@ -172,6 +185,9 @@ struct known_code {
 	__u64 id;
 	__u64 sample; /* in which it was seen last */
 };
+#ifndef PLACE_SLOTS
+#define PLACE_SLOTS 2048
+#endif
 
 /* What the walkers ask for besides memory: see seam.bpf.h. */
 #ifdef __bpf__
@@ -182,9 +198,9 @@ BPF_INLINE __u32 deep_parts(void);
 BPF_INLINE __u32 max_frames(void);
 BPF_INLINE const struct mapping *get_mapping(__u32 index);
 BPF_INLINE void note_seen(__u32 file);
-BPF_INLINE struct known_rule *rule_slot(__u32 index);
 BPF_INLINE struct known_code *code_slot(__u32 index);
 BPF_INLINE void note_frame(const struct walk *w, __u64 frame);
+BPF_INLINE struct known_place *the_places(void);
 BPF_INLINE void *uw_table(__u32 index);
 BPF_INLINE const __u32 *uw_words(void *table, __u32 word, __u32 cnt);
 BPF_INLINE struct interp *get_interp(__u32 index);
@@ -196,9 +212,9 @@ __u32 deep_parts(void); /* size of a part */
 __u32 max_frames(void);
 const struct mapping *get_mapping(__u32 index);
 void note_seen(__u32 file);
-struct known_rule *rule_slot(__u32 index);
 struct known_code *code_slot(__u32 index);
 void note_frame(const struct walk *w, __u64 frame);
+struct known_place *the_places(void);
 void *uw_table(__u32 index);
 const __u32 *uw_words(void *table, __u32 word, __u32 cnt);
 struct interp *get_interp(__u32 index);

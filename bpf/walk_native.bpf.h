@@ -58,6 +58,7 @@ BPF_NOINLINE int find_mapping(__u64 addr)
 	if (!m || addr >= m->end)
 		return -1;
 	w->map = *m;
+	w->map_index = lo - 1 - w->map_first;
 	note_seen(m->file);
 	return 0;
 }
@@ -140,12 +141,40 @@ BPF_NOINLINE int search_rule(__u64 offset)
 	return 0;
 }
 
+/* Of a place that is known by an address: what there is to do with its rule. */
+enum how {
+	HOW_KNOWN =
+		1
+		<< 0, /* CFA = rsp or rbp + cfa_off, return address below it, rbp kept or saved below that */
+	HOW_FROM_FP = 1 << 1,  /* ... rbp + cfa_off */
+	HOW_FP_SAVED = 1 << 2, /* ... saved at CFA + fp_off */
+};
+
+BPF_INLINE __u32 rule_how(const struct unwind_rule *rule)
+{
+	__u32 how = HOW_KNOWN;
+
+	if (rule->cfa_kind != CFA_REG || rule->ra_off != -8)
+		return 0;
+	if (rule->cfa_reg == DW_RBP)
+		how |= HOW_FROM_FP;
+	else if (rule->cfa_reg != DW_RSP)
+		return 0;
+	if (rule->fp_rule == REG_CFA_OFF && rule->fp_off <= -16)
+		return how | HOW_FP_SAVED;
+	return rule->fp_rule == REG_SAME ? how : 0;
+}
+
+BPF_INLINE struct known_place *place_of(struct known_place *places, __u64 key)
+{
+	return &places[BOUND(key * 0x9e3779b97f4a7c15ULL >> 32, PLACE_SLOTS)];
+}
+
 /* The same, by what was found before. */
 BPF_INLINE int find_rule(struct walk *w, __u64 offset)
 {
 	__u64 word = NATIVE_WORD(w->map.file, offset);
-	struct known_rule *known =
-		rule_slot((__u32)(word * 0x9e3779b97f4a7c15ULL >> 32) % RULE_SLOTS);
+	struct known_place *places = the_places(), *known = places ? place_of(places, word) : NULL;
 
 	if (known && known->word == word) {
 		w->rule = known->rule;
@@ -156,8 +185,23 @@ BPF_INLINE int find_rule(struct walk *w, __u64 offset)
 	if (known && w->map.file) {
 		known->word = word;
 		known->rule = w->rule;
+		known->how = 0;
 	}
 	return 0;
+}
+
+/* Lets walk_known_frames() find the place by its address. */
+BPF_INLINE void remember_place(const struct walk *w, __u64 addr, __u64 word)
+{
+	struct known_place *places = the_places(), *known;
+
+	if (!places || !w->map.file)
+		return;
+	known = place_of(places, addr);
+	known->word = word;
+	known->rule = w->rule;
+	known->map = w->map_index;
+	known->how = rule_how(&w->rule);
 }
 
 BPF_INLINE int in_eval(const struct walk *w, __u64 pc)
@@ -600,6 +644,7 @@ BPF_NOINLINE int walk_native_step(__u32 i)
 	word = w->map.file ? NATIVE_WORD(w->map.file, off) : FRAME_WORD(FRAME_ANON, look);
 	if (no_rule(w, off))
 		return no_rows(w, word, MARK_NO_UNWIND_INFO, w->map.file);
+	remember_place(w, look, word);
 	is_eval = in_eval(w, look);
 	if (w->rule.cfa_kind == CFA_END) {
 		push_native(w, word, 0, is_eval);
@@ -649,7 +694,158 @@ BPF_INLINE void rewind_native(struct walk *w, __u64 pc, __u64 sp, __u64 fp)
 		      WALK_WANT_RBX | WALK_HAVE_RBX);
 }
 
-BLOCK_STEPS(walk_native_block, walk_native_step)
+/* ---- frames of places that are known ------------------------------------------------------------ */
+
+#define KNOWN_STEPS 8
+
+/* Reads what lies from `addr` on. No more than its page has: that is there if the first word is. */
+BPF_NOINLINE int move_window(__u64 addr)
+{
+	struct walk *w = the_walk();
+	__u32 size = PAGE_BYTES - ((__u32)addr & (PAGE_BYTES - 1));
+
+	if (!w || addr & 7)
+		return -1;
+	if (size > STACK_BYTES)
+		size = STACK_BYTES;
+	w->stack_size = 0;
+	if (read_user(w->stack, size, addr))
+		return -1;
+	w->stack_at = addr;
+	w->stack_size = size;
+	return 0;
+}
+
+BPF_INLINE int in_window(const struct walk *w, __u64 start, __u64 end)
+{
+	__u64 off = start - w->stack_at;
+
+	return off < w->stack_size && end - start <= w->stack_size - off && !(off & 7);
+}
+
+BPF_INLINE __u64 window_word(const struct walk *w, __u64 addr)
+{
+	return w->stack[BOUND((addr - w->stack_at) / 8, STACK_BYTES / 8)];
+}
+
+/* If it is known what is at `addr`, and how to go on from there. */
+BPF_INLINE const struct known_place *find_place(const struct walk *w, struct known_place *places,
+						__u64 addr)
+{
+	const struct known_place *p = place_of(places, addr);
+	const struct mapping *m;
+
+	if (!p->how || p->map >= w->map_cnt)
+		return NULL;
+	m = get_mapping(w->map_first + p->map);
+	if (!m || addr - m->start >= m->end - m->start ||
+	    p->word != NATIVE_WORD(m->file, addr - m->start + m->offset))
+		return NULL;
+	note_seen(m->file);
+	return p;
+}
+
+/* What walk_known_frames() does with segments; in memory, or the verifier would follow each combination. */
+BPF_INLINE void next_anchor(struct walk *w, const __u64 *deep)
+{
+	w->anchor =
+		!w->eval_seg && w->seg_next < w->seg_cnt ? segment_anchor(deep, w->seg_next) : 0;
+}
+
+BPF_INLINE void begin_known(struct walk *w, const __u64 *deep)
+{
+	int by_frame = w->has_python && w->in.layout.chain == PY_CHAIN_FRAME;
+
+	w->eval_seg = by_frame ? SEG_EVAL : SEG_NONE;
+	next_anchor(w, deep);
+	w->learning = w->has_python && !by_frame &&
+		      (!w->in.anchor_delta || (w->leaf_anchor && !w->in.cframe_delta));
+}
+
+/* in_eval() without a branch, for addresses below 1 << 63. 0 or 1. */
+BPF_INLINE __u32 is_eval_at(const struct walk *w, __u64 pc)
+{
+	__u64 in = 0;
+
+	for (int i = 0; i < MAX_EVAL_RANGES; i++)
+		in |= ~(pc - w->in.eval[i].start) & (pc - w->in.eval[i].end);
+	return (__u32)(in >> 63) & w->has_python;
+}
+
+/* One more, if its rule is of the common kind, and all that it asks for is at hand. 0: it is. */
+BPF_INLINE int known_frame(struct walk *w, struct known_place *places, __u64 *deep, __u64 *pc,
+			   __u64 *sp, __u64 *fp)
+{
+	const struct known_place *p = find_place(w, places, *pc);
+	__u64 cfa, low, ra;
+	__u32 n = w->native_cnt, is_eval;
+
+	if (!p || n + 2 > max_frames())
+		return -1;
+	cfa = (p->how & HOW_FROM_FP ? *fp : *sp) + (__s64)p->rule.cfa_off;
+	low = cfa - (p->how & HOW_FP_SAVED ? -(__s64)p->rule.fp_off : 8);
+	if (cfa <= *sp || (!in_window(w, low, cfa) && move_window(low)) || !in_window(w, low, cfa))
+		return -1;
+	ra = window_word(w, cfa - 8);
+	is_eval = is_eval_at(w, *pc);
+	if (!ra || (is_eval && (w->learning || w->anchor == NO_ANCHOR)))
+		return -1;
+	if (w->anchor - *sp < cfa - *sp) {
+		w->seg_next++;
+		next_anchor(w, deep);
+		if (w->anchor - *sp < cfa - *sp) { /* another */
+			w->seg_next--;
+			return -1;
+		}
+		deep[deep_at(DEEP_NATIVE_SEG, n)] = w->seg_next;
+	} else {
+		deep[deep_at(DEEP_NATIVE_SEG, n)] = is_eval * w->eval_seg;
+	}
+	deep[deep_at(DEEP_NATIVE, n)] = p->word;
+	w->native_cnt = n + 1;
+	w->eval_cnt += is_eval;
+	w->exact_pc = 0;
+	if (p->how & HOW_FP_SAVED)
+		*fp = window_word(w, low);
+	*pc = ra - 1;
+	*sp = cfa;
+	return 0;
+}
+
+/*
+ * As many frames as can be left by rules of the common kind, of places that are known: nine in ten. The
+ * position is in registers meanwhile. What is not plain is left to walk_native_step(). 1: there may be more.
+ */
+BPF_NOINLINE int walk_known_frames(__u32 unused)
+{
+	struct walk *w = the_walk();
+	struct known_place *places = the_places();
+	__u64 *deep = the_deep(), pc, sp, fp;
+	int i;
+
+	if (!w || !places || !deep || w->flags & WALK_HAVE_RBX)
+		return (int)(unused & 0);
+	begin_known(w, deep);
+	pc = w->exact_pc ? w->pc : w->pc - 1;
+	sp = w->sp;
+	fp = w->fp;
+	for (i = 0; i < KNOWN_STEPS; i++)
+		if (known_frame(w, places, deep, &pc, &sp, &fp))
+			break;
+	w->pc = w->exact_pc ? pc : pc + 1;
+	w->sp = sp;
+	w->fp = fp;
+	return i == KNOWN_STEPS;
+}
+
+/* 0: go on; else the walk is over. */
+BPF_NOINLINE int walk_native_block(__u32 first)
+{
+	for (__u32 i = 0; i < BLOCK; i++)
+		if (!walk_known_frames(0) && walk_native_step(first + i))
+			return 1;
+	return 0;
+}
 
 /*
  * From w->pc to the root of the stack. Where the dynamic linker binds a symbol at its first call, a frame's

@@ -22,6 +22,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#define PLACE_SLOTS 32 /* few, so that places compete for them */
 #include "bpf/walk_python.bpf.h"
 #include "bpf/walk_native.bpf.h"
 #include "bpf/merge.bpf.h"
@@ -162,9 +163,9 @@ struct world {
 	/* what the walkers work on and give */
 	struct walk *walk;
 	struct stack *out;
-	struct known_rule known[WORLD_SLOTS];
 	struct known_code known_codes[WORLD_SLOTS];
 	__u64 samples;
+	struct known_place places[PLACE_SLOTS];
 	__u64 deep[DEEP_WORDS(WORLD_DEPTH)];
 	struct interp interp;
 	struct ev_blob blob;
@@ -345,12 +346,12 @@ static __u64 out_word(const struct world *w, __u32 i)
 	return w->deep[deep_frame(i)];
 }
 
-/* Few, so that places compete for them. */
-struct known_rule *rule_slot(__u32 index)
+struct known_place *the_places(void)
 {
-	return &the_world->known[index % WORLD_SLOTS];
+	return the_world->places;
 }
 
+/* Few, so that code objects compete for them. */
 struct known_code *code_slot(__u32 index)
 {
 	return &the_world->known_codes[index % WORLD_SLOTS];

@@ -156,6 +156,7 @@ static void size_stacks(struct collect *c, struct pyperf_cfg *cfg, uint32_t max_
 	cfg->depth = depth;
 	bpf_map__set_value_size(c->skel->maps.deep, DEEP_WORDS(depth) * 8);
 	bpf_map__set_max_entries(c->skel->maps.deep, (uint32_t)c->cpu_cap);
+	bpf_map__set_max_entries(c->skel->maps.places, (uint32_t)c->cpu_cap);
 }
 
 static int configure(struct collect *c, const struct collect_opts *opts)

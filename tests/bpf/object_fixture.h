@@ -109,6 +109,7 @@ static inline void rig_open(struct rig *r, uint32_t flags)
 	bpf_map__set_max_entries(r->skel->maps.codes, 1024);
 	rig_cfg(r)->flags = flags;
 	bpf_map__set_max_entries(r->skel->maps.deep, (uint32_t)libbpf_num_possible_cpus());
+	bpf_map__set_max_entries(r->skel->maps.places, (uint32_t)libbpf_num_possible_cpus());
 	rig_cfg(r)->cpu_cnt = (uint32_t)libbpf_num_possible_cpus();
 	rig_cfg(r)->hash_seed = 1;
 }

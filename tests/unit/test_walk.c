@@ -169,11 +169,14 @@ static int says_complete(const struct walk *k)
 static void fail_each_read(struct world *w, __u64 step)
 {
 	const struct interp learned = w->interp;
+	struct known_place places[PLACE_SLOTS];
 	__u64 n = 1;
 
+	memcpy(places, w->places, sizeof(places));
 	for (;; n += step) {
 		world__clear(w);
 		w->interp = learned;
+		memcpy(w->places, places, sizeof(places)); /* the number of reads depends on it */
 		w->fail_at = n;
 		world__sample(w);
 		if (!w->faulted)
@@ -188,14 +191,18 @@ static void fail_each_read(struct world *w, __u64 step)
 	w->interp = learned;
 }
 
+/* No place is known at first, and all of them when it is walked again. */
 static void expect_built(struct world *w)
 {
 	const struct interp learned = w->interp;
 
-	world__sample(w);
-	check_sane(w);
-	check(w, is_exact(w, 0));
-	w->interp = learned;
+	for (int i = 0; i < 2; i++) {
+		world__clear(w);
+		world__sample(w);
+		check_sane(w);
+		check(w, is_exact(w, 0));
+		w->interp = learned;
+	}
 }
 
 static void run_built(struct world *w)
@@ -236,6 +243,49 @@ static void run_all(const struct act *acts, __u32 cnt)
 	{                                                                                          \
 		FN_MAIN                                                                            \
 	}
+
+/* ---- places that are known -------------------------------------------------------------------- */
+
+static void sample_again(struct world *w)
+{
+	world__clear(w);
+	world__sample(w);
+	check_sane(w);
+}
+
+/* What was remembered for one address is asked for at another: where two share a slot. */
+static void places_are_told_apart(struct world *w)
+{
+	struct known_place places[PLACE_SLOTS];
+
+	memcpy(places, w->places, sizeof(places));
+	for (int i = 0; i < PLACE_SLOTS; i++) {
+		for (int k = 0; k < PLACE_SLOTS; k++)
+			w->places[k] = places[i];
+		sample_again(w);
+		check(w, is_exact(w, 0));
+	}
+	memcpy(w->places, places, sizeof(places));
+}
+
+static void test_known_places(void **state)
+{
+	struct world *w =
+		BUILD(CHAIN_313, ROOT, { FN_CSAVE }, { FN_EVAL, .py = 2 }, { FN_CFP }, { FN_C });
+
+	(void)state;
+	expect_built(w);
+	places_are_told_apart(w);
+	w->map[0].file++; /* another library is mapped where this one was */
+	sample_again(w);
+	for (__u32 i = 0; i < w->out->cnt; i++)
+		check(w, FRAME_TAG(out_word(w, i)) != FRAME_NATIVE ||
+				 NATIVE_FILE(out_word(w, i)) == TEXT_FILE + 1);
+	w->map[0].end = w->map[0].start; /* something that BPF does not know yet */
+	sample_again(w);
+	check(w, FRAME_TAG(out_word(w, 0)) == FRAME_ANON && w->walk->flags & WALK_NATIVE_LOST);
+	world__free(w);
+}
 
 /* ---- nesting --------------------------------------------------------------------------------- */
 
@@ -1181,6 +1231,7 @@ int main(void)
 		cmocka_unit_test(test_behind_call),
 		cmocka_unit_test(test_shim_jump),
 		cmocka_unit_test(test_unreadable_stack),
+		cmocka_unit_test(test_known_places),
 		cmocka_unit_test(test_code_identity),
 		cmocka_unit_test(test_names),
 		cmocka_unit_test(test_string_kinds),
