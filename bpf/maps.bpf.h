@@ -148,11 +148,12 @@ struct chunks_map {
 struct chunks_map chunks0 SEC(".maps");
 struct chunks_map chunks1 SEC(".maps");
 
+/* All in one value: a sample adds to several of them, which are neighbours. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, CTR_CNT);
+	__uint(max_entries, 1);
 	__type(key, __u32);
-	__type(value, __u64);
+	__type(value, struct counters);
 } counters SEC(".maps");
 
 /* --comm: see glob_step(). */
@@ -234,21 +235,20 @@ __u32 counts_added[2];
 
 /* ---- the seam's BPF bodies ------------------------------------------------------------------ */
 
-BPF_INLINE void stat_inc(__u32 counter)
+BPF_INLINE struct counters *the_counters(void)
 {
-	__u64 *n = bpf_map_lookup_elem(&counters, &counter);
+	__u32 zero = 0;
 
-	if (n)
-		__sync_fetch_and_add(n,
-				     1); /* lifecycle programs count too, and can be interrupted */
+	return bpf_map_lookup_elem(&counters, &zero);
 }
 
-BPF_INLINE void stat_add(__u32 counter, __u64 by)
+/* For all programs: those that are not the sampler's can be interrupted, by it and by each other. */
+BPF_INLINE void stat_inc(__u32 counter)
 {
-	__u64 *n = bpf_map_lookup_elem(&counters, &counter);
+	struct counters *c = the_counters();
 
-	if (n)
-		__sync_fetch_and_add(n, by);
+	if (c)
+		__sync_fetch_and_add(&c->n[BOUND(counter, COUNTER_SLOTS)], 1);
 }
 
 BPF_INLINE struct scratch *the_scratch(void)

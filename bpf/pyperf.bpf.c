@@ -16,7 +16,7 @@ char LICENSE[] SEC("license") = "GPL";
 BPF_INLINE int walk_user(struct bpf_perf_event_data *ctx, struct walk *w, struct stack *st,
 			 struct task_struct *task)
 {
-	struct mm_struct *mm = BPF_CORE_READ(task, mm);
+	struct mm_struct *mm = CURRENT_READ(task, mm);
 	int verdict;
 
 	if (!mm) /* a thread's end outlives its memory */
@@ -36,8 +36,8 @@ BPF_INLINE int walk_user(struct bpf_perf_event_data *ctx, struct walk *w, struct
 		push_frame(st, MARKER_WORD(MARK_COMPAT32, 0));
 		return 1;
 	}
-	w->tp = task_tp(task);
-	w->stack_start = BPF_CORE_READ(mm, start_stack);
+	w->tp = current_tp(task);
+	w->stack_start = CURRENT_READ(mm, start_stack);
 	for (__u32 n = 0; n < IMAGE_INTERPS; n++)
 		if (walk_interp(w, n))
 			break;
@@ -47,33 +47,34 @@ BPF_INLINE int walk_user(struct bpf_perf_event_data *ctx, struct walk *w, struct
 	return 1;
 }
 
-BPF_INLINE void count_quality(const struct walk *w, __u32 kernel_cnt)
+/* Plain additions: nothing that counts interrupts the sampler on its CPU. */
+BPF_INLINE void count_quality(struct counters *c, const struct walk *w, __u32 kernel_cnt)
 {
 	__u32 lost = w->flags & (WALK_NATIVE_LOST | WALK_PY_LOST | WALK_PY_UNMERGED |
 				 WALK_TRUNCATED | WALK_NO_REGS);
 
-	stat_inc(CTR_user_stacks);
+	c->n[CTR_user_stacks]++;
+	c->n[CTR_frames_native] += w->native_cnt;
+	c->n[CTR_frames_python] += w->py_cnt;
+	c->n[CTR_frames_kernel] += kernel_cnt;
 	if (!lost && (w->flags & WALK_NATIVE_END || !(cfg.flags & CFG_NATIVE)))
-		stat_inc(CTR_complete);
+		c->n[CTR_complete]++;
 	if (w->flags & WALK_TRUNCATED)
-		stat_inc(CTR_note_truncated);
+		c->n[CTR_note_truncated]++;
 	if (w->flags & WALK_NATIVE_LOST)
-		stat_inc(CTR_note_native_lost);
+		c->n[CTR_note_native_lost]++;
 	if (w->flags & WALK_PY_LOST)
-		stat_inc(CTR_note_python_lost);
+		c->n[CTR_note_python_lost]++;
 	if (w->flags & WALK_NO_REGS)
-		stat_inc(CTR_note_no_regs);
+		c->n[CTR_note_no_regs]++;
 	if (w->flags & WALK_SHIM_JUMP)
-		stat_inc(CTR_note_shim_jump);
-	stat_add(CTR_frames_native, w->native_cnt);
-	stat_add(CTR_frames_python, w->py_cnt);
-	stat_add(CTR_frames_kernel, kernel_cnt);
+		c->n[CTR_note_shim_jump]++;
 }
 
 /* Everything but counting the outcome; returns the counter to increment. */
-BPF_INLINE __u32 take_sample(struct bpf_perf_event_data *ctx)
+BPF_INLINE __u32 take_sample(struct bpf_perf_event_data *ctx, struct counters *c)
 {
-	struct task_struct *task = (void *)bpf_get_current_task();
+	struct task_struct *task = current_task();
 	struct walk *w = the_walk();
 	struct stack *st = the_stack();
 	__u32 verdict, pending, has_user = 0, kernel_cnt;
@@ -96,9 +97,9 @@ BPF_INLINE __u32 take_sample(struct bpf_perf_event_data *ctx)
 		push_frame(st, MARKER_WORD(MARK_EMPTY, 0));
 	verdict = aggregate(w, st);
 	if (verdict == CTR_counted && pending)
-		stat_inc(CTR_note_pending);
+		c->n[CTR_note_pending]++;
 	else if (verdict == CTR_counted && has_user)
-		count_quality(w, kernel_cnt);
+		count_quality(c, w, kernel_cnt);
 	return verdict;
 }
 
@@ -134,7 +135,11 @@ int on_exit(struct bpf_raw_tracepoint_args *ctx)
 SEC("perf_event")
 int on_cpu_sample(struct bpf_perf_event_data *ctx)
 {
-	stat_inc(CTR_delivered);
-	stat_inc(take_sample(ctx));
+	struct counters *c = the_counters();
+
+	if (!c)
+		return 0;
+	c->n[CTR_delivered]++;
+	c->n[BOUND(take_sample(ctx, c), COUNTER_SLOTS)]++;
 	return 0;
 }

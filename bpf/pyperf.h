@@ -176,6 +176,13 @@ enum pyperf_counter {
 		CTR_CNT
 };
 
+/* counters: of one CPU. A power of two, for a bound that the verifier sees. */
+#define COUNTER_SLOTS 64
+struct counters {
+	__u64 n[COUNTER_SLOTS];
+};
+_Static_assert(CTR_CNT <= COUNTER_SLOTS, "COUNTER_SLOTS");
+
 /* ---- Configuration (.rodata, written before load by collect__configure()) ------------------ */
 
 enum cfg_flags {

@@ -38,9 +38,9 @@ BPF_INLINE __u32 select_sample(struct walk *w, struct task_struct *task)
 	const struct image *im;
 	struct proc *p;
 
-	if (!BPF_CORE_READ(task, pid) || BPF_CORE_READ(task, flags) & PF_KTHREAD)
+	if (!(__u32)bpf_get_current_pid_tgid() || CURRENT_READ(task, flags) & PF_KTHREAD)
 		return CTR_filtered_idle;
-	w->tgid = task_tgid(task);
+	w->tgid = current_tgid(task);
 	if (!w->tgid)
 		return CTR_filtered_pidns;
 	p = bpf_map_lookup_elem(&procs, &w->tgid);
@@ -52,7 +52,7 @@ BPF_INLINE __u32 select_sample(struct walk *w, struct task_struct *task)
 		return CTR_filtered_comm;
 	if ((cfg.flags & CFG_CGROUP) && !in_cgroup(0))
 		return CTR_filtered_cgroup;
-	w->tid = task_tid(task);
+	w->tid = current_tid(task);
 	w->interp_id = 0; /* not yet known, or never */
 	w->space = p->space;
 	im = find_image(p);

@@ -30,6 +30,52 @@ BPF_INLINE __u32 task_tid(struct task_struct *task)
 	return (__u32)BPF_CORE_READ(task, pid);
 }
 
+/* ---- the current task ------------------------------------------------------------------------ */
+
+/* Members of it are read as they are from 5.11 on (3ca1032ab7ab); a call for each costs some 35 ns. */
+BPF_INLINE int has_task_btf(void)
+{
+	return bpf_core_enum_value_exists(enum bpf_func_id, BPF_FUNC_get_current_task_btf);
+}
+
+BPF_INLINE struct task_struct *current_task(void)
+{
+	if (has_task_btf())
+		return bpf_get_current_task_btf();
+	return (void *)bpf_get_current_task();
+}
+
+/* Of what current_task() gave, or of what such a member points to. */
+#define CURRENT_READ(from, member)                                                                 \
+	({                                                                                         \
+		typeof((from)->member) value_;                                                     \
+		if (has_task_btf())                                                                \
+			value_ = (from)->member;                                                   \
+		else                                                                               \
+			value_ = BPF_CORE_READ(from, member);                                      \
+		value_;                                                                            \
+	})
+
+BPF_INLINE __u32 current_tgid(struct task_struct *task)
+{
+	return cfg.flags & CFG_PIDNS ? task_tgid(task) : (__u32)(bpf_get_current_pid_tgid() >> 32);
+}
+
+BPF_INLINE __u32 current_tid(struct task_struct *task)
+{
+	return cfg.flags & CFG_PIDNS ? task_tid(task) : (__u32)bpf_get_current_pid_tgid();
+}
+
+/* pthread_self(): the ABI's thread pointer (x86-64 psABI 3.4.2: fs base). */
+BPF_INLINE __u64 current_tp(struct task_struct *task)
+{
+#if defined(__TARGET_ARCH_x86)
+	return CURRENT_READ(task, thread.fsbase);
+#else
+	return task_tp(task);
+#endif
+}
+
 /* ---- registers ----------------------------------------------------------------------------- */
 
 /* In execve or execveat (arch/x86/entry/syscalls/syscall_64.tbl). */

@@ -9,6 +9,7 @@
  * Fails:   no kernel part: 0 frames.
  */
 #include "maps.bpf.h"
+#include "taskinfo.bpf.h"
 
 /* Turns the addresses that lie in DEEP_FRAMES into words. */
 BPF_NOINLINE int tag_kernel_frames(__u32 cnt)
@@ -30,7 +31,7 @@ BPF_INLINE void walk_kernel(struct bpf_perf_event_data *ctx, struct stack *st)
 	__u64 *deep = the_deep();
 	long size;
 
-	if (!deep)
+	if (!deep || regs_are_user(&ctx->regs))
 		return;
 	size = bpf_get_stack(ctx, &deep[DEEP_FRAMES * deep_parts()], MAX_KERN_FRAMES * 8, 0);
 	if (size <= 0)

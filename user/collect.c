@@ -641,16 +641,16 @@ int collect__code_ids(const struct collect *c, bool (*keep)(void *ctx, uint64_t 
 
 void collect__counters(const struct collect *c, uint64_t counters[CTR_CNT])
 {
-	uint64_t *per_cpu = calloc((size_t)c->cpu_cap, sizeof(*per_cpu));
+	struct counters *per_cpu = calloc((size_t)c->cpu_cap, sizeof(*per_cpu));
+	uint32_t zero = 0;
 
 	memset(counters, 0, CTR_CNT * sizeof(*counters));
 	if (!per_cpu)
 		return;
-	for (uint32_t i = 0; i < CTR_CNT; i++) {
-		if (bpf_map_lookup_elem(bpf_map__fd(c->skel->maps.counters), &i, per_cpu))
-			continue;
+	if (!bpf_map_lookup_elem(bpf_map__fd(c->skel->maps.counters), &zero, per_cpu)) {
 		for (int cpu = 0; cpu < c->cpu_cap; cpu++)
-			counters[i] += per_cpu[cpu];
+			for (uint32_t i = 0; i < CTR_CNT; i++)
+				counters[i] += per_cpu[cpu].n[i];
 	}
 	free(per_cpu);
 }

@@ -249,15 +249,15 @@ static const char *const counter_names[] = {
 static inline void rig_counters(struct rig *r, uint64_t out[CTR_CNT])
 {
 	int fd = bpf_map__fd(r->skel->maps.counters), cpus = libbpf_num_possible_cpus();
-	uint64_t *per_cpu = calloc((size_t)cpus, sizeof(*per_cpu));
+	struct counters *per_cpu = calloc((size_t)cpus, sizeof(*per_cpu));
+	uint32_t zero = 0;
 
 	assert_non_null(per_cpu);
-	for (uint32_t i = 0; i < CTR_CNT; i++) {
-		out[i] = 0;
-		assert_int_equal(bpf_map_lookup_elem(fd, &i, per_cpu), 0);
-		for (int cpu = 0; cpu < cpus; cpu++)
-			out[i] += per_cpu[cpu];
-	}
+	assert_int_equal(bpf_map_lookup_elem(fd, &zero, per_cpu), 0);
+	memset(out, 0, CTR_CNT * sizeof(*out));
+	for (int cpu = 0; cpu < cpus; cpu++)
+		for (uint32_t i = 0; i < CTR_CNT; i++)
+			out[i] += per_cpu[cpu].n[i];
 	free(per_cpu);
 }
 
