@@ -26,6 +26,12 @@ BPF_INLINE __u64 final64(__u64 h) /* every input bit reaches every output bit */
 	return h ^ (h >> 33);
 }
 
+/* Of a chunk whose outermost frame is number `top` - 1 from the innermost; 0, which no word is: none. */
+BPF_INLINE __u64 chunk_word(const __u64 *deep, __u32 top, __u32 i)
+{
+	return i < top ? deep[deep_frame(top - i - 1)] : 0;
+}
+
 /*
  * Chunk k holds the frames [cnt - 16 k - 16, cnt - 16 k) of the innermost-first array, and so the
  * k-th sixteen from the root.
@@ -33,24 +39,24 @@ BPF_INLINE __u64 final64(__u64 h) /* every input bit reaches every output bit */
 BPF_NOINLINE int hash_chunk(__u32 k)
 {
 	struct stack *st = the_stack();
-	__u64 *deep = the_deep(), a, b;
+	__u64 *deep = the_deep(), a, b, c, d;
 	__u32 top;
 
 	if (!st || !deep || k * CHUNK_FRAMES >= st->cnt)
 		return 1;
 	a = k ? deep[deep_hash(k - 1)] : cfg.hash_seed;
 	b = ~a;
+	c = a << 32 | a >> 32;
+	d = ~c;
 	top = st->cnt - k * CHUNK_FRAMES;
-	for (__u32 i = 0; i < CHUNK_FRAMES; i += 2) { /* two lanes: the multiplications overlap */
-		if (top < i + 1)
-			break;
-		a = mix64(a, deep[deep_frame(top - i - 1)]);
-		if (top < i + 2)
-			break;
-		b = mix64(b, deep[deep_frame(top - i - 2)]);
+	for (__u32 i = 0; i < CHUNK_FRAMES; i += 4) { /* four lanes: the multiplications overlap */
+		a = mix64(a, chunk_word(deep, top, i));
+		b = mix64(b, chunk_word(deep, top, i + 1));
+		c = mix64(c, chunk_word(deep, top, i + 2));
+		d = mix64(d, chunk_word(deep, top, i + 3));
 	}
-	a = final64(a ^ (b << 1 | b >> 63)) | 1; /* never 0, which ends a chain */
-	deep[deep_hash(k)] = a;
+	a = mix64(mix64(mix64(a, b), c), d);
+	deep[deep_hash(k)] = final64(a) | 1; /* never 0, which ends a chain */
 	return 0;
 }
 
@@ -79,7 +85,7 @@ BPF_NOINLINE int store_chunk(__u32 k, __u32 window)
 	top = o->stack.cnt - k * CHUNK_FRAMES;
 	c->cnt = top < CHUNK_FRAMES ? top : CHUNK_FRAMES;
 	for (__u32 i = 0; i < CHUNK_FRAMES; i++)
-		c->frames[i] = i < top ? deep[deep_frame(top - i - 1)] : 0;
+		c->frames[i] = chunk_word(deep, top, i);
 	key = deep[deep_hash(k)];
 	err = window ? bpf_map_update_elem(&chunks1, &key, c, BPF_NOEXIST)
 		     : bpf_map_update_elem(&chunks0, &key, c, BPF_NOEXIST);

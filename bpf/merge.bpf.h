@@ -5,7 +5,7 @@
  * Stage 3: one stack out of two.
  * Input:   DEEP_NATIVE with the segments placed at each frame, DEEP_PY and its segments.
  * Output:  DEEP_FRAMES, innermost first; kernel frames are in it already.
- * Cost:    about a nanosecond per frame.
+ * Cost:    some five nanoseconds per frame.
  * Fails:   never; segments that found no native frame stand behind the marker that says why.
  */
 #include "state.bpf.h"
@@ -59,89 +59,68 @@ BPF_NOINLINE int pair_activations(__u32 unused)
 	return 0;
 }
 
-/* Appends a block of the Python frames from w->words[0] to `end`. 0: go on. */
-BPF_NOINLINE int push_python_block(__u32 end)
+#define MERGE_STEPS 16
+
+/* Goes to the next segment outwards. */
+BPF_INLINE void open_segment(struct walk *w, const __u64 *deep)
+{
+	__u32 seg = (__u32)deep[deep_at(DEEP_SEG_ORDER, w->merge_seg)];
+
+	w->py_at = (__u32)deep[deep_at(DEEP_SEG_START, seg)];
+	w->py_end = (__u32)deep[deep_at(DEEP_SEG_END, seg)];
+	w->py_left -= w->py_end - w->py_at;
+	w->merge_seg++;
+}
+
+/*
+ * The next word: of the Python frames [py_at, py_end), of the segments up to number merge_to, or the next
+ * native frame, if no Python frame stands in its place. 1: there is none.
+ */
+BPF_INLINE int merge_word(struct walk *w, struct stack *st, const __u64 *deep)
+{
+	__u64 seg;
+
+	if (w->py_at < w->py_end) {
+		push_frame(st, deep[deep_at(DEEP_PY, w->py_at)]);
+		w->py_at++;
+		w->merge_empty = 0;
+	} else if (w->merge_seg < w->merge_to && w->merge_seg < w->seg_cnt) {
+		open_segment(w, deep);
+	} else if (w->merge_empty) { /* no activation, or one without frames */
+		push_frame(st, deep[deep_at(DEEP_NATIVE, w->merge_at - 1)]);
+		w->merge_empty = 0;
+	} else {
+		if (w->merge_at >= w->native_cnt)
+			return 1;
+		seg = deep[deep_at(DEEP_NATIVE_SEG, w->merge_at)];
+		w->merge_at++;
+		w->merge_empty = 1;
+		if (seg != SEG_NONE && seg != SEG_EVAL)
+			w->merge_to = (__u32)seg;
+	}
+	return 0;
+}
+
+BPF_NOINLINE int merge_some(__u32 unused)
 {
 	struct walk *w = the_walk();
 	struct stack *st = the_stack();
 	const __u64 *deep = the_deep();
 
 	if (!w || !st || !deep)
-		return -1;
-	for (__u32 i = 0; i < BLOCK; i++) {
-		if (w->words[0] >= end)
-			return 1;
-		push_frame(st, deep[deep_at(DEEP_PY, (__u32)w->words[0])]);
-		w->words[0]++;
-	}
-	return 0;
-}
-
-/* Appends the Python frames from w->words[0] to `end`. */
-BPF_NOINLINE int push_python(__u32 end)
-{
-	for (__u32 k = 0; k <= STACK_DEPTH_MAX / BLOCK; k++)
-		if (push_python_block(end))
-			break;
-	return 0;
-}
-
-/* Appends the next segment outwards below number `end`. 0: go on. */
-BPF_NOINLINE int push_segment_step(__u32 end)
-{
-	struct walk *w = the_walk();
-	const __u64 *deep = the_deep();
-	__u32 at, seg, start;
-
-	if (!w || !deep)
-		return -1;
-	at = w->merge_seg;
-	if (at >= end || at >= w->seg_cnt)
-		return 1;
-	w->merge_seg = at + 1;
-	seg = (__u32)deep[deep_at(DEEP_SEG_ORDER, at)];
-	start = (__u32)deep[deep_at(DEEP_SEG_START, seg)];
-	end = (__u32)deep[deep_at(DEEP_SEG_END, seg)];
-	w->words[0] = start;
-	w->py_left -= end - start;
-	return push_python(end);
-}
-
-/* Appends the segments up to, not including, number `end`, of which one native frame has few. 0: go on. */
-BPF_NOINLINE int push_segments(__u32 end)
-{
-	for (__u32 k = 0; k < FRAME_SEGMENTS; k++)
-		if (push_segment_step(end))
+		return 1 + (int)(unused & 0);
+	for (int i = 0; i < MERGE_STEPS; i++)
+		if (merge_word(w, st, deep))
 			return 1;
 	return 0;
 }
 
-BPF_NOINLINE int push_segments_block(__u32 end)
-{
-	for (__u32 k = 0; k < BLOCK; k++)
-		if (push_segments(end))
-			return 1;
-	return 0;
-}
+BLOCK_STEPS(merge_block, merge_some)
 
-/* One native frame, or the Python frames that stand in its place. 0: go on. */
-BPF_NOINLINE int merge_step(__u32 i)
+/* All words there are. */
+BPF_INLINE void merge_words(void)
 {
-	struct walk *w = the_walk();
-	struct stack *st = the_stack();
-	const __u64 *deep = the_deep();
-	__u64 seg;
-	__u32 before;
-
-	if (!w || !st || !deep || i >= w->native_cnt)
-		return 1;
-	before = st->cnt;
-	seg = deep[deep_at(DEEP_NATIVE_SEG, i)];
-	if (seg != SEG_NONE && seg != SEG_EVAL)
-		push_segments((__u32)seg);
-	if (st->cnt == before) /* no activation, or one without frames */
-		push_frame(st, deep[deep_at(DEEP_NATIVE, i)]);
-	return 0;
+	RUN_BLOCKS(merge_block, 4 * STACK_DEPTH_MAX / MERGE_STEPS);
 }
 
 /*
@@ -167,11 +146,11 @@ BPF_INLINE void merge_rest(struct walk *w, struct stack *st)
 			w->flags |= WALK_PY_UNMERGED;
 			push_frame(st, MARKER_WORD(MARK_PY_UNMERGED, 0));
 		}
-		for (__u32 k = 0; k < STACK_DEPTH_MAX / FRAME_SEGMENTS / BLOCK; k++)
-			if (push_segments_block(w->seg_cnt))
-				break;
-		w->words[0] = w->seg_py; /* more activations than there is room for */
-		push_python(w->py_cnt);
+		w->merge_to = w->seg_cnt;
+		merge_words();
+		w->py_at = w->seg_py; /* more activations than there is room for */
+		w->py_end = w->py_cnt;
+		merge_words();
 	}
 	if (w->flags & WALK_PY_LOST)
 		push_frame(st, w->py_marker);
@@ -180,8 +159,6 @@ BPF_INLINE void merge_rest(struct walk *w, struct stack *st)
 		w->flags |= WALK_TRUNCATED;
 	}
 }
-
-BLOCK_STEPS(merge_block, merge_step)
 
 /* The whole stack, behind what is in DEEP_FRAMES already. */
 BPF_NOINLINE int merge(__u32 unused)
@@ -193,8 +170,9 @@ BPF_NOINLINE int merge(__u32 unused)
 		return (int)unused;
 	if (w->has_python && w->in.layout.chain == PY_CHAIN_FRAME)
 		pair_activations(0);
-	w->merge_seg = 0;
-	RUN_BLOCKS(merge_block, STACK_DEPTH_MAX);
+	w->merge_seg = w->merge_to = w->merge_at = w->merge_empty = 0;
+	w->py_at = w->py_end = 0;
+	merge_words();
 	merge_rest(w, st);
 	return 0;
 }

@@ -115,6 +115,9 @@ struct walk {
 		run_total;	  /* seg_cnt, py_cnt, seg_total where the run at hand began */
 	__u32 seg_ordered;	  /* entries of DEEP_SEG_ORDER */
 	__u32 merge_seg, py_left; /* segments merged; frames that are to be */
+	__u32 merge_to, merge_at; /* segments to merge now; native frames looked at ... */
+	__u32 merge_empty;	  /* ... the last of which nothing stands for yet */
+	__u32 py_at, py_end;	  /* Python frames to merge now */
 	__u32 scan_eval;	  /* eval activations passed while looking for a CFrame */
 	__u64 window;		  /* where the bytes in frames[] come from */
 	__u32 window_len;
