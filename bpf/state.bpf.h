@@ -229,7 +229,14 @@ struct interp *get_interp(__u32 index);
  */
 BPF_INLINE __u32 deep_at(enum deep_part part, __u32 i)
 {
-	return (__u32)part * deep_parts() + BOUND(i, deep_parts());
+	__u32 n = BOUND(i, deep_parts());
+
+	/* What is looked at together lies together. */
+	if (part == DEEP_NATIVE || part == DEEP_NATIVE_SEG)
+		return DEEP_NATIVE * deep_parts() + 2 * n + (part - DEEP_NATIVE);
+	if (part >= DEEP_ANCHOR && part <= DEEP_SEG_ORDER)
+		return DEEP_ANCHOR * deep_parts() + 4 * n + (part - DEEP_ANCHOR);
+	return (__u32)part * deep_parts() + n;
 }
 BPF_INLINE __u32 deep_frame(__u32 i)
 {

@@ -148,12 +148,15 @@ enum how {
 		<< 0, /* CFA = rsp or rbp + cfa_off, return address below it, rbp kept or saved below that */
 	HOW_FROM_FP = 1 << 1,  /* ... rbp + cfa_off */
 	HOW_FP_SAVED = 1 << 2, /* ... saved at CFA + fp_off */
+	HOW_END = 1 << 3,      /* the outermost frame */
 };
 
 BPF_INLINE __u32 rule_how(const struct unwind_rule *rule)
 {
 	__u32 how = HOW_KNOWN;
 
+	if (rule->cfa_kind == CFA_END)
+		return HOW_END;
 	if (rule->cfa_kind != CFA_REG || rule->ra_off != -8)
 		return 0;
 	if (rule->cfa_reg == DW_RBP)
@@ -772,78 +775,102 @@ BPF_INLINE __u32 is_eval_at(const struct walk *w, __u64 pc)
 	return (__u32)(in >> 63) & w->has_python;
 }
 
-/* One more, if its rule is of the common kind, and all that it asks for is at hand. 0: it is. */
+enum known {
+	KNOWN_NEXT = 0, /* there may be more */
+	KNOWN_END = 1,	/* that was the outermost frame */
+	KNOWN_NOT = 2,	/* nothing was done */
+};
+
+BPF_INLINE void push_known(struct walk *w, __u64 *deep, __u64 word, __u64 seg)
+{
+	deep[deep_at(DEEP_NATIVE, w->native_cnt)] = word;
+	deep[deep_at(DEEP_NATIVE_SEG, w->native_cnt)] = seg;
+	w->native_cnt++;
+	w->exact_pc = 0;
+}
+
+/* Takes the segment that lies in the frame, if one does. False: another does, too. */
+BPF_INLINE int take_segment(struct walk *w, const __u64 *deep, __u64 sp, __u64 cfa)
+{
+	if (w->anchor - sp >= cfa - sp)
+		return 1;
+	w->seg_next++;
+	next_anchor(w, deep);
+	if (w->anchor - sp >= cfa - sp)
+		return 1;
+	w->seg_next--;
+	return 0;
+}
+
+/* One more, if all that its rule asks for is at hand. enum known */
 BPF_INLINE int known_frame(struct walk *w, struct known_place *places, __u64 *deep, __u64 *pc,
 			   __u64 *sp, __u64 *fp)
 {
 	const struct known_place *p = find_place(w, places, *pc);
+	__u32 before = w->seg_next, is_eval = is_eval_at(w, *pc);
 	__u64 cfa, low, ra;
-	__u32 n = w->native_cnt, is_eval;
 
-	if (!p || n + 2 > max_frames())
-		return -1;
+	if (!p || w->native_cnt + 2 > max_frames() || (is_eval && w->learning))
+		return KNOWN_NOT;
+	if (p->how & HOW_END) {
+		push_known(w, deep, p->word, SEG_NONE);
+		return KNOWN_END;
+	}
 	cfa = (p->how & HOW_FROM_FP ? *fp : *sp) + (__s64)p->rule.cfa_off;
 	low = cfa - (p->how & HOW_FP_SAVED ? -(__s64)p->rule.fp_off : 8);
 	if (cfa <= *sp || (!in_window(w, low, cfa) && move_window(low)) || !in_window(w, low, cfa))
-		return -1;
+		return KNOWN_NOT;
 	ra = window_word(w, cfa - 8);
-	is_eval = is_eval_at(w, *pc);
-	if (!ra || (is_eval && (w->learning || w->anchor == NO_ANCHOR)))
-		return -1;
-	if (w->anchor - *sp < cfa - *sp) {
-		w->seg_next++;
-		next_anchor(w, deep);
-		if (w->anchor - *sp < cfa - *sp) { /* another */
-			w->seg_next--;
-			return -1;
-		}
-		deep[deep_at(DEEP_NATIVE_SEG, n)] = w->seg_next;
-	} else {
-		deep[deep_at(DEEP_NATIVE_SEG, n)] = is_eval * w->eval_seg;
-	}
-	deep[deep_at(DEEP_NATIVE, n)] = p->word;
-	w->native_cnt = n + 1;
+	if (!ra || (is_eval && w->anchor == NO_ANCHOR) || !take_segment(w, deep, *sp, cfa))
+		return KNOWN_NOT;
+	push_known(w, deep, p->word, w->seg_next != before ? w->seg_next : is_eval * w->eval_seg);
 	w->eval_cnt += is_eval;
-	w->exact_pc = 0;
 	if (p->how & HOW_FP_SAVED)
 		*fp = window_word(w, low);
 	*pc = ra - 1;
 	*sp = cfa;
-	return 0;
+	return KNOWN_NEXT;
 }
 
 /*
  * As many frames as can be left by rules of the common kind, of places that are known: nine in ten. The
- * position is in registers meanwhile. What is not plain is left to walk_native_step(). 1: there may be more.
+ * position is in registers meanwhile. What is not plain is left to walk_native_step().
  */
 BPF_NOINLINE int walk_known_frames(__u32 unused)
 {
 	struct walk *w = the_walk();
 	struct known_place *places = the_places();
 	__u64 *deep = the_deep(), pc, sp, fp;
-	int i;
+	int known = KNOWN_NOT;
 
 	if (!w || !places || !deep || w->flags & WALK_HAVE_RBX)
-		return (int)(unused & 0);
+		return (int)(unused & 0) + KNOWN_NOT;
 	begin_known(w, deep);
 	pc = w->exact_pc ? w->pc : w->pc - 1;
 	sp = w->sp;
 	fp = w->fp;
-	for (i = 0; i < KNOWN_STEPS; i++)
-		if (known_frame(w, places, deep, &pc, &sp, &fp))
+	for (int i = 0; i < KNOWN_STEPS; i++) {
+		known = known_frame(w, places, deep, &pc, &sp, &fp);
+		if (known)
 			break;
+	}
 	w->pc = w->exact_pc ? pc : pc + 1;
 	w->sp = sp;
 	w->fp = fp;
-	return i == KNOWN_STEPS;
+	if (known == KNOWN_END)
+		w->flags |= WALK_NATIVE_END;
+	return known;
 }
 
 /* 0: go on; else the walk is over. */
 BPF_NOINLINE int walk_native_block(__u32 first)
 {
-	for (__u32 i = 0; i < BLOCK; i++)
-		if (!walk_known_frames(0) && walk_native_step(first + i))
+	for (__u32 i = 0; i < BLOCK; i++) {
+		int known = walk_known_frames(0);
+
+		if (known == KNOWN_END || (known == KNOWN_NOT && walk_native_step(first + i)))
 			return 1;
+	}
 	return 0;
 }
 

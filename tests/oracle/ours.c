@@ -373,8 +373,8 @@ void ours__walk(struct ours *o, const struct user_regs_struct *regs, struct our_
 	}
 	walk_native(0);
 	out->cnt = w->native_cnt;
-	memcpy(out->native, o->deep + deep_at(DEEP_NATIVE, 0),
-	       w->native_cnt * sizeof(out->native[0]));
+	for (__u32 i = 0; i < w->native_cnt; i++)
+		out->native[i] = o->deep[deep_at(DEEP_NATIVE, i)];
 	out->whole = w->flags & WALK_NATIVE_END;
 	out->jumped = w->flags & WALK_SHIM_JUMP;
 	out->marker = w->flags & WALK_NATIVE_LOST ? w->native_marker : 0;
