@@ -45,36 +45,25 @@ BPF_INLINE __u64 mix64(__u64 h, __u64 x)
 
 /* ---- identity ------------------------------------------------------------------------------ */
 
-/* The bytes of the word at `at` that lie in [start, end), the others 0. */
-BPF_INLINE __u64 word_within(__u64 word, __u64 at, __u64 start, __u64 end)
-{
-	if (at + 8 <= start || at >= end)
-		return 0;
-	if (at < start)
-		word &= ~0ULL << ((start - at) * 8 & 63);
-	if (at + 8 > end)
-		word &= ~0ULL >> ((at + 8 - end) * 8 & 63);
-	return word;
-}
-
-#define MIX_WORDS 12 /* of an object, from its length on */
+#define OBJECT_WORDS 12 /* of an object, from its length on */
 
 /*
- * Mixes in what w->buf has of an object, beginning at its length: the length, and data[start, start +
- * size). Nothing else: between them and behind them lie counts and caches that change.
+ * Of an object whose length w->buf begins with: the length, and data[start, start + size). Nothing else:
+ * between them and behind them lie counts and caches that change.
  */
-BPF_NOINLINE int mix_object(__u64 start, __u64 size)
+BPF_INLINE __u64 hash_object(struct walk *w, __u32 start, __u64 size)
 {
-	struct walk *w = the_walk();
-	__u64 h;
+	__u32 first = start / 8, end = OBJECT_WORDS * 8;
+	__u64 h = mix64(0, buf64(w, 0));
 
-	if (!w)
-		return -1;
-	h = mix64(w->fingerprint, buf64(w, 0));
-	for (__u32 at = 8; at < MIX_WORDS * 8; at += 8)
-		h = mix64(h, word_within(buf64(w, at), at, start, start + size));
-	w->fingerprint = h;
-	return 0;
+	if (size < end - start)
+		end = start + (__u32)size;
+	*buf_word(w, start) &= ~0ULL << (start % 8 * 8);
+	if (end % 8)
+		*buf_word(w, end) &= ~(~0ULL << (end % 8 * 8));
+	for (__u32 i = 0; i < OBJECT_WORDS && (first + i) * 8 < end; i++)
+		h = mix64(h, buf64(w, (first + i) * 8));
+	return h;
 }
 
 /* What the state of a string in w->buf says. False: made by the old API, its data are elsewhere. */
@@ -89,21 +78,39 @@ BPF_INLINE int string_shape(const struct walk *w, __u32 *kind, __u32 *ascii)
 	return (state >> (shift + 3)) & 1 && (*kind == 1 || *kind == 2 || *kind == 4);
 }
 
-BPF_INLINE void mix_string(struct walk *w, __u64 addr)
+/* 0: it cannot be read, or its characters are elsewhere. */
+BPF_INLINE __u64 read_object(struct walk *w, __u64 addr, __u32 is_bytes)
 {
 	const struct py_layout *lay = &w->in.layout;
-	__u32 kind, ascii;
+	__u32 length = is_bytes ? lay->bytes_size : lay->str_length, start = lay->bytes_data;
+	__u32 kind = 1, ascii;
+	__u64 hash = 0;
 
-	if (lay->str == PY_STR_BYTES) {
-		if (!buf_read(w, addr + lay->bytes_size, MIX_WORDS * 8))
-			mix_object(lay->bytes_data - lay->bytes_size, buf64(w, 0));
-		return;
+	if (buf_read(w, addr + length, OBJECT_WORDS * 8))
+		return 0;
+	if (!is_bytes) {
+		if (!string_shape(w, &kind, &ascii))
+			return 0;
+		start = ascii ? lay->str_ascii : lay->str_compact;
+		hash = buf64(w, lay->str_hash - length);
 	}
-	if (buf_read(w, addr + lay->str_length, MIX_WORDS * 8) || !string_shape(w, &kind, &ascii))
-		return;
-	w->fingerprint = mix64(w->fingerprint, buf64(w, lay->str_hash - lay->str_length));
-	mix_object((ascii ? lay->str_ascii : lay->str_compact) - lay->str_length,
-		   buf64(w, 0) * kind);
+	return mix64(hash, hash_object(w, start - length, buf64(w, 0) * kind));
+}
+
+/*
+ * What is at `addr`. Functions share their file's name, and what was read in this sample has not changed: a
+ * frame of the stopped thread holds it.
+ */
+BPF_INLINE __u64 object_hash(struct walk *w, __u64 addr, __u32 is_bytes)
+{
+	struct known_object *o = &w->objects[BOUND(addr * CODE_MULT >> 32, OBJECT_SLOTS)];
+
+	if (o->addr != addr || o->sample != w->sample) {
+		o->hash = read_object(w, addr, is_bytes);
+		o->addr = addr;
+		o->sample = w->sample;
+	}
+	return o->hash;
 }
 
 /*
@@ -112,14 +119,19 @@ BPF_INLINE void mix_string(struct walk *w, __u64 addr)
  * count: of the name and the file name the length, the cached hash and the first characters, of the
  * line table the size and the first bytes.
  */
-BPF_INLINE void mix_contents(struct walk *w)
+BPF_NOINLINE int mix_contents(__u32 unused)
 {
-	const struct py_layout *lay = &w->in.layout;
+	struct walk *w = the_walk();
+	__u32 is_bytes;
 
-	mix_string(w, w->blob_addr[BLOB_NAME]);
-	mix_string(w, w->blob_addr[BLOB_FILENAME]);
-	if (!buf_read(w, w->blob_addr[BLOB_LINETABLE] + lay->bytes_size, MIX_WORDS * 8))
-		mix_object(lay->bytes_data - lay->bytes_size, buf64(w, 0));
+	if (!w)
+		return (int)unused;
+	for (__u32 kind = 0; kind < BLOB_CNT; kind++) {
+		is_bytes = kind == BLOB_LINETABLE || w->in.layout.str == PY_STR_BYTES;
+		w->fingerprint =
+			mix64(w->fingerprint, object_hash(w, w->blob_addr[kind], is_bytes));
+	}
+	return 0;
 }
 
 /* From the code object in w->buf: what names it. */
@@ -148,7 +160,7 @@ BPF_INLINE void set_fingerprint(struct walk *w)
 	h += w->blob_addr[BLOB_LINETABLE] * 0x27d4eb2f165667c5ULL;
 	w->fingerprint = h;
 	if (!version)
-		mix_contents(w);
+		mix_contents(0);
 }
 
 /* ---- first sight --------------------------------------------------------------------------- */

@@ -28,6 +28,7 @@ enum walk_flags {
 #define SEG_EVAL       0xffff /* an eval-loop activation without an anchor (<= 3.9): paired in merge */
 #define NO_ANCHOR      (~0ULL) /* of a segment whose end was not seen */
 #define FRAME_SEGMENTS 8       /* that one native frame holds, at most */
+#define OBJECT_SLOTS   64      /* a power of two */
 #define MAX_TSTATES    4       /* of one thread: one in each interpreter that it runs */
 #define BUF_BYTES      512     /* of the target, read at once; a power of two */
 #define STACK_BYTES    512     /* of its stack, the same */
@@ -42,6 +43,13 @@ struct tstate_run {
 	__u32 interp_id;
 	__u32 seg_next, seg_end; /* its segments that are not in DEEP_SEG_ORDER yet */
 	__u32 lost;		 /* its chain ended early */
+};
+
+/* A string or bytes object that was read. */
+struct known_object {
+	__u64 addr;
+	__u64 hash;
+	__u64 sample; /* in which it was read */
 };
 
 enum scan_mode {
@@ -133,6 +141,7 @@ struct walk {
 
 	__u64 sample; /* counts the samples of this CPU: what was seen in this one holds till its end */
 	__u8 buf[BUF_BYTES] __attribute__((aligned(8)));
+	struct known_object objects[OBJECT_SLOTS]; /* by a hash of their address */
 	/* The window, and behind it room for a frame that lies elsewhere. */
 	__u8 frames[FRAMES_BYTES] __attribute__((aligned(8)));
 	__u64 stack[STACK_BYTES / 8]; /* a piece of it */
@@ -273,6 +282,10 @@ BPF_INLINE __u32 deep_hash(__u32 i)
 BPF_INLINE __u64 buf64(const struct walk *w, __u32 off)
 {
 	return *(const __u64 *)&w->buf[off & (BUF_BYTES - 8)];
+}
+BPF_INLINE __u64 *buf_word(struct walk *w, __u32 off)
+{
+	return (__u64 *)&w->buf[off & (BUF_BYTES - 8)];
 }
 BPF_INLINE __u32 buf32(const struct walk *w, __u32 off)
 {

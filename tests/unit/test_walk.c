@@ -1073,6 +1073,29 @@ static void test_code_identity(void **state)
 	}
 }
 
+/* Of functions that are announced already. */
+static __u64 reads_again(struct world *w)
+{
+	world__sample(w);
+	world__sample(w);
+	return w->reads;
+}
+
+/* The functions of one file share its name: up to 3.11, where names are read, it is read once a sample. */
+static void test_shared_file_name(void **state)
+{
+	struct world *w = BUILD(CHAIN_39, ROOT, { FN_EVAL, 10 });
+	const struct py_layout *lay = &w->interp.layout;
+	__u64 ten = reads_again(w);
+
+	(void)state;
+	for (int i = 1; i < 10; i++)
+		put64(w, w->codes[i] + lay->code_filename,
+		      get64(w, w->codes[0] + lay->code_filename));
+	assert_int_equal(ten - reads_again(w), 9);
+	world__free(w);
+}
+
 /* ---- names -------------------------------------------------------------------------------------------- */
 
 static struct seen_code *announced(struct world *w, __u64 code)
@@ -1233,6 +1256,7 @@ int main(void)
 		cmocka_unit_test(test_unreadable_stack),
 		cmocka_unit_test(test_known_places),
 		cmocka_unit_test(test_code_identity),
+		cmocka_unit_test(test_shared_file_name),
 		cmocka_unit_test(test_names),
 		cmocka_unit_test(test_string_kinds),
 		cmocka_unit_test(test_missing_names),
