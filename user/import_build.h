@@ -33,8 +33,7 @@ struct import {
 	bool unaccounted; /* a file does not say what was lost */
 	size_t file_cnt;
 	uint32_t as_hz; /* 0: all files must have the same frequency */
-	uint64_t
-		carry; /* of the file being read: parts of a sample not counted yet, of 1 / its frequency */
+	uint64_t carry; /* of the file being read: what is left of divisions by its frequency */
 };
 
 /* What a damaged file is told: -EBADMSG, after a message that names the file. */

@@ -137,8 +137,9 @@ static int set_aside(struct store *s)
 	beside(s, "-damaged", to, sizeof(to));
 	if (rename(s->c.path, to))
 		return -errno;
-	log_warn("store: %s: the file is damaged: it is now %s, and a new one is begun", s->c.path,
-		 to);
+	if (may_say(s, STORE_SAID_DAMAGED))
+		log_warn("store: %s: the file is damaged: it is now %s, and a new one is begun",
+			 s->c.path, to);
 	s->pending[STORE_DAMAGED]++;
 	return 0;
 }

@@ -119,7 +119,7 @@ int store__profile(struct store *s, const struct store_query *q, struct import *
 #define STORE_DROPS(X)                                                                             \
 	X(age, "older than max-age")                                                               \
 	X(size, "the oldest, when the store had its max-size")                                     \
-	X(full, "the oldest, when the disk was full")                                              \
+	X(full, "the oldest, when the disk was full or nearly")                                    \
 	X(lost, "could not be stored")
 
 enum store_drop {

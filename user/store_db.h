@@ -70,7 +70,7 @@ struct store_sqlite {
 #define STORE_COUNTER_CNT (STORE_DROP_CNT + 1)
 
 /* Messages that could come with every window, and come once a minute. */
-enum store_said { STORE_SAID_FULL, STORE_SAID_LOST, STORE_SAID_CNT };
+enum store_said { STORE_SAID_FULL, STORE_SAID_LOST, STORE_SAID_DAMAGED, STORE_SAID_CNT };
 
 enum store_stmt {
 #define X(name, sql) STMT_##name,

@@ -140,9 +140,12 @@ static int ask(struct store *s, const struct store_query *q, const char *before,
 	       sqlite3_stmt **stmt)
 {
 	struct selection sel;
-	int err = select_windows(s, q, &sel);
+	int err;
 
 	*stmt = NULL;
+	if (!s->db) /* of a writer that found the disk full: there may not even be a library */
+		return fail(s, -ENOSPC);
+	err = select_windows(s, q, &sel);
 	if (!err && !sel.none)
 		err = prepare(s, q, &sel, before, after, stmt);
 	selection__free(&sel);

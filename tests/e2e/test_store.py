@@ -129,6 +129,16 @@ def test_full_disk(small_disk):
     assert there == list(range(there[0], 2800)) and len(there) > 300
 
 
+def test_no_room_at_all(small_disk):
+    """Said and counted, and not the end: the writer starts, and each window is tried."""
+    disk = small_disk(1)
+    run("dd", "if=/dev/zero", "of=%s" % (disk / "other"), "bs=4096", status=1)
+    (disk / "other").rename(disk / "taken")
+    done = windows("write", disk / "store.db", 0, 1, 3000, status=1)
+    assert "it is tried again with each window" in done.stderr
+    assert "a window is lost: No space left on device" in done.stderr
+
+
 def test_full_disk_and_kill(small_disk):
     rng, store, last = random.Random(7), small_disk(16) / "store.db", -1
     for _ in range(KILLS // 5):
