@@ -492,6 +492,17 @@ struct code_val {
 	__u64 id;
 };
 
+#define CODE_SLOTS 2048
+
+/* known_codes: a code object that was seen, see code_identify(). BPF finds its id here without asking `codes`. */
+struct known_code {
+	__u64 addr; /* 0: free */
+	__u64 fingerprint;
+	__u64 id;
+	__u64 sample; /* in which it was seen last */
+};
+PYPERF_ASSERT_SIZE(struct known_code, 32);
+
 /* ---- Threads, as they are now ----------------------------------------------------------------- */
 
 enum thread_flags {

@@ -188,15 +188,6 @@ struct known_place {
 	__u32 how; /* the same: enum how */
 };
 
-#define CODE_SLOTS 2048
-
-/* A code object that was seen, see code_identify(). */
-struct known_code {
-	__u64 addr; /* 0: free */
-	__u64 fingerprint;
-	__u64 id;
-	__u64 sample; /* in which it was seen last */
-};
 #ifndef PLACE_SLOTS
 #define PLACE_SLOTS 2048
 #endif

@@ -399,7 +399,8 @@ static void code_that_comes_and_goes(void **state)
 		      most >> 10);
 	assert_int_equal(unknown, 0);
 	assert_true(with > rounds / 2);
-	assert_true(most < (size_t)GENERATED << 19);
+	/* The caches of the CPUs keep some. */
+	assert_true(most < ((size_t)GENERATED << 20) / 4 * 3);
 	rig_close(&r);
 	pythons_free(&py);
 }
