@@ -42,6 +42,8 @@ struct collect {
 	int cpu_cap;
 	uint32_t frequency_hz; /* 0: the sampler is not attached */
 	int stats_fd;
+	int online_fd;
+	char online[4096]; /* the list of CPUs that are, as the kernel writes it */
 	__u64 *seen;
 	size_t seen_size;
 	struct mapping *mappings;
@@ -243,7 +245,7 @@ static struct collect *collect__alloc(void)
 
 	if (!c)
 		return NULL;
-	c->stats_fd = -1;
+	c->stats_fd = c->online_fd = -1;
 	c->cpu_cap = libbpf_num_possible_cpus();
 	if (c->cpu_cap < 1)
 		c->cpu_cap = 1;
@@ -318,6 +320,8 @@ void collect__close(struct collect *c)
 		munmap(c->seen, c->seen_size);
 	if (c->stats_fd >= 0)
 		close(c->stats_fd);
+	if (c->online_fd >= 0)
+		close(c->online_fd);
 	if (c->loader)
 		loader__wait(c->loader);
 	pyperf_bpf__destroy(c->skel);
@@ -526,36 +530,41 @@ static void parse_cpu_list(const char *s, bool *online, int cap)
 	}
 }
 
-static int read_online(bool *online, int cap)
+/* Which CPUs are online is another list than at the last call: c->online is the new one. */
+static bool online_changed(struct collect *c)
 {
-	char text[4096];
-	FILE *f = fopen("/sys/devices/system/cpu/online", "re");
-	int err = -EIO;
+	char text[sizeof(c->online)] = "";
 
-	if (!f)
-		return -errno;
-	if (fgets(text, sizeof(text), f)) {
-		parse_cpu_list(text, online, cap);
-		err = 0;
-	}
-	fclose(f);
-	return err;
+	if (c->online_fd < 0)
+		c->online_fd = open("/sys/devices/system/cpu/online", O_RDONLY | O_CLOEXEC);
+	if (c->online_fd < 0 || pread(c->online_fd, text, sizeof(text) - 1, 0) <= 0 ||
+	    !strcmp(text, c->online))
+		return false;
+	memcpy(c->online, text, sizeof(text));
+	return true;
 }
 
 void collect__follow_cpus(struct collect *c, void (*fn)(void *ctx, int cpu), void *ctx)
 {
-	bool *online = calloc((size_t)c->cpu_cap, sizeof(*online));
+	bool *online;
 
-	if (!online || !c->frequency_hz || read_online(online, c->cpu_cap))
-		goto out;
+	if (!c->frequency_hz || !online_changed(c))
+		return;
+	online = calloc((size_t)c->cpu_cap, sizeof(*online));
+	if (!online) {
+		c->online[0] = '\0'; /* once more, the next time */
+		return;
+	}
+	parse_cpu_list(c->online, online, c->cpu_cap);
 	for (int cpu = 0; cpu < c->cpu_cap; cpu++) {
 		/* The kernel takes the events of a CPU that goes offline away for good. */
 		if (!online[cpu])
 			stop_cpu(&c->cpus[cpu]);
 		else if (c->cpus[cpu].fd < 0 && !sample_cpu(c, cpu))
 			fn(ctx, cpu);
+		else if (c->cpus[cpu].fd < 0)
+			c->online[0] = '\0'; /* once more, the next time */
 	}
-out:
 	free(online);
 }
 
@@ -673,6 +682,14 @@ void collect__counters(const struct collect *c, uint64_t counters[CTR_CNT])
 				counters[i] += per_cpu[cpu].n[i];
 	}
 	free(per_cpu);
+}
+
+uint64_t collect__counter(const struct collect *c, enum pyperf_counter counter)
+{
+	uint64_t counters[CTR_CNT];
+
+	collect__counters(c, counters);
+	return counters[counter];
 }
 
 void collect__run_time(const struct collect *c, uint64_t *ns, uint64_t *runs)

@@ -93,6 +93,7 @@ int collect__code_ids(const struct collect *c, bool (*keep)(void *ctx, uint64_t 
 		      uint64_t **ids, size_t *cnt);
 
 /* Sums over all CPUs. */
+uint64_t collect__counter(const struct collect *c, enum pyperf_counter counter);
 void collect__counters(const struct collect *c, uint64_t counters[CTR_CNT]);
 /* Run time and runs of the sampler since load; 0 without bpf_stats. */
 void collect__run_time(const struct collect *c, uint64_t *ns, uint64_t *runs);

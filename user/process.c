@@ -1506,6 +1506,14 @@ void process_table__reclaim(struct process_table *pt)
 	extent__reclaim(&pt->extents);
 }
 
+bool process_table__waits(const struct process_table *pt)
+{
+	struct file_stats fs;
+
+	file_table__stats(pt->files, &fs);
+	return pt->extents.buried_cnt || fs.tables_evicted || fs.tables_refused;
+}
+
 static bool image_wants_tables(const struct process_table *pt, const struct image *val)
 {
 	for (uint32_t i = 0; i < val->map_cnt; i++) {

@@ -140,6 +140,8 @@ int process_table__refresh(struct process_table *pt);
 
 /* Frees buried mappings. Call it when all BPF programs have ended that ran at the last refresh. */
 void process_table__reclaim(struct process_table *pt);
+/* Something waits for the end of the window: buried mappings, or tables without room. */
+bool process_table__waits(const struct process_table *pt);
 /*
  * Call it once per window. Learns which files the stacks of the window came by: tables that are of use
  * and have none come back, files that are of no use are released.

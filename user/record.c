@@ -107,13 +107,18 @@ static void on_signals(struct recorder *r)
 	}
 }
 
+static bool shows_progress(const struct recorder *r)
+{
+	return r->o->verbosity >= 0 && isatty(STDERR_FILENO);
+}
+
 /* One line on a terminal, overwritten each second. */
 static void show_progress(struct recorder *r, bool last)
 {
 	struct profile_stats now = { .cpus = 0 };
 	struct process_stats st;
 
-	if (r->o->verbosity < 0 || !isatty(STDERR_FILENO))
+	if (!shows_progress(r))
 		return;
 	if (last) {
 		if (r->progress_shown)
@@ -132,7 +137,7 @@ static void show_progress(struct recorder *r, bool last)
 
 static int sample(struct recorder *r)
 {
-	uint64_t tick_ns = now_ns() + TICK_NS;
+	uint64_t tick_ns = shows_progress(r) ? now_ns() + TICK_NS : UINT64_MAX;
 	int err = 0;
 
 	while (!r->stop && !err) {

@@ -2,7 +2,9 @@
 #include "session.h"
 
 #include <errno.h>
+#include <malloc.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -16,11 +18,13 @@
 #include "mmapwatch.h"
 #include "readcode.h"
 
-#define NS_PER_MS     1000000ULL
-#define TICK_MS	      1000  /* CPUs, lost events */
-#define RETRY_MS      10    /* an interpreter that is still starting is asked again */
-#define WINDOW_S      5	    /* counts are read at least this often */
-#define NICE_PRIORITY (-10) /* a new process should be known before its next sample */
+#define NS_PER_MS      1000000ULL
+#define TICK_MS	       1000 /* CPUs, lost events */
+#define RETRY_MS       10   /* an interpreter that is still starting is asked again */
+#define WINDOW_S       5    /* counts are read at least this often, when something waits for it */
+#define QUIET_WINDOW_S 30   /* ... when nothing does */
+#define MMAP_THRESHOLD (256 << 10)
+#define NICE_PRIORITY  (-10) /* a new process should be known before its next sample */
 
 struct session {
 	struct session_opts o;
@@ -42,6 +46,7 @@ struct session {
 	int retry; /* processes that are to be asked again soon */
 	bool exits_seen;
 	bool drained; /* since session__forget() */
+	bool changed; /* processes began or ended in this window */
 };
 
 static uint64_t unix_ns(void)
@@ -72,6 +77,7 @@ static void on_proc(void *ctx, const struct ev_proc *ev)
 	struct session *s = ctx;
 
 	s->exits_seen |= ev->type == EV_EXIT;
+	s->changed |= ev->type != EV_DRAIN;
 	if (ev->type != EV_DRAIN) /* that one only wakes us: see session__wants_drain() */
 		process_table__on_event(s->procs, ev);
 }
@@ -118,9 +124,16 @@ int session__check(const struct targets *t)
 	return 0;
 }
 
-static void raise_limits(void)
+static void set_up_process(void)
 {
 	struct rlimit files;
+
+	/*
+	 * Both would grow up to 32 MiB with what is freed; then large arrays, such as those of a window, lie in the heap and
+	 * stay there. Mapped, they are given back, and grow in place.
+	 */
+	mallopt(M_MMAP_THRESHOLD, MMAP_THRESHOLD);
+	mallopt(M_TRIM_THRESHOLD, MMAP_THRESHOLD);
 
 	if (!getrlimit(RLIMIT_NOFILE, &files)) { /* one descriptor per ELF file in use */
 		files.rlim_cur = files.rlim_max;
@@ -259,7 +272,7 @@ static int prepare(struct session *s)
 		err = -errno;
 		log_err("epoll: %s", strerror(errno));
 	}
-	raise_limits();
+	set_up_process();
 	if (!err)
 		err = collect_pids(s);
 	if (!err)
@@ -337,12 +350,11 @@ void session__stop(struct session *s)
 /* Process events were lost: what the kernel and /proc say now is taken over. */
 static void check_lost_events(struct session *s)
 {
-	uint64_t counters[CTR_CNT];
+	uint64_t lost = collect__counter(s->collect, CTR_note_event_lost);
 
-	collect__counters(s->collect, counters);
-	if (counters[CTR_note_event_lost] == s->events_lost)
+	if (lost == s->events_lost)
 		return;
-	s->events_lost = counters[CTR_note_event_lost];
+	s->events_lost = lost;
 	process_table__resync(s->procs);
 }
 
@@ -380,9 +392,23 @@ int session__wait(struct session *s, uint64_t until_ns)
 	return 0;
 }
 
+/*
+ * Processes that ended are forgotten, mappings that are in no image are free again, and tables that gave way come
+ * back when a window was read. Threads may be gone, and generated code replaced, when they are looked at too late.
+ */
+static bool window_is_waited_for(const struct session *s)
+{
+	return s->changed || s->o.threads || process_table__waits(s->procs) ||
+	       sym_jit__has_procs(symbolizer__jit(s->sym));
+}
+
 bool session__wants_drain(const struct session *s)
 {
-	return collect__wants_flip(s->collect) || now_ns() - s->drained_ns >= WINDOW_S * NS_PER_S;
+	uint64_t age = now_ns() - s->drained_ns;
+
+	if (collect__wants_flip(s->collect) || age >= QUIET_WINDOW_S * NS_PER_S)
+		return true;
+	return age >= WINDOW_S * NS_PER_S && window_is_waited_for(s);
 }
 
 /*
@@ -401,6 +427,7 @@ int session__drain(struct session *s, struct profile *p)
 	process_table__tick(s->procs);
 	process_table__forget_exited(s->procs);
 	s->drained = true;
+	s->changed = false;
 	s->drained_ns = now_ns();
 	if (s->drained_ns - begin_ns > s->drain_ns)
 		s->drain_ns = s->drained_ns - begin_ns;
@@ -485,10 +512,23 @@ void session__counters(struct session *s, uint64_t counters[CTR_CNT])
 	dump__counters(s->collect, &s->late, counters);
 }
 
+/* Of this program; not ru_maxrss, which begins with that of the parent. */
+static uint64_t peak_rss(void)
+{
+	FILE *f = fopen("/proc/self/status", "re");
+	unsigned long long kib = 0;
+	char line[128];
+
+	while (f && fgets(line, sizeof(line), f) && sscanf(line, "VmHWM: %llu kB", &kib) != 1)
+		;
+	if (f)
+		fclose(f);
+	return kib << 10;
+}
+
 void session__stats(struct session *s, struct profile_stats *out)
 {
 	struct file_stats files;
-	struct rusage ru;
 
 	session__counters(s, out->counters);
 	collect__run_time(s->collect, &out->bpf_ns, &out->bpf_runs);
@@ -498,8 +538,7 @@ void session__stats(struct session *s, struct profile_stats *out)
 	out->self_cpu_ns = (s->end_ns ? s->cpu_end_ns : self_cpu_ns()) - s->cpu_start_ns;
 	out->frequency_hz = s->frequency_hz;
 	out->cpus = collect__cpu_cnt(s->collect);
-	getrusage(RUSAGE_SELF, &ru);
-	out->rss_bytes = (uint64_t)ru.ru_maxrss * 1024;
+	out->rss_bytes = peak_rss();
 	if (out->rss_bytes > collect__mapped_bytes(s->collect)) /* those are counted below */
 		out->rss_bytes -= collect__mapped_bytes(s->collect);
 	process_table__file_stats(s->procs, &files);

@@ -70,7 +70,10 @@ int session__set_frequency(struct session *s, uint32_t frequency_hz);
  * errno.
  */
 int session__wait(struct session *s, uint64_t until_ns);
-/* The tables in the kernel are getting full, or were not read for five seconds. */
+/*
+ * The tables in the kernel are getting full, or were not read for five seconds in which something happened that
+ * waits for it, or for thirty.
+ */
 bool session__wants_drain(const struct session *s);
 int session__drain(struct session *s, struct profile *p); /* 0 or negative errno */
 /* With -p: none of the processes is left, nor of those that they started under --children. */

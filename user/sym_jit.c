@@ -608,6 +608,11 @@ void sym_jit__fork(struct sym_jit *j, uint32_t child, uint32_t parent)
 	p->origin = from;
 }
 
+bool sym_jit__has_procs(const struct sym_jit *j)
+{
+	return j->procs.cnt;
+}
+
 void sym_jit__forget(struct sym_jit *j, uint32_t space)
 {
 	struct jit_proc *p = idmap__get(&j->procs, space);

@@ -50,6 +50,9 @@ void sym_jit__look(struct sym_jit *j, uint32_t space, int proc_fd, int dump_fd);
 void sym_jit__fork(struct sym_jit *j, uint32_t child, uint32_t parent);
 void sym_jit__forget(struct sym_jit *j, uint32_t space);
 
+/* Some process has, or had, generated code. */
+bool sym_jit__has_procs(const struct sym_jit *j);
+
 /* From here on, until the next call, each file is read on at most once. */
 void sym_jit__begin(struct sym_jit *j);
 /* The name of the code at an address of the process: an id for sym_jit__name(), 0: not known. */
