@@ -11,7 +11,7 @@ import profilers
 from runs import BenchError, Running, Target, Workload, phase, rounds, slowdown
 
 RATES = (19, 99, 999, 9999)
-# A window of counts is read every five seconds.
+# Long enough for the steady state; a window may take 30 seconds until it is read.
 PEER_SECONDS, PEER_ROUNDS = 5.5, 2
 TYPICAL = Workload("typical", "typical", "3", text="30 Python and about 30 native frames")
 WORKLOADS = (
@@ -250,7 +250,7 @@ def compare(target, others, hz, count):
 
 
 def peers(args, python, otel):
-    """All on the same target, in the same rounds, which are long enough for a window of ours."""
+    """All on the same target, in the same rounds."""
     seconds = PEER_SECONDS * args.seconds
     count = min(args.rounds, PEER_ROUNDS)
     with contextlib.closing(collector.Collector()) as end:
