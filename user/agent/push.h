@@ -73,7 +73,7 @@ struct push;
  */
 struct push *push__open(const struct push_config *c, size_t n, const char *spool_dir);
 /*
- * 0: durable in the spool of every destination. Else the first error: at least one has it in memory only, or lost it
+ * 0: in the spool of every destination, see spool.h. Else the first error: at least one has it in memory only, or lost it
  * (counted, after a message). From one thread at a time.
  */
 int push__put(struct push *p, const struct window *w);

@@ -9,8 +9,8 @@
  *	0000000000000a2f.damaged	set aside: not what was written; the last few are kept
  *
  * Invariants: put + found = sent + dropped (by reason) + waiting, at any time. A window whose put returned 0 survives a kill
- * -9 and, but for a disk that lies about fsync, a power cut. A window leaves when it was sent, or dropped with
- * a reason; a crash between sending and removing sends it again, with the same id.
+ * -9; after a power cut those of the last half minute may be missing, and none is half there. A window leaves when it was
+ * sent, or dropped with a reason; a crash between sending and removing sends it again, with the same id.
  *
  * When the disk does not take a window it is kept in memory, as long as there is room for it (SPOOL_MEMORY_MAX).
  *
@@ -72,7 +72,7 @@ struct spool *spool__open(const char *dir, const char *name, const struct spool_
 void spool__close(struct spool *s);
 
 /*
- * 0: it is durable. -ENOSPC or another errno of the disk: it waits in memory, or was dropped (counted, after a
+ * 0: it is in its file. -ENOSPC or another errno of the disk: it waits in memory, or was dropped (counted, after a
  * message). -EINVAL: not a window that can be kept (winfile.h): dropped.
  */
 int spool__put(struct spool *s, const struct window *w);
