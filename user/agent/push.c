@@ -85,8 +85,8 @@ static void say_failing(struct destination *d, const char *why, uint64_t delay_m
 	if (!seldom(&d->said_failing, FAILING_SAY_MS, &cnt))
 		return;
 	spool__stats(d->spool, &s);
-	log_warn("push %s: %s (next try in %.1f s; %" PRIu64 " windows wait)", d->c->name, why,
-		 (double)delay_ms / 1000, s.windows);
+	log_warn("push %s: %s (next try in %.1f s; windows that wait: %" PRIu64 ")", d->c->name,
+		 why, (double)delay_ms / 1000, s.windows);
 }
 
 static void say_works(struct destination *d)
@@ -94,7 +94,7 @@ static void say_works(struct destination *d)
 	struct spool_stats s;
 
 	spool__stats(d->spool, &s);
-	log_info("push %s: works again (%" PRIu64 " windows wait)", d->c->name, s.windows);
+	log_info("push %s: works again (windows that wait: %" PRIu64 ")", d->c->name, s.windows);
 	d->said_failing = (struct seldom){ 0 };
 }
 
@@ -106,11 +106,12 @@ static void say_rejected(struct destination *d, const char *why)
 		log_warn("push %s: refused: %s", d->c->name, why);
 }
 
-static enum push_verdict judge(const struct push_http *h, CURLcode code)
+static enum push_verdict judge(const struct push_http *h, const struct push_kind *kind,
+			       CURLcode code)
 {
 	switch (code) {
 	case CURLE_OK:
-		return push_judge(h->status);
+		return h->status == kind->vague ? PUSH_RETRY : push_judge(h->status);
 	case CURLE_PEER_FAILED_VERIFICATION:
 	case CURLE_SSL_CACERT_BADFILE:
 	case CURLE_SSL_CERTPROBLEM:
@@ -212,7 +213,7 @@ static void finish(struct destination *d, struct slot *x, CURLcode code)
 	enum push_verdict v;
 
 	push_http__finish(&x->http, d->c, code);
-	v = judge(&x->http, code);
+	v = judge(&x->http, d->c->kind, code);
 	count_end(d, x, v);
 	if (v == PUSH_SENT)
 		succeed(d, x);

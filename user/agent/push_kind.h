@@ -27,6 +27,7 @@ struct push_kind {
 	const char *content_type;
 	bool put;  /* PUT, not POST */
 	bool grpc; /* framed, over HTTP/2 */
+	int vague; /* a status that the backend also gives for trouble of its own; 0: none */
 	bool gzip; /* compress the body unless told otherwise: what holds a pprof file is that already */
 	/* 0, -EINVAL: this window cannot be put into this format (after a message), or -ENOMEM. */
 	int (*encode)(const struct push_config *c, const struct window *w, struct push_message *m);

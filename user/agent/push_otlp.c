@@ -421,11 +421,17 @@ static void add_sample(struct encoder *e, const struct profile_stack *stack)
 static const char *resource_name(const char *label)
 {
 	static const char *const names[][2] = {
-		{ "service_name", "service.name" },    { "host", "host.name" },
-		{ "container_id", "container.id" },    { "container_runtime", "container.runtime" },
-		{ "namespace", "k8s.namespace.name" }, { "pod", "k8s.pod.name" },
-		{ "container", "k8s.container.name" }, { "exe", "process.executable.path" },
+		{ "service_name", "service.name" },
+		{ "host", "host.name" },
+		{ "container_id", "container.id" },
+		{ "container_runtime", "container.runtime" },
+		{ "k8s_namespace", "k8s.namespace.name" },
+		{ "k8s_pod", "k8s.pod.name" },
+		{ "k8s_pod_uid", "k8s.pod.uid" },
+		{ "k8s_container", "k8s.container.name" },
+		{ "exe", "process.executable.path" },
 		{ "comm", "process.executable.name" },
+		{ "python", "process.runtime.version" },
 	};
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)

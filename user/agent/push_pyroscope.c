@@ -117,5 +117,6 @@ const struct push_kind push_pyroscope_ingest = {
 	.name = "pyroscope-ingest",
 	.path = "/ingest",
 	.content_type = "application/octet-stream",
+	.vague = 422, /* all that is wrong behind its door, also "service is unavailable" */
 	.encode = encode_ingest,
 };
