@@ -132,7 +132,8 @@ $(OUT)/tests/http_server: tests/agent/http_server.c $(OUT)/libsan.a | $(OUT)/tes
 
 $(OUT)/fuzz/%: tests/fuzz/%.c $(OUT)/libsan.a | $(OUT)/fuzz
 	$(call say,FUZZ)
-	$(Q)$(CC) $(SAN_CFLAGS) -Itests -MMD -MP -MF $@.d $< tests/fuzz/replay.c -o $@ $(OUT)/libsan.a $(LDLIBS)
+	$(Q)$(CC) $(SAN_CFLAGS) -Itests -MMD -MP -MF $@.d $< tests/fuzz/replay.c -o $@ $(OUT)/libsan.a $(LDLIBS) \
+		-Wl,--as-needed $(AGENT_LDLIBS)
 
 $(OUT)/tests/%: tests/bpf/%.c $(filter-out $(OUT)/main.o,$(USER_OBJS)) | $(OUT)/tests
 	$(call say,TEST)

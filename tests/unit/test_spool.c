@@ -1,0 +1,405 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+/* Windows on disk: order, limits, what is damaged, a writer that is killed. */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "agent/spool.h"
+#include "log.h"
+
+#define KILLS 50
+#define NO_LIMIT                                                                                   \
+	&(struct spool_limits)                                                                     \
+	{                                                                                          \
+		1ULL << 40, 1ULL << 60                                                             \
+	}
+
+struct fixture {
+	char dir[64], spool[80];
+};
+
+static const struct label labels[] = { { "host", "h" }, { "service_name", "s" } };
+static char pprof[21000];
+
+static int setup(void **state)
+{
+	struct fixture *f = calloc(1, sizeof(*f));
+
+	strcpy(f->dir, "/tmp/pyperf-spool-XXXXXX");
+	if (!f || !mkdtemp(f->dir))
+		return -1;
+	sprintf(f->spool, "%s/spool", f->dir);
+	for (size_t i = 0; i < sizeof(pprof); i++)
+		pprof[i] = (char)(i * 7);
+	*state = f;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct fixture *f = *state;
+	char command[128];
+
+	sprintf(command, "rm -rf '%s'", f->dir);
+	free(f);
+	return system(command);
+}
+
+static struct window window(unsigned number, size_t size)
+{
+	struct window w = {
+		.start_unix_ns = number,
+		.duration_ns = 10,
+		.labels = labels,
+		.label_cnt = 2,
+		.samples = 3,
+		.frequency_hz = 19,
+		.pprof = pprof,
+		.pprof_size = size,
+	};
+
+	snprintf(w.id, sizeof(w.id), "%032x", number);
+	return w;
+}
+
+static int put(struct spool *s, unsigned number, size_t size)
+{
+	struct window w = window(number, size);
+
+	return spool__put(s, &w);
+}
+
+/* The number of the next window, which must be whole; -1: none. */
+static int take(struct spool *s, enum spool_end end)
+{
+	struct spool_item item = { 0 };
+	int number;
+
+	if (spool__take(s, false, &item))
+		return -1;
+	number = (int)item.file.w.start_unix_ns;
+	assert_int_equal(item.file.w.label_cnt, 2);
+	assert_string_equal(window__label(&item.file.w, "service_name"), "s");
+	assert_memory_equal(item.file.w.pprof, pprof, item.file.w.pprof_size);
+	assert_int_equal(strtoul(item.file.w.id, NULL, 16), number);
+	spool__done(s, &item, end, true);
+	return number;
+}
+
+static struct spool_stats stats(struct spool *s)
+{
+	struct spool_stats st;
+	uint64_t dropped = 0;
+
+	spool__stats(s, &st);
+	for (int i = 0; i < SPOOL_DROP_CNT; i++)
+		dropped += st.dropped[i];
+	assert_int_equal(st.put + st.found, st.sent + dropped + st.windows);
+	return st;
+}
+
+static void first_in_first_out(void **state)
+{
+	struct fixture *f = *state;
+	struct spool *s = spool__open(f->spool, "t", NO_LIMIT);
+
+	assert_non_null(s);
+	assert_int_equal(take(s, SPOOL_SENT), -1);
+	for (unsigned i = 0; i < 100; i++)
+		assert_int_equal(put(s, i, 1 + i * 100), 0);
+	assert_int_equal(take(s, SPOOL_KEEP), 0);
+	assert_int_equal(take(s, SPOOL_SENT), 0);
+	assert_int_equal(take(s, SPOOL_DROP_rejected), 1);
+	spool__close(s);
+
+	s = spool__open(f->spool, "t", NO_LIMIT);
+	assert_int_equal(stats(s).found, 98);
+	assert_int_equal(put(s, 100, 10), 0);
+	for (int i = 2; i <= 100; i++)
+		assert_int_equal(take(s, SPOOL_SENT), i);
+	assert_int_equal(take(s, SPOOL_SENT), -1);
+	assert_int_equal(stats(s).sent, 99);
+	assert_int_equal(stats(s).bytes, 0);
+	spool__close(s);
+}
+
+static void several_at_once(void **state)
+{
+	struct fixture *f = *state;
+	struct spool *s = spool__open(f->spool, "t", NO_LIMIT);
+	struct spool_item a = { 0 }, b = { 0 }, c = { 0 };
+
+	for (unsigned i = 0; i < 3; i++)
+		assert_int_equal(put(s, i, 10), 0);
+	assert_int_equal(spool__take(s, true, &b), 0);
+	assert_int_equal(b.file.w.start_unix_ns, 1);
+	assert_int_equal(spool__take(s, false, &a), 0);
+	assert_int_equal(a.file.w.start_unix_ns, 0);
+	assert_int_equal(spool__take(s, true, &c), -ENOENT);
+	spool__done(s, &b, SPOOL_SENT, false);
+	spool__done(s, &a, SPOOL_KEEP, true);
+	assert_int_equal(spool__take(s, false, &a), 0);
+	assert_int_equal(a.file.w.start_unix_ns, 0);
+	assert_int_equal(a.tries, 1);
+	spool__done(s, &a, SPOOL_SENT, false);
+	assert_int_equal(take(s, SPOOL_SENT), 2);
+	stats(s);
+	spool__close(s);
+}
+
+static void the_oldest_go_when_it_is_full(void **state)
+{
+	struct fixture *f = *state;
+	struct spool *s =
+		spool__open(f->spool, "t", &(struct spool_limits){ 5 * 4096, 1ULL << 60 });
+	struct spool_item item = { 0 };
+
+	for (unsigned i = 0; i < 12; i++)
+		assert_int_equal(put(s, i, 10), 0);
+	assert_int_equal(stats(s).windows, 5);
+	assert_int_equal(stats(s).bytes, 5 * 4096);
+	assert_int_equal(stats(s).dropped[SPOOL_DROP_size], 7);
+	assert_int_equal(spool__take(s, false, &item), 0); /* what is on its way stays */
+	assert_int_equal(item.file.w.start_unix_ns, 7);
+	assert_int_equal(put(s, 12, 10), 0);
+	assert_int_equal(stats(s).dropped[SPOOL_DROP_size], 8);
+	spool__done(s, &item, SPOOL_SENT, false);
+	assert_int_equal(take(s, SPOOL_SENT), 9);
+	assert_int_equal(put(s, 13, sizeof(pprof)), -EFBIG);
+	spool__close(s);
+	s = spool__open(f->spool, "t", &(struct spool_limits){ 4096, 1ULL << 60 });
+	assert_int_equal(take(s, SPOOL_SENT), 12);
+	assert_int_equal(take(s, SPOOL_SENT), -1);
+	stats(s);
+	spool__close(s);
+}
+
+static void the_old_go(void **state)
+{
+	struct fixture *f = *state;
+	struct spool *s = spool__open(f->spool, "t", NO_LIMIT);
+	struct timespec day_ago[2] = { { .tv_nsec = UTIME_NOW }, { .tv_nsec = UTIME_NOW } };
+	char path[128];
+
+	for (unsigned i = 0; i < 3; i++)
+		assert_int_equal(put(s, i, 10), 0);
+	spool__close(s);
+	for (unsigned i = 0; i < 2; i++) {
+		day_ago[1] = (struct timespec){ .tv_sec = time(NULL) - 86400 * (10 - (int)i) };
+		sprintf(path, "%s/%016x.window", f->spool, i);
+		assert_int_equal(utimensat(AT_FDCWD, path, day_ago, 0), 0);
+	}
+	s = spool__open(f->spool, "t",
+			&(struct spool_limits){ 1ULL << 40, 1000000000ULL * 86400 * 95 / 10 });
+	assert_int_equal(stats(s).dropped[SPOOL_DROP_age], 1);
+	assert_in_range(stats(s).oldest_age_ns / 1000000000, 86400 * 9 - 5, 86400 * 9 + 60);
+	assert_int_equal(take(s, SPOOL_SENT), 1);
+	spool__close(s);
+}
+
+static void write_to(const char *dir, const char *name, const char *text, size_t size, int flags)
+{
+	char path[256];
+	int fd;
+
+	sprintf(path, "%s/%s", dir, name);
+	fd = open(path, O_WRONLY | O_CREAT | flags, 0600);
+	assert_true(fd >= 0);
+	assert_int_equal(write(fd, text, size), size);
+	close(fd);
+}
+
+static void what_is_damaged_is_set_aside(void **state)
+{
+	struct fixture *f = *state;
+	struct spool *s = spool__open(f->spool, "t", NO_LIMIT);
+	char path[256];
+
+	for (unsigned i = 0; i < 6; i++)
+		assert_int_equal(put(s, i, 5000), 0);
+	spool__close(s);
+	sprintf(path, "%s/0000000000000000.window", f->spool);
+	assert_int_equal(truncate(path, 200), 0); /* cut */
+	sprintf(path, "%s/0000000000000001.window", f->spool);
+	assert_int_equal(truncate(path, 0), 0);			  /* empty */
+	write_to(f->spool, "0000000000000002.window", "x", 1, 0); /* not what was written */
+	write_to(f->spool, "0000000000000003.window", "x", 1, O_APPEND);
+	sprintf(path, "%s/0000000000000004.window", f->spool);
+	assert_int_equal(unlink(path), 0);
+	assert_int_equal(symlink("/etc/passwd", path), 0);
+	write_to(f->spool, "window.tmp", "x", 1, 0);
+	write_to(f->spool, "notes.txt", "x", 1, 0);
+	write_to(f->spool, "ffffffffffffffff.window", "x", 1, 0);
+	sprintf(path, "%s/0000000000000009.window", f->spool);
+	assert_int_equal(mkdir(path, 0700), 0);
+
+	s = spool__open(f->spool, "t", NO_LIMIT);
+	assert_int_equal(stats(s).found, 5);
+	assert_int_equal(take(s, SPOOL_SENT), 5);
+	assert_int_equal(stats(s).dropped[SPOOL_DROP_damaged], 4);
+	sprintf(path, "%s/0000000000000000.damaged", f->spool);
+	assert_int_equal(access(path, F_OK), 0);
+	sprintf(path, "%s/window.tmp", f->spool);
+	assert_int_equal(access(path, F_OK), -1);
+	sprintf(path, "%s/notes.txt", f->spool);
+	assert_int_equal(access(path, F_OK), 0);
+	spool__close(s);
+}
+
+static void one_at_a_time(void **state)
+{
+	struct fixture *f = *state;
+	struct spool *s = spool__open(f->spool, "t", NO_LIMIT);
+
+	assert_null(spool__open(f->spool, "t", NO_LIMIT));
+	assert_int_equal(errno, EBUSY);
+	spool__close(s);
+	s = spool__open(f->spool, "t", NO_LIMIT);
+	assert_non_null(s);
+	spool__close(s);
+}
+
+static void not_windows(void **state)
+{
+	struct fixture *f = *state;
+	struct spool *s = spool__open(f->spool, "t", NO_LIMIT);
+	struct window w = window(1, 10);
+	const struct label bad[] = { { "not-a-name", "" } };
+
+	w.pprof_size = 0;
+	assert_int_equal(spool__put(s, &w), -EINVAL);
+	w = window(1, 10);
+	w.id[0] = 'x';
+	assert_int_equal(spool__put(s, &w), -EINVAL);
+	w = window(1, 10);
+	w.labels = bad;
+	w.label_cnt = 1;
+	assert_int_equal(spool__put(s, &w), -EINVAL);
+	assert_int_equal(stats(s).dropped[SPOOL_DROP_unfit], 3);
+	spool__close(s);
+}
+
+/* A file system of 256 KiB; what it does not take is in memory, and is written when there is room again. */
+static void a_full_disk(void **state)
+{
+	struct fixture *f = *state;
+	struct spool *s;
+	unsigned i, on_disk = 0;
+
+	if (mount("tmpfs", f->dir, "tmpfs", 0, "size=256k")) {
+		print_message("skipped: a file system cannot be mounted: %s\n", strerror(errno));
+		skip();
+	}
+	s = spool__open(f->spool, "t", NO_LIMIT);
+	for (i = 0; i < 40; i++)
+		on_disk += put(s, i, 20000) == 0;
+	assert_in_range(on_disk, 5, 15);
+	assert_int_equal(stats(s).memory_windows, 40 - on_disk);
+	assert_int_equal(stats(s).disk_errors, 40 - on_disk);
+	assert_int_equal(stats(s).disk_error, ENOSPC);
+	for (i = 0; i < 35; i++)
+		assert_int_equal(take(s, SPOOL_SENT), i);
+	spool__close(s); /* five in memory */
+	s = spool__open(f->spool, "t", NO_LIMIT);
+	assert_int_equal(stats(s).found, 5);
+	for (; i < 40; i++)
+		assert_int_equal(take(s, SPOOL_SENT), i);
+	/* And when memory is full, too: the newest are lost, and counted. */
+	for (i = 0; i < SPOOL_MEMORY_MAX / 20000 + 40; i++)
+		put(s, i, 20000);
+	assert_true(stats(s).dropped[SPOOL_DROP_disk] > 0);
+	while (take(s, SPOOL_SENT) >= 0)
+		;
+	spool__close(s);
+	assert_int_equal(umount(f->dir), 0);
+}
+
+/* Puts windows without end and says which are durable. */
+static void put_until_killed(const char *path, int fd, unsigned first)
+{
+	struct spool *s = spool__open(path, "t", NO_LIMIT);
+
+	for (unsigned i = first; s; i++) {
+		if (put(s, i, 1000 + i * 37 % 20000) || write(fd, &i, sizeof(i)) != sizeof(i))
+			break;
+		if (i % 3 == 0)
+			take(s, SPOOL_SENT);
+	}
+	_exit(1);
+}
+
+static void a_writer_that_is_killed(void **state)
+{
+	struct fixture *f = *state;
+	unsigned next = 0;
+
+	for (int i = 0; i < KILLS; i++) {
+		unsigned durable = next, number;
+		int fds[2], status, last = -1;
+		struct spool *s;
+		pid_t pid;
+
+		assert_int_equal(pipe(fds), 0);
+		pid = fork();
+		if (!pid)
+			put_until_killed(f->spool, fds[1], next);
+		close(fds[1]);
+		/* At another point each time: a window is written in several steps. */
+		for (int n = 0; n < 1 + i % 4; n++)
+			assert_int_equal(read(fds[0], &durable, sizeof(durable)), sizeof(durable));
+		for (volatile int spin = 0; spin < i * 4000; spin++)
+			;
+		kill(pid, SIGKILL);
+		assert_int_equal(waitpid(pid, &status, 0), pid);
+		assert_true(WIFSIGNALED(status));
+		while (read(fds[0], &number, sizeof(number)) == sizeof(number))
+			durable = number;
+		close(fds[0]);
+
+		s = spool__open(f->spool, "t", NO_LIMIT);
+		assert_non_null(s);
+		for (int got; (got = take(s, SPOOL_SENT)) >= 0;) {
+			assert_true(got > last); /* in order, none twice */
+			assert_true(last < 0 || got == last + 1);
+			last = got;
+		}
+		/* The last durable one was there, unless it was the first and the writer had sent it. */
+		assert_true(last >= (int)durable || (last < 0 && durable == next));
+		assert_int_equal(stats(s).dropped[SPOOL_DROP_damaged], 0);
+		spool__close(s);
+		next = (last < 0 ? durable : (unsigned)last) + 1;
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(first_in_first_out, setup, teardown),
+		cmocka_unit_test_setup_teardown(several_at_once, setup, teardown),
+		cmocka_unit_test_setup_teardown(the_oldest_go_when_it_is_full, setup, teardown),
+		cmocka_unit_test_setup_teardown(the_old_go, setup, teardown),
+		cmocka_unit_test_setup_teardown(what_is_damaged_is_set_aside, setup, teardown),
+		cmocka_unit_test_setup_teardown(one_at_a_time, setup, teardown),
+		cmocka_unit_test_setup_teardown(not_windows, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_full_disk, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_writer_that_is_killed, setup, teardown),
+	};
+
+	log_set_level(LOG_LEVEL_ERR);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
