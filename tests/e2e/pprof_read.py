@@ -17,9 +17,9 @@ import gzip
 import json
 import sys
 
-VARINT, LEN = 0, 2
+VARINT, FIXED64, LEN = 0, 1, 2
 
-# number: (name, kind); kind: "i" int64, "u" uint64, "s" string, or the fields of a message.
+# number: (name, kind); kind: "i" int64, "u" uint64, "s" string, "b" bytes, "f" fixed64, or the fields of a message.
 # A name that ends in "*" is repeated.
 VALUE_TYPE = {1: ("type", "i"), 2: ("unit", "i")}
 LABEL = {1: ("key", "i"), 2: ("str", "i"), 3: ("num", "i"), 4: ("num_unit", "i")}
@@ -70,7 +70,7 @@ def message(data, fields):
         if name.endswith("*"):
             out[name[:-1]] = []
         else:
-            out[name] = {} if isinstance(kind, dict) else 0
+            out[name] = {} if isinstance(kind, dict) else b"" if kind == "b" else 0
     at = 0
     while at < len(data):
         key, at = varint(data, at)
@@ -81,6 +81,9 @@ def message(data, fields):
         if wire == VARINT and kind in ("i", "u"):
             value, at = varint(data, at)
             values = [number(value, kind)]
+        elif wire == FIXED64 and kind == "f":
+            values = [int.from_bytes(data[at:at + 8], "little")]
+            at += 8
         elif wire == LEN:
             size, at = varint(data, at)
             chunk = data[at:at + size]
@@ -91,6 +94,8 @@ def message(data, fields):
                 values = [message(chunk, kind)]
             elif kind == "s":
                 values = [chunk.decode("utf-8")]
+            elif kind == "b":
+                values = [chunk]
             else:
                 values, i = [], 0
                 while i < len(chunk):
