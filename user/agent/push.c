@@ -180,10 +180,20 @@ static void succeed(struct destination *d, struct slot *x)
 		say_works(d);
 }
 
+/* A backend that is busy says so, or asks for time; these may as well be what it does with this window. */
+static bool may_be_the_window(const struct destination *d, const struct push_http *h)
+{
+	if (h->retry_after_ms)
+		return false;
+	if (h->status == 429) /* gRPC also calls a message that is too large so */
+		return d->c->kind->grpc;
+	return h->status && h->status != 503;
+}
+
 /* Is it this window's fault, as far as can be told? */
 static bool is_hopeless(struct destination *d, const struct slot *x)
 {
-	if (x->probe || x->item.tries + 1 < SUSPECT_TRIES || !x->http.status) {
+	if (x->probe || x->item.tries + 1 < SUSPECT_TRIES || !may_be_the_window(d, &x->http)) {
 		d->probe_next = false;
 		return false;
 	}
