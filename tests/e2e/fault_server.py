@@ -110,7 +110,9 @@ class Server:
         raw = s
         try:
             if self.context:
-                s = self.context.wrap_socket(s, server_side=True)
+                s = self.context.wrap_socket(s, server_side=True)  # takes the descriptor away from raw
+                with self.lock:
+                    self.sockets.add(s)
             f = s.makefile("rb")
             while not self.stop.is_set() and self._request(s, f):
                 pass
@@ -118,7 +120,7 @@ class Server:
             pass
         finally:
             with self.lock:
-                self.sockets.discard(raw)
+                self.sockets -= {raw, s}
             s.close()
 
     def _next_fault(self):

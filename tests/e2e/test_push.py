@@ -386,6 +386,19 @@ def test_certificates(directory, pprof, certificates, certificate, client):
             assert sent and "insecure-skip-verify" in messages
 
 
+def test_tls_connections_that_end(directory, pprof, certificates):
+    """Writing to one is SIGPIPE, which must not end the program."""
+    with fault_server.Server(fault_server.server_context(certificates, "good")) as server, \
+            Pusher(directory, server.url, ca_file=certificates / "ca.pem") as pusher:
+        for _ in range(5):
+            server.plan("ok", "ok", "close")
+            pusher.put(4, pprof)
+            pusher.drained()
+            server.down()
+            server.up()
+        assert ids(server.taken) == pusher.ids
+
+
 def test_tls_to_a_server_that_has_none(directory, pprof, certificates):
     with fault_server.Server() as server:
         url = server.url.replace("http:", "https:")

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -393,6 +394,22 @@ static int open_spool(struct destination *d, const char *spool_dir)
 	return err;
 }
 
+/*
+ * Without signals: they are for others, and OpenSSL writes to closed connections, which is SIGPIPE. libcurl's own threads
+ * inherit that.
+ */
+static int create_thread(struct destination *d)
+{
+	sigset_t all, old;
+	int err;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	err = -pthread_create(&d->thread, NULL, send_windows, d);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	return err;
+}
+
 static int start_thread(struct destination *d)
 {
 	int err = 0;
@@ -403,7 +420,7 @@ static int start_thread(struct destination *d)
 	for (unsigned i = 0; i < d->c->max_in_flight && !err; i++)
 		err = push_http__init(&d->slots[i].http);
 	if (!err)
-		err = -pthread_create(&d->thread, NULL, send_windows, d);
+		err = create_thread(d);
 	if (err)
 		log_err("push %s: %s", d->c->name, strerror(-err));
 	d->running = !err;
