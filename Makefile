@@ -7,7 +7,8 @@ CLANG   ?= clang
 BPFTOOL ?= $(or $(shell command -v bpftool 2>/dev/null),/usr/sbin/bpftool)
 PREFIX  ?= /usr/local
 MANDIR  ?= $(PREFIX)/share/man
-LIBEXECDIR ?= $(PREFIX)/libexec/pyperf-bpf
+# Not to be chosen: user/cmd_agent.c looks there, from where it is itself.
+LIBEXECDIR := $(PREFIX)/libexec/pyperf-bpf
 Q       := $(if $(V),,@)
 say      = $(if $(V),,@printf '  %-7s %s\n' $(1) '$(subst $(OUT)/,,$@)')
 

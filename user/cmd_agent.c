@@ -14,10 +14,6 @@
 
 #define AGENT "pyperf-bpf-agent"
 
-#ifndef LIBEXECDIR
-#define LIBEXECDIR "/usr/local/libexec/pyperf-bpf"
-#endif
-
 static void usage(void)
 {
 	printf("Usage: pyperf-bpf agent [OPTION]...\n"
@@ -36,24 +32,26 @@ static void usage(void)
 	       "  SIGUSR1 and SIGUSR2 make it say more and less.\n");
 }
 
-/* Beside this program, as built, or where it is installed. Returns only if that fails. */
+/* Returns only if that fails. */
 static void become(char **argv)
 {
-	char self[PATH_MAX], path[PATH_MAX + sizeof(AGENT) + 1];
-	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+	/* From where this program is: as built, and as installed (LIBEXECDIR of the Makefile), wherever that is. */
+	static const char *const places[] = { ".", "../libexec/pyperf-bpf" };
+	char self[PATH_MAX] = "", path[PATH_MAX + 64];
+	const char *dir;
 
-	argv[0] = AGENT;
-	if (n > 0) {
-		self[n] = '\0';
-		snprintf(path, sizeof(path), "%s/%s", dirname(self), AGENT);
-		execv(path, argv);
-		if (errno != ENOENT) {
-			log_err("%s: %s", path, strerror(errno));
-			return;
-		}
+	if (readlink("/proc/self/exe", self, sizeof(self) - 1) < 0) {
+		log_err("/proc/self/exe: %s", strerror(errno));
+		return;
 	}
-	snprintf(path, sizeof(path), "%s/%s", LIBEXECDIR, AGENT);
-	execv(path, argv);
+	argv[0] = AGENT;
+	dir = dirname(self);
+	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+		snprintf(path, sizeof(path), "%s/%s/" AGENT, dir, places[i]);
+		execv(path, argv);
+		if (errno != ENOENT)
+			break;
+	}
 	log_err("%s: %s (it is installed with this program)", path, strerror(errno));
 }
 
