@@ -145,12 +145,14 @@ static int split_words(const char *text, size_t max, char ***out)
 
 int labels_config__init(struct labels_config *c)
 {
+	const char *host = getenv("NODE_NAME"); /* of a pod, whose own name is not the host's */
 	char name[HOST_NAME_MAX + 1] = "";
 
 	*c = (struct labels_config){ 0 };
 	gethostname(name, sizeof(name) - 1);
-	str_sanitise(&c->host, name[0] ? name : "localhost", strlen(name[0] ? name : "localhost"),
-		     LABEL_VALUE_MAX);
+	if (!host || !*host)
+		host = name[0] ? name : "localhost";
+	str_sanitise(&c->host, host, strlen(host), LABEL_VALUE_MAX);
 	if (c->host.err)
 		return -ENOMEM;
 	return split_words(ENVIRONMENT_DEFAULT, ENVIRONMENT_MAX, &c->environment);
