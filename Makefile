@@ -49,7 +49,7 @@ ORACLES    := $(OUT)/oracle/rows $(OUT)/oracle/stacks
 .DELETE_ON_ERROR:
 .SECONDARY:
 .PHONY: all test test-unit test-fuzz test-bpf test-e2e test-pythons test-vm test-oracle fuzz check bench-ehframe \
-	bench-export format size install clean help
+	bench-export format size install deb clean help
 
 all: $(OUT)/pyperf-bpf $(OUT)/pyperf-bpf-agent  ## build the programs
 
@@ -97,7 +97,6 @@ $(OUT)/%.o: user/%.c Makefile | $(OUT)/agent
 	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -c $< -o $@
 $(patsubst %,$(OUT)/%.o,$(NEEDS_SKEL)): $(OUT)/pyperf.skel.h
 $(OUT)/threadlist.o: $(OUT)/threads.skel.h
-$(OUT)/cmd_agent.o: ALL_CFLAGS += -DLIBEXECDIR='"$(LIBEXECDIR)"'
 $(OUT)/syscalls.o $(OUT)/san/syscalls.o: $(OUT)/syscall_names.h
 $(OUT)/export_pprof.o $(OUT)/san/export_pprof.o: $(OUT)/profile.pb-c.h
 $(foreach k,otlp parca pyroscope,$(eval $(OUT)/agent/push_$(k).o $(OUT)/san/agent/push_$(k).o: $(OUT)/agent/$(k).pb-c.h))
@@ -234,6 +233,9 @@ install: all                           ## into $(DESTDIR)$(PREFIX)
 	install -D -m 0644 completions/_pyperf-bpf $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_pyperf-bpf
 	install -D -m 0644 completions/pyperf-bpf.fish \
 		$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/pyperf-bpf.fish
+
+deb: all                               ## the Debian package, in .output
+	$(Q)scripts/make-deb $(OUT)
 
 clean:                                 ## remove the products
 	$(Q)rm -rf $(OUT)

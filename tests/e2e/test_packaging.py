@@ -1,0 +1,226 @@
+# SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+"""What the agent is installed with: the systemd unit, the Debian package, the container and the manifest."""
+import os
+import re
+import stat
+import subprocess
+
+import pytest
+
+import harness
+from harness import REPO
+
+pytestmark = pytest.mark.host
+
+UNIT = REPO / "packaging/systemd/pyperf-bpf-agent.service"
+DOCKERFILE = REPO / "packaging/container/Dockerfile"
+MANIFEST = REPO / "packaging/kubernetes/daemonset.yaml"
+
+
+def run(*args, **kwargs):
+    return subprocess.run(list(map(str, args)), capture_output=True, text=True,
+                          timeout=harness.PATIENCE * 2, **kwargs)
+
+
+def unit_values(key):
+    return re.findall(r"^%s=(.*)$" % key, UNIT.read_text(), re.M)
+
+
+def needed():
+    """What the program itself asks for."""
+    table = (REPO / "user/rights.c").read_text().split("rights__needed[] = {")[1].split("};")[0]
+    return set(re.findall(r'"(CAP_[A-Z_]+)"', table))
+
+
+def manifests():
+    yaml = harness.import_pure("yaml")
+    return {doc["kind"]: doc for doc in yaml.safe_load_all(MANIFEST.read_text())}
+
+
+def container():
+    spec = manifests()["DaemonSet"]["spec"]["template"]["spec"]
+    return spec, spec["containers"][0]
+
+
+# ---- capabilities, written in four places --------------------------------------------------------
+
+def test_capabilities_are_the_same_everywhere():
+    want = needed()
+    assert "CAP_BPF" in want and len(want) == 5
+    for key in "AmbientCapabilities", "CapabilityBoundingSet":
+        assert set(" ".join(unit_values(key)).split()) == want, key
+    assert {"CAP_" + c for c in re.findall(r"--cap-add=(\w+)", DOCKERFILE.read_text())} == want
+    assert "--cap-drop=ALL" in DOCKERFILE.read_text()
+    capabilities = container()[1]["securityContext"]["capabilities"]
+    assert {"CAP_" + c for c in capabilities["add"]} == want and capabilities["drop"] == ["ALL"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="not root")
+def test_capabilities_are_enough():
+    """A user with just these lacks nothing that `check` asks for, under no_new_privs."""
+    if not harness.find_tool("setpriv"):
+        pytest.skip("setpriv is not installed")
+    caps = ",".join("+" + c[4:].lower() for c in sorted(needed()))
+    done = run("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--no-new-privs",
+               "--bounding-set=-all," + caps, "--inh-caps=-all," + caps, "--ambient-caps=-all," + caps,
+               harness.PYPERF, "check")
+    assert done.returncode == 0, done
+    for cap in needed():
+        assert not re.search(r"(missing|no|lacks?) .*%s" % cap, done.stdout), done.stdout
+
+
+# ---- systemd -------------------------------------------------------------------------------------
+
+def test_unit(tmp_path):
+    """systemd understands all of it, and finds it hardened."""
+    if not harness.find_tool("systemd-analyze"):
+        pytest.skip("systemd is not installed")
+    unit = tmp_path / UNIT.name
+    unit.write_text(UNIT.read_text().replace("/usr/bin/pyperf-bpf", harness.PYPERF))
+    done = run("systemd-analyze", "verify", "--man=no", unit)
+    assert done.returncode == 0 and UNIT.name not in done.stderr, done.stderr
+    done = run("systemd-analyze", "security", "--offline=yes", unit)
+    if "unrecognized option" in done.stderr:
+        pytest.skip("this systemd-analyze cannot look at files")
+    # What is left is what a profiler is for: five capabilities, other processes, the network.
+    exposure = re.search(r"Overall exposure level .*: ([\d.]+)", done.stdout)
+    assert float(exposure[1]) <= 3, done.stdout
+
+
+def expand(sets, name):
+    if not name.startswith("@"):
+        return {name}
+    return set().union(*(expand(sets, n) for n in sets[name]))
+
+
+def test_system_calls():
+    """What the agent was seen to call is allowed; what only root's tools need is not."""
+    listing = run("systemd-analyze", "syscall-filter") if harness.find_tool("systemd-analyze") else None
+    if not listing or listing.returncode:
+        pytest.skip("systemd is not installed")
+    sets, name = {}, None
+    for line in re.sub(r"\x1b\[[\d;]*m", "", listing.stdout).splitlines():
+        if line.startswith("@"):
+            name = line.strip()
+            sets[name] = []
+        elif line.startswith("    ") and not line.strip().startswith("#"):
+            sets[name].append(line.strip())
+    allowed = set()
+    for value in unit_values("SystemCallFilter"):
+        words = set().union(*(expand(sets, w) for w in value.lstrip("~").split()))
+        allowed = allowed - words if value.startswith("~") else allowed | words
+    assert {"bpf", "perf_event_open", "process_vm_readv", "capset", "setpriority", "membarrier", "prctl",
+            "openat", "mmap", "clone3", "signalfd4", "epoll_wait", "flock", "fsync", "ftruncate",
+            "socket", "bind", "accept4", "connect", "sendmsg", "memfd_create"} <= allowed
+    assert not {"ptrace", "mount", "init_module", "kexec_load", "setuid", "chown", "reboot",} & allowed
+
+
+# ---- Debian --------------------------------------------------------------------------------------
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory):
+    for tool in "dpkg-deb", "dpkg-shlibdeps":
+        if not harness.find_tool(tool):
+            pytest.skip(tool + " is not installed")
+    done = run(REPO / "scripts/make-deb", tmp_path_factory.mktemp("deb"),
+               env={k: v for k, v in os.environ.items() if not k.startswith("MAKE")})
+    assert done.returncode == 0 and not done.stderr, done
+    return done.stdout.strip()
+
+
+def test_package(package):
+    fields = run("dpkg-deb", "-f", package).stdout
+    for library in "libbpf", "libdw", "libinih", "libsqlite3-0":
+        assert library in re.search("^Depends: (.*)$", fields, re.M)[1], fields
+    if harness.find_tool("lintian"):
+        done = run("lintian", "--fail-on", "error", "--allow-root", package)
+        assert done.returncode == 0, done.stdout
+    again = run(REPO / "scripts/make-deb", os.path.dirname(package) + "/..",
+                env={k: v for k, v in os.environ.items() if not k.startswith("MAKE")}).stdout.strip()
+    with open(package, "rb") as a, open(again, "rb") as b:
+        assert a.read() == b.read(), "the same programs give another package"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="not root")
+def test_install_and_purge(package, directory):
+    """Into a root of its own: it runs, the configuration is in order, and nothing is left of it."""
+    admin = directory / "var/lib/dpkg"
+    (admin / "info").mkdir(parents=True)
+    (admin / "updates").mkdir()
+    (admin / "status").touch()
+
+    def files():
+        return {str(p.relative_to(directory)) for p in directory.rglob("*")
+                if not p.is_relative_to(admin) and (p.is_symlink() or not p.is_dir())}
+
+    def dpkg(*args):
+        done = run("dpkg", "--root=%s" % directory, "--force-depends", "--force-script-chrootless",
+                   "--log=/dev/null", *args)
+        assert done.returncode == 0, done.stderr
+
+    dpkg("-i", package)
+    program = directory / "usr/bin/pyperf-bpf"
+    assert run(program, "--version").stdout.startswith("pyperf-bpf ")
+    config = directory / "etc/pyperf-bpf/agent.conf"
+    done = run(program, "agent", "--check-config", "--config", config)
+    assert done.returncode == 0, done
+    for file in files():
+        mode = stat.S_IMODE((directory / file).stat().st_mode)
+        assert mode in (0o644, 0o755) and (directory / file).stat().st_uid == 0, file
+    assert "/usr/bin/pyperf-bpf" in (directory / "lib/systemd/system" / UNIT.name).read_text()
+    config.write_text("# changed by hand\n")
+    state = directory / "var/lib/pyperf-bpf"
+    state.mkdir()
+    (state / "store.db").write_text("windows")
+    dpkg("-i", package)
+    assert config.read_text() == "# changed by hand\n"
+    dpkg("-r", "pyperf-bpf")
+    assert files() == {"etc/pyperf-bpf/agent.conf", "var/lib/pyperf-bpf/store.db"}
+    dpkg("-P", "pyperf-bpf")
+    assert files() == set() and not state.exists() and not config.parent.exists()
+
+
+# ---- container -----------------------------------------------------------------------------------
+
+def test_dockerfile():
+    lines = re.sub(r"\\\n\s*", "", DOCKERFILE.read_text()).splitlines()
+    words = [line.split(None, 1) for line in lines if line and not line.startswith("#")]
+    stages = [rest for word, rest in words if word == "FROM"]
+    assert len(stages) == 2 and stages[0].endswith("AS build")
+    assert len({s.split()[0] for s in stages}) == 1, "built for what it runs on"
+    assert not [rest for word, rest in words if word == "ADD"]
+    assert ["CMD", '["agent"]'] in words and ["ENTRYPOINT", '["/usr/bin/pyperf-bpf"]'] in words
+    for word, rest in words:
+        for path in re.findall(r"^(scripts/\w+)", rest) if word == "RUN" else []:
+            assert (REPO / path).exists()
+
+
+def test_manifest(tmp_path):
+    docs = manifests()
+    assert set(docs) == {"ConfigMap", "DaemonSet"}
+    spec, agent = container()
+    assert spec["hostPID"] is True and spec["automountServiceAccountToken"] is False
+    assert "hostNetwork" not in spec and "hostIPC" not in spec
+    context = agent["securityContext"]
+    assert context["privileged"] is False and context["allowPrivilegeEscalation"] is False
+    assert context["readOnlyRootFilesystem"] is True
+    assert agent["resources"]["requests"] and agent["resources"]["limits"]["memory"]
+    # Memory that systemd allows is what Kubernetes allows.
+    assert unit_values("MemoryMax") == ["512M"] and agent["resources"]["limits"]["memory"] == "512Mi"
+    ports = {p["name"]: p["containerPort"] for p in agent["ports"]}
+    for probe in "startupProbe", "livenessProbe", "readinessProbe":
+        assert agent[probe]["httpGet"] == {"path": "/healthz", "port": "http"}
+    # Names that have to agree.
+    mounts = {m["name"]: m["mountPath"] for m in agent["volumeMounts"]}
+    volumes = {v["name"]: v for v in spec["volumes"]}
+    assert set(mounts) == set(volumes)
+    assert volumes["config"]["configMap"]["name"] == docs["ConfigMap"]["metadata"]["name"]
+    selector = docs["DaemonSet"]["spec"]["selector"]["matchLabels"]
+    assert selector.items() <= docs["DaemonSet"]["spec"]["template"]["metadata"]["labels"].items()
+    text = docs["ConfigMap"]["data"]["agent.conf"]
+    assert ":%d\n" % ports["http"] in text
+    assert re.search("token-file = (.*)/token", text)[1] == mounts["secret"]
+    config = tmp_path / "agent.conf"
+    config.write_text(text)
+    done = run(harness.PYPERF, "agent", "--check-config", "--config", config)
+    assert done.returncode == 0, done.stderr
