@@ -33,6 +33,7 @@
 
 #define BACKLOG	     128
 #define FILE_LIMIT   (64 << 10) /* bytes of a token, a certificate or a key */
+#define BIG_ANSWER   (64 << 10)
 #define NEVER	     UINT64_MAX
 /* GnuTLS's own choice of ciphers, without versions that nobody needs any more. */
 #define TLS_VERSIONS "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2"
@@ -244,7 +245,8 @@ static void *work(void *arg)
 	struct worker *w = arg;
 
 	w->route->answer(w->h->backend, &w->args, &w->answer);
-	malloc_trim(0); /* a profile can take much, and then nothing for hours */
+	if (w->answer.size > BIG_ANSWER)
+		malloc_trim(0); /* it took much more, and then nothing comes for hours */
 	MHD_resume_connection(w->connection);
 	eventfd_write(w->h->wake_fd, 1); /* the library wakes only threads of its own */
 	return NULL;
