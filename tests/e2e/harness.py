@@ -19,8 +19,6 @@ import tempfile
 import time
 from pathlib import Path
 
-import pytest
-
 REPO = Path(__file__).resolve().parents[2]
 PYPERF = os.path.abspath(os.environ.get("PYPERF_BPF", REPO / ".output" / "pyperf-bpf"))
 PROGRAMS = Path(__file__).resolve().parent / "programs"
@@ -426,6 +424,7 @@ def import_pure(package):
     ask = "import os, %s as p; print(os.path.dirname(os.path.dirname(p.__file__)))" % package
     found = subprocess.run(["/usr/bin/python3", "-c", ask], capture_output=True, text=True)
     sys.path.extend(found.stdout.split())
+    import pytest  # not at the top: the guests of scripts/test-vm have none
     return pytest.importorskip(package, reason=package + " is not installed")
 
 
