@@ -611,6 +611,19 @@ bool collect__wants_flip(const struct collect *c)
 	       c->bss->counts_added[window] >= cfg->counts_wake;
 }
 
+void collect__fill(const struct collect *c, uint64_t processes,
+		   struct table_fill out[COLLECT_FILLS])
+{
+	unsigned window = c->bss->active_window & 1;
+
+	out[0] = (struct table_fill){ "counts", c->bss->counts_added[window],
+				      bpf_map__max_entries(c->skel->maps.counts0) };
+	out[1] = (struct table_fill){ "chunks", c->bss->chunks_added[window],
+				      bpf_map__max_entries(c->skel->maps.chunks0) };
+	out[2] = (struct table_fill){ "procs", processes,
+				      bpf_map__max_entries(c->skel->maps.procs) };
+}
+
 int collect__counts_fd(const struct collect *c, unsigned window)
 {
 	return bpf_map__fd(window ? c->skel->maps.counts1 : c->skel->maps.counts0);

@@ -81,6 +81,15 @@ int collect__consume(struct collect *c);
 unsigned collect__flip(struct collect *c);
 /* The active window is getting full. */
 bool collect__wants_flip(const struct collect *c);
+/* How full a table in the kernel is, in entries. */
+struct table_fill {
+	const char *name; /* for ever */
+	uint64_t used, room;
+};
+#define COLLECT_FILLS 3
+/* Counts and frames of the active window (approximate), and processes, of which the caller knows the number. */
+void collect__fill(const struct collect *c, uint64_t processes,
+		   struct table_fill out[COLLECT_FILLS]);
 int collect__counts_fd(const struct collect *c, unsigned window);
 int collect__chunks_fd(const struct collect *c, unsigned window);
 

@@ -507,6 +507,21 @@ bool session__worn(const struct session *s)
 	       sym_python__last_id(symbolizer__python(s->sym)) > FRAME_PYTHON_CODE / 2;
 }
 
+void session__fill(const struct session *s, struct table_fill out[SESSION_FILLS])
+{
+	struct process_maps maps;
+	struct process_stats procs;
+	struct file_stats files;
+
+	collect__process_maps(s->collect, &maps);
+	process_table__stats(s->procs, &procs);
+	process_table__file_stats(s->procs, &files);
+	collect__fill(s->collect, procs.live, out);
+	out[COLLECT_FILLS] =
+		(struct table_fill){ "mappings", procs.mappings_used, maps.mapping_cap };
+	out[COLLECT_FILLS + 1] = (struct table_fill){ "tables", files.tables, maps.table_cap };
+}
+
 void session__counters(struct session *s, uint64_t counters[CTR_CNT])
 {
 	dump__counters(s->collect, &s->late, counters);

@@ -31,6 +31,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "collect.h"
 #include "process.h"
 #include "profile.h"
 #include "symbolize.h"
@@ -96,6 +97,9 @@ bool session__worn(const struct session *s);
 
 /* All of it; after session__stop() as it was then, but for what the last drain has found. */
 void session__stats(struct session *s, struct profile_stats *out);
+/* How full the tables are whose overflow loses samples or frames. */
+#define SESSION_FILLS (COLLECT_FILLS + 2)
+void session__fill(const struct session *s, struct table_fill out[SESSION_FILLS]);
 /* Counters only, without those of tables and files; cheaper. */
 void session__counters(struct session *s, uint64_t counters[CTR_CNT]);
 

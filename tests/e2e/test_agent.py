@@ -347,6 +347,11 @@ def test_endpoint(agents, tmp_path):
         agent.reload()
         metrics = get(agent, "/metrics").decode()
         assert re.search(r"^pyperf_frequency_hz 99$", metrics, re.M)
+        for table in "counts", "chunks", "procs", "mappings", "tables":
+            used, room = [int(re.search(r'^pyperf_map_entries%s\{map="%s"\} (\d+)$' % (kind, table),
+                                        metrics, re.M)[1]) for kind in ("", "_max")]
+            assert used <= room and room > 0
+            assert used > 0 or table in ("counts", "chunks")
         samples = agent.stop()
     # What was asked for is in the window as well.
     assert samples >= taken["totals"]["samples"] > 0

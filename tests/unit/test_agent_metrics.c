@@ -75,12 +75,28 @@ static void no_counter_is_left_out(void **state)
 	free(text);
 }
 
+/* Without a kernel behind it there are none; a family without values is allowed. */
+static void tables_that_can_be_full(void **state)
+{
+	struct agent_stats s = { .fill = { { "counts", 12, 16384 }, { "procs", 3, 100 } } };
+	FILE *f = begin();
+
+	(void)state;
+	metrics__agent(&s, f);
+	fclose(f);
+	assert_non_null(strstr(text, "pyperf_map_entries{map=\"counts\"} 12\n"));
+	assert_non_null(strstr(text, "pyperf_map_entries_max{map=\"counts\"} 16384\n"));
+	assert_non_null(strstr(text, "pyperf_map_entries_max{map=\"procs\"} 100\n"));
+	free(text);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(labels_are_escaped),
 		cmocka_unit_test(seconds_are_exact),
 		cmocka_unit_test(no_counter_is_left_out),
+		cmocka_unit_test(tables_that_can_be_full),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -409,6 +409,7 @@ static void publish(struct agent *a)
 
 	session__stats(a->session, &s->run);
 	measure_bpf(a, &s->run);
+	session__fill(a->session, s->fill);
 	process_table__stats(session__procs(a->session), &procs);
 	s->up_ns = s->run.duration_ns;
 	s->rss_bytes = own_memory();
@@ -666,6 +667,16 @@ static uint64_t wake_ns(const struct agent *a, const struct clocks *now)
 	return tap < due ? tap : due;
 }
 
+/* Numbers are never used again, so some day there are no more. Whoever supervises the agent starts it anew. */
+static void end_if_worn(struct agent *a)
+{
+	if (a->stop || !session__worn(a->session))
+		return;
+	log_warn(
+		"half of all numbers for processes, files and functions are used up: the agent ends, to be started anew");
+	a->stop = true;
+}
+
 /* Drains when it is time to, for whatever reason. */
 static int look(struct agent *a)
 {
@@ -675,8 +686,11 @@ static int look(struct agent *a)
 
 	clocks__read(&now);
 	why = schedule__check(&a->schedule, &now);
-	if (why != SCHEDULE_RUNS)
-		return end_period(a, why, &now);
+	if (why != SCHEDULE_RUNS) {
+		err = end_period(a, why, &now);
+		end_if_worn(a);
+		return err;
+	}
 	if (taps__due(a->taps, now.mono_ns)) {
 		err = drain(a);
 		turn_taps(a, &now);

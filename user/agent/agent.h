@@ -17,6 +17,7 @@
 #include <stdio.h>
 
 #include "profile.h"
+#include "session.h"
 
 struct agent;
 
@@ -48,6 +49,7 @@ struct agent_stats {
 	uint64_t clock_jumps, suspends;
 	uint64_t reloads, reloads_failed; /* of the configuration */
 
+	struct table_fill fill[SESSION_FILLS]; /* tables in the kernel */
 	uint64_t drains;
 	uint64_t drain_ns; /* all of them; the longest is run.drain_ns */
 };

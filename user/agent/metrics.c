@@ -82,6 +82,18 @@ static void put_counters(FILE *f, const struct profile_stats *s, const char *pre
 			metric__uint(f, name, label, names[i] + len, s->counters[i]);
 }
 
+static void put_fill(const struct agent_stats *s, FILE *f)
+{
+	metric__family(f, "pyperf_map_entries", METRIC_GAUGE,
+		       "Entries in use of the tables in the kernel that can be full.");
+	for (size_t i = 0; i < SESSION_FILLS && s->fill[i].name; i++)
+		metric__uint(f, "pyperf_map_entries", "map", s->fill[i].name, s->fill[i].used);
+	metric__family(f, "pyperf_map_entries_max", METRIC_GAUGE,
+		       "Entries for which they have room.");
+	for (size_t i = 0; i < SESSION_FILLS && s->fill[i].name; i++)
+		metric__uint(f, "pyperf_map_entries_max", "map", s->fill[i].name, s->fill[i].room);
+}
+
 static void put_sampling(const struct agent_stats *s, FILE *f)
 {
 	const uint64_t *counters = s->run.counters;
@@ -116,6 +128,7 @@ static void put_sampling(const struct agent_stats *s, FILE *f)
 	put_uint(f, "pyperf_bpf_runs_total", METRIC_COUNTER, "Runs of it.", s->run.bpf_runs);
 	put_uint(f, "pyperf_map_bytes", METRIC_GAUGE, "Memory of the tables in the kernel.",
 		 s->run.map_bytes);
+	put_fill(s, f);
 	metric__family(f, "pyperf_drain_seconds", METRIC_SUMMARY,
 		       "Time that reading the counts of a period out of the kernel took.");
 	metric__seconds(f, "pyperf_drain_seconds_sum", NULL, NULL, s->drain_ns);
