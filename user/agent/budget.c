@@ -41,12 +41,15 @@ static void slow_down(struct budget *b, double percent)
 	uint32_t hz = lower(b->frequency_hz);
 
 	if (hz == b->frequency_hz) {
-		log_warn(
-			"%.2f%% of a CPU is more than the budget of %g%%, and the frequency cannot be lower than "
-			"%" PRIu32 " Hz",
-			percent, b->limits.cpu_percent, hz);
+		if (!b->said)
+			log_warn(
+				"%.2f%% of a CPU is more than the budget of %g%%, and the frequency cannot be lower "
+				"than %" PRIu32 " Hz",
+				percent, b->limits.cpu_percent, hz);
+		b->said = true;
 		return;
 	}
+	b->said = false;
 	log_warn("%.2f%% of a CPU is more than the budget of %g%%: from %" PRIu32
 		 " down to %" PRIu32 " Hz",
 		 percent, b->limits.cpu_percent, b->frequency_hz, hz);
@@ -63,6 +66,16 @@ static void speed_up(struct budget *b)
 	b->frequency_hz = hz;
 }
 
+static void say_no_help(struct budget *b, double percent)
+{
+	if (!b->said)
+		log_warn(
+			"%.2f%% of a CPU is more than the budget of %g%%, most of it to follow processes that start "
+			"and end: a lower frequency would not help",
+			percent, b->limits.cpu_percent);
+	b->said = true;
+}
+
 void budget__cpu(struct budget *b, uint64_t used_ns, uint64_t samples_ns, uint64_t duration_ns)
 {
 	double percent = duration_ns ? 100.0 * (double)used_ns / (double)duration_ns : 0;
@@ -72,14 +85,12 @@ void budget__cpu(struct budget *b, uint64_t used_ns, uint64_t samples_ns, uint64
 	if (percent > b->limits.cpu_percent) {
 		b->calm_cpu = 0;
 		if (samples_ns < used_ns / 4)
-			log_warn(
-				"%.2f%% of a CPU is more than the budget of %g%%, most of it to follow processes that "
-				"start and end: a lower frequency would not help",
-				percent, b->limits.cpu_percent);
+			say_no_help(b, percent);
 		else
 			slow_down(b, percent);
 		return;
 	}
+	b->said = false;
 	if (b->frequency_hz == b->frequency_cfg)
 		return;
 	if (percent * higher(b) / b->frequency_hz > 0.8 * b->limits.cpu_percent)
