@@ -167,18 +167,14 @@ static int open_db(struct store *s, const char **why)
 
 struct store *store__open(const struct store_config *c)
 {
-	struct store *s = calloc(1, sizeof(*s));
+	struct store *s = store_db__new();
 	const char *why = NULL;
 	int err;
 
-	if (!s) {
-		log_err("store: out of memory");
-		errno = ENOMEM;
+	if (!s)
 		return NULL;
-	}
 	s->c = *c;
 	s->writer = true;
-	s->reserve_fd = -1;
 	err = make_directory(c->path);
 	err = err ? err : open_reserve(s);
 	err = err ? err : open_db(s, &why);
@@ -187,12 +183,8 @@ struct store *store__open(const struct store_config *c)
 			 c->path);
 		return s;
 	}
-	if (err) {
-		log_err("store: %s: %s", c->path, why ? why : store_db__strerror(err));
-		store__close(s);
-		errno = -err;
-		return NULL;
-	}
+	if (err)
+		return store_db__give_up(s, c->path, err, why);
 	fill_reserve(s);
 	return s;
 }

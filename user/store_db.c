@@ -4,8 +4,11 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+
+#include "log.h"
 
 #define LIBRARY		    "libsqlite3.so.0"
 /* "pprf": which program a database belongs to, https://sqlite.org/pragma.html#pragma_application_id */
@@ -261,6 +264,25 @@ static int set_up(struct store *s, const char **why)
 
 	err = err ? err : check_version(s, &version, why);
 	return err || !s->writer ? err : set_up_writer(s, version);
+}
+
+struct store *store_db__new(void)
+{
+	struct store *s = calloc(1, sizeof(*s));
+
+	if (s)
+		s->reserve_fd = -1;
+	else
+		log_err("store: out of memory");
+	return s;
+}
+
+struct store *store_db__give_up(struct store *s, const char *path, int err, const char *why)
+{
+	log_err("store: %s: %s", path, why ? why : store_db__strerror(err));
+	store__close(s);
+	errno = -err;
+	return NULL;
 }
 
 int store_db__open(struct store *s, const char **why)

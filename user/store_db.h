@@ -99,6 +99,10 @@ int store_db__errno(const struct store *s, int rc);
 /* What it is called in messages. */
 const char *store_db__strerror(int err);
 
+/* Nothing opened yet. NULL and errno after a message. */
+struct store *store_db__new(void);
+/* Ends what did not open, after a message. NULL and errno. */
+struct store *store_db__give_up(struct store *s, const char *path, int err, const char *why);
 /* Without a message. The file must be there. -EPROTO: not a store, or of another version (*why). */
 int store_db__open(struct store *s, const char **why);
 void store_db__close(struct store *s);

@@ -31,27 +31,18 @@ static int step_error(struct store *s)
 
 struct store *store__open_read(const char *path)
 {
-	struct store *s = calloc(1, sizeof(*s));
+	struct store *s = store_db__new();
 	const char *why = NULL;
 	int err;
 
-	if (!s) {
-		log_err("store: out of memory");
-		errno = ENOMEM;
+	if (!s)
 		return NULL;
-	}
-	s->reserve_fd = -1;
 	err = strlen(path) < sizeof(s->c.path) - STORE_SUFFIX_MAX ? 0 : -ENAMETOOLONG;
 	if (!err) {
 		strcpy(s->c.path, path);
 		err = store_db__open(s, &why);
 	}
-	if (!err)
-		return s;
-	log_err("store: %s: %s", path, why ? why : store_db__strerror(err));
-	store__close(s);
-	errno = -err;
-	return NULL;
+	return err ? store_db__give_up(s, path, err, why) : s;
 }
 
 /* ---- Which windows --------------------------------------------------------------------------- */

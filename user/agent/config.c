@@ -34,22 +34,31 @@ static int set_number(uint32_t *out, const char *value, uint32_t min, uint32_t m
 	return 0;
 }
 
-/* A number with a unit behind it, which may be left out. */
-static int set_with_unit(uint32_t *out, const char *value, const char *unit, uint32_t min,
-			 uint32_t max)
+#define DIGITS_MAX 16
+
+/* What is before the unit, which may be left out. */
+static int without_unit(char digits[DIGITS_MAX], const char *value, const char *unit)
 {
 	size_t len = strlen(value), tail = strlen(unit);
-	char digits[16];
 
 	if (len > tail && !strcmp(value + len - tail, unit))
 		len -= tail;
 	while (len && value[len - 1] == ' ')
 		len--;
-	if (len >= sizeof(digits))
+	if (len >= DIGITS_MAX)
 		return -EINVAL;
 	memcpy(digits, value, len);
 	digits[len] = '\0';
-	return set_number(out, digits, min, max);
+	return 0;
+}
+
+static int set_with_unit(uint32_t *out, const char *value, const char *unit, uint32_t min,
+			 uint32_t max)
+{
+	char digits[DIGITS_MAX];
+	int err = without_unit(digits, value, unit);
+
+	return err ? err : set_number(out, digits, min, max);
 }
 
 static int set_string(char **out, const char *value)
@@ -166,18 +175,10 @@ static int agent_set(struct agent_config *c, const char *key, const char *value,
 
 static int set_percent(double *out, const char *value)
 {
-	size_t len = strlen(value);
-	char digits[16];
+	char digits[DIGITS_MAX];
 
-	if (len && value[len - 1] == '%')
-		len--;
-	while (len && value[len - 1] == ' ')
-		len--;
-	if (len >= sizeof(digits))
-		return -EINVAL;
-	memcpy(digits, value, len);
-	digits[len] = '\0';
-	return parse_double(digits, 0.05, 100, out) ? -EINVAL : 0;
+	return without_unit(digits, value, "%") || parse_double(digits, 0.05, 100, out) ? -EINVAL
+											: 0;
 }
 
 static int budget_set(struct budget_config *c, const char *key, const char *value, const char **why)
