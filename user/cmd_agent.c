@@ -23,13 +23,18 @@ static void usage(void)
 	       "stored, pushed and shown as the configuration says. Runs in the foreground.\n"
 	       "\n"
 	       "What to do\n"
-	       "      --config FILE      the configuration (default /etc/pyperf-bpf/agent.conf, if\n"
-	       "                         it is there)\n"
+	       "      --config FILE      the configuration; default: /etc/pyperf-bpf/agent.conf,\n"
+	       "                         if it is there\n"
 	       "      --check-config     say what is wrong with it, and end\n"
 	       "Other\n" CMDLINE_HELP "\n"
 	       "Signals\n"
 	       "  SIGHUP reads the configuration again, SIGTERM ends it after the last window,\n"
-	       "  SIGUSR1 and SIGUSR2 make it say more and less.\n");
+	       "  SIGUSR1 and SIGUSR2 make it say more and less.\n"
+	       "\n"
+	       "Examples\n"
+	       "  sudo pyperf-bpf agent                       with the defaults\n"
+	       "  sudo pyperf-bpf agent --config a.conf -v    as configured, and say more\n"
+	       "  pyperf-bpf agent --config a.conf --check-config\n");
 }
 
 /* Returns only if that fails. */

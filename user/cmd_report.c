@@ -60,8 +60,8 @@ static void usage(void)
 	       "      --no-lines         functions only, no line numbers\n"
 	       "      --no-threads       add up the threads, if they were kept apart\n"
 	       "Out of the store of 'pyperf-bpf agent', also while it runs\n"
-	       "      --from TIME        what began at TIME or later, like -2h, 2026-11-21T10:00:00Z,\n"
-	       "                         \"2026-11-21 10:00\" or seconds since 1970; default: -1h\n"
+	       "      --from TIME        what began at TIME or later: -2h, \"2026-11-21 10:00\",\n"
+	       "                         2026-11-21T10:00:00Z, seconds since 1970; default: -1h\n"
 	       "      --to TIME          ... and before TIME; default: now\n"
 	       "      --list             which services there are; with --service: its labels\n" STORED_HELP
 	       "Other\n" CMDLINE_HELP "\n"

@@ -35,6 +35,7 @@ def test_files(installed):
              for p in installed.rglob("*") if p.is_file()}
     assert files == {
         "bin/pyperf-bpf": 0o755,
+        "libexec/pyperf-bpf/pyperf-bpf-agent": 0o755,
         "share/bash-completion/completions/pyperf-bpf": 0o644,
         "share/zsh/site-functions/_pyperf-bpf": 0o644,
         "share/fish/vendor_completions.d/pyperf-bpf.fish": 0o644,
