@@ -183,7 +183,11 @@ static void print_counters(const struct profile_stats *s)
 
 static int finish(struct recorder *r)
 {
-	const struct symbolize_opts so = { .lines = !r->o->no_lines, .inlines = r->o->inlines };
+	const struct symbolize_opts so = {
+		.lines = !r->o->no_lines,
+		.inlines = r->o->inlines,
+		.symbols_budget = 1, /* named once, file by file: none is kept */
+	};
 	int err;
 
 	session__stop(r->session);
@@ -194,7 +198,11 @@ static int finish(struct recorder *r)
 	session__stats(r->session, &r->profile->stats);
 	if (r->o->verbosity > 0)
 		print_counters(&r->profile->stats);
-	return session__name(r->session, r->profile, &so);
+	err = session__name(r->session, r->profile, &so);
+	/* Now: what the outputs need takes the place of its maps and symbols. */
+	session__close(r->session);
+	r->session = NULL;
+	return err;
 }
 
 static int write_outputs(struct recorder *r)
