@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * What the kernel's helper bpf_get_stack() takes for the user stacks of a process.
+ * What the kernel's helper bpf_get_stack() takes for user stacks: of a process, or of all CPUs.
  *
- *	bench_getstack PID HZ SECONDS	prints "SAMPLES FRAMES NANOSECONDS"
+ *	bench_getstack PID HZ	prints "SAMPLES FRAMES NANOSECONDS" when its stdin ends
+ *	bench_getstack all HZ
  *
- * It follows frame pointers, so the process must keep them.
+ * It follows frame pointers: of programs that keep none it reads a frame or two.
  */
-#include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <errno.h>
 #include <linux/perf_event.h>
@@ -18,43 +18,61 @@
 
 #include "getstack.skel.h"
 
-static int sample(struct getstack_bpf *skel, pid_t pid, uint64_t hz)
+static int sample(const struct getstack_bpf *skel, pid_t pid, int cpu, uint64_t hz)
 {
 	struct perf_event_attr attr = { .type = PERF_TYPE_SOFTWARE,
 					.size = sizeof(attr),
 					.config = PERF_COUNT_SW_CPU_CLOCK,
 					.freq = 1,
 					.sample_freq = hz };
-	int fd = (int)syscall(SYS_perf_event_open, &attr, pid, -1, -1, PERF_FLAG_FD_CLOEXEC);
+	int fd = (int)syscall(SYS_perf_event_open, &attr, pid, cpu, -1, PERF_FLAG_FD_CLOEXEC);
 
 	if (fd < 0)
 		return -errno;
-	skel->links.on_sample = bpf_program__attach_perf_event(skel->progs.on_sample, fd);
-	return skel->links.on_sample ? 0 : -errno;
+	/* The link lives as long as this process. */
+	return bpf_program__attach_perf_event(skel->progs.on_sample, fd) ? 0 : -errno;
+}
+
+static int sample_all(const struct getstack_bpf *skel, uint64_t hz)
+{
+	int attached = 0;
+
+	for (int cpu = 0; cpu < libbpf_num_possible_cpus(); cpu++) {
+		int err = sample(skel, -1, cpu, hz);
+
+		if (err && err != -ENODEV) /* that one is offline */
+			return err;
+		attached += !err;
+	}
+	return attached ? 0 : -ENODEV;
 }
 
 int main(int argc, char **argv)
 {
-	struct getstack_bpf *skel = getstack_bpf__open_and_load();
-	struct bpf_prog_info info = { 0 };
-	__u32 size = sizeof(info);
-	int stats, err;
+	struct getstack_bpf *skel;
+	uint64_t hz;
+	int err;
+	char c;
 
-	if (argc != 4 || !skel) {
-		fprintf(stderr, "usage: bench_getstack PID HZ SECONDS (as root)\n");
+	if (argc != 3) {
+		fprintf(stderr, "usage: bench_getstack PID|all HZ\n");
+		return 2;
+	}
+	skel = getstack_bpf__open_and_load();
+	if (!skel) {
+		fprintf(stderr, "bench_getstack: load: %s (needs root)\n", strerror(errno));
 		return 1;
 	}
-	stats = bpf_enable_stats(BPF_STATS_RUN_TIME);
-	err = stats < 0 ? stats : sample(skel, atoi(argv[1]), strtoull(argv[2], NULL, 10));
+	hz = strtoull(argv[2], NULL, 10);
+	err = strcmp(argv[1], "all") ? sample(skel, atoi(argv[1]), -1, hz) : sample_all(skel, hz);
 	if (err) {
-		fprintf(stderr, "bench_getstack: %s\n", strerror(-err));
+		fprintf(stderr, "bench_getstack: sampling: %s\n", strerror(-err));
 		return 1;
 	}
-	sleep((unsigned int)atoi(argv[3]));
-	bpf_obj_get_info_by_fd(bpf_program__fd(skel->progs.on_sample), &info, &size);
+	while (read(STDIN_FILENO, &c, 1) > 0)
+		;
 	printf("%llu %llu %llu\n", (unsigned long long)skel->bss->samples,
-	       (unsigned long long)skel->bss->frames, (unsigned long long)info.run_time_ns);
+	       (unsigned long long)skel->bss->frames, (unsigned long long)skel->bss->helper_ns);
 	getstack_bpf__destroy(skel);
-	close(stats);
 	return 0;
 }

@@ -17,7 +17,7 @@ struct {
 	__type(value, struct words);
 } words SEC(".maps");
 
-__u64 frames, samples;
+__u64 frames, samples, helper_ns;
 
 char LICENSE[] SEC("license") = "GPL";
 
@@ -26,6 +26,7 @@ int on_sample(struct bpf_perf_event_data *ctx)
 {
 	__u32 zero = 0;
 	struct words *w = bpf_map_lookup_elem(&words, &zero);
+	__u64 begin = bpf_ktime_get_ns();
 	long size;
 
 	if (!w)
@@ -33,6 +34,7 @@ int on_sample(struct bpf_perf_event_data *ctx)
 	size = bpf_get_stack(ctx, w->word, sizeof(w->word), BPF_F_USER_STACK);
 	if (size <= 0)
 		return 0;
+	__sync_fetch_and_add(&helper_ns, bpf_ktime_get_ns() - begin);
 	__sync_fetch_and_add(&frames, (__u64)size / 8);
 	__sync_fetch_and_add(&samples, 1);
 	return 0;

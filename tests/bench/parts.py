@@ -33,6 +33,29 @@ FLAT = (
                                          pinned=False)),
     ("stacks", WORKLOADS[7], Workload("one stack", "stacks", "1")),
 )
+# The same work by more and more of them, smallest first. A turn of the relays is some 0.1 ms, so at
+# this rate nearly each sample finds another process or thread than the one before.
+SIZES, SCALE_HZ = (10, 100, 1000), 9999
+MORE = 3  # times as long with 1,000: else many samples are the first of their thread
+BUSY = 5
+
+
+def cpus():
+    """1, 2, 4 ... and all of this machine."""
+    most = len(os.sched_getaffinity(0))
+    return sorted({most, *(1 << i for i in range(most.bit_length()))})
+
+
+SCALE = (
+    ("processes, %d of them busy" % BUSY, tuple(
+        Workload(str(n), "relay", "%d+%d" % (BUSY, n - BUSY), family=True) for n in SIZES)),
+    ("processes, all in turn", tuple(
+        Workload(str(n), "relay", "%d+0" % n, family=True) for n in SIZES)),
+    ("threads, all in turn", tuple(Workload(str(n), "thread_relay", str(n)) for n in (1, *SIZES))),
+    ("CPUs", tuple(Workload(str(n), "on_cpus", str(n), family=True, pinned=False) for n in cpus())),
+)
+# Of one process on each CPU, within one run. One sample in ten or so finds a stack again.
+STACKS = 100000
 # Pairs that differ in depth, for what a frame costs. Not recursion: a frame of the function of the
 # one before costs less.
 DEPTHS = tuple(Workload("%s %s" % (f, n), f, n) for f, n in (
@@ -77,12 +100,18 @@ def accounts(costs, hz):
     }
 
 
+def map_bytes(costs):
+    """As the profiler says: with the tables of programs, which have no descriptor."""
+    return max(c.result["cost"]["map_bytes"] for c in costs)
+
+
 def user_space(costs):
     """Of any profiler. A share of 1 is one core."""
     return {
         "cpu": statistics.median(c.cpu_s / c.seconds for c in costs),
         "whole_cpu_s": statistics.median(c.whole_cpu_s for c in costs),
         "rss": max(c.rss for c in costs),
+        "sampling_rss": max(c.sampling_rss for c in costs),
         "map_bytes": max(c.map_bytes for c in costs),
         "first_sample_s": statistics.median(c.ready_s for c in costs),
     }
@@ -104,7 +133,7 @@ def cell(target, ours, empty, hz, count):
         "empty": with_spread(slowdown(costs[empty], costs[None])),
         "over_empty": with_spread(slowdown(mine, costs[empty])),
         **per_sample(mine), **accounts(mine, hz), **user_space(mine),
-        "map_bytes": max(c.result["cost"]["map_bytes"] for c in mine),
+        "map_bytes": map_bytes(mine),
         "drain_s": max(drains) / 1e9 if drains else None,
     }
 
@@ -137,6 +166,53 @@ def flat(args, python):
         yield {"in": name, "one_ns": a["bpf_ns"], "many_ns": b["bpf_ns"],
                "one_frames": a["native"] + a["python"], "many_frames": b["native"] + b["python"],
                "ratio": b["bpf_ns"] / a["bpf_ns"]}
+
+
+def scale_row(what, python, workload, seconds, count):
+    """What the kernel's helper takes on the same load shows how much of a difference is the machine's."""
+    ours, helper = profilers.ours(), profilers.get_stack()
+    with Target(python, workload, seconds) as target:
+        costs = rounds(target, [helper, ours], SCALE_HZ, count)
+    mine, theirs = costs[ours], [c.result for c in costs[helper]]
+    taken = sum(r["samples"] for r in theirs)
+    if not taken:
+        raise BenchError("bench_getstack: nothing was sampled")
+    return {
+        "of": what, "n": int(workload.name), "hz": SCALE_HZ, "rounds": count,
+        **per_sample(mine),
+        "get_stack_ns": sum(r["ns"] for r in theirs) / taken,
+        "get_stack_frames": sum(r["frames"] for r in theirs) / taken,
+        # The first sample of a thread looks for it in the list of its interpreter.
+        "searched": total(mine, "note_tstate_scan") / total(mine, "counted"),
+        **accounts(mine, SCALE_HZ), **user_space(mine), "map_bytes": map_bytes(mine),
+    }
+
+
+def with_ratios(rows):
+    """To the smallest, which is the first."""
+    first = None
+    for row in rows:
+        first = first or row
+        yield {**row, "ratio": row["bpf_ns"] / first["bpf_ns"],
+               "get_stack_ratio": row["get_stack_ns"] / first["get_stack_ns"]}
+
+
+def scale(args, python):
+    """The same work by more and more processes, threads and CPUs, and in more and more stacks."""
+    for what, workloads in SCALE:
+        say("scale: %s" % what)
+        if args.quick:
+            workloads = workloads[::len(workloads) - 1]
+        yield from with_ratios(
+            scale_row(what, python, w, args.seconds * (MORE if w.name == "1000" else 1),
+                      args.rounds) for w in workloads)
+    most, stacks = cpus()[-1], STACKS // (20 if args.quick else 1)
+    say("scale: stacks")
+    yield from with_ratios(
+        scale_row("stacks", python, Workload(str(n), "stacks_on_cpus", "%d+%d" % (paths, most),
+                                             family=True, pinned=False),
+                  1.2 * stacks / (SCALE_HZ * most), 1)
+        for n, paths in ((1, 1), (stacks, 1 << 20)))
 
 
 def solve(rows):
@@ -175,13 +251,12 @@ def counters(command):
 
 def native_point(program, depth, seconds, hz=999):
     """((frames, ns) of a sample of ours, of bpf_get_stack()): both walk one process at a time."""
-    how = [str(hz), str(seconds)]
     target = subprocess.Popen([program, str(depth)], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
     try:
-        theirs = subprocess.Popen([profilers.helper("bench_getstack"), str(target.pid), *how],
-                                  stdout=subprocess.PIPE, text=True)
-        c = counters([profilers.OURS, "-v", "-f", "-F", how[0], "-d", how[1], "-a", "--no-kernel",
-                      "-p", str(target.pid)])
+        theirs = subprocess.Popen([profilers.helper("bench_getstack"), str(target.pid), str(hz)],
+                                  stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        c = counters([profilers.OURS, "-v", "-f", "-F", str(hz), "-d", str(seconds), "-a",
+                      "--no-kernel", "-p", str(target.pid)])
         samples, frames_, ns = map(int, theirs.communicate()[0].split())
     finally:
         target.stdin.close()

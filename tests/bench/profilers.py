@@ -73,6 +73,18 @@ def empty():
                     every_run=True, stop=0)
 
 
+def samples_frames_ns(output, said):
+    """What bench_getstack prints."""
+    samples, frames, ns = map(int, said.split())
+    return {"samples": samples, "frames": frames, "ns": ns}
+
+
+def get_stack():
+    path = helper("bench_getstack")
+    return Profiler("bpf_get_stack()", lambda target, hz, output: [path, "all", str(hz)],
+                    samples_frames_ns, bpf=True, stop=0)
+
+
 # ---- peers ---------------------------------------------------------------------------------------
 
 def collapsed(output, said):

@@ -198,7 +198,8 @@ class Cost:
     bpf_runs: int = 0
     cpu_s: float = 0        # user space of the profiler
     whole_cpu_s: float = 0  # of its whole life, from its start to its results
-    rss: int = 0            # peak over its whole life
+    rss: int = 0            # peak over its whole life, with the writing of its results
+    sampling_rss: int = 0   # peak until it was told to stop
     map_bytes: int = 0
     ready_s: float = 0      # from its start to its first sample
     result: dict = dataclasses.field(default_factory=dict)  # what it said itself
@@ -270,6 +271,7 @@ class Running:
     def stop(self, cost):
         """Lets it write its results."""
         before = cpu_of_the_ended()
+        cost.sampling_rss = peak_rss(self.pid) or 0
         self.process.stdin.close()
         if self.profiler.stop:
             self.process.send_signal(self.profiler.stop)

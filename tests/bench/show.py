@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-"""A run as tables for people, and as a picture of the comparison with others."""
+"""A run as tables for people, and as a picture of the comparison with others and of sizes."""
 from xml.sax.saxutils import escape
 
 MIB = 1 << 20
@@ -38,13 +38,13 @@ def table(title, heads, rows):
 def matrix(cells):
     slow = [[c["workload"], str(c["hz"]), spread(c["slowdown"]), spread(c["over_empty"]),
              us(c["bpf_ns"]), "%.1f" % c["native"], "%.1f" % c["python"], percent(c["cpu"]),
-             mib(c["rss"]), mib(c["map_bytes"])] for c in cells]
+             mib(c["sampling_rss"]), mib(c["rss"]), mib(c["map_bytes"])] for c in cells]
     accounts = [[c["workload"], str(c["hz"]), str(c["asked"]), str(c["delivered"]),
                  str(c["counted"]), percent(c["complete"]),
                  " ".join([str(c["lost"]), *sorted(c["reasons"])]), str(c["stacks"]),
                  ms(c["first_sample_s"]), ms(c["drain_s"])] for c in cells]
     return [*table("Cost", ["workload", "Hz", "slowdown", "over empty", "us/sample", "native",
-                            "Python", "CPU", "MiB", "maps MiB"], slow),
+                            "Python", "CPU", "MiB", "with results", "maps MiB"], slow),
             *table("Samples", ["workload", "Hz", "asked", "delivered", "of the target", "complete",
                                "lost", "stacks", "first ms", "drain ms"], accounts)]
 
@@ -66,6 +66,18 @@ def flat(rows):
     return table("Many against one", ["of", "one us", "many us", "ratio", "frames"],
                  [[r["in"], us(r["one_ns"]), us(r["many_ns"]), "%.2f" % r["ratio"],
                    "%.1f, %.1f" % (r["one_frames"], r["many_frames"])] for r in rows])
+
+
+def scale(rows):
+    heads = ["of", "", "us/sample", "ratio", "frames", "searched", "helper us", "ratio", "complete",
+             "lost", "stacks", "MiB", "with results", "maps MiB", "first ms"]
+    return table("Scale, at %d Hz" % rows[0]["hz"], heads,
+                 [[r["of"], str(r["n"]), us(r["bpf_ns"]), "%.2f" % r["ratio"],
+                   "%.1f" % (r["native"] + r["python"]), percent(r["searched"], 0),
+                   us(r["get_stack_ns"]), "%.2f" % r["get_stack_ratio"], percent(r["complete"], 1),
+                   " ".join([str(r["lost"]), *sorted(r["reasons"])]), str(r["stacks"]),
+                   mib(r["sampling_rss"]), mib(r["rss"]), mib(r["map_bytes"]),
+                   ms(r["first_sample_s"])] for r in rows])
 
 
 def peers(rows):
@@ -104,6 +116,8 @@ def text(run):
         lines += native(run["native"])
     if run.get("flat"):
         lines += flat(run["flat"])
+    if run.get("scale"):
+        lines += scale(run["scale"])
     for s in run.get("start", []):
         lines += ["Start: first sample on a host of %d processes after %s ms (worst %s)" % (
             s["processes"], ms(s["first_sample_s"]), ms(s["worst_s"])), ""]
@@ -137,18 +151,27 @@ def panel(rows, top, title):
     return parts, top + HEAD + len(rows) * ROW
 
 
-def svg(run):
-    """Bars by profiler at the highest rate that was compared; None without peers."""
+def panels(run):
+    """(title, bars): profilers at the highest rate that was compared, and a sample by size."""
     rows = [r for r in run.get("peers", []) if "cpu" in r]
-    if not rows:
-        return None
-    hz = max(r["hz"] for r in rows)
+    hz = max((r["hz"] for r in rows), default=0)
+    for key, title, factor in PANELS if rows else ():
+        yield "%s, %d Hz" % (title, hz), [
+            (r["name"], factor * (r[key]["median"] if key == "slowdown" else r[key]))
+            for r in rows if r["hz"] == hz and r.get(key) is not None]
+    if run.get("scale"):
+        yield "BPF time per sample, us, %d Hz" % run["scale"][0]["hz"], [
+            ("%d %s" % (r["n"], r["of"]), r["bpf_ns"] / 1000) for r in run["scale"]]
+
+
+def svg(run):
+    """Panels of bars; None without any."""
     parts, at = [], 0
-    for key, title, factor in PANELS:
-        values = [(r["name"], factor * (r[key]["median"] if key == "slowdown" else r[key]))
-                  for r in rows if r["hz"] == hz and r.get(key) is not None]
-        more, at = panel(values, at, "%s, %d Hz" % (title, hz))
+    for title, bars in panels(run):
+        more, at = panel(bars, at, title)
         parts += more
+    if not parts:
+        return None
     return ('<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 760 %d" width="760" '
             'font-family="sans-serif" font-size="12">\n'
             '<style>rect{fill:#9ab}.o{fill:#c52}.t{font-weight:bold}</style>\n'

@@ -6,6 +6,8 @@ A target that the run did not measure is left out.
 MIB = 1 << 20
 # Of frames and samples that are measured one after the other: this much is noise.
 FLAT = 1.3
+# Bytes, with its names and the writing of the results: docs/performance.md, "What grows with what".
+A_STACK = 1000
 # Whoever samples all that runs on a CPU has samples of others if the target had less of it.
 WHOLE = 0.95
 
@@ -37,11 +39,13 @@ def of_samples(cells):
 
 
 def of_memory(cells):
-    rss = max((c["rss"] for c in cells), default=0)
-    if rss:
-        worst = max(cells, key=lambda c: c["rss"])
-        yield verdict("resident memory", rss <= 30 * MIB, "%.1f MiB (%s at %d Hz)" % (
-            rss / MIB, worst["workload"], worst["hz"]), "<= 30 MiB")
+    """Its peak until the end of sampling, and that with the last window, the names and the files."""
+    for key, what in (("sampling_rss", "while sampling"), ("rss", "with the results")):
+        if cells:
+            worst = max(cells, key=lambda c: c[key])
+            yield verdict("resident memory %s" % what, worst[key] <= 30 * MIB,
+                          "%.1f MiB (%s at %d Hz)" % (worst[key] / MIB, worst["workload"],
+                                                      worst["hz"]), "<= 30 MiB")
 
 
 def of_frames(rows, main):
@@ -55,6 +59,30 @@ def of_frames(rows, main):
                       "%.0f ns" % r["native_frame_ns"], "<= 110 ns")
         yield verdict("a Python frame", r["python_frame_ns"] <= 120,
                       "%.0f ns" % r["python_frame_ns"], "<= 120 ns")
+
+
+def of_sizes(rows):
+    """The largest of each kind against the smallest. Memory: docs/performance.md, "What grows"."""
+    first = {}
+    for r in rows:
+        first.setdefault(r["of"], r)
+    for r in {r["of"]: r for r in rows}.values():
+        name, one = "%d %s" % (r["n"], r["of"]), first[r["of"]]
+        yield verdict("a sample of %s" % name, r["ratio"] <= FLAT,
+                      "%.2f times that of %d (bpf_get_stack() %.2f)" % (
+                          r["ratio"], one["n"], r["get_stack_ratio"]), "<= %.1f" % FLAT)
+        yield verdict("lost of %s" % name, not r["lost"],
+                      "%d %s" % (r["lost"], " ".join(sorted(r["reasons"]))), "0")
+        if r["of"] == "stacks":
+            each = (r["rss"] - one["rss"]) / r["stacks"]
+            yield verdict("different stacks in one run", r["stacks"] >= r["n"], str(r["stacks"]),
+                          ">= %d" % r["n"])
+            yield verdict("memory for each stack", each <= A_STACK, "%.0f bytes" % each,
+                          "<= %d bytes" % A_STACK)
+        else:
+            yield verdict("resident memory, %s" % name, r["rss"] <= 30 * MIB,
+                          "%.1f MiB (%.1f with %d)" % (r["rss"] / MIB, one["rss"] / MIB, one["n"]),
+                          "<= 30 MiB")
 
 
 def of_scale(flat, start):
@@ -97,5 +125,6 @@ def of_peers(rows):
 def judge(run):
     cells = run.get("matrix", [])
     return [*of_slowdown(cells), *of_frames(run.get("frames", []), run["python"]),
-            *of_scale(run.get("flat", []), run.get("start", [])), *of_samples(cells),
+            *of_scale(run.get("flat", []), run.get("start", [])),
+            *of_sizes(run.get("scale", [])), *of_samples(cells),
             *of_memory(cells), *of_peers(run.get("peers", []))]

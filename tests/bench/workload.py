@@ -100,7 +100,7 @@ def typical(size):
 
 # ---- many stacks ---------------------------------------------------------------------------------
 
-LEVELS = 17
+LEVELS = 20
 
 
 def left(path, n):
@@ -117,8 +117,7 @@ def right(path, n):
         spin(100)
 
 
-def stacks(size):
-    """`size` stacks of the same depth, at most 2 ** LEVELS, one after the other."""
+def stack_walk(size):
     path = [0]
 
     def paths():
@@ -128,7 +127,12 @@ def stacks(size):
             left(at, LEVELS)
         path[0] = at
 
-    serve(paths)
+    return paths
+
+
+def stacks(size):
+    """`size` stacks of the same depth, at most 2 ** LEVELS, one after the other."""
+    serve(stack_walk(size))
 
 
 # ---- many threads, many processes ----------------------------------------------------------------
@@ -156,6 +160,9 @@ def threads(size):
         thread.daemon = True
         thread.start()
     serve(all_of_them)
+
+
+TURNS, SPINS = 1000, 4  # of a lap, of a turn: 0.1 ms, so that the change of process is little of it
 
 
 def fork(work, ends):
@@ -205,6 +212,99 @@ def processes(busy, idle):
     serve(all_of_them)
 
 
+def relay(busy, idle):
+    """A lap is TURNS turns of the same work, each by the next of the busy processes: sizes differ in
+    nothing but how many there are. Each hands on to the next, so they end one after the other behind
+    their parent."""
+    life, ours = os.pipe()
+    for i in range(idle):
+        fork(lambda: os.read(life, 1), [ours])
+    mine, first = os.pipe()
+    ends = [ours, first]
+
+    def turn(take, give):
+        if not os.read(take, 1):
+            return False
+        for i in range(SPINS):
+            spin(1000)
+        return os.write(give, b"x")
+
+    for i in range(busy):
+        theirs, give = os.pipe()
+        fork(lambda: turn(mine, give), ends + [theirs])
+        os.close(mine)
+        os.close(give)
+        mine = theirs
+
+    def rounds():
+        for i in range(TURNS // busy):
+            os.write(first, b"x")
+            os.read(mine, 1)
+
+    serve(rounds)
+
+
+def thread_relay(size):
+    """The same of threads in one process."""
+    go = [threading.Semaphore(0) for i in range(size + 1)]
+
+    def work(take, give):
+        while True:
+            take.acquire()
+            for i in range(SPINS):
+                spin(1000)
+            give.release()
+
+    def rounds():
+        for i in range(TURNS // size):
+            go[0].release()
+            go[-1].acquire()
+
+    threading.stack_size(1 << 18)
+    for ends in zip(go, go[1:]):
+        thread = threading.Thread(target=work, args=ends)
+        thread.daemon = True
+        thread.start()
+    serve(rounds)
+
+
+def each(work, cpus):
+    """A child on each of so many CPUs calls work(). A lap is the same for each of them."""
+    done, did = os.pipe()
+    go, ends, allowed = [], [done], os.sched_getaffinity(0)
+
+    def turn(mine):
+        if not os.read(mine, 1):
+            return False
+        work()
+        return os.write(did, b"x")
+
+    for cpu in sorted(allowed)[:cpus]:
+        theirs, ours = os.pipe()
+        ends.append(ours)
+        go.append(ours)
+        os.sched_setaffinity(0, {cpu})
+        fork(lambda: turn(theirs), ends)
+        os.close(theirs)
+    os.sched_setaffinity(0, allowed)
+
+    def all_of_them():
+        for one in go:
+            os.write(one, b"x")
+        for one in go:
+            os.read(done, 1)
+
+    serve(all_of_them)
+
+
+def on_cpus(cpus):
+    each(lap, cpus)
+
+
+def stacks_on_cpus(size, cpus):
+    each(stack_walk(size), cpus)
+
+
 def crowd(size):
     """Two in three are not Python. The one that is asked works."""
     life, ours = os.pipe()
@@ -232,7 +332,8 @@ def imports(size):
 def main():
     name, sizes = sys.argv[1], [int(word) for word in sys.argv[2].split("+")]
     {f.__name__: f for f in (shallow, deep, chain, extensions, typical, stacks, threads,
-                             processes, crowd, imports)}[name](*sizes)
+                             processes, relay, thread_relay, on_cpus, stacks_on_cpus,
+                             crowd, imports)}[name](*sizes)
 
 
 if __name__ == "__main__":

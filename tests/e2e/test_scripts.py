@@ -264,7 +264,7 @@ def test_bench_measures(directory):
     assert 150 < cell["python"] <= 210, cell
     assert 0 < cell["counted"] <= cell["delivered"] <= 1.05 * cell["asked"], cell
     assert 0.5 < cell["complete"] <= 1 and cell["bpf_ns"] > 1000, cell
-    assert cell["rss"] > 1 << 20 and cell["map_bytes"] > 1 << 20, cell
+    assert cell["rss"] >= cell["sampling_rss"] > 1 << 20 and cell["map_bytes"] > 1 << 20, cell
     assert cell["first_sample_s"] > 0 and cell["drain_s"] > 0, cell
     assert {"median", "spread"} == set(cell["over_empty"]) == set(cell["slowdown"])
     assert run["machine"]["cpus"] == os.cpu_count()
@@ -277,6 +277,20 @@ def test_bench_measures(directory):
     assert Path("/proc/sys/kernel/bpf_stats_enabled").read_text() == stats
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="not root")
+def test_bench_scale(monkeypatch):
+    """A row of it: most turns are another thread's, and each was searched once."""
+    runs, parts = bench_module(monkeypatch, "runs"), bench_module(monkeypatch, "parts")
+    with runs.bpf_stats():
+        row = parts.scale_row("threads", [sys.executable],
+                              runs.Workload("20", "thread_relay", "20"), 0.3, 1)
+    assert 0 < row["searched"] < 0.5 and row["python"] > 3, row
+    assert row["bpf_ns"] > row["get_stack_ns"] > 100 and row["get_stack_frames"] >= 1, row
+    assert row["lost"] == 0 and row["stacks"] > 1, row
+    (first, second) = parts.with_ratios([row, {**row, "bpf_ns": 2 * row["bpf_ns"]}])
+    assert (first["ratio"], second["ratio"], second["get_stack_ratio"]) == (1, 2, 1)
+
+
 def children_of(parent):
     found = []
     for stat in Path("/proc").glob("[0-9]*/stat"):
@@ -286,15 +300,16 @@ def children_of(parent):
     return found
 
 
-def test_bench_leaves_no_process(monkeypatch):
+@pytest.mark.parametrize("function, size, count", [
+    ("processes", "50+500", 550), ("relay", "5+95", 100), ("on_cpus", "1", 1)])
+def test_bench_leaves_no_process(monkeypatch, function, size, count):
     """Also when the target is killed, and whoever started it with it."""
-    runs, parts = bench_module(monkeypatch, "runs"), bench_module(monkeypatch, "parts")
-    (crowd,) = [w for w in parts.WORKLOADS if w.name == "processes"]
-    target = runs.Target([sys.executable], crowd, 0.1)
+    runs = bench_module(monkeypatch, "runs")
+    target = runs.Target([sys.executable], runs.Workload(function, function, size), 0.1)
     children = children_of(target.pid)
     target.process.kill()
     target.close()
-    assert len(children) == 550
+    assert len(children) == count
     deadline = time.monotonic() + 30
     while any(os.path.exists("/proc/%d" % pid) for pid in children):
         assert time.monotonic() < deadline
@@ -314,13 +329,17 @@ def made_run():
         return {"median": median, "spread": spread}
 
     cell = {"workload": "typical", "hz": 99, "over_empty": pair(0.0005, 0.0001), "lost": 0,
-            "reasons": [], "rss": 20 << 20}
+            "reasons": [], "rss": 20 << 20, "sampling_rss": 19 << 20}
+    size = {"of": "threads", "n": 1000, "hz": 9999, "bpf_ns": 5000.0, "ratio": 1.1,
+            "get_stack_ratio": 1.2, "lost": 0, "reasons": [], "rss": 20 << 20, "stacks": 10}
     peer = {"cpu": 0.001, "rss": 1 << 20, "map_bytes": 0, "whole_cpu_s": 1, "slowdown": pair(0.01),
             "hz": 999, "bpf_ns": 5000.0, "target_share": 1.0}
     return {"python": "3.13.0", "matrix": [cell],
             "frames": [{"python": "3.13.0", "native_frame_ns": 100, "python_frame_ns": 100,
                         "typical": {"native": 30, "python": 30, "bpf_ns": 9000}}],
             "flat": [{"in": "threads", "ratio": 1.1}],
+            "scale": [{**size, "n": 1}, size, {**size, "of": "stacks", "n": 1},
+                      {**size, "of": "stacks", "n": 100000, "stacks": 100001, "rss": 90 << 20}],
             "start": [{"processes": 300, "first_sample_s": 0.1}],
             "peers": [{**peer, "name": "pyperf-bpf"}, {**peer, "name": "a & <b>", "cpu": 0.02},
                       {**peer, "name": "OpenTelemetry eBPF profiler", "cpu": 1, "bpf_ns": 11000.0},
@@ -330,11 +349,17 @@ def made_run():
 @pytest.mark.parametrize("path, value, target", [
     (("matrix", 0, "over_empty", "median"), 0.002, "slowdown over an empty handler at 99 Hz"),
     (("matrix", 0, "lost"), 1, "lost samples up to 99 Hz"),
-    (("matrix", 0, "rss"), 31 << 20, "resident memory"),
+    (("matrix", 0, "rss"), 31 << 20, "resident memory with the results"),
+    (("matrix", 0, "sampling_rss"), 31 << 20, "resident memory while sampling"),
     (("frames", 0, "native_frame_ns"), 111, "a native frame"),
     (("frames", 0, "python_frame_ns"), 121, "a Python frame"),
     (("frames", 0, "typical", "bpf_ns"), 10001, "BPF time of 30 native + 30 Python frames"),
     (("flat", 0, "ratio"), 1.4, "a sample among many threads"),
+    (("scale", 1, "ratio"), 1.4, "a sample of 1000 threads"),
+    (("scale", 1, "lost"), 1, "lost of 1000 threads"),
+    (("scale", 1, "rss"), 31 << 20, "resident memory, 1000 threads"),
+    (("scale", 3, "stacks"), 99999, "different stacks in one run"),
+    (("scale", 3, "rss"), 120 << 20, "memory for each stack"),
     (("start", 0, "first_sample_s"), 0.151, "first sample on a host of 300 processes"),
     (("peers", 1, "cpu"), 0.009, "user space against a & <b> at 999 Hz"),
     (("peers", 2, "bpf_ns"), 9999.0, "BPF time against OpenTelemetry eBPF profiler at 999 Hz"),
@@ -368,7 +393,8 @@ def test_bench_picture(monkeypatch):
     texts = [e.text for e in picture.iter() if e.tag.endswith("text")]
     assert texts.count("a & <b>") == len(show.PANELS)
     bars = [float(e.get("width")) for e in picture.iter() if e.get("height") == str(show.BAR)]
-    assert len(bars) == 3 * len(show.PANELS) and max(bars) == show.WIDE
+    assert len(bars) == 3 * len(show.PANELS) + len(made_run()["scale"]) and max(bars) == show.WIDE
+    assert "100000 stacks" in texts
     assert show.svg({"peers": []}) is None
 
 
