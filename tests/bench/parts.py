@@ -54,7 +54,7 @@ SCALE = (
     ("threads, all in turn", tuple(Workload(str(n), "thread_relay", str(n)) for n in (1, *SIZES))),
     ("CPUs", tuple(Workload(str(n), "on_cpus", str(n), family=True, pinned=False) for n in cpus())),
 )
-# Of one process on each CPU, within one run. One sample in ten or so finds a stack again.
+# Of one process on each CPU, within one run. One sample in five or so finds a stack again.
 STACKS = 100000
 # Pairs that differ in depth, for what a frame costs. Not recursion: a frame of the function of the
 # one before costs less.
@@ -211,7 +211,7 @@ def scale(args, python):
     yield from with_ratios(
         scale_row("stacks", python, Workload(str(n), "stacks_on_cpus", "%d+%d" % (paths, most),
                                              family=True, pinned=False),
-                  1.2 * stacks / (SCALE_HZ * most), 1)
+                  1.5 * stacks / (SCALE_HZ * most), 1)
         for n, paths in ((1, 1), (stacks, 1 << 20)))
 
 
