@@ -90,13 +90,24 @@ static void tables_that_can_be_full(void **state)
 	free(text);
 }
 
+static void what_samples_take(void **state)
+{
+	struct agent_stats s = { .samples_ns = 1500000001 };
+	FILE *f = begin();
+
+	(void)state;
+	metrics__agent(&s, f);
+	fclose(f);
+	assert_non_null(strstr(text, "\npyperf_samples_cpu_seconds_total 1.500000001\n"));
+	free(text);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(labels_are_escaped),
-		cmocka_unit_test(seconds_are_exact),
-		cmocka_unit_test(no_counter_is_left_out),
-		cmocka_unit_test(tables_that_can_be_full),
+		cmocka_unit_test(labels_are_escaped),	  cmocka_unit_test(seconds_are_exact),
+		cmocka_unit_test(no_counter_is_left_out), cmocka_unit_test(tables_that_can_be_full),
+		cmocka_unit_test(what_samples_take),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -302,16 +302,13 @@ static uint32_t count_fds(void)
 static int keep_budget(struct agent *a, const struct clocks *now, uint64_t duration_ns)
 {
 	struct agent_stats *s = &a->stats;
-	struct deliver_stats d;
-	uint64_t used = s->run.self_cpu_ns + s->run.bpf_ns, samples;
+	uint64_t used = s->run.self_cpu_ns + s->run.bpf_ns;
 	int err;
 
-	deliver__stats(a->deliver, &d);
-	samples = s->run.bpf_ns + a->own_ns + d.cpu_ns;
 	budget__memory(&a->budget, s->rss_bytes);
-	budget__cpu(&a->budget, used - a->used_ns, samples - a->samples_ns, duration_ns);
+	budget__cpu(&a->budget, used - a->used_ns, s->samples_ns - a->samples_ns, duration_ns);
 	a->used_ns = used;
-	a->samples_ns = samples;
+	a->samples_ns = s->samples_ns;
 	if (a->budget.frequency_hz == s->run.frequency_hz)
 		return 0;
 	taps__cut(a->taps, now, s->run.frequency_hz, s->run.cpus, name, a);
@@ -387,11 +384,12 @@ static int end_period(struct agent *a, enum schedule_why why, const struct clock
 
 /* ---- what is told of it --------------------------------------------------------------------------------- */
 
-static void note_delivery(struct agent_stats *s, struct deliver *deliver)
+static void note_delivery(struct agent *a, struct agent_stats *s)
 {
 	struct deliver_stats d;
 
-	deliver__stats(deliver, &d);
+	deliver__stats(a->deliver, &d);
+	s->samples_ns = s->run.bpf_ns + a->own_ns + d.cpu_ns;
 	s->windows = d.windows;
 	s->samples = d.samples;
 	s->periods_dropped = d.dropped;
@@ -418,7 +416,7 @@ static void publish(struct agent *a)
 	s->frequency_hz = s->run.frequency_hz;
 	s->processes = (uint32_t)(procs.python + procs.native_only);
 	s->unlabelled = known__missed(a->known);
-	note_delivery(s, a->deliver);
+	note_delivery(a, s);
 	pthread_mutex_lock(&a->lock);
 	a->published = *s;
 	a->alive_ns = now_ns();

@@ -26,8 +26,9 @@ struct agent_stats {
 	struct profile_stats
 		run; /* counters, CPU time of this program and of BPF, memory in the kernel */
 	uint64_t up_ns;
-	uint64_t rss_bytes; /* now; in `run` it is the most that there was */
-	uint32_t fds;	    /* open, now */
+	uint64_t samples_ns; /* CPU time of both for samples; the rest is for following processes */
+	uint64_t rss_bytes;  /* now; in `run` it is the most that there was */
+	uint32_t fds;	     /* open, now */
 
 	uint64_t periods;	  /* that have ended */
 	uint64_t windows;	  /* made of them: one per service and period */

@@ -126,6 +126,10 @@ static void put_sampling(const struct agent_stats *s, FILE *f)
 		    "Run time of the sampler in the kernel; 0 without kernel.bpf_stats_enabled.",
 		    s->run.bpf_ns);
 	put_uint(f, "pyperf_bpf_runs_total", METRIC_COUNTER, "Runs of it.", s->run.bpf_runs);
+	put_seconds(
+		f, "pyperf_samples_cpu_seconds_total", METRIC_COUNTER,
+		"CPU time for samples, of the agent and of BPF; the agent's rest follows processes.",
+		s->samples_ns);
 	put_uint(f, "pyperf_map_bytes", METRIC_GAUGE, "Memory of the tables in the kernel.",
 		 s->run.map_bytes);
 	put_fill(s, f);
