@@ -7,8 +7,10 @@ processes started here ends by itself, and is killed by its number at the latest
 """
 import contextlib
 import dataclasses
+import glob
 import json
 import os
+import platform
 import re
 import resource
 import statistics
@@ -38,6 +40,34 @@ def end(process, patience=5):
 def environment():
     return {**{k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "DEBUGINFOD"))},
             "LC_ALL": "C.UTF-8"}
+
+
+# ---- this machine --------------------------------------------------------------------------------
+
+def version_of(python):
+    run = subprocess.run([python, "-c", "import sys; print('%d.%d.%d' % sys.version_info[:3])"],
+                         capture_output=True, text=True)
+    return run.stdout.strip() if run.returncode == 0 else None
+
+
+def by_number(version):
+    return [int(n) for n in version.split(".")]
+
+
+def interpreters():
+    """[(version, [path])] of this machine, the oldest first."""
+    found = {}
+    for pattern in ("/usr/bin/python[23].[0-9]*", os.path.expanduser("~/.pyenv/versions/*/bin/python")):
+        for path in sorted(glob.glob(pattern)):
+            if re.search(r"python(\d\.\d+)?$", path) and (version := version_of(path)):
+                found.setdefault(version, [os.path.realpath(path)])
+    return sorted(found.items(), key=lambda item: by_number(item[0]))
+
+
+def machine():
+    cpu = re.search(r"^model name\s*: (.*)$", open("/proc/cpuinfo").read(), re.M)
+    return {"cpu": cpu[1] if cpu else platform.machine(), "cpus": os.cpu_count(),
+            "kernel": platform.release(), "load": os.getloadavg()[0]}
 
 
 # ---- targets -------------------------------------------------------------------------------------
