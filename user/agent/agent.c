@@ -62,6 +62,8 @@ struct agent {
 	uint64_t used_ns;    /* by the agent and BPF, until the last period's end */
 	uint64_t samples_ns; /* ... for samples */
 	uint64_t own_ns;     /* ... by this thread, until now */
+	uint64_t border_ns;  /* when the last period ended */
+	uint64_t forgot_ns;  /* the last session__forget() */
 	uint64_t tick_ns, watchdog_ns, watched_ns;
 	int guard_fd, signal_fd, wake_fd;
 	int bpf_stats_fd;	   /* the kernel measures BPF programs; -1: not */
@@ -349,6 +351,24 @@ static void note_period(struct agent *a, const struct period *p)
 
 static void publish(struct agent *a);
 
+/*
+ * A period has names of its own by now. A tap that began before the last period has none yet for what was only sampled
+ * then, and what this and the last period did not name would be forgotten. So that waits, but not for ever: others may
+ * follow it without a gap.
+ */
+static void forget(struct agent *a, const struct clocks *now)
+{
+	bool waits = taps__oldest_ns(a->taps) < a->border_ns &&
+		     now->mono_ns - a->forgot_ns < 2 * TAPS_MAX_S * NS_PER_S;
+
+	a->border_ns = now->mono_ns;
+	known__forget(a->known, session__procs(a->session));
+	if (waits)
+		return;
+	a->forgot_ns = now->mono_ns;
+	session__forget(a->session);
+}
+
 /* Drains, names and hands over; the next period has begun at the drain. */
 static int end_period(struct agent *a, enum schedule_why why, const struct clocks *now)
 {
@@ -371,8 +391,7 @@ static int end_period(struct agent *a, enum schedule_why why, const struct clock
 		err = name(a, p->profile);
 	if (!err)
 		err = period__label(p, labels_of, a);
-	session__forget(a->session); /* the period has names of its own */
-	known__forget(a->known, session__procs(a->session));
+	forget(a, now);
 	note_period(a, p);
 	a->period = NULL;
 	if (err)

@@ -143,6 +143,18 @@ bool taps__due(struct taps *t, uint64_t now)
 	return taps__wake_ns(t) <= now;
 }
 
+uint64_t taps__oldest_ns(struct taps *t)
+{
+	uint64_t oldest = UINT64_MAX;
+
+	pthread_mutex_lock(&t->lock);
+	for (size_t i = 0; i < TAPS_MAX; i++)
+		if (t->tap[i].state == TAP_RUNNING && t->tap[i].begin.mono_ns < oldest)
+			oldest = t->tap[i].begin.mono_ns;
+	pthread_mutex_unlock(&t->lock);
+	return oldest;
+}
+
 int taps__add(struct taps *t, const struct profile *drained, const struct period_limits *limits)
 {
 	int err = 0;
