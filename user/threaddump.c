@@ -240,8 +240,8 @@ static int take_samples(struct dumper *d)
 /* Until all are caught, in their sleep or by a sample. */
 static int sample_the_rest(struct dumper *d)
 {
-	uint64_t start = now_ms(), window = start;
 	int open = 1, err = collect__attach_sampler(d->collect, SAMPLE_HZ);
+	uint64_t start = now_ms(), window = start; /* the sampler may have had to be loaded first */
 
 	while (!err && open && now_ms() - start < PATIENCE_MS) {
 		poll(NULL, 0, LOOK_MS);
