@@ -254,7 +254,8 @@ struct rows {
 	const char **text; /* of each line, NULL without source */
 	size_t *len;
 	uint8_t *shown;
-	size_t cnt;	 /* of the last line */
+	size_t text_cnt; /* lines that it has */
+	size_t cnt;	 /* of the last line; more, if the source was longer when it was sampled */
 	const char *why; /* there is no source */
 	bool newer;	 /* it was changed after sampling began */
 };
@@ -334,7 +335,7 @@ static int split_lines(const struct strbuf *text, struct rows *r)
 		r->len[cnt++] = len && text->s[i + len - 1] == '\r' ? len - 1 : len;
 		i += len + 1;
 	}
-	r->cnt = cnt;
+	r->cnt = r->text_cnt = cnt;
 	return 0;
 }
 
@@ -447,7 +448,7 @@ static void add_row(struct heat *h, const struct rows *r, size_t line, const str
 	else
 		strbuf__addz(&h->html, "<td></td>");
 	strbuf__addf(&h->html, "<td class=\"no\">%zu</td><td class=\"code\">", line);
-	if (r->text && line <= r->cnt)
+	if (line <= r->text_cnt)
 		add_code(h, r->text[line - 1], r->len[line - 1]);
 	strbuf__addz(&h->html, "</td></tr>\n");
 }

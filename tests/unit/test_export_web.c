@@ -594,6 +594,25 @@ static void test_lines(void **state)
 	profile__free(p);
 }
 
+/* A file that has become shorter since: rows for what was sampled, without text. */
+static void test_shorter_source(void **state)
+{
+	struct profile *p = profile__new();
+	int proc = add_proc(p, (uint32_t)getpid(), "web");
+	char path[PATH_MAX], *s;
+
+	(void)state;
+	make_file(path, "short.py", 0644, "one()\ntwo()\n");
+	STACK(p, proc, 0, 75, add_sym(p, SYM_PYTHON, "f", path, 3000, -1));
+	STACK(p, proc, 0, 25, add_sym(p, SYM_PYTHON, "g", path, 2, -1));
+	s = output(export__lines, symbolized(p));
+	assert_non_null(strstr(s, "<td class=\"no\">2</td><td class=\"code\">two()</td>"));
+	assert_non_null(strstr(s, "<td class=\"no\">3000</td><td class=\"code\"></td>"));
+	check_text(s);
+	free(s);
+	profile__free(p);
+}
+
 static int make_dir(void **state)
 {
 	(void)state;
@@ -617,7 +636,8 @@ int main(void)
 		cmocka_unit_test(test_groups),	cmocka_unit_test(test_deterministic),
 		cmocka_unit_test(test_empty),	cmocka_unit_test(test_facts),
 		cmocka_unit_test(test_hostile), cmocka_unit_test(test_svg_well_formed),
-		cmocka_unit_test(test_escape),	cmocka_unit_test(test_lines),
+		cmocka_unit_test(test_escape),	cmocka_unit_test(test_shorter_source),
+		cmocka_unit_test(test_lines),
 	};
 
 	return cmocka_run_group_tests(tests, make_dir, remove_dir);
