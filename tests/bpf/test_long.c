@@ -332,7 +332,7 @@ static const char generator[] =
 	"        exec('def %s():\\n for j in range(30000): pass\\n%s()' % (name, name), {})\n"
 	"that_stays()\n";
 
-#define GENERATED 60 /* MiB, of names, at least */
+#define GENERATED 120 /* MiB, of names, at least */
 
 static void start_generator(struct rig *r, const struct pythons *py)
 {
@@ -399,8 +399,8 @@ static void code_that_comes_and_goes(void **state)
 		      most >> 10);
 	assert_int_equal(unknown, 0);
 	assert_true(with > rounds / 2);
-	/* The caches of the CPUs keep some. */
-	assert_true(most < ((size_t)GENERATED << 20) / 4 * 3);
+	/* The caches of the CPUs keep some thousands, and what a fast machine makes in a few rounds is kept, too. */
+	assert_true(most < ((size_t)GENERATED << 20) / 2);
 	rig_close(&r);
 	pythons_free(&py);
 }
