@@ -22,6 +22,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import harness  # noqa: E402
 import interpreters  # noqa: E402
+import webdriver  # noqa: E402
 
 VERSIONS = ["3.%d" % minor for minor in range(8, 14)]
 ASK = "import os, sys; print(os.path.realpath(sys.executable), '%d.%d' % sys.version_info[:2])"
@@ -117,3 +118,11 @@ def directory():
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "host: needs neither root nor the profiler")
+
+
+@pytest.fixture(scope="module")
+def browser():
+    if isinstance(webdriver.find(), str):
+        pytest.skip(webdriver.find())
+    with webdriver.Browser() as browser:
+        yield browser

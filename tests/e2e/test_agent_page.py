@@ -151,14 +151,6 @@ def test_flame_is_in_an_origin_of_its_own(server):
 
 # ---- in a browser --------------------------------------------------------------------------------
 
-@pytest.fixture(scope="module")
-def browser():
-    if isinstance(webdriver.find(), str):
-        pytest.skip(webdriver.find())
-    with webdriver.Browser() as browser:
-        yield browser
-
-
 @pytest.fixture
 def page(browser, server):
     """Opens the page with a query, and waits for the list."""

@@ -12,7 +12,6 @@ import pytest
 
 import harness
 import pages
-import webdriver
 from harness import HZ, PROGRAMS, Target, profile
 from pages import Frame, Kernel, Native, Plumbing
 
@@ -27,14 +26,6 @@ STACKS = [
     ([Plumbing("_start"), "main:2", "Shop.h:31", Plumbing("dict_get")], 30),
     ([Plumbing("_start"), "main:3"], 10),
 ]
-
-
-@pytest.fixture(scope="module")
-def browser():
-    if isinstance(webdriver.find(), str):
-        pytest.skip(webdriver.find())
-    with webdriver.Browser() as browser:
-        yield browser
 
 
 @pytest.fixture(scope="module")
