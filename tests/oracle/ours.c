@@ -395,6 +395,15 @@ uint64_t ours__word(const struct ours *o, uint64_t addr)
 	return FRAME_WORD(FRAME_ANON, addr);
 }
 
+bool ours__executable(const struct ours *o, uint64_t addr)
+{
+	for (size_t i = 0; i < o->maps.cnt; i++) {
+		if (addr >= o->maps.lines[i].start && addr < o->maps.lines[i].end)
+			return true;
+	}
+	return false;
+}
+
 bool ours__in_eval(const struct ours *o, uint64_t addr)
 {
 	for (int i = 0; o->interp_file && i < MAX_EVAL_RANGES; i++) {

@@ -38,6 +38,8 @@ void ours__walk(struct ours *o, const struct user_regs_struct *regs, struct our_
 
 /* The frame word of an address. */
 uint64_t ours__word(const struct ours *o, uint64_t addr);
+/* A mapping holds the address that can be executed. */
+bool ours__executable(const struct ours *o, uint64_t addr);
 /* The address is in the interpreter's eval loop. */
 bool ours__in_eval(const struct ours *o, uint64_t addr);
 /* The last part of the path of a word's file; "?" when it has none. Borrowed. */

@@ -167,6 +167,16 @@ static bool same_behind_jump(struct oracle *o, uint32_t at)
 	return true;
 }
 
+/*
+ * Where there are no rows libdwfl takes any rbp for a frame pointer. What it gives last before it gives up,
+ * at an address where no code is, is no frame.
+ */
+static void forget_guess(const struct oracle *o, struct their_stack *other)
+{
+	if (!other->whole && other->cnt && !ours__executable(o->ours, other->addr[other->cnt - 1]))
+		other->cnt--;
+}
+
 static enum outcome compare_native(struct oracle *o, uint32_t *at)
 {
 	uint32_t i = 0;
@@ -247,6 +257,7 @@ static void compare(struct oracle *o, const struct user_regs_struct *regs, pid_t
 
 	ours__walk(o->ours, regs, &o->mine);
 	theirs__walk(o->theirs, tid, &o->other);
+	forget_guess(o, &o->other);
 	what = compare_native(o, &at);
 	o->done++;
 	o->frames += o->other.cnt;
