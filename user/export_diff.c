@@ -15,6 +15,7 @@
 
 #include "diff.h"
 #include "export_stacks.h"
+#include "export_summary.h"
 #include "export_text.h"
 #include "json.h"
 #include "str.h"
@@ -186,7 +187,7 @@ static void print_side(struct report *r, const char *title, enum diff_side side)
 
 	strbuf__addz(&b, title);
 	text_add_count(&b, r->d->samples[side]);
-	strbuf__addz(&b, " samples");
+	strbuf__addf(&b, " %s", summary_noun(r->sides[side], r->d->samples[side]));
 	if (s->frequency_hz)
 		strbuf__addf(&b, " (%.2f CPU s) at %" PRIu32 " Hz",
 			     (double)r->d->samples[side] / s->frequency_hz, s->frequency_hz);

@@ -28,6 +28,7 @@
 
 #include "export_flame.h"
 #include "export_page.h"
+#include "export_summary.h"
 #include "page_flame.h"
 #include "str.h"
 
@@ -268,10 +269,12 @@ static int write_data(struct html *h)
 	fprintf(h->out,
 		"{\"compared\":%s,\"scale\":%.9g,\"hz\":%" PRIu32 ",\"total\":%" PRIu64
 		",\"complete\":%" PRIu64 ",\"userStacks\":%" PRIu64 ",\"lost\":%" PRIu64
-		",\"refused\":%" PRIu32 ",\"stdlib\":%d,\"digits\":\"%s\"",
+		",\"refused\":%" PRIu32 ",\"stdlib\":%d,\"one\":\"%s\",\"many\":\"%s\""
+		",\"digits\":\"%s\"",
 		h->f->compared ? "true" : "false", h->f->scale, s->frequency_hz, h->f->total,
 		s->counters[CTR_complete], s->counters[CTR_user_stacks], profile__lost(s),
-		refused_cnt(h->p), h->f->stdlib, digits);
+		refused_cnt(h->p), h->f->stdlib, summary_noun(h->p, 1), summary_noun(h->p, 2),
+		digits);
 	h->comma = ",\n";
 	err = write_groups(h);
 	if (err)

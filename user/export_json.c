@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "event.h"
 #include "export_stacks.h"
 #include "export_text.h"
 #include "json.h"
@@ -20,11 +21,15 @@
 
 #define VERSION 1
 
+struct proc_counts {
+	uint64_t samples, count;
+};
+
 struct writer {
 	const struct profile *p;
 	const struct export_opts *o;
 	struct export_view view;
-	uint64_t *proc_samples; /* by rank of the process */
+	struct proc_counts *proc_samples; /* by rank */
 	struct strbuf buf;
 	struct json j;
 };
@@ -64,6 +69,30 @@ static void put_counters(struct writer *w)
 	json__end(&w->j, '}');
 }
 
+/* Of a clock, the samples are what everything is counted in; of other events both numbers are told. */
+static void put_counts(struct writer *w, uint64_t samples, uint64_t count)
+{
+	bool clock = event__get(w->p->stats.event)->clock;
+
+	json__uint(&w->j, "samples", clock ? count : samples);
+	if (!clock)
+		json__uint(&w->j, "events", count);
+}
+
+static void put_event(struct writer *w)
+{
+	const struct profile_stats *s = &w->p->stats;
+
+	json__stringz(&w->j, "event", event__get(s->event)->name);
+	if (s->rate_hz)
+		json__uint(&w->j, "rate_hz", s->rate_hz);
+	if (s->period)
+		json__uint(&w->j, "period", s->period);
+	if (s->slowed > 1)
+		json__uint(&w->j, "slowed", s->slowed);
+	put_counts(w, profile__samples(w->p), profile__total(w->p));
+}
+
 static void put_head(struct writer *w)
 {
 	const struct profile_stats *s = &w->p->stats;
@@ -75,7 +104,7 @@ static void put_head(struct writer *w)
 	json__double(&w->j, "duration_s", (double)s->duration_ns / 1e9);
 	json__uint(&w->j, "frequency_hz", s->frequency_hz);
 	json__uint(&w->j, "cpus", s->cpus);
-	json__uint(&w->j, "samples", profile__total(w->p));
+	put_event(w);
 	if (s->counters[CTR_delivered])
 		put_counters(w);
 	json__object(&w->j, "cost");
@@ -99,7 +128,7 @@ static void put_process(struct writer *w, size_t rank)
 	put_name(w, "container", proc->container);
 	put_name(w, "python", proc->python);
 	put_name(w, "native_only", proc->native_only);
-	json__uint(&w->j, "samples", w->proc_samples[rank]);
+	put_counts(w, w->proc_samples[rank].samples, w->proc_samples[rank].count);
 	json__end(&w->j, '}');
 }
 
@@ -142,7 +171,7 @@ static void put_stack(struct writer *w, const struct flat_stack *s)
 		json__uint(&w->j, "tid", tid);
 	if (interp)
 		json__uint(&w->j, "interpreter", interp);
-	json__uint(&w->j, "samples", s->count);
+	put_counts(w, s->samples, s->count);
 	json__array(&w->j, "frames");
 	for (uint32_t i = 0; i < s->cnt; i++)
 		json__uint(&w->j, NULL, w->view.stacks.elems[s->first + i]);
@@ -167,7 +196,7 @@ static void put_thread(struct writer *w, const struct stack_group *g)
 		json__uint(&w->j, "interpreter", interp);
 	str_sanitise(&w->buf, name, strlen(name), TEXT_NAME_MAX);
 	put(w, "name");
-	json__uint(&w->j, "samples", g->count);
+	put_counts(w, g->samples, g->count);
 	json__end(&w->j, '}');
 }
 
@@ -196,8 +225,12 @@ static int write_all(struct writer *w)
 	w->proc_samples = calloc(w->p->proc_cnt + 1, sizeof(*w->proc_samples));
 	if (!w->proc_samples)
 		return -ENOMEM;
-	for (size_t i = 0; i < w->view.group_cnt; i++)
-		w->proc_samples[w->view.groups[i].key >> 32] += w->view.groups[i].count;
+	for (size_t i = 0; i < w->view.group_cnt; i++) {
+		struct proc_counts *of = &w->proc_samples[w->view.groups[i].key >> 32];
+
+		of->samples += w->view.groups[i].samples;
+		of->count += w->view.groups[i].count;
+	}
 	errno = 0;
 	json__object(&w->j, NULL);
 	put_head(w);

@@ -33,6 +33,7 @@
 #include <string.h>
 #include <zlib.h>
 
+#include "event.h"
 #include "export_stacks.h"
 #include "export_text.h"
 #include "pprof.h"
@@ -526,17 +527,23 @@ static void fill_labels(struct pprof *pp, struct label_set *set, uint64_t key)
 	add_label(pp, set, "interpreter", 0, THREAD_INTERP((uint32_t)key));
 }
 
+static int64_t capped(uint64_t n)
+{
+	return n > INT64_MAX ? INT64_MAX : (int64_t)n;
+}
+
 static void add_sample(struct pprof *pp, size_t i, struct label_set *set)
 {
 	const struct flat_stack *s = &pp->stacks.stacks[i];
+	bool clock = event__get(pp->p->stats.event)->clock;
 	uint64_t *ids = &pp->location_ids[s->first];
 	pb_sample *out = &pp->samples[i];
 
 	perftools__profiles__sample__init(out);
 	for (uint32_t j = 0; j < s->cnt; j++)
 		ids[j] = pp->location_id[pp->stacks.elems[s->first + s->cnt - 1 - j]];
-	pp->values[i * VALUES] = s->count > INT64_MAX ? INT64_MAX : (int64_t)s->count;
-	pp->values[i * VALUES + 1] = export_cpu_ns(pp->p, s->count);
+	pp->values[i * VALUES] = capped(clock ? s->count : s->samples);
+	pp->values[i * VALUES + 1] = clock ? export_cpu_ns(pp->p, s->count) : capped(s->count);
 	out->n_location_id = s->cnt;
 	out->location_id = ids;
 	out->n_value = VALUES;
@@ -580,6 +587,16 @@ static void init_type(struct pprof *pp, pb_value_type *t, const char *type, cons
 	t->unit = add_string(pp, unit);
 }
 
+static void init_value_type(struct pprof *pp, pb_value_type *t)
+{
+	const struct event *ev = event__get(pp->p->stats.event);
+
+	if (ev->clock)
+		init_type(pp, t, "cpu", "nanoseconds");
+	else
+		init_type(pp, t, ev->name, "count");
+}
+
 static void add_head(struct pprof *pp)
 {
 	const struct profile_stats *s = &pp->p->stats;
@@ -589,14 +606,14 @@ static void add_head(struct pprof *pp)
 	profile_stats__print(&pp->buf, s);
 	take_string(pp);
 	init_type(pp, &pp->types[0], "samples", "count");
-	init_type(pp, &pp->types[1], "cpu", "nanoseconds");
-	init_type(pp, &pp->types[2], "cpu", "nanoseconds");
+	init_value_type(pp, &pp->types[1]);
+	init_value_type(pp, &pp->types[2]);
 	for (int i = 0; i < VALUES; i++)
 		pp->type_list[i] = &pp->types[i];
 	m->n_sample_type = VALUES;
 	m->sample_type = pp->type_list;
 	m->period_type = &pp->types[2];
-	m->period = export_cpu_ns(pp->p, 1);
+	m->period = event__get(s->event)->clock ? export_cpu_ns(pp->p, 1) : (int64_t)s->period;
 	m->default_sample_type = pp->types[1].type;
 	m->time_nanos = (int64_t)s->start_unix_ns;
 	m->duration_nanos = (int64_t)s->duration_ns;

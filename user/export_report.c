@@ -23,6 +23,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "event.h"
 #include "export_stacks.h"
 #include "export_summary.h"
 #include "export_text.h"
@@ -198,7 +199,9 @@ static bool has_time(const struct report *r)
 
 static const char *cpu_title(const struct report *r)
 {
-	return has_time(r) ? "CPU s" : "SAMPLES";
+	const struct event *ev = event__get(r->p->stats.event);
+
+	return has_time(r) ? "CPU s" : ev->clock ? "SAMPLES" : "COUNT";
 }
 
 static void add_cpu(struct report *r, struct text_table *t, uint64_t samples)
@@ -218,6 +221,20 @@ static void print_title(struct report *r, const char *title)
 	text_out__newline(&r->out);
 	text_out__puts(&r->out, SGR_BOLD, title);
 	text_out__newline(&r->out);
+}
+
+/* "Functions by page faults: self" */
+static void print_event_title(struct report *r, bool by_self)
+{
+	struct strbuf b = { 0 };
+
+	strbuf__addf(&b, "Functions by %s: %s", event__get(r->p->stats.event)->many,
+		     by_self ? "self" : "total");
+	if (b.err)
+		r->out.line.err = b.err;
+	else
+		print_title(r, b.s);
+	strbuf__free(&b);
 }
 
 /* Prints what is in `b`, filled, and clears it. */
@@ -568,7 +585,10 @@ static int print_functions(struct report *r, bool by_self)
 		add_function(r, &t, order[i], by_self ? f->self_line : f->total_line, 0);
 	}
 	free(order);
-	print_title(r, by_self ? "Functions by self time" : "Functions by total time");
+	if (event__get(r->p->stats.event)->clock)
+		print_title(r, by_self ? "Functions by self time" : "Functions by total time");
+	else
+		print_event_title(r, by_self);
 	err = text_table__print(&t, &r->out);
 	if (by_self) /* totals overlap: their sum would mean nothing */
 		print_rest(r, cnt > TOP_FUNCTIONS ? cnt - TOP_FUNCTIONS : 0, rest_count);

@@ -172,6 +172,7 @@ static void flatten(struct flat_stacks *fs, const struct profile *p, const struc
 
 	out->first = fs->elem_cnt;
 	out->count = s->count;
+	out->samples = s->samples;
 	for (uint32_t i = 0; i < cnt; i++) {
 		uint32_t n = frame_elems(p, s->first + i, inlined);
 		uint32_t sym = frame_sym(p, s->first + i);
@@ -207,10 +208,12 @@ static void merge_equal(struct flat_stacks *fs)
 	size_t kept = 0;
 
 	for (size_t i = 0; i < fs->cnt; i++) {
-		if (kept && !cmp_flat(&fs->stacks[kept - 1], &fs->stacks[i], fs))
+		if (kept && !cmp_flat(&fs->stacks[kept - 1], &fs->stacks[i], fs)) {
 			fs->stacks[kept - 1].count += fs->stacks[i].count;
-		else
+			fs->stacks[kept - 1].samples += fs->stacks[i].samples;
+		} else {
 			fs->stacks[kept++] = fs->stacks[i];
+		}
 	}
 	fs->cnt = kept;
 }
@@ -340,6 +343,7 @@ struct stack_group *flat_stacks__groups(const struct flat_stacks *fs, size_t *cn
 			groups[n++] = (struct stack_group){ .first = i, .key = fs->stacks[i].key };
 		groups[n - 1].cnt++;
 		groups[n - 1].count += fs->stacks[i].count;
+		groups[n - 1].samples += fs->stacks[i].samples;
 	}
 	if (groups)
 		qsort(groups, n, sizeof(*groups), cmp_groups);

@@ -80,7 +80,7 @@ struct flat_stack {
 	size_t first; /* in elems[] of the outermost element */
 	uint32_t cnt;
 	uint64_t key;
-	uint64_t count;
+	uint64_t count, samples;
 };
 
 struct flat_stacks {
@@ -103,7 +103,7 @@ void flat_stacks__free(struct flat_stacks *fs);
 struct stack_group {
 	size_t first, cnt;
 	uint64_t key;
-	uint64_t count;
+	uint64_t count, samples;
 };
 
 /* The groups, largest count first. To be freed; NULL: no memory. */

@@ -6,11 +6,19 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "event.h"
 #include "export_text.h"
 
 double summary_cpu_seconds(const struct profile *p, uint64_t samples)
 {
 	return p->stats.frequency_hz ? (double)samples / p->stats.frequency_hz : 0;
+}
+
+const char *summary_noun(const struct profile *p, uint64_t count)
+{
+	const struct event *ev = event__get(p->stats.event);
+
+	return count == 1 ? ev->one : ev->many;
 }
 
 /* ---- Headline ---- */
@@ -50,8 +58,9 @@ static void add_circumstances(struct strbuf *b, const struct profile_stats *s)
 	double seconds = (double)s->duration_ns / 1e9;
 
 	strbuf__addf(b, "%.*f s", seconds < 10 ? 2 : 1, seconds);
-	if (s->frequency_hz)
-		strbuf__addf(b, " at %" PRIu32 " Hz", s->frequency_hz);
+	if (s->frequency_hz || s->rate_hz)
+		strbuf__addf(b, " at %" PRIu32 " Hz",
+			     s->frequency_hz ? s->frequency_hz : s->rate_hz);
 	if (!s->cpus)
 		return;
 	strbuf__addz(b, " on ");
@@ -76,7 +85,11 @@ void summary_add_headline(struct strbuf *b, const struct profile *p)
 		add_circumstances(b, &p->stats);
 		strbuf__addz(b, ": ");
 	}
-	add_amount(b, total, "sample", "samples");
+	add_amount(b, total, summary_noun(p, 1), summary_noun(p, 2));
+	if (!event__get(p->stats.event)->clock && p->stats.counters[CTR_counted] != total) {
+		strbuf__addz(b, " in ");
+		add_amount(b, p->stats.counters[CTR_counted], "sample", "samples");
+	}
 	if (p->stats.frequency_hz)
 		strbuf__addf(b, " (%.2f CPU s)", summary_cpu_seconds(p, total));
 	strbuf__addz(b, " of ");

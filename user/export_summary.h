@@ -36,6 +36,8 @@ void summary_add_cost(struct strbuf *b, const struct profile_stats *s);
  */
 bool summary_is_accounted(const struct profile *p);
 #define SUMMARY_UNACCOUNTED "The profile does not say what became of the samples."
+/* What the profile's counts are counts of: "sample", "page faults". */
+const char *summary_noun(const struct profile *p, uint64_t count);
 /* Seconds on a CPU that a number of samples stands for; 0 when the profile does not say. */
 double summary_cpu_seconds(const struct profile *p, uint64_t samples);
 

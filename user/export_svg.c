@@ -230,7 +230,7 @@ static void add_samples(struct strbuf *b, const struct svg *s, uint64_t value, u
 {
 	strbuf__addf(b, "%.2f%%, ", text_percent(value, total));
 	text_add_count(b, value);
-	strbuf__addz(b, value == 1 ? " sample" : " samples");
+	strbuf__addf(b, " %s", summary_noun(s->p, value));
 	if (s->p->stats.frequency_hz)
 		strbuf__addf(b, ", %.2f s", summary_cpu_seconds(s->p, value));
 }

@@ -11,6 +11,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
+#include "event.h"
 #include "export.h"
 #include "import_build.h"
 #include "log.h"
@@ -172,7 +173,7 @@ static uint64_t scale(struct import *im, uint64_t count)
 }
 
 int import_stack(struct import *im, int proc, uint32_t tid, const uint32_t *syms, size_t cnt,
-		 uint64_t count)
+		 uint64_t samples, uint64_t count)
 {
 	int stack;
 
@@ -188,7 +189,7 @@ int import_stack(struct import *im, int proc, uint32_t tid, const uint32_t *syms
 		return -ENOMEM;
 	for (size_t i = 0; i < cnt; i++)
 		im->words[i] = FRAME_WORD(frame_tags[im->p->syms[syms[i]].kind], syms[i]);
-	stack = profile__add_stack(im->p, (uint32_t)proc, tid, im->words, cnt, count);
+	stack = profile__add_weighted(im->p, (uint32_t)proc, tid, im->words, cnt, samples, count);
 	return stack < 0 ? -ENOMEM : 0;
 }
 
@@ -319,12 +320,19 @@ static int add_stats(struct import *im)
 				  "sampled at %" PRIu32 " Hz, the file before it at %" PRIu32
 				  " Hz: their samples cannot be added up",
 				  s->frequency_hz, to->frequency_hz);
+	if (im->file_cnt > 1 && to->event != s->event)
+		return import_bad(im, "counts %s, the file before it %s: they cannot be added up",
+				  event__get(s->event)->many, event__get(to->event)->many);
 	for (size_t i = 0; i < CTR_CNT; i++)
 		to->counters[i] += s->counters[i];
 	if (!to->start_unix_ns || (s->start_unix_ns && s->start_unix_ns < to->start_unix_ns))
 		to->start_unix_ns = s->start_unix_ns;
 	to->duration_ns += s->duration_ns;
+	to->event = s->event;
 	to->frequency_hz = s->frequency_hz;
+	to->rate_hz = s->rate_hz;
+	to->period = s->period;
+	to->slowed = s->slowed > to->slowed ? s->slowed : to->slowed;
 	to->cpus = s->cpus > to->cpus ? s->cpus : to->cpus;
 	to->self_cpu_ns += s->self_cpu_ns;
 	to->bpf_ns += s->bpf_ns;

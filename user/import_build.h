@@ -48,7 +48,7 @@ int import_proc(struct import *im, struct profile_proc *proc, uint64_t life);
 int import_thread(struct import *im, int proc, uint32_t tid, str_id name);
 /* Syms outermost first. 0 or -ENOMEM. */
 int import_stack(struct import *im, int proc, uint32_t tid, const uint32_t *syms, size_t cnt,
-		 uint64_t count);
+		 uint64_t samples, uint64_t count);
 
 /* The readers. `data` is not changed, and not kept. 0 or negative errno after a message. */
 int import_pprof(struct import *im, const uint8_t *data, size_t size);

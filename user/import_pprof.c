@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "event.h"
 #include "export_stacks.h"
 #include "idmap.h"
 #include "log.h"
@@ -69,7 +70,8 @@ struct reader {
 	struct value_type period_type;
 	int64_t period, time_ns, duration_ns, default_type;
 	bool ours;
-	size_t column;	  /* which value counts */
+	size_t column; /* which value counts */
+	size_t samples; /* which value is the number of samples, where `column` is not; else `column` */
 	uint64_t divisor; /* value -> samples; 0: it is a number of samples */
 	uint32_t *frames; /* of a sample */
 	size_t frame_cap;
@@ -441,6 +443,24 @@ static bool is_count(const struct reader *r, size_t i)
 	return is(get_string(r, r->types[i].unit), "count");
 }
 
+/* What a column counts, if it is an event that is no clock; else 0. */
+static uint32_t column_event(const struct reader *r, size_t i)
+{
+	struct slice name = get_string(r, r->types[i].type);
+	uint32_t id =
+		is_count(r, i) ? event__find((const char *)name.p, (uint32_t)name.len) : EVENT_CNT;
+
+	return id < EVENT_CNT && !event__get(id)->clock ? id : 0;
+}
+
+static size_t samples_column(const struct reader *r)
+{
+	for (size_t i = 0; i < r->type_cnt && column_event(r, r->column); i++)
+		if (is_count(r, i) && is(get_string(r, r->types[i].type), "samples"))
+			return i;
+	return r->column;
+}
+
 /* The sample type asked for, else the number of samples, else CPU time. type_cnt: none. */
 static size_t find_column(const struct reader *r)
 {
@@ -448,6 +468,10 @@ static size_t find_column(const struct reader *r)
 	const char *asked = r->im->o.sample_type;
 	size_t name_cnt = asked ? 1 : sizeof(preferred) / sizeof(preferred[0]);
 
+	/* Ours of an event that is no clock: the default says which. */
+	for (size_t i = 0; i < r->type_cnt && !asked; i++)
+		if (r->types[i].type == r->default_type && column_event(r, i))
+			return i;
 	for (size_t n = 0; n < name_cnt; n++)
 		for (size_t i = 0; i < r->type_cnt; i++)
 			if (is(get_string(r, r->types[i].type), asked ? asked : preferred[n]))
@@ -484,6 +508,7 @@ static int choose_column(struct reader *r)
 	r->column = find_column(r);
 	if (r->column == r->type_cnt)
 		return no_column(r);
+	r->samples = samples_column(r);
 	if (is_count(r, r->column))
 		return 0;
 	ns = unit_ns(get_string(r, r->types[r->column].unit));
@@ -532,6 +557,7 @@ static void read_stats(struct reader *r)
 		profile_stats__parse(s, (const char *)run.p, run.len);
 		r->im->has_lines |= !memmem(run.p, run.len, NO_LINES, strlen(NO_LINES));
 	}
+	s->event = column_event(r, r->column);
 	if (!s->start_unix_ns && r->time_ns > 0)
 		s->start_unix_ns = (uint64_t)r->time_ns;
 	if (!s->duration_ns && r->duration_ns > 0)
@@ -786,13 +812,14 @@ static void reverse(uint32_t *frames, size_t cnt)
 	}
 }
 
-static int store_sample(struct reader *r, struct labels *l, size_t frame_cnt, int64_t value)
+static int store_sample(struct reader *r, struct labels *l, size_t frame_cnt, int64_t value,
+			int64_t samples)
 {
 	uint64_t count = (uint64_t)value;
 	uint32_t thread;
 	int proc, err;
 
-	if (value < 0)
+	if (value < 0 || samples < 0)
 		return import_bad(r->im, "negative values: a difference of two profiles?");
 	if (r->divisor)
 		count = count / r->divisor + (count % r->divisor >= (r->divisor + 1) / 2);
@@ -811,7 +838,17 @@ static int store_sample(struct reader *r, struct labels *l, size_t frame_cnt, in
 	if (err)
 		return err;
 	reverse(r->frames, frame_cnt);
-	return import_stack(r->im, proc, thread, r->frames, frame_cnt, count);
+	return import_stack(r->im, proc, thread, r->frames, frame_cnt,
+			    r->samples == r->column ? count : (uint64_t)samples, count);
+}
+
+static void take_value(const struct reader *r, size_t column, int64_t n, int64_t *value,
+		       int64_t *samples)
+{
+	if (column == r->column)
+		*value = n;
+	if (column == r->samples)
+		*samples = n;
 }
 
 static int read_sample(struct reader *r, struct slice msg)
@@ -819,7 +856,7 @@ static int read_sample(struct reader *r, struct slice msg)
 	struct wire w = wire(msg);
 	struct labels l = { .tid = 0 };
 	size_t frame_cnt = 0, value_cnt = 0;
-	int64_t value = 0;
+	int64_t value = 0, samples = 0;
 	int err = 0;
 
 	while (!err && wire__next(&w)) {
@@ -838,13 +875,13 @@ static int read_sample(struct reader *r, struct slice msg)
 				err = damaged(r, "a sample");
 			else if (w.field == 1)
 				err = add_frame(r, number, frame_cnt++);
-			else if (value_cnt++ == r->column)
-				value = (int64_t)number;
+			else
+				take_value(r, value_cnt++, (int64_t)number, &value, &samples);
 		}
 	}
 	if (!err && (w.bad || value_cnt != r->type_cnt))
 		err = damaged(r, "a sample");
-	return err ? err : store_sample(r, &l, frame_cnt, value);
+	return err ? err : store_sample(r, &l, frame_cnt, value, samples);
 }
 
 static int read_samples(struct reader *r)

@@ -239,7 +239,15 @@ int profile__find_stack(const struct profile *p, uint32_t proc, uint32_t tid, co
 int profile__add_stack(struct profile *p, uint32_t proc, uint32_t tid, const uint64_t *words,
 		       size_t cnt, uint64_t count)
 {
-	struct profile_stack stack = { .proc = proc, .tid = tid, .count = count };
+	return profile__add_weighted(p, proc, tid, words, cnt, count, count);
+}
+
+int profile__add_weighted(struct profile *p, uint32_t proc, uint32_t tid, const uint64_t *words,
+			  size_t cnt, uint64_t samples, uint64_t count)
+{
+	struct profile_stack stack = {
+		.proc = proc, .tid = tid, .count = count, .samples = samples
+	};
 	uint64_t hash;
 	int i;
 
@@ -253,6 +261,7 @@ int profile__add_stack(struct profile *p, uint32_t proc, uint32_t tid, const uin
 	if (i < 0)
 		return new_stack(p, hash, &stack, words);
 	p->stacks[i].count += count;
+	p->stacks[i].samples += samples;
 	return i;
 }
 
@@ -271,6 +280,15 @@ uint64_t profile__total(const struct profile *p)
 	for (size_t i = 0; i < p->stack_cnt; i++)
 		total += p->stacks[i].count;
 	return total;
+}
+
+uint64_t profile__samples(const struct profile *p)
+{
+	uint64_t samples = 0;
+
+	for (size_t i = 0; i < p->stack_cnt; i++)
+		samples += p->stacks[i].samples;
+	return samples;
 }
 
 /* The counters whose name begins with `prefix`. */
@@ -298,7 +316,11 @@ uint64_t profile__lost(const struct profile_stats *s)
 
 /* Written as they are; the others are counters. */
 #define NUMBERS(X)                                                                                 \
+	X("event", event)                                                                          \
 	X("hz", frequency_hz)                                                                      \
+	X("rate_hz", rate_hz)                                                                      \
+	X("period", period)                                                                        \
+	X("slowed", slowed)                                                                        \
 	X("cpus", cpus)                                                                            \
 	X("self_cpu_ns", self_cpu_ns)                                                              \
 	X("bpf_ns", bpf_ns)                                                                        \

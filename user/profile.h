@@ -93,7 +93,12 @@ struct profile_stack {
 	uint32_t tid;	/* THREAD_WORD(): with the interpreter; 0: all threads */
 	uint32_t first; /* index of the outermost frame in frames[] (and in frame_syms[]) */
 	uint32_t cnt;	/* frames */
-	uint64_t count; /* samples */
+	/*
+	 * What everything is measured in: samples at stats.frequency_hz for a clock, else events. They differ
+	 * from the samples taken where one stands for many events, or sampling was slowed down.
+	 */
+	uint64_t count;
+	uint64_t samples;
 };
 
 /* Where the numbers of the last block of the report come from. */
@@ -101,10 +106,14 @@ struct profile_stats {
 	uint64_t counters[CTR_CNT];
 	uint64_t start_unix_ns; /* when sampling began */
 	uint64_t duration_ns;
-	uint32_t frequency_hz;
-	uint32_t cpus;	      /* CPUs that were sampled */
-	uint64_t self_cpu_ns; /* of this program, user and system, while sampling */
-	uint64_t bpf_ns;      /* run time of the sampler; 0 when statistics are off */
+	uint32_t event;	       /* enum event_id: what stacks were counted by */
+	uint32_t frequency_hz; /* of a clock: one stands for 1 / frequency_hz seconds; else 0 */
+	uint32_t rate_hz;      /* samples that were asked for of another event; 0: see period */
+	uint64_t period;       /* events per sample, if that was asked for; else 0 */
+	uint32_t slowed;       /* sampling was slowed to 1 / this; 0, 1: it was not */
+	uint32_t cpus;	       /* CPUs that were sampled */
+	uint64_t self_cpu_ns;  /* of this program, user and system, while sampling */
+	uint64_t bpf_ns;       /* run time of the sampler; 0 when statistics are off */
 	uint64_t bpf_runs;
 	uint64_t drain_ns;  /* the longest that reading a window took; not saved */
 	uint64_t rss_bytes; /* of this program */
@@ -157,6 +166,9 @@ int profile__add_sym(struct profile *p, const struct sym *sym);
  */
 int profile__add_stack(struct profile *p, uint32_t proc, uint32_t tid, const uint64_t *words,
 		       size_t cnt, uint64_t count);
+/* ... of samples that are worth `count` together. */
+int profile__add_weighted(struct profile *p, uint32_t proc, uint32_t tid, const uint64_t *words,
+			  size_t cnt, uint64_t samples, uint64_t count);
 
 /* The index of such a stack, or -1. */
 int profile__find_stack(const struct profile *p, uint32_t proc, uint32_t tid, const uint64_t *words,
@@ -167,8 +179,9 @@ int profile__find_proc(const struct profile *p, uint32_t space);
 /* The name of a thread, or "" when none was recorded. Borrowed until profile__free(). */
 const char *profile__thread_name(const struct profile *p, uint32_t space, uint32_t tid);
 
-/* Samples of all stacks. */
+/* What all stacks count: samples of a clock, or events. And the samples that were taken for it. */
 uint64_t profile__total(const struct profile *p);
+uint64_t profile__samples(const struct profile *p);
 /* Sum of the filtered_* / lost_* counters. */
 uint64_t profile__filtered(const struct profile_stats *s);
 uint64_t profile__lost(const struct profile_stats *s);

@@ -95,7 +95,7 @@ def profile(stacks, base=None, scale=1.0, hz=100):
     return {
         "compared": base is not None, "scale": scale, "hz": hz,
         "total": sum(s[1] for s in stacks), "complete": 99, "userStacks": 100, "lost": 0,
-        "refused": 0, "stdlib": -1, "digits": DIGITS, "groups": list(groups),
+        "refused": 0, "stdlib": -1, "one": "sample", "many": "samples", "digits": DIGITS, "groups": list(groups),
         "funcs": {"kind": column(f[2] for f in funcs), "plumbing": column(f[3] for f in funcs),
                   "name": column(text(f[0]) for f in funcs),
                   "file": column(text(f[1]) for f in funcs),

@@ -421,7 +421,7 @@
   }
 
   function samples(n) {
-    const text = count(n) + (n === 1 ? " sample" : " samples");
+    const text = count(n) + " " + (n === 1 ? data.one : data.many);
     return data.hz ? text + ", " + (n / data.hz).toFixed(2) + " s" : text;
   }
 
@@ -806,7 +806,7 @@
     if (node.parent && node.parent.key >= 0)
       number(list, view.inverted ? "Of the callee" : "Of the caller", node.value, node.parent.value, "");
     if (compared) {
-      number(list, "Before", node.base, tree.root.base, count(node.base) + " samples");
+      number(list, "Before", node.base, tree.root.base, count(node.base) + " " + data.many);
       const change = element("dd", deltaText(node.value, node.base), { className: deltaClass(node.value, node.base) });
       list.append(append(element("div"), element("dt", "Change"), change));
     }
