@@ -8,14 +8,14 @@
  * Cost:    a hash over the words and one look-up; a new stack: one insertion per new chunk.
  * Fails:   tables full: the sample is lost, and counted as such.
  *
+ * In NMI context (CFG_NMI) nothing is inserted: bucket locks may be held by what was interrupted. A new stack
+ * goes to user space as it is, which adds it to the window and makes room for it in the counts.
+ *
  * A count is added only after all chunks of its stack are there, so a drained window is closed: every
  * stack that is counted can be read.
  */
 #include "maps.bpf.h"
 #include "codes.bpf.h" /* mix64() */
-
-#define E_EXIST (-17)
-#define E_2BIG	(-7)
 
 BPF_INLINE __u64 final64(__u64 h) /* every input bit reaches every output bit */
 {
@@ -117,16 +117,22 @@ BPF_NOINLINE int store_chunks(__u32 window)
 	return 0;
 }
 
-BPF_INLINE __u64 *find_count(__u32 window, const struct count_key *key)
+BPF_INLINE struct count_val *find_count(__u32 window, const struct count_key *key)
 {
 	return window ? bpf_map_lookup_elem(&counts1, key) : bpf_map_lookup_elem(&counts0, key);
 }
 
-BPF_INLINE long new_count(__u32 window, const struct count_key *key)
+BPF_INLINE void add_count(struct count_val *count, __u64 value)
 {
-	__u64 one = 1;
-	long err = window ? bpf_map_update_elem(&counts1, key, &one, BPF_NOEXIST)
-			  : bpf_map_update_elem(&counts0, key, &one, BPF_NOEXIST);
+	__sync_fetch_and_add(&count->samples, 1);
+	__sync_fetch_and_add(&count->value, value);
+}
+
+BPF_INLINE long new_count(__u32 window, const struct count_key *key, __u64 value)
+{
+	struct count_val val = { .samples = 1, .value = value };
+	long err = window ? bpf_map_update_elem(&counts1, key, &val, BPF_NOEXIST)
+			  : bpf_map_update_elem(&counts0, key, &val, BPF_NOEXIST);
 
 	if (!err)
 		counts_added[window & 1]++;
@@ -147,17 +153,46 @@ BPF_INLINE void ask_for_drain(__u32 window, __u32 chunks_before, __u32 counts_be
 		bpf_ringbuf_output(&events, &ev, sizeof(ev), BPF_RB_FORCE_WAKEUP);
 }
 
+#define EV_STACK_WORDS	(sizeof(struct ev_stack) / 8)
+#define HAND_OVER_TRIES 4
+
+/*
+ * The stack with its key to user space: the header goes in front of the words, into the end of a part of
+ * `deep` that is not needed any more. In NMI the ring is only tried, up to 6.14, and another CPU holds it for
+ * some 50 ns.
+ */
+BPF_INLINE __u32 hand_over(const struct count_key *key, __u64 value, __u32 cnt)
+{
+	__u64 *deep = the_deep(), size = sizeof(struct ev_stack) + (__u64)cnt * 8;
+	struct ev_stack *ev;
+	long err = -1;
+
+	__asm__ volatile(""
+			 : "+r"(size)); /* verifier: the bound is of the register that is passed */
+	if (!deep || size > sizeof(*ev) + 2ULL * 8 * deep_parts())
+		return CTR_lost_internal;
+	ev = (struct ev_stack *)&deep[DEEP_FRAMES * deep_parts() - EV_STACK_WORDS];
+	ev->type = EV_STACK;
+	ev->cnt = cnt;
+	ev->key = *key;
+	ev->value = value;
+	for (int i = 0; i < HAND_OVER_TRIES && err; i++)
+		err = bpf_ringbuf_output(&misses, ev, size, 0);
+	if (err)
+		return CTR_lost_nmi_miss;
+	stat_inc(CTR_note_handed_over);
+	return CTR_counted;
+}
+
 /* The counter to increment: counted, or why not. */
-BPF_INLINE __u32 insert_stack(__u32 window, const struct count_key *key)
+BPF_INLINE __u32 insert_stack(__u32 window, const struct count_key *key, __u64 value)
 {
 	__u32 chunks_before = chunks_added[window & 1], counts_before = counts_added[window & 1];
-	__u64 *count;
+	struct count_val *count;
 	int err, new;
 
-	if (cfg.flags & CFG_NMI)
-		return CTR_lost_nmi_miss;
 	err = store_chunks(window);
-	new = err >= 0 && !new_count(window, key);
+	new = err >= 0 && !new_count(window, key, value);
 	ask_for_drain(window, chunks_before, counts_before);
 	if (err < 0)
 		return CTR_lost_chunks_full;
@@ -166,20 +201,26 @@ BPF_INLINE __u32 insert_stack(__u32 window, const struct count_key *key)
 	count = find_count(window, key); /* another CPU was first, or the table is full */
 	if (!count)
 		return CTR_lost_counts_full;
-	__sync_fetch_and_add(count, 1);
+	add_count(count, value);
 	return CTR_counted;
 }
 
-/* Adds the merged stack to its count. Returns the counter to increment. */
-BPF_INLINE __u32 aggregate(const struct walk *w, struct stack *st)
+/*
+ * Adds the merged stack, worth `value`, to its count. Returns the counter to increment. A function of its own, so that
+ * what it has on the BPF stack is not below the walks.
+ */
+BPF_NOINLINE int aggregate(__u64 value)
 {
-	struct count_key key = { .space = w->space };
+	struct count_key key = {};
 	__u32 window = active_window & 1, last;
+	const struct walk *w = the_walk();
+	const struct stack *st = the_stack();
 	const __u64 *deep = the_deep();
-	__u64 *count;
+	struct count_val *count;
 
-	if (!deep)
+	if (!w || !st || !deep)
 		return CTR_lost_internal;
+	key.space = w->space;
 	if (cfg.flags & CFG_THREADS)
 		key.thread = THREAD_WORD(w->tid, w->interp_id);
 	hash_stack(0);
@@ -187,8 +228,9 @@ BPF_INLINE __u32 aggregate(const struct walk *w, struct stack *st)
 	key.stack = deep[deep_hash(last)];
 	count = find_count(window, &key);
 	if (!count)
-		return insert_stack(window, &key);
-	__sync_fetch_and_add(count, 1);
+		return cfg.flags & CFG_NMI ? hand_over(&key, value, st->cnt)
+					   : insert_stack(window, &key, value);
+	add_count(count, value);
 	return CTR_counted;
 }
 

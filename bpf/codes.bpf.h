@@ -297,6 +297,7 @@ BPF_NOINLINE int announce_code(__u32 unused)
 	ev->space = w->space;
 	ev->firstlineno = w->firstlineno;
 	ev->interp = w->interp;
+	ev->fingerprint = w->fingerprint;
 	ev->pad = unused & 0;
 	for (__u32 kind = 0; kind < BLOB_CNT; kind++)
 		if (send_blob(kind))

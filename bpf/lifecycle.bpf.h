@@ -36,11 +36,23 @@ BPF_INLINE void send_event(__u32 type, __u32 tgid, const struct proc *p, __u32 p
 									     : BPF_RB_FORCE_WAKEUP);
 }
 
+/*
+ * A change of `procs` failed. No room, or no number, is one thing. The other is a lock that could not be had: -EBUSY when
+ * this CPU was in the same bucket already (map_locked, up to 6.14), -EDEADLK or -ETIMEDOUT after a quarter
+ * of a second (rqspinlock, from 6.15 on; a virtual CPU that does not run may hold one so long). User space
+ * compares the table with /proc then: process_table__resync().
+ */
+BPF_INLINE void count_refusal(long err)
+{
+	stat_inc(err == E_2BIG ? CTR_note_proc_full : CTR_note_proc_busy);
+}
+
 /* The child shares the parent's image until it maps something or calls exec. */
 BPF_INLINE void follow_fork(struct task_struct *parent, struct task_struct *child)
 {
 	__u32 tgid = task_tgid(child), parent_tgid = task_tgid(parent);
 	struct proc p = {}, *from;
+	long err;
 
 	if (BPF_CORE_READ(child, pid) != BPF_CORE_READ(child, tgid) || !tgid)
 		return; /* a thread */
@@ -49,12 +61,13 @@ BPF_INLINE void follow_fork(struct task_struct *parent, struct task_struct *chil
 		return;
 	if ((cfg.flags & CFG_TARGETS) && !(cfg.flags & CFG_CHILDREN))
 		return;
-	p.space = new_space();
+	p.space = new_space(SPACE_FORK);
 	p.image = bpf_map_lookup_elem(&images, &from->space) ? from->space : from->image;
 	p.flags = from->flags;
 	stat_inc(CTR_note_fork);
-	if (!p.space || bpf_map_update_elem(&procs, &tgid, &p, BPF_ANY))
-		stat_inc(CTR_note_proc_full);
+	err = p.space ? bpf_map_update_elem(&procs, &tgid, &p, BPF_ANY) : E_2BIG;
+	if (err)
+		count_refusal(err);
 	else
 		send_event(EV_FORK, tgid, &p, from->space, child);
 }
@@ -64,19 +77,21 @@ BPF_INLINE void follow_exec(struct task_struct *task)
 {
 	__u32 tgid = task_tgid(task);
 	struct proc p = {}, *old;
+	long err;
 
 	if (!tgid)
 		return;
 	old = bpf_map_lookup_elem(&procs, &tgid);
 	if (!old && (cfg.flags & CFG_TARGETS))
 		return;
-	p.space = p.image = new_space();
+	p.space = p.image = new_space(SPACE_EXEC);
 	p.flags = old ? old->flags : 0;
 	stat_inc(CTR_note_exec);
 	if (!p.space)
 		bpf_map_delete_elem(&procs, &tgid);
-	if (!p.space || bpf_map_update_elem(&procs, &tgid, &p, BPF_ANY))
-		stat_inc(CTR_note_proc_full);
+	err = p.space ? bpf_map_update_elem(&procs, &tgid, &p, BPF_ANY) : E_2BIG;
+	if (err)
+		count_refusal(err);
 	else
 		send_event(EV_EXEC, tgid, &p, 0, task); /* what `old` points to is reused by now */
 }
@@ -86,6 +101,7 @@ BPF_INLINE void follow_exit(struct task_struct *task)
 {
 	__u32 tgid = task_tgid(task);
 	struct proc *p, last;
+	long err;
 
 	if (BPF_CORE_READ(task, signal, live.counter) > 0)
 		return;
@@ -93,8 +109,11 @@ BPF_INLINE void follow_exit(struct task_struct *task)
 	if (!p)
 		return;
 	last = *p;
-	if (bpf_map_delete_elem(&procs, &tgid))
+	err = bpf_map_delete_elem(&procs, &tgid);
+	if (err == E_NOENT)
 		return; /* two last threads on two CPUs may both find nobody alive: one of them tells */
+	if (err)
+		count_refusal(err);
 	stat_inc(CTR_note_exit);
 	send_event(EV_EXIT, tgid, &last, 0, task);
 }

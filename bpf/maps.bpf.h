@@ -7,6 +7,11 @@
  */
 #include "state.bpf.h"
 
+/* Of bpf_map_update_elem() and bpf_map_delete_elem(). */
+#define E_NOENT (-2)
+#define E_2BIG	(-7)
+#define E_EXIST (-17)
+
 /* tgid -> struct proc. BPF writes at fork and exec and deletes at exit; user/ adds what ran before. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -99,19 +104,6 @@ struct {
 	__type(value, struct interp);
 } interps SEC(".maps");
 
-struct thread_key {
-	__u32 space;
-	__u32 tid;
-	__u64 bias; /* of the interpreter: a thread may be known to two */
-};
-
-struct thread_val {
-	__u64 tstate; /* 0: it had none when the lists began where `heads` says */
-	__u64 interp; /* the interpreter that the state belongs to */
-	__u64 only;   /* the only interpreter, 0 if there were several */
-	__u64 heads;
-};
-
 /* Where a thread's PyThreadState is: a cache, checked at each use, so eviction only costs time. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
@@ -133,7 +125,7 @@ struct counts_map {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 16384);
 	__type(key, struct count_key);
-	__type(value, __u64);
+	__type(value, struct count_val);
 };
 struct counts_map counts0 SEC(".maps");
 struct counts_map counts1 SEC(".maps");
@@ -165,12 +157,23 @@ struct glob {
 	char comm[TASK_COMM_LEN];
 };
 
+/*
+ * Who gives numbers to spaces: each has a counter per CPU of its own. No program runs while it runs on the same CPU,
+ * but one may interrupt the other where tracepoints can be preempted, and an atomic increment that returns
+ * the value needs Linux 5.12.
+ */
+enum space_maker {
+	SPACE_FORK,
+	SPACE_EXEC,
+	SPACE_MAKERS,
+};
+
 /* What a CPU needs while it handles one sample. */
 struct scratch {
 	struct walk walk;
 	struct glob glob;
 	__u64 next_code; /* ids handed out by this CPU */
-	__u64 next_space;
+	__u64 next_space[SPACE_MAKERS];
 };
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
@@ -211,6 +214,16 @@ struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 2 * 1024 * 1024);
 } blobs SEC(".maps");
+
+/*
+ * With CFG_NMI: stacks and threads that are in no map yet. No other program writes here, and samples in NMI do
+ * not interrupt each other, so who holds the ring's lock is never the one that was interrupted. From 6.15
+ * on (a650d38915c1) the sample would wait for it for a quarter of a second. Full: lost_nmi_miss.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 4096);
+} misses SEC(".maps");
 
 const volatile struct pyperf_cfg cfg = {
 	.flags = CFG_NATIVE | CFG_KERNEL,
@@ -363,10 +376,11 @@ BPF_INLINE __u64 stride_id(__u64 n)
 }
 
 /* 0: they are used up, see session__worn(). */
-BPF_INLINE __u32 new_space(void)
+BPF_INLINE __u32 new_space(enum space_maker who)
 {
 	struct scratch *s = the_scratch();
-	__u64 space = s ? SPACE_FIRST_BPF + stride_id(s->next_space++) : 0;
+	__u64 n = s ? stride_id(s->next_space[who]++) * SPACE_MAKERS + who : 0;
+	__u64 space = s ? SPACE_FIRST_BPF + n : 0;
 
 	return space >> 32 ? 0 : (__u32)space;
 }
@@ -402,7 +416,8 @@ BPF_INLINE struct ev_code *code_scratch(void)
 
 BPF_INLINE int blob_send(const void *data, __u32 size, int urgent)
 {
-	__u64 wake = BPF_RB_NO_WAKEUP;
+	/* Until user space has put a code object into `codes`, each CPU announces it in NMI. */
+	__u64 wake = cfg.flags & CFG_NMI ? 0 : BPF_RB_NO_WAKEUP;
 
 	if (urgent || bpf_ringbuf_query(&blobs, BPF_RB_AVAIL_DATA) >
 			      bpf_ringbuf_query(&blobs, BPF_RB_RING_SIZE) / 4)

@@ -47,7 +47,7 @@ BPF_INLINE int walk_user(struct bpf_perf_event_data *ctx, struct walk *w, struct
 	return 1;
 }
 
-/* Plain additions: nothing that counts interrupts the sampler on its CPU. */
+/* Plain additions: nothing that counts interrupts the sampler on its CPU, whether that runs in NMI or not. */
 BPF_INLINE void count_quality(struct counters *c, const struct walk *w, __u32 kernel_cnt)
 {
 	__u32 lost = w->flags & (WALK_NATIVE_LOST | WALK_PY_LOST | WALK_PY_UNMERGED |
@@ -95,12 +95,29 @@ BPF_INLINE __u32 take_sample(struct bpf_perf_event_data *ctx, struct counters *c
 		has_user = walk_user(ctx, w, st, task);
 	if (!st->cnt) /* a thread without Python under --no-native */
 		push_frame(st, MARKER_WORD(MARK_EMPTY, 0));
-	verdict = aggregate(w, st);
+	verdict = (__u32)aggregate(ctx->sample_period);
 	if (verdict == CTR_counted && pending)
 		c->n[CTR_note_pending]++;
 	else if (verdict == CTR_counted && has_user)
 		count_quality(c, w, kernel_cnt);
 	return verdict;
+}
+
+/*
+ * Counts the sample, and takes the time of one of TIMED_EVERY: what samples cost decides whether there are too
+ * many, see rate__budget() in user/rate.h. The time is kept beside the counters: the BPF stack is full below the walks.
+ */
+BPF_INLINE void begin_sample(struct counters *c)
+{
+	c->begin_ns = c->n[CTR_delivered]++ % TIMED_EVERY ? 0 : bpf_ktime_get_ns();
+}
+
+BPF_INLINE void end_sample(struct counters *c)
+{
+	if (!c->begin_ns)
+		return;
+	c->n[CTR_timed_samples]++;
+	c->n[CTR_timed_ns] += bpf_ktime_get_ns() - c->begin_ns;
 }
 
 SEC("raw_tp/sched_process_fork")
@@ -139,7 +156,8 @@ int on_cpu_sample(struct bpf_perf_event_data *ctx)
 
 	if (!c)
 		return 0;
-	c->n[CTR_delivered]++;
+	begin_sample(c);
 	c->n[BOUND(take_sample(ctx, c), COUNTER_SLOTS)]++;
+	end_sample(c);
 	return 0;
 }

@@ -12,7 +12,8 @@
  *   procs, threads, codes, counts, chunks   written by BPF (procs also by user/ at start-up)
  *   images, mappings, interps, tables       written by user/, read by BPF
  *   seen                                    set by BPF, cleared by user/
- *   events, blobs                           ring buffers, BPF -> user/
+ *   events, blobs, misses                   ring buffers, BPF -> user/
+ * With CFG_NMI, user/ inserts into threads, codes and counts; BPF still adds to counts.
  */
 #include <linux/types.h>
 
@@ -34,6 +35,7 @@
 #define SEEN_SLOTS		       16384 /* of files in `seen`, by id modulo that */
 #define TASK_COMM_LEN		       16
 #define GLOB_LEN		       64
+#define TIMED_EVERY		       16 /* samples, of which one is timed */
 #define GREG_CNT		       16 /* general registers, by DWARF number (x86-64) */
 
 /* ---- Frame words -------------------------------------------------------------------------- */
@@ -144,7 +146,7 @@ enum marker_why {
 	X(lost_no_proc, "samples of processes that were not known")                                \
 	X(lost_counts_full, "samples dropped because the table of counts was full")                \
 	X(lost_chunks_full, "samples dropped because the table of stacks was full")                \
-	X(lost_nmi_miss, "samples of new stacks taken in NMI context that found no room")          \
+	X(lost_nmi_miss, "samples of new stacks in NMI context that found no way to user space")   \
 	X(lost_internal, "samples dropped by an internal look-up that cannot fail")                \
 	X(note_truncated, "counted samples whose outermost frames were cut")                       \
 	X(note_native_lost, "counted samples whose native stack ended early")                      \
@@ -167,7 +169,14 @@ enum marker_why {
 	X(note_file_released, "files closed again, which no process maps and no stack names")      \
 	X(frames_native, "native frames unwound")                                                  \
 	X(frames_python, "Python frames walked")                                                   \
-	X(frames_kernel, "kernel frames")
+	X(frames_kernel, "kernel frames")                                                          \
+	X(note_handed_over, "counted samples of new stacks that NMI context left to user space")   \
+	X(note_proc_busy, "changes to the table of processes that the kernel refused")             \
+	X(timed_samples, "samples whose run time was measured")                                    \
+	X(timed_ns, "nanoseconds that these ran")                                                  \
+	X(note_rate_lowered, "times that sampling was slowed down, to leave the CPU to others")    \
+	X(note_kernel_rate, "times that kernel.perf_event_max_sample_rate was lowered")            \
+	X(note_throttled, "times that the kernel stopped sampling a CPU until its next tick")
 
 enum pyperf_counter {
 #define X(name, text) CTR_##name,
@@ -180,6 +189,7 @@ enum pyperf_counter {
 #define COUNTER_SLOTS 64
 struct counters {
 	__u64 n[COUNTER_SLOTS];
+	__u64 begin_ns; /* of the sample at hand, if it is timed; else 0 */
 };
 _Static_assert(CTR_CNT <= COUNTER_SLOTS, "COUNTER_SLOTS");
 
@@ -195,7 +205,7 @@ enum cfg_flags {
 	CFG_NATIVE = 1 << 6,	  /* walk native frames */
 	CFG_KERNEL = 1 << 7,	  /* take kernel frames */
 	CFG_PIDNS = 1 << 8,	  /* pids are those of namespace pidns_inum at level pidns_level */
-	CFG_NMI = 1 << 9,	  /* the event fires in NMI context: no insertion into maps */
+	CFG_NMI = 1 << 9, /* the event fires in NMI context: user/ inserts, see struct ev_stack */
 };
 
 struct pyperf_cfg {
@@ -503,6 +513,21 @@ struct known_code {
 };
 PYPERF_ASSERT_SIZE(struct known_code, 32);
 
+/* threads: where the PyThreadState of a thread is. A cache, checked at each use. */
+struct thread_key {
+	__u32 space;
+	__u32 tid;
+	__u64 bias; /* of the interpreter: a thread may be known to two */
+};
+PYPERF_ASSERT_SIZE(struct thread_key, 16);
+struct thread_val {
+	__u64 tstate; /* 0: it had none when the lists began where `heads` says */
+	__u64 interp; /* the interpreter that the state belongs to */
+	__u64 only;   /* the only interpreter, 0 if there were several */
+	__u64 heads;
+};
+PYPERF_ASSERT_SIZE(struct thread_val, 32);
+
 /* ---- Threads, as they are now ----------------------------------------------------------------- */
 
 enum thread_flags {
@@ -565,6 +590,12 @@ struct count_key {
 };
 PYPERF_ASSERT_SIZE(struct count_key, 16);
 
+struct count_val {
+	__u64 samples;
+	__u64 value; /* their sum in units of the event: nanoseconds of a clock, else events */
+};
+PYPERF_ASSERT_SIZE(struct count_val, 16);
+
 /*
  * chunks: hash -> up to CHUNK_FRAMES frames and the chunk of their callers. Cut from the root
  * outwards-in: the first chunk holds the outermost frames, so stacks with the same callers share
@@ -588,6 +619,8 @@ enum event_type {
 	EV_CODE = 5,
 	EV_BLOB = 6,
 	EV_UNSHARE = 7, /* the image that the process shared is not true of it: it has none */
+	EV_STACK = 8,
+	EV_THREAD = 9,
 };
 
 /* In `events`. */
@@ -637,8 +670,9 @@ struct ev_code {
 	__u32 interp; /* index in interps: how to read it */
 	__u32 pad;
 	struct blob_info blob[BLOB_CNT];
+	__u64 fingerprint; /* with `addr` the key in codes */
 };
-PYPERF_ASSERT_SIZE(struct ev_code, 88);
+PYPERF_ASSERT_SIZE(struct ev_code, 96);
 
 struct ev_blob {
 	__u32 type;
@@ -649,5 +683,25 @@ struct ev_blob {
 	__u8 data[BLOB_DATA];
 };
 PYPERF_ASSERT_SIZE(struct ev_blob, 24 + BLOB_DATA);
+
+/*
+ * In `misses`: what a sample in NMI context would have inserted into a map, where it may not take the
+ * map's lock. user/ inserts it (CFG_NMI).
+ */
+struct ev_stack {
+	__u32 type;
+	__u32 cnt; /* words, innermost first, behind this */
+	struct count_key key;
+	__u64 value; /* of this one sample */
+};
+PYPERF_ASSERT_SIZE(struct ev_stack, 32);
+
+struct ev_thread {
+	__u32 type;
+	__u32 pad;
+	struct thread_key key;
+	struct thread_val val;
+};
+PYPERF_ASSERT_SIZE(struct ev_thread, 56);
 
 #endif /* PYPERF_H */

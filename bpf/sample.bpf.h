@@ -88,24 +88,27 @@ BPF_NOINLINE int lists_unchanged(__u64 heads, __u64 tstate)
 BPF_NOINLINE int scan_tstates(__u32 unused)
 {
 	struct walk *w = the_walk();
-	struct thread_key key = {};
-	struct thread_val val = {};
+	struct ev_thread ev = { .type = EV_THREAD };
 
 	if (!w)
 		return (int)unused;
 	stat_inc(CTR_note_tstate_scan);
 	if (scan_thread_states(w))
 		return 0;
-	key.space = w->space;
-	key.tid = w->tid;
-	key.bias = w->bias;
-	val.tstate = w->tstate;
-	val.interp = w->tstate_at;
-	val.only = several_interpreters(w) ? 0 : w->scan_at;
-	val.heads = w->scan_heads;
-	/* Without a state and without a list there is nothing to remember. */
-	if (!(cfg.flags & CFG_NMI) && (val.tstate || val.heads))
-		bpf_map_update_elem(&threads, &key, &val, BPF_ANY);
+	ev.key.space = w->space;
+	ev.key.tid = w->tid;
+	ev.key.bias = w->bias;
+	ev.val.tstate = w->tstate;
+	ev.val.interp = w->tstate_at;
+	ev.val.only = several_interpreters(w) ? 0 : w->scan_at;
+	ev.val.heads = w->scan_heads;
+	if (!ev.val.tstate && !ev.val.heads)
+		return 0; /* nothing to remember */
+	/* A failure of either costs another search, no more. */
+	if (cfg.flags & CFG_NMI)
+		bpf_ringbuf_output(&misses, &ev, sizeof(ev), 0);
+	else
+		bpf_map_update_elem(&threads, &ev.key, &ev.val, BPF_ANY);
 	return 0;
 }
 

@@ -20,7 +20,15 @@ _pyperf_bpf()
 		mapfile -t COMPREPLY < <(:)
 		return
 		;;
+	record-e | record--event)
+		mapfile -t COMPREPLY < <(:)
+		return
+		;;
 	record-F | record--frequency)
+		mapfile -t COMPREPLY < <(:)
+		return
+		;;
+	record-c | record--count)
 		mapfile -t COMPREPLY < <(:)
 		return
 		;;
@@ -48,7 +56,15 @@ _pyperf_bpf()
 		mapfile -t COMPREPLY < <(:)
 		return
 		;;
+	top-e | top--event)
+		mapfile -t COMPREPLY < <(:)
+		return
+		;;
 	top-F | top--frequency)
+		mapfile -t COMPREPLY < <(:)
+		return
+		;;
+	top-c | top--count)
 		mapfile -t COMPREPLY < <(:)
 		return
 		;;
@@ -143,8 +159,8 @@ _pyperf_bpf()
 	esac
 	if [[ $cur == -* ]]; then
 		case $command in
-		record) mapfile -t COMPREPLY < <(compgen -W "-d --duration -F --frequency -p --pid --children -C --cgroup --comm -a --all -o --output -f --folded --no-native --no-kernel --no-lines --inlines --threads --max-frames --table-memory -v --verbose -q --quiet -h --help --version" -- "$cur") ;;
-		top) mapfile -t COMPREPLY < <(compgen -W "-F --frequency -p --pid --children -C --cgroup --comm -a --all -i --interval --native -v --verbose -q --quiet -h --help --version" -- "$cur") ;;
+		record) mapfile -t COMPREPLY < <(compgen -W "-d --duration -e --event -F --frequency -c --count -p --pid --children -C --cgroup --comm -a --all -o --output -f --folded --no-native --no-kernel --no-lines --inlines --threads --max-frames --table-memory -v --verbose -q --quiet -h --help --version" -- "$cur") ;;
+		top) mapfile -t COMPREPLY < <(compgen -W "-e --event -F --frequency -c --count -p --pid --children -C --cgroup --comm -a --all -i --interval --native -v --verbose -q --quiet -h --help --version" -- "$cur") ;;
 		report) mapfile -t COMPREPLY < <(compgen -W "-o --output -f --folded -t --type --no-lines --no-threads --from --to --list --service --label --store -v --verbose -q --quiet -h --help --version" -- "$cur") ;;
 		diff) mapfile -t COMPREPLY < <(compgen -W "-o --output -f --folded --absolute -t --type --before --after --before-label --after-label --service --label --store -v --verbose -q --quiet -h --help --version" -- "$cur") ;;
 		dump) mapfile -t COMPREPLY < <(compgen -W "--native --json -v --verbose -q --quiet -h --help --version" -- "$cur") ;;

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/random.h>
@@ -19,6 +20,8 @@
 #include <unistd.h>
 
 #include "cgroup.h"
+#include "clock.h"
+#include "event.h"
 #include "loader.h"
 #include "log.h"
 #include "pidns.h"
@@ -31,16 +34,42 @@ struct sampled_cpu {
 	bool seen; /* was sampled at some time */
 };
 
+/*
+ * One libbpf object per ring, because a callback that ends the reading of one ends that of all in an object. One call
+ * takes as much as the ring has room for, so all that was in it at first: where samples bring more than can be
+ * taken, as with ever new stacks at 50 kHz, a ring is never found empty. What finds no room meanwhile is counted as lost.
+ */
+enum { RING_EVENTS, RING_BLOBS, RING_MISSES, RING_CNT };
+
+struct ring {
+	struct ring_buffer *rb;
+	size_t size;
+};
+
+struct cpu_cost {
+	uint64_t delivered, timed, timed_ns, at_ns;
+};
+
 struct collect {
 	struct loader *loader;
 	struct pyperf_bpf *skel;
 	struct pyperf_bpf__bss *bss; /* that of the skeleton is there when all is loaded */
 	size_t bss_size;
-	struct ring_buffer *rings;
+	struct ring rings[RING_CNT];
+	size_t untaken; /* bytes of the ring that is read */
+	int epoll_fd;	/* readable when one of the rings is */
 	struct collect_sink sink;
 	struct sampled_cpu *cpus;
 	int cpu_cap;
-	uint32_t frequency_hz; /* 0: the sampler is not attached */
+	int (*output_fn)(void *ctx, int cpu); /* NULL: none */
+	void *output_ctx;
+	bool attached;
+	const struct event *event;
+	uint32_t frequency_hz; /* 0: period */
+	uint64_t period;
+	uint32_t slowed;	/* sampled at 1 / this */
+	bool by_period;		/* a clock whose rate was changed */
+	struct cpu_cost *costs; /* by CPU, at the last look */
 	int stats_fd;
 	int online_fd;
 	char online[4096]; /* the list of CPUs that are, as the kernel writes it */
@@ -133,9 +162,17 @@ static int configure_cgroup(struct pyperf_cfg *cfg, const char *path)
 #define CHUNKS_MAX	  32768U
 #define CHUNKS_PER_SAMPLE 7U
 
+/* With a period nobody knows how many samples there will be. */
+#define UNKNOWN_HZ	  10000U
+
+static uint32_t tables_hz(const struct collect_opts *opts)
+{
+	return opts->frequency_hz ? opts->frequency_hz : UNKNOWN_HZ;
+}
+
 static void size_windows(struct collect *c, const struct collect_opts *opts)
 {
-	uint64_t want = (uint64_t)opts->frequency_hz * (uint32_t)c->cpu_cap * CHUNKS_PER_SAMPLE;
+	uint64_t want = (uint64_t)tables_hz(opts) * (uint32_t)c->cpu_cap * CHUNKS_PER_SAMPLE;
 	uint32_t chunks = want < CHUNKS_MIN   ? CHUNKS_MIN
 			  : want > CHUNKS_MAX ? CHUNKS_MAX
 					      : (uint32_t)want;
@@ -146,6 +183,28 @@ static void size_windows(struct collect *c, const struct collect_opts *opts)
 	bpf_map__set_max_entries(c->skel->maps.chunks1, chunks);
 	bpf_map__set_max_entries(c->skel->maps.counts0, chunks / 2);
 	bpf_map__set_max_entries(c->skel->maps.counts1, chunks / 2);
+}
+
+/*
+ * NMI: stacks go through `misses`, not into chunks. Half a second of new stacks of 100 frames of each CPU, as
+ * above, and room for a few of the greatest depth.
+ */
+#define MISSES_MIN     (256U << 10)
+#define MISSES_MAX     (4U << 20)
+#define MISS_BYTES     832U
+#define MISSES_DEEPEST 4U
+
+static void size_misses(struct collect *c, const struct collect_opts *opts)
+{
+	uint64_t want = (uint64_t)tables_hz(opts) * (uint32_t)c->cpu_cap * MISS_BYTES / 2;
+	uint64_t deepest = (uint64_t)MISSES_DEEPEST * 2 * sizeof(uint64_t) * opts->max_frames;
+	uint32_t size = MISSES_MIN;
+
+	while (size < MISSES_MAX && (size < want || size < deepest))
+		size *= 2;
+	bpf_map__set_max_entries(c->skel->maps.misses, size);
+	bpf_map__set_max_entries(c->skel->maps.chunks0, 1);
+	bpf_map__set_max_entries(c->skel->maps.chunks1, 1);
 }
 
 static void size_stacks(struct collect *c, struct pyperf_cfg *cfg, uint32_t max_frames)
@@ -161,17 +220,34 @@ static void size_stacks(struct collect *c, struct pyperf_cfg *cfg, uint32_t max_
 	bpf_map__set_max_entries(c->skel->maps.places, (uint32_t)c->cpu_cap);
 }
 
+/* For tests: tables that are full all the time. */
+static void shrink_maps(struct collect *c, uint32_t entries)
+{
+	struct bpf_map *const maps[] = { c->skel->maps.counts0, c->skel->maps.counts1,
+					 c->skel->maps.chunks0, c->skel->maps.chunks1,
+					 c->skel->maps.threads, c->skel->maps.codes };
+
+	for (size_t i = 0; i < sizeof(maps) / sizeof(maps[0]); i++)
+		bpf_map__set_max_entries(maps[i], entries);
+}
+
 static int configure(struct collect *c, const struct collect_opts *opts)
 {
 	struct pyperf_cfg *cfg = (struct pyperf_cfg *)&c->skel->rodata->cfg;
 	struct pidns ns;
 
 	cfg->flags = opts->flags;
+	if (c->event->hardware)
+		cfg->flags |= CFG_NMI;
 	cfg->cpu_cnt = (uint32_t)c->cpu_cap;
 	size_windows(c, opts);
+	if (opts->map_entries)
+		shrink_maps(c, opts->map_entries);
 	size_stacks(c, cfg, opts->max_frames);
 	cfg->chunks_wake = bpf_map__max_entries(c->skel->maps.chunks0) / 2;
 	cfg->counts_wake = bpf_map__max_entries(c->skel->maps.counts0) / 2;
+	if (cfg->flags & CFG_NMI)
+		size_misses(c, opts);
 	if (getrandom(&cfg->hash_seed, sizeof(cfg->hash_seed), 0) != sizeof(cfg->hash_seed))
 		cfg->hash_seed = (uint64_t)getpid() << 32 | 1;
 	if (opts->comm_glob) {
@@ -188,13 +264,66 @@ static int configure(struct collect *c, const struct collect_opts *opts)
 
 /* ---- events ---------------------------------------------------------------------------------- */
 
+/* What a callback returns: negative ends the reading of its ring, behind this record. */
+static int taken(struct collect *c, size_t size)
+{
+	size = (size + BPF_RINGBUF_HDR_SZ + 7) & ~(size_t)7;
+	c->untaken -= size < c->untaken ? size : c->untaken;
+	return c->untaken ? 0 : -EAGAIN;
+}
+
 static int on_event(void *ctx, void *data, size_t size)
 {
 	struct collect *c = ctx;
 
 	if (size >= sizeof(struct ev_proc))
 		c->sink.proc(c->sink.ctx, data);
-	return 0;
+	return taken(c, size);
+}
+
+/*
+ * What a sample in NMI may not insert, we do: the next sample finds it. A failure (the table is full, or another one
+ * was first) costs another hand-over, no more.
+ */
+static void insert_code(const struct collect *c, const struct ev_code *ev)
+{
+	const struct code_key key = { .addr = ev->addr, .fingerprint = ev->fingerprint };
+	const struct code_val val = { .id = ev->id };
+
+	bpf_map_update_elem(bpf_map__fd(c->skel->maps.codes), &key, &val, BPF_NOEXIST);
+}
+
+static void take_stack(struct collect *c, const struct ev_stack *ev, size_t size)
+{
+	unsigned window = c->bss->active_window & 1;
+	const struct count_val none = { 0 };
+
+	if (!c->sink.stack)
+		return;
+	c->sink.stack(c->sink.ctx, window, ev, size);
+	if (!bpf_map_update_elem(collect__counts_fd(c, window), &ev->key, &none, BPF_NOEXIST))
+		c->bss->counts_added[window]++;
+}
+
+static int on_miss(void *ctx, void *data, size_t size)
+{
+	struct collect *c = ctx;
+	const uint32_t *type = data;
+	const struct ev_thread *ev = data;
+
+	if (size >= sizeof(struct ev_stack) && *type == EV_STACK)
+		take_stack(c, data, size);
+	else if (size >= sizeof(*ev) && *type == EV_THREAD)
+		bpf_map_update_elem(bpf_map__fd(c->skel->maps.threads), &ev->key, &ev->val,
+				    BPF_ANY);
+	return taken(c, size);
+}
+
+static bool is_nmi(const struct collect *c)
+{
+	const struct pyperf_cfg *cfg = (const struct pyperf_cfg *)&c->skel->rodata->cfg;
+
+	return cfg->flags & CFG_NMI;
 }
 
 static int on_blob(void *ctx, void *data, size_t size)
@@ -202,19 +331,41 @@ static int on_blob(void *ctx, void *data, size_t size)
 	struct collect *c = ctx;
 	const uint32_t *type = data;
 
-	if (size >= sizeof(struct ev_code) && *type == EV_CODE && c->sink.code)
-		c->sink.code(c->sink.ctx, data, size);
+	if (size >= sizeof(struct ev_code) && *type == EV_CODE) {
+		if (is_nmi(c))
+			insert_code(c, data);
+		if (c->sink.code)
+			c->sink.code(c->sink.ctx, data, size);
+	}
 	if (size >= offsetof(struct ev_blob, data) && *type == EV_BLOB && c->sink.blob)
 		c->sink.blob(c->sink.ctx, data, size);
+	return taken(c, size);
+}
+
+static int open_ring(struct collect *c, int ring, const struct bpf_map *map,
+		     ring_buffer_sample_fn fn)
+{
+	struct epoll_event ev = { .events = EPOLLIN };
+
+	c->rings[ring].size = bpf_map__max_entries(map);
+	c->rings[ring].rb = ring_buffer__new(bpf_map__fd(map), fn, c, NULL);
+	if (!c->rings[ring].rb ||
+	    epoll_ctl(c->epoll_fd, EPOLL_CTL_ADD, ring_buffer__epoll_fd(c->rings[ring].rb), &ev))
+		return -errno;
 	return 0;
 }
 
 static int open_rings(struct collect *c)
 {
-	c->rings = ring_buffer__new(bpf_map__fd(c->skel->maps.events), on_event, c, NULL);
-	if (!c->rings)
+	int err;
+
+	c->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	if (c->epoll_fd < 0)
 		return -errno;
-	return ring_buffer__add(c->rings, bpf_map__fd(c->skel->maps.blobs), on_blob, c);
+	err = open_ring(c, RING_EVENTS, c->skel->maps.events, on_event);
+	if (!err)
+		err = open_ring(c, RING_BLOBS, c->skel->maps.blobs, on_blob);
+	return err ? err : open_ring(c, RING_MISSES, c->skel->maps.misses, on_miss);
 }
 
 /* An array map in our memory; NULL and errno. */
@@ -245,12 +396,17 @@ static struct collect *collect__alloc(void)
 
 	if (!c)
 		return NULL;
-	c->stats_fd = c->online_fd = -1;
+	c->stats_fd = c->online_fd = c->epoll_fd = -1;
 	c->cpu_cap = libbpf_num_possible_cpus();
 	if (c->cpu_cap < 1)
 		c->cpu_cap = 1;
+	c->event = event__get(EVENT_CPU_CLOCK);
+	c->slowed = 1;
 	c->cpus = calloc((size_t)c->cpu_cap, sizeof(*c->cpus));
-	if (!c->cpus) {
+	c->costs = calloc((size_t)c->cpu_cap, sizeof(*c->costs));
+	if (!c->cpus || !c->costs) {
+		free(c->costs);
+		free(c->cpus);
 		free(c);
 		return NULL;
 	}
@@ -278,6 +434,8 @@ struct collect *collect__open(const struct collect_opts *opts, const struct coll
 		return NULL;
 	}
 	c->sink = *sink;
+	c->event = event__get(opts->event);
+	c->period = opts->period;
 	c->loader = loader__new();
 	c->skel = c->loader ? pyperf_bpf__open() : NULL;
 	if (!c->skel) {
@@ -311,7 +469,10 @@ void collect__close(struct collect *c)
 	if (!c)
 		return;
 	collect__detach_sampler(c);
-	ring_buffer__free(c->rings);
+	for (int i = 0; i < RING_CNT; i++)
+		ring_buffer__free(c->rings[i].rb);
+	if (c->epoll_fd >= 0)
+		close(c->epoll_fd);
 	if (c->bss)
 		munmap(c->bss, c->bss_size);
 	if (c->mappings)
@@ -326,6 +487,7 @@ void collect__close(struct collect *c)
 		loader__wait(c->loader);
 	pyperf_bpf__destroy(c->skel);
 	loader__free(c->loader);
+	free(c->costs);
 	free(c->cpus);
 	free(c);
 }
@@ -376,35 +538,63 @@ int collect__attach_lifecycle(struct collect *c)
 	return 0;
 }
 
-static int perf_open(int cpu, uint32_t frequency_hz)
+/*
+ * A clock that is slowed down gets the period that it has at full rate, times `slowed`: so counts of both rates are
+ * multiples of one number. At first the kernel makes the period (perf_swevent_init_hrtimer()), after it has compared the
+ * frequency with what it allows; that may be less by the time that the rate is changed.
+ */
+static int perf_open(const struct collect *c, int cpu)
 {
 	struct perf_event_attr attr = {
 		.size = sizeof(attr),
-		.type = PERF_TYPE_SOFTWARE,
-		.config = PERF_COUNT_SW_CPU_CLOCK,
+		.type = c->event->type,
+		.config = c->event->config,
 		.freq = 1,
-		.sample_freq = frequency_hz,
+		.sample_freq = c->frequency_hz / c->slowed,
+		/* That of the mapping watch: else its rings do not take this event's records (perf_event_set_output()). */
+		.use_clockid = 1,
+		.clockid = CLOCK_MONOTONIC,
 	};
-	int fd = (int)syscall(SYS_perf_event_open, &attr, -1, cpu, -1, PERF_FLAG_FD_CLOEXEC);
+	int fd;
 
+	if (c->by_period) {
+		attr.freq = 0;
+		attr.sample_period = (uint64_t)(NS_PER_S / c->frequency_hz) * c->slowed;
+	} else if (c->period) {
+		attr.freq = 0;
+		attr.sample_period = c->period * c->slowed;
+	} else if (!attr.sample_freq) {
+		attr.sample_freq = 1;
+	}
+	fd = (int)syscall(SYS_perf_event_open, &attr, -1, cpu, -1, PERF_FLAG_FD_CLOEXEC);
 	return fd < 0 ? -errno : fd;
 }
 
-static void explain_perf_failure(int cpu, uint32_t frequency_hz, int err)
+/* No counter: where the kernel has none of this kind, or a hypervisor keeps it. */
+static bool is_missing(int err)
+{
+	return err == -ENOENT || err == -EOPNOTSUPP || err == -ENXIO;
+}
+
+static void explain_perf_failure(const struct collect *c, int cpu, int err)
 {
 	long max = rights__sysctl("kernel/perf_event_max_sample_rate");
 	long paranoid = rights__sysctl("kernel/perf_event_paranoid");
 
-	if (err == -EINVAL && max >= 0 && (long)frequency_hz > max)
+	if (err == -EINVAL && max >= 0 && !c->period && (long)c->frequency_hz > max)
 		log_err("sampling at %" PRIu32
 			" Hz: the kernel allows %ld (lower -F, or raise sysctl "
 			"kernel.perf_event_max_sample_rate)",
-			frequency_hz, max);
+			c->frequency_hz, max);
 	else if (err == -EACCES || err == -EPERM)
 		log_err("sampling on CPU %d: %s (needs CAP_PERFMON; kernel.perf_event_paranoid is %ld)",
 			cpu, strerror(-err), paranoid);
+	else if (c->event->hardware && is_missing(err))
+		log_err("-e %s: this machine has no counter for it: %s (virtual machines often have none; "
+			"-e cpu-clock works everywhere)",
+			c->event->name, strerror(-err));
 	else
-		log_err("sampling on CPU %d: %s", cpu, strerror(-err));
+		log_err("sampling %s on CPU %d: %s", c->event->name, cpu, strerror(-err));
 }
 
 static void stop_cpu(struct sampled_cpu *s)
@@ -416,23 +606,40 @@ static void stop_cpu(struct sampled_cpu *s)
 	s->fd = -1;
 }
 
-/* -ENODEV: the CPU is offline. */
+void collect__set_output(struct collect *c, int (*fn)(void *ctx, int cpu), void *ctx)
+{
+	c->output_fn = fn;
+	c->output_ctx = ctx;
+}
+
+/* Without it throttling goes unnoticed; no reason not to sample. */
+static void set_output(const struct collect *c, int fd, int cpu)
+{
+	int to = c->output_fn ? c->output_fn(c->output_ctx, cpu) : -1;
+
+	if (to >= 0 && ioctl(fd, PERF_EVENT_IOC_SET_OUTPUT, to))
+		log_debug("CPU %d: throttling will not be seen: %s", cpu, strerror(errno));
+}
+
+/* A CPU that is sampled goes over to a new event. -ENODEV: the CPU is offline. */
 static int sample_cpu(struct collect *c, int cpu)
 {
 	struct sampled_cpu *s = &c->cpus[cpu];
-	int fd = perf_open(cpu, c->frequency_hz);
+	int fd = perf_open(c, cpu);
+	struct bpf_link *link;
 
 	if (fd < 0)
 		return fd;
-	s->link = bpf_program__attach_perf_event(c->skel->progs.on_cpu_sample, fd);
-	if (!s->link) {
+	link = bpf_program__attach_perf_event(c->skel->progs.on_cpu_sample, fd);
+	if (!link) {
 		int err = -errno;
 
 		close(fd);
 		return err;
 	}
-	s->fd = fd;
-	s->seen = true;
+	set_output(c, fd, cpu);
+	stop_cpu(s);
+	*s = (struct sampled_cpu){ .fd = fd, .link = link, .seen = true };
 	return 0;
 }
 
@@ -452,12 +659,13 @@ int collect__attach_sampler(struct collect *c, uint32_t frequency_hz)
 	if (err)
 		return err;
 	c->frequency_hz = frequency_hz;
+	c->attached = true;
 	for (int cpu = 0; cpu < c->cpu_cap; cpu++) {
 		err = sample_cpu(c, cpu);
 		if (!err)
 			sampled++;
 		if (err && err != -ENODEV) {
-			explain_perf_failure(cpu, frequency_hz, err);
+			explain_perf_failure(c, cpu, err);
 			collect__detach_sampler(c);
 			return err;
 		}
@@ -477,35 +685,84 @@ static void wait_for_programs(void)
 
 void collect__detach_sampler(struct collect *c)
 {
-	if (!c->frequency_hz)
+	if (!c->attached)
 		return;
 	for (int cpu = 0; cpu < c->cpu_cap; cpu++)
 		stop_cpu(&c->cpus[cpu]);
-	c->frequency_hz = 0;
+	c->attached = false;
 	wait_for_programs();
 }
 
 /*
- * For the CPU clock the kernel makes a period of the frequency once, at the start (perf_swevent_init_hrtimer(),
- * kernel/events/core.c), and it is the period in nanoseconds that can be changed.
+ * By new events: after PERF_EVENT_IOC_PERIOD the CPU clock is as fast as it was told, but says with each sample
+ * that it is worth the period it began with (hw.last_period: perf_swevent_hrtimer(), kernel/events/core.c).
  */
-int collect__set_frequency(struct collect *c, uint32_t frequency_hz)
+int collect__set_rate(struct collect *c, uint32_t frequency_hz, uint32_t slowed)
 {
-	uint64_t period_ns = 1000000000ULL / frequency_hz;
+	uint32_t old_hz = c->frequency_hz, old_slowed = c->slowed;
+	int err = 0;
 
-	for (int cpu = 0; cpu < c->cpu_cap; cpu++) {
-		int fd = c->cpus[cpu].fd;
-
-		if (fd < 0 || !ioctl(fd, PERF_EVENT_IOC_PERIOD, &period_ns))
-			continue;
-		if (errno == ENODEV) /* it has just gone offline */
-			continue;
-		log_err("sampling on CPU %d at %" PRIu32 " Hz: %s", cpu, frequency_hz,
-			strerror(errno));
-		return -errno;
-	}
 	c->frequency_hz = frequency_hz;
+	c->slowed = slowed;
+	c->by_period = c->event->clock;
+	for (int cpu = 0; cpu < c->cpu_cap; cpu++) {
+		if (c->cpus[cpu].fd < 0)
+			continue;
+		err = sample_cpu(c, cpu);
+		if (!err || err == -ENODEV) /* it has just gone offline */
+			continue;
+		explain_perf_failure(c, cpu, err);
+		c->frequency_hz = old_hz;
+		c->slowed = old_slowed;
+		return err;
+	}
 	return 0;
+}
+
+/* By CPU, to be freed; NULL: no memory. */
+static struct counters *read_counters(const struct collect *c)
+{
+	struct counters *per_cpu = calloc((size_t)c->cpu_cap, sizeof(*per_cpu));
+	uint32_t zero = 0;
+
+	if (per_cpu)
+		bpf_map_lookup_elem(bpf_map__fd(c->skel->maps.counters), &zero, per_cpu);
+	return per_cpu;
+}
+
+#define TIMED_FEWEST 64 /* measured samples that make a mean: at 99 Hz those of ten seconds */
+
+/* What samples took of one CPU, 0 to 1, since the last time that this was known; negative: not known yet. */
+static double cpu_share(struct cpu_cost *last, const struct cpu_cost *now)
+{
+	double samples = (double)(now->delivered - last->delivered), share = 0;
+	uint64_t timed = now->timed - last->timed;
+
+	if (last->at_ns && timed < TIMED_FEWEST)
+		return -1;
+	if (last->at_ns)
+		share = samples * (double)(now->timed_ns - last->timed_ns) / (double)timed /
+			(double)(now->at_ns - last->at_ns);
+	*last = *now;
+	return share;
+}
+
+double collect__busiest_share(struct collect *c)
+{
+	struct counters *per_cpu = read_counters(c);
+	uint64_t now = now_ns();
+	double busiest = 0;
+
+	for (int cpu = 0; per_cpu && cpu < c->cpu_cap; cpu++) {
+		const uint64_t *n = (const uint64_t *)per_cpu[cpu].n;
+		struct cpu_cost cost = { n[CTR_delivered], n[CTR_timed_samples], n[CTR_timed_ns],
+					 now };
+		double share = cpu_share(&c->costs[cpu], &cost);
+
+		busiest = share > busiest ? share : busiest;
+	}
+	free(per_cpu);
+	return busiest;
 }
 
 /* ---- CPUs that come and go ------------------------------------------------------------------- */
@@ -548,7 +805,7 @@ void collect__follow_cpus(struct collect *c, void (*fn)(void *ctx, int cpu), voi
 {
 	bool *online;
 
-	if (!c->frequency_hz || !online_changed(c))
+	if (!c->attached || !online_changed(c))
 		return;
 	online = calloc((size_t)c->cpu_cap, sizeof(*online));
 	if (!online) {
@@ -581,14 +838,24 @@ uint32_t collect__cpu_cnt(const struct collect *c)
 
 int collect__fd(const struct collect *c)
 {
-	return ring_buffer__epoll_fd(c->rings);
+	return c->epoll_fd;
 }
 
 int collect__consume(struct collect *c)
 {
-	int n = ring_buffer__consume(c->rings);
+	bool more = false;
 
-	return n < 0 ? n : 0;
+	for (int i = 0; i < RING_CNT; i++) {
+		int n;
+
+		c->untaken = c->rings[i].size;
+		n = ring_buffer__consume(c->rings[i].rb);
+		if (n == -EAGAIN)
+			more = true;
+		else if (n < 0)
+			return n;
+	}
+	return more;
 }
 
 unsigned collect__flip(struct collect *c)
@@ -683,26 +950,13 @@ int collect__code_ids(const struct collect *c, bool (*keep)(void *ctx, uint64_t 
 
 void collect__counters(const struct collect *c, uint64_t counters[CTR_CNT])
 {
-	struct counters *per_cpu = calloc((size_t)c->cpu_cap, sizeof(*per_cpu));
-	uint32_t zero = 0;
+	struct counters *per_cpu = read_counters(c);
 
 	memset(counters, 0, CTR_CNT * sizeof(*counters));
-	if (!per_cpu)
-		return;
-	if (!bpf_map_lookup_elem(bpf_map__fd(c->skel->maps.counters), &zero, per_cpu)) {
-		for (int cpu = 0; cpu < c->cpu_cap; cpu++)
-			for (uint32_t i = 0; i < CTR_CNT; i++)
-				counters[i] += per_cpu[cpu].n[i];
-	}
+	for (int cpu = 0; per_cpu && cpu < c->cpu_cap; cpu++)
+		for (uint32_t i = 0; i < CTR_CNT; i++)
+			counters[i] += per_cpu[cpu].n[i];
 	free(per_cpu);
-}
-
-uint64_t collect__counter(const struct collect *c, enum pyperf_counter counter)
-{
-	uint64_t counters[CTR_CNT];
-
-	collect__counters(c, counters);
-	return counters[counter];
 }
 
 void collect__run_time(const struct collect *c, uint64_t *ns, uint64_t *runs)
@@ -739,7 +993,8 @@ uint64_t collect__mapped_bytes(const struct collect *c)
 {
 	/* libbpf maps the data of a ring buffer twice in a row, as the kernel lays it out. */
 	return c->mappings_size + c->seen_size + 2ULL * bpf_map__max_entries(c->skel->maps.events) +
-	       2ULL * bpf_map__max_entries(c->skel->maps.blobs);
+	       2ULL * bpf_map__max_entries(c->skel->maps.blobs) +
+	       2ULL * bpf_map__max_entries(c->skel->maps.misses);
 }
 
 uint64_t collect__map_bytes(const struct collect *c)

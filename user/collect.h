@@ -29,14 +29,19 @@ struct collect_opts {
 	uint32_t flags;		 /* enum cfg_flags, without CFG_PIDNS, CFG_COMM, CFG_CGROUP */
 	const char *comm_glob;	 /* NULL: all */
 	const char *cgroup_path; /* NULL: all */
-	uint32_t frequency_hz;	 /* at most; the tables are sized by it */
+	uint32_t event;		 /* enum event_id; hardware events set CFG_NMI */
+	uint32_t frequency_hz;	 /* at most; the tables are sized by it. 0: not known, see period */
+	uint64_t period;	 /* events per sample; 0: see frequency_hz. Not of a clock */
 	uint32_t max_frames;	 /* Python, and native ones, of a stack; 0: STACK_DEPTH_DEFAULT */
+	uint32_t map_entries;	 /* of each map that samples insert into, for tests; 0: as needed */
 	bool bpf_stats;		 /* have the kernel time the programs (a few ns per sample) */
 };
 
 typedef void (*collect_proc_fn)(void *ctx, const struct ev_proc *ev);
 typedef void (*collect_code_fn)(void *ctx, const struct ev_code *ev, size_t size);
 typedef void (*collect_blob_fn)(void *ctx, const struct ev_blob *ev, size_t size);
+typedef void (*collect_stack_fn)(void *ctx, unsigned window, const struct ev_stack *ev,
+				 size_t size);
 
 /* Whom events go to. `proc` gets EV_DRAIN as well: ask collect__wants_flip(). */
 struct collect_sink {
@@ -44,6 +49,11 @@ struct collect_sink {
 	collect_proc_fn proc;
 	collect_code_fn code; /* NULL: names are not wanted */
 	collect_blob_fn blob; /* likewise */
+	/*
+	 * With CFG_NMI: a sample that BPF has counted, with its stack, to be added to `window`. Whatever
+	 * the counts of the window say of the same key comes on top of it.
+	 */
+	collect_stack_fn stack;
 };
 
 /* NULL after one message that names what is missing and the remedy. */
@@ -57,11 +67,21 @@ void collect__process_maps(const struct collect *c, struct process_maps *maps);
 int collect__attach_lifecycle(struct collect *c);
 /* Until the sampler is loaded, too. 0 or negative errno, printed. */
 int collect__wait_loaded(struct collect *c);
-/* The same, and then every possible CPU that is online. 0 or negative errno, printed. */
+/*
+ * What the kernel says of the sampler's event on a CPU (PERF_RECORD_THROTTLE) goes to the ring of the event that `fn`
+ * names; -1: nowhere. Before collect__attach_sampler().
+ */
+void collect__set_output(struct collect *c, int (*fn)(void *ctx, int cpu), void *ctx);
+/* As collect__wait_loaded(), and then every possible CPU that is online. 0 or negative errno, printed. */
 int collect__attach_sampler(struct collect *c, uint32_t frequency_hz);
 void collect__detach_sampler(struct collect *c);
-/* Of an attached sampler, without a gap. 0 or negative errno, printed. */
-int collect__set_frequency(struct collect *c, uint32_t frequency_hz);
+/*
+ * An attached sampler goes on, without a gap, at 1 / `slowed` of this frequency (0: of its period). What the kernel says
+ * with each sample that it is worth is right all the time. 0 or negative errno, printed: then it goes on as it did.
+ */
+int collect__set_rate(struct collect *c, uint32_t frequency_hz, uint32_t slowed);
+/* What samples took of the busiest CPU since the last call, 0 to 1: of their run time one in 16 is measured. */
+double collect__busiest_share(struct collect *c);
 /*
  * Samples CPUs that came online since the last call and forgets those that went. Calls `fn` for each new
  * one. Cheap: reads one file.
@@ -71,7 +91,10 @@ uint32_t collect__cpu_cnt(const struct collect *c); /* CPUs sampled at some time
 
 /* Readable when there are events. Borrowed. */
 int collect__fd(const struct collect *c);
-/* Hands all waiting records to the sink. 0 or negative errno. */
+/*
+ * Hands waiting records to the sink, at least those that wait now. 0: all of them; 1: more came in meanwhile than the
+ * rings have room for, go on; or negative errno.
+ */
 int collect__consume(struct collect *c);
 
 /*
@@ -102,7 +125,6 @@ int collect__code_ids(const struct collect *c, bool (*keep)(void *ctx, uint64_t 
 		      uint64_t **ids, size_t *cnt);
 
 /* Sums over all CPUs. */
-uint64_t collect__counter(const struct collect *c, enum pyperf_counter counter);
 void collect__counters(const struct collect *c, uint64_t counters[CTR_CNT]);
 /* Run time and runs of the sampler since load; 0 without bpf_stats. */
 void collect__run_time(const struct collect *c, uint64_t *ns, uint64_t *runs);

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "idmap.h"
 #include "log.h"
@@ -51,8 +52,18 @@ static void drained__free(struct drained *d)
 	*d = (struct drained){ 0 };
 }
 
+#define BUSY_TRIES 100
+#define BUSY_US	   1000
+
+/* The lock of a bucket could not be had: see count_refusal() in bpf/lifecycle.bpf.h. */
+static bool is_busy(int err)
+{
+	return err == -EBUSY || err == -EDEADLK || err == -ETIMEDOUT;
+}
+
 static int drain(int fd, struct drained *d, size_t key_size, size_t value_size)
 {
+	int tries = BUSY_TRIES;
 	uint32_t token, batch = BATCH, n;
 	bool first = true;
 	int err;
@@ -69,12 +80,14 @@ static int drain(int fd, struct drained *d, size_t key_size, size_t value_size)
 			batch *= 2;
 			continue;
 		}
-		if (err && err != -ENOENT)
+		if (err && err != -ENOENT && !(is_busy(err) && tries--))
 			return err;
 		d->cnt += n;
 		first = false;
 		if (err == -ENOENT)
 			return 0;
+		if (err)
+			usleep(BUSY_US);
 	}
 }
 
@@ -87,15 +100,16 @@ struct py_thread {
 };
 
 struct window {
-	struct drained counts; /* struct count_key -> u64 */
+	struct drained counts; /* struct count_key -> struct count_val */
 	struct drained chunks; /* u64 -> struct chunk */
 	struct idmap by_hash;  /* chunk hash -> its struct chunk, in chunks.values */
 	uint64_t words[MAX_FRAMES];
 	struct profile *profile;
 	struct py_thread *py_threads; /* of the processes in `named` */
 	size_t py_thread_cnt, py_thread_cap;
-	struct idmap named; /* spaces whose threads' names were read */
-	uint32_t reading;   /* the space that is being read */
+	struct idmap named;    /* spaces whose threads' names were read */
+	uint32_t reading;      /* the space that is being read */
+	struct handed *handed; /* NULL: none */
 };
 
 /*
@@ -104,8 +118,13 @@ struct window {
  */
 static int read_stack(struct window *w, uint64_t hash)
 {
+	const struct handed_stack *whole = w->handed ? handed__stack(w->handed, hash) : NULL;
 	uint32_t free_slots = MAX_FRAMES;
 
+	if (whole) {
+		memcpy(w->words, whole->words, whole->cnt * sizeof(w->words[0]));
+		return (int)whole->cnt;
+	}
 	for (unsigned n = 0; hash; n++) {
 		const struct chunk *c = idmap__get(&w->by_hash, hash);
 
@@ -304,20 +323,21 @@ static uint64_t *late_filter(const struct process_table *pt, const struct dump_o
 }
 
 static int add_count(struct window *w, const struct process_table *pt, const struct dump_opts *o,
-		     struct profile *p, struct dump_late *late, size_t i)
+		     struct profile *p, struct dump_late *late, const struct count_key *key,
+		     const struct count_val *val)
 {
-	const struct count_key *key = (const struct count_key *)w->counts.keys + i;
-	uint64_t count = ((const uint64_t *)w->counts.values)[i];
-	uint64_t *filtered = late_filter(pt, o, key->space, late);
+	uint64_t *filtered = late_filter(pt, o, key->space, late), count;
 	int proc, n, err;
 
+	if (!val->samples) /* handed over, and not seen since */
+		return 0;
 	if (filtered) {
-		*filtered += count;
+		*filtered += val->samples;
 		return 0;
 	}
 	n = read_stack(w, key->stack);
 	if (n < 0) {
-		late->lost += count;
+		late->lost += val->samples;
 		return 0;
 	}
 	n = dump__name_generated(o->jit, key->space, w->words, n);
@@ -327,7 +347,9 @@ static int add_count(struct window *w, const struct process_table *pt, const str
 	err = note_thread(w, pt, p->procs[proc].tgid, key->space, THREAD_TID(key->thread));
 	if (err)
 		return err;
-	err = profile__add_stack(p, (uint32_t)proc, key->thread, w->words, (size_t)n, count);
+	count = o->unit ? (val->value + o->unit / 2) / o->unit : val->samples;
+	err = profile__add_weighted(p, (uint32_t)proc, key->thread, w->words, (size_t)n,
+				    val->samples, count);
 	return err < 0 ? err : 0;
 }
 
@@ -348,12 +370,27 @@ static int index_chunks(struct window *w)
 static int read_window(struct collect *c, unsigned old, struct window *w)
 {
 	int err = drain(collect__counts_fd(c, old), &w->counts, sizeof(struct count_key),
-			sizeof(uint64_t));
+			sizeof(struct count_val));
 
 	if (!err)
 		err = drain(collect__chunks_fd(c, old), &w->chunks, sizeof(uint64_t),
 			    sizeof(struct chunk));
 	return err ? err : index_chunks(w);
+}
+
+/* What BPF has counted in its maps, and what it handed over. */
+static int add_counts(struct window *w, const struct process_table *pt, const struct dump_opts *o,
+		      struct profile *p, struct dump_late *late)
+{
+	const struct count_key *keys = w->counts.keys;
+	const struct count_val *vals = w->counts.values;
+	int err = 0;
+
+	for (size_t i = 0; i < w->counts.cnt && !err; i++)
+		err = add_count(w, pt, o, p, late, &keys[i], &vals[i]);
+	for (size_t i = 0; w->handed && i < w->handed->cnt && !err; i++)
+		err = add_count(w, pt, o, p, late, &w->handed->keys[i], &w->handed->vals[i]);
+	return err;
 }
 
 int dump__window(struct collect *c, unsigned old, const struct process_table *pt,
@@ -367,13 +404,16 @@ int dump__window(struct collect *c, unsigned old, const struct process_table *pt
 		goto out;
 	}
 	w->profile = p;
+	w->handed = o->handed;
 	sym_jit__begin(o->jit);
 	err = read_window(c, old, w);
-	for (size_t i = 0; i < w->counts.cnt && !err; i++)
-		err = add_count(w, pt, o, p, late, i);
+	if (!err)
+		err = add_counts(w, pt, o, p, late);
 	if (!err)
 		err = refresh_procs(pt, p);
 	log_debug("window: %zu counts, %zu chunks", w->counts.cnt, w->chunks.cnt);
+	if (w->handed)
+		handed__clear(w->handed);
 	drained__free(&w->counts);
 	drained__free(&w->chunks);
 	idmap__free(&w->by_hash);

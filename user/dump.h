@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 #include "collect.h"
+#include "handed.h"
 #include "process.h"
 #include "profile.h"
 #include "sym_jit.h"
@@ -31,6 +32,9 @@ struct dump_opts {
 	bool python_only;
 	bool threads;
 	struct sym_jit *jit; /* borrowed; names generated code */
+	struct handed
+		*handed; /* borrowed; of the window that is read, which empties it. NULL: none */
+	uint64_t unit;	 /* of the event, that a stack's count stands for; 0: one sample */
 };
 
 /* Adds a window that was flipped away to `p` and empties it. 0 or negative errno, printed. */

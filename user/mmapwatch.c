@@ -174,6 +174,11 @@ int mmapwatch__cpu_online(struct mmapwatch *w, int cpu)
 	return open_ring(w, cpu);
 }
 
+int mmapwatch__ring(const struct mmapwatch *w, int cpu)
+{
+	return cpu < 0 || cpu >= w->ring_cnt ? -1 : w->rings[cpu].fd;
+}
+
 int mmapwatch__cpu_cnt(const struct mmapwatch *w)
 {
 	int cnt = 0;
@@ -277,6 +282,9 @@ bool mmap_event__parse(struct mmap_event *ev, const void *record, uint32_t size)
 		memcpy(&lost, body, sizeof(lost));
 		ev->type = MMAP_EVENT_LOST;
 		ev->lost = lost.lost;
+		return true;
+	case PERF_RECORD_THROTTLE:
+		ev->type = MMAP_EVENT_THROTTLE;
 		return true;
 	default:
 		return false;

@@ -24,6 +24,8 @@ enum mmap_event_type {
 	MMAP_EVENT_EXEC =
 		3, /* a COMM that comes from exec: the mappings after it are the new program's */
 	MMAP_EVENT_LOST = 4,
+	MMAP_EVENT_THROTTLE =
+		5, /* of an event whose records are sent here, see mmapwatch__ring() */
 };
 
 struct mmap_event {
@@ -56,6 +58,11 @@ int mmapwatch__fd(const struct mmapwatch *w);
 int mmapwatch__read(struct mmapwatch *w, mmap_event_fn fn, void *ctx);
 /* A CPU came online (again). 0 or negative errno. */
 int mmapwatch__cpu_online(struct mmapwatch *w, int cpu);
+/*
+ * The event whose ring is that of `cpu`, for PERF_EVENT_IOC_SET_OUTPUT: what the kernel says of another event of this CPU
+ * comes along with the rest. -1: there is none.
+ */
+int mmapwatch__ring(const struct mmapwatch *w, int cpu);
 /* CPUs that are watched. */
 int mmapwatch__cpu_cnt(const struct mmapwatch *w);
 uint64_t mmapwatch__lost(const struct mmapwatch *w);

@@ -179,7 +179,7 @@ static int set_command(struct options *o, char **rest, bool dashes)
 	return 0;
 }
 
-static int check_conflicts(const struct options *o)
+static int check_conflicts(struct options *o)
 {
 	int err = targets__check(&o->targets, o->command != NULL);
 

@@ -1459,8 +1459,10 @@ static int adopt_procs(struct process_table *pt)
 		    idmap__get(&pt->by_space, val.space))
 			continue;
 		proc_fd = open_proc_dir(tgid);
-		if (proc_fd < 0)
+		if (proc_fd < 0) { /* its exit could not be noted: see count_refusal() */
+			bpf_map_delete_elem(pt->maps.procs_fd, &tgid);
 			continue;
+		}
 		read_comm(proc_fd, comm);
 		close(proc_fd);
 		p = add_process(pt, val.space, tgid, comm, now_ns());

@@ -2,6 +2,7 @@
 #include "session.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
@@ -14,12 +15,16 @@
 #include "clock.h"
 #include "collect.h"
 #include "dump.h"
+#include "event.h"
 #include "log.h"
 #include "mmapwatch.h"
+#include "rate.h"
 #include "readcode.h"
+#include "rights.h"
 
 #define NS_PER_MS      1000000ULL
-#define TICK_MS	       1000 /* CPUs, lost events */
+#define TICK_MS	       1000 /* CPUs, lost events, the cost of samples */
+#define FIRST_TICK_MS  100  /* a rate that is too high is not kept for a second */
 #define RETRY_MS       10   /* an interpreter that is still starting is asked again */
 #define WINDOW_S       5    /* counts are read at least this often, when something waits for it */
 #define QUIET_WINDOW_S 30   /* ... when nothing does */
@@ -36,6 +41,7 @@ struct session {
 	size_t pid_cnt;
 	struct dump_opts dump;
 	struct dump_late late;
+	struct handed handed[2]; /* of each window */
 	int epoll_fd;
 	uint64_t start_ns, start_unix_ns, cpu_start_ns; /* start_ns 0: not started */
 	uint64_t end_ns, cpu_end_ns;			/* end_ns 0: not stopped */
@@ -43,6 +49,11 @@ struct session {
 	uint64_t drained_ns, tick_ns;
 	uint64_t drain_ns; /* the longest that reading a window took */
 	uint64_t events_lost;
+	uint32_t slowed;  /* sampling goes on at 1 / this of its rate */
+	long kernel_rate; /* kernel.perf_event_max_sample_rate at the last look */
+	bool over_budget; /* at the last look */
+	uint64_t rate_lowered, kernel_rate_lowered, throttled; /* how often */
+	uint64_t throttled_seen;			       /* of these, up to the last tick */
 	int retry; /* processes that are to be asked again soon */
 	bool exits_seen;
 	bool drained; /* since session__forget() */
@@ -96,6 +107,17 @@ static void on_code(void *ctx, const struct ev_code *ev, size_t size)
 	readcode__take(symbolizer__python(s->sym), s->procs, ev, size);
 }
 
+static void on_stack(void *ctx, unsigned window, const struct ev_stack *ev, size_t size)
+{
+	struct session *s = ctx;
+	int err = handed__add(&s->handed[window], ev, size);
+
+	if (!err)
+		return;
+	s->late.lost++;
+	log_debug("a stack from NMI context: %s", strerror(-err));
+}
+
 static void on_cpu_online(void *ctx, int cpu)
 {
 	struct session *s = ctx;
@@ -103,10 +125,27 @@ static void on_cpu_online(void *ctx, int cpu)
 	mmapwatch__cpu_online(s->watch, cpu);
 }
 
+static int watch_ring(void *ctx, int cpu)
+{
+	const struct session *s = ctx;
+
+	return mmapwatch__ring(s->watch, cpu);
+}
+
+static void on_watch(void *ctx, const struct mmap_event *ev)
+{
+	struct session *s = ctx;
+
+	if (ev->type == MMAP_EVENT_THROTTLE)
+		s->throttled++;
+	else
+		process_table__on_mmap(s->procs, ev);
+}
+
 /* All that has happened, in the order in which it has to be looked at. */
 static void catch_up(struct session *s)
 {
-	mmapwatch__read(s->watch, process_table__on_mmap, s->procs);
+	mmapwatch__read(s->watch, on_watch, s);
 	collect__consume(s->collect);
 	s->retry = process_table__refresh(s->procs);
 }
@@ -155,11 +194,25 @@ static uint32_t config_flags(const struct session_opts *o)
 		flags |= CFG_CHILDREN;
 	if (o->threads)
 		flags |= CFG_THREADS;
+	if (o->targets->nmi)
+		flags |= CFG_NMI;
 	if (!o->no_native)
 		flags |= CFG_NATIVE;
 	if (!o->no_kernel)
 		flags |= CFG_KERNEL;
 	return flags;
+}
+
+/*
+ * What one counts for. At full rate of a clock it is a sample, whatever the kernel says it is worth: of those that came
+ * just before the rate was changed, none is more or less than one. When sampling is slowed down it is the time
+ * between two samples at full rate, as the kernel makes it.
+ */
+static uint64_t count_unit(const struct session *s)
+{
+	if (!event__get(s->o.targets->event)->clock)
+		return 1;
+	return s->slowed > 1 ? NS_PER_S / s->frequency_hz : 0;
 }
 
 static int open_collect(struct session *s)
@@ -169,15 +222,20 @@ static int open_collect(struct session *s)
 		.flags = config_flags(&s->o),
 		.comm_glob = t->comm,
 		.cgroup_path = t->cgroup,
+		.event = t->event,
 		.frequency_hz = t->frequency_hz,
+		.period = t->period,
 		.max_frames = s->o.max_frames,
+		.map_entries = t->map_entries,
 		.bpf_stats = s->o.bpf_stats,
 	};
 	const struct collect_sink sink = {
-		.ctx = s, .proc = on_proc, .code = on_code, .blob = on_blob
+		.ctx = s, .proc = on_proc, .code = on_code, .blob = on_blob, .stack = on_stack
 	};
 
-	s->dump = (struct dump_opts){ .python_only = !t->all, .threads = s->o.threads };
+	s->dump = (struct dump_opts){ .python_only = !t->all,
+				      .threads = s->o.threads,
+				      .unit = count_unit(s) };
 	s->collect = collect__open(&opts, &sink);
 	return s->collect ? 0 : -EIO;
 }
@@ -233,6 +291,7 @@ static int open_process_table(struct session *s)
 		log_err("watching for new mappings: %s (needs CAP_PERFMON)", strerror(errno));
 		return -errno;
 	}
+	collect__set_output(s->collect, watch_ring, s);
 	return process_table__scan(s->procs);
 }
 
@@ -297,6 +356,7 @@ struct session *session__open(const struct session_opts *o)
 	s->o = *o;
 	s->frequency_hz = o->targets->frequency_hz;
 	s->epoll_fd = -1;
+	s->slowed = 1;
 	if (!prepare(s))
 		return s;
 	session__close(s);
@@ -311,6 +371,8 @@ void session__close(struct session *s)
 	process_table__free(s->procs);
 	mmapwatch__free(s->watch);
 	collect__close(s->collect);
+	handed__clear(&s->handed[0]);
+	handed__clear(&s->handed[1]);
 	if (s->epoll_fd >= 0)
 		close(s->epoll_fd);
 	free(s->pids);
@@ -325,17 +387,21 @@ int session__start(struct session *s)
 	s->start_unix_ns = unix_ns();
 	err = collect__attach_sampler(s->collect, s->frequency_hz);
 	s->start_ns = s->drained_ns = now_ns();
-	s->tick_ns = s->start_ns + TICK_MS * NS_PER_MS;
+	s->tick_ns = s->start_ns + FIRST_TICK_MS * NS_PER_MS;
+	s->kernel_rate = rights__sysctl("kernel/perf_event_max_sample_rate");
+	collect__busiest_share(s->collect);
 	return err;
 }
 
 int session__set_frequency(struct session *s, uint32_t frequency_hz)
 {
-	int err = collect__set_frequency(s->collect, frequency_hz);
+	int err = collect__set_rate(s->collect, frequency_hz, s->slowed);
 
-	if (!err)
-		s->frequency_hz = frequency_hz;
-	return err;
+	if (err)
+		return err;
+	s->frequency_hz = frequency_hz;
+	s->dump.unit = count_unit(s);
+	return 0;
 }
 
 void session__stop(struct session *s)
@@ -347,10 +413,13 @@ void session__stop(struct session *s)
 
 /* ---- while sampling --------------------------------------------------------------------------- */
 
-/* Process events were lost: what the kernel and /proc say now is taken over. */
-static void check_lost_events(struct session *s)
+/*
+ * Process events were lost, or BPF could not note one in its table: what the kernel and /proc say now is
+ * taken over.
+ */
+static void check_lost_events(struct session *s, const uint64_t counters[CTR_CNT])
 {
-	uint64_t lost = collect__counter(s->collect, CTR_note_event_lost);
+	uint64_t lost = counters[CTR_note_event_lost] + counters[CTR_note_proc_busy];
 
 	if (lost == s->events_lost)
 		return;
@@ -358,11 +427,72 @@ static void check_lost_events(struct session *s)
 	process_table__resync(s->procs);
 }
 
+/*
+ * More than our share of a CPU goes into samples: fewer of them. What a stack is worth is told by the kernel with each
+ * sample, so the profile is right all the same.
+ */
+static void limit_rate(struct session *s)
+{
+	long percent = rights__sysctl("kernel/perf_cpu_time_max_percent");
+	double share = collect__busiest_share(s->collect), budget = rate__budget(percent);
+	uint32_t slowed = rate__slow_down(s->slowed, share, budget);
+	uint64_t throttled = s->throttled - s->throttled_seen;
+	bool again = s->over_budget;
+
+	/* Twice in a row: a virtual CPU that was taken away in one sample is no reason. */
+	s->over_budget = slowed != s->slowed;
+	if (s->over_budget && !again) {
+		s->tick_ns = now_ns() + FIRST_TICK_MS * NS_PER_MS;
+		slowed = s->slowed;
+	}
+
+	s->throttled_seen = s->throttled;
+	if (slowed != s->slowed) {
+		log_warn(
+			"samples took %.0f%% of a CPU, more than %.0f%% (kernel.perf_cpu_time_max_percent "
+			"is %ld): sampling goes on at 1/%" PRIu32 " of the rate",
+			100 * share, 100 * budget, percent, slowed);
+	} else if (throttled > 2 * collect__cpu_cnt(s->collect) && slowed < RATE_SLOWEST) {
+		slowed *= 2;
+		log_warn("the kernel stopped sampling %" PRIu64
+			 " times (kernel.perf_event_max_sample_rate "
+			 "is %ld): it goes on at 1/%" PRIu32 " of the rate",
+			 throttled, s->kernel_rate, slowed);
+	} else {
+		return;
+	}
+	if (collect__set_rate(s->collect, s->frequency_hz, slowed))
+		return; /* it goes on as it did, and is tried again */
+	s->slowed = slowed;
+	s->dump.unit = count_unit(s);
+	s->rate_lowered++;
+}
+
+/* The kernel lowers it for all when handlers take too long, those of other programs among them. */
+static void watch_kernel_rate(struct session *s)
+{
+	long rate = rights__sysctl("kernel/perf_event_max_sample_rate");
+
+	if (rate > 0 && s->kernel_rate > 0 && rate < s->kernel_rate) {
+		s->kernel_rate_lowered++;
+		log_warn(
+			"kernel.perf_event_max_sample_rate went from %ld to %ld: the kernel found that samples "
+			"take too long",
+			s->kernel_rate, rate);
+	}
+	s->kernel_rate = rate;
+}
+
 static void on_tick(struct session *s)
 {
-	check_lost_events(s);
+	uint64_t counters[CTR_CNT];
+
+	collect__counters(s->collect, counters);
+	check_lost_events(s, counters);
 	s->exits_seen = true; /* or not seen, but found */
 	collect__follow_cpus(s->collect, on_cpu_online, s);
+	watch_kernel_rate(s);
+	limit_rate(s);
 }
 
 static int wait_ms(const struct session *s, uint64_t until_ns)
@@ -418,11 +548,18 @@ bool session__wants_drain(const struct session *s)
 int session__drain(struct session *s, struct profile *p)
 {
 	uint64_t begin_ns = now_ns();
-	unsigned old = collect__flip(s->collect);
+	unsigned old;
 	int err;
 
+	/*
+	 * Stacks handed over up to now belong to this window, those that come while it is flipped to the next one, which
+	 * names them early enough: files and processes are kept for one more.
+	 */
+	collect__consume(s->collect);
+	old = collect__flip(s->collect);
 	process_table__reclaim(s->procs);
 	catch_up(s);
+	s->dump.handed = &s->handed[old];
 	err = dump__window(s->collect, old, s->procs, &s->dump, p, &s->late);
 	process_table__tick(s->procs);
 	process_table__forget_exited(s->procs);
@@ -525,6 +662,21 @@ void session__fill(const struct session *s, struct table_fill out[SESSION_FILLS]
 void session__counters(struct session *s, uint64_t counters[CTR_CNT])
 {
 	dump__counters(s->collect, &s->late, counters);
+	counters[CTR_note_rate_lowered] = s->rate_lowered;
+	counters[CTR_note_kernel_rate] = s->kernel_rate_lowered;
+	counters[CTR_note_throttled] = s->throttled;
+}
+
+static void set_rate(const struct session *s, struct profile_stats *out)
+{
+	const struct targets *t = s->o.targets;
+	bool clock = event__get(t->event)->clock;
+
+	out->event = t->event;
+	out->frequency_hz = clock ? s->frequency_hz : 0;
+	out->rate_hz = clock ? 0 : s->frequency_hz;
+	out->period = t->period;
+	out->slowed = s->slowed > 1 ? s->slowed : 0;
 }
 
 /* Of this program; not ru_maxrss, which begins with that of the parent. */
@@ -551,7 +703,7 @@ void session__stats(struct session *s, struct profile_stats *out)
 	out->start_unix_ns = s->start_unix_ns;
 	out->duration_ns = (s->end_ns ? s->end_ns : now_ns()) - s->start_ns;
 	out->self_cpu_ns = (s->end_ns ? s->cpu_end_ns : self_cpu_ns()) - s->cpu_start_ns;
-	out->frequency_hz = s->frequency_hz;
+	set_rate(s, out);
 	out->cpus = collect__cpu_cnt(s->collect);
 	out->rss_bytes = peak_rss();
 	if (out->rss_bytes > collect__mapped_bytes(s->collect)) /* those are counted below */

@@ -7,12 +7,15 @@
 #include <string.h>
 
 #include "bpf/pyperf.h"
+#include "event.h"
 #include "log.h"
 #include "str.h"
 
 void targets__help(void)
 {
-	printf("  -F, --frequency HZ     samples per second and CPU, 1 to %d (default %d)\n"
+	printf("  -e, --event NAME       what to sample by (default: cpu-clock; list: help)\n"
+	       "  -F, --frequency HZ     samples per second and CPU, 1 to %d (default %d)\n"
+	       "  -c, --count N          instead of -F: every N events, not of a clock\n"
 	       "  -p, --pid PID[,...]    only these processes; can be given again\n"
 	       "      --children         with -p: their descendants, too\n"
 	       "  -C, --cgroup PATH      only this control group and those below it\n"
@@ -33,6 +36,62 @@ static int set_frequency(struct targets *t, const char *arg)
 		return -EINVAL;
 	}
 	t->frequency_hz = (uint32_t)hz;
+	return 0;
+}
+
+static int set_period(struct targets *t, const char *arg)
+{
+	long long n;
+
+	if (parse_int(arg, 1, PERIOD_MAX, &n)) {
+		log_err("-c %s: must be a whole number from 1 to %lld (events per sample)", arg,
+			PERIOD_MAX);
+		return -EINVAL;
+	}
+	t->period = (uint64_t)n;
+	return 0;
+}
+
+static int set_event(struct targets *t, const char *arg)
+{
+	t->event = event__find(arg, (uint32_t)strlen(arg));
+	if (t->event < EVENT_CNT)
+		return 0;
+	if (!strcmp(arg, "help"))
+		log_err("-e: one of %s", event__names);
+	else
+		log_err("-e %s: no such event; there are %s", arg, event__names);
+	return -EINVAL;
+}
+
+static int set_map_entries(struct targets *t, const char *arg)
+{
+	long long n;
+
+	if (parse_int(arg, 1, MAP_ENTRIES_MAX, &n)) {
+		log_err("--map-entries %s: must be a whole number from 1 to %d", arg,
+			MAP_ENTRIES_MAX);
+		return -EINVAL;
+	}
+	t->map_entries = (uint32_t)n;
+	return 0;
+}
+
+/* -F and -c: which was given, and does it make sense? */
+static int check_rate(struct targets *t)
+{
+	const struct event *ev = event__get(t->event);
+
+	if (t->period && t->frequency_hz) {
+		log_err("-F and -c exclude each other: a rate, or every so many events");
+		return -EINVAL;
+	}
+	if (t->period && ev->clock) {
+		log_err("-c: %s is sampled by time: use -F", ev->name);
+		return -EINVAL;
+	}
+	if (!t->period && !t->frequency_hz)
+		t->frequency_hz = FREQUENCY_DEFAULT;
 	return 0;
 }
 
@@ -108,13 +167,18 @@ static int set_comm(struct targets *t, const char *arg)
 
 bool targets__takes(int opt)
 {
-	return opt == 'F' || opt == 'p' || opt == TARGETS_CHILDREN || opt == 'C' ||
-	       opt == TARGETS_COMM || opt == 'a';
+	return opt == 'e' || opt == 'c' || opt == 'F' || opt == 'p' || opt == TARGETS_CHILDREN ||
+	       opt == 'C' || opt == TARGETS_COMM || opt == TARGETS_NMI ||
+	       opt == TARGETS_MAP_ENTRIES || opt == 'a';
 }
 
 int targets__set(struct targets *t, int opt, const char *arg)
 {
 	switch (opt) {
+	case 'e':
+		return set_event(t, arg);
+	case 'c':
+		return set_period(t, arg);
 	case 'F':
 		return set_frequency(t, arg);
 	case 'p':
@@ -126,6 +190,11 @@ int targets__set(struct targets *t, int opt, const char *arg)
 	case TARGETS_CHILDREN:
 		t->children = true;
 		break;
+	case TARGETS_MAP_ENTRIES:
+		return set_map_entries(t, arg);
+	case TARGETS_NMI:
+		t->nmi = true;
+		break;
 	case 'a':
 		t->all = true;
 		break;
@@ -133,8 +202,10 @@ int targets__set(struct targets *t, int opt, const char *arg)
 	return 0;
 }
 
-int targets__check(const struct targets *t, bool command)
+int targets__check(struct targets *t, bool command)
 {
+	if (check_rate(t))
+		return -EINVAL;
 	if (!t->children || t->pid_cnt || command)
 		return 0;
 	log_err("--children: of which process? Name it with -p");

@@ -23,46 +23,59 @@
 
 #define FREQUENCY_MAX	  50000
 #define FREQUENCY_DEFAULT 99
+#define PERIOD_MAX	  1000000000000LL
+#define MAP_ENTRIES_MAX	  (1 << 20)
 
 struct targets {
-	uint32_t frequency_hz;
-	pid_t *pids; /* owned; each once, in the order given */
+	uint32_t event;	       /* enum event_id */
+	uint32_t frequency_hz; /* 0: `period` was given */
+	uint64_t period;       /* events per sample; 0: as the frequency needs it */
+	pid_t *pids;	       /* owned; each once, in the order given */
 	size_t pid_cnt;
 	bool children;	    /* descendants of `pids`; those of a command always count */
 	const char *cgroup; /* path as given, or NULL; borrowed from argv */
 	const char *comm;   /* glob, or NULL; borrowed from argv */
 	bool all;
+	uint32_t
+		map_entries; /* of all hash maps that samples insert into, for tests; 0: as needed */
+	bool nmi;	     /* handle samples as in NMI context, whatever the event */
 };
 
 /* clang-format off */
-#define TARGETS_DEFAULT { .frequency_hz = FREQUENCY_DEFAULT }
+#define TARGETS_DEFAULT { .frequency_hz = 0 } /* targets__check() fills it in */
 /* clang-format on */
 
 /* Numbered apart from the options of the commands, which begin at CMDLINE_LONG_ONLY. */
 enum targets_long_only {
 	TARGETS_CHILDREN = CMDLINE_LONG_ONLY + 64,
 	TARGETS_COMM,
+	TARGETS_NMI,
+	TARGETS_MAP_ENTRIES,
 };
 
-#define TARGETS_SHORT_OPTIONS "F:p:C:a"
+#define TARGETS_SHORT_OPTIONS "e:F:c:p:C:a"
 /* clang-format off */
 #define TARGETS_LONG_OPTIONS                                                                       \
+	{ "event", required_argument, NULL, 'e' },                                                 \
+	{ "count", required_argument, NULL, 'c' },                                                 \
 	{ "frequency", required_argument, NULL, 'F' },                                             \
 	{ "pid", required_argument, NULL, 'p' },                                                   \
 	{ "children", no_argument, NULL, TARGETS_CHILDREN },                                       \
 	{ "cgroup", required_argument, NULL, 'C' },                                                \
 	{ "comm", required_argument, NULL, TARGETS_COMM },                                         \
-	{ "all", no_argument, NULL, 'a' }
+	{ "all", no_argument, NULL, 'a' },                                                         \
+	{ "nmi", no_argument, NULL, TARGETS_NMI },                                                 \
+	{ "map-entries", required_argument, NULL, TARGETS_MAP_ENTRIES }
 /* clang-format on */
 
-/* Prints the lines of a help. */
+/* Prints the lines of a help, without the options that are for tests. */
 void targets__help(void);
 /* Is it one of the options above? */
 bool targets__takes(int opt);
 /* 0, or -EINVAL or -ENOMEM after a message. */
 int targets__set(struct targets *t, int opt, const char *arg);
-/* `command`: a command is started and sampled, too. 0, or -EINVAL after a message. */
-int targets__check(const struct targets *t, bool command);
+/* After all options: sets defaults, too. `command`: a command is started and sampled, too. 0, or -EINVAL after a message. */
+int targets__check(struct targets *t, bool command);
 void targets__free(struct targets *t);
 
 #endif /* PYPERF_TARGETS_H */

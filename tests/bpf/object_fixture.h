@@ -40,6 +40,8 @@
 #define DEADLINE_MS 20000 /* what has not happened by then never will */
 
 struct rig {
+	uint64_t handed_cnt;	     /* samples handed over, since the last rig_drain() */
+	struct count_key handed_key; /* of the last one */
 	struct pyperf_bpf *skel;
 	struct ring_buffer *rings;
 	struct process_maps maps;
@@ -107,6 +109,8 @@ static inline void rig_open(struct rig *r, uint32_t flags)
 	bpf_map__set_max_entries(r->skel->maps.chunks1, 4096);
 	bpf_map__set_max_entries(r->skel->maps.threads, 1024);
 	bpf_map__set_max_entries(r->skel->maps.codes, 1024);
+	if (flags & CFG_NMI)
+		bpf_map__set_max_entries(r->skel->maps.misses, 4 << 20);
 	rig_cfg(r)->flags = flags;
 	bpf_map__set_max_entries(r->skel->maps.deep, (uint32_t)libbpf_num_possible_cpus());
 	bpf_map__set_max_entries(r->skel->maps.places, (uint32_t)libbpf_num_possible_cpus());
@@ -121,6 +125,29 @@ static inline int rig_on_event(void *ctx, void *data, size_t size)
 	assert_int_equal(size, sizeof(struct ev_proc));
 	assert_true(r->event_cnt < RIG_EVENTS);
 	memcpy(&r->events[r->event_cnt++], data, size);
+	return 0;
+}
+
+/* Stacks that samples in NMI hand over: well-formed, whoever they are of. */
+static inline int rig_on_miss(void *ctx, void *data, size_t size)
+{
+	struct rig *r = ctx;
+	const struct ev_stack *ev = data;
+	const uint64_t *words = (const uint64_t *)(ev + 1);
+
+	if (ev->type == EV_THREAD) {
+		assert_int_equal(size, sizeof(struct ev_thread));
+		return 0;
+	}
+	assert_int_equal(ev->type, EV_STACK);
+	assert_true(ev->cnt > 0 && ev->cnt <= MAX_FRAMES);
+	assert_int_equal(size, sizeof(*ev) + ev->cnt * sizeof(*words));
+	assert_true(ev->key.space && ev->key.stack && ev->value);
+	for (uint32_t i = 0; i < ev->cnt; i++)
+		assert_true(FRAME_TAG(words[i]) >= FRAME_NATIVE &&
+			    FRAME_TAG(words[i]) <= FRAME_ANON);
+	r->handed_key = ev->key;
+	r->handed_cnt++;
 	return 0;
 }
 
@@ -162,6 +189,8 @@ static inline void rig_load(struct rig *r)
 	r->rings = ring_buffer__new(bpf_map__fd(s->maps.events), rig_on_event, r, NULL);
 	assert_non_null(r->rings);
 	assert_int_equal(ring_buffer__add(r->rings, bpf_map__fd(s->maps.blobs), rig_on_blob, r), 0);
+	assert_int_equal(ring_buffer__add(r->rings, bpf_map__fd(s->maps.misses), rig_on_miss, r),
+			 0);
 }
 
 static inline void rig_close(struct rig *r)
@@ -405,10 +434,12 @@ static inline uint64_t drain_maps(int counts_fd, int chunks_fd, stack_fn fn, voi
 {
 	static struct read_stack s;
 	struct count_key *prev = NULL, at;
+	struct count_val val;
 	uint64_t sum = 0;
 
 	while (!bpf_map_get_next_key(counts_fd, prev, &s.key)) {
-		assert_int_equal(bpf_map_lookup_elem(counts_fd, &s.key, &s.count), 0);
+		assert_int_equal(bpf_map_lookup_elem(counts_fd, &s.key, &val), 0);
+		s.count = val.samples;
 		assert_true(s.count > 0);
 		read_chain(chunks_fd, &s);
 		if (fn)
@@ -422,12 +453,17 @@ static inline uint64_t drain_maps(int counts_fd, int chunks_fd, stack_fn fn, voi
 	return sum;
 }
 
-/* Both windows of a rig whose sampler is detached. */
+/* Both windows of a rig whose sampler is detached; and what was handed over, whose stacks `fn` does not see. */
 static inline uint64_t rig_drain(struct rig *r, stack_fn fn, void *ctx)
 {
 	struct pyperf_bpf *s = r->skel;
+	uint64_t handed;
 
-	return drain_maps(bpf_map__fd(s->maps.counts0), bpf_map__fd(s->maps.chunks0), fn, ctx) +
+	assert_true(ring_buffer__consume(r->rings) >= 0);
+	handed = r->handed_cnt;
+	r->handed_cnt = 0;
+	return handed +
+	       drain_maps(bpf_map__fd(s->maps.counts0), bpf_map__fd(s->maps.chunks0), fn, ctx) +
 	       drain_maps(bpf_map__fd(s->maps.counts1), bpf_map__fd(s->maps.chunks1), fn, ctx);
 }
 

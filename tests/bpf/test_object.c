@@ -1238,18 +1238,19 @@ static void *spin_deep(void *arg)
 /* Up to HOT_MAX keys with the highest counts: those that a sample hits next. */
 static size_t hot_keys(int fd, struct count_key *out)
 {
-	uint64_t counts[HOT_MAX] = { 0 }, count;
+	uint64_t counts[HOT_MAX] = { 0 };
+	struct count_val val;
 	struct count_key key, *prev = NULL, at;
 	size_t n = 0;
 
 	while (!bpf_map_get_next_key(fd, prev, &key)) {
 		size_t low = 0;
 
-		assert_int_equal(bpf_map_lookup_elem(fd, &key, &count), 0);
+		assert_int_equal(bpf_map_lookup_elem(fd, &key, &val), 0);
 		for (size_t i = 1; i < HOT_MAX; i++)
 			low = counts[i] < counts[low] ? i : low;
-		if (count > counts[low]) {
-			counts[low] = count;
+		if (val.samples > counts[low]) {
+			counts[low] = val.samples;
 			out[low] = key;
 		}
 		n++;
@@ -1262,11 +1263,12 @@ static size_t hot_keys(int fd, struct count_key *out)
 /* By key: a search for the next one takes longer than the programs that are to be caught. */
 static uint64_t sum_hot(int fd, const struct count_key *keys, size_t cnt)
 {
-	uint64_t sum = 0, count;
+	struct count_val val;
+	uint64_t sum = 0;
 
 	for (size_t i = 0; i < cnt; i++)
-		if (!bpf_map_lookup_elem(fd, &keys[i], &count))
-			sum += count;
+		if (!bpf_map_lookup_elem(fd, &keys[i], &val))
+			sum += val.samples;
 	return sum;
 }
 
@@ -1440,12 +1442,13 @@ static size_t tables_used(struct rig *r)
 	       map_entries(bpf_map__fd(s->maps.chunks1), sizeof(uint64_t));
 }
 
-/* In NMI context a hit counts; a miss is lost by name, and inserts nothing. */
-static void nmi_counts_hits_only(void **state)
+/* In NMI context a hit counts, a miss goes to user space once for each sample; nothing is inserted. */
+static void nmi_hands_over_what_it_may_not_insert(void **state)
 {
+	const struct count_val none = { 0 };
+	uint64_t counted, handed;
 	struct rig r, nmi;
 	struct waiting w;
-	uint64_t counted;
 	size_t used;
 
 	(void)state;
@@ -1467,13 +1470,40 @@ static void nmi_counts_hits_only(void **state)
 	used = tables_used(&r);
 
 	expect_outcome(&nmi, self_tid(), CTR_counted);
-	expect_outcome(&nmi, w.pid, CTR_lost_nmi_miss);
+	assert_int_equal(rig_counter(&nmi, CTR_note_handed_over), 0);
+	expect_outcome(&nmi, w.pid, CTR_counted);
+	handed = rig_counter(&nmi, CTR_note_handed_over);
+	assert_true(handed > 0);
 	assert_int_equal(tables_used(&r), used);
 	assert_int_equal(tables_used(&nmi), used);
-	counted = rig_counter(&r, CTR_counted) + rig_counter(&nmi, CTR_counted);
-	assert_int_equal(rig_drain(&r, NULL, NULL), counted);
+	assert_true(ring_buffer__consume(nmi.rings) >= 0);
+	assert_int_equal(nmi.handed_cnt, handed);
+	assert_int_equal(nmi.handed_key.space, SPACE_OTHER);
+
+	/* As collect.c does: from there on the stack is a hit. */
+	assert_int_equal(bpf_map_update_elem(bpf_map__fd(nmi.skel->maps.counts0), &nmi.handed_key,
+					     &none, BPF_NOEXIST),
+			 0);
+	expect_outcome(&nmi, w.pid, CTR_counted);
+	assert_int_equal(rig_counter(&nmi, CTR_note_handed_over), handed);
+	assert_int_equal(bpf_map_delete_elem(bpf_map__fd(nmi.skel->maps.counts0), &nmi.handed_key),
+			 0); /* it has no chunks */
+	counted = rig_counter(&r, CTR_counted);
 	kill_waiting(&w);
+	assert_true(rig_drain(&r, NULL, NULL) >= counted);
 	rig_close(&nmi);
+	rig_close(&r);
+}
+
+/* Nobody reads the ring: what finds no room is lost by name, and the sum is exact. */
+static void nmi_full_ring_is_counted(void **state)
+{
+	struct rig r;
+
+	(void)state;
+	rig_open(&r, CFG_NATIVE | CFG_KERNEL | CFG_NMI);
+	bpf_map__set_max_entries(r.skel->maps.misses, 4096);
+	sample_until_counted(&r, CTR_lost_nmi_miss);
 	rig_close(&r);
 }
 
@@ -2495,7 +2525,8 @@ int main(int argc, char **argv)
 		cmocka_unit_test(whole_machine_is_balanced),
 		cmocka_unit_test(full_tables_are_counted),
 		cmocka_unit_test(full_window_asks_for_a_drain),
-		cmocka_unit_test(nmi_counts_hits_only),
+		cmocka_unit_test(nmi_hands_over_what_it_may_not_insert),
+		cmocka_unit_test(nmi_full_ring_is_counted),
 		cmocka_unit_test(unwinds_compiled_functions),
 		cmocka_unit_test(unwinds_plt_calls),
 		cmocka_unit_test(unwinds_signal_handlers),

@@ -15,7 +15,7 @@
 #include "export.h"
 
 #define ARGS_MAX    16
-#define LINES_MAX   40
+#define LINES_MAX   44
 #define COLUMNS_MAX 80
 
 /* A parse of one line, and what it wrote. */

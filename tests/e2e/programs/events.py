@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+"""Page faults and context switches that are known in number and place: events.py PAGES SLEEPS [TIMES]"""
+import mmap
+import sys
+import time
+
+PAGE = mmap.PAGESIZE
+
+
+def touch(memory, pages):
+    for i in range(pages):
+        memory[i * PAGE] = 1  # FAULT
+
+
+def fault(pages):
+    memory = mmap.mmap(-1, pages * PAGE)
+    if hasattr(memory, "madvise"):  # 3.8: each page is one fault, whatever the machine's huge pages do
+        memory.madvise(mmap.MADV_NOHUGEPAGE)
+    touch(memory, pages)
+
+
+def switch(sleeps):
+    for _ in range(sleeps):
+        time.sleep(0.0002)  # SWITCH
+
+
+for _ in range(int(sys.argv[3]) if len(sys.argv) > 3 else 1):
+    fault(int(sys.argv[1]))
+switch(int(sys.argv[2]))

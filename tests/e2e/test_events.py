@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+"""Events that are no clock: counts against programs whose number of them is known; the unit in every output; samples
+handled as in NMI context; too many samples."""
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+import pytest
+
+import pprof_read
+from harness import Target, find_go, parse_folded, profile, total
+from test_formats import validate
+
+HERE = pathlib.Path(__file__).parent
+PROGRAM = HERE / "programs/events.py"
+PAGES, SLEEPS, TIMES = 3000, 300, 60
+
+
+def line_of(mark):
+    return next(n for n, text in enumerate(PROGRAM.read_text().split("\n"), 1)
+                if "# " + mark in text)
+
+
+def count_in(stacks, function, mark):
+    """Of the stacks whose innermost Python function is this one; each must stand on the marked line."""
+    found = [s for s in stacks if s.leaf() and s.leaf().name == function]
+    lines = {s.leaf().line for s in found}
+    assert lines <= {line_of(mark), line_of(mark) - 1}, lines
+    return found, total(found)
+
+
+def run(python, event, *options, times=1):
+    return profile("-f", "-e", event, *options, "--", python, PROGRAM, PAGES, SLEEPS, times).ok()
+
+
+def test_each_page_fault(any_python):
+    result = run(any_python, "page-faults", "-c", 1)
+    found, faults = count_in(result.stacks, "touch", "FAULT")
+    assert PAGES <= faults <= 1.02 * PAGES + 8
+    assert total(result.stacks) >= result.counters["counted"]
+
+
+def test_each_context_switch(any_python):
+    result = run(any_python, "context-switches", "-c", 1)
+    found, switches = count_in(result.stacks, "switch", "SWITCH")
+    assert 0.9 * SLEEPS <= switches <= 3 * SLEEPS  # a busy machine preempts as well
+    asleep = [s for s in found if "hrtimer_nanosleep" in [f.name for f in s.kernel()]
+              or "do_nanosleep" in [f.name for f in s.kernel()]]
+    if not pathlib.Path("/proc/kallsyms").read_text(errors="replace").startswith("0000000000000000"):
+        assert total(asleep) >= 0.9 * SLEEPS
+
+
+@pytest.mark.parametrize("options", [("-F", 500), ("-c", 37)])
+def test_many_events_per_sample(any_python, options):
+    """Fewer samples, the same sum: what a sample is worth comes from the kernel."""
+    result = run(any_python, "page-faults", *options, times=TIMES)
+    _, faults = count_in(result.stacks, "touch", "FAULT")
+    assert result.counters["counted"] < 0.1 * TIMES * PAGES
+    assert 0.6 * TIMES * PAGES <= faults <= 1.4 * TIMES * PAGES
+
+
+def test_unit_in_all_outputs(any_python, tmp_path):
+    outputs = [tmp_path / name for name in ("x.txt", "x.pb.gz", "x.json", "x.svg", "x.html",
+                                            "x.speedscope.json", "x.folded")]
+    options = [arg for path in outputs for arg in ("-o", path)]
+    result = run(any_python, "page-faults", "-c", 10, *options)
+    sum_ = total(result.stacks)
+    counted = result.counters["counted"]
+    text = (tmp_path / "x.txt").read_text()
+    assert re.search(r"{:,} page faults in {:,} samples".format(sum_, counted), " ".join(text.split()))
+    assert "CPU s" not in text and "Functions by page faults: self" in text
+    document = json.loads((tmp_path / "x.json").read_text())
+    assert (document["event"], document["period"], document["frequency_hz"]) == ("page-faults", 10, 0)
+    assert (document["events"], document["samples"]) == (sum_, counted)
+    assert sum(s["events"] for s in document["stacks"]) == sum_
+    assert sum(s["samples"] for s in document["stacks"]) == counted
+    assert sum(p["events"] for p in document["processes"]) == sum_
+    validate(HERE.parent.parent / "docs/profile.schema.json", tmp_path / "x.json")
+    pprof = pprof_read.read(tmp_path / "x.pb.gz")
+    assert pprof["types"] == ["samples/count", "page-faults/count"]
+    assert pprof["totals"] == {"samples": counted, "page-faults": sum_}
+    assert (pprof["default_type"], pprof["period_type"], pprof["period"]) == \
+        ("page-faults", "page-faults/count", 10)
+    assert "page faults" in (tmp_path / "x.svg").read_text()
+    assert '"many":"page faults"' in (tmp_path / "x.html").read_text()
+    assert json.loads((tmp_path / "x.speedscope.json").read_text())["profiles"][0]["unit"] == "none"
+    # Read again, the same report.
+    again = subprocess.run([str(HERE.parent.parent / ".output/pyperf-bpf"), "report", tmp_path / "x.pb.gz"],
+                           stdout=subprocess.PIPE, check=True, universal_newlines=True)
+    assert again.stdout == text
+
+
+@pytest.mark.skipif(not find_go(), reason="go is not installed")
+def test_go_reads_the_unit(any_python, tmp_path):
+    result = run(any_python, "page-faults", "-c", 10, "-o", tmp_path / "x.pb.gz")
+    top = subprocess.run([find_go(), "tool", "pprof", "-top", tmp_path / "x.pb.gz"],
+                         stdout=subprocess.PIPE, check=True, universal_newlines=True).stdout
+    assert "Type: page-faults" in top
+    assert "of %d total" % total(result.stacks) in top
+
+
+@pytest.mark.parametrize("options, message", [
+    (("-e", "page-fault"), "no such event"),
+    (("-e", "help"), "one of cpu-clock"),
+    (("-c", "100"), "is sampled by time"),
+    (("-e", "page-faults", "-c", "0"), "events per sample"),
+    (("-e", "page-faults", "-c", "1", "-F", "9"), "exclude each other")])
+def test_usage(options, message):
+    result = profile(*options, "-d", 1)
+    assert result.status == 2 and message in result.stderr and len(result.messages) == 1
+
+
+def test_no_counter():
+    """Where there is a PMU, the event works, in NMI; where there is none, one message says so."""
+    result = profile("-e", "cycles", "-d", 0.2, "-a")
+    if os.path.exists("/sys/bus/event_source/devices/cpu"):
+        return result.ok()
+    said = [line for line in result.messages if "cycles" in line]
+    assert result.status == 1 and len(said) == 1
+    assert "-e cycles: this machine has no counter for it" in said[0] and "-e cpu-clock" in said[0]
+
+
+@pytest.mark.parametrize("program", ["nesting.py", "threads.py"])
+def test_as_in_nmi(any_python, program):
+    """What a sample may not insert goes another way, once; stacks are the same, and most are hits after all."""
+    with Target(any_python, program) as target:
+        result = profile("-f", "-F", 999, "--nmi", "-d", 2, "-p", target.pid).ok()
+    c = result.counters
+    assert 0 < c["note_handed_over"] < c["counted"]
+    assert c["counted"] >= 500 and not result.sum_of("lost_")
+    result.complete()
+
+
+def test_too_many_samples_are_slowed(any_python):
+    """Half a second of samples of deep stacks: fewer are taken, they count for more, and it is said once."""
+    with Target(any_python, "deep.py", "python", 300) as target:
+        result = profile("-f", "-F", 40000, "-d", 2, "-p", target.pid).ok()
+    c = result.counters
+    said = [line for line in result.messages if "sampling goes on at 1/" in line]
+    assert len(said) == c["note_rate_lowered"] > 0
+    assert total(result.stacks) > 1.3 * c["counted"]
