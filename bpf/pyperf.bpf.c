@@ -112,12 +112,19 @@ BPF_INLINE void begin_sample(struct counters *c)
 	c->begin_ns = c->n[CTR_delivered]++ % TIMED_EVERY ? 0 : bpf_ktime_get_ns();
 }
 
+/*
+ * What took longer than a stack of the greatest depth can was not the sample: the hypervisor ran something else on this
+ * CPU meanwhile, or the firmware did.
+ */
 BPF_INLINE void end_sample(struct counters *c)
 {
+	__u64 ns, longest = (__u64)cfg.max_frames * TIMED_FRAME_NS;
+
 	if (!c->begin_ns)
 		return;
+	ns = bpf_ktime_get_ns() - c->begin_ns;
 	c->n[CTR_timed_samples]++;
-	c->n[CTR_timed_ns] += bpf_ktime_get_ns() - c->begin_ns;
+	c->n[CTR_timed_ns] += ns < longest ? ns : longest;
 }
 
 SEC("raw_tp/sched_process_fork")

@@ -35,8 +35,9 @@
 #define SEEN_SLOTS		       16384 /* of files in `seen`, by id modulo that */
 #define TASK_COMM_LEN		       16
 #define GLOB_LEN		       64
-#define TIMED_EVERY		       16 /* samples, of which one is timed */
-#define GREG_CNT		       16 /* general registers, by DWARF number (x86-64) */
+#define TIMED_EVERY		       16   /* samples, of which one is timed */
+#define TIMED_FRAME_NS		       1000 /* no frame takes longer, native and Python together */
+#define GREG_CNT		       16   /* general registers, by DWARF number (x86-64) */
 
 /* ---- Frame words -------------------------------------------------------------------------- */
 /*

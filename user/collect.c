@@ -538,6 +538,59 @@ int collect__attach_lifecycle(struct collect *c)
 	return 0;
 }
 
+/* By CPU, to be freed; NULL: no memory. */
+static struct counters *read_counters(const struct collect *c)
+{
+	struct counters *per_cpu = calloc((size_t)c->cpu_cap, sizeof(*per_cpu));
+	uint32_t zero = 0;
+
+	if (per_cpu)
+		bpf_map_lookup_elem(bpf_map__fd(c->skel->maps.counters), &zero, per_cpu);
+	return per_cpu;
+}
+
+#define TIMED_FEWEST 64 /* measured samples that make a mean: at 99 Hz those of ten seconds */
+
+/* What samples took of one CPU, 0 to 1, since the last time that this was known; negative: not known yet. */
+static double cpu_share(struct cpu_cost *last, const struct cpu_cost *now)
+{
+	double samples = (double)(now->delivered - last->delivered), share = -1;
+	uint64_t timed = now->timed - last->timed;
+
+	if (last->at_ns && timed < TIMED_FEWEST)
+		return share;
+	if (last->at_ns)
+		share = samples * (double)(now->timed_ns - last->timed_ns) / (double)timed /
+			(double)(now->at_ns - last->at_ns);
+	*last = *now;
+	return share;
+}
+
+double collect__busiest_share(struct collect *c)
+{
+	struct counters *per_cpu = read_counters(c);
+	uint64_t now = now_ns();
+	double busiest = -1;
+
+	for (int cpu = 0; per_cpu && cpu < c->cpu_cap; cpu++) {
+		const uint64_t *n = (const uint64_t *)per_cpu[cpu].n;
+		struct cpu_cost cost = { n[CTR_delivered], n[CTR_timed_samples], n[CTR_timed_ns],
+					 now };
+		double share = cpu_share(&c->costs[cpu], &cost);
+
+		busiest = share > busiest ? share : busiest;
+	}
+	free(per_cpu);
+	return busiest;
+}
+
+/* What was measured at another rate says nothing. */
+static void measure_anew(struct collect *c)
+{
+	memset(c->costs, 0, (size_t)c->cpu_cap * sizeof(*c->costs));
+	collect__busiest_share(c);
+}
+
 /*
  * A clock that is slowed down gets the period that it has at full rate, times `slowed`: so counts of both rates are
  * multiples of one number. At first the kernel makes the period (perf_swevent_init_hrtimer()), after it has compared the
@@ -660,6 +713,7 @@ int collect__attach_sampler(struct collect *c, uint32_t frequency_hz)
 		return err;
 	c->frequency_hz = frequency_hz;
 	c->attached = true;
+	measure_anew(c);
 	for (int cpu = 0; cpu < c->cpu_cap; cpu++) {
 		err = sample_cpu(c, cpu);
 		if (!err)
@@ -716,53 +770,8 @@ int collect__set_rate(struct collect *c, uint32_t frequency_hz, uint32_t slowed)
 		c->slowed = old_slowed;
 		return err;
 	}
+	measure_anew(c);
 	return 0;
-}
-
-/* By CPU, to be freed; NULL: no memory. */
-static struct counters *read_counters(const struct collect *c)
-{
-	struct counters *per_cpu = calloc((size_t)c->cpu_cap, sizeof(*per_cpu));
-	uint32_t zero = 0;
-
-	if (per_cpu)
-		bpf_map_lookup_elem(bpf_map__fd(c->skel->maps.counters), &zero, per_cpu);
-	return per_cpu;
-}
-
-#define TIMED_FEWEST 64 /* measured samples that make a mean: at 99 Hz those of ten seconds */
-
-/* What samples took of one CPU, 0 to 1, since the last time that this was known; negative: not known yet. */
-static double cpu_share(struct cpu_cost *last, const struct cpu_cost *now)
-{
-	double samples = (double)(now->delivered - last->delivered), share = 0;
-	uint64_t timed = now->timed - last->timed;
-
-	if (last->at_ns && timed < TIMED_FEWEST)
-		return -1;
-	if (last->at_ns)
-		share = samples * (double)(now->timed_ns - last->timed_ns) / (double)timed /
-			(double)(now->at_ns - last->at_ns);
-	*last = *now;
-	return share;
-}
-
-double collect__busiest_share(struct collect *c)
-{
-	struct counters *per_cpu = read_counters(c);
-	uint64_t now = now_ns();
-	double busiest = 0;
-
-	for (int cpu = 0; per_cpu && cpu < c->cpu_cap; cpu++) {
-		const uint64_t *n = (const uint64_t *)per_cpu[cpu].n;
-		struct cpu_cost cost = { n[CTR_delivered], n[CTR_timed_samples], n[CTR_timed_ns],
-					 now };
-		double share = cpu_share(&c->costs[cpu], &cost);
-
-		busiest = share > busiest ? share : busiest;
-	}
-	free(per_cpu);
-	return busiest;
 }
 
 /* ---- CPUs that come and go ------------------------------------------------------------------- */

@@ -80,7 +80,10 @@ void collect__detach_sampler(struct collect *c);
  * with each sample that it is worth is right all the time. 0 or negative errno, printed: then it goes on as it did.
  */
 int collect__set_rate(struct collect *c, uint32_t frequency_hz, uint32_t slowed);
-/* What samples took of the busiest CPU since the last call, 0 to 1: of their run time one in 16 is measured. */
+/*
+ * What samples took of the busiest CPU, 0 to 1, since it was last told: the run time of one in 16 is measured.
+ * Negative: too few were measured since then.
+ */
 double collect__busiest_share(struct collect *c);
 /*
  * Samples CPUs that came online since the last call and forgets those that went. Calls `fn` for each new

@@ -347,7 +347,10 @@ static int add_count(struct window *w, const struct process_table *pt, const str
 	err = note_thread(w, pt, p->procs[proc].tgid, key->space, THREAD_TID(key->thread));
 	if (err)
 		return err;
-	count = o->unit ? (val->value + o->unit / 2) / o->unit : val->samples;
+	count = o->unit ? (val->value + o->unit / 2) / o->unit : 0;
+	if (count <
+	    val->samples) /* never less than one: so are some taken before the agent lowered its frequency */
+		count = val->samples;
 	err = profile__add_weighted(p, (uint32_t)proc, key->thread, w->words, (size_t)n,
 				    val->samples, count);
 	return err < 0 ? err : 0;

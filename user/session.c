@@ -49,9 +49,10 @@ struct session {
 	uint64_t drained_ns, tick_ns;
 	uint64_t drain_ns; /* the longest that reading a window took */
 	uint64_t events_lost;
-	uint32_t slowed;  /* sampling goes on at 1 / this of its rate */
-	long kernel_rate; /* kernel.perf_event_max_sample_rate at the last look */
-	bool over_budget; /* at the last look */
+	struct rate rate;
+	uint32_t window_slowed; /* the slowest that it was in the window at hand */
+	uint32_t slowest;	/* ... since the start */
+	long kernel_rate;	/* kernel.perf_event_max_sample_rate at the last look */
 	uint64_t rate_lowered, kernel_rate_lowered, throttled; /* how often */
 	uint64_t throttled_seen;			       /* of these, up to the last tick */
 	int retry; /* processes that are to be asked again soon */
@@ -204,15 +205,15 @@ static uint32_t config_flags(const struct session_opts *o)
 }
 
 /*
- * What one counts for. At full rate of a clock it is a sample, whatever the kernel says it is worth: of those that came
- * just before the rate was changed, none is more or less than one. When sampling is slowed down it is the time
- * between two samples at full rate, as the kernel makes it.
+ * What one counts for in the window at hand. At full rate of a clock it is a sample, whatever the kernel says it is worth: of
+ * those that came just before the rate was changed, none is more or less than one. In a window in which sampling was slowed
+ * down it is the time between two samples at full rate, as the kernel makes it.
  */
 static uint64_t count_unit(const struct session *s)
 {
 	if (!event__get(s->o.targets->event)->clock)
 		return 1;
-	return s->slowed > 1 ? NS_PER_S / s->frequency_hz : 0;
+	return s->window_slowed > 1 ? NS_PER_S / s->frequency_hz : 0;
 }
 
 static int open_collect(struct session *s)
@@ -233,9 +234,7 @@ static int open_collect(struct session *s)
 		.ctx = s, .proc = on_proc, .code = on_code, .blob = on_blob, .stack = on_stack
 	};
 
-	s->dump = (struct dump_opts){ .python_only = !t->all,
-				      .threads = s->o.threads,
-				      .unit = count_unit(s) };
+	s->dump = (struct dump_opts){ .python_only = !t->all, .threads = s->o.threads };
 	s->collect = collect__open(&opts, &sink);
 	return s->collect ? 0 : -EIO;
 }
@@ -356,7 +355,8 @@ struct session *session__open(const struct session_opts *o)
 	s->o = *o;
 	s->frequency_hz = o->targets->frequency_hz;
 	s->epoll_fd = -1;
-	s->slowed = 1;
+	rate__init(&s->rate);
+	s->window_slowed = s->slowest = s->rate.slowed;
 	if (!prepare(s))
 		return s;
 	session__close(s);
@@ -389,19 +389,21 @@ int session__start(struct session *s)
 	s->start_ns = s->drained_ns = now_ns();
 	s->tick_ns = s->start_ns + FIRST_TICK_MS * NS_PER_MS;
 	s->kernel_rate = rights__sysctl("kernel/perf_event_max_sample_rate");
-	collect__busiest_share(s->collect);
 	return err;
+}
+
+uint32_t session__slowed(const struct session *s)
+{
+	return s->rate.slowed;
 }
 
 int session__set_frequency(struct session *s, uint32_t frequency_hz)
 {
-	int err = collect__set_rate(s->collect, frequency_hz, s->slowed);
+	int err = collect__set_rate(s->collect, frequency_hz, s->rate.slowed);
 
-	if (err)
-		return err;
-	s->frequency_hz = frequency_hz;
-	s->dump.unit = count_unit(s);
-	return 0;
+	if (!err)
+		s->frequency_hz = frequency_hz;
+	return err;
 }
 
 void session__stop(struct session *s)
@@ -427,45 +429,58 @@ static void check_lost_events(struct session *s, const uint64_t counters[CTR_CNT
 	process_table__resync(s->procs);
 }
 
+/* Twice as many samples as now are no more than the kernel lets each CPU have. */
+static bool may_double(const struct session *s)
+{
+	return s->kernel_rate <= 0 || s->rate.slowed < 2 ||
+	       s->frequency_hz / (s->rate.slowed / 2) <= (unsigned long)s->kernel_rate;
+}
+
+static void say_rate(const struct session *s, const struct rate_look *look, uint64_t throttled,
+		     uint32_t slowed)
+{
+	if (slowed == 1)
+		log_info("sampling goes on at its full rate");
+	else if (slowed < s->rate.slowed)
+		log_info("sampling goes on faster again, at 1/%" PRIu32 " of its rate", slowed);
+	else if (s->rate.over)
+		log_warn("samples took %.0f%% of a CPU, more than %.0f%% (%.0f%% of "
+			 "kernel.perf_cpu_time_max_percent): sampling goes on at 1/%" PRIu32
+			 " of its rate",
+			 100 * look->share, 100 * look->budget, 100 * RATE_SHARE, slowed);
+	else
+		log_warn("the kernel stopped sampling %" PRIu64
+			 " times (kernel.perf_event_max_sample_rate is %ld): sampling goes on at "
+			 "1/%" PRIu32 " of its rate",
+			 throttled, s->kernel_rate, slowed);
+}
+
 /*
- * More than our share of a CPU goes into samples: fewer of them. What a stack is worth is told by the kernel with each
- * sample, so the profile is right all the same.
+ * More than our share of a CPU goes into samples: fewer of them; or more again. What a stack is worth is told by the
+ * kernel with each sample, so the profile is right all the same.
  */
 static void limit_rate(struct session *s)
 {
-	long percent = rights__sysctl("kernel/perf_cpu_time_max_percent");
-	double share = collect__busiest_share(s->collect), budget = rate__budget(percent);
-	uint32_t slowed = rate__slow_down(s->slowed, share, budget);
 	uint64_t throttled = s->throttled - s->throttled_seen;
-	bool again = s->over_budget;
-
-	/* Twice in a row: a virtual CPU that was taken away in one sample is no reason. */
-	s->over_budget = slowed != s->slowed;
-	if (s->over_budget && !again) {
-		s->tick_ns = now_ns() + FIRST_TICK_MS * NS_PER_MS;
-		slowed = s->slowed;
-	}
+	const struct rate_look look = {
+		.now_ns = now_ns(),
+		.budget = rate__budget(rights__sysctl("kernel/perf_cpu_time_max_percent")),
+		.share = collect__busiest_share(s->collect),
+		.throttled = throttled > 2 * collect__cpu_cnt(s->collect),
+		.may_double = may_double(s),
+	};
+	uint32_t was = s->rate.slowed, slowed = rate__look(&s->rate, &look);
 
 	s->throttled_seen = s->throttled;
-	if (slowed != s->slowed) {
-		log_warn(
-			"samples took %.0f%% of a CPU, more than %.0f%% (kernel.perf_cpu_time_max_percent "
-			"is %ld): sampling goes on at 1/%" PRIu32 " of the rate",
-			100 * share, 100 * budget, percent, slowed);
-	} else if (throttled > 2 * collect__cpu_cnt(s->collect) && slowed < RATE_SLOWEST) {
-		slowed *= 2;
-		log_warn("the kernel stopped sampling %" PRIu64
-			 " times (kernel.perf_event_max_sample_rate "
-			 "is %ld): it goes on at 1/%" PRIu32 " of the rate",
-			 throttled, s->kernel_rate, slowed);
-	} else {
-		return;
-	}
-	if (collect__set_rate(s->collect, s->frequency_hz, slowed))
+	if (s->rate.over && slowed == was)
+		s->tick_ns = look.now_ns + FIRST_TICK_MS * NS_PER_MS; /* is it so? */
+	if (slowed == was || collect__set_rate(s->collect, s->frequency_hz, slowed))
 		return; /* it goes on as it did, and is tried again */
-	s->slowed = slowed;
-	s->dump.unit = count_unit(s);
-	s->rate_lowered++;
+	say_rate(s, &look, throttled, slowed);
+	rate__set(&s->rate, slowed);
+	s->rate_lowered += slowed > was;
+	s->window_slowed = slowed > s->window_slowed ? slowed : s->window_slowed;
+	s->slowest = slowed > s->slowest ? slowed : s->slowest;
 }
 
 /* The kernel lowers it for all when handlers take too long, those of other programs among them. */
@@ -476,8 +491,8 @@ static void watch_kernel_rate(struct session *s)
 	if (rate > 0 && s->kernel_rate > 0 && rate < s->kernel_rate) {
 		s->kernel_rate_lowered++;
 		log_warn(
-			"kernel.perf_event_max_sample_rate went from %ld to %ld: the kernel found that samples "
-			"take too long",
+			"kernel.perf_event_max_sample_rate went from %ld to %ld: somebody changed it, or the kernel "
+			"found that samples take too long",
 			s->kernel_rate, rate);
 	}
 	s->kernel_rate = rate;
@@ -560,6 +575,10 @@ int session__drain(struct session *s, struct profile *p)
 	process_table__reclaim(s->procs);
 	catch_up(s);
 	s->dump.handed = &s->handed[old];
+	s->dump.unit = count_unit(s);
+	if (s->window_slowed > 1 && s->window_slowed > p->stats.slowed)
+		p->stats.slowed = s->window_slowed;
+	s->window_slowed = s->rate.slowed;
 	err = dump__window(s->collect, old, s->procs, &s->dump, p, &s->late);
 	process_table__tick(s->procs);
 	process_table__forget_exited(s->procs);
@@ -676,7 +695,7 @@ static void set_rate(const struct session *s, struct profile_stats *out)
 	out->frequency_hz = clock ? s->frequency_hz : 0;
 	out->rate_hz = clock ? 0 : s->frequency_hz;
 	out->period = t->period;
-	out->slowed = s->slowed > 1 ? s->slowed : 0;
+	out->slowed = s->slowest > 1 ? s->slowest : 0;
 }
 
 /* Of this program; not ru_maxrss, which begins with that of the parent. */

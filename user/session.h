@@ -63,6 +63,8 @@ int session__watch(struct session *s, int fd);
 /* 0 or negative errno. */
 int session__start(struct session *s);
 void session__stop(struct session *s);
+/* Sampling goes on at 1 / this of its frequency, see rate.h. */
+uint32_t session__slowed(const struct session *s);
 /* While sampling, without a gap. The tables stay as large as the targets' frequency made them. 0 or negative errno. */
 int session__set_frequency(struct session *s, uint32_t frequency_hz);
 

@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "clock.h"
 #include "event.h"
 #include "handed.h"
 #include "rate.h"
@@ -23,15 +24,131 @@ static void budget_is_below_the_kernels(void **state)
 	assert_true(rate__budget(-2) == rate__budget(25));
 }
 
+/* A look each second, of which all but the share is as it should be. */
+static uint32_t look(struct rate *r, uint64_t at_s, double share)
+{
+	const struct rate_look l = {
+		.now_ns = at_s * NS_PER_S, .budget = 0.15, .share = share, .may_double = true
+	};
+
+	return rate__look(r, &l);
+}
+
 static void slows_down_as_far_as_needed(void **state)
 {
+	static const struct {
+		double share;
+		uint32_t from, to;
+	} cases[] = { { 0.14, 1, 1 }, { 0.16, 1, 2 }, { 0.61, 1, 8 }, { 0.16, 4, 8 } };
+	struct rate r;
+
 	(void)state;
-	assert_int_equal(rate__slow_down(1, 0.10, 0.15), 1);
-	assert_int_equal(rate__slow_down(1, 0.16, 0.15), 2);
-	assert_int_equal(rate__slow_down(1, 0.61, 0.15), 8);
-	assert_int_equal(rate__slow_down(4, 0.16, 0.15), 8);
-	assert_int_equal(rate__slow_down(4, 0.01, 0.15), 4); /* never faster */
-	assert_true(rate__slow_down(1, 1e9, 0.15) < 2 * RATE_SLOWEST);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		rate__init(&r);
+		rate__set(&r, cases[i].from);
+		assert_int_equal(look(&r, 1, cases[i].share), cases[i].from);
+		assert_int_equal(look(&r, 2, cases[i].share), cases[i].to);
+	}
+	rate__init(&r);
+	look(&r, 1, 1e9);
+	assert_int_equal(look(&r, 2, 1e9), RATE_SLOWEST);
+}
+
+/* One measurement above the budget is no reason; one that is missing between two is none against it. */
+static void two_measurements_in_a_row_count(void **state)
+{
+	struct rate r;
+
+	(void)state;
+	rate__init(&r);
+	assert_int_equal(look(&r, 1, 0.5), 1);
+	assert_int_equal(look(&r, 2, 0.1), 1);
+	assert_int_equal(look(&r, 3, 0.5), 1);
+	assert_true(r.over);
+	assert_int_equal(look(&r, 4, -1), 1);
+	assert_true(r.over);
+	assert_int_equal(look(&r, 5, 0.5), 4);
+}
+
+static void throttled_is_answered_at_once(void **state)
+{
+	struct rate_look l = { .now_ns = 1, .budget = 0.15, .share = -1, .throttled = true };
+	struct rate r;
+
+	(void)state;
+	rate__init(&r);
+	assert_int_equal(rate__look(&r, &l), 2);
+	rate__set(&r, RATE_SLOWEST);
+	assert_int_equal(rate__look(&r, &l), RATE_SLOWEST);
+}
+
+/* Looks from `at_s` on, until the rate goes up; it may not take more than a thousand. */
+static uint64_t seconds_until_faster(struct rate *r, uint64_t at_s, double share)
+{
+	uint64_t begin_s = at_s;
+
+	while (look(r, at_s, share) == r->slowed) {
+		at_s++;
+		assert_true(at_s - begin_s < 1000);
+	}
+	assert_int_equal(look(r, at_s, share), r->slowed / 2);
+	return at_s - begin_s;
+}
+
+static void goes_on_faster_after_a_quiet_time(void **state)
+{
+	struct rate r;
+
+	(void)state;
+	rate__init(&r);
+	rate__set(&r, 8);
+	assert_int_equal(seconds_until_faster(&r, 1, 0.01), RATE_PATIENCE_S);
+	rate__set(&r, 4);
+	assert_int_equal(seconds_until_faster(&r, 100, 0.059), RATE_PATIENCE_S);
+	/* What would be too much again is not tried. */
+	for (uint64_t s = 200; s < 1200; s++)
+		assert_int_equal(look(&r, s, 0.07), 4);
+	/* Neither does what is not measured make it quiet, nor end it. */
+	for (uint64_t s = 1200; s < 1300; s++)
+		assert_int_equal(look(&r, s, -1), 4);
+	assert_int_equal(look(&r, 1300, 0.01), 4);
+	assert_int_equal(look(&r, 1300 + RATE_PATIENCE_S, -1), 2);
+}
+
+/* A rate that was wrong is tried less and less often. */
+static void patience_grows(void **state)
+{
+	uint64_t s = 1, last = 0;
+	struct rate r;
+
+	(void)state;
+	rate__init(&r);
+	rate__set(&r, 2);
+	for (int i = 0; i < 10; i++) {
+		uint64_t took = seconds_until_faster(&r, s, 0.05);
+
+		assert_true(took >= last && took <= RATE_PATIENCE_MAX_S);
+		last = took;
+		rate__set(&r, 1);
+		rate__set(&r, 2);
+		s += 1000;
+	}
+	assert_int_equal(last, RATE_PATIENCE_MAX_S);
+}
+
+static void kernels_limit_is_not_exceeded(void **state)
+{
+	struct rate_look l = { .now_ns = 1, .budget = 0.15, .share = 0.01 };
+	struct rate r;
+
+	(void)state;
+	rate__init(&r);
+	rate__set(&r, 4);
+	assert_int_equal(rate__look(&r, &l), 4);
+	l.now_ns += 1000 * NS_PER_S;
+	assert_int_equal(rate__look(&r, &l), 4);
+	l.may_double = true;
+	assert_int_equal(rate__look(&r, &l), 2);
 }
 
 static void events_have_names(void **state)
@@ -101,6 +218,11 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(budget_is_below_the_kernels),
 		cmocka_unit_test(slows_down_as_far_as_needed),
+		cmocka_unit_test(two_measurements_in_a_row_count),
+		cmocka_unit_test(throttled_is_answered_at_once),
+		cmocka_unit_test(goes_on_faster_after_a_quiet_time),
+		cmocka_unit_test(patience_grows),
+		cmocka_unit_test(kernels_limit_is_not_exceeded),
 		cmocka_unit_test(events_have_names),
 		cmocka_unit_test(each_sample_counts_and_words_are_kept_once),
 		cmocka_unit_test(damaged_records_are_refused),

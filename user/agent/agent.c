@@ -433,6 +433,7 @@ static void publish(struct agent *a)
 	s->fds = count_fds();
 	s->frequency_cfg = a->config->agent.frequency_hz;
 	s->frequency_hz = s->run.frequency_hz;
+	s->slowed = session__slowed(a->session);
 	s->processes = (uint32_t)(procs.python + procs.native_only);
 	s->unlabelled = known__missed(a->known);
 	note_delivery(a, s);

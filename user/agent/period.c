@@ -80,10 +80,11 @@ static int add_stack(struct period *p, const struct profile *from, const struct 
 	int err;
 
 	if (!others && has_room(p, s, words, proc, limits)) {
-		err = profile__add_stack(p->profile, (uint32_t)proc, s->tid, words, s->cnt,
-					 s->count);
+		err = profile__add_weighted(p->profile, (uint32_t)proc, s->tid, words, s->cnt,
+					    s->samples, s->count);
 	} else {
-		err = profile__add_stack(p->profile, (uint32_t)proc, 0, &marker, 1, s->count);
+		err = profile__add_weighted(p->profile, (uint32_t)proc, 0, &marker, 1, s->samples,
+					    s->count);
 		*(others ? &p->over_processes : &p->over_stacks) += s->count;
 	}
 	if (err >= 0)
@@ -95,6 +96,8 @@ int period__add(struct period *p, const struct profile *drained, const struct pe
 {
 	int *procs = calloc(drained->proc_cnt + 1, sizeof(*procs)), err = procs ? 0 : -ENOMEM;
 
+	if (drained->stats.slowed > p->profile->stats.slowed)
+		p->profile->stats.slowed = drained->stats.slowed;
 	for (size_t i = 0; i < drained->proc_cnt && !err; i++) {
 		procs[i] = add_proc(p->profile, drained, &drained->procs[i], limits->processes);
 		err = procs[i] < 0 ? procs[i] : 0;

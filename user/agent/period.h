@@ -27,7 +27,8 @@ struct period_limits {
 struct period {
 	struct span span;
 	uint32_t frequency_hz;
-	uint64_t samples;
+	uint64_t
+		samples; /* at that frequency: of those that sampling left out when it was slowed down, others stand for */
 	uint64_t over_stacks, over_processes; /* of them */
 	struct profile *profile;	      /* owned */
 	struct label_set *
