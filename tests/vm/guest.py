@@ -156,7 +156,29 @@ def hotplug():
     assert of_b > 0.4 * spent * HZ, (of_b, spent)
 
 
-CASES = [fields, shares, order, kernel_frames, whole_machine, dump, hotplug]
+RATE = Path("/proc/sys/kernel/perf_event_max_sample_rate")
+
+
+def throttling():
+    """The kernel's limit goes below the rate while sampling: it throttles, which is seen, said, and answered. One sample a tick
+    is allowed: slow as it is, this machine brings more of them."""
+    with Target(PYTHON, "spinner.py", "spin") as target:
+        before = RATE.read_text()
+        profiler = Profiler("-v", "-f", "-F", 1999, "-d", 4, "-p", target.pid)
+        profiler.wait_sampling()
+        RATE.write_text("100")
+        try:
+            result = profiler.wait().ok()
+        finally:
+            RATE.write_text(before)
+    c = result.counters
+    assert c["note_kernel_rate"] == 1 and c["note_throttled"] and c["note_rate_lowered"], c
+    assert "kernel.perf_event_max_sample_rate went from" in result.stderr
+    assert "the kernel stopped sampling" in result.stderr
+    assert result.stderr.count("sampling goes on at 1/") == c["note_rate_lowered"], result.stderr
+
+
+CASES = [fields, shares, order, kernel_frames, whole_machine, dump, hotplug, throttling]
 
 
 def main():
