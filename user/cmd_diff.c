@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "cmdline.h"
+#include "event.h"
 #include "import.h"
 #include "log.h"
 #include "outputs.h"
@@ -241,6 +242,18 @@ static struct import *load(const struct diff_options *o, const struct side *side
 	return im;
 }
 
+/* Folded stacks do not say what they count: maybe the same. */
+static void compare_events(const struct diff_options *o, struct import *before,
+			   struct import *after)
+{
+	const struct event *b = event__get(import__profile(before)->stats.event);
+	const struct event *a = event__get(import__profile(after)->stats.event);
+
+	if (strcmp(b->many, a->many) != 0)
+		log_warn("%s counts %s, %s counts %s: shares of different things are compared",
+			 o->before.name, b->many, o->after.name, a->many);
+}
+
 static int diff(struct diff_options *o)
 {
 	const struct export_opts eo = { .lines = false, .absolute = o->absolute };
@@ -252,6 +265,8 @@ static int diff(struct diff_options *o)
 	before = load(o, &o->before);
 	if (before)
 		after = load(o, &o->after);
+	if (after)
+		compare_events(o, before, after);
 	err = after ? outputs__write_diff(&o->outputs, import__profile(before),
 					  import__profile(after), &eo)
 		    : -EINVAL;

@@ -108,6 +108,7 @@ static int count_side(struct diff *d, const struct side *s)
 	for (size_t i = 0; i < s->stacks.cnt; i++)
 		count_stack(d, s, i, seen);
 	d->samples[s->side] = profile__total(s->p);
+	d->weight[s->side] = profile__weight(s->p);
 	free(seen);
 	return 0;
 }
@@ -130,7 +131,6 @@ static void free_side(struct side *s)
 
 /* ---- Values ---- */
 
-/* The square of the standard deviation of a value. */
 static void weigh(const struct diff *d, struct diff_value *v, const double *unit)
 {
 	double n[DIFF_SIDES], x[DIFF_SIDES], p, variance = 0;
@@ -142,10 +142,10 @@ static void weigh(const struct diff *d, struct diff_value *v, const double *unit
 	}
 	if (d->absolute) {
 		for (int i = 0; i < DIFF_SIDES; i++)
-			variance += unit[i] > 0 ? x[i] / unit[i] / unit[i] : 0;
+			variance += unit[i] > 0 ? d->weight[i] * x[i] / unit[i] / unit[i] : 0;
 	} else if (n[0] > 0 && n[1] > 0) {
 		p = (x[0] + x[1]) / (n[0] + n[1]);
-		variance = p * (1 - p) * (1 / n[0] + 1 / n[1]);
+		variance = p * (1 - p) * (d->weight[0] / n[0] + d->weight[1] / n[1]);
 	}
 	v->significant = variance > 0 && fabs(diff__change(v)) > DIFF_SIGMAS * sqrt(variance);
 }

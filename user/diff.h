@@ -9,7 +9,8 @@
  *
  * Values are shares of all samples, so that runs of different length or load can be compared; or, absolute,
  * seconds of CPU time. What differs may be chance: a share p of n samples has a standard deviation of
- * sqrt(p(1-p)/n), and a count x one of sqrt(x). A change counts as significant when it is more than
+ * sqrt(p(1-p)/n), and a count x one of sqrt(x); where a sample stands for w events or samples, n is divided by w, and
+ * the count's is sqrt(wx), see profile__weight(). A change counts as significant when it is more than
  * DIFF_SIGMAS of those of both sides together (the two-proportion z test, and that of two Poisson
  * rates). Samples of one long call are not independent, so a change that is just significant can still be chance.
  *
@@ -47,6 +48,7 @@ struct diff {
 	struct diff_row *rows; /* in the order of (name, file, kind) */
 	size_t cnt, cap;
 	uint64_t samples[DIFF_SIDES];
+	double weight[DIFF_SIDES]; /* profile__weight() */
 	bool absolute;
 };
 

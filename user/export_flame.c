@@ -669,6 +669,8 @@ int flame__init(struct flame *f, const struct profile *p, const struct profile *
 
 	memset(f, 0, sizeof(*f));
 	f->compared = base != NULL;
+	f->weight = profile__weight(p);
+	f->base_weight = base ? profile__weight(base) : 1;
 	f->stdlib = -1;
 	f->texts = strtab__new();
 	if (f->texts)
@@ -693,10 +695,10 @@ double flame__scale(const struct profile *before, const struct profile *after,
 	return (double)after->stats.frequency_hz / before->stats.frequency_hz;
 }
 
-double flame__delta(uint64_t value, uint64_t base, double scale)
+double flame__delta(const struct flame *f, uint64_t value, uint64_t base)
 {
-	double v = (double)value, b = (double)base * scale;
-	double noise = 2 * sqrt(v + b * scale);
+	double v = (double)value, b = (double)base * f->scale;
+	double noise = 2 * sqrt(v * f->weight + b * f->scale * f->base_weight);
 
 	if (fabs(v - b) <= noise)
 		return 0;

@@ -88,6 +88,7 @@ struct flame {
 	uint64_t total, base_total;
 	bool compared; /* there is a base */
 	double scale;
+	double weight, base_weight; /* profile__weight() of both */
 };
 
 /*
@@ -102,9 +103,9 @@ const char *flame__text(const struct flame *f, uint32_t text, size_t *len); /* b
 /*
  * How much more (red, up to 1) or less (blue, down to -1) something was sampled than in the base.
  * 0 when the difference is within what chance makes of equal rates: two standard deviations of a
- * Poisson process. user/web/flame.js has the same rule.
+ * Poisson process, of which each event counts for the profile's weight. user/web/flame.js has the same rule.
  */
-double flame__delta(uint64_t value, uint64_t base, double scale);
+double flame__delta(const struct flame *f, uint64_t value, uint64_t base);
 
 /* struct flame_opts.scale for o->absolute: by the lengths of the samples, which both must say. */
 double flame__scale(const struct profile *before, const struct profile *after,

@@ -275,6 +275,8 @@ static int write_data(struct html *h)
 		s->counters[CTR_complete], s->counters[CTR_user_stacks], profile__lost(s),
 		refused_cnt(h->p), h->f->stdlib, summary_noun(h->p, 1), summary_noun(h->p, 2),
 		digits);
+	if (h->f->compared)
+		fprintf(h->out, ",\"weights\":[%.9g,%.9g]", h->f->base_weight, h->f->weight);
 	h->comma = ",\n";
 	err = write_groups(h);
 	if (err)

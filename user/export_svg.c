@@ -115,7 +115,7 @@ static void add_class(struct strbuf *b, const struct svg *s, const struct box *b
 	double d;
 
 	if (s->f->compared) {
-		d = flame__delta(box->value, box->base, s->f->scale);
+		d = flame__delta(s->f, box->value, box->base);
 		strbuf__addf(b, "%s%d", d < 0 ? "l" : d > 0 ? "g" : "e", (int)ceil(fabs(d) * 5));
 	} else if (fn->kind == SYM_PYTHON || fn->kind == SYM_PLAIN) {
 		add_python_class(b, s->f, (int)fn->group);

@@ -291,6 +291,24 @@ uint64_t profile__samples(const struct profile *p)
 	return samples;
 }
 
+double profile__weight(const struct profile *p)
+{
+	uint64_t counted = p->stats.slowed > 1 ? p->stats.counters[CTR_counted] : 0;
+	double sum = 0, squares = 0, weight, mean;
+
+	for (size_t i = 0; i < p->stack_cnt; i++) {
+		double count = (double)p->stacks[i].count, samples = (double)p->stacks[i].samples;
+
+		sum += count;
+		squares += samples > 0 ? count * count / samples : 0;
+	}
+	weight = sum > 0 ? squares / sum : 1;
+	mean = counted ? sum / (double)counted
+		       : 1; /* files do not tell the samples of a clock by stack */
+	weight = weight > mean ? weight : mean;
+	return weight > 1 ? weight : 1;
+}
+
 /* The counters whose name begins with `prefix`. */
 static uint64_t sum_of(const struct profile_stats *s, const char *prefix)
 {

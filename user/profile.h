@@ -182,6 +182,11 @@ const char *profile__thread_name(const struct profile *p, uint32_t space, uint32
 /* What all stacks count: samples of a clock, or events. And the samples that were taken for it. */
 uint64_t profile__total(const struct profile *p);
 uint64_t profile__samples(const struct profile *p);
+/*
+ * What one draw of chance counts for, at least 1: profile__total() divided by it is the number of independent samples that
+ * would tell as much (Kish's effective sample size: the square of the sum of weights, by the sum of their squares).
+ */
+double profile__weight(const struct profile *p);
 /* Sum of the filtered_* / lost_* counters. */
 uint64_t profile__filtered(const struct profile_stats *s);
 uint64_t profile__lost(const struct profile_stats *s);

@@ -93,7 +93,7 @@ def profile(stacks, base=None, scale=1.0, hz=100):
              for f in funcs]
     text = strings.number
     return {
-        "compared": base is not None, "scale": scale, "hz": hz,
+        "compared": base is not None, "scale": scale, "weights": [1, 1], "hz": hz,
         "total": sum(s[1] for s in stacks), "complete": 99, "userStacks": 100, "lost": 0,
         "refused": 0, "stdlib": -1, "one": "sample", "many": "samples", "digits": DIGITS, "groups": list(groups),
         "funcs": {"kind": column(f[2] for f in funcs), "plumbing": column(f[3] for f in funcs),

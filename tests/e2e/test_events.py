@@ -53,13 +53,15 @@ def test_each_context_switch(any_python):
         assert total(asleep) >= 0.9 * SLEEPS
 
 
-@pytest.mark.parametrize("options", [("-F", 500), ("-c", 37)])
-def test_many_events_per_sample(any_python, options):
-    """Fewer samples, the same sum: what a sample is worth comes from the kernel."""
+@pytest.mark.parametrize("options, share", [(("-F", 500), 0.4), (("-c", 37), 0.02)])
+def test_many_events_per_sample(any_python, options, share):
+    """Fewer samples, the same sum: what a sample is worth comes from the kernel. With -F it is another number each time,
+    the number of events until the next sample: the sum of a CPU is right, and what is whose where others fault there,
+    too, is some 500 draws of very different weight (0.71 to 0.99 of the truth in six runs on a busy machine)."""
     result = run(any_python, "page-faults", *options, times=TIMES)
     _, faults = count_in(result.stacks, "touch", "FAULT")
     assert result.counters["counted"] < 0.1 * TIMES * PAGES
-    assert 0.6 * TIMES * PAGES <= faults <= 1.4 * TIMES * PAGES
+    assert (1 - share) * TIMES * PAGES <= faults <= (1 + share) * TIMES * PAGES
 
 
 def test_unit_in_all_outputs(any_python, tmp_path):

@@ -27,6 +27,7 @@
 #undef realloc
 #undef reallocarray
 
+#include "event.h"
 #include "unit/profiles.h"
 
 /* main() calls slow(), fast() and one that only this side has; slow() calls itself. */
@@ -174,6 +175,45 @@ static void test_false_alarms(void **state)
 	profile__free(p[1]);
 }
 
+/* A share of a third against one of a half: of so many events, in so many samples, is that chance? */
+static bool event_change_is_significant(uint64_t events_per_sample, uint64_t samples)
+{
+	struct profile *p[2];
+	bool significant;
+	struct diff d;
+
+	for (int s = 0; s < 2; s++) {
+		uint64_t parts[] = { (uint64_t)s + 1, 2 };
+
+		p[s] = profile__new();
+		p[s]->stats.event = EVENT_PAGE_FAULTS;
+		for (int i = 0; i < 2; i++) {
+			uint64_t word_ = word(p[s], py(p[s], i ? "g" : "f", "/a.py", 1, 1));
+			uint64_t n = samples * parts[i] / (parts[0] + parts[1]);
+			int proc = i ? 0 : add_proc(p[s], 7, "web", "", "", "", "");
+
+			profile__add_weighted(p[s], (uint32_t)proc, 0, &word_, 1, n,
+					      n * events_per_sample);
+		}
+		symbolized(p[s]);
+	}
+	assert_int_equal(diff__init(&d, p[0], p[1], false), 0);
+	significant = row(&d, "f")->self.significant;
+	diff__free(&d);
+	profile__free(p[0]);
+	profile__free(p[1]);
+	return significant;
+}
+
+static void test_weighted_events(void **state)
+{
+	(void)state;
+	assert_true(event_change_is_significant(1, 1200));
+	assert_true(event_change_is_significant(100, 1200));
+	assert_false(event_change_is_significant(1, 60));
+	assert_false(event_change_is_significant(100, 60)); /* 6,000 events, but 60 draws */
+}
+
 static char *written(int (*write)(const struct profile *, const struct profile *,
 				  const struct export_opts *, FILE *),
 		     const struct profile *a, const struct profile *b)
@@ -272,9 +312,10 @@ static void test_no_memory(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_values),	     cmocka_unit_test(test_significance),
-		cmocka_unit_test(test_false_alarms), cmocka_unit_test(test_folded),
-		cmocka_unit_test(test_report),	     cmocka_unit_test(test_no_memory),
+		cmocka_unit_test(test_weighted_events), cmocka_unit_test(test_values),
+		cmocka_unit_test(test_significance),	cmocka_unit_test(test_false_alarms),
+		cmocka_unit_test(test_folded),		cmocka_unit_test(test_report),
+		cmocka_unit_test(test_no_memory),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

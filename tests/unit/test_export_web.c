@@ -275,15 +275,23 @@ static void test_compared(void **state)
 	profile__free(p);
 }
 
+static double delta(uint64_t value, uint64_t base, double scale, double weight)
+{
+	const struct flame f = { .scale = scale, .weight = weight, .base_weight = weight };
+
+	return flame__delta(&f, value, base);
+}
+
 static void test_delta(void **state)
 {
 	(void)state;
-	assert_true(flame__delta(100, 0, 1) == 1);
-	assert_true(flame__delta(0, 100, 1) == -1);
-	assert_true(flame__delta(0, 0, 1) == 0);
-	assert_true(flame__delta(110, 100, 1) == 0); /* chance */
-	assert_true(fabs(flame__delta(11000, 10000, 1) - 1000.0 / 21000) < 1e-9);
-	assert_true(flame__delta(11000, 5500, 2) == 0);
+	assert_true(delta(100, 0, 1, 1) == 1);
+	assert_true(delta(0, 100, 1, 1) == -1);
+	assert_true(delta(0, 0, 1, 1) == 0);
+	assert_true(delta(110, 100, 1, 1) == 0); /* chance */
+	assert_true(fabs(delta(11000, 10000, 1, 1) - 1000.0 / 21000) < 1e-9);
+	assert_true(delta(11000, 10000, 1, 20) == 0); /* 550 samples, and 500 */
+	assert_true(delta(11000, 5500, 2, 1) == 0);
 }
 
 static struct flame made(const struct profile *p, struct flame_opts o)

@@ -87,7 +87,7 @@
   }
 
   const data = JSON.parse($("profile").textContent);
-  const { strings, groups, compared, scale } = data;
+  const { strings, groups, compared, scale, weights } = data;
   const funcs = unpack(data.funcs, data.digits), places = unpack(data.places, data.digits);
   const tasks = unpack(data.tasks, data.digits), stacks = unpackStacks(unpack(data.stacks, data.digits));
   const lastPython = findLastPython(stacks, places, funcs);
@@ -173,7 +173,7 @@
   // As flame__delta() in user/export_flame.c: 0 within two standard deviations.
   function delta(value, base) {
     const b = base * scale;
-    if (Math.abs(value - b) <= 2 * Math.sqrt(value + b * scale))
+    if (Math.abs(value - b) <= 2 * Math.sqrt(value * weights[1] + b * scale * weights[0]))
       return 0;
     return (value - b) / (value + b);
   }
