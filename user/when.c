@@ -12,6 +12,13 @@
 
 #define SECONDS_MAX 253402300799LL /* 9999-12-31T23:59:59Z */
 
+/* Times are stored as 64 bits with a sign: what is later than April 2262 is at their end. */
+static uint64_t to_ns(long long seconds, uint64_t ns)
+{
+	return seconds >= INT64_MAX / (long long)NS_PER_S ? INT64_MAX
+							  : (uint64_t)seconds * NS_PER_S + ns;
+}
+
 /* `digits` digits and then `end` (0: anything), into *out; *s is behind them. */
 static bool take(const char **s, int digits, char end, int *out)
 {
@@ -102,7 +109,7 @@ static int parse_date(const char *s, uint64_t *out)
 	seconds -= zone;
 	if (seconds < 0)
 		return -EINVAL;
-	*out = (uint64_t)seconds * NS_PER_S + ns;
+	*out = to_ns(seconds, ns);
 	return 0;
 }
 
@@ -122,7 +129,7 @@ int when_parse(const char *text, uint64_t now_ns, uint64_t *out)
 		return 0;
 	}
 	if (!parse_int(text, 0, SECONDS_MAX, &seconds)) {
-		*out = (uint64_t)seconds * NS_PER_S;
+		*out = to_ns(seconds, 0);
 		return 0;
 	}
 	return parse_date(text, out);

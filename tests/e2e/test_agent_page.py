@@ -97,6 +97,14 @@ def test_services(server, filled):
     assert ask(server, "/api/services", **{"from": 1, "to": 2})["services"] == []
 
 
+@pytest.mark.parametrize("to", [9223372036, 18446744073, 253402300799])
+@pytest.mark.parametrize("buckets", [1, 2, 240])
+def test_services_of_all_times(server, to, buckets):
+    answer = ask(server, "/api/services", **{"from": 0, "to": to, "buckets": buckets})
+    assert sum(s["windows"] for s in answer["services"]) == 33
+    assert all(1 <= len(s["series"]) <= buckets for s in answer["services"])
+
+
 def test_metrics_of_the_store(server):
     text = server.get("/metrics")[2].decode()
     assert "\npyperf_store_windows 33\n" in text

@@ -66,6 +66,22 @@ static void local(void **state)
 	tzset();
 }
 
+/* What is later than 64 bits of nanoseconds can say is as late as they can. */
+static void far_away(void **state)
+{
+	static const char *const late[] = { "9223372036",	    "18446744073",
+					    "18446744074",	    "253402300799",
+					    "2300-01-01T00:00:00Z", "9999-12-31T23:59:59.999Z" };
+	uint64_t out;
+
+	(void)state;
+	check("9223372035", 9223372035.0);
+	for (size_t i = 0; i < sizeof(late) / sizeof(late[0]); i++) {
+		assert_int_equal(when_parse(late[i], NOW * NS_PER_S, &out), 0);
+		assert_int_equal(out, INT64_MAX);
+	}
+}
+
 static void refused(void **state)
 {
 	static const char *const bad[] = {
@@ -112,6 +128,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(utc_and_periods),
 		cmocka_unit_test(local),
+		cmocka_unit_test(far_away),
 		cmocka_unit_test(refused),
 	};
 

@@ -190,9 +190,10 @@ static int ask_services(struct store *s, struct services *all, const struct stor
 	return err;
 }
 
-static uint64_t round_up(uint64_t n, uint64_t unit)
+/* How many of `unit` `n` is, rounded up. */
+static uint64_t count_up(uint64_t n, uint64_t unit)
 {
-	return (n + unit - 1) / unit * unit;
+	return n / unit + (n % unit != 0);
 }
 
 static void services__free(struct services *all)
@@ -226,8 +227,8 @@ void http_store__services(const struct http_backend *b, const struct http_args *
 	all.bucket_cnt = (unsigned)buckets;
 	all.names = strtab__new();
 	all.list = calloc(SERVICES_MAX, sizeof(*all.list));
-	step = round_up(round_up(q.to_ns - q.from_ns, all.bucket_cnt) / all.bucket_cnt, STEP_NS);
-	all.bucket_cnt = (unsigned)(round_up(q.to_ns - q.from_ns, step) / step);
+	step = count_up(count_up(q.to_ns - q.from_ns, all.bucket_cnt), STEP_NS) * STEP_NS;
+	all.bucket_cnt = (unsigned)count_up(q.to_ns - q.from_ns, step);
 	if (f && all.names && all.list)
 		err = ask_services(s, &all, &q, step);
 	if (!err) {
