@@ -105,6 +105,15 @@ def test_services_of_all_times(server, to, buckets):
     assert all(1 <= len(s["series"]) <= buckets for s in answer["services"])
 
 
+def test_services_beyond_the_limit_of_an_answer(tmp_path):
+    store = tmp_path / "store.db"
+    subprocess.run([WINDOWS, "fill", store, "1", "5002", "10", "360"], check=True, timeout=harness.PATIENCE)
+    with Server(store=store) as server:
+        answer = ask(server, "/api/services", **{"from": "-3d", "buckets": 12})
+    assert answer["more"] and len(answer["services"]) == 5000
+    assert {s["windows"] for s in answer["services"]} == {4}, "those that are listed are listed whole"
+
+
 def test_metrics_of_the_store(server):
     text = server.get("/metrics")[2].decode()
     assert "\npyperf_store_windows 33\n" in text

@@ -98,36 +98,39 @@ struct services {
 	bool more;
 };
 
-static struct service *find_service(struct services *all, const char *name)
+/* 0; -ENOMEM; -ENOSPC: it is new, and the list is full. */
+static int find_service(struct services *all, const char *name, struct service **out)
 {
 	uint32_t id = strtab__add(all->names, name, strlen(name));
-	struct service *s;
+	struct service *s = &all->list[all->cnt];
 
 	if (!id)
-		return NULL;
+		return -ENOMEM;
+	*out = &all->list[id - 1];
 	if (id <= all->cnt)
-		return &all->list[id - 1];
-	s = &all->list[all->cnt];
+		return 0;
+	if (all->cnt == SERVICES_MAX)
+		return -ENOSPC;
 	s->series = calloc(all->bucket_cnt, sizeof(*s->series));
 	if (!s->series)
-		return NULL;
+		return -ENOMEM;
 	s->name = id;
 	all->cnt++;
-	return s;
+	return 0;
 }
 
 static int add_service(void *ctx, const struct store_service *x)
 {
 	struct services *all = ctx;
 	struct service *s;
+	int err = find_service(all, x->name, &s);
 
-	if (all->cnt == SERVICES_MAX) {
+	if (err == -ENOSPC) {
 		all->more = true;
 		return 0;
 	}
-	s = find_service(all, x->name);
-	if (!s)
-		return -ENOMEM;
+	if (err)
+		return err;
 	s->windows += x->windows;
 	s->samples += x->samples;
 	s->series[all->bucket] += x->samples;
