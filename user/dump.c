@@ -381,18 +381,20 @@ static int read_window(struct collect *c, unsigned old, struct window *w)
 	return err ? err : index_chunks(w);
 }
 
-/* What BPF has counted in its maps, and what it handed over. */
+/*
+ * Counts that were taken out of the kernel's table, or handed over. err: of what was before; from an error on
+ * they are in no profile.
+ */
 static int add_counts(struct window *w, const struct process_table *pt, const struct dump_opts *o,
-		      struct profile *p, struct dump_late *late)
+		      struct profile *p, struct dump_late *late, const struct count_key *keys,
+		      const struct count_val *vals, size_t cnt, int err)
 {
-	const struct count_key *keys = w->counts.keys;
-	const struct count_val *vals = w->counts.values;
-	int err = 0;
-
-	for (size_t i = 0; i < w->counts.cnt && !err; i++)
-		err = add_count(w, pt, o, p, late, &keys[i], &vals[i]);
-	for (size_t i = 0; w->handed && i < w->handed->cnt && !err; i++)
-		err = add_count(w, pt, o, p, late, &w->handed->keys[i], &w->handed->vals[i]);
+	for (size_t i = 0; i < cnt; i++) {
+		if (!err)
+			err = add_count(w, pt, o, p, late, &keys[i], &vals[i]);
+		if (err)
+			late->lost += vals[i].samples;
+	}
 	return err;
 }
 
@@ -410,8 +412,10 @@ int dump__window(struct collect *c, unsigned old, const struct process_table *pt
 	w->handed = o->handed;
 	sym_jit__begin(o->jit);
 	err = read_window(c, old, w);
-	if (!err)
-		err = add_counts(w, pt, o, p, late);
+	err = add_counts(w, pt, o, p, late, w->counts.keys, w->counts.values, w->counts.cnt, err);
+	if (w->handed)
+		err = add_counts(w, pt, o, p, late, w->handed->keys, w->handed->vals,
+				 w->handed->cnt, err);
 	if (!err)
 		err = refresh_procs(pt, p);
 	log_debug("window: %zu counts, %zu chunks", w->counts.cnt, w->chunks.cnt);

@@ -25,7 +25,7 @@
 struct dump_late {
 	uint64_t python;  /* samples of processes without Python, sampled before that was known */
 	uint64_t unknown; /* ... of processes that ended before it was known */
-	uint64_t lost;	  /* samples whose stack could not be read: 0 unless there is a bug */
+	uint64_t lost;	  /* samples whose stack could not be read: 0 unless memory is short or there is a bug */
 };
 
 struct dump_opts {
@@ -37,7 +37,10 @@ struct dump_opts {
 	uint64_t unit;	 /* of the event, that a stack's count stands for; 0: one sample */
 };
 
-/* Adds a window that was flipped away to `p` and empties it. 0 or negative errno, printed. */
+/*
+ * Adds a window that was flipped away to `p` and empties it. 0 or negative errno, printed: part of it is in `p` then,
+ * what was taken out and is not is in late->lost, and the rest comes with the next but one window.
+ */
 int dump__window(struct collect *c, unsigned old, const struct process_table *pt,
 		 const struct dump_opts *o, struct profile *p, struct dump_late *late);
 

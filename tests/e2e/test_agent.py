@@ -16,7 +16,7 @@ import threading
 import pytest
 
 import pprof_read
-from harness import PYPERF, REPO, Process, Profiler, clean_environment, poll, profile, spend
+from harness import PROGRAMS, PYPERF, REPO, Process, Profiler, clean_environment, poll, profile, spend
 
 AGENT = os.path.join(os.path.dirname(PYPERF), "pyperf-bpf-agent")
 SPIN = """
@@ -226,6 +226,45 @@ def test_reload_loses_no_sample(agents):
     said = " | ".join(agent.messages())
     assert "frequncy: there is no such key in this section" in said
     assert "window: seconds, from 10 to 60" in said and "stays as it was" in said
+
+
+@pytest.fixture
+def failing_batch(tmp_path):
+    """Environment in which reading the counts fails while the file exists; and the file."""
+    library, file = tmp_path / "failing_batch.so", tmp_path / "fail"
+    subprocess.run(["gcc", "-O2", "-shared", "-fPIC", "-o", library, PROGRAMS / "failing_batch.c"], check=True)
+    return {"LD_PRELOAD": str(library), "FAILING_BATCH": str(file)}, file
+
+
+@pytest.mark.parametrize("which", ["all", "second"])
+def test_a_failed_drain_is_no_end(agents, failing_batch, which):
+    environment, file = failing_batch
+    with service("rho"):
+        agent = agents(window=1, **environment)
+        agent.wait_windows("rho", 1)
+        file.write_text(which)
+        poll(lambda: "reading the counts: Cannot allocate memory" in agent.messages(), "a failed drain")
+        file.unlink()
+        agent.wait_windows("rho", len(agent.files()) + 2)
+        assert re.search(r"^pyperf_drains_failed_total [1-9]", get(agent, "/metrics").decode(), re.M)
+        agent.stop()  # which adds up what was counted
+
+
+def test_what_was_sampled_is_written_before_the_agent_gives_up(agents, failing_batch):
+    environment, file = failing_batch
+    with service("sigma") as sigma:
+        agent = agents(window=60, **environment)
+        spend(sigma.pid, 0.5)
+        get(agent, "/debug/pprof/profile?seconds=1")  # which is drained for
+        file.write_text("all")
+        while agent.process.poll() is None:
+            with contextlib.suppress(OSError):
+                get(agent, "/debug/pprof/profile?seconds=1")
+        result = agent.wait()
+    assert result.status == 1
+    assert "10 times in a row" in "".join(agent.messages()[-2:])
+    window, = (w for w in agent.windows() if w.service == "sigma")
+    assert window.samples > 10
 
 
 def test_one_per_state_directory(agents, tmp_path):

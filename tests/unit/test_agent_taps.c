@@ -80,7 +80,7 @@ static void drain(struct taps *t, const struct clocks *now, uint64_t count)
 {
 	struct profile *p = drained(count);
 
-	assert_int_equal(taps__add(t, p, &limits), 0);
+	taps__add(t, p, &limits);
 	taps__turn(t, now, 19, 2, name, NULL);
 	profile__free(p);
 }

@@ -41,6 +41,8 @@
 #define BPF_NS_PER_SAMPLE 10000
 #define BPF_RUNS_ENOUGH	  200
 
+#define FAILED_DRAINS_MAX 10 /* in a row; each some seconds after the one before */
+
 _Static_assert(AGENT_TAPS == TAPS_MAX, "one limit");
 
 struct agent {
@@ -65,6 +67,9 @@ struct agent {
 	uint64_t border_ns;  /* when the last period ended */
 	uint64_t forgot_ns;  /* the last session__forget() */
 	uint64_t tick_ns, watchdog_ns, watched_ns;
+	unsigned failed_drains; /* in a row */
+	uint64_t lost_samples;	/* counted, and did not get as far as delivery */
+	uint64_t lost_periods;
 	int guard_fd, signal_fd, wake_fd;
 	int bpf_stats_fd;	   /* the kernel measures BPF programs; -1: not */
 	uint64_t bpf_ns, bpf_runs; /* as it did, until then */
@@ -207,26 +212,41 @@ static int open_session(struct agent *a)
 	return a->session ? 0 : -EIO;
 }
 
-/* Everything since the last drain, into the period and to those who ask for it. */
-static int drain(struct agent *a)
+/* What a drain found, also one that failed half-way. */
+static int take(struct agent *a, const struct profile *p)
 {
 	const struct period_limits limits = {
 		.stacks = a->budget.stacks,
 		.processes = a->config->budget.processes,
 	};
+	uint64_t before = a->period->samples;
+	int err = period__add(a->period, p, &limits);
+
+	if (err)
+		cmdline__no_memory();
+	a->lost_samples += profile__total(p) - (a->period->samples - before);
+	taps__add(a->taps, p, &limits);
+	return err;
+}
+
+/*
+ * Everything since the last drain, into the period and to those who ask for it. That memory is short now is no reason
+ * to end: what a failed drain leaves in the kernel comes with a later one.
+ */
+static void drain(struct agent *a)
+{
 	struct profile *p = profile__new();
 	uint64_t begin = now_ns(), begin_cpu = thread_cpu_ns();
 	int err = p ? session__drain(a->session, p) : cmdline__no_memory();
 
-	if (!err)
-		err = period__add(a->period, p, &limits);
-	if (!err)
-		err = taps__add(a->taps, p, &limits);
+	if (p && take(a, p))
+		err = -ENOMEM;
 	profile__free(p);
+	a->failed_drains = err ? a->failed_drains + 1 : 0;
+	a->stats.drains_failed += err != 0;
 	a->stats.drains++;
 	a->stats.drain_ns += now_ns() - begin;
 	a->own_ns += thread_cpu_ns() - begin_cpu;
-	return err;
 }
 
 static int name(void *ctx, struct profile *p)
@@ -301,23 +321,23 @@ static uint32_t count_fds(void)
 }
 
 /* After a period, for the next one. */
-static int keep_budget(struct agent *a, const struct clocks *now, uint64_t duration_ns)
+static void keep_budget(struct agent *a, const struct clocks *now, uint64_t duration_ns)
 {
 	struct agent_stats *s = &a->stats;
 	uint64_t used = s->run.self_cpu_ns + s->run.bpf_ns;
-	int err;
 
 	budget__memory(&a->budget, s->rss_bytes);
 	budget__cpu(&a->budget, used - a->used_ns, s->samples_ns - a->samples_ns, duration_ns);
 	a->used_ns = used;
 	a->samples_ns = s->samples_ns;
 	if (a->budget.frequency_hz == s->run.frequency_hz)
-		return 0;
+		return;
 	taps__cut(a->taps, now, s->run.frequency_hz, s->run.cpus, name, a);
-	err = session__set_frequency(a->session, a->budget.frequency_hz);
-	if (!err)
-		s->run.frequency_hz = a->budget.frequency_hz;
-	return err;
+	if (session__set_frequency(a->session, a->budget.frequency_hz)) {
+		a->budget.frequency_hz = s->run.frequency_hz;
+		session__set_frequency(a->session, s->run.frequency_hz); /* of some CPUs it was */
+	}
+	s->run.frequency_hz = a->budget.frequency_hz;
 }
 
 /* ---- periods --------------------------------------------------------------------------------------------- */
@@ -369,12 +389,29 @@ static void forget(struct agent *a, const struct clocks *now)
 	session__forget(a->session);
 }
 
-/* Drains, names and hands over; the next period has begun at the drain. */
+/* Names and hands over. */
+static void give_away(struct agent *a, struct period *p)
+{
+	int err = name(a, p->profile);
+
+	if (!err)
+		err = period__label(p, labels_of, a);
+	if (!err) {
+		deliver__put(a->deliver, p);
+		return;
+	}
+	log_err("a period of %" PRIu64 " samples is dropped: %s", p->samples, strerror(-err));
+	a->lost_samples += p->samples;
+	a->lost_periods++;
+	period__free(p);
+}
+
+/* Drains and gives away; the next period has begun at the drain. */
 static int end_period(struct agent *a, enum schedule_why why, const struct clocks *now)
 {
 	struct period *p = a->period;
-	int err = drain(a);
 
+	drain(a);
 	turn_taps(a, now);
 	schedule__take(&a->schedule, now, &p->span);
 	say_why(why, &p->span);
@@ -382,23 +419,15 @@ static int end_period(struct agent *a, enum schedule_why why, const struct clock
 	a->stats.suspends += why == SCHEDULE_SLEPT;
 	p->frequency_hz = a->stats.run.frequency_hz;
 	p->profile->stats.cpus = a->stats.run.cpus;
-	if (!err &&
-	    !a->stop) { /* before names are looked for, which takes time that is the next one's */
+	if (!a->stop) { /* before names are looked for, which takes time that is the next one's */
 		publish(a);
-		err = keep_budget(a, now, p->span.duration_ns);
+		keep_budget(a, now, p->span.duration_ns);
 	}
-	if (!err)
-		err = name(a, p->profile);
-	if (!err)
-		err = period__label(p, labels_of, a);
-	forget(a, now);
 	note_period(a, p);
 	a->period = NULL;
-	if (err)
-		period__free(p);
-	else
-		deliver__put(a->deliver, p);
-	return err ? err : begin_period(a);
+	give_away(a, p);
+	forget(a, now);
+	return begin_period(a);
 }
 
 /* ---- what is told of it --------------------------------------------------------------------------------- */
@@ -411,8 +440,8 @@ static void note_delivery(struct agent *a, struct agent_stats *s)
 	s->samples_ns = s->run.bpf_ns + a->own_ns + d.cpu_ns;
 	s->windows = d.windows;
 	s->samples = d.samples;
-	s->periods_dropped = d.dropped;
-	s->samples_dropped = d.dropped_samples;
+	s->periods_dropped = d.dropped + a->lost_periods;
+	s->samples_dropped = d.dropped_samples + a->lost_samples;
 	s->windows_failed = d.failed;
 	s->queued = d.queued;
 	s->services = d.services;
@@ -700,21 +729,24 @@ static int look(struct agent *a)
 {
 	enum schedule_why why;
 	struct clocks now;
-	int err;
+	int err = 0;
 
 	clocks__read(&now);
 	why = schedule__check(&a->schedule, &now);
 	if (why != SCHEDULE_RUNS) {
 		err = end_period(a, why, &now);
 		end_if_worn(a);
-		return err;
-	}
-	if (taps__due(a->taps, now.mono_ns)) {
-		err = drain(a);
+	} else if (taps__due(a->taps, now.mono_ns)) {
+		drain(a);
 		turn_taps(a, &now);
-		return err;
+	} else if (session__wants_drain(a->session)) {
+		drain(a);
 	}
-	return session__wants_drain(a->session) ? drain(a) : 0;
+	if (a->failed_drains < FAILED_DRAINS_MAX)
+		return err;
+	log_err("the counts could not be read %u times in a row: the agent ends, to be started anew",
+		a->failed_drains);
+	return -EIO;
 }
 
 static int sample(struct agent *a)
@@ -734,16 +766,21 @@ static int sample(struct agent *a)
 	return err;
 }
 
-/* The last period, which is shorter. A second signal does not wait for what takes long. */
-static int finish(struct agent *a)
+/* The last period, which is shorter, whatever ended it. A second signal does not wait for what takes long. */
+static void finish(struct agent *a)
 {
 	struct clocks now;
 
 	notify("STOPPING=1\nSTATUS=writing the last windows");
 	release_signals();
 	session__stop(a->session);
+	a->stop = true;
+	if (!a->period) /* no memory for one */
+		return;
+	if (a->stats.drains_failed)
+		drain(a); /* what they have left in the other table */
 	clocks__read(&now);
-	return end_period(a, SCHEDULE_DUE, &now);
+	end_period(a, SCHEDULE_DUE, &now);
 }
 
 static void say_end(const struct agent *a, const struct deliver_stats *d)
@@ -753,7 +790,8 @@ static void say_end(const struct agent *a, const struct deliver_stats *d)
 	session__stats(a->session, &s);
 	log_info("ended: %" PRIu64 " samples counted, %" PRIu64 " in %" PRIu64
 		 " windows of %" PRIu64 " periods, %" PRIu64 " dropped",
-		 s.counters[CTR_counted], d->samples, d->windows, d->periods, d->dropped_samples);
+		 s.counters[CTR_counted], d->samples, d->windows, d->periods,
+		 d->dropped_samples + a->lost_samples);
 }
 
 static void close_fd(int fd)
@@ -808,8 +846,7 @@ int agent__run(const struct agent_opts *o)
 	if (!err) {
 		ran = true;
 		err = sample(a);
-		if (!err)
-			err = finish(a);
+		finish(a);
 	}
 	close_all(a, ran);
 	return err;

@@ -34,7 +34,7 @@ struct agent_stats {
 	uint64_t windows;	  /* made of them: one per service and period */
 	uint64_t samples;	  /* in these windows */
 	uint64_t periods_dropped; /* the queue was full */
-	uint64_t samples_dropped; /* in these periods */
+	uint64_t samples_dropped; /* in these periods, and others that are in no window */
 	uint64_t windows_failed;  /* that the store or a backend's spool did not take */
 	uint32_t queued;	  /* periods that wait to be delivered */
 	uint64_t period_end_ns;	  /* of the last one, since the epoch; 0: none yet */
@@ -52,7 +52,7 @@ struct agent_stats {
 	uint64_t reloads, reloads_failed; /* of the configuration */
 
 	struct table_fill fill[SESSION_FILLS]; /* tables in the kernel */
-	uint64_t drains;
+	uint64_t drains, drains_failed;
 	uint64_t drain_ns; /* all of them; the longest is run.drain_ns */
 };
 

@@ -145,6 +145,9 @@ static void put_sampling(const struct agent_stats *s, FILE *f)
 		       "Time that reading the counts of a period out of the kernel took.");
 	metric__seconds(f, "pyperf_drain_seconds_sum", NULL, NULL, s->drain_ns);
 	metric__uint(f, "pyperf_drain_seconds_count", NULL, NULL, s->drains);
+	put_uint(f, "pyperf_drains_failed_total", METRIC_COUNTER,
+		 "Those that failed, at least in part; what they left is read later.",
+		 s->drains_failed);
 	put_seconds(f, "pyperf_drain_longest_seconds", METRIC_GAUGE, "The longest of them.",
 		    s->run.drain_ns);
 }
@@ -159,8 +162,10 @@ static void put_windows(const struct agent_stats *s, FILE *f)
 	put_uint(f, "pyperf_samples_total", METRIC_COUNTER, "Samples in these windows.",
 		 s->samples);
 	put_uint(f, "pyperf_periods_dropped_total", METRIC_COUNTER,
-		 "Periods dropped because delivery could not follow.", s->periods_dropped);
-	put_uint(f, "pyperf_samples_dropped_total", METRIC_COUNTER, "Samples in these periods.",
+		 "Periods dropped because delivery could not follow, or memory was short.",
+		 s->periods_dropped);
+	put_uint(f, "pyperf_samples_dropped_total", METRIC_COUNTER,
+		 "Samples that were counted and are in no window: in these periods, mostly.",
 		 s->samples_dropped);
 	put_uint(f, "pyperf_windows_failed_total", METRIC_COUNTER,
 		 "Windows that the store or a spool did not take.", s->windows_failed);

@@ -155,10 +155,8 @@ uint64_t taps__oldest_ns(struct taps *t)
 	return oldest;
 }
 
-int taps__add(struct taps *t, const struct profile *drained, const struct period_limits *limits)
+void taps__add(struct taps *t, const struct profile *drained, const struct period_limits *limits)
 {
-	int err = 0;
-
 	/* Nobody but this thread takes a tap out of TAP_RUNNING. */
 	for (size_t i = 0; i < TAPS_MAX; i++) {
 		struct tap *tap = &t->tap[i];
@@ -167,10 +165,9 @@ int taps__add(struct taps *t, const struct profile *drained, const struct period
 		pthread_mutex_lock(&t->lock);
 		running = tap->state == TAP_RUNNING;
 		pthread_mutex_unlock(&t->lock);
-		if (running && !err)
-			err = period__add(tap->period, drained, limits);
+		if (running && !tap->err)
+			tap->err = period__add(tap->period, drained, limits);
 	}
-	return err;
 }
 
 /* With the lock. */
@@ -191,7 +188,8 @@ static void finish(struct taps *t, struct tap *tap, const struct clocks *now, in
 	s->duration_ns = now->mono_ns - tap->begin.mono_ns;
 	s->counters[CTR_delivered] = s->counters[CTR_counted] = tap->period->samples;
 	pthread_mutex_lock(&t->lock);
-	tap->err = err;
+	if (!tap->err)
+		tap->err = err;
 	tap->state = TAP_DONE;
 	pthread_cond_broadcast(&t->changed);
 	pthread_mutex_unlock(&t->lock);

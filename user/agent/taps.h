@@ -40,7 +40,8 @@ uint64_t taps__wake_ns(struct taps *t);
 bool taps__due(struct taps *t, uint64_t now);
 /* When the oldest that runs began, UINT64_MAX: none does. */
 uint64_t taps__oldest_ns(struct taps *t);
-int taps__add(struct taps *t, const struct profile *drained, const struct period_limits *limits);
+/* One that finds no memory ends at its time, with an error. */
+void taps__add(struct taps *t, const struct profile *drained, const struct period_limits *limits);
 /* Directly after a drain: begins those that wait for it, and ends those that are due; `name` makes the names. */
 void taps__turn(struct taps *t, const struct clocks *now, uint32_t frequency_hz, uint32_t cpus,
 		int (*name)(void *ctx, struct profile *p), void *ctx);

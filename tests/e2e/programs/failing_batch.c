@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * To be preloaded: libbpf's reading of counts fails for want of memory while the file that $FAILING_BATCH names is there,
+ * every time, or with an "s" in it every second time.
+ */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+typedef int batch_fn(int fd, void *in, void *out, void *keys, void *values, uint32_t *cnt, const void *opts);
+
+batch_fn bpf_map_lookup_and_delete_batch;
+
+static int must_fail(void)
+{
+	static unsigned calls;
+	FILE *f = fopen(getenv("FAILING_BATCH"), "re");
+	int mode;
+
+	if (!f)
+		return 0;
+	mode = fgetc(f);
+	fclose(f);
+	return mode == 's' ? calls++ % 2 : 1;
+}
+
+int bpf_map_lookup_and_delete_batch(int fd, void *in, void *out, void *keys, void *values, uint32_t *cnt, const void *opts)
+{
+	static batch_fn *real;
+
+	if (!real)
+		real = (batch_fn *)dlsym(RTLD_NEXT, "bpf_map_lookup_and_delete_batch");
+	if (must_fail()) {
+		errno = ENOMEM;
+		return -ENOMEM;
+	}
+	return real(fd, in, out, keys, values, cnt, opts);
+}
