@@ -164,10 +164,10 @@ static void one_window_per_service(void **state)
 	struct splitter *s = splitter__new(by_service);
 	struct period *p = two_services(60 * S, false);
 	struct seen seen = { 0 }, again = { 0 };
-	uint32_t services;
+	uint32_t services, unmade;
 
 	(void)state;
-	assert_int_equal(splitter__run(s, p, look, &seen, &services), 0);
+	assert_int_equal(splitter__run(s, p, look, &seen, &services, &unmade), 0);
 	assert_int_equal(services, 2);
 	assert_int_equal(seen.windows, 2);
 	assert_int_equal(seen.samples, p->samples);
@@ -175,13 +175,13 @@ static void one_window_per_service(void **state)
 	assert_string_equal(seen.labels,
 			    "comm exe host service_name . comm exe host service_name . ");
 	/* The same period is the same windows; another one is not. */
-	assert_int_equal(splitter__run(s, p, look, &again, &services), 0);
+	assert_int_equal(splitter__run(s, p, look, &again, &services, &unmade), 0);
 	assert_string_equal(seen.ids, again.ids);
 	assert_int_equal(seen.bytes, again.bytes);
 	period__free(p);
 	p = two_services(61 * S, false);
 	memset(&again, 0, sizeof(again));
-	assert_int_equal(splitter__run(s, p, look, &again, &services), 0);
+	assert_int_equal(splitter__run(s, p, look, &again, &services, &unmade), 0);
 	assert_string_not_equal(seen.ids, again.ids);
 	period__free(p);
 	splitter__free(s);
@@ -195,9 +195,9 @@ static void labels_that_differ_stay_away(void **state)
 	for (int i = 0; i < 3; i++) {
 		struct period *p = two_services((uint64_t)i * 60 * S, i == 1);
 		struct seen seen = { 0 };
-		uint32_t services;
+		uint32_t services, unmade;
 
-		assert_int_equal(splitter__run(s, p, look, &seen, &services), 0);
+		assert_int_equal(splitter__run(s, p, look, &seen, &services, &unmade), 0);
 		assert_string_equal(
 			seen.labels,
 			i ? "comm exe host service_name . comm host service_name . "
@@ -213,10 +213,10 @@ static void grouped_by_two_labels(void **state)
 	struct splitter *s = splitter__new(group);
 	struct period *p = two_services(0, true);
 	struct seen seen = { 0 };
-	uint32_t services;
+	uint32_t services, unmade;
 
 	(void)state;
-	assert_int_equal(splitter__run(s, p, look, &seen, &services), 0);
+	assert_int_equal(splitter__run(s, p, look, &seen, &services, &unmade), 0);
 	assert_int_equal(services, 3);
 	assert_string_equal(seen.services, "web db web ");
 	assert_int_equal(seen.samples, 13);
@@ -235,10 +235,10 @@ static void an_error_keeps_no_other_window_back(void **state)
 	struct splitter *s = splitter__new(by_service);
 	struct period *p = two_services(0, false);
 	struct seen seen = { 0 };
-	uint32_t services;
+	uint32_t services, unmade;
 
 	(void)state;
-	assert_int_equal(splitter__run(s, p, refuse, &seen, &services), -ENOSPC);
+	assert_int_equal(splitter__run(s, p, refuse, &seen, &services, &unmade), -ENOSPC);
 	assert_int_equal(seen.windows, 2);
 	period__free(p);
 	splitter__free(s);
@@ -290,7 +290,8 @@ static struct period *small(uint64_t start)
 /* The first one stands at the gate, four wait, two find no room: the oldest that wait make it. */
 static void a_slow_disk_costs_the_oldest(void **state)
 {
-	static const uint64_t order[] = { 1, 1000, 4, 5, 6, 7 };
+	static const uint64_t order[] = { 1,	1000, 1001, 1002, 1003, 1004, 1005,
+					  1006, 1007, 4,    5,	  6,	7 };
 	struct deliver *d = deliver__new(by_service, pass_gate, NULL);
 	struct deliver_stats st;
 
@@ -303,7 +304,9 @@ static void a_slow_disk_costs_the_oldest(void **state)
 	pthread_mutex_unlock(&gate.lock);
 	for (uint64_t i = 2; i <= 7; i++)
 		deliver__put(d, small(i));
-	deliver__call(d, call, NULL);
+	for (int i = 0; i < 8; i++)
+		assert_int_equal(deliver__call(d, call, NULL), 0);
+	assert_int_equal(deliver__call(d, call, NULL), -EBUSY); /* and does not wait */
 	deliver__stats(d, &st);
 	assert_int_equal(st.queued, DELIVER_QUEUE);
 	assert_int_equal(st.dropped, 2);

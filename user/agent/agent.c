@@ -136,13 +136,20 @@ static int apply(struct agent *a, struct config *c)
 {
 	const char *late = config__stay(c, a->first);
 	struct change *ch = calloc(1, sizeof(*ch));
+	int err;
 
 	if (!ch)
 		return cmdline__no_memory();
 	if (late)
 		log_warn("%s: %s counts from the next start on", a->o->config_path, late);
 	*ch = (struct change){ a, config__hold(c) };
-	deliver__call(a->deliver, change_delivery, ch);
+	err = deliver__call(a->deliver, change_delivery, ch);
+	if (err) {
+		log_err("eight reloads wait for windows to be stored (is the disk slow?)");
+		config__put(ch->config);
+		free(ch);
+		return err;
+	}
 	known__set_config(a->known, &c->labels);
 	budget__set(&a->budget, &c->budget, c->agent.frequency_hz);
 	a->schedule.length_ns = c->agent.window_s * NS_PER_S;

@@ -23,7 +23,6 @@ struct call {
 struct deliver {
 	pthread_mutex_t lock; /* of all below */
 	pthread_cond_t more;  /* there is something to do, or it ends */
-	pthread_cond_t room;  /* for a call */
 	pthread_t thread;
 	bool started, ending;
 	struct period *queue[DELIVER_QUEUE];
@@ -46,7 +45,6 @@ struct deliver *deliver__new(const char *const *group, split_fn put, void *ctx)
 		return NULL;
 	pthread_mutex_init(&d->lock, NULL);
 	pthread_cond_init(&d->more, NULL);
-	pthread_cond_init(&d->room, NULL);
 	d->put = put;
 	d->ctx = ctx;
 	d->splitter = splitter__new(group);
@@ -72,15 +70,17 @@ static int give(void *ctx, const struct window *w)
 
 static void deliver_one(struct deliver *d, struct period *p)
 {
-	uint64_t end = p->span.start_unix_ns + p->span.duration_ns, before = d->failed;
-	uint32_t services;
-	int err = splitter__run(d->splitter, p, give, d, &services);
+	uint64_t end = p->span.start_unix_ns + p->span.duration_ns, before = d->samples, lost;
+	uint32_t services, unmade;
+	int err = splitter__run(d->splitter, p, give, d, &services, &unmade);
 
-	if (err && d->failed == before) { /* nobody has said why */
-		log_err("windows: %s", strerror(-err));
-		d->failed++;
-	}
+	lost = p->samples - (d->samples - before);
+	if (unmade) /* of those that could not be put, who puts them says it */
+		log_err("%" PRIu32 " windows of %" PRIu64 " samples could not be made: %s", unmade,
+			lost, strerror(-err));
+	d->failed += unmade;
 	pthread_mutex_lock(&d->lock);
+	d->stats.dropped_samples += lost;
 	d->stats.cpu_ns = thread_cpu_ns();
 	d->stats.periods++;
 	d->stats.windows = d->windows;
@@ -103,7 +103,6 @@ static bool take(struct deliver *d, struct call *call, struct period **p)
 	if (d->call_cnt) {
 		*call = d->calls[0];
 		memmove(d->calls, d->calls + 1, --d->call_cnt * sizeof(*d->calls));
-		pthread_cond_signal(&d->room);
 	} else if (d->queued) {
 		*p = d->queue[0];
 		memmove(d->queue, d->queue + 1, --d->queued * sizeof(struct period *));
@@ -149,18 +148,18 @@ int deliver__start(struct deliver *d)
 	return -err;
 }
 
-void deliver__call(struct deliver *d, void (*fn)(void *ctx), void *ctx)
+int deliver__call(struct deliver *d, void (*fn)(void *ctx), void *ctx)
 {
-	if (!d->started) {
-		fn(ctx);
-		return;
-	}
+	int err = 0;
+
 	pthread_mutex_lock(&d->lock);
-	while (d->call_cnt == CALLS_MAX)
-		pthread_cond_wait(&d->room, &d->lock);
-	d->calls[d->call_cnt++] = (struct call){ fn, ctx };
+	if (d->call_cnt < CALLS_MAX)
+		d->calls[d->call_cnt++] = (struct call){ fn, ctx };
+	else
+		err = -EBUSY;
 	pthread_cond_signal(&d->more);
 	pthread_mutex_unlock(&d->lock);
+	return err;
 }
 
 int deliver__regroup(struct deliver *d, const char *const *group)
@@ -226,7 +225,6 @@ void deliver__close(struct deliver *d, struct deliver_stats *last)
 		period__free(d->queue[i]);
 	splitter__free(d->splitter);
 	pthread_cond_destroy(&d->more);
-	pthread_cond_destroy(&d->room);
 	pthread_mutex_destroy(&d->lock);
 	free(d);
 }

@@ -5,6 +5,8 @@
  * The delivery thread: takes finished periods from a queue, makes windows of them, and puts each where windows go.
  * Sampling never waits for it: when the queue is full its oldest period is dropped, counted, and said.
  *
+ * Of the samples of a period that it took, each is in a window or in dropped_samples.
+ *
  *	d = deliver__new(group, put, ctx);
  *	deliver__start(d);
  *	deliver__put(d, period);		main thread
@@ -21,7 +23,8 @@
 
 struct deliver_stats {
 	uint64_t periods, windows, samples; /* delivered */
-	uint64_t dropped, dropped_samples;  /* periods */
+	uint64_t dropped;		    /* periods, for which there was no room */
+	uint64_t dropped_samples;	    /* in these, and in windows that could not be made */
 	uint64_t failed;		    /* windows that could not be made or put */
 	uint32_t queued, services;
 	uint64_t end_unix_ns; /* of the last period; 0: none */
@@ -37,9 +40,9 @@ struct deliver *deliver__new(const char *const *group, split_fn put, void *ctx);
 int deliver__start(struct deliver *d);
 /*
  * Has the delivery thread call fn(ctx) before it takes the next period; does not wait for that. One that was asked for
- * before and was not called yet is called first. Before the start, and when it ends: is called at once.
+ * before and was not called yet is called first. 0; -EBUSY: eight wait already, as one period takes its time.
  */
-void deliver__call(struct deliver *d, void (*fn)(void *ctx), void *ctx);
+int deliver__call(struct deliver *d, void (*fn)(void *ctx), void *ctx);
 /* In such a call: other grouping labels from now on. 0 or -ENOMEM. */
 int deliver__regroup(struct deliver *d, const char *const *group);
 /* Takes the period over. */

@@ -124,6 +124,7 @@ struct split {
 	size_t label_cnt;
 	split_fn fn;
 	void *ctx;
+	uint32_t services, unmade;
 };
 
 static char *group_key(const struct splitter *s, const struct label_set *labels)
@@ -345,19 +346,21 @@ static int make_view(struct split *x, const struct member *m, size_t cnt)
 /* ---- windows ---------------------------------------------------------------------------------------- */
 
 /* The same on every machine and in every version: it tells duplicates apart from others. */
-static void make_id(const struct split *x, const char *key, struct window *w)
+static int make_id(const char *key, struct window *w)
 {
 	static const struct hash_key keys[2] = { { { 0x7079706572660001, 0x77696e646f770001 } },
 						 { { 0x7079706572660002, 0x77696e646f770002 } } };
 	const char *host = window__label(w, "host");
 	struct strbuf text = { 0 };
+	int err;
 
-	(void)x;
 	strbuf__addf(&text, "%s%c%s%" PRIu64, host ? host : "", BETWEEN, key, w->start_unix_ns);
 	for (size_t i = 0; i < 2; i++)
 		snprintf(w->id + 16 * i, 17, "%016" PRIx64,
 			 hash_bytes(&keys[i], text.s ? text.s : "", text.len));
+	err = text.err;
 	strbuf__free(&text);
+	return err;
 }
 
 static int export_view(const struct split *x, char **data, size_t *size)
@@ -374,31 +377,45 @@ static int export_view(const struct split *x, char **data, size_t *size)
 	return err;
 }
 
-static int make_window(struct split *x, const struct member *m, size_t cnt)
+/* *data is the caller's, also after an error. */
+static int make_window(struct split *x, const struct member *m, size_t cnt, struct window *w,
+		       char **data)
 {
-	struct window w = { .labels = x->labels };
-	char *data = NULL;
 	int err = make_view(x, m, cnt);
 
-	if (!err && x->view.stack_cnt) {
+	if (!err) {
 		choose_labels(x, m, cnt);
-		w.label_cnt = x->label_cnt;
-		w.start_unix_ns = x->p->span.start_unix_ns;
-		w.duration_ns = x->p->span.duration_ns;
-		w.frequency_hz = x->p->frequency_hz;
-		w.samples = x->view.stats.counters[CTR_counted];
-		make_id(x, m[0].key, &w);
-		err = export_view(x, &data, &w.pprof_size);
-		w.pprof = data;
-		if (!err)
-			err = x->fn(x->ctx, &w);
-		free(data);
+		*w = (struct window){
+			.start_unix_ns = x->p->span.start_unix_ns,
+			.duration_ns = x->p->span.duration_ns,
+			.labels = x->labels,
+			.label_cnt = x->label_cnt,
+			.samples = x->view.stats.counters[CTR_counted],
+			.frequency_hz = x->p->frequency_hz,
+		};
+		err = make_id(m[0].key, w);
 	}
+	if (!err)
+		err = export_view(x, data, &w->pprof_size);
+	w->pprof = *data;
 	free_view(x);
 	return err;
 }
 
-static int make_windows(struct split *x, uint32_t *services)
+static int give_window(struct split *x, const struct member *m, size_t cnt)
+{
+	struct window w;
+	char *data = NULL;
+	int err = make_window(x, m, cnt, &w, &data);
+
+	x->unmade += err != 0;
+	if (!err && w.samples)
+		err = x->fn(x->ctx, &w);
+	free(data);
+	return err;
+}
+
+static int make_windows(struct split *x)
 {
 	size_t cnt = 0;
 	int err = 0, first = 0;
@@ -407,28 +424,30 @@ static int make_windows(struct split *x, uint32_t *services)
 		for (cnt = 1; i + cnt < x->member_cnt; cnt++)
 			if (strcmp(x->members[i].key, x->members[i + cnt].key))
 				break;
-		err = make_window(x, &x->members[i], cnt);
+		err = give_window(x, &x->members[i], cnt);
 		if (!first)
 			first = err;
-		++*services;
+		x->services++;
 	}
 	return first;
 }
 
 int splitter__run(struct splitter *s, const struct period *p, split_fn fn, void *ctx,
-		  uint32_t *services)
+		  uint32_t *services, uint32_t *unmade)
 {
 	struct split x = { .s = s, .p = p, .fn = fn, .ctx = ctx };
 	int err = p->label_cnt == p->profile->proc_cnt ? 0 : -EINVAL;
 
-	*services = 0;
 	s->period++;
 	if (!err)
 		err = find_members(&x);
 	if (!err)
 		err = order_stacks(&x);
+	x.unmade = err != 0;
 	if (!err)
-		err = make_windows(&x, services);
+		err = make_windows(&x);
+	*services = x.services;
+	*unmade = x.unmade;
 	forget_services(s);
 	for (size_t i = 0; i < x.member_cnt; i++)
 		free(x.members[i].key);

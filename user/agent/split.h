@@ -26,10 +26,11 @@ void splitter__free(struct splitter *s);
 /* One window; borrowed during the call. An error does not keep the others back. */
 typedef int (*split_fn)(void *ctx, const struct window *w);
 /*
- * Makes the windows of a period, ordered by their grouping labels, and calls `fn` for each. `services` gets their
- * number. 0 or the first error of making one or of `fn`.
+ * Makes the windows of a period, ordered by their grouping labels, and calls `fn` for each. `services` gets how many
+ * services there are, `unmade` how many of their windows could not be made (all, if that is not even known, are 1).
+ * 0 or the first error of making one or of `fn`.
  */
 int splitter__run(struct splitter *s, const struct period *p, split_fn fn, void *ctx,
-		  uint32_t *services);
+		  uint32_t *services, uint32_t *unmade);
 
 #endif /* PYPERF_AGENT_SPLIT_H */
