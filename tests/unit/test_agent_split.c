@@ -115,9 +115,58 @@ static void no_sample_is_lost_in_silence(void **state)
 	assert_true(some && all);
 }
 
+static struct label_set *set_of(struct label *labels, size_t cnt)
+{
+	struct label_set *set = calloc(1, sizeof(*set) + cnt * sizeof(*labels));
+
+	set->refs = 1;
+	set->cnt = cnt;
+	memcpy(set->labels, labels, cnt * sizeof(*labels));
+	return set;
+}
+
+/* A service of two processes, one of which has a label that no other has. */
+static void add_period(struct splitter *s, unsigned nr)
+{
+	char name[32];
+	struct label labels[] = { { "service_name", "x" }, { name, "1" } };
+	struct period *p = period__new();
+	uint32_t services, unmade;
+
+	snprintf(name, sizeof(name), "x_%u", nr);
+	for (uint32_t i = 0; i < 2; i++) {
+		const struct profile_proc proc = { .space = i + 1 };
+		const uint64_t word = PYTHON_WORD(1, 0);
+
+		assert_int_equal(profile__add_proc(p->profile, &proc), i);
+		assert_true(profile__add_stack(p->profile, i, 0, &word, 1, 1) >= 0);
+	}
+	p->labels = calloc(2, sizeof(*p->labels));
+	p->labels[p->label_cnt++] = set_of(labels, 2);
+	p->labels[p->label_cnt++] = set_of(labels, 1);
+	assert_int_equal(splitter__run(s, p, take_window, NULL, &services, &unmade), 0);
+	period__free(p);
+}
+
+/* Processes choose the names of attributes. */
+static void what_differed_is_bounded(void **state)
+{
+	struct splitter *s = splitter__new(by_service);
+
+	(void)state;
+	fail_at = 0;
+	for (unsigned i = 0; i < 10 * DIFFERING_MAX; i++)
+		add_period(s, i);
+	assert_int_equal(s->cnt, 1);
+	assert_true(has_differed(&s->services[0], "x_0"));
+	assert_true(s->services[0].differing.len <= DIFFERING_MAX * 8);
+	splitter__free(s);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(what_differed_is_bounded),
 		cmocka_unit_test(no_sample_is_lost_in_silence),
 	};
 

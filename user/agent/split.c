@@ -15,12 +15,14 @@
 #define GROUP_MAX     8
 #define FORGET_AFTER  240U /* periods without a sample of it */
 #define SERVICES_KEPT 4096U
+#define DIFFERING_MAX 64U /* names; processes choose those of attributes, so there may be any number */
 #define BETWEEN	      '\x1f' /* no label has it: they have no control characters */
 
 /* What is remembered of a service from one period to the next: labels in which its processes differed. */
 struct service {
 	char *key;
 	struct strbuf differing; /* names, each with BETWEEN around it */
+	unsigned differing_cnt;
 	uint32_t last_seen;	 /* period */
 };
 
@@ -216,8 +218,10 @@ static bool has_differed(const struct service *v, const char *name)
 
 static void note_differing(struct service *v, const char *name)
 {
-	if (v && !has_differed(v, name))
-		strbuf__addf(&v->differing, "%c%s%c", BETWEEN, name, BETWEEN);
+	if (!v || v->differing_cnt == DIFFERING_MAX || has_differed(v, name))
+		return;
+	strbuf__addf(&v->differing, "%c%s%c", BETWEEN, name, BETWEEN);
+	v->differing_cnt++;
 }
 
 static bool all_agree(const struct split *x, const struct member *m, size_t cnt,
