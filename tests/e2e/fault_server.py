@@ -36,6 +36,7 @@ class Request:
     headers: dict
     body: bytes
     fault: str
+    at: float = dataclasses.field(default_factory=time.monotonic)
 
     @property
     def id(self):

@@ -5,6 +5,7 @@ import gzip
 import os
 import signal
 import subprocess
+import sys
 import time
 import uuid
 
@@ -24,7 +25,7 @@ pytestmark = pytest.mark.host
 class Pusher:
     """The driver with one destination, "dest", of kind put."""
 
-    def __init__(self, directory, url, environment=None, spool=None, **settings):
+    def __init__(self, directory, url, environment=None, spool=None, prefix=(), **settings):
         self.directory = directory
         self.spool = spool or directory / "spool"
         config = directory / "dest"
@@ -36,7 +37,7 @@ class Pusher:
                                   for each in (v if isinstance(v, list) else [v])))
         self.log = open(directory / "log", "ab")
         self.process = subprocess.Popen(
-            [PUSH, self.spool, config], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            [*prefix, PUSH, self.spool, config], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
             stderr=self.log, text=True, bufsize=1, env={**os.environ, **(environment or {})})
         self.first_line = self.process.stdout.readline().strip()
         self.ids = []
@@ -163,7 +164,7 @@ def test_a_lost_answer_repeats_the_same_id(directory, pprof, fault):
         assert ids(server.taken) == expected
 
 
-@pytest.mark.parametrize("after", ["1", "DATE"])
+@pytest.mark.parametrize("after", ["1", "DATE", "1 \t"], ids=["seconds", "date", "blanks-behind"])
 def test_retry_after_is_waited_for(directory, pprof, after):
     with fault_server.Server() as server, Pusher(directory, server.url) as pusher:
         server.plan(f"429:{after}")
@@ -172,6 +173,17 @@ def test_retry_after_is_waited_for(directory, pprof, after):
         pusher.drained()
         assert 0.9 < time.monotonic() - begin < 20
         assert len(server.seen) == 2
+
+
+def test_retry_after_holds_whatever_else_arrives(directory, pprof):
+    """Of four requests at once one is told to wait, while the others are still being taken."""
+    with fault_server.Server() as server, Pusher(directory, server.url, max_in_flight=4) as pusher:
+        server.plan("429:2", "slow", "slow", "slow")
+        pusher.put(8, pprof)
+        pusher.drained()
+        refused = next(r for r in server.seen if r.fault == "429:2")
+        later = [r.at - refused.at for r in server.seen if r.fault == "ok"]
+        assert len(later) == 5 and min(later) > 1.9, later
 
 
 def test_backing_off_grows(directory, pprof):
@@ -248,6 +260,54 @@ def test_a_backend_that_is_down_and_comes_back(directory, pprof):
         assert "works again" in pusher.messages()
 
 
+FASTER = 100
+
+
+@pytest.fixture(scope="module")
+def fast_time(tmp_path_factory):
+    """An environment in which a minute takes less than a second."""
+    library = tmp_path_factory.mktemp("fast") / "fast_time.so"
+    subprocess.run(["gcc", "-O2", "-shared", "-fPIC", "-o", library, harness.PROGRAMS / "fast_time.c"], check=True)
+    return {"LD_PRELOAD": str(library), "FAST_TIME": str(FASTER)}
+
+
+@pytest.mark.parametrize("outage", ["refused", "503", "half", "tls"])
+def test_down_for_ten_minutes(directory, pprof, fast_time, certificates, outage):
+    """With the default times between tries. Two windows each six seconds; the first arrive before it is down."""
+    context = outage == "tls" and fault_server.server_context(certificates, "good")
+    settings = {"ca_file": certificates / "ca.pem"} if context else {}
+    with fault_server.Server(context or None) as server, \
+            Pusher(directory, server.url, fast_time, retry_min_ms=1000, retry_max_ms=60000,
+                   timeout="1h", connect_timeout="1h", **settings) as pusher:
+        pusher.put(2, pprof)
+        pusher.drained()
+        server.down()
+        if outage == "tls":
+            server.context = fault_server.server_context(certificates, "stranger")
+        if outage != "refused":
+            server.plan(default=outage)
+            server.up()
+        for i in range(1, 101):
+            pusher.put(2, pprof)
+            pusher.until(lambda s: s["age_ns"] >= i * 6e9)
+            if i == 10:
+                rss, _ = pusher.rss()
+        stats = pusher.stats()
+        assert stats["windows"] == 200 and stats["failing"] == 1
+        assert 3 <= stats["failures"] <= 30, "no storm of retries"
+        assert pusher.rss()[0] < rss + (1 << 20)
+        if outage != "refused":
+            server.down()
+        server.context = context or None
+        server.plan()
+        server.up()
+        stats = pusher.drained()
+        assert [i for i, before in zip(ids(server.taken), [None, *ids(server.taken)]) if i != before] == pusher.ids
+        assert stats["sent"] == 202 and stats["requests"] == 202 + stats["failures"]
+        assert pusher.rss()[0] < rss + (1 << 20)
+        assert pusher.messages().count("\n") <= 4, pusher.messages()
+
+
 def test_memory_is_flat(directory, pprof):
     pprof.write_bytes(os.urandom(300_000))
     with fault_server.Server() as server, Pusher(directory, server.url) as pusher:
@@ -300,6 +360,33 @@ def test_close_sends_what_it_can_until_the_deadline(directory, pprof):
             assert pusher.stats()["found"] == 5
             pusher.drained()
         assert ids(server.taken) == first + rest
+
+
+SILENT_RESOLVER = """
+import os, socket, sys
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.bind(("127.0.0.1", 53))
+if os.fork() == 0:
+    os.closerange(0, 3)
+    while True: s.recv(512)
+os.execv(sys.argv[1], sys.argv[1:])
+"""
+
+
+def test_close_does_not_wait_for_the_resolver(directory, pprof):
+    """Names are looked up by a server that never answers, in namespaces of their own."""
+    if os.geteuid():
+        pytest.skip("needs root, for a namespace")
+    (directory / "resolv.conf").write_text("nameserver 127.0.0.1\noptions timeout:30 attempts:3\n")
+    (directory / "nsswitch.conf").write_text("hosts: dns\n")
+    setup = "ip link set lo up && " + " && ".join(
+        f"mount --bind {directory}/{name} /etc/{name}" for name in ("resolv.conf", "nsswitch.conf"))
+    prefix = ["unshare", "--mount", "--net", "--pid", "--fork", "--kill-child", "sh", "-c", setup + ' && exec "$@"', "sh",
+              sys.executable, "-c", SILENT_RESOLVER]
+    with Pusher(directory, "http://backend.example", prefix=prefix, connect_timeout="1h") as pusher:
+        pusher.put(1, pprof)
+        assert pusher.close(200) < 10
+    assert len(list((directory / "spool" / "dest").iterdir())) == 1
 
 
 def test_a_slow_backend_runs_into_the_timeout(directory, pprof):
@@ -431,6 +518,7 @@ def test_credentials_are_read_again_and_never_said(directory, pprof):
         token.write_text("bad\x01\n")
         pusher.put(1, pprof)
         pusher.until(lambda s: str(token) in pusher.messages())
+        assert pusher.stats()["failing"] == 1
         token.unlink()
         token.write_text("third")
         pusher.drained()

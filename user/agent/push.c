@@ -51,6 +51,7 @@ struct destination {
 	unsigned busy;
 	unsigned failures; /* in a row */
 	uint64_t next_ms;  /* not before */
+	uint64_t asked_ms; /* Retry-After: not before that, whatever else is taken meanwhile */
 	bool idle;	   /* there was nothing to send */
 	bool probe_next;
 	unsigned proofs; /* windows that were taken while the oldest was not */
@@ -74,6 +75,11 @@ static uint32_t random32(void)
 	if (getrandom(&r, sizeof(r), GRND_NONBLOCK) != sizeof(r))
 		r = (uint32_t)now_ns(); /* early at boot; any spread is better than none */
 	return r;
+}
+
+static uint64_t later(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
 }
 
 /* ---- What the end of a request means --------------------------------------------------------------- */
@@ -155,8 +161,12 @@ static void back_off(struct destination *d, bool slow, uint64_t after_ms, const 
 				    c->retry_max_ms * (slow ? SLOW_MAX : 1), after_ms, random32());
 	uint64_t next = now_ms() + delay;
 
-	if (next > d->next_ms)
-		d->next_ms = next;
+	d->next_ms = later(d->next_ms, next);
+	if (after_ms)
+		d->asked_ms = later(d->asked_ms, next);
+	pthread_mutex_lock(&d->lock);
+	d->stats.failing = true; /* also when there was no request, for want of a token */
+	pthread_mutex_unlock(&d->lock);
 	say_failing(d, why, delay);
 }
 
@@ -173,7 +183,7 @@ static void succeed(struct destination *d, struct slot *x)
 	bool failed = d->failures > 0;
 
 	d->failures = 0;
-	d->next_ms = 0;
+	d->next_ms = d->asked_ms;
 	d->proofs = x->probe ? d->proofs + 1 : 0;
 	d->probe_next = false;
 	release(d, x, SPOOL_SENT, false);
@@ -324,6 +334,11 @@ static void end_what_is_done(struct destination *d)
 	}
 }
 
+static uint64_t spread_ms(const struct destination *d)
+{
+	return (d->c->spread_ms * random32()) >> 32;
+}
+
 /* Milliseconds until there is something to do; -1: it is over. */
 static int next_wait(struct destination *d)
 {
@@ -338,7 +353,7 @@ static int next_wait(struct destination *d)
 	spool__stats(d->spool, &s);
 	waits = s.windows > d->busy;
 	if (waits && d->idle && !d->failures)
-		d->next_ms = closing ? 0 : now + ((d->c->spread_ms * random32()) >> 32);
+		d->next_ms = later(d->asked_ms, closing ? 0 : now + spread_ms(d));
 	d->idle = !waits && !d->busy;
 	if (closing && (now >= deadline || (!d->busy && (!waits || d->next_ms >= deadline))))
 		return -1;

@@ -71,17 +71,18 @@ static size_t take_header(char *data, size_t size, size_t cnt, void *ctx)
 	long long status;
 
 	if (len >= sizeof(line))
-		return len;
+		return size * cnt;
 	memcpy(line, data, len);
+	while (len && strchr(" \t\r\n", line[len - 1]))
+		len--;
 	line[len] = 0;
-	line[strcspn(line, "\r\n")] = 0;
 	if (is_header(line, "Retry-After", &value))
 		h->retry_after_ms = push_retry_after(value, time(NULL));
 	else if (is_header(line, "grpc-status", &value))
 		h->grpc_status = parse_int(value, 0, 999, &status) ? 2 : (int)status;
 	else if (is_header(line, "grpc-message", &value))
 		take_message(&h->said, value);
-	return len;
+	return size * cnt;
 }
 
 /* ---- Compression and framing --------------------------------------------------------------------- */
@@ -305,6 +306,9 @@ static CURLcode set_network(CURL *e, const struct push_config *c)
 	const char *proxy = c->proxy ? c->proxy : "";
 
 	curl_easy_setopt(e, CURLOPT_NOSIGNAL, 1L);
+#if LIBCURL_VERSION_NUM >= 0x075700 /* who gives up a request does not wait for its name to be looked up */
+	curl_easy_setopt(e, CURLOPT_QUICK_EXIT, 1L);
+#endif
 	curl_easy_setopt(e, CURLOPT_PATH_AS_IS, 1L);
 	curl_easy_setopt(e, CURLOPT_TCP_KEEPALIVE, 1L);
 	curl_easy_setopt(e, CURLOPT_HTTP_VERSION, http_version(c));
