@@ -308,6 +308,21 @@ def test_down_for_ten_minutes(directory, pprof, fast_time, certificates, outage)
         assert pusher.messages().count("\n") <= 4, pusher.messages()
 
 
+def test_a_spool_that_cannot_be_opened_is_tried_again(directory, pprof, fast_time):
+    spool = directory / "spool"
+    spool.mkdir()
+    (spool / "dest").write_text("in the way")
+    with fault_server.Server() as server, Pusher(directory, server.url, fast_time, timeout="1h") as pusher:
+        assert pusher.ask(f"put {pprof} 3").split()[1:3] == ["0", "3"]
+        stats = pusher.stats()
+        assert stats["put"] == stats["disk"] == 3 and stats["failing"] == 1
+        assert pusher.messages().count("dest: spool") == 1
+        (spool / "dest").unlink()
+        pusher.until(lambda s: pusher.ask(f"put {pprof} 1").split()[1] == "1")
+        stats = pusher.drained()
+        assert stats["sent"] >= 1 and stats["failing"] == 0 and server.taken
+
+
 def test_memory_is_flat(directory, pprof):
     pprof.write_bytes(os.urandom(300_000))
     with fault_server.Server() as server, Pusher(directory, server.url) as pusher:

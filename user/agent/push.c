@@ -22,6 +22,7 @@
 
 #define IDLE_MS	       60000 /* windows grow too old even when there is nothing else to do */
 #define FAILING_SAY_MS 600000ULL
+#define REOPEN_MS      60000
 /*
  * An answer like "500" may be the backend's trouble or this window's. After so many of them to one window the next
  * one is tried as well; once others have been taken so often, it is the window.
@@ -41,10 +42,11 @@ struct slot {
 
 struct destination {
 	const struct push_config *c;
+	const char *spool_dir; /* in which its spool is; the push's */
 	struct spool *spool;
 	CURLM *multi;
 	pthread_t thread;
-	bool running;
+	uint64_t reopen_ms; /* if it is not running */
 
 	/* Of the thread. */
 	struct slot slots[PUSH_IN_FLIGHT_MAX];
@@ -58,12 +60,15 @@ struct destination {
 	struct seldom said_failing, said_rejected;
 
 	pthread_mutex_t lock; /* of what follows */
+	bool running;
 	bool closing;
 	uint64_t deadline_ms;
+	uint64_t lost;		 /* windows, when it was not running */
 	struct push_stats stats; /* without the spool's */
 };
 
 struct push {
+	char *spool_dir;
 	struct destination *list;
 	size_t cnt;
 };
@@ -392,12 +397,17 @@ static void *send_windows(void *ctx)
 
 /* ---- Open and close ------------------------------------------------------------------------------------- */
 
-static int open_spool(struct destination *d, const char *spool_dir)
+static int open_spool(struct destination *d)
 {
 	struct strbuf path = { 0 };
 	int err = 0;
 
-	strbuf__addf(&path, "%s/%s", spool_dir, d->c->name);
+	if (mkdir(d->spool_dir, 0700) && errno != EEXIST) {
+		err = -errno;
+		log_err("push %s: %s: %s", d->c->name, d->spool_dir, strerror(errno));
+		return err;
+	}
+	strbuf__addf(&path, "%s/%s", d->spool_dir, d->c->name);
 	if (path.err) {
 		log_err("out of memory");
 		return path.err;
@@ -438,16 +448,43 @@ static int start_thread(struct destination *d)
 		err = create_thread(d);
 	if (err)
 		log_err("push %s: %s", d->c->name, strerror(-err));
-	d->running = !err;
 	return err;
 }
 
-static int open_destination(struct destination *d, const struct push_config *c,
-			    const char *spool_dir)
+/* What it was made of, but for the lock. */
+static void take_apart(struct destination *d)
 {
-	int err;
+	for (size_t i = 0; i < PUSH_IN_FLIGHT_MAX; i++) {
+		push_http__free(&d->slots[i].http);
+		d->slots[i] = (struct slot){ 0 };
+	}
+	curl_multi_cleanup(d->multi);
+	spool__close(d->spool);
+	d->multi = NULL;
+	d->spool = NULL;
+}
 
+/* If that fails, it is tried again. */
+static void start_destination(struct destination *d)
+{
+	int err = open_spool(d);
+
+	if (!err)
+		err = start_thread(d);
+	if (err)
+		take_apart(d);
+	d->reopen_ms = now_ms() + REOPEN_MS;
+	pthread_mutex_lock(&d->lock);
+	d->running = !err;
+	d->stats.failing = err;
+	pthread_mutex_unlock(&d->lock);
+}
+
+static void init_destination(struct destination *d, const struct push_config *c,
+			     const char *spool_dir)
+{
 	d->c = c;
+	d->spool_dir = spool_dir;
 	d->idle = true;
 	d->stats.name = c->name;
 	d->stats.kind = c->kind->name;
@@ -458,43 +495,44 @@ static int open_destination(struct destination *d, const struct push_config *c,
 			 c->name);
 	if (!strncmp(c->url, "http:", 5) && (c->bearer_token_file || c->password_file))
 		log_warn("push %s: the url is http: credentials can be read on the way", c->name);
-	err = open_spool(d, spool_dir);
-	return err ? err : start_thread(d);
-}
-
-static void free_destination(struct destination *d)
-{
-	for (size_t i = 0; i < PUSH_IN_FLIGHT_MAX; i++)
-		push_http__free(&d->slots[i].http);
-	curl_multi_cleanup(d->multi);
-	spool__close(d->spool);
-	pthread_mutex_destroy(&d->lock);
 }
 
 struct push *push__open(const struct push_config *c, size_t n, const char *spool_dir)
 {
 	struct push *p = calloc(1, sizeof(*p));
-	int err = 0;
 
-	if (p)
+	if (p) {
 		p->list = calloc(n + 1, sizeof(*p->list));
-	if (!p || !p->list || curl_global_init(CURL_GLOBAL_DEFAULT)) {
+		p->spool_dir = strdup(spool_dir);
+	}
+	if (!p || !p->list || !p->spool_dir || curl_global_init(CURL_GLOBAL_DEFAULT)) {
 		log_err("out of memory");
-		err = -ENOMEM;
-	} else if (mkdir(spool_dir, 0700) && errno != EEXIST) {
-		err = -errno;
-		log_err("%s: %s", spool_dir, strerror(errno));
-	}
-	for (size_t i = 0; i < n && !err; i++) {
-		p->cnt++;
-		err = open_destination(&p->list[i], &c[i], spool_dir);
-	}
-	if (err) {
 		push__close(p, 0);
-		errno = -err;
+		errno = ENOMEM;
 		return NULL;
 	}
+	for (; p->cnt < n; p->cnt++) {
+		init_destination(&p->list[p->cnt], &c[p->cnt], p->spool_dir);
+		start_destination(&p->list[p->cnt]);
+	}
 	return p;
+}
+
+static int put(struct destination *d, const struct window *w)
+{
+	int err;
+
+	if (!d->running && now_ms() >= d->reopen_ms)
+		start_destination(d);
+	if (!d->running) {
+		pthread_mutex_lock(&d->lock);
+		d->lost++;
+		pthread_mutex_unlock(&d->lock);
+		return -EIO;
+	}
+	err = spool__put(d->spool, w);
+	curl_multi_wakeup(d->multi);
+	return err;
 }
 
 int push__put(struct push *p, const struct window *w)
@@ -502,10 +540,9 @@ int push__put(struct push *p, const struct window *w)
 	int first = 0;
 
 	for (size_t i = 0; i < p->cnt; i++) {
-		int err = spool__put(p->list[i].spool, w);
+		int err = put(&p->list[i], w);
 
 		first = first ? first : err;
-		curl_multi_wakeup(p->list[i].multi);
 	}
 	return first;
 }
@@ -529,8 +566,10 @@ void push__close(struct push *p, uint64_t deadline_ms)
 	for (size_t i = 0; i < p->cnt; i++) {
 		if (p->list[i].running)
 			pthread_join(p->list[i].thread, NULL);
-		free_destination(&p->list[i]);
+		take_apart(&p->list[i]);
+		pthread_mutex_destroy(&p->list[i].lock);
 	}
+	free(p->spool_dir);
 	free(p->list);
 	free(p);
 }
@@ -543,9 +582,16 @@ size_t push__count(const struct push *p)
 void push__stats(struct push *p, size_t i, struct push_stats *out)
 {
 	struct destination *d = &p->list[i];
+	uint64_t lost;
+	bool running;
 
 	pthread_mutex_lock(&d->lock);
 	*out = d->stats;
+	lost = d->lost;
+	running = d->running;
 	pthread_mutex_unlock(&d->lock);
-	spool__stats(d->spool, &out->spool);
+	if (running)
+		spool__stats(d->spool, &out->spool);
+	out->spool.put += lost;
+	out->spool.dropped[SPOOL_DROP_disk] += lost;
 }

@@ -69,7 +69,8 @@ struct push;
 
 /*
  * Begins to send. Configurations have been checked and are borrowed until push__close(). spool_dir is made if need be
- * (not its parents). NULL and errno after a message.
+ * (not its parents). A destination whose spool cannot be opened is tried again once a minute, after a message each
+ * time; until then its windows are lost, and counted (`disk`). NULL: out of memory, after a message.
  */
 struct push *push__open(const struct push_config *c, size_t n, const char *spool_dir);
 /*

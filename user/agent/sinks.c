@@ -9,14 +9,17 @@
 #include <string.h>
 
 #include "agent/windowdir.h"
+#include "clock.h"
 #include "log.h"
 
 #define PUSH_LAST_MS   5000 /* at the end: what is not sent then stays in the spool */
 #define PUSH_CHANGE_MS 1000
+#define REOPEN_MS      60000
 
 struct sinks {
 	struct config *config; /* held */
 	struct store *store;   /* NULL: none */
+	uint64_t reopen_ms;    /* not before that, what could not be opened is tried again */
 	pthread_mutex_t lock;  /* others ask for figures while `push` is replaced */
 	struct push *push;     /* NULL: none */
 };
@@ -77,13 +80,28 @@ struct sinks *sinks__open(struct config *c)
 	return NULL;
 }
 
+/* What is wanted and not there, after a reload: 0, or -EIO, after a message once a minute. */
+static int reopen(struct sinks *s)
+{
+	bool no_store = s->config->store_enabled && !s->store;
+	bool no_push = s->config->push_cnt && !s->push;
+
+	if (!no_store && !no_push)
+		return 0;
+	if (now_ms() < s->reopen_ms)
+		return -EIO;
+	s->reopen_ms = now_ms() + REOPEN_MS;
+	return (no_store && open_store(s)) || (no_push && open_push(s)) ? -EIO : 0;
+}
+
 int sinks__put(void *sinks, const struct window *w)
 {
 	struct sinks *s = sinks;
-	int first = 0, err;
+	int first = reopen(s), err;
 
-	if (s->store)
-		first = store__put(s->store, w);
+	err = s->store ? store__put(s->store, w) : 0;
+	if (!first)
+		first = err;
 	err = s->push ? push__put(s->push, w) : 0;
 	if (!first)
 		first = err;
@@ -112,6 +130,7 @@ void sinks__change(struct sinks *s, struct config *c)
 	s->config = config__hold(c);
 	change_store(s, old);
 	open_push(s);
+	s->reopen_ms = now_ms() + REOPEN_MS;
 	config__put(old);
 }
 

@@ -14,7 +14,7 @@ struct sinks;
 struct sinks *sinks__open(struct config *c);
 /* To each of them, whatever the others say. 0 or the first error, printed. A split_fn. */
 int sinks__put(void *sinks, const struct window *w);
-/* What differs is closed and opened anew; what cannot be opened is left out, after a message. */
+/* What differs is closed and opened anew; what cannot be opened is tried again once a minute, after a message each time. */
 void sinks__change(struct sinks *s, struct config *c);
 /* Sends and writes what it can within some seconds. */
 void sinks__close(struct sinks *s);
