@@ -429,6 +429,21 @@ def test_windows_are_stored_and_pushed(agents, tmp_path):
     assert sum(pushed.values()) == samples
 
 
+def test_an_endpoint_that_cannot_be_had_is_tried_again(agents, tmp_path):
+    token = tmp_path / "token"
+    agent = agents(window=60)
+    agent.configure("[http]\ntoken-file = %s\n" % token)
+    agent.reload()
+    assert "%s: No such file or directory" % token in agent.messages()
+    with pytest.raises(OSError):
+        get(agent, "/healthz")
+    token.write_text("a-token\n")
+    agent.reload()  # with the same configuration
+    assert get(agent, "/healthz")
+    assert "a-token" not in "".join(agent.messages())
+    agent.stop()
+
+
 def test_log_level_by_signal(agents):
     agent = agents()
     os.kill(agent.pid, signal.SIGUSR1)

@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -225,6 +226,43 @@ static void destinations(void **state)
 	assert_non_null(strstr(said, ":7: max-age: "));
 }
 
+/* The default path need not be there, until it was. */
+static void a_file_that_may_be_missing(void **state)
+{
+	char path[] = "/tmp/agent.XXXXXX", loop[] = "/tmp/agent.XXXXXX/a.conf";
+	struct config *c;
+	bool required = false;
+	int fd = mkstemp(path);
+
+	(void)state;
+	close(fd);
+	unlink(path);
+	c = config__load(path, &required);
+	assert_non_null(c);
+	assert_false(required);
+	config__put(c);
+	fd = open(path, O_CREAT | O_WRONLY, 0600);
+	assert_int_equal(write(fd, "[agent]\nfrequency = 7\n", 22), 22);
+	close(fd);
+	c = config__load(path, &required);
+	assert_int_equal(c->agent.frequency_hz, 7);
+	assert_true(required);
+	config__put(c);
+	unlink(path);
+	assert_null(config__load(path, &required));
+	assert_int_equal(errno, ENOENT);
+
+	/* There, but not to be reached: that is not the same as missing. */
+	assert_non_null(mkdtemp(memcpy(path, "/tmp/agent.XXXXXX", sizeof(path))));
+	memcpy(loop, path, sizeof(path) - 1);
+	assert_int_equal(symlink("a.conf", loop), 0);
+	required = false;
+	assert_null(config__load(loop, &required));
+	assert_int_equal(errno, ELOOP);
+	unlink(loop);
+	rmdir(path);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -234,6 +272,7 @@ int main(void)
 		cmocka_unit_test(long_lines),
 		cmocka_unit_test(a_file_of_mistakes),
 		cmocka_unit_test(no_file),
+		cmocka_unit_test(a_file_that_may_be_missing),
 		cmocka_unit_test(what_stays_until_the_next_start),
 		cmocka_unit_test(destinations),
 	};

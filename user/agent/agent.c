@@ -33,6 +33,7 @@
 #include "session.h"
 
 #define TICK_NS		  NS_PER_S
+#define HTTP_AGAIN_NS	  (60 * NS_PER_S)
 #define STANDSTILL_NS	  (60 * NS_PER_S) /* of a thread that has something to do */
 #define NICE_PRIORITY	  (-10)		  /* as session.c wants it; later there is no right to it */
 #define SYMBOLS_SHARE	  4		  /* a quarter of the memory budget may be kept symbols */
@@ -47,6 +48,7 @@ _Static_assert(AGENT_TAPS == TAPS_MAX, "one limit");
 
 struct agent {
 	const struct agent_opts *o;
+	bool config_required;
 	struct config *config;
 	struct config *first; /* that `targets` points into */
 	struct targets targets;
@@ -57,7 +59,8 @@ struct agent {
 	struct taps *taps;
 	struct http_backend backend;
 	struct http *http;	    /* NULL: none */
-	struct config *http_config; /* that it was started with; held */
+	struct config *http_config; /* that it was, or was to be, started with; held */
+	uint64_t http_ns;	    /* when that was */
 	struct schedule schedule;
 	struct period *period;
 	struct budget budget;
@@ -83,16 +86,10 @@ struct agent {
 
 /* ---- configuration ---------------------------------------------------------------------------------- */
 
-static struct config *load_config(const struct agent_opts *o)
-{
-	bool there = o->config_required || !access(o->config_path, F_OK);
-
-	return config__new(there ? o->config_path : NULL);
-}
-
 int agent__check_config(const struct agent_opts *o)
 {
-	struct config *c = load_config(o);
+	bool required = o->config_required;
+	struct config *c = config__load(o->config_path, &required);
 
 	if (!c)
 		return -errno;
@@ -112,7 +109,7 @@ static void start_log(const struct agent *a)
 	logger__start(a->config->agent.log_json);
 }
 
-static int restart_http(struct agent *a);
+static void restart_http(struct agent *a);
 
 /* For the delivery thread: what is to be changed there. */
 struct change {
@@ -156,7 +153,7 @@ static int apply(struct agent *a, struct config *c)
 	config__put(a->config);
 	a->config = c;
 	start_log(a);
-	restart_http(a); /* without it there is no endpoint, which was said */
+	restart_http(a);
 	return 0;
 }
 
@@ -165,7 +162,7 @@ static void reload(struct agent *a)
 	struct config *c;
 
 	notify("RELOADING=1\nMONOTONIC_USEC=%" PRIu64, now_ns() / 1000);
-	c = load_config(a->o);
+	c = config__load(a->o->config_path, &a->config_required);
 	if (c && !apply(a, c)) {
 		a->stats.reloads++;
 		log_info("%s was read again", a->o->config_path);
@@ -543,9 +540,16 @@ static int start_http(struct agent *a)
 		.push = ask_push,
 		.store_path = a->config->store_enabled ? a->http_config->store.path : NULL,
 	};
+	a->http_ns = now_ns();
 	errno = 0;
 	a->http = http__start(&a->config->http, &a->backend);
 	return a->http ? 0 : -errno; /* 0: it is off */
+}
+
+/* It was to be there. */
+static bool http_is_missing(const struct agent *a)
+{
+	return !a->http && a->http_config && !a->http_config->http.off;
 }
 
 /* Requests that run are answered with what there is: they would wait for this thread. */
@@ -562,16 +566,18 @@ static void stop_http(struct agent *a)
 	a->http_config = NULL;
 }
 
-static int restart_http(struct agent *a)
+/* If what is configured has changed, or was not to be had. */
+static void restart_http(struct agent *a)
 {
 	const struct config *old = a->http_config, *new = a->config;
 
-	if (old && !memcmp(&old->http, &new->http, sizeof(new->http)) &&
+	if (old && !http_is_missing(a) && !memcmp(&old->http, &new->http, sizeof(new->http)) &&
 	    old->store_enabled == new->store_enabled && !strcmp(old->store.path, new->store.path))
-		return 0;
+		return;
 	stop_http(a);
 	taps__resume(a->taps);
-	return start_http(a);
+	if (start_http(a))
+		log_err("there is no endpoint; it is tried again every minute");
 }
 
 static void tick(struct agent *a, uint64_t now)
@@ -580,6 +586,8 @@ static void tick(struct agent *a, uint64_t now)
 		a->tick_ns = now;
 		publish(a);
 	}
+	if (http_is_missing(a) && now - a->http_ns >= HTTP_AGAIN_NS)
+		restart_http(a);
 	if (a->watchdog_ns && now - a->watched_ns >= a->watchdog_ns / 2) {
 		const char *why;
 
@@ -841,7 +849,8 @@ int agent__run(const struct agent_opts *o)
 	a->o = o;
 	a->guard_fd = a->signal_fd = a->wake_fd = a->bpf_stats_fd = -1;
 	pthread_mutex_init(&a->lock, NULL);
-	a->config = load_config(o);
+	a->config_required = o->config_required;
+	a->config = config__load(o->config_path, &a->config_required);
 	if (!a->config)
 		err = -errno;
 	if (!err) {

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "options.h"
 #include "str.h"
@@ -447,6 +448,12 @@ struct config *config__new(const char *path)
 	config__put(c);
 	errno = -err;
 	return NULL;
+}
+
+struct config *config__load(const char *path, bool *required)
+{
+	*required |= !access(path, F_OK) || errno != ENOENT;
+	return config__new(*required ? path : NULL);
 }
 
 static bool same(const char *a, const char *b)

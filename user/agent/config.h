@@ -59,6 +59,11 @@ struct config {
 
 /* What the file says over the defaults; NULL `path`: these alone. NULL and errno after messages; EINVAL: mistakes. */
 struct config *config__new(const char *path);
+/*
+ * The same of a file that need not be there: then it is the defaults. Once it was there it is *required: a reload while
+ * somebody replaces it does not go back to them.
+ */
+struct config *config__load(const char *path, bool *required);
 struct config *config__hold(struct config *c);
 void config__put(struct config *c);
 
