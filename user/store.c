@@ -26,7 +26,6 @@
 #define DROP_CNT      256 /* ... for the size */
 #define VACUUM_PAGES  128 /* pages that one put gives back to the file system, at most */
 #define LABELS_MAX    256
-#define SAY_AGAIN_NS  (60 * NS_PER_S)
 #define CHECKPOINT_MS 100 /* to wait for readers: it is tried again with the next window */
 
 static const char *const counter_names[STORE_COUNTER_CNT] = {
@@ -49,12 +48,9 @@ static void beside(const struct store *s, const char *suffix, char *path, size_t
 /* Is it time for another message of this kind? */
 static bool may_say(struct store *s, enum store_said kind)
 {
-	uint64_t now = now_ns();
+	uint64_t held;
 
-	if (s->said_ns[kind] && now - s->said_ns[kind] < SAY_AGAIN_NS)
-		return false;
-	s->said_ns[kind] = now;
-	return true;
+	return seldom(&s->said[kind], SELDOM_MINUTE, &held);
 }
 
 /* ---- Opening, and what to do about damage ---------------------------------------------------- */

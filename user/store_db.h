@@ -10,6 +10,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "seldom.h"
 #include "store.h"
 
 /*
@@ -91,7 +92,7 @@ struct store {
 	ino_t ino;
 	bool may_grow;			     /* the reserve is there */
 	uint64_t pending[STORE_COUNTER_CNT]; /* not yet in the table */
-	uint64_t said_ns[STORE_SAID_CNT];    /* when a message of this kind came last */
+	struct seldom said[STORE_SAID_CNT];
 };
 
 /* Negative errno of a result code other than SQLITE_OK, SQLITE_ROW and SQLITE_DONE. -EBADMSG: the file is damaged. */

@@ -2,30 +2,33 @@
 #include "agent/logger.h"
 
 #include <inttypes.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "clock.h"
 #include "json.h"
 #include "log.h"
+#include "seldom.h"
 #include "str.h"
 
 #define KINDS 256 /* a kind that finds no place is not limited */
 
 struct kind {
 	const char *fmt;
-	uint64_t since_ns;
-	unsigned written, left_out;
+	struct seldom limit;
 };
 
 static struct {
 	pthread_mutex_t lock;
 	bool json, journal;
 	struct kind kinds[KINDS];
+	uint64_t stuck; /* lines for which there was no room, since the last that was written */
 } logger = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 static const char *const level_names[] = { "error", "warning", "info", "debug" };
@@ -45,34 +48,43 @@ static struct kind *find_kind(const char *fmt)
 }
 
 /* `left_out`: how many of this kind were not written before it. */
-static bool may_write(enum log_level level, const char *fmt, unsigned *left_out)
+static bool may_write(enum log_level level, const char *fmt, uint64_t *left_out)
 {
 	struct kind *k = level == LOG_LEVEL_DEBUG ? NULL : find_kind(fmt);
-	uint64_t now = now_ns();
 
 	*left_out = 0;
-	if (!k)
-		return true;
-	if (!k->since_ns || now - k->since_ns >= LOGGER_SPAN_S * NS_PER_S) {
-		*left_out = k->left_out;
-		k->since_ns = now;
-		k->written = k->left_out = 0;
-	}
-	if (k->written == LOGGER_BURST) {
-		k->left_out++;
-		return false;
-	}
-	k->written++;
-	return true;
+	return !k ||
+	       seldom_at(&k->limit, LOGGER_BURST, LOGGER_SPAN_S * NS_PER_S, now_ns(), left_out);
 }
 
-static void add_rest(struct strbuf *b, unsigned left_out)
+/* What is not written in front of a line: of its kind, and for want of room. */
+struct rest {
+	uint64_t left_out, stuck;
+};
+
+static void add_rest(struct strbuf *b, const struct rest *r)
 {
-	if (left_out)
-		strbuf__addf(b, " (%u more like it were left out)", left_out);
+	if (r->left_out)
+		strbuf__addf(b, " (%" PRIu64 " more like it were left out)", r->left_out);
+	if (r->stuck)
+		strbuf__addf(b, " (nobody read the log: %" PRIu64 " lines before this are missing)",
+			     r->stuck);
 }
 
-static void write_json(enum log_level level, const char *text, size_t len, unsigned left_out)
+/* Whether writing would return at once: who reads the other end may stand still, and sampling must not. */
+static bool has_room(uint64_t *stuck)
+{
+	struct pollfd fd = { .fd = STDERR_FILENO, .events = POLLOUT };
+	bool room = poll(&fd, 1, 0) != 0;
+
+	pthread_mutex_lock(&logger.lock);
+	*stuck = logger.stuck;
+	logger.stuck = room ? 0 : logger.stuck + 1;
+	pthread_mutex_unlock(&logger.lock);
+	return room;
+}
+
+static void write_json(enum log_level level, const char *text, size_t len, const struct rest *r)
 {
 	struct json j = { .f = stderr };
 	struct strbuf message = { 0 };
@@ -86,7 +98,7 @@ static void write_json(enum log_level level, const char *text, size_t len, unsig
 	n = strftime(when, sizeof(when), "%Y-%m-%dT%H:%M:%S", &tm);
 	snprintf(when + n, sizeof(when) - n, ".%03ldZ", t.tv_nsec / 1000000);
 	strbuf__add(&message, text, len);
-	add_rest(&message, left_out);
+	add_rest(&message, r);
 	flockfile(stderr);
 	json__object(&j, NULL);
 	json__stringz(&j, "time", when);
@@ -99,7 +111,7 @@ static void write_json(enum log_level level, const char *text, size_t len, unsig
 	strbuf__free(&message);
 }
 
-static void write_text(enum log_level level, const char *text, size_t len, unsigned left_out)
+static void write_text(enum log_level level, const char *text, size_t len, const struct rest *r)
 {
 	struct strbuf line = { 0 };
 
@@ -107,7 +119,7 @@ static void write_text(enum log_level level, const char *text, size_t len, unsig
 		strbuf__addf(&line, "<%d>", priorities[level]);
 	strbuf__addz(&line, "pyperf-bpf: ");
 	str_sanitise(&line, text, len, 0);
-	add_rest(&line, left_out);
+	add_rest(&line, r);
 	strbuf__addc(&line, '\n');
 	if (!line.err)
 		fwrite(line.s, 1, line.len, stderr);
@@ -116,24 +128,19 @@ static void write_text(enum log_level level, const char *text, size_t len, unsig
 
 static void write_message(enum log_level level, const char *fmt, const char *text)
 {
-	unsigned left_out;
-	bool json;
+	struct rest r;
+	bool json, may;
 
 	pthread_mutex_lock(&logger.lock);
 	json = logger.json;
-	if (!may_write(level, fmt, &left_out)) {
-		pthread_mutex_unlock(&logger.lock);
-		return;
-	}
+	may = may_write(level, fmt, &r.left_out);
 	pthread_mutex_unlock(&logger.lock);
-	while (*text) {
+	while (may && *text) {
 		size_t len = strcspn(text, "\n");
 
-		if (json)
-			write_json(level, text, len, left_out);
-		else
-			write_text(level, text, len, left_out);
-		left_out = 0;
+		if (has_room(&r.stuck))
+			(json ? write_json : write_text)(level, text, len, &r);
+		r.left_out = 0;
 		text += len + (text[len] == '\n');
 	}
 }
@@ -141,11 +148,14 @@ static void write_message(enum log_level level, const char *fmt, const char *tex
 void logger__start(bool json)
 {
 	static char buffer[8192];
+	static bool buffered; /* a stream in use must not get another one */
 
 	pthread_mutex_lock(&logger.lock);
 	logger.json = json;
 	logger.journal = getenv("JOURNAL_STREAM") != NULL;
 	pthread_mutex_unlock(&logger.lock);
-	setvbuf(stderr, buffer, _IOLBF, sizeof(buffer)); /* a line is one write */
+	if (!buffered)
+		setvbuf(stderr, buffer, _IOLBF, sizeof(buffer)); /* a line is one write */
+	buffered = true;
 	log_set_writer(write_message);
 }

@@ -6,6 +6,8 @@
  * in LOGGER_SPAN_S; the next one after that says how many were left out. Kinds are told apart by their format. Debug
  * messages, which somebody asked for, are not limited.
  *
+ * Nobody waits for who reads them: what finds no room in a pipe or a socket is left out, and counted in the next line.
+ *
  *	pyperf-bpf: process 42: cannot be read
  *	{"time":"2024-05-06T07:08:09.123Z","level":"info","message":"process 42: cannot be read"}
  *

@@ -15,13 +15,13 @@
 #include "agent/push_http.h"
 #include "agent/push_kind.h"
 #include "agent/push_retry.h"
-#include "agent/seldom.h"
 #include "clock.h"
 #include "log.h"
+#include "seldom.h"
 #include "str.h"
 
 #define IDLE_MS	       60000 /* windows grow too old even when there is nothing else to do */
-#define FAILING_SAY_MS 600000ULL
+#define FAILING_SAY_NS (10 * SELDOM_MINUTE)
 #define REOPEN_MS      60000
 /*
  * An answer like "500" may be the backend's trouble or this window's. After so many of them to one window the next
@@ -92,9 +92,9 @@ static uint64_t later(uint64_t a, uint64_t b)
 static void say_failing(struct destination *d, const char *why, uint64_t delay_ms)
 {
 	struct spool_stats s;
-	uint64_t cnt;
+	uint64_t held;
 
-	if (!seldom(&d->said_failing, FAILING_SAY_MS, &cnt))
+	if (!seldom(&d->said_failing, FAILING_SAY_NS, &held))
 		return;
 	spool__stats(d->spool, &s);
 	log_warn("push %s: %s (next try in %.1f s; windows that wait: %" PRIu64 ")", d->c->name,
@@ -112,9 +112,9 @@ static void say_works(struct destination *d)
 
 static void say_rejected(struct destination *d, const char *why)
 {
-	uint64_t cnt;
+	uint64_t held;
 
-	if (seldom(&d->said_rejected, SELDOM_MINUTE, &cnt))
+	if (seldom(&d->said_rejected, SELDOM_MINUTE, &held))
 		log_warn("push %s: refused: %s", d->c->name, why);
 }
 

@@ -13,10 +13,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "agent/seldom.h"
 #include "clock.h"
 #include "hash.h"
 #include "log.h"
+#include "seldom.h"
 #include "str.h"
 
 #define BLOCK	       4096U
@@ -94,21 +94,21 @@ static uint64_t blocks(uint64_t size)
 
 static void count_drop(struct spool *s, enum spool_end drop)
 {
-	uint64_t cnt;
+	uint64_t held;
 
 	s->stats.dropped[drop]++;
-	if (seldom(&s->said[drop], SELDOM_MINUTE, &cnt))
-		log_warn("push %s: %" PRIu64 " window%s lost: %s", s->name, cnt,
-			 cnt == 1 ? "" : "s", drops[drop].text);
+	if (seldom(&s->said[drop], SELDOM_MINUTE, &held))
+		log_warn("push %s: %" PRIu64 " window%s lost: %s", s->name, held + 1,
+			 held ? "s" : "", drops[drop].text);
 }
 
 static void count_disk_error(struct spool *s, int err)
 {
-	uint64_t cnt;
+	uint64_t held;
 
 	s->stats.disk_errors++;
 	s->stats.disk_error = (uint64_t)-err;
-	if (seldom(&s->said_disk, SELDOM_MINUTE, &cnt))
+	if (seldom(&s->said_disk, SELDOM_MINUTE, &held))
 		log_err("push %s: the spool cannot be written: %s (windows stay in memory, up to "
 			"%u MiB)",
 			s->name, strerror(-err), SPOOL_MEMORY_MAX >> 20);
