@@ -20,6 +20,7 @@
 #include "clock.h"
 #include "hash.h"
 #include "log.h"
+#include "selfmem.h"
 #include "str.h"
 #include "sym_debugfile.h"
 #include "symbolize.h"
@@ -113,26 +114,16 @@ static void set_limit(int what, rlim_t value)
 	setrlimit(what, &now);
 }
 
-static uint64_t address_space(void)
-{
-	unsigned long pages = 0;
-	FILE *f = fopen("/proc/self/statm", "re");
-
-	if (f && fscanf(f, "%lu", &pages) != 1)
-		pages = 0;
-	if (f)
-		fclose(f);
-	return (uint64_t)pages * (uint64_t)sysconf(_SC_PAGESIZE);
-}
-
 /* Leaves us nothing but memory, some time, two descriptors, and files that everyone may read. */
 static void drop_everything(uint64_t file_size, unsigned limit_s)
 {
 	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
 	const struct __user_cap_data_struct none[2] = { 0 };
+	struct self_memory now;
 
+	self_memory(&now);
 	if (LIMIT_MEMORY)
-		set_limit(RLIMIT_AS, address_space() + file_size + CHILD_MEMORY);
+		set_limit(RLIMIT_AS, now.size + file_size + CHILD_MEMORY);
 	set_limit(RLIMIT_CPU, limit_s);
 	set_limit(RLIMIT_CORE, 0);
 	set_limit(RLIMIT_FSIZE, 0);

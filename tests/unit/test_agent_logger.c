@@ -99,7 +99,8 @@ static void who_was_left_out_is_counted(void **state)
 	complain(101);
 	text = end();
 	assert_int_equal(count(text, "of a kind"), LOGGER_BURST + 2);
-	assert_non_null(strstr(text, "\"message\":\"of a kind 100 (5 more like it were left out)\"}\n"));
+	assert_non_null(
+		strstr(text, "\"message\":\"of a kind 100 (5 more like it were left out)\"}\n"));
 	assert_non_null(strstr(text, "\"message\":\"of a kind 101\"}\n"));
 }
 
@@ -111,7 +112,8 @@ static void foreign_text_stays_in_its_line(void **state)
 	begin(true);
 	log_info("%s", "a \"quote\", \\ and \x1b[31m\nnext");
 	text = end();
-	assert_non_null(strstr(text, "\"level\":\"info\",\"message\":\"a \\\"quote\\\", \\\\ and "));
+	assert_non_null(
+		strstr(text, "\"level\":\"info\",\"message\":\"a \\\"quote\\\", \\\\ and "));
 	assert_null(strchr(text, 0x1b));
 	assert_int_equal(count(text, "\n"), 2);
 	assert_int_equal(count(text, "{\"time\":\"20"), 2);

@@ -37,8 +37,8 @@ static struct config *configured(const char *store)
 	snprintf(path, sizeof(path), "%s/a.conf", dir);
 	f = fopen(path, "w");
 	assert_non_null(f);
-	fprintf(f, "[agent]\nstate-dir = %s\n[store]\nkeep-free = 0\npath = %s/%s/store.db\n", dir, dir,
-		store);
+	fprintf(f, "[agent]\nstate-dir = %s\n[store]\nkeep-free = 0\npath = %s/%s/store.db\n", dir,
+		dir, store);
 	fclose(f);
 	c = config__new(path);
 	assert_non_null(c);

@@ -30,6 +30,7 @@
 #include "clock.h"
 #include "log.h"
 #include "options.h"
+#include "selfmem.h"
 #include "session.h"
 
 #define TICK_NS		  NS_PER_S
@@ -299,17 +300,13 @@ static void measure_bpf(struct agent *a, struct profile_stats *s)
 					      : a->bpf_ns;
 }
 
-/* Without what is shared with files and the kernel: /proc/self/statm is "size resident shared ...". */
+/* Without what is shared with files and the kernel. */
 static uint64_t own_memory(void)
 {
-	FILE *f = fopen("/proc/self/statm", "re");
-	unsigned long long resident = 0, shared = 0;
+	struct self_memory m;
 
-	if (f && fscanf(f, "%*s %llu %llu", &resident, &shared) != 2)
-		resident = shared = 0;
-	if (f)
-		fclose(f);
-	return (resident - shared) * (uint64_t)sysconf(_SC_PAGESIZE);
+	self_memory(&m);
+	return m.resident > m.shared ? m.resident - m.shared : 0;
 }
 
 static uint32_t count_fds(void)

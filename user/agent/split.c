@@ -15,15 +15,16 @@
 #define GROUP_MAX     8
 #define FORGET_AFTER  240U /* periods without a sample of it */
 #define SERVICES_KEPT 4096U
-#define DIFFERING_MAX 64U /* names; processes choose those of attributes, so there may be any number */
-#define BETWEEN	      '\x1f' /* no label has it: they have no control characters */
+#define DIFFERING_MAX                                                                              \
+	64U	       /* names; processes choose those of attributes, so there may be any number */
+#define BETWEEN '\x1f' /* no label has it: they have no control characters */
 
 /* What is remembered of a service from one period to the next: labels in which its processes differed. */
 struct service {
 	char *key;
 	struct strbuf differing; /* names, each with BETWEEN around it */
 	unsigned differing_cnt;
-	uint32_t last_seen;	 /* period */
+	uint32_t last_seen; /* period */
 };
 
 struct splitter {
