@@ -26,6 +26,7 @@
 #define DROP_CNT      256 /* ... for the size */
 #define VACUUM_PAGES  128 /* pages that one put gives back to the file system, at most */
 #define LABELS_MAX    256
+#define BUSY_AGAIN_NS (30 * NS_PER_S)
 #define CHECKPOINT_MS 100 /* to wait for readers: it is tried again with the next window */
 
 static const char *const counter_names[STORE_COUNTER_CNT] = {
@@ -525,10 +526,27 @@ static uint64_t needs(const struct window *w)
 	return w->pprof_size + w->pprof_size / 16 + 4 * PAGE_SIZE;
 }
 
+/*
+ * Somebody who holds the file for long, with sqlite3 for instance, costs the time to wait for it once, and not with
+ * each of the windows of a period.
+ */
+static int begin_put(struct store *s)
+{
+	bool patient = now_ns() >= s->busy_ns;
+	int err;
+
+	s->sql.busy_timeout(s->db, patient ? STORE_BUSY_MS : 0);
+	err = begin(s);
+	s->sql.busy_timeout(s->db, STORE_BUSY_MS);
+	if (err == -EBUSY && patient)
+		s->busy_ns = now_ns() + BUSY_AGAIN_NS;
+	return err;
+}
+
 static int put(struct store *s, const struct window *w)
 {
 	struct drops d = { { 0 } };
-	int err = begin(s);
+	int err = begin_put(s);
 
 	if (err)
 		return err;

@@ -93,6 +93,7 @@ struct store {
 	bool may_grow;			     /* the reserve is there */
 	uint64_t pending[STORE_COUNTER_CNT]; /* not yet in the table */
 	struct seldom said[STORE_SAID_CNT];
+	uint64_t busy_ns; /* another one holds it: until then nobody waits for that */
 };
 
 /* Negative errno of a result code other than SQLITE_OK, SQLITE_ROW and SQLITE_DONE. -EBADMSG: the file is damaged. */

@@ -23,6 +23,7 @@
 #include "import.h"
 #include "log.h"
 #include "store.h"
+#include "store_db.h"
 
 #include "unit/profiles.h"
 
@@ -636,6 +637,25 @@ static void test_one_writer(void **state)
 	store__close(open_store(p));
 }
 
+/* Somebody else holds the file, for long: a period of many services waits for that once. */
+static void test_held_by_another(void **state)
+{
+	struct place *p = *state;
+	struct store *s = open_store(p);
+	uint64_t begin = now_ns();
+	sqlite3 *other;
+
+	put(s, "web", 1, 10);
+	assert_int_equal(sqlite3_open(p->c.path, &other), SQLITE_OK);
+	assert_int_equal(sqlite3_exec(other, "BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_OK);
+	for (unsigned i = 2; i < 7; i++)
+		assert_int_equal(store__put(s, make(&made, "web", i, 10)), -EBUSY);
+	assert_true(now_ns() - begin < 2 * STORE_BUSY_MS * 1000000ULL);
+	sqlite3_close(other);
+	put(s, "web", 7, 10);
+	store__close(s);
+}
+
 /* A reader in the middle keeps nobody from writing, and sees no window twice. */
 struct reading {
 	struct store *writer;
@@ -869,6 +889,7 @@ int main(void)
 		TEST(test_file_taken_away),
 		TEST(test_foreign_files),
 		TEST(test_one_writer),
+		TEST(test_held_by_another),
 		TEST(test_reading_while_writing),
 		TEST(test_profiles),
 		TEST(test_refusing_disk),
