@@ -41,15 +41,15 @@ static void slow_down(struct budget *b, double percent)
 	uint32_t hz = lower(b->frequency_hz);
 
 	if (hz == b->frequency_hz) {
-		if (!b->said)
+		if (!b->said_cpu)
 			log_warn(
 				"%.2f%% of a CPU is more than the budget of %g%%, and the frequency cannot be lower "
 				"than %" PRIu32 " Hz",
 				percent, b->limits.cpu_percent, hz);
-		b->said = true;
+		b->said_cpu = true;
 		return;
 	}
-	b->said = false;
+	b->said_cpu = false;
 	log_warn("%.2f%% of a CPU is more than the budget of %g%%: from %" PRIu32
 		 " down to %" PRIu32 " Hz",
 		 percent, b->limits.cpu_percent, b->frequency_hz, hz);
@@ -68,12 +68,12 @@ static void speed_up(struct budget *b)
 
 static void say_no_help(struct budget *b, double percent)
 {
-	if (!b->said)
+	if (!b->said_cpu)
 		log_warn(
 			"%.2f%% of a CPU is more than the budget of %g%%, most of it to follow processes that start "
 			"and end: a lower frequency would not help",
 			percent, b->limits.cpu_percent);
-	b->said = true;
+	b->said_cpu = true;
 }
 
 void budget__cpu(struct budget *b, uint64_t used_ns, uint64_t samples_ns, uint64_t duration_ns)
@@ -90,7 +90,7 @@ void budget__cpu(struct budget *b, uint64_t used_ns, uint64_t samples_ns, uint64
 			slow_down(b, percent);
 		return;
 	}
-	b->said = false;
+	b->said_cpu = false;
 	if (b->frequency_hz == b->frequency_cfg)
 		return;
 	if (percent * higher(b) / b->frequency_hz > 0.8 * b->limits.cpu_percent)
@@ -117,9 +117,11 @@ static void take_less(struct budget *b, uint64_t mib)
 			 mib, b->limits.memory_mib, b->stacks, stacks);
 		b->stacks = stacks;
 	} else {
-		log_warn("%" PRIu64 " MiB of memory are more than the budget of %" PRIu32
-			 ", and there is nothing to give back",
-			 mib, b->limits.memory_mib);
+		if (!b->said_memory)
+			log_warn("%" PRIu64 " MiB of memory are more than the budget of %" PRIu32
+				 ", and there is nothing to give back",
+				 mib, b->limits.memory_mib);
+		b->said_memory = true;
 	}
 }
 
@@ -140,6 +142,7 @@ void budget__memory(struct budget *b, uint64_t bytes)
 {
 	uint64_t limit = (uint64_t)b->limits.memory_mib << 20;
 
+	b->said_memory &= bytes > limit;
 	if (bytes > limit)
 		take_less(b, bytes >> 20);
 	else if (!b->give_back || bytes > limit / 4 * 3)

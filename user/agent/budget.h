@@ -32,7 +32,7 @@ struct budget {
 	bool give_back; /* caches, in the next period */
 	/* private */
 	unsigned periods, calm_cpu, calm_memory;
-	bool said; /* that the budget of CPU cannot be kept; again only after it could */
+	bool said_cpu, said_memory; /* that a budget cannot be kept; again only after it could */
 };
 
 void budget__init(struct budget *b, const struct budget_config *limits, uint32_t frequency_hz);
