@@ -292,7 +292,9 @@ static struct push_config *find_push(struct reader *r, const char *name)
 		return NULL;
 	}
 	if (push_config__init(&c->push[c->push_cnt], name)) {
-		complain_once(r, name, "a destination's name is of a-z, 0-9, '_', '-' and '.'");
+		complain_once(
+			r, name,
+			"a destination's name is 1 to 64 of a-z, 0-9, '_' and '-', which it does not begin with");
 		return NULL;
 	}
 	r->push_line[c->push_cnt] = r->line;

@@ -125,7 +125,7 @@ struct label_set *known__labels(struct known *k, const struct profile *p,
 
 	if (e)
 		return label_set__hold(e->set);
-	k->missed++;
+	k->missed += proc->tgid != 0; /* the rest beyond the budget is nobody */
 	return labels__of_gone(k->config, &what);
 }
 

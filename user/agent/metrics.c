@@ -126,7 +126,7 @@ static void put_sampling(const struct agent_stats *s, FILE *f)
 	put_uint(f, "pyperf_processes", METRIC_GAUGE, "Processes with Python that are known.",
 		 s->processes);
 	put_seconds(f, "pyperf_bpf_seconds_total", METRIC_COUNTER,
-		    "Run time of the sampler in the kernel; 0 without kernel.bpf_stats_enabled.",
+		    "Run time of the sampler in the kernel, from what its first samples took.",
 		    s->run.bpf_ns);
 	put_uint(f, "pyperf_bpf_runs_total", METRIC_COUNTER, "Runs of it.", s->run.bpf_runs);
 	put_seconds(
@@ -173,11 +173,13 @@ static void put_windows(const struct agent_stats *s, FILE *f)
 		 s->queued);
 	put_uint(f, "pyperf_services", METRIC_GAUGE, "Services in the last period.", s->services);
 	put_uint(f, "pyperf_samples_over_stack_budget_total", METRIC_COUNTER,
-		 "Samples whose stack was left out: max-stacks.", s->over_stacks);
+		 "Samples whose stack was left out: stacks in [budget].", s->over_stacks);
 	put_uint(f, "pyperf_samples_over_process_budget_total", METRIC_COUNTER,
-		 "Samples that lost their process: max-processes.", s->over_processes);
-	put_uint(f, "pyperf_samples_unlabelled_total", METRIC_COUNTER,
-		 "Samples of processes that ended before they could be looked at.", s->unlabelled);
+		 "Samples that lost their process: processes in [budget].", s->over_processes);
+	put_uint(
+		f, "pyperf_processes_unlabelled_total", METRIC_COUNTER,
+		"Processes with samples that ended before they could be looked at, in each period.",
+		s->unlabelled);
 	put_uint(f, "pyperf_clock_jumps_total", METRIC_COUNTER, "Jumps of the system's clock.",
 		 s->clock_jumps);
 	put_uint(f, "pyperf_suspends_total", METRIC_COUNTER, "Times that the system slept.",
@@ -268,7 +270,7 @@ static const struct push_metric push_metrics[] = {
 };
 /* clang-format on */
 
-/* Two labels; neither needs an escape: names of destinations are of a-z 0-9 _ - . */
+/* Two labels; neither needs an escape: names of destinations are of a-z 0-9 _ -. */
 static void put_push_drops(const struct push_stats *list, size_t cnt, FILE *f)
 {
 	static const char name[] = "pyperf_push_dropped_windows_total";

@@ -16,7 +16,7 @@
  *	push__close(p, 5000);
  *
  * At least once, in order: a window leaves the spool when the backend has said that it took it. When the answer is lost
- * it is sent again with the same id, which stands where the backend looks for it (docs/agent.md). With max-in-flight
+ * it is sent again with the same id, which stands where the backend looks for it (docs/push.md). With max-in-flight
  * above 1, windows may overtake each other.
  *
  * Nothing secret is logged: neither headers nor what is in files, and a url with a password in it is not taken.
@@ -54,10 +54,10 @@ struct push_config {
 	struct spool_limits spool;
 };
 
-/* 0, or -EINVAL: not a name: 1 to 64 of a-z 0-9 _ - . It is a directory, and a label of metrics. */
+/* 0, or -EINVAL: not a name: 1 to 64 of a-z 0-9 _ -, not - at first. It is a directory, and a label of metrics. */
 int push_config__init(struct push_config *c, const char *name);
 /*
- * One key (docs/agent.md lists them). `header` and `header-file` may come several times. 0; -ENOENT: no such key;
+ * One key (docs/push.md lists them). `header` and `header-file` may come several times. 0; -ENOENT: no such key;
  * -EINVAL: *why says what is wanted; -ENOMEM. Changes nothing unless 0.
  */
 int push_config__set(struct push_config *c, const char *key, const char *value, const char **why);
