@@ -33,6 +33,22 @@ static int lock(int fd, const char *dir)
 	return -EBUSY;
 }
 
+/* Who can rename files in it can have the agent write and read others. */
+static int check_directory(const char *dir)
+{
+	struct stat st;
+
+	if (stat(dir, &st)) {
+		log_err("%s: %s (state-dir)", dir, strerror(errno));
+		return -errno;
+	}
+	if ((!st.st_uid || st.st_uid == geteuid()) && !(st.st_mode & S_IWOTH))
+		return 0;
+	log_err("%s: belongs to user %u with mode %04o: others can change what is in it (state-dir)",
+		dir, st.st_uid, st.st_mode & 07777);
+	return -EPERM;
+}
+
 int guard__take(const char *dir)
 {
 	char path[PATH_MAX];
@@ -42,6 +58,9 @@ int guard__take(const char *dir)
 		log_err("%s: %s (state-dir)", dir, strerror(errno));
 		return -errno;
 	}
+	err = check_directory(dir);
+	if (err)
+		return err;
 	snprintf(path, sizeof(path), "%s/agent.lock", dir);
 	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (fd < 0) {

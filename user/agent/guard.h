@@ -6,7 +6,10 @@
  * takes it back when the owner ends, however it ends.
  */
 
-/* Makes the directory if its parent is there. A descriptor to keep open; or negative errno after a message. */
+/*
+ * Makes the directory if its parent is there; refuses one in which other users can make files. A descriptor to keep open;
+ * or negative errno after a message.
+ */
 int guard__take(const char *dir);
 
 #endif /* PYPERF_AGENT_GUARD_H */

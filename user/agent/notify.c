@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -33,6 +34,7 @@ void notify(const char *fmt, ...)
 	const char *name = getenv("NOTIFY_SOCKET");
 	struct sockaddr_un a;
 	socklen_t len = name ? address(name, &a) : 0;
+	const struct timeval patience = { .tv_usec = 200000 };
 	char text[512];
 	va_list ap;
 	int fd;
@@ -43,6 +45,8 @@ void notify(const char *fmt, ...)
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
 	fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	if (fd >= 0) /* whoever listens may stand still, and sampling must not */
+		setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
 	if (fd < 0 || sendto(fd, text, strlen(text), MSG_NOSIGNAL, (struct sockaddr *)&a, len) < 0)
 		log_debug("%s: %s", name, strerror(errno));
 	if (fd >= 0)

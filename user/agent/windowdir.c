@@ -2,6 +2,7 @@
 #include "agent/windowdir.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <stdbool.h>
@@ -38,6 +39,21 @@ static void write_labels(const struct window *w, FILE *f)
 		fprintf(f, "label.%s=%s\n", w->labels[i].name, w->labels[i].value);
 }
 
+/* Never through a link: the directory may be one in which others can make files. */
+static FILE *create(const char *path)
+{
+	int fd;
+	FILE *f;
+
+	if (unlink(path) && errno != ENOENT) /* of a run that was killed */
+		return NULL;
+	fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	f = fd < 0 ? NULL : fdopen(fd, "w");
+	if (fd >= 0 && !f)
+		close(fd);
+	return f;
+}
+
 /* Whole or not at all: written beside it and renamed. `labels`: instead of the profile. */
 static int write_file(const char *directory, const struct window *w, bool labels)
 {
@@ -48,7 +64,7 @@ static int write_file(const char *directory, const struct window *w, bool labels
 	file_name(w, name, sizeof(name));
 	snprintf(path, sizeof(path), "%s/%s.%s", directory, name, labels ? "labels" : "pb.gz");
 	snprintf(temporary, sizeof(temporary), "%s/.%s.new", directory, w->id);
-	f = fopen(temporary, "we");
+	f = create(temporary);
 	if (f && labels)
 		write_labels(w, f);
 	else if (f && fwrite(w->pprof, 1, w->pprof_size, f) != w->pprof_size)
