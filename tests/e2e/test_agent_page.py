@@ -222,6 +222,38 @@ def test_choose_a_service(page):
     assert "fast" in in_frame(browser, FUNCTIONS, "q.get('to') - q.get('from') === 3600")
 
 
+# What the page does each half minute is done when the test says so, and answers about a service wait for that, too.
+HELD = """
+window.setInterval = (f) => { window.update = f; };
+window.lists = 0;
+window.held = new Promise((resolve) => { window.release = resolve; });
+const real = window.fetch;
+window.fetch = async (url, options) => {
+  const answer = await real(url, options);
+  if (String(url).includes("service="))
+    await window.held;
+  else
+    window.lists += 1;
+  return answer;
+};
+"""
+
+
+def test_an_update_of_the_list_meanwhile(browser, page):
+    script = browser.post("/goog/cdp/execute", cmd="Page.addScriptToEvaluateOnNewDocument", params={"source": HELD})
+    try:
+        page()
+        browser.click("#services li")
+        browser.js("window.update()")
+        browser.wait("return window.lists === 2")
+        browser.js("window.release()")
+        browser.wait("return document.querySelector('iframe')")
+        page("?range=constructor")
+        assert browser.js("return document.querySelector('[aria-pressed=true]').dataset.range") == "1h"
+    finally:
+        browser.post("/goog/cdp/execute", cmd="Page.removeScriptToEvaluateOnNewDocument", params=script)
+
+
 def test_address_says_all(page, filled):
     begin = filled.now // WINDOW * WINDOW
     browser = page("?service=web&from=%d&to=%d&base-from=%d&base-to=%d" % (

@@ -8,8 +8,8 @@
 "use strict";
 
 (() => {
-  const RANGES = { "15m": 900, "1h": 3600, "6h": 21600, "24h": 86400 };
-  const EARLIER = { "1h": 3600, "1d": 86400, "7d": 604800 };
+  const RANGES = { __proto__: null, "15m": 900, "1h": 3600, "6h": 21600, "24h": 86400 };
+  const EARLIER = { __proto__: null, "1h": 3600, "1d": 86400, "7d": 604800 };
   const DEFAULT_RANGE = "1h";
   const LIST_BUCKETS = 40, SERIES_BUCKETS = 120;
   const UPDATE_MS = 30000;
@@ -20,7 +20,8 @@
   // What the address says.
   const state = { service: "", range: DEFAULT_RANGE, from: 0, to: 0, base: "", baseFrom: 0, baseTo: 0 };
   // What was asked for with it: [from, to) is fixed until the next refresh, so that all parts show the same.
-  const shown = { from: 0, to: 0, services: [], framed: "", asked: 0 };
+  // asked and listed number what was asked for, of the service and of the list: an answer to an older question is none.
+  const shown = { from: 0, to: 0, services: [], framed: "", asked: 0, listed: 0, busy: 0 };
 
   // ---- the address -------------------------------------------------------------------------------
 
@@ -289,23 +290,28 @@
     return state.range === "custom" ? [state.from, state.to] : [now - RANGES[state.range], now];
   }
 
-  // The list; `quiet` leaves alone what is chosen, as its picture may be looked at.
+  // The list, and then what is chosen. `quiet` leaves that alone, as its picture may be looked at.
   async function refresh(quiet) {
     const [from, to] = rangeNow();
-    const asked = ++shown.asked;
+    const listed = ++shown.listed;
     if (!quiet)
-      Object.assign(shown, { from, to });
+      Object.assign(shown, { from, to, asked: shown.asked + 1 });
+    shown.busy += 1;
     try {
       const all = await ask("api/services", { from, to, buckets: LIST_BUCKETS });
-      if (asked !== shown.asked)
+      if (listed !== shown.listed)
         return null;
       const sum = all.services.reduce((n, s) => n + s.samples, 0);
       shown.services = all.services;
       say(number.format(all.services.length) + (all.more ? " or more" : "") +
         (all.services.length === 1 ? " service, " : " services, ") + number.format(sum) + " samples");
     } catch (error) {
+      if (listed !== shown.listed)
+        return null;
       shown.services = [];
       say(error.message, true);
+    } finally {
+      shown.busy -= 1;
     }
     return quiet ? showList() : showService();
   }
@@ -447,7 +453,7 @@
     refresh();
   });
   setInterval(() => {
-    if (!document.hidden && state.range !== "custom")
+    if (!document.hidden && state.range !== "custom" && !shown.busy)
       refresh(true);
   }, UPDATE_MS);
   readAddress();
