@@ -25,7 +25,8 @@
 struct dump_late {
 	uint64_t python;  /* samples of processes without Python, sampled before that was known */
 	uint64_t unknown; /* ... of processes that ended before it was known */
-	uint64_t lost;	  /* samples whose stack could not be read: 0 unless memory is short or there is a bug */
+	uint64_t
+		lost; /* samples whose stack could not be read: 0 unless memory is short or there is a bug */
 };
 
 struct dump_opts {

@@ -10,7 +10,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-typedef int batch_fn(int fd, void *in, void *out, void *keys, void *values, uint32_t *cnt, const void *opts);
+typedef int batch_fn(int fd, void *in, void *out, void *keys, void *values, uint32_t *cnt,
+		     const void *opts);
 
 batch_fn bpf_map_lookup_and_delete_batch;
 
@@ -27,7 +28,8 @@ static int must_fail(void)
 	return mode == 's' ? calls++ % 2 : 1;
 }
 
-int bpf_map_lookup_and_delete_batch(int fd, void *in, void *out, void *keys, void *values, uint32_t *cnt, const void *opts)
+int bpf_map_lookup_and_delete_batch(int fd, void *in, void *out, void *keys, void *values,
+				    uint32_t *cnt, const void *opts)
 {
 	static batch_fn *real;
 
