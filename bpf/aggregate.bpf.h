@@ -29,7 +29,11 @@ BPF_INLINE __u64 final64(__u64 h) /* every input bit reaches every output bit */
 /* Of a chunk whose outermost frame is number `top` - 1 from the innermost; 0, which no word is: none. */
 BPF_INLINE __u64 chunk_word(const __u64 *deep, __u32 top, __u32 i)
 {
-	return i < top ? deep[deep_frame(top - i - 1)] : 0;
+	/* A mask, not a branch: the verifier would follow both ways for each word. */
+	__s64 past = (__s64)i - (__s64)top;
+
+	__asm__ volatile("" : "+r"(past)); /* or clang makes it a branch */
+	return deep[deep_frame(top - i - 1)] & (__u64)(past >> 63);
 }
 
 /*

@@ -10,17 +10,27 @@
  */
 #include "state.bpf.h"
 
-BPF_INLINE void push_frame(struct stack *st, __u64 word)
+BPF_INLINE void put_frame(struct stack *st, __u64 *deep, __u64 word)
 {
-	__u64 *deep = the_deep();
 	__u32 i = st->cnt;
 
-	if (!deep || i >= 2 * deep_parts()) {
+	if (i >= 2 * deep_parts()) {
 		st->cut = 1;
 		return;
 	}
 	deep[deep_frame(i)] = word;
 	st->cnt = i + 1;
+}
+
+/* For what is not in a loop. */
+BPF_NOINLINE int push_frame(__u64 word)
+{
+	struct stack *st = the_stack();
+	__u64 *deep = the_deep();
+
+	if (st && deep)
+		put_frame(st, deep, word);
+	return 0;
 }
 
 /*
@@ -76,18 +86,18 @@ BPF_INLINE void open_segment(struct walk *w, const __u64 *deep)
  * The next word: of the Python frames [py_at, py_end), of the segments up to number merge_to, or the next
  * native frame, if no Python frame stands in its place. 1: there is none.
  */
-BPF_INLINE int merge_word(struct walk *w, struct stack *st, const __u64 *deep)
+BPF_INLINE int merge_word(struct walk *w, struct stack *st, __u64 *deep)
 {
-	__u64 seg;
+	__u64 seg, word = 0; /* which no word is */
 
 	if (w->py_at < w->py_end) {
-		push_frame(st, deep[deep_at(DEEP_PY, w->py_at)]);
+		word = deep[deep_at(DEEP_PY, w->py_at)];
 		w->py_at++;
 		w->merge_empty = 0;
 	} else if (w->merge_seg < w->merge_to && w->merge_seg < w->seg_cnt) {
 		open_segment(w, deep);
 	} else if (w->merge_empty) { /* no activation, or one without frames */
-		push_frame(st, deep[deep_at(DEEP_NATIVE, w->merge_at - 1)]);
+		word = deep[deep_at(DEEP_NATIVE, w->merge_at - 1)];
 		w->merge_empty = 0;
 	} else {
 		if (w->merge_at >= w->native_cnt)
@@ -98,6 +108,8 @@ BPF_INLINE int merge_word(struct walk *w, struct stack *st, const __u64 *deep)
 		if (seg != SEG_NONE && seg != SEG_EVAL)
 			w->merge_to = (__u32)seg;
 	}
+	if (word)
+		put_frame(st, deep, word);
 	return 0;
 }
 
@@ -105,7 +117,7 @@ BPF_NOINLINE int merge_some(__u32 unused)
 {
 	struct walk *w = the_walk();
 	struct stack *st = the_stack();
-	const __u64 *deep = the_deep();
+	__u64 *deep = the_deep();
 
 	if (!w || !st || !deep)
 		return 1 + (int)(unused & 0);
@@ -140,11 +152,11 @@ BPF_INLINE void merge_rest(struct walk *w, struct stack *st)
 	if (before_python(w))
 		w->flags &= ~WALK_PY_LOST;
 	if (w->flags & WALK_NATIVE_LOST)
-		push_frame(st, w->native_marker);
+		push_frame(w->native_marker);
 	if (w->py_left) {
 		if (w->flags & WALK_NATIVE_END) {
 			w->flags |= WALK_PY_UNMERGED;
-			push_frame(st, MARKER_WORD(MARK_PY_UNMERGED, 0));
+			push_frame(MARKER_WORD(MARK_PY_UNMERGED, 0));
 		}
 		w->merge_to = w->seg_cnt;
 		merge_words();
@@ -153,7 +165,7 @@ BPF_INLINE void merge_rest(struct walk *w, struct stack *st)
 		merge_words();
 	}
 	if (w->flags & WALK_PY_LOST)
-		push_frame(st, w->py_marker);
+		push_frame(w->py_marker);
 	if (st->cut && deep) {
 		deep[deep_frame(2 * deep_parts() - 1)] = MARKER_WORD(MARK_TRUNCATED, 0);
 		w->flags |= WALK_TRUNCATED;

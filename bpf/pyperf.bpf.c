@@ -13,8 +13,7 @@
 char LICENSE[] SEC("license") = "GPL";
 
 /* User part of the stack: Python, native, merged behind the kernel frames. 0: there is none. */
-BPF_INLINE int walk_user(struct bpf_perf_event_data *ctx, struct walk *w, struct stack *st,
-			 struct task_struct *task)
+BPF_INLINE int walk_user(struct bpf_perf_event_data *ctx, struct walk *w, struct task_struct *task)
 {
 	struct mm_struct *mm = CURRENT_READ(task, mm);
 	int verdict;
@@ -28,12 +27,12 @@ BPF_INLINE int walk_user(struct bpf_perf_event_data *ctx, struct walk *w, struct
 		return 0;
 	if (verdict == REGS_NONE) {
 		w->flags |= WALK_NO_REGS;
-		push_frame(st, MARKER_WORD(MARK_NO_REGS, 0));
+		push_frame(MARKER_WORD(MARK_NO_REGS, 0));
 		return 1;
 	}
 	if (verdict != REGS_LOADED) {
 		w->flags |= WALK_NATIVE_LOST;
-		push_frame(st, MARKER_WORD(MARK_COMPAT32, 0));
+		push_frame(MARKER_WORD(MARK_COMPAT32, 0));
 		return 1;
 	}
 	w->tp = current_tp(task);
@@ -90,11 +89,11 @@ BPF_INLINE __u32 take_sample(struct bpf_perf_event_data *ctx, struct counters *c
 		walk_kernel(ctx, st);
 	kernel_cnt = st->cnt;
 	if (pending)
-		push_frame(st, MARKER_WORD(MARK_PENDING, 0));
+		push_frame(MARKER_WORD(MARK_PENDING, 0));
 	else
-		has_user = walk_user(ctx, w, st, task);
+		has_user = walk_user(ctx, w, task);
 	if (!st->cnt) /* a thread without Python under --no-native */
-		push_frame(st, MARKER_WORD(MARK_EMPTY, 0));
+		push_frame(MARKER_WORD(MARK_EMPTY, 0));
 	verdict = (__u32)aggregate(ctx->sample_period);
 	if (verdict == CTR_counted && pending)
 		c->n[CTR_note_pending]++;

@@ -14,14 +14,15 @@
 /* Turns the addresses that lie in DEEP_FRAMES into words. */
 BPF_NOINLINE int tag_kernel_frames(__u32 cnt)
 {
-	__u64 *deep = the_deep();
+	__u64 *deep = the_deep(), *word;
 
 	if (!deep)
 		return -1;
 	for (__u32 i = 0; i < MAX_KERN_FRAMES; i++) {
 		if (i >= cnt)
 			break;
-		deep[deep_frame(i)] = FRAME_WORD(FRAME_KERNEL, deep[deep_frame(i)]);
+		word = &deep[deep_frame(i)];
+		*word = FRAME_WORD(FRAME_KERNEL, *word);
 	}
 	return 0;
 }

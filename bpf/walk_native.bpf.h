@@ -63,31 +63,10 @@ BPF_NOINLINE int find_mapping(__u64 addr)
 	return 0;
 }
 
-/* The words of a table, by the chunk that was fetched last: the probes of one search are neighbours. */
-struct table_view {
-	void *table;
-	const __u32 *chunk;
-	__u32 index; /* of the chunk */
-};
-
-BPF_INLINE const __u32 *table_word(struct table_view *v, __u32 word)
-{
-	__u32 index = word / UW_CHUNK_WORDS;
-
-	if (!v->chunk || index != v->index) {
-		v->chunk = uw_words(v->table, index * UW_CHUNK_WORDS, UW_CHUNK_WORDS);
-		v->index = index;
-		if (!v->chunk)
-			return NULL;
-	}
-	return &v->chunk[BOUND(word, UW_CHUNK_WORDS)];
-}
-
 /* Puts the rule at a file offset of w->map.table into w->rule. */
 BPF_NOINLINE int search_rule(__u64 offset)
 {
 	struct walk *w = the_walk();
-	struct table_view view = {};
 	const __u32 *words;
 	__u32 page, lo, hi, mid, low = (__u32)offset & 0xffff;
 	void *table;
@@ -110,18 +89,17 @@ BPF_NOINLINE int search_rule(__u64 offset)
 	page = (__u32)(offset >> UW_PAGE_BITS) - w->header.first_page;
 	if (page >= w->header.page_cnt)
 		return -1;
-	view.table = table;
-	words = table_word(&view, w->header.index_word + page);
+	words = uw_words(table, w->header.index_word + page, 1);
 	if (!words)
 		return -1;
 	lo = *words;
-	words = table_word(&view, w->header.index_word + page + 1);
+	words = uw_words(table, w->header.index_word + page + 1, 1);
 	if (!words)
 		return -1;
 	hi = *words;
 	for (int i = 0; i < ROW_STEPS && lo < hi; i++) { /* first row above the offset */
 		mid = (lo + hi) / 2;
-		words = table_word(&view, w->header.row_word + mid);
+		words = uw_words(table, w->header.row_word + mid, 1);
 		if (!words)
 			return -1;
 		if (*words >> 16 <= low)
@@ -131,7 +109,7 @@ BPF_NOINLINE int search_rule(__u64 offset)
 	}
 	if (!lo)
 		return -1;
-	words = table_word(&view, w->header.row_word + lo - 1);
+	words = uw_words(table, w->header.row_word + lo - 1, 1);
 	if (!words)
 		return -1;
 	words = uw_words(table, w->header.rule_word + (*words & 0xffff) * 4, 4);
@@ -249,12 +227,12 @@ BPF_INLINE __u64 segment_anchor(const __u64 *deep, __u32 s)
 }
 
 /* Whether a segment belongs to the native frame [sp, cfa); free_eval: an eval loop's without one yet. */
-BPF_INLINE int owns_segment(const struct walk *w, __u32 s, __u64 cfa, int free_eval)
+BPF_INLINE int owns_segment(const struct walk *w, const __u64 *deep, __u32 s, __u64 cfa,
+			    int free_eval)
 {
-	const __u64 *deep = the_deep();
 	__u64 anchor;
 
-	if (!deep || s >= w->seg_cnt)
+	if (s >= w->seg_cnt)
 		return 0;
 	anchor = segment_anchor(deep, s);
 	if (anchor == NO_ANCHOR)
@@ -262,16 +240,21 @@ BPF_INLINE int owns_segment(const struct walk *w, __u32 s, __u64 cfa, int free_e
 	return anchor >= w->sp && anchor < cfa;
 }
 
-/* Adds a native frame, and the segments whose anchors lie in it; cfa 0: it has none. */
-BPF_INLINE void push_native(struct walk *w, __u64 word, __u64 cfa, int is_eval)
+/*
+ * Adds a native frame, and the segments whose anchors lie in it; cfa 0: it has none. A dozen places in
+ * walk_native_step() want it: inline, it would be a fifth of all that the verifier has to follow.
+ */
+BPF_NOINLINE int push_native(__u64 word, __u64 cfa, int is_eval)
 {
+	struct walk *w = the_walk();
 	__u64 *deep = the_deep(), seg = SEG_NONE;
-	__u32 first = w->seg_next;
+	__u32 first;
 
-	if (!deep)
-		return;
+	if (!w || !deep)
+		return -1;
+	first = w->seg_next;
 	for (int k = 0; k < FRAME_SEGMENTS; k++) {
-		if (!owns_segment(w, w->seg_next, cfa, is_eval && w->seg_next == first))
+		if (!owns_segment(w, deep, w->seg_next, cfa, is_eval && w->seg_next == first))
 			break;
 		w->seg_next++;
 	}
@@ -284,6 +267,7 @@ BPF_INLINE void push_native(struct walk *w, __u64 word, __u64 cfa, int is_eval)
 	if (is_eval)
 		w->eval_cnt++;
 	w->native_cnt++;
+	return 0;
 }
 
 /* The distances from the CFA of an eval-loop frame to what it keeps on its stack never change. */
@@ -352,8 +336,8 @@ BPF_INLINE int shim_jump(struct walk *w, __u64 word)
 	cfa = anchor + w->in.anchor_delta;
 	if (read_user(&ra, 8, cfa - 8) || read_user(&fp, 8, cfa + w->in.anchor_fp_off))
 		return -1;
-	push_native(w, word, 0, 0);   /* where the thread stands ... */
-	push_native(w, word, cfa, 1); /* ... and the activation, which its Python frames replace */
+	push_native(word, 0, 0);   /* where the thread stands ... */
+	push_native(word, cfa, 1); /* ... and the activation, which its Python frames replace */
 	w->pc = ra;
 	w->sp = cfa;
 	w->fp = fp;
@@ -387,7 +371,7 @@ BPF_INLINE int step_frame_pointer(struct walk *w, __u64 word)
 	    w->words[1] < 4096 || w->words[1] >= USER_MAX || find_mapping(w->words[1] - 1) ||
 	    !behind_call(w->words[1]))
 		return -1;
-	push_native(w, word, fp + 16, 0);
+	push_native(word, fp + 16, 0);
 	w->flags &= ~WALK_HAVE_RBX;
 	w->sp = fp + 16;
 	w->fp = w->words[0];
@@ -497,7 +481,7 @@ BPF_INLINE int step_entry(struct walk *w, __u64 word)
 {
 	if (!w->stack_start || w->sp - w->stack_start >= ENTRY_ROOM)
 		return -1;
-	push_native(w, word, 0, 0);
+	push_native(word, 0, 0);
 	w->flags |= WALK_NATIVE_END | WALK_ENTRY;
 	return 0;
 }
@@ -513,7 +497,7 @@ BPF_INLINE int step_stub(struct walk *w, __u64 word)
 	__u64 ra = w->regs[5]; /* rdi */
 
 	if (in_syscall && !in_vfork && !w->regs[0]) { /* rax */
-		push_native(w, word, 0, 0);
+		push_native(word, 0, 0);
 		w->flags |= WALK_NATIVE_END;
 		return 0;
 	}
@@ -521,7 +505,7 @@ BPF_INLINE int step_stub(struct walk *w, __u64 word)
 		return -1;
 	if ((!in_vfork && read_user(&ra, 8, w->sp)) || find_mapping(ra - 1))
 		return -1;
-	push_native(w, word, w->sp + 8, 0);
+	push_native(word, w->sp + 8, 0);
 	w->pc = ra;
 	w->sp += in_vfork ? 0 : 8;
 	w->exact_pc = 0;
@@ -544,7 +528,7 @@ BPF_INLINE int step_epilogue(struct walk *w, __u64 word)
 		return -1;
 	if (read_user(w->words, 16, w->sp))
 		return -1;
-	push_native(w, word, w->sp + 16, 0);
+	push_native(word, w->sp + 16, 0);
 	w->sp += 16;
 	w->pc = w->words[1];
 	if (pops)
@@ -575,20 +559,25 @@ BPF_INLINE int step_base(struct walk *w, __u64 word)
 	if (w->exact_pc || !python_passed(w) ||
 	    (w->stack_start - w->sp >= BASE_ROOM && w->tp - w->sp >= BASE_ROOM))
 		return -1;
-	push_native(w, word, 0, 0);
+	push_native(word, 0, 0);
 	w->flags |= WALK_NATIVE_END;
 	return 0;
 }
 
-BPF_INLINE int no_rows(struct walk *w, __u64 word, __u32 why, __u64 detail)
+/* No rule says how to leave this frame. 0: go on; else the walk is over. */
+BPF_NOINLINE int no_rows(__u64 word, __u32 why, __u64 detail)
 {
+	struct walk *w = the_walk();
+
+	if (!w)
+		return -1;
 	if (!step_entry(w, word) || !step_stub(w, word))
 		return !!(w->flags & WALK_NATIVE_END);
 	if (!step_epilogue(w, word) || !shim_jump(w, word) || !step_frame_pointer(w, word))
 		return 0;
 	if (!step_base(w, word))
 		return 1;
-	push_native(w, word, 0, 0);
+	push_native(word, 0, 0);
 	return native_lost(w, why, detail);
 }
 
@@ -641,36 +630,36 @@ BPF_NOINLINE int walk_native_step(__u32 i)
 	if (find_mapping(look)) {
 		if (look >= USER_MAX || look < 4096)
 			return native_lost(w, MARK_BAD_FRAME, 0);
-		return no_rows(w, FRAME_WORD(FRAME_ANON, look), MARK_UNMAPPED, 0);
+		return no_rows(FRAME_WORD(FRAME_ANON, look), MARK_UNMAPPED, 0);
 	}
 	off = look - w->map.start + w->map.offset;
 	word = w->map.file ? NATIVE_WORD(w->map.file, off) : FRAME_WORD(FRAME_ANON, look);
 	if (no_rule(w, off))
-		return no_rows(w, word, MARK_NO_UNWIND_INFO, w->map.file);
+		return no_rows(word, MARK_NO_UNWIND_INFO, w->map.file);
 	remember_place(w, look, word);
 	is_eval = in_eval(w, look);
 	if (w->rule.cfa_kind == CFA_END) {
-		push_native(w, word, 0, is_eval);
+		push_native(word, 0, is_eval);
 		w->flags |= WALK_NATIVE_END;
 		return 1;
 	}
 	if (w->rule.cfa_kind == CFA_SIGNAL) {
-		push_native(w, word, 0, 0);
+		push_native(word, 0, 0);
 		return step_signal(w->sp + (__s64)w->rule.cfa_off);
 	}
 	if (rule_cfa(w, &cfa))
-		return wants_rbx(w) || no_rows(w, word, MARK_NO_UNWIND_INFO, w->map.file);
+		return wants_rbx(w) || no_rows(word, MARK_NO_UNWIND_INFO, w->map.file);
 	if (cfa <= w->sp) {
-		push_native(w, word, 0, is_eval);
+		push_native(word, 0, is_eval);
 		return native_lost(w, MARK_BAD_FRAME, w->map.file);
 	}
 	if (rule_caller(w, cfa, &ra, &fp)) {
-		push_native(w, word, cfa, is_eval);
+		push_native(word, cfa, is_eval);
 		return native_lost(w, MARK_READ_FAILED, w->map.file);
 	}
 	rule_rbx(w, cfa);
 	first = w->seg_next;
-	push_native(w, word, cfa, is_eval);
+	push_native(word, cfa, is_eval);
 	if (is_eval)
 		learn_anchor(w, cfa, first);
 	w->pc = ra;
@@ -874,6 +863,12 @@ BPF_NOINLINE int walk_native_block(__u32 first)
 	return 0;
 }
 
+/* A function of its own, because there are two passes. */
+BPF_NOINLINE int native_pass(__u32 unused)
+{
+	return RUN_BLOCKS(walk_native_block, STACK_DEPTH_MAX) + (int)(unused & 0);
+}
+
 /*
  * From w->pc to the root of the stack. Where the dynamic linker binds a symbol at its first call, a frame's
  * CFA is in rbx (glibc, sysdeps/x86_64/dl-trampoline.h): only then is it worth a read per frame.
@@ -891,12 +886,12 @@ BPF_NOINLINE int walk_native(__u32 unused)
 	sp = w->sp;
 	fp = w->fp;
 	__builtin_memcpy(w->leaf_regs, w->regs, sizeof(w->regs));
-	RUN_BLOCKS(walk_native_block, STACK_DEPTH_MAX);
+	native_pass(0);
 	if (!(w->flags & WALK_WANT_RBX))
 		return 0;
 	rewind_native(w, pc, sp, fp);
 	w->flags = flags | WALK_WANT_RBX | WALK_HAVE_RBX;
-	RUN_BLOCKS(walk_native_block, STACK_DEPTH_MAX);
+	native_pass(0);
 	return 0;
 }
 

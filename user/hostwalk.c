@@ -284,17 +284,17 @@ static void begin_walk(struct hostwalk *h, const struct thread_now *t)
 	h->stack.cnt = h->stack.cut = 0;
 }
 
-static void push_kernel(struct stack *st, const struct thread_now *t)
+static void push_kernel(const struct thread_now *t)
 {
 	for (uint32_t i = 0; i < t->kernel_cnt && i < THREAD_KERN_FRAMES; i++)
-		push_frame(st, FRAME_WORD(FRAME_KERNEL, t->kernel[i]));
+		push_frame(FRAME_WORD(FRAME_KERNEL, t->kernel[i]));
 }
 
 void hostwalk__walk(struct hostwalk *h, const struct thread_now *t, struct hoststack *out)
 {
 	at_hand = h;
 	begin_walk(h, t);
-	push_kernel(&h->stack, t);
+	push_kernel(t);
 	for (uint32_t n = 0; n < IMAGE_INTERPS; n++)
 		if (walk_interp(&h->walk, n, true))
 			break;
