@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "cgroup.h"
@@ -1351,22 +1352,29 @@ out:
 	return p;
 }
 
+static bool entry_tgid(const struct dirent *de, uint32_t *tgid)
+{
+	long long n;
+
+	if (de->d_name[0] < '0' || de->d_name[0] > '9' || parse_int(de->d_name, 1, INT32_MAX, &n))
+		return false;
+	*tgid = (uint32_t)n;
+	return true;
+}
+
 /* One pass over /proc. The number of new processes or negative errno. */
 static int discover_all(struct process_table *pt)
 {
 	DIR *dir = opendir("/proc");
 	struct dirent *de;
-	long long tgid;
+	uint32_t tgid;
 	int cnt = 0;
 
 	if (!dir)
 		return -errno;
 	while ((de = readdir(dir))) {
-		if (de->d_name[0] < '0' || de->d_name[0] > '9' ||
-		    parse_int(de->d_name, 1, INT32_MAX, &tgid))
-			continue;
-		if (!idmap__get(&pt->by_tgid, (uint64_t)tgid))
-			cnt += discover(pt, (uint32_t)tgid);
+		if (entry_tgid(de, &tgid) && !idmap__get(&pt->by_tgid, tgid))
+			cnt += discover(pt, tgid);
 	}
 	closedir(dir);
 	return cnt;
@@ -1424,6 +1432,55 @@ static void prepare_common_files(struct process_table *pt)
 		file_table__put(pt->files, file);
 	}
 	close(proc_fd);
+}
+
+/* What a look at it would ask of its files. */
+static void prepare_files_of(struct process_table *pt, int proc_fd)
+{
+	struct mapped_file *file;
+
+	if (exec_maps__read(&pt->exec, proc_fd) ||
+	    (!pt->opts.all && !maps_have_python(pt, proc_fd)))
+		return;
+	for (size_t i = 0; i < pt->exec.cnt; i++) {
+		file = file_table__get(pt->files, proc_fd, &pt->exec.lines[i]);
+		if (!file)
+			continue;
+		file_table__build(pt->files, file);
+		file_table__put(pt->files, file);
+	}
+}
+
+/* One process of each program. What only others have mapped is left to the scan. */
+static void prepare_once(struct process_table *pt, uint32_t tgid, struct idmap *programs)
+{
+	int proc_fd = open_proc_dir(tgid);
+	struct stat st;
+
+	/* Two programs of one number on two file systems: one of them is left to the scan. */
+	if (proc_fd >= 0 && !fstatat(proc_fd, "exe", &st, 0) && !idmap__get(programs, st.st_ino) &&
+	    !idmap__set(programs, st.st_ino, pt))
+		prepare_files_of(pt, proc_fd);
+	if (proc_fd >= 0)
+		close(proc_fd);
+}
+
+void process_table__prepare(struct process_table *pt)
+{
+	DIR *dir = pt->opts.pid_cnt ? NULL : opendir("/proc");
+	struct idmap programs = { 0 };
+	struct dirent *de;
+	uint32_t tgid;
+
+	for (size_t i = 0; i < pt->opts.pid_cnt; i++)
+		prepare_once(pt, (uint32_t)pt->opts.pids[i], &programs);
+	while (dir && (de = readdir(dir))) {
+		if (entry_tgid(de, &tgid))
+			prepare_once(pt, tgid, &programs);
+	}
+	if (dir)
+		closedir(dir);
+	idmap__free(&programs);
 }
 
 int process_table__scan(struct process_table *pt)

@@ -50,7 +50,7 @@ struct process;
 
 struct process_opts {
 	bool all;	       /* also processes without Python: all are walked */
-	const pid_t *pids;     /* only these (PROC_TARGET); borrowed during process_table__scan() */
+	const pid_t *pids;     /* only these (PROC_TARGET); borrowed until the scan is over */
 	size_t pid_cnt;	       /* 0: all processes */
 	bool children;	       /* descendants of `pids` as well */
 	uint64_t table_budget; /* bytes of unwind tables; 0: TABLE_BUDGET_DEFAULT */
@@ -118,6 +118,11 @@ struct process_table *process_table__new(const struct process_maps *maps, struct
 					 const struct process_opts *opts);
 void process_table__free(struct process_table *pt);
 
+/*
+ * Analyses files of the processes that run, and nothing else: none is known after it. For the time in which fork, exec
+ * and exit are not attached yet; the scan, which has to wait for that, finds them done.
+ */
+void process_table__prepare(struct process_table *pt);
 /*
  * The processes that run already: into procs, and analysed. Call it when fork, exec, exit and
  * mmapwatch are attached, and before the sampler is. 0 or negative errno; what fails for one

@@ -282,6 +282,7 @@ static int open_process_table(struct session *s)
 		log_err("the table of processes: %s", strerror(errno));
 		return -errno;
 	}
+	process_table__prepare(s->procs); /* while programs are being loaded */
 	err = collect__attach_lifecycle(s->collect);
 	if (err)
 		return err;

@@ -474,6 +474,7 @@ static int open_stages(struct dumper *d)
 		log_err("out of memory");
 		return -ENOMEM;
 	}
+	process_table__prepare(d->procs); /* while programs are being loaded */
 	if (collect__attach_lifecycle(d->collect))
 		return -EIO;
 	return process_table__scan(d->procs);
