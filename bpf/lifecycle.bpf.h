@@ -160,10 +160,11 @@ BPF_NOINLINE __u32 empty_some(__u32 at, __u32 hi, __u64 end)
 	return at;
 }
 
-BPF_INLINE void empty_mappings(__u32 at, __u32 hi, __u64 end)
+BPF_NOINLINE int empty_mappings(__u32 at, __u32 hi, __u64 end)
 {
 	for (int i = 0; i < EMPTY_STEPS && at < hi; i++)
 		at = empty_some(at, hi, end);
+	return 0;
 }
 
 /* The mappings that user space is about to give the process: see `draft` in maps.bpf.h. */
