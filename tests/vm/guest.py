@@ -48,8 +48,10 @@ def verified_insns(pid):
     return total
 
 
-def cpu_ns(pid):
-    return int(Path("/proc/%d/schedstat" % pid).read_text().split()[0])
+def cpu_seconds(pid):
+    """Of all its threads: one loads the programs, others hand over tables. The CPU clock of a process,
+    CPUCLOCK_SCHED of clock_getcpuclockid(3)."""
+    return time.clock_gettime((~pid << 3) | 2)
 
 
 def load():
@@ -58,13 +60,13 @@ def load():
     with Target(PYTHON, "spinner.py", "spin") as target:
         profiler = Profiler("-v", "-f", "-F", HZ, "-d", 1, "-p", target.pid)
         profiler.wait_sampling()
-        spent = cpu_ns(profiler.pid)
+        spent = cpu_seconds(profiler.pid)
         verified = verified_insns(profiler.pid)
         result = profiler.wait().ok()
     assert "spin" in result.only()
     assert "attach on_unmapped_area" not in result.stderr  # the only one that may be missing
     say("figure", "verified", verified or "-")
-    say("figure", "start", round(spent / 1e6))
+    say("figure", "start", round(spent * 1e3))
 
 
 def fields():
