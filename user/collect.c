@@ -464,21 +464,34 @@ fail:
 	return NULL;
 }
 
+static void unmap(void *at, size_t size)
+{
+	if (at)
+		munmap(at, size);
+}
+
+void collect__unmap(struct collect *c)
+{
+	for (int i = 0; i < RING_CNT; i++) {
+		ring_buffer__free(c->rings[i].rb);
+		c->rings[i].rb = NULL;
+	}
+	unmap(c->bss, c->bss_size);
+	unmap(c->mappings, c->mappings_size);
+	unmap(c->seen, c->seen_size);
+	c->bss = NULL;
+	c->mappings = NULL;
+	c->seen = NULL;
+}
+
 void collect__close(struct collect *c)
 {
 	if (!c)
 		return;
 	collect__detach_sampler(c);
-	for (int i = 0; i < RING_CNT; i++)
-		ring_buffer__free(c->rings[i].rb);
+	collect__unmap(c);
 	if (c->epoll_fd >= 0)
 		close(c->epoll_fd);
-	if (c->bss)
-		munmap(c->bss, c->bss_size);
-	if (c->mappings)
-		munmap(c->mappings, c->mappings_size);
-	if (c->seen)
-		munmap(c->seen, c->seen_size);
 	if (c->stats_fd >= 0)
 		close(c->stats_fd);
 	if (c->online_fd >= 0)

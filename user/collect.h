@@ -59,6 +59,11 @@ struct collect_sink {
 /* NULL after one message that names what is missing and the remedy. */
 struct collect *collect__open(const struct collect_opts *opts, const struct collect_sink *sink);
 void collect__close(struct collect *c);
+/*
+ * When the sampler is detached and all was read: gives back the memory that is shared with the kernel, half of what
+ * the program has, and so what collect__process_maps() gave. Of `c`, only collect__close() may be called then.
+ */
+void collect__unmap(struct collect *c);
 
 /* The maps that process_table fills in. Borrowed until close. */
 void collect__process_maps(const struct collect *c, struct process_maps *maps);

@@ -55,6 +55,13 @@ void profile__free(struct profile *p)
 	free(p);
 }
 
+void profile__drop_frames(struct profile *p)
+{
+	hash_index__free(&p->index->stacks);
+	free(p->frames);
+	p->frames = NULL;
+}
+
 /* ---- Strings ---- */
 
 str_id profile__intern(struct profile *p, const char *s, size_t len)

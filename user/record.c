@@ -198,10 +198,13 @@ static int finish(struct recorder *r)
 	session__stats(r->session, &r->profile->stats);
 	if (r->o->verbosity > 0)
 		print_counters(&r->profile->stats);
+	/* What comes next takes the place of what is not needed any more. */
+	session__end(r->session);
 	err = session__name(r->session, r->profile, &so);
-	/* Now: what the outputs need takes the place of its maps and symbols. */
 	session__close(r->session);
 	r->session = NULL;
+	if (!err)
+		profile__drop_frames(r->profile);
 	return err;
 }
 

@@ -604,6 +604,11 @@ bool session__targets_ended(struct session *s)
 
 /* ---- results ---------------------------------------------------------------------------------- */
 
+void session__end(struct session *s)
+{
+	collect__unmap(s->collect);
+}
+
 int session__name(struct session *s, struct profile *p, const struct symbolize_opts *so)
 {
 	int err = dump__modules(s->procs, p);

@@ -82,6 +82,8 @@ int session__drain(struct session *s, struct profile *p); /* 0 or negative errno
 /* With -p: none of the processes is left, nor of those that they started under --children. */
 bool session__targets_ended(struct session *s);
 
+/* After the last drain and the statistics: gives back memory. Then only session__name() and session__close(). */
+void session__end(struct session *s);
 /* Modules and names of what was drained into `p`. 0 or negative errno. */
 int session__name(struct session *s, struct profile *p, const struct symbolize_opts *so);
 /*

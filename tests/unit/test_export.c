@@ -341,6 +341,45 @@ static void save(const char *path, struct profile *p, const struct export_opts *
 	export__close(x);
 }
 
+/* The file of one format, whole or after profile__drop_frames(); to be freed. */
+static char *saved(const char *dir, const char *suffix, bool drop, size_t *len)
+{
+	struct profile *p = service();
+	char path[PATH_MAX];
+
+	snprintf(path, sizeof(path), "%s/a%s", dir, suffix);
+	if (drop)
+		profile__drop_frames(p);
+	save(path, p, &defaults);
+	profile__free(p);
+	return read_file(path, len);
+}
+
+/* Once it is named, no format needs the frame words. */
+static void test_dropped_frames(void **state)
+{
+	static const char *const suffixes[] = {
+		".folded",	 ".txt",  ".json",	 ".pb.gz",
+		".svg",		 ".html", ".lines.html", ".speedscope.json",
+		".firefox.json",
+	};
+	char *dir = temp_dir();
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(suffixes); i++) {
+		size_t whole_len, dropped_len;
+		char *whole = saved(dir, suffixes[i], false, &whole_len);
+		char *dropped = saved(dir, suffixes[i], true, &dropped_len);
+
+		assert_true(whole_len > 0);
+		assert_int_equal(dropped_len, whole_len);
+		assert_memory_equal(dropped, whole, whole_len);
+		free(whole);
+		free(dropped);
+	}
+	remove_dir(dir);
+}
+
 static char *decode(const char *pb, const char *args)
 {
 	char script[PATH_MAX], command[2 * PATH_MAX], *s;
@@ -906,6 +945,7 @@ int main(void)
 		cmocka_unit_test(test_go_pprof),
 		cmocka_unit_test(test_npm_pprof),
 		cmocka_unit_test(test_find),
+		cmocka_unit_test(test_dropped_frames),
 		cmocka_unit_test(test_files),
 		cmocka_unit_test(test_abandon),
 		cmocka_unit_test(test_symlink),
