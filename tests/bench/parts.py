@@ -54,6 +54,7 @@ SCALE = (
     ("threads, all in turn", tuple(Workload(str(n), "thread_relay", str(n)) for n in (1, *SIZES))),
     ("CPUs", tuple(Workload(str(n), "on_cpus", str(n), family=True, pinned=False) for n in cpus())),
 )
+START_ROUNDS = 3  # times as many: a start is short, and each takes its own time
 # Of one process on each CPU, within one run. One sample in five or so finds a stack again.
 STACKS = 100000
 # Pairs that differ in depth, for what a frame costs. Not recursion: a frame of the function of the
@@ -286,14 +287,16 @@ def start(args, python):
     workload = Workload("crowd", "crowd", "300", text="300 processes, 100 of them Python")
     costs = []
     with Target(python, workload, args.seconds) as target:
-        for i in range(args.rounds):
-            say("start, %d of %d" % (i + 1, args.rounds))
+        count = args.rounds * (1 if args.quick else START_ROUNDS)
+        for i in range(count):
+            say("start, %d of %d" % (i + 1, count))
             with contextlib.closing(Running(profilers.ours_on_all(), target, 999)) as running:
                 costs.append(running.measure(target))
                 running.stop(costs[-1])
     took = [c.ready_s for c in costs]
     yield {"processes": 300, "first_sample_s": statistics.median(took), "worst_s": max(took),
-           "rss": max(c.rss for c in costs)}
+           "cpu_s": statistics.median(c.ready_cpu_s for c in costs),
+           "sampling_rss": max(c.sampling_rss for c in costs), "rss": max(c.rss for c in costs)}
 
 
 def compare(target, others, hz, count):

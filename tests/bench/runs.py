@@ -232,6 +232,7 @@ class Cost:
     sampling_rss: int = 0   # peak until it was told to stop
     map_bytes: int = 0
     ready_s: float = 0      # from its start to its first sample
+    ready_cpu_s: float = 0  # of all its threads, until then
     result: dict = dataclasses.field(default_factory=dict)  # what it said itself
 
 
@@ -252,6 +253,7 @@ class Running:
             if profiler.bpf:
                 self.wait_for("no sample", first_run(self.pid))
             self.ready_s = time.monotonic() - begin
+            self.ready_cpu_s = cpu_seconds(self.pid)
             self.find(target)
             time.sleep(profiler.settle_s)
             self.check()
@@ -296,7 +298,8 @@ class Running:
         after_ns, after_runs = bpf_time(self.pid)
         return Cost(mean_lap(laps), seconds, (cpu_seconds(target.pid) - target_cpu) / seconds,
                     after_ns - ns, after_runs - runs, cpu_seconds(self.pid) - cpu,
-                    map_bytes=map_bytes(self.pid), ready_s=self.ready_s)
+                    map_bytes=map_bytes(self.pid), ready_s=self.ready_s,
+                    ready_cpu_s=self.ready_cpu_s)
 
     def stop(self, cost):
         """Lets it write its results."""

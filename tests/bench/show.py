@@ -119,8 +119,10 @@ def text(run):
     if run.get("scale"):
         lines += scale(run["scale"])
     for s in run.get("start", []):
-        lines += ["Start: first sample on a host of %d processes after %s ms (worst %s)" % (
-            s["processes"], ms(s["first_sample_s"]), ms(s["worst_s"])), ""]
+        lines += ["Start: first sample on a host of %d processes after %s ms (worst %s), %s ms of CPU;"
+                  " %s MiB resident until the end of sampling, %s with results" % (
+                      s["processes"], ms(s["first_sample_s"]), ms(s["worst_s"]), ms(s["cpu_s"]),
+                      mib(s["sampling_rss"]), mib(s["rss"])), ""]
     if run.get("peers"):
         lines += peers(run["peers"])
     if run.get("targets"):

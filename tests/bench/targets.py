@@ -93,6 +93,8 @@ def of_scale(flat, start):
         yield verdict("first sample on a host of %d processes" % s["processes"],
                       s["first_sample_s"] < 0.15, "%.0f ms" % (1000 * s["first_sample_s"]),
                       "< 150 ms")
+        yield verdict("resident memory on a host of %d processes" % s["processes"],
+                      s["rss"] <= 30 * MIB, "%.1f MiB" % (s["rss"] / MIB), "<= 30 MiB")
 
 
 def of_otel(ours, theirs):

@@ -340,7 +340,7 @@ def made_run():
             "flat": [{"in": "threads", "ratio": 1.1}],
             "scale": [{**size, "n": 1}, size, {**size, "of": "stacks", "n": 1},
                       {**size, "of": "stacks", "n": 100000, "stacks": 100001, "rss": 90 << 20}],
-            "start": [{"processes": 300, "first_sample_s": 0.1}],
+            "start": [{"processes": 300, "first_sample_s": 0.1, "rss": 20 << 20}],
             "peers": [{**peer, "name": "pyperf-bpf"}, {**peer, "name": "a & <b>", "cpu": 0.02},
                       {**peer, "name": "OpenTelemetry eBPF profiler", "cpu": 1, "bpf_ns": 11000.0},
                       {"name": "austin", "missing": "not installed"}]}
@@ -361,6 +361,7 @@ def made_run():
     (("scale", 3, "stacks"), 99999, "different stacks in one run"),
     (("scale", 3, "rss"), 120 << 20, "memory for each stack"),
     (("start", 0, "first_sample_s"), 0.151, "first sample on a host of 300 processes"),
+    (("start", 0, "rss"), 31 << 20, "resident memory on a host of 300 processes"),
     (("peers", 1, "cpu"), 0.009, "user space against a & <b> at 999 Hz"),
     (("peers", 2, "bpf_ns"), 9999.0, "BPF time against OpenTelemetry eBPF profiler at 999 Hz"),
     (("peers", 2, "target_share"), 0.5, "BPF time against OpenTelemetry eBPF profiler at 999 Hz"),
