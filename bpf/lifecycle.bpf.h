@@ -12,6 +12,15 @@
  */
 #include "task.bpf.h"
 
+/*
+ * A new program must be known before its next sample. A child is, until it calls exec, by its parent's image; most do
+ * so within a ms. With -p an exit may be the end of the run, and a child one of the few that are wanted.
+ */
+BPF_INLINE int is_urgent(__u32 type)
+{
+	return (cfg.flags & CFG_TARGETS) || (type != EV_EXIT && type != EV_FORK);
+}
+
 BPF_INLINE void send_event(__u32 type, __u32 tgid, const struct proc *p, __u32 parent,
 			   struct task_struct *task)
 {
@@ -31,9 +40,7 @@ BPF_INLINE void send_event(__u32 type, __u32 tgid, const struct proc *p, __u32 p
 	BPF_CORE_READ_STR_INTO(&ev->comm, task, comm);
 	if (type == EV_EXIT)
 		ev->status = (__u32)BPF_CORE_READ(task, exit_code);
-	/* The others must be known before the next sample. With -p an exit may be the end of the run. */
-	bpf_ringbuf_submit(ev, type == EV_EXIT && !(cfg.flags & CFG_TARGETS) ? BPF_RB_NO_WAKEUP
-									     : BPF_RB_FORCE_WAKEUP);
+	bpf_ringbuf_submit(ev, is_urgent(type) ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP);
 }
 
 /*

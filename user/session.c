@@ -28,6 +28,8 @@
 #define RETRY_MS       10   /* an interpreter that is still starting is asked again */
 #define WINDOW_S       5    /* counts are read at least this often, when something waits for it */
 #define QUIET_WINDOW_S 30   /* ... when nothing does */
+#define ROUND_SHARE    8    /* of the time between two samples may events wait for each other */
+#define ROUND_MS_MAX   10   /* ... and no longer */
 #define MMAP_THRESHOLD (256 << 10)
 #define NICE_PRIORITY  (-10) /* a new process should be known before its next sample */
 
@@ -47,7 +49,8 @@ struct session {
 	uint64_t end_ns, cpu_end_ns;			/* end_ns 0: not stopped */
 	uint32_t frequency_hz;
 	uint64_t drained_ns, tick_ns;
-	uint64_t drain_ns; /* the longest that reading a window took */
+	uint64_t looked_ns; /* the last catch_up() has ended */
+	uint64_t drain_ns;  /* the longest that reading a window took */
 	uint64_t events_lost;
 	struct rate rate;
 	uint32_t window_slowed; /* the slowest that it was in the window at hand */
@@ -149,6 +152,23 @@ static void catch_up(struct session *s)
 	mmapwatch__read(s->watch, on_watch, s);
 	collect__consume(s->collect);
 	s->retry = process_table__refresh(s->procs);
+	s->looked_ns = now_ns();
+}
+
+/*
+ * A program that starts makes an event for each file it maps; a Python some forty in 20 ms. Each would wake us and be
+ * looked at for itself. So the first is looked at at once, and what comes right behind it together. A sample finds the
+ * process known a little later, by no more than a part of the time in which there is one.
+ */
+static void let_gather(const struct session *s)
+{
+	uint64_t gap = NS_PER_S / s->frequency_hz / ROUND_SHARE, end;
+	struct timespec until;
+
+	end = s->looked_ns + (gap < ROUND_MS_MAX * NS_PER_MS ? gap : ROUND_MS_MAX * NS_PER_MS);
+	until = (struct timespec){ (time_t)(end / NS_PER_S), (long)(end % NS_PER_S) };
+	if (now_ns() < end)
+		clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL);
 }
 
 /* ---- before sampling -------------------------------------------------------------------------- */
@@ -530,6 +550,7 @@ int session__wait(struct session *s, uint64_t until_ns)
 		log_err("epoll: %s", strerror(-err));
 		return err;
 	}
+	let_gather(s);
 	catch_up(s);
 	if (now_ns() >= s->tick_ns) {
 		s->tick_ns = now_ns() + TICK_MS * NS_PER_MS;
