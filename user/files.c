@@ -196,16 +196,24 @@ static int open_map_file(struct file_table *ft, int proc_fd, const struct map_li
 	return -errno;
 }
 
-/* By name, as the process sees it; the inode number tells whether it is still the same file. */
+/* Below /proc/PID: its name, as the process sees it. 0 or negative errno. */
+static int path_in_root(const struct map_line *line, char *path, size_t size)
+{
+	int n = map_line__path(line, path + 4, size - 4);
+
+	memcpy(path, "root", 4);
+	return n < 0 ? n : 0;
+}
+
+/* By name; the inode number tells whether it is still the same file. */
 static int open_by_name(int proc_fd, const struct map_line *line)
 {
-	char path[PATH_MAX] = "root";
+	char path[PATH_MAX];
 	struct stat st;
-	int n, fd;
+	int err = path_in_root(line, path, sizeof(path)), fd;
 
-	n = map_line__path(line, path + 4, sizeof(path) - 4);
-	if (n < 0)
-		return n;
+	if (err)
+		return err;
 	fd = openat(proc_fd, path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0)
 		return -errno;
@@ -485,6 +493,25 @@ static bool unchanged(const struct inode *inode, const struct stat *st)
 	return inode->size == st->st_size && inode->mtime_ns == mtime_ns(st);
 }
 
+/* What is known of it holds, and is all that is wanted. One system call, of the many of most processes' starts. */
+static bool is_as_judged(int proc_fd, const struct map_line *line, const struct inode *inode,
+			 bool keep)
+{
+	char path[PATH_MAX];
+	struct stat st;
+
+	/* Our own descriptor keeps the inode from being reused: no path to walk. */
+	if (inode->owner)
+		return !fstat(elf_file__fd(inode->file->elf), &st) && unchanged(inode, &st);
+	if (inode->verdict == VERDICT_NONE ||
+	    (keep && !inode->file && inode->verdict == VERDICT_PLAIN))
+		return false;
+	/* On an overlay the number is another one, and open_path() has more to ask. */
+	return !path_in_root(line, path, sizeof(path)) &&
+	       !fstatat(proc_fd, path, &st, AT_SYMLINK_NOFOLLOW) && S_ISREG(st.st_mode) &&
+	       st.st_ino == line->inode && unchanged(inode, &st);
+}
+
 static void note_checked(struct file_table *ft, struct inode *inode)
 {
 	inode->round = ft->round;
@@ -507,8 +534,7 @@ static struct inode *look_up(struct file_table *ft, int proc_fd, const struct ma
 		return NULL;
 	if (inode->round == ft->round && (!keep || inode->file || inode->verdict != VERDICT_PLAIN))
 		return inode;
-	/* Our own descriptor keeps the inode from being reused: no path to walk. */
-	if (inode->owner && !fstat(elf_file__fd(inode->file->elf), &st) && unchanged(inode, &st)) {
+	if (is_as_judged(proc_fd, line, inode, keep)) {
 		note_checked(ft, inode);
 		return inode;
 	}
