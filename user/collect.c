@@ -77,6 +77,7 @@ struct collect {
 	size_t seen_size;
 	struct mapping *mappings;
 	size_t mappings_size;
+	uint64_t map_bytes; /* 0: not asked for yet */
 };
 
 /* ---- why it cannot work ---------------------------------------------------------------------- */
@@ -1019,11 +1020,13 @@ uint64_t collect__mapped_bytes(const struct collect *c)
 	       2ULL * bpf_map__max_entries(c->skel->maps.misses);
 }
 
-uint64_t collect__map_bytes(const struct collect *c)
+/* Four system calls for each of them, and all are of one size for ever: so it is asked once. */
+uint64_t collect__map_bytes(struct collect *c)
 {
 	const struct bpf_map *map;
-	uint64_t bytes = 0;
 
-	bpf_object__for_each_map(map, c->skel->obj) bytes += map_memory(bpf_map__fd(map));
-	return bytes;
+	if (c->map_bytes)
+		return c->map_bytes;
+	bpf_object__for_each_map(map, c->skel->obj) c->map_bytes += map_memory(bpf_map__fd(map));
+	return c->map_bytes;
 }

@@ -136,8 +136,11 @@ int collect__code_ids(const struct collect *c, bool (*keep)(void *ctx, uint64_t 
 void collect__counters(const struct collect *c, uint64_t counters[CTR_CNT]);
 /* Run time and runs of the sampler since load; 0 without bpf_stats. */
 void collect__run_time(const struct collect *c, uint64_t *ns, uint64_t *runs);
-/* Kernel memory of the maps, as the kernel accounts it, and what of it is in our own address space. */
+/*
+ * Kernel memory of the maps, as the kernel accounts it, and what of it is in our own address space. Not before the
+ * sampler is loaded: then all are there.
+ */
+uint64_t collect__map_bytes(struct collect *c);
 uint64_t collect__mapped_bytes(const struct collect *c);
-uint64_t collect__map_bytes(const struct collect *c);
 
 #endif /* PYPERF_COLLECT_H */
