@@ -7,10 +7,14 @@
  * Input:   the tracepoints' tasks.
  * Output:  procs; struct ev_proc in `events`.
  * Cost:    1 us per fork, exec, exit of a process; nothing for threads but the test. Two look-ups and a
- *          binary search for each address range that is given out, 0.2 us.
+ *          binary search for each address range that is given out, 0.2 us. 6 us to wake user space.
  * Fails:   table or ring full: counted (note_proc_full, note_event_lost).
  */
 #include "task.bpf.h"
+
+/* include/uapi/asm-generic/mman-common.h */
+#define PROT_EXEC     0x4
+#define MAP_ANONYMOUS 0x20
 
 /*
  * A new program must be known before its next sample. A child is, until it calls exec, by its parent's image; most do
@@ -28,6 +32,7 @@ BPF_INLINE void send_event(__u32 type, __u32 tgid, const struct proc *p, __u32 p
 
 	if (!ev) {
 		stat_inc(CTR_note_event_lost);
+		__sync_fetch_and_add(&events_lost, 1);
 		return;
 	}
 	__builtin_memset(ev, 0, sizeof(*ev));
@@ -52,6 +57,8 @@ BPF_INLINE void send_event(__u32 type, __u32 tgid, const struct proc *p, __u32 p
 BPF_INLINE void count_refusal(long err)
 {
 	stat_inc(err == E_2BIG ? CTR_note_proc_full : CTR_note_proc_busy);
+	if (err != E_2BIG)
+		__sync_fetch_and_add(&events_lost, 1);
 }
 
 /* The child shares the parent's image until it maps something or calls exec. */
@@ -208,6 +215,16 @@ BPF_INLINE void follow_area_in_image(struct proc *p, __u64 start, __u64 end,
 	send_event(EV_UNSHARE, task_tgid(task), p, 0, task);
 }
 
+/* mmap() of a file or of code, arch/x86/entry/syscalls/syscall_64.tbl. */
+BPF_INLINE int maps_code(void)
+{
+	user_regs r;
+
+	if (bpf_probe_read_kernel(&r, sizeof(r), task_user_regs()) || r.orig_rax != 9)
+		return 0;
+	return !(r.r10 & MAP_ANONYMOUS) || r.rdx & PROT_EXEC;
+}
+
 /*
  * The kernel has chosen an address range for a new mapping (mm/mmap.c, vm_unmapped_area(); the tracepoint
  * is of 5.7, df529cabb7a2). It is free, so what an image has there is gone: a library that was closed.
@@ -227,6 +244,8 @@ BPF_INLINE void follow_area(__u64 start, const struct vm_unmapped_area_info *inf
 	__sync_fetch_and_add(&p->areas, 1);
 	follow_area_in_draft(p, start, end);
 	follow_area_in_image(p, start, end, task);
+	if (tell_areas && maps_code())
+		send_event(EV_AREA, tgid, p, 0, task);
 }
 
 #endif /* PYPERF_LIFECYCLE_H */

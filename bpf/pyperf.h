@@ -622,6 +622,7 @@ enum event_type {
 	EV_UNSHARE = 7, /* the image that the process shared is not true of it: it has none */
 	EV_STACK = 8,
 	EV_THREAD = 9,
+	EV_AREA = 10,	/* it is about to map a file, or code: only if that is asked for */
 };
 
 /* In `events`. */

@@ -139,8 +139,7 @@ static void on_proc(void *ctx, const struct ev_proc *ev)
 {
 	struct checker *k = ctx;
 
-	if (ev->type != EV_DRAIN)
-		process_table__on_event(k->procs, ev);
+	process_table__on_event(k->procs, ev);
 }
 
 /* Loads everything and analyses the processes. The stages print what they fail for. */

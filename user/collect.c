@@ -848,6 +848,12 @@ void collect__follow_cpus(struct collect *c, void (*fn)(void *ctx, int cpu), voi
 	free(online);
 }
 
+bool collect__tell_areas(struct collect *c, bool on)
+{
+	c->bss->tell_areas = on;
+	return c->skel->links.on_unmapped_area;
+}
+
 uint32_t collect__cpu_cnt(const struct collect *c)
 {
 	uint32_t n = 0;
@@ -980,6 +986,11 @@ void collect__counters(const struct collect *c, uint64_t counters[CTR_CNT])
 		for (uint32_t i = 0; i < CTR_CNT; i++)
 			counters[i] += per_cpu[cpu].n[i];
 	free(per_cpu);
+}
+
+uint64_t collect__events_lost(const struct collect *c)
+{
+	return __atomic_load_n(&c->bss->events_lost, __ATOMIC_RELAXED);
 }
 
 void collect__run_time(const struct collect *c, uint64_t *ns, uint64_t *runs)

@@ -95,6 +95,11 @@ double collect__busiest_share(struct collect *c);
  * one. Cheap: reads one file.
  */
 void collect__follow_cpus(struct collect *c, void (*fn)(void *ctx, int cpu), void *ctx);
+/*
+ * Whether EV_AREA is sent: a process is about to map a file, or code. False: the kernel does not tell us, before
+ * Linux 5.7.
+ */
+bool collect__tell_areas(struct collect *c, bool on);
 uint32_t collect__cpu_cnt(const struct collect *c); /* CPUs sampled at some time */
 
 /* Readable when there are events. Borrowed. */
@@ -132,6 +137,8 @@ int collect__chunks_fd(const struct collect *c, unsigned window);
 int collect__code_ids(const struct collect *c, bool (*keep)(void *ctx, uint64_t id), void *ctx,
 		      uint64_t **ids, size_t *cnt);
 
+/* As note_event_lost + note_proc_busy, without a system call. */
+uint64_t collect__events_lost(const struct collect *c);
 /* Sums over all CPUs. */
 void collect__counters(const struct collect *c, uint64_t counters[CTR_CNT]);
 /* Run time and runs of the sampler since load; 0 without bpf_stats. */

@@ -1235,6 +1235,9 @@ int process_table__on_event(struct process_table *pt, const struct ev_proc *ev)
 		if (p)
 			mark_dirty(pt, p);
 		return 0;
+	case EV_DRAIN:
+	case EV_AREA:
+		return 0; /* they only wake */
 	default:
 		return -EINVAL;
 	}

@@ -132,7 +132,7 @@ int process_table__scan(struct process_table *pt);
 /* Events were lost (note_event_lost): takes over what procs and /proc say. 0 or negative errno. */
 int process_table__resync(struct process_table *pt);
 
-/* EV_FORK, EV_EXEC, EV_EXIT, EV_UNSHARE of `events`, in order. 0, or -ENOMEM; -EINVAL: another. */
+/* What is in `events`, in order. 0, or -ENOMEM; -EINVAL: another. */
 int process_table__on_event(struct process_table *pt, const struct ev_proc *ev);
 /* A mmap_event_fn; `table` is the process table. */
 void process_table__on_mmap(void *table, const struct mmap_event *ev);

@@ -23,15 +23,21 @@
 #include "rights.h"
 
 #define NS_PER_MS      1000000ULL
-#define TICK_MS	       1000 /* CPUs, lost events, the cost of samples */
-#define FIRST_TICK_MS  100  /* a rate that is too high is not kept for a second */
-#define RETRY_MS       10   /* an interpreter that is still starting is asked again */
-#define WINDOW_S       5    /* counts are read at least this often, when something waits for it */
-#define QUIET_WINDOW_S 30   /* ... when nothing does */
-#define ROUND_SHARE    8    /* of the time between two samples may events wait for each other */
-#define ROUND_MS_MAX   10   /* ... and no longer */
+#define TICK_MS	       1000 /* CPUs, the cost of samples, exits that were not told */
+#define QUIET_TICK_MS  5000 /* ... with -p at a low rate, which costs little */
+#define QUIET_HZ       1000
+#define FIRST_TICK_MS  100 /* a rate that is too high is not kept for a second */
+#define RETRY_MS       10  /* an interpreter that is still starting is asked again */
+#define WINDOW_S       5   /* counts are read at least this often, when something waits for it */
+#define QUIET_WINDOW_S 30  /* ... when nothing does */
+#define HEED_MS	       10  /* see follow_mappings() */
+#define LULL_MS	       250
+#define ROUND_SHARE    8  /* of the time between two samples may events wait for each other */
+#define ROUND_MS_MAX   10 /* ... and no longer */
 #define MMAP_THRESHOLD (256 << 10)
 #define NICE_PRIORITY  (-10) /* a new process should be known before its next sample */
+
+enum { MAPPINGS = 1 }; /* epoll_event.data of mmapwatch; 0: of all others */
 
 struct session {
 	struct session_opts o;
@@ -49,9 +55,10 @@ struct session {
 	uint64_t end_ns, cpu_end_ns;			/* end_ns 0: not stopped */
 	uint32_t frequency_hz;
 	uint64_t drained_ns, tick_ns;
-	uint64_t looked_ns; /* the last catch_up() has ended */
-	uint64_t drain_ns;  /* the longest that reading a window took */
-	uint64_t events_lost;
+	uint64_t looked_ns;   /* the last catch_up() has ended */
+	uint64_t drain_ns;    /* the longest that reading a window took */
+	uint64_t events_lost; /* which were made good */
+	uint64_t resync_ns;   /* not before that again */
 	struct rate rate;
 	uint32_t window_slowed; /* the slowest that it was in the window at hand */
 	uint32_t slowest;	/* ... since the start */
@@ -62,7 +69,18 @@ struct session {
 	bool exits_seen;
 	bool drained; /* since session__forget() */
 	bool changed; /* processes began or ended in this window */
+	/* See follow_mappings(). */
+	bool ours, others; /* have mapped something since the last call */
+	bool deaf;	   /* new mappings do not wake */
+	uint64_t heed_until_ns, deaf_until_ns;
 };
+
+static uint64_t tick_ms(const struct session *s)
+{
+	bool slow = s->frequency_hz && s->frequency_hz <= QUIET_HZ && s->rate.slowed <= 1;
+
+	return s->pid_cnt && slow ? QUIET_TICK_MS : TICK_MS;
+}
 
 static uint64_t unix_ns(void)
 {
@@ -92,9 +110,9 @@ static void on_proc(void *ctx, const struct ev_proc *ev)
 	struct session *s = ctx;
 
 	s->exits_seen |= ev->type == EV_EXIT;
-	s->changed |= ev->type != EV_DRAIN;
-	if (ev->type != EV_DRAIN) /* that one only wakes us: see session__wants_drain() */
-		process_table__on_event(s->procs, ev);
+	s->changed |= ev->type != EV_DRAIN && ev->type != EV_AREA;
+	s->ours |= ev->type != EV_DRAIN; /* mappings come next */
+	process_table__on_event(s->procs, ev);
 }
 
 static void on_blob(void *ctx, const struct ev_blob *ev, size_t size)
@@ -140,10 +158,16 @@ static void on_watch(void *ctx, const struct mmap_event *ev)
 {
 	struct session *s = ctx;
 
-	if (ev->type == MMAP_EVENT_THROTTLE)
+	if (ev->type == MMAP_EVENT_THROTTLE) {
 		s->throttled++;
+		return;
+	}
+	if (!s->pid_cnt || ev->type == MMAP_EVENT_LOST ||
+	    process_table__find_tgid(s->procs, ev->tgid))
+		s->ours = true;
 	else
-		process_table__on_mmap(s->procs, ev);
+		s->others = true;
+	process_table__on_mmap(s->procs, ev);
 }
 
 /* All that has happened, in the order in which it has to be looked at. */
@@ -342,6 +366,18 @@ int session__watch(struct session *s, int fd)
 	return -errno;
 }
 
+/* With -p: until the next one, see follow_mappings(). 0 or negative errno. */
+static int watch_mappings(struct session *s, int op)
+{
+	struct epoll_event ev = { .events = EPOLLIN | (s->pid_cnt ? EPOLLONESHOT : 0),
+				  .data.u64 = MAPPINGS };
+
+	if (!epoll_ctl(s->epoll_fd, op, mmapwatch__fd(s->watch), &ev))
+		return 0;
+	log_err("epoll: %s", strerror(errno));
+	return -errno;
+}
+
 static int prepare(struct session *s)
 {
 	int err = 0;
@@ -362,7 +398,7 @@ static int prepare(struct session *s)
 		err = check_targets(s);
 	if (!err)
 		err = session__watch(s, collect__fd(s->collect));
-	return err ? err : session__watch(s, mmapwatch__fd(s->watch));
+	return err ? err : watch_mappings(s, EPOLL_CTL_ADD);
 }
 
 struct session *session__open(const struct session_opts *o)
@@ -440,12 +476,13 @@ void session__stop(struct session *s)
  * Process events were lost, or BPF could not note one in its table: what the kernel and /proc say now is
  * taken over.
  */
-static void check_lost_events(struct session *s, const uint64_t counters[CTR_CNT])
+static void check_lost_events(struct session *s)
 {
-	uint64_t lost = counters[CTR_note_event_lost] + counters[CTR_note_proc_busy];
+	uint64_t lost = collect__events_lost(s->collect);
 
-	if (lost == s->events_lost)
+	if (lost == s->events_lost || now_ns() < s->resync_ns)
 		return;
+	s->resync_ns = now_ns() + TICK_MS * NS_PER_MS;
 	s->events_lost = lost;
 	process_table__resync(s->procs);
 }
@@ -521,10 +558,6 @@ static void watch_kernel_rate(struct session *s)
 
 static void on_tick(struct session *s)
 {
-	uint64_t counters[CTR_CNT];
-
-	collect__counters(s->collect, counters);
-	check_lost_events(s, counters);
 	s->exits_seen = true; /* or not seen, but found */
 	collect__follow_cpus(s->collect, on_cpu_online, s);
 	watch_kernel_rate(s);
@@ -537,23 +570,58 @@ static int wait_ms(const struct session *s, uint64_t until_ns)
 
 	if (s->retry && now + RETRY_MS * NS_PER_MS < until)
 		until = now + RETRY_MS * NS_PER_MS;
+	if (s->deaf && s->deaf_until_ns < until)
+		until = s->deaf_until_ns;
 	return until <= now ? 0 : (int)((until - now + NS_PER_MS - 1) / NS_PER_MS);
+}
+
+/*
+ * The kernel tells of the mappings of all processes. With -p nearly all of them are others', and each would wake
+ * us. So one of others is the last that does for LULL_MS, but for HEED_MS behind something that ours do. Meanwhile BPF
+ * says when one of ours is about to map something (EV_AREA), which is there some microseconds later; what becomes
+ * code by mprotect() is known late. 0 or negative errno.
+ */
+static int follow_mappings(struct session *s)
+{
+	uint64_t now = now_ns();
+	bool others = s->others;
+
+	if (s->ours)
+		s->heed_until_ns = now + HEED_MS * NS_PER_MS;
+	s->ours = s->others = false;
+	if (!s->deaf)
+		return 0;
+	if (now >= s->heed_until_ns && (others || now < s->deaf_until_ns) &&
+	    collect__tell_areas(s->collect, true)) {
+		if (now >= s->deaf_until_ns)
+			s->deaf_until_ns = now + LULL_MS * NS_PER_MS;
+		return 0;
+	}
+	s->deaf = false;
+	collect__tell_areas(s->collect, false);
+	return watch_mappings(s, EPOLL_CTL_MOD);
 }
 
 int session__wait(struct session *s, uint64_t until_ns)
 {
 	struct epoll_event ev[8];
+	int err, n = epoll_wait(s->epoll_fd, ev, 8, wait_ms(s, until_ns));
 
-	if (epoll_wait(s->epoll_fd, ev, 8, wait_ms(s, until_ns)) < 0 && errno != EINTR) {
-		int err = -errno;
-
+	if (n < 0 && errno != EINTR) {
+		err = -errno;
 		log_err("epoll: %s", strerror(-err));
 		return err;
 	}
+	for (int i = 0; i < n; i++)
+		s->deaf |= s->pid_cnt && ev[i].data.u64 == MAPPINGS;
 	let_gather(s);
 	catch_up(s);
+	check_lost_events(s);
+	err = follow_mappings(s);
+	if (err)
+		return err;
 	if (now_ns() >= s->tick_ns) {
-		s->tick_ns = now_ns() + TICK_MS * NS_PER_MS;
+		s->tick_ns = now_ns() + tick_ms(s) * NS_PER_MS;
 		on_tick(s);
 	}
 	return 0;

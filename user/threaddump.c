@@ -426,8 +426,7 @@ static void on_proc(void *ctx, const struct ev_proc *ev)
 {
 	struct dumper *d = ctx;
 
-	if (ev->type != EV_DRAIN)
-		process_table__on_event(d->procs, ev);
+	process_table__on_event(d->procs, ev);
 }
 
 static void on_blob(void *ctx, const struct ev_blob *ev, size_t size)

@@ -1030,6 +1030,46 @@ static void addresses_given_out_belong_to_no_file(void **state)
 	rig_close(&r);
 }
 
+static size_t areas_told(struct rig *r)
+{
+	size_t n = 0;
+
+	assert_true(ring_buffer__consume(r->rings) >= 0);
+	for (size_t i = 0; i < r->event_cnt; i++)
+		n += r->events[i].type == EV_AREA && r->events[i].tgid == (uint32_t)getpid();
+	return n;
+}
+
+static void map_page(int prot, int flags, int fd)
+{
+	void *at = mmap(NULL, PAGE, prot, flags, fd, 0);
+
+	assert_true(at != MAP_FAILED);
+	munmap(at, PAGE);
+}
+
+/* Files and code, not memory; and only when somebody wants to know. */
+static void areas_of_files_and_code_are_told(void **state)
+{
+	int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+	struct rig r;
+
+	(void)state;
+	assert_true(fd >= 0);
+	area_rig(&r, (uintptr_t)map_area());
+	map_page(PROT_READ, MAP_PRIVATE, fd);
+	assert_int_equal(areas_told(&r), 0);
+	r.skel->bss->tell_areas = 1;
+	map_page(PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+	assert_int_equal(areas_told(&r), 0);
+	map_page(PROT_READ, MAP_PRIVATE, fd);
+	assert_int_equal(areas_told(&r), 1);
+	map_page(PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+	assert_int_equal(areas_told(&r), 2);
+	rig_close(&r);
+	close(fd);
+}
+
 static void *inherited_area;
 
 static void map_again_body(int in, int out)
@@ -2519,6 +2559,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(full_procs_are_counted),
 		cmocka_unit_test(full_event_ring_is_counted),
 		cmocka_unit_test(addresses_given_out_belong_to_no_file),
+		cmocka_unit_test(areas_of_files_and_code_are_told),
 		cmocka_unit_test(shared_image_is_left),
 		cmocka_unit_test(flipping_loses_nothing),
 		cmocka_unit_test(flip_waits_for_programs),

@@ -81,8 +81,24 @@ def test_address_reuse_unseen(libs):
         result = profiler.wait().ok()
         assert target.stop()["reused"] > 20
     assert check_names(result.stacks) == {0, 1, 2}
-    unmapped = [s for s in result.stacks if any(m.name == "unmapped" for m in s.markers())]
-    assert harness.total(unmapped) > 20 and result.counters["note_remapped"], result.counters
+    assert harness.total(filter(unmapped, result.stacks)) > 20 and result.counters["note_remapped"], result.counters
+
+
+def unmapped(stack):
+    return any(m.name == "unmapped" for m in stack.markers())
+
+
+def test_opened_among_others(libs):
+    """With -p what others map does not wake the profiler each time; what the process maps does."""
+    program, paths = libs
+    noise = ["bash", "-c", "while ! read -t 0.01; do /bin/true; done"]
+    with subprocess.Popen(noise, stdin=subprocess.PIPE) as others, \
+            start(program, "reopen", 10000000, 50, 0, *paths) as target:
+        result = harness.profile(*OPTIONS, "-d", 3, "-p", target.pid).ok()
+        others.communicate(b"\n")
+        target.stop()
+    assert check_names(result.stacks) == {0, 1, 2}
+    assert harness.share(result.stacks, unmapped) < 0.12
 
 
 def test_replaced_and_deleted(libs, directory):
