@@ -101,6 +101,16 @@ def accounts(costs, hz):
     }
 
 
+def longest_drain(costs):
+    """Seconds that reading a window took; None: it did not say."""
+    drains = [c.result["drain_ns"] for c in costs if c.result["drain_ns"] is not None]
+    return max(drains) / 1e9 if drains else None
+
+
+def bpf_ns_of_runs(costs):
+    return sum(c.bpf_ns for c in costs) / max(1, sum(c.bpf_runs for c in costs))
+
+
 def map_bytes(costs):
     """As the profiler says: with the tables of programs, which have no descriptor."""
     return max(c.result["cost"]["map_bytes"] for c in costs)
@@ -111,6 +121,7 @@ def user_space(costs):
     return {
         "cpu": statistics.median(c.cpu_s / c.seconds for c in costs),
         "whole_cpu_s": statistics.median(c.whole_cpu_s for c in costs),
+        "results_cpu_s": statistics.median(c.results_cpu_s for c in costs),
         "rss": max(c.rss for c in costs),
         "sampling_rss": max(c.sampling_rss for c in costs),
         "map_bytes": max(c.map_bytes for c in costs),
@@ -127,15 +138,15 @@ def with_spread(pair):
 def cell(target, ours, empty, hz, count):
     costs = rounds(target, [None, empty, ours], hz, count)
     mine = costs[ours]
-    drains = [c.result["drain_ns"] for c in mine if c.result["drain_ns"] is not None]
     return {
         "workload": target.workload.name, "hz": hz, "rounds": count,
         "slowdown": with_spread(slowdown(mine, costs[None])),
         "empty": with_spread(slowdown(costs[empty], costs[None])),
         "over_empty": with_spread(slowdown(mine, costs[empty])),
         **per_sample(mine), **accounts(mine, hz), **user_space(mine),
-        "map_bytes": map_bytes(mine),
-        "drain_s": max(drains) / 1e9 if drains else None,
+        "map_bytes": map_bytes(mine), "drain_s": longest_drain(mine),
+        # Of a CPU that the target has for itself, at the rate that was asked for.
+        "handler": hz * (per_sample(mine)["bpf_ns"] - bpf_ns_of_runs(costs[empty])) / 1e9,
     }
 
 
@@ -186,6 +197,7 @@ def scale_row(what, python, workload, seconds, count):
         # The first sample of a thread looks for it in the list of its interpreter.
         "searched": total(mine, "note_tstate_scan") / total(mine, "counted"),
         **accounts(mine, SCALE_HZ), **user_space(mine), "map_bytes": map_bytes(mine),
+        "drain_s": longest_drain(mine),
     }
 
 
@@ -212,8 +224,8 @@ def scale(args, python):
     yield from with_ratios(
         scale_row("stacks", python, Workload(str(n), "stacks_on_cpus", "%d+%d" % (paths, most),
                                              family=True, pinned=False),
-                  1.5 * stacks / (SCALE_HZ * most), 1)
-        for n, paths in ((1, 1), (stacks, 1 << 20)))
+                  2 * (stacks if n == 1 else n) / (SCALE_HZ * most), 1)
+        for n, paths in ((1, 1), (stacks // 10, 1 << 20), (stacks, 1 << 20)))
 
 
 def solve(rows):

@@ -67,7 +67,7 @@ def interpreters():
 def machine():
     cpu = re.search(r"^model name\s*: (.*)$", open("/proc/cpuinfo").read(), re.M)
     return {"cpu": cpu[1] if cpu else platform.machine(), "cpus": os.cpu_count(),
-            "kernel": platform.release(), "load": os.getloadavg()[0]}
+            "kernel": platform.release().split("-")[0], "load": os.getloadavg()[0]}
 
 
 # ---- targets -------------------------------------------------------------------------------------
@@ -228,6 +228,7 @@ class Cost:
     bpf_runs: int = 0
     cpu_s: float = 0        # user space of the profiler
     whole_cpu_s: float = 0  # of its whole life, from its start to its results
+    results_cpu_s: float = 0    # of that, since it was told to stop: last window, names, output
     rss: int = 0            # peak over its whole life, with the writing of its results
     sampling_rss: int = 0   # peak until it was told to stop
     map_bytes: int = 0
@@ -305,6 +306,7 @@ class Running:
         """Lets it write its results."""
         before = cpu_of_the_ended()
         cost.sampling_rss = peak_rss(self.pid) or 0
+        until_now = cpu_seconds(self.pid)
         self.process.stdin.close()
         if self.profiler.stop:
             self.process.send_signal(self.profiler.stop)
@@ -317,6 +319,7 @@ class Running:
             subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                            stderr=subprocess.DEVNULL, timeout=PATIENCE, check=False)
         cost.whole_cpu_s = cpu_of_the_ended() - before
+        cost.results_cpu_s = cost.whole_cpu_s - until_now
         cost.rss = self.rss
         cost.result = self.profiler.read(self.output, self.said())
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-"""A run as tables for people, and as a picture of the comparison with others and of sizes."""
+"""A run as tables for people, and as a picture of the comparison with others, of workloads and sizes."""
 from xml.sax.saxutils import escape
 
 MIB = 1 << 20
@@ -37,14 +37,16 @@ def table(title, heads, rows):
 
 def matrix(cells):
     slow = [[c["workload"], str(c["hz"]), spread(c["slowdown"]), spread(c["over_empty"]),
-             us(c["bpf_ns"]), "%.1f" % c["native"], "%.1f" % c["python"], percent(c["cpu"]),
-             mib(c["sampling_rss"]), mib(c["rss"]), mib(c["map_bytes"])] for c in cells]
+             percent(c["handler"], 3), us(c["bpf_ns"]),
+             "%.0f" % (c["bpf_ns"] / (c["native"] + c["python"] + c["kernel"])),
+             "%.1f" % c["native"], "%.1f" % c["python"], percent(c["cpu"], 3),
+             ms(c["results_cpu_s"]), mib(c["sampling_rss"]), mib(c["rss"]), mib(c["map_bytes"])] for c in cells]
     accounts = [[c["workload"], str(c["hz"]), str(c["asked"]), str(c["delivered"]),
                  str(c["counted"]), percent(c["complete"]),
                  " ".join([str(c["lost"]), *sorted(c["reasons"])]), str(c["stacks"]),
                  ms(c["first_sample_s"]), ms(c["drain_s"])] for c in cells]
-    return [*table("Cost", ["workload", "Hz", "slowdown", "over empty", "us/sample", "native",
-                            "Python", "CPU", "MiB", "with results", "maps MiB"], slow),
+    return [*table("Cost", ["workload", "Hz", "slowdown", "over empty", "handler", "us/sample",
+                            "ns/frame", "native", "Python", "CPU", "results ms", "MiB", "with results", "maps MiB"], slow),
             *table("Samples", ["workload", "Hz", "asked", "delivered", "of the target", "complete",
                                "lost", "stacks", "first ms", "drain ms"], accounts)]
 
@@ -70,21 +72,21 @@ def flat(rows):
 
 def scale(rows):
     heads = ["of", "", "us/sample", "ratio", "frames", "searched", "helper us", "ratio", "complete",
-             "lost", "stacks", "MiB", "with results", "maps MiB", "first ms"]
+             "lost", "stacks", "MiB", "with results", "maps MiB", "first ms", "drain ms"]
     return table("Scale, at %d Hz" % rows[0]["hz"], heads,
                  [[r["of"], str(r["n"]), us(r["bpf_ns"]), "%.2f" % r["ratio"],
                    "%.1f" % (r["native"] + r["python"]), percent(r["searched"], 0),
                    us(r["get_stack_ns"]), "%.2f" % r["get_stack_ratio"], percent(r["complete"], 1),
                    " ".join([str(r["lost"]), *sorted(r["reasons"])]), str(r["stacks"]),
                    mib(r["sampling_rss"]), mib(r["rss"]), mib(r["map_bytes"]),
-                   ms(r["first_sample_s"])] for r in rows])
+                   ms(r["first_sample_s"]), ms(r["drain_s"])] for r in rows])
 
 
 def peers(rows):
-    lines = table("Peers", ["profiler", "Hz", "slowdown", "CPU", "whole CPU s", "MiB", "maps MiB",
+    lines = table("Peers", ["profiler", "Hz", "slowdown", "CPU", "whole CPU s", "results s", "MiB", "maps MiB",
                             "BPF us/sample", "samples"],
-                  [[r["name"], str(r["hz"]), spread(r["slowdown"]), percent(r["cpu"]),
-                    "%.2f" % r["whole_cpu_s"], mib(r["rss"]), mib(r["map_bytes"]),
+                  [[r["name"], str(r["hz"]), spread(r["slowdown"]), percent(r["cpu"], 3),
+                    "%.2f" % r["whole_cpu_s"], "%.2f" % r["results_cpu_s"], mib(r["rss"]), mib(r["map_bytes"]),
                     us(r.get("bpf_ns")), str(r.get("samples") or "-")]
                    for r in rows if "cpu" in r])
     lines[-1:] = ["%s: %s" % (r["name"], r.get("missing") or r.get("failed"))
@@ -95,19 +97,26 @@ def peers(rows):
 def targets(verdicts):
     lines = table("Targets", ["target", "wanted", "figure"],
                   [[v["target"], v["wanted"], v["figure"]] for v in verdicts])
-    return [*lines[:3], *("%s  %s" % (line, "pass" if v["passed"] else "FAIL")
-                          for line, v in zip(lines[3:], verdicts)), ""]
+    met = [v["verdict"] for v in verdicts]
+    return [*lines[:2], " " * 8 + lines[2],
+            *("%-6s  %s" % (v["verdict"], line) for line, v in zip(lines[3:], verdicts)), "",
+            "%d met, %d missed; %d noise: nearer to the target than the figure is exact" % (
+                met.count("met"), met.count("MISSED"), met.count("noise")), ""]
 
 
 def machine(run):
-    m = run["machine"]
+    m, took = run["machine"], run.get("took_s", {})
     return ["%s, %d CPUs, Linux %s, load %.1f; %s; CPython %s; %s" % (
         m["cpu"], m["cpus"], m["kernel"], m["load"], run["program"], run["python"], run["date"]),
-        ""]
+        "%d rounds; %d s: %s" % (run["options"]["rounds"], sum(took.values()), ", ".join(
+            "%s %d" % part for part in took.items())), ""]
 
 
 def text(run):
+    """The verdicts first, then all that they come from."""
     lines = machine(run)
+    if run.get("targets"):
+        lines += targets(run["targets"])
     if run.get("matrix"):
         lines += matrix(run["matrix"])
     if run.get("frames"):
@@ -125,9 +134,14 @@ def text(run):
                       mib(s["sampling_rss"]), mib(s["rss"])), ""]
     if run.get("peers"):
         lines += peers(run["peers"])
-    if run.get("targets"):
-        lines += targets(run["targets"])
     return "\n".join(lines)
+
+
+def markdown(text):
+    """The first paragraph as it is, all others as code."""
+    first, _, rest = text.strip().partition("\n\n")
+    return first.replace("; ", ";\n", 1) + "\n\n" + "\n".join(
+        "    " + line if line else "" for line in rest.splitlines())
 
 
 # ---- picture -------------------------------------------------------------------------------------
@@ -161,6 +175,10 @@ def panels(run):
         yield "%s, %d Hz" % (title, hz), [
             (r["name"], factor * (r[key]["median"] if key == "slowdown" else r[key]))
             for r in rows if r["hz"] == hz and r.get(key) is not None]
+    cells = run.get("matrix", [])
+    for hz in sorted({c["hz"] for c in cells}):
+        yield "CPU of the target for its samples, %%, %d Hz" % hz, [
+            (c["workload"], 100 * c["handler"]) for c in cells if c["hz"] == hz]
     if run.get("scale"):
         yield "BPF time per sample, us, %d Hz" % run["scale"][0]["hz"], [
             ("%d %s" % (r["n"], r["of"]), r["bpf_ns"] / 1000) for r in run["scale"]]

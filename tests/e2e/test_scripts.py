@@ -270,10 +270,10 @@ def test_bench_measures(directory):
     assert run["machine"]["cpus"] == os.cpu_count()
     (row,) = [line for line in got.stdout.splitlines() if line.startswith("deep   ")][:1]
     assert row.split()[1] == "999"
-    assert any(line.startswith("resident memory") and line.endswith(("pass", "FAIL"))
+    assert any(line.split()[:3] in (["met", "resident", "memory"], ["MISSED", "resident", "memory"])
                for line in got.stdout.splitlines()), got.stdout
-    assert not (directory / "run.svg").exists()  # no peers in this run
-    assert [p.name for p in directory.iterdir()] == ["run.json"]
+    assert cell["handler"] > 0 and cell["results_cpu_s"] > 0 and run["took_s"]["matrix"] > 0, run
+    assert {p.name for p in directory.iterdir()} == {"run.json", "run.svg"}
     assert Path("/proc/sys/kernel/bpf_stats_enabled").read_text() == stats
 
 
@@ -329,6 +329,7 @@ def made_run():
         return {"median": median, "spread": spread}
 
     cell = {"workload": "typical", "hz": 99, "over_empty": pair(0.0005, 0.0001), "lost": 0,
+            "handler": 0.0009,
             "reasons": [], "rss": 20 << 20, "sampling_rss": 19 << 20}
     size = {"of": "threads", "n": 1000, "hz": 9999, "bpf_ns": 5000.0, "ratio": 1.1,
             "get_stack_ratio": 1.2, "lost": 0, "reasons": [], "rss": 20 << 20, "stacks": 10}
@@ -348,6 +349,8 @@ def made_run():
 
 @pytest.mark.parametrize("path, value, target", [
     (("matrix", 0, "over_empty", "median"), 0.002, "slowdown over an empty handler at 99 Hz"),
+    (("matrix", 0, "over_empty", "spread"), 0.0006, "slowdown over an empty handler at 99 Hz"),
+    (("matrix", 0, "handler"), 0.0011, "CPU of the target for its samples at 99 Hz"),
     (("matrix", 0, "lost"), 1, "lost samples up to 99 Hz"),
     (("matrix", 0, "rss"), 31 << 20, "resident memory with the results"),
     (("matrix", 0, "sampling_rss"), 31 << 20, "resident memory while sampling"),
@@ -377,6 +380,20 @@ def test_bench_targets(monkeypatch, path, value, target):
     assert [v["target"] for v in targets.judge(run) if not v["passed"]] == [target]
 
 
+def test_bench_document(monkeypatch):
+    """A paragraph and tables as code: nothing of a run becomes Markdown."""
+    show = bench_module(monkeypatch, "show")
+    run = {"machine": {"cpu": "C", "cpus": 2, "kernel": "6.1", "load": 0.1}, "program": "p 1",
+           "python": "3.13.0", "date": "today", "took_s": {"start": 3}, "options": {"rounds": 2},
+           "start": [{"processes": 300, "first_sample_s": 0.1, "worst_s": 0.2}]}
+    run["targets"] = bench_module(monkeypatch, "targets").judge(run)
+    lines = show.markdown(show.text(run)).splitlines()
+    assert lines[:3] == ["C, 2 CPUs, Linux 6.1, load 0.1;", "p 1; CPython 3.13.0; today",
+                         "2 rounds; 3 s: start 3"] and lines[3] == ""
+    assert all(line.startswith("    ") for line in lines[4:] if line)
+    assert any(line.split()[0] == "met" for line in lines[4:] if line)
+
+
 def test_bench_arithmetic(monkeypatch):
     runs, parts = bench_module(monkeypatch, "runs"), bench_module(monkeypatch, "parts")
     assert runs.mean_lap([[1.0, 0], [3.0, 0], [50.0, 1]]) == 2.0
@@ -394,7 +411,7 @@ def test_bench_picture(monkeypatch):
     texts = [e.text for e in picture.iter() if e.tag.endswith("text")]
     assert texts.count("a & <b>") == len(show.PANELS)
     bars = [float(e.get("width")) for e in picture.iter() if e.get("height") == str(show.BAR)]
-    assert len(bars) == 3 * len(show.PANELS) + len(made_run()["scale"]) and max(bars) == show.WIDE
+    assert len(bars) == 3 * len(show.PANELS) + len(made_run()["scale"]) + 1 and max(bars) == show.WIDE
     assert "100000 stacks" in texts
     assert show.svg({"peers": []}) is None
 
