@@ -175,11 +175,14 @@ static uint64_t scale(struct import *im, uint64_t count)
 int import_stack(struct import *im, int proc, uint32_t tid, const uint32_t *syms, size_t cnt,
 		 uint64_t samples, uint64_t count)
 {
+	uint32_t max_frames = im->o.max_frames ? im->o.max_frames : FRAMES_MAX;
 	int stack;
 
-	if (im->p->stack_cnt >= STACKS_MAX || im->p->frame_cnt + cnt > FRAMES_MAX)
-		return import_bad(im, "more than %u different stacks, or %u frames in them",
-				  STACKS_MAX, FRAMES_MAX);
+	if (im->p->stack_cnt >= STACKS_MAX || im->p->frame_cnt + cnt > max_frames) {
+		import_bad(im, "more than %u different stacks, or %u frames in them", STACKS_MAX,
+			   max_frames);
+		return -E2BIG;
+	}
 	if (im->o.merge_processes || im->o.merge_threads)
 		tid = 0;
 	count = scale(im, count);

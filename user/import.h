@@ -33,6 +33,7 @@ struct import_opts {
 	bool merge_threads;
 	/* Which of a pprof file's sample types; NULL: the number of samples, else CPU time. */
 	const char *sample_type;
+	uint32_t max_frames; /* of all different stacks together; beyond it -E2BIG. 0: 2^25 */
 };
 
 struct import;

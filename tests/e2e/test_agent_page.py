@@ -157,6 +157,22 @@ def test_refuses(server):
         assert alone.status("/api/services") == 404
 
 
+def test_a_profile_may_be_too_large(tmp_path):
+    """The agent has little memory, and whoever asks for all there is must not end it."""
+    file, store = tmp_path / "large.pb.gz", tmp_path / "store.db"
+    profile = pprof_write.Profile(hz=HZ)
+    below = b"".join(pprof_write.varint(profile.location((("f", "/srv/app.py"), i % 100))) for i in range(60000))
+    for i in range(71):
+        leaf = pprof_write.varint(profile.location((("leaf", "/srv/app.py"), i)))
+        profile.samples.append(pprof_write.data(2, pprof_write.data(1, leaf + below) + pprof_write.data(2, b"\1\1")))
+    file.write_bytes(profile.pack())
+    subprocess.run([WINDOWS, "put", store, file, "web", str(int(time.time()) - 60), "60", str(HZ), "71"],
+                   check=True, timeout=harness.PATIENCE)
+    with Server(store=store) as server:
+        status, _, body = query(server, "/flame", service="web")
+        assert (status, body) == (413, b"too much for the agent: a shorter range, or report\n")
+
+
 def test_flame_is_in_an_origin_of_its_own(server):
     _, headers, body = query(server, "/flame", service="web", **{"from": "-1h"})
     policy = headers["Content-Security-Policy"]

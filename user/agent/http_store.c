@@ -20,6 +20,8 @@
 #define STEP_NS		(60 * NS_PER_S)
 #define SERVICES_MAX	5000 /* in one answer */
 #define LABELS_MAX	1000
+/* Of a profile: some 100 MB with its page, of which there may be four at once, or two that are compared. */
+#define FRAMES_MAX	(1U << 22)
 
 /*
  * The page may do what its own policy says (scripts/embed-page), and, in an origin of its own, nothing to ours. To be
@@ -301,7 +303,8 @@ void http_store__labels(const struct http_backend *b, const struct http_args *ar
 static struct import *load(struct store *s, const struct store_query *q, bool merge,
 			   struct http_answer *a)
 {
-	struct import *im = import__new(&(struct import_opts){ .merge_processes = merge });
+	const struct import_opts o = { .merge_processes = merge, .max_frames = FRAMES_MAX };
+	struct import *im = import__new(&o);
 	size_t windows = 0;
 	int err = im ? store__profile(s, q, im, &windows) : -ENOMEM;
 
@@ -312,6 +315,8 @@ static struct import *load(struct store *s, const struct store_query *q, bool me
 	import__free(im);
 	if (!err)
 		http_answer__text(a, 404, "nothing was stored of this service at that time");
+	else if (err == -E2BIG)
+		http_answer__text(a, 413, "too much for the agent: a shorter range, or report");
 	else
 		http_answer__text(a, 500,
 				  err == -ENOMEM ? "out of memory: a shorter range"
