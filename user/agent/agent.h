@@ -47,7 +47,7 @@ struct agent_stats {
 	uint32_t slowed;       /* sampling goes on at 1 / this of frequency_hz */
 	uint64_t over_stacks;	 /* samples whose stack was left out: budget of stacks */
 	uint64_t over_processes; /* samples that lost their process: budget of processes */
-	uint64_t unlabelled; /* processes with samples, in each period, that could not be looked at */
+	uint64_t unlabelled;	 /* processes with samples that were gone */
 	uint64_t clock_jumps, suspends;
 	uint64_t reloads, reloads_failed; /* of the configuration */
 

@@ -306,7 +306,8 @@ static CURLcode set_network(CURL *e, const struct push_config *c)
 	const char *proxy = c->proxy ? c->proxy : "";
 
 	curl_easy_setopt(e, CURLOPT_NOSIGNAL, 1L);
-#if LIBCURL_VERSION_NUM >= 0x075700 /* who gives up a request does not wait for its name to be looked up */
+	/* A request that is given up does not wait for its name to be looked up. */
+#if LIBCURL_VERSION_NUM >= 0x075700
 	curl_easy_setopt(e, CURLOPT_QUICK_EXIT, 1L);
 #endif
 	curl_easy_setopt(e, CURLOPT_PATH_AS_IS, 1L);
