@@ -258,12 +258,17 @@ BPF_INLINE struct counters *the_counters(void)
 }
 
 /* For all programs: those that are not the sampler's can be interrupted, by it and by each other. */
-BPF_INLINE void stat_inc(__u32 counter)
+BPF_INLINE void stat_add(__u32 counter, __u64 n)
 {
 	struct counters *c = the_counters();
 
 	if (c)
-		__sync_fetch_and_add(&c->n[BOUND(counter, COUNTER_SLOTS)], 1);
+		__sync_fetch_and_add(&c->n[BOUND(counter, COUNTER_SLOTS)], n);
+}
+
+BPF_INLINE void stat_inc(__u32 counter)
+{
+	stat_add(counter, 1);
 }
 
 BPF_INLINE struct scratch *the_scratch(void)

@@ -168,6 +168,8 @@ enum marker_why {
 	X(note_table_evicted, "unwind tables that gave way to others (--table-memory)")            \
 	X(note_table_refused, "unwind tables that found no room (--table-memory)")                 \
 	X(note_file_released, "files closed again, which no process maps and no stack names")      \
+	X(follow_ns,                                                                               \
+	  "ns that the programs ran that follow processes (the agent has them time themselves)")   \
 	X(frames_native, "native frames unwound")                                                  \
 	X(frames_python, "Python frames walked")                                                   \
 	X(frames_kernel, "kernel frames")                                                          \
@@ -207,6 +209,7 @@ enum cfg_flags {
 	CFG_KERNEL = 1 << 7,	  /* take kernel frames */
 	CFG_PIDNS = 1 << 8,	  /* pids are those of namespace pidns_inum at level pidns_level */
 	CFG_NMI = 1 << 9, /* the event fires in NMI context: user/ inserts, see struct ev_stack */
+	CFG_TIMED = 1 << 10, /* programs that follow processes time themselves: follow_ns */
 };
 
 struct pyperf_cfg {
@@ -622,7 +625,7 @@ enum event_type {
 	EV_UNSHARE = 7, /* the image that the process shared is not true of it: it has none */
 	EV_STACK = 8,
 	EV_THREAD = 9,
-	EV_AREA = 10,	/* it is about to map a file, or code: only if that is asked for */
+	EV_AREA = 10, /* it is about to map a file, or code: only if that is asked for */
 };
 
 /* In `events`. */

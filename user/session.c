@@ -241,6 +241,8 @@ static uint32_t config_flags(const struct session_opts *o)
 		flags |= CFG_THREADS;
 	if (o->targets->nmi)
 		flags |= CFG_NMI;
+	if (o->timed)
+		flags |= CFG_TIMED;
 	if (!o->no_native)
 		flags |= CFG_NATIVE;
 	if (!o->no_kernel)

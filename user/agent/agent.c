@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 #include "agent/agent.h"
 
-#include <bpf/bpf.h>
 #include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -12,6 +11,7 @@
 #include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "agent/budget.h"
@@ -28,6 +28,7 @@
 #include "agent/sinks.h"
 #include "agent/taps.h"
 #include "clock.h"
+#include "collect.h"
 #include "log.h"
 #include "options.h"
 #include "selfmem.h"
@@ -38,10 +39,6 @@
 #define STANDSTILL_NS	  (60 * NS_PER_S) /* of a thread that has something to do */
 #define NICE_PRIORITY	  (-10)		  /* as session.c wants it; later there is no right to it */
 #define SYMBOLS_SHARE	  4		  /* a quarter of the memory budget may be kept symbols */
-
-/* What BPF takes, when the kernel does not measure it: docs/performance.md, rounded up. */
-#define BPF_NS_PER_SAMPLE 10000
-#define BPF_RUNS_ENOUGH	  200
 
 #define FAILED_DRAINS_MAX 10 /* in a row; each some seconds after the one before */
 
@@ -75,8 +72,6 @@ struct agent {
 	uint64_t lost_samples;	/* counted, and did not get as far as delivery */
 	uint64_t lost_periods;
 	int guard_fd, signal_fd, wake_fd;
-	int bpf_stats_fd;	   /* the kernel measures BPF programs; -1: not */
-	uint64_t bpf_ns, bpf_runs; /* as it did, until then */
 	bool stop;
 
 	struct agent_stats stats; /* the main thread's */
@@ -200,6 +195,7 @@ static int open_session(struct agent *a)
 		.table_mib = c->table_mib,
 		.no_native = !c->native,
 		.no_kernel = !c->kernel,
+		.timed = true,
 		.known = on_known,
 		.known_ctx = a,
 	};
@@ -279,27 +275,6 @@ static void turn_taps(struct agent *a, const struct clocks *now)
 
 /* ---- what it takes -------------------------------------------------------------------------------------- */
 
-/* The right to have BPF programs timed costs every other BPF program of the machine something: not for long. */
-static void measure_bpf(struct agent *a, struct profile_stats *s)
-{
-	uint64_t mean = BPF_NS_PER_SAMPLE;
-
-	if (a->bpf_stats_fd >= 0) {
-		a->bpf_ns = s->bpf_ns;
-		a->bpf_runs = s->bpf_runs;
-	}
-	if (a->bpf_runs)
-		mean = a->bpf_ns / a->bpf_runs;
-	if (a->bpf_stats_fd >= 0 && a->bpf_runs >= BPF_RUNS_ENOUGH) {
-		log_debug("a sample takes %" PRIu64 " ns in the kernel", mean);
-		close(a->bpf_stats_fd);
-		a->bpf_stats_fd = -1;
-	}
-	s->bpf_runs = s->counters[CTR_delivered];
-	s->bpf_ns = s->bpf_runs > a->bpf_runs ? a->bpf_ns + (s->bpf_runs - a->bpf_runs) * mean
-					      : a->bpf_ns;
-}
-
 /* Without what is shared with files and the kernel. */
 static uint64_t own_memory(void)
 {
@@ -309,23 +284,30 @@ static uint64_t own_memory(void)
 	return m.resident > m.shared ? m.resident - m.shared : 0;
 }
 
+/* The kernel tells their number since 6.2 (f1f1f2569901); before, one has to count. */
 static uint32_t count_fds(void)
 {
-	DIR *d = opendir("/proc/self/fd");
+	struct dirent *entry;
+	struct stat st;
 	uint32_t n = 0;
+	DIR *d;
 
-	while (d && readdir(d))
-		n++;
+	if (!stat("/proc/self/fd", &st) && st.st_size)
+		return (uint32_t)st.st_size;
+	d = opendir("/proc/self/fd");
+	while (d && (entry = readdir(d)))
+		n += entry->d_name[0] != '.';
 	if (d)
 		closedir(d);
-	return n > 3 ? n - 3 : 0; /* ".", ".." and its own */
+	return n ? n - 1 : 0; /* its own */
 }
 
 /* After a period, for the next one. */
 static void keep_budget(struct agent *a, const struct clocks *now, uint64_t duration_ns)
 {
 	struct agent_stats *s = &a->stats;
-	uint64_t used = s->run.self_cpu_ns + s->run.bpf_ns;
+	uint64_t used = s->run.self_cpu_ns + collect__sampler_ns(s->run.counters) +
+			s->run.counters[CTR_follow_ns];
 
 	budget__memory(&a->budget, s->rss_bytes);
 	budget__cpu(&a->budget, used - a->used_ns, s->samples_ns - a->samples_ns, duration_ns);
@@ -438,7 +420,7 @@ static void note_delivery(struct agent *a, struct agent_stats *s)
 	struct deliver_stats d;
 
 	deliver__stats(a->deliver, &d);
-	s->samples_ns = s->run.bpf_ns + a->own_ns + d.cpu_ns;
+	s->samples_ns = collect__sampler_ns(s->run.counters) + a->own_ns + d.cpu_ns;
 	s->windows = d.windows;
 	s->samples = d.samples;
 	s->periods_dropped = d.dropped + a->lost_periods;
@@ -455,7 +437,6 @@ static void publish(struct agent *a)
 	struct process_stats procs;
 
 	session__stats(a->session, &s->run);
-	measure_bpf(a, &s->run);
 	session__fill(a->session, s->fill);
 	process_table__stats(session__procs(a->session), &procs);
 	s->up_ns = s->run.duration_ns;
@@ -666,9 +647,6 @@ static int settle(struct agent *a)
 {
 	if (setpriority(PRIO_PROCESS, 0, NICE_PRIORITY))
 		log_debug("priority: %s", strerror(errno));
-	a->bpf_stats_fd = bpf_enable_stats(BPF_STATS_RUN_TIME);
-	if (a->bpf_stats_fd < 0)
-		log_debug("the kernel does not measure BPF programs: %s", strerror(errno));
 	a->guard_fd = guard__take(a->config->agent.state_dir);
 	return a->guard_fd < 0 ? a->guard_fd : confine();
 }
@@ -825,7 +803,6 @@ static void close_all(struct agent *a, bool ran)
 	period__free(a->period);
 	session__close(a->session);
 	known__free(a->known);
-	close_fd(a->bpf_stats_fd);
 	close_fd(a->signal_fd);
 	close_fd(a->wake_fd);
 	close_fd(a->guard_fd);
@@ -844,7 +821,7 @@ int agent__run(const struct agent_opts *o)
 	if (!a)
 		return cmdline__no_memory();
 	a->o = o;
-	a->guard_fd = a->signal_fd = a->wake_fd = a->bpf_stats_fd = -1;
+	a->guard_fd = a->signal_fd = a->wake_fd = -1;
 	pthread_mutex_init(&a->lock, NULL);
 	a->config_required = o->config_required;
 	a->config = config__load(o->config_path, &a->config_required);

@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "clock.h"
+#include "collect.h"
 #include "str.h"
 #include "version.h"
 
@@ -126,12 +127,14 @@ static void put_sampling(const struct agent_stats *s, FILE *f)
 	put_uint(f, "pyperf_processes", METRIC_GAUGE, "Processes with Python that are known.",
 		 s->processes);
 	put_seconds(f, "pyperf_bpf_seconds_total", METRIC_COUNTER,
-		    "Run time of the sampler in the kernel, from what its first samples took.",
-		    s->run.bpf_ns);
-	put_uint(f, "pyperf_bpf_runs_total", METRIC_COUNTER, "Runs of it.", s->run.bpf_runs);
+		    "Run time of the sampler in the kernel, by the samples that were measured.",
+		    collect__sampler_ns(counters));
+	put_seconds(f, "pyperf_bpf_following_seconds_total", METRIC_COUNTER,
+		    "Run time of the programs in the kernel that follow processes.",
+		    counters[CTR_follow_ns]);
 	put_seconds(
 		f, "pyperf_samples_cpu_seconds_total", METRIC_COUNTER,
-		"CPU time for samples, of the agent and of BPF; the agent's rest follows processes.",
+		"CPU time for samples, of the agent and of BPF; the rest of both follows processes.",
 		s->samples_ns);
 	put_uint(f, "pyperf_timed_samples_total", METRIC_COUNTER,
 		 "Samples whose run time in the kernel was measured: one of 16.",
