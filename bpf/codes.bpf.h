@@ -314,10 +314,16 @@ BPF_INLINE int is_init_shim(const struct walk *w, __u64 name)
 	return w->in.layout.chain == PY_CHAIN_SHIM && name == w->blob_addr[BLOB_FILENAME];
 }
 
+/* The fingerprint at hand as a cache holds it: what it had before user space has raised the epoch is unknown to it. */
+BPF_INLINE __u64 known_fingerprint(const struct walk *w)
+{
+	return w->fingerprint + w->code_epoch;
+}
+
 /* Sets w->code_id for the contents at hand of w->code. False: the names could not be announced. */
 BPF_INLINE int code_find(struct walk *w, const struct known_code *known)
 {
-	if (known && known->addr == w->code && known->fingerprint == w->fingerprint) {
+	if (known && known->addr == w->code && known->fingerprint == known_fingerprint(w)) {
 		w->code_id = known->id;
 		return 1;
 	}
@@ -341,7 +347,7 @@ BPF_INLINE int is_unchanged(struct walk *w, __u64 code, const struct known_code 
 		return 0;
 	load_code(w);
 	set_fingerprint(w);
-	return w->fingerprint == known->fingerprint;
+	return known_fingerprint(w) == known->fingerprint;
 }
 
 /*
@@ -374,7 +380,8 @@ BPF_INLINE int code_identify(struct walk *w, __u64 code)
 	if (!known)
 		return 0;
 	known->addr = code;
-	known->fingerprint = remember ? w->fingerprint : 0; /* announced again by the next sample */
+	known->fingerprint =
+		remember ? known_fingerprint(w) : 0; /* announced again by the next sample */
 	known->id = w->code_id;
 	known->sample = w->sample;
 	return 0;

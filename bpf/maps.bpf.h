@@ -244,6 +244,7 @@ __u64 draft;
 __u64 events_lost;   /* note_event_lost + note_proc_busy, to be seen without a system call */
 __u32 tell_areas;    /* written by user/: not 0: send EV_AREA */
 __u32 active_window; /* 0 or 1: written by user/ */
+__u32 code_epoch;    /* raised by user/: known_codes are forgotten */
 /* In each window; approximate under contention, reset by user/. */
 __u32 chunks_added[2];
 __u32 counts_added[2];

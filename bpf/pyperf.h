@@ -510,8 +510,8 @@ struct code_val {
 
 /* known_codes: a code object that was seen, see code_identify(). BPF finds its id here without asking `codes`. */
 struct known_code {
-	__u64 addr; /* 0: free */
-	__u64 fingerprint;
+	__u64 addr;	   /* 0: free */
+	__u64 fingerprint; /* and the epoch, see known_fingerprint() */
 	__u64 id;
 	__u64 sample; /* in which it was seen last */
 };

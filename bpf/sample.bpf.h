@@ -61,6 +61,7 @@ BPF_INLINE __u32 select_sample(struct walk *w, struct task_struct *task)
 	if ((cfg.flags & CFG_PYTHON_ONLY) && !(im->flags & (IMAGE_PYTHON | IMAGE_NOT_WALKED)))
 		return CTR_filtered_python;
 	reset_walk(w);
+	w->code_epoch = *(volatile __u32 *)&code_epoch; /* once: for all of the sample */
 	load_image(w, im);
 	return SAMPLE_TAKE;
 }

@@ -140,6 +140,7 @@ struct walk {
 	__s32 firsttraceable;
 
 	__u64 sample; /* counts the samples of this CPU: what was seen in this one holds till its end */
+	__u64 code_epoch; /* of known_codes */
 	__u8 buf[BUF_BYTES] __attribute__((aligned(8)));
 	struct known_object objects[OBJECT_SLOTS]; /* by a hash of their address */
 	/* The window, and behind it room for a frame that lies elsewhere. */

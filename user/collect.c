@@ -930,24 +930,7 @@ int collect__chunks_fd(const struct collect *c, unsigned window)
 	return bpf_map__fd(window ? c->skel->maps.chunks1 : c->skel->maps.chunks0);
 }
 
-/* Those of the caches of all CPUs, behind the others. 0 or negative errno. */
-static int add_known_codes(const struct collect *c, uint64_t *ids, size_t *cnt)
-{
-	struct known_code *slot = calloc((size_t)c->cpu_cap, sizeof(*slot));
-	int fd = bpf_map__fd(c->skel->maps.known_codes), err = slot ? 0 : -ENOMEM;
-
-	for (uint32_t i = 0; i < CODE_SLOTS && !err; i++) {
-		err = bpf_map_lookup_elem(fd, &i, slot) ? -errno : 0;
-		for (int cpu = 0; cpu < c->cpu_cap && !err; cpu++) {
-			if (slot[cpu].id)
-				ids[(*cnt)++] = slot[cpu].id;
-		}
-	}
-	free(slot);
-	return err;
-}
-
-int collect__code_ids(const struct collect *c, bool (*keep)(void *ctx, uint64_t id), void *ctx,
+int collect__code_ids(struct collect *c, bool (*keep)(void *ctx, uint64_t id), void *ctx,
 		      uint64_t **ids, size_t *cnt)
 {
 	int fd = bpf_map__fd(c->skel->maps.codes), err = 0;
@@ -957,7 +940,7 @@ int collect__code_ids(const struct collect *c, bool (*keep)(void *ctx, uint64_t 
 	bool first = true;
 
 	*cnt = 0;
-	*ids = calloc(2 * (size_t)cap + (size_t)c->cpu_cap * CODE_SLOTS, sizeof(**ids));
+	*ids = calloc(2 * (size_t)cap, sizeof(**ids));
 	if (!keys || !vals || !*ids)
 		err = -ENOMEM;
 	while (!err && *cnt <= cap) { /* what moves meanwhile may be found twice */
@@ -973,8 +956,10 @@ int collect__code_ids(const struct collect *c, bool (*keep)(void *ctx, uint64_t 
 	free(vals);
 	if (err && err != -ENOENT)
 		return err;
-	/* Last: an id may get from `codes` into a cache, but not back. */
-	return add_known_codes(c, *ids, cnt);
+	/* A program that has found what is deleted now puts it into its CPU's cache, by the epoch in which it began. */
+	wait_for_programs();
+	__atomic_add_fetch(&c->bss->code_epoch, 1, __ATOMIC_SEQ_CST);
+	return 0;
 }
 
 void collect__counters(const struct collect *c, uint64_t counters[CTR_CNT])

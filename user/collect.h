@@ -132,9 +132,9 @@ int collect__chunks_fd(const struct collect *c, unsigned window);
 /*
  * BPF forgets the code objects that are not to be kept: with the next sample they are new ones. *ids are those that it
  * remembers: a sample that begins now takes one of these or one that is yet to be given. To be freed, also on
- * failure. 0 or negative errno.
+ * failure. 0 or negative errno. Waits for the programs that run.
  */
-int collect__code_ids(const struct collect *c, bool (*keep)(void *ctx, uint64_t id), void *ctx,
+int collect__code_ids(struct collect *c, bool (*keep)(void *ctx, uint64_t id), void *ctx,
 		      uint64_t **ids, size_t *cnt);
 
 /* As note_event_lost + note_proc_busy, without a system call. */

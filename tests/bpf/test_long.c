@@ -399,7 +399,7 @@ static void code_that_comes_and_goes(void **state)
 		      most >> 10);
 	assert_int_equal(unknown, 0);
 	assert_true(with > rounds / 2);
-	/* The caches of the CPUs keep some thousands, and what a fast machine makes in a few rounds is kept, too. */
+	/* What a fast machine makes in a few rounds is kept. */
 	assert_true(most < ((size_t)GENERATED << 20) / 2);
 	rig_close(&r);
 	pythons_free(&py);
