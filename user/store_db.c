@@ -260,7 +260,7 @@ static int set_up(struct store *s, const char **why)
 {
 	int64_t version = 0;
 	int err = store_db__exec(s, "PRAGMA trusted_schema = off; PRAGMA cell_size_check = on;"
-				    "PRAGMA temp_store = memory; PRAGMA cache_size = -1024");
+				    "PRAGMA temp_store = memory; PRAGMA cache_size = -256");
 
 	err = err ? err : check_version(s, &version, why);
 	return err || !s->writer ? err : set_up_writer(s, version);
