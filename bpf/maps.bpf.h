@@ -241,8 +241,9 @@ const volatile struct pyperf_cfg cfg = {
  */
 __u64 draft;
 
-__u64 events_lost;   /* note_event_lost + note_proc_busy, to be seen without a system call */
-__u32 tell_areas;    /* written by user/: not 0: send EV_AREA */
+__u64 events_lost; /* note_event_lost + note_proc_busy, to be seen without a system call */
+__u32 tell_areas;  /* written by user/: not 0: send EV_AREA */
+__u64 clock_ns; /* written by user/: what a sample of a clock is worth; 0: what the kernel says */
 __u32 active_window; /* 0 or 1: written by user/ */
 __u32 code_epoch;    /* raised by user/: known_codes are forgotten */
 /* In each window; approximate under contention, reset by user/. */

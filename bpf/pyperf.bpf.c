@@ -94,7 +94,7 @@ BPF_INLINE __u32 take_sample(struct bpf_perf_event_data *ctx, struct counters *c
 		has_user = walk_user(ctx, w, task);
 	if (!st->cnt) /* a thread without Python under --no-native */
 		push_frame(MARKER_WORD(MARK_EMPTY, 0));
-	verdict = (__u32)aggregate(ctx->sample_period);
+	verdict = (__u32)aggregate(clock_ns ? clock_ns : ctx->sample_period);
 	if (verdict == CTR_counted && pending)
 		c->n[CTR_note_pending]++;
 	else if (verdict == CTR_counted && has_user)

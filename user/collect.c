@@ -605,6 +605,12 @@ static void measure_anew(struct collect *c)
 	collect__busiest_share(c);
 }
 
+/* Of a clock, ns. */
+static uint64_t clock_period(const struct collect *c)
+{
+	return (uint64_t)(NS_PER_S / c->frequency_hz) * c->slowed;
+}
+
 /*
  * A clock that is slowed down gets the period that it has at full rate, times `slowed`: so counts of both rates are
  * multiples of one number. At first the kernel makes the period (perf_swevent_init_hrtimer()), after it has compared the
@@ -626,7 +632,7 @@ static int perf_open(const struct collect *c, int cpu)
 
 	if (c->by_period) {
 		attr.freq = 0;
-		attr.sample_period = (uint64_t)(NS_PER_S / c->frequency_hz) * c->slowed;
+		attr.sample_period = clock_period(c);
 	} else if (c->period) {
 		attr.freq = 0;
 		attr.sample_period = c->period * c->slowed;
@@ -765,6 +771,20 @@ void collect__detach_sampler(struct collect *c)
  * By new events: after PERF_EVENT_IOC_PERIOD the CPU clock is as fast as it was told, but says with each sample
  * that it is worth the period it began with (hw.last_period: perf_swevent_hrtimer(), kernel/events/core.c).
  */
+/*
+ * The kernel has made a period of a clock's frequency (perf_swevent_init_hrtimer()), so that is what the call changes;
+ * but what a sample of it is said to be worth stays as it was at the start. So BPF is told.
+ */
+static int set_period(struct collect *c, int cpu)
+{
+	uint64_t period = clock_period(c);
+
+	if (ioctl(c->cpus[cpu].fd, PERF_EVENT_IOC_PERIOD, &period))
+		return -errno;
+	__atomic_store_n(&c->bss->clock_ns, period, __ATOMIC_RELAXED);
+	return 0;
+}
+
 int collect__set_rate(struct collect *c, uint32_t frequency_hz, uint32_t slowed)
 {
 	uint32_t old_hz = c->frequency_hz, old_slowed = c->slowed;
@@ -776,7 +796,7 @@ int collect__set_rate(struct collect *c, uint32_t frequency_hz, uint32_t slowed)
 	for (int cpu = 0; cpu < c->cpu_cap; cpu++) {
 		if (c->cpus[cpu].fd < 0)
 			continue;
-		err = sample_cpu(c, cpu);
+		err = c->event->clock ? set_period(c, cpu) : sample_cpu(c, cpu);
 		if (!err || err == -ENODEV) /* it has just gone offline */
 			continue;
 		explain_perf_failure(c, cpu, err);

@@ -81,8 +81,9 @@ void collect__set_output(struct collect *c, int (*fn)(void *ctx, int cpu), void 
 int collect__attach_sampler(struct collect *c, uint32_t frequency_hz);
 void collect__detach_sampler(struct collect *c);
 /*
- * An attached sampler goes on, without a gap, at 1 / `slowed` of this frequency (0: of its period). What the kernel says
- * with each sample that it is worth is right all the time. 0 or negative errno, printed: then it goes on as it did.
+ * An attached sampler goes on, without a gap, at 1 / `slowed` of this frequency (0: of its period). What a sample is
+ * worth is right all the time, but for the first of each CPU. A clock needs no rights for it. 0 or negative errno,
+ * printed: then it goes on as it did.
  */
 int collect__set_rate(struct collect *c, uint32_t frequency_hz, uint32_t slowed);
 /*

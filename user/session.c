@@ -186,7 +186,7 @@ static void catch_up(struct session *s)
  */
 static void let_gather(const struct session *s)
 {
-	uint64_t gap = NS_PER_S / s->frequency_hz / ROUND_SHARE, end;
+	uint64_t gap = s->frequency_hz ? NS_PER_S / s->frequency_hz / ROUND_SHARE : 0, end;
 	struct timespec until;
 
 	end = s->looked_ns + (gap < ROUND_MS_MAX * NS_PER_MS ? gap : ROUND_MS_MAX * NS_PER_MS);
