@@ -5,7 +5,8 @@
  * Stage 3: code objects: identity, and their names at first sight.
  * Input:   the address of a code object of the stopped thread.
  * Output:  w->code_id; for a new one, its names and line table in the ring buffer `blobs`.
- * Cost:    3.12+ one read and one look-up; below, three reads more (see mix_contents()).
+ * Cost:    one look-up; 3.12+ one read, 3.13+ none while no code is made (see set_epoch()); below, three
+ *          reads more (see mix_contents()).
  * Fails:   not a code object: -EINVAL; unreadable: -EFAULT. Names that cannot be read now are marked
  *          BLOB_MISSING, and user space reads them.
  *
@@ -350,9 +351,33 @@ BPF_INLINE int is_unchanged(struct walk *w, __u64 code, const struct known_code 
 	return known_fingerprint(w) == known->fingerprint;
 }
 
+#define EPOCH_HASH  (1ULL << 63) /* of epochs that are no number of a sample */
+#define EPOCH_FIRST 8		/* the smallest count that can be relied on */
+
+/*
+ * The time for which what was seen at an address is still there, because a frame of the stopped thread holds
+ * it: this sample. Or longer, where the interpreter counts the code objects that it makes
+ * (func_state.next_version, 3.13: init_code(), Objects/codeobject.c) or frees (_code_object_generation, 3.14+:
+ * code_dealloc()): an object that was there when the count was the same is still that one. The first stays 0
+ * when it has overflowed, and has a mutex below it in the same word where there is no GIL. An interpreter
+ * counts what its own threads do, so it has to be the only one, now and when the object was seen. And user space
+ * must not have forgotten the names meanwhile (code_epoch).
+ */
+BPF_INLINE void set_epoch(struct walk *w)
+{
+	__u64 count;
+
+	w->epoch = w->sample;
+	if (!w->in.layout.interp_codes || !w->only ||
+	    read_user(&count, 8, w->only + 8 * (__u64)w->in.layout.interp_codes) ||
+	    count < EPOCH_FIRST)
+		return;
+	w->epoch = EPOCH_HASH | mix64(mix64(w->space, w->only) + w->code_epoch, count);
+}
+
 /*
  * Sets w->code_id for the code object at `code`. 0, CODE_HIDDEN, or negative errno. What was seen in this
- * sample is not read again: a recursion.
+ * epoch is not read again.
  */
 BPF_INLINE int code_identify(struct walk *w, __u64 code)
 {
@@ -362,8 +387,8 @@ BPF_INLINE int code_identify(struct walk *w, __u64 code)
 	if (!code)
 		return E_INVAL;
 	if (known && known->addr == code &&
-	    (known->sample == w->sample || is_unchanged(w, code, known))) {
-		known->sample = w->sample;
+	    (known->epoch == w->epoch || is_unchanged(w, code, known))) {
+		known->epoch = w->epoch;
 		w->code_id = known->id;
 		return 0;
 	}
@@ -383,7 +408,7 @@ BPF_INLINE int code_identify(struct walk *w, __u64 code)
 	known->fingerprint =
 		remember ? known_fingerprint(w) : 0; /* announced again by the next sample */
 	known->id = w->code_id;
-	known->sample = w->sample;
+	known->epoch = remember ? w->epoch : w->sample;
 	return 0;
 }
 

@@ -462,7 +462,7 @@ struct py_layout {
 	__u16 str_compact; /* ... and otherwise */
 	__u16 bytes_size;
 	__u16 bytes_data;
-	__u16 pad;
+	__u16 interp_codes; /* what set_epoch() reads, in units of 8 bytes; 0: not known */
 };
 PYPERF_ASSERT_SIZE(struct py_layout, 88);
 
@@ -513,7 +513,7 @@ struct known_code {
 	__u64 addr;	   /* 0: free */
 	__u64 fingerprint; /* and the epoch, see known_fingerprint() */
 	__u64 id;
-	__u64 sample; /* in which it was seen last */
+	__u64 epoch; /* in which it was seen last: see set_epoch() */
 };
 PYPERF_ASSERT_SIZE(struct known_code, 32);
 

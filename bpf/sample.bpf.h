@@ -101,7 +101,7 @@ BPF_NOINLINE int scan_tstates(__u32 unused)
 	ev.key.bias = w->bias;
 	ev.val.tstate = w->tstate;
 	ev.val.interp = w->tstate_at;
-	ev.val.only = several_interpreters(w) ? 0 : w->scan_at;
+	ev.val.only = w->only;
 	ev.val.heads = w->scan_heads;
 	if (!ev.val.tstate && !ev.val.heads)
 		return 0; /* nothing to remember */
@@ -127,6 +127,7 @@ BPF_INLINE void find_tstate(struct walk *w)
 	if (val && val->tstate && tstate_is_ours(w, val->tstate)) {
 		if (val->only && !read_user(&newest, 8, w->in.interp_head) && newest == val->only) {
 			w->tstate = val->tstate;
+			w->only = val->only;
 			return;
 		}
 		w->scan_known = val->tstate;

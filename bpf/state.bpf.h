@@ -105,6 +105,7 @@ struct walk {
 	__u32 scan_cnt;			 /* interpreters */
 	__u64 tstate;			 /* the thread's, or the first of several */
 	__u64 tstate_at;		 /* its interpreter */
+	__u64 only;			 /* the only interpreter that there is; 0: not known */
 	struct tstate_run run[MAX_TSTATES];
 	__u32 run_cnt;	 /* thread states that have frames, if they were looked for */
 	__u32 interp_id; /* of the innermost one; 0 is the main interpreter */
@@ -140,7 +141,8 @@ struct walk {
 	__s32 firsttraceable;
 
 	__u64 sample; /* counts the samples of this CPU: what was seen in this one holds till its end */
-	__u64 code_epoch; /* of known_codes */
+	__u64 code_epoch; /* of known_codes: see maps.bpf.h */
+	__u64 epoch;  /* the same, or while the process makes no code object: see set_epoch() */
 	__u8 buf[BUF_BYTES] __attribute__((aligned(8)));
 	struct known_object objects[OBJECT_SLOTS]; /* by a hash of their address */
 	/* The window, and behind it room for a frame that lies elsewhere. */
@@ -160,7 +162,7 @@ BPF_INLINE void reset_python(struct walk *w)
 	w->py_cnt = w->seg_cnt = w->seg_total = w->seg_open = w->scan_eval = 0;
 	w->seg_py = w->run_seg = w->run_py = w->run_total = w->py_left = 0;
 	w->run_cnt = w->interp_id = w->scan_mode = 0;
-	w->scan_known = w->scan_known_at = 0;
+	w->scan_known = w->scan_known_at = w->only = 0;
 	w->window_len = 0;
 	w->tstate = w->frame = w->cframe = w->leaf_anchor = w->seg_stop = 0;
 }
@@ -169,7 +171,7 @@ BPF_INLINE void reset_python(struct walk *w)
 BPF_INLINE void reset_walk(struct walk *w)
 {
 	w->flags = 0;
-	w->sample++;
+	w->epoch = ++w->sample;
 	w->stack_start = 0;
 	w->native_cnt = w->seg_next = w->eval_cnt = 0;
 	w->header_table = 0;

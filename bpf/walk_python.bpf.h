@@ -165,7 +165,7 @@ BLOCK_STEPS(find_tstate_block, find_tstate_step)
 BPF_INLINE int find_tstate_start(struct walk *w)
 {
 	w->tstate = w->tstate_at = w->scan_tstate = w->scan_at = w->scan_heads = 0;
-	w->run_cnt = w->scan_cnt = 0;
+	w->run_cnt = w->scan_cnt = w->only = 0;
 	w->flags |= WALK_PY_SCAN;
 	if (read_user(&w->scan_interp, 8, w->in.interp_head))
 		return python_lost(w, MARK_PY_READ_FAILED);
@@ -174,8 +174,10 @@ BPF_INLINE int find_tstate_start(struct walk *w)
 
 BPF_INLINE int scan_result(struct walk *w)
 {
-	if (!(w->flags & WALK_PY_LOST))
+	if (!(w->flags & WALK_PY_LOST)) {
+		w->only = several_interpreters(w) ? 0 : w->scan_at;
 		return 0;
+	}
 	w->tstate = w->run_cnt = 0; /* the innermost may be missing */
 	return -1;
 }
@@ -717,6 +719,7 @@ BPF_NOINLINE int begin_python(__u32 unused)
 
 	if (!w || (!w->tstate && !w->run_cnt))
 		return (int)(unused & 0);
+	set_epoch(w);
 	w->setup_cframe = 0;
 	if (w->run_cnt)
 		w->interp_id = w->run[0].interp_id;

@@ -1150,6 +1150,19 @@ int file_table__add_interp(struct file_table *ft, struct mapped_file *file)
 	return 0;
 }
 
+void file_table__update_interp(const struct file_table *ft, const struct mapped_file *file)
+{
+	uint16_t codes = file->py->interp.layout.interp_codes;
+	uint32_t index = (uint32_t)file->interp;
+	struct interp now;
+
+	if (file->interp < 0 || bpf_map_lookup_elem(ft->maps.interps_fd, &index, &now) ||
+	    now.layout.interp_codes == codes)
+		return;
+	now.layout.interp_codes = codes; /* what BPF learns meanwhile it learns again */
+	bpf_map_update_elem(ft->maps.interps_fd, &index, &now, BPF_ANY);
+}
+
 struct mapped_file *file_table__interp(const struct file_table *ft, uint32_t index)
 {
 	return index < ft->maps.interp_cap ? ft->interps[index] : NULL;

@@ -152,6 +152,8 @@ int file_table__go_live(struct file_table *ft);
 
 /* Gives an interpreter its entry in `interps`. 0, -ENOSPC, or negative errno. */
 int file_table__add_interp(struct file_table *ft, struct mapped_file *file);
+/* The self-check may have learned something of it. */
+void file_table__update_interp(const struct file_table *ft, const struct mapped_file *file);
 /* By its index there, or NULL. */
 struct mapped_file *file_table__interp(const struct file_table *ft, uint32_t index);
 

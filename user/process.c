@@ -210,6 +210,7 @@ static const char *why_not_trusted(struct process_table *pt, struct process *p,
 				   uint64_t bias)
 {
 	selfcheck__begin(sc, file->py, file->id, p->tgid, bias, now_ns());
+	file_table__update_interp(pt->files, file);
 	warn_unable(pt, p, sc->err);
 	want_check(pt, p);
 	return sc->state == SELFCHECK_REFUSED ? sc->why : NULL;
@@ -242,7 +243,13 @@ static void check_again(struct process_table *pt, struct process *p, struct self
 {
 	struct mapped_file *file = file_table__find(pt->files, sc->file);
 
-	if (!file || !file->py || !selfcheck__again(sc, file->py, p->tgid, now_ns()))
+	bool changed;
+
+	if (!file || !file->py)
+		return;
+	changed = selfcheck__again(sc, file->py, p->tgid, now_ns());
+	file_table__update_interp(pt->files, file);
+	if (!changed)
 		return;
 	log_debug("process %u: self-check: %s", p->tgid,
 		  sc->state == SELFCHECK_REFUSED ? sc->why : "passed");

@@ -345,6 +345,8 @@ static const struct {
 #define AT_FREE_THR   16
 #define AT_RUNTIME_SZ 24
 #define AT_HEAD	      40 /* runtime_state.interpreters_head */
+#define AT_INTERP_SZ   48
+#define AT_CODES_FREED 160 /* interpreter_state.code_object_generation, 3.14+ */
 
 enum { V313, V314, V315, V_CNT };
 
@@ -492,6 +494,7 @@ static int derive_fields(struct py_layout *l, unsigned v, bool free_threaded, co
 {
 	uint16_t trace_gap = v >= V314 && free_threaded ? 24 : 16; /* co_tlbc is in between */
 	uint64_t compact = l->str_ascii + 16;			   /* utf8_length and utf8 */
+	uint64_t freed = v >= V314 ? entry_at(bytes, AT_CODES_FREED) : 0;
 
 	if (l->code_bytecode < trace_gap)
 		return -EBADMSG;
@@ -508,6 +511,9 @@ static int derive_fields(struct py_layout *l, unsigned v, bool free_threaded, co
 	if (compact > READ_MAX)
 		return -EBADMSG;
 	l->str_compact = (uint16_t)compact;
+	if (freed % 8 || freed / 8 > UINT16_MAX || freed >= entry_at(bytes, AT_INTERP_SZ))
+		return -EBADMSG;
+	l->interp_codes = (uint16_t)(freed / 8);
 	return 0;
 }
 

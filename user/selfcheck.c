@@ -40,7 +40,7 @@ struct kept_code {
 };
 
 struct check {
-	const struct py_binary *bin;
+	struct py_binary *bin;
 	uint32_t tgid;
 	uint64_t bias;
 	struct walk w;
@@ -57,6 +57,7 @@ struct check {
 	uint32_t owner_frame;
 	struct kept_code codes[MAX_CODES];
 	uint32_t code_cnt, bad_codes, bad_code_frame;
+	uint32_t tables; /* of code objects that were looked at */
 	const char *bad_code; /* what is wrong with the first bad one */
 	/* Pages of the process as they were at the first read of this stack, by page number. */
 	uint64_t tag[PAGES];
@@ -569,6 +570,88 @@ static int check_stack(struct check *ck, uint64_t tstate, uint64_t thread_id)
 	return judge(ck);
 }
 
+/* ---- the count of code objects --------------------------------------------------------------- */
+
+/* FUNC_VERSION_CACHE_SIZE, Include/internal/pycore_function.h@3.13.0 */
+#define VERSION_SLOTS 4096
+#define PROBES	      32 /* slots that are looked at, if they are not empty */
+#define MAX_TABLES    8	 /* that are looked at */
+#define RUNTIME_MAX   (1U << 20)
+#define FEW	      8	 /* of them say nothing */
+
+struct version_slot {
+	uint64_t func, code;
+};
+
+static bool read_version(struct check *ck, uint64_t code, uint32_t *version)
+{
+	const struct py_layout *lay = &ck->w.in.layout;
+	uint64_t type;
+
+	return !read_process(ck->tgid, &type, sizeof(type), code + lay->ob_type) &&
+	       type == ck->w.in.code_type &&
+	       !read_process(ck->tgid, version, sizeof(*version), code + lay->code_version);
+}
+
+/* Most slots hold the code object whose version is theirs; a function may have got another one since. */
+static bool are_slots(struct check *ck, const struct version_slot *slots, uint64_t next)
+{
+	uint32_t found = 0, fit = 0, version;
+
+	for (uint32_t i = 0; i < VERSION_SLOTS && found < PROBES; i++) {
+		if (!slots[i].code)
+			continue;
+		found++;
+		fit += read_version(ck, slots[i].code, &version) && version < next &&
+		       version % VERSION_SLOTS == i;
+	}
+	return found >= FEW && fit * 4 >= found * 3;
+}
+
+/* Where in `words`, of an interpreter, the slots are, one of which has `code`; 0: they were not found. */
+static size_t find_slots(struct check *ck, const uint64_t *words, size_t cnt, uint64_t code)
+{
+	uint32_t version;
+	size_t own;
+
+	if (!read_version(ck, code, &version))
+		return 0;
+	own = 2 * (size_t)(version % VERSION_SLOTS) + 1;
+	for (size_t at = 1; at + 2 * VERSION_SLOTS <= cnt && ck->tables < MAX_TABLES; at++) {
+		if (words[at + own] != code || version >= words[at - 1] ||
+		    words[at - 1] > UINT32_MAX)
+			continue;
+		ck->tables++;
+		if (are_slots(ck, (const struct version_slot *)&words[at], words[at - 1]))
+			return at;
+	}
+	return 0;
+}
+
+/*
+ * 3.13 numbers its code objects, but does not say where the next number is: in front of a table by that number
+ * (struct _py_func_state), which the code objects of a stack tell from all else. Only of the main interpreter,
+ * which is part of _PyRuntime. Builds without GIL have no such table.
+ */
+static void find_code_count(struct check *ck, struct py_binary *bin, uint64_t interp)
+{
+	uint64_t at = interp - ck->bias - bin->runtime;
+	size_t size = bin->runtime_size - at, slots = 0;
+	uint64_t *words;
+
+	if (bin->interp.layout.version != 0x030d || bin->free_threaded ||
+	    bin->interp.layout.interp_codes || at >= bin->runtime_size || size > RUNTIME_MAX)
+		return;
+	words = malloc(size);
+	if (words && !read_process(ck->tgid, words, size, interp)) {
+		for (uint32_t i = 0; i < ck->code_cnt && !slots; i++)
+			slots = find_slots(ck, words, size / 8, ck->codes[i].addr);
+	}
+	free(words);
+	if (slots && slots - 1 <= UINT16_MAX)
+		bin->interp.layout.interp_codes = (uint16_t)(slots - 1);
+}
+
 /* ---- all threads ----------------------------------------------------------------------------- */
 
 struct threads {
@@ -619,8 +702,10 @@ static int check_interp(struct check *ck, uint64_t interp, bool *sure)
 	ck->threads += list.cnt;
 	for (uint32_t i = 0; i < list.cnt && !*sure; i++) {
 		err = check_stack(ck, list.state[i], list.id[i]);
-		if (!err)
+		if (!err) {
+			find_code_count(ck, ck->bin, interp);
 			return 0;
+		}
 		if (err == -EAGAIN)
 			continue;
 		*sure = is_sure(ck);
@@ -668,7 +753,7 @@ static int check_process(struct check *ck)
 	return -ENODATA;
 }
 
-int selfcheck__walk(const struct py_binary *bin, uint32_t tgid, uint64_t bias,
+int selfcheck__walk(struct py_binary *bin, uint32_t tgid, uint64_t bias,
 		    char why[SELFCHECK_WHY_LEN])
 {
 	uint64_t head, head_addr = bias + bin->interp.interp_head;

@@ -51,8 +51,9 @@ struct selfcheck {
  * One check. 0: a stack was validated. -EAGAIN: no thread runs Python now. -EBADMSG: no stack holds,
  * and `why` is what did not. -ENODATA: an interpreter without threads; it is starting, or `why` is what
  * we say of it. -ESRCH, -EPERM, -ENOSYS, -ENOMEM: nothing is known.
+ * bin->interp.layout.interp_codes is set, if it can be, where the binary does not say it (3.13).
  */
-int selfcheck__walk(const struct py_binary *bin, uint32_t tgid, uint64_t bias,
+int selfcheck__walk(struct py_binary *bin, uint32_t tgid, uint64_t bias,
 		    char why[SELFCHECK_WHY_LEN]);
 
 /* The process has this interpreter: checks it, if that is not done or does not have to wait. */

@@ -21,6 +21,7 @@
 #include "clock.h"
 #include "elf.h"
 #include "pythons.h"
+#include "readmem.h"
 #include "selfcheck.h"
 
 /* Waits in a method of a class, in a generator, called through C, in a thread as well. */
@@ -198,7 +199,7 @@ static void target_stop(struct target *t)
 	close(t->out);
 }
 
-static int check(const struct target *t, const struct py_binary *bin, char *why)
+static int check(const struct target *t, struct py_binary *bin, char *why)
 {
 	return selfcheck__walk(bin, (uint32_t)t->pid, t->bias, why);
 }
@@ -229,6 +230,59 @@ static void each_passes_at_rest(void **state)
 		target_stop(&t);
 	}
 	assert_int_equal(wrong, 0);
+}
+
+static const char makes_code[] = "import gc, os\n"
+				 "def wait():\n"
+				 "    os.write(1, b'r'); os.read(0, 1)\n"
+				 "def main():\n"
+				 "    wait()\n"
+				 "    for i in range(1000): compile('x', 'y', 'exec')\n"
+				 "    gc.collect(); wait()\n" /* without GIL it frees them */
+				 "main(); os._exit(0)\n";
+
+static uint64_t code_count(const struct target *t)
+{
+	uint64_t interp, count;
+
+	assert_int_equal(read_process((uint32_t)t->pid, &interp, 8,
+				      t->bias + t->bin.interp.interp_head),
+			 0);
+	interp += 8 * (uint64_t)t->bin.interp.layout.interp_codes;
+	assert_int_equal(read_process((uint32_t)t->pid, &count, 8, interp), 0);
+	return count;
+}
+
+/* From 3.13 on it is known where an interpreter counts the code objects that it makes, or frees. */
+static void code_objects_are_counted(void **state)
+{
+	char why[SELFCHECK_WHY_LEN], byte = 'g';
+	unsigned counting = 0;
+
+	(void)state;
+	for (size_t i = 0; i < pythons.cnt; i++) {
+		struct target t;
+		uint64_t before, more;
+
+		target_start(&t, pythons.path[i], makes_code);
+		assert_int_equal(check(&t, &t.bin, why), 0);
+		if (t.bin.interp.layout.version < 0x030d ||
+		    (t.bin.free_threaded && t.bin.interp.layout.version == 0x030d)) {
+			assert_int_equal(t.bin.interp.layout.interp_codes, 0);
+			target_stop(&t);
+			continue;
+		}
+		assert_int_not_equal(t.bin.interp.layout.interp_codes, 0);
+		before = code_count(&t);
+		assert_int_equal(write(t.in, &byte, 1), 1);
+		assert_int_equal(read(t.out, &byte, 1), 1);
+		more = code_count(&t) - before;
+		assert_in_range(more, 1000, 1100);
+		counting++;
+		target_stop(&t);
+	}
+	if (!counting)
+		skip();
 }
 
 static void odd_ones_pass(void **state)
@@ -452,6 +506,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_passes_at_rest),
+		cmocka_unit_test(code_objects_are_counted),
 		cmocka_unit_test(odd_ones_pass),
 		cmocka_unit_test(each_passes_while_it_runs),
 		cmocka_unit_test(no_other_layout_holds),

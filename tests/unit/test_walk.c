@@ -1096,6 +1096,58 @@ static void test_shared_file_name(void **state)
 	world__free(w);
 }
 
+/* While the only interpreter makes no code object, what was seen before is not read again. */
+static void test_code_epochs(void **state)
+{
+	struct world *w = BUILD(CHAIN_313, ROOT, { FN_EVAL, 1 });
+	__u64 count = w->interp_state + 56, other = heap_alloc(w, 64);
+	__u64 version = w->codes[0] + w->interp.layout.code_version, id;
+
+	(void)state;
+	w->interp.layout.interp_codes = 56 / 8;
+	put64(w, count, 100);
+	world__sample(w);
+	id = w->walk->code_id;
+	put32(w, version, 4000);
+	world__sample(w);
+	assert_true(id && w->walk->code_id == id);
+	put64(w, count, 101);
+	world__sample(w);
+	assert_true(w->walk->code_id != id);
+	id = w->walk->code_id;
+	/* Another interpreter may have made it, or there are no numbers any more. */
+	put64(w, w->interp_state + w->interp.layout.interp_next, other);
+	world__sample(w);
+	put32(w, version, 4001);
+	world__sample(w);
+	assert_true(w->walk->code_id != id);
+	id = w->walk->code_id;
+	put64(w, w->interp_state + w->interp.layout.interp_next, 0);
+	put64(w, count, 0);
+	world__sample(w);
+	put32(w, version, 4002);
+	world__sample(w);
+	assert_true(w->walk->code_id != id);
+	world__free(w);
+}
+
+/* Names that found no room are announced again, though no code object was made. */
+static void test_epoch_of_the_unannounced(void **state)
+{
+	struct world *w = BUILD(CHAIN_313, ROOT, { FN_EVAL, 1 });
+
+	(void)state;
+	w->interp.layout.interp_codes = 56 / 8;
+	put64(w, w->interp_state + 56, 100);
+	w->ring_full = 1;
+	world__sample(w);
+	assert_int_equal(w->seen_cnt, 0);
+	w->ring_full = 0;
+	world__sample(w);
+	assert_int_equal(w->seen_cnt, 1);
+	world__free(w);
+}
+
 /* ---- names -------------------------------------------------------------------------------------------- */
 
 static struct seen_code *announced(struct world *w, __u64 code)
@@ -1257,6 +1309,8 @@ int main(void)
 		cmocka_unit_test(test_known_places),
 		cmocka_unit_test(test_code_identity),
 		cmocka_unit_test(test_shared_file_name),
+		cmocka_unit_test(test_code_epochs),
+		cmocka_unit_test(test_epoch_of_the_unannounced),
 		cmocka_unit_test(test_names),
 		cmocka_unit_test(test_string_kinds),
 		cmocka_unit_test(test_missing_names),
