@@ -106,6 +106,8 @@ struct walk {
 	__u64 tstate;			 /* the thread's, or the first of several */
 	__u64 tstate_at;		 /* its interpreter */
 	__u64 only;			 /* the only interpreter that there is; 0: not known */
+	__u64 leaf_of;			 /* the state whose leaf and cframe these are; 0: not read */
+	__u64 leaf, leaf_cframe;
 	struct tstate_run run[MAX_TSTATES];
 	__u32 run_cnt;	 /* thread states that have frames, if they were looked for */
 	__u32 interp_id; /* of the innermost one; 0 is the main interpreter */
@@ -162,7 +164,7 @@ BPF_INLINE void reset_python(struct walk *w)
 	w->py_cnt = w->seg_cnt = w->seg_total = w->seg_open = w->scan_eval = 0;
 	w->seg_py = w->run_seg = w->run_py = w->run_total = w->py_left = 0;
 	w->run_cnt = w->interp_id = w->scan_mode = 0;
-	w->scan_known = w->scan_known_at = w->only = 0;
+	w->scan_known = w->scan_known_at = w->only = w->leaf_of = 0;
 	w->window_len = 0;
 	w->tstate = w->frame = w->cframe = w->leaf_anchor = w->seg_stop = 0;
 }

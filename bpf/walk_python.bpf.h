@@ -52,11 +52,23 @@ BPF_INLINE int has_frames(const struct walk *w, __u64 tstate, __u64 leaf)
 	return !!leaf;
 }
 
-/* Reads a thread state into w->buf and tells whether it is this thread's. */
+/* Of the thread state in w->buf: where its frames begin. */
+BPF_INLINE void keep_leaf(struct walk *w, __u64 tstate)
+{
+	w->leaf_of = tstate;
+	w->leaf = buf64(w, w->in.layout.tstate_frame);
+	if (w->in.layout.chain == PY_CHAIN_FRAME_C)
+		w->leaf_cframe = buf64(w, w->in.layout.cframe_tstate);
+}
+
+/* Reads a thread state and tells whether it is this thread's. */
 BPF_INLINE int tstate_is_ours(struct walk *w, __u64 tstate)
 {
-	return !buf_read(w, tstate, w->in.layout.tstate_read) &&
-	       buf64(w, w->in.layout.tstate_thread_id) == w->tp;
+	if (buf_read(w, tstate, w->in.layout.tstate_read) ||
+	    buf64(w, w->in.layout.tstate_thread_id) != w->tp)
+		return 0;
+	keep_leaf(w, tstate);
+	return 1;
 }
 
 /*
@@ -515,6 +527,19 @@ BPF_NOINLINE int find_cframe_step(__u32 i)
 	return 1;
 }
 
+/* Where the frames of w->tstate begin, if that was not read already. Of w->run[] it is known whose they are. */
+BPF_INLINE int read_leaf(struct walk *w)
+{
+	if (w->leaf_of == w->tstate)
+		return 0;
+	if (!w->run_cnt)
+		return tstate_is_ours(w, w->tstate) ? 0 : -1;
+	if (buf_read(w, w->tstate, w->in.layout.tstate_read))
+		return -1;
+	keep_leaf(w, w->tstate);
+	return 0;
+}
+
 /* Sets w->frame (and w->cframe) from the thread state. 0, or the walk is over before it began. */
 BPF_NOINLINE int python_leaf(__u64 cframe)
 {
@@ -523,13 +548,12 @@ BPF_NOINLINE int python_leaf(__u64 cframe)
 
 	if (!w)
 		return -1;
-	if (buf_read(w, w->tstate, w->in.layout.tstate_read) ||
-	    (!w->run_cnt && buf64(w, w->in.layout.tstate_thread_id) != w->tp))
+	if (read_leaf(w))
 		return python_lost(w, MARK_PY_READ_FAILED);
-	leaf = buf64(w, w->in.layout.tstate_frame);
+	leaf = w->leaf;
 	w->root_cframe = w->tstate + w->in.layout.root_cframe;
 	if (w->in.layout.chain == PY_CHAIN_FRAME_C)
-		w->cframe = buf64(w, w->in.layout.cframe_tstate);
+		w->cframe = w->leaf_cframe;
 	if (w->in.layout.chain != PY_CHAIN_CFRAME && w->in.layout.chain != PY_CHAIN_CFRAME_SHIM) {
 		w->frame = leaf;
 		return 0;
