@@ -381,7 +381,9 @@ BPF_INLINE void set_epoch(struct walk *w)
  */
 BPF_INLINE int code_identify(struct walk *w, __u64 code)
 {
-	struct known_code *known = code_slot((__u32)(code * CODE_MULT >> 32) % CODE_SLOTS);
+	/* Processes that were forked from one have their code objects at the same addresses. */
+	__u64 hash = (code + w->space * 0xc2b2ae3d27d4eb4fULL) * CODE_MULT;
+	struct known_code *known = code_slot((__u32)(hash >> 32) % CODE_SLOTS);
 	int remember;
 
 	if (!code)
