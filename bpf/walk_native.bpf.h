@@ -151,6 +151,14 @@ BPF_INLINE struct known_place *place_of(struct known_place *places, __u64 key)
 	return &places[BOUND(key * 0x9e3779b97f4a7c15ULL >> 32, PLACE_SLOTS)];
 }
 
+BPF_INLINE void remember_place(const struct walk *w, struct known_place *known, __u64 word)
+{
+	known->word = word;
+	known->rule = w->rule;
+	known->map = w->map_index;
+	known->how = rule_how(&w->rule);
+}
+
 /* The same, by what was found before. */
 BPF_INLINE int find_rule(struct walk *w, __u64 offset)
 {
@@ -163,26 +171,18 @@ BPF_INLINE int find_rule(struct walk *w, __u64 offset)
 	}
 	if (search_rule(offset))
 		return -1;
-	if (known && w->map.file) {
-		known->word = word;
-		known->rule = w->rule;
-		known->how = 0;
-	}
+	if (known && w->map.file)
+		remember_place(w, known, word);
 	return 0;
 }
 
 /* Lets walk_known_frames() find the place by its address. */
-BPF_INLINE void remember_place(const struct walk *w, __u64 addr, __u64 word)
+BPF_INLINE void remember_address(const struct walk *w, __u64 addr, __u64 word)
 {
-	struct known_place *places = the_places(), *known;
+	struct known_place *places = the_places();
 
-	if (!places || !w->map.file)
-		return;
-	known = place_of(places, addr);
-	known->word = word;
-	known->rule = w->rule;
-	known->map = w->map_index;
-	known->how = rule_how(&w->rule);
+	if (places && w->map.file)
+		remember_place(w, place_of(places, addr), word);
 }
 
 BPF_INLINE int in_eval(const struct walk *w, __u64 pc)
@@ -618,7 +618,7 @@ BPF_NOINLINE int walk_native_step(__u32 i)
 	struct walk *w = the_walk();
 	__u64 look, off, word, cfa = 0, ra = 0, fp = 0;
 	__u32 first;
-	int is_eval;
+	int is_eval, is_new_map;
 
 	if (!w)
 		return -1;
@@ -627,6 +627,7 @@ BPF_NOINLINE int walk_native_step(__u32 i)
 		return native_lost(w, MARK_TRUNCATED, i & 0);
 	}
 	look = w->exact_pc ? w->pc : w->pc - 1;
+	is_new_map = look - w->map.start >= w->map.end - w->map.start;
 	if (find_mapping(look)) {
 		if (look >= USER_MAX || look < 4096)
 			return native_lost(w, MARK_BAD_FRAME, 0);
@@ -636,7 +637,8 @@ BPF_NOINLINE int walk_native_step(__u32 i)
 	word = w->map.file ? NATIVE_WORD(w->map.file, off) : FRAME_WORD(FRAME_ANON, look);
 	if (no_rule(w, off))
 		return no_rows(word, MARK_NO_UNWIND_INFO, w->map.file);
-	remember_place(w, look, word);
+	if (is_new_map)
+		remember_address(w, look, word);
 	is_eval = in_eval(w, look);
 	if (w->rule.cfa_kind == CFA_END) {
 		push_native(word, 0, is_eval);
@@ -720,20 +722,36 @@ BPF_INLINE __u64 window_word(const struct walk *w, __u64 addr)
 	return w->stack[BOUND((addr - w->stack_at) / 8, STACK_BYTES / 8)];
 }
 
-/* If it is known what is at `addr`, and how to go on from there. */
-BPF_INLINE const struct known_place *find_place(const struct walk *w, struct known_place *places,
-						__u64 addr)
+/* Makes the mapping of a place the last one hit, if `addr` is that place in it. */
+BPF_INLINE int use_mapping(struct walk *w, const struct known_place *p, __u64 addr)
 {
-	const struct known_place *p = place_of(places, addr);
 	const struct mapping *m;
 
-	if (!p->how || p->map >= w->map_cnt)
-		return NULL;
+	if (p->map >= w->map_cnt)
+		return 0;
 	m = get_mapping(w->map_first + p->map);
 	if (!m || addr - m->start >= m->end - m->start ||
 	    p->word != NATIVE_WORD(m->file, addr - m->start + m->offset))
-		return NULL;
+		return 0;
+	w->map = *m;
+	w->map_index = p->map;
 	note_seen(m->file);
+	return 1;
+}
+
+/*
+ * If it is known what is at `addr`, and how to go on from there. In the mapping of the frame before, which is
+ * the rule, the place of the file is looked up: all processes share it, and no more lines are touched.
+ */
+BPF_INLINE const struct known_place *find_place(struct walk *w, struct known_place *places,
+						__u64 addr)
+{
+	__u64 off = addr - w->map.start, word = NATIVE_WORD(w->map.file, off + w->map.offset);
+	int here = off < w->map.end - w->map.start;
+	const struct known_place *p = place_of(places, here ? word : addr);
+
+	if (!p->how || !(here ? p->word == word : use_mapping(w, p, addr)))
+		return NULL;
 	return p;
 }
 
