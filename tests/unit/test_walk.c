@@ -1116,6 +1116,7 @@ static void test_code_epochs(void **state)
 	assert_true(w->walk->code_id != id);
 	id = w->walk->code_id;
 	/* Another interpreter may have made it, or there are no numbers any more. */
+	put64(w, other + 56, 101);
 	put64(w, w->interp_state + w->interp.layout.interp_next, other);
 	world__sample(w);
 	put32(w, version, 4001);
