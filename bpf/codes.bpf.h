@@ -352,7 +352,7 @@ BPF_INLINE int is_unchanged(struct walk *w, __u64 code, const struct known_code 
 }
 
 #define EPOCH_HASH  (1ULL << 63) /* of epochs that are no number of a sample */
-#define EPOCH_FIRST 8		/* the smallest count that can be relied on */
+#define EPOCH_FIRST 8		 /* the smallest count that can be relied on */
 
 /*
  * The time for which what was seen at an address is still there, because a frame of the stopped thread holds

@@ -106,7 +106,7 @@ struct walk {
 	__u64 tstate;			 /* the thread's, or the first of several */
 	__u64 tstate_at;		 /* its interpreter */
 	__u64 only;			 /* the only interpreter that there is; 0: not known */
-	__u64 leaf_of;			 /* the state whose leaf and cframe these are; 0: not read */
+	__u64 leaf_of; /* the state whose leaf and cframe these are; 0: not read */
 	__u64 leaf, leaf_cframe;
 	struct tstate_run run[MAX_TSTATES];
 	__u32 run_cnt;	 /* thread states that have frames, if they were looked for */
@@ -144,7 +144,7 @@ struct walk {
 
 	__u64 sample; /* counts the samples of this CPU: what was seen in this one holds till its end */
 	__u64 code_epoch; /* of known_codes: see maps.bpf.h */
-	__u64 epoch;  /* the same, or while the process makes no code object: see set_epoch() */
+	__u64 epoch;	  /* the same, or while the process makes no code object: see set_epoch() */
 	__u8 buf[BUF_BYTES] __attribute__((aligned(8)));
 	struct known_object objects[OBJECT_SLOTS]; /* by a hash of their address */
 	/* The window, and behind it room for a frame that lies elsewhere. */

@@ -339,12 +339,12 @@ static const struct {
  * Include/internal/pycore_debug_offsets.h@3.14.0: a cookie of 8 bytes, then nothing but u64. The
  * positions below are the same in all patch releases of a minor version and in both builds.
  */
-#define COOKIE	      "xdebugpy"
-#define COOKIE_SIZE   8
-#define AT_VERSION    8
-#define AT_FREE_THR   16
-#define AT_RUNTIME_SZ 24
-#define AT_HEAD	      40 /* runtime_state.interpreters_head */
+#define COOKIE	       "xdebugpy"
+#define COOKIE_SIZE    8
+#define AT_VERSION     8
+#define AT_FREE_THR    16
+#define AT_RUNTIME_SZ  24
+#define AT_HEAD	       40 /* runtime_state.interpreters_head */
 #define AT_INTERP_SZ   48
 #define AT_CODES_FREED 160 /* interpreter_state.code_object_generation, 3.14+ */
 

@@ -57,7 +57,7 @@ struct check {
 	uint32_t owner_frame;
 	struct kept_code codes[MAX_CODES];
 	uint32_t code_cnt, bad_codes, bad_code_frame;
-	uint32_t tables; /* of code objects that were looked at */
+	uint32_t tables;      /* of code objects that were looked at */
 	const char *bad_code; /* what is wrong with the first bad one */
 	/* Pages of the process as they were at the first read of this stack, by page number. */
 	uint64_t tag[PAGES];
@@ -577,7 +577,7 @@ static int check_stack(struct check *ck, uint64_t tstate, uint64_t thread_id)
 #define PROBES	      32 /* slots that are looked at, if they are not empty */
 #define MAX_TABLES    8	 /* that are looked at */
 #define RUNTIME_MAX   (1U << 20)
-#define FEW	      8	 /* of them say nothing */
+#define FEW	      8 /* of them say nothing */
 
 struct version_slot {
 	uint64_t func, code;

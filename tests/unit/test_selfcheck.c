@@ -245,9 +245,8 @@ static uint64_t code_count(const struct target *t)
 {
 	uint64_t interp, count;
 
-	assert_int_equal(read_process((uint32_t)t->pid, &interp, 8,
-				      t->bias + t->bin.interp.interp_head),
-			 0);
+	assert_int_equal(
+		read_process((uint32_t)t->pid, &interp, 8, t->bias + t->bin.interp.interp_head), 0);
 	interp += 8 * (uint64_t)t->bin.interp.layout.interp_codes;
 	assert_int_equal(read_process((uint32_t)t->pid, &count, 8, interp), 0);
 	return count;
