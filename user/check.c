@@ -18,6 +18,7 @@
 #include "log.h"
 #include "mmapwatch.h"
 #include "outputs.h"
+#include "perf.h"
 #include "process.h"
 #include "pyproc.h"
 #include "rights.h"
@@ -168,8 +169,12 @@ static int open_stages(struct checker *k)
 	if (collect__attach_lifecycle(k->collect))
 		return -EIO;
 	k->watch = mmapwatch__new(0);
-	if (!k->watch)
-		return -errno;
+	if (!k->watch) {
+		int err = -errno;
+
+		perf__explain("watching for new mappings", err);
+		return err;
+	}
 	if (collect__wait_loaded(k->collect))
 		return -EIO;
 	return process_table__scan(k->procs);

@@ -24,6 +24,7 @@
 #include "event.h"
 #include "loader.h"
 #include "log.h"
+#include "perf.h"
 #include "pidns.h"
 #include "pyperf.skel.h"
 #include "rights.h"
@@ -32,6 +33,7 @@ struct sampled_cpu {
 	int fd; /* of the perf event; -1: not sampled */
 	struct bpf_link *link;
 	bool seen; /* was sampled at some time */
+	bool told; /* that it is online and cannot be */
 };
 
 /*
@@ -60,6 +62,7 @@ struct collect {
 	int epoll_fd;	/* readable when one of the rings is */
 	struct collect_sink sink;
 	struct sampled_cpu *cpus;
+	struct perf_events *events; /* borrowed; may be NULL */
 	int cpu_cap;
 	int (*output_fn)(void *ctx, int cpu); /* NULL: none */
 	void *output_ctx;
@@ -437,6 +440,7 @@ struct collect *collect__open(const struct collect_opts *opts, const struct coll
 	c->sink = *sink;
 	c->event = event__get(opts->event);
 	c->period = opts->period;
+	c->events = opts->events;
 	c->loader = loader__new();
 	c->skel = c->loader ? pyperf_bpf__open() : NULL;
 	if (!c->skel) {
@@ -652,22 +656,21 @@ static bool is_missing(int err)
 static void explain_perf_failure(const struct collect *c, int cpu, int err)
 {
 	long max = rights__sysctl("kernel/perf_event_max_sample_rate");
-	long paranoid = rights__sysctl("kernel/perf_event_paranoid");
+	char what[64];
 
 	if (err == -EINVAL && max >= 0 && !c->period && (long)c->frequency_hz > max)
 		log_err("sampling at %" PRIu32
 			" Hz: the kernel allows %ld (lower -F, or raise sysctl "
 			"kernel.perf_event_max_sample_rate)",
 			c->frequency_hz, max);
-	else if (err == -EACCES || err == -EPERM)
-		log_err("sampling on CPU %d: %s (needs CAP_PERFMON; kernel.perf_event_paranoid is %ld)",
-			cpu, strerror(-err), paranoid);
 	else if (c->event->hardware && is_missing(err))
 		log_err("-e %s: this machine has no counter for it: %s (virtual machines often have none; "
 			"-e cpu-clock works everywhere)",
 			c->event->name, strerror(-err));
-	else
-		log_err("sampling %s on CPU %d: %s", c->event->name, cpu, strerror(-err));
+	else {
+		snprintf(what, sizeof(what), "sampling %s on CPU %d", c->event->name, cpu);
+		perf__explain(what, err);
+	}
 }
 
 static void stop_cpu(struct sampled_cpu *s)
@@ -698,9 +701,11 @@ static void set_output(const struct collect *c, int fd, int cpu)
 static int sample_cpu(struct collect *c, int cpu)
 {
 	struct sampled_cpu *s = &c->cpus[cpu];
-	int fd = perf_open(c, cpu);
+	int fd = perf_events__take_clock(c->events, cpu);
 	struct bpf_link *link;
 
+	if (fd < 0)
+		fd = perf_open(c, cpu);
 	if (fd < 0)
 		return fd;
 	link = bpf_program__attach_perf_event(c->skel->progs.on_cpu_sample, fd);
@@ -844,6 +849,19 @@ static bool online_changed(struct collect *c)
 	return true;
 }
 
+/* Sampled from now on? If not, it is tried again, the next time. */
+static bool follow_cpu(struct collect *c, int cpu)
+{
+	int err = sample_cpu(c, cpu);
+
+	if (err)
+		c->online[0] = '\0';
+	if (err && err != -ENODEV && !c->cpus[cpu].told)
+		explain_perf_failure(c, cpu, err);
+	c->cpus[cpu].told = err && err != -ENODEV;
+	return !err;
+}
+
 void collect__follow_cpus(struct collect *c, void (*fn)(void *ctx, int cpu), void *ctx)
 {
 	bool *online;
@@ -860,10 +878,8 @@ void collect__follow_cpus(struct collect *c, void (*fn)(void *ctx, int cpu), voi
 		/* The kernel takes the events of a CPU that goes offline away for good. */
 		if (!online[cpu])
 			stop_cpu(&c->cpus[cpu]);
-		else if (c->cpus[cpu].fd < 0 && !sample_cpu(c, cpu))
+		else if (c->cpus[cpu].fd < 0 && follow_cpu(c, cpu))
 			fn(ctx, cpu);
-		else if (c->cpus[cpu].fd < 0)
-			c->online[0] = '\0'; /* once more, the next time */
 	}
 	free(online);
 }

@@ -35,6 +35,8 @@ struct collect_opts {
 	uint32_t max_frames;	 /* Python, and native ones, of a stack; 0: STACK_DEPTH_DEFAULT */
 	uint32_t map_entries;	 /* of each map that samples insert into, for tests; 0: as needed */
 	bool bpf_stats;		 /* have the kernel time the programs (a few ns per sample) */
+	struct perf_events *
+		events; /* that are open already; borrowed until the sampler is attached. May be NULL */
 };
 
 typedef void (*collect_proc_fn)(void *ctx, const struct ev_proc *ev);

@@ -18,6 +18,7 @@
 #include "event.h"
 #include "log.h"
 #include "mmapwatch.h"
+#include "perf.h"
 #include "rate.h"
 #include "readcode.h"
 #include "rights.h"
@@ -275,6 +276,7 @@ static int open_collect(struct session *s)
 		.max_frames = s->o.max_frames,
 		.map_entries = t->map_entries,
 		.bpf_stats = s->o.bpf_stats,
+		.events = s->o.events,
 	};
 	const struct collect_sink sink = {
 		.ctx = s, .proc = on_proc, .code = on_code, .blob = on_blob, .stack = on_stack
@@ -332,10 +334,13 @@ static int open_process_table(struct session *s)
 	err = collect__attach_lifecycle(s->collect);
 	if (err)
 		return err;
-	s->watch = mmapwatch__new(0);
+	s->watch = perf_events__take_watch(s->o.events);
+	if (!s->watch)
+		s->watch = mmapwatch__new(0);
 	if (!s->watch) {
-		log_err("watching for new mappings: %s (needs CAP_PERFMON)", strerror(errno));
-		return -errno;
+		err = -errno;
+		perf__explain("watching for new mappings", err);
+		return err;
 	}
 	collect__set_output(s->collect, watch_ring, s);
 	return process_table__scan(s->procs);

@@ -47,7 +47,8 @@ struct session_opts {
 	bool threads;		       /* keep them apart */
 	bool no_native, no_kernel;     /* frames to leave out */
 	bool bpf_stats;		       /* have the kernel time the programs */
-	bool timed;		       /* have them time themselves: sampler_ns, follow_ns */
+	bool timed;		       /* have them time themselves: follow_ns */
+	struct perf_events *events;    /* opened before; borrowed until close. NULL: none */
 	/* See struct process_opts. */
 	void (*known)(void *ctx, const struct process *p, const struct process *parent);
 	void *known_ctx;

@@ -31,6 +31,7 @@
 #include "collect.h"
 #include "log.h"
 #include "options.h"
+#include "perf.h"
 #include "selfmem.h"
 #include "session.h"
 
@@ -71,6 +72,7 @@ struct agent {
 	unsigned failed_drains; /* in a row */
 	uint64_t lost_samples;	/* counted, and did not get as far as delivery */
 	uint64_t lost_periods;
+	struct perf_events *events;
 	int guard_fd, signal_fd, wake_fd;
 	bool stop;
 
@@ -196,6 +198,7 @@ static int open_session(struct agent *a)
 		.no_native = !c->native,
 		.no_kernel = !c->kernel,
 		.timed = true,
+		.events = a->events,
 		.known = on_known,
 		.known_ctx = a,
 	};
@@ -648,7 +651,10 @@ static int settle(struct agent *a)
 	if (setpriority(PRIO_PROCESS, 0, NICE_PRIORITY))
 		log_debug("priority: %s", strerror(errno));
 	a->guard_fd = guard__take(a->config->agent.state_dir);
-	return a->guard_fd < 0 ? a->guard_fd : confine();
+	if (a->guard_fd < 0)
+		return a->guard_fd;
+	a->events = perf_events__open(a->config->agent.frequency_hz);
+	return a->events ? confine() : -EIO;
 }
 
 static int open_delivery(struct agent *a)
@@ -802,6 +808,7 @@ static void close_all(struct agent *a, bool ran)
 	taps__free(a->taps);
 	period__free(a->period);
 	session__close(a->session);
+	perf_events__free(a->events);
 	known__free(a->known);
 	close_fd(a->signal_fd);
 	close_fd(a->wake_fd);
