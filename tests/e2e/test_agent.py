@@ -6,6 +6,7 @@ import http.server
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import sqlite3
@@ -16,7 +17,8 @@ import threading
 import pytest
 
 import pprof_read
-from harness import PROGRAMS, PYPERF, REPO, Process, Profiler, clean_environment, poll, profile, spend
+from harness import (PROGRAMS, PYPERF, REPO, Process, Profiler, clean_environment, find_tool, poll, profile,
+                     spend)
 
 AGENT = os.path.join(os.path.dirname(PYPERF), "pyperf-bpf-agent")
 SPIN = """
@@ -52,10 +54,13 @@ class Window:
 class Agent(Profiler):
     """A running agent whose windows are files."""
 
-    def __init__(self, tmp_path, config="", state="state", window=2, ready=True, **environment):
+    def __init__(self, tmp_path, config="", state="state", window=2, ready=True, program=AGENT, prefix=(), user=None,
+                 **environment):
         self.dir = tmp_path / state
         self.windows_dir = self.dir / "windows"
         self.windows_dir.mkdir(parents=True, exist_ok=True)
+        for path in (self.dir, self.windows_dir) if user else ():
+            os.chown(path, user, user)
         self.config = tmp_path / (state + ".conf")
         self.notified = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self.notified.bind("\0pyperf-test-%d-%x" % (os.getpid(), id(self)))
@@ -63,7 +68,7 @@ class Agent(Profiler):
         self.window = window
         self.configure(config)
         name = self.notified.getsockname().decode().replace("\0", "@")
-        super().__init__("--config", self.config, program=AGENT,
+        super().__init__("--config", self.config, program=program, prefix=prefix,
                          env=clean_environment(PYPERF_AGENT_SHORT_WINDOWS="1", NOTIFY_SOCKET=name,
                                                **environment))
         if ready:
@@ -101,8 +106,10 @@ class Agent(Profiler):
              or self.process.poll() is not None, "%d windows of %s" % (cnt, service))
         assert self.process.poll() is None, self.read(self.err)
 
-    def messages(self):
-        return [json.loads(line)["message"] for line in self.read(self.err).splitlines()]
+    def messages(self, *levels):
+        """What it said; at these levels, if there are any."""
+        lines = map(json.loads, self.read(self.err).splitlines())
+        return [line["message"] for line in lines if not levels or line["level"] in levels]
 
     def stop(self, sig=signal.SIGTERM):
         """Its last words, as numbers: counted, in windows, dropped."""
@@ -136,7 +143,7 @@ def agents(tmp_path):
     """Starts agents; none outlives the test."""
     started = []
 
-    def start(*args, **kwargs):
+    def start(*args, tmp_path=tmp_path, **kwargs):
         started.append(Agent(tmp_path, *args, **kwargs))
         return started[-1]
 
@@ -312,6 +319,51 @@ def test_privileges(agents):
         of_thread = open("/proc/%d/task/%s/status" % (agent.pid, tid), encoding="ascii").read()
         assert re.search(r"CapEff.*", of_thread)[0] == re.search(r"CapEff.*", status)[0]
     agent.stop()
+
+
+CAPABILITIES = ["dac_read_search", "sys_ptrace", "syslog", "perfmon", "bpf"]
+
+
+def test_as_nobody(agents, directory):
+    """As the unit runs it: a user with ambient capabilities, under no_new_privs. It lacks nothing, and what it writes
+    is that user's."""
+    if not find_tool("setpriv"):
+        pytest.skip("setpriv is not installed")
+    caps = list(CAPABILITIES)
+    if int(open("/proc/sys/kernel/perf_event_paranoid", encoding="ascii").read()) > 2:
+        caps.append("sys_admin")  # of Debian and Ubuntu: user/perf.h
+    sets = "-all," + ",".join("+" + c for c in caps)
+    agent = agents(tmp_path=directory, user=65534, program=shutil.copy(AGENT, directory / "agent"),
+                   prefix=["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--no-new-privs",
+                           "--bounding-set=" + sets, "--inh-caps=" + sets, "--ambient-caps=" + sets])
+    status = open("/proc/%d/status" % agent.pid, encoding="ascii").read()
+    assert re.search(r"^Uid:\s+65534\s+65534\s+65534\s+65534$", status, re.M)
+    mask = "%016x" % (1 << 2 | 1 << 19 | 1 << 34 | 1 << 38 | 1 << 39)
+    assert re.search(r"^CapPrm:\s+(\w+)", status, re.M)[1] == mask
+    assert re.search(r"^CapEff:\s+(\w+)", status, re.M)[1] == mask
+    with service("of_root"):
+        agent.wait_windows("of_root", 2)
+        agent.stop()
+    windows = [w for w in agent.windows() if w.service == "of_root"]
+    assert all({"of_root_inner", "of_root_outer"} <= w.functions() for w in windows[1:])
+    assert {os.stat(f).st_uid for f in agent.files()} == {65534}
+    assert agent.messages("warning", "error") == []
+
+
+def test_memory_budget(agents):
+    """One that nothing can keep: it takes less, step by step, says so, and loses no sample and no name."""
+    agent = agents("[budget]\nmemory = 1\nstacks = 3000\n", window=1)
+    with service("less"):
+        poll(lambda: any("nothing to give back" in m for m in agent.messages()), "the last step")
+        agent.wait_windows("less", 5)
+    agent.stop()
+    said = [m for m in agent.messages("warning") if "more than the budget of 1" in m]
+    steps = [re.search(": (symbols are not kept|from .* stacks)|(nothing to give back)", m) for m in said]
+    assert [s[1] or s[2] for s in steps[:5]] == [
+        "symbols are not kept", "from 3000 down to 1500 stacks", "from 1500 down to 750 stacks",
+        "from 750 down to 500 stacks", "nothing to give back"]
+    for w in [w for w in agent.windows() if w.service == "less"][1:-1]:
+        assert {"less_inner", "less_outer"} <= w.functions(), w.functions()
 
 
 def test_stack_budget_is_kept_and_counted(agents):
