@@ -82,9 +82,9 @@ def test_unit(tmp_path):
     done = run("systemd-analyze", "security", "--offline=yes", unit)
     if "unrecognized option" in done.stderr:
         pytest.skip("this systemd-analyze cannot look at files")
-    # What is left is what a profiler is for: five capabilities, other processes, the network.
+    # What is left is what a profiler is for: capabilities, other processes, names of the kernel, the network.
     exposure = re.search(r"Overall exposure level .*: ([\d.]+)", done.stdout)
-    assert float(exposure[1]) <= 3, done.stdout
+    assert float(exposure[1]) <= 3.2, done.stdout
 
 
 def expand(sets, name):
