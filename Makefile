@@ -48,8 +48,8 @@ ORACLES    := $(OUT)/oracle/rows $(OUT)/oracle/stacks
 
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: all test test-unit test-fuzz test-bpf test-e2e test-pythons test-vm test-oracle fuzz check bench-ehframe \
-	bench-export format size install deb clean help
+.PHONY: all test test-unit test-fuzz test-bpf test-e2e test-pythons test-vm test-systemd test-oracle fuzz check \
+	bench-ehframe bench-export format size install deb clean help
 
 all: $(OUT)/pyperf-bpf $(OUT)/pyperf-bpf-agent  ## build the programs
 
@@ -187,6 +187,9 @@ test-pythons: all                      ## one table: every interpreter there is 
 
 test-vm: all $(OUT)/tests/test_fields  ## other kernels, in QEMU (root; ARGS=...)
 	$(Q)scripts/test-vm $(ARGS)
+
+test-systemd: all                      ## the package and its unit under systemd, in QEMU (root; ARGS=...)
+	$(Q)scripts/test-systemd $(ARGS)
 
 bench-ehframe: $(OUT)/bench/bench_ehframe  ## speed and size of unwind tables (FILES=...)
 	$(Q)$< $(FILES)
