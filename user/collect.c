@@ -1014,14 +1014,6 @@ uint64_t collect__events_lost(const struct collect *c)
 	return __atomic_load_n(&c->bss->events_lost, __ATOMIC_RELAXED);
 }
 
-uint64_t collect__sampler_ns(const uint64_t counters[CTR_CNT])
-{
-	double ns = (double)counters[CTR_timed_ns] * (double)counters[CTR_delivered];
-
-	return counters[CTR_timed_samples] ? (uint64_t)(ns / (double)counters[CTR_timed_samples])
-					   : 0;
-}
-
 void collect__run_time(const struct collect *c, uint64_t *ns, uint64_t *runs)
 {
 	struct bpf_prog_info info = { 0 };

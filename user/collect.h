@@ -144,8 +144,6 @@ int collect__code_ids(struct collect *c, bool (*keep)(void *ctx, uint64_t id), v
 uint64_t collect__events_lost(const struct collect *c);
 /* Sums over all CPUs. */
 void collect__counters(const struct collect *c, uint64_t counters[CTR_CNT]);
-/* Run time of the sampler since load, by the samples whose time it took itself. */
-uint64_t collect__sampler_ns(const uint64_t counters[CTR_CNT]);
 /* Run time and runs of the sampler since load; 0 without bpf_stats. */
 void collect__run_time(const struct collect *c, uint64_t *ns, uint64_t *runs);
 /*

@@ -337,6 +337,14 @@ uint64_t profile__lost(const struct profile_stats *s)
 	return sum_of(s, "lost_");
 }
 
+uint64_t profile__sampler_ns(const struct profile_stats *s)
+{
+	const uint64_t *n = s->counters;
+	double ns = (double)n[CTR_timed_ns] * (double)n[CTR_delivered];
+
+	return n[CTR_timed_samples] ? (uint64_t)(ns / (double)n[CTR_timed_samples]) : 0;
+}
+
 /* ---- Numbers as text ---- */
 
 /* Written as they are; the others are counters. */

@@ -196,6 +196,8 @@ double profile__weight(const struct profile *p);
 /* Sum of the filtered_* / lost_* counters. */
 uint64_t profile__filtered(const struct profile_stats *s);
 uint64_t profile__lost(const struct profile_stats *s);
+/* Run time of the sampler, by the samples whose time it took itself. ns. */
+uint64_t profile__sampler_ns(const struct profile_stats *s);
 
 /*
  * Numbers and counters that no other field of a file holds, as " hz=99 cpus=8 ... delivered=1200 ...",

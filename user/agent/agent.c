@@ -28,7 +28,6 @@
 #include "agent/sinks.h"
 #include "agent/taps.h"
 #include "clock.h"
-#include "collect.h"
 #include "log.h"
 #include "options.h"
 #include "perf.h"
@@ -309,8 +308,8 @@ static uint32_t count_fds(void)
 static void keep_budget(struct agent *a, const struct clocks *now, uint64_t duration_ns)
 {
 	struct agent_stats *s = &a->stats;
-	uint64_t used = s->run.self_cpu_ns + collect__sampler_ns(s->run.counters) +
-			s->run.counters[CTR_follow_ns];
+	uint64_t used =
+		s->run.self_cpu_ns + profile__sampler_ns(&s->run) + s->run.counters[CTR_follow_ns];
 
 	budget__memory(&a->budget, s->rss_bytes);
 	budget__cpu(&a->budget, used - a->used_ns, s->samples_ns - a->samples_ns, duration_ns);
@@ -423,7 +422,7 @@ static void note_delivery(struct agent *a, struct agent_stats *s)
 	struct deliver_stats d;
 
 	deliver__stats(a->deliver, &d);
-	s->samples_ns = collect__sampler_ns(s->run.counters) + a->own_ns + d.cpu_ns;
+	s->samples_ns = profile__sampler_ns(&s->run) + a->own_ns + d.cpu_ns;
 	s->windows = d.windows;
 	s->samples = d.samples;
 	s->periods_dropped = d.dropped + a->lost_periods;

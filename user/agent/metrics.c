@@ -7,7 +7,6 @@
 #include <time.h>
 
 #include "clock.h"
-#include "collect.h"
 #include "str.h"
 #include "version.h"
 
@@ -128,7 +127,7 @@ static void put_sampling(const struct agent_stats *s, FILE *f)
 		 s->processes);
 	put_seconds(f, "pyperf_bpf_seconds_total", METRIC_COUNTER,
 		    "Run time of the sampler in the kernel, by the samples that were measured.",
-		    collect__sampler_ns(counters));
+		    profile__sampler_ns(&s->run));
 	put_seconds(f, "pyperf_bpf_following_seconds_total", METRIC_COUNTER,
 		    "Run time of the programs in the kernel that follow processes.",
 		    counters[CTR_follow_ns]);
