@@ -225,9 +225,10 @@ def hardened():
     for line in Path("/proc/%d/mountinfo" % pid).read_text().splitlines():
         mounts[line.split()[4]] = line.split()[5].split(",")
     assert "ro" in mounts["/"] and "rw" in mounts["/var/lib/private/pyperf-bpf"], mounts
-    Path("/home/somebody").mkdir()
-    assert not Path("/proc/%d/root/home/somebody" % pid).exists()
-    Path("/home/somebody").rmdir()
+    home = Path("/home", "somebody")
+    home.mkdir()
+    assert not (Path("/proc/%d/root" % pid) / home.relative_to("/")).exists()
+    home.rmdir()
     group = Path("/sys/fs/cgroup/system.slice") / UNIT
     limits = {name: (group / name).read_text().split()[0] for name in ("memory.max", "pids.max", "cpu.max")}
     assert limits == {"memory.max": str(512 << 20), "pids.max": "64", "cpu.max": "100000"}, limits
