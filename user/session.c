@@ -521,8 +521,8 @@ static void say_rate(const struct session *s, const struct rate_look *look, uint
 }
 
 /*
- * More than our share of a CPU goes into samples: fewer of them; or more again. What a stack is worth is told by the
- * kernel with each sample, so the profile is right all the same.
+ * More than our share of a CPU goes into samples: fewer of them; or more again. A stack adds up what its samples are
+ * worth, so the profile is right all the same.
  */
 static void limit_rate(struct session *s)
 {
