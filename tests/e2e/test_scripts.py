@@ -385,7 +385,8 @@ def test_bench_document(monkeypatch):
     show = bench_module(monkeypatch, "show")
     run = {"machine": {"cpu": "C", "cpus": 2, "kernel": "6.1", "load": 0.1}, "program": "p 1",
            "python": "3.13.0", "date": "today", "took_s": {"start": 3}, "options": {"rounds": 2},
-           "start": [{"processes": 300, "first_sample_s": 0.1, "worst_s": 0.2}]}
+           "start": [{"processes": 300, "first_sample_s": 0.1, "worst_s": 0.2, "cpu_s": 0.2,
+                      "sampling_rss": 20 << 20, "rss": 20 << 20}]}
     run["targets"] = bench_module(monkeypatch, "targets").judge(run)
     lines = show.markdown(show.text(run)).splitlines()
     assert lines[:3] == ["C, 2 CPUs, Linux 6.1, load 0.1;", "p 1; CPython 3.13.0; today",
