@@ -24,6 +24,8 @@
 
 static char dir[] = "/tmp/pyperf-files-XXXXXX";
 
+#include "owndir.h"
+
 static void be_quiet(enum log_level level, const char *fmt, const char *text)
 {
 	(void)level, (void)fmt, (void)text;
@@ -108,21 +110,6 @@ static void nobody_waits_for_systemd(void **state)
 	alarm(0);
 	unsetenv("NOTIFY_SOCKET");
 	close(fd);
-}
-
-static int make_dir(void **state)
-{
-	(void)state;
-	return mkdtemp(dir) ? 0 : -1;
-}
-
-static int remove_dir(void **state)
-{
-	char command[64];
-
-	(void)state;
-	snprintf(command, sizeof(command), "rm -rf '%s'", dir);
-	return system(command);
 }
 
 int main(void)

@@ -19,6 +19,8 @@ static uint64_t fake_ms = 1;
 #include <unistd.h>
 
 static char dir[] = "/tmp/pyperf-sinks-XXXXXX";
+
+#include "owndir.h"
 static struct sinks *sinks;
 static unsigned said;
 
@@ -86,21 +88,6 @@ static void a_store_that_is_not_there_is_an_error(void **state)
 	sinks__close(sinks);
 	config__put(first);
 	config__put(second);
-}
-
-static int make_dir(void **state)
-{
-	(void)state;
-	return mkdtemp(dir) ? 0 : -1;
-}
-
-static int remove_dir(void **state)
-{
-	char command[64];
-
-	(void)state;
-	snprintf(command, sizeof(command), "rm -rf '%s'", dir);
-	return system(command);
 }
 
 int main(void)

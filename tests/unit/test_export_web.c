@@ -557,6 +557,8 @@ static void test_escape(void **state)
 
 static char dir[] = "/tmp/test_export_web.XXXXXX";
 
+#include "owndir.h"
+
 /* A file in a directory that all may look into. */
 static const char *make_file(char path[PATH_MAX], const char *name, mode_t mode, const char *text)
 {
@@ -619,21 +621,6 @@ static void test_shorter_source(void **state)
 	check_text(s);
 	free(s);
 	profile__free(p);
-}
-
-static int make_dir(void **state)
-{
-	(void)state;
-	return !mkdtemp(dir) || chmod(dir, 0755);
-}
-
-static int remove_dir(void **state)
-{
-	char command[128];
-
-	(void)state;
-	snprintf(command, sizeof(command), "rm -rf '%s'", dir);
-	return run(command);
 }
 
 int main(void)

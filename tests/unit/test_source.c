@@ -22,6 +22,8 @@
 
 static char dir[] = "/tmp/test_source.XXXXXX";
 
+#include "owndir.h"
+
 /* A file in a directory that all may look into. */
 static const char *make_file(char path[PATH_MAX], const char *name, mode_t mode, const char *text)
 {
@@ -143,21 +145,6 @@ static void test_ids(void **state)
 	/* a command may be called like a line */
 	assert_true(source__parse_ids("Name:\tUid:\\t0\nUid:\t7\nGid:\t8\n", &uid, &gid));
 	assert_int_equal(uid, 7);
-}
-
-static int make_dir(void **state)
-{
-	(void)state;
-	return !mkdtemp(dir) || chmod(dir, 0755);
-}
-
-static int remove_dir(void **state)
-{
-	char command[128];
-
-	(void)state;
-	snprintf(command, sizeof(command), "rm -rf '%s'", dir);
-	return system(command);
 }
 
 int main(void)

@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "owndir.h"
+
 /* The exit status of a command line in the directory; what it says goes to `log` there. */
 static __attribute__((format(printf, 1, 2))) int try_sh(const char *fmt, ...)
 {
@@ -34,15 +36,6 @@ static void write_file(const char *name, const char *text)
 	assert_non_null(f);
 	assert_int_not_equal(fputs(text, f), EOF);
 	assert_int_equal(fclose(f), 0);
-}
-
-static int remove_dir(void **state)
-{
-	char cmd[64];
-
-	(void)state;
-	snprintf(cmd, sizeof(cmd), "rm -rf %s", dir);
-	return system(cmd);
 }
 
 #endif /* PYPERF_TEST_TOOLS_H */
