@@ -622,29 +622,10 @@ static uint64_t clock_period(const struct collect *c)
  */
 static int perf_open(const struct collect *c, int cpu)
 {
-	struct perf_event_attr attr = {
-		.size = sizeof(attr),
-		.type = c->event->type,
-		.config = c->event->config,
-		.freq = 1,
-		.sample_freq = c->frequency_hz / c->slowed,
-		/* That of the mapping watch: else its rings do not take this event's records (perf_event_set_output()). */
-		.use_clockid = 1,
-		.clockid = CLOCK_MONOTONIC,
-	};
-	int fd;
+	uint32_t hz = c->frequency_hz / c->slowed;
+	uint64_t period = c->by_period ? clock_period(c) : c->period * c->slowed;
 
-	if (c->by_period) {
-		attr.freq = 0;
-		attr.sample_period = clock_period(c);
-	} else if (c->period) {
-		attr.freq = 0;
-		attr.sample_period = c->period * c->slowed;
-	} else if (!attr.sample_freq) {
-		attr.sample_freq = 1;
-	}
-	fd = (int)syscall(SYS_perf_event_open, &attr, -1, cpu, -1, PERF_FLAG_FD_CLOEXEC);
-	return fd < 0 ? -errno : fd;
+	return perf__open(c->event->type, c->event->config, cpu, hz ? hz : 1, period);
 }
 
 /* No counter: where the kernel has none of this kind, or a hypervisor keeps it. */

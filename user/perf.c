@@ -23,21 +23,24 @@ struct perf_events {
 	int cpu_cap;
 };
 
-static int open_clock(int cpu, uint32_t frequency_hz)
+int perf__open(uint32_t type, uint64_t config, int cpu, uint32_t frequency_hz, uint64_t period)
 {
 	struct perf_event_attr attr = {
 		.size = sizeof(attr),
-		.type = PERF_TYPE_SOFTWARE,
-		.config = PERF_COUNT_SW_CPU_CLOCK,
-		.freq = 1,
-		.sample_freq = frequency_hz,
-		/* That of the mapping watch, whose rings take this event's records. */
+		.type = type,
+		.config = config,
+		.freq = !period,
+		.sample_period = period,
+		/* That of the mapping watch: else its rings do not take this event's records (perf_event_set_output()). */
 		.use_clockid = 1,
 		.clockid = CLOCK_MONOTONIC,
 		.disabled = 1, /* bpf_program__attach_perf_event() enables it */
 	};
-	int fd = (int)syscall(SYS_perf_event_open, &attr, -1, cpu, -1, PERF_FLAG_FD_CLOEXEC);
+	int fd;
 
+	if (!period)
+		attr.sample_freq = frequency_hz;
+	fd = (int)syscall(SYS_perf_event_open, &attr, -1, cpu, -1, PERF_FLAG_FD_CLOEXEC);
 	return fd < 0 ? -errno : fd;
 }
 
@@ -61,7 +64,8 @@ static int open_clocks(struct perf_events *e, uint32_t frequency_hz)
 	char what[64];
 
 	for (int cpu = 0; cpu < e->cpu_cap; cpu++) {
-		int fd = open_clock(cpu, frequency_hz);
+		int fd = perf__open(PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CPU_CLOCK, cpu, frequency_hz,
+				    0);
 
 		if (fd >= 0) {
 			e->clocks[cpu] = fd;

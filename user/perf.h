@@ -25,6 +25,11 @@ void perf_events__free(struct perf_events *e); /* with what nobody took */
 int perf_events__take_clock(struct perf_events *e, int cpu);
 struct mmapwatch *perf_events__take_watch(struct perf_events *e);
 
+/*
+ * An event of `type` and `config` on a CPU: every `period` events, or, if that is 0, so many times a second. It stands
+ * still until a program is attached to it. Its descriptor or negative errno.
+ */
+int perf__open(uint32_t type, uint64_t config, int cpu, uint32_t frequency_hz, uint64_t period);
 /* Prints what could not be done, why, and what would help. */
 void perf__explain(const char *what, int err);
 
