@@ -77,7 +77,8 @@ def test_inlines(any_python, library, directory):
 def test_off_by_default(any_python, library):
     for stack in run(any_python, library):
         for frame in stack.frames:
-            assert frame.file != "inlined" and ".c" not in frame.name, stack
+            # "update_sd_lb_stats.constprop.0" is a name of the kernel's, no place in a source
+            assert frame.file != "inlined" and not re.search(r"\.c:\d+\)", frame.name), stack
 
 
 def test_stripped(any_python, library):
