@@ -383,11 +383,13 @@ BPF_INLINE int code_identify(struct walk *w, __u64 code)
 {
 	/* Processes that were forked from one have their code objects at the same addresses. */
 	__u64 hash = (code + w->space * 0xc2b2ae3d27d4eb4fULL) * CODE_MULT;
-	struct known_code *known = code_slot((__u32)(hash >> 32) % CODE_SLOTS);
+	__u32 slot = (__u32)(hash >> 32) % CODE_SLOTS;
+	struct known_code *known = code_slot(slot);
 	int remember;
 
 	if (!code)
 		return E_INVAL;
+	note_code_slot(w, slot);
 	if (known && known->addr == code &&
 	    (known->epoch == w->epoch || is_unchanged(w, code, known))) {
 		known->epoch = w->epoch;

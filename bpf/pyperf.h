@@ -209,7 +209,8 @@ enum cfg_flags {
 	CFG_KERNEL = 1 << 7,	  /* take kernel frames */
 	CFG_PIDNS = 1 << 8,	  /* pids are those of namespace pidns_inum at level pidns_level */
 	CFG_NMI = 1 << 9, /* the event fires in NMI context: user/ inserts, see struct ev_stack */
-	CFG_TIMED = 1 << 10, /* programs that follow processes time themselves: follow_ns */
+	CFG_TIMED = 1 << 10,  /* programs that follow processes time themselves: follow_ns */
+	CFG_RECALL = 1 << 11, /* samples are seldom: see struct recall */
 };
 
 struct pyperf_cfg {

@@ -32,6 +32,28 @@ BPF_INLINE const struct image *find_image(const struct proc *p)
 	return im ? im : bpf_map_lookup_elem(&images, &p->image);
 }
 
+/*
+ * Asks for the lines that the last sample used, if it was this thread's. None of the loads waits for another, so
+ * they take the time of a few.
+ */
+BPF_NOINLINE int recall_slots(__u32 unused)
+{
+	struct walk *w = the_walk();
+	struct known_place *places = the_places();
+	struct known_code *known;
+
+	if (!w || !places || w->recall.space != w->space || w->recall.tid != w->tid)
+		return (int)unused;
+	for (__u32 i = 0; i < RECALL_SLOTS && i < w->recall.code_cnt; i++) {
+		known = code_slot(w->recall.code[i] % CODE_SLOTS);
+		if (known)
+			(void)*(volatile __u64 *)&known->addr;
+	}
+	for (__u32 i = 0; i < RECALL_SLOTS && i < w->recall.place_cnt; i++)
+		(void)*(volatile __u64 *)&places[BOUND(w->recall.place[i], PLACE_SLOTS)].word;
+	return 0;
+}
+
 /* Fills in whose sample it is. SAMPLE_TAKE, CTR_note_pending (it counts, without a walk), or why not. */
 BPF_INLINE __u32 select_sample(struct walk *w, struct task_struct *task)
 {
@@ -60,6 +82,8 @@ BPF_INLINE __u32 select_sample(struct walk *w, struct task_struct *task)
 		return CTR_note_pending;
 	if ((cfg.flags & CFG_PYTHON_ONLY) && !(im->flags & (IMAGE_PYTHON | IMAGE_NOT_WALKED)))
 		return CTR_filtered_python;
+	if (cfg.flags & CFG_RECALL)
+		recall_slots(0);
 	reset_walk(w);
 	w->code_epoch = *(volatile __u32 *)&code_epoch; /* once: for all of the sample */
 	load_image(w, im);

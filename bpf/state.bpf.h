@@ -31,6 +31,7 @@ enum walk_flags {
 #define OBJECT_SLOTS   64      /* a power of two */
 #define MAX_TSTATES    4       /* of one thread: one in each interpreter that it runs */
 #define BUF_BYTES      512     /* of the target, read at once; a power of two */
+#define RECALL_SLOTS   64      /* of each kind; a power of two */
 #define STACK_BYTES    512     /* of its stack, the same */
 #define FRAMES_BYTES   2048    /* room for Python frames; a power of two */
 #define WINDOW	       1536    /* of it, for a piece of the data stack */
@@ -50,6 +51,17 @@ struct known_object {
 	__u64 addr;
 	__u64 hash;
 	__u64 sample; /* in which it was read */
+};
+
+/*
+ * Where the last sample of this CPU found its code objects and places. When samples are seldom, those lines have left
+ * the CPU's caches since, and a walk waits for one after the other. The next sample of the same thread asks for all of
+ * them at once (recall_slots()). Of a deeper stack it is the outer frames.
+ */
+struct recall {
+	__u32 space, tid; /* whose sample it was */
+	__u32 code_cnt, place_cnt;
+	__u16 code[RECALL_SLOTS], place[RECALL_SLOTS];
 };
 
 enum scan_mode {
@@ -145,6 +157,7 @@ struct walk {
 	__u64 sample; /* counts the samples of this CPU: what was seen in this one holds till its end */
 	__u64 code_epoch; /* of known_codes: see maps.bpf.h */
 	__u64 epoch;	  /* the same, or while the process makes no code object: see set_epoch() */
+	struct recall recall;
 	__u8 buf[BUF_BYTES] __attribute__((aligned(8)));
 	struct known_object objects[OBJECT_SLOTS]; /* by a hash of their address */
 	/* The window, and behind it room for a frame that lies elsewhere. */
@@ -169,6 +182,18 @@ BPF_INLINE void reset_python(struct walk *w)
 	w->tstate = w->frame = w->cframe = w->leaf_anchor = w->seg_stop = 0;
 }
 
+BPF_INLINE void note_code_slot(struct walk *w, __u32 slot)
+{
+	w->recall.code[BOUND(w->recall.code_cnt, RECALL_SLOTS)] = (__u16)slot;
+	w->recall.code_cnt++;
+}
+
+BPF_INLINE void note_place_slot(struct walk *w, __u32 slot)
+{
+	w->recall.place[BOUND(w->recall.place_cnt, RECALL_SLOTS)] = (__u16)slot;
+	w->recall.place_cnt++;
+}
+
 /* Before each sample. What is not set here is written before it is read. */
 BPF_INLINE void reset_walk(struct walk *w)
 {
@@ -178,6 +203,9 @@ BPF_INLINE void reset_walk(struct walk *w)
 	w->native_cnt = w->seg_next = w->eval_cnt = 0;
 	w->header_table = 0;
 	w->stack_size = 0;
+	w->recall.space = w->space;
+	w->recall.tid = w->tid;
+	w->recall.code_cnt = w->recall.place_cnt = 0;
 	reset_python(w);
 }
 

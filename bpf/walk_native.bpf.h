@@ -146,9 +146,14 @@ BPF_INLINE __u32 rule_how(const struct unwind_rule *rule)
 	return rule->fp_rule == REG_SAME ? how : 0;
 }
 
+BPF_INLINE __u32 place_slot(__u64 key)
+{
+	return BOUND(key * 0x9e3779b97f4a7c15ULL >> 32, PLACE_SLOTS);
+}
+
 BPF_INLINE struct known_place *place_of(struct known_place *places, __u64 key)
 {
-	return &places[BOUND(key * 0x9e3779b97f4a7c15ULL >> 32, PLACE_SLOTS)];
+	return &places[place_slot(key)];
 }
 
 BPF_INLINE void remember_place(const struct walk *w, struct known_place *known, __u64 word)
@@ -748,8 +753,10 @@ BPF_INLINE const struct known_place *find_place(struct walk *w, struct known_pla
 {
 	__u64 off = addr - w->map.start, word = NATIVE_WORD(w->map.file, off + w->map.offset);
 	int here = off < w->map.end - w->map.start;
-	const struct known_place *p = place_of(places, here ? word : addr);
+	__u32 slot = place_slot(here ? word : addr);
+	const struct known_place *p = &places[slot];
 
+	note_place_slot(w, slot);
 	if (!p->how || !(here ? p->word == word : use_mapping(w, p, addr)))
 		return NULL;
 	return p;

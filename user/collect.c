@@ -754,12 +754,9 @@ void collect__detach_sampler(struct collect *c)
 }
 
 /*
- * By new events: after PERF_EVENT_IOC_PERIOD the CPU clock is as fast as it was told, but says with each sample
- * that it is worth the period it began with (hw.last_period: perf_swevent_hrtimer(), kernel/events/core.c).
- */
-/*
- * The kernel has made a period of a clock's frequency (perf_swevent_init_hrtimer()), so that is what the call changes;
- * but what a sample of it is said to be worth stays as it was at the start. So BPF is told.
+ * The kernel has made a period of a clock's frequency (perf_swevent_init_hrtimer()), so that is what the call changes. But
+ * what a sample is said to be worth stays as it was at the start (hw.last_period: perf_swevent_hrtimer(),
+ * kernel/events/core.c), so BPF is told.
  */
 static int set_period(struct collect *c, int cpu)
 {

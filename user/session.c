@@ -228,6 +228,9 @@ static void set_up_process(void)
 		log_debug("priority: %s", strerror(errno));
 }
 
+#define RECALL_MAX_HZ                                                                              \
+	500 /* from here on the lines of the last sample are still there: docs/performance.md */
+
 static uint32_t config_flags(const struct session_opts *o)
 {
 	uint32_t flags = 0;
@@ -244,6 +247,8 @@ static uint32_t config_flags(const struct session_opts *o)
 		flags |= CFG_NMI;
 	if (o->timed)
 		flags |= CFG_TIMED;
+	if (event__get(o->targets->event)->clock && o->targets->frequency_hz <= RECALL_MAX_HZ)
+		flags |= CFG_RECALL;
 	if (!o->no_native)
 		flags |= CFG_NATIVE;
 	if (!o->no_kernel)

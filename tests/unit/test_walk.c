@@ -287,6 +287,34 @@ static void test_known_places(void **state)
 	world__free(w);
 }
 
+static int is_recalled(const struct world *w, __u64 word)
+{
+	const struct recall *r = &w->walk->recall;
+
+	for (__u32 i = 0; i < r->place_cnt && i < RECALL_SLOTS; i++)
+		if (w->places[r->place[i]].word == word)
+			return 1;
+	return 0;
+}
+
+/* What the next sample asks for at once is where this one found its code objects and places. */
+static void test_slots_are_noted(void **state)
+{
+	struct world *w =
+		BUILD(CHAIN_313, ROOT, { FN_CSAVE }, { FN_EVAL, .py = 1 }, { FN_CFP }, { FN_C });
+	const struct recall *r = &w->walk->recall;
+
+	(void)state;
+	sample_again(w); /* what is known from now on */
+	sample_again(w);
+	assert_int_equal(r->code_cnt, 1);
+	assert_int_equal(code_slot(r->code[0])->addr, w->codes[0]);
+	assert_int_equal(r->place_cnt, w->walk->native_cnt);
+	for (__u32 i = 1; i < r->place_cnt; i++) /* the leaf's is another's by now: there are few */
+		assert_true(is_recalled(w, w->deep[deep_at(DEEP_NATIVE, i)]));
+	world__free(w);
+}
+
 /* ---- nesting --------------------------------------------------------------------------------- */
 
 static void test_recursion(void **state)
@@ -1308,6 +1336,7 @@ int main(void)
 		cmocka_unit_test(test_shim_jump),
 		cmocka_unit_test(test_unreadable_stack),
 		cmocka_unit_test(test_known_places),
+		cmocka_unit_test(test_slots_are_noted),
 		cmocka_unit_test(test_code_identity),
 		cmocka_unit_test(test_shared_file_name),
 		cmocka_unit_test(test_code_epochs),
