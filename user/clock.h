@@ -5,7 +5,8 @@
 #include <stdint.h>
 #include <time.h>
 
-#define NS_PER_S 1000000000ULL
+#define NS_PER_S  1000000000ULL
+#define NS_PER_MS 1000000ULL
 
 static inline uint64_t timespec_ns(struct timespec t)
 {
@@ -31,7 +32,7 @@ static inline uint64_t thread_cpu_ns(void)
 
 static inline uint64_t now_ms(void)
 {
-	return now_ns() / 1000000;
+	return now_ns() / NS_PER_MS;
 }
 
 #endif /* PYPERF_CLOCK_H */

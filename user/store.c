@@ -143,10 +143,19 @@ static int set_aside(struct store *s)
 
 static int create_and_open(struct store *s, const char **why)
 {
+	int64_t newest = 0;
 	int err = create_file(s);
 
 	*why = NULL;
-	return err ? err : store_db__open(s, why);
+	err = err ? err : store_db__open(s, why);
+	if (err)
+		return err;
+	err = store_db__do(s, STMT_newest, &newest);
+	if (err)
+		store_db__close(s);
+	else
+		arrivals__begin(&s->arrivals, (uint64_t)newest);
+	return err;
 }
 
 /* Damage shows when a page is read, so it may show here, or with any window later. */
@@ -366,6 +375,7 @@ static int insert(struct store *s, const struct window *w)
 	s->sql.bind_int64(stmt, 7, w->frequency_hz);
 	/* "": a NULL pointer would be NULL, which the column does not take */
 	s->sql.bind_blob64(stmt, 8, w->pprof_size ? w->pprof : "", w->pprof_size, SQLITE_STATIC);
+	s->sql.bind_int64(stmt, 9, (int64_t)arrivals__next(&s->arrivals));
 	return store_db__run(s, stmt, NULL);
 }
 
@@ -378,18 +388,12 @@ struct drops {
 
 static int drop_expired(struct store *s, struct drops *d)
 {
-	struct timespec now;
-	uint64_t age_ns = s->c.max_age_s * NS_PER_S;
-	sqlite3_stmt *stmt;
 	int err;
+	sqlite3_stmt *stmt = store_db__stmt(s, STMT_expired, &err);
 
-	clock_gettime(CLOCK_REALTIME, &now);
-	if (timespec_ns(now) < age_ns)
-		return 0; /* a clock that was not set yet */
-	stmt = store_db__stmt(s, STMT_expired, &err);
 	if (!stmt)
 		return err;
-	s->sql.bind_int64(stmt, 1, (int64_t)(timespec_ns(now) - age_ns));
+	s->sql.bind_int64(stmt, 1, (int64_t)arrivals__since(&s->arrivals, s->c.max_age_s * 1000));
 	s->sql.bind_int64(stmt, 2, EXPIRE_CNT);
 	err = store_db__run(s, stmt, NULL);
 	if (!err)

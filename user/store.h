@@ -36,8 +36,8 @@
 
 struct store_config {
 	char path[PATH_MAX]; /* absolute, ends in ".db" */
-	uint64_t max_age_s;
-	uint64_t max_bytes; /* of all files together */
+	uint64_t max_age_s;  /* since it was stored, not counting when nobody has the store open */
+	uint64_t max_bytes;  /* of all files together */
 	uint64_t
 		keep_free; /* bytes of the file system: with less than that free, the store does not grow */
 };

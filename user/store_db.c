@@ -31,7 +31,7 @@ static const char *const steps[] = {
 	"CREATE TABLE series_label(series INTEGER NOT NULL REFERENCES series,"
 	" label INTEGER NOT NULL REFERENCES label, PRIMARY KEY(series, label)) WITHOUT ROWID;"
 	"CREATE INDEX series_by_label ON series_label(label, series);"
-	/* id: in the order in which they were stored; pprof last: what is before it is read without it */
+	/* id: when it was stored (arrivals.h); pprof last: what is before it is read without it */
 	"CREATE TABLE window(id INTEGER PRIMARY KEY, uid BLOB NOT NULL,"
 	" service INTEGER NOT NULL REFERENCES label, series INTEGER NOT NULL REFERENCES series,"
 	" start INTEGER NOT NULL, duration INTEGER NOT NULL, samples INTEGER NOT NULL,"

@@ -10,6 +10,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "arrivals.h"
 #include "seldom.h"
 #include "store.h"
 
@@ -50,10 +51,11 @@ struct store_sqlite {
 	X(series_label_add, "INSERT INTO series_label(series, label) VALUES (?1, ?2)")             \
 	X(window_find, "SELECT 1 FROM window WHERE service = ?1 AND start = ?2 AND uid = ?3")      \
 	X(window_add, "INSERT INTO window(uid, service, series, start, duration, samples, hz, "    \
-		      "pprof) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)")                            \
+		      "pprof, id) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)")                    \
 	X(oldest, "SELECT id, length(pprof) FROM window ORDER BY id LIMIT ?1")                     \
 	X(expired, "DELETE FROM window WHERE id IN "                                               \
-		   "(SELECT id FROM window WHERE start < ?1 ORDER BY start LIMIT ?2)")             \
+		   "(SELECT id FROM window WHERE id < ?1 ORDER BY id LIMIT ?2)")                   \
+	X(newest, "SELECT coalesce(max(id), 0) FROM window")                                       \
 	X(drop_to, "DELETE FROM window WHERE id <= ?1")                                            \
 	X(count, "INSERT INTO counter(name, value) VALUES (?1, ?2) "                               \
 		 "ON CONFLICT(name) DO UPDATE SET value = value + excluded.value")                 \
@@ -91,6 +93,7 @@ struct store {
 	dev_t dev; /* the file that is open: somebody may take it away */
 	ino_t ino;
 	bool may_grow;			     /* the reserve is there */
+	struct arrivals arrivals;	     /* they are the ids of windows */
 	uint64_t pending[STORE_COUNTER_CNT]; /* not yet in the table */
 	struct seldom said[STORE_SAID_CNT];
 	uint64_t busy_ns; /* another one holds it: until then nobody waits for that */

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 /* Windows on disk: order, limits, what is damaged, a writer that is killed. */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -20,7 +21,10 @@
 #include <cmocka.h>
 
 #include "agent/spool.h"
+#include "clock.h"
 #include "log.h"
+
+#include "unit/stepped_clock.h"
 
 #define KILLS 50
 #define NO_LIMIT                                                                                   \
@@ -189,26 +193,58 @@ static void the_oldest_go_when_it_is_full(void **state)
 	spool__close(s);
 }
 
+#define DAY_S 86400
+#define NINE_DAYS                                                                                  \
+	&(struct spool_limits)                                                                     \
+	{                                                                                          \
+		1ULL << 40, 9ULL * DAY_S * NS_PER_S                                                \
+	}
+
 static void the_old_go(void **state)
 {
 	struct fixture *f = *state;
-	struct spool *s = spool__open(f->spool, "t", NO_LIMIT);
-	struct timespec day_ago[2] = { { .tv_nsec = UTIME_NOW }, { .tv_nsec = UTIME_NOW } };
-	char path[128];
+	struct spool *s = spool__open(f->spool, "t", NINE_DAYS);
 
-	for (unsigned i = 0; i < 3; i++)
+	for (unsigned i = 0; i < 3; i++) {
 		assert_int_equal(put(s, i, 10), 0);
-	spool__close(s);
-	for (unsigned i = 0; i < 2; i++) {
-		day_ago[1] = (struct timespec){ .tv_sec = time(NULL) - 86400 * (10 - (int)i) };
-		sprintf(path, "%s/%016x.window", f->spool, i);
-		assert_int_equal(utimensat(AT_FDCWD, path, day_ago, 0), 0);
+		clock_later_s += 4 * DAY_S;
 	}
-	s = spool__open(f->spool, "t",
-			&(struct spool_limits){ 1ULL << 40, 1000000000ULL * 86400 * 95 / 10 });
+	assert_int_equal(take(s, SPOOL_KEEP), 1); /* the first is 12 days old, this one 8 */
 	assert_int_equal(stats(s).dropped[SPOOL_DROP_age], 1);
-	assert_in_range(stats(s).oldest_age_ns / 1000000000, 86400 * 9 - 5, 86400 * 9 + 60);
-	assert_int_equal(take(s, SPOOL_SENT), 1);
+	assert_in_range(stats(s).oldest_age_ns / NS_PER_S, 8 * DAY_S, 8 * DAY_S + 60);
+	spool__close(s);
+
+	/* It goes on with what is known: when the last one came. */
+	clock_later_s += 100 * DAY_S;
+	s = spool__open(f->spool, "t", NINE_DAYS);
+	assert_in_range(stats(s).oldest_age_ns / NS_PER_S, 4 * DAY_S, 4 * DAY_S + 60);
+	clock_later_s += 6 * DAY_S;
+	assert_int_equal(put(s, 3, 10), 0);
+	assert_int_equal(stats(s).dropped[SPOOL_DROP_age], 1);
+	assert_int_equal(take(s, SPOOL_SENT), 2);
+	assert_int_equal(take(s, SPOOL_SENT), 3);
+	spool__close(s);
+}
+
+/* One window before the clock is set, one after, and another start: years off, to either side, and back. */
+static void the_clock_does_not_matter(void **state)
+{
+	static const int64_t steps[] = { 0, 20LL * 365 * DAY_S, -20LL * 365 * DAY_S, 0 };
+	struct fixture *f = *state;
+	unsigned next = 0;
+	struct spool *s;
+
+	for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
+		s = spool__open(f->spool, "t", NINE_DAYS);
+		assert_int_equal(put(s, next++, 10), 0);
+		clock_step_s = steps[i];
+		assert_int_equal(put(s, next++, 10), 0);
+		spool__close(s);
+	}
+	s = spool__open(f->spool, "t", NINE_DAYS);
+	assert_int_equal(stats(s).dropped[SPOOL_DROP_age], 0);
+	for (unsigned i = 0; i < next; i++)
+		assert_int_equal(take(s, SPOOL_SENT), i);
 	spool__close(s);
 }
 
@@ -224,35 +260,56 @@ static void write_to(const char *dir, const char *name, const char *text, size_t
 	close(fd);
 }
 
+static int is_window(const struct dirent *e)
+{
+	return strstr(e->d_name, ".window") != NULL;
+}
+
+/* The names of the windows in a spool, in their order, without ".window". */
+static void list_windows(const char *dir, char (*names)[17], int cnt)
+{
+	struct dirent **list;
+
+	assert_int_equal(scandir(dir, &list, is_window, alphasort), cnt);
+	for (int i = 0; i < cnt; i++) {
+		snprintf(names[i], sizeof(names[i]), "%.16s", list[i]->d_name);
+		free(list[i]);
+	}
+	free(list);
+}
+
 static void what_is_damaged_is_set_aside(void **state)
 {
 	struct fixture *f = *state;
 	struct spool *s = spool__open(f->spool, "t", NO_LIMIT);
-	char path[256];
+	char path[256], names[6][17], name[32];
 
 	for (unsigned i = 0; i < 6; i++)
 		assert_int_equal(put(s, i, 5000), 0);
 	spool__close(s);
-	sprintf(path, "%s/0000000000000000.window", f->spool);
+	list_windows(f->spool, names, 6);
+	sprintf(path, "%s/%s.window", f->spool, names[0]);
 	assert_int_equal(truncate(path, 200), 0); /* cut */
-	sprintf(path, "%s/0000000000000001.window", f->spool);
-	assert_int_equal(truncate(path, 0), 0);			  /* empty */
-	write_to(f->spool, "0000000000000002.window", "x", 1, 0); /* not what was written */
-	write_to(f->spool, "0000000000000003.window", "x", 1, O_APPEND);
-	sprintf(path, "%s/0000000000000004.window", f->spool);
+	sprintf(path, "%s/%s.window", f->spool, names[1]);
+	assert_int_equal(truncate(path, 0), 0); /* empty */
+	sprintf(name, "%s.window", names[2]);
+	write_to(f->spool, name, "x", 1, 0); /* not what was written */
+	sprintf(name, "%s.window", names[3]);
+	write_to(f->spool, name, "x", 1, O_APPEND);
+	sprintf(path, "%s/%s.window", f->spool, names[4]);
 	assert_int_equal(unlink(path), 0);
 	assert_int_equal(symlink("/etc/passwd", path), 0);
 	write_to(f->spool, "window.tmp", "x", 1, 0);
 	write_to(f->spool, "notes.txt", "x", 1, 0);
 	write_to(f->spool, "ffffffffffffffff.window", "x", 1, 0);
-	sprintf(path, "%s/0000000000000009.window", f->spool);
+	sprintf(path, "%s/0ffffffffffffff9.window", f->spool);
 	assert_int_equal(mkdir(path, 0700), 0);
 
 	s = spool__open(f->spool, "t", NO_LIMIT);
 	assert_int_equal(stats(s).found, 5);
 	assert_int_equal(take(s, SPOOL_SENT), 5);
 	assert_int_equal(stats(s).dropped[SPOOL_DROP_damaged], 4);
-	sprintf(path, "%s/0000000000000000.damaged", f->spool);
+	sprintf(path, "%s/%s.damaged", f->spool, names[0]);
 	assert_int_equal(access(path, F_OK), 0);
 	sprintf(path, "%s/window.tmp", f->spool);
 	assert_int_equal(access(path, F_OK), -1);
@@ -393,6 +450,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(several_at_once, setup, teardown),
 		cmocka_unit_test_setup_teardown(the_oldest_go_when_it_is_full, setup, teardown),
 		cmocka_unit_test_setup_teardown(the_old_go, setup, teardown),
+		cmocka_unit_test_setup_teardown(the_clock_does_not_matter, setup, teardown),
 		cmocka_unit_test_setup_teardown(what_is_damaged_is_set_aside, setup, teardown),
 		cmocka_unit_test_setup_teardown(one_at_a_time, setup, teardown),
 		cmocka_unit_test_setup_teardown(not_windows, setup, teardown),

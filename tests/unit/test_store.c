@@ -26,8 +26,10 @@
 #include "store_db.h"
 
 #include "unit/profiles.h"
+#include "unit/stepped_clock.h"
 
-#define MIB (1U << 20)
+#define MIB   (1U << 20)
+#define DAY_S 86400
 
 /* ---- A store in a directory of its own ---- */
 
@@ -387,27 +389,65 @@ static void test_size(void **state)
 static void test_age(void **state)
 {
 	struct place *p = *state;
-	uint64_t young = base_ns;
 	struct seen x = { 0 };
 	struct store *s;
 
-	p->c.max_age_s = 30 * 86400;
+	p->c.max_age_s = 30 * DAY_S;
 	s = open_store(p);
-	base_ns -= 20 * 86400 * NS_PER_S;
 	for (unsigned n = 0; n < 40; n++)
 		put(s, "old", n, 1000);
-	base_ns = young;
-	p->c.max_age_s = 10 * 86400;
-	store__configure(s, &p->c);
+	clock_later_s += 20 * DAY_S;
 	put(s, "web", 0, 1000);
-	assert_int_equal(stats(s).dropped[STORE_DROP_age], 16); /* a few with each put */
+	assert_int_equal(stats(s).windows, 41);
+	p->c.max_age_s = 10 * DAY_S;
+	store__configure(s, &p->c);
 	put(s, "web", 1, 1000);
+	assert_int_equal(stats(s).dropped[STORE_DROP_age], 16); /* a few with each put */
 	put(s, "web", 2, 1000);
+	put(s, "web", 3, 1000);
 	assert_int_equal(stats(s).dropped[STORE_DROP_age], 40);
-	assert_int_equal(stats(s).windows, 3);
+	assert_int_equal(stats(s).windows, 4);
 	/* Labels go with the last window that has them. */
 	assert_int_equal(store__labels(s, &all, see_label, &x), 0);
 	assert_string_equal(x.text, "host=h1 pod=web-0 region=eu region=us service_name=web ");
+	store__close(s);
+
+	/* While nobody writes, nothing becomes older; what was before counts. */
+	clock_later_s += 100 * DAY_S;
+	s = open_store(p);
+	clock_later_s += 9 * DAY_S;
+	put(s, "web", 4, 1000);
+	assert_int_equal(stats(s).windows, 5);
+	store__close(s);
+	s = open_store(p);
+	clock_later_s += 2 * DAY_S;
+	put(s, "web", 5, 1000);
+	assert_int_equal(stats(s).windows, 2);
+	store__close(s);
+}
+
+/* Windows from before the clock is set and from after, years off to either side, with and without another start. */
+static void test_clock_is_set(void **state)
+{
+	static const int64_t steps[] = { 0, 20LL * 365 * DAY_S, -20LL * 365 * DAY_S, 0 };
+	struct place *p = *state;
+	uint64_t right = base_ns;
+	unsigned n = 0;
+	struct store *s;
+
+	p->c.max_age_s = DAY_S;
+	for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
+		s = open_store(p);
+		put(s, "web", n++, 1000);
+		clock_step_s = steps[i];
+		base_ns = right + (uint64_t)(steps[i] * (int64_t)NS_PER_S);
+		put(s, "web", n++, 1000);
+		put(s, "web", n++, 1000);
+		store__close(s);
+	}
+	s = open_store(p);
+	assert_int_equal(stats(s).windows, n);
+	assert_int_equal(stats(s).dropped[STORE_DROP_age], 0);
 	store__close(s);
 }
 
@@ -880,6 +920,7 @@ int main(void)
 		cmocka_unit_test(test_config),
 		TEST(test_size),
 		TEST(test_age),
+		TEST(test_clock_is_set),
 		TEST(test_clock_ahead),
 		TEST(test_bad_windows),
 		TEST(test_damaged_file),

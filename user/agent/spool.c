@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "arrivals.h"
 #include "clock.h"
 #include "hash.h"
 #include "log.h"
@@ -31,9 +32,8 @@
 
 struct entry {
 	uint64_t number;
-	int64_t born_ns; /* on the clock below; negative: before the machine was booted */
-	void *memory;	 /* the bytes, if they are in no file */
-	uint32_t size;	 /* of the bytes */
+	void *memory;  /* the bytes, if they are in no file */
+	uint32_t size; /* of the bytes */
 	uint16_t tries;
 	bool taken;
 };
@@ -43,10 +43,10 @@ struct spool {
 	struct spool_limits limits;
 	int dir; /* locked */
 
-	pthread_mutex_t lock;	/* of all below */
-	struct entry *entries;	/* by number; those before `first` are gone */
-	size_t first, cnt, cap; /* cnt counts from 0 */
-	uint64_t next_number;
+	pthread_mutex_t lock;	  /* of all below */
+	struct entry *entries;	  /* by number; those before `first` are gone */
+	size_t first, cnt, cap;	  /* cnt counts from 0 */
+	struct arrivals arrivals; /* numbers */
 	uint64_t memory_bytes;
 	unsigned damaged_files;
 	struct spool_stats stats;
@@ -69,15 +69,6 @@ const char *spool_drop__name(enum spool_end drop)
 const char *spool_drop__text(enum spool_end drop)
 {
 	return drop < SPOOL_DROP_CNT ? drops[drop].text : "";
-}
-
-/* Counts while the machine sleeps, and no step of the wall clock moves it: ages stay what they are. */
-static int64_t age_clock(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_BOOTTIME, &t);
-	return (int64_t)timespec_ns(t);
 }
 
 static void file_name(char *name, uint64_t number, const char *suffix)
@@ -199,10 +190,10 @@ static struct entry *oldest(struct spool *s, bool skip)
 
 static void drop_old(struct spool *s)
 {
-	int64_t since = age_clock() - (int64_t)s->limits.max_age_ns;
+	uint64_t since = arrivals__since(&s->arrivals, s->limits.max_age_ns / NS_PER_MS);
 	struct entry *e;
 
-	while ((e = oldest(s, false)) && e->born_ns < since)
+	while ((e = oldest(s, false)) && e->number < since)
 		drop_entry(s, e, SPOOL_DROP_age);
 }
 
@@ -229,15 +220,6 @@ static uint64_t parse_name(const char *name, const char *suffix)
 	return number < NUMBER_MAX ? number : NUMBER_MAX;
 }
 
-static int64_t age_of(const struct stat *st)
-{
-	struct timespec now;
-	uint64_t written = timespec_ns(st->st_mtim);
-
-	clock_gettime(CLOCK_REALTIME, &now);
-	return timespec_ns(now) > written ? (int64_t)(timespec_ns(now) - written) : 0;
-}
-
 static int find_file(struct spool *s, const char *name, uint64_t number)
 {
 	struct entry e = { .number = number };
@@ -251,7 +233,6 @@ static int find_file(struct spool *s, const char *name, uint64_t number)
 	}
 	if (reserve_entry(s))
 		return -ENOMEM;
-	e.born_ns = age_clock() - age_of(&st);
 	e.size = (uint32_t)st.st_size;
 	append_entry(s, &e);
 	s->stats.found++;
@@ -304,10 +285,9 @@ static int read_directory(struct spool *s)
 	if (foreign)
 		log_warn("push %s: spool: %u files that are not ours; left alone", s->name,
 			 foreign);
-	if (s->cnt) {
+	if (s->cnt)
 		qsort(s->entries, s->cnt, sizeof(*s->entries), cmp_entries);
-		s->next_number = s->entries[s->cnt - 1].number + 1;
-	}
+	arrivals__begin(&s->arrivals, s->cnt ? s->entries[s->cnt - 1].number : 0);
 	return err;
 }
 
@@ -428,7 +408,7 @@ static int make_room(struct spool *s, size_t size, uint64_t *number)
 	err = reserve_entry(s);
 	if (err)
 		count_drop(s, SPOOL_DROP_disk);
-	*number = s->next_number++;
+	*number = arrivals__next(&s->arrivals);
 	pthread_mutex_unlock(&s->lock);
 	return err;
 }
@@ -462,7 +442,6 @@ int spool__put(struct spool *s, const struct window *w)
 		return err;
 	}
 	e.size = (uint32_t)data.len;
-	e.born_ns = age_clock();
 	err = write_file(s, e.number, data.s, data.len);
 	pthread_mutex_lock(&s->lock);
 	if (err) {
@@ -607,7 +586,8 @@ void spool__stats(struct spool *s, struct spool_stats *out)
 	pthread_mutex_lock(&s->lock);
 	*out = s->stats;
 	if (s->first < s->cnt)
-		out->oldest_age_ns = (uint64_t)(age_clock() - s->entries[s->first].born_ns);
+		out->oldest_age_ns =
+			arrivals__age_ms(&s->arrivals, s->entries[s->first].number) * NS_PER_MS;
 	pthread_mutex_unlock(&s->lock);
 }
 

@@ -4,7 +4,7 @@
 /*
  * Windows that wait to be sent to one backend: a directory with one file for each, in the order in which they came.
  *
- *	0000000000000a31.window		a window (winfile.h); its number is its place in the queue
+ *	0000000000000a31.window		a window (winfile.h); its number is its place in the queue and its age (arrivals.h)
  *	window.tmp			one that is being written
  *	0000000000000a2f.damaged	set aside: not what was written; the last few are kept
  *
@@ -48,8 +48,8 @@ const char *spool_drop__name(enum spool_end drop);
 const char *spool_drop__text(enum spool_end drop);
 
 struct spool_limits {
-	uint64_t max_bytes; /* on disk; a window takes whole blocks of 4096 bytes */
-	uint64_t max_age_ns;
+	uint64_t max_bytes;  /* on disk; a window takes whole blocks of 4096 bytes */
+	uint64_t max_age_ns; /* of waiting while the spool is open; whole milliseconds count */
 };
 
 struct spool_stats {
@@ -57,7 +57,7 @@ struct spool_stats {
 	uint64_t sent, dropped[SPOOL_DROP_CNT];
 	uint64_t windows, bytes;	  /* waiting, on disk and in memory */
 	uint64_t memory_windows;	  /* of them in memory only */
-	uint64_t oldest_age_ns;		  /* 0: none */
+	uint64_t oldest_age_ns;		  /* as max_age_ns; 0: none waits */
 	uint64_t disk_errors, disk_error; /* how many, and the last one's errno */
 };
 
