@@ -19,6 +19,8 @@
 #include "agent/split.h"
 #include "log.h"
 
+#include "unit/stepped_clock.h"
+
 #define S 1000000000ULL
 
 static const struct period_limits wide = { .stacks = 1000, .processes = 100 };
@@ -311,7 +313,7 @@ static void a_slow_disk_costs_the_oldest(void **state)
 	assert_int_equal(st.queued, DELIVER_QUEUE);
 	assert_int_equal(st.dropped, 2);
 	assert_int_equal(st.dropped_samples, 6);
-	assert_true(st.busy_ns);
+	assert_true(st.moved_ns);
 	pthread_mutex_lock(&gate.lock);
 	gate.open = true;
 	pthread_cond_broadcast(&gate.changed);
@@ -322,6 +324,43 @@ static void a_slow_disk_costs_the_oldest(void **state)
 	assert_int_equal(st.failed, 0);
 	assert_int_equal(gate.cnt, sizeof(order) / sizeof(order[0]));
 	assert_memory_equal(gate.order, order, sizeof(order));
+}
+
+struct slow {
+	struct deliver *d;
+	unsigned alive, hung; /* how it looked from outside */
+};
+
+/* Four minutes for each window; those of the last period take longer than anything does. */
+static int put_slowly(void *ctx, const struct window *w)
+{
+	struct slow *slow = ctx;
+	struct deliver_stats st;
+
+	(void)w;
+	clock_later_s += 240;
+	deliver__stats(slow->d, &st);
+	slow->alive += !deliver__hangs(&st, now_ns());
+	if (!st.queued)
+		clock_later_s += 90;
+	slow->hung += deliver__hangs(&st, now_ns());
+	return 0;
+}
+
+static void slow_is_not_hung(void **state)
+{
+	struct slow slow = { .d = deliver__new(by_service, put_slowly, &slow) };
+	struct deliver_stats st;
+
+	(void)state;
+	deliver__put(slow.d, two_services(0, false));
+	deliver__put(slow.d, two_services(60, false));
+	assert_int_equal(deliver__start(slow.d), 0);
+	deliver__close(slow.d, &st);
+	assert_int_equal(st.windows, 4);
+	assert_int_equal(slow.alive, 4);
+	assert_int_equal(slow.hung, 2);
+	assert_false(deliver__hangs(&st, now_ns()));
 }
 
 static void what_cannot_be_put_is_counted(void **state)
@@ -348,6 +387,7 @@ int main(void)
 		cmocka_unit_test(grouped_by_two_labels),
 		cmocka_unit_test(an_error_keeps_no_other_window_back),
 		cmocka_unit_test(a_slow_disk_costs_the_oldest),
+		cmocka_unit_test(slow_is_not_hung),
 		cmocka_unit_test(what_cannot_be_put_is_counted),
 	};
 

@@ -36,7 +36,7 @@
 
 #define TICK_NS		  NS_PER_S
 #define HTTP_AGAIN_NS	  (60 * NS_PER_S)
-#define STANDSTILL_NS	  (60 * NS_PER_S) /* of a thread that has something to do */
+#define STANDSTILL_NS	  (60 * NS_PER_S) /* of the main thread, which looks about each second */
 #define NICE_PRIORITY	  (-10)		  /* as session.c wants it; later there is no right to it */
 #define SYMBOLS_SHARE	  4		  /* a quarter of the memory budget may be kept symbols */
 
@@ -480,8 +480,8 @@ bool agent__healthy(struct agent *a, const char **why)
 	*why = NULL;
 	if (!alive || now - alive > STANDSTILL_NS)
 		*why = "sampling stands still";
-	else if (d.busy_ns && now > d.busy_ns && now - d.busy_ns > STANDSTILL_NS)
-		*why = "windows are not stored: one has been on its way for a minute";
+	else if (deliver__hangs(&d, now))
+		*why = "windows are not stored: one has been on its way for five minutes";
 	return !*why;
 }
 

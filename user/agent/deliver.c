@@ -65,6 +65,9 @@ static int give(void *ctx, const struct window *w)
 	d->windows++;
 	d->samples += w->samples;
 	d->failed += err != 0;
+	pthread_mutex_lock(&d->lock);
+	d->stats.moved_ns = now_ns();
+	pthread_mutex_unlock(&d->lock);
 	return err;
 }
 
@@ -97,7 +100,7 @@ static bool take(struct deliver *d, struct call *call, struct period **p)
 	*call = (struct call){ NULL, NULL };
 	*p = NULL;
 	pthread_mutex_lock(&d->lock);
-	d->stats.busy_ns = 0;
+	d->stats.moved_ns = 0;
 	while (!d->queued && !d->call_cnt && !d->ending)
 		pthread_cond_wait(&d->more, &d->lock);
 	if (d->call_cnt) {
@@ -108,7 +111,7 @@ static bool take(struct deliver *d, struct call *call, struct period **p)
 		memmove(d->queue, d->queue + 1, --d->queued * sizeof(struct period *));
 	}
 	if (call->fn || *p)
-		d->stats.busy_ns = now_ns();
+		d->stats.moved_ns = now_ns();
 	pthread_mutex_unlock(&d->lock);
 	return call->fn || *p;
 }
@@ -207,6 +210,11 @@ void deliver__stats(struct deliver *d, struct deliver_stats *out)
 	*out = d->stats;
 	out->queued = (uint32_t)d->queued;
 	pthread_mutex_unlock(&d->lock);
+}
+
+bool deliver__hangs(const struct deliver_stats *s, uint64_t now)
+{
+	return s->moved_ns && now > s->moved_ns && now - s->moved_ns > DELIVER_PATIENCE_NS;
 }
 
 void deliver__close(struct deliver *d, struct deliver_stats *last)

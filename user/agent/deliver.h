@@ -13,13 +13,20 @@
  *	deliver__call(d, change, ctx);		change(ctx) runs between two periods
  *	deliver__close(d, &stats);		all that is queued is delivered
  */
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "agent/period.h"
 #include "agent/split.h"
+#include "clock.h"
 
-#define DELIVER_QUEUE 4 /* periods */
+#define DELIVER_QUEUE	    4 /* periods */
+/*
+ * For how long one window may be on its way. So long a disk that stands still costs nothing: one period is in hand, and the
+ * others wait. Whoever ended the agent earlier would lose what it holds, and have it begin anew on the same disk.
+ */
+#define DELIVER_PATIENCE_NS ((DELIVER_QUEUE + 1) * 60 * NS_PER_S)
 
 struct deliver_stats {
 	uint64_t periods, windows, samples; /* delivered */
@@ -29,7 +36,7 @@ struct deliver_stats {
 	uint32_t queued, services;
 	uint64_t end_unix_ns; /* of the last period; 0: none */
 	uint64_t cpu_ns;      /* of the thread */
-	uint64_t busy_ns;     /* since when it is at the period in hand, by now_ns(); 0: it waits */
+	uint64_t moved_ns;    /* when it took up what it is at, or put a window; 0: it waits */
 };
 
 struct deliver;
@@ -48,6 +55,8 @@ int deliver__regroup(struct deliver *d, const char *const *group);
 /* Takes the period over. */
 void deliver__put(struct deliver *d, struct period *p);
 void deliver__stats(struct deliver *d, struct deliver_stats *out);
+/* It hangs, at the time `now` (now_ns()): slow is what gets a window done in DELIVER_PATIENCE_NS. */
+bool deliver__hangs(const struct deliver_stats *s, uint64_t now);
 /* Waits until all is delivered. Nothing is put after that. `last`, unless NULL, gets the final statistics. */
 void deliver__close(struct deliver *d, struct deliver_stats *last);
 
