@@ -528,6 +528,41 @@ def test_bad_configurations(tmp_path, text, said):
         assert result.stderr.count(said) == 1 and result.stdout == ""
 
 
+def test_secrets_that_everyone_can_read(agents, tmp_path):
+    files = {name: tmp_path / name for name in ("token", "tls_key", "header", "header2", "bearer", "password", "key", "certificate")}
+    for file in files.values():
+        file.write_text("x")
+    config = """[http]\nlisten = %s\ntoken-file = {token}\n%s
+[push.a]\nkind = put\nurl = https://127.0.0.1:1/{{id}}\nheader-file = X-A: {header}\nheader-file = X-B: {header2}
+username = x\npassword-file = {password}\ncert-file = {certificate}\nkey-file = {key}
+[push.b]\nkind = put\nurl = https://127.0.0.1:1/{{id}}\nbearer-token-file = {bearer}
+"""
+    keys = {"http": ("token", "tls_key"), "push.a": ("header", "header2", "password", "key"), "push.b": ("bearer",)}
+    path = tmp_path / "a.conf"
+
+    def said():
+        path.write_text((config % ("127.0.0.1:4041", "tls-cert = {certificate}\ntls-key = {tls_key}")).format(**files))
+        result = subprocess.run([PYPERF, "agent", "--check-config", "--config", path], capture_output=True, text=True,
+                                env=clean_environment(), check=False)
+        assert result.returncode == 0, result.stderr
+        return [line for line in result.stderr.splitlines() if "no mistakes" not in line]
+
+    for mode, bad in ((0o644, True), (0o604, True), (0o640, False), (0o600, False)):
+        for file in files.values():
+            file.chmod(mode)
+        files["certificate"].chmod(0o644)
+        lines = said()
+        for section, names in keys.items() if bad else ():
+            for name in names:
+                line, = [s for s in lines if "%s (mode %04o): chmod 600 %s" % (files[name], mode, files[name]) in s]
+                assert "[%s] " % section in line
+        assert len(lines) == (7 if bad else 0), lines
+    files["token"].chmod(0o644)
+    agent = agents("[http]\ntoken-file = %s\n" % files["token"])
+    agent.stop()
+    assert sum("chmod 600 %s" % files["token"] in m for m in agent.messages("warning")) == 1
+
+
 def test_example_configuration(tmp_path):
     """As it is, and with all its keys: everything that it shows can be set."""
     example = REPO / "docs" / "agent.conf"

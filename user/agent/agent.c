@@ -25,6 +25,7 @@
 #include "agent/notify.h"
 #include "agent/period.h"
 #include "agent/schedule.h"
+#include "agent/secrets.h"
 #include "agent/sinks.h"
 #include "agent/taps.h"
 #include "clock.h"
@@ -90,6 +91,7 @@ int agent__check_config(const struct agent_opts *o)
 
 	if (!c)
 		return -errno;
+	secrets__check(c);
 	log_info("%s: no mistakes", o->config_path);
 	config__put(c);
 	return 0;
@@ -150,6 +152,7 @@ static int apply(struct agent *a, struct config *c)
 	config__put(a->config);
 	a->config = c;
 	start_log(a);
+	secrets__check(c);
 	restart_http(a);
 	return 0;
 }
@@ -835,6 +838,7 @@ int agent__run(const struct agent_opts *o)
 		err = -errno;
 	if (!err) {
 		start_log(a);
+		secrets__check(a->config);
 		err = open_signals(a);
 	}
 	if (!err)
