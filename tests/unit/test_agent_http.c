@@ -6,8 +6,14 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -197,6 +203,53 @@ static void paths_are_whole(void **state)
 	assert_null(http_route__find(""));
 }
 
+/* The mode of a Unix socket's file in its first moment. */
+static mode_t first_mode;
+
+int bind(int fd, const struct sockaddr *address, socklen_t len)
+{
+	long err = syscall(SYS_bind, fd, address, len);
+	struct stat st;
+
+	if (!err && address->sa_family == AF_UNIX &&
+	    !lstat(((const struct sockaddr_un *)address)->sun_path, &st))
+		first_mode = st.st_mode;
+	return (int)err;
+}
+
+static void nobody_else_may_connect_at_any_time(void **state)
+{
+	static const mode_t masks[] = { 0, 022, 077, 0777 };
+	static const char *const modes[] = { "0660", "0600", "0666", "0620", "0200" };
+	const struct http_backend backend = { 0 };
+	char dir[] = "/tmp/pyperf-http-XXXXXX", path[64], address[80];
+
+	(void)state;
+	assert_non_null(mkdtemp(dir));
+	snprintf(path, sizeof(path), "%s/socket", dir);
+	snprintf(address, sizeof(address), "unix:%s", path);
+	for (size_t i = 0; i < CNT(masks) * CNT(modes); i++) {
+		const char *mode = modes[i % CNT(modes)];
+		mode_t mask = masks[i / CNT(modes)], before = umask(mask);
+		struct http_config c;
+		struct http *h;
+		struct stat st;
+
+		http_config__init(&c);
+		assert_int_equal(set(&c, "listen", address), 0);
+		assert_int_equal(set(&c, "socket-mode", mode), 0);
+		h = http__start(&c, &backend);
+		assert_non_null(h);
+		assert_int_equal(umask(before), mask);
+		assert_int_equal(first_mode & 0777, strtoul(mode, NULL, 8));
+		assert_int_equal(lstat(path, &st), 0);
+		assert_int_equal(st.st_mode, first_mode);
+		http__stop(h);
+		assert_int_equal(access(path, F_OK), -1);
+	}
+	assert_int_equal(rmdir(dir), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -208,6 +261,7 @@ int main(void)
 		cmocka_unit_test(tokens),
 		cmocka_unit_test(a_long_password),
 		cmocka_unit_test(paths_are_whole),
+		cmocka_unit_test(nobody_else_may_connect_at_any_time),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -646,6 +646,24 @@ static int make_way(const struct http_config *c, const struct sockaddr_un *un)
 	return err;
 }
 
+/*
+ * The file has its mode from its first moment on, and nothing is done by its name, which may be another one's by then: the
+ * kernel makes it with the mode of the socket, less the umask (unix_bind_bsd() in net/unix/af_unix.c). The umask is that
+ * of all threads, and some make directories: the bits of the owner are not taken away by it.
+ */
+static int bind_unix(int fd, const struct http_config *c)
+{
+	mode_t before;
+	int err;
+
+	if (fchmod(fd, c->socket_mode))
+		return -errno;
+	before = umask(~c->socket_mode & 077);
+	err = bind(fd, (const struct sockaddr *)&c->address, c->address_len) ? -errno : 0;
+	umask(before);
+	return err;
+}
+
 static int open_socket(struct http *h)
 {
 	const struct http_config *c = &h->config;
@@ -659,14 +677,15 @@ static int open_socket(struct http *h)
 	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
 	if (c->address.ss_family == AF_INET6)
 		setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on));
-	if (local)
+	if (local) {
 		err = make_way(c, un);
-	if (!err && bind(fd, (const struct sockaddr *)&c->address, c->address_len))
+		if (!err)
+			err = bind_unix(fd, c);
+		if (!err && lstat(un->sun_path, &h->socket))
+			err = -errno;
+	} else if (bind(fd, (const struct sockaddr *)&c->address, c->address_len)) {
 		err = -errno;
-	/* Nobody can connect before listen(): until then the mode may be wrong. */
-	if (!err && local &&
-	    (chmod(un->sun_path, c->socket_mode) || lstat(un->sun_path, &h->socket)))
-		err = -errno;
+	}
 	if (!err && listen(fd, BACKLOG))
 		err = -errno;
 	if (err) {
