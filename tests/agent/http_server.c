@@ -64,9 +64,10 @@ static size_t push(void *ctx, struct push_stats *out, size_t cap)
 }
 
 /* Not a profile: `seconds` says what happens. */
-static int profile(void *ctx, unsigned seconds, FILE *f)
+static int profile(void *ctx, unsigned seconds, int client_fd, FILE *f)
 {
 	(void)ctx;
+	(void)client_fd;
 	if (seconds == 16)
 		return -EBUSY;
 	if (seconds == 500)

@@ -448,6 +448,28 @@ def test_endpoint(agents, tmp_path):
     assert samples >= taken["totals"]["samples"] > 0
 
 
+def test_who_leaves_gives_his_place_back(agents):
+    """There are two, and the profiles asked for take ten minutes."""
+    agent = agents(window=60)
+
+    def status(path):
+        with contextlib.closing(UnixConnection(agent.dir / "http.sock")) as connection:
+            connection.request("GET", path)
+            return connection.getresponse().status
+
+    asking = []
+    for _ in range(2):
+        asking.append(UnixConnection(agent.dir / "http.sock"))
+        asking[-1].request("GET", "/debug/pprof/profile?seconds=600")
+        get(agent, "/healthz")  # so it has come in before the next one
+    poll(lambda: status("/debug/pprof/profile?seconds=1") == 503, "both places to be taken")
+    asking[0].close()
+    poll(lambda: status("/debug/pprof/profile?seconds=1") == 200, "a place")
+    asking[1].sock.shutdown(socket.SHUT_WR)
+    assert asking[1].getresponse().read() == b""
+    agent.stop()
+
+
 class Backend(http.server.BaseHTTPRequestHandler):
     def do_PUT(self):
         self.server.bodies.append(self.rfile.read(int(self.headers["Content-Length"])))

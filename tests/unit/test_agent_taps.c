@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "agent/taps.h"
@@ -24,6 +25,7 @@ struct asker {
 	pthread_t thread;
 	struct taps *taps;
 	unsigned seconds;
+	int client_fd;
 	int result;
 	char *data;
 	size_t size;
@@ -34,15 +36,20 @@ static void *ask(void *arg)
 	struct asker *a = arg;
 	FILE *f = open_memstream(&a->data, &a->size);
 
-	a->result = taps__profile(a->taps, a->seconds, f);
+	a->result = taps__profile(a->taps, a->seconds, a->client_fd, f);
 	fclose(f);
 	return NULL;
 }
 
+static void begin_for(struct asker *a, struct taps *t, unsigned seconds, int client_fd)
+{
+	*a = (struct asker){ .taps = t, .seconds = seconds, .client_fd = client_fd };
+	assert_int_equal(pthread_create(&a->thread, NULL, ask, a), 0);
+}
+
 static void begin(struct asker *a, struct taps *t, unsigned seconds)
 {
-	*a = (struct asker){ .taps = t, .seconds = seconds };
-	assert_int_equal(pthread_create(&a->thread, NULL, ask, a), 0);
+	begin_for(a, t, seconds, -1);
 }
 
 static void end(struct asker *a, int result)
@@ -198,6 +205,60 @@ static void another_frequency_ends_them(void **state)
 	close(fd);
 }
 
+static void join_left(struct asker *a)
+{
+	pthread_join(a->thread, NULL);
+	assert_int_equal(a->result, -ECANCELED);
+	assert_int_equal(a->size, 0);
+	free(a->data);
+}
+
+/* One leaves before it began, one while it runs: nothing is named for them, and their places are free. */
+static void who_leaves_keeps_no_place(void **state)
+{
+	int fd = eventfd(0, EFD_SEMAPHORE), early[2], late[2], stays[2];
+	struct taps *t = taps__new(fd);
+	struct clocks now = { .mono_ns = 10 * NS_PER_S };
+	struct asker a, b, c, more[TAPS_MAX];
+
+	(void)state;
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, early), 0);
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, late), 0);
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, stays), 0);
+	begin_for(&a, t, 600, early[0]);
+	wait_asked(t, fd);
+	close(early[1]);
+	join_left(&a);
+	begin_for(&b, t, 600, late[0]);
+	wait_asked(t, fd);
+	begin_for(&c, t, 600, stays[0]);
+	wait_asked(t, fd);
+	drain(t, &now, 1);
+	drain(t, &now, 5);
+	named = 0;
+	assert_false(taps__due(t, now.mono_ns));
+	close(late[1]);
+	wait_asked(t, fd); /* it wakes the main thread */
+	drain(t, &now, 6);
+	join_left(&b);
+	assert_int_equal(named, 0);
+	for (unsigned i = 1; i < TAPS_MAX; i++) {
+		begin(&more[i], t, 600);
+		wait_asked(t, fd);
+	}
+	drain(t, &now, 7);
+	taps__end(t, &now, 19, 2, name, NULL);
+	end(&c, 0);
+	for (unsigned i = 1; i < TAPS_MAX; i++)
+		end(&more[i], 0);
+	taps__free(t);
+	close(early[0]);
+	close(late[0]);
+	close(stays[0]);
+	close(stays[1]);
+	close(fd);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -205,6 +266,7 @@ int main(void)
 		cmocka_unit_test(several_at_once),
 		cmocka_unit_test(at_the_end_nobody_waits),
 		cmocka_unit_test(another_frequency_ends_them),
+		cmocka_unit_test(who_leaves_keeps_no_place),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -466,9 +466,9 @@ void agent__stats(struct agent *a, struct agent_stats *out)
 	pthread_mutex_unlock(&a->lock);
 }
 
-int agent__profile(struct agent *a, unsigned seconds, FILE *f)
+int agent__profile(struct agent *a, unsigned seconds, int client_fd, FILE *f)
 {
-	return taps__profile(a->taps, seconds, f);
+	return taps__profile(a->taps, seconds, client_fd, f);
 }
 
 bool agent__healthy(struct agent *a, const char **why)
@@ -495,9 +495,9 @@ static void ask_stats(void *ctx, struct agent_stats *out)
 	agent__stats(ctx, out);
 }
 
-static int ask_profile(void *ctx, unsigned seconds, FILE *f)
+static int ask_profile(void *ctx, unsigned seconds, int client_fd, FILE *f)
 {
-	return agent__profile(ctx, seconds, f);
+	return agent__profile(ctx, seconds, client_fd, f);
 }
 
 static bool ask_healthy(void *ctx, const char **why)

@@ -72,11 +72,12 @@ void agent__stats(struct agent *a, struct agent_stats *out);
 
 /*
  * Waits for `seconds` (1 to 600) and writes what was sampled meanwhile, as pprof. Any thread but the main one, up
- * to AGENT_TAPS at once. It is shorter, and says so, when the agent ends or has to sample at another frequency. 0;
- * -EBUSY: too many; -EINVAL; -ECANCELED: the agent ends; another negative errno of writing.
+ * to AGENT_TAPS at once. It is shorter, and says so, when the agent ends or has to sample at another frequency. It ends
+ * within two seconds when the peer of the socket `client_fd` (-1: none) has closed its side. 0; -EBUSY: too many;
+ * -EINVAL; -ECANCELED: the agent ends, or the peer is gone; another negative errno of writing.
  */
 #define AGENT_TAPS 8
-int agent__profile(struct agent *a, unsigned seconds, FILE *f);
+int agent__profile(struct agent *a, unsigned seconds, int client_fd, FILE *f);
 
 /* False: sampling or delivery stands still; `why` is a sentence, valid for ever. Any thread. */
 bool agent__healthy(struct agent *a, const char **why);

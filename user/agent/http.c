@@ -396,6 +396,7 @@ static int read_args(struct MHD_Connection *c, struct http_args *args)
 	struct arguments a = { .args = args };
 
 	memset(args, 0, sizeof(*args));
+	args->client_fd = conn_of(c)->fd;
 	MHD_get_connection_values_n(c, MHD_GET_ARGUMENT_KIND, on_argument, &a);
 	return a.bad ? -EINVAL : 0;
 }

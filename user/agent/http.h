@@ -70,8 +70,9 @@ int http_config__check(const struct http_config *c, const char **why);
 struct http_backend {
 	void *ctx;
 	void (*stats)(void *ctx, struct agent_stats *out);
-	int (*profile)(void *ctx, unsigned seconds, FILE *out); /* as agent__profile() */
-	bool (*healthy)(void *ctx, const char **why);		/* as agent__healthy() */
+	/* As agent__profile() and agent__healthy(). */
+	int (*profile)(void *ctx, unsigned seconds, int client_fd, FILE *out);
+	bool (*healthy)(void *ctx, const char **why);
 	/* Figures of up to `cap` destinations, and how many; NULL: there are none. */
 	size_t (*push)(void *ctx, struct push_stats *out, size_t cap);
 	const char *store_path; /* NULL: no store, and nothing to look at on the page */

@@ -110,7 +110,7 @@ static void answer_profile(const struct http_backend *b, const struct http_args 
 	f = open_memstream(&a->body, &a->size);
 	if (!f)
 		return http_answer__text(a, 500, "out of memory");
-	err = b->profile(b->ctx, (unsigned)seconds, f);
+	err = b->profile(b->ctx, (unsigned)seconds, args->client_fd, f);
 	if (!err && ferror(f))
 		err = -EIO;
 	if (fclose(f) && !err)

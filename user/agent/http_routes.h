@@ -20,6 +20,7 @@
 
 /* The arguments that mean something; others are ignored. Texts as the client sent them, "" when it did not. */
 struct http_args {
+	int client_fd; /* whose they are: to see whether it is still there, and for nothing else */
 	char seconds[16];
 	char service[1024];
 	char from[32], to[32];

@@ -2,12 +2,15 @@
 #include "agent/taps.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "clock.h"
 #include "export.h"
+#include "log.h"
 
 enum tap_state {
 	TAP_FREE = 0,
@@ -19,6 +22,7 @@ enum tap_state {
 struct tap {
 	enum tap_state state;
 	unsigned seconds;
+	bool left; /* who asked does not want it any more: the main thread ends it */
 	uint64_t end_ns;
 	struct clocks begin;
 	struct period *period;
@@ -76,26 +80,56 @@ static int write_period(const struct period *p, FILE *f)
 	return export__pprof(p->profile, &o, f);
 }
 
-/* With the lock. -ETIMEDOUT: the main thread does not answer. */
-static int wait_for(struct taps *t, struct tap *tap)
+/* Has the other end of this socket been closed? */
+static bool has_left(int fd)
 {
-	uint64_t until = now_ns() + TAPS_PATIENCE_S * NS_PER_S;
+	struct pollfd p = { .fd = fd, .events = POLLRDHUP };
+
+	return fd >= 0 && poll(&p, 1, 0) > 0;
+}
+
+/* With the lock. If that fails: it looks once a second anyhow. */
+static void wake_main(struct taps *t)
+{
+	const uint64_t one = 1;
+
+	if (write(t->wake_fd, &one, sizeof(one)) < 0)
+		log_debug("profile: %s", strerror(errno));
+}
+
+/* With the lock. */
+static void wait_a_second(struct taps *t)
+{
+	uint64_t until = now_ns() + NS_PER_S;
 	const struct timespec ts = { .tv_sec = (time_t)(until / NS_PER_S),
 				     .tv_nsec = (long)(until % NS_PER_S) };
 
-	while (tap->state == TAP_ASKED)
-		if (pthread_cond_timedwait(&t->changed, &t->lock, &ts) == ETIMEDOUT &&
-		    tap->state == TAP_ASKED)
+	pthread_cond_timedwait(&t->changed, &t->lock, &ts);
+}
+
+/* With the lock. -ETIMEDOUT: the main thread does not answer; -ECANCELED: who asked is gone. */
+static int wait_for(struct taps *t, struct tap *tap, int client_fd)
+{
+	uint64_t patience = now_ns() + TAPS_PATIENCE_S * NS_PER_S;
+
+	while (tap->state != TAP_DONE) {
+		wait_a_second(t);
+		if (tap->state == TAP_ASKED && now_ns() >= patience)
 			return -ETIMEDOUT;
-	while (tap->state != TAP_DONE)
-		pthread_cond_wait(&t->changed, &t->lock);
+		if (tap->left || tap->state == TAP_DONE || !has_left(client_fd))
+			continue;
+		if (tap->state == TAP_ASKED)
+			return -ECANCELED;
+		tap->left = true;
+		wake_main(t);
+	}
 	return tap->err;
 }
 
-int taps__profile(struct taps *t, unsigned seconds, FILE *f)
+int taps__profile(struct taps *t, unsigned seconds, int client_fd, FILE *f)
 {
-	const uint64_t one = 1;
 	struct period *p = NULL;
+	bool wanted = false;
 	struct tap *tap;
 	int err = -EBUSY, written = 0;
 
@@ -106,22 +140,28 @@ int taps__profile(struct taps *t, unsigned seconds, FILE *f)
 	if (tap) {
 		*tap = (struct tap){ .state = TAP_ASKED, .seconds = seconds };
 		t->askers++;
-		if (write(t->wake_fd, &one, sizeof(one)) < 0)
-			err = -errno; /* it looks once a second anyhow */
-		err = wait_for(t, tap);
+		wake_main(t);
+		err = wait_for(t, tap, client_fd);
 		p = tap->period;
+		wanted = p && !tap->left;
 		tap->state = TAP_FREE;
 		t->askers--;
 		pthread_cond_broadcast(&t->changed);
 	}
 	pthread_mutex_unlock(&t->lock);
-	if (p)
+	if (wanted)
 		written = write_period(p, f);
 	period__free(p);
 	return written ? written : err;
 }
 
 /* ---- the main thread ------------------------------------------------------------------------------------- */
+
+/* With the lock; of one that runs. */
+static uint64_t end_of(const struct tap *tap)
+{
+	return tap->left ? 0 : tap->end_ns;
+}
 
 uint64_t taps__wake_ns(struct taps *t)
 {
@@ -131,8 +171,8 @@ uint64_t taps__wake_ns(struct taps *t)
 	for (size_t i = 0; i < TAPS_MAX; i++) {
 		if (t->tap[i].state == TAP_ASKED)
 			next = 0;
-		else if (t->tap[i].state == TAP_RUNNING && t->tap[i].end_ns < next)
-			next = t->tap[i].end_ns;
+		else if (t->tap[i].state == TAP_RUNNING && end_of(&t->tap[i]) < next)
+			next = end_of(&t->tap[i]);
 	}
 	pthread_mutex_unlock(&t->lock);
 	return next;
@@ -202,16 +242,17 @@ static void end_due(struct taps *t, const struct clocks *now, uint64_t due_ns,
 {
 	for (size_t i = 0; i < TAPS_MAX; i++) {
 		struct tap *tap = &t->tap[i];
-		bool due;
+		bool due, left;
 
 		pthread_mutex_lock(&t->lock);
-		due = tap->state == TAP_RUNNING && tap->end_ns <= due_ns;
+		due = tap->state == TAP_RUNNING && end_of(tap) <= due_ns;
+		left = tap->left;
 		pthread_mutex_unlock(&t->lock);
 		if (!due)
 			continue;
 		tap->period->profile->stats.frequency_hz = frequency_hz;
 		tap->period->profile->stats.cpus = cpus;
-		finish(t, tap, now, name(ctx, tap->period->profile));
+		finish(t, tap, now, left ? -ECANCELED : name(ctx, tap->period->profile));
 	}
 }
 

@@ -6,7 +6,7 @@
  * do not notice.
  *
  *	any thread				the main thread
- *	taps__profile(t, 30, f)			taps__due(t, now)	then it drains at once
+ *	taps__profile(t, 30, fd, f)		taps__due(t, now)	then it drains at once
  *	   waits				taps__add(t, drained)	after each drain
  *	   ...					taps__turn(t, now)	begins and ends them
  *	   writes
@@ -31,7 +31,7 @@ struct taps *taps__new(int wake_fd);
 void taps__free(struct taps *t);
 
 /* See agent__profile(). */
-int taps__profile(struct taps *t, unsigned seconds, FILE *f);
+int taps__profile(struct taps *t, unsigned seconds, int client_fd, FILE *f);
 
 /* For the main thread. Times are those of now_ns(). */
 /* The time of the next end, UINT64_MAX: none. */
