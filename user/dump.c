@@ -99,17 +99,22 @@ struct py_thread {
 	str_id name;
 };
 
+/* One reading of the kernel's tables. What it is read with and into is borrowed. */
 struct window {
+	const struct process_table *pt;
+	const struct dump_opts *o;
+	struct profile *profile;
+	struct dump_late *late;
+	int err; /* the first; counts that come after it are in no profile, and late->lost */
+
 	struct drained counts; /* struct count_key -> struct count_val */
 	struct drained chunks; /* u64 -> struct chunk */
 	struct idmap by_hash;  /* chunk hash -> its struct chunk, in chunks.values */
 	uint64_t words[MAX_FRAMES];
-	struct profile *profile;
 	struct py_thread *py_threads; /* of the processes in `named` */
 	size_t py_thread_cnt, py_thread_cap;
-	struct idmap named;    /* spaces whose threads' names were read */
-	uint32_t reading;      /* the space that is being read */
-	struct handed *handed; /* NULL: none */
+	struct idmap named; /* spaces whose threads' names were read */
+	uint32_t reading;   /* the space that is being read */
 };
 
 /*
@@ -118,7 +123,7 @@ struct window {
  */
 static int read_stack(struct window *w, uint64_t hash)
 {
-	const struct handed_stack *whole = w->handed ? handed__stack(w->handed, hash) : NULL;
+	const struct handed_stack *whole = w->o->handed ? handed__stack(w->o->handed, hash) : NULL;
 	uint32_t free_slots = MAX_FRAMES;
 
 	if (whole) {
@@ -250,14 +255,13 @@ static void take_name(void *ctx, uint32_t tid, const char *name)
 }
 
 /* Python's name of a thread; 0: it has none, or it cannot be read. */
-static str_id python_name(struct window *w, const struct process_table *pt, uint32_t space,
-			  uint32_t tid)
+static str_id python_name(struct window *w, uint32_t space, uint32_t tid)
 {
-	const struct process *proc = process_table__find(pt, space);
+	const struct process *proc = process_table__find(w->pt, space);
 	const struct py_binary *bin;
 	uint64_t bias;
 
-	bin = proc && !proc->exited ? process_table__python(pt, proc, &bias) : NULL;
+	bin = proc && !proc->exited ? process_table__python(w->pt, proc, &bias) : NULL;
 	if (!bin)
 		return 0;
 	if (!idmap__get(&w->named, space)) { /* once in a window */
@@ -293,15 +297,14 @@ static str_id command_name(struct profile *p, uint32_t tgid, uint32_t tid)
 }
 
 /* The name of a thread, at its first sight and while it lives; later it is shown by its number. */
-static int note_thread(struct window *w, const struct process_table *pt, uint32_t tgid,
-		       uint32_t space, uint32_t tid)
+static int note_thread(struct window *w, uint32_t tgid, uint32_t space, uint32_t tid)
 {
 	struct profile_thread thread = { .space = space, .tid = tid };
 	int err;
 
 	if (!tid || profile__thread_name(w->profile, space, tid)[0])
 		return 0;
-	thread.name = python_name(w, pt, space, tid);
+	thread.name = python_name(w, space, tid);
 	if (!thread.name)
 		thread.name = command_name(w->profile, tgid, tid);
 	err = thread.name ? profile__add_thread(w->profile, &thread) : 0;
@@ -312,21 +315,19 @@ static int note_thread(struct window *w, const struct process_table *pt, uint32_
  * Samples of a process that was taken while it was not known whether it has Python: where they belong
  * when it has none, or when it was gone (or not to be read) before anyone looked. NULL: in the profile.
  */
-static uint64_t *late_filter(const struct process_table *pt, const struct dump_opts *o,
-			     uint32_t space, struct dump_late *late)
+static uint64_t *late_filter(const struct window *w, uint32_t space)
 {
-	const struct process *proc = process_table__find(pt, space);
+	const struct process *proc = process_table__find(w->pt, space);
 
-	if (!o->python_only || !proc || proc->is_python || proc->native_only)
+	if (!w->o->python_only || !proc || proc->is_python || proc->native_only)
 		return NULL;
-	return proc->analysed ? &late->python : &late->unknown;
+	return proc->analysed ? &w->late->python : &w->late->unknown;
 }
 
-static int add_count(struct window *w, const struct process_table *pt, const struct dump_opts *o,
-		     struct profile *p, struct dump_late *late, const struct count_key *key,
-		     const struct count_val *val)
+static int add_count(struct window *w, const struct count_key *key, const struct count_val *val)
 {
-	uint64_t *filtered = late_filter(pt, o, key->space, late), count;
+	uint64_t *filtered = late_filter(w, key->space), count, unit = w->o->unit;
+	struct profile *p = w->profile;
 	int proc, n, err;
 
 	if (!val->samples) /* handed over, and not seen since */
@@ -337,17 +338,17 @@ static int add_count(struct window *w, const struct process_table *pt, const str
 	}
 	n = read_stack(w, key->stack);
 	if (n < 0) {
-		late->lost += val->samples;
+		w->late->lost += val->samples;
 		return 0;
 	}
-	n = dump__name_generated(o->jit, key->space, w->words, n);
-	proc = find_proc(pt, p, key->space);
+	n = dump__name_generated(w->o->jit, key->space, w->words, n);
+	proc = find_proc(w->pt, p, key->space);
 	if (proc < 0)
 		return proc;
-	err = note_thread(w, pt, p->procs[proc].tgid, key->space, THREAD_TID(key->thread));
+	err = note_thread(w, p->procs[proc].tgid, key->space, THREAD_TID(key->thread));
 	if (err)
 		return err;
-	count = o->unit ? (val->value + o->unit / 2) / o->unit : 0;
+	count = unit ? (val->value + unit / 2) / unit : 0;
 	if (count <
 	    val->samples) /* never less than one: so are some taken before the agent lowered its frequency */
 		count = val->samples;
@@ -381,52 +382,52 @@ static int read_window(struct collect *c, unsigned old, struct window *w)
 	return err ? err : index_chunks(w);
 }
 
-/*
- * Counts that were taken out of the kernel's table, or handed over. err: of what was before; from an error on
- * they are in no profile.
- */
-static int add_counts(struct window *w, const struct process_table *pt, const struct dump_opts *o,
-		      struct profile *p, struct dump_late *late, const struct count_key *keys,
-		      const struct count_val *vals, size_t cnt, int err)
+/* Counts that were taken out of the kernel's table, or handed over. */
+static void add_counts(struct window *w, const struct count_key *keys, const struct count_val *vals,
+		       size_t cnt)
 {
 	for (size_t i = 0; i < cnt; i++) {
-		if (!err)
-			err = add_count(w, pt, o, p, late, &keys[i], &vals[i]);
-		if (err)
-			late->lost += vals[i].samples;
+		if (!w->err)
+			w->err = add_count(w, &keys[i], &vals[i]);
+		if (w->err)
+			w->late->lost += vals[i].samples;
 	}
-	return err;
 }
 
-int dump__window(struct collect *c, unsigned old, const struct process_table *pt,
-		 const struct dump_opts *o, struct profile *p, struct dump_late *late)
+static void window__free(struct window *w)
 {
-	struct window *w = calloc(1, sizeof(*w));
-	int err;
-
-	if (!w) {
-		err = -ENOMEM;
-		goto out;
-	}
-	w->profile = p;
-	w->handed = o->handed;
-	sym_jit__begin(o->jit);
-	err = read_window(c, old, w);
-	err = add_counts(w, pt, o, p, late, w->counts.keys, w->counts.values, w->counts.cnt, err);
-	if (w->handed)
-		err = add_counts(w, pt, o, p, late, w->handed->keys, w->handed->vals,
-				 w->handed->cnt, err);
-	if (!err)
-		err = refresh_procs(pt, p);
-	log_debug("window: %zu counts, %zu chunks", w->counts.cnt, w->chunks.cnt);
-	if (w->handed)
-		handed__clear(w->handed);
 	drained__free(&w->counts);
 	drained__free(&w->chunks);
 	idmap__free(&w->by_hash);
 	idmap__free(&w->named);
 	free(w->py_threads);
 	free(w);
+}
+
+int dump__window(struct collect *c, unsigned old, const struct process_table *pt,
+		 const struct dump_opts *o, struct profile *p, struct dump_late *late)
+{
+	struct window *w = calloc(1, sizeof(*w));
+	int err = -ENOMEM;
+
+	if (!w)
+		goto out;
+	w->pt = pt;
+	w->o = o;
+	w->profile = p;
+	w->late = late;
+	sym_jit__begin(o->jit);
+	w->err = read_window(c, old, w);
+	add_counts(w, w->counts.keys, w->counts.values, w->counts.cnt);
+	if (o->handed) {
+		add_counts(w, o->handed->keys, o->handed->vals, o->handed->cnt);
+		handed__clear(o->handed);
+	}
+	if (!w->err)
+		w->err = refresh_procs(pt, p);
+	log_debug("window: %zu counts, %zu chunks", w->counts.cnt, w->chunks.cnt);
+	err = w->err;
+	window__free(w);
 out:
 	if (err)
 		log_err("reading the counts: %s", strerror(-err));
