@@ -652,49 +652,54 @@ static int make_way(const struct http_config *c, const struct sockaddr_un *un)
  * kernel makes it with the mode of the socket, less the umask (unix_bind_bsd() in net/unix/af_unix.c). The umask is that
  * of all threads, and some make directories: the bits of the owner are not taken away by it.
  */
-static int bind_unix(int fd, const struct http_config *c)
-{
-	mode_t before;
-	int err;
-
-	if (fchmod(fd, c->socket_mode))
-		return -errno;
-	before = umask(~c->socket_mode & 077);
-	err = bind(fd, (const struct sockaddr *)&c->address, c->address_len) ? -errno : 0;
-	umask(before);
-	return err;
-}
-
-static int open_socket(struct http *h)
+static int bind_unix(struct http *h)
 {
 	const struct http_config *c = &h->config;
 	const struct sockaddr_un *un = (const struct sockaddr_un *)&c->address;
-	bool local = c->address.ss_family == AF_UNIX;
-	int fd = socket(c->address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	int on = 1, err = 0;
+	mode_t before;
+	int err = make_way(c, un);
 
-	if (fd < 0)
-		return -errno;
-	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-	if (c->address.ss_family == AF_INET6)
-		setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on));
-	if (local) {
-		err = make_way(c, un);
-		if (!err)
-			err = bind_unix(fd, c);
-		if (!err && lstat(un->sun_path, &h->socket))
-			err = -errno;
-	} else if (bind(fd, (const struct sockaddr *)&c->address, c->address_len)) {
+	if (!err && fchmod(h->listen_fd, c->socket_mode))
 		err = -errno;
-	}
-	if (!err && listen(fd, BACKLOG))
-		err = -errno;
-	if (err) {
-		close(fd);
+	if (err)
 		return err;
-	}
-	h->listen_fd = fd;
+	before = umask(~c->socket_mode & 077);
+	if (bind(h->listen_fd, (const struct sockaddr *)un, c->address_len))
+		err = -errno;
+	umask(before);
+	if (!err && lstat(un->sun_path, &h->socket))
+		err = -errno;
+	return err;
+}
+
+static int bind_tcp(struct http *h)
+{
+	const struct http_config *c = &h->config;
+	int on = 1;
+
+	setsockopt(h->listen_fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+	if (c->address.ss_family == AF_INET6)
+		setsockopt(h->listen_fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on));
+	if (bind(h->listen_fd, (const struct sockaddr *)&c->address, c->address_len))
+		return -errno;
 	return 0;
+}
+
+/* 0 or negative errno after a message; what is open is closed with the rest. */
+static int open_socket(struct http *h)
+{
+	int family = h->config.address.ss_family, err;
+
+	h->listen_fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (h->listen_fd < 0)
+		err = -errno;
+	else
+		err = family == AF_UNIX ? bind_unix(h) : bind_tcp(h);
+	if (!err && listen(h->listen_fd, BACKLOG))
+		err = -errno;
+	if (err)
+		log_err("cannot listen on %s: %s", h->config.text, strerror(-err));
+	return err;
 }
 
 static void close_socket(struct http *h)
@@ -747,15 +752,11 @@ static void http__free(struct http *h)
 	free(h);
 }
 
-struct http *http__start(const struct http_config *c, const struct http_backend *backend)
+/* Nothing opened yet. NULL: out of memory. */
+static struct http *http__new(const struct http_config *c, const struct http_backend *backend)
 {
-	struct http *h;
-	int err;
+	struct http *h = calloc(1, sizeof(*h));
 
-	errno = 0;
-	if (c->off)
-		return NULL;
-	h = calloc(1, sizeof(*h));
 	if (!h)
 		return NULL;
 	h->config = *c;
@@ -767,27 +768,46 @@ struct http *http__start(const struct http_config *c, const struct http_backend 
 	for (size_t i = 0; i < HTTP_CONNECTIONS; i++)
 		h->conns[i].fd = -1;
 	h->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	err = h->wake_fd < 0 ? -errno : read_secrets(h);
-	if (err)
-		goto out;
-	err = open_socket(h);
-	if (err) {
-		log_err("cannot listen on %s: %s", c->text, strerror(-err));
-		goto out;
-	}
+	return h;
+}
+
+/* The library, and the thread that runs it. 0 or negative errno after a message. */
+static int start_serving(struct http *h)
+{
+	int err;
+
 	h->daemon = start_daemon(h);
 	if (!h->daemon) {
-		err = -EINVAL;
-		log_err("cannot serve on %s%s", c->text,
+		log_err("cannot serve on %s%s", h->config.text,
 			h->cert ? ": is tls-key the key of tls-cert?" : "");
-		goto out;
+		return -EINVAL;
 	}
 	err = start_thread(h);
 	if (!err)
-		return h;
+		return 0;
 	stop_daemon(h->daemon);
 	log_err("cannot start a thread: %s", strerror(-err));
-out:
+	return err;
+}
+
+struct http *http__start(const struct http_config *c, const struct http_backend *backend)
+{
+	struct http *h;
+	int err;
+
+	errno = 0;
+	if (c->off)
+		return NULL;
+	h = http__new(c, backend);
+	if (!h)
+		return NULL;
+	err = h->wake_fd < 0 ? -errno : read_secrets(h);
+	if (!err)
+		err = open_socket(h);
+	if (!err)
+		err = start_serving(h);
+	if (!err)
+		return h;
 	http__free(h);
 	errno = -err;
 	return NULL;

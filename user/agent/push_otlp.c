@@ -20,6 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "clock.h"
 #include "export_stacks.h"
 #include "export_text.h"
 #include "hash.h"
@@ -516,38 +517,40 @@ static void make_id(uint8_t id[PROFILE_ID_SZ], const char *hex)
 	}
 }
 
-static void write_request(struct encoder *e, const struct window *w, struct strbuf *to)
+/* What is inside of a profile; `samples` and `cpu` are to be the two types. */
+static void fill_profile(struct encoder *e, const struct window *w, Otlp__ValueType *samples,
+			 Otlp__ValueType *cpu, Otlp__Profile *profile)
+{
+	samples->type = string(e, "samples");
+	samples->unit = string(e, "count");
+	cpu->type = string(e, "cpu");
+	cpu->unit = string(e, "nanoseconds");
+	profile->sample_type = samples;
+	profile->n_samples = e->sample_list.cnt;
+	profile->samples = (Otlp__Sample **)e->sample_list.items;
+	profile->time_unix_nano = w->start_unix_ns;
+	profile->duration_nano = w->duration_ns;
+	profile->period_type = cpu;
+	profile->period = w->frequency_hz ? NS_PER_S / w->frequency_hz : 0;
+}
+
+/* One profile, with all that has to be around it. */
+static void write_request(struct encoder *e, Otlp__Profile *profile, struct strbuf *to)
 {
 	Otlp__ExportRequest request = OTLP__EXPORT_REQUEST__INIT;
 	Otlp__ResourceProfiles resource_profiles = OTLP__RESOURCE_PROFILES__INIT;
 	Otlp__ScopeProfiles scope_profiles = OTLP__SCOPE_PROFILES__INIT;
 	Otlp__Resource resource = OTLP__RESOURCE__INIT;
 	Otlp__Scope scope = OTLP__SCOPE__INIT;
-	Otlp__Profile profile = OTLP__PROFILE__INIT;
 	Otlp__Dictionary dictionary = OTLP__DICTIONARY__INIT;
-	Otlp__ValueType samples = OTLP__VALUE_TYPE__INIT, cpu = OTLP__VALUE_TYPE__INIT;
-	uint8_t id[PROFILE_ID_SZ] = { 0 };
 
-	samples.type = string(e, "samples");
-	samples.unit = string(e, "count");
-	cpu.type = string(e, "cpu");
-	cpu.unit = string(e, "nanoseconds");
 	list_strings(e);
 	fill_dictionary(e, &dictionary);
-	make_id(id, w->id);
-	profile.sample_type = &samples;
-	profile.n_samples = e->sample_list.cnt;
-	profile.samples = (Otlp__Sample **)e->sample_list.items;
-	profile.time_unix_nano = w->start_unix_ns;
-	profile.duration_nano = w->duration_ns;
-	profile.period_type = &cpu;
-	profile.period = w->frequency_hz ? 1000000000 / w->frequency_hz : 0;
-	profile.profile_id = (ProtobufCBinaryData){ sizeof(id), id };
 	scope.name = (char *)"pyperf-bpf";
 	scope.version = (char *)PYPERF_VERSION;
 	scope_profiles.scope = &scope;
 	scope_profiles.n_profiles = 1;
-	scope_profiles.profiles = (Otlp__Profile *[]){ &profile };
+	scope_profiles.profiles = &profile;
 	resource.n_attributes = e->resource_list.cnt;
 	resource.attributes = (Otlp__KeyValue **)e->resource_list.items;
 	resource_profiles.resource = &resource;
@@ -560,44 +563,63 @@ static void write_request(struct encoder *e, const struct window *w, struct strb
 		push_pack(to, &request.base);
 }
 
-static int encode_profile(const struct profile *p, const struct window *w, struct strbuf *to)
+static void encoder__init(struct encoder *e, const struct profile *p)
 {
-	struct encoder e = {
+	*e = (struct encoder){
 		.p = p,
 		.strings = strtab__new(),
 		.functions = strtab__new(),
 		.attributes = strtab__new(),
 		.stacks = strtab__new(),
 	};
-	struct table *tables[] = { &e.mapping_list,   &e.location_list, &e.function_list,
-				   &e.attribute_list, &e.stack_list,	&e.string_list,
-				   &e.sample_list,    &e.resource_list };
+	e->location_of = take(e, p->sym_cnt * sizeof(*e->location_of));
+	e->mapping_of = take(e, p->module_cnt * sizeof(*e->mapping_of));
+	if (!e->strings || !e->functions || !e->attributes || !e->stacks)
+		e->err = -ENOMEM;
+	if (!e->err)
+		add_nothing(e);
+}
 
-	e.location_of = take(&e, p->sym_cnt * sizeof(*e.location_of));
-	e.mapping_of = take(&e, p->module_cnt * sizeof(*e.mapping_of));
-	if (!e.strings || !e.functions || !e.attributes || !e.stacks)
-		e.err = -ENOMEM;
-	if (!e.err)
-		add_nothing(&e);
+static void encoder__free(struct encoder *e)
+{
+	struct table *tables[] = { &e->mapping_list,   &e->location_list, &e->function_list,
+				   &e->attribute_list, &e->stack_list,	  &e->string_list,
+				   &e->sample_list,    &e->resource_list };
+
+	for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++)
+		free(tables[i]->items);
+	while (e->arena) {
+		struct block *next = e->arena->next;
+
+		free(e->arena);
+		e->arena = next;
+	}
+	strtab__free(e->strings);
+	strtab__free(e->functions);
+	strtab__free(e->attributes);
+	strtab__free(e->stacks);
+	strbuf__free(&e->key);
+}
+
+static int encode_profile(const struct profile *p, const struct window *w, struct strbuf *to)
+{
+	Otlp__Profile profile = OTLP__PROFILE__INIT;
+	Otlp__ValueType samples = OTLP__VALUE_TYPE__INIT, cpu = OTLP__VALUE_TYPE__INIT;
+	uint8_t id[PROFILE_ID_SZ] = { 0 };
+	struct encoder e;
+
+	encoder__init(&e, p);
 	for (size_t i = 0; i < w->label_cnt && !e.err; i++)
 		add_resource(&e, &w->labels[i]);
 	for (size_t i = 0; i < p->stack_cnt && !e.err; i++)
 		add_sample(&e, &p->stacks[i]);
-	if (!e.err)
-		write_request(&e, w, to);
-	for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++)
-		free(tables[i]->items);
-	while (e.arena) {
-		struct block *next = e.arena->next;
-
-		free(e.arena);
-		e.arena = next;
+	make_id(id, w->id);
+	profile.profile_id = (ProtobufCBinaryData){ sizeof(id), id };
+	if (!e.err) {
+		fill_profile(&e, w, &samples, &cpu, &profile);
+		write_request(&e, &profile, to);
 	}
-	strtab__free(e.strings);
-	strtab__free(e.functions);
-	strtab__free(e.attributes);
-	strtab__free(e.stacks);
-	strbuf__free(&e.key);
+	encoder__free(&e);
 	return e.err ? e.err : to->err;
 }
 
