@@ -207,8 +207,13 @@ class Profiler:
 
     @staticmethod
     def read(file):
-        file.seek(0)
-        return file.read().decode("utf-8")
+        # Its position is where a program that runs writes next.
+        return os.pread(file.fileno(), os.fstat(file.fileno()).st_size, 0).decode("utf-8")
+
+    def wait_said(self, words):
+        """Until it has said this."""
+        poll(lambda: words in self.read(self.err) or self.process.poll() is not None, repr(words))
+        assert words in self.read(self.err), self.read(self.err)
 
     def interrupt_group(self):
         """What Ctrl-C does: the signal goes to the profiler and to its command."""
@@ -338,9 +343,9 @@ def spend(pid, seconds):
     poll(lambda: cpu_seconds(pid) >= end, "process %d to work" % pid)
 
 
-def profile_work(pid, seconds, *options):
+def profile_work(pid, seconds, *options, hz=HZ):
     """Profiles a process until it has had so much of a CPU, however busy the machine is."""
-    profiler = Profiler("-v", "-f", "-F", HZ, "-p", pid, *options)
+    profiler = Profiler("-v", "-f", "-F", hz, "-p", pid, *options)
     profiler.wait_sampling()
     spend(pid, seconds)
     profiler.interrupt_group()

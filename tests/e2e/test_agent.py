@@ -108,7 +108,8 @@ class Agent(Profiler):
 
     def messages(self, *levels):
         """What it said; at these levels, if there are any."""
-        lines = map(json.loads, self.read(self.err).splitlines())
+        text = self.read(self.err)
+        lines = map(json.loads, text[:text.rfind("\n") + 1].splitlines())  # it may be writing the last one
         return [line["message"] for line in lines if not levels or line["level"] in levels]
 
     def stop(self, sig=signal.SIGTERM):
@@ -172,10 +173,11 @@ def test_windows_of_services(agents):
         for w in ours:
             assert {name + "_inner", name + "_outer"} <= w.functions()
             assert not {"alpha_inner", "beta_inner"} - {name + "_inner"} & w.functions()
-        # One follows the other without a gap, and they end at even seconds, but for the last one.
+        # One follows the other without a gap. They end at even seconds, but for the last one: on time, unless
+        # the machine is busy each time.
+        assert min(w.start % 2e9 for w in ours[1:]) < 2e8
         for before, after in zip(ours, ours[1:]):
             assert abs(before.start + before.duration - after.start) < 1e8
-            assert (after.start % 2e9) < 1e9
     assert all(w.labels["deployment_environment"] == "test" for w in windows if w.service == "alpha")
     assert any(s["labels"]["pid"] == alpha.pid for w in windows for s in w.profile["samples"])
 
