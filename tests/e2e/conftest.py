@@ -108,6 +108,15 @@ def profiler(request):
 
 
 @pytest.fixture
+def real_time():
+    """What to begin a command with that nobody is to take off its CPU."""
+    chrt = harness.find_tool("chrt")
+    if not chrt or subprocess.run([chrt, "-f", "1", "true"], stderr=subprocess.DEVNULL).returncode:
+        pytest.skip("real-time priority (chrt -f) is not permitted")
+    return [chrt, "-f", "1"]
+
+
+@pytest.fixture
 def directory():
     """An empty directory that every user may look into."""
     path = tempfile.mkdtemp(prefix="pyperf-e2e-")

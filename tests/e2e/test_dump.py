@@ -76,9 +76,20 @@ def settled(threads):
     """All that wait do so: three in read and pause, one in its sleep, one for a lock."""
     return (len(in_syscall(threads, "pause")) == 2 and len(in_syscall(threads, "read")) == 2
             and any(t["gil"] == "none" for t in in_syscall(threads, "futex"))
-            and any(in_syscall(threads, name) for name in AT_REST["sleeping"])
+            and asleep(threads)
             and any(t["gil"] == "none" and t["state"] in ("running", "runnable")
                     for t in threads.values()))
+
+
+def asleep(threads):
+    return any(in_syscall(threads, name) for name in AT_REST["sleeping"])
+
+
+def is_held(threads):
+    """Not yet, when the main thread is one of those that wait: the byte that it has read made it want the GIL."""
+    return (sum(t["gil"] == "waits" for t in threads.values()) == 2
+            and any(t["gil"] == "holds" and t["frames"][0]["function"] == "keep_the_gil"
+                    for t in threads.values() if t["frames"]))
 
 
 def compare(thread, true, label):
@@ -124,8 +135,7 @@ def test_states_and_stacks(python):
             threads = dump_until(target.pid, settled, "all threads to be where they stay")
         assert watch.looks and not watch.bad
         target.process.stdin.write(b"x")
-        held = dump_until(target.pid, lambda ts: sum(t["gil"] == "waits" for t in ts.values()) == 2,
-                          "two threads to wait for the GIL")
+        held = dump_until(target.pid, is_held, "the main thread to hold the GIL, and two to wait for it")
         truth = {int(tid): true for tid, true in json.loads(target.end()).items()}
     assert {true["label"] for true in truth.values()} == {*ALL, "main"} - {"foreign"}
     for tid, true in truth.items():
@@ -151,16 +161,13 @@ def test_states_and_stacks(python):
 
 
 @pytest.mark.parametrize("label, gil", [("spinning", "holds"), ("hashing", "none")])
-def test_running(any_python, label, gil):
+def test_running(any_python, real_time, label, gil):
     """A thread that nobody takes off its CPU has no registers to read: it is sampled."""
-    chrt = harness.find_tool("chrt")
-    if not chrt or subprocess.run([chrt, "-f", "1", "true"], stderr=subprocess.DEVNULL).returncode:
-        pytest.skip("real-time priority (chrt -f) is not permitted")
 
     def running(threads):
         return any(t["state"] == "running" and t["gil"] == gil for t in threads.values())
 
-    with Target(any_python, "states.py", label, prefix=[chrt, "-f", "1"]) as target:
+    with Target(any_python, "states.py", label, prefix=real_time) as target:
         threads = dump_until(target.pid, running, "a sample of it")
         truth = {int(tid): true for tid, true in json.loads(target.end()).items()}
     tid, = (tid for tid, true in truth.items() if true["label"] == label)
@@ -182,7 +189,7 @@ def test_native(any_python):
     """All frames of a thread, innermost first: kernel, then C and Python in their order."""
     with Target(any_python, "states.py", "sleeping", "foreign") as target:
         threads = dump_until(target.pid, lambda ts: len(in_syscall(ts, "pause")) == 1
-                             and len(in_syscall(ts, "read")) == 1, "the threads", "--native")
+                             and len(in_syscall(ts, "read")) == 1 and asleep(ts), "the threads", "--native")
     thread = next(t for t in threads.values()
                   if any(f["function"] == "sleeping" for f in t["frames"]))
     kinds = [f["kind"] for f in thread["frames"]]
@@ -207,6 +214,7 @@ def test_schema(any_python, tmp_path):
 
 def test_text(any_python):
     with Target(any_python, "states.py", "sleeping", "spinning") as target:
+        dump_until(target.pid, asleep, "the sleep")
         result = dump(target.pid)
     text = result.stdout.decode()
     assert result.returncode == 0 and not result.stderr, result
@@ -219,8 +227,8 @@ def test_text(any_python):
 
 def test_hostile_names(any_python):
     with Target(any_python, "states.py", "hostile", "foreign") as target:
-        threads = dump_until(target.pid, lambda ts: in_syscall(ts, "futex")
-                             and in_syscall(ts, "pause"), "the lock, and the pause")
+        threads = dump_until(target.pid, lambda ts: all(
+            len(in_syscall(ts, name)) == 1 for name in ("futex", "pause", "read")), "the lock, and the pause")
         text = dump(target.pid, "--native").stdout.decode()
     assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", text)
     assert len(re.findall(r"^Thread ", text, re.M)) == 3
