@@ -21,11 +21,18 @@ class Running(object):
 
     def __init__(self):
         self.now = True
+        self.watcher = None
 
     def watch(self):
         while os.read(0, 4096):
             pass
         self.now = False
+
+    def be_watched(self):
+        """By a thread that sleeps in read(2): it has no samples of its own."""
+        self.watcher = threading.Thread(target=self.watch)
+        self.watcher.daemon = True
+        self.watcher.start()
 
 
 def rounds(running):
@@ -36,11 +43,10 @@ def rounds(running):
 
 
 def start(running=None):
-    """Says that work begins. The watcher sleeps in read(2): it has no samples of its own."""
+    """Says that work begins."""
     running = running or Running()
-    watcher = threading.Thread(target=running.watch)
-    watcher.daemon = True
-    watcher.start()
+    if not running.watcher:
+        running.be_watched()
     sys.stdout.write("ready\n")
     sys.stdout.flush()
     return running

@@ -2,6 +2,7 @@
 /* Threads that Python did not start: see native_threads.py, which builds and loads this. */
 #define _GNU_SOURCE
 #include <pthread.h>
+#include <sched.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -10,7 +11,7 @@ typedef void (*callback)(void);
 volatile int stop;
 static volatile long sink;
 static pthread_t threads[3];
-int tids[3];
+volatile int tids[3]; /* 0: it has not begun */
 callback again, keeping;
 int (*ensure)(void);
 void (*release)(int);
@@ -63,6 +64,10 @@ void begin(int cnt)
 
 	for (int i = 0; i < cnt; i++)
 		pthread_create(&threads[i], NULL, run[i], NULL);
+	for (int i = 0; i < cnt; i++) {
+		while (!tids[i])
+			sched_yield();
+	}
 }
 
 void end(int cnt)

@@ -45,6 +45,7 @@ ready = threading.Semaphore(0)
 
 def main():
     running = Running()
+    running.be_watched()  # before others work: then it may be a while until it sleeps
     threads = [threading.Thread(target=enter, args=(running,), name=name) for name in NAMES]
     threads.append(threading.Thread(target=enter, args=(running,)))
     threads.append(Subclass(target=enter, args=(running,), name="subclass"))

@@ -8,10 +8,11 @@ import threading
 import types
 import zlib
 
-from common import Recorder, finish, images, start
+from common import Recorder, Running, finish, images, start
 
 record = Recorder()
 tids, names = {}, {}
+entered = threading.Semaphore(0)
 libc = ctypes.CDLL(None)
 libc.memset.argtypes = (ctypes.c_void_p, ctypes.c_int, ctypes.c_size_t)
 memory = ctypes.create_string_buffer(16 << 20)
@@ -61,11 +62,12 @@ def enter(work, running):
         comm.write(label[:15])
     if sys.version_info >= (3, 14):  # Python tells the kernel a thread's name at its start
         names[label] = label[:15]
+    entered.release()
     work(running)
 
 
 def main():
-    running = start()
+    running = Running()
     works = [spin_alpha, spin_beta, native_zlib, native_ctypes]
     # Without OpenSSL it is written in Python, or (3.12) not there.
     if isinstance(getattr(hashlib, "pbkdf2_hmac", None), types.BuiltinFunctionType):
@@ -73,6 +75,9 @@ def main():
     threads = [threading.Thread(target=enter, args=(work, running)) for work in works]
     for thread in threads:
         thread.start()
+    for thread in threads:
+        entered.acquire()
+    start(running)  # nothing is sampled of a thread that has no name yet
     for thread in threads:
         thread.join()
     finish({"file": __file__, "stacks": record.truth(), "tids": tids, "names": names, "images": images()})
