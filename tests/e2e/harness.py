@@ -411,6 +411,14 @@ def in_order(wanted, files):
     return all(any(f == w for f in files) for w in wanted)
 
 
+def readable(stacks):
+    """Those without a failed read. Few have one: while the kernel moves a page, it cannot be read from a sample."""
+    kept = [s for s in stacks if not any("read-failed" in m.name for m in s.markers())]
+    cut = total(stacks) - total(kept)
+    assert cut <= 0.01 * total(stacks) + 1, "%d of %d samples have a failed read" % (cut, total(stacks))
+    return kept
+
+
 def share(stacks, pick, of=None):
     """The part of the samples of `of` (all) that `pick` chooses."""
     stacks = [s for s in stacks if of is None or of(s)]

@@ -18,7 +18,7 @@ def profile_c(program, depth, *options):
     with harness.Process([program, depth]) as target:
         result = harness.profile("-v", "-f", "-a", "--no-kernel", "-F", 999, "-d", 1,
                                  "-p", target.pid, *options).ok()
-    return result, [s for s in result.stacks if s.frames[-1].name == "bottom"]
+    return result, harness.readable([s for s in result.stacks if s.frames[-1].name == "bottom"])
 
 
 def depth_of(stack, name):
@@ -45,10 +45,15 @@ def test_c_too_deep(recurse):
     assert result.counters["note_truncated"] >= total(stacks), result.counters
 
 
+def at_bottom(stacks):
+    stacks = harness.readable([s for s in stacks if s.leaf() and s.leaf().name == "bottom"])
+    assert total(stacks) > 0
+    return stacks
+
+
 def check_whole(result, truth):
     (true,) = truth["stacks"]
-    stacks = [s for s in result.stacks if s.leaf() and s.leaf().name == "bottom"]
-    assert total(stacks) > 0
+    stacks = at_bottom(result.stacks)
     for stack in stacks:
         assert not stack.markers(), stack
         callers = [(f.name, f.file, f.line) for f in stack.python()[:-1]]
@@ -73,8 +78,7 @@ def test_python_too_deep(any_python):
     result, truth = profile_target(any_python, "deep.py", "python", 3000, seconds=1, hz=499,
                                    options=["--max-frames", 512])
     (true,) = truth["stacks"]
-    stacks = [s for s in result.stacks if s.leaf() and s.leaf().name == "bottom"]
-    assert total(stacks) > 0
+    stacks = at_bottom(result.stacks)
     for stack in stacks:
         assert stack.markers(), stack
         callers = [(f.name, f.file, f.line) for f in stack.python()[:-1]]

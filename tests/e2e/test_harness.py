@@ -61,6 +61,15 @@ def test_native_between():
     assert not harness.in_order(["a", "a"], ["a", "b"])
 
 
+def test_readable():
+    """A failed read now and then is left out; any other marker, and more of them, are not."""
+    good, cut, lost = (parse_folded("py;%smain (/p.py:1) %d\n" % (marker, count)) for marker, count in (
+        ("", 1000), ("[read-failed];", 5), ("[no-unwind-info libx.so];", 1)))
+    assert harness.readable(good + cut + lost) == good + lost
+    with pytest.raises(AssertionError):
+        harness.readable(good + cut * 4)
+
+
 COUNTERS = {"delivered": 10, "counted": 7, "filtered_idle": 2, "lost_no_proc": 1, "complete": 7,
             "user_stacks": 7}
 

@@ -6,7 +6,8 @@ from dataclasses import replace
 import pytest
 
 import pprof_read
-from harness import HZ, MARKER, Target, check_stacks, profile, profile_target, total
+from harness import (HZ, MARKER, Target, check_stacks, profile, profile_target, readable,
+                     total)
 
 ELLIPSIS = "\u2026"
 
@@ -87,7 +88,7 @@ def test_too_deep(python):
 
 
 def at_bottom(stacks):
-    return [s for s in stacks if s.leaf() and s.leaf().name == "bottom"]
+    return readable([s for s in stacks if s.leaf() and s.leaf().name == "bottom"])
 
 
 def check_callers(stack, frames):

@@ -4,7 +4,7 @@ import subprocess
 
 import pytest
 
-from harness import PROGRAMS, check_stacks, profile_target, total
+from harness import PROGRAMS, check_stacks, profile_target, readable, total
 
 
 @pytest.fixture(scope="module")
@@ -19,7 +19,7 @@ def library(tmp_path_factory):
 def check_never_seen(stacks, library):
     """Whole native stacks, in the library, and nothing of Python."""
     assert stacks
-    for stack in stacks:
+    for stack in readable(stacks):
         assert not stack.python() and not stack.markers(), stack
         root = stack.frames[0]
         # Without libc's debug file the function has no name.
