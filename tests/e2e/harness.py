@@ -337,6 +337,12 @@ def cpu_seconds(pid):
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
+def stolen_seconds():
+    """What a hypervisor has taken of all CPUs. There are no samples of it, whoever is charged for it."""
+    fields = Path("/proc/stat").read_text().split("\n", 1)[0].split()
+    return int(fields[8]) / os.sysconf("SC_CLK_TCK")
+
+
 def spend(pid, seconds):
     """Until the process has had that much more of a CPU."""
     end = cpu_seconds(pid) + seconds
