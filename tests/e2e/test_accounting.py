@@ -7,7 +7,7 @@ import pytest
 
 import pprof_read
 from harness import (HZ, Target, check_stacks, find_go, parse_folded, profile, profile_target,
-                     total)
+                     profile_work, total)
 
 SUM = re.compile(r"([\d,]+) delivered = ([\d,]+) counted \+ ([\d,]+) filtered \+ ([\d,]+) lost")
 
@@ -162,8 +162,8 @@ def test_nothing_sampled(any_python):
 def test_frequency_and_duration(any_python):
     """More samples at a higher frequency: an inequality, no exact count."""
     with Target(any_python, "spinner.py", "spin") as target:
-        slow = profile("-f", "-F", 99, "-d", 1, "-p", target.pid).ok()
-        fast = profile("-f", "-F", 1999, "-d", 1, "-p", target.pid).ok()
+        slow = profile_work(target.pid, 0.5, hz=99)
+        fast = profile_work(target.pid, 0.5, hz=1999)
     assert 0 < 4 * total(slow.stacks) < total(fast.stacks)
 
 

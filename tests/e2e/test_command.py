@@ -231,7 +231,7 @@ def test_ends_with_its_processes(any_python):
         poll(lambda: cpu_ticks(other.pid) > used + 100, "CPU time of the other one")
         assert profiler.process.poll() is None
         other.stop()
-        result = profiler.wait(patience=20).ok()
+        result = profiler.wait().ok()
     assert result.only("spin_then_die", "spin_longer")
     result.complete()
 

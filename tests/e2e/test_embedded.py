@@ -11,7 +11,7 @@ import pytest
 
 from conftest import INTERPRETERS, VERSIONS, interpreter_name
 from harness import (HZ, PROGRAMS, PYTHON, Process, Profiler, check_stacks, clean_environment,
-                     profile_work, share, spend)
+                     cpu_seconds, profile_work, share, spend)
 
 EVAL = "_PyEval_EvalFrameDefault"
 ASK = """
@@ -163,6 +163,13 @@ def test_ended_and_begun_again(slot, embed, program):
     check_whole(result.stacks, truth, embed)
 
 
+def spend_much_more(profiler, pid, begin, seconds):
+    """Until the process has worked for so long, and ten times as long as it did before the profiler knew it as
+    Python: on a busy machine that is a while."""
+    profiler.wait_said("process %d: published as Python" % pid)
+    spend(pid, max(seconds, 10 * (cpu_seconds(pid) - begin)))
+
+
 @pytest.mark.parametrize("slot", ["3.8", "3.13"])
 def test_loaded_late(slot, embed):
     """The profiler knew the process as one without Python, by whatever name."""
@@ -171,9 +178,10 @@ def test_loaded_late(slot, embed):
                  env=library.environment()) as target:
         profiler = Profiler("-v", "-f", "-F", HZ, "--comm", "embed")
         profiler.wait_sampling()
+        begin = cpu_seconds(target.pid)
         target.process.stdin.write(b"x")
         target.wait_ready()
-        spend(target.pid, 0.6)
+        spend_much_more(profiler, target.pid, begin, 0.6)
         profiler.interrupt_group()
         result = profiler.wait().ok()
         truth = target.stop()["stacks"]
@@ -194,11 +202,15 @@ def test_two_in_one_process(slots, late, embed, program, directory):
     with Process([embed, *options, program("first"), program("second")], env=env) as target:
         profiler = Profiler("-v", "-f", "-F", HZ, "--comm", "embed", "-o", directory / "report.txt")
         profiler.wait_sampling()
+        begin = cpu_seconds(target.pid)
         if late:
             target.process.stdin.write(b"x")
             target.wait_ready()
         target.wait_ready()
-        spend(target.pid, 0.8)
+        if late:
+            spend_much_more(profiler, target.pid, begin, 0.8)
+        else:
+            spend(target.pid, 0.8)
         profiler.interrupt_group()
         result = profiler.wait().ok()
         truth = [json.loads(line)["stacks"] for line in target.end().splitlines()]

@@ -19,7 +19,7 @@ NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--no-n
 
 def fails(status, *args, **popen):
     """Runs the profiler; it must fail with this status. Returns its only line."""
-    result = Profiler("-d", 3600, *args, **popen).wait(patience=20)
+    result = Profiler("-d", 3600, *args, **popen).wait()
     assert result.status == status, (result.status, result.stderr)
     assert len(result.messages) == 1, result.stderr
     assert result.stdout == ""

@@ -93,8 +93,8 @@ def test_opened_among_others(libs):
     program, paths = libs
     noise = ["bash", "-c", "while ! read -t 0.01; do /bin/true; done"]
     with subprocess.Popen(noise, stdin=subprocess.PIPE) as others, \
-            start(program, "reopen", 10000000, 50, 0, *paths) as target:
-        result = harness.profile(*OPTIONS, "-d", 3, "-p", target.pid).ok()
+            start(program, "renew", 40000000, 50, 0, *paths) as target:
+        result = harness.profile(*OPTIONS, "-d", 2, "-p", target.pid).ok()
         others.communicate(b"\n")
         target.stop()
     assert check_names(result.stacks) == {0, 1, 2}

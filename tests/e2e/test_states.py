@@ -106,13 +106,13 @@ def test_a_thousand_mappings(embed):
 
 
 TO_AND_FRO = """
-import os, sys
+import os, select, sys
 def spins_before():
-    end = os.times()[0] + 0.2
-    while os.times()[0] < end:
+    while not select.select([0], [], [], 0)[0]:
         pass
 spins_before()
-loop = 'i=0; while [ $i -lt 30000 ]; do i=$((i + 1)); done; exec "$@"'
+os.read(0, 1)
+loop = 'i=0; while [ $i -lt 100000 ]; do i=$((i + 1)); done; exec "$@"'
 os.execv("/bin/sh", ["sh", "-c", loop, *sys.argv])
 """
 
@@ -125,6 +125,9 @@ def test_exec_to_and_fro():
         profiler = Profiler("-v", "-f", "-F", HZ, "-p", target.pid, "-a")
         profiler.wait_sampling()
         target.process.stdin.write(b"\n")
+        profiler.wait_said("process %d: published as Python" % target.pid)
+        spend(target.pid, 0.2)
+        target.process.stdin.write(b"x")
         target.wait_ready()
         spend(target.pid, 0.7)
         profiler.interrupt_group()

@@ -2,12 +2,12 @@
 /*
  * Calls libraries in turn.
  *
- *	libs keep|reopen LOOPS PAUSE MAPPINGS LIBRARY...
+ *	libs keep|reopen|renew LOOPS PAUSE MAPPINGS LIBRARY...
  *
  * Library number N (0, 1, 2) has a function spin(LOOPS), and is called from in_N(): so each stack says
  * itself which library it must show. "reopen": each is opened for its call and closed behind it, so that
- * the next one gets its addresses; each 16th time they stay a hundred times as long, to be seen. PAUSE:
- * milliseconds without work in each round. MAPPINGS: so many more executable mappings of the first library.
+ * the next one gets its addresses; each 16th time they stay a hundred times as long, to be seen. "renew":
+ * the same, but each time they stay as long. PAUSE: milliseconds without work in each round. MAPPINGS: so many more executable mappings of the first library.
  * Says "ready" when all were opened once, runs until its standard input ends, then prints
  * {"reused": how often a library was where another had been, "opened": ...}.
  */
@@ -84,6 +84,7 @@ static spin_fn open_lib(const char *path, int i)
 int main(int argc, char **argv)
 {
 	int keep = argc > 1 && !strcmp(argv[1], "keep");
+	int even = keep || (argc > 1 && !strcmp(argv[1], "renew"));
 	long loops = argc > 2 ? atol(argv[2]) : 0, rounds = 0;
 
 	if (argc < 6 || argc > 8)
@@ -93,7 +94,7 @@ int main(int argc, char **argv)
 	do {
 		for (int i = 0; i < argc - 5; i++) {
 			callers[i](open_lib(argv[i + 5], i),
-				   keep || rounds % 16 ? loops : 100 * loops);
+				   even || rounds % 16 ? loops : 100 * loops);
 			if (!keep) {
 				dlclose(lib[i]);
 				lib[i] = NULL;
