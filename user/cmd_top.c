@@ -7,7 +7,6 @@
 #include <stdlib.h>
 
 #include "cmdline.h"
-#include "event.h"
 #include "log.h"
 #include "str.h"
 #include "top.h"
@@ -33,7 +32,7 @@ static void usage(void)
 	       "start. Enter opens what is marked, Escape goes back, h shows all keys, q quits.\n"
 	       "\n"
 	       "What to sample (default: every process with Python in it, on every CPU)\n");
-	targets__help();
+	targets__help(false);
 	printf("What to show\n"
 	       "  -i, --interval SEC     between two pictures, from %g to %d (default %d)\n"
 	       "      --native           native and kernel functions, too; key n\n"
@@ -67,18 +66,6 @@ static int set_option(void *ctx, int opt, const char *arg)
 	return 0;
 }
 
-static int check_targets(struct targets *t)
-{
-	int err = targets__check(t, false);
-
-	if (!err && !event__get(t->event)->clock) {
-		log_err("-e %s: top shows time, so only clocks; record takes all events",
-			event__get(t->event)->name);
-		err = -EINVAL;
-	}
-	return err;
-}
-
 static enum cmdline_result parse(struct top_opts *o, int argc, char **argv)
 {
 	struct cmdline c = {
@@ -96,7 +83,7 @@ static enum cmdline_result parse(struct top_opts *o, int argc, char **argv)
 		return result;
 	log_set_level((enum log_level)(LOG_LEVEL_INFO + c.verbosity));
 	if (!c.words[0])
-		return cmdline__result(check_targets(&o->targets));
+		return cmdline__result(targets__check(&o->targets, false));
 	if (!cmdline__pid(c.words[0], &pid))
 		log_err("unexpected '%s'; to look at that process: -p %s", c.words[0], c.words[0]);
 	else

@@ -22,6 +22,7 @@ enum long_only {
 static const struct option long_options[] = {
 	{ "duration", required_argument, NULL, 'd' },
 	TARGETS_LONG_OPTIONS,
+	TARGETS_EVENT_LONG_OPTIONS,
 	{ "output", required_argument, NULL, 'o' },
 	{ "folded", no_argument, NULL, 'f' },
 	{ "no-native", no_argument, NULL, OPT_NO_NATIVE },
@@ -43,7 +44,7 @@ void options__usage(void)
 	       "What to sample (default: every process with Python in it, on every CPU)\n"
 	       "  -d, --duration SEC     stop after SEC seconds, fractions allowed; without it\n"
 	       "                         until Ctrl-C or until COMMAND ends\n");
-	targets__help();
+	targets__help(true);
 	printf("What to show\n");
 	outputs__help(false);
 	printf("      --no-native        stacks without native (C, C++, ...) frames\n"
@@ -192,7 +193,8 @@ enum cmdline_result options__parse(struct options *o, int argc, char **argv)
 		.command = "record",
 		.usage = options__usage,
 		.stop_at_word = true,
-		.shorts = "d:o:f" TARGETS_SHORT_OPTIONS CMDLINE_SHORT_OPTIONS,
+		.shorts = "d:o:f" TARGETS_SHORT_OPTIONS TARGETS_EVENT_SHORT_OPTIONS
+			CMDLINE_SHORT_OPTIONS,
 		.longs = long_options,
 		.set = set_option,
 		.ctx = o,

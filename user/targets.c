@@ -11,17 +11,19 @@
 #include "log.h"
 #include "str.h"
 
-void targets__help(void)
+void targets__help(bool events)
 {
-	printf("  -e, --event NAME       what to sample by (default: cpu-clock; list: help)\n"
-	       "  -F, --frequency HZ     samples per second and CPU, 1 to %d (default %d)\n"
-	       "  -c, --count N          instead of -F: every N events, not of a clock\n"
-	       "  -p, --pid PID[,...]    only these processes; can be given again\n"
+	if (events)
+		printf("  -e, --event NAME       what to sample by (default: cpu-clock; list: help)\n");
+	printf("  -F, --frequency HZ     samples per second and CPU, 1 to %d (default %d)\n",
+	       FREQUENCY_MAX, FREQUENCY_DEFAULT);
+	if (events)
+		printf("  -c, --count N          instead of -F: every N events, not of a clock\n");
+	printf("  -p, --pid PID[,...]    only these processes; can be given again\n"
 	       "      --children         with -p: their descendants, too\n"
 	       "  -C, --cgroup PATH      only this control group and those below it\n"
 	       "      --comm GLOB        only processes whose name matches, like 'celery*'\n"
-	       "  -a, --all              processes without Python, too\n",
-	       FREQUENCY_MAX, FREQUENCY_DEFAULT);
+	       "  -a, --all              processes without Python, too\n");
 }
 
 /* ---- values: each returns 0, or -EINVAL or -ENOMEM after a message ---------------------------- */

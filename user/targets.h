@@ -2,8 +2,8 @@
 #ifndef PYPERF_TARGETS_H
 #define PYPERF_TARGETS_H
 /*
- * What is to be sampled, as the command line says it: the options that record and top have in common.
- * Touches nothing: no process is looked at.
+ * What is to be sampled, as the command line says it: the options that record and top have in common, and those for
+ * events other than time, which record has. Touches nothing: no process is looked at.
  *
  * Every error is one line on stderr that names the option, what was wrong and what is allowed.
  *
@@ -53,11 +53,10 @@ enum targets_long_only {
 	TARGETS_MAP_ENTRIES,
 };
 
-#define TARGETS_SHORT_OPTIONS "e:F:c:p:C:a"
+#define TARGETS_SHORT_OPTIONS	    "F:p:C:a"
+#define TARGETS_EVENT_SHORT_OPTIONS "e:c:"
 /* clang-format off */
 #define TARGETS_LONG_OPTIONS                                                                       \
-	{ "event", required_argument, NULL, 'e' },                                                 \
-	{ "count", required_argument, NULL, 'c' },                                                 \
 	{ "frequency", required_argument, NULL, 'F' },                                             \
 	{ "pid", required_argument, NULL, 'p' },                                                   \
 	{ "children", no_argument, NULL, TARGETS_CHILDREN },                                       \
@@ -66,10 +65,12 @@ enum targets_long_only {
 	{ "all", no_argument, NULL, 'a' },                                                         \
 	{ "nmi", no_argument, NULL, TARGETS_NMI },                                                 \
 	{ "map-entries", required_argument, NULL, TARGETS_MAP_ENTRIES }
+#define TARGETS_EVENT_LONG_OPTIONS                                                                 \
+	{ "event", required_argument, NULL, 'e' }, { "count", required_argument, NULL, 'c' }
 /* clang-format on */
 
-/* Prints the lines of a help, without the options that are for tests. */
-void targets__help(void);
+/* Prints the lines of a help, without the options that are for tests. `events`: with those of events. */
+void targets__help(bool events);
 /* Is it one of the options above? */
 bool targets__takes(int opt);
 /* 0, or -EINVAL or -ENOMEM after a message. */
