@@ -141,6 +141,7 @@ class Target:
 # ---- what the kernel knows of a profiler ---------------------------------------------------------
 
 PERF_EVENT_PROG = 7  # BPF_PROG_TYPE_PERF_EVENT
+LOOK_AGAIN_S = 0.5      # for programs: longer than from the loading of ours to its first run
 
 
 def bpf_objects(pid):
@@ -160,19 +161,25 @@ def bpf_time(pid):
     return sum(ns for ns, _ in programs.values()), sum(runs for _, runs in programs.values())
 
 
+def has_run(program):
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+        return bool(re.search(r"^run_cnt:\s+[1-9]", program.read_text(), re.M))
+    return False  # it is closed
+
+
 def first_run(pid):
     """A function: has a program that samples run? It reads little, because a profiler that starts is
-    asked all the time, on a machine with few CPUs."""
-    samplers = []
+    asked all the time, on a machine with few CPUs. But not all programs are there at once: some profilers
+    load one to try the kernel, and others that are only called by the one that samples."""
+    samplers, looked = [], 0
 
     def asked():
-        if not samplers:
-            samplers.extend(path for path, i in bpf_objects(pid)
-                            if i.get("prog_type") == str(PERF_EVENT_PROG))
-        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-            return any(re.search(r"^run_cnt:\s+[1-9]", path.read_text(), re.M)
-                       for path in samplers)
-        return False
+        nonlocal samplers, looked
+        if not samplers or time.monotonic() > looked + LOOK_AGAIN_S:
+            samplers = [path for path, i in bpf_objects(pid)
+                        if i.get("prog_type") == str(PERF_EVENT_PROG)]
+            looked = time.monotonic()
+        return any(has_run(path) for path in samplers)
 
     return asked
 
