@@ -22,8 +22,8 @@
 #include "rate.h"
 #include "readcode.h"
 #include "rights.h"
+#include "wake.h"
 
-#define NS_PER_MS      1000000ULL
 #define TICK_MS	       1000 /* CPUs, the cost of samples, exits that were not told */
 #define QUIET_TICK_MS  5000 /* ... with -p at a low rate, which costs little */
 #define QUIET_HZ       1000
@@ -31,10 +31,6 @@
 #define RETRY_MS       10  /* an interpreter that is still starting is asked again */
 #define WINDOW_S       5   /* counts are read at least this often, when something waits for it */
 #define QUIET_WINDOW_S 30  /* ... when nothing does */
-#define HEED_MS	       10  /* see follow_mappings() */
-#define LULL_MS	       250
-#define ROUND_SHARE    8  /* of the time between two samples may events wait for each other */
-#define ROUND_MS_MAX   10 /* ... and no longer */
 #define MMAP_THRESHOLD (256 << 10)
 #define NICE_PRIORITY  (-10) /* a new process should be known before its next sample */
 
@@ -70,10 +66,7 @@ struct session {
 	bool exits_seen;
 	bool drained; /* since session__forget() */
 	bool changed; /* processes began or ended in this window */
-	/* See follow_mappings(). */
-	bool ours, others; /* have mapped something since the last call */
-	bool deaf;	   /* new mappings do not wake */
-	uint64_t heed_until_ns, deaf_until_ns;
+	struct wake wake;
 };
 
 static uint64_t tick_ms(const struct session *s)
@@ -112,7 +105,7 @@ static void on_proc(void *ctx, const struct ev_proc *ev)
 
 	s->exits_seen |= ev->type == EV_EXIT;
 	s->changed |= ev->type != EV_DRAIN && ev->type != EV_AREA;
-	s->ours |= ev->type != EV_DRAIN; /* mappings come next */
+	s->wake.ours |= ev->type != EV_DRAIN; /* mappings come next */
 	process_table__on_event(s->procs, ev);
 }
 
@@ -165,9 +158,9 @@ static void on_watch(void *ctx, const struct mmap_event *ev)
 	}
 	if (!s->pid_cnt || ev->type == MMAP_EVENT_LOST ||
 	    process_table__find_tgid(s->procs, ev->tgid))
-		s->ours = true;
+		s->wake.ours = true;
 	else
-		s->others = true;
+		s->wake.others = true;
 	process_table__on_mmap(s->procs, ev);
 }
 
@@ -180,18 +173,12 @@ static void catch_up(struct session *s)
 	s->looked_ns = now_ns();
 }
 
-/*
- * A program that starts makes an event for each file it maps; a Python some forty in 20 ms. Each would wake us and be
- * looked at for itself. So the first is looked at at once, and what comes right behind it together. A sample finds the
- * process known a little later, by no more than a part of the time in which there is one.
- */
+/* What comes right behind the last look is looked at together: see wake.h. */
 static void let_gather(const struct session *s)
 {
-	uint64_t gap = s->frequency_hz ? NS_PER_S / s->frequency_hz / ROUND_SHARE : 0, end;
-	struct timespec until;
+	uint64_t end = wake__gather_until(s->looked_ns, s->frequency_hz);
+	struct timespec until = { (time_t)(end / NS_PER_S), (long)(end % NS_PER_S) };
 
-	end = s->looked_ns + (gap < ROUND_MS_MAX * NS_PER_MS ? gap : ROUND_MS_MAX * NS_PER_MS);
-	until = (struct timespec){ (time_t)(end / NS_PER_S), (long)(end % NS_PER_S) };
 	if (now_ns() < end)
 		clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL);
 }
@@ -582,34 +569,19 @@ static int wait_ms(const struct session *s, uint64_t until_ns)
 
 	if (s->retry && now + RETRY_MS * NS_PER_MS < until)
 		until = now + RETRY_MS * NS_PER_MS;
-	if (s->deaf && s->deaf_until_ns < until)
-		until = s->deaf_until_ns;
+	if (s->wake.lull && s->wake.lull_until_ns < until)
+		until = s->wake.lull_until_ns;
 	return until <= now ? 0 : (int)((until - now + NS_PER_MS - 1) / NS_PER_MS);
 }
 
-/*
- * The kernel tells of the mappings of all processes. With -p nearly all of them are others', and each would wake
- * us. So one of others is the last that does for LULL_MS, but for HEED_MS behind something that ours do. Meanwhile BPF
- * says when one of ours is about to map something (EV_AREA), which is there some microseconds later; what becomes
- * code by mprotect() is known late. 0 or negative errno.
- */
+/* In a lull BPF tells of ours; where it cannot, there is none. 0 or negative errno. */
 static int follow_mappings(struct session *s)
 {
-	uint64_t now = now_ns();
-	bool others = s->others;
+	bool was_lull = s->wake.lull, is_lull = wake__look(&s->wake, now_ns());
 
-	if (s->ours)
-		s->heed_until_ns = now + HEED_MS * NS_PER_MS;
-	s->ours = s->others = false;
-	if (!s->deaf)
+	if (!was_lull || (collect__tell_areas(s->collect, is_lull) && is_lull))
 		return 0;
-	if (now >= s->heed_until_ns && (others || now < s->deaf_until_ns) &&
-	    collect__tell_areas(s->collect, true)) {
-		if (now >= s->deaf_until_ns)
-			s->deaf_until_ns = now + LULL_MS * NS_PER_MS;
-		return 0;
-	}
-	s->deaf = false;
+	s->wake.lull = false;
 	collect__tell_areas(s->collect, false);
 	return watch_mappings(s, EPOLL_CTL_MOD);
 }
@@ -625,7 +597,7 @@ int session__wait(struct session *s, uint64_t until_ns)
 		return err;
 	}
 	for (int i = 0; i < n; i++)
-		s->deaf |= s->pid_cnt && ev[i].data.u64 == MAPPINGS;
+		s->wake.lull |= s->pid_cnt && ev[i].data.u64 == MAPPINGS; /* EPOLLONESHOT */
 	let_gather(s);
 	catch_up(s);
 	check_lost_events(s);
