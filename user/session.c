@@ -500,7 +500,7 @@ static void say_rate(const struct session *s, const struct rate_look *look, uint
 		log_info("sampling goes on at its full rate");
 	else if (slowed < s->rate.slowed)
 		log_info("sampling goes on faster again, at 1/%" PRIu32 " of its rate", slowed);
-	else if (s->rate.over)
+	else if (look->share > look->budget)
 		log_warn("samples took %.0f%% of a CPU, more than %.0f%% (%.0f%% of "
 			 "kernel.perf_cpu_time_max_percent): sampling goes on at 1/%" PRIu32
 			 " of its rate",
