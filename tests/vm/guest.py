@@ -4,24 +4,22 @@
 Everything is emulated and some twelve times slower than life, so the rates are low and a processor
 that stands still for a while is normal; what is asked is the same as of the real machine.
 
-Prints "vm <tab> pass|fail <tab> CASE <tab> REASON" for each case and "vm <tab> figure <tab> NAME <tab> VALUE".
 The argument is the one case to run, or "all": all but "load", which wants a guest of its own.
 """
 import contextlib
 import json
 import os
-import platform
 import re
 import subprocess
 import sys
 import time
-import traceback
 from pathlib import Path
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "e2e"))
 
 import harness  # noqa: E402
+from cases import run_cases, say  # noqa: E402
 from harness import Profiler, Target, check_stacks, profile, profile_target, share  # noqa: E402
 
 PYTHON = sys.executable
@@ -30,10 +28,6 @@ HZ = 199
 # longer here.
 COMPLETE = 0.98
 POINTS = 0.06
-
-
-def say(kind, name, text=""):
-    print("vm", kind, name, " ".join(str(text).split())[:600], sep="\t", flush=True)
 
 
 def run(*args, seconds, **more):
@@ -185,15 +179,7 @@ CASES = [fields, shares, order, kernel_frames, whole_machine, dump, hotplug, thr
 
 def main():
     wanted = sys.argv[1] if len(sys.argv) > 1 else "all"
-    say("figure", "kernel", platform.release())
-    for case in CASES if wanted == "all" else [globals()[wanted]]:
-        begin = time.monotonic()
-        try:
-            case()
-            say("pass", case.__name__, "%d s" % (time.monotonic() - begin))
-        except Exception as error:
-            traceback.print_exc()
-            say("fail", case.__name__, error)
+    run_cases(CASES if wanted == "all" else [globals()[wanted]])
 
 
 if __name__ == "__main__":

@@ -4,22 +4,19 @@ from `apt install` to `apt purge`.
 
 The cases are a story: each begins where the one before has ended. One that fails ends it, as what comes after has
 nothing to stand on.
-
-Prints "vm <tab> pass|fail <tab> CASE <tab> REASON" for each case and "vm <tab> figure <tab> NAME <tab> VALUE".
 """
 import contextlib
 import json
 import os
-import platform
 import re
 import signal
 import sqlite3
 import subprocess
-import sys
 import time
-import traceback
 import urllib.request
 from pathlib import Path
+
+from cases import run_cases, say
 
 UNIT = "pyperf-bpf-agent.service"
 CONFIG = Path("/etc/pyperf-bpf/agent.conf")
@@ -47,10 +44,6 @@ ExecStart=/usr/bin/python3 /opt/shop.py
 DynamicUser=yes
 CPUQuota=30%
 """
-
-
-def say(kind, name, text=""):
-    print("vm", kind, name, " ".join(str(text).split())[:600], sep="\t", flush=True)
 
 
 def run(*args, status=0):
@@ -370,19 +363,11 @@ CASES = [machine, install, verify, starts, unprivileged, hardened, samples, relo
          stops, stuck, removed, purged]
 
 
-def main():
-    say("figure", "kernel", platform.release())
-    for case in CASES:
-        begin = time.monotonic()
-        try:
-            case()
-            say("pass", case.__name__, "%d s" % (time.monotonic() - begin))
-        except Exception as error:
-            traceback.print_exc()
-            print(run("journalctl", "-n", "40", "-o", "short-monotonic", "--no-pager"), flush=True)
-            say("fail", case.__name__, error)
-            break
+def show_journal():
+    """Of the case that failed; it ends the story."""
+    print(run("journalctl", "-n", "40", "-o", "short-monotonic", "--no-pager"), flush=True)
+    return False
 
 
 if __name__ == "__main__":
-    main()
+    run_cases(CASES, show_journal)
