@@ -86,9 +86,9 @@ void summary_add_headline(struct strbuf *b, const struct profile *p)
 		strbuf__addz(b, ": ");
 	}
 	add_amount(b, total, summary_noun(p, 1), summary_noun(p, 2));
-	if (!event__get(p->stats.event)->clock && p->stats.counters[CTR_counted] != total) {
+	if (!event__get(p->stats.event)->clock && profile__samples(p) != total) {
 		strbuf__addz(b, " in ");
-		add_amount(b, p->stats.counters[CTR_counted], "sample", "samples");
+		add_amount(b, profile__samples(p), "sample", "samples");
 	}
 	if (p->stats.frequency_hz)
 		strbuf__addf(b, " (%.2f CPU s)", summary_cpu_seconds(p, total));

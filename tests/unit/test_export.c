@@ -23,6 +23,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "event.h"
 #include "export.h"
 #include "export_text.h"
 #include "log.h"
@@ -353,6 +354,23 @@ static char *saved(const char *dir, const char *suffix, bool drop, size_t *len)
 	save(path, p, &defaults);
 	profile__free(p);
 	return read_file(path, len);
+}
+
+/* Of a file of others: what became of the samples is not known, but how many there are. */
+static void test_events_of_others(void **state)
+{
+	struct profile *p = profile__new();
+	uint64_t w = word(p, py(p, "f", "/a.py", 1, 1));
+	char *s;
+
+	(void)state;
+	p->stats.event = EVENT_PAGE_FAULTS;
+	profile__add_weighted(p, (uint32_t)add_proc(p, 7, "web", "", "", "", ""), 0, &w, 1, 3, 30);
+	symbolized(p);
+	s = output(export__report, p, &defaults, NULL);
+	assert_non_null(strstr(s, "30 page faults in 3 samples of 1 process"));
+	free(s);
+	profile__free(p);
 }
 
 /* Once it is named, no format needs the frame words. */
@@ -945,6 +963,7 @@ int main(void)
 		cmocka_unit_test(test_go_pprof),
 		cmocka_unit_test(test_npm_pprof),
 		cmocka_unit_test(test_find),
+		cmocka_unit_test(test_events_of_others),
 		cmocka_unit_test(test_dropped_frames),
 		cmocka_unit_test(test_files),
 		cmocka_unit_test(test_abandon),
