@@ -10,7 +10,7 @@
  *	collect__attach_lifecycle(c);	   fork, exec, exit
  *	... scan the processes that run, while the kernel verifies the sampler ...
  *	collect__attach_sampler(c, hz);	   last: from here on samples arrive
- *	... collect__poll(), collect__flip() ...
+ *	... collect__consume(), collect__flip() ...
  *	collect__detach_sampler(c);	   no program runs any more when it returns
  *	collect__close(c);
  *
@@ -35,8 +35,8 @@ struct collect_opts {
 	uint32_t max_frames;	 /* Python, and native ones, of a stack; 0: STACK_DEPTH_DEFAULT */
 	uint32_t map_entries;	 /* of each map that samples insert into, for tests; 0: as needed */
 	bool bpf_stats;		 /* have the kernel time the programs (a few ns per sample) */
-	struct perf_events *
-		events; /* that are open already; borrowed until the sampler is attached. May be NULL */
+	struct perf_events
+		*events; /* see perf.h; borrowed until the sampler is attached; NULL: none */
 };
 
 typedef void (*collect_proc_fn)(void *ctx, const struct ev_proc *ev);
@@ -85,7 +85,7 @@ void collect__detach_sampler(struct collect *c);
 /*
  * An attached sampler goes on, without a gap, at 1 / `slowed` of this frequency (0: of its period). What a sample is
  * worth is right all the time, but for the first of each CPU. A clock needs no rights for it. 0 or negative errno,
- * printed: then it goes on as it did.
+ * printed: then it goes on as it did, but for CPUs that were changed before the one that failed.
  */
 int collect__set_rate(struct collect *c, uint32_t frequency_hz, uint32_t slowed);
 /*

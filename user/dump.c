@@ -324,9 +324,17 @@ static uint64_t *late_filter(const struct window *w, uint32_t space)
 	return proc->analysed ? &w->late->python : &w->late->unknown;
 }
 
+/* What samples count for: at least one each. Those of before the agent lowered its frequency are worth less of it. */
+static uint64_t count_of(const struct count_val *val, uint64_t unit)
+{
+	uint64_t count = unit ? (val->value + unit / 2) / unit : 0;
+
+	return count > val->samples ? count : val->samples;
+}
+
 static int add_count(struct window *w, const struct count_key *key, const struct count_val *val)
 {
-	uint64_t *filtered = late_filter(w, key->space), count, unit = w->o->unit;
+	uint64_t *filtered = late_filter(w, key->space);
 	struct profile *p = w->profile;
 	int proc, n, err;
 
@@ -348,12 +356,8 @@ static int add_count(struct window *w, const struct count_key *key, const struct
 	err = note_thread(w, p->procs[proc].tgid, key->space, THREAD_TID(key->thread));
 	if (err)
 		return err;
-	count = unit ? (val->value + unit / 2) / unit : 0;
-	if (count <
-	    val->samples) /* never less than one: so are some taken before the agent lowered its frequency */
-		count = val->samples;
 	err = profile__add_weighted(p, (uint32_t)proc, key->thread, w->words, (size_t)n,
-				    val->samples, count);
+				    val->samples, count_of(val, w->o->unit));
 	return err < 0 ? err : 0;
 }
 

@@ -25,17 +25,15 @@
 struct dump_late {
 	uint64_t python;  /* samples of processes without Python, sampled before that was known */
 	uint64_t unknown; /* ... of processes that ended before it was known */
-	uint64_t
-		lost; /* samples whose stack could not be read: 0 unless memory is short or there is a bug */
+	uint64_t lost;	  /* samples that are in no profile: memory is short, or there is a bug */
 };
 
 struct dump_opts {
 	bool python_only;
 	bool threads;
-	struct sym_jit *jit; /* borrowed; names generated code */
-	struct handed
-		*handed; /* borrowed; of the window that is read, which empties it. NULL: none */
-	uint64_t unit;	 /* of the event, that a stack's count stands for; 0: one sample */
+	struct sym_jit *jit;   /* borrowed; names generated code */
+	struct handed *handed; /* of the window; borrowed, and emptied. NULL: none */
+	uint64_t unit;	       /* of the event, that a stack's count stands for; 0: one sample */
 };
 
 /*

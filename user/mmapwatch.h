@@ -24,8 +24,7 @@ enum mmap_event_type {
 	MMAP_EVENT_EXEC =
 		3, /* a COMM that comes from exec: the mappings after it are the new program's */
 	MMAP_EVENT_LOST = 4,
-	MMAP_EVENT_THROTTLE =
-		5, /* of an event whose records are sent here, see mmapwatch__ring() */
+	MMAP_EVENT_THROTTLE = 5, /* of an event that writes here, too: mmapwatch__ring() */
 };
 
 struct mmap_event {

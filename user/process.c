@@ -242,7 +242,6 @@ bool process_table__interp_of(const struct process_table *pt, const struct proce
 static void check_again(struct process_table *pt, struct process *p, struct selfcheck *sc)
 {
 	struct mapped_file *file = file_table__find(pt->files, sc->file);
-
 	bool changed;
 
 	if (!file || !file->py)

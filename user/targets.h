@@ -36,9 +36,8 @@ struct targets {
 	const char *cgroup; /* path as given, or NULL; borrowed from argv */
 	const char *comm;   /* glob, or NULL; borrowed from argv */
 	bool all;
-	uint32_t
-		map_entries; /* of all hash maps that samples insert into, for tests; 0: as needed */
-	bool nmi;	     /* handle samples as in NMI context, whatever the event */
+	uint32_t map_entries; /* of each map that samples insert into, for tests; 0: as needed */
+	bool nmi;	      /* handle samples as in NMI context, whatever the event */
 };
 
 /* clang-format off */
