@@ -71,16 +71,19 @@ def one_round(python, program, profilers, seconds, directory):
     files = [directory / ("%d.json" % i) for i in range(len(profilers))]
     storms = [subprocess.Popen([str(python), str(program), storm, str(seconds + 1)],
                                stdin=subprocess.DEVNULL) for storm in STORMS]
+    running = []
     stop = threading.Event()
     reader = threading.Thread(target=read_maps, args=(stop,))
     reader.start()
     try:
-        running = [subprocess.Popen(profiler_argv("-q", *options, "-d", seconds, "-o", file),
-                                    stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-                                    universal_newlines=True)
-                   for options, file in zip(profilers, files)]
+        for options, file in zip(profilers, files):
+            running.append(subprocess.Popen(profiler_argv("-q", *options, "-d", seconds, "-o", file),
+                                            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                                            universal_newlines=True))
         ends = [(p, p.communicate(timeout=seconds + 240)[1]) for p in running]
     finally:
+        for p in running:  # one that is stuck
+            p.kill()
         stop.set()
         reader.join()
         for storm in storms:
