@@ -752,7 +752,7 @@ static void http__free(struct http *h)
 	free(h);
 }
 
-/* Nothing opened yet. NULL: out of memory. */
+/* It neither listens nor serves yet. NULL: out of memory. */
 static struct http *http__new(const struct http_config *c, const struct http_backend *backend)
 {
 	struct http *h = calloc(1, sizeof(*h));
