@@ -291,6 +291,20 @@ def test_bench_scale(monkeypatch):
     assert (first["ratio"], second["ratio"], second["get_stack_ratio"]) == (1, 2, 1)
 
 
+def test_bench_finds_the_sampler(monkeypatch, directory):
+    """Of a profiler that has loaded another program first, to try the kernel, and has closed it."""
+    runs = bench_module(monkeypatch, "runs")
+    trial, sampler, info = directory / "3", directory / "4", {"prog_type": str(runs.PERF_EVENT_PROG)}
+    looks = [[(sampler, info)], [(trial, info)]]
+    monkeypatch.setattr(runs, "bpf_objects", lambda _: looks.pop() if len(looks) > 1 else looks[0])
+    monkeypatch.setattr(runs, "LOOK_AGAIN_S", 0)
+    sampler.write_text("run_cnt:\t0\n")
+    has_run = runs.first_run(1)
+    assert not has_run() and not has_run()
+    sampler.write_text("run_cnt:\t12\n")
+    assert has_run()
+
+
 def children_of(parent):
     found = []
     for stat in Path("/proc").glob("[0-9]*/stat"):
