@@ -167,20 +167,27 @@ void summary_add_cost(struct strbuf *b, const struct profile_stats *s)
 static const struct hint {
 	enum pyperf_counter counter;
 	const char *text;
+	const char *of_events; /* of an event that is no clock; NULL: the same */
 } hints[] = {
-	{ CTR_filtered_idle, "The CPUs were idle. Only time on a CPU is sampled." },
-	{ CTR_filtered_target, "The processes asked for (-p) did not run on a CPU; others did." },
-	{ CTR_filtered_comm, "No process with such a name (--comm) ran on a CPU; others did." },
-	{ CTR_filtered_cgroup, "Nothing in this control group (-C) ran on a CPU; others did." },
-	{ CTR_filtered_python, "What ran has no Python in it. -a includes such processes." },
-	{ CTR_filtered_exited, "What ran was already past its exit." },
-	{ CTR_filtered_pidns, "What ran is outside this pid namespace, so not visible from here." },
-	{ CTR_filtered_unknown, "What ran ended before it was looked at. -a includes all." },
+	{ CTR_filtered_idle, "The CPUs were idle. Only time on a CPU is sampled.",
+	  "All samples are of idle CPUs." },
+	{ CTR_filtered_target, "The processes asked for (-p) did not run on a CPU; others did.",
+	  "There are no samples of the processes asked for (-p), but of others." },
+	{ CTR_filtered_comm, "No process with such a name (--comm) ran on a CPU; others did.",
+	  "There are no samples of processes with such a name (--comm), but of others." },
+	{ CTR_filtered_cgroup, "Nothing in this control group (-C) ran on a CPU; others did.",
+	  "There are no samples of this control group (-C), but of others." },
+	{ CTR_filtered_python, "What ran has no Python in it. -a includes such processes.", NULL },
+	{ CTR_filtered_exited, "What ran was already past its exit.", NULL },
+	{ CTR_filtered_pidns, "What ran is outside this pid namespace, so not visible from here.",
+	  NULL },
+	{ CTR_filtered_unknown, "What ran ended before it was looked at. -a includes all.", NULL },
 };
 
 static const char *why_nothing(const struct profile_stats *s)
 {
-	const char *why = "The kernel delivered no sample: nothing ran while sampling.";
+	bool clock = event__get(s->event)->clock;
+	const struct hint *why = NULL;
 	uint64_t most = 0;
 
 	if (profile__lost(s) > profile__filtered(s))
@@ -189,12 +196,15 @@ static const char *why_nothing(const struct profile_stats *s)
 	for (size_t i = 0; i < sizeof(hints) / sizeof(hints[0]); i++) {
 		uint64_t n = s->counters[hints[i].counter];
 
-		if (n > most || (n && i && hints[0].text == why)) {
+		if (n > most || (n && why == &hints[0])) {
 			most = n;
-			why = hints[i].text;
+			why = &hints[i];
 		}
 	}
-	return why;
+	if (why)
+		return clock || !why->of_events ? why->text : why->of_events;
+	return clock ? "The kernel delivered no sample: nothing ran while sampling."
+		     : "The kernel delivered no sample: there were too few events.";
 }
 
 void summary_add_nothing(struct strbuf *b, const struct profile *p)

@@ -373,6 +373,26 @@ static void test_events_of_others(void **state)
 	profile__free(p);
 }
 
+/* Nobody can say of a page fault that did not come that nothing ran. */
+static void test_no_events(void **state)
+{
+	struct profile *p = profile__new();
+	char *s;
+
+	(void)state;
+	p->stats.event = EVENT_PAGE_FAULTS;
+	p->stats.counters[CTR_delivered] = p->stats.counters[CTR_filtered_target] = 3;
+	s = output(export__report, p, &defaults, NULL);
+	assert_non_null(strstr(s, "There are no samples of the processes asked for (-p)"));
+	free(s);
+	p->stats.counters[CTR_delivered] = p->stats.counters[CTR_filtered_target] = 0;
+	s = output(export__report, p, &defaults, NULL);
+	assert_null(strstr(s, "nothing ran"));
+	assert_non_null(strstr(s, "too few events"));
+	free(s);
+	profile__free(p);
+}
+
 /* Once it is named, no format needs the frame words. */
 static void test_dropped_frames(void **state)
 {
@@ -964,6 +984,7 @@ int main(void)
 		cmocka_unit_test(test_npm_pprof),
 		cmocka_unit_test(test_find),
 		cmocka_unit_test(test_events_of_others),
+		cmocka_unit_test(test_no_events),
 		cmocka_unit_test(test_dropped_frames),
 		cmocka_unit_test(test_files),
 		cmocka_unit_test(test_abandon),
