@@ -19,6 +19,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <spawn.h>
+#include <sys/epoll.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -658,6 +659,60 @@ static void grandchild_has_the_nearest_image(void **state)
 	assert_true(WIFEXITED(ev[1]->status) && WEXITSTATUS(ev[1]->status) == 7);
 	stop_waiting(&w);
 	rig_close(&r);
+}
+
+/* A child is forked. Does that wake who reads the events? */
+static bool fork_wakes(struct rig *r, int timeout_ms)
+{
+	struct epoll_event ev;
+	struct waiting w;
+	bool woken;
+
+	do
+		assert_true(ring_buffer__consume(r->rings) >= 0);
+	while (epoll_wait(ring_buffer__epoll_fd(r->rings), &ev, 1, 0) > 0);
+	start_waiting(&w, wait_for_end);
+	woken = epoll_wait(ring_buffer__epoll_fd(r->rings), &ev, 1, timeout_ms) > 0;
+	stop_waiting(&w);
+	return woken;
+}
+
+static void fork_wakes_who_asked_for_processes(void **state)
+{
+	bool woken = true;
+	struct rig r;
+
+	(void)state;
+	lifecycle_rig(&r, CFG_TARGETS | CFG_CHILDREN);
+	assert_true(fork_wakes(&r, DEADLINE_MS));
+	rig_close(&r);
+	lifecycle_rig(&r, 0);
+	for (int i = 0; i < 100 && woken; i++) /* an exec of others does wake */
+		woken = fork_wakes(&r, 10);
+	assert_false(woken);
+	rig_close(&r);
+}
+
+/* What the programs that follow processes took, if they are to time themselves. */
+static void following_is_timed_if_asked(void **state)
+{
+	for (uint32_t flags = 0; flags <= CFG_TIMED; flags += CFG_TIMED) {
+		uint64_t begin = now_ns(), most, ns;
+		struct waiting w;
+		struct rig r;
+
+		(void)state;
+		lifecycle_rig(&r, flags);
+		for (int i = 0; i < 10; i++) {
+			start_waiting(&w, wait_for_end);
+			stop_waiting(&w);
+		}
+		rig_detach_lifecycle(&r);
+		ns = rig_counter(&r, CTR_follow_ns);
+		most = (now_ns() - begin) * (uint64_t)libbpf_num_possible_cpus();
+		assert_true(flags ? ns > 0 && ns < most : !ns);
+		rig_close(&r);
+	}
 }
 
 /* exec: a space and an image of its own; the target stays a target. */
@@ -2549,6 +2604,8 @@ int main(int argc, char **argv)
 		cmocka_unit_test(pidns_numbers_are_the_callers),
 		cmocka_unit_test(fork_is_known_at_once),
 		cmocka_unit_test(grandchild_has_the_nearest_image),
+		cmocka_unit_test(fork_wakes_who_asked_for_processes),
+		cmocka_unit_test(following_is_timed_if_asked),
 		cmocka_unit_test(exec_is_a_new_space),
 		cmocka_unit_test(children_are_targets_only_if_asked),
 		cmocka_unit_test(threads_are_no_processes),

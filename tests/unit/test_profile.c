@@ -159,13 +159,30 @@ static void test_sums(void **state)
 					  1ULL << CTR_lost_internal));
 }
 
+/* One sample of so many was timed; none was, where nothing was sampled. */
+static void test_sampler_time(void **state)
+{
+	struct profile_stats s = { 0 };
+
+	(void)state;
+	s.counters[CTR_delivered] = 160;
+	assert_int_equal(profile__sampler_ns(&s), 0);
+	s.counters[CTR_timed_samples] = 10;
+	s.counters[CTR_timed_ns] = 30000;
+	assert_int_equal(profile__sampler_ns(&s), 480000);
+	s.counters[CTR_timed_ns] = 1ULL << 50; /* of months: the product is more than 64 bits */
+	s.counters[CTR_delivered] = 1ULL << 40;
+	s.counters[CTR_timed_samples] = 1ULL << 36;
+	assert_true(profile__sampler_ns(&s) == 1ULL << 54);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_strings),	    cmocka_unit_test(test_procs),
 		cmocka_unit_test(test_threads),	    cmocka_unit_test(test_stacks),
 		cmocka_unit_test(test_many_stacks), cmocka_unit_test(test_frame_syms_dropped),
-		cmocka_unit_test(test_sums),
+		cmocka_unit_test(test_sums),	    cmocka_unit_test(test_sampler_time),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
