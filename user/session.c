@@ -31,6 +31,7 @@
 #define RETRY_MS       10  /* an interpreter that is still starting is asked again */
 #define WINDOW_S       5   /* counts are read at least this often, when something waits for it */
 #define QUIET_WINDOW_S 30  /* ... when nothing does */
+#define RECALL_MAX_HZ  500 /* above it the cache lines of the last sample are still there */
 #define MMAP_THRESHOLD (256 << 10)
 #define NICE_PRIORITY  (-10) /* a new process should be known before its next sample */
 
@@ -214,9 +215,6 @@ static void set_up_process(void)
 	if (setpriority(PRIO_PROCESS, 0, NICE_PRIORITY))
 		log_debug("priority: %s", strerror(errno));
 }
-
-#define RECALL_MAX_HZ                                                                              \
-	500 /* from here on the lines of the last sample are still there: docs/performance.md */
 
 static uint32_t config_flags(const struct session_opts *o)
 {
