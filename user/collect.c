@@ -567,15 +567,13 @@ static struct counters *read_counters(const struct collect *c)
 	return per_cpu;
 }
 
-#define TIMED_FEWEST 64 /* measured samples that make a mean: at 99 Hz those of ten seconds */
-
 /* What samples took of one CPU, 0 to 1, since the last time that this was known; negative: not known yet. */
 static double cpu_share(struct cpu_cost *last, const struct cpu_cost *now)
 {
 	double samples = (double)(now->delivered - last->delivered), share = -1;
 	uint64_t timed = now->timed - last->timed;
 
-	if (last->at_ns && timed < TIMED_FEWEST)
+	if (last->at_ns && TIMED_EVERY * timed < COLLECT_SHARE_SAMPLES)
 		return share;
 	if (last->at_ns)
 		share = samples * (double)(now->timed_ns - last->timed_ns) / (double)timed /

@@ -90,8 +90,9 @@ void collect__detach_sampler(struct collect *c);
 int collect__set_rate(struct collect *c, uint32_t frequency_hz, uint32_t slowed);
 /*
  * What samples took of the busiest CPU, 0 to 1, since it was last told: the run time of one in 16 is measured.
- * Negative: too few were measured since then.
+ * Negative: there were fewer than COLLECT_SHARE_SAMPLES on each CPU since then.
  */
+#define COLLECT_SHARE_SAMPLES (64 * TIMED_EVERY)
 double collect__busiest_share(struct collect *c);
 /*
  * Samples CPUs that came online since the last call and forgets those that went. Calls `fn` for each new

@@ -135,11 +135,20 @@ static void show_progress(struct recorder *r, bool last)
 	r->progress_shown = true;
 }
 
+static void look_for_end(struct recorder *r)
+{
+	if (r->stop || !session__targets_ended(r->session))
+		return;
+	log_info("the processes have ended");
+	r->stop = true;
+}
+
 static int sample(struct recorder *r)
 {
 	uint64_t tick_ns = shows_progress(r) ? now_ns() + TICK_NS : UINT64_MAX;
 	int err = 0;
 
+	look_for_end(r);
 	while (!r->stop && !err) {
 		bool last = r->end_ns && r->end_ns < tick_ns;
 
@@ -153,10 +162,7 @@ static int sample(struct recorder *r)
 		}
 		if (r->end_ns && now_ns() >= r->end_ns)
 			r->stop = true;
-		if (!r->stop && session__targets_ended(r->session)) {
-			log_info("the processes have ended");
-			r->stop = true;
-		}
+		look_for_end(r);
 	}
 	signals__release(r->signal_cnt ? 1 : 2);
 	return err;

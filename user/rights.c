@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 #include "rights.h"
 
+#include <fcntl.h>
 #include <linux/capability.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -50,16 +52,18 @@ bool rights__locked_down(void)
 
 long rights__sysctl(const char *name)
 {
-	char path[128];
-	long value = -2;
-	FILE *f;
+	char path[128], text[32], *end;
+	ssize_t n = -1;
+	long value;
+	int fd;
 
 	snprintf(path, sizeof(path), "/proc/sys/%s", name);
-	f = fopen(path, "re");
-	if (f) {
-		if (fscanf(f, "%ld", &value) != 1)
-			value = -2;
-		fclose(f);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd >= 0) {
+		n = read(fd, text, sizeof(text) - 1);
+		close(fd);
 	}
-	return value;
+	text[n > 0 ? n : 0] = '\0';
+	value = strtol(text, &end, 10);
+	return end == text ? -2 : value;
 }

@@ -24,8 +24,8 @@
 #include "rights.h"
 #include "wake.h"
 
-#define TICK_MS	       1000 /* CPUs, the cost of samples, exits that were not told */
-#define QUIET_TICK_MS  5000 /* ... with -p at a low rate, which costs little */
+#define TICK_MS	       1000  /* CPUs, the cost of samples, exits that were not told */
+#define QUIET_TICK_MS  10000 /* ... with -p at a low rate, which costs little */
 #define QUIET_HZ       1000
 #define FIRST_TICK_MS  100 /* a rate that is too high is not kept for a second */
 #define RETRY_MS       10  /* an interpreter that is still starting is asked again */
@@ -75,6 +75,16 @@ static uint64_t tick_ms(const struct session *s)
 	bool slow = s->frequency_hz && s->frequency_hz <= QUIET_HZ && s->rate.slowed <= 1;
 
 	return s->pid_cnt && slow ? QUIET_TICK_MS : TICK_MS;
+}
+
+/* Before, nothing can be said of what samples take. */
+static uint64_t first_tick_ms(const struct session *s)
+{
+	uint64_t ms = s->frequency_hz ? COLLECT_SHARE_SAMPLES * 1000ULL / s->frequency_hz : 0;
+
+	if (ms < FIRST_TICK_MS)
+		return FIRST_TICK_MS;
+	return ms < tick_ms(s) ? ms : tick_ms(s);
 }
 
 static uint64_t unix_ns(void)
@@ -441,8 +451,9 @@ int session__start(struct session *s)
 	s->start_unix_ns = unix_ns();
 	err = collect__attach_sampler(s->collect, s->frequency_hz);
 	s->start_ns = s->drained_ns = now_ns();
-	s->tick_ns = s->start_ns + FIRST_TICK_MS * NS_PER_MS;
+	s->tick_ns = s->start_ns + first_tick_ms(s) * NS_PER_MS;
 	s->kernel_rate = rights__sysctl("kernel/perf_event_max_sample_rate");
+	s->exits_seen = true; /* one that ended while it was looked at was not told */
 	return err;
 }
 
@@ -561,10 +572,30 @@ static void on_tick(struct session *s)
 	limit_rate(s);
 }
 
+/*
+ * Processes that ended are forgotten, mappings that are in no image are free again, and tables that gave way come
+ * back when a window was read. Threads may be gone, and generated code replaced, when they are looked at too late.
+ */
+static bool window_is_waited_for(const struct session *s)
+{
+	return s->changed || s->o.threads || process_table__waits(s->procs) ||
+	       sym_jit__has_procs(symbolizer__jit(s->sym));
+}
+
+static uint64_t drain_due_ns(const struct session *s)
+{
+	unsigned after_s = window_is_waited_for(s) ? WINDOW_S : QUIET_WINDOW_S;
+
+	return s->drained_ns + after_s * NS_PER_S;
+}
+
 static int wait_ms(const struct session *s, uint64_t until_ns)
 {
 	uint64_t now = now_ns(), until = s->tick_ns < until_ns ? s->tick_ns : until_ns;
+	uint64_t due = drain_due_ns(s);
 
+	if (due > now && due < until)
+		until = due;
 	if (s->retry && now + RETRY_MS * NS_PER_MS < until)
 		until = now + RETRY_MS * NS_PER_MS;
 	if (s->wake.lull && s->wake.lull_until_ns < until)
@@ -609,23 +640,9 @@ int session__wait(struct session *s, uint64_t until_ns)
 	return 0;
 }
 
-/*
- * Processes that ended are forgotten, mappings that are in no image are free again, and tables that gave way come
- * back when a window was read. Threads may be gone, and generated code replaced, when they are looked at too late.
- */
-static bool window_is_waited_for(const struct session *s)
-{
-	return s->changed || s->o.threads || process_table__waits(s->procs) ||
-	       sym_jit__has_procs(symbolizer__jit(s->sym));
-}
-
 bool session__wants_drain(const struct session *s)
 {
-	uint64_t age = now_ns() - s->drained_ns;
-
-	if (collect__wants_flip(s->collect) || age >= QUIET_WINDOW_S * NS_PER_S)
-		return true;
-	return age >= WINDOW_S * NS_PER_S && window_is_waited_for(s);
+	return collect__wants_flip(s->collect) || now_ns() >= drain_due_ns(s);
 }
 
 /*

@@ -71,7 +71,7 @@ uint32_t session__slowed(const struct session *s);
 int session__set_frequency(struct session *s, uint32_t frequency_hz);
 
 /*
- * Until something has happened, at most until `until_ns`; returns at least once a second, with -p every five. 0 or
+ * Until something has happened, at most until `until_ns`; returns at least once a second, with -p every ten. 0 or
  * negative errno.
  */
 int session__wait(struct session *s, uint64_t until_ns);

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import harness
 
-LULL_S, TICK_S = 0.25, 5
+LULL_S, TICK_S = 0.25, 10
 GATHER_S = 1 / 19 / 8
 SLEEPS = 2  # for each look: until something happens, and until more has
 
