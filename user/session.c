@@ -167,11 +167,12 @@ static void on_watch(void *ctx, const struct mmap_event *ev)
 		s->throttled++;
 		return;
 	}
-	if (!s->pid_cnt || ev->type == MMAP_EVENT_LOST ||
-	    process_table__find_tgid(s->procs, ev->tgid))
+	if (ev->type == MMAP_EVENT_LOST)
+		wake__lost(&s->wake);
+	if (process_table__find_tgid(s->procs, ev->tgid))
 		s->wake.ours = true;
 	else
-		s->wake.others = true;
+		wake__others(&s->wake, ev->time_ns);
 	process_table__on_mmap(s->procs, ev);
 }
 

@@ -11,16 +11,31 @@ uint64_t wake__gather_until(uint64_t looked_ns, uint32_t frequency_hz)
 	return looked_ns + (share < most ? share : most);
 }
 
+void wake__others(struct wake *w, uint64_t time_ns)
+{
+	if (time_ns > w->others_ns)
+		w->others_ns = time_ns;
+}
+
+void wake__lost(struct wake *w)
+{
+	if (w->halved < WAKE_HALVED)
+		w->halved++;
+}
+
 bool wake__look(struct wake *w, uint64_t now)
 {
-	bool others = w->others;
+	uint64_t lull = WAKE_LULL_MS * NS_PER_MS >> w->halved;
+	bool others = now < w->others_ns + lull / 2;
 
 	if (w->ours)
 		w->heed_until_ns = now + WAKE_HEED_MS * NS_PER_MS;
-	w->ours = w->others = false;
+	w->ours = false;
 	if (now < w->heed_until_ns || (!others && now >= w->lull_until_ns))
 		w->lull = false;
-	if (w->lull && now >= w->lull_until_ns)
-		w->lull_until_ns = now + WAKE_LULL_MS * NS_PER_MS;
+	if (!w->lull)
+		w->lull_until_ns = 0;
+	else if (now >= w->lull_until_ns)
+		w->lull_until_ns = now + lull;
 	return w->lull;
 }

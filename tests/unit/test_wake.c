@@ -26,7 +26,8 @@ static bool woken(struct wake *w, uint64_t now, bool ours, bool others)
 {
 	w->lull = true;
 	w->ours = ours;
-	w->others = others;
+	if (others)
+		wake__others(w, now);
 	return wake__look(w, now);
 }
 
@@ -37,7 +38,6 @@ static void others_begin_a_lull(void **state)
 	(void)state;
 	assert_true(woken(&w, 1000 * MS, false, true));
 	assert_int_equal(w.lull_until_ns, (1000 + WAKE_LULL_MS) * MS);
-	assert_false(w.others); /* seen */
 }
 
 static void ours_are_heeded(void **state)
@@ -82,23 +82,49 @@ static void a_lull_ends_with_what_others_do(void **state)
 
 	(void)state;
 	assert_true(woken(&w, 1000 * MS, false, true));
-	w.others = true;
-	assert_true(wake__look(&w, 1200 * MS));
-	assert_int_equal(w.lull_until_ns, (1000 + WAKE_LULL_MS) * MS);
-	w.others = true;
-	assert_true(wake__look(&w, 1250 * MS));
-	assert_int_equal(w.lull_until_ns, (1250 + WAKE_LULL_MS) * MS);
-	assert_false(wake__look(&w, 1500 * MS));
+	wake__others(&w, 1600 * MS);
+	wake__others(&w, 1100 * MS); /* of another CPU's ring */
+	assert_true(wake__look(&w, 1700 * MS));
+	assert_int_equal(w.lull_until_ns, 2000 * MS);
+	assert_true(wake__look(&w, 2000 * MS));
+	assert_int_equal(w.lull_until_ns, 3000 * MS);
+	assert_false(wake__look(&w, 3000 * MS));
 	assert_false(w.lull);
+}
+
+static void the_rest_of_a_start_is_no_reason_for_another_lull(void **state)
+{
+	struct wake w = { 0 };
+
+	(void)state;
+	assert_true(woken(&w, 1000 * MS, false, true));
+	wake__others(&w, 1500 * MS);
+	assert_false(wake__look(&w, 2000 * MS));
+}
+
+static void lulls_are_shorter_where_much_is_mapped(void **state)
+{
+	static const unsigned want_ms[] = { 1000, 500, 250, 250 };
+
+	(void)state;
+	for (unsigned i = 0; i < sizeof(want_ms) / sizeof(want_ms[0]); i++) {
+		struct wake w = { 0 };
+
+		for (unsigned n = 0; n < i; n++)
+			wake__lost(&w);
+		assert_true(woken(&w, 7000 * MS, false, true));
+		assert_int_equal(w.lull_until_ns, (7000 + want_ms[i]) * MS);
+	}
 }
 
 static void without_a_lull_there_is_none(void **state)
 {
-	struct wake w = { .others = true };
+	struct wake w = { 0 };
 
 	(void)state;
+	wake__others(&w, 1000 * MS);
 	assert_false(wake__look(&w, 1000 * MS));
-	assert_false(w.lull || w.others);
+	assert_false(w.lull);
 }
 
 int main(void)
@@ -110,6 +136,8 @@ int main(void)
 		cmocka_unit_test(nothing_begins_no_lull),
 		cmocka_unit_test(ours_end_a_lull),
 		cmocka_unit_test(a_lull_ends_with_what_others_do),
+		cmocka_unit_test(the_rest_of_a_start_is_no_reason_for_another_lull),
+		cmocka_unit_test(lulls_are_shorter_where_much_is_mapped),
 		cmocka_unit_test(without_a_lull_there_is_none),
 	};
 
