@@ -154,7 +154,8 @@ test-fuzz: $(FUZZ_BINS)                ## replay the fuzz corpora
 	$(Q)scripts/run-tests fuzz $(FUZZ_BINS)
 test-bpf: $(BPF_TESTS)                 ## drive the loaded BPF object (root)
 	$(Q)scripts/run-tests bpf $(BPF_TESTS)
-test-e2e: all $(OUT)/oracle/stacks $(OUT)/tests/http_server $(OUT)/store/windows ## real interpreters (root)
+E2E_PROGRAMS := $(addprefix $(OUT)/,oracle/stacks tests/http_server tests/push_windows store/windows bench/bench_export)
+test-e2e: all $(E2E_PROGRAMS)          ## real interpreters (root)
 	$(Q)scripts/run-tests e2e
 
 test-oracle: $(ORACLES)                ## stacks at random instants against libdwfl (root; ARGS=...)

@@ -4,6 +4,9 @@
 A test that takes `python` runs once per CPython in scope; a missing one is a skip by its name. A
 test that takes `any_python` runs once, on the first one found, the distribution's if it has one.
 
+scripts/run-tests runs a file with `pytestmark = pytest.mark.host` or `.beside` next to the others. That
+is for one that measures nothing, and that what others measure does not notice either.
+
 PYPERF_TEST_PYTHONS="PATTERN ..." puts the interpreters of these names in scope instead, of all that
 scripts/test-pythons knows, such as "sid/3.15*". Tests that need newer syntax fail on old ones.
 """
@@ -127,6 +130,7 @@ def directory():
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "host: needs neither root nor the profiler")
+    config.addinivalue_line("markers", "beside: measures nothing, so that it may run next to what does")
 
 
 @pytest.fixture(scope="module")

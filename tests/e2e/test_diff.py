@@ -10,6 +10,8 @@ import pprof_write
 from harness import REPO
 from test_formats import HOSTILE, profile_of, validate
 
+pytestmark = pytest.mark.beside
+
 
 def diff(*args, status=0):
     done = subprocess.run([harness.PYPERF, "diff", *map(str, args)], text=True,

@@ -15,6 +15,8 @@ import pprof_write
 import webdriver
 from harness import REPO
 
+pytestmark = pytest.mark.beside
+
 SPEEDSCOPE, FIREFOX = "speedscope@1.25.0", "@firefox-devtools/profiler-cli@0.10.0"
 SUFFIXES = ["txt", "folded", "collapsed", "json", "speedscope.json", "firefox.json", "pb.gz"]
 

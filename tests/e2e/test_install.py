@@ -11,6 +11,8 @@ import pytest
 import harness
 from harness import REPO
 
+pytestmark = pytest.mark.beside
+
 # `make check` sees to it that every command has a page.
 PAGES = sorted((REPO / "docs").glob("pyperf-bpf*.[18]"))
 COMMANDS = [p.stem[len("pyperf-bpf-"):] for p in PAGES if p.stem != "pyperf-bpf"]

@@ -15,6 +15,8 @@ import pages
 from harness import HZ, PROGRAMS, Target, profile
 from pages import Frame, Kernel, Native, Plumbing
 
+pytestmark = pytest.mark.beside
+
 ROW = 20  # of user/web/flame.js
 
 # 100 samples: main 100 = f 60 (g 40: read 10; self 20) + h 30 + self 10

@@ -10,6 +10,8 @@ import pytest
 import harness
 from harness import Target, parse_folded, total
 
+pytestmark = pytest.mark.beside
+
 NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
 
 GO_PROGRAM = """package main

@@ -10,6 +10,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "oracle"))
 
 import oracle  # noqa: E402
 
+pytestmark = pytest.mark.beside
+
 STOPS = 2000
 # Without rows both guess, and libdwfl's guess crosses a signal frame whose stack is another: it skips
 # the frames of the handler's callers, where ours ends.
