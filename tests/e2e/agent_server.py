@@ -24,9 +24,15 @@ class Server:
     """Listens on a free port of the loopback unless `listen` says otherwise."""
 
     def __init__(self, **config):
-        with contextlib.closing(socket.create_server(("127.0.0.1", 0))) as free:
-            self.port = free.getsockname()[1]
-        config.setdefault("listen", "127.0.0.1:%d" % self.port)
+        while True:
+            with contextlib.closing(socket.create_server(("127.0.0.1", 0))) as free:
+                self.port = free.getsockname()[1]
+            self.start({"listen": "127.0.0.1:%d" % self.port, **config})
+            # Somebody else may have got the port meanwhile.
+            if self.ready or "listen" in config or "Address already in use" not in self.end()[1]:
+                break
+
+    def start(self, config):
         words = ["%s=%s" % (key.replace("_", "-"), value) for key, value in config.items()]
         # Freed memory is to be seen as free.
         self.messages = tempfile.TemporaryFile()
@@ -37,10 +43,11 @@ class Server:
 
     def end(self):
         """(exit status, messages)."""
-        self.process.communicate(timeout=harness.PATIENCE)
-        self.messages.seek(0)
-        self.errors = self.messages.read().decode()
-        self.messages.close()
+        if not self.messages.closed:
+            self.process.communicate(timeout=harness.PATIENCE)
+            self.messages.seek(0)
+            self.errors = self.messages.read().decode()
+            self.messages.close()
         return self.process.returncode, self.errors
 
     def __enter__(self):

@@ -346,7 +346,7 @@ def stolen_seconds():
 def spend(pid, seconds):
     """Until the process has had that much more of a CPU."""
     end = cpu_seconds(pid) + seconds
-    poll(lambda: cpu_seconds(pid) >= end, "process %d to work" % pid)
+    poll(lambda: cpu_seconds(pid) >= end, "process %d to work" % pid, 5 * PATIENCE)  # at a load of 40, too
 
 
 def profile_work(pid, seconds, *options, hz=HZ):

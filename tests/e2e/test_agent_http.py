@@ -7,6 +7,7 @@ import base64
 import contextlib
 import os
 import re
+import select
 import signal
 import socket
 import ssl
@@ -103,12 +104,9 @@ def test_slow_requests_are_bounded(server):
     """Profiles take half of the workers; what is quick is not held up."""
     request = b"GET /debug/pprof/profile?seconds=2 HTTP/1.1\r\nHost: localhost\r\n\r\n"
     sockets = [server.raw(request, wait=False) for _ in range(6)]
-    begin = time.monotonic()
     assert server.status("/healthz") == 200
-    quick = time.monotonic() - begin
+    assert len(select.select(sockets, [], [], 0)[0]) <= 4, "it waited for the profiles"
     answers = [read_all(s) for s in sockets]
-    slow = time.monotonic() - begin
-    assert quick < slow / 2
     assert sorted(a.split(b" ", 2)[1] for a in answers) == [b"200"] * 2 + [b"503"] * 4
 
 

@@ -177,7 +177,8 @@ def test_retry_after_is_waited_for(directory, pprof, after):
 
 def test_retry_after_holds_whatever_else_arrives(directory, pprof):
     """Of four requests at once one is told to wait, while the others are still being taken."""
-    with fault_server.Server() as server, Pusher(directory, server.url, max_in_flight=4) as pusher:
+    with fault_server.Server(slow_seconds=1) as server, \
+            Pusher(directory, server.url, max_in_flight=4) as pusher:
         server.plan("429:2", "slow", "slow", "slow")
         pusher.put(8, pprof)
         pusher.drained()
