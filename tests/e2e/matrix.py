@@ -57,7 +57,7 @@ class Checks:
             assert spent < PATIENCE, "only %d samples in %.0f s" % (total(stacks), spent)
             status = target.process.poll()
             assert status is None, "the program ended with status %d" % status
-            seconds = min(0.5 + (least - total(stacks)) / rate, 60)
+            seconds = min(0.1 + (least - total(stacks)) / rate, 60)
             result = profile("-f", "-F", hz, "-d", seconds, "-p", target.pid, *options).ok()
             stacks += result.stacks
             spent += seconds
@@ -82,18 +82,15 @@ class Checks:
         """What tests/pythons.txt says of it."""
         return recorded().get(self.python.name, ())
 
-    def is_walked(self):
-        """Raises the reason when the interpreter is refused: the report's table names it."""
-        with Target(self.python, "deep.py", "python", 3) as target:
-            report = profile("-d", 0.3, "-p", target.pid).ok().stdout
-        refused = re.search(r"native only: (.*)", report)
-        if refused:
-            raise Refused("native only: " + refused[1].strip())
-
     def nesting(self):
+        """Raises the reason when the interpreter is refused: the report's table names it."""
         if not hasattr(self, "_nesting"):
-            self.is_walked()
-            self._nesting = self.run("nesting.py", least=2500)
+            with tempfile.TemporaryDirectory(prefix="pyperf-matrix-") as directory:
+                report = Path(directory, "report.txt")
+                self._nesting = self.run("nesting.py", least=2500, hz=1999, options=["-o", report])
+                refused = re.search(r"native only: (.*)", report.read_text())
+            if refused:
+                raise Refused("native only: " + refused[1].strip())
         return self._nesting
 
     def loop(self):
@@ -138,7 +135,7 @@ class Checks:
 
     def deep(self):
         # Up to 3.10 each call takes native frames, of which there may be too many to keep.
-        stacks, truth = self.run("deep.py", "python", DEEP, least=300, hz=499, whole=False)
+        stacks, truth = self.run("deep.py", "python", DEEP, least=300, hz=HZ, whole=False)
         (true,) = truth["stacks"]
         stacks = [s for s in stacks if s.leaf() and s.leaf().name == "bottom"]
         assert stacks, "the bottom of the recursion was never seen"
@@ -154,7 +151,7 @@ class Checks:
         return "pass"
 
     def no_gil_thread(self):
-        stacks, truth = self.run("threads.py", least=3000, options=["--threads"])
+        stacks, truth = self.run("threads.py", least=3000, hz=1999, options=["--threads"])
         check_stacks(stacks, truth["stacks"])
         for name, tid in truth["tids"].items():
             of_thread = [s for s in stacks if s.tid == tid]
