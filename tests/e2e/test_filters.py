@@ -44,7 +44,7 @@ def test_comm(spin):
     for glob, names in (("pyt-x*", {"spin_x"}), ("pyt-?a", {"spin_x", "spin_y"}),
                         ("pyt-[!x]*", {"spin_y", "spin_z"}), ("*[[]b]", {"spin_z"}),
                         ("pyt-xa", {"spin_x"}), ("yt-*", set())):
-        result = profile("-f", "-F", HZ, "-d", 1, "--comm", glob).ok()
+        result = profile("-f", "-F", HZ, "-d", 0.5, "--comm", glob).ok()
         assert result.only(*names) == names, glob
         assert {s.comm for s in result.stacks} <= {"pyt-xa", "pyt-ya", "pyt-z [b]"}
         assert result.counters["filtered_comm"] > 0

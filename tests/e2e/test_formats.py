@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 """Every format of `report` against what reads it elsewhere: schemas, speedscope in a browser, the
 Firefox profiler's own command line. Names that want to do harm come out harmless in all of them."""
+import functools
 import gzip
 import json
 import os
@@ -55,16 +56,25 @@ def made(request, tmp_path_factory):
     return convert(directory / "in.pb.gz", directory), total
 
 
-def npm(package, directory):
-    """A package's files, as npm gets them."""
-    if not harness.find_tool("npm"):
-        pytest.skip("npm is not installed")
-    done = subprocess.run(["npm", "pack", "--silent", package], cwd=directory, text=True,
-                          capture_output=True, timeout=120)
-    if done.returncode:
-        pytest.skip("npm cannot get " + package)
-    shutil.unpack_archive(directory / done.stdout.split()[-1], directory, filter="data")
-    return directory / "package"
+@pytest.fixture(scope="module")
+def npm(tmp_path_factory):
+    """A function that gives a package's files, as npm gets them, once."""
+    @functools.lru_cache(maxsize=None)
+    def get(package):
+        if not harness.find_tool("npm"):
+            return None, "npm is not installed"
+        directory = tmp_path_factory.mktemp("npm")
+        done = subprocess.run(["npm", "pack", "--silent", package], cwd=directory, text=True,
+                              capture_output=True, timeout=120)
+        if done.returncode:
+            return None, "npm cannot get " + package
+        shutil.unpack_archive(directory / done.stdout.split()[-1], directory, filter="data")
+        return directory / "package", ""
+
+    def files_of(package):
+        files, why = get(package)
+        return files or pytest.skip(why)
+    return files_of
 
 
 def validate(schema, document):
@@ -118,15 +128,14 @@ def test_speedscope_sums(made):
         assert all(i < len(document["shared"]["frames"]) for s in p["samples"] for i in s)
 
 
-def test_speedscope_schema(made, directory):
-    package = npm(SPEEDSCOPE, directory)
-    validate(package / "dist/release/file-format-schema.json", made[0]["speedscope.json"])
+def test_speedscope_schema(made, npm):
+    validate(npm(SPEEDSCOPE) / "dist/release/file-format-schema.json", made[0]["speedscope.json"])
 
 
-def test_speedscope_opens_it(made, directory):
+def test_speedscope_opens_it(made, npm):
     if isinstance(webdriver.find(), str):
         pytest.skip(webdriver.find())
-    site = npm(SPEEDSCOPE, directory) / "dist/release"
+    site = npm(SPEEDSCOPE) / "dist/release"
     shutil.copy(made[0]["speedscope.json"], site / "x.speedscope.json")
     first = json.loads(made[0]["speedscope.json"].read_text())["profiles"][0]["name"]
     with webdriver.serve(site) as base, webdriver.Browser((1200, 900)) as page:
@@ -170,9 +179,9 @@ def test_firefox_tables(made):
     assert weights == total
 
 
-def test_firefox_loads_it(made, directory):
+def test_firefox_loads_it(made, npm, directory):
     """By the profiler's own reader, which upgrades the format to its newest version."""
-    program = npm(FIREFOX, directory) / "dist/profiler-cli.js"
+    program = npm(FIREFOX) / "dist/profiler-cli.js"
     env = {**os.environ, "HOME": str(directory), "PROFILER_CLI_SESSION_DIR": str(directory / "s")}
 
     def cli(*args):

@@ -10,6 +10,6 @@ from harness import check_stacks, profile_target
 def test_greenlets(any_python):
     if subprocess.run([any_python, "-c", "import greenlet"], stderr=subprocess.DEVNULL).returncode:
         pytest.skip("greenlet is not installed for " + any_python)
-    result, truth = profile_target(any_python, "greenlets.py", seconds=2)
+    result, truth = profile_target(any_python, "greenlets.py", seconds=1)
     check_stacks(result.stacks, truth["stacks"])
     result.complete()

@@ -6,8 +6,7 @@ from dataclasses import replace
 import pytest
 
 import pprof_read
-from harness import (HZ, MARKER, Target, check_stacks, profile, profile_target, readable,
-                     total)
+from harness import MARKER, Target, check_stacks, profile_target, profile_work, readable, total
 
 ELLIPSIS = "\u2026"
 
@@ -29,7 +28,7 @@ def restore(stacks, truth):
 def test_names(python, directory):
     pprof = directory / "names.pb.gz"
     with Target(python, "names.py") as target:
-        result = profile("-f", "-F", HZ, "-d", 2, "-p", target.pid, "-o", pprof).ok()
+        result = profile_work(target.pid, 1, "-o", pprof)
         truth = target.stop()["stacks"]
     result.complete()
     check_stacks(restore(result.stacks, truth), truth)
@@ -42,7 +41,7 @@ def test_names(python, directory):
 
 
 def test_hostile_names(python):
-    result, truth = profile_target(python, "hostile.py", seconds=2)
+    result, truth = profile_target(python, "hostile.py", seconds=1)
     bad = {c for c in result.stdout if c != "\n" and unicodedata.category(c) in ("Cc", "Cs")}
     assert not bad and not set("\u202e\u2028\u2029") & set(result.stdout)
     seen = {f.file for s in result.stacks for f in s.python() if f.file.startswith("/hostile/")}
@@ -58,7 +57,7 @@ def test_hostile_names(python):
 
 @pytest.mark.parametrize("mode, depth", [("python", 300), ("mixed", 60)])
 def test_deep(python, mode, depth):
-    result, truth = profile_target(python, "deep.py", mode, depth, seconds=2)
+    result, truth = profile_target(python, "deep.py", mode, depth, seconds=1)
     (true,) = truth["stacks"]
     whole = 0
     for stack in at_bottom(result.stacks):
@@ -72,7 +71,7 @@ def test_deep(python, mode, depth):
 
 def test_too_deep(python):
     """The innermost frames are kept, and a marker stands for the others."""
-    result, truth = profile_target(python, "deep.py", "python", 1500, seconds=2)
+    result, truth = profile_target(python, "deep.py", "python", 1500, seconds=1)
     (true,) = truth["stacks"]
     stacks = at_bottom(result.stacks)
     for stack in stacks:

@@ -51,7 +51,7 @@ def check_native(stack, native, images):
 
 
 def test_nesting(python):
-    result, truth = profile_target(python, "nesting.py", seconds=4)
+    result, truth = profile_target(python, "nesting.py", seconds=3)
     result.complete()
     found = check_stacks(result.stacks, truth["stacks"])
     for n, stacks in found.items():
@@ -64,6 +64,6 @@ def test_nesting(python):
 
 
 def test_no_native(any_python):
-    result, truth = profile_target(any_python, "nesting.py", seconds=3, options=["--no-native"])
+    result, truth = profile_target(any_python, "nesting.py", seconds=2, options=["--no-native"])
     check_stacks(result.stacks, truth["stacks"])
     assert not any(s.native() for s in result.stacks)

@@ -9,7 +9,7 @@ POINTS = 0.03
 
 @pytest.mark.parametrize("mode", ["lines", "twins"])
 def test_reuse(python, mode):
-    result, truth = profile_target(python, "reuse.py", mode, seconds=3)
+    result, truth = profile_target(python, "reuse.py", mode, seconds=2)
     assert truth["reused"] > 0
     by_name = {f["name"]: f for f in truth["functions"]}
     by_caller = {f["caller"]: f for f in truth["functions"]}

@@ -2,7 +2,7 @@
 """A program with known shares: 1 : 2 : 3."""
 from harness import profile_target, share
 
-SECONDS = 10
+SECONDS = 3
 POINTS = 0.03
 
 

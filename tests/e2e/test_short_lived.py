@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-"""200 processes of 50 to 200 ms: all dead when the report is made, and all in it."""
+"""100 processes of 50 to 200 ms: all dead when the report is made, and all in it."""
 import ast
 import os
 import subprocess
@@ -9,7 +9,7 @@ import pytest
 from conftest import INTERPRETERS, interpreter_name
 from harness import HZ, PROGRAMS, Profiler, clean_environment, profile, stolen_seconds, total
 
-COUNT = 200
+COUNT = 100
 PROGRAM = str(PROGRAMS / "short_lived.py")
 
 

@@ -16,7 +16,7 @@ def shown(name):
 
 
 def check_names(python, *options):
-    result, truth = profile_target(python, "thread_names.py", seconds=2,
+    result, truth = profile_target(python, "thread_names.py", seconds=1,
                                    options=["--threads", *options])
     got = {s.tid: s.thread for s in result.stacks}
     assert len(set(truth["names"].values())) == len(truth["names"]), truth

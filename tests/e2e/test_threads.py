@@ -27,7 +27,7 @@ def in_library(name):
 
 
 def test_threads(python):
-    result, truth = profile_target(python, "threads.py", seconds=4, options=["--threads"])
+    result, truth = profile_target(python, "threads.py", seconds=2, options=["--threads"])
     result.complete()
     check_stacks(result.stacks, truth["stacks"])
     for name, tid in truth["tids"].items():
@@ -47,6 +47,6 @@ def test_threads(python):
 
 
 def test_threads_merged(any_python):
-    result, truth = profile_target(any_python, "threads.py", seconds=3)
+    result, truth = profile_target(any_python, "threads.py", seconds=2)
     check_stacks(result.stacks, truth["stacks"])
     assert not re.search(r"^[^;]*;thread [^;]* \(\d+\);", result.stdout, re.M)

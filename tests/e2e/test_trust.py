@@ -124,7 +124,7 @@ def reasons_in(report):
 def check_refused(pid, reason, tmp_path):
     """Native stacks, no Python frames, and the reason in the report."""
     report = tmp_path / "report.txt"
-    result = profile("-f", "-F", HZ, "-d", 3, "-p", pid, "-o", report).ok()
+    result = harness.profile_work(pid, 0.5, "-o", report)
     assert harness.total(result.stacks) > 100
     assert not names_of(result.stacks)
     natively = [s for s in result.stacks if any("PyEval" in f.name for f in s.native())]
@@ -196,7 +196,7 @@ def test_truncated_file(tmp_path):
     python = elf.save(tmp_path / "python3.11")
     env = harness.clean_environment(PYTHONHOME="/usr")
     with Target(str(python), "spinner.py", NAME, env=env) as target:
-        result = profile("-f", "-F", HZ, "-d", 2, "-p", target.pid).ok()
+        result = harness.profile_work(target.pid, 0.5)
         assert NAME in names_of(result.stacks)
         result.complete()
 
@@ -211,7 +211,7 @@ def test_truncated_under_a_running_process(tmp_path):
     with Target(python, "spinner.py", NAME, env=env) as target:
         copy.rename(tmp_path / "moved")
         copy.write_bytes(library.read_bytes()[:4096])
-        result = profile("-f", "-F", HZ, "-d", 2, "-p", target.pid).ok()
+        result = harness.profile_work(target.pid, 0.5)
         assert NAME in names_of(result.stacks)
 
 
@@ -236,7 +236,7 @@ def test_forged_build_id(tmp_path):
         forged = stack.enter_context(Target(other, "spinner.py", NAME, "--comm", "forged", env=env))
         honest = stack.enter_context(Target(real, "spinner.py", NAME, "--comm", "honest"))
         report = tmp_path / "report.txt"
-        result = profile("-f", "-F", HZ, "-d", 5, "-p", "%d,%d" % (honest.pid, forged.pid), "-o",
+        result = profile("-f", "-F", HZ, "-d", 2, "-p", "%d,%d" % (honest.pid, forged.pid), "-o",
                          report).ok()
     leaves = {comm: {s.leaf().name for s in result.stacks if s.comm == comm and s.leaf()}
               for comm in ("honest", "forged")}
