@@ -267,7 +267,7 @@ def test_what_was_sampled_is_written_before_the_agent_gives_up(agents, failing_b
         get(agent, "/debug/pprof/profile?seconds=1")  # which is drained for
         file.write_text("all")
         while agent.process.poll() is None:
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(OSError, AssertionError):  # 503, once it ends
                 get(agent, "/debug/pprof/profile?seconds=1")
         result = agent.wait()
     assert result.status == 1
