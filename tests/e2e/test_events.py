@@ -67,8 +67,9 @@ def faults_of_all():
 
 
 def test_events_by_frequency(any_python):
-    """With -F a sample is worth another number each time, that of the events since the one before it. What is whose
-    where others fault on the same CPU is some 500 draws of very different weight; the sum of all is the kernel's."""
+    """With -F a sample is worth another number each time, that of the events until the next one. What is whose where others
+    fault on the same CPU is some 500 draws of very different weight; the sum of all is the kernel's, but for what the last
+    sample of each CPU says of events that are still to come, and for the interval in which we begin."""
     profiler = Profiler("-v", "-f", "-a", "-e", "page-faults", "-F", 500)
     profiler.wait_sampling()
     before = faults_of_all()
@@ -77,7 +78,7 @@ def test_events_by_frequency(any_python):
     profiler.interrupt_group()
     result = profiler.wait().ok()
     assert result.counters["counted"] < 0.1 * true
-    assert 0.9 * true <= total(result.stacks) <= 1.1 * true
+    assert 0.7 * true <= total(result.stacks) <= 1.5 * true
 
 
 def test_unit_in_all_outputs(any_python, tmp_path):
