@@ -4,7 +4,7 @@
 A test that takes `python` runs once per CPython in scope; a missing one is a skip by its name. A
 test that takes `any_python` runs once, on the first one found, the distribution's if it has one.
 
-scripts/run-tests runs a file with `pytestmark = pytest.mark.host` or `.beside` next to the others. That
+scripts/run-tests may run a file with `pytestmark = pytest.mark.host` or `.beside` next to the others. That
 is for one that measures nothing, and that what others measure does not notice either.
 
 PYPERF_TEST_PYTHONS="PATTERN ..." puts the interpreters of these names in scope instead, of all that
