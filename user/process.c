@@ -28,7 +28,7 @@
 #define EXEC_WAIT_ROUNDS 3
 #define CHECK_BUDGET_NS	 2000000ULL /* of one round */
 #define MAX_CANDIDATES	 8	    /* interpreters of one process */
-#define CHECK_SOON_MS	 100	    /* the others wait for whatever comes next */
+#define CHECK_SOON_MS	 200	    /* the others wait for whatever comes next */
 
 /* One entry of `images`, and who lives by it. */
 struct image_ref {
@@ -64,6 +64,7 @@ struct process_table {
 	size_t early_cnt, early_old; /* the first early_old are of the round before */
 	uint32_t *unchecked;	     /* spaces whose self-check is not over */
 	size_t unchecked_cnt, unchecked_cap;
+	uint64_t check_ns;	 /* when the first of them is due; UINT64_MAX: it can wait */
 	struct exec_maps exec;	 /* of the process at hand */
 	struct strbuf text;	 /* of another of its files */
 	struct mapping *scratch; /* EXEC_MAPS_MAX of them */
@@ -111,6 +112,7 @@ struct process_table *process_table__new(const struct process_maps *maps, struct
 	pt->maps = *maps;
 	pt->opts = *opts;
 	pt->next_space = 1;
+	pt->check_ns = UINT64_MAX;
 	pt->files = file_table__new(&fm, sym);
 	pt->jit = symbolizer__jit(sym);
 	pt->early = malloc(MAX_EARLY * sizeof(*pt->early));
@@ -255,42 +257,51 @@ static void check_again(struct process_table *pt, struct process *p, struct self
 	mark_dirty(pt, p);
 }
 
-/* True: one of them is due soon again. */
-static bool check_all_again(struct process_table *pt, struct process *p, uint64_t round_ns)
+static void check_all_again(struct process_table *pt, struct process *p, uint64_t round_ns)
 {
-	bool soon = false;
-
 	for (size_t i = 0; i < IMAGE_INTERPS; i++) {
 		struct selfcheck *sc = &p->checks[i];
 
 		if (!p->exited && sc->due_ns <= round_ns && now_ns() - round_ns < CHECK_BUDGET_NS)
 			check_again(pt, p, sc);
-		soon |= selfcheck__open(sc) && sc->wait_ms < CHECK_SOON_MS;
 	}
-	return soon;
 }
 
-/* Asks again those that are due, as time permits. The number of those that are due soon again. */
-static int check_the_unchecked(struct process_table *pt)
+/* Asks again those that are due, as time permits. */
+static void check_the_unchecked(struct process_table *pt)
 {
 	size_t cnt = pt->unchecked_cnt, kept = 0;
 	uint64_t now = now_ns();
-	int soon = 0;
 
 	for (size_t i = 0; i < cnt; i++) {
 		struct process *p = idmap__get(&pt->by_space, pt->unchecked[i]);
-		bool one_is_soon = p && check_all_again(pt, p, now);
 
 		if (!p)
 			continue;
+		check_all_again(pt, p, now);
 		p->unchecked = !p->exited && is_open(p);
-		if (!p->unchecked)
-			continue;
-		pt->unchecked[kept++] = p->space;
-		soon += one_is_soon;
+		if (p->unchecked)
+			pt->unchecked[kept++] = p->space;
 	}
 	pt->unchecked_cnt = kept;
-	return soon;
+}
+
+/* When the first is due of those that do not wait for something else to happen. */
+static uint64_t next_check_ns(const struct process_table *pt)
+{
+	uint64_t next = UINT64_MAX;
+
+	for (size_t i = 0; i < pt->unchecked_cnt; i++) {
+		const struct process *p = idmap__get(&pt->by_space, pt->unchecked[i]);
+
+		for (size_t k = 0; p && k < IMAGE_INTERPS; k++) {
+			const struct selfcheck *sc = &p->checks[k];
+
+			if (selfcheck__open(sc) && sc->wait_ms < CHECK_SOON_MS && sc->due_ns < next)
+				next = sc->due_ns;
+		}
+	}
+	return next;
 }
 
 static int open_proc_dir(uint32_t tgid)
@@ -1120,10 +1131,9 @@ int process_table__refresh(struct process_table *pt)
 {
 	uint64_t start = now_ns();
 	size_t cnt;
-	int soon;
 
 	file_table__begin(pt->files);
-	soon = check_the_unchecked(pt);
+	check_the_unchecked(pt);
 	for (cnt = 0; cnt < pt->dirty_cnt; cnt++) { /* grows in the loop */
 		if (reserve(&pt->fresh, &pt->fresh_cap, cnt, sizeof(*pt->fresh)))
 			break;
@@ -1138,8 +1148,14 @@ int process_table__refresh(struct process_table *pt)
 		finish_news(pt, &pt->fresh[i]);
 	keep_waiting(pt, cnt);
 	age_early(pt);
+	pt->check_ns = next_check_ns(pt);
 	pt->stats.refresh_ns += now_ns() - start;
-	return (int)pt->dirty_cnt + soon;
+	return (int)pt->dirty_cnt;
+}
+
+uint64_t process_table__check_ns(const struct process_table *pt)
+{
+	return pt->check_ns;
 }
 
 /* ---- events --------------------------------------------------------------------------------- */

@@ -142,6 +142,8 @@ void process_table__on_mmap(void *table, const struct mmap_event *ev);
  * some 10 ms.
  */
 int process_table__refresh(struct process_table *pt);
+/* When a self-check wants the next call, whatever happens before (now_ns()); UINT64_MAX: none does. */
+uint64_t process_table__check_ns(const struct process_table *pt);
 
 /* Frees buried mappings. Call it when all BPF programs have ended that ran at the last refresh. */
 void process_table__reclaim(struct process_table *pt);

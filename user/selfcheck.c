@@ -25,7 +25,7 @@
 #define NAME_LIMIT   (64U << 10)
 #define TABLE_LIMIT  (2U << 20)
 #define CODE_LIMIT   (2U << 20)
-#define FIRST_WAIT   10	   /* ms, doubled each time */
+#define FIRST_WAIT   2	   /* ms, doubled each time: Python starts in some ten */
 #define LONGEST_WAIT 10000 /* ms */
 #define LATER_WAIT   100   /* ms: of a process that need not wait */
 #define START_WAIT   80	   /* ms: between its interpreter and its first thread is less */

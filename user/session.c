@@ -593,10 +593,12 @@ static uint64_t drain_due_ns(const struct session *s)
 static int wait_ms(const struct session *s, uint64_t until_ns)
 {
 	uint64_t now = now_ns(), until = s->tick_ns < until_ns ? s->tick_ns : until_ns;
-	uint64_t due = drain_due_ns(s);
+	uint64_t due = drain_due_ns(s), check = process_table__check_ns(s->procs);
 
 	if (due > now && due < until)
 		until = due;
+	if (check < until)
+		until = check;
 	if (s->retry && now + RETRY_MS * NS_PER_MS < until)
 		until = now + RETRY_MS * NS_PER_MS;
 	if (s->wake.lull && s->wake.lull_until_ns < until)

@@ -189,6 +189,31 @@ def test_loaded_late(slot, embed):
     check_whole(result.stacks, truth, embed, late=True)
 
 
+SPIN = """import host
+def spin():
+    while host.more():
+        for i in range(20000):
+            pass
+spin()
+"""
+
+
+def test_started_long_after_it_was_loaded(embed, directory):
+    """Looked at too early, it is asked again, though nothing happens that would wake the profiler."""
+    library = shared_library("3.8")
+    path = directory / "spin.py"
+    path.write_text(SPIN)
+    with Process([embed, "--wait", "--rest", "40", "--load", library.shared, path],
+                 env=library.environment()) as target:
+        profiler = Profiler("-v", "-f", "-F", HZ, "-a", "-p", target.pid)
+        profiler.wait_sampling()
+        target.process.stdin.write(b"x")
+        spend(target.pid, 0.5)
+        profiler.interrupt_group()
+        result = profiler.wait().ok()
+    assert share(result.stacks, lambda s: any(f.name == "spin" for f in s.python())) > 0.7
+
+
 @pytest.mark.parametrize("late", [False, True], ids=["both", "late"])
 @pytest.mark.parametrize("slots", [("3.11", "3.13"), ("3.12", "3.12")], ids="+".join)
 def test_two_in_one_process(slots, late, embed, program, directory):

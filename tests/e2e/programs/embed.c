@@ -10,6 +10,7 @@
  *			   the first one and so on, all at once, each in its own thread
  *	--wait		   says "ready" and takes a byte from stdin before all else
  *	--mappings N	   makes N executable mappings first
+ *	--rest MS	   between a library and its first life
  *
  * A life ends when stdin has a byte, which is taken, or is closed. Only functions of the stable ABI
  * are called, so one binary does for all versions. What programs find in the module `host`:
@@ -274,7 +275,7 @@ FRAME int main(int argc, char **argv)
 {
 	char *libraries[MAX_HOSTS];
 	struct host alone = { .programs = argv + 1, .program_cnt = argc - 1 };
-	int cnt = 0, i;
+	int cnt = 0, rest_ms = 0, i;
 
 	for (i = 1; i < argc && !strncmp(argv[i], "--", 2); i++) {
 		if (!strcmp(argv[i], "--wait")) {
@@ -283,6 +284,8 @@ FRAME int main(int argc, char **argv)
 			take_byte();
 		} else if (!strcmp(argv[i], "--mappings") && i + 1 < argc) {
 			make_mappings(atoi(argv[++i]));
+		} else if (!strcmp(argv[i], "--rest") && i + 1 < argc) {
+			rest_ms = atoi(argv[++i]);
 		} else if (!strcmp(argv[i], "--load") && i + 1 < argc && cnt < MAX_HOSTS) {
 			libraries[cnt++] = argv[++i];
 		} else {
@@ -298,6 +301,7 @@ FRAME int main(int argc, char **argv)
 	alone.programs = argv + i;
 	alone.program_cnt = argc - i;
 	find_functions(&alone, cnt ? load(libraries[0], 1) : RTLD_DEFAULT);
+	usleep((useconds_t)rest_ms * 1000);
 	run_host(&alone);
 	return 0;
 }
