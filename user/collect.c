@@ -862,7 +862,7 @@ void collect__follow_cpus(struct collect *c, void (*fn)(void *ctx, int cpu), voi
 
 bool collect__tell_areas(struct collect *c, bool on)
 {
-	c->bss->tell_areas = on;
+	__atomic_store_n(&c->bss->tell_areas, on, __ATOMIC_SEQ_CST); /* then the rings are read */
 	return c->skel->links.on_unmapped_area;
 }
 

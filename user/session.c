@@ -630,6 +630,9 @@ int session__wait(struct session *s, uint64_t until_ns)
 	}
 	for (int i = 0; i < n; i++)
 		s->wake.lull |= s->pid_cnt && ev[i].data.u64 == MAPPINGS; /* EPOLLONESHOT */
+	/* Before the rings are read: looking at what is in them takes its time, and what comes meanwhile must be told. */
+	if (s->wake.lull)
+		collect__tell_areas(s->collect, true);
 	let_gather(s);
 	catch_up(s);
 	check_lost_events(s);
