@@ -138,8 +138,8 @@ int process_table__on_event(struct process_table *pt, const struct ev_proc *ev);
 void process_table__on_mmap(void *table, const struct mmap_event *ev);
 /*
  * Looks again at every process that an event was about. The number of processes that must be asked
- * again without one (an interpreter that is still starting, a table on its way): then call again in
- * some 10 ms.
+ * again without one (it starts, its table is on its way): then call again in some 10 ms. Self-checks
+ * are not among them.
  */
 int process_table__refresh(struct process_table *pt);
 /* When a self-check wants the next call, whatever happens before (now_ns()); UINT64_MAX: none does. */
