@@ -766,27 +766,41 @@ static int set_period(struct collect *c, int cpu)
 	return 0;
 }
 
-int collect__set_rate(struct collect *c, uint32_t frequency_hz, uint32_t slowed)
+/* The rate that `c` has now, on each CPU that is sampled. 0, or the error of CPU *failed. */
+static int apply_rate(struct collect *c, int *failed)
 {
-	uint32_t old_hz = c->frequency_hz, old_slowed = c->slowed;
-	int err = 0;
+	int err, first = 0;
 
-	c->frequency_hz = frequency_hz;
-	c->slowed = slowed;
-	c->by_period = c->event->clock;
 	for (int cpu = 0; cpu < c->cpu_cap; cpu++) {
 		if (c->cpus[cpu].fd < 0)
 			continue;
 		err = c->event->clock ? set_period(c, cpu) : sample_cpu(c, cpu);
-		if (!err || err == -ENODEV) /* it has just gone offline */
+		if (first || !err || err == -ENODEV) /* it has just gone offline */
 			continue;
-		explain_perf_failure(c, cpu, err);
-		c->frequency_hz = old_hz;
-		c->slowed = old_slowed;
-		return err;
+		first = err;
+		*failed = cpu;
 	}
-	measure_anew(c);
-	return 0;
+	return first;
+}
+
+int collect__set_rate(struct collect *c, uint32_t frequency_hz, uint32_t slowed)
+{
+	uint32_t old_hz = c->frequency_hz, old_slowed = c->slowed;
+	int failed, ignored, err;
+
+	c->by_period = c->event->clock;
+	c->frequency_hz = frequency_hz;
+	c->slowed = slowed;
+	err = apply_rate(c, &failed);
+	if (!err) {
+		measure_anew(c);
+		return 0;
+	}
+	explain_perf_failure(c, failed, err);
+	c->frequency_hz = old_hz;
+	c->slowed = old_slowed;
+	apply_rate(c, &ignored); /* those that were changed already */
+	return err;
 }
 
 /* ---- CPUs that come and go ------------------------------------------------------------------- */
