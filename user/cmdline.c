@@ -41,6 +41,8 @@ enum cmdline_result cmdline__result(int err)
 {
 	if (!err)
 		return CMDLINE_RUN;
+	if (err == -ECANCELED)
+		return flush_stdout();
 	return err == -ENOMEM ? CMDLINE_FAILED : CMDLINE_USAGE;
 }
 

@@ -25,7 +25,7 @@
 
 enum cmdline_result {
 	CMDLINE_RUN = 0,
-	CMDLINE_DONE = 1,   /* --help or --version were printed: exit 0 */
+	CMDLINE_DONE = 1,   /* --help, --version or the like were printed: exit 0 */
 	CMDLINE_USAGE = 2,  /* the error was printed: exit 2 */
 	CMDLINE_FAILED = 3, /* no memory, or stdout does not take the help; printed: exit 1 */
 };
@@ -56,7 +56,10 @@ struct cmdline {
 	bool stop_at_word;   /* options end at the first word: what follows is a command line */
 	const char *shorts;  /* as getopt() wants them, without '+' and ':' */
 	const struct option *longs;
-	/* One option of the command. 0; -EINVAL or -ENOMEM after a message. */
+	/*
+	 * One option of the command. 0; -EINVAL or -ENOMEM after a message; -ECANCELED: it asked for something
+	 * to be printed, which was done, and for nothing else.
+	 */
 	int (*set)(void *ctx, int opt, const char *arg);
 	void *ctx;
 
@@ -68,7 +71,7 @@ struct cmdline {
 
 /* argv[0] is skipped. With stop_at_word argv is not reordered. */
 enum cmdline_result cmdline__parse(struct cmdline *c, int argc, char **argv);
-/* 0, -EINVAL or -ENOMEM, of which the user has been told. */
+/* What `set` has returned: of errors the user has been told. */
 enum cmdline_result cmdline__result(int err);
 /* The exit status for anything but CMDLINE_RUN. */
 int cmdline__status(enum cmdline_result result);

@@ -26,7 +26,7 @@ void targets__help(bool events)
 	       "  -a, --all              processes without Python, too\n");
 }
 
-/* ---- values: each returns 0, or -EINVAL or -ENOMEM after a message ---------------------------- */
+/* ---- values: each returns 0, or negative as cmdline.set -------------------------------------- */
 
 static int set_frequency(struct targets *t, const char *arg)
 {
@@ -54,15 +54,22 @@ static int set_period(struct targets *t, const char *arg)
 	return 0;
 }
 
+static void print_events(void)
+{
+	for (uint32_t i = 0; i < EVENT_CNT; i++)
+		printf("%s\n", event__get(i)->name);
+}
+
 static int set_event(struct targets *t, const char *arg)
 {
 	t->event = event__find(arg, (uint32_t)strlen(arg));
 	if (t->event < EVENT_CNT)
 		return 0;
-	if (!strcmp(arg, "help"))
-		log_err("-e: one of %s", event__names);
-	else
-		log_err("-e %s: no such event; there are %s", arg, event__names);
+	if (!strcmp(arg, "help")) {
+		print_events();
+		return -ECANCELED;
+	}
+	log_err("-e %s: no such event; there are %s", arg, event__names);
 	return -EINVAL;
 }
 

@@ -72,7 +72,7 @@ enum targets_long_only {
 void targets__help(bool events);
 /* Is it one of the options above? */
 bool targets__takes(int opt);
-/* 0, or -EINVAL or -ENOMEM after a message. */
+/* 0, or negative as cmdline.set. */
 int targets__set(struct targets *t, int opt, const char *arg);
 /* After all options: sets defaults, too. `command`: a command is started and sampled, too. 0, or -EINVAL after a message. */
 int targets__check(struct targets *t, bool command);

@@ -123,13 +123,23 @@ def test_go_reads_the_unit(any_python, tmp_path):
 
 @pytest.mark.parametrize("options, message", [
     (("-e", "page-fault"), "no such event"),
-    (("-e", "help"), "one of cpu-clock"),
     (("-c", "100"), "is sampled by time"),
     (("-e", "page-faults", "-c", "0"), "events per sample"),
     (("-e", "page-faults", "-c", "1", "-F", "9"), "exclude each other")])
 def test_usage(options, message):
     result = profile(*options, "-d", 1)
     assert result.status == 2 and message in result.stderr and len(result.messages) == 1
+
+
+def test_list():
+    """One name a line, on stdout, and each of them is one that -e takes."""
+    result = profile("-e", "help", "-d", 1)
+    assert (result.status, result.stderr) == (0, "")
+    names = result.stdout.splitlines()
+    assert names[0] == "cpu-clock" and {"cycles", "page-faults"} <= set(names)
+    for name in names:
+        said = profile("-e", name, "-F", 9, "-c", 1).stderr
+        assert "exclude each other" in said, said
 
 
 def test_no_counter():
