@@ -614,6 +614,15 @@ username = x\npassword-file = {password}\ncert-file = {certificate}\nkey-file = 
                 line, = [s for s in lines if "%s (mode %04o): chmod 600 %s" % (files[name], mode, files[name]) in s]
                 assert "[%s] " % section in line
         assert len(lines) == (7 if bad else 0), lines
+    for name, secret in (("Authorization", True), ("x-api-key", True), ("X-Scope-OrgID", False), ("X-A", False)):
+        path.write_text("[push.a]\nkind = put\nurl = https://127.0.0.1:1/{id}\nheader = %s: token\n" % name)
+        for mode in (0o644, 0o640):
+            path.chmod(mode)
+            result = subprocess.run([PYPERF, "agent", "--check-config", "--config", path], capture_output=True,
+                                    text=True, env=clean_environment(), check=False)
+            bad = "[push.a] header: every user of this host can read %s (mode 0644): chmod 600 %s" % (path, path)
+            assert (bad in result.stderr) == (secret and mode == 0o644), result.stderr
+            assert result.returncode == 0 and ": token" not in result.stderr
     files["token"].chmod(0o644)
     agent = agents("[http]\ntoken-file = %s\n" % files["token"])
     agent.stop()

@@ -91,7 +91,7 @@ int agent__check_config(const struct agent_opts *o)
 
 	if (!c)
 		return -errno;
-	secrets__check(c);
+	secrets__check(c, o->config_path);
 	log_info("%s: no mistakes", o->config_path);
 	config__put(c);
 	return 0;
@@ -152,7 +152,7 @@ static int apply(struct agent *a, struct config *c)
 	config__put(a->config);
 	a->config = c;
 	start_log(a);
-	secrets__check(c);
+	secrets__check(c, a->o->config_path);
 	restart_http(a);
 	return 0;
 }
@@ -838,7 +838,7 @@ int agent__run(const struct agent_opts *o)
 		err = -errno;
 	if (!err) {
 		start_log(a);
-		secrets__check(a->config);
+		secrets__check(a->config, o->config_path);
 		err = open_signals(a);
 	}
 	if (!err)

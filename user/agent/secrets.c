@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 #include "agent/secrets.h"
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 
 #include "log.h"
@@ -24,11 +26,27 @@ static const char *path_of(const char *header_file)
 	return strchr(header_file, '/');
 }
 
-static void check_push(const struct push_config *c)
+/* "Name: value", by words that names of headers with credentials have: Authorization, X-Api-Key, X-Vault-Token, Cookie... */
+static bool is_secret(const char *header)
+{
+	static const char *const words[] = { "auth", "key", "token", "secret", "passw", "cookie" };
+	size_t len = strcspn(header, ":");
+
+	for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++)
+		for (size_t at = 0; at + strlen(words[i]) <= len; at++)
+			if (!strncasecmp(header + at, words[i], strlen(words[i])))
+				return true;
+	return false;
+}
+
+static void check_push(const struct push_config *c, const char *path)
 {
 	char section[sizeof("push.") + PUSH_NAME_MAX];
 
 	snprintf(section, sizeof(section), "push.%s", c->name);
+	for (size_t i = 0; i < PUSH_HEADERS_MAX && c->headers[i]; i++)
+		if (is_secret(c->headers[i]))
+			check(section, "header", path);
 	for (size_t i = 0; i < PUSH_HEADERS_MAX && c->header_files[i]; i++)
 		check(section, "header-file", path_of(c->header_files[i]));
 	check(section, "bearer-token-file", c->bearer_token_file);
@@ -36,10 +54,10 @@ static void check_push(const struct push_config *c)
 	check(section, "key-file", c->key_file);
 }
 
-void secrets__check(const struct config *c)
+void secrets__check(const struct config *c, const char *path)
 {
 	for (size_t i = 0; i < c->push_cnt; i++)
-		check_push(&c->push[i]);
+		check_push(&c->push[i], path);
 	if (c->http.off)
 		return;
 	check("http", "token-file", c->http.token_file);
