@@ -176,7 +176,8 @@ static void a_starting_one_is_trusted_for_now(void **state)
 	assert_int_equal(process_of(pt, pid)->checks[0].state, SELFCHECK_TRUSTED);
 	for (int i = 0; i < 5; i++) {
 		process_table__refresh(pt);
-		assert_true(process_table__check_ns(pt) < UINT64_MAX); /* wants to be called again */
+		assert_true(process_table__check_ns(pt) <
+			    UINT64_MAX); /* wants to be called again */
 	}
 	assert_int_equal(process_of(pt, pid)->checks[0].state, SELFCHECK_TRUSTED);
 	ptrace(PTRACE_DETACH, pid, NULL, NULL);
