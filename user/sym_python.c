@@ -530,7 +530,7 @@ bool sym_python__wants_sweep(const struct sym_python *s)
 {
 	size_t now = sym_python__memory(s);
 
-	return s->marked || (now > SYM_PYTHON_BUDGET && now > 2 * s->kept_bytes);
+	return s->marked || (now > SYM_PYTHON_BUDGET && now > s->kept_bytes + s->kept_bytes / 4);
 }
 
 bool sym_python__was_named(const struct sym_python *s, uint64_t code_id)

@@ -100,7 +100,10 @@ uint32_t sym_python__line(const struct sym_python *s, uint64_t code_id, uint32_t
 size_t sym_python__memory(const struct sym_python *s);
 uint64_t sym_python__last_id(const struct sym_python *s); /* the highest code id so far */
 #define SYM_PYTHON_BUDGET ((size_t)64 << 10)
-/* There is more than the budget, and twice what was left by then; or one sweep of two was done. */
+/*
+ * There is more than the budget, and a quarter more than what was left by then; or one sweep of two was done. Not twice as
+ * much: where few are new, that lets memory grow for half an hour.
+ */
 bool sym_python__wants_sweep(const struct sym_python *s);
 /* Rounds are the caller's. */
 void sym_python__begin_round(struct sym_python *s);

@@ -167,6 +167,31 @@ static void test_forgetting(void **state)
 	sym_python__free(s);
 }
 
+/* Beyond the budget a sweep is due when there is a quarter more than the last one has left. */
+static void test_due(void **state)
+{
+	struct sym_python *s = sym_python__new();
+	uint64_t id = 0, live[4096];
+	size_t kept;
+
+	(void)state;
+	for (; sym_python__memory(s) <= SYM_PYTHON_BUDGET; live[id - 1] = id)
+		add(s, ++id, "/srv/app.py", "even");
+	assert_true(sym_python__wants_sweep(s));
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(sym_python__sweep(s, live, (size_t)id), 0);
+	kept = sym_python__memory(s);
+	assert_true(kept > SYM_PYTHON_BUDGET);
+	assert_false(sym_python__wants_sweep(s));
+	while (sym_python__memory(s) <= kept + kept / 4) {
+		assert_false(sym_python__wants_sweep(s));
+		add(s, ++id, "/srv/app.py", "even");
+	}
+	assert_true(sym_python__wants_sweep(s));
+	assert_true(sym_python__memory(s) < kept + kept / 2);
+	sym_python__free(s);
+}
+
 static void test_pieces(void **state)
 {
 	struct sym_python *s = sym_python__new();
@@ -404,12 +429,12 @@ static void test_bad_tables(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_whole),	   cmocka_unit_test(test_shared),
-		cmocka_unit_test(test_forgetting), cmocka_unit_test(test_pieces),
-		cmocka_unit_test(test_cut),	   cmocka_unit_test(test_unreadable),
-		cmocka_unit_test(test_widths),	   cmocka_unit_test(test_nonsense),
-		cmocka_unit_test(test_orphans),	   cmocka_unit_test(test_first_lines),
-		cmocka_unit_test(test_bad_tables),
+		cmocka_unit_test(test_whole),	    cmocka_unit_test(test_shared),
+		cmocka_unit_test(test_forgetting),  cmocka_unit_test(test_due),
+		cmocka_unit_test(test_pieces),	    cmocka_unit_test(test_cut),
+		cmocka_unit_test(test_unreadable),  cmocka_unit_test(test_widths),
+		cmocka_unit_test(test_nonsense),    cmocka_unit_test(test_orphans),
+		cmocka_unit_test(test_first_lines), cmocka_unit_test(test_bad_tables),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
