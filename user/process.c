@@ -244,12 +244,10 @@ bool process_table__interp_of(const struct process_table *pt, const struct proce
 static void check_again(struct process_table *pt, struct process *p, struct selfcheck *sc)
 {
 	struct mapped_file *file = file_table__find(pt->files, sc->file);
-	bool changed;
+	bool changed = selfcheck__again(sc, file ? file->py : NULL, p->tgid, now_ns());
 
-	if (!file || !file->py)
-		return;
-	changed = selfcheck__again(sc, file->py, p->tgid, now_ns());
-	file_table__update_interp(pt->files, file);
+	if (file && file->py)
+		file_table__update_interp(pt->files, file);
 	if (!changed)
 		return;
 	log_debug("process %u: self-check: %s", p->tgid,

@@ -851,7 +851,8 @@ bool selfcheck__again(struct selfcheck *sc, struct py_binary *bin, uint32_t tgid
 
 	if (!selfcheck__open(sc) || now_ns < sc->due_ns)
 		return false;
-	run(sc, bin, tgid);
+	if (bin)
+		run(sc, bin, tgid);
 	wait_for(sc, now_ns, sc->wait_ms * 2);
 	return refused != (sc->state == SELFCHECK_REFUSED);
 }

@@ -59,7 +59,10 @@ int selfcheck__walk(struct py_binary *bin, uint32_t tgid, uint64_t bias,
 /* The process has this interpreter: checks it, if that is not done or does not have to wait. */
 void selfcheck__begin(struct selfcheck *sc, struct py_binary *bin, uint32_t file, uint32_t tgid,
 		      uint64_t bias, uint64_t now_ns);
-/* Checks it again when it is due. True: the process was trusted and is no more, or the reverse. */
+/*
+ * Checks it again when it is due. True: the process was trusted and is no more, or the reverse. `bin` NULL: the file is not
+ * known now, so it is put off.
+ */
 bool selfcheck__again(struct selfcheck *sc, struct py_binary *bin, uint32_t tgid, uint64_t now_ns);
 
 /*

@@ -13,6 +13,7 @@
 
 #include "clock.h"
 #include "process_fixture.h"
+#include "selfcheck.h"
 
 #define ONE_FILE "/usr/bin/python3.11" /* Debian's: no library, Py_Version exported */
 
@@ -190,6 +191,17 @@ static void a_starting_one_is_trusted_for_now(void **state)
 	table_done(pt);
 }
 
+/* Else it would stay due, and who waits until it is would not wait at all. */
+static void a_check_without_its_file_is_put_off(void **state)
+{
+	struct selfcheck sc = { .state = SELFCHECK_TRUSTED, .due_ns = 1000, .wait_ms = 2 };
+
+	(void)state;
+	assert_false(selfcheck__again(&sc, NULL, 1, 2000));
+	assert_int_equal(sc.state, SELFCHECK_TRUSTED);
+	assert_int_equal(sc.due_ns, 2000 + 4000000);
+}
+
 /* Refused with its mappings and a reason, which its children have a copy of. */
 static void a_forged_one_is_native_only(void **state)
 {
@@ -277,6 +289,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(one_stack_of_a_binary_is_enough_to_begin),
 		cmocka_unit_test(a_starting_one_is_trusted_for_now),
+		cmocka_unit_test(a_check_without_its_file_is_put_off),
 		cmocka_unit_test(a_forged_one_is_native_only),
 		cmocka_unit_test(a_refusal_is_not_for_ever),
 	};
