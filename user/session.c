@@ -32,7 +32,8 @@
 #define WINDOW_S       5   /* counts are read at least this often, when something waits for it */
 #define QUIET_WINDOW_S 30  /* ... when nothing does */
 #define RECALL_MAX_HZ  500 /* above it the cache lines of the last sample are still there */
-#define MMAP_THRESHOLD (256 << 10)
+#define MMAP_THRESHOLD (64 << 10)
+#define TRIM_THRESHOLD (256 << 10)
 #define NICE_PRIORITY  (-10) /* a new process should be known before its next sample */
 
 enum { MAPPINGS = 1 }; /* epoll_event.data of mmapwatch; 0: of all others */
@@ -217,7 +218,7 @@ static void set_up_process(void)
 	 * stay there. Mapped, they are given back, and grow in place.
 	 */
 	mallopt(M_MMAP_THRESHOLD, MMAP_THRESHOLD);
-	mallopt(M_TRIM_THRESHOLD, MMAP_THRESHOLD);
+	mallopt(M_TRIM_THRESHOLD, TRIM_THRESHOLD);
 
 	if (!getrlimit(RLIMIT_NOFILE, &files)) { /* one descriptor per ELF file in use */
 		files.rlim_cur = files.rlim_max;
@@ -727,12 +728,12 @@ static bool code_was_named(void *python, uint64_t id)
 static void forget_codes(struct session *s)
 {
 	struct sym_python *python = symbolizer__python(s->sym);
+	size_t cnt, budget = s->o.names_budget;
 	uint64_t *ids = NULL;
-	size_t cnt;
 	int err = 0;
 
 	sym_python__begin_round(python);
-	if (!sym_python__wants_sweep(python))
+	if (!sym_python__wants_sweep(python, budget ? budget : SYM_PYTHON_BUDGET))
 		return;
 	err = collect__code_ids(s->collect, code_was_named, python, &ids, &cnt);
 	if (!err)

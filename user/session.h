@@ -44,6 +44,7 @@ struct session_opts {
 	pid_t command;		       /* sampled with its descendants; 0: none */
 	uint32_t max_frames;	       /* Python, and native ones, of a stack; 0: the default */
 	uint32_t table_mib;	       /* for unwind tables, in the kernel; 0: the default */
+	size_t names_budget;	       /* bytes of names that Python may have; 0: 64 KiB */
 	bool threads;		       /* keep them apart */
 	bool no_native, no_kernel;     /* frames to leave out */
 	bool bpf_stats;		       /* have the kernel time the programs */

@@ -526,11 +526,11 @@ uint64_t sym_python__last_id(const struct sym_python *s)
 	return s->last_id;
 }
 
-bool sym_python__wants_sweep(const struct sym_python *s)
+bool sym_python__wants_sweep(const struct sym_python *s, size_t budget)
 {
 	size_t now = sym_python__memory(s);
 
-	return s->marked || (now > SYM_PYTHON_BUDGET && now > s->kept_bytes + s->kept_bytes / 4);
+	return s->marked || (now > budget && now > s->kept_bytes + s->kept_bytes / 4);
 }
 
 bool sym_python__was_named(const struct sym_python *s, uint64_t code_id)

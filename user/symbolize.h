@@ -101,10 +101,10 @@ size_t sym_python__memory(const struct sym_python *s);
 uint64_t sym_python__last_id(const struct sym_python *s); /* the highest code id so far */
 #define SYM_PYTHON_BUDGET ((size_t)64 << 10)
 /*
- * There is more than the budget, and a quarter more than what was left by then; or one sweep of two was done. Not twice as
- * much: where few are new, that lets memory grow for half an hour.
+ * There is more than `budget` bytes, and a quarter more than what was left by then; or one sweep of two was done. Not
+ * twice as much: where few are new, that lets memory grow for half an hour.
  */
-bool sym_python__wants_sweep(const struct sym_python *s);
+bool sym_python__wants_sweep(const struct sym_python *s, size_t budget);
 /* Rounds are the caller's. */
 void sym_python__begin_round(struct sym_python *s);
 /* Somebody has asked for its name in this round or the one before, or it is not known yet. */

@@ -129,7 +129,7 @@ static void test_forgetting(void **state)
 	size_t all;
 
 	(void)state;
-	assert_false(sym_python__wants_sweep(s));
+	assert_false(sym_python__wants_sweep(s, SYM_PYTHON_BUDGET));
 	assert_true(sym_python__was_named(s, 1));
 	for (uint64_t id = 1; id <= 4; id++)
 		add(s, id, "/srv/app.py", id % 2 ? "odd" : "even");
@@ -142,12 +142,12 @@ static void test_forgetting(void **state)
 	all = sym_python__memory(s);
 
 	assert_int_equal(sym_python__sweep(s, first, 3), 0); /* 1 and 3 are idle */
-	assert_true(sym_python__wants_sweep(s));
+	assert_true(sym_python__wants_sweep(s, SYM_PYTHON_BUDGET));
 	assert_int_equal(sym_python__memory(s), all);
 	add(s, 5, "/srv/app.py", "odd");
 	add(s, 6, "/srv/new.py", "new"); /* came after the first sweep */
 	assert_int_equal(sym_python__sweep(s, second, 3), 0);
-	assert_false(sym_python__wants_sweep(s));
+	assert_false(sym_python__wants_sweep(s, SYM_PYTHON_BUDGET));
 	assert_false(sym_python__find(s, 1, &f));
 	check_names(s, 2, "/srv/app.py", "even");
 	check_names(s, 3, "/srv/app.py", "odd");
@@ -177,17 +177,17 @@ static void test_due(void **state)
 	(void)state;
 	for (; sym_python__memory(s) <= SYM_PYTHON_BUDGET; live[id - 1] = id)
 		add(s, ++id, "/srv/app.py", "even");
-	assert_true(sym_python__wants_sweep(s));
+	assert_true(sym_python__wants_sweep(s, SYM_PYTHON_BUDGET));
 	for (int i = 0; i < 2; i++)
 		assert_int_equal(sym_python__sweep(s, live, (size_t)id), 0);
 	kept = sym_python__memory(s);
 	assert_true(kept > SYM_PYTHON_BUDGET);
-	assert_false(sym_python__wants_sweep(s));
+	assert_false(sym_python__wants_sweep(s, SYM_PYTHON_BUDGET));
 	while (sym_python__memory(s) <= kept + kept / 4) {
-		assert_false(sym_python__wants_sweep(s));
+		assert_false(sym_python__wants_sweep(s, SYM_PYTHON_BUDGET));
 		add(s, ++id, "/srv/app.py", "even");
 	}
-	assert_true(sym_python__wants_sweep(s));
+	assert_true(sym_python__wants_sweep(s, SYM_PYTHON_BUDGET));
 	assert_true(sym_python__memory(s) < kept + kept / 2);
 	sym_python__free(s);
 }

@@ -39,6 +39,7 @@
 #define HTTP_AGAIN_NS	  (60 * NS_PER_S)
 #define STANDSTILL_NS	  (60 * NS_PER_S) /* of the main thread, which looks about each second */
 #define NICE_PRIORITY	  (-10)		  /* as session.c wants it; later there is no right to it */
+#define NAMES_BUDGET	  (16 << 10)	  /* what is forgotten each minute need not be more */
 #define SYMBOLS_SHARE	  4		  /* a quarter of the memory budget may be kept symbols */
 
 #define FAILED_DRAINS_MAX 10 /* in a row; each some seconds after the one before */
@@ -197,6 +198,7 @@ static int open_session(struct agent *a)
 	struct session_opts o = {
 		.targets = &a->targets,
 		.table_mib = c->table_mib,
+		.names_budget = NAMES_BUDGET,
 		.no_native = !c->native,
 		.no_kernel = !c->kernel,
 		.timed = true,
