@@ -4,7 +4,6 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/stat.h>
 
 #include "log.h"
@@ -30,12 +29,13 @@ static const char *path_of(const char *header_file)
 static bool is_secret(const char *header)
 {
 	static const char *const words[] = { "auth", "key", "token", "secret", "passw", "cookie" };
-	size_t len = strcspn(header, ":");
+	const char *end = header + strcspn(header, ":"), *at;
 
-	for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++)
-		for (size_t at = 0; at + strlen(words[i]) <= len; at++)
-			if (!strncasecmp(header + at, words[i], strlen(words[i])))
-				return true;
+	for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++) {
+		at = strcasestr(header, words[i]);
+		if (at && at < end)
+			return true;
+	}
 	return false;
 }
 
