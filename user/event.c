@@ -30,10 +30,6 @@ static const struct event events[EVENT_CNT] = {
 				   SOFTWARE(CPU_MIGRATIONS) },
 };
 
-const char event__names[] = "cpu-clock, task-clock, cycles, instructions, cache-misses, "
-			    "branch-misses, page-faults, minor-faults, major-faults, "
-			    "context-switches, cpu-migrations";
-
 const struct event *event__get(uint32_t id)
 {
 	return &events[id < EVENT_CNT ? id : EVENT_CPU_CLOCK];

@@ -41,7 +41,5 @@ struct event {
 const struct event *event__get(uint32_t id);
 /* EVENT_CNT: there is none of this name. */
 uint32_t event__find(const char *name, uint32_t len);
-/* "cpu-clock, task-clock, ..." Constant. */
-extern const char event__names[];
 
 #endif /* PYPERF_EVENT_H */

@@ -69,7 +69,7 @@ static int set_event(struct targets *t, const char *arg)
 		print_events();
 		return -ECANCELED;
 	}
-	log_err("-e %s: no such event; there are %s", arg, event__names);
+	log_err("-e %s: no such event; -e help lists them", arg);
 	return -EINVAL;
 }
 

@@ -44,9 +44,12 @@ static void check_push(const struct push_config *c, const char *path)
 	char section[sizeof("push.") + PUSH_NAME_MAX];
 
 	snprintf(section, sizeof(section), "push.%s", c->name);
-	for (size_t i = 0; i < PUSH_HEADERS_MAX && c->headers[i]; i++)
-		if (is_secret(c->headers[i]))
-			check(section, "header", path);
+	for (size_t i = 0; i < PUSH_HEADERS_MAX && c->headers[i]; i++) {
+		if (!is_secret(c->headers[i]))
+			continue;
+		check(section, "header", path);
+		break; /* another one would say the same */
+	}
 	for (size_t i = 0; i < PUSH_HEADERS_MAX && c->header_files[i]; i++)
 		check(section, "header-file", path_of(c->header_files[i]));
 	check(section, "bearer-token-file", c->bearer_token_file);
