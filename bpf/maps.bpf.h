@@ -343,6 +343,21 @@ BPF_INLINE struct known_code *code_slot(__u32 index)
 	return bpf_map_lookup_elem(&known_codes, &index);
 }
 
+/* A failure costs another walk of the list, no more. */
+BPF_INLINE void note_tstate(const struct walk *w, __u64 tstate)
+{
+	struct thread_key key = { .space = w->space, .bias = w->bias };
+	struct thread_val val = {
+		.tstate = tstate,
+		.interp = w->scan_at,
+		.heads = w->scan_heads,
+	};
+
+	key.tid = THREAD_PASSED_TID(buf64(w, w->in.layout.tstate_thread_id));
+	if (!(cfg.flags & CFG_NMI))
+		bpf_map_update_elem(&threads, &key, &val, BPF_ANY);
+}
+
 BPF_INLINE void note_frame(const struct walk *w, __u64 frame)
 {
 	(void)w, (void)frame;

@@ -518,10 +518,16 @@ struct known_code {
 };
 PYPERF_ASSERT_SIZE(struct known_code, 32);
 
-/* threads: where the PyThreadState of a thread is. A cache, checked at each use. */
+/*
+ * threads: where the PyThreadState of a thread is. A cache, checked at each use. The states that a walk of the list
+ * passed on its way to another thread's are there by the thread pointers of theirs.
+ */
+#define THREAD_PASSED	      (1U << 31) /* which no tid has */
+#define THREAD_PASSED_TID(tp) (THREAD_PASSED | (__u32)((tp) >> 6))
+
 struct thread_key {
 	__u32 space;
-	__u32 tid;
+	__u32 tid;  /* or THREAD_PASSED_TID() */
 	__u64 bias; /* of the interpreter: a thread may be known to two */
 };
 PYPERF_ASSERT_SIZE(struct thread_key, 16);

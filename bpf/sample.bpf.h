@@ -117,7 +117,8 @@ BPF_NOINLINE int scan_tstates(__u32 unused)
 
 	if (!w)
 		return (int)unused;
-	stat_inc(CTR_note_tstate_scan);
+	if (!w->scan_known)
+		stat_inc(CTR_note_tstate_scan);
 	if (scan_thread_states(w))
 		return 0;
 	ev.key.space = w->space;
@@ -134,6 +135,29 @@ BPF_NOINLINE int scan_tstates(__u32 unused)
 		bpf_ringbuf_output(&misses, &ev, sizeof(ev), 0);
 	else
 		bpf_map_update_elem(&threads, &ev.key, &ev.val, BPF_ANY);
+	return 0;
+}
+
+/*
+ * The walk for another thread came by this one's state: it is still that as long as all lists begin where they did,
+ * because a new state is put at the head.
+ */
+BPF_NOINLINE int recall_passed(__u32 unused)
+{
+	struct walk *w = the_walk();
+	struct thread_key key = {};
+	struct thread_val *val;
+
+	if (!w)
+		return (int)unused;
+	key.space = w->space;
+	key.tid = THREAD_PASSED_TID(w->tp);
+	key.bias = w->bias;
+	val = bpf_map_lookup_elem(&threads, &key);
+	if (val && lists_unchanged(val->heads, val->tstate) && tstate_is_ours(w, val->tstate)) {
+		w->scan_known = val->tstate;
+		w->scan_known_at = val->interp;
+	}
 	return 0;
 }
 
@@ -158,6 +182,8 @@ BPF_INLINE void find_tstate(struct walk *w)
 		w->scan_known_at = val->interp;
 	} else if (val && !val->tstate && lists_unchanged(val->heads, 0)) {
 		return;
+	} else {
+		recall_passed(0);
 	}
 	scan_tstates(0);
 }

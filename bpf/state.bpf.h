@@ -30,6 +30,7 @@ enum walk_flags {
 #define FRAME_SEGMENTS 8       /* that one native frame holds, at most */
 #define OBJECT_SLOTS   64      /* a power of two */
 #define MAX_TSTATES    4       /* of one thread: one in each interpreter that it runs */
+#define PASSED_SHARE   4       /* one of so many states that a walk of the list passes is noted */
 #define BUF_BYTES      512     /* of the target, read at once; a power of two */
 #define RECALL_SLOTS   64      /* of each kind; a power of two */
 #define STACK_BYTES    512     /* of its stack, the same */
@@ -235,6 +236,7 @@ BPF_INLINE __u32 max_frames(void);
 BPF_INLINE const struct mapping *get_mapping(__u32 index);
 BPF_INLINE void note_seen(__u32 file);
 BPF_INLINE struct known_code *code_slot(__u32 index);
+BPF_INLINE void note_tstate(const struct walk *w, __u64 tstate);
 BPF_INLINE void note_frame(const struct walk *w, __u64 frame);
 BPF_INLINE struct known_place *the_places(void);
 BPF_INLINE void *uw_table(__u32 index);
@@ -249,6 +251,7 @@ __u32 max_frames(void);
 const struct mapping *get_mapping(__u32 index);
 void note_seen(__u32 file);
 struct known_code *code_slot(__u32 index);
+void note_tstate(const struct walk *w, __u64 tstate);
 void note_frame(const struct walk *w, __u64 frame);
 struct known_place *the_places(void);
 void *uw_table(__u32 index);

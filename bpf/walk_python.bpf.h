@@ -147,6 +147,18 @@ BPF_INLINE int next_interpreter(struct walk *w)
 	return 0;
 }
 
+/*
+ * Another thread's state is remembered for its first sample, or each of a thousand threads would look for its own. Not
+ * all that one walk passes: that would make the longest sample twice as long, and a few walks see all of them.
+ */
+BPF_INLINE int is_noted(const struct walk *w, __u32 i)
+{
+	__u64 turn = w->sample * CODE_MULT >> 32; /* others in each walk */
+
+	return w->scan_mode == SCAN_ALL && (i + turn) % PASSED_SHARE == 0 &&
+	       buf64(w, w->in.layout.tstate_thread_id) != w->tp;
+}
+
 /* One entry of the lists interpreters -> thread states. 0: go on; else it is done. */
 BPF_NOINLINE int find_tstate_step(__u32 i)
 {
@@ -165,6 +177,8 @@ BPF_NOINLINE int find_tstate_step(__u32 i)
 	if (w->scan_tstate == cur)
 		return python_lost(w, MARK_PY_SCAN_LIMIT);
 	found = consider_tstate(w, cur);
+	if (is_noted(w, i))
+		note_tstate(w, cur);
 	/* A thread has one state in an interpreter. */
 	if (found || w->scan_mode == SCAN_HEADS || w->scan_at == w->scan_known_at)
 		w->scan_tstate = 0;

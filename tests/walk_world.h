@@ -357,6 +357,11 @@ struct known_code *code_slot(__u32 index)
 	return &the_world->known_codes[index % WORLD_SLOTS];
 }
 
+void note_tstate(const struct walk *w, __u64 tstate)
+{
+	(void)w, (void)tstate;
+}
+
 void note_frame(const struct walk *w, __u64 frame)
 {
 	(void)w, (void)frame;

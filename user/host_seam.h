@@ -46,6 +46,11 @@ static __u32 max_frames(void)
 	return STACK_DEPTH_DEFAULT;
 }
 
+static void note_tstate(const struct walk *w, __u64 tstate)
+{
+	(void)w, (void)tstate;
+}
+
 static void note_seen(__u32 file)
 {
 	(void)file;

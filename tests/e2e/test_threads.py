@@ -2,7 +2,7 @@
 """Threads, also in native code without the GIL: the Python callers are still there."""
 import re
 
-from harness import NATIVE, PYTHON, check_stacks, profile_target, share
+from harness import NATIVE, PYTHON, check_stacks, profile_target, share, total
 
 WHERE = {
     "native_pbkdf2": re.compile(r"libcrypto|_hashlib"),
@@ -50,3 +50,15 @@ def test_threads_merged(any_python):
     result, truth = profile_target(any_python, "threads.py", seconds=2)
     check_stacks(result.stacks, truth["stacks"])
     assert not re.search(r"^[^;]*;thread [^;]* \(\d+\);", result.stdout, re.M)
+
+
+def test_a_walk_for_one_thread_finds_others(any_python):
+    """Each thread's state is its own, though most were noted on the way to another thread's."""
+    result, truth = profile_target(any_python, "turns.py", 200, seconds=2, hz=1999, options=["--threads"])
+    at_work = [s for s in result.stacks if s.leaf() and s.leaf().name.startswith("turn_")]
+    for stack in at_work:
+        assert stack.tid == truth["tids"][stack.leaf().name], stack
+    assert total(at_work) > 0.5 * total(result.stacks)
+    found = {s.tid for s in at_work}
+    assert len(found) > 100
+    assert result.counters["note_tstate_scan"] < len(found) / 2

@@ -105,6 +105,11 @@ struct known_code *code_slot(__u32 index)
 	return NULL;
 }
 
+void note_tstate(const struct walk *w, __u64 tstate)
+{
+	(void)w, (void)tstate;
+}
+
 void note_frame(const struct walk *w, __u64 frame)
 {
 	(void)w, (void)frame;
