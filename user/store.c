@@ -647,5 +647,7 @@ int store__put(struct store *s, const struct window *w)
 	}
 	give_back_pages(s);
 	fill_reserve(s);
+	/* The cache would grow for half an hour until it is full, and a window a minute needs few of its pages. */
+	store_db__exec(s, "PRAGMA shrink_memory");
 	return 0;
 }
