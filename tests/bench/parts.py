@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 """What scripts/bench measures, part by part. Each part yields plain data, rows of the JSON file."""
 import contextlib
+import dataclasses
 import os
 import statistics
 import subprocess
@@ -13,6 +14,7 @@ from runs import BenchError, Running, Target, Workload, phase, rounds, slowdown
 RATES = (19, 99, 999, 9999)
 # Long enough for the steady state; a window may take 30 seconds until it is read.
 PEER_SECONDS, PEER_ROUNDS = 5.5, 2
+PEER_SETTLE_S = 1  # what is left of a start is not what sampling costs
 TYPICAL = Workload("typical", "typical", "3", text="30 Python and about 30 native frames")
 WORKLOADS = (
     Workload("shallow", "shallow", "0", text="a loop in four frames"),
@@ -36,7 +38,7 @@ FLAT = (
 # The same work by more and more of them, smallest first. A turn of the relays is some 0.1 ms, so at
 # this rate nearly each sample finds another process or thread than the one before.
 SIZES, SCALE_HZ = (10, 100, 1000), 9999
-MORE = 3  # times as long with 1,000: else many samples are the first of their thread
+MORE = 8  # times as long with 1,000: else many samples are the first of their process or thread
 BUSY = 5
 
 
@@ -339,6 +341,11 @@ def compare(target, others, hz, count):
     return rows
 
 
+def at_work(profiler):
+    """The same, measured when it has settled."""
+    return dataclasses.replace(profiler, settle_s=max(profiler.settle_s, PEER_SETTLE_S))
+
+
 def peers(args, python, otel):
     """All on the same target, in the same rounds."""
     seconds = PEER_SECONDS * args.seconds
@@ -346,12 +353,12 @@ def peers(args, python, otel):
     with contextlib.closing(collector.Collector()) as end:
         found, missing = profilers.peers(otel, end)
         yield from ({"name": name, "missing": why} for name, why in missing.items())
+        found = [at_work(p) for p in (profilers.empty(), profilers.ours(), *found)]
         others = [p for p in found if not p.python]
         with Target(python, TYPICAL, seconds) as target:
             for hz in args.peer_frequency:
                 say("peers at %d Hz" % hz)
-                yield from compare(target, [profilers.empty(), profilers.ours(), *others], hz,
-                                   count)
+                yield from compare(target, others, hz, count)
         for p in found:
             if not p.python:
                 continue
