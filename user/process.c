@@ -28,7 +28,6 @@
 #define EXEC_WAIT_ROUNDS 3
 #define CHECK_BUDGET_NS	 2000000ULL /* of one round */
 #define MAX_CANDIDATES	 8	    /* interpreters of one process */
-#define CHECK_SOON_MS	 200	    /* the others wait for whatever comes next */
 
 /* One entry of `images`, and who lives by it. */
 struct image_ref {
@@ -295,7 +294,8 @@ static uint64_t next_check_ns(const struct process_table *pt)
 		for (size_t k = 0; p && k < IMAGE_INTERPS; k++) {
 			const struct selfcheck *sc = &p->checks[k];
 
-			if (selfcheck__open(sc) && sc->wait_ms < CHECK_SOON_MS && sc->due_ns < next)
+			if (selfcheck__open(sc) && sc->wait_ms < SELFCHECK_SOON_MS &&
+			    sc->due_ns < next)
 				next = sc->due_ns;
 		}
 	}

@@ -27,7 +27,6 @@
 #define CODE_LIMIT   (2U << 20)
 #define FIRST_WAIT   2	   /* ms, doubled each time: Python starts in some ten */
 #define LONGEST_WAIT 10000 /* ms */
-#define LATER_WAIT   100   /* ms: of a process that need not wait */
 #define START_WAIT   80	   /* ms: between its interpreter and its first thread is less */
 
 struct kept_frame {
@@ -831,7 +830,7 @@ void selfcheck__begin(struct selfcheck *sc, struct py_binary *bin, uint32_t file
 	*sc = (struct selfcheck){ .file = file, .bias = bias };
 	if (bin->validated) {
 		sc->state = SELFCHECK_TRUSTED;
-		wait_for(sc, now_ns, LATER_WAIT);
+		wait_for(sc, now_ns, SELFCHECK_SOON_MS);
 		return;
 	}
 	run(sc, bin, tgid);

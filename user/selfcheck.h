@@ -29,6 +29,8 @@
 #include "pyproc.h"
 
 #define SELFCHECK_WHY_LEN 96
+/* A check that was put off for less is worth waking for. One of a binary that holds elsewhere is not: it comes with the next. */
+#define SELFCHECK_SOON_MS 200
 
 enum selfcheck_state {
 	SELFCHECK_NEW = 0,

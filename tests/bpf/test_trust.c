@@ -145,6 +145,8 @@ static void one_stack_of_a_binary_is_enough_to_begin(void **state)
 	}
 	assert_int_equal(p[0]->checks[0].state + p[1]->checks[0].state,
 			 SELFCHECK_PASSED + SELFCHECK_TRUSTED);
+	process_table__refresh(pt);
+	assert_true(process_table__check_ns(pt) == UINT64_MAX); /* nobody wakes for the other one */
 	passed = p[0]->checks[0].state == SELFCHECK_PASSED ? 0 : 1;
 	child = fork_in(&c[passed]);
 	assert_int_equal(make_fork(pt, pids[passed], child)->checks[0].state, SELFCHECK_PASSED);
