@@ -92,6 +92,14 @@ BPF_INLINE __u32 select_sample(struct walk *w, struct task_struct *task)
 
 /* ---- the thread state, through the cache ----------------------------------------------------- */
 
+/* Of the interpreter at hand. `tid`: the thread's, or THREAD_PASSED_TID(). */
+BPF_INLINE struct thread_val *find_thread(const struct walk *w, __u32 tid)
+{
+	struct thread_key key = { .space = w->space, .tid = tid, .bias = w->bias };
+
+	return bpf_map_lookup_elem(&threads, &key);
+}
+
 /*
  * The lists of thread states begin where they did when they were scanned for this thread, and none begins
  * with a new state of it in the memory of the old first one. New states are put at the head.
@@ -145,15 +153,11 @@ BPF_NOINLINE int scan_tstates(__u32 unused)
 BPF_NOINLINE int recall_passed(__u32 unused)
 {
 	struct walk *w = the_walk();
-	struct thread_key key = {};
 	struct thread_val *val;
 
 	if (!w)
 		return (int)unused;
-	key.space = w->space;
-	key.tid = THREAD_PASSED_TID(w->tp);
-	key.bias = w->bias;
-	val = bpf_map_lookup_elem(&threads, &key);
+	val = find_thread(w, THREAD_PASSED_TID(w->tp));
 	if (val && lists_unchanged(val->heads, val->tstate) && tstate_is_ours(w, val->tstate)) {
 		w->scan_known = val->tstate;
 		w->scan_known_at = val->interp;
@@ -168,8 +172,7 @@ BPF_NOINLINE int recall_passed(__u32 unused)
  */
 BPF_INLINE void find_tstate(struct walk *w)
 {
-	struct thread_key key = { .space = w->space, .tid = w->tid, .bias = w->bias };
-	struct thread_val *val = bpf_map_lookup_elem(&threads, &key);
+	struct thread_val *val = find_thread(w, w->tid);
 	__u64 newest;
 
 	if (val && val->tstate && tstate_is_ours(w, val->tstate)) {
@@ -196,15 +199,11 @@ BPF_INLINE void find_tstate(struct walk *w)
 BPF_NOINLINE int search_if_stale(__u32 unused)
 {
 	struct walk *w = the_walk();
-	struct thread_key key = {};
 	struct thread_val *val;
 
 	if (!w || w->py_cnt || (w->flags & WALK_PY_SCAN && !w->scan_known))
 		return (int)(unused & 0);
-	key.space = w->space;
-	key.tid = w->tid;
-	key.bias = w->bias;
-	val = bpf_map_lookup_elem(&threads, &key);
+	val = find_thread(w, w->tid);
 	if (!val || !val->tstate || lists_unchanged(val->heads, val->tstate))
 		return 0;
 	reset_python(w);
