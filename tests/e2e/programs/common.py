@@ -52,6 +52,11 @@ def start(running=None):
     return running
 
 
+def gettid():
+    """The kernel's number of this thread."""
+    return int(os.readlink("/proc/thread-self").rpartition("/")[2])
+
+
 def finish(truth):
     sys.stdout.write(json.dumps(truth) + "\n")
     sys.stdout.flush()

@@ -5,7 +5,7 @@ import os
 import sys
 import time
 
-from common import Recorder, clock, qualname
+from common import Recorder, clock, gettid, qualname
 
 try:
     import _interpreters as interpreters
@@ -48,10 +48,6 @@ def prepare(name, fd):
     number = int(interpreters.get_current()[0] if sys.version_info >= (3, 13)
                  else interpreters.get_current())
     os.write(fd, json.dumps({"label": name, "id": number}).encode() + b"\n")
-
-
-def gettid():
-    return int(os.readlink("/proc/thread-self").rpartition("/")[2])
 
 
 def run(interpreter, fd, label, frame, outer=()):

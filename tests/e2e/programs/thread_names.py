@@ -1,21 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 """Threads with names of every kind, among them one that Python does not know. Runs on 2.7, too."""
-import ctypes
-import os
 import sys
 import threading
 
-from common import Running, finish, start
+from common import Running, finish, gettid, start
 
 NAMES = ["plain", "with blank", "semi;colon", "\x1b[31mred", "new\nline", "x" * 300]
 if sys.version_info[0] > 2:
     NAMES += ["caf\u00e9", "\u65e5\u672c", "\U0001f40d"]
-libc = ctypes.CDLL(None)
 names = {}
-
-
-def gettid():
-    return libc.syscall(186 if os.uname()[4] == "x86_64" else 178)
 
 
 def spin(running):

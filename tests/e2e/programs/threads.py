@@ -8,7 +8,7 @@ import threading
 import types
 import zlib
 
-from common import Recorder, Running, finish, images, start
+from common import Recorder, Running, finish, gettid, images, start
 
 record = Recorder()
 tids, names = {}, {}
@@ -56,7 +56,7 @@ def native_ctypes(running):
 
 def enter(work, running):
     label = work.__name__
-    tids[label] = libc.syscall(186 if os.uname()[4] == "x86_64" else 178)  # gettid
+    tids[label] = gettid()
     names[label] = threading.current_thread().name
     with open("/proc/self/task/%d/comm" % tids[label], "w") as comm:
         comm.write(label[:15])

@@ -3,12 +3,10 @@
 
     turns.py THREADS
 """
-import ctypes
-import os
 import sys
 import threading
 
-from common import Running, clock, finish, start
+from common import Running, clock, finish, gettid, start
 
 TURN = """
 def turn_%(n)d():
@@ -19,15 +17,13 @@ def turn_%(n)d():
             x = (x * 31 + i) & 0xffff
 """
 count = int(sys.argv[1])
-gettid = 186 if os.uname()[4] == "x86_64" else 178
 batons = [threading.Semaphore(0) for _ in range(count)]
 turns, tids = [], {}
 begun = threading.Semaphore(0)
-libc = ctypes.CDLL(None)
 
 
 def work(n, running):
-    tids["turn_%d" % n] = libc.syscall(gettid)
+    tids["turn_%d" % n] = gettid()
     begun.release()
     while running.now:
         batons[n].acquire()
