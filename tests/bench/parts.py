@@ -9,7 +9,8 @@ import sys
 
 import collector
 import profilers
-from runs import BenchError, Running, Target, Workload, phase, rounds, slowdown
+from runs import (BenchError, Running, Target, Workload, fastest, in_turn, rounds,
+                  share_at_full_speed, slices_of, slowdown, together)
 
 RATES = (19, 99, 999, 9999)
 # Long enough for the steady state; a window may take 30 seconds until it is read.
@@ -73,14 +74,23 @@ def total(costs, name):
     return sum(c.result["counters"].get(name, 0) for c in costs)
 
 
+def bpf_ns_of_runs(slices):
+    return sum(s.bpf_ns for s in slices) / max(1, sum(s.bpf_runs for s in slices))
+
+
 def per_sample(costs):
     """What the sampler did, of all phases together."""
     counted = total(costs, "counted")
     if not counted:
         raise BenchError("nothing was sampled")
+    slices = slices_of(costs)
+    # For a sample of the target: those of idle CPUs are the sampler's, too.
+    runs = sum(s.bpf_runs for c in costs for s in (*c.settled, *c.slices)) / counted
     return {
         "counted": counted,
-        "bpf_ns": sum(c.result["cost"]["bpf_cpu_s"] for c in costs) * 1e9 / counted,
+        "bpf_ns": runs * bpf_ns_of_runs(fastest(slices)),
+        "all_bpf_ns": runs * bpf_ns_of_runs(slices),
+        "full_speed": share_at_full_speed(slices),
         "native": total(costs, "frames_native") / counted,
         "python": total(costs, "frames_python") / counted,
         "kernel": total(costs, "frames_kernel") / counted,
@@ -107,10 +117,6 @@ def longest_drain(costs):
     """Seconds that reading a window took; None: it did not say."""
     drains = [c.result["drain_ns"] for c in costs if c.result["drain_ns"] is not None]
     return max(drains) / 1e9 if drains else None
-
-
-def bpf_ns_of_runs(costs):
-    return sum(c.bpf_ns for c in costs) / max(1, sum(c.bpf_runs for c in costs))
 
 
 def map_bytes(costs):
@@ -140,6 +146,7 @@ def with_spread(pair):
 def cell(target, ours, empty, hz, count):
     costs = rounds(target, [None, empty, ours], hz, count)
     mine = costs[ours]
+    empty_ns = bpf_ns_of_runs(fastest(slices_of(costs[empty])))
     return {
         "workload": target.workload.name, "hz": hz, "rounds": count,
         "slowdown": with_spread(slowdown(mine, costs[None])),
@@ -148,7 +155,7 @@ def cell(target, ours, empty, hz, count):
         **per_sample(mine), **accounts(mine, hz), **user_space(mine),
         "map_bytes": map_bytes(mine), "drain_s": longest_drain(mine),
         # Of a CPU that the target has for itself, at the rate that was asked for.
-        "handler": hz * (per_sample(mine)["bpf_ns"] - bpf_ns_of_runs(costs[empty])) / 1e9,
+        "handler": hz * (per_sample(mine)["bpf_ns"] - empty_ns) / 1e9,
     }
 
 
@@ -166,41 +173,49 @@ def matrix(args, python):
                 yield cell(target, ours, empty, hz, count)
 
 
-def costs_of(python, workload, args, count, hz=999):
-    with Target(python, workload, args.seconds) as target:
-        return [phase(target, profilers.ours(), hz) for _ in range(count)]
+def samples_of(python, workloads, args, count, hz=999):
+    """per_sample() of each."""
+    ours = profilers.ours()
+    with together(python, [(w, args.seconds) for w in workloads]) as targets:
+        return [per_sample(costs[ours]) for costs in in_turn(targets, [ours], hz, count)]
 
 
 def flat(args, python):
     """Does a sample cost more when there is more of everything?"""
     for name, many, one in FLAT:
         say("flat in %s" % name)
-        a = per_sample(costs_of(python, one, args, args.rounds))
-        b = per_sample(costs_of(python, many, args, args.rounds))
+        a, b = samples_of(python, (one, many), args, args.rounds)
         yield {"in": name, "one_ns": a["bpf_ns"], "many_ns": b["bpf_ns"],
                "one_frames": a["native"] + a["python"], "many_frames": b["native"] + b["python"],
                "ratio": b["bpf_ns"] / a["bpf_ns"]}
 
 
-def scale_row(what, python, workload, seconds, count):
-    """What the kernel's helper takes on the same load shows how much of a difference is the machine's."""
-    ours, helper = profilers.ours(), profilers.get_stack()
-    with Target(python, workload, seconds) as target:
-        costs = rounds(target, [helper, ours], SCALE_HZ, count)
-    mine, theirs = costs[ours], [c.result for c in costs[helper]]
-    taken = sum(r["samples"] for r in theirs)
+def scale_row(what, workload, mine, theirs, count):
+    """`theirs`: what the kernel's helper took on the same load, to see how much of a difference is the machine's."""
+    taken = sum(c.result["samples"] for c in theirs)
     if not taken:
         raise BenchError("bench_getstack: nothing was sampled")
+    slices = slices_of(theirs)
+    faster = bpf_ns_of_runs(fastest(slices)) / bpf_ns_of_runs(slices)
     return {
         "of": what, "n": int(workload.name), "hz": SCALE_HZ, "rounds": count,
         **per_sample(mine),
-        "get_stack_ns": sum(r["ns"] for r in theirs) / taken,
-        "get_stack_frames": sum(r["frames"] for r in theirs) / taken,
+        "get_stack_ns": faster * sum(c.result["ns"] for c in theirs) / taken,
+        "get_stack_frames": sum(c.result["frames"] for c in theirs) / taken,
         # The first sample of a thread looks for it in the list of its interpreter.
         "searched": total(mine, "note_tstate_scan") / total(mine, "counted"),
         **accounts(mine, SCALE_HZ), **user_space(mine), "map_bytes": map_bytes(mine),
         "drain_s": longest_drain(mine),
     }
+
+
+def scale_rows(what, python, workloads, count):
+    """Of [(workload, seconds)]."""
+    ours, helper = profilers.ours(), profilers.get_stack()
+    with together(python, workloads) as targets:
+        found = in_turn(targets, [helper, ours], SCALE_HZ, count)
+    return with_ratios(scale_row(what, w, costs[ours], costs[helper], count)
+                       for (w, _), costs in zip(workloads, found))
 
 
 def with_ratios(rows):
@@ -218,16 +233,14 @@ def scale(args, python):
         say("scale: %s" % what)
         if args.quick:
             workloads = workloads[::len(workloads) - 1]
-        yield from with_ratios(
-            scale_row(what, python, w, args.seconds * (MORE if w.name == "1000" else 1),
-                      args.rounds) for w in workloads)
+        yield from scale_rows(what, python, [
+            (w, args.seconds * (MORE if w.name == "1000" else 1)) for w in workloads], args.rounds)
     most, stacks = cpus()[-1], STACKS // (20 if args.quick else 1)
     say("scale: stacks")
-    yield from with_ratios(
-        scale_row("stacks", python, Workload(str(n), "stacks_on_cpus", "%d+%d" % (paths, most),
-                                             family=True, pinned=False),
-                  2 * (stacks if n == 1 else n) / (SCALE_HZ * most), 1)
-        for n, paths in ((1, 1), (stacks // 10, 1 << 20), (stacks, 1 << 20)))
+    yield from scale_rows("stacks", python, [
+        (Workload(str(n), "stacks_on_cpus", "%d+%d" % (paths, most), family=True, pinned=False),
+         2 * (stacks if n == 1 else n) / (SCALE_HZ * most))
+        for n, paths in ((1, 1), (stacks // 10, 1 << 20), (stacks, 1 << 20))], 1)
 
 
 def solve(rows):
@@ -243,8 +256,7 @@ def frames(args, pythons):
     for version, python in pythons:
         say("frames of %s" % version)
         try:
-            typical, *points = (per_sample(costs_of(python, w, args, count))
-                                for w in (TYPICAL, *DEPTHS))
+            typical, *points = samples_of(python, (TYPICAL, *DEPTHS), args, count)
         except BenchError as e:
             say("%s is left out: %s" % (version, e))
             continue
@@ -333,9 +345,10 @@ def compare(target, others, hz, count):
         if "counters" in costs[p][0].result:
             row.update(per_sample(costs[p]), samples=total(costs[p], "counted"))
         elif p.every_run:
-            runs = sum(c.bpf_runs for c in costs[p])
-            row.update(bpf_ns=sum(c.bpf_ns for c in costs[p]) / max(1, runs), samples=runs,
-                       target_share=min(c.share for c in costs[p]))
+            slices = slices_of(costs[p])
+            row.update(bpf_ns=bpf_ns_of_runs(fastest(slices)),
+                       all_bpf_ns=bpf_ns_of_runs(slices), samples=sum(s.bpf_runs for s in slices),
+                       target_share=min(c.target_cpu_s / c.seconds for c in costs[p]))
         row.setdefault("samples", sum(c.result.get("samples") or 0 for c in costs[p]) or None)
         rows.append(row)
     return rows

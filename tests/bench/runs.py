@@ -23,6 +23,9 @@ HERE = Path(__file__).resolve().parent
 WORKLOAD = (HERE / "workload.py").read_text()
 PATIENCE = 60
 FEW = 5  # laps
+SLICE_S = 0.05      # the machine may change its speed from one to the next
+FULL_SPEED = 1.15   # times what the speed test took at its best
+SPEED_LOOPS, SPEED_FIRST = 20, 200
 LAST_CPU = max(os.sched_getaffinity(0))
 
 
@@ -92,6 +95,64 @@ def mean_lap(laps):
     return statistics.fmean(kept)
 
 
+class Speed:
+    """Of the CPU that targets are pinned to. Whatever shares a core with a virtual one makes it half as fast,
+    for a tenth of a second or for minutes, and nothing but a loop of known length tells. The shortest of some,
+    of 10 us each: no interrupt is in it, and no sample."""
+
+    def __init__(self):
+        self.best = float("inf")
+
+    def test(self):
+        before = os.sched_getaffinity(0)
+        os.sched_setaffinity(0, {LAST_CPU})
+        took = []
+        for _ in range(SPEED_LOOPS):
+            begin, total = time.perf_counter_ns(), 0
+            for i in range(500):
+                total += i
+            took.append(time.perf_counter_ns() - begin)
+        os.sched_setaffinity(0, before)
+        self.best = min(self.best, *took)
+        return min(took)
+
+    def calibrate(self):
+        for _ in range(SPEED_FIRST):
+            self.test()
+            time.sleep(0.005)
+
+
+SPEED = Speed()  # one machine: what it can do is known the better the longer it was seen
+
+
+@dataclasses.dataclass(frozen=True)
+class Slice:
+    """Some laps that follow each other."""
+    lap_s: float            # mean
+    seconds: float
+    bpf_ns: int = 0
+    bpf_runs: int = 0
+    speed_ns: float = 0     # of the machine, the worse of before and after
+
+
+def at_full_speed(slices):
+    limit = FULL_SPEED * SPEED.best
+    return [s for s in slices if s.speed_ns <= limit]
+
+
+def fastest(slices):
+    """Those at full speed, or all if there is none."""
+    return at_full_speed(slices) or slices
+
+
+def share_at_full_speed(slices):
+    return sum(s.seconds for s in at_full_speed(slices)) / sum(s.seconds for s in slices)
+
+
+def slices_of(costs):
+    return [s for c in costs for s in c.slices]
+
+
 class Target:
     """A running workload. `laps` of them take about the seconds it was made for."""
 
@@ -107,6 +168,7 @@ class Target:
                 raise BenchError("%s: %s does not run" % (workload.name, python[-1]))
             took = mean_lap(self.run(FEW))
             self.laps = max(1, round(seconds / took))
+            self.slice_laps = max(1, round(min(seconds, SLICE_S) / took))
         except BaseException:
             self.close()
             raise
@@ -123,6 +185,20 @@ class Target:
         if not answer:
             raise BenchError("%s: the target died" % self.workload.name)
         return json.loads(answer)
+
+    def slice(self, laps, bpf_time):
+        """bpf_time(): (ns, runs) until now."""
+        speed, before, begin = SPEED.test(), bpf_time(), time.monotonic()
+        lap_s = mean_lap(self.run(laps))
+        seconds, after = time.monotonic() - begin, bpf_time()
+        return Slice(lap_s, seconds, after[0] - before[0], after[1] - before[1],
+                     max(speed, SPEED.test()))
+
+    def slices(self, bpf_time=lambda: (0, 0)):
+        """All its laps."""
+        count = max(1, round(self.laps / self.slice_laps))
+        return [self.slice(self.laps * (i + 1) // count - self.laps * i // count, bpf_time)
+                for i in range(count)]
 
     def close(self):
         self.process.stdin.close()
@@ -154,11 +230,17 @@ def bpf_objects(pid):
                     yield path, dict(re.findall(r"^(\w+):\s+(\S+)$", text, re.M))
 
 
-def bpf_time(pid):
-    """(ns, runs) of the programs of a process that sample. Needs kernel.bpf_stats_enabled."""
-    programs = {i["prog_id"]: (int(i["run_time_ns"]), int(i["run_cnt"])) for _, i in bpf_objects(pid)
-                if i.get("prog_type") == str(PERF_EVENT_PROG)}
-    return sum(ns for ns, _ in programs.values()), sum(runs for _, runs in programs.values())
+def samplers(pid):
+    """{id: path} of the programs of a process that sample."""
+    return {i["prog_id"]: path for path, i in bpf_objects(pid)
+            if i.get("prog_type") == str(PERF_EVENT_PROG)}
+
+
+def bpf_time(programs):
+    """(ns, runs) of samplers(). Needs kernel.bpf_stats_enabled."""
+    texts = [path.read_text() for path in programs.values()]
+    return tuple(sum(int(re.search(r"^%s:\s+(\d+)$" % field, text, re.M)[1]) for text in texts)
+                 for field in ("run_time_ns", "run_cnt"))
 
 
 def has_run(program):
@@ -171,15 +253,13 @@ def first_run(pid):
     """A function: has a program that samples run? It reads little, because a profiler that starts is
     asked all the time, on a machine with few CPUs. But not all programs are there at once: some profilers
     load one to try the kernel, and others that are only called by the one that samples."""
-    samplers, looked = [], 0
+    programs, looked = {}, 0
 
     def asked():
-        nonlocal samplers, looked
-        if not samplers or time.monotonic() > looked + LOOK_AGAIN_S:
-            samplers = [path for path, i in bpf_objects(pid)
-                        if i.get("prog_type") == str(PERF_EVENT_PROG)]
-            looked = time.monotonic()
-        return any(has_run(path) for path in samplers)
+        nonlocal programs, looked
+        if not programs or time.monotonic() > looked + LOOK_AGAIN_S:
+            programs, looked = samplers(pid), time.monotonic()
+        return any(has_run(path) for path in programs.values())
 
     return asked
 
@@ -228,11 +308,9 @@ def bpf_stats():
 @dataclasses.dataclass
 class Cost:
     """Of one phase: while the target did its laps, if not said otherwise."""
-    lap_s: float            # of the target, mean
-    seconds: float
-    share: float = 1        # of a CPU that the target's first process had
-    bpf_ns: int = 0
-    bpf_runs: int = 0
+    slices: list
+    settled: list = ()      # slices before
+    target_cpu_s: float = 0  # of its first process
     cpu_s: float = 0        # user space of the profiler
     whole_cpu_s: float = 0  # of its whole life, from its start to its results
     results_cpu_s: float = 0    # of that, since it was told to stop: last window, names, output
@@ -242,6 +320,10 @@ class Cost:
     ready_s: float = 0      # from its start to its first sample
     ready_cpu_s: float = 0  # of all its threads, until then
     result: dict = dataclasses.field(default_factory=dict)  # what it said itself
+
+    @property
+    def seconds(self):
+        return sum(s.seconds for s in self.slices)
 
 
 class Running:
@@ -257,13 +339,14 @@ class Running:
         self.process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=self.log,
                                         stderr=self.log, env=environment(), cwd=self.directory.name)
         self.pid, self.rss = self.process.pid, 0
+        self.settled, self.programs = [], {}
         try:
             if profiler.bpf:
                 self.wait_for("no sample", first_run(self.pid))
             self.ready_s = time.monotonic() - begin
             self.ready_cpu_s = cpu_seconds(self.pid)
             self.find(target)
-            time.sleep(profiler.settle_s)
+            self.settle(target)
             self.check()
         except BaseException:
             self.close()
@@ -295,19 +378,25 @@ class Running:
 
         self.wait_for("the target was not found", found)
 
+    def bpf_time(self):
+        return bpf_time(self.programs)
+
+    def settle(self, target):
+        """The target works meanwhile."""
+        self.programs = samplers(self.pid)
+        end_s = time.monotonic() + self.profiler.settle_s
+        while time.monotonic() < end_s:
+            self.settled.append(target.slice(target.slice_laps, self.bpf_time))
+        self.programs = samplers(self.pid)  # some load one later
+
     def measure(self, target):
         self.check()
         cpu, target_cpu = cpu_seconds(self.pid), cpu_seconds(target.pid)
-        ns, runs = bpf_time(self.pid)
-        begin = time.monotonic()
-        laps = target.run()
-        seconds = time.monotonic() - begin
+        slices = target.slices(self.bpf_time)
         self.check()
-        after_ns, after_runs = bpf_time(self.pid)
-        return Cost(mean_lap(laps), seconds, (cpu_seconds(target.pid) - target_cpu) / seconds,
-                    after_ns - ns, after_runs - runs, cpu_seconds(self.pid) - cpu,
-                    map_bytes=map_bytes(self.pid), ready_s=self.ready_s,
-                    ready_cpu_s=self.ready_cpu_s)
+        target_cpu, cpu = cpu_seconds(target.pid) - target_cpu, cpu_seconds(self.pid) - cpu
+        return Cost(slices, self.settled, target_cpu_s=target_cpu, cpu_s=cpu, map_bytes=map_bytes(self.pid),
+                    ready_s=self.ready_s, ready_cpu_s=self.ready_cpu_s)
 
     def stop(self, cost):
         """Lets it write its results."""
@@ -341,29 +430,45 @@ class Running:
 def phase(target, profiler, hz):
     """The target's laps, alone (None) or with a profiler."""
     if profiler is None:
-        begin = time.monotonic()
-        laps = target.run()
-        return Cost(mean_lap(laps), time.monotonic() - begin)
+        return Cost(target.slices())
     with contextlib.closing(Running(profiler, target, hz)) as running:
         cost = running.measure(target)
         running.stop(cost)
         return cost
 
 
-def rounds(target, profilers, hz, count):
-    """{profiler: its Cost in each round}. The order turns, so that none is always the first."""
-    costs = {p: [] for p in profilers}
+def in_turn(targets, profilers, hz, count):
+    """[{profiler: its Cost in each round}] of the targets. All are asked in each round, so that they differ
+    in what they are and not in when; the order of profilers turns, so that none is always the first."""
+    costs = [{p: [] for p in profilers} for _ in targets]
     for i in range(count):
         at = i % len(profilers)
-        for p in profilers[at:] + profilers[:at]:
-            costs[p].append(phase(target, p, hz))
+        for target, found in zip(targets, costs):
+            for p in profilers[at:] + profilers[:at]:
+                found[p].append(phase(target, p, hz))
     return costs
 
 
+def rounds(target, profilers, hz, count):
+    return in_turn([target], profilers, hz, count)[0]
+
+
+@contextlib.contextmanager
+def together(python, workloads):
+    """The targets of [(workload, seconds)]."""
+    with contextlib.ExitStack() as stack:
+        yield [stack.enter_context(Target(python, w, seconds)) for w, seconds in workloads]
+
+
+def error(values):
+    """Relative standard error of their mean."""
+    return statistics.stdev(values) / len(values) ** 0.5 / statistics.fmean(values)
+
+
 def slowdown(costs, others):
-    """(median, half the middle half) of how much longer laps took, in pairs of one round."""
-    ratios = [a.lap_s / b.lap_s - 1 for a, b in zip(costs, others)]
-    if len(ratios) < 2:
-        return ratios[0], None
-    low, _, high = statistics.quantiles(ratios, n=4, method="inclusive")
-    return statistics.median(ratios), (high - low) / 2
+    """(by how much longer laps took at full speed, twice its standard error or None)."""
+    mine, theirs = ([s.lap_s for s in fastest(slices_of(c))] for c in (costs, others))
+    ratio = statistics.fmean(mine) / statistics.fmean(theirs)
+    if min(len(mine), len(theirs)) < 2:
+        return ratio - 1, None
+    return ratio - 1, 2 * ratio * (error(mine) ** 2 + error(theirs) ** 2) ** 0.5

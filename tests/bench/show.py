@@ -37,7 +37,7 @@ def table(title, heads, rows):
 
 def matrix(cells):
     slow = [[c["workload"], str(c["hz"]), spread(c["slowdown"]), spread(c["over_empty"]),
-             percent(c["handler"], 3), us(c["bpf_ns"]),
+             percent(c["handler"], 3), us(c["bpf_ns"]), us(c["all_bpf_ns"]), percent(c["full_speed"], 0),
              "%.0f" % (c["bpf_ns"] / (c["native"] + c["python"] + c["kernel"])),
              "%.1f" % c["native"], "%.1f" % c["python"], percent(c["cpu"], 3),
              ms(c["results_cpu_s"]), mib(c["sampling_rss"]), mib(c["rss"]), mib(c["map_bytes"])] for c in cells]
@@ -45,8 +45,8 @@ def matrix(cells):
                  str(c["counted"]), percent(c["complete"]),
                  " ".join([str(c["lost"]), *sorted(c["reasons"])]), str(c["stacks"]),
                  ms(c["first_sample_s"]), ms(c["drain_s"])] for c in cells]
-    return [*table("Cost", ["workload", "Hz", "slowdown", "over empty", "handler", "us/sample",
-                            "ns/frame", "native", "Python", "CPU", "results ms", "MiB", "with results", "maps MiB"], slow),
+    return [*table("Cost", ["workload", "Hz", "slowdown", "over empty", "handler", "us/sample", "all us",
+                            "of the time", "ns/frame", "native", "Python", "CPU", "results ms", "MiB", "with results", "maps MiB"], slow),
             *table("Samples", ["workload", "Hz", "asked", "delivered", "of the target", "complete",
                                "lost", "stacks", "first ms", "drain ms"], accounts)]
 
@@ -71,10 +71,10 @@ def flat(rows):
 
 
 def scale(rows):
-    heads = ["of", "", "us/sample", "ratio", "frames", "searched", "helper us", "ratio", "complete",
+    heads = ["of", "", "us/sample", "ratio", "all us", "frames", "searched", "helper us", "ratio", "complete",
              "lost", "stacks", "MiB", "with results", "maps MiB", "first ms", "drain ms"]
     return table("Scale, at %d Hz" % rows[0]["hz"], heads,
-                 [[r["of"], str(r["n"]), us(r["bpf_ns"]), "%.2f" % r["ratio"],
+                 [[r["of"], str(r["n"]), us(r["bpf_ns"]), "%.2f" % r["ratio"], us(r["all_bpf_ns"]),
                    "%.1f" % (r["native"] + r["python"]), percent(r["searched"], 0),
                    us(r["get_stack_ns"]), "%.2f" % r["get_stack_ratio"], percent(r["complete"], 1),
                    " ".join([str(r["lost"]), *sorted(r["reasons"])]), str(r["stacks"]),
@@ -84,10 +84,10 @@ def scale(rows):
 
 def peers(rows):
     lines = table("Peers", ["profiler", "Hz", "slowdown", "CPU", "whole CPU s", "results s", "MiB", "maps MiB",
-                            "BPF us/sample", "samples"],
+                            "BPF us/sample", "all us", "samples"],
                   [[r["name"], str(r["hz"]), spread(r["slowdown"]), percent(r["cpu"], 3),
                     "%.2f" % r["whole_cpu_s"], "%.2f" % r["results_cpu_s"], mib(r["rss"]), mib(r["map_bytes"]),
-                    us(r.get("bpf_ns")), str(r.get("samples") or "-")]
+                    us(r.get("bpf_ns")), us(r.get("all_bpf_ns")), str(r.get("samples") or "-")]
                    for r in rows if "cpu" in r])
     lines[-1:] = ["%s: %s" % (r["name"], r.get("missing") or r.get("failed"))
                   for r in rows if "cpu" not in r] + [""]
