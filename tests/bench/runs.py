@@ -135,9 +135,12 @@ class Slice:
     speed_ns: float = 0     # of the machine, the worse of before and after
 
 
+def is_full(speed_ns):
+    return speed_ns <= FULL_SPEED * SPEED.best
+
+
 def at_full_speed(slices):
-    limit = FULL_SPEED * SPEED.best
-    return [s for s in slices if s.speed_ns <= limit]
+    return [s for s in slices if is_full(s.speed_ns)]
 
 
 def fastest(slices):

@@ -46,15 +46,15 @@ def matrix(cells):
                  " ".join([str(c["lost"]), *sorted(c["reasons"])]), str(c["stacks"]),
                  ms(c["first_sample_s"]), ms(c["drain_s"])] for c in cells]
     return [*table("Cost", ["workload", "Hz", "slowdown", "over empty", "handler", "us/sample", "all us",
-                            "of the time", "ns/frame", "native", "Python", "CPU", "results ms", "MiB", "with results", "maps MiB"], slow),
+                            "full speed", "ns/frame", "native", "Python", "CPU", "results ms", "MiB", "with results", "maps MiB"], slow),
             *table("Samples", ["workload", "Hz", "asked", "delivered", "of the target", "complete",
                                "lost", "stacks", "first ms", "drain ms"], accounts)]
 
 
 def frames(rows):
-    return table("Frames", ["python", "us/sample", "native", "Python", "ns/native frame",
+    return table("Frames", ["python", "us/sample", "all us", "native", "Python", "ns/native frame",
                             "ns/Python frame", "complete"],
-                 [[r["python"], us(r["typical"]["bpf_ns"]), "%.1f" % r["typical"]["native"],
+                 [[r["python"], us(r["typical"]["bpf_ns"]), us(r["typical"]["all_bpf_ns"]), "%.1f" % r["typical"]["native"],
                    "%.1f" % r["typical"]["python"], "%.0f" % r["native_frame_ns"],
                    "%.0f" % r["python_frame_ns"], percent(r["complete"])] for r in rows])
 
@@ -65,16 +65,16 @@ def native(rows):
 
 
 def flat(rows):
-    return table("Many against one", ["of", "one us", "many us", "ratio", "frames"],
-                 [[r["in"], us(r["one_ns"]), us(r["many_ns"]), "%.2f" % r["ratio"],
+    return table("Many against one", ["of", "one us", "many us", "ratio", "full speed", "frames"],
+                 [[r["in"], us(r["one_ns"]), us(r["many_ns"]), "%.2f" % r["ratio"], percent(r["full_speed"], 0),
                    "%.1f, %.1f" % (r["one_frames"], r["many_frames"])] for r in rows])
 
 
 def scale(rows):
-    heads = ["of", "", "us/sample", "ratio", "all us", "frames", "searched", "helper us", "ratio", "complete",
+    heads = ["of", "", "us/sample", "ratio", "all us", "full speed", "frames", "searched", "helper us", "ratio", "complete",
              "lost", "stacks", "MiB", "with results", "maps MiB", "first ms", "drain ms"]
     return table("Scale, at %d Hz" % rows[0]["hz"], heads,
-                 [[r["of"], str(r["n"]), us(r["bpf_ns"]), "%.2f" % r["ratio"], us(r["all_bpf_ns"]),
+                 [[r["of"], str(r["n"]), us(r["bpf_ns"]), "%.2f" % r["ratio"], us(r["all_bpf_ns"]), percent(r["full_speed"], 0),
                    "%.1f" % (r["native"] + r["python"]), percent(r["searched"], 0),
                    us(r["get_stack_ns"]), "%.2f" % r["get_stack_ratio"], percent(r["complete"], 1),
                    " ".join([str(r["lost"]), *sorted(r["reasons"])]), str(r["stacks"]),

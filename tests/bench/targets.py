@@ -10,6 +10,8 @@ FLAT = 1.3
 A_STACK = 1000
 # Whoever samples all that runs on a CPU has samples of others if the target had less of it.
 WHOLE = 0.95
+# Of the time, at full speed: else what was measured is the machine.
+SPEEDY = 0.1
 
 
 def verdict(name, ok, figure, wanted, known=True):
@@ -33,7 +35,8 @@ def of_slowdown(cells):
                               abs(slow["median"] - limit) > (slow["spread"] or 0))
                 # Without what the caches lose, but exact.
                 yield verdict("CPU of the target for its samples at %d Hz" % hz,
-                              c["handler"] < limit, "%.3f%%" % (100 * c["handler"]), wanted)
+                              c["handler"] < limit, "%.3f%%" % (100 * c["handler"]), wanted,
+                              c["full_speed"] >= SPEEDY)
 
 
 def of_samples(cells):
@@ -59,13 +62,13 @@ def of_frames(rows, main):
     for r in rows:
         if r["python"] != main:
             continue
-        t = r["typical"]
+        t, known = r["typical"], r["full_speed"] >= SPEEDY
         yield verdict("BPF time of %.0f native + %.0f Python frames" % (t["native"], t["python"]),
-                      t["bpf_ns"] <= 10000, "%.1f us" % (t["bpf_ns"] / 1000), "<= 10 us")
+                      t["bpf_ns"] <= 10000, "%.1f us" % (t["bpf_ns"] / 1000), "<= 10 us", known)
         yield verdict("a native frame", r["native_frame_ns"] <= 110,
-                      "%.0f ns" % r["native_frame_ns"], "<= 110 ns")
+                      "%.0f ns" % r["native_frame_ns"], "<= 110 ns", known)
         yield verdict("a Python frame", r["python_frame_ns"] <= 120,
-                      "%.0f ns" % r["python_frame_ns"], "<= 120 ns")
+                      "%.0f ns" % r["python_frame_ns"], "<= 120 ns", known)
 
 
 def of_sizes(rows):
@@ -77,7 +80,8 @@ def of_sizes(rows):
         name, one = "%d %s" % (r["n"], r["of"]), first[r["of"]]
         yield verdict("a sample of %s" % name, r["ratio"] <= FLAT,
                       "%.2f times that of %d (bpf_get_stack() %.2f)" % (
-                          r["ratio"], one["n"], r["get_stack_ratio"]), "<= %.1f" % FLAT)
+                          r["ratio"], one["n"], r["get_stack_ratio"]), "<= %.1f" % FLAT,
+                      min(r["full_speed"], one["full_speed"]) >= SPEEDY)
         yield verdict("lost of %s" % name, not r["lost"],
                       "%d %s" % (r["lost"], " ".join(sorted(r["reasons"]))), "0")
         if r["of"] == "stacks":
@@ -95,11 +99,12 @@ def of_sizes(rows):
 def of_scale(flat, start):
     for f in flat:
         yield verdict("a sample among many %s" % f["in"], f["ratio"] <= FLAT,
-                      "%.2f times that of one" % f["ratio"], "<= %.1f" % FLAT)
+                      "%.2f times that of one" % f["ratio"], "<= %.1f" % FLAT,
+                      f["full_speed"] >= SPEEDY)
     for s in start:
         yield verdict("first sample on a host of %d processes" % s["processes"],
                       s["first_sample_s"] < 0.15, "%.0f ms" % (1000 * s["first_sample_s"]),
-                      "< 150 ms")
+                      "< 150 ms", s["full_speed"] > 0)
         yield verdict("resident memory on a host of %d processes" % s["processes"],
                       s["rss"] <= 30 * MIB, "%.1f MiB" % (s["rss"] / MIB), "<= 30 MiB")
 
@@ -111,7 +116,8 @@ def of_otel(ours, theirs):
         figure = "not to be told: other work had %.0f%% of the target's CPU" % (
             100 - 100 * theirs["target_share"])
     return verdict("BPF time against %s at %d Hz" % (theirs["name"], theirs["hz"]),
-                   ratio <= 0.5, figure, "<= 0.5", theirs["target_share"] >= WHOLE)
+                   ratio <= 0.5, figure, "<= 0.5", theirs["target_share"] >= WHOLE and
+                   min(ours["full_speed"], theirs["full_speed"]) >= SPEEDY)
 
 
 def of_peers(rows):

@@ -264,6 +264,7 @@ def test_bench_measures(directory):
     assert 150 < cell["python"] <= 210, cell
     assert 0 < cell["counted"] <= cell["delivered"] <= 1.05 * cell["asked"], cell
     assert 0.5 < cell["complete"] <= 1 and cell["bpf_ns"] > 1000, cell
+    assert 0 <= cell["full_speed"] <= 1 and cell["all_bpf_ns"] > 1000, cell
     assert cell["rss"] >= cell["sampling_rss"] > 1 << 20 and cell["map_bytes"] > 1 << 20, cell
     assert cell["first_sample_s"] > 0 and cell["drain_s"] > 0, cell
     assert {"median", "spread"} == set(cell["over_empty"]) == set(cell["slowdown"])
@@ -279,22 +280,23 @@ def test_bench_measures(directory):
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="not root")
 def test_bench_scale(monkeypatch):
-    """A row of it: most turns are another thread's, and each was searched once."""
+    """Two rows of it: most turns are another thread's, and each was searched once."""
     runs, parts = bench_module(monkeypatch, "runs"), bench_module(monkeypatch, "parts")
+    sizes = [(runs.Workload(n, "thread_relay", n), 0.3) for n in ("1", "20")]
     with runs.bpf_stats():
-        row = parts.scale_row("threads", [sys.executable],
-                              runs.Workload("20", "thread_relay", "20"), 0.3, 1)
+        one, row = parts.scale_rows("threads", [sys.executable], sizes, 1)
+    assert (one["n"], row["n"]) == (1, 20) and one["ratio"] == 1, (one, row)
+    assert row["ratio"] == row["bpf_ns"] / one["bpf_ns"], (one, row)
     assert 0 < row["searched"] < 0.5 and row["python"] > 3, row
     assert row["bpf_ns"] > row["get_stack_ns"] > 100 and row["get_stack_frames"] >= 1, row
     assert row["lost"] == 0 and row["stacks"] > 1, row
-    (first, second) = parts.with_ratios([row, {**row, "bpf_ns": 2 * row["bpf_ns"]}])
-    assert (first["ratio"], second["ratio"], second["get_stack_ratio"]) == (1, 2, 1)
 
 
 def test_bench_finds_the_sampler(monkeypatch, directory):
     """Of a profiler that has loaded another program first, to try the kernel, and has closed it."""
     runs = bench_module(monkeypatch, "runs")
-    trial, sampler, info = directory / "3", directory / "4", {"prog_type": str(runs.PERF_EVENT_PROG)}
+    trial, sampler, info = directory / "3", directory / "4", {"prog_type": str(runs.PERF_EVENT_PROG),
+                                                               "prog_id": "7"}
     looks = [[(sampler, info)], [(trial, info)]]
     monkeypatch.setattr(runs, "bpf_objects", lambda _: looks.pop() if len(looks) > 1 else looks[0])
     monkeypatch.setattr(runs, "LOOK_AGAIN_S", 0)
@@ -343,19 +345,19 @@ def made_run():
         return {"median": median, "spread": spread}
 
     cell = {"workload": "typical", "hz": 99, "over_empty": pair(0.0005, 0.0001), "lost": 0,
-            "handler": 0.0009,
+            "handler": 0.0009, "full_speed": 0.5,
             "reasons": [], "rss": 20 << 20, "sampling_rss": 19 << 20}
-    size = {"of": "threads", "n": 1000, "hz": 9999, "bpf_ns": 5000.0, "ratio": 1.1,
+    size = {"of": "threads", "n": 1000, "hz": 9999, "bpf_ns": 5000.0, "ratio": 1.1, "full_speed": 0.5,
             "get_stack_ratio": 1.2, "lost": 0, "reasons": [], "rss": 20 << 20, "stacks": 10}
     peer = {"cpu": 0.001, "rss": 1 << 20, "map_bytes": 0, "whole_cpu_s": 1, "slowdown": pair(0.01),
-            "hz": 999, "bpf_ns": 5000.0, "target_share": 1.0}
+            "hz": 999, "bpf_ns": 5000.0, "target_share": 1.0, "full_speed": 0.5}
     return {"python": "3.13.0", "matrix": [cell],
-            "frames": [{"python": "3.13.0", "native_frame_ns": 100, "python_frame_ns": 100,
+            "frames": [{"python": "3.13.0", "native_frame_ns": 100, "python_frame_ns": 100, "full_speed": 0.5,
                         "typical": {"native": 30, "python": 30, "bpf_ns": 9000}}],
-            "flat": [{"in": "threads", "ratio": 1.1}],
+            "flat": [{"in": "threads", "ratio": 1.1, "full_speed": 0.5}],
             "scale": [{**size, "n": 1}, size, {**size, "of": "stacks", "n": 1},
                       {**size, "of": "stacks", "n": 100000, "stacks": 100001, "rss": 90 << 20}],
-            "start": [{"processes": 300, "first_sample_s": 0.1, "rss": 20 << 20}],
+            "start": [{"processes": 300, "first_sample_s": 0.1, "rss": 20 << 20, "full_speed": 0.5}],
             "peers": [{**peer, "name": "pyperf-bpf"}, {**peer, "name": "a & <b>", "cpu": 0.02},
                       {**peer, "name": "OpenTelemetry eBPF profiler", "cpu": 1, "bpf_ns": 11000.0},
                       {"name": "austin", "missing": "not installed"}]}
@@ -394,12 +396,23 @@ def test_bench_targets(monkeypatch, path, value, target):
     assert [v["target"] for v in targets.judge(run) if not v["passed"]] == [target]
 
 
+@pytest.mark.parametrize("part, at, count", [
+    ("matrix", 0, 1), ("frames", 0, 3), ("flat", 0, 1), ("scale", 0, 1), ("scale", 1, 1),
+    ("start", 0, 1), ("peers", 0, 1), ("peers", 2, 1)])
+def test_bench_on_a_slow_machine(monkeypatch, part, at, count):
+    """What was hardly ever measured at its full speed says nothing of us, good or bad."""
+    targets, run = bench_module(monkeypatch, "targets"), made_run()
+    run[part][at]["full_speed"] = 0
+    verdicts = [v["verdict"] for v in targets.judge(run)]
+    assert verdicts.count("noise") == count and "MISSED" not in verdicts
+
+
 def test_bench_document(monkeypatch):
     """A paragraph and tables as code: nothing of a run becomes Markdown."""
     show = bench_module(monkeypatch, "show")
     run = {"machine": {"cpu": "C", "cpus": 2, "kernel": "6.1", "load": 0.1}, "program": "p 1",
            "python": "3.13.0", "date": "today", "took_s": {"start": 3}, "options": {"rounds": 2},
-           "start": [{"processes": 300, "first_sample_s": 0.1, "worst_s": 0.2, "cpu_s": 0.2,
+           "start": [{"processes": 300, "full_speed": 1, "first_sample_s": 0.1, "worst_s": 0.2, "cpu_s": 0.2,
                       "sampling_rss": 20 << 20, "rss": 20 << 20}]}
     run["targets"] = bench_module(monkeypatch, "targets").judge(run)
     lines = show.markdown(show.text(run)).splitlines()
@@ -413,7 +426,9 @@ def test_bench_arithmetic(monkeypatch):
     runs, parts = bench_module(monkeypatch, "runs"), bench_module(monkeypatch, "parts")
     assert runs.mean_lap([[1.0, 0], [3.0, 0], [50.0, 1]]) == 2.0
     assert runs.mean_lap([[1.0, 2], [3.0, 1]]) == 2.0
-    costs = [[runs.Cost(lap_s=s, seconds=1) for s in laps] for laps in ((1.1, 2.4, 3.0), (1, 2, 3))]
+    monkeypatch.setattr(runs.SPEED, "best", 10000)
+    costs = [[runs.Cost([runs.Slice(s, 1, speed_ns=10000) for s in laps])]
+             for laps in ((1.1, 2.4, 3.1), (1, 2, 3))]
     assert runs.slowdown(*costs)[0] == pytest.approx(0.1)
     native, python = 100, 80
     rows = [(1, 2), (6, 2)]
@@ -454,3 +469,25 @@ def test_bench_collector(monkeypatch):
             time.sleep(0.001)
     finally:
         end.close()
+
+
+def test_bench_at_full_speed(monkeypatch):
+    """Slices in which the machine was slow are left out, whatever was measured in them; unless all are."""
+    runs, parts = bench_module(monkeypatch, "runs"), bench_module(monkeypatch, "parts")
+    monkeypatch.setattr(runs.SPEED, "best", 10000)
+    fast, slow = ([runs.Slice(lap, 1, ns, 10, speed)] * 3 for lap, ns, speed in (
+        (1, 100, 11000), (2, 500, 19000)))
+    assert parts.bpf_ns_of_runs(runs.fastest(fast + slow)) == 10
+    assert parts.bpf_ns_of_runs(runs.fastest(slow)) == 50
+    assert runs.share_at_full_speed(fast + slow) == 0.5 and runs.share_at_full_speed(slow) == 0
+    assert runs.slowdown([runs.Cost(fast + slow)], [runs.Cost(fast)]) == (0, 0)
+
+
+def test_bench_tells_the_speed(monkeypatch):
+    """A test is one of this machine's, and its best is remembered; the caller runs where it ran before."""
+    runs = bench_module(monkeypatch, "runs")
+    allowed, speed = os.sched_getaffinity(0), runs.Speed()
+    took = speed.test()
+    assert 0 < took == speed.best and os.sched_getaffinity(0) == allowed
+    speed.best = 1
+    assert speed.test() > 1 == speed.best
