@@ -15,7 +15,7 @@ from runs import (SPEED, BenchError, Running, Target, Workload, fastest, in_turn
 RATES = (19, 99, 999, 9999)
 # Long enough for the steady state; a window may take 30 seconds until it is read.
 PEER_SECONDS, PEER_ROUNDS = 5.5, 2
-PEER_SETTLE_S = 1  # what is left of a start is not what sampling costs
+PEER_SETTLE_S = 2  # what is left of a start, as the reading of the first names, is not what sampling costs
 TYPICAL = Workload("typical", "typical", "3", text="30 Python and about 30 native frames")
 WORKLOADS = (
     Workload("shallow", "shallow", "0", text="a loop in four frames"),
