@@ -5,8 +5,8 @@
  * Stage 3: code objects: identity, and their names at first sight.
  * Input:   the address of a code object of the stopped thread.
  * Output:  w->code_id; for a new one, its names and line table in the ring buffer `blobs`.
- * Cost:    one look-up; 3.12+ one read, 3.13+ none while no code is made (see set_epoch()); below, three
- *          reads more (see mix_contents()).
+ * Cost:    one or two look-ups; 3.12+ one read, 3.13+ none while no code is made (see set_epoch()); below,
+ *          three reads more (see mix_contents()).
  * Fails:   not a code object: -EINVAL; unreadable: -EFAULT. Names that cannot be read now are marked
  *          BLOB_MISSING, and user space reads them.
  *
@@ -375,27 +375,108 @@ BPF_INLINE void set_epoch(struct walk *w)
 	w->epoch = EPOCH_HASH | mix64(mix64(w->space, w->only) + w->code_epoch, count);
 }
 
+/* ---- what was seen before -------------------------------------------------------------------- */
+
+#define ROW_FRAMES 40 /* of a deeper stack: the outer ones would only push the others out */
+
+/*
+ * What a code object is told by in a row. 0: it is in none, because what is known of it ends with the sample, or is
+ * kept in the slots only.
+ */
+BPF_INLINE __u64 row_tag(const struct walk *w, __u64 code)
+{
+	return w->epoch & EPOCH_HASH && w->py_cnt < ROW_FRAMES ? mix64(w->epoch, code) : 0;
+}
+
+BPF_INLINE struct row_code *row_line(const struct walk *w, __u64 tag)
+{
+	struct code_row *row = tag ? code_row(w->row) : NULL;
+
+	return row ? row->line[tag >> 32 & (ROW_LINES - 1)] : NULL;
+}
+
+/* Sets w->code_id if the thread was seen with the code object in this epoch. */
+BPF_INLINE int find_in_row(struct walk *w, const struct row_code *line, __u64 tag)
+{
+	__u64 id;
+
+	for (__u32 i = 0; line && i < LINE_CODES; i++) {
+		if (line[i].tag != tag)
+			continue;
+		id = line[i].id;
+		if (id >> ROW_ID_SHIFT != (tag & (~0ULL >> ROW_ID_SHIFT)))
+			continue; /* another CPU is about to write it */
+		w->code_id = id & ((1ULL << ROW_ID_SHIFT) - 1);
+		return 1;
+	}
+	return 0;
+}
+
+BPF_INLINE void add_to_row(struct row_code *line, __u64 tag, __u64 id)
+{
+	if (!line)
+		return;
+	for (__u32 i = LINE_CODES - 1; i > 0; i--)
+		line[i] = line[i - 1];
+	line[0].tag = tag;
+	line[0].id = tag << ROW_ID_SHIFT | id;
+}
+
+BPF_INLINE int find_in_slot(struct walk *w, __u64 code, struct known_code *known)
+{
+	if (!known || known->addr != code ||
+	    (known->epoch != w->epoch && !is_unchanged(w, code, known)))
+		return 0;
+	known->epoch = w->epoch;
+	w->code_id = known->id;
+	return 1;
+}
+
+/*
+ * The slots are a process's as long as it has the CPU, and their lines are at hand then. When another one had the
+ * CPU before, they are that one's, and each is waited for; the lines of a row come together.
+ */
+BPF_INLINE int was_seen(struct walk *w, __u64 code, struct known_code *known, struct row_code *line,
+			__u64 tag)
+{
+	if (!w->by_row)
+		return find_in_slot(w, code, known) || find_in_row(w, line, tag);
+	if (find_in_row(w, line, tag))
+		return 1;
+	if (!find_in_slot(w, code, known))
+		return 0;
+	add_to_row(line, tag, w->code_id);
+	return 1;
+}
+
+/* Of w->code, whose contents w->fingerprint stands for. Not `announced`: the next sample tries again. */
+BPF_INLINE void keep_slot(const struct walk *w, struct known_code *known, int announced)
+{
+	known->addr = w->code;
+	known->fingerprint = announced ? known_fingerprint(w) : 0;
+	known->id = w->code_id;
+	known->epoch = announced ? w->epoch : w->sample;
+}
+
 /*
  * Sets w->code_id for the code object at `code`. 0, CODE_HIDDEN, or negative errno. What was seen in this
  * epoch is not read again.
  */
 BPF_INLINE int code_identify(struct walk *w, __u64 code)
 {
+	__u64 tag = row_tag(w, code);
+	struct row_code *line = row_line(w, tag);
 	/* Processes that were forked from one have their code objects at the same addresses. */
 	__u64 hash = (code + w->space * 0xc2b2ae3d27d4eb4fULL) * CODE_MULT;
 	__u32 slot = (__u32)(hash >> 32) % CODE_SLOTS;
 	struct known_code *known = code_slot(slot);
-	int remember;
+	int announced;
 
 	if (!code)
 		return E_INVAL;
 	note_code_slot(w, slot);
-	if (known && known->addr == code &&
-	    (known->epoch == w->epoch || is_unchanged(w, code, known))) {
-		known->epoch = w->epoch;
-		w->code_id = known->id;
+	if (was_seen(w, code, known, line, tag))
 		return 0;
-	}
 	if (code & 7 || buf_read(w, code, w->in.layout.code_read))
 		return E_FAULT;
 	if (buf64(w, w->in.layout.ob_type) != w->in.code_type)
@@ -405,14 +486,11 @@ BPF_INLINE int code_identify(struct walk *w, __u64 code)
 		return CODE_HIDDEN;
 	set_fingerprint(w);
 	w->code = code;
-	remember = code_find(w, known);
-	if (!known)
-		return 0;
-	known->addr = code;
-	known->fingerprint =
-		remember ? known_fingerprint(w) : 0; /* announced again by the next sample */
-	known->id = w->code_id;
-	known->epoch = remember ? w->epoch : w->sample;
+	announced = code_find(w, known);
+	if (known)
+		keep_slot(w, known, announced);
+	if (announced)
+		add_to_row(line, tag, w->code_id);
 	return 0;
 }
 

@@ -84,6 +84,14 @@ struct {
 	__type(value, struct known_code);
 } known_codes SEC(".maps");
 
+/* The same by thread, while its interpreter makes none: a row for each, by a hash. 1 MiB. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, CODE_ROWS);
+	__type(key, __u32);
+	__type(value, struct code_row);
+} code_rows SEC(".maps");
+
 /*
  * File id modulo SEEN_SLOTS -> 1: a walk came by since user/ cleared it, so its table is of use. user/ through its
  * mapping: values of arrays lie at multiples of 8 bytes there, whatever their size.
@@ -341,6 +349,11 @@ BPF_INLINE struct known_place *the_places(void)
 BPF_INLINE struct known_code *code_slot(__u32 index)
 {
 	return bpf_map_lookup_elem(&known_codes, &index);
+}
+
+BPF_INLINE struct code_row *code_row(__u32 index)
+{
+	return bpf_map_lookup_elem(&code_rows, &index);
 }
 
 /* A failure costs another walk of the list, no more. */

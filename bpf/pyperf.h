@@ -518,6 +518,25 @@ struct known_code {
 };
 PYPERF_ASSERT_SIZE(struct known_code, 32);
 
+#define CODE_ROWS    1024
+#define ROW_LINES    16
+#define LINE_CODES   4
+#define ROW_ID_SHIFT 36 /* ids are smaller: FRAME_PYTHON_CODE */
+
+/*
+ * code_rows: the code objects that a thread was seen with in this epoch, all in one row, so that their lines are
+ * fetched together. Threads of one hash share a row, on any CPU, and nobody locks: the tag tells an entry of another
+ * thread, and one half of which is of another. What was added last stands first in its line.
+ */
+struct row_code {
+	__u64 tag; /* of the code object and its epoch; 0: free */
+	__u64 id;  /* and behind ROW_ID_SHIFT the low bits of the tag */
+};
+struct code_row {
+	struct row_code line[ROW_LINES][LINE_CODES];
+};
+PYPERF_ASSERT_SIZE(struct code_row, ROW_LINES * 64);
+
 /*
  * threads: where the PyThreadState of a thread is. A cache, checked at each use. The states that a walk of the list
  * passed on its way to another thread's are there by the thread pointers of theirs.

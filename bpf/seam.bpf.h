@@ -11,6 +11,7 @@
  *   get_mapping()   entry of `mappings`; NULL beyond the end
  *   note_seen()     the walk came by a file
  *   code_slot()     one of CODE_SLOTS places of a cache; NULL: there is none
+ *   code_row()      one of CODE_ROWS of another; NULL: there is none
  *   note_tstate()   the thread state in w->buf is another thread's
  *   note_frame()    the walk is at this Python frame, which frame64() reads
  *   the_places()    a cache of PLACE_SLOTS; NULL: there is none

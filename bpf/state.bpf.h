@@ -158,6 +158,8 @@ struct walk {
 	__u64 sample; /* counts the samples of this CPU: what was seen in this one holds till its end */
 	__u64 code_epoch; /* of known_codes: see maps.bpf.h */
 	__u64 epoch;	  /* the same, or while the process makes no code object: see set_epoch() */
+	__u32 row;	  /* of code_rows */
+	__u32 by_row; /* the last sample of this CPU was another process's: see code_identify() */
 	struct recall recall;
 	__u8 buf[BUF_BYTES] __attribute__((aligned(8)));
 	struct known_object objects[OBJECT_SLOTS]; /* by a hash of their address */
@@ -236,6 +238,7 @@ BPF_INLINE __u32 max_frames(void);
 BPF_INLINE const struct mapping *get_mapping(__u32 index);
 BPF_INLINE void note_seen(__u32 file);
 BPF_INLINE struct known_code *code_slot(__u32 index);
+BPF_INLINE struct code_row *code_row(__u32 index);
 BPF_INLINE void note_tstate(const struct walk *w, __u64 tstate);
 BPF_INLINE void note_frame(const struct walk *w, __u64 frame);
 BPF_INLINE struct known_place *the_places(void);
@@ -251,6 +254,7 @@ __u32 max_frames(void);
 const struct mapping *get_mapping(__u32 index);
 void note_seen(__u32 file);
 struct known_code *code_slot(__u32 index);
+struct code_row *code_row(__u32 index);
 void note_tstate(const struct walk *w, __u64 tstate);
 void note_frame(const struct walk *w, __u64 frame);
 struct known_place *the_places(void);

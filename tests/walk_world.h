@@ -164,6 +164,8 @@ struct world {
 	struct walk *walk;
 	struct stack *out;
 	struct known_code known_codes[WORLD_SLOTS];
+	struct code_row code_rows[WORLD_SLOTS];
+	__u32 row, by_row; /* of the sample's thread */
 	__u64 samples;
 	struct known_place places[PLACE_SLOTS];
 	__u64 deep[DEEP_WORDS(WORLD_DEPTH)];
@@ -355,6 +357,11 @@ struct known_place *the_places(void)
 struct known_code *code_slot(__u32 index)
 {
 	return &the_world->known_codes[index % WORLD_SLOTS];
+}
+
+struct code_row *code_row(__u32 index)
+{
+	return &the_world->code_rows[index % WORLD_SLOTS];
 }
 
 void note_tstate(const struct walk *w, __u64 tstate)
@@ -1116,6 +1123,7 @@ static void world__clear(struct world *w)
 			free(w->seen[i].data[k]);
 	memset(w->seen, 0, w->seen_cnt * sizeof(w->seen[0]));
 	memset(w->known_codes, 0, sizeof(w->known_codes));
+	memset(w->code_rows, 0, sizeof(w->code_rows));
 	w->seen_cnt = w->key_cnt = 0;
 	w->next_id = 0x1000;
 }
@@ -1209,6 +1217,8 @@ static void world__load(struct world *w)
 	reset_walk(k);
 	k->tgid = k->tid = 4711;
 	k->space = 5;
+	k->row = w->row;
+	k->by_row = w->by_row;
 	k->map_first = 0;
 	k->map_cnt = 3;
 	k->map.start = k->map.end = 0;

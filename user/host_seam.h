@@ -13,6 +13,7 @@
 
 struct walk;
 struct known_code;
+struct code_row;
 struct known_place;
 struct mapping;
 struct interp;
@@ -62,6 +63,12 @@ static struct known_place *the_places(void)
 }
 
 static struct known_code *code_slot(__u32 index)
+{
+	(void)index;
+	return NULL;
+}
+
+static struct code_row *code_row(__u32 index)
 {
 	(void)index;
 	return NULL;

@@ -11,6 +11,7 @@ import signal
 import subprocess
 from pathlib import Path
 
+import pytest
 from harness import clean_environment, profile, total
 
 PROGRAM = Path(__file__).parent / "programs" / "many.py"
@@ -58,9 +59,10 @@ def test_threads(any_python):
     assert len(seen) > count / 4
 
 
-def test_processes(any_python, tmp_path):
+@pytest.mark.parametrize("what", ["processes", "twins"])
+def test_processes(any_python, what, tmp_path):
     count = 250
-    with many(any_python, "processes", count) as pid:
+    with many(any_python, what, count) as pid:
         result = profile("-F", 1999, "-d", 4, "-p", pid, "--children",
                          "-o", tmp_path / "x.json").ok()
     check_account(result)

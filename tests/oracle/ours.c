@@ -105,6 +105,12 @@ struct known_code *code_slot(__u32 index)
 	return NULL;
 }
 
+struct code_row *code_row(__u32 index)
+{
+	(void)index;
+	return NULL;
+}
+
 void note_tstate(const struct walk *w, __u64 tstate)
 {
 	(void)w, (void)tstate;

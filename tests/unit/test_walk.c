@@ -1160,6 +1160,104 @@ static void test_code_epochs(void **state)
 	world__free(w);
 }
 
+/* Samples the thread after another process's, when the slots are that one's. */
+static __u64 id_by_row(struct world *w)
+{
+	memset(w->known_codes, 0, sizeof(w->known_codes));
+	w->by_row = 1;
+	world__sample(w);
+	return w->walk->code_id;
+}
+
+static struct row_code *in_row(struct world *w, __u64 id)
+{
+	struct row_code *all = w->code_rows[w->row].line[0];
+
+	for (int i = 0; i < ROW_LINES * LINE_CODES; i++)
+		if (all[i].tag && (all[i].id & FRAME_PYTHON_CODE) == id)
+			return &all[i];
+	return NULL;
+}
+
+/* A thread's row holds what it was seen with, for as long as no code object is made; another's is not believed. */
+static void test_code_rows(void **state)
+{
+	struct world *w = BUILD(CHAIN_313, ROOT, { FN_EVAL, 1 });
+	__u64 count = w->interp_state + 56, version = w->codes[0] + w->interp.layout.code_version;
+	struct row_code *entry;
+	__u64 id;
+
+	(void)state;
+	w->interp.layout.interp_codes = 56 / 8;
+	put64(w, count, 100);
+	id = id_by_row(w);
+	entry = in_row(w, id);
+	assert_non_null(entry);
+	put32(w, version, 4000); /* not read again */
+	assert_int_equal(id_by_row(w), id);
+	/* Another thread has written one half of it. */
+	entry->id ^= 1ULL << ROW_ID_SHIFT;
+	assert_int_not_equal(id_by_row(w), id);
+	id = w->walk->code_id;
+	in_row(w, id)->tag++;
+	put32(w, version, 4001);
+	assert_int_not_equal(id_by_row(w), id);
+	id = w->walk->code_id;
+	w->row = 1;
+	put32(w, version, 4002);
+	assert_int_not_equal(id_by_row(w), id);
+	id = w->walk->code_id;
+	put64(w, count, 101);
+	put32(w, version, 4003);
+	assert_int_not_equal(id_by_row(w), id);
+	world__free(w);
+}
+
+/* The slots come first for the process that had the CPU before, and what is only in a row is found there. */
+static void test_rows_behind_slots(void **state)
+{
+	struct world *w = BUILD(CHAIN_313, ROOT, { FN_EVAL, 1 });
+	__u32 version = w->interp.layout.code_version;
+	__u64 id;
+
+	(void)state;
+	w->interp.layout.interp_codes = 56 / 8;
+	put64(w, w->interp_state + 56, 100);
+	id = id_by_row(w);
+	memset(w->known_codes, 0, sizeof(w->known_codes));
+	put32(w, w->codes[0] + version, 4000);
+	w->by_row = 0;
+	world__sample(w);
+	assert_int_equal(w->walk->code_id, id);
+	/* From a slot into the row, when another process comes between. */
+	memset(w->code_rows, 0, sizeof(w->code_rows));
+	put32(w, w->codes[0] + version, 4001);
+	world__sample(w);
+	id = w->walk->code_id;
+	memset(w->code_rows, 0, sizeof(w->code_rows));
+	w->by_row = 1;
+	world__sample(w);
+	assert_int_equal(w->walk->code_id, id);
+	assert_non_null(in_row(w, id));
+	world__free(w);
+}
+
+/* More code objects than a line has room for push out those that were added first, and nothing else. */
+static void test_full_line(void **state)
+{
+	struct row_code line[LINE_CODES] = {};
+	struct walk w = {};
+
+	(void)state;
+	for (__u64 i = 1; i <= LINE_CODES + 1; i++)
+		add_to_row(line, i << 32 | i, i);
+	assert_false(find_in_row(&w, line, 1ULL << 32 | 1));
+	for (__u64 i = 2; i <= LINE_CODES + 1; i++) {
+		assert_true(find_in_row(&w, line, i << 32 | i));
+		assert_int_equal(w.code_id, i);
+	}
+}
+
 /* Names that found no room are announced again, though no code object was made. */
 static void test_epoch_of_the_unannounced(void **state)
 {
@@ -1340,6 +1438,9 @@ int main(void)
 		cmocka_unit_test(test_code_identity),
 		cmocka_unit_test(test_shared_file_name),
 		cmocka_unit_test(test_code_epochs),
+		cmocka_unit_test(test_code_rows),
+		cmocka_unit_test(test_rows_behind_slots),
+		cmocka_unit_test(test_full_line),
 		cmocka_unit_test(test_epoch_of_the_unannounced),
 		cmocka_unit_test(test_names),
 		cmocka_unit_test(test_string_kinds),

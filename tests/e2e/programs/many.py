@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 """Many threads, or many processes, each of which works in the function that its number names.
 
-many.py threads|processes N. Says "ready" when all are there; ends with its stdin, and they with it.
+many.py threads|processes|twins N. Twins make their function themselves, all at the same address. Says "ready" when
+all are there; ends with its stdin, and they with it.
 """
 import os
 import signal
@@ -15,8 +16,11 @@ LIMIT = 120
 WORK_S, REST_S = 0.001, 1.0
 
 kinds = {"clock": time.perf_counter}
-for kind in range(KINDS):
-    exec("def kind_%d(until):\n    while clock() < until:\n        pass\n" % kind, kinds)
+
+
+def make(number):
+    """The function of this number."""
+    exec("def kind_%d(until):\n    while clock() < until:\n        pass\n" % (number % KINDS), kinds)
 
 
 def live(number):
@@ -27,21 +31,34 @@ def live(number):
 
 
 def threads(count):
+    for kind in range(KINDS):
+        make(kind)
     threading.stack_size(256 * 1024)
     for _ in range(count):
         threading.Thread(target=lambda: live(threading.get_native_id()), daemon=True).start()
 
 
-def processes(count):
+def fork(count, begin):
     for _ in range(count):
         if not os.fork():
             signal.alarm(LIMIT)
+            begin(os.getpid())
             live(os.getpid())
+
+
+def processes(count):
+    for kind in range(KINDS):
+        make(kind)
+    fork(count, lambda number: None)
+
+
+def twins(count):
+    fork(count, make)
 
 
 def main():
     signal.alarm(LIMIT)
-    {"threads": threads, "processes": processes}[sys.argv[1]](int(sys.argv[2]))
+    {"threads": threads, "processes": processes, "twins": twins}[sys.argv[1]](int(sys.argv[2]))
     print("ready", flush=True)
     sys.stdin.read()
     os.killpg(0, signal.SIGKILL)
