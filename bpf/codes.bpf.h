@@ -5,7 +5,7 @@
  * Stage 3: code objects: identity, and their names at first sight.
  * Input:   the address of a code object of the stopped thread.
  * Output:  w->code_id; for a new one, its names and line table in the ring buffer `blobs`.
- * Cost:    one or two look-ups; 3.12+ one read, 3.13+ none while no code is made (see set_epoch()); below,
+ * Cost:    two look-ups in arrays, and one in a hash for what is in neither; 3.12+ one read, 3.13+ none while no code is made (see set_epoch()); below,
  *          three reads more (see mix_contents()).
  * Fails:   not a code object: -EINVAL; unreadable: -EFAULT. Names that cannot be read now are marked
  *          BLOB_MISSING, and user space reads them.
@@ -372,7 +372,9 @@ BPF_INLINE void set_epoch(struct walk *w)
 	    read_user(&count, 8, w->only + 8 * (__u64)w->in.layout.interp_codes) ||
 	    count < EPOCH_FIRST)
 		return;
-	w->epoch = EPOCH_HASH | mix64(mix64(w->space, w->only) + w->code_epoch, count);
+	/* One by one: sums of small numbers are soon the same. */
+	w->epoch =
+		EPOCH_HASH | mix64(mix64(mix64(mix64(0, w->space), w->only), w->code_epoch), count);
 }
 
 /* ---- what was seen before -------------------------------------------------------------------- */
@@ -395,7 +397,7 @@ BPF_INLINE struct row_code *row_line(const struct walk *w, __u64 tag)
 	return row ? row->line[tag >> 32 & (ROW_LINES - 1)] : NULL;
 }
 
-/* Sets w->code_id if the thread was seen with the code object in this epoch. */
+/* Sets w->code_id if the code object was seen in this epoch, in this thread or another one with this row. */
 BPF_INLINE int find_in_row(struct walk *w, const struct row_code *line, __u64 tag)
 {
 	__u64 id;
@@ -405,21 +407,29 @@ BPF_INLINE int find_in_row(struct walk *w, const struct row_code *line, __u64 ta
 			continue;
 		id = line[i].id;
 		if (id >> ROW_ID_SHIFT != (tag & (~0ULL >> ROW_ID_SHIFT)))
-			continue; /* another CPU is about to write it */
+			continue; /* one half is of another entry */
 		w->code_id = id & ((1ULL << ROW_ID_SHIFT) - 1);
 		return 1;
 	}
 	return 0;
 }
 
-BPF_INLINE void add_to_row(struct row_code *line, __u64 tag, __u64 id)
+/*
+ * In place of any other where none is free: frames are looked up in the same order each time, so if the oldest went, a line
+ * of one too many would never have the next.
+ */
+BPF_INLINE void add_to_row(const struct walk *w, struct row_code *line, __u64 tag)
 {
+	__u32 at = (__u32)(tag >> 36 ^ w->sample);
+
 	if (!line)
 		return;
-	for (__u32 i = LINE_CODES - 1; i > 0; i--)
-		line[i] = line[i - 1];
-	line[0].tag = tag;
-	line[0].id = tag << ROW_ID_SHIFT | id;
+	for (__u32 i = 0; i < LINE_CODES; i++)
+		if (!line[i].tag)
+			at = i;
+	at = BOUND(at, LINE_CODES);
+	line[at].tag = tag;
+	line[at].id = tag << ROW_ID_SHIFT | w->code_id;
 }
 
 BPF_INLINE int find_in_slot(struct walk *w, __u64 code, struct known_code *known)
@@ -432,30 +442,36 @@ BPF_INLINE int find_in_slot(struct walk *w, __u64 code, struct known_code *known
 	return 1;
 }
 
+/* Of w->code_id. `fingerprint`: 0 if it is not known; then it is read again in the next epoch. */
+BPF_INLINE void keep_slot(const struct walk *w, struct known_code *known, __u64 code,
+			  __u64 fingerprint, __u64 epoch)
+{
+	if (!known)
+		return;
+	known->addr = code;
+	known->fingerprint = fingerprint;
+	known->id = w->code_id;
+	known->epoch = epoch;
+}
+
 /*
  * The slots are a process's as long as it has the CPU, and their lines are at hand then. When another one had the
- * CPU before, they are that one's, and each is waited for; the lines of a row come together.
+ * CPU before, they are that one's, and each is a line elsewhere; those of a row are neighbours.
  */
 BPF_INLINE int was_seen(struct walk *w, __u64 code, struct known_code *known, struct row_code *line,
 			__u64 tag)
 {
-	if (!w->by_row)
-		return find_in_slot(w, code, known) || find_in_row(w, line, tag);
-	if (find_in_row(w, line, tag))
+	if (w->by_row && find_in_row(w, line, tag))
 		return 1;
-	if (!find_in_slot(w, code, known))
+	if (find_in_slot(w, code, known)) {
+		if (w->by_row)
+			add_to_row(w, line, tag);
+		return 1;
+	}
+	if (w->by_row || !find_in_row(w, line, tag))
 		return 0;
-	add_to_row(line, tag, w->code_id);
+	keep_slot(w, known, code, 0, w->epoch);
 	return 1;
-}
-
-/* Of w->code, whose contents w->fingerprint stands for. Not `announced`: the next sample tries again. */
-BPF_INLINE void keep_slot(const struct walk *w, struct known_code *known, int announced)
-{
-	known->addr = w->code;
-	known->fingerprint = announced ? known_fingerprint(w) : 0;
-	known->id = w->code_id;
-	known->epoch = announced ? w->epoch : w->sample;
 }
 
 /*
@@ -470,7 +486,6 @@ BPF_INLINE int code_identify(struct walk *w, __u64 code)
 	__u64 hash = (code + w->space * 0xc2b2ae3d27d4eb4fULL) * CODE_MULT;
 	__u32 slot = (__u32)(hash >> 32) % CODE_SLOTS;
 	struct known_code *known = code_slot(slot);
-	int announced;
 
 	if (!code)
 		return E_INVAL;
@@ -486,11 +501,12 @@ BPF_INLINE int code_identify(struct walk *w, __u64 code)
 		return CODE_HIDDEN;
 	set_fingerprint(w);
 	w->code = code;
-	announced = code_find(w, known);
-	if (known)
-		keep_slot(w, known, announced);
-	if (announced)
-		add_to_row(line, tag, w->code_id);
+	if (code_find(w, known)) {
+		keep_slot(w, known, code, known_fingerprint(w), w->epoch);
+		add_to_row(w, line, tag);
+	} else { /* announced again by the next sample */
+		keep_slot(w, known, code, 0, w->sample);
+	}
 	return 0;
 }
 

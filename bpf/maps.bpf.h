@@ -84,9 +84,13 @@ struct {
 	__type(value, struct known_code);
 } known_codes SEC(".maps");
 
-/* The same by thread, while its interpreter makes none: a row for each, by a hash. 1 MiB. */
+/*
+ * The same by thread, for an epoch (set_epoch()): a row for each, by a hash. 1 MiB. Shared with user space only for the rows to
+ * begin at lines of the cache.
+ */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
 	__uint(max_entries, CODE_ROWS);
 	__type(key, __u32);
 	__type(value, struct code_row);

@@ -524,9 +524,9 @@ PYPERF_ASSERT_SIZE(struct known_code, 32);
 #define ROW_ID_SHIFT 36 /* ids are smaller: FRAME_PYTHON_CODE */
 
 /*
- * code_rows: the code objects that a thread was seen with in this epoch, all in one row, so that their lines are
- * fetched together. Threads of one hash share a row, on any CPU, and nobody locks: the tag tells an entry of another
- * thread, and one half of which is of another. What was added last stands first in its line.
+ * code_rows: the code objects that a thread was seen with, in one row, so that their lines are neighbours. Threads of one
+ * hash share a row, on any CPU, and nobody locks: the tag tells an entry of another process, of another epoch, and
+ * one half of which is of another.
  */
 struct row_code {
 	__u64 tag; /* of the code object and its epoch; 0: free */

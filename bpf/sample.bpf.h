@@ -32,32 +32,29 @@ BPF_INLINE const struct image *find_image(const struct proc *p)
 	return im ? im : bpf_map_lookup_elem(&images, &p->image);
 }
 
-/* All of the row, if the processes sampled here have some. */
 BPF_INLINE void recall_row(const struct walk *w)
 {
 	struct code_row *row = code_row(w->row);
 
-	for (__u32 i = 0; row && w->epoch & EPOCH_HASH && i < ROW_LINES; i++)
+	for (__u32 i = 0; row && i < ROW_LINES; i++)
 		(void)*(volatile __u64 *)&row->line[i][0].tag;
 }
 
 /*
- * Asks for the lines that the last sample used, if it was this thread's. None of the loads waits for another, so
- * they take the time of a few.
+ * Asks for the lines that the walk will want: those that the last sample used, if it was this thread's, or the row of a Python
+ * process after another one's. None of the loads waits for another, so they take the time of a few.
  */
-BPF_NOINLINE int recall_slots(__u32 unused)
+BPF_NOINLINE int recall_lines(__u32 is_python)
 {
 	struct walk *w = the_walk();
 	struct known_place *places = the_places();
 	struct known_code *known;
 
 	if (!w || !places)
-		return (int)unused;
-	if (w->by_row) {
-		recall_row(w);
 		return 0;
-	}
-	if (w->recall.tid != w->tid)
+	if (w->by_row && is_python)
+		recall_row(w);
+	if (w->by_row || w->recall.tid != w->tid)
 		return 0;
 	for (__u32 i = 0; i < RECALL_SLOTS && i < w->recall.code_cnt; i++) {
 		known = code_slot(w->recall.code[i] % CODE_SLOTS);
@@ -100,7 +97,7 @@ BPF_INLINE __u32 select_sample(struct walk *w, struct task_struct *task)
 	w->by_row = w->recall.space != w->space;
 	w->row = (__u32)(mix64(mix64(0, w->space), w->tid) >> 32) % CODE_ROWS;
 	if (cfg.flags & CFG_RECALL)
-		recall_slots(0);
+		recall_lines(im->flags & IMAGE_PYTHON);
 	reset_walk(w);
 	w->code_epoch = *(volatile __u32 *)&code_epoch; /* once: for all of the sample */
 	load_image(w, im);

@@ -57,7 +57,7 @@ struct known_object {
 /*
  * Where the last sample of this CPU found its code objects and places. When samples are seldom, those lines have left
  * the CPU's caches since, and a walk waits for one after the other. The next sample of the same thread asks for all of
- * them at once (recall_slots()). Of a deeper stack it is the outer frames.
+ * them at once (recall_lines()). Of a deeper stack it is the outer frames.
  */
 struct recall {
 	__u32 space, tid; /* whose sample it was */
@@ -158,7 +158,8 @@ struct walk {
 	__u64 sample; /* counts the samples of this CPU: what was seen in this one holds till its end */
 	__u64 code_epoch; /* of known_codes: see maps.bpf.h */
 	__u64 epoch;	  /* the same, or while the process makes no code object: see set_epoch() */
-	__u32 row;	  /* of code_rows */
+	/* By select_sample(); of no use where code_row() has none: */
+	__u32 row;    /* of code_rows */
 	__u32 by_row; /* the last sample of this CPU was another process's: see code_identify() */
 	struct recall recall;
 	__u8 buf[BUF_BYTES] __attribute__((aligned(8)));

@@ -166,6 +166,7 @@ struct world {
 	struct known_code known_codes[WORLD_SLOTS];
 	struct code_row code_rows[WORLD_SLOTS];
 	__u32 row, by_row; /* of the sample's thread */
+	__u32 code_epoch;
 	__u64 samples;
 	struct known_place places[PLACE_SLOTS];
 	__u64 deep[DEEP_WORDS(WORLD_DEPTH)];
@@ -1219,6 +1220,7 @@ static void world__load(struct world *w)
 	k->space = 5;
 	k->row = w->row;
 	k->by_row = w->by_row;
+	k->code_epoch = w->code_epoch;
 	k->map_first = 0;
 	k->map_cnt = 3;
 	k->map.start = k->map.end = 0;

@@ -1213,49 +1213,152 @@ static void test_code_rows(void **state)
 	world__free(w);
 }
 
-/* The slots come first for the process that had the CPU before, and what is only in a row is found there. */
-static void test_rows_behind_slots(void **state)
+static __u64 id_by_slot(struct world *w)
+{
+	w->by_row = 0;
+	world__sample(w);
+	return w->walk->code_id;
+}
+
+/* The slots come first for the process that had the CPU before, a row behind another process; each helps out. */
+static void test_rows_and_slots(void **state)
 {
 	struct world *w = BUILD(CHAIN_313, ROOT, { FN_EVAL, 1 });
-	__u32 version = w->interp.layout.code_version;
-	__u64 id;
+	__u64 version = w->codes[0] + w->interp.layout.code_version, by_row, by_slot;
+
+	(void)state;
+	w->interp.layout.interp_codes = 56 / 8;
+	put64(w, w->interp_state + 56, 100);
+	by_row = id_by_row(w);
+	memset(w->known_codes, 0, sizeof(w->known_codes));
+	put32(w, version, 4000);
+	assert_int_equal(id_by_slot(w), by_row);
+	/* Which is a slot's now. */
+	memset(w->code_rows, 0, sizeof(w->code_rows));
+	put32(w, version, 4001);
+	assert_int_equal(id_by_slot(w), by_row);
+	/* And a row's again. */
+	w->by_row = 1;
+	world__sample(w);
+	assert_int_equal(w->walk->code_id, by_row);
+	assert_non_null(in_row(w, by_row));
+	/* In a slot there is something else than in the row. */
+	in_row(w, by_row)->tag++;
+	memset(w->known_codes, 0, sizeof(w->known_codes));
+	put32(w, version, 4002);
+	by_slot = id_by_slot(w);
+	assert_int_not_equal(by_slot, by_row);
+	in_row(w, by_slot)->tag = 0;
+	in_row(w, by_row)->tag--;
+	assert_int_equal(id_by_slot(w), by_slot);
+	w->by_row = 1;
+	world__sample(w);
+	assert_int_equal(w->walk->code_id, by_row);
+	world__free(w);
+}
+
+/* What a slot has from a row is known for this epoch only. */
+static void test_slot_from_row(void **state)
+{
+	struct world *w = BUILD(CHAIN_313, ROOT, { FN_EVAL, 1 });
+	__u64 version = w->codes[0] + w->interp.layout.code_version, id;
 
 	(void)state;
 	w->interp.layout.interp_codes = 56 / 8;
 	put64(w, w->interp_state + 56, 100);
 	id = id_by_row(w);
 	memset(w->known_codes, 0, sizeof(w->known_codes));
-	put32(w, w->codes[0] + version, 4000);
-	w->by_row = 0;
-	world__sample(w);
-	assert_int_equal(w->walk->code_id, id);
-	/* From a slot into the row, when another process comes between. */
-	memset(w->code_rows, 0, sizeof(w->code_rows));
-	put32(w, w->codes[0] + version, 4001);
-	world__sample(w);
-	id = w->walk->code_id;
-	memset(w->code_rows, 0, sizeof(w->code_rows));
-	w->by_row = 1;
-	world__sample(w);
-	assert_int_equal(w->walk->code_id, id);
-	assert_non_null(in_row(w, id));
+	assert_int_equal(id_by_slot(w), id);
+	put64(w, w->interp_state + 56, 101);
+	assert_int_equal(id_by_slot(w), id); /* read again, and the same */
+	put64(w, w->interp_state + 56, 102);
+	put32(w, version, 4000);
+	assert_int_not_equal(id_by_slot(w), id);
 	world__free(w);
 }
 
-/* More code objects than a line has room for push out those that were added first, and nothing else. */
+/* The last frame of the stack is in its row; the innermost always is. */
+static int outermost_in_row(struct world *w)
+{
+	__u64 outermost, innermost;
+	int found;
+
+	w->interp.layout.interp_codes = 56 / 8;
+	put64(w, w->interp_state + 56, 100);
+	id_by_row(w);
+	innermost = PYTHON_CODE(w->deep[deep_at(DEEP_PY, 0)]);
+	outermost = PYTHON_CODE(w->deep[deep_at(DEEP_PY, w->walk->py_cnt - 1)]);
+	assert_int_not_equal(innermost, outermost);
+	assert_non_null(in_row(w, innermost));
+	found = in_row(w, outermost) != NULL;
+	world__free(w);
+	return found;
+}
+
+/* A row is of the innermost frames. */
+static void test_deep_row(void **state)
+{
+	(void)state;
+	assert_true(outermost_in_row(
+		BUILD(CHAIN_313, ROOT, { FN_EVAL, 1 }, { FN_EVAL, ROW_FRAMES - 1, ACT_RECURSE })));
+	assert_false(outermost_in_row(
+		BUILD(CHAIN_313, ROOT, { FN_EVAL, 1 }, { FN_EVAL, ROW_FRAMES, ACT_RECURSE })));
+}
+
+/* A full line loses one for another; who comes round in a line of one too many is found now and then. */
 static void test_full_line(void **state)
 {
 	struct row_code line[LINE_CODES] = {};
 	struct walk w = {};
+	__u32 found = 0;
 
 	(void)state;
-	for (__u64 i = 1; i <= LINE_CODES + 1; i++)
-		add_to_row(line, i << 32 | i, i);
-	assert_false(find_in_row(&w, line, 1ULL << 32 | 1));
-	for (__u64 i = 2; i <= LINE_CODES + 1; i++) {
-		assert_true(find_in_row(&w, line, i << 32 | i));
+	for (__u64 i = 1; i <= LINE_CODES; i++) {
+		w.code_id = i;
+		add_to_row(&w, line, i << 36 | i);
+	}
+	for (__u64 i = 1; i <= LINE_CODES; i++) {
+		assert_true(find_in_row(&w, line, i << 36 | i));
 		assert_int_equal(w.code_id, i);
 	}
+	for (w.sample = 0; w.sample < 100; w.sample++)
+		for (__u64 i = 1; i <= LINE_CODES + 1; i++) {
+			w.code_id = i;
+			if (find_in_row(&w, line, i << 36 | i))
+				found++;
+			else
+				add_to_row(&w, line, i << 36 | i);
+			assert_true(find_in_row(&w, line, i << 36 | i));
+			assert_int_equal(w.code_id, i);
+		}
+	assert_true(found > 100);
+	/* Those of an old epoch go. */
+	for (w.sample = 0; w.sample < 100; w.sample++)
+		for (__u64 i = 11; i < 11 + LINE_CODES; i++)
+			if (!find_in_row(&w, line, i << 36 | i))
+				add_to_row(&w, line, i << 36 | i);
+	for (__u64 i = 11; i < 11 + LINE_CODES; i++)
+		assert_true(find_in_row(&w, line, i << 36 | i));
+}
+
+/* An epoch of one count of the interpreter and of user space is never that of another. */
+static void test_epochs_differ(void **state)
+{
+	struct world *w = BUILD(CHAIN_313, ROOT, { FN_EVAL, 1 });
+	__u64 epochs[64];
+
+	(void)state;
+	w->interp.layout.interp_codes = 56 / 8;
+	for (__u32 i = 0; i < 64; i++) {
+		put64(w, w->interp_state + 56, 100 + i % 8);
+		w->code_epoch = i / 8;
+		world__sample(w);
+		epochs[i] = w->walk->epoch;
+		assert_true(epochs[i] & EPOCH_HASH);
+		for (__u32 k = 0; k < i; k++)
+			assert_int_not_equal(epochs[i], epochs[k]);
+	}
+	world__free(w);
 }
 
 /* Names that found no room are announced again, though no code object was made. */
@@ -1439,7 +1542,10 @@ int main(void)
 		cmocka_unit_test(test_shared_file_name),
 		cmocka_unit_test(test_code_epochs),
 		cmocka_unit_test(test_code_rows),
-		cmocka_unit_test(test_rows_behind_slots),
+		cmocka_unit_test(test_rows_and_slots),
+		cmocka_unit_test(test_slot_from_row),
+		cmocka_unit_test(test_deep_row),
+		cmocka_unit_test(test_epochs_differ),
 		cmocka_unit_test(test_full_line),
 		cmocka_unit_test(test_epoch_of_the_unannounced),
 		cmocka_unit_test(test_names),
