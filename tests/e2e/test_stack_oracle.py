@@ -16,13 +16,16 @@ STOPS = 2000
 # Without rows both guess, and libdwfl's guess crosses a signal frame whose stack is another: it skips
 # the frames of the handler's callers, where ours ends.
 CUT = {"c-fp-no-rows": 0.1}
+# Behind each stop, so that frames are seen while they are entered and left.
+STEPS = {"calls": 30}
+OTHER_PYTHONS = [name for name in oracle.workloads() if name.startswith("calls@")]
 
 
 @pytest.mark.host
-@pytest.mark.parametrize("name", list(oracle.LIBRARIES) + list(oracle.BUILDS))
+@pytest.mark.parametrize("name", [*oracle.LIBRARIES, *oracle.BUILDS, *OTHER_PYTHONS])
 def test_stacks(name):
     try:
-        result = oracle.run(name, STOPS, shown=3)
+        result = oracle.run(name, STOPS, STEPS.get(name.partition("@")[0], 4), shown=3)
     except oracle.Missing as missing:
         pytest.skip(str(missing))
     print(result.causes)

@@ -25,6 +25,7 @@ LIBRARIES = {
     "pil": ("pil_images.py", "PIL"),
     "sqlite": ("sqlite.py", "sqlite3"),
     "mixed": ("mixed.py", "ctypes"),
+    "calls": ("calls.py", "sys"),
     "startup": ("startup.py", "json"),
 }
 NO_ROWS = "-fno-asynchronous-unwind-tables -fno-unwind-tables"
@@ -76,7 +77,7 @@ def workloads():
     names = list(LIBRARIES) + list(BUILDS)
     for suffix in pythons():
         if suffix and not suffix.startswith("@2"):
-            names += ["mixed" + suffix, "startup" + suffix]
+            names += ["mixed" + suffix, "calls" + suffix, "startup" + suffix]
     return names
 
 

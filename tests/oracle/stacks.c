@@ -10,7 +10,8 @@
  * Prints one line for the table, then what differed, by cause. Exit status 1: nothing could be compared.
  *
  * Native frames are compared one by one. The merged stack must be the same without the eval loop's
- * frames, each of which its Python frames have replaced.
+ * frames, each of which its Python frames have replaced. Which Python frames these are is compared from step to
+ * step: one instruction enters one function or leaves one.
  */
 #include <errno.h>
 #include <dirent.h>
@@ -47,6 +48,12 @@ struct cause {
 	uint64_t cnt;
 };
 
+/* The code objects of a stack's Python frames, innermost first. */
+struct codes {
+	uint32_t cnt;
+	uint64_t id[STACK_DEPTH_DEFAULT];
+};
+
 struct oracle {
 	/* options */
 	uint64_t stops;
@@ -65,6 +72,9 @@ struct oracle {
 	size_t cause_cnt;
 	struct our_stack mine;
 	struct their_stack other;
+	/* of the step before; nothing is known after a stop, and after a stack that is not complete */
+	bool have_codes;
+	struct codes codes;
 };
 
 static uint64_t rng(struct oracle *o, uint64_t below)
@@ -238,6 +248,36 @@ static const char *compare_merged(struct oracle *o)
 	return at < m->merged_cnt ? "merged: more frames than there are" : NULL;
 }
 
+static void take_codes(const struct our_stack *m, struct codes *out)
+{
+	out->cnt = 0;
+	for (uint32_t i = 0; i < m->merged_cnt && out->cnt < STACK_DEPTH_DEFAULT; i++) {
+		if (FRAME_TAG(m->merged[i]) == FRAME_PYTHON)
+			out->id[out->cnt++] = PYTHON_CODE(m->merged[i]);
+	}
+}
+
+/* The callers are the same, and at most one frame is in front of them in one of both that is not in the other. */
+static bool one_call_apart(const struct codes *a, const struct codes *b)
+{
+	const struct codes *more = a->cnt > b->cnt ? a : b, *less = more == a ? b : a;
+
+	return more->cnt - less->cnt <= 1 && !memcmp(more->id + (more->cnt - less->cnt), less->id,
+						     less->cnt * sizeof(less->id[0]));
+}
+
+static const char *compare_steps(struct oracle *o)
+{
+	struct codes now;
+	bool same;
+
+	take_codes(&o->mine, &now);
+	same = !o->have_codes || one_call_apart(&o->codes, &now);
+	o->codes = now;
+	o->have_codes = true;
+	return same ? NULL : "merged: in one step more than one Python frame has changed";
+}
+
 /*
  * Python frames are left out, and the stack says so: the eval loop is being entered, and no stack before it
  * has taught where an activation keeps its CFrame. A process that is stopped first thing has none.
@@ -263,14 +303,19 @@ static void compare(struct oracle *o, const struct user_regs_struct *regs, pid_t
 	o->frames += o->other.cnt;
 	o->outcomes[what]++;
 	if (what != EQUAL) {
+		o->have_codes = false;
 		describe_difference(o, what, at);
 		return;
 	}
-	if (!o->mine.whole || !o->other.whole || says_in_setup(&o->mine))
+	if (!o->mine.whole || !o->other.whole || says_in_setup(&o->mine)) {
+		o->have_codes = false;
 		return;
+	}
 	o->merged++;
 	o->python_frames += o->mine.python_cnt;
 	wrong = compare_merged(o);
+	if (!wrong)
+		wrong = compare_steps(o);
 	if (wrong) {
 		o->merged_different++;
 		add_cause(o, wrong);
@@ -352,6 +397,7 @@ static bool stop_once(struct oracle *o, pid_t tid)
 		return false;
 	if (ptrace(PTRACE_INTERRUPT, tid, NULL, NULL) || !wait_stop(tid, &sig))
 		return false;
+	o->have_codes = false;
 	there = look(o, tid, &pc);
 	for (unsigned int i = 0; there && !sig && i < o->steps && o->done < o->stops; i++) {
 		if (at_syscall(o, pc) || ptrace(PTRACE_SINGLESTEP, tid, NULL, NULL))

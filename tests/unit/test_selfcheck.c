@@ -335,8 +335,8 @@ static void each_passes_while_it_runs(void **state)
 			if (err == -EBADMSG)
 				printf("    %s\n", why);
 		}
-		printf("%-44s refused %d of 300; %.0f us, at most %.0f\n", pythons.path[i], refused,
-		       (double)sum / 300e3, (double)most / 1e3);
+		printf("%-44s refused %d of 300, %d without a frame; %.0f us, at most %.0f\n",
+		       pythons.path[i], refused, none, (double)sum / 300e3, (double)most / 1e3);
 		wrong += refused || none > 30;
 		target_stop(&t);
 	}
