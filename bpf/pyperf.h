@@ -430,6 +430,7 @@ struct py_layout {
 	__u16 tstate_next;
 	__u16 tstate_thread_id;
 	__u16 tstate_frame; /* frame, cframe or current_frame, by `chain` */
+	__u16 tstate_top;   /* datastack_top: where its last frame ends (3.11, 3.12) */
 	__u16 tstate_read;  /* bytes to read to have all fields of the tstate */
 	__u16 root_cframe;  /* in the tstate: end of the CFrame list (3.10 - 3.12) */
 	__u16 base_frame;   /* in the tstate: pointer to the end of the frame chain (3.15) */
@@ -440,6 +441,7 @@ struct py_layout {
 	__u16 frame_code;      /* f_code or f_executable */
 	__u16 frame_lasti;     /* f_lasti, prev_instr or instr_ptr */
 	__u16 frame_owner;     /* u8: 3 and above is a shim (3.12+) */
+	__u16 frame_locals;    /* localsplus (3.11, 3.12) */
 	__u16 frame_executing; /* u8: 0 is a frame without an activation (3.6 - 3.9) */
 	__u16 frame_read;      /* bytes to read to have all fields of the frame */
 	__u16 code_firstlineno;
@@ -449,6 +451,8 @@ struct py_layout {
 	__u16 code_linetable;
 	__u16 code_version;	   /* u32, unique per code object (3.12+), 0 when exhausted */
 	__u16 code_firsttraceable; /* int, in code units (3.11+) */
+	__u16 code_stacksize;	   /* int, in words, as ... (3.11, 3.12) */
+	__u16 code_nlocalsplus;	   /* ... this */
 	__u16 code_bytecode;	   /* co_code_adaptive (3.11+) */
 	__u16 code_tlbc;	   /* co_tlbc (3.14t+) */
 	__u16 code_read;	   /* bytes to read to have all fields of the code object */
@@ -465,7 +469,7 @@ struct py_layout {
 	__u16 bytes_data;
 	__u16 interp_codes; /* what set_epoch() reads, in units of 8 bytes; 0: not known */
 };
-PYPERF_ASSERT_SIZE(struct py_layout, 88);
+PYPERF_ASSERT_SIZE(struct py_layout, 96);
 
 enum py_linetable {
 	PY_LINES_LNOTAB_27 = 1, /* 2.7: unsigned line deltas */
@@ -490,7 +494,7 @@ struct interp {
 	__s32 cframe_delta;  /* CFA - CFrame (3.11, 3.12) */
 	__u32 pad;
 };
-PYPERF_ASSERT_SIZE(struct interp, 88 + 16 + 16 * MAX_EVAL_RANGES + 16);
+PYPERF_ASSERT_SIZE(struct interp, 96 + 16 + 16 * MAX_EVAL_RANGES + 16);
 
 /* ---- Code objects ------------------------------------------------------------------------- */
 

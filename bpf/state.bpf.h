@@ -127,6 +127,7 @@ struct walk {
 	__u64 frame;	 /* looked at next */
 	__u64 cframe;	 /* of the segment at hand (3.10 - 3.12) */
 	__u64 root_cframe;
+	__u64 set_up; /* of the innermost activation, where it is looked at and filled in (3.11, 3.12) */
 	__u64 setup_cframe; /* of the activation below the one that is being set up; 0: none is */
 	__u64 seg_stop;	    /* first frame of the next segment (3.11) */
 	__u64 leaf_anchor;  /* tstate->cframe, to learn cframe_delta */

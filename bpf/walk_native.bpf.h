@@ -241,7 +241,8 @@ BPF_INLINE int owns_segment(const struct walk *w, const __u64 *deep, __u32 s, __
 		return 0;
 	anchor = segment_anchor(deep, s);
 	if (anchor == NO_ANCHOR)
-		return free_eval && w->in.layout.chain != PY_CHAIN_FRAME && !in_prologue(w);
+		return free_eval && w->in.layout.chain != PY_CHAIN_FRAME &&
+		       (!in_prologue(w) || (w->set_up >= w->sp && w->set_up < cfa));
 	return anchor >= w->sp && anchor < cfa;
 }
 

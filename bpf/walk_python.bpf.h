@@ -17,9 +17,14 @@
 #include "codes.bpf.h"
 #include "walk_native.bpf.h" /* find_cframe_step() unwinds */
 
-#define OWNER_SHIM 3	/* 3.12+: FRAME_OWNED_BY_CSTACK, _BY_INTERPRETER */
-#define TAG_BITS   3ULL /* _PyStackRef, 3.14+ (pycore_stackref.h); always 0 before */
-#define PY_STEPS   (2 * STACK_DEPTH_MAX) /* frames and shims */
+#define OWNER_GENERATOR 1    /* FRAME_OWNED_BY_GENERATOR */
+#define OWNER_SHIM	3    /* 3.12+: FRAME_OWNED_BY_CSTACK, _BY_INTERPRETER */
+#define TAG_BITS	3ULL /* _PyStackRef, 3.14+ (pycore_stackref.h); always 0 before */
+/* 3.11, 3.12: gi_iframe less gi_frame_state, and a value of that (Include/internal/pycore_frame.h) */
+#define GENERATOR_STATE 5
+#define IS_ENTRY	1 /* 3.11: owner less is_entry */
+#define FRAME_EXECUTING 0
+#define PY_STEPS	(2 * STACK_DEPTH_MAX) /* frames and shims */
 
 BPF_INLINE int python_lost(struct walk *w, __u32 why)
 {
@@ -380,18 +385,151 @@ BPF_INLINE int is_phantom(const struct walk *w)
 	return w->py_cnt && (__s32)frame32(w, w->in.layout.frame_lasti) < 0;
 }
 
+/* ---- a frame that is being entered or left ---------------------------------------------------- */
+
+BPF_INLINE int has_data_stack(const struct walk *w)
+{
+	return w->in.layout.chain == PY_CHAIN_CFRAME || w->in.layout.chain == PY_CHAIN_CFRAME_SHIM;
+}
+
+/* Where the frame at hand ends, by the sizes of _PyThreadState_PushFrame() (Python/pystate.c). 0: not known. */
+BPF_INLINE __u64 frame_end(struct walk *w, __u64 frame)
+{
+	__u64 code = frame64(w, w->in.layout.frame_code);
+	__u32 stack, locals;
+
+	if (read_user(&stack, 4, code + w->in.layout.code_stacksize) ||
+	    read_user(&locals, 4, code + w->in.layout.code_nlocalsplus))
+		return 0;
+	return frame + w->in.layout.frame_locals + 8 * ((__u64)stack + locals);
+}
+
+/*
+ * The frame is at work and has called none but one that begins at `end`: it reaches so far in the data stack, or its
+ * generator says that it is at work (gi_frame_state, Include/cpython/genobject.h).
+ */
+BPF_NOINLINE int ends_at(__u64 frame, __u64 end)
+{
+	struct walk *w = the_walk();
+	__s8 state;
+
+	if (!w || !frame || frame & 7 || load_frame(w, frame))
+		return 0;
+	if (frame8(w, w->in.layout.frame_owner) == OWNER_GENERATOR)
+		return !read_user(&state, 1, frame - GENERATOR_STATE) && state == FRAME_EXECUTING;
+	return end && frame_end(w, frame) == end;
+}
+
+BPF_INLINE __u64 data_stack_top(const struct walk *w, __u64 tstate)
+{
+	__u64 top;
+
+	return read_user(&top, 8, tstate + w->in.layout.tstate_top) ? 0 : top;
+}
+
+/* Where the caller of the frame at hand ends: a generator's frame is none of the data stack. */
+BPF_INLINE __u64 end_of_caller(const struct walk *w, __u64 frame, __u64 tstate)
+{
+	return frame8(w, w->in.layout.frame_owner) == OWNER_GENERATOR ? data_stack_top(w, tstate)
+								      : frame;
+}
+
+/*
+ * What the innermost frame, of w->cframe, names as its caller is that, and not what has been in its place before. It is
+ * the frame at work in the caller's CFrame, from 3.12 on with a shim between them, or one of the same activation.
+ */
+BPF_NOINLINE int is_linked(__u64 frame, __u64 tstate)
+{
+	struct walk *w = the_walk();
+	__u64 back, end, outer, previous;
+	int entry;
+
+	if (!w || load_frame(w, frame))
+		return 0;
+	entry = w->in.layout.chain == PY_CHAIN_CFRAME &&
+		frame8(w, w->in.layout.frame_owner - IS_ENTRY);
+	back = frame64(w, w->in.layout.frame_back);
+	end = end_of_caller(w, frame, tstate);
+	if (load_cframe(w, w->cframe, &outer, &previous) ||
+	    load_cframe(w, previous, &outer, &previous))
+		return 0;
+	if (entry)
+		return back == outer;
+	if (back & 7 || load_frame(w, back))
+		return 0;
+	if (is_shim(w))
+		return frame64(w, w->in.layout.frame_back) == outer;
+	return ends_at(back, end);
+}
+
+/*
+ * Compilers put what DISPATCH_INLINED() and a yield write (Python/bytecodes.c) in an order of their own: the innermost
+ * frame may have no caller yet, or no more, or what has been in its place before. That is a frame before its first
+ * instruction, or a generator's without a caller.
+ */
+BPF_INLINE int is_loose(const struct walk *w, __u64 frame, __u32 offset)
+{
+	if (w->py_cnt || !w->exact_pc || !has_data_stack(w))
+		return 0;
+	return (offset == OFFSET_NOT_STARTED || !w->frame) && !is_linked(frame, w->tstate);
+}
+
+BPF_INLINE int is_code(const struct walk *w, __u64 addr)
+{
+	__u64 type;
+
+	return !read_user(&type, 8, addr + w->in.layout.ob_type) && type == w->in.code_type;
+}
+
+/*
+ * The caller of a loose frame: the eval loop has it in a register. It is known by its end, where the new frame begins, or
+ * that of a generator would; a generator's by its code, too.
+ */
+BPF_NOINLINE int find_caller(__u64 frame)
+{
+	struct walk *w = the_walk();
+	__u64 end, caller;
+
+	if (!w || load_frame(w, frame))
+		return -1;
+	end = end_of_caller(w, frame, w->tstate);
+	for (__u32 i = 0; i < GREG_CNT; i++) {
+		caller = w->regs[i];
+		if (caller == frame || !ends_at(caller, end) ||
+		    !is_code(w, frame64(w, w->in.layout.frame_code)))
+			continue;
+		w->frame = caller;
+		return 0;
+	}
+	return -1;
+}
+
+/*
+ * There is no frame any more. But each activation's outermost one has a shim behind it (3.12+), and up to the
+ * outermost activation a caller (3.11): a frame that is being left may have no caller already.
+ */
+BPF_INLINE int end_of_chain(struct walk *w)
+{
+	int cut = w->in.layout.chain == PY_CHAIN_CFRAME	 ? !!w->seg_stop
+		  : w->in.layout.chain > PY_CHAIN_CFRAME ? !!w->seg_open
+							 : 0;
+
+	return cut ? python_lost(w, MARK_PY_SETUP) : 1;
+}
+
 /* One frame of the chain. 0: go on; else the walk is over. */
 BPF_NOINLINE int walk_python_step(__u32 i)
 {
 	struct walk *w = the_walk();
 	__u64 *deep = the_deep(), frame, code, lasti, back, tlbc = 0;
-	int phantom, err, self;
+	int phantom, err, self, loose;
+	__u32 offset;
 
 	if (!w || !deep)
 		return -1;
 	frame = w->frame;
 	if (!frame)
-		return 1;
+		return end_of_chain(w);
 	if (i >= 2 * max_frames()) /* frames and shims */
 		return python_truncated(w);
 	if (w->in.layout.chain == PY_CHAIN_CFRAME && frame == w->seg_stop)
@@ -418,10 +556,13 @@ BPF_NOINLINE int walk_python_step(__u32 i)
 		return python_lost(w, MARK_PY_BAD_CODE);
 	if (err == CODE_HIDDEN)
 		return self ? python_lost(w, MARK_PY_BAD_CODE) : 0;
-	deep[deep_at(DEEP_PY, w->py_cnt)] =
-		PYTHON_WORD(w->code_id, frame_offset(w, code, lasti, tlbc));
+	offset = frame_offset(w, code, lasti, tlbc);
+	loose = is_loose(w, frame, offset);
+	deep[deep_at(DEEP_PY, w->py_cnt)] = PYTHON_WORD(w->code_id, offset);
 	w->py_cnt++;
 	w->seg_open++;
+	if (loose && find_caller(frame))
+		return python_lost(w, MARK_PY_SETUP);
 	if (w->in.layout.chain == PY_CHAIN_FRAME && !phantom)
 		close_segment(w, NO_ANCHOR);
 	return self ? python_lost(w, MARK_PY_BAD_CODE) : 0;
@@ -513,12 +654,22 @@ BPF_NOINLINE int pair_cframes(__u32 unused)
 
 /* ---- the leaf ------------------------------------------------------------------------------ */
 
-/* The thread stands where a new CFrame of the eval loop may not be filled in yet (3.11, 3.12). */
-BPF_INLINE int in_setup(const struct walk *w)
+/* Sets w->set_up if the innermost CFrame says which frame is at work, and that one's caller is linked. */
+BPF_NOINLINE int check_setup(__u32 unused)
 {
-	return (w->in.layout.chain == PY_CHAIN_CFRAME ||
-		w->in.layout.chain == PY_CHAIN_CFRAME_SHIM) &&
-	       in_prologue(w);
+	struct walk *w = the_walk();
+	__u64 tstate, frame, previous;
+
+	if (!w || w->run_cnt > 1)
+		return (int)(unused & 0);
+	tstate = w->run_cnt ? w->run[0].tstate : w->tstate;
+	if (!read_user(&w->cframe, 8, tstate + w->in.layout.tstate_frame) &&
+	    !load_cframe(w, w->cframe, &frame, &previous) &&
+	    /* One that has ended, and left its address on the C stack, does not end there. */
+	    ends_at(frame, data_stack_top(w, tstate)) && is_linked(frame, tstate))
+		w->set_up = w->cframe;
+	w->cframe = 0; /* not known yet */
+	return 0;
 }
 
 /*
@@ -758,10 +909,14 @@ BPF_NOINLINE int begin_python(__u32 unused)
 	if (!w || (!w->tstate && !w->run_cnt))
 		return (int)(unused & 0);
 	set_epoch(w);
-	w->setup_cframe = 0;
+	w->setup_cframe = w->set_up = 0;
 	if (w->run_cnt)
 		w->interp_id = w->run[0].interp_id;
-	if (!in_setup(w))
+	if (!has_data_stack(w) || !in_prologue(w))
+		return 1;
+	/* Much of what is there runs with each call and return, too. */
+	check_setup(0);
+	if (w->set_up)
 		return 1;
 	cframe_below_setup(0);
 	w->setup_cframe = w->cframe;

@@ -115,6 +115,9 @@ enum act_flags {
 	ACT_RECURSE = 1 << 8,	  /* all frames have the first code object */
 	ACT_TLBC = 1 << 9,	  /* 3.14t: the frames run a thread-local copy of the bytecode */
 	ACT_JUMPED = 1 << 10,	  /* native code that the walk must jump over: not expected */
+	ACT_GENERATOR = 1 << 11,  /* 3.11, 3.12: the last frame is a generator's */
+	ACT_GENERATORS = 1 << 12, /* ... all are */
+	ACT_SETUP = 1 << 13,	  /* the thread stands among the first instructions */
 };
 
 struct act {
@@ -186,6 +189,7 @@ struct world {
 	__u64 bytecode2; /* of codes[], 3.14t */
 	__u64 frame[MAX_ITEMS];
 	__u32 frame_cnt;
+	__u64 data_top; /* of the data stack (3.11, 3.12); 0: frames lie anywhere */
 	__u64 shim[MAX_ITEMS];
 	__u32 shim_cnt;
 	__u64 sp, fp, pc, regs[GREG_CNT]; /* of the thread */
@@ -195,7 +199,7 @@ struct world {
 	__u32 item_cnt;
 	int uneven; /* paired by counting, and the counts differ: a lost end shifts the pairs */
 	/* under construction */
-	__u64 top_frame, top_cframe;
+	__u64 top_frame, top_cframe, below_cframe; /* ... of the activation below */
 	__u32 next_code;
 	int last_native; /* item whose position in its function is not known yet */
 	int started;
@@ -267,6 +271,17 @@ static void put32(struct world *w, __u64 addr, __u32 value)
 static void put8(struct world *w, __u64 addr, __u8 value)
 {
 	put(w, addr, &value, 1);
+}
+
+static __u32 get32(struct world *w, __u64 addr)
+{
+	__u32 value = 0;
+	void *at = world__mem(w, addr, 4);
+
+	if (!at)
+		abort();
+	memcpy(&value, at, 4);
+	return value;
 }
 
 static __u64 get64(struct world *w, __u64 addr)
@@ -486,6 +501,8 @@ int blob_send(const void *data, __u32 size, int urgent)
 #define LAY_BASE_FRAME	80
 #define LAY_CODE_TLBC	192
 #define LAY_BYTECODE	200
+#define DATA_STACK	(256U << 10)
+#define FRAME_ROOM	128 /* no frame is larger */
 
 static struct py_layout world__layout(enum chain_case chain)
 {
@@ -497,6 +514,7 @@ static struct py_layout world__layout(enum chain_case chain)
 		.tstate_next = 8,
 		.tstate_thread_id = 152,
 		.tstate_frame = 24,
+		.tstate_top = PY_OFF_NONE,
 		.tstate_read = 160,
 		.root_cframe = PY_OFF_NONE,
 		.base_frame = PY_OFF_NONE,
@@ -507,6 +525,7 @@ static struct py_layout world__layout(enum chain_case chain)
 		.frame_code = 0,
 		.frame_lasti = 56,
 		.frame_owner = PY_OFF_NONE,
+		.frame_locals = PY_OFF_NONE,
 		.frame_executing = PY_OFF_NONE,
 		.frame_read = 80,
 		.code_firstlineno = 72,
@@ -516,6 +535,8 @@ static struct py_layout world__layout(enum chain_case chain)
 		.code_linetable = 136,
 		.code_version = PY_OFF_NONE,
 		.code_firsttraceable = 152,
+		.code_stacksize = PY_OFF_NONE,
+		.code_nlocalsplus = PY_OFF_NONE,
 		.code_bytecode = LAY_BYTECODE,
 		.code_tlbc = PY_OFF_NONE,
 		.code_read = 200,
@@ -555,8 +576,14 @@ static struct py_layout world__layout(enum chain_case chain)
 		lay.cframe_previous = 8;
 	if (chain == CHAIN_310 || chain == CHAIN_311 || chain == CHAIN_312)
 		lay.root_cframe = LAY_ROOT_CFRAME;
-	if (chain == CHAIN_311 || chain == CHAIN_312)
+	if (chain == CHAIN_311 || chain == CHAIN_312) {
 		lay.tstate_frame = 56;
+		lay.tstate_top = 232;
+		lay.frame_owner = 70;
+		lay.frame_locals = 80;
+		lay.code_stacksize = 88;
+		lay.code_nlocalsplus = 96;
+	}
 	if (lay.chain >= PY_CHAIN_CFRAME_SHIM) {
 		lay.frame_owner = 70;
 		lay.code_version = 148;
@@ -626,6 +653,10 @@ static void set_code(struct world *w, __u64 code, __u64 name, __u64 file, __u64 
 	put64(w, code + lay->code_linetable, lines);
 	if (lay->code_version != PY_OFF_NONE)
 		put32(w, code + lay->code_version, version);
+	if (lay->tstate_top != PY_OFF_NONE) {
+		put32(w, code + lay->code_stacksize, 1 + version % 3);
+		put32(w, code + lay->code_nlocalsplus, version % 4);
+	}
 }
 
 static void make_codes(struct world *w)
@@ -933,10 +964,30 @@ static void enter_fn(struct world *w, enum fn fn)
 	}
 }
 
+/* Room for a frame: in the data stack behind the last one, in a generator that runs, or anywhere. */
+static __u64 alloc_frame(struct world *w, __u32 flags, __u64 code)
+{
+	const struct py_layout *lay = &w->interp.layout;
+	__u64 addr = w->data_top;
+
+	if (!addr)
+		return heap_alloc(w, 96);
+	if (flags & ACT_GENERATORS) {
+		addr = heap_alloc(w, 16 + FRAME_ROOM) + 16;
+		put8(w, addr - GENERATOR_STATE, FRAME_EXECUTING);
+		put8(w, addr + lay->frame_owner, OWNER_GENERATOR);
+		return addr;
+	}
+	w->data_top += lay->frame_locals + 8ULL * (get32(w, code + lay->code_stacksize) +
+						   get32(w, code + lay->code_nlocalsplus));
+	return addr;
+}
+
 static __u64 make_frame(struct world *w, __u32 flags, int code, __u32 off)
 {
 	const struct py_layout *lay = &w->interp.layout;
-	__u64 addr = heap_alloc(w, 96), bytecode = w->codes[code] + LAY_BYTECODE;
+	__u64 addr = alloc_frame(w, flags, w->codes[code]);
+	__u64 bytecode = w->codes[code] + LAY_BYTECODE;
 
 	put64(w, addr + lay->frame_back, w->top_frame);
 	put64(w, addr + lay->frame_code, w->codes[code] | (w->chain == CHAIN_314T ? 1 : 0));
@@ -982,7 +1033,12 @@ static void add_python_frames(struct world *w, const struct act *a, __u32 cnt, i
 			make_frame(w, 0, CODE_INIT, 4);
 		if (last && a->flags & ACT_NOT_STARTED && i == cnt - 1)
 			off = OFFSET_NOT_STARTED;
-		make_frame(w, a->flags, code, off);
+		make_frame(w,
+			   i == cnt - 1 && a->flags & ACT_GENERATOR ? a->flags | ACT_GENERATORS
+								    : a->flags,
+			   code, off);
+		if (!i && w->chain == CHAIN_311)
+			put8(w, w->top_frame + w->interp.layout.frame_owner - IS_ENTRY, 1);
 		it = add_item(w, 0);
 		it->code = code;
 		it->off = off;
@@ -1015,11 +1071,13 @@ static void add_activation(struct world *w, const struct act *a, __u32 cnt, int 
 		return;
 	if (lay->root_cframe != PY_OFF_NONE && !(a->flags & ACT_NO_CFRAME)) {
 		put64(w, cframe + lay->cframe_previous, w->top_cframe);
+		w->below_cframe = w->top_cframe;
 		w->top_cframe = cframe;
 	}
 	if (a->flags & ACT_GARBAGE) { /* an old frame that looks like one */
 		put64(w, cframe + lay->cframe_frame, w->frame_cnt ? w->frame[0] : STACK_BASE);
 		put64(w, cframe + lay->cframe_previous, JUNK & ~7ULL);
+		w->data_top += FRAME_ROOM; /* its new one is there */
 		return;
 	}
 	if (lay->chain >= PY_CHAIN_CFRAME_SHIM)
@@ -1110,6 +1168,8 @@ static void make_process(struct world *w, enum chain_case chain)
 	w->interp.eval[1].start = fn_addr(FN_EVAL_COLD);
 	w->interp.eval[1].end = fn_addr(FN_EVAL_COLD) + FN_LEN;
 	make_codes(w);
+	if (chain == CHAIN_311 || chain == CHAIN_312)
+		w->data_top = heap_alloc(w, DATA_STACK);
 	w->tstate = make_tstate(w, make_tstate(w, 0, WORLD_TP + 8192), WORLD_TP);
 	put64(w, w->interp_state + w->interp.layout.interp_threads_head, w->tstate);
 	w->top_cframe = w->tstate + LAY_ROOT_CFRAME;
@@ -1181,7 +1241,7 @@ static struct world *world__build(enum chain_case chain, const struct act *acts,
 	w->fp = 0;
 	for (__u32 i = 0; i < cnt; i++)
 		add_act(w, &acts[i]);
-	if (cnt && acts[cnt - 1].flags & ACT_GARBAGE)
+	if (cnt && acts[cnt - 1].flags & (ACT_GARBAGE | ACT_SETUP))
 		at = SETUP_AT;
 	if (cnt && acts[cnt - 1].flags & ACT_NO_FRAME) {
 		at = SETUP_AT;
@@ -1197,6 +1257,8 @@ static struct world *world__build(enum chain_case chain, const struct act *acts,
 	place_last(w, at, 1);
 	w->pc = fn_addr(w->last_fn) + at;
 	set_leaf(w, w->tstate, w->top_frame, w->top_cframe);
+	if (w->data_top)
+		put64(w, w->tstate + w->interp.layout.tstate_top, w->data_top);
 	reverse_items(w);
 	return w;
 }

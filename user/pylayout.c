@@ -40,10 +40,14 @@
 /* The sentinel below the outermost frame: 3.15. */
 #define NO_BASE_FRAME .base_frame = NONE
 
+/* Frames on the heap. What says how large one is, is wanted where CFrames are. */
+#define NO_DATA_STACK                                                                              \
+	.tstate_top = NONE, .frame_locals = NONE, .code_stacksize = NONE, .code_nlocalsplus = NONE
+
 /* Bytecode outside the code object, no qualified name, no version number. */
 #define NO_CODE_311                                                                                \
-	.code_qualname = NONE, .code_version = NONE, .code_firsttraceable = NONE,                  \
-	.code_bytecode = NONE
+	NO_DATA_STACK, .code_qualname = NONE, .code_version = NONE, .code_firsttraceable = NONE,   \
+		       .code_bytecode = NONE
 
 /* Thread-local bytecode: only in free-threaded builds, 3.14+. */
 #define NO_TLBC .code_tlbc = NONE, .frame_tlbc_index = NONE
@@ -255,6 +259,7 @@ static const struct py_layout layouts[] = {
 		.tstate_next = 8,	 /* next */
 		.tstate_thread_id = 152, /* thread_id */
 		.tstate_frame = 56,	 /* cframe */
+		.tstate_top = 304,	 /* datastack_top */
 		.root_cframe = 336,	 /* root_cframe */
 		.cframe_tstate = NONE,	 /* it is tstate_frame */
 		NO_BASE_FRAME,
@@ -266,9 +271,12 @@ static const struct py_layout layouts[] = {
 		.frame_code = 32,	 /* f_code */
 		.frame_lasti = 56,	 /* prev_instr */
 		.frame_owner = 69,	 /* owner: never 3, there are no shims yet */
+		.frame_locals = 72,	 /* localsplus */
 		.frame_executing = NONE, /* until 3.9 */
 		/* PyCodeObject, _PyCode_DEF() in Include/cpython/code.h@3.11.7 */
 		.code_firstlineno = 72,	    /* co_firstlineno */
+		.code_stacksize = 68,	    /* co_stacksize */
+		.code_nlocalsplus = 76,	    /* co_nlocalsplus */
 		.code_filename = 112,	    /* co_filename */
 		.code_name = 120,	    /* co_name */
 		.code_qualname = 128,	    /* co_qualname */
@@ -293,6 +301,7 @@ static const struct py_layout layouts[] = {
 		.tstate_next = 8,	 /* next */
 		.tstate_thread_id = 136, /* thread_id */
 		.tstate_frame = 56,	 /* cframe */
+		.tstate_top = 240,	 /* datastack_top */
 		.root_cframe = 272,	 /* root_cframe */
 		.cframe_tstate = NONE,	 /* it is tstate_frame */
 		NO_BASE_FRAME,
@@ -304,9 +313,12 @@ static const struct py_layout layouts[] = {
 		.frame_code = 0,	 /* f_code */
 		.frame_lasti = 56,	 /* prev_instr */
 		.frame_owner = 70,	 /* owner: 3 is FRAME_OWNED_BY_CSTACK */
+		.frame_locals = 72,	 /* localsplus */
 		.frame_executing = NONE, /* until 3.9 */
 		/* PyCodeObject, _PyCode_DEF() in Include/cpython/code.h@3.12.1 */
 		.code_firstlineno = 68,	    /* co_firstlineno */
+		.code_stacksize = 64,	    /* co_stacksize */
+		.code_nlocalsplus = 72,	    /* co_nlocalsplus */
 		.code_filename = 112,	    /* co_filename */
 		.code_name = 120,	    /* co_name */
 		.code_qualname = 128,	    /* co_qualname */
@@ -526,6 +538,10 @@ static int from_debug_offsets(struct py_layout *l, unsigned v, bool free_threade
 	l->str = v >= V314 && free_threaded ? PY_STR_STATE_T14 : PY_STR_STATE32;
 	l->linetable_kind = PY_LINES_311;
 	l->root_cframe = NONE;
+	l->tstate_top = NONE;
+	l->frame_locals = NONE;
+	l->code_stacksize = NONE;
+	l->code_nlocalsplus = NONE;
 	l->cframe_frame = NONE;
 	l->cframe_previous = NONE;
 	l->cframe_tstate = NONE;

@@ -424,6 +424,8 @@ static int explain_loss(struct check *ck)
 	switch (MARKER_WHY(w->py_marker)) {
 	case MARK_PY_TRUNCATED:
 		return 0;
+	case MARK_PY_SETUP:
+		return fail(ck, "frame %u: the chain ends in the middle", w->py_cnt - 1);
 	case MARK_PY_READ_FAILED:
 		return fail(ck, w->frame ? "frame %u cannot be read" : "its CFrames cannot be read",
 			    w->py_cnt);

@@ -505,6 +505,127 @@ static void test_setup_window_unlearned(void **state)
 	}
 }
 
+/* Behind the setup there is more that lies in the window: what runs with each call and return. */
+static void test_setup_is_over(void **state)
+{
+	(void)state;
+	for (int c = CHAIN_311; c <= CHAIN_312; c++) {
+		enum chain_case chain = (enum chain_case)c;
+
+		RUN_ON(chain, ROOT, { FN_EVAL, 2 }, { FN_C }, { FN_EVAL, 2, ACT_SETUP });
+		RUN_ON(chain, ROOT, { FN_EVAL, 2, ACT_SETUP });
+		RUN_ON(chain, ROOT, { FN_EVAL, 2 }, { FN_C },
+		       { FN_EVAL, 1, ACT_SETUP | ACT_GENERATORS });
+		RUN_ON(chain, ROOT, { FN_EVAL, 2, ACT_GENERATOR }, { FN_C },
+		       { FN_EVAL, 1, ACT_SETUP | ACT_NOT_STARTED });
+	}
+	RUN_ON(CHAIN_312, ROOT, { FN_EVAL, 3, ACT_SETUP | ACT_GENERATOR });
+	RUN_ON(CHAIN_312, ROOT, { FN_EVAL, 3, ACT_SETUP | ACT_GENERATORS });
+}
+
+enum named {
+	NAMED_ENDED,	 /* linked, but no longer in the data stack */
+	NAMED_LOOSE,	 /* the right one, which has no caller yet */
+	NAMED_SHIM,	 /* ... but a shim, which has none yet (3.12) */
+	NAMED_SUSPENDED, /* a generator's */
+	NAMED_CNT,
+};
+
+/* What the CFrame of an activation that is being set up names: the caller's frames are shown, and no other. */
+static void run_named(enum chain_case chain, enum named what)
+{
+	struct world *w = BUILD(chain, ROOT, { FN_EVAL, 2 }, { FN_C }, { FN_EVAL, 1, ACT_GARBAGE });
+	const struct py_layout *lay = &w->interp.layout;
+	__u64 frame, shim = w->top_cframe + CFR_BELOW - SHIM_BELOW;
+	__u64 caller = w->frame[1], loose = w->frame[0];
+
+	w->data_top -= FRAME_ROOM;
+	frame = make_frame(w, what == NAMED_SUSPENDED ? ACT_GENERATORS : 0, 5, OFFSET_NOT_STARTED);
+	w->top_frame = what == NAMED_SHIM ? loose : caller;
+	if (chain == CHAIN_312)
+		add_shim(w, shim);
+	else
+		put8(w, frame + lay->frame_owner - IS_ENTRY, 1);
+	put64(w, frame + lay->frame_back,
+	      what == NAMED_LOOSE  ? loose
+	      : chain == CHAIN_312 ? shim
+				   : caller);
+	if (what == NAMED_SUSPENDED)
+		put8(w, frame - GENERATOR_STATE, 0xff);
+	put64(w, w->tstate + lay->tstate_top, what == NAMED_ENDED ? frame : w->data_top);
+	put64(w, w->top_cframe + lay->cframe_frame, frame);
+	put64(w, w->top_cframe + lay->cframe_previous, w->below_cframe);
+	w->interp.cframe_delta = CFR_BELOW;
+	run_built(w);
+}
+
+static void test_setup_names_a_frame(void **state)
+{
+	(void)state;
+	for (int what = 0; what < NAMED_CNT; what++) {
+		if (what != NAMED_SHIM)
+			run_named(CHAIN_311, (enum named)what);
+		run_named(CHAIN_312, (enum named)what);
+	}
+}
+
+/* A frame was entered, or a generator is left, that has no caller yet, or no more: the eval loop knows it. */
+static void run_loose(enum chain_case chain, const struct act *acts, __u32 cnt)
+{
+	static const __u64 stale[] = { 0, JUNK & ~7ULL, HEAP_BASE, STACK_BASE };
+
+	for (__u32 i = 0; i < CNT(stale); i++) {
+		struct world *w = world__build(chain, acts, cnt);
+		__u64 leaf = w->frame[w->frame_cnt - 1], caller = w->frame[w->frame_cnt - 2];
+
+		if (stale[i] && acts[cnt - 1].flags & (ACT_GENERATOR | ACT_GENERATORS)) {
+			world__free(w);
+			continue;
+		}
+		put64(w, leaf + w->interp.layout.frame_back, stale[i]);
+		world__sample(w);
+		check_sane(w);
+		check(w, is_part(w));
+		check(w,
+		      w->walk->py_cnt == 1 && w->walk->py_marker == MARKER_WORD(MARK_PY_SETUP, 0));
+		w->regs[12] = leaf;
+		w->regs[13] = w->frame[0] + 8;
+		w->regs[14] = caller;
+		run_built(w);
+	}
+}
+
+static void test_loose_frame(void **state)
+{
+	static const struct act call[] = { ROOT, { FN_EVAL, 3, ACT_NOT_STARTED } };
+	static const struct act generator[] = { ROOT, { FN_EVAL, 3, ACT_GENERATOR } };
+	static const struct act generators[] = { ROOT, { FN_EVAL, 3, ACT_GENERATORS } };
+
+	(void)state;
+	for (int c = CHAIN_311; c <= CHAIN_312; c++)
+		run_loose((enum chain_case)c, call, CNT(call));
+	run_loose(CHAIN_312, generator, CNT(generator));
+	run_loose(CHAIN_312, generators, CNT(generators));
+}
+
+/* A chain that ends where it cannot: what is missing is said. */
+static void test_chain_ends_early(void **state)
+{
+	(void)state;
+	for (int c = CHAIN_311; c <= CHAIN_315; c++) {
+		struct world *w =
+			BUILD((enum chain_case)c, ROOT, { FN_EVAL, 1 }, { FN_C }, { FN_EVAL, 2 });
+
+		put64(w, w->frame[1] + w->interp.layout.frame_back, 0);
+		world__sample(w);
+		check_sane(w);
+		check(w, is_part(w));
+		check(w,
+		      w->walk->py_cnt == 2 && w->walk->py_marker == MARKER_WORD(MARK_PY_SETUP, 0));
+		world__free(w);
+	}
+}
+
 static void test_distances_are_learned(void **state)
 {
 	(void)state;
@@ -1508,6 +1629,10 @@ int main(void)
 		cmocka_unit_test(test_setup_window),
 		cmocka_unit_test(test_setup_window_restores),
 		cmocka_unit_test(test_setup_window_unlearned),
+		cmocka_unit_test(test_setup_is_over),
+		cmocka_unit_test(test_setup_names_a_frame),
+		cmocka_unit_test(test_loose_frame),
+		cmocka_unit_test(test_chain_ends_early),
 		cmocka_unit_test(test_distances_are_learned),
 		cmocka_unit_test(test_thread_without_state),
 		cmocka_unit_test(test_python_not_initialised),
