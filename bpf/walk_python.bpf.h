@@ -482,8 +482,8 @@ BPF_INLINE int is_code(const struct walk *w, __u64 addr)
 }
 
 /*
- * The caller of a loose frame: the eval loop has it in a register. It is known by its end, where the new frame begins, or
- * that of a generator would; a generator's by its code, too.
+ * The caller of a loose frame: the eval loop has it in a register that calls leave alone. It is known by its end, where
+ * the new frame begins, or that of a generator would; a generator's by its code, too.
  */
 BPF_NOINLINE int find_caller(__u64 frame)
 {
@@ -494,6 +494,8 @@ BPF_NOINLINE int find_caller(__u64 frame)
 		return -1;
 	end = end_of_caller(w, frame, w->tstate);
 	for (__u32 i = 0; i < GREG_CNT; i++) {
+		if (!((CALLEE_SAVED | 1 << DW_RBP) >> i & 1))
+			continue;
 		caller = w->regs[i];
 		if (caller == frame || !ends_at(caller, end) ||
 		    !is_code(w, frame64(w, w->in.layout.frame_code)))
