@@ -430,7 +430,7 @@ struct py_layout {
 	__u16 tstate_next;
 	__u16 tstate_thread_id;
 	__u16 tstate_frame; /* frame, cframe or current_frame, by `chain` */
-	__u16 tstate_top;   /* datastack_top: where its last frame ends (3.11, 3.12) */
+	__u16 tstate_chunk; /* datastack_chunk, and behind it datastack_top (3.11, 3.12) */
 	__u16 tstate_read;  /* bytes to read to have all fields of the tstate */
 	__u16 root_cframe;  /* in the tstate: end of the CFrame list (3.10 - 3.12) */
 	__u16 base_frame;   /* in the tstate: pointer to the end of the frame chain (3.15) */

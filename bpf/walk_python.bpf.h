@@ -22,8 +22,10 @@
 #define TAG_BITS	3ULL /* _PyStackRef, 3.14+ (pycore_stackref.h); always 0 before */
 /* 3.11, 3.12: gi_iframe less gi_frame_state, and a value of that (Include/internal/pycore_frame.h) */
 #define GENERATOR_STATE 5
-#define IS_ENTRY	1 /* 3.11: owner less is_entry */
 #define FRAME_EXECUTING 0
+#define IS_ENTRY	1  /* 3.11: owner less is_entry */
+#define CHUNK_TOP	16 /* 3.11, 3.12: struct _stack_chunk, Include/cpython/pystate.h */
+#define CHUNK_DATA	24
 #define PY_STEPS	(2 * STACK_DEPTH_MAX) /* frames and shims */
 
 BPF_INLINE int python_lost(struct walk *w, __u32 why)
@@ -420,18 +422,30 @@ BPF_NOINLINE int ends_at(__u64 frame, __u64 end)
 	return end && frame_end(w, frame) == end;
 }
 
-BPF_INLINE __u64 data_stack_top(const struct walk *w, __u64 tstate)
-{
-	__u64 top;
+/* Of a thread state: the piece of memory in which its data stack ends, and where. */
+struct data_stack {
+	__u64 chunk, top;
+};
 
-	return read_user(&top, 8, tstate + w->in.layout.tstate_top) ? 0 : top;
-}
-
-/* Where the caller of the frame at hand ends: a generator's frame is none of the data stack. */
-BPF_INLINE __u64 end_of_caller(const struct walk *w, __u64 frame, __u64 tstate)
+/*
+ * Where the caller of the frame at hand ends: where the frame begins, or at the end of the chunk before. A generator's
+ * frame is none of the data stack.
+ */
+BPF_NOINLINE __u64 end_of_caller(__u64 frame, __u64 tstate)
 {
-	return frame8(w, w->in.layout.frame_owner) == OWNER_GENERATOR ? data_stack_top(w, tstate)
-								      : frame;
+	const struct walk *w = the_walk();
+	__u64 before, words;
+	struct data_stack now;
+
+	if (!w || read_user(&now, sizeof(now), tstate + w->in.layout.tstate_chunk))
+		return 0;
+	if (frame8(w, w->in.layout.frame_owner) == OWNER_GENERATOR)
+		return now.top;
+	if (frame != now.chunk + CHUNK_DATA)
+		return frame;
+	if (read_user(&before, 8, now.chunk) || read_user(&words, 8, before + CHUNK_TOP))
+		return 0;
+	return before + CHUNK_DATA + 8 * words;
 }
 
 /*
@@ -449,7 +463,7 @@ BPF_NOINLINE int is_linked(__u64 frame, __u64 tstate)
 	entry = w->in.layout.chain == PY_CHAIN_CFRAME &&
 		frame8(w, w->in.layout.frame_owner - IS_ENTRY);
 	back = frame64(w, w->in.layout.frame_back);
-	end = end_of_caller(w, frame, tstate);
+	end = end_of_caller(frame, tstate);
 	if (load_cframe(w, w->cframe, &outer, &previous) ||
 	    load_cframe(w, previous, &outer, &previous))
 		return 0;
@@ -492,7 +506,7 @@ BPF_NOINLINE int find_caller(__u64 frame)
 
 	if (!w || load_frame(w, frame))
 		return -1;
-	end = end_of_caller(w, frame, w->tstate);
+	end = end_of_caller(frame, w->tstate);
 	for (__u32 i = 0; i < GREG_CNT; i++) {
 		if (!((CALLEE_SAVED | 1 << DW_RBP) >> i & 1))
 			continue;
@@ -660,7 +674,7 @@ BPF_NOINLINE int pair_cframes(__u32 unused)
 BPF_NOINLINE int check_setup(__u32 unused)
 {
 	struct walk *w = the_walk();
-	__u64 tstate, frame, previous;
+	__u64 tstate, frame, previous, top;
 
 	if (!w || w->run_cnt > 1)
 		return (int)(unused & 0);
@@ -668,7 +682,8 @@ BPF_NOINLINE int check_setup(__u32 unused)
 	if (!read_user(&w->cframe, 8, tstate + w->in.layout.tstate_frame) &&
 	    !load_cframe(w, w->cframe, &frame, &previous) &&
 	    /* One that has ended, and left its address on the C stack, does not end there. */
-	    ends_at(frame, data_stack_top(w, tstate)) && is_linked(frame, tstate))
+	    !read_user(&top, 8, tstate + w->in.layout.tstate_chunk + 8) && ends_at(frame, top) &&
+	    is_linked(frame, tstate))
 		w->set_up = w->cframe;
 	w->cframe = 0; /* not known yet */
 	return 0;

@@ -118,6 +118,7 @@ enum act_flags {
 	ACT_GENERATOR = 1 << 11,  /* 3.11, 3.12: the last frame is a generator's */
 	ACT_GENERATORS = 1 << 12, /* ... all are */
 	ACT_SETUP = 1 << 13,	  /* the thread stands among the first instructions */
+	ACT_CHUNK = 1 << 14,	  /* 3.11, 3.12: the last frame begins a chunk of the data stack */
 };
 
 struct act {
@@ -189,7 +190,7 @@ struct world {
 	__u64 bytecode2; /* of codes[], 3.14t */
 	__u64 frame[MAX_ITEMS];
 	__u32 frame_cnt;
-	__u64 data_top; /* of the data stack (3.11, 3.12); 0: frames lie anywhere */
+	__u64 chunk, data_top; /* of the data stack (3.11, 3.12); 0: frames lie anywhere */
 	__u64 shim[MAX_ITEMS];
 	__u32 shim_cnt;
 	__u64 sp, fp, pc, regs[GREG_CNT]; /* of the thread */
@@ -501,8 +502,8 @@ int blob_send(const void *data, __u32 size, int urgent)
 #define LAY_BASE_FRAME	80
 #define LAY_CODE_TLBC	192
 #define LAY_BYTECODE	200
-#define DATA_STACK	(256U << 10)
-#define FRAME_ROOM	128 /* no frame is larger */
+#define DATA_STACK	(256U << 10) /* a chunk */
+#define FRAME_ROOM	128	     /* no frame is larger */
 
 static struct py_layout world__layout(enum chain_case chain)
 {
@@ -514,7 +515,7 @@ static struct py_layout world__layout(enum chain_case chain)
 		.tstate_next = 8,
 		.tstate_thread_id = 152,
 		.tstate_frame = 24,
-		.tstate_top = PY_OFF_NONE,
+		.tstate_chunk = PY_OFF_NONE,
 		.tstate_read = 160,
 		.root_cframe = PY_OFF_NONE,
 		.base_frame = PY_OFF_NONE,
@@ -578,7 +579,7 @@ static struct py_layout world__layout(enum chain_case chain)
 		lay.root_cframe = LAY_ROOT_CFRAME;
 	if (chain == CHAIN_311 || chain == CHAIN_312) {
 		lay.tstate_frame = 56;
-		lay.tstate_top = 232;
+		lay.tstate_chunk = 224;
 		lay.frame_owner = 70;
 		lay.frame_locals = 80;
 		lay.code_stacksize = 88;
@@ -653,7 +654,7 @@ static void set_code(struct world *w, __u64 code, __u64 name, __u64 file, __u64 
 	put64(w, code + lay->code_linetable, lines);
 	if (lay->code_version != PY_OFF_NONE)
 		put32(w, code + lay->code_version, version);
-	if (lay->tstate_top != PY_OFF_NONE) {
+	if (lay->tstate_chunk != PY_OFF_NONE) {
 		put32(w, code + lay->code_stacksize, 1 + version % 3);
 		put32(w, code + lay->code_nlocalsplus, version % 4);
 	}
@@ -964,6 +965,24 @@ static void enter_fn(struct world *w, enum fn fn)
 	}
 }
 
+/* The root chunk's first word stays free (push_chunk(), Python/pystate.c). */
+static void new_chunk(struct world *w)
+{
+	__u64 before = w->chunk, chunk = heap_alloc(w, DATA_STACK);
+
+	if (before)
+		put64(w, before + CHUNK_TOP, (w->data_top - before - CHUNK_DATA) / 8);
+	put64(w, chunk, before);
+	w->chunk = chunk;
+	w->data_top = chunk + CHUNK_DATA + (before ? 0 : 8);
+}
+
+static void set_data_stack(struct world *w, __u64 chunk, __u64 top)
+{
+	put64(w, w->tstate + w->interp.layout.tstate_chunk, chunk);
+	put64(w, w->tstate + w->interp.layout.tstate_chunk + 8, top);
+}
+
 /* Room for a frame: in the data stack behind the last one, in a generator that runs, or anywhere. */
 static __u64 alloc_frame(struct world *w, __u32 flags, __u64 code)
 {
@@ -1031,6 +1050,8 @@ static void add_python_frames(struct world *w, const struct act *a, __u32 cnt, i
 
 		if (a->flags & ACT_HIDDEN && i == cnt - 1)
 			make_frame(w, 0, CODE_INIT, 4);
+		if (a->flags & ACT_CHUNK && i == cnt - 1 && w->chunk)
+			new_chunk(w);
 		if (last && a->flags & ACT_NOT_STARTED && i == cnt - 1)
 			off = OFFSET_NOT_STARTED;
 		make_frame(w,
@@ -1169,7 +1190,7 @@ static void make_process(struct world *w, enum chain_case chain)
 	w->interp.eval[1].end = fn_addr(FN_EVAL_COLD) + FN_LEN;
 	make_codes(w);
 	if (chain == CHAIN_311 || chain == CHAIN_312)
-		w->data_top = heap_alloc(w, DATA_STACK);
+		new_chunk(w);
 	w->tstate = make_tstate(w, make_tstate(w, 0, WORLD_TP + 8192), WORLD_TP);
 	put64(w, w->interp_state + w->interp.layout.interp_threads_head, w->tstate);
 	w->top_cframe = w->tstate + LAY_ROOT_CFRAME;
@@ -1258,7 +1279,7 @@ static struct world *world__build(enum chain_case chain, const struct act *acts,
 	w->pc = fn_addr(w->last_fn) + at;
 	set_leaf(w, w->tstate, w->top_frame, w->top_cframe);
 	if (w->data_top)
-		put64(w, w->tstate + w->interp.layout.tstate_top, w->data_top);
+		set_data_stack(w, w->chunk, w->data_top);
 	reverse_items(w);
 	return w;
 }

@@ -42,7 +42,7 @@
 
 /* Frames on the heap. What says how large one is, is wanted where CFrames are. */
 #define NO_DATA_STACK                                                                              \
-	.tstate_top = NONE, .frame_locals = NONE, .code_stacksize = NONE, .code_nlocalsplus = NONE
+	.tstate_chunk = NONE, .frame_locals = NONE, .code_stacksize = NONE, .code_nlocalsplus = NONE
 
 /* Bytecode outside the code object, no qualified name, no version number. */
 #define NO_CODE_311                                                                                \
@@ -259,7 +259,7 @@ static const struct py_layout layouts[] = {
 		.tstate_next = 8,	 /* next */
 		.tstate_thread_id = 152, /* thread_id */
 		.tstate_frame = 56,	 /* cframe */
-		.tstate_top = 304,	 /* datastack_top */
+		.tstate_chunk = 296,	 /* datastack_chunk */
 		.root_cframe = 336,	 /* root_cframe */
 		.cframe_tstate = NONE,	 /* it is tstate_frame */
 		NO_BASE_FRAME,
@@ -301,7 +301,7 @@ static const struct py_layout layouts[] = {
 		.tstate_next = 8,	 /* next */
 		.tstate_thread_id = 136, /* thread_id */
 		.tstate_frame = 56,	 /* cframe */
-		.tstate_top = 240,	 /* datastack_top */
+		.tstate_chunk = 232,	 /* datastack_chunk */
 		.root_cframe = 272,	 /* root_cframe */
 		.cframe_tstate = NONE,	 /* it is tstate_frame */
 		NO_BASE_FRAME,
@@ -538,7 +538,7 @@ static int from_debug_offsets(struct py_layout *l, unsigned v, bool free_threade
 	l->str = v >= V314 && free_threaded ? PY_STR_STATE_T14 : PY_STR_STATE32;
 	l->linetable_kind = PY_LINES_311;
 	l->root_cframe = NONE;
-	l->tstate_top = NONE;
+	l->tstate_chunk = NONE;
 	l->frame_locals = NONE;
 	l->code_stacksize = NONE;
 	l->code_nlocalsplus = NONE;

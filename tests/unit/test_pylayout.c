@@ -58,7 +58,7 @@ static const struct truth truths[] = {
 	T(tstate_frame, OLD, 0x030a, "_ts.frame"),
 	T(tstate_frame, 0x030b, 0x030c, "_ts.cframe"),
 	T(tstate_frame, 0x030d, NEW, "_ts.current_frame"),
-	T(tstate_top, 0x030b, 0x030c, "_ts.datastack_top"),
+	T(tstate_chunk, 0x030b, 0x030c, "_ts.datastack_chunk"),
 	T(root_cframe, 0x030a, 0x030c, "_ts.root_cframe"),
 	T(cframe_frame, 0x030b, 0x030c, "_PyCFrame.current_frame"),
 	T(cframe_tstate, 0x030a, 0x030a, "_ts.cframe"),

@@ -514,6 +514,7 @@ static void test_setup_is_over(void **state)
 
 		RUN_ON(chain, ROOT, { FN_EVAL, 2 }, { FN_C }, { FN_EVAL, 2, ACT_SETUP });
 		RUN_ON(chain, ROOT, { FN_EVAL, 2, ACT_SETUP });
+		RUN_ON(chain, ROOT, { FN_EVAL, 2, ACT_SETUP | ACT_CHUNK });
 		RUN_ON(chain, ROOT, { FN_EVAL, 2 }, { FN_C },
 		       { FN_EVAL, 1, ACT_SETUP | ACT_GENERATORS });
 		RUN_ON(chain, ROOT, { FN_EVAL, 2, ACT_GENERATOR }, { FN_C },
@@ -552,7 +553,7 @@ static void run_named(enum chain_case chain, enum named what)
 				   : caller);
 	if (what == NAMED_SUSPENDED)
 		put8(w, frame - GENERATOR_STATE, 0xff);
-	put64(w, w->tstate + lay->tstate_top, what == NAMED_ENDED ? frame : w->data_top);
+	set_data_stack(w, w->chunk, what == NAMED_ENDED ? frame : w->data_top);
 	put64(w, w->top_cframe + lay->cframe_frame, frame);
 	put64(w, w->top_cframe + lay->cframe_previous, w->below_cframe);
 	w->interp.cframe_delta = CFR_BELOW;
@@ -598,12 +599,15 @@ static void run_loose(enum chain_case chain, const struct act *acts, __u32 cnt)
 static void test_loose_frame(void **state)
 {
 	static const struct act call[] = { ROOT, { FN_EVAL, 3, ACT_NOT_STARTED } };
+	static const struct act chunk[] = { ROOT, { FN_EVAL, 3, ACT_NOT_STARTED | ACT_CHUNK } };
 	static const struct act generator[] = { ROOT, { FN_EVAL, 3, ACT_GENERATOR } };
 	static const struct act generators[] = { ROOT, { FN_EVAL, 3, ACT_GENERATORS } };
 
 	(void)state;
-	for (int c = CHAIN_311; c <= CHAIN_312; c++)
+	for (int c = CHAIN_311; c <= CHAIN_312; c++) {
 		run_loose((enum chain_case)c, call, CNT(call));
+		run_loose((enum chain_case)c, chunk, CNT(chunk));
+	}
 	run_loose(CHAIN_312, generator, CNT(generator));
 	run_loose(CHAIN_312, generators, CNT(generators));
 }

@@ -39,6 +39,13 @@ def deep(depth, x):
     return deep(depth - 1, x) + few(x) if depth else leaf(x)
 
 
+def deeper(depth):
+    """More than a chunk of the data stack, which is 16 KiB: somewhere leaf() begins one."""
+    for i in range(10):
+        leaf(i)
+    return deeper(depth - 1) if depth else leaf(depth)
+
+
 class Thing(object):
     def __init__(self, x):
         self.x = few(x)
@@ -63,6 +70,7 @@ def once():
     sorted((3, 1, 2), key=few)
     Thing(7) + Thing(8).value
     deep(12, 2)
+    deeper(180 if sys.version_info >= (3, 11) else 10)
 
 
 def work(running):
