@@ -479,13 +479,15 @@ BPF_NOINLINE int is_linked(__u64 frame, __u64 tstate)
 /*
  * Compilers put what DISPATCH_INLINED() and a yield write (Python/bytecodes.c) in an order of their own: the innermost
  * frame may have no caller yet, or no more, or what has been in its place before. That is a frame before its first
- * instruction, or a generator's without a caller.
+ * instruction, or from 3.12 on, where generators run in their callers' activation, one without a caller.
  */
 BPF_INLINE int is_loose(const struct walk *w, __u64 frame, __u32 offset)
 {
 	if (w->py_cnt || !w->exact_pc || !has_data_stack(w))
 		return 0;
-	return (offset == OFFSET_NOT_STARTED || !w->frame) && !is_linked(frame, w->tstate);
+	if (offset != OFFSET_NOT_STARTED && (w->frame || w->in.layout.chain == PY_CHAIN_CFRAME))
+		return 0;
+	return !is_linked(frame, w->tstate);
 }
 
 BPF_INLINE int is_code(const struct walk *w, __u64 addr)
