@@ -5,8 +5,8 @@
  * Stage 3: code objects: identity, and their names at first sight.
  * Input:   the address of a code object of the stopped thread.
  * Output:  w->code_id; for a new one, its names and line table in the ring buffer `blobs`.
- * Cost:    two look-ups in arrays, and one in a hash for what is in neither; 3.12+ one read, 3.13+ none while no code is made (see set_epoch()); below,
- *          three reads more (see mix_contents()).
+ * Cost:    two look-ups in arrays, and one in a hash for what is in neither; 3.12+ one read, 3.13+ none while no
+ *          code is made (see set_epoch()); below, three reads more (see mix_contents()).
  * Fails:   not a code object: -EINVAL; unreadable: -EFAULT. Names that cannot be read now are marked
  *          BLOB_MISSING, and user space reads them.
  *

@@ -41,8 +41,8 @@ BPF_INLINE void recall_row(const struct walk *w)
 }
 
 /*
- * Asks for the lines that the walk will want: those that the last sample used, if it was this thread's, or the row of a Python
- * process after another one's. None of the loads waits for another, so they take the time of a few.
+ * Asks for the lines that the walk will want: those that the last sample used, if it was this thread's, or the row of
+ * a Python process after another one's. None of the loads waits for another, so they take the time of a few.
  */
 BPF_NOINLINE int recall_lines(__u32 is_python)
 {

@@ -274,25 +274,28 @@ static void put8(struct world *w, __u64 addr, __u8 value)
 	put(w, addr, &value, 1);
 }
 
-static __u32 get32(struct world *w, __u64 addr)
+static void get(struct world *w, __u64 addr, void *data, __u64 size)
 {
-	__u32 value = 0;
-	void *at = world__mem(w, addr, 4);
+	void *at = world__mem(w, addr, size);
 
 	if (!at)
 		abort();
-	memcpy(&value, at, 4);
+	memcpy(data, at, size);
+}
+
+static __u32 get32(struct world *w, __u64 addr)
+{
+	__u32 value;
+
+	get(w, addr, &value, 4);
 	return value;
 }
 
 static __u64 get64(struct world *w, __u64 addr)
 {
-	__u64 value = 0;
-	void *at = world__mem(w, addr, 8);
+	__u64 value;
 
-	if (!at)
-		abort();
-	memcpy(&value, at, 8);
+	get(w, addr, &value, 8);
 	return value;
 }
 

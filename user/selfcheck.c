@@ -416,6 +416,11 @@ static int code_insert(struct walk *w)
 
 /* ---- one stack ------------------------------------------------------------------------------- */
 
+static int fail_in_the_middle(struct check *ck)
+{
+	return fail(ck, "frame %u: the chain ends in the middle", ck->w.py_cnt - 1);
+}
+
 /* The walk did not come to the chain's end. */
 static int explain_loss(struct check *ck)
 {
@@ -425,7 +430,7 @@ static int explain_loss(struct check *ck)
 	case MARK_PY_TRUNCATED:
 		return 0;
 	case MARK_PY_SETUP:
-		return fail(ck, "frame %u: the chain ends in the middle", w->py_cnt - 1);
+		return fail_in_the_middle(ck);
 	case MARK_PY_READ_FAILED:
 		return fail(ck, w->frame ? "frame %u cannot be read" : "its CFrames cannot be read",
 			    w->py_cnt);
@@ -451,7 +456,7 @@ static int check_end(struct check *ck)
 	if (!w->py_cnt)
 		return fail(ck, "frame 0: code object is named like its file");
 	if (!ck->ends_well)
-		return fail(ck, "frame %u: the chain ends in the middle", w->py_cnt - 1);
+		return fail_in_the_middle(ck);
 	return 0;
 }
 
