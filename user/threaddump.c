@@ -188,26 +188,55 @@ static int look(struct dumper *d)
 
 /* ---- threads that run ------------------------------------------------------------------------ */
 
-/* The stack that was sampled most; NULL: none. */
-static const struct profile_stack *find_sample(const struct dumper *d, uint32_t tid)
+/*
+ * It ends early for a reason that need not be there at the next sample: a sampler cannot wait for a page that the
+ * kernel is moving, and a frame that is being entered is soon linked.
+ */
+static bool is_cut(const struct profile *p, const struct profile_stack *st)
+{
+	for (size_t i = st->first; i < st->first + st->cnt; i++) {
+		if (FRAME_TAG(p->frames[i]) != FRAME_MARKER)
+			continue;
+		switch (MARKER_WHY(p->frames[i])) {
+		case MARK_READ_FAILED:
+		case MARK_PY_READ_FAILED:
+		case MARK_PY_BAD_CODE:
+		case MARK_PY_SETUP:
+			return true;
+		}
+	}
+	return false;
+}
+
+/* The stack that was sampled most, of those that are not cut if possible; NULL: none. */
+static const struct profile_stack *find_sample(const struct dumper *d, uint32_t tid, bool *cut)
 {
 	const struct profile_stack *best = NULL;
 
+	*cut = false;
 	for (size_t i = 0; i < d->samples->stack_cnt; i++) {
 		const struct profile_stack *st = &d->samples->stacks[i];
+		bool is;
 
-		if (THREAD_TID(st->tid) == tid && (!best || st->count > best->count))
-			best = st;
+		if (THREAD_TID(st->tid) != tid)
+			continue;
+		is = is_cut(d->samples, st);
+		if (best && (is != *cut ? is : st->count <= best->count))
+			continue;
+		best = st;
+		*cut = is;
 	}
 	return best;
 }
 
-static int take_sample(struct dumper *d, struct seen *s)
+/* at_last: there will be no better one. */
+static int take_sample(struct dumper *d, struct seen *s, bool at_last)
 {
-	const struct profile_stack *st = find_sample(d, s->now.tid);
+	bool cut;
+	const struct profile_stack *st = find_sample(d, s->now.tid, &cut);
 	int err;
 
-	if (!st)
+	if (!st || (cut && !at_last))
 		return 0;
 	err = keep_frames(s, d->samples->frames + st->first, st->cnt);
 	for (size_t i = 0, k = s->frame_cnt; !err && i + 1 < k; i++) {
@@ -222,7 +251,7 @@ static int take_sample(struct dumper *d, struct seen *s)
 	return err;
 }
 
-static int take_samples(struct dumper *d)
+static int take_samples(struct dumper *d, bool at_last)
 {
 	const struct dump_opts opts = { .threads = true, .jit = symbolizer__jit(d->sym) };
 	struct dump_late late = { 0 };
@@ -233,7 +262,7 @@ static int take_samples(struct dumper *d)
 	err = dump__window(d->collect, old, d->procs, &opts, d->samples, &late);
 	for (size_t i = 0; i < d->seen_cnt && !err; i++)
 		if (!d->seen[i].done)
-			err = take_sample(d, &d->seen[i]);
+			err = take_sample(d, &d->seen[i], at_last);
 	return err;
 }
 
@@ -250,8 +279,10 @@ static int sample_the_rest(struct dumper *d)
 		if (err || !open || now_ms() - window < WINDOW_MS)
 			continue;
 		window = now_ms();
-		err = take_samples(d);
+		err = take_samples(d, false);
 	}
+	if (!err && open)
+		err = take_samples(d, true);
 	collect__detach_sampler(d->collect);
 	collect__consume(d->collect);
 	return err;

@@ -92,6 +92,10 @@ def is_held(threads):
                     for t in threads.values() if t["frames"]))
 
 
+def running(threads, gil="none"):
+    return any(t["state"] == "running" and t["gil"] == gil for t in threads.values())
+
+
 def compare(thread, true, label):
     """The stack is the truth but for the line of the innermost frame of a loop."""
     assert thread["consistent"], thread
@@ -163,12 +167,8 @@ def test_states_and_stacks(python):
 @pytest.mark.parametrize("label, gil", [("spinning", "holds"), ("hashing", "none")])
 def test_running(any_python, real_time, label, gil):
     """A thread that nobody takes off its CPU has no registers to read: it is sampled."""
-
-    def running(threads):
-        return any(t["state"] == "running" and t["gil"] == gil for t in threads.values())
-
     with Target(any_python, "states.py", label, prefix=real_time) as target:
-        threads = dump_until(target.pid, running, "a sample of it")
+        threads = dump_until(target.pid, lambda ts: running(ts, gil), "a sample of it")
         truth = {int(tid): true for tid, true in json.loads(target.end()).items()}
     tid, = (tid for tid, true in truth.items() if true["label"] == label)
     assert threads[tid]["state"] == "running" and threads[tid]["syscall"] is None
@@ -183,6 +183,17 @@ def test_changing(any_python):
     seen = [s[:s.index("changing")] for s in stacks if "changing" in s]
     assert len(seen) >= 12
     assert all(len(set(s)) <= 1 and len(s) <= 31 for s in seen), seen
+
+
+def test_hidden(any_python, tmp_path):
+    """A sample that could not read a page, which the kernel may be moving, is not taken for the stack: the next one can."""
+    library = harness.compile_c(tmp_path / "hide.so", "hide.c", "-shared", "-fPIC")
+    with Target(any_python, "states.py", "hiding:%s" % library) as target:
+        sampled = [dump_until(target.pid, running, "a sample of it") for _ in range(6)]
+        truth = {int(tid): true for tid, true in json.loads(target.end()).items()}
+    tid, = (tid for tid, true in truth.items() if true["label"] == "hiding")
+    for threads in sampled:
+        compare(threads[tid], truth[tid], "hiding")
 
 
 def test_native(any_python):

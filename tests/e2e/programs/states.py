@@ -4,7 +4,7 @@
 The main thread reads stdin without the GIL, after a first byte with the GIL held, so that all others have
 to wait for it, and prints at the end of stdin {tid: {"label": ..., "frames": [[name, file, line], ...]}},
 most recent call first, as sys._current_frames() has it. The stacks do not change but for lines of loops.
-The thread "foreign" is one that Python never saw; it is not among them.
+The thread "foreign" is one that Python never saw; it is not among them. "hiding:LIBRARY" needs one made of hide.c.
 """
 import ctypes
 import hashlib
@@ -59,6 +59,12 @@ def spinning():
     while True: pass
 
 
+def hiding():
+    """The code of its caller is hidden from who looks at it."""
+    started("hiding")
+    hider.hide(ctypes.c_void_p(id(nested.__code__)))
+
+
 def left(depth):
     return left(depth - 1) if depth else time.sleep(0.0001)
 
@@ -101,9 +107,12 @@ pipe = os.pipe()
 lock = threading.Lock()
 lock.acquire()
 kinds = {f.__name__: f for f in (sleeping, reading, locking, in_ctypes, hashing, spinning,
-                                 changing)}
+                                 hiding, changing)}
 kinds["hostile"] = hostile
-for kind in sys.argv[1:]:
+for arg in sys.argv[1:]:
+    kind, _, library = arg.partition(":")
+    if library:
+        hider = ctypes.CDLL(library)
     if kind == "foreign":
         libc.prctl(15, b"\x1b[31m\xff", 0, 0, 0)  # PR_SET_NAME; inherited
         libc.pthread_create(ctypes.byref(ctypes.c_ulong()), None, libc.pause, None)
