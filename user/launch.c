@@ -3,9 +3,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -18,7 +21,85 @@ struct launch {
 	int err_fd;	  /* errno of a failed exec; its end by exec means success */
 	bool ended;
 	int status;
+	char program[PATH_MAX]; /* "": not known */
 };
+
+/* So many scripts the kernel follows from one to the next, and reads so much of each: exec_binprm(), BINPRM_BUF_SIZE. */
+#define MAX_SCRIPTS 4
+#define SCRIPT_LINE 256
+#define BLANKS	    " \t"
+
+/* ---- what will be executed -------------------------------------------------------------------- */
+
+static bool is_executable(const char *path)
+{
+	struct stat st;
+
+	return !stat(path, &st) && S_ISREG(st.st_mode) && !access(path, X_OK);
+}
+
+/* As execvp(3) looks for it. */
+static bool find_program(const char *name, char *path)
+{
+	const char *dir = getenv("PATH"), *end;
+
+	if (strchr(name, '/'))
+		return snprintf(path, PATH_MAX, "%s", name) < PATH_MAX && is_executable(path);
+	for (dir = dir ? dir : "/bin:/usr/bin"; *name && dir; dir = *end ? end + 1 : NULL) {
+		end = strchrnul(dir, ':');
+		/* An empty entry is the working directory. */
+		if (snprintf(path, PATH_MAX, "%.*s%s%s", (int)(end - dir), dir,
+			     end > dir ? "/" : "", name) < PATH_MAX &&
+		    is_executable(path))
+			return true;
+	}
+	return false;
+}
+
+/* What the first line of a script names, in `name`. 0: it is none; negative: one that is not plain. */
+static int read_script(const char *path, char *name)
+{
+	char line[SCRIPT_LINE + 1] = "", *rest = line + 2, *word;
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	ssize_t len = fd < 0 ? -1 : read(fd, line, SCRIPT_LINE);
+
+	if (fd >= 0)
+		close(fd);
+	if (len < 2 || strncmp(line, "#!", 2))
+		return 0;
+	line[len] = '\0';
+	line[strcspn(line, "\n")] = '\0';
+	word = strtok_r(rest, BLANKS, &rest);
+	if (word && !strcmp(basename(word), "env"))
+		word = strtok_r(rest, BLANKS, &rest);
+	if (!word || *word == '-' || strchr(word, '='))
+		return -1;
+	strcpy(name, word);
+	return 1;
+}
+
+static void set_program(struct launch *l, const char *command)
+{
+	char name[SCRIPT_LINE + 1];
+	int err = 1;
+
+	if (!find_program(command, l->program))
+		err = -1;
+	for (int i = 0; err > 0 && i <= MAX_SCRIPTS; i++) {
+		err = read_script(l->program, name);
+		if (err > 0 && !find_program(name, l->program))
+			err = -1;
+	}
+	if (err)
+		l->program[0] = '\0';
+}
+
+const char *launch__program(const struct launch *l)
+{
+	return l->program[0] ? l->program : NULL;
+}
+
+/* ---- the child -------------------------------------------------------------------------------- */
 
 /* The child: waits, then becomes the command. What it inherits of signals is as before us. */
 static void run_child(char *const *argv, int go_fd, int err_fd, const sigset_t *mask)
@@ -57,6 +138,7 @@ struct launch *launch__new(char *const *argv)
 	close(go[0]);
 	close(fail[1]);
 	l->name = argv[0];
+	set_program(l, argv[0]);
 	l->go_fd = go[1];
 	l->err_fd = fail[0];
 	return l;

@@ -21,6 +21,11 @@ struct launch;
 struct launch *launch__new(char *const *argv);
 void launch__free(struct launch *l);
 pid_t launch__pid(const struct launch *l);
+/*
+ * The file that launch__go() will execute, as execvp(3) finds it: of a script, what its first line names, env(1)
+ * looked through. Owned by `l`. NULL: there is none, or it is not plain to see.
+ */
+const char *launch__program(const struct launch *l);
 /* 0, or negative errno after one message: the program could not be executed. */
 int launch__go(struct launch *l);
 bool launch__started(const struct launch *l);

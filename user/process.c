@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -1432,46 +1433,78 @@ static bool is_everywhere(const struct map_line *line)
 	return false;
 }
 
-/*
- * The C library takes a third of the time until a first Python has all its tables. We have it too,
- * as a rule the same, and nothing is in a hurry yet.
- */
-static void prepare_common_files(struct process_table *pt)
+static void prepare_file(struct process_table *pt, int proc_fd, const struct map_line *line)
+{
+	struct mapped_file *file = file_table__get(pt->files, proc_fd, line);
+
+	if (!file)
+		return;
+	file_table__build(pt->files, file);
+	file_table__put(pt->files, file);
+}
+
+static bool is_of_use(struct process_table *pt, int proc_fd, const struct map_line *line)
+{
+	return pt->opts.all || file_table__is_python(pt->files, proc_fd, line) == 1;
+}
+
+/* Of our own executable mappings that of the file `inode`; 0: those that every process has. */
+static void prepare_own(struct process_table *pt, uint64_t inode)
 {
 	int proc_fd = open_proc_dir((uint32_t)getpid());
-	struct mapped_file *file;
 
 	if (proc_fd < 0)
 		return;
 	if (exec_maps__read(&pt->exec, proc_fd))
 		pt->exec.cnt = 0;
 	for (size_t i = 0; i < pt->exec.cnt; i++) {
-		if (!is_everywhere(&pt->exec.lines[i]))
-			continue;
-		file = file_table__get(pt->files, proc_fd, &pt->exec.lines[i]);
-		if (!file)
-			continue;
-		file_table__build(pt->files, file);
-		file_table__put(pt->files, file);
+		const struct map_line *line = &pt->exec.lines[i];
+
+		if (inode ? line->inode == inode && is_of_use(pt, proc_fd, line)
+			  : is_everywhere(line))
+			prepare_file(pt, proc_fd, line);
 	}
 	close(proc_fd);
+}
+
+/*
+ * The C library takes a third of the time until a first Python has all its tables. We have it too,
+ * as a rule the same, and nothing is in a hurry yet.
+ */
+static void prepare_common_files(struct process_table *pt)
+{
+	prepare_own(pt, 0);
+}
+
+/*
+ * What is about to be run would lack its tables in its first milliseconds. We have it mapped for as long as it takes to look at
+ * it as at any process's; nothing of it runs here.
+ */
+static void prepare_program(struct process_table *pt)
+{
+	/* Neither a terminal nor a pipe may hold us up. */
+	int fd = open(pt->opts.program, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	void *at = MAP_FAILED;
+	struct stat st;
+
+	if (fd >= 0 && !fstat(fd, &st) && S_ISREG(st.st_mode) && st.st_size)
+		at = mmap(NULL, (size_t)st.st_size, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
+	if (at != MAP_FAILED) {
+		prepare_own(pt, st.st_ino);
+		munmap(at, (size_t)st.st_size);
+	}
+	if (fd >= 0)
+		close(fd);
 }
 
 /* What a look at it would ask of its files. */
 static void prepare_files_of(struct process_table *pt, int proc_fd)
 {
-	struct mapped_file *file;
-
 	if (exec_maps__read(&pt->exec, proc_fd) ||
 	    (!pt->opts.all && !maps_have_python(pt, proc_fd)))
 		return;
-	for (size_t i = 0; i < pt->exec.cnt; i++) {
-		file = file_table__get(pt->files, proc_fd, &pt->exec.lines[i]);
-		if (!file)
-			continue;
-		file_table__build(pt->files, file);
-		file_table__put(pt->files, file);
-	}
+	for (size_t i = 0; i < pt->exec.cnt; i++)
+		prepare_file(pt, proc_fd, &pt->exec.lines[i]);
 }
 
 /* One process of each program. What only others have mapped is left to the scan. */
@@ -1495,6 +1528,8 @@ void process_table__prepare(struct process_table *pt)
 	struct dirent *de;
 	uint32_t tgid;
 
+	if (pt->opts.program)
+		prepare_program(pt);
 	for (size_t i = 0; i < pt->opts.pid_cnt; i++)
 		prepare_once(pt, (uint32_t)pt->opts.pids[i], &programs);
 	while (dir && (de = readdir(dir))) {

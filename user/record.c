@@ -51,6 +51,7 @@ static int open_session(struct recorder *r)
 	const struct session_opts opts = {
 		.targets = &r->o->targets,
 		.command = r->launch ? launch__pid(r->launch) : 0,
+		.program = r->launch ? launch__program(r->launch) : NULL,
 		.max_frames = r->o->max_frames,
 		.table_mib = r->o->table_mib,
 		.threads = r->o->threads,

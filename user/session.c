@@ -313,6 +313,7 @@ static int open_process_table(struct session *s)
 		.pids = s->pids,
 		.pid_cnt = s->pid_cnt,
 		.children = s->o.targets->children || s->o.command,
+		.program = s->o.program,
 		.table_budget = (uint64_t)s->o.table_mib << 20,
 		.known = s->o.known,
 		.known_ctx = s->o.known_ctx,

@@ -36,6 +36,33 @@ def test_first_instruction(python):
     assert "<string>" in files
 
 
+@pytest.mark.parametrize("first_line", [None, "#!{python}", "#! {python} -I", "#!/usr/bin/env python_here"])
+def test_tables_are_there_before_the_command(any_python, directory, first_line):
+    """The interpreter's unwind table does not have to be built while it starts: not one of the first samples lacks it."""
+    (directory / "python_here").symlink_to(any_python)
+    script = directory / "script"
+    script.write_text("%s\nraise SystemExit(0)\n" % (first_line or "").format(python=any_python))
+    script.chmod(0o755)
+    command = [any_python, script] if first_line is None else [script]
+    path = "%s:%s" % (directory, os.environ["PATH"])
+    result = profile("-v", "-f", "--", *command, env={**os.environ, "PATH": path}).ok()
+    built = result.stderr.index("%s: unwind table of" % os.path.realpath(any_python))
+    assert built < result.stderr.index(" published as Python"), result.stderr
+    assert built < result.stderr.index(" published without all its tables"), result.stderr
+
+
+@pytest.mark.parametrize("first_line, status", [
+    ("#!{script}", 1), ("#!/nonexistent/x", 1), ("#!" + "/" * 5000, 0), ("#!", 0), ("#!/usr/bin/env -S true", 0)])
+def test_scripts_that_name_nothing_plain(directory, first_line, status):
+    """They are run, or cannot be, as without us."""
+    script = directory / "script"
+    script.write_text(first_line.format(script=script) + "\n")
+    script.chmod(0o755)
+    result = Profiler("--", script).wait()
+    assert result.status == status, result.stderr
+    assert status == 0 or len(result.messages) == 1 and str(script) in result.messages[0]
+
+
 def test_output_of_the_command_is_its_own(any_python, directory):
     out = directory / "x.folded"
     result = profile("-o", out, "--", any_python, "-c", BUSY + "print('from the command')")
