@@ -129,10 +129,10 @@ static void show_progress(struct recorder *r, bool last)
 	process_table__stats(session__procs(r->session), &st);
 	session__counters(r->session, now.counters);
 	fprintf(stderr,
-		"\r\033[K%.0f s  %" PRIu64 " samples  %" PRIu64 " Python processes  %" PRIu64
+		"\r\033[K%.0f s  %" PRIu64 " samples  %" PRIu64 " Python process%s  %" PRIu64
 		" lost",
 		(double)(now_ns() - r->start_ns) / 1e9, now.counters[CTR_counted], st.python,
-		profile__lost(&now));
+		st.python == 1 ? "" : "es", profile__lost(&now));
 	r->progress_shown = true;
 }
 
