@@ -3,6 +3,8 @@
 
 A target that the run did not measure is left out.
 """
+from runs import SPEEDY
+
 MIB = 1 << 20
 # Of frames and samples that are measured one after the other: this much is noise.
 FLAT = 1.3
@@ -10,8 +12,6 @@ FLAT = 1.3
 A_STACK = 1000
 # Whoever samples all that runs on a CPU has samples of others if the target had less of it.
 WHOLE = 0.95
-# Of the time, at full speed: else what was measured is the machine.
-SPEEDY = 0.1
 
 
 def verdict(name, ok, figure, wanted, known=True):

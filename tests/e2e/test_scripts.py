@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 """The scripts that install, build, run and count: what CI relies on when it is green."""
+import argparse
 import contextlib
 import gzip
 import json
@@ -290,6 +291,22 @@ def test_bench_scale(monkeypatch):
     assert 0 < row["searched"] < 0.5 and row["python"] > 3, row
     assert row["bpf_ns"] > row["get_stack_ns"] > 100 and row["get_stack_frames"] >= 1, row
     assert row["lost"] == 0 and row["stacks"] > 1, row
+
+
+def test_bench_waits_for_full_speed(monkeypatch):
+    """What was measured while the machine was slow is measured again, and all of it counts."""
+    parts = bench_module(monkeypatch, "parts")
+    ours = object()
+    rounds = iter([(0, 1), (0, 1), (1, 1), (1, 1)])
+    monkeypatch.setattr(parts.profilers, "ours", lambda: ours)
+    monkeypatch.setattr(parts, "together", lambda *_: contextlib.nullcontext([]))
+    monkeypatch.setattr(parts, "in_turn", lambda *_: [{ours: [full]} for full in next(rounds)])
+    monkeypatch.setattr(parts, "per_sample", lambda costs: {"full_speed": sum(costs) / len(costs), "of": len(costs)})
+    slow, fast = parts.samples_of("python", (None, None), argparse.Namespace(seconds=1), 1)
+    assert (slow["of"], fast["of"]) == (3, 3) and slow["full_speed"] == 1 / 3
+    monkeypatch.setattr(parts, "in_turn", lambda *_: [{ours: [0]}])
+    slow, = parts.samples_of("python", (None,), argparse.Namespace(seconds=1), 1)
+    assert slow == {"full_speed": 0, "of": 1 + parts.MORE_TRIES}
 
 
 def test_bench_finds_the_sampler(monkeypatch, directory):
