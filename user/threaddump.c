@@ -208,23 +208,17 @@ static bool is_cut(const struct profile *p, const struct profile_stack *st)
 	return false;
 }
 
-/* The stack that was sampled most, of those that are not cut if possible; NULL: none. */
-static const struct profile_stack *find_sample(const struct dumper *d, uint32_t tid, bool *cut)
+/* The stack that was sampled most, of those that are cut, or that are not; NULL: none. */
+static const struct profile_stack *find_sample(const struct dumper *d, uint32_t tid, bool cut)
 {
 	const struct profile_stack *best = NULL;
 
-	*cut = false;
 	for (size_t i = 0; i < d->samples->stack_cnt; i++) {
 		const struct profile_stack *st = &d->samples->stacks[i];
-		bool is;
 
-		if (THREAD_TID(st->tid) != tid)
-			continue;
-		is = is_cut(d->samples, st);
-		if (best && (is != *cut ? is : st->count <= best->count))
-			continue;
-		best = st;
-		*cut = is;
+		if (THREAD_TID(st->tid) == tid && (!best || st->count > best->count) &&
+		    is_cut(d->samples, st) == cut)
+			best = st;
 	}
 	return best;
 }
@@ -232,11 +226,12 @@ static const struct profile_stack *find_sample(const struct dumper *d, uint32_t 
 /* at_last: there will be no better one. */
 static int take_sample(struct dumper *d, struct seen *s, bool at_last)
 {
-	bool cut;
-	const struct profile_stack *st = find_sample(d, s->now.tid, &cut);
+	const struct profile_stack *st = find_sample(d, s->now.tid, false);
 	int err;
 
-	if (!st || (cut && !at_last))
+	if (!st && at_last)
+		st = find_sample(d, s->now.tid, true);
+	if (!st)
 		return 0;
 	err = keep_frames(s, d->samples->frames + st->first, st->cnt);
 	for (size_t i = 0, k = s->frame_cnt; !err && i + 1 < k; i++) {

@@ -92,6 +92,11 @@ def is_held(threads):
                     for t in threads.values() if t["frames"]))
 
 
+def truth_of(target):
+    """{tid: what it says of this thread} of a states.py, which ends."""
+    return {int(tid): true for tid, true in json.loads(target.end()).items()}
+
+
 def running(threads, gil="none"):
     return any(t["state"] == "running" and t["gil"] == gil for t in threads.values())
 
@@ -140,7 +145,7 @@ def test_states_and_stacks(python):
         assert watch.looks and not watch.bad
         target.process.stdin.write(b"x")
         held = dump_until(target.pid, is_held, "the main thread to hold the GIL, and two to wait for it")
-        truth = {int(tid): true for tid, true in json.loads(target.end()).items()}
+        truth = truth_of(target)
     assert {true["label"] for true in truth.values()} == {*ALL, "main"} - {"foreign"}
     for tid, true in truth.items():
         label = true["label"]
@@ -169,7 +174,7 @@ def test_running(any_python, real_time, label, gil):
     """A thread that nobody takes off its CPU has no registers to read: it is sampled."""
     with Target(any_python, "states.py", label, prefix=real_time) as target:
         threads = dump_until(target.pid, lambda ts: running(ts, gil), "a sample of it")
-        truth = {int(tid): true for tid, true in json.loads(target.end()).items()}
+        truth = truth_of(target)
     tid, = (tid for tid, true in truth.items() if true["label"] == label)
     assert threads[tid]["state"] == "running" and threads[tid]["syscall"] is None
     compare(threads[tid], truth[tid], label)
@@ -190,7 +195,7 @@ def test_hidden(any_python, tmp_path):
     library = harness.compile_c(tmp_path / "hide.so", "hide.c", "-shared", "-fPIC")
     with Target(any_python, "states.py", "hiding:%s" % library) as target:
         sampled = [dump_until(target.pid, running, "a sample of it") for _ in range(6)]
-        truth = {int(tid): true for tid, true in json.loads(target.end()).items()}
+        truth = truth_of(target)
     tid, = (tid for tid, true in truth.items() if true["label"] == "hiding")
     for threads in sampled:
         compare(threads[tid], truth[tid], "hiding")

@@ -9,8 +9,8 @@
 #include <time.h>
 
 #define PAGE	  4096UL
-#define HIDDEN_NS 9000000L
-#define SEEN_NS	  1000000L
+#define HIDDEN_NS 54000000L /* longer than dump waits for its first samples */
+#define SEEN_NS	  6000000L
 
 static void *volatile page;
 static volatile sig_atomic_t touched;
