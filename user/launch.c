@@ -24,7 +24,7 @@ struct launch {
 	char program[PATH_MAX]; /* "": not known */
 };
 
-/* So many scripts the kernel follows from one to the next, and reads so much of each: exec_binprm(), BINPRM_BUF_SIZE. */
+/* So many scripts the kernel follows (exec_binprm(), fs/exec.c), and reads so much of each (BINPRM_BUF_SIZE). */
 #define MAX_SCRIPTS 4
 #define SCRIPT_LINE 256
 #define BLANKS	    " \t"
@@ -81,16 +81,15 @@ static int read_script(const char *path, char *name)
 static void set_program(struct launch *l, const char *command)
 {
 	char name[SCRIPT_LINE + 1];
-	int err = 1;
+	bool found = find_program(command, l->program);
+	int script = 1;
 
-	if (!find_program(command, l->program))
-		err = -1;
-	for (int i = 0; err > 0 && i <= MAX_SCRIPTS; i++) {
-		err = read_script(l->program, name);
-		if (err > 0 && !find_program(name, l->program))
-			err = -1;
+	for (int i = 0; found && script > 0 && i <= MAX_SCRIPTS; i++) {
+		script = read_script(l->program, name);
+		if (script > 0)
+			found = find_program(name, l->program);
 	}
-	if (err)
+	if (!found || script)
 		l->program[0] = '\0';
 }
 

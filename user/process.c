@@ -1477,8 +1477,8 @@ static void prepare_common_files(struct process_table *pt)
 }
 
 /*
- * What is about to be run would lack its tables in its first milliseconds. We have it mapped for as long as it takes to look at
- * it as at any process's; nothing of it runs here.
+ * What is about to be run would lack its tables in its first milliseconds. We have it mapped for as long as it takes
+ * to look at it as at any process's; nothing of it runs here.
  */
 static void prepare_program(struct process_table *pt)
 {

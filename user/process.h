@@ -49,12 +49,11 @@ struct process_maps {
 struct process;
 
 struct process_opts {
-	bool all;	   /* also processes without Python: all are walked */
-	const pid_t *pids; /* only these (PROC_TARGET); borrowed until the scan is over */
-	size_t pid_cnt;	   /* 0: all processes */
-	bool children;	   /* descendants of `pids` as well */
-	const char *
-		program; /* one of them will execute it; borrowed until the scan is over. NULL: not known */
+	bool all;	       /* also processes without Python: all are walked */
+	const pid_t *pids;     /* only these (PROC_TARGET); borrowed until the scan is over */
+	size_t pid_cnt;	       /* 0: all processes */
+	bool children;	       /* descendants of `pids` as well */
+	const char *program;   /* that one of them will execute; borrowed as they are; or NULL */
 	uint64_t table_budget; /* bytes of unwind tables; 0: TABLE_BUDGET_DEFAULT */
 	uint64_t spare_bytes;  /* more, of spare ones; 0: SPARE_BYTES_DEFAULT, 1: none */
 	/*
@@ -121,8 +120,8 @@ struct process_table *process_table__new(const struct process_maps *maps, struct
 void process_table__free(struct process_table *pt);
 
 /*
- * Analyses files of the processes that run, and opts.program, and nothing else: none is known after it. For the time in which fork, exec
- * and exit are not attached yet; the scan, which has to wait for that, finds them done.
+ * Analyses files of the processes that run, and opts.program, and nothing else: none is known after it. For the time
+ * in which fork, exec and exit are not attached yet; the scan, which has to wait for that, finds them done.
  */
 void process_table__prepare(struct process_table *pt);
 /*

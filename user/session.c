@@ -452,8 +452,8 @@ int session__start(struct session *s)
 
 	s->cpu_start_ns = self_cpu_ns();
 	s->start_unix_ns = unix_ns();
-	s->kernel_rate =
-		rights__sysctl("kernel/perf_event_max_sample_rate"); /* as the events find it */
+	/* As the events find it. */
+	s->kernel_rate = rights__sysctl("kernel/perf_event_max_sample_rate");
 	err = collect__attach_sampler(s->collect, s->frequency_hz);
 	s->start_ns = s->drained_ns = now_ns();
 	s->tick_ns = s->start_ns + first_tick_ms(s) * NS_PER_MS;

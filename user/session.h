@@ -42,15 +42,15 @@ struct session;
 struct session_opts {
 	const struct targets *targets; /* borrowed until close */
 	pid_t command;		       /* sampled with its descendants; 0: none */
-	const char *program;	   /* what the command will execute; borrowed until open; or NULL */
-	uint32_t max_frames;	   /* Python, and native ones, of a stack; 0: the default */
-	uint32_t table_mib;	   /* for unwind tables, in the kernel; 0: the default */
-	size_t names_budget;	   /* bytes of names that Python may have; 0: 64 KiB */
-	bool threads;		   /* keep them apart */
-	bool no_native, no_kernel; /* frames to leave out */
-	bool bpf_stats;		   /* have the kernel time the programs */
-	bool timed;		   /* have them time themselves: follow_ns */
-	struct perf_events *events; /* opened before; borrowed until close. NULL: none */
+	const char *program;	       /* that it will execute; only for open; or NULL */
+	uint32_t max_frames;	       /* Python, and native ones, of a stack; 0: the default */
+	uint32_t table_mib;	       /* for unwind tables, in the kernel; 0: the default */
+	size_t names_budget;	       /* bytes of names that Python may have; 0: 64 KiB */
+	bool threads;		       /* keep them apart */
+	bool no_native, no_kernel;     /* frames to leave out */
+	bool bpf_stats;		       /* have the kernel time the programs */
+	bool timed;		       /* have them time themselves: follow_ns */
+	struct perf_events *events;    /* opened before; borrowed until close. NULL: none */
 	/* See struct process_opts. */
 	void (*known)(void *ctx, const struct process *p, const struct process *parent);
 	void *known_ctx;
