@@ -9,6 +9,7 @@ import sys
 
 import collector
 import profilers
+import whole as everything
 from runs import (SPEED, SPEEDY, BenchError, Running, Target, Workload, fastest, in_turn, is_full, rounds,
                   share_at_full_speed, slices_of, slowdown, together)
 
@@ -339,6 +340,14 @@ def start(args, python):
            "worst_s": max(c.ready_s for c in costs),
            "cpu_s": statistics.median(c.ready_cpu_s for c in fast or costs),
            "sampling_rss": max(c.sampling_rss for c in costs), "rss": max(c.rss for c in costs)}
+
+
+def whole(args, python):
+    """What all of a run costs, in several situations."""
+    with contextlib.closing(collector.Collector()) as end:
+        for situation in everything.chosen(args.situation):
+            say("whole: %s" % situation.name)
+            yield from everything.rows_of(situation, python, args.seconds, args.rounds, end, args.otel)
 
 
 def compare(target, others, hz, count):

@@ -54,10 +54,22 @@ def ours():
     return Profiler("pyperf-bpf", ours_argv, read_ours, bpf=True)
 
 
-def ours_on_all():
+def ours_on_all(*options):
     """Every process of the machine."""
-    return Profiler("pyperf-bpf", lambda target, hz, output:
-                    [OURS, "-v", "-F", str(hz), "-o", "%s.json" % output], read_ours, bpf=True)
+    return Profiler(" ".join(["pyperf-bpf", *options]), lambda target, hz, output:
+                    [OURS, "-v", "-F", str(hz), *options, "-o", "%s.json" % output], read_ours, bpf=True)
+
+
+def agent():
+    """With its store, at a rate that its budget does not lower."""
+    def argv(target, hz, output):
+        config, state = output.with_suffix(".conf"), output.with_suffix(".state")
+        state.mkdir(mode=0o700)
+        config.write_text("[agent]\nfrequency = %d\nstate-dir = %s\n[budget]\ncpu = 100%%\n"
+                          "[http]\nlisten = unix:%s/http.sock\n" % (hz, state, state))
+        return [OURS, "agent", "--config", str(config)]
+
+    return Profiler("pyperf-bpf agent", argv, bpf=True, stop=signal.SIGTERM)
 
 
 def helper(name):
@@ -187,6 +199,7 @@ def sampling(python):
                     note="on CPython 3.15; Python frames only")
 
 
+OTEL = "OpenTelemetry eBPF profiler"
 WITH_TRACEFS = ("unshare", "--mount", "--propagation", "private", "sh", "-c",
                 "mount -t tracefs tracefs /sys/kernel/tracing && exec \"$0\" \"$@\"")
 
@@ -202,11 +215,26 @@ def otel(program, collector):
                 "-disable-tls", "-samples-per-second", str(hz), "-pin-cpu-ids", str(LAST_CPU),
                 "-monitor-interval", "1s", "-reporter-interval", "1s", "-t", "python"]
 
-    return Profiler("OpenTelemetry eBPF profiler", argv, bpf=True, every_run=True,
-                    ready=lambda: b"between" in collector.last)
+    return Profiler(OTEL, argv, bpf=True, every_run=True, ready=lambda: b"between" in collector.last)
 
 
-def peers(otel_program, collector):
+def otel_on_all(program, collector):
+    """Samples all CPUs."""
+    one = otel(program, collector)
+
+    def argv(target, hz, output):
+        words = one.argv(target, hz, output)
+        at = words.index("-pin-cpu-ids")
+        return words[:at] + words[at + 2:]
+
+    return Profiler(OTEL, argv, bpf=True)
+
+
+def find_otel(program):
+    return program or find("ebpf-profiler")
+
+
+def of_a_process():
     """(those that are installed, {name of those that are not: why})."""
     found, missing = [], {}
 
@@ -228,6 +256,15 @@ def peers(otel_program, collector):
         found.append(sampling(python))
     else:
         missing["profiling.sampling"] = "no CPython 3.15 that has it"
-    add("OpenTelemetry eBPF profiler", otel_program or find("ebpf-profiler"), otel,
-        otel_program or find("ebpf-profiler"), collector)
+    return found, missing
+
+
+def peers(otel_program, collector):
+    """The same, and the profiler that samples a CPU."""
+    found, missing = of_a_process()
+    program = find_otel(otel_program)
+    if program and works([program, "--version"]):
+        found.append(otel(program, collector))
+    else:
+        missing[OTEL] = "%s --version fails" % program if program else "not installed"
     return found, missing

@@ -256,6 +256,12 @@ def bpf_time(programs):
                  for field in ("run_time_ns", "run_cnt"))
 
 
+def all_programs(pid):
+    """{id: (ns, whether it samples)} of all BPF programs of a process."""
+    return {i["prog_id"]: (int(i.get("run_time_ns", 0)), i["prog_type"] == str(PERF_EVENT_PROG))
+            for _, i in bpf_objects(pid) if "prog_type" in i}
+
+
 def has_run(program):
     with contextlib.suppress(FileNotFoundError, ProcessLookupError):
         return bool(re.search(r"^run_cnt:\s+[1-9]", program.read_text(), re.M))
@@ -327,6 +333,7 @@ class Cost:
     cpu_s: float = 0        # user space of the profiler
     whole_cpu_s: float = 0  # of its whole life, from its start to its results
     results_cpu_s: float = 0    # of that, since it was told to stop: last window, names, output
+    exit_s: float = 0       # from then to its exit
     rss: int = 0            # peak over its whole life, with the writing of its results
     sampling_rss: int = 0   # peak until it was told to stop
     map_bytes: int = 0
@@ -406,10 +413,14 @@ class Running:
         self.check()
         cpu, target_cpu = cpu_seconds(self.pid), cpu_seconds(target.pid)
         slices = target.slices(self.bpf_time)
-        self.check()
         target_cpu, cpu = cpu_seconds(target.pid) - target_cpu, cpu_seconds(self.pid) - cpu
-        return Cost(slices, self.settled, target_cpu_s=target_cpu, cpu_s=cpu, map_bytes=map_bytes(self.pid),
-                    ready_s=self.ready_s, ready_cpu_s=self.ready_cpu_s)
+        return self.cost(slices, target_cpu_s=target_cpu, cpu_s=cpu)
+
+    def cost(self, slices, **more):
+        """So far."""
+        self.check()
+        return Cost(slices, self.settled, map_bytes=map_bytes(self.pid), ready_s=self.ready_s,
+                    ready_cpu_s=self.ready_cpu_s, **more)
 
     def stop(self, cost):
         """Lets it write its results."""
@@ -419,10 +430,11 @@ class Running:
         self.process.stdin.close()
         if self.profiler.stop:
             self.process.send_signal(self.profiler.stop)
-        deadline = time.monotonic() + PATIENCE
-        while self.process.poll() is None and time.monotonic() < deadline:
+        begin = time.monotonic()
+        while self.process.poll() is None and time.monotonic() < begin + PATIENCE:
             self.rss = peak_rss(self.pid) or self.rss
             time.sleep(0.001)
+        cost.exit_s = time.monotonic() - begin
         end(self.process)
         for argv in self.profiler.after(self.output):
             subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,

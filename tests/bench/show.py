@@ -94,6 +94,30 @@ def peers(rows):
     return lines
 
 
+def ranged(value, factor, digits):
+    """Its median, and its least and greatest value."""
+    if value is None:
+        return "-"
+    if value["least"] == value["most"]:
+        return "%.*f" % (digits, factor * value["median"])
+    return "%.*f (%.*f to %.*f)" % (digits, factor * value["median"], digits, factor * value["least"],
+                                 digits, factor * value["most"])
+
+
+def whole(rows):
+    heads = ["situation", "profiler", "rounds", "slowdown %", "all CPU ms", "user ms", "sampler ms", "other BPF ms",
+             "first ms", "exit ms", "MiB", "maps MiB"]
+    lines = table("All of a run, at %d Hz: the median, and the least and the most of the rounds" % rows[0]["hz"], heads,
+                  [[r["situation"], r["name"], str(r["rounds"]), ranged(r["slowdown"], 100, 1), ranged(r["cpu_s"], 1000, 0),
+                    ranged(r["user_s"], 1000, 0), ranged(r["sampler_s"], 1000, 1), ranged(r["other_bpf_s"], 1000, 1),
+                    ranged(r.get("first_sample_s"), 1000, 0), ranged(r["exit_s"], 1000, 0),
+                    ranged(r["rss"], 1 / MIB, 1), ranged(r["map_bytes"], 1 / MIB, 1)]
+                   for r in rows if "cpu_s" in r])
+    lines[-1:] = ["%s, %s: %s" % (r["situation"], r["name"], r["failed"])
+                  for r in rows if "failed" in r] + [""]
+    return lines
+
+
 def targets(verdicts):
     lines = table("Targets", ["target", "wanted", "figure"],
                   [[v["target"], v["wanted"], v["figure"]] for v in verdicts])
@@ -134,6 +158,8 @@ def text(run):
                       mib(s["sampling_rss"]), mib(s["rss"])), ""]
     if run.get("peers"):
         lines += peers(run["peers"])
+    if run.get("whole"):
+        lines += whole(run["whole"])
     return "\n".join(lines)
 
 

@@ -137,9 +137,55 @@ def of_peers(rows):
             yield of_otel(mine, r)
 
 
+def is_told(mine, theirs):
+    """The rounds of the one lie apart from those of the other."""
+    return mine["most"] < theirs["least"] or theirs["most"] < mine["least"]
+
+
+def limit_of(row, key, limit, text, name, wanted):
+    """All rounds, or none, keep to it; else the figure is noise."""
+    value = row[key]
+    return verdict(name, value["median"] <= limit, text(value["median"]), wanted,
+                   value["most"] <= limit or value["least"] > limit)
+
+
+def of_whole(rows):
+    """All BPF programs, the profiler's processes from start to exit, memory together with maps."""
+    done = [r for r in rows if "cpu_s" in r]
+    theirs = {r["situation"]: r for r in done if r["name"].startswith("OpenTelemetry")}
+    for r in done:
+        if not r["name"].startswith("pyperf-bpf"):
+            continue
+        what = "%s, %s" % (r["name"], r["situation"])
+        if r["situation"] == "typical":
+            yield limit_of(r, "first_sample_s", 0.08, lambda s: "%.0f ms" % (1000 * s),
+                           "first sample: %s" % what, "<= 80 ms")
+            yield limit_of(r, "user_s", 0.07, lambda s: "%.0f ms" % (1000 * s),
+                           "CPU from start to exit: %s" % what, "<= 70 ms")
+        if r["situation"] == "compiles" and r["name"] == "pyperf-bpf":
+            yield limit_of(r, "memory", 64 * MIB, lambda b: "%.1f MiB" % (b / MIB),
+                           "resident memory and maps: %s" % what, "<= 64 MiB")
+        if r["situation"] == "chunks":
+            mine, other = r["sampler_s"], r["other_bpf_s"]
+            yield verdict("BPF beside the sampler: %s" % what, other["median"] <= mine["median"],
+                          "%.1f : %.1f ms" % (1000 * other["median"], 1000 * mine["median"]), "<= the sampler",
+                          is_told(mine, other))
+        if r["situation"] in theirs:
+            yield from against(r, theirs[r["situation"]], what)
+
+
+def against(row, peer, what):
+    """Less than the peer takes: of BPF programs, and of CPU time with that of the processes."""
+    for key, text in (("bpf_s", "all BPF time"), ("cpu_s", "all CPU time")):
+        mine, other = row[key], peer[key]
+        yield verdict("%s against %s: %s" % (text, peer["name"], what), mine["median"] < other["median"],
+                      "%.0f : %.0f ms" % (1000 * mine["median"], 1000 * other["median"]), "less",
+                      is_told(mine, other))
+
+
 def judge(run):
     cells = run.get("matrix", [])
     return [*of_slowdown(cells), *of_frames(run.get("frames", []), run["python"]),
             *of_scale(run.get("flat", []), run.get("start", [])),
             *of_sizes(run.get("scale", [])), *of_samples(cells),
-            *of_memory(cells), *of_peers(run.get("peers", []))]
+            *of_memory(cells), *of_peers(run.get("peers", [])), *of_whole(run.get("whole", []))]

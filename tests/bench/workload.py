@@ -329,11 +329,80 @@ def imports(size):
     serve(lambda: subprocess.call([sys.executable, "-E", "-c", program]))
 
 
+# ---- what the kernel does for a program ----------------------------------------------------------
+
+TREE_DEPTH = 8
+
+
+def descend(n, tree):
+    if n:
+        descend(n - 1, tree)
+    else:
+        visit(tree)
+
+
+def visit(tree):
+    for branch in tree:
+        visit(branch)
+
+
+def chunks(size):
+    """A recursive visitor at `size` depths in turn. CPython 3.11 to 3.13 map 16 KiB when calls cross the end of a
+    chunk of the data stack and unmap them when they return, so wherever that end is, some depth stands on it."""
+    tree = []
+    for i in range(TREE_DEPTH):
+        tree = [tree, tree]
+
+    def depths():
+        for n in range(size):
+            descend(n, tree)
+
+    serve(depths)
+
+
+def temporaries(size):
+    """Blocks that malloc() maps and free() unmaps, as large arrays are: it never keeps 32 MiB or more."""
+    def blocks():
+        for i in range(size):
+            bytearray(40 << 20)
+
+    serve(blocks)
+
+
+def execs(size):
+    serve(lambda: [subprocess.call(["/bin/true"]) for i in range(size)])
+
+
+def forks(size):
+    def children():
+        for i in range(size):
+            child = os.fork()
+            if not child:
+                os._exit(0)
+            os.waitpid(child, 0)
+
+    serve(children)
+
+
+def compiles(size):
+    """A compiler, its assembler and a short-lived Python, as a build runs them."""
+    source = "\n".join("int f%d(int x) { return x * %d; }" % (i, i) for i in range(50)).encode()
+
+    def builds():
+        for i in range(size):
+            cc = subprocess.Popen(["cc", "-O1", "-c", "-x", "c", "-o", "/dev/null", "-"],
+                                  stdin=subprocess.PIPE)
+            cc.communicate(source)
+            subprocess.call([sys.executable, "-E", "-S", "-c", "sum(range(10000))"])
+
+    serve(builds)
+
+
 def main():
     name, sizes = sys.argv[1], [int(word) for word in sys.argv[2].split("+")]
     {f.__name__: f for f in (shallow, deep, chain, extensions, typical, stacks, threads,
                              processes, relay, thread_relay, on_cpus, stacks_on_cpus,
-                             crowd, imports)}[name](*sizes)
+                             crowd, imports, chunks, temporaries, execs, forks, compiles)}[name](*sizes)
 
 
 if __name__ == "__main__":

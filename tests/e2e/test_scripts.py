@@ -280,6 +280,40 @@ def test_bench_measures(directory):
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="not root")
+def test_bench_whole(directory):
+    """All that a run costs while a program maps: also what BPF programs take that do not sample."""
+    got = bench("--quick", "--part", "whole", "--situation", "chunks", "-o", directory / "run.json",
+                TMPDIR=str(directory))
+    assert got.returncode == 0, got.stderr
+    run = json.loads((directory / "run.json").read_text())
+    rows = {row["name"]: row for row in run["whole"]}
+    assert {"pyperf-bpf", "pyperf-bpf -a", "pyperf-bpf agent"} <= set(rows), rows
+    for name, row in rows.items():
+        assert row["situation"] == "chunks" and "failed" not in row, row
+        for key in ("cpu_s", "user_s", "sampler_s", "other_bpf_s", "first_sample_s", "exit_s", "rss", "map_bytes"):
+            assert 0 < row[key]["least"] <= row[key]["median"] <= row[key]["most"], (name, key, row)
+        together = row["user_s"]["median"] + row["bpf_s"]["median"]
+        assert abs(together - row["cpu_s"]["median"]) < 1e-6, row
+        assert row["bpf_s"]["median"] > row["sampler_s"]["median"], row
+    assert any("BPF beside the sampler: pyperf-bpf, chunks" in line for line in got.stdout.splitlines()), got.stdout
+    assert {p.name for p in directory.iterdir()} == {"run.json"}
+
+
+def test_bench_judges_rounds(monkeypatch):
+    """A difference that is smaller than that of the rounds is noise."""
+    targets = bench_module(monkeypatch, "targets")
+
+    def row(name, *values):
+        figure = dict(zip(("least", "median", "most"), values))
+        return {"name": name, "situation": "execs", "bpf_s": figure, "cpu_s": figure}
+
+    for ours, theirs, wanted in (((1, 2, 3), (4, 5, 6), "met"), ((4, 5, 6), (1, 2, 3), "MISSED"),
+                                 ((1, 2, 5), (4, 5, 6), "noise")):
+        verdicts = list(targets.of_whole([row("pyperf-bpf", *ours), row("OpenTelemetry", *theirs)]))
+        assert [v["verdict"] for v in verdicts] == [wanted] * 2, verdicts
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="not root")
 def test_bench_scale(monkeypatch):
     """Two rows of it: most turns are another thread's, and each was searched once."""
     runs, parts = bench_module(monkeypatch, "runs"), bench_module(monkeypatch, "parts")
