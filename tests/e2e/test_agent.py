@@ -17,7 +17,7 @@ import threading
 import pytest
 
 import pprof_read
-from harness import (PROGRAMS, PYPERF, REPO, Process, Profiler, clean_environment, find_tool, poll, profile,
+from harness import (PATIENCE, PROGRAMS, PYPERF, REPO, Process, Profiler, clean_environment, find_tool, poll, profile,
                      spend)
 
 AGENT = os.path.join(os.path.dirname(PYPERF), "pyperf-bpf-agent")
@@ -568,6 +568,38 @@ def test_watchdog(agents):
     os.kill(agent.pid, signal.SIGTERM)
     assert "STATUS=" in agent.expect("STOPPING=1")
     agent.wait()
+
+
+@pytest.fixture
+def standing(agents):
+    """An agent whose main thread waits for somebody to write into its configuration, a FIFO."""
+    agent = agents(window=60)
+    text = agent.config.read_text()
+    agent.config.unlink()
+    os.mkfifo(agent.config)
+    os.kill(agent.pid, signal.SIGHUP)
+    said = r"sampling has stood still for \d+ s, reading the configuration: it waits for: open(at)?\(\) of %s" % re.escape(
+        str(agent.config))
+    poll(lambda: any(re.match(said, m) for m in agent.messages("warning")), "what sampling waits for")
+    return agent, text
+
+
+def test_standing_still_is_said_with_what_it_waits_for(standing):
+    agent, text = standing
+    agent.config.write_text(text)
+    poll(lambda: any(re.match(r"sampling goes on after \d+ s", m) for m in agent.messages()), "that it goes on")
+    agent.stop()
+
+
+def test_a_second_sigterm_ends_it_at_once(standing):
+    """Also when nothing else can be had of it."""
+    agent, _ = standing
+    os.kill(agent.pid, signal.SIGTERM)
+    poll(lambda: any("a second signal ends the agent at once" in m for m in agent.messages("warning")),
+         "what keeps it from ending")
+    assert agent.process.poll() is None
+    os.kill(agent.pid, signal.SIGTERM)
+    assert agent.process.wait(PATIENCE) == -signal.SIGTERM
 
 
 @pytest.mark.parametrize("text,said", [

@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -27,6 +28,7 @@
 #include "agent/schedule.h"
 #include "agent/secrets.h"
 #include "agent/sinks.h"
+#include "agent/standstill.h"
 #include "agent/taps.h"
 #include "clock.h"
 #include "log.h"
@@ -38,6 +40,8 @@
 #define TICK_NS		  NS_PER_S
 #define HTTP_AGAIN_NS	  (60 * NS_PER_S)
 #define STANDSTILL_NS	  (60 * NS_PER_S) /* of the main thread, which looks about each second */
+#define SAY_NS		  (10 * NS_PER_S) /* after that, it is said what it waits for */
+#define SAY_DELIVERY_NS	  (30 * NS_PER_S) /* one window on a slow disk takes its time */
 #define NICE_PRIORITY	  (-10)		  /* as session.c wants it; later there is no right to it */
 #define NAMES_BUDGET	  (16 << 10)	  /* what is forgotten each minute need not be more */
 #define SYMBOLS_SHARE	  4		  /* a quarter of the memory budget may be kept symbols */
@@ -55,7 +59,7 @@ struct agent {
 	struct session *session;
 	struct known *known; /* labels by process */
 	struct sinks *sinks; /* the delivery thread's, once that runs */
-	struct deliver *deliver;
+	_Atomic(struct deliver *) deliver;
 	struct taps *taps;
 	struct http_backend backend;
 	struct http *http;	    /* NULL: none */
@@ -75,6 +79,9 @@ struct agent {
 	uint64_t lost_periods;
 	struct perf_events *events;
 	int guard_fd, signal_fd, wake_fd;
+	struct standstill *standstill; /* takes the signals */
+	_Atomic(const char *) doing;   /* the main thread, for messages: a literal */
+	_Atomic uint64_t moved_ns;     /* since when it does that */
 	bool stop;
 
 	struct agent_stats stats; /* the main thread's */
@@ -82,6 +89,29 @@ struct agent {
 	struct agent_stats published;
 	uint64_t alive_ns; /* when it was published; 0: not yet */
 };
+
+/* ---- standing still ----------------------------------------------------------------------------------- */
+
+/* What the main thread does from now on; it must not take long. */
+static void at(struct agent *a, const char *doing)
+{
+	atomic_store(&a->doing, doing);
+	atomic_store(&a->moved_ns, now_ns());
+}
+
+static void look_after(void *ctx, struct stander *out)
+{
+	struct agent *a = ctx;
+	struct deliver *deliver = atomic_load(&a->deliver);
+	struct deliver_stats d = { 0 };
+
+	if (deliver)
+		deliver__stats(deliver, &d);
+	out[0] = (struct stander){ "sampling", atomic_load(&a->doing), getpid(),
+				   atomic_load(&a->moved_ns), SAY_NS };
+	out[1] = (struct stander){ "storing", "with one window", d.tid, d.moved_ns,
+				   SAY_DELIVERY_NS };
+}
 
 /* ---- configuration ---------------------------------------------------------------------------------- */
 
@@ -162,6 +192,7 @@ static void reload(struct agent *a)
 {
 	struct config *c;
 
+	at(a, "reading the configuration");
 	notify("RELOADING=1\nMONOTONIC_USEC=%" PRIu64, now_ns() / 1000);
 	c = config__load(a->o->config_path, &a->config_required);
 	if (c && !apply(a, c)) {
@@ -245,8 +276,10 @@ static void drain(struct agent *a)
 {
 	struct profile *p = profile__new();
 	uint64_t begin = now_ns(), begin_cpu = thread_cpu_ns();
-	int err = p ? session__drain(a->session, p) : cmdline__no_memory();
+	int err;
 
+	at(a, "reading the counts");
+	err = p ? session__drain(a->session, p) : cmdline__no_memory();
 	if (p && take(a, p))
 		err = -ENOMEM;
 	profile__free(p);
@@ -269,7 +302,10 @@ static int name(void *ctx, struct profile *p)
 	};
 
 	uint64_t begin = thread_cpu_ns();
-	int err = session__name(a->session, p, &so);
+	int err;
+
+	at(a, "looking for names");
+	err = session__name(a->session, p, &so);
 
 	a->own_ns += thread_cpu_ns() - begin;
 	return err;
@@ -607,14 +643,14 @@ static void on_signal(struct agent *a, uint32_t sig)
 
 static void read_signals(struct agent *a)
 {
-	struct signalfd_siginfo si;
+	uint8_t number;
 	uint64_t n;
 
 	while (read(a->wake_fd, &n, sizeof(n)) == sizeof(n))
 		; /* taps__due() tells why */
 
-	while (read(a->signal_fd, &si, sizeof(si)) == sizeof(si))
-		on_signal(a, si.ssi_signo);
+	while (read(standstill__fd(a->standstill), &number, 1) == 1)
+		on_signal(a, number);
 }
 
 /* Held from before the first thread is there, so that all threads hold them. */
@@ -636,17 +672,6 @@ static int open_signals(struct agent *a)
 		return 0;
 	log_err("signals: %s", strerror(errno));
 	return -errno;
-}
-
-/* A second signal does not wait for what takes long. */
-static void release_signals(void)
-{
-	sigset_t set;
-
-	sigemptyset(&set);
-	sigaddset(&set, SIGTERM);
-	sigaddset(&set, SIGINT);
-	sigprocmask(SIG_UNBLOCK, &set, NULL);
 }
 
 /* What needs privileges that are given up then, and what the rest needs. */
@@ -675,14 +700,20 @@ static int open_delivery(struct agent *a)
 static int start(struct agent *a)
 {
 	struct clocks now;
-	int err = settle(a);
+	int err;
 
+	at(a, "starting");
+	err = settle(a);
+	if (!err) {
+		a->standstill = standstill__start(a->signal_fd, look_after, a);
+		err = a->standstill ? 0 : -errno;
+	}
 	if (!err)
 		err = open_delivery(a);
 	if (!err)
 		err = open_session(a);
 	if (!err)
-		err = session__watch(a->session, a->signal_fd);
+		err = session__watch(a->session, standstill__fd(a->standstill));
 	if (!err)
 		err = session__watch(a->session, a->wake_fd);
 	if (!err)
@@ -756,6 +787,7 @@ static int sample(struct agent *a)
 
 	while (!a->stop && !err) {
 		clocks__read(&now);
+		at(a, "following processes");
 		err = session__wait(a->session, wake_ns(a, &now));
 		known__read(a->known, session__procs(a->session));
 		read_signals(a);
@@ -766,13 +798,13 @@ static int sample(struct agent *a)
 	return err;
 }
 
-/* The last period, which is shorter, whatever ended it. A second signal does not wait for what takes long. */
+/* The last period, which is shorter, whatever ended it. */
 static void finish(struct agent *a)
 {
 	struct clocks now;
 
 	notify("STOPPING=1\nSTATUS=writing the last windows");
-	release_signals();
+	at(a, "writing the last windows");
 	session__stop(a->session);
 	a->stop = true;
 	if (!a->period) /* no memory for one */
@@ -805,8 +837,12 @@ static void close_all(struct agent *a, bool ran)
 	struct deliver_stats d = { 0 };
 
 	stop_http(a);
-	deliver__close(a->deliver, &d);
+	at(a, "writing the last windows");
+	deliver__finish(a->deliver);
+	at(a, "sending what the spools hold");
 	sinks__close(a->sinks);
+	standstill__stop(a->standstill);
+	deliver__close(a->deliver, &d);
 	if (ran)
 		say_end(a, &d);
 	taps__free(a->taps);

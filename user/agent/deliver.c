@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "clock.h"
 #include "log.h"
@@ -122,6 +123,9 @@ static void *run(void *arg)
 	struct period *p;
 	struct call call;
 
+	pthread_mutex_lock(&d->lock);
+	d->stats.tid = gettid();
+	pthread_mutex_unlock(&d->lock);
 	while (take(d, &call, &p)) {
 		if (call.fn) {
 			call.fn(call.ctx);
@@ -217,7 +221,7 @@ bool deliver__hangs(const struct deliver_stats *s, uint64_t now)
 	return s->moved_ns && now > s->moved_ns && now - s->moved_ns > DELIVER_PATIENCE_NS;
 }
 
-void deliver__close(struct deliver *d, struct deliver_stats *last)
+void deliver__finish(struct deliver *d)
 {
 	if (!d)
 		return;
@@ -227,6 +231,14 @@ void deliver__close(struct deliver *d, struct deliver_stats *last)
 	pthread_mutex_unlock(&d->lock);
 	if (d->started)
 		pthread_join(d->thread, NULL);
+	d->started = false;
+}
+
+void deliver__close(struct deliver *d, struct deliver_stats *last)
+{
+	if (!d)
+		return;
+	deliver__finish(d);
 	if (last)
 		*last = d->stats;
 	for (size_t i = 0; i < d->queued; i++)

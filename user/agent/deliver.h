@@ -11,11 +11,13 @@
  *	deliver__start(d);
  *	deliver__put(d, period);		main thread
  *	deliver__call(d, change, ctx);		change(ctx) runs between two periods
- *	deliver__close(d, &stats);		all that is queued is delivered
+ *	deliver__finish(d);			all that is queued is delivered
+ *	deliver__close(d, &stats);
  */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "agent/period.h"
 #include "agent/split.h"
@@ -36,6 +38,7 @@ struct deliver_stats {
 	uint32_t queued, services;
 	uint64_t end_unix_ns; /* of the last period; 0: none */
 	uint64_t cpu_ns;      /* of the thread */
+	pid_t tid;	      /* its; 0: it was not started */
 	uint64_t moved_ns;    /* when it took up what it is at, or put a window; 0: it waits */
 };
 
@@ -57,7 +60,9 @@ void deliver__put(struct deliver *d, struct period *p);
 void deliver__stats(struct deliver *d, struct deliver_stats *out);
 /* It hangs, at the time `now` (now_ns()): slow is what gets a window done in DELIVER_PATIENCE_NS. */
 bool deliver__hangs(const struct deliver_stats *s, uint64_t now);
-/* Waits until all is delivered. Nothing is put after that. `last`, unless NULL, gets the final statistics. */
+/* Waits until all is delivered, and ends the thread. Nothing is put after that. NULL is fine. */
+void deliver__finish(struct deliver *d);
+/* After deliver__finish(), or in its place. `last`, unless NULL, gets the final statistics. */
 void deliver__close(struct deliver *d, struct deliver_stats *last);
 
 #endif /* PYPERF_AGENT_DELIVER_H */

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+#include "agent/standstill.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "agent/waits.h"
+#include "clock.h"
+#include "log.h"
+
+#define LOOK_MS	     5000
+#define LOOK_SOON_MS 1000	    /* once it was told to end, or something stands still */
+#define END_NS	     (2 * NS_PER_S) /* the patience with what keeps it from ending */
+#define AGAIN_NS     (60 * NS_PER_S)
+
+/* What was said of a thread. */
+struct said {
+	uint64_t moved_ns; /* it stood still since then; 0: nothing was said */
+	uint64_t said_ns;
+};
+
+struct standstill {
+	int signal_fd, pipe[2], stop_fd;
+	void (*look)(void *ctx, struct stander *out);
+	void *ctx;
+	pthread_t thread;
+	bool ending; /* told to */
+	struct said said[STANDSTILL_THREADS];
+};
+
+/* ---- standing still -------------------------------------------------------------------------------------- */
+
+static void say(const struct standstill *s, const struct stander *t, uint64_t now)
+{
+	struct strbuf what = { 0 };
+
+	waits__describe(t->tid, &what);
+	log_warn("%s has stood still for %.0f s, %s: it waits for: %s%s", t->name,
+		 (double)(now - t->moved_ns) / NS_PER_S, t->doing, what.s ? what.s : "?",
+		 s->ending ? " (a second signal ends the agent at once)" : "");
+	strbuf__free(&what);
+}
+
+static void look_at(struct standstill *s, const struct stander *t, struct said *said)
+{
+	uint64_t now = now_ns();
+	uint64_t patience = s->ending && t->patience_ns > END_NS ? END_NS : t->patience_ns;
+
+	if (said->moved_ns && said->moved_ns != t->moved_ns) {
+		log_info("%s goes on after %.0f s", t->name,
+			 (double)((t->moved_ns ? t->moved_ns : now) - said->moved_ns) / NS_PER_S);
+		*said = (struct said){ 0 };
+	}
+	if (!t->moved_ns || now < t->moved_ns + patience)
+		return;
+	if (said->said_ns && now - said->said_ns < AGAIN_NS)
+		return;
+	*said = (struct said){ .moved_ns = t->moved_ns, .said_ns = now };
+	say(s, t, now);
+}
+
+static bool look_at_all(struct standstill *s)
+{
+	struct stander threads[STANDSTILL_THREADS] = { { 0 } };
+	bool still = false;
+
+	s->look(s->ctx, threads);
+	for (size_t i = 0; i < STANDSTILL_THREADS; i++) {
+		look_at(s, &threads[i], &s->said[i]);
+		still |= s->said[i].moved_ns != 0;
+	}
+	return still;
+}
+
+/* ---- signals --------------------------------------------------------------------------------------------- */
+
+/*
+ * As if it had never been held back: the kernel ends the process, with the status that says so. From the first on, so
+ * that the second one ends it even when this thread should wait for something.
+ */
+static void let_the_next_one_end_it(void)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGINT);
+	pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+}
+
+static void take_signals(struct standstill *s)
+{
+	struct signalfd_siginfo si;
+
+	while (read(s->signal_fd, &si, sizeof(si)) == sizeof(si)) {
+		uint8_t number = (uint8_t)si.ssi_signo;
+
+		if (write(s->pipe[1], &number, 1) != 1)
+			log_debug("signal %u: nobody takes it", number);
+		if (number != SIGTERM && number != SIGINT)
+			continue;
+		memset(s->said, 0, sizeof(s->said)); /* what stands still is said anew */
+		s->ending = true;
+		let_the_next_one_end_it();
+	}
+}
+
+static void *run(void *arg)
+{
+	struct standstill *s = arg;
+	struct pollfd fds[] = { { .fd = s->signal_fd, .events = POLLIN },
+				{ .fd = s->stop_fd, .events = POLLIN } };
+	bool soon = false;
+
+	while (!fds[1].revents) {
+		poll(fds, 2, soon ? LOOK_SOON_MS : LOOK_MS);
+		if (fds[0].revents)
+			take_signals(s);
+		soon = look_at_all(s) || s->ending;
+	}
+	return NULL;
+}
+
+/* ---- start and stop -------------------------------------------------------------------------------------- */
+
+static void close_fds(struct standstill *s)
+{
+	const int fds[] = { s->pipe[0], s->pipe[1], s->stop_fd };
+
+	for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++)
+		if (fds[i] >= 0)
+			close(fds[i]);
+}
+
+static int begin(struct standstill *s)
+{
+	int err;
+
+	s->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (s->stop_fd < 0 || pipe2(s->pipe, O_CLOEXEC | O_NONBLOCK))
+		err = errno;
+	else
+		err = pthread_create(&s->thread, NULL, run, s); /* the caller holds the signals */
+	if (err)
+		log_err("a thread for signals: %s", strerror(err));
+	return -err;
+}
+
+struct standstill *standstill__start(int signal_fd, void (*look)(void *ctx, struct stander *out),
+				     void *ctx)
+{
+	struct standstill *s = calloc(1, sizeof(*s));
+	int err;
+
+	if (!s) {
+		log_err("out of memory");
+		return NULL;
+	}
+	*s = (struct standstill){
+		.signal_fd = signal_fd, .pipe = { -1, -1 }, .stop_fd = -1, .look = look, .ctx = ctx
+	};
+	err = begin(s);
+	if (!err)
+		return s;
+	close_fds(s);
+	free(s);
+	errno = -err;
+	return NULL;
+}
+
+int standstill__fd(const struct standstill *s)
+{
+	return s->pipe[0];
+}
+
+void standstill__stop(struct standstill *s)
+{
+	if (!s)
+		return;
+	eventfd_write(s->stop_fd, 1);
+	pthread_join(s->thread, NULL);
+	close_fds(s);
+	free(s);
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+#ifndef PYPERF_AGENT_STANDSTILL_H
+#define PYPERF_AGENT_STANDSTILL_H
+/*
+ * A thread beside those that work, which waits for nothing but time and signals:
+ *
+ *	- it says when one of them stands still, where and what it waits for (waits.h), and when it goes on;
+ *	- it takes the signals and hands their numbers on; a second SIGTERM or SIGINT ends the process at once, whatever
+ *	  the others wait for.
+ *
+ *	s = standstill__start(signal_fd, look, ctx);
+ *	n = read(standstill__fd(s), signals, sizeof(signals));
+ *	standstill__stop(s);
+ */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#define STANDSTILL_THREADS 2
+
+/* A thread that should not stand still. */
+struct stander {
+	const char *name;  /* a literal: "sampling" */
+	const char *doing; /* a literal: "reading the configuration" */
+	pid_t tid;
+	uint64_t moved_ns;    /* when it was last seen to go on; 0: it has nothing to do */
+	uint64_t patience_ns; /* so long is no standstill */
+};
+
+struct standstill;
+
+/*
+ * `look` fills in STANDSTILL_THREADS; it must not wait. signal_fd is a signalfd that does not block, its signals are
+ * blocked in all threads, and nobody else reads it. NULL and errno after a message.
+ */
+struct standstill *standstill__start(int signal_fd, void (*look)(void *ctx, struct stander *out),
+				     void *ctx);
+/* To be read: a byte for each signal, its number. Does not block. */
+int standstill__fd(const struct standstill *s);
+void standstill__stop(struct standstill *s);
+
+#endif /* PYPERF_AGENT_STANDSTILL_H */
