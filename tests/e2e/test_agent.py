@@ -17,8 +17,8 @@ import threading
 import pytest
 
 import pprof_read
-from harness import (PATIENCE, PROGRAMS, PYPERF, REPO, Process, Profiler, clean_environment, find_tool, poll, profile,
-                     spend)
+from harness import (PATIENCE, PROGRAMS, PYPERF, REPO, Process, Profiler, clean_environment, find_go, find_tool,
+                     poll, profile, spend)
 
 AGENT = os.path.join(os.path.dirname(PYPERF), "pyperf-bpf-agent")
 SPIN = """
@@ -481,6 +481,46 @@ def test_endpoint(agents, tmp_path):
         samples = agent.stop()
     # What was asked for is in the window as well.
     assert samples >= taken["totals"]["samples"] > 0
+
+
+def free_port():
+    with contextlib.closing(socket.create_server(("127.0.0.1", 0))) as s:
+        return s.getsockname()[1]
+
+
+HASHES = """
+import hashlib, os, select
+def digest():
+    hashlib.pbkdf2_hmac("sha256", b"password", b"salt", 5000)
+    hashlib.md5(bytes(200000)).digest()
+def outer():
+    while not select.select([0], [], [], 0)[0]:
+        digest()
+os.write(1, b"ready\\n")
+outer()
+"""
+
+
+def test_go_tool_pprof_of_stripped_libraries(agents, tmp_path):
+    """The distribution's Python and libcrypto have functions without names. For these it asks /debug/pprof/symbol, and
+    without an answer it has no profile."""
+    go = find_go()
+    if not go:
+        pytest.skip("go is not installed")
+    port = free_port()
+    with Process(["/usr/bin/python3", "-c", HASHES], env=clean_environment(OTEL_SERVICE_NAME="hashes")):
+        agent = agents("[http]\nlisten = 127.0.0.1:%d\n" % port, window=60)
+        top = subprocess.run([go, "tool", "pprof", "-top", "-cum", "-nodecount=0", "-nodefraction=0",
+                              "http://127.0.0.1:%d/debug/pprof/profile?seconds=3" % port],
+                             capture_output=True, text=True, timeout=5 * PATIENCE, check=False,
+                             env={**os.environ, "PPROF_TMPDIR": str(tmp_path)})
+        agent.stop()
+    assert top.returncode == 0, top.stderr
+    for name in "digest", "outer":
+        assert re.search(r" %s$" % name, top.stdout, re.M), top.stdout
+    saved, = tmp_path.glob("*.pb.gz")
+    # There was something to ask for.
+    assert any(not f["func"] for s in pprof_read.read(saved)["samples"] for f in s["stack"]), top.stdout
 
 
 def test_who_leaves_gives_his_place_back(agents):

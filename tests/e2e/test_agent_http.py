@@ -100,6 +100,33 @@ def test_profile(server):
     assert b"go tool pprof" in server.get("/debug/pprof/")[2]
 
 
+def test_symbols(server):
+    """As net/http/pprof answers: always with 200, whatever is asked, and without a name here."""
+    request = b"POST /debug/pprof/symbol HTTP/1.1\r\nHost: localhost\r\n"
+
+    def post(body, length=None):
+        return server.raw(request + b"Content-Length: %d\r\n\r\n" % (len(body) if length is None else length) + body)
+
+    for path in "", "?0x1+0x2", "?" + "0x1+" * 2000:
+        status, headers, body = server.get("/debug/pprof/symbol" + path)
+        assert (status, body) == (200, b"num_symbols: 1\n") and headers["Content-Type"].startswith("text/plain")
+    for body in b"", b"0x1+0x2", b"0xffffffffffffffff+" * 100000, b"\0+\xff+" * 9:
+        answer = post(body)
+        assert answer.startswith(b"HTTP/1.1 200 ") and answer.endswith(b"\r\n\r\nnum_symbols: 1\n"), answer[:300]
+    chunked = request + b"Transfer-Encoding: chunked\r\n\r\n3\r\n0x1\r\n0\r\n\r\n"
+    assert server.raw(chunked).startswith(b"HTTP/1.1 200 ")
+    # It is bounded.
+    before = server.resident()
+    assert b"200 OK" not in post(b"0x1+" * (5 << 18))
+    assert b"200 OK" not in server.raw(request + b"Transfer-Encoding: chunked\r\n\r\n" +
+                                       b"10000\r\n%s\r\n" % bytes(1 << 16) * 70)
+    assert server.resident() - before < 4 << 20
+    # Only there.
+    for path in b"/debug/pprof/profile", b"/debug/pprof/", b"/metrics":
+        answer = server.raw(b"POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3\r\n\r\n0x1" % path)
+        assert answer.startswith(b"HTTP/1.1 405 "), answer[:99]
+
+
 def test_slow_requests_are_bounded(server):
     """Profiles take half of the workers; what is quick is not held up."""
     request = b"GET /debug/pprof/profile?seconds=2 HTTP/1.1\r\nHost: localhost\r\n\r\n"

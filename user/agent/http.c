@@ -47,8 +47,9 @@ struct watched {
 };
 
 struct conn {
-	int fd;	    /* -1: free */
-	bool asked; /* its request is whole */
+	int fd;	       /* -1: free */
+	bool asked;    /* its request is whole */
+	uint64_t body; /* bytes of it that came */
 	uint64_t deadline_ms;
 };
 
@@ -347,11 +348,13 @@ static unsigned refuse(struct http *h, struct MHD_Connection *c, const char *met
 {
 	bool local = h->config.address.ss_family == AF_UNIX;
 
+	bool posted = route && route->posts && !strcmp(method, "POST");
+
 	*why = "only GET and HEAD";
-	if (strcmp(method, "GET") && strcmp(method, "HEAD"))
+	if (strcmp(method, "GET") && strcmp(method, "HEAD") && !posted)
 		return MHD_HTTP_METHOD_NOT_ALLOWED;
 	*why = "a request has no body here";
-	if (has_body(c))
+	if (has_body(c) && !posted)
 		return MHD_HTTP_BAD_REQUEST;
 	*why = "no such host here: use an address, or name the host in allow-host";
 	if (!local && !http_guard__host(header(c, "Host"), h->config.allow_host))
@@ -365,6 +368,14 @@ static unsigned refuse(struct http *h, struct MHD_Connection *c, const char *met
 		return MHD_HTTP_UNAUTHORIZED;
 	*why = "nothing is here; / is the page, /metrics, /healthz and /debug/pprof/ are for programs";
 	return route ? 0 : MHD_HTTP_NOT_FOUND;
+}
+
+/* Nobody asks for what a body says. False: it is too long, and the connection ends. */
+static bool discard_body(struct conn *conn, size_t *size)
+{
+	conn->body += *size;
+	*size = 0;
+	return conn->body <= HTTP_BODY_SIZE;
 }
 
 struct arguments {
@@ -414,7 +425,6 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *c, const cha
 
 	(void)version;
 	(void)body;
-	(void)body_size;
 	conn_of(c)->asked = true;
 	if (!*state) {
 		/* The headers are here. Refusals need not wait for more. */
@@ -422,6 +432,8 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *c, const cha
 		status = refuse(h, c, method, route, &why);
 		return status ? send_text(c, status, why) : MHD_YES;
 	}
+	if (*body_size)
+		return discard_body(conn_of(c), body_size) ? MHD_YES : MHD_NO;
 	if (*state != h)
 		return send_answer(c, &((struct worker *)*state)->answer);
 	if (read_args(c, &args))
@@ -453,6 +465,7 @@ static void on_connection(void *cls, struct MHD_Connection *c, void **context,
 		conn->fd =
 			MHD_get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
 		conn->asked = false;
+		conn->body = 0;
 		conn->deadline_ms = now_ms() + HTTP_READ_MS;
 		h->conn_cnt++;
 		*context = conn;

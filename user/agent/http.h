@@ -35,6 +35,7 @@
 #define HTTP_CONNECTIONS  64
 #define HTTP_WORKERS	  4
 #define HTTP_REQUEST_SIZE (32 << 10) /* bytes of a request's line and headers */
+#define HTTP_BODY_SIZE	  (4 << 20)  /* bytes of a body, where there may be one; none is kept */
 #define HTTP_READ_MS	  5000
 #define HTTP_WRITE_MS	  60000
 #define HTTP_NAMES_SIZE	  512
