@@ -350,6 +350,52 @@ def whole(args, python):
             yield from everything.rows_of(situation, python, args.seconds, args.rounds, end, args.otel)
 
 
+PAIRS = 6  # fewer tell nothing
+# What is compared of one run.
+PAIRED = (("BPF us/sample", lambda c: per_sample([c])["bpf_ns"] / 1000),
+          ("user CPU ms", lambda c: 1000 * c.whole_cpu_s),
+          ("first sample ms", lambda c: 1000 * c.ready_s),
+          ("MiB", lambda c: (c.rss + map_bytes([c])) / (1 << 20)),
+          ("verified instructions", lambda c: c.verified))
+
+
+def judged(ratios):
+    """Chance puts all of n pairs on one side in one of 2 ** (n - 1) comparisons."""
+    if min(ratios) == max(ratios):  # a figure without chance
+        return "no difference" if ratios[0] == 1 else "more" if ratios[0] > 1 else "less"
+    if len(ratios) < PAIRS:
+        return "too few pairs"
+    if min(ratios) > 1:
+        return "more"
+    return "less" if max(ratios) < 1 else "no difference"
+
+
+def paired(now, before):
+    """A row for each figure of runs that were made in pairs."""
+    for name, figure in PAIRED:
+        mine, theirs = [figure(c) for c in now], [figure(c) for c in before]
+        if not all(theirs):
+            continue
+        ratios = [a / b for a, b in zip(mine, theirs)]
+        yield {"figure": name, "now": statistics.median(mine), "before": statistics.median(theirs),
+               "ratio": statistics.median(ratios), "least": min(ratios), "most": max(ratios),
+               "verdict": judged(ratios)}
+
+
+def against(args, python):
+    """This build and that of another commit, in the same rounds."""
+    now, before = profilers.ours(), profilers.of_commit(args.against)
+    for workload in WORKLOADS:
+        if workload.name not in (args.workload or [TYPICAL.name]):
+            continue
+        with Target(python, workload, args.seconds) as target:
+            for hz in args.frequency:
+                say("%s at %d Hz, against %s" % (workload.name, hz, before.name))
+                costs = rounds(target, [now, before], hz, args.rounds)
+                for row in paired(costs[now], costs[before]):
+                    yield {"workload": workload.name, "hz": hz, "against": before.name, "rounds": args.rounds, **row}
+
+
 def compare(target, others, hz, count):
     """One row for each of `others`, in the same rounds. One that fails is named and left out."""
     others, rows = list(others), []

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import Callable
 
-from runs import LAST_CPU
+from runs import LAST_CPU, BenchError
 
 ROOT = Path(__file__).resolve().parents[2]
 CACHE = Path(os.environ.get("PYPERF_TEST_CACHE", Path.home() / ".cache/pyperf-bpf"))
@@ -45,13 +45,34 @@ def read_ours(output, said):
             "stacks": len(profile["stacks"]), "drain_ns": int(drain[1]) if drain else None}
 
 
-def ours_argv(target, hz, output):
-    who = ["-p", str(target.pid)] + ["--children"] * target.workload.family
-    return [OURS, "-v", "-F", str(hz), *who, "-o", "%s.json" % output]
+def ours(program=OURS, name="pyperf-bpf"):
+    def argv(target, hz, output):
+        who = ["-p", str(target.pid)] + ["--children"] * target.workload.family
+        return [program, "-v", "-F", str(hz), *who, "-o", "%s.json" % output]
+
+    return Profiler(name, argv, read_ours, bpf=True)
 
 
-def ours():
-    return Profiler("pyperf-bpf", ours_argv, read_ours, bpf=True)
+def of_commit(commit):
+    """Ours as it was, built from the repository's history below .output/against; it stays there."""
+    found = subprocess.run(["git", "-C", ROOT, "rev-parse", "--verify", "-q", commit + "^{commit}"],
+                           capture_output=True, text=True)
+    if found.returncode:
+        raise BenchError("--against: this repository has no commit '%s'" % commit)
+    number = found.stdout.strip()[:12]
+    there = ROOT / ".output/against" / number
+    program = there / ".output/pyperf-bpf"
+    if not program.exists():
+        there.mkdir(parents=True, exist_ok=True)
+        archive = subprocess.Popen(["git", "-C", ROOT, "archive", number], stdout=subprocess.PIPE)
+        subprocess.run(["tar", "-x", "-C", there], stdin=archive.stdout, check=True)
+        if archive.wait():
+            raise BenchError("--against: git archive %s failed" % number)
+        # Of the make that may have called us, nothing counts.
+        env = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL")}
+        subprocess.run(["make", "-s", "-C", there, "-j%d" % os.cpu_count(), ".output/pyperf-bpf"], env=env,
+                       stdout=sys.stderr, check=True)
+    return ours(str(program), number)
 
 
 def ours_on_all(*options):

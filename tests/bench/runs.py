@@ -262,6 +262,12 @@ def all_programs(pid):
             for _, i in bpf_objects(pid) if "prog_type" in i}
 
 
+def verified(pid):
+    """Instructions that the verifier went through for the BPF programs of a process; 0: the kernel does not say."""
+    return sum({i["prog_id"]: int(i.get("verified_insns", 0)) for _, i in bpf_objects(pid)
+                if "prog_type" in i}.values())
+
+
 def has_run(program):
     with contextlib.suppress(FileNotFoundError, ProcessLookupError):
         return bool(re.search(r"^run_cnt:\s+[1-9]", program.read_text(), re.M))
@@ -337,6 +343,7 @@ class Cost:
     rss: int = 0            # peak over its whole life, with the writing of its results
     sampling_rss: int = 0   # peak until it was told to stop
     map_bytes: int = 0
+    verified: int = 0       # instructions of its BPF programs
     ready_s: float = 0      # from its start to its first sample
     ready_cpu_s: float = 0  # of all its threads, until then
     result: dict = dataclasses.field(default_factory=dict)  # what it said itself
@@ -419,8 +426,8 @@ class Running:
     def cost(self, slices, **more):
         """So far."""
         self.check()
-        return Cost(slices, self.settled, map_bytes=map_bytes(self.pid), ready_s=self.ready_s,
-                    ready_cpu_s=self.ready_cpu_s, **more)
+        return Cost(slices, self.settled, map_bytes=map_bytes(self.pid), verified=verified(self.pid),
+                    ready_s=self.ready_s, ready_cpu_s=self.ready_cpu_s, **more)
 
     def stop(self, cost):
         """Lets it write its results."""

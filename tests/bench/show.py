@@ -104,6 +104,13 @@ def ranged(value, factor, digits):
                                  digits, factor * value["most"])
 
 
+def against(rows):
+    return table("Against %s: the median of %d pairs, and the least and the most" % (rows[0]["against"], rows[0]["rounds"]),
+                 ["workload", "Hz", "figure", "now", "before", "ratio", "least", "most", ""],
+                 [[r["workload"], str(r["hz"]), r["figure"], "%.4g" % r["now"], "%.4g" % r["before"],
+                   "%.3f" % r["ratio"], "%.3f" % r["least"], "%.3f" % r["most"], r["verdict"]] for r in rows])
+
+
 def whole(rows):
     heads = ["situation", "profiler", "rounds", "slowdown %", "all CPU ms", "user ms", "sampler ms", "other BPF ms",
              "first ms", "exit ms", "MiB", "maps MiB"]
@@ -160,6 +167,8 @@ def text(run):
         lines += peers(run["peers"])
     if run.get("whole"):
         lines += whole(run["whole"])
+    if run.get("against"):
+        lines += against(run["against"])
     return "\n".join(lines)
 
 

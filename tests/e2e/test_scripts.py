@@ -314,6 +314,29 @@ def test_bench_judges_rounds(monkeypatch):
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="not root")
+def test_bench_against(monkeypatch):
+    """The same build as both: each figure is there, and the one without chance is the same."""
+    runs, parts = bench_module(monkeypatch, "runs"), bench_module(monkeypatch, "parts")
+    monkeypatch.setattr(parts.profilers, "of_commit", lambda commit: parts.profilers.ours(name=commit))
+    args = argparse.Namespace(against="twin", workload=None, frequency=[999], rounds=1, seconds=0.3)
+    with runs.bpf_stats():
+        rows = {row["figure"]: row for row in parts.against(args, [sys.executable])}
+    assert set(rows) >= {"BPF us/sample", "user CPU ms", "first sample ms", "MiB"}, rows
+    if "verified instructions" in rows:  # the kernel says so from 5.16 on
+        same = rows["verified instructions"]
+        assert same["now"] > 10000 and same["ratio"] == 1 and same["verdict"] == "no difference", same
+
+
+def test_bench_judges_pairs(monkeypatch):
+    parts = bench_module(monkeypatch, "parts")
+    assert parts.judged([1.1, 1.2, 1.1]) == "too few pairs"
+    assert parts.judged([1.01, 1.02, 1.1, 1.2, 1.3, 1.1]) == "more"
+    assert parts.judged([0.9, 0.8, 0.9, 0.7, 0.99, 0.9]) == "less"
+    assert parts.judged([0.9, 0.8, 0.9, 0.7, 1.01, 0.9]) == "no difference"
+    assert parts.judged([1.1, 1.1]) == "more"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="not root")
 def test_bench_scale(monkeypatch):
     """Two rows of it: most turns are another thread's, and each was searched once."""
     runs, parts = bench_module(monkeypatch, "runs"), bench_module(monkeypatch, "parts")
@@ -386,6 +409,7 @@ def test_bench_leaves_no_process(monkeypatch, function, size, count):
 def test_bench_refuses():
     assert bench("-o", "x.txt").returncode == 2
     assert bench("-w", "nonesuch").returncode == 2
+    assert bench("--against", "HEAD", "--part", "whole").returncode == 2
     got = bench("--quick", PYPERF_BPF="/nonexistent")
     assert got.returncode == 1
     assert ("needs root" if os.geteuid() else "/nonexistent is not there") in got.stderr
