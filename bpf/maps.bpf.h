@@ -215,7 +215,7 @@ struct {
 	__uint(value_size, DEEP_WORDS(STACK_DEPTH_DEFAULT) * 8);
 } deep SEC(".maps");
 
-/* Process events. Each wakes user space. Full: note_event_lost, and user/ scans /proc again. */
+/* Process events. They wake user space, see wake_user(). Full: note_event_lost, and user/ scans /proc again. */
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 256 * 1024);
@@ -254,6 +254,7 @@ const volatile struct pyperf_cfg cfg = {
 __u64 draft;
 
 __u64 events_lost; /* note_event_lost + note_proc_busy, to be seen without a system call */
+__u32 told;	   /* user space was woken; it clears this before it reads `events` */
 __u32 tell_areas;  /* written by user/: not 0: send EV_AREA */
 __u64 clock_ns; /* written by user/: what a sample of a clock is worth; 0: what the kernel says */
 __u32 active_window; /* 0 or 1: written by user/ */

@@ -161,9 +161,14 @@ int on_exec(struct bpf_raw_tracepoint_args *ctx)
 SEC("raw_tp/vm_unmapped_area")
 int on_unmapped_area(struct bpf_raw_tracepoint_args *ctx)
 {
-	__u64 begin = begin_following();
+	struct mmap_args args;
+	__u64 begin;
 
-	follow_area(ctx->args[0], (const struct vm_unmapped_area_info *)ctx->args[1]);
+	load_mmap_args(&args);
+	if (maps_memory(&args)) /* some programs do it 20,000 times a second */
+		return 0;
+	begin = begin_following();
+	follow_area(ctx->args[0], (const struct vm_unmapped_area_info *)ctx->args[1], &args);
 	end_following(begin);
 	return 0;
 }

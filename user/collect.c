@@ -900,6 +900,8 @@ int collect__consume(struct collect *c)
 {
 	bool more = false;
 
+	/* Before the ring is read: what comes meanwhile wakes again. See wake_user() in bpf/lifecycle.bpf.h. */
+	__atomic_store_n(&c->bss->told, 0, __ATOMIC_SEQ_CST);
 	for (int i = 0; i < RING_CNT; i++) {
 		int n;
 

@@ -668,9 +668,10 @@ static bool fork_wakes(struct rig *r, int timeout_ms)
 	struct waiting w;
 	bool woken;
 
-	do
+	do {
+		r->skel->bss->told = 0;
 		assert_true(ring_buffer__consume(r->rings) >= 0);
-	while (epoll_wait(ring_buffer__epoll_fd(r->rings), &ev, 1, 0) > 0);
+	} while (epoll_wait(ring_buffer__epoll_fd(r->rings), &ev, 1, 0) > 0);
 	start_waiting(&w, wait_for_end);
 	woken = epoll_wait(ring_buffer__epoll_fd(r->rings), &ev, 1, timeout_ms) > 0;
 	stop_waiting(&w);
@@ -690,6 +691,28 @@ static void fork_wakes_who_asked_for_processes(void **state)
 	for (int i = 0; i < 100 && woken; i++) /* an exec of others does wake */
 		woken = fork_wakes(&r, 10);
 	assert_false(woken);
+	rig_close(&r);
+}
+
+/* Who was woken is not woken again before it begins to read. */
+static void who_was_woken_is_left_alone(void **state)
+{
+	struct epoll_event ev;
+	struct waiting w;
+	struct rig r;
+
+	(void)state;
+	lifecycle_rig(&r, CFG_TARGETS | CFG_CHILDREN);
+	assert_true(fork_wakes(&r, DEADLINE_MS));
+	assert_int_equal(r.skel->bss->told, 1);
+	do /* without telling that it begins to read */
+		assert_true(ring_buffer__consume(r.rings) >= 0);
+	while (epoll_wait(ring_buffer__epoll_fd(r.rings), &ev, 1, 0) > 0);
+	start_waiting(&w, wait_for_end);
+	assert_int_equal(epoll_wait(ring_buffer__epoll_fd(r.rings), &ev, 1, 10), 0);
+	assert_true(ring_buffer__consume(r.rings) > 0);
+	stop_waiting(&w);
+	assert_true(fork_wakes(&r, DEADLINE_MS));
 	rig_close(&r);
 }
 
@@ -1085,6 +1108,40 @@ static void addresses_given_out_belong_to_no_file(void **state)
 	rig_close(&r);
 }
 
+static void map_page(int prot, int flags, int fd)
+{
+	void *at = mmap(NULL, PAGE, prot, flags, fd, 0);
+
+	assert_true(at != MAP_FAILED);
+	munmap(at, PAGE);
+}
+
+/* What is mapped to read and write is left alone: most mappings are. All else may become code. */
+static void memory_is_not_followed(void **state)
+{
+	int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+	struct proc before, after;
+	struct rig r;
+
+	(void)state;
+	assert_true(fd >= 0);
+	area_rig(&r, (uintptr_t)map_area());
+	assert_true(rig_proc(&r, getpid(), &before));
+	for (int i = 0; i < 100; i++)
+		map_page(PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+	assert_true(rig_proc(&r, getpid(), &after));
+	assert_true(after.areas < before.areas + 50); /* malloc() maps, too, as it likes */
+	before = after;
+	map_page(PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+	map_page(PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+	map_page(PROT_READ | PROT_WRITE, MAP_PRIVATE, fd);
+	map_page(PROT_READ, MAP_PRIVATE, fd);
+	assert_true(rig_proc(&r, getpid(), &after));
+	assert_true(after.areas >= before.areas + 4);
+	rig_close(&r);
+	close(fd);
+}
+
 static size_t areas_told(struct rig *r)
 {
 	size_t n = 0;
@@ -1093,14 +1150,6 @@ static size_t areas_told(struct rig *r)
 	for (size_t i = 0; i < r->event_cnt; i++)
 		n += r->events[i].type == EV_AREA && r->events[i].tgid == (uint32_t)getpid();
 	return n;
-}
-
-static void map_page(int prot, int flags, int fd)
-{
-	void *at = mmap(NULL, PAGE, prot, flags, fd, 0);
-
-	assert_true(at != MAP_FAILED);
-	munmap(at, PAGE);
 }
 
 /* Files and code, not memory; and only when somebody wants to know. */
@@ -2605,6 +2654,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(fork_is_known_at_once),
 		cmocka_unit_test(grandchild_has_the_nearest_image),
 		cmocka_unit_test(fork_wakes_who_asked_for_processes),
+		cmocka_unit_test(who_was_woken_is_left_alone),
 		cmocka_unit_test(following_is_timed_if_asked),
 		cmocka_unit_test(exec_is_a_new_space),
 		cmocka_unit_test(children_are_targets_only_if_asked),
@@ -2616,6 +2666,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(full_procs_are_counted),
 		cmocka_unit_test(full_event_ring_is_counted),
 		cmocka_unit_test(addresses_given_out_belong_to_no_file),
+		cmocka_unit_test(memory_is_not_followed),
 		cmocka_unit_test(areas_of_files_and_code_are_told),
 		cmocka_unit_test(shared_image_is_left),
 		cmocka_unit_test(flipping_loses_nothing),
