@@ -26,6 +26,7 @@ static void usage(void)
 	       "      --config FILE      the configuration; default: /etc/pyperf-bpf/agent.conf,\n"
 	       "                         if it is there\n"
 	       "      --check-config     say what is wrong with it, and end\n"
+	       "      --link             print the address of the page with its token, and end\n"
 	       "Other\n" CMDLINE_HELP "\n"
 	       "Signals\n"
 	       "  SIGHUP reads the configuration again, SIGTERM ends it after the last window,\n"
@@ -33,6 +34,7 @@ static void usage(void)
 	       "\n"
 	       "Examples\n"
 	       "  sudo pyperf-bpf agent                       with the defaults\n"
+	       "  sudo pyperf-bpf agent --link                for a browser\n"
 	       "  sudo pyperf-bpf agent --config a.conf -v    as configured, and say more\n"
 	       "  pyperf-bpf agent --config a.conf --check-config\n");
 }

@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 """The agent over real programs: windows, services, accounting, signals, budgets, and life side by side."""
+import base64
 import contextlib
 import http.client
 import http.server
 import json
 import os
+import pty
 import re
+import select
 import shutil
 import signal
 import socket
@@ -13,6 +16,8 @@ import sqlite3
 import subprocess
 import sys
 import threading
+import urllib.parse
+import urllib.request
 
 import pytest
 
@@ -488,6 +493,74 @@ def free_port():
         return s.getsockname()[1]
 
 
+def printed_link(agent):
+    result = subprocess.run([PYPERF, "agent", "--link", "--config", agent.config], capture_output=True, text=True,
+                            env=clean_environment(PYPERF_AGENT_SHORT_WINDOWS="1"), check=False)
+    assert result.returncode == 0, result.stderr
+    return result.stdout.strip()
+
+
+def test_by_default_who_may_read_the_token_may_read_profiles(agents, tmp_path):
+    """Every user can connect to a port of the loopback: figures and health are for all of them, profiles are not. The
+    link opens all of it, again after a restart, and nothing but it says the token."""
+    port = free_port()
+    protected = "/", "/api/services", "/flame", "/debug/pprof/", "/debug/pprof/profile?seconds=1", "/debug/pprof/symbol"
+
+    def status(path, **headers):
+        with contextlib.closing(http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)) as connection:
+            connection.request("GET", path, headers=headers)
+            return connection.getresponse().status
+
+    config = "[http]\nlisten = 127.0.0.1:%d\n" % port
+    agent = agents(config, window=60)
+    token = (agent.dir / "token").read_text().strip()
+    assert (agent.dir / "token").stat().st_mode & 0o777 == 0o600 and re.fullmatch("[0-9a-f]{32}", token)
+    for path in protected:
+        assert status(path) == status(path, Authorization="Bearer " + token[:-1]) == 401, path
+    for path in "/metrics", "/healthz":
+        assert status(path) == 200, path
+    assert status("/debug/pprof/", Authorization="Bearer " + token) == 200
+    link = printed_link(agent)
+    assert link == "http://pyperf:%s@127.0.0.1:%d/" % (token, port)
+    assert "the page: http://127.0.0.1:%d/ ('pyperf-bpf agent --link' prints it with the token)" % port in agent.messages()
+    agent.stop()
+    assert token not in agent.read(agent.err)
+    agent = agents(config, window=60)
+    assert printed_link(agent) == link and status("/debug/pprof/", Authorization="Bearer " + token) == 200
+    # Whoever wants it open says so.
+    agent.configure(config + "token-file = none\n")
+    agent.reload()
+    assert status("/debug/pprof/") == 200
+    assert printed_link(agent) == "http://127.0.0.1:%d/" % port
+    agent.stop()
+
+
+def test_a_terminal_shows_the_link(tmp_path):
+    """Who starts it by hand finds the page by what it says."""
+    path, port = tmp_path / "a.conf", free_port()
+    path.write_text("[agent]\nstate-dir = %s\n[http]\nlisten = 127.0.0.1:%d\n" % (tmp_path / "state", port))
+    ours, theirs = pty.openpty()
+    text = b""
+    with subprocess.Popen([PYPERF, "agent", "--config", path], stdin=theirs, stdout=theirs, stderr=theirs,
+                          env=clean_environment()) as process:
+        os.close(theirs)
+        try:
+            while not (link := re.search(rb"the page: (http://\S+)\r\n", text)):
+                assert select.select([ours], [], [], PATIENCE)[0], text
+                text += os.read(ours, 4096)
+            parts = urllib.parse.urlsplit(link[1].decode())
+            request = urllib.request.Request("http://127.0.0.1:%d/" % port, headers={
+                "Authorization": "Basic " + base64.b64encode(b"pyperf:" + parts.password.encode()).decode()})
+            with urllib.request.urlopen(request, timeout=PATIENCE) as page:
+                assert b"<html" in page.read()
+        finally:
+            process.terminate()
+            with contextlib.suppress(OSError):  # it must be able to say its last words
+                while os.read(ours, 4096):
+                    pass
+    os.close(ours)
+
+
 HASHES = """
 import hashlib, os, select
 def digest():
@@ -511,7 +584,7 @@ def test_go_tool_pprof_of_stripped_libraries(agents, tmp_path):
     with Process(["/usr/bin/python3", "-c", HASHES], env=clean_environment(OTEL_SERVICE_NAME="hashes")):
         agent = agents("[http]\nlisten = 127.0.0.1:%d\n" % port, window=60)
         top = subprocess.run([go, "tool", "pprof", "-top", "-cum", "-nodecount=0", "-nodefraction=0",
-                              "http://127.0.0.1:%d/debug/pprof/profile?seconds=3" % port],
+                              printed_link(agent) + "debug/pprof/profile?seconds=3"],
                              capture_output=True, text=True, timeout=5 * PATIENCE, check=False,
                              env={**os.environ, "PPROF_TMPDIR": str(tmp_path)})
         agent.stop()

@@ -270,6 +270,21 @@ def test_an_update_of_the_list_meanwhile(browser, page):
         browser.post("/goog/cdp/execute", cmd="Page.removeScriptToEvaluateOnNewDocument", params=script)
 
 
+def test_a_link_with_the_token(browser, filled, tmp_path):
+    """As the agent prints it. The browser asks nobody, and sends the token to this port alone."""
+    token = tmp_path / "token"
+    token.write_text("0123456789abcdef\n")
+    with Server(store=filled.path, token_file=token) as server:
+        browser.go("http://pyperf:0123456789abcdef@127.0.0.1:%d/" % server.port)
+        browser.wait("return document.querySelector('#services li')")
+        assert names(browser) == ["web", "worker <b>", HOSTILE]
+        browser.click("#services li")
+        assert {"main", "slow", "fast"} <= set(in_frame(browser, FUNCTIONS))
+        assert "0123456789abcdef" not in browser.js("return document.cookie + document.documentElement.outerHTML")
+        for link in "pprof", "alone":
+            assert "0123456789abcdef" not in browser.js("return document.getElementById('%s').href" % link)
+
+
 def test_address_says_all(page, filled):
     begin = filled.now // WINDOW * WINDOW
     browser = page("?service=web&from=%d&to=%d&base-from=%d&base-to=%d" % (

@@ -19,7 +19,9 @@
 
 #include "agent/http.h"
 #include "agent/http_guard.h"
+#include "agent/http_link.h"
 #include "agent/http_routes.h"
+#include "agent/http_token.h"
 
 #define CNT(a) (sizeof(a) / sizeof((a)[0]))
 
@@ -118,6 +120,127 @@ static void others_may_not_listen_in(void **state)
 	assert_int_equal(CHECK("tls-key", "k"), -EINVAL);
 	assert_int_equal(CHECK("listen", "unix:/x", "tls-cert", "c", "tls-key", "k"), -EINVAL);
 	assert_int_equal(CHECK("listen", "off", "tls-cert", "c"), 0);
+}
+
+/* Where every user of the host can connect, unless the configuration says otherwise. */
+static void a_token_of_the_agents_own(void **state)
+{
+	static const struct {
+		const char *key, *value;
+		const char *file;
+	} cases[] = {
+		{ "listen", "127.0.0.1:1", "/state/token" },
+		{ "listen", "0.0.0.0:1", "/state/token" },
+		{ "listen", "[::1]:1", "/state/token" },
+		{ "listen", "unix:/run/x", "" },
+		{ "listen", "off", "" },
+		{ "token-file", "none", "" },
+		{ "token-file", "/etc/token", "/etc/token" },
+		{ "token-file", "", "/state/token" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < CNT(cases); i++) {
+		struct http_config c;
+
+		http_config__init(&c);
+		assert_int_equal(set(&c, cases[i].key, cases[i].value), 0);
+		http_config__place_token(&c, "/before");
+		http_config__place_token(&c, "/state");
+		assert_string_equal(c.token_file, cases[i].file);
+		assert_int_equal(c.token_own, !strcmp(cases[i].file, "/state/token"));
+	}
+}
+
+static void the_token_is_made_once(void **state)
+{
+	char dir[] = "/tmp/pyperf-http-XXXXXX", path[64], token[HTTP_TOKEN_MAX + 1],
+	     again[sizeof(token)];
+	mode_t before = umask(0);
+	struct stat st;
+
+	(void)state;
+	assert_non_null(mkdtemp(dir));
+	snprintf(path, sizeof(path), "%s/token", dir);
+	assert_int_equal(http_token__read(path, token), -ENOENT);
+	assert_int_equal(http_token__make(path), 0);
+	assert_int_equal(lstat(path, &st), 0);
+	assert_int_equal(st.st_mode, S_IFREG | 0600);
+	assert_int_equal(http_token__read(path, token), 0);
+	assert_int_equal(strlen(token), 32);
+	assert_int_equal(strspn(token, "0123456789abcdef"), 32);
+	assert_int_equal(http_token__make(path), 0);
+	assert_int_equal(http_token__read(path, again), 0);
+	assert_string_equal(token, again);
+	assert_int_equal(unlink(path), 0);
+	assert_int_equal(http_token__make(path), 0);
+	assert_int_equal(http_token__read(path, again), 0);
+	assert_string_not_equal(token, again);
+	assert_int_equal(unlink(path), 0);
+	assert_int_equal(rmdir(dir), 0);
+	assert_int_equal(http_token__make(path), -ENOENT);
+	umask(before);
+}
+
+static void tokens_of_files(void **state)
+{
+	static const struct {
+		size_t len;
+		const char *behind;
+		int err;
+	} cases[] = {
+		{ 1, "", 0 },
+		{ 6, "\r\nmore\n", 0 },
+		{ HTTP_TOKEN_MAX, "\r\n", 0 },
+		{ HTTP_TOKEN_MAX, "", 0 },
+		{ 0, "", -EINVAL },
+		{ 0, "\nx", -EINVAL },
+		{ HTTP_TOKEN_MAX + 1, "", -EINVAL },
+		{ 100000, "\n", -EINVAL },
+	};
+	char path[] = "/tmp/pyperf-http-XXXXXX", token[HTTP_TOKEN_MAX + 1];
+	int fd = mkstemp(path);
+
+	(void)state;
+	close(fd);
+	for (size_t i = 0; i < CNT(cases); i++) {
+		FILE *f = fopen(path, "w");
+
+		for (size_t n = 0; n < cases[i].len; n++)
+			fputc('x', f);
+		fputs(cases[i].behind, f);
+		fclose(f);
+		assert_int_equal(http_token__read(path, token), cases[i].err);
+		assert_int_equal(strlen(token), cases[i].err ? 0 : cases[i].len);
+	}
+	assert_int_equal(unlink(path), 0);
+}
+
+static void links(void **state)
+{
+	static const struct {
+		const char *listen, *cert, *token, *link;
+	} cases[] = {
+		{ "127.0.0.1:4041", "", "", "http://127.0.0.1:4041/" },
+		{ "127.0.0.1:4041", "", "a-1", "http://pyperf:a-1@127.0.0.1:4041/" },
+		{ "0.0.0.0:80", "", "x", "http://pyperf:x@127.0.0.1:80/" },
+		{ "[::]:80", "", "x", "http://pyperf:x@[::1]:80/" },
+		{ "[fe80::1]:80", "c", "x", "https://pyperf:x@[fe80::1]:80/" },
+		{ "10.0.0.1:1", "", "a@b/c:%\xff", "http://pyperf:a%40b%2Fc%3A%25%FF@10.0.0.1:1/" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < CNT(cases); i++) {
+		struct strbuf out = { 0 };
+		struct http_config c;
+
+		http_config__init(&c);
+		assert_int_equal(set(&c, "listen", cases[i].listen), 0);
+		assert_int_equal(set(&c, "tls-cert", cases[i].cert), 0);
+		http_link__make(&c, cases[i].token, &out);
+		assert_string_equal(out.s, cases[i].link);
+		strbuf__free(&out);
+	}
 }
 
 static void names_that_can_be_rebound(void **state)
@@ -256,6 +379,10 @@ int main(void)
 		cmocka_unit_test(where_it_listens),
 		cmocka_unit_test(other_keys),
 		cmocka_unit_test(others_may_not_listen_in),
+		cmocka_unit_test(a_token_of_the_agents_own),
+		cmocka_unit_test(the_token_is_made_once),
+		cmocka_unit_test(tokens_of_files),
+		cmocka_unit_test(links),
 		cmocka_unit_test(names_that_can_be_rebound),
 		cmocka_unit_test(pages_of_other_sites),
 		cmocka_unit_test(tokens),

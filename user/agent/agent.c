@@ -21,6 +21,7 @@
 #include "agent/deliver.h"
 #include "agent/guard.h"
 #include "agent/http.h"
+#include "agent/http_link.h"
 #include "agent/known.h"
 #include "agent/logger.h"
 #include "agent/notify.h"
@@ -126,6 +127,19 @@ int agent__check_config(const struct agent_opts *o)
 	log_info("%s: no mistakes", o->config_path);
 	config__put(c);
 	return 0;
+}
+
+int agent__print_link(const struct agent_opts *o)
+{
+	bool required = o->config_required;
+	struct config *c = config__load(o->config_path, &required);
+	int err;
+
+	if (!c)
+		return -errno;
+	err = http_link__print(&c->http);
+	config__put(c);
+	return err;
 }
 
 static void start_log(const struct agent *a)
@@ -564,7 +578,10 @@ static int start_http(struct agent *a)
 	a->http_ns = now_ns();
 	errno = 0;
 	a->http = http__start(&a->config->http, &a->backend);
-	return a->http ? 0 : -errno; /* 0: it is off */
+	if (!a->http)
+		return -errno; /* 0: it is off */
+	http_link__say(&a->config->http);
+	return 0;
 }
 
 /* It was to be there. */

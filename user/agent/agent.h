@@ -64,6 +64,8 @@ struct agent_opts {
 
 /* Reads the configuration as agent__run() would. 0 or negative errno, printed. */
 int agent__check_config(const struct agent_opts *o);
+/* The address of the page, with the token, on standard output. 0 or negative errno, printed. */
+int agent__print_link(const struct agent_opts *o);
 /* From start to SIGTERM. 0 or negative errno, printed. */
 int agent__run(const struct agent_opts *o);
 

@@ -429,8 +429,10 @@ static int read_file(struct config *c, const char *path)
 	return err ? err : r.errors ? -EINVAL : 0;
 }
 
-static void place_store(struct config *c)
+/* What is in the state directory unless the file says otherwise. */
+static void place_files(struct config *c)
 {
+	http_config__place_token(&c->http, c->agent.state_dir);
 	if (!c->store_path_set)
 		snprintf(c->store.path, sizeof(c->store.path), "%s/store.db", c->agent.state_dir);
 }
@@ -445,7 +447,7 @@ struct config *config__new(const char *path)
 	else if (path)
 		err = read_file(c, path);
 	if (!err)
-		place_store(c);
+		place_files(c);
 	if (!err)
 		return c;
 	config__put(c);
@@ -483,7 +485,7 @@ const char *config__stay(struct config *c, const struct config *running)
 		late = "state-dir";
 		if (set_string(&c->agent.state_dir, a->state_dir))
 			log_err("out of memory");
-		place_store(c);
+		place_files(c);
 	}
 	return late;
 }

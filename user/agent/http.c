@@ -29,10 +29,11 @@
 #include "clock.h"
 #include "http_guard.h"
 #include "http_routes.h"
+#include "http_token.h"
 #include "log.h"
 
 #define BACKLOG	     128
-#define FILE_LIMIT   (64 << 10) /* bytes of a token, a certificate or a key */
+#define FILE_LIMIT   (64 << 10) /* bytes of a certificate or a key */
 #define BIG_ANSWER   (64 << 10)
 #define NEVER	     UINT64_MAX
 /* GnuTLS's own choice of ciphers, without versions that nobody needs any more. */
@@ -131,28 +132,6 @@ static char *read_file(const char *path)
 	}
 	text[len] = 0;
 	return text;
-}
-
-/* 0 or negative errno after a message: then no token is right. */
-static int read_token(struct http *h)
-{
-	char *text;
-	size_t len;
-
-	h->token[0] = 0;
-	text = read_file(h->token_file.path);
-	if (!text)
-		return -errno;
-	len = strcspn(text, "\r\n");
-	text[len] = 0;
-	if (!len || len > HTTP_TOKEN_MAX)
-		log_err("%s: the first line is no token (1 to %d characters)", h->token_file.path,
-			HTTP_TOKEN_MAX);
-	else
-		strcpy(h->token, text);
-	explicit_bzero(text, len);
-	free(text);
-	return h->token[0] ? 0 : -EINVAL;
 }
 
 /* Certificate and key, or those from before. 0 or negative errno after a message. */
@@ -338,8 +317,13 @@ static bool has_token(struct http *h, struct MHD_Connection *c)
 	if (!h->token_file.path[0])
 		return true;
 	if (watched__changed(&h->token_file))
-		read_token(h);
+		http_token__read(h->token_file.path, h->token); /* else no token is right */
 	return http_guard__token(header(c, "Authorization"), h->token);
+}
+
+static bool is_open(const struct http *h, const struct http_route *route)
+{
+	return route && (route->open || (route->figures && h->config.token_own));
 }
 
 /* What speaks against answering: a status and a sentence, or 0. */
@@ -364,7 +348,7 @@ static unsigned refuse(struct http *h, struct MHD_Connection *c, const char *met
 			      header(c, "Sec-Fetch-Dest")))
 		return MHD_HTTP_FORBIDDEN;
 	*why = "a token is needed, as Bearer or as password";
-	if (!(route && route->open) && !has_token(h, c))
+	if (!is_open(h, route) && !has_token(h, c))
 		return MHD_HTTP_UNAUTHORIZED;
 	*why = "nothing is here; / is the page, /metrics, /healthz and /debug/pprof/ are for programs";
 	return route ? 0 : MHD_HTTP_NOT_FOUND;
@@ -743,10 +727,10 @@ static int start_thread(struct http *h)
 
 static int read_secrets(struct http *h)
 {
-	int err = 0;
+	int err = h->config.token_own ? http_token__make(h->token_file.path) : 0;
 
-	if (watched__changed(&h->token_file))
-		err = read_token(h);
+	if (!err && watched__changed(&h->token_file))
+		err = http_token__read(h->token_file.path, h->token);
 	if (!err && (watched__changed(&h->cert_file) + watched__changed(&h->key_file)))
 		err = read_tls(h);
 	return err;

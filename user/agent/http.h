@@ -50,6 +50,8 @@ struct http_config {
 	bool allow_remote;
 	char allow_host[HTTP_NAMES_SIZE];				  /* "a,b" */
 	char token_file[PATH_MAX], tls_cert[PATH_MAX], tls_key[PATH_MAX]; /* "": none */
+	bool token_none; /* token-file = none: whoever can connect may ask */
+	bool token_own;	 /* token_file is made by the agent when it is not there */
 };
 
 void http_config__init(struct http_config *c);
@@ -58,14 +60,20 @@ void http_config__init(struct http_config *c);
  *
  *	listen		127.0.0.1:4041 (default), [::1]:4041, unix:/run/pyperf-bpf/agent.sock, off
  *	socket-mode	permissions of the Unix socket, octal (default 0660)
- *	token-file	what its first line says has to be sent by clients; read again when it changes
+ *	token-file	what its first line says has to be sent by clients; read again when it changes; none
  *	tls-cert, tls-key	files in PEM format; read again when they change
- *	allow-remote	yes: listen on other addresses without a token and TLS
+ *	allow-remote	yes: listen on other addresses without TLS, or with no token-file of their own
  *	allow-host	names, with commas between, by which clients may call this host
  */
 int http_config__set(struct http_config *c, const char *key, const char *value, const char **why);
 /* What single keys do not tell. 0 or -EINVAL and *why, a sentence. Touches no file. */
 int http_config__check(const struct http_config *c, const char **why);
+
+/*
+ * Where the configuration names no token, and every user of the host could ask: the file "token" in the state
+ * directory, which http__start() makes.
+ */
+void http_config__place_token(struct http_config *c, const char *state_dir);
 
 /* What the endpoint asks of the agent. Any of its threads may call; `ctx` is handed back. */
 struct http_backend {

@@ -118,6 +118,12 @@ static int set_hosts(struct http_config *c, const char *value, const char **why)
 	return copy(c->allow_host, sizeof(c->allow_host), value, why);
 }
 
+static int set_token(struct http_config *c, const char *value, const char **why)
+{
+	c->token_none = !strcmp(value, "none");
+	return copy(c->token_file, sizeof(c->token_file), c->token_none ? "" : value, why);
+}
+
 void http_config__init(struct http_config *c)
 {
 	const char *why;
@@ -134,7 +140,7 @@ int http_config__set(struct http_config *c, const char *key, const char *value, 
 	if (!strcmp(key, "socket-mode"))
 		return set_mode(c, value, why);
 	if (!strcmp(key, "token-file"))
-		return copy(c->token_file, sizeof(c->token_file), value, why);
+		return set_token(c, value, why);
 	if (!strcmp(key, "tls-cert"))
 		return copy(c->tls_cert, sizeof(c->tls_cert), value, why);
 	if (!strcmp(key, "tls-key"))
@@ -144,6 +150,18 @@ int http_config__set(struct http_config *c, const char *key, const char *value, 
 	if (!strcmp(key, "allow-host"))
 		return set_hosts(c, value, why);
 	return -ENOENT;
+}
+
+void http_config__place_token(struct http_config *c, const char *state_dir)
+{
+	if (c->token_file[0] && !c->token_own)
+		return;
+	c->token_own = !c->off && !c->token_none && c->address.ss_family != AF_UNIX;
+	memset(c->token_file, 0, sizeof(c->token_file)); /* compared as bytes after a reload */
+	if (!c->token_own)
+		return;
+	/* A path that is cut is that of no file, so the agent does not start. */
+	snprintf(c->token_file, sizeof(c->token_file), "%s/token", state_dir);
 }
 
 static bool is_local(const struct http_config *c)

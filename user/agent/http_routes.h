@@ -46,7 +46,8 @@ enum http_cost {
 struct http_route {
 	const char *path;
 	enum http_cost cost;
-	bool open;  /* needs no token */
+	bool open; /* needs no token */
+	bool figures; /* tells of no program: needs the token of the configuration, not that of the agent's own making */
 	bool posts; /* POST as well as GET and HEAD; what a body says is not looked at */
 	/* Fills in `a`, which is all zero. */
 	void (*answer)(const struct http_backend *b, const struct http_args *args,

@@ -12,11 +12,13 @@
 enum long_only {
 	OPT_CONFIG = CMDLINE_LONG_ONLY,
 	OPT_CHECK_CONFIG,
+	OPT_LINK,
 };
 
 static const struct option long_options[] = {
 	{ "config", required_argument, NULL, OPT_CONFIG },
 	{ "check-config", no_argument, NULL, OPT_CHECK_CONFIG },
+	{ "link", no_argument, NULL, OPT_LINK },
 	CMDLINE_LONG_OPTIONS,
 	{ NULL, 0, NULL, 0 },
 };
@@ -24,6 +26,7 @@ static const struct option long_options[] = {
 struct main_opts {
 	struct agent_opts agent;
 	bool check_config;
+	bool link;
 };
 
 static void usage(void)
@@ -42,6 +45,8 @@ static int set_option(void *ctx, int opt, const char *arg)
 	}
 	if (opt == OPT_CHECK_CONFIG)
 		o->check_config = true;
+	if (opt == OPT_LINK)
+		o->link = true;
 	return 0;
 }
 
@@ -77,5 +82,7 @@ int main(int argc, char **argv)
 	unsetenv("DEBUGINFOD_URLS");
 	if (o.check_config)
 		return agent__check_config(&o.agent) ? 1 : 0;
+	if (o.link)
+		return agent__print_link(&o.agent) ? 1 : 0;
 	return agent__run(&o.agent) ? 1 : 0;
 }

@@ -82,8 +82,11 @@
 
   // ---- asking ------------------------------------------------------------------------------------
 
+  // Without the token that a link to the page may hold: fetch() takes no address with one, and the browser has it.
   function path(name, args) {
-    return name + "?" + new URLSearchParams(args);
+    const url = new URL(name + "?" + new URLSearchParams(args), location.href);
+    url.username = url.password = "";
+    return url.href;
   }
 
   async function ask(name, args) {
