@@ -157,7 +157,7 @@ _pyperf_bpf()
 		diff) mapfile -t COMPREPLY < <(compgen -W "-o --output -f --folded --absolute -t --type --before --after --before-label --after-label --service --label --store -v --verbose -q --quiet -h --help --version" -- "$cur") ;;
 		dump) mapfile -t COMPREPLY < <(compgen -W "--native --json -v --verbose -q --quiet -h --help --version" -- "$cur") ;;
 		check) mapfile -t COMPREPLY < <(compgen -W "-p --pid -v --verbose -q --quiet -h --help --version" -- "$cur") ;;
-		agent) mapfile -t COMPREPLY < <(compgen -W "--config --check-config --link -v --verbose -q --quiet -h --help --version" -- "$cur") ;;
+		agent) mapfile -t COMPREPLY < <(compgen -W "--config --check-config --link --print-config --remove-spools -v --verbose -q --quiet -h --help --version" -- "$cur") ;;
 		esac
 	elif [ "$COMP_CWORD" -eq 1 ] || [ "$command" = help ]; then
 		mapfile -t COMPREPLY < <(compgen -W "record top report diff dump check agent help" -- "$cur")

@@ -91,6 +91,8 @@ complete -c pyperf-bpf -n '__fish_seen_subcommand_from check' -l version -d 'the
 complete -c pyperf-bpf -n '__fish_seen_subcommand_from agent' -l config -r -F -d 'the configuration'
 complete -c pyperf-bpf -n '__fish_seen_subcommand_from agent' -l check-config -d 'say what is wrong with it, and end'
 complete -c pyperf-bpf -n '__fish_seen_subcommand_from agent' -l link -d 'print the address of the page with its token, and end'
+complete -c pyperf-bpf -n '__fish_seen_subcommand_from agent' -l print-config -d 'print all keys with the values in effect, without secrets,'
+complete -c pyperf-bpf -n '__fish_seen_subcommand_from agent' -l remove-spools -d 'remove what waits for destinations that it does not have,'
 complete -c pyperf-bpf -n '__fish_seen_subcommand_from agent' -s v -l verbose -d 'more messages'
 complete -c pyperf-bpf -n '__fish_seen_subcommand_from agent' -s q -l quiet -d 'errors only'
 complete -c pyperf-bpf -n '__fish_seen_subcommand_from agent' -s h -l help -d 'this text'

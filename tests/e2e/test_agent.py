@@ -779,7 +779,11 @@ def test_example_configuration(tmp_path):
     example = REPO / "docs" / "agent.conf"
     every = tmp_path / "a.conf"
     text = re.sub(r"^#(\w[\w.-]* = .*)", r"\1", example.read_text(encoding="utf-8"), flags=re.M)
-    every.write_text(text)
+    # Its files are not on this machine.
+    for name in ("token", "tls.crt", "tls.key"):
+        (tmp_path / name).touch(0o600)
+    (tmp_path / "windows").mkdir()
+    every.write_text(text.replace("/etc/pyperf-bpf/", "%s/" % tmp_path).replace("/var/tmp/", "%s/" % tmp_path))
     for path in (example, every):
         result = subprocess.run([PYPERF, "agent", "--check-config", "--config", path], capture_output=True, text=True,
                                 env=clean_environment(), check=False)
@@ -787,6 +791,67 @@ def test_example_configuration(tmp_path):
     page = (REPO / "docs" / "pyperf-bpf-agent.8").read_text(encoding="utf-8").replace("\\-", "-")
     for key in re.findall(r"^([\w-]+) = ", text, re.M):
         assert "\\fB%s\\fR" % key in page, "%s is not in the manual" % key
+
+
+def run_agent(*args, **environment):
+    return subprocess.run([PYPERF, "agent", *args], capture_output=True, text=True, env=clean_environment(**environment),
+                          check=False)
+
+
+def test_printed_configuration(tmp_path):
+    """The one in effect, which reads back as the same; also without a file."""
+    path, printed = tmp_path / "a.conf", tmp_path / "b.conf"
+    path.write_text("[agent]\nwindow = 30\n[push.a]\nkind = put\nurl = https://h/{id}\nheader = X-Key: secret\n")
+    first = run_agent("--config", path, "--print-config")
+    assert first.returncode == 0 and first.stderr == "", first
+    assert "window = 30s\n" in first.stdout and "frequency = 19Hz\n" in first.stdout and "secret" not in first.stdout
+    printed.write_text(first.stdout)
+    assert run_agent("--config", printed, "--print-config").stdout == first.stdout
+    path.write_text("")
+    assert run_agent("--config", path, "--print-config").stdout == re.sub(r"(?s)\n\[push.*", "", first.stdout).replace(
+        "window = 30s", "window = 60s")
+
+
+def test_what_check_config_says_of_files_groups_and_keys(tmp_path):
+    path = tmp_path / "a.conf"
+    path.write_text("[agent]\nwindow = 30\nwindow = 20\ngroup = servce_name\n[http]\ntoken-file = %s/none\n" % tmp_path)
+    result = run_agent("--config", path, "--check-config")
+    assert result.returncode == 1
+    for said in ("a.conf:3: window: line 2 sets it already: remove one of the two",
+                 "a.conf:4: group: there is no label 'servce_name': ",
+                 "a.conf:6: token-file: %s/none: No such file or directory: make it, or correct the path" % tmp_path):
+        assert result.stderr.count(said) == 1, result.stderr
+    path.write_text("[http]\ntoken-file = %s/none\n" % tmp_path)
+    result = run_agent("--config", path, "--check-config")
+    assert result.returncode == 1 and "a.conf:2: token-file" in result.stderr and "no mistakes" not in result.stderr
+
+
+def test_the_spool_of_a_removed_destination(agents, tmp_path):
+    """It is named, and stays until it is removed by an option."""
+    old = "[push.old]\nkind = put\nurl = http://127.0.0.1:1/{id}\n"
+    with service("tau"):
+        agent = agents(old)
+        spool = agent.dir / "spool" / "old"
+        poll(lambda: list(spool.glob("*.window")), "windows that wait")
+        assert not any("--remove-spools" in m for m in agent.messages())
+        agent.configure()
+        agent.reload()
+        poll(lambda: any("spool old: " in m and "[push.old]" in m and "--remove-spools" in m
+                         for m in agent.messages("warning")), "the spool's name")
+        agent.stop()
+
+    def remove():
+        return run_agent("--config", agent.config, "--remove-spools", PYPERF_AGENT_SHORT_WINDOWS="1")
+
+    (spool / "mine").touch()
+    result = remove()
+    assert result.returncode == 1 and "spool old: Directory not empty" in result.stderr, result.stderr
+    (spool / "mine").unlink()
+    result = remove()
+    assert result.returncode == 0 and not spool.exists(), result.stderr
+    agent.configure(old)
+    spool.mkdir()
+    assert remove().returncode == 0 and spool.exists()
 
 
 def test_good_configuration_and_none(tmp_path):

@@ -16,13 +16,15 @@
 
 #include "agent/config.h"
 
-static char said[4096];
+static char said[4096], whole[4096]; /* without the path in front, and with all paths */
 
 static void listen_to(enum log_level level, const char *fmt, const char *text)
 {
 	const char *name = strrchr(text, '/');
 
 	(void)level, (void)fmt;
+	strncat(whole, text, sizeof(whole) - strlen(whole) - 2);
+	strcat(whole, "\n");
 	strncat(said, name ? name + 1 : text, sizeof(said) - strlen(said) - 2);
 	strcat(said, "\n");
 }
@@ -36,7 +38,7 @@ static struct config *parse(const char *text)
 	assert_true(fd >= 0);
 	assert_int_equal(write(fd, text, strlen(text)), strlen(text));
 	close(fd);
-	said[0] = '\0';
+	said[0] = whole[0] = '\0';
 	c = config__new(path);
 	if (!c)
 		assert_int_equal(errno, EINVAL);
@@ -226,6 +228,130 @@ static void destinations(void **state)
 	assert_non_null(strstr(said, ":7: max-age: "));
 }
 
+/* Of two values nobody would see which one holds. */
+static void keys_that_come_twice(void **state)
+{
+	struct config *c;
+
+	(void)state;
+	refused("[agent]\nwindow = 20\n[budget]\ncpu = 1%\n[agent]\nwindow = 20\n",
+		":6: window: line 2 sets it already: remove one of the two\n");
+	refused("[push.a]\nkind = put\nurl = http://h/{id}\nurl = http://h/{id}\n",
+		":4: url: line 3 sets it already: remove one of the two\n");
+	refused("[labels]\nadd.a = 1\nadd.a = 2\n",
+		":3: add.a: line 2 sets it already: remove one of the two\n");
+	c = parse("[push.a]\nkind = put\nurl = http://h/{id}\nheader = A: 1\nheader = B: 2\n"
+		  "[push.b]\nkind = put\nurl = http://h/{id}\n");
+	assert_string_equal(said, "");
+	config__put(c);
+}
+
+static void groups_of_labels_that_there_are(void **state)
+{
+	static const char *const good[] = { "k8s_namespace, host", "region, env_STAGE", "cmdline",
+					    "attribute.deployment.environment" };
+	struct config *c = NULL;
+	char text[256];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+		config__put(c);
+		snprintf(text, sizeof(text),
+			 "[agent]\ngroup = %s\n[labels]\nadd.region = eu\nenvironment = STAGE\n"
+			 "command-line = yes\n",
+			 good[i]);
+		c = parse(text);
+		assert_string_equal(said, "");
+	}
+	assert_string_equal(c->agent.group[0], "deployment_environment");
+	config__put(c);
+	assert_null(parse("[agent]\ngroup = service_name, servce\n"));
+	assert_non_null(strstr(whole, ":2: group: there is no label 'servce': "));
+	assert_non_null(strstr(whole, "attribute.servce"));
+	assert_null(parse("[agent]\ngroup = env_STAGE\n"));
+	assert_null(parse("[agent]\ngroup = cmdline\n"));
+}
+
+static char *print(const struct config *c)
+{
+	char *text = NULL;
+	size_t size;
+	FILE *f = open_memstream(&text, &size);
+
+	config__print(c, f);
+	fclose(f);
+	return text;
+}
+
+/* Every key of every section, none with its default, and back again. */
+static void what_is_printed_can_be_read(void **state)
+{
+	static const char all[] =
+		"[agent]\nfrequency = 99Hz\nwindow = 30s\ngroup = service_name, attribute.a_b\n"
+		"state-dir = /run/x\ncomm = celery*\ncgroup = app\nnative = no\nkernel = no\n"
+		"lines = no\ntable-memory = 16MiB\nlog-level = debug\nlog-format = json\n"
+		"directory = /tmp/w\n"
+		"\n[labels]\nhost = h\nenvironment = A, B\ncommand-line = yes\nadd.region = eu\n"
+		"\n[budget]\ncpu = 0.5%\nmemory = 64MiB\nprocesses = 10\nstacks = 1000\n"
+		"\n[store]\nenabled = no\npath = /c/c.db\nmax-age = 36h\nmax-size = 500000KiB\n"
+		"keep-free = 123457\n"
+		"\n[http]\nlisten = [::1]:4042\nsocket-mode = 0600\ntoken-file = /t\ntls-cert = /c\n"
+		"tls-key = /k\nallow-remote = yes\nallow-host = a,b\n"
+		"\n[push.a]\nkind = parca\nurl = https://h/\nheader = X-A: ***\n"
+		"header-file = X-B: /b\nbearer-token-file = /t\ntenant = t\n"
+		"proxy = env\ninsecure-skip-verify = yes\ncompression = none\n"
+		"connect-timeout = 7s\ntimeout = 1h\nretry-min = 90s\nretry-max = 2m\n"
+		"spread = 0s\nmax-in-flight = 3\nspool-max-size = 5MiB\nspool-max-age = 61s\n";
+	struct config *c = parse(all);
+	char *text;
+
+	(void)state;
+	assert_string_equal(said, "");
+	assert_non_null(c);
+	text = print(c);
+	assert_string_equal(text, all);
+	free(text);
+	config__put(c);
+}
+
+static void no_secret_is_printed(void **state)
+{
+	struct config *c = parse("[push.a]\nkind = put\nurl = https://h/{id}?sig=hidden\n"
+				 "header = Authorization: Bearer hidden\n"),
+		      *again;
+	char *text = print(c), *second;
+
+	(void)state;
+	assert_null(strstr(text, "hidden"));
+	assert_non_null(strstr(text, "url = https://h/{id}?" CONFIG_MASK "\n"));
+	assert_non_null(strstr(text, "header = Authorization: " CONFIG_MASK "\n"));
+	again = parse(text);
+	assert_string_equal(said, "");
+	second = print(again);
+	assert_string_equal(text, second);
+	free(second);
+	free(text);
+	config__put(again);
+	config__put(c);
+}
+
+static void files_that_are_not_there(void **state)
+{
+	struct config *c = parse("[agent]\ndirectory = /dev/null\n[http]\ntoken-file = /dev/null\n"
+				 "tls-cert = /nonexistent/c\ntls-key = /proc\n");
+
+	(void)state;
+	assert_non_null(c);
+	assert_int_equal(config__check_files(c, "a.conf", LOG_LEVEL_ERR), 3);
+	assert_string_equal(whole,
+			    "a.conf:2: directory: /dev/null: Not a directory: make it, or correct "
+			    "the path\n"
+			    "a.conf:5: tls-cert: /nonexistent/c: No such file or directory: make "
+			    "it, or correct the path\n"
+			    "a.conf:6: tls-key: /proc: Is a directory: correct the path\n");
+	config__put(c);
+}
+
 /* The default path need not be there, until it was. */
 static void a_file_that_may_be_missing(void **state)
 {
@@ -275,6 +401,11 @@ int main(void)
 		cmocka_unit_test(a_file_that_may_be_missing),
 		cmocka_unit_test(what_stays_until_the_next_start),
 		cmocka_unit_test(destinations),
+		cmocka_unit_test(keys_that_come_twice),
+		cmocka_unit_test(groups_of_labels_that_there_are),
+		cmocka_unit_test(what_is_printed_can_be_read),
+		cmocka_unit_test(no_secret_is_printed),
+		cmocka_unit_test(files_that_are_not_there),
 	};
 
 	log_set_writer(listen_to);

@@ -29,6 +29,7 @@
 #include "agent/schedule.h"
 #include "agent/secrets.h"
 #include "agent/sinks.h"
+#include "agent/spool_left.h"
 #include "agent/standstill.h"
 #include "agent/taps.h"
 #include "clock.h"
@@ -120,13 +121,53 @@ int agent__check_config(const struct agent_opts *o)
 {
 	bool required = o->config_required;
 	struct config *c = config__load(o->config_path, &required);
+	int err;
 
 	if (!c)
 		return -errno;
 	secrets__check(c, o->config_path);
-	log_info("%s: no mistakes", o->config_path);
+	err = config__check_files(c, o->config_path, LOG_LEVEL_ERR) ? -ENOENT : 0;
+	if (!err)
+		log_info("%s: no mistakes", o->config_path);
 	config__put(c);
-	return 0;
+	return err;
+}
+
+int agent__print_config(const struct agent_opts *o)
+{
+	bool required = o->config_required;
+	struct config *c = config__load(o->config_path, &required);
+	int err = 0;
+
+	if (!c)
+		return -errno;
+	config__print(c, stdout);
+	config__put(c);
+	if (fflush(stdout) || ferror(stdout)) {
+		err = -EIO;
+		log_err("standard output: %s", strerror(errno));
+	}
+	return err;
+}
+
+int agent__remove_spools(const struct agent_opts *o)
+{
+	bool required = o->config_required;
+	struct config *c = config__load(o->config_path, &required);
+	int err;
+
+	if (!c)
+		return -errno;
+	err = spool_left__remove(c);
+	config__put(c);
+	return err;
+}
+
+/* What does not keep it from running, and may be no mistake. */
+static void look_at_files(const struct agent *a, const struct config *c)
+{
+	secrets__check(c, a->o->config_path);
+	config__check_files(c, a->o->config_path, LOG_LEVEL_WARN);
 }
 
 int agent__print_link(const struct agent_opts *o)
@@ -197,7 +238,7 @@ static int apply(struct agent *a, struct config *c)
 	config__put(a->config);
 	a->config = c;
 	start_log(a);
-	secrets__check(c, a->o->config_path);
+	look_at_files(a, c);
 	restart_http(a);
 	return 0;
 }
@@ -893,7 +934,7 @@ int agent__run(const struct agent_opts *o)
 		err = -errno;
 	if (!err) {
 		start_log(a);
-		secrets__check(a->config, o->config_path);
+		look_at_files(a, a->config);
 		err = open_signals(a);
 	}
 	if (!err)

@@ -62,10 +62,12 @@ struct agent_opts {
 	int verbosity;	      /* as in cmdline.h; on top of the configuration's log_level */
 };
 
-/* Reads the configuration as agent__run() would. 0 or negative errno, printed. */
+/* Each reads the configuration as agent__run() would. 0 or negative errno, printed. */
 int agent__check_config(const struct agent_opts *o);
 /* The address of the page, with the token, on standard output. 0 or negative errno, printed. */
 int agent__print_link(const struct agent_opts *o);
+int agent__print_config(const struct agent_opts *o); /* to stdout */
+int agent__remove_spools(const struct agent_opts *o);
 /* From start to SIGTERM. 0 or negative errno, printed. */
 int agent__run(const struct agent_opts *o);
 

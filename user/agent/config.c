@@ -9,12 +9,14 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "hash.h"
 #include "options.h"
 #include "str.h"
 #include "targets.h"
 
-#define ERRORS_MAX  20 /* more of them help nobody */
-#define SECTION_LEN 49 /* inih cuts longer ones, and keys, without a word */
+#define ERRORS_MAX  20	  /* more of them help nobody */
+#define SEEN_MAX    65536 /* keys that are set */
+#define SECTION_LEN 49	  /* inih cuts longer ones, and keys, without a word */
 
 /* ---- values ----------------------------------------------------------------------------------------- */
 
@@ -81,8 +83,27 @@ static int set_path(char **out, const char *value, const char **why)
 
 /* ---- [agent] ----------------------------------------------------------------------------------------- */
 
+/* The label of an attribute has '_' for what its name must not have. NULL: out of memory. */
+static char *group_word(const char *value, size_t len, bool *attribute)
+{
+	static const char prefix[] = "attribute.";
+	char *word;
+
+	*attribute = !strncmp(value, prefix, strlen(prefix));
+	if (*attribute) {
+		value += strlen(prefix);
+		len -= strlen(prefix);
+	}
+	word = strndup(value, len);
+	for (char *s = word; *attribute && s && *s; s++)
+		if (strchr(".-/", *s))
+			*s = '_';
+	return word;
+}
+
 static int set_group(struct agent_config *c, const char *value, const char **why)
 {
+	bool attribute[GROUP_WORDS] = { false };
 	char *words[GROUP_WORDS + 1] = { NULL };
 	size_t cnt = 0;
 	int err = 0;
@@ -91,10 +112,11 @@ static int set_group(struct agent_config *c, const char *value, const char **why
 	while (!err && *(value += strspn(value, " \t,"))) {
 		size_t len = strcspn(value, " \t,");
 
-		words[cnt] = cnt < GROUP_WORDS ? strndup(value, len) : NULL;
-		if (!words[cnt] || !window_label__valid(words[cnt]))
+		if (cnt < GROUP_WORDS)
+			words[cnt] = group_word(value, len, &attribute[cnt]);
+		if (cnt == GROUP_WORDS || !words[cnt] || !window_label__valid(words[cnt]))
 			err = -EINVAL;
-		cnt += words[cnt] != NULL;
+		cnt += cnt < GROUP_WORDS;
 		value += len;
 	}
 	if (!cnt)
@@ -104,6 +126,8 @@ static int set_group(struct agent_config *c, const char *value, const char **why
 		if (!err)
 			c->group[i] = words[i];
 	}
+	if (!err)
+		memcpy(c->group_attribute, attribute, sizeof(attribute));
 	return err;
 }
 
@@ -245,17 +269,32 @@ void config__put(struct config *c)
 	labels_config__free(&c->labels);
 	for (size_t i = 0; i < c->push_cnt; i++)
 		push_config__free(&c->push[i]);
+	for (size_t i = 0; i < c->file_cnt; i++) {
+		free(c->files[i].section);
+		free(c->files[i].key);
+		free(c->files[i].path);
+	}
+	free(c->files);
 	free(c);
 }
 
 /* ---- the file ---------------------------------------------------------------------------------------------- */
+
+/* A key that was set. */
+struct seen {
+	char *name; /* "section key" */
+	unsigned line;
+};
 
 struct reader {
 	struct config *config;
 	const char *path;
 	FILE *f;
 	unsigned line, errors;
-	unsigned push_line[PUSHES_MAX], http_line;
+	unsigned section_line; /* of its last header */
+	unsigned push_line[PUSHES_MAX], http_line, group_line;
+	struct seen *seen; /* keys */
+	size_t seen_cnt, seen_cap;
 	char refused[SECTION_LEN + 1]; /* section that cannot be, said once */
 };
 
@@ -302,11 +341,31 @@ static struct push_config *find_push(struct reader *r, const char *name)
 	return &c->push[c->push_cnt++];
 }
 
+/* Labels may be named behind the group that has them. */
+static void check_group(struct reader *r)
+{
+	const struct agent_config *c = &r->config->agent;
+	char why[512];
+
+	for (size_t i = 0; i < GROUP_WORDS && c->group[i]; i++) {
+		if (c->group_attribute[i] || config__has_label(r->config, c->group[i]))
+			continue;
+		r->line = r->group_line;
+		snprintf(
+			why, sizeof(why),
+			"there is no label '%.64s': docs/agent.md lists them; write an attribute of "
+			"OTEL_RESOURCE_ATTRIBUTES as attribute.%.64s, or add it as add.%.64s in [labels]",
+			c->group[i], c->group[i], c->group[i]);
+		complain(r, "group", why);
+	}
+}
+
 /* What single keys do not tell. */
 static void check_sections(struct reader *r)
 {
 	const char *why;
 
+	check_group(r);
 	for (size_t i = 0; i < r->config->push_cnt; i++) {
 		if (!push_config__check(&r->config->push[i], &why))
 			continue;
@@ -349,6 +408,67 @@ static int set_value(struct reader *r, const char *section, const char *key, con
 	return -ESRCH;
 }
 
+/* Those that may come several times. */
+static bool is_list(const char *section, const char *key)
+{
+	return !strncmp(section, "push.", 5) &&
+	       (!strcmp(key, "header") || !strcmp(key, "header-file"));
+}
+
+/*
+ * Complains, and is true, when the key was set before. Of two values one would hold, and nobody would see which. A section
+ * may come in parts, but for those that several times are several.
+ */
+static bool is_second(struct reader *r, const char *section, const char *key)
+{
+	unsigned part = !strncmp(section, "rule", 4) ? r->section_line : 0;
+	char name[3 * SECTION_LEN], why[128];
+
+	if (is_list(section, key))
+		return false;
+	snprintf(name, sizeof(name), "%s %u %s", section, part, key);
+	for (size_t i = 0; i < r->seen_cnt; i++) {
+		if (strcmp(r->seen[i].name, name))
+			continue;
+		snprintf(why, sizeof(why), "line %u sets it already: remove one of the two",
+			 r->seen[i].line);
+		complain(r, key, why);
+		return true;
+	}
+	if (array_grow(&r->seen, &r->seen_cap, r->seen_cnt, 1, sizeof(*r->seen), SEEN_MAX))
+		return false; /* a value that is there twice does no harm then */
+	r->seen[r->seen_cnt] = (struct seen){ strdup(name), r->line };
+	r->seen_cnt += r->seen[r->seen_cnt].name != NULL;
+	return false;
+}
+
+/* Remembers the file that a value names. 0 or -ENOMEM. */
+static int note_file(struct reader *r, const char *section, const char *key, const char *value)
+{
+	static const char *const keys[] = { "token-file",	"tls-cert",    "tls-key",
+					    "directory",	"header-file", "ca-file",
+					    "cert-file",	"key-file",    "password-file",
+					    "bearer-token-file" };
+	struct config *c = r->config;
+	const char *path = strchr(value, '/');
+	struct config_file *f;
+
+	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
+		if (strcmp(keys[i], key) || !path)
+			continue;
+		if (array_grow(&c->files, &c->file_cap, c->file_cnt, 1, sizeof(*f), SEEN_MAX))
+			return -ENOMEM;
+		f = &c->files[c->file_cnt++];
+		*f = (struct config_file){ .line = r->line,
+					   .directory = !strcmp(key, "directory"),
+					   .section = strdup(section),
+					   .key = strdup(key),
+					   .path = strdup(path) };
+		return f->section && f->key && f->path ? 0 : -ENOMEM;
+	}
+	return 0;
+}
+
 /* 1: go on. */
 static int on_value(void *user, const char *section, const char *key, const char *value)
 {
@@ -356,6 +476,10 @@ static int on_value(void *user, const char *section, const char *key, const char
 	const char *why = "cannot be set to that";
 	int err = set_value(r, section, key, value, &why);
 
+	if (!err && !is_second(r, section, key))
+		err = note_file(r, section, key, value);
+	if (!err && !strcmp(section, "agent") && !strcmp(key, "group"))
+		r->group_line = r->line;
 	if (err == -ENOENT)
 		complain(r, key, "there is no such key in this section");
 	else if (err && err != -ESRCH)
@@ -370,8 +494,10 @@ static bool is_readable(struct reader *r, const char *line)
 
 	if (!*line || *line == '#' || *line == ';')
 		return true;
-	if (*line == '[' && line[end] && end - 1 <= SECTION_LEN)
+	if (*line == '[' && line[end] && end - 1 <= SECTION_LEN) {
+		r->section_line = r->line;
 		return true;
+	}
 	if (*line != '[' && strchr(line, '=') && strcspn(line, "=") <= SECTION_LEN && *line != '=')
 		return true;
 	complain(r, "syntax", "neither [section] nor key = value");
@@ -424,8 +550,13 @@ static int read_file(struct config *c, const char *path)
 		log_err("%s: cannot be read", path);
 	}
 	fclose(r.f);
+	for (size_t i = 0; i < r.seen_cnt; i++)
+		free(r.seen[i].name);
+	free(r.seen);
 	if (r.errors > ERRORS_MAX)
 		log_err("%s: %u more mistakes", path, r.errors - ERRORS_MAX);
+	if (r.errors)
+		config__check_files(c, path, LOG_LEVEL_ERR);
 	return err ? err : r.errors ? -EINVAL : 0;
 }
 

@@ -8,10 +8,12 @@
  * the file, finds the part, and says what is wrong: FILE:LINE: KEY: what is wanted, every mistake, each once.
  *
  *	c = config__new(path);
+ *	config__print(c, stdout);	what is in effect, to be read back
  *	config__put(c);
  */
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "agent/http.h"
 #include "agent/labels.h"
@@ -30,7 +32,8 @@ struct agent_config {
 	char *state_dir;
 	char *directory; /* NULL: windows are not written to files */
 	char *group[GROUP_WORDS + 1];
-	char *comm, *cgroup; /* NULL: all */
+	bool group_attribute[GROUP_WORDS]; /* written as attribute.NAME */
+	char *comm, *cgroup;		   /* NULL: all */
 	bool native, kernel, lines;
 	uint32_t table_mib;
 	enum log_level log_level;
@@ -41,6 +44,13 @@ struct budget_config {
 	double cpu_percent; /* of one CPU */
 	uint32_t memory_mib;
 	uint32_t processes, stacks;
+};
+
+/* A file that the configuration names, and where. */
+struct config_file {
+	unsigned line;
+	bool directory;
+	char *section, *key, *path;
 };
 
 /* Counted: threads share it, and it does not change once it is read. */
@@ -55,7 +65,12 @@ struct config {
 	struct push_config push[PUSHES_MAX];
 	size_t push_cnt;
 	struct http_config http;
+	struct config_file *files;
+	size_t file_cnt, file_cap;
 };
+
+/* Where the masked part of a secret was, in what config__print() writes. */
+#define CONFIG_MASK "***"
 
 /* What the file says over the defaults; NULL `path`: these alone. NULL and errno after messages; EINVAL: mistakes. */
 struct config *config__new(const char *path);
@@ -72,5 +87,20 @@ void config__put(struct config *c);
  * first key that this is about, or NULL.
  */
 const char *config__stay(struct config *c, const struct config *running);
+
+/*
+ * Says of each file that is named and cannot be read where that is, why, and what to do, at `level`. How many there are.
+ * Some of them, like a token, may come later: an agent that runs waits for them. `path`: of the configuration.
+ */
+size_t config__check_files(const struct config *c, const char *path, enum log_level level);
+
+/*
+ * Every key with the value that is in effect, as a configuration that can be read back. Of a header and of the query of
+ * an address only the name is there.
+ */
+void config__print(const struct config *c, FILE *f);
+
+/* There is a label of this name, or there may be, as far as the configuration tells. */
+bool config__has_label(const struct config *c, const char *name);
 
 #endif /* PYPERF_AGENT_CONFIG_H */

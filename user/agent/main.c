@@ -13,20 +13,23 @@ enum long_only {
 	OPT_CONFIG = CMDLINE_LONG_ONLY,
 	OPT_CHECK_CONFIG,
 	OPT_LINK,
+	OPT_PRINT_CONFIG,
+	OPT_REMOVE_SPOOLS,
 };
 
 static const struct option long_options[] = {
 	{ "config", required_argument, NULL, OPT_CONFIG },
 	{ "check-config", no_argument, NULL, OPT_CHECK_CONFIG },
 	{ "link", no_argument, NULL, OPT_LINK },
+	{ "print-config", no_argument, NULL, OPT_PRINT_CONFIG },
+	{ "remove-spools", no_argument, NULL, OPT_REMOVE_SPOOLS },
 	CMDLINE_LONG_OPTIONS,
 	{ NULL, 0, NULL, 0 },
 };
 
 struct main_opts {
 	struct agent_opts agent;
-	bool check_config;
-	bool link;
+	int (*instead)(const struct agent_opts *o); /* of running; NULL: it runs */
 };
 
 static void usage(void)
@@ -44,9 +47,13 @@ static int set_option(void *ctx, int opt, const char *arg)
 		o->agent.config_required = true;
 	}
 	if (opt == OPT_CHECK_CONFIG)
-		o->check_config = true;
+		o->instead = agent__check_config;
+	if (opt == OPT_PRINT_CONFIG)
+		o->instead = agent__print_config;
+	if (opt == OPT_REMOVE_SPOOLS)
+		o->instead = agent__remove_spools;
 	if (opt == OPT_LINK)
-		o->link = true;
+		o->instead = agent__print_link;
 	return 0;
 }
 
@@ -80,9 +87,7 @@ int main(int argc, char **argv)
 		return cmdline__status(result);
 	/* A server of debug files may take half a minute, in which nothing would be drained. */
 	unsetenv("DEBUGINFOD_URLS");
-	if (o.check_config)
-		return agent__check_config(&o.agent) ? 1 : 0;
-	if (o.link)
-		return agent__print_link(&o.agent) ? 1 : 0;
+	if (o.instead)
+		return o.instead(&o.agent) ? 1 : 0;
 	return agent__run(&o.agent) ? 1 : 0;
 }

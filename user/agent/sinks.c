@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/spool_left.h"
 #include "agent/windowdir.h"
 #include "clock.h"
 #include "log.h"
@@ -70,6 +71,7 @@ struct sinks *sinks__open(struct config *c)
 	}
 	pthread_mutex_init(&s->lock, NULL);
 	s->config = config__hold(c);
+	spool_left__say(c);
 	err = open_store(s);
 	if (!err)
 		err = open_push(s);
@@ -130,6 +132,7 @@ void sinks__change(struct sinks *s, struct config *c)
 	s->config = config__hold(c);
 	change_store(s, old);
 	open_push(s);
+	spool_left__say(c);
 	s->reopen_ms = now_ms() + REOPEN_MS;
 	config__put(old);
 }

@@ -220,6 +220,13 @@ static uint64_t parse_name(const char *name, const char *suffix)
 	return number < NUMBER_MAX ? number : NUMBER_MAX;
 }
 
+bool spool__is_file(const char *name, bool *window)
+{
+	*window = parse_name(name, WINDOW_SUFFIX) != NUMBER_MAX;
+	return *window || !strcmp(name, TEMPORARY) ||
+	       parse_name(name, DAMAGED_SUFFIX) != NUMBER_MAX;
+}
+
 static int find_file(struct spool *s, const char *name, uint64_t number)
 {
 	struct entry e = { .number = number };

@@ -93,4 +93,7 @@ void spool__done(struct spool *s, struct spool_item *item, enum spool_end end, b
 
 void spool__stats(struct spool *s, struct spool_stats *out);
 
+/* Is it the name of a file that a spool makes? *window: of one that waits. */
+bool spool__is_file(const char *name, bool *window);
+
 #endif /* PYPERF_AGENT_SPOOL_H */
