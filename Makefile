@@ -148,15 +148,18 @@ $(OUT)/tests/push_windows: tests/agent/push_windows.c $(PUSH_OBJS) $(PURE_OBJS) 
 
 test: test-unit test-fuzz test-bpf test-e2e  ## all tests (root for the last two)
 
-test-unit: $(UNIT_BINS)                ## host tests of every stage, ASan and UBSan
-	$(Q)scripts/run-tests unit $(UNIT_BINS)
-test-fuzz: $(FUZZ_BINS)                ## replay the fuzz corpora
-	$(Q)scripts/run-tests fuzz $(FUZZ_BINS)
-test-bpf: $(BPF_TESTS)                 ## drive the loaded BPF object (root)
-	$(Q)scripts/run-tests bpf $(BPF_TESTS)
+# t=NAME: of these kinds only one program (t=walk), of e2e one file or the cases of one name (t=test_shares).
+one = $(if $(t),$(OUT)/$1_$(t:$(notdir $1)_%=%),$2)
+
+test-unit: $(call one,tests/test,$(UNIT_BINS))  ## host tests of every stage, ASan and UBSan (t=NAME: one)
+	$(Q)scripts/run-tests unit $^
+test-fuzz: $(call one,fuzz/fuzz,$(FUZZ_BINS))   ## replay the fuzz corpora (t=NAME: one)
+	$(Q)scripts/run-tests fuzz $^
+test-bpf: $(call one,tests/test,$(BPF_TESTS))   ## drive the loaded BPF object (root; t=NAME: one)
+	$(Q)scripts/run-tests bpf $^
 E2E_PROGRAMS := $(addprefix $(OUT)/,oracle/stacks tests/http_server tests/push_windows store/windows bench/bench_export)
-test-e2e: all $(E2E_PROGRAMS)          ## real interpreters (root)
-	$(Q)scripts/run-tests e2e
+test-e2e: all $(E2E_PROGRAMS)          ## real interpreters (root; t=NAME: one file, or one case)
+	$(Q)scripts/run-tests e2e $(t)
 
 test-oracle: $(ORACLES)                ## stacks at random instants against libdwfl (root; ARGS=...)
 	$(Q)scripts/test-oracle $(ARGS)

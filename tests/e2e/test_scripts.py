@@ -163,6 +163,31 @@ def test_pytest_is_counted(tmp_path, body, status, sums):
     assert (got[0], got[2]) == (status, sums), got[1]
 
 
+@pytest.mark.parametrize("words, wanted", [
+    (["scripts"], ["tests/e2e/test_scripts.py"]),
+    (["test_scripts"], ["tests/e2e/test_scripts.py"]),
+    (["test_bench_refuses"], ["tests/e2e/test_scripts.py", "-k test_bench_refuses"]),
+    (["test_bench_refuses", "test_bench_judges_pairs"],
+     ["tests/e2e/test_scripts.py", "-k test_bench_refuses or test_bench_judges_pairs"]),
+])
+def test_one_test_is_chosen(directory, words, wanted):
+    """By file or by case; a python3 that only says what it was asked for stands in for pytest."""
+    python = directory / "python3"
+    python.write_text('#!/bin/sh\ncase $* in *pytest*-q*) echo "$@" >>%s/asked ;; esac\n' % directory)
+    python.chmod(0o755)
+    run_tests(directory / "results", "e2e", *words, PYTHON=str(python),
+              PATH="%s:%s" % (directory, os.environ["PATH"]))
+    asked = (directory / "asked").read_text()
+    assert all(word in asked for word in wanted) and asked.count("tests/e2e/") == 1, asked
+    assert "-k" in asked or len(wanted) == 1, asked
+
+
+def test_a_test_that_is_not_there_is_named(tmp_path):
+    got = subprocess.run([TOP / "scripts/run-tests", "e2e", "nonesuch"], text=True, capture_output=True,
+                         env=environment(PYPERF_TEST_RESULTS=str(tmp_path / "results")), timeout=60)
+    assert got.returncode == 1 and "neither a file nor a case 'nonesuch'" in got.stderr, got
+
+
 def failures(output):
     lines = output.splitlines()
     return lines[lines.index("failed:") + 1:]
