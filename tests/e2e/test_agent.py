@@ -80,9 +80,21 @@ class Agent(Profiler):
             self.expect("READY=1")
 
     def configure(self, more=""):
-        self.config.write_text("[store]\nenabled = no\n[http]\nlisten = unix:%s\n[budget]\ncpu = 100\n[agent]\nstate-dir = %s\ndirectory = %s\nwindow = %ds\n"
-                               "frequency = 99\nlog-format = json\n%s"
-                               % (self.dir / "http.sock", self.dir, self.windows_dir, self.window, more))
+        """What is in `more` holds in place of what tests have: a key that is there twice is a mistake."""
+        base = ("[store]\nenabled = no\n[http]\nlisten = unix:%s\n[budget]\ncpu = 100\n[agent]\nstate-dir = %s\ndirectory = %s\n"
+                "window = %ds\nfrequency = 99\nlog-format = json\n"
+                % (self.dir / "http.sock", self.dir, self.windows_dir, self.window))
+        section, keys, lines = "agent", set(), []
+        for line in more.splitlines():
+            if line.startswith("["):
+                section = line[1:-1]
+            keys.add((section, line.partition(" = ")[0]))
+        for line in base.splitlines():
+            if line.startswith("["):
+                section = line[1:-1]
+            if line.startswith("[") or (section, line.partition(" = ")[0]) not in keys:
+                lines.append(line)
+        self.config.write_text("\n".join(lines) + "\n" + more)
 
     def expect(self, *words):
         """The next datagram that begins with one of the words, as systemd would get it."""

@@ -75,8 +75,8 @@ def files():
     return {name for name in found if "/__pycache__/" not in name and not name.endswith(".dpkg-old")}
 
 
-def configure(more=""):
-    CONFIG.write_text("[agent]\nfrequency = 99\nwindow = %d\n[budget]\ncpu = 100\n%s" % (WINDOW, more))
+def configure(more="", frequency="99"):
+    CONFIG.write_text("[agent]\nfrequency = %s\nwindow = %d\n[budget]\ncpu = 100\n%s" % (frequency, WINDOW, more))
 
 
 # ---- the unit ------------------------------------------------------------------------------------
@@ -258,14 +258,14 @@ def samples():
 def reloads():
     """`systemctl reload`: the same process, another configuration."""
     pid, since = main_pid(), len(messages())
-    configure("[agent]\nfrequency = 49\n[http]\nlisten = unix:%s\n" % SOCKET)
+    configure("[http]\nlisten = unix:%s\n" % SOCKET, frequency="49")
     run("systemctl", "reload", UNIT)
     poll(lambda: said("was read again", since), "the configuration is not read again")
     assert main_pid() == pid and show("ActiveState", "StatusText") == ["active", "sampling"]
     poll(SOCKET.exists, "no socket")
     assert SOCKET.stat().st_mode & 0o777 == 0o660
     poll(lambda: windows()[-1][3] == 49, "no window has the new frequency")
-    configure("[agent]\nfrequency = many\n")
+    configure(frequency="many")
     run("systemctl", "reload", UNIT)
     poll(lambda: said("frequency", since), "the mistake is not said")
     assert main_pid() == pid and show("ActiveState", "StatusText") == ["active", "sampling"]
