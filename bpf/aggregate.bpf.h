@@ -68,7 +68,7 @@ BLOCK_STEPS(hash_block, hash_chunk)
 
 BPF_NOINLINE int hash_stack(__u32 unused)
 {
-	RUN_BLOCKS(hash_block, MAX_CHUNKS);
+	RUN_BLOCKS(hash_block, 2 * deep_parts() / CHUNK_FRAMES);
 	return (int)(unused & 0);
 }
 
@@ -112,7 +112,7 @@ BPF_NOINLINE int store_block(__u32 first, __u32 window)
 
 BPF_NOINLINE int store_chunks(__u32 window)
 {
-	for (__u32 k = 0; k < MAX_CHUNKS / BLOCK; k++) {
+	for (__u32 k = 0; k < 2 * deep_parts() / CHUNK_FRAMES / BLOCK; k++) {
 		int err = store_block(k * BLOCK, window);
 
 		if (err)

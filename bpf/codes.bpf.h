@@ -102,10 +102,14 @@ BPF_INLINE __u64 read_object(struct walk *w, __u64 addr, __u32 is_bytes)
  * What is at `addr`. Functions share their file's name, and what was read in this sample has not changed: a
  * frame of the stopped thread holds it.
  */
-BPF_INLINE __u64 object_hash(struct walk *w, __u64 addr, __u32 is_bytes)
+BPF_NOINLINE __u64 object_hash(__u64 addr, __u32 is_bytes)
 {
-	struct known_object *o = &w->objects[BOUND(addr * CODE_MULT >> 32, OBJECT_SLOTS)];
+	struct walk *w = the_walk();
+	struct known_object *o;
 
+	if (!w)
+		return 0;
+	o = &w->objects[BOUND(addr * CODE_MULT >> 32, OBJECT_SLOTS)];
 	if (o->addr != addr || o->sample != w->sample) {
 		o->hash = read_object(w, addr, is_bytes);
 		o->addr = addr;
@@ -129,8 +133,7 @@ BPF_NOINLINE int mix_contents(__u32 unused)
 		return (int)unused;
 	for (__u32 kind = 0; kind < BLOB_CNT; kind++) {
 		is_bytes = kind == BLOB_LINETABLE || w->in.layout.str == PY_STR_BYTES;
-		w->fingerprint =
-			mix64(w->fingerprint, object_hash(w, w->blob_addr[kind], is_bytes));
+		w->fingerprint = mix64(w->fingerprint, object_hash(w->blob_addr[kind], is_bytes));
 	}
 	return 0;
 }
@@ -474,25 +477,22 @@ BPF_INLINE int was_seen(struct walk *w, __u64 code, struct known_code *known, st
 	return 1;
 }
 
-/*
- * Sets w->code_id for the code object at `code`. 0, CODE_HIDDEN, or negative errno. What was seen in this
- * epoch is not read again.
- */
-BPF_INLINE int code_identify(struct walk *w, __u64 code)
+/* Processes that were forked from one have their code objects at the same addresses. */
+BPF_INLINE __u32 code_slot_of(const struct walk *w, __u64 code)
 {
-	__u64 tag = row_tag(w, code);
-	struct row_code *line = row_line(w, tag);
-	/* Processes that were forked from one have their code objects at the same addresses. */
 	__u64 hash = (code + w->space * 0xc2b2ae3d27d4eb4fULL) * CODE_MULT;
-	__u32 slot = (__u32)(hash >> 32) % CODE_SLOTS;
-	struct known_code *known = code_slot(slot);
 
-	if (!code)
-		return E_INVAL;
-	note_code_slot(w, slot);
-	if (was_seen(w, code, known, line, tag))
-		return 0;
-	if (code & 7 || buf_read(w, code, w->in.layout.code_read))
+	return (__u32)(hash >> 32) % CODE_SLOTS;
+}
+
+/* Of a code object that is in no cache. A function of its own: code_identify() is in the step for each frame. */
+BPF_NOINLINE int read_code(__u64 code)
+{
+	struct walk *w = the_walk();
+	struct known_code *known;
+	__u64 tag;
+
+	if (!w || code & 7 || buf_read(w, code, w->in.layout.code_read))
 		return E_FAULT;
 	if (buf64(w, w->in.layout.ob_type) != w->in.code_type)
 		return E_INVAL;
@@ -501,13 +501,32 @@ BPF_INLINE int code_identify(struct walk *w, __u64 code)
 		return CODE_HIDDEN;
 	set_fingerprint(w);
 	w->code = code;
-	if (code_find(w, known)) {
-		keep_slot(w, known, code, known_fingerprint(w), w->epoch);
-		add_to_row(w, line, tag);
-	} else { /* announced again by the next sample */
+	known = code_slot(code_slot_of(w, code));
+	if (!code_find(w, known)) { /* announced again by the next sample */
 		keep_slot(w, known, code, 0, w->sample);
+		return 0;
 	}
+	keep_slot(w, known, code, known_fingerprint(w), w->epoch);
+	tag = row_tag(w, code);
+	add_to_row(w, row_line(w, tag), tag);
 	return 0;
+}
+
+/*
+ * Sets w->code_id for the code object at `code`. 0, CODE_HIDDEN, or negative errno. What was seen in this
+ * epoch is not read again.
+ */
+BPF_INLINE int code_identify(struct walk *w, __u64 code)
+{
+	__u64 tag = row_tag(w, code);
+	__u32 slot = code_slot_of(w, code);
+
+	if (!code)
+		return E_INVAL;
+	note_code_slot(w, slot);
+	if (was_seen(w, code, code_slot(slot), row_line(w, tag), tag))
+		return 0;
+	return read_code(code);
 }
 
 #endif /* PYPERF_CODES_H */

@@ -10,16 +10,14 @@
  */
 #include "state.bpf.h"
 
+/* Without room in the place of the last word, for which the marker of merge_rest() is put. */
 BPF_INLINE void put_frame(struct stack *st, __u64 *deep, __u64 word)
 {
-	__u32 i = st->cnt;
+	__u32 full = (__u32)not_above(2 * deep_parts(), st->cnt), i = st->cnt - full;
 
-	if (i >= 2 * deep_parts()) {
-		st->cut = 1;
-		return;
-	}
 	deep[deep_frame(i)] = word;
 	st->cnt = i + 1;
+	st->cut |= full;
 }
 
 /* For what is not in a loop. */
@@ -65,11 +63,11 @@ BPF_NOINLINE int pair_activations(__u32 unused)
 		return (int)unused;
 	w->words[0] = !(w->flags & WALK_PY_LOST) &&
 		      w->eval_cnt == w->seg_total + 1; /* skip the innermost */
-	RUN_BLOCKS(pair_activation_block, STACK_DEPTH_MAX);
+	RUN_BLOCKS(pair_activation_block, deep_parts());
 	return 0;
 }
 
-#define MERGE_STEPS 16
+#define MERGE_STEPS 8
 
 /* Goes to the next segment outwards. */
 BPF_INLINE void open_segment(struct walk *w, const __u64 *deep)
@@ -82,37 +80,47 @@ BPF_INLINE void open_segment(struct walk *w, const __u64 *deep)
 	w->merge_seg++;
 }
 
-/*
- * The next word: of the Python frames [py_at, py_end), of the segments up to number merge_to, or the next
- * native frame, if no Python frame stands in its place. 1: there is none.
- */
-BPF_INLINE int merge_word(struct walk *w, struct stack *st, __u64 *deep)
+BPF_INLINE int has_segment(const struct walk *w)
 {
-	__u64 seg, word = 0; /* which no word is */
+	return w->merge_seg < w->merge_to && w->merge_seg < w->seg_cnt;
+}
 
-	if (w->py_at < w->py_end) {
-		word = deep[deep_at(DEEP_PY, w->py_at)];
+/* Some of the Python frames [py_at, py_end), which stand in the place of a native one. */
+BPF_INLINE void merge_python(struct walk *w, struct stack *st, __u64 *deep)
+{
+	for (int i = 0; i < MERGE_STEPS && w->py_at < w->py_end; i++) {
+		put_frame(st, deep, deep[deep_at(DEEP_PY, w->py_at)]);
 		w->py_at++;
 		w->merge_empty = 0;
-	} else if (w->merge_seg < w->merge_to && w->merge_seg < w->seg_cnt) {
-		open_segment(w, deep);
-	} else if (w->merge_empty) { /* no activation, or one without frames */
-		word = deep[deep_at(DEEP_NATIVE, w->merge_at - 1)];
-		w->merge_empty = 0;
-	} else {
+	}
+}
+
+/* Some native frames, up to one that has segments. 1: there is none any more. */
+BPF_INLINE int merge_native(struct walk *w, struct stack *st, __u64 *deep)
+{
+	__u64 seg;
+
+	for (int i = 0; i < MERGE_STEPS; i++) {
 		if (w->merge_at >= w->native_cnt)
 			return 1;
 		seg = deep[deep_at(DEEP_NATIVE_SEG, w->merge_at)];
-		w->merge_at++;
-		w->merge_empty = 1;
-		if (seg != SEG_NONE && seg != SEG_EVAL)
+		if (seg != SEG_NONE && seg != SEG_EVAL) {
 			w->merge_to = (__u32)seg;
+			w->merge_empty = 1;
+			w->merge_at++;
+			return 0;
+		}
+		put_frame(st, deep, deep[deep_at(DEEP_NATIVE, w->merge_at)]);
+		w->merge_at++;
 	}
-	if (word)
-		put_frame(st, deep, word);
 	return 0;
 }
 
+/*
+ * The next words: of the Python frames [py_at, py_end), or of the next segment up to number merge_to; behind the last of these, of
+ * native frames. One kind after the other: in one loop over all of them the verifier would follow each order of kinds. 1: there
+ * are none.
+ */
 BPF_NOINLINE int merge_some(__u32 unused)
 {
 	struct walk *w = the_walk();
@@ -121,18 +129,24 @@ BPF_NOINLINE int merge_some(__u32 unused)
 
 	if (!w || !st || !deep)
 		return 1 + (int)(unused & 0);
-	for (int i = 0; i < MERGE_STEPS; i++)
-		if (merge_word(w, st, deep))
-			return 1;
-	return 0;
+	if (w->py_at >= w->py_end && has_segment(w))
+		open_segment(w, deep);
+	merge_python(w, st, deep);
+	if (w->py_at < w->py_end || has_segment(w))
+		return 0;
+	if (w->merge_empty) { /* an activation without frames */
+		put_frame(st, deep, deep[deep_at(DEEP_NATIVE, w->merge_at - 1)]);
+		w->merge_empty = 0;
+	}
+	return merge_native(w, st, deep);
 }
 
 BLOCK_STEPS(merge_block, merge_some)
 
-/* All words there are. */
-BPF_INLINE void merge_words(void)
+/* All words there are: each step takes a segment or a native frame. */
+BPF_NOINLINE int merge_words(__u32 unused)
 {
-	RUN_BLOCKS(merge_block, 4 * STACK_DEPTH_MAX / MERGE_STEPS);
+	return RUN_BLOCKS(merge_block, 2 * deep_parts()) + (int)(unused & 0);
 }
 
 /*
@@ -159,10 +173,10 @@ BPF_INLINE void merge_rest(struct walk *w, struct stack *st)
 			push_frame(MARKER_WORD(MARK_PY_UNMERGED, 0));
 		}
 		w->merge_to = w->seg_cnt;
-		merge_words();
+		merge_words(0);
 		w->py_at = w->seg_py; /* more activations than there is room for */
 		w->py_end = w->py_cnt;
-		merge_words();
+		merge_words(0);
 	}
 	if (w->flags & WALK_PY_LOST)
 		push_frame(w->py_marker);
@@ -184,7 +198,7 @@ BPF_NOINLINE int merge(__u32 unused)
 		pair_activations(0);
 	w->merge_seg = w->merge_to = w->merge_at = w->merge_empty = 0;
 	w->py_at = w->py_end = 0;
-	merge_words();
+	merge_words(0);
 	merge_rest(w, st);
 	return 0;
 }

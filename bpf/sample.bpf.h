@@ -126,7 +126,7 @@ BPF_NOINLINE int lists_unchanged(__u64 heads, __u64 tstate)
 	if (!w || !heads)
 		return 0;
 	w->scan_mode = SCAN_HEADS;
-	err = scan_thread_states(w);
+	err = scan_thread_states(0);
 	w->scan_mode = SCAN_ALL;
 	w->flags &= ~WALK_PY_LOST;
 	return !err && !w->run_cnt && w->scan_heads == heads && (!w->tstate || w->tstate == tstate);
@@ -141,7 +141,7 @@ BPF_NOINLINE int scan_tstates(__u32 unused)
 		return (int)unused;
 	if (!w->scan_known)
 		stat_inc(CTR_note_tstate_scan);
-	if (scan_thread_states(w))
+	if (scan_thread_states(0))
 		return 0;
 	ev.key.space = w->space;
 	ev.key.tid = w->tid;

@@ -137,8 +137,10 @@ struct walk {
 	__u32 seg_open;	 /* frames since the last segment ended */
 	__u32 seg_py;	 /* where they, or frames without a segment, begin in DEEP_PY */
 	__u32 run_seg, run_py,
-		run_total;	  /* seg_cnt, py_cnt, seg_total where the run at hand began */
-	__u32 seg_ordered;	  /* entries of DEEP_SEG_ORDER */
+		run_total; /* seg_cnt, py_cnt, seg_total where the run at hand began */
+	__u32 seg_ordered; /* entries of DEEP_SEG_ORDER */
+	__u32 order_best; /* the run whose next segment is the innermost; in memory, as is what next_anchor() sets */
+	__u64 order_lowest;	  /* ... its anchor */
 	__u32 merge_seg, py_left; /* segments merged; frames that are to be */
 	__u32 merge_to, merge_at; /* segments to merge now; native frames looked at ... */
 	__u32 merge_empty;	  /* ... the last of which nothing stands for yet */
@@ -266,6 +268,28 @@ struct interp *get_interp(__u32 index);
 #endif
 
 /*
+ * What has no branch costs the verifier less: it follows both ways of each, and in a loop all orders of them.
+ * 0 or 1: x == 0; a <= b, of numbers below 1 << 63.
+ */
+BPF_INLINE __u64 is_zero(__u64 x)
+{
+	return ~(x | -x) >> 63;
+}
+BPF_INLINE __u64 not_above(__u64 a, __u64 b)
+{
+	return ~(b - a) >> 63;
+}
+
+/* cond ? yes : no; `cond` is 0 or 1. */
+BPF_INLINE __u64 choose(__u64 cond, __u64 yes, __u64 no)
+{
+	__u64 mask = -cond;
+
+	__asm__ volatile("" : "+r"(mask)); /* or clang makes it a branch */
+	return no ^ ((yes ^ no) & mask);
+}
+
+/*
  * Positions in the_deep(). The size of a part is a constant of .rodata that the verifier knows, so the
  * masks bound the access for it.
  */
@@ -291,9 +315,10 @@ BPF_INLINE __u32 deep_hash(__u32 i)
 
 /*
  * A loop over a function that returns 0 to go on, in blocks, each a function of its own: the verifier
- * follows the sum of the two bounds, not their product.
+ * follows the sum of the two bounds, not their product. The bounds come from deep_parts(), which the verifier knows,
+ * not from the greatest depth there can be: it follows each round of a loop.
  */
-#define BLOCK 64
+#define BLOCK 32
 #define BLOCK_STEPS(name, step)                                                                    \
 	BPF_NOINLINE int name(__u32 first)                                                         \
 	{                                                                                          \

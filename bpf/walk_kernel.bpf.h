@@ -11,20 +11,27 @@
 #include "maps.bpf.h"
 #include "taskinfo.bpf.h"
 
-/* Turns the addresses that lie in DEEP_FRAMES into words. */
-BPF_NOINLINE int tag_kernel_frames(__u32 cnt)
+#define TAG_STEPS 8
+
+/* Turns some of the addresses that lie in DEEP_FRAMES into words, beginning with number `first`. */
+BPF_NOINLINE int tag_some(__u32 first, __u32 cnt)
 {
 	__u64 *deep = the_deep(), *word;
 
 	if (!deep)
 		return -1;
-	for (__u32 i = 0; i < MAX_KERN_FRAMES; i++) {
-		if (i >= cnt)
-			break;
-		word = &deep[deep_frame(i)];
+	for (__u32 i = 0; i < TAG_STEPS && first + i < cnt; i++) {
+		word = &deep[deep_frame(first + i)];
 		*word = FRAME_WORD(FRAME_KERNEL, *word);
 	}
 	return 0;
+}
+
+/* ... all of them. */
+BPF_INLINE void tag_kernel_frames(__u32 cnt)
+{
+	for (__u32 i = 0; i < MAX_KERN_FRAMES && i < cnt; i += TAG_STEPS)
+		tag_some(i, cnt);
 }
 
 BPF_INLINE void walk_kernel(struct bpf_perf_event_data *ctx, struct stack *st)

@@ -35,11 +35,14 @@ BPF_NOINLINE int find_mapping(__u64 addr)
 	struct walk *w = the_walk();
 	const struct mapping *m;
 	__u32 lo, hi, mid;
+	__u64 below;
 
 	if (!w)
 		return -1;
 	if (addr - w->map.start < w->map.end - w->map.start)
 		return 0;
+	if (addr >> 63)
+		return -1;
 	lo = w->map_first;
 	hi = lo + w->map_cnt;
 	for (int i = 0; i < MAP_STEPS && lo < hi; i++) { /* first entry that starts above addr */
@@ -47,10 +50,9 @@ BPF_NOINLINE int find_mapping(__u64 addr)
 		m = get_mapping(mid);
 		if (!m)
 			return -1;
-		if (m->start <= addr)
-			lo = mid + 1;
-		else
-			hi = mid;
+		below = not_above(m->start, addr);
+		lo = (__u32)choose(below, mid + 1, lo);
+		hi = (__u32)choose(below, hi, mid);
 	}
 	if (lo == w->map_first)
 		return -1;
@@ -69,6 +71,7 @@ BPF_NOINLINE int search_rule(__u64 offset)
 	struct walk *w = the_walk();
 	const __u32 *words;
 	__u32 page, lo, hi, mid, low = (__u32)offset & 0xffff;
+	__u64 below;
 	void *table;
 
 	if (!w)
@@ -102,10 +105,9 @@ BPF_NOINLINE int search_rule(__u64 offset)
 		words = uw_words(table, w->header.row_word + mid, 1);
 		if (!words)
 			return -1;
-		if (*words >> 16 <= low)
-			lo = mid + 1;
-		else
-			hi = mid;
+		below = not_above(*words >> 16, low);
+		lo = (__u32)choose(below, mid + 1, lo);
+		hi = (__u32)choose(below, hi, mid);
 	}
 	if (!lo)
 		return -1;
@@ -231,19 +233,13 @@ BPF_INLINE __u64 segment_anchor(const __u64 *deep, __u32 s)
 	return deep[deep_at(DEEP_ANCHOR, (__u32)deep[deep_at(DEEP_SEG_ORDER, s)])];
 }
 
-/* Whether a segment belongs to the native frame [sp, cfa); free_eval: an eval loop's without one yet. */
-BPF_INLINE int owns_segment(const struct walk *w, const __u64 *deep, __u32 s, __u64 cfa,
-			    int free_eval)
+/* The next segment has no anchor and belongs to the eval loop's native frame of `size` bytes from sp on. */
+BPF_INLINE int owns_unanchored(const struct walk *w, const __u64 *deep, __u64 size)
 {
-	__u64 anchor;
-
-	if (s >= w->seg_cnt)
+	if (w->seg_next >= w->seg_cnt || w->in.layout.chain == PY_CHAIN_FRAME ||
+	    segment_anchor(deep, w->seg_next) != NO_ANCHOR)
 		return 0;
-	anchor = segment_anchor(deep, s);
-	if (anchor == NO_ANCHOR)
-		return free_eval && w->in.layout.chain != PY_CHAIN_FRAME &&
-		       (!in_prologue(w) || (w->set_up >= w->sp && w->set_up < cfa));
-	return anchor >= w->sp && anchor < cfa;
+	return !in_prologue(w) || w->set_up - w->sp < size;
 }
 
 /*
@@ -253,14 +249,17 @@ BPF_INLINE int owns_segment(const struct walk *w, const __u64 *deep, __u32 s, __
 BPF_NOINLINE int push_native(__u64 word, __u64 cfa, int is_eval)
 {
 	struct walk *w = the_walk();
-	__u64 *deep = the_deep(), seg = SEG_NONE;
+	__u64 *deep = the_deep(), seg = SEG_NONE, size;
 	__u32 first;
 
 	if (!w || !deep)
 		return -1;
 	first = w->seg_next;
-	for (int k = 0; k < FRAME_SEGMENTS; k++) {
-		if (!owns_segment(w, deep, w->seg_next, cfa, is_eval && w->seg_next == first))
+	size = cfa > w->sp ? cfa - w->sp : 0;
+	if (is_eval && owns_unanchored(w, deep, size))
+		w->seg_next++;
+	for (int k = 0; k < FRAME_SEGMENTS && w->seg_next < w->seg_cnt; k++) {
+		if (segment_anchor(deep, w->seg_next) - w->sp >= size)
 			break;
 		w->seg_next++;
 	}
@@ -716,11 +715,15 @@ BPF_NOINLINE int move_window(__u64 addr)
 	return 0;
 }
 
+/*
+ * [start, end) of less than 1 << 32 bytes begins in the window, `left` bytes before its end. verifier: one comparison, because it
+ * follows both ways of each; the sign is that of any of the three
+ */
 BPF_INLINE int in_window(const struct walk *w, __u64 start, __u64 end)
 {
-	__u64 off = start - w->stack_at;
+	__u64 off = start - w->stack_at, left = w->stack_size - off - (end - start);
 
-	return off < w->stack_size && end - start <= w->stack_size - off && !(off & 7);
+	return (__s64)(off | left | -(off & 7)) >= 0;
 }
 
 BPF_INLINE __u64 window_word(const struct walk *w, __u64 addr)
@@ -804,11 +807,9 @@ BPF_INLINE void push_known(struct walk *w, __u64 *deep, __u64 word, __u64 seg)
 	w->exact_pc = 0;
 }
 
-/* Takes the segment that lies in the frame, if one does. False: another does, too. */
+/* Takes the segment that lies in the frame. False: another one does, too. */
 BPF_INLINE int take_segment(struct walk *w, const __u64 *deep, __u64 sp, __u64 cfa)
 {
-	if (w->anchor - sp >= cfa - sp)
-		return 1;
 	w->seg_next++;
 	next_anchor(w, deep);
 	if (w->anchor - sp >= cfa - sp)
@@ -817,31 +818,41 @@ BPF_INLINE int take_segment(struct walk *w, const __u64 *deep, __u64 sp, __u64 c
 	return 0;
 }
 
+BPF_INLINE __u64 has_flag(__u32 flags, __u32 flag)
+{
+	return flags / flag & 1;
+}
+
 /* One more, if all that its rule asks for is at hand. enum known */
 BPF_INLINE int known_frame(struct walk *w, struct known_place *places, __u64 *deep, __u64 *pc,
 			   __u64 *sp, __u64 *fp)
 {
 	const struct known_place *p = find_place(w, places, *pc);
-	__u32 before = w->seg_next, is_eval = is_eval_at(w, *pc);
-	__u64 cfa, low, ra;
+	__u64 cfa, low, ra, seg, is_eval = is_eval_at(w, *pc);
 
-	if (!p || w->native_cnt + 2 > max_frames() || (is_eval && w->learning))
+	if (!p || w->native_cnt + 2 > max_frames())
 		return KNOWN_NOT;
 	if (p->how & HOW_END) {
 		push_known(w, deep, p->word, SEG_NONE);
 		return KNOWN_END;
 	}
-	cfa = (p->how & HOW_FROM_FP ? *fp : *sp) + (__s64)p->rule.cfa_off;
-	low = cfa - (p->how & HOW_FP_SAVED ? -(__s64)p->rule.fp_off : 8);
-	if (cfa <= *sp || (!in_window(w, low, cfa) && move_window(low)) || !in_window(w, low, cfa))
+	cfa = choose(has_flag(p->how, HOW_FROM_FP), *fp, *sp) + (__s64)p->rule.cfa_off;
+	low = cfa - choose(has_flag(p->how, HOW_FP_SAVED), -(__s64)p->rule.fp_off, 8);
+	if (cfa <= *sp ||
+	    (!in_window(w, low, cfa) && (move_window(low) || !in_window(w, low, cfa))))
 		return KNOWN_NOT;
 	ra = window_word(w, cfa - 8);
-	if (!ra || (is_eval && w->anchor == NO_ANCHOR) || !take_segment(w, deep, *sp, cfa))
+	if (is_zero(ra) | (is_eval & (w->learning | is_zero(~w->anchor)))) /* NO_ANCHOR */
 		return KNOWN_NOT;
-	push_known(w, deep, p->word, w->seg_next != before ? w->seg_next : is_eval * w->eval_seg);
+	seg = is_eval * w->eval_seg;
+	if (w->anchor - *sp < cfa - *sp) {
+		if (!take_segment(w, deep, *sp, cfa))
+			return KNOWN_NOT;
+		seg = w->seg_next;
+	}
+	push_known(w, deep, p->word, seg);
 	w->eval_cnt += is_eval;
-	if (p->how & HOW_FP_SAVED)
-		*fp = window_word(w, low);
+	*fp = choose(has_flag(p->how, HOW_FP_SAVED), window_word(w, low), *fp);
 	*pc = ra - 1;
 	*sp = cfa;
 	return KNOWN_NEXT;
@@ -892,7 +903,7 @@ BPF_NOINLINE int walk_native_block(__u32 first)
 /* A function of its own, because there are two passes. */
 BPF_NOINLINE int native_pass(__u32 unused)
 {
-	return RUN_BLOCKS(walk_native_block, STACK_DEPTH_MAX) + (int)(unused & 0);
+	return RUN_BLOCKS(walk_native_block, deep_parts()) + (int)(unused & 0);
 }
 
 /*

@@ -26,7 +26,6 @@
 #define IS_ENTRY	1  /* 3.11: owner less is_entry */
 #define CHUNK_TOP	16 /* 3.11, 3.12: struct _stack_chunk, Include/cpython/pystate.h */
 #define CHUNK_DATA	24
-#define PY_STEPS	(2 * STACK_DEPTH_MAX) /* frames and shims */
 
 BPF_INLINE int python_lost(struct walk *w, __u32 why)
 {
@@ -219,8 +218,12 @@ BPF_INLINE int scan_result(struct walk *w)
  * Sets w->tstate and w->run[]; neither: Python never saw this thread. Negative: the lists were not read
  * to their end.
  */
-BPF_INLINE int scan_thread_states(struct walk *w)
+BPF_NOINLINE int scan_thread_states(__u32 unused)
 {
+	struct walk *w = the_walk();
+
+	if (!w)
+		return -1 + (int)(unused & 0);
 	if (find_tstate_start(w))
 		return scan_result(w);
 	if (!RUN_BLOCKS(find_tstate_block, MAX_THREAD_SCAN))
@@ -344,17 +347,20 @@ BPF_INLINE int load_frame(struct walk *w, __u64 frame)
 	return 0;
 }
 
-/* Byte offset of the instruction in the bytecode, for the frame in w->buf. */
-BPF_INLINE __u32 frame_offset(struct walk *w, __u64 code, __u64 lasti, __u64 tlbc)
+/* Byte offset of the instruction in the bytecode, for the frame at hand. */
+BPF_INLINE __u32 frame_offset(struct walk *w, __u64 code)
 {
-	__u64 base, off;
+	__u64 base, off, lasti, tlbc = 0;
 
 	if (w->in.layout.lasti != PY_LASTI_POINTER) {
-		if ((__s32)lasti < 0)
+		off = frame32(w, w->in.layout.frame_lasti);
+		if ((__s32)off < 0)
 			return OFFSET_NOT_STARTED;
-		off = (__u32)lasti;
 		return (__u32)(w->in.layout.lasti == PY_LASTI_UNITS ? off * 2 : off);
 	}
+	lasti = frame64(w, w->in.layout.frame_lasti);
+	if (w->in.layout.frame_tlbc_index != PY_OFF_NONE)
+		tlbc = frame32(w, w->in.layout.frame_tlbc_index);
 	base = code + w->in.layout.code_bytecode;
 	if (tlbc && (read_user(&w->words[0], 8, code + w->in.layout.code_tlbc) ||
 		     read_user(&base, 8, w->words[0] + 8 + 8 * tlbc))) /* _PyCodeArray, 3.14t */
@@ -483,7 +489,7 @@ BPF_NOINLINE int is_linked(__u64 frame, __u64 tstate)
  */
 BPF_INLINE int is_loose(const struct walk *w, __u64 frame, __u32 offset)
 {
-	if (w->py_cnt || !w->exact_pc || !has_data_stack(w))
+	if (w->py_cnt > 1 || !w->exact_pc || !has_data_stack(w))
 		return 0;
 	if (offset != OFFSET_NOT_STARTED && (w->frame || w->in.layout.chain == PY_CHAIN_CFRAME))
 		return 0;
@@ -497,6 +503,22 @@ BPF_INLINE int is_code(const struct walk *w, __u64 addr)
 	return !read_user(&type, 8, addr + w->in.layout.ob_type) && type == w->in.code_type;
 }
 
+/* Register `i` holds the caller, which ends at `end`, of a frame. Then w->frame is set. */
+BPF_NOINLINE int is_caller(__u64 frame, __u64 end, __u32 i)
+{
+	struct walk *w = the_walk();
+	__u64 caller;
+
+	if (!w)
+		return 0;
+	caller = w->regs[BOUND(i, GREG_CNT)];
+	if (caller == frame || !ends_at(caller, end) ||
+	    !is_code(w, frame64(w, w->in.layout.frame_code)))
+		return 0;
+	w->frame = caller;
+	return 1;
+}
+
 /*
  * The caller of a loose frame: the eval loop has it in a register that calls leave alone. It is known by its end, where
  * the new frame begins, or that of a generator would; a generator's by its code, too.
@@ -504,21 +526,14 @@ BPF_INLINE int is_code(const struct walk *w, __u64 addr)
 BPF_NOINLINE int find_caller(__u64 frame)
 {
 	struct walk *w = the_walk();
-	__u64 end, caller;
+	__u64 end;
 
 	if (!w || load_frame(w, frame))
 		return -1;
 	end = end_of_caller(frame, w->tstate);
-	for (__u32 i = 0; i < GREG_CNT; i++) {
-		if (!((CALLEE_SAVED | 1 << DW_RBP) >> i & 1))
-			continue;
-		caller = w->regs[i];
-		if (caller == frame || !ends_at(caller, end) ||
-		    !is_code(w, frame64(w, w->in.layout.frame_code)))
-			continue;
-		w->frame = caller;
-		return 0;
-	}
+	for (__u32 i = 0; i < GREG_CNT; i++)
+		if ((CALLEE_SAVED | 1 << DW_RBP) >> i & 1 && is_caller(frame, end, i))
+			return 0;
 	return -1;
 }
 
@@ -535,12 +550,18 @@ BPF_INLINE int end_of_chain(struct walk *w)
 	return cut ? python_lost(w, MARK_PY_SETUP) : 1;
 }
 
+/* The frame's caller is next. A frame that is its own ends the walk. */
+BPF_INLINE int go_to_caller(struct walk *w, __u64 frame)
+{
+	return w->frame == frame ? python_lost(w, MARK_PY_BAD_CODE) : 0;
+}
+
 /* One frame of the chain. 0: go on; else the walk is over. */
 BPF_NOINLINE int walk_python_step(__u32 i)
 {
 	struct walk *w = the_walk();
-	__u64 *deep = the_deep(), frame, code, lasti, back, tlbc = 0;
-	int phantom, err, self, loose;
+	__u64 *deep = the_deep(), frame, code;
+	int err, phantom;
 	__u32 offset;
 
 	if (!w || !deep)
@@ -556,34 +577,27 @@ BPF_NOINLINE int walk_python_step(__u32 i)
 		return python_truncated(w);
 	if (frame & 7 || load_frame(w, frame))
 		return python_lost(w, MARK_PY_READ_FAILED);
-	back = frame64(w, w->in.layout.frame_back);
-	w->frame = back;
-	self = back == frame;
+	w->frame = frame64(w, w->in.layout.frame_back);
 	if (is_shim(w)) {
 		close_segment(w, frame);
-		return self ? python_lost(w, MARK_PY_BAD_CODE) : 0;
+		return go_to_caller(w, frame);
 	}
-	phantom = is_phantom(w);
 	code = frame64(w, w->in.layout.frame_code) & ~TAG_BITS;
-	lasti = w->in.layout.lasti == PY_LASTI_POINTER ? frame64(w, w->in.layout.frame_lasti)
-						       : frame32(w, w->in.layout.frame_lasti);
-	if (w->in.layout.frame_tlbc_index != PY_OFF_NONE)
-		tlbc = frame32(w, w->in.layout.frame_tlbc_index);
 	err = code_identify(w, code);
 	if (err < 0)
 		return python_lost(w, MARK_PY_BAD_CODE);
 	if (err == CODE_HIDDEN)
-		return self ? python_lost(w, MARK_PY_BAD_CODE) : 0;
-	offset = frame_offset(w, code, lasti, tlbc);
-	loose = is_loose(w, frame, offset);
+		return go_to_caller(w, frame);
+	offset = frame_offset(w, code);
+	phantom = is_phantom(w);
 	deep[deep_at(DEEP_PY, w->py_cnt)] = PYTHON_WORD(w->code_id, offset);
 	w->py_cnt++;
 	w->seg_open++;
-	if (loose && find_caller(frame))
+	if (is_loose(w, frame, offset) && find_caller(frame))
 		return python_lost(w, MARK_PY_SETUP);
 	if (w->in.layout.chain == PY_CHAIN_FRAME && !phantom)
 		close_segment(w, NO_ANCHOR);
-	return self ? python_lost(w, MARK_PY_BAD_CODE) : 0;
+	return go_to_caller(w, frame);
 }
 
 /* 3.10: frames and CFrames are separate lists; this collects the anchors. 0: go on. */
@@ -659,7 +673,7 @@ BPF_NOINLINE int pair_cframes(__u32 unused)
 	} else {
 		w->words[1] = frames - cframes; /* extra */
 	}
-	RUN_BLOCKS(pair_cframe_block, STACK_DEPTH_MAX);
+	RUN_BLOCKS(pair_cframe_block, deep_parts());
 	w->seg_cnt -= (__u32)w->words[0];
 	w->seg_py = w->run_py;
 	kept = w->seg_cnt - w->run_seg;
@@ -773,7 +787,7 @@ BPF_NOINLINE int cframe_below_setup(__u32 unused)
 		python_lost(w, MARK_PY_SETUP);
 		return 0;
 	}
-	RUN_BLOCKS(find_cframe_block, STACK_DEPTH_MAX);
+	RUN_BLOCKS(find_cframe_block, deep_parts());
 	if (!w->cframe && !(w->flags & WALK_NATIVE_END))
 		python_lost(w, MARK_PY_SETUP);
 	rewind_native(w, pc, sp, fp);
@@ -788,7 +802,7 @@ BPF_INLINE void walk_cframes(struct walk *w)
 {
 	w->seg_cnt = w->run_seg;
 	w->seg_total = w->run_total;
-	if (!RUN_BLOCKS(walk_cframe_block, STACK_DEPTH_MAX + BLOCK))
+	if (!RUN_BLOCKS(walk_cframe_block, deep_parts() + BLOCK))
 		python_truncated(w);
 	pair_cframes(0);
 }
@@ -804,7 +818,7 @@ BPF_INLINE void walk_frames(struct walk *w, __u64 cframe)
 	w->run_py = w->seg_py = w->py_cnt;
 	if (python_leaf(cframe))
 		return;
-	if (!RUN_BLOCKS(walk_python_block, PY_STEPS))
+	if (!RUN_BLOCKS(walk_python_block, 2 * deep_parts() /* frames and shims */))
 		python_truncated(w);
 	if (w->seg_open)
 		close_segment(w, w->in.layout.chain == PY_CHAIN_CFRAME ? w->cframe : NO_ANCHOR);
@@ -819,30 +833,28 @@ BPF_INLINE void walk_frames(struct walk *w, __u64 cframe)
 BPF_NOINLINE int order_step(__u32 at)
 {
 	struct walk *w = the_walk();
-	__u64 *deep = the_deep(), anchor, lowest = 0;
-	__u32 best = MAX_TSTATES, seg;
+	__u64 *deep = the_deep(), anchor;
 	struct tstate_run *run;
+	__u32 seg;
 
 	if (!w || !deep || at >= w->seg_cnt)
 		return 1;
-	for (__u32 r = 0; r < MAX_TSTATES; r++) {
+	w->order_best = MAX_TSTATES;
+	for (__u32 r = 0; r < MAX_TSTATES && r < w->run_cnt; r++) {
 		run = &w->run[r];
-		if (r >= w->run_cnt)
-			break;
 		anchor = run->seg_next < run->seg_end ? deep[deep_at(DEEP_ANCHOR, run->seg_next)]
 						      : NO_ANCHOR;
 		if (anchor == NO_ANCHOR && run->lost)
 			return 1;
-		if (run->seg_next >= run->seg_end)
+		if (run->seg_next >= run->seg_end ||
+		    (w->order_best < MAX_TSTATES && anchor >= w->order_lowest))
 			continue;
-		if (best < MAX_TSTATES && anchor >= lowest)
-			continue;
-		lowest = anchor;
-		best = r;
+		w->order_lowest = anchor;
+		w->order_best = r;
 	}
-	if (best >= MAX_TSTATES)
+	if (w->order_best >= MAX_TSTATES)
 		return 1;
-	run = &w->run[BOUND(best, MAX_TSTATES)];
+	run = &w->run[BOUND(w->order_best, MAX_TSTATES)];
 	if (!at)
 		w->interp_id = run->interp_id;
 	seg = run->seg_next++;
@@ -863,7 +875,7 @@ BPF_NOINLINE int order_segments(__u32 unused)
 	if (!w)
 		return (int)unused;
 	w->py_left = w->seg_ordered = 0;
-	RUN_BLOCKS(order_block, STACK_DEPTH_MAX);
+	RUN_BLOCKS(order_block, deep_parts());
 	w->seg_cnt = w->seg_ordered;
 	w->seg_py = w->py_cnt;
 	return 0;

@@ -1329,7 +1329,7 @@ static void world__load(struct world *w)
 static void world__sample(struct world *w)
 {
 	world__load(w);
-	scan_thread_states(w->walk);
+	scan_thread_states(0);
 	walk_python(w->walk);
 	walk_native(0);
 	merge(0);

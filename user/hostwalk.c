@@ -241,7 +241,7 @@ static bool walk_interp(struct walk *w, uint32_t n, bool frames)
 	if (n >= w->interp_cnt || load_interp(w, n))
 		return true;
 	reset_python(w);
-	scan_thread_states(w);
+	scan_thread_states(0);
 	if (frames)
 		walk_python(w);
 	return w->py_cnt || w->flags & WALK_PY_LOST || (!frames && w->tstate);

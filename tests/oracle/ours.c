@@ -379,7 +379,7 @@ void ours__walk(struct ours *o, const struct user_regs_struct *regs, struct our_
 	begin_walk(o, regs);
 	o->stack.cnt = o->stack.cut = 0;
 	if (w->has_python) {
-		scan_thread_states(w);
+		scan_thread_states(0);
 		walk_python(w);
 	}
 	walk_native(0);
