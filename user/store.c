@@ -16,6 +16,7 @@
 #include "clock.h"
 #include "log.h"
 #include "store_db.h"
+#include "str.h"
 
 #define PAGE_SIZE     4096U
 #define RESERVE_SIZE  (4U << 20)	    /* more than the log can hold, see set_up_writer() */
@@ -27,6 +28,8 @@
 #define VACUUM_PAGES  128 /* pages that one put gives back to the file system, at most */
 #define LABELS_MAX    256
 #define BUSY_AGAIN_NS (30 * NS_PER_S)
+#define SPAN_MIN_S    600 /* windows of less tell no rate */
+#define RATE_NS	      (3600 * NS_PER_S)
 #define CHECKPOINT_MS 100 /* to wait for readers: it is tried again with the next window */
 
 static const char *const counter_names[STORE_COUNTER_CNT] = {
@@ -476,19 +479,150 @@ static int used_bytes(struct store *s, uint64_t *used, uint64_t *unused)
 static int drop_for_size(struct store *s, uint64_t need, struct drops *d)
 {
 	uint64_t used, unused, limit;
-	bool full;
 	int err = used_bytes(s, &used, &unused);
 
 	if (err)
 		return err;
-	limit = size_limit(s, used, &full);
+	limit = size_limit(s, used, &s->limited);
 	/* In the log and, once that is emptied, in the database. */
 	used += 2 * need - lesser(used, unused);
 	if (used <= limit)
 		return 0;
 	return drop_oldest(s, lesser(used - limit, 2 * need),
-			   full ? STORE_DROP_full : STORE_DROP_size, d);
+			   s->limited ? STORE_DROP_full : STORE_DROP_size, d);
 }
+
+/* ---- What is said of it ---------------------------------------------------------------------- */
+
+uint64_t store__keeps_s(uint64_t limit, uint64_t used, uint64_t span_s, uint64_t max_age_s)
+{
+	double seconds;
+
+	if (span_s < SPAN_MIN_S || !used)
+		return 0;
+	seconds = (double)limit / (double)used * (double)span_s;
+	return seconds < (double)max_age_s ? (uint64_t)seconds : max_age_s;
+}
+
+static void add_size(struct strbuf *out, uint64_t bytes)
+{
+	if (bytes >= 1ULL << 30)
+		strbuf__addf(out, "%.1f GiB", (double)bytes / (1ULL << 30));
+	else
+		strbuf__addf(out, "%.1f MiB", (double)bytes / (1ULL << 20));
+}
+
+static void add_period(struct strbuf *out, uint64_t seconds)
+{
+	if (seconds >= 2 * 86400)
+		strbuf__addf(out, "%.1f days", (double)seconds / 86400);
+	else if (seconds >= 2 * 3600)
+		strbuf__addf(out, "%.1f hours", (double)seconds / 3600);
+	else
+		strbuf__addf(out, "%" PRIu64 " minutes", seconds / 60);
+}
+
+/* "; at this rate it keeps 3.2 days", by the times of the windows in it; false: there are too few. */
+static bool add_keeps(struct store *s, uint64_t limit, struct strbuf *out)
+{
+	int64_t first = 0, last = 0;
+	uint64_t used, unused, keeps;
+
+	if (store_db__do(s, STMT_first, &first) || store_db__do(s, STMT_last, &last) ||
+	    used_bytes(s, &used, &unused))
+		return false;
+	keeps = store__keeps_s(limit, used - lesser(used, unused),
+			       last > first ? (uint64_t)(last - first) / NS_PER_S : 0,
+			       s->c.max_age_s);
+	if (!keeps)
+		return false;
+	strbuf__addz(out, "; at this rate it keeps ");
+	add_period(out, keeps);
+	if (keeps == s->c.max_age_s)
+		strbuf__addz(out, " (max-age)");
+	return true;
+}
+
+/* "60.1 MiB of at most 2.0 GiB", or what the disk makes of it. The limit. */
+static uint64_t add_limit(struct store *s, struct strbuf *out)
+{
+	uint64_t used = 0, unused = 0, limit;
+
+	used_bytes(s, &used, &unused);
+	limit = size_limit(s, used, &s->limited);
+	add_size(out, store_db__bytes(s));
+	strbuf__addz(out, " of at most ");
+	add_size(out, limit + (s->may_grow ? RESERVE_SIZE : 0));
+	if (s->limited) {
+		strbuf__addz(out, " instead of its max-size of ");
+		add_size(out, s->c.max_bytes);
+		strbuf__addz(out, ", because the file system has ");
+		add_size(out, disk_free(s));
+		strbuf__addz(out, " free and keep-free is ");
+		add_size(out, s->c.keep_free);
+	}
+	return limit;
+}
+
+void store__say(struct store *s)
+{
+	struct strbuf text = { 0 };
+	struct store_stats stats;
+	uint64_t limit;
+
+	s->said_ns = now_ns();
+	if (!s->db || store__stats(s, &stats))
+		return;
+	limit = add_limit(s, &text);
+	s->said_keep = add_keeps(s, limit, &text);
+	if (!s->said_keep)
+		strbuf__addz(&text, "; how long it keeps them is said when the rate is known");
+	s->said_limited = s->limited;
+	if (!text.err)
+		log_msg(s->limited ? LOG_LEVEL_WARN : LOG_LEVEL_INFO,
+			"store: %s: %" PRIu64 " windows, %s", s->c.path, stats.windows, text.s);
+	strbuf__free(&text);
+}
+
+static void say_dropped(struct store *s, enum store_drop reason)
+{
+	struct strbuf text = { 0 };
+	uint64_t limit = add_limit(s, &text);
+
+	add_keeps(s, limit, &text);
+	if (!text.err)
+		log_msg(reason == STORE_DROP_full ? LOG_LEVEL_WARN : LOG_LEVEL_INFO,
+			"store: %s: the oldest windows make room for new ones (%" PRIu64
+			" since the last such message): %s",
+			s->c.path, s->unsaid[reason], text.s);
+	s->unsaid[reason] = 0;
+	strbuf__free(&text);
+}
+
+/* That the disk takes windows away is said at once; that max-size does is how it should be, and said once a day. */
+static void say_drops(struct store *s, const struct drops *d)
+{
+	uint64_t held;
+
+	for (size_t i = 0; i < STORE_DROP_CNT; i++)
+		s->unsaid[i] += d->cnt[i];
+	if (d->cnt[STORE_DROP_full] && may_say(s, STORE_SAID_FULL))
+		say_dropped(s, STORE_DROP_full);
+	if (d->cnt[STORE_DROP_size] &&
+	    seldom(&s->said[STORE_SAID_SIZE], 24 * 60 * SELDOM_MINUTE, &held))
+		say_dropped(s, STORE_DROP_size);
+}
+
+/* The disk's word on its limit, when it changes, and the rate once it is known. */
+static void say_news(struct store *s)
+{
+	bool rate = !s->said_keep && now_ns() - s->said_ns > RATE_NS;
+
+	if (s->said_ns && (s->limited != s->said_limited || rate))
+		store__say(s);
+}
+
+/* ---- Putting --------------------------------------------------------------------------------- */
 
 static int count_drops(struct store *s, const struct drops *d)
 {
@@ -557,7 +691,10 @@ static int put(struct store *s, const struct window *w)
 	err = drop_expired(s, &d);
 	err = err ? err : drop_for_size(s, needs(w), &d);
 	err = err ? err : insert(s, w);
-	return finish(s, &d, err);
+	err = finish(s, &d, err);
+	if (!err)
+		say_drops(s, &d);
+	return err;
 }
 
 /* ---- A full disk ----------------------------------------------------------------------------- */
@@ -588,6 +725,7 @@ static int make_room(struct store *s, uint64_t need)
 	err = begin(s);
 	if (!err)
 		err = finish(s, &d, drop_oldest(s, 2 * need, STORE_DROP_full, &d));
+	s->unsaid[STORE_DROP_full] += err ? 0 : d.cnt[STORE_DROP_full];
 	if (checkpoint(s) == -ENOSPC && !store_db__exec(s, "PRAGMA incremental_vacuum(128)"))
 		checkpoint(s);
 	if (err)
@@ -647,6 +785,7 @@ int store__put(struct store *s, const struct window *w)
 	}
 	give_back_pages(s);
 	fill_reserve(s);
+	say_news(s);
 	/* The cache would grow for half an hour until it is full, and a window a minute needs few of its pages. */
 	store_db__exec(s, "PRAGMA shrink_memory");
 	return 0;

@@ -68,6 +68,8 @@ void store__configure(struct store *s, const struct store_config *c);
  * for it or they are too old: a few at a time, so that no put takes long.
  */
 int store__put(struct store *s, const struct window *w);
+/* Says what is in it, and how long it keeps windows at the rate at which they came, as far as that is known. */
+void store__say(struct store *s);
 void store__close(struct store *s); /* either kind; NULL is fine */
 
 /* ---- Readers ---------------------------------------------------------------------------------- */
@@ -140,6 +142,12 @@ struct store_stats {
 	uint64_t
 		damaged; /* files that were set aside: how many windows were in them is not known */
 };
+
+/*
+ * For how long `limit` bytes are enough, in seconds, when `used` of them hold what came in `span_s`; 0: it is not to be
+ * told from so short a time. At most max_age_s.
+ */
+uint64_t store__keeps_s(uint64_t limit, uint64_t used, uint64_t span_s, uint64_t max_age_s);
 
 /* 0 or negative errno after a message. Cheap: no table of windows is read through. */
 int store__stats(struct store *s, struct store_stats *out);

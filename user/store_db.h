@@ -73,7 +73,13 @@ struct store_sqlite {
 #define STORE_COUNTER_CNT (STORE_DROP_CNT + 1)
 
 /* Messages that could come with every window, and come once a minute. */
-enum store_said { STORE_SAID_FULL, STORE_SAID_LOST, STORE_SAID_DAMAGED, STORE_SAID_CNT };
+enum store_said {
+	STORE_SAID_FULL,
+	STORE_SAID_LOST,
+	STORE_SAID_DAMAGED,
+	STORE_SAID_SIZE,
+	STORE_SAID_CNT
+};
 
 enum store_stmt {
 #define X(name, sql) STMT_##name,
@@ -96,6 +102,10 @@ struct store {
 	struct arrivals arrivals;	     /* they are the ids of windows */
 	uint64_t pending[STORE_COUNTER_CNT]; /* not yet in the table */
 	struct seldom said[STORE_SAID_CNT];
+	uint64_t unsaid[STORE_DROP_CNT]; /* windows, since the last message of that kind */
+	uint64_t said_ns;		 /* store__say(); 0: never */
+	bool limited;			 /* the disk keeps it below its max-size */
+	bool said_limited, said_keep;
 	uint64_t busy_ns; /* another one holds it: until then nobody waits for that */
 };
 

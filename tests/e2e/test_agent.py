@@ -838,6 +838,22 @@ def test_what_check_config_says_of_files_groups_and_keys(tmp_path):
     assert result.returncode == 1 and "a.conf:2: token-file" in result.stderr and "no mistakes" not in result.stderr
 
 
+def test_what_the_store_keeps_is_said_at_the_start(agents, tmp_path):
+    """Of one that is there by what is in it; and that the disk has less free than it should."""
+    tool = os.path.join(os.path.dirname(PYPERF), "store", "windows")
+    store = tmp_path / "store.db"
+    subprocess.run([tool, "write", store, "0", "100", "3000"], check=True, stdout=subprocess.DEVNULL)
+    config = "[store]\nenabled = yes\npath = %s\nkeep-free = %s\n"
+    agent = agents(config % (store, 0))
+    agent.stop()
+    said, = (m for m in agent.messages("info") if m.startswith("store: "))
+    assert re.search(r": 100 windows, [\d.]+ MiB of at most 2.0 GiB; at this rate it keeps 7.0 days \(max-age\)$", said)
+    agent = agents(config % (store, "1024GiB"), state="other")
+    agent.stop()
+    said, = (m for m in agent.messages("warning") if m.startswith("store: "))
+    assert re.search(r"max-size of 2.0 GiB, because the file system has [\d.]+ GiB free and keep-free is 1024.0 GiB", said)
+
+
 def test_the_spool_of_a_removed_destination(agents, tmp_path):
     """It is named, and stays until it is removed by an option."""
     old = "[push.old]\nkind = put\nurl = http://127.0.0.1:1/{id}\n"

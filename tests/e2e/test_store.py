@@ -131,6 +131,24 @@ def test_full_disk(small_disk):
     assert there == list(range(there[0], 2800)) and len(there) > 300
 
 
+def test_a_limit_that_shrinks_with_the_disk_is_said(small_disk):
+    """At once, with what the disk has and what is wanted of it, and for how long windows stay."""
+    store = small_disk(7) / "store.db"
+    done = windows("write", store, 0, 90, 100000, "max-age=3650d", "keep-free=64MiB")
+    assert len(present(store)) < 10
+    line, = done.stderr.splitlines()
+    assert "the oldest windows make room for new ones (1 since" in line and "its max-size of 2.0 GiB" in line
+    assert re.search(r"the file system has [\d.]+ MiB free and keep-free is 64.0 MiB", line), line
+    # One that is as large as it may be is no trouble, and is said once.
+    store = small_disk(40) / "store.db"
+    done = windows("write", store, 0, 1000, 20000, "max-age=3650d", "max-size=16MiB")
+    line, = done.stderr.splitlines()
+    kept = len(present(store))
+    assert kept < 900 and "of at most 16.0 MiB; at this rate it keeps " in line and "file system" not in line
+    hours = float(re.search(r"it keeps ([\d.]+) hours", line)[1])
+    assert 0.8 * kept / 60 < hours < 1.25 * kept / 60  # a window a minute
+
+
 def test_no_room_at_all(small_disk):
     """Said and counted, and not the end: the writer starts, and each window is tried."""
     disk = small_disk(1)

@@ -30,7 +30,10 @@ static int open_store(struct sinks *s)
 	if (!s->config->store_enabled)
 		return 0;
 	s->store = store__open(&s->config->store);
-	return s->store ? 0 : -errno;
+	if (!s->store)
+		return -errno;
+	store__say(s->store);
+	return 0;
 }
 
 static void close_push(struct sinks *s, uint64_t deadline_ms)
@@ -117,6 +120,7 @@ static void change_store(struct sinks *s, const struct config *old)
 
 	if (s->store && same) {
 		store__configure(s->store, &s->config->store);
+		store__say(s->store);
 		return;
 	}
 	store__close(s->store);
