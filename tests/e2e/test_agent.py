@@ -199,6 +199,78 @@ def test_windows_of_services(agents):
     assert any(s["labels"]["pid"] == alpha.pid for w in windows for s in w.profile["samples"])
 
 
+@pytest.fixture
+def pod_groups(tmp_path):
+    """Makes control groups as a kubelet does, in any hierarchy that lets us."""
+    tops = [f[1] for f in map(str.split, open("/proc/mounts", encoding="ascii"))
+            if f[2] == "cgroup2" or f[2] == "cgroup" and "cpu" in f[3].split(",")]
+    made = []
+
+    def make(uid, container):
+        for top in sorted(tops):
+            parts = [top, "pyperf-e2e-%d" % os.getpid(), "kubepods", "pod" + uid, container]
+            try:
+                for i in range(2, len(parts) + 1):
+                    path = os.path.join(*parts[:i])
+                    if not os.path.isdir(path):
+                        os.mkdir(path)
+                        made.append(path)
+            except OSError:
+                continue
+            return path
+        pytest.skip("no control group can be made")
+
+    yield make
+    for path in reversed(made):
+        def gone(path=path):
+            with contextlib.suppress(OSError):
+                os.rmdir(path)
+            return not os.path.exists(path)
+        poll(gone, "an empty control group")
+
+
+def test_deployments_are_services(agents, pod_groups):
+    """Pods of two deployments whose containers run a program of the same name, and two pods of one of them."""
+    pods = {"shop-6955765f44-x2k8p": "prod", "shop-6955765f44-9zbvt": "prod", "cart-7c5ddbdf54-wlv4m": "prod",
+            "cart-7c5ddbdf54-x2k8p": "test"}
+    with contextlib.ExitStack() as stack:
+        for i, (pod, namespace) in enumerate(pods.items()):
+            group = pod_groups("0123abcd-0123-4567-89ab-%012d" % i, "%064x" % (0xabc << 244 | i))
+            process = stack.enter_context(Process([sys.executable, "-c", SPIN % {"name": pod[:4]}],
+                                                  env=clean_environment(HOSTNAME=pod, POD_NAMESPACE=namespace)))
+            with open(os.path.join(group, "cgroup.procs"), "w", encoding="ascii") as f:
+                f.write(str(process.pid))
+        agent = agents(window=1)
+        agent.wait_windows("cart", 5)
+        agent.wait_windows("shop", 3)
+        agent.stop()
+    windows = [w for w in agent.windows() if w.labels.get("k8s_workload")]
+    services = {(w.service, w.labels["k8s_namespace"]) for w in windows}
+    assert services == {("shop", "prod"), ("cart", "prod"), ("cart", "test")}
+    for w in windows:
+        assert w.service == w.labels["k8s_workload"]
+        assert {"shop_inner", "cart_inner"} & w.functions() <= {w.service + "_inner"}
+        pids = {s["labels"]["pid"] for s in w.profile["samples"]}
+        assert len(pids) <= (2 if w.service == "shop" else 1)
+        assert w.service == "cart" or len(pids) < 2 or "k8s_pod" not in w.labels
+
+
+def test_applications_are_services(agents, tmp_path):
+    """What a launcher runs, and not the launcher: all of one script that is called gunicorn."""
+    launcher = tmp_path / "gunicorn"
+    launcher.write_text("import sys\nname = sys.argv[-1].split('.')[0]\n" + SPIN % {"name": "any"})
+    with contextlib.ExitStack() as stack:
+        for app in "first.wsgi:app", "second.wsgi:app":
+            stack.enter_context(Process([sys.executable, launcher, "-w", "2", app], env=clean_environment()))
+        agent = agents(window=1)
+        agent.wait_windows("first", 2)
+        agent.wait_windows("second", 2)
+        agent.stop()
+    for name in "first", "second":
+        pids = {s["labels"]["pid"] for w in agent.windows() if w.service == name for s in w.profile["samples"]}
+        assert len(pids) == 1
+
+
 def test_sigterm_writes_what_there_is(agents):
     with service("gamma") as gamma:
         agent = agents(window=60)

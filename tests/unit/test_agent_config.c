@@ -64,7 +64,10 @@ static void defaults(void **state)
 	assert_int_equal(c->agent.frequency_hz, 19);
 	assert_int_equal(c->agent.window_s, 60);
 	assert_string_equal(c->agent.group[0], "service_name");
-	assert_null(c->agent.group[1]);
+	assert_string_equal(c->agent.group[1], "k8s_namespace");
+	assert_string_equal(c->agent.group[2], "k8s_workload");
+	assert_string_equal(c->agent.group[3], "k8s_container");
+	assert_null(c->agent.group[4]);
 	assert_true(c->agent.native && c->agent.kernel && c->agent.lines);
 	assert_true(c->store_enabled && c->store.max_bytes && c->store.max_age_s);
 	assert_string_equal(c->store.path, STATE_DIR_DEFAULT "/store.db");

@@ -232,6 +232,8 @@ static int budget_set(struct budget_config *c, const char *key, const char *valu
 
 static int init(struct config *c)
 {
+	const char *why;
+
 	*c = (struct config){ .refs = 1, .store_enabled = true };
 	c->agent.frequency_hz = 19;
 	c->agent.window_s = 60;
@@ -244,8 +246,7 @@ static int init(struct config *c)
 	store_config__init(&c->store);
 	http_config__init(&c->http);
 	c->agent.state_dir = strdup(STATE_DIR_DEFAULT);
-	c->agent.group[0] = strdup("service_name");
-	if (!c->agent.state_dir || !c->agent.group[0])
+	if (!c->agent.state_dir || set_group(&c->agent, GROUP_DEFAULT, &why))
 		return -ENOMEM;
 	return labels_config__init(&c->labels);
 }

@@ -23,6 +23,8 @@
 
 #define CONFIG_PATH_DEFAULT "/etc/pyperf-bpf/agent.conf"
 #define STATE_DIR_DEFAULT   "/var/lib/pyperf-bpf"
+/* Of the last three only processes in pods have any. */
+#define GROUP_DEFAULT	    "service_name, k8s_namespace, k8s_workload, k8s_container"
 #define GROUP_WORDS	    8
 #define PUSHES_MAX	    16 /* destinations */
 

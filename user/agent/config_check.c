@@ -21,7 +21,8 @@ bool config__has_label(const struct config *c, const char *name)
 	static const char *const always[] = { "service_name", "host",	       "comm",
 					      "exe",	      "python",	       "container_id",
 					      "unit",	      "k8s_namespace", "container_runtime",
-					      "k8s_pod",      "k8s_container", "k8s_pod_uid" };
+					      "k8s_pod",      "k8s_container", "k8s_pod_uid",
+					      "k8s_workload", "k8s_app" };
 
 	for (size_t i = 0; i < sizeof(always) / sizeof(always[0]); i++)
 		if (!strcmp(always[i], name))

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 #include "agent/labels.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -10,12 +9,15 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "agent/application.h"
+#include "agent/pod.h"
 #include "cgroup.h"
 
-#define FILE_MAX_BYTES 262144U /* of environ: more than that is cut */
-#define ARGS_MAX_BYTES 16384U
-#define DIR_MAX	       65536 /* entries of a directory that are looked at */
-#define POD_UID_LEN    36
+#define FILE_MAX_BYTES	 262144U /* of environ: more than that is cut */
+#define ARGS_MAX_BYTES	 16384U
+#define POD_UID_LEN	 36
+#define OWN_LABELS	 8  /* of a set: room for ours, however many attributes a process has */
+#define CONTAINER_DIGITS 12 /* of its id, as docker shows it */
 
 /* ---- sets --------------------------------------------------------------------------------------- */
 
@@ -139,9 +141,10 @@ static int split_words(const char *text, size_t max, char ***out)
 	return 0;
 }
 
-#define ENVIRONMENT_DEFAULT "OTEL_SERVICE_NAME,OTEL_RESOURCE_ATTRIBUTES"
-#define ENVIRONMENT_MAX	    32
-#define FIXED_MAX	    16
+#define ENVIRONMENT_DEFAULT                                                                        \
+	"OTEL_SERVICE_NAME,OTEL_RESOURCE_ATTRIBUTES,DD_SERVICE,POD_NAME,POD_NAMESPACE,HOSTNAME"
+#define ENVIRONMENT_MAX 32
+#define FIXED_MAX	16
 
 int labels_config__init(struct labels_config *c)
 {
@@ -370,8 +373,12 @@ static bool is_container(const char *s, size_t len)
 	       is_hex_string(s + len - CONTAINER_ID_LEN, CONTAINER_ID_LEN);
 }
 
-/* The innermost service or scope of a path, inside of the container if there is one; false: none. */
-static bool find_unit(const char *path, size_t len, const char **unit, size_t *unit_len)
+/*
+ * The innermost service or scope of a path, inside of the container if there is one. False: none. `*outside` becomes
+ * true where a container is, and nothing in it: what is outside of it is its host's.
+ */
+static bool find_unit(const char *path, size_t len, const char **unit, size_t *unit_len,
+		      bool *outside)
 {
 	size_t end = len;
 
@@ -381,8 +388,10 @@ static bool find_unit(const char *path, size_t len, const char **unit, size_t *u
 		while (begin && path[begin - 1] != '/')
 			begin--;
 		n = end - begin;
-		if (is_container(path + begin, n))
-			return false; /* what is outside of it is its host's */
+		if (is_container(path + begin, n)) {
+			*outside = true;
+			return false;
+		}
 		if (ends_with(path + begin, n, ".service") ||
 		    ends_with(path + begin, n, ".scope")) {
 			*unit = path + begin;
@@ -412,83 +421,28 @@ static const char *path_in(const struct strbuf *cgroup, const char *names, size_
 	return NULL;
 }
 
-/* systemd's own hierarchy in v1, else v2's. */
+/*
+ * systemd's own hierarchy in v1, v2's, or one of those in which systemd makes a group for each unit. Where several are
+ * mounted (hybrid), any of them may have the process at its root, which says nothing.
+ */
 static void add_unit(struct gather *g, const struct strbuf *cgroup, struct strbuf *tmp)
 {
+	static const char *const hierarchies[] = { ":name=systemd:", "::", ":pids:", ":memory:" };
+	bool found = false, outside = false;
 	const char *path, *unit;
 	size_t len, unit_len;
 
-	path = path_in(cgroup, ":name=systemd:", &len);
-	if (!path)
-		path = path_in(cgroup, "::", &len);
-	if (!path || !find_unit(path, len, &unit, &unit_len))
+	for (size_t i = 0; !found && !outside && i < sizeof(hierarchies) / sizeof(*hierarchies);
+	     i++) {
+		path = path_in(cgroup, hierarchies[i], &len);
+		found = path && find_unit(path, len, &unit, &unit_len, &outside);
+	}
+	if (!found)
 		return;
 	strbuf__clear(tmp);
 	unescape_unit(unit, unit_len, tmp);
 	if (tmp->len)
 		add(g, "unit", tmp->s, tmp->len);
-}
-
-/* ---- Kubernetes --------------------------------------------------------------------------------- */
-
-/* POD_NAMESPACE_CONTAINER-ID.log; none of the names has a _. */
-static bool take_log_name(struct gather *g, const char *name, const char *id)
-{
-	size_t len = strlen(name), tail = 1 + CONTAINER_ID_LEN + 4;
-	const char *space, *container;
-
-	if (len <= tail || strncmp(name + len - tail + 1, id, CONTAINER_ID_LEN) ||
-	    name[len - tail] != '-' || strcmp(name + len - 4, ".log"))
-		return false;
-	space = strchr(name, '_');
-	container = space ? strchr(space + 1, '_') : NULL;
-	if (!container)
-		return false;
-	add(g, "k8s_pod", name, (size_t)(space - name));
-	add(g, "k8s_namespace", space + 1, (size_t)(container - space - 1));
-	add(g, "k8s_container", container + 1, len - tail - (size_t)(container + 1 - name));
-	return true;
-}
-
-/* NAMESPACE_POD_UID */
-static bool take_pod_dir(struct gather *g, const char *name, const char *uid)
-{
-	const char *pod = strchr(name, '_'), *at = strrchr(name, '_');
-
-	if (!pod || at <= pod || strcmp(at + 1, uid))
-		return false;
-	add(g, "k8s_namespace", name, (size_t)(pod - name));
-	add(g, "k8s_pod", pod + 1, (size_t)(at - pod - 1));
-	return true;
-}
-
-static bool search_dir(struct gather *g, const char *root, const char *dir, const char *what,
-		       bool (*take)(struct gather *, const char *, const char *))
-{
-	char path[PATH_MAX];
-	struct dirent *entry;
-	bool found = false;
-	DIR *d;
-
-	snprintf(path, sizeof(path), "%s/var/log/%s", root, dir);
-	d = what && *what ? opendir(path) : NULL;
-	for (int i = 0; d && !found && i < DIR_MAX && (entry = readdir(d)); i++)
-		found = take(g, entry->d_name, what);
-	if (d)
-		closedir(d);
-	return found;
-}
-
-static void add_pod_names(struct gather *g, const char *root, const char *container)
-{
-	const char *uid = gathered(g, "k8s_pod_uid");
-	char copy[LABEL_VALUE_MAX];
-
-	if (!uid)
-		return;
-	snprintf(copy, sizeof(copy), "%s", uid); /* adding moves the text */
-	if (!search_dir(g, root, "containers", container, take_log_name))
-		search_dir(g, root, "pods", copy, take_pod_dir);
 }
 
 /* ---- environment -------------------------------------------------------------------------------- */
@@ -539,7 +493,7 @@ static void percent_decode(const char *s, size_t len, struct strbuf *out)
 /* "service.name=shop,deployment.environment=prod": each a label, with _ for what a label's name cannot have. */
 static void add_attributes(struct gather *g, const char *text, struct strbuf *tmp)
 {
-	while (*text) {
+	while (*text && g->cnt < LABELS_MAX - OWN_LABELS) {
 		size_t len = strcspn(text, ","), name_len = strcspn(text, "=,"), n = 0;
 		char name[64];
 
@@ -566,140 +520,140 @@ static void add_variable(struct gather *g, const char *name, const char *value)
 	add_z(g, label, value);
 }
 
+/* The value of a variable that the configuration lists, or NULL. */
+static const char *listed(const struct labels_config *c, const struct strbuf *environ,
+			  const char *name)
+{
+	for (char **word = c->environment; word && *word; word++)
+		if (!strcmp(*word, name))
+			return variable(environ, name);
+	return NULL;
+}
+
+/* These name the service or the pod, and are no labels of their own. */
+static bool is_known_elsewhere(const char *name)
+{
+	static const char *const names[] = { "DD_SERVICE", "POD_NAME", "POD_NAMESPACE",
+					     "HOSTNAME" };
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (!strcmp(name, names[i]))
+			return true;
+	return false;
+}
+
 /* What the process says it is called comes first. */
 static void add_environment(struct gather *g, const struct labels_config *c,
 			    const struct strbuf *environ, struct strbuf *tmp)
 {
-	const char *attributes = NULL;
+	const char *attributes = NULL, *value;
 
 	for (char **name = c->environment; name && *name; name++) {
-		const char *value = variable(environ, *name);
-
+		value = variable(environ, *name);
 		if (!value)
 			continue;
 		if (!strcmp(*name, "OTEL_SERVICE_NAME"))
 			add_z(g, "service_name", value);
 		else if (!strcmp(*name, "OTEL_RESOURCE_ATTRIBUTES"))
 			attributes = value;
-		else
+		else if (!is_known_elsewhere(*name))
 			add_variable(g, *name, value);
 	}
 	if (attributes)
 		add_attributes(g, attributes, tmp);
+	if ((value = listed(c, environ, "DD_SERVICE")))
+		add_z(g, "service_name", value);
+}
+
+/* ---- Kubernetes --------------------------------------------------------------------------------- */
+
+/* Up to the first dot: one and the same machine has its name with and without a domain. */
+static bool same_host(const char *a, const char *b)
+{
+	size_t len = strcspn(a, ".");
+
+	return len == strcspn(b, ".") && !strncmp(a, b, len);
+}
+
+/* In the network of its host a pod has the host's name. */
+static void forget_host(struct pod_names *n, const struct labels_config *c)
+{
+	if (c->host.s && same_host(n->pod, c->host.s))
+		n->pod[0] = '\0';
+}
+
+static void claim_attribute(char name[POD_NAME_MAX + 1], const struct gather *g, const char *label)
+{
+	const char *value = gathered(g, label);
+
+	if (value)
+		pod_names__claim(name, value);
+}
+
+static void claim_variable(char name[POD_NAME_MAX + 1], const struct labels_config *c,
+			   const struct strbuf *environ, const char *variable_name)
+{
+	const char *value = listed(c, environ, variable_name);
+
+	if (value)
+		pod_names__claim(name, value);
+}
+
+/* The kubelet knows best; then what was said in the pod's description; then what the container looks like. */
+static void find_pod(struct pod_names *n, const struct gather *g, const char *root,
+		     const struct labels_config *c, const struct labelled_process *p,
+		     const char *container, const struct strbuf *environ)
+{
+	pod_names__from_logs(n, root, gathered(g, "k8s_pod_uid"), container);
+	claim_attribute(n->pod, g, "k8s_pod_name");
+	claim_attribute(n->namespace, g, "k8s_namespace_name");
+	claim_attribute(n->container, g, "k8s_container_name");
+	claim_variable(n->pod, c, environ, "POD_NAME");
+	claim_variable(n->namespace, c, environ, "POD_NAMESPACE");
+	forget_host(n, c);
+	claim_variable(n->pod, c, environ, "HOSTNAME");
+	forget_host(n, c);
+	pod_names__from_root(n, root, p->tgid);
+	forget_host(n, c);
+}
+
+/* Controllers that an operator of OpenTelemetry names in the attributes, else what the pod's name begins with. */
+static void add_workload(struct gather *g, const struct pod_names *n, const struct labels_config *c,
+			 struct strbuf *tmp)
+{
+	static const char *const attributes[] = { "k8s_deployment_name", "k8s_statefulset_name",
+						  "k8s_daemonset_name", "k8s_cronjob_name",
+						  "k8s_job_name" };
+	char name[POD_NAME_MAX + 1] = "";
+
+	for (size_t i = 0; i < sizeof(attributes) / sizeof(attributes[0]); i++)
+		claim_attribute(name, g, attributes[i]);
+	strbuf__clear(tmp);
+	if (*name)
+		strbuf__addz(tmp, name);
+	else
+		pod_workload(n->pod, c->host.s ? c->host.s : "", tmp);
+	if (tmp->len)
+		add(g, "k8s_workload", tmp->s, tmp->len);
+}
+
+static void add_pod(struct gather *g, const char *root, const struct labels_config *c,
+		    const struct labelled_process *p, const char *container,
+		    const struct strbuf *environ, struct strbuf *tmp)
+{
+	struct pod_names n = { 0 };
+
+	if (!gathered(g, "k8s_pod_uid"))
+		return;
+	find_pod(&n, g, root, c, p, container, environ);
+	add_z(g, "k8s_pod", n.pod);
+	add_z(g, "k8s_namespace", n.namespace);
+	add_z(g, "k8s_container", n.container);
+	add_z(g, "k8s_app", n.app);
+	add_workload(g, &n, c, tmp);
 }
 
 /* ---- the command line --------------------------------------------------------------------------- */
-
-static const char *base_name(const char *path, size_t *len)
-{
-	size_t end = *len, begin;
-
-	while (end > 1 && path[end - 1] == '/')
-		end--;
-	for (begin = end; begin && path[begin - 1] != '/'; begin--)
-		;
-	*len = end - begin;
-	return path + begin;
-}
-
-static bool name_of_path(const char *path, struct strbuf *out)
-{
-	size_t len = strlen(path);
-	const char *name = base_name(path, &len);
-	bool package = len == 11 && !memcmp(name, "__main__.py", 11);
-
-	if (package && name > path + 1) { /* dir/__main__.py */
-		len = (size_t)(name - path);
-		name = base_name(path, &len);
-	} else if (ends_with(name, len, ".py")) {
-		len -= 3;
-	} else if (ends_with(name, len, ".pyc") || ends_with(name, len, ".pyz")) {
-		len -= 4;
-	}
-	strbuf__add(out, name, len);
-	return len > 0;
-}
-
-static bool name_of_module(const char *module, struct strbuf *out)
-{
-	size_t len = strlen(module);
-
-	if (ends_with(module, len, ".__main__"))
-		len -= 9;
-	strbuf__add(out, module, len);
-	return len > 0;
-}
-
-static bool is_interpreter(const char *arg)
-{
-	size_t len = strlen(arg);
-	const char *name = base_name(arg, &len);
-
-	return !strncmp(name, "python", 6) || !strncmp(name, "-python", 7);
-}
-
-/* A program of its own, or a title it gave itself: "gunicorn: worker [app]". */
-static bool name_of_program(const char *arg, struct strbuf *out)
-{
-	size_t len = strcspn(arg, " :");
-
-	arg = base_name(arg, &len);
-	strbuf__add(out, arg, len);
-	return len > 0;
-}
-
-/*
- * One option of the interpreter. 1: it has an argument of its own behind it; 0: it is complete; -1: nothing behind it
- * is a script. `*module`: what -m names, if it is in the same word.
- */
-static int parse_option(const char *arg, const char **module)
-{
-	if (!strncmp(arg, "--", 2))
-		return !strcmp(arg, "--check-hash-based-pycs");
-	for (arg++; *arg; arg++) {
-		if (*arg == 'c')
-			return -1;
-		if (*arg == 'm') {
-			*module = arg + 1;
-			return !arg[1];
-		}
-		if (*arg == 'X' || *arg == 'W')
-			return !arg[1];
-	}
-	return 0;
-}
-
-bool labels__script(const char *args, size_t len, struct strbuf *out)
-{
-	const char *arg = args, *end = args + len, *module = NULL;
-	bool value = false;
-
-	if (!len || args[len - 1]) /* cut, or not arguments */
-		return false;
-	if (!is_interpreter(arg))
-		return name_of_program(arg, out);
-	for (arg += strlen(arg) + 1; arg < end; arg += strlen(arg) + 1) {
-		int more;
-
-		if (module) /* -m, and its argument */
-			return name_of_module(arg, out);
-		if (value) {
-			value = false;
-			continue;
-		}
-		if (arg[0] != '-')
-			return name_of_path(arg, out);
-		if (!arg[1])
-			return false;
-		more = parse_option(arg, &module);
-		if (more < 0)
-			return false;
-		if (module && !more)
-			return name_of_module(module, out);
-		value = more && !module;
-	}
-	return false;
-}
 
 static void add_command_line(struct gather *g, struct strbuf *args)
 {
@@ -737,25 +691,38 @@ static bool names_service(const char *unit)
 	       strcmp(unit, "init.scope");
 }
 
-static void add_service_name(struct gather *g, const struct strbuf *script)
+/* What a label says of it, as a service is called; nothing: no such label. */
+static void name_by_label(const struct gather *g, const char *label, struct strbuf *name)
 {
-	static const char *const by_label[] = { "k8s_container", "unit", "container_id" };
+	const char *value = gathered(g, label);
+
+	if (!value || name->len || (!strcmp(label, "unit") && !names_service(value)))
+		return;
+	if (!strcmp(label, "container_id"))
+		strbuf__add(name, value, strnlen(value, CONTAINER_DIGITS));
+	else
+		strbuf__addz(name, value);
+	if (!strcmp(label, "unit")) /* without .service or .scope */
+		while (name->len && name->s[--name->len] != '.')
+			;
+}
+
+/* `args`: of the process; NULL: not known any more. */
+static void add_service_name(struct gather *g, const struct strbuf *args)
+{
 	struct strbuf name = { 0 };
+	size_t len = args ? args->len : 0;
 
-	for (size_t i = 0; i < sizeof(by_label) / sizeof(by_label[0]) && !name.len; i++) {
-		const char *value = gathered(g, by_label[i]);
-
-		if (!value || (i == 1 && !names_service(value)))
-			continue;
-		strbuf__add(&name, value, i == 2 ? strnlen(value, 12) : strlen(value));
-		if (i == 1) /* without .service or .scope */
-			while (name.len && name.s[--name.len] != '.')
-				;
-	}
-	if (!name.len && script)
-		strbuf__add(&name, script->s, script->len);
-	if (!name.len && gathered(g, "comm"))
-		strbuf__addz(&name, gathered(g, "comm"));
+	name_by_label(g, "k8s_app", &name);
+	name_by_label(g, "k8s_workload", &name);
+	if (!name.len && len)
+		application__name(args->s, len, &name);
+	name_by_label(g, "unit", &name);
+	name_by_label(g, "k8s_container", &name);
+	name_by_label(g, "container_id", &name);
+	if (!name.len && len)
+		application__script(args->s, len, &name);
+	name_by_label(g, "comm", &name);
 	if (name.len)
 		add(g, "service_name", name.s, name.len);
 	add_z(g, "service_name", "unknown");
@@ -771,34 +738,37 @@ struct label_set *labels__of_gone(const struct labels_config *c, const struct la
 	return make_set(&g);
 }
 
+/* What its control group says. */
+static void add_cgroup(struct gather *g, const struct strbuf *cgroup, char *id, struct strbuf *tmp)
+{
+	if (!cgroup->len)
+		return;
+	if (!cgroup__container(cgroup->s, cgroup->len, id)) {
+		add_z(g, "container_id", id);
+		add_z(g, "container_runtime", container_runtime(cgroup, id));
+	}
+	add_pod_uid(g, cgroup);
+	add_unit(g, cgroup, tmp);
+}
+
 struct label_set *labels__read(const char *root, const struct labels_config *c,
 			       const struct labelled_process *p)
 {
-	struct strbuf file = { 0 }, tmp = { 0 }, script = { 0 };
+	struct strbuf file = { 0 }, tmp = { 0 };
 	char id[CONTAINER_ID_LEN + 1] = "";
 	struct gather g = { 0 };
 
 	add_known(&g, c, p);
 	read_file(root, p->tgid, "cgroup", ARGS_MAX_BYTES, &file);
-	if (file.len && !cgroup__container(file.s, file.len, id)) {
-		add_z(&g, "container_id", id);
-		add_z(&g, "container_runtime", container_runtime(&file, id));
-	}
-	if (file.len) {
-		add_pod_uid(&g, &file);
-		add_unit(&g, &file, &tmp);
-	}
-	add_pod_names(&g, root, id);
+	add_cgroup(&g, &file, id, &tmp);
 	read_file(root, p->tgid, "environ", FILE_MAX_BYTES, &file);
 	add_environment(&g, c, &file, &tmp);
+	add_pod(&g, root, c, p, id, &file, &tmp);
 	read_file(root, p->tgid, "cmdline", ARGS_MAX_BYTES, &file);
-	if (file.len)
-		labels__script(file.s, file.len, &script);
-	add_service_name(&g, &script);
+	add_service_name(&g, &file);
 	if (c->command_line)
 		add_command_line(&g, &file);
 	strbuf__free(&file);
 	strbuf__free(&tmp);
-	strbuf__free(&script);
 	return make_set(&g);
 }

@@ -7,15 +7,19 @@
  *	host, comm, exe, python			of every process
  *	container_id, container_runtime		from its control group (docker, containerd, cri-o, podman)
  *	k8s_pod_uid				likewise
- *	k8s_namespace, k8s_pod, k8s_container	from the names in /var/log/containers or /var/log/pods, if they are there
+ *	k8s_namespace, k8s_pod, k8s_container	from the names in /var/log/containers or /var/log/pods, if they are there,
+ *						else what environment and files of the pod say (pod.h)
+ *	k8s_workload				the pod's name without what Kubernetes appends
+ *	k8s_app					the label app.kubernetes.io/name, where the pod mounts its labels
  *	unit					the systemd service or scope
  *	env_NAME				environment variables, those that are asked for
  *	cmdline					if it is asked for
  *	service_name				the first of: OTEL_SERVICE_NAME, service.name of OTEL_RESOURCE_ATTRIBUTES,
- *						k8s_container, unit, container_id, the script, comm
+ *						DD_SERVICE, k8s_app, k8s_workload, the application (application.h), unit,
+ *						k8s_container, container_id, the script, comm
  *
  * All of it is the process's own claim or that of who started it: values are cut at LABEL_VALUE_MAX characters and
- * sanitised, files are read up to a bound, and nothing of it is ever opened as a path.
+ * sanitised, files are read up to a bound, and nothing that a process says is ever opened as a path.
  *
  * Reads below a directory that is "/" but in tests. A set never changes and is counted: threads may share it.
  */
@@ -65,11 +69,5 @@ struct label_set *label_set__hold(struct label_set *set);
 void label_set__put(struct label_set *set);
 /* The value of a label, or NULL. Borrowed. */
 const char *label_set__get(const struct label_set *set, const char *name);
-
-/*
- * Of the arguments of a Python interpreter, as in /proc/PID/cmdline: what it runs. "x" of `python -O dir/x.py`, "pkg"
- * of `python -m pkg.__main__`, "gunicorn" of `python /usr/bin/gunicorn app:app`. False: not to be seen from them.
- */
-bool labels__script(const char *args, size_t len, struct strbuf *out);
 
 #endif /* PYPERF_AGENT_LABELS_H */

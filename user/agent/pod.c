@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+#include "agent/pod.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/magic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include "cgroup.h"
+#include "maps_read.h"
+
+#define DIR_MAX	       65536 /* entries of a directory that are looked at */
+#define FILE_BYTES_MAX 16384
+
+#define LOWER	       "abcdefghijklmnopqrstuvwxyz"
+#define DIGITS	       "0123456789"
+
+/* ---- names ------------------------------------------------------------------------------------- */
+
+static bool is_name(const char *s, size_t len)
+{
+	return len && len <= POD_NAME_MAX && strspn(s, LOWER DIGITS "-.") >= len && s[0] != '-' &&
+	       s[0] != '.';
+}
+
+static void take_name(char name[POD_NAME_MAX + 1], const char *s, size_t len)
+{
+	if (*name || !is_name(s, len))
+		return;
+	memcpy(name, s, len);
+	name[len] = '\0';
+}
+
+void pod_names__claim(char name[POD_NAME_MAX + 1], const char *value)
+{
+	take_name(name, value, strlen(value));
+}
+
+/* ---- the kubelet's logs -------------------------------------------------------------------------- */
+
+/* POD_NAMESPACE_CONTAINER-ID.log; none of the names has a _. */
+static bool take_log_name(struct pod_names *n, const char *name, const char *id)
+{
+	size_t len = strlen(name), tail = 1 + CONTAINER_ID_LEN + 4;
+	const char *space, *container;
+
+	if (len <= tail || strncmp(name + len - tail + 1, id, CONTAINER_ID_LEN) ||
+	    name[len - tail] != '-' || strcmp(name + len - 4, ".log"))
+		return false;
+	space = strchr(name, '_');
+	container = space ? strchr(space + 1, '_') : NULL;
+	if (!container)
+		return false;
+	take_name(n->pod, name, (size_t)(space - name));
+	take_name(n->namespace, space + 1, (size_t)(container - space - 1));
+	take_name(n->container, container + 1, len - tail - (size_t)(container + 1 - name));
+	return true;
+}
+
+/* NAMESPACE_POD_UID */
+static bool take_pod_dir(struct pod_names *n, const char *name, const char *uid)
+{
+	const char *pod = strchr(name, '_'), *at = strrchr(name, '_');
+
+	if (!pod || at <= pod || strcmp(at + 1, uid))
+		return false;
+	take_name(n->namespace, name, (size_t)(pod - name));
+	take_name(n->pod, pod + 1, (size_t)(at - pod - 1));
+	return true;
+}
+
+static bool search_dir(struct pod_names *n, const char *root, const char *dir, const char *what,
+		       bool (*take)(struct pod_names *, const char *, const char *))
+{
+	char path[PATH_MAX];
+	struct dirent *entry;
+	bool found = false;
+	DIR *d;
+
+	snprintf(path, sizeof(path), "%s/var/log/%s", root, dir);
+	d = *what ? opendir(path) : NULL;
+	for (int i = 0; d && !found && i < DIR_MAX && (entry = readdir(d)); i++)
+		found = take(n, entry->d_name, what);
+	if (d)
+		closedir(d);
+	return found;
+}
+
+void pod_names__from_logs(struct pod_names *n, const char *root, const char *uid,
+			  const char *container)
+{
+	if (!search_dir(n, root, "containers", container, take_log_name))
+		search_dir(n, root, "pods", uid, take_pod_dir);
+}
+
+/* ---- files of the pod ------------------------------------------------------------------------------ */
+
+/* Nothing of it is touched before it is known to be a file: a FIFO or FUSE may keep who opens it waiting for ever. */
+static int open_regular(int proc_fd, const char *path)
+{
+	int place = open_in_proc_root(proc_fd, path), fd = -ENOTSUP;
+	struct statfs fs;
+	struct stat st;
+
+	if (place < 0)
+		return place;
+	if (!fstat(place, &st) && !fstatfs(place, &fs) && S_ISREG(st.st_mode) &&
+	    (unsigned long)fs.f_type != FUSE_SUPER_MAGIC &&
+	    (unsigned long)fs.f_type != PROC_SUPER_MAGIC)
+		fd = reopen_for_reading(place);
+	close(place);
+	return fd;
+}
+
+/* The text, NUL-terminated; "" when it cannot be read. */
+static void read_text(int proc_fd, const char *path, char text[FILE_BYTES_MAX + 1])
+{
+	int fd = open_regular(proc_fd, path);
+	ssize_t n = fd >= 0 ? read(fd, text, FILE_BYTES_MAX) : -1;
+
+	text[n > 0 ? n : 0] = '\0';
+	if (fd >= 0)
+		close(fd);
+}
+
+static void take_line(char name[POD_NAME_MAX + 1], int proc_fd, const char *path,
+		      char text[FILE_BYTES_MAX + 1])
+{
+	if (*name)
+		return;
+	read_text(proc_fd, path, text);
+	take_name(name, text, strcspn(text, "\r\n"));
+}
+
+/* Lines of KEY="VALUE", as the downward API writes labels. Values of labels may have capitals and _. */
+static void take_app(char name[POD_NAME_MAX + 1], const char *text)
+{
+	static const char key[] = "app.kubernetes.io/name=\"";
+
+	for (const char *line = text; *line && !*name;
+	     line += strcspn(line, "\n"), line += *line == '\n') {
+		const char *value = line + sizeof(key) - 1;
+		size_t len;
+
+		if (strncmp(line, key, sizeof(key) - 1))
+			continue;
+		len = strcspn(value, "\"\n");
+		if (value[len] != '"' || len > POD_NAME_MAX ||
+		    strspn(value, LOWER "ABCDEFGHIJKLMNOPQRSTUVWXYZ" DIGITS "-._") < len)
+			return;
+		memcpy(name, value, len);
+		name[len] = '\0';
+	}
+}
+
+void pod_names__from_root(struct pod_names *n, const char *root, uint32_t tgid)
+{
+	char path[PATH_MAX], text[FILE_BYTES_MAX + 1];
+	int proc_fd;
+
+	snprintf(path, sizeof(path), "%s/proc/%u", root, tgid);
+	proc_fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (proc_fd < 0)
+		return;
+	take_line(n->pod, proc_fd, "etc/hostname", text);
+	/* In a volume each file is a link to one in the directory ..data. */
+	take_line(n->namespace, proc_fd,
+		  "var/run/secrets/kubernetes.io/serviceaccount/..data/namespace", text);
+	if (!*n->app) {
+		read_text(proc_fd, "etc/podinfo/..data/labels", text);
+		take_app(n->app, text);
+	}
+	close(proc_fd);
+}
+
+/* ---- workloads ------------------------------------------------------------------------------------- */
+
+/* rand.String() and rand.SafeEncodeString() in k8s.io/apimachinery: no vowels, and none of 0, 1, 3. */
+#define SUFFIX_CHARS "bcdfghjklmnpqrstvwxz2456789"
+#define SUFFIX_LEN   5
+/* ... of decimal digits, which become these. */
+#define HASH_CHARS   "456789bcdf"
+#define HASH_MIN     6 /* of up to 10: shorter ones are one in 40,000 */
+#define HASH_MAX     10
+#define BASE_MAX     58 /* characters before the suffix: longer ones are cut, and so may the hash be */
+
+/* The length without "-" and a last part of `min` to `max` of these characters; the same when it has none. */
+static size_t without(const char *name, size_t len, const char *chars, size_t min, size_t max)
+{
+	size_t begin = len;
+
+	while (begin && name[begin - 1] != '-' && strchr(chars, name[begin - 1]))
+		begin--;
+	if (begin < 2 || name[begin - 1] != '-' || len - begin < min || len - begin > max)
+		return len;
+	return begin - 1;
+}
+
+/* What a static pod is called on this host. */
+static size_t without_host(const char *pod, size_t len, const char *host)
+{
+	size_t n = strlen(host);
+
+	return n && len > n + 1 && pod[len - n - 1] == '-' && !memcmp(pod + len - n, host, n)
+		       ? len - n - 1
+		       : len;
+}
+
+static size_t workload_len(const char *pod, const char *host)
+{
+	size_t len = strlen(pod), rest, base;
+
+	rest = without_host(pod, len, host);
+	if (rest < len)
+		return rest;
+	rest = without(pod, len, SUFFIX_CHARS, SUFFIX_LEN, SUFFIX_LEN);
+	if (rest == len && len == BASE_MAX + SUFFIX_LEN &&
+	    strspn(pod + BASE_MAX, SUFFIX_CHARS) == SUFFIX_LEN)
+		rest = BASE_MAX;
+	if (rest == len) /* a StatefulSet */
+		return without(pod, len, DIGITS, 1, 5);
+	base = without(pod, rest, HASH_CHARS, HASH_MIN, HASH_MAX);
+	return base < rest ? base : without(pod, rest, DIGITS, 1, 10);
+}
+
+void pod_workload(const char *pod, const char *host, struct strbuf *out)
+{
+	strbuf__add(out, pod, workload_len(pod, host));
+}
