@@ -19,6 +19,7 @@
 #include "builder.h"
 #include "clock.h"
 #include "ehframe.h"
+#include "foreign.h"
 #include "idmap.h"
 #include "log.h"
 #include "maps_read.h"
@@ -270,7 +271,7 @@ int file_table__open(struct file_table *ft, int proc_fd, const struct map_line *
 
 	if (path_fd < 0)
 		return path_fd;
-	fd = reopen_for_reading(path_fd);
+	fd = foreign__reopen(path_fd);
 	close(path_fd);
 	return fd;
 }
@@ -283,7 +284,7 @@ static int64_t mtime_ns(const struct stat *st)
 /* The ELF file behind a mapping; NULL and errno. */
 static struct elf_file *open_elf(struct file_table *ft, int path_fd, const struct map_line *line)
 {
-	int fd = reopen_for_reading(path_fd), n;
+	int fd = foreign__reopen(path_fd), n;
 	struct elf_file *elf;
 	char *name;
 
@@ -424,18 +425,16 @@ static bool is_our_root(int proc_fd)
 static void offer_debug_file(struct file_table *ft, int proc_fd, const struct mapped_file *file)
 {
 	char hex[2 * BUILD_ID_MAX + 1], path[128];
-	struct stat st;
-	int path_fd, fd = -1;
+	int path_fd, fd;
 
 	elf_file__id_hex(file->elf, hex);
 	if (strlen(hex) < 4 || sym_debugfile__has(file->elf, ".debug_info") || is_our_root(proc_fd))
 		return;
 	snprintf(path, sizeof(path), "usr/lib/debug/.build-id/%.2s/%s.debug", hex, hex + 2);
-	path_fd = open_in_proc_root(proc_fd, path);
+	path_fd = foreign__find(proc_fd, path);
 	if (path_fd < 0)
 		return;
-	if (!fstat(path_fd, &st) && S_ISREG(st.st_mode))
-		fd = reopen_for_reading(path_fd);
+	fd = foreign__reopen(path_fd);
 	close(path_fd);
 	if (fd >= 0)
 		symbolizer__offer_debug_file(ft->sym, file->id, fd);

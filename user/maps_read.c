@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/openat2.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -200,29 +199,4 @@ bool maps_have(int proc_fd, const struct map_line *line)
 	}
 	exec_maps__free(&now);
 	return found;
-}
-
-int open_in_proc_root(int proc_fd, const char *path)
-{
-	const struct open_how how = { .flags = O_PATH | O_NOFOLLOW | O_CLOEXEC,
-				      .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS };
-	int root = openat(proc_fd, "root", O_PATH | O_DIRECTORY | O_CLOEXEC), fd;
-
-	if (root < 0)
-		return -errno;
-	fd = (int)syscall(SYS_openat2, root, path, &how, sizeof(how));
-	if (fd < 0)
-		fd = -errno;
-	close(root);
-	return fd;
-}
-
-int reopen_for_reading(int path_fd)
-{
-	char path[32];
-	int fd;
-
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", path_fd);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	return fd < 0 ? -errno : fd;
 }

@@ -34,12 +34,5 @@ int exec_maps__read(struct exec_maps *m, int proc_fd);
 bool maps_have(int proc_fd, const struct map_line *line);
 /* A whole file below that directory. 0 or negative errno. */
 int read_proc(int proc_fd, const char *name, struct strbuf *b);
-/*
- * An O_PATH descriptor of `path` (relative) as the process sees it, or negative errno. Links cannot lead out
- * of its root. What it is has to be looked at before it is opened: a device or a fifo could do something.
- */
-int open_in_proc_root(int proc_fd, const char *path);
-/* The file of an O_PATH descriptor, open for reading, or negative errno. */
-int reopen_for_reading(int path_fd);
 
 #endif /* PYPERF_MAPS_READ_H */

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+#include "foreign.h"/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 #include "source.h"
 
 #include <errno.h>
@@ -184,7 +184,6 @@ static int open_in(int start, const char *path)
 /* Nothing of the file is touched before it is known to be a file. */
 static int open_regular(int start, const char *path, struct stat *st)
 {
-	char self[64];
 	struct statfs fs;
 	int place = open_in(start, path), fd;
 
@@ -192,16 +191,12 @@ static int open_regular(int start, const char *path, struct stat *st)
 		return place;
 	if (fstat(place, st) || fstatfs(place, &fs))
 		fd = -errno;
-	else if (!S_ISREG(st->st_mode) || (unsigned long)fs.f_type == FUSE_SUPER_MAGIC ||
-		 (unsigned long)fs.f_type == PROC_SUPER_MAGIC)
+	else if ((unsigned long)fs.f_type == FUSE_SUPER_MAGIC)
 		fd = -ENOTSUP;
 	else if (st->st_size > SOURCE_MAX)
 		fd = -EFBIG;
-	else {
-		snprintf(self, sizeof(self), "/proc/self/fd/%d", place);
-		fd = open(self, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-		fd = fd < 0 ? -errno : fd;
-	}
+	else
+		fd = foreign__reopen(place);
 	close(place);
 	return fd;
 }

@@ -11,6 +11,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
+#include "foreign.h"
 #include "log.h"
 
 #define DEBUGLINK_CRC_SZ (1ULL << 30) /* a larger file is not read for its checksum */
@@ -29,21 +30,6 @@ bool sym_debugfile__has(const struct elf_file *ef, const char *section)
 	struct elf_section sec;
 
 	return elf_file__section_info(ef, section, &sec) && !sec.nobits && sec.size;
-}
-
-/* A regular file only: a pipe in the place of a debug file must not hold us up. */
-static int open_regular(const char *path)
-{
-	struct stat st;
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-
-	if (fd < 0)
-		return -errno;
-	if (fstat(fd, &st) || !S_ISREG(st.st_mode)) {
-		close(fd);
-		return -ENOENT;
-	}
-	return fd;
 }
 
 static int file_crc(int fd, uint32_t *crc)
@@ -103,7 +89,7 @@ static struct elf_file *try_fd(const struct wanted *w, int fd, const char *path,
 
 static struct elf_file *try_file(const struct wanted *w, const char *path, const uint32_t *crc)
 {
-	int fd = open_regular(path);
+	int fd = foreign__open(path);
 
 	if (fd >= 0)
 		return try_fd(w, fd, path, crc);

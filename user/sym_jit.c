@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "foreign.h"
 #include "hash.h"
 #include "idmap.h"
 #include "log.h"
@@ -505,7 +506,7 @@ static int read_status(struct sym_jit *j, int proc_fd, unsigned *pid, uid_t *uid
 
 static void open_map(struct sym_jit *j, struct jit_proc *p)
 {
-	char path[64];
+	char name[64];
 	struct stat st;
 	unsigned pid;
 	uid_t uid;
@@ -513,16 +514,16 @@ static void open_map(struct sym_jit *j, struct jit_proc *p)
 
 	if (p->map.fd >= 0 || p->proc_fd < 0 || read_status(j, p->proc_fd, &pid, &uid))
 		return;
-	snprintf(path, sizeof(path), "tmp/perf-%u.map", pid);
-	path_fd = open_in_proc_root(p->proc_fd, path);
+	snprintf(name, sizeof(name), "perf-%u.map", pid);
+	path_fd = foreign__find_plain(p->proc_fd, "tmp", name);
 	if (path_fd < 0)
 		return;
-	if (!fstat(path_fd, &st) && S_ISREG(st.st_mode) && (st.st_uid == uid || !st.st_uid)) {
-		fd = reopen_for_reading(path_fd);
+	if (!fstat(path_fd, &st) && st.st_uid == uid) {
+		fd = foreign__reopen(path_fd);
 		if (fd >= 0)
 			source__open(&p->map, fd, &st, false);
 	} else {
-		log_debug("/%s: not a file of user %u", path, uid);
+		log_debug("/tmp/%s: not a file of user %u", name, uid);
 	}
 	close(path_fd);
 }
