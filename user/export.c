@@ -62,7 +62,8 @@ struct export_file {
 	char *path; /* as given */
 	const struct export_format *format;
 	int dir;		 /* of the target; -1: the target is written directly */
-	int fd;			 /* -1: opened at commit (a FIFO that nobody reads yet) */
+	int fd;			 /* -1: opened at commit */
+	int waiting;		 /* O_PATH: a FIFO that nobody reads yet, or -1 */
 	const char *name;	 /* of the target in dir; points into path */
 	char temp[NAME_MAX + 1]; /* in dir */
 	volatile sig_atomic_t has_temp;
@@ -147,28 +148,74 @@ static int named_fd(const char *path)
 }
 
 /*
- * A device, FIFO or socket. A FIFO that nobody reads yet would block here, before anything was
- * sampled, so it is opened again at commit.
+ * A special file takes what is written to it, or hands it on. In a directory where others can put files, one may have been
+ * put there to get the profile. So it must be named itself, not by a link, and be the caller's or root's, in a directory
+ * where nobody else can exchange it. NULL, or what is wrong.
  */
-static int open_special(struct export_file *x, const struct stat *st)
+static const char *why_not_special(const struct export_file *x, const struct stat *st)
 {
-	int fd = open(x->path, O_WRONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
+	struct stat dir;
+
+	if (S_ISLNK(st->st_mode))
+		return "it is a symbolic link to a special file: name the file itself";
+	if (st->st_uid && st->st_uid != geteuid())
+		return "it is a special file of another user: use a name in a directory of your own";
+	if (fstat(x->dir, &dir) || (dir.st_uid && dir.st_uid != geteuid()) ||
+	    ((dir.st_mode & (S_IWGRP | S_IWOTH)) && !(dir.st_mode & S_ISVTX)))
+		return "it is a special file in a directory where others can exchange it: use a directory of your own";
+	return NULL;
+}
+
+static int open_place(int place, int flags)
+{
+	char path[32];
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", place);
+	return open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY | flags);
+}
+
+/*
+ * A device, FIFO or socket; `place` is its O_PATH descriptor. A FIFO that nobody reads yet would block here, before
+ * anything was sampled, so it is opened again at commit.
+ */
+static int open_special(struct export_file *x, int place, const char **why)
+{
+	struct stat st;
 	int flags;
 
-	if (fd < 0)
-		return S_ISFIFO(st->st_mode) && errno == ENXIO ? 0 : -errno;
-	x->fd = fd;
-	flags = fcntl(fd, F_GETFL);
-	if (flags < 0 || fcntl(fd, F_SETFL, flags & ~O_NONBLOCK))
+	if (fstat(place, &st))
+		return -errno;
+	*why = why_not_special(x, &st);
+	if (*why)
+		return -EPERM;
+	x->fd = open_place(place, O_NONBLOCK);
+	if (x->fd < 0 && S_ISFIFO(st.st_mode) && errno == ENXIO) {
+		x->waiting = fcntl(place, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+		return x->waiting < 0 ? -errno : 0;
+	}
+	flags = x->fd < 0 ? -1 : fcntl(x->fd, F_GETFL);
+	if (flags < 0 || fcntl(x->fd, F_SETFL, flags & ~O_NONBLOCK))
 		return -errno;
 	return 0;
 }
 
-static int open_target(struct export_file *x)
+static int open_named(struct export_file *x, const char **why)
 {
-	int fd = named_fd(x->path);
+	int place = openat(x->dir, x->name, O_PATH | O_NOFOLLOW | O_CLOEXEC), err;
+
+	if (place < 0)
+		return -errno;
+	err = open_special(x, place, why);
+	close(place);
+	return err;
+}
+
+/* `*why`: what errno cannot say. */
+static int open_target(struct export_file *x, const char **why)
+{
+	int fd = named_fd(x->path), err;
 	struct stat st, link;
-	int err;
+	bool special = false;
 
 	if (fd >= 0) {
 		x->fd = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
@@ -177,8 +224,7 @@ static int open_target(struct export_file *x)
 	if (!stat(x->path, &st)) {
 		if (S_ISDIR(st.st_mode))
 			return -EISDIR;
-		if (!S_ISREG(st.st_mode))
-			return open_special(x, &st);
+		special = !S_ISREG(st.st_mode);
 	} else if (errno != ENOENT) {
 		return -errno;
 	}
@@ -187,6 +233,8 @@ static int open_target(struct export_file *x)
 		return err;
 	if (!*x->name)
 		return *x->path ? -EISDIR : -ENOENT;
+	if (special)
+		return open_named(x, why);
 	/*
 	 * A symbolic link is replaced, not followed: whoever planted it in a shared directory must
 	 * not choose the file that a privileged run overwrites, nor its permissions.
@@ -202,20 +250,21 @@ static int open_target(struct export_file *x)
 struct export_file *export__open(const char *path, const struct export_format *format)
 {
 	struct export_file *x = calloc(1, sizeof(*x));
+	const char *why = NULL;
 	int err = -ENOMEM;
 
 	if (x) {
 		x->next = open_files;
 		open_files = x;
 		x->dir = -1;
-		x->fd = -1;
+		x->fd = x->waiting = -1;
 		x->format = format;
 		x->path = strdup(path);
 		if (x->path)
-			err = open_target(x);
+			err = open_target(x, &why);
 	}
 	if (err) {
-		log_err("%s: cannot be written: %s", path, strerror(-err));
+		log_err("%s: cannot be written: %s", path, why ? why : strerror(-err));
 		export__close(x);
 		errno = -err;
 		return NULL;
@@ -250,7 +299,7 @@ static int write_file(struct export_file *x, const struct content *c)
 	int err;
 
 	if (x->fd < 0)
-		x->fd = open(x->path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
+		x->fd = open_place(x->waiting, 0);
 	if (x->fd < 0)
 		return -errno;
 	f = fdopen(x->fd, "w");
@@ -312,6 +361,8 @@ void export__close(struct export_file *x)
 	if (x->has_temp)
 		unlinkat(x->dir, x->temp, 0);
 	forget(x);
+	if (x->waiting >= 0)
+		close(x->waiting);
 	if (x->dir >= 0)
 		close(x->dir);
 	free(x->path);

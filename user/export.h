@@ -18,7 +18,8 @@
  *	export__close(x);
  *
  * "-", /dev/stdout and /dev/fd/N are the descriptors, which may be regular files that others append
- * to. Devices and FIFOs are written directly. A new file has the permissions that the umask leaves,
+ * to. Devices and FIFOs are written directly, if they are the caller's or root's, in
+ * a directory where nobody else can exchange them, and named themselves, not by a link. A new file has the permissions that the umask leaves,
  * a replaced one keeps its own; a symbolic link is replaced, not followed.
  */
 #include <stdbool.h>

@@ -927,6 +927,39 @@ static void test_fifo(void **state)
 	profile__free(p);
 }
 
+static void opens(const char *path, bool wanted)
+{
+	struct export_file *x = export__open(path, export__find(".folded"));
+
+	assert_int_equal(!!x, wanted);
+	export__close(x);
+}
+
+/* What somebody else has put where the profile is to go: it would be theirs, or wait for them. */
+static void test_planted(void **state)
+{
+	char path[PATH_MAX], link[PATH_MAX], *dir = temp_dir();
+
+	(void)state;
+	snprintf(path, sizeof(path), "%s/fifo.folded", dir);
+	snprintf(link, sizeof(link), "%s/link.folded", dir);
+	assert_int_equal(mkfifo(path, 0666), 0);
+	assert_int_equal(symlink("/dev/null", link), 0);
+	opens("/dev/null", true);
+	opens(path, true);
+	opens(link, false);
+	assert_int_equal(chmod(dir, 01777), 0);
+	opens(path, true); /* nobody else can exchange it */
+	assert_int_equal(chmod(dir, 0777), 0);
+	opens(path, false);
+	assert_int_equal(chmod(dir, 01777), 0);
+	if (!geteuid()) {
+		assert_int_equal(chown(path, 65534, 65534), 0);
+		opens(path, false);
+	}
+	remove_dir(dir);
+}
+
 /* "-", /dev/stdout and /dev/fd/1 append to what stdout is, a regular file among others. */
 static void test_stdout(void **state)
 {
@@ -994,6 +1027,7 @@ int main(void)
 		cmocka_unit_test(test_file_limit),
 		cmocka_unit_test(test_write_errors),
 		cmocka_unit_test(test_fifo),
+		cmocka_unit_test(test_planted),
 		cmocka_unit_test(test_stdout),
 	};
 
