@@ -910,6 +910,19 @@ def test_what_check_config_says_of_files_groups_and_keys(tmp_path):
     assert result.returncode == 1 and "a.conf:2: token-file" in result.stderr and "no mistakes" not in result.stderr
 
 
+def test_lost_events_are_said(agents):
+    """More forks than there is room for, while it cannot run."""
+    agent = agents(window=60)
+    os.kill(agent.pid, signal.SIGSTOP)
+    try:
+        run = "import os\nfor i in range(9000):\n    pid = os.fork()\n    if not pid:\n        os._exit(0)\n    os.waitpid(pid, 0)"
+        subprocess.run([sys.executable, "-S", "-c", run], check=True)
+    finally:
+        os.kill(agent.pid, signal.SIGCONT)
+    poll(lambda: any(re.match(r"event_lost: \d+ events", m) for m in agent.messages("warning")), "the events that were lost")
+    agent.stop()
+
+
 def test_what_the_store_keeps_is_said_at_the_start(agents, tmp_path):
     """Of one that is there by what is in it; and that the disk has less free than it should."""
     tool = os.path.join(os.path.dirname(PYPERF), "store", "windows")

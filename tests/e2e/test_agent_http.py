@@ -8,9 +8,12 @@ import contextlib
 import os
 import re
 import select
+import shutil
 import signal
 import socket
+import sqlite3
 import ssl
+import subprocess
 import subprocess
 import time
 
@@ -18,6 +21,7 @@ import pytest
 
 import harness
 from agent_server import Server, read_all
+from harness import REPO
 
 pytestmark = pytest.mark.host
 
@@ -35,6 +39,27 @@ def refused(**config):
 
 
 # ---- what it answers -----------------------------------------------------------------------------
+
+UNITS = r"(milli|micro|nano)?seconds?|[kmg]?(ib|b)|(kilo|mega|kibi|mebi)bytes?|percent|minutes?|hours?|days?|ms|us|ns|sec|hz"
+
+
+def check_figures(body):
+    """What `promtool check metrics` asks for; it says so itself where it is installed (Debian: prometheus)."""
+    text = body.decode()
+    types = dict(re.findall(r"^# TYPE (\w+) (\w+)$", text, re.M))
+    helps = dict(re.findall(r"^# HELP (\w+) (.+)$", text, re.M))
+    assert types and set(types) == set(helps)
+    for name, kind in types.items():
+        words = name.split("_")
+        assert (words[-1] == "total") == (kind == "counter"), name
+        assert not re.search("counter|gauge|summary|histogram", name), name
+        assert all(w in ("seconds", "hz") for w in words if re.fullmatch(UNITS, w)), name
+        assert words[-1] not in ("count", "sum", "bucket") and name == name.lower() and ":" not in name, name
+    tool = shutil.which("promtool")
+    if tool:
+        done = subprocess.run([tool, "check", "metrics"], input=body, capture_output=True, check=False)
+        assert (done.returncode, done.stdout, done.stderr) == (0, b"", b""), done
+
 
 def test_metrics(server):
     """Others' parser reads it; names, types and help are as Prometheus wants them."""
@@ -60,6 +85,7 @@ def test_metrics(server):
     for name in "filtered", "lost":
         delivered += sum(s.value for s in families["pyperf_samples_" + name].samples)
     assert delivered == values["pyperf_samples_delivered_total",]
+    check_figures(body)
     # As `promtool check metrics` has it.
     for name, family in families.items():
         assert family.documentation.endswith("."), name
@@ -135,6 +161,24 @@ def test_slow_requests_are_bounded(server):
     assert len(select.select(sockets, [], [], 0)[0]) <= 4, "it waited for the profiles"
     answers = [read_all(s) for s in sockets]
     assert sorted(a.split(b" ", 2)[1] for a in answers) == [b"200"] * 2 + [b"503"] * 4
+
+
+def test_metrics_have_a_worker_of_their_own(tmp_path):
+    """Two hundred clients keep all workers busy, with a store that somebody else holds; who asks for figures gets them."""
+    request = b"GET /api/services HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    tool = str(REPO / ".output" / "store" / "windows")
+    store = tmp_path / "store.db"
+    subprocess.run([tool, "write", store, "0", "1", "300"], check=True, stdout=subprocess.DEVNULL)
+    with contextlib.closing(sqlite3.connect(store)) as holder, Server(store=store) as server:
+        holder.execute("pragma locking_mode = exclusive")
+        holder.execute("create table held(x)")
+        holder.commit()
+        sockets = [server.raw(request, wait=False) for _ in range(200)]
+        first = select.select(sockets, [], [], harness.PATIENCE)[0][0]
+        assert b" 503 " in first.recv(64), "a worker was free"
+        assert server.status("/metrics") == 200
+        for s in sockets:
+            s.close()
 
 
 def test_methods_and_paths(server):

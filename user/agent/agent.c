@@ -36,6 +36,7 @@
 #include "log.h"
 #include "options.h"
 #include "perf.h"
+#include "seldom.h"
 #include "selfmem.h"
 #include "session.h"
 
@@ -77,7 +78,9 @@ struct agent {
 	uint64_t forgot_ns;  /* the last session__forget() */
 	uint64_t tick_ns, watchdog_ns, watched_ns;
 	unsigned failed_drains; /* in a row */
-	uint64_t lost_samples;	/* counted, and did not get as far as delivery */
+	uint64_t events_lost;	/* by the kernel, and said */
+	struct seldom said_lost;
+	uint64_t lost_samples; /* counted, and did not get as far as delivery */
 	uint64_t lost_periods;
 	struct perf_events *events;
 	int guard_fd, signal_fd, wake_fd;
@@ -529,12 +532,28 @@ static void note_delivery(struct agent *a, struct agent_stats *s)
 	s->period_end_ns = d.end_unix_ns;
 }
 
+/* The session makes it good as far as that can be. */
+static void say_lost_events(struct agent *a)
+{
+	uint64_t lost = a->stats.run.counters[CTR_note_event_lost], held;
+
+	if (lost == a->events_lost || !seldom(&a->said_lost, SELDOM_MINUTE, &held))
+		return;
+	log_warn(
+		"event_lost: %" PRIu64
+		" events of processes found no room in the kernel's buffer: processes were looked for in /proc "
+		"instead, and those that had ended by then are missing (was the agent kept from running?)",
+		lost - a->events_lost);
+	a->events_lost = lost;
+}
+
 static void publish(struct agent *a)
 {
 	struct agent_stats *s = &a->stats;
 	struct process_stats procs;
 
 	session__stats(a->session, &s->run);
+	say_lost_events(a);
 	session__fill(a->session, s->fill);
 	process_table__stats(session__procs(a->session), &procs);
 	s->up_ns = s->run.duration_ns;

@@ -76,7 +76,7 @@ struct http {
 	pthread_t thread;
 	struct conn conns[HTTP_CONNECTIONS];
 	unsigned conn_cnt;
-	struct worker workers[HTTP_WORKERS];
+	struct worker workers[HTTP_WORKERS + 1]; /* the last one is for figures */
 	struct watched token_file, cert_file, key_file;
 	char token[HTTP_TOKEN_MAX + 1]; /* "": nobody may */
 	char *cert, *key;
@@ -244,6 +244,9 @@ static struct worker *find_worker(struct http *h, const struct http_route *route
 	struct worker *found = NULL;
 	unsigned samplers = 0;
 
+	/* Whoever watches over the agent gets its figures, whatever others ask for. */
+	if (route->cost == HTTP_FIGURE && !h->workers[HTTP_WORKERS].connection)
+		return &h->workers[HTTP_WORKERS];
 	for (size_t i = 0; i < HTTP_WORKERS; i++) {
 		struct worker *w = &h->workers[i];
 
@@ -286,7 +289,7 @@ static void on_completed(void *cls, struct MHD_Connection *c, void **state,
 
 	(void)c;
 	(void)how;
-	for (size_t i = 0; i < HTTP_WORKERS; i++) {
+	for (size_t i = 0; i <= HTTP_WORKERS; i++) {
 		struct worker *w = &h->workers[i];
 
 		if (*state != w)
@@ -818,7 +821,7 @@ void http__stop(struct http *h)
 	eventfd_write(h->wake_fd, 1);
 	pthread_join(h->thread, NULL);
 	/* Their connections have to be awake when the library stops. */
-	for (size_t i = 0; i < HTTP_WORKERS; i++)
+	for (size_t i = 0; i <= HTTP_WORKERS; i++)
 		if (h->workers[i].connection)
 			join_worker(&h->workers[i]);
 	stop_daemon(h->daemon);

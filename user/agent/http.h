@@ -6,6 +6,7 @@
  *
  *	one thread	accepts, reads requests, answers what is quick
  *	up to HTTP_WORKERS	one for each request that takes time: profiles, queries of the store
+ *	one more		/metrics, so that no number of clients keeps it out
  *
  * Who may ask is decided in this order: where it listens; the Host header, against DNS rebinding; the
  * browser's Sec-Fetch-Site, against other sites' pages; the token (http_guard.h).

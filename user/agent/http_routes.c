@@ -149,7 +149,7 @@ static const struct http_route routes[] = {
 	{ "/api/services", HTTP_QUERY, .answer = http_store__services },
 	{ "/api/labels", HTTP_QUERY, .answer = http_store__labels },
 	{ "/api/profile", HTTP_QUERY, .answer = http_store__profile },
-	{ "/metrics", HTTP_QUERY, .figures = true, .answer = answer_metrics },
+	{ "/metrics", HTTP_FIGURE, .figures = true, .answer = answer_metrics },
 	{ "/healthz", HTTP_QUICK, .open = true, .answer = answer_health },
 	{ "/debug/pprof/", HTTP_QUICK, .answer = answer_pprof_index },
 	{ "/debug/pprof/profile", HTTP_SAMPLE, .answer = answer_profile },

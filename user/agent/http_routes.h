@@ -40,6 +40,7 @@ struct http_answer {
 enum http_cost {
 	HTTP_QUICK,  /* answered by the thread that serves all */
 	HTTP_QUERY,  /* by a worker */
+	HTTP_FIGURE, /* by a worker that is kept for it */
 	HTTP_SAMPLE, /* by a worker, for as long as the client said */
 };
 

@@ -138,8 +138,8 @@ static void put_sampling(const struct agent_stats *s, FILE *f)
 	put_uint(f, "pyperf_timed_samples_total", METRIC_COUNTER,
 		 "Samples whose run time in the kernel was measured: one of 16.",
 		 counters[CTR_timed_samples]);
-	put_uint(f, "pyperf_timed_nanoseconds_total", METRIC_COUNTER, "Run time of these.",
-		 counters[CTR_timed_ns]);
+	put_seconds(f, "pyperf_timed_seconds_total", METRIC_COUNTER, "Run time of these.",
+		    counters[CTR_timed_ns]);
 	put_uint(f, "pyperf_map_bytes", METRIC_GAUGE, "Memory of the tables in the kernel.",
 		 s->run.map_bytes);
 	put_fill(s, f);
