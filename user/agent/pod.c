@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "cgroup.h"
+#include "foreign.h"
 #include "maps_read.h"
 
 #define DIR_MAX	       65536 /* entries of a directory that are looked at */
@@ -104,7 +105,7 @@ void pod_names__from_logs(struct pod_names *n, const char *root, const char *uid
 /* Nothing of it is touched before it is known to be a file: a FIFO or FUSE may keep who opens it waiting for ever. */
 static int open_regular(int proc_fd, const char *path)
 {
-	int place = open_in_proc_root(proc_fd, path), fd = -ENOTSUP;
+	int place = foreign__find(proc_fd, path), fd = -ENOTSUP;
 	struct statfs fs;
 	struct stat st;
 
@@ -113,7 +114,7 @@ static int open_regular(int proc_fd, const char *path)
 	if (!fstat(place, &st) && !fstatfs(place, &fs) && S_ISREG(st.st_mode) &&
 	    (unsigned long)fs.f_type != FUSE_SUPER_MAGIC &&
 	    (unsigned long)fs.f_type != PROC_SUPER_MAGIC)
-		fd = reopen_for_reading(place);
+		fd = foreign__reopen(place);
 	close(place);
 	return fd;
 }
