@@ -70,6 +70,13 @@ BPF_INLINE void count_quality(struct counters *c, const struct walk *w, __u32 ke
 		c->n[CTR_note_shim_jump]++;
 }
 
+/* It has a user stack, of which nothing is known. */
+BPF_INLINE void count_pending(struct counters *c)
+{
+	c->n[CTR_user_stacks]++;
+	c->n[CTR_note_pending]++;
+}
+
 /* Everything but counting the outcome; returns the counter to increment. */
 BPF_INLINE __u32 take_sample(struct bpf_perf_event_data *ctx, struct counters *c)
 {
@@ -96,7 +103,7 @@ BPF_INLINE __u32 take_sample(struct bpf_perf_event_data *ctx, struct counters *c
 		push_frame(MARKER_WORD(MARK_EMPTY, 0));
 	verdict = (__u32)aggregate(clock_ns ? clock_ns : ctx->sample_period);
 	if (verdict == CTR_counted && pending)
-		c->n[CTR_note_pending]++;
+		count_pending(c);
 	else if (verdict == CTR_counted && has_user)
 		count_quality(c, w, kernel_cnt);
 	return verdict;

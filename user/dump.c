@@ -448,8 +448,11 @@ void dump__counters(const struct collect *c, const struct dump_late *late,
 	counters[CTR_filtered_python] += late->python;
 	counters[CTR_filtered_unknown] += late->unknown;
 	counters[CTR_lost_internal] += late->lost;
-	if (counters[CTR_note_pending] >= filtered)
+	/* They were taken before it was known what the process is. */
+	if (counters[CTR_note_pending] >= filtered && counters[CTR_user_stacks] >= filtered) {
 		counters[CTR_note_pending] -= filtered;
+		counters[CTR_user_stacks] -= filtered;
+	}
 }
 
 /* ---- modules ------------------------------------------------------------------------------------ */

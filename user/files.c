@@ -440,15 +440,23 @@ static void offer_debug_file(struct file_table *ft, int proc_fd, const struct ma
 		symbolizer__offer_debug_file(ft->sym, file->id, fd);
 }
 
+static void begin_lengthy(const struct file_table *ft)
+{
+	if (ft->maps.lengthy)
+		ft->maps.lengthy(ft->maps.lengthy_ctx);
+}
+
 /* Sets the verdict of an inode from its file. `keep`: hold on to it even if it is no interpreter.
  */
 static void judge(struct file_table *ft, struct inode *inode, int path_fd,
 		  const struct map_line *line, bool keep)
 {
-	struct elf_file *elf = open_elf(ft, path_fd, line);
 	struct py_binary *py = NULL;
+	struct elf_file *elf;
 	int python;
 
+	begin_lengthy(ft);
+	elf = open_elf(ft, path_fd, line);
 	inode->verdict = VERDICT_NONE;
 	inode->err = -ENOMEM;
 	if (!elf) {
@@ -838,6 +846,7 @@ static void build_table(struct file_table *ft, struct mapped_file *file)
 	uint64_t start = now_ns();
 	struct unwind_table *t;
 
+	begin_lengthy(ft);
 	if (is_big(file) && !table_builder__add(ft->builder, file->id, file->elf)) {
 		file->table_state = TABLE_BUILDING;
 		return;

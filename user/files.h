@@ -45,8 +45,10 @@ struct file_maps {
 		*mappings; /* mapping_cap of them, of all images: table is set to 0 in place */
 	__u64 *seen;	   /* by file id modulo seen_cap: a stack came by; NULL: by all */
 	uint32_t mapping_cap, seen_cap;
-	uint64_t table_budget; /* bytes of unwind tables; 0: the default */
-	uint64_t spare_bytes;  /* of spare ones; 0: the default, 1: none */
+	uint64_t table_budget;	    /* bytes of unwind tables; 0: the default */
+	uint64_t spare_bytes;	    /* of spare ones; 0: the default, 1: none */
+	void (*lengthy)(void *ctx); /* called before work that takes milliseconds; or NULL */
+	void *lengthy_ctx;
 };
 
 enum table_state {

@@ -45,7 +45,8 @@ void options__usage(void)
 	       "  -d, --duration SEC     stop after SEC seconds, fractions allowed; without it\n"
 	       "                         until Ctrl-C or until COMMAND ends\n");
 	targets__help(true);
-	printf("What to show\n");
+	printf("                         (COMMAND and what it starts always count)\n"
+	       "What to show\n");
 	outputs__help(false);
 	printf("      --no-native        stacks without native (C, C++, ...) frames\n"
 	       "      --no-kernel        stacks without kernel frames\n"

@@ -104,7 +104,9 @@ struct process_table *process_table__new(const struct process_maps *maps, struct
 				.seen = maps->seen,
 				.seen_cap = maps->seen_cap,
 				.table_budget = opts->table_budget,
-				.spare_bytes = opts->spare_bytes };
+				.spare_bytes = opts->spare_bytes,
+				.lengthy = opts->lengthy,
+				.lengthy_ctx = opts->lengthy_ctx };
 	struct process_table *pt = calloc(1, sizeof(*pt));
 
 	if (!pt)
@@ -938,17 +940,10 @@ static int look(struct process_table *pt, struct fresh *f, int proc_fd)
 	}
 	memcpy(f->maps, pt->scratch, f->val.map_cnt * sizeof(*f->maps));
 	choose_interps(proc_fd, &found);
-	if (found.cnt) {
+	if (found.cnt)
 		set_interps(pt, f, proc_fd, &found);
-		if (!f->p->ids_known)
-			note_rights(f->p, proc_fd, &pt->text);
-	}
 	look_for_generated(pt, f->p, proc_fd);
-	if (!f->p->described) {
-		describe(f->p, proc_fd, &pt->text);
-		if (pt->opts.known)
-			pt->opts.known(pt->opts.known_ctx, f->p, NULL);
-	}
+	f->p->introduce = !f->p->described || (f->p->is_python && !f->p->ids_known);
 	return 0;
 }
 
@@ -1103,6 +1098,24 @@ static void finish_news(struct process_table *pt, struct fresh *f)
 	drop_fresh(pt, f);
 }
 
+/* What only the report wants to know of a process: its samples did not wait for it. */
+static void introduce(struct process_table *pt, struct process *p)
+{
+	int proc_fd = p->introduce && !p->exited ? open_proc_dir(p->tgid) : -1;
+
+	p->introduce = false;
+	if (proc_fd < 0)
+		return;
+	if (p->is_python && !p->ids_known)
+		note_rights(p, proc_fd, &pt->text);
+	if (!p->described) {
+		describe(p, proc_fd, &pt->text);
+		if (pt->opts.known)
+			pt->opts.known(pt->opts.known_ctx, p, NULL);
+	}
+	close(proc_fd);
+}
+
 /* What is to be asked again, and what found no memory, stays in the list. */
 static void keep_waiting(struct process_table *pt, size_t looked_at)
 {
@@ -1145,6 +1158,8 @@ int process_table__refresh(struct process_table *pt)
 	/* Backwards: those who share an image come behind the one who changes it. */
 	for (size_t i = cnt; i-- > 0;)
 		finish_news(pt, &pt->fresh[i]);
+	for (size_t i = 0; i < cnt; i++)
+		introduce(pt, pt->fresh[i].p);
 	keep_waiting(pt, cnt);
 	age_early(pt);
 	pt->check_ns = next_check_ns(pt);

@@ -62,6 +62,8 @@ struct process_opts {
 	 */
 	void (*known)(void *ctx, const struct process *p, const struct process *parent);
 	void *known_ctx;
+	void (*lengthy)(void *ctx); /* see struct file_maps */
+	void *lengthy_ctx;
 };
 
 #define PYTHON_LEN 64 /* versions of IMAGE_INTERPS interpreters, and a remark on each */
@@ -89,7 +91,7 @@ struct process {
 	struct selfcheck checks[IMAGE_INTERPS];
 	struct process *next_user, *prev_user;
 	uint64_t since_ns, looked_ns, exec_ns, unclean_ns, retry_since_ns;
-	bool described, dirty, retry, expiring, unchecked;
+	bool introduce, described, dirty, retry, expiring, unchecked;
 	uint8_t exec_wait;
 };
 

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <malloc.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,6 +23,7 @@
 #include "rate.h"
 #include "readcode.h"
 #include "rights.h"
+#include "urgent.h"
 #include "wake.h"
 
 #define TICK_MS	       1000  /* CPUs, the cost of samples, exits that were not told */
@@ -68,7 +70,9 @@ struct session {
 	bool exits_seen;
 	bool drained; /* since session__forget() */
 	bool changed; /* processes began or ended in this window */
+	bool hurry;   /* one of them lives without an image */
 	struct wake wake;
+	struct urgent urgent;
 };
 
 static uint64_t tick_ms(const struct session *s)
@@ -118,6 +122,7 @@ static void on_proc(void *ctx, const struct ev_proc *ev)
 	s->exits_seen |= ev->type == EV_EXIT;
 	s->changed |= ev->type != EV_DRAIN && ev->type != EV_AREA;
 	s->wake.ours |= ev->type != EV_DRAIN; /* mappings come next */
+	s->hurry |= ev->type == EV_EXEC || ev->type == EV_UNSHARE;
 	process_table__on_event(s->procs, ev);
 }
 
@@ -177,23 +182,48 @@ static void on_watch(void *ctx, const struct mmap_event *ev)
 	process_table__on_mmap(s->procs, ev);
 }
 
-/* All that has happened, in the order in which it has to be looked at. */
-static void catch_up(struct session *s)
+/* In the order in which it has to be looked at. */
+static void read_events(struct session *s)
 {
 	mmapwatch__read(s->watch, on_watch, s);
 	collect__consume(s->collect);
+}
+
+/* All that has happened. */
+static void catch_up(struct session *s)
+{
+	read_events(s);
+	s->hurry = false;
 	s->retry = process_table__refresh(s->procs);
 	s->looked_ns = now_ns();
 }
 
-/* What comes right behind the last look is looked at together: see wake.h. */
-static void let_gather(const struct session *s)
+/*
+ * What comes right behind the last look is looked at together: see wake.h. Where all that executes a program was asked
+ * for, a new program is not left waiting: its samples would have no image.
+ */
+static void let_gather(struct session *s)
 {
-	uint64_t end = wake__gather_until(s->looked_ns, s->frequency_hz);
-	struct timespec until = { (time_t)(end / NS_PER_S), (long)(end % NS_PER_S) };
+	struct pollfd fd = { .fd = collect__fd(s->collect), .events = POLLIN };
+	uint64_t now, end = wake__gather_until(s->looked_ns, s->frequency_hz);
+	struct timespec rest;
 
-	if (now_ns() < end)
-		clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL);
+	for (now = now_ns(); now < end && !s->hurry; now = now_ns()) {
+		rest = (struct timespec){ (time_t)((end - now) / NS_PER_S),
+					  (long)((end - now) % NS_PER_S) };
+		if (s->pid_cnt)
+			read_events(s); /* before: they would end the wait */
+		if (!s->hurry && ppoll(&fd, s->pid_cnt ? 1 : 0, &rest, NULL) < 0)
+			return;
+	}
+}
+
+/* The process table is about to do what takes long. */
+static void on_lengthy(void *ctx)
+{
+	struct session *s = ctx;
+
+	urgent__end(&s->urgent);
 }
 
 /* ---- before sampling -------------------------------------------------------------------------- */
@@ -209,7 +239,7 @@ int session__check(const struct targets *t)
 	return 0;
 }
 
-static void set_up_process(void)
+static void set_up_process(struct session *s)
 {
 	struct rlimit files;
 
@@ -226,13 +256,21 @@ static void set_up_process(void)
 	}
 	if (setpriority(PRIO_PROCESS, 0, NICE_PRIORITY))
 		log_debug("priority: %s", strerror(errno));
+	if (s->o.urgent)
+		urgent__init(&s->urgent);
+}
+
+/* What a command starts counts, Python or not. */
+static bool takes_all(const struct session_opts *o)
+{
+	return o->targets->all || o->command;
 }
 
 static uint32_t config_flags(const struct session_opts *o)
 {
 	uint32_t flags = 0;
 
-	if (!o->targets->all)
+	if (!takes_all(o))
 		flags |= CFG_PYTHON_ONLY;
 	if (o->targets->pid_cnt || o->command)
 		flags |= CFG_TARGETS;
@@ -284,7 +322,7 @@ static int open_collect(struct session *s)
 		.ctx = s, .proc = on_proc, .code = on_code, .blob = on_blob, .stack = on_stack
 	};
 
-	s->dump = (struct dump_opts){ .python_only = !t->all, .threads = s->o.threads };
+	s->dump = (struct dump_opts){ .python_only = !takes_all(&s->o), .threads = s->o.threads };
 	s->collect = collect__open(&opts, &sink);
 	return s->collect ? 0 : -EIO;
 }
@@ -309,7 +347,7 @@ static int collect_pids(struct session *s)
 static int open_process_table(struct session *s)
 {
 	const struct process_opts opts = {
-		.all = s->o.targets->all,
+		.all = takes_all(&s->o),
 		.pids = s->pids,
 		.pid_cnt = s->pid_cnt,
 		.children = s->o.targets->children || s->o.command,
@@ -317,6 +355,8 @@ static int open_process_table(struct session *s)
 		.table_budget = (uint64_t)s->o.table_mib << 20,
 		.known = s->o.known,
 		.known_ctx = s->o.known_ctx,
+		.lengthy = on_lengthy,
+		.lengthy_ctx = s,
 	};
 	struct process_maps maps;
 	int err;
@@ -397,7 +437,7 @@ static int prepare(struct session *s)
 		err = -errno;
 		log_err("epoll: %s", strerror(errno));
 	}
-	set_up_process();
+	set_up_process(s);
 	if (!err)
 		err = collect_pids(s);
 	if (!err)
@@ -477,6 +517,7 @@ int session__set_frequency(struct session *s, uint32_t frequency_hz)
 
 void session__stop(struct session *s)
 {
+	urgent__end(&s->urgent);
 	collect__detach_sampler(s->collect);
 	s->end_ns = now_ns();
 	s->cpu_end_ns = self_cpu_ns();
@@ -624,10 +665,13 @@ static int follow_mappings(struct session *s)
 int session__wait(struct session *s, uint64_t until_ns)
 {
 	struct epoll_event ev[8];
-	int err, n = epoll_wait(s->epoll_fd, ev, 8, wait_ms(s, until_ns));
+	int err, n;
 
+	urgent__begin(&s->urgent);
+	n = epoll_wait(s->epoll_fd, ev, 8, wait_ms(s, until_ns));
 	if (n < 0 && errno != EINTR) {
 		err = -errno;
+		urgent__end(&s->urgent);
 		log_err("epoll: %s", strerror(-err));
 		return err;
 	}
@@ -637,12 +681,14 @@ int session__wait(struct session *s, uint64_t until_ns)
 	if (s->wake.lull)
 		collect__tell_areas(s->collect, true);
 	let_gather(s);
+	urgent__woken(&s->urgent);
 	catch_up(s);
 	check_lost_events(s);
 	err = follow_mappings(s);
 	if (err)
 		return err;
 	if (now_ns() >= s->tick_ns) {
+		urgent__end(&s->urgent);
 		s->tick_ns = now_ns() + tick_ms(s) * NS_PER_MS;
 		on_tick(s);
 	}
@@ -664,6 +710,7 @@ int session__drain(struct session *s, struct profile *p)
 	unsigned old;
 	int err;
 
+	urgent__end(&s->urgent);
 	/*
 	 * Stacks handed over up to now belong to this window, those that come while it is flipped to the next one, which
 	 * names them early enough: files and processes are kept for one more.

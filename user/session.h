@@ -50,7 +50,8 @@ struct session_opts {
 	bool no_native, no_kernel;     /* frames to leave out */
 	bool bpf_stats;		       /* have the kernel time the programs */
 	bool timed;		       /* have them time themselves: follow_ns */
-	struct perf_events *events;    /* opened before; borrowed until close. NULL: none */
+	bool urgent; /* look at new processes before anything else runs: see urgent.h */
+	struct perf_events *events; /* opened before; borrowed until close. NULL: none */
 	/* See struct process_opts. */
 	void (*known)(void *ctx, const struct process *p, const struct process *parent);
 	void *known_ctx;

@@ -434,7 +434,9 @@ static int follow(struct live *l)
 
 static int open_all(struct live *l)
 {
-	const struct session_opts opts = { .targets = &l->o->targets, .threads = true };
+	const struct session_opts opts = { .targets = &l->o->targets,
+					   .threads = true,
+					   .urgent = true };
 	int err;
 
 	l->signal_fd = signals__open();

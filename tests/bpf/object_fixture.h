@@ -310,7 +310,8 @@ static inline void check_balance(const uint64_t c[CTR_CNT])
 	assert_int_equal(sum, c[CTR_delivered]);
 	assert_int_equal(c[CTR_lost_internal], 0);
 	assert_true(c[CTR_complete] <= c[CTR_user_stacks]);
-	assert_true(c[CTR_user_stacks] + c[CTR_note_pending] <= c[CTR_counted]);
+	assert_true(c[CTR_complete] + c[CTR_note_pending] <= c[CTR_user_stacks]);
+	assert_true(c[CTR_user_stacks] <= c[CTR_counted]);
 }
 
 static inline void rig_check_balance(struct rig *r)

@@ -318,6 +318,25 @@ static void plain_filters_decide(void **state)
 	one_outcome(walk | CFG_TARGETS | CFG_PYTHON_ONLY, PROC_TARGET, 0, CTR_filtered_python);
 }
 
+/* A process without an image has a user stack of which nothing is known: it is among those that are not complete. */
+static void unknown_stacks_are_user_stacks(void **state)
+{
+	uint64_t c[CTR_CNT];
+	struct rig r;
+
+	(void)state;
+	rig_open(&r, CFG_NATIVE | CFG_KERNEL);
+	rig_load(&r);
+	rig_add_proc(&r, getpid(), SPACE_SELF, 0);
+	rig_sample(&r, self_tid(), 20);
+	rig_counters(&r, c);
+	assert_true(c[CTR_counted] > 0);
+	assert_int_equal(c[CTR_note_pending], c[CTR_counted]);
+	assert_int_equal(c[CTR_user_stacks], c[CTR_counted]);
+	assert_int_equal(c[CTR_complete], 0);
+	rig_close(&r);
+}
+
 /* --comm means the process's name, and what fnmatch(3) would say of it. */
 static void comm_glob_is_fnmatch(void **state)
 {
@@ -2647,6 +2666,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(defaults_load),
 		cmocka_unit_test(every_configuration_is_verified),
 		cmocka_unit_test(plain_filters_decide),
+		cmocka_unit_test(unknown_stacks_are_user_stacks),
 		cmocka_unit_test(comm_glob_is_fnmatch),
 		cmocka_unit_test_teardown(cgroup_v2_and_below, remove_groups),
 		cmocka_unit_test_teardown(cgroup_v1_and_below, remove_groups),
