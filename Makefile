@@ -97,6 +97,14 @@ $(OUT)/%.o: user/%.c Makefile | $(OUT)/agent
 	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -c $< -o $@
 $(patsubst %,$(OUT)/%.o,$(NEEDS_SKEL)): $(OUT)/pyperf.skel.h
 $(OUT)/threadlist.o: $(OUT)/threads.skel.h
+
+# The names of all types in the object, in the order of strcmp(); those of the kernel are among them.
+$(OUT)/core_types.h: $(OUT)/pyperf.bpf.o Makefile
+	$(call say,GEN)
+	$(Q){ echo 'static const char *const core_types[] = {'; $(BPFTOOL) btf dump file $< | \
+		sed -nE "s/^\[[0-9]+\] (STRUCT|UNION|ENUM|ENUM64) '([A-Za-z_0-9]+)'.*/\2/p" | sed 's/___.*//' | \
+		LC_ALL=C sort -u | sed 's/.*/"&",/'; echo '};'; } > $@
+$(OUT)/kernelbtf.o $(OUT)/san/kernelbtf.o: $(OUT)/core_types.h
 $(OUT)/syscalls.o $(OUT)/san/syscalls.o: $(OUT)/syscall_names.h
 $(OUT)/export_pprof.o $(OUT)/san/export_pprof.o: $(OUT)/profile.pb-c.h
 $(foreach k,otlp parca pyroscope,$(eval $(OUT)/agent/push_$(k).o $(OUT)/san/agent/push_$(k).o: $(OUT)/agent/$(k).pb-c.h))

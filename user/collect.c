@@ -22,6 +22,7 @@
 #include "cgroup.h"
 #include "clock.h"
 #include "event.h"
+#include "kernelbtf.h"
 #include "loader.h"
 #include "log.h"
 #include "perf.h"
@@ -75,6 +76,7 @@ struct collect {
 	struct cpu_cost *costs; /* by CPU, at the last look */
 	int stats_fd;
 	int online_fd;
+	int btf_fd;	   /* the kernel's types, until the object is loaded; negative: none */
 	char online[4096]; /* the list of CPUs that are, as the kernel writes it */
 	__u64 *seen;
 	size_t seen_size;
@@ -400,7 +402,7 @@ static struct collect *collect__alloc(void)
 
 	if (!c)
 		return NULL;
-	c->stats_fd = c->online_fd = c->epoll_fd = -1;
+	c->stats_fd = c->online_fd = c->epoll_fd = c->btf_fd = -1;
 	c->cpu_cap = libbpf_num_possible_cpus();
 	if (c->cpu_cap < 1)
 		c->cpu_cap = 1;
@@ -424,6 +426,27 @@ static int load(void *skel)
 	return pyperf_bpf__load(skel);
 }
 
+static void close_btf(struct collect *c)
+{
+	if (c->btf_fd >= 0)
+		close(c->btf_fd);
+	c->btf_fd = -1;
+}
+
+/* With the kernel's types that it needs; where these cannot be copied, libbpf looks for them among all. */
+static struct pyperf_bpf *open_object(struct collect *c)
+{
+	char path[64];
+	LIBBPF_OPTS(bpf_object_open_opts, opts, .btf_custom_path = path);
+
+	c->btf_fd = kernelbtf__open(BTF_PATH);
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", c->btf_fd);
+	if (c->btf_fd >= 0)
+		return pyperf_bpf__open_opts(&opts);
+	log_debug("%s: %s", BTF_PATH, strerror(-c->btf_fd));
+	return pyperf_bpf__open();
+}
+
 struct collect *collect__open(const struct collect_opts *opts, const struct collect_sink *sink)
 {
 	struct collect *c;
@@ -442,7 +465,7 @@ struct collect *collect__open(const struct collect_opts *opts, const struct coll
 	c->period = opts->period;
 	c->events = opts->events;
 	c->loader = loader__new();
-	c->skel = c->loader ? pyperf_bpf__open() : NULL;
+	c->skel = c->loader ? open_object(c) : NULL;
 	if (!c->skel) {
 		log_err("the BPF object: %s", strerror(errno));
 		goto fail;
@@ -504,6 +527,7 @@ void collect__close(struct collect *c)
 	if (c->loader)
 		loader__wait(c->loader);
 	pyperf_bpf__destroy(c->skel);
+	close_btf(c);
 	loader__free(c->loader);
 	free(c->costs);
 	free(c->cpus);
@@ -704,6 +728,7 @@ int collect__wait_loaded(struct collect *c)
 {
 	int err = loader__wait(c->loader);
 
+	close_btf(c);
 	if (err)
 		explain_load_failure(err);
 	return err;
