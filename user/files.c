@@ -271,7 +271,7 @@ int file_table__open(struct file_table *ft, int proc_fd, const struct map_line *
 
 	if (path_fd < 0)
 		return path_fd;
-	fd = foreign__reopen(path_fd);
+	fd = foreign__reopen_mapped(path_fd);
 	close(path_fd);
 	return fd;
 }
@@ -284,7 +284,7 @@ static int64_t mtime_ns(const struct stat *st)
 /* The ELF file behind a mapping; NULL and errno. */
 static struct elf_file *open_elf(struct file_table *ft, int path_fd, const struct map_line *line)
 {
-	int fd = foreign__reopen(path_fd), n;
+	int fd = foreign__reopen_mapped(path_fd), n;
 	struct elf_file *elf;
 	char *name;
 

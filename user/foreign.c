@@ -36,7 +36,7 @@ static bool is_of_the_kernel(uint32_t type)
 	return false;
 }
 
-int foreign__reopen(int path_fd)
+static int reopen(int path_fd, bool may_be_fuse)
 {
 	struct statfs fs;
 	struct stat st;
@@ -45,11 +45,22 @@ int foreign__reopen(int path_fd)
 
 	if (fstat(path_fd, &st) || fstatfs(path_fd, &fs))
 		return -errno;
-	if (!S_ISREG(st.st_mode) || is_of_the_kernel((uint32_t)fs.f_type))
+	if (!S_ISREG(st.st_mode) || is_of_the_kernel((uint32_t)fs.f_type) ||
+	    ((uint32_t)fs.f_type == FUSE_SUPER_MAGIC && !may_be_fuse))
 		return -ENOTSUP;
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", path_fd);
 	fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 	return fd < 0 ? -errno : fd;
+}
+
+int foreign__reopen(int path_fd)
+{
+	return reopen(path_fd, false);
+}
+
+int foreign__reopen_mapped(int path_fd)
+{
+	return reopen(path_fd, true);
 }
 
 int foreign__open(const char *path)

@@ -8,16 +8,21 @@
  * from a queue (/proc/kmsg), and a lease holds open() up for 45 seconds (fs.lease-break-time). So a file is found as
  * an O_PATH descriptor first, which opens nothing, and is opened for reading only if it is a regular file of a file
  * system that holds data. Such an open never waits for a lease; it fails with -EAGAIN, and the kernel breaks the
- * lease meanwhile, so a later try succeeds.
+ * lease meanwhile, so a later try succeeds. A file of FUSE is read only if it is mapped: its server, which may be a
+ * process under observation, decides how long a read takes.
  *
  * The callers own the descriptors that these functions return. All are close-on-exec.
  */
 
 /*
- * The regular file of an O_PATH descriptor, open for reading. -ENOTSUP: it is another kind of file, or of a kernel's
- * file system (proc, sysfs, cgroup, debugfs ...); -EAGAIN: there is a lease on it; else the errno of open().
+ * The regular file of an O_PATH descriptor, open for reading. -ENOTSUP: it is another kind of file, or of FUSE or a
+ * file system of the kernel's (proc, sysfs, cgroup, debugfs ...); -EAGAIN: there is a lease on it; else the errno of
+ * open().
  */
 int foreign__reopen(int path_fd);
+
+/* The same of a file that a process maps, which may be of FUSE: programs in AppImages and rootless containers are. */
+int foreign__reopen_mapped(int path_fd);
 
 /* The same for a path of ours, following links. */
 int foreign__open(const char *path);

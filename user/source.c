@@ -1,4 +1,4 @@
-#include "foreign.h"/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 #include "source.h"
 
 #include <errno.h>
@@ -6,15 +6,15 @@
 #include <grp.h>
 #include <limits.h>
 #include <linux/capability.h>
-#include <linux/magic.h>
 #include <linux/openat2.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/fsuid.h>
 #include <sys/syscall.h>
-#include <sys/vfs.h>
 #include <unistd.h>
+
+#include "foreign.h"
 
 #define NOBODY	   65534
 #define GROUPS_MAX 256
@@ -184,15 +184,12 @@ static int open_in(int start, const char *path)
 /* Nothing of the file is touched before it is known to be a file. */
 static int open_regular(int start, const char *path, struct stat *st)
 {
-	struct statfs fs;
 	int place = open_in(start, path), fd;
 
 	if (place < 0)
 		return place;
-	if (fstat(place, st) || fstatfs(place, &fs))
+	if (fstat(place, st))
 		fd = -errno;
-	else if ((unsigned long)fs.f_type == FUSE_SUPER_MAGIC)
-		fd = -ENOTSUP;
 	else if (st->st_size > SOURCE_MAX)
 		fd = -EFBIG;
 	else

@@ -5,16 +5,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <linux/magic.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "cgroup.h"
 #include "foreign.h"
-#include "maps_read.h"
 
 #define DIR_MAX	       65536 /* entries of a directory that are looked at */
 #define FILE_BYTES_MAX 16384
@@ -102,19 +98,13 @@ void pod_names__from_logs(struct pod_names *n, const char *root, const char *uid
 
 /* ---- files of the pod ------------------------------------------------------------------------------ */
 
-/* Nothing of it is touched before it is known to be a file: a FIFO or FUSE may keep who opens it waiting for ever. */
 static int open_regular(int proc_fd, const char *path)
 {
-	int place = foreign__find(proc_fd, path), fd = -ENOTSUP;
-	struct statfs fs;
-	struct stat st;
+	int place = foreign__find(proc_fd, path), fd;
 
 	if (place < 0)
 		return place;
-	if (!fstat(place, &st) && !fstatfs(place, &fs) && S_ISREG(st.st_mode) &&
-	    (unsigned long)fs.f_type != FUSE_SUPER_MAGIC &&
-	    (unsigned long)fs.f_type != PROC_SUPER_MAGIC)
-		fd = foreign__reopen(place);
+	fd = foreign__reopen(place);
 	close(place);
 	return fd;
 }
