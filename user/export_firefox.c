@@ -61,6 +61,7 @@ struct firefox {
 	uint32_t *places;   /* frame -> place, in order: frames of one function are neighbours */
 	uint32_t *funcs;    /* frame -> function */
 	uint32_t *names, *files; /* function -> string */
+	uint32_t *lines;	 /* function -> its first line, or NONE */
 	uint32_t frame_cnt, func_cnt;
 	struct node *nodes;
 	uint32_t *leaves; /* stack -> node; NONE: an empty stack */
@@ -103,12 +104,18 @@ static uint32_t take_string(struct firefox *x)
 	return id;
 }
 
+static uint32_t first_line(const struct sym *s)
+{
+	return s->start_line ? s->start_line : NONE;
+}
+
 /* What has no name is a function for each address, as it is a place for each. */
 static bool same_function(const struct firefox *x, uint32_t a, uint32_t b)
 {
 	const struct sym *sa = frame_sym(x, a), *sb = frame_sym(x, b);
 
-	return !export_function_cmp(x->p, sa, sb) && (sa->func || sa->addr == sb->addr);
+	return !export_function_cmp(x->p, sa, sb) && sa->start_line == sb->start_line &&
+	       (sa->func || sa->addr == sb->addr);
 }
 
 static void number_funcs(struct firefox *x)
@@ -119,7 +126,8 @@ static void number_funcs(struct firefox *x)
 			text_add_label(&x->buf, x->p, frame_sym(x, i));
 			x->names[x->func_cnt] = take_string(x);
 			text_add_place(&x->buf, x->p, frame_sym(x, i), 0);
-			x->files[x->func_cnt++] = take_string(x);
+			x->files[x->func_cnt] = take_string(x);
+			x->lines[x->func_cnt++] = first_line(frame_sym(x, i));
 		}
 		x->funcs[i] = x->func_cnt - 1;
 	}
@@ -226,7 +234,7 @@ static void put_funcs(struct firefox *x)
 	for (uint32_t i = 0; i < cnt; i++)
 		put_index(x, x->files[i] ? x->files[i] : NONE);
 	json__end(&x->j, ']');
-	put_same(x, "lineNumber", cnt, "null");
+	put_column(x, "lineNumber", x->lines, cnt);
 	put_same(x, "columnNumber", cnt, "null");
 	json__end(&x->j, '}');
 }
@@ -469,11 +477,12 @@ static int allocate(struct firefox *x)
 	x->funcs = calloc(places + 1, sizeof(*x->funcs));
 	x->names = calloc(places + 1, sizeof(*x->names));
 	x->files = calloc(places + 1, sizeof(*x->files));
+	x->lines = calloc(places + 1, sizeof(*x->lines));
 	x->nodes = calloc(x->view.stacks.elem_cnt + 1, sizeof(*x->nodes));
 	x->leaves = calloc(stacks + 1, sizeof(*x->leaves));
 	x->path = calloc(deepest + 1, sizeof(*x->path));
 	return x->tgids && x->frame_of && x->places && x->funcs && x->names && x->files &&
-			       x->nodes && x->leaves && x->path
+			       x->lines && x->nodes && x->leaves && x->path
 		       ? 0
 		       : -ENOMEM;
 }
@@ -481,7 +490,8 @@ static int allocate(struct firefox *x)
 int export__firefox(const struct profile *p, const struct export_opts *o, FILE *f)
 {
 	struct firefox x = { .p = p, .o = o, .j = { .f = f } };
-	int err = export_view__init(&x.view, p, o->lines, o->threads);
+	unsigned parts = PLACE_DEFINITIONS | (o->lines ? PLACE_LINES : 0);
+	int err = export_view__init(&x.view, p, parts, o->threads);
 
 	if (!err)
 		err = allocate(&x);
@@ -497,6 +507,7 @@ int export__firefox(const struct profile *p, const struct export_opts *o, FILE *
 	free(x.funcs);
 	free(x.names);
 	free(x.files);
+	free(x.lines);
 	free(x.nodes);
 	free(x.leaves);
 	free(x.path);

@@ -245,7 +245,8 @@ static int write_all(struct writer *w)
 int export__json(const struct profile *p, const struct export_opts *o, FILE *f)
 {
 	struct writer w = { .p = p, .o = o, .j = { .f = f } };
-	int err = export_view__init(&w.view, p, o->lines, o->threads);
+	unsigned parts = PLACE_DEFINITIONS | (o->lines ? PLACE_LINES : 0);
+	int err = export_view__init(&w.view, p, parts, o->threads);
 
 	if (!err)
 		err = write_all(&w);

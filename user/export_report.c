@@ -39,7 +39,8 @@ struct function {
 	uint64_t self, total;
 	uint64_t below; /* of total: stacks where it is deeper than all Python frames */
 	uint64_t hot_self, hot_total; /* samples of the hottest lines */
-	uint32_t self_line, total_line;
+	uint32_t self_line;
+	uint32_t total_line;	   /* where it begins, else its hottest line */
 	uint32_t sym;		   /* one of its syms */
 	uint32_t depth;		   /* where it is nearest to the root */
 	uint32_t seen, seen_below; /* number of the stack that was counted last, + 1 */
@@ -48,7 +49,7 @@ struct function {
 struct place {
 	uint64_t self, total;
 	uint32_t function;
-	uint32_t line;
+	uint32_t line, first_line; /* of the definition; 0: not known */
 	uint32_t seen;
 };
 
@@ -83,12 +84,14 @@ static int cmp_functions(const struct profile *p, uint32_t a, uint32_t b, const 
 static int cmp_places(const struct profile *p, uint32_t a, uint32_t b, const void *arg)
 {
 	const bool *lines = arg;
-	uint32_t la = export_sym(p, a)->line, lb = export_sym(p, b)->line;
+	const struct sym *sa = export_sym(p, a), *sb = export_sym(p, b);
 	int d = cmp_functions(p, a, b, NULL);
 
 	if (d || !*lines)
 		return d;
-	return la < lb ? -1 : la > lb;
+	if (sa->start_line != sb->start_line)
+		return sa->start_line < sb->start_line ? -1 : 1;
+	return sa->line < sb->line ? -1 : sa->line > sb->line;
 }
 
 static uint8_t function_kind(const struct report *r, uint32_t function)
@@ -136,7 +139,7 @@ static void count_stack(struct report *r, size_t index)
 	}
 }
 
-/* Of lines that are equally hot, the first one. */
+/* Of lines that are equally hot, the first one. Of several definitions, the one with the hottest line. */
 static void find_hot_lines(struct report *r)
 {
 	for (uint32_t i = 0; i < r->places_of.cnt; i++) {
@@ -149,15 +152,8 @@ static void find_hot_lines(struct report *r)
 		}
 		if (pl->total > f->hot_total) {
 			f->hot_total = pl->total;
-			f->total_line = pl->line;
+			f->total_line = pl->first_line ? pl->first_line : pl->line;
 		}
-	}
-	for (uint32_t i = 0; i < r->functions_of.cnt; i++) {
-		struct function *f = &r->functions[i];
-		const struct sym *s = export_sym(r->p, f->sym);
-
-		if (s->start_line && r->o->lines)
-			f->total_line = s->start_line;
 	}
 }
 
@@ -178,10 +174,12 @@ static int count(struct report *r)
 	for (uint32_t i = 0; i < r->functions_of.cnt; i++)
 		r->functions[i].sym = r->functions_of.first[i];
 	for (uint32_t i = 0; i < r->places_of.cnt; i++) {
-		uint32_t sym = r->places_of.first[i];
+		uint32_t index = r->places_of.first[i];
+		const struct sym *s = export_sym(r->p, index);
 
-		r->places[i].function = r->functions_of.of[sym];
-		r->places[i].line = r->o->lines ? export_sym(r->p, sym)->line : 0;
+		r->places[i].function = r->functions_of.of[index];
+		r->places[i].line = r->o->lines ? s->line : 0;
+		r->places[i].first_line = r->o->lines ? s->start_line : 0;
 	}
 	for (size_t i = 0; i < r->stacks.cnt; i++)
 		count_stack(r, i);

@@ -112,7 +112,7 @@ static void put_all(struct speedscope *s)
 int export__speedscope(const struct profile *p, const struct export_opts *o, FILE *f)
 {
 	struct speedscope s = { .p = p, .o = o, .j = { .f = f } };
-	int err = export_view__init(&s.view, p, o->lines, o->threads);
+	int err = export_view__init(&s.view, p, o->lines ? PLACE_LINES : 0, o->threads);
 
 	if (!err) {
 		errno = 0;

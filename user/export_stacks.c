@@ -86,15 +86,17 @@ int export_function_cmp(const struct profile *p, const struct sym *a, const stru
 	return d ? d : (int)(a->flags & SYM_INLINED) - (int)(b->flags & SYM_INLINED);
 }
 
-int export_place_cmp(const struct profile *p, uint32_t a, uint32_t b, const void *lines)
+int export_place_cmp(const struct profile *p, uint32_t a, uint32_t b, const void *parts)
 {
-	const bool *with_lines = lines;
+	const unsigned *told = parts;
 	const struct sym *sa = export_sym(p, a), *sb = export_sym(p, b);
 	int d = export_function_cmp(p, sa, sb);
 
+	if (!d && *told & PLACE_DEFINITIONS)
+		d = cmp_u64(sa->start_line, sb->start_line);
 	if (!d && !sa->func && (sa->kind == SYM_NATIVE || sa->kind == SYM_KERNEL))
 		d = cmp_u64(sa->addr, sb->addr);
-	return d || !*with_lines ? d : cmp_u64(sa->line, sb->line);
+	return d || !(*told & PLACE_LINES) ? d : cmp_u64(sa->line, sb->line);
 }
 
 struct cmp_ctx {
@@ -374,13 +376,13 @@ static int drop_unused(struct export_view *v)
 	return 0;
 }
 
-int export_view__init(struct export_view *v, const struct profile *p, bool lines, bool threads)
+int export_view__init(struct export_view *v, const struct profile *p, unsigned parts, bool threads)
 {
 	uint64_t *keys = NULL;
 	int err;
 
 	memset(v, 0, sizeof(*v));
-	err = sym_ranks__init(&v->places, p, export_place_cmp, &lines);
+	err = sym_ranks__init(&v->places, p, export_place_cmp, &parts);
 	if (!err)
 		err = proc_order__init(&v->procs, p);
 	if (!err)

@@ -40,10 +40,19 @@ int export_str_cmp(const struct profile *p, str_id a, str_id b);
 int export_function_cmp(const struct profile *p, const struct sym *a, const struct sym *b);
 
 /*
- * Orders what a viewer tells apart: functions, and of these lines if `lines` (a bool) is true. What has no
- * name is told apart by its address.
+ * What a viewer tells apart beside functions: the lines being executed; functions of one name by their first
+ * lines, in formats that have them.
  */
-int export_place_cmp(const struct profile *p, uint32_t a, uint32_t b, const void *lines);
+enum place_parts {
+	PLACE_LINES = 1 << 0,
+	PLACE_DEFINITIONS = 1 << 1,
+};
+
+/*
+ * Orders what a viewer tells apart: functions and `parts` of them (an unsigned of enum place_parts). What has
+ * no name is told apart by its address.
+ */
+int export_place_cmp(const struct profile *p, uint32_t a, uint32_t b, const void *parts);
 
 struct sym_ranks {
 	uint32_t *of;	 /* sym index -> rank; sym_cnt + 1 elements */
@@ -118,8 +127,8 @@ struct export_view {
 	size_t group_cnt;
 };
 
-/* 0 or -ENOMEM. */
-int export_view__init(struct export_view *v, const struct profile *p, bool lines, bool threads);
+/* `parts`: enum place_parts. 0 or -ENOMEM. */
+int export_view__init(struct export_view *v, const struct profile *p, unsigned parts, bool threads);
 void export_view__free(struct export_view *v);
 /* The process of a group, or NULL. */
 const struct profile_proc *export_view__proc(const struct export_view *v, const struct profile *p,

@@ -52,9 +52,12 @@ static uint32_t line_lnotab(const uint8_t *table, size_t size, uint64_t line, ui
 }
 
 /* 3.10: pairs (length, line), PEP 626; Objects/lnotab_notes.txt@3.10. */
-static uint32_t line_310(const uint8_t *table, size_t size, uint64_t line, uint32_t offset)
+static uint32_t line_310(const uint8_t *table, size_t size, uint64_t line, uint32_t offset,
+			 bool *prologue)
 {
 	uint64_t end = 0;
+
+	*prologue = true;
 
 	for (size_t i = 0; i + 1 < size; i += 2) {
 		bool no_line = table[i + 1] == 0x80;
@@ -64,7 +67,10 @@ static uint32_t line_310(const uint8_t *table, size_t size, uint64_t line, uint3
 			line += signed_byte(table[i + 1]);
 		if (offset < end)
 			return no_line ? 0 : valid_line(line);
+		if (table[i] && !no_line && valid_line(line))
+			*prologue = false;
 	}
+	*prologue = false;
 	return 0;
 }
 
@@ -97,10 +103,13 @@ static bool delta_311(const uint8_t *table, size_t size, size_t i, uint64_t *del
 	return form != 15;
 }
 
-static uint32_t line_311(const uint8_t *table, size_t size, uint64_t line, uint32_t offset)
+static uint32_t line_311(const uint8_t *table, size_t size, uint64_t line, uint32_t offset,
+			 bool *prologue)
 {
 	uint64_t end = 0, delta;
 	bool has_line;
+
+	*prologue = true;
 
 	for (size_t i = 0; i < size; i++) {
 		/* The other bytes of an entry are columns, which nobody asks for. */
@@ -111,6 +120,29 @@ static uint32_t line_311(const uint8_t *table, size_t size, uint64_t line, uint3
 		end += ((table[i] & 7) + 1) * 2U;
 		if (offset < end)
 			return has_line ? valid_line(line) : 0;
+		if (has_line && valid_line(line))
+			*prologue = false;
+	}
+	*prologue = false;
+	return 0;
+}
+
+/* `prologue`, of an offset without a line: no instruction before it has one either. */
+static uint32_t find_line(enum py_linetable kind, const uint8_t *table, size_t size,
+			  int32_t first_line, uint32_t offset, bool *prologue)
+{
+	uint64_t line = (uint64_t)(int64_t)first_line;
+
+	*prologue = false;
+	switch (kind) {
+	case PY_LINES_LNOTAB_27:
+		return line_lnotab(table, size, line, offset, false);
+	case PY_LINES_LNOTAB:
+		return line_lnotab(table, size, line, offset, true);
+	case PY_LINES_310:
+		return line_310(table, size, line, offset, prologue);
+	case PY_LINES_311:
+		return line_311(table, size, line, offset, prologue);
 	}
 	return 0;
 }
@@ -118,19 +150,9 @@ static uint32_t line_311(const uint8_t *table, size_t size, uint64_t line, uint3
 uint32_t py_line(enum py_linetable kind, const uint8_t *table, size_t size, int32_t first_line,
 		 uint32_t offset)
 {
-	uint64_t line = (uint64_t)(int64_t)first_line;
+	bool prologue;
 
-	switch (kind) {
-	case PY_LINES_LNOTAB_27:
-		return line_lnotab(table, size, line, offset, false);
-	case PY_LINES_LNOTAB:
-		return line_lnotab(table, size, line, offset, true);
-	case PY_LINES_310:
-		return line_310(table, size, line, offset);
-	case PY_LINES_311:
-		return line_311(table, size, line, offset);
-	}
-	return 0;
+	return find_line(kind, table, size, first_line, offset, &prologue);
 }
 
 /* ---- Characters ---- */
@@ -661,18 +683,22 @@ bool sym_python__find(const struct sym_python *s, uint64_t code_id, struct py_fu
 uint32_t sym_python__line(const struct sym_python *s, uint64_t code_id, uint32_t offset)
 {
 	const struct code *code = find_code(s, code_id);
+	uint32_t first, line;
 	const struct function *f;
 	const char *table;
+	bool prologue;
 	size_t size;
 
 	if (!code)
 		return 0;
 	f = &s->functions[code->function];
+	first = valid_line((uint64_t)(int64_t)f->first_line);
 	if (offset == OFFSET_NOT_STARTED)
-		return valid_line((uint64_t)(int64_t)f->first_line);
+		return first;
 	if (code->missing & BLOB_BIT(BLOB_LINETABLE))
 		return 0;
 	table = strtab__get(s->strings, f->table, &size);
-	return py_line((enum py_linetable)f->table_kind, (const uint8_t *)table, size,
-		       f->first_line, offset);
+	line = find_line((enum py_linetable)f->table_kind, (const uint8_t *)table, size,
+			 f->first_line, offset, &prologue);
+	return prologue && !line ? first : line;
 }

@@ -93,7 +93,10 @@ int sym_python__supply(struct sym_python *s, uint64_t code_id, enum blob_kind ki
 		       const void *data, const struct blob_info *info);
 /* False: not known. Incomplete names end in U+2026; a code without a name is "<unknown>". */
 bool sym_python__find(const struct sym_python *s, uint64_t code_id, struct py_function *out);
-/* The line at a bytecode offset (OFFSET_NOT_STARTED: the first line); 0: no line. */
+/*
+ * The line at a bytecode offset; 0: no line. The first line for OFFSET_NOT_STARTED, and for instructions before
+ * the first that has a line: from 3.10 on, what makes cells and copies free variables has none.
+ */
 uint32_t sym_python__line(const struct sym_python *s, uint64_t code_id, uint32_t offset);
 
 /* Bytes, about. */

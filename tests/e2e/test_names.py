@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 """Names and paths that are hard to carry, deep stacks."""
+import json
+import subprocess
 import unicodedata
 from dataclasses import replace
 
 import pytest
 
 import pprof_read
-from harness import MARKER, Target, check_stacks, profile_target, profile_work, readable, total
+from harness import MARKER, PYPERF, Target, check_stacks, profile_target, profile_work, readable, total
 
 ELLIPSIS = "\u2026"
 
@@ -93,3 +95,59 @@ def at_bottom(stacks):
 def check_callers(stack, frames):
     callers = [(f.name, f.file, f.line) for f in stack.python()[:-1]]
     assert callers == [tuple(f) for f in frames[:-1]], stack
+
+
+def json_pairs(path):
+    """{(caller, current line, first line)} of the frames named work."""
+    document = json.loads(path.read_text())
+    for stack in document["stacks"]:
+        frames = [f for f in (document["frames"][i] for i in stack["frames"])
+                  if f["kind"] == "python"]
+        for caller, f in zip(frames, frames[1:]):
+            if f["function"] == "work":
+                yield caller["function"], f["line"], f["start_line"]
+
+
+def firefox_pairs(path):
+    for thread in json.loads(path.read_text())["threads"]:
+        frames, funcs, stacks = (thread[t] for t in ("frameTable", "funcTable", "stackTable"))
+
+        def name(node):
+            func = frames["func"][stacks["frame"][node]]
+            return thread["stringArray"][funcs["name"][func]], funcs["lineNumber"][func]
+
+        for node in range(stacks["length"]):
+            if name(node)[0] == "work":
+                caller = stacks["prefix"][node]
+                while not name(caller)[0].startswith("caller_of_"):  # up to 3.10: C functions
+                    caller = stacks["prefix"][caller]
+                yield name(caller)[0], frames["line"][stacks["frame"][node]], name(node)[1]
+
+
+def pprof_pairs(path):
+    for sample in pprof_read.read(path)["samples"]:
+        frames = [f for f in sample["stack"][::-1] if f["mapping"] == "[python]"]
+        for caller, f in zip(frames, frames[1:]):
+            if f["func"] == "work":
+                yield caller["func"], f["line"], f["start_line"]
+
+
+def test_definitions(python, directory):
+    """Two functions of one name and file at the same line: each has its own first line, in every format that
+    shows one, and after a round trip through pprof."""
+    outputs = {suffix: directory / ("x." + suffix) for suffix in ("json", "firefox.json", "pb.gz")}
+    with Target(python, "definitions.py") as target:
+        result = profile_work(target.pid, 1, *(a for o in outputs.values() for a in ("-o", o)))
+        truth = target.stop()
+    result.complete()
+    first = {(caller, n) for caller, n in truth["first"].items()}
+    imported = directory / "imported.json"
+    subprocess.run([PYPERF, "report", "-o", imported, outputs["pb.gz"]], check=True, timeout=60,
+                   stdout=subprocess.DEVNULL)
+    for pairs in (json_pairs(outputs["json"]), json_pairs(imported),
+                  firefox_pairs(outputs["firefox.json"]), pprof_pairs(outputs["pb.gz"])):
+        pairs = set(pairs)
+        assert {(caller, begins) for caller, _, begins in pairs} == first, pairs
+        assert (truth["line"] in {line for _, line, _ in pairs}), pairs
+    assert imported.read_text().count('"function":"work"') == \
+        outputs["json"].read_text().count('"function":"work"')

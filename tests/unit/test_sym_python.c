@@ -405,6 +405,42 @@ static void test_first_lines(void **state)
 	sym_python__free(s);
 }
 
+static void add_table(struct sym_python *s, uint64_t id, enum py_linetable kind,
+		      const uint8_t *table, uint32_t size)
+{
+	struct py_layout layout = { .linetable_kind = kind };
+	struct ev_code ev = make_code(id, 0, 0, size);
+
+	send_all(s, id, BLOB_LINETABLE, table, size);
+	assert_int_equal(sym_python__on_code(s, &ev, sizeof(ev), &layout), 0);
+}
+
+/* Before the first instruction with a line: the first line; behind it, an instruction without a line has none. */
+static void test_prologue(void **state)
+{
+	static const uint8_t new[] = { 0xf8, 0xd8, 0, 0, 0xf8 }, old[] = { 2, 0x80, 2, 1, 2, 0x80 },
+			     none[] = { 0xf9 }, line_0[] = { 0xe8, 0x15, 0xe8, 0x16 };
+	struct sym_python *s = sym_python__new();
+
+	(void)state;
+	add_table(s, 1, PY_LINES_311, new, sizeof(new));
+	add_table(s, 2, PY_LINES_310, old, sizeof(old));
+	for (uint64_t id = 1; id <= 2; id++) {
+		assert_int_equal(sym_python__line(s, id, 0), 10);
+		assert_int_equal(sym_python__line(s, id, 2), 11);
+		assert_int_equal(sym_python__line(s, id, 4), 0);
+		assert_int_equal(sym_python__line(s, id, 6), 0); /* behind the table */
+	}
+	add_table(s, 3, PY_LINES_311, none, sizeof(none));
+	assert_int_equal(sym_python__line(s, 3, 2), 10);
+	assert_int_equal(sym_python__line(s, 3, 4), 0);
+	/* A module begins with an instruction of line 0, which no source has. */
+	add_table(s, 4, PY_LINES_311, line_0, sizeof(line_0));
+	assert_int_equal(sym_python__line(s, 4, 0), 10);
+	assert_int_equal(sym_python__line(s, 4, 2), 11);
+	sym_python__free(s);
+}
+
 /* What no interpreter writes: cut tables, lines beyond int, varints without an end. */
 static void test_bad_tables(void **state)
 {
@@ -434,7 +470,8 @@ int main(void)
 		cmocka_unit_test(test_pieces),	    cmocka_unit_test(test_cut),
 		cmocka_unit_test(test_unreadable),  cmocka_unit_test(test_widths),
 		cmocka_unit_test(test_nonsense),    cmocka_unit_test(test_orphans),
-		cmocka_unit_test(test_first_lines), cmocka_unit_test(test_bad_tables),
+		cmocka_unit_test(test_first_lines), cmocka_unit_test(test_prologue),
+		cmocka_unit_test(test_bad_tables),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
