@@ -875,7 +875,8 @@ BPF_NOINLINE int walk_known_frames(__u32 unused)
 	pc = w->exact_pc ? w->pc : w->pc - 1;
 	sp = w->sp;
 	fp = w->fp;
-	for (int i = 0; i < KNOWN_STEPS; i++) {
+	/* verifier: 64 bits, because 5.11 to 5.14 do not follow a spilled counter of 32 */
+	for (__u64 i = 0; i < KNOWN_STEPS; i++) {
 		known = known_frame(w, places, deep, &pc, &sp, &fp);
 		if (known)
 			break;
