@@ -42,6 +42,9 @@ struct sampled_cpu {
  * takes as much as the ring has room for, so all that was in it at first: where samples bring more than can be
  * taken, as with ever new stacks at 50 kHz, a ring is never found empty. What finds no room meanwhile is counted as lost.
  */
+/* Of the kernel's log of a program, with -vv. */
+#define LIBBPF_TEXT_MAX 8192U
+
 enum { RING_EVENTS, RING_BLOBS, RING_MISSES, RING_CNT };
 
 struct ring {
@@ -125,19 +128,25 @@ static void explain_load_failure(int err)
 			strerror(-err));
 }
 
-/* libbpf's messages are one level lower than ours: what it calls a warning we explain ourselves. */
+/*
+ * libbpf's messages are one level lower than ours: what it calls a warning we explain ourselves. The
+ * kernel's log of a program that it refuses is one message of up to megabytes, and says why at its end.
+ */
 static int on_libbpf_print(enum libbpf_print_level level, const char *fmt, va_list args)
 {
-	char line[4096];
+	char *text;
 	size_t len;
 
 	if (log_get_level() <= LOG_LEVEL_DEBUG || level == LIBBPF_DEBUG)
 		return 0; /* -vv */
-	vsnprintf(line, sizeof(line), fmt, args);
-	len = strlen(line);
-	while (len && line[len - 1] == '\n')
-		line[--len] = '\0';
-	log_debug("%s", line);
+	if (vasprintf(&text, fmt, args) < 0)
+		return 0;
+	len = strlen(text);
+	while (len && text[len - 1] == '\n')
+		text[--len] = '\0';
+	str_keep_end(text, LIBBPF_TEXT_MAX);
+	log_debug("%s", text);
+	free(text);
 	return 0;
 }
 

@@ -291,6 +291,35 @@ void str_sanitise(struct strbuf *b, const char *s, size_t len, size_t max)
 	}
 }
 
+static size_t lines_in(const char *s, const char *end)
+{
+	size_t cnt = 0;
+
+	while (s < end && (s = memchr(s, '\n', (size_t)(end - s)))) {
+		cnt++;
+		s++;
+	}
+	return cnt;
+}
+
+void str_keep_end(char *s, size_t max)
+{
+	size_t len = strlen(s), first = strcspn(s, "\n") + 1;
+	char note[64], *end;
+	int note_len;
+
+	if (first >= len || len - first <= max)
+		return;
+	end = s + len - max;
+	if (end[-1] != '\n' && strchr(end, '\n')) /* else it is in the last line: part of that */
+		end = strchr(end, '\n') + 1;
+	note_len = snprintf(note, sizeof(note), "[%zu lines left out]\n", lines_in(s + first, end));
+	if (s + first + note_len > end)
+		return;
+	memcpy(s + first, note, (size_t)note_len);
+	memmove(s + first + note_len, end, strlen(end) + 1);
+}
+
 /* ---- Numbers ---- */
 
 #define DIGITS "0123456789"

@@ -64,6 +64,12 @@ int parse_period(const char *s, uint64_t min, uint64_t max, uint64_t *out);
  */
 void str_sanitise(struct strbuf *b, const char *s, size_t len, size_t max);
 
+/*
+ * Leaves the first line of a long text and its last lines, `max` bytes of them at most. A line between them
+ * says how many lines are missing. Changes the text in place.
+ */
+void str_keep_end(char *s, size_t max);
+
 /* Shell-style match of the whole string with * ? [a-z] [!a]; a `[` that is not closed is itself. */
 bool glob_match(const char *pattern, const char *s);
 

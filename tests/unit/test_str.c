@@ -242,6 +242,39 @@ static void check_int(const char *s, long long min, long long max, int want_err,
 	assert_true(out == (want_err ? -77 : want));
 }
 
+static void assert_kept(const char *text, size_t max, const char *want)
+{
+	char *s = strdup(text);
+
+	assert_non_null(s);
+	str_keep_end(s, max);
+	assert_string_equal(s, want);
+	free(s);
+}
+
+static void test_keep_end(void **state)
+{
+	struct strbuf b = { 0 };
+	char last[32];
+
+	(void)state;
+	assert_kept("", 0, "");
+	assert_kept("one line", 0, "one line");
+	assert_kept("first\nlast", 4, "first\nlast");
+	assert_kept("first\nlast", 0, "first\nlast"); /* the note would be longer */
+	for (int i = 0; i < 1000; i++)
+		strbuf__addf(&b, "%slog line %d", i ? "\n" : "", i);
+	assert_int_equal(b.err, 0);
+	assert_kept(b.s, b.len, b.s);
+	snprintf(last, sizeof(last), "log line 999");
+	assert_kept(b.s, strlen(last), "log line 0\n[998 lines left out]\nlog line 999");
+	assert_kept(b.s, strlen(last) + 5, "log line 0\n[998 lines left out]\nlog line 999");
+	assert_kept(b.s, strlen(last) * 2 + 1,
+		    "log line 0\n[997 lines left out]\nlog line 998\nlog line 999");
+	assert_kept(b.s, 3, "log line 0\n[998 lines left out]\n999");
+	strbuf__free(&b);
+}
+
 static void test_parse_int(void **state)
 {
 	(void)state;
@@ -459,13 +492,14 @@ static void test_parse_period(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_strbuf),	    cmocka_unit_test(test_strtab),
-		cmocka_unit_test(test_hash),	    cmocka_unit_test(test_hash_index),
-		cmocka_unit_test(test_array_grow),  cmocka_unit_test(test_utf8_next),
-		cmocka_unit_test(test_utf8_round),  cmocka_unit_test(test_sanitise),
-		cmocka_unit_test(test_parse_int),   cmocka_unit_test(test_parse_double),
-		cmocka_unit_test(test_parse_bytes), cmocka_unit_test(test_parse_period),
-		cmocka_unit_test(test_glob),	    cmocka_unit_test(test_log),
+		cmocka_unit_test(test_strbuf),	     cmocka_unit_test(test_strtab),
+		cmocka_unit_test(test_hash),	     cmocka_unit_test(test_hash_index),
+		cmocka_unit_test(test_array_grow),   cmocka_unit_test(test_utf8_next),
+		cmocka_unit_test(test_utf8_round),   cmocka_unit_test(test_sanitise),
+		cmocka_unit_test(test_keep_end),     cmocka_unit_test(test_parse_int),
+		cmocka_unit_test(test_parse_double), cmocka_unit_test(test_parse_bytes),
+		cmocka_unit_test(test_parse_period), cmocka_unit_test(test_glob),
+		cmocka_unit_test(test_log),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
