@@ -243,25 +243,152 @@ def test_run_keeps_status_and_arguments(tmp_path):
     assert "unexpected 'two  words'" in got.stderr
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="not root")
+# ---- who is not root -----------------------------------------------------------------------------
+
+NOBODY = ["/usr/bin/setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+as_nobody = pytest.mark.skipif(os.geteuid() != 0, reason="not root")
+MANY_LINES = "for i in $(seq 700); do echo line $i; done; echo the reason >&2; exit 2"
+
+
+class Checkout:
+    """A copy with a program that only says how it was called, and its own PATH."""
+
+    def __init__(self, directory, without=()):
+        self.tree, self.tools = directory / "tree", directory / "bin"
+        self.tmp = directory / "tmp"
+        shutil.copytree(TOP / "scripts", self.tree / "scripts")
+        self.tools.mkdir()
+        self.tmp.mkdir()
+        for name in os.listdir("/usr/bin"):
+            if name not in ("sudo", "doas") and not name.startswith(tuple(without)):
+                (self.tools / name).symlink_to("/usr/bin/" + name)
+
+    def add(self, path, text):
+        path.parent.mkdir(exist_ok=True)
+        path.unlink(missing_ok=True)
+        path.write_text("#!/bin/bash\n%s\n" % text)
+        path.chmod(0o755)
+
+    def add_program(self):
+        self.add(self.tree / ".output/pyperf-bpf", 'echo "$(id -u)" "$PATH" "$@"')
+        self.add(self.tools / "make", "exit 0")
+
+    def run(self, *args, script="run", nobody=True):
+        if nobody:
+            for path in self.tree, *self.tree.rglob("*"), self.tmp:
+                os.chown(path, 65534, 65534)
+        got = subprocess.run([*(NOBODY if nobody else []), self.tree / "scripts" / script, *args], cwd="/", text=True,
+                             env={"PATH": str(self.tools), "HOME": "/nonexistent", "TMPDIR": str(self.tmp)},
+                             capture_output=True, timeout=60)
+        return got.returncode, got.stdout, got.stderr.splitlines()
+
+
+@as_nobody
 @pytest.mark.skipif(not shutil.which("apt-get"), reason="no apt-get")
-def test_missing_package_is_named(directory):
-    """Someone who is not root is told the command; nothing is installed or built."""
-    tree, tools = directory / "tree", directory / "bin"
-    shutil.copytree(TOP, tree, ignore=shutil.ignore_patterns(".git", ".output", "__pycache__"))
-    tools.mkdir()
-    for name in os.listdir("/usr/bin"):
-        if not name.startswith(("protoc-c", "make")):
-            (tools / name).symlink_to("/usr/bin/" + name)
-    got = subprocess.run(["/usr/bin/setpriv", "--reuid=65534", "--regid=65534", "--clear-groups",
-                          tree / "scripts/run", "--version"], cwd="/", text=True,
-                         env={"PATH": str(tools), "HOME": "/nonexistent"}, capture_output=True,
-                         timeout=60)
-    assert (got.returncode, got.stdout) == (1, "")
-    command = got.stderr.splitlines()[1].split()
-    assert command[:3] == ["sudo", "apt-get", "install"]
+@pytest.mark.parametrize("tool", [None, "sudo", "doas"])
+def test_missing_package_is_named(directory, tool):
+    """Who is not root, and has no sudo or is refused by it, is told the command; nothing is installed or built."""
+    checkout = Checkout(directory, without=("protoc-c", "make"))
+    if tool:
+        checkout.add(checkout.tools / tool, "exit 1")
+    status, out, err = checkout.run("--version")
+    assert (status, out, len(err)) == (1, "", 3), err
+    assert ("neither sudo nor doas" in err[0]) == (not tool)
+    command = err[1].split()
+    assert command[:2] == ["apt-get", "install"]
     assert command[-2:] == ["make", "protobuf-c-compiler"]
-    assert not (tree / ".output").exists()
+    assert not (checkout.tree / ".output").exists()
+
+
+@as_nobody
+@pytest.mark.skipif(not shutil.which("apt-get"), reason="no apt-get")
+@pytest.mark.parametrize("status", [0, 1])
+def test_installing_is_one_line(directory, status):
+    """By sudo. What the package manager wrote is shown when it failed only, and is kept then."""
+    checkout = Checkout(directory, without=("protoc-c",))
+    checkout.add_program()
+    (checkout.tree / ".output/pyperf-bpf").unlink()
+    checkout.add(checkout.tools / "sudo", 'exec "$@"')
+    checkout.add(checkout.tools / "apt-get", """
+        case " $* " in
+        *" -s "*) printf 'Inst a (1)\\nInst b (2)\\nConf a (1)\\n' ;;
+        *" --print-uris "*) printf "'http://a' a.deb 2600000 SHA256:0\\n'http://b' b.deb 1000000 SHA256:0\\n" ;;
+        *" update "*) seq 50 ;;
+        *" install "*)
+            seq 600
+            [ %d = 0 ] || exit 100
+            ln -s /bin/true %s/protoc-c
+            ;;
+        esac""" % (status, checkout.tools))
+    os.chown(checkout.tools, 65534, 65534)
+    got, out, err = checkout.run("--version")
+    assert err[:2] == ["run: fetching the lists of packages", "run: installing 2 packages, 4 MB"], err
+    if status:
+        logs = list(checkout.tmp.iterdir())
+        assert got == 1 and len(err) == 14 and "run: building" not in err, err
+        assert len(logs) == 1 and str(logs[0]) in err[12] and logs[0].read_text().splitlines()[599] == "600", err
+    else:
+        assert err[2] == "run: building" and not list(checkout.tmp.iterdir()), err
+
+
+@as_nobody
+def test_failed_build_names_its_log(directory):
+    checkout = Checkout(directory)
+    checkout.add(checkout.tools / "make", MANY_LINES)
+    status, out, err = checkout.run("--version")
+    log, = checkout.tmp.iterdir()
+    assert (status, out, len(err)) == (1, "", 13), err
+    assert err[0] == "run: building" and err[10] == "  | the reason" and str(log) in err[11]
+    assert log.read_text().splitlines() == ["line %d" % i for i in range(1, 701)] + ["the reason"]
+
+
+@as_nobody
+@pytest.mark.parametrize("args, needs_root", [
+    (["-d", "1"], True), (["top"], True), (["-d", "1", "--", "program", "--help"], True),
+    (["--help"], False), (["top", "--version"], False), (["report", "x.pb.gz"], False), (["-e", "help"], False)])
+def test_profiling_asks_for_root(directory, args, needs_root):
+    checkout = Checkout(directory)
+    checkout.add_program()
+    plain = (0, "65534 %s %s\n" % (checkout.tools, " ".join(args)), [])
+    status, out, err = checkout.run(*args)
+    if needs_root:
+        assert (status, out, len(err)) == (1, "", 1) and "needs root" in err[0], err
+    else:
+        assert (status, out, err) == plain
+    for tool in "doas", "sudo":  # this one is taken if both are there
+        checkout.add(checkout.tools / tool, 'echo %s >&2; PATH=/usr/bin:/bin; exec "$@"' % tool)
+        assert checkout.run(*args) == (plain if not needs_root else (*plain[:2], [tool]))
+    assert checkout.run(*args, nobody=False) == (0, plain[1].replace("65534", "0"), [])
+
+
+@as_nobody
+@pytest.mark.parametrize("kind, needs_root", [("unit", False), ("e2e", True), ("all", True)])
+def test_testing_asks_for_root(directory, kind, needs_root):
+    """As who it is now is what it asks first."""
+    checkout = Checkout(directory)
+    checkout.add(checkout.tools / "sudo", 'echo "$@"')
+    checkout.add(checkout.tree / "scripts/deps", (TOP / "scripts/deps").read_text() + "\ndeps_ensure() { return 1; }\n")
+    status, out, err = checkout.run(kind, script="test")
+    if needs_root:
+        words = out.split()
+        assert status == 0 and words[:2] == ["env", "PATH=%s" % checkout.tools] and "e2e" in words, (out, err)
+        assert str(checkout.tree / "scripts/test") in words, out
+    else:
+        assert (status, out, err) == (1, "", [])
+    (checkout.tools / "sudo").unlink()
+    status, out, err = checkout.run(kind, script="test")
+    assert (status, out, len(err)) == (1, "", needs_root) and all("need root" in line for line in err), err
+
+
+@as_nobody
+@pytest.mark.parametrize("owner", [0, 65534])
+def test_products_belong_to_the_owner(directory, owner):
+    """Also of a build by root that failed: the owner can build next."""
+    checkout = Checkout(directory)
+    checkout.add(checkout.tools / "make", "exit 2")
+    os.chown(checkout.tree, owner, owner)
+    assert checkout.run("--version", nobody=False)[0] == 1
+    assert (checkout.tree / ".output/.lock").stat().st_uid == owner
 
 
 # ---- scripts/check-counters ----------------------------------------------------------------------
