@@ -49,7 +49,7 @@ ORACLES    := $(OUT)/oracle/rows $(OUT)/oracle/stacks
 .DELETE_ON_ERROR:
 .SECONDARY:
 .PHONY: all test test-unit test-fuzz test-bpf test-e2e test-pythons test-vm test-systemd test-oracle fuzz check \
-	bench-ehframe bench-export format size install deb clean help
+	bench-ehframe bench-export format size install uninstall deb clean help
 
 all: $(OUT)/pyperf-bpf $(OUT)/pyperf-bpf-agent  ## build the programs
 
@@ -237,17 +237,36 @@ format:                                ## clang-format in place
 size: all                              ## sizes of the products
 	$(Q)size $(OUT)/pyperf-bpf $(OUT)/pyperf-bpf-agent $(OUT)/pyperf.bpf.o
 
-install: all                           ## into $(DESTDIR)$(PREFIX)
-	install -D -m 0755 $(OUT)/pyperf-bpf $(DESTDIR)$(PREFIX)/bin/pyperf-bpf
-	install -D -m 0755 $(OUT)/pyperf-bpf-agent $(DESTDIR)$(LIBEXECDIR)/pyperf-bpf-agent
-	install -d $(DESTDIR)$(MANDIR)/man1 $(DESTDIR)$(MANDIR)/man8
-	install -m 0644 $(wildcard docs/*.1) $(DESTDIR)$(MANDIR)/man1
-	install -m 0644 $(wildcard docs/*.8) $(DESTDIR)$(MANDIR)/man8
-	install -D -m 0644 completions/pyperf-bpf.bash \
-		$(DESTDIR)$(PREFIX)/share/bash-completion/completions/pyperf-bpf
-	install -D -m 0644 completions/_pyperf-bpf $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_pyperf-bpf
-	install -D -m 0644 completions/pyperf-bpf.fish \
-		$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/pyperf-bpf.fish
+# What `install` puts where, SOURCE:TARGET, and the directories that are the program's own. `uninstall` goes
+# by the same list. STRIP= keeps the symbols.
+STRIP    ?= strip
+UNITDIR  ?= $(PREFIX)/lib/systemd/system
+DOCDIR   ?= $(PREFIX)/share/doc/pyperf-bpf
+PROGRAMS := $(OUT)/pyperf-bpf:$(PREFIX)/bin/pyperf-bpf \
+	$(OUT)/pyperf-bpf-agent:$(LIBEXECDIR)/pyperf-bpf-agent
+FILES := $(foreach n,1 8,$(foreach page,$(wildcard docs/*.$n),$(page):$(MANDIR)/man$n/$(notdir $(page)))) \
+	completions/pyperf-bpf.bash:$(PREFIX)/share/bash-completion/completions/pyperf-bpf \
+	completions/_pyperf-bpf:$(PREFIX)/share/zsh/site-functions/_pyperf-bpf \
+	completions/pyperf-bpf.fish:$(PREFIX)/share/fish/vendor_completions.d/pyperf-bpf.fish \
+	$(OUT)/pyperf-bpf-agent.service:$(UNITDIR)/pyperf-bpf-agent.service \
+	docs/agent.conf:$(DOCDIR)/examples/agent.conf
+OWN_DIRS := $(DOCDIR)/examples $(DOCDIR) $(LIBEXECDIR)
+
+$(OUT)/pyperf-bpf-agent.service: packaging/systemd/pyperf-bpf-agent.service FORCE | $(OUT)
+	$(Q)sed 's,^ExecStart=/usr/bin/,ExecStart=$(PREFIX)/bin/,' $< > $@
+.PHONY: FORCE
+
+install: all $(OUT)/pyperf-bpf-agent.service  ## into $(DESTDIR)$(PREFIX), stripped unless STRIP=
+	$(Q)set -e; for f in $(PROGRAMS); do \
+		install -D -m 0755 $(if $(STRIP),-s --strip-program='$(STRIP)') "$${f%%:*}" "$(DESTDIR)$${f##*:}"; \
+	done
+	$(Q)set -e; for f in $(FILES); do install -D -m 0644 "$${f%%:*}" "$(DESTDIR)$${f##*:}"; done
+
+uninstall:                             ## remove what install has put into $(DESTDIR)$(PREFIX)
+	$(Q)for f in $(PROGRAMS) $(FILES); do rm -f "$(DESTDIR)$${f##*:}"; done
+	$(Q)for d in $(OWN_DIRS); do \
+		[ ! -d "$(DESTDIR)$$d" ] || rmdir --ignore-fail-on-non-empty "$(DESTDIR)$$d"; \
+	done
 
 deb: all                               ## the Debian package, in .output
 	$(Q)scripts/make-deb $(OUT)

@@ -23,12 +23,16 @@ def run(*args, **kwargs):
                           **kwargs)
 
 
+def make(*args, **env):
+    done = run("make", "-s", "-C", REPO, *args,
+               env={**{k: v for k, v in os.environ.items() if not k.startswith("MAKE")}, **env})
+    assert done.returncode == 0, done
+
+
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory):
     dest = tmp_path_factory.mktemp("dest")
-    done = run("make", "-s", "-C", REPO, "install", "DESTDIR=%s" % dest, "PREFIX=/usr",
-               env={k: v for k, v in os.environ.items() if not k.startswith("MAKE")})
-    assert done.returncode == 0, done
+    make("install", "DESTDIR=%s" % dest, "PREFIX=/usr")
     return dest / "usr"
 
 
@@ -41,9 +45,57 @@ def test_files(installed):
         "share/bash-completion/completions/pyperf-bpf": 0o644,
         "share/zsh/site-functions/_pyperf-bpf": 0o644,
         "share/fish/vendor_completions.d/pyperf-bpf.fish": 0o644,
+        "lib/systemd/system/pyperf-bpf-agent.service": 0o644,
+        "share/doc/pyperf-bpf/examples/agent.conf": 0o644,
         **{"share/man/man%s/%s" % (p.suffix[1], p.name): 0o644 for p in PAGES},
     }
     assert run(installed / "bin/pyperf-bpf", "--version").stdout.startswith("pyperf-bpf ")
+
+
+def has_symbols(program):
+    return ".symtab" in run("readelf", "-SW", program).stdout
+
+
+def test_programs_are_stripped(installed, tmp_path):
+    make("install", "DESTDIR=%s" % tmp_path, "PREFIX=/usr", "STRIP=")
+    for program in "bin/pyperf-bpf", "libexec/pyperf-bpf/pyperf-bpf-agent":
+        assert not has_symbols(installed / program) and has_symbols(tmp_path / "usr" / program)
+
+
+@pytest.mark.parametrize("prefix", ["/usr", "/opt/x"])
+def test_uninstall_removes_what_install_put(tmp_path, prefix):
+    """And nothing else: not the directories that others use, nor what others put into ours."""
+    args = "DESTDIR=%s" % tmp_path, "PREFIX=%s" % prefix
+    kept = tmp_path / prefix[1:] / "share/doc/pyperf-bpf/of-others"
+    kept.parent.mkdir(parents=True)
+    kept.touch()
+    make("install", *args)
+    unit = (tmp_path / prefix[1:] / "lib/systemd/system/pyperf-bpf-agent.service").read_text()
+    assert "\nExecStart=%s/bin/pyperf-bpf agent\n" % prefix in unit
+    make("uninstall", *args)
+    assert [p for p in tmp_path.rglob("*") if not p.is_dir()] == [kept]
+    assert [p for p in tmp_path.rglob("*pyperf*") if p.is_dir()] == [kept.parent]
+    kept.unlink()
+    make("uninstall", *args)
+    assert not list(tmp_path.rglob("*pyperf*")) and (tmp_path / prefix[1:] / "bin").is_dir()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def test_page_of_a_checkout(page):
+    if not harness.find_tool("man"):
+        pytest.skip("man is not installed")
+    done = run("man", "-l", "docs/%s" % page.name, cwd=REPO, env={**os.environ, "LC_ALL": "C.UTF-8"})
+    assert done.returncode == 0 and not done.stderr and len(done.stdout.splitlines()) > 30, done
+
+
+def test_package_says_what_is_missing(tmp_path):
+    """make-deb without dpkg-dev."""
+    for name in os.listdir("/usr/bin"):
+        if name != "dpkg-shlibdeps":
+            (tmp_path / name).symlink_to("/usr/bin/" + name)
+    done = run(REPO / "scripts/make-deb", tmp_path, env={**os.environ, "PATH": str(tmp_path)})
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1), done
+    assert "dpkg-shlibdeps" in done.stderr and "apt-get install dpkg-dev" in done.stderr
 
 
 @pytest.mark.parametrize("command", COMMANDS)
