@@ -271,6 +271,61 @@ def test_applications_are_services(agents, tmp_path):
         assert len(pids) == 1
 
 
+def test_rules(agents):
+    """They rename, leave out and thin out; each sample is in a window or counted."""
+    rules = """
+[rule]
+match.service_name = job-[0-9]*
+set.service_name = jobs
+set.kind = {comm}
+[rule]
+match.service_name = secret
+drop = yes
+[rule]
+match.service_name = jobs
+rate = 1/5
+"""
+    with contextlib.ExitStack() as stack:
+        for name in "job-1", "job-22", "secret", "plain":
+            stack.enter_context(Process([sys.executable, "-c", SPIN % {"name": "f"}],
+                                        env=clean_environment(OTEL_SERVICE_NAME=name)))
+        agent = agents(rules, window=1)
+        agent.wait_windows("jobs", 3)
+        agent.wait_windows("plain", 3)
+        poll(lambda: re.search(r"^pyperf_samples_left_out_total [1-9]", get(agent, "/metrics").decode(), re.M),
+             "the count of what is left out")
+        agent.stop()
+    windows = agent.windows()
+    assert not {"job-1", "job-22", "secret"} & {w.service for w in windows}
+    jobs = [w for w in windows if w.service == "jobs"]
+    assert any(len({s["labels"]["pid"] for s in w.profile["samples"]}) == 2 for w in jobs)
+    assert all(w.labels["kind"].startswith("python") for w in jobs)
+    # Each that is kept stands for five, so CPU time is what it was.
+    largest = max(jobs, key=lambda w: w.samples)
+    assert largest.profile["totals"]["samples"] == largest.samples
+    assert any("f_inner" in w.functions() for w in jobs)
+
+
+def test_small_services_are_one(agents):
+    """Programs that run for a moment are one row; one that works has its own."""
+    names = ["brief-%d" % i for i in range(8)]
+    with service("large"):
+        agent = agents("small = 50\n", window=2)
+        agent.wait_windows("large", 1)
+        for _ in range(60):
+            for name in names:
+                subprocess.run([sys.executable, "-c", "sum(range(2000000))"], check=True,
+                               env=clean_environment(OTEL_SERVICE_NAME=name))
+            folded = [w for w in agent.windows() if w.service == "(small)"]
+            if folded:
+                break
+        agent.stop()
+    assert "large" in {w.service for w in agent.windows()}
+    assert not set(names) & {w.service for w in agent.windows() if w.samples >= 50}
+    assert any(len({s["labels"]["pid"] for s in w.profile["samples"]}) > 1 for w in folded)
+    assert all(w.labels["host"] == socket.gethostname() for w in folded)
+
+
 def test_sigterm_writes_what_there_is(agents):
     with service("gamma") as gamma:
         agent = agents(window=60)

@@ -291,7 +291,7 @@ static void what_is_printed_can_be_read(void **state)
 {
 	static const char all[] =
 		"[agent]\nfrequency = 99Hz\nwindow = 30s\ngroup = service_name, attribute.a_b\n"
-		"state-dir = /run/x\ncomm = celery*\ncgroup = app\nnative = no\nkernel = no\n"
+		"small = 7\nstate-dir = /run/x\ncomm = celery*\ncgroup = app\nnative = no\nkernel = no\n"
 		"lines = no\ntable-memory = 16MiB\nlog-level = debug\nlog-format = json\n"
 		"directory = /tmp/w\n"
 		"\n[labels]\nhost = h\nenvironment = A, B\ncommand-line = yes\nadd.region = eu\n"
@@ -300,6 +300,8 @@ static void what_is_printed_can_be_read(void **state)
 		"keep-free = 123457\n"
 		"\n[http]\nlisten = [::1]:4042\nsocket-mode = 0600\ntoken-file = /t\ntls-cert = /c\n"
 		"tls-key = /k\nallow-remote = yes\nallow-host = a,b\n"
+		"\n[rule]\nmatch.comm = a*\nset.team = {comm}\nset.unit = \ndrop = yes\n"
+		"\n[rule]\nmatch.comm = b\nmatch.unit = \nrate = 1/10\n"
 		"\n[push.a]\nkind = parca\nurl = https://h/\nheader = X-A: ***\n"
 		"header-file = X-B: /b\nbearer-token-file = /t\ntenant = t\n"
 		"proxy = env\ninsecure-skip-verify = yes\ncompression = none\n"
@@ -314,6 +316,47 @@ static void what_is_printed_can_be_read(void **state)
 	text = print(c);
 	assert_string_equal(text, all);
 	free(text);
+	config__put(c);
+}
+
+static void rules_that_cannot_be(void **state)
+{
+	static const struct {
+		const char *text, *why;
+	} cases[] = {
+		{ "[rule]\ndrop = yes\n", ":1: rule: it matches nothing" },
+		{ "[rule]\nmatch.comm = x\n", ":1: rule: it does nothing" },
+		{ "[rule]\nmatch.comm = x\ndrop = 1\n", ":3: drop: yes or no" },
+		{ "[rule]\nmatch.comm = x\nrate = 10%\n", ":3: rate: 1/N" },
+		{ "[rule]\nmatch.comm = x\nrate = 1/0\n", ":3: rate: 1/N" },
+		{ "[rule]\nmatch.a-b = x\n", ":2: match.a-b: 8 of them" },
+		{ "[rule]\nmatch.comm = x\nset.host = y\n", ":3: set.host: left out" },
+		{ "[rule]\nmatches.comm = x\n", ":2: matches.comm: there is no such key" },
+		{ "[rule]\nmatch.comm = x\nmatch.comm = y\ndrop = yes\n",
+		  ":3: match.comm: line 2 sets it already" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		assert_null(parse(cases[i].text));
+		if (!strstr(whole, cases[i].why))
+			fail_msg("%zu: %s", i, whole);
+	}
+}
+
+static void rules_of_sections(void **state)
+{
+	struct config *c = parse("[rule]\nmatch.comm = a*\nset.team = x\n[agent]\ngroup = team\n"
+				 "[rule]\nmatch.comm = b\nrate = 1/10\n[rule]\nmatch.comm = c\n"
+				 "drop = yes\n");
+
+	(void)state;
+	assert_string_equal(said, "");
+	assert_non_null(c);
+	assert_int_equal(c->labels.rule_cnt, 3);
+	assert_string_equal(c->labels.rules[0].match[0].value, "a*");
+	assert_int_equal(c->labels.rules[1].one_in, 10);
+	assert_true(c->labels.rules[2].drop && !c->labels.rules[1].drop);
 	config__put(c);
 }
 
@@ -407,6 +450,8 @@ int main(void)
 		cmocka_unit_test(keys_that_come_twice),
 		cmocka_unit_test(groups_of_labels_that_there_are),
 		cmocka_unit_test(what_is_printed_can_be_read),
+		cmocka_unit_test(rules_that_cannot_be),
+		cmocka_unit_test(rules_of_sections),
 		cmocka_unit_test(no_secret_is_printed),
 		cmocka_unit_test(files_that_are_not_there),
 	};

@@ -501,6 +501,65 @@ static void keys_of_the_section(void **state)
 	expect(t, "x", NULL);
 }
 
+static void add_rule(struct tree *t, const char *const *pairs)
+{
+	struct rule *r = labels_config__add_rule(&t->config);
+	const char *why;
+
+	assert_non_null(r);
+	for (; *pairs; pairs += 2)
+		assert_int_equal(rule__set(r, pairs[0], pairs[1], &why), 0);
+	assert_int_equal(rule__check(r, &why), 0);
+}
+
+#define RULE(...) add_rule(t, (const char *const[]){ __VA_ARGS__, NULL })
+
+static void rules_set_labels(void **state)
+{
+	struct tree *t = *state;
+
+	put_z(t, "proc/7/cgroup", "0::/system.slice/shop@7.service\n");
+	RULE("match.unit", "shop@*.service", "set.service_name", "shop", "set.team",
+	     "{unit}-{none}-{unit", "set.unit", "");
+	RULE("match.unit", "?*", "set.seen", "1"); /* taken away by then */
+	RULE("match.service_name", "s[g-i]op", "match.comm", "comm", "set.region", "eu", "rate",
+	     "1/10");
+	RULE("match.comm", "comm", "match.team", "", "drop", "yes");
+	RULE("match.nothing", "", "rate", "1/20");
+	read_labels(t);
+	expect(t, "service_name", "shop");
+	expect(t, "team", "shop@7.service--{unit");
+	expect(t, "unit", NULL);
+	expect(t, "seen", NULL);
+	expect(t, "region", "eu");
+	assert_false(t->set->drop);
+	assert_int_equal(t->set->one_in, 20);
+	RULE("match.region", "e?", "drop", "yes", "set.service_name", "");
+	read_labels(t);
+	assert_true(t->set->drop);
+	expect(t, "service_name", "unknown"); /* each has one */
+}
+
+static void a_rule_sets_no_more_than_a_label_may_be(void **state)
+{
+	struct tree *t = *state;
+	char *big = malloc(70000);
+
+	memset(big, 'A', 70000);
+	memcpy(big, "OTEL_SERVICE_NAME=", 18);
+	big[69999] = '\0';
+	put(t, "proc/7/environ", big, 70000);
+	free(big);
+	RULE("match.comm", "*", "set.x", "{service_name}{service_name}\x1b{service_name}");
+	read_labels(t);
+	assert_in_range(strlen(label_set__get(t->set, "x")), 250, LABEL_VALUE_MAX + 16);
+	for (size_t i = 1; i < RULES_MAX; i++)
+		RULE("match.comm", "*", "set.x", "");
+	assert_null(labels_config__add_rule(&t->config));
+	read_labels(t);
+	expect(t, "x", NULL);
+}
+
 #define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
@@ -521,6 +580,8 @@ int main(void)
 		CASE(hostile_values),
 		CASE(command_lines),
 		CASE(keys_of_the_section),
+		CASE(rules_set_labels),
+		CASE(a_rule_sets_no_more_than_a_label_may_be),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

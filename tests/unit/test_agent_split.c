@@ -163,11 +163,152 @@ static void what_differed_is_bounded(void **state)
 	splitter__free(s);
 }
 
+/* ---- rules and small services -------------------------------------------------------------------------- */
+
+struct seen {
+	char service[64];
+	uint64_t samples;
+	bool extra; /* has the label that not all have */
+};
+
+struct all_seen {
+	struct seen at[64];
+	size_t cnt;
+	uint64_t samples;
+};
+
+static int see(void *ctx, const struct window *w)
+{
+	struct all_seen *all = ctx;
+	struct seen *s = &all->at[all->cnt++];
+
+	snprintf(s->service, sizeof(s->service), "%s", window__label(w, "service_name"));
+	s->samples = w->samples;
+	s->extra = window__label(w, "extra") != NULL;
+	all->samples += w->samples;
+	return 0;
+}
+
+struct made {
+	const char *service;
+	uint32_t stacks; /* each with one sample */
+	bool drop;
+	uint32_t one_in;
+};
+
+/* A process of each; every second has another label. */
+static void run_with(struct splitter *s, const struct made *made, size_t cnt, struct all_seen *all)
+{
+	struct period *p = period__new();
+	uint32_t services, unmade;
+
+	p->span.start_unix_ns = 1700000000000000000;
+	p->labels = calloc(cnt, sizeof(*p->labels));
+	for (uint32_t i = 0; i < cnt; i++) {
+		const struct profile_proc proc = { .space = i + 1 };
+		struct label labels[] = { { "extra", i % 2 ? "a" : "b" },
+					  { "service_name", made[i].service } };
+
+		assert_int_equal(profile__add_proc(p->profile, &proc), i);
+		for (uint32_t j = 0; j < made[i].stacks; j++) {
+			const uint64_t word = PYTHON_WORD(j + 1, 0);
+
+			assert_true(profile__add_stack(p->profile, i, 0, &word, 1, 1) >= 0);
+			p->samples++;
+		}
+		p->labels[p->label_cnt] = set_of(labels, 2);
+		p->labels[p->label_cnt]->drop = made[i].drop;
+		p->labels[p->label_cnt++]->one_in = made[i].one_in;
+	}
+	*all = (struct all_seen){ 0 };
+	assert_int_equal(splitter__run(s, p, see, all, &services, &unmade), 0);
+	assert_int_equal(services, all->cnt);
+	assert_int_equal(p->samples, all->samples + splitter__left_out(s));
+	period__free(p);
+}
+
+static void rules_leave_out_and_thin_out(void **state)
+{
+	static const struct made made[] = {
+		{ .service = "all", .stacks = 100 },
+		{ .service = "gone", .stacks = 50, .drop = true },
+		{ .service = "few", .stacks = 1, .one_in = 1000 },
+		{ .service = "some", .stacks = 1000, .one_in = 10 },
+	};
+	struct splitter *s;
+	struct all_seen all;
+
+	(void)state;
+	fail_at = 0;
+	s = splitter__new(by_service);
+	run_with(s, made, 4, &all);
+	assert_int_equal(all.cnt, 3);
+	assert_string_equal(all.at[0].service, "all");
+	assert_string_equal(all.at[1].service, "few");
+	assert_int_equal(all.at[1].samples, 1);
+	assert_string_equal(all.at[2].service, "some");
+	assert_int_equal(all.at[2].samples, 1000); /* of which a tenth is there */
+	assert_int_equal(splitter__left_out(s), 50);
+	for (uint32_t n = 1; n < 40; n++) {
+		for (uint32_t one_in = 0; one_in < 30; one_in++) {
+			const struct made m = { .service = "x", .stacks = n, .one_in = one_in };
+
+			run_with(s, &m, 1, &all);
+			assert_int_equal(all.samples, n);
+		}
+	}
+	splitter__free(s);
+}
+
+static void small_services_are_one(void **state)
+{
+	static const struct made made[] = {
+		{ .service = "a", .stacks = 4 }, { .service = "b", .stacks = 5 },
+		{ .service = "c", .stacks = 1 }, { .service = "d", .stacks = 2 },
+		{ .service = "d", .stacks = 3 },
+	};
+	static const struct made later[] = {
+		{ .service = "a", .stacks = 1 },
+		{ .service = "b", .stacks = 1 },
+		{ .service = "e", .stacks = 1 },
+		{ .service = "e", .stacks = 1 },
+	};
+	struct splitter *s;
+	struct all_seen all;
+
+	(void)state;
+	fail_at = 0;
+	s = splitter__new(by_service);
+	run_with(s, made, 5, &all);
+	assert_int_equal(all.cnt, 4); /* nobody asked for it */
+	splitter__set_small(s, 5);
+	run_with(s, made, 5, &all);
+	assert_int_equal(all.cnt, 3);
+	assert_string_equal(all.at[0].service, SPLIT_SMALL);
+	assert_int_equal(all.at[0].samples, 5); /* a and c */
+	assert_string_equal(all.at[1].service, "b");
+	assert_string_equal(all.at[2].service, "d"); /* its processes together */
+	/* b was large enough once. */
+	run_with(s, later, 4, &all);
+	assert_int_equal(all.cnt, 2);
+	assert_string_equal(all.at[0].service, SPLIT_SMALL);
+	assert_int_equal(all.at[0].samples, 3);
+	assert_false(all.at[0].extra); /* they differ in it */
+	assert_string_equal(all.at[1].service, "b");
+	/* One alone has its name. */
+	run_with(s, later, 1, &all);
+	assert_int_equal(all.cnt, 1);
+	assert_string_equal(all.at[0].service, "a");
+	splitter__free(s);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_differed_is_bounded),
 		cmocka_unit_test(no_sample_is_lost_in_silence),
+		cmocka_unit_test(rules_leave_out_and_thin_out),
+		cmocka_unit_test(small_services_are_one),
 	};
 
 	log_set_writer(hear);

@@ -211,6 +211,7 @@ static void change_delivery(void *ctx)
 
 	if (deliver__regroup(ch->agent->deliver, (const char *const *)ch->config->agent.group))
 		cmdline__no_memory();
+	deliver__set_small(ch->agent->deliver, ch->config->agent.small);
 	sinks__change(ch->agent->sinks, ch->config);
 	config__put(ch->config);
 	free(ch);
@@ -526,6 +527,7 @@ static void note_delivery(struct agent *a, struct agent_stats *s)
 	s->samples = d.samples;
 	s->periods_dropped = d.dropped + a->lost_periods;
 	s->samples_dropped = d.dropped_samples + a->lost_samples;
+	s->samples_left_out = d.left_out_samples;
 	s->windows_failed = d.failed;
 	s->queued = d.queued;
 	s->services = d.services;
@@ -771,7 +773,10 @@ static int open_delivery(struct agent *a)
 		return -errno;
 	a->deliver =
 		deliver__new((const char *const *)a->config->agent.group, sinks__put, a->sinks);
-	return a->deliver && a->taps ? 0 : cmdline__no_memory();
+	if (!a->deliver || !a->taps)
+		return cmdline__no_memory();
+	deliver__set_small(a->deliver, a->config->agent.small);
+	return 0;
 }
 
 static int start(struct agent *a)
@@ -900,7 +905,7 @@ static void say_end(const struct agent *a, const struct deliver_stats *d)
 	log_info("ended: %" PRIu64 " samples counted, %" PRIu64 " in %" PRIu64
 		 " windows of %" PRIu64 " periods, %" PRIu64 " dropped",
 		 s.counters[CTR_counted], d->samples, d->windows, d->periods,
-		 d->dropped_samples + a->lost_samples);
+		 d->dropped_samples + a->lost_samples + d->left_out_samples);
 }
 
 static void close_fd(int fd)

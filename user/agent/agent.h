@@ -30,14 +30,15 @@ struct agent_stats {
 	uint64_t rss_bytes;  /* now; in `run` it is the most that there was */
 	uint32_t fds;	     /* open, now */
 
-	uint64_t periods;	  /* that have ended */
-	uint64_t windows;	  /* made of them: one per service and period */
-	uint64_t samples;	  /* in these windows */
-	uint64_t periods_dropped; /* the queue was full */
-	uint64_t samples_dropped; /* in these periods, and others that are in no window */
-	uint64_t windows_failed;  /* that the store or a backend's spool did not take */
-	uint32_t queued;	  /* periods that wait to be delivered */
-	uint64_t period_end_ns;	  /* of the last one, since the epoch; 0: none yet */
+	uint64_t periods;	   /* that have ended */
+	uint64_t windows;	   /* made of them: one per service and period */
+	uint64_t samples;	   /* in these windows */
+	uint64_t periods_dropped;  /* the queue was full */
+	uint64_t samples_dropped;  /* in these periods, and others that are in no window */
+	uint64_t samples_left_out; /* by rules */
+	uint64_t windows_failed;   /* that the store or a backend's spool did not take */
+	uint32_t queued;	   /* periods that wait to be delivered */
+	uint64_t period_end_ns;	   /* of the last one, since the epoch; 0: none yet */
 
 	uint32_t services;     /* in the last period */
 	uint32_t processes;    /* with Python, now */

@@ -178,6 +178,10 @@ static int agent_set(struct agent_config *c, const char *key, const char *value,
 		return set_path(&c->directory, value, why);
 	if (!strcmp(key, "group"))
 		return set_group(c, value, why);
+	if (!strcmp(key, "small")) {
+		*why = "samples in a window, from 0 (none is small) to 1000000";
+		return set_number(&c->small, value, 0, 1000000);
+	}
 	if (!strcmp(key, "comm")) {
 		*why = "a pattern of at most 63 characters";
 		return strlen(value) < GLOB_LEN ? set_string(&c->comm, value) : -EINVAL;
@@ -237,6 +241,7 @@ static int init(struct config *c)
 	*c = (struct config){ .refs = 1, .store_enabled = true };
 	c->agent.frequency_hz = 19;
 	c->agent.window_s = 60;
+	c->agent.small = 5;
 	c->agent.native = c->agent.kernel = c->agent.lines = true;
 	c->agent.table_mib = TABLE_MIB_DEFAULT;
 	c->agent.log_level = LOG_LEVEL_INFO;
@@ -294,7 +299,8 @@ struct reader {
 	unsigned line, errors;
 	unsigned section_line; /* of its last header */
 	unsigned push_line[PUSHES_MAX], http_line, group_line;
-	struct seen *seen; /* keys */
+	unsigned rule_line[RULES_MAX]; /* of its header */
+	struct seen *seen;	       /* keys */
 	size_t seen_cnt, seen_cap;
 	char refused[SECTION_LEN + 1]; /* section that cannot be, said once */
 };
@@ -342,6 +348,39 @@ static struct push_config *find_push(struct reader *r, const char *name)
 	return &c->push[c->push_cnt++];
 }
 
+/* The rule of this section, made at its first key; NULL: it cannot be, which was said. */
+static struct rule *find_rule(struct reader *r)
+{
+	struct labels_config *c = &r->config->labels;
+	struct rule *rule;
+
+	if (c->rule_cnt && r->rule_line[c->rule_cnt - 1] == r->section_line)
+		return &c->rules[c->rule_cnt - 1];
+	if (c->rule_cnt == RULES_MAX) {
+		complain_once(r, "rule", "there may be 64 rules");
+		return NULL;
+	}
+	rule = labels_config__add_rule(c);
+	if (rule)
+		r->rule_line[c->rule_cnt - 1] = r->section_line;
+	else
+		complain(r, "rule", strerror(ENOMEM));
+	return rule;
+}
+
+static void check_rules(struct reader *r)
+{
+	const struct labels_config *c = &r->config->labels;
+	const char *why;
+
+	for (size_t i = 0; i < c->rule_cnt; i++) {
+		if (!rule__check(&c->rules[i], &why))
+			continue;
+		r->line = r->rule_line[i];
+		complain(r, "rule", why);
+	}
+}
+
 /* Labels may be named behind the group that has them. */
 static void check_group(struct reader *r)
 {
@@ -367,6 +406,7 @@ static void check_sections(struct reader *r)
 	const char *why;
 
 	check_group(r);
+	check_rules(r);
 	for (size_t i = 0; i < r->config->push_cnt; i++) {
 		if (!push_config__check(&r->config->push[i], &why))
 			continue;
@@ -397,6 +437,11 @@ static int set_value(struct reader *r, const char *section, const char *key, con
 	if (!strcmp(section, "http")) {
 		r->http_line = r->line;
 		return http_config__set(&c->http, key, value, why);
+	}
+	if (!strcmp(section, "rule")) {
+		struct rule *rule = find_rule(r);
+
+		return rule ? rule__set(rule, key, value, why) : -ESRCH;
 	}
 	if (!strncmp(section, "push.", 5)) {
 		push = find_push(r, section + 5);

@@ -31,6 +31,7 @@
 struct agent_config {
 	uint32_t frequency_hz;
 	uint32_t window_s;
+	uint32_t small; /* services with fewer samples in a window are one */
 	char *state_dir;
 	char *directory; /* NULL: windows are not written to files */
 	char *group[GROUP_WORDS + 1];

@@ -15,6 +15,14 @@ static bool is_listed(char *const *words, const char *name)
 	return false;
 }
 
+static bool sets_label(const struct rule *r, const char *name)
+{
+	for (size_t i = 0; i < r->set_cnt; i++)
+		if (!strcmp(r->set[i].name, name))
+			return true;
+	return false;
+}
+
 bool config__has_label(const struct config *c, const char *name)
 {
 	/* Those of labels.h that need not be asked for. */
@@ -29,6 +37,9 @@ bool config__has_label(const struct config *c, const char *name)
 			return true;
 	for (size_t i = 0; i < c->labels.fixed_cnt; i++)
 		if (!strcmp(c->labels.fixed[i].name, name))
+			return true;
+	for (size_t i = 0; i < c->labels.rule_cnt; i++)
+		if (sets_label(&c->labels.rules[i], name))
 			return true;
 	if (!strncmp(name, "env_", 4))
 		return is_listed(c->labels.environment, name + 4);

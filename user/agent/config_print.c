@@ -57,6 +57,7 @@ static void put_agent(const struct agent_config *c, FILE *f)
 		fprintf(f, "%s%s%s", i ? ", " : "", c->group_attribute[i] ? "attribute." : "",
 			c->group[i]);
 	fputc('\n', f);
+	fprintf(f, "small = %" PRIu32 "\n", c->small);
 	put_text(f, "state-dir", c->state_dir);
 	put_text(f, "comm", c->comm);
 	put_text(f, "cgroup", c->cgroup);
@@ -168,6 +169,8 @@ void config__print(const struct config *c, FILE *f)
 	put_budget(&c->budget, f);
 	put_store(c, f);
 	put_http(&c->http, f);
+	for (size_t i = 0; i < c->labels.rule_cnt; i++)
+		rule__print(&c->labels.rules[i], f);
 	for (size_t i = 0; i < c->push_cnt; i++)
 		put_push(&c->push[i], f);
 }

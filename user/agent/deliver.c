@@ -74,17 +74,20 @@ static int give(void *ctx, const struct window *w)
 
 static void deliver_one(struct deliver *d, struct period *p)
 {
-	uint64_t end = p->span.start_unix_ns + p->span.duration_ns, before = d->samples, lost;
+	uint64_t end = p->span.start_unix_ns + p->span.duration_ns, before = d->samples, lost,
+		 left_out;
 	uint32_t services, unmade;
 	int err = splitter__run(d->splitter, p, give, d, &services, &unmade);
 
-	lost = p->samples - (d->samples - before);
+	left_out = splitter__left_out(d->splitter);
+	lost = p->samples - left_out - (d->samples - before);
 	if (unmade) /* of those that could not be put, who puts them says it */
 		log_err("%" PRIu32 " windows of %" PRIu64 " samples could not be made: %s", unmade,
 			lost, strerror(-err));
 	d->failed += unmade;
 	pthread_mutex_lock(&d->lock);
 	d->stats.dropped_samples += lost;
+	d->stats.left_out_samples += left_out;
 	d->stats.cpu_ns = thread_cpu_ns();
 	d->stats.periods++;
 	d->stats.windows = d->windows;
@@ -178,6 +181,11 @@ int deliver__regroup(struct deliver *d, const char *const *group)
 	splitter__free(d->splitter);
 	d->splitter = s;
 	return 0;
+}
+
+void deliver__set_small(struct deliver *d, uint32_t samples)
+{
+	splitter__set_small(d->splitter, samples);
 }
 
 static struct period *make_room(struct deliver *d)

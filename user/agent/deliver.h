@@ -34,6 +34,7 @@ struct deliver_stats {
 	uint64_t periods, windows, samples; /* delivered */
 	uint64_t dropped;		    /* periods, for which there was no room */
 	uint64_t dropped_samples;	    /* in these, and in windows that could not be made */
+	uint64_t left_out_samples;	    /* by rules */
 	uint64_t failed;		    /* windows that could not be made or put */
 	uint32_t queued, services;
 	uint64_t end_unix_ns; /* of the last period; 0: none */
@@ -55,6 +56,8 @@ int deliver__start(struct deliver *d);
 int deliver__call(struct deliver *d, void (*fn)(void *ctx), void *ctx);
 /* In such a call: other grouping labels from now on. 0 or -ENOMEM. */
 int deliver__regroup(struct deliver *d, const char *const *group);
+/* Before the start, or after deliver__regroup() in the same call: see splitter__set_small(). */
+void deliver__set_small(struct deliver *d, uint32_t samples);
 /* Takes the period over. */
 void deliver__put(struct deliver *d, struct period *p);
 void deliver__stats(struct deliver *d, struct deliver_stats *out);

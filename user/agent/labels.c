@@ -27,6 +27,8 @@ struct gather {
 		size_t name, value;
 	} at[LABELS_MAX];
 	size_t cnt;
+	bool drop;
+	uint32_t one_in;
 	struct strbuf text;
 };
 
@@ -77,6 +79,8 @@ static struct label_set *make_set(struct gather *g)
 			memcpy(text, g->text.s, g->text.len);
 		set->refs = 1;
 		set->cnt = g->cnt;
+		set->drop = g->drop;
+		set->one_in = g->one_in;
 		for (size_t i = 0; i < g->cnt; i++)
 			set->labels[i] = (struct label){ .name = text + g->at[i].name,
 							 .value = text + g->at[i].value };
@@ -170,7 +174,23 @@ void labels_config__free(struct labels_config *c)
 		free((char *)c->fixed[i].value);
 	}
 	free(c->fixed);
+	for (size_t i = 0; i < c->rule_cnt; i++)
+		rule__free(&c->rules[i]);
+	free(c->rules);
 	*c = (struct labels_config){ 0 };
+}
+
+struct rule *labels_config__add_rule(struct labels_config *c)
+{
+	struct rule *all = NULL;
+
+	if (c->rule_cnt < RULES_MAX)
+		all = realloc(c->rules, (c->rule_cnt + 1) * sizeof(*all));
+	if (!all)
+		return NULL;
+	c->rules = all;
+	all[c->rule_cnt] = (struct rule){ 0 };
+	return &all[c->rule_cnt++];
 }
 
 static int set_environment(struct labels_config *c, const char *value, const char **why)
@@ -725,8 +745,74 @@ static void add_service_name(struct gather *g, const struct strbuf *args)
 	name_by_label(g, "comm", &name);
 	if (name.len)
 		add(g, "service_name", name.s, name.len);
-	add_z(g, "service_name", "unknown");
 	strbuf__free(&name);
+}
+
+/* ---- rules -------------------------------------------------------------------------------------- */
+
+static const char *get_gathered(void *ctx, const char *name)
+{
+	return gathered(ctx, name);
+}
+
+/* The name in "{name}" at the start of a text, and its length with the braces. 0: there is none. */
+static size_t reference(const char *text, char name[128])
+{
+	size_t len = *text == '{' ? strcspn(text, "}") : 0;
+
+	if (len < 2 || len > 127 || !text[len])
+		return 0;
+	memcpy(name, text + 1, len - 1);
+	name[len - 1] = '\0';
+	return window_label__valid(name) ? len + 1 : 0;
+}
+
+/* With the values of labels for their names: "{k8s_namespace}-web". */
+static void expand(const struct gather *g, const char *text, struct strbuf *out)
+{
+	char name[128];
+
+	while (*text) {
+		size_t len = reference(text, name);
+		const char *value = len ? gathered(g, name) : NULL;
+
+		if (value)
+			strbuf__addz(out, value);
+		if (!len)
+			strbuf__addc(out, *text);
+		text += len ? len : 1;
+	}
+}
+
+/* Empty: away with it. */
+static void replace(struct gather *g, const char *name, const char *value, size_t len)
+{
+	for (size_t i = 0; i < g->cnt; i++) {
+		if (strcmp(g->text.s + g->at[i].name, name))
+			continue;
+		g->at[i] = g->at[--g->cnt];
+		break;
+	}
+	add(g, name, value, len);
+}
+
+static void apply_rules(struct gather *g, const struct labels_config *c)
+{
+	struct strbuf value = { 0 };
+
+	for (const struct rule *r = c->rules; r < c->rules + c->rule_cnt; r++) {
+		if (g->text.err || !rule__matches(r, get_gathered, g))
+			continue;
+		for (size_t i = 0; i < r->set_cnt; i++) {
+			strbuf__clear(&value);
+			expand(g, r->set[i].value, &value);
+			replace(g, r->set[i].name, value.s, value.len);
+		}
+		g->drop |= r->drop;
+		g->one_in = r->one_in ? r->one_in : g->one_in;
+	}
+	add_z(g, "service_name", "unknown"); /* each has one */
+	strbuf__free(&value);
 }
 
 struct label_set *labels__of_gone(const struct labels_config *c, const struct labelled_process *p)
@@ -735,6 +821,7 @@ struct label_set *labels__of_gone(const struct labels_config *c, const struct la
 
 	add_known(&g, c, p);
 	add_service_name(&g, NULL);
+	apply_rules(&g, c);
 	return make_set(&g);
 }
 
@@ -768,6 +855,7 @@ struct label_set *labels__read(const char *root, const struct labels_config *c,
 	add_service_name(&g, &file);
 	if (c->command_line)
 		add_command_line(&g, &file);
+	apply_rules(&g, c);
 	strbuf__free(&file);
 	strbuf__free(&tmp);
 	return make_set(&g);

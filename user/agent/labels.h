@@ -21,12 +21,15 @@
  * All of it is the process's own claim or that of who started it: values are cut at LABEL_VALUE_MAX characters and
  * sanitised, files are read up to a bound, and nothing that a process says is ever opened as a path.
  *
+ * What rules (rules.h) say comes last.
+ *
  * Reads below a directory that is "/" but in tests. A set never changes and is counted: threads may share it.
  */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
+#include "agent/rules.h"
 #include "agent/window.h"
 #include "str.h"
 
@@ -35,7 +38,10 @@
 
 struct label_set {
 	size_t cnt;
-	int refs; /* private */
+	int refs;  /* private */
+	bool drop; /* no window has its samples */
+	uint32_t
+		one_in; /* of so many samples one is kept, and stands for all; 0 and 1: all are kept */
 	struct label labels[];
 };
 
@@ -51,6 +57,8 @@ struct labels_config {
 	struct label *fixed; /* for every process */
 	size_t fixed_cnt;
 	bool command_line;
+	struct rule *rules; /* in the order of the file */
+	size_t rule_cnt;
 };
 
 /* The defaults: host as the kernel has it. 0 or -ENOMEM. */
@@ -59,6 +67,9 @@ void labels_config__free(struct labels_config *c);
 /* One key of the section. 0, -ENOENT: there is none; -EINVAL: *why says what is wanted; -ENOMEM. */
 int labels_config__set(struct labels_config *c, const char *key, const char *value,
 		       const char **why);
+
+/* A rule that is empty, behind the others, or NULL: no memory, or RULES_MAX are there. */
+struct rule *labels_config__add_rule(struct labels_config *c);
 
 /* NULL: out of memory. */
 struct label_set *labels__read(const char *root, const struct labels_config *c,

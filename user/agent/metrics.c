@@ -169,6 +169,10 @@ static void put_windows(const struct agent_stats *s, FILE *f)
 	put_uint(f, "pyperf_samples_dropped_total", METRIC_COUNTER,
 		 "Samples that were counted and are in no window: in these periods, mostly.",
 		 s->samples_dropped);
+	put_uint(
+		f, "pyperf_samples_left_out_total", METRIC_COUNTER,
+		"Samples that were counted and are in no window because a rule of the configuration says so.",
+		s->samples_left_out);
 	put_uint(f, "pyperf_windows_failed_total", METRIC_COUNTER,
 		 "Windows that the store or a spool did not take.", s->windows_failed);
 	put_uint(f, "pyperf_periods_queued", METRIC_GAUGE, "Periods that wait to be delivered.",

@@ -24,6 +24,7 @@ struct service {
 	char *key;
 	struct strbuf differing; /* names, each with BETWEEN around it */
 	unsigned differing_cnt;
+	bool large;	    /* it had a window of its size once, and keeps a row of its own */
 	uint32_t last_seen; /* period */
 };
 
@@ -32,6 +33,8 @@ struct splitter {
 	struct service *services;
 	size_t cnt, cap;
 	uint32_t period;
+	uint32_t small;	   /* samples */
+	uint64_t left_out; /* samples, by rules, of the last period */
 };
 
 struct splitter *splitter__new(const char *const *group)
@@ -46,6 +49,16 @@ struct splitter *splitter__new(const char *const *group)
 		}
 	}
 	return s;
+}
+
+void splitter__set_small(struct splitter *s, uint32_t samples)
+{
+	s->small = samples;
+}
+
+uint64_t splitter__left_out(const struct splitter *s)
+{
+	return s->left_out;
 }
 
 static void free_service(struct service *v)
@@ -164,6 +177,8 @@ static int find_members(struct split *x)
 	for (size_t i = 0; i < cnt; i++) {
 		struct member *m = &x->members[x->member_cnt];
 
+		if (x->p->labels[i]->drop)
+			continue;
 		m->proc = (uint32_t)i;
 		m->key = group_key(x->s, x->p->labels[i]);
 		if (!m->key)
@@ -172,6 +187,17 @@ static int find_members(struct split *x)
 	}
 	qsort(x->members, x->member_cnt, sizeof(*x->members), cmp_members);
 	return 0;
+}
+
+/* Of the processes that are in no window. */
+static uint64_t count_left_out(const struct period *p)
+{
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < p->profile->stack_cnt; i++)
+		if (p->labels[p->profile->stacks[i].proc]->drop)
+			sum += p->profile->stacks[i].count;
+	return sum;
 }
 
 /* Counting sort. */
@@ -197,6 +223,88 @@ static int order_stacks(struct split *x)
 		x->stacks[at[p->stacks[i].proc]++] = (uint32_t)i;
 	free(at);
 	return 0;
+}
+
+/* ---- small services --------------------------------------------------------------------------------- */
+
+/* How many members, from the first of a service on, belong to it. */
+static size_t same_service(const struct split *x, size_t first)
+{
+	size_t cnt = 1;
+
+	while (first + cnt < x->member_cnt &&
+	       !strcmp(x->members[first].key, x->members[first + cnt].key))
+		cnt++;
+	return cnt;
+}
+
+static uint64_t count_samples(const struct split *x, const struct member *m, size_t cnt)
+{
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < cnt; i++)
+		for (uint32_t j = x->first_stack[m[i].proc]; j < x->first_stack[m[i].proc + 1]; j++)
+			sum += x->p->profile->stacks[x->stacks[j]].count;
+	return sum;
+}
+
+/* A service that was larger once keeps its row: else the rows of a quiet hour would be others. */
+static bool is_small(struct split *x, const struct member *m, size_t cnt)
+{
+	struct service *v;
+
+	if (count_samples(x, m, cnt) < x->s->small) {
+		v = find_service(x->s, m->key);
+		return !v || !v->large;
+	}
+	v = remember(x->s, m->key);
+	if (v)
+		v->large = true;
+	return false;
+}
+
+/* No key of a service: that has BETWEEN behind each of its values. */
+static bool is_rest(const char *key)
+{
+	return !strcmp(key, SPLIT_SMALL);
+}
+
+/* Marks the members of small services in `small`, and returns how many services these are. */
+static size_t mark_small(struct split *x, bool *small)
+{
+	size_t services = 0, cnt;
+
+	for (size_t i = 0; i < x->member_cnt; i += cnt) {
+		cnt = same_service(x, i);
+		small[i] = is_small(x, &x->members[i], cnt);
+		services += small[i];
+		for (size_t j = 1; j < cnt; j++)
+			small[i + j] = small[i];
+	}
+	return services;
+}
+
+/* Several small services become one. 0 or -ENOMEM. */
+static int join_small(struct split *x)
+{
+	bool *small = x->s->small ? calloc(x->member_cnt + 1, sizeof(*small)) : NULL;
+	int err = x->s->small && !small ? -ENOMEM : 0;
+
+	if (small && mark_small(x, small) > 1) {
+		for (size_t i = 0; i < x->member_cnt && !err; i++) {
+			char *key = small[i] ? strdup(SPLIT_SMALL) : NULL;
+
+			if (!small[i])
+				continue;
+			if (!key)
+				err = -ENOMEM;
+			else
+				free(x->members[i].key), x->members[i].key = key;
+		}
+		qsort(x->members, x->member_cnt, sizeof(*x->members), cmp_members);
+	}
+	free(small);
+	return err;
 }
 
 /* ---- labels of a service -------------------------------------------------------------------------- */
@@ -242,12 +350,18 @@ static void choose_labels(struct split *x, const struct member *m, size_t cnt)
 {
 	const struct label_set *first = x->p->labels[m[0].proc];
 	struct service *v = remember(x->s, m[0].key);
+	bool rest = is_rest(m[0].key);
 
 	x->label_cnt = 0;
 	for (size_t i = 0; i < first->cnt; i++) {
 		const struct label *label = &first->labels[i];
-		bool grouping = is_grouping(x->s, label->name);
+		bool grouping =
+			rest ? !strcmp(label->name, "host") : is_grouping(x->s, label->name);
 
+		if (rest && !strcmp(label->name, "service_name")) {
+			x->labels[x->label_cnt++] = (struct label){ label->name, SPLIT_SMALL };
+			continue;
+		}
 		if (!grouping && !all_agree(x, m, cnt, label))
 			note_differing(v, label->name);
 		else if (grouping || !has_differed(v, label->name))
@@ -293,6 +407,53 @@ static void take_stack(struct split *x, const struct profile_stack *s, uint32_t 
 	x->view.stats.counters[CTR_counted] += s->count;
 }
 
+/* Of the numbers start, start + step, ... those below `end`. */
+static uint64_t steps_below(uint64_t start, uint64_t step, uint64_t end)
+{
+	return end > start ? (end - start + step - 1) / step : 0;
+}
+
+/* Takes a stack again, with another count. */
+static void count_again(struct split *x, struct profile_stack *s, uint64_t count)
+{
+	x->view.stats.counters[CTR_counted] += count - s->count;
+	s->count = count;
+}
+
+/*
+ * Every one_in-th sample of a process, which stands for all of them: fewer stacks, and as much time. What is behind the
+ * last one that is kept, and before the first, is the last one's: so the sum is that of all samples.
+ */
+static void take_some(struct split *x, uint32_t from, uint32_t proc, uint32_t one_in)
+{
+	uint64_t start = (x->p->span.start_unix_ns / 1000000 + from) % one_in, seen = 0, kept = 0;
+	const struct profile *p = x->p->profile;
+	struct profile_stack *last = NULL;
+
+	for (uint32_t j = x->first_stack[from]; j < x->first_stack[from + 1]; j++) {
+		struct profile_stack s = p->stacks[x->stacks[j]];
+		uint64_t n = steps_below(start, one_in, seen + s.count) -
+			     steps_below(start, one_in, seen);
+
+		seen += s.count;
+		if (!n && (last || j + 1 < x->first_stack[from + 1]))
+			continue;
+		s.count = n * one_in;
+		s.samples = !n ? 1 : s.samples < n ? s.samples : n;
+		take_stack(x, &s, proc);
+		last = &x->view.stacks[x->view.stack_cnt - 1];
+		kept += s.count;
+	}
+	if (last)
+		count_again(x, last, last->count + seen - kept);
+}
+
+static void take_all(struct split *x, uint32_t from, uint32_t proc)
+{
+	for (uint32_t j = x->first_stack[from]; j < x->first_stack[from + 1]; j++)
+		take_stack(x, &x->p->profile->stacks[x->stacks[j]], proc);
+}
+
 static int alloc_view(struct split *x, const struct member *m, size_t cnt)
 {
 	const struct profile *p = x->p->profile;
@@ -328,6 +489,7 @@ static int make_view(struct split *x, const struct member *m, size_t cnt)
 {
 	const struct profile *p = x->p->profile;
 	int err = alloc_view(x, m, cnt);
+	uint32_t one_in;
 
 	if (err)
 		return err;
@@ -339,8 +501,11 @@ static int make_view(struct split *x, const struct member *m, size_t cnt)
 	x->view.stats.cpus = p->stats.cpus;
 	for (size_t i = 0; i < cnt; i++) {
 		x->view.procs[x->view.proc_cnt] = p->procs[m[i].proc];
-		for (uint32_t j = x->first_stack[m[i].proc]; j < x->first_stack[m[i].proc + 1]; j++)
-			take_stack(x, &p->stacks[x->stacks[j]], (uint32_t)x->view.proc_cnt);
+		one_in = x->p->labels[m[i].proc]->one_in;
+		if (one_in > 1)
+			take_some(x, m[i].proc, (uint32_t)x->view.proc_cnt, one_in);
+		else
+			take_all(x, m[i].proc, (uint32_t)x->view.proc_cnt);
 		x->view.proc_cnt++;
 	}
 	/* Of one service nothing was filtered, and what was lost cannot be told apart. */
@@ -426,9 +591,7 @@ static int make_windows(struct split *x)
 	int err = 0, first = 0;
 
 	for (size_t i = 0; i < x->member_cnt; i += cnt) {
-		for (cnt = 1; i + cnt < x->member_cnt; cnt++)
-			if (strcmp(x->members[i].key, x->members[i + cnt].key))
-				break;
+		cnt = same_service(x, i);
 		err = give_window(x, &x->members[i], cnt);
 		if (!first)
 			first = err;
@@ -444,10 +607,13 @@ int splitter__run(struct splitter *s, const struct period *p, split_fn fn, void 
 	int err = p->label_cnt == p->profile->proc_cnt ? 0 : -EINVAL;
 
 	s->period++;
+	s->left_out = err ? 0 : count_left_out(p);
 	if (!err)
 		err = find_members(&x);
 	if (!err)
 		err = order_stacks(&x);
+	if (!err)
+		err = join_small(&x);
 	x.unmade = err != 0;
 	if (!err)
 		err = make_windows(&x);

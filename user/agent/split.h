@@ -17,11 +17,21 @@
 #include "agent/period.h"
 #include "agent/window.h"
 
+#define SPLIT_SMALL "(small)" /* the service of processes whose services are small */
+
 struct splitter;
 
 /* `group`: names of labels, NULL-terminated; copied. NULL: out of memory. */
 struct splitter *splitter__new(const char *const *group);
 void splitter__free(struct splitter *s);
+
+/*
+ * From now on services with fewer samples in a period are one, SPLIT_SMALL, if there are several; 0, as at the start:
+ * none is. One that had as many in a period that is remembered stays on its own.
+ */
+void splitter__set_small(struct splitter *s, uint32_t samples);
+/* Samples of the last period that rules have dropped. */
+uint64_t splitter__left_out(const struct splitter *s);
 
 /* One window; borrowed during the call. An error does not keep the others back. */
 typedef int (*split_fn)(void *ctx, const struct window *w);
