@@ -44,18 +44,26 @@ static void use(struct budget *b, double percent)
 	budget__cpu(b, ns, ns, 60 * S);
 }
 
+/* What sampling at 19 Hz takes, what a window takes, and what following processes does, in percent. */
+static void use_parts(struct budget *b, double sampling, double window, double following)
+{
+	double samples = sampling * b->frequency_hz / 19 + window / b->stretch;
+
+	budget__cpu(b, (uint64_t)(0.01 * (samples + following) * 60e9),
+		    (uint64_t)(0.01 * samples * 60e9), 60 * S);
+}
+
 static void falls_until_it_fits(void **state)
 {
-	static const uint32_t steps[] = { 12, 8, 5, 5, 5, 5, 5, 5, 5 };
+	static const uint32_t steps[] = { 12, 8, 8, 8, 8, 8, 8, 8, 8 };
 	struct budget b = make();
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
-		use(&b, 3);
-		assert_int_equal(b.frequency_hz,
-				 steps[i]); /* 5/19 of 3% is 0.79; 7/19 would be 1.1 */
+		use(&b, 2);
+		assert_int_equal(b.frequency_hz, steps[i]); /* 8/19 of 2% is 0.84 */
 	}
-	assert_int_equal(said, 3);
+	assert_int_equal(said, 2);
 }
 
 static void rises_when_there_is_room_for_long(void **state)
@@ -95,11 +103,43 @@ static void at_the_lowest_it_says_so(void **state)
 	(void)state;
 	for (int i = 0; i < 20; i++)
 		use(&b, 1000);
-	assert_int_equal(b.frequency_hz, 1);
-	assert_int_equal(said, 6 + 1); /* each step, and once that there is no more */
+	assert_int_equal(b.frequency_hz, BUDGET_HZ_MIN);
+	assert_int_equal(b.stretch, 1);
+	assert_int_equal(said, 2 + 1); /* each step, and once that there is no more */
 	for (int i = 0; i < BUDGET_CALM; i++)
 		use(&b, 0);
-	assert_int_equal(b.frequency_hz, 2);
+	assert_int_equal(b.frequency_hz, 10);
+}
+
+/* Sampling is not what is dear: it goes on as before, and windows get longer, and shorter again. */
+static void what_windows_take_is_not_taken_from_sampling(void **state)
+{
+	static const uint32_t hz[] = { 12, 19, 19, 19, 19 }, stretch[] = { 1, 1, 2, 4, 4 };
+	struct budget b = make();
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(hz) / sizeof(hz[0]); i++) {
+		use_parts(&b, 0.07, 2.2, 0.2);
+		assert_int_equal(b.frequency_hz, hz[i]);
+		assert_int_equal(b.stretch, stretch[i]);
+	}
+	assert_int_equal(said, 4);
+	for (int i = 0; i < 2 * BUDGET_CALM; i++)
+		use_parts(&b, 0.07, 0.2, 0.2);
+	assert_int_equal(b.stretch, 1);
+	assert_int_equal(b.frequency_hz, 19);
+	assert_int_equal(said, 6);
+}
+
+/* Both: the frequency falls by what it can be blamed for. */
+static void a_part_that_stays_is_reckoned_with(void **state)
+{
+	struct budget b = make();
+
+	(void)state;
+	for (int i = 0; i < 10; i++)
+		use_parts(&b, 0.8, 0, 0.5);
+	assert_int_equal(b.frequency_hz, 9); /* 0.5% + 9/19 of 0.8% is 0.88% */
 }
 
 static void what_does_not_help_is_not_done(void **state)
@@ -107,11 +147,12 @@ static void what_does_not_help_is_not_done(void **state)
 	struct budget b = make();
 
 	(void)state;
-	budget__cpu(&b, 6 * S, S, 60 * S);
-	budget__cpu(&b, 6 * S, S, 60 * S);
+	use_parts(&b, 1, 0, 9);
+	use_parts(&b, 1, 0, 9);
 	assert_int_equal(b.frequency_hz, 19);
+	assert_int_equal(b.stretch, 1);
 	assert_int_equal(said, 1); /* until there is something else to say */
-	budget__cpu(&b, 6 * S, 2 * S, 60 * S);
+	use_parts(&b, 9, 0, 1);
 	assert_int_equal(b.frequency_hz, 12);
 	assert_int_equal(said, 2);
 }
@@ -169,6 +210,8 @@ int main(void)
 		cmocka_unit_test(does_not_swing),
 		cmocka_unit_test(at_the_lowest_it_says_so),
 		cmocka_unit_test(what_does_not_help_is_not_done),
+		cmocka_unit_test(what_windows_take_is_not_taken_from_sampling),
+		cmocka_unit_test(a_part_that_stays_is_reckoned_with),
 		cmocka_unit_test(memory_is_given_back_step_by_step),
 		cmocka_unit_test(memory_between_the_marks_changes_nothing),
 	};

@@ -415,6 +415,7 @@ static void keep_budget(struct agent *a, const struct clocks *now, uint64_t dura
 	budget__cpu(&a->budget, used - a->used_ns, s->samples_ns - a->samples_ns, duration_ns);
 	a->used_ns = used;
 	a->samples_ns = s->samples_ns;
+	a->schedule.length_ns = a->config->agent.window_s * a->budget.stretch * NS_PER_S;
 	if (a->budget.frequency_hz == s->run.frequency_hz)
 		return;
 	taps__cut(a->taps, now, s->run.frequency_hz, s->run.cpus, name, a);
@@ -562,6 +563,7 @@ static void publish(struct agent *a)
 	s->rss_bytes = own_memory();
 	s->fds = count_fds();
 	s->frequency_cfg = a->config->agent.frequency_hz;
+	s->window_s = (uint32_t)(a->schedule.length_ns / NS_PER_S);
 	s->frequency_hz = s->run.frequency_hz;
 	s->slowed = session__slowed(a->session);
 	s->processes = (uint32_t)(procs.python + procs.native_only);

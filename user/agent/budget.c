@@ -16,15 +16,45 @@ void budget__set(struct budget *b, const struct budget_config *limits, uint32_t 
 	b->limits = *limits;
 	b->frequency_cfg = b->frequency_hz = frequency_hz;
 	b->stacks = limits->stacks;
+	b->stretch = 1;
+	b->last_hz = 0;
+	b->model_periods = 0;
 	b->calm_cpu = b->calm_memory = 0;
 	b->give_back = false;
 }
 
 /* ---- processor ---------------------------------------------------------------------------------------- */
 
-static uint32_t lower(uint32_t hz)
+/* What a period took, in percent of a CPU. */
+struct cost {
+	double all, samples, limit;
+};
+
+static uint32_t floor_hz(const struct budget *b)
 {
-	return hz * 2 / 3 > 1 ? hz * 2 / 3 : 1;
+	return b->frequency_cfg < BUDGET_HZ_MIN ? b->frequency_cfg : BUDGET_HZ_MIN;
+}
+
+/* From this period and the last one, if they had different frequencies and nothing else that we know of. */
+static void learn(struct budget *b, const struct cost *c)
+{
+	double hz = b->frequency_hz, most = c->samples / hz;
+
+	b->model_periods -= b->model_periods > 0;
+	if (b->last_hz && b->last_hz != b->frequency_hz) {
+		b->per_hz = (b->last_samples - c->samples) / ((double)b->last_hz - hz);
+		b->model_periods = BUDGET_MODEL;
+	}
+	/* Whatever the load was then: not less than nothing, and not more than all there is now. */
+	b->per_hz = b->per_hz < 0 ? 0 : b->per_hz > most ? most : b->per_hz;
+	b->last_hz = b->frequency_hz;
+	b->last_samples = c->samples;
+}
+
+/* b, or as much as it can be. */
+static double per_hz(const struct budget *b, const struct cost *c)
+{
+	return b->model_periods ? b->per_hz : c->samples / b->frequency_hz;
 }
 
 static uint32_t higher(const struct budget *b)
@@ -36,23 +66,26 @@ static uint32_t higher(const struct budget *b)
 	return hz < b->frequency_cfg ? hz : b->frequency_cfg;
 }
 
-static void slow_down(struct budget *b, double percent)
+/* Where it fits, by what was measured; before that, a third less. */
+static uint32_t lower(const struct budget *b, const struct cost *c)
 {
-	uint32_t hz = lower(b->frequency_hz);
+	double fits = b->frequency_hz * 2 / 3;
 
-	if (hz == b->frequency_hz) {
-		if (!b->said_cpu)
-			log_warn(
-				"%.2f%% of a CPU is more than the budget of %g%%, and the frequency cannot be lower "
-				"than %" PRIu32 " Hz",
-				percent, b->limits.cpu_percent, hz);
-		b->said_cpu = true;
-		return;
-	}
+	if (b->model_periods && b->per_hz > 0)
+		fits = b->frequency_hz - (c->all - 0.9 * c->limit) / b->per_hz;
+	if (fits < floor_hz(b))
+		return floor_hz(b);
+	return fits < b->frequency_hz ? (uint32_t)fits : b->frequency_hz;
+}
+
+static void slow_down(struct budget *b, const struct cost *c)
+{
+	uint32_t hz = lower(b, c);
+
 	b->said_cpu = false;
 	log_warn("%.2f%% of a CPU is more than the budget of %g%%: from %" PRIu32
 		 " down to %" PRIu32 " Hz",
-		 percent, b->limits.cpu_percent, b->frequency_hz, hz);
+		 c->all, c->limit, b->frequency_hz, hz);
 	b->frequency_hz = hz;
 }
 
@@ -66,37 +99,105 @@ static void speed_up(struct budget *b)
 	b->frequency_hz = hz;
 }
 
-static void say_no_help(struct budget *b, double percent)
+static void set_stretch(struct budget *b, uint32_t stretch)
 {
-	if (!b->said_cpu)
+	b->stretch = stretch;
+	b->calm_cpu = 0;
+	b->last_hz = 0;
+}
+
+/* Lowering the frequency has not helped, and would not at the configured one. */
+static bool was_in_vain(const struct budget *b, const struct cost *c)
+{
+	double at_cfg = c->all + b->per_hz * (b->frequency_cfg - b->frequency_hz);
+
+	return b->model_periods && b->frequency_hz < b->frequency_cfg &&
+	       b->per_hz * b->frequency_cfg < (at_cfg - c->limit) / 2;
+}
+
+static void say_no_help(struct budget *b, const struct cost *c)
+{
+	if (b->said_cpu)
+		return;
+	b->said_cpu = true;
+	if (b->frequency_hz == floor_hz(b) && per_hz(b, c) * b->frequency_hz > c->all / 2)
+		log_warn(
+			"%.2f%% of a CPU is more than the budget of %g%%, and the frequency cannot be lower "
+			"than %" PRIu32 " Hz",
+			c->all, c->limit, b->frequency_hz);
+	else
 		log_warn(
 			"%.2f%% of a CPU is more than the budget of %g%%, most of it to follow processes that start "
-			"and end: a lower frequency would not help",
-			percent, b->limits.cpu_percent);
-	b->said_cpu = true;
+			"and end: neither a lower frequency nor longer windows would help",
+			c->all, c->limit);
+}
+
+static void take_action(struct budget *b, const struct cost *c)
+{
+	double excess = c->all - c->limit, slope = per_hz(b, c);
+	/* Paid for each window: names, encoding, storing. */
+	double fixed = b->model_periods ? c->samples - slope * b->frequency_hz : c->samples;
+
+	if (was_in_vain(b, c)) {
+		log_warn("%.2f%% of a CPU is more than the budget of %g%%, of which sampling takes "
+			 "%.2f%%: from %" PRIu32 " back up to %" PRIu32 " Hz",
+			 c->all, c->limit, slope * b->frequency_hz, b->frequency_hz,
+			 b->frequency_cfg);
+		b->frequency_hz = b->frequency_cfg;
+	} else if (b->frequency_hz > floor_hz(b) && slope * b->frequency_hz >= excess / 2) {
+		slow_down(b, c);
+	} else if (b->stretch < BUDGET_STRETCH_MAX && fixed >= excess / 4) {
+		set_stretch(b, b->stretch * 2);
+		log_warn(
+			"%.2f%% of a CPU is more than the budget of %g%%, and sampling is not what takes it: windows "
+			"are %" PRIu32 " times as long",
+			c->all, c->limit, b->stretch);
+	} else {
+		say_no_help(b, c);
+	}
+}
+
+/* With four fifths of the budget, as they were. */
+static void take_back(struct budget *b, const struct cost *c)
+{
+	double then = c->all;
+
+	if (b->stretch > 1)
+		then += c->samples;
+	else if (b->model_periods)
+		then += b->per_hz * (higher(b) - b->frequency_hz);
+	else
+		then = then * higher(b) / b->frequency_hz;
+	if (then > 0.8 * c->limit) {
+		b->calm_cpu = 0;
+	} else if (++b->calm_cpu == BUDGET_CALM && b->stretch > 1) {
+		set_stretch(b, b->stretch / 2);
+		log_info("the CPU budget of %g%% has room: windows are %" PRIu32
+			 " times as long as configured",
+			 c->limit, b->stretch);
+	} else if (b->calm_cpu == BUDGET_CALM) {
+		speed_up(b);
+	}
 }
 
 void budget__cpu(struct budget *b, uint64_t used_ns, uint64_t samples_ns, uint64_t duration_ns)
 {
-	double percent = duration_ns ? 100.0 * (double)used_ns / (double)duration_ns : 0;
+	double duration = duration_ns ? (double)duration_ns : 1;
+	struct cost c = { .all = 100.0 * (double)used_ns / duration,
+			  .samples = 100.0 * (double)samples_ns / duration,
+			  .limit = b->limits.cpu_percent };
 
 	if (b->periods++ < BUDGET_GRACE)
 		return;
-	if (percent > b->limits.cpu_percent) {
+	learn(b, &c);
+	if (c.all > c.limit) {
 		b->calm_cpu = 0;
-		if (samples_ns < used_ns / 4)
-			say_no_help(b, percent);
-		else
-			slow_down(b, percent);
+		take_action(b, &c);
 		return;
 	}
 	b->said_cpu = false;
-	if (b->frequency_hz == b->frequency_cfg)
-		return;
-	if (percent * higher(b) / b->frequency_hz > 0.8 * b->limits.cpu_percent)
-		b->calm_cpu = 0;
-	else if (++b->calm_cpu == BUDGET_CALM)
-		speed_up(b);
+	if (b->frequency_hz != b->frequency_cfg || b->stretch > 1)
+		take_back(b, &c);
 }
 
 /* ---- memory --------------------------------------------------------------------------------------------- */

@@ -119,6 +119,9 @@ static void put_sampling(const struct agent_stats *s, FILE *f)
 	put_uint(f, "pyperf_frequency_configured_hz", METRIC_GAUGE,
 		 "The same as configured: more than now when the CPU budget is short.",
 		 s->frequency_cfg);
+	put_uint(f, "pyperf_window_length_seconds", METRIC_GAUGE,
+		 "Length of a window, now: more than configured when the CPU budget is short.",
+		 s->window_s);
 	put_uint(f, "pyperf_sampling_slowed", METRIC_GAUGE,
 		 "A sample stands for so many: more than one while they take too much of a CPU.",
 		 s->slowed);
