@@ -622,7 +622,7 @@ def test_pyroscope_messages(directory, pprof):
 
 
 def test_grpc(directory, pprof):
-    with fault_server.GrpcServer() as server, Pusher(directory, server.url, kind="parca") as pusher:
+    with fault_server.GrpcServer() as server, Pusher(directory, server.url, kind="parca", max_windows=1) as pusher:
         server.plan("ok", "14:try%20again%1b[31m", "cut", "8", "ok", "3:no")
         pusher.put(4, pprof)
         stats = pusher.drained()
@@ -645,10 +645,13 @@ def test_grpc_to_a_server_without_http2(directory, pprof):
 
 
 def read_otlp(body):
-    """(attributes of the resource, profile, {(stack, attributes): samples}), all indexes resolved and checked."""
+    """(attributes of the resource, profile, {(stack, attributes): samples}) of each window, all indexes resolved and
+    checked."""
     request = pprof_read.message(body, OTLP_REQUEST)
-    d = request["dictionary"]
-    resource_profiles, = request["resource_profiles"]
+    return [read_otlp_window(request["dictionary"], r) for r in request["resource_profiles"]]
+
+
+def read_otlp_window(d, resource_profiles):
     scope_profiles, = resource_profiles["scope_profiles"]
     profile, = scope_profiles["profiles"]
     nothing = pprof_read.message(b"", OTLP_DICTIONARY)
@@ -703,7 +706,7 @@ def test_otlp_messages(directory, kind):
             assert server.taken[0].path == "/v1development/profiles"
             assert server.taken[0].headers["content-encoding"] == "gzip"
             body = gzip.decompress(body)
-        resource, profile, samples = read_otlp(body)
+        (resource, profile, samples), = read_otlp(body)
         assert resource == {"service.name": "web", "host.name": "test-host", "k8s.pod.name": "p-1", "team": "a"}
         assert profile["profile_id"].hex() == window and profile["duration_nano"] == 10 * 10 ** 9
         assert profile["period"] == 10 ** 9 // 19
@@ -711,6 +714,70 @@ def test_otlp_messages(directory, kind):
         got = {tuple(lines[0] for lines, _, _ in stack): n for (stack, _), n in samples.items()}
         assert got == {(("work\u00e4", "/srv/app.py", 9), ("<module>", "/srv/app.py", 3)): 5,
                        (("work\u00e4", "/srv/app.py", 10), ("<module>", "/srv/app.py", 3)): 2}
+
+
+def windows_of(kind, request):
+    """The ids, in the order in which they are in the request."""
+    if kind == "pyroscope":
+        return [sample["id"].decode().replace("-", "")
+                for series in pprof_read.message(request.body, PUSH_REQUEST)["series"] for sample in series["samples"]]
+    body = gzip.decompress(request.body) if kind == "otlp" else request.body
+    return [profile["profile_id"].hex() for _, profile, _ in read_otlp(body)]
+
+
+SLOW = {"retry-min-ms": 2000, "retry-max-ms": 2000}
+
+
+@pytest.mark.parametrize("kind", ["pyroscope", "otlp", "otlp-grpc"])
+def test_windows_that_wait_go_in_one_request(directory, kind):
+    """Behind one that failed and is tried alone; of several services, which share what is equal."""
+    paths = []
+    for service in range(3):
+        p = pprof_write.Profile(hz=19)
+        p.add([(("<module>", "/srv/app.py", 1), 3), (("work%d" % service, "/srv/app.py", 7), 9)], 5 + service)
+        paths.append(directory / ("p%d.pb.gz" % service))
+        paths[-1].write_bytes(p.pack())
+    server = fault_server.GrpcServer() if kind == "otlp-grpc" else fault_server.Server()
+    with server, Pusher(directory, server.url, kind=kind, **SLOW) as pusher:
+        server.plan("14:later" if kind == "otlp-grpc" else "503")
+        ids = [pusher.put(1, paths[i % 3], "service_name=s%d" % (i % 3))[0] for i in range(9)]
+        pusher.drained()
+        taken = server.taken
+        assert [i for request in taken for i in windows_of(kind, request)] == ids
+        assert len(taken) <= 4 and len(windows_of(kind, taken[0])) == 1, taken
+        if kind != "otlp-grpc":  # whose server notes no headers
+            assert len({request.id for request in taken}) == len(taken)
+        if kind == "otlp":
+            for i, (resource, _, samples) in enumerate(read_otlp(gzip.decompress(taken[-1].body)), 9 - len(
+                    windows_of(kind, taken[-1]))):
+                assert resource["service.name"] == "s%d" % (i % 3)
+                (stack, _), = samples
+                assert stack[0][0] == (("work%d" % (i % 3), "/srv/app.py", 9),) and sum(samples.values()) == 5 + i % 3
+
+
+def test_one_that_is_refused_keeps_no_other_back(directory, pprof):
+    """A request of several is refused: then each goes alone, and one of them is refused again."""
+    with fault_server.Server() as server, Pusher(directory, server.url, kind="pyroscope", **SLOW) as pusher:
+        server.plan("503", "ok", "400", "ok", "400")
+        ids = pusher.put(8, pprof)
+        stats = pusher.drained()
+        assert stats["sent"] == 7 and stats["rejected"] == 1
+        got = [i for request in server.taken for i in windows_of("pyroscope", request)]
+        assert len(got) == 7 and got == [i for i in ids if i in got]
+
+
+def test_one_that_does_not_fit_the_format_keeps_no_other_back(directory, pprof):
+    p = pprof_write.Profile(hz=19)
+    p.add([(("<module>", "/srv/app.py", 1), 3)], 5)
+    good = directory / "good.pb.gz"
+    good.write_bytes(p.pack())
+    with fault_server.Server() as server, Pusher(directory, server.url, kind="otlp", **SLOW) as pusher:
+        server.plan("503")
+        pusher.put(3, good)
+        pusher.put(1, pprof)
+        pusher.put(3, good)
+        stats = pusher.drained()
+        assert stats["sent"] == 6 and stats["unfit"] == 1
 
 
 def test_what_is_no_profile_is_not_held_back_for_ever(directory, pprof):

@@ -306,7 +306,7 @@ static void what_is_printed_can_be_read(void **state)
 		"header-file = X-B: /b\nbearer-token-file = /t\ntenant = t\n"
 		"proxy = env\ninsecure-skip-verify = yes\ncompression = none\n"
 		"connect-timeout = 7s\ntimeout = 1h\nretry-min = 90s\nretry-max = 2m\n"
-		"spread = 0s\nmax-in-flight = 3\nspool-max-size = 5MiB\nspool-max-age = 61s\n";
+		"spread = 0s\nmax-in-flight = 3\nmax-windows = 5\nspool-max-size = 5MiB\nspool-max-age = 61s\n";
 	struct config *c = parse(all);
 	char *text;
 

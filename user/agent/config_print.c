@@ -157,7 +157,7 @@ static void put_push(const struct push_config *c, FILE *f)
 	put_time(f, "retry-min", c->retry_min_ms / 1000);
 	put_time(f, "retry-max", c->retry_max_ms / 1000);
 	put_time(f, "spread", c->spread_ms / 1000);
-	fprintf(f, "max-in-flight = %u\n", c->max_in_flight);
+	fprintf(f, "max-in-flight = %u\nmax-windows = %u\n", c->max_in_flight, c->max_windows);
 	put_bytes(f, "spool-max-size", c->spool.max_bytes);
 	put_time(f, "spool-max-age", c->spool.max_age_ns / NS_PER_S);
 }

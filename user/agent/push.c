@@ -20,6 +20,8 @@
 #include "seldom.h"
 #include "str.h"
 
+/* Bytes of several windows in one request: OTLP makes ten times as many of them, and gRPC takes 4 MiB. */
+#define BATCH_BYTES    (256U << 10)
 #define IDLE_MS	       60000 /* windows grow too old even when there is nothing else to do */
 #define FAILING_SAY_NS (10 * SELDOM_MINUTE)
 #define REOPEN_MS      60000
@@ -35,7 +37,8 @@
 
 struct slot {
 	struct push_http http;
-	struct spool_item item;
+	struct spool_item items[PUSH_WINDOWS_MAX]; /* the windows of the request */
+	size_t cnt;
 	bool busy;
 	bool probe; /* not the oldest: it was tried because that one fails */
 };
@@ -51,11 +54,14 @@ struct destination {
 	/* Of the thread. */
 	struct slot slots[PUSH_IN_FLIGHT_MAX];
 	unsigned busy;
+	size_t taken;	   /* windows in busy slots */
 	unsigned failures; /* in a row */
 	uint64_t next_ms;  /* not before */
 	uint64_t asked_ms; /* Retry-After: not before that, whatever else is taken meanwhile */
 	bool idle;	   /* there was nothing to send */
 	bool probe_next;
+	unsigned
+		alone; /* windows that are sent one by one: there is one among them that is not taken */
 	unsigned proofs; /* windows that were taken while the oldest was not */
 	struct seldom said_failing, said_rejected;
 
@@ -142,7 +148,7 @@ static void count_end(struct destination *d, const struct slot *x, enum push_ver
 
 	pthread_mutex_lock(&d->lock);
 	s->requests++;
-	s->retries += x->item.tries > 0;
+	s->retries += x->items[0].tries > 0;
 	s->failures += v != PUSH_SENT;
 	s->latency_sum_ns += h->latency_ns;
 	if (h->latency_ns > s->latency_max_ns)
@@ -177,7 +183,10 @@ static void back_off(struct destination *d, bool slow, uint64_t after_ms, const 
 
 static void release(struct destination *d, struct slot *x, enum spool_end end, bool tried)
 {
-	spool__done(d->spool, &x->item, end, tried);
+	for (size_t i = 0; i < x->cnt; i++)
+		spool__done(d->spool, &x->items[i], end, tried);
+	d->taken -= x->cnt;
+	x->cnt = 0;
 	strbuf__free(&x->http.message.body); /* of a large window; the next may be small */
 	x->busy = false;
 	d->busy--;
@@ -209,7 +218,8 @@ static bool may_be_the_window(const struct destination *d, const struct push_htt
 /* Is it this window's fault, as far as can be told? */
 static bool is_hopeless(struct destination *d, const struct slot *x)
 {
-	if (x->probe || x->item.tries + 1 < SUSPECT_TRIES || !may_be_the_window(d, &x->http)) {
+	if (x->probe || x->cnt > 1 || x->items[0].tries + 1 < SUSPECT_TRIES ||
+	    !may_be_the_window(d, &x->http)) {
 		d->probe_next = false;
 		return false;
 	}
@@ -217,11 +227,22 @@ static bool is_hopeless(struct destination *d, const struct slot *x)
 	return d->proofs >= PROOFS;
 }
 
+/* Which of several it is, shows when each goes alone. */
+static void send_alone(struct destination *d, struct slot *x)
+{
+	d->alone = (unsigned)x->cnt;
+	release(d, x, SPOOL_KEEP, false);
+}
+
 static void fail(struct destination *d, struct slot *x, enum push_verdict v)
 {
 	const struct push_http *h = &x->http;
 	const char *why = h->why.len ? h->why.s : "no answer";
 
+	if (v == PUSH_REJECTED && x->cnt > 1) {
+		send_alone(d, x);
+		return;
+	}
 	if (v == PUSH_REJECTED || (v == PUSH_RETRY && is_hopeless(d, x))) {
 		say_rejected(d, why);
 		d->probe_next = false;
@@ -259,26 +280,50 @@ static void add_address(struct strbuf *to, const struct push_config *c)
 	strbuf__addz(to, c->kind->path);
 }
 
-/* The window in x->item on its way; what goes wrong before there is a request is dealt with. */
+/* Of several windows another one than of each of them, so that no backend takes it for what it has already. */
+static void make_key(char key[WINDOW_ID_LEN + 1], const struct window *const *windows, size_t cnt)
+{
+	static const char digits[] = "0123456789abcdef";
+
+	for (size_t k = 0; k < WINDOW_ID_LEN; k++) {
+		unsigned sum = (unsigned)cnt - 1;
+
+		for (size_t i = 0; i < cnt; i++)
+			sum += (unsigned)(strchr(digits, windows[i]->id[k]) - digits);
+		key[k] = digits[sum % 16];
+	}
+	key[WINDOW_ID_LEN] = '\0';
+}
+
+/* The windows in x->items on their way; what goes wrong before there is a request is dealt with. */
 static void start(struct destination *d, struct slot *x)
 {
-	const struct window *w = &x->item.file.w;
+	const struct window *windows[PUSH_WINDOWS_MAX];
 	struct push_message *m = &x->http.message;
+	char key[WINDOW_ID_LEN + 1];
 	int err;
 
+	for (size_t i = 0; i < x->cnt; i++)
+		windows[i] = &x->items[i].file.w;
+	make_key(key, windows, x->cnt);
 	x->busy = true;
 	d->busy++;
+	d->taken += x->cnt;
 	strbuf__clear(&m->url);
 	strbuf__clear(&m->body);
 	if (d->c->kind->path)
 		add_address(&m->url, d->c);
-	err = d->c->kind->encode(d->c, w, m);
+	err = d->c->kind->encode(d->c, windows, x->cnt, m);
+	if (err == -EINVAL && x->cnt > 1) {
+		send_alone(d, x);
+		return;
+	}
 	if (err == -EINVAL) {
 		release(d, x, SPOOL_DROP_unfit, false);
 		return;
 	}
 	if (!err)
-		err = push_http__prepare(&x->http, d->c, w->id);
+		err = push_http__prepare(&x->http, d->c, key);
 	if (!err && curl_multi_add_handle(d->multi, x->http.easy))
 		err = -ENOMEM;
 	if (!err)
@@ -302,21 +347,45 @@ static unsigned allowed(const struct destination *d)
 	return d->failures ? 1 : d->c->max_in_flight;
 }
 
+/* After the first window: more, if the backend takes several and nothing speaks against them. */
+static void fill(struct destination *d, struct slot *x)
+{
+	size_t bytes = x->items[0].file.w.pprof_size;
+
+	if (d->alone) {
+		d->alone--;
+		return;
+	}
+	if (!d->c->kind->many || d->failures || x->probe)
+		return;
+	while (x->cnt < d->c->max_windows && !spool__take(d->spool, false, &x->items[x->cnt])) {
+		bytes += x->items[x->cnt].file.w.pprof_size;
+		if (bytes > BATCH_BYTES) {
+			spool__done(d->spool, &x->items[x->cnt], SPOOL_KEEP, false);
+			return;
+		}
+		x->cnt++;
+	}
+}
+
 static void start_what_waits(struct destination *d)
 {
 	while (now_ms() >= d->next_ms && d->busy < allowed(d)) {
 		struct slot *x = free_slot(d);
-		int err = d->probe_next ? spool__take(d->spool, true, &x->item) : -ENOENT;
+		int err = d->probe_next ? spool__take(d->spool, true, &x->items[0]) : -ENOENT;
 
 		x->probe = !err;
 		if (err)
-			err = spool__take(d->spool, false, &x->item);
+			err = spool__take(d->spool, false, &x->items[0]);
 		if (err == -ENOENT)
 			return;
-		if (err)
+		if (err) {
 			back_off(d, false, 0, strerror(-err));
-		else
-			start(d, x);
+			continue;
+		}
+		x->cnt = 1;
+		fill(d, x);
+		start(d, x);
 	}
 }
 
@@ -356,7 +425,7 @@ static int next_wait(struct destination *d)
 	deadline = d->deadline_ms;
 	pthread_mutex_unlock(&d->lock);
 	spool__stats(d->spool, &s);
-	waits = s.windows > d->busy;
+	waits = s.windows > d->taken;
 	if (waits && d->idle && !d->failures)
 		d->next_ms = later(d->asked_ms, closing ? 0 : now + spread_ms(d));
 	d->idle = !waits && !d->busy;

@@ -31,6 +31,7 @@
 #define PUSH_NAME_MAX	   64
 #define PUSH_HEADERS_MAX   16
 #define PUSH_IN_FLIGHT_MAX 16
+#define PUSH_WINDOWS_MAX   16
 
 struct push_kind;
 
@@ -51,6 +52,7 @@ struct push_config {
 	uint64_t retry_min_ms, retry_max_ms;
 	uint64_t spread_ms; /* a window waits up to that long: not the whole fleet at once */
 	unsigned max_in_flight;
+	unsigned max_windows; /* of one request, where the kind can take several */
 	struct spool_limits spool;
 };
 

@@ -45,6 +45,7 @@ int push_config__init(struct push_config *c, const char *name)
 		.retry_max_ms = 60000,
 		.spread_ms = 2000,
 		.max_in_flight = 1,
+		.max_windows = PUSH_WINDOWS_MAX,
 		.spool = { .max_bytes = 256 * MIB, .max_age_ns = 86400 * NS_PER_S },
 	};
 	if (!len || len > PUSH_NAME_MAX || strspn(name, lower) != len || *name == '-')
@@ -118,6 +119,7 @@ static const struct {
 	KEY("retry-max", VALUE_TIME, retry_max_ms),
 	KEY("spread", VALUE_SPREAD, spread_ms),
 	KEY("max-in-flight", VALUE_COUNT, max_in_flight),
+	KEY("max-windows", VALUE_COUNT, max_windows),
 	KEY("spool-max-size", VALUE_SIZE, spool.max_bytes),
 	KEY("spool-max-age", VALUE_AGE, spool.max_age_ns),
 #undef KEY

@@ -29,8 +29,13 @@ struct push_kind {
 	bool grpc; /* framed, over HTTP/2 */
 	int vague; /* a status that the backend also gives for trouble of its own; 0: none */
 	bool gzip; /* compress the body unless told otherwise: what holds a pprof file is that already */
-	/* 0, -EINVAL: this window cannot be put into this format (after a message), or -ENOMEM. */
-	int (*encode)(const struct push_config *c, const struct window *w, struct push_message *m);
+	bool many; /* one request may hold several windows, as there are several services */
+	/*
+	 * Without `many`, of one window. 0, -EINVAL: a window cannot be put into this format (after a message), or
+	 * -ENOMEM.
+	 */
+	int (*encode)(const struct push_config *c, const struct window *const *windows, size_t cnt,
+		      struct push_message *m);
 	/*
 	 * Looks into the body of a success. -EINVAL: it says that the window was refused, and `why` (which is
 	 * empty and must be made safe by whoever shows it) says why. NULL: there is nothing to see.

@@ -51,9 +51,9 @@ struct encoder {
 	int err;
 	struct block *arena;
 	struct strbuf key; /* bytes that make something up */
-	struct strtab *strings, *functions, *attributes, *stacks;
+	struct strtab *strings, *functions, *attributes, *stacks, *mappings, *locations;
 	struct table mapping_list, location_list, function_list, attribute_list, stack_list,
-		string_list, sample_list, resource_list;
+		string_list, sample_list, resource_list, part_list;
 	int32_t *location_of; /* by sym; 0: not used yet */
 	int32_t *mapping_of;  /* by module */
 };
@@ -93,6 +93,17 @@ static int32_t append(struct encoder *e, struct table *t, void *item)
 	}
 	t->items[t->cnt] = item;
 	return (int32_t)t->cnt++;
+}
+
+/* The items of a list that begins anew; they live as long as the encoder. NULL: e->err is set, or there are none. */
+static void **keep(struct encoder *e, struct table *t)
+{
+	void **items = t->cnt ? take(e, t->cnt * sizeof(*items)) : NULL;
+
+	if (items)
+		memcpy(items, t->items, t->cnt * sizeof(*items));
+	t->cnt = 0;
+	return items;
 }
 
 /* The id of what is in e->key, which is cleared. *is_new: it was not there. */
@@ -213,15 +224,20 @@ static bool has_address(const struct sym *s)
 
 static int32_t add_mapping(struct encoder *e, const struct profile_module *m)
 {
-	Otlp__Mapping *out = take(e, sizeof(*out));
-	int32_t build_id = name(e, m->build_id);
+	int32_t build_id = name(e, m->build_id), filename = path(e, m->path), id;
+	const uint64_t parts[] = { m->start, m->limit, (uint64_t)build_id, (uint64_t)filename };
+	Otlp__Mapping *out;
+	bool is_new;
 
+	strbuf__add(&e->key, parts, sizeof(parts));
+	id = number_key(e, e->mappings, &is_new);
+	out = is_new ? take(e, sizeof(*out)) : NULL;
 	if (!out)
-		return 0;
+		return id;
 	otlp__mapping__init(out);
 	out->memory_start = out->file_offset = m->start;
 	out->memory_limit = m->limit;
-	out->filename = path(e, m->path);
+	out->filename = filename;
 	if (build_id) {
 		out->attributes = take(e, sizeof(*out->attributes));
 		if (!out->attributes)
@@ -316,11 +332,29 @@ static const char *frame_type(const struct sym *s)
 	}
 }
 
+/* The number of one that is equal to it, of another window, or of it. */
+static int32_t number_location(struct encoder *e, Otlp__Location *l, int32_t type)
+{
+	const uint64_t parts[] = { l->address, (uint64_t)l->mapping, (uint64_t)type };
+	bool is_new;
+	int32_t id;
+
+	strbuf__add(&e->key, parts, sizeof(parts));
+	for (size_t i = 0; i < l->n_lines; i++) {
+		const int64_t line[] = { l->lines[i]->function, l->lines[i]->line };
+
+		strbuf__add(&e->key, line, sizeof(line));
+	}
+	id = number_key(e, e->locations, &is_new);
+	return is_new ? append(e, &e->location_list, l) : id;
+}
+
 static int32_t add_location(struct encoder *e, uint32_t sym)
 {
 	const struct sym *s = export_sym(e->p, sym);
 	Otlp__Location *l = take(e, sizeof(*l));
 	const char *type = frame_type(s);
+	int32_t attribute = 0;
 
 	if (!l)
 		return 0;
@@ -332,10 +366,10 @@ static int32_t add_location(struct encoder *e, uint32_t sym)
 		l->attributes = take(e, sizeof(*l->attributes));
 		if (!l->attributes)
 			return 0;
-		l->attributes[l->n_attributes++] =
-			text_attribute(e, "profile.frame.type", string(e, type));
+		attribute = text_attribute(e, "profile.frame.type", string(e, type));
+		l->attributes[l->n_attributes++] = attribute;
 	}
-	return append(e, &e->location_list, l);
+	return number_location(e, l, attribute);
 }
 
 /* ---- Stacks and samples ---------------------------------------------------------------------------------- */
@@ -517,64 +551,88 @@ static void make_id(uint8_t id[PROFILE_ID_SZ], const char *hex)
 	}
 }
 
-/* What is inside of a profile; `samples` and `cpu` are to be the two types. */
-static void fill_profile(struct encoder *e, const struct window *w, Otlp__ValueType *samples,
-			 Otlp__ValueType *cpu, Otlp__Profile *profile)
+/* What is around the profile of a window, and the profile: parts that point to each other. */
+struct part {
+	Otlp__ResourceProfiles resource_profiles, *resource_profiles_at;
+	Otlp__ScopeProfiles scope_profiles, *scope_profiles_at;
+	Otlp__Profile profile, *profile_at;
+	Otlp__Resource resource;
+	Otlp__Scope scope;
+	Otlp__ValueType samples, cpu;
+	uint8_t id[PROFILE_ID_SZ];
+};
+
+static void fill_profile(struct encoder *e, const struct window *w, struct part *x)
 {
-	samples->type = string(e, "samples");
-	samples->unit = string(e, "count");
-	cpu->type = string(e, "cpu");
-	cpu->unit = string(e, "nanoseconds");
-	profile->sample_type = samples;
+	Otlp__Profile *profile = &x->profile;
+
+	otlp__profile__init(profile);
+	otlp__value_type__init(&x->samples);
+	otlp__value_type__init(&x->cpu);
+	make_id(x->id, w->id);
+	x->samples.type = string(e, "samples");
+	x->samples.unit = string(e, "count");
+	x->cpu.type = string(e, "cpu");
+	x->cpu.unit = string(e, "nanoseconds");
+	profile->profile_id = (ProtobufCBinaryData){ sizeof(x->id), x->id };
+	profile->sample_type = &x->samples;
 	profile->n_samples = e->sample_list.cnt;
-	profile->samples = (Otlp__Sample **)e->sample_list.items;
+	profile->samples = (Otlp__Sample **)keep(e, &e->sample_list);
 	profile->time_unix_nano = w->start_unix_ns;
 	profile->duration_nano = w->duration_ns;
-	profile->period_type = cpu;
+	profile->period_type = &x->cpu;
 	profile->period = w->frequency_hz ? NS_PER_S / w->frequency_hz : 0;
 }
 
-/* One profile, with all that has to be around it. */
-static void write_request(struct encoder *e, Otlp__Profile *profile, struct strbuf *to)
+/* With all that has to be around it. */
+static void finish_part(struct encoder *e, const struct window *w, struct part *x)
+{
+	fill_profile(e, w, x);
+	otlp__scope__init(&x->scope);
+	x->scope.name = (char *)"pyperf-bpf";
+	x->scope.version = (char *)PYPERF_VERSION;
+	x->profile_at = &x->profile;
+	otlp__scope_profiles__init(&x->scope_profiles);
+	x->scope_profiles.scope = &x->scope;
+	x->scope_profiles.n_profiles = 1;
+	x->scope_profiles.profiles = &x->profile_at;
+	x->scope_profiles_at = &x->scope_profiles;
+	otlp__resource__init(&x->resource);
+	x->resource.n_attributes = e->resource_list.cnt;
+	x->resource.attributes = (Otlp__KeyValue **)keep(e, &e->resource_list);
+	otlp__resource_profiles__init(&x->resource_profiles);
+	x->resource_profiles.resource = &x->resource;
+	x->resource_profiles.n_scope_profiles = 1;
+	x->resource_profiles.scope_profiles = &x->scope_profiles_at;
+}
+
+/* The windows share the dictionary. */
+static void write_request(struct encoder *e, struct strbuf *to)
 {
 	Otlp__ExportRequest request = OTLP__EXPORT_REQUEST__INIT;
-	Otlp__ResourceProfiles resource_profiles = OTLP__RESOURCE_PROFILES__INIT;
-	Otlp__ScopeProfiles scope_profiles = OTLP__SCOPE_PROFILES__INIT;
-	Otlp__Resource resource = OTLP__RESOURCE__INIT;
-	Otlp__Scope scope = OTLP__SCOPE__INIT;
 	Otlp__Dictionary dictionary = OTLP__DICTIONARY__INIT;
 
 	list_strings(e);
 	fill_dictionary(e, &dictionary);
-	scope.name = (char *)"pyperf-bpf";
-	scope.version = (char *)PYPERF_VERSION;
-	scope_profiles.scope = &scope;
-	scope_profiles.n_profiles = 1;
-	scope_profiles.profiles = &profile;
-	resource.n_attributes = e->resource_list.cnt;
-	resource.attributes = (Otlp__KeyValue **)e->resource_list.items;
-	resource_profiles.resource = &resource;
-	resource_profiles.n_scope_profiles = 1;
-	resource_profiles.scope_profiles = (Otlp__ScopeProfiles *[]){ &scope_profiles };
-	request.n_resource_profiles = 1;
-	request.resource_profiles = (Otlp__ResourceProfiles *[]){ &resource_profiles };
+	request.n_resource_profiles = e->part_list.cnt;
+	request.resource_profiles = (Otlp__ResourceProfiles **)e->part_list.items;
 	request.dictionary = &dictionary;
 	if (!e->err)
 		push_pack(to, &request.base);
 }
 
-static void encoder__init(struct encoder *e, const struct profile *p)
+static void encoder__init(struct encoder *e)
 {
 	*e = (struct encoder){
-		.p = p,
 		.strings = strtab__new(),
 		.functions = strtab__new(),
 		.attributes = strtab__new(),
 		.stacks = strtab__new(),
+		.mappings = strtab__new(),
+		.locations = strtab__new(),
 	};
-	e->location_of = take(e, p->sym_cnt * sizeof(*e->location_of));
-	e->mapping_of = take(e, p->module_cnt * sizeof(*e->mapping_of));
-	if (!e->strings || !e->functions || !e->attributes || !e->stacks)
+	if (!e->strings || !e->functions || !e->attributes || !e->stacks || !e->mappings ||
+	    !e->locations)
 		e->err = -ENOMEM;
 	if (!e->err)
 		add_nothing(e);
@@ -584,7 +642,7 @@ static void encoder__free(struct encoder *e)
 {
 	struct table *tables[] = { &e->mapping_list,   &e->location_list, &e->function_list,
 				   &e->attribute_list, &e->stack_list,	  &e->string_list,
-				   &e->sample_list,    &e->resource_list };
+				   &e->sample_list,    &e->resource_list, &e->part_list };
 
 	for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++)
 		free(tables[i]->items);
@@ -598,45 +656,61 @@ static void encoder__free(struct encoder *e)
 	strtab__free(e->functions);
 	strtab__free(e->attributes);
 	strtab__free(e->stacks);
+	strtab__free(e->mappings);
+	strtab__free(e->locations);
 	strbuf__free(&e->key);
 }
 
-static int encode_profile(const struct profile *p, const struct window *w, struct strbuf *to)
+/* The profile is not needed any more when it returns. */
+static void add_profile(struct encoder *e, const struct profile *p, const struct window *w)
 {
-	Otlp__Profile profile = OTLP__PROFILE__INIT;
-	Otlp__ValueType samples = OTLP__VALUE_TYPE__INIT, cpu = OTLP__VALUE_TYPE__INIT;
-	uint8_t id[PROFILE_ID_SZ] = { 0 };
-	struct encoder e;
+	struct part *x = take(e, sizeof(*x));
 
-	encoder__init(&e, p);
-	for (size_t i = 0; i < w->label_cnt && !e.err; i++)
-		add_resource(&e, &w->labels[i]);
-	for (size_t i = 0; i < p->stack_cnt && !e.err; i++)
-		add_sample(&e, &p->stacks[i]);
-	make_id(id, w->id);
-	profile.profile_id = (ProtobufCBinaryData){ sizeof(id), id };
-	if (!e.err) {
-		fill_profile(&e, w, &samples, &cpu, &profile);
-		write_request(&e, &profile, to);
-	}
-	encoder__free(&e);
-	return e.err ? e.err : to->err;
+	e->p = p;
+	e->location_of = take(e, p->sym_cnt * sizeof(*e->location_of));
+	e->mapping_of = take(e, p->module_cnt * sizeof(*e->mapping_of));
+	for (size_t i = 0; i < w->label_cnt && !e->err; i++)
+		add_resource(e, &w->labels[i]);
+	for (size_t i = 0; i < p->stack_cnt && !e->err; i++)
+		add_sample(e, &p->stacks[i]);
+	if (e->err)
+		return;
+	finish_part(e, w, x);
+	append(e, &e->part_list, &x->resource_profiles);
 }
 
-static int encode(const struct push_config *c, const struct window *w, struct push_message *m)
+static int add_window(struct encoder *e, const struct window *w)
 {
 	struct import *im = import__new(&(struct import_opts){ 0 });
 	int err;
 
-	(void)c;
 	if (!im)
 		return -ENOMEM;
 	err = import__add_data(im, w->id, w->pprof, w->pprof_size);
 	if (!err)
 		err = import__finish(im);
 	if (!err)
-		err = encode_profile(import__profile(im), w, &m->body);
+		add_profile(e, import__profile(im), w);
 	import__free(im);
+	return err ? err : e->err;
+}
+
+static int encode(const struct push_config *c, const struct window *const *windows, size_t cnt,
+		  struct push_message *m)
+{
+	struct encoder e;
+	int err;
+
+	(void)c;
+	encoder__init(&e);
+	err = e.err;
+	for (size_t i = 0; i < cnt && !err; i++)
+		err = add_window(&e, windows[i]);
+	if (!err) {
+		write_request(&e, &m->body);
+		err = e.err ? e.err : m->body.err;
+	}
+	encoder__free(&e);
 	return err && err != -ENOMEM ? -EINVAL : err;
 }
 
@@ -660,6 +734,7 @@ const struct push_kind push_otlp = {
 	.path = "/v1development/profiles",
 	.content_type = "application/x-protobuf",
 	.gzip = true,
+	.many = true,
 	.encode = encode,
 	.check = check,
 };
@@ -670,6 +745,7 @@ const struct push_kind push_otlp_grpc = {
 	.content_type = "application/grpc+proto",
 	.grpc = true,
 	.gzip = true,
+	.many = true,
 	.encode = encode,
 	.check = check,
 };

@@ -12,7 +12,7 @@
 
 #define PROFILE_NAME "process_cpu"
 
-static int encode(const struct push_config *c, const struct window *w, struct push_message *m)
+static int add_window(const struct window *w, struct push_message *m)
 {
 	Parca__Label labels[WINFILE_LABELS_MAX + 1], *list[WINFILE_LABELS_MAX + 1];
 	Parca__LabelSet set = PARCA__LABEL_SET__INIT;
@@ -20,7 +20,6 @@ static int encode(const struct push_config *c, const struct window *w, struct pu
 	Parca__RawProfileSeries series = PARCA__RAW_PROFILE_SERIES__INIT, *one = &series;
 	Parca__WriteRawRequest request = PARCA__WRITE_RAW_REQUEST__INIT;
 
-	(void)c;
 	parca__label__init(&labels[0]);
 	labels[0].name = (char *)"__name__";
 	labels[0].value = (char *)PROFILE_NAME;
@@ -47,10 +46,23 @@ static int encode(const struct push_config *c, const struct window *w, struct pu
 	return m->body.err;
 }
 
+/* A request is a list of series: messages one behind the other are one message with the lists of all. */
+static int encode(const struct push_config *c, const struct window *const *windows, size_t cnt,
+		  struct push_message *m)
+{
+	int err = 0;
+
+	(void)c;
+	for (size_t i = 0; i < cnt && !err; i++)
+		err = add_window(windows[i], m);
+	return err;
+}
+
 const struct push_kind push_parca = {
 	.name = "parca",
 	.path = "/parca.profilestore.v1alpha1.ProfileStoreService/WriteRaw",
 	.content_type = "application/grpc+proto",
 	.grpc = true,
+	.many = true,
 	.encode = encode,
 };

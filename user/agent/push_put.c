@@ -93,8 +93,12 @@ int push_template(struct strbuf *to, const char *template, const struct window *
 	return 0;
 }
 
-static int encode(const struct push_config *c, const struct window *w, struct push_message *m)
+static int encode(const struct push_config *c, const struct window *const *windows, size_t cnt,
+		  struct push_message *m)
 {
+	const struct window *w = windows[0];
+
+	(void)cnt;
 	strbuf__add(&m->body, w->pprof, w->pprof_size);
 	return push_template(&m->url, c->url, w);
 }

@@ -35,7 +35,7 @@ static bool is_private(const struct label *l)
 	return !strncmp(l->name, "__", 2) || !*l->value;
 }
 
-static int encode_push(const struct push_config *c, const struct window *w, struct push_message *m)
+static int add_window(const struct window *w, struct push_message *m)
 {
 	Pyroscope__LabelPair pairs[WINFILE_LABELS_MAX + 1], *list[WINFILE_LABELS_MAX + 1];
 	Pyroscope__RawProfileSeries series = PYROSCOPE__RAW_PROFILE_SERIES__INIT, *one = &series;
@@ -43,7 +43,6 @@ static int encode_push(const struct push_config *c, const struct window *w, stru
 	Pyroscope__PushRequest request = PYROSCOPE__PUSH_REQUEST__INIT;
 	char uuid[UUID_LEN + 1];
 
-	(void)c;
 	pyroscope__label_pair__init(&pairs[0]);
 	pairs[0].name = (char *)"__name__";
 	pairs[0].value = (char *)PROFILE_NAME;
@@ -70,10 +69,23 @@ static int encode_push(const struct push_config *c, const struct window *w, stru
 	return m->body.err;
 }
 
+/* A request is a list of series: messages one behind the other are one message with the lists of all. */
+static int encode_push(const struct push_config *c, const struct window *const *windows, size_t cnt,
+		       struct push_message *m)
+{
+	int err = 0;
+
+	(void)c;
+	for (size_t i = 0; i < cnt && !err; i++)
+		err = add_window(windows[i], m);
+	return err;
+}
+
 const struct push_kind push_pyroscope = {
 	.name = "pyroscope",
 	.path = "/push.v1.PusherService/Push",
 	.content_type = "application/proto",
+	.many = true,
 	.encode = encode_push,
 };
 
@@ -86,14 +98,16 @@ static void add_part(struct strbuf *to, const char *s, const char *ends)
 		strbuf__addc(to, strchr(ends, *s) ? '_' : *s);
 }
 
-static int encode_ingest(const struct push_config *c, const struct window *w,
-			 struct push_message *m)
+static int encode_ingest(const struct push_config *c, const struct window *const *windows,
+			 size_t cnt, struct push_message *m)
 {
+	const struct window *w = windows[0];
 	const char *service = window__label(w, "service_name");
 	uint64_t start = w->start_unix_ns / NS_PER_S;
 	struct strbuf name = { 0 };
 
 	(void)c;
+	(void)cnt;
 	add_part(&name, service && *service ? service : "unknown", "{}=, ");
 	strbuf__addc(&name, '{');
 	for (size_t i = 0, cnt = 0; i < w->label_cnt; i++) {
