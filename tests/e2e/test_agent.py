@@ -535,7 +535,7 @@ while not select.select([0], [], [], 0)[0]:
 
 
 def test_cpu_budget_lowers_the_frequency(agents):
-    """A budget that nothing can keep: it goes down step by step, whole windows at a time, and says so."""
+    """A budget that nothing can keep: the first step is a third less, for whole windows, and it is said."""
     with service("theta"):
         agent = agents("frequency = 999\n[budget]\ncpu = 0.05\n", window=1)
         poll(lambda: any("down to" in m for m in agent.messages()), "a lower frequency")
@@ -543,7 +543,9 @@ def test_cpu_budget_lowers_the_frequency(agents):
         agent.stop()
         windows = [w for w in agent.windows() if w.service == "theta"]
     steps = [w.hz for w in windows]
-    assert steps == sorted(steps, reverse=True) and steps[0] == 999 and 666 in steps
+    assert set(steps[:steps.index(666)]) == {999}
+    # What comes then depends on what sampling takes of it here; windows have the frequencies that were said.
+    assert set(steps) <= {999} | {int(hz) for m in agent.messages() for hz in re.findall(r"(?:down|up) to (\d+) Hz", m)}
     # Samples weigh what their window says, so CPU time is the same at any frequency.
     for w in windows:
         assert w.samples / w.hz <= w.duration / 1e9 * 1.15 + 2 / w.hz
