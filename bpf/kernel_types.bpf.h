@@ -60,8 +60,23 @@ struct thread_struct {
 	unsigned long fsbase; /* x86-64 */
 };
 
+struct super_block {
+	unsigned int s_dev;
+};
+
+struct inode {
+	struct super_block *i_sb;
+	unsigned long i_ino;
+};
+
+struct file {
+	struct inode *f_inode;
+};
+
 struct mm_struct {
+	unsigned long exec_vm; /* pages that are executable */
 	unsigned long start_stack;
+	struct file *exe_file;
 };
 
 struct vm_unmapped_area_info {

@@ -19,7 +19,6 @@
 #define PROT_EXEC     0x4
 #define MAP_PRIVATE   0x02
 #define MAP_ANONYMOUS 0x20
-#define NR_MMAP	      9 /* arch/x86/entry/syscalls/syscall_64.tbl */
 
 /*
  * Wakes user space, unless it was woken and has not begun to read since: see collect__consume(). Whoever calls this has
@@ -40,16 +39,19 @@ BPF_INLINE void wake_user(void)
 }
 
 /*
- * A new program must be known before its next sample. A child is, until it calls exec, by its parent's image; most do
- * so within a ms. With -p an exit may be the end of the run, and a child one of the few that are wanted.
+ * A new program must be known before its next sample, unless it is one of those that start all the time and are not
+ * Python. A child is known, until it calls exec, by its parent's image; most do so within a ms. With -p an exit may be
+ * the end of the run, and a child one of the few that are wanted.
  */
-BPF_INLINE int is_urgent(__u32 type)
+BPF_INLINE int is_urgent(__u32 type, const struct proc *p)
 {
+	if (type == EV_EXEC)
+		return !(p->flags & PROC_PLAIN);
 	return (cfg.flags & CFG_TARGETS) || (type != EV_EXIT && type != EV_FORK);
 }
 
 BPF_INLINE void send_event(__u32 type, __u32 tgid, const struct proc *p, __u32 parent,
-			   struct task_struct *task)
+			   struct task_struct *task, const struct exe_key *exe)
 {
 	struct ev_proc *ev = bpf_ringbuf_reserve(&events, sizeof(*ev), 0);
 
@@ -68,9 +70,26 @@ BPF_INLINE void send_event(__u32 type, __u32 tgid, const struct proc *p, __u32 p
 	BPF_CORE_READ_STR_INTO(&ev->comm, task, comm);
 	if (type == EV_EXIT)
 		ev->status = (__u32)BPF_CORE_READ(task, exit_code);
+	if (exe) {
+		ev->exe = *exe;
+		ev->status = p->flags;
+	}
 	bpf_ringbuf_submit(ev, BPF_RB_NO_WAKEUP);
-	if (is_urgent(type))
+	if (is_urgent(type, p))
 		wake_user();
+}
+
+/* A function of its own: the sampler calls it, and seldom. */
+BPF_NOINLINE int tell_code(__u32 tgid, __u32 space, __u32 state)
+{
+	struct ev_proc ev = { .type = EV_AREA, .tgid = tgid, .space = space, .status = state };
+
+	if (*(volatile __u32 *)&told) /* user space looks soon, whatever it was told */
+		return 0;
+	ev.time_ns = bpf_ktime_get_ns();
+	if (!bpf_ringbuf_output(&events, &ev, sizeof(ev), BPF_RB_NO_WAKEUP))
+		wake_user();
+	return 0;
 }
 
 /*
@@ -103,12 +122,28 @@ BPF_INLINE void follow_fork(struct task_struct *parent, struct task_struct *chil
 	p.space = new_space(SPACE_FORK);
 	p.image = bpf_map_lookup_elem(&images, &from->space) ? from->space : from->image;
 	p.flags = from->flags;
+	p.code_pages = from->code_pages;
 	stat_inc(CTR_note_fork);
 	err = p.space ? bpf_map_update_elem(&procs, &tgid, &p, BPF_ANY) : E_2BIG;
 	if (err)
 		count_refusal(err);
 	else
-		send_event(EV_FORK, tgid, &p, from->space, child);
+		send_event(EV_FORK, tgid, &p, from->space, child, NULL);
+}
+
+/* Of the current task. Only if processes without Python are of no interest. */
+BPF_INLINE int is_plain_exe(struct task_struct *task, struct exe_key *key)
+{
+	struct mm_struct *mm = CURRENT_READ(task, mm);
+	struct file *file = mm ? CURRENT_READ(mm, exe_file) : NULL;
+	struct inode *inode = file ? CURRENT_READ(file, f_inode) : NULL;
+	struct super_block *sb = inode ? CURRENT_READ(inode, i_sb) : NULL;
+
+	if (!sb)
+		return 0;
+	key->ino = CURRENT_READ(inode, i_ino);
+	key->dev = CURRENT_READ(sb, s_dev);
+	return (cfg.flags & CFG_PYTHON_ONLY) && bpf_map_lookup_elem(&plain_exes, key);
 }
 
 /* A new address space: nothing that was known of the old one holds. */
@@ -116,6 +151,7 @@ BPF_INLINE void follow_exec(struct task_struct *task)
 {
 	__u32 tgid = task_tgid(task);
 	struct proc p = {}, *old;
+	struct exe_key exe = {};
 	long err;
 
 	if (!tgid)
@@ -124,7 +160,9 @@ BPF_INLINE void follow_exec(struct task_struct *task)
 	if (!old && (cfg.flags & CFG_TARGETS))
 		return;
 	p.space = p.image = new_space(SPACE_EXEC);
-	p.flags = old ? old->flags : 0;
+	p.flags = old ? old->flags & PROC_TARGET : 0;
+	if (is_plain_exe(task, &exe))
+		p.flags |= PROC_PLAIN;
 	stat_inc(CTR_note_exec);
 	if (!p.space)
 		bpf_map_delete_elem(&procs, &tgid);
@@ -132,7 +170,8 @@ BPF_INLINE void follow_exec(struct task_struct *task)
 	if (err)
 		count_refusal(err);
 	else
-		send_event(EV_EXEC, tgid, &p, 0, task); /* what `old` points to is reused by now */
+		send_event(EV_EXEC, tgid, &p, 0, task,
+			   &exe); /* `old` points to what is reused by now */
 }
 
 /* do_exit() has counted the thread off signal->live by now: 0 is the last one. */
@@ -154,7 +193,7 @@ BPF_INLINE void follow_exit(struct task_struct *task)
 	if (err)
 		count_refusal(err);
 	stat_inc(CTR_note_exit);
-	send_event(EV_EXIT, tgid, &last, 0, task);
+	send_event(EV_EXIT, tgid, &last, 0, task, NULL);
 }
 
 /* ---- addresses that are used again ------------------------------------------------------------ */
@@ -217,15 +256,11 @@ BPF_INLINE void follow_area_in_draft(const struct proc *p, __u64 start, __u64 en
 }
 
 /* An image that is shared stays as it is for the others; this process has none until it gets its own. */
-BPF_INLINE void follow_area_in_image(struct proc *p, __u64 start, __u64 end,
-				     struct task_struct *task)
+BPF_INLINE void follow_area_in_image(struct proc *p, const struct image *im, int own, __u64 start,
+				     __u64 end, struct task_struct *task)
 {
-	const struct image *own = bpf_map_lookup_elem(&images, &p->space);
-	const struct image *im = own ? own : bpf_map_lookup_elem(&images, &p->image);
 	__u32 at, hi;
 
-	if (!im)
-		return;
 	at = im->map_first;
 	hi = at + im->map_cnt;
 	at = mapping_in(at, hi, start, end);
@@ -237,7 +272,7 @@ BPF_INLINE void follow_area_in_image(struct proc *p, __u64 start, __u64 end,
 		return;
 	}
 	p->image = 0;
-	send_event(EV_UNSHARE, task_tgid(task), p, 0, task);
+	send_event(EV_UNSHARE, task_tgid(task), p, 0, task, NULL);
 }
 
 /* Of the system call in which the current task is. */
@@ -260,16 +295,35 @@ BPF_INLINE void load_mmap_args(struct mmap_args *a)
 	*a = (struct mmap_args){ copy.orig_rax, copy.rdx, copy.r10 };
 }
 
-/* mmap() of memory to read and write. Nothing is executed there, and there is a lot of it. */
-BPF_INLINE int maps_memory(const struct mmap_args *a)
+/*
+ * mmap() of memory to read and write: nothing is executed there, and there is a lot of it. Or the kernel maps a program in
+ * execve(): on_exec() comes after it, and until then the process has no user stack.
+ */
+BPF_INLINE int is_no_news(const struct mmap_args *a)
 {
-	return a->nr == NR_MMAP && a->flags & MAP_ANONYMOUS && a->prot == (PROT_READ | PROT_WRITE);
+	if (a->nr == NR_MMAP)
+		return a->flags & MAP_ANONYMOUS && a->prot == (PROT_READ | PROT_WRITE);
+	return a->nr == NR_EXECVE || a->nr == NR_EXECVEAT;
 }
 
-/* mmap() of a file or of code. */
+/*
+ * mmap() of code, or of what a dynamic linker maps at first of a library, before it puts the code there: a file, private
+ * and not to be written.
+ */
 BPF_INLINE int maps_code(const struct mmap_args *a)
 {
-	return a->nr == NR_MMAP && (!(a->flags & MAP_ANONYMOUS) || a->prot & PROT_EXEC);
+	if (a->nr != NR_MMAP)
+		return 0;
+	return a->prot & PROT_EXEC || ((a->flags & (MAP_ANONYMOUS | MAP_PRIVATE)) == MAP_PRIVATE &&
+				       !(a->prot & PROT_WRITE));
+}
+
+/* Does user space want to know what code the process has? `im` is its image, or NULL. */
+BPF_INLINE int code_matters(const struct image *im)
+{
+	if (!(cfg.flags & CFG_PYTHON_ONLY))
+		return 1;
+	return im && im->flags & (IMAGE_PYTHON | IMAGE_NOT_WALKED);
 }
 
 /*
@@ -284,6 +338,7 @@ BPF_INLINE void follow_area(__u64 start, const struct vm_unmapped_area_info *inf
 	struct task_struct *task = current_task();
 	__u32 tgid = current_tgid(task);
 	struct proc *p = bpf_map_lookup_elem(&procs, &tgid);
+	const struct image *own, *im;
 	__u64 end;
 
 	if (!p || start & PAGE_OFFSET) /* an error: no room */
@@ -291,9 +346,48 @@ BPF_INLINE void follow_area(__u64 start, const struct vm_unmapped_area_info *inf
 	end = start + BPF_CORE_READ(info, length);
 	__sync_fetch_and_add(&p->areas, 1);
 	follow_area_in_draft(p, start, end);
-	follow_area_in_image(p, start, end, task);
-	if (tell_areas && maps_code(args))
-		send_event(EV_AREA, tgid, p, 0, task);
+	own = bpf_map_lookup_elem(&images, &p->space);
+	im = own || p->image == p->space ? own : bpf_map_lookup_elem(&images, &p->image);
+	if (im)
+		follow_area_in_image(p, im, own != NULL, start, end, task);
+	/* A program that is not known to be plain may be about to load Python. */
+	if ((code_matters(im) || !(p->flags & PROC_PLAIN)) && maps_code(args))
+		tell_code(tgid, p->space, AREA_COMING);
+}
+
+/* ---- other code, seen by a sample -------------------------------------------------------------- */
+
+/* No library with an interpreter is smaller: 512 KiB. */
+#define INTERP_PAGES 128
+
+/* Should user space look at a process that had `was` executable pages and has `now`? */
+BPF_INLINE int is_news(const struct proc *p, const struct image *im, __u16 was, __u16 now)
+{
+	__u16 more = now - was;
+
+	if (!was) /* its first sample: whoever may be Python was told of at exec */
+		return !im && p->flags & PROC_PLAIN;
+	return !im || code_matters(im) || (more >= INTERP_PAGES && more < 1 << 15);
+}
+
+/*
+ * What no address range is given out for, or nothing is attached to see: mprotect(), MAP_FIXED, a library that is loaded
+ * after a long time. Not in NMI: another program of this CPU may have the ring's lock.
+ */
+BPF_INLINE void watch_code(struct proc *p, const struct image *im, struct task_struct *task,
+			   __u32 tgid)
+{
+	struct mm_struct *mm = CURRENT_READ(task, mm);
+	__u16 now, was = p->code_pages;
+
+	if (!mm || cfg.flags & CFG_NMI)
+		return;
+	now = (__u16)CURRENT_READ(mm, exec_vm);
+	if (now == was)
+		return;
+	p->code_pages = now;
+	if (is_news(p, im, was, now))
+		tell_code(tgid, p->space, AREA_THERE);
 }
 
 #endif /* PYPERF_LIFECYCLE_H */

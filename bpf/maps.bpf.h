@@ -20,6 +20,17 @@ struct {
 	__type(value, struct proc);
 } procs SEC(".maps");
 
+/*
+ * Executables that were seen without Python, to whose processes user/ need not look at once. It adds and takes away.
+ * Full: the next ones are looked at as all are.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 512);
+	__type(key, struct exe_key);
+	__type(value, __u32);
+} plain_exes SEC(".maps");
+
 /* space -> struct image. user/ writes and deletes. Full: the process stays "pending", user/ says so. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -255,7 +266,6 @@ __u64 draft;
 
 __u64 events_lost; /* note_event_lost + note_proc_busy, to be seen without a system call */
 __u32 told;	   /* user space was woken; it clears this before it reads `events` */
-__u32 tell_areas;  /* written by user/: not 0: send EV_AREA */
 __u64 clock_ns; /* written by user/: what a sample of a clock is worth; 0: what the kernel says */
 __u32 active_window; /* 0 or 1: written by user/ */
 __u32 code_epoch;    /* raised by user/: known_codes are forgotten */

@@ -158,9 +158,10 @@ int on_fork(struct bpf_raw_tracepoint_args *ctx)
 SEC("raw_tp/sched_process_exec")
 int on_exec(struct bpf_raw_tracepoint_args *ctx)
 {
+	(void)ctx; /* its task is the current one */
 	__u64 begin = begin_following();
 
-	follow_exec((struct task_struct *)ctx->args[0]);
+	follow_exec(current_task());
 	end_following(begin);
 	return 0;
 }
@@ -172,7 +173,7 @@ int on_unmapped_area(struct bpf_raw_tracepoint_args *ctx)
 	__u64 begin;
 
 	load_mmap_args(&args);
-	if (maps_memory(&args)) /* some programs do it 20,000 times a second */
+	if (is_no_news(&args)) /* some programs do it 20,000 times a second */
 		return 0;
 	begin = begin_following();
 	follow_area(ctx->args[0], (const struct vm_unmapped_area_info *)ctx->args[1], &args);

@@ -253,6 +253,7 @@ enum deep_part {
 
 enum proc_flags {
 	PROC_TARGET = 1 << 0,
+	PROC_PLAIN = 1 << 1, /* its executable is in plain_exes */
 };
 
 /* Spaces below are given by user/ to processes that ran before, those above by BPF at fork and exec. */
@@ -265,11 +266,20 @@ enum proc_flags {
  */
 struct proc {
 	__u32 space;
-	__u32 image; /* key of images to use when images has no entry for `space` */
-	__u32 flags; /* enum proc_flags */
+	__u32 image;	  /* key of images to use when images has no entry for `space` */
+	__u16 flags;	  /* enum proc_flags */
+	__u16 code_pages; /* executable ones at its last sample, modulo 2^16; 0: not sampled yet */
 	__u32 areas; /* address ranges that the kernel has given to it: did its mappings change? */
 };
 PYPERF_ASSERT_SIZE(struct proc, 16);
+
+/* An executable, by the numbers that the kernel has for it; a file system may tell others by stat(). */
+struct exe_key {
+	__u64 ino;
+	__u32 dev;
+	__u32 pad;
+};
+PYPERF_ASSERT_SIZE(struct exe_key, 16);
 
 enum image_flags {
 	IMAGE_PYTHON = 1 << 0,	   /* interpreters were found and trusted: interps[] */
@@ -655,7 +665,7 @@ enum event_type {
 	EV_UNSHARE = 7, /* the image that the process shared is not true of it: it has none */
 	EV_STACK = 8,
 	EV_THREAD = 9,
-	EV_AREA = 10, /* it is about to map a file, or code: only if that is asked for */
+	EV_AREA = 10, /* it has other code than before, or will have in some microseconds */
 };
 
 /* In `events`. */
@@ -666,10 +676,16 @@ struct ev_proc {
 	__u32 parent;  /* EV_FORK: the parent's space */
 	__u64 time_ns; /* CLOCK_MONOTONIC */
 	char comm[TASK_COMM_LEN];
-	__u32 status; /* EV_EXIT: wait status */
+	__u32 status; /* EV_EXIT: wait status; EV_EXEC: enum proc_flags; EV_AREA: enum area_state */
 	__u32 image;  /* EV_FORK: the image that the child shares */
+	struct exe_key exe; /* EV_EXEC */
 };
-PYPERF_ASSERT_SIZE(struct ev_proc, 48);
+PYPERF_ASSERT_SIZE(struct ev_proc, 64);
+
+enum area_state {
+	AREA_COMING = 0,
+	AREA_THERE = 1,
+};
 
 enum blob_kind {
 	BLOB_FILENAME = 0,

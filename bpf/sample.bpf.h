@@ -90,6 +90,7 @@ BPF_INLINE __u32 select_sample(struct walk *w, struct task_struct *task)
 	w->interp_id = 0; /* not yet known, or never */
 	w->space = p->space;
 	im = find_image(p);
+	watch_code(p, im, task, w->tgid);
 	if (!im)
 		return CTR_note_pending;
 	if ((cfg.flags & CFG_PYTHON_ONLY) && !(im->flags & (IMAGE_PYTHON | IMAGE_NOT_WALKED)))

@@ -78,10 +78,14 @@ BPF_INLINE __u64 current_tp(struct task_struct *task)
 
 /* ---- registers ----------------------------------------------------------------------------- */
 
-/* In execve or execveat (arch/x86/entry/syscalls/syscall_64.tbl). */
+/* arch/x86/entry/syscalls/syscall_64.tbl */
+#define NR_MMAP	    9
+#define NR_EXECVE   59
+#define NR_EXECVEAT 322
+
 BPF_INLINE int regs_in_exec(const user_regs *r)
 {
-	return r->orig_rax == 59 || r->orig_rax == 322;
+	return r->orig_rax == NR_EXECVE || r->orig_rax == NR_EXECVEAT;
 }
 
 BPF_INLINE void load_regs(struct walk *w, const user_regs *r)

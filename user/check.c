@@ -168,7 +168,7 @@ static int open_stages(struct checker *k)
 		return -errno;
 	if (collect__attach_lifecycle(k->collect))
 		return -EIO;
-	k->watch = mmapwatch__new(0);
+	k->watch = mmapwatch__new(0, MMAPWATCH_EACH);
 	if (!k->watch) {
 		int err = -errno;
 

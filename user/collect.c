@@ -547,6 +547,7 @@ void collect__process_maps(const struct collect *c, struct process_maps *maps)
 {
 	*maps = (struct process_maps){
 		.procs_fd = bpf_map__fd(c->skel->maps.procs),
+		.plain_exes_fd = bpf_map__fd(c->skel->maps.plain_exes),
 		.images_fd = bpf_map__fd(c->skel->maps.images),
 		.tables_fd = bpf_map__fd(c->skel->maps.tables),
 		.interps_fd = bpf_map__fd(c->skel->maps.interps),
@@ -582,11 +583,25 @@ int collect__attach_lifecycle(struct collect *c)
 			return -errno;
 		}
 	}
-	/* Without it, before Linux 5.7, a library may be named for one that had its addresses: docs/limits.md. */
-	c->skel->links.on_unmapped_area = bpf_program__attach(c->skel->progs.on_unmapped_area);
-	if (!c->skel->links.on_unmapped_area)
-		log_debug("attach on_unmapped_area: %s", strerror(errno));
+	collect__follow_areas(c, true);
 	return 0;
+}
+
+void collect__follow_areas(struct collect *c, bool on)
+{
+	struct bpf_link **link = &c->skel->links.on_unmapped_area;
+
+	if (on == (*link != NULL))
+		return;
+	if (!on) {
+		bpf_link__destroy(*link);
+		*link = NULL;
+		return;
+	}
+	/* Without it, before Linux 5.7, a library may be named for one that had its addresses: docs/limits.md. */
+	*link = bpf_program__attach(c->skel->progs.on_unmapped_area);
+	if (!*link)
+		log_debug("attach on_unmapped_area: %s", strerror(errno));
 }
 
 /* By CPU, to be freed; NULL: no memory. */
@@ -906,12 +921,6 @@ void collect__follow_cpus(struct collect *c, void (*fn)(void *ctx, int cpu), voi
 			fn(ctx, cpu);
 	}
 	free(online);
-}
-
-bool collect__tell_areas(struct collect *c, bool on)
-{
-	__atomic_store_n(&c->bss->tell_areas, on, __ATOMIC_SEQ_CST); /* then the rings are read */
-	return c->skel->links.on_unmapped_area;
 }
 
 uint32_t collect__cpu_cnt(const struct collect *c)

@@ -33,13 +33,14 @@ struct mmapwatch {
 	int epoll_fd;
 	size_t page_size;
 	size_t data_size;
+	uint32_t wake_bytes;
 	uint64_t lost;
 	uint8_t *record; /* a record that wraps around the end of its ring is put together here */
 };
 
 /* ---- opening -------------------------------------------------------------------------------- */
 
-static int open_event(int cpu)
+static int open_event(int cpu, uint32_t wake_bytes)
 {
 	struct perf_event_attr attr = {
 		.type = PERF_TYPE_SOFTWARE,
@@ -53,7 +54,7 @@ static int open_event(int cpu)
 		.comm = 1,
 		.comm_exec = 1,
 		.watermark = 1,
-		.wakeup_watermark = 1,
+		.wakeup_watermark = wake_bytes,
 		.use_clockid = 1,
 		.clockid = CLOCK_MONOTONIC, /* as bpf_ktime_get_ns() */
 	};
@@ -82,7 +83,7 @@ static int open_ring(struct mmapwatch *w, int cpu)
 	struct epoll_event ev = { .events = EPOLLIN, .data.fd = cpu };
 	int err;
 
-	ring->fd = open_event(cpu);
+	ring->fd = open_event(cpu, w->wake_bytes);
 	if (ring->fd < 0) {
 		err = ring->fd;
 		ring->fd = -1;
@@ -101,7 +102,7 @@ out:
 	return err;
 }
 
-struct mmapwatch *mmapwatch__new(uint32_t pages)
+struct mmapwatch *mmapwatch__new(uint32_t pages, enum mmapwatch_wake wake)
 {
 	struct mmapwatch *w = calloc(1, sizeof(*w));
 	int err = -ENOMEM, last = -ENODEV;
@@ -111,6 +112,7 @@ struct mmapwatch *mmapwatch__new(uint32_t pages)
 	w->epoll_fd = -1;
 	w->page_size = (size_t)sysconf(_SC_PAGESIZE);
 	w->data_size = w->page_size * (pages ? pages : DEFAULT_PAGES);
+	w->wake_bytes = wake == MMAPWATCH_EACH ? 1 : (uint32_t)w->data_size / 2;
 	w->ring_cnt = libbpf_num_possible_cpus();
 	if (w->ring_cnt <= 0) {
 		w->ring_cnt = 0;

@@ -5,11 +5,12 @@
  * New executable mappings and command names of all processes, as they happen.
  *
  * One dummy software event per CPU delivers PERF_RECORD_MMAP2 and PERF_RECORD_COMM; it samples
- * nothing. Every record wakes: mappings are rare, and a stack through a library that is not known
- * ends early. What a full ring drops is reported as MMAP_EVENT_LOST: then all processes have to be
- * looked at again.
+ * nothing. A record that wakes costs 5 us where it is written, and as much again here, for each file that any
+ * program maps; so only a ring that is half full wakes, unless it is asked for more: who needs a record sooner has to
+ * know when to read. What a full ring drops is reported as MMAP_EVENT_LOST: then all processes have to be looked at
+ * again.
  *
- *	w = mmapwatch__new(0);
+ *	w = mmapwatch__new(0, MMAPWATCH_HALF);
  *	poll(mmapwatch__fd(w), POLLIN) ...
  *	mmapwatch__read(w, process_table__on_mmap, table);
  */
@@ -45,13 +46,18 @@ typedef void (*mmap_event_fn)(void *ctx, const struct mmap_event *ev);
 
 struct mmapwatch;
 
+enum mmapwatch_wake {
+	MMAPWATCH_EACH, /* record */
+	MMAPWATCH_HALF, /* a ring */
+};
+
 /*
  * `pages` of ring per CPU, a power of two; 0: the default, 64 KiB or about 400 records. NULL and
  * errno when no CPU could be watched (EACCES, EPERM: needs CAP_PERFMON).
  */
-struct mmapwatch *mmapwatch__new(uint32_t pages);
+struct mmapwatch *mmapwatch__new(uint32_t pages, enum mmapwatch_wake wake);
 void mmapwatch__free(struct mmapwatch *w);
-/* One descriptor for poll() or epoll: readable while there are records. Borrowed. */
+/* One descriptor for poll() or epoll: readable when a ring has woken. Borrowed. */
 int mmapwatch__fd(const struct mmapwatch *w);
 /* Hands all records to `fn`, CPU by CPU, each CPU's in order. The number of events. */
 int mmapwatch__read(struct mmapwatch *w, mmap_event_fn fn, void *ctx);

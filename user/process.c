@@ -71,6 +71,7 @@ struct process_table {
 	uint32_t next_space;
 	bool live; /* sampled: an image must not wait */
 	bool warned_mappings, warned_images, warned_permission, warned_check;
+	size_t restless;
 	struct process_stats stats;
 };
 
@@ -520,9 +521,37 @@ static int set_own_image(struct process_table *pt, const struct fresh *f)
 	return err;
 }
 
+/* Does it no longer map a file where it did? */
+static bool has_closed(const struct process_table *pt, const struct fresh *f)
+{
+	const struct image *old = f->p->image ? &f->p->image->val : NULL;
+	const struct mapping *was = old ? pt->maps.mappings + old->map_first : NULL;
+	uint32_t at = 0;
+
+	for (uint32_t i = 0; old && f->val.map_cnt && i < old->map_cnt; i++) {
+		while (at < f->val.map_cnt && f->maps[at].start < was[i].start)
+			at++;
+		if (was[i].file && (at == f->val.map_cnt || f->maps[at].start != was[i].start ||
+				    f->maps[at].file != was[i].file))
+			return true;
+	}
+	return false;
+}
+
+static void note_closed(struct process_table *pt, const struct fresh *f)
+{
+	if (f->p->restless || f->p->exited || !has_closed(pt, f))
+		return;
+	f->p->restless = true;
+	pt->restless++;
+}
+
 static int publish(struct process_table *pt, struct fresh *f)
 {
-	int err = write_mappings(pt, f);
+	int err;
+
+	note_closed(pt, f);
+	err = write_mappings(pt, f);
 
 	if (err)
 		return err;
@@ -571,8 +600,33 @@ static void commit(struct process_table *pt, struct fresh *f)
 
 /* ---- processes ------------------------------------------------------------------------------ */
 
+/*
+ * It has ended and never had Python, in all that it mapped: BPF does not wake us for the next one of this executable. If that
+ * has Python, it is known a sample late, and the executable is plain no more.
+ */
+static void note_plain(struct process_table *pt, struct process *p)
+{
+	uint32_t yes = 1;
+
+	if (!pt->maps.plain_exes_fd || pt->opts.all || p->plain || !p->exe_key.ino ||
+	    !p->analysed || p->is_python || p->dirty || p->unclean_ns > p->looked_ns)
+		return;
+	p->plain = true;
+	bpf_map_update_elem(pt->maps.plain_exes_fd, &p->exe_key, &yes, BPF_ANY);
+}
+
+static void note_not_plain(struct process_table *pt, struct process *p)
+{
+	if (p->plain)
+		bpf_map_delete_elem(pt->maps.plain_exes_fd, &p->exe_key);
+	p->plain = false;
+}
+
 static void retire(struct process_table *pt, struct process *p)
 {
+	note_plain(pt, p);
+	pt->restless -= p->restless;
+	p->restless = false;
 	if (idmap__get(&pt->by_tgid, p->tgid) == p)
 		idmap__remove(&pt->by_tgid, p->tgid);
 	p->exited = true;
@@ -837,6 +891,7 @@ static void set_interps(struct process_table *pt, struct fresh *f, int proc_fd,
 	struct process *p = f->p;
 
 	p->is_python = true;
+	note_not_plain(pt, p);
 	p->python_file = list->c[0].file->id;
 	p->native_only = NULL;
 	p->python[0] = '\0';
@@ -1167,6 +1222,11 @@ int process_table__refresh(struct process_table *pt)
 	return (int)pt->dirty_cnt;
 }
 
+size_t process_table__restless(const struct process_table *pt)
+{
+	return pt->restless;
+}
+
 uint64_t process_table__check_ns(const struct process_table *pt)
 {
 	return pt->check_ns;
@@ -1243,6 +1303,8 @@ static int on_exec(struct process_table *pt, const struct ev_proc *ev)
 	p = add_process(pt, ev->space, ev->tgid, ev->comm, ev->time_ns);
 	if (!p)
 		return -ENOMEM;
+	p->exe_key = ev->exe;
+	p->plain = ev->status & PROC_PLAIN;
 	if (plain && !publish(pt, &(struct fresh){ .p = p })) {
 		p->analysed = true;
 		pt->stats.exec_plain++;

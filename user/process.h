@@ -40,6 +40,7 @@
 
 struct process_maps {
 	int procs_fd, images_fd, tables_fd, interps_fd;
+	int plain_exes_fd;	  /* 0: none */
 	struct mapping *mappings; /* the mmapped map; borrowed */
 	__u64 *draft;		  /* DRAFT_WORD; borrowed */
 	__u64 *seen;		  /* as mappings; NULL: all files are of use */
@@ -92,6 +93,9 @@ struct process {
 	struct process *next_user, *prev_user;
 	uint64_t since_ns, looked_ns, exec_ns, unclean_ns, retry_since_ns;
 	bool introduce, described, dirty, retry, expiring, unchecked;
+	bool restless; /* has closed a library */
+	bool plain;    /* BPF knows its executable */
+	struct exe_key exe_key;
 	uint8_t exec_wait;
 };
 
@@ -145,6 +149,8 @@ void process_table__on_mmap(void *table, const struct mmap_event *ev);
  * are not among them.
  */
 int process_table__refresh(struct process_table *pt);
+/* Living processes that were seen to close a library: another one may get its addresses. */
+size_t process_table__restless(const struct process_table *pt);
 /* When a self-check wants the next call, whatever happens before (now_ns()); UINT64_MAX: none does. */
 uint64_t process_table__check_ns(const struct process_table *pt);
 

@@ -38,8 +38,6 @@
 #define TRIM_THRESHOLD (256 << 10)
 #define NICE_PRIORITY  (-10) /* a new process should be known before its next sample */
 
-enum { MAPPINGS = 1 }; /* epoll_event.data of mmapwatch; 0: of all others */
-
 struct session {
 	struct session_opts o;
 	struct collect *collect;
@@ -71,6 +69,7 @@ struct session {
 	bool drained; /* since session__forget() */
 	bool changed; /* processes began or ended in this window */
 	bool hurry;   /* one of them lives without an image */
+	bool follows; /* address ranges that are given out, see follow_areas() */
 	struct wake wake;
 	struct urgent urgent;
 };
@@ -115,14 +114,24 @@ static uint64_t self_cpu_ns(void)
 
 /* ---- what the kernel tells -------------------------------------------------------------------- */
 
+/* A process of interest begins, or has other code. */
+static bool is_stir(const struct ev_proc *ev)
+{
+	return ev->type == EV_AREA || ev->type == EV_UNSHARE ||
+	       (ev->type == EV_EXEC && !(ev->status & PROC_PLAIN));
+}
+
 static void on_proc(void *ctx, const struct ev_proc *ev)
 {
 	struct session *s = ctx;
 
 	s->exits_seen |= ev->type == EV_EXIT;
 	s->changed |= ev->type != EV_DRAIN && ev->type != EV_AREA;
-	s->wake.ours |= ev->type != EV_DRAIN; /* mappings come next */
-	s->hurry |= ev->type == EV_EXEC || ev->type == EV_UNSHARE;
+	s->hurry |= ev->type == EV_UNSHARE || (ev->type == EV_EXEC && !(ev->status & PROC_PLAIN));
+	if (is_stir(ev))
+		wake__stir(&s->wake, now_ns());
+	if (ev->type == EV_AREA && ev->status == AREA_COMING)
+		wake__coming(&s->wake, ev->tgid, ev->time_ns);
 	process_table__on_event(s->procs, ev);
 }
 
@@ -173,13 +182,22 @@ static void on_watch(void *ctx, const struct mmap_event *ev)
 		s->throttled++;
 		return;
 	}
-	if (ev->type == MMAP_EVENT_LOST)
-		wake__lost(&s->wake);
-	if (process_table__find_tgid(s->procs, ev->tgid))
-		s->wake.ours = true;
-	else
-		wake__others(&s->wake, ev->time_ns);
+	if (ev->type == MMAP_EVENT_MMAP)
+		wake__mapped(&s->wake, ev->tgid, ev->time_ns);
 	process_table__on_mmap(s->procs, ev);
+}
+
+/*
+ * BPF at the address ranges that are given out, as long as it is of use: see wake.h. In NMI no sample tells of other code, so
+ * it is there all the time. Attached before a process is looked at, it sees what the look does not.
+ */
+static void follow_areas(struct session *s)
+{
+	bool nmi = s->o.targets->nmi || event__get(s->o.targets->event)->hardware;
+	size_t restless = process_table__restless(s->procs);
+
+	s->follows = nmi || wake__follow(&s->wake, now_ns(), restless);
+	collect__follow_areas(s->collect, s->follows);
 }
 
 /* In the order in which it has to be looked at. */
@@ -189,11 +207,25 @@ static void read_events(struct session *s)
 	collect__consume(s->collect);
 }
 
+/* Some process was about to map code when BPF told of it: the kernel's record comes some microseconds later. */
+static void await_mapping(struct session *s)
+{
+	uint64_t ns;
+
+	for (unsigned i = 0; (ns = wake__await_ns(&s->wake, i)); i++) {
+		clock_nanosleep(CLOCK_MONOTONIC, 0, &(struct timespec){ .tv_nsec = (long)ns },
+				NULL);
+		mmapwatch__read(s->watch, on_watch, s);
+	}
+}
+
 /* All that has happened. */
 static void catch_up(struct session *s)
 {
 	read_events(s);
+	await_mapping(s);
 	s->hurry = false;
+	follow_areas(s);
 	s->retry = process_table__refresh(s->procs);
 	s->looked_ns = now_ns();
 }
@@ -377,9 +409,10 @@ static int open_process_table(struct session *s)
 	err = collect__attach_lifecycle(s->collect);
 	if (err)
 		return err;
+	s->follows = true;
 	s->watch = perf_events__take_watch(s->o.events);
 	if (!s->watch)
-		s->watch = mmapwatch__new(0);
+		s->watch = mmapwatch__new(0, MMAPWATCH_HALF);
 	if (!s->watch) {
 		err = -errno;
 		perf__explain("watching for new mappings", err);
@@ -416,18 +449,6 @@ int session__watch(struct session *s, int fd)
 	return -errno;
 }
 
-/* With -p: until the next one, see follow_mappings(). 0 or negative errno. */
-static int watch_mappings(struct session *s, int op)
-{
-	struct epoll_event ev = { .events = EPOLLIN | (s->pid_cnt ? EPOLLONESHOT : 0),
-				  .data.u64 = MAPPINGS };
-
-	if (!epoll_ctl(s->epoll_fd, op, mmapwatch__fd(s->watch), &ev))
-		return 0;
-	log_err("epoll: %s", strerror(errno));
-	return -errno;
-}
-
 static int prepare(struct session *s)
 {
 	int err = 0;
@@ -448,7 +469,10 @@ static int prepare(struct session *s)
 		err = check_targets(s);
 	if (!err)
 		err = session__watch(s, collect__fd(s->collect));
-	return err ? err : watch_mappings(s, EPOLL_CTL_ADD);
+	/* With -p nearly all records are of others. If there were too many, our processes are looked at. */
+	if (!err && !s->pid_cnt)
+		err = session__watch(s, mmapwatch__fd(s->watch));
+	return err;
 }
 
 struct session *session__open(const struct session_opts *o)
@@ -496,6 +520,7 @@ int session__start(struct session *s)
 	s->kernel_rate = rights__sysctl("kernel/perf_event_max_sample_rate");
 	err = collect__attach_sampler(s->collect, s->frequency_hz);
 	s->start_ns = s->drained_ns = now_ns();
+	wake__stir(&s->wake, s->start_ns);
 	s->tick_ns = s->start_ns + first_tick_ms(s) * NS_PER_MS;
 	s->exits_seen = true; /* one that ended while it was looked at was not told */
 	return err;
@@ -645,21 +670,9 @@ static int wait_ms(const struct session *s, uint64_t until_ns)
 		until = check;
 	if (s->retry && now + RETRY_MS * NS_PER_MS < until)
 		until = now + RETRY_MS * NS_PER_MS;
-	if (s->wake.lull && s->wake.lull_until_ns < until)
-		until = s->wake.lull_until_ns;
+	if (s->follows && now < s->wake.calm_ns && s->wake.calm_ns < until)
+		until = s->wake.calm_ns;
 	return until <= now ? 0 : (int)((until - now + NS_PER_MS - 1) / NS_PER_MS);
-}
-
-/* In a lull BPF tells of ours; where it cannot, there is none. 0 or negative errno. */
-static int follow_mappings(struct session *s)
-{
-	bool was_lull = s->wake.lull, is_lull = wake__look(&s->wake, now_ns());
-
-	if (!was_lull || (collect__tell_areas(s->collect, is_lull) && is_lull))
-		return 0;
-	s->wake.lull = false;
-	collect__tell_areas(s->collect, false);
-	return watch_mappings(s, EPOLL_CTL_MOD);
 }
 
 int session__wait(struct session *s, uint64_t until_ns)
@@ -675,18 +688,10 @@ int session__wait(struct session *s, uint64_t until_ns)
 		log_err("epoll: %s", strerror(-err));
 		return err;
 	}
-	for (int i = 0; i < n; i++)
-		s->wake.lull |= s->pid_cnt && ev[i].data.u64 == MAPPINGS; /* EPOLLONESHOT */
-	/* Before the rings are read: looking at what is in them takes its time, and what comes meanwhile must be told. */
-	if (s->wake.lull)
-		collect__tell_areas(s->collect, true);
 	let_gather(s);
 	urgent__woken(&s->urgent);
 	catch_up(s);
 	check_lost_events(s);
-	err = follow_mappings(s);
-	if (err)
-		return err;
 	if (now_ns() >= s->tick_ns) {
 		urgent__end(&s->urgent);
 		s->tick_ns = now_ns() + tick_ms(s) * NS_PER_MS;

@@ -11,31 +11,36 @@ uint64_t wake__gather_until(uint64_t looked_ns, uint32_t frequency_hz)
 	return looked_ns + (share < most ? share : most);
 }
 
-void wake__others(struct wake *w, uint64_t time_ns)
+void wake__stir(struct wake *w, uint64_t now)
 {
-	if (time_ns > w->others_ns)
-		w->others_ns = time_ns;
+	w->calm_ns = now + WAKE_CALM_MS * NS_PER_MS;
 }
 
-void wake__lost(struct wake *w)
+bool wake__follow(const struct wake *w, uint64_t now, size_t restless)
 {
-	if (w->halved < WAKE_HALVED)
-		w->halved++;
+	return restless || now < w->calm_ns;
 }
 
-bool wake__look(struct wake *w, uint64_t now)
+void wake__coming(struct wake *w, uint32_t tgid, uint64_t time_ns)
 {
-	uint64_t lull = WAKE_LULL_MS * NS_PER_MS >> w->halved;
-	bool others = now < w->others_ns + lull / 2;
+	if (time_ns <= w->area_ns)
+		return;
+	w->area_tgid = tgid;
+	w->area_ns = time_ns;
+}
 
-	if (w->ours)
-		w->heed_until_ns = now + WAKE_HEED_MS * NS_PER_MS;
-	w->ours = false;
-	if (now < w->heed_until_ns || (!others && now >= w->lull_until_ns))
-		w->lull = false;
-	if (!w->lull)
-		w->lull_until_ns = 0;
-	else if (now >= w->lull_until_ns)
-		w->lull_until_ns = now + lull;
-	return w->lull;
+void wake__mapped(struct wake *w, uint32_t tgid, uint64_t time_ns)
+{
+	if (tgid == w->area_tgid && time_ns > w->area_ns)
+		w->area_ns = 0;
+}
+
+uint64_t wake__await_ns(struct wake *w, unsigned round)
+{
+	if (!w->area_ns)
+		return 0;
+	if (round < WAKE_AWAIT_ROUNDS)
+		return (WAKE_AWAIT_US * 1000ULL) << round;
+	w->area_ns = 0; /* it was a file without code */
+	return 0;
 }

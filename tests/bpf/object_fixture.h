@@ -177,6 +177,7 @@ static inline void rig_load(struct rig *r)
 	assert_true(at != MAP_FAILED);
 	r->maps = (struct process_maps){
 		.procs_fd = bpf_map__fd(s->maps.procs),
+		.plain_exes_fd = bpf_map__fd(s->maps.plain_exes),
 		.images_fd = bpf_map__fd(s->maps.images),
 		.tables_fd = bpf_map__fd(s->maps.tables),
 		.interps_fd = bpf_map__fd(s->maps.interps),

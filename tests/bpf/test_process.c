@@ -416,7 +416,7 @@ static void racing_fork_wins(void **state)
 
 static void notes_dlopen(void **state)
 {
-	struct mmapwatch *w = mmapwatch__new(0);
+	struct mmapwatch *w = mmapwatch__new(0, MMAPWATCH_EACH);
 	struct pollfd pfd = { .fd = mmapwatch__fd(w), .events = POLLIN };
 	struct process_table *pt;
 	struct child c;
@@ -826,7 +826,7 @@ static void mapping_before_fork_is_remembered(void **state)
 
 static void exec_is_a_new_process(void **state)
 {
-	struct mmapwatch *w = mmapwatch__new(0);
+	struct mmapwatch *w = mmapwatch__new(0, MMAPWATCH_EACH);
 	struct process_table *pt;
 	struct process *old, *p;
 	struct proc before, after;
@@ -884,7 +884,7 @@ static void exec_is_a_new_process(void **state)
 /* The second exec of a program that was looked at a moment ago costs no look at /proc. */
 static void plain_exec_is_settled_by_its_mappings(void **state)
 {
-	struct mmapwatch *w = mmapwatch__new(0);
+	struct mmapwatch *w = mmapwatch__new(0, MMAPWATCH_EACH);
 	struct process_stats st;
 	struct process_table *pt;
 	struct proc after;

@@ -142,7 +142,7 @@ static void wait_for(struct mmapwatch *w, struct seen *s, const bool *done)
 
 static struct mmapwatch *open_watch(uint32_t pages)
 {
-	struct mmapwatch *w = mmapwatch__new(pages);
+	struct mmapwatch *w = mmapwatch__new(pages, MMAPWATCH_EACH);
 
 	if (!w && (errno == EACCES || errno == EPERM)) {
 		printf("skip: not permitted to watch all CPUs (perf_event_open)\n");
