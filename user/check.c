@@ -23,6 +23,7 @@
 #include "pyproc.h"
 #include "rights.h"
 #include "symbolize.h"
+#include "unsupported.h"
 
 #define SAMPLE_HZ    99
 #define SAMPLE_MS    300
@@ -304,7 +305,7 @@ static void explain_process(struct checker *k)
 {
 	const struct process *p = process_table__find_tgid(k->procs, (uint32_t)k->o->pid);
 	struct process_interp in;
-	char text[64];
+	char text[64], why[UNSUPPORTED_LEN];
 
 	blank(k);
 	snprintf(text, sizeof(text), "Process %d", k->o->pid);
@@ -322,6 +323,8 @@ static void explain_process(struct checker *k)
 		say(k, FAIL,
 		    "its mappings cannot be read (CAP_SYS_PTRACE is needed for processes of "
 		    "others)");
+	else if (unsupported__explain(k->o->pid, why))
+		say(k, FAIL, "%s", why);
 	else
 		say(k, FAIL,
 		    "no Python: none of the files that it has mapped for execution is a CPython of 2.7 or "

@@ -23,6 +23,7 @@
 #include "rate.h"
 #include "readcode.h"
 #include "rights.h"
+#include "unsupported.h"
 #include "urgent.h"
 #include "wake.h"
 
@@ -426,14 +427,18 @@ static int open_process_table(struct session *s)
 static int check_targets(const struct session *s)
 {
 	const struct targets *t = s->o.targets;
+	char why[UNSUPPORTED_LEN];
 
 	for (size_t i = 0; i < t->pid_cnt && !t->all; i++) {
 		const struct process *p = process_table__find_tgid(s->procs, (uint32_t)t->pids[i]);
 
 		if (p && (p->is_python || p->native_only || !p->analysed))
 			continue;
-		log_err("process %d (%s) is not Python (-a profiles it all the same)", t->pids[i],
-			p ? p->comm : "?");
+		if (p && unsupported__explain(t->pids[i], why))
+			log_err("process %d is %s (-a profiles it all the same)", t->pids[i], why);
+		else
+			log_err("process %d (%s) is not Python (-a profiles it all the same)",
+				t->pids[i], p ? p->comm : "?");
 		return -EINVAL;
 	}
 	return 0;

@@ -25,6 +25,7 @@
 #include "symbolize.h"
 #include "threadlist.h"
 #include "threadnames.h"
+#include "unsupported.h"
 
 #define SAMPLE_HZ     999
 #define QUICK_LOOKS   3	   /* one after the other, before the sampler is attached */
@@ -505,6 +506,19 @@ static int open_stages(struct dumper *d)
 	return process_table__scan(d->procs);
 }
 
+/* Says why there are no Python frames to dump. */
+static void refuse(const struct process *p)
+{
+	char why[UNSUPPORTED_LEN];
+
+	if (!p->native_only && unsupported__explain((pid_t)p->tgid, why))
+		log_err("process %u is %s (--native dumps it all the same)", p->tgid, why);
+	else
+		log_err("process %u (%s) %s%s (--native dumps it all the same)", p->tgid, p->comm,
+			p->native_only ? "cannot be walked: " : "is not Python",
+			p->native_only ? p->native_only : "");
+}
+
 static int choose_process(struct dumper *d)
 {
 	pid_t pid = d->o->pid;
@@ -521,9 +535,7 @@ static int choose_process(struct dumper *d)
 		return -EACCES;
 	}
 	if ((!d->p->is_python || d->p->native_only) && !d->o->native) {
-		log_err("process %d (%s) %s%s (--native dumps it all the same)", pid, d->p->comm,
-			d->p->native_only ? "cannot be walked: " : "is not Python",
-			d->p->native_only ? d->p->native_only : "");
+		refuse(d->p);
 		return -EINVAL;
 	}
 	err = hostwalk__begin(d->walker, d->p);

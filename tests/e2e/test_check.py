@@ -30,6 +30,44 @@ def test_machine():
     assert "\033" not in result.stdout
 
 
+def expect_unsupported(process, what):
+    """check and record name what the process is, not "no Python"."""
+    try:
+        checked = check("-p", process.pid)
+        recorded = harness.profile("-d", 1, "-p", process.pid)
+    finally:
+        process.kill()
+        process.wait()
+    assert checked.returncode == 1 and recorded.status == 1
+    (line,) = lines(checked, "FAIL")
+    text = " ".join(checked.stdout.split())
+    assert line.startswith(what) and "not supported" in text and "no Python" not in text, checked.stdout
+    assert "process %d is %s" % (process.pid, what) in recorded.stderr, recorded.stderr
+
+
+def test_pypy_is_named():
+    pypy = find_tool("pypy3")
+    if not pypy:
+        pytest.skip("pypy3 is not installed")
+    process = subprocess.Popen([pypy, "-c", "print('ready', flush=True); import time; time.sleep(600)"],
+                               stdout=subprocess.PIPE, env=harness.clean_environment())
+    assert process.stdout.readline() == b"ready\n"
+    expect_unsupported(process, "PyPy (")
+
+
+def test_32_bit_python_is_named(directory):
+    """A program of 32 bits that exports what CPython does; a whole one is not to be had everywhere."""
+    source, program = directory / "spin.s", directory / "python32"
+    source.write_text('.globl _start\n_start: jmp _start\n.section .rodata\n.asciz "_PyEval_EvalFrameDefault"\n')
+    try:
+        subprocess.run(["as", "--32", "-o", directory / "spin.o", source], check=True)
+        subprocess.run(["ld", "-m", "elf_i386", "-o", program, directory / "spin.o"], check=True)
+        process = subprocess.Popen([program])
+    except (OSError, subprocess.CalledProcessError) as error:
+        pytest.skip("32-bit programs: %s" % error)
+    expect_unsupported(process, "32-bit CPython (%s)" % program)
+
+
 @pytest.mark.parametrize("missing", ["bpf", "perfmon", "syslog"])
 def test_missing_right(missing, directory):
     if not find_tool("setpriv"):
