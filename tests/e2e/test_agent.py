@@ -244,7 +244,8 @@ def test_deployments_are_services(agents, pod_groups):
         agent.wait_windows("cart", 5)
         agent.wait_windows("shop", 3)
         agent.stop()
-    windows = [w for w in agent.windows() if w.labels.get("k8s_workload")]
+    # The first window may be so short that some of them are small in it.
+    windows = [w for w in agent.windows() if w.labels.get("k8s_workload") and w.service != "(small)"]
     services = {(w.service, w.labels["k8s_namespace"]) for w in windows}
     assert services == {("shop", "prod"), ("cart", "prod"), ("cart", "test")}
     for w in windows:
