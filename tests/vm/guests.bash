@@ -17,12 +17,14 @@ guest_memory=1G
 # The newest package of a series, although there is one in the cache.
 update=''
 
-# SERIES SUITE...: where its kernel is looked for; the first suite that has one is taken.
+# SERIES SUITE...: where its kernel is looked for; the first suite that has one is taken. Cloud kernels, and
+# with PREEMPT_RT those of SERIES-rt.
 
 series='
 5.10   debian/bullseye debian-security/bullseye-security
 6.1    debian/bookworm
 6.12   debian/trixie
+6.12-rt debian/trixie
 6.18   debian/trixie-backports
 newest debian/trixie-backports debian/sid
 '
@@ -57,13 +59,17 @@ fetch() # URL [OPTION...]
 # and linux-binary-* has it.
 newest_package() # SUITE SERIES
 {
-	local archive=${1%%/*} suite=${1#*/} pattern='[0-9]' index
+	local archive=${1%%/*} suite=${1#*/} pattern='[0-9]' flavour=cloud index
 
 	[ "$2" = newest ] || pattern=${2//./\\.}'\.'
+	if [[ $2 == *-rt ]]; then
+		flavour=rt
+		pattern=${pattern/-rt/}
+	fi
 	index=$(mktemp "$work/index.XXXXXX") &&
 		fetch "$mirror/$archive/dists/$suite/main/binary-amd64/Packages.xz" -o "$index" || return 1
 	xz -dc "$index" |
-		awk -v RS= -v pattern="^Package: linux-(image|binary)-$pattern[^\n]*-cloud-amd64\n" '
+		awk -v RS= -v pattern="^Package: linux-(image|binary)-$pattern[^\n]*-$flavour-amd64\n" '
 			$0 ~ pattern {
 				path = size = ""
 				n = split($0, lines, "\n")
