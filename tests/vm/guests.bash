@@ -10,9 +10,9 @@
 
 cache=${PYPERF_TEST_CACHE:-$HOME/.cache/pyperf-bpf}/vm
 results=${PYPERF_TEST_RESULTS:-/dev/null}
-# A quiet machine needs 5 and 90. Then a guest is killed.
+# A quiet machine needs 5 and 90. Then a guest is killed. PYPERF_GUEST_SECONDS is for one that is not.
 boot_seconds=240
-guest_seconds=480
+guest_seconds=${PYPERF_GUEST_SECONDS:-480}
 guest_memory=1G
 # The newest package of a series, although there is one in the cache.
 update=''
