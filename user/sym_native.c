@@ -684,7 +684,7 @@ bool sym_native__find(struct sym_native *s, uint64_t offset, struct strbuf *name
 	f = find(s, offset);
 	if (!f)
 		return false;
-	sym_demangle(name, s->names + f->name);
+	sym_native_name(name, s->names + f->name, elf_file__path(s->ef));
 	if (start)
 		*start = s->text_start + f->start;
 	return true;

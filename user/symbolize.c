@@ -202,8 +202,8 @@ static int set_place(struct run *r, const struct inline_frame *f, struct sym *sy
 }
 
 /* The functions inlined into `sym` at its place, frames[1 .. cnt). */
-static int add_inlined(struct run *r, const struct inline_frame *frames, size_t cnt,
-		       struct sym *sym)
+static int add_inlined(struct run *r, const char *path, const struct inline_frame *frames,
+		       size_t cnt, struct sym *sym)
 {
 	while (cnt-- > 1) {
 		struct sym inner = { .kind = SYM_NATIVE,
@@ -214,7 +214,7 @@ static int add_inlined(struct run *r, const struct inline_frame *frames, size_t 
 		int err = set_place(r, &frames[cnt], &inner);
 
 		strbuf__clear(&r->buf);
-		sym_demangle(&r->buf, frames[cnt].name);
+		sym_native_name(&r->buf, frames[cnt].name, path);
 		if (!err)
 			err = intern_buf(r, &inner.func);
 		if (!err)
@@ -229,6 +229,7 @@ static int name_native(struct run *r, uint64_t word, struct sym *sym)
 {
 	struct native_file *file = find_file(r->s, NATIVE_FILE(word));
 	const struct inline_frame *frames = NULL;
+	const char *path;
 	size_t cnt = 0;
 	int err;
 
@@ -237,14 +238,15 @@ static int name_native(struct run *r, uint64_t word, struct sym *sym)
 	sym->addr = NATIVE_OFFSET(word);
 	if (!file)
 		return 0;
+	path = elf_file__path(file->ef);
 	if (r->o->inlines && file->inlines)
 		cnt = sym_inline__find(file->inlines, sym->addr, &frames);
 	if (!sym_native__find(file->symbols, sym->addr, &r->buf, NULL) && cnt)
-		sym_demangle(&r->buf, frames[0].name);
+		sym_native_name(&r->buf, frames[0].name, path);
 	err = intern_buf(r, &sym->func);
 	if (!err && cnt)
 		err = set_place(r, &frames[0], sym);
-	return err ? err : add_inlined(r, frames, cnt, sym);
+	return err ? err : add_inlined(r, path, frames, cnt, sym);
 }
 
 /* "[nf_tables]" among the modules of the profile. */

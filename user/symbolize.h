@@ -48,6 +48,12 @@ void sym_native__unload(struct sym_native *s);
 /* Appends the demangled form of a C++ (Itanium) or Rust (legacy, v0) name, or the name as it is. */
 void sym_demangle(struct strbuf *b, const char *mangled);
 
+/*
+ * Appends what people call a native function of the ELF file `path`: demangled, as Python's compilers knew it
+ * ("inner (cymod.pyx)"), without the parts of one function that a linker makes ("f.cold.0"). See sym_compiled.c.
+ */
+void sym_native_name(struct strbuf *b, const char *symbol, const char *path);
+
 /* ---- kernel ---- */
 struct sym_kernel;
 /*

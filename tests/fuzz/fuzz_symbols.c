@@ -79,6 +79,10 @@ static void as_name(const uint8_t *data, size_t size)
 	sym_demangle(&b, name);
 	if (b.len && strlen(b.s) != b.len)
 		abort();
+	strbuf__clear(&b);
+	sym_native_name(&b, name, "/srv/lib/lib.so");
+	if (b.len && strlen(b.s) != b.len)
+		abort();
 	strbuf__free(&b);
 	free(name);
 }
@@ -108,6 +112,8 @@ size_t fuzz_seed(size_t i, uint8_t *buf, size_t cap)
 		"89abcdefE.llvm.123",
 		"_RNvMsr_NtCs3ssYzQotkvD_3std4pathNtB5_7PathBuf3newCs15kBYyAo9fc_7mycrate",
 		"_RINvNtC3std3mem8align_ofjdEB2_",
+		"__pyx_fuse_0__pyx_pw_3lib_3Cls_15method.cold.0",
+		"CPyDef_lib___Cls_____init__",
 		"_RNqCs4fqI2P2rA04_11utf8_identsu30____7hkackfecea1cbdathfdh9hlq6y",
 	};
 	size_t len;

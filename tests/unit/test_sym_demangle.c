@@ -62,6 +62,112 @@ static void test_rust(void **state)
 	check("_RINvNtC3std3mem8align_ofjEB2_", "std::mem::align_of::<usize>");
 }
 
+static void check_in(const char *path, const char *symbol, const char *expected)
+{
+	struct strbuf b = { 0 };
+
+	strbuf__addz(&b, "before ");
+	sym_native_name(&b, symbol, path);
+	assert_int_equal(b.err, 0);
+	assert_memory_equal(b.s, "before ", 7);
+	assert_string_equal(b.s + 7, expected);
+	assert_int_equal(b.len, strlen(b.s));
+	strbuf__free(&b);
+}
+
+/* Names that Cython 0.29 made of a module with these functions. */
+static void test_cython(void **state)
+{
+	const char *so = "/srv/cymod.cpython-311-x86_64-linux-gnu.so";
+
+	(void)state;
+	check_in(so, "__pyx_pw_5cymod_1inner", "inner (cymod.pyx)");
+	check_in(so, "__pyx_pf_5cymod_inner", "inner (cymod.pyx)");
+	check_in(so, "__pyx_pf_5cymod_2get_item.isra.0", "get_item (cymod.pyx)");
+	check_in(so, "__pyx_pw_5cymod_3get_item", "get_item (cymod.pyx)"); /* no "item" in "get" */
+	check_in(so, "__pyx_pw_5cymod_8get_item_1nested", "get_item.nested (cymod.pyx)");
+	check_in(so, "__pyx_pw_5cymod_5Plain_1first", "Plain.first (cymod.pyx)");
+	check_in(so, "__pyx_pw_5cymod_3Ext_4prop_1__get__", "Ext.prop.__get__ (cymod.pyx)");
+	check_in(so, "__pyx_pw_5cymod_3Ext_9__setstate_cython__",
+		 "Ext.__setstate_cython__ (cymod.pyx)");
+	check_in(so, "__pyx_pw_5cymod_20lambda", "lambda (cymod.pyx)");
+	check_in(so, "__pyx_f_5cymod_3Ext_cmeth", "Ext.cmeth (cymod.pyx)");
+	check_in(so, "__pyx_f_5cymod_cfun", "cfun (cymod.pyx)");
+	check_in(so, "__pyx_f_5cymod_get_item.cold", "get_item (cymod.pyx)");
+	check_in(so, "__pyx_fuse_1__pyx_f_5cymod_fus", "fus (cymod.pyx)");
+	check_in(so, "__pyx_fuse_0_1__pyx_f_5cymod_fus", "fus (cymod.pyx)");
+	check_in(so, "__pyx_fuse_0__pyx_pw_5cymod_15deffus", "deffus (cymod.pyx)");
+	check_in(so, "__pyx_pw_5cymod_15__pyx_fuse_1deffus", "deffus (cymod.pyx)");
+	check_in(so, "__pyx_pymod_exec_cymod", "<module> (cymod.pyx)");
+	check_in("/p/pandas/_libs/lib.so", "__pyx_pw_6pandas_5_libs_3lib_5infer",
+		 "infer (lib.pyx)");
+	check_in("lib.so", "__pyx_f_3lib_3lib_x", "lib.x (lib.pyx)");
+	check_in("lib/lib.so", "__pyx_f_3lib_3lib_x", "x (lib.pyx)");
+}
+
+static void test_cython_stays(void **state)
+{
+	static const char *const raw[] = {
+		"__pyx_pf_5cymod_3get_item", /* "item" in "get", or "get_item" with number 3 */
+		"__pyx_pw_5cymod_3get_1d",
+		"__pyx_pw_5cymod_inner",
+		"__pyx_pw_5cymod_1",
+		"__pyx_pw_5cymod_",
+		"__pyx_pw_",
+		"__pyx_f_5cymod_99999x_",
+		"__pyx_f_5cymod_4Ext_a",
+		"__pyx_f_05cymod_a",
+		"__pyx_f_5other_a",
+		"__pyx_f_5cymod_a b",
+		"__pyx_pw_5cymod_15__pyx_fuse_0_1deffus",
+		"__pyx_gb_5cymod_6generator",
+		"__pyx_tp_new_5cymod_Ext",
+		"__pyx_pymod_exec_other",
+		"__pyx_fuse_",
+		"__pyx_fuse_0_1",
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(raw) / sizeof(*raw); i++)
+		check_in("/srv/cymod.so", raw[i], raw[i]);
+	check_in("/srv/renamed.so", "__pyx_pw_5cymod_1inner", "__pyx_pw_5cymod_1inner");
+	check_in("", "__pyx_pw_5cymod_1inner", "__pyx_pw_5cymod_1inner");
+	check_in("/", "__pyx_pw_0_1inner", "__pyx_pw_0_1inner");
+}
+
+static void test_mypyc(void **state)
+{
+	(void)state;
+	check_in("/srv/mymod.cpython-311.so", "CPyDef_inner", "inner (mymod.py)");
+	check_in("/srv/mymod.cpython-311.so", "CPyPy_inner", "inner (mymod.py)");
+	check_in("/srv/mymod.so", "CPyDef_Plain____private", "Plain._private (mymod.py)");
+	check_in("/srv/mymod.so", "CPyDef_nested_outer_obj_____call__",
+		 "nested_outer_obj.__call__ (mymod.py)");
+	check_in("/srv/mymod.so", "CPyDef_a___3_b", "a___b (mymod.py)");
+	check_in("/srv/mymod.so", "CPyDef___top_level__", "<module> (mymod.py)");
+	check_in("/srv/30fcd__mypyc.so", "CPyDef_linegen___LineGenerator___visit",
+		 "linegen.LineGenerator.visit");
+	check_in("/srv/mymod.so", "CPyDef_", "CPyDef_");
+	check_in("/srv/mymod.so", "CPyDef_a___", "CPyDef_a___");
+	check_in("/srv/mymod.so", "CPyStatics", "CPyStatics");
+}
+
+/* What BOLT and ThinLTO add to the names of functions. */
+static void test_parts(void **state)
+{
+	(void)state;
+	check_in("/bin/x", "other.cold.0", "other");
+	check_in("/bin/x", "sre_ucs1_match/1.cold.1", "sre_ucs1_match");
+	check_in("/bin/x", "work.llvm.4711.cold.2", "work");
+	check_in("/bin/x", "_Z3fooi.llvm.4711", "foo(int)");
+	check_in("/bin/x", "f.cold", "f.cold");
+	check_in("/bin/x", "f.part.0", "f.part.0");
+	check_in("/bin/x", ".cold.0", ".cold.0");
+	check_in("/bin/x", "/1", "/1");
+	check_in("/bin/x", "7", "7");
+	check_in("/bin/x", "", "");
+}
+
 static char *repeat(const char *head, const char *part, size_t times, const char *tail)
 {
 	struct strbuf b = { 0 };
@@ -112,6 +218,10 @@ int main(void)
 		cmocka_unit_test(test_plain_names_stay),
 		cmocka_unit_test(test_cpp),
 		cmocka_unit_test(test_rust),
+		cmocka_unit_test(test_cython),
+		cmocka_unit_test(test_cython_stays),
+		cmocka_unit_test(test_mypyc),
+		cmocka_unit_test(test_parts),
 		cmocka_unit_test(test_explosion_stays_mangled),
 		cmocka_unit_test(test_depth),
 	};
