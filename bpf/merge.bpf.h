@@ -33,8 +33,12 @@ BPF_NOINLINE int push_frame(__u64 word)
 
 /*
  * <= 3.9: activation k from the innermost is segment k. One activation more than segments: the
- * innermost has no frame yet, or no more (it is about to enter or to leave its loop).
+ * innermost has no frame yet, or no more (it is about to enter or to leave its loop). The thread stands in it then, or in
+ * what it calls at its end.
  */
+#define EDGE_CALLS                                                                                 \
+	3 /* 3.6: _Py_CheckFunctionResult(), PyErr_Occurred(), _PyThreadState_UncheckedGet() */
+
 BPF_NOINLINE int pair_activation_step(__u32 i)
 {
 	struct walk *w = the_walk();
@@ -46,7 +50,7 @@ BPF_NOINLINE int pair_activation_step(__u32 i)
 	if (deep[at] != SEG_EVAL)
 		return 0;
 	deep[at] = SEG_NONE;
-	if (w->words[0])
+	if (w->words[0] && i <= EDGE_CALLS)
 		w->words[0] = 0;
 	else if (w->seg_next < w->seg_cnt)
 		deep[at] = ++w->seg_next;
@@ -61,7 +65,7 @@ BPF_NOINLINE int pair_activations(__u32 unused)
 
 	if (!w)
 		return (int)unused;
-	w->words[0] = !(w->flags & WALK_PY_LOST) &&
+	w->words[0] = !(w->flags & (WALK_PY_LOST | WALK_PY_CUT)) &&
 		      w->eval_cnt == w->seg_total + 1; /* skip the innermost */
 	RUN_BLOCKS(pair_activation_block, deep_parts());
 	return 0;
@@ -178,6 +182,8 @@ BPF_INLINE void merge_rest(struct walk *w, struct stack *st)
 		w->py_end = w->py_cnt;
 		merge_words(0);
 	}
+	if (w->flags & WALK_GREENLET)
+		push_frame(MARKER_WORD(MARK_GREENLET, 0));
 	if (w->flags & WALK_PY_LOST)
 		push_frame(w->py_marker);
 	if (st->cut && deep) {

@@ -117,7 +117,8 @@ enum frame_tag {
 	X(PY_UNMERGED, 13, "python-frames-below-lost-native-stack")                                \
 	X(PY_SETUP, 14, "python-frame-in-setup")                                                   \
 	X(EMPTY, 15, "no-frames")                                                                  \
-	X(STACK_BUDGET, 16, "too-many-stacks") /* of user space only */
+	X(STACK_BUDGET, 16, "too-many-stacks") /* of user space only */                            \
+	X(GREENLET, 17, "greenlet")	       /* the root of its stack: nothing is missing */
 
 enum marker_why {
 #define X(name, number, text) MARK_##name = (number),
@@ -369,6 +370,8 @@ enum cfa_kind {
 	CFA_PLT = 4,	   /* sp + off + ((pc & 15) >= add ? 8 : 0): the .plt's expression */
 	CFA_SIGNAL = 5, /* signal frame: registers are in the ucontext at sp (x86-64: sp + off) */
 	CFA_DEREF_INDEX = 6, /* *(reg + 8 * index + off) + add; x86-64: behind an array */
+	CFA_BASE = 7,	     /* CFA_REG, of the first function of a greenlet */
+	CFA_SWITCH = 8, /* CFA_REG, of the function that changes from one greenlet to another */
 };
 
 enum reg_rule {
@@ -452,7 +455,7 @@ struct py_layout {
 	__u16 frame_lasti;     /* f_lasti, prev_instr or instr_ptr */
 	__u16 frame_owner;     /* u8: 3 and above is a shim (3.12+) */
 	__u16 frame_locals;    /* localsplus (3.11, 3.12) */
-	__u16 frame_executing; /* u8: 0 is a frame without an activation (3.6 - 3.9) */
+	__u16 frame_executing; /* u8, f_executing (3.6 - 3.9) */
 	__u16 frame_read;      /* bytes to read to have all fields of the frame */
 	__u16 code_firstlineno;
 	__u16 code_filename;
@@ -461,7 +464,7 @@ struct py_layout {
 	__u16 code_linetable;
 	__u16 code_version;	   /* u32, unique per code object (3.12+), 0 when exhausted */
 	__u16 code_firsttraceable; /* int, in code units (3.11+) */
-	__u16 code_stacksize;	   /* int, in words, as ... (3.11, 3.12) */
+	__u16 code_stacksize;	   /* int, in words (2.7), as ... (3.11, 3.12) */
 	__u16 code_nlocalsplus;	   /* ... this */
 	__u16 code_bytecode;	   /* co_code_adaptive (3.11+) */
 	__u16 code_tlbc;	   /* co_tlbc (3.14t+) */

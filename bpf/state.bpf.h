@@ -22,6 +22,8 @@ enum walk_flags {
 	WALK_ENTRY = 1 << 8,	   /* the root is code without rows, where the process began */
 	WALK_WANT_RBX = 1 << 9,	 /* a frame's CFA is in rbx: the walk begins again and tracks it */
 	WALK_HAVE_RBX = 1 << 10, /* ... and has it */
+	WALK_GREENLET = 1 << 11, /* the root is a greenlet's */
+	WALK_PY_CUT = 1 << 12,	 /* <= 3.9: Python itself has cut the chain (is_phantom()) */
 };
 
 #define SEG_NONE       0
@@ -90,8 +92,10 @@ struct walk {
 	__u64 leaf_regs[GREG_CNT]; /* rewind_native() puts them back */
 	__u32 exact_pc;		   /* pc is where the thread stands, not a return address */
 	__u32 native_cnt;
-	__u32 seg_next; /* first segment not yet placed */
-	__u32 eval_cnt; /* activations seen (<= 3.9) */
+	__u32 seg_next;	 /* first segment not yet placed */
+	__u32 eval_cnt;	 /* activations seen (<= 3.9) */
+	__u32 own_cnt;	 /* native frames up to the last one that has a segment */
+	__u32 pair_lead; /* 3.10: 1, if the innermost frame has no CFrame any more */
 	__u64 native_marker;
 	__u64 py_marker;
 	struct mapping map;	     /* the last one hit */
@@ -180,7 +184,7 @@ struct stack {
 /* Before the Python frames are walked, for the first time or again. */
 BPF_INLINE void reset_python(struct walk *w)
 {
-	w->flags &= ~(WALK_PY_LOST | WALK_PY_SCAN | WALK_TRUNCATED);
+	w->flags &= ~(WALK_PY_LOST | WALK_PY_SCAN | WALK_TRUNCATED | WALK_PY_CUT);
 	w->py_cnt = w->seg_cnt = w->seg_total = w->seg_open = w->scan_eval = 0;
 	w->seg_py = w->run_seg = w->run_py = w->run_total = w->py_left = 0;
 	w->run_cnt = w->interp_id = w->scan_mode = 0;
@@ -207,7 +211,7 @@ BPF_INLINE void reset_walk(struct walk *w)
 	w->flags = 0;
 	w->epoch = ++w->sample;
 	w->stack_start = 0;
-	w->native_cnt = w->seg_next = w->eval_cnt = 0;
+	w->native_cnt = w->seg_next = w->eval_cnt = w->own_cnt = 0;
 	w->header_table = 0;
 	w->stack_size = 0;
 	w->recall.space = w->space;

@@ -269,9 +269,11 @@ BPF_NOINLINE int push_native(__u64 word, __u64 cfa, int is_eval)
 		seg = SEG_EVAL;
 	deep[deep_at(DEEP_NATIVE, w->native_cnt)] = word;
 	deep[deep_at(DEEP_NATIVE_SEG, w->native_cnt)] = seg;
+	w->native_cnt++;
+	if (seg != SEG_NONE && (seg != SEG_EVAL || w->eval_cnt < w->seg_total))
+		w->own_cnt = w->native_cnt;
 	if (is_eval)
 		w->eval_cnt++;
-	w->native_cnt++;
 	return 0;
 }
 
@@ -545,12 +547,16 @@ BPF_INLINE int step_epilogue(struct walk *w, __u64 word)
 BPF_INLINE int python_passed(const struct walk *w)
 {
 	const __u64 *deep = the_deep();
+	__u32 seg;
 
 	if (!deep || !w->py_cnt)
 		return 1;
 	if (w->in.layout.chain == PY_CHAIN_FRAME)
 		return w->eval_cnt >= w->seg_cnt;
-	return w->seg_next && deep[deep_at(DEEP_SEG_END, w->seg_next - 1)] >= w->py_cnt;
+	if (!w->seg_next)
+		return 0;
+	seg = (__u32)deep[deep_at(DEEP_SEG_ORDER, w->seg_next - 1)];
+	return deep[deep_at(DEEP_SEG_END, seg)] >= w->py_cnt;
 }
 
 /*
@@ -617,12 +623,53 @@ BPF_INLINE int no_rule(struct walk *w, __u64 off)
 	return !behind_syscall(w) || find_rule(w, off - 1) || w->rule.cfa_kind == CFA_NONE;
 }
 
+/*
+ * The frame just added is an activation of the eval loop, all Python frames of the thread have theirs, and C functions
+ * lie between: so this is another greenlet's stack, of a greenlet that was not recognised. Up to 3.9 the
+ * innermost activation may have no frame. Not chosen: to take each part of an eval loop that is split into functions
+ * for an activation.
+ */
+BPF_INLINE int is_foreign(const struct walk *w)
+{
+	if (!w->own_cnt || w->flags & (WALK_PY_LOST | WALK_PY_CUT) ||
+	    w->native_cnt < w->own_cnt + 2)
+		return 0;
+	if (w->in.layout.chain == PY_CHAIN_FRAME)
+		return w->eval_cnt > w->seg_total + 1;
+	return w->run_cnt > 1 ? w->seg_next >= w->seg_cnt : python_passed(w);
+}
+
+/* The stack ends here: outwards lies another greenlet's. */
+BPF_INLINE int end_of_greenlet(struct walk *w)
+{
+	w->flags |= WALK_NATIVE_END | WALK_GREENLET;
+	return 1;
+}
+
+/*
+ * In the first function of a greenlet, or the one that switches greenlets (enum cfa_kind): does the stack end here? The
+ * first function is called by the one that starts the greenlet, whose Python frames are still to come
+ * then. While stacks are switched, the thread state may be of one greenlet and the stack of another one, and
+ * from 3.12 on the links to the shims are taken out of the chain (greenlet's expose_frames()). So what happens there
+ * belongs to neither, unless it runs Python code.
+ */
+BPF_INLINE int is_base(struct walk *w, __u32 kind)
+{
+	if (kind == CFA_BASE)
+		return python_passed(w) || w->flags & WALK_PY_LOST;
+	if (kind != CFA_SWITCH || w->seg_next || w->eval_cnt)
+		return 0;
+	w->py_left = 0;
+	w->flags &= ~WALK_PY_LOST;
+	return 1;
+}
+
 /* One native frame. 0: go on; else the walk is over. */
 BPF_NOINLINE int walk_native_step(__u32 i)
 {
 	struct walk *w = the_walk();
 	__u64 look, off, word, cfa = 0, ra = 0, fp = 0;
-	__u32 first;
+	__u32 first, kind;
 	int is_eval, is_new_map;
 
 	if (!w)
@@ -645,6 +692,9 @@ BPF_NOINLINE int walk_native_step(__u32 i)
 	if (is_new_map)
 		remember_address(w, look, word);
 	is_eval = in_eval(w, look);
+	kind = w->rule.cfa_kind;
+	if (kind >= CFA_BASE)
+		w->rule.cfa_kind = CFA_REG;
 	if (w->rule.cfa_kind == CFA_END) {
 		push_native(word, 0, is_eval);
 		w->flags |= WALK_NATIVE_END;
@@ -667,8 +717,20 @@ BPF_NOINLINE int walk_native_step(__u32 i)
 	rule_rbx(w, cfa);
 	first = w->seg_next;
 	push_native(word, cfa, is_eval);
-	if (is_eval)
+	if (is_eval) {
 		learn_anchor(w, cfa, first);
+		if (is_foreign(w)) {
+			w->native_cnt = w->own_cnt;
+			return end_of_greenlet(w);
+		}
+	}
+	if (kind == CFA_BASE && w->seg_next != first && !(w->flags & WALK_PY_LOST)) {
+		/* 3.10: greenlet's own CFrame. No activation lies here, so frames stand one too far outwards. */
+		w->py_marker = MARKER_WORD(MARK_PY_SETUP, 0);
+		w->flags |= WALK_PY_LOST;
+	}
+	if (kind >= CFA_BASE && is_base(w, kind))
+		return end_of_greenlet(w);
 	w->pc = ra;
 	w->sp = cfa;
 	w->fp = fp;
@@ -688,9 +750,9 @@ BPF_INLINE void rewind_native(struct walk *w, __u64 pc, __u64 sp, __u64 fp)
 	w->sp = sp;
 	w->fp = fp;
 	w->exact_pc = 1;
-	w->native_cnt = w->eval_cnt = w->seg_next = 0;
+	w->native_cnt = w->eval_cnt = w->seg_next = w->own_cnt = 0;
 	w->flags &= ~(WALK_NATIVE_END | WALK_NATIVE_LOST | WALK_TRUNCATED | WALK_SHIM_JUMP |
-		      WALK_WANT_RBX | WALK_HAVE_RBX);
+		      WALK_WANT_RBX | WALK_HAVE_RBX | WALK_GREENLET);
 }
 
 /* ---- frames of places that are known ------------------------------------------------------------ */
@@ -823,6 +885,12 @@ BPF_INLINE __u64 has_flag(__u32 flags, __u32 flag)
 	return flags / flag & 1;
 }
 
+/* Up to 3.9: the next activation has no Python frame. 0 or 1. */
+BPF_INLINE __u64 beyond_frames(const struct walk *w)
+{
+	return w->eval_seg & 1 & not_above(w->seg_total, w->eval_cnt);
+}
+
 /* One more, if all that its rule asks for is at hand. enum known */
 BPF_INLINE int known_frame(struct walk *w, struct known_place *places, __u64 *deep, __u64 *pc,
 			   __u64 *sp, __u64 *fp)
@@ -842,7 +910,7 @@ BPF_INLINE int known_frame(struct walk *w, struct known_place *places, __u64 *de
 	    (!in_window(w, low, cfa) && (move_window(low) || !in_window(w, low, cfa))))
 		return KNOWN_NOT;
 	ra = window_word(w, cfa - 8);
-	if (is_zero(ra) | (is_eval & (w->learning | is_zero(~w->anchor)))) /* NO_ANCHOR */
+	if (is_zero(ra) | (is_eval & (w->learning | is_zero(~w->anchor) | beyond_frames(w))))
 		return KNOWN_NOT;
 	seg = is_eval * w->eval_seg;
 	if (w->anchor - *sp < cfa - *sp) {
@@ -850,7 +918,10 @@ BPF_INLINE int known_frame(struct walk *w, struct known_place *places, __u64 *de
 			return KNOWN_NOT;
 		seg = w->seg_next;
 	}
+	if (is_eval & is_zero(seg)) /* another greenlet's? */
+		return KNOWN_NOT;
 	push_known(w, deep, p->word, seg);
+	w->own_cnt = (__u32)choose(is_zero(seg), w->own_cnt, w->native_cnt);
 	w->eval_cnt += is_eval;
 	*fp = choose(has_flag(p->how, HOW_FP_SAVED), window_word(w, low), *fp);
 	*pc = ra - 1;

@@ -379,18 +379,33 @@ BPF_INLINE int is_shim(const struct walk *w)
 }
 
 /*
- * A generator that delegates throw() has a frame on the chain but no activation of its own
- * (gen_throw, Objects/genobject.c); up to 3.9 f_executing tells. 2.7 has no such field, and only
- * pyexpat's frames for its callbacks (call_with_frame, Modules/pyexpat.c) that never ran an instruction;
- * the innermost frame may be about to. It joins its caller's segment.
+ * 3.9: while a generator delegates throw(), the thread state names its frame as the innermost one (gen_throw,
+ * Objects/genobject.c). It has no activation of its own, and no caller: so the chain ends there. That f_executing is 0
+ * does not tell it from a frame that the eval function has just linked, or is about to leave, or whose call is
+ * being traced: these have a caller, or have not begun.
  */
 BPF_INLINE int is_phantom(const struct walk *w)
 {
-	if (w->in.layout.chain != PY_CHAIN_FRAME)
+	return w->in.layout.frame_executing != PY_OFF_NONE &&
+	       !frame8(w, w->in.layout.frame_executing) &&
+	       (__s32)frame32(w, w->in.layout.frame_lasti) >= 0 &&
+	       !frame64(w, w->in.layout.frame_back);
+}
+
+/*
+ * 2.7: pyexpat puts a frame around each of its callbacks that never runs (call_with_frame, Modules/pyexpat.c). Its code
+ * has no instructions, so it needs no stack (PyCode_NewEmpty). Negative: it cannot be read.
+ */
+BPF_INLINE int is_pseudo(const struct walk *w, __u64 code)
+{
+	__u32 stack;
+
+	if (w->in.layout.chain != PY_CHAIN_FRAME || w->in.layout.code_stacksize == PY_OFF_NONE ||
+	    (__s32)frame32(w, w->in.layout.frame_lasti) >= 0)
 		return 0;
-	if (w->in.layout.frame_executing != PY_OFF_NONE)
-		return !frame8(w, w->in.layout.frame_executing);
-	return w->py_cnt && (__s32)frame32(w, w->in.layout.frame_lasti) < 0;
+	if (read_user(&stack, 4, code + w->in.layout.code_stacksize))
+		return -1;
+	return !stack;
 }
 
 /* ---- a frame that is being entered or left ---------------------------------------------------- */
@@ -556,12 +571,29 @@ BPF_INLINE int go_to_caller(struct walk *w, __u64 frame)
 	return w->frame == frame ? python_lost(w, MARK_PY_BAD_CODE) : 0;
 }
 
+/*
+ * Up to 3.9 each frame is a segment. pyexpat's pseudo frame stands outwards of its callee's activation, with the C
+ * functions that called the callback between it and its caller: it joins the callee's segment.
+ */
+BPF_INLINE void end_frame_segment(struct walk *w, __u64 *deep, int pseudo)
+{
+	if (is_phantom(w))
+		w->flags |= WALK_PY_CUT;
+	if (!pseudo) {
+		close_segment(w, NO_ANCHOR);
+		return;
+	}
+	deep[deep_at(DEEP_SEG_END, w->seg_cnt - 1)] = w->py_cnt;
+	w->seg_py = w->py_cnt;
+	w->seg_open = 0;
+}
+
 /* One frame of the chain. 0: go on; else the walk is over. */
 BPF_NOINLINE int walk_python_step(__u32 i)
 {
 	struct walk *w = the_walk();
 	__u64 *deep = the_deep(), frame, code;
-	int err, phantom;
+	int err, pseudo;
 	__u32 offset;
 
 	if (!w || !deep)
@@ -583,20 +615,22 @@ BPF_NOINLINE int walk_python_step(__u32 i)
 		return go_to_caller(w, frame);
 	}
 	code = frame64(w, w->in.layout.frame_code) & ~TAG_BITS;
-	err = code_identify(w, code);
+	pseudo = is_pseudo(w, code);
+	if (pseudo < 0)
+		return python_lost(w, MARK_PY_READ_FAILED);
+	err = pseudo && w->seg_cnt == w->run_seg ? CODE_HIDDEN : code_identify(w, code);
 	if (err < 0)
 		return python_lost(w, MARK_PY_BAD_CODE);
 	if (err == CODE_HIDDEN)
 		return go_to_caller(w, frame);
 	offset = frame_offset(w, code);
-	phantom = is_phantom(w);
 	deep[deep_at(DEEP_PY, w->py_cnt)] = PYTHON_WORD(w->code_id, offset);
 	w->py_cnt++;
 	w->seg_open++;
 	if (is_loose(w, frame, offset) && find_caller(frame))
 		return python_lost(w, MARK_PY_SETUP);
-	if (w->in.layout.chain == PY_CHAIN_FRAME && !phantom)
-		close_segment(w, NO_ANCHOR);
+	if (w->in.layout.chain == PY_CHAIN_FRAME)
+		end_frame_segment(w, deep, pseudo);
 	return go_to_caller(w, frame);
 }
 
@@ -629,14 +663,14 @@ BPF_NOINLINE int walk_cframe_step(__u32 i)
 
 /*
  * 3.10: one frame per CFrame, paired from the outermost. One CFrame too many: the innermost activation
- * has no frame yet or no more. Frames too many (generators under throw()): they join the innermost.
+ * has no frame yet, or a greenlet has its own. Frames too many (generators under throw()): they join the innermost.
  * When the end of one list was not seen, the counts say nothing: one to one from the innermost.
  */
 BPF_NOINLINE int pair_cframe_step(__u32 s)
 {
 	struct walk *w = the_walk();
 	__u64 *deep = the_deep();
-	__u32 at, skip, extra;
+	__u32 at, skip, extra, start, end;
 
 	if (!w || !deep)
 		return 1;
@@ -645,21 +679,63 @@ BPF_NOINLINE int pair_cframe_step(__u32 s)
 	at = w->run_seg + s;
 	if (at + skip >= w->seg_cnt)
 		return 1;
-	set_segment(deep, at, deep[deep_at(DEEP_ANCHOR, at + skip)],
-		    w->run_py + (s ? s + extra : 0), w->run_py + s + 1 + extra);
+	start = w->run_py + w->pair_lead + s + (s ? extra : 0);
+	end = w->run_py + w->pair_lead + s + 1 + extra;
+	set_segment(deep, at, deep[deep_at(DEEP_ANCHOR, at + skip)], start, end);
+	if (w->pair_lead)
+		deep[deep_at(DEEP_SEG_ORDER, at)] = at - 1; /* add_lead() sets the first */
 	return 0;
 }
 
 BLOCK_STEPS(pair_cframe_block, pair_cframe_step)
 
+/*
+ * 3.10: the outermost CFrame of a greenlet is none of an activation, it lies in greenlet's g_initialstub(). That of the
+ * innermost activation is linked before its frame in the first instructions of the eval function only, so anywhere
+ * else one CFrame too many is greenlet's. There, what lies where an activation's return address would be tells.
+ */
+BPF_NOINLINE int is_greenlet_cframe(__u64 cframe)
+{
+	struct walk *w = the_walk();
+	__u64 ra;
+
+	if (!w)
+		return 0;
+	if (!in_prologue(w))
+		return 1;
+	if (!w->in.anchor_delta || read_user(&ra, 8, cframe + w->in.anchor_delta - 8))
+		return 0;
+	return find_mapping(ra - 1) ||
+	       w->in.eval[0].start - w->map.start >= w->map.end - w->map.start;
+}
+
+/* 3.10: the eval loop unlinks its CFrame before its frame. */
+BPF_INLINE int may_be_leaving(const struct walk *w)
+{
+	return w->run_cnt <= 1 && w->exact_pc && in_eval(w, w->pc) && !in_prologue(w) &&
+	       w->seg_cnt + 1 < max_frames();
+}
+
+/* The innermost frame is a segment of its own, of the activation that has no CFrame any more. The last in memory. */
+BPF_INLINE void add_lead(struct walk *w, __u64 *deep)
+{
+	__u32 at = w->seg_cnt;
+
+	set_segment(deep, at, NO_ANCHOR, w->run_py, w->run_py + 1);
+	deep[deep_at(DEEP_SEG_ORDER, at)] = at - 1;
+	deep[deep_at(DEEP_SEG_ORDER, w->run_seg)] = at;
+	w->seg_cnt = at + 1;
+}
+
 BPF_NOINLINE int pair_cframes(__u32 unused)
 {
 	struct walk *w = the_walk();
+	__u64 *deep = the_deep();
 	__u32 cframes, kept, frames;
 
-	if (!w)
+	if (!w || !deep)
 		return (int)unused;
-	w->words[0] = w->words[1] = 0;
+	w->words[0] = w->words[1] = w->pair_lead = 0;
 	cframes = w->seg_total - w->run_total;
 	kept = w->seg_cnt - w->run_seg;
 	frames = w->py_cnt - w->run_py;
@@ -667,20 +743,29 @@ BPF_NOINLINE int pair_cframes(__u32 unused)
 		kept = kept < frames ? kept : frames;
 		w->seg_cnt = w->run_seg + kept;
 	} else if (cframes > frames) {
+		if (frames && kept == cframes &&
+		    is_greenlet_cframe(deep[deep_at(DEEP_ANCHOR, w->seg_cnt - 1)])) {
+			w->seg_cnt--;
+			kept--;
+			cframes--;
+		}
 		w->words[0] = cframes - frames; /* skip */
 		if (w->words[0] > kept)
 			w->words[0] = kept;
 	} else {
-		w->words[1] = frames - cframes; /* extra */
+		w->pair_lead = frames > cframes && kept && may_be_leaving(w);
+		w->words[1] = frames - cframes - w->pair_lead; /* extra */
 	}
 	RUN_BLOCKS(pair_cframe_block, deep_parts());
 	w->seg_cnt -= (__u32)w->words[0];
 	w->seg_py = w->run_py;
 	kept = w->seg_cnt - w->run_seg;
 	if (kept)
-		w->seg_py += kept + (__u32)w->words[1];
+		w->seg_py += w->pair_lead + kept + (__u32)w->words[1];
 	else if (frames)
 		close_segment(w, NO_ANCHOR);
+	if (w->pair_lead)
+		add_lead(w, deep);
 	return 0;
 }
 

@@ -78,6 +78,8 @@ enum fn {
 	FN_BXLOST,     /* ... and saved where nobody knows */
 	FN_INDEX,      /* CFA = *(rsp + 8 * r9 + 8) + 8 */
 	FN_BADCFA,     /* CFA = rsp: not above the stack pointer */
+	FN_BASE,       /* a greenlet's first function */
+	FN_SWITCH,     /* what switches greenlets */
 	FN_TABLE_CNT,  /* below: no rows */
 	FN_LIB,	       /* in a file without rows, no frame pointer */
 	FN_LIB_FP,     /* ... with one */
@@ -205,6 +207,7 @@ struct world {
 	int last_native; /* item whose position in its function is not known yet */
 	int started;
 	enum fn last_fn;
+	__u64 base_cframe; /* in the frame of FN_BASE: where greenlet has its own CFrame */
 };
 
 static struct world *the_world;
@@ -576,6 +579,8 @@ static struct py_layout world__layout(enum chain_case chain)
 	}
 	if (chain == CHAIN_39)
 		lay.frame_executing = 72;
+	if (chain == CHAIN_27)
+		lay.code_stacksize = 88;
 	if (chain == CHAIN_310)
 		lay.cframe_previous = 8;
 	if (chain == CHAIN_310 || chain == CHAIN_311 || chain == CHAIN_312)
@@ -657,8 +662,9 @@ static void set_code(struct world *w, __u64 code, __u64 name, __u64 file, __u64 
 	put64(w, code + lay->code_linetable, lines);
 	if (lay->code_version != PY_OFF_NONE)
 		put32(w, code + lay->code_version, version);
-	if (lay->tstate_chunk != PY_OFF_NONE) {
+	if (lay->code_stacksize != PY_OFF_NONE)
 		put32(w, code + lay->code_stacksize, 1 + version % 3);
+	if (lay->tstate_chunk != PY_OFF_NONE) {
 		put32(w, code + lay->code_nlocalsplus, version % 4);
 	}
 }
@@ -778,6 +784,8 @@ static const struct unwind_rule fn_rules[FN_TABLE_CNT] = {
 	[FN_BXSAVE] = { CFA_REG, RSP, REG_SAME, REG_CFA_OFF, 64, 0, -8, -16 },
 	[FN_BXLOST] = { CFA_REG, RSP, REG_SAME, REG_CFA_OFF, 64, 0, -8, UW_RBX_LOST },
 	[FN_INDEX] = { CFA_DEREF_INDEX, RSP | R9 << 4, REG_SAME, REG_CFA_OFF, 8, 0, -8, 8 },
+	[FN_BASE] = { CFA_BASE, RSP, REG_SAME, REG_CFA_OFF, 64, 0, -8, 0 },
+	[FN_SWITCH] = { CFA_SWITCH, RSP, REG_SAME, REG_CFA_OFF, 64, 0, -8, 0 },
 	[FN_BADCFA] = { CFA_REG, RSP, REG_SAME, REG_CFA_OFF, 0, 0, -8, 0 },
 };
 
@@ -958,6 +966,9 @@ static void enter_fn(struct world *w, enum fn fn)
 		w->sp = cfa - 200;
 		put64(w, w->sp + 8 * 3 + 8, cfa - 8);
 		break;
+	case FN_BASE:
+		w->base_cframe = cfa - 32;
+		break;
 	case FN_LIB:
 	case FN_ANON:
 	case FN_UNMAPPED:
@@ -1077,8 +1088,10 @@ static void add_python_frames(struct world *w, const struct act *a, __u32 cnt, i
 		it->off = 8;
 		if (w->interp.layout.frame_executing != PY_OFF_NONE) {
 			put8(w, f + w->interp.layout.frame_executing, 0);
+			put64(w, f + w->interp.layout.frame_back, 0);
 		} else if (w->chain == CHAIN_27) {
 			put32(w, f + w->interp.layout.frame_lasti, ~0U);
+			put32(w, w->codes[3] + w->interp.layout.code_stacksize, 0);
 			it->off = OFFSET_NOT_STARTED;
 		}
 	}
@@ -1267,6 +1280,8 @@ static struct world *world__build(enum chain_case chain, const struct act *acts,
 		add_act(w, &acts[i]);
 	if (cnt && acts[cnt - 1].flags & (ACT_GARBAGE | ACT_SETUP))
 		at = SETUP_AT;
+	if (cnt && acts[cnt - 1].flags & ACT_EMPTY && chain == CHAIN_310)
+		at = SETUP_AT; /* only there the frame is not linked when the CFrame is */
 	if (cnt && acts[cnt - 1].flags & ACT_NO_FRAME) {
 		at = SETUP_AT;
 		w->interp.cframe_delta = CFR_BELOW;

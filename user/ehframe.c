@@ -21,6 +21,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "greenlet.h"
+
 #define MAX_SECTION	 (512U << 20) /* positions in it are 31 bits wide */
 #define MAX_PAGES	 (1U << 24)   /* 4 GiB from the first FDE to the last */
 #define MAX_REMEMBERED	 16	      /* compilers use one or two */
@@ -642,6 +644,8 @@ struct fde {
 struct builder {
 	const struct machine *m;
 	struct frame_section eh, debug; /* size 0: there is none, or it is not needed */
+	struct greenlet_function special[MAX_GREENLET_FUNCTIONS]; /* their rows have another kind */
+	size_t special_cnt;
 	const struct elf_segment *segments;
 	size_t segment_cnt, segment; /* the last one that matched */
 	struct fde *fdes;
@@ -753,6 +757,7 @@ struct run {
 	struct state stack[MAX_REMEMBERED];
 	size_t depth;
 	bool dirty;		   /* st is not in a row yet */
+	enum cfa_kind kind;	   /* of rows that would be CFA_REG */
 	uint64_t addr;		   /* of the FDE */
 	uint64_t off, limit, clip; /* file offsets: now, end of the FDE, end of the FDE before */
 };
@@ -778,6 +783,8 @@ static void flush(struct run *run, uint64_t next)
 	run->dirty = false;
 	why = make_rule(run->m, &run->st, run->cie->signal, &rule, &fp_lost);
 	if (!why) {
+		if ((uint8_t)rule.w[0] == CFA_REG)
+			rule.w[0] += run->kind - CFA_REG;
 		number = rule_number(b, rule);
 		if (!number)
 			why = 1 + UNWIND_rules_full;
@@ -1264,6 +1271,16 @@ static void sort_fdes(struct builder *b, size_t first)
 	}
 }
 
+/* Of the rows of an FDE that would be CFA_REG. */
+static enum cfa_kind kind_of_rows(const struct builder *b, const struct fde *fde)
+{
+	for (size_t i = 0; i < b->special_cnt; i++) {
+		if (b->special[i].off - fde->start < fde->size)
+			return b->special[i].kind;
+	}
+	return CFA_REG;
+}
+
 static void compile_fde(struct builder *b, const struct fde *fde, uint64_t covered)
 {
 	struct frame_section *sec = fde->pos & FDE_DEBUG ? &b->debug : &b->eh;
@@ -1276,6 +1293,7 @@ static void compile_fde(struct builder *b, const struct fde *fde, uint64_t cover
 	run.sec = sec;
 	run.depth = 0;
 	run.dirty = true;
+	run.kind = kind_of_rows(b, fde);
 	run.off = fde->start;
 	run.limit = fde->start + fde->size;
 	run.clip = covered;
@@ -1479,6 +1497,7 @@ struct unwind_table *unwind_table__build(const struct elf_file *ef)
 	if (!t)
 		goto out;
 	b.segments = elf_file__segments(ef, &b.segment_cnt);
+	b.special_cnt = greenlet__functions(ef, b.special);
 	err = load_sections(&b, ef);
 	if (err)
 		goto out;

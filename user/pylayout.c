@@ -40,9 +40,8 @@
 /* The sentinel below the outermost frame: 3.15. */
 #define NO_BASE_FRAME .base_frame = NONE
 
-/* Frames on the heap. What says how large one is, is wanted where CFrames are. */
-#define NO_DATA_STACK                                                                              \
-	.tstate_chunk = NONE, .frame_locals = NONE, .code_stacksize = NONE, .code_nlocalsplus = NONE
+/* Frames on the heap. What says how large one is, is wanted where CFrames are; 2.7's stack size: see is_pseudo(). */
+#define NO_DATA_STACK .tstate_chunk = NONE, .frame_locals = NONE, .code_nlocalsplus = NONE
 
 /* Bytecode outside the code object, no qualified name, no version number. */
 #define NO_CODE_311                                                                                \
@@ -78,6 +77,7 @@ static const struct py_layout layouts[] = {
 		.code_filename = 80,	/* co_filename */
 		.code_name = 88,	/* co_name */
 		.code_linetable = 104,	/* co_lnotab */
+		.code_stacksize = 24,	/* co_stacksize */
 		NO_CODE_311,
 		NO_TLBC,
 		/* PyStringObject, Include/stringobject.h@2.7.18: names and lnotab alike */
@@ -116,6 +116,7 @@ static const struct py_layout layouts[] = {
 		.code_filename = 96,	/* co_filename */
 		.code_name = 104,	/* co_name */
 		.code_linetable = 112,	/* co_lnotab */
+		.code_stacksize = NONE,
 		NO_CODE_311,
 		NO_TLBC,
 		OBJECT,
@@ -146,6 +147,7 @@ static const struct py_layout layouts[] = {
 		.code_filename = 96,	/* co_filename */
 		.code_name = 104,	/* co_name */
 		.code_linetable = 112,	/* co_lnotab */
+		.code_stacksize = NONE,
 		NO_CODE_311,
 		NO_TLBC,
 		OBJECT,
@@ -176,6 +178,7 @@ static const struct py_layout layouts[] = {
 		.code_filename = 104,	/* co_filename */
 		.code_name = 112,	/* co_name */
 		.code_linetable = 120,	/* co_lnotab */
+		.code_stacksize = NONE,
 		NO_CODE_311,
 		NO_TLBC,
 		OBJECT,
@@ -206,6 +209,7 @@ static const struct py_layout layouts[] = {
 		.code_filename = 104,	/* co_filename */
 		.code_name = 112,	/* co_name */
 		.code_linetable = 120,	/* co_lnotab */
+		.code_stacksize = NONE,
 		NO_CODE_311,
 		NO_TLBC,
 		OBJECT,
@@ -241,6 +245,7 @@ static const struct py_layout layouts[] = {
 		.code_filename = 104,	/* co_filename */
 		.code_name = 112,	/* co_name */
 		.code_linetable = 120,	/* co_linetable */
+		.code_stacksize = NONE,
 		NO_CODE_311,
 		NO_TLBC,
 		OBJECT,

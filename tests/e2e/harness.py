@@ -27,6 +27,7 @@ HZ = 999
 PATIENCE = 60
 
 PYTHON, NATIVE, KERNEL, MARKER = "python", "native", "kernel", "marker"
+GREENLET = "greenlet"
 
 
 # ---- folded stacks -------------------------------------------------------------------------------
@@ -64,7 +65,11 @@ class Stack:
         return [f for f in self.frames if f.kind == KERNEL]
 
     def markers(self):
-        return [f for f in self.frames if f.kind == MARKER]
+        """Of what is missing: the root of a greenlet's stack is a marker, too."""
+        return [f for f in self.frames if f.kind == MARKER and f.name != GREENLET]
+
+    def in_greenlet(self):
+        return any(f.kind == MARKER and f.name == GREENLET for f in self.frames)
 
     def leaf(self):
         """The innermost Python frame, or None."""

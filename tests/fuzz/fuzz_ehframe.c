@@ -24,7 +24,7 @@ static void check(bool ok)
 
 static void check_rule(const struct unwind_rule *r)
 {
-	check(r->cfa_kind >= CFA_END && r->cfa_kind <= CFA_DEREF_INDEX);
+	check(r->cfa_kind >= CFA_END && r->cfa_kind <= CFA_SWITCH);
 	check(r->fp_rule <= REG_FP_OFF && r->ra_rule <= REG_CFA_OFF);
 	check(r->fp_rule == REG_CFA_OFF || r->fp_rule == REG_FP_OFF || !r->fp_off);
 	check(r->ra_rule == REG_CFA_OFF || !r->ra_off);

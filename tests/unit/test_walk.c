@@ -401,40 +401,212 @@ static void test_activation_without_frame(void **state)
 	RUN_ALL(ROOT, { FN_EVAL, 1, ACT_EMPTY });
 }
 
-/* One frame more than CFrames: it joins the activation of its caller. */
+/* One frame more than CFrames: the thread is leaving its activation, which is the frame's. */
 static void test_310_cframe_unlinked(void **state)
 {
+	static const struct act leaving = { FN_EVAL, 1, ACT_NO_CFRAME };
 	struct world *w;
 
 	(void)state;
-	w = BUILD(CHAIN_310, ROOT, { FN_EVAL, 1, ACT_NO_CFRAME });
-	w->item[1].replaced = 1; /* there is only one place for it */
-	run_built(w);
-	w = BUILD(CHAIN_310, ROOT, { FN_EVAL, 1 }, { FN_C }, { FN_EVAL, 1, ACT_NO_CFRAME });
-	/* built: python, eval, C, python; the innermost frame comes behind its native callers */
-	for (int i = 0; i < 2; i++) {
-		struct item t = w->item[i];
+	for (__u32 outer = 0; outer <= 3; outer++) {
+		const struct act acts[] = { ROOT, { FN_EVAL, outer }, { FN_C }, leaving };
+		const struct act alone[] = { ROOT, leaving };
 
-		w->item[i] = w->item[i + 1];
-		w->item[i + 1] = t;
+		w = outer ? world__build(CHAIN_310, acts, CNT(acts))
+			  : world__build(CHAIN_310, alone, CNT(alone));
+		w->item[1].replaced = 1;
+		run_built(w);
 	}
+}
+
+static void drop_item(struct world *w, __u32 at)
+{
+	w->item_cnt--;
+	memmove(&w->item[at], &w->item[at + 1], (w->item_cnt - at) * sizeof(w->item[0]));
+}
+
+static void swap_items(struct world *w, __u32 at)
+{
+	struct item t = w->item[at];
+
+	w->item[at] = w->item[at + 1];
+	w->item[at + 1] = t;
+}
+
+/* Index of an item of Python's, counted from the leaf. */
+static __u32 python_item(const struct world *w, __u32 n)
+{
+	for (__u32 i = 0; i < w->item_cnt; i++)
+		if (!w->item[i].word && !n--)
+			return i;
+	fail();
+	return 0;
+}
+
+/* 3.9: it ends the chain, and takes the place of the activation that threw; callers are native frames then. */
+static void test_phantom_39(void **state)
+{
+	struct world *w = BUILD(CHAIN_39, ROOT, { FN_EVAL, 1 }, { FN_C },
+				{ FN_EVAL, 1, ACT_PHANTOM }, { FN_C }, { FN_EVAL, 1 }, { FN_C });
+
+	(void)state;
+	w->item[python_item(w, 3) + 1].replaced = 0;
+	drop_item(w, python_item(w, 3));
+	drop_item(w, python_item(w, 2));
+	run_built(w);
+	/* The generator that it delegates to is not running yet. */
+	w = BUILD(CHAIN_39, ROOT, { FN_EVAL, 1 }, { FN_C }, { FN_EVAL, 1, ACT_PHANTOM }, { FN_C });
+	w->item[python_item(w, 2) + 1].replaced = 0;
+	drop_item(w, python_item(w, 2));
+	drop_item(w, python_item(w, 1));
+	run_built(w);
+}
+
+/* 2.7: pyexpat's frame stands at the activation of what it calls; without that, nowhere. */
+static void test_pseudo_27(void **state)
+{
+	struct world *w = BUILD(CHAIN_27, ROOT, { FN_EVAL, 1 }, { FN_C },
+				{ FN_EVAL, 1, ACT_PHANTOM }, { FN_C }, { FN_EVAL, 2 }, { FN_C });
+
+	(void)state;
+	swap_items(w, python_item(w, 2) - 1);
+	run_built(w);
+	w = BUILD(CHAIN_27, ROOT, { FN_EVAL, 1, ACT_PHANTOM }, { FN_C },
+		  { FN_EVAL, 1, ACT_NOT_STARTED });
+	swap_items(w, python_item(w, 1) - 1);
+	run_built(w);
+	w = BUILD(CHAIN_27, ROOT, { FN_EVAL, 1 }, { FN_C }, { FN_EVAL, 1, ACT_PHANTOM }, { FN_C });
+	drop_item(w, python_item(w, 0));
 	run_built(w);
 }
 
 static void test_phantom(void **state)
 {
 	(void)state;
-	RUN_ON(CHAIN_39, ROOT, { FN_EVAL, 1 }, { FN_C }, { FN_EVAL, 1, ACT_PHANTOM }, { FN_C },
-	       { FN_EVAL, 2 }, { FN_C });
 	RUN_ON(CHAIN_310, ROOT, { FN_EVAL, 1 }, { FN_C }, { FN_EVAL, 1, ACT_PHANTOM }, { FN_C });
 	RUN_ON(CHAIN_311, ROOT, { FN_EVAL, 1 }, { FN_C }, { FN_EVAL, 2, ACT_PHANTOM }, { FN_C },
 	       { FN_EVAL, 2 });
 	RUN_ON(CHAIN_313, ROOT, { FN_EVAL, 2, ACT_PHANTOM }, { FN_C }, { FN_EVAL, 2 });
-	/* pyexpat's; one that has not executed anything, but is the innermost, has its activation */
-	RUN_ON(CHAIN_27, ROOT, { FN_EVAL, 1 }, { FN_C }, { FN_EVAL, 1, ACT_PHANTOM }, { FN_C },
-	       { FN_EVAL, 2 }, { FN_C });
-	RUN_ON(CHAIN_27, ROOT, { FN_EVAL, 1, ACT_PHANTOM }, { FN_C },
-	       { FN_EVAL, 1, ACT_NOT_STARTED });
+}
+
+/* Up to 3.9, of the innermost frame: linked before f_executing is set, and until after that is cleared. */
+static void test_not_executing(void **state)
+{
+	static const __u32 flags[] = { 0, ACT_NOT_STARTED };
+
+	(void)state;
+	for (__u32 i = 0; i < CNT(flags); i++) {
+		const struct act acts[] = {
+			ROOT, { FN_EVAL, 2 }, { FN_C }, { FN_C }, { FN_EVAL, 1, flags[i] }
+		};
+		struct world *w = world__build(CHAIN_39, acts, CNT(acts));
+
+		put8(w, w->top_frame + w->interp.layout.frame_executing, 0);
+		run_built(w);
+	}
+}
+
+/* While its call is traced, a frame is not executing either, and is not the innermost one. */
+static void test_traced_call(void **state)
+{
+	struct world *w =
+		BUILD(CHAIN_39, ROOT, { FN_EVAL, 1 }, { FN_C }, { FN_EVAL, 1, ACT_NOT_STARTED },
+		      { FN_C }, { FN_EVAL, 1 }, { FN_C });
+
+	(void)state;
+	put8(w, w->frame[1] + w->interp.layout.frame_executing, 0);
+	run_built(w);
+}
+
+/* ---- greenlets -------------------------------------------------------------------------------- */
+
+#define OTHERS                                                                                     \
+	ROOT, { FN_EVAL, 0, ACT_NO_FRAME }, { FN_C }, { FN_EVAL, 0, ACT_NO_FRAME },                \
+	{                                                                                          \
+		FN_C                                                                               \
+	}
+
+/* All that lies outwards of item `at` is another greenlet's. */
+static struct world *end_at(struct world *w, __u32 at)
+{
+	w->item_cnt = at;
+	w->item[w->item_cnt++] = (struct item){ .word = MARKER_WORD(MARK_GREENLET, 0) };
+	return w;
+}
+
+/* The number of items up to the native frame of a function, from the leaf. */
+static __u32 up_to(const struct world *w, enum fn fn)
+{
+	for (__u32 i = 0; i < w->item_cnt; i++) {
+		__u64 off = fn_addr(fn) - TEXT_BASE;
+
+		if (FRAME_TAG(w->item[i].word) == FRAME_NATIVE &&
+		    NATIVE_OFFSET(w->item[i].word) - off < FN_LEN)
+			return i + 1;
+	}
+	fail();
+	return 0;
+}
+
+/* 3.10: greenlet's own CFrame lies in its first function. */
+static void add_greenlet_cframe(struct world *w)
+{
+	__u64 outermost = w->top_cframe, back;
+
+	if (w->chain != CHAIN_310)
+		return;
+	while ((back = get64(w, outermost + 8)) != w->tstate + LAY_ROOT_CFRAME)
+		outermost = back;
+	put64(w, outermost + 8, w->base_cframe);
+	put64(w, w->base_cframe + 8, back);
+}
+
+static void test_greenlet(void **state)
+{
+	(void)state;
+	for (int chain = 0; chain < CHAIN_CNT; chain++) {
+		struct world *w = BUILD((enum chain_case)chain, OTHERS, { FN_BASE }, { FN_C },
+					{ FN_EVAL, 2 }, { FN_CFP }, { FN_EVAL, 1 }, { FN_C });
+
+		end_at(w, up_to(w, FN_BASE));
+		add_greenlet_cframe(w);
+		run_built(w);
+		/* Of one that has no Python frame yet. */
+		w = BUILD((enum chain_case)chain, OTHERS, { FN_BASE }, { FN_C });
+		run_built(end_at(w, up_to(w, FN_BASE)));
+		/* The one that starts it is still running, and its Python code looks up what to run. */
+		run_built(BUILD((enum chain_case)chain, ROOT, { FN_EVAL, 2 }, { FN_C }, { FN_BASE },
+				{ FN_C }, { FN_EVAL, 1 }, { FN_C }));
+	}
+}
+
+static void test_greenlet_switch(void **state)
+{
+	(void)state;
+	for (int chain = 0; chain < CHAIN_CNT; chain++) {
+		struct world *w = BUILD((enum chain_case)chain, ROOT, { FN_EVAL, 2 }, { FN_C },
+					{ FN_SWITCH }, { FN_C });
+
+		end_at(w, up_to(w, FN_SWITCH));
+		expect_built(w);
+		world__free(w);
+		run_built(BUILD((enum chain_case)chain, ROOT, { FN_EVAL, 2 }, { FN_C },
+				{ FN_SWITCH }, { FN_C }, { FN_EVAL, 1 }, { FN_C }));
+	}
+}
+
+/* Of a greenlet whose first function is not known, more activations than Python frames tell. */
+static void test_unknown_greenlet(void **state)
+{
+	(void)state;
+	for (int chain = 0; chain < CHAIN_CNT; chain++) {
+		struct world *w = BUILD((enum chain_case)chain, OTHERS, { FN_C }, { FN_CSAVE },
+					{ FN_EVAL, 1 }, { FN_C }, { FN_C });
+
+		end_at(w, up_to(w, FN_EVAL));
+		expect_built(w);
+		world__free(w);
+	}
 }
 
 static void run_setup(enum chain_case chain, const struct act *acts, __u32 cnt)
@@ -1630,6 +1802,13 @@ int main(void)
 		cmocka_unit_test(test_activation_without_frame),
 		cmocka_unit_test(test_310_cframe_unlinked),
 		cmocka_unit_test(test_phantom),
+		cmocka_unit_test(test_phantom_39),
+		cmocka_unit_test(test_pseudo_27),
+		cmocka_unit_test(test_not_executing),
+		cmocka_unit_test(test_traced_call),
+		cmocka_unit_test(test_greenlet),
+		cmocka_unit_test(test_greenlet_switch),
+		cmocka_unit_test(test_unknown_greenlet),
 		cmocka_unit_test(test_setup_window),
 		cmocka_unit_test(test_setup_window_restores),
 		cmocka_unit_test(test_setup_window_unlearned),

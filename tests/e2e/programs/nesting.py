@@ -406,7 +406,7 @@ def on_element(name, attributes):
 
 
 # 2.7 puts a frame of its own in between, for the traceback's sake.
-@case(["expat_parser" if sys.version_info[0] > 2 else "StartElement", "on_element", ["expat"]])
+@case(["expat_parser", "on_element" if sys.version_info[0] > 2 else "StartElement", ["expat"]])
 def expat_parser():
     parser = xml.parsers.expat.ParserCreate()
     parser.StartElementHandler = on_element
