@@ -170,7 +170,7 @@ enum marker_why {
 	X(note_table_refused, "unwind tables that found no room (--table-memory)")                 \
 	X(note_file_released, "files closed again, which no process maps and no stack names")      \
 	X(follow_ns,                                                                               \
-	  "ns that the programs ran that follow processes (the agent has them time themselves)")   \
+	  "ns that the programs ran that follow processes (in record if the kernel counts it)")    \
 	X(frames_native, "native frames unwound")                                                  \
 	X(frames_python, "Python frames walked")                                                   \
 	X(frames_kernel, "kernel frames")                                                          \

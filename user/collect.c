@@ -1049,16 +1049,32 @@ uint64_t collect__events_lost(const struct collect *c)
 	return __atomic_load_n(&c->bss->events_lost, __ATOMIC_RELAXED);
 }
 
-void collect__run_time(const struct collect *c, uint64_t *ns, uint64_t *runs)
+static void add_run_time(const struct bpf_program *prog, uint64_t *ns, uint64_t *runs)
 {
 	struct bpf_prog_info info = { 0 };
 	__u32 size = sizeof(info);
 
-	*ns = *runs = 0;
-	if (bpf_obj_get_info_by_fd(bpf_program__fd(c->skel->progs.on_cpu_sample), &info, &size))
+	if (bpf_obj_get_info_by_fd(bpf_program__fd(prog), &info, &size))
 		return;
-	*ns = info.run_time_ns;
-	*runs = info.run_cnt;
+	*ns += info.run_time_ns;
+	*runs += info.run_cnt;
+}
+
+void collect__run_time(const struct collect *c, uint64_t *ns, uint64_t *runs)
+{
+	*ns = *runs = 0;
+	add_run_time(c->skel->progs.on_cpu_sample, ns, runs);
+}
+
+uint64_t collect__follow_time(const struct collect *c)
+{
+	uint64_t ns = 0, runs = 0;
+
+	add_run_time(c->skel->progs.on_fork, &ns, &runs);
+	add_run_time(c->skel->progs.on_exec, &ns, &runs);
+	add_run_time(c->skel->progs.on_exit, &ns, &runs);
+	add_run_time(c->skel->progs.on_unmapped_area, &ns, &runs);
+	return ns;
 }
 
 /* "memlock:" of a map's fdinfo: its memory since 6.4 (90a5527d7686), an estimate before. */

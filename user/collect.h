@@ -148,6 +148,8 @@ uint64_t collect__events_lost(const struct collect *c);
 void collect__counters(const struct collect *c, uint64_t counters[CTR_CNT]);
 /* Run time and runs of the sampler since load; 0 without bpf_stats. */
 void collect__run_time(const struct collect *c, uint64_t *ns, uint64_t *runs);
+/* The same of all programs that follow processes, ns. */
+uint64_t collect__follow_time(const struct collect *c);
 /*
  * Kernel memory of the maps, as the kernel accounts it, and what of it is in our own address space. Not before the
  * sampler is loaded: then all are there.

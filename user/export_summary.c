@@ -144,6 +144,19 @@ bool summary_next_counter(struct strbuf *b, const struct profile *p, size_t *at)
 	return true;
 }
 
+/* Most runs refuse what nobody asked for: both figures, or one hides the other. */
+static void add_sampler_cost(struct strbuf *b, const struct profile_stats *s)
+{
+	double us = (double)s->bpf_ns / 1e3;
+
+	strbuf__addz(b, "; BPF ");
+	if (s->counters[CTR_counted])
+		strbuf__addf(b, "%.2f us per counted sample, ",
+			     us / (double)s->counters[CTR_counted]);
+	strbuf__addf(b, "%.2f us per run, %.2f%% of a CPU", us / (double)s->bpf_runs,
+		     text_percent(s->bpf_ns, s->duration_ns));
+}
+
 void summary_add_cost(struct strbuf *b, const struct profile_stats *s)
 {
 	const double mib = 1024 * 1024;
@@ -153,9 +166,10 @@ void summary_add_cost(struct strbuf *b, const struct profile_stats *s)
 		strbuf__addf(b, "cost: user space %.2f%% of a CPU",
 			     text_percent(s->self_cpu_ns, s->duration_ns));
 	if (s->bpf_runs)
-		strbuf__addf(b, "; BPF %.2f us per run, %.2f%% of a CPU",
-			     (double)s->bpf_ns / 1e3 / (double)s->bpf_runs,
-			     text_percent(s->bpf_ns, s->duration_ns));
+		add_sampler_cost(b, s);
+	if (s->counters[CTR_follow_ns])
+		strbuf__addf(b, "; following processes %.2f%%",
+			     text_percent(s->counters[CTR_follow_ns], s->duration_ns));
 	if (s->rss_bytes || s->map_bytes)
 		strbuf__addf(b, "%smemory %.1f MiB + %.1f MiB of BPF maps",
 			     b->len > before ? "; " : "", (double)s->rss_bytes / mib,

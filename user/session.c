@@ -878,6 +878,8 @@ void session__stats(struct session *s, struct profile_stats *out)
 
 	session__counters(s, out->counters);
 	collect__run_time(s->collect, &out->bpf_ns, &out->bpf_runs);
+	if (!s->o.timed)
+		out->counters[CTR_follow_ns] = collect__follow_time(s->collect);
 	out->drain_ns = s->drain_ns;
 	out->start_unix_ns = s->start_unix_ns;
 	out->duration_ns = (s->end_ns ? s->end_ns : now_ns()) - s->start_ns;

@@ -126,6 +126,7 @@ TEST_UNUSED static void set_stats(struct profile *p, uint64_t filtered, uint64_t
 	s->self_cpu_ns = 41000000;
 	s->bpf_ns = 63000000;
 	s->bpf_runs = 12000;
+	s->counters[CTR_follow_ns] = 15000000;
 	s->rss_bytes = 12 << 20;
 	s->map_bytes = 17 << 20;
 }
