@@ -76,6 +76,8 @@ static const struct {
 	{ ARGS("python\0/usr/bin/gunicorn\0src.main:app"), NULL },
 	{ ARGS("gunicorn: worker [shop.wsgi:app]"), "shop" },
 	{ ARGS("gunicorn: master [shop]"), "shop" },
+	{ ARGS("gunicorn: worker [shop:app]\0\0\0\0\0"), "shop" },
+	{ ARGS("[celeryd: celery@vm:MainProcess] -active- (-A proj worker -c 1)\0\0"), "proj" },
 	{ ARGS("gunicorn: worker [app]"), NULL },
 	{ ARGS("python\0/opt/venv/bin/celery\0-A\0proj\0worker\0-c\0"
 	       "8"),

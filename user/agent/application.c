@@ -340,11 +340,14 @@ static void split_title(const char *title, struct strbuf *words)
 
 static bool launched_by(const struct launcher *l, const struct program *p, struct strbuf *out)
 {
+	const char *rest = p->rest;
 	struct strbuf words = { 0 };
 	bool found = false;
 
-	if (p->kind != PROGRAM || p->rest < p->end)
-		return launched(l, p->rest, p->end, out);
+	while (rest < p->end && !*rest) /* a title is filled up with NULs */
+		rest++;
+	if (p->kind != PROGRAM || rest < p->end)
+		return launched(l, rest, p->end, out);
 	split_title(p->word, &words);
 	if (!words.err)
 		found = launched(l, words.s, words.s + words.len, out);
