@@ -348,9 +348,9 @@ static bool launched_by(const struct launcher *l, const struct program *p, struc
 		rest++;
 	if (p->kind != PROGRAM || rest < p->end)
 		return launched(l, rest, p->end, out);
-	split_title(p->word, &words);
-	if (!words.err)
-		found = launched(l, words.s, words.s + words.len, out);
+	split_title(p->word + (*p->word == '['), &words);
+	if (!words.err) /* the first is the launcher's name */
+		found = launched(l, next_word(words.s), words.s + words.len, out);
 	strbuf__free(&words);
 	return found;
 }
