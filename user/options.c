@@ -41,12 +41,11 @@ void options__usage(void)
 	printf("Usage: pyperf-bpf [record] [OPTION]... [-- COMMAND [ARG]...]\n"
 	       "Sample where Python processes spend their time, and report it.\n"
 	       "\n"
-	       "What to sample (default: every process with Python in it, on every CPU)\n"
+	       "What to sample (default: all with Python, and COMMAND with what it starts)\n"
 	       "  -d, --duration SEC     stop after SEC seconds, fractions allowed; without it\n"
 	       "                         until Ctrl-C or until COMMAND ends\n");
 	targets__help(true);
-	printf("                         (COMMAND and what it starts always count)\n"
-	       "What to show\n");
+	printf("What to show\n");
 	outputs__help(false);
 	printf("      --no-native        stacks without native (C, C++, ...) frames\n"
 	       "      --no-kernel        stacks without kernel frames\n"
