@@ -68,7 +68,10 @@ static bool find_slp_switch(const struct text *t, uint64_t *off)
 static bool find_call(const struct text *t, uint64_t target, uint64_t from,
 		      const struct range *self, uint64_t *off)
 {
-	for (size_t i = from - t->off; i + CALL_BYTES <= t->size; i++) {
+	/* An FDE, which is the file's claim, may begin outside of the text. */
+	if (from < t->off || from - t->off > t->size)
+		return false;
+	for (size_t i = from - t->off; t->size - i >= CALL_BYTES; i++) {
 		uint64_t at = t->off + i;
 		int32_t rel;
 
