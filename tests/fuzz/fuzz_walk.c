@@ -125,7 +125,8 @@ static void check_frames(struct world *w)
 			python++;
 			break;
 		case FRAME_MARKER:
-			require(MARKER_WHY(word) >= 1 && MARKER_WHY(word) <= MARK_EMPTY);
+			require(MARKER_WHY(word) >= 1 && MARKER_WHY(word) <= MARK_GREENLET &&
+				MARKER_WHY(word) != MARK_STACK_BUDGET); /* user space's */
 			break;
 		case FRAME_NATIVE:
 			require(NATIVE_FILE(word) == TEXT_FILE || NATIVE_FILE(word) == LIB_FILE);
@@ -134,7 +135,9 @@ static void check_frames(struct world *w)
 			require(FRAME_TAG(word) == FRAME_ANON);
 		}
 	}
-	require(python == w->walk->py_cnt);
+	/* A switch of greenlets is without any: see is_base(). */
+	require(python == w->walk->py_cnt || (w->walk->flags & WALK_GREENLET &&
+					      !w->walk->seg_next && !w->walk->eval_cnt && !python));
 }
 
 static void check_walk(struct world *w)
