@@ -208,23 +208,10 @@ static void read_events(struct session *s)
 	collect__consume(s->collect);
 }
 
-/* Some process was about to map code when BPF told of it: the kernel's record comes some microseconds later. */
-static void await_mapping(struct session *s)
-{
-	uint64_t ns;
-
-	for (unsigned i = 0; (ns = wake__await_ns(&s->wake, i)); i++) {
-		clock_nanosleep(CLOCK_MONOTONIC, 0, &(struct timespec){ .tv_nsec = (long)ns },
-				NULL);
-		mmapwatch__read(s->watch, on_watch, s);
-	}
-}
-
 /* All that has happened. */
 static void catch_up(struct session *s)
 {
 	read_events(s);
-	await_mapping(s);
 	s->hurry = false;
 	follow_areas(s);
 	s->retry = process_table__refresh(s->procs);
@@ -680,13 +667,23 @@ static int wait_ms(const struct session *s, uint64_t until_ns)
 	return until <= now ? 0 : (int)((until - now + NS_PER_MS - 1) / NS_PER_MS);
 }
 
+/* For a mapping that BPF told of, some microseconds before the kernel's record of it, which wakes nobody: not for long. */
+static int wait_for_events(const struct session *s, uint64_t await_ns, uint64_t until_ns)
+{
+	struct pollfd fd = { .fd = s->epoll_fd, .events = POLLIN };
+	struct epoll_event ev[8];
+
+	if (await_ns)
+		return ppoll(&fd, 1, &(struct timespec){ .tv_nsec = (long)await_ns }, NULL);
+	return epoll_wait(s->epoll_fd, ev, 8, wait_ms(s, until_ns));
+}
+
 int session__wait(struct session *s, uint64_t until_ns)
 {
-	struct epoll_event ev[8];
 	int err, n;
 
 	urgent__begin(&s->urgent);
-	n = epoll_wait(s->epoll_fd, ev, 8, wait_ms(s, until_ns));
+	n = wait_for_events(s, wake__await_ns(&s->wake, now_ns()), until_ns);
 	if (n < 0 && errno != EINTR) {
 		err = -errno;
 		urgent__end(&s->urgent);

@@ -35,12 +35,15 @@ void wake__mapped(struct wake *w, uint32_t tgid, uint64_t time_ns)
 		w->area_ns = 0;
 }
 
-uint64_t wake__await_ns(struct wake *w, unsigned round)
+uint64_t wake__await_ns(struct wake *w, uint64_t now)
 {
-	if (!w->area_ns)
-		return 0;
-	if (round < WAKE_AWAIT_ROUNDS)
-		return (WAKE_AWAIT_US * 1000ULL) << round;
+	uint64_t age = now > w->area_ns ? now - w->area_ns : 0, at = 0;
+
+	for (unsigned i = 0; w->area_ns && i < WAKE_AWAIT_ROUNDS; i++) {
+		at += (WAKE_AWAIT_US * 1000ULL) << i;
+		if (age < at)
+			return at - age;
+	}
 	w->area_ns = 0; /* it was a file without code */
 	return 0;
 }

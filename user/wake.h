@@ -15,8 +15,8 @@
  * executable pages. What no number tells is a library in the place of another one of the same size. So as long as a
  * process lives that has closed one ("restless"), the program stays.
  *
- * EV_AREA of a range that is given out comes some microseconds before the mapping: wake__await_ns() says how long and how often
- * the rings are to be read again for it.
+ * EV_AREA of a range that is given out comes some microseconds before the mapping: wake__await_ns() says when the rings are
+ * to be read again for it. Nothing else waits for that: a new process would be without an image meanwhile.
  *
  * Times are those of now_ns(). Valid when all zero.
  */
@@ -47,7 +47,7 @@ bool wake__follow(const struct wake *w, uint64_t now, size_t restless);
 /* At that time the process was about to map code, or the kernel told that it has. Of several, the last is awaited. */
 void wake__coming(struct wake *w, uint32_t tgid, uint64_t time_ns);
 void wake__mapped(struct wake *w, uint32_t tgid, uint64_t time_ns);
-/* How long to wait before round `round` (from 0) of reading for what is about to be mapped, ns; 0: no more. */
-uint64_t wake__await_ns(struct wake *w, unsigned round);
+/* After how many ns, at most 400,000, the rings are to be read for what is about to be mapped; 0: nothing is awaited. */
+uint64_t wake__await_ns(struct wake *w, uint64_t now);
 
 #endif /* PYPERF_WAKE_H */

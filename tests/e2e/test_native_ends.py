@@ -20,4 +20,6 @@ def test_process_start():
               if any(m.name.startswith("no-unwind-info ld-") for m in s.markers())]
     assert harness.total(broken) <= 0.05 * harness.total(starting) + 2, "\n".join(
         map(str, broken[:5]))
-    assert result.counters["complete"] >= 0.98 * result.counters["user_stacks"], result.counters
+    # Of those that live for half a millisecond, many are sampled before they are analysed.
+    known = result.counters["user_stacks"] - result.counters["note_pending"]
+    assert result.counters["complete"] >= 0.98 * known, result.counters

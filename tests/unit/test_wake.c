@@ -49,23 +49,25 @@ static void who_closes_libraries_is_followed_for_ever(void **state)
 static void what_is_about_to_be_mapped_is_awaited(void **state)
 {
 	struct wake w = { 0 };
-	uint64_t sum = 0, ns;
+	uint64_t at = 1000 * MS, ns, looks = 0;
 
 	(void)state;
-	assert_int_equal(wake__await_ns(&w, 0), 0);
-	wake__coming(&w, 7, 1000 * MS);
-	wake__mapped(&w, 7, 999 * MS);	/* something else, before */
-	wake__mapped(&w, 8, 1001 * MS); /* another process */
-	assert_int_equal(wake__await_ns(&w, 0), WAKE_AWAIT_US * 1000);
-	assert_int_equal(wake__await_ns(&w, 1), 2 * WAKE_AWAIT_US * 1000);
-	wake__mapped(&w, 7, 1001 * MS);
-	assert_int_equal(wake__await_ns(&w, 2), 0);
+	assert_int_equal(wake__await_ns(&w, at), 0);
+	wake__coming(&w, 7, at);
+	wake__mapped(&w, 7, at - MS); /* something else, before */
+	wake__mapped(&w, 8, at + 1);  /* another process */
+	assert_int_equal(wake__await_ns(&w, at), WAKE_AWAIT_US * 1000);
+	/* Whoever is woken by something else meanwhile waits for what is left. */
+	assert_int_equal(wake__await_ns(&w, at + 20000), WAKE_AWAIT_US * 1000 - 20000);
+	assert_int_equal(wake__await_ns(&w, at + WAKE_AWAIT_US * 1000), 2 * WAKE_AWAIT_US * 1000);
+	wake__mapped(&w, 7, at + 1);
+	assert_int_equal(wake__await_ns(&w, at + WAKE_AWAIT_US * 1000), 0);
 	/* A file that is no code is not awaited for ever. */
-	wake__coming(&w, 7, 2000 * MS);
-	for (unsigned i = 0; (ns = wake__await_ns(&w, i)); i++)
-		sum += ns;
-	assert_true(sum > 0 && sum < MS);
-	assert_int_equal(wake__await_ns(&w, 0), 0);
+	wake__coming(&w, 7, at);
+	for (uint64_t now = at; (ns = wake__await_ns(&w, now)); now += ns, looks++)
+		assert_true(now < at + MS);
+	assert_int_equal(looks, WAKE_AWAIT_ROUNDS);
+	assert_int_equal(wake__await_ns(&w, at), 0);
 }
 
 int main(void)
