@@ -704,8 +704,9 @@ int py_layout__trace_refs(struct py_layout *l)
 	uint16_t *fields[] = {
 		&l->frame_back,	      &l->frame_code,	 &l->frame_lasti, &l->frame_executing,
 		&l->code_firstlineno, &l->code_filename, &l->code_name,	  &l->code_linetable,
-		&l->ob_type,	      &l->str_length,	 &l->str_hash,	  &l->str_state,
-		&l->str_ascii,	      &l->str_compact,	 &l->bytes_size,  &l->bytes_data,
+		&l->code_stacksize,   &l->ob_type,	 &l->str_length,  &l->str_hash,
+		&l->str_state,	      &l->str_ascii,	 &l->str_compact, &l->bytes_size,
+		&l->bytes_data,
 	};
 
 	if (l->version > 0x0307)

@@ -623,6 +623,36 @@ static void refuses_unknown_versions(void **state)
 	assert_int_equal(py_layout__interp_head(0x031000f0, NULL, 0), -ENOTSUP);
 }
 
+/* Py_TRACE_REFS puts two pointers in front of each object (_PyObject_HEAD_EXTRA), so all fields of objects move. */
+static void traced_objects_are_larger(void **state)
+{
+	static const uint32_t versions[] = { 0x02071200, 0x03060ff0, 0x030710f0 };
+	static const uint16_t spans[][2] = {
+		{ offsetof(struct py_layout, frame_back), offsetof(struct py_layout, frame_read) },
+		{ offsetof(struct py_layout, code_firstlineno),
+		  offsetof(struct py_layout, code_read) },
+		{ offsetof(struct py_layout, ob_type), offsetof(struct py_layout, interp_codes) },
+	};
+
+	(void)state;
+	for (size_t v = 0; v < sizeof(versions) / sizeof(versions[0]); v++) {
+		struct py_layout plain, traced;
+
+		assert_int_equal(py_layout__get(&plain, versions[v], false, NULL, 0, NULL), 0);
+		traced = plain;
+		assert_int_equal(py_layout__trace_refs(&traced), 0);
+		for (size_t i = 0; i < sizeof(spans) / sizeof(spans[0]); i++) {
+			for (size_t at = spans[i][0]; at < spans[i][1]; at += 2) {
+				uint16_t was, is;
+
+				memcpy(&was, (char *)&plain + at, 2);
+				memcpy(&is, (char *)&traced + at, 2);
+				assert_int_equal(is, was == NONE ? NONE : was + 16);
+			}
+		}
+	}
+}
+
 static void knows_no_gil(void **state)
 {
 	struct py_gil gil;
@@ -670,6 +700,7 @@ int main(void)
 		cmocka_unit_test(refuses_truncated_offsets),
 		cmocka_unit_test(refuses_unknown_versions),
 		cmocka_unit_test(identifies_debug_offsets),
+		cmocka_unit_test(traced_objects_are_larger),
 		cmocka_unit_test(knows_no_gil),
 	};
 
