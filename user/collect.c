@@ -547,7 +547,6 @@ void collect__process_maps(const struct collect *c, struct process_maps *maps)
 {
 	*maps = (struct process_maps){
 		.procs_fd = bpf_map__fd(c->skel->maps.procs),
-		.plain_exes_fd = bpf_map__fd(c->skel->maps.plain_exes),
 		.images_fd = bpf_map__fd(c->skel->maps.images),
 		.tables_fd = bpf_map__fd(c->skel->maps.tables),
 		.interps_fd = bpf_map__fd(c->skel->maps.interps),
