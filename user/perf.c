@@ -92,7 +92,7 @@ struct perf_events *perf_events__open(uint32_t frequency_hz)
 	e->cpu_cap = cpus;
 	for (int cpu = 0; cpu < cpus; cpu++)
 		e->clocks[cpu] = -1;
-	e->watch = mmapwatch__new(0, MMAPWATCH_EACH);
+	e->watch = mmapwatch__new(0, MMAPWATCH_HALF);
 	if (!e->watch) {
 		perf__explain("watching for new mappings", -errno);
 		goto out;
