@@ -21,21 +21,23 @@
 #define MAP_ANONYMOUS 0x20
 
 /*
- * Wakes user space, unless it was woken and has not begun to read since: see collect__consume(). Whoever calls this has
- * submitted a record before, which is a full barrier; user space clears `told` before it reads. The record that carries
- * the wake-up is thrown away. Without room for it there are others, and user space finds them at its next tick.
+ * Wakes user space, unless it was woken and has not read since: see collect__consume(). Whoever calls this has submitted a
+ * record before, which is a full barrier; user space clears `told` before it reads. The wake-up comes with a record of its
+ * own, which user space must see: if it reads that before the wake-up arrives, it would sleep on while `told` says that it
+ * was woken. Without room for it there are others, and user space finds them at its next tick.
  */
 BPF_INLINE void wake_user(void)
 {
-	void *empty;
+	__u64 *only_wakes;
 
 	if (*(volatile __u32 *)&told)
 		return;
-	empty = bpf_ringbuf_reserve(&events, 8, 0);
-	if (!empty)
+	only_wakes = bpf_ringbuf_reserve(&events, sizeof(*only_wakes), 0);
+	if (!only_wakes)
 		return;
+	*only_wakes = 0;
 	told = 1;
-	bpf_ringbuf_discard(empty, BPF_RB_FORCE_WAKEUP);
+	bpf_ringbuf_submit(only_wakes, BPF_RB_FORCE_WAKEUP);
 }
 
 /*

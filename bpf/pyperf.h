@@ -671,7 +671,7 @@ enum event_type {
 	EV_AREA = 10, /* it has other code than before, or will have in some microseconds */
 };
 
-/* In `events`. */
+/* In `events`. A record of 8 bytes beside these is there to wake user space, and says nothing. */
 struct ev_proc {
 	__u32 type;
 	__u32 tgid;    /* as the caller's pid namespace sees it */

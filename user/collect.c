@@ -46,6 +46,8 @@ struct sampled_cpu {
 #define LIBBPF_TEXT_MAX 8192U
 
 enum { RING_EVENTS, RING_BLOBS, RING_MISSES, RING_CNT };
+/* So often is the ring of events read before others have their turn. */
+#define EVENT_ROUNDS 4
 
 struct ring {
 	struct ring_buffer *rb;
@@ -63,7 +65,8 @@ struct collect {
 	size_t bss_size;
 	struct ring rings[RING_CNT];
 	size_t untaken; /* bytes of the ring that is read */
-	int epoll_fd;	/* readable when one of the rings is */
+	uint64_t events_taken;
+	int epoll_fd; /* readable when one of the rings is */
 	struct collect_sink sink;
 	struct sampled_cpu *cpus;
 	struct perf_events *events; /* borrowed; may be NULL */
@@ -291,7 +294,8 @@ static int on_event(void *ctx, void *data, size_t size)
 {
 	struct collect *c = ctx;
 
-	if (size >= sizeof(struct ev_proc))
+	c->events_taken++;
+	if (size >= sizeof(struct ev_proc)) /* or it was only to wake us */
 		c->sink.proc(c->sink.ctx, data);
 	return taken(c, size);
 }
@@ -547,6 +551,7 @@ void collect__process_maps(const struct collect *c, struct process_maps *maps)
 {
 	*maps = (struct process_maps){
 		.procs_fd = bpf_map__fd(c->skel->maps.procs),
+		.plain_exes_fd = bpf_map__fd(c->skel->maps.plain_exes),
 		.images_fd = bpf_map__fd(c->skel->maps.images),
 		.tables_fd = bpf_map__fd(c->skel->maps.tables),
 		.interps_fd = bpf_map__fd(c->skel->maps.interps),
@@ -938,21 +943,45 @@ int collect__fd(const struct collect *c)
 	return c->epoll_fd;
 }
 
+/* 1: there is more, for now it is enough. */
+static int consume_ring(struct collect *c, int ring)
+{
+	int n;
+
+	c->untaken = c->rings[ring].size;
+	n = ring_buffer__consume(c->rings[ring].rb);
+	return n == -EAGAIN ? 1 : n < 0 ? n : 0;
+}
+
+/*
+ * `told` is cleared before the ring is read: what comes meanwhile wakes again. A program that sets it after that, and
+ * whose record is read in the same round, may have woken us for nothing. So we may sleep after a round without records
+ * only. See wake_user() in bpf/lifecycle.bpf.h.
+ */
+static int consume_events(struct collect *c)
+{
+	for (int round = 0; round < EVENT_ROUNDS; round++) {
+		uint64_t taken = c->events_taken;
+		int err;
+
+		__atomic_store_n(&c->bss->told, 0, __ATOMIC_SEQ_CST);
+		err = consume_ring(c, RING_EVENTS);
+		if (err || c->events_taken == taken)
+			return err;
+	}
+	return 1;
+}
+
 int collect__consume(struct collect *c)
 {
-	bool more = false;
+	int more = 0;
 
-	/* Before the ring is read: what comes meanwhile wakes again. See wake_user() in bpf/lifecycle.bpf.h. */
-	__atomic_store_n(&c->bss->told, 0, __ATOMIC_SEQ_CST);
 	for (int i = 0; i < RING_CNT; i++) {
-		int n;
+		int err = i == RING_EVENTS ? consume_events(c) : consume_ring(c, i);
 
-		c->untaken = c->rings[i].size;
-		n = ring_buffer__consume(c->rings[i].rb);
-		if (n == -EAGAIN)
-			more = true;
-		else if (n < 0)
-			return n;
+		if (err < 0)
+			return err;
+		more |= err;
 	}
 	return more;
 }

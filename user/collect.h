@@ -110,8 +110,8 @@ uint32_t collect__cpu_cnt(const struct collect *c); /* CPUs sampled at some time
 /* Readable when there are events. Borrowed. */
 int collect__fd(const struct collect *c);
 /*
- * Hands waiting records to the sink, at least those that wait now. 0: all of them; 1: more came in meanwhile than the
- * rings have room for, go on; or negative errno.
+ * Hands waiting records to the sink, at least those that wait now. 0: all of them, and collect__fd() tells of what comes;
+ * 1: there may be more of which it does not tell, call this again before you wait; or negative errno.
  */
 int collect__consume(struct collect *c);
 

@@ -70,6 +70,7 @@ struct session {
 	bool drained; /* since session__forget() */
 	bool changed; /* processes began or ended in this window */
 	bool hurry;   /* one of them lives without an image */
+	bool behind;  /* there may be events that wake nobody */
 	bool follows; /* address ranges that are given out, see follow_areas() */
 	struct wake wake;
 	struct urgent urgent;
@@ -205,7 +206,7 @@ static void follow_areas(struct session *s)
 static void read_events(struct session *s)
 {
 	mmapwatch__read(s->watch, on_watch, s);
-	collect__consume(s->collect);
+	s->behind = collect__consume(s->collect) > 0;
 }
 
 /* All that has happened. */
@@ -664,7 +665,7 @@ static int wait_ms(const struct session *s, uint64_t until_ns)
 		until = now + RETRY_MS * NS_PER_MS;
 	if (s->follows && now < s->wake.calm_ns && s->wake.calm_ns < until)
 		until = s->wake.calm_ns;
-	return until <= now ? 0 : (int)((until - now + NS_PER_MS - 1) / NS_PER_MS);
+	return s->behind || until <= now ? 0 : (int)((until - now + NS_PER_MS - 1) / NS_PER_MS);
 }
 
 /* For a mapping that BPF told of, some microseconds before the kernel's record of it, which wakes nobody: not for long. */

@@ -15,6 +15,7 @@
 #include <fnmatch.h>
 #include <link.h>
 #include <mntent.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -1515,6 +1516,63 @@ static uint64_t sum_hot(int fd, const struct count_key *keys, size_t cnt)
 	return sum;
 }
 
+/* Forks once, while the events are read: what comes of that is read in the same round. */
+static void fork_while_reading(void *ctx, const struct ev_proc *ev)
+{
+	bool *did = ctx;
+	struct waiting w;
+
+	(void)ev;
+	if (*did)
+		return;
+	*did = true;
+	start_waiting(&w, wait_for_end);
+	stop_waiting(&w);
+}
+
+static bool fork_is_told(struct collect *c)
+{
+	struct pollfd fd = { .fd = collect__fd(c), .events = POLLIN };
+	struct waiting w;
+	int n;
+
+	poll(&fd, 1, 0); /* a wake-up for what was read already ends here */
+	start_waiting(&w, wait_for_end);
+	n = poll(&fd, 1, DEADLINE_MS);
+	stop_waiting(&w);
+	return n > 0;
+}
+
+/*
+ * Events that come while others are read wake as well, and are read before the wake-up arrives. Who sleeps after that is
+ * woken for the next ones all the same.
+ */
+static void what_comes_while_reading_wakes_later(void **state)
+{
+	const struct collect_opts opts = { .flags = CFG_NATIVE | CFG_TARGETS | CFG_CHILDREN };
+	const struct proc self = { .space = SPACE_SELF, .image = SPACE_SELF, .flags = PROC_TARGET };
+	bool did = false;
+	struct collect_sink sink = no_sink;
+	uint32_t tgid = (uint32_t)getpid();
+	struct process_maps maps;
+	struct collect *c;
+
+	(void)state;
+	sink.ctx = &did;
+	sink.proc = fork_while_reading;
+	c = collect__open(&opts, &sink);
+	assert_non_null(c);
+	collect__process_maps(c, &maps);
+	assert_int_equal(bpf_map_update_elem(maps.procs_fd, &tgid, &self, 0), 0);
+	assert_int_equal(collect__attach_lifecycle(c), 0);
+	assert_true(fork_is_told(c));
+	while (collect__consume(c) > 0)
+		;
+	assert_true(did);
+	assert_true(fork_is_told(c));
+	collect__close(c);
+}
+
 /*
  * When a flip returns, no program that runs will add to the old window any more. A program reads
  * which window is active about a microsecond before it adds, so a flip that does not wait is caught
@@ -2772,6 +2830,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(plain_executables_do_not_wake),
 		cmocka_unit_test(shared_image_is_left),
 		cmocka_unit_test(flipping_loses_nothing),
+		cmocka_unit_test(what_comes_while_reading_wakes_later),
 		cmocka_unit_test(flip_waits_for_programs),
 		cmocka_unit_test(whole_machine_is_balanced),
 		cmocka_unit_test(full_tables_are_counted),
