@@ -7,7 +7,7 @@ CLANG   ?= clang
 BPFTOOL ?= $(or $(shell command -v bpftool 2>/dev/null),/usr/sbin/bpftool)
 PREFIX  ?= /usr/local
 MANDIR  ?= $(PREFIX)/share/man
-# Not to be chosen: user/cmd_agent.c looks there, from where it is itself.
+# Not to be chosen: user/cmd/cmd_agent.c looks there, from where it is itself.
 LIBEXECDIR := $(PREFIX)/libexec/pyperf-bpf
 Q       := $(if $(V),,@)
 say      = $(if $(V),,@printf '  %-7s %s\n' $(1) '$(subst $(OUT)/,,$@)')
@@ -25,22 +25,25 @@ LDLIBS := -pthread -lbpf -ldw -lelf -lprotobuf-c -liberty -llzma -lz -lncursesw 
 BPF_CFLAGS := -target bpf -mcpu=v3 -O2 -g -Wall -Wextra -Wno-unused-function \
 	-D__TARGET_ARCH_$(ARCH) -I. -Ibpf -idirafter /usr/include/$(TRIPLE) $(if $(DEV),-Werror)
 
-PROTO_OBJS := $(OUT)/profile.pb-c.o
-USER_OBJS  := $(patsubst user/%.c,$(OUT)/%.o,$(wildcard user/*.c)) $(PROTO_OBJS)
+PROTO_OBJS := $(OUT)/profile/profile.pb-c.o
+USER_SRCS  := $(filter-out user/agent/%,$(wildcard user/*/*.c))
+USER_OBJS  := $(patsubst user/%.c,$(OUT)/%.o,$(USER_SRCS)) $(PROTO_OBJS)
 # Everything that neither needs the BPF skeleton nor holds main(): what unit tests link with.
-NEEDS_SKEL := main check cmd_check cmd_dump cmd_record cmd_top collect dump record session threaddump \
-	threadlist top
-PURE_SRCS  := $(filter-out $(patsubst %,user/%.c,$(NEEDS_SKEL)),$(wildcard user/*.c))
+NEEDS_SKEL := $(addprefix sample/,collect dump session) $(addprefix threads/,threaddump threadlist) top/top \
+	$(addprefix cmd/,main check record cmd_check cmd_dump cmd_record cmd_top)
+PURE_SRCS  := $(filter-out $(patsubst %,user/%.c,$(NEEDS_SKEL)),$(USER_SRCS))
 PURE_OBJS  := $(patsubst user/%.c,$(OUT)/%.o,$(PURE_SRCS)) $(PROTO_OBJS)
 # The agent is a program of its own, so that its libraries cost the others nothing.
-AGENT_SRCS := $(wildcard user/agent/*.c)
-AGENT_PROTO_OBJS := $(patsubst user/%.proto,$(OUT)/%.pb-c.o,$(wildcard user/agent/*.proto))
+AGENT_SRCS := $(wildcard user/agent/*.c user/agent/*/*.c)
+AGENT_PROTO_OBJS := $(patsubst user/%.proto,$(OUT)/%.pb-c.o,$(wildcard user/agent/*/*.proto))
 AGENT_OBJS := $(patsubst user/%.c,$(OUT)/%.o,$(AGENT_SRCS) $(PURE_SRCS)) \
-	$(patsubst %,$(OUT)/%.o,collect dump session) $(PROTO_OBJS) $(AGENT_PROTO_OBJS)
+	$(patsubst %,$(OUT)/sample/%.o,collect dump session) $(PROTO_OBJS) $(AGENT_PROTO_OBJS)
 AGENT_LDLIBS := -lcurl -lmicrohttpd -linih
 AGENT_PURE := $(filter-out $(patsubst %,user/agent/%.c,main agent),$(AGENT_SRCS))
-SAN_OBJS   := $(patsubst user/%.c,$(OUT)/san/%.o,$(PURE_SRCS) $(AGENT_PURE)) $(OUT)/san/profile.pb-c.o \
+SAN_OBJS   := $(patsubst user/%.c,$(OUT)/san/%.o,$(PURE_SRCS) $(AGENT_PURE)) $(OUT)/san/profile/profile.pb-c.o \
 	$(patsubst $(OUT)/%,$(OUT)/san/%,$(AGENT_PROTO_OBJS))
+# The folders of user/, each with a slash: where objects and what they depend on are.
+ROOMS      := $(sort $(patsubst user/%,%,$(dir $(USER_SRCS) $(AGENT_SRCS))))
 UNIT_BINS  := $(patsubst tests/unit/%.c,$(OUT)/tests/%,$(wildcard tests/unit/test_*.c))
 FUZZ_BINS  := $(patsubst tests/fuzz/%.c,$(OUT)/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c))
 BPF_TESTS  := $(patsubst tests/bpf/%.c,$(OUT)/tests/%,$(wildcard tests/bpf/test_*.c))
@@ -53,7 +56,7 @@ ORACLES    := $(OUT)/oracle/rows $(OUT)/oracle/stacks
 
 all: $(OUT)/pyperf-bpf $(OUT)/pyperf-bpf-agent  ## build the programs
 
-$(OUT) $(OUT)/agent $(OUT)/san/agent $(OUT)/tests $(OUT)/fuzz:
+$(OUT) $(OUT)/tests $(OUT)/fuzz $(addprefix $(OUT)/,$(ROOMS)) $(addprefix $(OUT)/san/,$(ROOMS)):
 	$(Q)mkdir -p $@
 
 # ---- BPF half --------------------------------------------------------------------------------
@@ -67,7 +70,7 @@ $(OUT)/%.skel.h: $(OUT)/%.bpf.o
 	$(Q)$(BPFTOOL) gen skeleton $< name $*_bpf > $@
 
 # ---- user half -------------------------------------------------------------------------------
-$(OUT)/%.pb-c.c: user/%.proto | $(OUT)/agent
+$(OUT)/%.pb-c.c: user/%.proto | $(addprefix $(OUT)/,$(ROOMS))
 	$(call say,PROTO)
 	$(Q)protoc-c --proto_path=$(<D) --c_out=$(@D) $(<F)
 $(OUT)/%.pb-c.h: $(OUT)/%.pb-c.c ;
@@ -81,22 +84,22 @@ $(OUT)/syscall_names.h: Makefile | $(OUT)
 $(OUT)/%.pb-c.o: $(OUT)/%.pb-c.c
 	$(call say,CC)
 	$(Q)$(CC) $(ALL_CFLAGS) -I$(@D) -Wno-unused-parameter -c $< -o $@
-$(OUT)/san/%.pb-c.o: $(OUT)/%.pb-c.c | $(OUT)/san/agent
+$(OUT)/san/%.pb-c.o: $(OUT)/%.pb-c.c | $(addprefix $(OUT)/san/,$(ROOMS))
 	$(Q)$(CC) $(SAN_CFLAGS) -I$(<D) -Wno-unused-parameter -c $< -o $@
 
 # The pages, each with its style and script inside.
 $(OUT)/page_%.h: user/web/%.html scripts/embed-page $(wildcard user/web/*) | $(OUT)
 	$(call say,PAGE)
 	$(Q)scripts/embed-page page_$* $< > $@
-$(OUT)/export_html.o $(OUT)/san/export_html.o: $(OUT)/page_flame.h
-$(OUT)/export_lines.o $(OUT)/san/export_lines.o: $(OUT)/page_lines.h
-$(OUT)/agent/http_page.o $(OUT)/san/agent/http_page.o: $(OUT)/page_agent.h
+$(OUT)/export/export_html.o $(OUT)/san/export/export_html.o: $(OUT)/page_flame.h
+$(OUT)/export/export_lines.o $(OUT)/san/export/export_lines.o: $(OUT)/page_lines.h
+$(OUT)/agent/http/http_page.o $(OUT)/san/agent/http/http_page.o: $(OUT)/page_agent.h
 
-$(OUT)/%.o: user/%.c Makefile | $(OUT)/agent
+$(OUT)/%.o: user/%.c Makefile | $(addprefix $(OUT)/,$(ROOMS))
 	$(call say,CC)
 	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -c $< -o $@
 $(patsubst %,$(OUT)/%.o,$(NEEDS_SKEL)): $(OUT)/pyperf.skel.h
-$(OUT)/threadlist.o: $(OUT)/threads.skel.h
+$(OUT)/threads/threadlist.o: $(OUT)/threads.skel.h
 
 # The names of all types in the object, in the order of strcmp(); those of the kernel are among them.
 $(OUT)/core_types.h: $(OUT)/pyperf.bpf.o Makefile
@@ -104,10 +107,10 @@ $(OUT)/core_types.h: $(OUT)/pyperf.bpf.o Makefile
 	$(Q){ echo 'static const char *const core_types[] = {'; $(BPFTOOL) btf dump file $< | \
 		sed -nE "s/^\[[0-9]+\] (STRUCT|UNION|ENUM|ENUM64) '([A-Za-z_0-9]+)'.*/\2/p" | sed 's/___.*//' | \
 		LC_ALL=C sort -u | sed 's/.*/"&",/'; echo '};'; } > $@
-$(OUT)/kernelbtf.o $(OUT)/san/kernelbtf.o: $(OUT)/core_types.h
-$(OUT)/syscalls.o $(OUT)/san/syscalls.o: $(OUT)/syscall_names.h
-$(OUT)/export_pprof.o $(OUT)/san/export_pprof.o: $(OUT)/profile.pb-c.h
-$(foreach k,otlp parca pyroscope,$(eval $(OUT)/agent/push_$(k).o $(OUT)/san/agent/push_$(k).o: $(OUT)/agent/$(k).pb-c.h))
+$(OUT)/sample/kernelbtf.o $(OUT)/san/sample/kernelbtf.o: $(OUT)/core_types.h
+$(OUT)/base/syscalls.o $(OUT)/san/base/syscalls.o: $(OUT)/syscall_names.h
+$(OUT)/export/export_pprof.o $(OUT)/san/export/export_pprof.o: $(OUT)/profile/profile.pb-c.h
+$(foreach k,otlp parca pyroscope,$(eval $(addsuffix agent/push/push_$(k).o,$(OUT)/ $(OUT)/san/): $(OUT)/agent/push/$(k).pb-c.h))
 
 $(OUT)/pyperf-bpf: $(USER_OBJS)
 	$(call say,LINK)
@@ -120,7 +123,7 @@ $(OUT)/pyperf-bpf-agent: $(AGENT_OBJS)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(OUT)/agent/main.o $@.a -o $@ -Wl,--as-needed $(LDLIBS) $(AGENT_LDLIBS)
 
 # ---- tests -----------------------------------------------------------------------------------
-$(OUT)/san/%.o: user/%.c Makefile | $(OUT)/san/agent
+$(OUT)/san/%.o: user/%.c Makefile | $(addprefix $(OUT)/san/,$(ROOMS))
 	$(call say,CC-SAN)
 	$(Q)$(CC) $(SAN_CFLAGS) -MMD -MP -c $< -o $@
 
@@ -143,13 +146,13 @@ $(OUT)/fuzz/%: tests/fuzz/%.c $(OUT)/libsan.a | $(OUT)/fuzz
 	$(Q)$(CC) $(SAN_CFLAGS) -Itests -MMD -MP -MF $@.d $< tests/fuzz/replay.c -o $@ $(OUT)/libsan.a $(LDLIBS) \
 		-Wl,--as-needed $(AGENT_LDLIBS)
 
-$(OUT)/tests/%: tests/bpf/%.c $(filter-out $(OUT)/main.o,$(USER_OBJS)) | $(OUT)/tests
+$(OUT)/tests/%: tests/bpf/%.c $(filter-out $(OUT)/cmd/main.o,$(USER_OBJS)) | $(OUT)/tests
 	$(call say,TEST)
-	$(Q)$(CC) $(ALL_CFLAGS) -Itests -MMD -MP -MF $@.d $< $(filter-out $(OUT)/main.o,$(USER_OBJS)) -o $@ -lcmocka $(LDLIBS)
+	$(Q)$(CC) $(ALL_CFLAGS) -Itests -MMD -MP -MF $@.d $< $(filter-out $(OUT)/cmd/main.o,$(USER_OBJS)) -o $@ -lcmocka $(LDLIBS)
 
 # What drives the push code for test-e2e and scripts/test-backends.
-PUSH_OBJS := $(patsubst user/%.c,$(OUT)/%.o,$(wildcard user/agent/push*.c) $(addprefix user/agent/,spool.c \
-	winfile.c window.c)) $(AGENT_PROTO_OBJS)
+PUSH_OBJS := $(patsubst user/%.c,$(OUT)/%.o,$(wildcard user/agent/push/push*.c) $(addprefix user/agent/push/,spool.c \
+	winfile.c)) $(AGENT_PROTO_OBJS)
 $(OUT)/tests/push_windows: tests/agent/push_windows.c $(PUSH_OBJS) $(PURE_OBJS) | $(OUT)/tests
 	$(call say,TEST)
 	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -MF $@.d $(filter %.c %.o,$^) -o $@ $(LDLIBS) -Wl,--as-needed $(AGENT_LDLIBS)
@@ -173,10 +176,10 @@ test-oracle: $(ORACLES)                ## stacks at random instants against libd
 	$(Q)scripts/test-oracle $(ARGS)
 
 # Without sanitizers: as fast as they can be.
-$(OUT)/oracle/rows: tests/unit/test_ehframe_oracle.c $(patsubst %,$(OUT)/%.o,elf ehframe) Makefile
+$(OUT)/oracle/rows: tests/unit/test_ehframe_oracle.c $(patsubst %,$(OUT)/elf/%.o,elf ehframe) Makefile
 	$(Q)mkdir -p $(@D)
 	$(call say,TEST)
-	$(Q)$(CC) $(ALL_CFLAGS) -Itests -MMD -MP -MF $@.d $< $(patsubst %,$(OUT)/%.o,elf ehframe) -o $@ \
+	$(Q)$(CC) $(ALL_CFLAGS) -Itests -MMD -MP -MF $@.d $< $(patsubst %,$(OUT)/elf/%.o,elf ehframe) -o $@ \
 		-lcmocka -ldw -lelf -lz
 
 $(OUT)/oracle/%.o: tests/oracle/%.c Makefile
@@ -223,16 +226,16 @@ $(OUT)/bench/bench_empty $(OUT)/bench/bench_getstack: $(OUT)/bench/bench_%: test
 	$(call say,BENCH)
 	$(Q)$(CC) $(ALL_CFLAGS) -I$(@D) $< -o $@ $(LDLIBS)
 
-$(OUT)/bench/%: tests/bench/%.c $(patsubst %,$(OUT)/%.o,elf ehframe) Makefile
+$(OUT)/bench/%: tests/bench/%.c $(patsubst %,$(OUT)/elf/%.o,elf ehframe) Makefile
 	$(Q)mkdir -p $(@D)
 	$(call say,BENCH)
-	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -MF $@.d $< $(patsubst %,$(OUT)/%.o,elf ehframe) -o $@ -lz
+	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -MF $@.d $< $(patsubst %,$(OUT)/elf/%.o,elf ehframe) -o $@ -lz
 
 check: all                             ## headers compile alone, formatting
 	$(Q)scripts/check-source
 
 format:                                ## clang-format in place
-	$(Q)clang-format -i bpf/*.[ch] user/*.[ch] user/agent/*.[ch] $(wildcard tests/*/*.[ch])
+	$(Q)clang-format -i bpf/*.[ch] $(wildcard user/*/*.[ch] user/agent/*/*.[ch]) $(wildcard tests/*/*.[ch])
 
 size: all                              ## sizes of the products
 	$(Q)size $(OUT)/pyperf-bpf $(OUT)/pyperf-bpf-agent $(OUT)/pyperf.bpf.o
@@ -277,4 +280,5 @@ clean:                                 ## remove the products
 help:                                  ## this list
 	$(Q)sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  \1\t\2/p' Makefile | expand -t 16
 
--include $(wildcard $(OUT)/*.d $(OUT)/agent/*.d $(OUT)/san/*.d $(OUT)/san/agent/*.d $(OUT)/tests/*.d $(OUT)/fuzz/*.d $(OUT)/bench/*.d $(OUT)/oracle/*.d $(OUT)/store/*.d)
+-include $(sort $(wildcard $(OUT)/*.d $(patsubst %,$(OUT)/%/*.d,tests fuzz bench oracle store) \
+	$(foreach r,$(ROOMS),$(OUT)/$r*.d $(OUT)/san/$r*.d)))

@@ -332,7 +332,7 @@ BPF_INLINE int code_matters(const struct image *im)
  * The kernel has chosen an address range for a new mapping (mm/mmap.c, vm_unmapped_area(); the tracepoint
  * is of 5.7, df529cabb7a2). It is free, so what an image has there is gone: a library that was closed.
  * Until user space knows, samples there are of no file. It counts that `areas` is first, with a full
- * barrier, and the draft comes before the image: see make_draft() in user/process.c.
+ * barrier, and the draft comes before the image: see make_draft() in user/process/process.c.
  */
 BPF_INLINE void follow_area(__u64 start, const struct vm_unmapped_area_info *info,
 			    const struct mmap_args *args)

@@ -111,7 +111,7 @@ BPF_INLINE __u32 take_sample(struct bpf_perf_event_data *ctx, struct counters *c
 
 /*
  * Counts the sample, and takes the time of one of TIMED_EVERY: what samples cost decides whether there are too
- * many, see rate__budget() in user/rate.h. The time is kept beside the counters: the BPF stack is full below the walks.
+ * many, see rate__budget() in user/sample/rate.h. The time is kept beside the counters: the BPF stack is full below the walks.
  */
 BPF_INLINE void begin_sample(struct counters *c)
 {
@@ -191,7 +191,7 @@ int on_exit(struct bpf_raw_tracepoint_args *ctx)
 	return 0;
 }
 
-/* The last section of the object: the programs before it are used while it is being loaded (user/loader.h). */
+/* The last section of the object: the programs before it are used while it is being loaded (user/sample/loader.h). */
 SEC("perf_event")
 int on_cpu_sample(struct bpf_perf_event_data *ctx)
 {

@@ -51,7 +51,7 @@
  *   ANON         user address in memory that belongs to no ELF file: JIT code, trampolines, a memfd
  *                that is no ELF file, an address outside all known mappings. It means something in
  *                one address space only: the `space` of the stack's struct count_key
- *   JIT          number of a name, see user/sym_jit.h: what user/ makes of ANON when it reads a window,
+ *   JIT          number of a name, see user/symbolize/sym_jit.h: what user/ makes of ANON when it reads a window,
  *                because of that; BPF never writes it
  *
  * For return addresses the word holds "address - 1": the last byte of the call instruction, so that

@@ -15,8 +15,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "agent/http.h"
-#include "log.h"
+#include "agent/http/http.h"
+#include "base/log.h"
 
 /* libmicrohttpd 0.9.75 forgets what it has read when a certificate is none. */
 const char *__lsan_default_suppressions(void);

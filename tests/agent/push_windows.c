@@ -20,10 +20,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "agent/push.h"
-#include "clock.h"
-#include "log.h"
-#include "str.h"
+#include "agent/push/push.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/str.h"
 
 #define DESTINATIONS_MAX 8
 #define LABELS_MAX	 16

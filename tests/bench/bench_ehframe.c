@@ -4,7 +4,7 @@
  *
  *	bench_ehframe [FILE...]		default: the program itself
  */
-#include "ehframe.h"
+#include "elf/ehframe.h"
 
 #include <errno.h>
 #include <fcntl.h>

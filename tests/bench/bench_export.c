@@ -17,7 +17,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
-#include "export.h"
+#include "export/export.h"
 
 #define FUNCTIONS 4000
 #define LINES	  6 /* of each that call */

@@ -30,10 +30,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "clock.h"
-#include "collect.h"
-#include "process.h"
+#include "base/clock.h"
+#include "process/process.h"
 #include "pyperf.skel.h"
+#include "sample/collect.h"
 
 #define RIG_EVENTS  65536
 #define RIG_PERIOD  50000 /* ns between samples */

@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "process.h"
+#include "process/process.h"
 
 struct fixture {
 	struct process_maps maps;

@@ -14,9 +14,9 @@
 
 #include "bpf/pyperf.h"
 #include "pyperf.skel.h"
-#include "user/kernelbtf.h"
-#include "user/loader.h"
-#include "user/rights.h"
+#include "user/base/rights.h"
+#include "user/sample/kernelbtf.h"
+#include "user/sample/loader.h"
 
 static int load(void *skel)
 {

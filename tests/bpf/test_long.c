@@ -23,9 +23,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "clock.h"
-#include "elf.h"
-#include "session.h"
+#include "base/clock.h"
+#include "elf/elf.h"
+#include "sample/session.h"
 #include "unit/pythons.h"
 
 #define WARM_UP 4 /* rounds until everything has its size */

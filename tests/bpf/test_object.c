@@ -25,9 +25,9 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#include "cgroup.h"
 #include "object_fixture.h"
-#include "pidns.h"
+#include "process/cgroup.h"
+#include "process/pidns.h"
 #include "process_fixture.h"
 #include "unit/pythons.h"
 

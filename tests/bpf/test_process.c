@@ -15,11 +15,11 @@
 #include <sys/uio.h>
 #include <time.h>
 
-#include "clock.h"
-#include "ehframe.h"
-#include "maps_read.h"
+#include "base/clock.h"
+#include "elf/ehframe.h"
+#include "process/maps_read.h"
+#include "process/tables.h"
 #include "process_fixture.h"
-#include "tables.h"
 #include "unit/pythons.h"
 
 static struct fixture fx;

@@ -16,7 +16,7 @@
 #include <bpf/bpf.h>
 
 #include "bpf/pyperf.h"
-#include "tables.h"
+#include "process/tables.h"
 
 #define CAP	  256
 #define NO_SPARES 1

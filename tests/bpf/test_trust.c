@@ -11,9 +11,9 @@
 #include <sys/ptrace.h>
 #include <sys/stat.h>
 
-#include "clock.h"
+#include "base/clock.h"
 #include "process_fixture.h"
-#include "selfcheck.h"
+#include "python/selfcheck.h"
 
 #define ONE_FILE "/usr/bin/python3.11" /* Debian's: no library, Py_Version exported */
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-"""Pages with a profile made by hand, in the format of user/export_html.c.
+"""Pages with a profile made by hand, in the format of user/export/export_html.c.
 
     stacks = [(["main", "f"], 70), (["main", "g", Native("read")], 30)]
     path.write_text(page(shell, stacks))

@@ -3,7 +3,7 @@
  * Any bytes as .eh_frame in a sound ELF file (the first byte says which kind): the table must keep
  * the promises of bpf/pyperf.h, because BPF will walk it.
  */
-#include "ehframe.h"
+#include "elf/ehframe.h"
 
 #include <stdlib.h>
 #include <string.h>

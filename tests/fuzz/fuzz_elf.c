@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /* Any bytes as an ELF file: every question, the unwind table, look-ups in it. */
-#include "ehframe.h"
-#include "elf.h"
+#include "elf/ehframe.h"
+#include "elf/elf.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -6,8 +6,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "export.h"
-#include "import_build.h"
+#include "export/export.h"
+#include "import/import_build.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

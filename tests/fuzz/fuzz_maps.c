@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cgroup.h"
-#include "maps_parse.h"
-#include "mmapwatch.h"
+#include "process/cgroup.h"
+#include "process/maps_parse.h"
+#include "process/mmapwatch.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -4,9 +4,9 @@
 #include <string.h>
 #include <zlib.h>
 
-#include "agent/push_kind.h"
-#include "agent/push_retry.h"
-#include "agent/winfile.h"
+#include "agent/push/push_kind.h"
+#include "agent/push/push_retry.h"
+#include "agent/push/winfile.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 size_t fuzz_seed(size_t i, uint8_t *buf, size_t cap);

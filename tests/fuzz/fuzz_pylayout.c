@@ -8,8 +8,8 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "pylayout.h"
-#include "pyproc.h"
+#include "python/pylayout.h"
+#include "python/pyproc.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

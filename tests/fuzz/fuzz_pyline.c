@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "symbolize.h"
+#include "symbolize/symbolize.h"
 
 #define HEAD 8
 

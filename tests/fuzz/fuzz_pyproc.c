@@ -5,8 +5,8 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "elf.h"
-#include "pyproc.h"
+#include "elf/elf.h"
+#include "python/pyproc.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

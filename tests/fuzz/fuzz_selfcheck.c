@@ -15,8 +15,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "pylayout.h"
-#include "selfcheck.h"
+#include "python/pylayout.h"
+#include "python/selfcheck.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 size_t fuzz_seed(size_t i, uint8_t *buf, size_t cap);

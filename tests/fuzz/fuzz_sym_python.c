@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "symbolize.h"
+#include "symbolize/symbolize.h"
 
 #define IDS 6
 

@@ -9,10 +9,10 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "ehframe.h"
-#include "elf.h"
-#include "maps_read.h"
-#include "pyproc.h"
+#include "elf/ehframe.h"
+#include "elf/elf.h"
+#include "process/maps_read.h"
+#include "python/pyproc.h"
 
 #include "bpf/walk_python.bpf.h"
 #include "bpf/walk_native.bpf.h"

@@ -20,10 +20,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "clock.h"
-#include "log.h"
-#include "store.h"
-#include "str.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "store/store.h"
 
 #define MAX_SIZE  (64U << 20)
 #define HZ	  19

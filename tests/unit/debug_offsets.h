@@ -12,7 +12,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "pylayout.h"
+#include "python/pylayout.h"
 
 struct put {
 	uint16_t at;

@@ -5,7 +5,7 @@
  * Allocators of which the Nth call fails, for sources that are compiled into the test behind this:
  *
  *	#include "unit/failing_alloc.h"
- *	#include "../../user/str.c"
+ *	#include "../../user/base/str.c"
  *	#undef calloc
  *	...
  */

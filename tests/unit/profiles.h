@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "profile.h"
+#include "profile/profile.h"
 
 /* Not every test uses all of it. */
 #define TEST_UNUSED __attribute__((unused))

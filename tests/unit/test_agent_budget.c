@@ -10,7 +10,7 @@
 #include <stdio.h>
 
 #include "agent/budget.h"
-#include "log.h"
+#include "base/log.h"
 
 #define S   1000000000ULL
 #define MIB (1ULL << 20)

@@ -17,7 +17,7 @@
 #include "agent/labels.h"
 #include "agent/period.h"
 #include "agent/split.h"
-#include "log.h"
+#include "base/log.h"
 
 #include "unit/stepped_clock.h"
 

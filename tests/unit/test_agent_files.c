@@ -19,8 +19,8 @@
 #include "agent/guard.h"
 #include "agent/notify.h"
 #include "agent/windowdir.h"
-#include "clock.h"
-#include "log.h"
+#include "base/clock.h"
+#include "base/log.h"
 
 static char dir[] = "/tmp/pyperf-files-XXXXXX";
 

@@ -17,11 +17,11 @@
 
 #include <cmocka.h>
 
-#include "agent/http.h"
-#include "agent/http_guard.h"
-#include "agent/http_link.h"
-#include "agent/http_routes.h"
-#include "agent/http_token.h"
+#include "agent/http/http.h"
+#include "agent/http/http_guard.h"
+#include "agent/http/http_link.h"
+#include "agent/http/http_routes.h"
+#include "agent/http/http_token.h"
 
 #define CNT(a) (sizeof(a) / sizeof((a)[0]))
 

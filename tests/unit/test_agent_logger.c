@@ -7,8 +7,8 @@
 
 #include <cmocka.h>
 
-#include "clock.h"
-#include "seldom.h"
+#include "base/clock.h"
+#include "base/seldom.h"
 
 static uint64_t fake_ns = NS_PER_S;
 #define now_ns() fake_ns

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "agent/metrics.h"
+#include "agent/http/metrics.h"
 
 static char *text;
 static size_t text_len;

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "clock.h"
+#include "base/clock.h"
 
 static uint64_t fake_ms = 1;
 #define now_ms() fake_ms

@@ -11,7 +11,7 @@
 
 #include "agent/deliver.h"
 #include "agent/labels.h"
-#include "log.h"
+#include "base/log.h"
 
 #include "unit/failing_alloc.h"
 #include "../../user/agent/split.c"

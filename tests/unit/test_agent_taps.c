@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "agent/taps.h"
-#include "clock.h"
+#include "base/clock.h"
 
 static const struct period_limits limits = { .stacks = 100, .processes = 10 };
 

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "agent/window.h"
+#include "store/window.h"
 
 static void labels_are_found_by_name(void **state)
 {

@@ -17,10 +17,10 @@
 #include <string.h>
 
 #include "unit/failing_alloc.h"
-#include "../../user/hash.c"
-#include "../../user/str.c"
-#include "../../user/profile.c"
-#include "../../user/sym_python.c"
+#include "../../user/base/hash.c"
+#include "../../user/base/str.c"
+#include "../../user/profile/profile.c"
+#include "../../user/symbolize/sym_python.c"
 #undef calloc
 #undef malloc
 #undef realloc

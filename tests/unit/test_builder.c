@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /* Tables that are built in a thread: the same as those that are not, and nothing is left behind. */
-#include "builder.h"
+#include "elf/builder.h"
 
 #include <fcntl.h>
 #include <setjmp.h>

@@ -18,8 +18,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "cgroup.h"
-#include "pidns.h"
+#include "process/cgroup.h"
+#include "process/pidns.h"
 
 #define A64 "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 #define B64 "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb"

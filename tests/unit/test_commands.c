@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /* Which command a line is for, and what a wrong one is told. */
-#include "command.h"
+#include "cmd/command.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

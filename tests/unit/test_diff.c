@@ -16,18 +16,18 @@
 #include <string.h>
 
 #include "unit/failing_alloc.h"
-#include "../../user/hash.c"
-#include "../../user/str.c"
-#include "../../user/export_stacks.c"
-#include "../../user/export_text.c"
-#include "../../user/diff.c"
-#include "../../user/export_diff.c"
+#include "../../user/base/hash.c"
+#include "../../user/base/str.c"
+#include "../../user/profile/export_stacks.c"
+#include "../../user/profile/export_text.c"
+#include "../../user/profile/diff.c"
+#include "../../user/export/export_diff.c"
 #undef calloc
 #undef malloc
 #undef realloc
 #undef reallocarray
 
-#include "event.h"
+#include "sources/event.h"
 #include "unit/profiles.h"
 
 /* main() calls slow(), fast() and one that only this side has; slow() calls itself. */

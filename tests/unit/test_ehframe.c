@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /* .eh_frame -> rows: sections made by hand, one instruction at a time, and damaged ones. */
-#include "ehframe.h"
+#include "elf/ehframe.h"
 
 #include <dwarf.h>
 #include <errno.h>

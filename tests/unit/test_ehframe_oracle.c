@@ -9,7 +9,7 @@
  *	test_ehframe_oracle		the files below, the vdso, and freshly compiled code
  *	test_ehframe_oracle PATH...	a table: every ELF file at or below each path (make test-oracle)
  */
-#include "ehframe.h"
+#include "elf/ehframe.h"
 
 #include <dwarf.h>
 #include <elfutils/libdw.h>

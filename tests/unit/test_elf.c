@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /* ELF files: one made by hand, real ones against libelf, and damaged ones. */
-#include "elf.h"
+#include "elf/elf.h"
 
 #include <errno.h>
 #include <fcntl.h>

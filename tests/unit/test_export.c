@@ -23,10 +23,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "event.h"
-#include "export.h"
-#include "export_text.h"
-#include "log.h"
+#include "base/log.h"
+#include "export/export.h"
+#include "profile/export_text.h"
+#include "sources/event.h"
 #include "unit/profiles.h"
 
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))

@@ -17,22 +17,22 @@
 #include <string.h>
 
 #include "unit/failing_alloc.h"
-#include "../../user/hash.c"
-#include "../../user/str.c"
-#include "../../user/export_stacks.c"
-#include "../../user/export_text.c"
-#include "../../user/export_summary.c"
-#include "../../user/export_folded.c"
-#include "../../user/export_report.c"
+#include "../../user/base/hash.c"
+#include "../../user/base/str.c"
+#include "../../user/profile/export_stacks.c"
+#include "../../user/profile/export_text.c"
+#include "../../user/export/export_summary.c"
+#include "../../user/export/export_folded.c"
+#include "../../user/export/export_report.c"
 #define cmp_functions pprof_cmp_functions
-#include "../../user/export_pprof.c"
+#include "../../user/export/export_pprof.c"
 #undef cmp_functions
-#include "../../user/json.c"
-#include "../../user/export_json.c"
+#include "../../user/base/json.c"
+#include "../../user/export/export_json.c"
 /* Names that two of them have. */
 #define put	  speedscope_put
 #define put_frame speedscope_put_frame
-#include "../../user/export_speedscope.c"
+#include "../../user/export/export_speedscope.c"
 #undef put
 #undef put_frame
 #define put_all	    firefox_put_all
@@ -41,7 +41,7 @@
 #define put_thread  firefox_put_thread
 #define frame_sym   firefox_frame_sym
 #define take_string firefox_take_string
-#include "../../user/export_firefox.c"
+#include "../../user/export/export_firefox.c"
 #undef put_all
 #undef put_samples
 #undef put_string

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /* Threads, as text and as JSON, from a profile built by hand. */
-#include "export_threads.h"
+#include "threads/export_threads.h"
 
 #include <stdarg.h>
 #include <setjmp.h>

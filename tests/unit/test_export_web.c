@@ -19,10 +19,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "export.h"
-#include "export_flame.h"
-#include "export_page.h"
-#include "export_text.h"
+#include "export/export.h"
+#include "export/export_flame.h"
+#include "export/export_page.h"
+#include "profile/export_text.h"
 
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
 

@@ -16,21 +16,21 @@
 #include <string.h>
 
 #include "unit/failing_alloc.h"
-#include "../../user/hash.c"
-#include "../../user/str.c"
-#include "../../user/export_stacks.c"
-#include "../../user/export_text.c"
-#include "../../user/export_summary.c"
-#include "../../user/export_page.c"
+#include "../../user/base/hash.c"
+#include "../../user/base/str.c"
+#include "../../user/profile/export_stacks.c"
+#include "../../user/profile/export_text.c"
+#include "../../user/export/export_summary.c"
+#include "../../user/export/export_page.c"
 #define cmp_u64 flame_cmp_u64
-#include "../../user/export_flame.c"
+#include "../../user/export/export_flame.c"
 #undef cmp_u64
-#include "../../user/export_html.c"
-#include "../../user/export_svg.c"
+#include "../../user/export/export_html.c"
+#include "../../user/export/export_svg.c"
 #define fill	   lines_fill
 #define cmp_places lines_cmp_places
 #define cmp_lines  lines_cmp_lines
-#include "../../user/export_lines.c"
+#include "../../user/export/export_lines.c"
 #undef calloc
 #undef malloc
 #undef realloc

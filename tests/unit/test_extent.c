@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "extent.h"
-#include "idmap.h"
+#include "base/idmap.h"
+#include "process/extent.h"
 
 static uint32_t random_below(uint32_t limit)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /* Files that others own: what is not opened, what is not waited for, and what cannot lead elsewhere. */
-#include "foreign.h"
+#include "base/foreign.h"
 
 #include <errno.h>
 #include <fcntl.h>

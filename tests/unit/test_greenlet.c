@@ -15,7 +15,7 @@
 
 #include <cmocka.h>
 
-#include "greenlet.h"
+#include "elf/greenlet.h"
 
 static char dir[] = "/tmp/test_grnlet.XXXXXX"; /* the name counts */
 

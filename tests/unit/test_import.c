@@ -15,9 +15,9 @@
 #include <unistd.h>
 #include <zlib.h>
 
-#include "export.h"
-#include "import.h"
-#include "str.h"
+#include "base/str.h"
+#include "export/export.h"
+#include "import/import.h"
 #include "unit/profiles.h"
 
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))

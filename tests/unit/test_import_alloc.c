@@ -17,19 +17,19 @@
 #include <sys/mman.h>
 
 #include "unit/failing_alloc.h"
-#include "../../user/hash.c"
-#include "../../user/idmap.c"
-#include "../../user/str.c"
-#include "../../user/profile.c"
-#include "../../user/import.c"
-#include "../../user/import_pprof.c"
+#include "../../user/base/hash.c"
+#include "../../user/base/idmap.c"
+#include "../../user/base/str.c"
+#include "../../user/profile/profile.c"
+#include "../../user/import/import.c"
+#include "../../user/import/import_pprof.c"
 /* Names that two of them have. */
 #define add_frame folded_add_frame
 #define ends_with folded_ends_with
 #define find	  folded_find
 #define intern	  folded_intern
 #define is	  folded_is
-#include "../../user/import_folded.c"
+#include "../../user/import/import_folded.c"
 #undef add_frame
 #undef ends_with
 #undef find

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /* json.c: any bytes become a string that is JSON, UTF-8, and inert in a <script>. */
-#include "json.h"
+#include "base/json.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "kernelbtf.h"
+#include "sample/kernelbtf.h"
 
 #define INFO(kind, cnt) ((uint32_t)(kind) << 24 | (cnt))
 

@@ -14,7 +14,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "maps_read.h"
+#include "process/maps_read.h"
 
 /* From a buffer of its exact size, so that the sanitizer sees a byte too many. */
 static int parse(struct map_line *line, const char *text)

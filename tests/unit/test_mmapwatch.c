@@ -17,7 +17,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-#include "mmapwatch.h"
+#include "process/mmapwatch.h"
 
 struct record {
 	struct perf_event_header header;

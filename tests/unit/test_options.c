@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /* The command line: what each good one means, and what each bad one is told. */
-#include "options.h"
+#include "cmd/options.h"
 #include "bpf/pyperf.h"
 
 #include <setjmp.h>
@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "export.h"
+#include "export/export.h"
 
 #define ARGS_MAX    16
 #define LINES_MAX   44

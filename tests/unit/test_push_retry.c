@@ -10,10 +10,10 @@
 
 #include <cmocka.h>
 
-#include "agent/push.h"
-#include "agent/push_kind.h"
-#include "agent/push_put.h"
-#include "agent/push_retry.h"
+#include "agent/push/push.h"
+#include "agent/push/push_kind.h"
+#include "agent/push/push_put.h"
+#include "agent/push/push_retry.h"
 
 static void delays_double_up_to_the_most(void **state)
 {

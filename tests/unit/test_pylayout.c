@@ -3,7 +3,7 @@
  * Every number of every layout against the debug information of real interpreters, read with libdw;
  * and _Py_DebugOffsets of versions that are not installed, typed in from their headers.
  */
-#include "pylayout.h"
+#include "python/pylayout.h"
 
 #include <stdarg.h>
 #include <setjmp.h>

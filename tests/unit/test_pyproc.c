@@ -4,7 +4,7 @@
  * looks for, with an eval loop in three parts and functions that must not be taken for a part.
  * Variants are made by patching a copy of the file. Real interpreters: test_pyproc_live.c.
  */
-#include "pyproc.h"
+#include "python/pyproc.h"
 
 #include <stdarg.h>
 #include <setjmp.h>

@@ -4,7 +4,7 @@
  * finds its Python frames with nothing but py_binary__analyse() and process_vm_readv(), and
  * compares them with what the interpreter itself says about its frames.
  */
-#include "pyproc.h"
+#include "python/pyproc.h"
 
 #include <stdarg.h>
 #include <setjmp.h>

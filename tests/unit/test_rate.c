@@ -9,10 +9,10 @@
 
 #include <cmocka.h>
 
-#include "clock.h"
-#include "event.h"
-#include "handed.h"
-#include "rate.h"
+#include "base/clock.h"
+#include "sample/handed.h"
+#include "sample/rate.h"
+#include "sources/event.h"
 
 static void budget_is_below_the_kernels(void **state)
 {

@@ -18,11 +18,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "clock.h"
-#include "elf.h"
+#include "base/clock.h"
+#include "base/readmem.h"
+#include "elf/elf.h"
+#include "python/selfcheck.h"
 #include "pythons.h"
-#include "readmem.h"
-#include "selfcheck.h"
 
 /* Waits in a method of a class, in a generator, called through C, in a thread as well. */
 static const char waits[] = "import os, sys, threading\n"

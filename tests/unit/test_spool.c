@@ -20,9 +20,9 @@
 
 #include <cmocka.h>
 
-#include "agent/spool.h"
-#include "clock.h"
-#include "log.h"
+#include "agent/push/spool.h"
+#include "base/clock.h"
+#include "base/log.h"
 
 #include "unit/stepped_clock.h"
 

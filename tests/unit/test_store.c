@@ -18,12 +18,12 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "clock.h"
-#include "export.h"
-#include "import.h"
-#include "log.h"
-#include "store.h"
-#include "store_db.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "export/export.h"
+#include "import/import.h"
+#include "store/store.h"
+#include "store/store_db.h"
 
 #include "unit/profiles.h"
 #include "unit/stepped_clock.h"

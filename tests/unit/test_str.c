@@ -15,9 +15,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "hash.h"
-#include "log.h"
-#include "str.h"
+#include "base/hash.h"
+#include "base/log.h"
+#include "base/str.h"
 
 #define FFFD "\xef\xbf\xbd"
 

@@ -19,19 +19,19 @@
 #include <unistd.h>
 
 #include "unit/failing_alloc.h"
-#include "../../user/hash.c"
-#include "../../user/str.c"
-#include "../../user/sym_demangle.c"
-#include "../../user/sym_debugfile.c"
-#include "../../user/sym_native.c"
+#include "../../user/base/hash.c"
+#include "../../user/base/str.c"
+#include "../../user/symbolize/sym_demangle.c"
+#include "../../user/symbolize/sym_debugfile.c"
+#include "../../user/symbolize/sym_native.c"
 #define function kernel_function
 #define load	 load_kernel
 #define is_text	 is_kernel_text
 #define add_name add_kernel_name
-#include "../../user/sym_kernel.c"
+#include "../../user/symbolize/sym_kernel.c"
 #undef function
 #undef load
-#include "../../user/symbolize.c"
+#include "../../user/symbolize/symbolize.c"
 #undef calloc
 #undef malloc
 #undef realloc

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "symbolize.h"
+#include "symbolize/symbolize.h"
 
 static void check(const char *mangled, const char *expected)
 {

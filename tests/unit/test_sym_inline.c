@@ -18,7 +18,7 @@
 #include <cmocka.h>
 
 /* For what the parent believes of its child. */
-#include "../../user/sym_inline.c"
+#include "../../user/symbolize/sym_inline.c"
 
 static char dir[] = "/tmp/test_sym_inline.XXXXXX";
 

@@ -13,7 +13,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "sym_jit.h"
+#include "symbolize/sym_jit.h"
 
 #define PID   7 /* in its namespace; 4711 in ours */
 #define SPACE 1

@@ -11,7 +11,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "symbolize.h"
+#include "symbolize/symbolize.h"
 
 static struct sym_kernel *open_text(const char *text, size_t len)
 {

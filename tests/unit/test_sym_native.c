@@ -17,7 +17,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "symbolize.h"
+#include "symbolize/symbolize.h"
 
 #define SKIP 77
 

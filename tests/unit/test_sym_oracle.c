@@ -16,7 +16,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "symbolize.h"
+#include "symbolize/symbolize.h"
 
 #define ADDRESSES 3000
 

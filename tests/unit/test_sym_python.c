@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "symbolize.h"
+#include "symbolize/symbolize.h"
 
 #define FFFD "\xef\xbf\xbd"
 #define CUT  "\xe2\x80\xa6"

@@ -11,7 +11,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "symbolize.h"
+#include "symbolize/symbolize.h"
 
 #define FILE_ID 7
 #define CODE_A	1

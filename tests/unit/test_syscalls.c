@@ -7,7 +7,7 @@
 #include <cmocka.h>
 #include <sys/syscall.h>
 
-#include "syscalls.h"
+#include "base/syscalls.h"
 
 static void test_names(void **state)
 {

@@ -8,7 +8,7 @@
 
 #include <stdio.h>
 
-#include "topmodel.h"
+#include "top/topmodel.h"
 #include "unit/profiles.h"
 
 #define S 1000000000ULL

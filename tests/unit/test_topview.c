@@ -9,7 +9,7 @@
 #include <locale.h>
 #include <stdio.h>
 
-#include "topview.h"
+#include "top/topview.h"
 #include "unit/profiles.h"
 
 #define S    1000000000ULL

@@ -14,7 +14,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "unsupported.h"
+#include "process/unsupported.h"
 
 #define MIB    (1 << 20)
 /* Written with '-' for '_', because this program is a file of its process, too. */

@@ -7,8 +7,8 @@
 
 #include <cmocka.h>
 
-#include "clock.h"
-#include "urgent.h"
+#include "base/clock.h"
+#include "sample/urgent.h"
 
 #define MS NS_PER_MS
 

@@ -7,8 +7,8 @@
 
 #include <cmocka.h>
 
-#include "clock.h"
-#include "wake.h"
+#include "base/clock.h"
+#include "sample/wake.h"
 
 #define MS NS_PER_MS
 

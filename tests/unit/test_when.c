@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "clock.h"
-#include "when.h"
+#include "base/clock.h"
+#include "base/when.h"
 
 #define NOW 1795255200ULL /* 2026-11-21T10:00:00Z */
 

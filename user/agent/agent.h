@@ -16,8 +16,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "profile.h"
-#include "session.h"
+#include "profile/profile.h"
+#include "sample/session.h"
 
 struct agent;
 

@@ -14,7 +14,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "str.h"
+#include "base/str.h"
 
 /*
  * The name of the application. False: the arguments have none, or one that half of all programs have, such as main, app

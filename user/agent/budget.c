@@ -3,7 +3,7 @@
 
 #include <inttypes.h>
 
-#include "log.h"
+#include "base/log.h"
 
 void budget__init(struct budget *b, const struct budget_config *limits, uint32_t frequency_hz)
 {

@@ -9,10 +9,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "hash.h"
-#include "options.h"
-#include "str.h"
-#include "targets.h"
+#include "base/hash.h"
+#include "base/str.h"
+#include "cmd/options.h"
+#include "cmd/targets.h"
 
 #define ERRORS_MAX  20	  /* more of them help nobody */
 #define SEEN_MAX    65536 /* keys that are set */

@@ -15,11 +15,11 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "agent/http.h"
+#include "agent/http/http.h"
 #include "agent/labels.h"
-#include "agent/push.h"
-#include "log.h"
-#include "store.h"
+#include "agent/push/push.h"
+#include "base/log.h"
+#include "store/store.h"
 
 #define CONFIG_PATH_DEFAULT "/etc/pyperf-bpf/agent.conf"
 #define STATE_DIR_DEFAULT   "/var/lib/pyperf-bpf"

@@ -5,8 +5,8 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "agent/push_kind.h"
-#include "clock.h"
+#include "agent/push/push_kind.h"
+#include "base/clock.h"
 
 static void put_text(FILE *f, const char *key, const char *value)
 {

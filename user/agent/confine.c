@@ -9,8 +9,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "log.h"
-#include "rights.h"
+#include "base/log.h"
+#include "base/rights.h"
 
 static bool is_needed(int cap)
 {

@@ -21,7 +21,7 @@
 
 #include "agent/period.h"
 #include "agent/split.h"
-#include "clock.h"
+#include "base/clock.h"
 
 #define DELIVER_QUEUE	    4 /* periods */
 /*

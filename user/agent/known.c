@@ -4,8 +4,8 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-#include "hash.h"
-#include "idmap.h"
+#include "base/hash.h"
+#include "base/idmap.h"
 
 #define WAITING_MAX 65536U
 

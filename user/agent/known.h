@@ -16,8 +16,8 @@
 #include <stdint.h>
 
 #include "agent/labels.h"
-#include "process.h"
-#include "profile.h"
+#include "process/process.h"
+#include "profile/profile.h"
 
 struct known;
 

@@ -11,7 +11,7 @@
 
 #include "agent/application.h"
 #include "agent/pod.h"
-#include "cgroup.h"
+#include "process/cgroup.h"
 
 #define FILE_MAX_BYTES	 262144U /* of environ: more than that is cut */
 #define ARGS_MAX_BYTES	 16384U

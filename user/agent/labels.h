@@ -30,8 +30,8 @@
 #include <stdint.h>
 
 #include "agent/rules.h"
-#include "agent/window.h"
-#include "str.h"
+#include "base/str.h"
+#include "store/window.h"
 
 #define LABEL_VALUE_MAX 256
 #define LABELS_MAX	48 /* of a set; further ones are left out */

@@ -11,11 +11,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "clock.h"
-#include "json.h"
-#include "log.h"
-#include "seldom.h"
-#include "str.h"
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "base/seldom.h"
+#include "base/str.h"
 
 #define KINDS 256 /* a kind that finds no place is not limited */
 

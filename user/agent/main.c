@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* pyperf-bpf-agent: what `pyperf-bpf agent` becomes. Its help is there: user/cmd_agent.c. */
+/* pyperf-bpf-agent: what `pyperf-bpf agent` becomes. Its help is there: user/cmd/cmd_agent.c. */
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "agent/agent.h"
 #include "agent/config.h"
-#include "cmdline.h"
-#include "log.h"
+#include "base/log.h"
+#include "cmd/cmdline.h"
 
 enum long_only {
 	OPT_CONFIG = CMDLINE_LONG_ONLY,

@@ -12,8 +12,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "log.h"
-#include "str.h"
+#include "base/log.h"
+#include "base/str.h"
 
 /* "@name" is a name in the abstract namespace, which begins with a NUL. */
 static socklen_t address(const char *name, struct sockaddr_un *a)

@@ -15,7 +15,7 @@
 
 #include "agent/labels.h"
 #include "agent/schedule.h"
-#include "profile.h"
+#include "profile/profile.h"
 
 #define PERIOD_OTHERS "(others)" /* comm of what is beyond the budget of processes */
 

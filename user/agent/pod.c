@@ -9,8 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cgroup.h"
-#include "foreign.h"
+#include "base/foreign.h"
+#include "process/cgroup.h"
 
 #define DIR_MAX	       65536 /* entries of a directory that are looked at */
 #define FILE_BYTES_MAX 16384

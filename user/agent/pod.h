@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "str.h"
+#include "base/str.h"
 
 #define POD_NAME_MAX 253 /* DNS-1123, what Kubernetes allows */
 

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/window.h"
-#include "str.h"
+#include "base/str.h"
+#include "store/window.h"
 
 static void free_labels(struct rule_label *labels, size_t cnt)
 {

@@ -3,7 +3,7 @@
 
 #include <time.h>
 
-#include "clock.h"
+#include "base/clock.h"
 
 static uint64_t clock_ns(clockid_t id)
 {

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "log.h"
+#include "base/log.h"
 
 /* `path`: NULL or "" is none. */
 static void check(const char *section, const char *key, const char *path)

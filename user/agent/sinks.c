@@ -10,8 +10,8 @@
 
 #include "agent/spool_left.h"
 #include "agent/windowdir.h"
-#include "clock.h"
-#include "log.h"
+#include "base/clock.h"
+#include "base/log.h"
 
 #define PUSH_LAST_MS   5000 /* at the end: what is not sent then stays in the spool */
 #define PUSH_CHANGE_MS 1000

@@ -6,7 +6,7 @@
  * delivery thread, but for opening and closing.
  */
 #include "agent/config.h"
-#include "agent/window.h"
+#include "store/window.h"
 
 struct sinks;
 

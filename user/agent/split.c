@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "export.h"
-#include "hash.h"
-#include "str.h"
+#include "base/hash.h"
+#include "base/str.h"
+#include "export/export.h"
 
 #define GROUP_MAX     8
 #define FORGET_AFTER  240U /* periods without a sample of it */

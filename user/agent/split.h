@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 #include "agent/period.h"
-#include "agent/window.h"
+#include "store/window.h"
 
 #define SPLIT_SMALL "(small)" /* the service of processes whose services are small */
 

@@ -12,8 +12,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "agent/spool.h"
-#include "log.h"
+#include "agent/push/spool.h"
+#include "base/log.h"
 
 /* What is in one of them. */
 struct content {

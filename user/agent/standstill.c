@@ -14,8 +14,8 @@
 #include <unistd.h>
 
 #include "agent/waits.h"
-#include "clock.h"
-#include "log.h"
+#include "base/clock.h"
+#include "base/log.h"
 
 #define LOOK_MS	     5000
 #define LOOK_SOON_MS 1000	    /* once it was told to end, or something stands still */

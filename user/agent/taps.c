@@ -8,9 +8,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "clock.h"
-#include "export.h"
-#include "log.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "export/export.h"
 
 enum tap_state {
 	TAP_FREE = 0,

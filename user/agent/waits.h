@@ -10,7 +10,7 @@
  */
 #include <sys/types.h>
 
-#include "str.h"
+#include "base/str.h"
 
 void waits__describe(pid_t tid, struct strbuf *out);
 

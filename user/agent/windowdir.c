@@ -11,8 +11,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "clock.h"
-#include "log.h"
+#include "base/clock.h"
+#include "base/log.h"
 
 /* Letters, digits and a few others; the rest is _. */
 static void file_name(const struct window *w, char *out, size_t size)

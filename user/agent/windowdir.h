@@ -5,7 +5,7 @@
  * A sink: windows as files of a directory, SERVICE-START-ID.pb.gz, and next to each its labels, one NAME=VALUE a
  * line, in .labels. For looking at what the agent makes; nothing is ever removed. The files are for their owner only (0600).
  */
-#include "agent/window.h"
+#include "store/window.h"
 
 /* `directory` is a string. 0 or negative errno, printed. */
 int windowdir__put(void *directory, const struct window *w);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 //
-// The flame graph page. It draws what user/export_html.c wrote into the element #profile, and loads
+// The flame graph page. It draws what user/export/export_html.c wrote into the element #profile, and loads
 // nothing. Parts, in this order: the profile; what of it is shown; the tree; colours; the picture; the
 // panels around it; events.
 //
@@ -170,7 +170,7 @@
     return view.width === "base" ? base * scale : (value + base * scale) / 2;
   }
 
-  // As flame__delta() in user/export_flame.c: 0 within two standard deviations.
+  // As flame__delta() in user/export/export_flame.c: 0 within two standard deviations.
   function delta(value, base) {
     const b = base * scale;
     if (Math.abs(value - b) <= 2 * Math.sqrt(value * weights[1] + b * scale * weights[0]))
@@ -475,7 +475,7 @@
     return "rgb(" + rgb.join(",") + ")";
   }
 
-  // Of the packages, heaviest first. Violet is for matches, red for the kernel. user/export_svg.c has
+  // Of the packages, heaviest first. Violet is for matches, red for the kernel. user/export/export_svg.c has
   // the same colours, made by this.
   const HUES = [58, 235, 345, 195, 95, 270, 38, 215, 330, 175, 120, 75];
   const INK = {

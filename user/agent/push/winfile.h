@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+#ifndef PYPERF_AGENT_WINFILE_H
+#define PYPERF_AGENT_WINFILE_H
+/*
+ * A window as bytes, for a file that the same machine reads again, perhaps after a power cut.
+ *
+ *	magic and version, CRC-32 of all that follows, numbers, id, labels ("name\0value\0"...), pprof
+ *
+ * Invariant: what winfile__unpack() takes is a window that winfile__pack() could have made: any other bytes are
+ * -EBADMSG, whatever they are.
+ */
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/str.h"
+#include "store/window.h"
+
+#define WINFILE_LABELS_MAX	64
+#define WINFILE_LABELS_MAX_SIZE (64U << 10) /* bytes of all names and values */
+#define WINFILE_PPROF_MAX_SIZE	(64U << 20)
+#define WINFILE_MAX_SIZE	(WINFILE_PPROF_MAX_SIZE + WINFILE_LABELS_MAX_SIZE + 4096)
+
+/* Appends to `out`, which says if memory was short. 0, or -EINVAL: not a window, or above the limits. */
+int winfile__pack(const struct window *w, struct strbuf *out);
+
+struct winfile {
+	struct window w; /* points into `data` and `labels` */
+	struct label labels[WINFILE_LABELS_MAX];
+	void *data; /* owned */
+};
+
+/* Takes `data`, also when it fails. 0 or -EBADMSG. `f` must not be moved. */
+int winfile__unpack(struct winfile *f, void *data, size_t size);
+void winfile__free(struct winfile *f);
+
+#endif /* PYPERF_AGENT_WINFILE_H */

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+#ifndef PYPERF_SELDOM_H
+#define PYPERF_SELDOM_H
+/*
+ * Lets something be said so many times in a span of time, and counts how often it was not. A span begins with the first
+ * that is said. Valid when all zero.
+ *
+ *	if (seldom(&s->said, SELDOM_MINUTE, &held))
+ *		log_warn("%" PRIu64 " windows dropped", held + 1);
+ */
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/clock.h"
+
+#define SELDOM_MINUTE (60 * NS_PER_S)
+
+struct seldom {
+	uint64_t since_ns; /* when the span began; 0: none has */
+	unsigned said;	   /* in it */
+	uint64_t held;	   /* not said, since the last that was */
+};
+
+/* True: say it; *held: how many before it were not said. Times are those of now_ns(). */
+static inline bool seldom_at(struct seldom *s, unsigned burst, uint64_t span_ns, uint64_t now,
+			     uint64_t *held)
+{
+	if (!s->since_ns || now - s->since_ns >= span_ns) {
+		s->since_ns = now;
+		s->said = 0;
+	}
+	if (s->said == burst) {
+		s->held++;
+		return false;
+	}
+	s->said++;
+	*held = s->held;
+	s->held = 0;
+	return true;
+}
+
+/* Once in a span, now. */
+static inline bool seldom(struct seldom *s, uint64_t span_ns, uint64_t *held)
+{
+	return seldom_at(s, 1, span_ns, now_ns(), held);
+}
+
+#endif /* PYPERF_SELDOM_H */

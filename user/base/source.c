@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+#include "base/source.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <limits.h>
+#include <linux/capability.h>
+#include <linux/openat2.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/fsuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/foreign.h"
+
+#define NOBODY	   65534
+#define GROUPS_MAX 256
+
+bool source__is_name(const char *path)
+{
+	static const char *const suffixes[] = { ".py", ".pyw", ".pyx", ".pxd", ".pxi", ".pyi" };
+	const char *dot = strrchr(path, '.');
+
+	for (size_t i = 0; dot && i < sizeof(suffixes) / sizeof(suffixes[0]); i++)
+		if (!strcmp(dot, suffixes[i]))
+			return true;
+	return false;
+}
+
+/* ---- The rights of another user, for this thread ---- */
+
+/*
+ * glibc's setgroups() is for all threads of a program; the system call is for the one that makes
+ * it. setfsuid() and setfsgid() are the system calls.
+ */
+struct rights {
+	bool taken;
+	int fsuid, fsgid;
+	gid_t groups[GROUPS_MAX];
+	int group_cnt;
+	struct __user_cap_data_struct caps[2];
+};
+
+static int get_caps(struct __user_cap_data_struct caps[2])
+{
+	struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
+
+	return syscall(SYS_capget, &head, caps) ? -errno : 0;
+}
+
+static int set_caps(const struct __user_cap_data_struct caps[2])
+{
+	struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
+
+	return syscall(SYS_capset, &head, caps) ? -errno : 0;
+}
+
+static void give_back(const struct rights *r)
+{
+	if (!r->taken)
+		return;
+	/* In this order: to change groups takes a capability that caps has. */
+	setfsuid((uid_t)r->fsuid);
+	set_caps(r->caps);
+	setfsgid((gid_t)r->fsgid);
+	syscall(SYS_setgroups, (size_t)r->group_cnt, r->groups);
+}
+
+static int take(struct rights *r, uid_t uid, gid_t gid)
+{
+	struct __user_cap_data_struct caps[2];
+
+	r->taken = false;
+	if (!uid)
+		return 0; /* a process of root may read what root may */
+	r->group_cnt = getgroups(GROUPS_MAX, r->groups);
+	if (r->group_cnt < 0 || get_caps(r->caps))
+		return -EPERM;
+	r->fsuid = setfsuid((uid_t)-1); /* -1 is no user: tells, changes nothing */
+	r->fsgid = setfsgid((gid_t)-1);
+	r->taken = true;
+	/* Our own groups are what a process of ours may use, too. */
+	if (syscall(SYS_setgroups, 0, NULL) && uid != geteuid())
+		goto refused;
+	setfsgid(gid);
+	setfsuid(uid);
+	if (setfsuid((uid_t)-1) != (int)uid || setfsgid((gid_t)-1) != (int)gid || get_caps(caps))
+		goto refused;
+	caps[0].effective &= ~(1U << CAP_DAC_OVERRIDE | 1U << CAP_DAC_READ_SEARCH);
+	if (!set_caps(caps))
+		return 0;
+refused:
+	give_back(r);
+	return -EPERM;
+}
+
+/* ---- Where it is ---- */
+
+/* "Uid:\t1000\t..." -> the first number, which is the real one. */
+static bool status_id(const char *status, const char *name, uint32_t *id)
+{
+	const char *line = strstr(status, name);
+	char *end;
+	unsigned long n;
+
+	if (!line)
+		return false;
+	line += strlen(name);
+	n = strtoul(line, &end, 10);
+	*id = (uint32_t)n;
+	return end != line && n < UINT32_MAX;
+}
+
+bool source__parse_ids(const char *status, uint32_t *uid, uint32_t *gid)
+{
+	return status_id(status, "\nUid:", uid) && status_id(status, "\nGid:", gid);
+}
+
+/* The user of a living process now: it may have changed since it was first seen. */
+static bool read_ids(int proc, struct source_owner *who)
+{
+	int fd = openat(proc, "status", O_RDONLY | O_CLOEXEC);
+	char status[4096];
+	ssize_t n = fd < 0 ? -1 : read(fd, status, sizeof(status) - 1);
+
+	if (fd >= 0)
+		close(fd);
+	status[n > 0 ? n : 0] = '\0';
+	return source__parse_ids(status, &who->uid, &who->gid);
+}
+
+/* Of a living process: its root directory, or what its relative names start at. */
+static int open_living(struct source_owner *who, const char *path)
+{
+	char name[32];
+	int proc, fd = -ESRCH;
+
+	/* One descriptor for both: it stays with this process, even if its number is used again. */
+	snprintf(name, sizeof(name), "/proc/%u", who->tgid);
+	proc = open(name, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (proc < 0)
+		return -errno;
+	if (read_ids(proc, who)) {
+		fd = openat(proc, *path == '/' ? "root" : "cwd", O_PATH | O_DIRECTORY | O_CLOEXEC);
+		fd = fd < 0 ? -errno : fd;
+	}
+	close(proc);
+	return fd;
+}
+
+/* The directory that a path starts at, or negative errno; *who becomes what is true now. */
+static int open_start(struct source_owner *who, const char *path)
+{
+	int fd = who->tgid ? open_living(who, path) : -ESRCH;
+
+	if (fd >= 0)
+		return fd;
+	if (!who->own_root || *path != '/')
+		return -ESRCH;
+	if (!who->ids_known)
+		who->uid = who->gid = NOBODY;
+	fd = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	return fd < 0 ? -errno : fd;
+}
+
+/* ---- The file ---- */
+
+static int open_in(int start, const char *path)
+{
+	const struct open_how how = {
+		.flags = O_PATH | O_CLOEXEC,
+		/* what is relative to a directory of work stays in it: its root is not at hand */
+		.resolve =
+			RESOLVE_NO_MAGICLINKS | (*path == '/' ? RESOLVE_IN_ROOT : RESOLVE_BENEATH),
+	};
+	long fd = syscall(SYS_openat2, start, path, &how, sizeof(how));
+
+	return fd < 0 ? -errno : (int)fd;
+}
+
+/* Nothing of the file is touched before it is known to be a file. */
+static int open_regular(int start, const char *path, struct stat *st)
+{
+	int place = open_in(start, path), fd;
+
+	if (place < 0)
+		return place;
+	if (fstat(place, st))
+		fd = -errno;
+	else if (st->st_size > SOURCE_MAX)
+		fd = -EFBIG;
+	else
+		fd = foreign__reopen(place);
+	close(place);
+	return fd;
+}
+
+/* At most SOURCE_MAX bytes, even if it grows meanwhile. */
+static int read_all(int fd, struct strbuf *text)
+{
+	char buf[16384];
+	size_t room = SOURCE_MAX;
+	ssize_t n;
+
+	while (room && (n = read(fd, buf, room < sizeof(buf) ? room : sizeof(buf)))) {
+		if (n < 0)
+			return -errno;
+		strbuf__add(text, buf, (size_t)n);
+		room -= (size_t)n;
+	}
+	return text->err;
+}
+
+int source__read(const struct source_owner *owner, const char *path, struct strbuf *text,
+		 struct stat *st)
+{
+	struct source_owner who = *owner;
+	struct rights rights;
+	struct stat own;
+	int start, fd, err;
+
+	if (!source__is_name(path))
+		return -EINVAL;
+	start = open_start(&who, path);
+	if (start < 0)
+		return start;
+	err = take(&rights, who.uid, who.gid);
+	if (!err) {
+		fd = open_regular(start, path, st ? st : &own);
+		give_back(&rights);
+		err = fd < 0 ? fd : read_all(fd, text);
+		if (fd >= 0)
+			close(fd);
+	}
+	close(start);
+	return err;
+}

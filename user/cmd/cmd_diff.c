@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* pyperf-bpf diff: what got slower and what faster between two profiles, or two times in the agent's store. */
+#include "cmd/command.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "cmd/cmdline.h"
+#include "cmd/stored.h"
+#include "export/outputs.h"
+#include "import/import.h"
+#include "sources/event.h"
+
+enum long_only {
+	OPT_ABSOLUTE = CMDLINE_LONG_ONLY,
+	OPT_BEFORE,
+	OPT_AFTER,
+	OPT_BEFORE_LABEL,
+	OPT_AFTER_LABEL,
+};
+
+/* One of the two profiles. */
+struct side {
+	const char *name;  /* for messages: its file, or the option that says when */
+	const char *range; /* FROM..TO, borrowed from argv, or NULL */
+	bool labels;	   /* it has some that the other has not */
+	struct stored stored;
+	struct stored_range when;
+};
+
+struct diff_options {
+	struct outputs outputs;
+	struct import_opts import;
+	bool absolute;
+	struct side before, after;
+};
+
+static const struct option long_options[] = {
+	{ "output", required_argument, NULL, 'o' },
+	{ "folded", no_argument, NULL, 'f' },
+	{ "type", required_argument, NULL, 't' },
+	{ "absolute", no_argument, NULL, OPT_ABSOLUTE },
+	{ "before", required_argument, NULL, OPT_BEFORE },
+	{ "after", required_argument, NULL, OPT_AFTER },
+	{ "before-label", required_argument, NULL, OPT_BEFORE_LABEL },
+	{ "after-label", required_argument, NULL, OPT_AFTER_LABEL },
+	STORED_LONG_OPTIONS,
+	CMDLINE_LONG_OPTIONS,
+	{ NULL, 0, NULL, 0 },
+};
+
+static void usage(void)
+{
+	printf("Usage: pyperf-bpf diff [OPTION]... BEFORE AFTER\n"
+	       "  or:  pyperf-bpf diff --before FROM..TO [--after FROM..TO] [--service NAME]\n"
+	       "Show which functions take more and which take less than before.\n"
+	       "Needs no privileges. BEFORE and AFTER are files as 'report' reads them.\n"
+	       "\n"
+	       "Shares of all samples are compared, so runs need not be equally long. Changes\n"
+	       "that chance explains are not shown. Folded stacks end in both counts.\n"
+	       "\n");
+	outputs__help(true);
+	printf("      --absolute         compare seconds of CPU time instead of shares\n"
+	       "  -t, --type NAME        count by this sample type of pprof files; default:\n"
+	       "                         the number of samples\n"
+	       "Out of the store of 'pyperf-bpf agent', also while it runs\n"
+	       "      --before FROM..TO  what began between these times, like -2h..-1h; see\n"
+	       "                         'pyperf-bpf report --help'; default: as --after\n"
+	       "      --after FROM..TO   ... with these; default: -1h..now\n"
+	       "      --before-label NAME=VALUE  before, only what has this label\n"
+	       "      --after-label NAME=VALUE   after, only what has this label\n" STORED_HELP
+	       "Other\n" CMDLINE_HELP "\n"
+	       "Examples\n"
+	       "  pyperf-bpf diff old.pb.gz new.pb.gz\n"
+	       "  pyperf-bpf diff -f old.pb.gz new.pb.gz | flamegraph.pl > diff.svg\n"
+	       "  pyperf-bpf diff --service web --before -25h..-24h\n"
+	       "  pyperf-bpf diff --service web --before-label version=1 --after-label version=2\n");
+}
+
+/* What both have. */
+static int set_stored(struct diff_options *o, int opt, const char *arg)
+{
+	int err = stored__set(&o->before.stored, opt, arg);
+
+	return err ? err : stored__set(&o->after.stored, opt, arg);
+}
+
+static int set_label(struct side *side, const char *arg)
+{
+	side->labels = true;
+	return stored__set(&side->stored, STORED_LABEL, arg);
+}
+
+static int set_option(void *ctx, int opt, const char *arg)
+{
+	struct diff_options *o = ctx;
+
+	if (stored__takes(opt))
+		return set_stored(o, opt, arg);
+	switch (opt) {
+	case 'o':
+		return outputs__add(&o->outputs, arg);
+	case 't':
+		o->import.sample_type = arg;
+		break;
+	case 'f':
+		o->outputs.folded = true;
+		break;
+	case OPT_ABSOLUTE:
+		o->absolute = true;
+		break;
+	case OPT_BEFORE:
+		o->before.range = arg;
+		break;
+	case OPT_AFTER:
+		o->after.range = arg;
+		break;
+	case OPT_BEFORE_LABEL:
+		return set_label(&o->before, arg);
+	case OPT_AFTER_LABEL:
+		return set_label(&o->after, arg);
+	}
+	return 0;
+}
+
+/* "FROM..TO" or "FROM..", which is until now. */
+static int parse_range(struct side *side, const char *option, const char *range)
+{
+	const char *dots = strstr(range, "..");
+	char *from;
+	int err;
+
+	if (!dots || dots == range) {
+		log_err("%s %s: must be FROM..TO, like -2h..-1h", option, range);
+		return -EINVAL;
+	}
+	from = strndup(range, (size_t)(dots - range));
+	if (!from)
+		return cmdline__no_memory();
+	side->name = option;
+	err = stored__range(&side->when, option, from, "..", dots[2] ? dots + 2 : "now");
+	free(from);
+	return err;
+}
+
+static int check_stored(struct diff_options *o)
+{
+	const char *after = o->after.range ? o->after.range : "-1h..now";
+	const char *before = o->before.range;
+	int err;
+
+	if (!before && (o->before.labels || o->after.labels))
+		before = after;
+	if (!before) {
+		log_err("compared with what? Say --before FROM..TO, or --before-label");
+		return -EINVAL;
+	}
+	err = parse_range(&o->before, "--before", before);
+	return err ? err : parse_range(&o->after, "--after", after);
+}
+
+static bool is_stored(const struct diff_options *o)
+{
+	return o->before.range || o->after.range || o->before.stored.used || o->after.stored.used;
+}
+
+static int check_files(struct diff_options *o, char **files)
+{
+	if (is_stored(o) && files[0]) {
+		log_err("%s: either files are compared or what is in the store, not both",
+			files[0]);
+		return -EINVAL;
+	}
+	if (is_stored(o))
+		return check_stored(o);
+	if (!files[0] || !files[1] || files[2]) {
+		log_err("two files are compared: pyperf-bpf diff BEFORE AFTER; or two times, see "
+			"'pyperf-bpf diff --help'");
+		return -EINVAL;
+	}
+	o->before.name = files[0];
+	o->after.name = files[1];
+	return 0;
+}
+
+static enum cmdline_result parse(struct diff_options *o, int argc, char **argv)
+{
+	struct cmdline c = {
+		.command = "diff",
+		.usage = usage,
+		.shorts = "o:ft:" CMDLINE_SHORT_OPTIONS,
+		.longs = long_options,
+		.set = set_option,
+		.ctx = o,
+	};
+	enum cmdline_result result = cmdline__parse(&c, argc, argv);
+	int err;
+
+	if (result != CMDLINE_RUN)
+		return result;
+	log_set_level((enum log_level)(LOG_LEVEL_INFO + c.verbosity));
+	err = check_files(o, c.words);
+	return cmdline__result(err ? err : outputs__check(&o->outputs));
+}
+
+static int read_side(const struct diff_options *o, const struct side *side, struct import *im)
+{
+	int err;
+
+	if (is_stored(o))
+		return stored__load(&side->stored, &side->when, im);
+	err = import__add(im, side->name);
+	return err ? err : import__finish(im);
+}
+
+static struct import *load(const struct diff_options *o, const struct side *side)
+{
+	struct import *im = import__new(&o->import);
+
+	if (!im) {
+		cmdline__no_memory();
+		return NULL;
+	}
+	if (read_side(o, side, im)) {
+		import__free(im);
+		return NULL;
+	}
+	/* Shares of nothing cannot be compared. */
+	if (!profile__total(import__profile(im))) {
+		log_err("%s: has no samples", side->name);
+		import__free(im);
+		return NULL;
+	}
+	if (o->absolute && !import__profile(im)->stats.frequency_hz) {
+		log_err("--absolute: %s does not say how long a sample is", side->name);
+		import__free(im);
+		return NULL;
+	}
+	return im;
+}
+
+/* Folded stacks do not say what they count: maybe the same. */
+static void compare_events(const struct diff_options *o, struct import *before,
+			   struct import *after)
+{
+	const struct event *b = event__get(import__profile(before)->stats.event);
+	const struct event *a = event__get(import__profile(after)->stats.event);
+
+	if (strcmp(b->many, a->many) != 0)
+		log_warn("%s counts %s, %s counts %s: shares of different things are compared",
+			 o->before.name, b->many, o->after.name, a->many);
+}
+
+static int diff(struct diff_options *o)
+{
+	const struct export_opts eo = { .lines = false, .absolute = o->absolute };
+	struct import *before = NULL, *after = NULL;
+	int err = outputs__open(&o->outputs);
+
+	if (err)
+		return err;
+	before = load(o, &o->before);
+	if (before)
+		after = load(o, &o->after);
+	if (after)
+		compare_events(o, before, after);
+	err = after ? outputs__write_diff(&o->outputs, import__profile(before),
+					  import__profile(after), &eo)
+		    : -EINVAL;
+	import__free(before);
+	import__free(after);
+	return err;
+}
+
+static int run(int argc, char **argv)
+{
+	struct diff_options o = { .outputs = { .diff = true },
+				  .import = { .merge_processes = true } };
+	enum cmdline_result result = parse(&o, argc, argv);
+	int status = cmdline__status(result);
+
+	if (result == CMDLINE_RUN)
+		status = diff(&o) ? 1 : 0;
+	stored__free(&o.before.stored);
+	stored__free(&o.after.stored);
+	outputs__free(&o.outputs);
+	return status;
+}
+
+const struct command cmd_diff = {
+	.name = "diff",
+	.summary = "what takes more and what takes less time than before",
+	.usage = usage,
+	.run = run,
+};

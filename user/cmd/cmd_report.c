@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* pyperf-bpf report: profile files, or the agent's store -> the report, or other formats. */
+#include "cmd/command.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+#include "base/log.h"
+#include "cmd/cmdline.h"
+#include "cmd/stored.h"
+#include "export/outputs.h"
+#include "import/import.h"
+
+enum long_only {
+	OPT_NO_LINES = CMDLINE_LONG_ONLY,
+	OPT_NO_THREADS,
+	OPT_FROM,
+	OPT_TO,
+	OPT_LIST,
+};
+
+struct report_options {
+	struct outputs outputs;
+	struct import_opts import;
+	bool no_lines;
+	char **files; /* borrowed from argv; NULL-terminated; at least one, or `stored` is used */
+	struct stored stored;
+	const char *from, *to; /* borrowed from argv, or NULL */
+	bool list;
+	struct stored_range range;
+};
+
+static const struct option long_options[] = {
+	{ "output", required_argument, NULL, 'o' },
+	{ "folded", no_argument, NULL, 'f' },
+	{ "type", required_argument, NULL, 't' },
+	{ "no-lines", no_argument, NULL, OPT_NO_LINES },
+	{ "no-threads", no_argument, NULL, OPT_NO_THREADS },
+	{ "from", required_argument, NULL, OPT_FROM },
+	{ "to", required_argument, NULL, OPT_TO },
+	{ "list", no_argument, NULL, OPT_LIST },
+	STORED_LONG_OPTIONS,
+	CMDLINE_LONG_OPTIONS,
+	{ NULL, 0, NULL, 0 },
+};
+
+static void usage(void)
+{
+	printf("Usage: pyperf-bpf report [OPTION]... FILE...\n"
+	       "  or:  pyperf-bpf report --from TIME [--to TIME] [--service NAME] [OPTION]...\n"
+	       "Show profiles that were written before, or turn them into other formats.\n"
+	       "Needs no privileges. Several FILEs are added up; '-' is standard input.\n"
+	       "\n"
+	       "A FILE is a pprof profile (.pb.gz) or has folded stacks (.folded), written by\n"
+	       "this program or by another one: any CPU profile, as of Go's runtime/pprof.\n"
+	       "\n");
+	outputs__help(false);
+	printf("  -t, --type NAME        count by this sample type of pprof files; default:\n"
+	       "                         the number of samples\n"
+	       "      --no-lines         functions only, no line numbers\n"
+	       "      --no-threads       add up the threads, if they were kept apart\n"
+	       "Out of the store of 'pyperf-bpf agent', also while it runs\n"
+	       "      --from TIME        what began at TIME or later: -2h, \"2026-11-21 10:00\",\n"
+	       "                         2026-11-21T10:00:00Z, seconds since 1970; default: -1h\n"
+	       "      --to TIME          ... and before TIME; default: now\n"
+	       "      --list             which services there are; with --service: its labels\n" STORED_HELP
+	       "Other\n" CMDLINE_HELP "\n"
+	       "Examples\n"
+	       "  pyperf-bpf report cpu.pb.gz                 the report, as after sampling\n"
+	       "  pyperf-bpf report -f mon.pb.gz tue.pb.gz    both days, for a flame graph\n"
+	       "  pyperf-bpf report --from -1h --service web -o web.html\n");
+}
+
+static int set_option(void *ctx, int opt, const char *arg)
+{
+	struct report_options *o = ctx;
+
+	if (stored__takes(opt))
+		return stored__set(&o->stored, opt, arg);
+	o->stored.used |= opt == OPT_FROM || opt == OPT_TO || opt == OPT_LIST;
+	switch (opt) {
+	case 'o':
+		return outputs__add(&o->outputs, arg);
+	case 't':
+		o->import.sample_type = arg;
+		break;
+	case 'f':
+		o->outputs.folded = true;
+		break;
+	case OPT_NO_LINES:
+		o->no_lines = true;
+		break;
+	case OPT_NO_THREADS:
+		o->import.merge_threads = true;
+		break;
+	case OPT_FROM:
+		o->from = arg;
+		break;
+	case OPT_TO:
+		o->to = arg;
+		break;
+	case OPT_LIST:
+		o->list = true;
+		break;
+	}
+	return 0;
+}
+
+static int check_stored(struct report_options *o)
+{
+	/* A list is of all that there is. */
+	const char *from = o->from ? o->from : o->list ? "0" : "-1h";
+
+	if (*o->files) {
+		log_err("%s: either files are shown or what is in the store, not both", *o->files);
+		return -EINVAL;
+	}
+	if (o->list && (o->outputs.cnt || o->outputs.folded)) {
+		log_err("--list writes to standard output only, without -o and -f");
+		return -EINVAL;
+	}
+	return stored__range(&o->range, "--from", from, "--to", o->to ? o->to : "now");
+}
+
+static enum cmdline_result parse(struct report_options *o, int argc, char **argv)
+{
+	struct cmdline c = {
+		.command = "report",
+		.usage = usage,
+		.shorts = "o:ft:" CMDLINE_SHORT_OPTIONS,
+		.longs = long_options,
+		.set = set_option,
+		.ctx = o,
+	};
+	enum cmdline_result result = cmdline__parse(&c, argc, argv);
+
+	if (result != CMDLINE_RUN)
+		return result;
+	log_set_level((enum log_level)(LOG_LEVEL_INFO + c.verbosity));
+	o->files = c.words;
+	if (!*o->files && !o->stored.used) {
+		log_err("which profile? Name its FILE, or --from when; see 'pyperf-bpf report --help'");
+		return CMDLINE_USAGE;
+	}
+	if (o->stored.used && check_stored(o))
+		return CMDLINE_USAGE;
+	return cmdline__result(outputs__check(&o->outputs));
+}
+
+/* What is shown, finished. */
+static int load(struct report_options *o, struct import *im)
+{
+	int err = 0;
+
+	if (o->stored.used)
+		return stored__load(&o->stored, &o->range, im);
+	for (char **file = o->files; *file && !err; file++)
+		err = import__add(im, *file);
+	return err ? err : import__finish(im);
+}
+
+static int report(struct report_options *o)
+{
+	struct import *im = import__new(&o->import);
+	struct export_opts eo;
+	int err = im ? outputs__open(&o->outputs) : cmdline__no_memory();
+
+	err = err ? err : load(o, im);
+	if (!err) {
+		eo = (struct export_opts){
+			.lines = !o->no_lines && import__has_lines(im),
+			.threads = import__has_threads(im),
+		};
+		err = outputs__write(&o->outputs, import__profile(im), &eo);
+	}
+	import__free(im);
+	return err;
+}
+
+static int run(int argc, char **argv)
+{
+	struct report_options o = { .no_lines = false };
+	enum cmdline_result result = parse(&o, argc, argv);
+	int status = cmdline__status(result);
+
+	if (result == CMDLINE_RUN && o.list)
+		status = stored__list(&o.stored, &o.range) ? 1 : 0;
+	else if (result == CMDLINE_RUN)
+		status = report(&o) ? 1 : 0;
+	stored__free(&o.stored);
+	outputs__free(&o.outputs);
+	return status;
+}
+
+const struct command cmd_report = {
+	.name = "report",
+	.summary = "show profile files or the agent's store, or write other formats",
+	.usage = usage,
+	.run = run,
+};

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+#include "cmd/cmdline.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/str.h"
+#include "base/version.h"
+
+#define SHORTS_MAX 64
+
+static enum cmdline_result flush_stdout(void)
+{
+	if (!fflush(stdout) && !ferror(stdout))
+		return CMDLINE_DONE;
+	log_err("stdout: %s", strerror(errno));
+	return CMDLINE_FAILED;
+}
+
+enum cmdline_result cmdline__print_help(void (*usage)(void))
+{
+	usage();
+	return flush_stdout();
+}
+
+enum cmdline_result cmdline__print_version(void)
+{
+	printf("pyperf-bpf %s\n", PYPERF_VERSION);
+	return flush_stdout();
+}
+
+int cmdline__no_memory(void)
+{
+	log_err("out of memory");
+	return -ENOMEM;
+}
+
+enum cmdline_result cmdline__result(int err)
+{
+	if (!err)
+		return CMDLINE_RUN;
+	if (err == -ECANCELED)
+		return flush_stdout();
+	return err == -ENOMEM ? CMDLINE_FAILED : CMDLINE_USAGE;
+}
+
+int cmdline__status(enum cmdline_result result)
+{
+	switch (result) {
+	case CMDLINE_USAGE:
+		return 2;
+	case CMDLINE_FAILED:
+		return 1;
+	default:
+		return 0;
+	}
+}
+
+static bool is_known(const struct cmdline *c, int opt)
+{
+	for (const struct option *l = c->longs; l->name; l++)
+		if (l->val == opt)
+			return true;
+	return false;
+}
+
+/*
+ * getopt_long() refused an option; `opt` is '?' or ':', and optopt says which option, if it has one.
+ * It has stepped over `word`, but for an unknown letter that is not the last one of its word.
+ */
+static int bad_option(const struct cmdline *c, int opt, const char *word)
+{
+	if (opt == ':')
+		log_err("%s needs a value; see 'pyperf-bpf %s --help'", word, c->command);
+	else if (optopt && is_known(c, optopt)) /* --all=yes */
+		log_err("%.*s takes no value", (int)strcspn(word, "="), word);
+	else if (optopt)
+		log_err("unknown option -%c; see 'pyperf-bpf %s --help'", optopt, c->command);
+	else
+		log_err("unknown or ambiguous option %s; see 'pyperf-bpf %s --help'", word,
+			c->command);
+	return -EINVAL;
+}
+
+/* CMDLINE_RUN: go on. */
+static enum cmdline_result take_option(struct cmdline *c, int opt, char **argv)
+{
+	switch (opt) {
+	case 'h':
+		return cmdline__print_help(c->usage);
+	case CMDLINE_VERSION:
+		return cmdline__print_version();
+	case 'v':
+		c->verbosity = c->verbosity < 1 ? 1 : 2;
+		return CMDLINE_RUN;
+	case 'q':
+		c->verbosity = -1;
+		return CMDLINE_RUN;
+	case '?':
+	case ':':
+		return cmdline__result(bad_option(c, opt, argv[optind - 1]));
+	default:
+		return cmdline__result(c->set(c->ctx, opt, optarg));
+	}
+}
+
+enum cmdline_result cmdline__parse(struct cmdline *c, int argc, char **argv)
+{
+	char shorts[SHORTS_MAX];
+	enum cmdline_result result;
+	int opt, at;
+
+	/* '+': stop at the first word that is no option. ':': the messages are ours. */
+	snprintf(shorts, sizeof(shorts), "%s:%s", c->stop_at_word ? "+" : "", c->shorts);
+	opterr = 0;
+	optind = 0; /* glibc and musl: begin anew, also in the middle of a cluster like -vx */
+	for (;;) {
+		at = optind ? optind : 1;
+		opt = getopt_long(argc, argv, shorts, c->longs, NULL);
+		if (opt == -1)
+			break;
+		result = take_option(c, opt, argv);
+		if (result != CMDLINE_RUN)
+			return result;
+	}
+	c->words = argv + optind;
+	/* Only the "--" that ended the options counts, not one that was an option's value. */
+	c->dashes = optind > at;
+	return CMDLINE_RUN;
+}
+
+int cmdline__pid(const char *word, pid_t *pid)
+{
+	long long n;
+
+	if (parse_int(word, 1, TGID_MAX, &n))
+		return -EINVAL;
+	*pid = (pid_t)n;
+	return 0;
+}

@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+#include "cmd/targets.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/str.h"
+#include "bpf/pyperf.h"
+#include "sources/event.h"
+
+void targets__help(bool events)
+{
+	if (events)
+		printf("  -e, --event NAME       what to sample by (default: cpu-clock; list: help)\n");
+	printf("  -F, --frequency HZ     samples per second and CPU, 1 to %d (default %d)\n",
+	       FREQUENCY_MAX, FREQUENCY_DEFAULT);
+	if (events)
+		printf("  -c, --count N          instead of -F: every N events, not of a clock\n");
+	printf("  -p, --pid PID[,...]    only these processes; can be given again\n"
+	       "      --children         with -p: their descendants, too\n"
+	       "  -C, --cgroup PATH      only this control group and those below it\n"
+	       "      --comm GLOB        only processes whose name matches, like 'celery*'\n"
+	       "  -a, --all              processes without Python, too\n");
+}
+
+/* ---- values: each returns 0, or negative as cmdline.set -------------------------------------- */
+
+static int set_frequency(struct targets *t, const char *arg)
+{
+	long long hz;
+
+	if (parse_int(arg, 1, FREQUENCY_MAX, &hz)) {
+		log_err("-F %s: must be a whole number from 1 to %d (samples per second and CPU)",
+			arg, FREQUENCY_MAX);
+		return -EINVAL;
+	}
+	t->frequency_hz = (uint32_t)hz;
+	return 0;
+}
+
+static int set_period(struct targets *t, const char *arg)
+{
+	long long n;
+
+	if (parse_int(arg, 1, PERIOD_MAX, &n)) {
+		log_err("-c %s: must be a whole number from 1 to %lld (events per sample)", arg,
+			PERIOD_MAX);
+		return -EINVAL;
+	}
+	t->period = (uint64_t)n;
+	return 0;
+}
+
+static void print_events(void)
+{
+	for (uint32_t i = 0; i < EVENT_CNT; i++)
+		printf("%s\n", event__get(i)->name);
+}
+
+static int set_event(struct targets *t, const char *arg)
+{
+	t->event = event__find(arg, (uint32_t)strlen(arg));
+	if (t->event < EVENT_CNT)
+		return 0;
+	if (!strcmp(arg, "help")) {
+		print_events();
+		return -ECANCELED;
+	}
+	log_err("-e %s: no such event; -e help lists them", arg);
+	return -EINVAL;
+}
+
+static int set_map_entries(struct targets *t, const char *arg)
+{
+	long long n;
+
+	if (parse_int(arg, 1, MAP_ENTRIES_MAX, &n)) {
+		log_err("--map-entries %s: must be a whole number from 1 to %d", arg,
+			MAP_ENTRIES_MAX);
+		return -EINVAL;
+	}
+	t->map_entries = (uint32_t)n;
+	return 0;
+}
+
+/* -F and -c: which was given, and does it make sense? */
+static int check_rate(struct targets *t)
+{
+	const struct event *ev = event__get(t->event);
+
+	if (t->period && t->frequency_hz) {
+		log_err("-F and -c exclude each other: a rate, or every so many events");
+		return -EINVAL;
+	}
+	if (t->period && ev->clock) {
+		log_err("-c: %s is sampled by time: use -F", ev->name);
+		return -EINVAL;
+	}
+	if (!t->period && !t->frequency_hz)
+		t->frequency_hz = FREQUENCY_DEFAULT;
+	return 0;
+}
+
+static int add_pid(struct targets *t, pid_t pid)
+{
+	pid_t *pids;
+
+	for (size_t i = 0; i < t->pid_cnt; i++)
+		if (t->pids[i] == pid)
+			return 0;
+	pids = reallocarray(t->pids, t->pid_cnt + 1, sizeof(*pids));
+	if (!pids)
+		return cmdline__no_memory();
+	t->pids = pids;
+	t->pids[t->pid_cnt++] = pid;
+	return 0;
+}
+
+/* "12,34,56". An empty element is an error: `-p $(pgrep -d, x),1` must not lose a process. */
+static int add_pids(struct targets *t, const char *arg)
+{
+	char *list = strdup(arg), *rest = list, *word;
+	pid_t pid;
+	int err = 0;
+
+	if (!list)
+		return cmdline__no_memory();
+	while (!err && (word = strsep(&rest, ","))) {
+		err = cmdline__pid(word, &pid);
+		if (err)
+			log_err("-p %s: '%s' is not a process id (from 1 to %d)", arg, word,
+				TGID_MAX);
+		else
+			err = add_pid(t, pid);
+	}
+	free(list);
+	return err;
+}
+
+/* The later of two filters would silently undo the first. */
+static int set_once(const char **where, const char *option, const char *arg)
+{
+	if (*where) {
+		log_err("%s %s: can be given once only (first: %s)", option, arg, *where);
+		return -EINVAL;
+	}
+	if (!*arg) {
+		log_err("%s: the value is empty", option);
+		return -EINVAL;
+	}
+	*where = arg;
+	return 0;
+}
+
+static int set_comm(struct targets *t, const char *arg)
+{
+	if (set_once(&t->comm, "--comm", arg))
+		return -EINVAL;
+	if (strlen(arg) >= GLOB_LEN) {
+		log_err("--comm %s: longer than %d characters", arg, GLOB_LEN - 1);
+		return -EINVAL;
+	}
+	/* Such a name matches nothing, ever, and the profile would be empty. */
+	if (!strpbrk(arg, "*?[") && strlen(arg) >= TASK_COMM_LEN) {
+		log_err("--comm %s: the kernel cuts names after %d characters; try '%.*s*'", arg,
+			TASK_COMM_LEN - 1, TASK_COMM_LEN - 1, arg);
+		return -EINVAL;
+	}
+	return 0;
+}
+
+/* ---- all --------------------------------------------------------------------------------------- */
+
+bool targets__takes(int opt)
+{
+	return opt == 'e' || opt == 'c' || opt == 'F' || opt == 'p' || opt == TARGETS_CHILDREN ||
+	       opt == 'C' || opt == TARGETS_COMM || opt == TARGETS_NMI ||
+	       opt == TARGETS_MAP_ENTRIES || opt == 'a';
+}
+
+int targets__set(struct targets *t, int opt, const char *arg)
+{
+	switch (opt) {
+	case 'e':
+		return set_event(t, arg);
+	case 'c':
+		return set_period(t, arg);
+	case 'F':
+		return set_frequency(t, arg);
+	case 'p':
+		return add_pids(t, arg);
+	case 'C':
+		return set_once(&t->cgroup, "-C", arg);
+	case TARGETS_COMM:
+		return set_comm(t, arg);
+	case TARGETS_CHILDREN:
+		t->children = true;
+		break;
+	case TARGETS_MAP_ENTRIES:
+		return set_map_entries(t, arg);
+	case TARGETS_NMI:
+		t->nmi = true;
+		break;
+	case 'a':
+		t->all = true;
+		break;
+	}
+	return 0;
+}
+
+int targets__check(struct targets *t, bool command)
+{
+	if (check_rate(t))
+		return -EINVAL;
+	if (!t->children || t->pid_cnt || command)
+		return 0;
+	log_err("--children: of which process? Name it with -p");
+	return -EINVAL;
+}
+
+void targets__free(struct targets *t)
+{
+	free(t->pids);
+	*t = (struct targets){ 0 };
+}

@@ -1,0 +1,937 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * One ELF file. See elf.h.
+ *
+ * Own parsing rather than libelf: what is needed is five tables, all of them plain arrays; the
+ * contents must be read, not mapped, section by section, and given back early (the .eh_frame of a
+ * large library is larger than all the rest of this program).
+ *
+ * Program headers are what the kernel and ld.so believe, so a file whose program headers are wrong
+ * is refused. Section headers are a courtesy: wrong ones are treated as absent.
+ */
+#include "elf/elf.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#define MAX_PHDRS      1170 /* 64 KiB of them, as the kernel: fs/binfmt_elf.c, load_elf_phdrs() */
+#define MAX_SHDRS      (1U << 20)
+#define MAX_CONTENTS   (512U << 20) /* of one section; beyond every .symtab and .eh_frame seen */
+#define EXTRA_CONTENTS 2 /* beside those of sections: .eh_frame without headers, .eh_frame_hdr */
+#define MAX_NOTES      (64U << 10)
+#define MAX_DYNAMIC    (64U << 10)
+#define MAX_SONAME     256
+#define MAX_HASH_CHAIN 4096	  /* the longest seen is below 100 */
+#define MAX_DYNSYMS    (1U << 20) /* only without section headers */
+#define MAX_EH_RECORDS (4U << 20) /* only without section headers */
+#define NO_SECTION     UINT32_MAX
+#define EH_PE_PCREL_S4 0x1b
+
+struct section {
+	uint64_t addr, off, size;
+	uint32_t name, type, link;
+	bool compressed;
+};
+
+/* What is needed of PT_DYNAMIC; all are addresses but strsz. 0: absent. */
+struct dynamic {
+	uint64_t symtab, strtab, strsz, hash, gnu_hash, pltgot;
+	uint64_t soname; /* offset in strtab */
+	bool has_soname;
+};
+
+struct elf_file {
+	int fd;
+	uint8_t *image; /* instead of fd */
+	uint64_t size;
+	char *path;
+	char *soname;
+	struct elf_id id;
+	uint16_t machine, type;
+	struct elf_segment *segments;
+	size_t segment_cnt;
+	struct elf_segment eh_frame_hdr; /* PT_GNU_EH_FRAME; file_size 0: none */
+	struct dynamic dyn;
+	struct section *sections;
+	size_t section_cnt;
+	char *names; /* section names, NUL-terminated */
+	size_t names_size;
+	/*
+	 * One slot per section, and one for an .eh_frame found without section headers. Apart from
+	 * the rest, so that a const object can fill it.
+	 */
+	uint8_t **contents;
+};
+
+static bool in_file(const struct elf_file *ef, uint64_t off, uint64_t size)
+{
+	return off <= ef->size && size <= ef->size - off;
+}
+
+int elf_file__read_at(const struct elf_file *ef, uint64_t off, void *buf, size_t size)
+{
+	size_t done = 0;
+
+	if (!in_file(ef, off, size))
+		return -ERANGE;
+	if (ef->image) {
+		if (size)
+			memcpy(buf, ef->image + off, size);
+		return 0;
+	}
+	while (done < size) {
+		ssize_t n = pread(ef->fd, (char *)buf + done, size - done, (off_t)(off + done));
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return -EIO;
+		done += (size_t)n;
+	}
+	return 0;
+}
+
+/* A copy of part of the file, with one NUL byte behind it. NULL and errno. */
+static void *read_alloc(const struct elf_file *ef, uint64_t off, uint64_t size)
+{
+	char *buf;
+	int err;
+
+	if (!in_file(ef, off, size) || size > MAX_CONTENTS) {
+		errno = EBADMSG;
+		return NULL;
+	}
+	buf = malloc(size + 1);
+	if (!buf)
+		return NULL;
+	err = elf_file__read_at(ef, off, buf, size);
+	if (err) {
+		free(buf);
+		errno = -err;
+		return NULL;
+	}
+	buf[size] = '\0';
+	return buf;
+}
+
+/* ---- Program headers ---------------------------------------------------------------------- */
+
+static void add_segment(struct elf_file *ef, const Elf64_Phdr *ph)
+{
+	struct elf_segment *s = &ef->segments[ef->segment_cnt];
+
+	if (ph->p_vaddr + ph->p_memsz < ph->p_vaddr || ph->p_offset + ph->p_filesz < ph->p_offset)
+		return;
+	s->addr = ph->p_vaddr;
+	s->off = ph->p_offset;
+	s->mem_size = ph->p_memsz;
+	s->file_size = ph->p_filesz < ph->p_memsz ? ph->p_filesz : ph->p_memsz;
+	s->exec = ph->p_flags & PF_X;
+	/* The program headers of a separate debug file describe the original. */
+	if (s->off > ef->size)
+		s->file_size = 0;
+	else if (s->file_size > ef->size - s->off)
+		s->file_size = ef->size - s->off;
+	ef->segment_cnt++;
+}
+
+static bool find_build_id(struct elf_file *ef, const uint8_t *notes, size_t size, size_t align)
+{
+	size_t pos = 0;
+	Elf64_Nhdr nh;
+
+	while (size - pos >= sizeof(nh)) {
+		size_t name, desc;
+
+		memcpy(&nh, notes + pos, sizeof(nh));
+		name = pos + sizeof(nh);
+		if (nh.n_namesz > size - name)
+			return false;
+		desc = (name + nh.n_namesz + align - 1) & ~(align - 1);
+		if (desc > size || nh.n_descsz > size - desc)
+			return false;
+		/* A longer one has no place in the contract, and half of one names nothing. */
+		if (nh.n_type == NT_GNU_BUILD_ID && nh.n_namesz == 4 &&
+		    !memcmp(notes + name, "GNU", 4) && nh.n_descsz && nh.n_descsz <= BUILD_ID_MAX) {
+			memcpy(ef->id.bytes, notes + desc, nh.n_descsz);
+			ef->id.size = (uint8_t)nh.n_descsz;
+			return true;
+		}
+		pos = (desc + nh.n_descsz + align - 1) & ~(align - 1);
+		if (pos > size)
+			return false;
+	}
+	return false;
+}
+
+static void read_notes(struct elf_file *ef, uint64_t off, uint64_t size, uint64_t align)
+{
+	uint8_t *notes;
+
+	if (ef->id.size || size > MAX_NOTES)
+		return;
+	notes = read_alloc(ef, off, size);
+	if (notes)
+		find_build_id(ef, notes, size, align == 8 ? 8 : 4);
+	free(notes);
+}
+
+static void read_dynamic(struct elf_file *ef, uint64_t off, uint64_t size)
+{
+	size_t cnt = size / sizeof(Elf64_Dyn);
+	uint8_t *data;
+	Elf64_Dyn d;
+
+	if (size > MAX_DYNAMIC)
+		return;
+	data = read_alloc(ef, off, size);
+	for (size_t i = 0; data && i < cnt; i++) {
+		memcpy(&d, data + i * sizeof(d), sizeof(d));
+		if (d.d_tag == DT_NULL)
+			break;
+		else if (d.d_tag == DT_SYMTAB)
+			ef->dyn.symtab = d.d_un.d_ptr;
+		else if (d.d_tag == DT_STRTAB)
+			ef->dyn.strtab = d.d_un.d_ptr;
+		else if (d.d_tag == DT_STRSZ)
+			ef->dyn.strsz = d.d_un.d_val;
+		else if (d.d_tag == DT_HASH)
+			ef->dyn.hash = d.d_un.d_ptr;
+		else if (d.d_tag == DT_GNU_HASH)
+			ef->dyn.gnu_hash = d.d_un.d_ptr;
+		else if (d.d_tag == DT_PLTGOT)
+			ef->dyn.pltgot = d.d_un.d_ptr;
+		else if (d.d_tag == DT_SONAME) {
+			ef->dyn.soname = d.d_un.d_val;
+			ef->dyn.has_soname = true;
+		}
+	}
+	free(data);
+}
+
+/* A NUL-terminated string at an address, or NULL. */
+static char *read_string(const struct elf_file *ef, uint64_t addr, uint64_t room)
+{
+	size_t size = room < MAX_SONAME ? room : MAX_SONAME;
+	char buf[MAX_SONAME];
+
+	if (elf_file__read(ef, addr, buf, size) || !memchr(buf, '\0', size))
+		return NULL;
+	return strdup(buf);
+}
+
+static void read_soname(struct elf_file *ef)
+{
+	const struct dynamic *d = &ef->dyn;
+
+	if (d->has_soname && d->soname < d->strsz)
+		ef->soname = read_string(ef, d->strtab + d->soname, d->strsz - d->soname);
+}
+
+static int read_phdrs(struct elf_file *ef, const Elf64_Ehdr *eh)
+{
+	uint8_t *table;
+	Elf64_Phdr ph;
+
+	if (!eh->e_phnum)
+		return 0; /* a relocatable file: harmless, no text */
+	if (eh->e_phnum > MAX_PHDRS || eh->e_phentsize != sizeof(ph))
+		return -EBADMSG;
+	table = read_alloc(ef, eh->e_phoff, eh->e_phnum * sizeof(ph));
+	ef->segments = calloc(eh->e_phnum, sizeof(*ef->segments));
+	if (!table || !ef->segments) {
+		free(table);
+		return -errno;
+	}
+	for (size_t i = 0; i < eh->e_phnum; i++) {
+		memcpy(&ph, table + i * sizeof(ph), sizeof(ph));
+		if (ph.p_type == PT_LOAD)
+			add_segment(ef, &ph);
+		else if (ph.p_type == PT_NOTE)
+			read_notes(ef, ph.p_offset, ph.p_filesz, ph.p_align);
+		else if (ph.p_type == PT_DYNAMIC)
+			read_dynamic(ef, ph.p_offset, ph.p_filesz);
+		else if (ph.p_type == PT_GNU_EH_FRAME && in_file(ef, ph.p_offset, ph.p_filesz)) {
+			ef->eh_frame_hdr.addr = ph.p_vaddr;
+			ef->eh_frame_hdr.off = ph.p_offset;
+			ef->eh_frame_hdr.file_size = ph.p_filesz;
+		}
+	}
+	free(table);
+	read_soname(ef);
+	return 0;
+}
+
+/* ---- Section headers ---------------------------------------------------------------------- */
+
+static void drop_sections(struct elf_file *ef)
+{
+	free(ef->sections);
+	free(ef->names);
+	ef->sections = NULL;
+	ef->names = NULL;
+	ef->section_cnt = 0;
+	ef->names_size = 0;
+}
+
+/* The number of section headers and of the one with their names, which may not fit the header. */
+static bool section_counts(const struct elf_file *ef, const Elf64_Ehdr *eh, uint64_t *cnt,
+			   uint64_t *names)
+{
+	Elf64_Shdr first;
+
+	if (!eh->e_shoff || eh->e_shentsize != sizeof(first) ||
+	    elf_file__read_at(ef, eh->e_shoff, &first, sizeof(first)))
+		return false;
+	*cnt = eh->e_shnum ? eh->e_shnum : first.sh_size;
+	*names = eh->e_shstrndx == SHN_XINDEX ? first.sh_link : eh->e_shstrndx;
+	return *cnt <= MAX_SHDRS && *names < *cnt && in_file(ef, eh->e_shoff, *cnt * sizeof(first));
+}
+
+static int read_shdrs(struct elf_file *ef, const Elf64_Ehdr *eh)
+{
+	uint64_t cnt, names;
+	uint8_t *table;
+	Elf64_Shdr sh;
+
+	if (!section_counts(ef, eh, &cnt, &names))
+		return 0;
+	table = read_alloc(ef, eh->e_shoff, cnt * sizeof(sh));
+	if (!table)
+		return -errno;
+	ef->sections = calloc(cnt, sizeof(*ef->sections));
+	if (!ef->sections) {
+		free(table);
+		return -ENOMEM;
+	}
+	for (size_t i = 0; i < cnt; i++) {
+		memcpy(&sh, table + i * sizeof(sh), sizeof(sh));
+		ef->sections[i] = (struct section){ .addr = sh.sh_addr,
+						    .off = sh.sh_offset,
+						    .size = sh.sh_size,
+						    .name = sh.sh_name,
+						    .type = sh.sh_type,
+						    .link = sh.sh_link,
+						    .compressed = sh.sh_flags & SHF_COMPRESSED };
+	}
+	free(table);
+	ef->section_cnt = cnt;
+	ef->names = read_alloc(ef, ef->sections[names].off, ef->sections[names].size);
+	if (!ef->names) {
+		drop_sections(ef);
+		return errno == ENOMEM ? -ENOMEM : 0;
+	}
+	ef->names_size = ef->sections[names].size;
+	return 0;
+}
+
+static uint32_t find_section(const struct elf_file *ef, const char *name)
+{
+	for (size_t i = 1; i < ef->section_cnt; i++) {
+		/* names has a NUL behind its end */
+		if (ef->sections[i].name < ef->names_size &&
+		    !strcmp(ef->names + ef->sections[i].name, name))
+			return (uint32_t)i;
+	}
+	return NO_SECTION;
+}
+
+static uint32_t find_section_type(const struct elf_file *ef, uint32_t type)
+{
+	for (size_t i = 1; i < ef->section_cnt; i++) {
+		if (ef->sections[i].type == type)
+			return (uint32_t)i;
+	}
+	return NO_SECTION;
+}
+
+static const uint8_t *load_contents(const struct elf_file *ef, size_t slot, uint64_t off,
+				    uint64_t size)
+{
+	if (!ef->contents[slot])
+		ef->contents[slot] = read_alloc(ef, off, size);
+	return ef->contents[slot];
+}
+
+/* The contents of section `i` with a NUL behind them, or NULL. */
+static const uint8_t *section_data(const struct elf_file *ef, uint32_t i)
+{
+	if (i >= ef->section_cnt || ef->sections[i].type == SHT_NOBITS)
+		return NULL;
+	return load_contents(ef, i, ef->sections[i].off, ef->sections[i].size);
+}
+
+static bool section_info(const struct elf_file *ef, uint32_t i, struct elf_section *out)
+{
+	const struct section *s = &ef->sections[i];
+	bool nobits = s->type == SHT_NOBITS;
+
+	*out = (struct elf_section){ .addr = s->addr,
+				     .off = s->off,
+				     .size = nobits ? 0 : s->size,
+				     .mem_size = s->size,
+				     .type = s->type,
+				     .nobits = nobits,
+				     .compressed = s->compressed };
+	return nobits || in_file(ef, s->off, s->size);
+}
+
+bool elf_file__section_info(const struct elf_file *ef, const char *name, struct elf_section *out)
+{
+	uint32_t i = find_section(ef, name);
+
+	return i != NO_SECTION && section_info(ef, i, out);
+}
+
+bool elf_file__section(const struct elf_file *ef, const char *name, struct elf_section *out)
+{
+	uint32_t i = find_section(ef, name);
+
+	if (i == NO_SECTION || !section_info(ef, i, out))
+		return false;
+	out->data = section_data(ef, i);
+	return out->data || out->nobits;
+}
+
+/* All of `in`, to `size` bytes exactly. */
+static int inflate_to(const uint8_t *in, uint64_t in_size, uint8_t *out, uint64_t size)
+{
+	uLongf got = size;
+	uLong used = in_size;
+	int err = uncompress2(out, &got, in, &used);
+
+	if (err == Z_MEM_ERROR)
+		return -ENOMEM;
+	return err == Z_OK && got == size ? 0 : -EBADMSG;
+}
+
+/*
+ * Elf64_Chdr and a zlib stream. A stream is at most 1032 times smaller than what is in it, so a size
+ * that a small file cannot have is not allocated.
+ */
+static int inflate_section(const uint8_t *in, uint64_t in_size, uint64_t max, uint8_t **data,
+			   uint64_t *size)
+{
+	Elf64_Chdr ch;
+	int err;
+
+	if (in_size < sizeof(ch))
+		return -EBADMSG;
+	memcpy(&ch, in, sizeof(ch));
+	in += sizeof(ch);
+	in_size -= sizeof(ch);
+	if (ch.ch_type != ELFCOMPRESS_ZLIB)
+		return -ENOTSUP;
+	if (ch.ch_size > max)
+		return -E2BIG;
+	if (ch.ch_size / 1032 > in_size)
+		return -EBADMSG;
+	*data = malloc(ch.ch_size ? ch.ch_size : 1);
+	if (!*data)
+		return -ENOMEM;
+	err = inflate_to(in, in_size, *data, ch.ch_size);
+	*size = ch.ch_size;
+	return err;
+}
+
+int elf_file__copy_section(const struct elf_file *ef, const struct elf_section *s, uint64_t max,
+			   uint8_t **data, uint64_t *size)
+{
+	uint8_t *raw, *inflated = NULL;
+	int err;
+
+	*data = NULL;
+	if (s->size > max)
+		return -E2BIG;
+	raw = malloc(s->size ? s->size : 1);
+	if (!raw)
+		return -ENOMEM;
+	err = elf_file__read_at(ef, s->off, raw, s->size);
+	*size = s->size;
+	if (!err && s->compressed) {
+		err = inflate_section(raw, s->size, max, &inflated, size);
+		free(raw);
+		raw = inflated;
+	}
+	if (err)
+		free(raw);
+	else
+		*data = raw;
+	return err;
+}
+
+/* ---- .eh_frame ---------------------------------------------------------------------------- */
+
+bool elf_file__eh_frame_hdr_info(const struct elf_file *ef, struct elf_section *out)
+{
+	const struct elf_segment *hdr = &ef->eh_frame_hdr;
+
+	if (!hdr->file_size)
+		return false;
+	*out = (struct elf_section){ .addr = hdr->addr,
+				     .off = hdr->off,
+				     .size = hdr->file_size,
+				     .mem_size = hdr->file_size,
+				     .type = SHT_PROGBITS };
+	return true;
+}
+
+bool elf_file__eh_frame_hdr(const struct elf_file *ef, struct elf_section *out)
+{
+	if (!elf_file__eh_frame_hdr_info(ef, out))
+		return false;
+	out->data = load_contents(ef, ef->section_cnt + 1, out->off, out->size);
+	return out->data;
+}
+
+/* Bytes up to the terminator, which is the only end that .eh_frame has without section headers. */
+static uint64_t eh_frame_size(const struct elf_file *ef, uint64_t off, uint64_t room)
+{
+	uint64_t pos = 0, length;
+	uint32_t len32;
+
+	for (uint32_t i = 0; i < MAX_EH_RECORDS && room - pos >= 4; i++) {
+		if (elf_file__read_at(ef, off + pos, &len32, 4) || !len32)
+			break;
+		length = len32 + 4ULL;
+		if (len32 == UINT32_MAX) {
+			if (room - pos < 12 || elf_file__read_at(ef, off + pos + 4, &length, 8) ||
+			    length > UINT64_MAX - 12)
+				break;
+			length += 12;
+		}
+		if (length > room - pos)
+			break;
+		pos += length;
+	}
+	return pos;
+}
+
+/* .eh_frame_hdr: version, encoding of eh_frame_ptr, of the count, of the table; eh_frame_ptr. */
+static bool eh_frame_by_hdr(const struct elf_file *ef, struct elf_section *out)
+{
+	const struct elf_segment *hdr = &ef->eh_frame_hdr, *s;
+	uint8_t head[8];
+	uint64_t addr;
+	int32_t rel;
+
+	if (hdr->file_size < sizeof(head) || elf_file__read_at(ef, hdr->off, head, sizeof(head)) ||
+	    head[0] != 1 || head[1] != EH_PE_PCREL_S4)
+		return false;
+	memcpy(&rel, head + 4, sizeof(rel));
+	addr = hdr->addr + 4 + (uint64_t)(int64_t)rel;
+	for (size_t i = 0; i < ef->segment_cnt; i++) {
+		s = &ef->segments[i];
+		if (addr < s->addr || addr - s->addr >= s->file_size)
+			continue;
+		*out = (struct elf_section){ .addr = addr,
+					     .off = s->off + (addr - s->addr),
+					     .type = SHT_PROGBITS };
+		out->size = eh_frame_size(ef, out->off, s->file_size - (addr - s->addr));
+		out->mem_size = out->size;
+		return out->size > 0;
+	}
+	return false;
+}
+
+bool elf_file__eh_frame_info(const struct elf_file *ef, struct elf_section *out)
+{
+	if (elf_file__section_info(ef, ".eh_frame", out) && !out->nobits)
+		return true;
+	return eh_frame_by_hdr(ef, out);
+}
+
+bool elf_file__eh_frame(const struct elf_file *ef, struct elf_section *out)
+{
+	if (elf_file__section(ef, ".eh_frame", out) && out->data)
+		return true;
+	if (!eh_frame_by_hdr(ef, out))
+		return false;
+	out->data = load_contents(ef, ef->section_cnt, out->off, out->size);
+	return out->data;
+}
+
+uint64_t elf_file__pltgot(const struct elf_file *ef)
+{
+	return ef->dyn.pltgot;
+}
+
+void elf_file__forget(const struct elf_file *ef)
+{
+	for (size_t i = 0; i < ef->section_cnt + EXTRA_CONTENTS; i++) {
+		free(ef->contents[i]);
+		ef->contents[i] = NULL;
+	}
+}
+
+/* ---- Symbols ------------------------------------------------------------------------------ */
+
+/* Has a name and an address: the value of a thread-local symbol is an offset. */
+static bool is_definition(const Elf64_Sym *sym)
+{
+	unsigned int type = ELF64_ST_TYPE(sym->st_info);
+
+	return sym->st_shndx != SHN_UNDEF && type != STT_FILE && type != STT_SECTION &&
+	       type != STT_TLS;
+}
+
+static bool symbol_in_section(const struct elf_file *ef, uint32_t type, const char *name,
+			      struct elf_symbol *out)
+{
+	uint32_t i = find_section_type(ef, type);
+	const uint8_t *syms = section_data(ef, i);
+	const char *strings;
+	uint64_t strings_size;
+	Elf64_Sym sym;
+
+	if (!syms)
+		return false;
+	strings = (const char *)section_data(ef, ef->sections[i].link);
+	if (!strings)
+		return false;
+	strings_size = ef->sections[ef->sections[i].link].size;
+	for (uint64_t n = 0; n < ef->sections[i].size / sizeof(sym); n++) {
+		memcpy(&sym, syms + n * sizeof(sym), sizeof(sym));
+		if (sym.st_name >= strings_size || !is_definition(&sym) ||
+		    strcmp(strings + sym.st_name, name) != 0)
+			continue;
+		*out = (struct elf_symbol){ .addr = sym.st_value, .size = sym.st_size };
+		return true;
+	}
+	return false;
+}
+
+/* Is symbol `n` of DT_SYMTAB the definition of `name`? Negative errno when it cannot be read. */
+static int dynamic_symbol_is(const struct elf_file *ef, uint32_t n, const char *name,
+			     struct elf_symbol *out)
+{
+	const struct dynamic *d = &ef->dyn;
+	size_t len = strlen(name) + 1;
+	char buf[256];
+	Elf64_Sym sym;
+	int err = elf_file__read(ef, d->symtab + (uint64_t)n * sizeof(sym), &sym, sizeof(sym));
+
+	if (err)
+		return err;
+	if (!is_definition(&sym) || len > sizeof(buf) || sym.st_name >= d->strsz ||
+	    len > d->strsz - sym.st_name || elf_file__read(ef, d->strtab + sym.st_name, buf, len) ||
+	    memcmp(buf, name, len) != 0)
+		return 0;
+	*out = (struct elf_symbol){ .addr = sym.st_value, .size = sym.st_size };
+	return 1;
+}
+
+static uint32_t gnu_hash(const char *name)
+{
+	uint32_t h = 5381;
+
+	while (*name)
+		h = h * 33 + (uint8_t)*name++;
+	return h;
+}
+
+/*
+ * DT_GNU_HASH: {nbuckets, symbias, bloom words, bloom shift}, bloom filter, buckets, chains. The
+ * answer costs a few small reads, whatever the size of the table. 1: found, 0: not there,
+ * negative errno: no such table, or a damaged one.
+ */
+static int symbol_by_gnu_hash(const struct elf_file *ef, const char *name, struct elf_symbol *out)
+{
+	uint32_t head[4], hash = gnu_hash(name), n, chain;
+	uint64_t buckets, chains;
+	int err;
+
+	if (!ef->dyn.gnu_hash || !ef->dyn.symtab)
+		return -ENOENT;
+	err = elf_file__read(ef, ef->dyn.gnu_hash, head, sizeof(head));
+	if (err || !head[0])
+		return -EBADMSG;
+	buckets = ef->dyn.gnu_hash + sizeof(head) + 8ULL * head[2];
+	chains = buckets + 4ULL * head[0];
+	err = elf_file__read(ef, buckets + 4ULL * (hash % head[0]), &n, sizeof(n));
+	if (err || (n && n < head[1]))
+		return -EBADMSG;
+	for (uint32_t i = 0; n && i < MAX_HASH_CHAIN; i++, n++) {
+		if (elf_file__read(ef, chains + 4ULL * (n - head[1]), &chain, sizeof(chain)))
+			return -EBADMSG;
+		if ((chain | 1) == (hash | 1)) {
+			err = dynamic_symbol_is(ef, n, name, out);
+			if (err)
+				return err;
+		}
+		if (chain & 1)
+			return 0;
+	}
+	return n ? -EBADMSG : 0;
+}
+
+/* DT_HASH: {nbucket, nchain}; nchain is the number of symbols. */
+static bool symbol_by_sysv_count(const struct elf_file *ef, const char *name,
+				 struct elf_symbol *out)
+{
+	uint32_t head[2];
+	int found = 0;
+
+	if (!ef->dyn.hash || !ef->dyn.symtab ||
+	    elf_file__read(ef, ef->dyn.hash, head, sizeof(head)))
+		return false;
+	for (uint32_t n = 1; n < head[1] && n < MAX_DYNSYMS && !found; n++)
+		found = dynamic_symbol_is(ef, n, name, out);
+	return found == 1;
+}
+
+bool elf_file__symbol(const struct elf_file *ef, const char *name, struct elf_symbol *out)
+{
+	int found;
+
+	if (!*name)
+		return false;
+	found = symbol_by_gnu_hash(ef, name, out);
+	if (found == 1)
+		return true;
+	if (found < 0 && symbol_in_section(ef, SHT_DYNSYM, name, out))
+		return true;
+	if (found < 0 && !ef->section_cnt && symbol_by_sysv_count(ef, name, out))
+		return true;
+	return symbol_in_section(ef, SHT_SYMTAB, name, out);
+}
+
+/* ---- The object --------------------------------------------------------------------------- */
+
+static int check_ehdr(struct elf_file *ef, const Elf64_Ehdr *eh)
+{
+	if (memcmp(eh->e_ident, ELFMAG, SELFMAG) != 0 || eh->e_ident[EI_CLASS] != ELFCLASS64 ||
+	    eh->e_ident[EI_DATA] != ELFDATA2LSB)
+		return -ENOEXEC;
+	/* Both, whatever this machine is: the tables mean the same everywhere. */
+	if (eh->e_machine != EM_X86_64 && eh->e_machine != EM_AARCH64)
+		return -ENOEXEC;
+	ef->machine = eh->e_machine;
+	ef->type = eh->e_type;
+	return 0;
+}
+
+static void id_by_section(struct elf_file *ef)
+{
+	struct elf_section s;
+
+	if (!ef->id.size && elf_file__section_info(ef, ".note.gnu.build-id", &s))
+		read_notes(ef, s.off, s.size, 4);
+}
+
+static int parse(struct elf_file *ef)
+{
+	Elf64_Ehdr eh;
+	int err;
+
+	err = ef->size < sizeof(eh) ? -ENOEXEC : elf_file__read_at(ef, 0, &eh, sizeof(eh));
+	if (!err)
+		err = check_ehdr(ef, &eh);
+	if (!err)
+		err = read_phdrs(ef, &eh);
+	if (!err)
+		err = read_shdrs(ef, &eh);
+	if (err)
+		return err;
+	ef->contents = calloc(ef->section_cnt + EXTRA_CONTENTS, sizeof(*ef->contents));
+	if (!ef->contents)
+		return -ENOMEM;
+	id_by_section(ef);
+	return 0;
+}
+
+static struct elf_file *finish_open(struct elf_file *ef, const char *path, int err)
+{
+	if (!err) {
+		ef->path = strdup(path);
+		err = ef->path ? parse(ef) : -ENOMEM;
+	}
+	if (err) {
+		elf_file__close(ef);
+		errno = -err;
+		return NULL;
+	}
+	return ef;
+}
+
+struct elf_file *elf_file__open(int fd, const char *path)
+{
+	struct elf_file *ef = calloc(1, sizeof(*ef));
+	struct stat st;
+	int err = 0;
+
+	if (!ef) {
+		close(fd);
+		errno = ENOMEM;
+		return NULL;
+	}
+	ef->fd = fd;
+	if (fstat(fd, &st))
+		err = -errno;
+	else if (!S_ISREG(st.st_mode))
+		err = -ENOEXEC;
+	else
+		ef->size = (uint64_t)st.st_size;
+	return finish_open(ef, path, err);
+}
+
+struct elf_file *elf_file__open_memory(const void *image, size_t size, const char *path)
+{
+	struct elf_file *ef = calloc(1, sizeof(*ef));
+
+	if (!ef)
+		return NULL;
+	ef->fd = -1;
+	ef->image = malloc(size ? size : 1);
+	if (ef->image && size)
+		memcpy(ef->image, image, size);
+	ef->size = size;
+	return finish_open(ef, path, ef->image ? 0 : -ENOMEM);
+}
+
+void elf_file__close(struct elf_file *ef)
+{
+	if (!ef)
+		return;
+	if (ef->contents)
+		elf_file__forget(ef);
+	free(ef->contents);
+	drop_sections(ef);
+	free(ef->segments);
+	free(ef->soname);
+	free(ef->path);
+	free(ef->image);
+	if (ef->fd >= 0)
+		close(ef->fd);
+	free(ef);
+}
+
+const char *elf_file__path(const struct elf_file *ef)
+{
+	return ef->path;
+}
+
+int elf_file__fd(const struct elf_file *ef)
+{
+	return ef->fd;
+}
+
+const struct elf_id *elf_file__id(const struct elf_file *ef)
+{
+	return &ef->id;
+}
+
+void elf_file__id_hex(const struct elf_file *ef, char *buf)
+{
+	for (size_t i = 0; i < ef->id.size; i++)
+		sprintf(buf + 2 * i, "%02x", ef->id.bytes[i]);
+	buf[2 * ef->id.size] = '\0';
+}
+
+uint64_t elf_file__size(const struct elf_file *ef)
+{
+	return ef->size;
+}
+
+uint16_t elf_file__machine(const struct elf_file *ef)
+{
+	return ef->machine;
+}
+
+bool elf_file__is_pie_or_so(const struct elf_file *ef)
+{
+	return ef->type == ET_DYN;
+}
+
+const char *elf_file__soname(const struct elf_file *ef)
+{
+	return ef->soname;
+}
+
+const struct elf_segment *elf_file__segments(const struct elf_file *ef, size_t *cnt)
+{
+	*cnt = ef->segment_cnt;
+	return ef->segments;
+}
+
+/* ---- Addresses and offsets ---------------------------------------------------------------- */
+
+static const struct elf_segment *segment_at(const struct elf_file *ef, uint64_t addr)
+{
+	for (size_t i = 0; i < ef->segment_cnt; i++) {
+		const struct elf_segment *s = &ef->segments[i];
+
+		if (addr >= s->addr && addr - s->addr < s->file_size)
+			return s;
+	}
+	return NULL;
+}
+
+bool elf_file__addr_to_off(const struct elf_file *ef, uint64_t addr, uint64_t *off)
+{
+	const struct elf_segment *s = segment_at(ef, addr);
+
+	if (s)
+		*off = s->off + (addr - s->addr);
+	return s;
+}
+
+/* Where two segments share bytes, the executable one: offsets come from executable mappings. */
+bool elf_file__off_to_addr(const struct elf_file *ef, uint64_t off, uint64_t *addr)
+{
+	const struct elf_segment *best = NULL;
+
+	for (size_t i = 0; i < ef->segment_cnt; i++) {
+		const struct elf_segment *s = &ef->segments[i];
+
+		if (off >= s->off && off - s->off < s->file_size &&
+		    (!best || (s->exec && !best->exec)))
+			best = s;
+	}
+	if (best)
+		*addr = best->addr + (off - best->off);
+	return best;
+}
+
+bool elf_file__text(const struct elf_file *ef, uint64_t *start, uint64_t *limit)
+{
+	bool found = false;
+
+	for (size_t i = 0; i < ef->segment_cnt; i++) {
+		const struct elf_segment *s = &ef->segments[i];
+
+		if (!s->exec || !s->file_size)
+			continue;
+		if (!found || s->off < *start)
+			*start = s->off;
+		if (!found || s->off + s->file_size > *limit)
+			*limit = s->off + s->file_size;
+		found = true;
+	}
+	return found;
+}
+
+int elf_file__read(const struct elf_file *ef, uint64_t addr, void *buf, size_t size)
+{
+	const struct elf_segment *s = segment_at(ef, addr);
+
+	if (!s || size > s->file_size - (addr - s->addr))
+		return -ERANGE;
+	return elf_file__read_at(ef, s->off + (addr - s->addr), buf, size);
+}
+
+size_t elf_file__section_cnt(const struct elf_file *ef)
+{
+	return ef->section_cnt;
+}
+
+bool elf_file__section_at(const struct elf_file *ef, size_t i, struct elf_section *out)
+{
+	return i < ef->section_cnt && section_info(ef, (uint32_t)i, out);
+}

@@ -1,0 +1,370 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+#include "export/export.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/str.h"
+
+/* ---- Formats ---- */
+
+/* A suffix that ends in another one comes first. */
+static const struct export_format formats[] = {
+	{ ".pb.gz", "pprof", export__pprof, NULL },
+	{ ".folded", "folded stacks", export__folded, export__diff_folded },
+	{ ".collapsed", "folded stacks", export__folded, export__diff_folded },
+	{ ".txt", "report", export__report, export__diff_report },
+	{ ".lines.html", "source by line", export__lines, NULL },
+	{ ".html", "flame graph page", export__html, export__html_diff },
+	{ ".svg", "flame graph", export__svg, export__svg_diff },
+	{ ".speedscope.json", "speedscope profile", export__speedscope, NULL },
+	{ ".firefox.json", "Firefox profile", export__firefox, NULL },
+	{ ".json", "JSON", export__json, export__diff_json },
+	{ NULL, NULL, NULL, NULL },
+};
+
+const struct export_format *export__formats(void)
+{
+	return formats;
+}
+
+const struct export_format *export__find(const char *path)
+{
+	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+	size_t len = strlen(path);
+
+	if (!strcmp(name, "lines.html")) /* needs no name in front */
+		return export__find(".lines.html");
+	for (const struct export_format *x = formats; x->suffix; x++) {
+		size_t suffix = strlen(x->suffix);
+
+		if (len >= suffix && !strcmp(path + len - suffix, x->suffix))
+			return x;
+	}
+	return NULL;
+}
+
+/* ---- Files ---- */
+
+#define RANDOM_LEN    6
+#define TEMP_ATTEMPTS 100
+
+struct export_file {
+	char *path; /* as given */
+	const struct export_format *format;
+	int dir;		 /* of the target; -1: the target is written directly */
+	int fd;			 /* -1: opened at commit */
+	int waiting;		 /* O_PATH: a FIFO that nobody reads yet, or -1 */
+	const char *name;	 /* of the target in dir; points into path */
+	char temp[NAME_MAX + 1]; /* in dir */
+	volatile sig_atomic_t has_temp;
+	struct export_file *volatile next; /* in open_files */
+};
+
+/*
+ * What export__abandon() has to clean up; global because a signal handler is given nothing. A file
+ * joins the list by one store, when it is complete, and leaves it by one store. has_temp is set
+ * after the file was made: a name that clashed with somebody else's file is never removed.
+ */
+static struct export_file *volatile open_files;
+
+/* ".name.XXXXXX", shortened to what a file name may have. */
+static void temp_name(char *out, size_t size, const char *name)
+{
+	static const char letters[] = "abcdefghijklmnopqrstuvwxyz0123456789";
+	unsigned char random[RANDOM_LEN];
+	char tail[RANDOM_LEN + 1] = "";
+
+	if (getrandom(random, sizeof(random), 0) != (ssize_t)sizeof(random))
+		memset(random, 0, sizeof(random)); /* O_EXCL finds a clash */
+	for (size_t i = 0; i < RANDOM_LEN; i++)
+		tail[i] = letters[random[i] % (sizeof(letters) - 1)];
+	snprintf(out, size, ".%.*s.%s", (int)(size - sizeof("..") - RANDOM_LEN), name, tail);
+}
+
+/*
+ * The kernel applies the umask (and default ACLs) to a new file; an existing target hands on its
+ * permissions. Never more than 0777: a set-id bit must not move to new content.
+ */
+static int open_temp(struct export_file *x, const struct stat *target)
+{
+	int fd = -1;
+
+	for (int i = 0; i < TEMP_ATTEMPTS && fd < 0; i++) {
+		temp_name(x->temp, sizeof(x->temp), x->name);
+		fd = openat(x->dir, x->temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW,
+			    0666);
+		if (fd < 0 && errno != EEXIST)
+			break;
+	}
+	if (fd < 0)
+		return -errno;
+	x->has_temp = true;
+	x->fd = fd;
+	if (target && fchmod(fd, target->st_mode & 0777))
+		return -errno;
+	return 0;
+}
+
+static int open_dir(struct export_file *x)
+{
+	char *slash = strrchr(x->path, '/');
+	char *dir = slash ? strndup(x->path, (size_t)(slash - x->path) + 1) : strdup(".");
+
+	if (!dir)
+		return -ENOMEM;
+	x->name = slash ? slash + 1 : x->path;
+	x->dir = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	free(dir);
+	return x->dir < 0 ? -errno : 0;
+}
+
+/* The descriptor that a path stands for ("-", /dev/stdout, /dev/fd/N), or -1. */
+static int named_fd(const char *path)
+{
+	static const char *const dirs[] = { "/dev/fd/", "/proc/self/fd/" };
+	long long fd;
+
+	if (!strcmp(path, "-") || !strcmp(path, "/dev/stdout"))
+		return STDOUT_FILENO;
+	if (!strcmp(path, "/dev/stderr"))
+		return STDERR_FILENO;
+	for (size_t i = 0; i < sizeof(dirs) / sizeof(dirs[0]); i++) {
+		size_t len = strlen(dirs[i]);
+
+		if (!strncmp(path, dirs[i], len) && !parse_int(path + len, 0, INT_MAX, &fd))
+			return (int)fd;
+	}
+	return -1;
+}
+
+/*
+ * A special file takes what is written to it, or hands it on. In a directory where others can put files, one may have been
+ * put there to get the profile. So it must be named itself, not by a link, and be the caller's or root's, in a directory
+ * where nobody else can exchange it. NULL, or what is wrong.
+ */
+static const char *why_not_special(const struct export_file *x, const struct stat *st)
+{
+	struct stat dir;
+
+	if (S_ISLNK(st->st_mode))
+		return "it is a symbolic link to a special file: name the file itself";
+	if (st->st_uid && st->st_uid != geteuid())
+		return "it is a special file of another user: use a name in a directory of your own";
+	if (fstat(x->dir, &dir) || (dir.st_uid && dir.st_uid != geteuid()) ||
+	    ((dir.st_mode & (S_IWGRP | S_IWOTH)) && !(dir.st_mode & S_ISVTX)))
+		return "it is a special file in a directory where others can exchange it: use a directory of your own";
+	return NULL;
+}
+
+static int open_place(int place, int flags)
+{
+	char path[32];
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", place);
+	return open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY | flags);
+}
+
+/*
+ * A device, FIFO or socket; `place` is its O_PATH descriptor. A FIFO that nobody reads yet would block here, before
+ * anything was sampled, so it is opened again at commit.
+ */
+static int open_special(struct export_file *x, int place, const char **why)
+{
+	struct stat st;
+	int flags;
+
+	if (fstat(place, &st))
+		return -errno;
+	*why = why_not_special(x, &st);
+	if (*why)
+		return -EPERM;
+	x->fd = open_place(place, O_NONBLOCK);
+	if (x->fd < 0 && S_ISFIFO(st.st_mode) && errno == ENXIO) {
+		x->waiting = fcntl(place, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+		return x->waiting < 0 ? -errno : 0;
+	}
+	flags = x->fd < 0 ? -1 : fcntl(x->fd, F_GETFL);
+	if (flags < 0 || fcntl(x->fd, F_SETFL, flags & ~O_NONBLOCK))
+		return -errno;
+	return 0;
+}
+
+static int open_named(struct export_file *x, const char **why)
+{
+	int place = openat(x->dir, x->name, O_PATH | O_NOFOLLOW | O_CLOEXEC), err;
+
+	if (place < 0)
+		return -errno;
+	err = open_special(x, place, why);
+	close(place);
+	return err;
+}
+
+/* `*why`: what errno cannot say. */
+static int open_target(struct export_file *x, const char **why)
+{
+	int fd = named_fd(x->path), err;
+	struct stat st, link;
+	bool special = false;
+
+	if (fd >= 0) {
+		x->fd = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+		return x->fd < 0 ? -errno : 0;
+	}
+	if (!stat(x->path, &st)) {
+		if (S_ISDIR(st.st_mode))
+			return -EISDIR;
+		special = !S_ISREG(st.st_mode);
+	} else if (errno != ENOENT) {
+		return -errno;
+	}
+	err = open_dir(x);
+	if (err)
+		return err;
+	if (!*x->name)
+		return *x->path ? -EISDIR : -ENOENT;
+	if (special)
+		return open_named(x, why);
+	/*
+	 * A symbolic link is replaced, not followed: whoever planted it in a shared directory must
+	 * not choose the file that a privileged run overwrites, nor its permissions.
+	 */
+	if (fstatat(x->dir, x->name, &link, AT_SYMLINK_NOFOLLOW)) {
+		if (errno != ENOENT)
+			return -errno;
+		return open_temp(x, NULL);
+	}
+	return open_temp(x, S_ISREG(link.st_mode) ? &link : NULL);
+}
+
+struct export_file *export__open(const char *path, const struct export_format *format)
+{
+	struct export_file *x = calloc(1, sizeof(*x));
+	const char *why = NULL;
+	int err = -ENOMEM;
+
+	if (x) {
+		x->next = open_files;
+		open_files = x;
+		x->dir = -1;
+		x->fd = x->waiting = -1;
+		x->format = format;
+		x->path = strdup(path);
+		if (x->path)
+			err = open_target(x, &why);
+	}
+	if (err) {
+		log_err("%s: cannot be written: %s", path, why ? why : strerror(-err));
+		export__close(x);
+		errno = -err;
+		return NULL;
+	}
+	return x;
+}
+
+/* One profile, or with `base` what differs from that. */
+struct content {
+	const struct profile *base, *p;
+	const struct export_opts *o;
+};
+
+/* Closes `f` in any case. */
+static int write_all(struct export_file *x, FILE *f, const struct content *c)
+{
+	int err = c->base ? x->format->write_diff(c->base, c->p, c->o, f)
+			  : x->format->write(c->p, c->o, f);
+
+	if (!err && (ferror(f) || fflush(f)))
+		err = errno ? -errno : -EIO;
+	if (!err && x->has_temp && fsync(fileno(f)))
+		err = -errno;
+	if (fclose(f) && !err)
+		err = -errno;
+	return err;
+}
+
+static int write_file(struct export_file *x, const struct content *c)
+{
+	FILE *f;
+	int err;
+
+	if (x->fd < 0)
+		x->fd = open_place(x->waiting, 0);
+	if (x->fd < 0)
+		return -errno;
+	f = fdopen(x->fd, "w");
+	if (!f)
+		return -errno;
+	x->fd = -1;
+	err = write_all(x, f, c);
+	if (err || !x->has_temp)
+		return err;
+	if (renameat(x->dir, x->temp, x->dir, x->name))
+		return -errno;
+	x->has_temp = false;
+	return 0;
+}
+
+static int commit(struct export_file *x, const struct content *c)
+{
+	int err = write_file(x, c);
+
+	if (err)
+		log_err("%s: %s not written: %s", x->path, x->format->name, strerror(-err));
+	return err;
+}
+
+int export__commit(struct export_file *x, const struct profile *p, const struct export_opts *o)
+{
+	return commit(x, &(struct content){ .p = p, .o = o });
+}
+
+int export__commit_diff(struct export_file *x, const struct profile *before,
+			const struct profile *after, const struct export_opts *o)
+{
+	return commit(x, &(struct content){ .base = before, .p = after, .o = o });
+}
+
+void export__abandon(void)
+{
+	for (const struct export_file *x = open_files; x; x = x->next)
+		if (x->has_temp)
+			unlinkat(x->dir, x->temp, 0);
+}
+
+static void forget(const struct export_file *x)
+{
+	struct export_file *volatile *link = &open_files;
+
+	while (*link && *link != x)
+		link = &(*link)->next;
+	if (*link)
+		*link = x->next;
+}
+
+void export__close(struct export_file *x)
+{
+	if (!x)
+		return;
+	if (x->fd >= 0)
+		close(x->fd);
+	if (x->has_temp)
+		unlinkat(x->dir, x->temp, 0);
+	forget(x);
+	if (x->waiting >= 0)
+		close(x->waiting);
+	if (x->dir >= 0)
+		close(x->dir);
+	free(x->path);
+	free(x);
+}

@@ -1,0 +1,429 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * What differs between two profiles: tables for people, folded stacks with two columns, JSON.
+ *
+ * The tables hold what changed more than chance explains, largest change first; the rest is a number.
+ * Folded stacks are "frames BEFORE AFTER", as difffolded.pl of the FlameGraph tools writes them.
+ */
+#include "export/export.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "base/str.h"
+#include "base/version.h"
+#include "export/export_summary.h"
+#include "profile/diff.h"
+#include "profile/export_stacks.h"
+#include "profile/export_text.h"
+
+#define TOP_ROWS 15
+
+/* ---- Report ---- */
+
+struct report {
+	const struct diff *d;
+	const struct profile *sides[DIFF_SIDES];
+	struct text_out out;
+};
+
+/* One table: what the rows are sorted by. */
+struct table {
+	const char *title;
+	bool total; /* else self */
+	int sign;   /* 1: more than before, -1: less */
+};
+
+static const struct diff_value *value_of(const struct diff_row *r, bool total)
+{
+	return total ? &r->total : &r->self;
+}
+
+struct order {
+	const struct diff *d;
+	bool total;
+};
+
+static int cmp_changes(const void *a, const void *b, void *ctx)
+{
+	const struct order *o = ctx;
+	uint32_t ia = *(const uint32_t *)a, ib = *(const uint32_t *)b;
+	double ca = fabs(diff__change(value_of(&o->d->rows[ia], o->total)));
+	double cb = fabs(diff__change(value_of(&o->d->rows[ib], o->total)));
+
+	if (ca != cb)
+		return ca > cb ? -1 : 1;
+	return ia < ib ? -1 : ia > ib; /* rows are in the order of their names */
+}
+
+/* Rows that belong into a table, in its order; `noise` counts those that chance explains. */
+static uint32_t *choose_rows(const struct diff *d, const struct table *t, size_t *cnt,
+			     size_t *noise)
+{
+	struct order o = { .d = d, .total = t->total };
+	uint32_t *rows = calloc(d->cnt + 1, sizeof(*rows));
+
+	*cnt = *noise = 0;
+	for (uint32_t i = 0; rows && i < d->cnt; i++) {
+		const struct diff_value *v = value_of(&d->rows[i], t->total);
+
+		if (t->sign * diff__change(v) <= 0)
+			continue;
+		if (v->significant)
+			rows[(*cnt)++] = i;
+		else
+			++*noise;
+	}
+	if (rows)
+		qsort_r(rows, *cnt, sizeof(*rows), cmp_changes, &o);
+	return rows;
+}
+
+/* 0.123: "12.3%", or with `sign` "+12.3"; absolute "12.34". */
+static void add_value(const struct diff *d, struct text_table *t, const char *sgr, double v,
+		      bool sign)
+{
+	if (d->absolute)
+		text_table__addf(t, sgr, sign ? "%+.2f" : "%.2f", v);
+	else
+		text_table__addf(t, sgr, sign ? "%+.1f" : "%.1f%%", 100 * v);
+}
+
+static const char *note(const struct diff_row *r)
+{
+	if (!r->total.samples[DIFF_BEFORE])
+		return "new";
+	if (!r->total.samples[DIFF_AFTER])
+		return "gone";
+	return "";
+}
+
+static void add_row(const struct diff *d, struct text_table *t, const struct diff_row *r,
+		    const struct table *kind)
+{
+	const struct diff_value *v = value_of(r, kind->total);
+	const struct diff_value *other = value_of(r, !kind->total);
+	struct strbuf b = { 0 };
+
+	add_value(d, t, kind->sign > 0 ? SGR_RED : SGR_GREEN, diff__change(v), true);
+	add_value(d, t, NULL, v->value[DIFF_BEFORE], false);
+	add_value(d, t, NULL, v->value[DIFF_AFTER], false);
+	if (other->significant)
+		add_value(d, t, NULL, diff__change(other), true);
+	else
+		text_table__addf(t, SGR_DIM, "~");
+	text_table__addf(t, SGR_YELLOW, "%s", note(r));
+	strbuf__addz(&b, diff__text(d, r->name));
+	text_table__add(t, NULL, &b);
+	strbuf__addz(&b, diff__text(d, r->file));
+	text_table__add(t, NULL, &b);
+}
+
+static void print_line(struct report *r, struct strbuf *b, unsigned indent)
+{
+	if (b->err)
+		r->out.line.err = b->err;
+	else
+		text_out__fill(&r->out, indent, indent + 2, b->s);
+	strbuf__clear(b);
+}
+
+static void print_rest(struct report *r, size_t cut, size_t noise)
+{
+	struct strbuf b = { 0 };
+
+	if (!cut && !noise)
+		return;
+	strbuf__addz(&b, "... ");
+	if (cut) {
+		text_add_count(&b, cut);
+		strbuf__addz(&b, noise ? " more, and " : " more");
+	}
+	if (noise) {
+		text_add_count(&b, noise);
+		strbuf__addz(&b, noise == 1 ? " whose change is within chance"
+					    : " whose changes are within chance");
+	}
+	print_line(r, &b, 2);
+	strbuf__free(&b);
+}
+
+static int print_table(struct report *r, const struct table *kind)
+{
+	const struct text_column cols[] = {
+		{ "CHANGE", CUT_NEVER, true }, { "BEFORE", CUT_NEVER, true },
+		{ "AFTER", CUT_NEVER, true },  { kind->total ? "SELF" : "TOTAL", CUT_NEVER, true },
+		{ "", CUT_NEVER, false },      { "FUNCTION", CUT_MIDDLE, false },
+		{ "FILE", CUT_PATH, false },
+	};
+	struct text_table t = { .cols = cols, .col_cnt = sizeof(cols) / sizeof(cols[0]) };
+	size_t cnt, noise, shown;
+	uint32_t *rows = choose_rows(r->d, kind, &cnt, &noise);
+	int err = 0;
+
+	if (!rows)
+		return -ENOMEM;
+	shown = cnt < TOP_ROWS ? cnt : TOP_ROWS;
+	for (size_t i = 0; i < shown; i++)
+		add_row(r->d, &t, &r->d->rows[rows[i]], kind);
+	free(rows);
+	text_out__newline(&r->out);
+	text_out__puts(&r->out, SGR_BOLD, kind->title);
+	text_out__newline(&r->out);
+	if (shown)
+		err = text_table__print(&t, &r->out);
+	print_rest(r, cnt - shown, noise);
+	return err;
+}
+
+static void print_side(struct report *r, const char *title, enum diff_side side)
+{
+	const struct profile_stats *s = &r->sides[side]->stats;
+	struct strbuf b = { 0 };
+
+	strbuf__addz(&b, title);
+	text_add_count(&b, r->d->samples[side]);
+	strbuf__addf(&b, " %s", summary_noun(r->sides[side], r->d->samples[side]));
+	if (s->frequency_hz)
+		strbuf__addf(&b, " (%.2f CPU s) at %" PRIu32 " Hz",
+			     (double)r->d->samples[side] / s->frequency_hz, s->frequency_hz);
+	if (s->duration_ns)
+		strbuf__addf(&b, ", %.1f s", (double)s->duration_ns / 1e9);
+	print_line(r, &b, 0);
+	strbuf__free(&b);
+}
+
+/* Nothing to show; says so. The functions that changed, though not more than chance explains, are counted. */
+static bool print_no_change(struct report *r)
+{
+	struct strbuf b = { 0 };
+	size_t noise = 0;
+
+	for (size_t i = 0; i < r->d->cnt; i++) {
+		const struct diff_row *row = &r->d->rows[i];
+
+		if (row->self.significant || row->total.significant)
+			return false;
+		noise += diff__change(&row->self) != 0 || diff__change(&row->total) != 0;
+	}
+	strbuf__addz(&b, "No function takes more or less than before");
+	if (noise) {
+		strbuf__addz(&b, ", beyond what chance explains (functions within chance: ");
+		text_add_count(&b, noise);
+		strbuf__addc(&b, ')');
+	}
+	strbuf__addc(&b, '.');
+	text_out__newline(&r->out);
+	print_line(r, &b, 0);
+	strbuf__free(&b);
+	return true;
+}
+
+static int print_report(struct report *r)
+{
+	static const struct table tables[] = {
+		{ "More self time", false, 1 },
+		{ "Less self time", false, -1 },
+		{ "More total time", true, 1 },
+		{ "Less total time", true, -1 },
+	};
+	struct strbuf b = { 0 };
+	int err = 0;
+
+	print_side(r, "Before: ", DIFF_BEFORE);
+	print_side(r, "After:  ", DIFF_AFTER);
+	strbuf__addz(&b, r->d->absolute
+				 ? "Values are seconds of CPU time."
+				 : "Values are shares of all samples, changes are percentage "
+				   "points.");
+	print_line(r, &b, 0);
+	strbuf__free(&b);
+	if (print_no_change(r))
+		return 0;
+	for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]) && !err; i++)
+		err = print_table(r, &tables[i]);
+	return err;
+}
+
+int export__diff_report(const struct profile *before, const struct profile *after,
+			const struct export_opts *o, FILE *f)
+{
+	struct diff d;
+	struct report r = { .d = &d, .sides = { before, after } };
+	int err = diff__init(&d, before, after, o->absolute), out_err;
+
+	if (err)
+		return err;
+	errno = 0;
+	text_out__begin(&r.out, f, o->width, o->color);
+	err = print_report(&r);
+	out_err = text_out__end(&r.out);
+	diff__free(&d);
+	return err ? err : out_err;
+}
+
+/* ---- Folded stacks ---- */
+
+/* What export__folded() writes of one side, read line by line. */
+struct folded_side {
+	char *text, *line, *next;
+	size_t size, len; /* of all; of the line up to the blank before its count */
+	const char *count;
+	size_t count_len;
+};
+
+static void next_line(struct folded_side *fo)
+{
+	char *end, *blank;
+
+	fo->line = fo->next;
+	end = memchr(fo->line, '\n', (size_t)(fo->text + fo->size - fo->line));
+	if (!end) {
+		fo->line = NULL;
+		return;
+	}
+	fo->next = end + 1;
+	blank = memrchr(fo->line, ' ', (size_t)(end - fo->line));
+	fo->len = (size_t)(blank - fo->line);
+	fo->count = blank + 1;
+	fo->count_len = (size_t)(end - fo->count);
+}
+
+static int fold(struct folded_side *fo, const struct profile *p, const struct export_opts *o)
+{
+	FILE *f = open_memstream(&fo->text, &fo->size);
+	int err;
+
+	if (!f)
+		return -errno;
+	err = export__folded(p, o, f);
+	if (fclose(f) && !err)
+		err = -errno;
+	if (err)
+		return err;
+	fo->next = fo->text;
+	next_line(fo);
+	return 0;
+}
+
+/* Lines are sorted element by element: ';' comes before every other character. */
+static int cmp_lines(const struct folded_side *a, const struct folded_side *b)
+{
+	size_t n = a->len < b->len ? a->len : b->len;
+
+	if (!a->line || !b->line)
+		return !a->line - !b->line;
+	for (size_t i = 0; i < n; i++) {
+		unsigned char ca = (unsigned char)a->line[i], cb = (unsigned char)b->line[i];
+
+		if (ca == cb)
+			continue;
+		if (ca == ';' || cb == ';')
+			return ca == ';' ? -1 : 1;
+		return ca < cb ? -1 : 1;
+	}
+	return a->len < b->len ? -1 : a->len > b->len;
+}
+
+static void put_line(const struct folded_side *line, const struct folded_side *before,
+		     const struct folded_side *after, FILE *f)
+{
+	fwrite(line->line, 1, line->len, f);
+	fprintf(f, " %.*s %.*s\n", before ? (int)before->count_len : 1,
+		before ? before->count : "0", after ? (int)after->count_len : 1,
+		after ? after->count : "0");
+}
+
+int export__diff_folded(const struct profile *before, const struct profile *after,
+			const struct export_opts *o, FILE *f)
+{
+	struct folded_side a = { 0 }, b = { 0 };
+	int err = fold(&a, before, o);
+
+	if (!err)
+		err = fold(&b, after, o);
+	errno = 0;
+	while (!err && (a.line || b.line)) {
+		int d = cmp_lines(&a, &b);
+
+		put_line(d <= 0 ? &a : &b, d <= 0 ? &a : NULL, d >= 0 ? &b : NULL, f);
+		if (d <= 0)
+			next_line(&a);
+		if (d >= 0)
+			next_line(&b);
+	}
+	if (!err && ferror(f))
+		err = errno ? -errno : -EIO;
+	free(a.text);
+	free(b.text);
+	return err;
+}
+
+/* ---- JSON: docs/diff.schema.json ---- */
+
+#define VERSION 1
+
+static void put_side(struct json *j, const char *key, const struct profile *p)
+{
+	json__object(j, key);
+	json__uint(j, "samples", profile__total(p));
+	json__uint(j, "frequency_hz", p->stats.frequency_hz);
+	json__double(j, "duration_s", (double)p->stats.duration_ns / 1e9);
+	json__double(j, "start_unix_s", (double)p->stats.start_unix_ns / 1e9);
+	json__end(j, '}');
+}
+
+static void put_value(struct json *j, const char *key, const struct diff_value *v)
+{
+	json__object(j, key);
+	json__uint(j, "samples_before", v->samples[DIFF_BEFORE]);
+	json__uint(j, "samples_after", v->samples[DIFF_AFTER]);
+	json__double(j, "before", v->value[DIFF_BEFORE]);
+	json__double(j, "after", v->value[DIFF_AFTER]);
+	json__double(j, "change", diff__change(v));
+	json__bool(j, "significant", v->significant);
+	json__end(j, '}');
+}
+
+static void put_row(struct json *j, const struct diff *d, const struct diff_row *r)
+{
+	json__newline(j);
+	json__object(j, NULL);
+	json__stringz(j, "kind", export_kind_name(r->kind));
+	json__stringz(j, "function", diff__text(d, r->name));
+	json__stringz(j, "file", diff__text(d, r->file));
+	put_value(j, "self", &r->self);
+	put_value(j, "total", &r->total);
+	json__end(j, '}');
+}
+
+int export__diff_json(const struct profile *before, const struct profile *after,
+		      const struct export_opts *o, FILE *f)
+{
+	struct json j = { .f = f };
+	struct diff d;
+	int err = diff__init(&d, before, after, o->absolute);
+
+	if (err)
+		return err;
+	errno = 0;
+	json__object(&j, NULL);
+	json__stringz(&j, "format", "pyperf-bpf-diff");
+	json__uint(&j, "version", VERSION);
+	json__stringz(&j, "program", "pyperf-bpf " PYPERF_VERSION);
+	json__stringz(&j, "unit", o->absolute ? "seconds" : "share");
+	put_side(&j, "before", before);
+	put_side(&j, "after", after);
+	json__array(&j, "functions");
+	for (size_t i = 0; i < d.cnt; i++)
+		put_row(&j, &d, &d.rows[i]);
+	json__end(&j, ']');
+	json__end(&j, '}');
+	putc('\n', f);
+	diff__free(&d);
+	return ferror(f) ? (errno ? -errno : -EIO) : 0;
+}

@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * The flame graph page: user/web/flame.html, .css and .js in one file, with the profile inside as
+ * JSON. It works from a mail attachment: nothing is loaded, and the page's policy forbids it.
+ *
+ * The JSON is columns of numbers and one table of strings:
+ *
+ *	digits   the alphabet of columns
+ *	strings  every text, numbered in the order of use
+ *	groups   texts; the number is the colour
+ *	funcs    kind, plumbing, name, file (strings), line, group
+ *	places   func, line
+ *	tasks    comm, exe, thread (strings), pid, tid
+ *	stacks   task, value, base (null without one), and the places: stacks are sorted, so each
+ *	         gives how many it shares with the one before (shared) and how many follow (fresh),
+ *	         in frames
+ *
+ * A column is a string of numbers without separators, base BASE, lowest digit first; a digit that
+ * another one follows has its second form, BASE places on in the alphabet. Places are numbered by
+ * use, so most frames are one or two characters.
+ */
+#include "export/export.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/str.h"
+#include "export/export_flame.h"
+#include "export/export_page.h"
+#include "export/export_summary.h"
+#include "page_flame.h"
+
+struct html {
+	const struct flame *f;
+	const struct profile *p;
+	FILE *out;
+	uint32_t *strings; /* text -> number + 1; 0: not used yet */
+	uint32_t *used;	   /* number -> text */
+	uint32_t string_cnt;
+	uint32_t *place_rank;  /* place -> number in the page */
+	uint32_t *place_order; /* and back */
+	const char *comma;
+};
+
+/* Of a JSON string in a <script>: no quote, backslash, '<', '>' or '&'. */
+static const char digits[] = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGH"
+			     "IJKLMNOPQRSTUVWXYZ!#$%()*+,-./:;=?@[]^_`{|}~";
+#define BASE 44
+_Static_assert(sizeof(digits) == 2 * BASE + 1, "a digit has two forms");
+
+/* ---- Columns ---- */
+
+static void begin(struct html *h, const char *name)
+{
+	fprintf(h->out, "%s\"%s\":\"", h->comma, name);
+	h->comma = ",\n";
+}
+
+static void end(struct html *h)
+{
+	putc_unlocked('"', h->out);
+}
+
+static void put(struct html *h, uint64_t n)
+{
+	for (; n >= BASE; n /= BASE)
+		putc_unlocked(digits[n % BASE + BASE], h->out);
+	putc_unlocked(digits[n], h->out);
+}
+
+static void put_text(struct html *h, uint32_t text)
+{
+	if (!h->strings[text]) {
+		h->used[h->string_cnt] = text;
+		h->strings[text] = ++h->string_cnt;
+	}
+	put(h, h->strings[text] - 1);
+}
+
+static void open_object(struct html *h, const char *name)
+{
+	fprintf(h->out, "%s\"%s\":{\n", h->comma, name);
+	h->comma = "";
+}
+
+static void close_object(struct html *h)
+{
+	fputs("}", h->out);
+	h->comma = ",\n";
+}
+
+/* One column of an array of structs. */
+#define COLUMN(h, name, array, cnt, how)                                                           \
+	do {                                                                                       \
+		begin(h, name);                                                                    \
+		for (size_t i = 0; i < (cnt); i++)                                                 \
+			how(h, (array));                                                           \
+		end(h);                                                                            \
+	} while (0)
+
+static void write_funcs(struct html *h)
+{
+	const struct flame *f = h->f;
+
+	open_object(h, "funcs");
+	COLUMN(h, "kind", f->funcs[i].kind, f->func_cnt, put);
+	COLUMN(h, "plumbing", f->funcs[i].plumbing, f->func_cnt, put);
+	COLUMN(h, "name", f->funcs[i].name, f->func_cnt, put_text);
+	COLUMN(h, "file", f->funcs[i].file, f->func_cnt, put_text);
+	COLUMN(h, "line", f->funcs[i].start_line, f->func_cnt, put);
+	COLUMN(h, "group", f->funcs[i].group, f->func_cnt, put);
+	close_object(h);
+	open_object(h, "places");
+	COLUMN(h, "func", f->places[h->place_order[i]].func, f->place_cnt, put);
+	COLUMN(h, "line", f->places[h->place_order[i]].line, f->place_cnt, put);
+	close_object(h);
+}
+
+static void write_tasks(struct html *h)
+{
+	const struct flame *f = h->f;
+
+	open_object(h, "tasks");
+	COLUMN(h, "comm", f->tasks[i].comm, f->task_cnt, put_text);
+	COLUMN(h, "exe", f->tasks[i].exe, f->task_cnt, put_text);
+	COLUMN(h, "thread", f->tasks[i].thread, f->task_cnt, put_text);
+	COLUMN(h, "pid", f->tasks[i].tgid, f->task_cnt, put);
+	COLUMN(h, "tid", f->tasks[i].tid, f->task_cnt, put);
+	close_object(h);
+}
+
+/* Places that a stack shares with the one before it. */
+static uint32_t shared(const struct flame *f, size_t stack)
+{
+	const struct flame_stack *s = &f->stacks[stack];
+	uint32_t n = 0;
+
+	if (!stack)
+		return 0;
+	while (n < s->cnt && n < s[-1].cnt && f->elems[s->first + n] == f->elems[s[-1].first + n])
+		n++;
+	return n;
+}
+
+static int cmp_uses(const void *a, const void *b, void *ctx)
+{
+	uint32_t ia = *(const uint32_t *)a, ib = *(const uint32_t *)b;
+	const uint32_t *uses = ctx;
+
+	if (uses[ia] != uses[ib])
+		return uses[ia] > uses[ib] ? -1 : 1;
+	return ia < ib ? -1 : ia > ib;
+}
+
+/* Numbers places: those that are written most often get the shortest numbers. */
+static int rank_places(struct html *h)
+{
+	const struct flame *f = h->f;
+	uint32_t *uses = calloc(f->place_cnt + 1, sizeof(*uses));
+
+	h->place_rank = calloc(f->place_cnt + 1, sizeof(*h->place_rank));
+	h->place_order = calloc(f->place_cnt + 1, sizeof(*h->place_order));
+	if (!uses || !h->place_rank || !h->place_order) {
+		free(uses);
+		return -ENOMEM;
+	}
+	for (size_t i = 0; i < f->stack_cnt; i++)
+		for (uint32_t j = shared(f, i); j < f->stacks[i].cnt; j++)
+			uses[f->elems[f->stacks[i].first + j]]++;
+	for (size_t i = 0; i < f->place_cnt; i++)
+		h->place_order[i] = (uint32_t)i;
+	qsort_r(h->place_order, f->place_cnt, sizeof(*h->place_order), cmp_uses, uses);
+	for (size_t i = 0; i < f->place_cnt; i++)
+		h->place_rank[h->place_order[i]] = (uint32_t)i;
+	free(uses);
+	return 0;
+}
+
+static void write_frames(struct html *h)
+{
+	const struct flame *f = h->f;
+
+	begin(h, "frames");
+	for (size_t i = 0; i < f->stack_cnt && !ferror(h->out); i++)
+		for (uint32_t j = shared(f, i); j < f->stacks[i].cnt; j++)
+			put(h, h->place_rank[f->elems[f->stacks[i].first + j]]);
+	end(h);
+}
+
+static void write_stacks(struct html *h)
+{
+	const struct flame *f = h->f;
+
+	open_object(h, "stacks");
+	COLUMN(h, "task", f->stacks[i].task, f->stack_cnt, put);
+	COLUMN(h, "value", f->stacks[i].value, f->stack_cnt, put);
+	if (f->compared)
+		COLUMN(h, "base", f->stacks[i].base, f->stack_cnt, put);
+	else
+		fprintf(h->out, "%s\"base\":null", h->comma);
+	COLUMN(h, "shared", shared(f, i), f->stack_cnt, put);
+	COLUMN(h, "fresh", f->stacks[i].cnt - shared(f, i), f->stack_cnt, put);
+	write_frames(h);
+	close_object(h);
+}
+
+static int write_strings(struct html *h)
+{
+	struct strbuf b = { 0 };
+	int err = 0;
+
+	fprintf(h->out, "%s\"strings\":[", h->comma);
+	for (uint32_t i = 0; i < h->string_cnt && !err; i++) {
+		size_t len;
+		const char *s = flame__text(h->f, h->used[i], &len);
+
+		page_add_json(&b, s, len);
+		err = b.err;
+		fputs(i ? ",\n" : "\n", h->out);
+		if (!err)
+			fwrite(b.s, 1, b.len, h->out);
+		strbuf__clear(&b);
+	}
+	fputs("]", h->out);
+	strbuf__free(&b);
+	return err;
+}
+
+static int write_groups(struct html *h)
+{
+	struct strbuf b = { 0 };
+	int err;
+
+	for (size_t i = 0; i < h->f->group_cnt; i++) {
+		size_t len;
+		const char *s = flame__text(h->f, h->f->groups[i], &len);
+
+		if (i)
+			strbuf__addc(&b, ',');
+		page_add_json(&b, s, len);
+	}
+	err = b.err;
+	if (!err)
+		fprintf(h->out, "%s\"groups\":[%s]", h->comma, b.len ? b.s : "");
+	strbuf__free(&b);
+	return err;
+}
+
+/* ---- The page ---- */
+
+static uint32_t refused_cnt(const struct profile *p)
+{
+	uint32_t n = 0;
+
+	for (size_t i = 0; i < p->proc_cnt; i++)
+		n += profile__str_len(p, p->procs[i].native_only) != 0;
+	return n;
+}
+
+static int write_data(struct html *h)
+{
+	const struct profile_stats *s = &h->p->stats;
+	int err = rank_places(h);
+
+	if (err)
+		return err;
+	fprintf(h->out,
+		"{\"compared\":%s,\"scale\":%.9g,\"hz\":%" PRIu32 ",\"total\":%" PRIu64
+		",\"complete\":%" PRIu64 ",\"userStacks\":%" PRIu64 ",\"lost\":%" PRIu64
+		",\"refused\":%" PRIu32 ",\"stdlib\":%d,\"one\":\"%s\",\"many\":\"%s\""
+		",\"digits\":\"%s\"",
+		h->f->compared ? "true" : "false", h->f->scale, s->frequency_hz, h->f->total,
+		s->counters[CTR_complete], s->counters[CTR_user_stacks], profile__lost(s),
+		refused_cnt(h->p), h->f->stdlib, summary_noun(h->p, 1), summary_noun(h->p, 2),
+		digits);
+	if (h->f->compared)
+		fprintf(h->out, ",\"weights\":[%.9g,%.9g]", h->f->base_weight, h->f->weight);
+	h->comma = ",\n";
+	err = write_groups(h);
+	if (err)
+		return err;
+	write_funcs(h);
+	write_tasks(h);
+	write_stacks(h);
+	err = write_strings(h);
+	fputs("}", h->out);
+	return err;
+}
+
+static int fill(void *ctx, const char *word, size_t len, FILE *out)
+{
+	struct html *h = ctx;
+	struct strbuf b = { 0 };
+	int err;
+
+	if (len == strlen("data") && !memcmp(word, "data", len))
+		return write_data(h);
+	page_add_word(&b, h->p, word, len);
+	err = b.err;
+	if (!err && b.len)
+		fwrite(b.s, 1, b.len, out);
+	strbuf__free(&b);
+	return err;
+}
+
+int flame__html(const struct profile *p, const struct profile *base, const struct export_opts *o,
+		double scale, FILE *out)
+{
+	struct flame f;
+	struct html h = { .f = &f, .p = p, .out = out, .comma = "" };
+	struct flame_opts fo = {
+		.lines = o->lines, .tasks = true, .plumbing = true, .scale = scale
+	};
+	int err = flame__init(&f, p, base, &fo);
+
+	if (err)
+		return err;
+	h.strings = calloc(strtab__count(f.texts) + 1, sizeof(*h.strings));
+	h.used = calloc(strtab__count(f.texts) + 1, sizeof(*h.used));
+	err = h.strings && h.used ? page_write(page_flame, fill, &h, out) : -ENOMEM;
+	free(h.strings);
+	free(h.used);
+	free(h.place_rank);
+	free(h.place_order);
+	flame__free(&f);
+	return err;
+}
+
+int export__html(const struct profile *p, const struct export_opts *o, FILE *f)
+{
+	return flame__html(p, NULL, o, 0, f);
+}
+
+int export__html_diff(const struct profile *before, const struct profile *after,
+		      const struct export_opts *o, FILE *f)
+{
+	return flame__html(after, before, o, flame__scale(before, after, o), f);
+}

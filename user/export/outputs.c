@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+#include "export/outputs.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/str.h"
+
+static bool is_stdout(const struct output *o)
+{
+	return !strcmp(o->path, "-");
+}
+
+#define HELP_INDENT 25
+#define HELP_WIDTH  80
+
+/* The suffixes that can be written, from column `col` on. */
+static void add_suffixes(struct strbuf *b, bool diff, size_t col, size_t width)
+{
+	size_t start = col;
+
+	for (const struct export_format *x = export__formats(); x->suffix; x++) {
+		if (diff && !x->write_diff)
+			continue;
+		if (width && col > start && col + 1 + strlen(x->suffix) > width) {
+			strbuf__addf(b, "\n%*s", (int)start, "");
+			col = start;
+		}
+		strbuf__addf(b, "%s%s", col > start ? " " : "", x->suffix);
+		col += strlen(x->suffix) + (col > start);
+	}
+}
+
+void outputs__help(bool diff)
+{
+	struct strbuf b = { 0 };
+
+	add_suffixes(&b, diff, HELP_INDENT, HELP_WIDTH);
+	printf("  -o, --output FILE      write FILE in the format of its suffix; can be given\n"
+	       "                         again; '-' is the report on stdout; one of\n"
+	       "                         %s\n"
+	       "  -f, --folded           folded stacks on stdout instead of the report\n",
+	       b.err ? "" : b.s);
+	strbuf__free(&b);
+}
+
+static int bad_suffix(const struct outputs *o, const char *path)
+{
+	struct strbuf b = { 0 };
+
+	add_suffixes(&b, o->diff, 0, 0);
+	log_err("-o %s: the suffix names no format%s; known are %s", path,
+		o->diff ? " that shows differences" : "", b.err ? "" : b.s);
+	strbuf__free(&b);
+	return -EINVAL;
+}
+
+int outputs__add(struct outputs *o, const char *path)
+{
+	/* stdout has no suffix: it takes the report, which is what is shown without -o, too. */
+	const char *suffix = strcmp(path, "-") ? path : ".txt";
+	const struct export_format *format = export__find(suffix);
+	struct output *list;
+
+	if (!format || (o->diff && !format->write_diff))
+		return bad_suffix(o, path);
+	for (size_t i = 0; i < o->cnt; i++) {
+		if (!strcmp(o->list[i].path, path)) {
+			log_err("-o %s: given twice", path);
+			return -EINVAL;
+		}
+	}
+	list = reallocarray(o->list, o->cnt + 1, sizeof(*list));
+	if (!list) {
+		log_err("out of memory");
+		return -ENOMEM;
+	}
+	o->list = list;
+	o->list[o->cnt++] = (struct output){ .path = path, .format = format };
+	return 0;
+}
+
+int outputs__check(const struct outputs *o)
+{
+	for (size_t i = 0; o->folded && i < o->cnt; i++) {
+		if (is_stdout(&o->list[i])) {
+			log_err("-f and -o - both want stdout");
+			return -EINVAL;
+		}
+	}
+	return 0;
+}
+
+int outputs__open(struct outputs *o)
+{
+	for (size_t i = 0; i < o->cnt; i++) {
+		o->list[i].file = export__open(o->list[i].path, o->list[i].format);
+		if (!o->list[i].file)
+			return -errno;
+	}
+	return 0;
+}
+
+unsigned outputs__screen(bool *color)
+{
+	struct winsize ws;
+
+	*color = false;
+	if (!isatty(STDOUT_FILENO) || ioctl(STDOUT_FILENO, TIOCGWINSZ, &ws) || !ws.ws_col)
+		return 0;
+	*color = !getenv("NO_COLOR");
+	return ws.ws_col;
+}
+
+/* One profile, or with `base` what differs from that. */
+static int write_stdout(const struct outputs *o, const struct profile *base,
+			const struct profile *p, const struct export_opts *opts)
+{
+	const struct export_format *format = export__find(o->folded ? ".folded" : ".txt");
+	struct export_opts eo = *opts;
+	int err;
+
+	eo.width = outputs__screen(&eo.color);
+	err = base ? format->write_diff(base, p, &eo, stdout) : format->write(p, &eo, stdout);
+	if (!err && fflush(stdout))
+		err = -errno;
+	if (err)
+		log_err("standard output: %s", strerror(-err));
+	return err;
+}
+
+static int write_all(struct outputs *o, const struct profile *base, const struct profile *p,
+		     const struct export_opts *eo)
+{
+	bool stdout_used = false;
+	int err = 0, e;
+
+	for (size_t i = 0; i < o->cnt; i++) {
+		struct export_file *file = o->list[i].file;
+
+		e = base ? export__commit_diff(file, base, p, eo) : export__commit(file, p, eo);
+		err = err ? err : e;
+		stdout_used |= is_stdout(&o->list[i]);
+	}
+	e = stdout_used ? 0 : write_stdout(o, base, p, eo);
+	return err ? err : e;
+}
+
+int outputs__write(struct outputs *o, const struct profile *p, const struct export_opts *eo)
+{
+	return write_all(o, NULL, p, eo);
+}
+
+int outputs__write_diff(struct outputs *o, const struct profile *before,
+			const struct profile *after, const struct export_opts *eo)
+{
+	return write_all(o, before, after, eo);
+}
+
+void outputs__close(struct outputs *o)
+{
+	for (size_t i = 0; i < o->cnt; i++) {
+		export__close(o->list[i].file);
+		o->list[i].file = NULL;
+	}
+}
+
+void outputs__free(struct outputs *o)
+{
+	outputs__close(o);
+	free(o->list);
+	*o = (struct outputs){ 0 };
+}

@@ -1,0 +1,917 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * pprof -> profile. The message (profile.proto) is read field by field where it lies: unpacked as a whole
+ * by protobuf-c it would take ten times the memory of the file, and of a hostile file a hundred times.
+ *
+ * Two passes: samples come first in the file, but need all that comes behind them.
+ *
+ * A file of ours has a comment that begins with "pyperf-bpf: ", and its mappings tell the kinds of frames. In
+ * files of others a function of a *.py file is Python, one in a mapping "[kernel..." the kernel's, one in
+ * another mapping native, and the rest plain names.
+ */
+#include "import/import_build.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/idmap.h"
+#include "base/log.h"
+#include "profile/export_stacks.h"
+#include "profile/pprof.h"
+#include "sources/event.h"
+
+#define ELEMENTS_MAX (1U << 22) /* of each table: a bound on memory */
+#define TYPES_MAX    64
+#define COMMENT	     "pyperf-bpf: "
+#define RUN_COMMENT  "pyperf-bpf-run: "
+#define NO_LINES     " lines=0"
+
+struct slice {
+	const uint8_t *p;
+	size_t len;
+};
+
+struct binary {
+	int32_t module; /* -1: none */
+	bool python, kernel, bracketed;
+	uint64_t start, offset;
+	int64_t filename, build_id;
+	uint64_t limit;
+};
+
+struct function {
+	int64_t name, file, start_line;
+};
+
+struct location {
+	uint64_t id, mapping, address;
+	struct slice msg; /* its lines are read when it is used */
+	uint32_t sym;	  /* + 1; 0: not used yet */
+};
+
+struct value_type {
+	int64_t type, unit;
+};
+
+struct table {
+	void *items;
+	size_t cnt, cap;
+	struct idmap by_id;
+};
+
+struct reader {
+	struct import *im;
+	struct slice file;
+	struct table strings, mappings, functions, locations;
+	struct value_type types[TYPES_MAX];
+	size_t type_cnt;
+	struct value_type period_type;
+	int64_t period, time_ns, duration_ns, default_type;
+	bool ours;
+	size_t column; /* which value counts */
+	size_t samples; /* which value is the number of samples, where `column` is not; else `column` */
+	uint64_t divisor; /* value -> samples; 0: it is a number of samples */
+	uint32_t *frames; /* of a sample */
+	size_t frame_cap;
+	str_id main_comm, main_exe;
+};
+
+/* ---- The wire format: https://protobuf.dev/programming-guides/encoding ---- */
+
+struct wire {
+	const uint8_t *p, *end;
+	bool bad;
+	/* The field that wire__next() found: a number, or bytes. */
+	uint32_t field;
+	bool is_bytes;
+	uint64_t value;
+	struct slice bytes;
+};
+
+static struct wire wire(struct slice s)
+{
+	return (struct wire){ .p = s.p, .end = s.p + s.len };
+}
+
+static uint64_t varint(struct wire *w)
+{
+	uint64_t v = 0;
+
+	for (unsigned shift = 0; shift < 70; shift += 7) {
+		uint8_t byte;
+
+		if (w->p == w->end)
+			break;
+		byte = *w->p++;
+		if (shift < 64)
+			v |= (uint64_t)(byte & 0x7f) << shift;
+		if (!(byte & 0x80))
+			return v;
+	}
+	w->bad = true;
+	return 0;
+}
+
+static void step_over(struct wire *w, uint64_t len)
+{
+	if (len > (uint64_t)(w->end - w->p))
+		w->bad = true;
+	else
+		w->p += len;
+}
+
+/* False at the end, and when the rest makes no sense (w->bad). */
+static bool wire__next(struct wire *w)
+{
+	uint64_t tag;
+
+	if (w->p == w->end || w->bad)
+		return false;
+	tag = varint(w);
+	w->field = tag >> 3 > UINT32_MAX ? 0 : (uint32_t)(tag >> 3);
+	w->is_bytes = false;
+	w->value = 0;
+	switch (tag & 7) {
+	case 0:
+		w->value = varint(w);
+		break;
+	case 1:
+		step_over(w, 8); /* no field of ours has a fixed size */
+		break;
+	case 2:
+		w->is_bytes = true;
+		w->bytes.len = varint(w);
+		w->bytes.p = w->p;
+		step_over(w, w->bytes.len);
+		break;
+	case 5:
+		step_over(w, 4);
+		break;
+	default:
+		w->bad = true;
+	}
+	w->bad |= !w->field;
+	return !w->bad;
+}
+
+/* The numbers of a repeated field: packed, or one for each occurrence. Calls once for each. */
+static struct wire numbers(const struct wire *w, uint64_t *single)
+{
+	*single = w->value;
+	return w->is_bytes ? wire(w->bytes) : (struct wire){ .p = NULL, .end = NULL };
+}
+
+/* ---- Tables ---- */
+
+static void *table__add(struct table *t, size_t size)
+{
+	uint8_t *items;
+
+	if (array_grow(&t->items, &t->cap, t->cnt, 1, size, ELEMENTS_MAX))
+		return NULL;
+	items = t->items;
+	return memset(items + size * t->cnt++, 0, size);
+}
+
+/* Ids are any number; mostly 1, 2, 3... Files the element added last. 0 is no id. */
+static int table__set_id(struct table *t, uint64_t id)
+{
+	return idmap__set(&t->by_id, id, (void *)(uintptr_t)t->cnt);
+}
+
+/* Index + 1; 0: there is none. */
+static size_t table__find(const struct table *t, uint64_t id)
+{
+	return (size_t)(uintptr_t)idmap__get(&t->by_id, id);
+}
+
+static void table__free(struct table *t)
+{
+	free(t->items);
+	idmap__free(&t->by_id);
+}
+
+static int too_many(const struct reader *r, const struct table *t)
+{
+	if (t->cnt < ELEMENTS_MAX)
+		return -ENOMEM;
+	return import_bad(r->im, "more than %u strings, functions or locations", ELEMENTS_MAX);
+}
+
+static struct slice get_string(const struct reader *r, int64_t index)
+{
+	const struct slice *strings = r->strings.items;
+
+	if (index < 0 || (uint64_t)index >= r->strings.cnt)
+		return (struct slice){ NULL, 0 };
+	return strings[index];
+}
+
+static bool starts_with(struct slice s, const char *prefix)
+{
+	return s.len >= strlen(prefix) && !memcmp(s.p, prefix, strlen(prefix));
+}
+
+static bool is(struct slice s, const char *text)
+{
+	return s.len == strlen(text) && !memcmp(s.p, text, s.len);
+}
+
+/* 0 is "", and also what lack of memory gives: `err` tells them apart. */
+static str_id intern(struct reader *r, struct slice s, int *err)
+{
+	str_id id = s.len ? profile__intern(r->im->p, (const char *)s.p, s.len) : 0;
+
+	if (s.len && !id)
+		*err = -ENOMEM;
+	return id;
+}
+
+/* ---- First pass: everything but the samples ---- */
+
+static int damaged(const struct reader *r, const char *what)
+{
+	return import_bad(r->im, "not a pprof profile, or damaged: %s", what);
+}
+
+static struct value_type read_type(struct slice msg, bool *bad)
+{
+	struct value_type t = { 0, 0 };
+	struct wire w = wire(msg);
+
+	while (wire__next(&w)) {
+		if (w.field == 1)
+			t.type = (int64_t)w.value;
+		else if (w.field == 2)
+			t.unit = (int64_t)w.value;
+	}
+	*bad |= w.bad;
+	return t;
+}
+
+static int add_type(struct reader *r, struct slice msg)
+{
+	bool bad = false;
+
+	if (r->type_cnt == TYPES_MAX)
+		return damaged(r, "more than 64 sample types");
+	r->types[r->type_cnt++] = read_type(msg, &bad);
+	return bad ? damaged(r, "a sample type") : 0;
+}
+
+static int add_mapping(struct reader *r, struct slice msg)
+{
+	struct binary *m = table__add(&r->mappings, sizeof(*m));
+	struct wire w = wire(msg);
+	uint64_t id = 0;
+
+	if (!m)
+		return too_many(r, &r->mappings);
+	while (wire__next(&w)) {
+		switch (w.field) {
+		case 1:
+			id = w.value;
+			break;
+		case 2:
+			m->start = w.value;
+			break;
+		case 3:
+			m->limit = w.value;
+			break;
+		case 4:
+			m->offset = w.value;
+			break;
+		case 5:
+			m->filename = (int64_t)w.value;
+			break;
+		case 6:
+			m->build_id = (int64_t)w.value;
+			break;
+		}
+	}
+	if (w.bad || !id)
+		return damaged(r, "a mapping");
+	return table__set_id(&r->mappings, id);
+}
+
+static int add_function(struct reader *r, struct slice msg)
+{
+	struct function *f = table__add(&r->functions, sizeof(*f));
+	struct wire w = wire(msg);
+	uint64_t id = 0;
+
+	if (!f)
+		return too_many(r, &r->functions);
+	while (wire__next(&w)) {
+		switch (w.field) {
+		case 1:
+			id = w.value;
+			break;
+		case 2:
+			f->name = (int64_t)w.value;
+			break;
+		case 4:
+			f->file = (int64_t)w.value;
+			break;
+		case 5:
+			f->start_line = (int64_t)w.value;
+			break;
+		}
+	}
+	if (w.bad || !id)
+		return damaged(r, "a function");
+	return table__set_id(&r->functions, id);
+}
+
+static int add_location(struct reader *r, struct slice msg)
+{
+	struct location *l = table__add(&r->locations, sizeof(*l));
+	struct wire w = wire(msg);
+
+	if (!l)
+		return too_many(r, &r->locations);
+	l->msg = msg;
+	while (wire__next(&w)) {
+		switch (w.field) {
+		case 1:
+			l->id = w.value;
+			break;
+		case 2:
+			l->mapping = w.value;
+			break;
+		case 3:
+			l->address = w.value;
+			break;
+		}
+	}
+	if (w.bad || !l->id)
+		return damaged(r, "a location");
+	return table__set_id(&r->locations, l->id);
+}
+
+static int add_string(struct reader *r, struct slice s)
+{
+	struct slice *string = table__add(&r->strings, sizeof(*string));
+
+	if (!string)
+		return too_many(r, &r->strings);
+	*string = s;
+	return 0;
+}
+
+static int take_message(struct reader *r, uint32_t field, struct slice msg)
+{
+	bool bad = false;
+
+	switch (field) {
+	case 1:
+		return add_type(r, msg);
+	case 3:
+		return add_mapping(r, msg);
+	case 4:
+		return add_location(r, msg);
+	case 5:
+		return add_function(r, msg);
+	case 6:
+		return add_string(r, msg);
+	case 11:
+		r->period_type = read_type(msg, &bad);
+		return bad ? damaged(r, "the type of the period") : 0;
+	default:
+		return 0;
+	}
+}
+
+static int read_tables(struct reader *r)
+{
+	struct wire w = wire(r->file);
+	int err = 0;
+
+	while (!err && wire__next(&w)) {
+		if (w.is_bytes)
+			err = take_message(r, w.field, w.bytes);
+		else if (w.field == 9)
+			r->time_ns = (int64_t)w.value;
+		else if (w.field == 10)
+			r->duration_ns = (int64_t)w.value;
+		else if (w.field == 12)
+			r->period = (int64_t)w.value;
+		else if (w.field == 14)
+			r->default_type = (int64_t)w.value;
+	}
+	if (err)
+		return err;
+	if (w.bad)
+		return damaged(r, "a field ends behind the end of the file");
+	return r->type_cnt ? 0 : damaged(r, "it has no sample types");
+}
+
+/* ---- What the samples are ---- */
+
+/* Nanoseconds of a unit of time; 0: none. */
+static uint64_t unit_ns(struct slice unit)
+{
+	static const struct {
+		const char *name;
+		uint64_t ns;
+	} units[] = {
+		{ "nanoseconds", 1 },	     { "ns", 1 },
+		{ "microseconds", 1000 },    { "us", 1000 },
+		{ "milliseconds", 1000000 }, { "ms", 1000000 },
+		{ "seconds", 1000000000 },   { "s", 1000000000 },
+	};
+
+	for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++)
+		if (is(unit, units[i].name))
+			return units[i].ns;
+	return 0;
+}
+
+static uint64_t period_ns(const struct reader *r)
+{
+	uint64_t ns = unit_ns(get_string(r, r->period_type.unit));
+
+	if (r->period <= 0 || !ns || (uint64_t)r->period > UINT64_MAX / ns)
+		return 0;
+	return (uint64_t)r->period * ns;
+}
+
+static bool is_count(const struct reader *r, size_t i)
+{
+	return is(get_string(r, r->types[i].unit), "count");
+}
+
+/* What a column counts, if it is an event that is no clock; else 0. */
+static uint32_t column_event(const struct reader *r, size_t i)
+{
+	struct slice name = get_string(r, r->types[i].type);
+	uint32_t id =
+		is_count(r, i) ? event__find((const char *)name.p, (uint32_t)name.len) : EVENT_CNT;
+
+	return id < EVENT_CNT && !event__get(id)->clock ? id : 0;
+}
+
+static size_t samples_column(const struct reader *r)
+{
+	for (size_t i = 0; i < r->type_cnt && column_event(r, r->column); i++)
+		if (is_count(r, i) && is(get_string(r, r->types[i].type), "samples"))
+			return i;
+	return r->column;
+}
+
+/* The sample type asked for, else the number of samples, else CPU time. type_cnt: none. */
+static size_t find_column(const struct reader *r)
+{
+	static const char *const preferred[] = { "samples", "sample", "cpu" };
+	const char *asked = r->im->o.sample_type;
+	size_t name_cnt = asked ? 1 : sizeof(preferred) / sizeof(preferred[0]);
+
+	/* Ours of an event that is no clock: the default says which. */
+	for (size_t i = 0; i < r->type_cnt && !asked; i++)
+		if (r->types[i].type == r->default_type && column_event(r, i))
+			return i;
+	for (size_t n = 0; n < name_cnt; n++)
+		for (size_t i = 0; i < r->type_cnt; i++)
+			if (is(get_string(r, r->types[i].type), asked ? asked : preferred[n]))
+				return i;
+	return r->type_cnt;
+}
+
+static int no_column(const struct reader *r)
+{
+	struct strbuf b = { 0 };
+
+	for (size_t i = 0; i < r->type_cnt; i++) {
+		struct slice type = get_string(r, r->types[i].type);
+		struct slice unit = get_string(r, r->types[i].unit);
+
+		strbuf__addz(&b, i ? ", " : "");
+		str_sanitise(&b, (const char *)type.p, type.len, 40);
+		strbuf__addc(&b, '/');
+		str_sanitise(&b, (const char *)unit.p, unit.len, 40);
+	}
+	if (r->im->o.sample_type)
+		import_bad(r->im, "no sample type '%s'; it has %s", r->im->o.sample_type,
+			   b.len ? b.s : "none");
+	else
+		import_bad(r->im, "not a CPU profile: it has %s", b.len ? b.s : "no types");
+	strbuf__free(&b);
+	return -EBADMSG;
+}
+
+static int choose_column(struct reader *r)
+{
+	uint64_t ns;
+
+	r->column = find_column(r);
+	if (r->column == r->type_cnt)
+		return no_column(r);
+	r->samples = samples_column(r);
+	if (is_count(r, r->column))
+		return 0;
+	ns = unit_ns(get_string(r, r->types[r->column].unit));
+	if (!ns)
+		return no_column(r);
+	r->divisor = period_ns(r) / ns;
+	if (!r->divisor)
+		return import_bad(r->im, "its values are times, without the period of a sample");
+	return 0;
+}
+
+/* Comments are in the string table, which comes last: they need a pass of their own. */
+static void take_comment(struct reader *r, uint64_t index)
+{
+	struct slice s = get_string(r, (int64_t)index);
+
+	if (starts_with(s, PPROF_COMMENT))
+		r->ours = true;
+}
+
+static void read_comments(struct reader *r)
+{
+	struct wire w = wire(r->file);
+
+	while (wire__next(&w)) {
+		uint64_t single;
+		struct wire n = numbers(&w, &single);
+
+		if (w.field != 13)
+			continue;
+		if (!w.is_bytes)
+			take_comment(r, single);
+		while (n.p != n.end && !n.bad)
+			take_comment(r, varint(&n));
+	}
+}
+
+static void read_stats(struct reader *r)
+{
+	struct profile_stats *s = &r->im->stats;
+	struct slice run = get_string(r, PPROF_RUN_STRING);
+	uint64_t ns = period_ns(r);
+
+	read_comments(r);
+	if (r->ours && starts_with(run, PPROF_RUN)) {
+		profile_stats__parse(s, (const char *)run.p, run.len);
+		r->im->has_lines |= !memmem(run.p, run.len, NO_LINES, strlen(NO_LINES));
+	}
+	s->event = column_event(r, r->column);
+	if (!s->start_unix_ns && r->time_ns > 0)
+		s->start_unix_ns = (uint64_t)r->time_ns;
+	if (!s->duration_ns && r->duration_ns > 0)
+		s->duration_ns = (uint64_t)r->duration_ns;
+	if (!s->frequency_hz && ns && ns <= 1000000000)
+		s->frequency_hz = (uint32_t)((1000000000 + ns / 2) / ns);
+}
+
+/* ---- Mappings, functions and locations -> syms ---- */
+
+static struct slice base_name(struct slice path)
+{
+	const uint8_t *slash = path.len ? memrchr(path.p, '/', path.len) : NULL;
+	size_t skipped = slash ? (size_t)(slash + 1 - path.p) : 0;
+
+	return (struct slice){ path.p + skipped, path.len - skipped };
+}
+
+static bool is_bracketed(struct slice name)
+{
+	return name.len > 1 && name.p[0] == '[' && name.p[name.len - 1] == ']';
+}
+
+static int resolve_mapping(struct reader *r, struct binary *m)
+{
+	struct slice path = get_string(r, m->filename);
+	struct profile_module module = { 0 };
+	int err = 0;
+
+	m->module = -1;
+	m->python = r->ours && is(path, PPROF_PYTHON);
+	m->kernel = starts_with(path, "[kernel");
+	m->bracketed = is_bracketed(path);
+	if (m->python || m->kernel || !path.len)
+		return 0;
+	module.path = intern(r, path, &err);
+	module.build_id = intern(r, get_string(r, m->build_id), &err);
+	module.start = m->offset;
+	module.limit = m->limit > m->start ? m->offset + (m->limit - m->start) : m->offset;
+	if (!err)
+		m->module = import_module(r->im, &module);
+	return m->module == -ENOMEM ? -ENOMEM : err;
+}
+
+static int resolve_mappings(struct reader *r)
+{
+	struct binary *maps = r->mappings.items;
+	int err = 0;
+
+	for (size_t i = 0; i < r->mappings.cnt && !err; i++)
+		err = resolve_mapping(r, &maps[i]);
+	/* Without labels, the process is the main binary. */
+	if (!err && r->mappings.cnt && maps[0].module >= 0) {
+		r->main_exe = r->im->p->modules[maps[0].module].path;
+		r->main_comm = intern(r, base_name(get_string(r, maps[0].filename)), &err);
+	}
+	return err;
+}
+
+static bool is_python_file(struct slice file)
+{
+	return file.len > 3 && !memcmp(file.p + file.len - 3, ".py", 3);
+}
+
+static uint8_t kind_of(const struct reader *r, const struct location *l, const struct binary *m,
+		       struct slice name, struct slice file)
+{
+	if (m && m->python)
+		return SYM_PYTHON;
+	if (m && (m->kernel || (m->bracketed && l->address >> 63))) /* or one of its modules */
+		return SYM_KERNEL;
+	if (!r->ours && is_python_file(file))
+		return SYM_PYTHON;
+	if ((m && m->module >= 0) || (r->ours && l->address))
+		return SYM_NATIVE;
+	return is_bracketed(name) ? SYM_MARKER : SYM_PLAIN;
+}
+
+/* Names that export_pprof.c gives to what has none. */
+static bool stands_for_none(uint8_t kind, struct slice name)
+{
+	return (kind == SYM_KERNEL && is(name, PPROF_KERNEL)) ||
+	       (kind == SYM_NATIVE && is(name, PPROF_ANON));
+}
+
+static uint32_t to_line(int64_t line)
+{
+	return line > 0 && line <= UINT32_MAX ? (uint32_t)line : 0;
+}
+
+/*
+ * A location's function number `function_id` (0: it has none). `inlined`: the sym inlined into it; `last`:
+ * it is inlined into none itself. Returns the sym's index.
+ */
+static int add_line_sym(struct reader *r, const struct location *l, uint64_t function_id,
+			int64_t line, int32_t inlined, bool last)
+{
+	const struct binary *maps = r->mappings.items, *m;
+	const struct function *functions = r->functions.items;
+	size_t mapping = table__find(&r->mappings, l->mapping);
+	size_t function = table__find(&r->functions, function_id);
+	struct sym s = { .module = -1, .inlined = inlined };
+	struct slice name = { NULL, 0 }, file = { NULL, 0 };
+	int err = 0;
+
+	if ((l->mapping && !mapping) || (function_id && !function))
+		return damaged(r, "a location names a mapping or a function that is not there");
+	m = mapping ? &maps[mapping - 1] : NULL;
+	if (function) {
+		name = get_string(r, functions[function - 1].name);
+		file = get_string(r, functions[function - 1].file);
+		s.start_line = to_line(functions[function - 1].start_line);
+	}
+	s.kind = kind_of(r, l, m, name, file);
+	s.func = stands_for_none(s.kind, name) ? 0 : intern(r, name, &err);
+	s.file = intern(r, file, &err);
+	s.line = to_line(line);
+	s.flags = s.kind == SYM_NATIVE && !last ? SYM_INLINED : 0;
+	if ((s.kind == SYM_NATIVE || s.kind == SYM_KERNEL) && m)
+		s.module = m->module;
+	if (s.kind == SYM_NATIVE || s.kind == SYM_KERNEL)
+		s.addr = m ? l->address - m->start + m->offset : l->address;
+	r->im->has_lines |= s.line && s.kind != SYM_KERNEL;
+	return err ? err : import_sym(r->im, &s);
+}
+
+static int line_cnt(const struct location *l)
+{
+	struct wire w = wire(l->msg);
+	int cnt = 0;
+
+	while (cnt < EXPORT_MAX_INLINED && wire__next(&w))
+		cnt += w.field == 4 && w.is_bytes;
+	return cnt;
+}
+
+static int resolve_location(struct reader *r, struct location *l)
+{
+	int sym = -1, lines = 0, left = line_cnt(l);
+	struct wire w = wire(l->msg);
+
+	while (lines < EXPORT_MAX_INLINED && wire__next(&w)) {
+		struct wire line = wire(w.bytes);
+		uint64_t function = 0, number = 0;
+
+		if (w.field != 4 || !w.is_bytes)
+			continue;
+		while (wire__next(&line)) {
+			if (line.field == 1)
+				function = line.value;
+			else if (line.field == 2)
+				number = line.value;
+		}
+		if (line.bad)
+			return damaged(r, "a line");
+		sym = add_line_sym(r, l, function, (int64_t)number, sym, --left == 0);
+		if (sym < 0)
+			return sym;
+		lines++;
+	}
+	if (!lines)
+		sym = add_line_sym(r, l, 0, 0, -1, true);
+	if (sym >= 0)
+		l->sym = (uint32_t)sym + 1;
+	return sym < 0 ? sym : 0;
+}
+
+/* ---- Second pass: samples ---- */
+
+struct labels {
+	struct profile_proc proc;
+	uint64_t life;
+	uint32_t tid, interp;
+	str_id thread;
+};
+
+static uint32_t to_id(int64_t num)
+{
+	return num > 0 && num <= UINT32_MAX ? (uint32_t)num : 0;
+}
+
+static int read_label(struct reader *r, struct slice msg, struct labels *l)
+{
+	struct wire w = wire(msg);
+	int64_t key = 0, str = 0, num = 0;
+	struct slice name, text;
+	int err = 0;
+
+	while (wire__next(&w)) {
+		if (w.field == 1)
+			key = (int64_t)w.value;
+		else if (w.field == 2)
+			str = (int64_t)w.value;
+		else if (w.field == 3)
+			num = (int64_t)w.value;
+	}
+	if (w.bad)
+		return damaged(r, "a label");
+	name = get_string(r, key);
+	text = get_string(r, str);
+	if (is(name, "pid"))
+		l->proc.tgid = to_id(num);
+	else if (is(name, "tid"))
+		l->tid = to_id(num);
+	else if (is(name, "interpreter"))
+		l->interp = to_id(num);
+	else if (is(name, "life"))
+		l->life = (uint64_t)num;
+	else if (is(name, "comm"))
+		l->proc.comm = intern(r, text, &err);
+	else if (is(name, "exe"))
+		l->proc.exe = intern(r, text, &err);
+	else if (is(name, "container"))
+		l->proc.container = intern(r, text, &err);
+	else if (is(name, "python"))
+		l->proc.python = intern(r, text, &err);
+	else if (is(name, "native-only"))
+		l->proc.native_only = intern(r, text, &err);
+	else if (is(name, "thread"))
+		l->thread = intern(r, text, &err);
+	return err;
+}
+
+static int add_frame(struct reader *r, uint64_t location_id, size_t at)
+{
+	struct location *locations = r->locations.items;
+	size_t index = table__find(&r->locations, location_id);
+	int err;
+
+	if (!index)
+		return damaged(r, "a sample names a location that is not there");
+	if (at == IMPORT_MAX_DEPTH)
+		return import_bad(r->im, "a stack of more than %u frames", IMPORT_MAX_DEPTH);
+	if (!locations[index - 1].sym) {
+		err = resolve_location(r, &locations[index - 1]);
+		if (err)
+			return err;
+	}
+	if (array_grow(&r->frames, &r->frame_cap, at, 1, sizeof(*r->frames), UINT32_MAX))
+		return -ENOMEM;
+	r->frames[at] = locations[index - 1].sym - 1;
+	return 0;
+}
+
+static void reverse(uint32_t *frames, size_t cnt)
+{
+	for (size_t i = 0; i < cnt / 2; i++) {
+		uint32_t frame = frames[i];
+
+		frames[i] = frames[cnt - 1 - i];
+		frames[cnt - 1 - i] = frame;
+	}
+}
+
+static int store_sample(struct reader *r, struct labels *l, size_t frame_cnt, int64_t value,
+			int64_t samples)
+{
+	uint64_t count = (uint64_t)value;
+	uint32_t thread;
+	int proc, err;
+
+	if (value < 0 || samples < 0)
+		return import_bad(r->im, "negative values: a difference of two profiles?");
+	if (r->divisor)
+		count = count / r->divisor + (count % r->divisor >= (r->divisor + 1) / 2);
+	if (!count)
+		return 0;
+	if (!l->proc.comm) {
+		l->proc.comm = r->main_comm;
+		l->proc.exe = r->main_exe;
+	}
+	proc = import_proc(r->im, &l->proc, l->life);
+	if (proc < 0)
+		return proc;
+	/* No thread of Linux has a greater number. */
+	thread = THREAD_INTERP(l->tid) || !l->tid ? 0 : THREAD_WORD(l->tid, l->interp);
+	err = import_thread(r->im, proc, thread, l->thread);
+	if (err)
+		return err;
+	reverse(r->frames, frame_cnt);
+	return import_stack(r->im, proc, thread, r->frames, frame_cnt,
+			    r->samples == r->column ? count : (uint64_t)samples, count);
+}
+
+static void take_value(const struct reader *r, size_t column, int64_t n, int64_t *value,
+		       int64_t *samples)
+{
+	if (column == r->column)
+		*value = n;
+	if (column == r->samples)
+		*samples = n;
+}
+
+static int read_sample(struct reader *r, struct slice msg)
+{
+	struct wire w = wire(msg);
+	struct labels l = { .tid = 0 };
+	size_t frame_cnt = 0, value_cnt = 0;
+	int64_t value = 0, samples = 0;
+	int err = 0;
+
+	while (!err && wire__next(&w)) {
+		uint64_t number;
+		struct wire n = numbers(&w, &number);
+		bool more = !w.is_bytes;
+
+		if (w.field == 3 && w.is_bytes)
+			err = read_label(r, w.bytes, &l);
+		if (w.field != 1 && w.field != 2)
+			continue;
+		while (!err && (more || n.p != n.end)) {
+			number = more ? number : varint(&n);
+			more = false;
+			if (n.bad)
+				err = damaged(r, "a sample");
+			else if (w.field == 1)
+				err = add_frame(r, number, frame_cnt++);
+			else
+				take_value(r, value_cnt++, (int64_t)number, &value, &samples);
+		}
+	}
+	if (!err && (w.bad || value_cnt != r->type_cnt))
+		err = damaged(r, "a sample");
+	return err ? err : store_sample(r, &l, frame_cnt, value, samples);
+}
+
+static int read_samples(struct reader *r)
+{
+	struct wire w = wire(r->file);
+	int err = 0;
+
+	while (!err && wire__next(&w))
+		if (w.field == 2 && w.is_bytes)
+			err = read_sample(r, w.bytes);
+	return err;
+}
+
+int import_pprof(struct import *im, const uint8_t *data, size_t size)
+{
+	struct reader r = { .im = im, .file = { data, size } };
+	int err = read_tables(&r);
+
+	if (!err)
+		err = choose_column(&r);
+	if (!err)
+		read_stats(&r);
+	if (!err)
+		err = resolve_mappings(&r);
+	if (!err)
+		err = read_samples(&r);
+	table__free(&r.strings);
+	table__free(&r.mappings);
+	table__free(&r.functions);
+	table__free(&r.locations);
+	free(r.frames);
+	return err;
+}

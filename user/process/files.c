@@ -1,0 +1,1177 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+#include "process/files.h"
+
+#include <bpf/bpf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/magic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/foreign.h"
+#include "base/idmap.h"
+#include "base/log.h"
+#include "bpf/pyperf.h"
+#include "elf/builder.h"
+#include "elf/ehframe.h"
+#include "process/maps_read.h"
+#include "process/tables.h"
+
+/* For how long file_table__is_plain() trusts a verdict: an inode may be rewritten in place. */
+#define PLAIN_TRUST_NS 1000000000ULL
+
+#define ROOM_SHARE     32 /* of the budget is made free at once */
+#define IDLE_TICKS     2  /* windows after which a file that no one needs is closed */
+#define INTERP_IDLE_TICKS                                                                          \
+	720 /* ... an interpreter: an hour; IDLE_TICKS when room for them is scarce */
+#define INODES_KEPT 4096
+#define INODE_KEEP_NS                                                                              \
+	60000000000ULL /* beyond INODES_KEPT, how long one is kept that no one asks for */
+
+enum verdict {
+	VERDICT_NONE = 0,  /* not looked at, or it could not be read: ask again in the next round */
+	VERDICT_OTHER = 1, /* not an ELF file of this machine */
+	VERDICT_PLAIN = 2, /* ELF, no interpreter */
+	VERDICT_PYTHON = 3, /* `file` is set */
+};
+
+struct inode {
+	uint64_t dev, ino;
+	struct inode *next; /* the same hash */
+	enum verdict verdict;
+	int err;		  /* of VERDICT_NONE */
+	uint64_t round;		  /* in which it was last compared with its file */
+	int64_t size, mtime_ns;	  /* then */
+	struct mapped_file *file; /* NULL: not open */
+	bool owner;		  /* the descriptor of `file` is of this inode */
+	uint64_t checked_ns;
+	uint64_t generation, generation_seen; /* by perf: at the last check, and last of all */
+	bool has_generation;
+};
+
+struct file_table {
+	struct file_maps maps;
+	struct symbolizer *sym;
+	struct idmap inodes;
+	struct idmap by_build_id;
+	struct idmap files; /* by id; not an array, because ids are not used again */
+	uint32_t next_id;
+	struct tables *tables;
+	struct table_builder *builder;
+	struct mapped_file **interps; /* by index; NULL: free */
+	uint8_t *seen;		      /* flags of `seen`, as this tick found them */
+	uint64_t round, use_clock, room_made, tick;
+	struct mapped_file *vdso;
+	uint64_t vdso_size;
+	bool vdso_tried;
+	bool no_map_files; /* not permitted: do not ask again */
+	bool warned_budget;
+	struct file_stats stats;
+};
+
+/* ---- life ----------------------------------------------------------------------------------- */
+
+/* Files stay open, so the soft limit of descriptors, 1024 as a rule, is not for us. */
+static void raise_nofile(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur == limit.rlim_max)
+		return;
+	limit.rlim_cur = limit.rlim_max;
+	setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+struct file_table *file_table__new(const struct file_maps *maps, struct symbolizer *sym)
+{
+	struct file_table *ft = calloc(1, sizeof(*ft));
+
+	if (!ft)
+		return NULL;
+	ft->maps = *maps;
+	ft->sym = sym;
+	ft->round = 1;
+	ft->next_id = 1;
+	if (!ft->maps.table_budget)
+		ft->maps.table_budget = TABLE_BUDGET_DEFAULT;
+	ft->tables = tables__new(maps->tables_fd, maps->table_cap, maps->spare_bytes);
+	ft->builder = table_builder__new();
+	ft->interps = calloc(maps->interp_cap + 1, sizeof(*ft->interps));
+	ft->seen = calloc(maps->seen_cap + 1, sizeof(*ft->seen));
+	if (!ft->tables || !ft->interps || !ft->builder || !ft->seen) {
+		file_table__free(ft);
+		errno = ENOMEM;
+		return NULL;
+	}
+	raise_nofile();
+	return ft;
+}
+
+static void free_file(struct mapped_file *file)
+{
+	elf_file__close(file->elf);
+	free(file->py);
+	free(file);
+}
+
+/* All that share a hash. */
+static void free_inodes(struct inode *inode)
+{
+	struct inode *next;
+
+	for (; inode; inode = next) {
+		next = inode->next;
+		free(inode);
+	}
+}
+
+void file_table__free(struct file_table *ft)
+{
+	struct inode *inode;
+	struct mapped_file *file;
+
+	if (!ft)
+		return;
+	for (size_t at = 0; (inode = idmap__next(&ft->inodes, &at));)
+		free_inodes(inode);
+	for (size_t at = 0; (file = idmap__next(&ft->files, &at));)
+		free_file(file);
+	table_builder__free(ft->builder);
+	tables__free(ft->tables);
+	idmap__free(&ft->inodes);
+	idmap__free(&ft->by_build_id);
+	idmap__free(&ft->files);
+	free(ft->interps);
+	free(ft->seen);
+	free(ft);
+}
+
+void file_table__stats(const struct file_table *ft, struct file_stats *out)
+{
+	const struct tables_stats *ts = tables__stats(ft->tables);
+
+	*out = ft->stats;
+	out->spare_bytes = ts->spare_bytes;
+	out->spares = ts->spares;
+	out->spares_used = ts->spares_used;
+	out->spares_missed = ts->spares_missed;
+	out->publish_waits = ts->waits;
+	out->inodes = ft->inodes.cnt;
+	out->last_id = ft->next_id - 1;
+}
+
+struct mapped_file *file_table__find(const struct file_table *ft, uint32_t id)
+{
+	return idmap__get(&ft->files, id);
+}
+
+/* ---- opening -------------------------------------------------------------------------------- */
+
+/*
+ * /proc/PID/map_files/START-END is the mapped file itself, whatever became of its name: deleted, a
+ * memfd, in another mount namespace, below an overlay. Needs CAP_CHECKPOINT_RESTORE (5.9+) or
+ * CAP_SYS_ADMIN. O_PATH: whether it is safe to open for reading shows first.
+ */
+static int open_map_file(struct file_table *ft, int proc_fd, const struct map_line *line)
+{
+	char path[64];
+	int fd;
+
+	if (ft->no_map_files)
+		return -EPERM;
+	snprintf(path, sizeof(path), "map_files/%llx-%llx", (unsigned long long)line->start,
+		 (unsigned long long)line->end);
+	fd = openat(proc_fd, path, O_PATH | O_CLOEXEC);
+	if (fd >= 0)
+		return fd;
+	if (errno == EPERM)
+		ft->no_map_files = true;
+	return -errno;
+}
+
+/* Below /proc/PID: its name, as the process sees it. 0 or negative errno. */
+static int path_in_root(const struct map_line *line, char *path, size_t size)
+{
+	int n = map_line__path(line, path + 4, size - 4);
+
+	memcpy(path, "root", 4);
+	return n < 0 ? n : 0;
+}
+
+/* By name; the inode number tells whether it is still the same file. */
+static int open_by_name(int proc_fd, const struct map_line *line)
+{
+	char path[PATH_MAX];
+	struct stat st;
+	int err = path_in_root(line, path, sizeof(path)), fd;
+
+	if (err)
+		return err;
+	fd = openat(proc_fd, path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	if (fstat(fd, &st) || st.st_ino != line->inode) {
+		close(fd);
+		return -ESTALE;
+	}
+	return fd;
+}
+
+/* stat() of a file on an overlay gives a number of the overlay's, maps that of the file below. */
+static bool is_on_overlay(int fd)
+{
+	struct statfs fs;
+
+	return !fstatfs(fd, &fs) && fs.f_type == OVERLAYFS_SUPER_MAGIC;
+}
+
+/*
+ * An O_PATH descriptor of the mapped file, which is a regular file, and what stat() says of it. -ESTALE:
+ * something else is mapped there by now.
+ */
+static int open_path(struct file_table *ft, int proc_fd, const struct map_line *line,
+		     struct stat *st)
+{
+	int fd = open_map_file(ft, proc_fd, line);
+
+	if (fd < 0)
+		fd = open_by_name(proc_fd, line);
+	if (fd < 0)
+		return fd;
+	/* Opening a device or a fifo for reading could do something. */
+	if (fstat(fd, st) || !S_ISREG(st->st_mode)) {
+		close(fd);
+		return -ENOEXEC;
+	}
+	if (st->st_ino != line->inode && !is_on_overlay(fd)) {
+		close(fd);
+		return -ESTALE;
+	}
+	return fd;
+}
+
+/* Was that the mapped file which open_path() gave? */
+static bool is_mapped_file(int proc_fd, const struct map_line *line, const struct stat *st)
+{
+	return st->st_ino == line->inode || maps_have(proc_fd, line);
+}
+
+int file_table__open(struct file_table *ft, int proc_fd, const struct map_line *line)
+{
+	struct stat st;
+	int path_fd = open_path(ft, proc_fd, line, &st), fd;
+
+	if (path_fd < 0)
+		return path_fd;
+	fd = foreign__reopen_mapped(path_fd);
+	close(path_fd);
+	return fd;
+}
+
+static int64_t mtime_ns(const struct stat *st)
+{
+	return (int64_t)st->st_mtim.tv_sec * 1000000000 + st->st_mtim.tv_nsec;
+}
+
+/* The ELF file behind a mapping; NULL and errno. */
+static struct elf_file *open_elf(struct file_table *ft, int path_fd, const struct map_line *line)
+{
+	int fd = foreign__reopen_mapped(path_fd), n;
+	struct elf_file *elf;
+	char *name;
+
+	if (fd < 0) {
+		errno = -fd;
+		return NULL;
+	}
+	ft->stats.opened++;
+	name = malloc(line->name_len + 1);
+	if (!name) {
+		close(fd);
+		errno = ENOMEM;
+		return NULL;
+	}
+	n = map_line__path(line, name, line->name_len + 1);
+	if (n < 0) {
+		memcpy(name, line->name, line->name_len);
+		name[line->name_len] = '\0';
+	}
+	elf = elf_file__open(fd, name);
+	n = errno;
+	free(name);
+	errno = n;
+	return elf;
+}
+
+/* ---- files ---------------------------------------------------------------------------------- */
+
+static uint64_t identity_hash(const struct elf_file *elf)
+{
+	const struct elf_id *id = elf_file__id(elf);
+	uint64_t h = elf_file__size(elf) ^ 0xcbf29ce484222325ULL;
+
+	for (unsigned int i = 0; i < id->size; i++)
+		h = (h ^ id->bytes[i]) * 0x100000001b3ULL;
+	return h;
+}
+
+/* The file with the same build id and size, or NULL. */
+static struct mapped_file *find_same(const struct file_table *ft, const struct elf_file *elf)
+{
+	const struct elf_id *id = elf_file__id(elf);
+	struct mapped_file *file;
+
+	if (!id->size)
+		return NULL;
+	for (file = idmap__get(&ft->by_build_id, identity_hash(elf)); file;
+	     file = file->next_same) {
+		const struct elf_id *have = elf_file__id(file->elf);
+
+		if (have->size == id->size && !memcmp(have->bytes, id->bytes, id->size) &&
+		    elf_file__size(file->elf) == elf_file__size(elf))
+			return file;
+	}
+	return NULL;
+}
+
+/* Takes over `py`; a new file takes over `elf` as well. NULL on lack of memory or of ids. */
+static struct mapped_file *add_file(struct file_table *ft, struct elf_file *elf, int python,
+				    struct py_binary *py)
+{
+	struct mapped_file *file = calloc(1, sizeof(*file));
+	uint64_t hash = identity_hash(elf);
+
+	if (!file || ft->next_id > FRAME_NATIVE_FILE || idmap__set(&ft->files, ft->next_id, file))
+		goto fail;
+	*file = (struct mapped_file){ .id = ft->next_id++,
+				      .elf = elf,
+				      .python = python,
+				      .py = py,
+				      .interp = -1,
+				      .last_seen = ft->tick,
+				      .unused_since = ft->tick };
+	if (elf_file__id(elf)->size) {
+		file->next_same = idmap__get(&ft->by_build_id, hash);
+		if (idmap__set(&ft->by_build_id, hash, file))
+			file->next_same = NULL; /* not shared, then */
+	}
+	ft->stats.files++;
+	if (symbolizer__add_file(ft->sym, file->id, elf))
+		log_warn("%s: no symbols: out of memory", elf_file__path(elf));
+	return file;
+fail:
+	free(file);
+	free(py);
+	return NULL;
+}
+
+static struct inode *find_inode(struct file_table *ft, uint64_t dev, uint64_t ino)
+{
+	struct inode *inode = idmap__get(&ft->inodes, ino ^ dev << 40);
+
+	while (inode && (inode->dev != dev || inode->ino != ino))
+		inode = inode->next;
+	return inode;
+}
+
+static uint64_t make_dev(uint32_t major, uint32_t minor)
+{
+	return (uint64_t)major << 32 | minor;
+}
+
+static struct inode *get_inode(struct file_table *ft, const struct map_line *line)
+{
+	uint64_t dev = make_dev(line->major, line->minor), key = line->inode ^ dev << 40;
+	struct inode *inode = find_inode(ft, dev, line->inode);
+
+	if (inode)
+		return inode;
+	inode = calloc(1, sizeof(*inode));
+	if (!inode)
+		return NULL;
+	inode->dev = dev;
+	inode->ino = line->inode;
+	inode->next = idmap__get(&ft->inodes, key);
+	if (idmap__set(&ft->inodes, key, inode)) {
+		free(inode);
+		return NULL;
+	}
+	return inode;
+}
+
+/* By mount, not by inode: the same directory may have other things mounted below it elsewhere. */
+static bool is_our_root(int proc_fd)
+{
+	struct statx ours, theirs;
+
+	return !statx(AT_FDCWD, "/", 0, STATX_MNT_ID, &ours) &&
+	       !statx(proc_fd, "root/", 0, STATX_MNT_ID, &theirs) &&
+	       ours.stx_mask & theirs.stx_mask & STATX_MNT_ID &&
+	       ours.stx_mnt_id == theirs.stx_mnt_id;
+}
+
+/*
+ * The debug file that the process's own root has, /usr/lib/debug/.build-id/xx/yyyy.debug, where that is not
+ * ours: it is opened now, because the container may be gone when names are wanted.
+ */
+static void offer_debug_file(struct file_table *ft, int proc_fd, const struct mapped_file *file)
+{
+	char hex[2 * BUILD_ID_MAX + 1], path[128];
+	int path_fd, fd;
+
+	elf_file__id_hex(file->elf, hex);
+	if (strlen(hex) < 4 || sym_debugfile__has(file->elf, ".debug_info") || is_our_root(proc_fd))
+		return;
+	snprintf(path, sizeof(path), "usr/lib/debug/.build-id/%.2s/%s.debug", hex, hex + 2);
+	path_fd = foreign__find(proc_fd, path);
+	if (path_fd < 0)
+		return;
+	fd = foreign__reopen(path_fd);
+	close(path_fd);
+	if (fd >= 0)
+		symbolizer__offer_debug_file(ft->sym, file->id, fd);
+}
+
+static void begin_lengthy(const struct file_table *ft)
+{
+	if (ft->maps.lengthy)
+		ft->maps.lengthy(ft->maps.lengthy_ctx);
+}
+
+/* Sets the verdict of an inode from its file. `keep`: hold on to it even if it is no interpreter.
+ */
+static void judge(struct file_table *ft, struct inode *inode, int path_fd,
+		  const struct map_line *line, bool keep)
+{
+	struct py_binary *py = NULL;
+	struct elf_file *elf;
+	int python;
+
+	begin_lengthy(ft);
+	elf = open_elf(ft, path_fd, line);
+	inode->verdict = VERDICT_NONE;
+	inode->err = -ENOMEM;
+	if (!elf) {
+		inode->err = -errno;
+		if (errno == ENOEXEC || errno == EBADMSG)
+			inode->verdict = VERDICT_OTHER;
+		return;
+	}
+	inode->file = find_same(ft, elf);
+	if (inode->file) {
+		inode->verdict = inode->file->py ? VERDICT_PYTHON : VERDICT_PLAIN;
+		goto out;
+	}
+	py = calloc(1, sizeof(*py));
+	if (!py)
+		goto out;
+	python = py_binary__analyse(elf, py);
+	if (python != 0 && python != -ENOTSUP && python != -EAGAIN) {
+		free(py);
+		py = NULL;
+		if (python == -ENOMEM)
+			goto out;
+		inode->verdict = VERDICT_PLAIN;
+		if (!keep)
+			goto out;
+	}
+	inode->file = add_file(ft, elf, python, py);
+	if (!inode->file) {
+		inode->verdict = VERDICT_NONE;
+		goto out;
+	}
+	inode->verdict = py ? VERDICT_PYTHON : VERDICT_PLAIN;
+	inode->owner = true;
+	return; /* the file has `elf` now */
+out:
+	elf_file__close(elf);
+}
+
+static bool unchanged(const struct inode *inode, const struct stat *st)
+{
+	return inode->size == st->st_size && inode->mtime_ns == mtime_ns(st);
+}
+
+/* What is known of it holds, and is all that is wanted. One system call, of the many of most processes' starts. */
+static bool is_as_judged(int proc_fd, const struct map_line *line, const struct inode *inode,
+			 bool keep)
+{
+	char path[PATH_MAX];
+	struct stat st;
+
+	/* Our own descriptor keeps the inode from being reused: no path to walk. */
+	if (inode->owner)
+		return !fstat(elf_file__fd(inode->file->elf), &st) && unchanged(inode, &st);
+	if (inode->verdict == VERDICT_NONE ||
+	    (keep && !inode->file && inode->verdict == VERDICT_PLAIN))
+		return false;
+	/* On an overlay the number is another one, and open_path() has more to ask. */
+	return !path_in_root(line, path, sizeof(path)) &&
+	       !fstatat(proc_fd, path, &st, AT_SYMLINK_NOFOLLOW) && S_ISREG(st.st_mode) &&
+	       st.st_ino == line->inode && unchanged(inode, &st);
+}
+
+static void note_checked(struct file_table *ft, struct inode *inode)
+{
+	inode->round = ft->round;
+	inode->checked_ns = now_ns();
+	inode->generation = inode->generation_seen;
+}
+
+/*
+ * The inode of a mapping with a verdict on its present contents; with its file open, if `keep`.
+ * NULL: no memory.
+ */
+static struct inode *look_up(struct file_table *ft, int proc_fd, const struct map_line *line,
+			     bool keep)
+{
+	struct inode *inode = get_inode(ft, line);
+	struct stat st;
+	int fd;
+
+	if (!inode)
+		return NULL;
+	if (inode->round == ft->round && (!keep || inode->file || inode->verdict != VERDICT_PLAIN))
+		return inode;
+	if (is_as_judged(proc_fd, line, inode, keep)) {
+		note_checked(ft, inode);
+		return inode;
+	}
+	fd = open_path(ft, proc_fd, line, &st);
+	if (fd < 0) {
+		/* What was known of it stays: its name may be gone, but it is still mapped. */
+		if (inode->verdict == VERDICT_NONE && fd == -ENOEXEC)
+			inode->verdict = VERDICT_OTHER;
+		inode->err = fd;
+		if (fd != -ESTALE) /* another process may have it still */
+			inode->round = ft->round;
+		return inode;
+	}
+	if (inode->verdict == VERDICT_NONE || !unchanged(inode, &st) ||
+	    (keep && !inode->file && inode->verdict == VERDICT_PLAIN)) {
+		if (!is_mapped_file(proc_fd, line, &st)) {
+			close(fd);
+			inode->err = -ESTALE;
+			return inode;
+		}
+		inode->file = NULL;
+		inode->owner = false;
+		judge(ft, inode, fd, line, keep);
+		if (inode->owner)
+			offer_debug_file(ft, proc_fd, inode->file);
+		inode->size = st.st_size;
+		inode->mtime_ns = mtime_ns(&st);
+	}
+	close(fd);
+	note_checked(ft, inode);
+	return inode;
+}
+
+int file_table__is_python(struct file_table *ft, int proc_fd, const struct map_line *line)
+{
+	struct inode *inode;
+
+	if (!line->inode)
+		return 0;
+	inode = look_up(ft, proc_fd, line, false);
+	if (!inode)
+		return -ENOMEM;
+	return inode->verdict == VERDICT_NONE ? inode->err : inode->verdict == VERDICT_PYTHON;
+}
+
+bool file_table__is_plain(struct file_table *ft, uint32_t major, uint32_t minor, uint64_t ino,
+			  uint64_t generation, uint64_t now)
+{
+	struct inode *inode;
+
+	if (!ino)
+		return true;
+	inode = find_inode(ft, make_dev(major, minor), ino);
+	if (!inode)
+		return false;
+	if (!inode->has_generation || inode->generation_seen != generation) {
+		inode->generation_seen = generation;
+		inode->has_generation = true;
+		return false;
+	}
+	return inode->generation == generation && now < inode->checked_ns + PLAIN_TRUST_NS &&
+	       (inode->verdict == VERDICT_PLAIN || inode->verdict == VERDICT_OTHER);
+}
+
+/* ---- the vdso ------------------------------------------------------------------------------- */
+
+/* Size of our own vdso by /proc/self/maps; 0: none. */
+static uint64_t own_vdso_size(uint64_t start)
+{
+	FILE *f = fopen("/proc/self/maps", "re");
+	struct map_line line;
+	uint64_t size = 0;
+	char *text = NULL;
+	size_t cap = 0;
+	ssize_t n;
+
+	while (f && !size && (n = getline(&text, &cap, f)) > 0) {
+		if (!map_line__parse(&line, text, (size_t)n - 1) && line.start == start)
+			size = line.end - line.start;
+	}
+	free(text);
+	if (f)
+		fclose(f);
+	return size;
+}
+
+/* The vdso is in no file. All 64-bit processes have the same; ours is at hand. */
+static struct mapped_file *get_vdso(struct file_table *ft)
+{
+	uint64_t start = getauxval(AT_SYSINFO_EHDR);
+	struct elf_file *elf;
+
+	if (ft->vdso_tried)
+		return ft->vdso;
+	ft->vdso_tried = true;
+	ft->vdso_size = start ? own_vdso_size(start) : 0;
+	if (!ft->vdso_size)
+		return NULL;
+	elf = elf_file__open_memory((const void *)(uintptr_t)start, ft->vdso_size, "[vdso]");
+	if (!elf)
+		return NULL;
+	ft->vdso = add_file(ft, elf, -ENOENT, NULL);
+	if (!ft->vdso)
+		elf_file__close(elf);
+	return ft->vdso;
+}
+
+static bool is_vdso(const struct map_line *line)
+{
+	return line->name_len == 6 && !memcmp(line->name, "[vdso]", 6);
+}
+
+/* ---- unwind tables -------------------------------------------------------------------------- */
+
+/* In use by a process, but no stack came by in this window and the last one. */
+static bool is_cold(const struct file_table *ft, const struct mapped_file *file)
+{
+	return file->table_state == TABLE_READY && file->last_seen + 1 < ft->tick &&
+	       tables__usable(ft->tables, file->table) > 0;
+}
+
+static bool may_give_way(const struct file_table *ft, const struct mapped_file *file)
+{
+	if (file->users)
+		return is_cold(ft, file);
+	return file->table_state == TABLE_READY && tables__usable(ft->tables, file->table) > 0;
+}
+
+/* Files in no image before all others, the longest unused of both first. */
+static int by_use(const void *a_, const void *b_)
+{
+	const struct mapped_file *a = *(struct mapped_file *const *)a_;
+	const struct mapped_file *b = *(struct mapped_file *const *)b_;
+	uint64_t a_use = a->users ? a->last_seen : a->last_used;
+	uint64_t b_use = b->users ? b->last_seen : b->last_used;
+
+	if (!a->users != !b->users)
+		return a->users ? 1 : -1;
+	return (a_use > b_use) - (a_use < b_use);
+}
+
+/* Those whose tables may give way, in this order; NULL: no memory. To be freed. */
+static struct mapped_file **candidates(const struct file_table *ft, size_t *cnt)
+{
+	struct mapped_file **list = malloc((ft->files.cnt + 1) * sizeof(struct mapped_file *)),
+			   *file;
+
+	*cnt = 0;
+	for (size_t at = 0; list && (file = idmap__next(&ft->files, &at));) {
+		if (may_give_way(ft, file))
+			list[(*cnt)++] = file;
+	}
+	if (list)
+		qsort(list, *cnt, sizeof(struct mapped_file *), by_use);
+	return list;
+}
+
+/*
+ * The images that name a table which is leaving have it no more. In place: BPF reads the member at once, and a
+ * walk that has it still finds the table until the kernel has waited for it.
+ */
+static void unname_tables(struct file_table *ft, const bool *leaving)
+{
+	for (uint32_t i = 0; ft->maps.mappings && i < ft->maps.mapping_cap; i++) {
+		struct mapping *m = &ft->maps.mappings[i];
+
+		if (m->table && leaving[m->table])
+			m->table = 0;
+	}
+}
+
+static void drop_table(struct file_table *ft, struct mapped_file *file, enum table_state state)
+{
+	tables__remove(ft->tables, file->table);
+	ft->stats.table_bytes -= file->table_bytes;
+	ft->stats.tables--;
+	file->table = 0;
+	file->table_bytes = 0;
+	file->table_state = state;
+}
+
+static bool has_room(const struct file_table *ft, uint64_t bytes)
+{
+	return ft->stats.table_bytes + bytes <= ft->maps.table_budget && !tables__full(ft->tables);
+}
+
+static void evict(struct file_table *ft, struct mapped_file **files, size_t cnt)
+{
+	bool *leaving = calloc((size_t)ft->maps.table_cap + 1, sizeof(*leaving)), in_use = false;
+
+	for (size_t i = 0; leaving && i < cnt; i++) {
+		leaving[files[i]->table] = true;
+		in_use |= files[i]->users != 0;
+	}
+	if (in_use)
+		unname_tables(ft, leaving);
+	for (size_t i = 0; leaving && i < cnt; i++) {
+		drop_table(ft, files[i], files[i]->users ? TABLE_EVICTED : TABLE_UNTRIED);
+		ft->stats.tables_evicted++;
+	}
+	free(leaving);
+}
+
+/*
+ * What is evicted is in no image any more. Its memory is free when the kernel has waited for the programs
+ * that may still read it, so for a moment there is more than the budget. All mappings are looked through, so
+ * somewhat more room is made than is asked for: where the budget is always full, not for each table.
+ */
+static bool make_room(struct file_table *ft, uint64_t bytes)
+{
+	uint64_t budget = ft->maps.table_budget, used = ft->stats.table_bytes;
+	uint64_t wanted = bytes + budget / ROOM_SHARE;
+	size_t cnt, n = 0, least;
+	struct mapped_file **list;
+
+	if (bytes > budget)
+		return false;
+	if (has_room(ft, bytes))
+		return true;
+	least = tables__full(ft->tables) ? ft->maps.table_cap / ROOM_SHARE : 0;
+	list = candidates(ft, &cnt);
+	for (; list && n < cnt && (used + wanted > budget || n < least); n++)
+		used -= list[n]->table_bytes;
+	if (used + bytes <= budget) /* else all of it would be for nothing */
+		evict(ft, list, n);
+	free(list);
+	return has_room(ft, bytes);
+}
+
+static void refuse_table(struct file_table *ft, struct mapped_file *file, uint64_t bytes)
+{
+	file->table_state = TABLE_REFUSED;
+	file->refused_at = ft->room_made;
+	file->refused_bytes = bytes;
+	ft->stats.tables_refused++;
+	if (!ft->warned_budget)
+		log_warn("unwind tables: %llu bytes are not enough for what is running: native "
+			 "stacks will end early (see --table-memory)",
+			 (unsigned long long)ft->maps.table_budget);
+	ft->warned_budget = true;
+}
+
+static void add_table(struct file_table *ft, struct mapped_file *file, const struct unwind_table *t)
+{
+	uint64_t bytes = t->word_cnt * sizeof(*t->words), spare;
+	int index;
+
+	if (!make_room(ft, bytes)) {
+		refuse_table(ft, file, bytes);
+		return;
+	}
+	/* A spare is larger than what it is used for: not when that breaks the budget. */
+	spare = tables__spare_bytes(ft->tables, t->word_cnt);
+	index = tables__add(ft->tables, t->words, t->word_cnt, spare && has_room(ft, spare),
+			    &bytes);
+	if (index < 0) {
+		log_warn("%s: unwind table: %s", elf_file__path(file->elf), strerror(-index));
+		file->table_state = TABLE_NONE;
+		return;
+	}
+	file->table = (uint32_t)index;
+	file->table_bytes = bytes;
+	file->table_state = TABLE_READY;
+	ft->stats.tables++;
+	ft->stats.tables_built++;
+	ft->stats.table_bytes += bytes;
+}
+
+/* `t` may be NULL, with errno. */
+static void take_table(struct file_table *ft, struct mapped_file *file, struct unwind_table *t,
+		       uint64_t took_ns)
+{
+	ft->stats.table_ns += took_ns;
+	if (!t || t->word_cnt < UW_CHUNK_WORDS) {
+		log_debug("%s: no unwind table: %s", elf_file__path(file->elf), strerror(errno));
+		file->table_state = TABLE_NONE;
+	} else {
+		add_table(ft, file, t);
+		log_debug("%s: unwind table of %zu KiB built in %llu us", elf_file__path(file->elf),
+			  t->word_cnt * sizeof(*t->words) / 1024,
+			  (unsigned long long)took_ns / 1000);
+	}
+	unwind_table__free(t);
+}
+
+static bool is_big(const struct mapped_file *file)
+{
+	struct elf_section s;
+	uint64_t size = 0;
+
+	if (elf_file__fd(file->elf) < 0) /* the vdso */
+		return false;
+	if (elf_file__eh_frame_info(file->elf, &s))
+		size += s.size;
+	if (elf_file__section_info(file->elf, ".debug_frame", &s))
+		size += s.size;
+	return size > BIG_FRAME_INFO;
+}
+
+static void build_table(struct file_table *ft, struct mapped_file *file)
+{
+	uint64_t start = now_ns();
+	struct unwind_table *t;
+
+	begin_lengthy(ft);
+	if (is_big(file) && !table_builder__add(ft->builder, file->id, file->elf)) {
+		file->table_state = TABLE_BUILDING;
+		return;
+	}
+	t = unwind_table__build(file->elf);
+	take_table(ft, file, t, now_ns() - start);
+	elf_file__forget(file->elf);
+}
+
+static void collect_built(struct file_table *ft)
+{
+	struct builder_result r;
+	struct mapped_file *file;
+
+	while (table_builder__take(ft->builder, &r)) {
+		file = file_table__find(ft, r.id);
+		errno = ENODATA;
+		if (file)
+			take_table(ft, file, r.table, r.took_ns);
+		else
+			unwind_table__free(r.table);
+	}
+}
+
+void file_table__begin(struct file_table *ft)
+{
+	ft->round++;
+	tables__collect(ft->tables);
+	collect_built(ft);
+}
+
+bool file_table__wants_table(const struct file_table *ft, const struct mapped_file *file)
+{
+	return file->table_state == TABLE_UNTRIED ||
+	       (file->table_state == TABLE_REFUSED && file->refused_at != ft->room_made);
+}
+
+void file_table__build(struct file_table *ft, struct mapped_file *file)
+{
+	file->last_used = ++ft->use_clock;
+	if (file_table__wants_table(ft, file))
+		build_table(ft, file);
+}
+
+uint32_t file_table__index(struct file_table *ft, struct mapped_file *file, bool *coming)
+{
+	int usable;
+
+	*coming = file->table_state == TABLE_BUILDING;
+	if (file->table_state != TABLE_READY)
+		return 0;
+	usable = tables__usable(ft->tables, file->table);
+	if (usable < 0)
+		drop_table(ft, file, TABLE_NONE);
+	*coming = !usable;
+	return usable > 0 ? file->table : 0;
+}
+
+int file_table__publish(struct file_table *ft)
+{
+	uint64_t start = now_ns();
+	int err = tables__flush(ft->tables);
+
+	ft->stats.publish_ns += now_ns() - start;
+	return err;
+}
+
+int file_table__go_live(struct file_table *ft)
+{
+	return tables__go_live(ft->tables);
+}
+
+/* ---- windows -------------------------------------------------------------------------------- */
+
+/*
+ * A file has a flag by its id, and shares it with those whose ids are a multiple of the map's size away: what
+ * is not of use may then be taken to be. A flag that is set meanwhile is one of the next window.
+ */
+static void take_seen(struct file_table *ft)
+{
+	for (uint32_t i = 0; ft->maps.seen && i < ft->maps.seen_cap; i++)
+		ft->seen[i] = ft->maps.seen[i] &&
+			      __atomic_exchange_n(&ft->maps.seen[i], 0, __ATOMIC_RELAXED);
+}
+
+static bool was_seen(const struct file_table *ft, const struct mapped_file *file)
+{
+	return !ft->maps.seen || ft->seen[file->id % ft->maps.seen_cap];
+}
+
+/* Bytes of tables that are cold now. */
+static uint64_t cold_bytes(const struct file_table *ft)
+{
+	const struct mapped_file *file;
+	uint64_t bytes = 0;
+
+	for (size_t at = 0; (file = idmap__next(&ft->files, &at));)
+		bytes += is_cold(ft, file) ? file->table_bytes : 0;
+	return bytes;
+}
+
+/* A program that starts every now and then should find its interpreter known. */
+static uint64_t idle_ticks(const struct file_table *ft, const struct mapped_file *file)
+{
+	bool scarce = 2 * ft->stats.interps > ft->maps.interp_cap;
+
+	return file->py && !scarce ? INTERP_IDLE_TICKS : IDLE_TICKS;
+}
+
+static bool is_idle(const struct file_table *ft, struct mapped_file *file)
+{
+	bool borrowed = file->borrowed;
+
+	file->borrowed = false;
+	if (file->users || file->named_at || borrowed || file == ft->vdso) {
+		file->unused_since = ft->tick;
+		return false;
+	}
+	/* The builder and the filler of tables have to be done with it. */
+	return file->unused_since + idle_ticks(ft, file) <= ft->tick &&
+	       file->table_state != TABLE_BUILDING &&
+	       (file->table_state != TABLE_READY || tables__usable(ft->tables, file->table) > 0);
+}
+
+void file_table__borrow(struct file_table *ft, uint32_t id)
+{
+	struct mapped_file *file = file_table__find(ft, id);
+
+	if (file)
+		file->borrowed = true;
+}
+
+void file_table__forget_names(struct file_table *ft)
+{
+	struct mapped_file *file;
+
+	for (size_t at = 0; (file = idmap__next(&ft->files, &at));) {
+		if (file->named_at < ft->tick)
+			file->named_at = 0;
+	}
+}
+
+static void forget_by_build_id(struct file_table *ft, const struct mapped_file *file)
+{
+	uint64_t hash = identity_hash(file->elf);
+	struct mapped_file *at = idmap__get(&ft->by_build_id, hash);
+
+	if (at == file) {
+		idmap__remove(&ft->by_build_id, hash);
+		if (file->next_same)
+			idmap__set(&ft->by_build_id, hash, file->next_same);
+		return;
+	}
+	for (; at; at = at->next_same) {
+		if (at->next_same == file)
+			at->next_same = file->next_same;
+	}
+}
+
+/*
+ * Inodes are a cache of verdicts: those that no one asked for lately go, when they are many. So do those of files
+ * that are released.
+ */
+static void forget_inodes(struct file_table *ft, bool released)
+{
+	bool many = ft->inodes.cnt > INODES_KEPT;
+	uint64_t old = now_ns() - INODE_KEEP_NS;
+	struct inode *inode, *next, *kept;
+	struct idmap fresh = { 0 };
+
+	if (!released && !many)
+		return;
+	for (size_t at = 0; (inode = idmap__next(&ft->inodes, &at));) {
+		uint64_t key = inode->ino ^ inode->dev << 40;
+
+		for (kept = NULL; inode; inode = next) {
+			next = inode->next;
+			if ((inode->file && inode->file->leaving) ||
+			    (many && !inode->owner && inode->checked_ns < old)) {
+				free(inode);
+				continue;
+			}
+			inode->next = kept;
+			kept = inode;
+		}
+		if (kept && idmap__set(&fresh, key, kept))
+			free_inodes(kept);
+	}
+	idmap__free(&ft->inodes);
+	ft->inodes = fresh;
+}
+
+static void release_file(struct file_table *ft, struct mapped_file *file)
+{
+	if (file->table_state == TABLE_READY)
+		drop_table(ft, file, TABLE_UNTRIED);
+	if (file->interp >= 0) {
+		ft->interps[file->interp] = NULL;
+		ft->stats.interps--;
+	}
+	forget_by_build_id(ft, file);
+	symbolizer__remove_file(ft->sym, file->id);
+	idmap__remove(&ft->files, file->id);
+	free_file(file);
+	ft->stats.released++;
+}
+
+/* All that are leaving. */
+static void release_files(struct file_table *ft, size_t cnt)
+{
+	struct mapped_file **list = cnt ? malloc(cnt * sizeof(*list)) : NULL, *file;
+	size_t n = 0;
+
+	for (size_t at = 0; (file = idmap__next(&ft->files, &at));) {
+		if (!file->leaving)
+			continue;
+		if (list)
+			list[n++] = file;
+		else
+			file->leaving = false; /* without memory: the next time */
+	}
+	forget_inodes(ft, n);
+	while (n)
+		release_file(ft, list[--n]);
+	free(list);
+}
+
+bool file_table__tick(struct file_table *ft)
+{
+	uint64_t cold = cold_bytes(ft), used;
+	struct mapped_file *file;
+	size_t leaving = 0;
+	bool wanted = false;
+
+	ft->tick++;
+	take_seen(ft);
+	used = ft->stats.table_bytes - cold;
+	for (size_t at = 0; (file = idmap__next(&ft->files, &at));) {
+		bool seen = was_seen(ft, file);
+
+		if (seen) {
+			file->last_seen = ft->tick;
+			file->named_at = ft->tick;
+		}
+		if (is_idle(ft, file)) {
+			file->leaving = true;
+			leaving++;
+		} else if (seen && file->users &&
+			   (file->table_state == TABLE_EVICTED ||
+			    (file->table_state == TABLE_REFUSED &&
+			     used + file->refused_bytes <= ft->maps.table_budget))) {
+			file->table_state = TABLE_UNTRIED;
+			wanted = true;
+		}
+	}
+	release_files(ft, leaving);
+	return wanted;
+}
+
+/* ---- use ------------------------------------------------------------------------------------ */
+
+struct mapped_file *file_table__get(struct file_table *ft, int proc_fd, const struct map_line *line)
+{
+	struct mapped_file *file = NULL;
+	struct inode *inode;
+
+	if (line->inode) {
+		inode = look_up(ft, proc_fd, line, true);
+		if (inode && inode->verdict == VERDICT_NONE)
+			ft->stats.unreadable++;
+		file = inode ? inode->file : NULL;
+	} else if (is_vdso(line)) {
+		file = get_vdso(ft);
+		if (file && line->end - line->start != ft->vdso_size)
+			file = NULL; /* of a 32-bit process */
+	}
+	if (file)
+		file->users++;
+	return file;
+}
+
+void file_table__hold(struct mapped_file *file)
+{
+	file->users++;
+}
+
+void file_table__put(struct file_table *ft, struct mapped_file *file)
+{
+	if (--file->users == 0 && file->table_state == TABLE_READY)
+		ft->room_made++;
+}
+
+int file_table__add_interp(struct file_table *ft, struct mapped_file *file)
+{
+	uint32_t index = 0;
+
+	if (file->interp >= 0)
+		return 0;
+	while (index < ft->maps.interp_cap && ft->interps[index])
+		index++;
+	if (index == ft->maps.interp_cap)
+		return -ENOSPC;
+	/* Once: BPF adds to the entry what it learns. */
+	if (bpf_map_update_elem(ft->maps.interps_fd, &index, &file->py->interp, BPF_ANY))
+		return -errno;
+	file->interp = (int32_t)index;
+	ft->interps[index] = file;
+	ft->stats.interps++;
+	return 0;
+}
+
+void file_table__update_interp(const struct file_table *ft, const struct mapped_file *file)
+{
+	uint16_t codes = file->py->interp.layout.interp_codes;
+	uint32_t index = (uint32_t)file->interp;
+	struct interp now;
+
+	if (file->interp < 0 || bpf_map_lookup_elem(ft->maps.interps_fd, &index, &now) ||
+	    now.layout.interp_codes == codes)
+		return;
+	now.layout.interp_codes = codes; /* what BPF learns meanwhile it learns again */
+	bpf_map_update_elem(ft->maps.interps_fd, &index, &now, BPF_ANY);
+}
+
+struct mapped_file *file_table__interp(const struct file_table *ft, uint32_t index)
+{
+	return index < ft->maps.interp_cap ? ft->interps[index] : NULL;
+}

@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+#include "process/unsupported.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/foreign.h"
+#include "base/str.h"
+#include "process/maps_parse.h"
+#include "process/maps_read.h"
+
+#define SCAN_MAX   (256ULL << 20) /* bytes of one file; libpypy has 60 MiB */
+#define SCAN_CHUNK (1U << 20)
+#define FILES_MAX  256 /* different ones of a process */
+
+#if defined(__x86_64__)
+#define OWN_MACHINE EM_X86_64
+#else
+#define OWN_MACHINE EM_AARCH64
+#endif
+
+/*
+ * Names that end in NUL in the table of symbols, or of strings. In two parts, so that our own program has none of them:
+ * _PyEval_EvalFrameDefault is CPython's of 3.6 and later, PyEval_EvalFrameEx of all before 3.11 (Python/ceval.c);
+ * rpython_startup_code is of everything that RPython translates, pypy_setup_home of PyPy alone (pypy/goal/
+ * targetpypystandalone.py); QEMU_LD_PREFIX is read by qemu's user emulation only (linux-user/main.c).
+ */
+static const struct needle {
+	const char *begin, *end;
+	size_t trait;
+} needles[] = {
+	{ "_PyEval_", "EvalFrameDefault", offsetof(struct file_traits, cpython) },
+	{ "PyEval_", "EvalFrameEx", offsetof(struct file_traits, cpython) },
+	{ "pypy_", "setup_home", offsetof(struct file_traits, pypy) },
+	{ "QEMU_", "LD_PREFIX", offsetof(struct file_traits, qemu) },
+};
+
+#define NEEDLE_MAX 32 /* longer than any */
+
+/* ---- one file --------------------------------------------------------------------------------- */
+
+static bool has_needle(const char *text, size_t len, const struct needle *n)
+{
+	size_t begin = strlen(n->begin), size = begin + strlen(n->end) + 1;
+	const char *at = text;
+
+	while ((at = memmem(at, len - (size_t)(at - text), n->begin, begin))) {
+		if (len - (size_t)(at - text) >= size && !memcmp(at + begin, n->end, size - begin))
+			return true;
+		at++;
+	}
+	return false;
+}
+
+static void scan(const char *text, size_t len, struct file_traits *t)
+{
+	for (size_t i = 0; i < sizeof(needles) / sizeof(needles[0]); i++) {
+		bool *trait = (bool *)((char *)t + needles[i].trait);
+
+		*trait = *trait || has_needle(text, len, &needles[i]);
+	}
+}
+
+static void read_header(const char *text, size_t len, struct file_traits *t)
+{
+	const unsigned char *h = (const unsigned char *)text;
+	const size_t at = offsetof(Elf32_Ehdr, e_machine); /* Elf64_Ehdr has it there, too */
+
+	if (len < sizeof(Elf32_Ehdr) || memcmp(h, ELFMAG, SELFMAG))
+		return;
+	t->is_32_bit = h[EI_CLASS] == ELFCLASS32;
+	t->machine = h[EI_DATA] == ELFDATA2MSB ? (uint16_t)(h[at] << 8 | h[at + 1])
+					       : (uint16_t)(h[at + 1] << 8 | h[at]);
+}
+
+int unsupported__read(int fd, struct file_traits *t)
+{
+	char *text = malloc(NEEDLE_MAX + SCAN_CHUNK);
+	size_t kept = 0, len;
+	ssize_t n = 0;
+
+	*t = (struct file_traits){ 0 };
+	if (!text)
+		return -ENOMEM;
+	for (uint64_t at = 0; at < SCAN_MAX; at += (uint64_t)n) {
+		n = pread(fd, text + kept, SCAN_CHUNK, (off_t)at);
+		if (n <= 0)
+			break;
+		len = kept + (size_t)n;
+		if (!at)
+			read_header(text, len, t);
+		if (!t->machine)
+			break;
+		scan(text, len, t);
+		/* A name may lie across the end. */
+		kept = len < NEEDLE_MAX ? len : NEEDLE_MAX;
+		memmove(text, text + len - kept, kept);
+	}
+	n = n < 0 ? -errno : 0;
+	free(text);
+	return (int)n;
+}
+
+/* ---- one process ------------------------------------------------------------------------------ */
+
+struct finding {
+	/* Of files; "": there is none. */
+	char qemu[PATH_MAX], pypy[PATH_MAX], cpython32[PATH_MAX];
+	char guest[PATH_MAX]; /* of another machine, one with CPython if there is one */
+	uint16_t guest_machine;
+	bool guest_is_cpython;
+};
+
+static void take_file(struct finding *f, const struct file_traits *t, const char *name)
+{
+	if (t->qemu && !*f->qemu)
+		snprintf(f->qemu, sizeof(f->qemu), "%s", name);
+	if (t->pypy && !*f->pypy)
+		snprintf(f->pypy, sizeof(f->pypy), "%s", name);
+	else if (t->cpython && t->is_32_bit && !*f->cpython32)
+		snprintf(f->cpython32, sizeof(f->cpython32), "%s", name);
+	if (t->machine == OWN_MACHINE || (*f->guest && (f->guest_is_cpython || !t->cpython)))
+		return;
+	snprintf(f->guest, sizeof(f->guest), "%s", name);
+	f->guest_machine = t->machine;
+	f->guest_is_cpython = t->cpython;
+}
+
+/* Takes over `path_fd`, opened with O_PATH, or negative. */
+static void look_at_file(struct finding *f, int path_fd, const char *name)
+{
+	struct file_traits t;
+	int fd;
+
+	if (path_fd < 0)
+		return;
+	fd = foreign__reopen(path_fd);
+	close(path_fd);
+	if (fd < 0)
+		return;
+	if (!unsupported__read(fd, &t) && t.machine)
+		take_file(f, &t, name);
+	close(fd);
+}
+
+/* The emulator may lie outside of the process's root. */
+static void look_at_program(struct finding *f, int proc_fd)
+{
+	char name[PATH_MAX];
+	ssize_t n = readlinkat(proc_fd, "exe", name, sizeof(name) - 1);
+
+	if (n <= 0)
+		return;
+	name[n] = '\0';
+	look_at_file(f, openat(proc_fd, "exe", O_PATH | O_CLOEXEC), name);
+}
+
+/* Files are mapped in pieces, one behind the other. Those of a guest are not executable for us. */
+static void look_at_maps(struct finding *f, int proc_fd, struct strbuf *text)
+{
+	char path[PATH_MAX], last[PATH_MAX] = "";
+	const char *rest = text->s, *line;
+	size_t len = text->len, line_len;
+	unsigned files = 0;
+	struct map_line m;
+
+	while (files < FILES_MAX && maps__next(&rest, &len, &line, &line_len)) {
+		if (map_line__parse(&m, line, line_len) || !m.inode ||
+		    map_line__path(&m, path, sizeof(path)) < 0 || !strcmp(path, last))
+			continue;
+		snprintf(last, sizeof(last), "%s", path);
+		look_at_file(f, foreign__find(proc_fd, path), path);
+		files++;
+	}
+}
+
+static const char *machine_name(uint16_t machine)
+{
+	static const struct {
+		uint16_t machine;
+		const char *name;
+	} names[] = {
+		{ EM_386, "i386" },	   { EM_X86_64, "x86-64" }, { EM_ARM, "arm" },
+		{ EM_AARCH64, "aarch64" }, { EM_PPC64, "ppc64" },   { EM_S390, "s390x" },
+		{ EM_RISCV, "riscv" },	   { EM_MIPS, "mips" },
+	};
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (names[i].machine == machine)
+			return names[i].name;
+	return "another machine";
+}
+
+static bool explain(const struct finding *f, char *why)
+{
+	if (*f->qemu && *f->guest)
+		snprintf(
+			why, UNSUPPORTED_LEN,
+			"%s for %s (%.160s) under qemu's user emulation (%.160s), which is not supported",
+			f->guest_is_cpython ? "CPython" : "a program",
+			machine_name(f->guest_machine), f->guest, f->qemu);
+	else if (*f->pypy)
+		snprintf(why, UNSUPPORTED_LEN,
+			 "PyPy (%.200s), which is not supported: only CPython is", f->pypy);
+	else if (*f->cpython32)
+		snprintf(why, UNSUPPORTED_LEN,
+			 "32-bit CPython (%.200s), which is not supported: only 64-bit CPython is",
+			 f->cpython32);
+	else
+		return false;
+	return true;
+}
+
+bool unsupported__explain(pid_t pid, char why[UNSUPPORTED_LEN])
+{
+	struct finding *f = calloc(1, sizeof(*f));
+	struct strbuf text = { 0 };
+	bool found = false;
+	char path[32];
+	int proc_fd;
+
+	snprintf(path, sizeof(path), "/proc/%d", pid);
+	proc_fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (f && proc_fd >= 0 && !read_proc(proc_fd, "maps", &text) && text.len) {
+		look_at_program(f, proc_fd);
+		look_at_maps(f, proc_fd, &text);
+		found = explain(f, why);
+	}
+	if (proc_fd >= 0)
+		close(proc_fd);
+	strbuf__free(&text);
+	free(f);
+	return found;
+}

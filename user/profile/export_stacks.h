@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+#ifndef PYPERF_EXPORT_STACKS_H
+#define PYPERF_EXPORT_STACKS_H
+/*
+ * What all formats do first: reduce the frames of a profile to what the format tells apart, and
+ * sort and merge the stacks that became equal.
+ *
+ *   sym_ranks     numbers the syms by content: equal ones get one number, and the numbers are in
+ *                 the order of the content. A list of frames is then a list of numbers, so output
+ *                 depends on what is in a profile and not on the order in which it was collected.
+ *   flat_stacks   the stacks as such lists, outermost first, sorted and merged
+ *
+ * A frame without a sym (frame_syms is NULL, or holds no valid index) has the sym of index sym_cnt:
+ * a marker "[not-symbolized]". Every array by sym index has therefore sym_cnt + 1 elements.
+ */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "profile/profile.h"
+
+/* Functions inlined into each other that are followed; the chain comes from foreign bytes. */
+#define EXPORT_MAX_INLINED 64
+
+/* The sym of any index. Borrowed from the profile. */
+const struct sym *export_sym(const struct profile *p, uint32_t index);
+/* Index of the sym inlined into sym `index`, or -1. */
+int32_t export_sym_inlined(const struct profile *p, uint32_t index);
+
+/* "python", "native", "kernel", "plain", "marker". */
+const char *export_kind_name(uint8_t kind);
+
+/* Like strcmp() for interned strings; embedded NULs count. */
+int export_str_cmp(const struct profile *p, str_id a, str_id b);
+
+/*
+ * Orders functions: kind, name, file, module, inlined or not. What has no name is one function per module: the
+ * addresses of one such function are many, and mean nothing to a reader.
+ */
+int export_function_cmp(const struct profile *p, const struct sym *a, const struct sym *b);
+
+/*
+ * What a viewer tells apart beside functions: the lines being executed; functions of one name by their first
+ * lines, in formats that have them.
+ */
+enum place_parts {
+	PLACE_LINES = 1 << 0,
+	PLACE_DEFINITIONS = 1 << 1,
+};
+
+/*
+ * Orders what a viewer tells apart: functions and `parts` of them (an unsigned of enum place_parts). What has
+ * no name is told apart by its address.
+ */
+int export_place_cmp(const struct profile *p, uint32_t a, uint32_t b, const void *parts);
+
+struct sym_ranks {
+	uint32_t *of;	 /* sym index -> rank; sym_cnt + 1 elements */
+	uint32_t *first; /* rank -> lowest index of a sym with this rank */
+	uint32_t cnt;	 /* ranks */
+};
+
+/* Compares sym `a` with sym `b`, both indexes. */
+typedef int (*sym_cmp_fn)(const struct profile *p, uint32_t a, uint32_t b, const void *arg);
+
+/* 0 or -ENOMEM. */
+int sym_ranks__init(struct sym_ranks *r, const struct profile *p, sym_cmp_fn cmp, const void *arg);
+void sym_ranks__free(struct sym_ranks *r);
+
+/* Orders processes by all that they have but their space. */
+int export_proc_cmp(const struct profile *p, uint32_t a, uint32_t b);
+
+/* Processes in the order of their content. A stack whose process does not exist belongs behind the last. */
+struct proc_order {
+	uint32_t *at;	/* rank -> index; proc_cnt + 1 elements, the last is UINT32_MAX */
+	uint32_t *rank; /* index -> rank */
+};
+
+/* 0 or -ENOMEM. */
+int proc_order__init(struct proc_order *o, const struct profile *p);
+void proc_order__free(struct proc_order *o);
+/*
+ * For each stack, the rank of its process in the high 32 bits and its thread (0 without `threads`) in the low
+ * ones: keys for flat_stacks__init(). To be freed; NULL: no memory.
+ */
+uint64_t *proc_order__keys(const struct proc_order *o, const struct profile *p, bool threads);
+
+struct flat_stack {
+	size_t first; /* in elems[] of the outermost element */
+	uint32_t cnt;
+	uint64_t key;
+	uint64_t count, samples;
+};
+
+struct flat_stacks {
+	uint32_t *elems;
+	size_t elem_cnt;
+	struct flat_stack *stacks;
+	size_t cnt;
+};
+
+/*
+ * The stacks with each frame replaced by ids[its sym]. With `inlined`, functions inlined into a
+ * frame follow it as elements of their own. `keys` (NULL: all 0) has one number per stack of the profile;
+ * stacks are sorted by key, then by elements, and equal ones are added up. 0 or -ENOMEM.
+ */
+int flat_stacks__init(struct flat_stacks *fs, const struct profile *p, const uint32_t *ids,
+		      bool inlined, const uint64_t *keys);
+void flat_stacks__free(struct flat_stacks *fs);
+
+/* Stacks with one key, neighbours in a flat_stacks. */
+struct stack_group {
+	size_t first, cnt;
+	uint64_t key;
+	uint64_t count, samples;
+};
+
+/* The groups, largest count first. To be freed; NULL: no memory. */
+struct stack_group *flat_stacks__groups(const struct flat_stacks *fs, size_t *cnt);
+
+/* All of the above at once: what viewers want, by process (and thread), with inlined functions as frames. */
+struct export_view {
+	struct sym_ranks places;   /* by export_place_cmp(), those in stacks; `of` is void */
+	struct flat_stacks stacks; /* of places */
+	struct proc_order procs;
+	struct stack_group *groups;
+	size_t group_cnt;
+};
+
+/* `parts`: enum place_parts. 0 or -ENOMEM. */
+int export_view__init(struct export_view *v, const struct profile *p, unsigned parts, bool threads);
+void export_view__free(struct export_view *v);
+/* The process of a group, or NULL. */
+const struct profile_proc *export_view__proc(const struct export_view *v, const struct profile *p,
+					     const struct stack_group *g);
+
+/* Time of `count` samples in nanoseconds; 0 when the frequency is not known. */
+int64_t export_cpu_ns(const struct profile *p, uint64_t count);
+
+#endif /* PYPERF_EXPORT_STACKS_H */

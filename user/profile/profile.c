@@ -1,0 +1,426 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+#include "profile/profile.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "base/str.h"
+
+struct profile_index {
+	struct hash_key key;
+	struct hash_index procs;   /* space */
+	struct hash_index threads; /* (space, tid) */
+	struct hash_index stacks;  /* (proc, tid, frames) */
+};
+
+struct profile *profile__new(void)
+{
+	struct profile *p = calloc(1, sizeof(*p));
+
+	if (!p)
+		return NULL;
+	p->strings = strtab__new();
+	p->index = calloc(1, sizeof(*p->index));
+	if (!p->strings || !p->index) {
+		profile__free(p);
+		errno = ENOMEM;
+		return NULL;
+	}
+	p->index->key = hash_key();
+	return p;
+}
+
+void profile__free(struct profile *p)
+{
+	if (!p)
+		return;
+	if (p->index) {
+		hash_index__free(&p->index->procs);
+		hash_index__free(&p->index->threads);
+		hash_index__free(&p->index->stacks);
+	}
+	free(p->index);
+	free(p->frame_syms);
+	free(p->syms);
+	free(p->frames);
+	free(p->stacks);
+	free(p->modules);
+	free(p->threads);
+	free(p->procs);
+	strtab__free(p->strings);
+	free(p);
+}
+
+void profile__drop_frames(struct profile *p)
+{
+	hash_index__free(&p->index->stacks);
+	free(p->frames);
+	p->frames = NULL;
+}
+
+/* ---- Strings ---- */
+
+str_id profile__intern(struct profile *p, const char *s, size_t len)
+{
+	return strtab__add(p->strings, s, len);
+}
+
+str_id profile__intern_z(struct profile *p, const char *s)
+{
+	return strtab__add(p->strings, s, strlen(s));
+}
+
+const char *profile__str(const struct profile *p, str_id id)
+{
+	return strtab__get(p->strings, id, NULL);
+}
+
+size_t profile__str_len(const struct profile *p, str_id id)
+{
+	size_t len;
+
+	strtab__get(p->strings, id, &len);
+	return len;
+}
+
+/* ---- Processes, threads, modules, syms ---- */
+
+static uint64_t hash_proc(const struct profile *p, uint32_t space)
+{
+	return hash_bytes(&p->index->key, &space, sizeof(space));
+}
+
+static uint64_t hash_thread(const struct profile *p, uint32_t space, uint32_t tid)
+{
+	uint32_t words[] = { space, tid };
+
+	return hash_bytes(&p->index->key, words, sizeof(words));
+}
+
+int profile__find_proc(const struct profile *p, uint32_t space)
+{
+	uint64_t hash = hash_proc(p, space);
+	uint32_t i;
+
+	for (size_t at = 0; (i = hash_index__next(&p->index->procs, hash, &at)) != HASH_NONE;)
+		if (p->procs[i].space == space)
+			return (int)i;
+	return -1;
+}
+
+static int find_thread(const struct profile *p, uint32_t space, uint32_t tid)
+{
+	uint64_t hash = hash_thread(p, space, tid);
+	uint32_t i;
+
+	for (size_t at = 0; (i = hash_index__next(&p->index->threads, hash, &at)) != HASH_NONE;)
+		if (p->threads[i].space == space && p->threads[i].tid == tid)
+			return (int)i;
+	return -1;
+}
+
+const char *profile__thread_name(const struct profile *p, uint32_t space, uint32_t tid)
+{
+	int i = find_thread(p, space, tid);
+
+	return i < 0 ? "" : profile__str(p, p->threads[i].name);
+}
+
+/* Indexes are returned as int, so no array may be longer than INT_MAX. */
+#define GROW(array, cap, cnt) array_grow(&(array), &(cap), (cnt), 1, sizeof(*(array)), INT_MAX)
+
+int profile__add_proc(struct profile *p, const struct profile_proc *proc)
+{
+	int i = profile__find_proc(p, proc->space);
+	bool has_python_frames = i >= 0 && p->procs[i].has_python_frames;
+
+	if (i < 0) {
+		if (GROW(p->procs, p->proc_cap, p->proc_cnt) ||
+		    hash_index__add(&p->index->procs, hash_proc(p, proc->space),
+				    (uint32_t)p->proc_cnt))
+			return -ENOMEM;
+		i = (int)p->proc_cnt++;
+	}
+	p->procs[i] = *proc;
+	p->procs[i].has_python_frames |= has_python_frames;
+	return i;
+}
+
+int profile__add_thread(struct profile *p, const struct profile_thread *thread)
+{
+	int i = find_thread(p, thread->space, thread->tid);
+
+	if (i < 0) {
+		if (GROW(p->threads, p->thread_cap, p->thread_cnt) ||
+		    hash_index__add(&p->index->threads, hash_thread(p, thread->space, thread->tid),
+				    (uint32_t)p->thread_cnt))
+			return -ENOMEM;
+		i = (int)p->thread_cnt++;
+	}
+	p->threads[i] = *thread;
+	return i;
+}
+
+int profile__add_module(struct profile *p, const struct profile_module *module)
+{
+	if (GROW(p->modules, p->module_cap, p->module_cnt))
+		return -ENOMEM;
+	p->modules[p->module_cnt] = *module;
+	return (int)p->module_cnt++;
+}
+
+int profile__add_sym(struct profile *p, const struct sym *sym)
+{
+	if (GROW(p->syms, p->sym_cap, p->sym_cnt))
+		return -ENOMEM;
+	p->syms[p->sym_cnt] = *sym;
+	return (int)p->sym_cnt++;
+}
+
+/* ---- Stacks ---- */
+
+static uint64_t hash_stack(const struct profile *p, uint32_t proc, uint32_t tid,
+			   const uint64_t *words, size_t cnt)
+{
+	uint64_t parts[] = { (uint64_t)proc << 32 | tid,
+			     hash_bytes(&p->index->key, words, cnt * sizeof(*words)) };
+
+	return hash_bytes(&p->index->key, parts, sizeof(parts));
+}
+
+static bool stack_is(const struct profile *p, const struct profile_stack *s, uint32_t proc,
+		     uint32_t tid, const uint64_t *words, size_t cnt)
+{
+	return s->proc == proc && s->tid == tid && s->cnt == cnt &&
+	       (!cnt || !memcmp(&p->frames[s->first], words, cnt * sizeof(*words)));
+}
+
+static void note_python_frames(struct profile_proc *proc, const uint64_t *words, size_t cnt)
+{
+	for (size_t i = 0; i < cnt && !proc->has_python_frames; i++)
+		proc->has_python_frames = FRAME_TAG(words[i]) == FRAME_PYTHON;
+}
+
+/* A stack that is not there yet. Everything that can fail comes before the first change. */
+static int new_stack(struct profile *p, uint64_t hash, const struct profile_stack *stack,
+		     const uint64_t *words)
+{
+	/* UINT32_MAX: profile_stack.first is a u32 */
+	if (array_grow(&p->frames, &p->frame_cap, p->frame_cnt, stack->cnt, sizeof(*p->frames),
+		       UINT32_MAX) ||
+	    GROW(p->stacks, p->stack_cap, p->stack_cnt) ||
+	    hash_index__add(&p->index->stacks, hash, (uint32_t)p->stack_cnt))
+		return -ENOMEM;
+	p->stacks[p->stack_cnt] = *stack;
+	p->stacks[p->stack_cnt].first = (uint32_t)p->frame_cnt;
+	if (stack->cnt)
+		memcpy(&p->frames[p->frame_cnt], words, stack->cnt * sizeof(*words));
+	p->frame_cnt += stack->cnt;
+	note_python_frames(&p->procs[stack->proc], words, stack->cnt);
+	free(p->frame_syms); /* no longer parallel to frames[] */
+	p->frame_syms = NULL;
+	return (int)p->stack_cnt++;
+}
+
+static int find_stack(const struct profile *p, uint64_t hash, uint32_t proc, uint32_t tid,
+		      const uint64_t *words, size_t cnt)
+{
+	uint32_t i;
+
+	for (size_t at = 0; (i = hash_index__next(&p->index->stacks, hash, &at)) != HASH_NONE;)
+		if (stack_is(p, &p->stacks[i], proc, tid, words, cnt))
+			return (int)i;
+	return -1;
+}
+
+int profile__find_stack(const struct profile *p, uint32_t proc, uint32_t tid, const uint64_t *words,
+			size_t cnt)
+{
+	return find_stack(p, hash_stack(p, proc, tid, words, cnt), proc, tid, words, cnt);
+}
+
+int profile__add_stack(struct profile *p, uint32_t proc, uint32_t tid, const uint64_t *words,
+		       size_t cnt, uint64_t count)
+{
+	return profile__add_weighted(p, proc, tid, words, cnt, count, count);
+}
+
+int profile__add_weighted(struct profile *p, uint32_t proc, uint32_t tid, const uint64_t *words,
+			  size_t cnt, uint64_t samples, uint64_t count)
+{
+	struct profile_stack stack = {
+		.proc = proc, .tid = tid, .count = count, .samples = samples
+	};
+	uint64_t hash;
+	int i;
+
+	if (proc >= p->proc_cnt)
+		return -EINVAL;
+	if (cnt > UINT32_MAX / sizeof(*words))
+		return -ENOMEM;
+	stack.cnt = (uint32_t)cnt;
+	hash = hash_stack(p, proc, tid, words, cnt);
+	i = find_stack(p, hash, proc, tid, words, cnt);
+	if (i < 0)
+		return new_stack(p, hash, &stack, words);
+	p->stacks[i].count += count;
+	p->stacks[i].samples += samples;
+	return i;
+}
+
+/* ---- Sums ---- */
+
+static const char *const counter_names[CTR_CNT] = {
+#define X(name, text) [CTR_##name] = #name,
+	PYPERF_COUNTERS(X)
+#undef X
+};
+
+uint64_t profile__total(const struct profile *p)
+{
+	uint64_t total = 0;
+
+	for (size_t i = 0; i < p->stack_cnt; i++)
+		total += p->stacks[i].count;
+	return total;
+}
+
+uint64_t profile__samples(const struct profile *p)
+{
+	uint64_t samples = 0;
+
+	for (size_t i = 0; i < p->stack_cnt; i++)
+		samples += p->stacks[i].samples;
+	return samples;
+}
+
+double profile__weight(const struct profile *p)
+{
+	uint64_t counted = p->stats.slowed > 1 ? p->stats.counters[CTR_counted] : 0;
+	double sum = 0, squares = 0, weight, mean;
+
+	for (size_t i = 0; i < p->stack_cnt; i++) {
+		double count = (double)p->stacks[i].count, samples = (double)p->stacks[i].samples;
+
+		sum += count;
+		squares += samples > 0 ? count * count / samples : 0;
+	}
+	weight = sum > 0 ? squares / sum : 1;
+	mean = counted ? sum / (double)counted
+		       : 1; /* files do not tell the samples of a clock by stack */
+	weight = weight > mean ? weight : mean;
+	return weight > 1 ? weight : 1;
+}
+
+/* The counters whose name begins with `prefix`. */
+static uint64_t sum_of(const struct profile_stats *s, const char *prefix)
+{
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < CTR_CNT; i++)
+		if (!strncmp(counter_names[i], prefix, strlen(prefix)))
+			sum += s->counters[i];
+	return sum;
+}
+
+uint64_t profile__filtered(const struct profile_stats *s)
+{
+	return sum_of(s, "filtered_");
+}
+
+uint64_t profile__lost(const struct profile_stats *s)
+{
+	return sum_of(s, "lost_");
+}
+
+uint64_t profile__sampler_ns(const struct profile_stats *s)
+{
+	const uint64_t *n = s->counters;
+	double ns = (double)n[CTR_timed_ns] * (double)n[CTR_delivered];
+
+	return n[CTR_timed_samples] ? (uint64_t)(ns / (double)n[CTR_timed_samples]) : 0;
+}
+
+/* ---- Numbers as text ---- */
+
+/* Written as they are; the others are counters. */
+#define NUMBERS(X)                                                                                 \
+	X("event", event)                                                                          \
+	X("hz", frequency_hz)                                                                      \
+	X("rate_hz", rate_hz)                                                                      \
+	X("period", period)                                                                        \
+	X("slowed", slowed)                                                                        \
+	X("cpus", cpus)                                                                            \
+	X("self_cpu_ns", self_cpu_ns)                                                              \
+	X("bpf_ns", bpf_ns)                                                                        \
+	X("bpf_runs", bpf_runs)                                                                    \
+	X("rss_bytes", rss_bytes)                                                                  \
+	X("map_bytes", map_bytes)
+
+static void print_number(struct strbuf *b, const char *name, uint64_t value)
+{
+	if (value)
+		strbuf__addf(b, " %s=%" PRIu64, name, value);
+}
+
+void profile_stats__print(struct strbuf *b, const struct profile_stats *s)
+{
+#define X(name, field) print_number(b, name, s->field);
+	NUMBERS(X)
+#undef X
+	for (size_t i = 0; i < CTR_CNT; i++)
+		print_number(b, counter_names[i], s->counters[i]);
+}
+
+static bool is_word(const char *word, size_t len, const char *name)
+{
+	return strlen(name) == len && !memcmp(word, name, len);
+}
+
+static void set_number(struct profile_stats *s, const char *name, size_t len, uint64_t value)
+{
+#define X(word, field)                                                                             \
+	if (is_word(name, len, word)) {                                                            \
+		if ((__typeof__(s->field))value == value)                                          \
+			s->field = (__typeof__(s->field))value;                                    \
+		return;                                                                            \
+	}
+	NUMBERS(X)
+#undef X
+	for (size_t i = 0; i < CTR_CNT; i++)
+		if (is_word(name, len, counter_names[i]))
+			s->counters[i] = value;
+}
+
+/* "name=digits"; anything else is not ours. */
+static void parse_word(struct profile_stats *s, const char *word, size_t len)
+{
+	const char *equals = memchr(word, '=', len);
+	size_t name_len = equals ? (size_t)(equals - word) : 0;
+	char digits[24];
+	long long n;
+
+	if (!equals || len - name_len > sizeof(digits))
+		return;
+	memcpy(digits, equals + 1, len - name_len - 1);
+	digits[len - name_len - 1] = '\0';
+	if (!parse_int(digits, 0, INT64_MAX, &n))
+		set_number(s, word, name_len, (uint64_t)n);
+}
+
+void profile_stats__parse(struct profile_stats *s, const char *text, size_t len)
+{
+	while (len) {
+		const char *blank = memchr(text, ' ', len);
+		size_t word = blank ? (size_t)(blank - text) : len;
+
+		parse_word(s, text, word);
+		word += blank != NULL;
+		text += word;
+		len -= word;
+	}
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+#ifndef PYPERF_THREADNAMES_H
+#define PYPERF_THREADNAMES_H
+/*
+ * The names that Python gives its threads, read from the memory of a running process.
+ *
+ * Up to 3.13 the kernel does not know them (from 3.14 on _thread.set_name() tells it): they are attributes
+ * of the objects in the dict threading._active, which is reached through
+ *
+ *	interpreter -> modules -> "threading" -> "_active" -> {ident: Thread} -> "_name", "_native_id"
+ *
+ * The process runs on meanwhile, so nothing that is read is believed: each object's type is looked at, all
+ * sizes are bounded, and a Thread's number and name are read again at the end. What does not hold is left
+ * out: the caller then shows the kernel's name. A name is never given to another thread: it goes by the
+ * kernel's number of the thread, which the Thread holds (3.8 and later), or glibc's descriptor of the
+ * thread that the ident points to. Never stops the process.
+ *
+ * The main interpreter only; not on free-threaded builds and those with Py_TRACE_REFS.
+ */
+#include <stdint.h>
+
+#include "python/pyproc.h"
+
+#define THREADNAMES_MAX_BYTES 1024 /* of one name, in UTF-8; longer ones are left out */
+
+/* `tid` as the process itself sees it; `name` is UTF-8 of any content, borrowed for the call. */
+typedef void (*threadnames_fn)(void *ctx, uint32_t tid, const char *name);
+
+/* Calls `fn` for each named thread. 0, or negative errno when the names could not be reached. */
+int threadnames__read(const struct py_binary *bin, uint32_t tgid, uint64_t bias, threadnames_fn fn,
+		      void *ctx);
+
+#endif /* PYPERF_THREADNAMES_H */

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+#ifndef PYPERF_HANDED_H
+#define PYPERF_HANDED_H
+/*
+ * Samples that BPF handed over with their stacks, because it may not insert in NMI context (struct
+ * ev_stack): one of these for each window.
+ *
+ * The sample itself is counted here, once. Its stack then has an entry in the window's counts, to which BPF adds
+ * from there on, and which has no chunks: handed__stack() is where its words are. So whatever the counts
+ * hold can be read, as without NMI.
+ *
+ *	handed__add(&h, ev, size);		 as they come
+ *	for (i = 0; i < h.cnt; i++) ...		 when the window is read
+ *	handed__clear(&h);
+ *
+ * Valid when all zero. Its words are its own.
+ */
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/idmap.h"
+#include "bpf/pyperf.h"
+
+struct handed_stack {
+	uint32_t cnt;
+	uint64_t words[]; /* outermost first */
+};
+
+struct handed {
+	struct count_key *keys; /* of each sample; vals[].samples is 1 */
+	struct count_val *vals;
+	size_t cnt, cap, val_cap;
+	struct idmap stacks; /* key.stack -> struct handed_stack */
+};
+
+/* `size` is the record's. 0, -ENOMEM, or -EBADMSG: not such a record. */
+int handed__add(struct handed *h, const struct ev_stack *ev, size_t size);
+/* Borrowed until handed__clear(); NULL: there is none. */
+const struct handed_stack *handed__stack(const struct handed *h, uint64_t hash);
+void handed__clear(struct handed *h);
+
+#endif /* PYPERF_HANDED_H */

@@ -1,0 +1,905 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+#include "sample/session.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <malloc.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/rights.h"
+#include "process/mmapwatch.h"
+#include "process/unsupported.h"
+#include "sample/collect.h"
+#include "sample/dump.h"
+#include "sample/perf.h"
+#include "sample/rate.h"
+#include "sample/readcode.h"
+#include "sample/urgent.h"
+#include "sample/wake.h"
+#include "sources/event.h"
+
+#define TICK_MS	       1000  /* CPUs, the cost of samples, exits that were not told */
+#define QUIET_TICK_MS  10000 /* ... with -p at a low rate, which costs little */
+#define QUIET_HZ       1000
+#define FIRST_TICK_MS  100 /* a rate that is too high is not kept for a second */
+#define RETRY_MS       10  /* an interpreter that is still starting is asked again */
+#define WINDOW_S       5   /* counts are read at least this often, when something waits for it */
+#define QUIET_WINDOW_S 30  /* ... when nothing does */
+#define RECALL_MAX_HZ  500 /* above it the cache lines of the last sample are still there */
+#define MMAP_THRESHOLD (64 << 10)
+#define TRIM_THRESHOLD (256 << 10)
+#define NICE_PRIORITY  (-10) /* a new process should be known before its next sample */
+
+struct session {
+	struct session_opts o;
+	struct collect *collect;
+	struct symbolizer *sym;
+	struct mmapwatch *watch;
+	struct process_table *procs;
+	pid_t *pids; /* sampled; none: all */
+	size_t pid_cnt;
+	struct dump_opts dump;
+	struct dump_late late;
+	struct handed handed[2]; /* of each window */
+	int epoll_fd;
+	uint64_t start_ns, start_unix_ns, cpu_start_ns; /* start_ns 0: not started */
+	uint64_t end_ns, cpu_end_ns;			/* end_ns 0: not stopped */
+	uint32_t frequency_hz;
+	uint64_t drained_ns, tick_ns;
+	uint64_t looked_ns;   /* the last catch_up() has ended */
+	uint64_t drain_ns;    /* the longest that reading a window took */
+	uint64_t events_lost; /* which were made good */
+	uint64_t resync_ns;   /* not before that again */
+	struct rate rate;
+	uint32_t window_slowed; /* the slowest that it was in the window at hand */
+	uint32_t slowest;	/* ... since the start */
+	long kernel_rate;	/* kernel.perf_event_max_sample_rate at the last look */
+	uint64_t rate_lowered, kernel_rate_lowered, throttled; /* how often */
+	uint64_t throttled_seen;			       /* of these, up to the last tick */
+	int retry; /* processes that are to be asked again soon */
+	bool exits_seen;
+	bool drained; /* since session__forget() */
+	bool changed; /* processes began or ended in this window */
+	bool hurry;   /* one of them lives without an image */
+	bool behind;  /* there may be events that wake nobody */
+	bool follows; /* address ranges that are given out, see follow_areas() */
+	struct wake wake;
+	struct urgent urgent;
+};
+
+static uint64_t tick_ms(const struct session *s)
+{
+	bool slow = s->frequency_hz && s->frequency_hz <= QUIET_HZ && s->rate.slowed <= 1;
+
+	return s->pid_cnt && slow ? QUIET_TICK_MS : TICK_MS;
+}
+
+/* Before, nothing can be said of what samples take. */
+static uint64_t first_tick_ms(const struct session *s)
+{
+	uint64_t ms = s->frequency_hz ? COLLECT_SHARE_SAMPLES * 1000ULL / s->frequency_hz : 0;
+
+	if (ms < FIRST_TICK_MS)
+		return FIRST_TICK_MS;
+	return ms < tick_ms(s) ? ms : tick_ms(s);
+}
+
+static uint64_t unix_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_REALTIME, &ts);
+	return timespec_ns(ts);
+}
+
+static uint64_t timeval_ns(struct timeval tv)
+{
+	return (uint64_t)tv.tv_sec * NS_PER_S + (uint64_t)tv.tv_usec * 1000;
+}
+
+static uint64_t self_cpu_ns(void)
+{
+	struct rusage ru;
+
+	getrusage(RUSAGE_SELF, &ru);
+	return timeval_ns(ru.ru_utime) + timeval_ns(ru.ru_stime);
+}
+
+/* ---- what the kernel tells -------------------------------------------------------------------- */
+
+/* A process of interest begins, or has other code. */
+static bool is_stir(const struct ev_proc *ev)
+{
+	return ev->type == EV_AREA || ev->type == EV_UNSHARE ||
+	       (ev->type == EV_EXEC && !(ev->status & PROC_PLAIN));
+}
+
+static void on_proc(void *ctx, const struct ev_proc *ev)
+{
+	struct session *s = ctx;
+
+	s->exits_seen |= ev->type == EV_EXIT;
+	s->changed |= ev->type != EV_DRAIN && ev->type != EV_AREA;
+	s->hurry |= ev->type == EV_UNSHARE || (ev->type == EV_EXEC && !(ev->status & PROC_PLAIN));
+	if (is_stir(ev))
+		wake__stir(&s->wake, now_ns());
+	if (ev->type == EV_AREA && ev->status == AREA_COMING)
+		wake__coming(&s->wake, ev->tgid, ev->time_ns);
+	process_table__on_event(s->procs, ev);
+}
+
+static void on_blob(void *ctx, const struct ev_blob *ev, size_t size)
+{
+	struct session *s = ctx;
+
+	sym_python__on_blob(symbolizer__python(s->sym), ev, size);
+}
+
+static void on_code(void *ctx, const struct ev_code *ev, size_t size)
+{
+	struct session *s = ctx;
+
+	readcode__take(symbolizer__python(s->sym), s->procs, ev, size);
+}
+
+static void on_stack(void *ctx, unsigned window, const struct ev_stack *ev, size_t size)
+{
+	struct session *s = ctx;
+	int err = handed__add(&s->handed[window], ev, size);
+
+	if (!err)
+		return;
+	s->late.lost++;
+	log_debug("a stack from NMI context: %s", strerror(-err));
+}
+
+static void on_cpu_online(void *ctx, int cpu)
+{
+	struct session *s = ctx;
+
+	mmapwatch__cpu_online(s->watch, cpu);
+}
+
+static int watch_ring(void *ctx, int cpu)
+{
+	const struct session *s = ctx;
+
+	return mmapwatch__ring(s->watch, cpu);
+}
+
+static void on_watch(void *ctx, const struct mmap_event *ev)
+{
+	struct session *s = ctx;
+
+	if (ev->type == MMAP_EVENT_THROTTLE) {
+		s->throttled++;
+		return;
+	}
+	if (ev->type == MMAP_EVENT_MMAP)
+		wake__mapped(&s->wake, ev->tgid, ev->time_ns);
+	process_table__on_mmap(s->procs, ev);
+}
+
+/*
+ * BPF at the address ranges that are given out, as long as it is of use: see wake.h. In NMI no sample tells of other code, so
+ * it is there all the time. Attached before a process is looked at, it sees what the look does not.
+ */
+static void follow_areas(struct session *s)
+{
+	bool nmi = s->o.targets->nmi || event__get(s->o.targets->event)->hardware;
+	size_t restless = process_table__restless(s->procs);
+
+	s->follows = nmi || wake__follow(&s->wake, now_ns(), restless);
+	collect__follow_areas(s->collect, s->follows);
+}
+
+/* In the order in which it has to be looked at. */
+static void read_events(struct session *s)
+{
+	mmapwatch__read(s->watch, on_watch, s);
+	s->behind = collect__consume(s->collect) > 0;
+}
+
+/* All that has happened. */
+static void catch_up(struct session *s)
+{
+	read_events(s);
+	s->hurry = false;
+	follow_areas(s);
+	s->retry = process_table__refresh(s->procs);
+	s->looked_ns = now_ns();
+}
+
+/*
+ * What comes right behind the last look is looked at together: see wake.h. Where all that executes a program was asked
+ * for, a new program is not left waiting: its samples would have no image.
+ */
+static void let_gather(struct session *s)
+{
+	struct pollfd fd = { .fd = collect__fd(s->collect), .events = POLLIN };
+	uint64_t now, end = wake__gather_until(s->looked_ns, s->frequency_hz);
+	struct timespec rest;
+
+	for (now = now_ns(); now < end && !s->hurry; now = now_ns()) {
+		rest = (struct timespec){ (time_t)((end - now) / NS_PER_S),
+					  (long)((end - now) % NS_PER_S) };
+		if (s->pid_cnt)
+			read_events(s); /* before: they would end the wait */
+		if (!s->hurry && ppoll(&fd, s->pid_cnt ? 1 : 0, &rest, NULL) < 0)
+			return;
+	}
+}
+
+/* The process table is about to do what takes long. */
+static void on_lengthy(void *ctx)
+{
+	struct session *s = ctx;
+
+	urgent__end(&s->urgent);
+}
+
+/* ---- before sampling -------------------------------------------------------------------------- */
+
+int session__check(const struct targets *t)
+{
+	for (size_t i = 0; i < t->pid_cnt; i++) {
+		if (!kill(t->pids[i], 0) || errno != ESRCH)
+			continue;
+		log_err("process %d: there is no such process", t->pids[i]);
+		return -ESRCH;
+	}
+	return 0;
+}
+
+static void set_up_process(struct session *s)
+{
+	struct rlimit files;
+
+	/*
+	 * Both would grow up to 32 MiB with what is freed; then large arrays, such as those of a window, lie in the heap and
+	 * stay there. Mapped, they are given back, and grow in place.
+	 */
+	mallopt(M_MMAP_THRESHOLD, MMAP_THRESHOLD);
+	mallopt(M_TRIM_THRESHOLD, TRIM_THRESHOLD);
+
+	if (!getrlimit(RLIMIT_NOFILE, &files)) { /* one descriptor per ELF file in use */
+		files.rlim_cur = files.rlim_max;
+		setrlimit(RLIMIT_NOFILE, &files);
+	}
+	if (setpriority(PRIO_PROCESS, 0, NICE_PRIORITY))
+		log_debug("priority: %s", strerror(errno));
+	if (s->o.urgent)
+		urgent__init(&s->urgent);
+}
+
+/* What a command starts counts, Python or not. */
+static bool takes_all(const struct session_opts *o)
+{
+	return o->targets->all || o->command;
+}
+
+static uint32_t config_flags(const struct session_opts *o)
+{
+	uint32_t flags = 0;
+
+	if (!takes_all(o))
+		flags |= CFG_PYTHON_ONLY;
+	if (o->targets->pid_cnt || o->command)
+		flags |= CFG_TARGETS;
+	if (o->targets->children || o->command)
+		flags |= CFG_CHILDREN;
+	if (o->threads)
+		flags |= CFG_THREADS;
+	if (o->targets->nmi)
+		flags |= CFG_NMI;
+	if (o->timed)
+		flags |= CFG_TIMED;
+	if (event__get(o->targets->event)->clock && o->targets->frequency_hz <= RECALL_MAX_HZ)
+		flags |= CFG_RECALL;
+	if (!o->no_native)
+		flags |= CFG_NATIVE;
+	if (!o->no_kernel)
+		flags |= CFG_KERNEL;
+	return flags;
+}
+
+/*
+ * What one counts for in the window at hand. At full rate of a clock it is a sample, whatever the kernel says it is worth: of
+ * those that came just before the rate was changed, none is more or less than one. In a window in which sampling was slowed
+ * down it is the time between two samples at full rate, as the kernel makes it.
+ */
+static uint64_t count_unit(const struct session *s)
+{
+	if (!event__get(s->o.targets->event)->clock)
+		return 1;
+	return s->window_slowed > 1 ? NS_PER_S / s->frequency_hz : 0;
+}
+
+static int open_collect(struct session *s)
+{
+	const struct targets *t = s->o.targets;
+	const struct collect_opts opts = {
+		.flags = config_flags(&s->o),
+		.comm_glob = t->comm,
+		.cgroup_path = t->cgroup,
+		.event = t->event,
+		.frequency_hz = t->frequency_hz,
+		.period = t->period,
+		.max_frames = s->o.max_frames,
+		.map_entries = t->map_entries,
+		.bpf_stats = s->o.bpf_stats,
+		.events = s->o.events,
+	};
+	const struct collect_sink sink = {
+		.ctx = s, .proc = on_proc, .code = on_code, .blob = on_blob, .stack = on_stack
+	};
+
+	s->dump = (struct dump_opts){ .python_only = !takes_all(&s->o), .threads = s->o.threads };
+	s->collect = collect__open(&opts, &sink);
+	return s->collect ? 0 : -EIO;
+}
+
+/* Those of -p, and the command. */
+static int collect_pids(struct session *s)
+{
+	const struct targets *t = s->o.targets;
+
+	s->pids = calloc(t->pid_cnt + 1, sizeof(*s->pids));
+	if (!s->pids) {
+		log_err("out of memory");
+		return -ENOMEM;
+	}
+	for (size_t i = 0; i < t->pid_cnt; i++)
+		s->pids[s->pid_cnt++] = t->pids[i];
+	if (s->o.command)
+		s->pids[s->pid_cnt++] = s->o.command;
+	return 0;
+}
+
+static int open_process_table(struct session *s)
+{
+	const struct process_opts opts = {
+		.all = takes_all(&s->o),
+		.pids = s->pids,
+		.pid_cnt = s->pid_cnt,
+		.children = s->o.targets->children || s->o.command,
+		.program = s->o.program,
+		.table_budget = (uint64_t)s->o.table_mib << 20,
+		.known = s->o.known,
+		.known_ctx = s->o.known_ctx,
+		.lengthy = on_lengthy,
+		.lengthy_ctx = s,
+	};
+	struct process_maps maps;
+	int err;
+
+	s->sym = symbolizer__new();
+	if (!s->sym) {
+		log_err("out of memory");
+		return -ENOMEM;
+	}
+	s->dump.jit = symbolizer__jit(s->sym);
+	collect__process_maps(s->collect, &maps);
+	s->procs = process_table__new(&maps, s->sym, &opts);
+	if (!s->procs) {
+		log_err("the table of processes: %s", strerror(errno));
+		return -errno;
+	}
+	process_table__prepare(s->procs); /* while programs are being loaded */
+	err = collect__attach_lifecycle(s->collect);
+	if (err)
+		return err;
+	s->follows = true;
+	s->watch = perf_events__take_watch(s->o.events);
+	if (!s->watch)
+		s->watch = mmapwatch__new(0, MMAPWATCH_HALF);
+	if (!s->watch) {
+		err = -errno;
+		perf__explain("watching for new mappings", err);
+		return err;
+	}
+	collect__set_output(s->collect, watch_ring, s);
+	return process_table__scan(s->procs);
+}
+
+/* A process that was asked for by number and has no Python is an error, unless -a. */
+static int check_targets(const struct session *s)
+{
+	const struct targets *t = s->o.targets;
+	char why[UNSUPPORTED_LEN];
+
+	for (size_t i = 0; i < t->pid_cnt && !t->all; i++) {
+		const struct process *p = process_table__find_tgid(s->procs, (uint32_t)t->pids[i]);
+
+		if (p && (p->is_python || p->native_only || !p->analysed))
+			continue;
+		if (p && unsupported__explain(t->pids[i], why))
+			log_err("process %d is %s (-a profiles it all the same)", t->pids[i], why);
+		else
+			log_err("process %d (%s) is not Python (-a profiles it all the same)",
+				t->pids[i], p ? p->comm : "?");
+		return -EINVAL;
+	}
+	return 0;
+}
+
+int session__watch(struct session *s, int fd)
+{
+	struct epoll_event ev = { .events = EPOLLIN };
+
+	if (!epoll_ctl(s->epoll_fd, EPOLL_CTL_ADD, fd, &ev))
+		return 0;
+	log_err("epoll: %s", strerror(errno));
+	return -errno;
+}
+
+static int prepare(struct session *s)
+{
+	int err = 0;
+
+	s->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	if (s->epoll_fd < 0) {
+		err = -errno;
+		log_err("epoll: %s", strerror(errno));
+	}
+	set_up_process(s);
+	if (!err)
+		err = collect_pids(s);
+	if (!err)
+		err = open_collect(s);
+	if (!err)
+		err = open_process_table(s);
+	if (!err)
+		err = check_targets(s);
+	if (!err)
+		err = session__watch(s, collect__fd(s->collect));
+	/* With -p nearly all records are of others. If there were too many, our processes are looked at. */
+	if (!err && !s->pid_cnt)
+		err = session__watch(s, mmapwatch__fd(s->watch));
+	return err;
+}
+
+struct session *session__open(const struct session_opts *o)
+{
+	struct session *s = calloc(1, sizeof(*s));
+
+	if (!s) {
+		log_err("out of memory");
+		return NULL;
+	}
+	s->o = *o;
+	s->frequency_hz = o->targets->frequency_hz;
+	s->epoll_fd = -1;
+	rate__init(&s->rate);
+	s->window_slowed = s->slowest = s->rate.slowed;
+	if (!prepare(s))
+		return s;
+	session__close(s);
+	return NULL;
+}
+
+void session__close(struct session *s)
+{
+	if (!s)
+		return;
+	symbolizer__free(s->sym);
+	process_table__free(s->procs);
+	mmapwatch__free(s->watch);
+	collect__close(s->collect);
+	handed__clear(&s->handed[0]);
+	handed__clear(&s->handed[1]);
+	if (s->epoll_fd >= 0)
+		close(s->epoll_fd);
+	free(s->pids);
+	free(s);
+}
+
+int session__start(struct session *s)
+{
+	int err;
+
+	s->cpu_start_ns = self_cpu_ns();
+	s->start_unix_ns = unix_ns();
+	/* As the events find it. */
+	s->kernel_rate = rights__sysctl("kernel/perf_event_max_sample_rate");
+	err = collect__attach_sampler(s->collect, s->frequency_hz);
+	s->start_ns = s->drained_ns = now_ns();
+	wake__stir(&s->wake, s->start_ns);
+	s->tick_ns = s->start_ns + first_tick_ms(s) * NS_PER_MS;
+	s->exits_seen = true; /* one that ended while it was looked at was not told */
+	return err;
+}
+
+uint32_t session__slowed(const struct session *s)
+{
+	return s->rate.slowed;
+}
+
+int session__set_frequency(struct session *s, uint32_t frequency_hz)
+{
+	int err = collect__set_rate(s->collect, frequency_hz, s->rate.slowed);
+
+	if (!err)
+		s->frequency_hz = frequency_hz;
+	return err;
+}
+
+void session__stop(struct session *s)
+{
+	urgent__end(&s->urgent);
+	collect__detach_sampler(s->collect);
+	s->end_ns = now_ns();
+	s->cpu_end_ns = self_cpu_ns();
+}
+
+/* ---- while sampling --------------------------------------------------------------------------- */
+
+/*
+ * Process events were lost, or BPF could not note one in its table: what the kernel and /proc say now is
+ * taken over.
+ */
+static void check_lost_events(struct session *s)
+{
+	uint64_t lost = collect__events_lost(s->collect);
+
+	if (lost == s->events_lost || now_ns() < s->resync_ns)
+		return;
+	s->resync_ns = now_ns() + TICK_MS * NS_PER_MS;
+	s->events_lost = lost;
+	process_table__resync(s->procs);
+}
+
+/* Twice as many samples as now are no more than the kernel lets each CPU have. */
+static bool may_double(const struct session *s)
+{
+	return s->kernel_rate <= 0 || s->rate.slowed < 2 ||
+	       s->frequency_hz / (s->rate.slowed / 2) <= (unsigned long)s->kernel_rate;
+}
+
+static void say_rate(const struct session *s, const struct rate_look *look, uint64_t throttled,
+		     uint32_t slowed)
+{
+	if (slowed == 1)
+		log_info("sampling goes on at its full rate");
+	else if (slowed < s->rate.slowed)
+		log_info("sampling goes on faster again, at 1/%" PRIu32 " of its rate", slowed);
+	else if (look->share > look->budget)
+		log_warn("samples took %.0f%% of a CPU, more than %.0f%% (%.0f%% of "
+			 "kernel.perf_cpu_time_max_percent): sampling goes on at 1/%" PRIu32
+			 " of its rate",
+			 100 * look->share, 100 * look->budget, 100 * RATE_SHARE, slowed);
+	else
+		log_warn("the kernel stopped sampling %" PRIu64
+			 " times (kernel.perf_event_max_sample_rate is %ld): sampling goes on at "
+			 "1/%" PRIu32 " of its rate",
+			 throttled, s->kernel_rate, slowed);
+}
+
+/*
+ * More than our share of a CPU goes into samples: fewer of them; or more again. A stack adds up what its samples are
+ * worth, so the profile is right all the same.
+ */
+static void limit_rate(struct session *s)
+{
+	uint64_t throttled = s->throttled - s->throttled_seen;
+	const struct rate_look look = {
+		.now_ns = now_ns(),
+		.budget = rate__budget(rights__sysctl("kernel/perf_cpu_time_max_percent")),
+		.share = collect__busiest_share(s->collect),
+		.throttled = throttled > 2 * collect__cpu_cnt(s->collect),
+		.may_double = may_double(s),
+	};
+	uint32_t was = s->rate.slowed, slowed = rate__look(&s->rate, &look);
+
+	s->throttled_seen = s->throttled;
+	if (s->rate.over && slowed == was)
+		s->tick_ns = look.now_ns + FIRST_TICK_MS * NS_PER_MS; /* is it so? */
+	if (slowed == was || collect__set_rate(s->collect, s->frequency_hz, slowed))
+		return; /* it goes on as it did, and is tried again */
+	say_rate(s, &look, throttled, slowed);
+	rate__set(&s->rate, slowed);
+	s->rate_lowered += slowed > was;
+	s->window_slowed = slowed > s->window_slowed ? slowed : s->window_slowed;
+	s->slowest = slowed > s->slowest ? slowed : s->slowest;
+}
+
+/* The kernel lowers it for all when handlers take too long, those of other programs among them. */
+static void watch_kernel_rate(struct session *s)
+{
+	long rate = rights__sysctl("kernel/perf_event_max_sample_rate");
+
+	if (rate > 0 && s->kernel_rate > 0 && rate < s->kernel_rate) {
+		s->kernel_rate_lowered++;
+		log_warn(
+			"kernel.perf_event_max_sample_rate went from %ld to %ld: somebody changed it, or the kernel "
+			"found that samples take too long",
+			s->kernel_rate, rate);
+	}
+	s->kernel_rate = rate;
+}
+
+static void on_tick(struct session *s)
+{
+	s->exits_seen = true; /* or not seen, but found */
+	collect__follow_cpus(s->collect, on_cpu_online, s);
+	watch_kernel_rate(s);
+	limit_rate(s);
+}
+
+/*
+ * Processes that ended are forgotten, mappings that are in no image are free again, and tables that gave way come
+ * back when a window was read. Threads may be gone, and generated code replaced, when they are looked at too late.
+ */
+static bool window_is_waited_for(const struct session *s)
+{
+	return s->changed || s->o.threads || process_table__waits(s->procs) ||
+	       sym_jit__has_procs(symbolizer__jit(s->sym));
+}
+
+static uint64_t drain_due_ns(const struct session *s)
+{
+	unsigned after_s = window_is_waited_for(s) ? WINDOW_S : QUIET_WINDOW_S;
+
+	return s->drained_ns + after_s * NS_PER_S;
+}
+
+static int wait_ms(const struct session *s, uint64_t until_ns)
+{
+	uint64_t now = now_ns(), until = s->tick_ns < until_ns ? s->tick_ns : until_ns;
+	uint64_t due = drain_due_ns(s), check = process_table__check_ns(s->procs);
+
+	if (due > now && due < until)
+		until = due;
+	if (check < until)
+		until = check;
+	if (s->retry && now + RETRY_MS * NS_PER_MS < until)
+		until = now + RETRY_MS * NS_PER_MS;
+	if (s->follows && now < s->wake.calm_ns && s->wake.calm_ns < until)
+		until = s->wake.calm_ns;
+	return s->behind || until <= now ? 0 : (int)((until - now + NS_PER_MS - 1) / NS_PER_MS);
+}
+
+/* For a mapping that BPF told of, some microseconds before the kernel's record of it, which wakes nobody: not for long. */
+static int wait_for_events(const struct session *s, uint64_t await_ns, uint64_t until_ns)
+{
+	struct pollfd fd = { .fd = s->epoll_fd, .events = POLLIN };
+	struct epoll_event ev[8];
+
+	if (await_ns)
+		return ppoll(&fd, 1, &(struct timespec){ .tv_nsec = (long)await_ns }, NULL);
+	return epoll_wait(s->epoll_fd, ev, 8, wait_ms(s, until_ns));
+}
+
+int session__wait(struct session *s, uint64_t until_ns)
+{
+	int err, n;
+
+	urgent__begin(&s->urgent);
+	n = wait_for_events(s, wake__await_ns(&s->wake, now_ns()), until_ns);
+	if (n < 0 && errno != EINTR) {
+		err = -errno;
+		urgent__end(&s->urgent);
+		log_err("epoll: %s", strerror(-err));
+		return err;
+	}
+	let_gather(s);
+	urgent__woken(&s->urgent);
+	catch_up(s);
+	check_lost_events(s);
+	if (now_ns() >= s->tick_ns) {
+		urgent__end(&s->urgent);
+		s->tick_ns = now_ns() + tick_ms(s) * NS_PER_MS;
+		on_tick(s);
+	}
+	return 0;
+}
+
+bool session__wants_drain(const struct session *s)
+{
+	return collect__wants_flip(s->collect) || now_ns() >= drain_due_ns(s);
+}
+
+/*
+ * The events are read between the flip and the counts: whoever is in the old window was announced
+ * before it was sampled, so it is known by name, and mostly whether it has Python.
+ */
+int session__drain(struct session *s, struct profile *p)
+{
+	uint64_t begin_ns = now_ns();
+	unsigned old;
+	int err;
+
+	urgent__end(&s->urgent);
+	/*
+	 * Stacks handed over up to now belong to this window, those that come while it is flipped to the next one, which
+	 * names them early enough: files and processes are kept for one more.
+	 */
+	collect__consume(s->collect);
+	old = collect__flip(s->collect);
+	process_table__reclaim(s->procs);
+	catch_up(s);
+	s->dump.handed = &s->handed[old];
+	s->dump.unit = count_unit(s);
+	if (s->window_slowed > 1 && s->window_slowed > p->stats.slowed)
+		p->stats.slowed = s->window_slowed;
+	s->window_slowed = s->rate.slowed;
+	err = dump__window(s->collect, old, s->procs, &s->dump, p, &s->late);
+	process_table__tick(s->procs);
+	process_table__forget_exited(s->procs);
+	s->drained = true;
+	s->changed = false;
+	s->drained_ns = now_ns();
+	if (s->drained_ns - begin_ns > s->drain_ns)
+		s->drain_ns = s->drained_ns - begin_ns;
+	return err;
+}
+
+bool session__targets_ended(struct session *s)
+{
+	struct process_stats st;
+
+	if (!s->o.targets->pid_cnt || !s->exits_seen)
+		return false;
+	s->exits_seen = false;
+	process_table__stats(s->procs, &st);
+	return !st.live;
+}
+
+/* ---- results ---------------------------------------------------------------------------------- */
+
+void session__end(struct session *s)
+{
+	collect__unmap(s->collect);
+}
+
+int session__name(struct session *s, struct profile *p, const struct symbolize_opts *so)
+{
+	int err = dump__modules(s->procs, p);
+
+	if (!err)
+		err = symbolizer__run(s->sym, p, so);
+	if (err)
+		log_err("names: %s", strerror(-err));
+	return err;
+}
+
+static bool code_was_named(void *python, uint64_t id)
+{
+	return sym_python__was_named(python, id);
+}
+
+/*
+ * BPF is made to forget what no profile has named lately. What it does not remember, no sample takes that begins later,
+ * and the samples before are in the window that the next drain reads. So what is unknown to BPF now and after the
+ * profile of that drain is named no more.
+ */
+static void forget_codes(struct session *s)
+{
+	struct sym_python *python = symbolizer__python(s->sym);
+	size_t cnt, budget = s->o.names_budget;
+	uint64_t *ids = NULL;
+	int err = 0;
+
+	sym_python__begin_round(python);
+	if (!sym_python__wants_sweep(python, budget ? budget : SYM_PYTHON_BUDGET))
+		return;
+	err = collect__code_ids(s->collect, code_was_named, python, &ids, &cnt);
+	if (!err)
+		err = sym_python__sweep(python, ids, cnt);
+	if (err)
+		log_debug("forgetting code objects: %s", strerror(-err));
+	free(ids);
+}
+
+void session__forget(struct session *s)
+{
+	if (!s->drained)
+		return;
+	s->drained = false;
+	process_table__forget_names(s->procs);
+	sym_jit__forget_names(symbolizer__jit(s->sym));
+	forget_codes(s);
+}
+
+bool session__worn(const struct session *s)
+{
+	struct process_stats procs;
+	struct file_stats files;
+
+	process_table__stats(s->procs, &procs);
+	process_table__file_stats(s->procs, &files);
+	return procs.last_space > UINT32_MAX / 2 || files.last_id > FRAME_NATIVE_FILE / 2 ||
+	       sym_python__last_id(symbolizer__python(s->sym)) > FRAME_PYTHON_CODE / 2;
+}
+
+void session__fill(const struct session *s, struct table_fill out[SESSION_FILLS])
+{
+	struct process_maps maps;
+	struct process_stats procs;
+	struct file_stats files;
+
+	collect__process_maps(s->collect, &maps);
+	process_table__stats(s->procs, &procs);
+	process_table__file_stats(s->procs, &files);
+	collect__fill(s->collect, procs.live, out);
+	out[COLLECT_FILLS] =
+		(struct table_fill){ "mappings", procs.mappings_used, maps.mapping_cap };
+	out[COLLECT_FILLS + 1] = (struct table_fill){ "tables", files.tables, maps.table_cap };
+}
+
+void session__counters(struct session *s, uint64_t counters[CTR_CNT])
+{
+	dump__counters(s->collect, &s->late, counters);
+	counters[CTR_note_rate_lowered] = s->rate_lowered;
+	counters[CTR_note_kernel_rate] = s->kernel_rate_lowered;
+	counters[CTR_note_throttled] = s->throttled;
+}
+
+static void set_rate(const struct session *s, struct profile_stats *out)
+{
+	const struct targets *t = s->o.targets;
+	bool clock = event__get(t->event)->clock;
+
+	out->event = t->event;
+	out->frequency_hz = clock ? s->frequency_hz : 0;
+	out->rate_hz = clock ? 0 : s->frequency_hz;
+	out->period = t->period;
+	out->slowed = s->slowest > 1 ? s->slowest : 0;
+}
+
+/* Of this program; not ru_maxrss, which begins with that of the parent. */
+static uint64_t peak_rss(void)
+{
+	FILE *f = fopen("/proc/self/status", "re");
+	unsigned long long kib = 0;
+	char line[128];
+
+	while (f && fgets(line, sizeof(line), f) && sscanf(line, "VmHWM: %llu kB", &kib) != 1)
+		;
+	if (f)
+		fclose(f);
+	return kib << 10;
+}
+
+void session__stats(struct session *s, struct profile_stats *out)
+{
+	struct file_stats files;
+
+	session__counters(s, out->counters);
+	collect__run_time(s->collect, &out->bpf_ns, &out->bpf_runs);
+	if (!s->o.timed)
+		out->counters[CTR_follow_ns] = collect__follow_time(s->collect);
+	out->drain_ns = s->drain_ns;
+	out->start_unix_ns = s->start_unix_ns;
+	out->duration_ns = (s->end_ns ? s->end_ns : now_ns()) - s->start_ns;
+	out->self_cpu_ns = (s->end_ns ? s->cpu_end_ns : self_cpu_ns()) - s->cpu_start_ns;
+	set_rate(s, out);
+	out->cpus = collect__cpu_cnt(s->collect);
+	out->rss_bytes = peak_rss();
+	if (out->rss_bytes > collect__mapped_bytes(s->collect)) /* those are counted below */
+		out->rss_bytes -= collect__mapped_bytes(s->collect);
+	process_table__file_stats(s->procs, &files);
+	out->counters[CTR_note_table_evicted] = files.tables_evicted;
+	out->counters[CTR_note_table_refused] = files.tables_refused;
+	out->counters[CTR_note_file_released] = files.released;
+	out->map_bytes = collect__map_bytes(s->collect) + files.table_bytes + files.spare_bytes;
+}
+
+const struct process_table *session__procs(const struct session *s)
+{
+	return s->procs;
+}
+
+void session__maps(const struct session *s, struct process_maps *maps)
+{
+	collect__process_maps(s->collect, maps);
+}

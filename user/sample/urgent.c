@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+#include "sample/urgent.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+
+static int raise_priority(void)
+{
+	const struct sched_param lowest = { sched_get_priority_min(SCHED_FIFO) };
+
+	return sched_setscheduler(0, SCHED_FIFO | SCHED_RESET_ON_FORK, &lowest) ? -errno : 0;
+}
+
+/* The nice value is as it was before. Who may be real-time by RLIMIT_RTPRIO only cannot take the flag back. */
+static int restore_priority(void)
+{
+	const struct sched_param none = { 0 };
+
+	if (sched_setscheduler(0, SCHED_OTHER, &none) &&
+	    sched_setscheduler(0, SCHED_OTHER | SCHED_RESET_ON_FORK, &none))
+		return -errno;
+	return 0;
+}
+
+void urgent__init(struct urgent *u)
+{
+	int err = raise_priority();
+
+	*u = (struct urgent){ .permitted = !err };
+	if (err)
+		log_debug("real-time priority: %s", strerror(-err));
+	else
+		restore_priority();
+}
+
+void urgent__earn(struct urgent *u, uint64_t now)
+{
+	uint64_t earned =
+		u->credited_ns && now > u->credited_ns ? (now - u->credited_ns) / URGENT_SHARE : 0;
+
+	u->credit_ns = u->credited_ns ? u->credit_ns + earned : URGENT_CREDIT_NS;
+	if (u->credit_ns > URGENT_CREDIT_NS)
+		u->credit_ns = URGENT_CREDIT_NS;
+	u->credited_ns = now;
+}
+
+void urgent__spend(struct urgent *u, uint64_t now)
+{
+	uint64_t spent = u->woken_ns && now > u->woken_ns ? now - u->woken_ns : 0;
+
+	u->credit_ns -= spent < u->credit_ns ? spent : u->credit_ns;
+	u->woken_ns = 0;
+}
+
+void urgent__begin(struct urgent *u)
+{
+	uint64_t now = now_ns();
+
+	if (!u->permitted)
+		return;
+	urgent__earn(u, now);
+	urgent__spend(u, now);
+	if (u->credit_ns < URGENT_LEAST_NS)
+		urgent__end(u);
+	else if (!u->on)
+		u->on = !raise_priority();
+}
+
+void urgent__woken(struct urgent *u)
+{
+	if (u->on)
+		u->woken_ns = now_ns();
+}
+
+void urgent__end(struct urgent *u)
+{
+	if (!u->on)
+		return;
+	urgent__spend(u, now_ns());
+	u->on = restore_priority() != 0;
+}

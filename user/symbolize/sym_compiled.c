@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * Names of native functions for people: those that Cython and mypyc make of Python functions, and parts of one
+ * function that a linker named by itself.
+ *
+ *	__pyx_pw_3pkg_3mod_3Cls_5method		Cls.method (mod.pyx)
+ *	CPyDef_Cls___method			Cls.method (mod.py)
+ *	work.cold.0, work.llvm.4711		work
+ *
+ * A name of Cython is a prefix for the kind of the function, the scopes around it, each with its length, and the
+ * name of the function, behind a number for Python functions (Symtab.py, Naming.py and Nodes.py of Cython). The
+ * path of the file tells which of the scopes are packages and the module. A wrapper and what it wraps have one
+ * name. What has no reading, or two, stays as it is.
+ */
+#include "symbolize/symbolize.h"
+
+#include <ctype.h>
+#include <string.h>
+
+#define SCOPES_MAX   16
+#define SCOPE_DIGITS 3 /* of the length of a scope's name */
+
+struct text {
+	const char *s;
+	size_t len;
+};
+
+static bool is_name_char(char c)
+{
+	return isalnum((unsigned char)c) || c == '_' || (unsigned char)c >= 0x80;
+}
+
+static bool is_identifier(struct text t)
+{
+	if (!t.len || isdigit((unsigned char)t.s[0]))
+		return false;
+	for (size_t i = 0; i < t.len; i++)
+		if (!is_name_char(t.s[i]))
+			return false;
+	return true;
+}
+
+static struct text skip(struct text t, size_t len)
+{
+	return (struct text){ t.s + len, t.len - len };
+}
+
+static bool take_prefix(struct text *t, const char *prefix)
+{
+	size_t len = strlen(prefix);
+
+	if (t->len < len || memcmp(t->s, prefix, len))
+		return false;
+	*t = skip(*t, len);
+	return true;
+}
+
+static size_t digits(struct text t)
+{
+	size_t n = 0;
+
+	while (n < t.len && isdigit((unsigned char)t.s[n]))
+		n++;
+	return n;
+}
+
+/* ---- Paths ---- */
+
+/* Takes the last component off `path`. */
+static struct text take_last(struct text *path)
+{
+	const char *slash = path->len ? memrchr(path->s, '/', path->len) : NULL;
+	size_t start = slash ? (size_t)(slash - path->s) + 1 : 0;
+	struct text last = skip(*path, start);
+
+	path->len = slash ? start - 1 : 0;
+	return last;
+}
+
+/* "/lib/pkg/mod.cpython-313-x86_64-linux-gnu.so": "mod"; `dir` becomes "/lib/pkg". */
+static struct text module_of(const char *path, struct text *dir)
+{
+	struct text base;
+	const char *dot;
+
+	*dir = (struct text){ path, strnlen(path, SYM_NAME_MAX) };
+	base = take_last(dir);
+	dot = base.len ? memchr(base.s, '.', base.len) : NULL;
+	if (dot)
+		base.len = (size_t)(dot - base.s);
+	return base;
+}
+
+static bool same(struct text a, struct text b)
+{
+	return a.len == b.len && !memcmp(a.s, b.s, a.len);
+}
+
+/* Are the scopes the module of the file and the packages around it? */
+static bool is_module(const struct text *scopes, size_t cnt, const char *path)
+{
+	struct text dir, name = module_of(path, &dir);
+
+	while (cnt-- && same(scopes[cnt], name)) {
+		if (!cnt)
+			return true;
+		name = take_last(&dir);
+	}
+	return false;
+}
+
+static void add_text(struct strbuf *b, struct text t)
+{
+	strbuf__add(b, t.s, t.len);
+}
+
+static void add_file(struct strbuf *b, struct text module, const char *suffix)
+{
+	strbuf__addz(b, " (");
+	add_text(b, module);
+	strbuf__addz(b, suffix);
+}
+
+/* ---- Cython ---- */
+
+/* "3Cls_...": takes the scope and moves on. */
+static bool take_scope(struct text *t, struct text *scope)
+{
+	size_t cnt = digits(*t), len = 0;
+
+	if (!cnt || cnt > SCOPE_DIGITS || t->s[0] == '0')
+		return false;
+	for (size_t i = 0; i < cnt; i++)
+		len = len * 10 + (size_t)(t->s[i] - '0');
+	if (t->len - cnt <= len || t->s[cnt + len] != '_')
+		return false;
+	*scope = (struct text){ t->s + cnt, len };
+	if (!is_identifier(*scope))
+		return false;
+	*t = skip(*t, cnt + len + 1);
+	return true;
+}
+
+/* "__pyx_fuse_0" for each variant of a function with fused types; false: it cannot be told from the name. */
+static bool take_variant(struct text *name)
+{
+	size_t cnt;
+
+	if (!take_prefix(name, "__pyx_fuse_"))
+		return true;
+	cnt = digits(*name);
+	*name = skip(*name, cnt);
+	return cnt && !(name->len > 1 && name->s[0] == '_' && isdigit((unsigned char)name->s[1]));
+}
+
+/* A name, the scopes around it, and what is left behind each of them. */
+struct reading {
+	struct text scopes[SCOPES_MAX], rest[SCOPES_MAX];
+	size_t cnt, module; /* scopes; those of them up to the module */
+	struct text name;
+};
+
+static bool read_scopes(struct reading *r, struct text t, const char *path)
+{
+	r->cnt = r->module = 0;
+	while (r->cnt < SCOPES_MAX && take_scope(&t, &r->scopes[r->cnt])) {
+		r->rest[r->cnt++] = t;
+		if (is_module(r->scopes, r->cnt, path))
+			r->module = r->cnt;
+	}
+	return r->module != 0;
+}
+
+/* Functions of C have no number: what begins with a digit is a scope. */
+static bool read_c_function(struct reading *r)
+{
+	r->name = r->rest[r->cnt - 1];
+	return is_identifier(r->name);
+}
+
+/*
+ * The wrapper of a Python function always has a number, of 1 or more; what it wraps has none if it is the first
+ * thing in its scope. "3get_item" is therefore function "get_item" with number 3 when it is a wrapper, and may
+ * also be "item" in "get" when it is not. "3get_1d" has two readings as well.
+ */
+static bool read_python_function(struct reading *r, bool wrapper)
+{
+	for (; r->cnt >= r->module; r->cnt--) {
+		struct text rest = r->rest[r->cnt - 1];
+		size_t cnt = digits(rest);
+
+		r->name = skip(rest, cnt);
+		if (!cnt && r->cnt > r->module && !wrapper)
+			return false;
+		if ((cnt || !wrapper) && is_identifier(r->name))
+			return r->cnt == r->module || r->name.len > 1;
+	}
+	return false;
+}
+
+static void add_cython(struct strbuf *b, const struct reading *r)
+{
+	for (size_t i = r->module; i < r->cnt; i++) {
+		add_text(b, r->scopes[i]);
+		strbuf__addc(b, '.');
+	}
+	add_text(b, r->name);
+	add_file(b, r->scopes[r->module - 1], ".pyx)");
+}
+
+/* The code of a module itself. */
+static bool add_cython_module(struct strbuf *b, struct text name, const char *path)
+{
+	if (!is_identifier(name) || !is_module(&name, 1, path))
+		return false;
+	strbuf__addz(b, "<module>");
+	add_file(b, name, ".pyx)");
+	return true;
+}
+
+static bool add_cython_name(struct strbuf *b, struct text t, const char *path)
+{
+	bool wrapper, python;
+	struct reading r;
+	struct text outer = t;
+
+	if (take_prefix(&t, "__pyx_pymod_exec_"))
+		return add_cython_module(b, t, path);
+	if (take_prefix(&t, "__pyx_fuse_")) {
+		while (digits(t)) {
+			t = skip(t, digits(t));
+			if (t.len > 1 && t.s[0] == '_' && isdigit((unsigned char)t.s[1]))
+				t = skip(t, 1);
+		}
+	} else {
+		t = outer;
+		take_prefix(&t, "__pyx_specialmethod_");
+	}
+	wrapper = take_prefix(&t, "__pyx_pw_");
+	python = wrapper || take_prefix(&t, "__pyx_pf_");
+	if ((!python && !take_prefix(&t, "__pyx_f_")) || !read_scopes(&r, t, path))
+		return false;
+	if (!(python ? read_python_function(&r, wrapper) : read_c_function(&r)) ||
+	    !take_variant(&r.name) || !is_identifier(r.name))
+		return false;
+	add_cython(b, &r);
+	return true;
+}
+
+/* ---- mypyc ---- */
+
+/*
+ * A dot became three underscores, and three underscores "___3_" (mypyc/namegen.py). Names that end in an
+ * underscore before a dot read as if the next one began with it.
+ */
+static bool add_dotted(struct strbuf *b, struct text t)
+{
+	bool empty = true;
+
+	while (t.len) {
+		if (take_prefix(&t, "___3_")) {
+			strbuf__addz(b, "___");
+		} else if (!empty && take_prefix(&t, "___")) {
+			strbuf__addc(b, '.');
+			empty = true;
+			continue;
+		} else {
+			strbuf__addc(b, t.s[0]);
+			t = skip(t, 1);
+		}
+		empty = false;
+	}
+	return !empty;
+}
+
+/* Modules compiled together are in a library of another name; theirs stands in front of the function's. */
+static bool add_mypyc_name(struct strbuf *b, struct text t, const char *path)
+{
+	static const char shared[] = "__mypyc";
+	struct text dir, module = module_of(path, &dir);
+	size_t len = strlen(shared);
+
+	if (!take_prefix(&t, "CPyDef_") && !take_prefix(&t, "CPyPy_"))
+		return false;
+	if (!is_identifier(t) || !module.len)
+		return false;
+	if (!strncmp(t.s, "__top_level__", t.len) && t.len == strlen("__top_level__"))
+		strbuf__addz(b, "<module>");
+	else if (!add_dotted(b, t))
+		return false;
+	if (module.len < len || memcmp(module.s + module.len - len, shared, len))
+		add_file(b, module, ".py)");
+	return true;
+}
+
+/* ---- All of them ---- */
+
+/* ".cold.0" and "/1" at the end of `name`: what precedes it. */
+static size_t without_part(const char *name, size_t len)
+{
+	static const char *const parts[] = { ".cold.", ".warm.", ".llvm.", "/" };
+	size_t end = len;
+
+	while (end && isdigit((unsigned char)name[end - 1]))
+		end--;
+	for (size_t i = 0; end < len && i < sizeof(parts) / sizeof(*parts); i++) {
+		size_t part = strlen(parts[i]);
+
+		if (end > part && !memcmp(name + end - part, parts[i], part))
+			return end - part;
+	}
+	return len;
+}
+
+static void cut(struct strbuf *b, size_t len)
+{
+	if (b->len > len) {
+		b->len = len;
+		b->s[len] = '\0';
+	}
+}
+
+void sym_native_name(struct strbuf *b, const char *symbol, const char *path)
+{
+	size_t len = strnlen(symbol, SYM_NAME_MAX), start = b->len, kept = len, last;
+	struct text t = { symbol, len };
+	char name[SYM_NAME_MAX + 1];
+	const char *dot = memchr(symbol, '.', len);
+
+	if (dot) /* ".isra.0", ".cold": parts of the same Python function */
+		t.len = (size_t)(dot - symbol);
+	if (add_cython_name(b, t, path) || (cut(b, start), add_mypyc_name(b, t, path)))
+		return;
+	cut(b, start);
+	do {
+		last = kept;
+		kept = without_part(symbol, kept);
+	} while (kept < last);
+	if (kept == len) {
+		sym_demangle(b, symbol);
+		return;
+	}
+	memcpy(name, symbol, kept);
+	name[kept] = '\0';
+	sym_demangle(b, name);
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+#ifndef PYPERF_SYM_DEBUGFILE_H
+#define PYPERF_SYM_DEBUGFILE_H
+/*
+ * Separate debug files: what strip took out of an ELF file, kept elsewhere.
+ *
+ *   the same path below the root of a process that maps the file
+ *   ROOT/.build-id/xx/yyyy.debug                       by build id
+ *   DIR/NAME, DIR/.debug/NAME, ROOT/DIR/NAME           by .gnu_debuglink; DIR is the file's own
+ *   a server                                           by build id; see sym_debuginfod.h
+ *
+ * A candidate counts only if it is the file's: equal build ids prove it, different ones refute it, and
+ * where one has none, the checksum in .gnu_debuglink decides.
+ */
+#include "elf/elf.h"
+#include "symbolize/sym_debuginfod.h"
+
+#define DEBUG_ROOT "/usr/lib/debug"
+
+struct sym_debugfile_places {
+	const char *root;	       /* DEBUG_ROOT, or another for tests */
+	struct sym_debuginfod *server; /* NULL: none is asked */
+	int fd; /* of a file that may be it, borrowed; asked first. -1: none */
+};
+
+extern const struct sym_debugfile_places sym_debugfile_default; /* DEBUG_ROOT alone */
+
+/*
+ * The debug file of `ef` that has contents in `section` (".symtab", ".debug_info"); the caller closes
+ * it. NULL and errno: ENOENT there is none, ENOMEM.
+ */
+struct elf_file *sym_debugfile__open(const struct elf_file *ef,
+				     const struct sym_debugfile_places *places,
+				     const char *section);
+
+/* The file has this section, and not just as an empty place. */
+bool sym_debugfile__has(const struct elf_file *ef, const char *section);
+
+#endif /* PYPERF_SYM_DEBUGFILE_H */

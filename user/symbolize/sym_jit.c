@@ -1,0 +1,758 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+#include "symbolize/sym_jit.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/foreign.h"
+#include "base/hash.h"
+#include "base/idmap.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "process/maps_read.h"
+#include "symbolize/symbolize.h"
+
+#define CODES_MAX	(1U << 19)     /* functions of one file */
+#define READ_MAX	(256ULL << 20) /* bytes read of one file in all; the code in a jitdump is not */
+#define READ_SZ		(64 * 1024)
+#define PROCS_MAX	1024 /* each holds up to three descriptors */
+#define NAMES_MAX	(64U << 20)
+#define NAMES_KEPT	(1U << 20) /* when they are forgotten */
+#define TRAMPOLINE	"py::"
+#define ID_MOVED	UINT32_MAX /* in struct code */
+
+/* Of the jitdump specification: sizes of what stands in front of what we need not know. */
+#define DUMP_MAGIC	0x4a695444U /* "JiTD" in our byte order */
+#define DUMP_HEADER_MIN 40
+#define RECORD_HEADER	16
+#define LOAD_FIXED	56 /* RECORD_HEADER, pid, tid, vma, addr, size, index; the name follows */
+#define MOVE_FIXED	64 /* RECORD_HEADER, pid, tid, vma, old, new, size, index */
+
+enum record_id {
+	JIT_CODE_LOAD = 0,
+	JIT_CODE_MOVE = 1,
+	JIT_CODE_CLOSE = 3,
+};
+
+struct code {
+	uint64_t start, end;
+	uint64_t name;	/* where it is in the file; 0: there is no code any more */
+	uint64_t index; /* of a jitdump: what a move refers to */
+	uint32_t order; /* the later wins; only while settling */
+	uint32_t id;	/* of the name, 0: not read; ID_MOVED: `name` is not known yet */
+};
+
+/* One file. codes[0 .. settled) are disjoint and ascending, the rest as they came. */
+struct source {
+	int fd; /* -1: none */
+	dev_t dev;
+	ino_t ino;
+	bool is_dump, ended, moves;
+	uint64_t read_to, read_bytes;
+	struct code *codes;
+	size_t cnt, cap, settled;
+};
+
+struct jit_proc {
+	uint32_t space;
+	unsigned refs;
+	int proc_fd; /* its directory in /proc, which outlives the number; -1: not looked at */
+	struct jit_proc *origin; /* whose names it has while it has no file; NULL */
+	struct source map, dump;
+	uint64_t round;
+};
+
+struct sym_jit {
+	struct idmap procs; /* space -> struct jit_proc */
+	struct strtab *names;
+	size_t name_bytes;
+	uint64_t round;
+	bool warned_codes;
+	uint8_t *buf; /* READ_SZ, of the file at work */
+	struct strbuf text;
+};
+
+/* ---- What came, in order of address ---- */
+
+static int by_index(const void *a_, const void *b_)
+{
+	const struct code *a = a_, *b = b_;
+
+	if (a->index != b->index)
+		return a->index < b->index ? -1 : 1;
+	return (a->id == ID_MOVED) - (b->id == ID_MOVED);
+}
+
+static int by_start(const void *a_, const void *b_)
+{
+	const struct code *a = a_, *b = b_;
+
+	if (a->start != b->start)
+		return a->start < b->start ? -1 : 1;
+	return a->order < b->order ? -1 : a->order > b->order;
+}
+
+/* Code that moved has the name that it was loaded with. */
+static void name_moved(struct source *s)
+{
+	const struct code *loaded = NULL;
+
+	qsort(s->codes, s->cnt, sizeof(*s->codes), by_index);
+	for (size_t i = 0; i < s->cnt; i++) {
+		struct code *c = &s->codes[i];
+
+		if (c->id != ID_MOVED) {
+			loaded = c->name ? c : loaded;
+			continue;
+		}
+		c->id = 0;
+		if (loaded && loaded->index == c->index)
+			c->name = loaded->name;
+	}
+	s->moves = false;
+}
+
+/* A heap of positions in codes[], that of the latest on top. */
+struct heap {
+	uint32_t *at;
+	size_t cnt;
+};
+
+static void heap_push(struct heap *h, const struct code *codes, uint32_t value)
+{
+	size_t i = h->cnt++;
+
+	for (; i && codes[h->at[(i - 1) / 2]].order < codes[value].order; i = (i - 1) / 2)
+		h->at[i] = h->at[(i - 1) / 2];
+	h->at[i] = value;
+}
+
+static void heap_pop(struct heap *h, const struct code *codes)
+{
+	uint32_t last = h->at[--h->cnt];
+	size_t i = 0, child;
+
+	while ((child = 2 * i + 1) < h->cnt) {
+		if (child + 1 < h->cnt && codes[h->at[child]].order < codes[h->at[child + 1]].order)
+			child++;
+		if (codes[h->at[child]].order <= codes[last].order)
+			break;
+		h->at[i] = h->at[child];
+		i = child;
+	}
+	h->at[i] = last;
+}
+
+/* Adds [start, end) of `c` behind out[cnt - 1], as one with it where it goes on. */
+static size_t add_piece(struct code *out, size_t cnt, const struct code *c, uint64_t start,
+			uint64_t end)
+{
+	if (!c->name)
+		return cnt;
+	if (cnt && out[cnt - 1].end == start && out[cnt - 1].name == c->name) {
+		out[cnt - 1].end = end;
+		return cnt;
+	}
+	out[cnt] = *c;
+	out[cnt].start = start;
+	out[cnt].end = end;
+	return cnt + 1;
+}
+
+/* At each address the latest code that covers it. out[] has room for 2 * cnt. The number of pieces. */
+static size_t sweep(const struct code *codes, size_t cnt, struct heap *h, struct code *out)
+{
+	size_t next = 0, pieces = 0;
+	uint64_t at = 0, end;
+
+	for (;;) {
+		while (h->cnt && codes[h->at[0]].end <= at)
+			heap_pop(h, codes);
+		if (!h->cnt && next == cnt)
+			return pieces;
+		if (!h->cnt)
+			at = codes[next].start;
+		while (next < cnt && codes[next].start <= at)
+			heap_push(h, codes, (uint32_t)next++);
+		end = codes[h->at[0]].end;
+		if (next < cnt && codes[next].start < end)
+			end = codes[next].start;
+		pieces = add_piece(out, pieces, &codes[h->at[0]], at, end);
+		at = end;
+	}
+}
+
+/* Brings codes[] in order. 0 or -ENOMEM: then only the settled ones are found. */
+static int settle(struct source *s)
+{
+	struct heap h = { 0 };
+	struct code *out;
+
+	if (s->settled == s->cnt)
+		return 0;
+	for (size_t i = 0; i < s->cnt; i++)
+		s->codes[i].order = (uint32_t)i;
+	h.at = calloc(s->cnt, sizeof(*h.at));
+	out = calloc(2 * s->cnt, sizeof(*out));
+	if (!h.at || !out) {
+		free(h.at);
+		free(out);
+		return -ENOMEM;
+	}
+	if (s->moves)
+		name_moved(s);
+	qsort(s->codes, s->cnt, sizeof(*s->codes), by_start);
+	s->settled = sweep(s->codes, s->cnt, &h, out);
+	s->cap = 2 * s->cnt;
+	s->cnt = s->settled;
+	free(h.at);
+	free(s->codes);
+	s->codes = out;
+	return 0;
+}
+
+static struct code *find_code(const struct source *s, uint64_t addr)
+{
+	size_t low = 0, high = s->settled;
+
+	while (low < high) {
+		size_t mid = low + (high - low) / 2;
+
+		if (s->codes[mid].start <= addr)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return low && addr < s->codes[low - 1].end ? &s->codes[low - 1] : NULL;
+}
+
+/* False: no more are taken of this file. */
+static bool add_code(struct sym_jit *j, struct source *s, const struct code *c)
+{
+	if (c->end <= c->start) /* nothing, or it overflows */
+		return true;
+	if (s->cnt >= CODES_MAX)
+		settle(s); /* most of them may be outdated */
+	if (s->cnt >= CODES_MAX ||
+	    array_grow(&s->codes, &s->cap, s->cnt, 1, sizeof(*c), 2 * CODES_MAX)) {
+		if (!j->warned_codes)
+			log_warn("generated code: more than %u functions in a process: the later "
+				 "ones have no names",
+				 CODES_MAX);
+		j->warned_codes = true;
+		s->ended = true;
+		return false;
+	}
+	s->codes[s->cnt++] = *c;
+	return true;
+}
+
+/* ---- Reading on ---- */
+
+/*
+ * The next piece of the file, from s->read_to on, into j->buf: the number of bytes, 0 at its end, or for
+ * now.
+ */
+static size_t read_on(struct sym_jit *j, struct source *s, size_t size)
+{
+	ssize_t n;
+
+	if (s->ended)
+		return 0;
+	n = pread(s->fd, j->buf, size, (off_t)s->read_to);
+	if (n <= 0)
+		return 0;
+	s->read_bytes += (size_t)n;
+	if (s->read_bytes > READ_MAX)
+		s->ended = true;
+	return (size_t)n;
+}
+
+static const char *parse_hex(const char *p, const char *end, uint64_t *value)
+{
+	const char *first = p;
+
+	if (end - p > 2 && p[0] == '0' && p[1] == 'x') { /* some writers have it */
+		p += 2;
+		first = p;
+	}
+	for (*value = 0; p < end && p - first < 16; p++) {
+		int digit = *p >= '0' && *p <= '9'   ? *p - '0'
+			    : *p >= 'a' && *p <= 'f' ? *p - 'a' + 10
+			    : *p >= 'A' && *p <= 'F' ? *p - 'A' + 10
+						     : -1;
+
+		if (digit < 0)
+			break;
+		*value = *value << 4 | (uint64_t)digit;
+	}
+	return p == first || p == end || *p != ' ' ? NULL : p + 1;
+}
+
+/* "START SIZE NAME" at offset `at` of the file. What is no such line is skipped. */
+static bool map_line(struct sym_jit *j, struct source *s, const char *line, const char *end,
+		     uint64_t at)
+{
+	struct code c = { 0 };
+	const char *p = parse_hex(line, end, &c.start);
+	uint64_t size;
+
+	p = p ? parse_hex(p, end, &size) : NULL;
+	if (!p || p == end)
+		return true;
+	c.end = c.start + size;
+	c.name = at + (uint64_t)(p - line);
+	return add_code(j, s, &c);
+}
+
+/* Whole lines; one that is still being written, or has no end, waits for the next round. */
+static void read_map(struct sym_jit *j, struct source *s)
+{
+	bool overlong = false;
+	size_t n;
+
+	while ((n = read_on(j, s, READ_SZ))) {
+		const char *p = (const char *)j->buf, *end = p + n, *nl;
+
+		for (; (nl = memchr(p, '\n', (size_t)(end - p))); p = nl + 1) {
+			uint64_t at = s->read_to + (uint64_t)(p - (const char *)j->buf);
+
+			if (!overlong && !map_line(j, s, p, nl, at))
+				return;
+			overlong = false;
+		}
+		if (p == (const char *)j->buf) { /* no end of line in all of it */
+			if (n < READ_SZ)
+				return;
+			overlong = true;
+			p = end;
+		}
+		s->read_to += (uint64_t)(p - (const char *)j->buf);
+	}
+}
+
+static uint32_t get32(const uint8_t *p)
+{
+	uint32_t v;
+
+	memcpy(&v, p, sizeof(v));
+	return v;
+}
+
+static uint64_t get64(const uint8_t *p)
+{
+	uint64_t v;
+
+	memcpy(&v, p, sizeof(v));
+	return v;
+}
+
+/* Only of this machine's byte order, which is that of the process. */
+static bool dump_header(struct sym_jit *j, struct source *s)
+{
+	uint32_t size;
+	size_t n = read_on(j, s, DUMP_HEADER_MIN);
+
+	if (n < DUMP_HEADER_MIN)
+		return false;
+	size = get32(j->buf + 8);
+	if (get32(j->buf) != DUMP_MAGIC || size < DUMP_HEADER_MIN || size > READ_SZ) {
+		s->ended = true;
+		return false;
+	}
+	s->read_to = size;
+	return true;
+}
+
+/* One record, of which the first `have` bytes are at p. False: the file ends for us. */
+static bool dump_record(struct sym_jit *j, struct source *s, const uint8_t *p, size_t have,
+			uint64_t at)
+{
+	uint32_t id = get32(p), size = get32(p + 4);
+	struct code c = { 0 };
+
+	if (id == JIT_CODE_LOAD && size > LOAD_FIXED && have >= LOAD_FIXED) {
+		c = (struct code){ .start = get64(p + 32),
+				   .end = get64(p + 32) + get64(p + 40),
+				   .index = get64(p + 48),
+				   .name = at + LOAD_FIXED };
+	} else if (id == JIT_CODE_MOVE && size >= MOVE_FIXED && have >= MOVE_FIXED) {
+		/* Where it was there is nothing now. */
+		c = (struct code){ .start = get64(p + 32),
+				   .end = get64(p + 32) + get64(p + 48),
+				   .index = UINT64_MAX };
+		if (!add_code(j, s, &c))
+			return false;
+		c = (struct code){ .start = get64(p + 40),
+				   .end = get64(p + 40) + get64(p + 48),
+				   .index = get64(p + 56),
+				   .id = ID_MOVED };
+		s->moves = true;
+	} else if (id == JIT_CODE_CLOSE) {
+		s->ended = true;
+		return false;
+	} else {
+		return true;
+	}
+	return add_code(j, s, &c);
+}
+
+/* Whole records. The code in them is stepped over. */
+static void read_dump(struct sym_jit *j, struct source *s)
+{
+	size_t n, at;
+	struct stat st;
+
+	if (fstat(s->fd, &st) || (!s->read_to && !dump_header(j, s)))
+		return;
+	while ((n = read_on(j, s, 4096)) >= RECORD_HEADER) {
+		for (at = 0; n - at >= RECORD_HEADER;) {
+			uint32_t size = get32(j->buf + at + 4);
+
+			if (size < RECORD_HEADER) {
+				s->ended = true;
+				return;
+			}
+			if (size > (uint64_t)st.st_size - s->read_to)
+				return; /* still being written */
+			if (n - at < MOVE_FIXED && n - at < size && at)
+				break; /* read it again, as the first */
+			if (!dump_record(j, s, j->buf + at, n - at, s->read_to))
+				return;
+			s->read_to += size;
+			if (size > n - at)
+				break;
+			at += size;
+		}
+		if (s->read_to >= (uint64_t)st.st_size)
+			return;
+	}
+}
+
+static void read_source(struct sym_jit *j, struct source *s)
+{
+	if (s->fd < 0)
+		return;
+	if (s->is_dump)
+		read_dump(j, s);
+	else
+		read_map(j, s);
+	settle(s);
+}
+
+/* The name of `c`, as far as it can be read, as an id. 0: none. */
+static uint32_t name_of(struct sym_jit *j, const struct source *s, struct code *c)
+{
+	char *text = (char *)j->buf, *end;
+	uint32_t id;
+	size_t len;
+	ssize_t n;
+
+	if (c->id)
+		return c->id;
+	n = pread(s->fd, text, SYM_NAME_MAX, (off_t)c->name);
+	if (n <= 0)
+		return 0;
+	end = memchr(text, s->is_dump ? '\0' : '\n', (size_t)n);
+	len = end ? (size_t)(end - text) : (size_t)n;
+	if (!len || j->name_bytes > NAMES_MAX)
+		return 0;
+	id = strtab__add(j->names, text, len);
+	if (id == strtab__count(j->names) - 1)
+		j->name_bytes += len;
+	c->id = id;
+	return id;
+}
+
+/* ---- Files of a process ---- */
+
+static void source__open(struct source *s, int fd, const struct stat *st, bool is_dump)
+{
+	*s = (struct source){ .fd = fd, .dev = st->st_dev, .ino = st->st_ino, .is_dump = is_dump };
+}
+
+static void source__close(struct source *s)
+{
+	if (s->fd >= 0)
+		close(s->fd);
+	free(s->codes);
+	*s = (struct source){ .fd = -1 };
+}
+
+/* What a process is called in its innermost pid namespace, and the user that its files belong to. */
+static int read_status(struct sym_jit *j, int proc_fd, unsigned *pid, uid_t *uid)
+{
+	const char *line, *last;
+	int err = read_proc(proc_fd, "status", &j->text);
+
+	if (err || !j->text.len)
+		return err ? err : -ESRCH;
+	line = strstr(j->text.s, "\nUid:"); /* real, effective, saved, file system */
+	if (!line || sscanf(line, "\nUid: %*u %*u %*u %u", uid) != 1)
+		return -EINVAL;
+	line = strstr(j->text.s, "\nNSpid:");
+	if (!line)
+		return -EINVAL;
+	last = line + 1 + strcspn(line + 1, "\n");
+	while (last[-1] >= '0' && last[-1] <= '9')
+		last--;
+	return sscanf(last, "%u", pid) == 1 ? 0 : -EINVAL;
+}
+
+static void open_map(struct sym_jit *j, struct jit_proc *p)
+{
+	char name[64];
+	struct stat st;
+	unsigned pid;
+	uid_t uid;
+	int fd, path_fd;
+
+	if (p->map.fd >= 0 || p->proc_fd < 0 || read_status(j, p->proc_fd, &pid, &uid))
+		return;
+	snprintf(name, sizeof(name), "perf-%u.map", pid);
+	path_fd = foreign__find_plain(p->proc_fd, "tmp", name);
+	if (path_fd < 0)
+		return;
+	if (!fstat(path_fd, &st) && st.st_uid == uid) {
+		fd = foreign__reopen(path_fd);
+		if (fd >= 0)
+			source__open(&p->map, fd, &st, false);
+	} else {
+		log_debug("/tmp/%s: not a file of user %u", name, uid);
+	}
+	close(path_fd);
+}
+
+static void open_dump(struct jit_proc *p, int fd)
+{
+	struct stat st;
+
+	if (fd < 0)
+		return;
+	if (fstat(fd, &st) || !S_ISREG(st.st_mode) ||
+	    (p->dump.fd >= 0 && p->dump.dev == st.st_dev && p->dump.ino == st.st_ino)) {
+		close(fd);
+		return;
+	}
+	source__close(&p->dump);
+	source__open(&p->dump, fd, &st, true);
+}
+
+/* ---- Processes ---- */
+
+static struct jit_proc *get_proc(struct sym_jit *j, uint32_t space)
+{
+	struct jit_proc *p = idmap__get(&j->procs, space);
+
+	if (p || j->procs.cnt >= PROCS_MAX)
+		return p;
+	p = calloc(1, sizeof(*p));
+	if (!p)
+		return NULL;
+	*p = (struct jit_proc){ .space = space, .refs = 1, .proc_fd = -1 };
+	p->map.fd = p->dump.fd = -1;
+	if (idmap__set(&j->procs, space, p)) {
+		free(p);
+		return NULL;
+	}
+	return p;
+}
+
+static void put_proc(struct jit_proc *p)
+{
+	struct jit_proc *origin;
+
+	for (; p && !--p->refs; p = origin) {
+		origin = p->origin;
+		source__close(&p->map);
+		source__close(&p->dump);
+		if (p->proc_fd >= 0)
+			close(p->proc_fd);
+		free(p);
+	}
+}
+
+static bool has_file(const struct jit_proc *p)
+{
+	return p->map.fd >= 0 || p->dump.fd >= 0;
+}
+
+void sym_jit__look(struct sym_jit *j, uint32_t space, int proc_fd, int dump_fd)
+{
+	struct jit_proc *p = get_proc(j, space);
+
+	if (!p) {
+		if (dump_fd >= 0)
+			close(dump_fd);
+		return;
+	}
+	if (p->proc_fd < 0)
+		p->proc_fd = fcntl(proc_fd, F_DUPFD_CLOEXEC, 0);
+	open_dump(p, dump_fd);
+	open_map(j, p);
+}
+
+void sym_jit__fork(struct sym_jit *j, uint32_t child, uint32_t parent)
+{
+	struct jit_proc *from = idmap__get(&j->procs, parent), *p;
+
+	if (!from || !(p = get_proc(j, child)) || p->origin || p == from)
+		return;
+	if (!has_file(from) && from->origin)
+		from = from->origin;
+	from->refs++;
+	p->origin = from;
+}
+
+bool sym_jit__has_procs(const struct sym_jit *j)
+{
+	return j->procs.cnt;
+}
+
+void sym_jit__forget(struct sym_jit *j, uint32_t space)
+{
+	struct jit_proc *p = idmap__get(&j->procs, space);
+
+	if (!p)
+		return;
+	idmap__remove(&j->procs, space);
+	put_proc(p);
+}
+
+struct sym_jit *sym_jit__new(void)
+{
+	struct sym_jit *j = calloc(1, sizeof(*j));
+
+	if (!j)
+		return NULL;
+	j->names = strtab__new();
+	j->buf = malloc(READ_SZ);
+	if (!j->names || !j->buf) {
+		sym_jit__free(j);
+		errno = ENOMEM;
+		return NULL;
+	}
+	return j;
+}
+
+void sym_jit__free(struct sym_jit *j)
+{
+	struct jit_proc *p;
+
+	if (!j)
+		return;
+	for (size_t at = 0; (p = idmap__next(&j->procs, &at));)
+		put_proc(p);
+	idmap__free(&j->procs);
+	strtab__free(j->names);
+	strbuf__free(&j->text);
+	free(j->buf);
+	free(j);
+}
+
+static void forget_ids(struct source *s)
+{
+	for (size_t i = 0; i < s->cnt; i++) {
+		if (s->codes[i].id != ID_MOVED)
+			s->codes[i].id = 0;
+	}
+}
+
+void sym_jit__forget_names(struct sym_jit *j)
+{
+	struct strtab *fresh = j->name_bytes > NAMES_KEPT ? strtab__new() : NULL;
+	struct jit_proc *p;
+
+	if (!fresh)
+		return;
+	for (size_t at = 0; (p = idmap__next(&j->procs, &at));) {
+		for (; p; p = p->origin) {
+			forget_ids(&p->map);
+			forget_ids(&p->dump);
+		}
+	}
+	strtab__free(j->names);
+	j->names = fresh;
+	j->name_bytes = 0;
+}
+
+bool sym_jit__is_generated(const struct map_line *line)
+{
+	/* Anonymous, or a memfd, or /dev/zero: but not the vdso or vsyscall. */
+	return line->exec && (line->name_len < 2 || memcmp(line->name, "[v", 2) != 0);
+}
+
+bool sym_jit__is_dump(const struct map_line *line)
+{
+	const char *name = memrchr(line->name, '/', line->name_len);
+	const char *end = line->name + line->name_len;
+	size_t digits = 0;
+
+	if (!line->exec || !line->inode || !name || end - name < 5 || memcmp(name, "/jit-", 5) != 0)
+		return false;
+	for (name += 5; name < end && *name >= '0' && *name <= '9'; name++)
+		digits++;
+	return digits && end - name >= 5 && !memcmp(name, ".dump", 5);
+}
+
+/* ---- Answers ---- */
+
+void sym_jit__begin(struct sym_jit *j)
+{
+	j->round++;
+}
+
+static void refresh(struct sym_jit *j, struct jit_proc *p)
+{
+	if (p->round == j->round)
+		return;
+	p->round = j->round;
+	open_map(j, p); /* it may have come after the memory */
+	read_source(j, &p->map);
+	read_source(j, &p->dump);
+}
+
+uint32_t sym_jit__find(struct sym_jit *j, uint32_t space, uint64_t addr)
+{
+	struct jit_proc *p = idmap__get(&j->procs, space);
+	struct code *c;
+	struct source *s;
+
+	if (!p)
+		return 0;
+	refresh(j, p);
+	if (!has_file(p)) {
+		p = p->origin;
+		if (!p)
+			return 0;
+		refresh(j, p);
+	}
+	s = &p->dump;
+	c = find_code(s, addr);
+	if (!c) {
+		s = &p->map;
+		c = find_code(s, addr);
+	}
+	return c ? name_of(j, s, c) : 0;
+}
+
+const char *sym_jit__name(const struct sym_jit *j, uint32_t id)
+{
+	return strtab__get(j->names, id, NULL);
+}
+
+bool sym_jit__is_trampoline(const struct sym_jit *j, uint32_t space, uint32_t id)
+{
+	const struct jit_proc *p = id ? NULL : idmap__get(&j->procs, space);
+
+	if (p && !has_file(p))
+		p = p->origin;
+	if (!id)
+		return p && p->dump.fd >= 0;
+	return !strncmp(sym_jit__name(j, id), TRAMPOLINE, strlen(TRAMPOLINE));
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+#ifndef PYPERF_TOP_H
+#define PYPERF_TOP_H
+/*
+ * Samples and shows it while it goes on: session -> one profile per interval -> topmodel -> topview ->
+ * screen. Thin: its order is that of a run.
+ */
+#include <stdbool.h>
+
+#include "cmd/targets.h"
+
+#define INTERVAL_MIN_S	   0.1
+#define INTERVAL_MAX_S	   3600
+#define INTERVAL_DEFAULT_S 1
+
+struct top_opts {
+	struct targets targets; /* owned */
+	double interval_s;
+	bool native; /* functions of all kinds at first */
+};
+
+/* Until the user quits. 0, or negative errno after a message. */
+int top(const struct top_opts *o);
+
+#endif /* PYPERF_TOP_H */

@@ -1,0 +1,927 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+#include "top/topmodel.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/hash.h"
+#include "base/idmap.h"
+#include "base/str.h"
+#include "profile/export_stacks.h"
+#include "profile/export_text.h"
+
+#define KEEP_ENDED_NS (10 * NS_PER_S) /* a process that has ended is shown that long */
+#define KEEP_IDLE_NS  (60 * NS_PER_S) /* a thread that does not run, when cells get many */
+#define MAX_FUNCTIONS (1U << 17)
+#define MAX_CELLS     (1U << 18) /* 72 bytes each */
+#define MANY_CELLS    (MAX_CELLS / 4)
+#define MAX_THREADS   (1U << 17)
+#define MAX_ROWS      (1U << 23) /* more processes than there can be */
+#define OTHERS	      0		 /* the function of those that found no room */
+
+/* Who, where: what is counted. Line 0 is the function as a whole. */
+struct key {
+	uint32_t space, tid, function, line;
+};
+
+struct cell {
+	struct key key;
+	uint32_t window; /* `last` is of it */
+	uint32_t stack;	 /* that was counted last, + 1 */
+	struct top_count last, all;
+};
+
+struct cells {
+	struct cell *list;
+	size_t cnt, cap;
+	struct hash_index index;
+};
+
+struct function {
+	uint32_t kind;
+	uint32_t name, place; /* in m->strings */
+};
+
+struct topmodel {
+	struct hash_key hash_key;
+	struct strtab *strings; /* of functions */
+	struct function *functions;
+	size_t function_cnt, function_cap;
+	struct hash_index function_index;
+	struct cells cells;
+	struct idmap procs;   /* space -> struct top_process */
+	struct idmap threads; /* space, tid -> struct top_thread */
+	uint32_t window;      /* number of the last interval; 0: none yet */
+	uint32_t round;	      /* of the process list */
+	uint32_t thread_round;
+	uint32_t stack; /* number of the stack at hand */
+	uint64_t interval_ns, elapsed_ns, compacted_ns;
+	uint64_t last, all, unlisted;
+	struct strbuf name, place; /* scratch */
+};
+
+/* ---- strings ---------------------------------------------------------------------------------- */
+
+static void cut(struct strbuf *b)
+{
+	size_t at = 0;
+	uint32_t c;
+
+	if (b->err || b->len <= TOP_NAME_BYTES)
+		return;
+	while (at + 4 <= TOP_NAME_BYTES)
+		at += utf8_next(b->s + at, b->len - at, &c);
+	b->s[at] = '\0';
+	b->len = at;
+}
+
+/* A safe copy, to be freed; NULL: no memory. */
+static char *safe_copy(struct topmodel *m, const char *s)
+{
+	strbuf__clear(&m->name);
+	str_sanitise(&m->name, s, strnlen(s, 2 * TOP_NAME_BYTES), TOP_NAME_BYTES);
+	cut(&m->name);
+	return m->name.err ? NULL : strdup(m->name.len ? m->name.s : "");
+}
+
+static int replace(struct topmodel *m, char **at, const char *s)
+{
+	char *copy = safe_copy(m, s);
+
+	if (!copy)
+		return -ENOMEM;
+	free(*at);
+	*at = copy;
+	return 0;
+}
+
+/* ---- processes and threads -------------------------------------------------------------------- */
+
+static uint64_t thread_key(uint32_t space, uint32_t tid)
+{
+	return (uint64_t)space << 32 | tid;
+}
+
+const struct top_process *topmodel__process(const struct topmodel *m, uint32_t space)
+{
+	return idmap__get(&m->procs, space);
+}
+
+const struct top_thread *topmodel__thread(const struct topmodel *m, uint32_t space, uint32_t tid)
+{
+	return idmap__get(&m->threads, thread_key(space, tid));
+}
+
+static void free_process(struct top_process *p)
+{
+	if (!p)
+		return;
+	free(p->name);
+	free(p->python);
+	free(p->why);
+	free(p);
+}
+
+static void free_thread(struct top_thread *t)
+{
+	if (!t)
+		return;
+	free(t->name);
+	free(t);
+}
+
+static struct top_process *get_process(struct topmodel *m, uint32_t space)
+{
+	struct top_process *p = idmap__get(&m->procs, space);
+
+	if (p)
+		return p;
+	p = calloc(1, sizeof(*p));
+	if (!p)
+		return NULL;
+	p->space = space;
+	p->name = strdup("");
+	p->python = strdup("");
+	p->why = strdup("");
+	if (p->name && p->python && p->why && !idmap__set(&m->procs, space, p))
+		return p;
+	free_process(p);
+	return NULL;
+}
+
+static struct top_thread *get_thread(struct topmodel *m, uint32_t space, uint32_t tid)
+{
+	struct top_thread *t = idmap__get(&m->threads, thread_key(space, tid));
+
+	if (t)
+		return t;
+	if (tid && m->threads.cnt >= MAX_THREADS)
+		return get_thread(m, space, 0);
+	t = calloc(1, sizeof(*t));
+	if (!t)
+		return NULL;
+	t->space = space;
+	t->tid = tid;
+	t->name = strdup("");
+	t->state = "";
+	if (t->name && !idmap__set(&m->threads, thread_key(space, tid), t))
+		return t;
+	free_thread(t);
+	return NULL;
+}
+
+void topmodel__begin_processes(struct topmodel *m)
+{
+	m->round++;
+}
+
+bool topmodel__knows(const struct topmodel *m, uint32_t space)
+{
+	const struct top_process *p = topmodel__process(m, space);
+
+	return p && p->round;
+}
+
+int topmodel__set_process(struct topmodel *m, const struct top_process_info *info)
+{
+	struct top_process *p = get_process(m, info->space);
+	int err = p ? 0 : -ENOMEM;
+
+	if (!err && *info->command)
+		err = replace(m, &p->name, info->command);
+	else if (!err && !*p->name)
+		err = replace(m, &p->name, info->comm);
+	if (!err)
+		err = replace(m, &p->python, info->python);
+	if (!err)
+		err = replace(m, &p->why, info->why);
+	if (err)
+		return err;
+	p->tgid = info->tgid;
+	p->round = m->round;
+	return 0;
+}
+
+void topmodel__end_processes(struct topmodel *m)
+{
+	struct top_process *p;
+
+	for (size_t at = 0; (p = idmap__next(&m->procs, &at));) {
+		if (p->round == m->round || p->ended || p->space == TOP_ENDED)
+			continue;
+		p->ended = true;
+		p->ended_ns = m->elapsed_ns;
+	}
+}
+
+void topmodel__begin_threads(struct topmodel *m)
+{
+	struct top_thread *t;
+
+	m->thread_round++;
+	for (size_t at = 0; (t = idmap__next(&m->threads, &at));) {
+		t->state = "";
+		t->gil = TOP_GIL_UNKNOWN;
+	}
+}
+
+int topmodel__set_thread(struct topmodel *m, uint32_t space, const struct top_thread_info *info)
+{
+	struct top_thread *t = get_thread(m, space, info->tid);
+
+	if (!t)
+		return -ENOMEM;
+	if (!t->tid) /* no room for it */
+		return 0;
+	if (!t->named && (info->named || !*t->name) && replace(m, &t->name, info->name))
+		return -ENOMEM;
+	t->named |= info->named;
+	t->state = info->state;
+	t->gil = info->gil;
+	t->round = m->thread_round;
+	t->seen_ns = m->elapsed_ns;
+	return 0;
+}
+
+void topmodel__end_threads(struct topmodel *m, uint32_t space)
+{
+	struct top_thread *t;
+
+	for (size_t at = 0; (t = idmap__next(&m->threads, &at));)
+		if (t->space == space && t->tid && t->round != m->thread_round)
+			t->state = "ended";
+}
+
+const struct top_thread *topmodel__gil_holder(const struct topmodel *m, uint32_t space)
+{
+	const struct top_thread *t;
+
+	for (size_t at = 0; (t = idmap__next(&m->threads, &at));)
+		if (t->space == space && t->gil == TOP_GIL_HOLDS)
+			return t;
+	return NULL;
+}
+
+/* ---- functions -------------------------------------------------------------------------------- */
+
+static int add_function(struct topmodel *m, uint64_t hash, const struct function *f)
+{
+	if (array_grow(&m->functions, &m->function_cap, m->function_cnt, 1, sizeof(*f),
+		       MAX_FUNCTIONS))
+		return -ENOMEM;
+	m->functions[m->function_cnt] = *f;
+	if (hash_index__add(&m->function_index, hash, (uint32_t)m->function_cnt))
+		return -ENOMEM;
+	return (int)m->function_cnt++;
+}
+
+/* The function of a frame; OTHERS when there is no room. Negative errno. */
+static int find_function(struct topmodel *m, const struct profile *p, const struct sym *s)
+{
+	struct function f = { .kind = s->kind };
+	uint64_t hash;
+	uint32_t i;
+
+	strbuf__clear(&m->name);
+	strbuf__clear(&m->place);
+	text_add_func(&m->name, p, s, "(no symbol)");
+	text_add_place(&m->place, p, s, 0);
+	cut(&m->name);
+	cut(&m->place);
+	if (m->name.err || m->place.err)
+		return -ENOMEM;
+	if (m->function_cnt == MAX_FUNCTIONS)
+		return OTHERS;
+	f.name = strtab__add(m->strings, m->name.s, m->name.len);
+	f.place = m->place.len ? strtab__add(m->strings, m->place.s, m->place.len) : 0;
+	if (!f.name || (m->place.len && !f.place))
+		return -ENOMEM;
+	hash = hash_bytes(&m->hash_key, &f, sizeof(f));
+	for (size_t at = 0; (i = hash_index__next(&m->function_index, hash, &at)) != HASH_NONE;)
+		if (!memcmp(&m->functions[i], &f, sizeof(f)))
+			return (int)i;
+	return add_function(m, hash, &f);
+}
+
+struct top_function topmodel__function(const struct topmodel *m, uint32_t function)
+{
+	const struct function *f = &m->functions[function < m->function_cnt ? function : OTHERS];
+
+	return (struct top_function){
+		.kind = (uint8_t)f->kind,
+		.name = strtab__get(m->strings, f->name, NULL),
+		.place = strtab__get(m->strings, f->place, NULL),
+	};
+}
+
+/* ---- counting --------------------------------------------------------------------------------- */
+
+static uint64_t hash_cell(const struct topmodel *m, const struct key *key)
+{
+	return hash_bytes(&m->hash_key, key, sizeof(*key));
+}
+
+/* NULL: no memory, or the table is full. */
+static struct cell *get_cell(const struct topmodel *m, struct cells *cells, const struct key *key)
+{
+	uint64_t hash = hash_cell(m, key);
+	uint32_t i;
+
+	for (size_t at = 0; (i = hash_index__next(&cells->index, hash, &at)) != HASH_NONE;)
+		if (!memcmp(&cells->list[i].key, key, sizeof(*key)))
+			return &cells->list[i];
+	if (cells->cnt == MAX_CELLS ||
+	    array_grow(&cells->list, &cells->cap, cells->cnt, 1, sizeof(*cells->list), MAX_CELLS))
+		return NULL;
+	if (hash_index__add(&cells->index, hash, (uint32_t)cells->cnt))
+		return NULL;
+	cells->list[cells->cnt] = (struct cell){ .key = *key };
+	return &cells->list[cells->cnt++];
+}
+
+static void cells__free(struct cells *cells)
+{
+	free(cells->list);
+	hash_index__free(&cells->index);
+	*cells = (struct cells){ 0 };
+}
+
+static void add_counts(struct top_count *to, const struct top_count *more)
+{
+	to->self += more->self;
+	to->own += more->own;
+	to->total += more->total;
+}
+
+/* A stack with a frame there. False: there is no room. */
+static bool count_frame(struct topmodel *m, const struct key *key, const struct top_count *more)
+{
+	struct cell *c = get_cell(m, &m->cells, key);
+	struct top_count counts = *more;
+
+	if (!c)
+		return false;
+	if (c->stack == m->stack)
+		counts.total = 0;
+	c->stack = m->stack;
+	if (c->window != m->window)
+		c->last = (struct top_count){ 0 };
+	c->window = m->window;
+	add_counts(&c->last, &counts);
+	add_counts(&c->all, &counts);
+	return true;
+}
+
+static void count_process(struct topmodel *m, struct top_process *p, struct top_thread *t,
+			  uint64_t count)
+{
+	p->last += count;
+	p->all += count;
+	p->thread_cnt += !t->last;
+	t->seen_ns = m->elapsed_ns;
+	t->last += count;
+	t->all += count;
+}
+
+/* The sym of a frame: sym_cnt stands for those that have none. */
+static uint32_t sym_at(const struct profile *p, const struct profile_stack *st, uint32_t i)
+{
+	uint32_t sym = p->frame_syms[st->first + i];
+
+	return sym < p->sym_cnt ? sym : (uint32_t)p->sym_cnt;
+}
+
+/* Index of the frame that a stack's `own` count belongs to. */
+static uint32_t own_frame(const struct profile *p, const struct profile_stack *st)
+{
+	for (uint32_t i = st->cnt; i-- > 0;)
+		if (export_sym(p, sym_at(p, st, i))->kind == SYM_PYTHON)
+			return i;
+	return st->cnt - 1;
+}
+
+static bool count_frames(struct topmodel *m, const struct profile *p,
+			 const struct profile_stack *st, const uint32_t *functions)
+{
+	uint32_t own = own_frame(p, st);
+	bool fits = true;
+
+	m->stack++;
+	for (uint32_t i = 0; i < st->cnt && fits; i++) {
+		uint32_t sym = sym_at(p, st, i);
+		struct key key = { p->procs[st->proc].space, THREAD_TID(st->tid), functions[sym],
+				   0 };
+		const struct top_count counts = { .self = i + 1 == st->cnt ? st->count : 0,
+						  .own = i == own ? st->count : 0,
+						  .total = st->count };
+
+		fits = count_frame(m, &key, &counts);
+		key.line = export_sym(p, sym)->line;
+		if (fits && key.line)
+			fits = count_frame(m, &key, &counts);
+	}
+	return fits;
+}
+
+static bool is_broken(const struct profile *p, const struct profile_stack *st)
+{
+	for (uint32_t i = 0; i < st->cnt; i++)
+		if (export_sym(p, sym_at(p, st, i))->kind == SYM_MARKER)
+			return true;
+	return false;
+}
+
+static int count_stack(struct topmodel *m, const struct profile *p, const struct profile_stack *st,
+		       const uint32_t *functions)
+{
+	const struct profile_proc *proc = &p->procs[st->proc];
+	struct top_process *process = get_process(m, proc->space);
+	struct top_thread *thread =
+		process ? get_thread(m, proc->space, THREAD_TID(st->tid)) : NULL;
+
+	if (!thread)
+		return -ENOMEM;
+	count_process(m, process, thread, st->count);
+	if (is_broken(p, st))
+		process->broken += st->count;
+	m->last += st->count;
+	m->all += st->count;
+	if (st->cnt && !count_frames(m, p, st, functions))
+		m->unlisted += st->count;
+	return 0;
+}
+
+/* What the profile knows of a process that topmodel__set_process() was not told of. */
+static int take_process(struct topmodel *m, const struct profile *p,
+			const struct profile_proc *proc)
+{
+	struct top_process *process = get_process(m, proc->space);
+	int err = process ? 0 : -ENOMEM;
+
+	if (err)
+		return err;
+	process->has_python |= proc->has_python_frames;
+	if (!*process->name) {
+		process->tgid = proc->tgid;
+		err = replace(m, &process->name, profile__str(p, proc->comm));
+	}
+	if (!err && !*process->python)
+		err = replace(m, &process->python, profile__str(p, proc->python));
+	if (!err && !process->round && proc->native_only)
+		err = replace(m, &process->why, profile__str(p, proc->native_only));
+	return err;
+}
+
+static int take_threads(struct topmodel *m, const struct profile *p)
+{
+	for (size_t i = 0; i < p->thread_cnt; i++) {
+		struct top_thread *t =
+			idmap__get(&m->threads, thread_key(p->threads[i].space, p->threads[i].tid));
+
+		if (!t || t->named)
+			continue;
+		if (replace(m, &t->name, profile__str(p, p->threads[i].name)))
+			return -ENOMEM;
+		t->named = true;
+	}
+	return 0;
+}
+
+int topmodel__give_threads(const struct topmodel *m, struct profile *p)
+{
+	const struct top_thread *t;
+	int err = 0;
+
+	for (size_t at = 0; err >= 0 && (t = idmap__next(&m->threads, &at));) {
+		const struct profile_thread thread = { .space = t->space,
+						       .tid = t->tid,
+						       .name = profile__intern_z(p, t->name) };
+
+		if (t->named)
+			err = thread.name ? profile__add_thread(p, &thread) : -ENOMEM;
+	}
+	return err < 0 ? err : 0;
+}
+
+/* Sym -> function. To be freed; NULL: no memory. */
+static uint32_t *map_functions(struct topmodel *m, const struct profile *p)
+{
+	uint32_t *functions = calloc(p->sym_cnt + 1, sizeof(*functions));
+	int f = 0;
+
+	for (size_t i = 0; functions && f >= 0 && i <= p->sym_cnt; i++) {
+		f = find_function(m, p, export_sym(p, (uint32_t)i));
+		functions[i] = (uint32_t)f;
+	}
+	if (f >= 0)
+		return functions;
+	free(functions);
+	return NULL;
+}
+
+/* ---- what has ended --------------------------------------------------------------------------- */
+
+static bool is_over(const struct topmodel *m, const struct top_process *p)
+{
+	return p->ended && m->elapsed_ns - p->ended_ns >= KEEP_ENDED_NS;
+}
+
+/* Where the counts of a key belong from now on. */
+static void forward(const struct topmodel *m, struct key *key, bool idle)
+{
+	const struct top_process *p = topmodel__process(m, key->space);
+	const struct top_thread *t = topmodel__thread(m, key->space, key->tid);
+
+	if (!p || is_over(m, p))
+		key->space = key->tid = 0;
+	else if (idle && t && m->elapsed_ns - t->seen_ns >= KEEP_IDLE_NS)
+		key->tid = 0;
+}
+
+static int compact_cells(struct topmodel *m, bool idle)
+{
+	struct cells kept = { 0 };
+
+	for (size_t i = 0; i < m->cells.cnt; i++) {
+		const struct cell *old = &m->cells.list[i];
+		struct key key = old->key;
+		struct cell *c;
+
+		forward(m, &key, idle);
+		c = get_cell(m, &kept, &key);
+		if (!c) {
+			cells__free(&kept);
+			return -ENOMEM;
+		}
+		if (old->window == m->window) {
+			c->window = m->window;
+			add_counts(&c->last, &old->last);
+		}
+		add_counts(&c->all, &old->all);
+	}
+	cells__free(&m->cells);
+	m->cells = kept;
+	return 0;
+}
+
+/* Removing while looking through an idmap is not allowed: the keys are gathered first. */
+static int compact_threads(struct topmodel *m, bool idle)
+{
+	uint64_t *gone = calloc(m->threads.cnt + 1, sizeof(*gone));
+	struct top_thread *t, *to;
+	size_t cnt = 0;
+	int err = gone ? 0 : -ENOMEM;
+
+	for (size_t at = 0; !err && (t = idmap__next(&m->threads, &at));) {
+		struct key key = { .space = t->space, .tid = t->tid };
+
+		forward(m, &key, idle);
+		if (key.tid != t->tid)
+			gone[cnt++] = thread_key(t->space, t->tid);
+	}
+	for (size_t i = 0; i < cnt; i++) {
+		struct key key = { .space = (uint32_t)(gone[i] >> 32), .tid = (uint32_t)gone[i] };
+
+		t = idmap__get(&m->threads, gone[i]);
+		forward(m, &key, idle);
+		to = key.space ? get_thread(m, key.space, 0) : NULL;
+		if (to)
+			to->all += t->all;
+		idmap__remove(&m->threads, gone[i]);
+		free_thread(t);
+	}
+	free(gone);
+	return err;
+}
+
+static int compact_processes(struct topmodel *m)
+{
+	uint64_t *gone = calloc(m->procs.cnt + 1, sizeof(*gone));
+	struct top_process *ended = NULL, *p;
+	size_t cnt = 0;
+
+	for (size_t at = 0; gone && (p = idmap__next(&m->procs, &at));)
+		if (p->space != TOP_ENDED && is_over(m, p))
+			gone[cnt++] = p->space;
+	if (cnt)
+		ended = get_process(m, TOP_ENDED);
+	for (size_t i = 0; ended && i < cnt; i++) {
+		p = idmap__get(&m->procs, gone[i]);
+		ended->all += p->all;
+		ended->broken += p->broken;
+		ended->ended_count++;
+		ended->ended = true;
+		idmap__remove(&m->procs, gone[i]);
+		free_process(p);
+	}
+	free(gone);
+	return !gone || (cnt && !ended) ? -ENOMEM : 0;
+}
+
+/* Every ten seconds: what is over becomes part of TOP_ENDED. */
+static int compact(struct topmodel *m)
+{
+	bool idle = m->cells.cnt > MANY_CELLS;
+	int err;
+
+	if (m->elapsed_ns - m->compacted_ns < KEEP_ENDED_NS)
+		return 0;
+	m->compacted_ns = m->elapsed_ns;
+	err = compact_cells(m, idle);
+	if (!err)
+		err = compact_threads(m, idle);
+	return err ? err : compact_processes(m);
+}
+
+/* ---- the interval ----------------------------------------------------------------------------- */
+
+static void begin_interval(struct topmodel *m, uint64_t duration_ns)
+{
+	struct top_process *p;
+	struct top_thread *t;
+
+	for (size_t at = 0; (p = idmap__next(&m->procs, &at));)
+		p->last = p->thread_cnt = 0;
+	for (size_t at = 0; (t = idmap__next(&m->threads, &at));)
+		t->last = 0;
+	m->window++;
+	m->last = 0;
+	m->interval_ns = duration_ns;
+	m->elapsed_ns += duration_ns;
+}
+
+int topmodel__add(struct topmodel *m, const struct profile *p, uint64_t duration_ns)
+{
+	uint32_t *functions = map_functions(m, p);
+	int err = functions ? 0 : -ENOMEM;
+
+	begin_interval(m, duration_ns);
+	for (size_t i = 0; i < p->proc_cnt && !err; i++)
+		err = take_process(m, p, &p->procs[i]);
+	for (size_t i = 0; i < p->stack_cnt && !err && p->frame_syms; i++)
+		err = count_stack(m, p, &p->stacks[i], functions);
+	free(functions);
+	if (!err)
+		err = take_threads(m, p);
+	return err ? err : compact(m);
+}
+
+uint64_t topmodel__interval_ns(const struct topmodel *m)
+{
+	return m->interval_ns;
+}
+
+uint64_t topmodel__elapsed_ns(const struct topmodel *m)
+{
+	return m->elapsed_ns;
+}
+
+uint64_t topmodel__unlisted(const struct topmodel *m)
+{
+	return m->unlisted;
+}
+
+void topmodel__samples(const struct topmodel *m, uint32_t space, uint32_t tid, uint64_t *last,
+		       uint64_t *all)
+{
+	const struct top_process *p = topmodel__process(m, space);
+	const struct top_thread *t = topmodel__thread(m, space, tid);
+
+	*last = *all = 0;
+	if (!space) {
+		*last = m->last;
+		*all = m->all;
+	} else if (tid && t) {
+		*last = t->last;
+		*all = t->all;
+	} else if (!tid && p) {
+		*last = p->last;
+		*all = p->all;
+	}
+}
+
+/* ---- rows ------------------------------------------------------------------------------------- */
+
+void top_rows__free(struct top_rows *r)
+{
+	free(r->rows);
+	*r = (struct top_rows){ 0 };
+}
+
+static int add_row(struct top_rows *r, const struct top_row *row)
+{
+	if (array_grow(&r->rows, &r->cap, r->cnt, 1, sizeof(*row), MAX_ROWS))
+		return -ENOMEM;
+	r->rows[r->cnt++] = *row;
+	return 0;
+}
+
+static int process_rows(struct topmodel *m, struct top_rows *out)
+{
+	const struct top_process *p;
+	int err = 0;
+
+	for (size_t at = 0; !err && (p = idmap__next(&m->procs, &at));) {
+		struct top_row row = { .space = p->space };
+
+		row.own = row.total = p->last;
+		row.own_all = row.total_all = p->all;
+		err = add_row(out, &row);
+	}
+	return err;
+}
+
+static int thread_rows(struct topmodel *m, const struct top_query *q, struct top_rows *out)
+{
+	const struct top_thread *t;
+	int err = 0;
+
+	for (size_t at = 0; !err && (t = idmap__next(&m->threads, &at));) {
+		struct top_row row = { .space = t->space, .tid = t->tid };
+
+		if (q->space && t->space != q->space)
+			continue;
+		row.own = row.total = t->last;
+		row.own_all = row.total_all = t->all;
+		err = add_row(out, &row);
+	}
+	return err;
+}
+
+static bool is_asked_for(const struct top_query *q, const struct key *key)
+{
+	return (!q->space || key->space == q->space) && (!q->tid || key->tid == q->tid) &&
+	       (q->table != TOP_LINES || key->function == q->function);
+}
+
+static void add_cell(const struct topmodel *m, const struct top_query *q, struct top_row *row,
+		     const struct cell *c)
+{
+	if (c->window == m->window) {
+		row->own += q->native ? c->last.self : c->last.own;
+		row->total += c->last.total;
+	}
+	row->own_all += q->native ? c->all.self : c->all.own;
+	row->total_all += c->all.total;
+}
+
+/* Without native frames: a function of another kind is what a stack without Python is charged to. */
+static bool is_shown(const struct topmodel *m, const struct top_query *q, struct top_row *row)
+{
+	if (q->native || m->functions[row->function].kind == SYM_PYTHON)
+		return row->total_all;
+	row->total = row->own;
+	row->total_all = row->own_all;
+	return row->total_all;
+}
+
+/* Of each function the line with most samples of its own, else the one with most at all. */
+struct hottest {
+	uint64_t own, total;
+	uint32_t line;
+};
+
+static int by_line(const void *a_, const void *b_)
+{
+	const struct top_row *a = a_, *b = b_;
+
+	if (a->function != b->function)
+		return a->function < b->function ? -1 : 1;
+	return a->line < b->line ? -1 : a->line > b->line;
+}
+
+/* The lines of all functions asked for, each once, by function. */
+static int line_rows(struct topmodel *m, const struct top_query *q, struct top_rows *out)
+{
+	size_t cnt = 0;
+	int err = 0;
+
+	for (size_t i = 0; i < m->cells.cnt && !err; i++) {
+		const struct cell *c = &m->cells.list[i];
+		struct top_row row = { .function = c->key.function, .line = c->key.line };
+
+		if (!c->key.line || !is_asked_for(q, &c->key))
+			continue;
+		add_cell(m, q, &row, c);
+		err = add_row(out, &row);
+	}
+	if (out->cnt)
+		qsort(out->rows, out->cnt, sizeof(*out->rows), by_line);
+	for (size_t i = 0; i < out->cnt; i++) { /* those of several threads are neighbours now */
+		struct top_row *row = &out->rows[i], *to = cnt ? &out->rows[cnt - 1] : NULL;
+
+		if (!to || by_line(to, row)) {
+			out->rows[cnt++] = *row;
+			continue;
+		}
+		to->own += row->own;
+		to->total += row->total;
+		to->own_all += row->own_all;
+		to->total_all += row->total_all;
+	}
+	out->cnt = cnt;
+	return err;
+}
+
+static int hottest_lines(struct topmodel *m, const struct top_query *q, struct top_row *by_function)
+{
+	struct top_rows lines = { 0 };
+	struct hottest *best = calloc(m->function_cnt, sizeof(*best));
+	int err = best ? line_rows(m, q, &lines) : -ENOMEM;
+
+	for (size_t i = 0; i < lines.cnt && !err; i++) {
+		const struct top_row *row = &lines.rows[i];
+		struct hottest *b = &best[row->function];
+
+		if (b->line && (row->own_all < b->own ||
+				(row->own_all == b->own && row->total_all <= b->total)))
+			continue;
+		*b = (struct hottest){ row->own_all, row->total_all, row->line };
+		by_function[row->function].line = row->line;
+	}
+	free(best);
+	top_rows__free(&lines);
+	return err;
+}
+
+static int function_rows(struct topmodel *m, const struct top_query *q, struct top_rows *out)
+{
+	struct top_row *by_function = calloc(m->function_cnt, sizeof(*by_function));
+	int err = by_function ? 0 : -ENOMEM;
+
+	for (size_t i = 0; i < m->cells.cnt && !err; i++) {
+		const struct cell *c = &m->cells.list[i];
+
+		if (!c->key.line && is_asked_for(q, &c->key))
+			add_cell(m, q, &by_function[c->key.function], c);
+	}
+	if (!err)
+		err = hottest_lines(m, q, by_function);
+	for (size_t i = 0; i < m->function_cnt && !err; i++) {
+		by_function[i].function = (uint32_t)i;
+		if (is_shown(m, q, &by_function[i]))
+			err = add_row(out, &by_function[i]);
+	}
+	free(by_function);
+	return err;
+}
+
+int topmodel__rows(struct topmodel *m, const struct top_query *q, struct top_rows *out)
+{
+	out->cnt = 0;
+	switch (q->table) {
+	case TOP_PROCESSES:
+		return process_rows(m, out);
+	case TOP_THREADS:
+		return thread_rows(m, q, out);
+	case TOP_FUNCTIONS:
+		return function_rows(m, q, out);
+	default:
+		return line_rows(m, q, out);
+	}
+}
+
+/* ---- all -------------------------------------------------------------------------------------- */
+
+struct topmodel *topmodel__new(void)
+{
+	struct topmodel *m = calloc(1, sizeof(*m));
+	struct function others = { .kind = SYM_MARKER };
+
+	if (!m)
+		return NULL;
+	m->hash_key = hash_key();
+	m->strings = strtab__new();
+	if (m->strings) {
+		others.name = strtab__add(m->strings, "[others]", strlen("[others]"));
+		if (others.name && add_function(m, 0, &others) == OTHERS)
+			return m;
+	}
+	topmodel__free(m);
+	errno = ENOMEM;
+	return NULL;
+}
+
+void topmodel__free(struct topmodel *m)
+{
+	struct top_process *p;
+	struct top_thread *t;
+
+	if (!m)
+		return;
+	for (size_t at = 0; (p = idmap__next(&m->procs, &at));)
+		free_process(p);
+	for (size_t at = 0; (t = idmap__next(&m->threads, &at));)
+		free_thread(t);
+	idmap__free(&m->procs);
+	idmap__free(&m->threads);
+	cells__free(&m->cells);
+	hash_index__free(&m->function_index);
+	free(m->functions);
+	strtab__free(m->strings);
+	strbuf__free(&m->name);
+	strbuf__free(&m->place);
+	free(m);
+}

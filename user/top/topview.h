@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+#ifndef PYPERF_TOPVIEW_H
+#define PYPERF_TOPVIEW_H
+/*
+ * What `top` shows of a model, and what keys do: which table of whom, sorted and filtered how, where the
+ * cursor is. Draws on a canvas; needs no terminal.
+ *
+ *	pyperf-bpf top - 0:42, 99 Hz on 8 CPUs, every 1 s
+ *	792 samples asked, 790 delivered = 198 counted + 592 filtered + 0 lost; 99.9% complete
+ *	4 processes, 199.0% CPU
+ *	    PID   CPU%    CPU s  THR PYTHON   COMMAND
+ *	   4211   99.0    41.58    1 3.11.2   python3 worker.py --fast
+ *	...
+ *	q quit  h help  Enter open  ...
+ *
+ * The cursor stays on the first row until it is moved; then it stays with the process, thread or
+ * function that it is on.
+ */
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "profile/profile.h"
+#include "top/canvas.h"
+#include "top/topmodel.h"
+
+/* Keys that are no characters. */
+enum top_key {
+	TOP_KEY_NONE = 0,
+	TOP_KEY_ENTER = '\r',
+	TOP_KEY_ESCAPE = 27,
+	TOP_KEY_BACKSPACE = 127,
+	TOP_KEY_UP = 0x110000, /* above every character */
+	TOP_KEY_DOWN,
+	TOP_KEY_LEFT,
+	TOP_KEY_RIGHT,
+	TOP_KEY_PAGE_UP,
+	TOP_KEY_PAGE_DOWN,
+	TOP_KEY_HOME,
+	TOP_KEY_END,
+	TOP_KEY_HELP,
+	TOP_KEY_OTHER,
+};
+
+/* Beyond the model: of the run. */
+struct top_status {
+	uint32_t frequency_hz, cpus;
+	uint64_t every_ns;	   /* between two pictures, as asked for */
+	struct profile_stats now;  /* counters since the start */
+	struct profile_stats last; /* ... of the last interval; duration_ns, too */
+	const char *message;	   /* in the place of the help line; "": none */
+};
+
+struct topview;
+
+/* Starts with the processes. NULL and errno on lack of memory. */
+struct topview *topview__new(bool native);
+void topview__free(struct topview *v);
+
+/* A key was pressed. False: quit. */
+bool topview__key(struct topview *v, const struct topmodel *m, uint32_t key);
+/* The intervals are not to be counted for now. */
+bool topview__paused(const struct topview *v);
+/* The process whose threads are looked at, to be told to the model; 0: none. */
+uint32_t topview__process(const struct topview *v);
+
+/* 0 or -ENOMEM. */
+int topview__draw(struct topview *v, struct topmodel *m, const struct top_status *st,
+		  struct canvas *c);
+
+#endif /* PYPERF_TOPVIEW_H */
