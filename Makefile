@@ -176,10 +176,10 @@ test-oracle: $(ORACLES)                ## stacks at random instants against libd
 	$(Q)scripts/test-oracle $(ARGS)
 
 # Without sanitizers: as fast as they can be.
-$(OUT)/oracle/rows: tests/unit/test_ehframe_oracle.c $(patsubst %,$(OUT)/elf/%.o,elf ehframe) Makefile
+$(OUT)/oracle/rows: tests/unit/test_ehframe_oracle.c $(patsubst %,$(OUT)/elf/%.o,elf ehframe greenlet) Makefile
 	$(Q)mkdir -p $(@D)
 	$(call say,TEST)
-	$(Q)$(CC) $(ALL_CFLAGS) -Itests -MMD -MP -MF $@.d $< $(patsubst %,$(OUT)/elf/%.o,elf ehframe) -o $@ \
+	$(Q)$(CC) $(ALL_CFLAGS) -Itests -MMD -MP -MF $@.d $< $(patsubst %,$(OUT)/elf/%.o,elf ehframe greenlet) -o $@ \
 		-lcmocka -ldw -lelf -lz
 
 $(OUT)/oracle/%.o: tests/oracle/%.c Makefile
@@ -226,10 +226,10 @@ $(OUT)/bench/bench_empty $(OUT)/bench/bench_getstack: $(OUT)/bench/bench_%: test
 	$(call say,BENCH)
 	$(Q)$(CC) $(ALL_CFLAGS) -I$(@D) $< -o $@ $(LDLIBS)
 
-$(OUT)/bench/%: tests/bench/%.c $(patsubst %,$(OUT)/elf/%.o,elf ehframe) Makefile
+$(OUT)/bench/%: tests/bench/%.c $(patsubst %,$(OUT)/elf/%.o,elf ehframe greenlet) Makefile
 	$(Q)mkdir -p $(@D)
 	$(call say,BENCH)
-	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -MF $@.d $< $(patsubst %,$(OUT)/elf/%.o,elf ehframe) -o $@ -lz
+	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -MF $@.d $< $(patsubst %,$(OUT)/elf/%.o,elf ehframe greenlet) -o $@ -lz
 
 check: all                             ## headers compile alone, formatting
 	$(Q)scripts/check-source
