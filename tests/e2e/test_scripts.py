@@ -430,6 +430,61 @@ def test_spilled_counters_are_found(tmp_path, bits, reg, kept, found):
     assert got.stdout.startswith("counted: a loop") == found, got
 
 
+
+# ---- scripts/layers ------------------------------------------------------------------------------
+
+def layers(tmp_path, table, **files):
+    """Its run over a tree with these files, named FOLDER__NAME without ".h", and their includes."""
+    for name, included in files.items():
+        path = tmp_path / (name.replace("__", "/") + ".h")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("".join(f'#include "{header}"\n' for header in included.split()))
+    (tmp_path / "scripts").mkdir()
+    (tmp_path / "scripts/layers.txt").write_text(table)
+    return subprocess.run([TOP / "scripts/layers", tmp_path], capture_output=True, text=True)
+
+
+LAYERS = "bpf:\nbase: bpf\nprofile: base # below what shows it\nexport: bpf base profile\n"
+TREE = {"bpf__walk": "seam.h", "bpf__arch__x86": "arch/verbs.h", "user__base__str": "bpf/pyperf.h",
+        "user__profile__profile": "base/str.h profile/stacks.h", "user__export__svg": "base/str.h profile/profile.h made.h"}
+
+
+def test_layers_show_the_graph(tmp_path):
+    got = layers(tmp_path, LAYERS, **TREE)
+    assert (got.returncode, got.stderr) == (0, ""), got
+    assert [line.split(maxsplit=1) for line in got.stdout.splitlines()] == [
+        ["bpf"], ["base", "bpf 1"], ["profile", "base 1"], ["export", "base 1, profile 1"],
+        ["4", "folders, 4 arrows, 0 backward, 0 circles"]]
+
+
+@pytest.mark.parametrize("name, included, said", [
+    ("user__base__log", "export/svg.h", "user/base/log.h:1: base may not include export"),
+    ("user__profile__stacks", "base/str.h bpf/pyperf.h", "user/profile/stacks.h:2: profile may not include bpf"),
+    ("bpf__merge", "base/str.h", "bpf/merge.h:1: bpf may not include base"),
+    ("user__export__page", "svg.h", 'user/export/page.h:1: does not name the folder of "svg.h"'),
+    ("user__export__page", "../base/str.h", "user/export/page.h:1: names a path from here"),
+    ("user__new__page", "base/str.h", "user/new/page.h:1: new may not include base")])
+def test_layers_are_a_fence(tmp_path, name, included, said):
+    got = layers(tmp_path, LAYERS, **TREE, **{name: included})
+    assert got.returncode == 1 and got.stderr.startswith(f"layers: {said}"), got
+    assert len(got.stderr.splitlines()) == 1, got
+
+
+def test_layers_have_exceptions(tmp_path):
+    table = LAYERS + "profile: export! # until it is mended\n"
+    got = layers(tmp_path, table, **TREE, user__profile__views="export/svg.h")
+    assert (got.returncode, got.stderr) == (0, ""), got
+    assert "export 1 (backward)" in got.stdout and "circle: profile export\n" in got.stdout, got
+    (tmp_path / "user/profile/views.h").unlink()
+    (tmp_path / "scripts/layers.txt").unlink()
+    (tmp_path / "scripts").rmdir()
+    got = layers(tmp_path, table)
+    assert got.returncode == 1 and "profile does not include export any more" in got.stderr, got
+    (tmp_path / "scripts/layers.txt").write_text(LAYERS + "base: profile\n")
+    got = subprocess.run([TOP / "scripts/layers", tmp_path], capture_output=True, text=True)
+    assert got.returncode == 1 and "base: profile does not stand above it" in got.stderr, got
+
+
 # ---- scripts/bench -------------------------------------------------------------------------------
 
 def bench(*args, **env):
