@@ -3,7 +3,8 @@
 #define PYPERF_STATE_H
 /*
  * The scratch of one sample. It is too big for the BPF stack, so it lives in a per-CPU map; every step
- * of the walk is a global function that fetches it anew (see docs/design.md, "One function per step").
+ * of the walk is a global function that fetches it anew (docs/internals/walk.md, "One function per
+ * step").
  *
  * A sample cannot be interrupted by another one on the same CPU: the kernel refuses to run a perf
  * event program inside a perf event program (bpf_prog_active in kernel/events/core.c).

@@ -72,7 +72,10 @@ def of_frames(rows, main):
 
 
 def of_sizes(rows):
-    """The largest of each kind against the smallest. Memory: docs/performance.md, "What grows"."""
+    """The largest of each kind against the smallest.
+
+    Memory: docs/performance.md, "What grows with what".
+    """
     first = {}
     for r in rows:
         first.setdefault(r["of"], r)

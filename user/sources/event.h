@@ -7,7 +7,7 @@
  * A clock is sampled so many times a second, and a sample stands for the time between two. Of other events a sample
  * stands for a number of them: the kernel chooses it so that there are -F samples a second, or -c says it. The
  * kernel tells the program with each sample (its period), so sums are right whatever the rate was. With -F it tells
- * the number of those until the next sample: docs/design.md, Events.
+ * the number of those until the next sample: docs/internals/sample.md, "Events".
  */
 #include <stdbool.h>
 #include <stdint.h>

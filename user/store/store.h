@@ -3,7 +3,8 @@
 #define PYPERF_STORE_H
 /*
  * The agent's windows in one file, for days: put by one writer, read by any number of readers, in other threads
- * and processes, at the same time. An SQLite database in WAL mode; docs/design.md says why and shows the tables.
+ * and processes, at the same time. An SQLite database in WAL mode; docs/internals/store.md says why and
+ * shows the tables.
  *
  *	store.db, store.db-wal, store.db-shm	SQLite's
  *	store.db-reserve	the writer's lock, and room to work with when the disk is full

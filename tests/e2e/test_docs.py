@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+"""The pages: their links lead somewhere, and so does each page and section that a source names."""
+import re
+import subprocess
+
+import pytest
+
+from harness import REPO
+
+pytestmark = pytest.mark.host
+
+PAGES = sorted([*REPO.glob("*.md"), *REPO.glob("docs/**/*.md")])
+SOURCES = sorted(path for top in ("bpf", "user", "scripts", "tests", "packaging", "completions")
+                 for path in (REPO / top).rglob("*")
+                 if path.is_file() and "__pycache__" not in path.parts
+                 and not {"corpus", "golden"} & set(path.parts)) + [REPO / "Makefile"]
+
+FENCE = re.compile(r"^```.*?^```", re.M | re.S)
+LINK = re.compile(r"!?\[[^\]]*\]\(([^()\s]+)\)")
+# A page of ours in a comment, and the section in quotation marks that may follow it.
+NAMED = re.compile(r"(?<![\w/.])(docs/[\w./-]+\.(?:md|conf|json|svg|[18]))\b(?:, \"([^\"]+)\")?")
+
+
+def is_in_tree(path):
+    return path.exists() and (REPO == path or REPO in path.parents)
+
+
+def headings(page):
+    """The headings of a page, as they are written."""
+    return re.findall(r"^#+ +(.*?) *$", FENCE.sub("", page.read_text()), re.M)
+
+
+def anchor(heading):
+    """What GitHub and others make of a heading."""
+    return re.sub(r"[^\w\- ]", "", heading.replace("`", "").lower()).replace(" ", "-")
+
+
+def wrong_link(page, link):
+    if re.match(r"[a-z]+:", link):
+        return None
+    name, _, section = link.partition("#")
+    target = (page.parent / name).resolve() if name else page
+    if not is_in_tree(target):
+        return "no such file"
+    if section and section not in map(anchor, headings(target)):
+        return "no such section"
+    return None
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(REPO)))
+def test_links_resolve(page):
+    links = LINK.findall(FENCE.sub("", page.read_text()))
+    wrong = {link: wrong_link(page, link) for link in links}
+    assert {link: why for link, why in wrong.items() if why} == {}
+
+
+def test_every_page_is_linked():
+    """From the README or docs/README.md, by one link or several."""
+    seen, waiting = set(), [REPO / "README.md", REPO / "docs/README.md"]
+    while waiting:
+        page = waiting.pop()
+        if page in seen or page.suffix != ".md":
+            continue
+        seen.add(page)
+        for link in LINK.findall(page.read_text()):
+            target = (page.parent / link.partition("#")[0]).resolve()
+            if target.is_file():
+                waiting.append(target)
+    assert [str(p.relative_to(REPO)) for p in PAGES if p not in seen] == []
+
+
+def test_what_sources_name():
+    """A comment that names a page, and perhaps a section of it, names what is there."""
+    wrong, named = [], 0
+    for path in SOURCES:
+        try:
+            text = path.read_text()
+        except UnicodeDecodeError:
+            continue
+        text = re.sub(r"\n[ \t]*(?:\*|//|#)[ \t]*", " ", text)  # a reference may cross lines
+        for name, section in NAMED.findall(text):
+            named += 1
+            page = REPO / name
+            if not page.is_file():
+                wrong.append("%s: %s" % (path.relative_to(REPO), name))
+            elif section and section not in [h.replace("`", "") for h in headings(page)]:
+                wrong.append('%s: %s has no section "%s"' % (path.relative_to(REPO), name, section))
+    assert wrong == []
+    assert named > 10  # the pattern finds what it looks for
+
+
+TREES = "bpf|user|scripts|tests|packaging"
+
+
+def sources_of(page):
+    """The paths of sources that a page names: `user/base/str.[ch]` is two of them."""
+    for name in re.findall(r"`((?:%s)/[^`\s]*)`" % TREES, page.read_text()):
+        if not re.search(r"NAME|COMMIT|[<>{}]", name):
+            yield from [name.replace("[ch]", c) for c in "ch"] if "[ch]" in name else [name]
+
+
+def test_paths_in_pages():
+    """A page that names a source names one that is there; `*` is what it is to a shell."""
+    named = {(page.relative_to(REPO), name) for page in PAGES for name in sources_of(page)}
+    missing = [(page, name) for page, name in named if not any(REPO.glob(name))]
+    assert sorted("%s: %s" % pair for pair in missing) == []
+    assert len(named) > 50
+
+
+def test_readme_is_short():
+    """What a reader sees first: three screens, one picture, the two commands that ask for root."""
+    text = (REPO / "README.md").read_text()
+    assert len(text.splitlines()) < 200
+    assert len(re.findall(r"^!\[", text, re.M)) == 1
+    for command in ("scripts/run -d 30", "scripts/test"):
+        assert re.search(r"^    %s( |$)" % command, text, re.M), command
+        script = REPO / command.split()[0]
+        assert subprocess.run(["test", "-x", script], check=False).returncode == 0
+    assert not re.search(r"sudo scripts/", text)
