@@ -341,18 +341,21 @@ BPF_INLINE __u32 deep_hash(__u32 i)
 		ended_;                                                                            \
 	})
 
-/* Unaligned offsets do not occur: all fields are naturally aligned. verifier: masks bound the access */
+/*
+ * Unaligned offsets do not occur: all fields are naturally aligned. The casts come first: of a byte of an array
+ * clang knows only that it is a byte, and would load words of it byte by byte. verifier: masks bound the access
+ */
 BPF_INLINE __u64 buf64(const struct walk *w, __u32 off)
 {
-	return *(const __u64 *)&w->buf[off & (BUF_BYTES - 8)];
+	return ((const __u64 *)w->buf)[(off & (BUF_BYTES - 8)) / 8];
 }
 BPF_INLINE __u64 *buf_word(struct walk *w, __u32 off)
 {
-	return (__u64 *)&w->buf[off & (BUF_BYTES - 8)];
+	return &((__u64 *)w->buf)[(off & (BUF_BYTES - 8)) / 8];
 }
 BPF_INLINE __u32 buf32(const struct walk *w, __u32 off)
 {
-	return *(const __u32 *)&w->buf[off & (BUF_BYTES - 4)];
+	return ((const __u32 *)w->buf)[(off & (BUF_BYTES - 4)) / 4];
 }
 BPF_INLINE __u8 buf8(const struct walk *w, __u32 off)
 {

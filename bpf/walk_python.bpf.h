@@ -298,11 +298,11 @@ BPF_INLINE int cframe_advance(struct walk *w)
 /* Of the frame at hand. As in buf64(): all fields are aligned, and the masks bound the access. */
 BPF_INLINE __u64 frame64(const struct walk *w, __u32 off)
 {
-	return *(const __u64 *)&w->frames[(w->frame_at + off) & (FRAMES_BYTES - 8)];
+	return ((const __u64 *)w->frames)[((w->frame_at + off) & (FRAMES_BYTES - 8)) / 8];
 }
 BPF_INLINE __u32 frame32(const struct walk *w, __u32 off)
 {
-	return *(const __u32 *)&w->frames[(w->frame_at + off) & (FRAMES_BYTES - 4)];
+	return ((const __u32 *)w->frames)[((w->frame_at + off) & (FRAMES_BYTES - 4)) / 4];
 }
 BPF_INLINE __u8 frame8(const struct walk *w, __u32 off)
 {
