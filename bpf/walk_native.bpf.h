@@ -302,29 +302,37 @@ BPF_INLINE void learn_anchor(struct walk *w, __u64 cfa, __u32 first)
 }
 
 /* x86-64 struct rt_sigframe: gregs of the ucontext in the order of sys/ucontext.h REG_R8... */
+BPF_INLINE void signal_regs(__u64 *regs, const __u64 *saved)
+{
+	for (int i = 0; i < 8; i++)
+		regs[8 + i] = saved[i];
+	regs[5] = saved[8];  /* rdi */
+	regs[4] = saved[9];  /* rsi */
+	regs[6] = saved[10]; /* rbp */
+	regs[3] = saved[11]; /* rbx */
+	regs[1] = saved[12]; /* rdx */
+	regs[0] = saved[13]; /* rax */
+	regs[2] = saved[14]; /* rcx */
+	regs[7] = saved[15]; /* rsp */
+}
+
+/* Back to where the signal came: all registers are in its frame. */
 BPF_NOINLINE int step_signal(__u64 uc)
 {
 	struct walk *w = the_walk();
+	const __u64 *saved;
 
 	if (!w)
 		return -1;
 	if (buf_read(w, uc + 40, 17 * 8))
 		return native_lost(w, MARK_READ_FAILED, 0);
-	for (int i = 0; i < 8; i++)
-		w->regs[8 + i] = buf64(w, 8 * i);
-	w->regs[5] = buf64(w, 8 * 8);  /* rdi */
-	w->regs[4] = buf64(w, 8 * 9);  /* rsi */
-	w->regs[6] = buf64(w, 8 * 10); /* rbp */
-	w->regs[3] = buf64(w, 8 * 11); /* rbx */
-	w->regs[1] = buf64(w, 8 * 12); /* rdx */
-	w->regs[0] = buf64(w, 8 * 13); /* rax */
-	w->regs[2] = buf64(w, 8 * 14); /* rcx */
-	w->regs[7] = buf64(w, 8 * 15); /* rsp */
+	saved = (const __u64 *)w->buf;
+	signal_regs(w->regs, saved);
 	w->fp = w->regs[6];
 	w->sp = w->regs[7];
 	if (w->flags & WALK_WANT_RBX)
 		w->flags |= WALK_HAVE_RBX;
-	w->pc = buf64(w, 8 * 16);
+	w->pc = saved[16];
 	w->exact_pc = 1;
 	return 0;
 }
@@ -372,17 +380,18 @@ BPF_INLINE int behind_call(__u64 ra)
 /* No rows and no anchor: {caller's fp, return address} at the frame pointer, if it is behind a call. */
 BPF_INLINE int step_frame_pointer(struct walk *w, __u64 word)
 {
-	__u64 fp = w->fp;
+	__u64 fp = w->fp, ra;
 
-	if (fp & 7 || fp < w->sp || fp - w->sp > FP_FRAME_MAX || read_user(w->words, 16, fp) ||
-	    w->words[1] < 4096 || w->words[1] >= USER_MAX || find_mapping(w->words[1] - 1) ||
-	    !behind_call(w->words[1]))
+	if (fp & 7 || fp < w->sp || fp - w->sp > FP_FRAME_MAX || read_user(w->words, 16, fp))
+		return -1;
+	ra = w->words[1];
+	if (ra < 4096 || ra >= USER_MAX || find_mapping(ra - 1) || !behind_call(ra))
 		return -1;
 	push_native(word, fp + 16, 0);
 	w->flags &= ~WALK_HAVE_RBX;
 	w->sp = fp + 16;
 	w->fp = w->words[0];
-	w->pc = w->words[1];
+	w->pc = ra;
 	w->exact_pc = 0;
 	return 0;
 }
@@ -425,6 +434,11 @@ BPF_INLINE int rule_cfa(struct walk *w, __u64 *cfa)
 	return -1;
 }
 
+BPF_INLINE int rule_ra(const struct walk *w, __u64 cfa, __u64 *ra)
+{
+	return read_user(ra, 8, cfa + (__s64)w->rule.ra_off);
+}
+
 /* Return address and frame pointer of the caller; one read when they lie side by side. */
 BPF_INLINE int rule_caller(struct walk *w, __u64 cfa, __u64 *ra, __u64 *fp)
 {
@@ -436,7 +450,7 @@ BPF_INLINE int rule_caller(struct walk *w, __u64 cfa, __u64 *ra, __u64 *fp)
 		*ra = w->words[1];
 		return 0;
 	}
-	if (read_user(ra, 8, cfa + (__s64)w->rule.ra_off))
+	if (rule_ra(w, cfa, ra))
 		return -1;
 	if (w->rule.fp_rule == REG_CFA_OFF)
 		return read_user(fp, 8, cfa + (__s64)w->rule.fp_off);
@@ -450,30 +464,35 @@ BPF_INLINE int rule_caller(struct walk *w, __u64 cfa, __u64 *ra, __u64 *fp)
 }
 
 /* vfork() keeps its return address in a register, because the child would overwrite it on the stack. */
-BPF_INLINE int behind_vfork(const struct walk *w)
+BPF_INLINE int is_vfork_at(uaddr_t addr)
 {
 	__u8 insn;
 
-	return !read_user(&insn, 1, w->pc) && insn == 0x57; /* push %rdi */
+	return !read_user(&insn, 1, addr) && insn == 0x57; /* push %rdi */
 }
 
-/* The thread stands right behind a `syscall`: it is in the kernel, or was just now. */
-BPF_INLINE int behind_syscall(const struct walk *w)
+BPF_INLINE int is_syscall_before(uaddr_t addr)
 {
 	__u8 insn[2];
 
-	return w->exact_pc && !read_user(insn, 2, w->pc - 2) && insn[0] == 0x0f && insn[1] == 0x05;
+	return !read_user(insn, 2, addr - 2) && insn[0] == 0x0f && insn[1] == 0x05;
+}
+
+/* The thread stands right behind a system call: it is in the kernel, or was just now. */
+BPF_INLINE int behind_syscall(const struct walk *w)
+{
+	return w->exact_pc && is_syscall_before(w->pc);
 }
 
 /*
  * The first instruction of a function (endbr64: those of crt1.o's and crtbegin.o's have no FDE), or of a
  * stub of .plt: [bnd] jmp *GOT(%rip), or push $n on the way to the resolver.
  */
-BPF_INLINE int at_first_insn(const struct walk *w)
+BPF_INLINE int is_entry_at(uaddr_t addr)
 {
 	__u64 insn;
 
-	if (!w->exact_pc || read_user(&insn, 8, w->pc))
+	if (read_user(&insn, 8, addr))
 		return 0;
 	if ((insn & 0xff) == 0xf2) /* bnd */
 		insn >>= 8;
@@ -493,6 +512,18 @@ BPF_INLINE int step_entry(struct walk *w, __u64 word)
 	return 0;
 }
 
+/* The return address of a leaf that has pushed nothing. */
+BPF_INLINE int leaf_ra(const __u64 *regs, uaddr_t sp, int in_vfork, __u64 *ra)
+{
+	*ra = regs[5]; /* rdi */
+	return in_vfork ? 0 : read_user(ra, 8, sp);
+}
+
+BPF_INLINE __u64 leaf_size(int in_vfork)
+{
+	return in_vfork ? 0 : 8;
+}
+
 /*
  * A leaf without rows that has pushed nothing. Behind a system call: glibc ends the FDE of clone() and
  * clone3() before the instruction (sysdeps/unix/sysv/linux/x86_64/clone3.S, vfork.S), because it would
@@ -500,45 +531,59 @@ BPF_INLINE int step_entry(struct walk *w, __u64 word)
  */
 BPF_INLINE int step_stub(struct walk *w, __u64 word)
 {
-	int in_syscall = behind_syscall(w), in_vfork = in_syscall && behind_vfork(w);
-	__u64 ra = w->regs[5]; /* rdi */
+	int in_syscall = behind_syscall(w), in_vfork = in_syscall && is_vfork_at(w->pc);
+	__u64 ra;
 
 	if (in_syscall && !in_vfork && !w->regs[0]) { /* rax */
 		push_native(word, 0, 0);
 		w->flags |= WALK_NATIVE_END;
 		return 0;
 	}
-	if (!in_syscall && !at_first_insn(w))
+	if (!in_syscall && !(w->exact_pc && is_entry_at(w->pc)))
 		return -1;
-	if ((!in_vfork && read_user(&ra, 8, w->sp)) || find_mapping(ra - 1))
+	if (leaf_ra(w->regs, w->sp, in_vfork, &ra))
 		return -1;
-	push_native(word, w->sp + 8, 0);
+	if (find_mapping(ra - 1))
+		return -1;
+	push_native(word, w->sp + leaf_size(0), 0);
 	w->pc = ra;
-	w->sp += in_vfork ? 0 : 8;
+	w->sp += leaf_size(in_vfork);
 	w->exact_pc = 0;
 	return 0;
 }
 
+enum epilogue {
+	EPILOGUE_NONE = 0,
+	EPILOGUE_DROPS = 1, /* the word below the return address is of no interest */
+	EPILOGUE_POPS = 2,  /* ... is the caller's frame pointer */
+};
+
+/* `pop %rbp; ret` or `add $8, %rsp; ret` */
+BPF_INLINE int epilogue_at(uaddr_t addr)
+{
+	__u64 insn;
+
+	if (read_user(&insn, 8, addr))
+		return EPILOGUE_NONE;
+	if ((insn & 0xffff) == 0xc35d)
+		return EPILOGUE_POPS;
+	return (insn & 0xffffffffffULL) == 0xc308c48348ULL ? EPILOGUE_DROPS : EPILOGUE_NONE;
+}
+
 /*
  * Code without rows that is about to return says itself how: the perf trampolines (Python/asm_trampoline.S)
- * go on with `pop %rbp; ret` or, in 3.12, `add $8, %rsp; ret`.
+ * go on with the first or, in 3.12, the second.
  */
 BPF_INLINE int step_epilogue(struct walk *w, __u64 word)
 {
-	__u64 insn;
-	int pops;
+	int how = w->exact_pc ? EPILOGUE_NONE : epilogue_at(w->pc);
 
-	if (w->exact_pc || read_user(&insn, 8, w->pc))
-		return -1;
-	pops = (insn & 0xffff) == 0xc35d;
-	if (!pops && (insn & 0xffffffffffULL) != 0xc308c48348ULL)
-		return -1;
-	if (read_user(w->words, 16, w->sp))
+	if (how == EPILOGUE_NONE || read_user(w->words, 16, w->sp))
 		return -1;
 	push_native(word, w->sp + 16, 0);
 	w->sp += 16;
 	w->pc = w->words[1];
-	if (pops)
+	if (how == EPILOGUE_POPS)
 		w->fp = w->words[0];
 	return 0;
 }
