@@ -235,7 +235,7 @@ check: all                             ## headers compile alone, formatting
 	$(Q)scripts/check-source
 
 format:                                ## clang-format in place
-	$(Q)clang-format -i bpf/*.[ch] $(wildcard user/*/*.[ch] user/agent/*/*.[ch]) $(wildcard tests/*/*.[ch])
+	$(Q)clang-format -i bpf/*.[ch] bpf/arch/*.h $(wildcard user/*/*.[ch] user/agent/*/*.[ch]) $(wildcard tests/*/*.[ch])
 
 size: all                              ## sizes of the products
 	$(Q)size $(OUT)/pyperf-bpf $(OUT)/pyperf-bpf-agent $(OUT)/pyperf.bpf.o

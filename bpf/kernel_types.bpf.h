@@ -5,6 +5,7 @@
  * The few kernel types and fields that the programs read. Offsets are relocated against the running
  * kernel's BTF at load (CO-RE), so only names and types matter here, not positions.
  */
+#include "arch/arch.bpf.h"
 #include "pyperf.h"
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
@@ -56,10 +57,6 @@ struct signal_struct {
 	int group_exit_code;
 };
 
-struct thread_struct {
-	unsigned long fsbase; /* x86-64 */
-};
-
 struct super_block {
 	unsigned int s_dev;
 };
@@ -101,16 +98,6 @@ struct task_struct {
 	struct css_set *cgroups;
 	struct thread_struct thread;
 	char comm[TASK_COMM_LEN];
-};
-
-/* arch/arm64/include/asm/processor.h */
-struct thread_struct___arm64 {
-	struct {
-		unsigned long tp_value;
-	} uw;
-};
-struct task_struct___arm64 {
-	struct thread_struct___arm64 thread;
 };
 
 /* Before 5.14. */

@@ -282,6 +282,12 @@ struct mmap_args {
 	__u64 nr, prot, flags;
 };
 
+BPF_INLINE struct mmap_args mmap_args_of(const user_regs *r)
+{
+	return (struct mmap_args){ (__u64)arch_syscall(r), arch_syscall_arg2(r),
+				   arch_syscall_arg3(r) };
+}
+
 BPF_INLINE void load_mmap_args(struct mmap_args *a)
 {
 	const user_regs *r;
@@ -289,12 +295,12 @@ BPF_INLINE void load_mmap_args(struct mmap_args *a)
 
 	if (bpf_core_enum_value_exists(enum bpf_func_id, BPF_FUNC_task_pt_regs)) {
 		r = (const user_regs *)bpf_task_pt_regs(bpf_get_current_task_btf());
-		*a = (struct mmap_args){ r->orig_rax, r->rdx, r->r10 };
+		*a = mmap_args_of(r);
 		return;
 	}
 	if (bpf_probe_read_kernel(&copy, sizeof(copy), task_user_regs()))
-		copy.orig_rax = 0;
-	*a = (struct mmap_args){ copy.orig_rax, copy.rdx, copy.r10 };
+		arch_forget_syscall(&copy);
+	*a = mmap_args_of(&copy);
 }
 
 /*
@@ -303,9 +309,9 @@ BPF_INLINE void load_mmap_args(struct mmap_args *a)
  */
 BPF_INLINE int is_no_news(const struct mmap_args *a)
 {
-	if (a->nr == NR_MMAP)
+	if (a->nr == ARCH_NR_MMAP)
 		return a->flags & MAP_ANONYMOUS && a->prot == (PROT_READ | PROT_WRITE);
-	return a->nr == NR_EXECVE || a->nr == NR_EXECVEAT;
+	return a->nr == ARCH_NR_EXECVE || a->nr == ARCH_NR_EXECVEAT;
 }
 
 /*
@@ -314,7 +320,7 @@ BPF_INLINE int is_no_news(const struct mmap_args *a)
  */
 BPF_INLINE int maps_code(const struct mmap_args *a)
 {
-	if (a->nr != NR_MMAP)
+	if (a->nr != ARCH_NR_MMAP)
 		return 0;
 	return a->prot & PROT_EXEC || ((a->flags & (MAP_ANONYMOUS | MAP_PRIVATE)) == MAP_PRIVATE &&
 				       !(a->prot & PROT_WRITE));

@@ -17,6 +17,8 @@
  */
 #include <linux/types.h>
 
+#include "arch/arch.h"
+
 #define PYPERF_ASSERT_SIZE(type, size) _Static_assert(sizeof(type) == (size), #type " has holes")
 
 /* ---- Limits ------------------------------------------------------------------------------- */
@@ -37,7 +39,6 @@
 #define GLOB_LEN		       64
 #define TIMED_EVERY		       16   /* samples, of which one is timed */
 #define TIMED_FRAME_NS		       1000 /* no frame takes longer, native and Python together */
-#define GREG_CNT		       16   /* general registers, by DWARF number (x86-64) */
 
 /* ---- Frame words -------------------------------------------------------------------------- */
 /*
@@ -368,8 +369,8 @@ enum cfa_kind {
 	CFA_REG = 2,	   /* reg + off */
 	CFA_DEREF_REG = 3, /* *(reg + off) + add */
 	CFA_PLT = 4,	   /* sp + off + ((pc & 15) >= add ? 8 : 0): the .plt's expression */
-	CFA_SIGNAL = 5, /* signal frame: registers are in the ucontext at sp (x86-64: sp + off) */
-	CFA_DEREF_INDEX = 6, /* *(reg + 8 * index + off) + add; x86-64: behind an array */
+	CFA_SIGNAL = 5,	   /* signal frame: registers are in the ucontext at sp sp + off */
+	CFA_DEREF_INDEX = 6, /* *(reg + 8 * index + off) + add: behind an array */
 	CFA_BASE = 7,	     /* CFA_REG, of the first function of a greenlet */
 	CFA_SWITCH = 8, /* CFA_REG, of the function that changes from one greenlet to another */
 };
@@ -382,26 +383,26 @@ enum reg_rule {
 };
 
 /*
- * unwind_rule.cfa_add of CFA_REG on x86-64: rbx is saved at CFA + this, or one of these. It is read only
- * for a frame whose CFA is rbx (the dynamic linker's, where it binds a symbol at its first call).
+ * unwind_rule.cfa_add of CFA_REG: the extra register (arch/arch.h) is saved at CFA + this, or one of these. It
+ * is read only for a frame whose CFA it is (the dynamic linker's, where it binds a symbol at its first call).
  */
-#define UW_RBX_SAME 0
-#define UW_RBX_LOST 1
+#define UW_EXTRA_SAME 0
+#define UW_EXTRA_LOST 1
 
 /*
- * How to leave one frame. Registers by DWARF number: x86-64 6 = rbp, 7 = rsp; aarch64 29 = fp,
- * 31 = sp, 30 = lr. Frame pointer and return address are tracked past the leaf, rbx when it is needed. A
- * rule on another register that calls preserve can be followed in the leaf frame only.
+ * How to leave one frame. Registers by DWARF number of the file's machine. Frame pointer and return
+ * address are tracked past the leaf, the extra register when it is needed. A rule on another register that calls
+ * preserve can be followed in the leaf frame only.
  */
 struct unwind_rule {
 	__u8 cfa_kind; /* enum cfa_kind */
 	__u8 cfa_reg;  /* DWARF register number; CFA_DEREF_INDEX: reg | index << 4 */
 	__u8 fp_rule;  /* enum reg_rule */
-	__u8 ra_rule;  /* enum reg_rule; REG_SAME only on aarch64: still in lr */
+	__u8 ra_rule;  /* enum reg_rule; REG_SAME: still in the register that a call sets */
 	__s32 cfa_off;
 	__s32 fp_off;  /* when fp_rule is REG_CFA_OFF or REG_FP_OFF */
-	__s16 ra_off;  /* when ra_rule is REG_CFA_OFF; -8 on x86-64 */
-	__s16 cfa_add; /* see enum cfa_kind; CFA_REG: where rbx is saved, see UW_RBX_SAME */
+	__s16 ra_off;  /* when ra_rule is REG_CFA_OFF */
+	__s16 cfa_add; /* see enum cfa_kind; CFA_REG: see UW_EXTRA_SAME */
 };
 PYPERF_ASSERT_SIZE(struct unwind_rule, 16);
 

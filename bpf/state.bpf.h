@@ -21,10 +21,11 @@ enum walk_flags {
 	WALK_PY_UNMERGED = 1 << 6, /* Python frames were left when the native stack ended */
 	WALK_NO_REGS = 1 << 7,	   /* nothing to begin with */
 	WALK_ENTRY = 1 << 8,	   /* the root is code without rows, where the process began */
-	WALK_WANT_RBX = 1 << 9,	 /* a frame's CFA is in rbx: the walk begins again and tracks it */
-	WALK_HAVE_RBX = 1 << 10, /* ... and has it */
-	WALK_GREENLET = 1 << 11, /* the root is a greenlet's */
-	WALK_PY_CUT = 1 << 12,	 /* <= 3.9: Python itself has cut the chain (is_phantom()) */
+	WALK_WANT_EXTRA =
+		1 << 9, /* a frame's CFA is in the extra register: walk again and track it */
+	WALK_HAVE_EXTRA = 1 << 10, /* ... and has it */
+	WALK_GREENLET = 1 << 11,   /* the root is a greenlet's */
+	WALK_PY_CUT = 1 << 12,	   /* <= 3.9: Python itself has cut the chain (is_phantom()) */
 };
 
 #define SEG_NONE       0
@@ -84,12 +85,12 @@ struct walk {
 	__u32 interp;	  /* the one that is walked: its index in interps */
 	__u32 has_python; /* `in` is set */
 	__u64 bias;
-	__u64 tp;	   /* thread pointer: pthread_self() on x86-64 */
+	__u64 tp;	   /* thread pointer */
 	__u64 stack_start; /* stack pointer with which the process began; 0: not known */
 
 	/* native position: the registers of the frame that is looked at next */
 	__u64 pc, sp, fp;
-	__u64 regs[GREG_CNT];	   /* by DWARF number, x86-64; only while exact_pc */
+	__u64 regs[GREG_CNT];	   /* by DWARF number; only while exact_pc */
 	__u64 leaf_regs[GREG_CNT]; /* rewind_native() puts them back */
 	__u32 exact_pc;		   /* pc is where the thread stands, not a return address */
 	__u32 native_cnt;

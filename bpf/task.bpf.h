@@ -66,34 +66,25 @@ BPF_INLINE __u32 current_tid(struct task_struct *task)
 	return cfg.flags & CFG_PIDNS ? task_tid(task) : (__u32)bpf_get_current_pid_tgid();
 }
 
-/* pthread_self(): the ABI's thread pointer (x86-64 psABI 3.4.2: fs base). */
+/* task_tp() of what current_task() gave. */
 BPF_INLINE __u64 current_tp(struct task_struct *task)
 {
-#if defined(__TARGET_ARCH_x86)
-	return CURRENT_READ(task, thread.fsbase);
-#else
-	return task_tp(task);
-#endif
+	return CURRENT_READ(task, ARCH_TP);
 }
 
 /* ---- registers ----------------------------------------------------------------------------- */
 
-/* arch/x86/entry/syscalls/syscall_64.tbl */
-#define NR_MMAP	    9
-#define NR_EXECVE   59
-#define NR_EXECVEAT 322
-
 BPF_INLINE int regs_in_exec(const user_regs *r)
 {
-	return r->orig_rax == NR_EXECVE || r->orig_rax == NR_EXECVEAT;
+	return arch_syscall(r) == ARCH_NR_EXECVE || arch_syscall(r) == ARCH_NR_EXECVEAT;
 }
 
 BPF_INLINE void load_regs(struct walk *w, const user_regs *r)
 {
-	copy_regs(w->regs, r);
-	w->pc = r->rip;
-	w->sp = r->rsp;
-	w->fp = r->rbp;
+	arch_copy_regs(w->regs, r);
+	w->pc = arch_pc(r);
+	w->sp = arch_sp(r);
+	w->fp = arch_fp(r);
 	w->exact_pc = 1;
 }
 
@@ -114,9 +105,9 @@ enum regs_verdict {
 
 BPF_INLINE int use_regs(struct walk *w, const user_regs *r)
 {
-	if (!regs_are_user(r))
+	if (!arch_is_user(r))
 		return REGS_NONE;
-	if (regs_are_compat(r))
+	if (arch_is_compat(r))
 		return REGS_COMPAT32;
 	load_regs(w, r);
 	return REGS_LOADED;
@@ -127,7 +118,7 @@ BPF_INLINE int exec_took_stack(const user_regs *regs)
 {
 	__u64 word;
 
-	return regs_in_exec(regs) && read_user(&word, sizeof(word), regs->rsp);
+	return regs_in_exec(regs) && read_user(&word, sizeof(word), arch_sp(regs));
 }
 
 /*

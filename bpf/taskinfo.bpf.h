@@ -38,59 +38,19 @@ BPF_INLINE __u32 task_inner_nr(struct task_struct *task)
 	return (__u32)up.nr;
 }
 
-/* pthread_self() of a task: the ABI's thread pointer (x86-64 psABI 3.4.2: fs base). */
+/* The thread pointer of a task. */
 BPF_INLINE __u64 task_tp(struct task_struct *task)
 {
-#if defined(__TARGET_ARCH_arm64)
-	return BPF_CORE_READ((struct task_struct___arm64 *)task, thread.uw.tp_value);
-#else
-	return BPF_CORE_READ(task, thread.fsbase);
-#endif
+	return BPF_CORE_READ(task, ARCH_TP);
 }
-
-#if defined(__TARGET_ARCH_x86)
-typedef struct pt_regs user_regs;
-
-BPF_INLINE int regs_are_user(const user_regs *r)
-{
-	return (r->cs & 3) == 3; /* privilege level */
-}
-
-#define X86_CS_USER32 0x23 /* __USER32_CS: arch/x86/include/asm/segment.h */
-
-BPF_INLINE int regs_are_compat(const user_regs *r)
-{
-	return r->cs == X86_CS_USER32;
-}
-
-BPF_INLINE void copy_regs(__u64 *to, const user_regs *r)
-{
-	to[0] = r->rax;
-	to[1] = r->rdx;
-	to[2] = r->rcx;
-	to[3] = r->rbx;
-	to[4] = r->rsi;
-	to[5] = r->rdi;
-	to[6] = r->rbp;
-	to[7] = r->rsp;
-	to[8] = r->r8;
-	to[9] = r->r9;
-	to[10] = r->r10;
-	to[11] = r->r11;
-	to[12] = r->r12;
-	to[13] = r->r13;
-	to[14] = r->r14;
-	to[15] = r->r15;
-}
-#endif
 
 /*
  * Where the registers with which a task entered the kernel lie before bpf_task_pt_regs(), which is of 5.15
- * (dd6e10fbd9fb): at the end of its kernel stack (THREAD_SIZE is 16 KiB on x86-64 since 6538b8ea886e).
+ * (dd6e10fbd9fb): at the end of its kernel stack.
  */
 BPF_INLINE void *task_stack_regs(struct task_struct *task)
 {
-	return BPF_CORE_READ(task, stack) + 16384 - sizeof(user_regs);
+	return BPF_CORE_READ(task, stack) + ARCH_THREAD_SIZE - sizeof(user_regs);
 }
 
 #endif /* PYPERF_TASKINFO_H */

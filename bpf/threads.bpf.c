@@ -49,16 +49,16 @@ BPF_INLINE void read_regs(struct thread_now *t, struct task_struct *task)
 		at = (void *)bpf_task_pt_regs(task);
 	else
 		at = task_stack_regs(task);
-	if (bpf_probe_read_kernel(&regs, sizeof(regs), at) || !regs_are_user(&regs))
+	if (bpf_probe_read_kernel(&regs, sizeof(regs), at) || !arch_is_user(&regs))
 		return;
-	if (regs_are_compat(&regs)) {
+	if (arch_is_compat(&regs)) {
 		t->flags |= THREAD_COMPAT32;
 		return;
 	}
 	t->flags |= THREAD_REGS;
-	t->pc = regs.rip;
-	t->syscall = (__s64)regs.orig_rax; /* -1 and others below 0: an interrupt, an exception */
-	copy_regs(t->regs, &regs);
+	t->pc = arch_pc(&regs);
+	t->syscall = arch_syscall(&regs);
+	arch_copy_regs(t->regs, &regs);
 }
 
 BPF_INLINE void read_kernel_stack(struct thread_now *t, struct task_struct *task)

@@ -39,7 +39,7 @@ BPF_INLINE void walk_kernel(struct bpf_perf_event_data *ctx, struct stack *st)
 	__u64 *deep = the_deep();
 	long size;
 
-	if (!deep || regs_are_user(&ctx->regs))
+	if (!deep || arch_is_user(&ctx->regs))
 		return;
 	size = bpf_get_stack(ctx, &deep[DEEP_FRAMES * deep_parts()], MAX_KERN_FRAMES * 8, 0);
 	if (size <= 0)

@@ -9,14 +9,10 @@
  * Fails:   no rows (then: the code itself, the next Python anchor, the frame pointer), unreadable
  *          stack.
  */
+#include "arch/arch.bpf.h"
 #include "state.bpf.h"
 
-#define DW_RBX	     3
-#define DW_RBP	     6
-#define DW_RSP	     7
-#define CALLEE_SAVED 0xf008 /* rbx, r12 - r15; the ABI, 3.2.1 */
-#define ROW_STEPS    9	    /* a page has at most 1 << UW_PAGE_BITS rows */
-#define USER_MAX     (1ULL << 47)
+#define ROW_STEPS    9	 /* a page has at most 1 << UW_PAGE_BITS rows */
 #define SETUP_BYTES  256 /* of the eval loop, before it has linked what it keeps on its stack */
 #define FP_FRAME_MAX (1ULL << 20) /* a frame found by frame pointer is not larger than this */
 #define BASE_ROOM    2048
@@ -125,8 +121,8 @@ BPF_NOINLINE int search_rule(__u64 offset)
 enum how {
 	HOW_KNOWN =
 		1
-		<< 0, /* CFA = rsp or rbp + cfa_off, return address below it, rbp kept or saved below that */
-	HOW_FROM_FP = 1 << 1,  /* ... rbp + cfa_off */
+		<< 0, /* CFA = sp or fp + cfa_off, return address at arch_ra_at(), fp kept or saved below that */
+	HOW_FROM_FP = 1 << 1,  /* ... fp + cfa_off */
 	HOW_FP_SAVED = 1 << 2, /* ... saved at CFA + fp_off */
 	HOW_END = 1 << 3,      /* the outermost frame */
 };
@@ -137,11 +133,11 @@ BPF_INLINE __u32 rule_how(const struct unwind_rule *rule)
 
 	if (rule->cfa_kind == CFA_END)
 		return HOW_END;
-	if (rule->cfa_kind != CFA_REG || rule->ra_off != -8)
+	if (rule->cfa_kind != CFA_REG || !arch_ra_is_plain(rule))
 		return 0;
-	if (rule->cfa_reg == DW_RBP)
+	if (rule->cfa_reg == ARCH_REG_FP)
 		how |= HOW_FROM_FP;
-	else if (rule->cfa_reg != DW_RSP)
+	else if (rule->cfa_reg != ARCH_REG_SP)
 		return 0;
 	if (rule->fp_rule == REG_CFA_OFF && rule->fp_off <= -16)
 		return how | HOW_FP_SAVED;
@@ -205,16 +201,16 @@ BPF_INLINE int in_eval(const struct walk *w, __u64 pc)
 /*
  * The value of a register that a CFA rule names. Beyond the leaf, one that a call may change still has the
  * leaf's value: who names it there is assembler whose callees leave it alone (OpenSSL's), and libdwfl
- * takes it so. False: not known, r12 for one.
+ * takes it so. False: not known.
  */
 BPF_INLINE int reg_value(const struct walk *w, __u32 reg, __u64 *value)
 {
-	if (reg == DW_RSP)
+	if (reg == ARCH_REG_SP)
 		*value = w->sp;
-	else if (reg == DW_RBP)
+	else if (reg == ARCH_REG_FP)
 		*value = w->fp;
-	else if (reg < GREG_CNT && (w->exact_pc || !(CALLEE_SAVED >> reg & 1) ||
-				    (reg == DW_RBX && w->flags & WALK_HAVE_RBX)))
+	else if (reg < GREG_CNT && (w->exact_pc || !(ARCH_CALLEE_SAVED >> reg & 1) ||
+				    (reg == ARCH_REG_EXTRA && w->flags & WALK_HAVE_EXTRA)))
 		*value = w->regs[BOUND(reg, GREG_CNT)];
 	else
 		return 0;
@@ -301,21 +297,6 @@ BPF_INLINE void learn_anchor(struct walk *w, __u64 cfa, __u32 first)
 		w->in.cframe_delta = in->cframe_delta = (__s32)(cfa - w->leaf_anchor);
 }
 
-/* x86-64 struct rt_sigframe: gregs of the ucontext in the order of sys/ucontext.h REG_R8... */
-BPF_INLINE void signal_regs(__u64 *regs, const __u64 *saved)
-{
-	for (int i = 0; i < 8; i++)
-		regs[8 + i] = saved[i];
-	regs[5] = saved[8];  /* rdi */
-	regs[4] = saved[9];  /* rsi */
-	regs[6] = saved[10]; /* rbp */
-	regs[3] = saved[11]; /* rbx */
-	regs[1] = saved[12]; /* rdx */
-	regs[0] = saved[13]; /* rax */
-	regs[2] = saved[14]; /* rcx */
-	regs[7] = saved[15]; /* rsp */
-}
-
 /* Back to where the signal came: all registers are in its frame. */
 BPF_NOINLINE int step_signal(__u64 uc)
 {
@@ -324,15 +305,15 @@ BPF_NOINLINE int step_signal(__u64 uc)
 
 	if (!w)
 		return -1;
-	if (buf_read(w, uc + 40, 17 * 8))
+	if (buf_read(w, uc + ARCH_UC_REGS, ARCH_UC_SIZE))
 		return native_lost(w, MARK_READ_FAILED, 0);
 	saved = (const __u64 *)w->buf;
-	signal_regs(w->regs, saved);
-	w->fp = w->regs[6];
-	w->sp = w->regs[7];
-	if (w->flags & WALK_WANT_RBX)
-		w->flags |= WALK_HAVE_RBX;
-	w->pc = saved[16];
+	arch_signal_regs(w->regs, saved);
+	w->fp = w->regs[ARCH_REG_FP];
+	w->sp = w->regs[ARCH_REG_SP];
+	if (w->flags & WALK_WANT_EXTRA)
+		w->flags |= WALK_HAVE_EXTRA;
+	w->pc = arch_signal_pc(saved);
 	w->exact_pc = 1;
 	return 0;
 }
@@ -349,32 +330,18 @@ BPF_INLINE int shim_jump(struct walk *w, __u64 word)
 	if (anchor < w->sp)
 		return -1;
 	cfa = anchor + w->in.anchor_delta;
-	if (read_user(&ra, 8, cfa - 8) || read_user(&fp, 8, cfa + w->in.anchor_fp_off))
+	if (read_user(&ra, 8, arch_ra_at(cfa, cfa + w->in.anchor_fp_off)) ||
+	    read_user(&fp, 8, cfa + w->in.anchor_fp_off))
 		return -1;
 	push_native(word, 0, 0);   /* where the thread stands ... */
 	push_native(word, cfa, 1); /* ... and the activation, which its Python frames replace */
-	w->pc = ra;
+	w->pc = arch_code_address(ra);
 	w->sp = cfa;
 	w->fp = fp;
 	w->exact_pc = 0;
-	w->flags &= ~WALK_HAVE_RBX;
+	w->flags &= ~WALK_HAVE_EXTRA;
 	w->flags |= WALK_SHIM_JUMP;
 	return 0;
-}
-
-/*
- * Whether the instruction before `ra` is a call: rel32, or indirect through a register or memory, two
- * to seven bytes long (Intel SDM vol. 2, CALL: E8, FF /2).
- */
-BPF_INLINE int behind_call(__u64 ra)
-{
-	__u64 b = 0; /* its lowest byte is at ra - 7 */
-
-	if (read_user(&b, 7, ra - 7))
-		return 0;
-	return (b >> 16 & 0xff) == 0xe8 || (b >> 40 & 0x38ff) == 0x10ff ||
-	       (b >> 32 & 0x38ff) == 0x10ff || (b >> 24 & 0x38ff) == 0x10ff ||
-	       (b >> 8 & 0x38ff) == 0x10ff || (b & 0x38ff) == 0x10ff;
 }
 
 /* No rows and no anchor: {caller's fp, return address} at the frame pointer, if it is behind a call. */
@@ -384,11 +351,11 @@ BPF_INLINE int step_frame_pointer(struct walk *w, __u64 word)
 
 	if (fp & 7 || fp < w->sp || fp - w->sp > FP_FRAME_MAX || read_user(w->words, 16, fp))
 		return -1;
-	ra = w->words[1];
-	if (ra < 4096 || ra >= USER_MAX || find_mapping(ra - 1) || !behind_call(ra))
+	ra = arch_code_address(w->words[1]);
+	if (ra < 4096 || ra >= ARCH_USER_MAX || find_mapping(ra - 1) || !arch_is_call_before(ra))
 		return -1;
 	push_native(word, fp + 16, 0);
-	w->flags &= ~WALK_HAVE_RBX;
+	w->flags &= ~WALK_HAVE_EXTRA;
 	w->sp = fp + 16;
 	w->fp = w->words[0];
 	w->pc = ra;
@@ -399,7 +366,7 @@ BPF_INLINE int step_frame_pointer(struct walk *w, __u64 word)
 /* A register that is not tracked may have another value after all. */
 BPF_INLINE int in_frame_range(const struct walk *w, __u64 cfa)
 {
-	return w->exact_pc || w->rule.cfa_reg == DW_RSP || w->rule.cfa_reg == DW_RBP ||
+	return w->exact_pc || w->rule.cfa_reg == ARCH_REG_SP || w->rule.cfa_reg == ARCH_REG_FP ||
 	       cfa - w->sp < FP_FRAME_MAX;
 }
 
@@ -434,16 +401,21 @@ BPF_INLINE int rule_cfa(struct walk *w, __u64 *cfa)
 	return -1;
 }
 
+/* The return address of the frame. Beyond the leaf, calls have overwritten a register that had it. */
 BPF_INLINE int rule_ra(const struct walk *w, __u64 cfa, __u64 *ra)
 {
-	return read_user(ra, 8, cfa + (__s64)w->rule.ra_off);
+	if (!arch_ra_in_register(&w->rule))
+		return read_user(ra, 8, cfa + (__s64)w->rule.ra_off);
+	*ra = arch_ra_register(w->regs);
+	return w->exact_pc ? 0 : -1;
 }
 
 /* Return address and frame pointer of the caller; one read when they lie side by side. */
 BPF_INLINE int rule_caller(struct walk *w, __u64 cfa, __u64 *ra, __u64 *fp)
 {
 	*fp = w->rule.fp_rule == REG_SAME ? w->fp : 0;
-	if (w->rule.fp_rule == REG_CFA_OFF && w->rule.fp_off == w->rule.ra_off - 8) {
+	if (w->rule.fp_rule == REG_CFA_OFF && w->rule.fp_off == w->rule.ra_off - 8 &&
+	    !arch_ra_in_register(&w->rule)) {
 		if (read_user(w->words, 16, cfa + (__s64)w->rule.fp_off))
 			return -1;
 		*fp = w->words[0];
@@ -455,7 +427,7 @@ BPF_INLINE int rule_caller(struct walk *w, __u64 cfa, __u64 *ra, __u64 *fp)
 	if (w->rule.fp_rule == REG_CFA_OFF)
 		return read_user(fp, 8, cfa + (__s64)w->rule.fp_off);
 	/*
-	 * GCC's rows of a realigned function's last instruction still say so when rbp is restored already
+	 * GCC's rows of a realigned function's last instruction still say so when fp is restored already
 	 * and may be anything. Then it reads as 0: lost, and most callers do not need it.
 	 */
 	if (w->rule.fp_rule == REG_FP_OFF)
@@ -463,40 +435,10 @@ BPF_INLINE int rule_caller(struct walk *w, __u64 cfa, __u64 *ra, __u64 *fp)
 	return 0;
 }
 
-/* vfork() keeps its return address in a register, because the child would overwrite it on the stack. */
-BPF_INLINE int is_vfork_at(uaddr_t addr)
-{
-	__u8 insn;
-
-	return !read_user(&insn, 1, addr) && insn == 0x57; /* push %rdi */
-}
-
-BPF_INLINE int is_syscall_before(uaddr_t addr)
-{
-	__u8 insn[2];
-
-	return !read_user(insn, 2, addr - 2) && insn[0] == 0x0f && insn[1] == 0x05;
-}
-
 /* The thread stands right behind a system call: it is in the kernel, or was just now. */
 BPF_INLINE int behind_syscall(const struct walk *w)
 {
-	return w->exact_pc && is_syscall_before(w->pc);
-}
-
-/*
- * The first instruction of a function (endbr64: those of crt1.o's and crtbegin.o's have no FDE), or of a
- * stub of .plt: [bnd] jmp *GOT(%rip), or push $n on the way to the resolver.
- */
-BPF_INLINE int is_entry_at(uaddr_t addr)
-{
-	__u64 insn;
-
-	if (read_user(&insn, 8, addr))
-		return 0;
-	if ((insn & 0xff) == 0xf2) /* bnd */
-		insn >>= 8;
-	return (__u32)insn == 0xfa1e0ff3 || (insn & 0xffff) == 0x25ff || (insn & 0xff) == 0x68;
+	return w->exact_pc && arch_is_syscall_before(w->pc);
 }
 
 /*
@@ -512,77 +454,48 @@ BPF_INLINE int step_entry(struct walk *w, __u64 word)
 	return 0;
 }
 
-/* The return address of a leaf that has pushed nothing. */
-BPF_INLINE int leaf_ra(const __u64 *regs, uaddr_t sp, int in_vfork, __u64 *ra)
-{
-	*ra = regs[5]; /* rdi */
-	return in_vfork ? 0 : read_user(ra, 8, sp);
-}
-
-BPF_INLINE __u64 leaf_size(int in_vfork)
-{
-	return in_vfork ? 0 : 8;
-}
-
 /*
  * A leaf without rows that has pushed nothing. Behind a system call: glibc ends the FDE of clone() and
- * clone3() before the instruction (sysdeps/unix/sysv/linux/x86_64/clone3.S, vfork.S), because it would
+ * clone3() before the instruction (sysdeps/unix/sysv/linux/, clone3.S), because it would
  * be wrong in the child, where the call returned 0 and they are the outermost frame.
  */
 BPF_INLINE int step_stub(struct walk *w, __u64 word)
 {
-	int in_syscall = behind_syscall(w), in_vfork = in_syscall && is_vfork_at(w->pc);
+	int in_syscall = behind_syscall(w), in_vfork = in_syscall && arch_is_vfork_at(w->pc);
 	__u64 ra;
 
-	if (in_syscall && !in_vfork && !w->regs[0]) { /* rax */
+	if (in_syscall && !in_vfork && !arch_syscall_result(w->regs)) {
 		push_native(word, 0, 0);
 		w->flags |= WALK_NATIVE_END;
 		return 0;
 	}
-	if (!in_syscall && !(w->exact_pc && is_entry_at(w->pc)))
+	if (!in_syscall && !(w->exact_pc && arch_is_entry_at(w->pc)))
 		return -1;
-	if (leaf_ra(w->regs, w->sp, in_vfork, &ra))
+	if (arch_leaf_ra(w->regs, w->sp, in_vfork, &ra))
 		return -1;
+	ra = arch_code_address(ra);
 	if (find_mapping(ra - 1))
 		return -1;
-	push_native(word, w->sp + leaf_size(0), 0);
+	push_native(word, w->sp + arch_leaf_size(0), 0);
 	w->pc = ra;
-	w->sp += leaf_size(in_vfork);
+	w->sp += arch_leaf_size(in_vfork);
 	w->exact_pc = 0;
 	return 0;
 }
 
-enum epilogue {
-	EPILOGUE_NONE = 0,
-	EPILOGUE_DROPS = 1, /* the word below the return address is of no interest */
-	EPILOGUE_POPS = 2,  /* ... is the caller's frame pointer */
-};
-
-/* `pop %rbp; ret` or `add $8, %rsp; ret` */
-BPF_INLINE int epilogue_at(uaddr_t addr)
-{
-	__u64 insn;
-
-	if (read_user(&insn, 8, addr))
-		return EPILOGUE_NONE;
-	if ((insn & 0xffff) == 0xc35d)
-		return EPILOGUE_POPS;
-	return (insn & 0xffffffffffULL) == 0xc308c48348ULL ? EPILOGUE_DROPS : EPILOGUE_NONE;
-}
-
 /*
- * Code without rows that is about to return says itself how: the perf trampolines (Python/asm_trampoline.S)
- * go on with the first or, in 3.12, the second.
+ * Code without rows that is about to return says itself how: that of the perf trampolines
+ * (Python/asm_trampoline.S).
  */
 BPF_INLINE int step_epilogue(struct walk *w, __u64 word)
 {
-	int how = w->exact_pc ? EPILOGUE_NONE : epilogue_at(w->pc);
+	int how = w->exact_pc ? EPILOGUE_NONE : arch_epilogue_at(w->pc);
 
 	if (how == EPILOGUE_NONE || read_user(w->words, 16, w->sp))
 		return -1;
 	push_native(word, w->sp + 16, 0);
 	w->sp += 16;
-	w->pc = w->words[1];
+	w->pc = arch_code_address(w->words[1]);
 	if (how == EPILOGUE_POPS)
 		w->fp = w->words[0];
 	return 0;
@@ -637,26 +550,26 @@ BPF_NOINLINE int no_rows(__u64 word, __u32 why, __u64 detail)
 	return native_lost(w, why, detail);
 }
 
-/* Reads rbx of the caller when it is tracked. */
-BPF_INLINE void rule_rbx(struct walk *w, __u64 cfa)
+/* Reads the extra register of the caller when it is tracked. */
+BPF_INLINE void rule_extra(struct walk *w, __u64 cfa)
 {
 	__s64 off = w->rule.cfa_add;
 
-	if (!(w->flags & WALK_HAVE_RBX) || w->rule.cfa_kind == CFA_PLT ||
-	    (w->rule.cfa_kind == CFA_REG && off == UW_RBX_SAME))
+	if (!(w->flags & WALK_HAVE_EXTRA) || w->rule.cfa_kind == CFA_PLT ||
+	    (w->rule.cfa_kind == CFA_REG && off == UW_EXTRA_SAME))
 		return;
-	if (w->rule.cfa_kind != CFA_REG || off == UW_RBX_LOST ||
-	    read_user(&w->regs[DW_RBX], 8, cfa + off))
-		w->flags &= ~WALK_HAVE_RBX;
+	if (w->rule.cfa_kind != CFA_REG || off == UW_EXTRA_LOST ||
+	    read_user(&w->regs[ARCH_REG_EXTRA], 8, cfa + off))
+		w->flags &= ~WALK_HAVE_EXTRA;
 }
 
-/* The frame's CFA is in rbx, which nobody has looked at on the way here. */
-BPF_INLINE int wants_rbx(struct walk *w)
+/* The frame's CFA is in the extra register, which nobody has looked at on the way here. */
+BPF_INLINE int wants_extra(struct walk *w)
 {
-	if (w->exact_pc || w->rule.cfa_kind != CFA_REG || w->rule.cfa_reg != DW_RBX ||
-	    w->flags & WALK_WANT_RBX)
+	if (!ARCH_HAS_EXTRA || w->exact_pc || w->rule.cfa_kind != CFA_REG ||
+	    w->rule.cfa_reg != ARCH_REG_EXTRA || w->flags & WALK_WANT_EXTRA)
 		return 0;
-	w->flags |= WALK_WANT_RBX;
+	w->flags |= WALK_WANT_EXTRA;
 	return 1;
 }
 
@@ -726,7 +639,7 @@ BPF_NOINLINE int walk_native_step(__u32 i)
 	look = w->exact_pc ? w->pc : w->pc - 1;
 	is_new_map = look - w->map.start >= w->map.end - w->map.start;
 	if (find_mapping(look)) {
-		if (look >= USER_MAX || look < 4096)
+		if (look >= ARCH_USER_MAX || look < 4096)
 			return native_lost(w, MARK_BAD_FRAME, 0);
 		return no_rows(FRAME_WORD(FRAME_ANON, look), MARK_UNMAPPED, 0);
 	}
@@ -750,8 +663,8 @@ BPF_NOINLINE int walk_native_step(__u32 i)
 		return step_signal(w->sp + (__s64)w->rule.cfa_off);
 	}
 	if (rule_cfa(w, &cfa))
-		return wants_rbx(w) || no_rows(word, MARK_NO_UNWIND_INFO, w->map.file);
-	if (cfa <= w->sp) {
+		return wants_extra(w) || no_rows(word, MARK_NO_UNWIND_INFO, w->map.file);
+	if (!arch_cfa_fits(cfa, w->sp, (int)w->exact_pc)) {
 		push_native(word, 0, is_eval);
 		return native_lost(w, MARK_BAD_FRAME, w->map.file);
 	}
@@ -759,7 +672,7 @@ BPF_NOINLINE int walk_native_step(__u32 i)
 		push_native(word, cfa, is_eval);
 		return native_lost(w, MARK_READ_FAILED, w->map.file);
 	}
-	rule_rbx(w, cfa);
+	rule_extra(w, cfa);
 	first = w->seg_next;
 	push_native(word, cfa, is_eval);
 	if (is_eval) {
@@ -776,11 +689,12 @@ BPF_NOINLINE int walk_native_step(__u32 i)
 	}
 	if (kind >= CFA_BASE && is_base(w, kind))
 		return end_of_greenlet(w);
-	w->pc = ra;
+	w->pc = arch_code_address(ra);
 	w->sp = cfa;
 	w->fp = fp;
 	w->exact_pc = 0;
-	if (!ra) { /* set up by a thread library without CFI for its first frame */
+	if (!arch_code_address(
+		    ra)) { /* set up by a thread library without CFI for its first frame */
 		w->flags |= WALK_NATIVE_END;
 		return 1;
 	}
@@ -797,7 +711,7 @@ BPF_INLINE void rewind_native(struct walk *w, __u64 pc, __u64 sp, __u64 fp)
 	w->exact_pc = 1;
 	w->native_cnt = w->eval_cnt = w->seg_next = w->own_cnt = 0;
 	w->flags &= ~(WALK_NATIVE_END | WALK_NATIVE_LOST | WALK_TRUNCATED | WALK_SHIM_JUMP |
-		      WALK_WANT_RBX | WALK_HAVE_RBX | WALK_GREENLET);
+		      WALK_WANT_EXTRA | WALK_HAVE_EXTRA | WALK_GREENLET);
 }
 
 /* ---- frames of places that are known ------------------------------------------------------------ */
@@ -941,7 +855,7 @@ BPF_INLINE int known_frame(struct walk *w, struct known_place *places, __u64 *de
 			   __u64 *sp, __u64 *fp)
 {
 	const struct known_place *p = find_place(w, places, *pc);
-	__u64 cfa, low, ra, seg, is_eval = is_eval_at(w, *pc);
+	__u64 cfa, low, end, ra, seg, is_eval = is_eval_at(w, *pc);
 
 	if (!p || w->native_cnt + 2 > max_frames())
 		return KNOWN_NOT;
@@ -950,11 +864,12 @@ BPF_INLINE int known_frame(struct walk *w, struct known_place *places, __u64 *de
 		return KNOWN_END;
 	}
 	cfa = choose(has_flag(p->how, HOW_FROM_FP), *fp, *sp) + (__s64)p->rule.cfa_off;
-	low = cfa - choose(has_flag(p->how, HOW_FP_SAVED), -(__s64)p->rule.fp_off, 8);
+	low = cfa - choose(has_flag(p->how, HOW_FP_SAVED), -(__s64)p->rule.fp_off, ARCH_RA_BELOW);
+	end = arch_saved_end(cfa, low);
 	if (cfa <= *sp ||
-	    (!in_window(w, low, cfa) && (move_window(low) || !in_window(w, low, cfa))))
+	    (!in_window(w, low, end) && (move_window(low) || !in_window(w, low, end))))
 		return KNOWN_NOT;
-	ra = window_word(w, cfa - 8);
+	ra = arch_code_address(window_word(w, arch_ra_at(cfa, low)));
 	if (is_zero(ra) | (is_eval & (w->learning | is_zero(~w->anchor) | beyond_frames(w))))
 		return KNOWN_NOT;
 	seg = is_eval * w->eval_seg;
@@ -985,7 +900,7 @@ BPF_NOINLINE int walk_known_frames(__u32 unused)
 	__u64 *deep = the_deep(), pc, sp, fp;
 	int known = KNOWN_NOT;
 
-	if (!w || !places || !deep || w->flags & WALK_HAVE_RBX)
+	if (!w || !places || !deep || w->flags & WALK_HAVE_EXTRA)
 		return (int)(unused & 0) + KNOWN_NOT;
 	begin_known(w, deep);
 	pc = w->exact_pc ? w->pc : w->pc - 1;
@@ -1025,7 +940,7 @@ BPF_NOINLINE int native_pass(__u32 unused)
 
 /*
  * From w->pc to the root of the stack. Where the dynamic linker binds a symbol at its first call, a frame's
- * CFA is in rbx (glibc, sysdeps/x86_64/dl-trampoline.h): only then is it worth a read per frame.
+ * CFA may be in the extra register: only then is it worth a read per frame.
  */
 BPF_NOINLINE int walk_native(__u32 unused)
 {
@@ -1041,10 +956,10 @@ BPF_NOINLINE int walk_native(__u32 unused)
 	fp = w->fp;
 	__builtin_memcpy(w->leaf_regs, w->regs, sizeof(w->regs));
 	native_pass(0);
-	if (!(w->flags & WALK_WANT_RBX))
+	if (!(w->flags & WALK_WANT_EXTRA))
 		return 0;
 	rewind_native(w, pc, sp, fp);
-	w->flags = flags | WALK_WANT_RBX | WALK_HAVE_RBX;
+	w->flags = flags | WALK_WANT_EXTRA | WALK_HAVE_EXTRA;
 	native_pass(0);
 	return 0;
 }

@@ -547,7 +547,7 @@ BPF_NOINLINE int find_caller(__u64 frame)
 		return -1;
 	end = end_of_caller(frame, w->tstate);
 	for (__u32 i = 0; i < GREG_CNT; i++)
-		if ((CALLEE_SAVED | 1 << DW_RBP) >> i & 1 && is_caller(frame, end, i))
+		if ((ARCH_CALLEE_SAVED | 1 << ARCH_REG_FP) >> i & 1 && is_caller(frame, end, i))
 			return 0;
 	return -1;
 }

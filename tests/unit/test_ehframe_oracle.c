@@ -198,7 +198,7 @@ static void set_rbx(struct unwind_rule *r, const struct reg *rbx)
 	if (r->cfa_kind != CFA_REG || rbx->where == W_SAME || rbx->where == W_UNDEF)
 		return;
 	r->cfa_add = rbx->where == W_CFA && rbx->off == (int16_t)rbx->off ? (int16_t)rbx->off
-									  : UW_RBX_LOST;
+									  : UW_EXTRA_LOST;
 }
 
 static enum verdict expected_rule(struct subject *s, Dwarf_Frame *frame, bool signal,

@@ -1195,9 +1195,9 @@ static void test_behind_call(void **state)
 	(void)state;
 	for (size_t i = 0; i < CNT(cases); i++) {
 		memcpy(w->insn[FN_C], cases[i].insn, 7);
-		check(w, !behind_call(fn_addr(FN_C) + CALL_AT) == !cases[i].is_call);
+		check(w, !arch_is_call_before(fn_addr(FN_C) + CALL_AT) == !cases[i].is_call);
 	}
-	check(w, !behind_call(NO_MAP));
+	check(w, !arch_is_call_before(NO_MAP));
 	world__free(w);
 }
 

@@ -544,10 +544,10 @@ static inline int16_t rbx_rule(const struct state *st)
 	int64_t off;
 
 	if (rbx->rule == SAVED_UNSET || rbx->rule == SAVED_SAME)
-		return UW_RBX_SAME;
-	if (!cfa_relative(st, rbx, &off) || off != (int16_t)off || off == UW_RBX_SAME ||
-	    off == UW_RBX_LOST)
-		return UW_RBX_LOST;
+		return UW_EXTRA_SAME;
+	if (!cfa_relative(st, rbx, &off) || off != (int16_t)off || off == UW_EXTRA_SAME ||
+	    off == UW_EXTRA_LOST)
+		return UW_EXTRA_LOST;
 	return (int16_t)off;
 }
 
@@ -575,13 +575,13 @@ static inline bool make_plain_rule(const struct state *st, struct packed *rule)
 	const struct saved *rbx = &st->regs[SLOT_RBX];
 
 	_Static_assert((int)SAVED_UNSET == (int)REG_SAME && (int)SAVED_CFA == (int)REG_CFA_OFF, "");
-	_Static_assert((int)SAVED_UNSET == UW_RBX_SAME, "");
+	_Static_assert((int)SAVED_UNSET == UW_EXTRA_SAME, "");
 	if (st->cfa.kind != CFA_REG || ra->rule != SAVED_CFA ||
 	    (fp->rule | rbx->rule) > SAVED_CFA || st->regs[SLOT_SP].rule != SAVED_UNSET ||
 	    !fits32(st->cfa.off) || !fits32(fp->off) || ra->off != (int16_t)ra->off ||
 	    rbx->off != (int16_t)rbx->off)
 		return false;
-	if (rbx->rule == SAVED_CFA && (rbx->off == UW_RBX_SAME || rbx->off == UW_RBX_LOST))
+	if (rbx->rule == SAVED_CFA && (rbx->off == UW_EXTRA_SAME || rbx->off == UW_EXTRA_LOST))
 		return false;
 	rule->w[0] = pack_cfa(CFA_REG, st->cfa.reg, st->cfa.off) |
 		     pack_rules((enum reg_rule)fp->rule, REG_CFA_OFF);

@@ -28,7 +28,7 @@ static uint64_t find_gil(const struct hostwalk *h, const struct hoststack *st,
 static bool waits_for(const struct thread_now *t, uint64_t locks, uint64_t size)
 {
 	const char *name = t->flags & THREAD_REGS ? syscall_name(t->syscall) : NULL;
-	uint64_t uaddr = t->regs[5]; /* rdi: the first argument */
+	uint64_t uaddr = t->regs[ARCH_REG_ARG0];
 
 	return name && !strcmp(name, "futex") && uaddr - locks < size;
 }

@@ -229,8 +229,8 @@ static void load_thread(struct walk *w, const struct thread_now *t)
 {
 	memcpy(w->regs, t->regs, sizeof(w->regs));
 	w->pc = t->pc;
-	w->sp = t->regs[DW_RSP];
-	w->fp = t->regs[DW_RBP];
+	w->sp = t->regs[ARCH_REG_SP];
+	w->fp = t->regs[ARCH_REG_FP];
 	w->tp = t->tp;
 	w->exact_pc = !!(t->flags & THREAD_REGS);
 }

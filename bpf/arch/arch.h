@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+#ifndef PYPERF_ARCH_H
+#define PYPERF_ARCH_H
+/*
+ * The architecture of the tasks that are walked, and the numbers of its registers: what both halves know
+ * of it. The verbs of the BPF half are in arch.bpf.h.
+ *
+ * BPF code is compiled for one architecture (-D__TARGET_ARCH_x86), the user half for the one it runs on.
+ * Tests compile the walkers for another one with -DPYPERF_ARCH=PYPERF_ARM64, say.
+ *
+ *   GREG_CNT        registers that are kept of a thread, a power of two; indexed by DWARF number
+ *   ARCH_REG_SP     stack pointer
+ *   ARCH_REG_FP     frame pointer
+ *   ARCH_REG_ARG0   first argument, of a function and of a system call
+ *   ARCH_REG_EXTRA  the one other register that rows follow beyond the leaf, if ARCH_HAS_EXTRA; see
+ *                   UW_EXTRA_SAME
+ */
+
+#define PYPERF_X86 1
+
+#ifndef PYPERF_ARCH
+#if defined(__TARGET_ARCH_x86) || defined(__x86_64__)
+#define PYPERF_ARCH PYPERF_X86
+#endif
+#endif
+
+#if PYPERF_ARCH == PYPERF_X86
+/* System V ABI x86-64, figures 3.4 and 3.36. */
+#define GREG_CNT       16
+#define ARCH_REG_SP    7 /* rsp */
+#define ARCH_REG_FP    6 /* rbp */
+#define ARCH_REG_ARG0  5 /* rdi */
+#define ARCH_REG_EXTRA 3 /* rbx: glibc, sysdeps/x86_64/dl-trampoline.h */
+#define ARCH_HAS_EXTRA 1
+#else
+#error "no such architecture: see CONTRIBUTING.md, An architecture"
+#endif
+
+#endif /* PYPERF_ARCH_H */
