@@ -2,7 +2,7 @@
 #ifndef PYPERF_SYM_ALIAS_H
 #define PYPERF_SYM_ALIAS_H
 /*
- * Several symbols at one address: which name is shown. Native and kernel symbols share the rule, so
+ * Several symbols at one address: which name is shown. The rule for native symbols, so
  * that a name never depends on the order of a symbol table:
  *
  *   1. functions before labels without a type

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Kernel addresses -> names, from kallsyms:
+ * Kernel addresses -> names. The kernel is asked for the addresses that occur (ksym.h) where it shows them in
+ * kallsyms and lets us. What it does not name there, and all where it cannot be asked, is looked up in the list:
  *
  *	ffffffff812a3b40 T vfs_read
  *	ffffffffc0401000 t nf_hook_slow	[nf_tables]
+ *
+ * Of several symbols at one address both ways give the first in the list, as the kernel's own stack traces do.
  *
  * kallsyms has no sizes. A function ends where the next symbol of any kind begins, so what is not
  * text is remembered while the file is read, as the end of the function in front of it. Behind the
@@ -14,12 +17,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/hash.h"
-#include "symbolize/sym_alias.h"
+#include "symbolize/ksym.h"
 
 #define KALLSYMS	"/proc/kallsyms"
 #define SYMBOLS_MAX	(8U << 20)
@@ -28,11 +32,12 @@
 #define KERNEL_PAGE	4096U
 #define MODULE_NAME_MAX 64
 #define READ_SZ		(64 * 1024)
+#define SHOWN_LINES	2048 /* more than variables of each CPU stand in front of the text */
 
 struct function {
 	uint64_t addr;
 	uint32_t name; /* in names; 0: a boundary, not a function */
-	uint32_t size; /* while reading: rank << 24 | number of the module */
+	uint32_t size; /* while reading: place among its neighbours << 24 | number of the module */
 };
 
 struct sym_kernel {
@@ -40,6 +45,8 @@ struct sym_kernel {
 	size_t cnt, cap;
 	char *names; /* NUL-terminated, one after the other; the first is "" */
 	size_t names_sz, names_cap;
+	struct ksym *ask; /* or NULL, when the list is there at once */
+	bool listed;	  /* the list was read, or cannot be */
 };
 
 /* What is known while the file is read. */
@@ -172,11 +179,20 @@ static bool is_text(const struct line *line)
 	       (line->name_len < 2 || memcmp(line->name, ".L", 2) != 0);
 }
 
+/* How many neighbours in front have this address, too. */
+static uint32_t place_among(const struct sym_kernel *k, uint64_t addr)
+{
+	const struct function *last = k->cnt ? &k->functions[k->cnt - 1] : NULL;
+	uint32_t place = last && last->addr == addr ? (last->size >> 24) + 1 : 0;
+
+	return place < 255 ? place : 255;
+}
+
 static int add_line(struct reader *r, const struct line *line)
 {
 	struct sym_kernel *k = r->k;
 	struct function f = { .addr = line->addr };
-	uint32_t rank = 0;
+	uint32_t place = 0;
 
 	/* 'a' is no address but a number. */
 	if (!line->type || strchr("aA", line->type))
@@ -187,12 +203,11 @@ static int add_line(struct reader *r, const struct line *line)
 		if (!f.name)
 			return -ENOMEM;
 		f.name = share_tail(r, f.name);
-		rank = sym_alias_rank(k->names + f.name, false, strchr("tw", line->type),
-				      strchr("wW", line->type));
+		place = place_among(k, line->addr);
 		r->text_cnt++;
 		r->nonzero |= line->addr != 0;
 	}
-	f.size = rank << 24 | r->module_nr;
+	f.size = place << 24 | r->module_nr;
 	if (array_grow(&k->functions, &k->cap, k->cnt, 1, sizeof(f), SYMBOLS_MAX))
 		return -ENOMEM;
 	k->functions[k->cnt++] = f;
@@ -231,19 +246,18 @@ static int read_lines(struct reader *r, int fd, char *buf)
 	}
 }
 
-static int by_address(const void *a_, const void *b_, void *k_)
+static int by_address(const void *a_, const void *b_)
 {
 	const struct function *a = a_, *b = b_;
-	const struct sym_kernel *k = k_;
-	uint32_t a_rank = a->size >> 24, b_rank = b->size >> 24;
+	uint32_t a_place = a->size >> 24, b_place = b->size >> 24;
 
 	if (a->addr != b->addr)
 		return a->addr < b->addr ? -1 : 1;
 	if (!a->name != !b->name)
 		return a->name ? -1 : 1;
-	if (a_rank != b_rank)
-		return a_rank < b_rank ? -1 : 1;
-	return sym_alias_cmp(k->names + a->name, k->names + b->name);
+	if (a_place != b_place)
+		return a_place < b_place ? -1 : 1;
+	return (a->name > b->name) - (a->name < b->name); /* as they were read */
 }
 
 static uint32_t function_size(const struct function *f, const struct function *next)
@@ -266,7 +280,7 @@ static void finish(struct sym_kernel *k)
 	size_t unique = 0, kept = 0;
 	void *smaller;
 
-	qsort_r(k->functions, k->cnt, sizeof(*k->functions), by_address, k);
+	qsort(k->functions, k->cnt, sizeof(*k->functions), by_address);
 	for (size_t i = 0; i < k->cnt; i++)
 		if (!unique || k->functions[i].addr != k->functions[unique - 1].addr)
 			k->functions[unique++] = k->functions[i];
@@ -310,17 +324,49 @@ out:
 	return err;
 }
 
+static int load_list(struct sym_kernel *k, const char *path)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC), err;
+
+	k->listed = true;
+	if (fd < 0)
+		return -errno;
+	err = load(k, fd);
+	close(fd);
+	if (err)
+		k->cnt = 0;
+	return err;
+}
+
+/* ---- Without the list ---- */
+
+/* The beginning of the list holds an address of text that is not zero: it is shown to us. */
+static bool shows_addresses(void)
+{
+	FILE *f = fopen(KALLSYMS, "re");
+	bool shown = false;
+	char text[256];
+	struct line line;
+
+	for (int i = 0; f && !shown && i < SHOWN_LINES && fgets(text, sizeof(text), f); i++)
+		shown = parse_line(text, text + strcspn(text, "\n"), &line) && is_text(&line) &&
+			line.addr;
+	if (f)
+		fclose(f);
+	return shown;
+}
+
 struct sym_kernel *sym_kernel__open(const char *path)
 {
 	struct sym_kernel *k = calloc(1, sizeof(*k));
-	int fd, err;
+	int err = 0;
 
 	if (!k)
 		return NULL;
-	fd = open(path ? path : KALLSYMS, O_RDONLY | O_CLOEXEC);
-	err = fd < 0 ? -errno : load(k, fd);
-	if (fd >= 0)
-		close(fd);
+	if (!path && shows_addresses())
+		k->ask = ksym__open();
+	if (!k->ask)
+		err = load_list(k, path ? path : KALLSYMS);
 	if (err) {
 		sym_kernel__close(k);
 		errno = -err;
@@ -333,12 +379,13 @@ void sym_kernel__close(struct sym_kernel *k)
 {
 	if (!k)
 		return;
+	ksym__close(k->ask);
 	free(k->functions);
 	free(k->names);
 	free(k);
 }
 
-const char *sym_kernel__find(const struct sym_kernel *k, uint64_t addr, uint64_t *offset)
+static const char *find_in_list(const struct sym_kernel *k, uint64_t addr, uint64_t *offset)
 {
 	size_t low = 0, high = k->cnt; /* the answer is in [low - 1, high) */
 	const struct function *f;
@@ -359,4 +406,15 @@ const char *sym_kernel__find(const struct sym_kernel *k, uint64_t addr, uint64_t
 	if (offset)
 		*offset = addr - f->addr;
 	return k->names + f->name;
+}
+
+const char *sym_kernel__find(struct sym_kernel *k, uint64_t addr, uint64_t *offset)
+{
+	const char *name = k->ask ? ksym__find(k->ask, addr, offset) : NULL;
+
+	if (name)
+		return name;
+	if (!k->listed) /* a trampoline of ftrace, for example */
+		load_list(k, KALLSYMS);
+	return find_in_list(k, addr, offset);
 }

@@ -158,7 +158,7 @@ void symbolizer__offer_debug_file(struct symbolizer *s, uint32_t file, int fd)
 }
 
 /* At the first kernel frame; a failure is told once, and kernel frames have no names then. */
-static const struct sym_kernel *kernel_symbols(struct symbolizer *s)
+static struct sym_kernel *kernel_symbols(struct symbolizer *s)
 {
 	if (s->kernel_tried)
 		return s->kernel;
@@ -267,7 +267,7 @@ static int kernel_module(struct run *r, const char *name, int32_t *module)
 
 static int name_kernel(struct run *r, uint64_t word, struct sym *sym)
 {
-	const struct sym_kernel *k = kernel_symbols(r->s);
+	struct sym_kernel *k = kernel_symbols(r->s);
 	const char *name, *module;
 	int err;
 

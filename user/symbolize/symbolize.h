@@ -57,13 +57,13 @@ void sym_native_name(struct strbuf *b, const char *symbol, const char *path);
 /* ---- kernel ---- */
 struct sym_kernel;
 /*
- * Reads `path` (NULL: /proc/kallsyms). NULL and errno: EPERM when all addresses read as zero
- * (kernel.kptr_restrict without CAP_SYSLOG).
+ * Reads `path`, or with NULL asks the kernel, and reads /proc/kallsyms when it has to. NULL and errno: EPERM when all
+ * addresses read as zero (kernel.kptr_restrict without CAP_SYSLOG).
  */
 struct sym_kernel *sym_kernel__open(const char *path);
 void sym_kernel__close(struct sym_kernel *k);
-/* The text symbol that covers `addr`, or NULL. Borrowed until close. */
-const char *sym_kernel__find(const struct sym_kernel *k, uint64_t addr, uint64_t *offset);
+/* The text symbol that covers `addr`, or NULL. Borrowed until the next call. */
+const char *sym_kernel__find(struct sym_kernel *k, uint64_t addr, uint64_t *offset);
 
 /* ---- Python ---- */
 struct sym_python; /* all code objects seen, by code id; equal ones are one function */
