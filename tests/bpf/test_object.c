@@ -29,6 +29,7 @@
 #include "process/cgroup.h"
 #include "process/pidns.h"
 #include "process_fixture.h"
+#include "python/pylines.h"
 #include "unit/pythons.h"
 
 #define SPACE_SELF  100

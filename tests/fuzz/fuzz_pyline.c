@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "symbolize/symbolize.h"
+#include "python/pylines.h"
 
 #define HEAD 8
 

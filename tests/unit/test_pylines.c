@@ -21,7 +21,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "symbolize/symbolize.h"
+#include "python/pylines.h"
 
 #define MINOR_FIRST 6
 #define MINOR_LAST  15

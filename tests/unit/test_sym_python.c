@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "python/pylines.h"
 #include "symbolize/symbolize.h"
 
 #define FFFD "\xef\xbf\xbd"

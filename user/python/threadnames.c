@@ -8,7 +8,7 @@
 
 #include "base/readmem.h"
 #include "base/str.h"
-#include "symbolize/symbolize.h"
+#include "python/pylines.h"
 
 #define MAX_READS	20000 /* system calls for one process */
 #define MAX_INTERPS	64

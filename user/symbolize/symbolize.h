@@ -124,12 +124,6 @@ bool sym_python__was_named(const struct sym_python *s, uint64_t code_id);
  */
 int sym_python__sweep(struct sym_python *s, uint64_t *live, size_t cnt);
 
-/* The decoders, for tests and fuzzers. 0: no line at this offset. */
-uint32_t py_line(enum py_linetable kind, const uint8_t *table, size_t size, int32_t first_line,
-		 uint32_t offset);
-/* Characters of a Python string -> UTF-8, appended. Lone surrogates become U+FFFD. */
-void py_utf8(struct strbuf *b, const void *data, size_t size, unsigned width);
-
 /* ---- all ---- */
 struct symbolizer; /* knows which file id is which ELF file; filled by process.c */
 struct symbolizer *symbolizer__new(void);
