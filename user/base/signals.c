@@ -8,11 +8,10 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-#include "export/export.h"
-
 /* Global because a handler is given nothing. */
 static volatile sig_atomic_t abort_at = 1;
 static volatile sig_atomic_t let_pass; /* the last one that did not abort */
+static void (*clean_up)(void);
 
 static void on_signal(int sig)
 {
@@ -20,7 +19,8 @@ static void on_signal(int sig)
 		let_pass = sig;
 		return;
 	}
-	export__abandon();
+	if (clean_up)
+		clean_up();
 	_exit(128 + sig);
 }
 
@@ -52,11 +52,12 @@ static void handle(const sigset_t *set)
 	sigaction(SIGQUIT, &act, NULL);
 }
 
-int signals__open(void)
+int signals__open(void (*at_abort)(void))
 {
 	sigset_t set, child;
 	int fd;
 
+	clean_up = at_abort;
 	signal(SIGPIPE, SIG_IGN); /* a closed stdout is a write error, reported as such */
 	signal(SIGXFSZ, SIG_IGN); /* as is a file beyond the limit */
 	signal(SIGCHLD, SIG_DFL); /* ignored, the status of a command would be lost */

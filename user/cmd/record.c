@@ -39,7 +39,7 @@ struct recorder {
 
 static int open_signals(struct recorder *r)
 {
-	r->signal_fd = signals__open();
+	r->signal_fd = signals__open(export__abandon);
 	if (r->signal_fd >= 0)
 		return 0;
 	log_err("signals: %s", strerror(-r->signal_fd));

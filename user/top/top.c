@@ -439,7 +439,7 @@ static int open_all(struct live *l)
 					   .urgent = true };
 	int err;
 
-	l->signal_fd = signals__open();
+	l->signal_fd = signals__open(NULL);
 	if (l->signal_fd < 0) {
 		log_err("signals: %s", strerror(-l->signal_fd));
 		return l->signal_fd;
