@@ -30,7 +30,7 @@
 #include <stdio.h>
 #include <sys/socket.h>
 
-#include "agent/agent.h"
+#include "agent/http/stats.h"
 #include "agent/push/push.h"
 
 #define HTTP_CONNECTIONS  64

@@ -13,7 +13,7 @@
  */
 #include <stdio.h>
 
-#include "agent/agent.h"
+#include "agent/http/stats.h"
 #include "agent/push/push.h"
 #include "store/store.h"
 
