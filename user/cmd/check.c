@@ -14,8 +14,8 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/rights.h"
+#include "base/terminal.h"
 #include "elf/elf.h"
-#include "export/outputs.h"
 #include "process/mmapwatch.h"
 #include "process/process.h"
 #include "process/unsupported.h"
@@ -345,7 +345,7 @@ int check(const struct check_opts *o)
 {
 	struct checker k = { .o = o };
 	bool color;
-	unsigned width = outputs__screen(&color);
+	unsigned width = terminal__width(&color);
 	int err;
 
 	if (!process_exists(o))

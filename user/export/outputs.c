@@ -5,11 +5,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
-#include <unistd.h>
 
 #include "base/log.h"
 #include "base/str.h"
+#include "base/terminal.h"
 
 static bool is_stdout(const struct output *o)
 {
@@ -106,17 +105,6 @@ int outputs__open(struct outputs *o)
 	return 0;
 }
 
-unsigned outputs__screen(bool *color)
-{
-	struct winsize ws;
-
-	*color = false;
-	if (!isatty(STDOUT_FILENO) || ioctl(STDOUT_FILENO, TIOCGWINSZ, &ws) || !ws.ws_col)
-		return 0;
-	*color = !getenv("NO_COLOR");
-	return ws.ws_col;
-}
-
 /* One profile, or with `base` what differs from that. */
 static int write_stdout(const struct outputs *o, const struct profile *base,
 			const struct profile *p, const struct export_opts *opts)
@@ -125,7 +113,7 @@ static int write_stdout(const struct outputs *o, const struct profile *base,
 	struct export_opts eo = *opts;
 	int err;
 
-	eo.width = outputs__screen(&eo.color);
+	eo.width = terminal__width(&eo.color);
 	err = base ? format->write_diff(base, p, &eo, stdout) : format->write(p, &eo, stdout);
 	if (!err && fflush(stdout))
 		err = -errno;

@@ -46,8 +46,6 @@ int outputs__write(struct outputs *o, const struct profile *p, const struct expo
 /* The same for what differs between two profiles. */
 int outputs__write_diff(struct outputs *o, const struct profile *before,
 			const struct profile *after, const struct export_opts *eo);
-/* Columns of the terminal that is stdout, and whether it may show colours; 0: it is no terminal. */
-unsigned outputs__screen(bool *color);
 /* Closes the files; what was not written leaves nothing behind. */
 void outputs__close(struct outputs *o);
 void outputs__free(struct outputs *o);

@@ -13,7 +13,7 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/log.h"
-#include "export/outputs.h"
+#include "base/terminal.h"
 #include "process/process.h"
 #include "process/unsupported.h"
 #include "profile/profile.h"
@@ -415,7 +415,7 @@ static int print(struct dumper *d, const struct dumped_thread *threads, size_t t
 	bool color;
 	int err;
 
-	outputs__screen(&color);
+	terminal__width(&color);
 	err = d->o->json ? export_threads__json(stdout, &out)
 			 : export_threads__text(stdout, &out, color);
 	if (err)

@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
-#include "export/outputs.h"
+#include "base/terminal.h"
 #include "top/topview.h"
 
 /* Last: term.h makes macros of words such as "lines". */
@@ -222,7 +222,7 @@ static int open_signals(struct screen *s)
 
 static void open_colors(struct screen *s)
 {
-	outputs__screen(&s->color);
+	terminal__width(&s->color);
 	if (!s->color || start_color() == ERR || use_default_colors() == ERR) {
 		s->color = false;
 		return;
