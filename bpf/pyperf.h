@@ -145,7 +145,7 @@ enum marker_why {
 	X(filtered_python, "samples of processes without Python")                                  \
 	X(filtered_exited, "samples of processes past their exit")                                 \
 	X(filtered_pidns, "samples of processes outside the caller's pid namespace")               \
-	X(filtered_unknown, "samples of processes that were gone before Python was looked for")    \
+	X(filtered_unknown, "samples of processes that ended before they were analysed")           \
 	X(lost_no_proc, "samples of processes that were not known")                                \
 	X(lost_counts_full, "samples dropped because the table of counts was full")                \
 	X(lost_chunks_full, "samples dropped because the table of stacks was full")                \
@@ -166,10 +166,10 @@ enum marker_why {
 	X(note_exec, "execs seen")                                                                 \
 	X(note_exit, "exits seen")                                                                 \
 	X(note_tstate_scan, "walks of the list of thread states")                                  \
-	X(note_remapped, "address ranges given out anew that were executable mappings")            \
-	X(note_table_evicted, "unwind tables that gave way to others (--table-memory)")            \
+	X(note_remapped, "executable mappings whose address range was reused")                     \
+	X(note_table_evicted, "unwind tables evicted to make room for others (--table-memory)")    \
 	X(note_table_refused, "unwind tables that found no room (--table-memory)")                 \
-	X(note_file_released, "files closed again, which no process maps and no stack names")      \
+	X(note_file_released, "files closed because no process maps and no stack names them")      \
 	X(follow_ns,                                                                               \
 	  "ns that the programs ran that follow processes (in record if the kernel counts it)")    \
 	X(frames_native, "native frames unwound")                                                  \
@@ -179,7 +179,7 @@ enum marker_why {
 	X(note_proc_busy, "changes to the table of processes that the kernel refused")             \
 	X(timed_samples, "samples whose run time was measured")                                    \
 	X(timed_ns, "nanoseconds that these ran")                                                  \
-	X(note_rate_lowered, "times that sampling was slowed down, to leave the CPU to others")    \
+	X(note_rate_lowered, "times that sampling was slowed down because it took too much CPU")   \
 	X(note_kernel_rate, "times that kernel.perf_event_max_sample_rate was lowered")            \
 	X(note_throttled, "times that the kernel stopped sampling a CPU until its next tick")
 

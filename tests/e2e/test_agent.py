@@ -379,7 +379,7 @@ def test_reload_loses_no_sample(agents):
         assert w.profile["period"] == 10**9 // w.hz
     said = " | ".join(agent.messages())
     assert "frequncy: there is no such key in this section" in said
-    assert "window: seconds, from 10 to 60" in said and "stays as it was" in said
+    assert "window: seconds, from 10 to 60" in said and "keeping the previous configuration" in said
 
 
 @pytest.fixture
@@ -846,7 +846,7 @@ def standing(agents):
 def test_standing_still_is_said_with_what_it_waits_for(standing):
     agent, text = standing
     agent.config.write_text(text)
-    poll(lambda: any(re.match(r"sampling goes on after \d+ s", m) for m in agent.messages()), "that it goes on")
+    poll(lambda: any(re.match(r"sampling continues after \d+ s", m) for m in agent.messages()), "that it continues")
     agent.stop()
 
 
@@ -893,7 +893,7 @@ username = x\npassword-file = {password}\ncert-file = {certificate}\nkey-file = 
         result = subprocess.run([PYPERF, "agent", "--check-config", "--config", path], capture_output=True, text=True,
                                 env=clean_environment(), check=False)
         assert result.returncode == 0, result.stderr
-        return [line for line in result.stderr.splitlines() if "no mistakes" not in line]
+        return [line for line in result.stderr.splitlines() if "configuration is valid" not in line]
 
     for mode, bad in ((0o644, True), (0o604, True), (0o640, False), (0o600, False)):
         for file in files.values():
@@ -969,7 +969,7 @@ def test_what_check_config_says_of_files_groups_and_keys(tmp_path):
         assert result.stderr.count(said) == 1, result.stderr
     path.write_text("[http]\ntoken-file = %s/none\n" % tmp_path)
     result = run_agent("--config", path, "--check-config")
-    assert result.returncode == 1 and "a.conf:2: token-file" in result.stderr and "no mistakes" not in result.stderr
+    assert result.returncode == 1 and "a.conf:2: token-file" in result.stderr and "configuration is valid" not in result.stderr
 
 
 def test_lost_events_are_said(agents):
@@ -1034,7 +1034,7 @@ def test_good_configuration_and_none(tmp_path):
     path.write_text("[agent]\nwindow = 60\n")
     result = subprocess.run([PYPERF, "agent", "--config", path, "--check-config"], capture_output=True, text=True,
                             env=clean_environment(), check=False)
-    assert result.returncode == 0 and "no mistakes" in result.stderr
+    assert result.returncode == 0 and "configuration is valid" in result.stderr
     path.unlink()
     result = subprocess.run([PYPERF, "agent", "--config", path], capture_output=True, text=True,
                             env=clean_environment(), check=False)

@@ -169,11 +169,11 @@ def test_too_many_samples_are_slowed(any_python, real_time):
         # All of one CPU: on a busy machine it has too little of any to be too much.
         os.sched_setaffinity(target.pid, {max(os.sched_getaffinity(0))})
         profiler = Profiler("-v", "-f", "-F", 40000, "-p", target.pid)
-        profiler.wait_said("sampling goes on at 1/")
+        profiler.wait_said("sampling continues at 1/")
         spend(target.pid, 0.2)
         profiler.interrupt_group()
         result = profiler.wait().ok()
     c = result.counters
-    said = [line for line in result.messages if "sampling goes on at 1/" in line]
+    said = [line for line in result.messages if "sampling continues at 1/" in line]
     assert len(said) == c["note_rate_lowered"] > 0
     assert total(result.stacks) > c["counted"]

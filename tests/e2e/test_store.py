@@ -302,7 +302,7 @@ def test_diff(directory):
     (["--from", "yesterday"], 2, "--from yesterday: not a time; like now, -1h"),
     (["--label", "x"], 2, "--label x: must be NAME=VALUE"),
     (["--service", "a", "--service", "b"], 2, "can be given once only"),
-    (["--from", "-1h", "x.pb.gz"], 2, "either files .* or what is in the store"),
+    (["--from", "-1h", "x.pb.gz"], 2, "show either files or windows of the store"),
     (["--list", "-f"], 2, "--list writes to standard output only"),
 ])
 def test_messages(filled, args, status, words):
@@ -312,7 +312,7 @@ def test_messages(filled, args, status, words):
 
 
 @pytest.mark.parametrize("args, status, words", [
-    ([], 2, "compared with what\\? Say --before"),
+    ([], 2, "nothing to compare with: give --before"),
     (["--before", "-1h"], 2, "must be FROM..TO"),
     (["--before", "..now"], 2, "must be FROM..TO"),
     (["--before", "-1h..-2h"], 2, "not before"),

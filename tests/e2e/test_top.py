@@ -308,7 +308,7 @@ def test_bad_terminal(term):
 @pytest.mark.parametrize("args, message", [
     (["-i", "0"], "-i 0: must be a number of seconds from 0.1 to 3600"),
     (["4711"], "unexpected '4711'; to look at that process: -p 4711"),
-    (["--children"], "--children: of which process? Name it with -p"),
+    (["--children"], "--children needs a process: name it with -p"),
     (["-e", "page-faults"], "unknown option -e; see 'pyperf-bpf top --help'"),
 ])
 def test_usage(args, message):

@@ -178,7 +178,7 @@ static void a_file_of_mistakes(void **state)
 		strcat(text, "x = 1\n");
 	assert_null(parse(text));
 	assert_non_null(
-		strstr(said, ":21: x: there is no such key in this section\n: 30 more mistakes\n"));
+		strstr(said, ":21: x: there is no such key in this section\n: 30 more errors\n"));
 }
 
 static void no_file(void **state)

@@ -332,7 +332,7 @@ static void test_usage_errors(void **state)
 		{ "-p ''", "'' is not a process id" },
 		{ "-p self", "'self' is not a process id" },
 		{ "-p 1,-2", "'-2' is not a process id" },
-		{ "--children", "--children: of which process? Name it with -p" },
+		{ "--children", "--children needs a process: name it with -p" },
 		{ "-C ''", "-C: the value is empty" },
 		{ "-C a -C b", "-C b: can be given once only (first: a)" },
 		{ "--comm ''", "--comm: the value is empty" },

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* How soon is looked at what happens to processes, and how closely it is followed (wake.h). */
+/* Decides how long to wait before handling process events (wake.h). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -172,7 +172,7 @@ def throttling():
     assert c["note_kernel_rate"] == 1 and c["note_throttled"] and c["note_rate_lowered"], c
     assert "kernel.perf_event_max_sample_rate went from" in result.stderr
     assert "the kernel stopped sampling" in result.stderr
-    assert result.stderr.count("sampling goes on at 1/") == c["note_rate_lowered"], result.stderr
+    assert result.stderr.count("sampling continues at 1/") == c["note_rate_lowered"], result.stderr
 
 
 CASES = [fields, shares, order, kernel_frames, whole_machine, dump, hotplug, throttling]

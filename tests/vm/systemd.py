@@ -262,7 +262,7 @@ def reloads():
     pid, since = main_pid(), len(messages())
     configure("[http]\nlisten = unix:%s\n" % SOCKET, frequency="49")
     run("systemctl", "reload", UNIT)
-    poll(lambda: said("was read again", since), "the configuration is not read again")
+    poll(lambda: said(": reloaded", since), "the configuration is not reloaded")
     assert main_pid() == pid and show("ActiveState", "StatusText") == ["active", "sampling"]
     poll(SOCKET.exists, "no socket")
     assert SOCKET.stat().st_mode & 0o777 == 0o660
@@ -273,7 +273,7 @@ def reloads():
     assert main_pid() == pid and show("ActiveState", "StatusText") == ["active", "sampling"]
     configure()
     run("systemctl", "reload", UNIT)
-    poll(lambda: len(said("was read again", since)) == 2, "the configuration is not read again")
+    poll(lambda: len(said(": reloaded", since)) == 2, "the configuration is not reloaded")
     poll(lambda: not SOCKET.exists(), "the socket is still there")
 
 

@@ -131,7 +131,7 @@ int agent__check_config(const struct agent_opts *o)
 	secrets__check(c, o->config_path);
 	err = config__check_files(c, o->config_path, LOG_LEVEL_ERR) ? -ENOENT : 0;
 	if (!err)
-		log_info("%s: no mistakes", o->config_path);
+		log_info("%s: configuration is valid", o->config_path);
 	config__put(c);
 	return err;
 }
@@ -227,7 +227,7 @@ static int apply(struct agent *a, struct config *c)
 	if (!ch)
 		return cmdline__no_memory();
 	if (late)
-		log_warn("%s: %s counts from the next start on", a->o->config_path, late);
+		log_warn("%s: %s takes effect after a restart", a->o->config_path, late);
 	*ch = (struct change){ a, config__hold(c) };
 	err = deliver__call(a->deliver, change_delivery, ch);
 	if (err) {
@@ -256,10 +256,10 @@ static void reload(struct agent *a)
 	c = config__load(a->o->config_path, &a->config_required);
 	if (c && !apply(a, c)) {
 		a->stats.reloads++;
-		log_info("%s was read again", a->o->config_path);
+		log_info("%s: reloaded", a->o->config_path);
 	} else {
 		a->stats.reloads_failed++;
-		log_err("%s: the configuration stays as it was", a->o->config_path);
+		log_err("%s: keeping the previous configuration", a->o->config_path);
 		config__put(c);
 	}
 	notify("READY=1");
@@ -442,7 +442,7 @@ static void say_why(enum schedule_why why, const struct span *span)
 		log_warn("the clock was set %s by %.1f s: the period ends here",
 			 span->jump_ns < 0 ? "back" : "forward", s);
 	if (why == SCHEDULE_SLEPT)
-		log_warn("the machine slept for %.1f s, in which nothing was sampled", s);
+		log_warn("the machine was suspended for %.1f s; nothing was sampled", s);
 }
 
 static void note_period(struct agent *a, const struct period *p)

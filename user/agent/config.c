@@ -600,7 +600,7 @@ static int read_file(struct config *c, const char *path)
 		free(r.seen[i].name);
 	free(r.seen);
 	if (r.errors > ERRORS_MAX)
-		log_err("%s: %u more mistakes", path, r.errors - ERRORS_MAX);
+		log_err("%s: %u more errors", path, r.errors - ERRORS_MAX);
 	if (r.errors)
 		config__check_files(c, path, LOG_LEVEL_ERR);
 	return err ? err : r.errors ? -EINVAL : 0;

@@ -86,8 +86,8 @@ struct config *config__hold(struct config *c);
 void config__put(struct config *c);
 
 /*
- * A configuration that is read while `running` holds: what only counts from the next start on stays as it is. The
- * first key that this is about, or NULL.
+ * For a configuration that is read while `running` is in effect: a key that takes effect only after
+ * a restart keeps its value. Returns the first such key that differs, or NULL.
  */
 const char *config__stay(struct config *c, const struct config *running);
 

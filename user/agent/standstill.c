@@ -56,7 +56,7 @@ static void look_at(struct standstill *s, const struct stander *t, struct said *
 	uint64_t patience = s->ending && t->patience_ns > END_NS ? END_NS : t->patience_ns;
 
 	if (said->moved_ns && said->moved_ns != t->moved_ns) {
-		log_info("%s goes on after %.0f s", t->name,
+		log_info("%s continues after %.0f s", t->name,
 			 (double)((t->moved_ns ? t->moved_ns : now) - said->moved_ns) / NS_PER_S);
 		*said = (struct said){ 0 };
 	}

@@ -56,7 +56,7 @@ static void usage(void)
 {
 	printf("Usage: pyperf-bpf diff [OPTION]... BEFORE AFTER\n"
 	       "  or:  pyperf-bpf diff --before FROM..TO [--after FROM..TO] [--service NAME]\n"
-	       "Show which functions take more and which take less than before.\n"
+	       "Show which functions take more time than before, and which take less.\n"
 	       "Needs no privileges. BEFORE and AFTER are files as 'report' reads them.\n"
 	       "\n"
 	       "Shares of all samples are compared, so runs need not be equally long. Changes\n"
@@ -66,12 +66,12 @@ static void usage(void)
 	printf("      --absolute         compare seconds of CPU time instead of shares\n"
 	       "  -t, --type NAME        count by this sample type of pprof files; default:\n"
 	       "                         the number of samples\n"
-	       "Out of the store of 'pyperf-bpf agent', also while it runs\n"
-	       "      --before FROM..TO  what began between these times, like -2h..-1h; see\n"
+	       "From the store of 'pyperf-bpf agent', which may be running\n"
+	       "      --before FROM..TO  windows between these times, like -2h..-1h; see\n"
 	       "                         'pyperf-bpf report --help'; default: as --after\n"
 	       "      --after FROM..TO   ... with these; default: -1h..now\n"
-	       "      --before-label NAME=VALUE  before, only what has this label\n"
-	       "      --after-label NAME=VALUE   after, only what has this label\n" STORED_HELP
+	       "      --before-label NAME=VALUE  before: only windows with this label\n"
+	       "      --after-label NAME=VALUE   after: only windows with this label\n" STORED_HELP
 	       "Other\n" CMDLINE_HELP "\n"
 	       "Examples\n"
 	       "  pyperf-bpf diff old.pb.gz new.pb.gz\n"
@@ -155,7 +155,7 @@ static int check_stored(struct diff_options *o)
 	if (!before && (o->before.labels || o->after.labels))
 		before = after;
 	if (!before) {
-		log_err("compared with what? Say --before FROM..TO, or --before-label");
+		log_err("nothing to compare with: give --before FROM..TO or --before-label");
 		return -EINVAL;
 	}
 	err = parse_range(&o->before, "--before", before);
@@ -170,14 +170,13 @@ static bool is_stored(const struct diff_options *o)
 static int check_files(struct diff_options *o, char **files)
 {
 	if (is_stored(o) && files[0]) {
-		log_err("%s: either files are compared or what is in the store, not both",
-			files[0]);
+		log_err("%s: compare either files or windows of the store, not both", files[0]);
 		return -EINVAL;
 	}
 	if (is_stored(o))
 		return check_stored(o);
 	if (!files[0] || !files[1] || files[2]) {
-		log_err("two files are compared: pyperf-bpf diff BEFORE AFTER; or two times, see "
+		log_err("diff needs two files: pyperf-bpf diff BEFORE AFTER; or two times, see "
 			"'pyperf-bpf diff --help'");
 		return -EINVAL;
 	}

@@ -48,7 +48,7 @@ static void usage(void)
 {
 	printf("Usage: pyperf-bpf report [OPTION]... FILE...\n"
 	       "  or:  pyperf-bpf report --from TIME [--to TIME] [--service NAME] [OPTION]...\n"
-	       "Show profiles that were written before, or turn them into other formats.\n"
+	       "Show saved profiles, or convert them to other formats.\n"
 	       "Needs no privileges. Several FILEs are added up; '-' is standard input.\n"
 	       "\n"
 	       "A FILE is a pprof profile (.pb.gz) or has folded stacks (.folded), written by\n"
@@ -59,11 +59,11 @@ static void usage(void)
 	       "                         the number of samples\n"
 	       "      --no-lines         functions only, no line numbers\n"
 	       "      --no-threads       add up the threads, if they were kept apart\n"
-	       "Out of the store of 'pyperf-bpf agent', also while it runs\n"
-	       "      --from TIME        what began at TIME or later: -2h, \"2026-11-21 10:00\",\n"
+	       "From the store of 'pyperf-bpf agent', which may be running\n"
+	       "      --from TIME        windows from TIME on: -2h, \"2026-11-21 10:00\",\n"
 	       "                         2026-11-21T10:00:00Z, seconds since 1970; default: -1h\n"
 	       "      --to TIME          ... and before TIME; default: now\n"
-	       "      --list             which services there are; with --service: its labels\n" STORED_HELP
+	       "      --list             list the services; with --service: its labels\n" STORED_HELP
 	       "Other\n" CMDLINE_HELP "\n"
 	       "Examples\n"
 	       "  pyperf-bpf report cpu.pb.gz                 the report, as after sampling\n"
@@ -112,7 +112,7 @@ static int check_stored(struct report_options *o)
 	const char *from = o->from ? o->from : o->list ? "0" : "-1h";
 
 	if (*o->files) {
-		log_err("%s: either files are shown or what is in the store, not both", *o->files);
+		log_err("%s: show either files or windows of the store, not both", *o->files);
 		return -EINVAL;
 	}
 	if (o->list && (o->outputs.cnt || o->outputs.folded)) {
@@ -139,7 +139,7 @@ static enum cmdline_result parse(struct report_options *o, int argc, char **argv
 	log_set_level((enum log_level)(LOG_LEVEL_INFO + c.verbosity));
 	o->files = c.words;
 	if (!*o->files && !o->stored.used) {
-		log_err("which profile? Name its FILE, or --from when; see 'pyperf-bpf report --help'");
+		log_err("no profile: name a FILE, or a time with --from; see 'pyperf-bpf report --help'");
 		return CMDLINE_USAGE;
 	}
 	if (o->stored.used && check_stored(o))

@@ -29,18 +29,18 @@ static void usage(void)
 	       "Show where Python processes spend their time, live.\n"
 	       "\n"
 	       "Processes, their threads and functions: the last interval, and all since the\n"
-	       "start. Enter opens what is marked, Escape goes back, h shows all keys, q quits.\n"
+	       "start. Enter opens the marked row, Escape goes back, h shows all keys, q quits.\n"
 	       "\n"
 	       "What to sample (default: every process with Python in it, on every CPU)\n");
 	targets__help(false);
 	printf("What to show\n"
-	       "  -i, --interval SEC     between two pictures, from %g to %d (default %d)\n"
-	       "      --native           native and kernel functions, too; key n\n"
+	       "  -i, --interval SEC     time between updates, %g to %d (default %d)\n"
+	       "      --native           show native and kernel functions; key n\n"
 	       "Other\n" CMDLINE_HELP "\n"
 	       "Examples\n"
 	       "  sudo pyperf-bpf top                         the whole machine\n"
 	       "  sudo pyperf-bpf top -p 4711 --children      one service\n"
-	       "  sudo pyperf-bpf top --comm 'celery*' -i 5   by name, calmly\n",
+	       "  sudo pyperf-bpf top --comm 'celery*' -i 5   by name, every 5 seconds\n",
 	       INTERVAL_MIN_S, INTERVAL_MAX_S, INTERVAL_DEFAULT_S);
 }
 
@@ -108,7 +108,7 @@ static int run(int argc, char **argv)
 
 const struct command cmd_top = {
 	.name = "top",
-	.summary = "where time goes, live, on a full screen",
+	.summary = "live view of where time goes",
 	.usage = usage,
 	.run = run,
 };

@@ -47,8 +47,8 @@ enum cmdline_result {
 #define CMDLINE_HELP                                                                               \
 	"  -v, --verbose          more messages; -vv: even more\n"                                 \
 	"  -q, --quiet            errors only\n"                                                   \
-	"  -h, --help             this text\n"                                                     \
-	"      --version          the version\n"
+	"  -h, --help             show this help\n"                                                \
+	"      --version          show the version\n"
 
 struct cmdline {
 	const char *command; /* its name */

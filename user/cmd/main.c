@@ -46,7 +46,7 @@ static void overview(void)
 	command__list(commands);
 	printf("\n"
 	       "Options of record that are used most\n"
-	       "  -d, --duration SEC     stop after SEC seconds; without it until Ctrl-C\n"
+	       "  -d, --duration SEC     stop after SEC seconds; default: at Ctrl-C\n"
 	       "  -p, --pid PID[,...]    only these processes\n");
 	outputs__help(false);
 	printf("\n"

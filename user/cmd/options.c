@@ -41,9 +41,9 @@ void options__usage(void)
 	printf("Usage: pyperf-bpf [record] [OPTION]... [-- COMMAND [ARG]...]\n"
 	       "Sample where Python processes spend their time, and report it.\n"
 	       "\n"
-	       "What to sample (default: all with Python, and COMMAND with what it starts)\n"
-	       "  -d, --duration SEC     stop after SEC seconds, fractions allowed; without it\n"
-	       "                         until Ctrl-C or until COMMAND ends\n");
+	       "What to sample (default: Python processes; COMMAND and its descendants)\n"
+	       "  -d, --duration SEC     stop after SEC seconds, fractions allowed; default:\n"
+	       "                         at Ctrl-C or when COMMAND ends\n");
 	targets__help(true);
 	printf("What to show\n");
 	outputs__help(false);

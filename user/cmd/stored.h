@@ -48,7 +48,7 @@ enum stored_long_only {
 /* What the help says of them. */
 #define STORED_HELP                                                                                \
 	"      --service NAME     only this service\n"                                             \
-	"      --label NAME=VAL   only what has this label; can be given again: all\n"             \
+	"      --label NAME=VAL   only windows with this label; may be repeated\n"                 \
 	"      --store FILE       the store; default: " STORE_PATH "\n"
 
 bool stored__takes(int opt);

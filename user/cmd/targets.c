@@ -14,16 +14,16 @@
 void targets__help(bool events)
 {
 	if (events)
-		printf("  -e, --event NAME       what to sample by (default: cpu-clock; list: help)\n");
+		printf("  -e, --event NAME       event to sample on (default: cpu-clock; list: help)\n");
 	printf("  -F, --frequency HZ     samples per second and CPU, 1 to %d (default %d)\n",
 	       FREQUENCY_MAX, FREQUENCY_DEFAULT);
 	if (events)
-		printf("  -c, --count N          instead of -F: every N events, not of a clock\n");
-	printf("  -p, --pid PID[,...]    only these processes; can be given again\n"
-	       "      --children         with -p: their descendants, too\n"
+		printf("  -c, --count N          sample every N events, instead of -F; not for clocks\n");
+	printf("  -p, --pid PID[,...]    only these processes; may be repeated\n"
+	       "      --children         with -p: and their descendants\n"
 	       "  -C, --cgroup PATH      only this control group and those below it\n"
 	       "      --comm GLOB        only processes whose name matches, like 'celery*'\n"
-	       "  -a, --all              processes without Python, too\n");
+	       "  -a, --all              include processes without Python\n");
 }
 
 /* ---- values: each returns 0, or negative as cmdline.set -------------------------------------- */
@@ -217,7 +217,7 @@ int targets__check(struct targets *t, bool command)
 		return -EINVAL;
 	if (!t->children || t->pid_cnt || command)
 		return 0;
-	log_err("--children: of which process? Name it with -p");
+	log_err("--children needs a process: name it with -p");
 	return -EINVAL;
 }
 

@@ -40,8 +40,8 @@ void outputs__help(bool diff)
 	struct strbuf b = { 0 };
 
 	add_suffixes(&b, diff, HELP_INDENT, HELP_WIDTH);
-	printf("  -o, --output FILE      write FILE in the format of its suffix; can be given\n"
-	       "                         again; '-' is the report on stdout; one of\n"
+	printf("  -o, --output FILE      write FILE in the format of its suffix; may be\n"
+	       "                         repeated; '-' is the report on stdout; one of\n"
 	       "                         %s\n"
 	       "  -f, --folded           folded stacks on stdout instead of the report\n",
 	       b.err ? "" : b.s);

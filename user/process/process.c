@@ -1628,7 +1628,7 @@ int process_table__scan(struct process_table *pt)
 	process_table__refresh(pt);
 	err = file_table__go_live(pt->files);
 	if (err)
-		log_warn("new processes will be known late: %s", strerror(-err));
+		log_warn("new processes will be noticed late: %s", strerror(-err));
 	pt->live = true;
 	return 0;
 }

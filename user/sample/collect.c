@@ -652,7 +652,7 @@ double collect__busiest_share(struct collect *c)
 	return busiest;
 }
 
-/* What was measured at another rate says nothing. */
+/* Discard measurements taken at the old rate. */
 static void measure_anew(struct collect *c)
 {
 	memset(c->costs, 0, (size_t)c->cpu_cap * sizeof(*c->costs));

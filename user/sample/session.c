@@ -313,9 +313,10 @@ static uint32_t config_flags(const struct session_opts *o)
 }
 
 /*
- * What one counts for in the window at hand. At full rate of a clock it is a sample, whatever the kernel says it is worth: of
- * those that came just before the rate was changed, none is more or less than one. In a window in which sampling was slowed
- * down it is the time between two samples at full rate, as the kernel makes it.
+ * Weight of one sample in the current window. At the full rate of a clock each sample counts as one,
+ * whatever the kernel says it is worth: the samples just before a change of the rate count as one,
+ * too. In a window in which sampling was slowed down, the unit is the time between two samples at
+ * full rate, as the kernel measures it.
  */
 static uint64_t count_unit(const struct session *s)
 {
@@ -348,7 +349,7 @@ static int open_collect(struct session *s)
 	return s->collect ? 0 : -EIO;
 }
 
-/* Those of -p, and the command. */
+/* Collects the pids of -p and of the command. */
 static int collect_pids(struct session *s)
 {
 	const struct targets *t = s->o.targets;
@@ -569,17 +570,17 @@ static void say_rate(const struct session *s, const struct rate_look *look, uint
 		     uint32_t slowed)
 {
 	if (slowed == 1)
-		log_info("sampling goes on at its full rate");
+		log_info("sampling continues at its full rate");
 	else if (slowed < s->rate.slowed)
-		log_info("sampling goes on faster again, at 1/%" PRIu32 " of its rate", slowed);
+		log_info("sampling speeds up again, to 1/%" PRIu32 " of its rate", slowed);
 	else if (look->share > look->budget)
 		log_warn("samples took %.0f%% of a CPU, more than %.0f%% (%.0f%% of "
-			 "kernel.perf_cpu_time_max_percent): sampling goes on at 1/%" PRIu32
+			 "kernel.perf_cpu_time_max_percent): sampling continues at 1/%" PRIu32
 			 " of its rate",
 			 100 * look->share, 100 * look->budget, 100 * RATE_SHARE, slowed);
 	else
 		log_warn("the kernel stopped sampling %" PRIu64
-			 " times (kernel.perf_event_max_sample_rate is %ld): sampling goes on at "
+			 " times (kernel.perf_event_max_sample_rate is %ld): sampling continues at "
 			 "1/%" PRIu32 " of its rate",
 			 throttled, s->kernel_rate, slowed);
 }

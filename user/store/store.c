@@ -138,7 +138,7 @@ static int set_aside(struct store *s)
 	if (rename(s->c.path, to))
 		return -errno;
 	if (may_say(s, STORE_SAID_DAMAGED))
-		log_warn("store: %s: the file is damaged: it is now %s, and a new one is begun",
+		log_warn("store: %s: the file is damaged: renamed it to %s and started a new one",
 			 s->c.path, to);
 	s->pending[STORE_DAMAGED]++;
 	return 0;

@@ -41,7 +41,7 @@ bool screen__signals(struct screen *s);
 
 /* The next key as topview.h numbers them; 0: no more for now. */
 uint32_t screen__key(struct screen *s);
-/* There will never be one: the terminal is gone. */
+/* There will never be one: the terminal was closed. */
 bool screen__is_gone(const struct screen *s);
 
 void screen__size(const struct screen *s, unsigned *rows, unsigned *cols);

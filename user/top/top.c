@@ -380,7 +380,7 @@ static bool on_keys(struct live *l)
 		make_picture(l); /* out of memory shows when it is drawn */
 	}
 	if (!any && screen__is_gone(l->screen)) {
-		log_err("the terminal is gone");
+		log_err("the terminal was closed");
 		l->stop = true;
 	}
 	return any;
