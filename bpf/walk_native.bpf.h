@@ -401,13 +401,13 @@ BPF_INLINE int rule_cfa(struct walk *w, __u64 *cfa)
 	return -1;
 }
 
-/* The return address of the frame. Beyond the leaf, calls have overwritten a register that had it. */
+/* The return address of a frame that arch_rule_fits(). */
 BPF_INLINE int rule_ra(const struct walk *w, __u64 cfa, __u64 *ra)
 {
 	if (!arch_ra_in_register(&w->rule))
 		return read_user(ra, 8, cfa + (__s64)w->rule.ra_off);
 	*ra = arch_ra_register(w->regs);
-	return w->exact_pc ? 0 : -1;
+	return 0;
 }
 
 /* Return address and frame pointer of the caller; one read when they lie side by side. */
@@ -664,7 +664,7 @@ BPF_NOINLINE int walk_native_step(__u32 i)
 	}
 	if (rule_cfa(w, &cfa))
 		return wants_extra(w) || no_rows(word, MARK_NO_UNWIND_INFO, w->map.file);
-	if (!arch_cfa_fits(cfa, w->sp, (int)w->exact_pc)) {
+	if (!arch_rule_fits(&w->rule, cfa, w->sp, (int)w->exact_pc)) {
 		push_native(word, 0, is_eval);
 		return native_lost(w, MARK_BAD_FRAME, w->map.file);
 	}

@@ -17,6 +17,8 @@
  *	stack  native frames; in the eval loop's: its CFrame and its shim frame
  *	text   addresses only: functions of FN_LEN bytes with one unwind rule each; instructions where
  *	       the walkers look at them, which is in functions without a rule
+ *
+ * The machine is PYPERF_ARCH; walk_arm64.h says which functions there are on aarch64.
  */
 #include <assert.h>
 #include <stdio.h>
@@ -80,6 +82,8 @@ enum fn {
 	FN_BADCFA,     /* CFA = rsp: not above the stack pointer */
 	FN_BASE,       /* a greenlet's first function */
 	FN_SWITCH,     /* what switches greenlets */
+	FN_LEAF,       /* aarch64: the leaf, which has no stack and its return address in x30 */
+	FN_UNSAVED,    /* ... the same, with a stack */
 	FN_TABLE_CNT,  /* below: no rows */
 	FN_LIB,	       /* in a file without rows, no frame pointer */
 	FN_LIB_FP,     /* ... with one */
@@ -215,26 +219,7 @@ static struct world *the_world;
 /* ---- memory --------------------------------------------------------------------------------- */
 
 static __u64 fn_addr(enum fn fn);
-
-static __u64 insn_at(int fn)
-{
-	__u64 at = fn_addr((enum fn)fn);
-
-	switch (fn) {
-	case FN_SYSCALL:
-		return at + FN_LEN - 2;
-	case FN_CLONE:
-	case FN_VFORK:
-		return at + LEAF_AT - 2;
-	case FN_FIRST_INSN:
-		return at + LEAF_AT;
-	case FN_TRAMP:
-	case FN_TRAMP_312:
-		return at + CALL_AT;
-	default: /* the call */
-		return at + CALL_AT - 7;
-	}
-}
+static __u64 insn_at(int fn);
 
 static void *world__mem(struct world *w, __u64 addr, __u64 size)
 {
@@ -312,7 +297,7 @@ static __u64 heap_alloc(struct world *w, __u32 size)
 	return addr;
 }
 
-static void world__hole(struct world *w, __u64 start, __u64 size)
+static inline void world__hole(struct world *w, __u64 start, __u64 size)
 {
 	w->hole[w->hole_cnt].start = start;
 	w->hole[w->hole_cnt++].end = start + size;
@@ -754,40 +739,21 @@ static __u64 fn_addr(enum fn fn)
 	}
 }
 
-#define RSP 7
-#define RBP 6
-#define RBX 3
-#define R9  9
-#define R11 11
-#define R12 12
+static void place_last(struct world *w, __u64 at, int exact);
 
-/* One rule per function, so that row i * 2 is function i with rule i + 1. */
-static const struct unwind_rule fn_rules[FN_TABLE_CNT] = {
-	[FN_START] = { .cfa_kind = CFA_END },
-	[FN_ROOT0] = { CFA_REG, RSP, REG_SAME, REG_CFA_OFF, 64, 0, -8, 0 },
-	[FN_MAIN] = { CFA_REG, RSP, REG_SAME, REG_CFA_OFF, 64, 0, -8, 0 },
-	[FN_C] = { CFA_REG, RSP, REG_SAME, REG_CFA_OFF, 48, 0, -8, 0 },
-	[FN_CSAVE] = { CFA_REG, RSP, REG_CFA_OFF, REG_CFA_OFF, 80, -24, -8, 0 },
-	[FN_CFP] = { CFA_REG, RBP, REG_CFA_OFF, REG_CFA_OFF, 16, -16, -8, 0 },
-	[FN_EVAL] = { CFA_REG, RSP, REG_CFA_OFF, REG_CFA_OFF, EVAL_SIZE, -16, -8, 0 },
-	[FN_EVAL_COLD] = { CFA_REG, RSP, REG_CFA_OFF, REG_CFA_OFF, EVAL_SIZE, -16, -8, 0 },
-	[FN_DRAP] = { CFA_DEREF_REG, RBP, REG_FP_OFF, REG_CFA_OFF, -8, 0, -8, 0 },
-	[FN_PLT] = { CFA_PLT, RSP, REG_SAME, REG_CFA_OFF, 8, 0, -8, 11 },
-	[FN_PLT_PUSHED] = { CFA_PLT, RSP, REG_SAME, REG_CFA_OFF, 8, 0, -8, 11 },
-	[FN_SIGRET] = { .cfa_kind = CFA_SIGNAL },
-	[FN_SIGRET_ALT] = { .cfa_kind = CFA_SIGNAL },
-	[FN_SYSCALL] = { CFA_REG, RSP, REG_SAME, REG_CFA_OFF, 64, 0, -8, 0 },
-	[FN_LEAFREG] = { CFA_REG, R12, REG_SAME, REG_CFA_OFF, 8, 0, -8, 0 },
-	[FN_KEPT] = { CFA_REG, R11, REG_SAME, REG_CFA_OFF, 8, 0, -8, 0 },
-	[FN_DRAP_END] = { CFA_REG, R11, REG_FP_OFF, REG_CFA_OFF, 0, 0, -8, 0 },
-	[FN_RESOLVE] = { CFA_REG, RBX, REG_SAME, REG_CFA_OFF, 24, 0, -8, -24 },
-	[FN_BXSAVE] = { CFA_REG, RSP, REG_SAME, REG_CFA_OFF, 64, 0, -8, -16 },
-	[FN_BXLOST] = { CFA_REG, RSP, REG_SAME, REG_CFA_OFF, 64, 0, -8, UW_EXTRA_LOST },
-	[FN_INDEX] = { CFA_DEREF_INDEX, RSP | R9 << 4, REG_SAME, REG_CFA_OFF, 8, 0, -8, 8 },
-	[FN_BASE] = { CFA_BASE, RSP, REG_SAME, REG_CFA_OFF, 64, 0, -8, 0 },
-	[FN_SWITCH] = { CFA_SWITCH, RSP, REG_SAME, REG_CFA_OFF, 64, 0, -8, 0 },
-	[FN_BADCFA] = { CFA_REG, RSP, REG_SAME, REG_CFA_OFF, 0, 0, -8, 0 },
-};
+/*
+ * The machine. Each has
+ *   fn_rules[]     one rule per function, so that row i * 2 is function i with rule i + 1
+ *   make_insns()   the instructions that the walkers look at, at insn_at()
+ *   enter_fn()     the registers and the stack when a function has been called and made its frame
+ *   add_signal()   the same, when a signal handler is to be called
+ *   EVAL_FP_OFF    where the eval loop saves the frame pointer, from the CFA
+ */
+#if PYPERF_ARCH == PYPERF_X86
+#include "walk_x86.h"
+#else
+#include "walk_arm64.h"
+#endif
 
 static void make_table(struct world *w)
 {
@@ -850,133 +816,6 @@ static void place_last(struct world *w, __u64 at, int exact)
 
 	if (w->last_native >= 0)
 		w->item[w->last_native].word = native_word(w->last_fn, exact ? addr : addr - 1);
-}
-
-static void add_signal(struct world *w, enum fn fn)
-{
-	__u64 uc, greg;
-
-	place_last(w, STOP_AT, 1);
-	uc = (fn == FN_SIGRET_ALT ? ALT_BASE + ALT_SIZE : w->sp - 128) - 1024;
-	greg = uc + 40;
-	put64(w, greg + 8 * 4, 0x1212); /* r12 */
-	if (w->last_fn == FN_LEAFREG)
-		put64(w, greg + 8 * 4, w->regs[R12]);
-	put64(w, greg + 8 * 10, w->fp);
-	put64(w, greg + 8 * 11, w->regs[RBX]);
-	put64(w, greg + 8 * 15, w->sp);
-	put64(w, greg + 8 * 16, fn_addr(w->last_fn) + STOP_AT);
-	w->sp = uc;
-	w->fp = w->regs[RBX] = JUNK;
-}
-
-/* The registers and the stack when `fn` has been called and made its frame. */
-static void enter_fn(struct world *w, enum fn fn)
-{
-	__u64 cfa = w->sp, aligned;
-
-	place_last(w, CALL_AT, 0);
-	if (fn != FN_START && fn != FN_ENTRY)
-		put64(w, cfa - 8, w->started ? fn_addr(w->last_fn) + CALL_AT : 0);
-	w->sp = cfa - 64;
-	switch (fn) {
-	case FN_C:
-		w->sp = cfa - 48;
-		break;
-	case FN_CSAVE:
-		put64(w, cfa - 24, w->fp);
-		w->fp = JUNK;
-		w->sp = cfa - 80;
-		break;
-	case FN_CFP:
-	case FN_LIB_FP:
-		put64(w, cfa - 16, w->fp);
-		w->fp = cfa - 16;
-		break;
-	case FN_TRAMP:
-		put64(w, cfa - 16, w->fp);
-		w->fp = JUNK; /* it is not needed */
-		w->sp = cfa - 16;
-		break;
-	case FN_TRAMP_312:
-		w->sp = cfa - 16;
-		break;
-	case FN_ENTRY:
-		w->sp = w->start_sp = cfa;
-		break;
-	case FN_VFORK:
-		w->regs[0] = 0; /* as in the child */
-		w->regs[5] = get64(w, cfa - 8);
-		put64(w, cfa - 8, JUNK);
-		w->sp = cfa;
-		break;
-	case FN_FIRST_INSN:
-		w->sp = cfa - 8;
-		break;
-	case FN_CLONE:
-		w->regs[0] = (__u64)-38; /* ENOSYS: in the system call */
-		w->sp = cfa - 8;
-		break;
-	case FN_EVAL:
-	case FN_EVAL_COLD:
-		put64(w, cfa - 16, w->fp);
-		w->fp = JUNK;
-		w->sp = cfa - EVAL_SIZE;
-		break;
-	case FN_DRAP:
-		aligned = (cfa - 64) & ~63ULL;
-		put64(w, aligned, w->fp);
-		put64(w, aligned - 8, cfa);
-		w->fp = aligned;
-		w->sp = aligned - 64;
-		break;
-	case FN_PLT:
-		w->sp = cfa - 8;
-		break;
-	case FN_PLT_PUSHED:
-		w->sp = cfa - 16;
-		break;
-	case FN_LEAFREG:
-		w->regs[R12] = cfa - 8;
-		w->sp = cfa - 200;
-		break;
-	case FN_KEPT:
-		w->regs[R11] = cfa - 8;
-		w->sp = cfa - 200;
-		break;
-	case FN_DRAP_END:
-		w->regs[R11] = cfa;
-		w->fp = JUNK;
-		w->sp = cfa - 200;
-		break;
-	case FN_RESOLVE:
-		put64(w, cfa - 24, w->regs[RBX]);
-		w->regs[RBX] = cfa - 24;
-		w->sp = (cfa - 600) & ~63ULL;
-		break;
-	case FN_BXSAVE:
-		put64(w, cfa - 16, w->regs[RBX]);
-		w->regs[RBX] = JUNK;
-		break;
-	case FN_BXLOST:
-		w->regs[RBX] = JUNK;
-		break;
-	case FN_INDEX:
-		w->regs[R9] = 3;
-		w->sp = cfa - 200;
-		put64(w, w->sp + 8 * 3 + 8, cfa - 8);
-		break;
-	case FN_BASE:
-		w->base_cframe = cfa - 32;
-		break;
-	case FN_LIB:
-	case FN_ANON:
-	case FN_UNMAPPED:
-		w->fp = JUNK;
-		break;
-	default:
-		break;
-	}
 }
 
 /* The root chunk's first word stays free (push_chunk(), Python/pystate.c). */
@@ -1256,14 +1095,7 @@ static struct world *world__new(void)
 	w->next_id = 0x1000;
 	w->last_native = -1;
 	make_table(w);
-	for (int fn = 0; fn < FN_UNMAPPED; fn++)
-		memcpy(w->insn[fn], "\x90\x90\xe8", 3); /* call rel32 */
-	memcpy(w->insn[FN_SYSCALL], "\x0f\x05", 2);
-	memcpy(w->insn[FN_CLONE], "\x0f\x05", 2);
-	memcpy(w->insn[FN_VFORK], "\x0f\x05\x57", 3);
-	memcpy(w->insn[FN_FIRST_INSN], "\xf3\x0f\x1e\xfa", 4);
-	memcpy(w->insn[FN_TRAMP], "\x5d\xc3", 2);
-	memcpy(w->insn[FN_TRAMP_312], "\x48\x83\xc4\x08\xc3", 5);
+	make_insns(w);
 	the_world = w;
 	return w;
 }
@@ -1335,8 +1167,8 @@ static void world__load(struct world *w)
 	k->sp = w->sp;
 	k->fp = w->fp;
 	memcpy(k->regs, w->regs, sizeof(k->regs));
-	k->regs[RSP] = w->sp;
-	k->regs[RBP] = w->fp;
+	k->regs[ARCH_REG_SP] = w->sp;
+	k->regs[ARCH_REG_FP] = w->fp;
 	k->exact_pc = 1;
 }
 

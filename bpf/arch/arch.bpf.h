@@ -2,55 +2,64 @@
 #ifndef PYPERF_ARCH_BPF_H
 #define PYPERF_ARCH_BPF_H
 /*
- * The verbs: all that the BPF half asks of the machine. Each architecture has a file with all of them
- * and says there where its facts come from. Outside of bpf/arch/ no register has a name, no instruction
- * is compared with a number, and nothing has a fixed distance from the CFA.
+ * The verbs: all that the BPF half asks of the machine. Each architecture has one file that defines
+ * every verb and names the source of each fact. No other file of bpf/ names a register, compares an
+ * instruction or assumes a distance from the CFA.
  *
- * For the walkers, which the host compiles, too. Addresses and sizes are in bytes; `regs` are the
- * GREG_CNT registers of the leaf; what returns int says 0 or 1 unless it says otherwise here. What looks at
- * instructions reads them with read_user(); code that cannot be read says no.
+ * Units: addresses and sizes are in bytes. `regs` are the GREG_CNT registers of the leaf, `rule` is
+ * a struct unwind_rule. A verb that returns int answers 0 or 1, unless its line says otherwise. A
+ * verb that looks at instructions reads them with read_user(), and answers 0 if it cannot.
  *
- *   ARCH_USER_MAX          no process has code at or above this address
- *   ARCH_CALLEE_SAVED      mask by DWARF number: registers that calls preserve, without sp and fp
- *   ARCH_UC_REGS           where the saved registers lie in the ucontext of a signal frame
- *   ARCH_UC_SIZE           ... how many bytes they are, at most BUF_BYTES
- *   ARCH_RA_BELOW          how far below the CFA a plain rule that keeps fp has the return address
+ * For the walkers; the host compiles them, too:
  *
- *   arch_code_address(ra)       a return address as an address: without what the machine has signed it with
- *   arch_ra_in_register(rule)   the return address is still in a register, which only the leaf has
- *   arch_ra_register(regs)      ... this one
- *   arch_ra_is_plain(rule)      walk_known_frames() can find the return address by arch_ra_at()
- *   arch_ra_at(cfa, fp_at)      where a frame keeps its return address that keeps its caller's fp at fp_at
- *   arch_saved_end(cfa, fp_at)  the end of the two, of a plain rule
- *   arch_cfa_fits(cfa, sp, leaf)  a frame with this CFA can have this stack pointer
- *   arch_signal_regs(regs, saved) sets all registers by what lies at ARCH_UC_REGS
- *   arch_signal_pc(saved)         the program counter of the same
+ *   ARCH_USER_MAX               no code of a process lies at or above this address
+ *   ARCH_CALLEE_SAVED           mask by DWARF number: registers that calls preserve, but sp and fp
+ *   ARCH_UC_REGS, ARCH_UC_SIZE  place and size (at most BUF_BYTES) of the registers in a ucontext
+ *   ARCH_RA_BELOW               the return address lies so far below the CFA, if a plain rule says
+ *                               that fp is the caller's
  *
- *   arch_is_call_before(addr)     the instruction before `addr` is a call
- *   arch_is_syscall_before(addr)  ... enters the kernel
- *   arch_is_vfork_at(addr)        what follows the system call at `addr` shows that it is vfork()'s, which has
- *                                 its return address in a register
- *   arch_syscall_result(regs)     what the system call returned; 0 in a new thread or process
- *   arch_is_entry_at(addr)        a function, or a stub of .plt, begins here: nothing of its frame is there yet
- *   arch_leaf_ra(regs, sp, in_vfork, &ra)  the return address of such a function, or of one that is right
- *                                 behind its system call: 0, or not to be read
- *   arch_leaf_size(in_vfork)      ... and how many bytes it has on the stack
- *   arch_epilogue_at(addr)        enum arch_epilogue: code that leaves a frame of two words
+ *   arch_code_address(ra)       the address in a return address, which may be signed
+ *   arch_ra_in_register(rule)   the return address is still in a register; only a leaf has it
+ *   arch_ra_register(regs)      the return address of such a leaf
+ *   arch_ra_is_plain(rule)      the return address lies at arch_ra_at(): walk_known_frames() can
+ *                               read it
+ *   arch_ra_at(cfa, fp_at)      address of the return address, in a frame that saves fp at fp_at
+ *   arch_saved_end(cfa, fp_at)  end of the two words, in a frame with a plain rule
+ *   arch_rule_fits(rule, cfa, sp, leaf)
+ *                               the rule can be true of a frame with this CFA and stack pointer
+ *   arch_signal_regs(regs, saved)
+ *                               copies all registers from what was read at ARCH_UC_REGS
+ *   arch_signal_pc(saved)       the program counter that was read there
  *
- * For the programs, under __bpf__. `r` are registers in kernel memory that can be read, or a copy:
+ *   arch_is_call_before(addr)   a call ends at addr
+ *   arch_is_syscall_before(addr)
+ *                               an instruction that enters the kernel ends at addr
+ *   arch_is_vfork_at(addr)      vfork() goes on at addr, behind its system call
+ *   arch_syscall_result(regs)   what the system call returned; 0 in a new thread or process
+ *   arch_is_entry_at(addr)      a function or a stub of .plt begins at addr: it has no frame yet
+ *   arch_leaf_ra(regs, sp, in_vfork, &ra)
+ *                               the return address at such a place or behind a system call; not 0
+ *                               if it cannot be read
+ *   arch_leaf_size(in_vfork)    bytes of stack to drop there
+ *   arch_epilogue_at(addr)      enum arch_epilogue: the code at addr leaves a frame of two words
  *
- *   user_regs                what the kernel saves of a thread that enters it
- *   ARCH_THREAD_SIZE         size of a kernel stack, at whose end they lie
- *   struct thread_struct     the kernel's, as far as ARCH_TP needs it
- *   ARCH_TP                  the member of task_struct that is the thread pointer
- *   ARCH_NR_MMAP, ...        numbers of system calls
- *   arch_is_user(r)          the thread was in user mode
- *   arch_is_compat(r)        ... of a 32-bit program
+ * For the programs, under __bpf__. `r` is a user_regs that can be read directly:
+ *
+ *   user_regs                   what the kernel saves of a thread that enters it
+ *   ARCH_THREAD_SIZE            size of a kernel stack; the user_regs lie at its end
+ *   struct thread_struct        the kernel's, as far as ARCH_TP needs it
+ *   ARCH_TP                     the member of task_struct that is the thread pointer
+ *   ARCH_NR_MMAP, ARCH_NR_EXECVE, ARCH_NR_EXECVEAT
+ *                               numbers of system calls
+ *   arch_is_user(r)             the thread was in user mode
+ *   arch_is_compat(r)           the thread runs a 32-bit program
  *   arch_pc(r), arch_sp(r), arch_fp(r)
- *   arch_copy_regs(to, r)    all GREG_CNT
- *   arch_syscall(r)          the number of the system call that the thread is in; negative: it is in none
- *   arch_forget_syscall(&r)  makes it one that is none of ARCH_NR_*
- *   arch_syscall_arg2(r), arch_syscall_arg3(r)  its third and its fourth argument
+ *                               one register
+ *   arch_copy_regs(to, r)       all GREG_CNT registers
+ *   arch_syscall(r)             number of the system call that the thread is in; negative: none
+ *   arch_forget_syscall(&r)     makes arch_syscall() none of ARCH_NR_*
+ *   arch_syscall_arg2(r), arch_syscall_arg3(r)
+ *                               third and fourth argument of the system call
  */
 #include "bpf/seam.bpf.h"
 
@@ -62,6 +71,8 @@ enum arch_epilogue {
 
 #if PYPERF_ARCH == PYPERF_X86
 #include "bpf/arch/x86.bpf.h"
+#elif PYPERF_ARCH == PYPERF_ARM64
+#include "bpf/arch/arm64.bpf.h"
 #else
 #error "no such architecture: see CONTRIBUTING.md, An architecture"
 #endif

@@ -2,11 +2,11 @@
 #ifndef PYPERF_ARCH_H
 #define PYPERF_ARCH_H
 /*
- * The architecture of the tasks that are walked, and the numbers of its registers: what both halves know
- * of it. The verbs of the BPF half are in arch.bpf.h.
+ * The architecture of the tasks that are walked, and the numbers of its registers: what both halves
+ * know of it. The verbs of the BPF half are in arch.bpf.h.
  *
- * BPF code is compiled for one architecture (-D__TARGET_ARCH_x86), the user half for the one it runs on.
- * Tests compile the walkers for another one with -DPYPERF_ARCH=PYPERF_ARM64, say.
+ * BPF code is compiled for one architecture (-D__TARGET_ARCH_x86), the user half for the one it
+ * runs on. Tests compile the walkers for another one with -DPYPERF_ARCH=PYPERF_ARM64, say.
  *
  *   GREG_CNT        registers that are kept of a thread, a power of two; indexed by DWARF number
  *   ARCH_REG_SP     stack pointer
@@ -16,11 +16,14 @@
  *                   UW_EXTRA_SAME
  */
 
-#define PYPERF_X86 1
+#define PYPERF_X86   1
+#define PYPERF_ARM64 2 /* the walkers only */
 
 #ifndef PYPERF_ARCH
 #if defined(__TARGET_ARCH_x86) || defined(__x86_64__)
 #define PYPERF_ARCH PYPERF_X86
+#elif defined(__TARGET_ARCH_arm64) || defined(__aarch64__)
+#define PYPERF_ARCH PYPERF_ARM64
 #endif
 #endif
 
@@ -32,6 +35,14 @@
 #define ARCH_REG_ARG0  5 /* rdi */
 #define ARCH_REG_EXTRA 3 /* rbx: glibc, sysdeps/x86_64/dl-trampoline.h */
 #define ARCH_HAS_EXTRA 1
+#elif PYPERF_ARCH == PYPERF_ARM64
+/* DWARF for the Arm 64-bit Architecture, 4.1. x30, the link register, and sp are among them. */
+#define GREG_CNT       32
+#define ARCH_REG_SP    31
+#define ARCH_REG_FP    29
+#define ARCH_REG_ARG0  0
+#define ARCH_REG_EXTRA 0 /* of no use */
+#define ARCH_HAS_EXTRA 0
 #else
 #error "no such architecture: see CONTRIBUTING.md, An architecture"
 #endif

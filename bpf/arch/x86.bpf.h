@@ -11,7 +11,7 @@
 #define ARCH_CALLEE_SAVED 0xf008 /* rbx, r12 - r15; the ABI, 3.2.1 */
 #define ARCH_RA_BELOW	  8	 /* a call pushes it: SDM vol. 2, CALL */
 
-/* ---- frames ----------------------------------------------------------------------------------- */
+/* ---- frames ---------------------------------------------------------------------------------- */
 
 BPF_INLINE __u64 arch_code_address(__u64 ra)
 {
@@ -48,9 +48,9 @@ BPF_INLINE __u64 arch_saved_end(__u64 cfa, __u64 fp_at)
 }
 
 /* The return address lies in between. */
-BPF_INLINE int arch_cfa_fits(__u64 cfa, __u64 sp, int leaf)
+BPF_INLINE int arch_rule_fits(const struct unwind_rule *rule, __u64 cfa, __u64 sp, int leaf)
 {
-	(void)leaf;
+	(void)rule, (void)leaf;
 	return cfa > sp;
 }
 
@@ -80,11 +80,11 @@ BPF_INLINE __u64 arch_signal_pc(const __u64 *saved)
 	return saved[16];
 }
 
-/* ---- instructions ----------------------------------------------------------------------------- */
+/* ---- instructions ---------------------------------------------------------------------------- */
 
 /*
- * A call: rel32, or indirect through a register or memory, two to seven bytes long (SDM vol. 2, CALL: E8,
- * FF /2).
+ * A call: rel32, or indirect through a register or memory, two to seven bytes long (SDM vol. 2,
+ * CALL: E8, FF /2).
  */
 BPF_INLINE int arch_is_call_before(uaddr_t addr)
 {
@@ -105,8 +105,8 @@ BPF_INLINE int arch_is_syscall_before(uaddr_t addr)
 }
 
 /*
- * vfork() keeps its return address in rdi, because the child would overwrite it on the stack, and pushes
- * it again behind the system call (glibc, sysdeps/unix/sysv/linux/x86_64/vfork.S).
+ * vfork() keeps its return address in rdi, because the child would overwrite it on the stack, and
+ * pushes it again behind the system call (glibc, sysdeps/unix/sysv/linux/x86_64/vfork.S).
  */
 BPF_INLINE int arch_is_vfork_at(uaddr_t addr)
 {
@@ -121,8 +121,8 @@ BPF_INLINE __u64 arch_syscall_result(const __u64 *regs)
 }
 
 /*
- * endbr64 (the functions of crt1.o and crtbegin.o have no FDE), [bnd] jmp *GOT(%rip), or push $n on the
- * way to the resolver.
+ * endbr64 (the functions of crt1.o and crtbegin.o have no FDE), [bnd] jmp *GOT(%rip), or push $n on
+ * the way to the resolver.
  */
 BPF_INLINE int arch_is_entry_at(uaddr_t addr)
 {
@@ -147,8 +147,8 @@ BPF_INLINE __u64 arch_leaf_size(int in_vfork)
 }
 
 /*
- * `pop %rbp; ret` or, in 3.12, `add $8, %rsp; ret`: with these the perf trampolines go on behind their call
- * (Python/asm_trampoline.S).
+ * `pop %rbp; ret` or, in 3.12, `add $8, %rsp; ret`: with these the perf trampolines go on behind
+ * their call (Python/asm_trampoline.S).
  */
 BPF_INLINE int arch_epilogue_at(uaddr_t addr)
 {
@@ -161,7 +161,7 @@ BPF_INLINE int arch_epilogue_at(uaddr_t addr)
 	return (insn & 0xffffffffffULL) == 0xc308c48348ULL ? EPILOGUE_DROPS : EPILOGUE_NONE;
 }
 
-/* ---- the kernel's side --------------------------------------------------------------------------- */
+/* ---- the kernel's side ----------------------------------------------------------------------- */
 
 #ifdef __bpf__
 
