@@ -21,8 +21,13 @@ size_t fuzz_seed(size_t i, uint8_t *buf, size_t cap);
 static const struct act nested[] = { { FN_START },	  { FN_MAIN }, { FN_EVAL, 3 }, { FN_C },
 				     { FN_EVAL_COLD, 2 }, { FN_CFP },  { FN_EVAL, 1 }, { FN_C } };
 static const struct act in_python[] = { { FN_START }, { FN_EVAL, 4, ACT_RECURSE } };
+#if PYPERF_ARCH == PYPERF_X86
 static const struct act mixed[] = { { FN_START },  { FN_CFP }, { FN_EVAL, 2 }, { FN_DRAP },
 				    { FN_SIGRET }, { FN_C },   { FN_EVAL, 1 }, { FN_PLT } };
+#else
+static const struct act mixed[] = { { FN_START },  { FN_CFP }, { FN_EVAL, 2 }, { FN_LEAF },
+				    { FN_SIGRET }, { FN_C },   { FN_EVAL, 1 }, { FN_FIRST_INSN } };
+#endif
 static const struct act setup[] = {
 	{ FN_START }, { FN_EVAL, 2 }, { FN_C }, { FN_EVAL, 1, ACT_GARBAGE }
 };
