@@ -49,7 +49,7 @@ static void measure(const char *what, struct process_opts opts, pid_t pid)
 		return;
 	start = now_ms();
 	cpu = cpu_ms();
-	pt = process_table__new(&fx.maps, fx.sym, &opts);
+	pt = process_table__new(&fx.maps, symbolizer__sink(fx.sym), &opts);
 	process_table__scan(pt);
 	printf("%s: scan %.1f ms, %.1f ms of CPU\n", what, now_ms() - start, cpu_ms() - cpu);
 	process_table__stats(pt, &st);

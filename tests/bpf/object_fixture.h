@@ -34,6 +34,7 @@
 #include "process/process.h"
 #include "pyperf.skel.h"
 #include "sample/collect.h"
+#include "symbolize/symbolize.h"
 
 #define RIG_EVENTS  65536
 #define RIG_PERIOD  50000 /* ns between samples */
@@ -265,7 +266,7 @@ static inline void rig_analyse(struct rig *r, const pid_t *pids, size_t cnt)
 
 	r->sym = symbolizer__new();
 	assert_non_null(r->sym);
-	r->pt = process_table__new(&r->maps, r->sym, &opts);
+	r->pt = process_table__new(&r->maps, symbolizer__sink(r->sym), &opts);
 	assert_non_null(r->pt);
 	assert_int_equal(process_table__scan(r->pt), 0);
 }

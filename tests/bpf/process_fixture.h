@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "process/process.h"
+#include "symbolize/symbolize.h"
 
 struct fixture {
 	struct process_maps maps;
@@ -84,7 +85,7 @@ static inline struct process_table *fixture_table(struct fixture *f,
 		bpf_map_delete_elem(f->maps.images_fd, &key);
 	symbolizer__free(f->sym);
 	f->sym = symbolizer__new();
-	return process_table__new(&f->maps, f->sym, opts);
+	return process_table__new(&f->maps, symbolizer__sink(f->sym), opts);
 }
 
 static inline void fixture_table_done(struct fixture *f, struct process_table *pt)

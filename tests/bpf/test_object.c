@@ -2743,7 +2743,7 @@ static struct collect *run_collect(struct rig *r)
 		return NULL;
 	collect__process_maps(c, &r->maps);
 	r->sym = symbolizer__new();
-	r->pt = process_table__new(&r->maps, r->sym, &all);
+	r->pt = process_table__new(&r->maps, symbolizer__sink(r->sym), &all);
 	if (collect__attach_lifecycle(c) || process_table__scan(r->pt) ||
 	    collect__attach_sampler(c, 999)) {
 		collect__close(c);

@@ -641,7 +641,7 @@ static void file_of_another_mapping_is_not_taken(void **state)
 				      .interp_cap = fx.maps.interp_cap };
 	int proc_fd = open("/proc/self", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	struct symbolizer *sym = symbolizer__new();
-	struct file_table *ft = file_table__new(&fm, sym);
+	struct file_table *ft = file_table__new(&fm, symbolizer__sink(sym));
 	const struct map_line *libc = NULL, *other = NULL;
 	const struct mapped_file *file;
 	struct exec_maps now = { 0 };

@@ -13,6 +13,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
+#include "process/maps_parse.h"
 #include "symbolize/sym_jit.h"
 
 #define PID   7 /* in its namespace; 4711 in ours */
@@ -423,8 +424,8 @@ static void is_line(const char *text, bool generated, bool dump)
 	struct map_line line;
 
 	assert_int_equal(map_line__parse(&line, text, strlen(text)), 0);
-	assert_int_equal(sym_jit__is_generated(&line), generated);
-	assert_int_equal(sym_jit__is_dump(&line), dump);
+	assert_int_equal(map_line__is_generated(&line), generated);
+	assert_int_equal(map_line__is_jitdump(&line), dump);
 }
 
 static void test_mappings(void **state)

@@ -164,7 +164,7 @@ static int open_stages(struct checker *k)
 	if (!k->sym)
 		return -ENOMEM;
 	collect__process_maps(k->collect, &maps);
-	k->procs = process_table__new(&maps, k->sym, &process_opts);
+	k->procs = process_table__new(&maps, symbolizer__sink(k->sym), &process_opts);
 	if (!k->procs)
 		return -errno;
 	if (collect__attach_lifecycle(k->collect))

@@ -389,6 +389,13 @@ bool elf_file__section_info(const struct elf_file *ef, const char *name, struct 
 	return i != NO_SECTION && section_info(ef, i, out);
 }
 
+bool elf_file__has(const struct elf_file *ef, const char *section)
+{
+	struct elf_section sec;
+
+	return elf_file__section_info(ef, section, &sec) && !sec.nobits && sec.size;
+}
+
 bool elf_file__section(const struct elf_file *ef, const char *name, struct elf_section *out)
 {
 	uint32_t i = find_section(ef, name);

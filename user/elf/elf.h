@@ -86,6 +86,8 @@ struct elf_section {
 bool elf_file__section(const struct elf_file *ef, const char *name, struct elf_section *out);
 /* The same without reading its contents: data is NULL. */
 bool elf_file__section_info(const struct elf_file *ef, const char *name, struct elf_section *out);
+/* The file has this section, and not just as an empty place. */
+bool elf_file__has(const struct elf_file *ef, const char *section);
 /*
  * A malloc'd copy of a section's contents, inflated when it is compressed. 0; -E2BIG: more than `max`
  * bytes, -ENOTSUP: compressed, but not by zlib, -EBADMSG, -ENOMEM, -EIO.

@@ -59,7 +59,7 @@ struct inode {
 
 struct file_table {
 	struct file_maps maps;
-	struct symbolizer *sym;
+	struct file_sink sink;
 	struct idmap inodes;
 	struct idmap by_build_id;
 	struct idmap files; /* by id; not an array, because ids are not used again */
@@ -90,14 +90,14 @@ static void raise_nofile(void)
 	setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-struct file_table *file_table__new(const struct file_maps *maps, struct symbolizer *sym)
+struct file_table *file_table__new(const struct file_maps *maps, struct file_sink sink)
 {
 	struct file_table *ft = calloc(1, sizeof(*ft));
 
 	if (!ft)
 		return NULL;
 	ft->maps = *maps;
-	ft->sym = sym;
+	ft->sink = sink;
 	ft->round = 1;
 	ft->next_id = 1;
 	if (!ft->maps.table_budget)
@@ -364,7 +364,7 @@ static struct mapped_file *add_file(struct file_table *ft, struct elf_file *elf,
 			file->next_same = NULL; /* not shared, then */
 	}
 	ft->stats.files++;
-	if (symbolizer__add_file(ft->sym, file->id, elf))
+	if (ft->sink.add(ft->sink.ctx, file->id, elf))
 		log_warn("%s: no symbols: out of memory", elf_file__path(elf));
 	return file;
 fail:
@@ -428,7 +428,7 @@ static void offer_debug_file(struct file_table *ft, int proc_fd, const struct ma
 	int path_fd, fd;
 
 	elf_file__id_hex(file->elf, hex);
-	if (strlen(hex) < 4 || sym_debugfile__has(file->elf, ".debug_info") || is_our_root(proc_fd))
+	if (strlen(hex) < 4 || elf_file__has(file->elf, ".debug_info") || is_our_root(proc_fd))
 		return;
 	snprintf(path, sizeof(path), "usr/lib/debug/.build-id/%.2s/%s.debug", hex, hex + 2);
 	path_fd = foreign__find(proc_fd, path);
@@ -437,7 +437,7 @@ static void offer_debug_file(struct file_table *ft, int proc_fd, const struct ma
 	fd = foreign__reopen(path_fd);
 	close(path_fd);
 	if (fd >= 0)
-		symbolizer__offer_debug_file(ft->sym, file->id, fd);
+		ft->sink.offer_debug(ft->sink.ctx, file->id, fd);
 }
 
 static void begin_lengthy(const struct file_table *ft)
@@ -1048,7 +1048,7 @@ static void release_file(struct file_table *ft, struct mapped_file *file)
 		ft->stats.interps--;
 	}
 	forget_by_build_id(ft, file);
-	symbolizer__remove_file(ft->sym, file->id);
+	ft->sink.remove(ft->sink.ctx, file->id);
 	idmap__remove(&ft->files, file->id);
 	free_file(file);
 	ft->stats.released++;

@@ -31,9 +31,9 @@
 #include <stdint.h>
 
 #include "elf/elf.h"
+#include "process/file_sink.h"
 #include "process/maps_parse.h"
 #include "python/pyproc.h"
-#include "symbolize/symbolize.h"
 
 #define TABLE_BUDGET_DEFAULT (64ULL << 20)
 #define BIG_FRAME_INFO	     (4ULL << 20)
@@ -101,8 +101,8 @@ struct file_stats {
 
 struct file_table;
 
-/* `sym` is borrowed and has to be freed first. NULL and errno. */
-struct file_table *file_table__new(const struct file_maps *maps, struct symbolizer *sym);
+/* What `sink` leads to has to be freed first. NULL and errno. */
+struct file_table *file_table__new(const struct file_maps *maps, struct file_sink sink);
 void file_table__free(struct file_table *ft);
 
 /* The file of a mapping, whatever it is, open for reading: a descriptor for the caller, or negative errno. */

@@ -120,3 +120,22 @@ int map_line__path(const struct map_line *line, char *buf, size_t size)
 	buf[at] = '\0';
 	return (int)at;
 }
+
+bool map_line__is_generated(const struct map_line *line)
+{
+	/* Anonymous, or a memfd, or /dev/zero: but not the vdso or vsyscall. */
+	return line->exec && (line->name_len < 2 || memcmp(line->name, "[v", 2) != 0);
+}
+
+bool map_line__is_jitdump(const struct map_line *line)
+{
+	const char *name = memrchr(line->name, '/', line->name_len);
+	const char *end = line->name + line->name_len;
+	size_t digits = 0;
+
+	if (!line->exec || !line->inode || !name || end - name < 5 || memcmp(name, "/jit-", 5) != 0)
+		return false;
+	for (name += 5; name < end && *name >= '0' && *name <= '9'; name++)
+		digits++;
+	return digits && end - name >= 5 && !memcmp(name, ".dump", 5);
+}

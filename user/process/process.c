@@ -53,7 +53,7 @@ struct process_table {
 	struct process_maps maps;
 	struct process_opts opts;
 	struct file_table *files;
-	struct sym_jit *jit; /* borrowed */
+	struct file_sink sink;
 	struct extents extents;
 	struct idmap by_space, by_tgid, images;
 	struct process **dirty;
@@ -93,7 +93,7 @@ static int reserve(void *array, size_t *cap, size_t cnt, size_t size)
 
 /* ---- life ----------------------------------------------------------------------------------- */
 
-struct process_table *process_table__new(const struct process_maps *maps, struct symbolizer *sym,
+struct process_table *process_table__new(const struct process_maps *maps, struct file_sink sink,
 					 const struct process_opts *opts)
 {
 	struct file_maps fm = { .tables_fd = maps->tables_fd,
@@ -116,8 +116,8 @@ struct process_table *process_table__new(const struct process_maps *maps, struct
 	pt->opts = *opts;
 	pt->next_space = 1;
 	pt->check_ns = UINT64_MAX;
-	pt->files = file_table__new(&fm, sym);
-	pt->jit = symbolizer__jit(sym);
+	pt->files = file_table__new(&fm, sink);
+	pt->sink = sink;
 	pt->early = malloc(MAX_EARLY * sizeof(*pt->early));
 	pt->scratch = malloc(EXEC_MAPS_MAX * sizeof(*pt->scratch));
 	if (!pt->files || !pt->early || !pt->scratch ||
@@ -963,13 +963,13 @@ static void look_for_generated(struct process_table *pt, const struct process *p
 	bool generated = false;
 
 	for (size_t i = 0; i < pt->exec.cnt; i++) {
-		generated |= !pt->scratch[i].file && sym_jit__is_generated(&pt->exec.lines[i]);
-		if (sym_jit__is_dump(&pt->exec.lines[i]))
+		generated |= !pt->scratch[i].file && map_line__is_generated(&pt->exec.lines[i]);
+		if (map_line__is_jitdump(&pt->exec.lines[i]))
 			dump = &pt->exec.lines[i];
 	}
 	if (generated || dump)
-		sym_jit__look(pt->jit, p->space, proc_fd,
-			      dump ? file_table__open(pt->files, proc_fd, dump) : -1);
+		pt->sink.look_generated(pt->sink.ctx, p->space, proc_fd,
+					dump ? file_table__open(pt->files, proc_fd, dump) : -1);
 }
 
 /* Fills in f from /proc. 0, or negative errno: f is not valid. */
@@ -1273,7 +1273,7 @@ static int on_fork(struct process_table *pt, const struct ev_proc *ev)
 	p = add_process(pt, ev->space, ev->tgid, ev->comm, ev->time_ns);
 	if (!p)
 		return -ENOMEM;
-	sym_jit__fork(pt->jit, ev->space, ev->parent);
+	pt->sink.fork(pt->sink.ctx, ev->space, ev->parent);
 	if (parent) {
 		inherit(p, parent);
 		want_check(pt, p);
@@ -1762,7 +1762,7 @@ void process_table__forget_exited(struct process_table *pt)
 	}
 	for (size_t i = 0; i < cnt; i++) {
 		idmap__remove(&pt->by_space, gone[i]->space);
-		sym_jit__forget(pt->jit, gone[i]->space);
+		pt->sink.forget(pt->sink.ctx, gone[i]->space);
 		free_process(gone[i]);
 	}
 	free(gone);

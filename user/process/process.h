@@ -36,7 +36,6 @@
 #include "process/files.h"
 #include "process/mmapwatch.h"
 #include "python/selfcheck.h"
-#include "symbolize/symbolize.h"
 
 struct process_maps {
 	int procs_fd, images_fd, tables_fd, interps_fd;
@@ -120,8 +119,8 @@ struct process_stats {
 
 struct process_table;
 
-/* `maps` is copied, `sym` borrowed: it has to be freed first. NULL and errno. */
-struct process_table *process_table__new(const struct process_maps *maps, struct symbolizer *sym,
+/* `maps` is copied. What `sink` leads to has to be freed first. NULL and errno. */
+struct process_table *process_table__new(const struct process_maps *maps, struct file_sink sink,
 					 const struct process_opts *opts);
 void process_table__free(struct process_table *pt);
 

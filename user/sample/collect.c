@@ -22,6 +22,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/rights.h"
+#include "base/str.h"
 #include "process/cgroup.h"
 #include "process/pidns.h"
 #include "pyperf.skel.h"

@@ -390,7 +390,7 @@ static int open_process_table(struct session *s)
 	}
 	s->dump.jit = symbolizer__jit(s->sym);
 	collect__process_maps(s->collect, &maps);
-	s->procs = process_table__new(&maps, s->sym, &opts);
+	s->procs = process_table__new(&maps, symbolizer__sink(s->sym), &opts);
 	if (!s->procs) {
 		log_err("the table of processes: %s", strerror(errno));
 		return -errno;

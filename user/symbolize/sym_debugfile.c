@@ -25,13 +25,6 @@ struct wanted {
 
 const struct sym_debugfile_places sym_debugfile_default = { .root = DEBUG_ROOT, .fd = -1 };
 
-bool sym_debugfile__has(const struct elf_file *ef, const char *section)
-{
-	struct elf_section sec;
-
-	return elf_file__section_info(ef, section, &sec) && !sec.nobits && sec.size;
-}
-
 static int file_crc(int fd, uint32_t *crc)
 {
 	struct stat st;
@@ -77,7 +70,7 @@ static struct elf_file *try_fd(const struct wanted *w, int fd, const char *path,
 	if (!debug)
 		return NULL;
 	if (is_ours(w->ef, debug, crc)) {
-		if (sym_debugfile__has(debug, w->section))
+		if (elf_file__has(debug, w->section))
 			return debug;
 	} else {
 		log_debug("%s: not the debug file of %s", path, elf_file__path(w->ef));

@@ -33,7 +33,4 @@ struct elf_file *sym_debugfile__open(const struct elf_file *ef,
 				     const struct sym_debugfile_places *places,
 				     const char *section);
 
-/* The file has this section, and not just as an empty place. */
-bool sym_debugfile__has(const struct elf_file *ef, const char *section);
-
 #endif /* PYPERF_SYM_DEBUGFILE_H */

@@ -375,7 +375,7 @@ int sym_inline__load(struct sym_inline *s, const uint64_t *offsets, size_t cnt)
 	err = add_places(s, offsets, cnt);
 	if (err || s->cnt == old)
 		return err;
-	if (!sym_debugfile__has(s->ef, ".debug_info")) {
+	if (!elf_file__has(s->ef, ".debug_info")) {
 		debug = sym_debugfile__open(s->ef, s->debug_places, ".debug_info");
 		if (!debug && errno == ENOMEM) {
 			s->cnt = old;

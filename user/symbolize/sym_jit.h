@@ -30,16 +30,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "process/maps_parse.h"
-
 struct sym_jit;
 
 struct sym_jit *sym_jit__new(void); /* NULL and errno */
 void sym_jit__free(struct sym_jit *j);
-
-/* Of a mapping that is no ELF file: may it hold code? Is it a jitdump, which the process maps for us to find? */
-bool sym_jit__is_generated(const struct map_line *line);
-bool sym_jit__is_dump(const struct map_line *line);
 
 /*
  * A process that has generated code, at the first time and when it has more. proc_fd (borrowed): its

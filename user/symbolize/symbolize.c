@@ -157,6 +157,55 @@ void symbolizer__offer_debug_file(struct symbolizer *s, uint32_t file, int fd)
 		close(fd);
 }
 
+/* ---- what process tells ---- */
+
+static int sink_add(void *ctx, uint32_t file, const struct elf_file *ef)
+{
+	return symbolizer__add_file(ctx, file, ef);
+}
+
+static void sink_remove(void *ctx, uint32_t file)
+{
+	symbolizer__remove_file(ctx, file);
+}
+
+static void sink_offer_debug(void *ctx, uint32_t file, int fd)
+{
+	symbolizer__offer_debug_file(ctx, file, fd);
+}
+
+static void sink_look_generated(void *ctx, uint32_t space, int proc_fd, int dump_fd)
+{
+	const struct symbolizer *s = ctx;
+
+	sym_jit__look(s->jit, space, proc_fd, dump_fd);
+}
+
+static void sink_fork(void *ctx, uint32_t child, uint32_t parent)
+{
+	const struct symbolizer *s = ctx;
+
+	sym_jit__fork(s->jit, child, parent);
+}
+
+static void sink_forget(void *ctx, uint32_t space)
+{
+	const struct symbolizer *s = ctx;
+
+	sym_jit__forget(s->jit, space);
+}
+
+struct file_sink symbolizer__sink(struct symbolizer *s)
+{
+	return (struct file_sink){ .ctx = s,
+				   .add = sink_add,
+				   .remove = sink_remove,
+				   .offer_debug = sink_offer_debug,
+				   .look_generated = sink_look_generated,
+				   .fork = sink_fork,
+				   .forget = sink_forget };
+}
+
 /* At the first kernel frame; a failure is told once, and kernel frames have no names then. */
 static struct sym_kernel *kernel_symbols(struct symbolizer *s)
 {

@@ -18,6 +18,7 @@
 
 #include "base/str.h"
 #include "elf/elf.h"
+#include "process/file_sink.h"
 #include "profile/profile.h"
 #include "symbolize/sym_debugfile.h"
 #include "symbolize/sym_jit.h"
@@ -136,6 +137,9 @@ int symbolizer__add_file(struct symbolizer *s, uint32_t file, const struct elf_f
 void symbolizer__remove_file(struct symbolizer *s, uint32_t file);
 /* What may be the debug file of `file`, from where nobody can look later; `fd` is taken over. */
 void symbolizer__offer_debug_file(struct symbolizer *s, uint32_t file, int fd);
+
+/* Takes what process finds: files and generated code. */
+struct file_sink symbolizer__sink(struct symbolizer *s);
 
 #define SYMBOLS_BUDGET (32U << 20)
 

@@ -493,7 +493,7 @@ static int open_stages(struct dumper *d)
 	d->samples = profile__new();
 	collect__process_maps(d->collect, &maps);
 	if (d->sym)
-		d->procs = process_table__new(&maps, d->sym, &process_opts);
+		d->procs = process_table__new(&maps, symbolizer__sink(d->sym), &process_opts);
 	if (d->procs)
 		d->walker = hostwalk__new(d->procs, &maps, &sink);
 	if (!d->profile || !d->samples || !d->walker) {
