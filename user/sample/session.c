@@ -669,15 +669,16 @@ static int wait_ms(const struct session *s, uint64_t until_ns)
 	return s->behind || until <= now ? 0 : (int)((until - now + NS_PER_MS - 1) / NS_PER_MS);
 }
 
-/* For a mapping that BPF told of, some microseconds before the kernel's record of it, which wakes nobody: not for long. */
+/* Also for a mapping that BPF told of, some microseconds before the kernel's record of it, which wakes nobody. */
 static int wait_for_events(const struct session *s, uint64_t await_ns, uint64_t until_ns)
 {
 	struct pollfd fd = { .fd = s->epoll_fd, .events = POLLIN };
 	struct epoll_event ev[8];
+	int ms = wait_ms(s, until_ns);
 
-	if (await_ns)
+	if (await_ns && await_ns < (uint64_t)ms * NS_PER_MS)
 		return ppoll(&fd, 1, &(struct timespec){ .tv_nsec = (long)await_ns }, NULL);
-	return epoll_wait(s->epoll_fd, ev, 8, wait_ms(s, until_ns));
+	return epoll_wait(s->epoll_fd, ev, 8, ms);
 }
 
 int session__wait(struct session *s, uint64_t until_ns)

@@ -15,8 +15,9 @@
  * executable pages. What no number tells is a library in the place of another one of the same size. So as long as a
  * process lives that has closed one ("restless"), the program stays.
  *
- * EV_AREA of a range that is given out comes some microseconds before the mapping: wake__await_ns() says when the rings are
- * to be read again for it. Nothing else waits for that: a new process would be without an image meanwhile.
+ * EV_AREA of a range that is given out comes some microseconds before the mapping, or many ms when the process loses its
+ * CPU in between: wake__await_ns() says when the rings are to be read again for it. Nothing else waits for that: a new
+ * process would be without an image meanwhile.
  *
  * Times are those of now_ns(). Valid when all zero.
  */
@@ -29,7 +30,7 @@
 	8 /* of the time between two samples may events wait for each other: an eighth */
 #define WAKE_GATHER_MS_MAX 10 /* ... and no longer */
 #define WAKE_AWAIT_US	   50 /* at first, then twice as long */
-#define WAKE_AWAIT_ROUNDS  4
+#define WAKE_AWAIT_ROUNDS  14 /* 0.8 s; who maps may lose its CPU before it has the mapping */
 
 struct wake {
 	uint64_t calm_ns; /* until then processes are followed */
@@ -47,7 +48,7 @@ bool wake__follow(const struct wake *w, uint64_t now, size_t restless);
 /* At that time the process was about to map code, or the kernel told that it has. Of several, the last is awaited. */
 void wake__coming(struct wake *w, uint32_t tgid, uint64_t time_ns);
 void wake__mapped(struct wake *w, uint32_t tgid, uint64_t time_ns);
-/* After how many ns, at most 400,000, the rings are to be read for what is about to be mapped; 0: nothing is awaited. */
+/* After how many ns, at most 410 ms, the rings are to be read for what is about to be mapped; 0: nothing is awaited. */
 uint64_t wake__await_ns(struct wake *w, uint64_t now);
 
 #endif /* PYPERF_WAKE_H */
