@@ -60,7 +60,7 @@ BPF_NOINLINE int hash_chunk(__u32 k)
 		d = mix64(d, chunk_word(deep, top, i + 3));
 	}
 	a = mix64(mix64(mix64(a, b), c), d);
-	deep[deep_hash(k)] = final64(a) | 1; /* never 0, which ends a chain */
+	deep[deep_hash(k)] = COUNT_HASH(final64(a)) | 1; /* never 0, which ends a chain */
 	return 0;
 }
 
@@ -210,10 +210,10 @@ BPF_INLINE __u32 insert_stack(__u32 window, const struct count_key *key, __u64 v
 }
 
 /*
- * Adds the merged stack, worth `value`, to its count. Returns the counter to increment. A function of its own, so that
+ * Adds the merged stack, worth `value` of event `type`, to its count. Returns the counter to increment. A function of its own, so that
  * what it has on the BPF stack is not below the walks.
  */
-BPF_NOINLINE int aggregate(__u64 value)
+BPF_NOINLINE int aggregate(__u64 value, __u32 type)
 {
 	struct count_key key = {};
 	__u32 window = active_window & 1, last;
@@ -229,7 +229,7 @@ BPF_NOINLINE int aggregate(__u64 value)
 		key.thread = THREAD_WORD(w->tid, w->interp_id);
 	hash_stack(0);
 	last = st->cnt ? (st->cnt - 1) / CHUNK_FRAMES : 0;
-	key.stack = deep[deep_hash(last)];
+	key.stack = COUNT_WORD(deep[deep_hash(last)], type % SAMPLED_MAX);
 	count = find_count(window, &key);
 	if (!count)
 		return cfg.flags & CFG_NMI ? hand_over(&key, value, st->cnt)

@@ -171,6 +171,14 @@ struct {
 	__type(value, struct counters);
 } counters SEC(".maps");
 
+/* on_cpu_sample(), for the programs of further events. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PROG_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u32);
+} samplers SEC(".maps");
+
 /* --comm: see glob_step(). */
 struct glob {
 	__u32 p, s;	      /* where the match stands in pattern and name */
@@ -266,7 +274,8 @@ __u64 draft;
 
 __u64 events_lost; /* note_event_lost + note_proc_busy, to be seen without a system call */
 __u32 told;	   /* user space was woken; it clears this before it reads `events` */
-__u64 clock_ns; /* written by user/: what a sample of a clock is worth; 0: what the kernel says */
+/* Written by user/: what a sample of each event, if it is a clock, is worth; 0: what the kernel says. */
+__u64 clock_ns[SAMPLED_MAX];
 __u32 active_window; /* 0 or 1: written by user/ */
 __u32 code_epoch;    /* raised by user/: known_codes are forgotten */
 /* In each window; approximate under contention, reset by user/. */

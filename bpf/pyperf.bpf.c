@@ -77,6 +77,14 @@ BPF_INLINE void count_pending(struct counters *c)
 	c->n[CTR_note_pending]++;
 }
 
+/* In units of the event: see struct count_val. */
+BPF_INLINE __u64 sample_value(const struct bpf_perf_event_data *ctx, __u32 type)
+{
+	__u64 ns = clock_ns[type % SAMPLED_MAX];
+
+	return ns ? ns : ctx->sample_period;
+}
+
 /* Everything but counting the outcome; returns the counter to increment. */
 BPF_INLINE __u32 take_sample(struct bpf_perf_event_data *ctx, struct counters *c)
 {
@@ -101,7 +109,7 @@ BPF_INLINE __u32 take_sample(struct bpf_perf_event_data *ctx, struct counters *c
 		has_user = walk_user(ctx, w, task);
 	if (!st->cnt) /* a thread without Python under --no-native */
 		push_frame(MARKER_WORD(MARK_EMPTY, 0));
-	verdict = (__u32)aggregate(clock_ns ? clock_ns : ctx->sample_period);
+	verdict = (__u32)aggregate(sample_value(ctx, c->type), c->type);
 	if (verdict == CTR_counted && pending)
 		count_pending(c);
 	else if (verdict == CTR_counted && has_user)
@@ -116,6 +124,8 @@ BPF_INLINE __u32 take_sample(struct bpf_perf_event_data *ctx, struct counters *c
 BPF_INLINE void begin_sample(struct counters *c)
 {
 	c->begin_ns = c->n[CTR_delivered]++ % TIMED_EVERY ? 0 : bpf_ktime_get_ns();
+	c->type = c->next_type;
+	c->next_type = 0;
 }
 
 /*
@@ -189,6 +199,41 @@ int on_exit(struct bpf_raw_tracepoint_args *ctx)
 	follow_exit((struct task_struct *)ctx->args[0]);
 	end_following(begin);
 	return 0;
+}
+
+/*
+ * Each event but the first has a program of its own, which says whose sample it is and goes on in on_cpu_sample(). While
+ * one of these runs the kernel runs no other on its CPU (bpf_prog_active in bpf_overflow_handler(), kernel/events/core.c),
+ * so what is said is of this sample.
+ */
+BPF_INLINE int sample_of(void *ctx, __u32 type)
+{
+	struct counters *c = the_counters();
+
+	if (!c)
+		return 0;
+	c->next_type = type;
+	bpf_tail_call(ctx, &samplers, 0);
+	c->next_type = 0; /* it is not there: nothing is counted */
+	return 0;
+}
+
+SEC("perf_event")
+int on_second_event(struct bpf_perf_event_data *ctx)
+{
+	return sample_of(ctx, 1);
+}
+
+SEC("perf_event")
+int on_third_event(struct bpf_perf_event_data *ctx)
+{
+	return sample_of(ctx, 2);
+}
+
+SEC("perf_event")
+int on_fourth_event(struct bpf_perf_event_data *ctx)
+{
+	return sample_of(ctx, 3);
 }
 
 /* The last section of the object: the programs before it are used while it is being loaded (user/sample/loader.h). */

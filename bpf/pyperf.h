@@ -194,7 +194,9 @@ enum pyperf_counter {
 #define COUNTER_SLOTS 64
 struct counters {
 	__u64 n[COUNTER_SLOTS];
-	__u64 begin_ns; /* of the sample at hand, if it is timed; else 0 */
+	__u64 begin_ns;	 /* of the sample at hand, if it is timed; else 0 */
+	__u32 type;	 /* ... and which of the events it is of */
+	__u32 next_type; /* of the sample that begins: set in front of the tail call */
 };
 _Static_assert(CTR_CNT <= COUNTER_SLOTS, "COUNTER_SLOTS");
 
@@ -634,9 +636,20 @@ PYPERF_ASSERT_SIZE(struct thread_now, 48 + 8 * GREG_CNT + 24 + 8 * THREAD_KERN_F
 struct count_key {
 	__u32 space;
 	__u32 thread; /* THREAD_WORD(); 0 unless CFG_THREADS */
-	__u64 stack;  /* hash of the innermost chunk */
+	__u64 stack;  /* hash of the innermost chunk, and which event is counted: COUNT_WORD() */
 };
 PYPERF_ASSERT_SIZE(struct count_key, 16);
+
+/*
+ * Several events may be sampled at once. Which one a count is of stands in bits of the hash that no chunk has: the key
+ * is no longer than for one event.
+ */
+#define SAMPLED_MAX	       4
+#define COUNT_TYPE_SHIFT       1
+#define COUNT_TYPE_MASK	       ((SAMPLED_MAX - 1ULL) << COUNT_TYPE_SHIFT)
+#define COUNT_WORD(hash, type) ((hash) | (__u64)(type) << COUNT_TYPE_SHIFT)
+#define COUNT_HASH(word)       ((word) & ~COUNT_TYPE_MASK)
+#define COUNT_TYPE(word)       ((__u32)(((word)&COUNT_TYPE_MASK) >> COUNT_TYPE_SHIFT))
 
 struct count_val {
 	__u64 samples;

@@ -128,7 +128,7 @@ static int make_profile(size_t stacks)
 	p->frame_syms = calloc(p->frame_cnt + 1, sizeof(*p->frame_syms));
 	for (size_t i = 0; p->frame_syms && i < p->frame_cnt; i++)
 		p->frame_syms[i] = (uint32_t)p->frames[i];
-	p->stats.frequency_hz = 99;
+	p->stats.values[0].frequency_hz = 99;
 	p->stats.cpus = 16;
 	p->stats.duration_ns = 60000000000;
 	p->stats.counters[CTR_delivered] = p->stats.counters[CTR_counted] = profile__total(p);

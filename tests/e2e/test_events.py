@@ -112,6 +112,113 @@ def test_unit_in_all_outputs(any_python, tmp_path):
     assert again.stdout == text
 
 
+def several(python, directory, *options):
+    names = ("x.txt", "x.pb.gz", "x.json", "x.folded", "faults.folded")
+    outputs = [arg for name in names[:-1] for arg in ("-o", directory / name)]
+    return profile("-v", "-F", 999, *options, *outputs, "--", python, PROGRAM, PAGES, SLEEPS, 20).ok()
+
+
+def folded(path):
+    return [(line.rsplit(" ", 1)[0], int(line.rsplit(" ", 1)[1]))
+            for line in path.read_text().splitlines()]
+
+
+def test_two_events_at_once(any_python, tmp_path):
+    """Each is counted as if it were alone: faults against the program's own number, and none of them is in the time."""
+    result = several(any_python, tmp_path, "-e", "cpu-clock,page-faults", "-c", 1)
+    counters = result.counters
+    document = json.loads((tmp_path / "x.json").read_text())
+    validate(HERE.parent.parent / "docs/profile.schema.json", tmp_path / "x.json")
+    clock, faults = document["values"]
+    assert (clock["name"], faults["name"], faults["period"]) == ("cpu-clock", "page-faults", 1)
+    assert clock["samples"] + faults["samples"] == counters["counted"]
+    touched = [s for s in document["stacks"] if s.get("value") == 1 and
+               any(document["frames"][f].get("function") == "touch" for f in s["frames"])]
+    assert 20 * PAGES <= sum(s["total"] for s in touched) <= 1.02 * 20 * PAGES + 200
+    assert sum(s["samples"] for s in document["stacks"] if "value" not in s) == clock["total"]
+    lines = {frame.get("line") for s in touched for frame in (document["frames"][f] for f in s["frames"])
+             if frame.get("function") == "touch"}
+    assert lines <= {line_of("FAULT"), line_of("FAULT") - 1}
+    pprof = pprof_read.read(tmp_path / "x.pb.gz")
+    assert pprof["types"] == ["samples/count", "cpu/nanoseconds", "page-faults-samples/count",
+                              "page-faults/count"]
+    assert pprof["totals"]["page-faults"] == faults["total"]
+    assert pprof["totals"]["samples"] == clock["total"]
+    text = (tmp_path / "x.txt").read_text()
+    assert "Functions by self time" in text and "Functions by page faults: self" in text
+    assert text.count("\nSamples\n") == 1 and "not in this profile" not in text
+    assert sum(n for _, n in folded(tmp_path / "x.folded")) == clock["total"]
+
+
+def report(*args):
+    return subprocess.run([str(HERE.parent.parent / ".output/pyperf-bpf"), "report", *map(str, args)],
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True)
+
+
+def test_several_values_are_read_again(any_python, tmp_path):
+    several(any_python, tmp_path, "-e", "page-faults,cpu-clock,context-switches")
+    again = report("-o", tmp_path / "y.pb.gz", "-o", tmp_path / "y.json", tmp_path / "x.pb.gz")
+    assert again.returncode == 0 and again.stdout == (tmp_path / "x.txt").read_text()
+    assert json.loads((tmp_path / "y.json").read_text())["values"] == \
+        json.loads((tmp_path / "x.json").read_text())["values"]
+    assert pprof_read.read(tmp_path / "y.pb.gz")["totals"] == pprof_read.read(tmp_path / "x.pb.gz")["totals"]
+    values = {v["name"]: v["total"] for v in json.loads((tmp_path / "x.json").read_text())["values"]}
+    assert list(values) == ["page-faults", "cpu-clock", "context-switches"]
+    for name in values:
+        one = report("-f", "--value", name, tmp_path / "x.pb.gz")
+        assert sum(int(line.rsplit(" ", 1)[1]) for line in one.stdout.splitlines()) == values[name]
+    refused = report("--value", "cycles", tmp_path / "x.pb.gz")
+    assert refused.returncode == 1 and not refused.stdout
+    assert "it has page-faults, cpu-clock, context-switches" in refused.stderr
+
+
+GO_HEAP = """package main
+
+import (
+	"os"
+	"runtime"
+	"runtime/pprof"
+)
+
+var kept [][]byte
+
+func keep(n int) {
+	for i := 0; i < n; i++ {
+		kept = append(kept, make([]byte, 1<<20))
+	}
+}
+
+func main() {
+	runtime.MemProfileRate = 1
+	keep(10)
+	runtime.GC()
+	f, _ := os.Create(os.Args[1])
+	pprof.WriteHeapProfile(f)
+	f.Close()
+}
+"""
+
+
+@pytest.mark.skipif(not find_go(), reason="go is not installed")
+def test_heap_profile_of_go(tmp_path):
+    """All columns of a profile that has no samples: shown, and converted without a loss."""
+    (tmp_path / "heap.go").write_text(GO_HEAP)
+    environment = dict(os.environ, GOCACHE=str(tmp_path / "cache"), GOFLAGS="-mod=mod", GO111MODULE="off")
+    subprocess.run([find_go(), "run", tmp_path / "heap.go", tmp_path / "heap.pb.gz"], check=True,
+                   env=environment, timeout=300)
+    before = pprof_read.read(tmp_path / "heap.pb.gz")
+    text = report("-o", tmp_path / "again.pb.gz", tmp_path / "heap.pb.gz")
+    assert text.returncode == 0, text.stderr
+    assert "main.keep" in text.stdout and "BYTES" in text.stdout
+    after = pprof_read.read(tmp_path / "again.pb.gz")
+    assert sorted(after["types"]) == sorted(before["types"]) and len(after["types"]) == 4
+    assert after["totals"] == before["totals"]
+    assert (before["default_type"], before["types"][-1]) == ("", "inuse_space/bytes")  # the last, then
+    assert after["default_type"] == "inuse_space"
+    kept = report("-f", "--value", "inuse_space", tmp_path / "heap.pb.gz").stdout.splitlines()
+    assert sum(int(line.rsplit(" ", 1)[1]) for line in kept if "main.keep" in line) >= 10 << 20
+
+
 @pytest.mark.skipif(not find_go(), reason="go is not installed")
 def test_go_reads_the_unit(any_python, tmp_path):
     result = run(any_python, "page-faults", "-c", 10, "-o", tmp_path / "x.pb.gz")
@@ -125,7 +232,9 @@ def test_go_reads_the_unit(any_python, tmp_path):
     (("-e", "page-fault"), "no such event"),
     (("-c", "100"), "is sampled by time"),
     (("-e", "page-faults", "-c", "0"), "events per sample"),
-    (("-e", "page-faults", "-c", "1", "-F", "9"), "exclude each other")])
+    (("-e", "page-faults", "-c", "1", "-F", "9"), "exclude each other"),
+    (("-e", "cpu-clock,,page-faults"), "no such event"),
+    (("-e", "page-faults,minor-faults,major-faults,cpu-clock,task-clock"), "at most 4 events")])
 def test_usage(options, message):
     result = profile(*options, "-d", 1)
     assert result.status == 2 and message in result.stderr and len(result.messages) == 1

@@ -121,7 +121,7 @@ TEST_UNUSED static void set_stats(struct profile *p, uint64_t filtered, uint64_t
 	s->counters[CTR_lost_counts_full] = lost;
 	s->start_unix_ns = 1700000000000000000;
 	s->duration_ns = 30000000000;
-	s->frequency_hz = 99;
+	s->values[0].frequency_hz = 99;
 	s->cpus = 8;
 	s->self_cpu_ns = 41000000;
 	s->bpf_ns = 63000000;

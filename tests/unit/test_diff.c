@@ -27,7 +27,6 @@
 #undef realloc
 #undef reallocarray
 
-#include "sources/event.h"
 #include "unit/profiles.h"
 
 /* main() calls slow(), fast() and one that only this side has; slow() calls itself. */
@@ -44,7 +43,7 @@ static struct profile *side(uint64_t slow_cnt, uint64_t fast_cnt, const char *on
 	STACK(p, proc, 0, fast_cnt, main_, fast);
 	STACK(p, proc, 0, only_cnt, main_, other);
 	symbolized(p);
-	p->stats.frequency_hz = 100;
+	p->stats.values[0].frequency_hz = 100;
 	return p;
 }
 
@@ -186,7 +185,7 @@ static bool event_change_is_significant(uint64_t events_per_sample, uint64_t sam
 		uint64_t parts[] = { (uint64_t)s + 1, 2 };
 
 		p[s] = profile__new();
-		p[s]->stats.event = EVENT_PAGE_FAULTS;
+		p[s]->stats.values[0].event = EVENT_PAGE_FAULTS;
 		for (int i = 0; i < 2; i++) {
 			uint64_t word_ = word(p[s], py(p[s], i ? "g" : "f", "/a.py", 1, 1));
 			uint64_t n = samples * parts[i] / (parts[0] + parts[1]);

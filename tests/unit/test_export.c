@@ -26,7 +26,6 @@
 #include "base/log.h"
 #include "export/export.h"
 #include "profile/export_text.h"
-#include "sources/event.h"
 #include "unit/profiles.h"
 
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
@@ -364,7 +363,7 @@ static void test_events_of_others(void **state)
 	char *s;
 
 	(void)state;
-	p->stats.event = EVENT_PAGE_FAULTS;
+	p->stats.values[0].event = EVENT_PAGE_FAULTS;
 	profile__add_weighted(p, (uint32_t)add_proc(p, 7, "web", "", "", "", ""), 0, &w, 1, 3, 30);
 	symbolized(p);
 	s = output(export__report, p, &defaults, NULL);
@@ -380,7 +379,7 @@ static void test_no_events(void **state)
 	char *s;
 
 	(void)state;
-	p->stats.event = EVENT_PAGE_FAULTS;
+	p->stats.values[0].event = EVENT_PAGE_FAULTS;
 	p->stats.counters[CTR_delivered] = p->stats.counters[CTR_filtered_target] = 3;
 	s = output(export__report, p, &defaults, NULL);
 	assert_non_null(strstr(s, "All samples are of processes other than those of -p."));
@@ -647,7 +646,7 @@ static int failing_write(const struct profile *p, const struct export_opts *o, F
 	return -ENOMEM;
 }
 
-static const struct export_format failing = { ".txt", "failing", failing_write, NULL };
+static const struct export_format failing = { ".txt", "failing", false, failing_write, NULL };
 
 static void test_files(void **state)
 {

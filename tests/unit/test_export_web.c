@@ -82,7 +82,7 @@ static struct profile *symbolized(struct profile *p)
 	p->stats.counters[CTR_filtered_python] = 10;
 	p->stats.counters[CTR_lost_counts_full] = 5;
 	p->stats.duration_ns = 30000000000;
-	p->stats.frequency_hz = 99;
+	p->stats.values[0].frequency_hz = 99;
 	p->stats.cpus = 8;
 	return p;
 }

@@ -189,7 +189,7 @@ static void test_added_up(void **state)
 	assert_int_equal(sum->stats.counters[CTR_delivered], 2 * p->stats.counters[CTR_delivered]);
 	assert_int_equal(sum->stats.duration_ns, 2 * p->stats.duration_ns);
 	assert_int_equal(sum->stats.rss_bytes, p->stats.rss_bytes);
-	p->stats.frequency_hz = 999;
+	p->stats.values[0].frequency_hz = 999;
 	free(file.s);
 	file = output(export__pprof, p, &all);
 	assert_int_equal(add(im, file, said, sizeof(said)), -EBADMSG);
@@ -208,7 +208,7 @@ static void test_not_accounted(void **state)
 	char said[512];
 
 	(void)state;
-	p->stats.frequency_hz = 0;
+	p->stats.values[0].frequency_hz = 0;
 	file = output(export__pprof, p, &lines);
 	im = load(file, NULL);
 	free(file.s);
@@ -368,7 +368,7 @@ static void test_foreign_pprof(void **state)
 	p = import__profile(im);
 	assert_int_equal(p->stack_cnt, 1);
 	assert_int_equal(p->stacks[0].count, 4);
-	assert_int_equal(p->stats.frequency_hz, 100);
+	assert_int_equal(p->stats.values[0].frequency_hz, 100);
 	assert_string_equal(profile__str(p, p->procs[0].comm), "prog");
 	assert_string_equal(profile__str(p, p->procs[0].exe), "/usr/bin/prog");
 	s = &p->syms[p->frame_syms[0]]; /* outermost: location 9 */
@@ -398,14 +398,15 @@ static void test_units(void **state)
 		{ "cpu", "nanoseconds", NULL, 14999999, 10000000, 1, NULL },
 		{ "cpu", "nanoseconds", NULL, 15000000, 10000000, 2, NULL },
 		{ "wall", "nanoseconds", "wall", 20000000, 10000000, 2, NULL },
-		{ "wall", "nanoseconds", NULL, 1, 1, 0,
-		  "not a CPU profile: it has wall/nanoseconds" },
-		{ "inuse", "bytes", NULL, 1, 1, 0, "not a CPU profile: it has inuse/bytes" },
-		{ "inuse", "bytes", "inuse", 1, 1, 0,
-		  "no sample type 'inuse'; it has inuse/bytes" },
+		/* What no part of a sample is known of stands for itself. */
+		{ "wall", "nanoseconds", NULL, 7, 1, 7, NULL },
+		{ "inuse", "bytes", NULL, 7, 1, 7, NULL },
+		{ "inuse", "bytes", "inuse", 7, 1, 7, NULL },
+		{ "inuse", "bytes", "inuse_space", 1, 1, 0,
+		  "no sample type 'inuse_space'; it has inuse/bytes" },
 		{ "samples", "count", "cpu", 1, 1, 0,
 		  "no sample type 'cpu'; it has samples/count" },
-		{ "cpu", "nanoseconds", NULL, 1, 0, 0, "without the period of a sample" },
+		{ "cpu", "nanoseconds", NULL, 7, 0, 7, NULL },
 		{ "samples", "count", NULL, (uint64_t)-1, 1, 0, "negative values" },
 	};
 

@@ -773,7 +773,7 @@ static void test_profiles(void **state)
 	struct label web = { STORE_SERVICE, "web" };
 	struct store_query q = { .to_ns = UINT64_MAX, .labels = &web, .label_cnt = 1 };
 	struct profile_stats st;
-	uint32_t hz = p->stats.frequency_hz;
+	uint32_t hz = p->stats.values[0].frequency_hz;
 	struct window w;
 
 	for (unsigned n = 0; n < 6; n++) {
@@ -783,14 +783,14 @@ static void test_profiles(void **state)
 		assert_int_equal(store__put(s, &w), 0);
 	}
 	assert_int_equal(merged(s, &q, &st), 3 * once);
-	assert_int_equal(st.frequency_hz, hz);
+	assert_int_equal(st.values[0].frequency_hz, hz);
 	assert_int_equal(st.duration_ns, 180 * NS_PER_S);
 	/* Side by side, two services take no longer than one. */
 	assert_int_equal(merged(s, &all, &st), 6 * once);
 	assert_int_equal(st.duration_ns, 180 * NS_PER_S);
 	/* Half as often: each sample stands for two. */
 	w = *make(&made, "web", 4, 0);
-	p->stats.frequency_hz /= 2;
+	p->stats.values[0].frequency_hz /= 2;
 	w.pprof_size = write_pprof(p, made.pprof, sizeof(made.pprof));
 	w.frequency_hz = hz / 2;
 	assert_int_equal(store__put(s, &w), 0);

@@ -299,6 +299,7 @@ static int open_session(struct agent *a)
 
 	a->first = config__hold(a->config);
 	a->targets = (struct targets){
+		.event_cnt = 1, /* the CPU clock */
 		.frequency_hz = c->frequency_hz,
 		.comm = c->comm,
 		.cgroup = c->cgroup,
@@ -372,7 +373,7 @@ static int name(void *ctx, struct profile *p)
 
 static void turn_taps(struct agent *a, const struct clocks *now)
 {
-	taps__turn(a->taps, now, a->stats.run.frequency_hz, a->stats.run.cpus, name, a);
+	taps__turn(a->taps, now, a->stats.run.values[0].frequency_hz, a->stats.run.cpus, name, a);
 }
 
 /* ---- what it takes -------------------------------------------------------------------------------------- */
@@ -416,14 +417,15 @@ static void keep_budget(struct agent *a, const struct clocks *now, uint64_t dura
 	a->used_ns = used;
 	a->samples_ns = s->samples_ns;
 	a->schedule.length_ns = a->config->agent.window_s * a->budget.stretch * NS_PER_S;
-	if (a->budget.frequency_hz == s->run.frequency_hz)
+	if (a->budget.frequency_hz == s->run.values[0].frequency_hz)
 		return;
-	taps__cut(a->taps, now, s->run.frequency_hz, s->run.cpus, name, a);
+	taps__cut(a->taps, now, s->run.values[0].frequency_hz, s->run.cpus, name, a);
 	if (session__set_frequency(a->session, a->budget.frequency_hz)) {
-		a->budget.frequency_hz = s->run.frequency_hz;
-		session__set_frequency(a->session, s->run.frequency_hz); /* of some CPUs it was */
+		a->budget.frequency_hz = s->run.values[0].frequency_hz;
+		session__set_frequency(a->session,
+				       s->run.values[0].frequency_hz); /* of some CPUs it was */
 	}
-	s->run.frequency_hz = a->budget.frequency_hz;
+	s->run.values[0].frequency_hz = a->budget.frequency_hz;
 }
 
 /* ---- periods --------------------------------------------------------------------------------------------- */
@@ -503,7 +505,7 @@ static int end_period(struct agent *a, enum schedule_why why, const struct clock
 	say_why(why, &p->span);
 	a->stats.clock_jumps += why == SCHEDULE_CLOCK_SET;
 	a->stats.suspends += why == SCHEDULE_SLEPT;
-	p->frequency_hz = a->stats.run.frequency_hz;
+	p->frequency_hz = a->stats.run.values[0].frequency_hz;
 	p->profile->stats.cpus = a->stats.run.cpus;
 	if (!a->stop) { /* before names are looked for, which takes time that is the next one's */
 		publish(a);
@@ -564,7 +566,7 @@ static void publish(struct agent *a)
 	s->fds = count_fds();
 	s->frequency_cfg = a->config->agent.frequency_hz;
 	s->window_s = (uint32_t)(a->schedule.length_ns / NS_PER_S);
-	s->frequency_hz = s->run.frequency_hz;
+	s->frequency_hz = s->run.values[0].frequency_hz;
 	s->slowed = session__slowed(a->session);
 	s->processes = (uint32_t)(procs.python + procs.native_only);
 	s->unlabelled = known__missed(a->known);
@@ -661,7 +663,8 @@ static void stop_http(struct agent *a)
 
 	clocks__read(&now);
 	if (a->http)
-		taps__end(a->taps, &now, a->stats.run.frequency_hz, a->stats.run.cpus, name, a);
+		taps__end(a->taps, &now, a->stats.run.values[0].frequency_hz, a->stats.run.cpus,
+			  name, a);
 	http__stop(a->http);
 	a->http = NULL;
 	config__put(a->http_config);

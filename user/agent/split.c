@@ -496,7 +496,7 @@ static int make_view(struct split *x, const struct member *m, size_t cnt)
 	x->view_nr++;
 	x->view.stats.start_unix_ns = x->p->span.start_unix_ns;
 	x->view.stats.duration_ns = x->p->span.duration_ns;
-	x->view.stats.frequency_hz = x->p->frequency_hz;
+	x->view.stats.values[0].frequency_hz = x->p->frequency_hz;
 	x->view.stats.slowed = p->stats.slowed;
 	x->view.stats.cpus = p->stats.cpus;
 	for (size_t i = 0; i < cnt; i++) {

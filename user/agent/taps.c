@@ -250,7 +250,7 @@ static void end_due(struct taps *t, const struct clocks *now, uint64_t due_ns,
 		pthread_mutex_unlock(&t->lock);
 		if (!due)
 			continue;
-		tap->period->profile->stats.frequency_hz = frequency_hz;
+		tap->period->profile->stats.values[0].frequency_hz = frequency_hz;
 		tap->period->profile->stats.cpus = cpus;
 		finish(t, tap, now, left ? -ECANCELED : name(ctx, tap->period->profile));
 	}

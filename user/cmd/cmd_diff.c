@@ -12,7 +12,6 @@
 #include "cmd/stored.h"
 #include "export/outputs.h"
 #include "import/import.h"
-#include "sources/event.h"
 
 enum long_only {
 	OPT_ABSOLUTE = CMDLINE_LONG_ONLY,
@@ -233,7 +232,7 @@ static struct import *load(const struct diff_options *o, const struct side *side
 		import__free(im);
 		return NULL;
 	}
-	if (o->absolute && !import__profile(im)->stats.frequency_hz) {
+	if (o->absolute && !import__profile(im)->stats.values[0].frequency_hz) {
 		log_err("--absolute: %s does not say how long a sample is", side->name);
 		import__free(im);
 		return NULL;
@@ -245,12 +244,13 @@ static struct import *load(const struct diff_options *o, const struct side *side
 static void compare_events(const struct diff_options *o, struct import *before,
 			   struct import *after)
 {
-	const struct event *b = event__get(import__profile(before)->stats.event);
-	const struct event *a = event__get(import__profile(after)->stats.event);
+	const struct value_type *b = &import__profile(before)->stats.values[0];
+	const struct value_type *a = &import__profile(after)->stats.values[0];
 
-	if (strcmp(b->many, a->many) != 0)
+	if (strcmp(value_type__noun(b, 2), value_type__noun(a, 2)) != 0)
 		log_warn("%s counts %s, %s counts %s: shares of different things are compared",
-			 o->before.name, b->many, o->after.name, a->many);
+			 o->before.name, value_type__noun(b, 2), o->after.name,
+			 value_type__noun(a, 2));
 }
 
 static int diff(struct diff_options *o)

@@ -17,6 +17,7 @@ enum long_only {
 	OPT_FROM,
 	OPT_TO,
 	OPT_LIST,
+	OPT_VALUE,
 };
 
 struct report_options {
@@ -34,6 +35,7 @@ static const struct option long_options[] = {
 	{ "output", required_argument, NULL, 'o' },
 	{ "folded", no_argument, NULL, 'f' },
 	{ "type", required_argument, NULL, 't' },
+	{ "value", required_argument, NULL, OPT_VALUE },
 	{ "no-lines", no_argument, NULL, OPT_NO_LINES },
 	{ "no-threads", no_argument, NULL, OPT_NO_THREADS },
 	{ "from", required_argument, NULL, OPT_FROM },
@@ -52,11 +54,11 @@ static void usage(void)
 	       "Needs no privileges. Several FILEs are added up; '-' is standard input.\n"
 	       "\n"
 	       "A FILE is a pprof profile (.pb.gz) or has folded stacks (.folded), written by\n"
-	       "this program or by another one: any CPU profile, as of Go's runtime/pprof.\n"
+	       "this program or by another one: any pprof profile, as of Go's runtime/pprof.\n"
 	       "\n");
 	outputs__help(false);
-	printf("  -t, --type NAME        count by this sample type of pprof files; default:\n"
-	       "                         the number of samples\n"
+	printf("  -t, --type NAME        read only this sample type of pprof files; default: all,\n"
+	       "                         the number of samples first\n"
 	       "      --no-lines         functions only, no line numbers\n"
 	       "      --no-threads       add up the threads, if they were kept apart\n"
 	       "From the store of 'pyperf-bpf agent', which may be running\n"
@@ -86,6 +88,9 @@ static int set_option(void *ctx, int opt, const char *arg)
 		break;
 	case 'f':
 		o->outputs.folded = true;
+		break;
+	case OPT_VALUE:
+		o->outputs.value = arg;
 		break;
 	case OPT_NO_LINES:
 		o->no_lines = true;

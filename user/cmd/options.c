@@ -17,6 +17,7 @@ enum long_only {
 	OPT_THREADS,
 	OPT_MAX_FRAMES,
 	OPT_TABLE_MEMORY,
+	OPT_VALUE,
 };
 
 static const struct option long_options[] = {
@@ -25,6 +26,7 @@ static const struct option long_options[] = {
 	TARGETS_EVENT_LONG_OPTIONS,
 	{ "output", required_argument, NULL, 'o' },
 	{ "folded", no_argument, NULL, 'f' },
+	{ "value", required_argument, NULL, OPT_VALUE },
 	{ "no-native", no_argument, NULL, OPT_NO_NATIVE },
 	{ "no-kernel", no_argument, NULL, OPT_NO_KERNEL },
 	{ "no-lines", no_argument, NULL, OPT_NO_LINES },
@@ -145,6 +147,9 @@ static int set_option(void *ctx, int opt, const char *arg)
 		return set_table_memory(o, arg);
 	case 'o':
 		return outputs__add(&o->outputs, arg);
+	case OPT_VALUE:
+		o->outputs.value = arg;
+		return 0;
 	default:
 		set_flag(o, opt);
 		return 0;

@@ -9,12 +9,13 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "bpf/pyperf.h"
-#include "sources/event.h"
+#include "profile/value.h"
 
 void targets__help(bool events)
 {
 	if (events)
-		printf("  -e, --event NAME       event to sample on (default: cpu-clock; list: help)\n");
+		printf("  -e, --event NAME       event to sample on, or several with commas between\n"
+		       "                         (default: cpu-clock; list: help)\n");
 	printf("  -F, --frequency HZ     samples per second and CPU, 1 to %d (default %d)\n",
 	       FREQUENCY_MAX, FREQUENCY_DEFAULT);
 	if (events)
@@ -57,20 +58,46 @@ static int set_period(struct targets *t, const char *arg)
 static void print_events(void)
 {
 	for (uint32_t i = 0; i < EVENT_CNT; i++)
-		printf("%s\n", event__get(i)->name);
+		printf("%s\n", event_name(i));
 }
 
-static int set_event(struct targets *t, const char *arg)
+static int add_event(struct targets *t, const char *name, size_t len)
 {
-	t->event = event__find(arg, (uint32_t)strlen(arg));
-	if (t->event < EVENT_CNT)
-		return 0;
+	uint32_t event = value_type__find_event(name, len);
+
+	if (event == EVENT_CNT) {
+		log_err("-e %.*s: no such event; -e help lists them", (int)len, name);
+		return -EINVAL;
+	}
+	for (uint32_t i = 0; i < t->event_cnt; i++)
+		if (t->events[i] == event)
+			return 0;
+	if (t->event_cnt == SAMPLED_MAX) {
+		log_err("-e %.*s: at most %d events can be sampled at once", (int)len, name,
+			SAMPLED_MAX);
+		return -EINVAL;
+	}
+	t->events[t->event_cnt++] = event;
+	return 0;
+}
+
+/* "cpu-clock,page-faults" */
+static int add_events(struct targets *t, const char *arg)
+{
+	int err;
+
 	if (!strcmp(arg, "help")) {
 		print_events();
 		return -ECANCELED;
 	}
-	log_err("-e %s: no such event; -e help lists them", arg);
-	return -EINVAL;
+	for (;; arg++) {
+		size_t len = strcspn(arg, ",");
+
+		err = add_event(t, arg, len);
+		arg += len;
+		if (err || !*arg)
+			return err;
+	}
 }
 
 static int set_map_entries(struct targets *t, const char *arg)
@@ -89,17 +116,21 @@ static int set_map_entries(struct targets *t, const char *arg)
 /* -F and -c: which was given, and does it make sense? */
 static int check_rate(struct targets *t)
 {
-	const struct event *ev = event__get(t->event);
+	uint32_t clocks = 0;
 
-	if (t->period && t->frequency_hz) {
+	if (!t->event_cnt)
+		t->events[t->event_cnt++] = EVENT_CPU_CLOCK;
+	for (uint32_t i = 0; i < t->event_cnt; i++)
+		clocks += event_is_clock(t->events[i]);
+	if (t->period && t->frequency_hz && (!clocks || clocks == t->event_cnt)) {
 		log_err("-F and -c exclude each other: a rate, or every so many events");
 		return -EINVAL;
 	}
-	if (t->period && ev->clock) {
-		log_err("-c: %s is sampled by time: use -F", ev->name);
+	if (t->period && clocks == t->event_cnt) {
+		log_err("-c: %s is sampled by time: use -F", event_name(t->events[0]));
 		return -EINVAL;
 	}
-	if (!t->period && !t->frequency_hz)
+	if (!t->frequency_hz && (!t->period || clocks))
 		t->frequency_hz = FREQUENCY_DEFAULT;
 	return 0;
 }
@@ -185,7 +216,7 @@ int targets__set(struct targets *t, int opt, const char *arg)
 {
 	switch (opt) {
 	case 'e':
-		return set_event(t, arg);
+		return add_events(t, arg);
 	case 'c':
 		return set_period(t, arg);
 	case 'F':

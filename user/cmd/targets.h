@@ -19,6 +19,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "bpf/pyperf.h"
 #include "cmd/cmdline.h"
 
 #define FREQUENCY_MAX	  50000
@@ -27,10 +28,11 @@
 #define MAP_ENTRIES_MAX	  (1 << 20)
 
 struct targets {
-	uint32_t event;	       /* enum event_id */
-	uint32_t frequency_hz; /* 0: `period` was given */
-	uint64_t period;       /* events per sample; 0: as the frequency needs it */
-	pid_t *pids;	       /* owned; each once, in the order given */
+	uint32_t events[SAMPLED_MAX]; /* enum event_id, each once, in the order given */
+	uint32_t event_cnt;	      /* targets__check() makes it 1 at least */
+	uint32_t frequency_hz;	      /* 0: `period` was given, and no event is a clock */
+	uint64_t period; /* events per sample, but of clocks; 0: as the frequency needs it */
+	pid_t *pids;	 /* owned; each once, in the order given */
 	size_t pid_cnt;
 	bool children;	    /* descendants of `pids`; those of a command always count */
 	const char *cgroup; /* path as given, or NULL; borrowed from argv */

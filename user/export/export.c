@@ -19,17 +19,17 @@
 
 /* A suffix that ends in another one comes first. */
 static const struct export_format formats[] = {
-	{ ".pb.gz", "pprof", export__pprof, NULL },
-	{ ".folded", "folded stacks", export__folded, export__diff_folded },
-	{ ".collapsed", "folded stacks", export__folded, export__diff_folded },
-	{ ".txt", "report", export__report, export__diff_report },
-	{ ".lines.html", "source by line", export__lines, NULL },
-	{ ".html", "flame graph page", export__html, export__html_diff },
-	{ ".svg", "flame graph", export__svg, export__svg_diff },
-	{ ".speedscope.json", "speedscope profile", export__speedscope, NULL },
-	{ ".firefox.json", "Firefox profile", export__firefox, NULL },
-	{ ".json", "JSON", export__json, export__diff_json },
-	{ NULL, NULL, NULL, NULL },
+	{ ".pb.gz", "pprof", true, export__pprof, NULL },
+	{ ".folded", "folded stacks", false, export__folded, export__diff_folded },
+	{ ".collapsed", "folded stacks", false, export__folded, export__diff_folded },
+	{ ".txt", "report", true, export__report, export__diff_report },
+	{ ".lines.html", "source by line", false, export__lines, NULL },
+	{ ".html", "flame graph page", false, export__html, export__html_diff },
+	{ ".svg", "flame graph", false, export__svg, export__svg_diff },
+	{ ".speedscope.json", "speedscope profile", false, export__speedscope, NULL },
+	{ ".firefox.json", "Firefox profile", false, export__firefox, NULL },
+	{ ".json", "JSON", true, export__json, export__diff_json },
+	{ NULL, NULL, false, NULL, NULL },
 };
 
 const struct export_format *export__formats(void)
@@ -51,6 +51,47 @@ const struct export_format *export__find(const char *path)
 			return x;
 	}
 	return NULL;
+}
+
+/* ---- Value types ---- */
+
+static int write_one(const struct export_format *format, const struct profile *base,
+		     const struct profile *p, const struct export_opts *o, FILE *f)
+{
+	return base ? format->write_diff(base, p, o, f) : format->write(p, o, f);
+}
+
+/* The profile itself where it has no other value type. NULL: no memory. */
+static const struct profile *one_value(const struct profile *p, int type)
+{
+	return profile__value_cnt(p) > 1 ? profile__view(p, (uint32_t)type) : p;
+}
+
+static void free_value(const struct profile *one, const struct profile *p)
+{
+	if (one != p)
+		profile__free_view((struct profile *)one);
+}
+
+int export__write(const struct export_format *format, const struct profile *base,
+		  const struct profile *p, const struct export_opts *o, FILE *f)
+{
+	int type = o->value ? profile__find_value(p, o->value) : 0;
+	int base_type = base && o->value ? profile__find_value(base, o->value) : 0;
+	const struct profile *one, *before;
+	int err = -ENOMEM;
+
+	if (type < 0 || base_type < 0)
+		return -ENOENT;
+	if (format->all_values && !o->value && !base)
+		return write_one(format, base, p, o, f);
+	one = one_value(p, type);
+	before = base ? one_value(base, base_type) : NULL;
+	if (one && (before || !base))
+		err = write_one(format, before, one, o, f);
+	free_value(before, base);
+	free_value(one, p);
+	return err;
 }
 
 /* ---- Files ---- */
@@ -281,8 +322,7 @@ struct content {
 /* Closes `f` in any case. */
 static int write_all(struct export_file *x, FILE *f, const struct content *c)
 {
-	int err = c->base ? x->format->write_diff(c->base, c->p, c->o, f)
-			  : x->format->write(c->p, c->o, f);
+	int err = export__write(x->format, c->base, c->p, c->o, f);
 
 	if (!err && (ferror(f) || fflush(f)))
 		err = errno ? -errno : -EIO;

@@ -34,11 +34,14 @@ struct export_opts {
 	bool absolute;	/* differences are of CPU time, not of shares */
 	bool live;	/* its processes are this machine's, now: else from a file (source.h) */
 	unsigned width; /* columns of the terminal, 0: no limit */
+	/* Show this value type only, by name. NULL: all, or the first where a format shows one. */
+	const char *value;
 };
 
 struct export_format {
 	const char *suffix; /* ".pb.gz" */
 	const char *name;   /* for messages and --help: "pprof" */
+	bool all_values;    /* has room for all value types of a profile */
 	/* 0 or negative errno. Does not close `f`. */
 	int (*write)(const struct profile *p, const struct export_opts *o, FILE *f);
 	/* The same for what differs between two profiles; NULL: the format cannot show that. */
@@ -72,6 +75,13 @@ int export__html_diff(const struct profile *before, const struct profile *after,
 		      const struct export_opts *o, FILE *f);
 int export__svg_diff(const struct profile *before, const struct profile *after,
 		     const struct export_opts *o, FILE *f);
+
+/*
+ * Writes what `o` asks for to `f`; with `base` what differs from that, where the format shows it. The writers below see
+ * one value type only, unless they have room for all. 0 or negative errno; -ENOENT: no value type is called o->value.
+ */
+int export__write(const struct export_format *format, const struct profile *base,
+		  const struct profile *p, const struct export_opts *o, FILE *f);
 
 /* A file that is being made. */
 struct export_file;

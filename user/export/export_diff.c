@@ -188,9 +188,10 @@ static void print_side(struct report *r, const char *title, enum diff_side side)
 	strbuf__addz(&b, title);
 	text_add_count(&b, r->d->samples[side]);
 	strbuf__addf(&b, " %s", summary_noun(r->sides[side], r->d->samples[side]));
-	if (s->frequency_hz)
+	if (s->values[0].frequency_hz)
 		strbuf__addf(&b, " (%.2f CPU s) at %" PRIu32 " Hz",
-			     (double)r->d->samples[side] / s->frequency_hz, s->frequency_hz);
+			     (double)r->d->samples[side] / s->values[0].frequency_hz,
+			     s->values[0].frequency_hz);
 	if (s->duration_ns)
 		strbuf__addf(&b, ", %.1f s", (double)s->duration_ns / 1e9);
 	print_line(r, &b, 0);
@@ -371,7 +372,7 @@ static void put_side(struct json *j, const char *key, const struct profile *p)
 {
 	json__object(j, key);
 	json__uint(j, "samples", profile__total(p));
-	json__uint(j, "frequency_hz", p->stats.frequency_hz);
+	json__uint(j, "frequency_hz", p->stats.values[0].frequency_hz);
 	json__double(j, "duration_s", (double)p->stats.duration_ns / 1e9);
 	json__double(j, "start_unix_s", (double)p->stats.start_unix_ns / 1e9);
 	json__end(j, '}');

@@ -261,7 +261,7 @@ static void put_stacks(struct firefox *x)
 
 static double interval_ms(const struct firefox *x)
 {
-	return x->p->stats.frequency_hz ? 1000.0 / x->p->stats.frequency_hz : 1;
+	return x->p->stats.values[0].frequency_hz ? 1000.0 / x->p->stats.values[0].frequency_hz : 1;
 }
 
 static void put_samples(struct firefox *x, const struct stack_group *g)

@@ -690,9 +690,9 @@ int flame__init(struct flame *f, const struct profile *p, const struct profile *
 double flame__scale(const struct profile *before, const struct profile *after,
 		    const struct export_opts *o)
 {
-	if (!o->absolute || !before->stats.frequency_hz)
+	if (!o->absolute || !before->stats.values[0].frequency_hz)
 		return 0;
-	return (double)after->stats.frequency_hz / before->stats.frequency_hz;
+	return (double)after->stats.values[0].frequency_hz / before->stats.values[0].frequency_hz;
 }
 
 double flame__delta(const struct flame *f, uint64_t value, uint64_t base)

@@ -271,10 +271,10 @@ static int write_data(struct html *h)
 		",\"complete\":%" PRIu64 ",\"userStacks\":%" PRIu64 ",\"lost\":%" PRIu64
 		",\"refused\":%" PRIu32 ",\"stdlib\":%d,\"one\":\"%s\",\"many\":\"%s\""
 		",\"digits\":\"%s\"",
-		h->f->compared ? "true" : "false", h->f->scale, s->frequency_hz, h->f->total,
-		s->counters[CTR_complete], s->counters[CTR_user_stacks], profile__lost(s),
-		refused_cnt(h->p), h->f->stdlib, summary_noun(h->p, 1), summary_noun(h->p, 2),
-		digits);
+		h->f->compared ? "true" : "false", h->f->scale, s->values[0].frequency_hz,
+		h->f->total, s->counters[CTR_complete], s->counters[CTR_user_stacks],
+		profile__lost(s), refused_cnt(h->p), h->f->stdlib, summary_noun(h->p, 1),
+		summary_noun(h->p, 2), digits);
 	if (h->f->compared)
 		fprintf(h->out, ",\"weights\":[%.9g,%.9g]", h->f->base_weight, h->f->weight);
 	h->comma = ",\n";

@@ -17,7 +17,6 @@
 #include "base/version.h"
 #include "profile/export_stacks.h"
 #include "profile/export_text.h"
-#include "sources/event.h"
 
 #define VERSION 1
 
@@ -72,25 +71,59 @@ static void put_counters(struct writer *w)
 /* Of a clock, the samples are what everything is counted in; of other events both numbers are told. */
 static void put_counts(struct writer *w, uint64_t samples, uint64_t count)
 {
-	bool clock = event__get(w->p->stats.event)->clock;
+	bool clock = value_type__is_clock(&w->p->stats.values[0]);
 
 	json__uint(&w->j, "samples", clock ? count : samples);
 	if (!clock)
 		json__uint(&w->j, "events", count);
 }
 
+/* One element for each value type, where there are several. */
+static void put_values(struct writer *w)
+{
+	const struct value_type *v = w->p->stats.values;
+
+	if (profile__value_cnt(w->p) < 2)
+		return;
+	json__array(&w->j, "values");
+	for (uint32_t k = 0; k < profile__value_cnt(w->p); k++) {
+		struct profile *view = profile__view(w->p, k);
+
+		if (!view) {
+			w->buf.err = -ENOMEM;
+			break;
+		}
+		json__newline(&w->j);
+		json__object(&w->j, NULL);
+		json__stringz(&w->j, "name", value_type__name(&v[k]));
+		json__stringz(&w->j, "unit", value_type__unit(&v[k]));
+		if (v[k].frequency_hz)
+			json__uint(&w->j, "frequency_hz", v[k].frequency_hz);
+		if (v[k].rate_hz)
+			json__uint(&w->j, "rate_hz", v[k].rate_hz);
+		if (v[k].period)
+			json__uint(&w->j, "period", v[k].period);
+		json__uint(&w->j, "samples", profile__samples(view));
+		json__uint(&w->j, "total", profile__total(view));
+		json__end(&w->j, '}');
+		profile__free_view(view);
+	}
+	json__end(&w->j, ']');
+}
+
 static void put_event(struct writer *w)
 {
 	const struct profile_stats *s = &w->p->stats;
 
-	json__stringz(&w->j, "event", event__get(s->event)->name);
-	if (s->rate_hz)
-		json__uint(&w->j, "rate_hz", s->rate_hz);
-	if (s->period)
-		json__uint(&w->j, "period", s->period);
+	json__stringz(&w->j, "event", value_type__name(&s->values[0]));
+	if (s->values[0].rate_hz)
+		json__uint(&w->j, "rate_hz", s->values[0].rate_hz);
+	if (s->values[0].period)
+		json__uint(&w->j, "period", s->values[0].period);
 	if (s->slowed > 1)
 		json__uint(&w->j, "slowed", s->slowed);
 	put_counts(w, profile__samples(w->p), profile__total(w->p));
+	put_values(w);
 }
 
 static void put_head(struct writer *w)
@@ -102,7 +135,7 @@ static void put_head(struct writer *w)
 	json__stringz(&w->j, "program", "pyperf-bpf " PYPERF_VERSION);
 	json__double(&w->j, "start_unix_s", (double)s->start_unix_ns / 1e9);
 	json__double(&w->j, "duration_s", (double)s->duration_ns / 1e9);
-	json__uint(&w->j, "frequency_hz", s->frequency_hz);
+	json__uint(&w->j, "frequency_hz", s->values[0].frequency_hz);
 	json__uint(&w->j, "cpus", s->cpus);
 	put_event(w);
 	if (s->counters[CTR_delivered])
@@ -158,6 +191,18 @@ static void put_frame(struct writer *w, const struct sym *s)
 	json__end(&w->j, '}');
 }
 
+/* Of the value types behind the first, "value" tells which. */
+static void put_stack_counts(struct writer *w, const struct flat_stack *s)
+{
+	if (!s->type) {
+		put_counts(w, s->samples, s->count);
+		return;
+	}
+	json__uint(&w->j, "value", s->type);
+	json__uint(&w->j, "samples", s->samples);
+	json__uint(&w->j, "total", s->count);
+}
+
 static void put_stack(struct writer *w, const struct flat_stack *s)
 {
 	size_t proc = s->key >> 32;
@@ -171,7 +216,7 @@ static void put_stack(struct writer *w, const struct flat_stack *s)
 		json__uint(&w->j, "tid", tid);
 	if (interp)
 		json__uint(&w->j, "interpreter", interp);
-	put_counts(w, s->samples, s->count);
+	put_stack_counts(w, s);
 	json__array(&w->j, "frames");
 	for (uint32_t i = 0; i < s->cnt; i++)
 		json__uint(&w->j, NULL, w->view.stacks.elems[s->first + i]);

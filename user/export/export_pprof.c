@@ -38,10 +38,9 @@
 #include "profile/export_text.h"
 #include "profile/pprof.h"
 #include "profile/profile.pb-c.h"
-#include "sources/event.h"
 
-#define LABELS_MAX 10
-#define VALUES	   2
+#define LABELS_MAX  10
+#define COLUMNS_MAX (2 * VALUES_MAX)
 
 typedef Perftools__Profiles__Profile pb_profile;
 typedef Perftools__Profiles__ValueType pb_value_type;
@@ -74,7 +73,9 @@ struct pprof {
 	struct flat_stacks stacks; /* of locations */
 
 	pb_profile msg;
-	pb_value_type types[3], *type_list[VALUES];
+	pb_value_type types[COLUMNS_MAX + 1], *type_list[COLUMNS_MAX];
+	size_t column_cnt;
+	size_t column_of[VALUES_MAX]; /* the first, or only one, of a value type */
 	pb_sample *samples, **sample_list;
 	uint64_t *location_ids; /* leaf first, of all samples */
 	int64_t *values;
@@ -532,22 +533,34 @@ static int64_t capped(uint64_t n)
 	return n > INT64_MAX ? INT64_MAX : (int64_t)n;
 }
 
+/* The columns of the other value types stay 0. */
+static void fill_values(const struct pprof *pp, const struct flat_stack *s, int64_t *out)
+{
+	const struct value_type *v = &pp->p->stats.values[s->type];
+	size_t at = pp->column_of[s->type];
+
+	if (v->event == VALUE_FOREIGN) {
+		out[at] = capped(s->count);
+		return;
+	}
+	out[at] = capped(value_type__is_clock(v) ? s->count : s->samples);
+	out[at + 1] = value_type__is_clock(v) ? export_value_ns(v, s->count) : capped(s->count);
+}
+
 static void add_sample(struct pprof *pp, size_t i, struct label_set *set)
 {
 	const struct flat_stack *s = &pp->stacks.stacks[i];
-	bool clock = event__get(pp->p->stats.event)->clock;
 	uint64_t *ids = &pp->location_ids[s->first];
 	pb_sample *out = &pp->samples[i];
 
 	perftools__profiles__sample__init(out);
 	for (uint32_t j = 0; j < s->cnt; j++)
 		ids[j] = pp->location_id[pp->stacks.elems[s->first + s->cnt - 1 - j]];
-	pp->values[i * VALUES] = capped(clock ? s->count : s->samples);
-	pp->values[i * VALUES + 1] = clock ? export_cpu_ns(pp->p, s->count) : capped(s->count);
+	fill_values(pp, s, &pp->values[i * pp->column_cnt]);
 	out->n_location_id = s->cnt;
 	out->location_id = ids;
-	out->n_value = VALUES;
-	out->value = &pp->values[i * VALUES];
+	out->n_value = pp->column_cnt;
+	out->value = &pp->values[i * pp->column_cnt];
 	out->n_label = set->cnt;
 	out->label = set->list;
 	pp->sample_list[i] = out;
@@ -563,7 +576,7 @@ static int add_samples(struct pprof *pp)
 	pp->samples = calloc(fs->cnt + 1, sizeof(*pp->samples));
 	pp->sample_list = calloc(fs->cnt + 1, sizeof(*pp->sample_list));
 	pp->location_ids = calloc(fs->elem_cnt + 1, sizeof(*pp->location_ids));
-	pp->values = calloc(fs->cnt + 1, VALUES * sizeof(*pp->values));
+	pp->values = calloc(fs->cnt + 1, pp->column_cnt * sizeof(*pp->values));
 	pp->label_sets = calloc(sets + 1, sizeof(*pp->label_sets));
 	if (!pp->samples || !pp->sample_list || !pp->location_ids || !pp->values || !pp->label_sets)
 		return -ENOMEM;
@@ -587,14 +600,38 @@ static void init_type(struct pprof *pp, pb_value_type *t, const char *type, cons
 	t->unit = add_string(pp, unit);
 }
 
-static void init_value_type(struct pprof *pp, pb_value_type *t)
+/* What value type number k counts. */
+static void init_value_type(struct pprof *pp, pb_value_type *t, uint32_t k)
 {
-	const struct event *ev = event__get(pp->p->stats.event);
+	const struct value_type *v = &pp->p->stats.values[k];
 
-	if (ev->clock)
-		init_type(pp, t, "cpu", "nanoseconds");
+	if (v->event == VALUE_FOREIGN)
+		init_type(pp, t, v->name, v->unit);
+	else if (value_type__is_clock(v))
+		init_type(pp, t, k ? value_type__name(v) : "cpu", "nanoseconds");
 	else
-		init_type(pp, t, ev->name, "count");
+		init_type(pp, t, value_type__name(v), "count");
+}
+
+/* Of each value type its samples and what they stand for; of one from elsewhere what it brought. */
+static void init_columns(struct pprof *pp)
+{
+	const struct value_type *v = pp->p->stats.values;
+
+	for (uint32_t k = 0; k < profile__value_cnt(pp->p); k++) {
+		pp->column_of[k] = pp->column_cnt;
+		if (v[k].event != VALUE_FOREIGN) {
+			if (k)
+				strbuf__addf(&pp->buf, "%s-", value_type__name(&v[k]));
+			strbuf__addz(&pp->buf, "samples");
+			perftools__profiles__value_type__init(&pp->types[pp->column_cnt]);
+			pp->types[pp->column_cnt].type = take_string(pp);
+			pp->types[pp->column_cnt++].unit = add_string(pp, "count");
+		}
+		init_value_type(pp, &pp->types[pp->column_cnt++], k);
+	}
+	for (size_t i = 0; i < pp->column_cnt; i++)
+		pp->type_list[i] = &pp->types[i];
 }
 
 static void add_head(struct pprof *pp)
@@ -605,16 +642,14 @@ static void add_head(struct pprof *pp)
 	strbuf__addz(&pp->buf, pp->o->lines ? PPROF_RUN : PPROF_RUN " lines=0");
 	profile_stats__print(&pp->buf, s);
 	take_string(pp);
-	init_type(pp, &pp->types[0], "samples", "count");
-	init_value_type(pp, &pp->types[1]);
-	init_value_type(pp, &pp->types[2]);
-	for (int i = 0; i < VALUES; i++)
-		pp->type_list[i] = &pp->types[i];
-	m->n_sample_type = VALUES;
+	init_columns(pp);
+	init_value_type(pp, &pp->types[COLUMNS_MAX], 0);
+	m->n_sample_type = pp->column_cnt;
 	m->sample_type = pp->type_list;
-	m->period_type = &pp->types[2];
-	m->period = event__get(s->event)->clock ? export_cpu_ns(pp->p, 1) : (int64_t)s->period;
-	m->default_sample_type = pp->types[1].type;
+	m->period_type = &pp->types[COLUMNS_MAX];
+	m->period = value_type__is_clock(&s->values[0]) ? export_cpu_ns(pp->p, 1)
+							: (int64_t)s->values[0].period;
+	m->default_sample_type = pp->types[COLUMNS_MAX].type;
 	m->time_nanos = (int64_t)s->start_unix_ns;
 	m->duration_nanos = (int64_t)s->duration_ns;
 	strbuf__addz(&pp->buf, PPROF_COMMENT);

@@ -27,7 +27,6 @@
 #include "export/export_summary.h"
 #include "profile/export_stacks.h"
 #include "profile/export_text.h"
-#include "sources/event.h"
 
 #define TOP_FUNCTIONS  20
 #define TOP_PROCESSES  10
@@ -71,6 +70,7 @@ struct report {
 	struct place *places;
 	struct step *steps; /* of the heaviest stack, outermost first */
 	size_t step_cnt;
+	bool more; /* the blocks of other value types follow */
 };
 
 /* ---- Counting ---- */
@@ -192,14 +192,16 @@ static int count(struct report *r)
 /* Folded stacks do not say how long a sample is. */
 static bool has_time(const struct report *r)
 {
-	return r->p->stats.frequency_hz != 0;
+	return r->p->stats.values[0].frequency_hz != 0;
 }
 
 static const char *cpu_title(const struct report *r)
 {
-	const struct event *ev = event__get(r->p->stats.event);
+	const struct value_type *v = &r->p->stats.values[0];
 
-	return has_time(r) ? "CPU s" : ev->clock ? "SAMPLES" : "COUNT";
+	if (!value_type__is_clock(v))
+		return has_time(r) ? "SECONDS" : value_type__is_bytes(v) ? "BYTES" : "COUNT";
+	return has_time(r) ? "CPU s" : "SAMPLES";
 }
 
 static void add_cpu(struct report *r, struct text_table *t, uint64_t samples)
@@ -226,7 +228,7 @@ static void print_event_title(struct report *r, bool by_self)
 {
 	struct strbuf b = { 0 };
 
-	strbuf__addf(&b, "Functions by %s: %s", event__get(r->p->stats.event)->many,
+	strbuf__addf(&b, "Functions by %s: %s", value_type__noun(&r->p->stats.values[0], 2),
 		     by_self ? "self" : "total");
 	if (b.err)
 		r->out.line.err = b.err;
@@ -583,7 +585,7 @@ static int print_functions(struct report *r, bool by_self)
 		add_function(r, &t, order[i], by_self ? f->self_line : f->total_line, 0);
 	}
 	free(order);
-	if (event__get(r->p->stats.event)->clock)
+	if (value_type__is_clock(&r->p->stats.values[0]))
 		print_title(r, by_self ? "Functions by self time" : "Functions by total time");
 	else
 		print_event_title(r, by_self);
@@ -824,7 +826,8 @@ static void print_nothing(struct report *r)
 	summary_add_nothing(&b, r->p);
 	print_filled(r, &b, 0);
 	strbuf__free(&b);
-	print_samples(r);
+	if (!r->more)
+		print_samples(r);
 }
 
 /* ---- All of it ---- */
@@ -852,19 +855,22 @@ static int print_report(struct report *r)
 		err = print_functions(r, false);
 	if (!err && r->step_cnt)
 		err = print_heaviest(r);
-	if (!err)
+	if (!err && !r->more)
 		print_samples(r);
 	return err;
 }
 
-int export__report(const struct profile *p, const struct export_opts *o, FILE *f)
+/* The block of one value type. `more`: others follow, and what all have in common comes last. */
+static int write_block(const struct profile *p, const struct export_opts *o, FILE *f, bool more)
 {
-	struct report r = { .p = p, .o = o, .total = profile__total(p) };
+	struct report r = { .p = p, .o = o, .total = profile__total(p), .more = more };
 	int err, out_err;
 
 	errno = 0;
 	text_out__begin(&r.out, f, o->width, o->color);
 	err = print_report(&r);
+	if (more)
+		text_out__newline(&r.out);
 	out_err = text_out__end(&r.out);
 	sym_ranks__free(&r.functions_of);
 	sym_ranks__free(&r.places_of);
@@ -873,4 +879,18 @@ int export__report(const struct profile *p, const struct export_opts *o, FILE *f
 	free(r.places);
 	free(r.steps);
 	return err ? err : out_err;
+}
+
+int export__report(const struct profile *p, const struct export_opts *o, FILE *f)
+{
+	uint32_t cnt = profile__value_cnt(p);
+	int err = cnt > 1 ? 0 : write_block(p, o, f, false);
+
+	for (uint32_t i = 0; cnt > 1 && i < cnt && !err; i++) {
+		struct profile *view = profile__view(p, i);
+
+		err = view ? write_block(view, o, f, i + 1 < cnt) : -ENOMEM;
+		profile__free_view(view);
+	}
+	return err;
 }

@@ -49,7 +49,7 @@ static void put_frame(struct speedscope *s, const struct sym *sym)
 
 static uint64_t weight(const struct speedscope *s, uint64_t count)
 {
-	return s->p->stats.frequency_hz ? (uint64_t)export_cpu_ns(s->p, count) : count;
+	return s->p->stats.values[0].frequency_hz ? (uint64_t)export_cpu_ns(s->p, count) : count;
 }
 
 static void put_samples(struct speedscope *s, const struct stack_group *g)
@@ -81,7 +81,7 @@ static void put_profile(struct speedscope *s, const struct stack_group *g)
 	json__stringz(&s->j, "type", "sampled");
 	text_add_process(&s->buf, s->p, export_view__proc(&s->view, s->p, g), (uint32_t)g->key);
 	put(s, "name");
-	json__stringz(&s->j, "unit", s->p->stats.frequency_hz ? "nanoseconds" : "none");
+	json__stringz(&s->j, "unit", s->p->stats.values[0].frequency_hz ? "nanoseconds" : "none");
 	json__uint(&s->j, "startValue", 0);
 	json__uint(&s->j, "endValue", sum);
 	put_samples(s, g);

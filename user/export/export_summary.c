@@ -7,18 +7,16 @@
 #include <string.h>
 
 #include "profile/export_text.h"
-#include "sources/event.h"
 
 double summary_cpu_seconds(const struct profile *p, uint64_t samples)
 {
-	return p->stats.frequency_hz ? (double)samples / p->stats.frequency_hz : 0;
+	return p->stats.values[0].frequency_hz ? (double)samples / p->stats.values[0].frequency_hz
+					       : 0;
 }
 
 const char *summary_noun(const struct profile *p, uint64_t count)
 {
-	const struct event *ev = event__get(p->stats.event);
-
-	return count == 1 ? ev->one : ev->many;
+	return value_type__noun(&p->stats.values[0], count);
 }
 
 /* ---- Headline ---- */
@@ -58,9 +56,10 @@ static void add_circumstances(struct strbuf *b, const struct profile_stats *s)
 	double seconds = (double)s->duration_ns / 1e9;
 
 	strbuf__addf(b, "%.*f s", seconds < 10 ? 2 : 1, seconds);
-	if (s->frequency_hz || s->rate_hz)
+	if (s->values[0].frequency_hz || s->values[0].rate_hz)
 		strbuf__addf(b, " at %" PRIu32 " Hz",
-			     s->frequency_hz ? s->frequency_hz : s->rate_hz);
+			     s->values[0].frequency_hz ? s->values[0].frequency_hz
+						       : s->values[0].rate_hz);
 	if (!s->cpus)
 		return;
 	strbuf__addz(b, " on ");
@@ -86,11 +85,11 @@ void summary_add_headline(struct strbuf *b, const struct profile *p)
 		strbuf__addz(b, ": ");
 	}
 	add_amount(b, total, summary_noun(p, 1), summary_noun(p, 2));
-	if (!event__get(p->stats.event)->clock && profile__samples(p) != total) {
+	if (!value_type__is_clock(&p->stats.values[0]) && profile__samples(p) != total) {
 		strbuf__addz(b, " in ");
 		add_amount(b, profile__samples(p), "sample", "samples");
 	}
-	if (p->stats.frequency_hz)
+	if (p->stats.values[0].frequency_hz)
 		strbuf__addf(b, " (%.2f CPU s)", summary_cpu_seconds(p, total));
 	strbuf__addz(b, " of ");
 	if (!summary_is_accounted(p)) {
@@ -200,7 +199,7 @@ static const struct hint {
 
 static const char *why_nothing(const struct profile_stats *s)
 {
-	bool clock = event__get(s->event)->clock;
+	bool clock = value_type__is_clock(&s->values[0]);
 	const struct hint *why = NULL;
 	uint64_t most = 0;
 

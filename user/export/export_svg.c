@@ -231,7 +231,7 @@ static void add_samples(struct strbuf *b, const struct svg *s, uint64_t value, u
 	strbuf__addf(b, "%.2f%%, ", text_percent(value, total));
 	text_add_count(b, value);
 	strbuf__addf(b, " %s", summary_noun(s->p, value));
-	if (s->p->stats.frequency_hz)
+	if (s->p->stats.values[0].frequency_hz)
 		strbuf__addf(b, ", %.2f s", summary_cpu_seconds(s->p, value));
 }
 

@@ -45,6 +45,9 @@ void outputs__help(bool diff)
 	       "                         %s\n"
 	       "  -f, --folded           folded stacks on stdout instead of the report\n",
 	       b.err ? "" : b.s);
+	if (!diff)
+		printf("      --value NAME       only this value of a profile that has several; formats\n"
+		       "                         that show one value show the first\n");
 	strbuf__free(&b);
 }
 
@@ -114,7 +117,7 @@ static int write_stdout(const struct outputs *o, const struct profile *base,
 	int err;
 
 	eo.width = terminal__width(&eo.color);
-	err = base ? format->write_diff(base, p, &eo, stdout) : format->write(p, &eo, stdout);
+	err = export__write(format, base, p, &eo, stdout);
 	if (!err && fflush(stdout))
 		err = -errno;
 	if (err)
@@ -139,9 +142,25 @@ static int write_all(struct outputs *o, const struct profile *base, const struct
 	return err ? err : e;
 }
 
+static int no_such_value(const struct profile *p, const char *name)
+{
+	struct strbuf b = { 0 };
+
+	for (uint32_t i = 0; i < profile__value_cnt(p); i++)
+		strbuf__addf(&b, "%s%s", i ? ", " : "", value_type__name(&p->stats.values[i]));
+	log_err("--value %s: the profile has no such value; it has %s", name, b.err ? "" : b.s);
+	strbuf__free(&b);
+	return -ENOENT;
+}
+
 int outputs__write(struct outputs *o, const struct profile *p, const struct export_opts *eo)
 {
-	return write_all(o, NULL, p, eo);
+	struct export_opts with = *eo;
+
+	if (o->value && profile__find_value(p, o->value) < 0)
+		return no_such_value(p, o->value);
+	with.value = o->value;
+	return write_all(o, NULL, p, &with);
 }
 
 int outputs__write_diff(struct outputs *o, const struct profile *before,

@@ -26,8 +26,9 @@ struct output {
 struct outputs {
 	struct output *list; /* owned; no path twice */
 	size_t cnt;
-	bool folded; /* -f: folded stacks on stdout instead of the report */
-	bool diff;   /* set before outputs__add(): what differs between two profiles is written */
+	bool folded;	   /* -f: folded stacks on stdout instead of the report */
+	const char *value; /* --value: borrowed, or NULL: see export_opts */
+	bool diff; /* set before outputs__add(): what differs between two profiles is written */
 };
 
 /* Prints the lines of a help for -o and -f. */

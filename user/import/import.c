@@ -12,9 +12,7 @@
 #include <zlib.h>
 
 #include "base/log.h"
-#include "export/export.h"
 #include "import/import_build.h"
-#include "sources/event.h"
 
 #define READ_SIZE    65536
 #define GZIP_WINDOW  (15 + 16) /* zlib: the largest window, gzip's header */
@@ -162,7 +160,7 @@ static const uint32_t frame_tags[] = {
 /* Samples of this file in samples of the frequency that is counted in. */
 static uint64_t scale(struct import *im, uint64_t count)
 {
-	uint32_t hz = im->stats.frequency_hz;
+	uint32_t hz = im->stats.values[0].frequency_hz;
 	uint64_t parts;
 
 	if (!im->as_hz || !hz || hz == im->as_hz || count > UINT64_MAX / im->as_hz / 2)
@@ -172,8 +170,8 @@ static uint64_t scale(struct import *im, uint64_t count)
 	return parts / hz;
 }
 
-int import_stack(struct import *im, int proc, uint32_t tid, const uint32_t *syms, size_t cnt,
-		 uint64_t samples, uint64_t count)
+int import_stack(struct import *im, uint32_t type, int proc, uint32_t tid, const uint32_t *syms,
+		 size_t cnt, uint64_t samples, uint64_t count)
 {
 	uint32_t max_frames = im->o.max_frames ? im->o.max_frames : FRAMES_MAX;
 	int stack;
@@ -185,14 +183,16 @@ int import_stack(struct import *im, int proc, uint32_t tid, const uint32_t *syms
 	}
 	if (im->o.merge_processes || im->o.merge_threads)
 		tid = 0;
-	count = scale(im, count);
+	if (!type)
+		count = scale(im, count);
 	if (!count)
 		return 0;
 	if (array_grow(&im->words, &im->word_cap, 0, cnt, sizeof(*im->words), UINT32_MAX))
 		return -ENOMEM;
 	for (size_t i = 0; i < cnt; i++)
 		im->words[i] = FRAME_WORD(frame_tags[im->p->syms[syms[i]].kind], syms[i]);
-	stack = profile__add_weighted(im->p, (uint32_t)proc, tid, im->words, cnt, samples, count);
+	stack = profile__add_value(im->p, type, (uint32_t)proc, tid, im->words, cnt, samples,
+				   count);
 	return stack < 0 ? -ENOMEM : 0;
 }
 
@@ -308,33 +308,55 @@ static bool is_text(const struct import *im, const uint8_t *data, size_t size)
 
 /* ---- Adding up ---- */
 
+static uint32_t values_of(const struct profile_stats *s)
+{
+	return s->value_cnt ? s->value_cnt : 1;
+}
+
+/* False after a message. */
+static bool same_values(struct import *im, const struct profile_stats *s,
+			const struct profile_stats *before)
+{
+	for (uint32_t i = 0; i < values_of(s) && i < values_of(before); i++) {
+		const struct value_type *v = &s->values[i], *was = &before->values[i];
+
+		if (value_type__same(v, was))
+			continue;
+		import_bad(im, "counts %s, the file before it %s: they cannot be added up",
+			   value_type__noun(v, 2), value_type__noun(was, 2));
+		return false;
+	}
+	if (values_of(s) == values_of(before))
+		return true;
+	import_bad(im, "has %" PRIu32 " value types, the file before it %" PRIu32, values_of(s),
+		   values_of(before));
+	return false;
+}
+
 /* Samples count for 1 / frequency each, so those of different frequencies cannot be added. */
 static int add_stats(struct import *im)
 {
 	struct profile_stats *to = &im->p->stats;
 	struct profile_stats *s = &im->stats;
 
-	if (im->as_hz && s->frequency_hz && s->frequency_hz != im->as_hz) {
-		s->frequency_hz = im->as_hz;
+	if (im->as_hz && s->values[0].frequency_hz && s->values[0].frequency_hz != im->as_hz) {
+		s->values[0].frequency_hz = im->as_hz;
 		im->unaccounted = true;
 	}
-	if (im->file_cnt++ && to->frequency_hz != s->frequency_hz)
+	if (im->file_cnt++ && to->values[0].frequency_hz != s->values[0].frequency_hz)
 		return import_bad(im,
 				  "sampled at %" PRIu32 " Hz, the file before it at %" PRIu32
 				  " Hz: their samples cannot be added up",
-				  s->frequency_hz, to->frequency_hz);
-	if (im->file_cnt > 1 && to->event != s->event)
-		return import_bad(im, "counts %s, the file before it %s: they cannot be added up",
-				  event__get(s->event)->many, event__get(to->event)->many);
+				  s->values[0].frequency_hz, to->values[0].frequency_hz);
+	if (im->file_cnt > 1 && !same_values(im, s, to))
+		return -EBADMSG;
 	for (size_t i = 0; i < CTR_CNT; i++)
 		to->counters[i] += s->counters[i];
 	if (!to->start_unix_ns || (s->start_unix_ns && s->start_unix_ns < to->start_unix_ns))
 		to->start_unix_ns = s->start_unix_ns;
 	to->duration_ns += s->duration_ns;
-	to->event = s->event;
-	to->frequency_hz = s->frequency_hz;
-	to->rate_hz = s->rate_hz;
-	to->period = s->period;
+	memcpy(to->values, s->values, sizeof(to->values));
+	to->value_cnt = s->value_cnt;
 	to->slowed = s->slowed > to->slowed ? s->slowed : to->slowed;
 	to->cpus = s->cpus > to->cpus ? s->cpus : to->cpus;
 	to->self_cpu_ns += s->self_cpu_ns;

@@ -47,8 +47,8 @@ int import_proc(struct import *im, struct profile_proc *proc, uint64_t life);
 /* `name` may be 0. 0 or -ENOMEM. */
 int import_thread(struct import *im, int proc, uint32_t tid, str_id name);
 /* Syms outermost first; `samples` were taken, which count for `count`. 0, -ENOMEM, or -E2BIG after a message. */
-int import_stack(struct import *im, int proc, uint32_t tid, const uint32_t *syms, size_t cnt,
-		 uint64_t samples, uint64_t count);
+int import_stack(struct import *im, uint32_t type, int proc, uint32_t tid, const uint32_t *syms,
+		 size_t cnt, uint64_t samples, uint64_t count);
 
 /* The readers. `data` is not changed, and not kept. 0 or negative errno after a message. */
 int import_pprof(struct import *im, const uint8_t *data, size_t size);

@@ -338,7 +338,7 @@ static int take_line(struct folded *fo)
 			return sym;
 		fo->syms[cnt++] = (uint32_t)sym;
 	}
-	return import_stack(fo->im, index, tid, fo->syms, cnt, l->count, l->count);
+	return import_stack(fo->im, 0, index, tid, fo->syms, cnt, l->count, l->count);
 }
 
 int import_folded(struct import *im, const char *text, size_t size)

@@ -13,14 +13,15 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/idmap.h"
 #include "base/log.h"
 #include "profile/export_stacks.h"
 #include "profile/pprof.h"
-#include "sources/event.h"
 
 #define ELEMENTS_MAX (1U << 22) /* of each table: a bound on memory */
 #define TYPES_MAX    64
@@ -51,8 +52,16 @@ struct location {
 	uint32_t sym;	  /* + 1; 0: not used yet */
 };
 
-struct value_type {
+struct column_type {
 	int64_t type, unit;
+};
+
+/* Where a value type is in the samples of the file. */
+struct column {
+	size_t count;	/* which value counts */
+	size_t samples; /* which value is the number of samples, where `count` is not; else `count` */
+	uint64_t divisor; /* value -> samples; 0: it is a number of samples */
+	struct value_type type;
 };
 
 struct table {
@@ -65,14 +74,14 @@ struct reader {
 	struct import *im;
 	struct slice file;
 	struct table strings, mappings, functions, locations;
-	struct value_type types[TYPES_MAX];
+	struct column_type types[TYPES_MAX];
 	size_t type_cnt;
-	struct value_type period_type;
+	uint64_t values[TYPES_MAX]; /* of the sample at hand */
+	struct column_type period_type;
 	int64_t period, time_ns, duration_ns, default_type;
 	bool ours;
-	size_t column; /* which value counts */
-	size_t samples; /* which value is the number of samples, where `column` is not; else `column` */
-	uint64_t divisor; /* value -> samples; 0: it is a number of samples */
+	struct column columns[VALUES_MAX]; /* by value type of this profile */
+	uint32_t column_cnt;
 	uint32_t *frames; /* of a sample */
 	size_t frame_cap;
 	str_id main_comm, main_exe;
@@ -236,9 +245,9 @@ static int damaged(const struct reader *r, const char *what)
 	return import_bad(r->im, "not a pprof profile, or damaged: %s", what);
 }
 
-static struct value_type read_type(struct slice msg, bool *bad)
+static struct column_type read_type(struct slice msg, bool *bad)
 {
-	struct value_type t = { 0, 0 };
+	struct column_type t = { 0, 0 };
 	struct wire w = wire(msg);
 
 	while (wire__next(&w)) {
@@ -448,17 +457,17 @@ static uint32_t column_event(const struct reader *r, size_t i)
 {
 	struct slice name = get_string(r, r->types[i].type);
 	uint32_t id =
-		is_count(r, i) ? event__find((const char *)name.p, (uint32_t)name.len) : EVENT_CNT;
+		is_count(r, i) ? value_type__find_event((const char *)name.p, name.len) : EVENT_CNT;
 
-	return id < EVENT_CNT && !event__get(id)->clock ? id : 0;
+	return id < EVENT_CNT && !event_is_clock(id) ? id : 0;
 }
 
-static size_t samples_column(const struct reader *r)
+static size_t samples_column(const struct reader *r, size_t column)
 {
-	for (size_t i = 0; i < r->type_cnt && column_event(r, r->column); i++)
+	for (size_t i = 0; i < r->type_cnt && column_event(r, column); i++)
 		if (is_count(r, i) && is(get_string(r, r->types[i].type), "samples"))
 			return i;
-	return r->column;
+	return column;
 }
 
 /* The sample type asked for, else the number of samples, else CPU time. type_cnt: none. */
@@ -492,31 +501,114 @@ static int no_column(const struct reader *r)
 		strbuf__addc(&b, '/');
 		str_sanitise(&b, (const char *)unit.p, unit.len, 40);
 	}
-	if (r->im->o.sample_type)
-		import_bad(r->im, "no sample type '%s'; it has %s", r->im->o.sample_type,
-			   b.len ? b.s : "none");
-	else
-		import_bad(r->im, "not a CPU profile: it has %s", b.len ? b.s : "no types");
+	import_bad(r->im, "no sample type '%s'; it has %s",
+		   r->im->o.sample_type ? r->im->o.sample_type : "samples", b.len ? b.s : "none");
 	strbuf__free(&b);
 	return -EBADMSG;
 }
 
-static int choose_column(struct reader *r)
+static void copy_text(char *out, size_t size, struct slice text)
 {
+	struct strbuf b = { 0 };
+
+	str_sanitise(&b, (const char *)text.p, text.len, size - 1);
+	snprintf(out, size, "%s", b.err || !b.len ? "unknown" : b.s);
+	strbuf__free(&b);
+}
+
+/* A column that is no clock's and no event of ours stands for itself, whatever it counts. */
+static void add_foreign(struct reader *r, size_t column)
+{
+	struct column *c = &r->columns[r->column_cnt++];
+	struct slice unit = get_string(r, r->types[column].unit);
+	uint64_t ns = unit_ns(unit);
+
+	*c = (struct column){ .count = column, .samples = column };
+	c->type.event = VALUE_FOREIGN;
+	c->type.frequency_hz = ns ? (uint32_t)(NS_PER_S / ns) : 0;
+	copy_text(c->type.name, sizeof(c->type.name), get_string(r, r->types[column].type));
+	copy_text(c->type.unit, sizeof(c->type.unit), unit);
+}
+
+/* The one that is counted by: that of the file's samples, or the one asked for. */
+static int add_first(struct reader *r, size_t column)
+{
+	struct column *c = &r->columns[r->column_cnt++];
 	uint64_t ns;
 
-	r->column = find_column(r);
-	if (r->column == r->type_cnt)
-		return no_column(r);
-	r->samples = samples_column(r);
-	if (is_count(r, r->column))
+	*c = (struct column){ .count = column, .samples = samples_column(r, column) };
+	c->type.event = column_event(r, column);
+	if (is_count(r, column))
 		return 0;
-	ns = unit_ns(get_string(r, r->types[r->column].unit));
-	if (!ns)
+	ns = unit_ns(get_string(r, r->types[column].unit));
+	c->divisor = ns ? period_ns(r) / ns : 0;
+	if (c->divisor)
+		return 0;
+	/* Bytes, or times that no sample has a part of: each is its own. */
+	r->column_cnt--;
+	add_foreign(r, column);
+	return 0;
+}
+
+/* Value types that this program wrote behind the first: two columns each, in the order of `stats`. */
+static void add_ours(struct reader *r)
+{
+	const struct profile_stats *s = &r->im->stats;
+
+	for (uint32_t k = 1; k < s->value_cnt && 2 * k + 1 < r->type_cnt; k++) {
+		bool clock = value_type__is_clock(&s->values[k]);
+
+		r->columns[r->column_cnt++] = (struct column){ .count = clock ? 2 * k : 2 * k + 1,
+							       .samples = 2 * k,
+							       .type = s->values[k] };
+	}
+}
+
+static bool is_time_of_samples(const struct reader *r, size_t i)
+{
+	return r->columns[0].type.event != VALUE_FOREIGN &&
+	       unit_ns(get_string(r, r->types[i].unit)) && period_ns(r);
+}
+
+/* As `go tool pprof` has it: the one that the file names, or the last. */
+static size_t default_column(const struct reader *r)
+{
+	for (size_t i = 0; i < r->type_cnt; i++)
+		if (r->types[i].type == r->default_type)
+			return i;
+	return r->type_cnt - 1;
+}
+
+/* All columns but those of the first value type, and the time that its samples stand for. */
+static void add_others(struct reader *r)
+{
+	const struct column *first = &r->columns[0];
+
+	if (!r->column_cnt)
+		add_foreign(r, default_column(r));
+	for (size_t i = 0; i < r->type_cnt && r->column_cnt < VALUES_MAX; i++)
+		if (i != first->count && i != first->samples && !is_time_of_samples(r, i))
+			add_foreign(r, i);
+}
+
+static int choose_columns(struct reader *r)
+{
+	size_t column = find_column(r);
+	int err;
+
+	if (column == r->type_cnt && (r->im->o.sample_type || !r->type_cnt))
 		return no_column(r);
-	r->divisor = period_ns(r) / ns;
-	if (!r->divisor)
-		return import_bad(r->im, "its values are times, without the period of a sample");
+	if (column == r->type_cnt) {
+		add_others(r); /* a profile of something else than time */
+		return 0;
+	}
+	err = add_first(r, column);
+	if (err || r->im->o.sample_type)
+		return err;
+	if (r->ours && r->im->stats.value_cnt > 1)
+		add_ours(r);
+	else if (!r->ours)
+		add_others(r);
 	return 0;
 }
 
@@ -550,20 +642,34 @@ static void read_stats(struct reader *r)
 {
 	struct profile_stats *s = &r->im->stats;
 	struct slice run = get_string(r, PPROF_RUN_STRING);
-	uint64_t ns = period_ns(r);
 
 	read_comments(r);
 	if (r->ours && starts_with(run, PPROF_RUN)) {
 		profile_stats__parse(s, (const char *)run.p, run.len);
 		r->im->has_lines |= !memmem(run.p, run.len, NO_LINES, strlen(NO_LINES));
 	}
-	s->event = column_event(r, r->column);
 	if (!s->start_unix_ns && r->time_ns > 0)
 		s->start_unix_ns = (uint64_t)r->time_ns;
 	if (!s->duration_ns && r->duration_ns > 0)
 		s->duration_ns = (uint64_t)r->duration_ns;
-	if (!s->frequency_hz && ns && ns <= 1000000000)
-		s->frequency_hz = (uint32_t)((1000000000 + ns / 2) / ns);
+}
+
+/* What the columns count becomes what the profile counts. */
+static void set_values(struct reader *r)
+{
+	struct profile_stats *s = &r->im->stats;
+	uint64_t ns = period_ns(r);
+
+	if (r->columns[0].type.event == VALUE_FOREIGN)
+		s->values[0] = r->columns[0].type;
+	else
+		s->values[0].event = r->columns[0].type.event;
+	for (uint32_t k = 1; k < r->column_cnt; k++)
+		s->values[k] = r->columns[k].type;
+	s->value_cnt = r->column_cnt;
+	if (s->values[0].event != VALUE_FOREIGN && !s->values[0].frequency_hz && ns &&
+	    ns <= NS_PER_S)
+		s->values[0].frequency_hz = (uint32_t)((NS_PER_S + ns / 2) / ns);
 }
 
 /* ---- Mappings, functions and locations -> syms ---- */
@@ -812,19 +918,35 @@ static void reverse(uint32_t *frames, size_t cnt)
 	}
 }
 
-static int store_sample(struct reader *r, struct labels *l, size_t frame_cnt, int64_t value,
-			int64_t samples)
+static uint64_t column_value(const struct reader *r, const struct column *c)
 {
-	uint64_t count = (uint64_t)value;
-	uint32_t thread;
-	int proc, err;
+	uint64_t count = r->values[c->count];
 
-	if (value < 0 || samples < 0)
-		return import_bad(r->im, "negative values: a difference of two profiles?");
-	if (r->divisor)
-		count = count / r->divisor + (count % r->divisor >= (r->divisor + 1) / 2);
-	if (!count)
-		return 0;
+	return c->divisor ? count / c->divisor + (count % c->divisor >= (c->divisor + 1) / 2)
+			  : count;
+}
+
+static int check_values(const struct reader *r, bool *counts)
+{
+	*counts = false;
+	for (uint32_t k = 0; k < r->column_cnt; k++) {
+		const struct column *c = &r->columns[k];
+
+		if (r->values[c->count] > INT64_MAX || r->values[c->samples] > INT64_MAX)
+			return import_bad(r->im, "negative values: a difference of two profiles?");
+		*counts |= column_value(r, c) != 0;
+	}
+	return 0;
+}
+
+static int store_sample(struct reader *r, struct labels *l, size_t frame_cnt)
+{
+	uint32_t thread;
+	bool counts;
+	int proc, err = check_values(r, &counts);
+
+	if (err || !counts)
+		return err;
 	if (!l->proc.comm) {
 		l->proc.comm = r->main_comm;
 		l->proc.exe = r->main_exe;
@@ -838,17 +960,20 @@ static int store_sample(struct reader *r, struct labels *l, size_t frame_cnt, in
 	if (err)
 		return err;
 	reverse(r->frames, frame_cnt);
-	return import_stack(r->im, proc, thread, r->frames, frame_cnt,
-			    r->samples == r->column ? count : (uint64_t)samples, count);
+	for (uint32_t k = 0; k < r->column_cnt && !err; k++) {
+		const struct column *c = &r->columns[k];
+		uint64_t count = column_value(r, c);
+
+		err = import_stack(r->im, k, proc, thread, r->frames, frame_cnt,
+				   c->samples == c->count ? count : r->values[c->samples], count);
+	}
+	return err;
 }
 
-static void take_value(const struct reader *r, size_t column, int64_t n, int64_t *value,
-		       int64_t *samples)
+static void take_value(struct reader *r, size_t column, uint64_t n)
 {
-	if (column == r->column)
-		*value = n;
-	if (column == r->samples)
-		*samples = n;
+	if (column < TYPES_MAX)
+		r->values[column] = n;
 }
 
 static int read_sample(struct reader *r, struct slice msg)
@@ -856,7 +981,6 @@ static int read_sample(struct reader *r, struct slice msg)
 	struct wire w = wire(msg);
 	struct labels l = { .tid = 0 };
 	size_t frame_cnt = 0, value_cnt = 0;
-	int64_t value = 0, samples = 0;
 	int err = 0;
 
 	while (!err && wire__next(&w)) {
@@ -876,12 +1000,12 @@ static int read_sample(struct reader *r, struct slice msg)
 			else if (w.field == 1)
 				err = add_frame(r, number, frame_cnt++);
 			else
-				take_value(r, value_cnt++, (int64_t)number, &value, &samples);
+				take_value(r, value_cnt++, number);
 		}
 	}
 	if (!err && (w.bad || value_cnt != r->type_cnt))
 		err = damaged(r, "a sample");
-	return err ? err : store_sample(r, &l, frame_cnt, value, samples);
+	return err ? err : store_sample(r, &l, frame_cnt);
 }
 
 static int read_samples(struct reader *r)
@@ -901,9 +1025,11 @@ int import_pprof(struct import *im, const uint8_t *data, size_t size)
 	int err = read_tables(&r);
 
 	if (!err)
-		err = choose_column(&r);
-	if (!err)
 		read_stats(&r);
+	if (!err)
+		err = choose_columns(&r);
+	if (!err)
+		set_values(&r);
 	if (!err)
 		err = resolve_mappings(&r);
 	if (!err)

@@ -155,7 +155,7 @@ static void weigh_all(struct diff *d, const struct side *sides)
 	double unit[DIFF_SIDES]; /* samples of a second, or all */
 
 	for (int i = 0; i < DIFF_SIDES; i++)
-		unit[i] = d->absolute ? (double)sides[i].p->stats.frequency_hz
+		unit[i] = d->absolute ? (double)sides[i].p->stats.values[0].frequency_hz
 				      : (double)d->samples[i];
 	for (size_t i = 0; i < d->cnt; i++) {
 		weigh(d, &d->rows[i].self, unit);

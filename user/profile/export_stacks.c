@@ -175,6 +175,7 @@ static void flatten(struct flat_stacks *fs, const struct profile *p, const struc
 	out->first = fs->elem_cnt;
 	out->count = s->count;
 	out->samples = s->samples;
+	out->type = s->type;
 	for (uint32_t i = 0; i < cnt; i++) {
 		uint32_t n = frame_elems(p, s->first + i, inlined);
 		uint32_t sym = frame_sym(p, s->first + i);
@@ -202,7 +203,9 @@ static int cmp_flat(const void *a, const void *b, void *ctx)
 		if (ea != eb)
 			return ea < eb ? -1 : 1;
 	}
-	return cmp_u64(fa->cnt, fb->cnt);
+	if (fa->cnt != fb->cnt)
+		return cmp_u64(fa->cnt, fb->cnt);
+	return cmp_u64(fa->type, fb->type);
 }
 
 static void merge_equal(struct flat_stacks *fs)
@@ -344,6 +347,8 @@ struct stack_group *flat_stacks__groups(const struct flat_stacks *fs, size_t *cn
 		if (!i || fs->stacks[i].key != fs->stacks[i - 1].key)
 			groups[n++] = (struct stack_group){ .first = i, .key = fs->stacks[i].key };
 		groups[n - 1].cnt++;
+		if (fs->stacks[i].type)
+			continue;
 		groups[n - 1].count += fs->stacks[i].count;
 		groups[n - 1].samples += fs->stacks[i].samples;
 	}
@@ -422,7 +427,12 @@ const struct profile_proc *export_view__proc(const struct export_view *v, const 
 
 int64_t export_cpu_ns(const struct profile *p, uint64_t count)
 {
-	uint32_t hz = p->stats.frequency_hz;
+	return export_value_ns(&p->stats.values[0], count);
+}
+
+int64_t export_value_ns(const struct value_type *v, uint64_t count)
+{
+	uint32_t hz = v->frequency_hz;
 	unsigned __int128 ns = hz ? (unsigned __int128)count * 1000000000u / hz : 0;
 
 	return ns > INT64_MAX ? INT64_MAX : (int64_t)ns;

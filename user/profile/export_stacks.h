@@ -88,6 +88,7 @@ uint64_t *proc_order__keys(const struct proc_order *o, const struct profile *p, 
 struct flat_stack {
 	size_t first; /* in elems[] of the outermost element */
 	uint32_t cnt;
+	uint16_t type; /* index in stats.values */
 	uint64_t key;
 	uint64_t count, samples;
 };
@@ -102,13 +103,13 @@ struct flat_stacks {
 /*
  * The stacks with each frame replaced by ids[its sym]. With `inlined`, functions inlined into a
  * frame follow it as elements of their own. `keys` (NULL: all 0) has one number per stack of the profile;
- * stacks are sorted by key, then by elements, and equal ones are added up. 0 or -ENOMEM.
+ * stacks are sorted by key, by elements, by value type, and equal ones are added up. 0 or -ENOMEM.
  */
 int flat_stacks__init(struct flat_stacks *fs, const struct profile *p, const uint32_t *ids,
 		      bool inlined, const uint64_t *keys);
 void flat_stacks__free(struct flat_stacks *fs);
 
-/* Stacks with one key, neighbours in a flat_stacks. */
+/* Stacks with one key, neighbours in a flat_stacks. Numbers are those of the first value type. */
 struct stack_group {
 	size_t first, cnt;
 	uint64_t key;
@@ -136,5 +137,7 @@ const struct profile_proc *export_view__proc(const struct export_view *v, const 
 
 /* Time of `count` samples in nanoseconds; 0 when the frequency is not known. */
 int64_t export_cpu_ns(const struct profile *p, uint64_t count);
+/* The same of another value type than the first. */
+int64_t export_value_ns(const struct value_type *v, uint64_t count);
 
 #endif /* PYPERF_EXPORT_STACKS_H */

@@ -155,7 +155,7 @@ void text_add_samples(struct strbuf *b, const struct profile *p)
 	uint64_t delivered = s->counters[CTR_delivered], counted = s->counters[CTR_counted];
 	uint64_t sum = counted + profile__filtered(s) + profile__lost(s);
 	uint64_t total =
-		s->slowed > 1 ? counted : profile__samples(p); /* slowed: some count for many */
+		s->slowed > 1 ? counted : profile__all_samples(p); /* slowed: some count for many */
 
 	text_add_count(b, delivered);
 	strbuf__addz(b, " delivered = ");

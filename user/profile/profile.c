@@ -183,20 +183,21 @@ int profile__add_sym(struct profile *p, const struct sym *sym)
 
 /* ---- Stacks ---- */
 
-static uint64_t hash_stack(const struct profile *p, uint32_t proc, uint32_t tid,
-			   const uint64_t *words, size_t cnt)
+static uint64_t hash_stack(const struct profile *p, const struct profile_stack *s,
+			   const uint64_t *words)
 {
-	uint64_t parts[] = { (uint64_t)proc << 32 | tid,
-			     hash_bytes(&p->index->key, words, cnt * sizeof(*words)) };
+	uint64_t parts[] = { (uint64_t)s->proc << 32 | s->tid, s->type,
+			     hash_bytes(&p->index->key, words, s->cnt * sizeof(*words)) };
 
 	return hash_bytes(&p->index->key, parts, sizeof(parts));
 }
 
-static bool stack_is(const struct profile *p, const struct profile_stack *s, uint32_t proc,
-		     uint32_t tid, const uint64_t *words, size_t cnt)
+static bool stack_is(const struct profile *p, const struct profile_stack *s,
+		     const struct profile_stack *wanted, const uint64_t *words)
 {
-	return s->proc == proc && s->tid == tid && s->cnt == cnt &&
-	       (!cnt || !memcmp(&p->frames[s->first], words, cnt * sizeof(*words)));
+	return s->proc == wanted->proc && s->tid == wanted->tid && s->type == wanted->type &&
+	       s->cnt == wanted->cnt &&
+	       (!s->cnt || !memcmp(&p->frames[s->first], words, s->cnt * sizeof(*words)));
 }
 
 static void note_python_frames(struct profile_proc *proc, const uint64_t *words, size_t cnt)
@@ -226,13 +227,13 @@ static int new_stack(struct profile *p, uint64_t hash, const struct profile_stac
 	return (int)p->stack_cnt++;
 }
 
-static int find_stack(const struct profile *p, uint64_t hash, uint32_t proc, uint32_t tid,
-		      const uint64_t *words, size_t cnt)
+static int find_stack(const struct profile *p, uint64_t hash, const struct profile_stack *wanted,
+		      const uint64_t *words)
 {
 	uint32_t i;
 
 	for (size_t at = 0; (i = hash_index__next(&p->index->stacks, hash, &at)) != HASH_NONE;)
-		if (stack_is(p, &p->stacks[i], proc, tid, words, cnt))
+		if (stack_is(p, &p->stacks[i], wanted, words))
 			return (int)i;
 	return -1;
 }
@@ -240,7 +241,9 @@ static int find_stack(const struct profile *p, uint64_t hash, uint32_t proc, uin
 int profile__find_stack(const struct profile *p, uint32_t proc, uint32_t tid, const uint64_t *words,
 			size_t cnt)
 {
-	return find_stack(p, hash_stack(p, proc, tid, words, cnt), proc, tid, words, cnt);
+	const struct profile_stack wanted = { .proc = proc, .tid = tid, .cnt = (uint32_t)cnt };
+
+	return cnt > UINT32_MAX ? -1 : find_stack(p, hash_stack(p, &wanted, words), &wanted, words);
 }
 
 int profile__add_stack(struct profile *p, uint32_t proc, uint32_t tid, const uint64_t *words,
@@ -252,19 +255,25 @@ int profile__add_stack(struct profile *p, uint32_t proc, uint32_t tid, const uin
 int profile__add_weighted(struct profile *p, uint32_t proc, uint32_t tid, const uint64_t *words,
 			  size_t cnt, uint64_t samples, uint64_t count)
 {
+	return profile__add_value(p, 0, proc, tid, words, cnt, samples, count);
+}
+
+int profile__add_value(struct profile *p, uint32_t type, uint32_t proc, uint32_t tid,
+		       const uint64_t *words, size_t cnt, uint64_t samples, uint64_t count)
+{
 	struct profile_stack stack = {
-		.proc = proc, .tid = tid, .count = count, .samples = samples
+		.proc = proc, .tid = tid, .type = (uint16_t)type, .count = count, .samples = samples
 	};
 	uint64_t hash;
 	int i;
 
-	if (proc >= p->proc_cnt)
+	if (proc >= p->proc_cnt || type >= VALUES_MAX)
 		return -EINVAL;
 	if (cnt > UINT32_MAX / sizeof(*words))
 		return -ENOMEM;
 	stack.cnt = (uint32_t)cnt;
-	hash = hash_stack(p, proc, tid, words, cnt);
-	i = find_stack(p, hash, proc, tid, words, cnt);
+	hash = hash_stack(p, &stack, words);
+	i = find_stack(p, hash, &stack, words);
 	if (i < 0)
 		return new_stack(p, hash, &stack, words);
 	p->stacks[i].count += count;
@@ -285,13 +294,22 @@ uint64_t profile__total(const struct profile *p)
 	uint64_t total = 0;
 
 	for (size_t i = 0; i < p->stack_cnt; i++)
-		total += p->stacks[i].count;
+		total += p->stacks[i].type ? 0 : p->stacks[i].count;
 	return total;
 }
 
 uint64_t profile__samples(const struct profile *p)
 {
 	uint64_t samples = 0;
+
+	for (size_t i = 0; i < p->stack_cnt; i++)
+		samples += p->stacks[i].type ? 0 : p->stacks[i].samples;
+	return samples;
+}
+
+uint64_t profile__all_samples(const struct profile *p)
+{
+	uint64_t samples = p->stats.hidden_samples;
 
 	for (size_t i = 0; i < p->stack_cnt; i++)
 		samples += p->stacks[i].samples;
@@ -306,6 +324,8 @@ double profile__weight(const struct profile *p)
 	for (size_t i = 0; i < p->stack_cnt; i++) {
 		double count = (double)p->stacks[i].count, samples = (double)p->stacks[i].samples;
 
+		if (p->stacks[i].type)
+			continue;
 		sum += count;
 		squares += samples > 0 ? count * count / samples : 0;
 	}
@@ -345,14 +365,65 @@ uint64_t profile__sampler_ns(const struct profile_stats *s)
 	return n[CTR_timed_samples] ? (uint64_t)(ns / (double)n[CTR_timed_samples]) : 0;
 }
 
+/* ---- Value types ---- */
+
+uint32_t profile__value_cnt(const struct profile *p)
+{
+	return p->stats.value_cnt ? p->stats.value_cnt : 1;
+}
+
+int profile__find_value(const struct profile *p, const char *name)
+{
+	for (uint32_t i = 0; i < profile__value_cnt(p); i++)
+		if (!strcmp(value_type__name(&p->stats.values[i]), name))
+			return (int)i;
+	return -1;
+}
+
+struct profile *profile__view(const struct profile *p, uint32_t type)
+{
+	struct profile *v = malloc(sizeof(*v));
+
+	if (!v)
+		return NULL;
+	*v = *p;
+	v->stacks = calloc(p->stack_cnt + 1, sizeof(*v->stacks));
+	if (!v->stacks) {
+		free(v);
+		return NULL;
+	}
+	v->stack_cnt = 0;
+	for (size_t i = 0; i < p->stack_cnt; i++) {
+		if (p->stacks[i].type != type) {
+			v->stats.hidden_samples += p->stacks[i].samples;
+			continue;
+		}
+		v->stacks[v->stack_cnt] = p->stacks[i];
+		v->stacks[v->stack_cnt++].type = 0;
+	}
+	v->stats.values[0] = p->stats.values[type];
+	v->stats.value_cnt = 1;
+	return v;
+}
+
+void profile__free_view(struct profile *view)
+{
+	if (view)
+		free(view->stacks);
+	free(view);
+}
+
 /* ---- Numbers as text ---- */
 
-/* Written as they are; the others are counters. */
-#define NUMBERS(X)                                                                                 \
+/* Of a value type; those after the first with their number: "event1=6". */
+#define VALUE_NUMBERS(X)                                                                           \
 	X("event", event)                                                                          \
 	X("hz", frequency_hz)                                                                      \
 	X("rate_hz", rate_hz)                                                                      \
-	X("period", period)                                                                        \
+	X("period", period)
+
+/* Written as they are; the others are counters. */
+#define NUMBERS(X)                                                                                 \
 	X("slowed", slowed)                                                                        \
 	X("cpus", cpus)                                                                            \
 	X("self_cpu_ns", self_cpu_ns)                                                              \
@@ -367,8 +438,24 @@ static void print_number(struct strbuf *b, const char *name, uint64_t value)
 		strbuf__addf(b, " %s=%" PRIu64, name, value);
 }
 
+static void print_value(struct strbuf *b, const struct value_type *v, const char *nr)
+{
+	if (*nr) /* the event tells that there is one */
+		strbuf__addf(b, " event%s=%" PRIu32, nr, v->event);
+	else
+		print_number(b, "event", v->event);
+#define X(name, field)                                                                             \
+	if (v->field && strcmp(name, "event"))                                                     \
+		strbuf__addf(b, " %s%s=%" PRIu64, name, nr, (uint64_t)v->field);
+	VALUE_NUMBERS(X)
+#undef X
+}
+
 void profile_stats__print(struct strbuf *b, const struct profile_stats *s)
 {
+	print_value(b, &s->values[0], "");
+	for (uint32_t i = 1; i < s->value_cnt; i++)
+		print_value(b, &s->values[i], (const char[]){ (char)('0' + i), '\0' });
 #define X(name, field) print_number(b, name, s->field);
 	NUMBERS(X)
 #undef X
@@ -381,8 +468,33 @@ static bool is_word(const char *word, size_t len, const char *name)
 	return strlen(name) == len && !memcmp(word, name, len);
 }
 
+/* Of value type number i. Was it one? */
+static bool set_value_number(struct profile_stats *s, uint32_t i, const char *name, size_t len,
+			     uint64_t number)
+{
+	struct value_type *v = &s->values[i];
+
+#define X(word, field)                                                                             \
+	if (is_word(name, len, word)) {                                                            \
+		if ((__typeof__(v->field))number == number)                                        \
+			v->field = (__typeof__(v->field))number;                                   \
+		if (i >= s->value_cnt)                                                             \
+			s->value_cnt = i + 1;                                                      \
+		return true;                                                                       \
+	}
+	VALUE_NUMBERS(X)
+#undef X
+	return false;
+}
+
 static void set_number(struct profile_stats *s, const char *name, size_t len, uint64_t value)
 {
+	uint32_t nr = len ? (uint32_t)(uint8_t)name[len - 1] - '0' : 0;
+
+	if (set_value_number(s, 0, name, len, value))
+		return;
+	if (nr && nr < VALUES_MAX && set_value_number(s, nr, name, len - 1, value))
+		return;
 #define X(word, field)                                                                             \
 	if (is_word(name, len, word)) {                                                            \
 		if ((__typeof__(s->field))value == value)                                          \

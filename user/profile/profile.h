@@ -25,6 +25,7 @@
 #include <stdint.h>
 
 #include "bpf/pyperf.h"
+#include "profile/value.h"
 
 typedef uint32_t str_id; /* index in the profile's string table; 0 is "" */
 
@@ -87,15 +88,16 @@ struct sym {
 	int32_t inlined; /* index of the sym of the function inlined into this one here, -1: none */
 };
 
-/* One distinct stack of one process (and thread, when threads are kept apart). */
+/* One distinct stack of one process (and thread, when threads are kept apart), counted in one value type. */
 struct profile_stack {
 	uint32_t proc;	/* index in procs */
 	uint32_t tid;	/* THREAD_WORD(): with the interpreter; 0: all threads */
 	uint32_t first; /* index of the outermost frame in frames[] (and in frame_syms[]) */
 	uint32_t cnt;	/* frames */
+	uint16_t type;	/* index in stats.values */
 	/*
-	 * What everything is measured in: samples at stats.frequency_hz for a clock, else events. They differ
-	 * from the samples taken where one stands for many events, or sampling was slowed down.
+	 * What everything is measured in: samples at the value type's frequency for a clock, else events, or what the
+	 * type says. They differ from the samples taken where one stands for many events, or sampling was slowed down.
 	 */
 	uint64_t count;
 	uint64_t samples;
@@ -106,18 +108,17 @@ struct profile_stats {
 	uint64_t counters[CTR_CNT];
 	uint64_t start_unix_ns; /* when sampling began */
 	uint64_t duration_ns;
-	uint32_t event;	       /* enum event_id: what stacks were counted by */
-	uint32_t frequency_hz; /* of a clock: one stands for 1 / frequency_hz seconds; else 0 */
-	uint32_t rate_hz;      /* samples that were asked for of another event; 0: see period */
-	uint64_t period;       /* events per sample, if that was asked for; else 0 */
-	uint32_t slowed;       /* sampling was slowed to 1 / this; 0, 1: it was not */
-	uint32_t cpus;	       /* CPUs that were sampled */
-	uint64_t self_cpu_ns;  /* of this program, user and system, while sampling */
-	uint64_t bpf_ns;       /* run time of the sampler; 0 when statistics are off */
+	struct value_type values[VALUES_MAX];
+	uint32_t value_cnt;   /* 0 is as 1 */
+	uint32_t slowed;      /* sampling was slowed to 1 / this; 0, 1: it was not */
+	uint32_t cpus;	      /* CPUs that were sampled */
+	uint64_t self_cpu_ns; /* of this program, user and system, while sampling */
+	uint64_t bpf_ns;      /* run time of the sampler; 0 when statistics are off */
 	uint64_t bpf_runs;
-	uint64_t drain_ns;  /* the longest that reading a window took; not saved */
-	uint64_t rss_bytes; /* of this program */
-	uint64_t map_bytes; /* of its maps in the kernel */
+	uint64_t hidden_samples; /* of value types that a view does not show; not saved */
+	uint64_t drain_ns;	 /* the longest that reading a window took; not saved */
+	uint64_t rss_bytes;	 /* of this program */
+	uint64_t map_bytes;	 /* of its maps in the kernel */
 };
 
 struct profile {
@@ -176,7 +177,11 @@ int profile__add_stack(struct profile *p, uint32_t proc, uint32_t tid, const uin
 int profile__add_weighted(struct profile *p, uint32_t proc, uint32_t tid, const uint64_t *words,
 			  size_t cnt, uint64_t samples, uint64_t count);
 
-/* The index of such a stack, or -1. */
+/* ... of a value type, an index in stats.values. */
+int profile__add_value(struct profile *p, uint32_t type, uint32_t proc, uint32_t tid,
+		       const uint64_t *words, size_t cnt, uint64_t samples, uint64_t count);
+
+/* The index of such a stack of the first value type, or -1. */
 int profile__find_stack(const struct profile *p, uint32_t proc, uint32_t tid, const uint64_t *words,
 			size_t cnt);
 
@@ -185,9 +190,21 @@ int profile__find_proc(const struct profile *p, uint32_t space);
 /* The name of a thread, or "" when none was recorded. Borrowed until profile__free(). */
 const char *profile__thread_name(const struct profile *p, uint32_t space, uint32_t tid);
 
-/* What all stacks count: samples of a clock, or events. And the samples that were taken for it. */
+/* How many value types it has, at least 1; and the number of the one that is called `name`, or -1. */
+uint32_t profile__value_cnt(const struct profile *p);
+int profile__find_value(const struct profile *p, const char *name);
+/*
+ * The profile as if value type number `type` were its only one, for what shows one. It lives no longer than `p`, whose frames
+ * and names it shares, and is read only. NULL: no memory. Of these, nothing but profile__free_view() may be called.
+ */
+struct profile *profile__view(const struct profile *p, uint32_t type);
+void profile__free_view(struct profile *view);
+
+/* What the stacks of the first value type count, and the samples that were taken for it. */
 uint64_t profile__total(const struct profile *p);
 uint64_t profile__samples(const struct profile *p);
+/* Samples of all value types, those that a view hides, too. */
+uint64_t profile__all_samples(const struct profile *p);
 /*
  * What one draw of chance counts for, at least 1: profile__total() divided by it is the number of independent samples that
  * would tell as much (Kish's effective sample size: the square of the sum of weights, by the sum of their squares).

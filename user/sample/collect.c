@@ -31,11 +31,20 @@
 #include "sample/perf.h"
 #include "sources/event.h"
 
+struct sampled_event {
+	uint32_t id; /* enum event_id */
+	const struct event *event;
+	uint64_t period; /* 0: as the frequency needs it */
+	bool by_period;	 /* a clock whose rate was changed */
+};
+
 struct sampled_cpu {
-	int fd; /* of the perf event; -1: not sampled */
-	struct bpf_link *link;
-	bool seen; /* was sampled at some time */
-	bool told; /* that it is online and cannot be */
+	struct {
+		int fd; /* of the perf event; -1: not sampled */
+		struct bpf_link *link;
+	} by[SAMPLED_MAX]; /* in the order of collect.by */
+	bool seen;	   /* was sampled at some time */
+	bool told;	   /* that it is online and cannot be */
 };
 
 /*
@@ -75,11 +84,10 @@ struct collect {
 	int (*output_fn)(void *ctx, int cpu); /* NULL: none */
 	void *output_ctx;
 	bool attached;
-	const struct event *event;
-	uint32_t frequency_hz; /* 0: period */
-	uint64_t period;
+	struct sampled_event by[SAMPLED_MAX];
+	uint32_t by_cnt;
+	uint32_t frequency_hz;	/* 0: each has a period */
 	uint32_t slowed;	/* sampled at 1 / this */
-	bool by_period;		/* a clock whose rate was changed */
 	struct cpu_cost *costs; /* by CPU, at the last look */
 	int stats_fd;
 	int online_fd;
@@ -250,14 +258,30 @@ static void shrink_maps(struct collect *c, uint32_t entries)
 		bpf_map__set_max_entries(maps[i], entries);
 }
 
+/* By number of the event. */
+static struct bpf_program *sampler_of(const struct collect *c, uint32_t k)
+{
+	struct bpf_program *const progs[SAMPLED_MAX] = {
+		c->skel->progs.on_cpu_sample,
+		c->skel->progs.on_second_event,
+		c->skel->progs.on_third_event,
+		c->skel->progs.on_fourth_event,
+	};
+
+	return progs[k];
+}
+
 static int configure(struct collect *c, const struct collect_opts *opts)
 {
 	struct pyperf_cfg *cfg = (struct pyperf_cfg *)&c->skel->rodata->cfg;
 	struct pidns ns;
 
 	cfg->flags = opts->flags;
-	if (c->event->hardware)
-		cfg->flags |= CFG_NMI;
+	for (uint32_t k = 0; k < c->by_cnt; k++)
+		if (c->by[k].event->hardware)
+			cfg->flags |= CFG_NMI;
+	for (uint32_t k = 1; k < SAMPLED_MAX; k++)
+		bpf_program__set_autoload(sampler_of(c, k), k < c->by_cnt);
 	cfg->cpu_cnt = (uint32_t)c->cpu_cap;
 	size_windows(c, opts);
 	if (opts->map_entries)
@@ -420,7 +444,8 @@ static struct collect *collect__alloc(void)
 	c->cpu_cap = libbpf_num_possible_cpus();
 	if (c->cpu_cap < 1)
 		c->cpu_cap = 1;
-	c->event = event__get(EVENT_CPU_CLOCK);
+	c->by[0].event = event__get(c->by[0].id);
+	c->by_cnt = 1;
 	c->slowed = 1;
 	c->cpus = calloc((size_t)c->cpu_cap, sizeof(*c->cpus));
 	c->costs = calloc((size_t)c->cpu_cap, sizeof(*c->costs));
@@ -431,8 +456,19 @@ static struct collect *collect__alloc(void)
 		return NULL;
 	}
 	for (int i = 0; i < c->cpu_cap; i++)
-		c->cpus[i].fd = -1;
+		for (uint32_t k = 0; k < SAMPLED_MAX; k++)
+			c->cpus[i].by[k].fd = -1;
 	return c;
+}
+
+static void set_events(struct collect *c, const struct collect_opts *opts)
+{
+	for (uint32_t k = 0; k < opts->by_cnt; k++)
+		c->by[k] = (struct sampled_event){ .id = opts->by[k].event,
+						   .event = event__get(opts->by[k].event),
+						   .period = opts->by[k].period };
+	if (opts->by_cnt)
+		c->by_cnt = opts->by_cnt;
 }
 
 static int load(void *skel)
@@ -475,8 +511,7 @@ struct collect *collect__open(const struct collect_opts *opts, const struct coll
 		return NULL;
 	}
 	c->sink = *sink;
-	c->event = event__get(opts->event);
-	c->period = opts->period;
+	set_events(c, opts);
 	c->events = opts->events;
 	c->loader = loader__new();
 	c->skel = c->loader ? open_object(c) : NULL;
@@ -660,7 +695,7 @@ static void measure_anew(struct collect *c)
 	collect__busiest_share(c);
 }
 
-/* Of a clock, ns. */
+/* Of clocks, ns. */
 static uint64_t clock_period(const struct collect *c)
 {
 	return (uint64_t)(NS_PER_S / c->frequency_hz) * c->slowed;
@@ -671,12 +706,13 @@ static uint64_t clock_period(const struct collect *c)
  * multiples of one number. At first the kernel makes the period (perf_swevent_init_hrtimer()), after it has compared the
  * frequency with what it allows; that may be less by the time that the rate is changed.
  */
-static int perf_open(const struct collect *c, int cpu)
+static int perf_open(const struct collect *c, uint32_t k, int cpu)
 {
+	const struct sampled_event *by = &c->by[k];
 	uint32_t hz = c->frequency_hz / c->slowed;
-	uint64_t period = c->by_period ? clock_period(c) : c->period * c->slowed;
+	uint64_t period = by->by_period ? clock_period(c) : by->period * c->slowed;
 
-	return perf__open(c->event->type, c->event->config, cpu, hz ? hz : 1, period);
+	return perf__open(by->event->type, by->event->config, cpu, hz ? hz : 1, period);
 }
 
 /* No counter: where the kernel has none of this kind, or a hypervisor keeps it. */
@@ -685,33 +721,40 @@ static bool is_missing(int err)
 	return err == -ENOENT || err == -EOPNOTSUPP || err == -ENXIO;
 }
 
-static void explain_perf_failure(const struct collect *c, int cpu, int err)
+static void explain_perf_failure(const struct collect *c, uint32_t k, int cpu, int err)
 {
+	const struct event *event = c->by[k].event;
 	long max = rights__sysctl("kernel/perf_event_max_sample_rate");
 	char what[64];
 
-	if (err == -EINVAL && max >= 0 && !c->period && (long)c->frequency_hz > max)
+	if (err == -EINVAL && max >= 0 && !c->by[k].period && (long)c->frequency_hz > max)
 		log_err("sampling at %" PRIu32
 			" Hz: the kernel allows %ld (lower -F, or raise sysctl "
 			"kernel.perf_event_max_sample_rate)",
 			c->frequency_hz, max);
-	else if (c->event->hardware && is_missing(err))
+	else if (event->hardware && is_missing(err))
 		log_err("-e %s: this machine has no counter for it: %s (virtual machines often have none; "
 			"-e cpu-clock works everywhere)",
-			c->event->name, strerror(-err));
+			event_name(c->by[k].id), strerror(-err));
 	else {
-		snprintf(what, sizeof(what), "sampling %s on CPU %d", c->event->name, cpu);
+		snprintf(what, sizeof(what), "sampling %s on CPU %d", event_name(c->by[k].id), cpu);
 		perf__explain(what, err);
 	}
 }
 
+static void stop_event(struct sampled_cpu *s, uint32_t k)
+{
+	if (s->by[k].fd < 0)
+		return;
+	bpf_link__destroy(s->by[k].link); /* closes the perf event as well */
+	s->by[k].link = NULL;
+	s->by[k].fd = -1;
+}
+
 static void stop_cpu(struct sampled_cpu *s)
 {
-	if (s->fd < 0)
-		return;
-	bpf_link__destroy(s->link); /* closes the perf event as well */
-	s->link = NULL;
-	s->fd = -1;
+	for (uint32_t k = 0; k < SAMPLED_MAX; k++)
+		stop_event(s, k);
 }
 
 void collect__set_output(struct collect *c, int (*fn)(void *ctx, int cpu), void *ctx)
@@ -729,18 +772,18 @@ static void set_output(const struct collect *c, int fd, int cpu)
 		log_debug("CPU %d: throttling will not be seen: %s", cpu, strerror(errno));
 }
 
-/* A CPU that is sampled goes over to a new event. -ENODEV: the CPU is offline. */
-static int sample_cpu(struct collect *c, int cpu)
+/* A CPU that is sampled by it goes over to a new event. -ENODEV: the CPU is offline. */
+static int sample_event(struct collect *c, uint32_t k, int cpu)
 {
 	struct sampled_cpu *s = &c->cpus[cpu];
-	int fd = perf_events__take_clock(c->events, cpu);
+	int fd = k ? -1 : perf_events__take_clock(c->events, cpu);
 	struct bpf_link *link;
 
 	if (fd < 0)
-		fd = perf_open(c, cpu);
+		fd = perf_open(c, k, cpu);
 	if (fd < 0)
 		return fd;
-	link = bpf_program__attach_perf_event(c->skel->progs.on_cpu_sample, fd);
+	link = bpf_program__attach_perf_event(sampler_of(c, k), fd);
 	if (!link) {
 		int err = -errno;
 
@@ -748,9 +791,37 @@ static int sample_cpu(struct collect *c, int cpu)
 		return err;
 	}
 	set_output(c, fd, cpu);
-	stop_cpu(s);
-	*s = (struct sampled_cpu){ .fd = fd, .link = link, .seen = true };
+	stop_event(s, k);
+	s->by[k].fd = fd;
+	s->by[k].link = link;
+	s->seen = true;
+	s->told = false;
 	return 0;
+}
+
+/* By all events, or by none. *failed: the one that could not be had. */
+static int sample_cpu(struct collect *c, int cpu, uint32_t *failed)
+{
+	int err = 0;
+
+	for (uint32_t k = 0; k < c->by_cnt && !err; k++) {
+		err = sample_event(c, k, cpu);
+		*failed = k;
+	}
+	if (err)
+		stop_cpu(&c->cpus[cpu]);
+	return err;
+}
+
+/* The programs of further events go on in on_cpu_sample(). */
+static int link_samplers(const struct collect *c)
+{
+	uint32_t zero = 0;
+	int fd = bpf_program__fd(c->skel->progs.on_cpu_sample);
+
+	if (c->by_cnt < 2)
+		return 0;
+	return bpf_map_update_elem(bpf_map__fd(c->skel->maps.samplers), &zero, &fd, BPF_ANY);
 }
 
 int collect__wait_loaded(struct collect *c)
@@ -766,18 +837,21 @@ int collect__wait_loaded(struct collect *c)
 int collect__attach_sampler(struct collect *c, uint32_t frequency_hz)
 {
 	int sampled = 0, err = collect__wait_loaded(c);
+	uint32_t failed;
 
+	if (!err)
+		err = link_samplers(c);
 	if (err)
 		return err;
 	c->frequency_hz = frequency_hz;
 	c->attached = true;
 	measure_anew(c);
 	for (int cpu = 0; cpu < c->cpu_cap; cpu++) {
-		err = sample_cpu(c, cpu);
+		err = sample_cpu(c, cpu, &failed);
 		if (!err)
 			sampled++;
 		if (err && err != -ENODEV) {
-			explain_perf_failure(c, cpu, err);
+			explain_perf_failure(c, failed, cpu, err);
 			collect__detach_sampler(c);
 			return err;
 		}
@@ -810,29 +884,38 @@ void collect__detach_sampler(struct collect *c)
  * what a sample is said to be worth stays as it was at the start (hw.last_period: perf_swevent_hrtimer(),
  * kernel/events/core.c), so BPF is told.
  */
-static int set_period(struct collect *c, int cpu)
+static int set_period(struct collect *c, uint32_t k, int cpu)
 {
 	uint64_t period = clock_period(c);
 
-	if (ioctl(c->cpus[cpu].fd, PERF_EVENT_IOC_PERIOD, &period))
+	if (ioctl(c->cpus[cpu].by[k].fd, PERF_EVENT_IOC_PERIOD, &period))
 		return -errno;
-	__atomic_store_n(&c->bss->clock_ns, period, __ATOMIC_RELAXED);
+	__atomic_store_n(&c->bss->clock_ns[k], period, __ATOMIC_RELAXED);
 	return 0;
 }
 
-/* The rate that `c` has now, on each CPU that is sampled. 0, or the error of CPU *failed. */
-static int apply_rate(struct collect *c, int *failed)
+/* Where a rate could not be set. */
+struct rate_failure {
+	uint32_t event; /* its number */
+	int cpu;
+};
+
+/* The rate that `c` has now, on each CPU that is sampled. 0, or the first error. */
+static int apply_rate(struct collect *c, struct rate_failure *failed)
 {
 	int err, first = 0;
 
-	for (int cpu = 0; cpu < c->cpu_cap; cpu++) {
-		if (c->cpus[cpu].fd < 0)
+	for (int i = 0; i < c->cpu_cap * (int)c->by_cnt; i++) {
+		uint32_t k = (uint32_t)i % c->by_cnt;
+		int cpu = i / (int)c->by_cnt;
+
+		if (c->cpus[cpu].by[k].fd < 0)
 			continue;
-		err = c->event->clock ? set_period(c, cpu) : sample_cpu(c, cpu);
+		err = event_is_clock(c->by[k].id) ? set_period(c, k, cpu) : sample_event(c, k, cpu);
 		if (first || !err || err == -ENODEV) /* it has just gone offline */
 			continue;
 		first = err;
-		*failed = cpu;
+		*failed = (struct rate_failure){ k, cpu };
 	}
 	return first;
 }
@@ -840,9 +923,11 @@ static int apply_rate(struct collect *c, int *failed)
 int collect__set_rate(struct collect *c, uint32_t frequency_hz, uint32_t slowed)
 {
 	uint32_t old_hz = c->frequency_hz, old_slowed = c->slowed;
-	int failed, ignored, err;
+	struct rate_failure failed, ignored;
+	int err;
 
-	c->by_period = c->event->clock;
+	for (uint32_t k = 0; k < c->by_cnt; k++)
+		c->by[k].by_period = event_is_clock(c->by[k].id);
 	c->frequency_hz = frequency_hz;
 	c->slowed = slowed;
 	err = apply_rate(c, &failed);
@@ -850,7 +935,7 @@ int collect__set_rate(struct collect *c, uint32_t frequency_hz, uint32_t slowed)
 		measure_anew(c);
 		return 0;
 	}
-	explain_perf_failure(c, failed, err);
+	explain_perf_failure(c, failed.event, failed.cpu, err);
 	c->frequency_hz = old_hz;
 	c->slowed = old_slowed;
 	apply_rate(c, &ignored); /* those that were changed already */
@@ -896,12 +981,13 @@ static bool online_changed(struct collect *c)
 /* Sampled from now on? If not, it is tried again, the next time. */
 static bool follow_cpu(struct collect *c, int cpu)
 {
-	int err = sample_cpu(c, cpu);
+	uint32_t failed;
+	int err = sample_cpu(c, cpu, &failed);
 
 	if (err)
 		c->online[0] = '\0';
 	if (err && err != -ENODEV && !c->cpus[cpu].told)
-		explain_perf_failure(c, cpu, err);
+		explain_perf_failure(c, failed, cpu, err);
 	c->cpus[cpu].told = err && err != -ENODEV;
 	return !err;
 }
@@ -922,7 +1008,7 @@ void collect__follow_cpus(struct collect *c, void (*fn)(void *ctx, int cpu), voi
 		/* The kernel takes the events of a CPU that goes offline away for good. */
 		if (!online[cpu])
 			stop_cpu(&c->cpus[cpu]);
-		else if (c->cpus[cpu].fd < 0 && follow_cpu(c, cpu))
+		else if (c->cpus[cpu].by[0].fd < 0 && follow_cpu(c, cpu))
 			fn(ctx, cpu);
 	}
 	free(online);

@@ -25,16 +25,23 @@
 
 struct collect;
 
+/* An event that samples are taken of. */
+struct sampled {
+	uint32_t event;	 /* enum event_id */
+	uint64_t period; /* events per sample; 0: as many as the frequency needs. Not of a clock */
+};
+
 struct collect_opts {
 	uint32_t flags;		 /* enum cfg_flags, without CFG_PIDNS, CFG_COMM, CFG_CGROUP */
 	const char *comm_glob;	 /* NULL: all */
 	const char *cgroup_path; /* NULL: all */
-	uint32_t event;		 /* enum event_id; hardware events set CFG_NMI */
-	uint32_t frequency_hz;	 /* at most; the tables are sized by it. 0: not known, see period */
-	uint64_t period;	 /* events per sample; 0: see frequency_hz. Not of a clock */
-	uint32_t max_frames;	 /* Python, and native ones, of a stack; 0: STACK_DEPTH_DEFAULT */
-	uint32_t map_entries;	 /* of each map that samples insert into, for tests; 0: as needed */
-	bool bpf_stats;		 /* have the kernel time the programs (a few ns per sample) */
+	struct sampled by[SAMPLED_MAX]; /* hardware events set CFG_NMI */
+	uint32_t by_cnt;		/* 0: the CPU clock */
+	uint32_t
+		frequency_hz; /* at most; the tables are sized by it. 0: not known, see sampled.period */
+	uint32_t max_frames;  /* Python, and native ones, of a stack; 0: STACK_DEPTH_DEFAULT */
+	uint32_t map_entries; /* of each map that samples insert into, for tests; 0: as needed */
+	bool bpf_stats;	      /* have the kernel time the programs (a few ns per sample) */
 	struct perf_events
 		*events; /* see perf.h; borrowed until the sampler is attached; NULL: none */
 };

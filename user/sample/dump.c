@@ -344,7 +344,7 @@ static int add_count(struct window *w, const struct count_key *key, const struct
 		*filtered += val->samples;
 		return 0;
 	}
-	n = read_stack(w, key->stack);
+	n = read_stack(w, COUNT_HASH(key->stack));
 	if (n < 0) {
 		w->late->lost += val->samples;
 		return 0;
@@ -356,8 +356,9 @@ static int add_count(struct window *w, const struct count_key *key, const struct
 	err = note_thread(w, p->procs[proc].tgid, key->space, THREAD_TID(key->thread));
 	if (err)
 		return err;
-	err = profile__add_weighted(p, (uint32_t)proc, key->thread, w->words, (size_t)n,
-				    val->samples, count_of(val, w->o->unit));
+	err = profile__add_value(p, COUNT_TYPE(key->stack), (uint32_t)proc, key->thread, w->words,
+				 (size_t)n, val->samples,
+				 count_of(val, w->o->units[COUNT_TYPE(key->stack)]));
 	return err < 0 ? err : 0;
 }
 

@@ -33,7 +33,8 @@ struct dump_opts {
 	bool threads;
 	struct sym_jit *jit;   /* borrowed; names generated code */
 	struct handed *handed; /* of the window; borrowed, and emptied. NULL: none */
-	uint64_t unit;	       /* of the event, that a stack's count stands for; 0: one sample */
+	/* Of each event, that a stack's count stands for; 0: one sample */
+	uint64_t units[SAMPLED_MAX];
 };
 
 /*

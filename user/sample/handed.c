@@ -33,7 +33,7 @@ int handed__add(struct handed *h, const struct ev_stack *ev, size_t size)
 		return -EBADMSG;
 	if (array_grow(&h->keys, &h->cap, h->cnt, 1, sizeof(*h->keys), INT_MAX) ||
 	    array_grow(&h->vals, &h->val_cap, h->cnt, 1, sizeof(*h->vals), INT_MAX) ||
-	    add_stack(h, ev->key.stack, (const uint64_t *)(ev + 1), ev->cnt))
+	    add_stack(h, COUNT_HASH(ev->key.stack), (const uint64_t *)(ev + 1), ev->cnt))
 		return -ENOMEM;
 	h->keys[h->cnt] = ev->key;
 	h->vals[h->cnt++] = (struct count_val){ .samples = 1, .value = ev->value };

@@ -30,7 +30,7 @@ struct handed {
 	struct count_key *keys; /* of each sample; vals[].samples is 1 */
 	struct count_val *vals;
 	size_t cnt, cap, val_cap;
-	struct idmap stacks; /* key.stack -> struct handed_stack */
+	struct idmap stacks; /* COUNT_HASH(key.stack) -> struct handed_stack */
 };
 
 /* `size` is the record's. 0, -ENOMEM, or -EBADMSG: not such a record. */

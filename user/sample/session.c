@@ -189,13 +189,32 @@ static void on_watch(void *ctx, const struct mmap_event *ev)
 	process_table__on_mmap(s->procs, ev);
 }
 
+static bool is_hardware(uint32_t event)
+{
+	return event__get(event)->hardware;
+}
+
+static bool is_no_clock(uint32_t event)
+{
+	return !event_is_clock(event);
+}
+
+/* Is one of the events such? */
+static bool has_event(const struct targets *t, bool (*is)(uint32_t event))
+{
+	for (uint32_t i = 0; i < t->event_cnt; i++)
+		if (is(t->events[i]))
+			return true;
+	return false;
+}
+
 /*
  * BPF at the address ranges that are given out, as long as it is of use: see wake.h. In NMI no sample tells of other code, so
  * it is there all the time. Attached before a process is looked at, it sees what the look does not.
  */
 static void follow_areas(struct session *s)
 {
-	bool nmi = s->o.targets->nmi || event__get(s->o.targets->event)->hardware;
+	bool nmi = s->o.targets->nmi || has_event(s->o.targets, is_hardware);
 	size_t restless = process_table__restless(s->procs);
 
 	s->follows = nmi || wake__follow(&s->wake, now_ns(), restless);
@@ -303,7 +322,7 @@ static uint32_t config_flags(const struct session_opts *o)
 		flags |= CFG_NMI;
 	if (o->timed)
 		flags |= CFG_TIMED;
-	if (event__get(o->targets->event)->clock && o->targets->frequency_hz <= RECALL_MAX_HZ)
+	if (!has_event(o->targets, is_no_clock) && o->targets->frequency_hz <= RECALL_MAX_HZ)
 		flags |= CFG_RECALL;
 	if (!o->no_native)
 		flags |= CFG_NATIVE;
@@ -318,9 +337,9 @@ static uint32_t config_flags(const struct session_opts *o)
  * too. In a window in which sampling was slowed down, the unit is the time between two samples at
  * full rate, as the kernel measures it.
  */
-static uint64_t count_unit(const struct session *s)
+static uint64_t count_unit(const struct session *s, uint32_t event)
 {
-	if (!event__get(s->o.targets->event)->clock)
+	if (!event_is_clock(event))
 		return 1;
 	return s->window_slowed > 1 ? NS_PER_S / s->frequency_hz : 0;
 }
@@ -328,13 +347,11 @@ static uint64_t count_unit(const struct session *s)
 static int open_collect(struct session *s)
 {
 	const struct targets *t = s->o.targets;
-	const struct collect_opts opts = {
+	struct collect_opts opts = {
 		.flags = config_flags(&s->o),
 		.comm_glob = t->comm,
 		.cgroup_path = t->cgroup,
-		.event = t->event,
 		.frequency_hz = t->frequency_hz,
-		.period = t->period,
 		.max_frames = s->o.max_frames,
 		.map_entries = t->map_entries,
 		.bpf_stats = s->o.bpf_stats,
@@ -344,6 +361,12 @@ static int open_collect(struct session *s)
 		.ctx = s, .proc = on_proc, .code = on_code, .blob = on_blob, .stack = on_stack
 	};
 
+	for (; opts.by_cnt < t->event_cnt; opts.by_cnt++) {
+		bool clock = event_is_clock(t->events[opts.by_cnt]);
+
+		opts.by[opts.by_cnt] = (struct sampled){ .event = t->events[opts.by_cnt],
+							 .period = clock ? 0 : t->period };
+	}
 	s->dump = (struct dump_opts){ .python_only = !takes_all(&s->o), .threads = s->o.threads };
 	s->collect = collect__open(&opts, &sink);
 	return s->collect ? 0 : -EIO;
@@ -730,7 +753,8 @@ int session__drain(struct session *s, struct profile *p)
 	process_table__reclaim(s->procs);
 	catch_up(s);
 	s->dump.handed = &s->handed[old];
-	s->dump.unit = count_unit(s);
+	for (uint32_t i = 0; i < s->o.targets->event_cnt; i++)
+		s->dump.units[i] = count_unit(s, s->o.targets->events[i]);
 	if (s->window_slowed > 1 && s->window_slowed > p->stats.slowed)
 		p->stats.slowed = s->window_slowed;
 	s->window_slowed = s->rate.slowed;
@@ -849,12 +873,19 @@ void session__counters(struct session *s, uint64_t counters[CTR_CNT])
 static void set_rate(const struct session *s, struct profile_stats *out)
 {
 	const struct targets *t = s->o.targets;
-	bool clock = event__get(t->event)->clock;
 
-	out->event = t->event;
-	out->frequency_hz = clock ? s->frequency_hz : 0;
-	out->rate_hz = clock ? 0 : s->frequency_hz;
-	out->period = t->period;
+	for (out->value_cnt = 0; out->value_cnt < t->event_cnt; out->value_cnt++) {
+		uint32_t event = t->events[out->value_cnt];
+		bool clock = event_is_clock(event);
+		uint64_t period = clock ? 0 : t->period;
+
+		out->values[out->value_cnt] = (struct value_type){
+			.event = event,
+			.frequency_hz = clock ? s->frequency_hz : 0,
+			.rate_hz = clock || period ? 0 : s->frequency_hz,
+			.period = period,
+		};
+	}
 	out->slowed = s->slowest > 1 ? s->slowest : 0;
 }
 

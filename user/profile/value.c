@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+#include "profile/value.h"
+
+#include <string.h>
+
+struct words {
+	const char *name; /* as perf calls it; the sample type of pprof */
+	const char *one, *many;
+	bool clock;
+};
+
+static const struct words events[EVENT_CNT] = {
+	[EVENT_CPU_CLOCK] = { "cpu-clock", "sample", "samples", true },
+	[EVENT_TASK_CLOCK] = { "task-clock", "sample", "samples", true },
+	[EVENT_CYCLES] = { "cycles", "cycle", "cycles", false },
+	[EVENT_INSTRUCTIONS] = { "instructions", "instruction", "instructions", false },
+	[EVENT_CACHE_MISSES] = { "cache-misses", "cache miss", "cache misses", false },
+	[EVENT_BRANCH_MISSES] = { "branch-misses", "branch miss", "branch misses", false },
+	[EVENT_PAGE_FAULTS] = { "page-faults", "page fault", "page faults", false },
+	[EVENT_MINOR_FAULTS] = { "minor-faults", "minor fault", "minor faults", false },
+	[EVENT_MAJOR_FAULTS] = { "major-faults", "major fault", "major faults", false },
+	[EVENT_CONTEXT_SWITCHES] = { "context-switches", "context switch", "context switches",
+				     false },
+	[EVENT_CPU_MIGRATIONS] = { "cpu-migrations", "migration", "migrations", false },
+};
+
+/* A number that is not known is the default. */
+static const struct words *words_of_event(uint32_t event)
+{
+	return &events[event < EVENT_CNT ? event : EVENT_CPU_CLOCK];
+}
+
+/* NULL: it brings its own. */
+static const struct words *words_of(const struct value_type *v)
+{
+	return v->event == VALUE_FOREIGN ? NULL : words_of_event(v->event);
+}
+
+const char *value_type__name(const struct value_type *v)
+{
+	const struct words *w = words_of(v);
+
+	return w ? w->name : v->name;
+}
+
+const char *value_type__unit(const struct value_type *v)
+{
+	const struct words *w = words_of(v);
+
+	return !w ? v->unit : w->clock ? "samples" : "count";
+}
+
+const char *value_type__noun(const struct value_type *v, uint64_t count)
+{
+	const struct words *w = words_of(v);
+
+	if (w)
+		return count == 1 ? w->one : w->many;
+	return value_type__is_bytes(v) ? "bytes" : v->name;
+}
+
+bool value_type__is_clock(const struct value_type *v)
+{
+	const struct words *w = words_of(v);
+
+	return w && w->clock;
+}
+
+bool value_type__is_bytes(const struct value_type *v)
+{
+	return v->event == VALUE_FOREIGN && !strcmp(v->unit, "bytes");
+}
+
+const char *event_name(uint32_t event)
+{
+	return words_of_event(event)->name;
+}
+
+bool event_is_clock(uint32_t event)
+{
+	return words_of_event(event)->clock;
+}
+
+uint32_t value_type__find_event(const char *name, size_t len)
+{
+	uint32_t i = 0;
+
+	while (i < EVENT_CNT &&
+	       (strlen(events[i].name) != len || memcmp(events[i].name, name, len)))
+		i++;
+	return i;
+}
+
+bool value_type__same(const struct value_type *a, const struct value_type *b)
+{
+	return a->event == b->event && !strcmp(value_type__name(a), value_type__name(b)) &&
+	       !strcmp(value_type__unit(a), value_type__unit(b));
+}
