@@ -126,7 +126,7 @@ static void run_copies(struct shell *sh, int in, int out)
 
 struct rig {
 	struct session *s;
-	struct targets targets;
+	struct sample_spec targets;
 	pid_t child;
 	int to, from; /* the child */
 	bool stopped;
@@ -149,7 +149,7 @@ static void rig_open(struct rig *r, bool all, uint32_t table_mib)
 {
 	const struct session_opts o = { .targets = &r->targets, .table_mib = table_mib };
 
-	r->targets = (struct targets){
+	r->targets = (struct sample_spec){
 		.pids = &r->child, .pid_cnt = 1, .children = true, .all = all, .frequency_hz = 997
 	};
 	r->s = session__open(&o);

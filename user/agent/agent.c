@@ -58,7 +58,7 @@ struct agent {
 	bool config_required;
 	struct config *config;
 	struct config *first; /* that `targets` points into */
-	struct targets targets;
+	struct sample_spec targets;
 	struct session *session;
 	struct known *known; /* labels by process */
 	struct sinks *sinks; /* the delivery thread's, once that runs */
@@ -298,7 +298,7 @@ static int open_session(struct agent *a)
 	};
 
 	a->first = config__hold(a->config);
-	a->targets = (struct targets){
+	a->targets = (struct sample_spec){
 		.event_cnt = 1, /* the CPU clock */
 		.frequency_hz = c->frequency_hz,
 		.comm = c->comm,

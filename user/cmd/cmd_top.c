@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "cmd/cmdline.h"
+#include "cmd/targets.h"
 #include "top/top.h"
 
 enum long_only {

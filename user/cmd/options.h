@@ -26,9 +26,9 @@
 #define DURATION_MAX_S	  1e9 /* 32 years; in nanoseconds it fits in 64 bits */
 
 struct options {
-	double duration_s;	/* 0: until Ctrl-C or the end of the command */
-	struct targets targets; /* owned */
-	struct outputs outputs; /* owned; not opened */
+	double duration_s;	    /* 0: until Ctrl-C or the end of the command */
+	struct sample_spec targets; /* owned */
+	struct outputs outputs;	    /* owned; not opened */
 	bool no_native, no_kernel, no_lines, inlines, threads;
 	uint32_t max_frames; /* Python, and native ones, of a stack */
 	uint32_t table_mib;  /* for unwind tables, in the kernel */

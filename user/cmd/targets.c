@@ -29,7 +29,7 @@ void targets__help(bool events)
 
 /* ---- values: each returns 0, or negative as cmdline.set -------------------------------------- */
 
-static int set_frequency(struct targets *t, const char *arg)
+static int set_frequency(struct sample_spec *t, const char *arg)
 {
 	long long hz;
 
@@ -42,7 +42,7 @@ static int set_frequency(struct targets *t, const char *arg)
 	return 0;
 }
 
-static int set_period(struct targets *t, const char *arg)
+static int set_period(struct sample_spec *t, const char *arg)
 {
 	long long n;
 
@@ -61,7 +61,7 @@ static void print_events(void)
 		printf("%s\n", event_name(i));
 }
 
-static int add_event(struct targets *t, const char *name, size_t len)
+static int add_event(struct sample_spec *t, const char *name, size_t len)
 {
 	uint32_t event = value_type__find_event(name, len);
 
@@ -82,7 +82,7 @@ static int add_event(struct targets *t, const char *name, size_t len)
 }
 
 /* "cpu-clock,page-faults" */
-static int add_events(struct targets *t, const char *arg)
+static int add_events(struct sample_spec *t, const char *arg)
 {
 	int err;
 
@@ -100,7 +100,7 @@ static int add_events(struct targets *t, const char *arg)
 	}
 }
 
-static int set_map_entries(struct targets *t, const char *arg)
+static int set_map_entries(struct sample_spec *t, const char *arg)
 {
 	long long n;
 
@@ -114,7 +114,7 @@ static int set_map_entries(struct targets *t, const char *arg)
 }
 
 /* -F and -c: which was given, and does it make sense? */
-static int check_rate(struct targets *t)
+static int check_rate(struct sample_spec *t)
 {
 	uint32_t clocks = 0;
 
@@ -135,7 +135,7 @@ static int check_rate(struct targets *t)
 	return 0;
 }
 
-static int add_pid(struct targets *t, pid_t pid)
+static int add_pid(struct sample_spec *t, pid_t pid)
 {
 	pid_t *pids;
 
@@ -151,7 +151,7 @@ static int add_pid(struct targets *t, pid_t pid)
 }
 
 /* "12,34,56". An empty element is an error: `-p $(pgrep -d, x),1` must not lose a process. */
-static int add_pids(struct targets *t, const char *arg)
+static int add_pids(struct sample_spec *t, const char *arg)
 {
 	char *list = strdup(arg), *rest = list, *word;
 	pid_t pid;
@@ -186,7 +186,7 @@ static int set_once(const char **where, const char *option, const char *arg)
 	return 0;
 }
 
-static int set_comm(struct targets *t, const char *arg)
+static int set_comm(struct sample_spec *t, const char *arg)
 {
 	if (set_once(&t->comm, "--comm", arg))
 		return -EINVAL;
@@ -212,7 +212,7 @@ bool targets__takes(int opt)
 	       opt == TARGETS_MAP_ENTRIES || opt == 'a';
 }
 
-int targets__set(struct targets *t, int opt, const char *arg)
+int targets__set(struct sample_spec *t, int opt, const char *arg)
 {
 	switch (opt) {
 	case 'e':
@@ -242,7 +242,7 @@ int targets__set(struct targets *t, int opt, const char *arg)
 	return 0;
 }
 
-int targets__check(struct targets *t, bool command)
+int targets__check(struct sample_spec *t, bool command)
 {
 	if (check_rate(t))
 		return -EINVAL;
@@ -252,8 +252,8 @@ int targets__check(struct targets *t, bool command)
 	return -EINVAL;
 }
 
-void targets__free(struct targets *t)
+void targets__free(struct sample_spec *t)
 {
 	free(t->pids);
-	*t = (struct targets){ 0 };
+	*t = (struct sample_spec){ 0 };
 }

@@ -8,7 +8,7 @@
  * Every error is one line on stderr that names the option, what was wrong and what is allowed.
  *
  *	static const struct option longs[] = { TARGETS_LONG_OPTIONS, CMDLINE_LONG_OPTIONS, { 0 } };
- *	struct targets t = TARGETS_DEFAULT;
+ *	struct sample_spec t = TARGETS_DEFAULT;
  *
  *	.shorts = TARGETS_SHORT_OPTIONS CMDLINE_SHORT_OPTIONS,
  *	in set():  if (targets__takes(opt)) return targets__set(&t, opt, arg);
@@ -19,28 +19,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "bpf/pyperf.h"
 #include "cmd/cmdline.h"
-
-#define FREQUENCY_MAX	  50000
-#define FREQUENCY_DEFAULT 99
-#define PERIOD_MAX	  1000000000000LL
-#define MAP_ENTRIES_MAX	  (1 << 20)
-
-struct targets {
-	uint32_t events[SAMPLED_MAX]; /* enum event_id, each once, in the order given */
-	uint32_t event_cnt;	      /* targets__check() makes it 1 at least */
-	uint32_t frequency_hz;	      /* 0: `period` was given, and no event is a clock */
-	uint64_t period; /* events per sample, but of clocks; 0: as the frequency needs it */
-	pid_t *pids;	 /* owned; each once, in the order given */
-	size_t pid_cnt;
-	bool children;	    /* descendants of `pids`; those of a command always count */
-	const char *cgroup; /* path as given, or NULL; borrowed from argv */
-	const char *comm;   /* glob, or NULL; borrowed from argv */
-	bool all;
-	uint32_t map_entries; /* of each map that samples insert into, for tests; 0: as needed */
-	bool nmi;	      /* handle samples as in NMI context, whatever the event */
-};
+#include "sample/spec.h"
 
 /* clang-format off */
 #define TARGETS_DEFAULT { .frequency_hz = 0 } /* targets__check() fills it in */
@@ -75,9 +55,9 @@ void targets__help(bool events);
 /* Is it one of the options above? */
 bool targets__takes(int opt);
 /* 0, or negative as cmdline.set. */
-int targets__set(struct targets *t, int opt, const char *arg);
+int targets__set(struct sample_spec *t, int opt, const char *arg);
 /* After all options: sets defaults, too. `command`: a command is started and sampled, too. 0, or -EINVAL after a message. */
-int targets__check(struct targets *t, bool command);
-void targets__free(struct targets *t);
+int targets__check(struct sample_spec *t, bool command);
+void targets__free(struct sample_spec *t);
 
 #endif /* PYPERF_TARGETS_H */

@@ -200,7 +200,7 @@ static bool is_no_clock(uint32_t event)
 }
 
 /* Is one of the events such? */
-static bool has_event(const struct targets *t, bool (*is)(uint32_t event))
+static bool has_event(const struct sample_spec *t, bool (*is)(uint32_t event))
 {
 	for (uint32_t i = 0; i < t->event_cnt; i++)
 		if (is(t->events[i]))
@@ -268,7 +268,7 @@ static void on_lengthy(void *ctx)
 
 /* ---- before sampling -------------------------------------------------------------------------- */
 
-int session__check(const struct targets *t)
+int session__check(const struct sample_spec *t)
 {
 	for (size_t i = 0; i < t->pid_cnt; i++) {
 		if (!kill(t->pids[i], 0) || errno != ESRCH)
@@ -346,7 +346,7 @@ static uint64_t count_unit(const struct session *s, uint32_t event)
 
 static int open_collect(struct session *s)
 {
-	const struct targets *t = s->o.targets;
+	const struct sample_spec *t = s->o.targets;
 	struct collect_opts opts = {
 		.flags = config_flags(&s->o),
 		.comm_glob = t->comm,
@@ -375,7 +375,7 @@ static int open_collect(struct session *s)
 /* Collects the pids of -p and of the command. */
 static int collect_pids(struct session *s)
 {
-	const struct targets *t = s->o.targets;
+	const struct sample_spec *t = s->o.targets;
 
 	s->pids = calloc(t->pid_cnt + 1, sizeof(*s->pids));
 	if (!s->pids) {
@@ -438,7 +438,7 @@ static int open_process_table(struct session *s)
 /* A process that was asked for by number and has no Python is an error, unless -a. */
 static int check_targets(const struct session *s)
 {
-	const struct targets *t = s->o.targets;
+	const struct sample_spec *t = s->o.targets;
 	char why[UNSUPPORTED_LEN];
 
 	for (size_t i = 0; i < t->pid_cnt && !t->all; i++) {
@@ -872,7 +872,7 @@ void session__counters(struct session *s, uint64_t counters[CTR_CNT])
 
 static void set_rate(const struct session *s, struct profile_stats *out)
 {
-	const struct targets *t = s->o.targets;
+	const struct sample_spec *t = s->o.targets;
 
 	for (out->value_cnt = 0; out->value_cnt < t->event_cnt; out->value_cnt++) {
 		uint32_t event = t->events[out->value_cnt];

@@ -31,7 +31,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "cmd/targets.h"
+#include "sample/spec.h"
 #include "process/process.h"
 #include "profile/profile.h"
 #include "sample/collect.h"
@@ -40,16 +40,16 @@
 struct session;
 
 struct session_opts {
-	const struct targets *targets; /* borrowed until close */
-	pid_t command;		       /* sampled with its descendants; 0: none */
-	const char *program;	       /* that it will execute; only for open; or NULL */
-	uint32_t max_frames;	       /* Python, and native ones, of a stack; 0: the default */
-	uint32_t table_mib;	       /* for unwind tables, in the kernel; 0: the default */
-	size_t names_budget;	       /* bytes of names that Python may have; 0: 64 KiB */
-	bool threads;		       /* keep them apart */
-	bool no_native, no_kernel;     /* frames to leave out */
-	bool bpf_stats;		       /* have the kernel time the programs */
-	bool timed;		       /* have them time themselves: follow_ns */
+	const struct sample_spec *targets; /* borrowed until close */
+	pid_t command;			   /* sampled with its descendants; 0: none */
+	const char *program;		   /* that it will execute; only for open; or NULL */
+	uint32_t max_frames;		   /* Python, and native ones, of a stack; 0: the default */
+	uint32_t table_mib;		   /* for unwind tables, in the kernel; 0: the default */
+	size_t names_budget;		   /* bytes of names that Python may have; 0: 64 KiB */
+	bool threads;			   /* keep them apart */
+	bool no_native, no_kernel;	   /* frames to leave out */
+	bool bpf_stats;			   /* have the kernel time the programs */
+	bool timed;			   /* have them time themselves: follow_ns */
 	bool urgent; /* look at new processes before anything else runs: see urgent.h */
 	struct perf_events *events; /* opened before; borrowed until close. NULL: none */
 	/* See struct process_opts. */
@@ -58,7 +58,7 @@ struct session_opts {
 };
 
 /* The processes of -p exist. 0, or -ESRCH after a message. */
-int session__check(const struct targets *t);
+int session__check(const struct sample_spec *t);
 /* NULL after a message. session__check() comes first, and the command has been started. */
 struct session *session__open(const struct session_opts *o);
 void session__close(struct session *s);

@@ -80,7 +80,7 @@ static void read_command(uint32_t tgid, char command[MAX_COMMAND])
 
 static bool is_shown(const struct live *l, const struct process *p)
 {
-	const struct targets *t = &l->o->targets;
+	const struct sample_spec *t = &l->o->targets;
 
 	if (p->exited || (!t->all && !p->is_python && !p->native_only))
 		return false;

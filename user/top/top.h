@@ -7,14 +7,14 @@
  */
 #include <stdbool.h>
 
-#include "cmd/targets.h"
+#include "sample/spec.h"
 
 #define INTERVAL_MIN_S	   0.1
 #define INTERVAL_MAX_S	   3600
 #define INTERVAL_DEFAULT_S 1
 
 struct top_opts {
-	struct targets targets; /* owned */
+	struct sample_spec targets; /* owned */
 	double interval_s;
 	bool native; /* functions of all kinds at first */
 };
