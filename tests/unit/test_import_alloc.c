@@ -40,6 +40,7 @@
 #undef realloc
 #undef reallocarray
 
+#include "export/export.h"
 #include "unit/profiles.h"
 
 /* 0, -ENOMEM, or another error. */
