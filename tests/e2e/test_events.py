@@ -241,12 +241,16 @@ def test_usage(options, message):
 
 
 def test_list():
-    """One name a line, on stdout, and each of them is one that -e takes."""
+    """One event a line, on stdout; each is one that -e takes, and says truly whether it can be sampled here."""
     result = profile("-e", "help", "-d", 1)
     assert (result.status, result.stderr) == (0, "")
-    names = result.stdout.splitlines()
-    assert names[0] == "cpu-clock" and {"cycles", "page-faults"} <= set(names)
-    for name in names:
+    header, *rows = [re.split(r"  +", line) for line in result.stdout.splitlines()]
+    assert header == ["EVENT", "UNIT", "WHAT IS COUNTED", "HERE"]
+    here = {name: missing == "yes" for name, unit, counts, missing in rows}
+    assert list(here)[0] == "cpu-clock" and here["cpu-clock"] and here["page-faults"] and "cycles" in here
+    for name in here:
+        status = profile("-e", name, "-d", 0.1, "-a").status
+        assert (status == 0) == here[name], name
         said = profile("-e", name, "-F", 9, "-c", 1).stderr
         assert "exclude each other" in said, said
 

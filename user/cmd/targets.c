@@ -10,6 +10,7 @@
 #include "base/str.h"
 #include "bpf/pyperf.h"
 #include "profile/value.h"
+#include "sample/perf.h"
 
 void targets__help(bool events)
 {
@@ -55,10 +56,17 @@ static int set_period(struct sample_spec *t, const char *arg)
 	return 0;
 }
 
+/* -e help */
 static void print_events(void)
 {
-	for (uint32_t i = 0; i < EVENT_CNT; i++)
-		printf("%s\n", event_name(i));
+	printf("%-17s  %-7s  %-42s  %s\n", "EVENT", "UNIT", "WHAT IS COUNTED", "HERE");
+	for (uint32_t i = 0; i < EVENT_CNT; i++) {
+		const char *missing = perf__missing(i);
+
+		printf("%-17s  %-7s  %-42s  %s\n", event_name(i),
+		       value_type__unit(&(struct value_type){ .event = i }), event_counts(i),
+		       missing ? missing : "yes");
+	}
 }
 
 static int add_event(struct sample_spec *t, const char *name, size_t len)

@@ -4,24 +4,15 @@
 #include <string.h>
 
 struct words {
-	const char *name; /* as perf calls it; the sample type of pprof */
-	const char *one, *many;
+	const char *name;
 	bool clock;
+	const char *one, *many, *counts;
 };
 
 static const struct words events[EVENT_CNT] = {
-	[EVENT_CPU_CLOCK] = { "cpu-clock", "sample", "samples", true },
-	[EVENT_TASK_CLOCK] = { "task-clock", "sample", "samples", true },
-	[EVENT_CYCLES] = { "cycles", "cycle", "cycles", false },
-	[EVENT_INSTRUCTIONS] = { "instructions", "instruction", "instructions", false },
-	[EVENT_CACHE_MISSES] = { "cache-misses", "cache miss", "cache misses", false },
-	[EVENT_BRANCH_MISSES] = { "branch-misses", "branch miss", "branch misses", false },
-	[EVENT_PAGE_FAULTS] = { "page-faults", "page fault", "page faults", false },
-	[EVENT_MINOR_FAULTS] = { "minor-faults", "minor fault", "minor faults", false },
-	[EVENT_MAJOR_FAULTS] = { "major-faults", "major fault", "major faults", false },
-	[EVENT_CONTEXT_SWITCHES] = { "context-switches", "context switch", "context switches",
-				     false },
-	[EVENT_CPU_MIGRATIONS] = { "cpu-migrations", "migration", "migrations", false },
+#define X(id, ...) [EVENT_##id] = { __VA_ARGS__ },
+	PYPERF_EVENTS(X)
+#undef X
 };
 
 /* A number that is not known is the default. */
@@ -74,6 +65,11 @@ bool value_type__is_bytes(const struct value_type *v)
 const char *event_name(uint32_t event)
 {
 	return words_of_event(event)->name;
+}
+
+const char *event_counts(uint32_t event)
+{
+	return words_of_event(event)->counts;
 }
 
 bool event_is_clock(uint32_t event)

@@ -21,20 +21,38 @@
 #define VALUE_UNIT_MAX 16
 #define VALUE_FOREIGN  UINT32_MAX
 
-/* They leave the process (pprof): appended to, never reused. 0 is the default. */
+/*
+ * The events of ours: name (as perf has it), whether it is a clock, what one and several are called, what is counted.
+ * Their numbers leave the process (pprof): appended to, never reused. 0 is the default. sources/event.c has what the
+ * kernel calls them.
+ */
+#define PYPERF_EVENTS(X)                                                                           \
+	X(CPU_CLOCK, "cpu-clock", true, "sample", "samples", "time on a CPU")                      \
+	X(TASK_CLOCK, "task-clock", true, "sample", "samples",                                     \
+	  "time on a CPU, as the task counts it")                                                  \
+	X(CYCLES, "cycles", false, "cycle", "cycles", "cycles of the CPU")                         \
+	X(INSTRUCTIONS, "instructions", false, "instruction", "instructions",                      \
+	  "instructions that the CPU finished")                                                    \
+	X(CACHE_MISSES, "cache-misses", false, "cache miss", "cache misses",                       \
+	  "reads of memory that no cache had")                                                     \
+	X(BRANCH_MISSES, "branch-misses", false, "branch miss", "branch misses",                   \
+	  "branches that the CPU guessed wrong")                                                   \
+	X(PAGE_FAULTS, "page-faults", false, "page fault", "page faults",                          \
+	  "accesses to pages that are not mapped yet")                                             \
+	X(MINOR_FAULTS, "minor-faults", false, "minor fault", "minor faults",                      \
+	  "page faults without input or output")                                                   \
+	X(MAJOR_FAULTS, "major-faults", false, "major fault", "major faults",                      \
+	  "page faults that read from a disk")                                                     \
+	X(CONTEXT_SWITCHES, "context-switches", false, "context switch", "context switches",       \
+	  "times that a thread left its CPU")                                                      \
+	X(CPU_MIGRATIONS, "cpu-migrations", false, "migration", "migrations",                      \
+	  "times that a thread went to another CPU")
+
 enum event_id {
-	EVENT_CPU_CLOCK = 0,
-	EVENT_TASK_CLOCK = 1,
-	EVENT_CYCLES = 2,
-	EVENT_INSTRUCTIONS = 3,
-	EVENT_CACHE_MISSES = 4,
-	EVENT_BRANCH_MISSES = 5,
-	EVENT_PAGE_FAULTS = 6,
-	EVENT_MINOR_FAULTS = 7,
-	EVENT_MAJOR_FAULTS = 8,
-	EVENT_CONTEXT_SWITCHES = 9,
-	EVENT_CPU_MIGRATIONS = 10,
-	EVENT_CNT
+#define X(id, ...) EVENT_##id,
+	PYPERF_EVENTS(X)
+#undef X
+		EVENT_CNT
 };
 
 struct value_type {
@@ -48,17 +66,18 @@ struct value_type {
 };
 
 /* Each is borrowed from `v`, or for ever. */
-const char *
-value_type__name(const struct value_type *v); /* "page-faults", as -e and --value have it */
-const char *
-value_type__unit(const struct value_type *v); /* of `count`: "samples", "count", "bytes" */
-const char *value_type__noun(const struct value_type *v,
-			     uint64_t count); /* "page fault", "page faults" */
+/* "page-faults", as -e and --value have it. */
+const char *value_type__name(const struct value_type *v);
+/* Of `count`: "samples", "count", "bytes", or what another program's profile says. */
+const char *value_type__unit(const struct value_type *v);
+/* "page fault", "page faults" */
+const char *value_type__noun(const struct value_type *v, uint64_t count);
 /* Counted in samples: of these, `count` and `samples` of a stack say the same. */
 bool value_type__is_clock(const struct value_type *v);
 bool value_type__is_bytes(const struct value_type *v);
 /* Of an event of ours; one that is not known is as the default. */
 const char *event_name(uint32_t event);
+const char *event_counts(uint32_t event); /* "time on a CPU" */
 bool event_is_clock(uint32_t event);
 /* The event that is called so; EVENT_CNT: none. */
 uint32_t value_type__find_event(const char *name, size_t len);
