@@ -319,7 +319,7 @@ static void test_usage_errors(void **state)
 		{ "--duration", "--duration needs a value" },
 		{ "-F 0", "-F 0: must be a whole number from 1 to 50000" },
 		{ "-F 50001", "from 1 to 50000" },
-		{ "--table-memory 0", "a whole number of MiB from 1 to 65536" },
+		{ "--table-memory 0", "a whole number from 1 to 65536 (MiB)" },
 		{ "--max-frames 127", "from 128 to 16384" },
 		{ "--max-frames 16385", "--max-frames 16385: must be a whole number" },
 		{ "-F 99.5", "-F 99.5: must be a whole number" },

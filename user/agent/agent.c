@@ -210,7 +210,7 @@ static void change_delivery(void *ctx)
 	struct change *ch = ctx;
 
 	if (deliver__regroup(ch->agent->deliver, (const char *const *)ch->config->agent.group))
-		cmdline__no_memory();
+		log_no_memory();
 	deliver__set_small(ch->agent->deliver, ch->config->agent.small);
 	sinks__change(ch->agent->sinks, ch->config);
 	config__put(ch->config);
@@ -225,7 +225,7 @@ static int apply(struct agent *a, struct config *c)
 	int err;
 
 	if (!ch)
-		return cmdline__no_memory();
+		return log_no_memory();
 	if (late)
 		log_warn("%s: %s takes effect after a restart", a->o->config_path, late);
 	*ch = (struct change){ a, config__hold(c) };
@@ -306,7 +306,7 @@ static int open_session(struct agent *a)
 	};
 	a->known = known__new("", &a->config->labels);
 	if (!a->known)
-		return cmdline__no_memory();
+		return log_no_memory();
 	a->session = session__open(&o);
 	return a->session ? 0 : -EIO;
 }
@@ -322,7 +322,7 @@ static int take(struct agent *a, const struct profile *p)
 	int err = period__add(a->period, p, &limits);
 
 	if (err)
-		cmdline__no_memory();
+		log_no_memory();
 	a->lost_samples += profile__total(p) - (a->period->samples - before);
 	taps__add(a->taps, p, &limits);
 	return err;
@@ -339,7 +339,7 @@ static void drain(struct agent *a)
 	int err;
 
 	at(a, "reading the counts");
-	err = p ? session__drain(a->session, p) : cmdline__no_memory();
+	err = p ? session__drain(a->session, p) : log_no_memory();
 	if (p && take(a, p))
 		err = -ENOMEM;
 	profile__free(p);
@@ -433,7 +433,7 @@ static void keep_budget(struct agent *a, const struct clocks *now, uint64_t dura
 static int begin_period(struct agent *a)
 {
 	a->period = period__new();
-	return a->period ? 0 : cmdline__no_memory();
+	return a->period ? 0 : log_no_memory();
 }
 
 static void say_why(enum schedule_why why, const struct span *span)
@@ -779,7 +779,7 @@ static int open_delivery(struct agent *a)
 	a->deliver =
 		deliver__new((const char *const *)a->config->agent.group, sinks__put, a->sinks);
 	if (!a->deliver || !a->taps)
-		return cmdline__no_memory();
+		return log_no_memory();
 	deliver__set_small(a->deliver, a->config->agent.small);
 	return 0;
 }
@@ -953,7 +953,7 @@ int agent__run(const struct agent_opts *o)
 	int err = 0;
 
 	if (!a)
-		return cmdline__no_memory();
+		return log_no_memory();
 	a->o = o;
 	a->guard_fd = a->signal_fd = a->wake_fd = -1;
 	pthread_mutex_init(&a->lock, NULL);

@@ -620,7 +620,7 @@ struct config *config__new(const char *path)
 	int err = c ? init(c) : -ENOMEM;
 
 	if (err)
-		log_err("out of memory");
+		log_no_memory();
 	else if (path)
 		err = read_file(c, path);
 	if (!err)
@@ -661,7 +661,7 @@ const char *config__stay(struct config *c, const struct config *running)
 	if (!same(a->state_dir, b->state_dir)) {
 		late = "state-dir";
 		if (set_string(&c->agent.state_dir, a->state_dir))
-			log_err("out of memory");
+			log_no_memory();
 		place_files(c);
 	}
 	return late;

@@ -69,7 +69,7 @@ struct sinks *sinks__open(struct config *c)
 	int err;
 
 	if (!s) {
-		log_err("out of memory");
+		log_no_memory();
 		return NULL;
 	}
 	pthread_mutex_init(&s->lock, NULL);

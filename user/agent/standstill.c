@@ -162,7 +162,7 @@ struct standstill *standstill__start(int signal_fd, void (*look)(void *ctx, stru
 	int err;
 
 	if (!s) {
-		log_err("out of memory");
+		log_no_memory();
 		return NULL;
 	}
 	*s = (struct standstill){

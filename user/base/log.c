@@ -56,6 +56,12 @@ static void write_lines(const char *text)
 	strbuf__free(&out);
 }
 
+int log_no_memory(void)
+{
+	log_err("out of memory");
+	return -ENOMEM;
+}
+
 void log_msg(enum log_level level, const char *fmt, ...)
 {
 	int saved = errno;

@@ -23,6 +23,9 @@ void log_msg(enum log_level level, const char *fmt, ...) __attribute__((format(p
  */
 void log_set_writer(void (*fn)(enum log_level level, const char *fmt, const char *text));
 
+/* Says "out of memory" and returns -ENOMEM. */
+int log_no_memory(void);
+
 #define log_err(...)   log_msg(LOG_LEVEL_ERR, __VA_ARGS__)
 #define log_warn(...)  log_msg(LOG_LEVEL_WARN, __VA_ARGS__)
 #define log_info(...)  log_msg(LOG_LEVEL_INFO, __VA_ARGS__)

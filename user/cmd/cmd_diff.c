@@ -138,7 +138,7 @@ static int parse_range(struct side *side, const char *option, const char *range)
 	}
 	from = strndup(range, (size_t)(dots - range));
 	if (!from)
-		return cmdline__no_memory();
+		return log_no_memory();
 	side->name = option;
 	err = stored__range(&side->when, option, from, "..", dots[2] ? dots + 2 : "now");
 	free(from);
@@ -219,7 +219,7 @@ static struct import *load(const struct diff_options *o, const struct side *side
 	struct import *im = import__new(&o->import);
 
 	if (!im) {
-		cmdline__no_memory();
+		log_no_memory();
 		return NULL;
 	}
 	if (read_side(o, side, im)) {

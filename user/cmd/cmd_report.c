@@ -168,7 +168,7 @@ static int report(struct report_options *o)
 {
 	struct import *im = import__new(&o->import);
 	struct export_opts eo;
-	int err = im ? outputs__open(&o->outputs) : cmdline__no_memory();
+	int err = im ? outputs__open(&o->outputs) : log_no_memory();
 
 	err = err ? err : load(o, im);
 	if (!err) {

@@ -31,12 +31,6 @@ enum cmdline_result cmdline__print_version(void)
 	return flush_stdout();
 }
 
-int cmdline__no_memory(void)
-{
-	log_err("out of memory");
-	return -ENOMEM;
-}
-
 enum cmdline_result cmdline__result(int err)
 {
 	if (!err)
@@ -129,6 +123,16 @@ enum cmdline_result cmdline__parse(struct cmdline *c, int argc, char **argv)
 	/* Only the "--" that ended the options counts, not one that was an option's value. */
 	c->dashes = optind > at;
 	return CMDLINE_RUN;
+}
+
+int cmdline__whole(const char *option, const char *arg, long long min, long long max,
+		   const char *unit, long long *out)
+{
+	if (!parse_int(arg, min, max, out))
+		return 0;
+	log_err("%s %s: must be a whole number from %lld to %lld (%s)", option, arg, min, max,
+		unit);
+	return -EINVAL;
 }
 
 int cmdline__pid(const char *word, pid_t *pid)

@@ -75,9 +75,12 @@ enum cmdline_result cmdline__parse(struct cmdline *c, int argc, char **argv);
 enum cmdline_result cmdline__result(int err);
 /* The exit status for anything but CMDLINE_RUN. */
 int cmdline__status(enum cmdline_result result);
-/* -ENOMEM, after a message. */
-int cmdline__no_memory(void);
-
+/*
+ * A whole number from `min` to `max`: 0, or -EINVAL after a message that names the option and the unit. `*out` keeps
+ * its value then.
+ */
+int cmdline__whole(const char *option, const char *arg, long long min, long long max,
+		   const char *unit, long long *out);
 /* The number of a process, from 1 to TGID_MAX: 0, or -EINVAL without a message. */
 int cmdline__pid(const char *word, pid_t *pid);
 

@@ -84,28 +84,21 @@ static int set_duration(struct options *o, const char *arg)
 
 static int set_max_frames(struct options *o, const char *arg)
 {
-	long long frames;
+	long long frames = 0;
+	int err = cmdline__whole("--max-frames", arg, STACK_DEPTH_MIN, STACK_DEPTH_MAX, "frames",
+				 &frames);
 
-	if (parse_int(arg, STACK_DEPTH_MIN, STACK_DEPTH_MAX, &frames)) {
-		log_err("--max-frames %s: must be a whole number from %d to %d", arg,
-			STACK_DEPTH_MIN, STACK_DEPTH_MAX);
-		return -EINVAL;
-	}
 	o->max_frames = (uint32_t)frames;
-	return 0;
+	return err;
 }
 
 static int set_table_memory(struct options *o, const char *arg)
 {
-	long long mib;
+	long long mib = 0;
+	int err = cmdline__whole("--table-memory", arg, 1, TABLE_MIB_MAX, "MiB", &mib);
 
-	if (parse_int(arg, 1, TABLE_MIB_MAX, &mib)) {
-		log_err("--table-memory %s: must be a whole number of MiB from 1 to %d", arg,
-			TABLE_MIB_MAX);
-		return -EINVAL;
-	}
 	o->table_mib = (uint32_t)mib;
-	return 0;
+	return err;
 }
 
 static void set_flag(struct options *o, int opt)

@@ -62,10 +62,8 @@ static int open_session(struct recorder *r)
 	};
 
 	r->profile = profile__new();
-	if (!r->profile) {
-		log_err("out of memory");
-		return -ENOMEM;
-	}
+	if (!r->profile)
+		return log_no_memory();
 	r->session = session__open(&opts);
 	return r->session ? session__watch(r->session, r->signal_fd) : -EIO;
 }

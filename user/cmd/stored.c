@@ -30,7 +30,7 @@ static int add_label(struct stored *s, char *name, const char *value)
 	if (!name || !labels) {
 		free(name);
 		s->labels = labels ? labels : s->labels;
-		return cmdline__no_memory();
+		return log_no_memory();
 	}
 	s->labels = labels;
 	s->labels[s->label_cnt++] = (struct label){ .name = name, .value = value };
@@ -217,7 +217,7 @@ static int print_service(void *ctx, const struct store_service *x)
 	str_sanitise(&name, x->name, strlen(x->name), 0);
 	when_print(x->first_ns, first);
 	when_print(x->last_ns, last);
-	err = name.err ? cmdline__no_memory() : 0;
+	err = name.err ? log_no_memory() : 0;
 	if (!err)
 		printf("%9" PRIu64 " %12" PRIu64 "  %s  %s  %s\n", x->windows, x->samples, first,
 		       last, name.len ? name.s : "");
@@ -235,7 +235,7 @@ static int print_label(void *ctx, const struct label *x)
 	str_sanitise(&b, x->name, strlen(x->name), 0);
 	strbuf__addc(&b, '=');
 	str_sanitise(&b, x->value, strlen(x->value), 0);
-	err = b.err ? cmdline__no_memory() : 0;
+	err = b.err ? log_no_memory() : 0;
 	if (!err)
 		puts(b.s);
 	strbuf__free(&b);

@@ -32,28 +32,20 @@ void targets__help(bool events)
 
 static int set_frequency(struct sample_spec *t, const char *arg)
 {
-	long long hz;
+	long long hz = 0;
+	int err = cmdline__whole("-F", arg, 1, FREQUENCY_MAX, "samples per second and CPU", &hz);
 
-	if (parse_int(arg, 1, FREQUENCY_MAX, &hz)) {
-		log_err("-F %s: must be a whole number from 1 to %d (samples per second and CPU)",
-			arg, FREQUENCY_MAX);
-		return -EINVAL;
-	}
 	t->frequency_hz = (uint32_t)hz;
-	return 0;
+	return err;
 }
 
 static int set_period(struct sample_spec *t, const char *arg)
 {
-	long long n;
+	long long n = 0;
+	int err = cmdline__whole("-c", arg, 1, PERIOD_MAX, "events per sample", &n);
 
-	if (parse_int(arg, 1, PERIOD_MAX, &n)) {
-		log_err("-c %s: must be a whole number from 1 to %lld (events per sample)", arg,
-			PERIOD_MAX);
-		return -EINVAL;
-	}
 	t->period = (uint64_t)n;
-	return 0;
+	return err;
 }
 
 /* -e help */
@@ -110,15 +102,11 @@ static int add_events(struct sample_spec *t, const char *arg)
 
 static int set_map_entries(struct sample_spec *t, const char *arg)
 {
-	long long n;
+	long long n = 0;
+	int err = cmdline__whole("--map-entries", arg, 1, MAP_ENTRIES_MAX, "counts", &n);
 
-	if (parse_int(arg, 1, MAP_ENTRIES_MAX, &n)) {
-		log_err("--map-entries %s: must be a whole number from 1 to %d", arg,
-			MAP_ENTRIES_MAX);
-		return -EINVAL;
-	}
 	t->map_entries = (uint32_t)n;
-	return 0;
+	return err;
 }
 
 /* -F and -c: which was given, and does it make sense? */
@@ -152,7 +140,7 @@ static int add_pid(struct sample_spec *t, pid_t pid)
 			return 0;
 	pids = reallocarray(t->pids, t->pid_cnt + 1, sizeof(*pids));
 	if (!pids)
-		return cmdline__no_memory();
+		return log_no_memory();
 	t->pids = pids;
 	t->pids[t->pid_cnt++] = pid;
 	return 0;
@@ -166,7 +154,7 @@ static int add_pids(struct sample_spec *t, const char *arg)
 	int err = 0;
 
 	if (!list)
-		return cmdline__no_memory();
+		return log_no_memory();
 	while (!err && (word = strsep(&rest, ","))) {
 		err = cmdline__pid(word, &pid);
 		if (err)

@@ -78,10 +78,8 @@ int outputs__add(struct outputs *o, const char *path)
 		}
 	}
 	list = reallocarray(o->list, o->cnt + 1, sizeof(*list));
-	if (!list) {
-		log_err("out of memory");
-		return -ENOMEM;
-	}
+	if (!list)
+		return log_no_memory();
 	o->list = list;
 	o->list[o->cnt++] = (struct output){ .path = path, .format = format };
 	return 0;

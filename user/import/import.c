@@ -429,10 +429,8 @@ int import__finish(struct import *im)
 		memset(p->stats.counters, 0, sizeof(p->stats.counters));
 	free(p->frame_syms);
 	p->frame_syms = calloc(p->frame_cnt + 1, sizeof(*p->frame_syms));
-	if (!p->frame_syms) {
-		log_err("out of memory");
-		return -ENOMEM;
-	}
+	if (!p->frame_syms)
+		return log_no_memory();
 	for (size_t i = 0; i < p->frame_cnt; i++)
 		p->frame_syms[i] = (uint32_t)(p->frames[i] & FRAME_PAYLOAD);
 	return 0;

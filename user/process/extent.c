@@ -6,25 +6,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int reserve(struct extent_range **ranges, size_t *cap, size_t cnt)
-{
-	size_t want = *cap ? *cap * 2 : 16;
-	struct extent_range *more;
+#include "base/hash.h"
 
-	if (cnt < *cap)
-		return 0;
-	more = realloc(*ranges, want * sizeof(*more));
-	if (!more)
-		return -ENOMEM;
-	*ranges = more;
-	*cap = want;
-	return 0;
-}
+/* Room for one more range. */
+#define RESERVE(ranges, cap, cnt)                                                                  \
+	array_grow(&(ranges), &(cap), (cnt), 1, sizeof(*(ranges)), UINT32_MAX)
 
 int extents__init(struct extents *x, uint32_t slots)
 {
 	*x = (struct extents){ .slots = slots };
-	if (reserve(&x->free, &x->free_cap, 0))
+	if (RESERVE(x->free, x->free_cap, 0))
 		return -ENOMEM;
 	if (slots)
 		x->free[x->free_cnt++] = (struct extent_range){ 0, slots };
@@ -68,7 +59,7 @@ int extent__release(struct extents *x, uint32_t first, uint32_t cnt)
 
 	if (!cnt)
 		return 0;
-	if (reserve(&x->free, &x->free_cap, x->free_cnt))
+	if (RESERVE(x->free, x->free_cap, x->free_cnt))
 		return -ENOMEM;
 	while (lo < hi) { /* lo: the first free range behind ours */
 		size_t mid = lo + (hi - lo) / 2;
@@ -104,7 +95,7 @@ int extent__bury(struct extents *x, uint32_t first, uint32_t cnt)
 {
 	if (!cnt)
 		return 0;
-	if (reserve(&x->buried, &x->buried_cap, x->buried_cnt))
+	if (RESERVE(x->buried, x->buried_cap, x->buried_cnt))
 		return -ENOMEM;
 	x->buried[x->buried_cnt++] = (struct extent_range){ first, cnt };
 	return 0;

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/hash.h"
 #include "base/idmap.h"
 #include "base/log.h"
 #include "base/source.h"
@@ -75,21 +76,9 @@ struct process_table {
 	struct process_stats stats;
 };
 
-static int reserve(void *array, size_t *cap, size_t cnt, size_t size)
-{
-	size_t want = *cap ? *cap * 2 : 64;
-	void *old, *more;
-
-	if (cnt < *cap)
-		return 0;
-	memcpy(&old, array, sizeof(old));
-	more = realloc(old, want * size);
-	if (!more)
-		return -ENOMEM;
-	memcpy(array, &more, sizeof(more));
-	*cap = want;
-	return 0;
-}
+/* Room for one more element. */
+#define RESERVE(array, cap, cnt)                                                                   \
+	array_grow(&(array), &(cap), (cnt), 1, sizeof(*(array)), UINT32_MAX)
 
 /* ---- life ----------------------------------------------------------------------------------- */
 
@@ -166,8 +155,7 @@ void process_table__free(struct process_table *pt)
 
 static void mark_dirty(struct process_table *pt, struct process *p)
 {
-	if (p->dirty || p->exited ||
-	    reserve(&pt->dirty, &pt->dirty_cap, pt->dirty_cnt, sizeof(*pt->dirty)))
+	if (p->dirty || p->exited || RESERVE(pt->dirty, pt->dirty_cap, pt->dirty_cnt))
 		return;
 	p->dirty = true;
 	pt->dirty[pt->dirty_cnt++] = p;
@@ -195,7 +183,7 @@ static bool is_open(const struct process *p)
 static void want_check(struct process_table *pt, struct process *p)
 {
 	if (p->unchecked || !is_open(p) ||
-	    reserve(&pt->unchecked, &pt->unchecked_cap, pt->unchecked_cnt, sizeof(*pt->unchecked)))
+	    RESERVE(pt->unchecked, pt->unchecked_cap, pt->unchecked_cnt))
 		return;
 	p->unchecked = true;
 	pt->unchecked[pt->unchecked_cnt++] = p->space;
@@ -1202,7 +1190,7 @@ int process_table__refresh(struct process_table *pt)
 	file_table__begin(pt->files);
 	check_the_unchecked(pt);
 	for (cnt = 0; cnt < pt->dirty_cnt; cnt++) { /* grows in the loop */
-		if (reserve(&pt->fresh, &pt->fresh_cap, cnt, sizeof(*pt->fresh)))
+		if (RESERVE(pt->fresh, pt->fresh_cap, cnt))
 			break;
 		pt->fresh[cnt] = (struct fresh){ .p = pt->dirty[cnt] };
 		look_for_news(pt, &pt->fresh[cnt]);
@@ -1757,7 +1745,7 @@ void process_table__forget_exited(struct process_table *pt)
 			continue;
 		if (!p->expiring)
 			p->expiring = true;
-		else if (!reserve(&gone, &cap, cnt, sizeof(*gone)))
+		else if (!RESERVE(gone, cap, cnt))
 			gone[cnt++] = p;
 	}
 	for (size_t i = 0; i < cnt; i++) {

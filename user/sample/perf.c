@@ -102,7 +102,7 @@ struct perf_events *perf_events__open(uint32_t frequency_hz)
 	if (e && cpus > 0)
 		e->clocks = malloc((size_t)cpus * sizeof(*e->clocks));
 	if (!e || !e->clocks) {
-		log_err("out of memory");
+		log_no_memory();
 		goto out;
 	}
 	e->cpu_cap = cpus;

@@ -496,10 +496,8 @@ static int open_stages(struct dumper *d)
 		d->procs = process_table__new(&maps, symbolizer__sink(d->sym), &process_opts);
 	if (d->procs)
 		d->walker = hostwalk__new(d->procs, &maps, &sink);
-	if (!d->profile || !d->samples || !d->walker) {
-		log_err("out of memory");
-		return -ENOMEM;
-	}
+	if (!d->profile || !d->samples || !d->walker)
+		return log_no_memory();
 	process_table__prepare(d->procs); /* while programs are being loaded */
 	if (collect__attach_lifecycle(d->collect))
 		return -EIO;

@@ -30,7 +30,7 @@ struct threadlist *threadlist__open(uint32_t tgid)
 	int err;
 
 	if (!l) {
-		log_err("out of memory");
+		log_no_memory();
 		return NULL;
 	}
 	l->skel = threads_bpf__open();

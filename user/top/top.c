@@ -290,7 +290,7 @@ static int note_threads(struct live *l)
 static int no_memory(int err)
 {
 	if (err == -ENOMEM)
-		log_err("out of memory");
+		log_no_memory();
 	return err;
 }
 

@@ -478,7 +478,7 @@ static int open_spool(struct destination *d)
 	}
 	strbuf__addf(&path, "%s/%s", d->spool_dir, d->c->name);
 	if (path.err) {
-		log_err("out of memory");
+		log_no_memory();
 		return path.err;
 	}
 	d->spool = spool__open(path.s, d->c->name, &d->c->spool);
@@ -575,7 +575,7 @@ struct push *push__open(const struct push_config *c, size_t n, const char *spool
 		p->spool_dir = strdup(spool_dir);
 	}
 	if (!p || !p->list || !p->spool_dir || curl_global_init(CURL_GLOBAL_DEFAULT)) {
-		log_err("out of memory");
+		log_no_memory();
 		push__close(p, 0);
 		errno = ENOMEM;
 		return NULL;

@@ -325,7 +325,7 @@ struct spool *spool__open(const char *dir, const char *name, const struct spool_
 	int err;
 
 	if (!s) {
-		log_err("out of memory");
+		log_no_memory();
 		errno = ENOMEM;
 		return NULL;
 	}
