@@ -478,7 +478,7 @@ def test_as_nobody(agents, directory):
         pytest.skip("setpriv is not installed")
     caps = list(CAPABILITIES)
     if int(open("/proc/sys/kernel/perf_event_paranoid", encoding="ascii").read()) > 2:
-        caps.append("sys_admin")  # of Debian and Ubuntu: user/sample/perf.h
+        caps.append("sys_admin")  # of Debian and Ubuntu: user/follow/perf.h
     sets = "-all," + ",".join("+" + c for c in caps)
     agent = agents(tmp_path=directory, user=65534, program=shutil.copy(AGENT, directory / "agent"),
                    prefix=["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--no-new-privs",

@@ -46,7 +46,7 @@ def container():
 
 def test_capabilities_are_the_same_everywhere():
     assert "CAP_BPF" in needed() and len(needed()) == 5
-    want = needed() | {"CAP_SYS_ADMIN"}  # until its events are open: user/sample/perf.h
+    want = needed() | {"CAP_SYS_ADMIN"}  # until its events are open: user/follow/perf.h
     for key in "AmbientCapabilities", "CapabilityBoundingSet":
         assert set(" ".join(unit_values(key)).split()) == want, key
     assert {"CAP_" + c for c in re.findall(r"--cap-add=(\w+)", DOCKERFILE.read_text())} == want

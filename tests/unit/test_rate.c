@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* Which rate is too much (rate.h), events by name (event.h), and stacks that were handed over (handed.h). */
+/* Which rate is too much (rate.h), events by name (value.h), and stacks that were handed over (handed.h). */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,7 +12,7 @@
 #include "base/clock.h"
 #include "sample/handed.h"
 #include "sample/rate.h"
-#include "sources/event.h"
+#include "profile/value.h"
 
 static void budget_is_below_the_kernels(void **state)
 {
@@ -163,7 +163,6 @@ static void events_have_names(void **state)
 	}
 	assert_int_equal(value_type__find_event("cpu", 3), EVENT_CNT);
 	assert_int_equal(value_type__find_event("", 0), EVENT_CNT);
-	assert_ptr_equal(event__get(EVENT_CNT), event__get(0));
 }
 
 struct record {

@@ -37,7 +37,7 @@
 #include "base/seldom.h"
 #include "base/selfmem.h"
 #include "cmd/options.h"
-#include "sample/perf.h"
+#include "follow/perf.h"
 #include "sample/session.h"
 
 #define TICK_NS		  NS_PER_S
@@ -299,7 +299,8 @@ static int open_session(struct agent *a)
 
 	a->first = config__hold(a->config);
 	a->targets = (struct sample_spec){
-		.event_cnt = 1, /* the CPU clock */
+		.sources = { { .source = source__of_event(EVENT_CPU_CLOCK) } },
+		.source_cnt = 1,
 		.frequency_hz = c->frequency_hz,
 		.comm = c->comm,
 		.cgroup = c->cgroup,

@@ -16,13 +16,13 @@
 #include "base/rights.h"
 #include "base/terminal.h"
 #include "elf/elf.h"
+#include "follow/perf.h"
 #include "process/mmapwatch.h"
 #include "process/process.h"
 #include "process/unsupported.h"
 #include "profile/export_text.h"
 #include "python/pyproc.h"
 #include "sample/collect.h"
-#include "sample/perf.h"
 #include "symbolize/symbolize.h"
 
 #define SAMPLE_HZ    99

@@ -10,7 +10,7 @@
 #include "base/str.h"
 #include "bpf/pyperf.h"
 #include "profile/value.h"
-#include "sample/perf.h"
+#include "sources/sources.h"
 
 void targets__help(bool events)
 {
@@ -49,51 +49,51 @@ static int set_period(struct sample_spec *t, const char *arg)
 }
 
 /* -e help */
-static void print_events(void)
+static void print_sources(void)
 {
-	printf("%-17s  %-7s  %-42s  %s\n", "EVENT", "UNIT", "WHAT IS COUNTED", "HERE");
-	for (uint32_t i = 0; i < EVENT_CNT; i++) {
-		const char *missing = perf__missing(i);
+	const struct source *s;
 
-		printf("%-17s  %-7s  %-42s  %s\n", event_name(i),
-		       value_type__unit(&(struct value_type){ .event = i }), event_counts(i),
-		       missing ? missing : "yes");
+	printf("%-17s  %-7s  %-42s  %s\n", "EVENT", "UNIT", "WHAT IS COUNTED", "HERE");
+	for (size_t at = 0; (s = source__next(&at));) {
+		const char *missing = s->check(s);
+
+		printf("%-17s  %-7s  %-42s  %s\n", source__name(s), value_type__unit(&s->type),
+		       value_type__counts(&s->type), missing ? missing : "yes");
 	}
 }
 
-static int add_event(struct sample_spec *t, const char *name, size_t len)
+static int add_source(struct sample_spec *t, const char *text, size_t len)
 {
-	uint32_t event = value_type__find_event(name, len);
+	struct source_spec spec;
+	int err = source_spec__parse(&spec, text, len);
 
-	if (event == EVENT_CNT) {
-		log_err("-e %.*s: no such event; -e help lists them", (int)len, name);
-		return -EINVAL;
-	}
-	for (uint32_t i = 0; i < t->event_cnt; i++)
-		if (t->events[i] == event)
+	if (err)
+		return err;
+	for (uint32_t i = 0; i < t->source_cnt; i++)
+		if (t->sources[i].source == spec.source && !strcmp(t->sources[i].args, spec.args))
 			return 0;
-	if (t->event_cnt == SAMPLED_MAX) {
-		log_err("-e %.*s: at most %d events can be sampled at once", (int)len, name,
+	if (t->source_cnt == SAMPLED_MAX) {
+		log_err("-e %.*s: at most %d events can be sampled at once", (int)len, text,
 			SAMPLED_MAX);
 		return -EINVAL;
 	}
-	t->events[t->event_cnt++] = event;
+	t->sources[t->source_cnt++] = spec;
 	return 0;
 }
 
 /* "cpu-clock,page-faults" */
-static int add_events(struct sample_spec *t, const char *arg)
+static int add_sources(struct sample_spec *t, const char *arg)
 {
 	int err;
 
 	if (!strcmp(arg, "help")) {
-		print_events();
+		print_sources();
 		return -ECANCELED;
 	}
 	for (;; arg++) {
 		size_t len = strcspn(arg, ",");
 
-		err = add_event(t, arg, len);
+		err = add_source(t, arg, len);
 		arg += len;
 		if (err || !*arg)
 			return err;
@@ -114,16 +114,16 @@ static int check_rate(struct sample_spec *t)
 {
 	uint32_t clocks = 0;
 
-	if (!t->event_cnt)
-		t->events[t->event_cnt++] = EVENT_CPU_CLOCK;
-	for (uint32_t i = 0; i < t->event_cnt; i++)
-		clocks += event_is_clock(t->events[i]);
-	if (t->period && t->frequency_hz && (!clocks || clocks == t->event_cnt)) {
+	if (!t->source_cnt)
+		t->sources[t->source_cnt++].source = source__of_event(EVENT_CPU_CLOCK);
+	for (uint32_t i = 0; i < t->source_cnt; i++)
+		clocks += value_type__is_clock(&t->sources[i].source->type);
+	if (t->period && t->frequency_hz && (!clocks || clocks == t->source_cnt)) {
 		log_err("-F and -c exclude each other: a rate, or every so many events");
 		return -EINVAL;
 	}
-	if (t->period && clocks == t->event_cnt) {
-		log_err("-c: %s is sampled by time: use -F", event_name(t->events[0]));
+	if (t->period && clocks == t->source_cnt) {
+		log_err("-c: %s is sampled by time: use -F", source__name(t->sources[0].source));
 		return -EINVAL;
 	}
 	if (!t->frequency_hz && (!t->period || clocks))
@@ -212,7 +212,7 @@ int targets__set(struct sample_spec *t, int opt, const char *arg)
 {
 	switch (opt) {
 	case 'e':
-		return add_events(t, arg);
+		return add_sources(t, arg);
 	case 'c':
 		return set_period(t, arg);
 	case 'F':

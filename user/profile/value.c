@@ -50,6 +50,13 @@ const char *value_type__noun(const struct value_type *v, uint64_t count)
 	return value_type__is_bytes(v) ? "bytes" : v->name;
 }
 
+const char *value_type__counts(const struct value_type *v)
+{
+	const struct words *w = words_of(v);
+
+	return w ? w->counts : v->name;
+}
+
 bool value_type__is_clock(const struct value_type *v)
 {
 	const struct words *w = words_of(v);
@@ -65,11 +72,6 @@ bool value_type__is_bytes(const struct value_type *v)
 const char *event_name(uint32_t event)
 {
 	return words_of_event(event)->name;
-}
-
-const char *event_counts(uint32_t event)
-{
-	return words_of_event(event)->counts;
 }
 
 bool event_is_clock(uint32_t event)

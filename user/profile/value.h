@@ -23,8 +23,8 @@
 
 /*
  * The events of ours: name (as perf has it), whether it is a clock, what one and several are called, what is counted.
- * Their numbers leave the process (pprof): appended to, never reused. 0 is the default. sources/event.c has what the
- * kernel calls them.
+ * Their numbers leave the process (pprof): appended to, never reused. 0 is the default. sources/ has where they
+ * come from.
  */
 #define PYPERF_EVENTS(X)                                                                           \
 	X(CPU_CLOCK, "cpu-clock", true, "sample", "samples", "time on a CPU")                      \
@@ -72,12 +72,13 @@ const char *value_type__name(const struct value_type *v);
 const char *value_type__unit(const struct value_type *v);
 /* "page fault", "page faults" */
 const char *value_type__noun(const struct value_type *v, uint64_t count);
+/* What is counted: "time on a CPU"; of another program's profile, the name. */
+const char *value_type__counts(const struct value_type *v);
 /* Counted in samples: of these, `count` and `samples` of a stack say the same. */
 bool value_type__is_clock(const struct value_type *v);
 bool value_type__is_bytes(const struct value_type *v);
 /* Of an event of ours; one that is not known is as the default. */
 const char *event_name(uint32_t event);
-const char *event_counts(uint32_t event); /* "time on a CPU" */
 bool event_is_clock(uint32_t event);
 /* The event that is called so; EVENT_CNT: none. */
 uint32_t value_type__find_event(const char *name, size_t len);

@@ -23,17 +23,15 @@
 #include "base/log.h"
 #include "base/rights.h"
 #include "base/str.h"
+#include "follow/perf.h"
 #include "process/cgroup.h"
 #include "process/pidns.h"
 #include "pyperf.skel.h"
 #include "sample/kernelbtf.h"
 #include "sample/loader.h"
-#include "sample/perf.h"
-#include "sources/event.h"
 
 struct sampled_event {
-	uint32_t id; /* enum event_id */
-	const struct event *event;
+	const struct source *source;
 	uint64_t period; /* 0: as the frequency needs it */
 	bool by_period;	 /* a clock whose rate was changed */
 };
@@ -278,7 +276,7 @@ static int configure(struct collect *c, const struct collect_opts *opts)
 
 	cfg->flags = opts->flags;
 	for (uint32_t k = 0; k < c->by_cnt; k++)
-		if (c->by[k].event->hardware)
+		if (c->by[k].source->nmi)
 			cfg->flags |= CFG_NMI;
 	for (uint32_t k = 1; k < SAMPLED_MAX; k++)
 		bpf_program__set_autoload(sampler_of(c, k), k < c->by_cnt);
@@ -444,7 +442,7 @@ static struct collect *collect__alloc(void)
 	c->cpu_cap = libbpf_num_possible_cpus();
 	if (c->cpu_cap < 1)
 		c->cpu_cap = 1;
-	c->by[0].event = event__get(c->by[0].id);
+	c->by[0].source = source__of_event(EVENT_CPU_CLOCK);
 	c->by_cnt = 1;
 	c->slowed = 1;
 	c->cpus = calloc((size_t)c->cpu_cap, sizeof(*c->cpus));
@@ -464,8 +462,7 @@ static struct collect *collect__alloc(void)
 static void set_events(struct collect *c, const struct collect_opts *opts)
 {
 	for (uint32_t k = 0; k < opts->by_cnt; k++)
-		c->by[k] = (struct sampled_event){ .id = opts->by[k].event,
-						   .event = event__get(opts->by[k].event),
+		c->by[k] = (struct sampled_event){ .source = opts->by[k].source,
 						   .period = opts->by[k].period };
 	if (opts->by_cnt)
 		c->by_cnt = opts->by_cnt;
@@ -712,7 +709,7 @@ static int perf_open(const struct collect *c, uint32_t k, int cpu)
 	uint32_t hz = c->frequency_hz / c->slowed;
 	uint64_t period = by->by_period ? clock_period(c) : by->period * c->slowed;
 
-	return perf__open(by->event->type, by->event->config, cpu, hz ? hz : 1, period);
+	return perf__open(by->source->kind, by->source->config, cpu, hz ? hz : 1, period);
 }
 
 /* No counter: where the kernel has none of this kind, or a hypervisor keeps it. */
@@ -723,7 +720,7 @@ static bool is_missing(int err)
 
 static void explain_perf_failure(const struct collect *c, uint32_t k, int cpu, int err)
 {
-	const struct event *event = c->by[k].event;
+	const struct source *source = c->by[k].source;
 	long max = rights__sysctl("kernel/perf_event_max_sample_rate");
 	char what[64];
 
@@ -732,12 +729,12 @@ static void explain_perf_failure(const struct collect *c, uint32_t k, int cpu, i
 			" Hz: the kernel allows %ld (lower -F, or raise sysctl "
 			"kernel.perf_event_max_sample_rate)",
 			c->frequency_hz, max);
-	else if (event->hardware && is_missing(err))
+	else if (source->nmi && is_missing(err))
 		log_err("-e %s: this machine has no counter for it: %s (virtual machines often have none; "
 			"-e cpu-clock works everywhere)",
-			event_name(c->by[k].id), strerror(-err));
+			source__name(source), strerror(-err));
 	else {
-		snprintf(what, sizeof(what), "sampling %s on CPU %d", event_name(c->by[k].id), cpu);
+		snprintf(what, sizeof(what), "sampling %s on CPU %d", source__name(source), cpu);
 		perf__explain(what, err);
 	}
 }
@@ -911,7 +908,8 @@ static int apply_rate(struct collect *c, struct rate_failure *failed)
 
 		if (c->cpus[cpu].by[k].fd < 0)
 			continue;
-		err = event_is_clock(c->by[k].id) ? set_period(c, k, cpu) : sample_event(c, k, cpu);
+		err = value_type__is_clock(&c->by[k].source->type) ? set_period(c, k, cpu)
+								   : sample_event(c, k, cpu);
 		if (first || !err || err == -ENODEV) /* it has just gone offline */
 			continue;
 		first = err;
@@ -927,7 +925,7 @@ int collect__set_rate(struct collect *c, uint32_t frequency_hz, uint32_t slowed)
 	int err;
 
 	for (uint32_t k = 0; k < c->by_cnt; k++)
-		c->by[k].by_period = event_is_clock(c->by[k].id);
+		c->by[k].by_period = value_type__is_clock(&c->by[k].source->type);
 	c->frequency_hz = frequency_hz;
 	c->slowed = slowed;
 	err = apply_rate(c, &failed);

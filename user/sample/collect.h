@@ -22,12 +22,13 @@
 
 #include "bpf/pyperf.h"
 #include "process/process.h"
+#include "sources/sources.h"
 
 struct collect;
 
-/* An event that samples are taken of. */
+/* A perf event that samples are taken of. */
 struct sampled {
-	uint32_t event;	 /* enum event_id */
+	const struct source *source;
 	uint64_t period; /* events per sample; 0: as many as the frequency needs. Not of a clock */
 };
 
@@ -35,7 +36,7 @@ struct collect_opts {
 	uint32_t flags;		 /* enum cfg_flags, without CFG_PIDNS, CFG_COMM, CFG_CGROUP */
 	const char *comm_glob;	 /* NULL: all */
 	const char *cgroup_path; /* NULL: all */
-	struct sampled by[SAMPLED_MAX]; /* hardware events set CFG_NMI */
+	struct sampled by[SAMPLED_MAX]; /* one that is `nmi` sets CFG_NMI */
 	uint32_t by_cnt;		/* 0: the CPU clock */
 	uint32_t
 		frequency_hz; /* at most; the tables are sized by it. 0: not known, see sampled.period */
@@ -43,7 +44,7 @@ struct collect_opts {
 	uint32_t map_entries; /* of each map that samples insert into, for tests; 0: as needed */
 	bool bpf_stats;	      /* have the kernel time the programs (a few ns per sample) */
 	struct perf_events
-		*events; /* see perf.h; borrowed until the sampler is attached; NULL: none */
+		*events; /* see follow/perf.h; borrowed until the sampler is attached; NULL: none */
 };
 
 typedef void (*collect_proc_fn)(void *ctx, const struct ev_proc *ev);

@@ -16,16 +16,16 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/rights.h"
+#include "follow/perf.h"
 #include "process/mmapwatch.h"
 #include "process/unsupported.h"
 #include "sample/collect.h"
 #include "sample/dump.h"
-#include "sample/perf.h"
 #include "sample/rate.h"
 #include "sample/readcode.h"
 #include "sample/urgent.h"
 #include "sample/wake.h"
-#include "sources/event.h"
+#include "sources/sources.h"
 
 #define TICK_MS	       1000  /* CPUs, the cost of samples, exits that were not told */
 #define QUIET_TICK_MS  10000 /* ... with -p at a low rate, which costs little */
@@ -189,21 +189,21 @@ static void on_watch(void *ctx, const struct mmap_event *ev)
 	process_table__on_mmap(s->procs, ev);
 }
 
-static bool is_hardware(uint32_t event)
+static bool is_nmi(const struct source *s)
 {
-	return event__get(event)->hardware;
+	return s->nmi;
 }
 
-static bool is_no_clock(uint32_t event)
+static bool is_no_clock(const struct source *s)
 {
-	return !event_is_clock(event);
+	return !value_type__is_clock(&s->type);
 }
 
-/* Is one of the events such? */
-static bool has_event(const struct sample_spec *t, bool (*is)(uint32_t event))
+/* Is one of the sources such? */
+static bool has_source(const struct sample_spec *t, bool (*is)(const struct source *s))
 {
-	for (uint32_t i = 0; i < t->event_cnt; i++)
-		if (is(t->events[i]))
+	for (uint32_t i = 0; i < t->source_cnt; i++)
+		if (is(t->sources[i].source))
 			return true;
 	return false;
 }
@@ -214,7 +214,7 @@ static bool has_event(const struct sample_spec *t, bool (*is)(uint32_t event))
  */
 static void follow_areas(struct session *s)
 {
-	bool nmi = s->o.targets->nmi || has_event(s->o.targets, is_hardware);
+	bool nmi = s->o.targets->nmi || has_source(s->o.targets, is_nmi);
 	size_t restless = process_table__restless(s->procs);
 
 	s->follows = nmi || wake__follow(&s->wake, now_ns(), restless);
@@ -322,7 +322,7 @@ static uint32_t config_flags(const struct session_opts *o)
 		flags |= CFG_NMI;
 	if (o->timed)
 		flags |= CFG_TIMED;
-	if (!has_event(o->targets, is_no_clock) && o->targets->frequency_hz <= RECALL_MAX_HZ)
+	if (!has_source(o->targets, is_no_clock) && o->targets->frequency_hz <= RECALL_MAX_HZ)
 		flags |= CFG_RECALL;
 	if (!o->no_native)
 		flags |= CFG_NATIVE;
@@ -337,9 +337,9 @@ static uint32_t config_flags(const struct session_opts *o)
  * too. In a window in which sampling was slowed down, the unit is the time between two samples at
  * full rate, as the kernel measures it.
  */
-static uint64_t count_unit(const struct session *s, uint32_t event)
+static uint64_t count_unit(const struct session *s, const struct source *source)
 {
-	if (!event_is_clock(event))
+	if (is_no_clock(source))
 		return 1;
 	return s->window_slowed > 1 ? NS_PER_S / s->frequency_hz : 0;
 }
@@ -361,11 +361,12 @@ static int open_collect(struct session *s)
 		.ctx = s, .proc = on_proc, .code = on_code, .blob = on_blob, .stack = on_stack
 	};
 
-	for (; opts.by_cnt < t->event_cnt; opts.by_cnt++) {
-		bool clock = event_is_clock(t->events[opts.by_cnt]);
+	for (; opts.by_cnt < t->source_cnt; opts.by_cnt++) {
+		const struct source *source = t->sources[opts.by_cnt].source;
 
-		opts.by[opts.by_cnt] = (struct sampled){ .event = t->events[opts.by_cnt],
-							 .period = clock ? 0 : t->period };
+		opts.by[opts.by_cnt] =
+			(struct sampled){ .source = source,
+					  .period = is_no_clock(source) ? t->period : 0 };
 	}
 	s->dump = (struct dump_opts){ .python_only = !takes_all(&s->o), .threads = s->o.threads };
 	s->collect = collect__open(&opts, &sink);
@@ -753,8 +754,8 @@ int session__drain(struct session *s, struct profile *p)
 	process_table__reclaim(s->procs);
 	catch_up(s);
 	s->dump.handed = &s->handed[old];
-	for (uint32_t i = 0; i < s->o.targets->event_cnt; i++)
-		s->dump.units[i] = count_unit(s, s->o.targets->events[i]);
+	for (uint32_t i = 0; i < s->o.targets->source_cnt; i++)
+		s->dump.units[i] = count_unit(s, s->o.targets->sources[i].source);
 	if (s->window_slowed > 1 && s->window_slowed > p->stats.slowed)
 		p->stats.slowed = s->window_slowed;
 	s->window_slowed = s->rate.slowed;
@@ -874,17 +875,15 @@ static void set_rate(const struct session *s, struct profile_stats *out)
 {
 	const struct sample_spec *t = s->o.targets;
 
-	for (out->value_cnt = 0; out->value_cnt < t->event_cnt; out->value_cnt++) {
-		uint32_t event = t->events[out->value_cnt];
-		bool clock = event_is_clock(event);
-		uint64_t period = clock ? 0 : t->period;
+	for (out->value_cnt = 0; out->value_cnt < t->source_cnt; out->value_cnt++) {
+		const struct source *source = t->sources[out->value_cnt].source;
+		struct value_type *v = &out->values[out->value_cnt];
+		bool clock = !is_no_clock(source);
 
-		out->values[out->value_cnt] = (struct value_type){
-			.event = event,
-			.frequency_hz = clock ? s->frequency_hz : 0,
-			.rate_hz = clock || period ? 0 : s->frequency_hz,
-			.period = period,
-		};
+		*v = source->type;
+		v->frequency_hz = clock ? s->frequency_hz : 0;
+		v->period = clock ? 0 : t->period;
+		v->rate_hz = clock || v->period ? 0 : s->frequency_hz;
 	}
 	out->slowed = s->slowest > 1 ? s->slowest : 0;
 }

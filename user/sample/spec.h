@@ -10,6 +10,7 @@
 #include <sys/types.h>
 
 #include "bpf/pyperf.h"
+#include "sources/sources.h"
 
 #define FREQUENCY_MAX	  50000
 #define FREQUENCY_DEFAULT 99
@@ -17,11 +18,11 @@
 #define MAP_ENTRIES_MAX	  (1 << 20)
 
 struct sample_spec {
-	uint32_t events[SAMPLED_MAX]; /* enum event_id, each once, in the order given */
-	uint32_t event_cnt;	      /* targets__check() makes it 1 at least */
-	uint32_t frequency_hz;	      /* 0: `period` was given, and no event is a clock */
-	uint64_t period; /* events per sample, but of clocks; 0: as the frequency needs it */
-	pid_t *pids;	 /* owned; each once, in the order given */
+	struct source_spec sources[SAMPLED_MAX]; /* each once, in the order given */
+	uint32_t source_cnt;			 /* targets__check() makes it 1 at least */
+	uint32_t frequency_hz; /* 0: `period` was given, and no source is a clock */
+	uint64_t period;       /* events per sample, but of clocks; 0: as the frequency needs it */
+	pid_t *pids;	       /* owned; each once, in the order given */
 	size_t pid_cnt;
 	bool children;	    /* descendants of `pids`; those of a command always count */
 	const char *cgroup; /* path as given, or NULL; borrowed from argv */

@@ -30,10 +30,6 @@ struct mmapwatch *perf_events__take_watch(struct perf_events *e);
  * still until a program is attached to it. Its descriptor or negative errno.
  */
 int perf__open(uint32_t type, uint64_t config, int cpu, uint32_t frequency_hz, uint64_t period);
-/*
- * Can this machine sample by the event (enum event_id)? NULL, or in a few words why not, for ever. Opens it on one CPU.
- */
-const char *perf__missing(uint32_t event);
 /* Prints what could not be done, why, and what would help. */
 void perf__explain(const char *what, int err);
 

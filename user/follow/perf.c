@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-#include "sample/perf.h"
+#include "follow/perf.h"
 
 #include <errno.h>
 #include <linux/perf_event.h>
 #include <stdio.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -15,7 +14,6 @@
 
 #include "base/log.h"
 #include "base/rights.h"
-#include "sources/event.h"
 
 #define PARANOID_UPSTREAM 2 /* the highest value that the kernel itself knows */
 
@@ -44,20 +42,6 @@ int perf__open(uint32_t type, uint64_t config, int cpu, uint32_t frequency_hz, u
 		attr.sample_freq = frequency_hz;
 	fd = (int)syscall(SYS_perf_event_open, &attr, -1, cpu, -1, PERF_FLAG_FD_CLOEXEC);
 	return fd < 0 ? -errno : fd;
-}
-
-const char *perf__missing(uint32_t event)
-{
-	const struct event *ev = event__get(event);
-	int fd = perf__open(ev->type, ev->config, sched_getcpu(), 1, 0);
-
-	if (fd >= 0) {
-		close(fd);
-		return NULL;
-	}
-	if (fd == -EACCES || fd == -EPERM)
-		return "not permitted: ask as root";
-	return ev->hardware ? "no counter here" : "not in this kernel";
 }
 
 void perf__explain(const char *what, int err)

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* What -e names (sources.h). */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "sources/sources.h"
+
+static int parse(struct source_spec *spec, const char *text)
+{
+	return source_spec__parse(spec, text, strlen(text));
+}
+
+static void each_row_is_found_by_its_name(void **state)
+{
+	struct source_spec spec;
+	const struct source *s;
+	size_t cnt = 0;
+
+	(void)state;
+	for (size_t at = 0; (s = source__next(&at)); cnt++) {
+		assert_true(*source__name(s) && s->check);
+		if (s->parse)
+			continue;
+		assert_int_equal(parse(&spec, source__name(s)), 0);
+		assert_ptr_equal(spec.source, s);
+		assert_string_equal(spec.args, "");
+	}
+	assert_true(cnt >= EVENT_CPU_MIGRATIONS);
+}
+
+static void each_event_has_a_row(void **state)
+{
+	(void)state;
+	for (uint32_t i = 0; i < EVENT_CNT; i++) {
+		assert_non_null(source__of_event(i));
+		assert_string_equal(source__name(source__of_event(i)), event_name(i));
+	}
+	assert_null(source__of_event(EVENT_CNT));
+}
+
+static void what_is_no_source_is_refused(void **state)
+{
+	static const char *const wrong[] = { "",	   ":",		 "cpu",
+					     "cpu-clocks", "cpu-clock:", "cpu-clock:x" };
+	struct source_spec spec;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
+		assert_int_equal(parse(&spec, wrong[i]), -EINVAL);
+	assert_int_equal(source_spec__parse(&spec, "cpu-clock,x", 9), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(each_row_is_found_by_its_name),
+		cmocka_unit_test(each_event_has_a_row),
+		cmocka_unit_test(what_is_no_source_is_refused),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+#ifndef PYPERF_SOURCES_H
+#define PYPERF_SOURCES_H
+/*
+ * A source is where stacks with a value come from (-e): a clock, an event of the kernel, a probe. One file has the functions of
+ * a source, or of several of one kind, and its rows; sources.c lists the files. No other place knows which sources there are.
+ *
+ *	source_spec__parse(&spec, "page-faults", 11);	what -e names
+ *	struct source_use u = { .spec = spec, .type = 1, .frequency_hz = 99 };
+ *	u.spec.source->open(&u, &world);		its BPF object and maps, or perf events
+ *	u.spec.source->start(&u);			last: from here on it counts
+ *	u.spec.source->window(&u, &tables);		the tables of the window that has ended
+ *	u.spec.source->stop(&u);			no program of it runs any more
+ *	u.spec.source->close(&u);
+ *
+ * All run in the session's thread, and each prints its own error. stop() and close() cope with a source that was not started,
+ * or whose open() failed.
+ *
+ * A clock is sampled so many times a second, and a sample stands for the time between two. Of other events a sample
+ * stands for a number of them: the kernel chooses it so that there are -F samples a second, or -c says it. The
+ * kernel tells the program with each sample (its period), so sums are right whatever the rate was. With -F it tells
+ * the number of those until the next sample: docs/internals/sample.md, "Events".
+ */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "profile/value.h"
+
+#define SOURCE_ARGS_MAX 256
+
+struct bpf_object;
+struct mmapwatch;
+struct perf_events;
+struct source;
+
+/* What one -e asks for: plain data. */
+struct source_spec {
+	const struct source *source;
+	char args[SOURCE_ARGS_MAX]; /* behind the colon; "": none */
+};
+
+/* A source at work, in a session. */
+struct source_use {
+	struct source_spec spec;
+	uint32_t type;	       /* number of its value type in the profile */
+	uint32_t frequency_hz; /* 0: `period` was given */
+	uint64_t period;       /* events per sample; 0: as the frequency needs it. Not of a clock */
+	uint32_t slowed;       /* it goes on at 1 / this of its rate */
+	void *state;	       /* of the source */
+};
+
+/*
+ * What all sources share; borrowed until close. Programs of other objects use its maps: bpf_map__reuse_fd() with the
+ * descriptor of bpf_object__find_map_fd_by_name(object, "procs").
+ */
+struct source_world {
+	const struct bpf_object
+		*object; /* the sampler. Before start() only descriptors of maps may be asked for */
+	uint64_t *
+		clock_ns; /* by number of the value type: what a sample of a clock is worth; 0: its period */
+	struct perf_events *events; /* opened before; NULL: none */
+	struct mmapwatch *watch;    /* NULL: none */
+	int cpu_cap;		    /* possible CPUs */
+};
+
+/* Tables of a window that no program uses any more: count_key -> count_val, u64 -> chunk. To be emptied by the reader. */
+struct source_tables {
+	int counts_fd, chunks_fd;
+};
+
+struct source {
+	struct value_type type; /* name, unit and words; its rate is the user's */
+	bool nmi;		/* its programs run in NMI */
+	uint32_t kind;		/* of perf events: type ... */
+	uint64_t config;	/* ... and config of struct perf_event_attr */
+	/* Are the arguments of `spec` right? 0, or negative errno after one line. NULL: it takes none. */
+	int (*parse)(struct source_spec *spec);
+	/* 0 or negative errno. */
+	int (*open)(struct source_use *u, const struct source_world *w);
+	int (*start)(struct source_use *u); /* the object is loaded */
+	/* It goes on at the rate that `u` has now, without a gap. 0 or negative errno: it goes on as it did. NULL: it has no rate. */
+	int (*set_rate)(struct source_use *u);
+	/* CPUs went or came: `online` by number. 0, or negative errno: it is asked again soon. NULL: it does not go by CPUs. */
+	int (*cpus)(struct source_use *u, const bool *online, int cpu_cap);
+	/* Ends a window and begins the next. 0 or negative errno. NULL: it counts into the tables that the sampler has. */
+	int (*window)(struct source_use *u, struct source_tables *out);
+	void (*stop)(struct source_use *u);
+	void (*close)(struct source_use *u);
+	/* Why it cannot work on this machine, in a few words, for ever; NULL: it works. */
+	const char *(*check)(const struct source *s);
+};
+
+/* Rows of one file end with one that has no check(). */
+extern const struct source perf_sources[];
+
+/* All sources, in the order in which they are listed; *at is 0 at the first call. NULL: no more. */
+const struct source *source__next(size_t *at);
+/* The source of an event (enum event_id). NULL: there is none. */
+const struct source *source__of_event(uint32_t event);
+/* NAME or NAME:ARGUMENTS. 0, or negative errno after one line. */
+int source_spec__parse(struct source_spec *spec, const char *text, size_t len);
+
+/* "page-faults", as -e has it */
+const char *source__name(const struct source *s);
+
+#endif /* PYPERF_SOURCES_H */
