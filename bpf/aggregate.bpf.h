@@ -2,7 +2,8 @@
 #ifndef PYPERF_AGGREGATE_H
 #define PYPERF_AGGREGATE_H
 /*
- * Stage 4: intern the stack by content, add to its count.
+ * Stage 4: intern the stack by content, add to its count. Two steps, so that a value can be added to a stack that was
+ * interned earlier.
  * Input:   DEEP_FRAMES, the key's process and thread.
  * Output:  counts of the active window, and its chunks when the stack is new.
  * Cost:    a hash over the words and one look-up; a new stack: one insertion per new chunk.
@@ -110,7 +111,8 @@ BPF_NOINLINE int store_block(__u32 first, __u32 window)
 	return 0;
 }
 
-BPF_NOINLINE int store_chunks(__u32 window)
+/* Stores the chunks of the merged stack that name_stack() has named. 0, or negative: there is no room. */
+BPF_NOINLINE int intern_stack(__u32 window)
 {
 	for (__u32 k = 0; k < 2 * deep_parts() / CHUNK_FRAMES / BLOCK; k++) {
 		int err = store_block(k * BLOCK, window);
@@ -188,53 +190,74 @@ BPF_INLINE __u32 hand_over(const struct count_key *key, __u64 value, __u32 cnt)
 	return CTR_counted;
 }
 
-/* The counter to increment: counted, or why not. */
-BPF_INLINE __u32 insert_stack(__u32 window, const struct count_key *key, __u64 value)
+/* Of the merged stack: `deep` has the hash of each of its chunks then. */
+BPF_INLINE int name_stack(struct count_key *key)
 {
-	__u32 chunks_before = chunks_added[window & 1], counts_before = counts_added[window & 1];
-	struct count_val *count;
-	int err, new;
+	const struct walk *w = the_walk();
+	const struct stack *st = the_stack();
+	const __u64 *deep = the_deep();
+	__u32 last;
 
-	err = store_chunks(window);
-	new = err >= 0 && !new_count(window, key, value);
-	ask_for_drain(window, chunks_before, counts_before);
-	if (err < 0)
-		return CTR_lost_chunks_full;
-	if (new)
+	if (!w || !st || !deep)
+		return E_INVAL;
+	key->space = w->space;
+	if (cfg.flags & CFG_THREADS)
+		key->thread = THREAD_WORD(w->tid, w->interp_id);
+	hash_stack(0);
+	last = st->cnt ? (st->cnt - 1) / CHUNK_FRAMES : 0;
+	key->stack = COUNT_WORD(deep[deep_hash(last)], w->type % SAMPLED_MAX);
+	return 0;
+}
+
+/*
+ * Adds to the count of a stack whose chunks are in the window: by name_stack() and intern_stack(), now or before. The
+ * counter to increment: counted, or why not.
+ */
+BPF_INLINE __u32 add_value(__u32 window, const struct count_key *key, __u64 value)
+{
+	struct count_val *count = find_count(window, key);
+
+	if (!count && !new_count(window, key, value))
 		return CTR_counted;
-	count = find_count(window, key); /* another CPU was first, or the table is full */
+	if (!count)
+		count = find_count(window, key); /* another CPU was first, or the table is full */
 	if (!count)
 		return CTR_lost_counts_full;
 	add_count(count, value);
 	return CTR_counted;
 }
 
+/* A stack that has no count in the window: its chunks first, so that all that is counted can be read. */
+BPF_INLINE __u32 add_stack(__u32 window, const struct count_key *key, __u64 value)
+{
+	__u32 chunks_before = chunks_added[window & 1], counts_before = counts_added[window & 1];
+	__u32 verdict = CTR_lost_chunks_full;
+
+	if (!intern_stack(window))
+		verdict = add_value(window, key, value);
+	ask_for_drain(window, chunks_before, counts_before);
+	return verdict;
+}
+
 /*
- * Adds the merged stack, worth `value` of event `type`, to its count. Returns the counter to increment. A function of its own, so that
+ * Adds the merged stack, worth w->value, to its count. Returns the counter to increment. A function of its own, so that
  * what it has on the BPF stack is not below the walks.
  */
-BPF_NOINLINE int aggregate(__u64 value, __u32 type)
+BPF_NOINLINE int aggregate(__u32 unused)
 {
 	struct count_key key = {};
-	__u32 window = active_window & 1, last;
+	__u32 window = active_window & 1;
 	const struct walk *w = the_walk();
 	const struct stack *st = the_stack();
-	const __u64 *deep = the_deep();
 	struct count_val *count;
 
-	if (!w || !st || !deep)
-		return CTR_lost_internal;
-	key.space = w->space;
-	if (cfg.flags & CFG_THREADS)
-		key.thread = THREAD_WORD(w->tid, w->interp_id);
-	hash_stack(0);
-	last = st->cnt ? (st->cnt - 1) / CHUNK_FRAMES : 0;
-	key.stack = COUNT_WORD(deep[deep_hash(last)], type % SAMPLED_MAX);
+	if (!w || !st || name_stack(&key))
+		return CTR_lost_internal + (int)(unused & 0);
 	count = find_count(window, &key);
 	if (!count)
-		return cfg.flags & CFG_NMI ? hand_over(&key, value, st->cnt)
-					   : insert_stack(window, &key, value);
-	add_count(count, value);
+		return cfg.flags & CFG_NMI ? hand_over(&key, w->value, st->cnt)
+					   : add_stack(window, &key, w->value);
+	add_count(count, w->value);
 	return CTR_counted;
 }
 

@@ -87,6 +87,9 @@ struct walk {
 	__u64 bias;
 	__u64 tp;	   /* thread pointer */
 	__u64 stack_start; /* stack pointer with which the process began; 0: not known */
+	__u64 value;	   /* what the stack is worth, in units of ... */
+	__u32 type;	   /* ... this value type */
+	__u32 pad1;
 
 	/* native position: the registers of the frame that is looked at next */
 	__u64 pc, sp, fp;
