@@ -91,6 +91,8 @@ static void test_cython(void **state)
 	check_in(so, "__pyx_pw_5cymod_3Ext_9__setstate_cython__",
 		 "Ext.__setstate_cython__ (cymod.pyx)");
 	check_in(so, "__pyx_pw_5cymod_20lambda", "lambda (cymod.pyx)");
+	check_in(so, "__pyx_gb_5cymod_6generator", "generator (cymod.pyx)");
+	check_in(so, "__pyx_gb_5cymod_8get_item_2generator1", "get_item.generator1 (cymod.pyx)");
 	check_in(so, "__pyx_f_5cymod_3Ext_cmeth", "Ext.cmeth (cymod.pyx)");
 	check_in(so, "__pyx_f_5cymod_cfun", "cfun (cymod.pyx)");
 	check_in(so, "__pyx_f_5cymod_get_item.cold", "get_item (cymod.pyx)");
@@ -120,7 +122,7 @@ static void test_cython_stays(void **state)
 		"__pyx_f_5other_a",
 		"__pyx_f_5cymod_a b",
 		"__pyx_pw_5cymod_15__pyx_fuse_0_1deffus",
-		"__pyx_gb_5cymod_6generator",
+		"__pyx_gb_5cymod_6other",
 		"__pyx_tp_new_5cymod_Ext",
 		"__pyx_pymod_exec_other",
 		"__pyx_fuse_",

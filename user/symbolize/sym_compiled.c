@@ -4,6 +4,7 @@
  * function that a linker named by itself.
  *
  *	__pyx_pw_3pkg_3mod_3Cls_5method		Cls.method (mod.pyx)
+ *	__pyx_gb_3pkg_3mod_6generator1		generator1 (mod.pyx)
  *	CPyDef_Cls___method			Cls.method (mod.py)
  *	work.cold.0, work.llvm.4711		work
  *
@@ -220,7 +221,7 @@ static bool add_cython_module(struct strbuf *b, struct text name, const char *pa
 
 static bool add_cython_name(struct strbuf *b, struct text t, const char *path)
 {
-	bool wrapper, python;
+	bool wrapper, generator, python;
 	struct reading r;
 	struct text outer = t;
 
@@ -237,11 +238,15 @@ static bool add_cython_name(struct strbuf *b, struct text t, const char *path)
 		take_prefix(&t, "__pyx_specialmethod_");
 	}
 	wrapper = take_prefix(&t, "__pyx_pw_");
-	python = wrapper || take_prefix(&t, "__pyx_pf_");
+	/* The body of a generator has a number only: its function's name is not in it. */
+	generator = !wrapper && take_prefix(&t, "__pyx_gb_");
+	python = wrapper || generator || take_prefix(&t, "__pyx_pf_");
 	if ((!python && !take_prefix(&t, "__pyx_f_")) || !read_scopes(&r, t, path))
 		return false;
 	if (!(python ? read_python_function(&r, wrapper) : read_c_function(&r)) ||
 	    !take_variant(&r.name) || !is_identifier(r.name))
+		return false;
+	if (generator && !take_prefix(&(struct text){ r.name.s, r.name.len }, "generator"))
 		return false;
 	add_cython(b, &r);
 	return true;
