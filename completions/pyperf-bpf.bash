@@ -7,7 +7,7 @@ _pyperf_bpf()
 
 	COMPREPLY=()
 	case ${COMP_WORDS[1]} in
-	record | top | report | diff | dump | check | agent | help) [ "$COMP_CWORD" -le 1 ] || command=${COMP_WORDS[1]} ;;
+	record | top | report | diff | dump | probes | check | agent | help) [ "$COMP_CWORD" -le 1 ] || command=${COMP_WORDS[1]} ;;
 	esac
 	for ((i = 1; i < COMP_CWORD; i++)); do
 		if [ "${COMP_WORDS[i]}" = -- ]; then # a command line of its own
@@ -164,16 +164,18 @@ _pyperf_bpf()
 		report) mapfile -t COMPREPLY < <(compgen -W "-o --output -f --folded --value -t --type --no-lines --no-threads --from --to --list --service --label --store -v --verbose -q --quiet -h --help --version" -- "$cur") ;;
 		diff) mapfile -t COMPREPLY < <(compgen -W "-o --output -f --folded --absolute -t --type --before --after --before-label --after-label --service --label --store -v --verbose -q --quiet -h --help --version" -- "$cur") ;;
 		dump) mapfile -t COMPREPLY < <(compgen -W "--native --json -v --verbose -q --quiet -h --help --version" -- "$cur") ;;
+		probes) mapfile -t COMPREPLY < <(compgen -W "--json -v --verbose -q --quiet -h --help --version" -- "$cur") ;;
 		check) mapfile -t COMPREPLY < <(compgen -W "-p --pid -v --verbose -q --quiet -h --help --version" -- "$cur") ;;
 		agent) mapfile -t COMPREPLY < <(compgen -W "--config --check-config --link --print-config --remove-spools -v --verbose -q --quiet -h --help --version" -- "$cur") ;;
 		esac
 	elif [ "$COMP_CWORD" -eq 1 ] || [ "$command" = help ]; then
-		mapfile -t COMPREPLY < <(compgen -W "record top report diff dump check agent help" -- "$cur")
+		mapfile -t COMPREPLY < <(compgen -W "record top report diff dump probes check agent help" -- "$cur")
 	else
 		case $command in
 		report) mapfile -t COMPREPLY < <(compgen -f -- "$cur") ;;
 		diff) mapfile -t COMPREPLY < <(compgen -f -- "$cur") ;;
 		dump) mapfile -t COMPREPLY < <(compgen -W "$(cd /proc && echo [0-9]*)" -- "$cur") ;;
+		probes) mapfile -t COMPREPLY < <(compgen -W "$(cd /proc && echo [0-9]*)" -- "$cur") ;;
 		esac
 	fi
 }

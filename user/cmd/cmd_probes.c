@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* pyperf-bpf probes: what can be traced in a process or a file, and what a hit costs. */
+#include "cmd/command.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "cmd/cmdline.h"
+#include "trace/probes.h"
+
+enum { OPT_JSON = CMDLINE_LONG_ONLY };
+
+static const struct option long_options[] = {
+	{ "json", no_argument, NULL, OPT_JSON },
+	CMDLINE_LONG_OPTIONS,
+	{ NULL, 0, NULL, 0 },
+};
+
+static void usage(void)
+{
+	printf("Usage: pyperf-bpf probes PID|FILE [OPTION]...\n"
+	       "Show what can be traced in a process or in a program's file, by which means,\n"
+	       "and what a hit costs.\n"
+	       "\n"
+	       "Calls of Python functions need neither symbols nor an interpreter that was built\n"
+	       "with probes. Static probes (USDT) are listed where the file has them.\n"
+	       "A FILE is an executable or a libpython, and needs no root.\n"
+	       "\n"
+	       "      --json             one JSON object instead of text\n"
+	       "Other\n" CMDLINE_HELP "\n"
+	       "Examples\n"
+	       "  sudo pyperf-bpf probes 4711                  what trace can see in 4711\n"
+	       "  pyperf-bpf probes /usr/bin/python3.13        ... and in this interpreter\n");
+}
+
+static int set_option(void *ctx, int opt, const char *arg)
+{
+	bool *json = ctx;
+
+	(void)arg;
+	if (opt == OPT_JSON)
+		*json = true;
+	return 0;
+}
+
+static int print(const char *word, bool json)
+{
+	struct target t = { 0 };
+	pid_t pid;
+	int err;
+
+	err = cmdline__pid(word, &pid) ? target__open_file(&t, word)
+				       : target__open_process(&t, pid);
+	if (!err || (err == -ENOENT && t.ef)) {
+		err = probes__print(stdout, &t, !err, json);
+		if (err)
+			log_err("stdout: %s", strerror(-err));
+	}
+	target__close(&t);
+	return err != 0;
+}
+
+static int run(int argc, char **argv)
+{
+	bool json = false;
+	struct cmdline c = {
+		.command = "probes",
+		.usage = usage,
+		.shorts = CMDLINE_SHORT_OPTIONS,
+		.longs = long_options,
+		.set = set_option,
+		.ctx = &json,
+	};
+	enum cmdline_result result = cmdline__parse(&c, argc, argv);
+
+	if (result != CMDLINE_RUN)
+		return cmdline__status(result);
+	if (!c.words[0] || c.words[1]) {
+		log_err("probes: %s", c.words[0] ? "one process or file at a time"
+						 : "the number of a process or a file is missing");
+		return 2;
+	}
+	log_set_level((enum log_level)(LOG_LEVEL_INFO + c.verbosity));
+	return print(c.words[0], json);
+}
+
+const struct command cmd_probes = {
+	.name = "probes",
+	.summary = "what can be traced in a process or a file, and at what price",
+	.usage = usage,
+	.run = run,
+};

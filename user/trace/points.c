@@ -1,0 +1,492 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+#include "trace/points.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "elf/ehframe.h"
+#include "trace/insn.h"
+
+#define WORDS_AT_ONCE 8192	 /* of the file */
+#define RELOCS_MAX    (1U << 24) /* looked at */
+#define HANDLER_INSNS 24	 /* of an opcode's code, looked at */
+#define ENTRY_INSNS   8		 /* of the eval function */
+#define MAX_PART      (1U << 20) /* bytes of one part of the eval loop */
+#define MAX_TARGETS   (1U << 18) /* branches in all parts */
+#define RUN_MAX	      (1U << 20) /* words of one run of pointers to code */
+#define MIN_INSIDE    128	 /* of the dispatch table, in the eval loop */
+#define STUB_BYTES    16	 /* of a part that is never executed */
+#define MAX_RECORDERS 8
+
+/* ---- the table ------------------------------------------------------------------------------- */
+/*
+ * Python/opcode_targets.h (generated): static const void *opcode_targets[256]. Where code does not move it is in
+ * .rodata. Elsewhere it is in .data.rel.ro: the words are the addends of relative relocations (Elf64_Rela), or stand
+ * in the file where these are packed (SHT_RELR).
+ */
+
+struct run {
+	const struct elf_file *ef;
+	const struct code_range *r;
+	size_t range_cnt;
+	uint64_t *words; /* consecutive ones that point to code */
+	size_t cnt, cap;
+	size_t inside;	/* of them, in the eval loop */
+	uint64_t start; /* where they begin */
+	uint64_t found_at;
+	uint64_t *found; /* OPCODE_CNT */
+	unsigned tables; /* runs of the right length */
+	int err;
+};
+
+static bool covers(const struct code_range *r, size_t cnt, uint64_t addr)
+{
+	for (size_t i = 0; i < cnt; i++)
+		if (addr >= r[i].start && addr < r[i].end)
+			return true;
+	return false;
+}
+
+static bool is_text(const struct elf_file *ef, uint64_t addr)
+{
+	size_t cnt;
+	const struct elf_segment *s = elf_file__segments(ef, &cnt);
+
+	for (size_t i = 0; i < cnt; i++)
+		if (s[i].exec && addr >= s[i].addr && addr - s[i].addr < s[i].file_size)
+			return true;
+	return false;
+}
+
+/*
+ * The labels of opcodes that cannot be executed are where the compiler leaves them: in a part of the eval loop of a few
+ * bytes, to which nothing branches (Py_UNREACHABLE() in the code of CACHE, 3.11).
+ */
+static bool is_in_table(const struct run *run, uint64_t word)
+{
+	uint64_t start, end;
+
+	if (covers(run->r, run->range_cnt, word))
+		return true;
+	return ehframe__fde_at(run->ef, word, &start, &end) && end - start <= STUB_BYTES;
+}
+
+static int by_value(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+static unsigned count_different(const uint64_t *table)
+{
+	uint64_t sorted[OPCODE_CNT];
+	unsigned cnt = 1;
+
+	memcpy(sorted, table, sizeof(sorted));
+	qsort(sorted, OPCODE_CNT, sizeof(*sorted), by_value);
+	for (size_t i = 1; i < OPCODE_CNT; i++)
+		cnt += sorted[i] != sorted[i - 1];
+	return cnt;
+}
+
+static void take_table(struct run *run, uint64_t at, const uint64_t *words)
+{
+	/* The same words again, as a relocation and in the file, are the same table. */
+	if (!run->tables || run->found_at != at)
+		run->tables++;
+	run->found_at = at;
+	memcpy(run->found, words, OPCODE_CNT * sizeof(*words));
+}
+
+/* A run without words that do not belong to it. */
+static void check_run(struct run *run, size_t first, size_t cnt)
+{
+	const uint64_t *words = run->words + first;
+	uint64_t at = run->start + 8 * first;
+	bool plain;
+
+	if (cnt == OPCODE_CNT) {
+		take_table(run, at, words);
+	} else if (cnt == 2 * OPCODE_CNT) {
+		/* A build with the JIT (3.15) has a second one, all of whose opcodes are recorded by one code. */
+		plain = count_different(words) > count_different(words + OPCODE_CNT);
+		if (count_different(words + (plain ? OPCODE_CNT : 0)) <= MAX_RECORDERS)
+			take_table(run, at + (plain ? 0 : 8 * OPCODE_CNT),
+				   words + (plain ? 0 : OPCODE_CNT));
+	}
+}
+
+static void end_run(struct run *run)
+{
+	size_t first = 0;
+
+	if (run->inside >= MIN_INSIDE) {
+		for (size_t i = 0; i <= run->cnt; i++) {
+			if (i < run->cnt && is_in_table(run, run->words[i]))
+				continue;
+			check_run(run, first, i - first);
+			first = i + 1;
+		}
+	}
+	run->cnt = run->inside = 0;
+}
+
+static void add_word(struct run *run, uint64_t at, uint64_t word)
+{
+	bool text = is_text(run->ef, word);
+
+	if (run->cnt && (!text || at != run->start + 8 * run->cnt))
+		end_run(run);
+	if (!text || run->err)
+		return;
+	if (!run->cnt)
+		run->start = at;
+	run->err = array_grow(&run->words, &run->cap, run->cnt, 1, sizeof(word), RUN_MAX);
+	if (run->err)
+		return;
+	run->words[run->cnt++] = word;
+	run->inside += covers(run->r, run->range_cnt, word);
+}
+
+static int scan_segment(const struct elf_file *ef, const struct elf_segment *s, struct run *run)
+{
+	uint64_t *words = malloc(WORDS_AT_ONCE * sizeof(*words));
+	uint64_t at = (s->addr + 7) & ~7ULL, end = s->addr + s->file_size;
+
+	if (!words)
+		return -ENOMEM;
+	while (at < end && end - at >= 8) {
+		size_t cnt = (end - at) / 8 < WORDS_AT_ONCE ? (end - at) / 8 : WORDS_AT_ONCE;
+
+		if (elf_file__read(ef, at, words, cnt * 8))
+			break;
+		for (size_t i = 0; i < cnt; i++)
+			add_word(run, at + 8 * i, words[i]);
+		at += 8 * cnt;
+	}
+	end_run(run);
+	free(words);
+	return 0;
+}
+
+static int by_offset(const void *a, const void *b)
+{
+	uint64_t x = ((const Elf64_Rela *)a)->r_offset, y = ((const Elf64_Rela *)b)->r_offset;
+
+	return (x > y) - (x < y);
+}
+
+/* Relative relocations that lead to code, in the order of where they apply. */
+static int scan_relocations(const struct elf_file *ef, struct run *run)
+{
+	Elf64_Rela *relocs = NULL;
+	size_t cnt = 0, cap = 0;
+	struct elf_section s;
+	int err = 0;
+
+	if (!elf_file__section(ef, ".rela.dyn", &s) || !s.data)
+		return 0;
+	for (uint64_t i = 0; i < s.size / sizeof(*relocs) && i < RELOCS_MAX && !err; i++) {
+		Elf64_Rela rela;
+
+		memcpy(&rela, s.data + i * sizeof(rela), sizeof(rela));
+		if (ELF64_R_TYPE(rela.r_info) != R_X86_64_RELATIVE ||
+		    !is_text(ef, (uint64_t)rela.r_addend))
+			continue;
+		err = array_grow(&relocs, &cap, cnt, 1, sizeof(*relocs), RELOCS_MAX);
+		if (!err)
+			relocs[cnt++] = rela;
+	}
+	if (!err && cnt)
+		qsort(relocs, cnt, sizeof(*relocs), by_offset);
+	for (size_t i = 0; i < cnt && !err; i++)
+		add_word(run, relocs[i].r_offset, (uint64_t)relocs[i].r_addend);
+	end_run(run);
+	free(relocs);
+	return err ? -ENOMEM : 0;
+}
+
+int dispatch__find(const struct elf_file *ef, const struct code_range *r, size_t cnt,
+		   uint64_t table[OPCODE_CNT], uint64_t *addr)
+{
+	struct run run = { .ef = ef, .r = r, .range_cnt = cnt, .found = table };
+	size_t segment_cnt;
+	const struct elf_segment *segments = elf_file__segments(ef, &segment_cnt);
+	int err = 0;
+
+	for (size_t i = 0; i < segment_cnt && !err; i++)
+		err = scan_segment(ef, &segments[i], &run);
+	if (!err)
+		err = scan_relocations(ef, &run);
+	free(run.words);
+	if (err || run.err)
+		return -ENOMEM;
+	*addr = run.found_at;
+	if (run.tables > 1)
+		return -EEXIST;
+	return run.tables ? 0 : -ENOENT;
+}
+
+/* ---- the code -------------------------------------------------------------------------------- */
+
+struct search {
+	const struct elf_file *ef;
+	const struct py_binary *bin;
+	struct code_range parts[MAX_EVAL_RANGES];
+	size_t part_cnt;
+	uint64_t *targets; /* of direct branches in the eval loop, and of the table; ascending */
+	size_t target_cnt, target_cap;
+	struct trace_points *out;
+};
+
+static int add_target(struct search *s, uint64_t target)
+{
+	if (array_grow(&s->targets, &s->target_cap, s->target_cnt, 1, sizeof(target), MAX_TARGETS))
+		return -ENOMEM;
+	s->targets[s->target_cnt++] = target;
+	return 0;
+}
+
+/* Where the direct branches of one part lead. Compilers put no data between instructions. */
+static int collect_part(struct search *s, const struct code_range *r)
+{
+	size_t size = r->end - r->start;
+	uint8_t *code = size && size <= MAX_PART ? malloc(size) : NULL;
+	int err = 0;
+
+	if (!code)
+		return size && size <= MAX_PART ? -ENOMEM : -ENOTSUP;
+	if (elf_file__read(s->ef, r->start, code, size))
+		err = -ENOTSUP;
+	for (size_t at = 0; at < size && !err;) {
+		struct insn insn;
+
+		if (insn__decode(code + at, size - at, r->start + at, &insn)) {
+			at++;
+			continue;
+		}
+		if (insn.direct && covers(s->parts, s->part_cnt, insn.target))
+			err = add_target(s, insn.target);
+		at += insn.size;
+	}
+	free(code);
+	return err;
+}
+
+static int collect_targets(struct search *s)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < s->part_cnt && !err; i++)
+		err = collect_part(s, &s->parts[i]);
+	if (!err && s->target_cnt)
+		qsort(s->targets, s->target_cnt, sizeof(*s->targets), by_value);
+	return err;
+}
+
+/* A branch leads to an address in (start, end]. */
+static bool is_joined(const struct search *s, uint64_t start, uint64_t end)
+{
+	size_t low = 0, high = s->target_cnt;
+
+	while (low < high) {
+		size_t mid = low + (high - low) / 2;
+
+		if (s->targets[mid] > start)
+			high = mid;
+		else
+			low = mid + 1;
+	}
+	return low < s->target_cnt && s->targets[low] <= end;
+}
+
+/*
+ * The first instruction from p->handler on that the kernel emulates, before any other branch; the first one
+ * if there is none.
+ */
+static int choose_insn(const struct search *s, struct trace_point *p, unsigned max_insns)
+{
+	uint8_t code[INSN_MAX];
+	uint64_t at = p->handler;
+	struct insn insn;
+
+	p->addr = p->handler;
+	for (unsigned i = 0; i < max_insns; i++) {
+		size_t left = sizeof(code);
+
+		while (left && elf_file__read(s->ef, at, code, left))
+			left--;
+		if (insn__decode(code, left, at, &insn))
+			return i ? 0 : -EINVAL;
+		if (insn.emulated) {
+			p->addr = at;
+			p->emulated = true;
+			break;
+		}
+		if (insn.direct || insn.ends)
+			break;
+		at += insn.size;
+	}
+	p->joined = is_joined(s, p->handler, p->addr);
+	return 0;
+}
+
+static int refuse(struct search *s, const char *why)
+{
+	s->out->why_not = why;
+	return -ENOTSUP;
+}
+
+static int add_point(struct search *s, enum point_kind kind, uint8_t opcode, uint64_t handler,
+		     bool seldom)
+{
+	struct trace_point p = {
+		.handler = handler, .kind = (uint8_t)kind, .opcode = opcode, .seldom = seldom
+	};
+
+	if (choose_insn(s, &p, kind == POINT_ENTRY ? ENTRY_INSNS : HANDLER_INSNS))
+		return refuse(s, "the code of its eval loop is no code of this machine");
+	/* Few hits, so the price matters less than that nothing else comes by. */
+	if (p.joined && p.seldom) {
+		p.addr = p.handler;
+		p.joined = p.emulated = false;
+	}
+	if (!elf_file__addr_to_off(s->ef, p.addr, &p.offset) || s->out->cnt == TRACE_POINTS_MAX)
+		return refuse(s, "its eval loop is not in the file");
+	s->out->at[s->out->cnt++] = p;
+	return 0;
+}
+
+/* ---- opcodes --------------------------------------------------------------------------------- */
+/*
+ * Include/opcode.h, from 3.13 on Include/opcode_ids.h, of the last release of each version. They are fixed from
+ * the first release candidate on.
+ */
+struct opcode_use {
+	uint8_t opcode;
+	uint8_t kind; /* enum point_kind */
+	bool seldom;
+};
+
+struct opcode_table {
+	uint32_t version; /* PY_VERSION_HEX >> 16 */
+	struct opcode_use use[10];
+};
+
+/* clang-format off */
+static const struct opcode_table opcode_tables[] = {
+	/* RESUME becomes RESUME_QUICK after eight calls of a function (co_warmup, Objects/codeobject.c) */
+	{ 0x030b, { { 150, POINT_RESUME, false }, { 151, POINT_RESUME, true },
+		    { 83, POINT_RETURN, false }, { 86, POINT_YIELD, false } } },
+	{ 0x030c, { { 151, POINT_RESUME, false }, { 240, POINT_RESUME, false },
+		    { 83, POINT_RETURN, false }, { 121, POINT_RETURN, false }, { 242, POINT_RETURN, false },
+		    { 247, POINT_RETURN, false }, { 150, POINT_YIELD, false }, { 243, POINT_YIELD, false } } },
+	/* RESUME becomes RESUME_CHECK when it is executed first (Python/bytecodes.c) */
+	{ 0x030d, { { 149, POINT_RESUME, true }, { 207, POINT_RESUME, false }, { 236, POINT_RESUME, false },
+		    { 36, POINT_RETURN, false }, { 103, POINT_RETURN, false }, { 239, POINT_RETURN, false },
+		    { 240, POINT_RETURN, false }, { 118, POINT_YIELD, false }, { 241, POINT_YIELD, false } } },
+	{ 0x030e, { { 128, POINT_RESUME, true }, { 196, POINT_RESUME, false }, { 245, POINT_RESUME, false },
+		    { 35, POINT_RETURN, false }, { 246, POINT_RETURN, false }, { 120, POINT_YIELD, false },
+		    { 247, POINT_YIELD, false } } },
+	{ 0x030f, { { 128, POINT_RESUME, true }, { 200, POINT_RESUME, false }, { 201, POINT_RESUME, false },
+		    { 244, POINT_RESUME, false }, { 33, POINT_RETURN, false }, { 245, POINT_RETURN, false },
+		    { 119, POINT_YIELD, false }, { 246, POINT_YIELD, false } } },
+};
+/* clang-format on */
+
+static const struct opcode_table *opcodes_of(const struct py_binary *bin)
+{
+	size_t cnt = sizeof(opcode_tables) / sizeof(*opcode_tables);
+
+	for (size_t i = 0; i < cnt; i++)
+		if (opcode_tables[i].version == bin->version_hex >> 16)
+			return &opcode_tables[i];
+	return NULL;
+}
+
+/* Alpha and beta releases still change their opcodes: Include/patchlevel.h. */
+static bool is_unfinished(const struct py_binary *bin)
+{
+	uint32_t level = bin->version_hex >> 4 & 0xf;
+
+	return level == 0xa || level == 0xb;
+}
+
+/* Opcodes that do not exist share one address; an opcode with a code of its own shares it with no other. */
+static bool is_shared(const uint64_t *table, uint8_t opcode)
+{
+	for (size_t i = 0; i < OPCODE_CNT; i++)
+		if (i != opcode && table[i] == table[opcode])
+			return true;
+	return false;
+}
+
+static int find_handlers(struct search *s, const struct opcode_table *o)
+{
+	uint64_t table[OPCODE_CNT];
+	int err = dispatch__find(s->ef, s->parts, s->part_cnt, table, &s->out->table);
+
+	if (err == -ENOENT)
+		return refuse(
+			s, "its dispatch table was not found (a tail-call interpreter has none)");
+	if (err == -EEXIST)
+		return refuse(s, "it has several dispatch tables");
+	for (size_t i = 0; i < OPCODE_CNT && !err; i++)
+		err = add_target(s, table[i]);
+	if (!err)
+		err = collect_targets(s);
+	if (err == -ENOTSUP)
+		return refuse(s, "the code of its eval loop cannot be read");
+	if (err)
+		return err;
+	s->out->handler_cnt = count_different(table);
+	for (size_t i = 0; i < 10 && o->use[i].kind && !err; i++) {
+		const struct opcode_use *u = &o->use[i];
+
+		if (is_shared(table, u->opcode))
+			return refuse(s, "its dispatch table has other opcodes than its version's");
+		err = add_point(s, (enum point_kind)u->kind, u->opcode, table[u->opcode],
+				u->seldom);
+	}
+	return err;
+}
+
+static int find_points(struct search *s)
+{
+	const struct opcode_table *o = opcodes_of(s->bin);
+	int err;
+
+	if (elf_file__machine(s->ef) != EM_X86_64)
+		return refuse(s, "calls are traced on x86-64 only");
+	if (s->bin->version_hex < PY_VERSION_MINOR_HEX(3, 11)) {
+		err = collect_targets(s);
+		if (err == -ENOTSUP)
+			return refuse(s, "the code of its eval loop cannot be read");
+		return err ? err : add_point(s, POINT_ENTRY, 0, s->parts[0].start, false);
+	}
+	if (!o)
+		return refuse(s, "the opcodes of its version are not known");
+	if (is_unfinished(s->bin))
+		return refuse(s, "it is not a release: its opcodes may be others");
+	return find_handlers(s, o);
+}
+
+int trace_points__find(const struct elf_file *ef, const struct py_binary *bin,
+		       struct trace_points *out)
+{
+	struct search s = { .ef = ef, .bin = bin, .out = out };
+	int err;
+
+	*out = (struct trace_points){ 0 };
+	for (unsigned i = 0; i < bin->eval_cnt && i < MAX_EVAL_RANGES; i++)
+		s.parts[s.part_cnt++] =
+			(struct code_range){ bin->interp.eval[i].start, bin->interp.eval[i].end };
+	err = find_points(&s);
+	free(s.targets);
+	elf_file__forget(ef);
+	return err;
+}
