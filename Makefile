@@ -51,7 +51,7 @@ ORACLES    := $(OUT)/oracle/rows $(OUT)/oracle/stacks
 
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: all test test-unit test-fuzz test-bpf test-e2e test-pythons test-vm test-systemd test-oracle fuzz check \
+.PHONY: all test test-unit test-fuzz test-bpf test-e2e test-attacks test-pythons test-vm test-systemd test-oracle fuzz check \
 	bench-ehframe bench-export format size install uninstall deb clean help
 
 all: $(OUT)/pyperf-bpf $(OUT)/pyperf-bpf-agent  ## build the programs
@@ -157,7 +157,7 @@ $(OUT)/tests/push_windows: tests/agent/push_windows.c $(PUSH_OBJS) $(PURE_OBJS) 
 	$(call say,TEST)
 	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -MF $@.d $(filter %.c %.o,$^) -o $@ $(LDLIBS) -Wl,--as-needed $(AGENT_LDLIBS)
 
-test: test-unit test-fuzz test-bpf test-e2e  ## all tests (root for the last two)
+test: test-unit test-fuzz test-bpf test-e2e test-attacks  ## all tests (root for the last three)
 
 # t=NAME: of these kinds only one program (t=walk), of e2e one file or the cases of one name (t=test_shares).
 one = $(if $(t),$(OUT)/$1_$(t:$(notdir $1)_%=%),$2)
@@ -171,6 +171,8 @@ test-bpf: $(call one,tests/test,$(BPF_TESTS))   ## drive the loaded BPF object (
 E2E_PROGRAMS := $(addprefix $(OUT)/,oracle/stacks tests/http_server tests/push_windows store/windows bench/bench_export)
 test-e2e: all $(E2E_PROGRAMS)          ## real interpreters (root; t=NAME: one file, or one case)
 	$(Q)scripts/run-tests e2e $(t)
+test-attacks: all                      ## what an unprivileged user tries (root; t=NAME: one file, or one case)
+	$(Q)scripts/run-tests attacks $(t)
 
 test-oracle: $(ORACLES)                ## stacks at random instants against libdwfl (root; ARGS=...)
 	$(Q)scripts/test-oracle $(ARGS)

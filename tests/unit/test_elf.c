@@ -319,6 +319,44 @@ static void truncated(void **state)
 	free(image);
 }
 
+/* The file ends at 600 MiB, of which it has some KiB: a section that claims the hole is not read, and takes no memory. */
+static void sparse(void **state)
+{
+	struct elfgen g = plain();
+	size_t size;
+	uint8_t *image = elfgen_make(&g, &size);
+	int fd = memfd_create("elf", MFD_CLOEXEC);
+	struct elf_section s;
+	struct elf_file *ef;
+	Elf64_Ehdr eh;
+	Elf64_Shdr sh;
+	uint8_t *data;
+	uint64_t at;
+
+	(void)state;
+	memcpy(&eh, image, sizeof(eh));
+	for (int i = 1; i < eh.e_shnum; i++) {
+		at = eh.e_shoff + (uint64_t)i * sizeof(sh);
+		memcpy(&sh, image + at, sizeof(sh));
+		if (sh.sh_type == SHT_STRTAB)
+			continue;
+		sh.sh_offset = 100 << 20;
+		sh.sh_size = 120 << 20;
+		memcpy(image + at, &sh, sizeof(sh));
+	}
+	assert_int_equal(write(fd, image, size), size);
+	assert_int_equal(ftruncate(fd, 600 << 20), 0);
+	ef = elf_file__open(fd, "sparse");
+	assert_non_null(ef);
+	assert_true(elf_file__section_info(ef, ".eh_frame", &s));
+	assert_int_equal(s.size, 120 << 20);
+	assert_false(elf_file__section(ef, ".eh_frame", &s));
+	assert_true(elf_file__section_info(ef, ".eh_frame", &s));
+	assert_int_equal(elf_file__copy_section(ef, &s, 512 << 20, &data, &at), -E2BIG);
+	elf_file__close(ef);
+	free(image);
+}
+
 /* ---- Real files, against libelf ------------------------------------------------------------- */
 
 static void compare_symbols(const struct elf_file *ef, Elf *elf, Elf_Scn *scn, const GElf_Shdr *sh)
@@ -427,6 +465,7 @@ int main(void)
 		cmocka_unit_test(refused),   cmocka_unit_test(damaged),
 		cmocka_unit_test(truncated), cmocka_unit_test(real_files),
 		cmocka_unit_test(vdso),	     cmocka_unit_test(compressed_section),
+		cmocka_unit_test(sparse),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

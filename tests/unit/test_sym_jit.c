@@ -210,6 +210,28 @@ static void test_overwritten(void **state)
 	sym_jit__free(j);
 }
 
+/* More functions than are kept of a file: the first ones have their names, in a time that goes by their number. */
+static void test_too_many(void **state)
+{
+	struct sym_jit *j;
+	FILE *f = fopen(in_dir("root/tmp/perf-7.map"), "w");
+
+	(void)state;
+	assert_non_null(f);
+	for (unsigned i = 0; i < 600000; i++)
+		fprintf(f, "%x 10 f%u\n", 0x10000 + 16 * i, i);
+	assert_int_equal(fclose(f), 0);
+	alarm(100); /* settled at each further line, it would take an hour */
+	j = looked_at();
+	for (int round = 0; round < 20 && !*ask(j, SPACE, 0x10000 + 16 * 200000); round++)
+		sym_jit__begin(j); /* one may be too short for all */
+	alarm(0);
+	is(j, 0x10000, "f0");
+	is(j, 0x10000 + 16 * 200000, "f200000");
+	is(j, 0x10000 + 16 * 599999, "");
+	sym_jit__free(j);
+}
+
 /* ---- Whose file is it ---- */
 
 static void test_strangers(void **state)
@@ -460,6 +482,7 @@ int main(void)
 		TEST(test_long_line), TEST(test_overwritten), TEST(test_strangers),
 		TEST(test_no_file),   TEST(test_fork),	      TEST(test_dump),
 		TEST(test_dump_ends), TEST(test_trampoline),  cmocka_unit_test(test_mappings),
+		TEST(test_too_many),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

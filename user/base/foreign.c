@@ -8,26 +8,82 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/sysmacros.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
-/* fs/configfs/mount.c, ipc/mqueue.c, fs/fuse/control.c: not in linux/magic.h. */
-#define CONFIGFS_MAGIC 0x62656570
-#define MQUEUE_MAGIC   0x19800202
-#define FUSECTL_MAGIC  0x65735543
+/* Not in linux/magic.h of every distribution; from the file systems' own sources. */
+#define AUFS_MAGIC     0x61756673
+#define BCACHEFS_MAGIC 0xca451a4e
+#define BEEGFS_MAGIC   0x19830326
+#define GFS2_MAGIC     0x01161970
+#define GPFS_MAGIC     0x47504653
+#define HFSPLUS_MAGIC  0x482b
+#define JFS_MAGIC      0x3153464a
+#define LUSTRE_MAGIC   0x0bd00bd0
+#define NTFS3_MAGIC    0x7366746e
+#define UBIFS_MAGIC    0x24051905
+#define VBOXSF_MAGIC   0x786f4256
+#define VMHGFS_MAGIC   0xbacbacbc
+#define XFS_MAGIC      0x58465342
+#define ZFS_MAGIC      0x2fc12fc1
 
-/* Their files are the kernel's, and reading one may do something or never end. */
-static bool is_of_the_kernel(uint32_t type)
+/*
+ * Their regular files are data, and an unprivileged user cannot be the one who answers a read. All others are not
+ * opened: the files of the kernel's own file systems may do something when they are read, or never end, and what a
+ * file system does that is not known here is not known.
+ */
+static bool holds_data(uint32_t type)
 {
 	static const uint32_t types[] = {
-		PROC_SUPER_MAGIC,   SYSFS_MAGIC,	  CGROUP_SUPER_MAGIC, CGROUP2_SUPER_MAGIC,
-		DEBUGFS_MAGIC,	    TRACEFS_MAGIC,	  SECURITYFS_MAGIC,   SELINUX_MAGIC,
-		SMACK_MAGIC,	    PSTOREFS_MAGIC,	  EFIVARFS_MAGIC,     BPF_FS_MAGIC,
-		BINFMTFS_MAGIC,	    CONFIGFS_MAGIC,	  MQUEUE_MAGIC,	      FUSECTL_MAGIC,
-		NSFS_MAGIC,	    RDTGROUP_SUPER_MAGIC, SOCKFS_MAGIC,	      PIPEFS_MAGIC,
-		DEVPTS_SUPER_MAGIC, ANON_INODE_FS_MAGIC,
+		/* local */
+		EXT4_SUPER_MAGIC,
+		XFS_MAGIC,
+		BTRFS_SUPER_MAGIC,
+		TMPFS_MAGIC,
+		RAMFS_MAGIC,
+		OVERLAYFS_SUPER_MAGIC,
+		SQUASHFS_MAGIC,
+		EROFS_SUPER_MAGIC_V1,
+		F2FS_SUPER_MAGIC,
+		ZFS_MAGIC,
+		BCACHEFS_MAGIC,
+		ISOFS_SUPER_MAGIC,
+		UDF_SUPER_MAGIC,
+		NILFS_SUPER_MAGIC,
+		REISERFS_SUPER_MAGIC,
+		JFS_MAGIC,
+		JFFS2_SUPER_MAGIC,
+		UBIFS_MAGIC,
+		CRAMFS_MAGIC,
+		MINIX_SUPER_MAGIC,
+		MSDOS_SUPER_MAGIC,
+		EXFAT_SUPER_MAGIC,
+		NTFS3_MAGIC,
+		HFSPLUS_MAGIC,
+		ECRYPTFS_SUPER_MAGIC,
+		HUGETLBFS_MAGIC,
+		AUFS_MAGIC,
+		/* of a server that an administrator has mounted */
+		NFS_SUPER_MAGIC,
+		SMB_SUPER_MAGIC,
+		CIFS_SUPER_MAGIC,
+		SMB2_SUPER_MAGIC,
+		V9FS_MAGIC,
+		CEPH_SUPER_MAGIC,
+		AFS_SUPER_MAGIC,
+		AFS_FS_MAGIC,
+		OCFS2_SUPER_MAGIC,
+		GFS2_MAGIC,
+		LUSTRE_MAGIC,
+		GPFS_MAGIC,
+		BEEGFS_MAGIC,
+		VBOXSF_MAGIC,
+		VMHGFS_MAGIC,
 	};
 
 	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++)
@@ -36,17 +92,73 @@ static bool is_of_the_kernel(uint32_t type)
 	return false;
 }
 
-static int reopen(int path_fd, bool may_be_fuse)
+/* "... 0:52 / /mnt rw - fuse.mergerfs name rw,user_id=0,..." of one device: who answers for it? */
+static bool line_is_of_root(const char *line, unsigned int major, unsigned int minor)
+{
+	unsigned int at_major, at_minor;
+	const char *type = strstr(line, " - ");
+
+	if (!type || sscanf(line, "%*u %*u %u:%u", &at_major, &at_minor) != 2 ||
+	    at_major != major || at_minor != minor)
+		return false;
+	return !strncmp(type, " - virtiofs ", 12) || strstr(type, ",user_id=0,");
+}
+
+/*
+ * A FUSE that root has mounted in our own mount namespace, or the machine's host (virtiofs). One that fusermount has
+ * mounted for a user has the user's number, and one in a mount namespace of the user's is not in ours.
+ */
+static bool is_fuse_of_root(dev_t dev)
+{
+	FILE *f = fopen("/proc/self/mountinfo", "re");
+	char *line = NULL;
+	size_t cap = 0;
+	bool found = false;
+
+	while (f && !found && getline(&line, &cap, f) > 0)
+		found = line_is_of_root(line, major(dev), minor(dev));
+	free(line);
+	if (f)
+		fclose(f);
+	return found;
+}
+
+int foreign__stat(int path_fd, struct stat *st)
+{
+	struct statx sx;
+
+	/* What is cached: the server of a FUSE is not asked. */
+	if (statx(path_fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_BASIC_STATS, &sx))
+		return -errno;
+	*st = (struct stat){ .st_dev = makedev(sx.stx_dev_major, sx.stx_dev_minor),
+			     .st_ino = sx.stx_ino,
+			     .st_mode = sx.stx_mode,
+			     .st_nlink = sx.stx_nlink,
+			     .st_uid = sx.stx_uid,
+			     .st_gid = sx.stx_gid,
+			     .st_size = (off_t)sx.stx_size,
+			     .st_blksize = sx.stx_blksize,
+			     .st_blocks = (blkcnt_t)sx.stx_blocks,
+			     .st_mtim = { sx.stx_mtime.tv_sec, sx.stx_mtime.tv_nsec },
+			     .st_ctim = { sx.stx_ctime.tv_sec, sx.stx_ctime.tv_nsec } };
+	return 0;
+}
+
+static int reopen(int path_fd, bool mapped)
 {
 	struct statfs fs;
 	struct stat st;
 	char path[32];
-	int fd;
+	int fd = foreign__stat(path_fd, &st);
 
-	if (fstat(path_fd, &st) || fstatfs(path_fd, &fs))
+	if (fd)
+		return fd;
+	if (!S_ISREG(st.st_mode))
+		return -ENOTSUP;
+	if (fstatfs(path_fd, &fs))
 		return -errno;
-	if (!S_ISREG(st.st_mode) || is_of_the_kernel((uint32_t)fs.f_type) ||
-	    ((uint32_t)fs.f_type == FUSE_SUPER_MAGIC && !may_be_fuse))
+	if (!holds_data((uint32_t)fs.f_type) &&
+	    !(mapped && (uint32_t)fs.f_type == FUSE_SUPER_MAGIC && is_fuse_of_root(st.st_dev)))
 		return -ENOTSUP;
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", path_fd);
 	fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);

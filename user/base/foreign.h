@@ -7,21 +7,26 @@
  * To open a file is an action: a device may start a watchdog, a FIFO waits for its writer, a file of procfs may take
  * from a queue (/proc/kmsg), and a lease holds open() up for 45 seconds (fs.lease-break-time). So a file is found as
  * an O_PATH descriptor first, which opens nothing, and is opened for reading only if it is a regular file of a file
- * system that holds data. Such an open never waits for a lease; it fails with -EAGAIN, and the kernel breaks the
- * lease meanwhile, so a later try succeeds. A file of FUSE is read only if it is mapped: its server, which may be a
- * process under observation, decides how long a read takes.
+ * system that is known to hold data. Such an open never waits for a lease; it fails with -EAGAIN, and the kernel breaks
+ * the lease meanwhile, so a later try succeeds. A file of FUSE is read only if it is mapped and root has mounted the file
+ * system: its server, which may be a process under observation, decides how long a read takes.
  *
  * The callers own the descriptors that these functions return. All are close-on-exec.
  */
 
+#include <sys/stat.h>
+
+/* fstat() by what is cached: the server of a FUSE is not asked. 0 or negative errno. */
+int foreign__stat(int path_fd, struct stat *st);
+
 /*
- * The regular file of an O_PATH descriptor, open for reading. -ENOTSUP: it is another kind of file, or of FUSE or a
- * file system of the kernel's (proc, sysfs, cgroup, debugfs ...); -EAGAIN: there is a lease on it; else the errno of
- * open().
+ * The regular file of an O_PATH descriptor, open for reading. -ENOTSUP: it is another kind of file, or of FUSE, a file
+ * system of the kernel's (proc, sysfs, cgroup, debugfs ...) or an unknown one; -EAGAIN: there is a lease on it; else the
+ * errno of open().
  */
 int foreign__reopen(int path_fd);
 
-/* The same of a file that a process maps, which may be of FUSE: programs in AppImages and rootless containers are. */
+/* The same of a file that a process maps, which may be of a FUSE that root has mounted, or of virtiofs. */
 int foreign__reopen_mapped(int path_fd);
 
 /* The same for a path of ours, following links. */

@@ -20,9 +20,17 @@
 #include <unistd.h>
 #include <zlib.h>
 
+#include "base/log.h"
+
 #define MAX_PHDRS      1170 /* 64 KiB of them, as the kernel: fs/binfmt_elf.c, load_elf_phdrs() */
 #define MAX_SHDRS      (1U << 20)
-#define MAX_CONTENTS   (512U << 20) /* of one section; beyond every .symtab and .eh_frame seen */
+#define MAX_CONTENTS   (256U << 20) /* of one section; beyond every .symtab and .eh_frame seen */
+/*
+ * A file may claim contents that it does not have on its disk: holes cost it nothing, and us the memory. File systems
+ * that compress pack code and symbols to a quarter.
+ */
+#define MAX_SPARSENESS 16
+#define SPARE_CONTENTS (4U << 20) /* beyond that */
 #define EXTRA_CONTENTS 2 /* beside those of sections: .eh_frame without headers, .eh_frame_hdr */
 #define MAX_NOTES      (64U << 10)
 #define MAX_DYNAMIC    (64U << 10)
@@ -48,8 +56,8 @@ struct dynamic {
 
 struct elf_file {
 	int fd;
-	uint8_t *image; /* instead of fd */
-	uint64_t size;
+	uint8_t *image;	     /* instead of fd */
+	uint64_t size, room; /* room: bytes that one read may take */
 	char *path;
 	char *soname;
 	struct elf_id id;
@@ -103,8 +111,15 @@ static void *read_alloc(const struct elf_file *ef, uint64_t off, uint64_t size)
 	char *buf;
 	int err;
 
-	if (!in_file(ef, off, size) || size > MAX_CONTENTS) {
+	if (!in_file(ef, off, size)) {
 		errno = EBADMSG;
+		return NULL;
+	}
+	if (size > ef->room) {
+		log_debug(
+			"%s: contents of %llu KiB are not read: more than the file takes on its disk",
+			elf_file__path(ef), (unsigned long long)size >> 10);
+		errno = EFBIG;
 		return NULL;
 	}
 	buf = malloc(size + 1);
@@ -304,7 +319,7 @@ static int read_shdrs(struct elf_file *ef, const Elf64_Ehdr *eh)
 		return 0;
 	table = read_alloc(ef, eh->e_shoff, cnt * sizeof(sh));
 	if (!table)
-		return -errno;
+		return errno == EFBIG ? 0 : -errno;
 	ef->sections = calloc(cnt, sizeof(*ef->sections));
 	if (!ef->sections) {
 		free(table);
@@ -454,7 +469,7 @@ int elf_file__copy_section(const struct elf_file *ef, const struct elf_section *
 	int err;
 
 	*data = NULL;
-	if (s->size > max)
+	if (s->size > max || s->size > ef->room)
 		return -E2BIG;
 	raw = malloc(s->size ? s->size : 1);
 	if (!raw)
@@ -767,6 +782,16 @@ static struct elf_file *finish_open(struct elf_file *ef, const char *path, int e
 	return ef;
 }
 
+/* `on_disk`: bytes that it takes there; what is not written yet is missing in them on some file systems. */
+static void set_size(struct elf_file *ef, uint64_t size, uint64_t on_disk)
+{
+	uint64_t room =
+		on_disk < MAX_CONTENTS ? on_disk * MAX_SPARSENESS + SPARE_CONTENTS : MAX_CONTENTS;
+
+	ef->size = size;
+	ef->room = room < MAX_CONTENTS ? room : MAX_CONTENTS;
+}
+
 struct elf_file *elf_file__open(int fd, const char *path)
 {
 	struct elf_file *ef = calloc(1, sizeof(*ef));
@@ -784,7 +809,7 @@ struct elf_file *elf_file__open(int fd, const char *path)
 	else if (!S_ISREG(st.st_mode))
 		err = -ENOEXEC;
 	else
-		ef->size = (uint64_t)st.st_size;
+		set_size(ef, (uint64_t)st.st_size, (uint64_t)st.st_blocks * 512);
 	return finish_open(ef, path, err);
 }
 
@@ -798,7 +823,7 @@ struct elf_file *elf_file__open_memory(const void *image, size_t size, const cha
 	ef->image = malloc(size ? size : 1);
 	if (ef->image && size)
 		memcpy(ef->image, image, size);
-	ef->size = size;
+	set_size(ef, size, size);
 	return finish_open(ef, path, ef->image ? 0 : -ENOMEM);
 }
 

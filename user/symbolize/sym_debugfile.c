@@ -14,7 +14,8 @@
 #include "base/foreign.h"
 #include "base/log.h"
 
-#define DEBUGLINK_CRC_SZ (1ULL << 30) /* a larger file is not read for its checksum */
+#define DEBUGLINK_CRC_SZ (1ULL << 30)  /* a larger file is not read for its checksum */
+#define CRC_SPARSE_SZ	 (16ULL << 20) /* nor a larger one that is mostly holes */
 
 /* What is looked for. */
 struct wanted {
@@ -32,7 +33,8 @@ static int file_crc(int fd, uint32_t *crc)
 	uint8_t *buf;
 	ssize_t n;
 
-	if (fstat(fd, &st) || (uint64_t)st.st_size > DEBUGLINK_CRC_SZ)
+	if (fstat(fd, &st) || (uint64_t)st.st_size > DEBUGLINK_CRC_SZ ||
+	    ((uint64_t)st.st_size > CRC_SPARSE_SZ && st.st_blocks < st.st_size / 512 / 16))
 		return -EFBIG;
 	buf = malloc(65536);
 	if (!buf)

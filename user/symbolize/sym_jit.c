@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/foreign.h"
@@ -17,8 +18,14 @@
 #include "process/maps_read.h"
 #include "symbolize/symbolize.h"
 
-#define CODES_MAX	(1U << 19)     /* functions of one file */
-#define READ_MAX	(256ULL << 20) /* bytes read of one file in all; the code in a jitdump is not */
+#define CODES_MAX	(1U << 18) /* functions of one file */
+#define CODES_USER	(3U << 17) /* of all files of one user */
+#define CODES_ALL	(1U << 19) /* of all users: 20 MiB, and as much while one file is settled */
+#define READ_MAX	(64ULL << 20) /* bytes read of one file in all; the code in a jitdump is not */
+/* CPU time of a round, in which the profiler does nothing else: one file, one user, all. The rest comes in the next ones. */
+#define FILE_NS		200000000ULL
+#define USER_NS		250000000ULL
+#define ROUND_NS	350000000ULL
 #define READ_SZ		(64 * 1024)
 #define PROCS_MAX	1024 /* each holds up to three descriptors */
 #define NAMES_MAX	(64U << 20)
@@ -52,10 +59,13 @@ struct source {
 	int fd; /* -1: none */
 	dev_t dev;
 	ino_t ino;
+	uid_t uid;
 	bool is_dump, ended, moves;
 	uint64_t read_to, read_bytes;
 	struct code *codes;
 	size_t cnt, cap, settled;
+	size_t limit; /* of cnt, in this round */
+	uint64_t until_ns;
 };
 
 struct jit_proc {
@@ -72,9 +82,25 @@ struct sym_jit {
 	struct strtab *names;
 	size_t name_bytes;
 	uint64_t round;
-	bool warned_codes;
+	struct idmap spent; /* user + 1 -> struct spent, of this round */
+	uint64_t spent_ns;  /* of all users */
+	bool warned_codes, warned_time;
 	uint8_t *buf; /* READ_SZ, of the file at work */
 	struct strbuf text;
+};
+
+/* Not of the clock: on a busy machine a small file takes long, too. */
+static uint64_t cpu_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+/* What one user's files have cost in a round. */
+struct spent {
+	uint64_t round, ns;
 };
 
 /* ---- What came, in order of address ---- */
@@ -231,20 +257,27 @@ static struct code *find_code(const struct source *s, uint64_t addr)
 	return low && addr < s->codes[low - 1].end ? &s->codes[low - 1] : NULL;
 }
 
+static void warn_codes(struct sym_jit *j, const struct source *s)
+{
+	if (!j->warned_codes)
+		log_warn(
+			"generated code: no room for more than %zu functions of a process of user %u: "
+			"the later ones have no names",
+			s->limit, (unsigned int)s->uid);
+	j->warned_codes = true;
+}
+
 /* False: no more are taken of this file. */
 static bool add_code(struct sym_jit *j, struct source *s, const struct code *c)
 {
 	if (c->end <= c->start) /* nothing, or it overflows */
 		return true;
-	if (s->cnt >= CODES_MAX)
-		settle(s); /* most of them may be outdated */
-	if (s->cnt >= CODES_MAX ||
+	/* Most of them may be outdated. Not each time that a few were: to settle costs more than to read. */
+	if (s->cnt >= s->limit && s->cnt - s->settled > s->limit / 4)
+		settle(s);
+	if (s->cnt >= s->limit ||
 	    array_grow(&s->codes, &s->cap, s->cnt, 1, sizeof(*c), 2 * CODES_MAX)) {
-		if (!j->warned_codes)
-			log_warn("generated code: more than %u functions in a process: the later "
-				 "ones have no names",
-				 CODES_MAX);
-		j->warned_codes = true;
+		warn_codes(j, s);
 		s->ended = true;
 		return false;
 	}
@@ -262,7 +295,7 @@ static size_t read_on(struct sym_jit *j, struct source *s, size_t size)
 {
 	ssize_t n;
 
-	if (s->ended)
+	if (s->ended || cpu_ns() >= s->until_ns)
 		return 0;
 	n = pread(s->fd, j->buf, size, (off_t)s->read_to);
 	if (n <= 0)
@@ -434,15 +467,97 @@ static void read_dump(struct sym_jit *j, struct source *s)
 	}
 }
 
+/* Functions that are kept of a user's files, or of all. */
+static size_t count_codes(const struct sym_jit *j, const uid_t *uid)
+{
+	const struct jit_proc *p;
+	size_t cnt = 0;
+
+	for (size_t at = 0; (p = idmap__next(&j->procs, &at));) {
+		cnt += !uid || p->map.uid == *uid ? p->map.cnt : 0;
+		cnt += !uid || p->dump.uid == *uid ? p->dump.cnt : 0;
+	}
+	return cnt;
+}
+
+static size_t room_of(size_t max, size_t used)
+{
+	return used < max ? max - used : 0;
+}
+
+static void set_limit(const struct sym_jit *j, struct source *s)
+{
+	size_t of_user = room_of(CODES_USER, count_codes(j, &s->uid));
+	size_t of_all = room_of(CODES_ALL, count_codes(j, NULL));
+	size_t more = of_user < of_all ? of_user : of_all;
+
+	s->limit = s->cnt + more < CODES_MAX ? s->cnt + more : CODES_MAX;
+}
+
+/* What the files of a user have cost in this round. NULL: no memory. */
+static struct spent *spent_by(struct sym_jit *j, uid_t uid)
+{
+	struct spent *spent = idmap__get(&j->spent, (uint64_t)uid + 1);
+
+	if (!spent) {
+		spent = calloc(1, sizeof(*spent));
+		if (!spent || idmap__set(&j->spent, (uint64_t)uid + 1, spent)) {
+			free(spent);
+			return NULL;
+		}
+	}
+	if (spent->round != j->round)
+		*spent = (struct spent){ .round = j->round };
+	return spent;
+}
+
+static void free_spent(struct sym_jit *j)
+{
+	struct spent *spent;
+
+	for (size_t at = 0; (spent = idmap__next(&j->spent, &at));)
+		free(spent);
+	idmap__free(&j->spent);
+}
+
+/* Until when a file of the user may be read. */
+static uint64_t deadline(const struct sym_jit *j, const struct spent *spent, uint64_t now)
+{
+	size_t room = room_of(USER_NS, spent->ns), of_all = room_of(ROUND_NS, j->spent_ns);
+
+	room = room < of_all ? room : of_all;
+	return now + (room < FILE_NS ? room : FILE_NS);
+}
+
+static void warn_time(struct sym_jit *j, const struct source *s)
+{
+	if (!j->warned_time)
+		log_warn(
+			"generated code: the files of user %u take long to read: some of it has no "
+			"names yet",
+			(unsigned int)s->uid);
+	j->warned_time = true;
+}
+
 static void read_source(struct sym_jit *j, struct source *s)
 {
-	if (s->fd < 0)
+	struct spent *spent = s->fd < 0 || s->ended ? NULL : spent_by(j, s->uid);
+	uint64_t start = cpu_ns(), took;
+
+	if (!spent)
 		return;
+	set_limit(j, s);
+	s->until_ns = deadline(j, spent, start);
 	if (s->is_dump)
 		read_dump(j, s);
 	else
 		read_map(j, s);
+	if (cpu_ns() >= s->until_ns)
+		warn_time(j, s);
 	settle(s);
+	took = cpu_ns() - start;
+	spent->ns += took;
+	j->spent_ns += took;
 }
 
 /* The name of `c`, as far as it can be read, as an id. 0: none. */
@@ -473,7 +588,11 @@ static uint32_t name_of(struct sym_jit *j, const struct source *s, struct code *
 
 static void source__open(struct source *s, int fd, const struct stat *st, bool is_dump)
 {
-	*s = (struct source){ .fd = fd, .dev = st->st_dev, .ino = st->st_ino, .is_dump = is_dump };
+	*s = (struct source){ .fd = fd,
+			      .dev = st->st_dev,
+			      .ino = st->st_ino,
+			      .uid = st->st_uid,
+			      .is_dump = is_dump };
 }
 
 static void source__close(struct source *s)
@@ -649,6 +768,7 @@ void sym_jit__free(struct sym_jit *j)
 	for (size_t at = 0; (p = idmap__next(&j->procs, &at));)
 		put_proc(p);
 	idmap__free(&j->procs);
+	free_spent(j);
 	strtab__free(j->names);
 	strbuf__free(&j->text);
 	free(j->buf);
@@ -686,6 +806,9 @@ void sym_jit__forget_names(struct sym_jit *j)
 void sym_jit__begin(struct sym_jit *j)
 {
 	j->round++;
+	j->spent_ns = 0;
+	if (j->spent.cnt > PROCS_MAX)
+		free_spent(j);
 }
 
 static void refresh(struct sym_jit *j, struct jit_proc *p)

@@ -22,9 +22,11 @@
  * one that ends before it is looked at has none. A child of fork has its parent's names as long as it
  * has no file of its own.
  *
- * The files are hostile. A map is believed if its owner is the process's user or root and it is a regular
- * file, found without following links out of the process's root; a jitdump because the process maps it.
- * What is kept is 40 bytes per function and none of the names: those that are asked for are read then.
+ * The files are hostile. A map is believed if its owner is the process's user and it is a regular file that lies in
+ * the process's own /tmp, with nothing mounted on it; a jitdump because the process maps it.
+ * What is kept is 40 bytes per function and none of the names: those that are asked for are read then. What one file,
+ * the files of one user and all of them may take of memory, and of the time of a round, is bounded; what the time does
+ * not suffice for is read in the next rounds.
  */
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+"""What a tenant who owns nothing but an unprivileged user tries, and what another user's profile shows beside it.
+
+The attacking programs (programs/) run as user 65534, in a user namespace where they mount something. Each ends with
+its stdin, and by an alarm.
+"""
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+
+sys.dont_write_bytecode = True
+E2E = Path(__file__).resolve().parents[1] / "e2e"
+sys.path.insert(0, str(E2E))
+
+import harness  # noqa: E402
+
+HERE = Path(__file__).resolve().parent
+TENANT, NEIGHBOUR = 65534, 65533
+NAME = "neighbour_works"
+# An attack that works takes 45 s, or for ever. On a machine that does nothing else it is below 1 s.
+SOON = 15
+MEMORY = 64 << 20
+
+
+def as_user(uid):
+    return ["setpriv", "--reuid", uid, "--regid", uid, "--clear-groups"]
+
+
+class Ground:
+    """A directory that everyone may read, with copies of the programs."""
+
+    def __init__(self, path):
+        self.path = Path(path)
+        self.path.chmod(0o755)
+        for program in [*HERE.glob("programs/*.py"), E2E / "programs/common.py", E2E / "programs/spinner.py"]:
+            shutil.copy(program, self.path)
+            (self.path / program.name).chmod(0o644)
+        self.room = self.path / "room"
+        self.room.mkdir()
+        os.chown(self.room, TENANT, TENANT)
+
+    def start(self, program, *args, uid=TENANT, namespace=None):
+        """`namespace`: "user", of its own, or "mount": it begins as root, and does itself what a setuid program does."""
+        prefix = ["unshare", "--mount"] if namespace == "mount" else as_user(uid)
+        if namespace == "user":
+            prefix += ["unshare", "--user", "--map-root-user", "--mount"]
+        argv = [*prefix, "/usr/bin/python3", "-B", self.path / program, *args]
+        with open(self.path / "stderr", "ab") as err:
+            return harness.Process(argv, stderr=err, cwd=self.path)
+
+    def tenant(self, program, *args, namespace=None):
+        """The attack stands; a skip if this machine does not permit it."""
+        try:
+            return self.start(program, *args, namespace=namespace)
+        except AssertionError as e:
+            pytest.skip("%s: %s" % (e, (self.path / "stderr").read_text()[-300:]))
+
+    def neighbour(self):
+        return self.start("spinner.py", NAME, "--comm", "neighbour", uid=NEIGHBOUR)
+
+
+@pytest.fixture
+def ground():
+    if os.geteuid() != 0:
+        pytest.skip("not root")
+    assert os.access(harness.PYPERF, os.X_OK), harness.PYPERF + " is not built"
+    path = tempfile.mkdtemp(prefix="pyperf-attack-", dir="/tmp")
+    try:
+        yield Ground(path)
+    finally:
+        subprocess.run(["rm", "-rf", path], check=True)
+
+
+def peak_memory(pid):
+    for line in Path("/proc/%d/status" % pid).read_text().splitlines():
+        if line.startswith("VmHWM:"):
+            return int(line.split()[1]) << 10
+    return 0
+
+
+class Beside:
+    """A profile of all Python processes, beside an attack."""
+
+    def __init__(self, *options):
+        self.memory = 0
+        self.profiler = harness.Profiler("-v", "-f", "-F", 299, *options)
+        self.profiler.wait_sampling()
+
+    def watch(self, neighbour, seconds):
+        """Until the neighbour had that much of a CPU."""
+        harness.spend(neighbour.pid, seconds)
+        self.memory = max(self.memory, peak_memory(self.profiler.pid))
+
+    def end(self):
+        """The result after SIGTERM, which must not wait for anyone."""
+        self.profiler.process.send_signal(signal.SIGTERM)
+        start = time.monotonic()
+        while self.profiler.process.poll() is None and time.monotonic() < start + SOON:
+            with contextlib.suppress(OSError):
+                self.memory = max(self.memory, peak_memory(self.profiler.pid))
+            time.sleep(0.01)
+        took = time.monotonic() - start
+        assert self.profiler.process.poll() is not None, "SIGTERM is not obeyed within %d s" % SOON
+        result = self.profiler.wait().ok()
+        result.took = took
+        return result
+
+    def check(self, result, least=0.99):
+        stacks = [s for s in result.stacks if s.comm == "neighbour"]
+        assert harness.total(stacks) > 100, harness.total(stacks)
+        good = [s for s in stacks if not s.markers() and s.leaf() and s.leaf().name == NAME]
+        assert harness.total(good) >= least * harness.total(stacks), "\n".join(
+            str(s) for s in stacks if s not in good)[:2000]
+        assert self.memory < MEMORY, "%d MiB" % (self.memory >> 20)
+
+
+@pytest.fixture
+def beside(ground):
+    """beside(seconds): a neighbour is profiled beside what runs already; the result, checked.
+
+    `late`: it starts when the others are known.
+    """
+    with contextlib.ExitStack() as stack:
+        def run(seconds=1.0, late=False):
+            neighbour = None if late else stack.enter_context(ground.neighbour())
+            run = Beside()
+            try:
+                neighbour = neighbour or stack.enter_context(ground.neighbour())
+                run.watch(neighbour, seconds)
+                result = run.end()
+            finally:
+                if run.profiler.process.poll() is None:
+                    run.profiler.process.kill()
+            run.check(result)
+            return result
+
+        yield run
