@@ -119,7 +119,7 @@ static void kill_waiting(struct waiting *w)
 #define LOG_SIZE  (1 << 20)
 #define MAX_INSNS 200000 /* of the kernel's 1,000,000, and about what 5.15 takes longest for */
 
-static char verifier_log[8][LOG_SIZE];
+static char verifier_log[16][LOG_SIZE];
 
 static uint32_t processed_insns(const char *log)
 {

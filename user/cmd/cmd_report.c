@@ -57,8 +57,8 @@ static void usage(void)
 	       "this program or by another one: any pprof profile, as of Go's runtime/pprof.\n"
 	       "\n");
 	outputs__help(false);
-	printf("  -t, --type NAME        read only this sample type of pprof files; default: all,\n"
-	       "                         the number of samples first\n"
+	printf("  -t, --type NAME        read only this type of pprof files (default: all,\n"
+	       "                         the number of samples first)\n"
 	       "      --no-lines         functions only, no line numbers\n"
 	       "      --no-threads       add up the threads, if they were kept apart\n"
 	       "From the store of 'pyperf-bpf agent', which may be running\n"

@@ -15,8 +15,7 @@
 void targets__help(bool events)
 {
 	if (events)
-		printf("  -e, --event NAME       event to sample on, or several with commas between\n"
-		       "                         (default: cpu-clock; list: help)\n");
+		printf("  -e, --event NAMES      events to sample on (default cpu-clock; list: help)\n");
 	printf("  -F, --frequency HZ     samples per second and CPU, 1 to %d (default %d)\n",
 	       FREQUENCY_MAX, FREQUENCY_DEFAULT);
 	if (events)

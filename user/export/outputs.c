@@ -46,8 +46,7 @@ void outputs__help(bool diff)
 	       "  -f, --folded           folded stacks on stdout instead of the report\n",
 	       b.err ? "" : b.s);
 	if (!diff)
-		printf("      --value NAME       only this value of a profile that has several; formats\n"
-		       "                         that show one value show the first\n");
+		printf("      --value NAME       only this value of a profile that has several\n");
 	strbuf__free(&b);
 }
 
