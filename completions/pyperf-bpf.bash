@@ -7,7 +7,7 @@ _pyperf_bpf()
 
 	COMPREPLY=()
 	case ${COMP_WORDS[1]} in
-	record | top | report | diff | dump | probes | check | agent | help) [ "$COMP_CWORD" -le 1 ] || command=${COMP_WORDS[1]} ;;
+	record | top | report | diff | dump | probes | heap | check | agent | help) [ "$COMP_CWORD" -le 1 ] || command=${COMP_WORDS[1]} ;;
 	esac
 	for ((i = 1; i < COMP_CWORD; i++)); do
 		if [ "${COMP_WORDS[i]}" = -- ]; then # a command line of its own
@@ -148,6 +148,22 @@ _pyperf_bpf()
 		mapfile -t COMPREPLY < <(compgen -f -- "$cur")
 		return
 		;;
+	heap-p | heap--pid)
+		mapfile -t COMPREPLY < <(compgen -W "$(cd /proc && echo [0-9]*)" -- "$cur")
+		return
+		;;
+	heap--every)
+		mapfile -t COMPREPLY < <(:)
+		return
+		;;
+	heap--for)
+		mapfile -t COMPREPLY < <(:)
+		return
+		;;
+	heap-o | heap--output)
+		mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+		return
+		;;
 	check-p | check--pid)
 		mapfile -t COMPREPLY < <(compgen -W "$(cd /proc && echo [0-9]*)" -- "$cur")
 		return
@@ -165,11 +181,12 @@ _pyperf_bpf()
 		diff) mapfile -t COMPREPLY < <(compgen -W "-o --output -f --folded --absolute -t --type --before --after --before-label --after-label --service --label --store -v --verbose -q --quiet -h --help --version" -- "$cur") ;;
 		dump) mapfile -t COMPREPLY < <(compgen -W "--native --json -v --verbose -q --quiet -h --help --version" -- "$cur") ;;
 		probes) mapfile -t COMPREPLY < <(compgen -W "--json -v --verbose -q --quiet -h --help --version" -- "$cur") ;;
+		heap) mapfile -t COMPREPLY < <(compgen -W "-p --pid --every --for --all --json -o --output -v --verbose -q --quiet -h --help --version" -- "$cur") ;;
 		check) mapfile -t COMPREPLY < <(compgen -W "-p --pid -v --verbose -q --quiet -h --help --version" -- "$cur") ;;
 		agent) mapfile -t COMPREPLY < <(compgen -W "--config --check-config --link --print-config --remove-spools -v --verbose -q --quiet -h --help --version" -- "$cur") ;;
 		esac
 	elif [ "$COMP_CWORD" -eq 1 ] || [ "$command" = help ]; then
-		mapfile -t COMPREPLY < <(compgen -W "record top report diff dump probes check agent help" -- "$cur")
+		mapfile -t COMPREPLY < <(compgen -W "record top report diff dump probes heap check agent help" -- "$cur")
 	else
 		case $command in
 		report) mapfile -t COMPREPLY < <(compgen -f -- "$cur") ;;

@@ -26,6 +26,7 @@ extern const struct command cmd_agent;
 extern const struct command cmd_check;
 extern const struct command cmd_dump;
 extern const struct command cmd_probes;
+extern const struct command cmd_heap;
 extern const struct command cmd_record;
 extern const struct command cmd_top;
 extern const struct command cmd_report;

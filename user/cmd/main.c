@@ -32,6 +32,7 @@ static const struct command *const commands[] = {
 	&cmd_diff,
 	&cmd_dump,
 	&cmd_probes,
+	&cmd_heap,
 	&cmd_check,
 	&cmd_agent,
 	NULL,

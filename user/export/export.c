@@ -313,16 +313,18 @@ struct export_file *export__open(const char *path, const struct export_format *f
 	return x;
 }
 
-/* One profile, or with `base` what differs from that. */
+/* One profile, or with `base` what differs from that; or what `write` writes. */
 struct content {
 	const struct profile *base, *p;
 	const struct export_opts *o;
+	int (*write)(void *ctx, FILE *f);
+	void *ctx;
 };
 
 /* Closes `f` in any case. */
 static int write_all(struct export_file *x, FILE *f, const struct content *c)
 {
-	int err = export__write(x->format, c->base, c->p, c->o, f);
+	int err = c->write ? c->write(c->ctx, f) : export__write(x->format, c->base, c->p, c->o, f);
 
 	if (!err && (ferror(f) || fflush(f)))
 		err = errno ? -errno : -EIO;
@@ -373,6 +375,11 @@ int export__commit_diff(struct export_file *x, const struct profile *before,
 			const struct profile *after, const struct export_opts *o)
 {
 	return commit(x, &(struct content){ .base = before, .p = after, .o = o });
+}
+
+int export__commit_other(struct export_file *x, int (*write)(void *ctx, FILE *f), void *ctx)
+{
+	return commit(x, &(struct content){ .write = write, .ctx = ctx });
 }
 
 void export__abandon(void)

@@ -95,6 +95,8 @@ int export__commit(struct export_file *x, const struct profile *p, const struct 
 /* The same for what differs between two profiles. */
 int export__commit_diff(struct export_file *x, const struct profile *before,
 			const struct profile *after, const struct export_opts *o);
+/* The same for a content of the caller's: `write` returns 0 or negative errno and does not close the stream. */
+int export__commit_other(struct export_file *x, int (*write)(void *ctx, FILE *f), void *ctx);
 /* Removes the temporary file if it was not committed. */
 void export__close(struct export_file *x);
 /*

@@ -1,0 +1,305 @@
+# SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+"""heap: the objects of a process by type, against what the process's own garbage collector lists."""
+import json
+import os
+import re
+import signal
+import subprocess
+
+import pytest
+
+import harness
+import interpreters
+from harness import Process, Target, poll
+
+
+def heap(*args, **popen):
+    return subprocess.run([harness.PYPERF, "heap", *map(str, args)], capture_output=True,
+                          timeout=harness.PATIENCE, env=harness.clean_environment(), **popen)
+
+
+def heap_json(pid, *args):
+    result = heap("-p", pid, "--json", *args)
+    assert result.returncode == 0, result
+    found = json.loads(result.stdout)
+    assert found["pid"] == pid
+    check_sums(found)
+    return found
+
+
+def check_sums(found):
+    pools, memory = found["pools"], found["memory"]
+    assert sum(t["objects"] for t in found["types"]) == pools["objects"] + pools["outside"]
+    assert sum(t["bytes"] for t in found["types"]) == pools["object_bytes"] + pools["outside_bytes"]
+    assert memory["rss"] == sum(memory[k] for k in ("pools", "malloc", "other", "files", "stacks"))
+    assert sum(pools["filled"]) + pools["empty"] + pools["never_used"] + pools["unread"] == pools["pools"]
+
+
+def counts(found):
+    """{name: objects}: types may share a name."""
+    result = {}
+    for one in found["types"]:
+        result[one["name"]] = result.get(one["name"], 0) + one["objects"]
+    return result
+
+
+def check_population(python, **popen):
+    with Target(python, "heap_target.py", **popen) as target:
+        truth = json.loads(target.read_line())
+        found = heap_json(target.pid)
+        assert found["complete"], found["pools"]
+        got = counts(found)
+        assert {name: got.get(name, 0) for name in truth} == truth
+        return found
+
+
+def test_equals_the_garbage_collector(python):
+    """And what the collector does not list: objects without its header."""
+    found = check_population(python)
+    big = next(t for t in found["types"] if t["name"] == "Big")
+    assert big["outside"] == big["objects"] and big["largest"] > 512
+
+
+@pytest.mark.parametrize("name", ["pyenv/2.7", "pyenv/3.6", "pyenv/3.7", "bullseye/2.7", "bullseye/2.7d", "bullseye/3.9d",
+                                  "bookworm/3.11d", "trixie/3.13d", "sid/3.14", "sid/3.14d", "sid/3.15", "sid/3.15d"])
+def test_other_builds(name):
+    """Old and new versions, stripped ones, and debug builds, whose blocks have guards."""
+    python = interpreters.find().get(name)
+    if not python:
+        pytest.skip("there is no %s" % name)
+    check_population(python)
+
+
+def test_debug_hooks(any_python):
+    check_population(any_python, env={**harness.clean_environment(), "PYTHONMALLOC": "debug"})
+
+
+PRINT_STATS = """
+import json, sys
+class Order: pass
+keep = [Order() for i in range(20000)] + [[i] for i in range(5000)]
+del keep[::3]
+print("ready", flush=True)
+sys.stdin.readline()
+sys._debugmallocstats()
+sys.stdin.read()
+"""
+
+
+def test_agrees_with_the_allocator(any_python):
+    """sys._debugmallocstats(): what it does itself moves some blocks."""
+    with Process([any_python, "-c", PRINT_STATS], stderr=subprocess.PIPE) as target:
+        pools = heap_json(target.pid)["pools"]
+        target.process.stdin.write(b"\n")
+        text = target.process.communicate(timeout=harness.PATIENCE)[1].decode()
+    used = int(re.search(r"([\d,]+) *\n*$", re.search(r"# bytes in allocated blocks.*", text)[0])[1].replace(",", ""))
+    ours = sum(pools[k] for k in ("object_bytes", "storage_bytes", "free_list_bytes"))
+    assert abs(ours - used) < 0.02 * used
+    arenas = int(re.search(r"# arenas allocated current +=? +([\d,]+)", text)[1].replace(",", ""))
+    assert pools["arenas"] == arenas
+
+
+def test_without_pools(any_python):
+    """PYTHONMALLOC=malloc: said, and nothing is shown as if it were all."""
+    env = {**harness.clean_environment(), "PYTHONMALLOC": "malloc"}
+    with Target(any_python, "heap_target.py", env=env) as target:
+        target.read_line()
+        assert heap_json(target.pid)["complete"] is False
+        assert b"PYTHONMALLOC=malloc" in heap("-p", target.pid).stdout
+
+
+HOSTILE = r"""
+import ctypes, gc, json, os, sys
+version = sys.version_info[:2]
+class Order(object): pass
+keep = [Order() for i in range(5000)]
+Long = type("x\u202e" + "y" * (1 << 20), (object,), {})
+Red = type("\x1b[31mred\n", (object,), {})
+more = [Long() for i in range(3000)] + [Red() for i in range(3000)]
+ring = []
+ring.append(ring)
+# What looks like objects: a reference count of one, and the address of a type.
+fakes = [b"\x01\0\0\0\0\0\0\0" + id(Order).to_bytes(8, "little") * 5 for i in range(4000)]
+fakes += [b"\x01\0\0\0\0\0\0\0" * 3 + id(Order).to_bytes(8, "little") * 3 for i in range(4000)]
+# Pools whose memory says anything: the headers of live ones are left alone.
+forged = ctypes.create_string_buffer(1 << 20)
+print("ready", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_hostile_names_and_contents(any_python):
+    """Names of a mebibyte and with escapes, bytes that look like objects, cycles."""
+    with Process([any_python, "-c", HOSTILE]) as target:
+        got = counts(heap_json(target.pid))
+        assert got["Order"] == 5000
+        assert all(len(name) <= 201 and "\x1b" not in name and "\n" not in name and "\u202e" not in name
+                   for name in got if name)
+        assert sum(n for name, n in got.items() if name and "[31mred" in name) == 3000
+        text = heap("-p", target.pid, "--all").stdout
+        assert b"\x1b" not in text and "\u202e".encode() not in text
+
+
+FORGE_POOLS = r"""
+import ctypes, sys
+class Order(object): pass
+keep = [Order() for i in range(50000)]
+pools = sorted({id(o) >> SHIFT << SHIFT for o in keep})[100:120]
+for pool in pools:  # the number of blocks in use is one that cannot be
+    ctypes.c_uint32.from_address(pool).value = 0x7fffffff
+print("ready", flush=True)
+sys.stdin.read()
+import os
+os._exit(0)
+"""
+
+
+def test_forged_pools_are_counted_as_unread(python):
+    version = subprocess.run([python, "-c", "import sys; print(sys.version_info[1])"], capture_output=True,
+                             check=True).stdout
+    code = FORGE_POOLS.replace("SHIFT", "14" if int(version) >= 10 else "12")
+    with Process([python, "-c", code]) as target:
+        found = heap_json(target.pid)
+        assert found["pools"]["unread"] == 20
+        assert found["complete"] is False
+        assert 0 < counts(found)["Order"] < 50000
+        assert b"Incomplete" in heap("-p", target.pid).stdout
+
+
+RESTLESS = r"""
+import os, sys, threading
+class Order(object):
+    def __init__(self, n):
+        self.n = [n, str(n)]
+stop = threading.Event()
+def work():
+    while not stop.is_set():
+        keep = {i: Order(i) for i in range(3000)}
+        keep.clear()
+threads = [threading.Thread(target=work) for i in range(2)]
+fixed = [Order(i) for i in range(10000)]
+for t in threads:
+    t.start()
+print("ready", flush=True)
+sys.stdin.read()
+stop.set()
+"""
+
+
+def test_a_process_that_never_rests(any_python):
+    """What lives all the time is there at each reading, and never more than there can be."""
+    with Process([any_python, "-c", RESTLESS]) as target:
+        for _ in range(5):
+            found = heap_json(target.pid)
+            assert 0.95 * 10000 <= counts(found)["Order"] <= 10000 + 2 * 3000 + 2
+            assert found["pools"]["unread"] < 0.1 * found["pools"]["pools"]
+
+
+def test_a_process_that_dies_meanwhile(any_python):
+    """At any moment: an error, or what was read; never a crash."""
+    for _ in range(8):
+        with Process([any_python, "-c", RESTLESS]) as target:
+            reader = subprocess.Popen([harness.PYPERF, "heap", "-p", str(target.pid), "--json"],
+                                      stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            target.process.kill()
+            out, err = reader.communicate(timeout=harness.PATIENCE)
+            assert reader.returncode in (0, 1) and (json.loads(out) if reader.returncode == 0 else err)
+
+
+GROW = r"""
+import sys
+class Leak(object):
+    __slots__ = ("a",)
+kept, fixed = [], [[] for i in range(2000)]
+print("ready", flush=True)
+for line in sys.stdin:
+    kept.extend(Leak() for i in range(500))
+"""
+
+
+def test_growth_by_type(any_python, directory):
+    """The class that leaks comes first; types that stay as they are do not count as growing."""
+    with Process([any_python, "-c", GROW]) as target:
+        path = directory / "heap.json"
+        reader = subprocess.Popen([harness.PYPERF, "heap", "-p", str(target.pid), "--every", "1", "--for", "8",
+                                   "--json", "-o", str(path)], stderr=subprocess.PIPE)
+
+        def feed():
+            target.process.stdin.write(b"\n")
+            return reader.poll() is not None
+        poll(feed, "the readings")
+        assert reader.returncode == 0, reader.stderr.read()
+        found = json.loads(path.read_text())
+        growth = found["growth"]
+        assert growth["readings"] == 9
+        first = growth["types"][0]
+        assert first["name"] == "Leak" and first["more_than_chance"]
+        assert first["objects_last"] > first["objects_first"] and first["objects_per_minute"] > 0
+        assert "list" not in [t["name"] for t in growth["types"] if t["more_than_chance"]]
+
+
+def test_interrupted_it_reports(any_python):
+    with Process([any_python, "-c", GROW]) as target:
+        reader = subprocess.Popen([harness.PYPERF, "heap", "-p", str(target.pid), "--every", "3600", "--for", "7200"],
+                                  stdout=subprocess.PIPE)
+        poll(lambda: b"do_sys_poll" in open("/proc/%d/stack" % reader.pid, "rb").read()
+             or b"poll" in open("/proc/%d/wchan" % reader.pid, "rb").read(), "the first reading")
+        reader.send_signal(signal.SIGINT)
+        out = reader.communicate(timeout=harness.PATIENCE)[0]
+        assert reader.returncode == 0 and b"1 readings" in out
+
+
+THREADS = r"""
+import ctypes, sys, threading
+libc = ctypes.CDLL(None)
+libc.malloc.restype = ctypes.c_void_p
+libc.malloc.argtypes = [ctypes.c_size_t]
+libc.free.argtypes = [ctypes.c_void_p]
+libc.memset.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.c_size_t]
+gate = threading.Barrier(9)
+def fill():
+    gate.wait()
+    blocks = [libc.malloc(4000) for i in range(4000)]
+    for b in blocks:
+        libc.memset(b, 1, 4000)
+    gate.wait()
+    for i, b in enumerate(blocks):
+        if i % 100:
+            libc.free(b)
+    gate.wait()
+    stop.wait()
+stop = threading.Event()
+threads = [threading.Thread(target=fill) for i in range(8)]
+for t in threads:
+    t.start()
+for i in range(3):
+    gate.wait()
+print("ready", flush=True)
+sys.stdin.read()
+stop.set()
+"""
+
+
+def test_first_sentence(any_python):
+    """Memory that threads gave back to malloc, and malloc did not give back: its arenas, and the advice."""
+    if "glibc" not in os.confstr("CS_GNU_LIBC_VERSION"):
+        pytest.skip("the C library is not glibc")
+    with Process([any_python, "-c", THREADS]) as target:
+        memory = heap_json(target.pid)["memory"]
+        given_back = 8 * 4000 * 0.99 * 4016
+        assert memory["malloc_arenas"] >= 2
+        assert 0.85 * given_back < memory["malloc_free"] < 1.1 * given_back
+        text = heap("-p", target.pid).stdout.decode()
+        assert "malloc_trim()" in text and "arenas about" in text
+
+
+def test_refusals(directory, any_python):
+    assert heap().returncode == 2
+    assert heap("-p", "0").returncode == 2
+    assert heap("-p", "1", "2").returncode == 2
+    assert heap("-p", "1", "--every", "5", "--for", "2").returncode == 2
+    with subprocess.Popen(["sleep", "60"]) as other:
+        result = heap("-p", other.pid, "-o", directory / "x")
+        other.kill()
+    assert result.returncode == 1 and b"not Python" in result.stderr
+    assert os.listdir(directory) == []

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* A process whose whole memory is the input, over and over: the reader of heaps must end, within its bounds. */
+#include <errno.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "heap/growth.h"
+#include "heap/scan.h"
+#include "heap/usage.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+size_t fuzz_seed(size_t i, uint8_t *buf, size_t cap);
+
+#define BASE  0x7f0000000000ULL
+#define SPAN  (4ULL << 20)
+#define ARRAY (BASE + 0x100)
+#define TYPE  (BASE + 0x1000)
+#define ARENA (BASE + (1ULL << 20))
+
+struct world {
+	const uint8_t *data;
+	size_t size;
+};
+
+static int read_world(void *ctx, void *dst, size_t size, uint64_t src)
+{
+	const struct world *w = ctx;
+	uint8_t *out = dst;
+
+	if (!w->size || src < BASE || src - BASE > SPAN || size > SPAN - (src - BASE))
+		return -EFAULT;
+	for (size_t i = 0; i < size; i++)
+		out[i] = w->data[(src - BASE + i) % w->size];
+	return 0;
+}
+
+static void gather_world(void *ctx, uint64_t *words, const uint64_t *addrs, size_t cnt)
+{
+	for (size_t i = 0; i < cnt; i++)
+		if (read_world(ctx, &words[i], 8, addrs[i]))
+			words[i] = 0;
+}
+
+static uint64_t resident(void *ctx, uint64_t start, uint64_t end)
+{
+	(void)ctx;
+	return end - start;
+}
+
+static void check_sums(const struct heap_scan *s)
+{
+	uint64_t cnt = 0, bytes = 0;
+
+	for (size_t i = 0; i < s->types.cnt; i++) {
+		cnt += s->types.list[i]->cnt;
+		bytes += s->types.list[i]->bytes;
+		if (s->types.list[i]->name && strlen(s->types.list[i]->name) > 4 * HEAP_NAME_MAX)
+			abort();
+	}
+	if (cnt != s->counts.object_cnt + s->counts.outside_cnt ||
+	    bytes != s->counts.object_bytes + s->counts.outside_bytes)
+		abort();
+}
+
+static void read_usage(const struct heap_mem *mem, const struct heap_scan *s, const uint8_t *data,
+		       size_t size)
+{
+	const struct usage_source src = { .mem = mem, .resident = resident };
+	struct usage_region *regions = NULL;
+	struct heap_usage u;
+	size_t cnt = 0;
+
+	if (!usage__parse((const char *)data, size, &regions, &cnt))
+		usage__sum(&src, regions, cnt, s, &u);
+	free(regions);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	static const uint16_t versions[] = { 0x0207, 0x0307, 0x0309, 0x030b, 0x030e };
+	struct world w = { data, size };
+	const struct heap_mem mem = { &w, read_world, gather_world };
+	struct heap_shape shape = { .version = versions[size ? data[0] % 5 : 0],
+				    .ob_type = 8,
+				    .str_min = 48,
+				    .type_type = TYPE };
+	struct heap_growth g = { 0 };
+	struct heap_scan s;
+
+	shape.gc_size = shape.version <= 0x0307 ? 32 : 16;
+	if (!heap_scan__init(&s, &mem, &shape)) {
+		heap_scan__add_array(&s, ARRAY);
+		if (!s.arena_cnt) { /* as if there were one */
+			s.arenas = calloc(1, sizeof(*s.arenas));
+			if (s.arenas) {
+				s.arenas[0] =
+					(struct arena){ ARENA, ARENA, ARENA + (64U << 10), 64, 0 };
+				s.arena_cnt = s.arena_cap = 1;
+			}
+		}
+		heap_scan__run(&s);
+		check_sums(&s);
+		heap_growth__add(&g, &s.types, 0);
+		heap_growth__add(&g, &s.types, 1);
+		heap_growth__rank(&g);
+		read_usage(&mem, &s, data, size);
+	}
+	heap_growth__free(&g);
+	heap_scan__free(&s);
+	return 0;
+}
+
+static void put(uint8_t *buf, size_t at, uint64_t word, size_t size)
+{
+	memcpy(buf + at, &word, size);
+}
+
+/* One pool in which each block is an object of `type`, whose type is the type itself. */
+size_t fuzz_seed(size_t i, uint8_t *buf, size_t cap)
+{
+	const size_t size = 16U << 10;
+
+	if (i > 1 || cap < size)
+		return 0;
+	memset(buf, 0, size);
+	put(buf, 0, 3, 4);
+	put(buf, 8, 0, 8);
+	put(buf, 36, 3, 4);
+	put(buf, 40, 48 + 3 * 64, 4);
+	put(buf, 44, size - 64, 4);
+	for (size_t k = 0; k < 3; k++) {
+		put(buf, 48 + k * 64, 1, 8);
+		put(buf, 48 + k * 64 + 8 + 16 * i, TYPE, 8);
+	}
+	put(buf, 0x1000, 1, 8);
+	put(buf, 0x1008, TYPE, 8);
+	put(buf, 0x1018, TYPE + 0x200, 8);
+	memcpy(buf + 0x1200, "type", 5);
+	put(buf, 0x1020, 32, 8);
+	put(buf, 0x10a8, 1ULL << 12 | i << 14 | 1ULL << 31, 8);
+	return size;
+}

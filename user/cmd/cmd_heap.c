@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* pyperf-bpf heap: what a process's Python heap holds. */
+#include "cmd/command.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/signals.h"
+#include "base/terminal.h"
+#include "cmd/cmdline.h"
+#include "export/export.h"
+#include "heap/heap.h"
+#include "heap/show.h"
+
+#define PERIOD_MAX_S  (7 * 24 * 3600)
+#define EVERY_DEFAULT 10
+#define FOR_DEFAULT   300
+
+enum { OPT_JSON = CMDLINE_LONG_ONLY, OPT_ALL, OPT_EVERY, OPT_FOR };
+
+static const struct option long_options[] = {
+	{ "pid", required_argument, NULL, 'p' },
+	{ "output", required_argument, NULL, 'o' },
+	{ "json", no_argument, NULL, OPT_JSON },
+	{ "all", no_argument, NULL, OPT_ALL },
+	{ "every", required_argument, NULL, OPT_EVERY },
+	{ "for", required_argument, NULL, OPT_FOR },
+	CMDLINE_LONG_OPTIONS,
+	{ NULL, 0, NULL, 0 },
+};
+
+static void usage(void)
+{
+	printf("Usage: pyperf-bpf heap -p PID [OPTION]...\n"
+	       "Show what a process's Python heap holds, by type, without stopping it.\n"
+	       "\n"
+	       "First where its resident memory is: live objects, empty space in Python's pools,\n"
+	       "free space in malloc's arenas, files, stacks. Then its objects by type.\n"
+	       "\n"
+	       "  -p, --pid PID          this process\n"
+	       "      --every SEC        read the heap every SEC seconds, and show what grows;\n"
+	       "                         default with --for: 10\n"
+	       "      --for SEC          ... for so long; default with --every: 300\n"
+	       "      --all              all types, not only those that take most\n"
+	       "      --json             one JSON object instead of text: see pyperf-bpf-heap(8)\n"
+	       "  -o, --output FILE      write to FILE, whole or not at all\n"
+	       "Other\n" CMDLINE_HELP "\n"
+	       "Examples\n"
+	       "  sudo pyperf-bpf heap -p 4711                      what fills its memory?\n"
+	       "  sudo pyperf-bpf heap -p 4711 --every 10 --for 60  what grows?\n"
+	       "  sudo pyperf-bpf heap -p 4711 --json -o heap.json  for programs\n");
+}
+
+struct heap_line {
+	struct heap_opts o;
+	bool json;
+	const char *output;
+};
+
+static int set_seconds(const char *option, const char *arg, unsigned *seconds)
+{
+	long long n = 0;
+	int err = cmdline__whole(option, arg, 1, PERIOD_MAX_S, "seconds", &n);
+
+	*seconds = (unsigned)n;
+	return err;
+}
+
+static int set_option(void *ctx, int opt, const char *arg)
+{
+	struct heap_line *l = ctx;
+
+	switch (opt) {
+	case 'p':
+		if (!cmdline__pid(arg, &l->o.pid))
+			return 0;
+		log_err("--pid: '%s' is not the number of a process", arg);
+		return -EINVAL;
+	case 'o':
+		l->output = arg;
+		return 0;
+	case OPT_JSON:
+		l->json = true;
+		return 0;
+	case OPT_ALL:
+		l->o.all = true;
+		return 0;
+	case OPT_EVERY:
+		return set_seconds("--every", arg, &l->o.every_s);
+	case OPT_FOR:
+		return set_seconds("--for", arg, &l->o.for_s);
+	}
+	return 0;
+}
+
+static int check_line(struct heap_line *l, char **words)
+{
+	if (*words) {
+		log_err("heap: what is '%s'? A process is given by --pid", *words);
+		return -EINVAL;
+	}
+	if (!l->o.pid) {
+		log_err("heap: --pid is missing: whose heap?");
+		return -EINVAL;
+	}
+	if (l->o.for_s && !l->o.every_s)
+		l->o.every_s = l->o.for_s < EVERY_DEFAULT ? l->o.for_s : EVERY_DEFAULT;
+	else if (l->o.every_s && !l->o.for_s)
+		l->o.for_s = l->o.every_s > FOR_DEFAULT ? l->o.every_s : FOR_DEFAULT;
+	if (l->o.every_s > l->o.for_s) {
+		log_err("--every: %u seconds are longer than --for, %u", l->o.every_s, l->o.for_s);
+		return -EINVAL;
+	}
+	return 0;
+}
+
+/* ---- output ------------------------------------------------------------------------------------- */
+
+struct heap_output {
+	const struct heap_line *line;
+	struct export_file *file; /* NULL: stdout */
+	const struct heap_view *view;
+};
+
+static int write_file(void *ctx, FILE *f)
+{
+	const struct heap_output *out = ctx;
+
+	if (out->line->json)
+		return heap_show__json(f, out->view);
+	return heap_show__text(f, out->view, 0, false);
+}
+
+static int write_stdout(const struct heap_output *out)
+{
+	bool color;
+	unsigned width = terminal__width(&color);
+	int err = out->line->json ? heap_show__json(stdout, out->view)
+				  : heap_show__text(stdout, out->view, width, color);
+
+	if (!err && fflush(stdout))
+		err = -errno;
+	if (err)
+		log_err("standard output: %s", strerror(-err));
+	return err;
+}
+
+static int write_view(void *ctx, const struct heap_view *view)
+{
+	struct heap_output *out = ctx;
+
+	out->view = view;
+	return out->file ? export__commit_other(out->file, write_file, out) : write_stdout(out);
+}
+
+static int run_line(struct heap_line *l)
+{
+	static const struct export_format text = { .suffix = "", .name = "the heap" };
+	struct heap_output out = { .line = l };
+	struct heap_sink sink = { write_view, &out };
+	int status = 1;
+
+	l->o.stop_fd = signals__open(export__abandon);
+	if (l->o.stop_fd < 0) {
+		log_err("signals: %s", strerror(-l->o.stop_fd));
+		return 1;
+	}
+	if (l->output && strcmp(l->output, "-")) {
+		out.file = export__open(l->output, &text);
+		if (!out.file)
+			goto out;
+	}
+	if (l->o.every_s)
+		signals__hold();
+	status = heap(&l->o, &sink);
+out:
+	export__close(out.file);
+	close(l->o.stop_fd);
+	return status;
+}
+
+static int run(int argc, char **argv)
+{
+	struct heap_line l = { .o = { .pid = 0 } };
+	struct cmdline c = {
+		.command = "heap",
+		.usage = usage,
+		.shorts = "p:o:" CMDLINE_SHORT_OPTIONS,
+		.longs = long_options,
+		.set = set_option,
+		.ctx = &l,
+	};
+	enum cmdline_result result = cmdline__parse(&c, argc, argv);
+
+	if (result != CMDLINE_RUN)
+		return cmdline__status(result);
+	if (check_line(&l, c.words))
+		return 2;
+	log_set_level((enum log_level)(LOG_LEVEL_INFO + c.verbosity));
+	return run_line(&l);
+}
+
+const struct command cmd_heap = {
+	.name = "heap",
+	.summary = "what a process's Python heap holds, by type, and what grows",
+	.usage = usage,
+	.run = run,
+};

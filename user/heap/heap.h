@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+#ifndef PYPERF_HEAP_H
+#define PYPERF_HEAP_H
+/*
+ * pyperf-bpf heap: what a process's Python heap holds, by type.
+ */
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct heap_view; /* show.h */
+
+struct heap_opts {
+	pid_t pid;
+	bool all;		 /* types: not only those that take most */
+	unsigned every_s, for_s; /* 0: once */
+	int stop_fd;		 /* readable when a longer look shall end; -1: none */
+};
+
+struct heap_sink {
+	/* 0, or negative errno after a message. The view is borrowed for the call. */
+	int (*write)(void *ctx, const struct heap_view *v);
+	void *ctx;
+};
+
+/* The exit status. */
+int heap(const struct heap_opts *o, const struct heap_sink *sink);
+
+#endif /* PYPERF_HEAP_H */

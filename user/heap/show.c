@@ -1,0 +1,445 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+#include "heap/show.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "base/str.h"
+#include "profile/export_text.h"
+
+#define UNNAMED	   "(a type whose name cannot be read)"
+#define LABEL_COLS 12
+#define MUCH_PART  4	      /* of RSS: what is free in malloc is worth advice */
+#define MUCH_BYTES (64 << 20) /* and no less */
+
+/* ---- order -------------------------------------------------------------------------------------- */
+
+static int by_bytes(const void *a, const void *b)
+{
+	const struct heap_type *x = *(const struct heap_type *const *)a;
+	const struct heap_type *y = *(const struct heap_type *const *)b;
+
+	if (x->bytes != y->bytes)
+		return x->bytes > y->bytes ? -1 : 1;
+	if (x->cnt != y->cnt)
+		return x->cnt > y->cnt ? -1 : 1;
+	return x->addr < y->addr ? -1 : x->addr > y->addr;
+}
+
+/* The types that there are objects of, for the caller to free. NULL: no memory. */
+static const struct heap_type **ranked_types(const struct heap_scan *s, size_t *cnt)
+{
+	const struct heap_type **list = calloc(s->types.cnt + 1, sizeof(*list));
+
+	*cnt = 0;
+	for (size_t i = 0; list && i < s->types.cnt; i++)
+		if (s->types.list[i]->cnt)
+			list[(*cnt)++] = s->types.list[i];
+	if (list)
+		qsort(list, *cnt, sizeof(*list), by_bytes);
+	return list;
+}
+
+static const char *name_of(const struct heap_type *t)
+{
+	return t->unnamed ? UNNAMED : t->name;
+}
+
+/* ---- text --------------------------------------------------------------------------------------- */
+
+static void add_bytes(struct strbuf *b, double n)
+{
+	static const char *const units[] = { "B", "KiB", "MiB", "GiB", "TiB" };
+	const char *sign = n < 0 ? "-" : "";
+	size_t unit = 0;
+
+	n = n < 0 ? -n : n;
+	for (; n >= 1023.95 && unit < 4; unit++)
+		n /= 1024;
+	strbuf__addf(b, unit ? "%s%.1f %s" : "%s%.0f %s", sign, n, units[unit]);
+}
+
+static void add_part(struct strbuf *b, const char *name, uint64_t bytes, const char *end)
+{
+	strbuf__addz(b, name);
+	add_bytes(b, (double)bytes);
+	strbuf__addz(b, end);
+}
+
+static void fill(struct text_out *o, const char *label, struct strbuf *b)
+{
+	char padded[LABEL_COLS + 1];
+
+	snprintf(padded, sizeof(padded), "%-*s", LABEL_COLS, label);
+	text_out__puts(o, SGR_BOLD, padded);
+	text_out__fill(o, LABEL_COLS, LABEL_COLS, b->err || !b->s ? "" : b->s);
+	strbuf__clear(b);
+}
+
+static bool is_much(uint64_t bytes, uint64_t rss)
+{
+	return bytes >= MUCH_BYTES && bytes >= rss / MUCH_PART;
+}
+
+static void add_advice(struct strbuf *b, const struct heap_usage *u)
+{
+	if (is_much(u->malloc_free, u->rss) && u->malloc_arenas > 2)
+		strbuf__addz(b, " MALLOC_ARENA_MAX=2 or malloc_trim() would give most of it back.");
+	else if (is_much(u->malloc_free, u->rss))
+		strbuf__addz(b, " malloc_trim() would give most of it back.");
+	if (is_much(u->pools_empty, u->rss))
+		strbuf__addz(b,
+			     " Pools that are partly empty cannot be given back while one object "
+			     "in their arena lives.");
+}
+
+/* Where the resident memory is, in one sentence. */
+static void put_usage(struct text_out *o, struct strbuf *b, const struct heap_usage *u)
+{
+	add_part(b, "RSS ", u->rss, ": ");
+	add_part(b, "live Python objects and their storage ", u->pools - u->pools_empty, ", ");
+	add_part(b, "empty space in Python's pools ", u->pools_empty, ", ");
+	add_part(b, "malloc ", u->malloc, "");
+	if (u->malloc_known) {
+		strbuf__addf(b, " of which free inside %" PRIu32 " arena%s %s ", u->malloc_arenas,
+			     u->malloc_arenas == 1 ? "" : "s",
+			     u->malloc_cut ? "more than" : "about");
+		add_bytes(b, (double)u->malloc_free);
+	}
+	add_part(b, ", other anonymous mappings ", u->other, ", ");
+	add_part(b, "files ", u->files, ", ");
+	add_part(b, "stacks ", u->stacks, ".");
+	if (u->swap)
+		add_part(b, " In swap ", u->swap, ".");
+	add_advice(b, u);
+	text_out__fill(o, 0, 0, b->err || !b->s ? "" : b->s);
+	strbuf__clear(b);
+}
+
+static void add_amounts(struct text_table *t, struct strbuf *b, uint64_t cnt, uint64_t bytes,
+			uint64_t all)
+{
+	text_add_count(b, cnt);
+	text_table__add(t, NULL, b);
+	add_bytes(b, (double)bytes);
+	text_table__add(t, NULL, b);
+	text_table__addf(t, NULL, "%.1f%%", text_percent(bytes, all));
+}
+
+static uint64_t all_bytes(const struct heap_counts *c)
+{
+	return c->object_bytes + c->outside_bytes;
+}
+
+/* Two types may have one name: then their addresses tell them apart. */
+static bool is_ambiguous(const struct heap_type **list, size_t cnt, size_t i)
+{
+	for (size_t k = 0; k < cnt; k++)
+		if (k != i && !strcmp(name_of(list[k]), name_of(list[i])))
+			return true;
+	return false;
+}
+
+static int put_types(struct text_out *o, struct strbuf *b, const struct heap_view *v)
+{
+	static const struct text_column cols[] = {
+		{ "objects", CUT_NEVER, true },
+		{ "bytes", CUT_NEVER, true },
+		{ "share", CUT_NEVER, true },
+		{ "type", CUT_END, false },
+	};
+	struct text_table t = { .cols = cols, .col_cnt = 4 };
+	uint64_t rest_cnt = 0, rest_bytes = 0;
+	size_t cnt, shown;
+	const struct heap_type **list = ranked_types(v->scan, &cnt);
+
+	if (!list)
+		return -ENOMEM;
+	shown = v->all || cnt < HEAP_TYPES_SHOWN ? cnt : HEAP_TYPES_SHOWN;
+	for (size_t i = 0; i < cnt; i++) {
+		if (i >= shown) {
+			rest_cnt += list[i]->cnt;
+			rest_bytes += list[i]->bytes;
+			continue;
+		}
+		add_amounts(&t, b, list[i]->cnt, list[i]->bytes, all_bytes(&v->scan->counts));
+		if (!v->all && is_ambiguous(list, shown, i))
+			text_table__addf(&t, NULL, "%s at 0x%" PRIx64, name_of(list[i]),
+					 list[i]->addr);
+		else
+			text_table__addf(&t, list[i]->unnamed ? SGR_DIM : NULL, "%s",
+					 name_of(list[i]));
+	}
+	if (shown < cnt) {
+		add_amounts(&t, b, rest_cnt, rest_bytes, all_bytes(&v->scan->counts));
+		text_table__addf(&t, SGR_DIM, "%zu more types (--all)", cnt - shown);
+	}
+	free(list);
+	return text_table__print(&t, o);
+}
+
+static int put_growth(struct text_out *o, struct strbuf *b, const struct heap_view *v)
+{
+	static const struct text_column cols[] = {
+		{ "objects/min", CUT_NEVER, true }, { "+/-", CUT_NEVER, true },
+		{ "bytes/min", CUT_NEVER, true },   { "objects now", CUT_NEVER, true },
+		{ "type", CUT_END, false },
+	};
+	const struct heap_growth *g = v->growth;
+	struct text_table t = { .cols = cols, .col_cnt = 5 };
+	size_t shown = 0, sure = 0;
+
+	for (size_t i = 0; i < g->cnt; i++) {
+		const struct grown_type *one = g->types[i];
+		bool is_sure = grown_type__is_sure(g, one);
+
+		sure += is_sure;
+		if (!is_sure || (shown >= HEAP_TYPES_SHOWN && !v->all))
+			continue;
+		shown++;
+		text_table__addf(&t, NULL, "%+.1f", one->objects);
+		text_table__addf(&t, NULL, "%.1f", one->error);
+		add_bytes(b, one->bytes);
+		text_table__add(&t, NULL, b);
+		text_add_count(b, one->last_cnt);
+		text_table__add(&t, NULL, b);
+		text_table__addf(&t, NULL, "%s", one->name ? one->name : UNNAMED);
+	}
+	strbuf__addf(b, "%zu readings in %.1f minutes: %zu type%s grew by more than chance.",
+		     g->readings, g->minutes, sure, sure == 1 ? "" : "s");
+	if (shown < sure)
+		strbuf__addf(b, " The first %zu:", shown);
+	fill(o, "Growth", b);
+	return shown ? text_table__print(&t, o) : 0;
+}
+
+static void put_pools(struct text_out *o, struct strbuf *b, const struct heap_view *v)
+{
+	const struct heap_counts *c = &v->scan->counts;
+	uint64_t used = c->pool_cnt - c->pool_free - c->pool_virgin - c->pool_unread;
+
+	if (!v->array_cnt) {
+		strbuf__addz(b,
+			     "none: PYTHONMALLOC=malloc, or another allocator. Only objects that "
+			     "the garbage collector links with one in a pool can be found.");
+		fill(o, "Pools", b);
+		return;
+	}
+	strbuf__addf(b,
+		     "%" PRIu64 " arenas of %u KiB with %" PRIu64 " pools: %" PRIu64
+		     " in use, %" PRIu64 " empty, %" PRIu64 " never used.",
+		     c->arena_cnt, v->scan->geometry.arena_size >> 10, c->pool_cnt, used,
+		     c->pool_free, c->pool_virgin);
+	strbuf__addf(b,
+		     " Of those in use, %" PRIu64 " are filled to a quarter, %" PRIu64
+		     " to a half, %" PRIu64 " to three quarters, %" PRIu64 " more.",
+		     c->pool_fill[0], c->pool_fill[1], c->pool_fill[2], c->pool_fill[3]);
+	fill(o, "Pools", b);
+	add_part(b, "objects ", c->object_bytes, ", ");
+	add_part(b, "storage (dict tables, items of lists and the like) ", c->storage_bytes, ", ");
+	add_part(b, "objects kept in free lists ", c->spare_bytes, ", ");
+	add_part(b, "free blocks ", c->free_bytes, ", ");
+	add_part(b, "headers and remainders ", c->header_bytes, ".");
+	fill(o, "In them", b);
+	strbuf__addf(b, "%" PRIu64 " objects with a gc header, ", c->outside_cnt);
+	add_bytes(b, (double)c->outside_bytes);
+	strbuf__addz(b, ", are larger than a pool's blocks. Larger ones without that header (str, "
+			"bytes, int) are not counted.");
+	fill(o, "Outside", b);
+}
+
+static void put_largest(struct text_out *o, struct strbuf *b, const struct heap_scan *s)
+{
+	for (size_t i = 0; i < LARGEST_CNT && s->largest[i].type; i++) {
+		strbuf__addf(b, "%s%s ", i ? ", " : "", name_of(s->largest[i].type));
+		add_bytes(b, (double)s->largest[i].bytes);
+	}
+	if (b->len)
+		fill(o, "Largest", b);
+}
+
+/* What makes the numbers incomplete. */
+static void put_gaps(struct text_out *o, struct strbuf *b, const struct heap_scan *s)
+{
+	const struct heap_counts *c = &s->counts;
+
+	if (c->late)
+		strbuf__addz(b, "Time was up before all arenas were read. ");
+	if (c->pool_unread)
+		strbuf__addf(b, "%" PRIu64 " pools changed or vanished whenever they were read. ",
+			     c->pool_unread);
+	if (c->unlinked)
+		strbuf__addf(b,
+			     "%" PRIu64 " blocks looked like objects but are not linked as such: "
+			     "counted as storage. ",
+			     c->unlinked);
+	if (c->outside_full)
+		strbuf__addz(b, "There are more objects outside of the pools than are counted. ");
+	if (s->types.full)
+		strbuf__addz(b, "There are more types than are counted. ");
+	if (b->len)
+		fill(o, "Incomplete", b);
+}
+
+int heap_show__text(FILE *f, const struct heap_view *v, unsigned width, bool color)
+{
+	struct text_out o = { 0 };
+	struct strbuf b = { 0 };
+	int err = 0, end;
+
+	text_out__begin(&o, f, width, color);
+	strbuf__addf(&b, "Process %" PRIu32 " (%s), CPython %s", v->tgid, v->comm, v->version);
+	text_out__fill(&o, 0, 0, b.err ? "" : b.s);
+	strbuf__clear(&b);
+	put_usage(&o, &b, v->usage);
+	text_out__newline(&o);
+	if (v->growth) {
+		err = put_growth(&o, &b, v);
+		text_out__newline(&o);
+	}
+	if (!err)
+		err = put_types(&o, &b, v);
+	text_out__newline(&o);
+	put_pools(&o, &b, v);
+	put_largest(&o, &b, v->scan);
+	put_gaps(&o, &b, v->scan);
+	if (!err)
+		err = b.err;
+	strbuf__free(&b);
+	end = text_out__end(&o);
+	return err ? err : end;
+}
+
+/* ---- JSON --------------------------------------------------------------------------------------- */
+
+static void json_usage(struct json *j, const struct heap_usage *u)
+{
+	json__object(j, "memory");
+	json__uint(j, "rss", u->rss);
+	json__uint(j, "pools", u->pools);
+	json__uint(j, "pools_empty", u->pools_empty);
+	json__uint(j, "malloc", u->malloc);
+	if (u->malloc_known)
+		json__uint(j, "malloc_free", u->malloc_free);
+	else
+		json__null(j, "malloc_free");
+	json__uint(j, "malloc_arenas", u->malloc_arenas);
+	json__uint(j, "other", u->other);
+	json__uint(j, "files", u->files);
+	json__uint(j, "stacks", u->stacks);
+	json__uint(j, "swap", u->swap);
+	json__end(j, '}');
+}
+
+static void json_pools(struct json *j, const struct heap_counts *c)
+{
+	json__object(j, "pools");
+	json__uint(j, "arenas", c->arena_cnt);
+	json__uint(j, "arena_bytes", c->arena_bytes);
+	json__uint(j, "pools", c->pool_cnt);
+	json__uint(j, "empty", c->pool_free);
+	json__uint(j, "never_used", c->pool_virgin);
+	json__uint(j, "unread", c->pool_unread);
+	json__array(j, "filled");
+	for (size_t i = 0; i < POOL_FILL_CNT; i++)
+		json__uint(j, NULL, c->pool_fill[i]);
+	json__end(j, ']');
+	json__uint(j, "objects", c->object_cnt);
+	json__uint(j, "object_bytes", c->object_bytes);
+	json__uint(j, "storage", c->storage_cnt);
+	json__uint(j, "storage_bytes", c->storage_bytes);
+	json__uint(j, "free_list", c->spare_cnt);
+	json__uint(j, "free_list_bytes", c->spare_bytes);
+	json__uint(j, "free_bytes", c->free_bytes);
+	json__uint(j, "overhead_bytes", c->header_bytes);
+	json__uint(j, "outside", c->outside_cnt);
+	json__uint(j, "outside_bytes", c->outside_bytes);
+	json__uint(j, "unlinked", c->unlinked);
+	json__end(j, '}');
+}
+
+static int json_types(struct json *j, const struct heap_scan *s)
+{
+	size_t cnt;
+	const struct heap_type **list = ranked_types(s, &cnt);
+
+	json__array(j, "types");
+	for (size_t i = 0; list && i < cnt; i++) {
+		json__newline(j);
+		json__object(j, NULL);
+		if (list[i]->unnamed)
+			json__null(j, "name");
+		else
+			json__stringz(j, "name", list[i]->name);
+		json__uint(j, "address", list[i]->addr);
+		json__uint(j, "objects", list[i]->cnt);
+		json__uint(j, "bytes", list[i]->bytes);
+		json__uint(j, "outside", list[i]->outside_cnt);
+		json__uint(j, "largest", list[i]->largest);
+		json__uint(j, "free_list", list[i]->spare_cnt);
+		json__end(j, '}');
+	}
+	json__end(j, ']');
+	free(list);
+	return list ? 0 : -ENOMEM;
+}
+
+static void json_growth(struct json *j, const struct heap_growth *g)
+{
+	json__object(j, "growth");
+	json__uint(j, "readings", g->readings);
+	json__double(j, "minutes", g->minutes);
+	json__array(j, "types");
+	for (size_t i = 0; i < g->cnt; i++) {
+		const struct grown_type *t = g->types[i];
+
+		if (t->objects == 0 && t->bytes == 0)
+			continue;
+		json__newline(j);
+		json__object(j, NULL);
+		if (t->name)
+			json__stringz(j, "name", t->name);
+		else
+			json__null(j, "name");
+		json__uint(j, "address", t->addr);
+		json__uint(j, "objects_first", t->first_cnt);
+		json__uint(j, "objects_last", t->last_cnt);
+		json__double(j, "objects_per_minute", t->objects);
+		json__double(j, "error", t->error);
+		json__double(j, "bytes_per_minute", t->bytes);
+		json__bool(j, "more_than_chance", grown_type__is_sure(g, t));
+		json__end(j, '}');
+	}
+	json__end(j, ']');
+	json__end(j, '}');
+}
+
+int heap_show__json(FILE *f, const struct heap_view *v)
+{
+	const struct heap_counts *c = &v->scan->counts;
+	struct json j = { .f = f };
+	int err;
+
+	json__object(&j, NULL);
+	json__uint(&j, "version", 1);
+	json__uint(&j, "pid", v->tgid);
+	json__stringz(&j, "command", v->comm);
+	json__stringz(&j, "python", v->version);
+	json__bool(&j, "complete",
+		   !c->late && !c->pool_unread && !c->outside_full && !v->scan->types.full &&
+			   v->array_cnt);
+	json__uint(&j, "milliseconds", v->ms);
+	json_usage(&j, v->usage);
+	json_pools(&j, c);
+	err = json_types(&j, v->scan);
+	if (v->growth)
+		json_growth(&j, v->growth);
+	json__end(&j, '}');
+	fputc('\n', f);
+	if (err)
+		return err;
+	return ferror(f) ? -EIO : 0;
+}

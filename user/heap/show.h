@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+#ifndef PYPERF_HEAP_SHOW_H
+#define PYPERF_HEAP_SHOW_H
+/*
+ * What was found in a heap, as text for people and as JSON for programs. The same content gives the same bytes.
+ */
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "heap/growth.h"
+#include "heap/scan.h"
+#include "heap/usage.h"
+
+#define HEAP_TYPES_SHOWN 25
+
+struct heap_view {
+	uint32_t tgid;
+	const char *comm; /* safe for a terminal */
+	const char *version;
+	const struct heap_scan *scan;
+	const struct heap_usage *usage;
+	const struct heap_growth *growth; /* NULL: the heap was read once */
+	uint32_t array_cnt;		  /* of arenas */
+	uint64_t ms;			  /* that reading took */
+	bool all;			  /* types */
+};
+
+/* 0 or negative errno. `width`: 0 for no limit. */
+int heap_show__text(FILE *f, const struct heap_view *v, unsigned width, bool color);
+int heap_show__json(FILE *f, const struct heap_view *v);
+
+#endif /* PYPERF_HEAP_SHOW_H */

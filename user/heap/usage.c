@@ -1,0 +1,353 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+#include "heap/usage.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/hash.h"
+
+#define REGIONS_MAX (1U << 20)
+#define PAGE	    4096ULL
+
+/* ---- /proc/PID/smaps ---------------------------------------------------------------------------- */
+
+static bool is_named(const struct map_line *line, const char *name)
+{
+	return line->name_len == strlen(name) && !memcmp(line->name, name, line->name_len);
+}
+
+/* glibc's file is libc.so.6, until 2.33 libc-2.31.so. */
+static bool is_libc(const struct map_line *line)
+{
+	const char *base = memrchr(line->name, '/', line->name_len);
+	size_t len = base ? line->name_len - (size_t)(base - line->name) : 0;
+
+	return len > 8 && (!memcmp(base, "/libc.so", 8) || !memcmp(base, "/libc-2.", 8));
+}
+
+static enum usage_kind kind_of(const struct map_line *line)
+{
+	if (is_named(line, "[heap]"))
+		return USAGE_HEAP;
+	if (is_named(line, "[stack]"))
+		return USAGE_STACK;
+	return line->inode || (line->name_len && line->name[0] == '/') ? USAGE_FILE : USAGE_ANON;
+}
+
+/* "Rss:      12 kB", of this name: false for another. */
+static bool take_amount(const char *line, size_t len, const char *name, uint64_t *bytes)
+{
+	size_t name_len = strlen(name);
+	uint64_t amount = 0;
+
+	if (len <= name_len || memcmp(line, name, name_len) != 0)
+		return false;
+	for (size_t i = name_len; i < len; i++) {
+		if (line[i] >= '0' && line[i] <= '9' && amount < UINT64_MAX >> 20)
+			amount = amount * 10 + (uint64_t)(line[i] - '0');
+		else if (line[i] != ' ')
+			break;
+	}
+	*bytes = amount << 10;
+	return true;
+}
+
+int usage__parse(const char *text, size_t len, struct usage_region **out, size_t *cnt)
+{
+	struct usage_region *list = NULL, *last;
+	size_t cap = 0, line_len;
+	struct map_line m;
+	const char *line;
+
+	*cnt = 0;
+	while (maps__next(&text, &len, &line, &line_len)) {
+		last = *cnt ? &list[*cnt - 1] : NULL;
+		if (last && (take_amount(line, line_len, "Rss:", &last->rss) ||
+			     take_amount(line, line_len, "Swap:", &last->swap)))
+			continue;
+		if (map_line__parse(&m, line, line_len))
+			continue;
+		if (array_grow(&list, &cap, *cnt, 1, sizeof(*list), REGIONS_MAX)) {
+			free(list);
+			return -ENOMEM;
+		}
+		list[(*cnt)++] = (struct usage_region){ .start = m.start,
+							.end = m.end,
+							.kind = kind_of(&m),
+							.write = m.write,
+							.libc = is_libc(&m) };
+	}
+	*out = list;
+	return 0;
+}
+
+/* ---- glibc -------------------------------------------------------------------------------------- */
+/*
+ * malloc/malloc.c and malloc/arena.c, 2.27 and later. A struct malloc_state that does not look like one, as that of
+ * another release or another C library, makes malloc unknown.
+ */
+#define HEAP_MAX	(64ULL << 20) /* HEAP_MAX_SIZE: their alignment */
+#define HEAP_INFO_READ	32
+#define HEAP_STATE_MAX	128 /* a heap's first arena begins within so many bytes */
+#define STATE_TOP	96
+#define STATE_BINS	112
+#define BIN_CNT		127 /* the last one is never used */
+#define STATE_NEXT	2160
+#define STATE_READ	2200
+#define ARENAS_SEEN_MAX 4096
+#define CHUNKS_MAX	(1U << 21)
+#define CHUNKS_MS	5000
+#define CHUNK_FLAGS	7ULL
+#define CHUNK_MAX	(1ULL << 40)
+#define LIBC_DATA_MAX	(1ULL << 20)
+
+struct malloc_look {
+	const struct usage_source *src;
+	struct usage_region *regions;
+	size_t region_cnt;
+	struct heap_usage *out;
+	uint64_t arenas[ARENAS_SEEN_MAX];
+	size_t arena_cnt;
+	size_t chunks; /* looked at */
+	uint64_t end_ms;
+};
+
+static int read_mem(const struct malloc_look *l, void *dst, size_t size, uint64_t addr)
+{
+	return l->src->mem->read(l->src->mem->ctx, dst, size, addr);
+}
+
+/* bin_at(): the address that an empty bin has in both of its links. */
+static uint64_t bin_addr(uint64_t state, unsigned bin)
+{
+	return state + STATE_BINS - 16 + 16ULL * bin;
+}
+
+static bool is_state(const uint8_t *bytes, uint64_t addr)
+{
+	uint64_t top = heap_word(bytes + STATE_TOP);
+	unsigned empty = 0;
+
+	for (unsigned i = 0; i < BIN_CNT; i++) {
+		uint64_t first = heap_word(bytes + STATE_BINS + 16 * i);
+
+		if (!first || first % 8)
+			return false;
+		empty += first == bin_addr(addr, i);
+	}
+	return empty &&
+	       heap_word(bytes + STATE_BINS + 16 * (BIN_CNT - 1)) == bin_addr(addr, BIN_CNT - 1) &&
+	       top && top % 8 == 0;
+}
+
+static void add_arena(struct malloc_look *l, uint64_t addr)
+{
+	uint8_t bytes[STATE_READ];
+
+	for (size_t i = 0; i < l->arena_cnt; i++)
+		if (l->arenas[i] == addr)
+			return;
+	if (l->arena_cnt < ARENAS_SEEN_MAX && addr % 8 == 0 &&
+	    !read_mem(l, bytes, sizeof(bytes), addr) && is_state(bytes, addr))
+		l->arenas[l->arena_cnt++] = addr;
+}
+
+/* The heap that begins at a multiple of HEAP_MAX: its resident bytes, or 0 if there is none. */
+static uint64_t look_at_heap(struct malloc_look *l, uint64_t addr, uint64_t end)
+{
+	uint8_t info[HEAP_INFO_READ];
+	uint64_t arena, prev, size;
+	size_t before = l->arena_cnt;
+
+	if (read_mem(l, info, sizeof(info), addr))
+		return 0;
+	arena = heap_word(info);
+	prev = heap_word(info + 8);
+	size = heap_word(info + 16);
+	if (!size || size % PAGE || size > HEAP_MAX || size > end - addr || prev % HEAP_MAX)
+		return 0;
+	if (!prev && (arena <= addr || arena - addr > HEAP_STATE_MAX))
+		return 0;
+	add_arena(l, arena);
+	if (!prev && l->arena_cnt == before)
+		return 0;
+	return l->src->resident(l->src->ctx, addr, addr + size);
+}
+
+/* Heaps in an anonymous region, which may hold several: the kernel joins neighbours. */
+static uint64_t look_at_region(struct malloc_look *l, const struct usage_region *r)
+{
+	uint64_t bytes = 0;
+
+	for (uint64_t at = (r->start + HEAP_MAX - 1) & ~(HEAP_MAX - 1); at < r->end; at += HEAP_MAX)
+		bytes += look_at_heap(l, at, r->end);
+	return bytes < r->rss ? bytes : r->rss;
+}
+
+/* All arenas are in a ring; the main one is a variable of the C library. */
+static void follow_ring(struct malloc_look *l)
+{
+	uint64_t next;
+
+	for (size_t i = 0; i < l->arena_cnt; i++)
+		if (!read_mem(l, &next, sizeof(next), l->arenas[i] + STATE_NEXT))
+			add_arena(l, next);
+}
+
+static void find_main(struct malloc_look *l, const struct usage_region *r)
+{
+	uint64_t size = r->end - r->start;
+	uint8_t *bytes = size <= LIBC_DATA_MAX ? malloc(size) : NULL;
+
+	if (!bytes || read_mem(l, bytes, size, r->start))
+		size = 0;
+	for (uint64_t at = 0; at + STATE_READ <= size; at += 8) {
+		uint64_t last = heap_word(bytes + at + STATE_BINS + 16 * (BIN_CNT - 1));
+
+		if (last == bin_addr(r->start + at, BIN_CNT - 1))
+			add_arena(l, r->start + at);
+	}
+	free(bytes);
+}
+
+/* Resident bytes of a free chunk: glibc gives pages in its middle back (malloc_trim()). */
+static uint64_t chunk_resident(const struct malloc_look *l, uint64_t addr, uint64_t size)
+{
+	if (size < 4 * PAGE)
+		return size;
+	return l->src->resident(l->src->ctx, addr, addr + size);
+}
+
+static uint64_t bin_bytes(struct malloc_look *l, uint64_t head, uint64_t first)
+{
+	uint64_t sum = 0, at = first;
+
+	while (at != head) {
+		uint8_t chunk[32];
+		uint64_t size;
+
+		if (++l->chunks > CHUNKS_MAX || (l->chunks % 1024 == 0 && now_ms() > l->end_ms)) {
+			l->out->malloc_cut = true;
+			break;
+		}
+		if (at % 8 || read_mem(l, chunk, sizeof(chunk), at))
+			break; /* it has changed meanwhile */
+		size = heap_word(chunk + 8) & ~CHUNK_FLAGS;
+		if (!size || size > CHUNK_MAX)
+			break;
+		sum += chunk_resident(l, at, size);
+		at = heap_word(chunk + 16);
+	}
+	return sum;
+}
+
+static uint64_t arena_free(struct malloc_look *l, uint64_t addr)
+{
+	uint8_t bytes[STATE_READ], head[16];
+	uint64_t sum = 0, top;
+
+	if (read_mem(l, bytes, sizeof(bytes), addr))
+		return 0;
+	top = heap_word(bytes + STATE_TOP);
+	if (!read_mem(l, head, sizeof(head), top)) {
+		uint64_t size = heap_word(head + 8) & ~CHUNK_FLAGS;
+
+		sum = size < CHUNK_MAX ? chunk_resident(l, top, size) : 0;
+	}
+	for (unsigned i = 0; i < BIN_CNT; i++)
+		sum += bin_bytes(l, bin_addr(addr, i), heap_word(bytes + STATE_BINS + 16 * i));
+	return sum;
+}
+
+static void sum_malloc(struct malloc_look *l)
+{
+	struct heap_usage *u = l->out;
+
+	follow_ring(l);
+	for (size_t i = 0; i < l->region_cnt; i++)
+		if (l->regions[i].libc && l->regions[i].write)
+			find_main(l, &l->regions[i]);
+	for (size_t i = 0; i < l->arena_cnt; i++)
+		u->malloc_free += arena_free(l, l->arenas[i]);
+	if (u->malloc_free > u->malloc)
+		u->malloc_free = u->malloc;
+	u->malloc_arenas = (uint32_t)l->arena_cnt;
+	u->malloc_known = l->arena_cnt;
+}
+
+/* ---- sums --------------------------------------------------------------------------------------- */
+
+static bool has_stack(const struct usage_source *src, const struct usage_region *r)
+{
+	for (size_t i = 0; i < src->stack_cnt; i++)
+		if (src->stacks[i] >= r->start && src->stacks[i] < r->end)
+			return true;
+	return false;
+}
+
+/* The resident bytes of Python's arenas in a region. Arenas ascend. */
+static uint64_t pools_in(const struct usage_source *src, const struct heap_scan *scan,
+			 const struct usage_region *r)
+{
+	uint64_t bytes = 0;
+
+	for (size_t i = 0; i < scan->arena_cnt; i++) {
+		uint64_t start = scan->arenas[i].address;
+		uint64_t end = start + scan->geometry.arena_size;
+
+		if (end <= r->start || start >= r->end)
+			continue;
+		start = start > r->start ? start : r->start;
+		bytes += src->resident(src->ctx, start, end < r->end ? end : r->end);
+	}
+	return bytes < r->rss ? bytes : r->rss;
+}
+
+static void sum_anon(struct malloc_look *l, const struct heap_scan *scan,
+		     const struct usage_region *r)
+{
+	uint64_t pools = pools_in(l->src, scan, r), heaps = 0;
+
+	if (!pools && r->kind == USAGE_ANON && has_stack(l->src, r)) {
+		l->out->stacks += r->rss;
+		return;
+	}
+	if (r->kind == USAGE_HEAP)
+		heaps = r->rss - pools;
+	else if (r->write)
+		heaps = look_at_region(l, r);
+	if (heaps > r->rss - pools)
+		heaps = r->rss - pools;
+	l->out->pools += pools;
+	l->out->malloc += heaps;
+	l->out->other += r->rss - pools - heaps;
+}
+
+int usage__sum(const struct usage_source *src, struct usage_region *regions, size_t cnt,
+	       const struct heap_scan *scan, struct heap_usage *out)
+{
+	struct malloc_look *l = calloc(1, sizeof(*l));
+	uint64_t live = scan->counts.object_bytes + scan->counts.storage_bytes;
+
+	*out = (struct heap_usage){ 0 };
+	if (!l)
+		return -ENOMEM;
+	*l = (struct malloc_look){ .src = src, .regions = regions, .region_cnt = cnt, .out = out };
+	l->end_ms = now_ms() + CHUNKS_MS;
+	for (size_t i = 0; i < cnt; i++) {
+		out->rss += regions[i].rss;
+		out->swap += regions[i].swap;
+		if (regions[i].kind == USAGE_FILE)
+			out->files += regions[i].rss;
+		else if (regions[i].kind == USAGE_STACK)
+			out->stacks += regions[i].rss;
+		else
+			sum_anon(l, scan, &regions[i]);
+	}
+	sum_malloc(l);
+	out->pools_empty = out->pools > live ? out->pools - live : 0;
+	free(l);
+	return 0;
+}
