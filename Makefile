@@ -29,7 +29,8 @@ PROTO_OBJS := $(OUT)/profile/profile.pb-c.o
 USER_SRCS  := $(filter-out user/agent/%,$(wildcard user/*/*.c))
 USER_OBJS  := $(patsubst user/%.c,$(OUT)/%.o,$(USER_SRCS)) $(PROTO_OBJS)
 # Everything that neither needs the BPF skeleton nor holds main(): what unit tests link with.
-NEEDS_SKEL := $(addprefix sample/,collect dump session) $(addprefix threads/,threaddump threadlist) top/top \
+NEEDS_SKEL := $(addprefix follow/,object object_config windows rings follow) $(addprefix sample/,dump share session) \
+	$(addprefix threads/,threaddump threadlist) top/top \
 	$(addprefix cmd/,main check record cmd_check cmd_dump cmd_record cmd_top)
 PURE_SRCS  := $(filter-out $(patsubst %,user/%.c,$(NEEDS_SKEL)),$(USER_SRCS))
 PURE_OBJS  := $(patsubst user/%.c,$(OUT)/%.o,$(PURE_SRCS)) $(PROTO_OBJS)
@@ -37,7 +38,7 @@ PURE_OBJS  := $(patsubst user/%.c,$(OUT)/%.o,$(PURE_SRCS)) $(PROTO_OBJS)
 AGENT_SRCS := $(wildcard user/agent/*.c user/agent/*/*.c)
 AGENT_PROTO_OBJS := $(patsubst user/%.proto,$(OUT)/%.pb-c.o,$(wildcard user/agent/*/*.proto))
 AGENT_OBJS := $(patsubst user/%.c,$(OUT)/%.o,$(AGENT_SRCS) $(PURE_SRCS)) \
-	$(patsubst %,$(OUT)/sample/%.o,collect dump session) $(PROTO_OBJS) $(AGENT_PROTO_OBJS)
+	$(patsubst %,$(OUT)/%.o,$(filter follow/% sample/%,$(NEEDS_SKEL))) $(PROTO_OBJS) $(AGENT_PROTO_OBJS)
 AGENT_LDLIBS := -lcurl -lmicrohttpd -linih
 AGENT_PURE := $(filter-out $(patsubst %,user/agent/%.c,main agent),$(AGENT_SRCS))
 SAN_OBJS   := $(patsubst user/%.c,$(OUT)/san/%.o,$(PURE_SRCS) $(AGENT_PURE)) $(OUT)/san/profile/profile.pb-c.o \
@@ -107,7 +108,7 @@ $(OUT)/core_types.h: $(OUT)/pyperf.bpf.o Makefile
 	$(Q){ echo 'static const char *const core_types[] = {'; $(BPFTOOL) btf dump file $< | \
 		sed -nE "s/^\[[0-9]+\] (STRUCT|UNION|ENUM|ENUM64) '([A-Za-z_0-9]+)'.*/\2/p" | sed 's/___.*//' | \
 		LC_ALL=C sort -u | sed 's/.*/"&",/'; echo '};'; } > $@
-$(OUT)/sample/kernelbtf.o $(OUT)/san/sample/kernelbtf.o: $(OUT)/core_types.h
+$(OUT)/follow/kernelbtf.o $(OUT)/san/follow/kernelbtf.o: $(OUT)/core_types.h
 $(OUT)/base/syscalls.o $(OUT)/san/base/syscalls.o: $(OUT)/syscall_names.h
 $(OUT)/export/export_pprof.o $(OUT)/san/export/export_pprof.o: $(OUT)/profile/profile.pb-c.h
 $(foreach k,otlp parca pyroscope,$(eval $(addsuffix agent/push/push_$(k).o,$(OUT)/ $(OUT)/san/): $(OUT)/agent/push/$(k).pb-c.h))

@@ -21,7 +21,7 @@
 #define MAP_ANONYMOUS 0x20
 
 /*
- * Wakes user space, unless it was woken and has not read since: see collect__consume(). Whoever calls this has submitted a
+ * Wakes user space, unless it was woken and has not read since: see rings__consume(). Whoever calls this has submitted a
  * record before, which is a full barrier; user space clears `told` before it reads. The wake-up comes with a record of its
  * own, which user space must see: if it reads that before the wake-up arrives, it would sleep on while `told` says that it
  * was woken. Without room for it there are others, and user space finds them at its next tick.

@@ -3,7 +3,7 @@
 #define PYPERF_MAPS_H
 /*
  * Every map, in one place: the memory bill is this page. Hash maps are preallocated: perf event
- * programs may not allocate. Sizes are defaults; collect__configure() sets them from options.
+ * programs may not allocate. Sizes are defaults; object__configure() sets them from options.
  */
 #include "state.bpf.h"
 

@@ -151,7 +151,7 @@ int on_fourth_event(struct bpf_perf_event_data *ctx)
 	return sample_of(ctx, 3);
 }
 
-/* The last section of the object: the programs before it are used while it is being loaded (user/sample/loader.h). */
+/* The last section of the object: the programs before it are used while it is being loaded (user/follow/loader.h). */
 SEC("perf_event")
 int on_cpu_sample(struct bpf_perf_event_data *ctx)
 {

@@ -200,7 +200,7 @@ struct counters {
 };
 _Static_assert(CTR_CNT <= COUNTER_SLOTS, "COUNTER_SLOTS");
 
-/* ---- Configuration (.rodata, written before load by collect__configure()) ------------------ */
+/* ---- Configuration (.rodata, written before load by object__configure()) ------------------ */
 
 enum cfg_flags {
 	CFG_PYTHON_ONLY = 1 << 0, /* drop samples of processes without an interpreter */

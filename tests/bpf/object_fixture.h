@@ -31,9 +31,10 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "follow/object.h"
+#include "follow/rings.h"
 #include "process/process.h"
 #include "pyperf.skel.h"
-#include "sample/collect.h"
 #include "symbolize/symbolize.h"
 
 #define RIG_EVENTS  65536
@@ -50,8 +51,8 @@ struct rig {
 	struct process_table *pt;
 	struct ev_proc *events;
 	size_t event_cnt;
-	collect_code_fn on_code;
-	collect_blob_fn on_blob;
+	ring_code_fn on_code;
+	ring_blob_fn on_blob;
 	void *ctx;
 };
 

@@ -15,8 +15,8 @@
 #include "bpf/pyperf.h"
 #include "pyperf.skel.h"
 #include "user/base/rights.h"
-#include "user/sample/kernelbtf.h"
-#include "user/sample/loader.h"
+#include "user/follow/kernelbtf.h"
+#include "user/follow/loader.h"
 
 static int load(void *skel)
 {

@@ -150,7 +150,13 @@ static void rig_open(struct rig *r, bool all, uint32_t table_mib)
 	const struct session_opts o = { .targets = &r->targets, .table_mib = table_mib };
 
 	r->targets = (struct sample_spec){
-		.pids = &r->child, .pid_cnt = 1, .children = true, .all = all, .frequency_hz = 997
+		.sources = { { .source = source__of_event(EVENT_CPU_CLOCK) } },
+		.source_cnt = 1,
+		.pids = &r->child,
+		.pid_cnt = 1,
+		.children = true,
+		.all = all,
+		.frequency_hz = 997,
 	};
 	r->s = session__open(&o);
 	assert_non_null(r->s);

@@ -25,11 +25,13 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
+#include "follow/follow.h"
 #include "object_fixture.h"
 #include "process/cgroup.h"
 #include "process/pidns.h"
 #include "process_fixture.h"
 #include "python/pylines.h"
+#include "sample/uses.h"
 #include "unit/pythons.h"
 
 #define SPACE_SELF  100
@@ -1394,20 +1396,40 @@ static void sink_blob(void *ctx, const struct ev_blob *ev, size_t size)
 	(void)size;
 }
 
-static const struct collect_sink no_sink = { .proc = sink_proc,
-					     .code = sink_code,
-					     .blob = sink_blob };
+static const struct ring_sink no_sink = { .proc = sink_proc, .code = sink_code, .blob = sink_blob };
 
-static uint64_t drain_window(struct collect *c, unsigned window)
+/* Samples all CPUs by the clock. */
+static void start_clock(struct uses *u, struct object *o, uint32_t frequency_hz)
 {
-	return drain_maps(collect__counts_fd(c, window), collect__chunks_fd(c, window), NULL, NULL);
+	const struct sample_spec spec = {
+		.sources = { { .source = source__of_event(EVENT_CPU_CLOCK) } },
+		.source_cnt = 1,
+		.frequency_hz = frequency_hz,
+	};
+	struct world world = { .events = NULL };
+
+	assert_int_equal(object__wait_loaded(o), 0);
+	object__world(o, &world);
+	assert_int_equal(uses__open(u, &spec, &world), 0);
+	assert_int_equal(uses__start(u), 0);
+}
+
+static void stop_clock(struct uses *u)
+{
+	uses__close(u);
+	wait_for_programs();
+}
+
+static uint64_t drain_window(struct object *c, unsigned window)
+{
+	return drain_maps(object__counts_fd(c, window), object__chunks_fd(c, window), NULL, NULL);
 }
 
 /* After a flip no program touches the old window: emptied, it stays empty. */
-static void check_empty(struct collect *c, unsigned window)
+static void check_empty(struct object *c, unsigned window)
 {
-	assert_int_equal(map_entries(collect__counts_fd(c, window), sizeof(struct count_key)), 0);
-	assert_int_equal(map_entries(collect__chunks_fd(c, window), sizeof(uint64_t)), 0);
+	assert_int_equal(map_entries(object__counts_fd(c, window), sizeof(struct count_key)), 0);
+	assert_int_equal(map_entries(object__chunks_fd(c, window), sizeof(uint64_t)), 0);
 }
 
 #define FLIPS 40
@@ -1415,23 +1437,24 @@ static void check_empty(struct collect *c, unsigned window)
 /* No count is lost between windows, and each window's stacks can be read. */
 static void flipping_loses_nothing(void **state)
 {
-	const struct collect_opts opts = { .flags = CFG_NATIVE | CFG_KERNEL | CFG_THREADS };
+	const struct object_opts opts = { .flags = CFG_NATIVE | CFG_KERNEL | CFG_THREADS };
 	const pid_t self = getpid();
 	uint64_t c[CTR_CNT], drained = 0;
 	struct process_maps maps;
 	struct spinner s[2];
 	struct rig r = { 0 };
-	struct collect *col;
+	struct uses clock = { .cnt = 0 };
+	struct object *col;
 	uint32_t seed = 1;
 
 	(void)state;
-	col = collect__open(&opts, &no_sink);
+	col = object__open(&opts);
 	assert_non_null(col);
-	collect__process_maps(col, &maps);
+	object__process_maps(col, &maps);
 	r.maps = maps;
 	rig_analyse(&r, &self, 1);
 	start_spinners(s, 2);
-	assert_int_equal(collect__attach_sampler(col, 20000), 0);
+	start_clock(&clock, col, 20000);
 	for (int i = 0; i < FLIPS; i++) {
 		unsigned old;
 
@@ -1439,20 +1462,20 @@ static void flipping_loses_nothing(void **state)
 			;
 		if (i)
 			check_empty(col, !(i & 1)); /* drained by the last turn */
-		old = collect__flip(col);
+		old = object__flip(col);
 		assert_int_equal(old, i & 1 ? 1 : 0);
 		drained += drain_window(col, old);
 	}
-	collect__detach_sampler(col);
+	stop_clock(&clock);
 	stop_spinners(s, 2);
 	drained += drain_window(col, 0) + drain_window(col, 1);
-	collect__counters(col, c);
+	object__counters(col, c);
 	check_balance(c);
 	assert_true(c[CTR_counted] > FLIPS);
 	assert_int_equal(drained, c[CTR_counted]);
 	process_table__free(r.pt);
 	symbolizer__free(r.sym);
-	collect__close(col);
+	object__close(col);
 }
 
 /* A deep stack that never changes: the sampler runs for long, and hits the same few counts. */
@@ -1531,9 +1554,9 @@ static void fork_while_reading(void *ctx, const struct ev_proc *ev)
 	stop_waiting(&w);
 }
 
-static bool fork_is_told(struct collect *c)
+static bool fork_is_told(const struct rings *rings)
 {
-	struct pollfd fd = { .fd = collect__fd(c), .events = POLLIN };
+	struct pollfd fd = { .fd = rings__fd(rings), .events = POLLIN };
 	struct waiting w;
 	int n;
 
@@ -1550,28 +1573,32 @@ static bool fork_is_told(struct collect *c)
  */
 static void what_comes_while_reading_wakes_later(void **state)
 {
-	const struct collect_opts opts = { .flags = CFG_NATIVE | CFG_TARGETS | CFG_CHILDREN };
+	const struct object_opts opts = { .flags = CFG_NATIVE | CFG_TARGETS | CFG_CHILDREN };
 	const struct proc self = { .space = SPACE_SELF, .image = SPACE_SELF, .flags = PROC_TARGET };
 	bool did = false;
-	struct collect_sink sink = no_sink;
+	struct ring_sink sink = no_sink;
 	uint32_t tgid = (uint32_t)getpid();
 	struct process_maps maps;
-	struct collect *c;
+	struct rings *rings;
+	struct object *c;
 
 	(void)state;
 	sink.ctx = &did;
 	sink.proc = fork_while_reading;
-	c = collect__open(&opts, &sink);
+	c = object__open(&opts);
 	assert_non_null(c);
-	collect__process_maps(c, &maps);
+	rings = rings__open(c, &sink);
+	assert_non_null(rings);
+	object__process_maps(c, &maps);
 	assert_int_equal(bpf_map_update_elem(maps.procs_fd, &tgid, &self, 0), 0);
-	assert_int_equal(collect__attach_lifecycle(c), 0);
-	assert_true(fork_is_told(c));
-	while (collect__consume(c) > 0)
+	assert_int_equal(object__attach_lifecycle(c), 0);
+	assert_true(fork_is_told(rings));
+	while (rings__consume(rings) > 0)
 		;
 	assert_true(did);
-	assert_true(fork_is_told(c));
-	collect__close(c);
+	assert_true(fork_is_told(rings));
+	rings__close(rings);
+	object__close(c);
 }
 
 /*
@@ -1581,36 +1608,37 @@ static void what_comes_while_reading_wakes_later(void **state)
  */
 static void flip_waits_for_programs(void **state)
 {
-	const struct collect_opts opts = { .flags = CFG_NATIVE };
+	const struct object_opts opts = { .flags = CFG_NATIVE };
 	struct rig r = { 0 };
 	struct spinner s[2] = { 0 };
 	struct count_key hot[HOT_MAX];
 	size_t hot_cnt;
-	struct collect *c = collect__open(&opts, &no_sink);
+	struct uses clock = { .cnt = 0 };
+	struct object *c = object__open(&opts);
 
 	(void)state;
 	assert_non_null(c);
-	collect__process_maps(c, &r.maps);
+	object__process_maps(c, &r.maps);
 	rig_analyse(&r, &(pid_t){ getpid() }, 1);
 	stop_spinning = false;
 	for (int i = 0; i < 2; i++)
 		assert_int_equal(pthread_create(&s[i].thread, NULL, spin_deep, &s[i]), 0);
 	for (int i = 0; i < 2; i++)
 		RIG_WAIT(s[i].tid);
-	assert_int_equal(collect__attach_sampler(c, 10000), 0);
-	RIG_WAIT((hot_cnt = hot_keys(collect__counts_fd(c, 0), hot)) > 0);
+	start_clock(&clock, c, 10000);
+	RIG_WAIT((hot_cnt = hot_keys(object__counts_fd(c, 0), hot)) > 0);
 	for (int i = 0; i < FLIPS; i++) {
-		int fd = collect__counts_fd(c, collect__flip(c));
+		int fd = object__counts_fd(c, object__flip(c));
 		uint64_t sum = sum_hot(fd, hot, hot_cnt);
 
 		assert_int_equal(syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0), 0);
 		assert_int_equal(sum_hot(fd, hot, hot_cnt), sum);
 	}
-	collect__detach_sampler(c);
+	stop_clock(&clock);
 	stop_spinners(s, 2);
 	process_table__free(r.pt);
 	symbolizer__free(r.sym);
-	collect__close(c);
+	object__close(c);
 }
 
 /* All CPUs, whoever runs there, in configurations that take different paths: the sum is exact. */
@@ -2733,53 +2761,53 @@ static void await_gone(const struct ids *ids)
 		RIG_WAIT(is_gone(bpf_prog_get_fd_by_id(ids->progs[i])));
 }
 
-static struct collect *run_collect(struct rig *r)
+static struct follow *run_follow(struct uses *clock, struct process_maps *maps)
 {
-	const struct collect_opts opts = { .flags = CFG_NATIVE | CFG_KERNEL, .bpf_stats = true };
-	struct collect *c = collect__open(&opts, &no_sink);
-	const struct process_opts all = { .all = true };
+	const struct follow_opts opts = {
+		.object = { .flags = CFG_NATIVE | CFG_KERNEL, .bpf_stats = true },
+		.processes = { .all = true },
+		.watch = FOLLOW_WATCH_HALF,
+		.names = true,
+	};
+	struct follow *f = follow__open(&opts);
 
-	if (!c)
+	if (!f)
 		return NULL;
-	collect__process_maps(c, &r->maps);
-	r->sym = symbolizer__new();
-	r->pt = process_table__new(&r->maps, symbolizer__sink(r->sym), &all);
-	if (collect__attach_lifecycle(c) || process_table__scan(r->pt) ||
-	    collect__attach_sampler(c, 999)) {
-		collect__close(c);
-		return NULL;
-	}
-	return c;
+	object__process_maps(follow__object(f), maps);
+	assert_int_equal(follow__scan(f), 0);
+	start_clock(clock, follow__object(f), 999);
+	return f;
 }
 
 /* No program and no map outlives a run that ends as it should. */
 static void close_leaves_nothing(void **state)
 {
 	static struct ids before, ids;
-	struct rig r = { 0 };
-	struct collect *c;
+	struct process_maps maps;
+	struct uses clock;
+	struct follow *f;
 
 	(void)state;
 	open_ids(getpid(), &before);
-	c = run_collect(&r);
-	assert_non_null(c);
+	f = run_follow(&clock, &maps);
+	assert_non_null(f);
 	new_ids(getpid(), &before, &ids);
 	assert_true(ids.prog_cnt >= 4 && ids.map_cnt >= 10);
-	inner_ids(&r.maps, &ids);
-	symbolizer__free(r.sym);
-	process_table__free(r.pt);
-	collect__close(c);
+	inner_ids(&maps, &ids);
+	stop_clock(&clock);
+	follow__close(f);
 	await_gone(&ids);
 	new_ids(getpid(), &before, &ids);
 	assert_int_equal(ids.map_cnt + ids.prog_cnt, 0);
 }
 
-static void collect_body(int in, int out)
+static void follow_body(int in, int out)
 {
-	struct rig r = { 0 };
+	struct process_maps maps;
+	struct uses clock;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (run_collect(&r) && write(out, "x", 1) == 1)
+	if (run_follow(&clock, &maps) && write(out, "x", 1) == 1)
 		wait_for_end(in, out);
 }
 
@@ -2791,7 +2819,7 @@ static void kill_leaves_nothing(void **state)
 
 	(void)state;
 	open_ids(getpid(), &before);
-	start_waiting(&w, collect_body);
+	start_waiting(&w, follow_body);
 	await_byte(&w);
 	new_ids(w.pid, &before, &ids);
 	assert_true(ids.prog_cnt >= 4 && ids.map_cnt >= 10);

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "sample/kernelbtf.h"
+#include "follow/kernelbtf.h"
 
 #define INFO(kind, cnt) ((uint32_t)(kind) << 24 | (cnt))
 

@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
-#include "sample/wake.h"
+#include "follow/wake.h"
 
 #define MS NS_PER_MS
 

@@ -16,14 +16,11 @@
 #include "base/rights.h"
 #include "base/terminal.h"
 #include "elf/elf.h"
-#include "follow/perf.h"
-#include "process/mmapwatch.h"
-#include "process/process.h"
+#include "follow/follow.h"
 #include "process/unsupported.h"
 #include "profile/export_text.h"
 #include "python/pyproc.h"
-#include "sample/collect.h"
-#include "symbolize/symbolize.h"
+#include "sample/uses.h"
 
 #define SAMPLE_HZ    99
 #define SAMPLE_MS    300
@@ -36,10 +33,9 @@ struct checker {
 	const struct check_opts *o;
 	struct text_out out;
 	bool failed;
-	struct symbolizer *sym;
-	struct collect *collect;
-	struct mmapwatch *watch;
-	struct process_table *procs;
+	struct follow *follow;
+	struct process_table *procs; /* of `follow` */
+	struct uses sampler;
 };
 
 /* ---- lines ------------------------------------------------------------------------------------ */
@@ -137,48 +133,38 @@ static void check_limits(struct checker *k)
 
 /* ---- tried ------------------------------------------------------------------------------------ */
 
-static void on_proc(void *ctx, const struct ev_proc *ev)
-{
-	struct checker *k = ctx;
-
-	process_table__on_event(k->procs, ev);
-}
-
 /* Loads everything and analyses the processes. The stages print what they fail for. */
 static int open_stages(struct checker *k)
 {
-	const struct collect_opts opts = {
-		.flags = CFG_NATIVE | CFG_KERNEL | (k->o->pid ? CFG_TARGETS : 0),
+	const struct follow_opts opts = {
+		.object = {
+			.flags = CFG_NATIVE | CFG_KERNEL | (k->o->pid ? CFG_TARGETS : 0),
+			.frequency_hz = SAMPLE_HZ,
+		},
+		.processes = { .all = true, .pids = &k->o->pid, .pid_cnt = k->o->pid ? 1 : 0 },
+		.watch = FOLLOW_WATCH_EACH,
+	};
+
+	k->follow = follow__open(&opts);
+	if (!k->follow || object__wait_loaded(follow__object(k->follow)))
+		return -EIO;
+	k->procs = follow__procs(k->follow);
+	return follow__scan(k->follow);
+}
+
+static int start_sampler(struct checker *k)
+{
+	const struct sample_spec spec = {
+		.sources = { { .source = source__of_event(EVENT_CPU_CLOCK) } },
+		.source_cnt = 1,
 		.frequency_hz = SAMPLE_HZ,
 	};
-	const struct collect_sink sink = { .ctx = k, .proc = on_proc };
-	const struct process_opts process_opts = { .all = true,
-						   .pids = &k->o->pid,
-						   .pid_cnt = k->o->pid ? 1 : 0 };
-	struct process_maps maps;
+	struct world world;
+	int err;
 
-	k->collect = collect__open(&opts, &sink);
-	if (!k->collect)
-		return -EIO;
-	k->sym = symbolizer__new();
-	if (!k->sym)
-		return -ENOMEM;
-	collect__process_maps(k->collect, &maps);
-	k->procs = process_table__new(&maps, symbolizer__sink(k->sym), &process_opts);
-	if (!k->procs)
-		return -errno;
-	if (collect__attach_lifecycle(k->collect))
-		return -EIO;
-	k->watch = mmapwatch__new(0, MMAPWATCH_EACH);
-	if (!k->watch) {
-		int err = -errno;
-
-		perf__explain("watching for new mappings", err);
-		return err;
-	}
-	if (collect__wait_loaded(k->collect))
-		return -EIO;
-	return process_table__scan(k->procs);
+	follow__world(k->follow, &world);
+	err = uses__open(&k->sampler, &spec, &world);
+	return err ? err : uses__start(&k->sampler);
 }
 
 /* One round of what record does, for at most `ms`, until `done`. */
@@ -187,13 +173,13 @@ static void run_for(struct checker *k, unsigned ms, bool (*done)(struct checker 
 	uint64_t end = now_ms() + ms;
 
 	while (now_ms() < end && !(done && done(k))) {
-		struct pollfd fds[] = { { .fd = collect__fd(k->collect), .events = POLLIN },
-					{ .fd = mmapwatch__fd(k->watch), .events = POLLIN } };
+		struct pollfd fds[] = {
+			{ .fd = follow__fd(k->follow), .events = POLLIN },
+			{ .fd = follow__watch_fd(k->follow), .events = POLLIN },
+		};
 
 		poll(fds, 2, 10);
-		mmapwatch__read(k->watch, process_table__on_mmap, k->procs);
-		collect__consume(k->collect);
-		process_table__refresh(k->procs);
+		follow__look(k->follow);
 	}
 }
 
@@ -213,7 +199,7 @@ static bool some_sample(struct checker *k)
 {
 	uint64_t counters[CTR_CNT];
 
-	collect__counters(k->collect, counters);
+	object__counters(follow__object(k->follow), counters);
 	return counters[CTR_delivered] > 0;
 }
 
@@ -231,14 +217,14 @@ static void check_sampling(struct checker *k)
 		return;
 	}
 	say(k, OK, "the programs load, in %.1f MiB of kernel memory",
-	    (double)collect__map_bytes(k->collect) / 1048576);
-	if (collect__attach_sampler(k->collect, SAMPLE_HZ)) {
+	    (double)object__map_bytes(follow__object(k->follow)) / 1048576);
+	if (start_sampler(k)) {
 		say(k, FAIL, "no CPU can be sampled: see the message above");
 		return;
 	}
 	run_for(k, SAMPLE_MS, some_sample);
 	if (some_sample(k))
-		say(k, OK, "samples arrive, from %" PRIu32 " CPUs", collect__cpu_cnt(k->collect));
+		say(k, OK, "samples arrive, from %" PRIu32 " CPUs", follow__cpu_cnt(k->follow));
 	else
 		say(k, FAIL,
 		    "no sample arrives within %d ms (is another profiler using all events? does "
@@ -246,7 +232,7 @@ static void check_sampling(struct checker *k)
 		    SAMPLE_MS);
 	check_limits(k);
 	run_for(k, SETTLE_MS, all_checked);
-	collect__detach_sampler(k->collect);
+	uses__stop(&k->sampler);
 }
 
 /* ---- processes -------------------------------------------------------------------------------- */
@@ -361,9 +347,7 @@ int check(const struct check_opts *o)
 	err = text_out__end(&k.out);
 	if (err)
 		log_err("standard output: %s", strerror(-err));
-	symbolizer__free(k.sym);
-	process_table__free(k.procs);
-	mmapwatch__free(k.watch);
-	collect__close(k.collect);
+	uses__close(&k.sampler);
+	follow__close(k.follow);
 	return err || k.failed;
 }

@@ -101,6 +101,7 @@ struct py_thread {
 
 /* One reading of the kernel's tables. What it is read with and into is borrowed. */
 struct window {
+	const struct dump_tables *tables;
 	const struct process_table *pt;
 	const struct dump_opts *o;
 	struct profile *profile;
@@ -336,6 +337,7 @@ static int add_count(struct window *w, const struct count_key *key, const struct
 {
 	uint64_t *filtered = late_filter(w, key->space);
 	struct profile *p = w->profile;
+	uint32_t type = w->tables->type < 0 ? COUNT_TYPE(key->stack) : (uint32_t)w->tables->type;
 	int proc, n, err;
 
 	if (!val->samples) /* handed over, and not seen since */
@@ -356,9 +358,8 @@ static int add_count(struct window *w, const struct count_key *key, const struct
 	err = note_thread(w, p->procs[proc].tgid, key->space, THREAD_TID(key->thread));
 	if (err)
 		return err;
-	err = profile__add_value(p, COUNT_TYPE(key->stack), (uint32_t)proc, key->thread, w->words,
-				 (size_t)n, val->samples,
-				 count_of(val, w->o->units[COUNT_TYPE(key->stack)]));
+	err = profile__add_value(p, type, (uint32_t)proc, key->thread, w->words, (size_t)n,
+				 val->samples, count_of(val, w->o->units[type]));
 	return err < 0 ? err : 0;
 }
 
@@ -376,13 +377,13 @@ static int index_chunks(struct window *w)
 	return 0;
 }
 
-static int read_window(struct collect *c, unsigned old, struct window *w)
+static int read_window(struct window *w)
 {
-	int err = drain(collect__counts_fd(c, old), &w->counts, sizeof(struct count_key),
+	int err = drain(w->tables->counts_fd, &w->counts, sizeof(struct count_key),
 			sizeof(struct count_val));
 
 	if (!err)
-		err = drain(collect__chunks_fd(c, old), &w->chunks, sizeof(uint64_t),
+		err = drain(w->tables->chunks_fd, &w->chunks, sizeof(uint64_t),
 			    sizeof(struct chunk));
 	return err ? err : index_chunks(w);
 }
@@ -409,7 +410,7 @@ static void window__free(struct window *w)
 	free(w);
 }
 
-int dump__window(struct collect *c, unsigned old, const struct process_table *pt,
+int dump__window(const struct dump_tables *tables, const struct process_table *pt,
 		 const struct dump_opts *o, struct profile *p, struct dump_late *late)
 {
 	struct window *w = calloc(1, sizeof(*w));
@@ -417,12 +418,13 @@ int dump__window(struct collect *c, unsigned old, const struct process_table *pt
 
 	if (!w)
 		goto out;
+	w->tables = tables;
 	w->pt = pt;
 	w->o = o;
 	w->profile = p;
 	w->late = late;
 	sym_jit__begin(o->jit);
-	w->err = read_window(c, old, w);
+	w->err = read_window(w);
 	add_counts(w, w->counts.keys, w->counts.values, w->counts.cnt);
 	if (o->handed) {
 		add_counts(w, o->handed->keys, o->handed->vals, o->handed->cnt);
@@ -439,12 +441,12 @@ out:
 	return err;
 }
 
-void dump__counters(const struct collect *c, const struct dump_late *late,
+void dump__counters(const struct object *object, const struct dump_late *late,
 		    uint64_t counters[CTR_CNT])
 {
 	uint64_t filtered = late->python + late->unknown;
 
-	collect__counters(c, counters);
+	object__counters(object, counters);
 	counters[CTR_counted] -= filtered + late->lost;
 	counters[CTR_filtered_python] += late->python;
 	counters[CTR_filtered_unknown] += late->unknown;
@@ -454,42 +456,4 @@ void dump__counters(const struct collect *c, const struct dump_late *late,
 		counters[CTR_note_pending] -= filtered;
 		counters[CTR_user_stacks] -= filtered;
 	}
-}
-
-/* ---- modules ------------------------------------------------------------------------------------ */
-
-static int add_module(const struct process_table *pt, struct profile *p, uint32_t file)
-{
-	const struct elf_file *ef = process_table__file(pt, file);
-	char hex[2 * BUILD_ID_MAX + 1];
-	struct profile_module m = { .file = file };
-
-	if (!ef)
-		return 0;
-	elf_file__id_hex(ef, hex);
-	m.path = profile__intern_z(p, elf_file__path(ef));
-	m.build_id = profile__intern_z(p, hex);
-	elf_file__text(ef, &m.start, &m.limit);
-	return profile__add_module(p, &m);
-}
-
-int dump__modules(const struct process_table *pt, struct profile *p)
-{
-	struct idmap seen = { 0 };
-	int err = 0;
-
-	for (size_t i = 0; i < p->module_cnt && !err; i++)
-		err = idmap__set(&seen, p->modules[i].file, p);
-	for (size_t i = 0; i < p->frame_cnt && !err; i++) {
-		uint32_t file = NATIVE_FILE(p->frames[i]);
-
-		if (FRAME_TAG(p->frames[i]) != FRAME_NATIVE || idmap__get(&seen, file))
-			continue;
-		err = idmap__set(&seen, file, p);
-		if (!err)
-			err = add_module(pt, p, file);
-		err = err < 0 ? err : 0;
-	}
-	idmap__free(&seen);
-	return err;
 }

@@ -8,16 +8,16 @@
  * is read twice. Counts of processes that were sampled before they were analysed, and turned out to have
  * no Python or to be gone, are moved from "counted" to "filtered": see struct dump_late.
  *
- *	old = collect__flip(c);
+ *	old = object__flip(object);
  *	... all events up to now, so that every process in the window is known ...
- *	dump__window(c, old, pt, &opts, p, &late);
+ *	dump__window(&(struct dump_tables){ ... of `old` }, pt, &opts, p, &late);
  */
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "follow/object.h"
 #include "process/process.h"
 #include "profile/profile.h"
-#include "sample/collect.h"
 #include "sample/handed.h"
 #include "symbolize/sym_jit.h"
 
@@ -26,6 +26,12 @@ struct dump_late {
 	uint64_t python;  /* samples of processes without Python, sampled before that was known */
 	uint64_t unknown; /* ... of processes that ended before it was known */
 	uint64_t lost;	  /* samples that are in no profile: memory is short, or there is a bug */
+};
+
+/* Of a window: count_key -> count_val, u64 -> chunk. */
+struct dump_tables {
+	int counts_fd, chunks_fd;
+	int type; /* value type of all counts; negative: each tells its own */
 };
 
 struct dump_opts {
@@ -41,7 +47,7 @@ struct dump_opts {
  * Adds a window that was flipped away to `p` and empties it. 0 or negative errno, printed: part of it is in `p` then,
  * what was taken out and is not is in late->lost, and the rest comes with the next but one window.
  */
-int dump__window(struct collect *c, unsigned old, const struct process_table *pt,
+int dump__window(const struct dump_tables *tables, const struct process_table *pt,
 		 const struct dump_opts *o, struct profile *p, struct dump_late *late);
 
 /*
@@ -52,10 +58,7 @@ int dump__window(struct collect *c, unsigned old, const struct process_table *pt
 int dump__name_generated(struct sym_jit *jit, uint32_t space, uint64_t *words, int cnt);
 
 /* Counters of the kernel, corrected by `late`, so that delivered = counted + filtered + lost. */
-void dump__counters(const struct collect *c, const struct dump_late *late,
+void dump__counters(const struct object *object, const struct dump_late *late,
 		    uint64_t counters[CTR_CNT]);
-
-/* The modules that the frames of `p` lie in. 0 or -ENOMEM. */
-int dump__modules(const struct process_table *pt, struct profile *p);
 
 #endif /* PYPERF_DUMP_H */

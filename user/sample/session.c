@@ -16,16 +16,14 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/rights.h"
-#include "follow/perf.h"
-#include "process/mmapwatch.h"
+#include "follow/follow.h"
 #include "process/unsupported.h"
-#include "sample/collect.h"
 #include "sample/dump.h"
+#include "sample/handed.h"
 #include "sample/rate.h"
-#include "sample/readcode.h"
+#include "sample/share.h"
 #include "sample/urgent.h"
-#include "sample/wake.h"
-#include "sources/sources.h"
+#include "sample/uses.h"
 
 #define TICK_MS	       1000  /* CPUs, the cost of samples, exits that were not told */
 #define QUIET_TICK_MS  10000 /* ... with -p at a low rate, which costs little */
@@ -41,10 +39,11 @@
 
 struct session {
 	struct session_opts o;
-	struct collect *collect;
-	struct symbolizer *sym;
-	struct mmapwatch *watch;
+	struct follow *follow;
+	struct object *object; /* of `follow`, as the next one */
 	struct process_table *procs;
+	struct uses uses;
+	struct share share;
 	pid_t *pids; /* sampled; none: all */
 	size_t pid_cnt;
 	struct dump_opts dump;
@@ -55,24 +54,15 @@ struct session {
 	uint64_t end_ns, cpu_end_ns;			/* end_ns 0: not stopped */
 	uint32_t frequency_hz;
 	uint64_t drained_ns, tick_ns;
-	uint64_t looked_ns;   /* the last catch_up() has ended */
-	uint64_t drain_ns;    /* the longest that reading a window took */
-	uint64_t events_lost; /* which were made good */
-	uint64_t resync_ns;   /* not before that again */
+	uint64_t drain_ns; /* the longest that reading a window took */
 	struct rate rate;
 	uint32_t window_slowed; /* the slowest that it was in the window at hand */
 	uint32_t slowest;	/* ... since the start */
 	long kernel_rate;	/* kernel.perf_event_max_sample_rate at the last look */
-	uint64_t rate_lowered, kernel_rate_lowered, throttled; /* how often */
-	uint64_t throttled_seen;			       /* of these, up to the last tick */
-	int retry; /* processes that are to be asked again soon */
-	bool exits_seen;
-	bool drained; /* since session__forget() */
-	bool changed; /* processes began or ended in this window */
-	bool hurry;   /* one of them lives without an image */
-	bool behind;  /* there may be events that wake nobody */
-	bool follows; /* address ranges that are given out, see follow_areas() */
-	struct wake wake;
+	uint64_t rate_lowered, kernel_rate_lowered; /* how often */
+	uint64_t throttled_seen;		    /* up to the last tick */
+	bool look_for_exits;			    /* one that was not told may be found */
+	bool drained;				    /* since session__forget() */
 	struct urgent urgent;
 };
 
@@ -86,7 +76,7 @@ static uint64_t tick_ms(const struct session *s)
 /* Before, nothing can be said of what samples take. */
 static uint64_t first_tick_ms(const struct session *s)
 {
-	uint64_t ms = s->frequency_hz ? COLLECT_SHARE_SAMPLES * 1000ULL / s->frequency_hz : 0;
+	uint64_t ms = s->frequency_hz ? SHARE_SAMPLES * 1000ULL / s->frequency_hz : 0;
 
 	if (ms < FIRST_TICK_MS)
 		return FIRST_TICK_MS;
@@ -116,41 +106,6 @@ static uint64_t self_cpu_ns(void)
 
 /* ---- what the kernel tells -------------------------------------------------------------------- */
 
-/* A process of interest begins, or has other code. */
-static bool is_stir(const struct ev_proc *ev)
-{
-	return ev->type == EV_AREA || ev->type == EV_UNSHARE ||
-	       (ev->type == EV_EXEC && !(ev->status & PROC_PLAIN));
-}
-
-static void on_proc(void *ctx, const struct ev_proc *ev)
-{
-	struct session *s = ctx;
-
-	s->exits_seen |= ev->type == EV_EXIT;
-	s->changed |= ev->type != EV_DRAIN && ev->type != EV_AREA;
-	s->hurry |= ev->type == EV_UNSHARE || (ev->type == EV_EXEC && !(ev->status & PROC_PLAIN));
-	if (is_stir(ev))
-		wake__stir(&s->wake, now_ns());
-	if (ev->type == EV_AREA && ev->status == AREA_COMING)
-		wake__coming(&s->wake, ev->tgid, ev->time_ns);
-	process_table__on_event(s->procs, ev);
-}
-
-static void on_blob(void *ctx, const struct ev_blob *ev, size_t size)
-{
-	struct session *s = ctx;
-
-	sym_python__on_blob(symbolizer__python(s->sym), ev, size);
-}
-
-static void on_code(void *ctx, const struct ev_code *ev, size_t size)
-{
-	struct session *s = ctx;
-
-	readcode__take(symbolizer__python(s->sym), s->procs, ev, size);
-}
-
 static void on_stack(void *ctx, unsigned window, const struct ev_stack *ev, size_t size)
 {
 	struct session *s = ctx;
@@ -160,33 +115,6 @@ static void on_stack(void *ctx, unsigned window, const struct ev_stack *ev, size
 		return;
 	s->late.lost++;
 	log_debug("a stack from NMI context: %s", strerror(-err));
-}
-
-static void on_cpu_online(void *ctx, int cpu)
-{
-	struct session *s = ctx;
-
-	mmapwatch__cpu_online(s->watch, cpu);
-}
-
-static int watch_ring(void *ctx, int cpu)
-{
-	const struct session *s = ctx;
-
-	return mmapwatch__ring(s->watch, cpu);
-}
-
-static void on_watch(void *ctx, const struct mmap_event *ev)
-{
-	struct session *s = ctx;
-
-	if (ev->type == MMAP_EVENT_THROTTLE) {
-		s->throttled++;
-		return;
-	}
-	if (ev->type == MMAP_EVENT_MMAP)
-		wake__mapped(&s->wake, ev->tgid, ev->time_ns);
-	process_table__on_mmap(s->procs, ev);
 }
 
 static bool is_nmi(const struct source *s)
@@ -206,56 +134,6 @@ static bool has_source(const struct sample_spec *t, bool (*is)(const struct sour
 		if (is(t->sources[i].source))
 			return true;
 	return false;
-}
-
-/*
- * BPF at the address ranges that are given out, as long as it is of use: see wake.h. In NMI no sample tells of other code, so
- * it is there all the time. Attached before a process is looked at, it sees what the look does not.
- */
-static void follow_areas(struct session *s)
-{
-	bool nmi = s->o.targets->nmi || has_source(s->o.targets, is_nmi);
-	size_t restless = process_table__restless(s->procs);
-
-	s->follows = nmi || wake__follow(&s->wake, now_ns(), restless);
-	collect__follow_areas(s->collect, s->follows);
-}
-
-/* In the order in which it has to be looked at. */
-static void read_events(struct session *s)
-{
-	mmapwatch__read(s->watch, on_watch, s);
-	s->behind = collect__consume(s->collect) > 0;
-}
-
-/* All that has happened. */
-static void catch_up(struct session *s)
-{
-	read_events(s);
-	s->hurry = false;
-	follow_areas(s);
-	s->retry = process_table__refresh(s->procs);
-	s->looked_ns = now_ns();
-}
-
-/*
- * What comes right behind the last look is looked at together: see wake.h. Where all that executes a program was asked
- * for, a new program is not left waiting: its samples would have no image.
- */
-static void let_gather(struct session *s)
-{
-	struct pollfd fd = { .fd = collect__fd(s->collect), .events = POLLIN };
-	uint64_t now, end = wake__gather_until(s->looked_ns, s->frequency_hz);
-	struct timespec rest;
-
-	for (now = now_ns(); now < end && !s->hurry; now = now_ns()) {
-		rest = (struct timespec){ (time_t)((end - now) / NS_PER_S),
-					  (long)((end - now) % NS_PER_S) };
-		if (s->pid_cnt)
-			read_events(s); /* before: they would end the wait */
-		if (!s->hurry && ppoll(&fd, s->pid_cnt ? 1 : 0, &rest, NULL) < 0)
-			return;
-	}
 }
 
 /* The process table is about to do what takes long. */
@@ -318,7 +196,7 @@ static uint32_t config_flags(const struct session_opts *o)
 		flags |= CFG_CHILDREN;
 	if (o->threads)
 		flags |= CFG_THREADS;
-	if (o->targets->nmi)
+	if (o->targets->nmi || has_source(o->targets, is_nmi))
 		flags |= CFG_NMI;
 	if (o->timed)
 		flags |= CFG_TIMED;
@@ -344,35 +222,6 @@ static uint64_t count_unit(const struct session *s, const struct source *source)
 	return s->window_slowed > 1 ? NS_PER_S / s->frequency_hz : 0;
 }
 
-static int open_collect(struct session *s)
-{
-	const struct sample_spec *t = s->o.targets;
-	struct collect_opts opts = {
-		.flags = config_flags(&s->o),
-		.comm_glob = t->comm,
-		.cgroup_path = t->cgroup,
-		.frequency_hz = t->frequency_hz,
-		.max_frames = s->o.max_frames,
-		.map_entries = t->map_entries,
-		.bpf_stats = s->o.bpf_stats,
-		.events = s->o.events,
-	};
-	const struct collect_sink sink = {
-		.ctx = s, .proc = on_proc, .code = on_code, .blob = on_blob, .stack = on_stack
-	};
-
-	for (; opts.by_cnt < t->source_cnt; opts.by_cnt++) {
-		const struct source *source = t->sources[opts.by_cnt].source;
-
-		opts.by[opts.by_cnt] =
-			(struct sampled){ .source = source,
-					  .period = is_no_clock(source) ? t->period : 0 };
-	}
-	s->dump = (struct dump_opts){ .python_only = !takes_all(&s->o), .threads = s->o.threads };
-	s->collect = collect__open(&opts, &sink);
-	return s->collect ? 0 : -EIO;
-}
-
 /* Collects the pids of -p and of the command. */
 static int collect_pids(struct session *s)
 {
@@ -390,50 +239,61 @@ static int collect_pids(struct session *s)
 	return 0;
 }
 
-static int open_process_table(struct session *s)
+static int open_follow(struct session *s)
 {
-	const struct process_opts opts = {
-		.all = takes_all(&s->o),
-		.pids = s->pids,
-		.pid_cnt = s->pid_cnt,
-		.children = s->o.targets->children || s->o.command,
-		.program = s->o.program,
-		.table_budget = (uint64_t)s->o.table_mib << 20,
-		.known = s->o.known,
-		.known_ctx = s->o.known_ctx,
-		.lengthy = on_lengthy,
-		.lengthy_ctx = s,
+	const struct sample_spec *t = s->o.targets;
+	const struct follow_opts opts = {
+		.object = {
+			.flags = config_flags(&s->o),
+			.comm_glob = t->comm,
+			.cgroup_path = t->cgroup,
+			.sampler_cnt = t->source_cnt,
+			.frequency_hz = t->frequency_hz,
+			.max_frames = s->o.max_frames,
+			.map_entries = t->map_entries,
+			.bpf_stats = s->o.bpf_stats,
+		},
+		.processes = {
+			.all = takes_all(&s->o),
+			.pids = s->pids,
+			.pid_cnt = s->pid_cnt,
+			.children = t->children || s->o.command,
+			.program = s->o.program,
+			.table_budget = (uint64_t)s->o.table_mib << 20,
+			.known = s->o.known,
+			.known_ctx = s->o.known_ctx,
+			.lengthy = on_lengthy,
+			.lengthy_ctx = s,
+		},
+		.watch = FOLLOW_WATCH_HALF,
+		.events = s->o.events,
+		.prepare = true,
+		.names = true,
+		.stack = on_stack,
+		.stack_ctx = s,
 	};
-	struct process_maps maps;
-	int err;
 
-	s->sym = symbolizer__new();
-	if (!s->sym) {
-		log_err("out of memory");
-		return -ENOMEM;
-	}
-	s->dump.jit = symbolizer__jit(s->sym);
-	collect__process_maps(s->collect, &maps);
-	s->procs = process_table__new(&maps, symbolizer__sink(s->sym), &opts);
-	if (!s->procs) {
-		log_err("the table of processes: %s", strerror(errno));
-		return -errno;
-	}
-	process_table__prepare(s->procs); /* while programs are being loaded */
-	err = collect__attach_lifecycle(s->collect);
-	if (err)
-		return err;
-	s->follows = true;
-	s->watch = perf_events__take_watch(s->o.events);
-	if (!s->watch)
-		s->watch = mmapwatch__new(0, MMAPWATCH_HALF);
-	if (!s->watch) {
-		err = -errno;
-		perf__explain("watching for new mappings", err);
-		return err;
-	}
-	collect__set_output(s->collect, watch_ring, s);
-	return process_table__scan(s->procs);
+	s->follow = follow__open(&opts);
+	if (!s->follow)
+		return -EIO;
+	s->object = follow__object(s->follow);
+	s->procs = follow__procs(s->follow);
+	s->dump = (struct dump_opts){
+		.python_only = !takes_all(&s->o),
+		.threads = s->o.threads,
+		.jit = symbolizer__jit(follow__symbolizer(s->follow)),
+	};
+	return follow__scan(s->follow);
+}
+
+static int open_sources(struct session *s)
+{
+	struct world world;
+
+	follow__world(s->follow, &world);
+	if (share__init(&s->share, s->object))
+		return log_no_memory();
+	return uses__open(&s->uses, s->o.targets, &world);
 }
 
 /* A process that was asked for by number and has no Python is an error, unless -a. */
@@ -480,16 +340,16 @@ static int prepare(struct session *s)
 	if (!err)
 		err = collect_pids(s);
 	if (!err)
-		err = open_collect(s);
-	if (!err)
-		err = open_process_table(s);
+		err = open_follow(s);
 	if (!err)
 		err = check_targets(s);
 	if (!err)
-		err = session__watch(s, collect__fd(s->collect));
+		err = open_sources(s);
+	if (!err)
+		err = session__watch(s, follow__fd(s->follow));
 	/* With -p nearly all records are of others. If there were too many, our processes are looked at. */
 	if (!err && !s->pid_cnt)
-		err = session__watch(s, mmapwatch__fd(s->watch));
+		err = session__watch(s, follow__watch_fd(s->follow));
 	return err;
 }
 
@@ -516,10 +376,9 @@ void session__close(struct session *s)
 {
 	if (!s)
 		return;
-	symbolizer__free(s->sym);
-	process_table__free(s->procs);
-	mmapwatch__free(s->watch);
-	collect__close(s->collect);
+	uses__close(&s->uses);
+	share__free(&s->share);
+	follow__close(s->follow);
 	handed__clear(&s->handed[0]);
 	handed__clear(&s->handed[1]);
 	if (s->epoll_fd >= 0)
@@ -536,11 +395,14 @@ int session__start(struct session *s)
 	s->start_unix_ns = unix_ns();
 	/* As the events find it. */
 	s->kernel_rate = rights__sysctl("kernel/perf_event_max_sample_rate");
-	err = collect__attach_sampler(s->collect, s->frequency_hz);
+	err = object__wait_loaded(s->object);
+	share__restart(&s->share);
+	if (!err)
+		err = uses__start(&s->uses);
 	s->start_ns = s->drained_ns = now_ns();
-	wake__stir(&s->wake, s->start_ns);
+	follow__stir(s->follow);
 	s->tick_ns = s->start_ns + first_tick_ms(s) * NS_PER_MS;
-	s->exits_seen = true; /* one that ended while it was looked at was not told */
+	s->look_for_exits = true; /* one that ended while it was looked at was not told */
 	return err;
 }
 
@@ -551,37 +413,25 @@ uint32_t session__slowed(const struct session *s)
 
 int session__set_frequency(struct session *s, uint32_t frequency_hz)
 {
-	int err = collect__set_rate(s->collect, frequency_hz, s->rate.slowed);
+	int err = uses__set_rate(&s->uses, frequency_hz, s->rate.slowed);
 
-	if (!err)
-		s->frequency_hz = frequency_hz;
-	return err;
+	if (err)
+		return err;
+	share__restart(&s->share);
+	s->frequency_hz = frequency_hz;
+	return 0;
 }
 
 void session__stop(struct session *s)
 {
 	urgent__end(&s->urgent);
-	collect__detach_sampler(s->collect);
+	uses__stop(&s->uses);
+	wait_for_programs();
 	s->end_ns = now_ns();
 	s->cpu_end_ns = self_cpu_ns();
 }
 
 /* ---- while sampling --------------------------------------------------------------------------- */
-
-/*
- * Process events were lost, or BPF could not note one in its table: what the kernel and /proc say now is
- * taken over.
- */
-static void check_lost_events(struct session *s)
-{
-	uint64_t lost = collect__events_lost(s->collect);
-
-	if (lost == s->events_lost || now_ns() < s->resync_ns)
-		return;
-	s->resync_ns = now_ns() + TICK_MS * NS_PER_MS;
-	s->events_lost = lost;
-	process_table__resync(s->procs);
-}
 
 /* Twice as many samples as now are no more than the kernel lets each CPU have. */
 static bool may_double(const struct session *s)
@@ -615,21 +465,22 @@ static void say_rate(const struct session *s, const struct rate_look *look, uint
  */
 static void limit_rate(struct session *s)
 {
-	uint64_t throttled = s->throttled - s->throttled_seen;
+	uint64_t throttled = follow__throttled(s->follow) - s->throttled_seen;
 	const struct rate_look look = {
 		.now_ns = now_ns(),
 		.budget = rate__budget(rights__sysctl("kernel/perf_cpu_time_max_percent")),
-		.share = collect__busiest_share(s->collect),
-		.throttled = throttled > 2 * collect__cpu_cnt(s->collect),
+		.share = share__busiest(&s->share),
+		.throttled = throttled > 2 * follow__cpu_cnt(s->follow),
 		.may_double = may_double(s),
 	};
 	uint32_t was = s->rate.slowed, slowed = rate__look(&s->rate, &look);
 
-	s->throttled_seen = s->throttled;
+	s->throttled_seen = follow__throttled(s->follow);
 	if (s->rate.over && slowed == was)
 		s->tick_ns = look.now_ns + FIRST_TICK_MS * NS_PER_MS; /* is it so? */
-	if (slowed == was || collect__set_rate(s->collect, s->frequency_hz, slowed))
+	if (slowed == was || uses__set_rate(&s->uses, s->frequency_hz, slowed))
 		return; /* it goes on as it did, and is tried again */
+	share__restart(&s->share);
 	say_rate(s, &look, throttled, slowed);
 	rate__set(&s->rate, slowed);
 	s->rate_lowered += slowed > was;
@@ -652,10 +503,19 @@ static void watch_kernel_rate(struct session *s)
 	s->kernel_rate = rate;
 }
 
+/* A CPU that could not be sampled is tried again. */
+static void follow_cpus(struct session *s)
+{
+	const bool *online = follow__cpus(s->follow);
+
+	if (online && uses__cpus(&s->uses, online))
+		follow__cpus_again(s->follow);
+}
+
 static void on_tick(struct session *s)
 {
-	s->exits_seen = true; /* or not seen, but found */
-	collect__follow_cpus(s->collect, on_cpu_online, s);
+	s->look_for_exits = true;
+	follow_cpus(s);
 	watch_kernel_rate(s);
 	limit_rate(s);
 }
@@ -666,8 +526,8 @@ static void on_tick(struct session *s)
  */
 static bool window_is_waited_for(const struct session *s)
 {
-	return s->changed || s->o.threads || process_table__waits(s->procs) ||
-	       sym_jit__has_procs(symbolizer__jit(s->sym));
+	return follow__changed(s->follow) || s->o.threads || process_table__waits(s->procs) ||
+	       sym_jit__has_procs(s->dump.jit);
 }
 
 static uint64_t drain_due_ns(const struct session *s)
@@ -680,17 +540,13 @@ static uint64_t drain_due_ns(const struct session *s)
 static int wait_ms(const struct session *s, uint64_t until_ns)
 {
 	uint64_t now = now_ns(), until = s->tick_ns < until_ns ? s->tick_ns : until_ns;
-	uint64_t due = drain_due_ns(s), check = process_table__check_ns(s->procs);
+	uint64_t drain = drain_due_ns(s), look = follow__due_ns(s->follow);
 
-	if (due > now && due < until)
-		until = due;
-	if (check < until)
-		until = check;
-	if (s->retry && now + RETRY_MS * NS_PER_MS < until)
-		until = now + RETRY_MS * NS_PER_MS;
-	if (s->follows && now < s->wake.calm_ns && s->wake.calm_ns < until)
-		until = s->wake.calm_ns;
-	return s->behind || until <= now ? 0 : (int)((until - now + NS_PER_MS - 1) / NS_PER_MS);
+	if (drain > now && drain < until)
+		until = drain;
+	if (look < until)
+		until = look;
+	return until <= now ? 0 : (int)((until - now + NS_PER_MS - 1) / NS_PER_MS);
 }
 
 /* Also for a mapping that BPF told of, some microseconds before the kernel's record of it, which wakes nobody. */
@@ -710,17 +566,17 @@ int session__wait(struct session *s, uint64_t until_ns)
 	int err, n;
 
 	urgent__begin(&s->urgent);
-	n = wait_for_events(s, wake__await_ns(&s->wake, now_ns()), until_ns);
+	n = wait_for_events(s, follow__await_ns(s->follow), until_ns);
 	if (n < 0 && errno != EINTR) {
 		err = -errno;
 		urgent__end(&s->urgent);
 		log_err("epoll: %s", strerror(-err));
 		return err;
 	}
-	let_gather(s);
+	follow__gather(s->follow, s->frequency_hz);
 	urgent__woken(&s->urgent);
-	catch_up(s);
-	check_lost_events(s);
+	follow__look(s->follow);
+	follow__make_good(s->follow);
 	if (now_ns() >= s->tick_ns) {
 		urgent__end(&s->urgent);
 		s->tick_ns = now_ns() + tick_ms(s) * NS_PER_MS;
@@ -731,7 +587,42 @@ int session__wait(struct session *s, uint64_t until_ns)
 
 bool session__wants_drain(const struct session *s)
 {
-	return collect__wants_flip(s->collect) || now_ns() >= drain_due_ns(s);
+	return object__wants_flip(s->object) || now_ns() >= drain_due_ns(s);
+}
+
+/* Windows of sources that have tables of their own. 0 or the first error. */
+static int end_windows(struct session *s, struct dump_tables *tables, uint32_t *cnt)
+{
+	int first = 0;
+
+	for (uint32_t i = 0; i < s->uses.cnt; i++) {
+		struct source_use *u = &s->uses.by[i];
+		struct source_tables t;
+		int err;
+
+		if (!u->spec.source->window)
+			continue;
+		err = u->spec.source->window(u, &t);
+		if (!err)
+			tables[(*cnt)++] = (struct dump_tables){ t.counts_fd, t.chunks_fd, (int)i };
+		first = first ? first : err;
+	}
+	return first;
+}
+
+/* 0 or the first error. */
+static int read_windows(struct session *s, const struct dump_tables *tables, uint32_t cnt,
+			struct profile *p)
+{
+	int first = 0;
+
+	for (uint32_t i = 0; i < cnt; i++) {
+		int err = dump__window(&tables[i], s->procs, &s->dump, p, &s->late);
+
+		s->dump.handed = NULL;
+		first = first ? first : err;
+	}
+	return first;
 }
 
 /*
@@ -740,43 +631,48 @@ bool session__wants_drain(const struct session *s)
  */
 int session__drain(struct session *s, struct profile *p)
 {
+	struct dump_tables tables[1 + SAMPLED_MAX];
 	uint64_t begin_ns = now_ns();
+	uint32_t cnt = 1;
 	unsigned old;
-	int err;
+	int err, read_err;
 
 	urgent__end(&s->urgent);
 	/*
 	 * Stacks handed over up to now belong to this window, those that come while it is flipped to the next one, which
 	 * names them early enough: files and processes are kept for one more.
 	 */
-	collect__consume(s->collect);
-	old = collect__flip(s->collect);
+	follow__read(s->follow);
+	old = object__flip(s->object);
+	tables[0] = (struct dump_tables){ object__counts_fd(s->object, old),
+					  object__chunks_fd(s->object, old), -1 };
+	err = end_windows(s, tables, &cnt);
 	process_table__reclaim(s->procs);
-	catch_up(s);
+	follow__look(s->follow);
 	s->dump.handed = &s->handed[old];
-	for (uint32_t i = 0; i < s->o.targets->source_cnt; i++)
-		s->dump.units[i] = count_unit(s, s->o.targets->sources[i].source);
+	for (uint32_t i = 0; i < s->uses.cnt; i++)
+		s->dump.units[i] = count_unit(s, s->uses.by[i].spec.source);
 	if (s->window_slowed > 1 && s->window_slowed > p->stats.slowed)
 		p->stats.slowed = s->window_slowed;
 	s->window_slowed = s->rate.slowed;
-	err = dump__window(s->collect, old, s->procs, &s->dump, p, &s->late);
+	read_err = read_windows(s, tables, cnt, p);
 	process_table__tick(s->procs);
 	process_table__forget_exited(s->procs);
 	s->drained = true;
-	s->changed = false;
+	follow__take_changes(s->follow);
 	s->drained_ns = now_ns();
 	if (s->drained_ns - begin_ns > s->drain_ns)
 		s->drain_ns = s->drained_ns - begin_ns;
-	return err;
+	return err ? err : read_err;
 }
 
 bool session__targets_ended(struct session *s)
 {
 	struct process_stats st;
 
-	if (!s->o.targets->pid_cnt || !s->exits_seen)
+	if (!s->o.targets->pid_cnt || !(follow__take_exits(s->follow) | s->look_for_exits))
 		return false;
-	s->exits_seen = false;
+	s->look_for_exits = false;
 	process_table__stats(s->procs, &st);
 	return !st.live;
 }
@@ -785,46 +681,12 @@ bool session__targets_ended(struct session *s)
 
 void session__end(struct session *s)
 {
-	collect__unmap(s->collect);
+	follow__end(s->follow);
 }
 
 int session__name(struct session *s, struct profile *p, const struct symbolize_opts *so)
 {
-	int err = dump__modules(s->procs, p);
-
-	if (!err)
-		err = symbolizer__run(s->sym, p, so);
-	if (err)
-		log_err("names: %s", strerror(-err));
-	return err;
-}
-
-static bool code_was_named(void *python, uint64_t id)
-{
-	return sym_python__was_named(python, id);
-}
-
-/*
- * BPF is made to forget what no profile has named lately. What it does not remember, no sample takes that begins later,
- * and the samples before are in the window that the next drain reads. So what is unknown to BPF now and after the
- * profile of that drain is named no more.
- */
-static void forget_codes(struct session *s)
-{
-	struct sym_python *python = symbolizer__python(s->sym);
-	size_t cnt, budget = s->o.names_budget;
-	uint64_t *ids = NULL;
-	int err = 0;
-
-	sym_python__begin_round(python);
-	if (!sym_python__wants_sweep(python, budget ? budget : SYM_PYTHON_BUDGET))
-		return;
-	err = collect__code_ids(s->collect, code_was_named, python, &ids, &cnt);
-	if (!err)
-		err = sym_python__sweep(python, ids, cnt);
-	if (err)
-		log_debug("forgetting code objects: %s", strerror(-err));
-	free(ids);
+	return follow__names(s->follow, p, so);
 }
 
 void session__forget(struct session *s)
@@ -832,20 +694,12 @@ void session__forget(struct session *s)
 	if (!s->drained)
 		return;
 	s->drained = false;
-	process_table__forget_names(s->procs);
-	sym_jit__forget_names(symbolizer__jit(s->sym));
-	forget_codes(s);
+	follow__forget_names(s->follow, s->o.names_budget);
 }
 
 bool session__worn(const struct session *s)
 {
-	struct process_stats procs;
-	struct file_stats files;
-
-	process_table__stats(s->procs, &procs);
-	process_table__file_stats(s->procs, &files);
-	return procs.last_space > UINT32_MAX / 2 || files.last_id > FRAME_NATIVE_FILE / 2 ||
-	       sym_python__last_id(symbolizer__python(s->sym)) > FRAME_PYTHON_CODE / 2;
+	return follow__worn(s->follow);
 }
 
 void session__fill(const struct session *s, struct table_fill out[SESSION_FILLS])
@@ -854,21 +708,21 @@ void session__fill(const struct session *s, struct table_fill out[SESSION_FILLS]
 	struct process_stats procs;
 	struct file_stats files;
 
-	collect__process_maps(s->collect, &maps);
+	object__process_maps(s->object, &maps);
 	process_table__stats(s->procs, &procs);
 	process_table__file_stats(s->procs, &files);
-	collect__fill(s->collect, procs.live, out);
-	out[COLLECT_FILLS] =
+	object__fill(s->object, procs.live, out);
+	out[OBJECT_FILLS] =
 		(struct table_fill){ "mappings", procs.mappings_used, maps.mapping_cap };
-	out[COLLECT_FILLS + 1] = (struct table_fill){ "tables", files.tables, maps.table_cap };
+	out[OBJECT_FILLS + 1] = (struct table_fill){ "tables", files.tables, maps.table_cap };
 }
 
 void session__counters(struct session *s, uint64_t counters[CTR_CNT])
 {
-	dump__counters(s->collect, &s->late, counters);
+	dump__counters(s->object, &s->late, counters);
 	counters[CTR_note_rate_lowered] = s->rate_lowered;
 	counters[CTR_note_kernel_rate] = s->kernel_rate_lowered;
-	counters[CTR_note_throttled] = s->throttled;
+	counters[CTR_note_throttled] = follow__throttled(s->follow);
 }
 
 static void set_rate(const struct session *s, struct profile_stats *out)
@@ -907,23 +761,23 @@ void session__stats(struct session *s, struct profile_stats *out)
 	struct file_stats files;
 
 	session__counters(s, out->counters);
-	collect__run_time(s->collect, &out->bpf_ns, &out->bpf_runs);
+	object__run_time(s->object, &out->bpf_ns, &out->bpf_runs);
 	if (!s->o.timed)
-		out->counters[CTR_follow_ns] = collect__follow_time(s->collect);
+		out->counters[CTR_follow_ns] = object__follow_time(s->object);
 	out->drain_ns = s->drain_ns;
 	out->start_unix_ns = s->start_unix_ns;
 	out->duration_ns = (s->end_ns ? s->end_ns : now_ns()) - s->start_ns;
 	out->self_cpu_ns = (s->end_ns ? s->cpu_end_ns : self_cpu_ns()) - s->cpu_start_ns;
 	set_rate(s, out);
-	out->cpus = collect__cpu_cnt(s->collect);
+	out->cpus = follow__cpu_cnt(s->follow);
 	out->rss_bytes = peak_rss();
-	if (out->rss_bytes > collect__mapped_bytes(s->collect)) /* those are counted below */
-		out->rss_bytes -= collect__mapped_bytes(s->collect);
+	if (out->rss_bytes > object__mapped_bytes(s->object)) /* those are counted below */
+		out->rss_bytes -= object__mapped_bytes(s->object);
 	process_table__file_stats(s->procs, &files);
 	out->counters[CTR_note_table_evicted] = files.tables_evicted;
 	out->counters[CTR_note_table_refused] = files.tables_refused;
 	out->counters[CTR_note_file_released] = files.released;
-	out->map_bytes = collect__map_bytes(s->collect) + files.table_bytes + files.spare_bytes;
+	out->map_bytes = object__map_bytes(s->object) + files.table_bytes + files.spare_bytes;
 }
 
 const struct process_table *session__procs(const struct session *s)
@@ -933,5 +787,5 @@ const struct process_table *session__procs(const struct session *s)
 
 void session__maps(const struct session *s, struct process_maps *maps)
 {
-	collect__process_maps(s->collect, maps);
+	object__process_maps(s->object, maps);
 }

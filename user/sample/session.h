@@ -2,8 +2,7 @@
 #ifndef PYPERF_SESSION_H
 #define PYPERF_SESSION_H
 /*
- * Sampling while it goes on: the stages up to names (collect, process, mmapwatch, dump, symbolize), and
- * what keeps them true. Whoever samples says when to wait, when to drain, and into which profile.
+ * Sampling while it goes on: the world (follow.h), and what is counted in it: sources, windows, rates. Whoever samples says when to wait, when to drain, and into which profile.
  *
  *	s = session__open(&opts);		loaded, running processes analysed; nothing sampled
  *	session__watch(s, signal_fd);
@@ -32,9 +31,9 @@
 #include <sys/types.h>
 
 #include "sample/spec.h"
+#include "follow/object.h"
 #include "process/process.h"
 #include "profile/profile.h"
-#include "sample/collect.h"
 #include "symbolize/symbolize.h"
 
 struct session;
@@ -107,7 +106,7 @@ bool session__worn(const struct session *s);
 /* All of it; after session__stop() as it was then, but for what the last drain has found. */
 void session__stats(struct session *s, struct profile_stats *out);
 /* How full the tables are whose overflow loses samples or frames. */
-#define SESSION_FILLS (COLLECT_FILLS + 2)
+#define SESSION_FILLS (OBJECT_FILLS + 2)
 void session__fill(const struct session *s, struct table_fill out[SESSION_FILLS]);
 /* Counters only, without those of tables and files; cheaper. */
 void session__counters(struct session *s, uint64_t counters[CTR_CNT]);

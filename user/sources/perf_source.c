@@ -1,13 +1,258 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* The perf events of the kernel, one row each. */
+/*
+ * The perf events of the kernel, one row each. Each CPU has one event of a source, with a program of the sampler; they count
+ * into the tables of the sampler.
+ */
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <linux/perf_event.h>
 #include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/rights.h"
 #include "follow/perf.h"
+#include "process/mmapwatch.h"
 #include "sources/sources.h"
 
+struct cpu_event {
+	int fd; /* -1: not sampled */
+	struct bpf_link *link;
+	bool told; /* that the CPU is online and cannot be sampled */
+};
+
+struct perf_use {
+	struct world world;
+	bool by_period; /* a clock whose rate was changed */
+	struct cpu_event cpus[];
+};
+
+/* ---- one CPU --------------------------------------------------------------------------------- */
+
+static bool is_clock(const struct source_use *u)
+{
+	return value_type__is_clock(&u->spec.source->type);
+}
+
+/* Of clocks, ns. */
+static uint64_t clock_period(const struct source_use *u)
+{
+	return (uint64_t)(NS_PER_S / u->frequency_hz) * u->slowed;
+}
+
+/*
+ * A clock that is slowed down gets the period that it has at full rate, times `slowed`: so counts of both rates are
+ * multiples of one number. At first the kernel makes the period (perf_swevent_init_hrtimer()), after it has compared the
+ * frequency with what it allows; that may be less by the time that the rate is changed.
+ */
+static int open_event(const struct source_use *u, int cpu)
+{
+	const struct perf_use *p = u->state;
+	const struct source *s = u->spec.source;
+	uint32_t hz = u->frequency_hz / u->slowed;
+	uint64_t period = p->by_period ? clock_period(u) : u->period * u->slowed;
+
+	return perf__open(s->kind, s->config, cpu, hz ? hz : 1, period);
+}
+
+/* No counter: where the kernel has none of this kind, or a hypervisor keeps it. */
+static bool is_missing(int err)
+{
+	return err == -ENOENT || err == -EOPNOTSUPP || err == -ENXIO;
+}
+
+static void explain(const struct source_use *u, int cpu, int err)
+{
+	const struct source *s = u->spec.source;
+	long max = rights__sysctl("kernel/perf_event_max_sample_rate");
+	char what[64];
+
+	if (err == -EINVAL && max >= 0 && !u->period && (long)u->frequency_hz > max)
+		log_err("sampling at %" PRIu32
+			" Hz: the kernel allows %ld (lower -F, or raise sysctl "
+			"kernel.perf_event_max_sample_rate)",
+			u->frequency_hz, max);
+	else if (s->nmi && is_missing(err))
+		log_err("-e %s: this machine has no counter for it: %s (virtual machines often have none; "
+			"-e cpu-clock works everywhere)",
+			source__name(s), strerror(-err));
+	else {
+		snprintf(what, sizeof(what), "sampling %s on CPU %d", source__name(s), cpu);
+		perf__explain(what, err);
+	}
+}
+
+static void stop_cpu(struct cpu_event *c)
+{
+	if (c->fd < 0)
+		return;
+	bpf_link__destroy(c->link); /* closes the perf event as well */
+	c->link = NULL;
+	c->fd = -1;
+}
+
+/*
+ * What the kernel says of the event on its CPU (PERF_RECORD_THROTTLE) goes to the ring of the mapping watch. Without it
+ * throttling goes unnoticed; no reason not to sample.
+ */
+static void set_output(const struct perf_use *p, int fd, int cpu)
+{
+	int to = p->world.watch ? mmapwatch__ring(p->world.watch, cpu) : -1;
+
+	if (to >= 0 && ioctl(fd, PERF_EVENT_IOC_SET_OUTPUT, to))
+		log_debug("CPU %d: throttling will not be seen: %s", cpu, strerror(errno));
+}
+
+/* A CPU that is sampled goes over to a new event. -ENODEV: the CPU is offline. */
+static int sample_cpu(const struct source_use *u, int cpu)
+{
+	struct perf_use *p = u->state;
+	struct cpu_event *c = &p->cpus[cpu];
+	bool first = u->spec.source->type.event == EVENT_CPU_CLOCK;
+	int fd = first ? perf_events__take_clock(p->world.events, cpu) : -1;
+	struct bpf_link *link;
+
+	if (fd < 0)
+		fd = open_event(u, cpu);
+	if (fd < 0)
+		return fd;
+	link = bpf_program__attach_perf_event(p->world.samplers[u->type], fd);
+	if (!link) {
+		int err = -errno;
+
+		close(fd);
+		return err;
+	}
+	set_output(p, fd, cpu);
+	stop_cpu(c);
+	*c = (struct cpu_event){ .fd = fd, .link = link };
+	return 0;
+}
+
+/*
+ * The kernel has made a period of a clock's frequency (perf_swevent_init_hrtimer()), so that is what the call changes. But
+ * what a sample is said to be worth stays as it was at the start (hw.last_period: perf_swevent_hrtimer(),
+ * kernel/events/core.c), so BPF is told.
+ */
+static int set_period(const struct source_use *u, int cpu)
+{
+	const struct perf_use *p = u->state;
+	uint64_t period = clock_period(u);
+
+	if (ioctl(p->cpus[cpu].fd, PERF_EVENT_IOC_PERIOD, &period))
+		return -errno;
+	__atomic_store_n(&p->world.clock_ns[u->type], period, __ATOMIC_RELAXED);
+	return 0;
+}
+
+/* ---- the source ------------------------------------------------------------------------------ */
+
+static int perf_open(struct source_use *u, const struct world *w)
+{
+	struct perf_use *p = calloc(1, sizeof(*p) + (size_t)w->cpu_cap * sizeof(p->cpus[0]));
+
+	if (!p)
+		return log_no_memory();
+	p->world = *w;
+	for (int cpu = 0; cpu < w->cpu_cap; cpu++)
+		p->cpus[cpu].fd = -1;
+	u->state = p;
+	return 0;
+}
+
+static void perf_stop(struct source_use *u)
+{
+	struct perf_use *p = u->state;
+
+	for (int cpu = 0; p && cpu < p->world.cpu_cap; cpu++)
+		stop_cpu(&p->cpus[cpu]);
+}
+
+static void perf_close(struct source_use *u)
+{
+	perf_stop(u);
+	free(u->state);
+	u->state = NULL;
+}
+
+static int perf_start(struct source_use *u)
+{
+	struct perf_use *p = u->state;
+	int sampled = 0;
+
+	for (int cpu = 0; cpu < p->world.cpu_cap; cpu++) {
+		int err = sample_cpu(u, cpu);
+
+		sampled += !err;
+		if (err && err != -ENODEV) {
+			explain(u, cpu, err);
+			perf_stop(u);
+			return err;
+		}
+	}
+	if (!sampled)
+		log_err("sampling: no CPU is online");
+	return sampled ? 0 : -ENODEV;
+}
+
+static int perf_set_rate(struct source_use *u)
+{
+	struct perf_use *p = u->state;
+
+	p->by_period = is_clock(u);
+	for (int cpu = 0; cpu < p->world.cpu_cap; cpu++) {
+		int err;
+
+		if (p->cpus[cpu].fd < 0)
+			continue;
+		err = is_clock(u) ? set_period(u, cpu) : sample_cpu(u, cpu);
+		if (err && err != -ENODEV) { /* or it has just gone offline */
+			explain(u, cpu, err);
+			return err;
+		}
+	}
+	return 0;
+}
+
+/* A CPU that cannot be sampled is tried again, but told of once. */
+static int start_cpu(struct source_use *u, int cpu)
+{
+	struct perf_use *p = u->state;
+	int err = sample_cpu(u, cpu);
+
+	if (err && err != -ENODEV && !p->cpus[cpu].told) {
+		explain(u, cpu, err);
+		p->cpus[cpu].told = true;
+	}
+	return err;
+}
+
+/* The kernel takes the events of a CPU that goes offline away for good. */
+static int perf_cpus(struct source_use *u, const bool *online)
+{
+	struct perf_use *p = u->state;
+	int first = 0;
+
+	for (int cpu = 0; cpu < p->world.cpu_cap; cpu++) {
+		int err = 0;
+
+		if (!online[cpu])
+			stop_cpu(&p->cpus[cpu]);
+		else if (p->cpus[cpu].fd < 0)
+			err = start_cpu(u, cpu);
+		first = first ? first : err;
+	}
+	return first;
+}
+
+/* Opened on one CPU. */
 static const char *check(const struct source *s)
 {
 	int fd = perf__open(s->kind, s->config, sched_getcpu(), 1, 0);
@@ -21,7 +266,10 @@ static const char *check(const struct source *s)
 	return s->nmi ? "no counter here" : "not in this kernel";
 }
 
-#define EVENT(id)      .type = { .event = EVENT_##id }, .check = check
+#define EVENT(id)                                                                                  \
+	.type = { .event = EVENT_##id }, .open = perf_open, .start = perf_start,                   \
+	.set_rate = perf_set_rate, .cpus = perf_cpus, .stop = perf_stop, .close = perf_close,      \
+	.check = check
 #define SOFTWARE(what) .kind = PERF_TYPE_SOFTWARE, .config = PERF_COUNT_SW_##what
 #define HARDWARE(what) .kind = PERF_TYPE_HARDWARE, .config = PERF_COUNT_HW_##what, .nmi = true
 

@@ -10,7 +10,7 @@
  *	u.spec.source->open(&u, &world);		its BPF object and maps, or perf events
  *	u.spec.source->start(&u);			last: from here on it counts
  *	u.spec.source->window(&u, &tables);		the tables of the window that has ended
- *	u.spec.source->stop(&u);			no program of it runs any more
+ *	u.spec.source->stop(&u);
  *	u.spec.source->close(&u);
  *
  * All run in the session's thread, and each prints its own error. stop() and close() cope with a source that was not started,
@@ -25,13 +25,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "follow/world.h"
 #include "profile/value.h"
 
 #define SOURCE_ARGS_MAX 256
 
-struct bpf_object;
-struct mmapwatch;
-struct perf_events;
 struct source;
 
 /* What one -e asks for: plain data. */
@@ -46,22 +44,8 @@ struct source_use {
 	uint32_t type;	       /* number of its value type in the profile */
 	uint32_t frequency_hz; /* 0: `period` was given */
 	uint64_t period;       /* events per sample; 0: as the frequency needs it. Not of a clock */
-	uint32_t slowed;       /* it goes on at 1 / this of its rate */
+	uint32_t slowed;       /* it goes at 1 / this of its rate; 1: at all of it */
 	void *state;	       /* of the source */
-};
-
-/*
- * What all sources share; borrowed until close. Programs of other objects use its maps: bpf_map__reuse_fd() with the
- * descriptor of bpf_object__find_map_fd_by_name(object, "procs").
- */
-struct source_world {
-	const struct bpf_object
-		*object; /* the sampler. Before start() only descriptors of maps may be asked for */
-	uint64_t *
-		clock_ns; /* by number of the value type: what a sample of a clock is worth; 0: its period */
-	struct perf_events *events; /* opened before; NULL: none */
-	struct mmapwatch *watch;    /* NULL: none */
-	int cpu_cap;		    /* possible CPUs */
 };
 
 /* Tables of a window that no program uses any more: count_key -> count_val, u64 -> chunk. To be emptied by the reader. */
@@ -77,14 +61,15 @@ struct source {
 	/* Are the arguments of `spec` right? 0, or negative errno after one line. NULL: it takes none. */
 	int (*parse)(struct source_spec *spec);
 	/* 0 or negative errno. */
-	int (*open)(struct source_use *u, const struct source_world *w);
+	int (*open)(struct source_use *u, const struct world *w);
 	int (*start)(struct source_use *u); /* the object is loaded */
-	/* It goes on at the rate that `u` has now, without a gap. 0 or negative errno: it goes on as it did. NULL: it has no rate. */
+	/* It goes on at the rate that `u` has now, without a gap. 0 or negative errno: part of it does. NULL: it has no rate. */
 	int (*set_rate)(struct source_use *u);
 	/* CPUs went or came: `online` by number. 0, or negative errno: it is asked again soon. NULL: it does not go by CPUs. */
-	int (*cpus)(struct source_use *u, const bool *online, int cpu_cap);
+	int (*cpus)(struct source_use *u, const bool *online);
 	/* Ends a window and begins the next. 0 or negative errno. NULL: it counts into the tables that the sampler has. */
 	int (*window)(struct source_use *u, struct source_tables *out);
+	/* No program of it begins any more. Who reads its tables after that waits for those that run: wait_for_programs(). */
 	void (*stop)(struct source_use *u);
 	void (*close)(struct source_use *u);
 	/* Why it cannot work on this machine, in a few words, for ever; NULL: it works. */

@@ -27,7 +27,7 @@ struct table {
 struct hostwalk {
 	const struct process_table *pt;
 	struct process_maps maps;
-	struct collect_sink sink;
+	struct ring_sink sink;
 	uint32_t tgid, space;
 	struct image image;
 	struct mapping *mappings; /* of the process; `table` is the file's id */
@@ -318,7 +318,7 @@ void hostwalk__find(struct hostwalk *h, const struct thread_now *t, struct hosts
 /* ---- the object ------------------------------------------------------------------------------ */
 
 struct hostwalk *hostwalk__new(const struct process_table *pt, const struct process_maps *maps,
-			       const struct collect_sink *sink)
+			       const struct ring_sink *sink)
 {
 	struct hostwalk *h = calloc(1, sizeof(*h));
 

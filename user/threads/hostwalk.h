@@ -21,8 +21,8 @@
 #include <stdint.h>
 
 #include "bpf/pyperf.h"
+#include "follow/rings.h"
 #include "process/process.h"
-#include "sample/collect.h"
 
 struct hostwalk;
 
@@ -37,7 +37,7 @@ struct hoststack {
 
 /* All is borrowed but `maps` and `sink`, which are copied. NULL and errno. */
 struct hostwalk *hostwalk__new(const struct process_table *pt, const struct process_maps *maps,
-			       const struct collect_sink *sink);
+			       const struct ring_sink *sink);
 void hostwalk__free(struct hostwalk *h);
 
 /*

@@ -14,14 +14,12 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/terminal.h"
-#include "process/process.h"
+#include "follow/follow.h"
 #include "process/unsupported.h"
 #include "profile/profile.h"
 #include "python/threadnames.h"
-#include "sample/collect.h"
 #include "sample/dump.h"
-#include "sample/readcode.h"
-#include "symbolize/symbolize.h"
+#include "sample/uses.h"
 #include "threads/export_threads.h"
 #include "threads/gil.h"
 #include "threads/hostwalk.h"
@@ -54,9 +52,11 @@ struct python_name {
 struct dumper {
 	const struct threaddump_opts *o;
 	struct threadlist *list;
-	struct collect *collect;
-	struct symbolizer *sym;
-	struct process_table *procs;
+	struct follow *follow;
+	struct process_table *procs; /* of `follow`, as the next two */
+	struct object *object;
+	struct sym_jit *jit;
+	struct uses sampler;
 	const struct process *p;
 	struct hostwalk *walker;
 	struct profile *profile; /* what is printed */
@@ -249,23 +249,41 @@ static int take_sample(struct dumper *d, struct seen *s, bool at_last)
 
 static int take_samples(struct dumper *d, bool at_last)
 {
-	const struct dump_opts opts = { .threads = true, .jit = symbolizer__jit(d->sym) };
+	const struct dump_opts opts = { .threads = true, .jit = d->jit };
 	struct dump_late late = { 0 };
-	unsigned old = collect__flip(d->collect);
+	unsigned old = object__flip(d->object);
+	const struct dump_tables tables = { object__counts_fd(d->object, old),
+					    object__chunks_fd(d->object, old), 0 };
 	int err;
 
-	collect__consume(d->collect);
-	err = dump__window(d->collect, old, d->procs, &opts, d->samples, &late);
+	follow__read(d->follow);
+	err = dump__window(&tables, d->procs, &opts, d->samples, &late);
 	for (size_t i = 0; i < d->seen_cnt && !err; i++)
 		if (!d->seen[i].done)
 			err = take_sample(d, &d->seen[i], at_last);
 	return err;
 }
 
+static int start_sampler(struct dumper *d)
+{
+	const struct sample_spec spec = {
+		.sources = { { .source = source__of_event(EVENT_CPU_CLOCK) } },
+		.source_cnt = 1,
+		.frequency_hz = SAMPLE_HZ,
+	};
+	struct world world;
+	int err = object__wait_loaded(d->object);
+
+	follow__world(d->follow, &world);
+	if (!err)
+		err = uses__open(&d->sampler, &spec, &world);
+	return err ? err : uses__start(&d->sampler);
+}
+
 /* Until all are caught, in their sleep or by a sample. */
 static int sample_the_rest(struct dumper *d)
 {
-	int open = 1, err = collect__attach_sampler(d->collect, SAMPLE_HZ);
+	int open = 1, err = start_sampler(d);
 	uint64_t start = now_ms(), window = start; /* the sampler may have had to be loaded first */
 
 	while (!err && open && now_ms() - start < PATIENCE_MS) {
@@ -279,8 +297,9 @@ static int sample_the_rest(struct dumper *d)
 	}
 	if (!err && open)
 		err = take_samples(d, true);
-	collect__detach_sampler(d->collect);
-	collect__consume(d->collect);
+	uses__stop(&d->sampler);
+	wait_for_programs();
+	follow__read(d->follow);
 	return err;
 }
 
@@ -367,7 +386,7 @@ static int add_stack(struct dumper *d, const struct seen *s)
 		return -1;
 	for (size_t i = 0; i < s->frame_cnt; i++)
 		words[i] = s->frames[s->frame_cnt - 1 - i];
-	cnt = dump__name_generated(symbolizer__jit(d->sym), d->p->space, words, (int)s->frame_cnt);
+	cnt = dump__name_generated(d->jit, d->p->space, words, (int)s->frame_cnt);
 	return profile__add_stack(d->profile, 0, s->now.tid, words, (size_t)cnt, 1);
 }
 
@@ -431,17 +450,15 @@ static int report(struct dumper *d)
 	size_t cnt = 0;
 
 	read_names(d);
-	sym_jit__begin(symbolizer__jit(d->sym));
+	sym_jit__begin(d->jit);
 	for (size_t i = 0; i < d->seen_cnt && !err; i++)
 		if (!d->seen[i].gone)
 			err = fill_thread(d, &d->seen[i], &threads[cnt++]);
-	if (!err)
-		err = dump__modules(d->procs, d->profile);
-	if (!err)
-		err = symbolizer__run(d->sym, d->profile, &so);
 	if (err)
 		log_err("names: %s", strerror(-err));
 	else
+		err = follow__names(d->follow, d->profile, &so);
+	if (!err)
 		err = print(d, threads, cnt);
 	free(threads);
 	return err;
@@ -449,59 +466,37 @@ static int report(struct dumper *d)
 
 /* ---- before ---------------------------------------------------------------------------------- */
 
-static void on_proc(void *ctx, const struct ev_proc *ev)
-{
-	struct dumper *d = ctx;
-
-	process_table__on_event(d->procs, ev);
-}
-
-static void on_blob(void *ctx, const struct ev_blob *ev, size_t size)
-{
-	struct dumper *d = ctx;
-
-	sym_python__on_blob(symbolizer__python(d->sym), ev, size);
-}
-
-static void on_code(void *ctx, const struct ev_code *ev, size_t size)
-{
-	struct dumper *d = ctx;
-
-	readcode__take(symbolizer__python(d->sym), d->procs, ev, size);
-}
-
 static int open_stages(struct dumper *d)
 {
-	const struct collect_opts opts = {
-		.flags = CFG_NATIVE | CFG_KERNEL | CFG_TARGETS | CFG_THREADS,
-		.frequency_hz = SAMPLE_HZ,
+	const struct follow_opts opts = {
+		.object = {
+			.flags = CFG_NATIVE | CFG_KERNEL | CFG_TARGETS | CFG_THREADS,
+			.frequency_hz = SAMPLE_HZ,
+		},
+		.processes = { .all = true, .pids = &d->o->pid, .pid_cnt = 1 },
+		.prepare = true,
+		.names = true,
 	};
-	const struct collect_sink sink = {
-		.ctx = d, .proc = on_proc, .code = on_code, .blob = on_blob
-	};
-	const struct process_opts process_opts = { .all = true, .pids = &d->o->pid, .pid_cnt = 1 };
 	struct process_maps maps;
+	struct ring_sink sink;
 
-	d->collect = collect__open(&opts, &sink);
-	if (!d->collect)
+	d->follow = follow__open(&opts);
+	if (!d->follow)
 		return -EIO;
+	d->procs = follow__procs(d->follow);
+	d->object = follow__object(d->follow);
+	d->jit = symbolizer__jit(follow__symbolizer(d->follow));
 	d->list = threadlist__open((uint32_t)d->o->pid);
 	if (!d->list)
 		return -EIO;
-	d->sym = symbolizer__new();
 	d->profile = profile__new();
 	d->samples = profile__new();
-	collect__process_maps(d->collect, &maps);
-	if (d->sym)
-		d->procs = process_table__new(&maps, symbolizer__sink(d->sym), &process_opts);
-	if (d->procs)
-		d->walker = hostwalk__new(d->procs, &maps, &sink);
+	object__process_maps(d->object, &maps);
+	follow__sink(d->follow, &sink);
+	d->walker = hostwalk__new(d->procs, &maps, &sink);
 	if (!d->profile || !d->samples || !d->walker)
 		return log_no_memory();
-	process_table__prepare(d->procs); /* while programs are being loaded */
-	if (collect__attach_lifecycle(d->collect))
-		return -EIO;
-	return process_table__scan(d->procs);
+	return follow__scan(d->follow);
 }
 
 /* Says why there are no Python frames to dump. */
@@ -578,10 +573,9 @@ static void close_stages(struct dumper *d)
 	free(d->seen);
 	free(d->names);
 	hostwalk__free(d->walker);
-	symbolizer__free(d->sym);
-	process_table__free(d->procs);
+	uses__close(&d->sampler);
+	follow__close(d->follow);
 	threadlist__close(d->list);
-	collect__close(d->collect);
 	profile__free(d->profile);
 	profile__free(d->samples);
 }

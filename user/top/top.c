@@ -145,7 +145,7 @@ static void close_threads(struct live *l)
 
 static void open_threads(struct live *l, const struct process *p)
 {
-	const struct collect_sink none = { .ctx = NULL };
+	const struct ring_sink none = { .ctx = NULL };
 	struct process_maps maps;
 
 	l->looked_into = p->space;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-#include "sample/readcode.h"
+#include "follow/readcode.h"
 
 #include <errno.h>
 #include <inttypes.h>

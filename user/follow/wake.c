@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-#include "sample/wake.h"
+#include "follow/wake.h"
 
 #include "base/clock.h"
 

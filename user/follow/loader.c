@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-#include "sample/loader.h"
+#include "follow/loader.h"
 
 #include <bpf/bpf.h>
 #include <errno.h>

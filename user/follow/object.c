@@ -1,0 +1,410 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+#include "follow/object_parts.h"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <linux/capability.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/rights.h"
+#include "base/str.h"
+#include "follow/kernelbtf.h"
+#include "follow/loader.h"
+
+/* Of the kernel's log of a program, with -vv. */
+#define LIBBPF_TEXT_MAX 8192U
+
+/* ---- why it cannot work ---------------------------------------------------------------------- */
+
+/* The rights and features without which nothing works; each has a remedy. */
+static int check_rights(void)
+{
+	for (const struct right *r = rights__needed; r->name; r++) {
+		if (rights__has(r) ||
+		    r->cap == CAP_SYSLOG) /* told when kernel names are asked for */
+			continue;
+		if (r->essential) {
+			log_err("%s is missing: %s (%s)", r->name, r->without, RIGHTS_REMEDY);
+			return -EPERM;
+		}
+		log_warn("%s is missing: %s", r->name, r->without);
+	}
+	if (rights__locked_down()) {
+		log_err("kernel lockdown is in confidentiality mode, which forbids BPF to read memory (boot "
+			"with lockdown=integrity)");
+		return -EPERM;
+	}
+	if (access(BTF_PATH, R_OK)) {
+		log_err("%s: %s (the kernel must be built with CONFIG_DEBUG_INFO_BTF=y)", BTF_PATH,
+			strerror(errno));
+		return -ENOTSUP;
+	}
+	return 0;
+}
+
+static void explain_load_failure(int err)
+{
+	if (err == -EPERM || err == -EACCES)
+		log_err("loading the BPF programs: %s (CAP_BPF and CAP_PERFMON are needed; -vv shows the "
+			"kernel's log)",
+			strerror(-err));
+	else
+		log_err("loading the BPF programs: %s (kernel 5.15 or later is needed; -vv shows the kernel's "
+			"log)",
+			strerror(-err));
+}
+
+/*
+ * libbpf's messages are one level lower than ours: what it calls a warning we explain ourselves. The
+ * kernel's log of a program that it refuses is one message of up to megabytes, and says why at its end.
+ */
+static int on_libbpf_print(enum libbpf_print_level level, const char *fmt, va_list args)
+{
+	char *text;
+	size_t len;
+
+	if (log_get_level() <= LOG_LEVEL_DEBUG || level == LIBBPF_DEBUG)
+		return 0; /* -vv */
+	if (vasprintf(&text, fmt, args) < 0)
+		return 0;
+	len = strlen(text);
+	while (len && text[len - 1] == '\n')
+		text[--len] = '\0';
+	str_keep_end(text, LIBBPF_TEXT_MAX);
+	log_debug("%s", text);
+	free(text);
+	return 0;
+}
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+/* An array map in our memory; NULL and errno. */
+static void *map_array(const struct bpf_map *map, size_t *size)
+{
+	void *at;
+
+	*size = (size_t)bpf_map__max_entries(map) * bpf_map__value_size(map);
+	at = mmap(NULL, *size, PROT_READ | PROT_WRITE, MAP_SHARED, bpf_map__fd(map), 0);
+	return at == MAP_FAILED ? NULL : at;
+}
+
+static int map_arrays(struct object *o)
+{
+	o->bss = map_array(o->skel->maps.bss, &o->bss_size);
+	if (o->bss)
+		o->mappings = map_array(o->skel->maps.mappings, &o->mappings_size);
+	if (o->mappings)
+		o->seen = map_array(o->skel->maps.seen, &o->seen_size);
+	return o->seen ? 0 : -errno;
+}
+
+static struct object *object__alloc(const struct object_opts *opts)
+{
+	struct object *o = calloc(1, sizeof(*o));
+
+	if (!o)
+		return NULL;
+	o->stats_fd = o->btf_fd = -1;
+	o->cpu_cap = libbpf_num_possible_cpus();
+	if (o->cpu_cap < 1)
+		o->cpu_cap = 1;
+	o->sampler_cnt = opts->sampler_cnt ? opts->sampler_cnt : 1;
+	return o;
+}
+
+static int load(void *skel)
+{
+	return pyperf_bpf__load(skel);
+}
+
+static void close_btf(struct object *o)
+{
+	if (o->btf_fd >= 0)
+		close(o->btf_fd);
+	o->btf_fd = -1;
+}
+
+/* With the kernel's types that it needs; where these cannot be copied, libbpf looks for them among all. */
+static struct pyperf_bpf *open_object(struct object *o)
+{
+	char path[64];
+	LIBBPF_OPTS(bpf_object_open_opts, opts, .btf_custom_path = path);
+
+	o->btf_fd = kernelbtf__open(BTF_PATH);
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", o->btf_fd);
+	if (o->btf_fd >= 0)
+		return pyperf_bpf__open_opts(&opts);
+	log_debug("%s: %s", BTF_PATH, strerror(-o->btf_fd));
+	return pyperf_bpf__open();
+}
+
+struct object *object__open(const struct object_opts *opts)
+{
+	struct object *o;
+	int err;
+
+	if (check_rights())
+		return NULL;
+	libbpf_set_print(on_libbpf_print);
+	o = object__alloc(opts);
+	if (!o) {
+		log_no_memory();
+		return NULL;
+	}
+	o->loader = loader__new();
+	o->skel = o->loader ? open_object(o) : NULL;
+	if (!o->skel) {
+		log_err("the BPF object: %s", strerror(errno));
+		goto fail;
+	}
+	if (object__configure(o, opts))
+		goto fail;
+	err = loader__start(o->loader, o->skel->obj, load, o->skel);
+	if (err) {
+		explain_load_failure(err);
+		goto fail;
+	}
+	err = map_arrays(o);
+	if (err) {
+		log_err("mapping the BPF maps: %s", strerror(-err));
+		goto fail;
+	}
+	if (opts->bpf_stats)
+		o->stats_fd = bpf_enable_stats(BPF_STATS_RUN_TIME);
+	return o;
+fail:
+	object__close(o);
+	return NULL;
+}
+
+static void unmap(void *at, size_t size)
+{
+	if (at)
+		munmap(at, size);
+}
+
+void object__unmap(struct object *o)
+{
+	unmap(o->bss, o->bss_size);
+	unmap(o->mappings, o->mappings_size);
+	unmap(o->seen, o->seen_size);
+	o->bss = NULL;
+	o->mappings = NULL;
+	o->seen = NULL;
+}
+
+void object__close(struct object *o)
+{
+	if (!o)
+		return;
+	object__unmap(o);
+	if (o->stats_fd >= 0)
+		close(o->stats_fd);
+	if (o->loader)
+		loader__wait(o->loader);
+	pyperf_bpf__destroy(o->skel);
+	close_btf(o);
+	loader__free(o->loader);
+	free(o);
+}
+
+void object__process_maps(const struct object *o, struct process_maps *maps)
+{
+	*maps = (struct process_maps){
+		.procs_fd = bpf_map__fd(o->skel->maps.procs),
+		.plain_exes_fd = bpf_map__fd(o->skel->maps.plain_exes),
+		.images_fd = bpf_map__fd(o->skel->maps.images),
+		.tables_fd = bpf_map__fd(o->skel->maps.tables),
+		.interps_fd = bpf_map__fd(o->skel->maps.interps),
+		.mappings = o->mappings,
+		.draft = &o->bss->draft,
+		.seen = o->seen,
+		.seen_cap = bpf_map__max_entries(o->skel->maps.seen),
+		.mapping_cap = bpf_map__max_entries(o->skel->maps.mappings),
+		.table_cap = bpf_map__max_entries(o->skel->maps.tables),
+		.interp_cap = bpf_map__max_entries(o->skel->maps.interps),
+	};
+}
+
+void object__world(const struct object *o, struct world *w)
+{
+	w->object = o->skel->obj;
+	for (uint32_t i = 0; i < SAMPLED_MAX; i++)
+		w->samplers[i] = object__sampler(o, i);
+	w->clock_ns = (uint64_t *)o->bss->clock_ns;
+	w->cpu_cap = o->cpu_cap;
+}
+
+/* ---- attaching ------------------------------------------------------------------------------- */
+
+int object__attach_lifecycle(struct object *o)
+{
+	struct bpf_program *const progs[] = { o->skel->progs.on_fork, o->skel->progs.on_exec,
+					      o->skel->progs.on_exit };
+	struct bpf_link **const links[] = { &o->skel->links.on_fork, &o->skel->links.on_exec,
+					    &o->skel->links.on_exit };
+
+	int err = loader__wait_early(o->loader);
+
+	if (err) {
+		explain_load_failure(err);
+		return err;
+	}
+	for (size_t i = 0; i < sizeof(progs) / sizeof(progs[0]); i++) {
+		*links[i] = bpf_program__attach(progs[i]);
+		if (!*links[i]) {
+			log_err("attach %s: %s", bpf_program__name(progs[i]), strerror(errno));
+			return -errno;
+		}
+	}
+	object__follow_areas(o, true);
+	return 0;
+}
+
+void object__follow_areas(struct object *o, bool on)
+{
+	struct bpf_link **link = &o->skel->links.on_unmapped_area;
+
+	if (on == (*link != NULL))
+		return;
+	if (!on) {
+		bpf_link__destroy(*link);
+		*link = NULL;
+		return;
+	}
+	/* Without it, before Linux 5.7, a library may be named for one that had its addresses: docs/limits.md. */
+	*link = bpf_program__attach(o->skel->progs.on_unmapped_area);
+	if (!*link)
+		log_debug("attach on_unmapped_area: %s", strerror(errno));
+}
+
+/* The programs of further events go on in on_cpu_sample(). */
+static int link_samplers(const struct object *o)
+{
+	uint32_t zero = 0;
+	int fd = bpf_program__fd(o->skel->progs.on_cpu_sample);
+
+	if (o->sampler_cnt < 2)
+		return 0;
+	return bpf_map_update_elem(bpf_map__fd(o->skel->maps.samplers), &zero, &fd, BPF_ANY);
+}
+
+int object__wait_loaded(struct object *o)
+{
+	int err = loader__wait(o->loader);
+
+	close_btf(o);
+	if (err) {
+		explain_load_failure(err);
+		return err;
+	}
+	err = link_samplers(o);
+	if (err)
+		log_err("the samplers of further events: %s", strerror(-err));
+	return err;
+}
+
+/* ---- figures --------------------------------------------------------------------------------- */
+
+int object__cpu_cap(const struct object *o)
+{
+	return o->cpu_cap;
+}
+
+struct counters *object__cpu_counters(const struct object *o)
+{
+	struct counters *per_cpu = calloc((size_t)o->cpu_cap, sizeof(*per_cpu));
+	uint32_t zero = 0;
+
+	if (per_cpu)
+		bpf_map_lookup_elem(bpf_map__fd(o->skel->maps.counters), &zero, per_cpu);
+	return per_cpu;
+}
+
+void object__counters(const struct object *o, uint64_t counters[CTR_CNT])
+{
+	struct counters *per_cpu = object__cpu_counters(o);
+
+	memset(counters, 0, CTR_CNT * sizeof(*counters));
+	for (int cpu = 0; per_cpu && cpu < o->cpu_cap; cpu++)
+		for (uint32_t i = 0; i < CTR_CNT; i++)
+			counters[i] += per_cpu[cpu].n[i];
+	free(per_cpu);
+}
+
+uint64_t object__events_lost(const struct object *o)
+{
+	return __atomic_load_n(&o->bss->events_lost, __ATOMIC_RELAXED);
+}
+
+static void add_run_time(const struct bpf_program *prog, uint64_t *ns, uint64_t *runs)
+{
+	struct bpf_prog_info info = { 0 };
+	__u32 size = sizeof(info);
+
+	if (bpf_obj_get_info_by_fd(bpf_program__fd(prog), &info, &size))
+		return;
+	*ns += info.run_time_ns;
+	*runs += info.run_cnt;
+}
+
+void object__run_time(const struct object *o, uint64_t *ns, uint64_t *runs)
+{
+	*ns = *runs = 0;
+	add_run_time(o->skel->progs.on_cpu_sample, ns, runs);
+}
+
+uint64_t object__follow_time(const struct object *o)
+{
+	uint64_t ns = 0, runs = 0;
+
+	add_run_time(o->skel->progs.on_fork, &ns, &runs);
+	add_run_time(o->skel->progs.on_exec, &ns, &runs);
+	add_run_time(o->skel->progs.on_exit, &ns, &runs);
+	add_run_time(o->skel->progs.on_unmapped_area, &ns, &runs);
+	return ns;
+}
+
+/* "memlock:" of a map's fdinfo: its memory since 6.4 (90a5527d7686), an estimate before. */
+static uint64_t map_memory(int fd)
+{
+	char path[64], line[128];
+	uint64_t bytes = 0;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", fd);
+	f = fopen(path, "re");
+	if (!f)
+		return 0;
+	while (fgets(line, sizeof(line), f))
+		if (sscanf(line, "memlock: %" SCNu64, &bytes) == 1)
+			break;
+	fclose(f);
+	return bytes;
+}
+
+uint64_t object__mapped_bytes(const struct object *o)
+{
+	/* libbpf maps the data of a ring buffer twice in a row, as the kernel lays it out. */
+	return o->mappings_size + o->seen_size + 2ULL * bpf_map__max_entries(o->skel->maps.events) +
+	       2ULL * bpf_map__max_entries(o->skel->maps.blobs) +
+	       2ULL * bpf_map__max_entries(o->skel->maps.misses);
+}
+
+/* Four system calls for each of them, and all are of one size for ever: so it is asked once. */
+uint64_t object__map_bytes(struct object *o)
+{
+	const struct bpf_map *map;
+
+	if (o->map_bytes)
+		return o->map_bytes;
+	bpf_object__for_each_map(map, o->skel->obj) o->map_bytes += map_memory(bpf_map__fd(map));
+	return o->map_bytes;
+}

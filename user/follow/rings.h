@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+#ifndef PYPERF_RINGS_H
+#define PYPERF_RINGS_H
+/*
+ * What BPF sends: process events, code objects and their names, samples that it may not count itself. Hands each record to
+ * whom it is for.
+ *
+ *	r = rings__open(object, &sink);
+ *	poll(rings__fd(r), POLLIN) ...
+ *	rings__consume(r);
+ *	rings__close(r);			before the object is closed
+ */
+#include <stddef.h>
+
+#include "bpf/pyperf.h"
+#include "follow/object.h"
+
+struct rings;
+
+typedef void (*ring_proc_fn)(void *ctx, const struct ev_proc *ev);
+typedef void (*ring_code_fn)(void *ctx, const struct ev_code *ev, size_t size);
+typedef void (*ring_blob_fn)(void *ctx, const struct ev_blob *ev, size_t size);
+typedef void (*ring_stack_fn)(void *ctx, unsigned window, const struct ev_stack *ev, size_t size);
+
+/* Whom events go to. `proc` gets EV_DRAIN as well: ask object__wants_flip(). */
+struct ring_sink {
+	void *ctx;
+	ring_proc_fn proc;
+	ring_code_fn code; /* NULL: names are not wanted */
+	ring_blob_fn blob; /* likewise */
+	/*
+	 * With CFG_NMI: a sample that BPF has counted, with its stack, to be added to `window`. Whatever
+	 * the counts of the window say of the same key comes on top of it.
+	 */
+	ring_stack_fn stack;
+};
+
+/* `object` is borrowed until close. NULL after a message. */
+struct rings *rings__open(struct object *object, const struct ring_sink *sink);
+void rings__close(struct rings *r);
+
+/* Readable when there are records. Borrowed. */
+int rings__fd(const struct rings *r);
+/*
+ * Hands waiting records to the sink, at least those that wait now. 0: all of them, and rings__fd() tells of what comes;
+ * 1: there may be more of which it does not tell, call this again before you wait; or negative errno.
+ */
+int rings__consume(struct rings *r);
+
+#endif /* PYPERF_RINGS_H */

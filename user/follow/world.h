@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+#ifndef PYPERF_WORLD_H
+#define PYPERF_WORLD_H
+/*
+ * What sources have of what is followed. All is borrowed, from before the BPF object is loaded: until then only descriptors
+ * of maps may be asked for. Programs of another object share its maps: bpf_map__reuse_fd() with
+ * bpf_object__find_map_fd_by_name(world->object, "procs").
+ */
+#include <stdint.h>
+
+#include "bpf/pyperf.h"
+
+struct bpf_object;
+struct bpf_program;
+struct mmapwatch;
+struct perf_events;
+
+struct world {
+	const struct bpf_object *object;
+	struct bpf_program
+		*samplers[SAMPLED_MAX]; /* by number of the value type; as many as were asked for */
+	uint64_t *
+		clock_ns; /* likewise: what a sample of a clock is worth; 0: the period that the kernel tells */
+	struct perf_events *events;    /* opened before; NULL: none */
+	const struct mmapwatch *watch; /* NULL: none */
+	int cpu_cap;		       /* possible CPUs */
+};
+
+#endif /* PYPERF_WORLD_H */
