@@ -10,6 +10,7 @@ BPF_INLINE void load_image(struct walk *w, const struct image *im)
 {
 	w->map_first = im->map_first;
 	w->map_cnt = im->map_cnt;
+	w->is_cut = im->flags & IMAGE_CUT;
 	w->map.start = w->map.end = 0;
 	w->has_python = 0;
 	w->interp_cnt = im->interp_cnt;

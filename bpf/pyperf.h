@@ -119,7 +119,8 @@ enum frame_tag {
 	X(PY_SETUP, 14, "python-frame-in-setup")                                                   \
 	X(EMPTY, 15, "no-frames")                                                                  \
 	X(STACK_BUDGET, 16, "too-many-stacks") /* of user space only */                            \
-	X(GREENLET, 17, "greenlet")	       /* the root of its stack: nothing is missing */
+	X(GREENLET, 17, "greenlet")	       /* the root of its stack: nothing is missing */     \
+	X(NO_ROOM, 18, "no-room-for-mappings") /* of all the process's: IMAGE_CUT */
 
 enum marker_why {
 #define X(name, number, text) MARK_##name = (number),
@@ -288,6 +289,7 @@ PYPERF_ASSERT_SIZE(struct exe_key, 16);
 enum image_flags {
 	IMAGE_PYTHON = 1 << 0,	   /* interpreters were found and trusted: interps[] */
 	IMAGE_NOT_WALKED = 1 << 1, /* an interpreter is there but is not trusted: native only */
+	IMAGE_CUT = 1 << 2,	   /* `mappings` had no room for all */
 };
 
 #define IMAGE_INTERPS 2 /* interpreters of one process that are walked */

@@ -89,7 +89,7 @@ struct walk {
 	__u64 stack_start; /* stack pointer with which the process began; 0: not known */
 	__u64 value;	   /* what the stack is worth, in units of ... */
 	__u32 type;	   /* ... this value type */
-	__u32 pad1;
+	__u32 is_cut;	   /* some of its mappings are missing */
 
 	/* native position: the registers of the frame that is looked at next */
 	__u64 pc, sp, fp;

@@ -641,7 +641,8 @@ BPF_NOINLINE int walk_native_step(__u32 i)
 	if (find_mapping(look)) {
 		if (look >= ARCH_USER_MAX || look < 4096)
 			return native_lost(w, MARK_BAD_FRAME, 0);
-		return no_rows(FRAME_WORD(FRAME_ANON, look), MARK_UNMAPPED, 0);
+		return no_rows(FRAME_WORD(FRAME_ANON, look),
+			       w->is_cut ? MARK_NO_ROOM : MARK_UNMAPPED, 0);
 	}
 	off = look - w->map.start + w->map.offset;
 	word = w->map.file ? NATIVE_WORD(w->map.file, off) : FRAME_WORD(FRAME_ANON, look);

@@ -1142,6 +1142,7 @@ static void world__load(struct world *w)
 	struct walk *k = w->walk;
 
 	memset(k, 0xa5, sizeof(*k)); /* of the sample before */
+	k->is_cut = 0;
 	memset(w->out, 0xa5, sizeof(*w->out));
 	memset(w->deep, 0xa5, sizeof(w->deep));
 	w->reads = 0;

@@ -113,12 +113,15 @@ class Beside:
         result.took = took
         return result
 
-    def check(self, result, least=0.99):
+    def check(self, result, late):
         stacks = [s for s in result.stacks if s.comm == "neighbour"]
         assert harness.total(stacks) > 100, harness.total(stacks)
-        good = [s for s in stacks if not s.markers() and s.leaf() and s.leaf().name == NAME]
-        assert harness.total(good) >= least * harness.total(stacks), "\n".join(
-            str(s) for s in stacks if s not in good)[:2000]
+        # One that starts beside a full table has its Python at once, and its native stacks when others gave room.
+        named = [s for s in stacks if s.leaf()]
+        good = [s for s in named if not s.markers() and s.leaf().name == NAME]
+        for picked, least in (named, 0.97 if late else 0.99), (good, 0.8 if late else 0.99):
+            assert harness.total(picked) >= least * harness.total(stacks), "\n".join(
+                str(s) for s in stacks if s not in picked)[:2000]
         assert self.memory < MEMORY, "%d MiB" % (self.memory >> 20)
 
 
@@ -139,7 +142,7 @@ def beside(ground):
             finally:
                 if run.profiler.process.poll() is None:
                     run.profiler.process.kill()
-            run.check(result)
+            run.check(result, late)
             return result
 
         yield run

@@ -19,6 +19,15 @@ def test_leases(ground, beside):
         beside()
 
 
+def test_memory_of_fuse(ground, beside):
+    """Who reads the name of this code waits for a server that does not answer, and cannot be killed."""
+    place = ground.room / "mnt"
+    place.mkdir()
+    os.chown(place, TENANT, TENANT)
+    with ground.tenant("fuse_name.py", place, namespace="mount"):
+        beside()
+
+
 def test_hollow_files(ground, beside):
     """Files of some KiB on disk whose sections claim 500 MiB each."""
     with ground.tenant("hollow.py", ground.room, 4):
@@ -31,6 +40,12 @@ def test_big_perf_map(ground, beside):
             beside()
         finally:
             os.unlink("/tmp/perf-%d.map" % tenant.pid)
+
+
+def test_full_table_of_mappings(ground, beside):
+    """Who starts when others fill the table is named all the same."""
+    with ground.tenant("mapper.py", 20, 4000, 10, 400, 20, 40, 20, 2):
+        beside(late=True)
 
 
 def test_planted_fifo(ground):

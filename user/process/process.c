@@ -30,6 +30,13 @@
 #define EXEC_WAIT_ROUNDS 3
 #define CHECK_BUDGET_NS	 2000000ULL /* of one round */
 #define MAX_CANDIDATES	 8	    /* interpreters of one process */
+/*
+ * Of `mappings`: an image of more has at most an eighth of what is free and not kept for small ones, and one of less than
+ * the last is not cut for others.
+ */
+#define SMALL_IMAGE	 256
+#define LEAST_IMAGE	 32
+#define TAKE_EVERY_NS	 100000000ULL
 
 /* One entry of `images`, and who lives by it. */
 struct image_ref {
@@ -66,6 +73,7 @@ struct process_table {
 	uint32_t *unchecked;	     /* spaces whose self-check is not over */
 	size_t unchecked_cnt, unchecked_cap;
 	uint64_t check_ns;	 /* when the first of them is due; UINT64_MAX: it can wait */
+	uint64_t took_ns;	 /* when an image was last cut to make room for another */
 	struct exec_maps exec;	 /* of the process at hand */
 	struct strbuf text;	 /* of another of its files */
 	struct mapping *scratch; /* EXEC_MAPS_MAX of them */
@@ -365,22 +373,241 @@ static bool same_image(const struct process_table *pt, const struct image *old,
 					 old->map_cnt * sizeof(*f->maps)));
 }
 
+static void note_rights(struct process *p, int proc_fd, struct strbuf *text);
+
+/* ---- room in `mappings` --------------------------------------------------------------------- */
+
+/* How much a mapping is worth: the interpreters', then one of each other file. */
+static int worth(const struct process_table *pt, const struct mapping *maps, uint32_t i)
+{
+	const struct mapped_file *file = file_table__find(pt->files, maps[i].file);
+
+	if (file && file->py)
+		return 2;
+	return file && (!i || maps[i - 1].file != maps[i].file);
+}
+
+/* Keeps `cnt` mappings of a look, the most useful ones. */
+static int cut_mappings(struct process_table *pt, struct fresh *f, uint32_t cnt)
+{
+	bool *keep = calloc(f->val.map_cnt + 1, sizeof(*keep));
+	uint32_t left = cnt, kept = 0;
+	struct mapping gone;
+
+	if (!keep)
+		return -ENOMEM;
+	for (int least = 2; least >= 0; least--) {
+		for (uint32_t i = 0; left && i < f->val.map_cnt; i++) {
+			if (!keep[i] && worth(pt, f->maps, i) >= least) {
+				keep[i] = true;
+				left--;
+			}
+		}
+	}
+	for (uint32_t i = 0; i < f->val.map_cnt; i++) {
+		gone = f->maps[i];
+		if (keep[i])
+			f->maps[kept++] = gone;
+		else
+			put_files(pt, &gone, 1);
+	}
+	f->val.map_cnt = kept;
+	f->val.flags |= IMAGE_CUT;
+	free(keep);
+	return 0;
+}
+
+/* What each user's images have, by user + 1. */
+struct holder {
+	uint64_t mappings;
+	struct image_ref *largest;
+};
+
+static uint32_t user_of(struct process_table *pt, struct process *p)
+{
+	int proc_fd = p->ids_known || p->exited ? -1 : open_proc_dir(p->tgid);
+
+	if (proc_fd >= 0) {
+		note_rights(p, proc_fd, &pt->text);
+		close(proc_fd);
+	}
+	return p->ids_known ? p->uid : 0;
+}
+
+static void add_holding(struct process_table *pt, struct idmap *holders, struct image_ref *image)
+{
+	uint64_t key = image->users ? user_of(pt, image->users) + 1ULL : 0;
+	struct holder *h = key ? idmap__get(holders, key) : NULL;
+
+	if (!key || image->val.map_cnt <= LEAST_IMAGE)
+		return;
+	if (!h) {
+		h = calloc(1, sizeof(*h));
+		if (!h || idmap__set(holders, key, h)) {
+			free(h);
+			return;
+		}
+	}
+	h->mappings += image->val.map_cnt;
+	if (!h->largest || h->largest->val.map_cnt < image->val.map_cnt)
+		h->largest = image;
+}
+
+/* The largest image of the user who has most, if that is more than the one who wants `cnt`. */
+static struct image_ref *find_victim(struct process_table *pt, struct process *p, uint32_t cnt)
+{
+	const struct holder *own = NULL, *most = NULL;
+	struct image_ref *image, *victim = NULL;
+	struct idmap holders = { 0 };
+	struct holder *h;
+
+	for (size_t at = 0; (image = idmap__next(&pt->images, &at));)
+		add_holding(pt, &holders, image);
+	own = idmap__get(&holders, user_of(pt, p) + 1ULL);
+	for (size_t at = 0; (h = idmap__next(&holders, &at));)
+		most = !most || h->mappings > most->mappings ? h : most;
+	if (most && (most == own ? most->largest->val.map_cnt > cnt
+				 : most->mappings > (own ? own->mappings : 0) + cnt))
+		victim = most->largest;
+	for (size_t at = 0; (h = idmap__next(&holders, &at));)
+		free(h);
+	idmap__free(&holders);
+	return victim;
+}
+
+/* Its users are looked at again, and cut. */
+static void take_room(struct process_table *pt, struct image_ref *image)
+{
+	for (struct process *q = image->users; q; q = q->next_user) {
+		q->share = LEAST_IMAGE;
+		mark_dirty(pt, q);
+	}
+	pt->stats.mappings_taken++;
+	pt->took_ns = now_ns();
+}
+
+static void warn_cut(struct process_table *pt, struct process *p, uint32_t of)
+{
+	pt->stats.mappings_full++;
+	if (!pt->warned_mappings)
+		log_warn(
+			"no room for all %u mappings of process %u of user %u, and of others: their native "
+			"stacks end early, at [no-room-for-mappings]",
+			of, p->tgid, user_of(pt, p));
+	pt->warned_mappings = true;
+}
+
+/* Will there be more room soon: its own old image's, or what another one gives? */
+static bool room_comes(struct process_table *pt, struct fresh *f, uint32_t cnt)
+{
+	const struct image_ref *image = f->p->image;
+	struct image_ref *victim;
+
+	if (f->p->share == LEAST_IMAGE)
+		return image && image->key == f->p->space && image->val.map_cnt > cnt;
+	if (pt->took_ns && now_ns() < pt->took_ns + TAKE_EVERY_NS)
+		return true; /* it has not been freed yet */
+	victim = find_victim(pt, f->p, f->val.map_cnt);
+	if (victim)
+		take_room(pt, victim);
+	return victim;
+}
+
+/* As many mappings of a look as there is room for now. If more room comes, it is looked at again. */
+static int cut_to_room(struct process_table *pt, struct fresh *f)
+{
+	uint32_t all = f->val.map_cnt, cnt = all;
+	bool comes;
+	int err;
+
+	while (cnt && extent__alloc(&pt->extents, cnt, &f->val.map_first))
+		cnt /= 2;
+	if (cnt == all)
+		return 0;
+	comes = room_comes(pt, f, cnt);
+	err = cut_mappings(pt, f, cnt);
+	if (err) {
+		extent__release(&pt->extents, f->val.map_first, cnt);
+		return err;
+	}
+	f->p->retry |= comes;
+	if (!comes)
+		f->p->share = cnt ? cnt : 1;
+	warn_cut(pt, f->p, all);
+	return 0;
+}
+
+static uint32_t free_slots(const struct process_table *pt)
+{
+	return pt->extents.slots - pt->extents.used;
+}
+
+/* What images of many mappings leave to others. */
+static uint32_t reserve_slots(const struct process_table *pt)
+{
+	return pt->extents.slots / 8;
+}
+
+/* What an image of so many mappings may have; `waits`: more later. */
+static uint32_t share_of(struct process_table *pt, const struct process *p, uint32_t cnt,
+			 bool *waits)
+{
+	uint32_t spare = free_slots(pt), kept = reserve_slots(pt), most;
+	const struct image *own = p->image && p->image->key == p->space ? &p->image->val : NULL;
+
+	if (p->share)
+		return p->share < cnt ? p->share : cnt;
+	if (own && own->flags & IMAGE_CUT && spare < cnt) {
+		*waits = true;
+		return own->map_cnt < cnt ? own->map_cnt : cnt;
+	}
+	if (cnt <= SMALL_IMAGE || (own && own->map_cnt >= cnt))
+		return cnt;
+	most = spare > kept ? (spare - kept) / 8 : 0;
+	most = most > SMALL_IMAGE ? most : SMALL_IMAGE;
+	return most < cnt ? most : cnt;
+}
+
+/* Before it is compared with the image that there is: what it may have of the table. */
+static int keep_share(struct process_table *pt, struct fresh *f)
+{
+	uint32_t all = f->val.map_cnt, cnt = share_of(pt, f->p, all, &f->p->retry);
+
+	if (cnt == all)
+		return 0;
+	if (!f->p->retry && !f->p->share) {
+		f->p->share = cnt;
+		warn_cut(pt, f->p, all);
+	}
+	return cut_mappings(pt, f, cnt);
+}
+
+/* Before the table is full: it takes seconds until what is given is free. */
+static void keep_reserve(struct process_table *pt, const struct fresh *f)
+{
+	struct image_ref *victim;
+
+	if (free_slots(pt) >= reserve_slots(pt) || now_ns() < pt->took_ns + TAKE_EVERY_NS)
+		return;
+	victim = find_victim(pt, f->p, f->val.map_cnt);
+	if (victim)
+		take_room(pt, victim);
+}
+
 static int write_mappings(struct process_table *pt, struct fresh *f)
 {
 	int err;
 
-	if (!f->val.map_cnt)
-		return 0;
-	err = extent__alloc(&pt->extents, f->val.map_cnt, &f->val.map_first);
-	if (err) {
-		pt->stats.mappings_full++;
-		if (!pt->warned_mappings)
-			log_warn("no room for the mappings of process %u and others: their native "
-				 "stacks will end early",
-				 f->p->tgid);
-		pt->warned_mappings = true;
+	/* Once more: others may have been looked at together with it. */
+	err = keep_share(pt, f);
+	if (err || !f->val.map_cnt)
 		return err;
-	}
+	err = extent__alloc(&pt->extents, f->val.map_cnt, &f->val.map_first);
+	if (err)
+		err = cut_to_room(pt, f);
+	if (err)
+		return err;
+	keep_reserve(pt, f);
 	memcpy(pt->maps.mappings + f->val.map_first, f->maps, f->val.map_cnt * sizeof(*f->maps));
 	/* The system call that publishes the range orders these writes before it. */
 	return 0;
@@ -516,6 +743,8 @@ static bool has_closed(const struct process_table *pt, const struct fresh *f)
 	const struct mapping *was = old ? pt->maps.mappings + old->map_first : NULL;
 	uint32_t at = 0;
 
+	if (f->val.flags & IMAGE_CUT)
+		return false;
 	for (uint32_t i = 0; old && f->val.map_cnt && i < old->map_cnt; i++) {
 		while (at < f->val.map_cnt && f->maps[at].start < was[i].start)
 			at++;
@@ -986,6 +1215,9 @@ static int look(struct process_table *pt, struct fresh *f, int proc_fd)
 	if (found.cnt)
 		set_interps(pt, f, proc_fd, &found);
 	look_for_generated(pt, f->p, proc_fd);
+	err = keep_share(pt, f);
+	if (err)
+		return err;
 	f->p->introduce = !f->p->described || (f->p->is_python && !f->p->ids_known);
 	return 0;
 }

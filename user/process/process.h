@@ -96,6 +96,7 @@ struct process {
 	bool plain;    /* BPF knows its executable */
 	struct exe_key exe_key;
 	uint8_t exec_wait;
+	uint32_t share; /* mappings that its image may have; 0: all */
 };
 
 struct process_stats {
@@ -108,10 +109,11 @@ struct process_stats {
 	uint64_t overtaken;		    /* mappings gone before their image was there */
 	uint64_t exec_plain;		    /* execs settled without reading anything */
 	uint64_t unreadable;		    /* ... could not be read: not permitted */
-	uint64_t mappings_full;		    /* images that found no room in `mappings` */
-	uint64_t images_full;		    /* ... in `images` */
-	uint64_t procs_full;		    /* processes at start that found no room in `procs` */
-	uint64_t maps_truncated;	    /* processes with too many mappings */
+	uint64_t mappings_full;	 /* images that found no room for all of theirs in `mappings` */
+	uint64_t mappings_taken; /* ... that gave room to others */
+	uint64_t images_full;	 /* ... in `images` */
+	uint64_t procs_full;	 /* processes at start that found no room in `procs` */
+	uint64_t maps_truncated; /* processes with too many mappings */
 	uint64_t mappings_used;
 	uint64_t last_space; /* the highest so far: they are not used again */
 	uint64_t refresh_ns;
