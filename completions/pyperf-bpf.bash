@@ -175,9 +175,9 @@ _pyperf_bpf()
 	esac
 	if [[ $cur == -* ]]; then
 		case $command in
-		record) mapfile -t COMPREPLY < <(compgen -W "-d --duration -e --event -F --frequency -c --count -p --pid --children -C --cgroup --comm -a --all -o --output -f --folded --value --no-native --no-kernel --no-lines --inlines --threads --max-frames --table-memory -v --verbose -q --quiet -h --help --version" -- "$cur") ;;
+		record) mapfile -t COMPREPLY < <(compgen -W "-d --duration -e --event -F --frequency -c --count -p --pid --children -C --cgroup --comm -a --all -o --output -f --folded --value --native --no-native --no-kernel --no-lines --inlines --threads --max-frames --table-memory -v --verbose -q --quiet -h --help --version" -- "$cur") ;;
 		top) mapfile -t COMPREPLY < <(compgen -W "-F --frequency -p --pid --children -C --cgroup --comm -a --all -i --interval --native -v --verbose -q --quiet -h --help --version" -- "$cur") ;;
-		report) mapfile -t COMPREPLY < <(compgen -W "-o --output -f --folded --value -t --type --no-lines --no-threads --from --to --list --service --label --store -v --verbose -q --quiet -h --help --version" -- "$cur") ;;
+		report) mapfile -t COMPREPLY < <(compgen -W "-o --output -f --folded --value -t --type --native --no-lines --no-threads --from --to --list --service --label --store -v --verbose -q --quiet -h --help --version" -- "$cur") ;;
 		diff) mapfile -t COMPREPLY < <(compgen -W "-o --output -f --folded --absolute -t --type --before --after --before-label --after-label --service --label --store -v --verbose -q --quiet -h --help --version" -- "$cur") ;;
 		dump) mapfile -t COMPREPLY < <(compgen -W "--native --json -v --verbose -q --quiet -h --help --version" -- "$cur") ;;
 		probes) mapfile -t COMPREPLY < <(compgen -W "--json -v --verbose -q --quiet -h --help --version" -- "$cur") ;;

@@ -117,3 +117,21 @@ def test_readme_is_short():
         script = REPO / command.split()[0]
         assert subprocess.run(["test", "-x", script], check=False).returncode == 0
     assert not re.search(r"sudo scripts/", text)
+
+
+def blocks(report):
+    """The titles of a report's blocks, each with the heads of its columns."""
+    lines = report.splitlines()
+    return [(line, " ".join(lines[i + 1].split())) for i, line in enumerate(lines[:-1])
+            if re.match(r"[A-Z]", line) and re.match(r"  +[A-Z]{3}", lines[i + 1])]
+
+
+def test_readme_report():
+    """What the README shows is what the program prints today: blocks, columns, last line."""
+    shown = re.search(r"^    # pyperf-bpf -p .*?\n(?=\S)", (REPO / "README.md").read_text(), re.M | re.S)[0]
+    shown = re.sub(r"^    ", "", shown, flags=re.M)
+    golden = (REPO / "tests/golden/export/many-80.txt").read_text()
+    service = (REPO / "tests/golden/export/service.txt").read_text()
+    assert blocks(shown) == blocks(service) and len(blocks(shown)) == 4
+    last = re.compile(r"^[\d,]+ samples, none lost, .*; cost [\d.]+% of a CPU$", re.M)
+    assert last.search(golden) and last.search(shown)

@@ -90,7 +90,8 @@ def test_unit_in_all_outputs(any_python, tmp_path):
     counted = result.counters["counted"]
     text = (tmp_path / "x.txt").read_text()
     assert re.search(r"{:,} page faults in {:,} samples".format(sum_, counted), " ".join(text.split()))
-    assert "CPU s" not in text and "Functions by page faults: self" in text
+    assert "CPU s" not in text and "\nFunctions by page faults: own" in text
+    assert re.search(r"^\d+% of the page faults is in touch \(", text, re.M)
     document = json.loads((tmp_path / "x.json").read_text())
     assert (document["event"], document["period"], document["frequency_hz"]) == ("page-faults", 10, 0)
     assert (document["events"], document["samples"]) == (sum_, counted)
@@ -107,7 +108,7 @@ def test_unit_in_all_outputs(any_python, tmp_path):
     assert '"many":"page faults"' in (tmp_path / "x.html").read_text()
     assert json.loads((tmp_path / "x.speedscope.json").read_text())["profiles"][0]["unit"] == "none"
     # Read again, the same report.
-    again = subprocess.run([str(HERE.parent.parent / ".output/pyperf-bpf"), "report", tmp_path / "x.pb.gz"],
+    again = subprocess.run([str(HERE.parent.parent / ".output/pyperf-bpf"), "report", "-v", tmp_path / "x.pb.gz"],
                            stdout=subprocess.PIPE, check=True, universal_newlines=True)
     assert again.stdout == text
 
@@ -145,7 +146,7 @@ def test_two_events_at_once(any_python, tmp_path):
     assert pprof["totals"]["page-faults"] == faults["total"]
     assert pprof["totals"]["samples"] == clock["total"]
     text = (tmp_path / "x.txt").read_text()
-    assert "Functions by self time" in text and "Functions by page faults: self" in text
+    assert "\nFunctions by own time" in text and "\nFunctions by page faults: own" in text
     assert text.count("\nSamples\n") == 1 and "not in this profile" not in text
     assert sum(n for _, n in folded(tmp_path / "x.folded")) == clock["total"]
 
@@ -157,7 +158,7 @@ def report(*args):
 
 def test_several_values_are_read_again(any_python, tmp_path):
     several(any_python, tmp_path, "-e", "page-faults,cpu-clock,context-switches")
-    again = report("-o", tmp_path / "y.pb.gz", "-o", tmp_path / "y.json", tmp_path / "x.pb.gz")
+    again = report("-v", "-o", tmp_path / "y.pb.gz", "-o", tmp_path / "y.json", tmp_path / "x.pb.gz")
     assert again.returncode == 0 and again.stdout == (tmp_path / "x.txt").read_text()
     assert json.loads((tmp_path / "y.json").read_text())["values"] == \
         json.loads((tmp_path / "x.json").read_text())["values"]

@@ -63,7 +63,7 @@ def recorded(any_python, tmp_path_factory):
 
 
 def test_round_trip(recorded, directory):
-    report(recorded / "x.pb.gz", "-o", directory / "x.txt", "-o", directory / "x.folded", "-o",
+    report("-v", recorded / "x.pb.gz", "-o", directory / "x.txt", "-o", directory / "x.folded", "-o",
            directory / "x.pb.gz")
     for name in "x.txt", "x.folded", "x.pb.gz":
         assert (directory / name).read_bytes() == (recorded / name).read_bytes(), name
@@ -75,7 +75,7 @@ def test_unprivileged(recorded, directory):
         pytest.skip("setpriv is not installed")
     program = shutil.copy(harness.PYPERF, directory / "pyperf-bpf")
     with open(recorded / "x.pb.gz", "rb") as f:
-        done = subprocess.run([*NOBODY, program, "report", "-"], stdin=f, text=True,
+        done = subprocess.run([*NOBODY, program, "report", "-v", "-"], stdin=f, text=True,
                               capture_output=True, timeout=60)
     assert done.returncode == 0 and not done.stderr, done
     assert done.stdout == (recorded / "x.txt").read_text()

@@ -43,6 +43,14 @@ static bool reserve(struct strbuf *b, size_t more)
 	return !b->err;
 }
 
+void strbuf__cut(struct strbuf *b, size_t len)
+{
+	if (b->len <= len)
+		return;
+	b->len = len;
+	b->s[len] = '\0';
+}
+
 void strbuf__add(struct strbuf *b, const void *s, size_t len)
 {
 	if (!len || !reserve(b, len))

@@ -20,7 +20,8 @@ struct strbuf {
 };
 
 void strbuf__free(struct strbuf *b);
-void strbuf__clear(struct strbuf *b); /* keeps the memory and clears err */
+void strbuf__clear(struct strbuf *b);		/* keeps the memory and clears err */
+void strbuf__cut(struct strbuf *b, size_t len); /* to its first `len` bytes, if there are more */
 void strbuf__add(struct strbuf *b, const void *s, size_t len);
 void strbuf__addz(struct strbuf *b, const char *s);
 void strbuf__addc(struct strbuf *b, char c);

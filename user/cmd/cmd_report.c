@@ -18,12 +18,14 @@ enum long_only {
 	OPT_TO,
 	OPT_LIST,
 	OPT_VALUE,
+	OPT_NATIVE,
 };
 
 struct report_options {
 	struct outputs outputs;
 	struct import_opts import;
-	bool no_lines;
+	bool native, no_lines;
+	bool verbose;
 	char **files; /* borrowed from argv; NULL-terminated; at least one, or `stored` is used */
 	struct stored stored;
 	const char *from, *to; /* borrowed from argv, or NULL */
@@ -36,6 +38,7 @@ static const struct option long_options[] = {
 	{ "folded", no_argument, NULL, 'f' },
 	{ "type", required_argument, NULL, 't' },
 	{ "value", required_argument, NULL, OPT_VALUE },
+	{ "native", no_argument, NULL, OPT_NATIVE },
 	{ "no-lines", no_argument, NULL, OPT_NO_LINES },
 	{ "no-threads", no_argument, NULL, OPT_NO_THREADS },
 	{ "from", required_argument, NULL, OPT_FROM },
@@ -59,6 +62,7 @@ static void usage(void)
 	outputs__help(false);
 	printf("  -t, --type NAME        read only this type of pprof files (default: all,\n"
 	       "                         the number of samples first)\n"
+	       "      --native           report: the innermost functions first, native ones too\n"
 	       "      --no-lines         functions only, no line numbers\n"
 	       "      --no-threads       add up the threads, if they were kept apart\n"
 	       "From the store of 'pyperf-bpf agent', which may be running\n"
@@ -91,6 +95,9 @@ static int set_option(void *ctx, int opt, const char *arg)
 		break;
 	case OPT_VALUE:
 		o->outputs.value = arg;
+		break;
+	case OPT_NATIVE:
+		o->native = true;
 		break;
 	case OPT_NO_LINES:
 		o->no_lines = true;
@@ -142,6 +149,7 @@ static enum cmdline_result parse(struct report_options *o, int argc, char **argv
 	if (result != CMDLINE_RUN)
 		return result;
 	log_set_level((enum log_level)(LOG_LEVEL_INFO + c.verbosity));
+	o->verbose = c.verbosity > 0;
 	o->files = c.words;
 	if (!*o->files && !o->stored.used) {
 		log_err("no profile: name a FILE, or a time with --from; see 'pyperf-bpf report --help'");
@@ -175,6 +183,8 @@ static int report(struct report_options *o)
 		eo = (struct export_opts){
 			.lines = !o->no_lines && import__has_lines(im),
 			.threads = import__has_threads(im),
+			.native = o->native,
+			.verbose = o->verbose,
 		};
 		err = outputs__write(&o->outputs, import__profile(im), &eo);
 	}
@@ -184,7 +194,7 @@ static int report(struct report_options *o)
 
 static int run(int argc, char **argv)
 {
-	struct report_options o = { .no_lines = false };
+	struct report_options o = { .list = false };
 	enum cmdline_result result = parse(&o, argc, argv);
 	int status = cmdline__status(result);
 

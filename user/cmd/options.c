@@ -10,7 +10,8 @@
 
 /* Options without a letter. */
 enum long_only {
-	OPT_NO_NATIVE = CMDLINE_LONG_ONLY,
+	OPT_NATIVE = CMDLINE_LONG_ONLY,
+	OPT_NO_NATIVE,
 	OPT_NO_KERNEL,
 	OPT_NO_LINES,
 	OPT_INLINES,
@@ -27,6 +28,7 @@ static const struct option long_options[] = {
 	{ "output", required_argument, NULL, 'o' },
 	{ "folded", no_argument, NULL, 'f' },
 	{ "value", required_argument, NULL, OPT_VALUE },
+	{ "native", no_argument, NULL, OPT_NATIVE },
 	{ "no-native", no_argument, NULL, OPT_NO_NATIVE },
 	{ "no-kernel", no_argument, NULL, OPT_NO_KERNEL },
 	{ "no-lines", no_argument, NULL, OPT_NO_LINES },
@@ -49,14 +51,16 @@ void options__usage(void)
 	targets__help(true);
 	printf("What to show\n");
 	outputs__help(false);
-	printf("      --no-native        stacks without native (C, C++, ...) frames\n"
+	printf("      --native           report: the innermost functions first, native ones too\n"
+	       "      --no-native        stacks without native (C, C++, ...) frames\n"
 	       "      --no-kernel        stacks without kernel frames\n"
 	       "      --no-lines         functions only, no line numbers\n"
 	       "      --inlines          native frames: source lines, inlined functions (slow)\n"
 	       "      --threads          keep threads apart\n"
 	       "      --max-frames N     innermost frames of a stack, %d to %d (%d)\n"
 	       "Other\n"
-	       "      --table-memory N   MiB of the kernel for unwind tables, 1 to %d (%d)\n" CMDLINE_HELP "\n"
+	       "      --table-memory N   MiB of the kernel for unwind tables, 1 to %d (%d)\n" CMDLINE_HELP
+	       "\n"
 	       "Examples\n"
 	       "  pyperf-bpf -d 30                            the whole machine, 30 seconds\n"
 	       "  pyperf-bpf -p 4711 -d 10 -o cpu.html        one process, as a flame graph page\n"
@@ -104,6 +108,9 @@ static void set_flag(struct options *o, int opt)
 	switch (opt) {
 	case 'f':
 		o->outputs.folded = true;
+		break;
+	case OPT_NATIVE:
+		o->native = true;
 		break;
 	case OPT_NO_NATIVE:
 		o->no_native = true;

@@ -29,6 +29,7 @@ struct options {
 	double duration_s;	    /* 0: until Ctrl-C or the end of the command */
 	struct sample_spec targets; /* owned */
 	struct outputs outputs;	    /* owned; not opened */
+	bool native;		    /* report: the innermost functions of all kinds come first */
 	bool no_native, no_kernel, no_lines, inlines, threads;
 	uint32_t max_frames; /* Python, and native ones, of a stack */
 	uint32_t table_mib;  /* for unwind tables, in the kernel */

@@ -220,6 +220,8 @@ static int write_outputs(struct recorder *r)
 		.live = true,
 		.lines = !r->o->no_lines,
 		.threads = r->o->threads,
+		.native = r->o->native,
+		.verbose = r->o->verbosity > 0,
 	};
 
 	return outputs__write(r->outputs, r->profile, &eo);

@@ -32,6 +32,8 @@ struct export_opts {
 	bool lines;	/* false: --no-lines, functions only */
 	bool threads;	/* stacks are kept apart by thread */
 	bool absolute;	/* differences are of CPU time, not of shares */
+	bool native;	/* report: the innermost functions of all kinds come first */
+	bool verbose;	/* report: what became of each sample, also when all is well */
 	bool live;	/* its processes are this machine's, now: else from a file (source.h) */
 	unsigned width; /* columns of the terminal, 0: no limit */
 	/* Show this value type only, by name. NULL: all, or the first where a format shows one. */

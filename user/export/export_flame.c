@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 #include "export/export_flame.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
@@ -13,6 +12,7 @@
 #include "base/str.h"
 #include "profile/export_stacks.h"
 #include "profile/export_text.h"
+#include "profile/origin.h"
 
 /* While a flame is made. Hash indexes find a func, place or task by its content. */
 struct maker {
@@ -62,34 +62,6 @@ static int intern(struct maker *m, uint32_t *text)
 
 #define STDLIB "stdlib"
 
-/* Behind the last "/NAME/" in a path, or NULL. */
-static const char *behind_dir(const char *path, const char *name)
-{
-	const char *found = NULL, *at = path;
-	size_t len = strlen(name);
-
-	while ((at = strstr(at, name))) {
-		if (at > path && at[-1] == '/' && at[len] == '/')
-			found = at + len + 1;
-		at += len;
-	}
-	return found;
-}
-
-/* In ".../lib/python3.11/json/decoder.py": what the interpreter brings. */
-static bool is_stdlib(const char *path)
-{
-	const char *at = path;
-
-	while ((at = strstr(at, "/python"))) {
-		at += strlen("/python");
-		at += strspn(at, "0123456789.");
-		if (*at == '/' && isdigit((unsigned char)at[-1]))
-			return true;
-	}
-	return false;
-}
-
 /* The last directory of a path: "shop" of "/srv/shop/views.py"; the file's name without one. */
 static void add_last_dir(struct strbuf *b, const char *path)
 {
@@ -106,17 +78,15 @@ static void add_last_dir(struct strbuf *b, const char *path)
 
 static void add_package(struct strbuf *b, const char *path)
 {
-	const char *site = behind_dir(path, "site-packages");
+	const char *site = origin_in_site(path);
 	size_t len;
 
-	if (!site)
-		site = behind_dir(path, "dist-packages");
 	if (site) {
 		len = strcspn(site, "/");
 		if (len > 3 && !site[len] && !strncmp(site + len - 3, ".py", 3))
 			len -= 3;
 		strbuf__add(b, site, len);
-	} else if (is_stdlib(path) || !strncmp(path, "<frozen ", 8)) {
+	} else if (origin_is_stdlib(path) || !strncmp(path, "<frozen ", 8)) {
 		strbuf__addz(b, "stdlib");
 	} else {
 		add_last_dir(b, path);
@@ -149,54 +119,14 @@ static void make_group(struct maker *m, const struct profile *p, const struct sy
 
 /* ---- Functions and places ---- */
 
-/* The executable or the library of an interpreter: "python3.11", "libpython3.9.so.1.0". */
-static bool is_interpreter(const char *path)
-{
-	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
-
-	if (!strncmp(name, "lib", 3))
-		name += 3;
-	if (strncmp(name, "python", 6))
-		return false;
-	name += 6;
-	return !*name || isdigit((unsigned char)*name);
-}
-
-/* Where a process and a thread begin, in the C libraries. */
-static bool is_start(const char *func)
-{
-	static const char *const names[] = {
-		"_start",
-		"__libc_start_main",
-		"__libc_start_call_main",
-		"start_thread",
-		"clone3",
-		"__clone3",
-		"clone",
-		"__clone",
-		"thread_start",
-		"libc_start_main_stage2",
-	};
-
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-		size_t len = strlen(names[i]);
-
-		/* "__libc_start_main@@GLIBC_2.34", "__libc_start_main_impl" */
-		if (!strncmp(func, names[i], len) &&
-		    (!func[len] || func[len] == '@' || !strcmp(func + len, "_impl")))
-			return true;
-	}
-	return false;
-}
-
 static bool is_plumbing(const struct profile *p, const struct sym *s)
 {
 	if (s->kind != SYM_NATIVE)
 		return false;
-	if (is_start(profile__str(p, s->func)))
+	if (origin_is_start(profile__str(p, s->func)))
 		return true;
 	return s->module >= 0 && (size_t)s->module < p->module_cnt &&
-	       is_interpreter(profile__str(p, p->modules[s->module].path));
+	       origin_is_interpreter(profile__str(p, p->modules[s->module].path));
 }
 
 static uint64_t hash_words(const struct maker *m, const uint32_t *words, size_t cnt)

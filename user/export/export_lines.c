@@ -17,12 +17,12 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/hash.h"
 #include "base/source.h"
 #include "base/str.h"
 #include "export/export_page.h"
+#include "export/export_source.h"
 #include "page_lines.h"
 #include "profile/export_stacks.h"
 #include "profile/export_text.h"
@@ -287,16 +287,6 @@ static const char *why_not(int err)
 	}
 }
 
-/* Numbers of processes in a file mean nothing here: its source is whatever its reader may read. */
-static struct source_owner owner(const struct heat *h, uint32_t proc)
-{
-	const struct profile_proc *p = &h->p->procs[proc];
-
-	if (!h->live)
-		return (struct source_owner){ 0, true, getuid(), getgid(), true };
-	return (struct source_owner){ p->tgid, p->ids_known, p->uid, p->gid, p->own_root };
-}
-
 /* The text of a file, from the first process that has it. 0 or negative errno. */
 static int read_source(struct heat *h, uint32_t file, struct stat *st)
 {
@@ -310,7 +300,8 @@ static int read_source(struct heat *h, uint32_t file, struct stat *st)
 	while (i < h->place_cnt && h->places[i].file != file)
 		i++;
 	for (int n = 0; n < TRIES_MAX && i < h->place_cnt && h->places[i].file == file; n++, i++) {
-		const struct source_owner who = owner(h, h->places[i].proc);
+		const struct source_owner who =
+			export_source_owner(&h->p->procs[h->places[i].proc], h->live);
 
 		strbuf__clear(&h->text);
 		err = source__read(&who, path, &h->text, st);

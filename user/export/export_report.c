@@ -3,18 +3,18 @@
  * The report: what a person needs at a glance, in lines that fit the terminal.
  *
  *	headline                 how much of what was sampled
+ *	sentences                what stands out, each with its number (view_says.c)
+ *	Call tree                the Python functions, heaviest first; code of others folded (view_tree.c)
+ *	Functions by own time    time in a function and in the native and kernel code that it called, and
+ *	                         what that is made of; the line is the hottest one of the function
+ *	Native functions by self time   the innermost ones, exactly
  *	Processes                their share; equal ones are one row when there are many
- *	Functions by self time   where the CPU was; the line is the hottest one of the function
- *	Functions by total time  who is responsible; the line is where the function begins. Native
- *	                         functions that mostly call Python code (the interpreter's own) are
- *	                         left out: they would fill the table and tell nothing
- *	Heaviest stack           from the root, always into the heaviest callee
- *	Samples                  what was lost and why, and what the profiler cost
+ *	Samples                  what was lost and why, and what the profiler cost; a line when all is well
+ *
+ * With --native the innermost functions of all kinds come first, in place of the shorter table of native ones.
  *
  * A function is name + file (+ module), whatever the line. Its total time counts a stack once,
  * however often the function is in it. Percentages are of the samples in the profile.
- *
- * Stacks are lists of "places": (function, line). One pass over them gives all of the above.
  */
 #include "export/export.h"
 
@@ -24,168 +24,29 @@
 #include <string.h>
 
 #include "base/str.h"
+#include "export/export_source.h"
 #include "export/export_summary.h"
 #include "profile/export_stacks.h"
 #include "profile/export_text.h"
+#include "profile/view.h"
 
-#define TOP_FUNCTIONS  20
-#define TOP_PROCESSES  10
-#define TOP_THREADS    10
-#define STACK_ROWS     24 /* of the heaviest stack; more are elided */
-#define STACK_ROWS_TOP 8  /* of them at the root's end */
-
-struct function {
-	uint64_t self, total;
-	uint64_t below; /* of total: stacks where it is deeper than all Python frames */
-	uint64_t hot_self, hot_total; /* samples of the hottest lines */
-	uint32_t self_line;
-	uint32_t total_line;	   /* where it begins, else its hottest line */
-	uint32_t sym;		   /* one of its syms */
-	uint32_t depth;		   /* where it is nearest to the root */
-	uint32_t seen, seen_below; /* number of the stack that was counted last, + 1 */
-};
-
-struct place {
-	uint64_t self, total;
-	uint32_t function;
-	uint32_t line, first_line; /* of the definition; 0: not known */
-	uint32_t seen;
-};
-
-/* A row of the heaviest stack. */
-struct step {
-	uint32_t function;
-	uint32_t line;
-	uint64_t count;
-};
+#define TOP_LEAVES    20
+#define TOP_FUNCTIONS 15
+#define TOP_NATIVE    8
+#define TOP_PROCESSES 10
+#define TOP_THREADS   10
+#define TREE_INDENT   24 /* columns: deeper rows stand below each other */
 
 struct report {
 	const struct profile *p;
 	const struct export_opts *o;
 	struct text_out out;
 	uint64_t total;
-	struct sym_ranks functions_of, places_of; /* sym -> function, sym -> place */
-	struct flat_stacks stacks;		  /* of places */
-	struct function *functions;
-	struct place *places;
-	struct step *steps; /* of the heaviest stack, outermost first */
-	size_t step_cnt;
+	struct view view;
+	struct view_tree tree;
+	struct source_lines source;
 	bool more; /* the blocks of other value types follow */
 };
-
-/* ---- Counting ---- */
-
-static int cmp_functions(const struct profile *p, uint32_t a, uint32_t b, const void *arg)
-{
-	(void)arg;
-	return export_function_cmp(p, export_sym(p, a), export_sym(p, b));
-}
-
-static int cmp_places(const struct profile *p, uint32_t a, uint32_t b, const void *arg)
-{
-	const bool *lines = arg;
-	const struct sym *sa = export_sym(p, a), *sb = export_sym(p, b);
-	int d = cmp_functions(p, a, b, NULL);
-
-	if (d || !*lines)
-		return d;
-	if (sa->start_line != sb->start_line)
-		return sa->start_line < sb->start_line ? -1 : 1;
-	return sa->line < sb->line ? -1 : sa->line > sb->line;
-}
-
-static uint8_t function_kind(const struct report *r, uint32_t function)
-{
-	return export_sym(r->p, r->functions[function].sym)->kind;
-}
-
-/* How many elements of a stack there are up to and including its innermost Python frame. */
-static uint32_t python_depth(const struct report *r, const struct flat_stack *s)
-{
-	uint32_t n = s->cnt;
-
-	while (n && function_kind(r, r->places[r->stacks.elems[s->first + n - 1]].function) !=
-			    SYM_PYTHON)
-		n--;
-	return n;
-}
-
-static void count_stack(struct report *r, size_t index)
-{
-	const struct flat_stack *s = &r->stacks.stacks[index];
-	uint32_t stamp = (uint32_t)index + 1;
-	uint32_t python = python_depth(r, s);
-
-	for (uint32_t i = 0; i < s->cnt; i++) {
-		struct place *pl = &r->places[r->stacks.elems[s->first + i]];
-		struct function *f = &r->functions[pl->function];
-
-		if (!f->seen || i < f->depth)
-			f->depth = i;
-		if (i >= python && f->seen_below != stamp) {
-			f->below += s->count;
-			f->seen_below = stamp;
-		}
-		if (pl->seen != stamp)
-			pl->total += s->count;
-		if (f->seen != stamp)
-			f->total += s->count;
-		pl->seen = stamp;
-		f->seen = stamp;
-		if (i == s->cnt - 1) {
-			pl->self += s->count;
-			f->self += s->count;
-		}
-	}
-}
-
-/* Of lines that are equally hot, the first one. Of several definitions, the one with the hottest line. */
-static void find_hot_lines(struct report *r)
-{
-	for (uint32_t i = 0; i < r->places_of.cnt; i++) {
-		const struct place *pl = &r->places[i];
-		struct function *f = &r->functions[pl->function];
-
-		if (pl->self > f->hot_self) {
-			f->hot_self = pl->self;
-			f->self_line = pl->line;
-		}
-		if (pl->total > f->hot_total) {
-			f->hot_total = pl->total;
-			f->total_line = pl->first_line ? pl->first_line : pl->line;
-		}
-	}
-}
-
-static int count(struct report *r)
-{
-	int err = sym_ranks__init(&r->functions_of, r->p, cmp_functions, NULL);
-
-	if (!err)
-		err = sym_ranks__init(&r->places_of, r->p, cmp_places, &r->o->lines);
-	if (!err)
-		err = flat_stacks__init(&r->stacks, r->p, r->places_of.of, true, NULL);
-	if (err)
-		return err;
-	r->functions = calloc(r->functions_of.cnt, sizeof(*r->functions));
-	r->places = calloc(r->places_of.cnt, sizeof(*r->places));
-	if (!r->functions || !r->places)
-		return -ENOMEM;
-	for (uint32_t i = 0; i < r->functions_of.cnt; i++)
-		r->functions[i].sym = r->functions_of.first[i];
-	for (uint32_t i = 0; i < r->places_of.cnt; i++) {
-		uint32_t index = r->places_of.first[i];
-		const struct sym *s = export_sym(r->p, index);
-
-		r->places[i].function = r->functions_of.of[index];
-		r->places[i].line = r->o->lines ? s->line : 0;
-		r->places[i].first_line = r->o->lines ? s->start_line : 0;
-	}
-	for (size_t i = 0; i < r->stacks.cnt; i++)
-		count_stack(r, i);
-	find_hot_lines(r);
-	return 0;
-}
 
 /* ---- Small parts ---- */
 
@@ -223,13 +84,16 @@ static void print_title(struct report *r, const char *title)
 	text_out__newline(&r->out);
 }
 
-/* "Functions by page faults: self" */
-static void print_event_title(struct report *r, bool by_self)
+/* "Functions by own time", "Functions by page faults: own" */
+static void print_functions_title(struct report *r, const char *functions, const char *which)
 {
+	const struct value_type *v = &r->p->stats.values[0];
 	struct strbuf b = { 0 };
 
-	strbuf__addf(&b, "Functions by %s: %s", value_type__noun(&r->p->stats.values[0], 2),
-		     by_self ? "self" : "total");
+	if (value_type__is_clock(v))
+		strbuf__addf(&b, "%s by %s time", functions, which);
+	else
+		strbuf__addf(&b, "%s by %s: %s", functions, value_type__noun(v, 2), which);
 	if (b.err)
 		r->out.line.err = b.err;
 	else
@@ -256,7 +120,9 @@ static void print_rest(struct report *r, size_t rows, uint64_t samples)
 		return;
 	strbuf__addz(&b, "... ");
 	text_add_count(&b, rows);
-	strbuf__addf(&b, " more (%.1f%%)", text_percent(samples, r->total));
+	strbuf__addz(&b, " more (");
+	view_add_percent(&b, &r->view, samples);
+	strbuf__addc(&b, ')');
 	print_filled(r, &b, 2);
 	strbuf__free(&b);
 }
@@ -264,9 +130,14 @@ static void print_rest(struct report *r, size_t rows, uint64_t samples)
 static void add_numbers(struct report *r, struct text_table *t, uint64_t share, uint64_t second,
 			bool two)
 {
-	text_table__addf(t, NULL, "%.1f%%", text_percent(share, r->total));
-	if (two)
-		text_table__addf(t, NULL, "%.1f%%", text_percent(second, r->total));
+	struct strbuf b = { 0 };
+
+	view_add_percent(&b, &r->view, share);
+	text_table__add(t, NULL, &b);
+	if (two) {
+		view_add_percent(&b, &r->view, second);
+		text_table__add(t, NULL, &b);
+	}
 	add_cpu(r, t, share);
 }
 
@@ -286,19 +157,42 @@ static const char *kind_sgr(uint8_t kind)
 	}
 }
 
+static const struct sym *function_sym(const struct report *r, uint32_t function)
+{
+	return export_sym(r->p, r->view.functions[function].sym);
+}
+
+/* Own code stands out from that of others; what is not Python has a colour by its kind. */
+static const char *function_sgr(const struct report *r, uint32_t function)
+{
+	const struct view_function *f = &r->view.functions[function];
+
+	if (f->python)
+		return f->muted ? SGR_DIM : SGR_BOLD;
+	return kind_sgr(function_sym(r, function)->kind);
+}
+
 static void add_function(struct report *r, struct text_table *t, uint32_t function, uint32_t line,
 			 unsigned indent)
 {
-	const struct sym *s = export_sym(r->p, r->functions[function].sym);
+	const struct sym *s = function_sym(r, function);
 	struct strbuf b = { 0 };
 
 	strbuf__addf(&b, "%*s", (int)indent, "");
 	text_add_func(&b, r->p, s, "(no symbol)");
 	if (s->flags & SYM_INLINED)
 		strbuf__addz(&b, " [inlined]");
-	text_table__add(t, kind_sgr(s->kind), &b);
-	text_add_place(&b, r->p, s, line);
+	text_table__add(t, function_sgr(r, function), &b);
+	view_add_place(&b, &r->view, function, line);
 	text_table__add(t, NULL, &b);
+}
+
+static void add_made_of(struct report *r, struct text_table *t, uint32_t function)
+{
+	struct strbuf b = { 0 };
+
+	view_add_parts(&b, &r->view, function);
+	text_table__add(t, SGR_DIM, &b);
 }
 
 /* ---- Processes and threads ---- */
@@ -513,279 +407,192 @@ static int print_threads(struct report *r)
 	return err;
 }
 
+/* ---- The call tree ---- */
+
+/* "  16 frames: runpy, gunicorn" */
+static void add_chain(struct report *r, struct text_table *t, const struct view_row *row,
+		      unsigned indent)
+{
+	struct strbuf b = { 0 };
+	const char *name;
+	size_t len;
+
+	strbuf__addf(&b, "%*s%" PRIu32 " frames: ", (int)indent, "", row->frames);
+	for (uint32_t i = 0; i < row->package_cnt; i++) {
+		strbuf__addz(&b, i ? ", " : "");
+		name = view_package(&r->view, row->packages[i], &len);
+		str_sanitise(&b, name, len, TEXT_NAME_MAX);
+	}
+	text_table__add(t, SGR_DIM, &b);
+	text_table__addf(t, NULL, "%s", "");
+}
+
+/* The source line of own code; of other code that has time of its own, what that is made of. */
+static void add_detail(struct report *r, struct text_table *t, const struct view_row *row)
+{
+	const struct view_function *f = &r->view.functions[row->function];
+	struct strbuf b = { 0 };
+
+	if (!row->frames && f->python && !f->muted)
+		source_lines__add(&r->source, &b, row->function, row->line);
+	if (!b.len && !b.err && !row->frames && row->own * 100 >= r->total * r->tree.cut)
+		view_add_parts(&b, &r->view, row->function);
+	text_table__add(t, SGR_DIM, &b);
+}
+
+static void add_tree_row(struct report *r, struct text_table *t, const struct view_row *row)
+{
+	unsigned indent = row->depth < TREE_INDENT ? row->depth : TREE_INDENT;
+	struct strbuf b = { 0 };
+
+	view_add_percent(&b, &r->view, row->total);
+	text_table__add(t, NULL, &b);
+	if (row->own)
+		view_add_percent(&b, &r->view, row->own);
+	else
+		strbuf__addz(&b, "-");
+	text_table__add(t, NULL, &b);
+	if (row->frames)
+		add_chain(r, t, row, indent);
+	else
+		add_function(r, t, row->function, row->line, indent);
+	add_detail(r, t, row);
+}
+
+static int print_tree(struct report *r)
+{
+	const struct text_column cols[] = {
+		{ "TOTAL", CUT_NEVER, true },
+		{ "OWN", CUT_NEVER, true },
+		{ "FUNCTION", CUT_MIDDLE, false },
+		{ r->o->lines ? "LINE" : "FILE", CUT_PATH, false },
+		{ "", CUT_FIRST, false },
+	};
+	struct text_table t = { .cols = cols, .col_cnt = sizeof(cols) / sizeof(cols[0]) };
+	struct strbuf b = { 0 };
+	int err;
+
+	for (size_t i = 0; i < r->tree.cnt; i++)
+		add_tree_row(r, &t, &r->tree.rows[i]);
+	print_title(r, "Call tree");
+	err = text_table__print(&t, &r->out);
+	if (r->tree.left_out)
+		strbuf__addf(&b, "... branches below %u%% are left out", r->tree.cut);
+	print_filled(r, &b, 2);
+	strbuf__free(&b);
+	return err;
+}
+
 /* ---- Functions ---- */
 
-static int cmp_self(const void *a, const void *b, void *ctx)
-{
-	const struct function *functions = ctx;
-	uint32_t ia = *(const uint32_t *)a, ib = *(const uint32_t *)b;
-	const struct function *fa = &functions[ia], *fb = &functions[ib];
+/* A table of functions. */
+struct ranking {
+	const struct view *v;
+	bool by_self; /* else by own time */
+	bool native;  /* native and kernel functions only */
+	size_t rows;  /* shown */
+};
 
-	if (fa->self != fb->self)
-		return fa->self > fb->self ? -1 : 1;
-	if (fa->total != fb->total)
-		return fa->total > fb->total ? -1 : 1;
+static uint64_t rank_of(const struct ranking *k, uint32_t function)
+{
+	const struct view_function *f = &k->v->functions[function];
+
+	return k->by_self ? f->self : f->own;
+}
+
+static bool is_ranked(const struct ranking *k, uint32_t function)
+{
+	uint8_t kind = export_sym(k->v->p, k->v->functions[function].sym)->kind;
+
+	return rank_of(k, function) && (!k->native || kind == SYM_NATIVE || kind == SYM_KERNEL);
+}
+
+static int cmp_ranked(const void *a, const void *b, void *ranking)
+{
+	const struct ranking *k = ranking;
+	uint32_t ia = *(const uint32_t *)a, ib = *(const uint32_t *)b;
+	uint64_t ra = rank_of(k, ia), rb = rank_of(k, ib);
+	uint64_t ta = k->v->functions[ia].total, tb = k->v->functions[ib].total;
+
+	if (ra != rb)
+		return ra > rb ? -1 : 1;
+	if (ta != tb)
+		return ta > tb ? -1 : 1;
 	return ia < ib ? -1 : ia > ib;
 }
 
-/* Callers before callees where the totals do not decide. */
-static int cmp_total(const void *a, const void *b, void *ctx)
+static void add_ranked(struct report *r, struct text_table *t, const struct ranking *k,
+		       uint32_t function)
 {
-	const struct function *functions = ctx;
-	const struct function *fa = &functions[*(const uint32_t *)a];
-	const struct function *fb = &functions[*(const uint32_t *)b];
+	const struct view_function *f = &r->view.functions[function];
 
-	if (fa->total != fb->total)
-		return fa->total > fb->total ? -1 : 1;
-	if (fa->depth != fb->depth)
-		return fa->depth < fb->depth ? -1 : 1;
-	return cmp_self(a, b, ctx);
+	add_numbers(r, t, rank_of(k, function), f->total, true);
+	add_function(r, t, function, k->by_self ? f->self_line : f->own_line, 0);
+	if (!k->by_self)
+		add_made_of(r, t, function);
 }
 
-static bool is_shown(const struct report *r, uint32_t function, bool by_self)
+/* `order` has room for all functions. */
+static int print_ranking(struct report *r, struct ranking *k, uint32_t *order)
 {
-	const struct function *f = &r->functions[function];
-
-	if (by_self)
-		return f->self != 0;
-	return f->total && (function_kind(r, function) != SYM_NATIVE || f->below > f->total / 2);
-}
-
-static int print_functions(struct report *r, bool by_self)
-{
-	const char *place = !r->o->lines ? "FILE" : by_self ? "HOTTEST LINE" : "DEFINED AT";
 	const struct text_column cols[] = {
-		{ by_self ? "SELF" : "TOTAL", CUT_NEVER, true },
-		{ by_self ? "TOTAL" : "SELF", CUT_NEVER, true },
+		{ k->by_self ? "SELF" : "OWN", CUT_NEVER, true },
+		{ "TOTAL", CUT_NEVER, true },
 		{ cpu_title(r), CUT_NEVER, true },
 		{ "FUNCTION", CUT_MIDDLE, false },
-		{ place, CUT_PATH, false },
+		{ k->native || !r->o->lines ? "FILE" : "HOTTEST LINE", CUT_PATH, false },
+		{ "MADE OF", CUT_FIRST, false },
 	};
-	struct text_table t = { .cols = cols, .col_cnt = sizeof(cols) / sizeof(cols[0]) };
-	uint32_t *order = calloc(r->functions_of.cnt, sizeof(*order));
-	uint64_t rest_count = 0;
+	struct text_table t = { .cols = cols,
+				.col_cnt = sizeof(cols) / sizeof(cols[0]) - k->by_self };
+	uint64_t rest = 0;
 	size_t cnt = 0;
 	int err;
 
-	if (!order)
-		return -ENOMEM;
-	for (uint32_t i = 0; i < r->functions_of.cnt; i++)
-		if (is_shown(r, i, by_self))
+	for (uint32_t i = 0; i < r->view.functions_of.cnt; i++)
+		if (is_ranked(k, i))
 			order[cnt++] = i;
-	qsort_r(order, cnt, sizeof(*order), by_self ? cmp_self : cmp_total, r->functions);
+	if (!cnt)
+		return 0;
+	qsort_r(order, cnt, sizeof(*order), cmp_ranked, k);
 	for (size_t i = 0; i < cnt; i++) {
-		const struct function *f = &r->functions[order[i]];
-
-		if (i >= TOP_FUNCTIONS) {
-			rest_count += f->self;
-			continue;
-		}
-		add_numbers(r, &t, by_self ? f->self : f->total, by_self ? f->total : f->self,
-			    true);
-		add_function(r, &t, order[i], by_self ? f->self_line : f->total_line, 0);
-	}
-	free(order);
-	if (value_type__is_clock(&r->p->stats.values[0]))
-		print_title(r, by_self ? "Functions by self time" : "Functions by total time");
-	else
-		print_event_title(r, by_self);
-	err = text_table__print(&t, &r->out);
-	if (by_self) /* totals overlap: their sum would mean nothing */
-		print_rest(r, cnt > TOP_FUNCTIONS ? cnt - TOP_FUNCTIONS : 0, rest_count);
-	return err;
-}
-
-/* ---- The heaviest stack ---- */
-
-/* Scratch for one descent. */
-struct descent {
-	uint32_t *live; /* indexes of the stacks that begin with the steps so far */
-	size_t live_cnt;
-	uint64_t *weights; /* by function or place, all 0 between uses */
-};
-
-/* The heaviest callee at a depth, or UINT32_MAX when more samples end here than go into it. */
-static uint32_t heaviest_callee(struct report *r, struct descent *d, uint32_t depth,
-				uint64_t *count)
-{
-	uint32_t best = UINT32_MAX;
-	uint64_t ended = 0;
-
-	*count = 0;
-	for (size_t i = 0; i < d->live_cnt; i++) {
-		const struct flat_stack *s = &r->stacks.stacks[d->live[i]];
-
-		if (s->cnt == depth)
-			ended += s->count;
+		if (i < k->rows)
+			add_ranked(r, &t, k, order[i]);
 		else
-			d->weights[r->places[r->stacks.elems[s->first + depth]].function] +=
-				s->count;
+			rest += rank_of(k, order[i]);
 	}
-	for (size_t i = 0; i < d->live_cnt; i++) {
-		const struct flat_stack *s = &r->stacks.stacks[d->live[i]];
-		uint32_t f;
-
-		if (s->cnt == depth)
-			continue;
-		f = r->places[r->stacks.elems[s->first + depth]].function;
-		if (d->weights[f] > *count || (d->weights[f] == *count && *count && f < best)) {
-			*count = d->weights[f];
-			best = f;
-		}
-		d->weights[f] = 0;
-	}
-	return ended >= *count ? UINT32_MAX : best;
-}
-
-static void keep_live(struct report *r, struct descent *d, uint32_t depth, uint32_t function)
-{
-	size_t kept = 0;
-
-	for (size_t i = 0; i < d->live_cnt; i++) {
-		const struct flat_stack *s = &r->stacks.stacks[d->live[i]];
-
-		if (s->cnt > depth &&
-		    r->places[r->stacks.elems[s->first + depth]].function == function)
-			d->live[kept++] = d->live[i];
-	}
-	d->live_cnt = kept;
-}
-
-/* The line by which most samples of the finished path pass each step. */
-static void find_step_lines(struct report *r, struct descent *d)
-{
-	for (uint32_t depth = 0; depth < r->step_cnt; depth++) {
-		uint32_t best = UINT32_MAX;
-		uint64_t count = 0;
-
-		for (size_t i = 0; i < d->live_cnt; i++) {
-			const struct flat_stack *s = &r->stacks.stacks[d->live[i]];
-
-			d->weights[r->stacks.elems[s->first + depth]] += s->count;
-		}
-		for (size_t i = 0; i < d->live_cnt; i++) {
-			uint32_t pl = r->stacks.elems[r->stacks.stacks[d->live[i]].first + depth];
-
-			if (d->weights[pl] > count || (d->weights[pl] == count && pl < best)) {
-				count = d->weights[pl];
-				best = pl;
-			}
-		}
-		for (size_t i = 0; i < d->live_cnt; i++)
-			d->weights[r->stacks.elems[r->stacks.stacks[d->live[i]].first + depth]] = 0;
-		r->steps[depth].line = best < r->places_of.cnt ? r->places[best].line : 0;
-	}
-}
-
-static int find_heaviest(struct report *r)
-{
-	struct descent d = { .live_cnt = r->stacks.cnt };
-	uint32_t deepest = 0;
-	uint32_t function;
-	uint64_t weight;
-	int err = -ENOMEM;
-
-	for (size_t i = 0; i < r->stacks.cnt; i++)
-		if (r->stacks.stacks[i].cnt > deepest)
-			deepest = r->stacks.stacks[i].cnt;
-	d.live = calloc(r->stacks.cnt + 1, sizeof(*d.live));
-	/* Places refine functions, so there are at least as many. */
-	d.weights = calloc(r->places_of.cnt + 1, sizeof(*d.weights));
-	r->steps = calloc(deepest + 1, sizeof(*r->steps));
-	if (!d.live || !d.weights || !r->steps)
-		goto out;
-	for (size_t i = 0; i < r->stacks.cnt; i++)
-		d.live[i] = (uint32_t)i;
-	while ((function = heaviest_callee(r, &d, (uint32_t)r->step_cnt, &weight)) != UINT32_MAX) {
-		keep_live(r, &d, (uint32_t)r->step_cnt, function);
-		r->steps[r->step_cnt++] = (struct step){ .function = function, .count = weight };
-	}
-	find_step_lines(r, &d);
-	err = 0;
-out:
-	free(d.live);
-	free(d.weights);
+	print_functions_title(r, k->native ? "Native functions" : "Functions",
+			      k->by_self ? "self" : "own");
+	err = text_table__print(&t, &r->out);
+	print_rest(r, cnt > k->rows ? cnt - k->rows : 0, rest);
 	return err;
 }
 
-static uint8_t step_kind(const struct report *r, size_t i)
+static int print_functions(struct report *r, struct ranking k)
 {
-	return function_kind(r, r->steps[i].function);
+	uint32_t *order = calloc(r->view.functions_of.cnt + 1, sizeof(*order));
+	int err;
+
+	k.v = &r->view;
+	err = order ? print_ranking(r, &k, order) : -ENOMEM;
+	free(order);
+	return err;
 }
 
-static void add_step(struct report *r, struct text_table *t, size_t i)
+static int print_leaves(struct report *r)
 {
-	uint8_t kind = step_kind(r, i);
-	unsigned indent = kind == SYM_NATIVE ? 2 : kind == SYM_KERNEL ? 4 : 0;
-
-	text_table__addf(t, NULL, "%.1f%%", text_percent(r->steps[i].count, r->total));
-	add_function(r, t, r->steps[i].function, r->steps[i].line, indent);
+	return print_functions(r, (struct ranking){ .by_self = true, .rows = TOP_LEAVES });
 }
 
-/*
- * Steps from `i` on that are native and lead to a Python frame; not those at the leaf, which are
- * what the CPU was doing.
- */
-static size_t native_run(const struct report *r, size_t i)
+static int print_own(struct report *r)
 {
-	size_t end = i;
-
-	while (end < r->step_cnt && step_kind(r, end) == SYM_NATIVE)
-		end++;
-	return end < r->step_cnt && step_kind(r, end) == SYM_PYTHON ? end - i : 0;
+	return print_functions(r, (struct ranking){ .rows = TOP_FUNCTIONS });
 }
 
-/* Steps to show: all, or if these are too many, not the native callers of Python frames. */
-static size_t choose_rows(const struct report *r, size_t *rows)
+static int print_native(struct report *r)
 {
-	bool all = r->step_cnt <= STACK_ROWS;
-	size_t cnt = 0;
-
-	for (size_t i = 0; i < r->step_cnt; i++) {
-		if (!all)
-			i += native_run(r, i);
-		rows[cnt++] = i;
-	}
-	return cnt;
-}
-
-/* If they are still too many, the middle is left out. */
-static void add_steps(struct report *r, struct text_table *t, const size_t *rows, size_t cnt)
-{
-	size_t skip = cnt > STACK_ROWS ? cnt - STACK_ROWS + 1 : 0;
-
-	for (size_t i = 0; i < cnt; i++) {
-		if (!skip || i != STACK_ROWS_TOP) {
-			add_step(r, t, rows[i]);
-			continue;
-		}
-		text_table__addf(t, NULL, "%s", "");
-		text_table__addf(t, SGR_DIM, "... %zu frames", rows[i + skip] - rows[i]);
-		text_table__addf(t, NULL, "%s", "");
-		i += skip - 1;
-	}
-}
-
-static int print_heaviest(struct report *r)
-{
-	const struct text_column cols[] = {
-		{ "SHARE", CUT_NEVER, true },
-		{ "FRAME", CUT_MIDDLE, false },
-		{ r->o->lines ? "LINE" : "FILE", CUT_PATH, false },
-	};
-	struct text_table t = { .cols = cols, .col_cnt = sizeof(cols) / sizeof(cols[0]) };
-	size_t *rows = calloc(r->step_cnt + 1, sizeof(*rows));
-	size_t cnt;
-
-	if (!rows)
-		return -ENOMEM;
-	cnt = choose_rows(r, rows);
-	add_steps(r, &t, rows, cnt);
-	print_title(r, cnt == r->step_cnt
-			       ? "Heaviest stack"
-			       : "Heaviest stack (without the native callers of Python code)");
-	free(rows);
-	return text_table__print(&t, &r->out);
+	return print_functions(
+		r, (struct ranking){ .by_self = true, .native = true, .rows = TOP_NATIVE });
 }
 
 /* ---- Headline and the last block ---- */
@@ -799,12 +606,35 @@ static void print_headline(struct report *r)
 	strbuf__free(&b);
 }
 
+static int print_sentences(struct report *r)
+{
+	struct strbuf b = { 0 };
+	int err = view_add_sentences(&b, &r->view);
+
+	char *rest = NULL, *line;
+
+	if (b.len)
+		text_out__newline(&r->out);
+	for (line = b.len ? strtok_r(b.s, "\n", &rest) : NULL; line;
+	     line = strtok_r(NULL, "\n", &rest))
+		text_out__fill(&r->out, 0, 2, line);
+	strbuf__free(&b);
+	return err;
+}
+
 static void print_samples(struct report *r)
 {
 	struct strbuf b = { 0 };
 
 	if (r->total && !summary_is_accounted(r->p))
 		return;
+	if (r->total && !r->o->verbose && summary_is_fine(r->p)) {
+		text_out__newline(&r->out);
+		summary_add_fine(&b, r->p);
+		print_filled(r, &b, 0);
+		strbuf__free(&b);
+		return;
+	}
 	print_title(r, "Samples");
 	text_add_samples(&b, r->p);
 	print_filled(r, &b, 2);
@@ -832,6 +662,29 @@ static void print_nothing(struct report *r)
 
 /* ---- All of it ---- */
 
+static int print_view(struct report *r)
+{
+	int err;
+
+	print_headline(r);
+	err = print_sentences(r);
+	if (!err && r->o->native)
+		err = print_leaves(r);
+	if (!err)
+		err = print_tree(r);
+	if (!err)
+		err = print_own(r);
+	if (!err && !r->o->native)
+		err = print_native(r);
+	if (!err)
+		err = print_processes(r);
+	if (!err && r->o->threads)
+		err = print_threads(r);
+	if (!err && !r->more)
+		print_samples(r);
+	return err;
+}
+
 static int print_report(struct report *r)
 {
 	int err;
@@ -840,24 +693,12 @@ static int print_report(struct report *r)
 		print_nothing(r);
 		return 0;
 	}
-	err = count(r);
+	err = view__init(&r->view, r->p, r->o->lines);
 	if (!err)
-		err = find_heaviest(r);
-	if (err)
-		return err;
-	print_headline(r);
-	err = print_processes(r);
-	if (!err && r->o->threads)
-		err = print_threads(r);
+		err = view_tree__init(&r->tree, &r->view);
 	if (!err)
-		err = print_functions(r, true);
-	if (!err)
-		err = print_functions(r, false);
-	if (!err && r->step_cnt)
-		err = print_heaviest(r);
-	if (!err && !r->more)
-		print_samples(r);
-	return err;
+		err = source_lines__init(&r->source, &r->view, r->o->live);
+	return err ? err : print_view(r);
 }
 
 /* The block of one value type. `more`: others follow, and what all have in common comes last. */
@@ -872,12 +713,9 @@ static int write_block(const struct profile *p, const struct export_opts *o, FIL
 	if (more)
 		text_out__newline(&r.out);
 	out_err = text_out__end(&r.out);
-	sym_ranks__free(&r.functions_of);
-	sym_ranks__free(&r.places_of);
-	flat_stacks__free(&r.stacks);
-	free(r.functions);
-	free(r.places);
-	free(r.steps);
+	source_lines__free(&r.source);
+	view_tree__free(&r.tree);
+	view__free(&r.view);
 	return err ? err : out_err;
 }
 

@@ -175,6 +175,40 @@ void summary_add_cost(struct strbuf *b, const struct profile_stats *s)
 			     (double)s->map_bytes / mib);
 }
 
+/* ---- All is well ---- */
+
+#define FINE_PERCENT                                                                               \
+	99 /* of the stacks are complete: a process that starts or ends has some that are not */
+
+bool summary_is_fine(const struct profile *p)
+{
+	const struct profile_stats *s = &p->stats;
+	uint64_t delivered = s->counters[CTR_counted] + profile__filtered(s) + profile__lost(s);
+
+	return !profile__lost(s) && s->counters[CTR_delivered] == delivered && s->slowed <= 1 &&
+	       s->counters[CTR_counted] == profile__all_samples(p) &&
+	       s->counters[CTR_complete] * 100 >= s->counters[CTR_user_stacks] * FINE_PERCENT;
+}
+
+void summary_add_fine(struct strbuf *b, const struct profile *p)
+{
+	const struct profile_stats *s = &p->stats;
+	uint64_t stacks = s->counters[CTR_user_stacks], complete = s->counters[CTR_complete];
+
+	add_amount(b, s->counters[CTR_counted], "sample", "samples");
+	strbuf__addz(b, ", none lost");
+	if (stacks > complete) {
+		strbuf__addz(b, ", ");
+		add_amount(b, stacks - complete, "stack", "stacks");
+		strbuf__addz(b, " not complete");
+	} else if (stacks) {
+		strbuf__addz(b, ", all stacks complete");
+	}
+	if (s->duration_ns)
+		strbuf__addf(b, "; cost %.1f%% of a CPU",
+			     text_percent(s->self_cpu_ns + s->bpf_ns, s->duration_ns));
+}
+
 /* ---- Nothing sampled ---- */
 
 static const struct hint {

@@ -453,26 +453,38 @@ static void natural_widths(const struct text_table *t, unsigned *widths, bool lo
 	}
 }
 
-/* Takes columns from the widest that may be cut, down to the width of their titles. */
+#define YIELD_WIDTH 14 /* of a column that gives way first: less says nothing */
+
+/* The widest column that may be cut; of those that give way first, or of all. */
+static size_t widest_column(const struct text_table *t, const unsigned *widths, bool yielding)
+{
+	size_t widest = t->col_cnt;
+
+	for (size_t c = 0; c < t->col_cnt; c++) {
+		if (t->cols[c].cut == CUT_NEVER || widths[c] <= strlen(t->cols[c].title) ||
+		    (yielding && (t->cols[c].cut != CUT_FIRST || widths[c] <= YIELD_WIDTH)))
+			continue;
+		if (widest == t->col_cnt || widths[c] > widths[widest])
+			widest = c;
+	}
+	return widest;
+}
+
+/* Down to the width of their titles. */
 static void shrink_widths(const struct text_table *t, unsigned *widths, unsigned avail)
 {
 	unsigned total = (unsigned)(t->col_cnt - 1) * GAP;
 
 	for (size_t c = 0; c < t->col_cnt; c++)
 		total += widths[c];
-	while (total > avail) {
-		size_t widest = t->col_cnt;
+	for (; total > avail; total--) {
+		size_t widest = widest_column(t, widths, true);
 
-		for (size_t c = 0; c < t->col_cnt; c++) {
-			if (t->cols[c].cut == CUT_NEVER || widths[c] <= strlen(t->cols[c].title))
-				continue;
-			if (widest == t->col_cnt || widths[c] > widths[widest])
-				widest = c;
-		}
+		if (widest == t->col_cnt)
+			widest = widest_column(t, widths, false);
 		if (widest == t->col_cnt)
 			return;
 		widths[widest]--;
-		total--;
 	}
 }
 

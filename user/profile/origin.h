@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+#ifndef PYPERF_ORIGIN_H
+#define PYPERF_ORIGIN_H
+/*
+ * Where code comes from, by the paths and the names that a profile has: nothing is opened.
+ *
+ *	/srv/shop/cart.py					own code
+ *	/srv/venv/lib/python3.11/site-packages/flask/app.py	package "flask", "flask/app.py"
+ *	/usr/lib/python3.11/json/decoder.py			standard library, "json/decoder.py"
+ *	<frozen runpy>						standard library
+ *	/srv/venv/bin/gunicorn					a package's start script
+ */
+#include <stdbool.h>
+#include <stddef.h>
+
+enum origin {
+	ORIGIN_OWN,
+	ORIGIN_PACKAGE,
+	ORIGIN_STDLIB,
+};
+
+enum origin origin_of(const char *path);
+/* What follows "site-packages/" or "dist-packages/" in a path, or NULL. */
+const char *origin_in_site(const char *path);
+/* What the interpreter brings: ".../lib/python3.11/json/decoder.py". True for packages installed below it, too. */
+bool origin_is_stdlib(const char *path);
+/* The path as the program that imports it says it; `path` itself for own code. Part of `path`. */
+const char *origin_relative(const char *path);
+/* The first component of that, without ".py": "flask", "json", "runpy". Part of `path`; its length in *len. */
+const char *origin_package(const char *path, size_t *len);
+
+/* The executable or the library of an interpreter: "python3.11", "libpython3.9.so.1.0". */
+bool origin_is_interpreter(const char *path);
+/* A function of the C libraries where a process or a thread begins. */
+bool origin_is_start(const char *func);
+/* A function of CPython's that runs a program from its beginning to its end. */
+bool origin_is_main(const char *func);
+/* CPython's own code of the import statement: "<frozen importlib._bootstrap>". */
+bool origin_is_import(const char *path);
+/* A function of CPython's collector of garbage. */
+bool origin_is_collector(const char *func);
+
+#endif /* PYPERF_ORIGIN_H */
