@@ -30,8 +30,8 @@ USER_SRCS  := $(filter-out user/agent/%,$(wildcard user/*/*.c))
 USER_OBJS  := $(patsubst user/%.c,$(OUT)/%.o,$(USER_SRCS)) $(PROTO_OBJS)
 # Everything that neither needs the BPF skeleton nor holds main(): what unit tests link with.
 NEEDS_SKEL := $(addprefix follow/,object object_config windows rings follow) $(addprefix sample/,dump share session) \
-	$(addprefix threads/,threaddump threadlist) top/top \
-	$(addprefix cmd/,main check record cmd_check cmd_dump cmd_record cmd_top)
+	$(addprefix threads/,threaddump threadlist) top/top $(addprefix trace/,tracer counting) \
+	$(addprefix cmd/,main check record cmd_check cmd_dump cmd_record cmd_top cmd_trace)
 PURE_SRCS  := $(filter-out $(patsubst %,user/%.c,$(NEEDS_SKEL)),$(USER_SRCS))
 PURE_OBJS  := $(patsubst user/%.c,$(OUT)/%.o,$(PURE_SRCS)) $(PROTO_OBJS)
 # The agent is a program of its own, so that its libraries cost the others nothing.
@@ -101,6 +101,7 @@ $(OUT)/%.o: user/%.c Makefile | $(addprefix $(OUT)/,$(ROOMS))
 	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -c $< -o $@
 $(patsubst %,$(OUT)/%.o,$(NEEDS_SKEL)): $(OUT)/pyperf.skel.h
 $(OUT)/threads/threadlist.o: $(OUT)/threads.skel.h
+$(OUT)/trace/tracer.o: $(OUT)/trace.skel.h
 
 # The names of all types in the object, in the order of strcmp(); those of the kernel are among them.
 $(OUT)/core_types.h: $(OUT)/pyperf.bpf.o Makefile

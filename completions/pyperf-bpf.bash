@@ -7,7 +7,7 @@ _pyperf_bpf()
 
 	COMPREPLY=()
 	case ${COMP_WORDS[1]} in
-	record | top | report | diff | dump | probes | heap | check | agent | help) [ "$COMP_CWORD" -le 1 ] || command=${COMP_WORDS[1]} ;;
+	record | top | report | diff | dump | trace | probes | heap | check | agent | help) [ "$COMP_CWORD" -le 1 ] || command=${COMP_WORDS[1]} ;;
 	esac
 	for ((i = 1; i < COMP_CWORD; i++)); do
 		if [ "${COMP_WORDS[i]}" = -- ]; then # a command line of its own
@@ -148,6 +148,26 @@ _pyperf_bpf()
 		mapfile -t COMPREPLY < <(compgen -f -- "$cur")
 		return
 		;;
+	trace-p | trace--pid)
+		mapfile -t COMPREPLY < <(compgen -W "$(cd /proc && echo [0-9]*)" -- "$cur")
+		return
+		;;
+	trace-d | trace--duration)
+		mapfile -t COMPREPLY < <(:)
+		return
+		;;
+	trace-i | trace--interval)
+		mapfile -t COMPREPLY < <(:)
+		return
+		;;
+	trace--top)
+		mapfile -t COMPREPLY < <(:)
+		return
+		;;
+	trace--max-slowdown)
+		mapfile -t COMPREPLY < <(:)
+		return
+		;;
 	heap-p | heap--pid)
 		mapfile -t COMPREPLY < <(compgen -W "$(cd /proc && echo [0-9]*)" -- "$cur")
 		return
@@ -180,13 +200,14 @@ _pyperf_bpf()
 		report) mapfile -t COMPREPLY < <(compgen -W "-o --output -f --folded --value -t --type --native --no-lines --no-threads --from --to --list --service --label --store -v --verbose -q --quiet -h --help --version" -- "$cur") ;;
 		diff) mapfile -t COMPREPLY < <(compgen -W "-o --output -f --folded --absolute -t --type --before --after --before-label --after-label --service --label --store -v --verbose -q --quiet -h --help --version" -- "$cur") ;;
 		dump) mapfile -t COMPREPLY < <(compgen -W "--native --json -v --verbose -q --quiet -h --help --version" -- "$cur") ;;
+		trace) mapfile -t COMPREPLY < <(compgen -W "-p --pid --count -d --duration -i --interval --top --json --max-slowdown --force -v --verbose -q --quiet -h --help --version" -- "$cur") ;;
 		probes) mapfile -t COMPREPLY < <(compgen -W "--json -v --verbose -q --quiet -h --help --version" -- "$cur") ;;
 		heap) mapfile -t COMPREPLY < <(compgen -W "-p --pid --every --for --all --json -o --output -v --verbose -q --quiet -h --help --version" -- "$cur") ;;
 		check) mapfile -t COMPREPLY < <(compgen -W "-p --pid -v --verbose -q --quiet -h --help --version" -- "$cur") ;;
 		agent) mapfile -t COMPREPLY < <(compgen -W "--config --check-config --link --print-config --remove-spools -v --verbose -q --quiet -h --help --version" -- "$cur") ;;
 		esac
 	elif [ "$COMP_CWORD" -eq 1 ] || [ "$command" = help ]; then
-		mapfile -t COMPREPLY < <(compgen -W "record top report diff dump probes heap check agent help" -- "$cur")
+		mapfile -t COMPREPLY < <(compgen -W "record top report diff dump trace probes heap check agent help" -- "$cur")
 	else
 		case $command in
 		report) mapfile -t COMPREPLY < <(compgen -f -- "$cur") ;;

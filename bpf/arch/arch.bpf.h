@@ -56,6 +56,7 @@
  *   arch_pc(r), arch_sp(r), arch_fp(r)
  *                               one register
  *   arch_copy_regs(to, r)       all GREG_CNT registers
+ *   arch_reg(r, n)              the one with this DWARF number, but sp
  *   arch_syscall(r)             number of the system call that the thread is in; negative: none
  *   arch_forget_syscall(&r)     makes arch_syscall() none of ARCH_NR_*
  *   arch_syscall_arg2(r), arch_syscall_arg3(r)

@@ -12,6 +12,7 @@
  *   ARCH_REG_SP     stack pointer
  *   ARCH_REG_FP     frame pointer
  *   ARCH_REG_ARG0   first argument, of a function and of a system call
+ *   ARCH_REG_ARG1   second argument of a function
  *   ARCH_REG_EXTRA  the one other register that rows follow beyond the leaf, if ARCH_HAS_EXTRA; see
  *                   UW_EXTRA_SAME
  */
@@ -33,6 +34,7 @@
 #define ARCH_REG_SP    7 /* rsp */
 #define ARCH_REG_FP    6 /* rbp */
 #define ARCH_REG_ARG0  5 /* rdi */
+#define ARCH_REG_ARG1  4 /* rsi */
 #define ARCH_REG_EXTRA 3 /* rbx: glibc, sysdeps/x86_64/dl-trampoline.h */
 #define ARCH_HAS_EXTRA 1
 #elif PYPERF_ARCH == PYPERF_ARM64
@@ -41,6 +43,7 @@
 #define ARCH_REG_SP    31
 #define ARCH_REG_FP    29
 #define ARCH_REG_ARG0  0
+#define ARCH_REG_ARG1  1
 #define ARCH_REG_EXTRA 0 /* of no use */
 #define ARCH_HAS_EXTRA 0
 #else

@@ -232,6 +232,38 @@ BPF_INLINE void arch_copy_regs(__u64 *to, const user_regs *r)
 	to[15] = r->r15;
 }
 
+/*
+ * One of them. Each is read at a place of its own: the verifier refuses a pointer to the context that was moved by a
+ * number, which clang makes of a switch.
+ */
+BPF_INLINE __u64 arch_reg(const user_regs *r, __u32 n)
+{
+	__u64 value = 0;
+
+#define ARCH_REG(number, name)                                                                     \
+	if (n == (number)) {                                                                       \
+		value = r->name;                                                                   \
+		__asm__ volatile("" : "+r"(value));                                                \
+	}
+	ARCH_REG(0, rax)
+	ARCH_REG(1, rdx)
+	ARCH_REG(2, rcx)
+	ARCH_REG(3, rbx)
+	ARCH_REG(4, rsi)
+	ARCH_REG(5, rdi)
+	ARCH_REG(6, rbp)
+	ARCH_REG(8, r8)
+	ARCH_REG(9, r9)
+	ARCH_REG(10, r10)
+	ARCH_REG(11, r11)
+	ARCH_REG(12, r12)
+	ARCH_REG(13, r13)
+	ARCH_REG(14, r14)
+	ARCH_REG(15, r15)
+#undef ARCH_REG
+	return value;
+}
+
 /* Below 0 for an interrupt and an exception: arch/x86/entry/entry_64.S. */
 BPF_INLINE __s64 arch_syscall(const user_regs *r)
 {

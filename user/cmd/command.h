@@ -25,6 +25,7 @@ struct command {
 extern const struct command cmd_agent;
 extern const struct command cmd_check;
 extern const struct command cmd_dump;
+extern const struct command cmd_trace;
 extern const struct command cmd_probes;
 extern const struct command cmd_heap;
 extern const struct command cmd_record;

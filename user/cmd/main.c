@@ -31,6 +31,7 @@ static const struct command *const commands[] = {
 	&cmd_report,
 	&cmd_diff,
 	&cmd_dump,
+	&cmd_trace,
 	&cmd_probes,
 	&cmd_heap,
 	&cmd_check,

@@ -109,11 +109,12 @@ static int supply_blob(struct sym_python *sym, const struct ev_code *ev,
 	return err;
 }
 
-/* 0, -ESRCH (the process is gone), -ESTALE (another code object is there now), -EFAULT. */
-static int supply(struct sym_python *sym, const struct ev_code *ev, const struct py_layout *layout)
+int readcode__supply(struct sym_python *sym, const struct ev_code *ev,
+		     const struct py_layout *layout, int wanted)
 {
 	int missing = sym_python__missing(sym, ev->id), err;
 
+	missing = missing > 0 ? missing & wanted : missing;
 	if (missing <= 0)
 		return missing;
 	err = check_code(ev, layout);
@@ -133,7 +134,7 @@ void readcode__take(struct sym_python *sym, const struct process_table *procs,
 		return;
 	err = sym_python__on_code(sym, ev, size, &bin->interp.layout);
 	if (!err)
-		err = supply(sym, ev, &bin->interp.layout);
+		err = readcode__supply(sym, ev, &bin->interp.layout, ~0);
 	if (err)
 		log_debug("process %u: code object at 0x%" PRIx64 ": %s", ev->tgid,
 			  (uint64_t)ev->addr, strerror(-err));

@@ -19,4 +19,11 @@
 void readcode__take(struct sym_python *sym, const struct process_table *procs,
 		    const struct ev_code *ev, size_t size);
 
+/*
+ * What is missing of a code object that sym_python__on_code() has taken, and is `wanted`: bits 1 << enum blob_kind.
+ * 0, -ESRCH (the process is gone), -ESTALE (another code object is there now), -EFAULT, -ENOMEM.
+ */
+int readcode__supply(struct sym_python *sym, const struct ev_code *ev,
+		     const struct py_layout *layout, int wanted);
+
 #endif /* PYPERF_READCODE_H */

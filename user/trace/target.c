@@ -59,6 +59,9 @@ static int try_mapping(struct target *t, int proc_fd, const struct map_line *lin
 	err = py_binary__analyse(t->ef, &t->py);
 	if (err != -ENOENT && elf_file__off_to_addr(t->ef, line->offset, &addr))
 		t->bias = line->start - addr;
+	t->mapping = *line;
+	t->mapping.name = "";
+	t->mapping.name_len = 0;
 	if (err == -EAGAIN)
 		err = complete(t);
 	if (err == -ENOENT) {
@@ -73,6 +76,8 @@ static int search_mappings(struct target *t, int proc_fd, const struct exec_maps
 	uint64_t last_inode = 0;
 	int err = -ENOENT;
 
+	for (size_t i = 0; i < m->cnt; i++)
+		t->generates |= !m->lines[i].inode && !m->lines[i].name_len;
 	for (size_t i = 0; i < m->cnt && err == -ENOENT; i++) {
 		const struct map_line *line = &m->lines[i];
 
@@ -105,19 +110,17 @@ int target__open_process(struct target *t, pid_t pid)
 {
 	struct exec_maps maps = { 0 };
 	char dir[32];
-	int fd, err;
+	int err;
 
 	*t = (struct target){ .pid = pid };
 	snprintf(dir, sizeof(dir), "/proc/%d", pid);
-	fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	err = fd < 0 ? -errno : exec_maps__read(&maps, fd);
+	t->proc_fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	err = t->proc_fd < 0 ? -errno : exec_maps__read(&maps, t->proc_fd);
 	if (err == -ENOENT)
 		err = -ESRCH;
 	if (!err)
-		err = search_mappings(t, fd, &maps);
+		err = search_mappings(t, t->proc_fd, &maps);
 	exec_maps__free(&maps);
-	if (fd >= 0)
-		close(fd);
 	if (err)
 		refuse(t, err);
 	return err;
@@ -127,7 +130,7 @@ int target__open_file(struct target *t, const char *path)
 {
 	int fd = foreign__open(path), err;
 
-	*t = (struct target){ .pid = 0 };
+	*t = (struct target){ .proc_fd = -1 };
 	snprintf(t->path, sizeof(t->path), "%s", path);
 	if (fd < 0) {
 		log_err("%s: %s", path, strerror(-fd));
@@ -152,4 +155,12 @@ void target__close(struct target *t)
 {
 	elf_file__close(t->ef);
 	t->ef = NULL;
+	if (t->pid && t->proc_fd >= 0)
+		close(t->proc_fd);
+	t->proc_fd = -1;
+}
+
+bool target__is_there(const struct target *t)
+{
+	return maps_have(t->proc_fd, &t->mapping);
 }

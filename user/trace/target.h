@@ -16,6 +16,7 @@
 #include <sys/types.h>
 
 #include "elf/elf.h"
+#include "process/maps_parse.h"
 #include "python/pyproc.h"
 
 #define TARGET_PATH_MAX 4096
@@ -25,6 +26,9 @@ struct target {
 	struct elf_file *ef;
 	struct py_binary py;
 	uint64_t bias;		    /* load address minus link address; of a process */
+	int proc_fd;		    /* its directory in /proc; -1 */
+	struct map_line mapping;    /* of its code; without a name */
+	bool generates;		    /* it has executable memory of no file: a JIT, perhaps */
 	char path[TARGET_PATH_MAX]; /* for messages: foreign text */
 };
 
@@ -36,5 +40,8 @@ int target__open_process(struct target *t, pid_t pid);
 /* An executable or a libpython. -ENOENT without a message: it is an ELF file without an interpreter; `ef` is set. */
 int target__open_file(struct target *t, const char *path);
 void target__close(struct target *t);
+
+/* The process still has the interpreter where it was: it did not end, execute another program or unload it. */
+bool target__is_there(const struct target *t);
 
 #endif /* PYPERF_TARGET_H */
