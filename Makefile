@@ -170,7 +170,7 @@ test-fuzz: $(call one,fuzz/fuzz,$(FUZZ_BINS))   ## replay the fuzz corpora (t=NA
 	$(Q)scripts/run-tests fuzz $^
 test-bpf: $(call one,tests/test,$(BPF_TESTS))   ## drive the loaded BPF object (root; t=NAME: one)
 	$(Q)scripts/run-tests bpf $^
-E2E_PROGRAMS := $(addprefix $(OUT)/,oracle/stacks tests/http_server tests/push_windows store/windows bench/bench_export)
+E2E_PROGRAMS := $(addprefix $(OUT)/,oracle/stacks oracle/tables tests/http_server tests/push_windows store/windows bench/bench_export)
 test-e2e: all $(E2E_PROGRAMS)          ## real interpreters (root; t=NAME: one file, or one case)
 	$(Q)scripts/run-tests e2e $(t)
 test-attacks: all                      ## what an unprivileged user tries (root; t=NAME: one file, or one case)
@@ -192,6 +192,10 @@ $(OUT)/oracle/%.o: tests/oracle/%.c Makefile
 	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -c $< -o $@
 
 $(OUT)/oracle/stacks: $(patsubst %,$(OUT)/oracle/%.o,stacks ours theirs) $(PURE_OBJS)
+	$(call say,TEST)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $^ -o $@ $(LDLIBS)
+
+$(OUT)/oracle/tables: $(OUT)/oracle/tables.o $(PURE_OBJS)
 	$(call say,TEST)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $^ -o $@ $(LDLIBS)
 

@@ -44,6 +44,10 @@ class Frame:
     def __str__(self):
         return self.text
 
+    def unnamed(self):
+        """An address, or the place where its function begins."""
+        return re.fullmatch(r"(\S+\+)?0x[0-9a-f]+", self.name) is not None
+
 
 @dataclasses.dataclass(frozen=True)
 class Stack:

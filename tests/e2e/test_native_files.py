@@ -49,7 +49,7 @@ def check_names(stacks, expect=None):
     shown = set()
     for stack in stacks:
         # Between its functions a library is never: it is another one that is there.
-        assert not any(re.fullmatch(r"0x[0-9a-f]+ \[lib\d\.so\]", f.text)
+        assert not any(re.fullmatch(r"(lib\d\.so\+)?0x[0-9a-f]+ \[lib\d\.so\]", f.text)
                        for f in stack.frames), stack
         i, number = caller(stack)
         if i is None:

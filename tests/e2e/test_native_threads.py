@@ -23,7 +23,7 @@ def check_never_seen(stacks, library):
         assert not stack.python() and not stack.markers(), stack
         root = stack.frames[0]
         # Without libc's debug file the function has no name.
-        assert "clone" in root.name or (root.name.startswith("0x") and "libc" in root.file), stack
+        assert "clone" in root.name or (root.unnamed() and "libc" in root.file), stack
         assert "native_spin" in [f.name for f in stack.native() if f.file == library.name], stack
 
 

@@ -28,9 +28,9 @@ def check_root(stack, python, exe):
     if root.kind == NATIVE and root.file == exe:
         if root.name == "_start":
             return
-        if root.name.startswith("0x"):
+        if root.unnamed():
             begin = entry_offset(getattr(python, "elf", python))
-            assert begin <= int(root.name, 16) < begin + 64, stack
+            assert begin <= int(root.name.rpartition("+")[2], 16) < begin + 64, stack
             return
     raise AssertionError("does not begin in _start:\n%s" % stack)
 

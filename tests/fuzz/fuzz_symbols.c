@@ -16,7 +16,8 @@ static void ask(struct sym_native *s, uint64_t offset)
 	struct strbuf name = { 0 };
 	uint64_t start;
 
-	if (sym_native__find(s, offset, &name, &start)) {
+	if (sym_native__find(s, offset, &name, &start) ||
+	    sym_native__find_start(s, offset, &name, &start)) {
 		if (start > offset || (!name.len && !name.err))
 			abort();
 	} else if (name.len) {

@@ -142,12 +142,19 @@ static const char *ask(struct subject *sub, uint64_t addr)
 	return sub->name.s;
 }
 
+/* Parts and copies of a function have its name. */
 static bool is_called(const char *mangled, const char *shown)
 {
+	static const char *const made[] = { ".part.", ".constprop.", ".isra.", ".cold" };
+	char name[sizeof(((struct truth *)NULL)->name)];
 	struct strbuf b = { 0 };
 	bool equal;
 
-	sym_demangle(&b, mangled);
+	strcpy(name, mangled);
+	for (size_t i = 0; i < sizeof(made) / sizeof(*made); i++)
+		if (strstr(name + 1, made[i]))
+			*strstr(name + 1, made[i]) = '\0';
+	sym_demangle(&b, name);
 	equal = !strcmp(b.s, shown);
 	strbuf__free(&b);
 	return equal;
@@ -355,8 +362,8 @@ static void test_aliases(void **state)
 	expect(&sub, shown->addr, "shown", shown->addr);
 	expect(&sub, named(&t, "_ZN4deep3BoxC1Ei")->addr, "deep::Box::Box(int)",
 	       named(&t, "_ZN4deep3BoxC2Ei")->addr);
-	expect(&sub, cold->addr, "chilly.cold", cold->addr);
-	expect(&sub, cpp->addr, "deep::run(int) [clone .part.0] [clone .cold]", cpp->addr);
+	expect(&sub, cold->addr, "chilly", cold->addr);
+	expect(&sub, cpp->addr, "deep::run(int)", cpp->addr);
 	subject_close(&sub);
 	free(t.v);
 }

@@ -71,4 +71,10 @@ bool unwind_table__find(const struct unwind_table *t, uint64_t offset, struct un
  */
 bool ehframe__fde_at(const struct elf_file *ef, uint64_t addr, uint64_t *start, uint64_t *end);
 
+/*
+ * The first addresses of all FDEs, ascending, from .eh_frame_hdr: where functions begin, and parts of functions that
+ * the compiler has put elsewhere. `*starts` is malloc'd. 0; -ENOENT: no table, or one that makes no sense, -ENOMEM.
+ */
+int ehframe__starts(const struct elf_file *ef, uint64_t **starts, size_t *cnt);
+
 #endif /* PYPERF_EHFRAME_H */

@@ -300,18 +300,25 @@ static bool add_mypyc_name(struct strbuf *b, struct text t, const char *path)
 
 /* ---- All of them ---- */
 
-/* ".cold.0" and "/1" at the end of `name`: what precedes it. */
+/* What compilers and linkers append to the name of a function of which they make several, or parts. */
+static const char *const suffixes[] = {
+	".cold", ".warm", ".llvm", ".part", ".isra", ".constprop", ".lto_priv",
+};
+
+/* ".cold", ".cold.0" and "/1" at the end of `name`: what precedes it. */
 static size_t without_part(const char *name, size_t len)
 {
-	static const char *const parts[] = { ".cold.", ".warm.", ".llvm.", "/" };
 	size_t end = len;
 
 	while (end && isdigit((unsigned char)name[end - 1]))
 		end--;
-	for (size_t i = 0; end < len && i < sizeof(parts) / sizeof(*parts); i++) {
-		size_t part = strlen(parts[i]);
+	if (end > 1 && end < len && name[end - 1] == '/')
+		return end - 1;
+	end = end > 1 && end < len && name[end - 1] == '.' ? end - 1 : len;
+	for (size_t i = 0; i < sizeof(suffixes) / sizeof(*suffixes); i++) {
+		size_t part = strlen(suffixes[i]);
 
-		if (end > part && !memcmp(name + end - part, parts[i], part))
+		if (end > part && !memcmp(name + end - part, suffixes[i], part))
 			return end - part;
 	}
 	return len;

@@ -5,11 +5,15 @@
  *   1. .symtab and .dynsym of the file itself
  *   2. without .symtab: the one in .gnu_debugdata (xz; Fedora's MiniDebugInfo)
  *   3. without both: the one of a separate debug file, found by build id or by .gnu_debuglink
- *   4. stubs of the procedure linkage table, named after the function that they jump to
+ *   4. without any of them: tables of methods, types and modules for CPython, see sym_tables.h
+ *   5. stubs of the procedure linkage table, named after the function that they jump to
  *
  * Only symbols in executable segments count. A name never reaches beyond its symbol's size or its
  * section. Where symbols nest, the innermost one is the answer. Where they share a start and a
  * size, sym_alias.h says which.
+ *
+ * An offset that none of them names is in the function that an FDE begins at: "python3.11+0x13ad00",
+ * by its address from where the file is loaded.
  *
  * What is kept is an array of 16 bytes per function and their names. Tables are read once, at the
  * first question, and given back to elf_file.
@@ -18,14 +22,17 @@
 
 #include <elf.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <lzma.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/hash.h"
 #include "base/log.h"
+#include "elf/ehframe.h"
 #include "symbolize/sym_alias.h"
 #include "symbolize/sym_debugfile.h"
+#include "symbolize/sym_tables.h"
 
 #define FUNCTIONS_MAX (8U << 20)
 #define SECTIONS_MAX  65536U
@@ -50,6 +57,8 @@ struct sym_native {
 	size_t cnt, cap;
 	char *names; /* NUL-terminated, one after the other */
 	size_t names_sz;
+	uint32_t *starts; /* of FDEs, as offset in the file - text_start; ascending */
+	size_t start_cnt;
 };
 
 /* Where a name is while loading. */
@@ -57,7 +66,8 @@ enum name_table {
 	NAMES_SYMTAB = 0, /* of the file or of its debug file */
 	NAMES_DYNSYM = 1,
 	NAMES_PLT = 2, /* .dynstr too; "@plt" is added */
-	NAMES_CNT = 3,
+	NAMES_TABLES = 3,
+	NAMES_CNT = 4,
 };
 #define NAME_SHIFT 30
 #define NAME_MASK  ((1U << NAME_SHIFT) - 1)
@@ -76,6 +86,9 @@ struct loader {
 	struct sym_native *s;
 	struct strings names[NAMES_CNT]; /* in s->ef and in debug */
 	struct elf_file *debug;
+	struct sym_tables tables;
+	uint64_t *starts; /* of FDEs: link addresses */
+	size_t start_cnt;
 	struct range *sections; /* of executable segments, ascending by end */
 	size_t section_cnt, section_cap;
 };
@@ -397,6 +410,56 @@ static int add_plt(struct loader *l)
 	return err;
 }
 
+/* ---- Where functions begin, and tables for CPython ---- */
+
+/* Functions that symbols name are not named by tables as well: people search for what the source says. */
+static int add_python_tables(struct loader *l)
+{
+	struct sym_tables *t = &l->tables;
+	int err = sym_tables__read(l->s->ef, l->starts, l->start_cnt, t);
+
+	l->names[NAMES_TABLES] = (struct strings){ t->names, t->names_sz };
+	for (size_t i = 0, at = 0; !err && i < t->cnt && t->v[i].name <= NAME_MASK; i++) {
+		struct function f = { .name = (uint32_t)NAMES_TABLES << NAME_SHIFT | t->v[i].name,
+				      .outer = UINT32_MAX }; /* a symbol is better */
+		uint64_t end;
+
+		while (at < l->start_cnt && l->starts[at] <= t->v[i].addr)
+			at++;
+		end = at < l->start_cnt ? l->starts[at] : UINT64_MAX;
+		if (!in_text(l->s, t->v[i].addr, &f.start))
+			continue;
+		f.size = end - t->v[i].addr < UINT32_MAX ? (uint32_t)(end - t->v[i].addr) : 0;
+		err = add_function(l->s, &f);
+	}
+	return err;
+}
+
+static int find_starts(struct loader *l)
+{
+	int err = ehframe__starts(l->s->ef, &l->starts, &l->start_cnt);
+
+	return err == -ENOENT ? 0 : err;
+}
+
+/* What stays of them: 4 bytes each. */
+static int keep_starts(struct loader *l)
+{
+	struct sym_native *s = l->s;
+
+	s->starts = calloc(l->start_cnt + 1, sizeof(*s->starts));
+	if (!s->starts)
+		return -ENOMEM;
+	for (size_t i = 0; i < l->start_cnt; i++) {
+		uint32_t start;
+
+		if (in_text(s, l->starts[i], &start) &&
+		    (!s->start_cnt || start > s->starts[s->start_cnt - 1]))
+			s->starts[s->start_cnt++] = start;
+	}
+	return 0;
+}
+
 /* ---- Sections: no name reaches beyond its own ---- */
 
 static int by_end(const void *a_, const void *b_)
@@ -528,7 +591,9 @@ static void link_outer(struct sym_native *s)
  */
 static int copy_names(struct loader *l)
 {
-	size_t limit = 4 * (l->names[NAMES_SYMTAB].size + l->names[NAMES_DYNSYM].size) + 65536;
+	size_t limit = 4 * (l->names[NAMES_SYMTAB].size + l->names[NAMES_DYNSYM].size +
+			    l->names[NAMES_TABLES].size) +
+		       65536;
 	struct sym_native *s = l->s;
 	struct strbuf names = { 0 };
 
@@ -566,6 +631,8 @@ static int add_tables(struct loader *l)
 		got = add_minidebug(l);
 	if (!got)
 		got = add_separate(l);
+	if (!got)
+		got = add_python_tables(l);
 	return got < 0 ? got : add_plt(l);
 }
 
@@ -576,7 +643,9 @@ static int load(struct sym_native *s)
 
 	if (!elf_file__text(s->ef, &s->text_start, &s->text_end))
 		return 0;
-	err = add_tables(&l);
+	err = find_starts(&l);
+	if (!err)
+		err = add_tables(&l);
 	if (!err && s->cnt)
 		err = find_sections(&l);
 	if (!err && s->cnt) {
@@ -586,6 +655,10 @@ static int load(struct sym_native *s)
 		err = copy_names(&l);
 		link_outer(s);
 	}
+	if (!err)
+		err = keep_starts(&l);
+	sym_tables__free(&l.tables);
+	free(l.starts);
 	free(l.sections);
 	elf_file__close(l.debug);
 	elf_file__forget(s->ef);
@@ -615,16 +688,18 @@ static void load_once(struct sym_native *s)
 
 size_t sym_native__memory(const struct sym_native *s)
 {
-	return s->cap * sizeof(*s->functions) + s->names_sz;
+	return s->cap * sizeof(*s->functions) + s->names_sz + s->start_cnt * sizeof(*s->starts);
 }
 
 void sym_native__unload(struct sym_native *s)
 {
 	free(s->names);
 	free(s->functions);
+	free(s->starts);
 	s->names = NULL;
 	s->functions = NULL;
-	s->cnt = s->cap = s->names_sz = 0;
+	s->starts = NULL;
+	s->cnt = s->cap = s->names_sz = s->start_cnt = 0;
 	s->loaded = false;
 }
 
@@ -687,5 +762,35 @@ bool sym_native__find(struct sym_native *s, uint64_t offset, struct strbuf *name
 	sym_native_name(name, s->names + f->name, elf_file__path(s->ef));
 	if (start)
 		*start = s->text_start + f->start;
+	return true;
+}
+
+bool sym_native__find_start(struct sym_native *s, uint64_t offset, struct strbuf *name,
+			    uint64_t *start)
+{
+	const struct elf_segment *segments;
+	size_t low = 0, high = s->start_cnt, cnt;
+	const char *path = elf_file__path(s->ef), *slash = strrchr(path, '/');
+	uint64_t addr, base;
+
+	load_once(s);
+	if (offset < s->text_start || offset >= s->text_end)
+		return false;
+	while (low < high) {
+		size_t mid = low + (high - low) / 2;
+
+		if (s->starts[mid] <= offset - s->text_start)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	segments = elf_file__segments(s->ef, &cnt);
+	if (!low || !cnt ||
+	    !elf_file__off_to_addr(s->ef, s->text_start + s->starts[low - 1], &addr))
+		return false;
+	base = segments[0].addr - segments[0].off; /* where the first byte of the file is loaded */
+	strbuf__addf(name, "%s+0x%" PRIx64, slash ? slash + 1 : path, addr - base);
+	if (start)
+		*start = s->text_start + s->starts[low - 1];
 	return true;
 }

@@ -290,8 +290,12 @@ static int name_native(struct run *r, uint64_t word, struct sym *sym)
 	path = elf_file__path(file->ef);
 	if (r->o->inlines && file->inlines)
 		cnt = sym_inline__find(file->inlines, sym->addr, &frames);
-	if (!sym_native__find(file->symbols, sym->addr, &r->buf, NULL) && cnt)
-		sym_native_name(&r->buf, frames[0].name, path);
+	if (!sym_native__find(file->symbols, sym->addr, &r->buf, NULL)) {
+		if (cnt)
+			sym_native_name(&r->buf, frames[0].name, path);
+		else
+			sym_native__find_start(file->symbols, sym->addr, &r->buf, NULL);
+	}
 	err = intern_buf(r, &sym->func);
 	if (!err && cnt)
 		err = set_place(r, &frames[0], sym);

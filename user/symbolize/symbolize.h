@@ -9,8 +9,8 @@
  *   sym_kernel.c  kernel address -> function (kallsyms)
  *   sym_jit.c     generated code: address -> name, when a window is read; see sym_jit.h
  *
- * A miss is never a guess: a native frame without a symbol keeps func = "" and is shown as
- * "0xOFFSET [file.so]".
+ * A miss is never a guess: a native frame without a symbol has the place where its function begins
+ * for a name, and without unwind information func = "", shown as "0xOFFSET [file.so]".
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -42,6 +42,12 @@ void sym_native__free(struct sym_native *s);
  * False when no symbol covers it (symbols of size 0 cover up to the next symbol of their section).
  */
 bool sym_native__find(struct sym_native *s, uint64_t offset, struct strbuf *name, uint64_t *start);
+/*
+ * For an offset that no symbol covers: the function or part of one that begins at or below it, by .eh_frame_hdr,
+ * as the file's name and the distance from where the file is loaded: "python3.11+0x13ad00", the same in each run.
+ */
+bool sym_native__find_start(struct sym_native *s, uint64_t offset, struct strbuf *name,
+			    uint64_t *start);
 /* Bytes that its symbols take; and gives them back: the next question reads them again. */
 size_t sym_native__memory(const struct sym_native *s);
 void sym_native__unload(struct sym_native *s);
