@@ -180,6 +180,10 @@ _pyperf_bpf()
 		mapfile -t COMPREPLY < <(:)
 		return
 		;;
+	heap--referrers)
+		mapfile -t COMPREPLY < <(:)
+		return
+		;;
 	heap-o | heap--output)
 		mapfile -t COMPREPLY < <(compgen -f -- "$cur")
 		return
@@ -202,7 +206,7 @@ _pyperf_bpf()
 		dump) mapfile -t COMPREPLY < <(compgen -W "--native --json -v --verbose -q --quiet -h --help --version" -- "$cur") ;;
 		trace) mapfile -t COMPREPLY < <(compgen -W "-p --pid --count -d --duration -i --interval --top --json --max-slowdown --force -v --verbose -q --quiet -h --help --version" -- "$cur") ;;
 		probes) mapfile -t COMPREPLY < <(compgen -W "--json -v --verbose -q --quiet -h --help --version" -- "$cur") ;;
-		heap) mapfile -t COMPREPLY < <(compgen -W "-p --pid --every --for --all --json -o --output -v --verbose -q --quiet -h --help --version" -- "$cur") ;;
+		heap) mapfile -t COMPREPLY < <(compgen -W "-p --pid --every --for --referrers --all --json -o --output -v --verbose -q --quiet -h --help --version" -- "$cur") ;;
 		check) mapfile -t COMPREPLY < <(compgen -W "-p --pid -v --verbose -q --quiet -h --help --version" -- "$cur") ;;
 		agent) mapfile -t COMPREPLY < <(compgen -W "--config --check-config --link --print-config --remove-spools -v --verbose -q --quiet -h --help --version" -- "$cur") ;;
 		esac

@@ -111,6 +111,7 @@ complete -c pyperf-bpf -n '__fish_seen_subcommand_from probes' -f -a '(__fish_co
 complete -c pyperf-bpf -n '__fish_seen_subcommand_from heap' -s p -l pid -x -a '(__fish_complete_pids)' -d 'this process'
 complete -c pyperf-bpf -n '__fish_seen_subcommand_from heap' -l every -x -d 'read the heap every SEC seconds, and show what grows'
 complete -c pyperf-bpf -n '__fish_seen_subcommand_from heap' -l for -x -d '... for so long'
+complete -c pyperf-bpf -n '__fish_seen_subcommand_from heap' -l referrers -x -d 'who holds the objects of this type, up to a root'
 complete -c pyperf-bpf -n '__fish_seen_subcommand_from heap' -l all -d 'all types, not only those that take most'
 complete -c pyperf-bpf -n '__fish_seen_subcommand_from heap' -l json -d 'one JSON object instead of text: see pyperf-bpf-heap(8)'
 complete -c pyperf-bpf -n '__fish_seen_subcommand_from heap' -s o -l output -r -F -d 'write to FILE, whole or not at all'

@@ -293,6 +293,50 @@ def test_first_sentence(any_python):
         assert "malloc_trim()" in text and "arenas about" in text
 
 
+HELD = {"InList": (1000, r"list\[\.\.\.\]"), "InDict": (1000, r"dict\[\.\.\.\]"), "InTuple": (500, r"tuple\[\.\.\.\]"),
+        "InSet": (400, r"set\[\.\.\.\]"), "Slotted": (250, r"Keeper\.kept"), "InCell": (200, r"cell\.cell_contents"),
+        "Attribute": (300, r"Owner\.owned|dict\['owned'\]"), "Key": (100, r"dict, as a key"),
+        "Raised": (6, r"frame of fail: local_name"), "Named": (1, r"dict\['the_name'\]")}
+IN_MODULE = {"InList": "CACHE", "InDict": "BY_NUMBER", "InTuple": "TUPLES", "InSet": "SET", "Slotted": "KEEPERS", "InCell": "CELLS",
+             "Attribute": "OWNERS", "Key": "KEYS", "Raised": "FAILURE", "Named": "NAMES"}
+
+
+def check_holders(python, names):
+    with Target(python, "heap_holders.py") as target:
+        for name in names:
+            count, holder = HELD[name]
+            found = heap_json(target.pid, "--referrers", name)["referrers"]
+            assert found["complete"] and found["objects"] == count and found["unheld"] == 0, found
+            assert len(found["holders"]) == 1, found["holders"]
+            assert found["holders"][0]["references"] == count
+            assert re.fullmatch(holder, found["holders"][0]["held_by"]), found["holders"]
+            path = [step["held_by"] for step in found["paths"][0]]
+            assert path[-1].startswith("module"), path
+            assert path[-2] == "dict['%s']" % IN_MODULE[name], path
+        text = heap("-p", target.pid, "--referrers", name).stdout.decode()
+        assert path[0] in text and path[-2] in text
+
+
+@pytest.mark.parametrize("name", ["pyenv/2.7", "pyenv/3.6", "pyenv/3.7", "pyenv/3.9", "pyenv/3.10", "pyenv/3.12", "pyenv/3.13",
+                                  "bullseye/2.7d", "sid/3.14", "sid/3.15", "sid/3.15d"])
+def test_holders_of_other_versions(name):
+    python = interpreters.find().get(name)
+    if not python:
+        pytest.skip("there is no %s" % name)
+    check_holders(python, ("InDict", "InSet", "Slotted", "Attribute", "Raised"))
+
+
+def test_holders(any_python):
+    """Each way to hold an object has its name, and the path leads to the module's variable."""
+    check_holders(any_python, HELD)
+
+
+def test_no_such_type(any_python):
+    with Target(any_python, "heap_holders.py") as target:
+        result = heap("-p", target.pid, "--referrers", "Nonesuch")
+        assert result.returncode == 1 and b"no object of type 'Nonesuch'" in result.stderr
+
+
 def test_refusals(directory, any_python):
     assert heap().returncode == 2
     assert heap("-p", "0").returncode == 2

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "heap/growth.h"
+#include "heap/referrers.h"
 #include "heap/scan.h"
 #include "heap/usage.h"
 
@@ -46,6 +47,55 @@ static uint64_t resident(void *ctx, uint64_t start, uint64_t end)
 {
 	(void)ctx;
 	return end - start;
+}
+
+/* One arena, unless the input has others. */
+static int prepare(void *ctx, struct heap_scan *s)
+{
+	(void)ctx;
+	heap_scan__add_array(s, ARRAY);
+	if (s->arena_cnt)
+		return 0;
+	if (!s->arenas) {
+		s->arenas = calloc(1, sizeof(*s->arenas));
+		s->arena_cap = s->arenas ? 1 : 0;
+	}
+	if (s->arenas) {
+		s->arenas[0] = (struct arena){ ARENA, ARENA, ARENA + (64U << 10), 64, 0 };
+		s->arena_cnt = 1;
+	}
+	return 0;
+}
+
+/* Of the same type as the seeds': each object refers to what the input says. */
+static void find_holders(const struct heap_mem *mem, const struct heap_shape *shape)
+{
+	struct heap_scan s;
+	const struct ref_source src = {
+		.scan = &s,
+		.prepare = prepare,
+		.str_length = 16,
+		.str_state = 32,
+		.str_ascii = 48,
+		.str_compact = 72,
+		.frame_code = 32,
+		.frame_locals = 72,
+		.code_name = 120,
+		.code_locals = 96,
+		.str_is_bytes = shape->version < 0x0300,
+	};
+	struct referrers r = { 0 };
+
+	if (!heap_scan__init(&s, mem, shape) && !referrers__find(&src, "type", &r)) {
+		uint64_t sum = 0;
+
+		for (size_t i = 0; i < r.group_cnt; i++)
+			sum += r.groups[i].cnt;
+		if (sum > r.found || (sum < r.found && !r.full) || r.sampled > r.wanted)
+			abort();
+	}
+	referrers__free(&r);
+	heap_scan__free(&s);
 }
 
 static void check_sums(const struct heap_scan *s)
@@ -90,15 +140,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	shape.gc_size = shape.version <= 0x0307 ? 32 : 16;
 	if (!heap_scan__init(&s, &mem, &shape)) {
-		heap_scan__add_array(&s, ARRAY);
-		if (!s.arena_cnt) { /* as if there were one */
-			s.arenas = calloc(1, sizeof(*s.arenas));
-			if (s.arenas) {
-				s.arenas[0] =
-					(struct arena){ ARENA, ARENA, ARENA + (64U << 10), 64, 0 };
-				s.arena_cnt = s.arena_cap = 1;
-			}
-		}
+		prepare(NULL, &s);
 		heap_scan__run(&s);
 		check_sums(&s);
 		heap_growth__add(&g, &s.types, 0);
@@ -108,6 +150,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	}
 	heap_growth__free(&g);
 	heap_scan__free(&s);
+	find_holders(&mem, &shape);
 	return 0;
 }
 
@@ -119,6 +162,7 @@ static void put(uint8_t *buf, size_t at, uint64_t word, size_t size)
 /* One pool in which each block is an object of `type`, whose type is the type itself. */
 size_t fuzz_seed(size_t i, uint8_t *buf, size_t cap)
 {
+	static const uint8_t k_flags[] = { 1, 5 }; /* lists, dicts */
 	const size_t size = 16U << 10;
 
 	if (i > 1 || cap < size)
@@ -138,6 +182,8 @@ size_t fuzz_seed(size_t i, uint8_t *buf, size_t cap)
 	put(buf, 0x1018, TYPE + 0x200, 8);
 	memcpy(buf + 0x1200, "type", 5);
 	put(buf, 0x1020, 32, 8);
-	put(buf, 0x10a8, 1ULL << 12 | i << 14 | 1ULL << 31, 8);
+	put(buf, 0x10a8, 1ULL << 12 | i << 14 | 1ULL << (24 + k_flags[i]) | 1ULL << 31, 8);
+	for (size_t k = 0; k < 3; k++) /* each refers to its neighbour */
+		put(buf, 48 + k * 64 + 24 + 16 * i, ARENA + 48 + (k + 1) % 3 * 64 + 16 * i, 8);
 	return size;
 }

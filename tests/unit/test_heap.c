@@ -12,6 +12,7 @@
 
 #include "heap/growth.h"
 #include "heap/pools.h"
+#include "heap/referrers.h"
 #include "heap/scan.h"
 #include "heap/types.h"
 #include "heap/usage.h"
@@ -343,6 +344,91 @@ static void ends_with_the_process(void **state)
 	free(w);
 }
 
+/* ---- who holds them --------------------------------------------------------------------------------- */
+
+#define LIST	(OTHER + 0x1800)
+#define IS_LIST (1ULL << 25)
+
+static int find_array(void *ctx, struct heap_scan *s)
+{
+	(void)ctx;
+	return heap_scan__add_array(s, ARRAY);
+}
+
+/* Orders 0 and 1 are items of number 0, now a list, whose items are where `items` says. */
+static struct world *new_holders(uint64_t items, uint64_t cnt)
+{
+	struct world *w = new_world();
+
+	put_type(w, LIST, TYPE, "list", IS_LIST, 32);
+	put(w, block(1, 32, 0) + 8, LIST);
+	put(w, block(1, 32, 0) + 16, cnt);
+	put(w, block(1, 32, 0) + 24, items);
+	put(w, OTHER + 0x7000, block(0, 64, 0) + 32);
+	put(w, OTHER + 0x7008, block(0, 64, 1) + 32);
+	put(w, OTHER + 0x7010, block(1, 32, 0)); /* itself */
+	return w;
+}
+
+static void find_holders(struct world *w, struct heap_scan *s, struct heap_mem *mem,
+			 struct referrers *r)
+{
+	const struct ref_source src = { .scan = s, .prepare = find_array, .str_state = 32 };
+
+	open_scan(s, mem, w);
+	assert_int_equal(referrers__find(&src, "Order", r), 0);
+	assert_int_equal(r->wanted, 4);
+}
+
+static void finds_holders(void **state)
+{
+	struct world *w = new_holders(OTHER + 0x7000, 3);
+	struct heap_scan s;
+	struct heap_mem mem;
+	struct referrers r;
+
+	(void)state;
+	find_holders(w, &s, &mem, &r);
+	assert_int_equal(r.found, 2);
+	assert_int_equal(r.unheld, 2);
+	assert_int_equal(r.group_cnt, 1);
+	assert_int_equal(r.groups[0].cnt, 2);
+	assert_int_equal(r.groups[0].kind, REF_ITEM);
+	assert_string_equal(r.groups[0].type->name, "list");
+	/* The list holds itself: a path goes through an object once. */
+	assert_int_equal(r.path_cnt, 1);
+	assert_int_equal(r.paths[0].step_cnt, 1);
+	assert_true(r.paths[0].ends);
+	referrers__free(&r);
+	heap_scan__free(&s);
+	free(w);
+}
+
+static void survives_lists_that_lie(void **state)
+{
+	static const struct {
+		uint64_t items, cnt;
+	} lies[] = { { OTHER + 0x7000, UINT64_MAX },
+		     { OTHER + 0x7001, 3 },
+		     { 0, 3 },
+		     { UINT64_MAX - 7, 3 } };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(lies) / sizeof(lies[0]); i++) {
+		struct world *w = new_holders(lies[i].items, lies[i].cnt);
+		struct heap_scan s;
+		struct heap_mem mem;
+		struct referrers r;
+
+		find_holders(w, &s, &mem, &r);
+		assert_int_equal(r.found, 0);
+		assert_int_equal(r.unheld, 4);
+		referrers__free(&r);
+		heap_scan__free(&s);
+		free(w);
+	}
+}
+
 /* ---- growth --------------------------------------------------------------------------------------- */
 
 static void tells_growth_from_chance(void **state)
@@ -415,6 +501,8 @@ int main(void)
 		cmocka_unit_test(counts_bad_pools),
 		cmocka_unit_test(free_list_may_be_a_circle),
 		cmocka_unit_test(ends_with_the_process),
+		cmocka_unit_test(finds_holders),
+		cmocka_unit_test(survives_lists_that_lie),
 		cmocka_unit_test(tells_growth_from_chance),
 		cmocka_unit_test(sums_smaps),
 	};

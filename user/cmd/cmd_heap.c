@@ -19,7 +19,7 @@
 #define EVERY_DEFAULT 10
 #define FOR_DEFAULT   300
 
-enum { OPT_JSON = CMDLINE_LONG_ONLY, OPT_ALL, OPT_EVERY, OPT_FOR };
+enum { OPT_JSON = CMDLINE_LONG_ONLY, OPT_ALL, OPT_EVERY, OPT_FOR, OPT_REFERRERS };
 
 static const struct option long_options[] = {
 	{ "pid", required_argument, NULL, 'p' },
@@ -28,6 +28,7 @@ static const struct option long_options[] = {
 	{ "all", no_argument, NULL, OPT_ALL },
 	{ "every", required_argument, NULL, OPT_EVERY },
 	{ "for", required_argument, NULL, OPT_FOR },
+	{ "referrers", required_argument, NULL, OPT_REFERRERS },
 	CMDLINE_LONG_OPTIONS,
 	{ NULL, 0, NULL, 0 },
 };
@@ -44,6 +45,7 @@ static void usage(void)
 	       "      --every SEC        read the heap every SEC seconds, and show what grows;\n"
 	       "                         default with --for: 10\n"
 	       "      --for SEC          ... for so long; default with --every: 300\n"
+	       "      --referrers TYPE   who holds the objects of this type, up to a root\n"
 	       "      --all              all types, not only those that take most\n"
 	       "      --json             one JSON object instead of text: see pyperf-bpf-heap(8)\n"
 	       "  -o, --output FILE      write to FILE, whole or not at all\n"
@@ -51,6 +53,7 @@ static void usage(void)
 	       "Examples\n"
 	       "  sudo pyperf-bpf heap -p 4711                      what fills its memory?\n"
 	       "  sudo pyperf-bpf heap -p 4711 --every 10 --for 60  what grows?\n"
+	       "  sudo pyperf-bpf heap -p 4711 --referrers Order    who keeps them alive?\n"
 	       "  sudo pyperf-bpf heap -p 4711 --json -o heap.json  for programs\n");
 }
 
@@ -87,6 +90,9 @@ static int set_option(void *ctx, int opt, const char *arg)
 		return 0;
 	case OPT_ALL:
 		l->o.all = true;
+		return 0;
+	case OPT_REFERRERS:
+		l->o.referrers = arg;
 		return 0;
 	case OPT_EVERY:
 		return set_seconds("--every", arg, &l->o.every_s);

@@ -16,6 +16,7 @@
 #include "base/log.h"
 #include "base/terminal.h"
 #include "heap/growth.h"
+#include "heap/referrers.h"
 #include "heap/scan.h"
 #include "heap/show.h"
 #include "heap/target.h"
@@ -36,6 +37,8 @@ struct reader {
 	struct heap_scan scan;
 	struct heap_usage usage;
 	struct heap_growth growth;
+	struct heap_scan holders; /* a scan of its own: the first one is shown */
+	struct referrers referrers;
 	int arrays;
 	int pagemap;
 	uint64_t progress_ms, took_ms;
@@ -250,6 +253,64 @@ static int read_often(struct reader *r)
 	return err;
 }
 
+static int prepare(void *ctx, struct heap_scan *scan)
+{
+	const struct reader *r = ctx;
+	int cnt = heap_target__find_arenas(&r->target, scan);
+
+	scan->deadline_ns = now_ns() + PATIENCE_S * NS_PER_S;
+	return cnt < 0 ? cnt : 0;
+}
+
+/* f_localsplus of a PyFrameObject; from 3.11 on localsplus of a _PyInterpreterFrame: behind its owner, with padding. */
+static uint16_t frame_locals(const struct py_layout *l)
+{
+	uint16_t shift = (uint16_t)(l->ob_type - 8);
+
+	if (l->version >= 0x030b)
+		return (uint16_t)((l->frame_owner + 8) & ~7U);
+	return (uint16_t)(shift + (l->version <= 0x0306 ? 376 : l->version <= 0x0309 ? 360 : 352));
+}
+
+/* co_varnames; from 3.11 on co_localsplusnames: 16 bytes before co_filename (Include/cpython/code.h@3.11.7 - 3.15.2). */
+static uint16_t code_locals(const struct py_layout *l)
+{
+	uint16_t shift = (uint16_t)(l->ob_type - 8);
+
+	if (l->version >= 0x030b)
+		return (uint16_t)(l->code_filename - 16);
+	return (uint16_t)(shift + (l->version == 0x0207 ? 56 : l->version <= 0x0307 ? 64 : 72));
+}
+
+static int find_referrers(struct reader *r)
+{
+	const struct py_layout *l = &r->target.py.interp.layout;
+	const struct ref_source src = {
+		.scan = &r->holders,
+		.prepare = prepare,
+		.ctx = r,
+		.str_length = l->str_length,
+		.str_state = l->str_state,
+		.str_ascii = l->str_ascii,
+		.str_compact = l->str_compact,
+		.frame_code = l->frame_code,
+		.frame_locals = frame_locals(l),
+		.code_name = l->code_name,
+		.code_locals = code_locals(l),
+		.str_is_bytes = l->str == PY_STR_BYTES,
+	};
+	int err = heap_scan__init(&r->holders, &r->target.mem, &r->target.shape);
+
+	if (!err)
+		err = referrers__find(&src, r->o->referrers, &r->referrers);
+	if (err == -ENOENT)
+		log_err("process %d (%s): it has no object of type '%s'", r->o->pid, r->target.comm,
+			r->o->referrers);
+	else if (err)
+		explain(r, "who holds them", err);
+	return err;
+}
+
 static int report(struct reader *r, const struct heap_sink *sink)
 {
 	struct heap_view view = {
@@ -262,6 +323,8 @@ static int report(struct reader *r, const struct heap_sink *sink)
 		.array_cnt = (uint32_t)r->arrays,
 		.ms = r->took_ms,
 		.all = r->o->all,
+		.type = r->o->referrers,
+		.referrers = r->o->referrers ? &r->referrers : NULL,
 	};
 	int err = read_usage(r);
 
@@ -289,8 +352,12 @@ int heap(const struct heap_opts *o, const struct heap_sink *sink)
 		choose_gc_size(r);
 		err = o->every_s ? read_often(r) : read_once(r, 0);
 	}
+	if (!err && o->referrers)
+		err = find_referrers(r);
 	if (!err)
 		err = report(r, sink);
+	referrers__free(&r->referrers);
+	heap_scan__free(&r->holders);
 	heap_scan__free(&r->scan);
 	heap_growth__free(&r->growth);
 	heap_target__close(&r->target);

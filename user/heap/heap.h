@@ -14,6 +14,7 @@ struct heap_opts {
 	pid_t pid;
 	bool all;		 /* types: not only those that take most */
 	unsigned every_s, for_s; /* 0: once */
+	const char *referrers;	 /* a type: who holds its objects; or NULL */
 	int stop_fd;		 /* readable when a longer look shall end; -1: none */
 };
 

@@ -329,6 +329,10 @@ static void look_outside(struct heap_scan *s, uint64_t head)
 	s->counts.outside_bytes += size;
 	type->outside_cnt++;
 	count_object(s, type, head + shape->gc_size, size);
+	if (s->visit)
+		s->visit(s->visit_ctx, &(struct heap_seen){ .type = type,
+							    .addr = head + shape->gc_size,
+							    .size = size - type->prefix });
 	add_outside(s, next);
 	add_outside(s, heap_word(node + 8) & ~3ULL);
 }
@@ -392,6 +396,14 @@ static void flush_links(struct heap_scan *s)
 	s->link_cnt = 0;
 }
 
+/* Most neighbours were made one after the other: they are in the arena that is at hand. */
+static bool is_linked_here(const struct heap_scan *s, uint64_t next, uint64_t head)
+{
+	if (next < s->at.start || next > s->at.end - 16)
+		return false;
+	return follows(s, heap_word(s->bytes + (next - s->at.start) + 8), head);
+}
+
 /* An object with a gc header: in a list, or not tracked. */
 static void take_linked(struct heap_scan *s, const struct found *f, const uint8_t *block,
 			uint64_t addr, uint32_t size)
@@ -400,11 +412,12 @@ static void take_linked(struct heap_scan *s, const struct found *f, const uint8_
 	const uint8_t *head = block + f->object - gc_size;
 	uint64_t next = next_of(s, head);
 
-	if (!next) {
+	if (next)
+		add_outside(s, heap_word(head + 8) & ~3ULL);
+	if (!next || is_linked_here(s, next, addr + f->object - gc_size)) {
 		count_inside(s, f->type, addr + f->object, size);
 		return;
 	}
-	add_outside(s, heap_word(head + 8) & ~3ULL);
 	if (s->link_cnt == HEAP_GATHER_MAX)
 		flush_links(s);
 	s->links[s->link_cnt++] = (struct heap_link){
@@ -414,6 +427,26 @@ static void take_linked(struct heap_scan *s, const struct found *f, const uint8_
 		.size = size,
 		.offset = gc_size,
 	};
+}
+
+/* Whoever visits objects has to believe in them now: their neighbours are asked one by one. */
+static void visit(struct heap_scan *s, const struct found *f, const uint8_t *block, uint64_t addr,
+		  uint32_t size)
+{
+	uint16_t gc_size = s->types.shape.gc_size;
+	uint64_t head = addr + f->object - gc_size, prev;
+	uint64_t next = f->type->gc ? next_of(s, block + f->object - gc_size) : 0;
+
+	if (next && !is_linked_here(s, next, head)) {
+		s->mem->gather(s->mem->ctx, &prev, &(uint64_t){ next + 8 }, 1);
+		if (!follows(s, prev, head))
+			return;
+	}
+	s->visit(s->visit_ctx, &(struct heap_seen){ .type = f->type,
+						    .addr = addr + f->object,
+						    .block = block,
+						    .block_addr = addr,
+						    .block_size = size });
 }
 
 static void take_block(struct heap_scan *s, const uint8_t *block, uint64_t addr, uint32_t size)
@@ -434,6 +467,8 @@ static void take_block(struct heap_scan *s, const uint8_t *block, uint64_t addr,
 			count_storage(s, size);
 		return;
 	}
+	if (s->visit)
+		visit(s, &f, block, addr, size);
 	if (f.type->gc)
 		take_linked(s, &f, block, addr, size);
 	else
@@ -492,6 +527,7 @@ static int look_at_arena(struct heap_scan *s, const struct arena *a)
 		s->counts.pool_unread += size / s->geometry.pool_size;
 		return err;
 	}
+	s->at = (struct heap_range){ a->pools, a->pools + size };
 	s->counts.pool_virgin += a->pool_cnt - size / s->geometry.pool_size;
 	for (uint64_t at = 0; at < size; at += s->geometry.pool_size)
 		look_at_pool(s, s->bytes + at, a->pools + at, a->index);

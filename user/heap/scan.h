@@ -56,6 +56,16 @@ struct heap_range {
 	uint64_t start, end;
 };
 
+/* An object that was found, while its pool is at hand. */
+struct heap_seen {
+	const struct heap_type *type;
+	uint64_t addr;
+	const uint8_t *block; /* with what is before the object; NULL: it is outside of the pools */
+	uint64_t block_addr;
+	uint32_t block_size;
+	uint64_t size; /* outside: its own, with its items */
+};
+
 struct heap_link; /* see scan.c */
 
 struct heap_scan {
@@ -68,10 +78,14 @@ struct heap_scan {
 	uint64_t deadline_ns;	  /* on now_ns()'s clock; 0: none */
 	void (*progress)(void *ctx, size_t done, size_t all); /* arenas; or NULL */
 	void *progress_ctx;
+	/* Called for each object, if not NULL. */
+	void (*visit)(void *ctx, const struct heap_seen *o);
+	void *visit_ctx;
 	struct heap_counts counts;
 	struct heap_object largest[LARGEST_CNT]; /* descending */
 	/* private */
-	uint8_t *bytes; /* of one arena */
+	uint8_t *bytes; /* of one arena: */
+	struct heap_range at;
 	struct heap_link *links;
 	size_t link_cnt;
 	struct idmap outside;

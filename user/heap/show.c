@@ -216,6 +216,89 @@ static int put_growth(struct text_out *o, struct strbuf *b, const struct heap_vi
 	return shown ? text_table__print(&t, o) : 0;
 }
 
+/* "dict['cache']", "Order.owner", "list[...]" */
+static void add_holder(struct strbuf *b, const struct ref_group *g)
+{
+	const char *key = g->name ? g->name : "...";
+
+	strbuf__addz(b, name_of(g->type));
+	switch (g->kind) {
+	case REF_ITEM:
+	case REF_VALUES:
+		strbuf__addz(b, "[...]");
+		break;
+	case REF_VALUE:
+		strbuf__addf(b, g->name ? "['%s']" : "[%s]", key);
+		break;
+	case REF_KEY:
+		strbuf__addz(b, ", as a key");
+		break;
+	case REF_ATTR:
+		strbuf__addf(b, ".%s", key);
+		break;
+	case REF_FIELD:
+		if (g->name)
+			strbuf__addf(b, ".%s", key);
+		else
+			strbuf__addf(b, ", at +%" PRIu64, g->key);
+		break;
+	case REF_LOCAL:
+		strbuf__addf(b, " of %s", key);
+		break;
+	case REF_DICT:
+		strbuf__addz(b, ".__dict__");
+		break;
+	}
+}
+
+static void put_path(struct text_out *o, struct strbuf *b, const char *type,
+		     const struct ref_path *p)
+{
+	strbuf__addz(b, type);
+	for (size_t i = 0; i < p->step_cnt; i++) {
+		strbuf__addz(b, " <- ");
+		add_holder(b, &p->steps[i]);
+	}
+	if (!p->ends)
+		strbuf__addz(b, " <- ...");
+	fill(o, "Path", b);
+}
+
+static int put_referrers(struct text_out *o, struct strbuf *b, const struct heap_view *v)
+{
+	static const struct text_column cols[] = {
+		{ "references", CUT_NEVER, true },
+		{ "share", CUT_NEVER, true },
+		{ "held by", CUT_END, false },
+	};
+	const struct referrers *r = v->referrers;
+	struct text_table t = { .cols = cols, .col_cnt = 3 };
+	struct strbuf type = { 0 };
+	int err;
+
+	str_sanitise(&type, v->type, strlen(v->type), HEAP_NAME_MAX);
+	strbuf__addf(b, "%s: %" PRIu64 " objects", type.s ? type.s : "", r->wanted);
+	if (r->sampled < r->wanted)
+		strbuf__addf(b, ", of which %" PRIu64 " were looked for", r->sampled);
+	strbuf__addf(b, "; %" PRIu64 " references; no other object holds %" PRIu64 " of them.",
+		     r->found, r->unheld);
+	if (r->late || r->full)
+		strbuf__addz(b, " Not all holders were found: there were too many.");
+	fill(o, "Referrers", b);
+	for (size_t i = 0; i < r->group_cnt && (v->all || i < HEAP_TYPES_SHOWN); i++) {
+		text_add_count(b, r->groups[i].cnt);
+		text_table__add(&t, NULL, b);
+		text_table__addf(&t, NULL, "%.1f%%", text_percent(r->groups[i].cnt, r->found));
+		add_holder(b, &r->groups[i]);
+		text_table__add(&t, NULL, b);
+	}
+	err = text_table__print(&t, o);
+	for (size_t i = 0; i < r->path_cnt; i++)
+		put_path(o, b, type.s ? type.s : "", &r->paths[i]);
+	strbuf__free(&type);
+	return err;
+}
+
 static void put_pools(struct text_out *o, struct strbuf *b, const struct heap_view *v)
 {
 	const struct heap_counts *c = &v->scan->counts;
@@ -298,6 +381,10 @@ int heap_show__text(FILE *f, const struct heap_view *v, unsigned width, bool col
 	text_out__newline(&o);
 	if (v->growth) {
 		err = put_growth(&o, &b, v);
+		text_out__newline(&o);
+	}
+	if (!err && v->referrers) {
+		err = put_referrers(&o, &b, v);
 		text_out__newline(&o);
 	}
 	if (!err)
@@ -417,6 +504,47 @@ static void json_growth(struct json *j, const struct heap_growth *g)
 	json__end(j, '}');
 }
 
+static void json_step(struct json *j, const struct ref_group *g)
+{
+	struct strbuf b = { 0 };
+
+	add_holder(&b, g);
+	json__object(j, NULL);
+	json__stringz(j, "held_by", b.s ? b.s : "");
+	json__stringz(j, "type", name_of(g->type));
+	json__uint(j, "references", g->cnt);
+	json__uint(j, "holder", g->holder);
+	json__uint(j, "object", g->target);
+	json__end(j, '}');
+	strbuf__free(&b);
+}
+
+static void json_referrers(struct json *j, const struct referrers *r)
+{
+	json__object(j, "referrers");
+	json__uint(j, "objects", r->wanted);
+	json__uint(j, "sampled", r->sampled);
+	json__uint(j, "references", r->found);
+	json__uint(j, "unheld", r->unheld);
+	json__bool(j, "complete", !r->late && !r->full);
+	json__array(j, "holders");
+	for (size_t i = 0; i < r->group_cnt; i++) {
+		json__newline(j);
+		json_step(j, &r->groups[i]);
+	}
+	json__end(j, ']');
+	json__array(j, "paths");
+	for (size_t i = 0; i < r->path_cnt; i++) {
+		json__newline(j);
+		json__array(j, NULL);
+		for (size_t k = 0; k < r->paths[i].step_cnt; k++)
+			json_step(j, &r->paths[i].steps[k]);
+		json__end(j, ']');
+	}
+	json__end(j, ']');
+	json__end(j, '}');
+}
+
 int heap_show__json(FILE *f, const struct heap_view *v)
 {
 	const struct heap_counts *c = &v->scan->counts;
@@ -437,6 +565,8 @@ int heap_show__json(FILE *f, const struct heap_view *v)
 	err = json_types(&j, v->scan);
 	if (v->growth)
 		json_growth(&j, v->growth);
+	if (v->referrers)
+		json_referrers(&j, v->referrers);
 	json__end(&j, '}');
 	fputc('\n', f);
 	if (err)

@@ -9,6 +9,7 @@
 #include <stdio.h>
 
 #include "heap/growth.h"
+#include "heap/referrers.h"
 #include "heap/scan.h"
 #include "heap/usage.h"
 
@@ -24,6 +25,8 @@ struct heap_view {
 	uint32_t array_cnt;		  /* of arenas */
 	uint64_t ms;			  /* that reading took */
 	bool all;			  /* types */
+	const char *type;		  /* of --referrers, or NULL */
+	const struct referrers *referrers;
 };
 
 /* 0 or negative errno. `width`: 0 for no limit. */

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+"""Objects of types that are held in one way each. Rests until its stdin ends. Runs on 2.7 and 3.6 - 3.15."""
+import gc
+import sys
+
+
+def make(name):
+    return type(name, (object,), {"__slots__": ()})
+
+
+InList, InDict, InTuple, InSet, Slotted, Attribute, InCell, Key, Raised, Named = map(make, (
+    "InList InDict InTuple InSet Slotted Attribute InCell Key Raised Named").split())
+
+
+class Keeper(object):
+    __slots__ = ("kept", "other")
+
+
+class Owner(object):
+    def __init__(self, n):
+        self.first = n
+        self.owned = Attribute()
+
+
+class Cache(object):
+    def __init__(self):
+        self.entries = [InList() for i in range(1000)]
+
+
+def closure(value):
+    return lambda: value
+
+
+def fail(depth):
+    local_name = Raised()
+    if depth:
+        fail(depth - 1)
+    raise ValueError(local_name is None)
+
+
+CACHE = Cache()
+BY_NUMBER = dict((i, InDict()) for i in range(1000))
+TUPLES = [(InTuple(), None) for i in range(500)]
+SET = set(InSet() for i in range(400))
+OWNERS = [Owner(i) for i in range(300)]
+CELLS = [closure(InCell()) for i in range(200)]
+KEYS = dict((Key(), i) for i in range(100))
+NAMES = {"the_name": Named()}
+KEEPERS = []
+for i in range(250):
+    KEEPERS.append(Keeper())
+    KEEPERS[-1].kept = Slotted()
+try:
+    fail(5)
+except ValueError:
+    FAILURE = sys.exc_info()
+gc.collect()
+sys.stdout.write("ready\n")
+sys.stdout.flush()
+sys.stdin.read()
