@@ -92,6 +92,14 @@ _pyperf_bpf()
 		mapfile -t COMPREPLY < <(:)
 		return
 		;;
+	report-p | report--pid)
+		mapfile -t COMPREPLY < <(compgen -W "$(cd /proc && echo [0-9]*)" -- "$cur")
+		return
+		;;
+	report--comm)
+		mapfile -t COMPREPLY < <(:)
+		return
+		;;
 	report--from)
 		mapfile -t COMPREPLY < <(:)
 		return
@@ -117,6 +125,10 @@ _pyperf_bpf()
 		return
 		;;
 	diff-t | diff--type)
+		mapfile -t COMPREPLY < <(:)
+		return
+		;;
+	diff--comm)
 		mapfile -t COMPREPLY < <(:)
 		return
 		;;
@@ -201,8 +213,8 @@ _pyperf_bpf()
 		case $command in
 		record) mapfile -t COMPREPLY < <(compgen -W "-d --duration -e --event -F --frequency -c --count -p --pid --children -C --cgroup --comm -a --all -o --output -f --folded --value --native --no-native --no-kernel --no-lines --inlines --threads --max-frames --table-memory -v --verbose -q --quiet -h --help --version" -- "$cur") ;;
 		top) mapfile -t COMPREPLY < <(compgen -W "-F --frequency -p --pid --children -C --cgroup --comm -a --all -i --interval --native -v --verbose -q --quiet -h --help --version" -- "$cur") ;;
-		report) mapfile -t COMPREPLY < <(compgen -W "-o --output -f --folded --value -t --type --native --no-lines --no-threads --from --to --list --service --label --store -v --verbose -q --quiet -h --help --version" -- "$cur") ;;
-		diff) mapfile -t COMPREPLY < <(compgen -W "-o --output -f --folded --absolute -t --type --before --after --before-label --after-label --service --label --store -v --verbose -q --quiet -h --help --version" -- "$cur") ;;
+		report) mapfile -t COMPREPLY < <(compgen -W "-o --output -f --folded --value -t --type --native --no-lines --threads --no-threads -p --pid --no-native --no-kernel --comm --from --to --list --service --label --store -v --verbose -q --quiet -h --help --version" -- "$cur") ;;
+		diff) mapfile -t COMPREPLY < <(compgen -W "-o --output -f --folded --absolute -t --type --no-native --no-kernel --comm --before --after --before-label --after-label --service --label --store -v --verbose -q --quiet -h --help --version" -- "$cur") ;;
 		dump) mapfile -t COMPREPLY < <(compgen -W "--native --json -v --verbose -q --quiet -h --help --version" -- "$cur") ;;
 		trace) mapfile -t COMPREPLY < <(compgen -W "-p --pid --count -d --duration -i --interval --top --json --max-slowdown --force -v --verbose -q --quiet -h --help --version" -- "$cur") ;;
 		probes) mapfile -t COMPREPLY < <(compgen -W "--json -v --verbose -q --quiet -h --help --version" -- "$cur") ;;

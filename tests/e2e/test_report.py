@@ -9,6 +9,7 @@ import pytest
 
 import harness
 from harness import Target, parse_folded, total
+from terminal import Terminal
 
 pytestmark = pytest.mark.beside
 
@@ -68,6 +69,46 @@ def test_round_trip(recorded, directory):
     for name in "x.txt", "x.folded", "x.pb.gz":
         assert (directory / name).read_bytes() == (recorded / name).read_bytes(), name
     assert report("-f", recorded / "x.folded").stdout == (recorded / "x.folded").read_text()
+
+
+def test_other_ways_to_read(recorded):
+    """A saved profile with less of it shown: by kind of frame, by process, by name. No sample of the rest is lost."""
+    whole = parse_folded((recorded / "x.folded").read_text(), threads=True)
+    assert any(stack.native() for stack in whole)
+    python = parse_folded(report("-f", "--no-native", "--no-kernel", recorded / "x.pb.gz").stdout, threads=True)
+    assert total(python) == total(whole)
+    assert not any(stack.native() or stack.kernel() for stack in python)
+    assert {tuple(f.text for f in s.python()) for s in python} == {tuple(f.text for f in s.python()) for s in whole}
+    text = report(recorded / "x.pb.gz").stdout
+    pid, name = re.search(r"^ +\d[\d.]*% +[\d.]+ +(\d+)  (\S+)", text, re.M).groups()
+    assert report("-p", "1,%s" % pid, "--comm", name[0] + "*", "--threads", recorded / "x.pb.gz").stdout == text
+    for nobody in (["-p", "1"], ["--comm", "no-such-*"]):
+        done = report(*nobody, recorded / "x.pb.gz", status=1)
+        assert "no sample of the processes asked for" in done.stderr and not done.stdout
+    assert report("-p", "1,", recorded / "x.pb.gz", status=2).stderr
+
+
+def test_native_first(recorded):
+    """The innermost functions of all kinds, before what is read Python first."""
+    text = report("--native", recorded / "x.pb.gz").stdout
+    titles = [line for line in text.splitlines() if re.match(r"[A-Z][a-z ]+$", line)]
+    assert titles[:3] == ["Functions by self time", "Call tree", "Functions by own time"]
+
+
+def test_quiet(recorded, directory):
+    """-q beside a file prints nothing at all; alone, it prints the report."""
+    done = report("-q", recorded / "x.pb.gz", "-o", directory / "x.svg")
+    assert not done.stdout and not done.stderr and (directory / "x.svg").stat().st_size
+    assert "Call tree" in report("-q", recorded / "x.pb.gz").stdout
+
+
+def test_feedback_on_a_terminal(any_python, directory):
+    """How far it is, how to end it, and what was written."""
+    with Target(any_python, "spinner.py", "spin_it") as target, \
+            Terminal([harness.PYPERF, "-p", target.pid, "-d", 3, "-o", directory / "x.pb.gz"]) as terminal:
+        terminal.shows(r"^\d of 3 s, \d+ samples, Ctrl-C ends and reports$")
+        assert terminal.wait() == 0
+    assert b"wrote %s/x.pb.gz (" % bytes(directory) in terminal.raw
 
 
 def test_unprivileged(recorded, directory):

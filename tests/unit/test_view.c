@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "profile/export_text.h"
+#include "profile/narrow.h"
 #include "profile/view.h"
 #include "unit/profiles.h"
 
@@ -371,13 +372,45 @@ static void test_deep(void **state)
 	done(&v, p);
 }
 
+/* ---- Narrowed ---- */
+
+static void test_narrow(void **state)
+{
+	struct profile *p = shop();
+	struct view v;
+	const pid_t other = 11, web = 10;
+
+	(void)state;
+	profile__narrow(p, &(struct narrowing){ .no_native = true, .no_kernel = true });
+	for (size_t i = 0; i < p->stack_cnt; i++)
+		for (uint32_t j = 0; j < p->stacks[i].cnt; j++)
+			assert_int_equal(p->syms[p->frame_syms[p->stacks[i].first + j]].kind,
+					 SYM_PYTHON);
+	assert_int_equal(view__init(&v, p, true), 0);
+	assert_int_equal(v.total, 100);
+	check_own(&v, "pbkdf2", 76, 76, "");
+	check_own(&v, "handle", 9, 100, "");
+	view__free(&v);
+	profile__narrow(p, &(struct narrowing){ .comm = "guni*", .pids = &web, .pid_cnt = 1 });
+	assert_int_equal(profile__total(p), 100);
+	profile__narrow(p, &(struct narrowing){ .pids = &other, .pid_cnt = 1 });
+	assert_int_equal(profile__total(p), 0);
+	assert_int_equal(profile__all_samples(p), 100); /* none is said to be lost */
+	profile__free(p);
+	p = shop();
+	profile__narrow(p, &(struct narrowing){ .comm = "celery" });
+	assert_int_equal(profile__total(p), 0);
+	profile__free(p);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_paths),	 cmocka_unit_test(test_own),
 		cmocka_unit_test(test_tree),	 cmocka_unit_test(test_import),
 		cmocka_unit_test(test_promoted), cmocka_unit_test(test_native),
-		cmocka_unit_test(test_few),	 cmocka_unit_test(test_deep),
+		cmocka_unit_test(test_narrow),	 cmocka_unit_test(test_few),
+		cmocka_unit_test(test_deep),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

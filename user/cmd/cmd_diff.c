@@ -9,6 +9,7 @@
 
 #include "base/log.h"
 #include "cmd/cmdline.h"
+#include "cmd/narrowed.h"
 #include "cmd/stored.h"
 #include "export/outputs.h"
 #include "import/import.h"
@@ -33,6 +34,7 @@ struct side {
 struct diff_options {
 	struct outputs outputs;
 	struct import_opts import;
+	struct narrowed narrowed;
 	bool absolute;
 	struct side before, after;
 };
@@ -46,6 +48,7 @@ static const struct option long_options[] = {
 	{ "after", required_argument, NULL, OPT_AFTER },
 	{ "before-label", required_argument, NULL, OPT_BEFORE_LABEL },
 	{ "after-label", required_argument, NULL, OPT_AFTER_LABEL },
+	NARROWED_LONG_OPTIONS,
 	STORED_LONG_OPTIONS,
 	CMDLINE_LONG_OPTIONS,
 	{ NULL, 0, NULL, 0 },
@@ -64,7 +67,7 @@ static void usage(void)
 	outputs__help(true);
 	printf("      --absolute         compare seconds of CPU time instead of shares\n"
 	       "  -t, --type NAME        count by this sample type of pprof files; default:\n"
-	       "                         the number of samples\n"
+	       "                         the number of samples\n" NARROWED_HELP
 	       "From the store of 'pyperf-bpf agent', which may be running\n"
 	       "      --before FROM..TO  windows between these times, like -2h..-1h; see\n"
 	       "                         'pyperf-bpf report --help'; default: as --after\n"
@@ -99,6 +102,8 @@ static int set_option(void *ctx, int opt, const char *arg)
 
 	if (stored__takes(opt))
 		return set_stored(o, opt, arg);
+	if (narrowed__takes(opt))
+		return narrowed__set(&o->narrowed, opt, arg);
 	switch (opt) {
 	case 'o':
 		return outputs__add(&o->outputs, arg);
@@ -200,6 +205,7 @@ static enum cmdline_result parse(struct diff_options *o, int argc, char **argv)
 	if (result != CMDLINE_RUN)
 		return result;
 	log_set_level((enum log_level)(LOG_LEVEL_INFO + c.verbosity));
+	o->outputs.quiet = c.verbosity < 0;
 	err = check_files(o, c.words);
 	return cmdline__result(err ? err : outputs__check(&o->outputs));
 }
@@ -223,6 +229,10 @@ static struct import *load(const struct diff_options *o, const struct side *side
 		return NULL;
 	}
 	if (read_side(o, side, im)) {
+		import__free(im);
+		return NULL;
+	}
+	if (narrowed__apply(&o->narrowed, import__profile(im), side->name)) {
 		import__free(im);
 		return NULL;
 	}
@@ -285,6 +295,7 @@ static int run(int argc, char **argv)
 		status = diff(&o) ? 1 : 0;
 	stored__free(&o.before.stored);
 	stored__free(&o.after.stored);
+	narrowed__free(&o.narrowed);
 	outputs__free(&o.outputs);
 	return status;
 }

@@ -7,12 +7,14 @@
 
 #include "base/log.h"
 #include "cmd/cmdline.h"
+#include "cmd/narrowed.h"
 #include "cmd/stored.h"
 #include "export/outputs.h"
 #include "import/import.h"
 
 enum long_only {
 	OPT_NO_LINES = CMDLINE_LONG_ONLY,
+	OPT_THREADS,
 	OPT_NO_THREADS,
 	OPT_FROM,
 	OPT_TO,
@@ -24,6 +26,7 @@ enum long_only {
 struct report_options {
 	struct outputs outputs;
 	struct import_opts import;
+	struct narrowed narrowed;
 	bool native, no_lines;
 	bool verbose;
 	char **files; /* borrowed from argv; NULL-terminated; at least one, or `stored` is used */
@@ -40,10 +43,13 @@ static const struct option long_options[] = {
 	{ "value", required_argument, NULL, OPT_VALUE },
 	{ "native", no_argument, NULL, OPT_NATIVE },
 	{ "no-lines", no_argument, NULL, OPT_NO_LINES },
+	{ "threads", no_argument, NULL, OPT_THREADS },
 	{ "no-threads", no_argument, NULL, OPT_NO_THREADS },
 	{ "from", required_argument, NULL, OPT_FROM },
 	{ "to", required_argument, NULL, OPT_TO },
 	{ "list", no_argument, NULL, OPT_LIST },
+	{ "pid", required_argument, NULL, 'p' },
+	NARROWED_LONG_OPTIONS,
 	STORED_LONG_OPTIONS,
 	CMDLINE_LONG_OPTIONS,
 	{ NULL, 0, NULL, 0 },
@@ -64,7 +70,9 @@ static void usage(void)
 	       "                         the number of samples first)\n"
 	       "      --native           report: the innermost functions first, native ones too\n"
 	       "      --no-lines         functions only, no line numbers\n"
-	       "      --no-threads       add up the threads, if they were kept apart\n"
+	       "      --threads          keep threads apart, if they were (the default)\n"
+	       "      --no-threads       add up the threads\n"
+	       "  -p, --pid PID[,...]    only these processes\n" NARROWED_HELP
 	       "From the store of 'pyperf-bpf agent', which may be running\n"
 	       "      --from TIME        windows from TIME on: -2h, \"2026-11-21 10:00\",\n"
 	       "                         2026-11-21T10:00:00Z, seconds since 1970; default: -1h\n"
@@ -83,6 +91,8 @@ static int set_option(void *ctx, int opt, const char *arg)
 
 	if (stored__takes(opt))
 		return stored__set(&o->stored, opt, arg);
+	if (narrowed__takes(opt))
+		return narrowed__set(&o->narrowed, opt, arg);
 	o->stored.used |= opt == OPT_FROM || opt == OPT_TO || opt == OPT_LIST;
 	switch (opt) {
 	case 'o':
@@ -101,6 +111,9 @@ static int set_option(void *ctx, int opt, const char *arg)
 		break;
 	case OPT_NO_LINES:
 		o->no_lines = true;
+		break;
+	case OPT_THREADS:
+		o->import.merge_threads = false;
 		break;
 	case OPT_NO_THREADS:
 		o->import.merge_threads = true;
@@ -139,7 +152,7 @@ static enum cmdline_result parse(struct report_options *o, int argc, char **argv
 	struct cmdline c = {
 		.command = "report",
 		.usage = usage,
-		.shorts = "o:ft:" CMDLINE_SHORT_OPTIONS,
+		.shorts = "o:ft:p:" CMDLINE_SHORT_OPTIONS,
 		.longs = long_options,
 		.set = set_option,
 		.ctx = o,
@@ -150,6 +163,7 @@ static enum cmdline_result parse(struct report_options *o, int argc, char **argv
 		return result;
 	log_set_level((enum log_level)(LOG_LEVEL_INFO + c.verbosity));
 	o->verbose = c.verbosity > 0;
+	o->outputs.quiet = c.verbosity < 0;
 	o->files = c.words;
 	if (!*o->files && !o->stored.used) {
 		log_err("no profile: name a FILE, or a time with --from; see 'pyperf-bpf report --help'");
@@ -179,6 +193,9 @@ static int report(struct report_options *o)
 	int err = im ? outputs__open(&o->outputs) : log_no_memory();
 
 	err = err ? err : load(o, im);
+	if (!err)
+		err = narrowed__apply(&o->narrowed, import__profile(im),
+				      *o->files ? *o->files : "the store");
 	if (!err) {
 		eo = (struct export_opts){
 			.lines = !o->no_lines && import__has_lines(im),
@@ -203,6 +220,7 @@ static int run(int argc, char **argv)
 	else if (result == CMDLINE_RUN)
 		status = report(&o) ? 1 : 0;
 	stored__free(&o.stored);
+	narrowed__free(&o.narrowed);
 	outputs__free(&o.outputs);
 	return status;
 }

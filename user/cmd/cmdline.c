@@ -6,10 +6,12 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/nearest.h"
 #include "base/str.h"
 #include "base/version.h"
 
 #define SHORTS_MAX 64
+#define LONGS_MAX  64 /* that are compared with one that is not known */
 
 static enum cmdline_result flush_stdout(void)
 {
@@ -60,18 +62,42 @@ static bool is_known(const struct cmdline *c, int opt)
 	return false;
 }
 
+/* "--duratoin": the option that was probably meant, or NULL. Of one that several begin with, none was. */
+static const char *meant_option(const struct cmdline *c, const char *word)
+{
+	const char *names[LONGS_MAX];
+	size_t cnt = 0, len = strcspn(word, "="), at;
+	char name[32];
+
+	if (len < 3 || len - 2 >= sizeof(name) || strncmp(word, "--", 2) != 0)
+		return NULL;
+	snprintf(name, sizeof(name), "%.*s", (int)len - 2, word + 2);
+	for (const struct option *l = c->longs; l->name && cnt < LONGS_MAX; l++) {
+		if (!strncmp(l->name, name, len - 2))
+			return NULL;
+		names[cnt++] = l->name;
+	}
+	at = nearest_name(name, names, cnt);
+	return at < cnt ? names[at] : NULL;
+}
+
 /*
  * getopt_long() refused an option; `opt` is '?' or ':', and optopt says which option, if it has one.
  * It has stepped over `word`, but for an unknown letter that is not the last one of its word.
  */
 static int bad_option(const struct cmdline *c, int opt, const char *word)
 {
+	const char *meant = meant_option(c, word);
+
 	if (opt == ':')
 		log_err("%s needs a value; see 'pyperf-bpf %s --help'", word, c->command);
 	else if (optopt && is_known(c, optopt)) /* --all=yes */
 		log_err("%.*s takes no value", (int)strcspn(word, "="), word);
 	else if (optopt)
 		log_err("unknown option -%c; see 'pyperf-bpf %s --help'", optopt, c->command);
+	else if (meant)
+		log_err("unknown option %.*s; did you mean --%s?", (int)strcspn(word, "="), word,
+			meant);
 	else
 		log_err("unknown or ambiguous option %s; see 'pyperf-bpf %s --help'", word,
 			c->command);

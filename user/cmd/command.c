@@ -7,9 +7,10 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/nearest.h"
 #include "cmd/cmdline.h"
 
-#define NAME_MAX_LEN 31 /* of words that are compared: no command's name is longer */
+#define COMMANDS_MAX 32 /* that are compared with a word */
 
 /* ---- which one --------------------------------------------------------------------------------- */
 
@@ -21,57 +22,16 @@ static const struct command *find(const struct command *const *commands, const c
 	return NULL;
 }
 
-static size_t min3(size_t a, size_t b, size_t c)
-{
-	size_t least = a < b ? a : b;
-
-	return least < c ? least : c;
-}
-
-/*
- * Letters to add, drop, replace or swap with their neighbour to make one word of the other: the
- * "optimal string alignment" distance, by its recurrence. Both words have at most NAME_MAX_LEN.
- */
-static size_t distance(const char *a, const char *b)
-{
-	size_t d[NAME_MAX_LEN + 1][NAME_MAX_LEN + 1];
-	size_t la = strlen(a), lb = strlen(b);
-
-	for (size_t i = 0; i <= la; i++)
-		d[i][0] = i;
-	for (size_t j = 0; j <= lb; j++)
-		d[0][j] = j;
-	for (size_t i = 1; i <= la; i++) {
-		for (size_t j = 1; j <= lb; j++) {
-			bool same = a[i - 1] == b[j - 1];
-
-			d[i][j] = min3(d[i - 1][j] + 1, d[i][j - 1] + 1, d[i - 1][j - 1] + !same);
-			if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] &&
-			    d[i - 2][j - 2] + 1 < d[i][j])
-				d[i][j] = d[i - 2][j - 2] + 1;
-		}
-	}
-	return d[la][lb];
-}
-
-/* The command that was probably meant, or NULL: more than half of its letters are right. */
+/* The command that was probably meant, or NULL. */
 static const struct command *closest(const struct command *const *commands, const char *word)
 {
-	const struct command *best = NULL;
-	size_t least = NAME_MAX_LEN, len = strlen(word);
+	const char *names[COMMANDS_MAX];
+	size_t cnt = 0, at;
 
-	if (len < 2 || len > NAME_MAX_LEN)
-		return NULL;
-	for (; *commands; commands++) {
-		const char *name = (*commands)->name;
-		size_t d = strncmp(name, word, len) ? distance(word, name) : 1;
-
-		if (2 * d < strlen(name) && d < least) {
-			least = d;
-			best = *commands;
-		}
-	}
-	return best;
+	for (; cnt < COMMANDS_MAX && commands[cnt]; cnt++)
+		names[cnt] = commands[cnt]->name;
+	at = nearest_name(word, names, cnt);
+	return at < cnt ? commands[at] : NULL;
 }
 
 /* ---- help -------------------------------------------------------------------------------------- */

@@ -212,6 +212,7 @@ enum cmdline_result options__parse(struct options *o, int argc, char **argv)
 	if (result != CMDLINE_RUN)
 		return result;
 	o->verbosity = c.verbosity;
+	o->outputs.quiet = c.verbosity < 0;
 	err = set_command(o, c.words, c.dashes);
 	return cmdline__result(err ? err : check_conflicts(o));
 }

@@ -116,7 +116,8 @@ static bool shows_progress(const struct recorder *r)
 static void show_progress(struct recorder *r, bool last)
 {
 	struct profile_stats now = { .cpus = 0 };
-	struct process_stats st;
+	double seconds = (double)(now_ns() - r->start_ns) / 1e9;
+	uint64_t lost;
 
 	if (!shows_progress(r))
 		return;
@@ -125,13 +126,15 @@ static void show_progress(struct recorder *r, bool last)
 			fputs("\r\033[K", stderr);
 		return;
 	}
-	process_table__stats(session__procs(r->session), &st);
 	session__counters(r->session, now.counters);
-	fprintf(stderr,
-		"\r\033[K%.0f s  %" PRIu64 " samples  %" PRIu64 " Python process%s  %" PRIu64
-		" lost",
-		(double)(now_ns() - r->start_ns) / 1e9, now.counters[CTR_counted], st.python,
-		st.python == 1 ? "" : "es", profile__lost(&now));
+	lost = profile__lost(&now);
+	fprintf(stderr, "\r\033[K%.0f", seconds);
+	if (r->o->duration_s > 0)
+		fprintf(stderr, " of %g", r->o->duration_s);
+	fprintf(stderr, " s, %" PRIu64 " samples", now.counters[CTR_counted]);
+	if (lost)
+		fprintf(stderr, ", %" PRIu64 " lost", lost);
+	fputs(", Ctrl-C ends and reports", stderr);
 	r->progress_shown = true;
 }
 

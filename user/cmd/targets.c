@@ -202,8 +202,8 @@ static int set_comm(struct sample_spec *t, const char *arg)
 
 bool targets__takes(int opt)
 {
-	return opt == 'e' || opt == 'c' || opt == 'F' || opt == 'p' || opt == TARGETS_CHILDREN ||
-	       opt == 'C' || opt == TARGETS_COMM || opt == TARGETS_NMI ||
+	return opt == 'e' || opt == 'c' || opt == 'F' || opt == 'r' || opt == 'p' ||
+	       opt == TARGETS_CHILDREN || opt == 'C' || opt == TARGETS_COMM || opt == TARGETS_NMI ||
 	       opt == TARGETS_MAP_ENTRIES || opt == 'a';
 }
 
@@ -215,6 +215,7 @@ int targets__set(struct sample_spec *t, int opt, const char *arg)
 	case 'c':
 		return set_period(t, arg);
 	case 'F':
+	case 'r': /* as other profilers call it */
 		return set_frequency(t, arg);
 	case 'p':
 		return add_pids(t, arg);

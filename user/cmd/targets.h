@@ -34,7 +34,7 @@ enum targets_long_only {
 	TARGETS_MAP_ENTRIES,
 };
 
-#define TARGETS_SHORT_OPTIONS	    "F:p:C:a"
+#define TARGETS_SHORT_OPTIONS	    "F:r:p:C:a"
 #define TARGETS_EVENT_SHORT_OPTIONS "e:c:"
 /* clang-format off */
 #define TARGETS_LONG_OPTIONS                                                                       \

@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/log.h"
 #include "base/str.h"
@@ -122,6 +124,23 @@ static int write_stdout(const struct outputs *o, const struct profile *base,
 	return err;
 }
 
+/* "wrote cpu.html (87 KiB)", to a person; a program that reads our messages did not ask. */
+static void say_written(const char *path)
+{
+	struct stat st;
+	double size;
+
+	if (!isatty(STDERR_FILENO) || stat(path, &st) || !S_ISREG(st.st_mode))
+		return;
+	size = (double)st.st_size;
+	if (size < 1024)
+		log_info("wrote %s (%.0f bytes)", path, size);
+	else if (size < 1024 * 1024)
+		log_info("wrote %s (%.0f KiB)", path, size / 1024);
+	else
+		log_info("wrote %s (%.1f MiB)", path, size / (1024 * 1024));
+}
+
 static int write_all(struct outputs *o, const struct profile *base, const struct profile *p,
 		     const struct export_opts *eo)
 {
@@ -134,7 +153,10 @@ static int write_all(struct outputs *o, const struct profile *base, const struct
 		e = base ? export__commit_diff(file, base, p, eo) : export__commit(file, p, eo);
 		err = err ? err : e;
 		stdout_used |= is_stdout(&o->list[i]);
+		if (!e && !is_stdout(&o->list[i]))
+			say_written(o->list[i].path);
 	}
+	stdout_used |= o->quiet && o->cnt && !o->folded;
 	e = stdout_used ? 0 : write_stdout(o, base, p, eo);
 	return err ? err : e;
 }

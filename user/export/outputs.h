@@ -28,6 +28,7 @@ struct outputs {
 	size_t cnt;
 	bool folded;	   /* -f: folded stacks on stdout instead of the report */
 	const char *value; /* --value: borrowed, or NULL: see export_opts */
+	bool quiet;	   /* -q: no report on stdout beside files */
 	bool diff; /* set before outputs__add(): what differs between two profiles is written */
 };
 

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+#include "profile/narrow.h"
+
+#include "base/str.h"
+
+static bool is_wanted(const struct profile *p, uint32_t proc, const struct narrowing *n)
+{
+	const struct profile_proc *x = proc < p->proc_cnt ? &p->procs[proc] : NULL;
+	bool found = !n->pid_cnt;
+
+	for (size_t i = 0; x && i < n->pid_cnt && !found; i++)
+		found = x->tgid && (uint32_t)n->pids[i] == x->tgid;
+	return found && (!n->comm || (x && glob_match(n->comm, profile__str(p, x->comm))));
+}
+
+static bool is_shown(const struct profile *p, size_t frame, const struct narrowing *n)
+{
+	uint32_t sym = p->frame_syms ? p->frame_syms[frame] : UINT32_MAX;
+	uint8_t kind = sym < p->sym_cnt ? p->syms[sym].kind : SYM_MARKER;
+
+	return !(kind == SYM_NATIVE && n->no_native) && !(kind == SYM_KERNEL && n->no_kernel);
+}
+
+static void narrow_stack(struct profile *p, struct profile_stack *s, const struct narrowing *n)
+{
+	uint32_t kept = 0;
+
+	for (uint32_t i = 0; i < s->cnt; i++) {
+		if (!is_shown(p, s->first + i, n))
+			continue;
+		p->frame_syms[s->first + kept] = p->frame_syms[s->first + i];
+		if (p->frames)
+			p->frames[s->first + kept] = p->frames[s->first + i];
+		kept++;
+	}
+	s->cnt = kept;
+}
+
+void profile__narrow(struct profile *p, const struct narrowing *n)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < p->stack_cnt; i++) {
+		struct profile_stack *s = &p->stacks[i];
+
+		if (!is_wanted(p, s->proc, n)) {
+			p->stats.hidden_samples += s->samples;
+			continue;
+		}
+		if (p->frame_syms && (n->no_native || n->no_kernel))
+			narrow_stack(p, s, n);
+		p->stacks[kept++] = *s;
+	}
+	p->stack_cnt = kept;
+}
