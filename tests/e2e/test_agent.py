@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 """The agent over real programs: windows, services, accounting, signals, budgets, and life side by side."""
 import base64
+import collections
 import contextlib
+import gzip
 import http.client
 import http.server
 import json
@@ -22,6 +24,7 @@ import urllib.request
 import pytest
 
 import pprof_read
+import test_push
 from harness import (PATIENCE, PROGRAMS, PYPERF, REPO, Process, Profiler, clean_environment, find_go, find_tool,
                      poll, profile, spend)
 
@@ -141,6 +144,16 @@ class Agent(Profiler):
         counted, samples, _, dropped = map(int, last.groups())
         assert counted == samples + dropped, self.messages()[-1]
         return samples
+
+
+FAULTS = """
+import mmap
+def touch():
+    area = mmap.mmap(-1, 512 * 4096)
+    for page in range(512):
+        area[page * 4096] = 1
+    area.close()
+"""
 
 
 @contextlib.contextmanager
@@ -766,7 +779,13 @@ def test_who_leaves_gives_his_place_back(agents):
 
 class Backend(http.server.BaseHTTPRequestHandler):
     def do_PUT(self):
-        self.server.bodies.append(self.rfile.read(int(self.headers["Content-Length"])))
+        self.take(self.server.bodies)
+
+    def do_POST(self):
+        self.take(self.server.posted)
+
+    def take(self, bodies):
+        bodies.append(self.rfile.read(int(self.headers["Content-Length"])))
         self.send_response(200)
         self.send_header("Content-Length", "0")
         self.end_headers()
@@ -795,6 +814,61 @@ def test_windows_are_stored_and_pushed(agents, tmp_path):
         file.write_bytes(body)
         pushed[body] = pprof_read.read(file)["totals"]["samples"]
     assert sum(pushed.values()) == samples
+
+
+def otlp_totals(bodies, name):
+    """Sums of a service by type, out of requests; each profile has an id of its own."""
+    totals, ids = collections.Counter(), []
+    for body in bodies:
+        request = pprof_read.message(gzip.decompress(body), test_push.OTLP_REQUEST)
+        strings = request["dictionary"]["strings"]
+        for resource in request["resource_profiles"]:
+            labels = {a["key"]: a["value"]["string_value"] for a in resource["resource"]["attributes"]}
+            for profile in resource["scope_profiles"][0]["profiles"]:
+                ids.append(profile["profile_id"])
+                if labels["service.name"] == name:
+                    totals[strings[profile["sample_type"]["type"]]] += sum(s["values"][0] for s in profile["samples"])
+    assert len(set(ids)) == len(ids)
+    return dict(totals)
+
+
+def test_a_window_has_all_events(agents, tmp_path):
+    """One window, one row of the store and one push have the columns of all events; names of the program tell whose they are."""
+    script = FAULTS + (SPIN % {"name": "mu"}).replace("        mu_inner()", "        mu_inner()\n        touch()")
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Backend) as server, \
+            Process([sys.executable, "-c", script], env=clean_environment(OTEL_SERVICE_NAME="mu")):
+        server.bodies, server.posted = [], []
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        agent = agents("events = cpu-clock, page-faults\n[store]\nenabled = yes\n[push.here]\nkind = put\n"
+                       "url = http://127.0.0.1:%d/{id}.pb.gz\n[push.there]\nkind = otlp\nmax-windows = 1\n"
+                       "url = http://127.0.0.1:%d\n" % (server.server_port, server.server_port))
+        agent.wait_windows("mu", 3)
+        samples = agent.stop()
+        server.shutdown()
+    windows = [w for w in agent.windows() if w.service == "mu"]
+    assert len({(w.service, w.start) for w in agent.windows()}) == len(agent.windows())
+    totals, faults = collections.Counter(), collections.Counter()
+    for w in windows:
+        assert w.profile["types"] == ["samples/count", "cpu/nanoseconds", "page-faults-samples/count", "page-faults/count"]
+        assert w.profile["totals"]["samples"] == w.samples
+        totals.update(w.profile["totals"])
+        for sample in w.profile["samples"]:
+            functions = {f["func"] for f in sample["stack"]}
+            faults["touch" in functions] += sample["values"]["page-faults"]
+            totals["spins"] += sample["values"]["samples"] * ("mu_inner" in functions)
+    assert totals["page-faults"] > 512 and faults[True] > 0.9 * totals["page-faults"]
+    assert totals["spins"] > 0.5 * totals["samples"]
+    stored = tmp_path / "stored.pb.gz"
+    report = subprocess.run([PYPERF, "report", "--store", agent.dir / "store.db", "--service", "mu", "-o", stored], capture_output=True, text=True)
+    assert report.returncode == 0, report.stderr
+    assert pprof_read.read(stored)["totals"]["page-faults"] == totals["page-faults"]
+    pushed = 0
+    for body in server.bodies:
+        file = tmp_path / "pushed.pb.gz"
+        file.write_bytes(body)
+        pushed += pprof_read.read(file)["totals"]["samples"]
+    assert pushed == samples
+    assert otlp_totals(server.posted, "mu") == {t: totals[t] for t in ("samples", "page-faults")}
 
 
 def test_an_endpoint_that_cannot_be_had_is_tried_again(agents, tmp_path):

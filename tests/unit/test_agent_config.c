@@ -61,6 +61,8 @@ static void defaults(void **state)
 
 	(void)state;
 	assert_non_null(c);
+	assert_int_equal(c->agent.event_cnt, 1);
+	assert_string_equal(source__name(c->agent.events[0]), "cpu-clock");
 	assert_int_equal(c->agent.frequency_hz, 19);
 	assert_int_equal(c->agent.window_s, 60);
 	assert_string_equal(c->agent.group[0], "service_name");
@@ -286,11 +288,42 @@ static char *print(const struct config *c)
 	return text;
 }
 
+static void events_are_named(void **state)
+{
+	static const char *const bad[] = {
+		"",
+		",",
+		"cpu",
+		"page-faults",
+		"cpu-clock,",
+		"cpu-clock,,page-faults",
+		"cpu-clock page-faults",
+		"page-faults, cpu-clock",
+		"cpu-clock, cpu-clock",
+		"cpu-clock:x",
+		"cpu-clock, task-clock, cycles, page-faults, minor-faults",
+	};
+	struct config *c =
+		parse("[agent]\nevents = task-clock ,minor-faults,cpu-migrations, cycles\n");
+	char text[128];
+
+	(void)state;
+	assert_non_null(c);
+	assert_int_equal(c->agent.event_cnt, 4);
+	assert_string_equal(source__name(c->agent.events[1]), "minor-faults");
+	config__put(c);
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		snprintf(text, sizeof(text), "[agent]\nevents = %s\n", bad[i]);
+		assert_null(parse(text));
+		assert_non_null(strstr(said, ":2: events: up to 4 names"));
+	}
+}
+
 /* Every key of every section, none with its default, and back again. */
 static void what_is_printed_can_be_read(void **state)
 {
 	static const char all[] =
-		"[agent]\nfrequency = 99Hz\nwindow = 30s\ngroup = service_name, attribute.a_b\n"
+		"[agent]\nevents = cpu-clock, page-faults\nfrequency = 99Hz\nwindow = 30s\ngroup = service_name, attribute.a_b\n"
 		"small = 7\nstate-dir = /run/x\ncomm = celery*\ncgroup = app\nnative = no\nkernel = no\n"
 		"lines = no\ntable-memory = 16MiB\nlog-level = debug\nlog-format = json\n"
 		"directory = /tmp/w\n"
@@ -449,6 +482,7 @@ int main(void)
 		cmocka_unit_test(destinations),
 		cmocka_unit_test(keys_that_come_twice),
 		cmocka_unit_test(groups_of_labels_that_there_are),
+		cmocka_unit_test(events_are_named),
 		cmocka_unit_test(what_is_printed_can_be_read),
 		cmocka_unit_test(rules_that_cannot_be),
 		cmocka_unit_test(rules_of_sections),

@@ -12,6 +12,7 @@
 #include "agent/deliver.h"
 #include "agent/labels.h"
 #include "base/log.h"
+#include "import/import.h"
 
 #include "unit/failing_alloc.h"
 #include "../../user/agent/split.c"
@@ -123,6 +124,84 @@ static struct label_set *set_of(struct label *labels, size_t cnt)
 	set->cnt = cnt;
 	memcpy(set->labels, labels, cnt * sizeof(*labels));
 	return set;
+}
+
+#define FAULTS 1000
+
+/* A window of a process that had samples in both types, and of one with page faults only; of the first every 3rd counts. */
+static struct period *two_values(void)
+{
+	const struct period_limits limits = { .stacks = 100, .processes = 100 };
+	struct label first[] = { { "service_name", "x" } }, second[] = { { "service_name", "y" } };
+	struct period *p = period__new();
+	struct profile *d = profile__new();
+
+	for (uint32_t i = 0; i < 2; i++) {
+		const struct profile_proc proc = { .space = i + 1 };
+
+		assert_int_equal(profile__add_proc(d, &proc), i);
+	}
+	for (uint64_t word = 1; word <= 7; word++) {
+		assert_true(profile__add_value(d, 0, 0, 0, &word, 1, word, word) >= 0);
+		assert_true(profile__add_value(d, 1, 0, 0, &word, 1, 1, word * FAULTS) >= 0);
+		assert_true(profile__add_value(d, 1, 1, 0, &word, 1, 1, FAULTS) >= 0);
+	}
+	assert_int_equal(period__add(p, d, &limits), 0);
+	profile__free(d);
+	p->frequency_hz = 19;
+	p->profile->stats.value_cnt = 2;
+	p->profile->stats.values[1] =
+		(struct value_type){ .event = EVENT_PAGE_FAULTS, .rate_hz = 19 };
+	p->labels = calloc(2, sizeof(struct label_set *));
+	p->labels[p->label_cnt++] = set_of(first, 1);
+	p->labels[0]->one_in = 3;
+	p->labels[p->label_cnt++] = set_of(second, 1);
+	return p;
+}
+
+struct seen_windows {
+	unsigned cnt;
+	uint64_t samples[2], sums[2][2];
+};
+
+static int look_into(void *ctx, const struct window *w)
+{
+	struct import *im = import__new(&(struct import_opts){ 0 });
+	struct seen_windows *seen = ctx;
+	const struct profile *p;
+
+	assert_int_equal(import__add_data(im, w->id, w->pprof, w->pprof_size), 0);
+	assert_int_equal(import__finish(im), 0);
+	p = import__profile(im);
+	assert_int_equal(p->stats.value_cnt, 2);
+	assert_int_equal(p->stats.values[0].frequency_hz, 19);
+	assert_int_equal(p->stats.values[1].event, EVENT_PAGE_FAULTS);
+	for (size_t i = 0; i < p->stack_cnt; i++)
+		seen->sums[seen->cnt][p->stacks[i].type] += p->stacks[i].count;
+	seen->samples[seen->cnt++] = w->samples;
+	import__free(im);
+	return 0;
+}
+
+static void a_window_has_all_values(void **state)
+{
+	struct splitter *s = splitter__new(by_service);
+	struct seen_windows seen = { 0 };
+	struct period *p = two_values();
+	uint32_t services, unmade;
+
+	(void)state;
+	fail_at = 0;
+	assert_int_equal(splitter__run(s, p, look_into, &seen, &services, &unmade), 0);
+	assert_int_equal(seen.cnt, 2);
+	assert_int_equal(p->samples, 28);
+	assert_int_equal(seen.samples[0], 28);
+	assert_int_equal(seen.sums[0][0], 28);
+	assert_int_equal(seen.sums[0][1], 28 * FAULTS);
+	assert_int_equal(seen.samples[1], 0);
+	assert_int_equal(seen.sums[1][1], 7 * FAULTS);
+	period__free(p);
+	splitter__free(s);
 }
 
 /* A service of two processes, one of which has a label that no other has. */
@@ -307,6 +386,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_differed_is_bounded),
 		cmocka_unit_test(no_sample_is_lost_in_silence),
+		cmocka_unit_test(a_window_has_all_values),
 		cmocka_unit_test(rules_leave_out_and_thin_out),
 		cmocka_unit_test(small_services_are_one),
 	};

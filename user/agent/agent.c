@@ -81,6 +81,8 @@ struct agent {
 	uint64_t events_lost;	/* by the kernel, and said */
 	struct seldom said_lost;
 	uint64_t lost_samples; /* counted, and did not get as far as delivery */
+	uint64_t
+		other_samples; /* counted, of other events than the first: windows are not measured in them */
 	uint64_t lost_periods;
 	struct perf_events *events;
 	int guard_fd, signal_fd, wake_fd;
@@ -299,12 +301,12 @@ static int open_session(struct agent *a)
 
 	a->first = config__hold(a->config);
 	a->targets = (struct sample_spec){
-		.sources = { { .source = source__of_event(EVENT_CPU_CLOCK) } },
-		.source_cnt = 1,
 		.frequency_hz = c->frequency_hz,
 		.comm = c->comm,
 		.cgroup = c->cgroup,
 	};
+	for (uint32_t i = 0; i < c->event_cnt; i++)
+		a->targets.sources[a->targets.source_cnt++].source = c->events[i];
 	a->known = known__new("", &a->config->labels);
 	if (!a->known)
 		return log_no_memory();
@@ -324,6 +326,7 @@ static int take(struct agent *a, const struct profile *p)
 
 	if (err)
 		log_no_memory();
+	a->other_samples += profile__all_samples(p) - profile__samples(p);
 	a->lost_samples += profile__total(p) - (a->period->samples - before);
 	taps__add(a->taps, p, &limits);
 	return err;
@@ -366,6 +369,7 @@ static int name(void *ctx, struct profile *p)
 	int err;
 
 	at(a, "looking for names");
+	profile_stats__take_values(&p->stats, &a->stats.run);
 	err = session__name(a->session, p, &so);
 
 	a->own_ns += thread_cpu_ns() - begin;
@@ -507,6 +511,7 @@ static int end_period(struct agent *a, enum schedule_why why, const struct clock
 	a->stats.clock_jumps += why == SCHEDULE_CLOCK_SET;
 	a->stats.suspends += why == SCHEDULE_SLEPT;
 	p->frequency_hz = a->stats.run.values[0].frequency_hz;
+	profile_stats__take_values(&p->profile->stats, &a->stats.run);
 	p->profile->stats.cpus = a->stats.run.cpus;
 	if (!a->stop) { /* before names are looked for, which takes time that is the next one's */
 		publish(a);
@@ -759,6 +764,18 @@ static int open_signals(struct agent *a)
 	return -errno;
 }
 
+static int open_events(struct agent *a)
+{
+	const struct agent_config *c = &a->config->agent;
+	struct perf_kind kinds[SAMPLED_MAX];
+
+	for (uint32_t i = 0; i < c->event_cnt; i++)
+		kinds[i] = (struct perf_kind){ c->events[i]->kind, c->events[i]->config,
+					       source__name(c->events[i]) };
+	a->events = perf_events__open(kinds, c->event_cnt, c->frequency_hz);
+	return a->events ? 0 : -EIO;
+}
+
 /* What needs privileges that are given up then, and what the rest needs. */
 static int settle(struct agent *a)
 {
@@ -767,8 +784,7 @@ static int settle(struct agent *a)
 	a->guard_fd = guard__take(a->config->agent.state_dir);
 	if (a->guard_fd < 0)
 		return a->guard_fd;
-	a->events = perf_events__open(a->config->agent.frequency_hz);
-	return a->events ? confine() : -EIO;
+	return open_events(a) ? -EIO : confine();
 }
 
 static int open_delivery(struct agent *a)
@@ -910,7 +926,7 @@ static void say_end(const struct agent *a, const struct deliver_stats *d)
 	session__stats(a->session, &s);
 	log_info("ended: %" PRIu64 " samples counted, %" PRIu64 " in %" PRIu64
 		 " windows of %" PRIu64 " periods, %" PRIu64 " dropped",
-		 s.counters[CTR_counted], d->samples, d->windows, d->periods,
+		 s.counters[CTR_counted] - a->other_samples, d->samples, d->windows, d->periods,
 		 d->dropped_samples + a->lost_samples + d->left_out_samples);
 }
 

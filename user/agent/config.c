@@ -158,12 +158,47 @@ static uint32_t least(uint32_t value)
 	return getenv("PYPERF_AGENT_SHORT_WINDOWS") ? 1 : value;
 }
 
+/* "cpu-clock, page-faults". Each row of a source that takes no arguments. */
+static int set_events(struct agent_config *c, const char *value, const char **why)
+{
+	const struct source *events[SAMPLED_MAX];
+	uint32_t cnt = 0;
+
+	*why = "up to 4 names of pyperf-bpf -e help with commas between, cpu-clock or task-clock first";
+	for (;; value++) {
+		const struct source *s;
+		size_t len;
+
+		value += strspn(value, " ");
+		len = strcspn(value, ", ");
+		s = source__find(value, len);
+		for (uint32_t i = 0; i < cnt; i++)
+			if (events[i] == s)
+				return -EINVAL;
+		if (!s || s->parse || cnt == SAMPLED_MAX ||
+		    (!cnt && !value_type__is_clock(&s->type)))
+			return -EINVAL;
+		events[cnt++] = s;
+		value += len;
+		value += strspn(value, " ");
+		if (*value && *value != ',')
+			return -EINVAL;
+		if (!*value)
+			break;
+	}
+	memcpy(c->events, events, cnt * sizeof(events[0]));
+	c->event_cnt = cnt;
+	return 0;
+}
+
 static int agent_set(struct agent_config *c, const char *key, const char *value, const char **why)
 {
 	if (!strcmp(key, "frequency")) {
 		*why = "samples per second and CPU, from 1 to 999";
 		return set_with_unit(&c->frequency_hz, value, "Hz", 1, 999);
 	}
+	if (!strcmp(key, "events"))
+		return set_events(c, value, why);
 	if (!strcmp(key, "window")) {
 		*why = "seconds, from 10 to 60";
 		return set_with_unit(&c->window_s, value, "s", least(10), 60);
@@ -239,6 +274,7 @@ static int init(struct config *c)
 	const char *why;
 
 	*c = (struct config){ .refs = 1, .store_enabled = true };
+	c->agent.events[c->agent.event_cnt++] = source__of_event(EVENT_CPU_CLOCK);
 	c->agent.frequency_hz = 19;
 	c->agent.window_s = 60;
 	c->agent.small = 5;
@@ -648,6 +684,9 @@ const char *config__stay(struct config *c, const struct config *running)
 	const struct agent_config *a = &running->agent, *b = &c->agent;
 	const char *late = NULL;
 
+	if (a->event_cnt != b->event_cnt ||
+	    memcmp(a->events, b->events, a->event_cnt * sizeof(a->events[0])))
+		late = "events";
 	if (a->table_mib != b->table_mib)
 		late = "table-memory";
 	if (a->kernel != b->kernel)

@@ -19,6 +19,7 @@
 #include "agent/labels.h"
 #include "agent/push/push.h"
 #include "base/log.h"
+#include "sources/sources.h"
 #include "store/store.h"
 
 #define CONFIG_PATH_DEFAULT "/etc/pyperf-bpf/agent.conf"
@@ -29,6 +30,8 @@
 #define PUSHES_MAX	    16 /* destinations */
 
 struct agent_config {
+	const struct source *events[SAMPLED_MAX]; /* the first one is a clock */
+	uint32_t event_cnt;
 	uint32_t frequency_hz;
 	uint32_t window_s;
 	uint32_t small; /* services with fewer samples in a window are one */

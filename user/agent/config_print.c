@@ -51,8 +51,11 @@ static void put_agent(const struct agent_config *c, FILE *f)
 {
 	static const char *const levels[] = { "error", "warning", "info", "debug" };
 
-	fprintf(f, "[agent]\nfrequency = %" PRIu32 "Hz\nwindow = %" PRIu32 "s\ngroup = ",
-		c->frequency_hz, c->window_s);
+	fputs("[agent]\nevents = ", f);
+	for (uint32_t i = 0; i < c->event_cnt; i++)
+		fprintf(f, "%s%s", i ? ", " : "", source__name(c->events[i]));
+	fprintf(f, "\nfrequency = %" PRIu32 "Hz\nwindow = %" PRIu32 "s\ngroup = ", c->frequency_hz,
+		c->window_s);
 	for (size_t i = 0; i < GROUP_WORDS && c->group[i]; i++)
 		fprintf(f, "%s%s%s", i ? ", " : "", c->group_attribute[i] ? "attribute." : "",
 			c->group[i]);

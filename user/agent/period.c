@@ -68,7 +68,7 @@ static bool has_room(const struct period *p, const struct profile_stack *s, cons
 		     int proc, const struct period_limits *limits)
 {
 	return p->profile->stack_cnt < limits->stacks ||
-	       profile__find_stack(p->profile, (uint32_t)proc, s->tid, words, s->cnt) >= 0;
+	       profile__find_stack(p->profile, s->type, (uint32_t)proc, s->tid, words, s->cnt) >= 0;
 }
 
 static int add_stack(struct period *p, const struct profile *from, const struct profile_stack *s,
@@ -80,14 +80,14 @@ static int add_stack(struct period *p, const struct profile *from, const struct 
 	int err;
 
 	if (!others && has_room(p, s, words, proc, limits)) {
-		err = profile__add_weighted(p->profile, (uint32_t)proc, s->tid, words, s->cnt,
-					    s->samples, s->count);
+		err = profile__add_value(p->profile, s->type, (uint32_t)proc, s->tid, words, s->cnt,
+					 s->samples, s->count);
 	} else {
-		err = profile__add_weighted(p->profile, (uint32_t)proc, 0, &marker, 1, s->samples,
-					    s->count);
-		*(others ? &p->over_processes : &p->over_stacks) += s->count;
+		err = profile__add_value(p->profile, s->type, (uint32_t)proc, 0, &marker, 1,
+					 s->samples, s->count);
+		*(others ? &p->over_processes : &p->over_stacks) += s->type ? 0 : s->count;
 	}
-	if (err >= 0)
+	if (err >= 0 && !s->type)
 		p->samples += s->count;
 	return err < 0 ? err : 0;
 }

@@ -189,6 +189,12 @@ static int find_members(struct split *x)
 	return 0;
 }
 
+/* Windows and services are measured in the first value type, which is that of a clock. */
+static uint64_t samples_of(const struct profile_stack *s)
+{
+	return s->type ? 0 : s->count;
+}
+
 /* Of the processes that are in no window. */
 static uint64_t count_left_out(const struct period *p)
 {
@@ -196,7 +202,7 @@ static uint64_t count_left_out(const struct period *p)
 
 	for (size_t i = 0; i < p->profile->stack_cnt; i++)
 		if (p->labels[p->profile->stacks[i].proc]->drop)
-			sum += p->profile->stacks[i].count;
+			sum += samples_of(&p->profile->stacks[i]);
 	return sum;
 }
 
@@ -244,7 +250,7 @@ static uint64_t count_samples(const struct split *x, const struct member *m, siz
 
 	for (size_t i = 0; i < cnt; i++)
 		for (uint32_t j = x->first_stack[m[i].proc]; j < x->first_stack[m[i].proc + 1]; j++)
-			sum += x->p->profile->stacks[x->stacks[j]].count;
+			sum += samples_of(&x->p->profile->stacks[x->stacks[j]]);
 	return sum;
 }
 
@@ -404,7 +410,7 @@ static void take_stack(struct split *x, const struct profile_stack *s, uint32_t 
 
 		x->view.frame_syms[x->view.frame_cnt++] = take_sym(x, sym);
 	}
-	x->view.stats.counters[CTR_counted] += s->count;
+	x->view.stats.counters[CTR_counted] += samples_of(s);
 }
 
 /* Of the numbers start, start + step, ... those below `end`. */
@@ -416,27 +422,39 @@ static uint64_t steps_below(uint64_t start, uint64_t step, uint64_t end)
 /* Takes a stack again, with another count. */
 static void count_again(struct split *x, struct profile_stack *s, uint64_t count)
 {
-	x->view.stats.counters[CTR_counted] += count - s->count;
+	x->view.stats.counters[CTR_counted] -= samples_of(s);
 	s->count = count;
+	x->view.stats.counters[CTR_counted] += samples_of(s);
+}
+
+/* The stacks of a process in a value type; behind the last one: the end of its stacks. */
+static uint32_t next_of_type(const struct split *x, uint32_t from, uint32_t j, uint32_t type)
+{
+	while (j < x->first_stack[from + 1] && x->p->profile->stacks[x->stacks[j]].type != type)
+		j++;
+	return j;
 }
 
 /*
- * Every one_in-th sample of a process, which stands for all of them: fewer stacks, and as much time. What is behind the
- * last one that is kept, and before the first, is the last one's: so the sum is that of all samples.
+ * Every one_in-th sample of a process in a value type, which stands for all of them: fewer stacks, and as much time. What is
+ * behind the last one that is kept, and before the first, is the last one's: so the sum is that of all samples.
  */
-static void take_some(struct split *x, uint32_t from, uint32_t proc, uint32_t one_in)
+static void take_some(struct split *x, uint32_t from, uint32_t proc, uint32_t one_in, uint32_t type)
 {
 	uint64_t start = (x->p->span.start_unix_ns / 1000000 + from) % one_in, seen = 0, kept = 0;
 	const struct profile *p = x->p->profile;
 	struct profile_stack *last = NULL;
+	uint32_t next;
 
-	for (uint32_t j = x->first_stack[from]; j < x->first_stack[from + 1]; j++) {
+	for (uint32_t j = next_of_type(x, from, x->first_stack[from], type);
+	     j < x->first_stack[from + 1]; j = next) {
 		struct profile_stack s = p->stacks[x->stacks[j]];
 		uint64_t n = steps_below(start, one_in, seen + s.count) -
 			     steps_below(start, one_in, seen);
 
+		next = next_of_type(x, from, j + 1, type);
 		seen += s.count;
-		if (!n && (last || j + 1 < x->first_stack[from + 1]))
+		if (!n && (last || next < x->first_stack[from + 1]))
 			continue;
 		s.count = n * one_in;
 		s.samples = !n ? 1 : s.samples < n ? s.samples : n;
@@ -496,15 +514,16 @@ static int make_view(struct split *x, const struct member *m, size_t cnt)
 	x->view_nr++;
 	x->view.stats.start_unix_ns = x->p->span.start_unix_ns;
 	x->view.stats.duration_ns = x->p->span.duration_ns;
+	profile_stats__take_values(&x->view.stats, &p->stats);
 	x->view.stats.values[0].frequency_hz = x->p->frequency_hz;
 	x->view.stats.slowed = p->stats.slowed;
 	x->view.stats.cpus = p->stats.cpus;
 	for (size_t i = 0; i < cnt; i++) {
 		x->view.procs[x->view.proc_cnt] = p->procs[m[i].proc];
 		one_in = x->p->labels[m[i].proc]->one_in;
-		if (one_in > 1)
-			take_some(x, m[i].proc, (uint32_t)x->view.proc_cnt, one_in);
-		else
+		for (uint32_t t = 0; t < profile__value_cnt(p) && one_in > 1; t++)
+			take_some(x, m[i].proc, (uint32_t)x->view.proc_cnt, one_in, t);
+		if (one_in <= 1)
 			take_all(x, m[i].proc, (uint32_t)x->view.proc_cnt);
 		x->view.proc_cnt++;
 	}
@@ -579,7 +598,7 @@ static int give_window(struct split *x, const struct member *m, size_t cnt)
 	int err = make_window(x, m, cnt, &w, &data);
 
 	x->unmade += err != 0;
-	if (!err && w.samples)
+	if (!err && x->view.stack_cnt)
 		err = x->fn(x->ctx, &w);
 	free(data);
 	return err;

@@ -19,7 +19,9 @@
 
 struct perf_events {
 	struct mmapwatch *watch;
-	int *clocks; /* of each possible CPU; -1: none */
+	struct perf_kind *kinds;
+	int *fds; /* of each kind, of each possible CPU; -1: none */
+	size_t kind_cnt;
 	int cpu_cap;
 };
 
@@ -59,18 +61,20 @@ void perf__explain(const char *what, int err)
 			strerror(-err), paranoid);
 }
 
-static int open_clocks(struct perf_events *e, uint32_t frequency_hz)
+static int open_kind(struct perf_events *e, size_t kind, uint32_t frequency_hz)
 {
+	int *fds = e->fds + kind * (size_t)e->cpu_cap;
 	char what[64];
 
 	for (int cpu = 0; cpu < e->cpu_cap; cpu++) {
-		int fd = perf__open(PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CPU_CLOCK, cpu, frequency_hz,
+		int fd = perf__open(e->kinds[kind].type, e->kinds[kind].config, cpu, frequency_hz,
 				    0);
 
 		if (fd >= 0) {
-			e->clocks[cpu] = fd;
+			fds[cpu] = fd;
 		} else if (fd != -ENODEV) {
-			snprintf(what, sizeof(what), "sampling on CPU %d", cpu);
+			snprintf(what, sizeof(what), "sampling %s on CPU %d", e->kinds[kind].name,
+				 cpu);
 			perf__explain(what, fd);
 			return fd;
 		}
@@ -78,26 +82,40 @@ static int open_clocks(struct perf_events *e, uint32_t frequency_hz)
 	return 0;
 }
 
-struct perf_events *perf_events__open(uint32_t frequency_hz)
+static int open_events(struct perf_events *e, uint32_t frequency_hz)
+{
+	int err = 0;
+
+	e->watch = mmapwatch__new(0, MMAPWATCH_HALF);
+	if (!e->watch) {
+		err = -errno;
+		perf__explain("watching for new mappings", err);
+	}
+	for (size_t i = 0; i < e->kind_cnt && !err; i++)
+		err = open_kind(e, i, frequency_hz);
+	return err;
+}
+
+struct perf_events *perf_events__open(const struct perf_kind *kinds, size_t cnt,
+				      uint32_t frequency_hz)
 {
 	struct perf_events *e = calloc(1, sizeof(*e));
 	int cpus = libbpf_num_possible_cpus();
 
-	if (e && cpus > 0)
-		e->clocks = malloc((size_t)cpus * sizeof(*e->clocks));
-	if (!e || !e->clocks) {
+	if (e && cpus > 0) {
+		e->fds = malloc(cnt * (size_t)cpus * sizeof(*e->fds));
+		e->kinds = malloc(cnt * sizeof(*kinds));
+	}
+	if (!e || !e->fds || !e->kinds) {
 		log_no_memory();
 		goto out;
 	}
+	memcpy(e->kinds, kinds, cnt * sizeof(*kinds));
+	e->kind_cnt = cnt;
 	e->cpu_cap = cpus;
-	for (int cpu = 0; cpu < cpus; cpu++)
-		e->clocks[cpu] = -1;
-	e->watch = mmapwatch__new(0, MMAPWATCH_HALF);
-	if (!e->watch) {
-		perf__explain("watching for new mappings", -errno);
-		goto out;
-	}
-	if (!open_clocks(e, frequency_hz))
+	for (size_t i = 0; i < cnt * (size_t)cpus; i++)
+		e->fds[i] = -1;
+	if (!open_events(e, frequency_hz))
 		return e;
 out:
 	perf_events__free(e);
@@ -108,21 +126,27 @@ void perf_events__free(struct perf_events *e)
 {
 	if (!e)
 		return;
-	for (int cpu = 0; cpu < e->cpu_cap; cpu++)
-		if (e->clocks[cpu] >= 0)
-			close(e->clocks[cpu]);
+	for (size_t i = 0; i < e->kind_cnt * (size_t)e->cpu_cap; i++)
+		if (e->fds[i] >= 0)
+			close(e->fds[i]);
 	mmapwatch__free(e->watch);
-	free(e->clocks);
+	free(e->fds);
+	free(e->kinds);
 	free(e);
 }
 
-int perf_events__take_clock(struct perf_events *e, int cpu)
+int perf_events__take(struct perf_events *e, uint32_t type, uint64_t config, int cpu)
 {
 	int fd = -1;
 
-	if (e && cpu < e->cpu_cap) {
-		fd = e->clocks[cpu];
-		e->clocks[cpu] = -1;
+	for (size_t i = 0; e && cpu < e->cpu_cap && i < e->kind_cnt; i++) {
+		int *at = &e->fds[i * (size_t)e->cpu_cap + (size_t)cpu];
+
+		if (e->kinds[i].type != type || e->kinds[i].config != config)
+			continue;
+		fd = *at;
+		*at = -1;
+		break;
 	}
 	return fd;
 }

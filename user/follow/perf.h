@@ -2,27 +2,35 @@
 #ifndef PYPERF_PERF_H
 #define PYPERF_PERF_H
 /*
- * The kernel's events that sampling lives on: a clock for each CPU, and the news of mappings.
+ * The kernel's events that sampling lives on: those that are sampled, for each CPU, and the news of mappings.
  *
  * Whoever gives up privileges opens them before: Debian and Ubuntu patch perf_event_open() so that CAP_PERFMON does not
  * do where kernel.perf_event_paranoid is above 2, as it is there by default; they want CAP_SYS_ADMIN. What is
- * open is used without it. A clock stands still until a program is attached to it.
+ * open is used without it. An event stands still until a program is attached to it.
  *
- *	events = perf_events__open(99);
+ *	events = perf_events__open(kinds, 1, 99);
  *	confine();
  *	session__open(&(struct session_opts){ .events = events, ... });
  */
+#include <stddef.h>
 #include <stdint.h>
 
 #include "process/mmapwatch.h"
 
 struct perf_events;
 
+struct perf_kind {
+	uint32_t type; /* of struct perf_event_attr */
+	uint64_t config;
+	const char *name; /* for messages; borrowed during open */
+};
+
 /* Those of all CPUs that are online. NULL after a message. */
-struct perf_events *perf_events__open(uint32_t frequency_hz);
+struct perf_events *perf_events__open(const struct perf_kind *kinds, size_t cnt,
+				      uint32_t frequency_hz);
 void perf_events__free(struct perf_events *e); /* with what nobody took */
 /* Now the caller's. -1, NULL: there is none (any more). `e` may be NULL. */
-int perf_events__take_clock(struct perf_events *e, int cpu);
+int perf_events__take(struct perf_events *e, uint32_t type, uint64_t config, int cpu);
 struct mmapwatch *perf_events__take_watch(struct perf_events *e);
 
 /*

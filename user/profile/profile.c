@@ -238,10 +238,12 @@ static int find_stack(const struct profile *p, uint64_t hash, const struct profi
 	return -1;
 }
 
-int profile__find_stack(const struct profile *p, uint32_t proc, uint32_t tid, const uint64_t *words,
-			size_t cnt)
+int profile__find_stack(const struct profile *p, uint32_t type, uint32_t proc, uint32_t tid,
+			const uint64_t *words, size_t cnt)
 {
-	const struct profile_stack wanted = { .proc = proc, .tid = tid, .cnt = (uint32_t)cnt };
+	const struct profile_stack wanted = {
+		.proc = proc, .tid = tid, .type = (uint16_t)type, .cnt = (uint32_t)cnt
+	};
 
 	return cnt > UINT32_MAX ? -1 : find_stack(p, hash_stack(p, &wanted, words), &wanted, words);
 }
@@ -288,6 +290,12 @@ static const char *const counter_names[CTR_CNT] = {
 	PYPERF_COUNTERS(X)
 #undef X
 };
+
+void profile_stats__take_values(struct profile_stats *s, const struct profile_stats *from)
+{
+	memcpy(s->values, from->values, sizeof(s->values));
+	s->value_cnt = from->value_cnt;
+}
 
 uint64_t profile__total(const struct profile *p)
 {

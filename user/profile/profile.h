@@ -181,9 +181,9 @@ int profile__add_weighted(struct profile *p, uint32_t proc, uint32_t tid, const 
 int profile__add_value(struct profile *p, uint32_t type, uint32_t proc, uint32_t tid,
 		       const uint64_t *words, size_t cnt, uint64_t samples, uint64_t count);
 
-/* The index of such a stack of the first value type, or -1. */
-int profile__find_stack(const struct profile *p, uint32_t proc, uint32_t tid, const uint64_t *words,
-			size_t cnt);
+/* The index of such a stack of a value type, or -1. */
+int profile__find_stack(const struct profile *p, uint32_t type, uint32_t proc, uint32_t tid,
+			const uint64_t *words, size_t cnt);
 
 /* The process with this space, or -1. */
 int profile__find_proc(const struct profile *p, uint32_t space);
@@ -215,6 +215,9 @@ uint64_t profile__filtered(const struct profile_stats *s);
 uint64_t profile__lost(const struct profile_stats *s);
 /* Run time of the sampler, by the samples whose time it took itself. ns. */
 uint64_t profile__sampler_ns(const struct profile_stats *s);
+
+/* The value types of `from`. */
+void profile_stats__take_values(struct profile_stats *s, const struct profile_stats *from);
 
 /*
  * Numbers and counters that no other field of a file holds, as " hz=99 cpus=8 ... delivered=1200 ...",

@@ -115,8 +115,8 @@ static int sample_cpu(const struct source_use *u, int cpu)
 {
 	struct perf_use *p = u->state;
 	struct cpu_event *c = &p->cpus[cpu];
-	bool first = u->spec.source->type.event == EVENT_CPU_CLOCK;
-	int fd = first ? perf_events__take_clock(p->world.events, cpu) : -1;
+	const struct source *source = u->spec.source;
+	int fd = perf_events__take(p->world.events, source->kind, source->config, cpu);
 	struct bpf_link *link;
 
 	if (fd < 0)

@@ -41,7 +41,7 @@ const struct source *source__of_event(uint32_t event)
 	return NULL;
 }
 
-static const struct source *find(const char *name, size_t len)
+const struct source *source__find(const char *name, size_t len)
 {
 	const struct source *s;
 
@@ -57,7 +57,7 @@ int source_spec__parse(struct source_spec *spec, const char *text, size_t len)
 	size_t name_len = colon ? (size_t)(colon - text) : len;
 	size_t args_len = colon ? len - name_len - 1 : 0;
 
-	*spec = (struct source_spec){ .source = find(text, name_len) };
+	*spec = (struct source_spec){ .source = source__find(text, name_len) };
 	if (!spec->source) {
 		log_err("-e %.*s: no such event; -e help lists them", (int)len, text);
 		return -EINVAL;

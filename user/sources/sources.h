@@ -83,6 +83,8 @@ extern const struct source perf_sources[];
 const struct source *source__next(size_t *at);
 /* The source of an event (enum event_id). NULL: there is none. */
 const struct source *source__of_event(uint32_t event);
+/* The one that is called so. NULL: there is none. */
+const struct source *source__find(const char *name, size_t len);
 /* NAME or NAME:ARGUMENTS. 0, or negative errno after one line. */
 int source_spec__parse(struct source_spec *spec, const char *text, size_t len);
 

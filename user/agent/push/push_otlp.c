@@ -7,7 +7,8 @@
  *	frame          location, with profile.frame.type: cpython, native or kernel
  *	ELF file       mapping, in offsets of the file; process.executable.build_id.gnu
  *
- * One value per sample, the number of samples; the period says what one is worth. A native frame without a name has an address
+ * One Profile for each value type, with one value per sample: how often, and the period says what one of a clock is worth.
+ * A native frame without a name has an address
  * and no line, so that a backend can still name it.
  *
  * All messages are in one arena, and tables are of pointers into it. What is equal is found by the bytes that make
@@ -551,51 +552,62 @@ static void make_id(uint8_t id[PROFILE_ID_SZ], const char *hex)
 	}
 }
 
-/* What is around the profile of a window, and the profile: parts that point to each other. */
-struct part {
-	Otlp__ResourceProfiles resource_profiles, *resource_profiles_at;
-	Otlp__ScopeProfiles scope_profiles, *scope_profiles_at;
-	Otlp__Profile profile, *profile_at;
-	Otlp__Resource resource;
-	Otlp__Scope scope;
-	Otlp__ValueType samples, cpu;
+/* A value type of a window. */
+struct one_profile {
+	Otlp__Profile profile;
+	Otlp__ValueType counted, period;
 	uint8_t id[PROFILE_ID_SZ];
 };
 
-static void fill_profile(struct encoder *e, const struct window *w, struct part *x)
+/* What is around the profiles of a window, and these: parts that point to each other. */
+struct part {
+	Otlp__ResourceProfiles resource_profiles, *resource_profiles_at;
+	Otlp__ScopeProfiles scope_profiles, *scope_profiles_at;
+	Otlp__Resource resource;
+	Otlp__Scope scope;
+	struct one_profile of[VALUES_MAX];
+	Otlp__Profile *profiles[VALUES_MAX];
+	uint32_t profile_cnt;
+};
+
+/* Of the stacks of value type number `type`, in e->sample_list. */
+static void fill_profile(struct encoder *e, const struct window *w, struct part *x, uint32_t type)
 {
-	Otlp__Profile *profile = &x->profile;
+	const struct value_type *v = &e->p->stats.values[type];
+	struct one_profile *of = &x->of[x->profile_cnt];
+	Otlp__Profile *profile = &of->profile;
+	bool clock = value_type__is_clock(v);
 
 	otlp__profile__init(profile);
-	otlp__value_type__init(&x->samples);
-	otlp__value_type__init(&x->cpu);
-	make_id(x->id, w->id);
-	x->samples.type = string(e, "samples");
-	x->samples.unit = string(e, "count");
-	x->cpu.type = string(e, "cpu");
-	x->cpu.unit = string(e, "nanoseconds");
-	profile->profile_id = (ProtobufCBinaryData){ sizeof(x->id), x->id };
-	profile->sample_type = &x->samples;
+	otlp__value_type__init(&of->counted);
+	otlp__value_type__init(&of->period);
+	make_id(of->id, w->id);
+	of->id[PROFILE_ID_SZ - 1] ^= (uint8_t)type;
+	of->counted.type = string(e, clock ? "samples" : value_type__name(v));
+	of->counted.unit = string(e, "count");
+	of->period.type = string(e, clock ? "cpu" : value_type__name(v));
+	of->period.unit = string(e, clock ? "nanoseconds" : "count");
+	profile->profile_id = (ProtobufCBinaryData){ sizeof(of->id), of->id };
+	profile->sample_type = &of->counted;
 	profile->n_samples = e->sample_list.cnt;
 	profile->samples = (Otlp__Sample **)keep(e, &e->sample_list);
 	profile->time_unix_nano = w->start_unix_ns;
 	profile->duration_nano = w->duration_ns;
-	profile->period_type = &x->cpu;
-	profile->period = w->frequency_hz ? NS_PER_S / w->frequency_hz : 0;
+	profile->period_type = &of->period;
+	profile->period = clock && w->frequency_hz ? NS_PER_S / w->frequency_hz : v->period;
+	x->profiles[x->profile_cnt++] = profile;
 }
 
 /* With all that has to be around it. */
-static void finish_part(struct encoder *e, const struct window *w, struct part *x)
+static void finish_part(struct encoder *e, struct part *x)
 {
-	fill_profile(e, w, x);
 	otlp__scope__init(&x->scope);
 	x->scope.name = (char *)"pyperf-bpf";
 	x->scope.version = (char *)PYPERF_VERSION;
-	x->profile_at = &x->profile;
 	otlp__scope_profiles__init(&x->scope_profiles);
 	x->scope_profiles.scope = &x->scope;
-	x->scope_profiles.n_profiles = 1;
-	x->scope_profiles.profiles = &x->profile_at;
+	x->scope_profiles.n_profiles = x->profile_cnt;
+	x->scope_profiles.profiles = x->profiles;
 	x->scope_profiles_at = &x->scope_profiles;
 	otlp__resource__init(&x->resource);
 	x->resource.n_attributes = e->resource_list.cnt;
@@ -666,16 +678,24 @@ static void add_profile(struct encoder *e, const struct profile *p, const struct
 {
 	struct part *x = take(e, sizeof(*x));
 
+	if (!x)
+		return;
+	x->profile_cnt = 0;
 	e->p = p;
 	e->location_of = take(e, p->sym_cnt * sizeof(*e->location_of));
 	e->mapping_of = take(e, p->module_cnt * sizeof(*e->mapping_of));
 	for (size_t i = 0; i < w->label_cnt && !e->err; i++)
 		add_resource(e, &w->labels[i]);
-	for (size_t i = 0; i < p->stack_cnt && !e->err; i++)
-		add_sample(e, &p->stacks[i]);
+	for (uint32_t type = 0; type < profile__value_cnt(p) && !e->err; type++) {
+		for (size_t i = 0; i < p->stack_cnt && !e->err; i++)
+			if (p->stacks[i].type == type)
+				add_sample(e, &p->stacks[i]);
+		if (!e->err && (!type || e->sample_list.cnt))
+			fill_profile(e, w, x, type);
+	}
 	if (e->err)
 		return;
-	finish_part(e, w, x);
+	finish_part(e, x);
 	append(e, &e->part_list, &x->resource_profiles);
 }
 
