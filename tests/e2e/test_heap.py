@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import resource
 import signal
 import subprocess
 
@@ -191,8 +192,8 @@ def test_a_process_that_never_rests(any_python):
     with Process([any_python, "-c", RESTLESS]) as target:
         for _ in range(5):
             found = heap_json(target.pid)
-            assert 0.95 * 10000 <= counts(found)["Order"] <= 10000 + 2 * 3000 + 2
-            assert found["pools"]["unread"] < 0.1 * found["pools"]["pools"]
+            assert 0.95 * 10000 <= counts(found)["Order"] <= 10000 + 3 * 2 * 3000
+            assert found["pools"]["unread"] < 0.2 * found["pools"]["pools"]
 
 
 def test_a_process_that_dies_meanwhile(any_python):
@@ -204,6 +205,56 @@ def test_a_process_that_dies_meanwhile(any_python):
             target.process.kill()
             out, err = reader.communicate(timeout=harness.PATIENCE)
             assert reader.returncode in (0, 1) and (json.loads(out) if reader.returncode == 0 else err)
+
+
+GIANT = r"""
+import os, sys
+class Order(object):
+    __slots__ = ()
+def fill():
+    return [Order() for i in range(1000000)], [b"x" * 100000 for i in range(1000)]
+kept = [Order() for i in range(1000)]
+held = fill()
+print("ready", flush=True)
+for line in sys.stdin:
+    if line == "free\n":
+        held = None
+    elif line == "fork\n" and not os.fork():
+        held = None
+        os._exit(0)
+"""
+
+
+@pytest.mark.parametrize("command", [b"free\n", b"fork\n"])
+def test_a_process_that_frees_or_forks_meanwhile(any_python, command):
+    """The reader ends well, and what is left is counted."""
+    with Process([any_python, "-c", GIANT]) as target:
+        reader = subprocess.Popen([harness.PYPERF, "heap", "-p", str(target.pid), "--json"], stdout=subprocess.PIPE)
+        target.process.stdin.write(command)
+        out = json.loads(reader.communicate(timeout=harness.PATIENCE)[0])
+        check_sums(out)
+        assert 0 <= counts(out).get("Order", 0) <= 1001000
+        left = 1000 if command == b"free\n" else 1001000
+        poll(lambda: counts(heap_json(target.pid))["Order"] == left, "the rest")
+
+
+def test_memory_is_bounded(any_python):
+    """A million objects of 5,000 types, in 32 MiB: the heap is read arena by arena."""
+    code = """
+import sys
+class Order(object):
+    __slots__ = ()
+kept = [Order() for i in range(1000000)] + [type("T%d" % i, (object,), {"__slots__": ()})() for i in range(5000)]
+print("ready", flush=True)
+sys.stdin.read()
+"""
+    with Process([any_python, "-c", code]) as target:
+        limit = (32 << 20, 32 << 20)
+        result = heap("-p", target.pid, "--json", preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_DATA, limit))
+        assert result.returncode == 0, result
+        found = json.loads(result.stdout)
+        check_sums(found)
+        assert counts(found)["Order"] == 1000000 and sum("T%d" % i in counts(found) for i in (0, 4999)) == 2
 
 
 GROW = r"""
@@ -240,10 +291,9 @@ def test_growth_by_type(any_python, directory):
 
 def test_interrupted_it_reports(any_python):
     with Process([any_python, "-c", GROW]) as target:
-        reader = subprocess.Popen([harness.PYPERF, "heap", "-p", str(target.pid), "--every", "3600", "--for", "7200"],
-                                  stdout=subprocess.PIPE)
-        poll(lambda: b"do_sys_poll" in open("/proc/%d/stack" % reader.pid, "rb").read()
-             or b"poll" in open("/proc/%d/wchan" % reader.pid, "rb").read(), "the first reading")
+        reader = subprocess.Popen([harness.PYPERF, "heap", "-p", str(target.pid), "--every", "3600", "--for", "7200", "-v"],
+                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        assert b" objects in " in reader.stderr.readline()
         reader.send_signal(signal.SIGINT)
         out = reader.communicate(timeout=harness.PATIENCE)[0]
         assert reader.returncode == 0 and b"1 readings" in out

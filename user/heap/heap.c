@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -226,7 +227,12 @@ static int read_once(struct reader *r, uint64_t start_ms)
 	if (r->o->every_s)
 		err = heap_growth__add(&r->growth, &r->scan.types,
 				       (double)(now_ms() - start_ms) / 60000);
-	return err ? explain(r, "growth", err) : 0;
+	if (err)
+		return explain(r, "growth", err);
+	log_debug("%" PRIu64 " objects in %" PRIu64 " arenas, %" PRIu64 " ms",
+		  r->scan.counts.object_cnt + r->scan.counts.outside_cnt, r->scan.counts.arena_cnt,
+		  r->took_ms);
+	return 0;
 }
 
 /* Sleeps until the next reading is due. True: somebody wants the end. */

@@ -523,12 +523,12 @@ static int look_at_arena(struct heap_scan *s, const struct arena *a)
 	s->counts.arena_cnt++;
 	s->counts.arena_bytes += s->geometry.arena_size;
 	s->counts.pool_cnt += a->pool_cnt;
+	s->counts.pool_virgin += a->pool_cnt - size / s->geometry.pool_size;
 	if (err) {
 		s->counts.pool_unread += size / s->geometry.pool_size;
 		return err;
 	}
 	s->at = (struct heap_range){ a->pools, a->pools + size };
-	s->counts.pool_virgin += a->pool_cnt - size / s->geometry.pool_size;
 	for (uint64_t at = 0; at < size; at += s->geometry.pool_size)
 		look_at_pool(s, s->bytes + at, a->pools + at, a->index);
 	return 0;

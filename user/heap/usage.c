@@ -85,17 +85,19 @@ int usage__parse(const char *text, size_t len, struct usage_region **out, size_t
 
 /* ---- glibc -------------------------------------------------------------------------------------- */
 /*
- * malloc/malloc.c and malloc/arena.c, 2.27 and later. A struct malloc_state that does not look like one, as that of
- * another release or another C library, makes malloc unknown.
+ * malloc/malloc.c and malloc/arena.c, 2.27 and later. In struct malloc_state the array of bins has `top` before it and
+ * `next` behind it; where the array begins depends on the release (2.36: 112). An empty bin points at itself, and the last
+ * one always is empty, so the array tells where it is. Where no such array is, malloc is unknown.
  */
 #define HEAP_MAX	(64ULL << 20) /* HEAP_MAX_SIZE: their alignment */
+#define BINS_FIRST	16	      /* in a struct malloc_state, at the earliest ... */
+#define BINS_LAST	256	      /* ... and at the latest */
+#define BINS_BEFORE	16	      /* `top` and `last_remainder` */
+#define BINS_NEXT	2048	      /* `next`, behind the bins and a bit map of 16 bytes */
+#define BINS_READ	(BINS_BEFORE + BINS_NEXT + 8)
 #define HEAP_INFO_READ	32
 #define HEAP_STATE_MAX	128 /* a heap's first arena begins within so many bytes */
-#define STATE_TOP	96
-#define STATE_BINS	112
 #define BIN_CNT		127 /* the last one is never used */
-#define STATE_NEXT	2160
-#define STATE_READ	2200
 #define ARENAS_SEEN_MAX 4096
 #define CHUNKS_MAX	(1U << 21)
 #define CHUNKS_MS	5000
@@ -108,7 +110,8 @@ struct malloc_look {
 	struct usage_region *regions;
 	size_t region_cnt;
 	struct heap_usage *out;
-	uint64_t arenas[ARENAS_SEEN_MAX];
+	uint64_t arenas[ARENAS_SEEN_MAX]; /* their bins */
+	uint64_t bins_at;		  /* in a struct malloc_state; 0: not known yet */
 	size_t arena_cnt;
 	size_t chunks; /* looked at */
 	uint64_t end_ms;
@@ -120,38 +123,53 @@ static int read_mem(const struct malloc_look *l, void *dst, size_t size, uint64_
 }
 
 /* bin_at(): the address that an empty bin has in both of its links. */
-static uint64_t bin_addr(uint64_t state, unsigned bin)
+static uint64_t bin_addr(uint64_t bins, unsigned bin)
 {
-	return state + STATE_BINS - 16 + 16ULL * bin;
+	return bins - 16 + 16ULL * bin;
 }
 
-static bool is_state(const uint8_t *bytes, uint64_t addr)
+/* `bytes` begin BINS_BEFORE bytes before `bins`. */
+static bool are_bins(const uint8_t *bytes, uint64_t bins)
 {
-	uint64_t top = heap_word(bytes + STATE_TOP);
-	unsigned empty = 0;
+	uint64_t top = heap_word(bytes);
 
 	for (unsigned i = 0; i < BIN_CNT; i++) {
-		uint64_t first = heap_word(bytes + STATE_BINS + 16 * i);
+		uint64_t first = heap_word(bytes + BINS_BEFORE + 16 * i);
 
 		if (!first || first % 8)
 			return false;
-		empty += first == bin_addr(addr, i);
 	}
-	return empty &&
-	       heap_word(bytes + STATE_BINS + 16 * (BIN_CNT - 1)) == bin_addr(addr, BIN_CNT - 1) &&
+	return heap_word(bytes + BINS_BEFORE + 16 * (BIN_CNT - 1)) == bin_addr(bins, BIN_CNT - 1) &&
 	       top && top % 8 == 0;
 }
 
-static void add_arena(struct malloc_look *l, uint64_t addr)
+static bool add_bins(struct malloc_look *l, uint64_t bins)
 {
-	uint8_t bytes[STATE_READ];
+	uint8_t bytes[BINS_READ];
 
 	for (size_t i = 0; i < l->arena_cnt; i++)
-		if (l->arenas[i] == addr)
+		if (l->arenas[i] == bins)
+			return true;
+	if (l->arena_cnt == ARENAS_SEEN_MAX ||
+	    read_mem(l, bytes, sizeof(bytes), bins - BINS_BEFORE) || !are_bins(bytes, bins))
+		return false;
+	l->arenas[l->arena_cnt++] = bins;
+	return true;
+}
+
+/* Where the bins of the first arena are in it, those of the others are, too. */
+static void add_arena(struct malloc_look *l, uint64_t state)
+{
+	if (state % 8)
+		return;
+	for (uint64_t at = BINS_FIRST; at <= BINS_LAST; at += 8) {
+		if (l->bins_at && at != l->bins_at)
+			continue;
+		if (add_bins(l, state + at)) {
+			l->bins_at = at;
 			return;
-	if (l->arena_cnt < ARENAS_SEEN_MAX && addr % 8 == 0 &&
-	    !read_mem(l, bytes, sizeof(bytes), addr) && is_state(bytes, addr))
-		l->arenas[l->arena_cnt++] = addr;
+		}
+	}
 }
 
 /* The heap that begins at a multiple of HEAP_MAX: its resident bytes, or 0 if there is none. */
@@ -192,7 +210,7 @@ static void follow_ring(struct malloc_look *l)
 	uint64_t next;
 
 	for (size_t i = 0; i < l->arena_cnt; i++)
-		if (!read_mem(l, &next, sizeof(next), l->arenas[i] + STATE_NEXT))
+		if (!read_mem(l, &next, sizeof(next), l->arenas[i] + BINS_NEXT))
 			add_arena(l, next);
 }
 
@@ -203,11 +221,11 @@ static void find_main(struct malloc_look *l, const struct usage_region *r)
 
 	if (!bytes || read_mem(l, bytes, size, r->start))
 		size = 0;
-	for (uint64_t at = 0; at + STATE_READ <= size; at += 8) {
-		uint64_t last = heap_word(bytes + at + STATE_BINS + 16 * (BIN_CNT - 1));
+	for (uint64_t at = BINS_BEFORE; at - BINS_BEFORE + BINS_READ <= size; at += 8) {
+		uint64_t last = heap_word(bytes + at + 16 * (BIN_CNT - 1));
 
 		if (last == bin_addr(r->start + at, BIN_CNT - 1))
-			add_arena(l, r->start + at);
+			add_bins(l, r->start + at);
 	}
 	free(bytes);
 }
@@ -243,21 +261,21 @@ static uint64_t bin_bytes(struct malloc_look *l, uint64_t head, uint64_t first)
 	return sum;
 }
 
-static uint64_t arena_free(struct malloc_look *l, uint64_t addr)
+static uint64_t arena_free(struct malloc_look *l, uint64_t bins)
 {
-	uint8_t bytes[STATE_READ], head[16];
+	uint8_t bytes[BINS_READ], head[16];
 	uint64_t sum = 0, top;
 
-	if (read_mem(l, bytes, sizeof(bytes), addr))
+	if (read_mem(l, bytes, sizeof(bytes), bins - BINS_BEFORE))
 		return 0;
-	top = heap_word(bytes + STATE_TOP);
+	top = heap_word(bytes);
 	if (!read_mem(l, head, sizeof(head), top)) {
 		uint64_t size = heap_word(head + 8) & ~CHUNK_FLAGS;
 
 		sum = size < CHUNK_MAX ? chunk_resident(l, top, size) : 0;
 	}
 	for (unsigned i = 0; i < BIN_CNT; i++)
-		sum += bin_bytes(l, bin_addr(addr, i), heap_word(bytes + STATE_BINS + 16 * i));
+		sum += bin_bytes(l, bin_addr(bins, i), heap_word(bytes + BINS_BEFORE + 16 * i));
 	return sum;
 }
 
