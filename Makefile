@@ -102,6 +102,7 @@ $(OUT)/%.o: user/%.c Makefile | $(addprefix $(OUT)/,$(ROOMS))
 $(patsubst %,$(OUT)/%.o,$(NEEDS_SKEL)): $(OUT)/pyperf.skel.h
 $(OUT)/threads/threadlist.o: $(OUT)/threads.skel.h
 $(OUT)/trace/tracer.o: $(OUT)/trace.skel.h
+$(OUT)/sources/probe_source.o $(OUT)/san/sources/probe_source.o: $(OUT)/probe.skel.h $(OUT)/pyperf.skel.h
 
 # The names of all types in the object, in the order of strcmp(); those of the kernel are among them.
 $(OUT)/core_types.h: $(OUT)/pyperf.bpf.o Makefile

@@ -4,6 +4,9 @@
 /*
  * Every map, in one place: the memory bill is this page. Hash maps are preallocated: perf event
  * programs may not allocate. Sizes are defaults; object__configure() sets them from options.
+ *
+ * Each object has all of them. What its programs write while no other object's can be at it is the object's own; the others,
+ * and .bss, are the sampler's in every object: see own_maps[] in user/sources/probe_source.c.
  */
 #include "state.bpf.h"
 
@@ -171,7 +174,7 @@ struct {
 	__type(value, struct counters);
 } counters SEC(".maps");
 
-/* on_cpu_sample(), for the programs of further events. */
+/* on_cpu_sample(), for the programs of further events; in the object of probes on_probe(). */
 struct {
 	__uint(type, BPF_MAP_TYPE_PROG_ARRAY);
 	__uint(max_entries, 1);
@@ -450,7 +453,7 @@ BPF_INLINE __u64 code_new_id(void)
 {
 	struct scratch *s = the_scratch();
 
-	return s ? 1 + stride_id(s->next_code++) : 0;
+	return s ? 1 + stride_id(s->next_code++) * OBJECTS_MAX + cfg.object : 0;
 }
 
 BPF_INLINE __u64 code_lookup(__u64 addr, __u64 fingerprint)

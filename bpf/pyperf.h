@@ -152,6 +152,7 @@ enum marker_why {
 	X(lost_chunks_full, "samples dropped because the table of stacks was full")                \
 	X(lost_nmi_miss, "samples of new stacks in NMI context that found no way to user space")   \
 	X(lost_internal, "samples dropped by an internal look-up that cannot fail")                \
+	X(lost_busy, "hits of probes while their CPU was in the middle of another hit")            \
 	X(note_truncated, "counted samples whose outermost frames were cut")                       \
 	X(note_native_lost, "counted samples whose native stack ended early")                      \
 	X(note_python_lost, "counted samples whose Python stack ended early")                      \
@@ -198,6 +199,8 @@ struct counters {
 	__u64 begin_ns;	 /* of the sample at hand, if it is timed; else 0 */
 	__u32 type;	 /* ... and which of the events it is of */
 	__u32 next_type; /* of the sample that begins: set in front of the tail call */
+	__u32 claims;	 /* programs of probes between claim and release: see bpf/probe.bpf.c */
+	__u32 pad;
 };
 _Static_assert(CTR_CNT <= COUNTER_SLOTS, "COUNTER_SLOTS");
 
@@ -218,6 +221,8 @@ enum cfg_flags {
 	CFG_RECALL = 1 << 11, /* samples are seldom: see struct recall */
 };
 
+#define OBJECTS_MAX 2
+
 struct pyperf_cfg {
 	__u32 flags;
 	__u32 pidns_level;
@@ -231,7 +236,7 @@ struct pyperf_cfg {
 	__u32 cpu_cnt;	  /* possible CPUs: stride of the ids that each CPU hands out */
 	__u32 max_frames; /* Python frames, and native ones, of a stack: STACK_DEPTH_MIN .. depth */
 	__u32 depth;	  /* the power of two up to STACK_DEPTH_MAX by which `deep` is divided */
-	__u32 pad;
+	__u32 object;	  /* which of those that walk: 0 the sampler, 1 probes */
 	char comm_glob[GLOB_LEN];
 };
 PYPERF_ASSERT_SIZE(struct pyperf_cfg, 56 + GLOB_LEN);

@@ -13,6 +13,7 @@
  *   ARCH_REG_FP     frame pointer
  *   ARCH_REG_ARG0   first argument, of a function and of a system call
  *   ARCH_REG_ARG1   second argument of a function
+ *   ARCH_LANDING    instruction that does nothing but mark where calls may land; a trap at it is dear
  *   ARCH_REG_EXTRA  the one other register that rows follow beyond the leaf, if ARCH_HAS_EXTRA; see
  *                   UW_EXTRA_SAME
  */
@@ -37,6 +38,7 @@
 #define ARCH_REG_ARG1  4 /* rsi */
 #define ARCH_REG_EXTRA 3 /* rbx: glibc, sysdeps/x86_64/dl-trampoline.h */
 #define ARCH_HAS_EXTRA 1
+#define ARCH_LANDING   "\xf3\x0f\x1e\xfa" /* endbr64 */
 #elif PYPERF_ARCH == PYPERF_ARM64
 /* DWARF for the Arm 64-bit Architecture, 4.1. x30, the link register, and sp are among them. */
 #define GREG_CNT       32
@@ -46,6 +48,7 @@
 #define ARCH_REG_ARG1  1
 #define ARCH_REG_EXTRA 0 /* of no use */
 #define ARCH_HAS_EXTRA 0
+#define ARCH_LANDING   "\x5f\x24\x03\xd5" /* bti c */
 #else
 #error "no such architecture: see CONTRIBUTING.md, An architecture"
 #endif

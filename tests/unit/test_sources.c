@@ -56,12 +56,54 @@ static void what_is_no_source_is_refused(void **state)
 	assert_int_equal(source_spec__parse(&spec, "cpu-clock,x", 9), 0);
 }
 
+static void assert_named(const char *text, const char *name)
+{
+	struct source_spec spec;
+	struct value_type type;
+
+	assert_int_equal(parse(&spec, text), 0);
+	type = source_spec__type(&spec);
+	assert_string_equal(value_type__name(&type), name);
+	assert_string_equal(value_type__unit(&type), "count");
+	assert_string_equal(value_type__noun(&type, 1), "hit");
+	assert_string_equal(value_type__noun(&type, 2), "hits");
+}
+
+static void probes_are_named_by_file_and_place(void **state)
+{
+	static const char *const wrong[] = {
+		"uprobe",
+		"uprobe:",
+		"uprobe:/bin/sh",
+		"uprobe:/bin/sh:",
+		"uprobe:sh:main",
+		"uprobe::main",
+		"uprobe:/bin/sh:0x",
+		"uprobe:/bin/sh:12z",
+		"uprobe:/x:main+",
+		"uprobe:/x:main+y",
+		"uprobe:/x:0xffffffffffffffffff",
+	};
+	struct source_spec spec;
+
+	(void)state;
+	assert_named("uprobe:/bin/sh:main", "uprobe:sh:main");
+	assert_named("uprobe:/lib/libc.so.6:getppid+0x4", "uprobe:libc.so.6:getppid+0x4");
+	assert_named("uprobe:/a:b/c:0x12", "uprobe:c:0x12");
+	assert_named("uprobe:/a/a_library_with_a_very_long_name.so:function", "uprobe:function");
+	assert_named("uprobe:/l:a_function_with_a_name_longer_than_there_is_room",
+		     "uprobe:a_function_with_a_name_longer_th");
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
+		assert_int_equal(parse(&spec, wrong[i]), -EINVAL);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_row_is_found_by_its_name),
 		cmocka_unit_test(each_event_has_a_row),
 		cmocka_unit_test(what_is_no_source_is_refused),
+		cmocka_unit_test(probes_are_named_by_file_and_place),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -111,10 +111,19 @@ static int set_map_entries(struct sample_spec *t, const char *arg)
 /* -F and -c: which was given, and does it make sense? */
 static int check_rate(struct sample_spec *t)
 {
-	uint32_t clocks = 0;
+	uint32_t clocks = 0, rates = 0;
 
 	if (!t->source_cnt)
 		t->sources[t->source_cnt++].source = source__of_event(EVENT_CPU_CLOCK);
+	for (uint32_t i = 0; i < t->source_cnt; i++)
+		rates += t->sources[i].source->set_rate != NULL;
+	if (!rates && (t->period || t->frequency_hz)) {
+		log_err("-F and -c: every hit of %s is counted",
+			source__name(t->sources[0].source));
+		return -EINVAL;
+	}
+	if (!rates)
+		return 0;
 	for (uint32_t i = 0; i < t->source_cnt; i++)
 		clocks += value_type__is_clock(&t->sources[i].source->type);
 	if (t->period && t->frequency_hz && (!clocks || clocks == t->source_cnt)) {

@@ -462,6 +462,11 @@ struct symbolizer *follow__symbolizer(const struct follow *f)
 	return f->sym;
 }
 
+int follow__add_blobs(struct follow *f, int fd)
+{
+	return rings__add_blobs(f->rings, fd);
+}
+
 void follow__world(const struct follow *f, struct world *w)
 {
 	*w = (struct world){ .events = f->o.events, .watch = f->watch };

@@ -98,6 +98,8 @@ void follow__end(struct follow *f);
 struct object *follow__object(const struct follow *f);
 struct process_table *follow__procs(const struct follow *f);
 struct symbolizer *follow__symbolizer(const struct follow *f);
+/* See rings__add_blobs(). */
+int follow__add_blobs(struct follow *f, int fd);
 /* For sources. */
 void follow__world(const struct follow *f, struct world *w);
 /* Names of code objects go where those that BPF sends go. */

@@ -134,11 +134,10 @@ static void close_btf(struct object *o)
 /* With the kernel's types that it needs; where these cannot be copied, libbpf looks for them among all. */
 static struct pyperf_bpf *open_object(struct object *o)
 {
-	char path[64];
-	LIBBPF_OPTS(bpf_object_open_opts, opts, .btf_custom_path = path);
+	LIBBPF_OPTS(bpf_object_open_opts, opts, .btf_custom_path = o->btf_path);
 
 	o->btf_fd = kernelbtf__open(BTF_PATH);
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", o->btf_fd);
+	snprintf(o->btf_path, sizeof(o->btf_path), "/proc/self/fd/%d", o->btf_fd);
 	if (o->btf_fd >= 0)
 		return pyperf_bpf__open_opts(&opts);
 	log_debug("%s: %s", BTF_PATH, strerror(-o->btf_fd));
@@ -240,6 +239,7 @@ void object__world(const struct object *o, struct world *w)
 		w->samplers[i] = object__sampler(o, i);
 	w->clock_ns = (uint64_t *)o->bss->clock_ns;
 	w->cpu_cap = o->cpu_cap;
+	w->btf_path = o->btf_fd < 0 ? NULL : o->btf_path;
 }
 
 /* ---- attaching ------------------------------------------------------------------------------- */

@@ -12,7 +12,8 @@
 #include "base/log.h"
 #include "follow/object_parts.h"
 
-enum { RING_EVENTS, RING_BLOBS, RING_MISSES, RING_CNT };
+/* Behind these come rings of names of other objects. */
+enum { RING_EVENTS, RING_BLOBS, RING_MISSES, RING_MORE, RING_CNT = RING_MORE + SAMPLED_MAX };
 /* So often is the ring of events read before others have their turn. */
 #define EVENT_ROUNDS 4
 
@@ -115,12 +116,16 @@ static int on_blob(void *ctx, void *data, size_t size)
 	return taken(r, size);
 }
 
-static int open_ring(struct rings *r, int ring, const struct bpf_map *map, ring_buffer_sample_fn fn)
+static int open_ring(struct rings *r, int ring, int fd, ring_buffer_sample_fn fn)
 {
 	struct epoll_event ev = { .events = EPOLLIN };
+	struct bpf_map_info info = { 0 };
+	uint32_t size = sizeof(info);
 
-	r->rings[ring].size = bpf_map__max_entries(map);
-	r->rings[ring].rb = ring_buffer__new(bpf_map__fd(map), fn, r, NULL);
+	if (bpf_obj_get_info_by_fd(fd, &info, &size))
+		return -errno;
+	r->rings[ring].size = info.max_entries;
+	r->rings[ring].rb = ring_buffer__new(fd, fn, r, NULL);
 	if (!r->rings[ring].rb ||
 	    epoll_ctl(r->epoll_fd, EPOLL_CTL_ADD, ring_buffer__epoll_fd(r->rings[ring].rb), &ev))
 		return -errno;
@@ -135,10 +140,22 @@ static int open_all(struct rings *r)
 	r->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	if (r->epoll_fd < 0)
 		return -errno;
-	err = open_ring(r, RING_EVENTS, skel->maps.events, on_event);
+	err = open_ring(r, RING_EVENTS, bpf_map__fd(skel->maps.events), on_event);
 	if (!err)
-		err = open_ring(r, RING_BLOBS, skel->maps.blobs, on_blob);
-	return err ? err : open_ring(r, RING_MISSES, skel->maps.misses, on_miss);
+		err = open_ring(r, RING_BLOBS, bpf_map__fd(skel->maps.blobs), on_blob);
+	return err ? err : open_ring(r, RING_MISSES, bpf_map__fd(skel->maps.misses), on_miss);
+}
+
+int rings__add_blobs(struct rings *r, int fd)
+{
+	int ring = RING_MORE, err;
+
+	while (ring < RING_CNT && r->rings[ring].rb)
+		ring++;
+	err = ring < RING_CNT ? open_ring(r, ring, fd, on_blob) : -ENOSPC;
+	if (err)
+		log_err("mapping a ring: %s", strerror(-err));
+	return err;
 }
 
 struct rings *rings__open(struct object *object, const struct ring_sink *sink)
@@ -210,7 +227,7 @@ int rings__consume(struct rings *r)
 {
 	int more = 0;
 
-	for (int i = 0; i < RING_CNT; i++) {
+	for (int i = 0; i < RING_CNT && r->rings[i].rb; i++) {
 		int err = i == RING_EVENTS ? consume_events(r) : consume_ring(r, i);
 
 		if (err < 0)

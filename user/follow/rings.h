@@ -39,6 +39,9 @@ struct ring_sink {
 struct rings *rings__open(struct object *object, const struct ring_sink *sink);
 void rings__close(struct rings *r);
 
+/* Names of code objects come in this ring of another object, too. 0 or negative errno, printed. */
+int rings__add_blobs(struct rings *r, int fd);
+
 /* Readable when there are records. Borrowed. */
 int rings__fd(const struct rings *r);
 /*

@@ -27,6 +27,14 @@ static const struct words *words_of(const struct value_type *v)
 	return v->event == VALUE_FOREIGN ? NULL : words_of_event(v->event);
 }
 
+/* By the name of its value type, which a file has, too: "uprobe:FILE:PLACE". */
+static bool is_probe(const struct value_type *v)
+{
+	const char prefix[] = "uprobe";
+
+	return v->event == VALUE_FOREIGN && !strncmp(v->name, prefix, strlen(prefix));
+}
+
 const char *value_type__name(const struct value_type *v)
 {
 	const struct words *w = words_of(v);
@@ -47,6 +55,8 @@ const char *value_type__noun(const struct value_type *v, uint64_t count)
 
 	if (w)
 		return count == 1 ? w->one : w->many;
+	if (is_probe(v))
+		return count == 1 ? "hit" : "hits";
 	return value_type__is_bytes(v) ? "bytes" : v->name;
 }
 
@@ -54,6 +64,8 @@ const char *value_type__counts(const struct value_type *v)
 {
 	const struct words *w = words_of(v);
 
+	if (!w && is_probe(v))
+		return "executions of an instruction: NAME:PATH:PLACE";
 	return w ? w->counts : v->name;
 }
 

@@ -441,12 +441,10 @@ out:
 	return err;
 }
 
-void dump__counters(const struct object *object, const struct dump_late *late,
-		    uint64_t counters[CTR_CNT])
+void dump__correct(const struct dump_late *late, uint64_t counters[CTR_CNT])
 {
 	uint64_t filtered = late->python + late->unknown;
 
-	object__counters(object, counters);
 	counters[CTR_counted] -= filtered + late->lost;
 	counters[CTR_filtered_python] += late->python;
 	counters[CTR_filtered_unknown] += late->unknown;

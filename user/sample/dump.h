@@ -57,8 +57,7 @@ int dump__window(const struct dump_tables *tables, const struct process_table *p
  */
 int dump__name_generated(struct sym_jit *jit, uint32_t space, uint64_t *words, int cnt);
 
-/* Counters of the kernel, corrected by `late`, so that delivered = counted + filtered + lost. */
-void dump__counters(const struct object *object, const struct dump_late *late,
-		    uint64_t counters[CTR_CNT]);
+/* Corrects the kernel's counters by `late`, so that delivered = counted + filtered + lost. */
+void dump__correct(const struct dump_late *late, uint64_t counters[CTR_CNT]);
 
 #endif /* PYPERF_DUMP_H */

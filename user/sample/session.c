@@ -291,6 +291,10 @@ static int open_sources(struct session *s)
 	struct world world;
 
 	follow__world(s->follow, &world);
+	world.pids = s->pids;
+	world.pid_cnt = s->pid_cnt;
+	world.children = s->o.targets->children || s->o.command;
+	world.probes = &s->uses.probes;
 	if (share__init(&s->share, s->object))
 		return log_no_memory();
 	return uses__open(&s->uses, s->o.targets, &world);
@@ -387,6 +391,17 @@ void session__close(struct session *s)
 	free(s);
 }
 
+/* They count, and name code objects in rings of their own. */
+static int start_sources(struct session *s)
+{
+	int fds[SAMPLED_MAX], err = uses__start(&s->uses);
+	uint32_t cnt = err ? 0 : uses__blobs(&s->uses, fds);
+
+	for (uint32_t i = 0; i < cnt && !err; i++)
+		err = follow__add_blobs(s->follow, fds[i]);
+	return err;
+}
+
 int session__start(struct session *s)
 {
 	int err;
@@ -398,7 +413,7 @@ int session__start(struct session *s)
 	err = object__wait_loaded(s->object);
 	share__restart(&s->share);
 	if (!err)
-		err = uses__start(&s->uses);
+		err = start_sources(s);
 	s->start_ns = s->drained_ns = now_ns();
 	follow__stir(s->follow);
 	s->tick_ns = s->start_ns + first_tick_ms(s) * NS_PER_MS;
@@ -603,8 +618,8 @@ static int end_windows(struct session *s, struct dump_tables *tables, uint32_t *
 		if (!u->spec.source->window)
 			continue;
 		err = u->spec.source->window(u, &t);
-		if (!err)
-			tables[(*cnt)++] = (struct dump_tables){ t.counts_fd, t.chunks_fd, (int)i };
+		if (!err && t.counts_fd >= 0)
+			tables[(*cnt)++] = (struct dump_tables){ t.counts_fd, t.chunks_fd, -1 };
 		first = first ? first : err;
 	}
 	return first;
@@ -719,7 +734,9 @@ void session__fill(const struct session *s, struct table_fill out[SESSION_FILLS]
 
 void session__counters(struct session *s, uint64_t counters[CTR_CNT])
 {
-	dump__counters(s->object, &s->late, counters);
+	object__counters(s->object, counters);
+	uses__counters(&s->uses, counters);
+	dump__correct(&s->late, counters);
 	counters[CTR_note_rate_lowered] = s->rate_lowered;
 	counters[CTR_note_kernel_rate] = s->kernel_rate_lowered;
 	counters[CTR_note_throttled] = follow__throttled(s->follow);
@@ -734,7 +751,7 @@ static void set_rate(const struct session *s, struct profile_stats *out)
 		struct value_type *v = &out->values[out->value_cnt];
 		bool clock = !is_no_clock(source);
 
-		*v = source->type;
+		*v = source_spec__type(&t->sources[out->value_cnt]);
 		v->frequency_hz = clock ? s->frequency_hz : 0;
 		v->period = clock ? 0 : t->period;
 		v->rate_hz = clock || v->period ? 0 : s->frequency_hz;

@@ -41,6 +41,27 @@ int uses__start(struct uses *u)
 	return err;
 }
 
+uint32_t uses__blobs(const struct uses *u, int fds[SAMPLED_MAX])
+{
+	uint32_t cnt = 0;
+
+	for (uint32_t i = 0; i < u->cnt; i++) {
+		const struct source *s = u->by[i].spec.source;
+		int fd = s->blobs ? s->blobs(&u->by[i]) : -1;
+
+		if (fd >= 0)
+			fds[cnt++] = fd;
+	}
+	return cnt;
+}
+
+void uses__counters(const struct uses *u, uint64_t counters[CTR_CNT])
+{
+	for (uint32_t i = 0; i < u->cnt; i++)
+		if (u->by[i].spec.source->counters)
+			u->by[i].spec.source->counters(&u->by[i], counters);
+}
+
 void uses__stop(struct uses *u)
 {
 	for (uint32_t i = 0; i < u->cnt && u->started; i++)

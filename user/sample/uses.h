@@ -22,6 +22,7 @@ struct uses {
 	struct source_use by[SAMPLED_MAX]; /* by number of the value type */
 	uint32_t cnt;
 	bool started;
+	struct probe_object *probes; /* see struct world */
 };
 
 /* 0 or negative errno, printed; then, too, it is closed by uses__close(). */
@@ -29,6 +30,10 @@ int uses__open(struct uses *u, const struct sample_spec *spec, const struct worl
 void uses__close(struct uses *u);
 /* 0 or negative errno, printed: then none runs. */
 int uses__start(struct uses *u);
+/* Rings of names to be read besides the sampler's, while they run; their number. */
+uint32_t uses__blobs(const struct uses *u, int fds[SAMPLED_MAX]);
+/* Adds those of their objects. */
+void uses__counters(const struct uses *u, uint64_t counters[CTR_CNT]);
 /* No program begins any more. */
 void uses__stop(struct uses *u);
 /* They go on, without a gap. 0 or negative errno, printed: then they go on as they did, as far as that is possible. */

@@ -9,6 +9,7 @@
 /* The rows of each file. */
 static const struct source *const files[] = {
 	perf_sources,
+	probe_sources,
 };
 
 const struct source *source__next(size_t *at)
@@ -39,6 +40,15 @@ const struct source *source__of_event(uint32_t event)
 		if (s->type.event == event)
 			return s;
 	return NULL;
+}
+
+struct value_type source_spec__type(const struct source_spec *spec)
+{
+	struct value_type type = spec->source->type;
+
+	if (spec->name[0])
+		memcpy(type.name, spec->name, sizeof(type.name));
+	return type;
 }
 
 const struct source *source__find(const char *name, size_t len)

@@ -25,6 +25,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "bpf/pyperf.h"
 #include "follow/world.h"
 #include "profile/value.h"
 
@@ -36,6 +37,7 @@ struct source;
 struct source_spec {
 	const struct source *source;
 	char args[SOURCE_ARGS_MAX]; /* behind the colon; "": none */
+	char name[VALUE_NAME_MAX];  /* of its value type, by parse(); "": the source's */
 };
 
 /* A source at work, in a session. */
@@ -48,7 +50,10 @@ struct source_use {
 	void *state;	       /* of the source */
 };
 
-/* Tables of a window that no program uses any more: count_key -> count_val, u64 -> chunk. To be emptied by the reader. */
+/*
+ * Tables of a window that no program uses any more: count_key -> count_val, u64 -> chunk. To be emptied by the reader. -1:
+ * another source of the same object has handed them out.
+ */
 struct source_tables {
 	int counts_fd, chunks_fd;
 };
@@ -67,8 +72,15 @@ struct source {
 	int (*set_rate)(struct source_use *u);
 	/* CPUs went or came: `online` by number. 0, or negative errno: it is asked again soon. NULL: it does not go by CPUs. */
 	int (*cpus)(struct source_use *u, const bool *online);
-	/* Ends a window and begins the next. 0 or negative errno. NULL: it counts into the tables that the sampler has. */
+	/*
+	 * The window that the sampler has just ended: one variable says to all objects which one is active. 0 or negative errno.
+	 * NULL: it counts into the tables that the sampler has.
+	 */
 	int (*window)(struct source_use *u, struct source_tables *out);
+	/* After start(): a ring of its own, to be read like the sampler's `blobs`. Negative: none. NULL: the sampler's is its. */
+	int (*blobs)(const struct source_use *u);
+	/* Adds those of its object, of all CPUs. NULL: they are the sampler's. */
+	void (*counters)(const struct source_use *u, uint64_t counters[CTR_CNT]);
 	/* No program of it begins any more. Who reads its tables after that waits for those that run: wait_for_programs(). */
 	void (*stop)(struct source_use *u);
 	void (*close)(struct source_use *u);
@@ -78,6 +90,7 @@ struct source {
 
 /* Rows of one file end with one that has no check(). */
 extern const struct source perf_sources[];
+extern const struct source probe_sources[];
 
 /* All sources, in the order in which they are listed; *at is 0 at the first call. NULL: no more. */
 const struct source *source__next(size_t *at);
@@ -88,6 +101,8 @@ const struct source *source__find(const char *name, size_t len);
 /* NAME or NAME:ARGUMENTS. 0, or negative errno after one line. */
 int source_spec__parse(struct source_spec *spec, const char *text, size_t len);
 
+/* What the stacks count that `spec` asks for; its rate is the user's. */
+struct value_type source_spec__type(const struct source_spec *spec);
 /* "page-faults", as -e has it */
 const char *source__name(const struct source *s);
 

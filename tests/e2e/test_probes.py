@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+"""Probes (-e uprobe:...): each hit is counted once, with the stack that it had, also while samples of the CPU clock interrupt
+the program that takes it."""
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from harness import PYPERF, find_tool, profile
+from probe_runs import CALLS, THREADS, Run, hits_of, libc_of, names_of
+from test_formats import validate
+
+HERE = Path(__file__).parent
+HZ = 9999
+
+def test_hits_alone(any_python, tmp_path):
+    run = Run(any_python, tmp_path / "x.json", "uprobe:{libc}:getppid")
+    run.check_hits(0)
+    counters = run.result.counters
+    assert counters["delivered"] == CALLS * THREADS * 2
+    assert counters["complete"] >= 0.99 * counters["counted"]
+    validate(HERE.parent.parent / "docs/profile.schema.json", tmp_path / "x.json")
+
+
+@pytest.mark.parametrize("options", [(), ("--nmi",)], ids=["clock", "nmi"])
+def test_hits_among_samples(any_python, tmp_path, options):
+    """A sample interrupts the program of a probe every 100 us, with maps and scratch in every state."""
+    run = Run(any_python, tmp_path / "x.json", "cpu-clock,uprobe:{libc}:getppid", "-F", HZ, *options)
+    run.check_hits(1)
+    run.check_samples(0, 200)
+    # A sample in the middle of a hit: its kernel frames have the program.
+    frames = run.document["frames"]
+    inside = [s for s in run.stacks(0) if any("on_probe" in frames[f].get("function", "") for f in s["frames"])]
+    assert sum(s["samples"] for s in inside) > 20
+    assert [v["name"] for v in run.values] == ["cpu-clock", "uprobe:%s:getppid" % os.path.basename(run.libc)]
+
+
+def claim_all(profiler):
+    """As if a program of a probe stood in the middle of a hit on each CPU."""
+    maps = [json.loads(subprocess.run([find_tool("bpftool"), "-j", "map", "show", "id", str(n)], stdout=subprocess.PIPE,
+                                      check=True).stdout) for n in profiler.bpf_ids()["map"]]
+    counters = max(m["id"] for m in maps if m.get("name") == "counters")  # the sampler's was made before
+    size = next(m["bytes_value"] for m in maps if m["id"] == counters)
+    value = [0] * size
+    value[-8] = 1  # `claims`, and a word behind it
+    subprocess.run([find_tool("bpftool"), "map", "update", "id", str(counters), "key", "0", "0", "0", "0", "value",
+                    *map(str, value)], check=True)
+
+
+def test_refused_hits_are_counted(any_python, tmp_path):
+    """Programs of probes may interrupt each other where the kernel is preemptible: the second one leaves."""
+    if not find_tool("bpftool"):
+        pytest.skip("bpftool is not installed")
+    run = Run(any_python, tmp_path / "x.json", "uprobe:{libc}:getppid", before=claim_all)
+    counters = run.result.counters
+    assert counters["lost_busy"] == counters["delivered"] == CALLS * THREADS * 2
+    assert not counters["counted"] and not run.stacks(0)
+
+
+def test_each_probe_has_its_hits(any_python, tmp_path):
+    run = Run(any_python, tmp_path / "x.json", "uprobe:{libc}:getppid,uprobe:{libc}:getsid,uprobe:{libc}:getppid+0",
+              processes=1)
+    assert run.document["values"][1]["total"] == 0
+    for value in (0, 2):
+        found = sum(hits_of(s) for s in run.stacks(value) if names_of(run.document, s) in run.chains)
+        assert found <= CALLS * THREADS
+    both = sum(hits_of(s) for s in run.document["stacks"])
+    assert both + run.result.counters["lost_busy"] >= 2 * CALLS * THREADS
+
+
+def test_children_of_a_command(any_python, tmp_path):
+    """A command's children are its own: the probe is in every process then, and others are not counted."""
+    program = "import os\nfor _ in range(3):\n  if not os.fork():\n    [os.getppid() for _ in range(500)]; os._exit(0)\n" \
+        "[os.wait() for _ in range(3)]\n"
+    libc = libc_of(os.getpid())
+    result = profile("-f", "-e", "uprobe:%s:getppid" % libc, "--", any_python, "-c", program).ok()
+    hits = sum(s.count for s in result.stacks if s.frames[-1].name.endswith("getppid"))
+    assert 1500 <= hits + result.counters["lost_busy"] <= 1600
+
+
+@pytest.mark.parametrize("event, words", [
+    ("uprobe", "must be uprobe:PATH:SYMBOL"),
+    ("uprobe:libc.so.6:getppid", "with PATH from the root"),
+    ("uprobe:/etc/passwd", "must be uprobe:PATH:SYMBOL"),
+    ("uprobe:/no/such/file:f", "/no/such/file: No such file or directory"),
+    ("uprobe:/etc/passwd:f", "/etc/passwd: Exec format error"),
+    ("uprobe:%s:no_such_function" % PYPERF, "has no symbol no_such_function"),
+    ("uprobe:%s:main+0x1z" % PYPERF, "must be uprobe:PATH:SYMBOL"),
+])
+def test_wrong_places(any_python, event, words):
+    """One line says what is wrong, and nothing stays behind."""
+    result = subprocess.run([PYPERF, "-q", "-e", event, "--", any_python, "-c", ""], stderr=subprocess.PIPE,
+                            stdout=subprocess.DEVNULL, universal_newlines=True)
+    assert result.returncode != 0
+    assert words in result.stderr and result.stderr.count("\n") == 1, result.stderr
+
+
+def test_probe_without_rate(any_python):
+    for option in (["-F", "99"], ["-c", "5"]):
+        result = subprocess.run([PYPERF, "-e", "uprobe:/bin/sh:main", *option, "--", any_python, "-c", ""],
+                                stderr=subprocess.PIPE, universal_newlines=True)
+        assert result.returncode != 0 and "every hit" in result.stderr
