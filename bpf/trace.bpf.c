@@ -16,11 +16,13 @@
 
 char LICENSE[] SEC("license") = "GPL";
 
+/* Not global: a kernel before 5.13 gives those no pointers to the stack (e5069b9c23b3). */
+#define TRACE_NOINLINE static __attribute__((noinline))
+
 const volatile struct trace_cfg cfg = { .spot_cnt = 1 };
 
 /* By spot. User space reads it. */
 struct trace_way ways[TRACE_SPOTS];
-__u64 last_id;
 
 /* Code object -> its counts. Written here, emptied by the end. Full: counted as lost_full. 80 B each. */
 struct {
@@ -108,18 +110,25 @@ BPF_INLINE __u32 resume_before(__u64 code, __u64 size, __u64 instr, __u32 back)
 	return word;
 }
 
+TRACE_NOINLINE __u32 try_instr(__u64 code, __u64 size, __u64 instr, __u32 back)
+{
+	return resume_before(code, size, instr, back);
+}
+
 /* Finds the register that has the next instruction of `code`, behind RESUME or still at it. 0: none. */
 BPF_INLINE int search_instr(const __u64 *regs, __u64 code, struct trace_way *way, __u32 *word)
 {
 	__u64 size = code_bytes(code);
 
 	for (__u32 i = 0; i < TRACE_REG_CNT; i++) {
-		for (__u32 at = 0; at < 2; at++) {
-			__u32 back = at ? 0 : cfg.resume_size;
+		__u32 back = cfg.resume_size;
 
-			*word = resume_before(code, size, regs[i], back);
-			if (!*word)
-				continue;
+		*word = try_instr(code, size, regs[i], back);
+		if (!*word) {
+			back = 0;
+			*word = try_instr(code, size, regs[i], back);
+		}
+		if (*word) {
 			way->instr = (__u8)i;
 			way->back = (__u8)back;
 			return 1;
@@ -142,25 +151,32 @@ BPF_INLINE void set_resumed(struct place *p, __u32 word)
 	p->other = where == TRACE_RESUME_GENEXPR || !is_resume((__u8)word);
 }
 
-BPF_NOINLINE int search_frame(user_regs *ctx, struct trace_way *way, struct place *p)
+/*
+ * Is regs[i] the frame? A function of its own: clang would enter the loop of the caller behind a call, which kernels before
+ * 6.1 take for a loop without an end.
+ */
+TRACE_NOINLINE int try_register(const __u64 *regs, __u32 i, struct trace_way *way, struct place *p)
 {
-	__u64 regs[GREG_CNT];
+	__u64 code = code_of(regs[i]);
 	__u32 word = 0;
 
-	if (!ctx || !way || !p)
+	if (!is_code(code) || !search_instr(regs, code, way, &word))
 		return 0;
-	arch_copy_regs(regs, ctx);
-	for (__u32 i = 0; i < TRACE_REG_CNT; i++) {
-		__u64 code = code_of(regs[i]);
+	way->frame = (__u8)i;
+	p->frame = regs[i];
+	p->code = code;
+	set_resumed(p, word);
+	return 1;
+}
 
-		if (!is_code(code) || !search_instr(regs, code, way, &word))
-			continue;
-		way->frame = (__u8)i;
-		p->frame = regs[i];
-		p->code = code;
-		set_resumed(p, word);
-		return 1;
-	}
+TRACE_NOINLINE int search_frame(user_regs *ctx, struct trace_way *way, struct place *p)
+{
+	__u64 regs[GREG_CNT];
+
+	arch_copy_regs(regs, ctx);
+	for (__u32 i = 0; i < TRACE_REG_CNT; i++)
+		if (try_register(regs, i, way, p))
+			return 1;
 	return 0;
 }
 
@@ -345,7 +361,7 @@ BPF_INLINE void send_name(struct trace_name *n, __u64 uaddr)
 		n->sent = (__u16)size;
 }
 
-BPF_NOINLINE int announce(const struct place *p, const struct identity *id, __u64 number)
+TRACE_NOINLINE int announce(const struct place *p, const struct identity *id, __u64 number)
 {
 	struct trace_code *c;
 
@@ -367,7 +383,7 @@ BPF_NOINLINE int announce(const struct place *p, const struct identity *id, __u6
 	return 0;
 }
 
-BPF_NOINLINE int add_code(const struct place *p, const struct identity *id)
+TRACE_NOINLINE int add_code(const struct place *p, const struct identity *id)
 {
 	struct trace_key key;
 	struct trace_count fresh = { 0 };
@@ -375,7 +391,8 @@ BPF_NOINLINE int add_code(const struct place *p, const struct identity *id)
 	if (!p || !id)
 		return 0;
 	key = (struct trace_key){ .addr = p->code, .fingerprint = id->fingerprint };
-	fresh.id = __sync_fetch_and_add(&last_id, 1) + 1;
+	/* A running number would take an atomic instruction that gives the old value, which is of 5.12. */
+	fresh.id = mix(key.fingerprint, key.addr) | 1;
 	if (!bpf_map_update_elem(&codes, &key, &fresh, BPF_NOEXIST))
 		announce(p, id, fresh.id);
 	return 0;

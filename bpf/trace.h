@@ -61,7 +61,7 @@ struct trace_key {
 PYPERF_ASSERT_SIZE(struct trace_key, 16);
 
 struct trace_count {
-	__u64 id; /* for its names; dealt out by BPF from 1 on */
+	__u64 id; /* for its names: a hash of the key */
 	__u64 calls;
 	__u64 resumed; /* entered again behind yield or await */
 };

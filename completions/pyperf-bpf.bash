@@ -164,6 +164,10 @@ _pyperf_bpf()
 		mapfile -t COMPREPLY < <(compgen -W "$(cd /proc && echo [0-9]*)" -- "$cur")
 		return
 		;;
+	trace-f | trace--filter)
+		mapfile -t COMPREPLY < <(:)
+		return
+		;;
 	trace-d | trace--duration)
 		mapfile -t COMPREPLY < <(:)
 		return
@@ -216,7 +220,7 @@ _pyperf_bpf()
 		report) mapfile -t COMPREPLY < <(compgen -W "-o --output -f --folded --value -t --type --native --no-lines --threads --no-threads -p --pid --no-native --no-kernel --comm --from --to --list --service --label --store -v --verbose -q --quiet -h --help --version" -- "$cur") ;;
 		diff) mapfile -t COMPREPLY < <(compgen -W "-o --output -f --folded --absolute -t --type --no-native --no-kernel --comm --before --after --before-label --after-label --service --label --store -v --verbose -q --quiet -h --help --version" -- "$cur") ;;
 		dump) mapfile -t COMPREPLY < <(compgen -W "--native --json -v --verbose -q --quiet -h --help --version" -- "$cur") ;;
-		trace) mapfile -t COMPREPLY < <(compgen -W "-p --pid --count -d --duration -i --interval --top --json --max-slowdown --force -v --verbose -q --quiet -h --help --version" -- "$cur") ;;
+		trace) mapfile -t COMPREPLY < <(compgen -W "-p --pid --count -f --filter -d --duration -i --interval --top --json --max-slowdown --force -v --verbose -q --quiet -h --help --version" -- "$cur") ;;
 		probes) mapfile -t COMPREPLY < <(compgen -W "--json -v --verbose -q --quiet -h --help --version" -- "$cur") ;;
 		heap) mapfile -t COMPREPLY < <(compgen -W "-p --pid --every --for --referrers --all --json -o --output -v --verbose -q --quiet -h --help --version" -- "$cur") ;;
 		check) mapfile -t COMPREPLY < <(compgen -W "-p --pid -v --verbose -q --quiet -h --help --version" -- "$cur") ;;

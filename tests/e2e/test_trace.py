@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 import harness
-from harness import PROGRAMS, Target, poll
+from harness import Target, poll
+from tracing import PROGRAM, Trace, compare, counts_of, work
 
-PROGRAM = PROGRAMS / "counted.py"
 SPIN = "import sys\ndef f(): pass\nprint('ready', flush=True)\nwhile True: f()\n"
 
 
@@ -19,62 +19,9 @@ def run(*args):
                           timeout=harness.PATIENCE, env=harness.clean_environment())
 
 
-class Trace:
-    """`trace` of a process, which counts when the constructor returns."""
-
-    def __init__(self, pid, *args):
-        self.process = subprocess.Popen([harness.PYPERF, "trace", "-p", str(pid), "--json", *map(str, args)],
-                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                                        env=harness.clean_environment())
-        self.messages = []
-        for line in self.process.stderr:
-            self.messages.append(line)
-            if "counting the calls" in line:
-                return
-        raise AssertionError("".join(self.messages))
-
-    def finish(self, sig=signal.SIGINT):
-        """The last object that it prints."""
-        if sig:
-            self.process.send_signal(sig)
-        out, messages = self.process.communicate(timeout=harness.PATIENCE)
-        self.messages.append(messages)
-        assert self.process.returncode == 0, self.messages
-        last = json.loads(out.splitlines()[-1])
-        assert last["final"]
-        return last
-
-
-def counts_of(result, path):
-    """As the program prints them."""
-    return {"%s:%d" % (f["function"], f["line"]): [f["calls"], f["resumed"]]
-            for f in result["functions"] if f["file"] == str(path)}
-
-
-def truth_of(python):
-    answer = subprocess.run([python, "-B", PROGRAM, "truth"], capture_output=True, check=True,
-                            timeout=harness.PATIENCE, env=harness.clean_environment())
-    return json.loads(answer.stdout)
-
-
-def work(target):
-    target.process.stdin.write(b"go\n")
-    assert target.read_line() == b"done\n"
-
-
 def test_counts(python):
     """Recursion, generators, await, throw, exceptions, __init__, C callbacks, threads, code that is replaced."""
-    truth = truth_of(python)
-    assert len(truth) > 80
-    with Target(python, "counted.py", "run") as target:
-        trace = Trace(target.pid, "--top", 0, "--force")
-        work(target)
-        found = trace.finish()
-    counts = counts_of(found, PROGRAM)
-    truth["work:" + next(k for k in counts if k.startswith("work:")).split(":")[1]] = [1, 0]
-    assert counts == truth
-    assert not any("not counted" in m for m in trace.messages), trace.messages
-    assert found["calls"] == sum(f["calls"] for f in found["functions"])
+    compare(python)
 
 
 def test_counts_add_up(any_python):
@@ -90,6 +37,20 @@ def test_counts_add_up(any_python):
     assert fib == [2 * (1973 + 4 * 30 * 25)]
     totals = [line["calls"] for line in lines]
     assert totals == sorted(totals) and [line["final"] for line in lines] == [False] * (len(lines) - 1) + [True]
+
+
+def test_filter(any_python):
+    """Only what is asked for; a name that is not there brings one that is."""
+    with Target(any_python, "counted.py", "run") as target:
+        trace = Trace(target.pid, "--top", 0, "--force", "-f", "counted:fi?", "-f", "counted.py:deep")
+        work(target)
+        found = trace.finish()
+        assert {f["function"]: f["calls"] for f in found["functions"]} == {"fib": 1973 + 4 * 30 * 25, "deep": 301}
+        assert found["calls"] == 1973 + 4 * 30 * 25 + 301
+        trace = Trace(target.pid, "--force", "-f", "counted:raisr")
+        work(target)
+        assert trace.finish()["functions"] == []
+        assert "did you mean raiser (%s:" % PROGRAM in "".join(trace.messages)
 
 
 def spots(python):
@@ -215,6 +176,7 @@ def test_seccomp(any_python):
     (["trace", "-p", "x"], "not the number of a process"),
     (["trace", "-p", "1", "2"], "what is '2'"),
     (["trace", "-p", "1", "--top", "-1"], "whole number"),
+    (["trace", "-p", "1", "-f", "shop:"], "must be FUNCTION"),
     (["trace", "-p", "1", "--max-slowdown", "x"], "number from"),
     (["probes"], "is missing"),
     (["probes", "a", "b"], "one process or file"),

@@ -13,6 +13,12 @@
 #define INTERVAL_MIN_S 0.1
 #define SECONDS_MAX    1e9
 #define PERCENT_MAX    1e6
+#define FILTERS_MAX    64
+
+struct trace_cmd {
+	struct counting_opts o;
+	struct trace_filter filters[FILTERS_MAX];
+};
 
 enum {
 	OPT_COUNT = CMDLINE_LONG_ONLY,
@@ -24,6 +30,7 @@ enum {
 
 static const struct option long_options[] = {
 	{ "pid", required_argument, NULL, 'p' },
+	{ "filter", required_argument, NULL, 'f' },
 	{ "count", no_argument, NULL, OPT_COUNT },
 	{ "duration", required_argument, NULL, 'd' },
 	{ "interval", required_argument, NULL, 'i' },
@@ -42,6 +49,8 @@ static void usage(void)
 	       "\n"
 	       "  -p, --pid PID          the process\n"
 	       "      --count            the functions called most, each second (the default)\n"
+	       "  -f, --filter FUNCTION  only these functions, by name, MODULE:NAME or FILE:NAME,\n"
+	       "                         with wildcards: 'shop.cart:*'; may be repeated\n"
 	       "  -d, --duration SEC     stop after SEC seconds; default: at Ctrl-C\n"
 	       "  -i, --interval SEC     seconds between two tables (default 1)\n"
 	       "      --top N            functions that are shown, 0: all (default %d)\n"
@@ -79,9 +88,27 @@ static int set_top(struct counting_opts *o, const char *arg)
 	return 0;
 }
 
+static int add_filter(struct trace_cmd *t, const char *arg)
+{
+	int err = -E2BIG;
+
+	if (t->o.filter_cnt < FILTERS_MAX)
+		err = trace_filter__parse(&t->filters[t->o.filter_cnt], arg);
+	if (!err)
+		t->o.filter_cnt++;
+	else if (err == -ENOMEM)
+		return log_no_memory();
+	else if (err == -E2BIG)
+		log_err("-f %s: at most %d filters", arg, FILTERS_MAX);
+	else
+		log_err("-f %s: must be FUNCTION, MODULE:FUNCTION or FILE:FUNCTION", arg);
+	return err ? -EINVAL : 0;
+}
+
 static int set_option(void *ctx, int opt, const char *arg)
 {
-	struct counting_opts *o = ctx;
+	struct trace_cmd *t = ctx;
+	struct counting_opts *o = &t->o;
 
 	switch (opt) {
 	case 'p':
@@ -89,6 +116,8 @@ static int set_option(void *ctx, int opt, const char *arg)
 			return 0;
 		log_err("-p %s: not the number of a process", arg);
 		return -EINVAL;
+	case 'f':
+		return add_filter(t, arg);
 	case 'd':
 		return set_number("-d", arg, INTERVAL_MIN_S, SECONDS_MAX, &o->duration_s);
 	case 'i':
@@ -107,33 +136,44 @@ static int set_option(void *ctx, int opt, const char *arg)
 	return 0;
 }
 
+/* The line as a whole. */
+static int check(const struct trace_cmd *t, char **words)
+{
+	if (words[0]) {
+		log_err("trace: what is '%s'? A process is given by -p", words[0]);
+		return -EINVAL;
+	}
+	if (!t->o.pid) {
+		log_err("trace: -p PID is missing");
+		return -EINVAL;
+	}
+	return 0;
+}
+
 static int run(int argc, char **argv)
 {
-	struct counting_opts o = { .interval_s = 1,
-				   .max_slowdown = SLOWDOWN_DEFAULT,
-				   .top = TOP_DEFAULT };
+	struct trace_cmd t = {
+		.o = { .interval_s = 1, .max_slowdown = SLOWDOWN_DEFAULT, .top = TOP_DEFAULT }
+	};
 	struct cmdline c = {
 		.command = "trace",
 		.usage = usage,
-		.shorts = "p:d:i:" CMDLINE_SHORT_OPTIONS,
+		.shorts = "p:f:d:i:" CMDLINE_SHORT_OPTIONS,
 		.longs = long_options,
 		.set = set_option,
-		.ctx = &o,
+		.ctx = &t,
 	};
 	enum cmdline_result result = cmdline__parse(&c, argc, argv);
+	int status = cmdline__status(result);
 
-	if (result != CMDLINE_RUN)
-		return cmdline__status(result);
-	if (c.words[0]) {
-		log_err("trace: what is '%s'? A process is given by -p", c.words[0]);
-		return 2;
+	if (result == CMDLINE_RUN) {
+		log_set_level((enum log_level)(LOG_LEVEL_INFO + c.verbosity));
+		t.o.filters = t.filters;
+		status = check(&t, c.words) ? 2 : counting__run(&t.o);
 	}
-	if (!o.pid) {
-		log_err("trace: -p PID is missing");
-		return 2;
-	}
-	log_set_level((enum log_level)(LOG_LEVEL_INFO + c.verbosity));
-	return counting__run(&o);
+	for (size_t i = 0; i < t.o.filter_cnt; i++)
+		trace_filter__free(&t.filters[i]);
+	return status;
 }
 
 const struct command cmd_trace = {

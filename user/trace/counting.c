@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "base/nearest.h"
 #include "base/signals.h"
 #include "base/str.h"
 #include "base/terminal.h"
@@ -36,12 +37,81 @@ struct counting {
 	uint64_t start_ns, last_ns;
 	uint64_t last_cpu_ns, last_hits;
 	struct traced_list now, before; /* counts at this table and at the one before */
+	uint64_t hits;			/* counted by the kernel, whatever is shown */
 	double rate;			/* calls per second since the last table */
 	double slowdown;		/* percent; below 0: not known */
 	unsigned width;			/* of the terminal; 0: none */
 	struct strbuf line;
 	int err;
 };
+
+/* ---- what is shown --------------------------------------------------------------------------- */
+
+static bool is_wanted(const struct counting *c, const struct py_function *f)
+{
+	for (size_t i = 0; i < c->o->filter_cnt; i++)
+		if (trace_filter__matches(&c->o->filters[i], f->name, f->file))
+			return true;
+	return !c->o->filter_cnt;
+}
+
+/* Reads all counts, and leaves those of functions that are wanted. */
+static int read_counts(struct counting *c)
+{
+	struct traced_list *l = &c->now;
+	size_t kept = 0;
+	int err = tracer__read(c->tracer, l);
+
+	if (err)
+		return err;
+	c->hits = l->calls + l->resumed;
+	l->calls = l->resumed = 0;
+	for (size_t i = 0; i < l->cnt; i++) {
+		if (!is_wanted(c, &l->all[i].function))
+			continue;
+		l->calls += l->all[i].calls;
+		l->resumed += l->all[i].resumed;
+		l->all[kept++] = l->all[i];
+	}
+	l->cnt = kept;
+	return 0;
+}
+
+/* The function called whose name is nearest to the filter's. NULL: none is near. */
+static const struct py_function *find_meant(const struct traced_list *l,
+					    const struct trace_filter *f)
+{
+	const char **names = calloc(l->cnt + 1, sizeof(*names));
+	size_t at = l->cnt;
+
+	for (size_t i = 0; names && i < l->cnt; i++)
+		names[i] = trace_filter__part(f, l->all[i].function.name);
+	if (names)
+		at = nearest_name(f->function, names, l->cnt);
+	free(names);
+	return at < l->cnt ? &l->all[at].function : NULL;
+}
+
+/* No call was of a function that is wanted. */
+static void explain_nothing(struct counting *c)
+{
+	struct traced_list all = { 0 };
+
+	for (size_t i = 0; i < c->o->filter_cnt && !tracer__read(c->tracer, &all); i++) {
+		const struct trace_filter *f = &c->o->filters[i];
+		const struct py_function *meant = find_meant(&all, f);
+
+		if (meant)
+			log_warn("no function was called that -f %s%s%s means; did you mean %s "
+				 "(%s:%u)?",
+				 f->place ? f->place : "", f->place ? ":" : "", f->function,
+				 meant->name, meant->file, meant->first_line);
+		else
+			log_warn("no function was called that -f %s%s%s means",
+				 f->place ? f->place : "", f->place ? ":" : "", f->function);
+	}
+	traced_list__free(&all);
+}
 
 /* ---- the price ------------------------------------------------------------------------------- */
 
@@ -63,8 +133,7 @@ static uint64_t hits(const struct counting *c)
 
 	if (tracer__counters(c->tracer, n))
 		return c->last_hits;
-	return c->now.calls + c->now.resumed + n[TRACE_CTR_other] + n[TRACE_CTR_unknown] +
-	       n[TRACE_CTR_lost_full];
+	return c->hits + n[TRACE_CTR_other] + n[TRACE_CTR_unknown] + n[TRACE_CTR_lost_full];
 }
 
 /* What the hits since the last call took of the CPU time of the process, without which it had so much less to do. */
@@ -85,7 +154,7 @@ static void take_rate(struct counting *c)
 
 static int judge(struct counting *c)
 {
-	int err = tracer__read(c->tracer, &c->now);
+	int err = read_counts(c);
 
 	if (err)
 		return err;
@@ -245,7 +314,7 @@ static int show(struct counting *c, bool final)
 
 	c->before = c->now;
 	c->now = swap;
-	c->err = tracer__read(c->tracer, &c->now);
+	c->err = read_counts(c);
 	if (c->err)
 		return c->err;
 	if (final)
@@ -346,12 +415,14 @@ static int count(struct counting *c)
 	return show(c, true);
 }
 
-static void report_losses(const struct counting *c)
+static void report_losses(struct counting *c)
 {
 	uint64_t n[TRACE_CTR_CNT];
 
 	if (tracer__counters(c->tracer, n))
 		return;
+	if (!c->now.cnt && c->o->filter_cnt)
+		explain_nothing(c);
 	if (n[TRACE_CTR_unknown])
 		log_warn("%" PRIu64 " of %" PRIu64
 			 " hits are not counted: their frame was not found",

@@ -13,6 +13,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "trace/filter.h"
+
 #define SLOWDOWN_DEFAULT 10 /* percent */
 #define TOP_DEFAULT	 20
 
@@ -24,6 +26,8 @@ struct counting_opts {
 	bool force;	     /* ... unless */
 	uint32_t top;	     /* functions that are shown; 0: all */
 	bool json;	     /* one object a line */
+	const struct trace_filter *filters; /* functions that match none of them are not shown */
+	size_t filter_cnt;		    /* 0: all are */
 };
 
 /* Writes to stdout. The exit status: 0; 1 after a message. */

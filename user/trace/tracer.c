@@ -11,11 +11,13 @@
 
 #include "base/hash.h"
 #include "base/log.h"
+#include "base/str.h"
 #include "follow/readcode.h"
 #include "trace.skel.h"
 #include "trace/points.h"
 #include "trace/uprobe.h"
 
+#define LOG_BYTES	4096 /* of the kernel's log */
 #define CODES_AT_ONCE	1024
 #define EMULATED_HIT_NS 500 /* where it cannot be measured */
 
@@ -85,17 +87,16 @@ void tracer__drain(struct tracer *tr)
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
-/* What libbpf calls a warning is explained here. */
+/* What libbpf calls a warning is explained here. The kernel's log says at its end why it refuses a program. */
 static int on_libbpf_print(enum libbpf_print_level level, const char *fmt, va_list args)
 {
-	char text[1024];
+	char *text;
 
-	(void)level;
-	if (log_get_level() < LOG_LEVEL_DEBUG)
+	if (level == LIBBPF_DEBUG || vasprintf(&text, fmt, args) < 0)
 		return 0;
-	vsnprintf(text, sizeof(text), fmt, args);
-	text[strcspn(text, "\n")] = '\0';
+	str_keep_end(text, LOG_BYTES);
 	log_debug("%s", text);
+	free(text);
 	return 0;
 }
 

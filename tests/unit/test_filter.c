@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* Which functions a filter of trace means, and what of a name is compared. */
+#include "trace/filter.h"
+
+#include <stdarg.h>
+#include <setjmp.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <errno.h>
+
+#define FILE_CART "/srv/shop/cart.py"
+
+static void test_matches(void **state)
+{
+	static const struct {
+		const char *filter, *function, *file;
+		bool matches;
+	} cases[] = {
+		{ "price", "price", FILE_CART, true },
+		{ "price", "Cart.price", FILE_CART, true },
+		{ "price", "make.<locals>.price", FILE_CART, true },
+		{ "price", "prices", FILE_CART, false },
+		{ "pri*", "Cart.price", FILE_CART, true },
+		{ "Cart.price", "Cart.price", FILE_CART, true },
+		{ "Cart.price", "BigCart.price", FILE_CART, false },
+		{ "Cart.*", "Cart.price", FILE_CART, true },
+		{ "Cart.*", "price", FILE_CART, false },
+		{ "shop.cart:*", "Cart.price", FILE_CART, true },
+		{ "cart:price", "Cart.price", FILE_CART, true },
+		{ "srv.shop.cart:price", "price", FILE_CART, true },
+		{ "hop.cart:price", "price", FILE_CART, false },
+		{ "shop:price", "price", FILE_CART, false },
+		{ "shop.*:price", "price", FILE_CART, true },
+		{ "shop:price", "price", "/srv/shop/__init__.py", true },
+		{ "shop.__init__:price", "price", "/srv/shop/__init__.py", false },
+		{ "cart.py:price", "price", FILE_CART, true },
+		{ "shop/cart.py:price", "price", FILE_CART, true },
+		{ "/srv/shop/cart.py:price", "price", FILE_CART, true },
+		{ "/shop/cart.py:price", "price", FILE_CART, false },
+		{ "art.py:price", "price", FILE_CART, false },
+		{ "*:<module>", "<module>", FILE_CART, true },
+		{ "<string>:f", "f", "<string>", true },
+		{ "<string>:f", "f", "", false },
+		{ "f", "", "", false },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		struct trace_filter f;
+
+		assert_int_equal(trace_filter__parse(&f, cases[i].filter), 0);
+		if (trace_filter__matches(&f, cases[i].function, cases[i].file) != cases[i].matches)
+			fail_msg("%s, %s", cases[i].filter, cases[i].function);
+		trace_filter__free(&f);
+	}
+}
+
+static void test_refused(void **state)
+{
+	static const char *const wrong[] = { "", ":", ":f", "shop.cart:" };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
+		struct trace_filter f;
+
+		assert_int_equal(trace_filter__parse(&f, wrong[i]), -EINVAL);
+	}
+}
+
+/* What is compared to find the name that was meant. */
+static void test_part(void **state)
+{
+	struct trace_filter f;
+
+	(void)state;
+	assert_int_equal(trace_filter__parse(&f, "shop.cart:prise"), 0);
+	assert_string_equal(trace_filter__part(&f, "Cart.price"), "price");
+	assert_string_equal(trace_filter__part(&f, "price"), "price");
+	trace_filter__free(&f);
+	assert_int_equal(trace_filter__parse(&f, "Crat.price"), 0);
+	assert_string_equal(trace_filter__part(&f, "Cart.price"), "Cart.price");
+	trace_filter__free(&f);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_matches),
+		cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_part),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

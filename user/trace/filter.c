@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+#include "trace/filter.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/str.h"
+
+#define PACKAGE "/__init__"
+
+static bool ends_with(const char *s, size_t len, const char *end)
+{
+	size_t n = strlen(end);
+
+	return len >= n && !memcmp(s + len - n, end, n);
+}
+
+int trace_filter__parse(struct trace_filter *f, const char *text)
+{
+	const char *colon = strrchr(text, ':');
+	const char *function = colon ? colon + 1 : text;
+
+	*f = (struct trace_filter){ 0 };
+	if (!*function || colon == text)
+		return -EINVAL;
+	f->function = strdup(function);
+	f->place = colon ? strndup(text, (size_t)(colon - text)) : NULL;
+	if (!f->function || (colon && !f->place)) {
+		trace_filter__free(f);
+		return -ENOMEM;
+	}
+	if (!colon)
+		return 0;
+	f->is_path = strchr(f->place, '/') || ends_with(f->place, strlen(f->place), ".py");
+	for (char *dot = f->place; !f->is_path && (dot = strchr(dot, '.'));)
+		*dot = '/';
+	return 0;
+}
+
+void trace_filter__free(struct trace_filter *f)
+{
+	free(f->place);
+	free(f->function);
+	*f = (struct trace_filter){ 0 };
+}
+
+/* The name without the class or function that it is in. */
+static const char *last_part(const char *function)
+{
+	const char *dot = strrchr(function, '.');
+
+	return dot ? dot + 1 : function;
+}
+
+static bool matches_function(const struct trace_filter *f, const char *function)
+{
+	if (glob_match(f->function, function))
+		return true;
+	return !strchr(f->function, '.') && glob_match(f->function, last_part(function));
+}
+
+/* The pattern is all of `path`, or its end from a slash on. */
+static bool matches_end(const char *pattern, const char *path)
+{
+	for (const char *p = path; p; p = strchr(p, '/'), p = p ? p + 1 : NULL)
+		if (glob_match(pattern, p))
+			return true;
+	return false;
+}
+
+/* The file of a module or package, without what does not belong to its name. NULL without memory. */
+static char *module_of(const char *file)
+{
+	size_t len = strlen(file);
+
+	if (ends_with(file, len, ".py"))
+		len -= 3;
+	if (ends_with(file, len, PACKAGE))
+		len -= strlen(PACKAGE);
+	return strndup(file, len);
+}
+
+static bool matches_place(const struct trace_filter *f, const char *file)
+{
+	char *module;
+	bool found;
+
+	if (!f->place || f->is_path)
+		return !f->place || matches_end(f->place, file);
+	module = module_of(file);
+	found = module && matches_end(f->place, module);
+	free(module);
+	return found;
+}
+
+bool trace_filter__matches(const struct trace_filter *f, const char *function, const char *file)
+{
+	return matches_function(f, function) && matches_place(f, file);
+}
+
+const char *trace_filter__part(const struct trace_filter *f, const char *function)
+{
+	return strchr(f->function, '.') ? function : last_part(function);
+}
