@@ -52,7 +52,7 @@ complete -c pyperf-bpf -n '__fish_seen_subcommand_from top' -l version -d 'show 
 complete -c pyperf-bpf -n '__fish_seen_subcommand_from report' -s o -l output -r -F -d 'write FILE in the format of its suffix'
 complete -c pyperf-bpf -n '__fish_seen_subcommand_from report' -s f -l folded -d 'folded stacks on stdout instead of the report'
 complete -c pyperf-bpf -n '__fish_seen_subcommand_from report' -l value -x -d 'only this value of a profile that has several'
-complete -c pyperf-bpf -n '__fish_seen_subcommand_from report' -s t -l type -x -d 'read only this type of pprof files (default: all,'
+complete -c pyperf-bpf -n '__fish_seen_subcommand_from report' -s t -l type -x -d 'read only this type of pprof files'
 complete -c pyperf-bpf -n '__fish_seen_subcommand_from report' -l native -d 'report: the innermost functions first, native ones too'
 complete -c pyperf-bpf -n '__fish_seen_subcommand_from report' -l no-lines -d 'functions only, no line numbers'
 complete -c pyperf-bpf -n '__fish_seen_subcommand_from report' -l threads -d 'keep threads apart, if they were'

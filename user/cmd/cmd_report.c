@@ -59,15 +59,13 @@ static void usage(void)
 {
 	printf("Usage: pyperf-bpf report [OPTION]... FILE...\n"
 	       "  or:  pyperf-bpf report --from TIME [--to TIME] [--service NAME] [OPTION]...\n"
-	       "Show saved profiles, or convert them to other formats.\n"
-	       "Needs no privileges. Several FILEs are added up; '-' is standard input.\n"
-	       "\n"
+	       "Show saved profiles, or convert them to other formats. Needs no privileges.\n"
+	       "Several FILEs are added up; '-' is standard input.\n"
 	       "A FILE is a pprof profile (.pb.gz) or has folded stacks (.folded), written by\n"
 	       "this program or by another one: any pprof profile, as of Go's runtime/pprof.\n"
 	       "\n");
 	outputs__help(false);
-	printf("  -t, --type NAME        read only this type of pprof files (default: all,\n"
-	       "                         the number of samples first)\n"
+	printf("  -t, --type NAME        read only this type of pprof files; default: all\n"
 	       "      --native           report: the innermost functions first, native ones too\n"
 	       "      --no-lines         functions only, no line numbers\n"
 	       "      --threads          keep threads apart, if they were (the default)\n"
