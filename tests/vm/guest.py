@@ -12,7 +12,6 @@ import os
 import re
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 
@@ -20,7 +19,6 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "e2e"))
 
 import harness  # noqa: E402
-import probe_runs  # noqa: E402
 from cases import run_cases, say  # noqa: E402
 from harness import Profiler, Target, check_stacks, profile, profile_target, share  # noqa: E402
 
@@ -177,18 +175,7 @@ def throttling():
     assert result.stderr.count("sampling continues at 1/") == c["note_rate_lowered"], result.stderr
 
 
-def probes():
-    """Hits among samples of the clock, which interrupt the programs that take them from Linux 6.0 on; with PREEMPT_RT these
-    interrupt each other."""
-    for options in ((), ("--nmi",)):
-        with tempfile.TemporaryDirectory() as directory:
-            made = probe_runs.Run(PYTHON, Path(directory) / "x.json", "cpu-clock,uprobe:{libc}:getppid", "-F", 999,
-                                  *options, calls=1000)
-            made.check_hits(1)
-            made.check_samples(0, 10)
-
-
-CASES = [fields, shares, order, kernel_frames, whole_machine, dump, hotplug, throttling, probes]
+CASES = [fields, shares, order, kernel_frames, whole_machine, dump, hotplug, throttling]
 
 
 def main():
