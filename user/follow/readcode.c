@@ -7,14 +7,14 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "base/readmem.h"
+#include "base/reader.h"
 
 #define NAME_MAX_BYTES	(64U << 10)
 #define LINES_MAX_BYTES (16U << 20)
 
 static int read_u64(uint32_t tgid, uint64_t addr, uint64_t *value)
 {
-	return read_process(tgid, value, sizeof(*value), addr);
+	return reader__read(tgid, value, sizeof(*value), addr);
 }
 
 /* The object that a field of the code object points to must be the one announced. */
@@ -39,7 +39,7 @@ static int check_code(const struct ev_code *ev, const struct py_layout *lay)
 	if (!err)
 		err = check_field(ev, lay->code_linetable, BLOB_LINETABLE);
 	if (!err)
-		err = read_process(ev->tgid, &line, sizeof(line), ev->addr + lay->code_firstlineno);
+		err = reader__read(ev->tgid, &line, sizeof(line), ev->addr + lay->code_firstlineno);
 	if (!err && line != ev->firstlineno)
 		err = -ESTALE;
 	return err;
@@ -54,7 +54,7 @@ static int string_shape(const struct ev_code *ev, const struct py_layout *lay, u
 	int err = read_u64(ev->tgid, addr + lay->str_length, &length);
 
 	if (!err)
-		err = read_process(ev->tgid, &state, sizeof(state), addr + lay->str_state);
+		err = reader__read(ev->tgid, &state, sizeof(state), addr + lay->str_state);
 	if (err)
 		return err;
 	kind = lay->str == PY_STR_STATE_T14 ? (state >> 8) & 7 : (state >> 2) & 7;
@@ -102,7 +102,7 @@ static int supply_blob(struct sym_python *sym, const struct ev_code *ev,
 	buf = malloc(info.size + 1);
 	if (!buf)
 		return -ENOMEM;
-	err = read_process(ev->tgid, buf, info.size, data);
+	err = reader__read(ev->tgid, buf, info.size, data);
 	if (!err)
 		err = sym_python__supply(sym, ev->id, kind, buf, &info);
 	free(buf);

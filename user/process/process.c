@@ -17,6 +17,7 @@
 #include "base/hash.h"
 #include "base/idmap.h"
 #include "base/log.h"
+#include "base/reader.h"
 #include "base/source.h"
 #include "base/str.h"
 #include "process/cgroup.h"
@@ -109,6 +110,7 @@ struct process_table *process_table__new(const struct process_maps *maps, struct
 
 	if (!pt)
 		return NULL;
+	reader__start(); /* now, as little is in use */
 	pt->maps = *maps;
 	pt->opts = *opts;
 	pt->next_space = 1;
@@ -965,19 +967,6 @@ static void note_rights(struct process *p, int proc_fd, struct strbuf *text)
 		      root.st_dev == ours.st_dev && root.st_ino == ours.st_ino;
 }
 
-static int read_memory(int proc_fd, uint64_t addr, void *buf, size_t size)
-{
-	int fd = openat(proc_fd, "mem", O_RDONLY | O_CLOEXEC), err;
-	ssize_t n;
-
-	if (fd < 0)
-		return -errno;
-	n = addr > INT64_MAX ? -1 : pread(fd, buf, size, (off_t)addr);
-	err = n < 0 ? -errno : (size_t)n == size ? 0 : -EFAULT;
-	close(fd);
-	return err;
-}
-
 /* ---- one look at a process ------------------------------------------------------------------ */
 
 /* An interpreter that a process has mapped. */
@@ -1009,13 +998,13 @@ static bool find_bias(const struct mapped_file *file, const struct mapping *m, u
 	return true;
 }
 
-static bool is_running(int proc_fd, const struct candidate *c)
+static bool is_running(uint32_t tgid, const struct candidate *c)
 {
 	uint64_t head = 0;
 
 	return !c->file->python &&
-	       !read_memory(proc_fd, c->bias + c->file->py->interp.interp_head, &head,
-			    sizeof(head)) &&
+	       !reader__read(tgid, &head, sizeof(head),
+			     c->bias + c->file->py->interp.interp_head) &&
 	       head;
 }
 
@@ -1033,14 +1022,14 @@ static void add_candidate(struct candidates *list, const struct candidate *c)
  * Several interpreters in one process, such as an executable that holds one and a library that
  * something else in it is linked with: those that run come first, and IMAGE_INTERPS are kept.
  */
-static void choose_interps(int proc_fd, struct candidates *list)
+static void choose_interps(uint32_t tgid, struct candidates *list)
 {
 	struct candidates all = *list;
 
 	if (all.cnt < 2)
 		return;
 	for (unsigned i = 0; i < all.cnt; i++)
-		all.c[i].running = is_running(proc_fd, &all.c[i]);
+		all.c[i].running = is_running(tgid, &all.c[i]);
 	list->cnt = 0;
 	for (int running = 1; running >= 0; running--) {
 		for (unsigned i = 0; i < all.cnt && list->cnt < IMAGE_INTERPS; i++) {
@@ -1051,13 +1040,13 @@ static void choose_interps(int proc_fd, struct candidates *list)
 }
 
 /* Second stage of the analysis, from the process's memory. */
-static void finish_analysis(struct process *p, int proc_fd, const struct candidate *c)
+static void finish_analysis(struct process *p, const struct candidate *c)
 {
 	uint8_t bytes[PY_DEBUG_OFFSETS_MAX];
 
 	if (c->file->python != -EAGAIN)
 		return;
-	if (!read_memory(proc_fd, c->bias + c->file->py->runtime, bytes, sizeof(bytes)))
+	if (!reader__read(p->tgid, bytes, sizeof(bytes), c->bias + c->file->py->runtime))
 		c->file->python = py_binary__from_process(c->file->py, bytes, sizeof(bytes));
 	if (c->file->python != -EAGAIN)
 		return;
@@ -1067,13 +1056,13 @@ static void finish_analysis(struct process *p, int proc_fd, const struct candida
 }
 
 /* One more interpreter into f->val. NULL, or why it is not walked. */
-static const char *add_interp(struct process_table *pt, struct fresh *f, int proc_fd,
-			      const struct candidate *c, struct selfcheck *sc)
+static const char *add_interp(struct process_table *pt, struct fresh *f, const struct candidate *c,
+			      struct selfcheck *sc)
 {
 	const char *why;
 	int err;
 
-	finish_analysis(f->p, proc_fd, c);
+	finish_analysis(f->p, c);
 	if (c->file->python == -ENOTSUP)
 		return c->file->py->why_not;
 	if (c->file->python)
@@ -1102,8 +1091,7 @@ static void name_interp(struct process *p, const struct candidates *list, unsign
 			 why && list->cnt > 1 ? " (native only)" : "");
 }
 
-static void set_interps(struct process_table *pt, struct fresh *f, int proc_fd,
-			const struct candidates *list)
+static void set_interps(struct process_table *pt, struct fresh *f, const struct candidates *list)
 {
 	struct process *p = f->p;
 
@@ -1119,7 +1107,7 @@ static void set_interps(struct process_table *pt, struct fresh *f, int proc_fd,
 			p->checks[i] = (struct selfcheck){ 0 };
 			continue;
 		}
-		why = add_interp(pt, f, proc_fd, &list->c[i], &p->checks[i]);
+		why = add_interp(pt, f, &list->c[i], &p->checks[i]);
 		name_interp(p, list, i, why);
 		if (!p->native_only)
 			p->native_only = why;
@@ -1211,9 +1199,9 @@ static int look(struct process_table *pt, struct fresh *f, int proc_fd)
 		return -ENOMEM;
 	}
 	memcpy(f->maps, pt->scratch, f->val.map_cnt * sizeof(*f->maps));
-	choose_interps(proc_fd, &found);
+	choose_interps(f->p->tgid, &found);
 	if (found.cnt)
-		set_interps(pt, f, proc_fd, &found);
+		set_interps(pt, f, &found);
 	look_for_generated(pt, f->p, proc_fd);
 	err = keep_share(pt, f);
 	if (err)

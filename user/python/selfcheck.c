@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/host_seam.h"
+#include "base/reader.h"
 #include "base/readmem.h"
 
 #include "bpf/walk_python.bpf.h"
@@ -759,8 +760,8 @@ static int check_process(struct check *ck)
 	return -ENODATA;
 }
 
-int selfcheck__walk(struct py_binary *bin, uint32_t tgid, uint64_t bias,
-		    char why[SELFCHECK_WHY_LEN])
+static int walk_here(struct py_binary *bin, uint32_t tgid, uint64_t bias,
+		     char why[SELFCHECK_WHY_LEN])
 {
 	uint64_t head, head_addr = bias + bin->interp.interp_head;
 	struct check *ck;
@@ -791,6 +792,49 @@ int selfcheck__walk(struct py_binary *bin, uint32_t tgid, uint64_t bias,
 	if (err == -EBADMSG && read_process(tgid, &head, sizeof(head), head_addr) == -ESRCH)
 		return -ESRCH; /* it ended under the walk */
 	return err;
+}
+
+struct question {
+	struct py_binary bin;
+	uint64_t bias;
+	uint32_t tgid;
+};
+
+struct answer {
+	int err;
+	uint16_t interp_codes;
+	char why[SELFCHECK_WHY_LEN];
+};
+
+static int walk_it(const void *question, void *answer)
+{
+	struct question q = *(const struct question *)question;
+	struct answer a = { 0 };
+
+	a.err = walk_here(&q.bin, q.tgid, q.bias, a.why);
+	a.interp_codes = q.bin.interp.layout.interp_codes;
+	memcpy(answer, &a, sizeof(a));
+	return 0;
+}
+
+int selfcheck__walk(struct py_binary *bin, uint32_t tgid, uint64_t bias,
+		    char why[SELFCHECK_WHY_LEN])
+{
+	const struct question q = { .bin = *bin, .bias = bias, .tgid = tgid };
+	struct answer a = { 0 };
+	int err = reader__call(tgid, walk_it, &q, sizeof(q), &a, sizeof(a));
+
+	why[0] = '\0';
+	if (err == -ETIMEDOUT) {
+		snprintf(why, SELFCHECK_WHY_LEN, "its memory does not answer when it is read");
+		return -EBADMSG;
+	}
+	if (err)
+		return err;
+	a.why[SELFCHECK_WHY_LEN - 1] = '\0';
+	memcpy(why, a.why, SELFCHECK_WHY_LEN);
+	bin->interp.layout.interp_codes = a.interp_codes;
+	return a.err > 0 ? -EBADMSG : a.err;
 }
 
 /* ---- the state of a process ------------------------------------------------------------------ */

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/reader.h"
 #include "base/readmem.h"
 #include "base/str.h"
 #include "python/pylines.h"
@@ -397,8 +398,8 @@ static uint64_t find_active(struct reader *r, const struct py_binary *bin, uint6
 	return active;
 }
 
-int threadnames__read(const struct py_binary *bin, uint32_t tgid, uint64_t bias, threadnames_fn fn,
-		      void *ctx)
+static int read_here(const struct py_binary *bin, uint32_t tgid, uint64_t bias, threadnames_fn fn,
+		     void *ctx)
 {
 	struct reader r = {
 		.lay = &bin->interp.layout,
@@ -423,5 +424,77 @@ int threadnames__read(const struct py_binary *bin, uint32_t tgid, uint64_t bias,
 	}
 	dict_close(&d);
 	strbuf__free(&name);
+	return err;
+}
+
+/* ---- by the reader --------------------------------------------------------------------------- */
+
+struct question {
+	struct py_binary bin;
+	uint64_t bias;
+	uint32_t tgid;
+};
+
+/* Names as they were found: number, length, text. What has no room is left out. */
+struct answer {
+	uint32_t size;
+	uint8_t text[60U << 10];
+};
+
+struct found_name {
+	uint32_t tid, len;
+};
+
+static void put_name(void *ctx, uint32_t tid, const char *name)
+{
+	struct found_name head = { tid, (uint32_t)strlen(name) };
+	struct answer *a = ctx;
+
+	if (sizeof(head) + head.len > sizeof(a->text) - a->size)
+		return;
+	memcpy(a->text + a->size, &head, sizeof(head));
+	memcpy(a->text + a->size + sizeof(head), name, head.len);
+	a->size += (uint32_t)sizeof(head) + head.len;
+}
+
+static int read_it(const void *question, void *answer)
+{
+	const struct question *q = question;
+	struct answer *a = answer;
+
+	a->size = 0;
+	return read_here(&q->bin, q->tgid, q->bias, put_name, a);
+}
+
+static void take_names(const struct answer *a, threadnames_fn fn, void *ctx)
+{
+	uint32_t size = a->size < sizeof(a->text) ? a->size : sizeof(a->text);
+	char name[THREADNAMES_MAX_BYTES + 1];
+	struct found_name head;
+
+	for (uint32_t at = 0; size - at >= sizeof(head); at += head.len) {
+		memcpy(&head, a->text + at, sizeof(head));
+		at += sizeof(head);
+		if (head.len > size - at || head.len > THREADNAMES_MAX_BYTES)
+			return;
+		memcpy(name, a->text + at, head.len);
+		name[head.len] = '\0';
+		fn(ctx, head.tid, name);
+	}
+}
+
+int threadnames__read(const struct py_binary *bin, uint32_t tgid, uint64_t bias, threadnames_fn fn,
+		      void *ctx)
+{
+	const struct question q = { .bin = *bin, .bias = bias, .tgid = tgid };
+	struct answer *a = calloc(1, sizeof(*a));
+	int err;
+
+	if (!a)
+		return -ENOMEM;
+	err = reader__call(tgid, read_it, &q, sizeof(q), a, sizeof(*a));
+	if (err >= 0)
+		take_names(a, fn, ctx);
+	free(a);
 	return err;
 }
