@@ -720,9 +720,16 @@ def test_a_terminal_shows_the_link(tmp_path):
     os.close(ours)
 
 
+# Stripped, inner() has neither a symbol nor unwind information: nothing says where it begins.
+NAMELESS = """
+static __attribute__((noinline)) int inner(int n) { volatile int i = 0; while (i < n) i++; return i; }
+int work(int n) { return inner(n) + inner(n / 2); }
+"""
 HASHES = """
-import hashlib, os, select
+import ctypes, hashlib, os, select, sys
+work = ctypes.CDLL(sys.argv[1]).work
 def digest():
+    work(2000000)
     hashlib.pbkdf2_hmac("sha256", b"password", b"salt", 5000)
     hashlib.md5(bytes(200000)).digest()
 def outer():
@@ -740,7 +747,10 @@ def test_go_tool_pprof_of_stripped_libraries(agents, tmp_path):
     if not go:
         pytest.skip("go is not installed")
     port = free_port()
-    with Process(["/usr/bin/python3", "-c", HASHES], env=clean_environment(OTEL_SERVICE_NAME="hashes")):
+    library = tmp_path / "nameless.so"
+    subprocess.run(["gcc", "-O1", "-shared", "-fPIC", "-s", "-fno-asynchronous-unwind-tables", "-x", "c", "-",
+                    "-o", library], input=NAMELESS, text=True, check=True)
+    with Process(["/usr/bin/python3", "-c", HASHES, library], env=clean_environment(OTEL_SERVICE_NAME="hashes")):
         agent = agents("[http]\nlisten = 127.0.0.1:%d\n" % port, window=60)
         top = subprocess.run([go, "tool", "pprof", "-top", "-cum", "-nodecount=0", "-nodefraction=0",
                               printed_link(agent) + "debug/pprof/profile?seconds=3"],

@@ -17,17 +17,18 @@
 static int print_tables(const struct elf_file *ef)
 {
 	struct sym_tables t = { 0 };
-	uint64_t *starts = NULL, offset;
+	struct fde_range *functions = NULL;
+	uint64_t offset;
 	size_t cnt = 0;
-	int err = ehframe__starts(ef, &starts, &cnt);
+	int err = ehframe__ranges(ef, &functions, &cnt);
 
 	if (!err)
-		err = sym_tables__read(ef, starts, cnt, &t);
+		err = sym_tables__read(ef, functions, cnt, &t);
 	for (size_t i = 0; i < t.cnt; i++)
 		if (elf_file__addr_to_off(ef, t.v[i].addr, &offset))
 			printf("%" PRIu64 " %s\n", offset, t.names + t.v[i].name);
 	sym_tables__free(&t);
-	free(starts);
+	free(functions);
 	return err;
 }
 

@@ -1599,29 +1599,6 @@ static bool read_hdr(const struct elf_file *ef, struct elf_section *hdr, uint32_
 	return *cnt <= (hdr->size - HDR_TABLE) / HDR_PAIR;
 }
 
-int ehframe__starts(const struct elf_file *ef, uint64_t **starts, size_t *cnt)
-{
-	struct elf_section hdr;
-	uint64_t fde, *list;
-	uint32_t n;
-
-	if (!read_hdr(ef, &hdr, &n) || !n)
-		return -ENOENT;
-	list = malloc((size_t)n * sizeof(*list));
-	if (!list)
-		return -ENOMEM;
-	for (uint32_t i = 0; i < n; i++) {
-		get_pair(&hdr, i, &list[i], &fde);
-		if (i && list[i] < list[i - 1]) {
-			free(list);
-			return -ENOENT;
-		}
-	}
-	*starts = list;
-	*cnt = n;
-	return 0;
-}
-
 /* The address of the last FDE that starts at or below `addr`. 1: found, 0: none, -1: no table. */
 static int search_hdr(const struct elf_file *ef, uint64_t addr, uint64_t *fde)
 {
@@ -1658,6 +1635,65 @@ static bool fde_range_at(const struct builder *b, uint32_t pos, uint64_t *addr, 
 		return false;
 	init_cie(b->m, &b->eh, of_cie.r, &cie);
 	return !cie.bad && read_fde_range(&b->eh, &cie, &rec.r, addr, size);
+}
+
+/* The end of the FDE at `fde` that the table says starts at `start`. False: it says otherwise. */
+static bool end_of_fde(const struct builder *b, uint64_t fde, uint64_t start, uint64_t *end)
+{
+	uint64_t addr, size;
+
+	if (fde < b->eh.addr || fde - b->eh.addr >= b->eh.size ||
+	    !fde_range_at(b, (uint32_t)(fde - b->eh.addr), &addr, &size) || addr != start)
+		return false;
+	*end = start + size;
+	return *end > start;
+}
+
+/* Reads what `hdr` says of `cnt` FDEs. How many of them make sense, or 0 if they are not ascending. */
+static size_t read_ranges(const struct builder *b, const struct elf_section *hdr, uint32_t cnt,
+			  struct fde_range *out)
+{
+	bool exact = cnt <= EHFRAME_RANGES_MAX;
+	uint64_t fde, next = 0, unused;
+	size_t n = 0;
+
+	for (uint32_t i = 0; i < cnt; i++) {
+		struct fde_range *r = &out[n];
+
+		get_pair(hdr, i, &r->start, &fde);
+		if (n && r->start < r[-1].start)
+			return 0;
+		if (i + 1 < cnt)
+			get_pair(hdr, i + 1, &next, &unused);
+		r->end = next;
+		if ((exact || i + 1 == cnt) && !end_of_fde(b, fde, r->start, &r->end))
+			continue;
+		n++;
+	}
+	return n;
+}
+
+int ehframe__ranges(const struct elf_file *ef, struct fde_range **ranges, size_t *cnt)
+{
+	struct builder b = { .m = machine_of(ef) };
+	struct elf_section hdr, s;
+	uint32_t n;
+
+	*cnt = 0;
+	if (!read_hdr(ef, &hdr, &n) || !n || !elf_file__eh_frame(ef, &s) || s.size > MAX_SECTION)
+		return -ENOENT;
+	b.segments = elf_file__segments(ef, &b.segment_cnt);
+	b.eh = (struct frame_section){ .ef = ef, .data = s.data, .addr = s.addr, .size = s.size };
+	*ranges = malloc((size_t)n * sizeof(**ranges));
+	if (!*ranges)
+		return -ENOMEM;
+	*cnt = read_ranges(&b, &hdr, n, *ranges);
+	free(b.eh.cies);
+	if (*cnt)
+		return 0;
+	free(*ranges);
+	*ranges = NULL;
+	return -ENOENT;
 }
 
 /* 1: found, 0: not covered, -1: the table is not there or makes no sense. */

@@ -71,10 +71,17 @@ bool unwind_table__find(const struct unwind_table *t, uint64_t offset, struct un
  */
 bool ehframe__fde_at(const struct elf_file *ef, uint64_t addr, uint64_t *start, uint64_t *end);
 
+/* A function, or a part of one that the compiler has put elsewhere: link addresses. */
+struct fde_range {
+	uint64_t start, end;
+};
+
 /*
- * The first addresses of all FDEs, ascending, from .eh_frame_hdr: where functions begin, and parts of functions that
- * the compiler has put elsewhere. `*starts` is malloc'd. 0; -ENOENT: no table, or one that makes no sense, -ENOMEM.
+ * The ranges of all FDEs, ascending by start, from .eh_frame_hdr; of more than EHFRAME_RANGES_MAX
+ * a range ends where the next one begins. `*ranges` is malloc'd. 0; -ENOENT: no table, or one that
+ * makes no sense, -ENOMEM.
  */
-int ehframe__starts(const struct elf_file *ef, uint64_t **starts, size_t *cnt);
+#define EHFRAME_RANGES_MAX (1U << 18)
+int ehframe__ranges(const struct elf_file *ef, struct fde_range **ranges, size_t *cnt);
 
 #endif /* PYPERF_EHFRAME_H */

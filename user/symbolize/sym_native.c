@@ -57,8 +57,9 @@ struct sym_native {
 	size_t cnt, cap;
 	char *names; /* NUL-terminated, one after the other */
 	size_t names_sz;
-	uint32_t *starts; /* of FDEs, as offset in the file - text_start; ascending */
-	size_t start_cnt;
+	bool ranges_loaded;
+	struct fde_range *ranges; /* of FDEs; loaded when something has no symbol */
+	size_t range_cnt;
 };
 
 /* Where a name is while loading. */
@@ -87,8 +88,6 @@ struct loader {
 	struct strings names[NAMES_CNT]; /* in s->ef and in debug */
 	struct elf_file *debug;
 	struct sym_tables tables;
-	uint64_t *starts; /* of FDEs: link addresses */
-	size_t start_cnt;
 	struct range *sections; /* of executable segments, ascending by end */
 	size_t section_cnt, section_cap;
 };
@@ -412,52 +411,41 @@ static int add_plt(struct loader *l)
 
 /* ---- Where functions begin, and tables for CPython ---- */
 
+static int load_ranges(struct sym_native *s)
+{
+	int err;
+
+	if (s->ranges_loaded)
+		return 0;
+	s->ranges_loaded = true;
+	err = ehframe__ranges(s->ef, &s->ranges, &s->range_cnt);
+	return err == -ENOENT ? 0 : err;
+}
+
 /* Functions that symbols name are not named by tables as well: people search for what the source says. */
 static int add_python_tables(struct loader *l)
 {
+	struct sym_native *s = l->s;
 	struct sym_tables *t = &l->tables;
-	int err = sym_tables__read(l->s->ef, l->starts, l->start_cnt, t);
+	int err = load_ranges(s);
 
+	if (!err)
+		err = sym_tables__read(s->ef, s->ranges, s->range_cnt, t);
 	l->names[NAMES_TABLES] = (struct strings){ t->names, t->names_sz };
 	for (size_t i = 0, at = 0; !err && i < t->cnt && t->v[i].name <= NAME_MASK; i++) {
 		struct function f = { .name = (uint32_t)NAMES_TABLES << NAME_SHIFT | t->v[i].name,
 				      .outer = UINT32_MAX }; /* a symbol is better */
-		uint64_t end;
+		uint64_t size;
 
-		while (at < l->start_cnt && l->starts[at] <= t->v[i].addr)
+		while (s->ranges[at].start < t->v[i].addr) /* it is in both */
 			at++;
-		end = at < l->start_cnt ? l->starts[at] : UINT64_MAX;
-		if (!in_text(l->s, t->v[i].addr, &f.start))
+		size = s->ranges[at].end - s->ranges[at].start;
+		if (!in_text(s, t->v[i].addr, &f.start))
 			continue;
-		f.size = end - t->v[i].addr < UINT32_MAX ? (uint32_t)(end - t->v[i].addr) : 0;
-		err = add_function(l->s, &f);
+		f.size = size < UINT32_MAX ? (uint32_t)size : UINT32_MAX;
+		err = add_function(s, &f);
 	}
 	return err;
-}
-
-static int find_starts(struct loader *l)
-{
-	int err = ehframe__starts(l->s->ef, &l->starts, &l->start_cnt);
-
-	return err == -ENOENT ? 0 : err;
-}
-
-/* What stays of them: 4 bytes each. */
-static int keep_starts(struct loader *l)
-{
-	struct sym_native *s = l->s;
-
-	s->starts = calloc(l->start_cnt + 1, sizeof(*s->starts));
-	if (!s->starts)
-		return -ENOMEM;
-	for (size_t i = 0; i < l->start_cnt; i++) {
-		uint32_t start;
-
-		if (in_text(s, l->starts[i], &start) &&
-		    (!s->start_cnt || start > s->starts[s->start_cnt - 1]))
-			s->starts[s->start_cnt++] = start;
-	}
-	return 0;
 }
 
 /* ---- Sections: no name reaches beyond its own ---- */
@@ -643,9 +631,7 @@ static int load(struct sym_native *s)
 
 	if (!elf_file__text(s->ef, &s->text_start, &s->text_end))
 		return 0;
-	err = find_starts(&l);
-	if (!err)
-		err = add_tables(&l);
+	err = add_tables(&l);
 	if (!err && s->cnt)
 		err = find_sections(&l);
 	if (!err && s->cnt) {
@@ -655,10 +641,7 @@ static int load(struct sym_native *s)
 		err = copy_names(&l);
 		link_outer(s);
 	}
-	if (!err)
-		err = keep_starts(&l);
 	sym_tables__free(&l.tables);
-	free(l.starts);
 	free(l.sections);
 	elf_file__close(l.debug);
 	elf_file__forget(s->ef);
@@ -688,18 +671,19 @@ static void load_once(struct sym_native *s)
 
 size_t sym_native__memory(const struct sym_native *s)
 {
-	return s->cap * sizeof(*s->functions) + s->names_sz + s->start_cnt * sizeof(*s->starts);
+	return s->cap * sizeof(*s->functions) + s->names_sz + s->range_cnt * sizeof(*s->ranges);
 }
 
 void sym_native__unload(struct sym_native *s)
 {
 	free(s->names);
 	free(s->functions);
-	free(s->starts);
+	free(s->ranges);
 	s->names = NULL;
 	s->functions = NULL;
-	s->starts = NULL;
-	s->cnt = s->cap = s->names_sz = s->start_cnt = 0;
+	s->ranges = NULL;
+	s->ranges_loaded = false;
+	s->cnt = s->cap = s->names_sz = s->range_cnt = 0;
 	s->loaded = false;
 }
 
@@ -765,32 +749,45 @@ bool sym_native__find(struct sym_native *s, uint64_t offset, struct strbuf *name
 	return true;
 }
 
-bool sym_native__find_start(struct sym_native *s, uint64_t offset, struct strbuf *name,
-			    uint64_t *start)
+static const struct fde_range *range_at(const struct sym_native *s, uint64_t addr)
 {
-	const struct elf_segment *segments;
-	size_t low = 0, high = s->start_cnt, cnt;
-	const char *path = elf_file__path(s->ef), *slash = strrchr(path, '/');
-	uint64_t addr, base;
+	size_t low = 0, high = s->range_cnt;
 
-	load_once(s);
-	if (offset < s->text_start || offset >= s->text_end)
-		return false;
 	while (low < high) {
 		size_t mid = low + (high - low) / 2;
 
-		if (s->starts[mid] <= offset - s->text_start)
+		if (s->ranges[mid].start <= addr)
 			low = mid + 1;
 		else
 			high = mid;
 	}
+	return low && addr < s->ranges[low - 1].end ? &s->ranges[low - 1] : NULL;
+}
+
+bool sym_native__find_start(struct sym_native *s, uint64_t offset, struct strbuf *name,
+			    uint64_t *start)
+{
+	const char *path = elf_file__path(s->ef), *slash = strrchr(path, '/');
+	const struct elf_segment *segments;
+	const struct fde_range *range;
+	uint64_t addr, first;
+	size_t cnt;
+
+	if (!s->ranges_loaded) {
+		if (load_ranges(s))
+			log_no_memory();
+		elf_file__forget(s->ef);
+	}
 	segments = elf_file__segments(s->ef, &cnt);
-	if (!low || !cnt ||
-	    !elf_file__off_to_addr(s->ef, s->text_start + s->starts[low - 1], &addr))
+	if (!cnt || !elf_file__off_to_addr(s->ef, offset, &addr))
 		return false;
-	base = segments[0].addr - segments[0].off; /* where the first byte of the file is loaded */
-	strbuf__addf(name, "%s+0x%" PRIx64, slash ? slash + 1 : path, addr - base);
+	range = range_at(s, addr);
+	if (!range || !elf_file__addr_to_off(s->ef, range->start, &first))
+		return false;
+	/* From where the first byte of the file is loaded. */
+	strbuf__addf(name, "%s+0x%" PRIx64, slash ? slash + 1 : path,
+		     range->start - (segments[0].addr - segments[0].off));
 	if (start)
-		*start = s->text_start + s->starts[low - 1];
+		*start = first;
 	return true;
 }

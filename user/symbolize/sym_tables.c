@@ -45,8 +45,8 @@ struct methods {
 
 struct reader {
 	const struct elf_file *ef;
-	const uint64_t *starts;
-	size_t start_cnt;
+	const struct fde_range *functions;
+	size_t function_cnt;
 	struct region *regions;
 	size_t region_cnt;
 	bool absolute;	 /* words are pointers without relocations */
@@ -70,17 +70,17 @@ static struct region *region_of(const struct reader *r, uint64_t addr)
 
 static bool is_function(const struct reader *r, uint64_t addr)
 {
-	size_t low = 0, high = r->start_cnt;
+	size_t low = 0, high = r->function_cnt;
 
 	while (low < high) {
 		size_t mid = low + (high - low) / 2;
 
-		if (r->starts[mid] < addr)
+		if (r->functions[mid].start < addr)
 			low = mid + 1;
 		else
 			high = mid;
 	}
-	return low < r->start_cnt && r->starts[low] == addr;
+	return low < r->function_cnt && r->functions[low].start == addr;
 }
 
 /* What stands at a multiple of eight bytes. */
@@ -954,11 +954,13 @@ static void free_reader(struct reader *r)
 	strbuf__free(&r->names);
 }
 
-int sym_tables__read(const struct elf_file *ef, const uint64_t *starts, size_t cnt,
+int sym_tables__read(const struct elf_file *ef, const struct fde_range *functions, size_t cnt,
 		     struct sym_tables *out)
 {
 	uint64_t reads = 0;
-	struct reader r = { .ef = ef, .starts = starts, .start_cnt = cnt, .reads = &reads };
+	struct reader r = {
+		.ef = ef, .functions = functions, .function_cnt = cnt, .reads = &reads
+	};
 	int err;
 
 	*out = (struct sym_tables){ 0 };

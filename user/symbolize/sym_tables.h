@@ -21,6 +21,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "elf/ehframe.h"
 #include "elf/elf.h"
 
 #define SYM_TABLES_DATA_MAX   (64U << 20) /* bytes that are not code */
@@ -41,10 +42,10 @@ struct sym_tables {
 };
 
 /*
- * `starts`: where functions begin, ascending (ehframe__starts()). No table, or a file beyond the
- * limits: 0 and nothing in `out`. -ENOMEM, -EIO. `*out` is the caller's, to be freed in any case.
+ * `functions`: those of ehframe__ranges(). No table, or a file beyond the limits: 0 and nothing in
+ * `out`. -ENOMEM, -EIO. `*out` is the caller's, to be freed in any case.
  */
-int sym_tables__read(const struct elf_file *ef, const uint64_t *starts, size_t cnt,
+int sym_tables__read(const struct elf_file *ef, const struct fde_range *functions, size_t cnt,
 		     struct sym_tables *out);
 void sym_tables__free(struct sym_tables *t);
 
