@@ -100,7 +100,7 @@ complete -c pyperf-bpf -n '__fish_seen_subcommand_from dump' -l version -d 'show
 complete -c pyperf-bpf -n '__fish_seen_subcommand_from dump' -f -a '(__fish_complete_pids)'
 complete -c pyperf-bpf -n '__fish_seen_subcommand_from trace' -s p -l pid -x -a '(__fish_complete_pids)' -d 'the process'
 complete -c pyperf-bpf -n '__fish_seen_subcommand_from trace' -l count -d 'the functions called most, each second'
-complete -c pyperf-bpf -n '__fish_seen_subcommand_from trace' -s f -l filter -x -d 'only these functions, by name, MODULE:NAME or FILE:NAME,'
+complete -c pyperf-bpf -n '__fish_seen_subcommand_from trace' -s f -l filter -x -d 'only these functions: NAME, MODULE:NAME or FILE:NAME,'
 complete -c pyperf-bpf -n '__fish_seen_subcommand_from trace' -s d -l duration -x -d 'stop after SEC seconds'
 complete -c pyperf-bpf -n '__fish_seen_subcommand_from trace' -s i -l interval -x -d 'seconds between two tables'
 complete -c pyperf-bpf -n '__fish_seen_subcommand_from trace' -l top -x -d 'functions that are shown, 0: all'

@@ -49,7 +49,7 @@ static void usage(void)
 	       "\n"
 	       "  -p, --pid PID          the process\n"
 	       "      --count            the functions called most, each second (the default)\n"
-	       "  -f, --filter FUNCTION  only these functions, by name, MODULE:NAME or FILE:NAME,\n"
+	       "  -f, --filter FUNCTION  only these functions: NAME, MODULE:NAME or FILE:NAME,\n"
 	       "                         with wildcards: 'shop.cart:*'; may be repeated\n"
 	       "  -d, --duration SEC     stop after SEC seconds; default: at Ctrl-C\n"
 	       "  -i, --interval SEC     seconds between two tables (default 1)\n"
