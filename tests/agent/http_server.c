@@ -87,9 +87,12 @@ static bool healthy(void *ctx, const char **why)
 
 int main(int argc, char **argv)
 {
-	struct http_backend backend = {
-		.stats = stats, .profile = profile, .healthy = healthy, .push = push
-	};
+	static const char *const values[] = { "cpu-clock", "page-faults", NULL };
+	struct http_backend backend = { .stats = stats,
+					.profile = profile,
+					.healthy = healthy,
+					.push = push,
+					.values = values };
 	struct http_config config;
 	const char *why = NULL;
 	struct http *http;

@@ -853,6 +853,15 @@ def test_a_window_has_all_events(agents, tmp_path):
                        "url = http://127.0.0.1:%d/{id}.pb.gz\n[push.there]\nkind = otlp\nmax-windows = 1\n"
                        "url = http://127.0.0.1:%d\n" % (server.server_port, server.server_port))
         agent.wait_windows("mu", 3)
+        assert json.loads(get(agent, "/api/services"))["values"] == ["cpu-clock", "page-faults"]
+        pages = [get(agent, "/flame?service=mu" + value).decode() for value in ("", "&value=page-faults")]
+        assert ['"many":"%s"' % noun in page for page in pages for noun in ("samples", "page faults")] == \
+            [True, False, False, True]
+        file = tmp_path / "one.pb.gz"
+        file.write_bytes(get(agent, "/api/profile?service=mu&value=page-faults"))
+        assert pprof_read.read(file)["types"][1] == "page-faults/count"
+        file.write_bytes(get(agent, "/api/profile?service=mu"))
+        assert len(pprof_read.read(file)["types"]) == 4
         samples = agent.stop()
         server.shutdown()
     windows = [w for w in agent.windows() if w.service == "mu"]

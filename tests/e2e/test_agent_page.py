@@ -85,6 +85,7 @@ def test_services(server, filled):
     answer = ask(server, "/api/services", **{"from": "-1h", "buckets": 12})
     names = [s["name"] for s in answer["services"]]
     assert names == ["web", "worker <b>", HOSTILE] and not answer["more"]
+    assert answer["values"] == ["cpu-clock", "page-faults"]
     web = answer["services"][0]
     assert web["samples"] == 30 * 100 == sum(web["series"]) and web["windows"] == 30
     assert len(web["series"]) == 12 and web["series"][0] == 0
@@ -299,6 +300,22 @@ def test_address_says_all(page, filled):
     browser.js("const b = document.querySelector('#base'); b.value = '1d';"
                "b.dispatchEvent(new Event('change'))")
     browser.wait("return document.querySelector('#nothing').textContent.includes('compared with')")
+
+
+def test_choose_what_is_counted(page):
+    """The frame is asked for the event, the address says which, and who follows it asks for the same."""
+    browser = page("?service=web")
+    browser.wait("return document.querySelector('#stage iframe') !== null")
+    assert browser.shown("#value")
+    assert browser.js("return [...document.querySelectorAll('#value option')].map((o) => o.value).join()") == \
+        "cpu-clock,page-faults"
+    browser.js("const v = document.querySelector('#value'); v.value = 'cpu-clock';"
+               "v.dispatchEvent(new Event('change'))")
+    browser.wait("return document.querySelector('#stage iframe').src.includes('value=cpu-clock')")
+    address = browser.js("return location.search")
+    assert "value=cpu-clock" in address
+    browser = page(address)
+    browser.wait("return document.querySelector('#stage iframe')?.src.includes('value=cpu-clock')")
 
 
 def test_drag_for_a_part(page, filled):

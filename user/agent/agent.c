@@ -65,9 +65,10 @@ struct agent {
 	_Atomic(struct deliver *) deliver;
 	struct taps *taps;
 	struct http_backend backend;
-	struct http *http;	    /* NULL: none */
-	struct config *http_config; /* that it was, or was to be, started with; held */
-	uint64_t http_ns;	    /* when that was */
+	const char *values[SAMPLED_MAX + 1]; /* names of what is sampled */
+	struct http *http;		     /* NULL: none */
+	struct config *http_config;	     /* that it was, or was to be, started with; held */
+	uint64_t http_ns;		     /* when that was */
 	struct schedule schedule;
 	struct period *period;
 	struct budget budget;
@@ -305,8 +306,10 @@ static int open_session(struct agent *a)
 		.comm = c->comm,
 		.cgroup = c->cgroup,
 	};
-	for (uint32_t i = 0; i < c->event_cnt; i++)
+	for (uint32_t i = 0; i < c->event_cnt; i++) {
 		a->targets.sources[a->targets.source_cnt++].source = c->events[i];
+		a->values[i] = source__name(c->events[i]);
+	}
 	a->known = known__new("", &a->config->labels);
 	if (!a->known)
 		return log_no_memory();
@@ -645,6 +648,7 @@ static int start_http(struct agent *a)
 		.profile = ask_profile,
 		.healthy = ask_healthy,
 		.push = ask_push,
+		.values = a->values,
 		.store_path = a->config->store_enabled ? a->http_config->store.path : NULL,
 	};
 	a->http_ns = now_ns();

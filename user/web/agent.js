@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 //
 // The agent's page: services, a time range, and the flame graph of both in a frame. What is shown is in
-// the address: service, range (15m, 1h, 6h, 24h) or from and to, base (before, 1h, 1d, 7d) or base-from and base-to.
+// the address: service, range (15m, 1h, 6h, 24h) or from and to, base (before, 1h, 1d, 7d) or base-from and base-to,
+// value (the event whose flame graph it is; without it the agent's first).
 // Times are seconds since 1970. All that it knows it asks for: api/services, api/labels, and flame for the frame.
 //
 // Names are foreign text: they become text nodes and attributes, never markup.
@@ -18,7 +19,8 @@
   const $ = (id) => document.getElementById(id);
 
   // What the address says.
-  const state = { service: "", range: DEFAULT_RANGE, from: 0, to: 0, base: "", baseFrom: 0, baseTo: 0 };
+  const state = { service: "", range: DEFAULT_RANGE, from: 0, to: 0, base: "", baseFrom: 0, baseTo: 0,
+    value: "" };
   // What was asked for with it: [from, to) is fixed until the next refresh, so that all parts show the same.
   // asked and listed number what was asked for, of the service and of the list: an answer to an older question is none.
   const shown = { from: 0, to: 0, services: [], framed: "", asked: 0, listed: 0, busy: 0 };
@@ -31,7 +33,7 @@
       const n = Number(q.get(name));
       return Number.isFinite(n) && n > 0 ? Math.floor(n) : 0;
     };
-    Object.assign(state, { service: q.get("service") || "", from: time("from"), to: time("to"),
+    Object.assign(state, { service: q.get("service") || "", value: q.get("value") || "", from: time("from"), to: time("to"),
       base: q.get("base") || "", baseFrom: time("base-from"), baseTo: time("base-to") });
     state.range = q.get("range") in RANGES ? q.get("range") : DEFAULT_RANGE;
     if (state.from && state.to > state.from)
@@ -58,6 +60,8 @@
     } else if (state.base) {
       q.set("base", state.base);
     }
+    if (state.value)
+      q.set("value", state.value);
     return "?" + q;
   }
 
@@ -263,6 +267,8 @@
     $("when").textContent = rangeText(shown.from, shown.to) +
       (base ? ", compared with " + rangeText(base[0], base[1]) : "");
     $("pprof").href = path("api/profile", range);
+    if (state.value)
+      range.value = state.value;
     if (base)
       Object.assign(range, { "base-from": base[0], "base-to": base[1] });
     const flame = path("flame", range);
@@ -288,6 +294,18 @@
     }
   }
 
+  // What the agent counts; nothing to choose where that is one event. The address may name one of another time.
+  function showValues(names) {
+    const all = state.value && !names.includes(state.value) ? [...names, state.value] : names;
+    $("values").hidden = all.length < 2;
+    $("value").replaceChildren(...all.map((name) => {
+      const option = element("option", "", name);
+      option.value = name;
+      return option;
+    }));
+    $("value").value = state.value || all[0] || "";
+  }
+
   function rangeNow() {
     const now = Math.floor(Date.now() / 1000) + 1;
     return state.range === "custom" ? [state.from, state.to] : [now - RANGES[state.range], now];
@@ -306,6 +324,7 @@
         return null;
       const sum = all.services.reduce((n, s) => n + s.samples, 0);
       shown.services = all.services;
+      showValues(all.values);
       say(number.format(all.services.length) + (all.more ? " or more" : "") +
         (all.services.length === 1 ? " service, " : " services, ") + number.format(sum) + " samples");
     } catch (error) {
@@ -408,6 +427,7 @@
   const actions = {
     "/": () => $("filter").focus(),
     c: () => $("base").focus(),
+    v: () => $("value").focus(),
     r: () => refresh(),
     t: () => setTheme(document.documentElement.dataset.theme === "dark" ? "light" : "dark"),
     "?": () => $("keys").showModal(),
@@ -442,6 +462,7 @@
   for (const button of $("ranges").children)
     button.addEventListener("click", () => chooseRange(button.dataset.range));
   $("base").addEventListener("change", () => chooseBase($("base").value));
+  $("value").addEventListener("change", () => go({ value: $("value").value }));
   onForm("custom", "from", "to", (from, to) => go({ range: "custom", from, to }));
   onForm("base-custom", "base-from", "base-to", (baseFrom, baseTo) => go({ base: "custom", baseFrom, baseTo }));
   $("filter").addEventListener("input", showList);

@@ -86,6 +86,8 @@ struct http_backend {
 	/* Figures of up to `cap` destinations, and how many; NULL: there are none. */
 	size_t (*push)(void *ctx, struct push_stats *out, size_t cap);
 	const char *store_path; /* NULL: no store, and nothing to look at on the page */
+	const char *const *
+		values; /* names of the value types that are sampled, NULL-terminated; NULL: none are told */
 };
 
 struct http;

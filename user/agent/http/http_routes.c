@@ -178,6 +178,7 @@ char *http_args__field(struct http_args *args, const char *name, size_t *size)
 	FIELD("base-from", base_from)
 	FIELD("base-to", base_to)
 	FIELD("buckets", buckets)
+	FIELD("value", value)
 #undef FIELD
 	return NULL;
 }

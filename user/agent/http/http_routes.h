@@ -26,6 +26,7 @@ struct http_args {
 	char from[32], to[32];
 	char base_from[32], base_to[32];
 	char buckets[16];
+	char value[64];
 };
 
 struct http_answer {

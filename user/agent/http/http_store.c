@@ -150,7 +150,8 @@ static int cmp_services(const void *a, const void *b, void *ctx)
 	return strcmp(strtab__get(ctx, sa->name, NULL), strtab__get(ctx, sb->name, NULL));
 }
 
-static void put_services(struct services *all, const struct store_query *q, uint64_t step, FILE *f)
+static void put_services(struct services *all, const struct store_query *q, uint64_t step,
+			 const char *const *values, FILE *f)
 {
 	struct json j = { .f = f };
 
@@ -159,6 +160,10 @@ static void put_services(struct services *all, const struct store_query *q, uint
 	json__uint(&j, "to", q->to_ns / NS_PER_S);
 	json__uint(&j, "step", step / NS_PER_S);
 	json__bool(&j, "more", all->more);
+	json__array(&j, "values");
+	for (size_t i = 0; values && values[i]; i++)
+		json__stringz(&j, NULL, values[i]);
+	json__end(&j, ']');
 	json__array(&j, "services");
 	for (size_t i = 0; i < all->cnt; i++) {
 		const struct service *s = &all->list[i];
@@ -238,7 +243,7 @@ void http_store__services(const struct http_backend *b, const struct http_args *
 		err = ask_services(s, &all, &q, step);
 	if (!err) {
 		qsort_r(all.list, all.cnt, sizeof(*all.list), cmp_services, all.names);
-		put_services(&all, &q, step, f);
+		put_services(&all, &q, step, b->values, f);
 	}
 	services__free(&all);
 	store__close(s);
@@ -324,26 +329,62 @@ static struct import *load(struct store *s, const struct store_query *q, bool me
 	return NULL;
 }
 
-static void write_profile(struct import *im, struct import *base, struct http_answer *a, bool page)
+/* One value type of a profile; NULL: the answer says why. */
+static struct profile *view(struct import *im, const char *value, struct http_answer *a)
 {
-	struct export_opts eo = { .lines = !base && import__has_lines(im),
-				  .threads = import__has_threads(im) };
+	const struct profile *p = import__profile(im);
+	int type = *value ? profile__find_value(p, value) : 0;
+	struct profile *one = type < 0 ? NULL : profile__view(p, (uint32_t)type);
+
+	if (type < 0)
+		http_answer__text(a, 404, "value: no profile of that time counts it");
+	else if (!one)
+		http_answer__text(a, 500, "out of memory");
+	return one;
+}
+
+/* What all profiles have in one format; `page` shows one value type, a file without `value` has all. */
+static void write_views(const struct profile *p, const struct profile *base,
+			const struct export_opts *eo, struct http_answer *a, bool page)
+{
 	FILE *f = open_memstream(&a->body, &a->size);
 	int err;
 
 	if (!f)
 		return http_answer__text(a, 500, "out of memory");
 	if (base)
-		err = export__html_diff(import__profile(base), import__profile(im), &eo, f);
+		err = export__html_diff(base, p, eo, f);
 	else if (page)
-		err = export__html(import__profile(im), &eo, f);
+		err = export__html(p, eo, f);
 	else
-		err = export__pprof(import__profile(im), &eo, f);
+		err = export__pprof(p, eo, f);
 	finish(a, f, err, page ? HTTP_HTML : "application/octet-stream");
 	if (a->status == 200 && page)
 		a->policy = FLAME_POLICY;
 	else if (a->status == 200)
 		a->file = "profile.pb.gz";
+}
+
+static void write_profile(struct import *im, struct import *base, const char *value,
+			  struct http_answer *a, bool page)
+{
+	const struct export_opts eo = { .lines = !base && import__has_lines(im),
+					.threads = import__has_threads(im) };
+	struct profile *one = NULL, *before = NULL;
+
+	if (!page && !*value)
+		return write_views(import__profile(im), NULL, &eo, a, page);
+	one = view(im, value, a);
+	if (one && base)
+		before = view(base, value, a);
+	if (one && (before || !base))
+		write_views(one, before, &eo, a, page);
+	if (page && a->status == 404)
+		a->policy = FLAME_POLICY; /* the text stands in the frame */
+	if (before)
+		profile__free_view(before);
+	if (one)
+		profile__free_view(one);
 }
 
 static void answer_profile(const struct http_backend *b, const struct http_args *args,
@@ -368,7 +409,7 @@ static void answer_profile(const struct http_backend *b, const struct http_args 
 		base = load(s, &base_q, true, a);
 	store__close(s);
 	if (im && (base || !compared))
-		write_profile(im, base, a, page);
+		write_profile(im, base, args->value, a, page);
 	import__free(base);
 	import__free(im);
 }

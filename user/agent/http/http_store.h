@@ -8,11 +8,11 @@
  *
  *	services	GET api/services?from=&to=[&service=][&buckets=]
  *			{"from": s, "to": s, "step": s, "services": [{"name", "samples", "windows", "last": s,
- *			 "series": [samples of each step]}], "more": bool}
- *			by samples; `buckets` is how many steps there are at most, a step is a number of whole minutes
+ *			 "series": [samples of each step]}], "more": bool, "values": [name]}
+ *			by samples; `values` are the events that are sampled; `buckets` is how many steps there are at most, a step is a number of whole minutes
  *	labels		GET api/labels?service=&from=&to=	{"labels": [{"name", "value"}]}
- *	profile		GET api/profile?service=&from=&to=	pprof
- *	flame		GET flame?service=&from=&to=[&base-from=&base-to=]	a page; with a base what differs
+ *	profile		GET api/profile?service=&from=&to=[&value=]	pprof
+ *	flame		GET flame?service=&from=&to=[&base-from=&base-to=][&value=]	a page of one event; with a base what differs
  */
 #include "agent/http/http_routes.h"
 
