@@ -165,6 +165,7 @@ static void symbolize_work(void *arg)
 	size_t saved = fail_at;
 	struct symbolizer *s;
 	struct profile *p;
+	const char *name;
 	int err;
 
 	fail_at = 0;
@@ -193,10 +194,11 @@ static void symbolize_work(void *arg)
 	assert_int_equal(p->sym_cnt, 5); /* the two of Python are one */
 	assert_string_equal(profile__str(p, p->syms[p->frame_syms[4]].func),
 			    "[no-unwind-info libx.so]");
-	if (!strcmp(profile__str(p, p->syms[p->frame_syms[0]].func), "symbolize_me"))
+	name = profile__str(p, p->syms[p->frame_syms[0]].func);
+	if (!strcmp(name, "symbolize_me"))
 		c->found++;
-	else
-		assert_int_equal(p->syms[p->frame_syms[0]].func, 0);
+	else if (*name) /* there was no memory for symbols: it is where it is */
+		assert_memory_equal(name, "self+0x", 7);
 	symbolizer__free(s);
 	profile__free(p);
 }
