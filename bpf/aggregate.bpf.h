@@ -2,18 +2,19 @@
 #ifndef PYPERF_AGGREGATE_H
 #define PYPERF_AGGREGATE_H
 /*
- * Stage 4: intern the stack by content, add to its count. Two steps, so that a value can be added to a stack that was
- * interned earlier.
+ * Stage 4: intern the stack by content, add to its count. Two steps, so that a value can be added
+ * to a stack that was interned earlier.
  * Input:   DEEP_FRAMES, the key's process and thread.
  * Output:  counts of the active window, and its chunks when the stack is new.
  * Cost:    a hash over the words and one look-up; a new stack: one insertion per new chunk.
  * Fails:   tables full: the sample is lost, and counted as such.
  *
- * In NMI context (CFG_NMI) nothing is inserted: bucket locks may be held by what was interrupted. A new stack
- * goes to user space as it is, which adds it to the window and makes room for it in the counts.
+ * In NMI context (CFG_NMI) nothing is inserted: bucket locks may be held by what was interrupted. A
+ * new stack goes to user space as it is, which adds it to the window and makes room for it in the
+ * counts.
  *
- * A count is added only after all chunks of its stack are there, so a drained window is closed: every
- * stack that is counted can be read.
+ * A count is added only after all chunks of its stack are there, so a drained window is closed:
+ * every stack that is counted can be read.
  */
 #include "maps.bpf.h"
 #include "codes.bpf.h" /* mix64() */
@@ -27,7 +28,10 @@ BPF_INLINE __u64 final64(__u64 h) /* every input bit reaches every output bit */
 	return h ^ (h >> 33);
 }
 
-/* Of a chunk whose outermost frame is number `top` - 1 from the innermost; 0, which no word is: none. */
+/*
+ * Of a chunk whose outermost frame is number `top` - 1 from the innermost; 0, which no word is:
+ * none.
+ */
 BPF_INLINE __u64 chunk_word(const __u64 *deep, __u32 top, __u32 i)
 {
 	/* A mask, not a branch: the verifier would follow both ways for each word. */
@@ -111,7 +115,10 @@ BPF_NOINLINE int store_block(__u32 first, __u32 window)
 	return 0;
 }
 
-/* Stores the chunks of the merged stack that name_stack() has named. 0, or negative: there is no room. */
+/*
+ * Stores the chunks of the merged stack that name_stack() has named. 0, or negative: there is no
+ * room.
+ */
 BPF_NOINLINE int intern_stack(__u32 window)
 {
 	for (__u32 k = 0; k < 2 * deep_parts() / CHUNK_FRAMES / BLOCK; k++) {
@@ -146,8 +153,9 @@ BPF_INLINE long new_count(__u32 window, const struct count_key *key, __u64 value
 }
 
 /*
- * Wakes user space once when one of the window's tables is getting full: many threads in few stacks fill
- * the counts before the chunks. Without room in the ring, user space finds it at its next tick.
+ * Wakes user space once when one of the window's tables is getting full: many threads in few stacks
+ * fill the counts before the chunks. Without room in the ring, user space finds it at its next
+ * tick.
  */
 BPF_INLINE void ask_for_drain(__u32 window, __u32 chunks_before, __u32 counts_before)
 {
@@ -163,9 +171,9 @@ BPF_INLINE void ask_for_drain(__u32 window, __u32 chunks_before, __u32 counts_be
 #define HAND_OVER_TRIES 4
 
 /*
- * The stack with its key to user space: the header goes in front of the words, into the end of a part of
- * `deep` that is not needed any more. In NMI the ring is only tried, up to 6.14, and another CPU holds it for
- * some 50 ns.
+ * The stack with its key to user space: the header goes in front of the words, into the end of a
+ * part of `deep` that is not needed any more. In NMI the ring is only tried, up to 6.14, and
+ * another CPU holds it for some 50 ns.
  */
 BPF_INLINE __u32 hand_over(const struct count_key *key, __u64 value, __u32 cnt)
 {
@@ -210,8 +218,8 @@ BPF_INLINE int name_stack(struct count_key *key)
 }
 
 /*
- * Adds to the count of a stack whose chunks are in the window: by name_stack() and intern_stack(), now or before. The
- * counter to increment: counted, or why not.
+ * Adds to the count of a stack whose chunks are in the window: by name_stack() and intern_stack(),
+ * now or before. The counter to increment: counted, or why not.
  */
 BPF_INLINE __u32 add_value(__u32 window, const struct count_key *key, __u64 value)
 {
@@ -227,7 +235,10 @@ BPF_INLINE __u32 add_value(__u32 window, const struct count_key *key, __u64 valu
 	return CTR_counted;
 }
 
-/* A stack that has no count in the window: its chunks first, so that all that is counted can be read. */
+/*
+ * A stack that has no count in the window: its chunks first, so that all that is counted can be
+ * read.
+ */
 BPF_INLINE __u32 add_stack(__u32 window, const struct count_key *key, __u64 value)
 {
 	__u32 chunks_before = chunks_added[window & 1], counts_before = counts_added[window & 1];
@@ -240,8 +251,8 @@ BPF_INLINE __u32 add_stack(__u32 window, const struct count_key *key, __u64 valu
 }
 
 /*
- * Adds the merged stack, worth w->value, to its count. Returns the counter to increment. A function of its own, so that
- * what it has on the BPF stack is not below the walks.
+ * Adds the merged stack, worth w->value, to its count. Returns the counter to increment. A function
+ * of its own, so that what it has on the BPF stack is not below the walks.
  */
 BPF_NOINLINE int aggregate(__u32 unused)
 {

@@ -5,13 +5,14 @@
  * Stage 3: code objects: identity, and their names at first sight.
  * Input:   the address of a code object of the stopped thread.
  * Output:  w->code_id; for a new one, its names and line table in the ring buffer `blobs`.
- * Cost:    two look-ups in arrays, and one in a hash for what is in neither; 3.12+ one read, 3.13+ none while no
- *          code is made (see set_epoch()); below, three reads more (see mix_contents()).
- * Fails:   not a code object: -EINVAL; unreadable: -EFAULT. Names that cannot be read now are marked
- *          BLOB_MISSING, and user space reads them.
+ * Cost:    two look-ups in arrays, and one in a hash for what is in neither; 3.12+ one read, 3.13+
+ *          none while no code is made (see set_epoch()); below, three reads more (see
+ *          mix_contents()).
+ * Fails:   not a code object: -EINVAL; unreadable: -EFAULT. Names that cannot be read now are
+ *          marked BLOB_MISSING, and user space reads them.
  *
- * Invariant: one id is one code object's contents. The fingerprint is part of the key, so an address
- * that is freed and reused is another key. Nothing is ever updated in place.
+ * Invariant: one id is one code object's contents. The fingerprint is part of the key, so an
+ * address that is freed and reused is another key. Nothing is ever updated in place.
  */
 #include "state.bpf.h"
 
@@ -49,8 +50,8 @@ BPF_INLINE __u64 mix64(__u64 h, __u64 x)
 #define OBJECT_WORDS 12 /* of an object, from its length on */
 
 /*
- * Of an object whose length w->buf begins with: the length, and data[start, start + size). Nothing else:
- * between them and behind them lie counts and caches that change.
+ * Of an object whose length w->buf begins with: the length, and data[start, start + size). Nothing
+ * else: between them and behind them lie counts and caches that change.
  */
 BPF_INLINE __u64 hash_object(struct walk *w, __u32 start, __u64 size)
 {
@@ -99,8 +100,8 @@ BPF_INLINE __u64 read_object(struct walk *w, __u64 addr, __u32 is_bytes)
 }
 
 /*
- * What is at `addr`. Functions share their file's name, and what was read in this sample has not changed: a
- * frame of the stopped thread holds it.
+ * What is at `addr`. Functions share their file's name, and what was read in this sample has not
+ * changed: a frame of the stopped thread holds it.
  */
 BPF_NOINLINE __u64 object_hash(__u64 addr, __u32 is_bytes)
 {
@@ -310,15 +311,18 @@ BPF_NOINLINE int announce_code(__u32 unused)
 }
 
 /*
- * The __init__ shim that an inlined class call pushes (3.13+, _Py_InitCleanup in Objects/codeobject.c):
- * its name and its file name are one object, which no compiled code has.
+ * The __init__ shim that an inlined class call pushes (3.13+, _Py_InitCleanup in
+ * Objects/codeobject.c): its name and its file name are one object, which no compiled code has.
  */
 BPF_INLINE int is_init_shim(const struct walk *w, __u64 name)
 {
 	return w->in.layout.chain == PY_CHAIN_SHIM && name == w->blob_addr[BLOB_FILENAME];
 }
 
-/* The fingerprint at hand as a cache holds it: what it had before user space has raised the epoch is unknown to it. */
+/*
+ * The fingerprint at hand as a cache holds it: what it had before user space has raised the epoch
+ * is unknown to it.
+ */
 BPF_INLINE __u64 known_fingerprint(const struct walk *w)
 {
 	return w->fingerprint + w->code_epoch;
@@ -339,8 +343,8 @@ BPF_INLINE int code_find(struct walk *w, const struct known_code *known)
 }
 
 /*
- * The code object at `code` is what was seen there before: what it is told by is the same, so the rest
- * need not be read.
+ * The code object at `code` is what was seen there before: what it is told by is the same, so the
+ * rest need not be read.
  */
 BPF_INLINE int is_unchanged(struct walk *w, __u64 code, const struct known_code *known)
 {
@@ -358,13 +362,14 @@ BPF_INLINE int is_unchanged(struct walk *w, __u64 code, const struct known_code 
 #define EPOCH_FIRST 8		 /* the smallest count that can be relied on */
 
 /*
- * The time for which what was seen at an address is still there, because a frame of the stopped thread holds
- * it: this sample. Or longer, where the interpreter counts the code objects that it makes
- * (func_state.next_version, 3.13: init_code(), Objects/codeobject.c) or frees (_code_object_generation, 3.14+:
- * code_dealloc()): an object that was there when the count was the same is still that one. The first stays 0
- * when it has overflowed, and has a mutex below it in the same word where there is no GIL. An interpreter
- * counts what its own threads do, so it has to be the only one, now and when the object was seen. And user space
- * must not have forgotten the names meanwhile (code_epoch).
+ * The time for which what was seen at an address is still there, because a frame of the stopped
+ * thread holds it: this sample. Or longer, where the interpreter counts the code objects that it
+ * makes (func_state.next_version, 3.13: init_code(), Objects/codeobject.c) or frees
+ * (_code_object_generation, 3.14+: code_dealloc()): an object that was there when the count was the
+ * same is still that one. The first stays 0 when it has overflowed, and has a mutex below it in the
+ * same word where there is no GIL. An interpreter counts what its own threads do, so it has to be
+ * the only one, now and when the object was seen. And user space must not have forgotten the names
+ * meanwhile (code_epoch).
  */
 BPF_INLINE void set_epoch(struct walk *w)
 {
@@ -385,8 +390,8 @@ BPF_INLINE void set_epoch(struct walk *w)
 #define ROW_FRAMES 40 /* of a deeper stack: the outer ones would only push the others out */
 
 /*
- * What a code object is told by in a row. 0: it is in none, because what is known of it ends with the sample, or is
- * kept in the slots only.
+ * What a code object is told by in a row. 0: it is in none, because what is known of it ends with
+ * the sample, or is kept in the slots only.
  */
 BPF_INLINE __u64 row_tag(const struct walk *w, __u64 code)
 {
@@ -400,7 +405,10 @@ BPF_INLINE struct row_code *row_line(const struct walk *w, __u64 tag)
 	return row ? row->line[tag >> 32 & (ROW_LINES - 1)] : NULL;
 }
 
-/* Sets w->code_id if the code object was seen in this epoch, in this thread or another one with this row. */
+/*
+ * Sets w->code_id if the code object was seen in this epoch, in this thread or another one with
+ * this row.
+ */
 BPF_INLINE int find_in_row(struct walk *w, const struct row_code *line, __u64 tag)
 {
 	__u64 id;
@@ -418,8 +426,8 @@ BPF_INLINE int find_in_row(struct walk *w, const struct row_code *line, __u64 ta
 }
 
 /*
- * In place of any other where none is free: frames are looked up in the same order each time, so if the oldest went, a line
- * of one too many would never have the next.
+ * In place of any other where none is free: frames are looked up in the same order each time, so if
+ * the oldest went, a line of one too many would never have the next.
  */
 BPF_INLINE void add_to_row(const struct walk *w, struct row_code *line, __u64 tag)
 {
@@ -458,8 +466,9 @@ BPF_INLINE void keep_slot(const struct walk *w, struct known_code *known, __u64 
 }
 
 /*
- * The slots are a process's as long as it has the CPU, and their lines are at hand then. When another one had the
- * CPU before, they are that one's, and each is a line elsewhere; those of a row are neighbours.
+ * The slots are a process's as long as it has the CPU, and their lines are at hand then. When
+ * another one had the CPU before, they are that one's, and each is a line elsewhere; those of a row
+ * are neighbours.
  */
 BPF_INLINE int was_seen(struct walk *w, __u64 code, struct known_code *known, struct row_code *line,
 			__u64 tag)
@@ -485,7 +494,10 @@ BPF_INLINE __u32 code_slot_of(const struct walk *w, __u64 code)
 	return (__u32)(hash >> 32) % CODE_SLOTS;
 }
 
-/* Of a code object that is in no cache. A function of its own: code_identify() is in the step for each frame. */
+/*
+ * Of a code object that is in no cache. A function of its own: code_identify() is in the step for
+ * each frame.
+ */
 BPF_NOINLINE int read_code(__u64 code)
 {
 	struct walk *w = the_walk();
@@ -513,8 +525,8 @@ BPF_NOINLINE int read_code(__u64 code)
 }
 
 /*
- * Sets w->code_id for the code object at `code`. 0, CODE_HIDDEN, or negative errno. What was seen in this
- * epoch is not read again.
+ * Sets w->code_id for the code object at `code`. 0, CODE_HIDDEN, or negative errno. What was seen
+ * in this epoch is not read again.
  */
 BPF_INLINE int code_identify(struct walk *w, __u64 code)
 {

@@ -2,7 +2,8 @@
 #ifndef PYPERF_IMAGE_H
 #define PYPERF_IMAGE_H
 /*
- * What the walkers go by, from what user space knows of the process: its mappings, its interpreters.
+ * What the walkers go by, from what user space knows of the process: its mappings, its
+ * interpreters.
  */
 #include "state.bpf.h"
 

@@ -2,13 +2,14 @@
 #ifndef PYPERF_LIFECYCLE_H
 #define PYPERF_LIFECYCLE_H
 /*
- * Beside the stages: fork, exec, exit and new address ranges keep `procs` and `mappings` true at once, in
- * the kernel; user space is told.
+ * Beside the stages: fork, exec, exit and new address ranges keep `procs` and `mappings` true at
+ * once, in the kernel; user space is told.
  * Input:   the tracepoints' tasks.
  * Output:  procs; struct ev_proc in `events`.
- * Cost:    1 us per fork, exec, exit of a process; nothing for threads but the test. 25 ns for memory that
- *          is mapped to read and write; two look-ups and a binary search, 0.2 us, for any other address range
- *          that is given out. 6 us to wake user space, once until it has looked.
+ * Cost:    1 us per fork, exec, exit of a process; nothing for threads but the test. 25 ns for
+ *          memory that is mapped to read and write; two look-ups and a binary search, 0.2 us, for
+ *          any other address range that is given out. 6 us to wake user space, once until it has
+ *          looked.
  * Fails:   table or ring full: counted (note_proc_full, note_event_lost).
  */
 #include "task.bpf.h"
@@ -21,10 +22,11 @@
 #define MAP_ANONYMOUS 0x20
 
 /*
- * Wakes user space, unless it was woken and has not read since: see rings__consume(). Whoever calls this has submitted a
- * record before, which is a full barrier; user space clears `told` before it reads. The wake-up comes with a record of its
- * own, which user space must see: if it reads that before the wake-up arrives, it would sleep on while `told` says that it
- * was woken. Without room for it there are others, and user space finds them at its next tick.
+ * Wakes user space, unless it was woken and has not read since: see rings__consume(). Whoever calls
+ * this has submitted a record before, which is a full barrier; user space clears `told` before it
+ * reads. The wake-up comes with a record of its own, which user space must see: if it reads that
+ * before the wake-up arrives, it would sleep on while `told` says that it was woken. Without room
+ * for it there are others, and user space finds them at its next tick.
  */
 BPF_INLINE void wake_user(void)
 {
@@ -41,9 +43,10 @@ BPF_INLINE void wake_user(void)
 }
 
 /*
- * A new program must be known before its next sample, unless it is one of those that start all the time and are not
- * Python. A child is known, until it calls exec, by its parent's image; most do so within a ms. With -p an exit may be
- * the end of the run, and a child one of the few that are wanted.
+ * A new program must be known before its next sample, unless it is one of those that start all the
+ * time and are not Python. A child is known, until it calls exec, by its parent's image; most do so
+ * within a ms. With -p an exit may be the end of the run, and a child one of the few that are
+ * wanted.
  */
 BPF_INLINE int is_urgent(__u32 type, const struct proc *p)
 {
@@ -95,10 +98,11 @@ BPF_NOINLINE int tell_code(__u32 tgid, __u32 space, __u32 state)
 }
 
 /*
- * A change of `procs` failed. No room, or no number, is one thing. The other is a lock that could not be had: -EBUSY when
- * this CPU was in the same bucket already (map_locked, up to 6.14), -EDEADLK or -ETIMEDOUT after a quarter
- * of a second (rqspinlock, from 6.15 on; a virtual CPU that does not run may hold one so long). User space
- * compares the table with /proc then: process_table__resync().
+ * A change of `procs` failed. No room, or no number, is one thing. The other is a lock that could
+ * not be had: -EBUSY when this CPU was in the same bucket already (map_locked, up to 6.14),
+ * -EDEADLK or -ETIMEDOUT after a quarter of a second (rqspinlock, from 6.15 on; a virtual CPU that
+ * does not run may hold one so long). User space compares the table with /proc then:
+ * process_table__resync().
  */
 BPF_INLINE void count_refusal(long err)
 {
@@ -191,22 +195,23 @@ BPF_INLINE void follow_exit(struct task_struct *task)
 	last = *p;
 	err = bpf_map_delete_elem(&procs, &tgid);
 	if (err == E_NOENT)
-		return; /* two last threads on two CPUs may both find nobody alive: one of them tells */
+		/* two last threads on two CPUs may both find nobody alive: one of them tells */
+		return;
 	if (err)
 		count_refusal(err);
 	stat_inc(CTR_note_exit);
 	send_event(EV_EXIT, tgid, &last, 0, task, NULL);
 }
 
-/* ---- addresses that are used again ------------------------------------------------------------ */
+/* ---- addresses that are used again ----------------------------------------------------------- */
 
 #define EMPTY_STEP  128 /* mappings of one step, and steps: together an image */
 #define EMPTY_STEPS ((1 << IMAGE_MAX_BITS) / EMPTY_STEP)
 #define PAGE_OFFSET 0xfff
 
 /*
- * The first of the mappings [lo, hi) that lies, or lay, in [start, end); hi: there is none. Nothing here uses
- * the scratch: a sample may interrupt.
+ * The first of the mappings [lo, hi) that lies, or lay, in [start, end); hi: there is none. Nothing
+ * here uses the scratch: a sample may interrupt.
  */
 BPF_NOINLINE __u32 mapping_in(__u32 lo, __u32 hi, __u64 start, __u64 end)
 {
@@ -257,7 +262,10 @@ BPF_INLINE void follow_area_in_draft(const struct proc *p, __u64 start, __u64 en
 		empty_mappings(mapping_in(DRAFT_FIRST(word), hi, start, end), hi, end);
 }
 
-/* An image that is shared stays as it is for the others; this process has none until it gets its own. */
+/*
+ * An image that is shared stays as it is for the others; this process has none until it gets its
+ * own.
+ */
 BPF_INLINE void follow_area_in_image(struct proc *p, const struct image *im, int own, __u64 start,
 				     __u64 end, struct task_struct *task)
 {
@@ -304,8 +312,9 @@ BPF_INLINE void load_mmap_args(struct mmap_args *a)
 }
 
 /*
- * mmap() of memory to read and write: nothing is executed there, and there is a lot of it. Or the kernel maps a program in
- * execve(): on_exec() comes after it, and until then the process has no user stack.
+ * mmap() of memory to read and write: nothing is executed there, and there is a lot of it. Or the
+ * kernel maps a program in execve(): on_exec() comes after it, and until then the process has no
+ * user stack.
  */
 BPF_INLINE int is_no_news(const struct mmap_args *a)
 {
@@ -315,8 +324,8 @@ BPF_INLINE int is_no_news(const struct mmap_args *a)
 }
 
 /*
- * mmap() of code, or of what a dynamic linker maps at first of a library, before it puts the code there: a file, private
- * and not to be written.
+ * mmap() of code, or of what a dynamic linker maps at first of a library, before it puts the code
+ * there: a file, private and not to be written.
  */
 BPF_INLINE int maps_code(const struct mmap_args *a)
 {
@@ -335,10 +344,11 @@ BPF_INLINE int code_matters(const struct image *im)
 }
 
 /*
- * The kernel has chosen an address range for a new mapping (mm/mmap.c, vm_unmapped_area(); the tracepoint
- * is of 5.7, df529cabb7a2). It is free, so what an image has there is gone: a library that was closed.
- * Until user space knows, samples there are of no file. It counts that `areas` is first, with a full
- * barrier, and the draft comes before the image: see make_draft() in user/process/process.c.
+ * The kernel has chosen an address range for a new mapping (mm/mmap.c, vm_unmapped_area(); the
+ * tracepoint is of 5.7, df529cabb7a2). It is free, so what an image has there is gone: a library
+ * that was closed. Until user space knows, samples there are of no file. It counts that `areas` is
+ * first, with a full barrier, and the draft comes before the image: see make_draft() in
+ * user/process/process.c.
  */
 BPF_INLINE void follow_area(__u64 start, const struct vm_unmapped_area_info *info,
 			    const struct mmap_args *args)
@@ -363,7 +373,7 @@ BPF_INLINE void follow_area(__u64 start, const struct vm_unmapped_area_info *inf
 		tell_code(tgid, p->space, AREA_COMING);
 }
 
-/* ---- other code, seen by a sample -------------------------------------------------------------- */
+/* ---- other code, seen by a sample ------------------------------------------------------------ */
 
 /* No library with an interpreter is smaller: 512 KiB. */
 #define INTERP_PAGES 128
@@ -379,8 +389,9 @@ BPF_INLINE int is_news(const struct proc *p, const struct image *im, __u16 was, 
 }
 
 /*
- * What no address range is given out for, or nothing is attached to see: mprotect(), MAP_FIXED, a library that is loaded
- * after a long time. Not in NMI: another program of this CPU may have the ring's lock.
+ * What no address range is given out for, or nothing is attached to see: mprotect(), MAP_FIXED, a
+ * library that is loaded after a long time. Not in NMI: another program of this CPU may have the
+ * ring's lock.
  */
 BPF_INLINE void watch_code(struct proc *p, const struct image *im, struct task_struct *task,
 			   __u32 tgid)

@@ -5,8 +5,9 @@
  * Every map, in one place: the memory bill is this page. Hash maps are preallocated: perf event
  * programs may not allocate. Sizes are defaults; object__configure() sets them from options.
  *
- * Each object has all of them. What its programs write while no other object's can be at it is the object's own; the others,
- * and .bss, are the sampler's in every object: see own_maps[] in user/sources/probe_source.c.
+ * Each object has all of them. What its programs write while no other object's can be at it is the
+ * object's own; the others, and .bss, are the sampler's in every object: see own_maps[] in
+ * user/sources/probe_source.c.
  */
 #include "state.bpf.h"
 
@@ -15,7 +16,9 @@
 #define E_2BIG	(-7)
 #define E_EXIST (-17)
 
-/* tgid -> struct proc. BPF writes at fork and exec and deletes at exit; user/ adds what ran before. */
+/*
+ * tgid -> struct proc. BPF writes at fork and exec and deletes at exit; user/ adds what ran before.
+ */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 16384);
@@ -24,8 +27,8 @@ struct {
 } procs SEC(".maps");
 
 /*
- * Executables that were seen without Python, to whose processes user/ need not look at once. It adds and takes away.
- * Full: the next ones are looked at as all are.
+ * Executables that were seen without Python, to whose processes user/ need not look at once. It
+ * adds and takes away. Full: the next ones are looked at as all are.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -34,7 +37,10 @@ struct {
 	__type(value, __u32);
 } plain_exes SEC(".maps");
 
-/* space -> struct image. user/ writes and deletes. Full: the process stays "pending", user/ says so. */
+/*
+ * space -> struct image. user/ writes and deletes. Full: the process stays "pending", user/ says
+ * so.
+ */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 16384);
@@ -42,7 +48,9 @@ struct {
 	__type(value, struct image);
 } images SEC(".maps");
 
-/* Executable mappings of all images, in sorted runs. user/ writes through its mapping. 32 B each. */
+/*
+ * Executable mappings of all images, in sorted runs. user/ writes through its mapping. 32 B each.
+ */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
@@ -78,9 +86,9 @@ struct places {
 };
 
 /*
- * CPU -> the places of code that stacks came by, and their rules; a look-up in a table takes ten times as
- * long. 64 KiB a CPU. Shared with user space only because such an array begins at a page: two places are a
- * line of the cache.
+ * CPU -> the places of code that stacks came by, and their rules; a look-up in a table takes ten
+ * times as long. 64 KiB a CPU. Shared with user space only because such an array begins at a page:
+ * two places are a line of the cache.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -99,8 +107,8 @@ struct {
 } known_codes SEC(".maps");
 
 /*
- * The same by thread, for an epoch (set_epoch()): a row for each, by a hash. 1 MiB. Shared with user space only for the rows to
- * begin at lines of the cache.
+ * The same by thread, for an epoch (set_epoch()): a row for each, by a hash. 1 MiB. Shared with
+ * user space only for the rows to begin at lines of the cache.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -111,8 +119,9 @@ struct {
 } code_rows SEC(".maps");
 
 /*
- * File id modulo SEEN_SLOTS -> 1: a walk came by since user/ cleared it, so its table is of use. user/ through its
- * mapping: values of arrays lie at multiples of 8 bytes there, whatever their size.
+ * File id modulo SEEN_SLOTS -> 1: a walk came by since user/ cleared it, so its table is of use.
+ * user/ through its mapping: values of arrays lie at multiples of 8 bytes there, whatever their
+ * size.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -192,9 +201,9 @@ struct glob {
 };
 
 /*
- * Who gives numbers to spaces: each has a counter per CPU of its own. No program runs while it runs on the same CPU,
- * but one may interrupt the other where tracepoints can be preempted, and an atomic increment that returns
- * the value needs Linux 5.12.
+ * Who gives numbers to spaces: each has a counter per CPU of its own. No program runs while it runs
+ * on the same CPU, but one may interrupt the other where tracepoints can be preempted, and an
+ * atomic increment that returns the value needs Linux 5.12.
  */
 enum space_maker {
 	SPACE_FORK,
@@ -237,7 +246,10 @@ struct {
 	__uint(value_size, DEEP_WORDS(STACK_DEPTH_DEFAULT) * 8);
 } deep SEC(".maps");
 
-/* Process events. They wake user space, see wake_user(). Full: note_event_lost, and user/ scans /proc again. */
+/*
+ * Process events. They wake user space, see wake_user(). Full: note_event_lost, and user/ scans
+ * /proc again.
+ */
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 256 * 1024);
@@ -250,9 +262,10 @@ struct {
 } blobs SEC(".maps");
 
 /*
- * With CFG_NMI: stacks and threads that are in no map yet. No other program writes here, and samples in NMI do
- * not interrupt each other, so who holds the ring's lock is never the one that was interrupted. From 6.15
- * on (a650d38915c1) the sample would wait for it for a quarter of a second. Full: lost_nmi_miss.
+ * With CFG_NMI: stacks and threads that are in no map yet. No other program writes here, and
+ * samples in NMI do not interrupt each other, so who holds the ring's lock is never the one that
+ * was interrupted. From 6.15 on (a650d38915c1) the sample would wait for it for a quarter of a
+ * second. Full: lost_nmi_miss.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
@@ -270,14 +283,17 @@ const volatile struct pyperf_cfg cfg = {
 };
 
 /*
- * DRAFT_WORD of the mappings that are about to become an image; 0: none. user/ writes it, one at a time: BPF keeps
- * them true, like those of an image, but shows nothing by them.
+ * DRAFT_WORD of the mappings that are about to become an image; 0: none. user/ writes it, one at a
+ * time: BPF keeps them true, like those of an image, but shows nothing by them.
  */
 __u64 draft;
 
 __u64 events_lost; /* note_event_lost + note_proc_busy, to be seen without a system call */
 __u32 told;	   /* user space was woken; it clears this before it reads `events` */
-/* Written by user/: what a sample of each event, if it is a clock, is worth; 0: what the kernel says. */
+/*
+ * Written by user/: what a sample of each event, if it is a clock, is worth; 0: what the kernel
+ * says.
+ */
 __u64 clock_ns[SAMPLED_MAX];
 __u32 active_window; /* 0 or 1: written by user/ */
 __u32 code_epoch;    /* raised by user/: known_codes are forgotten */
@@ -294,7 +310,9 @@ BPF_INLINE struct counters *the_counters(void)
 	return bpf_map_lookup_elem(&counters, &zero);
 }
 
-/* For all programs: those that are not the sampler's can be interrupted, by it and by each other. */
+/*
+ * For all programs: those that are not the sampler's can be interrupted, by it and by each other.
+ */
 BPF_INLINE void stat_add(__u32 counter, __u64 n)
 {
 	struct counters *c = the_counters();

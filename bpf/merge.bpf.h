@@ -33,8 +33,8 @@ BPF_NOINLINE int push_frame(__u64 word)
 
 /*
  * <= 3.9: activation k from the innermost is segment k. One activation more than segments: the
- * innermost has no frame yet, or no more (it is about to enter or to leave its loop). The thread stands in it then, or in
- * what it calls at its end.
+ * innermost has no frame yet, or no more (it is about to enter or to leave its loop). The thread
+ * stands in it then, or in what it calls at its end.
  */
 #define EDGE_CALLS                                                                                 \
 	3 /* 3.6: _Py_CheckFunctionResult(), PyErr_Occurred(), _PyThreadState_UncheckedGet() */
@@ -121,9 +121,9 @@ BPF_INLINE int merge_native(struct walk *w, struct stack *st, __u64 *deep)
 }
 
 /*
- * The next words: of the Python frames [py_at, py_end), or of the next segment up to number merge_to; behind the last of these, of
- * native frames. One kind after the other: in one loop over all of them the verifier would follow each order of kinds. 1: there
- * are none.
+ * The next words: of the Python frames [py_at, py_end), or of the next segment up to number
+ * merge_to; behind the last of these, of native frames. One kind after the other: in one loop over
+ * all of them the verifier would follow each order of kinds. 1: there are none.
  */
 BPF_NOINLINE int merge_some(__u32 unused)
 {
@@ -154,8 +154,8 @@ BPF_NOINLINE int merge_words(__u32 unused)
 }
 
 /*
- * The dynamic linker is at work: the interpreter's state could not be read because no one has touched
- * that page yet. The native stack shows that there is nothing of Python on it.
+ * The dynamic linker is at work: the interpreter's state could not be read because no one has
+ * touched that page yet. The native stack shows that there is nothing of Python on it.
  */
 BPF_INLINE int before_python(const struct walk *w)
 {

@@ -1,21 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The object of probes: programs at instructions of user space (uprobes). It is loaded when such a source is asked for.
+ * The object of probes: programs at instructions of user space (uprobes). It is loaded when such a
+ * source is asked for.
  *
- * Samples interrupt these programs, and where the kernel is preemptible they interrupt each other. So the object has
- * scratch, counts, counters and a ring of its own, and a program claims the scratch of its CPU before it uses it.
+ * Samples interrupt these programs, and where the kernel is preemptible they interrupt each other.
+ * So the object has scratch, counts, counters and a ring of its own, and a program claims the
+ * scratch of its CPU before it uses it.
  *
- * Invariant: delivered = counted + filtered_* + lost_*, as in the sampler; a claim that is refused is lost_busy.
+ * Invariant: delivered = counted + filtered_* + lost_*, as in the sampler; a claim that is refused
+ * is lost_busy.
  */
 #include "take.bpf.h"
 
 char LICENSE[] SEC("license") = "GPL";
 
 /*
- * The program that counts itself from 0 to 1 has the scratch, until it counts itself off. An addition and a look: an
- * exchange with comparison needs Linux 5.12. Two that come at once may both be refused, but never both be let in: whoever
- * sees 1 was alone between its addition and its look, and the next one adds to that. All of this is on one CPU, as no
- * program of BPF migrates.
+ * The program that counts itself from 0 to 1 has the scratch, until it counts itself off. An
+ * addition and a look: an exchange with comparison needs Linux 5.12. Two that come at once may both
+ * be refused, but never both be let in: whoever sees 1 was alone between its addition and its look,
+ * and the next one adds to that. All of this is on one CPU, as no program of BPF migrates.
  */
 BPF_INLINE int claim_scratch(struct counters *c)
 {
@@ -32,7 +35,10 @@ BPF_INLINE void release_scratch(struct counters *c)
 	__sync_fetch_and_add(&c->claims, -1);
 }
 
-/* With the claim on_probe() is entered; it releases it. `delivered` may be counted by several at a time. */
+/*
+ * With the claim on_probe() is entered; it releases it. `delivered` may be counted by several at a
+ * time.
+ */
 BPF_INLINE int hit(void *ctx, __u32 type)
 {
 	struct counters *c = the_counters();

@@ -4,8 +4,8 @@
  *
  *	sample -> walk -> merge -> aggregate
  *
- * Invariant: delivered = counted + filtered_* + lost_*. Every path through on_cpu_sample() increments
- * exactly one of the right-hand counters.
+ * Invariant: delivered = counted + filtered_* + lost_*. Every path through on_cpu_sample()
+ * increments exactly one of the right-hand counters.
  */
 #include "take.bpf.h"
 
@@ -33,8 +33,9 @@ BPF_INLINE __u32 take_sample(struct bpf_perf_event_data *ctx, struct counters *c
 }
 
 /*
- * Counts the sample, and takes the time of one of TIMED_EVERY: what samples cost decides whether there are too
- * many, see rate__budget() in user/sample/rate.h. The time is kept beside the counters: the BPF stack is full below the walks.
+ * Counts the sample, and takes the time of one of TIMED_EVERY: what samples cost decides whether
+ * there are too many, see rate__budget() in user/sample/rate.h. The time is kept beside the
+ * counters: the BPF stack is full below the walks.
  */
 BPF_INLINE void begin_sample(struct counters *c)
 {
@@ -44,8 +45,8 @@ BPF_INLINE void begin_sample(struct counters *c)
 }
 
 /*
- * What took longer than a stack of the greatest depth can was not the sample: the hypervisor ran something else on this
- * CPU meanwhile, or the firmware did.
+ * What took longer than a stack of the greatest depth can was not the sample: the hypervisor ran
+ * something else on this CPU meanwhile, or the firmware did.
  */
 BPF_INLINE void end_sample(struct counters *c)
 {
@@ -58,7 +59,10 @@ BPF_INLINE void end_sample(struct counters *c)
 	c->n[CTR_timed_ns] += ns < longest ? ns : longest;
 }
 
-/* What the kernel tells with kernel.bpf_stats_enabled, but without a right, and at the cost of these programs alone. */
+/*
+ * What the kernel tells with kernel.bpf_stats_enabled, but without a right, and at the cost of
+ * these programs alone.
+ */
 BPF_INLINE __u64 begin_following(void)
 {
 	return cfg.flags & CFG_TIMED ? bpf_ktime_get_ns() : 0;
@@ -117,9 +121,9 @@ int on_exit(struct bpf_raw_tracepoint_args *ctx)
 }
 
 /*
- * Each event but the first has a program of its own, which says whose sample it is and goes on in on_cpu_sample(). While
- * one of these runs the kernel runs no other on its CPU (bpf_prog_active in bpf_overflow_handler(), kernel/events/core.c),
- * so what is said is of this sample.
+ * Each event but the first has a program of its own, which says whose sample it is and goes on in
+ * on_cpu_sample(). While one of these runs the kernel runs no other on its CPU (bpf_prog_active in
+ * bpf_overflow_handler(), kernel/events/core.c), so what is said is of this sample.
  */
 BPF_INLINE int sample_of(void *ctx, __u32 type)
 {
@@ -151,7 +155,10 @@ int on_fourth_event(struct bpf_perf_event_data *ctx)
 	return sample_of(ctx, 3);
 }
 
-/* The last section of the object: the programs before it are used while it is being loaded (user/follow/loader.h). */
+/*
+ * The last section of the object: the programs before it are used while it is being loaded
+ * (user/follow/loader.h).
+ */
 SEC("perf_event")
 int on_cpu_sample(struct bpf_perf_event_data *ctx)
 {

@@ -27,7 +27,8 @@
 #define STACK_DEPTH_DEFAULT	       1024
 #define STACK_DEPTH_MIN		       128 /* kernel frames need so much, see DEEP_WORDS() */
 #define STACK_DEPTH_MAX		       16384
-#define MAX_KERN_FRAMES		       127 /* PERF_MAX_STACK_DEPTH, see sysctl kernel.perf_event_max_stack */
+/* PERF_MAX_STACK_DEPTH, see sysctl kernel.perf_event_max_stack */
+#define MAX_KERN_FRAMES		       127
 #define MAX_FRAMES		       (2 * STACK_DEPTH_MAX) /* words of one merged stack */
 #define CHUNK_FRAMES		       16		     /* words of one stored chunk */
 #define MAX_CHUNKS		       (MAX_FRAMES / CHUNK_FRAMES)
@@ -52,8 +53,8 @@
  *   ANON         user address in memory that belongs to no ELF file: JIT code, trampolines, a memfd
  *                that is no ELF file, an address outside all known mappings. It means something in
  *                one address space only: the `space` of the stack's struct count_key
- *   JIT          number of a name, see user/symbolize/sym_jit.h: what user/ makes of ANON when it reads a window,
- *                because of that; BPF never writes it
+ *   JIT          number of a name, see user/symbolize/sym_jit.h: what user/ makes of ANON when it
+ *                reads a window, because of that; BPF never writes it
  *
  * For return addresses the word holds "address - 1": the last byte of the call instruction, so that
  * neither the line nor the function of the next instruction is shown.
@@ -242,8 +243,8 @@ struct pyperf_cfg {
 PYPERF_ASSERT_SIZE(struct pyperf_cfg, 56 + GLOB_LEN);
 
 /*
- * deep: CPU -> the words of the sample at hand, in parts of `depth` words. Their number is an option,
- * so they are not in a struct.
+ * deep: CPU -> the words of the sample at hand, in parts of `depth` words. Their number is an
+ * option, so they are not in a struct.
  */
 enum deep_part {
 	DEEP_PY = 0,	 /* PYTHON words, innermost first */
@@ -266,7 +267,10 @@ enum proc_flags {
 	PROC_PLAIN = 1 << 1, /* its executable is in plain_exes */
 };
 
-/* Spaces below are given by user/ to processes that ran before, those above by BPF at fork and exec. */
+/*
+ * Spaces below are given by user/ to processes that ran before, those above by BPF at fork and
+ * exec.
+ */
 #define SPACE_FIRST_BPF 0x01000000U
 
 /*
@@ -283,7 +287,10 @@ struct proc {
 };
 PYPERF_ASSERT_SIZE(struct proc, 16);
 
-/* An executable, by the numbers that the kernel has for it; a file system may tell others by stat(). */
+/*
+ * An executable, by the numbers that the kernel has for it; a file system may tell others by
+ * stat().
+ */
 struct exe_key {
 	__u64 ino;
 	__u32 dev;
@@ -319,7 +326,9 @@ PYPERF_ASSERT_SIZE(struct image, 16 + 16 * IMAGE_INTERPS);
 #define MAP_STEPS      17 /* halvings of `mappings`, which has no more than 1 << MAP_STEPS */
 #define IMAGE_MAX_BITS 14 /* an image has fewer than 1 << IMAGE_MAX_BITS of them */
 
-/* Which mappings, and of which space, are a draft: one word, so that it is never half of another. */
+/*
+ * Which mappings, and of which space, are a draft: one word, so that it is never half of another.
+ */
 #define DRAFT_WORD(space, first, cnt)                                                              \
 	((__u64)(space) << 32 | (__u64)(first) << IMAGE_MAX_BITS | (__u64)(cnt))
 #define DRAFT_SPACE(word) ((__u32)((word) >> 32))
@@ -327,8 +336,8 @@ PYPERF_ASSERT_SIZE(struct image, 16 + 16 * IMAGE_INTERPS);
 #define DRAFT_CNT(word)	  ((__u32)(word) & ((1U << IMAGE_MAX_BITS) - 1))
 
 /*
- * One executable mapping of a process. When the kernel gives its addresses out anew, BPF sets `end` to
- * `start`: what lies there now must not be shown as what was there.
+ * One executable mapping of a process. When the kernel gives its addresses out anew, BPF sets `end`
+ * to `start`: what lies there now must not be shown as what was there.
  */
 struct mapping {
 	__u64 start;
@@ -392,16 +401,17 @@ enum reg_rule {
 };
 
 /*
- * unwind_rule.cfa_add of CFA_REG: the extra register (arch/arch.h) is saved at CFA + this, or one of these. It
- * is read only for a frame whose CFA it is (the dynamic linker's, where it binds a symbol at its first call).
+ * unwind_rule.cfa_add of CFA_REG: the extra register (arch/arch.h) is saved at CFA + this, or one
+ * of these. It is read only for a frame whose CFA it is (the dynamic linker's, where it binds a
+ * symbol at its first call).
  */
 #define UW_EXTRA_SAME 0
 #define UW_EXTRA_LOST 1
 
 /*
  * How to leave one frame. Registers by DWARF number of the file's machine. Frame pointer and return
- * address are tracked past the leaf, the extra register when it is needed. A rule on another register that calls
- * preserve can be followed in the leaf frame only.
+ * address are tracked past the leaf, the extra register when it is needed. A rule on another
+ * register that calls preserve can be followed in the leaf frame only.
  */
 struct unwind_rule {
 	__u8 cfa_kind; /* enum cfa_kind */
@@ -536,7 +546,10 @@ struct code_val {
 
 #define CODE_SLOTS 2048
 
-/* known_codes: a code object that was seen, see code_identify(). BPF finds its id here without asking `codes`. */
+/*
+ * known_codes: a code object that was seen, see code_identify(). BPF finds its id here without
+ * asking `codes`.
+ */
 struct known_code {
 	__u64 addr;	   /* 0: free */
 	__u64 fingerprint; /* and the epoch, see known_fingerprint() */
@@ -551,9 +564,9 @@ PYPERF_ASSERT_SIZE(struct known_code, 32);
 #define ROW_ID_SHIFT 36 /* ids are smaller: FRAME_PYTHON_CODE */
 
 /*
- * code_rows: the code objects that a thread was seen with, in one row, so that their lines are neighbours. Threads of one
- * hash share a row, on any CPU, and nobody locks: the tag tells an entry of another process, of another epoch, and
- * one half of which is of another.
+ * code_rows: the code objects that a thread was seen with, in one row, so that their lines are
+ * neighbours. Threads of one hash share a row, on any CPU, and nobody locks: the tag tells an entry
+ * of another process, of another epoch, and one half of which is of another.
  */
 struct row_code {
 	__u64 tag; /* of the code object and its epoch; 0: free */
@@ -565,8 +578,9 @@ struct code_row {
 PYPERF_ASSERT_SIZE(struct code_row, ROW_LINES * 64);
 
 /*
- * threads: where the PyThreadState of a thread is. A cache, checked at each use. The states that a walk of the list
- * passed on its way to another thread's are there by the thread pointers of theirs.
+ * threads: where the PyThreadState of a thread is. A cache, checked at each use. The states that a
+ * walk of the list passed on its way to another thread's are there by the thread pointers of
+ * theirs.
  */
 #define THREAD_PASSED	      (1U << 31) /* which no tid has */
 #define THREAD_PASSED_TID(tp) (THREAD_PASSED | (__u32)((tp) >> 6))
@@ -585,7 +599,7 @@ struct thread_val {
 };
 PYPERF_ASSERT_SIZE(struct thread_val, 32);
 
-/* ---- Threads, as they are now ----------------------------------------------------------------- */
+/* ---- Threads, as they are now ---------------------------------------------------------------- */
 
 enum thread_flags {
 	THREAD_ON_CPU = 1 << 0,	  /* running while it was looked at: what it was given is old */
@@ -605,9 +619,9 @@ enum thread_state {
 #define THREAD_KERN_FRAMES 64
 
 /*
- * What the iterator of threads.bpf.c writes for each thread of the process. If a thread is not on a CPU
- * now and at a later look, and `switches` is the same, it did not run in between: the kernel adds to it
- * whenever it takes a thread off its CPU, before on_cpu becomes 0 (__schedule()).
+ * What the iterator of threads.bpf.c writes for each thread of the process. If a thread is not on a
+ * CPU now and at a later look, and `switches` is the same, it did not run in between: the kernel
+ * adds to it whenever it takes a thread off its CPU, before on_cpu becomes 0 (__schedule()).
  */
 struct thread_now {
 	__u32 tid;	  /* as the caller's pid namespace sees it */
@@ -629,8 +643,8 @@ PYPERF_ASSERT_SIZE(struct thread_now, 48 + 8 * GREG_CNT + 24 + 8 * THREAD_KERN_F
 /* ---- Stacks and counts -------------------------------------------------------------------- */
 
 /*
- * A thread and the interpreter that it runs: a tid is below PID_MAX_LIMIT, 1 << 22 (linux/threads.h).
- * Interpreter 0 is the main one; the last number stands for all above it, too.
+ * A thread and the interpreter that it runs: a tid is below PID_MAX_LIMIT, 1 << 22
+ * (linux/threads.h). Interpreter 0 is the main one; the last number stands for all above it, too.
  */
 #define THREAD_INTERP_SHIFT 22
 #define THREAD_INTERP_MAX   1023U
@@ -648,8 +662,8 @@ struct count_key {
 PYPERF_ASSERT_SIZE(struct count_key, 16);
 
 /*
- * Several events may be sampled at once. Which one a count is of stands in bits of the hash that no chunk has: the key
- * is no longer than for one event.
+ * Several events may be sampled at once. Which one a count is of stands in bits of the hash that no
+ * chunk has: the key is no longer than for one event.
  */
 #define SAMPLED_MAX	       4
 #define COUNT_TYPE_SHIFT       1
@@ -760,8 +774,8 @@ struct ev_blob {
 PYPERF_ASSERT_SIZE(struct ev_blob, 24 + BLOB_DATA);
 
 /*
- * In `misses`: what a sample in NMI context would have inserted into a map, where it may not take the
- * map's lock. user/ inserts it (CFG_NMI).
+ * In `misses`: what a sample in NMI context would have inserted into a map, where it may not take
+ * the map's lock. user/ inserts it (CFG_NMI).
  */
 struct ev_stack {
 	__u32 type;

@@ -41,8 +41,9 @@ BPF_INLINE void recall_row(const struct walk *w)
 }
 
 /*
- * Asks for the lines that the walk will want: those that the last sample used, if it was this thread's, or the row of
- * a Python process after another one's. None of the loads waits for another, so they take the time of a few.
+ * Asks for the lines that the walk will want: those that the last sample used, if it was this
+ * thread's, or the row of a Python process after another one's. None of the loads waits for
+ * another, so they take the time of a few.
  */
 BPF_NOINLINE int recall_lines(__u32 is_python)
 {
@@ -66,7 +67,10 @@ BPF_NOINLINE int recall_lines(__u32 is_python)
 	return 0;
 }
 
-/* Fills in whose sample it is. SAMPLE_TAKE, CTR_note_pending (it counts, without a walk), or why not. */
+/*
+ * Fills in whose sample it is. SAMPLE_TAKE, CTR_note_pending (it counts, without a walk), or why
+ * not.
+ */
 BPF_INLINE __u32 select_sample(struct walk *w, struct task_struct *task)
 {
 	const struct image *im;
@@ -116,8 +120,8 @@ BPF_INLINE struct thread_val *find_thread(const struct walk *w, __u32 tid)
 }
 
 /*
- * The lists of thread states begin where they did when they were scanned for this thread, and none begins
- * with a new state of it in the memory of the old first one. New states are put at the head.
+ * The lists of thread states begin where they did when they were scanned for this thread, and none
+ * begins with a new state of it in the memory of the old first one. New states are put at the head.
  */
 BPF_NOINLINE int lists_unchanged(__u64 heads, __u64 tstate)
 {
@@ -162,8 +166,8 @@ BPF_NOINLINE int scan_tstates(__u32 unused)
 }
 
 /*
- * The walk for another thread came by this one's state: it is still that as long as all lists begin where they did,
- * because a new state is put at the head.
+ * The walk for another thread came by this one's state: it is still that as long as all lists begin
+ * where they did, because a new state is put at the head.
  */
 BPF_NOINLINE int recall_passed(__u32 unused)
 {
@@ -182,8 +186,8 @@ BPF_NOINLINE int recall_passed(__u32 unused)
 
 /*
  * Sets w->tstate and w->run[]; neither when Python never saw this thread. Where there are several
- * interpreters the thread may have got a state in another one since: only that in the interpreter of the known
- * state need not be searched.
+ * interpreters the thread may have got a state in another one since: only that in the interpreter
+ * of the known state need not be searched.
  */
 BPF_INLINE void find_tstate(struct walk *w)
 {
@@ -208,8 +212,8 @@ BPF_INLINE void find_tstate(struct walk *w)
 
 /*
  * A state from the cache without frames: it may have been freed, its memory is as it was, and the
- * thread has another one. So it is when C calls PyGILState_Ensure() and _Release() in turn, and when
- * an interpreter is ended and begun again. 1: the lists were searched once more.
+ * thread has another one. So it is when C calls PyGILState_Ensure() and _Release() in turn, and
+ * when an interpreter is ended and begun again. 1: the lists were searched once more.
  */
 BPF_NOINLINE int search_if_stale(__u32 unused)
 {
@@ -226,7 +230,10 @@ BPF_NOINLINE int search_if_stale(__u32 unused)
 	return 1;
 }
 
-/* Makes interpreter n of the process the one that is walked, and finds the thread there. 0: there is none. */
+/*
+ * Makes interpreter n of the process the one that is walked, and finds the thread there. 0: there
+ * is none.
+ */
 BPF_NOINLINE int begin_interp(__u32 n)
 {
 	struct walk *w = the_walk();
@@ -239,9 +246,9 @@ BPF_NOINLINE int begin_interp(__u32 n)
 }
 
 /*
- * All Python frames that the thread has in interpreter n of its process. 0: it has none there. A thread
- * that has some in both shows those of the first; the other's eval loops are native frames then. Inline:
- * the walk below it has as many calls one in the other as BPF allows.
+ * All Python frames that the thread has in interpreter n of its process. 0: it has none there. A
+ * thread that has some in both shows those of the first; the other's eval loops are native frames
+ * then. Inline: the walk below it has as many calls one in the other as BPF allows.
  */
 BPF_INLINE int walk_interp(struct walk *w, __u32 n)
 {
@@ -253,7 +260,10 @@ BPF_INLINE int walk_interp(struct walk *w, __u32 n)
 	return w->py_cnt || w->flags & WALK_PY_LOST;
 }
 
-/* Announces the new code object at hand and remembers it. Negative: there was no room to announce it. */
+/*
+ * Announces the new code object at hand and remembers it. Negative: there was no room to announce
+ * it.
+ */
 BPF_INLINE int code_insert(struct walk *w)
 {
 	struct code_key key = { .addr = w->code, .fingerprint = w->fingerprint };

@@ -25,7 +25,9 @@ typedef __u64 uaddr_t; /* an address of the target: an integer, never a pointer 
 
 #define BPF_INLINE static inline __attribute__((always_inline, unused))
 #ifdef __bpf__
-/* weak: else clang specialises the function for its callers, and the verifier sees other arguments. */
+/*
+ * weak: else clang specialises the function for its callers, and the verifier sees other arguments.
+ */
 #define BPF_NOINLINE __attribute__((weak, noinline))
 #else
 #define BPF_NOINLINE static __attribute__((noinline, unused))
@@ -36,8 +38,8 @@ typedef __u64 uaddr_t; /* an address of the target: an integer, never a pointer 
 #endif
 
 /*
- * An index below a power of two, masked where the verifier can see it: without the barrier clang knows
- * from an earlier comparison that the mask changes nothing, and drops it.
+ * An index below a power of two, masked where the verifier can see it: without the barrier clang
+ * knows from an earlier comparison that the mask changes nothing, and drops it.
  */
 #define BOUND(index, size)                                                                         \
 	({                                                                                         \

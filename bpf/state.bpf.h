@@ -2,9 +2,9 @@
 #ifndef PYPERF_STATE_H
 #define PYPERF_STATE_H
 /*
- * The scratch of one sample. It is too big for the BPF stack, so it lives in a per-CPU map; every step
- * of the walk is a global function that fetches it anew (docs/internals/walk.md, "One function per
- * step").
+ * The scratch of one sample. It is too big for the BPF stack, so it lives in a per-CPU map; every
+ * step of the walk is a global function that fetches it anew (docs/internals/walk.md, "One function
+ * per step").
  *
  * A sample cannot be interrupted by another one on the same CPU: the kernel refuses to run a perf
  * event program inside a perf event program (bpf_prog_active in kernel/events/core.c).
@@ -29,7 +29,8 @@ enum walk_flags {
 };
 
 #define SEG_NONE       0
-#define SEG_EVAL       0xffff /* an eval-loop activation without an anchor (<= 3.9): paired in merge */
+/* An eval-loop activation without an anchor (<= 3.9): paired in merge */
+#define SEG_EVAL       0xffff
 #define NO_ANCHOR      (~0ULL) /* of a segment whose end was not seen */
 #define FRAME_SEGMENTS 8       /* that one native frame holds, at most */
 #define OBJECT_SLOTS   64      /* a power of two */
@@ -59,9 +60,10 @@ struct known_object {
 };
 
 /*
- * Where the last sample of this CPU found its code objects and places. When samples are seldom, those lines have left
- * the CPU's caches since, and a walk waits for one after the other. The next sample of the same thread asks for all of
- * them at once (recall_lines()). Of a deeper stack it is the outer frames.
+ * Where the last sample of this CPU found its code objects and places. When samples are seldom,
+ * those lines have left the CPU's caches since, and a walk waits for one after the other. The next
+ * sample of the same thread asks for all of them at once (recall_lines()). Of a deeper stack it is
+ * the outer frames.
  */
 struct recall {
 	__u32 space, tid; /* whose sample it was */
@@ -136,7 +138,8 @@ struct walk {
 	__u64 frame;	 /* looked at next */
 	__u64 cframe;	 /* of the segment at hand (3.10 - 3.12) */
 	__u64 root_cframe;
-	__u64 set_up; /* of the innermost activation, where it is looked at and filled in (3.11, 3.12) */
+	/* of the innermost activation, where it is looked at and filled in (3.11, 3.12) */
+	__u64 set_up;
 	__u64 setup_cframe; /* of the activation below the one that is being set up; 0: none is */
 	__u64 seg_stop;	    /* first frame of the next segment (3.11) */
 	__u64 leaf_anchor;  /* tstate->cframe, to learn cframe_delta */
@@ -148,7 +151,8 @@ struct walk {
 	__u32 run_seg, run_py,
 		run_total; /* seg_cnt, py_cnt, seg_total where the run at hand began */
 	__u32 seg_ordered; /* entries of DEEP_SEG_ORDER */
-	__u32 order_best; /* the run whose next segment is the innermost; in memory, as is what next_anchor() sets */
+	/* the run whose next segment is the innermost; in memory, as is what next_anchor() sets */
+	__u32 order_best;
 	__u64 order_lowest;	  /* ... its anchor */
 	__u32 merge_seg, py_left; /* segments merged; frames that are to be */
 	__u32 merge_to, merge_at; /* segments to merge now; native frames looked at ... */
@@ -167,7 +171,8 @@ struct walk {
 	__s32 firstlineno;
 	__s32 firsttraceable;
 
-	__u64 sample; /* counts the samples of this CPU: what was seen in this one holds till its end */
+	/* counts the samples of this CPU: what was seen in this one holds till its end */
+	__u64 sample;
 	__u64 code_epoch; /* of known_codes: see maps.bpf.h */
 	__u64 epoch;	  /* the same, or while the process makes no code object: see set_epoch() */
 	/* By select_sample(); of no use where code_row() has none: */
@@ -226,9 +231,10 @@ BPF_INLINE void reset_walk(struct walk *w)
 }
 
 /*
- * A place of a file and its rule, which never changes: file ids are not used again. It is found by the
- * place, or by an address; then it is true only if the mapping `map` of the process holds that address and
- * makes it this place. So nothing has to be told when a process maps or unmaps something.
+ * A place of a file and its rule, which never changes: file ids are not used again. It is found by
+ * the place, or by an address; then it is true only if the mapping `map` of the process holds that
+ * address and makes it this place. So nothing has to be told when a process maps or unmaps
+ * something.
  */
 struct known_place {
 	__u64 word; /* NATIVE_WORD(); 0: free */
@@ -277,8 +283,8 @@ struct interp *get_interp(__u32 index);
 #endif
 
 /*
- * What has no branch costs the verifier less: it follows both ways of each, and in a loop all orders of them.
- * 0 or 1: x == 0; a <= b, of numbers below 1 << 63.
+ * What has no branch costs the verifier less: it follows both ways of each, and in a loop all
+ * orders of them. 0 or 1: x == 0; a <= b, of numbers below 1 << 63.
  */
 BPF_INLINE __u64 is_zero(__u64 x)
 {
@@ -299,8 +305,8 @@ BPF_INLINE __u64 choose(__u64 cond, __u64 yes, __u64 no)
 }
 
 /*
- * Positions in the_deep(). The size of a part is a constant of .rodata that the verifier knows, so the
- * masks bound the access for it.
+ * Positions in the_deep(). The size of a part is a constant of .rodata that the verifier knows, so
+ * the masks bound the access for it.
  */
 BPF_INLINE __u32 deep_at(enum deep_part part, __u32 i)
 {
@@ -323,9 +329,10 @@ BPF_INLINE __u32 deep_hash(__u32 i)
 }
 
 /*
- * A loop over a function that returns 0 to go on, in blocks, each a function of its own: the verifier
- * follows the sum of the two bounds, not their product. The bounds come from deep_parts(), which the verifier knows,
- * not from the greatest depth there can be: it follows each round of a loop.
+ * A loop over a function that returns 0 to go on, in blocks, each a function of its own: the
+ * verifier follows the sum of the two bounds, not their product. The bounds come from deep_parts(),
+ * which the verifier knows, not from the greatest depth there can be: it follows each round of a
+ * loop.
  */
 #define BLOCK 32
 #define BLOCK_STEPS(name, step)                                                                    \
@@ -346,8 +353,9 @@ BPF_INLINE __u32 deep_hash(__u32 i)
 	})
 
 /*
- * Unaligned offsets do not occur: all fields are naturally aligned. The casts come first: of a byte of an array
- * clang knows only that it is a byte, and would load words of it byte by byte. verifier: masks bound the access
+ * Unaligned offsets do not occur: all fields are naturally aligned. The casts come first: of a byte
+ * of an array clang knows only that it is a byte, and would load words of it byte by byte.
+ * verifier: masks bound the access
  */
 BPF_INLINE __u64 buf64(const struct walk *w, __u32 off)
 {

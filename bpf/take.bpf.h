@@ -56,7 +56,10 @@ BPF_INLINE int walk_user(const user_regs *regs, struct walk *w, struct task_stru
 	return 1;
 }
 
-/* Plain additions: nothing else that counts here runs on the CPU while its scratch is held, whether in NMI or not. */
+/*
+ * Plain additions: nothing else that counts here runs on the CPU while its scratch is held, whether
+ * in NMI or not.
+ */
 BPF_INLINE void count_quality(struct counters *c, const struct walk *w, __u32 kernel_cnt)
 {
 	__u32 lost = w->flags & (WALK_NATIVE_LOST | WALK_PY_LOST | WALK_PY_UNMERGED |

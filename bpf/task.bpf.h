@@ -2,8 +2,9 @@
 #ifndef PYPERF_TASK_H
 #define PYPERF_TASK_H
 /*
- * What is asked of the current task: its ids in the caller's pid namespace, registers, command name and
- * control groups. Kernel differences live here and in taskinfo.bpf.h, each with its commit or release.
+ * What is asked of the current task: its ids in the caller's pid namespace, registers, command name
+ * and control groups. Kernel differences live here and in taskinfo.bpf.h, each with its commit or
+ * release.
  */
 #include "maps.bpf.h"
 #include "taskinfo.bpf.h"
@@ -32,7 +33,9 @@ BPF_INLINE __u32 task_tid(struct task_struct *task)
 
 /* ---- the current task ------------------------------------------------------------------------ */
 
-/* Members of it are read as they are from 5.11 on (3ca1032ab7ab); a call for each costs some 35 ns. */
+/*
+ * Members of it are read as they are from 5.11 on (3ca1032ab7ab); a call for each costs some 35 ns.
+ */
 BPF_INLINE int has_task_btf(void)
 {
 	return bpf_core_enum_value_exists(enum bpf_func_id, BPF_FUNC_get_current_task_btf);
@@ -122,8 +125,8 @@ BPF_INLINE int exec_took_stack(const user_regs *regs)
 }
 
 /*
- * enum regs_verdict. A function of its own, because all functions that are under way at a time have 512
- * bytes of stack together, and the registers are a third of that.
+ * enum regs_verdict. A function of its own, because all functions that are under way at a time have
+ * 512 bytes of stack together, and the registers are a third of that.
  */
 BPF_NOINLINE int load_task_regs(__u32 unused)
 {
@@ -168,8 +171,8 @@ BPF_NOINLINE int in_cgroup(__u32 unused)
 }
 
 /*
- * Where a match of the command name stands. In a map, not in registers: the verifier would follow every
- * combination of positions otherwise.
+ * Where a match of the command name stands. In a map, not in registers: the verifier would follow
+ * every combination of positions otherwise.
  */
 BPF_INLINE char glob_at(__u32 i)
 {

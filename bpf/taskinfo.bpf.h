@@ -2,15 +2,16 @@
 #ifndef PYPERF_TASKINFO_H
 #define PYPERF_TASKINFO_H
 /*
- * What is asked of any task_struct, without maps: its numbers in a pid namespace, thread pointer and user
- * registers. Kernel differences live here and in task.bpf.h, each with its commit or release.
+ * What is asked of any task_struct, without maps: its numbers in a pid namespace, thread pointer
+ * and user registers. Kernel differences live here and in task.bpf.h, each with its commit or
+ * release.
  */
 #include "seam.bpf.h"
 #include "kernel_types.bpf.h"
 
 /*
- * The number of a task in the pid namespace `inum`, which is at `level`; 0 when it is not visible there.
- * Nested namespaces are: a pid has one number per level up to its own.
+ * The number of a task in the pid namespace `inum`, which is at `level`; 0 when it is not visible
+ * there. Nested namespaces are: a pid has one number per level up to its own.
  */
 BPF_INLINE __u32 task_nr_in(struct task_struct *task, __u32 level, __u32 inum)
 {
@@ -45,8 +46,8 @@ BPF_INLINE __u64 task_tp(struct task_struct *task)
 }
 
 /*
- * Where the registers with which a task entered the kernel lie before bpf_task_pt_regs(), which is of 5.15
- * (dd6e10fbd9fb): at the end of its kernel stack.
+ * Where the registers with which a task entered the kernel lie before bpf_task_pt_regs(), which is
+ * of 5.15 (dd6e10fbd9fb): at the end of its kernel stack.
  */
 BPF_INLINE void *task_stack_regs(struct task_struct *task)
 {

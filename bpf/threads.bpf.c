@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The threads of one process as they are now: an iterator over all tasks (kernel 5.8) that writes a struct
- * thread_now for each. An object of its own, because the sampler does not need it. Nothing is stopped;
- * what was running meanwhile is marked.
+ * The threads of one process as they are now: an iterator over all tasks (kernel 5.8) that writes a
+ * struct thread_now for each. An object of its own, because the sampler does not need it. Nothing
+ * is stopped; what was running meanwhile is marked.
  */
 #include "taskinfo.bpf.h"
 

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Calls of Python functions, counted by code object at breakpoints in the interpreter (user/trace/points.h).
+ * Calls of Python functions, counted by code object at breakpoints in the interpreter
+ * (user/trace/points.h).
  *
  * Input:   the registers at a breakpoint: a function begins, or goes on behind yield or await.
  * Output:  its count in `codes`; for a new one, its names in the ring buffer `news`.
  * Cost:    four reads of the process, one look-up. The trap itself costs twice as much.
  * Fails:   the frame is not found: counted as `unknown`.
  *
- * An object of its own, because the sampler does not need it, and a sample may come in the middle of it. Programs at
- * breakpoints can be preempted by each other, so there is no scratch: what is needed fits on the stack.
+ * An object of its own, because the sampler does not need it, and a sample may come in the middle
+ * of it. Programs at breakpoints can be preempted by each other, so there is no scratch: what is
+ * needed fits on the stack.
  */
 #include "seam.bpf.h"
 #include "kernel_types.bpf.h"
@@ -24,7 +26,10 @@ const volatile struct trace_cfg cfg = { .spot_cnt = 1 };
 /* By spot. User space reads it. */
 struct trace_way ways[TRACE_SPOTS];
 
-/* Code object -> its counts. Written here, emptied by the end. Full: counted as lost_full. 80 B each. */
+/*
+ * Code object -> its counts. Written here, emptied by the end. Full: counted as lost_full. 80 B
+ * each.
+ */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 65536);
@@ -32,7 +37,10 @@ struct {
 	__type(value, struct trace_count);
 } codes SEC(".maps");
 
-/* What new code objects are called: struct trace_code. Full: user space reads the names later, if they are there. */
+/*
+ * What new code objects are called: struct trace_code. Full: user space reads the names later, if
+ * they are there.
+ */
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 1 << 20);
@@ -86,15 +94,18 @@ BPF_INLINE int is_resume(__u8 opcode)
 
 /* ---- where the frame is ---------------------------------------------------------------------- */
 
-/* Bytes of the bytecode: ob_size (Include/cpython/code.h, _PyCode_NBYTES()), which is behind ob_type. */
+/*
+ * Bytes of the bytecode: ob_size (Include/cpython/code.h, _PyCode_NBYTES()), which is behind
+ * ob_type.
+ */
 BPF_INLINE __u64 code_bytes(__u64 code)
 {
 	return 2 * read64(code + cfg.layout.ob_type + 8);
 }
 
 /*
- * RESUME, with its argument, `back` bytes before `instr` in this code object; 0: it is not there. In free-threaded
- * builds from 3.14 on each thread has its own bytecode, which may be anywhere.
+ * RESUME, with its argument, `back` bytes before `instr` in this code object; 0: it is not there.
+ * In free-threaded builds from 3.14 on each thread has its own bytecode, which may be anywhere.
  */
 BPF_INLINE __u32 resume_before(__u64 code, __u64 size, __u64 instr, __u32 back)
 {
@@ -115,7 +126,10 @@ TRACE_NOINLINE __u32 try_instr(__u64 code, __u64 size, __u64 instr, __u32 back)
 	return resume_before(code, size, instr, back);
 }
 
-/* Finds the register that has the next instruction of `code`, behind RESUME or still at it. 0: none. */
+/*
+ * Finds the register that has the next instruction of `code`, behind RESUME or still at it. 0:
+ * none.
+ */
 BPF_INLINE int search_instr(const __u64 *regs, __u64 code, struct trace_way *way, __u32 *word)
 {
 	__u64 size = code_bytes(code);
@@ -152,8 +166,8 @@ BPF_INLINE void set_resumed(struct place *p, __u32 word)
 }
 
 /*
- * Is regs[i] the frame? A function of its own: clang would enter the loop of the caller behind a call, which kernels before
- * 6.1 take for a loop without an end.
+ * Is regs[i] the frame? A function of its own: clang would enter the loop of the caller behind a
+ * call, which kernels before 6.1 take for a loop without an end.
  */
 TRACE_NOINLINE int try_register(const __u64 *regs, __u32 i, struct trace_way *way, struct place *p)
 {
@@ -212,7 +226,8 @@ BPF_INLINE int known_frame(user_regs *ctx, const struct trace_way *way, struct p
 #define FRAME_BYTES 128
 
 /*
- * Up to 3.10: the frame is an argument of the eval function. f_lasti is -1 until it has run; both fields are read at once.
+ * Up to 3.10: the frame is an argument of the eval function. f_lasti is -1 until it has run; both
+ * fields are read at once.
  */
 BPF_INLINE int entered_frame(user_regs *ctx, struct trace_way *known, struct place *p)
 {
@@ -289,8 +304,9 @@ BPF_INLINE __u32 field32(const __u8 *buf, __u32 offset)
 }
 
 /*
- * As the sampler tells them apart (codes.bpf.h): by co_version from 3.12 on. Below, by where its names and its line table
- * are, and by the name's characters: exec() in a loop makes all of them at the same places.
+ * As the sampler tells them apart (codes.bpf.h): by co_version from 3.12 on. Below, by where its
+ * names and its line table are, and by the name's characters: exec() in a loop makes all of them at
+ * the same places.
  */
 BPF_INLINE int identify(const struct place *p, struct identity *id)
 {
@@ -391,7 +407,10 @@ TRACE_NOINLINE int add_code(const struct place *p, const struct identity *id)
 	if (!p || !id)
 		return 0;
 	key = (struct trace_key){ .addr = p->code, .fingerprint = id->fingerprint };
-	/* A running number would take an atomic instruction that gives the old value, which is of 5.12. */
+	/*
+	 * A running number would take an atomic instruction that gives the old value, which is of
+	 * 5.12.
+	 */
 	fresh.id = mix(key.fingerprint, key.addr) | 1;
 	if (!bpf_map_update_elem(&codes, &key, &fresh, BPF_NOEXIST))
 		announce(p, id, fresh.id);

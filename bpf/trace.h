@@ -2,8 +2,8 @@
 #ifndef PYPERF_TRACE_H
 #define PYPERF_TRACE_H
 /*
- * The contract between bpf/trace.bpf.c and user/trace/: where the breakpoints are, what is counted for each
- * code object, and what a code object is called. The rules of pyperf.h hold.
+ * The contract between bpf/trace.bpf.c and user/trace/: where the breakpoints are, what is counted
+ * for each code object, and what a code object is called. The rules of pyperf.h hold.
  */
 #include "pyperf.h"
 
@@ -27,7 +27,8 @@ struct trace_cfg {
 	__u32 by_opcode;   /* 3.11+: the spots are opcodes' code; else the eval function's entry */
 	__u32 entry_reg;   /* ... where this register has the frame: an argument */
 	__u32 resume_size; /* bytes of RESUME in the bytecode, with its cache */
-	__u32 resume_mask; /* of its argument: where it stands (RESUME_OPARG_LOCATION_MASK); 0: where it begins */
+	/* of its argument: where it stands (RESUME_OPARG_LOCATION_MASK); 0: where it begins */
+	__u32 resume_mask;
 	__u32 pad;
 	__u32 spot_cnt;
 	struct trace_spot spots[TRACE_SPOTS];
@@ -36,9 +37,9 @@ struct trace_cfg {
 PYPERF_ASSERT_SIZE(struct trace_cfg, 96 + 32 + 16 * TRACE_SPOTS + TRACE_OPCODES);
 
 /*
- * In which registers the code at a breakpoint has the frame and the next instruction. The compiler has decided it
- * once for all hits, and it is learned from the first ones: a register is the frame if a code object hangs on it,
- * and another points at RESUME in that object's bytecode.
+ * In which registers the code at a breakpoint has the frame and the next instruction. The compiler
+ * has decided it once for all hits, and it is learned from the first ones: a register is the frame
+ * if a code object hangs on it, and another points at RESUME in that object's bytecode.
  */
 struct trace_way {
 	__u8 frame;  /* register */
@@ -50,10 +51,16 @@ PYPERF_ASSERT_SIZE(struct trace_way, 4);
 
 #define TRACE_AGREED	     16
 
-/* 3.15: a generator expression is made; it begins at another RESUME (Include/internal/pycore_opcode_utils.h). */
+/*
+ * 3.15: a generator expression is made; it begins at another RESUME
+ * (Include/internal/pycore_opcode_utils.h).
+ */
 #define TRACE_RESUME_GENEXPR 4
 
-/* codes: a code object -> its calls. The fingerprint tells it from another one that had the address before. */
+/*
+ * codes: a code object -> its calls. The fingerprint tells it from another one that had the address
+ * before.
+ */
 struct trace_key {
 	__u64 addr;
 	__u64 fingerprint;
@@ -89,7 +96,10 @@ struct trace_code {
 };
 PYPERF_ASSERT_SIZE(struct trace_code, 32 + 2 * (16 + TRACE_NAME_BYTES));
 
-/* What is not counted in `codes`: all hits are in one of them, or other, unknown, lost_full. X(name, text) */
+/*
+ * What is not counted in `codes`: all hits are in one of them, or other, unknown, lost_full.
+ * X(name, text)
+ */
 #define TRACE_COUNTERS(X)                                                                          \
 	X(other, "hits of other opcodes that come by")                                             \
 	X(unknown, "hits whose frame was not found")                                               \

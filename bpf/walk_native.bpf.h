@@ -119,9 +119,12 @@ BPF_NOINLINE int search_rule(__u64 offset)
 
 /* Of a place that is known by an address: what there is to do with its rule. */
 enum how {
-	HOW_KNOWN =
-		1
-		<< 0, /* CFA = sp or fp + cfa_off, return address at arch_ra_at(), fp kept or saved below that */
+	HOW_KNOWN = 1
+		    /*
+		 * CFA = sp or fp + cfa_off, return address at arch_ra_at(), fp kept or saved below
+		 * that
+		 */
+		    << 0,
 	HOW_FROM_FP = 1 << 1,  /* ... fp + cfa_off */
 	HOW_FP_SAVED = 1 << 2, /* ... saved at CFA + fp_off */
 	HOW_END = 1 << 3,      /* the outermost frame */
@@ -199,9 +202,9 @@ BPF_INLINE int in_eval(const struct walk *w, __u64 pc)
 }
 
 /*
- * The value of a register that a CFA rule names. Beyond the leaf, one that a call may change still has the
- * leaf's value: who names it there is assembler whose callees leave it alone (OpenSSL's), and libdwfl
- * takes it so. False: not known.
+ * The value of a register that a CFA rule names. Beyond the leaf, one that a call may change still
+ * has the leaf's value: who names it there is assembler whose callees leave it alone (OpenSSL's),
+ * and libdwfl takes it so. False: not known.
  */
 BPF_INLINE int reg_value(const struct walk *w, __u32 reg, __u64 *value)
 {
@@ -229,7 +232,10 @@ BPF_INLINE __u64 segment_anchor(const __u64 *deep, __u32 s)
 	return deep[deep_at(DEEP_ANCHOR, (__u32)deep[deep_at(DEEP_SEG_ORDER, s)])];
 }
 
-/* The next segment has no anchor and belongs to the eval loop's native frame of `size` bytes from sp on. */
+/*
+ * The next segment has no anchor and belongs to the eval loop's native frame of `size` bytes from
+ * sp on.
+ */
 BPF_INLINE int owns_unanchored(const struct walk *w, const __u64 *deep, __u64 size)
 {
 	if (w->seg_next >= w->seg_cnt || w->in.layout.chain == PY_CHAIN_FRAME ||
@@ -239,8 +245,9 @@ BPF_INLINE int owns_unanchored(const struct walk *w, const __u64 *deep, __u64 si
 }
 
 /*
- * Adds a native frame, and the segments whose anchors lie in it; cfa 0: it has none. A dozen places in
- * walk_native_step() want it: inline, it would be a fifth of all that the verifier has to follow.
+ * Adds a native frame, and the segments whose anchors lie in it; cfa 0: it has none. A dozen places
+ * in walk_native_step() want it: inline, it would be a fifth of all that the verifier has to
+ * follow.
  */
 BPF_NOINLINE int push_native(__u64 word, __u64 cfa, int is_eval)
 {
@@ -344,7 +351,10 @@ BPF_INLINE int shim_jump(struct walk *w, __u64 word)
 	return 0;
 }
 
-/* No rows and no anchor: {caller's fp, return address} at the frame pointer, if it is behind a call. */
+/*
+ * No rows and no anchor: {caller's fp, return address} at the frame pointer, if it is behind a
+ * call.
+ */
 BPF_INLINE int step_frame_pointer(struct walk *w, __u64 word)
 {
 	__u64 fp = w->fp, ra;
@@ -427,8 +437,8 @@ BPF_INLINE int rule_caller(struct walk *w, __u64 cfa, __u64 *ra, __u64 *fp)
 	if (w->rule.fp_rule == REG_CFA_OFF)
 		return read_user(fp, 8, cfa + (__s64)w->rule.fp_off);
 	/*
-	 * GCC's rows of a realigned function's last instruction still say so when fp is restored already
-	 * and may be anything. Then it reads as 0: lost, and most callers do not need it.
+	 * GCC's rows of a realigned function's last instruction still say so when fp is restored
+	 * already and may be anything. Then it reads as 0: lost, and most callers do not need it.
 	 */
 	if (w->rule.fp_rule == REG_FP_OFF)
 		read_user(fp, 8, w->fp + (__s64)w->rule.fp_off);
@@ -443,7 +453,8 @@ BPF_INLINE int behind_syscall(const struct walk *w)
 
 /*
  * The process began here: the kernel put its arguments where the stack pointer is, so nothing lies
- * below. ld.so's _start and _dl_start_user, musl's _start and many written in assembler have no FDE.
+ * below. ld.so's _start and _dl_start_user, musl's _start and many written in assembler have no
+ * FDE.
  */
 BPF_INLINE int step_entry(struct walk *w, __u64 word)
 {
@@ -455,9 +466,9 @@ BPF_INLINE int step_entry(struct walk *w, __u64 word)
 }
 
 /*
- * A leaf without rows that has pushed nothing. Behind a system call: glibc ends the FDE of clone() and
- * clone3() before the instruction (sysdeps/unix/sysv/linux/, clone3.S), because it would
- * be wrong in the child, where the call returned 0 and they are the outermost frame.
+ * A leaf without rows that has pushed nothing. Behind a system call: glibc ends the FDE of clone()
+ * and clone3() before the instruction (sysdeps/unix/sysv/linux/, clone3.S), because it would be
+ * wrong in the child, where the call returned 0 and they are the outermost frame.
  */
 BPF_INLINE int step_stub(struct walk *w, __u64 word)
 {
@@ -518,9 +529,9 @@ BPF_INLINE int python_passed(const struct walk *w)
 }
 
 /*
- * At the base of the stack, code without rows has called what has some: main(), or a thread's function.
- * musl has neither rows nor frame pointers, which would lead further. There is room for its own frames, and
- * for a thread's variables, which lie between its stack and its thread pointer
+ * At the base of the stack, code without rows has called what has some: main(), or a thread's
+ * function. musl has neither rows nor frame pointers, which would lead further. There is room for
+ * its own frames, and for a thread's variables, which lie between its stack and its thread pointer
  * (src/env/__libc_start_main.c, src/thread/pthread_create.c).
  */
 BPF_INLINE int step_base(struct walk *w, __u64 word)
@@ -582,10 +593,10 @@ BPF_INLINE int no_rule(struct walk *w, __u64 off)
 }
 
 /*
- * The frame just added is an activation of the eval loop, all Python frames of the thread have theirs, and C functions
- * lie between: so this is another greenlet's stack, of a greenlet that was not recognised. Up to 3.9 the
- * innermost activation may have no frame. Not chosen: to take each part of an eval loop that is split into functions
- * for an activation.
+ * The frame just added is an activation of the eval loop, all Python frames of the thread have
+ * theirs, and C functions lie between: so this is another greenlet's stack, of a greenlet that was
+ * not recognised. Up to 3.9 the innermost activation may have no frame. Not chosen: to take each
+ * part of an eval loop that is split into functions for an activation.
  */
 BPF_INLINE int is_foreign(const struct walk *w)
 {
@@ -605,11 +616,12 @@ BPF_INLINE int end_of_greenlet(struct walk *w)
 }
 
 /*
- * In the first function of a greenlet, or the one that switches greenlets (enum cfa_kind): does the stack end here? The
- * first function is called by the one that starts the greenlet, whose Python frames are still to come
- * then. While stacks are switched, the thread state may be of one greenlet and the stack of another one, and
- * from 3.12 on the links to the shims are taken out of the chain (greenlet's expose_frames()). So what happens there
- * belongs to neither, unless it runs Python code.
+ * In the first function of a greenlet, or the one that switches greenlets (enum cfa_kind): does the
+ * stack end here? The first function is called by the one that starts the greenlet, whose Python
+ * frames are still to come then. While stacks are switched, the thread state may be of one greenlet
+ * and the stack of another one, and from 3.12 on the links to the shims are taken out of the chain
+ * (greenlet's expose_frames()). So what happens there belongs to neither, unless it runs Python
+ * code.
  */
 BPF_INLINE int is_base(struct walk *w, __u32 kind)
 {
@@ -684,7 +696,10 @@ BPF_NOINLINE int walk_native_step(__u32 i)
 		}
 	}
 	if (kind == CFA_BASE && w->seg_next != first && !(w->flags & WALK_PY_LOST)) {
-		/* 3.10: greenlet's own CFrame. No activation lies here, so frames stand one too far outwards. */
+		/*
+		 * 3.10: greenlet's own CFrame. No activation lies here, so frames stand one too far
+		 * outwards.
+		 */
 		w->py_marker = MARKER_WORD(MARK_PY_SETUP, 0);
 		w->flags |= WALK_PY_LOST;
 	}
@@ -715,7 +730,7 @@ BPF_INLINE void rewind_native(struct walk *w, __u64 pc, __u64 sp, __u64 fp)
 		      WALK_WANT_EXTRA | WALK_HAVE_EXTRA | WALK_GREENLET);
 }
 
-/* ---- frames of places that are known ------------------------------------------------------------ */
+/* ---- frames of places that are known --------------------------------------------------------- */
 
 #define KNOWN_STEPS 8
 
@@ -738,8 +753,9 @@ BPF_NOINLINE int move_window(__u64 addr)
 }
 
 /*
- * [start, end) of less than 1 << 32 bytes begins in the window, `left` bytes before its end. verifier: one comparison, because it
- * follows both ways of each; the sign is that of any of the three
+ * [start, end) of less than 1 << 32 bytes begins in the window, `left` bytes before its end.
+ * verifier: one comparison, because it follows both ways of each; the sign is that of any of the
+ * three
  */
 BPF_INLINE int in_window(const struct walk *w, __u64 start, __u64 end)
 {
@@ -771,8 +787,9 @@ BPF_INLINE int use_mapping(struct walk *w, const struct known_place *p, __u64 ad
 }
 
 /*
- * If it is known what is at `addr`, and how to go on from there. In the mapping of the frame before, which is
- * the rule, the place of the file is looked up: all processes share it, and no more lines are touched.
+ * If it is known what is at `addr`, and how to go on from there. In the mapping of the frame
+ * before, which is the rule, the place of the file is looked up: all processes share it, and no
+ * more lines are touched.
  */
 BPF_INLINE const struct known_place *find_place(struct walk *w, struct known_place *places,
 						__u64 addr)
@@ -788,7 +805,10 @@ BPF_INLINE const struct known_place *find_place(struct walk *w, struct known_pla
 	return p;
 }
 
-/* What walk_known_frames() does with segments; in memory, or the verifier would follow each combination. */
+/*
+ * What walk_known_frames() does with segments; in memory, or the verifier would follow each
+ * combination.
+ */
 BPF_INLINE void next_anchor(struct walk *w, const __u64 *deep)
 {
 	w->anchor =
@@ -891,8 +911,8 @@ BPF_INLINE int known_frame(struct walk *w, struct known_place *places, __u64 *de
 }
 
 /*
- * As many frames as can be left by rules of the common kind, of places that are known: nine in ten. The
- * position is in registers meanwhile. What is not plain is left to walk_native_step().
+ * As many frames as can be left by rules of the common kind, of places that are known: nine in ten.
+ * The position is in registers meanwhile. What is not plain is left to walk_native_step().
  */
 BPF_NOINLINE int walk_known_frames(__u32 unused)
 {
@@ -940,8 +960,8 @@ BPF_NOINLINE int native_pass(__u32 unused)
 }
 
 /*
- * From w->pc to the root of the stack. Where the dynamic linker binds a symbol at its first call, a frame's
- * CFA may be in the extra register: only then is it worth a read per frame.
+ * From w->pc to the root of the stack. Where the dynamic linker binds a symbol at its first call, a
+ * frame's CFA may be in the extra register: only then is it worth a read per frame.
  */
 BPF_NOINLINE int walk_native(__u32 unused)
 {

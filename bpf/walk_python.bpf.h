@@ -10,8 +10,9 @@
  * Fails:   unreadable or implausible memory; the frames up to there are kept.
  *
  * The anchor of a segment is an address inside the native frame of its activation: the shim frame
- * (3.12+: _PyEval_EvalFrameDefault's local `entry_frame`, Python/ceval.c) or the CFrame (3.10, 3.11).
- * Up to 3.9 nothing of Python lies on the C stack; each frame is a segment without anchor then.
+ * (3.12+: _PyEval_EvalFrameDefault's local `entry_frame`, Python/ceval.c) or the CFrame (3.10,
+ * 3.11). Up to 3.9 nothing of Python lies on the C stack; each frame is a segment without anchor
+ * then.
  */
 #include "state.bpf.h"
 #include "codes.bpf.h"
@@ -20,7 +21,9 @@
 #define OWNER_GENERATOR 1    /* FRAME_OWNED_BY_GENERATOR */
 #define OWNER_SHIM	3    /* 3.12+: FRAME_OWNED_BY_CSTACK, _BY_INTERPRETER */
 #define TAG_BITS	3ULL /* _PyStackRef, 3.14+ (pycore_stackref.h); always 0 before */
-/* 3.11, 3.12: gi_iframe less gi_frame_state, and a value of that (Include/internal/pycore_frame.h) */
+/*
+ * 3.11, 3.12: gi_iframe less gi_frame_state, and a value of that (Include/internal/pycore_frame.h)
+ */
 #define GENERATOR_STATE 5
 #define FRAME_EXECUTING 0
 #define IS_ENTRY	1  /* 3.11: owner less is_entry */
@@ -48,7 +51,9 @@ BPF_INLINE int has_cframe(const struct walk *w)
 	       w->in.layout.chain == PY_CHAIN_CFRAME_SHIM || w->in.layout.chain == PY_CHAIN_FRAME_C;
 }
 
-/* The thread state in w->buf is not at rest, which up to 3.9, in 3.13 and in 3.14 is a leaf of 0. */
+/*
+ * The thread state in w->buf is not at rest, which up to 3.9, in 3.13 and in 3.14 is a leaf of 0.
+ */
 BPF_INLINE int has_frames(const struct walk *w, __u64 tstate, __u64 leaf)
 {
 	if (has_cframe(w) && leaf == tstate + w->in.layout.root_cframe)
@@ -79,16 +84,16 @@ BPF_INLINE int tstate_is_ours(struct walk *w, __u64 tstate)
 
 /*
  * One thread can have a state in each of several interpreters, all of them with frames: code of one
- * has called into C, which runs code of another. The frames of all are on the stack, and their anchors
- * say in which order (order_segments()). Up to 3.9 there are no anchors: the newest interpreter, which
- * comes first in the list, is taken for the innermost.
+ * has called into C, which runs code of another. The frames of all are on the stack, and their
+ * anchors say in which order (order_segments()). Up to 3.9 there are no anchors: the newest
+ * interpreter, which comes first in the list, is taken for the innermost.
  */
 
 /*
  * 3.10, 3.11: _xxsubinterpreters runs an interpreter with the state, and the id, of the thread that
- * created it (_run_script_in_interpreter, Modules/_xxsubinterpretersmodule.c). But the CFrame lies on
- * the stack of the thread that runs it, between the stack pointer and the thread pointer; the first
- * thread, which has no thread pointer above it, has its stack above all others.
+ * created it (_run_script_in_interpreter, Modules/_xxsubinterpretersmodule.c). But the CFrame lies
+ * on the stack of the thread that runs it, between the stack pointer and the thread pointer; the
+ * first thread, which has no thread pointer above it, has its stack above all others.
  */
 BPF_INLINE int on_our_stack(const struct walk *w, __u64 addr)
 {
@@ -113,8 +118,8 @@ BPF_INLINE int consider_tstate(struct walk *w, __u64 tstate)
 	if (framed && has_cframe(w) && several_interpreters(w))
 		running = on_our_stack(w, anchor);
 	/*
-	 * Up to 3.11 the state of a thread that is being started carries its parent's id for a moment
-	 * (t_bootstrap, _threadmodule.c): the one that has frames is the one that runs.
+	 * Up to 3.11 the state of a thread that is being started carries its parent's id for a
+	 * moment (t_bootstrap, _threadmodule.c): the one that has frames is the one that runs.
 	 */
 	if (ours && (running || (!w->tstate && !framed))) {
 		w->tstate = tstate;
@@ -154,8 +159,9 @@ BPF_INLINE int next_interpreter(struct walk *w)
 }
 
 /*
- * Another thread's state is remembered for its first sample, or each of a thousand threads would look for its own. Not
- * all that one walk passes: that would make the longest sample twice as long, and a few walks see all of them.
+ * Another thread's state is remembered for its first sample, or each of a thousand threads would
+ * look for its own. Not all that one walk passes: that would make the longest sample twice as long,
+ * and a few walks see all of them.
  */
 BPF_INLINE int is_noted(const struct walk *w, __u32 i)
 {
@@ -215,8 +221,8 @@ BPF_INLINE int scan_result(struct walk *w)
 }
 
 /*
- * Sets w->tstate and w->run[]; neither: Python never saw this thread. Negative: the lists were not read
- * to their end.
+ * Sets w->tstate and w->run[]; neither: Python never saw this thread. Negative: the lists were not
+ * read to their end.
  */
 BPF_NOINLINE int scan_thread_states(__u32 unused)
 {
@@ -310,9 +316,10 @@ BPF_INLINE __u8 frame8(const struct walk *w, __u32 off)
 }
 
 /*
- * From 3.11 on most frames lie in the data stack of their thread, each behind its caller's. A read costs the
- * same for 8 as for 1000 bytes, so the callers are read at once, back to where the page begins: a page
- * before it need not be there. Frame objects, and the shims on the C stack, lie alone.
+ * From 3.11 on most frames lie in the data stack of their thread, each behind its caller's. A read
+ * costs the same for 8 as for 1000 bytes, so the callers are read at once, back to where the page
+ * begins: a page before it need not be there. Frame objects, and the shims on the C stack, lie
+ * alone.
  */
 BPF_INLINE int read_frames(struct walk *w, __u64 frame)
 {
@@ -379,10 +386,11 @@ BPF_INLINE int is_shim(const struct walk *w)
 }
 
 /*
- * 3.9: while a generator delegates throw(), the thread state names its frame as the innermost one (gen_throw,
- * Objects/genobject.c). It has no activation of its own, and no caller: so the chain ends there. That f_executing is 0
- * does not tell it from a frame that the eval function has just linked, or is about to leave, or whose call is
- * being traced: these have a caller, or have not begun.
+ * 3.9: while a generator delegates throw(), the thread state names its frame as the innermost one
+ * (gen_throw, Objects/genobject.c). It has no activation of its own, and no caller: so the chain
+ * ends there. That f_executing is 0 does not tell it from a frame that the eval function has just
+ * linked, or is about to leave, or whose call is being traced: these have a caller, or have not
+ * begun.
  */
 BPF_INLINE int is_phantom(const struct walk *w)
 {
@@ -393,8 +401,9 @@ BPF_INLINE int is_phantom(const struct walk *w)
 }
 
 /*
- * 2.7: pyexpat puts a frame around each of its callbacks that never runs (call_with_frame, Modules/pyexpat.c). Its code
- * has no instructions, so it needs no stack (PyCode_NewEmpty). Negative: it cannot be read.
+ * 2.7: pyexpat puts a frame around each of its callbacks that never runs (call_with_frame,
+ * Modules/pyexpat.c). Its code has no instructions, so it needs no stack (PyCode_NewEmpty).
+ * Negative: it cannot be read.
  */
 BPF_INLINE int is_pseudo(const struct walk *w, __u64 code)
 {
@@ -408,14 +417,17 @@ BPF_INLINE int is_pseudo(const struct walk *w, __u64 code)
 	return !stack;
 }
 
-/* ---- a frame that is being entered or left ---------------------------------------------------- */
+/* ---- a frame that is being entered or left --------------------------------------------------- */
 
 BPF_INLINE int has_data_stack(const struct walk *w)
 {
 	return w->in.layout.chain == PY_CHAIN_CFRAME || w->in.layout.chain == PY_CHAIN_CFRAME_SHIM;
 }
 
-/* Where the frame at hand ends, by the sizes of _PyThreadState_PushFrame() (Python/pystate.c). 0: not known. */
+/*
+ * Where the frame at hand ends, by the sizes of _PyThreadState_PushFrame() (Python/pystate.c). 0:
+ * not known.
+ */
 BPF_INLINE __u64 frame_end(struct walk *w, __u64 frame)
 {
 	__u64 code = frame64(w, w->in.layout.frame_code);
@@ -428,8 +440,9 @@ BPF_INLINE __u64 frame_end(struct walk *w, __u64 frame)
 }
 
 /*
- * The frame is at work and has called none but one that begins at `end`: it reaches so far in the data stack, or its
- * generator says that it is at work (gi_frame_state, Include/cpython/genobject.h).
+ * The frame is at work and has called none but one that begins at `end`: it reaches so far in the
+ * data stack, or its generator says that it is at work (gi_frame_state,
+ * Include/cpython/genobject.h).
  */
 BPF_NOINLINE int ends_at(__u64 frame, __u64 end)
 {
@@ -449,8 +462,8 @@ struct data_stack {
 };
 
 /*
- * Where the caller of the frame at hand ends: where the frame begins, or at the end of the chunk before. A generator's
- * frame is none of the data stack.
+ * Where the caller of the frame at hand ends: where the frame begins, or at the end of the chunk
+ * before. A generator's frame is none of the data stack.
  */
 BPF_NOINLINE __u64 end_of_caller(__u64 frame, __u64 tstate)
 {
@@ -470,8 +483,9 @@ BPF_NOINLINE __u64 end_of_caller(__u64 frame, __u64 tstate)
 }
 
 /*
- * What the innermost frame, of w->cframe, names as its caller is that, and not what has been in its place before. It is
- * the frame at work in the caller's CFrame, from 3.12 on with a shim between them, or one of the same activation.
+ * What the innermost frame, of w->cframe, names as its caller is that, and not what has been in its
+ * place before. It is the frame at work in the caller's CFrame, from 3.12 on with a shim between
+ * them, or one of the same activation.
  */
 BPF_NOINLINE int is_linked(__u64 frame, __u64 tstate)
 {
@@ -498,9 +512,10 @@ BPF_NOINLINE int is_linked(__u64 frame, __u64 tstate)
 }
 
 /*
- * Compilers put what DISPATCH_INLINED() and a yield write (Python/bytecodes.c) in an order of their own: the innermost
- * frame may have no caller yet, or no more, or what has been in its place before. That is a frame before its first
- * instruction, or from 3.12 on, where generators run in their callers' activation, one without a caller.
+ * Compilers put what DISPATCH_INLINED() and a yield write (Python/bytecodes.c) in an order of their
+ * own: the innermost frame may have no caller yet, or no more, or what has been in its place
+ * before. That is a frame before its first instruction, or from 3.12 on, where generators run in
+ * their callers' activation, one without a caller.
  */
 BPF_INLINE int is_loose(const struct walk *w, __u64 frame, __u32 offset)
 {
@@ -535,8 +550,9 @@ BPF_NOINLINE int is_caller(__u64 frame, __u64 end, __u32 i)
 }
 
 /*
- * The caller of a loose frame: the eval loop has it in a register that calls leave alone. It is known by its end, where
- * the new frame begins, or that of a generator would; a generator's by its code, too.
+ * The caller of a loose frame: the eval loop has it in a register that calls leave alone. It is
+ * known by its end, where the new frame begins, or that of a generator would; a generator's by its
+ * code, too.
  */
 BPF_NOINLINE int find_caller(__u64 frame)
 {
@@ -553,8 +569,9 @@ BPF_NOINLINE int find_caller(__u64 frame)
 }
 
 /*
- * There is no frame any more. But each activation's outermost one has a shim behind it (3.12+), and up to the
- * outermost activation a caller (3.11): a frame that is being left may have no caller already.
+ * There is no frame any more. But each activation's outermost one has a shim behind it (3.12+), and
+ * up to the outermost activation a caller (3.11): a frame that is being left may have no caller
+ * already.
  */
 BPF_INLINE int end_of_chain(struct walk *w)
 {
@@ -572,8 +589,9 @@ BPF_INLINE int go_to_caller(struct walk *w, __u64 frame)
 }
 
 /*
- * Up to 3.9 each frame is a segment. pyexpat's pseudo frame stands outwards of its callee's activation, with the C
- * functions that called the callback between it and its caller: it joins the callee's segment.
+ * Up to 3.9 each frame is a segment. pyexpat's pseudo frame stands outwards of its callee's
+ * activation, with the C functions that called the callback between it and its caller: it joins the
+ * callee's segment.
  */
 BPF_INLINE void end_frame_segment(struct walk *w, __u64 *deep, int pseudo)
 {
@@ -662,9 +680,10 @@ BPF_NOINLINE int walk_cframe_step(__u32 i)
 }
 
 /*
- * 3.10: one frame per CFrame, paired from the outermost. One CFrame too many: the innermost activation
- * has no frame yet, or a greenlet has its own. Frames too many (generators under throw()): they join the innermost.
- * When the end of one list was not seen, the counts say nothing: one to one from the innermost.
+ * 3.10: one frame per CFrame, paired from the outermost. One CFrame too many: the innermost
+ * activation has no frame yet, or a greenlet has its own. Frames too many (generators under
+ * throw()): they join the innermost. When the end of one list was not seen, the counts say nothing:
+ * one to one from the innermost.
  */
 BPF_NOINLINE int pair_cframe_step(__u32 s)
 {
@@ -690,9 +709,10 @@ BPF_NOINLINE int pair_cframe_step(__u32 s)
 BLOCK_STEPS(pair_cframe_block, pair_cframe_step)
 
 /*
- * 3.10: the outermost CFrame of a greenlet is none of an activation, it lies in greenlet's g_initialstub(). That of the
- * innermost activation is linked before its frame in the first instructions of the eval function only, so anywhere
- * else one CFrame too many is greenlet's. There, what lies where an activation's return address would be tells.
+ * 3.10: the outermost CFrame of a greenlet is none of an activation, it lies in greenlet's
+ * g_initialstub(). That of the innermost activation is linked before its frame in the first
+ * instructions of the eval function only, so anywhere else one CFrame too many is greenlet's.
+ * There, what lies where an activation's return address would be tells.
  */
 BPF_NOINLINE int is_greenlet_cframe(__u64 cframe)
 {
@@ -716,7 +736,10 @@ BPF_INLINE int may_be_leaving(const struct walk *w)
 	       w->seg_cnt + 1 < max_frames();
 }
 
-/* The innermost frame is a segment of its own, of the activation that has no CFrame any more. The last in memory. */
+/*
+ * The innermost frame is a segment of its own, of the activation that has no CFrame any more. The
+ * last in memory.
+ */
 BPF_INLINE void add_lead(struct walk *w, __u64 *deep)
 {
 	__u32 at = w->seg_cnt;
@@ -771,7 +794,10 @@ BPF_NOINLINE int pair_cframes(__u32 unused)
 
 /* ---- the leaf ------------------------------------------------------------------------------ */
 
-/* Sets w->set_up if the innermost CFrame says which frame is at work, and that one's caller is linked. */
+/*
+ * Sets w->set_up if the innermost CFrame says which frame is at work, and that one's caller is
+ * linked.
+ */
 BPF_NOINLINE int check_setup(__u32 unused)
 {
 	struct walk *w = the_walk();
@@ -810,7 +836,10 @@ BPF_NOINLINE int find_cframe_step(__u32 i)
 	return 1;
 }
 
-/* Where the frames of w->tstate begin, if that was not read already. Of w->run[] it is known whose they are. */
+/*
+ * Where the frames of w->tstate begin, if that was not read already. Of w->run[] it is known whose
+ * they are.
+ */
 BPF_INLINE int read_leaf(struct walk *w)
 {
 	if (w->leaf_of == w->tstate)
@@ -852,7 +881,7 @@ BPF_NOINLINE int python_leaf(__u64 cframe)
 	return 0;
 }
 
-/* ---- the walk --------------------------------------------------------------------------------- */
+/* ---- the walk -------------------------------------------------------------------------------- */
 
 BLOCK_STEPS(find_cframe_block, find_cframe_step)
 
@@ -893,8 +922,8 @@ BPF_INLINE void walk_cframes(struct walk *w)
 }
 
 /*
- * All frames of w->tstate; cframe: begin there, not at the thread state's own. Inline: from walk_run() to
- * send_piece() calls nest as deep as they may, eight.
+ * All frames of w->tstate; cframe: begin there, not at the thread state's own. Inline: from
+ * walk_run() to send_piece() calls nest as deep as they may, eight.
  */
 BPF_INLINE void walk_frames(struct walk *w, __u64 cframe)
 {
@@ -912,8 +941,8 @@ BPF_INLINE void walk_frames(struct walk *w, __u64 cframe)
 }
 
 /*
- * The next segment outwards of all runs: the one with the lowest anchor. 0: go on. Where one of the chains
- * was lost, all ends: what lies outwards of a gap would look like its callers.
+ * The next segment outwards of all runs: the one with the lowest anchor. 0: go on. Where one of the
+ * chains was lost, all ends: what lies outwards of a gap would look like its callers.
  */
 BPF_NOINLINE int order_step(__u32 at)
 {
@@ -976,8 +1005,8 @@ BPF_INLINE int is_leaf_of_other(const struct walk *w, __u32 r, __u64 cframe)
 }
 
 /*
- * Where to begin with w->run[r]: 0, at its own leaf, or at the activation below the one that is being
- * set up. NO_ANCHOR: that is its first, so there is nothing of it yet.
+ * Where to begin with w->run[r]: 0, at its own leaf, or at the activation below the one that is
+ * being set up. NO_ANCHOR: that is its first, so there is nothing of it yet.
  */
 BPF_INLINE __u64 run_begin(const struct walk *w, __u32 r)
 {

@@ -6,16 +6,18 @@
  *
  * A test describes a thread as a list of activations, outermost first:
  *
- *	static const struct act prog[] = { { FN_START }, { FN_MAIN }, { FN_EVAL, .py = 2 }, { FN_C } };
+ *	static const struct act prog[] = { { FN_START }, { FN_MAIN }, { FN_EVAL, .py = 2 }, { FN_C }
+ *	};
  *	world__build(w, CHAIN_313, prog, 4);
  *	world__sample(w);
  *
- * world__build() lays out the native stack, the thread state, frames, code objects, and writes down the
- * stack that must come out. What it writes down follows from the description, never from the memory.
+ * world__build() lays out the native stack, the thread state, frames, code objects, and writes down
+ * the stack that must come out. What it writes down follows from the description, never from the
+ * memory.
  *
  *	heap   runtime, interpreters, thread states, frames, code objects, strings
  *	stack  native frames; in the eval loop's: its CFrame and its shim frame
- *	text   addresses only: functions of FN_LEN bytes with one unwind rule each; instructions where
+ *	text addresses only: functions of FN_LEN bytes with one unwind rule each; instructions where
  *	       the walkers look at them, which is in functions without a rule
  *
  * The machine is PYPERF_ARCH; walk_arm64.h says which functions there are on aarch64.
@@ -836,7 +838,9 @@ static void set_data_stack(struct world *w, __u64 chunk, __u64 top)
 	put64(w, w->tstate + w->interp.layout.tstate_chunk + 8, top);
 }
 
-/* Room for a frame: in the data stack behind the last one, in a generator that runs, or anywhere. */
+/*
+ * Room for a frame: in the data stack behind the last one, in a generator that runs, or anywhere.
+ */
 static __u64 alloc_frame(struct world *w, __u32 flags, __u64 code)
 {
 	const struct py_layout *lay = &w->interp.layout;
@@ -1027,7 +1031,7 @@ static void reverse_items(struct world *w)
 	}
 }
 
-/* ---- building --------------------------------------------------------------------------------- */
+/* ---- building -------------------------------------------------------------------------------- */
 
 static void make_process(struct world *w, enum chain_case chain)
 {
@@ -1134,7 +1138,7 @@ static struct world *world__build(enum chain_case chain, const struct act *acts,
 	return w;
 }
 
-/* ---- sampling --------------------------------------------------------------------------------- */
+/* ---- sampling -------------------------------------------------------------------------------- */
 
 /* A sample's beginning: what select_sample() and load_regs() do. */
 static void world__load(struct world *w)

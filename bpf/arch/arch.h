@@ -13,7 +13,8 @@
  *   ARCH_REG_FP     frame pointer
  *   ARCH_REG_ARG0   first argument, of a function and of a system call
  *   ARCH_REG_ARG1   second argument of a function
- *   ARCH_LANDING    instruction that does nothing but mark where calls may land; a trap at it is dear
+ *   ARCH_LANDING    instruction that does nothing but mark where calls may land; a trap at it is
+ *                   dear
  *   ARCH_REG_EXTRA  the one other register that rows follow beyond the leaf, if ARCH_HAS_EXTRA; see
  *                   UW_EXTRA_SAME
  */

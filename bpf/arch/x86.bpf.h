@@ -233,8 +233,8 @@ BPF_INLINE void arch_copy_regs(__u64 *to, const user_regs *r)
 }
 
 /*
- * One of them. Each is read at a place of its own: the verifier refuses a pointer to the context that was moved by a
- * number, which clang makes of a switch.
+ * One of them. Each is read at a place of its own: the verifier refuses a pointer to the context
+ * that was moved by a number, which clang makes of a switch.
  */
 BPF_INLINE __u64 arch_reg(const user_regs *r, __u32 n)
 {

@@ -4,7 +4,8 @@
  *
  * Usage: http_server [KEY=VALUE ...]
  *
- * KEY is of the section [http], or `store`. Prints "ready" when it listens, and ends when its stdin does.
+ * KEY is of the section [http], or `store`. Prints "ready" when it listens, and ends when its stdin
+ * does.
  */
 #include <assert.h>
 #include <errno.h>

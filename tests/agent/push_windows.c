@@ -1,15 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 /*
- * Drives the push code for tests/e2e/test_push.py and scripts/test-backends: commands on stdin, answers on stdout.
+ * Drives the push code for tests/e2e/test_push.py and scripts/test-backends: commands on stdin,
+ * answers on stdout.
  *
- *	push_windows SPOOL_DIR CONFIG...	a CONFIG is a file of "key = value", its name is the destination's
+ *	push_windows SPOOL_DIR CONFIG...	a CONFIG is a file of "key = value", its name is the
+ *						destination's
  *
- *	put PPROF COUNT [label=value...]	COUNT windows with this file; answers "put DONE FAILED LAST_ID"
- *	stats					one line of "name=value" for each destination, then "."
+ *	put PPROF COUNT [label=value...]	COUNT windows with this file; answers "put DONE
+ *						FAILED LAST_ID"
+ *	stats					one line of "name=value" for each destination, then
+ *						"."
  *	rss					"rss BYTES" and "fds N"
  *	close MS				closes and ends; so does the end of the input
  *
- * Times that the configuration counts in seconds are in milliseconds here where the key ends in "-ms".
+ * Times that the configuration counts in seconds are in milliseconds here where the key ends in
+ * "-ms".
  */
 #include <dirent.h>
 #include <errno.h>

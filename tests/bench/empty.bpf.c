@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-/* A sampler that does nothing: what the timer and the call of a BPF program cost. See bench_empty.c. */
+/*
+ * A sampler that does nothing: what the timer and the call of a BPF program cost. See
+ * bench_empty.c.
+ */
 #include <linux/types.h>
 #include <linux/bpf.h>
 #include <linux/bpf_perf_event.h>

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* The kernel's own walk of a user stack, by frame pointers, for comparison: see bench_getstack.c. */
+/*
+ * The kernel's own walk of a user stack, by frame pointers, for comparison: see bench_getstack.c.
+ */
 #include <linux/types.h>
 #include <linux/bpf.h>
 #include <linux/bpf_perf_event.h>

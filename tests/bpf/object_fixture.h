@@ -459,7 +459,10 @@ static inline uint64_t drain_maps(int counts_fd, int chunks_fd, stack_fn fn, voi
 	return sum;
 }
 
-/* Both windows of a rig whose sampler is detached; and what was handed over, whose stacks `fn` does not see. */
+/*
+ * Both windows of a rig whose sampler is detached; and what was handed over, whose stacks `fn` does
+ * not see.
+ */
 static inline uint64_t rig_drain(struct rig *r, stack_fn fn, void *ctx)
 {
 	struct pyperf_bpf *s = r->skel;

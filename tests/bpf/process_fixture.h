@@ -73,7 +73,9 @@ static inline void fixture_close(struct fixture *f)
 	close(f->maps.interps_fd);
 }
 
-/* Each test has its own table and its own Pythons, which are all that is analysed. NULL and errno. */
+/*
+ * Each test has its own table and its own Pythons, which are all that is analysed. NULL and errno.
+ */
 static inline struct process_table *fixture_table(struct fixture *f,
 						  const struct process_opts *opts)
 {
@@ -98,8 +100,8 @@ static inline void fixture_table_done(struct fixture *f, struct process_table *p
 /* ---- children ------------------------------------------------------------------------------- */
 
 /*
- * Runs each line that it is told and answers with what `out` is then, or with the exception. It reads no
- * further than the line: what follows is for the program that it executes.
+ * Runs each line that it is told and answers with what `out` is then, or with the exception. It
+ * reads no further than the line: what follows is for the program that it executes.
  */
 static const char child_script[] =
 	"import sys, os\n"

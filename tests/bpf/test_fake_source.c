@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * A source that nobody but this file knows, beside the clock in one session: sources.h is all that it takes. It counts into
- * tables of its own, and its stacks are in the profile as those of any other.
+ * A source that nobody but this file knows, beside the clock in one session: sources.h is all that
+ * it takes. It counts into tables of its own, and its stacks are in the profile as those of any
+ * other.
  */
 #include <errno.h>
 #include <setjmp.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Fields of the kernel are as wide as the programs think: BTF relocation finds where a field is, but what is
- * read there has the width of our declaration (bpf/kernel_types.bpf.h). Runs in the guests of
- * scripts/test-vm, too.
+ * Fields of the kernel are as wide as the programs think: BTF relocation finds where a field is,
+ * but what is read there has the width of our declaration (bpf/kernel_types.bpf.h). Runs in the
+ * guests of scripts/test-vm, too.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -75,7 +75,10 @@ static int may_differ(const char *type, const char *member)
 	return 0;
 }
 
-/* Compares one type of ours, "name" or "name___what", with the kernel's. The number of fields compared. */
+/*
+ * Compares one type of ours, "name" or "name___what", with the kernel's. The number of fields
+ * compared.
+ */
 static int compare(const struct btf *ours, const struct btf_type *t, const struct btf *kernel)
 {
 	const struct btf_member *m = btf_members(t);

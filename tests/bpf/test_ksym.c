@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Names that the kernel is asked for are those in /proc/kallsyms, of all symbols. Modules and BPF programs come and go
- * meanwhile: a difference in one of those counts when the list has not changed there.
+ * Names that the kernel is asked for are those in /proc/kallsyms, of all symbols. Modules and BPF
+ * programs come and go meanwhile: a difference in one of those counts when the list has not changed
+ * there.
  */
 #include <errno.h>
 #include <inttypes.h>

@@ -23,7 +23,10 @@ static int load(void *skel)
 	return pyperf_bpf__load(skel);
 }
 
-/* While the kernel verifies the sampler, processes are followed: maps and programs are those that it gets. */
+/*
+ * While the kernel verifies the sampler, processes are followed: maps and programs are those that
+ * it gets.
+ */
 static void all_but_the_sampler_is_there_early(void **state)
 {
 	struct loader *l = loader__new();
@@ -101,8 +104,8 @@ static void get_tag(const struct bpf_program *prog, uint8_t tag[BPF_TAG_SIZE])
 }
 
 /*
- * What a start costs is mostly what the kernel verifies: some 41,000 instructions on 6.18, 52,000 on 6.1. A branch in a loop
- * can double that without a sign.
+ * What a start costs is mostly what the kernel verifies: some 41,000 instructions on 6.18, 52,000
+ * on 6.1. A branch in a loop can double that without a sign.
  */
 #define VERIFIED_MAX 65000
 

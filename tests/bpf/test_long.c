@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * A session that samples for long: whatever comes and goes, what is kept of it does not grow. Root. The processes
- * are those of one child, which ends with us.
+ * A session that samples for long: whatever comes and goes, what is kept of it does not grow. Root.
+ * The processes are those of one child, which ends with us.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -32,7 +32,7 @@
 
 static char workdir[] = "/tmp/pyperf-long-XXXXXX";
 
-/* ---- processes with files of their own --------------------------------------------------------- */
+/* ---- processes with files of their own ------------------------------------------------------- */
 
 #define SHELL	  "/bin/sh"
 #define PER_ROUND 60
@@ -122,7 +122,7 @@ static void run_copies(struct shell *sh, int in, int out)
 	_exit(0);
 }
 
-/* ---- a session beside them --------------------------------------------------------------------- */
+/* ---- a session beside them ------------------------------------------------------------------- */
 
 struct rig {
 	struct session *s;
@@ -232,11 +232,11 @@ static struct sizes measure(const struct rig *r)
 
 static void print_sizes(const char *when, const struct sizes *z)
 {
-	print_message(
-		"%s: %zu descriptors, %zu KiB, %llu files, %llu tables, %llu mappings, %llu inodes\n",
-		when, z->fds, z->heap >> 10, (unsigned long long)z->files,
-		(unsigned long long)z->tables, (unsigned long long)z->mappings,
-		(unsigned long long)z->inodes);
+	print_message("%s: %zu descriptors, %zu KiB, %llu files, %llu tables, %llu mappings, %llu "
+		      "inodes\n",
+		      when, z->fds, z->heap >> 10, (unsigned long long)z->files,
+		      (unsigned long long)z->tables, (unsigned long long)z->mappings,
+		      (unsigned long long)z->inodes);
 }
 
 static void a_round_of_copies(struct rig *r, struct profile *p)
@@ -271,11 +271,11 @@ static void start_child(struct rig *r, struct shell *sh)
 	r->from = from[0];
 }
 
-/* ---- tests ------------------------------------------------------------------------------------- */
+/* ---- tests ----------------------------------------------------------------------------------- */
 
 /*
- * Each process has an executable of its own, which is gone after it. The budget of unwind tables is that of some
- * fifty of them, so they have to give way.
+ * Each process has an executable of its own, which is gone after it. The budget of unwind tables is
+ * that of some fifty of them, so they have to give way.
  */
 static void files_that_come_and_go(void **state)
 {

@@ -322,7 +322,10 @@ static void plain_filters_decide(void **state)
 	one_outcome(walk | CFG_TARGETS | CFG_PYTHON_ONLY, PROC_TARGET, 0, CTR_filtered_python);
 }
 
-/* A process without an image has a user stack of which nothing is known: it is among those that are not complete. */
+/*
+ * A process without an image has a user stack of which nothing is known: it is among those that are
+ * not complete.
+ */
 static void unknown_stacks_are_user_stacks(void **state)
 {
 	uint64_t c[CTR_CNT];
@@ -1108,7 +1111,9 @@ static void area_rig(struct rig *r, uint64_t at)
 	assert_int_equal(bpf_map_update_elem(r->maps.images_fd, &space, &im, BPF_ANY), 0);
 }
 
-/* What was mapped there is taken out of the image, and of a draft for it; not of another's draft. */
+/*
+ * What was mapped there is taken out of the image, and of a draft for it; not of another's draft.
+ */
 static void addresses_given_out_belong_to_no_file(void **state)
 {
 	void *area = map_area();
@@ -1568,8 +1573,8 @@ static bool fork_is_told(const struct rings *rings)
 }
 
 /*
- * Events that come while others are read wake as well, and are read before the wake-up arrives. Who sleeps after that is
- * woken for the next ones all the same.
+ * Events that come while others are read wake as well, and are read before the wake-up arrives. Who
+ * sleeps after that is woken for the next ones all the same.
  */
 static void what_comes_while_reading_wakes_later(void **state)
 {
@@ -1772,7 +1777,9 @@ static size_t tables_used(struct rig *r)
 	       map_entries(bpf_map__fd(s->maps.chunks1), sizeof(uint64_t));
 }
 
-/* In NMI context a hit counts, a miss goes to user space once for each sample; nothing is inserted. */
+/*
+ * In NMI context a hit counts, a miss goes to user space once for each sample; nothing is inserted.
+ */
 static void nmi_hands_over_what_it_may_not_insert(void **state)
 {
 	const struct count_val none = { 0 };
@@ -1926,8 +1933,8 @@ IN_SECTION(chain_alloca) static void call_with_alloca(volatile int size)
 }
 
 /*
- * The stack is realigned. Where the arguments on the old one are is kept in another register and, as
- * that is not saved by callees, in memory: the CFA is what is read there.
+ * The stack is realigned. Where the arguments on the old one are is kept in another register and,
+ * as that is not saved by callees, in memory: the CFA is what is read there.
  */
 IN_SECTION(chain_aligned)
 #ifdef __x86_64__
@@ -2603,10 +2610,10 @@ static void spin_in_long_name(struct child *c, unsigned character)
 {
 	char line[512];
 
-	snprintf(
-		line, sizeof(line),
-		"n = u'\\U%08x' * %d; exec(u'def ' + n + u'():\\n  while True: pass'); out = 'ready'",
-		character, NAME_CHARS);
+	snprintf(line, sizeof(line),
+		 "n = u'\\U%08x' * %d; exec(u'def ' + n + u'():\\n  while True: pass'); out = "
+		 "'ready'",
+		 character, NAME_CHARS);
 	assert_string_equal(child_ask(c, line), "ready");
 	fprintf(c->to, "exec(n + '()')\n");
 	fflush(c->to);

@@ -240,8 +240,8 @@ static bool maps_file(const struct process_table *pt, const struct image *im, co
 }
 
 /*
- * A library that no Python has mapped: a copy of one that is surely there, with a byte more, because a
- * Python that has that one (Debian's) would make them the same file.
+ * A library that no Python has mapped: a copy of one that is surely there, with a byte more,
+ * because a Python that has that one (Debian's) would make them the same file.
  */
 static void make_library(const char *name, char *path, size_t size)
 {
@@ -350,7 +350,10 @@ static void scans_the_machine(void **state)
 
 	(void)state;
 	assert_int_equal(child_start(&c, pythons.path[0]), 0);
-	/* Whoever is between two programs, and has no memory for a moment, is somebody else the next time. */
+	/*
+	 * Whoever is between two programs, and has no memory for a moment, is somebody else the
+	 * next time.
+	 */
 	for (int tries = 10;; table_done(pt)) {
 		pt = table_for(NULL, 0, (struct process_opts){ 0 });
 		scan(pt);
@@ -632,7 +635,9 @@ static void knows_deleted_files_and_memfds(void **state)
 	table_done(pt);
 }
 
-/* Between the look at a mapping and at its file another file was mapped there: it is not that file. */
+/*
+ * Between the look at a mapping and at its file another file was mapped there: it is not that file.
+ */
 static void file_of_another_mapping_is_not_taken(void **state)
 {
 	const struct file_maps fm = { .tables_fd = fx.maps.tables_fd,
@@ -1150,7 +1155,9 @@ static void evicts_tables_that_are_not_seen(void **state)
 	fx.maps.seen = NULL;
 }
 
-/* Files that no one maps and no stack names are closed; interpreters stay, and come back at once. */
+/*
+ * Files that no one maps and no stack names are closed; interpreters stay, and come back at once.
+ */
 static void releases_unused_files(void **state)
 {
 	struct file_stats fs;

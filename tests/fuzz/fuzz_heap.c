@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* A process whose whole memory is the input, over and over: the reader of heaps must end, within its bounds. */
+/*
+ * A process whose whole memory is the input, over and over: the reader of heaps must end, within
+ * its bounds.
+ */
 #include <errno.h>
 #include <stdint.h>
 #include <stdlib.h>

@@ -11,7 +11,10 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 size_t fuzz_seed(size_t i, uint8_t *buf, size_t cap);
 
-/* What is taken must be what is written again. With `sum`, the checksum is made right: else nothing gets past it. */
+/*
+ * What is taken must be what is written again. With `sum`, the checksum is made right: else nothing
+ * gets past it.
+ */
 static void spool_file(const uint8_t *data, size_t size, bool sum)
 {
 	struct strbuf again = { 0 };

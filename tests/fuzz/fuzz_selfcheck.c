@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * The self-check on any memory: of this very process, in which a small interpreter of the version that
- * byte 0 chooses is made by hand, with three frames. The rest of an input is edits of eight bytes:
+ * The self-check on any memory: of this very process, in which a small interpreter of the version
+ * that byte 0 chooses is made by hand, with three frames. The rest of an input is edits of eight
+ * bytes:
  *
  *	byte 0  what: 0 a word, 1 a word becomes a pointer into the arena, 2 a byte, 3 the layout
  *	bytes 2, 3 where; bytes 4 .. 7 the value

@@ -105,7 +105,8 @@ size_t fuzz_seed(size_t i, uint8_t *buf, size_t cap)
 		"ffffffff81000000 T _stext\nffffffff81000000 t a\nffffffff81000040 T b\t[mod]\n"
 		"ffffffff81000080 D data\nffffffff810000c0 W w\n0000000000000000 A x\n",
 		"_ZSt4moveIRiEONSt16remove_referenceIT_E4typeEOS2_.part.0.cold",
-		"_ZN5boost3mpl6vectorIJNS0_4int_ILi1EEEEE3getIXsrT_5valueEEENSt9enable_ifIXeqT0_Li3EE"
+		"_ZN5boost3mpl6vectorIJNS0_4int_ILi1EEEEE3getIXsrT_5valueEEE"
+		"NSt9enable_ifIXeqT0_Li3EE"
 		"iE4typeEPKcz",
 		"_ZZN4deep3runEiENKUlT_DpOT0_E_clIiJRKdEEEDaS0_S3_",
 		"_Z1f1a1pIS_S_E1pIS1_S1_E1pIS3_S3_E1pIS5_S5_E1pIS7_S7_E1pIS9_S9_E1pISB_SB_E",

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
  * The walkers and the merge on any memory. An input is two numbers and a list of edits of a process
- * made by hand: chain and shape first, then {what, where, value}: memory of the heap or the stack, the
- * unwind table, the layout, the registers, a read that fails.
+ * made by hand: chain and shape first, then {what, where, value}: memory of the heap or the stack,
+ * the unwind table, the layout, the registers, a read that fails.
  *
  *	byte 0    chain      byte 1    shape
  *	16 bytes  each edit: what (1), width (1), where (4), pad (2), value (8)

@@ -32,7 +32,9 @@ struct our_stack {
 struct ours *ours__new(pid_t pid);
 void ours__free(struct ours *o);
 
-/* Before a walk: takes over the mappings. 1: they have changed, 0: they have not, negative errno. */
+/*
+ * Before a walk: takes over the mappings. 1: they have changed, 0: they have not, negative errno.
+ */
 int ours__refresh(struct ours *o);
 void ours__walk(struct ours *o, const struct user_regs_struct *regs, struct our_stack *out);
 

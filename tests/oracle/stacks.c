@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Whole stacks against libdwfl (elfutils): a program is stopped at random instants by ptrace, and the
- * stack that the sampler's walkers find is compared with the one that libdwfl finds.
+ * Whole stacks against libdwfl (elfutils): a program is stopped at random instants by ptrace, and
+ * the stack that the sampler's walkers find is compared with the one that libdwfl finds.
  *
  *	stacks [-n STOPS] [-s STEPS] [-r SEED] [-v SHOWN] [-N NAME] COMMAND [ARG...]
  *
- * Each stop is followed by a few single steps (-s), each of them compared: so prologues, epilogues and
- * stubs of .plt are met as well, which random instants rarely hit. COMMAND is started again when it ends.
- * Prints one line for the table, then what differed, by cause. Exit status 1: nothing could be compared.
+ * Each stop is followed by a few single steps (-s), each of them compared: so prologues, epilogues
+ * and stubs of .plt are met as well, which random instants rarely hit. COMMAND is started again
+ * when it ends. Prints one line for the table, then what differed, by cause. Exit status 1: nothing
+ * could be compared.
  *
  * Native frames are compared one by one. The merged stack must be the same without the eval loop's
- * frames, each of which its Python frames have replaced. Which Python frames these are is compared from step to
- * step: one instruction enters one function or leaves one.
+ * frames, each of which its Python frames have replaced. Which Python frames these are is compared
+ * from step to step: one instruction enters one function or leaves one.
  */
 #include <errno.h>
 #include <dirent.h>
@@ -35,8 +36,8 @@
 #define MAX_UNSEEN  100 /* runs of a program in a row that are over before the first stop */
 
 /*
- * JUMPED: ours has left out the frames between code without rows and the next Python activation, which
- * the sampler counts as note_shim_jump; behind it both are equal.
+ * JUMPED: ours has left out the frames between code without rows and the next Python activation,
+ * which the sampler counts as note_shim_jump; behind it both are equal.
  */
 enum outcome { EQUAL, JUMPED, OURS_SHORTER, THEIRS_SHORTER, DIFFERENT, OUTCOME_CNT };
 
@@ -72,7 +73,9 @@ struct oracle {
 	size_t cause_cnt;
 	struct our_stack mine;
 	struct their_stack other;
-	/* of the step before; nothing is known after a stop, and after a stack that is not complete */
+	/*
+	 * of the step before; nothing is known after a stop, and after a stack that is not complete
+	 */
 	bool have_codes;
 	struct codes codes;
 };
@@ -151,7 +154,9 @@ static void show_merged(struct oracle *o, const char *what)
 	printf("\n");
 }
 
-/* Of a signal's return trampoline libdwfl gives the address itself, not that of the byte before it. */
+/*
+ * Of a signal's return trampoline libdwfl gives the address itself, not that of the byte before it.
+ */
 static bool same_frame(uint64_t ours, uint64_t theirs)
 {
 	return ours == theirs || ours + 1 == theirs;
@@ -162,7 +167,10 @@ static bool same_at(struct oracle *o, uint32_t mine, uint32_t other)
 	return same_frame(o->mine.native[mine], ours__word(o->ours, o->other.addr[other]));
 }
 
-/* Our frame `at` stands for an activation of the eval loop; all that lies behind it is as in theirs. */
+/*
+ * Our frame `at` stands for an activation of the eval loop; all that lies behind it is as in
+ * theirs.
+ */
 static bool same_behind_jump(struct oracle *o, uint32_t at)
 {
 	uint32_t rest = o->mine.cnt - at, first = o->other.cnt - rest;
@@ -178,8 +186,8 @@ static bool same_behind_jump(struct oracle *o, uint32_t at)
 }
 
 /*
- * Where there are no rows libdwfl takes any rbp for a frame pointer. What it gives last before it gives up,
- * at an address where no code is, is no frame.
+ * Where there are no rows libdwfl takes any rbp for a frame pointer. What it gives last before it
+ * gives up, at an address where no code is, is no frame.
  */
 static void forget_guess(const struct oracle *o, struct their_stack *other)
 {
@@ -218,8 +226,9 @@ static void describe_difference(struct oracle *o, enum outcome what, uint32_t at
 }
 
 /*
- * The merged stack against libdwfl's: native frames are the same but for the eval loop's, and where these
- * were, there is Python. An activation that has no frame yet or no more stays native: the innermost one.
+ * The merged stack against libdwfl's: native frames are the same but for the eval loop's, and where
+ * these were, there is Python. An activation that has no frame yet or no more stays native: the
+ * innermost one.
  */
 static const char *compare_merged(struct oracle *o)
 {
@@ -243,7 +252,8 @@ static const char *compare_merged(struct oracle *o)
 		if (!same_frame(m->merged[at++], word))
 			return "merged: a marker or another frame";
 		if (eval && evals)
-			return "merged: an activation without Python frames that is not the innermost";
+			return "merged: an activation without Python frames that is not the "
+			       "innermost";
 	}
 	return at < m->merged_cnt ? "merged: more frames than there are" : NULL;
 }
@@ -257,7 +267,10 @@ static void take_codes(const struct our_stack *m, struct codes *out)
 	}
 }
 
-/* The callers are the same, and at most one frame is in front of them in one of both that is not in the other. */
+/*
+ * The callers are the same, and at most one frame is in front of them in one of both that is not in
+ * the other.
+ */
 static bool one_call_apart(const struct codes *a, const struct codes *b)
 {
 	const struct codes *more = a->cnt > b->cnt ? a : b, *less = more == a ? b : a;
@@ -279,8 +292,9 @@ static const char *compare_steps(struct oracle *o)
 }
 
 /*
- * Python frames are left out, and the stack says so: the eval loop is being entered, and no stack before it
- * has taught where an activation keeps its CFrame. A process that is stopped first thing has none.
+ * Python frames are left out, and the stack says so: the eval loop is being entered, and no stack
+ * before it has taught where an activation keeps its CFrame. A process that is stopped first thing
+ * has none.
  */
 static bool says_in_setup(const struct our_stack *m)
 {
@@ -345,7 +359,9 @@ static pid_t random_thread(struct oracle *o)
 	return cnt ? tids[rng(o, cnt)] : 0;
 }
 
-/* Waits for the thread's next stop. *sig: a signal that is about to be delivered. False: it ended. */
+/*
+ * Waits for the thread's next stop. *sig: a signal that is about to be delivered. False: it ended.
+ */
 static bool wait_stop(pid_t tid, int *sig)
 {
 	int status;

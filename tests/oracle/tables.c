@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Prints what the tables in an ELF file call its functions: "OFFSET NAME", a line for each function.
+ * Prints what the tables in an ELF file call its functions: "OFFSET NAME", a line for each
+ * function.
  *
  *	tables FILE
  */

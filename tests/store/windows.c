@@ -5,10 +5,13 @@
  *	windows put STORE FILE SERVICE START_S DURATION_S HZ SAMPLES [NAME=VALUE...]
  *		one window, whose profile is the content of FILE
  *	windows write STORE FIRST CNT SIZE [KEY=VALUE...]
- *		windows FIRST, FIRST + 1, ... of SIZE pseudo-random bytes, each a minute after the one before, of
- *		services s0 ... s9 in turn; "N\n" on stdout when window N is stored. Keys of store_config__set().
+ *		windows FIRST, FIRST + 1, ... of SIZE pseudo-random bytes, each a minute after the
+ *		one before, of
+ *		services s0 ... s9 in turn; "N\n" on stdout when window N is stored. Keys of
+ *		store_config__set().
  *	windows check STORE
- *		"N\n" for each window of those that is there, or an error if one is not what was written
+ *		"N\n" for each window of those that is there, or an error if one is not what was
+ *		written
  *	windows fill STORE DAYS SERVICES SIZE MINUTES
  *		windows of so many minutes up to now, for measurements
  */

@@ -2,8 +2,8 @@
 #ifndef PYPERF_TEST_OWNDIR_H
 #define PYPERF_TEST_OWNDIR_H
 /*
- * A directory of the test's own: `dir`, a static array that ends in XXXXXX, behind which this is included. Both are
- * for cmocka_run_group_tests().
+ * A directory of the test's own: `dir`, a static array that ends in XXXXXX, behind which this is
+ * included. Both are for cmocka_run_group_tests().
  */
 #include <stdio.h>
 #include <stdlib.h>

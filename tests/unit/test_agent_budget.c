@@ -44,7 +44,9 @@ static void use(struct budget *b, double percent)
 	budget__cpu(b, ns, ns, 60 * S);
 }
 
-/* What sampling at 19 Hz takes, what a window takes, and what following processes does, in percent. */
+/*
+ * What sampling at 19 Hz takes, what a window takes, and what following processes does, in percent.
+ */
 static void use_parts(struct budget *b, double sampling, double window, double following)
 {
 	double samples = sampling * b->frequency_hz / 19 + window / b->stretch;

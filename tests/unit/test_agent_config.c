@@ -323,15 +323,18 @@ static void events_are_named(void **state)
 static void what_is_printed_can_be_read(void **state)
 {
 	static const char all[] =
-		"[agent]\nevents = cpu-clock, page-faults\nfrequency = 99Hz\nwindow = 30s\ngroup = service_name, attribute.a_b\n"
-		"small = 7\nstate-dir = /run/x\ncomm = celery*\ncgroup = app\nnative = no\nkernel = no\n"
+		"[agent]\nevents = cpu-clock, page-faults\nfrequency = 99Hz\nwindow = 30s\ngroup = "
+		"service_name, attribute.a_b\n"
+		"small = 7\nstate-dir = /run/x\ncomm = celery*\ncgroup = app\nnative = no\nkernel "
+		"= no\n"
 		"lines = no\ntable-memory = 16MiB\nlog-level = debug\nlog-format = json\n"
 		"directory = /tmp/w\n"
 		"\n[labels]\nhost = h\nenvironment = A, B\ncommand-line = yes\nadd.region = eu\n"
 		"\n[budget]\ncpu = 0.5%\nmemory = 64MiB\nprocesses = 10\nstacks = 1000\n"
 		"\n[store]\nenabled = no\npath = /c/c.db\nmax-age = 36h\nmax-size = 500000KiB\n"
 		"keep-free = 123457\n"
-		"\n[http]\nlisten = [::1]:4042\nsocket-mode = 0600\ntoken-file = /t\ntls-cert = /c\n"
+		"\n[http]\nlisten = [::1]:4042\nsocket-mode = 0600\ntoken-file = /t\ntls-cert = "
+		"/c\n"
 		"tls-key = /k\nallow-remote = yes\nallow-host = a,b\n"
 		"\n[rule]\nmatch.comm = a*\nset.team = {comm}\nset.unit = \ndrop = yes\n"
 		"\n[rule]\nmatch.comm = b\nmatch.unit = \nrate = 1/10\n"
@@ -339,7 +342,8 @@ static void what_is_printed_can_be_read(void **state)
 		"header-file = X-B: /b\nbearer-token-file = /t\ntenant = t\n"
 		"proxy = env\ninsecure-skip-verify = yes\ncompression = none\n"
 		"connect-timeout = 7s\ntimeout = 1h\nretry-min = 90s\nretry-max = 2m\n"
-		"spread = 0s\nmax-in-flight = 3\nmax-windows = 5\nspool-max-size = 5MiB\nspool-max-age = 61s\n";
+		"spread = 0s\nmax-in-flight = 3\nmax-windows = 5\nspool-max-size = "
+		"5MiB\nspool-max-age = 61s\n";
 	struct config *c = parse(all);
 	char *text;
 

@@ -31,7 +31,7 @@ static void be_quiet(enum log_level level, const char *fmt, const char *text)
 	(void)level, (void)fmt, (void)text;
 }
 
-/* ---- made by hand ---------------------------------------------------------------------------------------- */
+/* ---- made by hand ---------------------------------------------------------------------------- */
 
 static void add_sample(struct profile *p, uint32_t space, const char *comm, uint64_t word,
 		       uint64_t count)
@@ -74,7 +74,7 @@ static struct period *finished(struct period *p, uint64_t start)
 	return p;
 }
 
-/* ---- a period -------------------------------------------------------------------------------------------- */
+/* ---- a period -------------------------------------------------------------------------------- */
 
 static void drains_add_up(void **state)
 {
@@ -119,7 +119,7 @@ static void budgets_lose_no_sample(void **state)
 	period__free(p);
 }
 
-/* ---- windows ---------------------------------------------------------------------------------------------- */
+/* ---- windows --------------------------------------------------------------------------------- */
 
 struct seen {
 	unsigned windows;
@@ -246,7 +246,7 @@ static void an_error_keeps_no_other_window_back(void **state)
 	splitter__free(s);
 }
 
-/* ---- the queue --------------------------------------------------------------------------------------------- */
+/* ---- the queue ------------------------------------------------------------------------------- */
 
 static struct gate {
 	pthread_mutex_t lock;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* What the agent writes beside store and spools: never through links, never where others may, and it never waits. */
+/*
+ * What the agent writes beside store and spools: never through links, never where others may, and
+ * it never waits.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-/* Who may ask, where it listens, what is at a path. The protocol is in tests/e2e/test_agent_http.py. */
+/*
+ * Who may ask, where it listens, what is at a path. The protocol is in
+ * tests/e2e/test_agent_http.py.
+ */
 #include <errno.h>
 #include <netinet/in.h>
 #include <setjmp.h>

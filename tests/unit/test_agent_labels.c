@@ -21,7 +21,7 @@
 #define UID	    "0123abcd-0123-4567-89ab-0123456789ab"
 #define UNDERSCORED "0123abcd_0123_4567_89ab_0123456789ab"
 
-/* ---- a tree -------------------------------------------------------------------------------------------- */
+/* ---- a tree ---------------------------------------------------------------------------------- */
 
 struct tree {
 	char root[64];
@@ -113,7 +113,7 @@ static void expect(const struct tree *t, const char *name, const char *value)
 	}
 }
 
-/* ---- what every process has --------------------------------------------------------------------------- */
+/* ---- what every process has ------------------------------------------------------------------ */
 
 static void of_a_plain_process(void **state)
 {
@@ -144,7 +144,7 @@ static void of_a_process_that_is_gone(void **state)
 	expect(t, "service_name", "6f2c01234567");
 }
 
-/* ---- containers --------------------------------------------------------------------------------------- */
+/* ---- containers ------------------------------------------------------------------------------ */
 
 static const struct {
 	const char *cgroup, *runtime, *pod;
@@ -245,7 +245,9 @@ static void workloads_are_services(void **state)
 	expect(t, "service_name", "till");
 }
 
-/* Without the kubelet's logs: environment, then files of the pod; the host's own name is no pod's. */
+/*
+ * Without the kubelet's logs: environment, then files of the pod; the host's own name is no pod's.
+ */
 static void pods_that_the_logs_do_not_name(void **state)
 {
 	struct tree *t = *state;
@@ -274,7 +276,8 @@ static void pods_that_the_logs_do_not_name(void **state)
 	expect(t, "k8s_workload", NULL);
 	expect(t, "service_name", "6f2c01234567");
 	PUT(t, "proc/7/environ",
-	    "OTEL_RESOURCE_ATTRIBUTES=k8s.pod.name=x-1,k8s.deployment.name=till,k8s.namespace.name=b\0");
+	    "OTEL_RESOURCE_ATTRIBUTES=k8s.pod.name=x-1,k8s.deployment.name=till,"
+	    "k8s.namespace.name=b\0");
 	read_labels(t);
 	expect(t, "k8s_workload", "till");
 	expect(t, "k8s_namespace", "b");
@@ -331,7 +334,7 @@ static void files_of_a_hostile_pod(void **state)
 	expect(t, "service_name", "6f2c01234567");
 }
 
-/* ---- units -------------------------------------------------------------------------------------------- */
+/* ---- units ----------------------------------------------------------------------------------- */
 
 static const struct {
 	const char *cgroup, *unit, *service;
@@ -394,7 +397,7 @@ static void applications_before_units(void **state)
 	expect(t, "service_name", "main");
 }
 
-/* ---- what a process says of itself ---------------------------------------------------------------------- */
+/* ---- what a process says of itself ----------------------------------------------------------- */
 
 static void environment_by_list(void **state)
 {
@@ -403,7 +406,8 @@ static void environment_by_list(void **state)
 
 	PUT(t, "proc/7/environ",
 	    "SECRET=x\0OTEL_SERVICE_NAME=shop\0"
-	    "OTEL_RESOURCE_ATTRIBUTES=service.name=other,deployment.environment=pro%64,team=a%zz,bad,=x,9x=1\0"
+	    "OTEL_RESOURCE_ATTRIBUTES=service.name=other,deployment.environment=pro%64,"
+	    "team=a%zz,bad,=x,9x=1\0"
 	    "REGION=eu\0OTEL_SERVICE_NAMES=no\0CUT=of");
 	put_z(t, "proc/7/cgroup", "0::/system.slice/unit.service\n");
 	read_labels(t);
@@ -478,7 +482,7 @@ static void command_lines(void **state)
 	expect(t, "cmdline", "/usr/bin/python3 -m shop.web --token secret");
 }
 
-/* ---- configuration --------------------------------------------------------------------------------------- */
+/* ---- configuration --------------------------------------------------------------------------- */
 
 static void keys_of_the_section(void **state)
 {

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* The agent's messages: how many of a kind, in which form, and that nobody waits for their reader. */
+/*
+ * The agent's messages: how many of a kind, in which form, and that nobody waits for their reader.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* Windows when memory is short: each allocation fails once, and no sample is neither in a window nor counted. */
+/*
+ * Windows when memory is short: each allocation fails once, and no sample is neither in a window
+ * nor counted.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -128,7 +131,10 @@ static struct label_set *set_of(struct label *labels, size_t cnt)
 
 #define FAULTS 1000
 
-/* A window of a process that had samples in both types, and of one with page faults only; of the first every 3rd counts. */
+/*
+ * A window of a process that had samples in both types, and of one with page faults only; of the
+ * first every 3rd counts.
+ */
 static struct period *two_values(void)
 {
 	const struct period_limits limits = { .stacks = 100, .processes = 100 };
@@ -242,7 +248,7 @@ static void what_differed_is_bounded(void **state)
 	splitter__free(s);
 }
 
-/* ---- rules and small services -------------------------------------------------------------------------- */
+/* ---- rules and small services ---------------------------------------------------------------- */
 
 struct seen {
 	char service[64];

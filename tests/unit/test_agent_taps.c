@@ -213,7 +213,10 @@ static void join_left(struct asker *a)
 	free(a->data);
 }
 
-/* One leaves before it began, one while it runs: nothing is named for them, and their places are free. */
+/*
+ * One leaves before it began, one while it runs: nothing is named for them, and their places are
+ * free.
+ */
 static void who_leaves_keeps_no_place(void **state)
 {
 	int fd = eventfd(0, EFD_SEMAPHORE), early[2], late[2], stays[2];

@@ -66,7 +66,10 @@ static void test_same_table(void **state)
 	table_builder__free(b);
 }
 
-/* Some are done, one is at hand, others wait: ASan finds what is forgotten, and the descriptors are few. */
+/*
+ * Some are done, one is at hand, others wait: ASan finds what is forgotten, and the descriptors are
+ * few.
+ */
 static void test_free_at_work(void **state)
 {
 	struct elf_file *elf = open_self();

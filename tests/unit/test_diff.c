@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * diff.c and export_diff.c: sums, what is significant, the order of folded stacks; and with the Nth allocation
- * failing, for every N. The sources are compiled into this program with allocators of its own.
+ * diff.c and export_diff.c: sums, what is significant, the order of folded stacks; and with the Nth
+ * allocation failing, for every N. The sources are compiled into this program with allocators of
+ * its own.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -131,7 +132,10 @@ static void test_significance(void **state)
 	}
 }
 
-/* Of 2,000 functions that did not change, some one in a hundred passes for changed; of those that doubled, all. */
+/*
+ * Of 2,000 functions that did not change, some one in a hundred passes for changed; of those that
+ * doubled, all.
+ */
 static void test_false_alarms(void **state)
 {
 	struct profile *p[2] = { profile__new(), profile__new() };
@@ -174,7 +178,9 @@ static void test_false_alarms(void **state)
 	profile__free(p[1]);
 }
 
-/* A share of a third against one of a half: of so many events, in so many samples, is that chance? */
+/*
+ * A share of a third against one of a half: of so many events, in so many samples, is that chance?
+ */
 static bool event_change_is_significant(uint64_t events_per_sample, uint64_t samples)
 {
 	struct profile *p[2];

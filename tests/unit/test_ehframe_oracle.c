@@ -7,7 +7,8 @@
  * each of libdw's states and of each row, and between FDEs.
  *
  *	test_ehframe_oracle		the files below, the vdso, and freshly compiled code
- *	test_ehframe_oracle PATH...	a table: every ELF file at or below each path (make test-oracle)
+ *	test_ehframe_oracle PATH...	a table: every ELF file at or below each path (make
+ *					test-oracle)
  */
 #include "elf/ehframe.h"
 
@@ -525,7 +526,8 @@ static const char source[] =
 	"int realigned(int n) { int v[8] __attribute__((aligned(64))); char *p = "
 	"__builtin_alloca(n);\n"
 	"  use(v); use(p); return v[n & 7]; }\n"
-	"int plain(int n) { int v[64]; use(v); if (n > 3) { use(v + 1); return v[n]; } return 0; }\n"
+	"int plain(int n) { int v[64]; use(v); if (n > 3) { use(v + 1); return v[n]; } return 0; "
+	"}\n"
 	"int leaf(int n) { return n * 3; }\n";
 static const char other_source[] = "void use(void *);\n"
 				   "int other(int n) { int v[64]; use(v); return v[n]; }\n";
@@ -539,7 +541,9 @@ static void write_source(char *path, const char *text)
 	close(fd);
 }
 
-/* `flags` for the first source, `other` for the second one, so that a file has rows of both kinds. */
+/*
+ * `flags` for the first source, `other` for the second one, so that a file has rows of both kinds.
+ */
 static void check_compiled(const char *compiler, const char *flags, const char *other)
 {
 	char src[] = "/tmp/test_ehframe_XXXXXX.c", src2[] = "/tmp/test_ehframe_XXXXXX.c";

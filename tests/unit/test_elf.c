@@ -125,7 +125,9 @@ static void sections(void **state)
 }
 
 /* Without section headers .eh_frame ends with its terminator, and .dynsym is found by its hash. */
-/* What copy_section says of .debug_frame with these contents, which are an Elf64_Chdr and a stream. */
+/*
+ * What copy_section says of .debug_frame with these contents, which are an Elf64_Chdr and a stream.
+ */
 static int copy_compressed(const void *contents, size_t size, uint64_t max, uint64_t *got_size)
 {
 	struct elfgen g = plain();
@@ -319,7 +321,10 @@ static void truncated(void **state)
 	free(image);
 }
 
-/* The file ends at 600 MiB, of which it has some KiB: a section that claims the hole is not read, and takes no memory. */
+/*
+ * The file ends at 600 MiB, of which it has some KiB: a section that claims the hole is not read,
+ * and takes no memory.
+ */
 static void sparse(void **state)
 {
 	struct elfgen g = plain();

@@ -97,7 +97,8 @@ static void test_text(void **state)
 	      "    in native code: clock_nanosleep [libc.so.6]\n"
 	      "    <module> (/srv/app.py:40)\n"
 	      "\n"
-	      "Thread 4714 \"main\": waiting for the GIL (it ran while its stack was read, which may "
+	      "Thread 4714 \"main\": waiting for the GIL (it ran while its stack was read, which "
+	      "may "
 	      "be wrong)\n"
 	      "    (its stack could not be read)\n"
 	      "\n"
@@ -134,19 +135,19 @@ static void test_json(void **state)
 	char want[2048];
 
 	(void)state;
-	snprintf(
-		want, sizeof(want),
-		"{\"pid\":4711,\"comm\":\"app\",\"exe\":\"/usr/bin/python3.11\",\"python\":\"3.11.2\","
-		"\"native_only\":null,\"container\":null,\"threads\":[\n"
-		"{\"tid\":4711,\"name\":null,\"state\":\"sleeping\",\"syscall_number\":%d,"
-		"\"syscall\":\"futex\",\"gil\":\"waits\",\"consistent\":true,\"frames\":[\n"
-		"{\"kind\":\"python\",\"function\":\"a\\\"\\u001b\\u000a\\u003c/script\\u003e\","
-		"\"file\":\"/srv/app.py\",\"line\":12,\"module\":null,\"address\":null},\n"
-		"{\"kind\":\"python\",\"function\":\"\\u003cmodule\\u003e\","
-		"\"file\":\"/srv/app.py\",\"line\":40,\"module\":null,\"address\":null}]},\n"
-		"{\"tid\":4712,\"name\":null,\"state\":\"running\",\"syscall_number\":null,"
-		"\"syscall\":null,\"gil\":null,\"consistent\":false,\"frames\":[]}]}\n",
-		SYS_futex);
+	snprintf(want, sizeof(want),
+		 "{\"pid\":4711,\"comm\":\"app\",\"exe\":\"/usr/bin/python3.11\","
+		 "\"python\":\"3.11.2\","
+		 "\"native_only\":null,\"container\":null,\"threads\":[\n"
+		 "{\"tid\":4711,\"name\":null,\"state\":\"sleeping\",\"syscall_number\":%d,"
+		 "\"syscall\":\"futex\",\"gil\":\"waits\",\"consistent\":true,\"frames\":[\n"
+		 "{\"kind\":\"python\",\"function\":\"a\\\"\\u001b\\u000a\\u003c/script\\u003e\","
+		 "\"file\":\"/srv/app.py\",\"line\":12,\"module\":null,\"address\":null},\n"
+		 "{\"kind\":\"python\",\"function\":\"\\u003cmodule\\u003e\","
+		 "\"file\":\"/srv/app.py\",\"line\":40,\"module\":null,\"address\":null}]},\n"
+		 "{\"tid\":4712,\"name\":null,\"state\":\"running\",\"syscall_number\":null,"
+		 "\"syscall\":null,\"gil\":null,\"consistent\":false,\"frames\":[]}]}\n",
+		 SYS_futex);
 	check(json(&d), want);
 	profile__free(p);
 }

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* Files that others own: what is not opened, what is not waited for, and what cannot lead elsewhere. */
+/*
+ * Files that others own: what is not opened, what is not waited for, and what cannot lead
+ * elsewhere.
+ */
 #include "base/foreign.h"
 
 #include <errno.h>
@@ -59,7 +62,10 @@ static void test_regular(void **state)
 	assert_int_equal(foreign__open(in_dir("nonesuch")), -ENOENT);
 }
 
-/* A link to a device, as well: what opens one, or waits for a writer, would not come back from read(). */
+/*
+ * A link to a device, as well: what opens one, or waits for a writer, would not come back from
+ * read().
+ */
 static void test_others_are_not_opened(void **state)
 {
 	static const char *const of_the_kernel[] = {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * A library with the calls and the code of greenlet before 2.0, made by gcc: its functions must be found with symbols and
- * without. Truth is what nm says of the file before it was stripped.
+ * A library with the calls and the code of greenlet before 2.0, made by gcc: its functions must be
+ * found with symbols and without. Truth is what nm says of the file before it was stripped.
  */
 #include <fcntl.h>
 #include <setjmp.h>
@@ -21,15 +21,16 @@ static char dir[] = "/tmp/test_grnlet.XXXXXX"; /* the name counts */
 
 #include "unit/tools.h"
 
-#define CODE                                                                                                      \
-	"volatile int sink;\n"                                                                                    \
-	"__attribute__((noinline)) static int slp_switch(void)\n"                                                 \
-	"{ long d = sink; __asm__ volatile (\"addq %0, %%rsp\\n addq %0, %%rbp\" : : \"r\"(d)); return sink; }\n" \
-	"__attribute__((noinline)) static int g_switchstack(void)\n"                                              \
-	"{ sink++; int r = slp_switch(); sink++; return r; }\n"                                                   \
-	"__attribute__((noinline)) static int g_initialstub(void *mark)\n"                                        \
-	"{ sink += mark != 0; int r = g_switchstack(); sink++; return r; }\n"                                     \
-	"int g_switch(int x)\n"                                                                                   \
+#define CODE                                                                                       \
+	"volatile int sink;\n"                                                                     \
+	"__attribute__((noinline)) static int slp_switch(void)\n"                                  \
+	"{ long d = sink; __asm__ volatile (\"addq %0, %%rsp\\n addq %0, %%rbp\" : : "             \
+	"\"r\"(d)); return sink; }\n"                                                              \
+	"__attribute__((noinline)) static int g_switchstack(void)\n"                               \
+	"{ sink++; int r = slp_switch(); sink++; return r; }\n"                                    \
+	"__attribute__((noinline)) static int g_initialstub(void *mark)\n"                         \
+	"{ sink += mark != 0; int r = g_switchstack(); sink++; return r; }\n"                      \
+	"int g_switch(int x)\n"                                                                    \
 	"{ int r = x ? g_switchstack() : g_initialstub(&x); sink++; return r; }\n"
 
 static struct elf_file *open_file(const char *name)

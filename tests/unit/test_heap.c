@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* Reading a heap: forged pools, arenas, types and links in memory that the test makes up; growth; smaps. */
+/*
+ * Reading a heap: forged pools, arenas, types and links in memory that the test makes up; growth;
+ * smaps.
+ */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,7 +20,7 @@
 #include "heap/types.h"
 #include "heap/usage.h"
 
-/* ---- a heap of CPython 3.11: one arena at ARENA, types and the array elsewhere ------------------- */
+/* ---- a heap of CPython 3.11: one arena at ARENA, types and the array elsewhere --------------- */
 
 #define ARENA	      0x7f0000000000ULL
 #define POOL	      (16U << 10)
@@ -92,7 +95,9 @@ static void put_type(struct world *w, uint64_t addr, uint64_t meta, const char *
 	put(w, addr + 168, FLAGS_READY | flags);
 }
 
-/* A pool whose first `carved` blocks were used, and from which `free` (0xff: none) was given back. */
+/*
+ * A pool whose first `carved` blocks were used, and from which `free` (0xff: none) was given back.
+ */
 static void put_pool(struct world *w, unsigned n, uint32_t size, uint32_t carved,
 		     uint32_t free_block)
 {
@@ -129,7 +134,10 @@ static void put_order(struct world *w, uint64_t *last, uint64_t object)
 	link_up(w, last, object - 16);
 }
 
-/* Pool 0: 4 orders of 64 bytes, one given back. Pool 1: 3 numbers, one of them in a free list, and storage. */
+/*
+ * Pool 0: 4 orders of 64 bytes, one given back. Pool 1: 3 numbers, one of them in a free list, and
+ * storage.
+ */
 static struct world *new_world(void)
 {
 	struct world *w = calloc(1, sizeof(*w));
@@ -344,7 +352,7 @@ static void ends_with_the_process(void **state)
 	free(w);
 }
 
-/* ---- who holds them --------------------------------------------------------------------------------- */
+/* ---- who holds them -------------------------------------------------------------------------- */
 
 #define LIST	(OTHER + 0x1800)
 #define IS_LIST (1ULL << 25)
@@ -429,7 +437,7 @@ static void survives_lists_that_lie(void **state)
 	}
 }
 
-/* ---- growth --------------------------------------------------------------------------------------- */
+/* ---- growth ---------------------------------------------------------------------------------- */
 
 static void tells_growth_from_chance(void **state)
 {
@@ -460,7 +468,7 @@ static void tells_growth_from_chance(void **state)
 	heap_growth__free(&g);
 }
 
-/* ---- smaps ---------------------------------------------------------------------------------------- */
+/* ---- smaps ----------------------------------------------------------------------------------- */
 
 static void sums_smaps(void **state)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * import*.c: what export wrote comes back whole; what others wrote, as far as it goes; what is damaged or
- * hostile is told so.
+ * import*.c: what export wrote comes back whole; what others wrote, as far as it goes; what is
+ * damaged or hostile is told so.
  */
 #include <setjmp.h>
 #include <stdarg.h>

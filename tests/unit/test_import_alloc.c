@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Fail the Nth allocation, for every N, while files are read: each must give -ENOMEM and leak nothing.
+ * Fail the Nth allocation, for every N, while files are read: each must give -ENOMEM and leak
+ * nothing.
  *
  * The sources are compiled into this program with allocators of its own.
  */

@@ -20,7 +20,10 @@
 static const char strs[] = "\0task_struct\0mm\0int\0other\0list";
 enum { TASK = 1, MM = 13, INT = 16, OTHER = 20, LIST = 26 };
 
-/* Ids 1 to 7: int, an array of it, a struct that nobody asked for, its typedef, a pointer to that, task_struct, ... */
+/*
+ * Ids 1 to 7: int, an array of it, a struct that nobody asked for, its typedef, a pointer to that,
+ * task_struct, ...
+ */
 static const uint32_t types[] = {
 	INT,   INFO(BTF_KIND_INT, 0),	  4,  32,		      /* 1 */
 	0,     INFO(BTF_KIND_ARRAY, 0),	  0,  1,   1, 4,	      /* 2: int [4] */
@@ -65,7 +68,10 @@ static int copy_of(const void *data, size_t size)
 	return copy;
 }
 
-/* task_struct first, and what it holds behind it; the pointer leads nowhere, so struct other is not there. */
+/*
+ * task_struct first, and what it holds behind it; the pointer leads nowhere, so struct other is not
+ * there.
+ */
 static void wanted_types_are_copied_with_what_they_hold(void **state)
 {
 	struct file f = valid();

@@ -359,7 +359,8 @@ static void test_usage_errors(void **state)
 		{ "--", "-- must be followed by a command" },
 		{ "-- ''", "-- must be followed by a command" },
 		{ "python3 app.py",
-		  "unexpected 'python3'; to run and sample a command: pyperf-bpf [OPTION]... -- python3" },
+		  "unexpected 'python3'; to run and sample a command: pyperf-bpf [OPTION]... -- "
+		  "python3" },
 		{ "-d 5 top", "pyperf-bpf [OPTION]... -- top" },
 		{ "python3 -h", "unexpected 'python3'" },
 		{ "python3 -- app.py", "unexpected 'python3'" },

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Where calls can be seen: instructions against objdump, on the eval loops of this machine's interpreters;
- * dispatch tables in files made by hand; opcodes against what each interpreter says of itself; static
- * probes against readelf.
+ * Where calls can be seen: instructions against objdump, on the eval loops of this machine's
+ * interpreters; dispatch tables in files made by hand; opcodes against what each interpreter says
+ * of itself; static probes against readelf.
  */
 #include "trace/points.h"
 
@@ -34,7 +34,10 @@ struct sample {
 	uint64_t target; /* from pc 0x1000 */
 };
 
-/* Sizes and targets are what objdump makes of the bytes; what is emulated, what the kernel's source says. */
+/*
+ * Sizes and targets are what objdump makes of the bytes; what is emulated, what the kernel's source
+ * says.
+ */
 static void test_insn(void **state)
 {
 	static const struct sample samples[] = {

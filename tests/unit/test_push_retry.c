@@ -129,7 +129,7 @@ static void templates(void **state)
 	check_template("{label:a-b}", NULL);
 }
 
-/* ---- Configuration -------------------------------------------------------------------------------- */
+/* ---- Configuration --------------------------------------------------------------------------- */
 
 static int set(struct push_config *c, const char *key, const char *value)
 {

@@ -623,7 +623,10 @@ static void refuses_unknown_versions(void **state)
 	assert_int_equal(py_layout__interp_head(0x031000f0, NULL, 0), -ENOTSUP);
 }
 
-/* Py_TRACE_REFS puts two pointers in front of each object (_PyObject_HEAD_EXTRA), so all fields of objects move. */
+/*
+ * Py_TRACE_REFS puts two pointers in front of each object (_PyObject_HEAD_EXTRA), so all fields of
+ * objects move.
+ */
 static void traced_objects_are_larger(void **state)
 {
 	static const uint32_t versions[] = { 0x02071200, 0x03060ff0, 0x030710f0 };

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
  * py_line() and py_utf8() against every interpreter of this machine: each says by dump_python.py
- * what it thinks of its own code objects and strings, and we must think the same at every unit of bytecode.
+ * what it thinks of its own code objects and strings, and we must think the same at every unit of
+ * bytecode.
  *
  *	test_pylines [--all | PYTHON...]	--all: every code object of every library
  */

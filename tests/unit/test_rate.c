@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* Which rate is too much (rate.h), events by name (value.h), and stacks that were handed over (handed.h). */
+/*
+ * Which rate is too much (rate.h), events by name (value.h), and stacks that were handed over
+ * (handed.h).
+ */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -54,7 +57,10 @@ static void slows_down_as_far_as_needed(void **state)
 	assert_int_equal(look(&r, 2, 1e9), RATE_SLOWEST);
 }
 
-/* One measurement above the budget is no reason; one that is missing between two is none against it. */
+/*
+ * One measurement above the budget is no reason; one that is missing between two is none against
+ * it.
+ */
 static void two_measurements_in_a_row_count(void **state)
 {
 	struct rate r;

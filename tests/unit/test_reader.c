@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* The process that reads memory: what it may not do, what it answers, and that nobody waits for it for ever. */
+/*
+ * The process that reads memory: what it may not do, what it answers, and that nobody waits for it
+ * for ever.
+ */
 #include "base/reader.h"
 
 #include <errno.h>
@@ -145,7 +148,10 @@ static int computes(const void *question, void *answer)
 	return 0;
 }
 
-/* One that works has time; one that waits for somebody is given up. The user's processes are left alone then. */
+/*
+ * One that works has time; one that waits for somebody is given up. The user's processes are left
+ * alone then.
+ */
 static void test_hangs(void **state)
 {
 	pid_t pid = reader_pid();

@@ -406,7 +406,9 @@ static bool is_as_good(const struct py_layout *lay, const char *field, int by)
 	/* 3.13: threads.main, the main thread alone */
 	if (!strcmp(field, "interp_threads_head") && lay->version >= 0x030d && by > 0)
 		return true;
-	/* co_name for co_qualname is a name without its class; co_name itself finds hidden frames */
+	/*
+	 * co_name for co_qualname is a name without its class; co_name itself finds hidden frames
+	 */
 	if (!strcmp(field, "code_qualname") && by < 0)
 		return true;
 	return !strcmp(field, "code_name") && lay->code_qualname != PY_OFF_NONE && by > 0;
@@ -460,7 +462,9 @@ static void no_wrong_field_holds(void **state)
 
 /* ---- processes without a stack --------------------------------------------------------------- */
 
-/* An interpreter that has executed nothing yet: its program is one file, so it is mapped by then. */
+/*
+ * An interpreter that has executed nothing yet: its program is one file, so it is mapped by then.
+ */
 static void a_starting_one_is_not_judged(void **state)
 {
 	char why[SELFCHECK_WHY_LEN];

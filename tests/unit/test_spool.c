@@ -226,7 +226,10 @@ static void the_old_go(void **state)
 	spool__close(s);
 }
 
-/* One window before the clock is set, one after, and another start: years off, to either side, and back. */
+/*
+ * One window before the clock is set, one after, and another start: years off, to either side, and
+ * back.
+ */
 static void the_clock_does_not_matter(void **state)
 {
 	static const int64_t steps[] = { 0, 20LL * 365 * DAY_S, -20LL * 365 * DAY_S, 0 };
@@ -351,7 +354,10 @@ static void not_windows(void **state)
 	spool__close(s);
 }
 
-/* A file system of 256 KiB; what it does not take is in memory, and is written when there is room again. */
+/*
+ * A file system of 256 KiB; what it does not take is in memory, and is written when there is room
+ * again.
+ */
 static void a_full_disk(void **state)
 {
 	struct fixture *f = *state;
@@ -435,7 +441,10 @@ static void a_writer_that_is_killed(void **state)
 			assert_true(last < 0 || got == last + 1);
 			last = got;
 		}
-		/* The last durable one was there, unless it was the first and the writer had sent it. */
+		/*
+		 * The last durable one was there, unless it was the first and the writer had sent
+		 * it.
+		 */
 		assert_true(last >= (int)durable || (last < 0 && durable == next));
 		assert_int_equal(stats(s).dropped[SPOOL_DROP_damaged], 0);
 		spool__close(s);

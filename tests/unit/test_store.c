@@ -81,7 +81,10 @@ static uint64_t now_unix_ns(void)
 	return timespec_ns(t);
 }
 
-/* Window `n` of a service: a minute after the one before, labels and content made of n and the service. */
+/*
+ * Window `n` of a service: a minute after the one before, labels and content made of n and the
+ * service.
+ */
 struct made {
 	struct window w;
 	struct label labels[4];
@@ -426,7 +429,10 @@ static void test_age(void **state)
 	store__close(s);
 }
 
-/* Windows from before the clock is set and from after, years off to either side, with and without another start. */
+/*
+ * Windows from before the clock is set and from after, years off to either side, with and without
+ * another start.
+ */
 static void test_clock_is_set(void **state)
 {
 	static const int64_t steps[] = { 0, 20LL * 365 * DAY_S, -20LL * 365 * DAY_S, 0 };
@@ -451,7 +457,10 @@ static void test_clock_is_set(void **state)
 	store__close(s);
 }
 
-/* The clock ran ahead for a while: what was stored then is neither kept for ever nor what came later dropped. */
+/*
+ * The clock ran ahead for a while: what was stored then is neither kept for ever nor what came
+ * later dropped.
+ */
 static void test_clock_ahead(void **state)
 {
 	struct place *p = *state;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Truth is what addr2line -i (binutils, which does not use libdw) says about files that gcc makes here, and
- * about this program.
+ * Truth is what addr2line -i (binutils, which does not use libdw) says about files that gcc makes
+ * here, and about this program.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -297,7 +297,8 @@ static void test_debug_files(void **state)
 {
 	(void)state;
 	sh("gcc -O2 -g -Wl,--build-id=sha1 -o whole a.c && objcopy --only-keep-debug whole d &&"
-	   " id=$(readelf -n d | sed -n 's/.*Build ID: //p') && mkdir -p .build-id/${id%%${id#??}} &&"
+	   " id=$(readelf -n d | sed -n 's/.*Build ID: //p') && mkdir -p .build-id/${id%%${id#??}} "
+	   "&&"
 	   " strip -o by_id whole && mv d .build-id/${id%%${id#??}}/${id#??}.debug");
 	all_the_same("by_id", "whole");
 	sh("rm -r .build-id; gcc -O2 -g -Wl,--build-id=none -o whole a.c &&"
@@ -351,7 +352,9 @@ static void test_remembered(void **state)
 	load(&sub, addrs, 1);
 	ours(&sub, addrs[0], before, sizeof(before));
 	assert_string_not_equal(before, "");
-	/* Some known and some new ones, some twice: those that are known are not asked for again. */
+	/*
+	 * Some known and some new ones, some twice: those that are known are not asked for again.
+	 */
 	load(&sub, addrs, cnt);
 	load(&sub, addrs, cnt);
 	assert_int_equal(sub.s->cnt, cnt);

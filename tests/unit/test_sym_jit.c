@@ -210,7 +210,10 @@ static void test_overwritten(void **state)
 	sym_jit__free(j);
 }
 
-/* More functions than are kept of a file: the first ones have their names, in a time that goes by their number. */
+/*
+ * More functions than are kept of a file: the first ones have their names, in a time that goes by
+ * their number.
+ */
 static void test_too_many(void **state)
 {
 	struct sym_jit *j;

@@ -207,7 +207,9 @@ static void test_overlong_line(void **state)
 
 	(void)state;
 	strbuf__addz(&b, "ffffffff81000000 T before\nffffffff81000100 T ");
-	/* Where the reader's buffer is full stands what looks like a line, but is the rest of one. */
+	/*
+	 * Where the reader's buffer is full stands what looks like a line, but is the rest of one.
+	 */
 	while (b.len < strlen("ffffffff81000000 T before\n") + 65536)
 		strbuf__addc(&b, 'x');
 	strbuf__addz(&b, "ffffffff81000200 T inside\nffffffff81000300 T behind\n");
@@ -264,9 +266,10 @@ static void expect_start(struct sym_kernel *k, uint64_t addr, const char *name)
 }
 
 /*
- * Every text symbol of the running kernel comes back as itself or as another one of its address. BPF programs
- * and modules come and go meanwhile, and a program can go and come back at its old address: those are asked of
- * a copy of the list, and only the kernel's own, which stay, of the list itself.
+ * Every text symbol of the running kernel comes back as itself or as another one of its address.
+ * BPF programs and modules come and go meanwhile, and a program can go and come back at its old
+ * address: those are asked of a copy of the list, and only the kernel's own, which stay, of the
+ * list itself.
  */
 static void test_running_kernel(void **state)
 {

@@ -214,7 +214,8 @@ static const char sample_c[] =
 	"        \".globl bare_first\\nbare_first: .zero 8, 0xcc\\n\"\n"
 	"        \".type bare_func,@function\\nbare_func: .zero 8, 0xcc\\n\"\n"
 	"        \".globl outer\\n.type outer,@function\\nouter: .zero 8, 0xcc\\n\"\n"
-	"        \".globl inner\\n.type inner,@function\\ninner: .zero 8, 0xcc\\n.size inner, 8\\n\"\n"
+	"        \".globl inner\\n.type inner,@function\\ninner: .zero 8, 0xcc\\n.size inner, "
+	"8\\n\"\n"
 	"        \"label_inside: .zero 8, 0xcc\\n.size outer, . - outer\\n\"\n"
 	"        \".zero 16, 0xcc\\n\"\n"
 	"        \".globl bare_last\\nbare_last: .zero 24, 0xcc\\n\"\n"
@@ -222,11 +223,13 @@ static const char sample_c[] =
 	"        \".pushsection .long,\\\"ax\\\",@progbits\\n.globl too_long\\n\"\n"
 	"        \".type too_long,@function\\ntoo_long: .zero 32, 0xcc\\n\"\n"
 	"        \".size too_long, 4096\\n.popsection\\n\"\n"
-	"        \".pushsection .unnamed,\\\"ax\\\",@progbits\\n.zero 64, 0xcc\\n.popsection\\n\");\n";
+	"        \".pushsection .unnamed,\\\"ax\\\",@progbits\\n.zero 64, "
+	"0xcc\\n.popsection\\n\");\n";
 
 static const char sample_cc[] =
 	"#include <string>\n"
-	"namespace deep { struct Box { int v; Box(int); ~Box(); int open(const std::string &) const; };\n"
+	"namespace deep { struct Box { int v; Box(int); ~Box(); int open(const std::string &) "
+	"const; };\n"
 	"Box::Box(int x) : v(x) {} Box::~Box() { v = 0; }\n"
 	"int Box::open(const std::string &s) const { return v + (int)s.size(); }\n"
 	"template <class T> __attribute__((noinline)) T twice(T x) { return x + x; }\n"
@@ -489,9 +492,11 @@ static void test_stripped(void **state)
 static void make_minidebug(const char *out)
 {
 	sh("nm -D whole.so --format=posix --defined-only | awk '{print $1}' | sort >dyn &&"
-	   " nm whole.so --format=posix --defined-only | awk '$2 ~ /[TtDd]/ {print $1}' | sort >full &&"
+	   " nm whole.so --format=posix --defined-only | awk '$2 ~ /[TtDd]/ {print $1}' | sort "
+	   ">full &&"
 	   " comm -13 dyn full >keep && objcopy --only-keep-debug whole.so mini &&"
-	   " objcopy -S --remove-section .comment --keep-symbols=keep mini mini2 && rm -f mini2.xz &&"
+	   " objcopy -S --remove-section .comment --keep-symbols=keep mini mini2 && rm -f mini2.xz "
+	   "&&"
 	   " xz mini2 && strip -o plain.so whole.so &&"
 	   " objcopy --add-section .gnu_debugdata=mini2.xz plain.so %s",
 	   out);
@@ -581,7 +586,8 @@ static void test_debuglink(void **state)
 	all = nm("", "noid.so");
 	hidden = named(&all, "hidden")->addr;
 	sh("cd other && objcopy --only-keep-debug ../noid.so x.debug &&"
-	   " strip --strip-all -o link.so ../noid.so && objcopy --add-gnu-debuglink=x.debug link.so");
+	   " strip --strip-all -o link.so ../noid.so && objcopy --add-gnu-debuglink=x.debug "
+	   "link.so");
 	check_functions("other/link.so", &all, "tTwWi"); /* dir/ */
 	sh("mv other/x.debug other/.debug/");
 	check_functions("other/link.so", &all, "tTwWi"); /* dir/.debug/ */
@@ -642,7 +648,8 @@ static void test_rust(void **state)
 		   "#[inline(never)] pub fn spin(x: u64) -> u64 { x.wrapping_mul(31) }\n"
 		   "pub mod inner { #[inline(never)] pub fn turn(x: u64) -> u64 { x ^ 5 } }\n");
 	for (size_t i = 0; i < 2; i++) {
-		if (try_sh("RUSTC_BOOTSTRAP=1 rustc --crate-type=lib --crate-name=thing -O --emit=obj"
+		if (try_sh("RUSTC_BOOTSTRAP=1 rustc --crate-type=lib --crate-name=thing -O "
+			   "--emit=obj"
 			   " %s r.rs -o r.o && gcc -shared r.o -o r.so",
 			   manglings[i])) {
 			print_message("skipped: rustc knows no %s\n", manglings[i]);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Names of addresses all over real libraries, by libdw's dwfl_module_addrinfo() and by us: the same, or
- * different for one of the reasons below.
+ * Names of addresses all over real libraries, by libdw's dwfl_module_addrinfo() and by us: the
+ * same, or different for one of the reasons below.
  */
 #include <elfutils/libdwfl.h>
 #include <fcntl.h>
@@ -25,7 +25,8 @@ enum outcome {
 	BOTH_NONE,
 	ALIAS, /* another name of the same start: sym_alias.h */
 	PLT,   /* a stub, named after its relocation: libdw knows none of these */
-	PAST_END, /* libdw's symbol ends before the address, or is of size 0 in a section before: a guess */
+	/* libdw's symbol ends before the address, or is of size 0 in a section before: a guess */
+	PAST_END,
 	NESTED,	   /* both symbols hold the address; ours is the inner one */
 	NO_TEXT,   /* libdw's symbol is data, or a section */
 	VERSIONED, /* libdw's name has a version */

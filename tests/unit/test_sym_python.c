@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* sym_python.c: pieces -> names and lines. The line tables have a test of their own: test_pylines. */
+/*
+ * sym_python.c: pieces -> names and lines. The line tables have a test of their own: test_pylines.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -416,7 +418,10 @@ static void add_table(struct sym_python *s, uint64_t id, enum py_linetable kind,
 	assert_int_equal(sym_python__on_code(s, &ev, sizeof(ev), &layout), 0);
 }
 
-/* Before the first instruction with a line: the first line; behind it, an instruction without a line has none. */
+/*
+ * Before the first instruction with a line: the first line; behind it, an instruction without a
+ * line has none.
+ */
 static void test_prologue(void **state)
 {
 	static const uint8_t new[] = { 0xf8, 0xd8, 0, 0, 0xf8 }, old[] = { 2, 0x80, 2, 1, 2, 0x80 },

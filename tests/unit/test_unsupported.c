@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* What a process runs in which there is no CPython to be walked (unsupported.h), by files made for it and mapped here. */
+/*
+ * What a process runs in which there is no CPython to be walked (unsupported.h), by files made for
+ * it and mapped here.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * view*.c and origin.c: profiles built by hand, and what a person reads of them: own time and what it is made of, the
- * call tree row by row, the sentences.
+ * view*.c and origin.c: profiles built by hand, and what a person reads of them: own time and what
+ * it is made of, the call tree row by row, the sentences.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -344,7 +344,10 @@ static void test_few(void **state)
 	done(&v, p);
 }
 
-/* Recursion, markers, stacks of any depth: no stack is lost, and each branch has what its callees have. */
+/*
+ * Recursion, markers, stacks of any depth: no stack is lost, and each branch has what its callees
+ * have.
+ */
 static void test_deep(void **state)
 {
 	struct profile *p = profile__new();

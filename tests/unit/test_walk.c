@@ -10,7 +10,7 @@
 #include <cmocka.h>
 #include "walk_check.h"
 
-/* ---- places that are known -------------------------------------------------------------------- */
+/* ---- places that are known ------------------------------------------------------------------- */
 
 static void sample_again(struct world *w)
 {
@@ -151,7 +151,7 @@ static void test_init_shim_is_hidden(void **state)
 	RUN_ON(CHAIN_315, ROOT, { FN_EVAL, 1, ACT_HIDDEN }, { FN_C }, { FN_EVAL, 3, ACT_HIDDEN });
 }
 
-/* ---- windows ---------------------------------------------------------------------------------- */
+/* ---- windows --------------------------------------------------------------------------------- */
 
 static void test_entering_and_leaving(void **state)
 {
@@ -209,7 +209,10 @@ static __u32 python_item(const struct world *w, __u32 n)
 	return 0;
 }
 
-/* 3.9: it ends the chain, and takes the place of the activation that threw; callers are native frames then. */
+/*
+ * 3.9: it ends the chain, and takes the place of the activation that threw; callers are native
+ * frames then.
+ */
 static void test_phantom_39(void **state)
 {
 	struct world *w = BUILD(CHAIN_39, ROOT, { FN_EVAL, 1 }, { FN_C },
@@ -255,7 +258,10 @@ static void test_phantom(void **state)
 	RUN_ON(CHAIN_313, ROOT, { FN_EVAL, 2, ACT_PHANTOM }, { FN_C }, { FN_EVAL, 2 });
 }
 
-/* Up to 3.9, of the innermost frame: linked before f_executing is set, and until after that is cleared. */
+/*
+ * Up to 3.9, of the innermost frame: linked before f_executing is set, and until after that is
+ * cleared.
+ */
 static void test_not_executing(void **state)
 {
 	static const __u32 flags[] = { 0, ACT_NOT_STARTED };
@@ -284,7 +290,7 @@ static void test_traced_call(void **state)
 	run_built(w);
 }
 
-/* ---- greenlets -------------------------------------------------------------------------------- */
+/* ---- greenlets ------------------------------------------------------------------------------- */
 
 #define OTHERS                                                                                     \
 	ROOT, { FN_EVAL, 0, ACT_NO_FRAME }, { FN_C }, { FN_EVAL, 0, ACT_NO_FRAME },                \
@@ -340,7 +346,10 @@ static void test_greenlet(void **state)
 		/* Of one that has no Python frame yet. */
 		w = BUILD((enum chain_case)chain, OTHERS, { FN_BASE }, { FN_C });
 		run_built(end_at(w, up_to(w, FN_BASE)));
-		/* The one that starts it is still running, and its Python code looks up what to run. */
+		/*
+		 * The one that starts it is still running, and its Python code looks up what to
+		 * run.
+		 */
 		run_built(BUILD((enum chain_case)chain, ROOT, { FN_EVAL, 2 }, { FN_C }, { FN_BASE },
 				{ FN_C }, { FN_EVAL, 1 }, { FN_C }));
 	}
@@ -470,7 +479,10 @@ enum named {
 	NAMED_CNT,
 };
 
-/* What the CFrame of an activation that is being set up names: the caller's frames are shown, and no other. */
+/*
+ * What the CFrame of an activation that is being set up names: the caller's frames are shown, and
+ * no other.
+ */
 static void run_named(enum chain_case chain, enum named what)
 {
 	struct world *w = BUILD(chain, ROOT, { FN_EVAL, 2 }, { FN_C }, { FN_EVAL, 1, ACT_GARBAGE });
@@ -508,7 +520,10 @@ static void test_setup_names_a_frame(void **state)
 	}
 }
 
-/* A frame was entered, or a generator is left, that has no caller yet, or no more: the eval loop knows it. */
+/*
+ * A frame was entered, or a generator is left, that has no caller yet, or no more: the eval loop
+ * knows it.
+ */
 static void run_loose(enum chain_case chain, const struct act *acts, __u32 cnt)
 {
 	static const __u64 stale[] = { 0, JUNK & ~7ULL, HEAP_BASE, STACK_BASE };
@@ -584,7 +599,7 @@ static void test_distances_are_learned(void **state)
 	}
 }
 
-/* ---- the thread state -------------------------------------------------------------------------- */
+/* ---- the thread state ------------------------------------------------------------------------ */
 
 static void test_thread_without_state(void **state)
 {
@@ -649,8 +664,8 @@ static void add_interpreter(struct world *w, __u64 tstate)
 }
 
 /*
- * Three activations, of which the middle one, or all but the outermost, belong to another interpreter:
- * the chain is cut in two, the stack that must come out stays the same.
+ * Three activations, of which the middle one, or all but the outermost, belong to another
+ * interpreter: the chain is cut in two, the stack that must come out stays the same.
  */
 static void test_interpreters_nested(void **state)
 {
@@ -675,7 +690,9 @@ static void test_interpreters_nested(void **state)
 	}
 }
 
-/* 3.10, 3.11: a state with this thread's id whose frames lie on the stack of the one that runs it. */
+/*
+ * 3.10, 3.11: a state with this thread's id whose frames lie on the stack of the one that runs it.
+ */
 static void test_interpreter_run_elsewhere(void **state)
 {
 	(void)state;
@@ -732,7 +749,7 @@ static void test_state_list_cycles(void **state)
 	}
 }
 
-/* ---- damaged chains ----------------------------------------------------------------------------- */
+/* ---- damaged chains -------------------------------------------------------------------------- */
 
 static void check_lost(struct world *w, enum marker_why why, __u32 py_cnt)
 {
@@ -836,7 +853,7 @@ static void test_bad_frames(void **state)
 	}
 }
 
-/* ---- truncation ----------------------------------------------------------------------------------- */
+/* ---- truncation ------------------------------------------------------------------------------ */
 
 static void test_truncated_python(void **state)
 {
@@ -893,7 +910,7 @@ static void test_truncated_segments(void **state)
 		run_deep((enum chain_case)c, WORLD_DEPTH + 50, FN_START);
 }
 
-/* ---- native ----------------------------------------------------------------------------------------- */
+/* ---- native ---------------------------------------------------------------------------------- */
 
 static void test_native_rules(void **state)
 {
@@ -1039,7 +1056,9 @@ static void test_stack_base(void **state)
 	run_built(w);
 }
 
-/* Where the process began there is nothing below, whatever the code is: ld.so's _start has no rows. */
+/*
+ * Where the process began there is nothing below, whatever the code is: ld.so's _start has no rows.
+ */
 static void test_entry(void **state)
 {
 	struct world *w;
@@ -1078,7 +1097,9 @@ static void test_leaf_without_rows(void **state)
 	run_built(w);
 }
 
-/* Code without rows, called by the eval loop: the anchor leads across, once its distance is known. */
+/*
+ * Code without rows, called by the eval loop: the anchor leads across, once its distance is known.
+ */
 static void test_shim_jump(void **state)
 {
 	(void)state;
@@ -1109,7 +1130,7 @@ static void test_unreadable_stack(void **state)
 	world__free(w);
 }
 
-/* ---- identity of code objects ------------------------------------------------------------------------- */
+/* ---- identity of code objects ---------------------------------------------------------------- */
 
 static __u64 id_of(struct world *w, __u64 code)
 {
@@ -1172,7 +1193,10 @@ static __u64 reads_again(struct world *w)
 	return w->reads;
 }
 
-/* The functions of one file share its name: up to 3.11, where names are read, it is read once a sample. */
+/*
+ * The functions of one file share its name: up to 3.11, where names are read, it is read once a
+ * sample.
+ */
 static void test_shared_file_name(void **state)
 {
 	struct world *w = BUILD(CHAIN_39, ROOT, { FN_EVAL, 10 });
@@ -1242,7 +1266,10 @@ static struct row_code *in_row(struct world *w, __u64 id)
 	return NULL;
 }
 
-/* A thread's row holds what it was seen with, for as long as no code object is made; another's is not believed. */
+/*
+ * A thread's row holds what it was seen with, for as long as no code object is made; another's is
+ * not believed.
+ */
 static void test_code_rows(void **state)
 {
 	struct world *w = BUILD(CHAIN_313, ROOT, { FN_EVAL, 1 });
@@ -1283,7 +1310,10 @@ static __u64 id_by_slot(struct world *w)
 	return w->walk->code_id;
 }
 
-/* The slots come first for the process that had the CPU before, a row behind another process; each helps out. */
+/*
+ * The slots come first for the process that had the CPU before, a row behind another process; each
+ * helps out.
+ */
 static void test_rows_and_slots(void **state)
 {
 	struct world *w = BUILD(CHAIN_313, ROOT, { FN_EVAL, 1 });
@@ -1368,7 +1398,10 @@ static void test_deep_row(void **state)
 		BUILD(CHAIN_313, ROOT, { FN_EVAL, 1 }, { FN_EVAL, ROW_FRAMES, ACT_RECURSE })));
 }
 
-/* A full line loses one for another; who comes round in a line of one too many is found now and then. */
+/*
+ * A full line loses one for another; who comes round in a line of one too many is found now and
+ * then.
+ */
 static void test_full_line(void **state)
 {
 	struct row_code line[LINE_CODES] = {};
@@ -1441,7 +1474,7 @@ static void test_epoch_of_the_unannounced(void **state)
 	world__free(w);
 }
 
-/* ---- names -------------------------------------------------------------------------------------------- */
+/* ---- names ----------------------------------------------------------------------------------- */
 
 static struct seen_code *announced(struct world *w, __u64 code)
 {

@@ -2,8 +2,8 @@
 #ifndef PYPERF_TEST_TOOLS_H
 #define PYPERF_TEST_TOOLS_H
 /*
- * Files made by compilers and other tools, in a directory of the test's own: `dir`, a static array that
- * mkdtemp() has filled in. Behind cmocka.h and the array.
+ * Files made by compilers and other tools, in a directory of the test's own: `dir`, a static array
+ * that mkdtemp() has filled in. Behind cmocka.h and the array.
  */
 #include <stdarg.h>
 #include <stdio.h>

@@ -83,7 +83,8 @@ struct agent {
 	struct seldom said_lost;
 	uint64_t lost_samples; /* counted, and did not get as far as delivery */
 	uint64_t
-		other_samples; /* counted, of other events than the first: windows are not measured in them */
+		/* counted, of other events than the first: windows are not measured in them */
+		other_samples;
 	uint64_t lost_periods;
 	struct perf_events *events;
 	int guard_fd, signal_fd, wake_fd;
@@ -98,7 +99,7 @@ struct agent {
 	uint64_t alive_ns; /* when it was published; 0: not yet */
 };
 
-/* ---- standing still ----------------------------------------------------------------------------------- */
+/* ---- standing still -------------------------------------------------------------------------- */
 
 /* What the main thread does from now on; it must not take long. */
 static void at(struct agent *a, const char *doing)
@@ -121,7 +122,7 @@ static void look_after(void *ctx, struct stander *out)
 				   SAY_DELIVERY_NS };
 }
 
-/* ---- configuration ---------------------------------------------------------------------------------- */
+/* ---- configuration --------------------------------------------------------------------------- */
 
 int agent__check_config(const struct agent_opts *o)
 {
@@ -268,7 +269,7 @@ static void reload(struct agent *a)
 	notify("READY=1");
 }
 
-/* ---- sampling ------------------------------------------------------------------------------------------ */
+/* ---- sampling -------------------------------------------------------------------------------- */
 
 static void on_known(void *ctx, const struct process *p, const struct process *parent)
 {
@@ -336,8 +337,8 @@ static int take(struct agent *a, const struct profile *p)
 }
 
 /*
- * Everything since the last drain, into the period and to those who ask for it. That memory is short now is no reason
- * to end: what a failed drain leaves in the kernel comes with a later one.
+ * Everything since the last drain, into the period and to those who ask for it. That memory is
+ * short now is no reason to end: what a failed drain leaves in the kernel comes with a later one.
  */
 static void drain(struct agent *a)
 {
@@ -384,7 +385,7 @@ static void turn_taps(struct agent *a, const struct clocks *now)
 	taps__turn(a->taps, now, a->stats.run.values[0].frequency_hz, a->stats.run.cpus, name, a);
 }
 
-/* ---- what it takes -------------------------------------------------------------------------------------- */
+/* ---- what it takes --------------------------------------------------------------------------- */
 
 /* Without what is shared with files and the kernel. */
 static uint64_t own_memory(void)
@@ -436,7 +437,7 @@ static void keep_budget(struct agent *a, const struct clocks *now, uint64_t dura
 	s->run.values[0].frequency_hz = a->budget.frequency_hz;
 }
 
-/* ---- periods --------------------------------------------------------------------------------------------- */
+/* ---- periods --------------------------------------------------------------------------------- */
 
 static int begin_period(struct agent *a)
 {
@@ -468,9 +469,9 @@ static void note_period(struct agent *a, const struct period *p)
 static void publish(struct agent *a);
 
 /*
- * A period has names of its own by now. A tap that began before the last period has none yet for what was only sampled
- * then, and what this and the last period did not name would be forgotten. So that waits, but not for ever: others may
- * follow it without a gap.
+ * A period has names of its own by now. A tap that began before the last period has none yet for
+ * what was only sampled then, and what this and the last period did not name would be forgotten. So
+ * that waits, but not for ever: others may follow it without a gap.
  */
 static void forget(struct agent *a, const struct clocks *now)
 {
@@ -527,7 +528,7 @@ static int end_period(struct agent *a, enum schedule_why why, const struct clock
 	return begin_period(a);
 }
 
-/* ---- what is told of it --------------------------------------------------------------------------------- */
+/* ---- what is told of it ---------------------------------------------------------------------- */
 
 static void note_delivery(struct agent *a, struct agent_stats *s)
 {
@@ -553,11 +554,12 @@ static void say_lost_events(struct agent *a)
 
 	if (lost == a->events_lost || !seldom(&a->said_lost, SELDOM_MINUTE, &held))
 		return;
-	log_warn(
-		"event_lost: %" PRIu64
-		" events of processes found no room in the kernel's buffer: processes were looked for in /proc "
-		"instead, and those that had ended by then are missing (was the agent kept from running?)",
-		lost - a->events_lost);
+	log_warn("event_lost: %" PRIu64
+		 " events of processes found no room in the kernel's buffer: processes were looked "
+		 "for in /proc "
+		 "instead, and those that had ended by then are missing (was the agent kept from "
+		 "running?)",
+		 lost - a->events_lost);
 	a->events_lost = lost;
 }
 
@@ -615,7 +617,7 @@ bool agent__healthy(struct agent *a, const char **why)
 	return !*why;
 }
 
-/* ---- the endpoint ------------------------------------------------------------------------------------------ */
+/* ---- the endpoint ---------------------------------------------------------------------------- */
 
 static void ask_stats(void *ctx, struct agent_stats *out)
 {
@@ -712,7 +714,7 @@ static void tick(struct agent *a, uint64_t now)
 	}
 }
 
-/* ---- life ------------------------------------------------------------------------------------------------- */
+/* ---- life ------------------------------------------------------------------------------------ */
 
 static void on_signal(struct agent *a, uint32_t sig)
 {
@@ -853,13 +855,16 @@ static uint64_t wake_ns(const struct agent *a, const struct clocks *now)
 	return tap < due ? tap : due;
 }
 
-/* Numbers are never used again, so some day there are no more. Whoever supervises the agent starts it anew. */
+/*
+ * Numbers are never used again, so some day there are no more. Whoever supervises the agent starts
+ * it anew.
+ */
 static void end_if_worn(struct agent *a)
 {
 	if (a->stop || !session__worn(a->session))
 		return;
-	log_warn(
-		"half of all numbers for processes, files and functions are used up: the agent ends, to be started anew");
+	log_warn("half of all numbers for processes, files and functions are used up: the agent "
+		 "ends, to be started anew");
 	a->stop = true;
 }
 
@@ -883,7 +888,8 @@ static int look(struct agent *a)
 	}
 	if (a->failed_drains < FAILED_DRAINS_MAX)
 		return err;
-	log_err("the counts could not be read %u times in a row: the agent ends, to be started anew",
+	log_err("the counts could not be read %u times in a row: the agent ends, to be started "
+		"anew",
 		a->failed_drains);
 	return -EIO;
 }

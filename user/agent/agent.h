@@ -2,15 +2,15 @@
 #ifndef PYPERF_AGENT_H
 #define PYPERF_AGENT_H
 /*
- * The run of the agent: sampling that goes on for months, cut into periods that end at multiples of their length
- * since the epoch; of each period one window (window.h) per service.
+ * The run of the agent: sampling that goes on for months, cut into periods that end at multiples of
+ * their length since the epoch; of each period one window (window.h) per service.
  *
  *	main thread	samples, names, and hands each period on
  *	delivery	makes windows of it, which go to the store and to the backends
  *	http		asks, through the functions below; may be several threads
  *
- * The queue between the first two is bounded: when the second cannot follow, the oldest period is dropped and
- * counted. Nothing that waits for a disk or a network is in the first.
+ * The queue between the first two is bounded: when the second cannot follow, the oldest period is
+ * dropped and counted. Nothing that waits for a disk or a network is in the first.
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -39,10 +39,11 @@ int agent__run(const struct agent_opts *o);
 void agent__stats(struct agent *a, struct agent_stats *out);
 
 /*
- * Waits for `seconds` (1 to 600) and writes what was sampled meanwhile, as pprof. Any thread but the main one, up
- * to AGENT_TAPS at once. It is shorter, and says so, when the agent ends or has to sample at another frequency. It ends
- * within two seconds when the peer of the socket `client_fd` (-1: none) has closed its side. 0; -EBUSY: too many;
- * -EINVAL; -ECANCELED: the agent ends, or the peer is gone; another negative errno of writing.
+ * Waits for `seconds` (1 to 600) and writes what was sampled meanwhile, as pprof. Any thread but
+ * the main one, up to AGENT_TAPS at once. It is shorter, and says so, when the agent ends or has to
+ * sample at another frequency. It ends within two seconds when the peer of the socket `client_fd`
+ * (-1: none) has closed its side. 0; -EBUSY: too many; -EINVAL; -ECANCELED: the agent ends, or the
+ * peer is gone; another negative errno of writing.
  */
 #define AGENT_TAPS 8
 int agent__profile(struct agent *a, unsigned seconds, int client_fd, FILE *f);

@@ -5,7 +5,7 @@
 
 #define CNT(a) (sizeof(a) / sizeof((a)[0]))
 
-/* ---- words ------------------------------------------------------------------------------------- */
+/* ---- words ----------------------------------------------------------------------------------- */
 
 static const char *base_name(const char *path, size_t *len)
 {
@@ -76,7 +76,10 @@ static bool name_of_module(const char *module, struct strbuf *out)
 	return len > 0;
 }
 
-/* A program of its own, or a title it gave itself: "gunicorn: worker [app]", "[celeryd: a@b] -A proj". */
+/*
+ * A program of its own, or a title it gave itself: "gunicorn: worker [app]", "[celeryd: a@b] -A
+ * proj".
+ */
 static bool name_of_program(const char *arg, struct strbuf *out)
 {
 	size_t len;
@@ -88,7 +91,7 @@ static bool name_of_program(const char *arg, struct strbuf *out)
 	return len > 0;
 }
 
-/* ---- what is run ------------------------------------------------------------------------------- */
+/* ---- what is run ----------------------------------------------------------------------------- */
 
 enum kind {
 	PROGRAM, /* no interpreter: the program itself, or a title */
@@ -111,8 +114,8 @@ static bool is_interpreter(const char *arg)
 }
 
 /*
- * One option of the interpreter. 1: it has an argument of its own behind it; 0: it is complete; -1: nothing behind it
- * is a script. `*module`: what -m names, if it is in the same word.
+ * One option of the interpreter. 1: it has an argument of its own behind it; 0: it is complete; -1:
+ * nothing behind it is a script. `*module`: what -m names, if it is in the same word.
  */
 static int parse_option(const char *arg, const char **module)
 {
@@ -196,7 +199,7 @@ bool application__script(const char *args, size_t len, struct strbuf *out)
 	return find_program(args, len, &p) && name_of(&p, out);
 }
 
-/* ---- what a launcher runs ---------------------------------------------------------------------- */
+/* ---- what a launcher runs -------------------------------------------------------------------- */
 
 /* Programs that run the application that an argument names. */
 struct launcher {
@@ -330,7 +333,10 @@ static bool launched(const struct launcher *l, const char *rest, const char *end
 	return l->last && last && name_of_spec(last, out);
 }
 
-/* Of a title the words: "gunicorn: worker [svc:app]", "[celeryd: a@b:MainProcess] -active- (worker -A proj)". */
+/*
+ * Of a title the words: "gunicorn: worker [svc:app]", "[celeryd: a@b:MainProcess] -active- (worker
+ * -A proj)".
+ */
 static void split_title(const char *title, struct strbuf *words)
 {
 	for (; *title; title++)

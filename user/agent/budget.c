@@ -23,7 +23,7 @@ void budget__set(struct budget *b, const struct budget_config *limits, uint32_t 
 	b->give_back = false;
 }
 
-/* ---- processor ---------------------------------------------------------------------------------------- */
+/* ---- processor ------------------------------------------------------------------------------- */
 
 /* What a period took, in percent of a CPU. */
 struct cost {
@@ -35,7 +35,10 @@ static uint32_t floor_hz(const struct budget *b)
 	return b->frequency_cfg < BUDGET_HZ_MIN ? b->frequency_cfg : BUDGET_HZ_MIN;
 }
 
-/* From this period and the last one, if they had different frequencies and nothing else that we know of. */
+/*
+ * From this period and the last one, if they had different frequencies and nothing else that we
+ * know of.
+ */
 static void learn(struct budget *b, const struct cost *c)
 {
 	double hz = b->frequency_hz, most = c->samples / hz;
@@ -122,14 +125,15 @@ static void say_no_help(struct budget *b, const struct cost *c)
 	b->said_cpu = true;
 	if (b->frequency_hz == floor_hz(b) && per_hz(b, c) * b->frequency_hz > c->all / 2)
 		log_warn(
-			"%.2f%% of a CPU is more than the budget of %g%%, and the frequency cannot be lower "
+			"%.2f%% of a CPU is more than the budget of %g%%, and the frequency cannot "
+			"be lower "
 			"than %" PRIu32 " Hz",
 			c->all, c->limit, b->frequency_hz);
 	else
-		log_warn(
-			"%.2f%% of a CPU is more than the budget of %g%%, most of it to follow processes that start "
-			"and end: neither a lower frequency nor longer windows would help",
-			c->all, c->limit);
+		log_warn("%.2f%% of a CPU is more than the budget of %g%%, most of it to follow "
+			 "processes that start "
+			 "and end: neither a lower frequency nor longer windows would help",
+			 c->all, c->limit);
 }
 
 static void take_action(struct budget *b, const struct cost *c)
@@ -149,7 +153,8 @@ static void take_action(struct budget *b, const struct cost *c)
 	} else if (b->stretch < BUDGET_STRETCH_MAX && fixed >= excess / 4) {
 		set_stretch(b, b->stretch * 2);
 		log_warn(
-			"%.2f%% of a CPU is more than the budget of %g%%, and sampling is not what takes it: windows "
+			"%.2f%% of a CPU is more than the budget of %g%%, and sampling is not what "
+			"takes it: windows "
 			"are %" PRIu32 " times as long",
 			c->all, c->limit, b->stretch);
 	} else {
@@ -200,7 +205,7 @@ void budget__cpu(struct budget *b, uint64_t used_ns, uint64_t samples_ns, uint64
 		take_back(b, &c);
 }
 
-/* ---- memory --------------------------------------------------------------------------------------------- */
+/* ---- memory ---------------------------------------------------------------------------------- */
 
 static void take_less(struct budget *b, uint64_t mib)
 {

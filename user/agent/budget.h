@@ -2,18 +2,21 @@
 #ifndef PYPERF_AGENT_BUDGET_H
 #define PYPERF_AGENT_BUDGET_H
 /*
- * What to do when the agent takes more than it may. Asked at the end of each period; nothing here asks a clock or the
- * kernel.
+ * What to do when the agent takes more than it may. Asked at the end of each period; nothing here
+ * asks a clock or the kernel.
  *
- *	processor	cost = a + b x frequency. b is known from two periods at different frequencies; until then the first that is
- *			too dear lowers the frequency by a third and so finds out. The frequency falls, to where it fits, only
- *			when b x frequency is what exceeds: when it is at least half of the excess. If not, it goes
- *			back to what is configured, and what is paid per window is paid less often: windows get twice
- *			and four times as long. What is left is following processes, which is said. Back up by a half, and to
- *			shorter windows, when three periods in a row would have been below four fifths of the budget then.
- *	memory		more than the budget: what was kept for later (symbols) is given back; if that was not enough, half
- *			as many stacks fit into a period, down to BUDGET_STACKS_MIN. Twice as many again after three
- *			periods below three quarters.
+ *	processor	cost = a + b x frequency. b is known from two periods at different
+ *			frequencies; until then the first that is too dear lowers the frequency by a
+ *			third and so finds out. The frequency falls, to where it fits, only when b x
+ *			frequency is what exceeds: when it is at least half of the excess. If not,
+ *			it goes back to what is configured, and what is paid per window is paid less
+ *			often: windows get twice and four times as long. What is left is following
+ *			processes, which is said. Back up by a half, and to shorter windows, when
+ *			three periods in a row would have been below four fifths of the budget then.
+ *	memory		more than the budget: what was kept for later (symbols) is given back; if
+ *			that was not enough, half as many stacks fit into a period, down to
+ *			BUDGET_STACKS_MIN. Twice as many again after three periods below three
+ *			quarters.
  *
  * A frequency holds for whole periods, so all samples of a window weigh the same.
  */
@@ -49,7 +52,10 @@ void budget__init(struct budget *b, const struct budget_config *limits, uint32_t
 /* Other limits: from there on as at the start, but without grace. */
 void budget__set(struct budget *b, const struct budget_config *limits, uint32_t frequency_hz);
 
-/* The agent and its BPF programs ran for `used_ns` in `duration_ns`, `samples_ns` of it for samples. Says what it changes. */
+/*
+ * The agent and its BPF programs ran for `used_ns` in `duration_ns`, `samples_ns` of it for
+ * samples. Says what it changes.
+ */
 void budget__cpu(struct budget *b, uint64_t used_ns, uint64_t samples_ns, uint64_t duration_ns);
 /* Memory that is the agent's own. Says what it changes. */
 void budget__memory(struct budget *b, uint64_t bytes);

@@ -18,7 +18,7 @@
 #define SEEN_MAX    65536 /* keys that are set */
 #define SECTION_LEN 49	  /* inih cuts longer ones, and keys, without a word */
 
-/* ---- values ----------------------------------------------------------------------------------------- */
+/* ---- values ---------------------------------------------------------------------------------- */
 
 static int set_bool(bool *out, const char *value, const char **why)
 {
@@ -81,7 +81,7 @@ static int set_path(char **out, const char *value, const char **why)
 	return !*value || *value == '/' ? set_string(out, value) : -EINVAL;
 }
 
-/* ---- [agent] ----------------------------------------------------------------------------------------- */
+/* ---- [agent] --------------------------------------------------------------------------------- */
 
 /* The label of an attribute has '_' for what its name must not have. NULL: out of memory. */
 static char *group_word(const char *value, size_t len, bool *attribute)
@@ -164,7 +164,8 @@ static int set_events(struct agent_config *c, const char *value, const char **wh
 	const struct source *events[SAMPLED_MAX];
 	uint32_t cnt = 0;
 
-	*why = "up to 4 names of pyperf-bpf -e help with commas between, cpu-clock or task-clock first";
+	*why = "up to 4 names of pyperf-bpf -e help with commas between, cpu-clock or "
+	       "task-clock first";
 	for (;; value++) {
 		const struct source *s;
 		size_t len;
@@ -236,7 +237,7 @@ static int agent_set(struct agent_config *c, const char *key, const char *value,
 	return -ENOENT;
 }
 
-/* ---- [budget] ----------------------------------------------------------------------------------------- */
+/* ---- [budget] -------------------------------------------------------------------------------- */
 
 static int set_percent(double *out, const char *value)
 {
@@ -267,7 +268,7 @@ static int budget_set(struct budget_config *c, const char *key, const char *valu
 	return -ENOENT;
 }
 
-/* ---- all -------------------------------------------------------------------------------------------------- */
+/* ---- all ------------------------------------------------------------------------------------- */
 
 static int init(struct config *c)
 {
@@ -320,7 +321,7 @@ void config__put(struct config *c)
 	free(c);
 }
 
-/* ---- the file ---------------------------------------------------------------------------------------------- */
+/* ---- the file -------------------------------------------------------------------------------- */
 
 /* A key that was set. */
 struct seen {
@@ -377,7 +378,8 @@ static struct push_config *find_push(struct reader *r, const char *name)
 	if (push_config__init(&c->push[c->push_cnt], name)) {
 		complain_once(
 			r, name,
-			"a destination's name is 1 to 64 of a-z, 0-9, '_' and '-', which it does not begin with");
+			"a destination's name is 1 to 64 of a-z, 0-9, '_' and '-', which it does "
+			"not begin with");
 		return NULL;
 	}
 	r->push_line[c->push_cnt] = r->line;
@@ -427,11 +429,12 @@ static void check_group(struct reader *r)
 		if (c->group_attribute[i] || config__has_label(r->config, c->group[i]))
 			continue;
 		r->line = r->group_line;
-		snprintf(
-			why, sizeof(why),
-			"there is no label '%.64s': docs/agent.md lists them; write an attribute of "
-			"OTEL_RESOURCE_ATTRIBUTES as attribute.%.64s, or add it as add.%.64s in [labels]",
-			c->group[i], c->group[i], c->group[i]);
+		snprintf(why, sizeof(why),
+			 "there is no label '%.64s': docs/agent.md lists them; write an attribute "
+			 "of "
+			 "OTEL_RESOURCE_ATTRIBUTES as attribute.%.64s, or add it as add.%.64s in "
+			 "[labels]",
+			 c->group[i], c->group[i], c->group[i]);
 		complain(r, "group", why);
 	}
 }
@@ -498,8 +501,8 @@ static bool is_list(const char *section, const char *key)
 }
 
 /*
- * Complains, and is true, when the key was set before. Of two values one would hold, and nobody would see which. A section
- * may come in parts, but for those that several times are several.
+ * Complains, and is true, when the key was set before. Of two values one would hold, and nobody
+ * would see which. A section may come in parts, but for those that several times are several.
  */
 static bool is_second(struct reader *r, const char *section, const char *key)
 {
@@ -569,7 +572,10 @@ static int on_value(void *user, const char *section, const char *key, const char
 	return 1;
 }
 
-/* inih only tells the first line that it cannot read, and takes an indented one for more of the last value. */
+/*
+ * inih only tells the first line that it cannot read, and takes an indented one for more of the
+ * last value.
+ */
 static bool is_readable(struct reader *r, const char *line)
 {
 	size_t end = strcspn(line, "]");

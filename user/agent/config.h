@@ -2,10 +2,12 @@
 #ifndef PYPERF_AGENT_CONFIG_H
 #define PYPERF_AGENT_CONFIG_H
 /*
- * The configuration file: sections of "key = value" lines, comments from # or ; at the start of a line on.
+ * The configuration file: sections of "key = value" lines, comments from # or ; at the start of a
+ * line on.
  *
- * Each part of the agent knows the keys of its own section (labels_config__set() of labels.h, for one); this reads
- * the file, finds the part, and says what is wrong: FILE:LINE: KEY: what is wanted, every mistake, each once.
+ * Each part of the agent knows the keys of its own section (labels_config__set() of labels.h, for
+ * one); this reads the file, finds the part, and says what is wrong: FILE:LINE: KEY: what is
+ * wanted, every mistake, each once.
  *
  *	c = config__new(path);
  *	config__print(c, stdout);	what is in effect, to be read back
@@ -78,11 +80,14 @@ struct config {
 /* Where the masked part of a secret was, in what config__print() writes. */
 #define CONFIG_MASK "***"
 
-/* What the file says over the defaults; NULL `path`: these alone. NULL and errno after messages; EINVAL: mistakes. */
+/*
+ * What the file says over the defaults; NULL `path`: these alone. NULL and errno after messages;
+ * EINVAL: mistakes.
+ */
 struct config *config__new(const char *path);
 /*
- * The same of a file that need not be there: then it is the defaults. Once it was there it is *required: a reload while
- * somebody replaces it does not go back to them.
+ * The same of a file that need not be there: then it is the defaults. Once it was there it is
+ * *required: a reload while somebody replaces it does not go back to them.
  */
 struct config *config__load(const char *path, bool *required);
 struct config *config__hold(struct config *c);
@@ -95,14 +100,15 @@ void config__put(struct config *c);
 const char *config__stay(struct config *c, const struct config *running);
 
 /*
- * Says of each file that is named and cannot be read where that is, why, and what to do, at `level`. How many there are.
- * Some of them, like a token, may come later: an agent that runs waits for them. `path`: of the configuration.
+ * Says of each file that is named and cannot be read where that is, why, and what to do, at
+ * `level`. How many there are. Some of them, like a token, may come later: an agent that runs waits
+ * for them. `path`: of the configuration.
  */
 size_t config__check_files(const struct config *c, const char *path, enum log_level level);
 
 /*
- * Every key with the value that is in effect, as a configuration that can be read back. Of a header and of the query of
- * an address only the name is there.
+ * Every key with the value that is in effect, as a configuration that can be read back. Of a header
+ * and of the query of an address only the name is there.
  */
 void config__print(const struct config *c, FILE *f);
 

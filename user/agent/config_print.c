@@ -119,7 +119,7 @@ static void put_http(const struct http_config *c, FILE *f)
 	put_text(f, "allow-host", c->allow_host);
 }
 
-/* ---- destinations -------------------------------------------------------------------------------------- */
+/* ---- destinations ---------------------------------------------------------------------------- */
 
 /* The query may sign the address, so that who has it may write there. */
 static void put_url(const char *url, FILE *f)

@@ -56,7 +56,7 @@ struct deliver *deliver__new(const char *const *group, split_fn put, void *ctx)
 	return d;
 }
 
-/* ---- the thread ------------------------------------------------------------------------------------ */
+/* ---- the thread ------------------------------------------------------------------------------ */
 
 static int give(void *ctx, const struct window *w)
 {
@@ -141,7 +141,7 @@ static void *run(void *arg)
 	return NULL;
 }
 
-/* ---- for the main thread ----------------------------------------------------------------------------- */
+/* ---- for the main thread --------------------------------------------------------------------- */
 
 int deliver__start(struct deliver *d)
 {

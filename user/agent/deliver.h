@@ -2,8 +2,9 @@
 #ifndef PYPERF_AGENT_DELIVER_H
 #define PYPERF_AGENT_DELIVER_H
 /*
- * The delivery thread: takes finished periods from a queue, makes windows of them, and puts each where windows go.
- * Sampling never waits for it: when the queue is full its oldest period is dropped, counted, and said.
+ * The delivery thread: takes finished periods from a queue, makes windows of them, and puts each
+ * where windows go. Sampling never waits for it: when the queue is full its oldest period is
+ * dropped, counted, and said.
  *
  * Of the samples of a period that it took, each is in a window or in dropped_samples.
  *
@@ -25,8 +26,9 @@
 
 #define DELIVER_QUEUE	    4 /* periods */
 /*
- * For how long one window may be on its way. So long a disk that stands still costs nothing: one period is in hand, and the
- * others wait. Whoever ended the agent earlier would lose what it holds, and have it begin anew on the same disk.
+ * For how long one window may be on its way. So long a disk that stands still costs nothing: one
+ * period is in hand, and the others wait. Whoever ended the agent earlier would lose what it holds,
+ * and have it begin anew on the same disk.
  */
 #define DELIVER_PATIENCE_NS ((DELIVER_QUEUE + 1) * 60 * NS_PER_S)
 
@@ -50,8 +52,9 @@ struct deliver *deliver__new(const char *const *group, split_fn put, void *ctx);
 /* 0 or negative errno, printed. */
 int deliver__start(struct deliver *d);
 /*
- * Has the delivery thread call fn(ctx) before it takes the next period; does not wait for that. One that was asked for
- * before and was not called yet is called first. 0; -EBUSY: eight wait already, as one period takes its time.
+ * Has the delivery thread call fn(ctx) before it takes the next period; does not wait for that. One
+ * that was asked for before and was not called yet is called first. 0; -EBUSY: eight wait already,
+ * as one period takes its time.
  */
 int deliver__call(struct deliver *d, void (*fn)(void *ctx), void *ctx);
 /* In such a call: other grouping labels from now on. 0 or -ENOMEM. */
@@ -61,7 +64,9 @@ void deliver__set_small(struct deliver *d, uint32_t samples);
 /* Takes the period over. */
 void deliver__put(struct deliver *d, struct period *p);
 void deliver__stats(struct deliver *d, struct deliver_stats *out);
-/* It hangs, at the time `now` (now_ns()): slow is what gets a window done in DELIVER_PATIENCE_NS. */
+/*
+ * It hangs, at the time `now` (now_ns()): slow is what gets a window done in DELIVER_PATIENCE_NS.
+ */
 bool deliver__hangs(const struct deliver_stats *s, uint64_t now);
 /* Waits until all is delivered, and ends the thread. Nothing is put after that. NULL is fine. */
 void deliver__finish(struct deliver *d);

@@ -44,7 +44,8 @@ static int check_directory(const char *dir)
 	}
 	if ((!st.st_uid || st.st_uid == geteuid()) && !(st.st_mode & S_IWOTH))
 		return 0;
-	log_err("%s: belongs to user %u with mode %04o: others can change what is in it (state-dir)",
+	log_err("%s: belongs to user %u with mode %04o: others can change what is in it "
+		"(state-dir)",
 		dir, st.st_uid, st.st_mode & 07777);
 	return -EPERM;
 }

@@ -19,7 +19,7 @@
 #define OWN_LABELS	 8  /* of a set: room for ours, however many attributes a process has */
 #define CONTAINER_DIGITS 12 /* of its id, as docker shows it */
 
-/* ---- sets --------------------------------------------------------------------------------------- */
+/* ---- sets ------------------------------------------------------------------------------------ */
 
 /* What is gathered before it becomes a set. Values lie in one buffer, by offset. */
 struct gather {
@@ -110,7 +110,7 @@ const char *label_set__get(const struct label_set *set, const char *name)
 	return NULL;
 }
 
-/* ---- configuration ------------------------------------------------------------------------------ */
+/* ---- configuration --------------------------------------------------------------------------- */
 
 static void free_words(char **words)
 {
@@ -257,7 +257,7 @@ int labels_config__set(struct labels_config *c, const char *key, const char *val
 	return -ENOENT;
 }
 
-/* ---- files -------------------------------------------------------------------------------------- */
+/* ---- files ----------------------------------------------------------------------------------- */
 
 /* What of a process's file can be read, NUL-terminated; empty when nothing can. */
 static void read_file(const char *root, uint32_t tgid, const char *name, size_t max,
@@ -281,7 +281,7 @@ static void read_file(const char *root, uint32_t tgid, const char *name, size_t 
 		close(fd);
 }
 
-/* ---- control groups ----------------------------------------------------------------------------- */
+/* ---- control groups -------------------------------------------------------------------------- */
 
 static bool is_hex_string(const char *s, size_t len)
 {
@@ -359,7 +359,10 @@ static void add_pod_uid(struct gather *g, const struct strbuf *cgroup)
 	}
 }
 
-/* systemd writes what a path cannot have as \xHH, and what the kernel would take for its own with _ before it. */
+/*
+ * systemd writes what a path cannot have as \xHH, and what the kernel would take for its own with _
+ * before it.
+ */
 static void unescape_unit(const char *name, size_t len, struct strbuf *out)
 {
 	size_t i = len && name[0] == '_';
@@ -394,8 +397,9 @@ static bool is_container(const char *s, size_t len)
 }
 
 /*
- * The innermost service or scope of a path, inside of the container if there is one. False: none. `*outside` becomes
- * true where a container is, and nothing in it: what is outside of it is its host's.
+ * The innermost service or scope of a path, inside of the container if there is one. False: none.
+ * `*outside` becomes true where a container is, and nothing in it: what is outside of it is its
+ * host's.
  */
 static bool find_unit(const char *path, size_t len, const char **unit, size_t *unit_len,
 		      bool *outside)
@@ -423,7 +427,10 @@ static bool find_unit(const char *path, size_t len, const char **unit, size_t *u
 	return false;
 }
 
-/* The path in the hierarchy with these names: "0::/path", "1:name=systemd:/path". NULL: there is none. */
+/*
+ * The path in the hierarchy with these names: "0::/path", "1:name=systemd:/path". NULL: there is
+ * none.
+ */
 static const char *path_in(const struct strbuf *cgroup, const char *names, size_t *path_len)
 {
 	const char *line = cgroup->s;
@@ -442,8 +449,9 @@ static const char *path_in(const struct strbuf *cgroup, const char *names, size_
 }
 
 /*
- * systemd's own hierarchy in v1, v2's, or one of those in which systemd makes a group for each unit. Where several are
- * mounted (hybrid), any of them may have the process at its root, which says nothing.
+ * systemd's own hierarchy in v1, v2's, or one of those in which systemd makes a group for each
+ * unit. Where several are mounted (hybrid), any of them may have the process at its root, which
+ * says nothing.
  */
 static void add_unit(struct gather *g, const struct strbuf *cgroup, struct strbuf *tmp)
 {
@@ -465,7 +473,7 @@ static void add_unit(struct gather *g, const struct strbuf *cgroup, struct strbu
 		add(g, "unit", tmp->s, tmp->len);
 }
 
-/* ---- environment -------------------------------------------------------------------------------- */
+/* ---- environment ----------------------------------------------------------------------------- */
 
 /* The value of a variable, or NULL; a variable that was cut does not count. */
 static const char *variable(const struct strbuf *environ, const char *name)
@@ -510,7 +518,10 @@ static void percent_decode(const char *s, size_t len, struct strbuf *out)
 	}
 }
 
-/* "service.name=shop,deployment.environment=prod": each a label, with _ for what a label's name cannot have. */
+/*
+ * "service.name=shop,deployment.environment=prod": each a label, with _ for what a label's name
+ * cannot have.
+ */
 static void add_attributes(struct gather *g, const char *text, struct strbuf *tmp)
 {
 	while (*text && g->cnt < LABELS_MAX - OWN_LABELS) {
@@ -585,7 +596,7 @@ static void add_environment(struct gather *g, const struct labels_config *c,
 		add_z(g, "service_name", value);
 }
 
-/* ---- Kubernetes --------------------------------------------------------------------------------- */
+/* ---- Kubernetes ------------------------------------------------------------------------------ */
 
 /* Up to the first dot: one and the same machine has its name with and without a domain. */
 static bool same_host(const char *a, const char *b)
@@ -619,7 +630,10 @@ static void claim_variable(char name[POD_NAME_MAX + 1], const struct labels_conf
 		pod_names__claim(name, value);
 }
 
-/* The kubelet knows best; then what was said in the pod's description; then what the container looks like. */
+/*
+ * The kubelet knows best; then what was said in the pod's description; then what the container
+ * looks like.
+ */
 static void find_pod(struct pod_names *n, const struct gather *g, const char *root,
 		     const struct labels_config *c, const struct labelled_process *p,
 		     const char *container, const struct strbuf *environ)
@@ -637,7 +651,10 @@ static void find_pod(struct pod_names *n, const struct gather *g, const char *ro
 	forget_host(n, c);
 }
 
-/* Controllers that an operator of OpenTelemetry names in the attributes, else what the pod's name begins with. */
+/*
+ * Controllers that an operator of OpenTelemetry names in the attributes, else what the pod's name
+ * begins with.
+ */
 static void add_workload(struct gather *g, const struct pod_names *n, const struct labels_config *c,
 			 struct strbuf *tmp)
 {
@@ -673,7 +690,7 @@ static void add_pod(struct gather *g, const char *root, const struct labels_conf
 	add_workload(g, &n, c, tmp);
 }
 
-/* ---- the command line --------------------------------------------------------------------------- */
+/* ---- the command line ------------------------------------------------------------------------ */
 
 static void add_command_line(struct gather *g, struct strbuf *args)
 {
@@ -688,7 +705,7 @@ static void add_command_line(struct gather *g, struct strbuf *args)
 		add(g, "cmdline", args->s, len);
 }
 
-/* ---- a process ---------------------------------------------------------------------------------- */
+/* ---- a process ------------------------------------------------------------------------------- */
 
 static void add_known(struct gather *g, const struct labels_config *c,
 		      const struct labelled_process *p)
@@ -748,7 +765,7 @@ static void add_service_name(struct gather *g, const struct strbuf *args)
 	strbuf__free(&name);
 }
 
-/* ---- rules -------------------------------------------------------------------------------------- */
+/* ---- rules ----------------------------------------------------------------------------------- */
 
 static const char *get_gathered(void *ctx, const char *name)
 {

@@ -5,25 +5,31 @@
  * What a process is called: labels, read once, when it is first seen.
  *
  *	host, comm, exe, python			of every process
- *	container_id, container_runtime		from its control group (docker, containerd, cri-o, podman)
+ *	container_id, container_runtime		from its control group (docker, containerd, cri-o,
+ *						podman)
  *	k8s_pod_uid				likewise
- *	k8s_namespace, k8s_pod, k8s_container	from the names in /var/log/containers or /var/log/pods, if they are there,
- *						else what environment and files of the pod say (pod.h)
+ *	k8s_namespace, k8s_pod, k8s_container	from the names in /var/log/containers or
+ *						/var/log/pods, if they are there, else what
+ *						environment and files of the pod say (pod.h)
  *	k8s_workload				the pod's name without what Kubernetes appends
- *	k8s_app					the label app.kubernetes.io/name, where the pod mounts its labels
+ *	k8s_app					the label app.kubernetes.io/name, where the pod
+ *						mounts its labels
  *	unit					the systemd service or scope
  *	env_NAME				environment variables, those that are asked for
  *	cmdline					if it is asked for
- *	service_name				the first of: OTEL_SERVICE_NAME, service.name of OTEL_RESOURCE_ATTRIBUTES,
- *						DD_SERVICE, k8s_app, k8s_workload, the application (application.h), unit,
+ *	service_name				the first of: OTEL_SERVICE_NAME, service.name of
+ *						OTEL_RESOURCE_ATTRIBUTES, DD_SERVICE, k8s_app,
+ *						k8s_workload, the application (application.h), unit,
  *						k8s_container, container_id, the script, comm
  *
- * All of it is the process's own claim or that of who started it: values are cut at LABEL_VALUE_MAX characters and
- * sanitised, files are read up to a bound, and nothing that a process says is ever opened as a path.
+ * All of it is the process's own claim or that of who started it: values are cut at LABEL_VALUE_MAX
+ * characters and sanitised, files are read up to a bound, and nothing that a process says is ever
+ * opened as a path.
  *
  * What rules (rules.h) say comes last.
  *
- * Reads below a directory that is "/" but in tests. A set never changes and is counted: threads may share it.
+ * Reads below a directory that is "/" but in tests. A set never changes and is counted: threads may
+ * share it.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -41,7 +47,8 @@ struct label_set {
 	int refs;  /* private */
 	bool drop; /* no window has its samples */
 	uint32_t
-		one_in; /* of so many samples one is kept, and stands for all; 0 and 1: all are kept */
+		/* of so many samples one is kept, and stands for all; 0 and 1: all are kept */
+		one_in;
 	struct label labels[];
 };
 

@@ -71,7 +71,10 @@ static void add_rest(struct strbuf *b, const struct rest *r)
 			     r->stuck);
 }
 
-/* Whether writing would return at once: who reads the other end may stand still, and sampling must not. */
+/*
+ * Whether writing would return at once: who reads the other end may stand still, and sampling must
+ * not.
+ */
 static bool has_room(uint64_t *stuck)
 {
 	struct pollfd fd = { .fd = STDERR_FILENO, .events = POLLOUT };

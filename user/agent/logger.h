@@ -2,11 +2,12 @@
 #ifndef PYPERF_AGENT_LOGGER_H
 #define PYPERF_AGENT_LOGGER_H
 /*
- * Messages of a program that runs for months: lines of text or of JSON on stderr, of each kind at most LOGGER_BURST
- * in LOGGER_SPAN_S; the next one after that says how many were left out. Kinds are told apart by their format. Debug
- * messages, which somebody asked for, are not limited.
+ * Messages of a program that runs for months: lines of text or of JSON on stderr, of each kind at
+ * most LOGGER_BURST in LOGGER_SPAN_S; the next one after that says how many were left out. Kinds
+ * are told apart by their format. Debug messages, which somebody asked for, are not limited.
  *
- * Nobody waits for who reads them: what finds no room in a pipe or a socket is left out, and counted in the next line.
+ * Nobody waits for who reads them: what finds no room in a pipe or a socket is left out, and
+ * counted in the next line.
  *
  *	pyperf-bpf: process 42: cannot be read
  *	{"time":"2024-05-06T07:08:09.123Z","level":"info","message":"process 42: cannot be read"}

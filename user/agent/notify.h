@@ -2,8 +2,8 @@
 #ifndef PYPERF_AGENT_NOTIFY_H
 #define PYPERF_AGENT_NOTIFY_H
 /*
- * What systemd is told (sd_notify(3)): one datagram to the socket that $NOTIFY_SOCKET names. Without it nothing
- * happens.
+ * What systemd is told (sd_notify(3)): one datagram to the socket that $NOTIFY_SOCKET names.
+ * Without it nothing happens.
  */
 #include <stdint.h>
 

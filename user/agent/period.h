@@ -2,13 +2,14 @@
 #ifndef PYPERF_AGENT_PERIOD_H
 #define PYPERF_AGENT_PERIOD_H
 /*
- * What was sampled between two borders of the schedule: the drains added up, within the budgets, and who the
- * processes are.
+ * What was sampled between two borders of the schedule: the drains added up, within the budgets,
+ * and who the processes are.
  *
  * No sample is left out: one that finds no room keeps its process and loses its stack (the marker
  * [too-many-stacks]), or loses its process, too, and belongs to PERIOD_OTHERS. Both are counted.
  *
- * Made by the main thread; when it is finished it does not change any more, and the delivery thread owns it.
+ * Made by the main thread; when it is finished it does not change any more, and the delivery thread
+ * owns it.
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -28,7 +29,11 @@ struct period {
 	struct span span;
 	uint32_t frequency_hz;
 	uint64_t
-		samples; /* at that frequency: of those that sampling left out when it was slowed down, others stand for */
+		/*
+		 * at that frequency: of those that sampling left out when it was slowed down,
+		 * others stand for
+		 */
+		samples;
 	uint64_t over_stacks, over_processes; /* of them */
 	struct profile *profile;	      /* owned */
 	struct label_set *

@@ -18,7 +18,7 @@
 #define LOWER	       "abcdefghijklmnopqrstuvwxyz"
 #define DIGITS	       "0123456789"
 
-/* ---- names ------------------------------------------------------------------------------------- */
+/* ---- names ----------------------------------------------------------------------------------- */
 
 static bool is_name(const char *s, size_t len)
 {
@@ -39,7 +39,7 @@ void pod_names__claim(char name[POD_NAME_MAX + 1], const char *value)
 	take_name(name, value, strlen(value));
 }
 
-/* ---- the kubelet's logs -------------------------------------------------------------------------- */
+/* ---- the kubelet's logs ---------------------------------------------------------------------- */
 
 /* POD_NAMESPACE_CONTAINER-ID.log; none of the names has a _. */
 static bool take_log_name(struct pod_names *n, const char *name, const char *id)
@@ -96,7 +96,7 @@ void pod_names__from_logs(struct pod_names *n, const char *root, const char *uid
 		search_dir(n, root, "pods", uid, take_pod_dir);
 }
 
-/* ---- files of the pod ------------------------------------------------------------------------------ */
+/* ---- files of the pod ------------------------------------------------------------------------ */
 
 static int open_regular(int proc_fd, const char *path)
 {
@@ -129,7 +129,10 @@ static void take_line(char name[POD_NAME_MAX + 1], int proc_fd, const char *path
 	take_name(name, text, strcspn(text, "\r\n"));
 }
 
-/* Lines of KEY="VALUE", as the downward API writes labels. Values of labels may have capitals and _. */
+/*
+ * Lines of KEY="VALUE", as the downward API writes labels. Values of labels may have capitals and
+ * _.
+ */
 static void take_app(char name[POD_NAME_MAX + 1], const char *text)
 {
 	static const char key[] = "app.kubernetes.io/name=\"";
@@ -170,18 +173,24 @@ void pod_names__from_root(struct pod_names *n, const char *root, uint32_t tgid)
 	close(proc_fd);
 }
 
-/* ---- workloads ------------------------------------------------------------------------------------- */
+/* ---- workloads ------------------------------------------------------------------------------- */
 
-/* rand.String() and rand.SafeEncodeString() in k8s.io/apimachinery: no vowels, and none of 0, 1, 3. */
+/*
+ * rand.String() and rand.SafeEncodeString() in k8s.io/apimachinery: no vowels, and none of 0, 1, 3.
+ */
 #define SUFFIX_CHARS "bcdfghjklmnpqrstvwxz2456789"
 #define SUFFIX_LEN   5
 /* ... of decimal digits, which become these. */
 #define HASH_CHARS   "456789bcdf"
 #define HASH_MIN     6 /* of up to 10: shorter ones are one in 40,000 */
 #define HASH_MAX     10
-#define BASE_MAX     58 /* characters before the suffix: longer ones are cut, and so may the hash be */
+/* Characters before the suffix: longer ones are cut, and so may the hash be */
+#define BASE_MAX     58
 
-/* The length without "-" and a last part of `min` to `max` of these characters; the same when it has none. */
+/*
+ * The length without "-" and a last part of `min` to `max` of these characters; the same when it
+ * has none.
+ */
 static size_t without(const char *name, size_t len, const char *chars, size_t min, size_t max)
 {
 	size_t begin = len;

@@ -4,11 +4,13 @@
 /*
  * The names that Kubernetes gives a pod, without asking its API.
  *
- *	/var/log/pods, /var/log/containers	the kubelet's, on the host: by the pod's uid and the container's id
- *	/proc/PID/root				files of the pod, where the host's are not to be seen
+ *	/var/log/pods, /var/log/containers	the kubelet's, on the host: by the pod's uid and the
+ *						container's id
+ *	/proc/PID/root				files of the pod, where the host's are not to be
+ *						seen
  *
- * Files of a pod are its own claim: each is opened below the process's root directory, must be a small regular file that
- * is not on FUSE, and is only believed when it has the form of a name.
+ * Files of a pod are its own claim: each is opened below the process's root directory, must be a
+ * small regular file that is not on FUSE, and is only believed when it has the form of a name.
  */
 #include <stdbool.h>
 #include <stddef.h>

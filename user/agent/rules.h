@@ -5,15 +5,16 @@
  * The sections [rule] of the configuration: what to do with processes that have certain labels.
  *
  *	[rule]
- *	match.service_name = pip*	globs: all have to match; a label that a process has not got is ""
+ *	match.service_name = pip*	globs: all have to match; a label that a process has not got
+ *					is ""
  *	match.k8s_namespace = build-?
  *	set.service_name = pip		a label, "" takes it away; {NAME} is the value of another
  *	set.team = {k8s_namespace}
  *	drop = yes			no window has its samples
  *	rate = 1/10			one sample in ten, which stands for all ten
  *
- * They are tried in the order of the file, and each sees what those before it have set. Plain data but for the texts,
- * which are owned.
+ * They are tried in the order of the file, and each sees what those before it have set. Plain data
+ * but for the texts, which are owned.
  */
 #include <stdbool.h>
 #include <stddef.h>

@@ -2,12 +2,14 @@
 #ifndef PYPERF_AGENT_SCHEDULE_H
 #define PYPERF_AGENT_SCHEDULE_H
 /*
- * When a period ends: at the multiples of its length since the epoch, as the wall clock shows them, and at once when
- * that clock was set or the machine slept. Time is passed in, so nothing here asks a clock.
+ * When a period ends: at the multiples of its length since the epoch, as the wall clock shows them,
+ * and at once when that clock was set or the machine slept. Time is passed in, so nothing here asks
+ * a clock.
  *
- * What is promised of a period: its duration is the time that was sampled, measured by a clock that nobody can set;
- * its start is what the wall clock showed then; where its end by the wall clock would be another than start plus
- * duration (by more than SCHEDULE_SLACK_NS), the period has ended and another one has begun.
+ * What is promised of a period: its duration is the time that was sampled, measured by a clock that
+ * nobody can set; its start is what the wall clock showed then; where its end by the wall clock
+ * would be another than start plus duration (by more than SCHEDULE_SLACK_NS), the period has ended
+ * and another one has begun.
  *
  *	schedule__begin(&s, length_ns, &now);
  *	...
@@ -51,8 +53,8 @@ struct span {
 void clocks__read(struct clocks *out);
 
 /*
- * The first period ends at the first multiple, or the one after it if that is less than a quarter of the length
- * away: no period is tiny.
+ * The first period ends at the first multiple, or the one after it if that is less than a quarter
+ * of the length away: no period is tiny.
  */
 void schedule__begin(struct schedule *s, uint64_t length_ns, const struct clocks *now);
 enum schedule_why schedule__check(const struct schedule *s, const struct clocks *now);

@@ -25,7 +25,10 @@ static const char *path_of(const char *header_file)
 	return strchr(header_file, '/');
 }
 
-/* "Name: value", by words that names of headers with credentials have: Authorization, X-Api-Key, X-Vault-Token, Cookie... */
+/*
+ * "Name: value", by words that names of headers with credentials have: Authorization, X-Api-Key,
+ * X-Vault-Token, Cookie...
+ */
 static bool is_secret(const char *header)
 {
 	static const char *const words[] = { "auth", "key", "token", "secret", "passw", "cookie" };

@@ -19,7 +19,10 @@
 	64U	       /* names; processes choose those of attributes, so there may be any number */
 #define BETWEEN '\x1f' /* no label has it: they have no control characters */
 
-/* What is remembered of a service from one period to the next: labels in which its processes differed. */
+/*
+ * What is remembered of a service from one period to the next: labels in which its processes
+ * differed.
+ */
 struct service {
 	char *key;
 	struct strbuf differing; /* names, each with BETWEEN around it */
@@ -118,7 +121,7 @@ static struct service *remember(struct splitter *s, const char *key)
 	return v;
 }
 
-/* ---- who belongs together ------------------------------------------------------------------------ */
+/* ---- who belongs together -------------------------------------------------------------------- */
 
 struct member {
 	char *key;
@@ -231,7 +234,7 @@ static int order_stacks(struct split *x)
 	return 0;
 }
 
-/* ---- small services --------------------------------------------------------------------------------- */
+/* ---- small services -------------------------------------------------------------------------- */
 
 /* How many members, from the first of a service on, belong to it. */
 static size_t same_service(const struct split *x, size_t first)
@@ -313,7 +316,7 @@ static int join_small(struct split *x)
 	return err;
 }
 
-/* ---- labels of a service -------------------------------------------------------------------------- */
+/* ---- labels of a service --------------------------------------------------------------------- */
 
 static bool is_grouping(const struct splitter *s, const char *name)
 {
@@ -375,7 +378,7 @@ static void choose_labels(struct split *x, const struct member *m, size_t cnt)
 	}
 }
 
-/* ---- its stacks ------------------------------------------------------------------------------------ */
+/* ---- its stacks ------------------------------------------------------------------------------ */
 
 static uint32_t take_sym(struct split *x, uint32_t sym)
 {
@@ -436,8 +439,9 @@ static uint32_t next_of_type(const struct split *x, uint32_t from, uint32_t j, u
 }
 
 /*
- * Every one_in-th sample of a process in a value type, which stands for all of them: fewer stacks, and as much time. What is
- * behind the last one that is kept, and before the first, is the last one's: so the sum is that of all samples.
+ * Every one_in-th sample of a process in a value type, which stands for all of them: fewer stacks,
+ * and as much time. What is behind the last one that is kept, and before the first, is the last
+ * one's: so the sum is that of all samples.
  */
 static void take_some(struct split *x, uint32_t from, uint32_t proc, uint32_t one_in, uint32_t type)
 {
@@ -532,7 +536,7 @@ static int make_view(struct split *x, const struct member *m, size_t cnt)
 	return 0;
 }
 
-/* ---- windows ---------------------------------------------------------------------------------------- */
+/* ---- windows --------------------------------------------------------------------------------- */
 
 /* The same on every machine and in every version: it tells duplicates apart from others. */
 static int make_id(const char *key, struct window *w)

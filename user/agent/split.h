@@ -4,12 +4,13 @@
 /*
  * A period -> one window per service.
  *
- * Processes that have the same values of the grouping labels ("service_name", or "k8s_namespace,service_name") are
- * one service. Its window has the grouping labels, "host", and every other label that all its processes agree in;
- * one in which they once differed is left out from then on, so that a series does not come and go with the processes
- * that happened to run.
+ * Processes that have the same values of the grouping labels ("service_name", or
+ * "k8s_namespace,service_name") are one service. Its window has the grouping labels, "host", and
+ * every other label that all its processes agree in; one in which they once differed is left out
+ * from then on, so that a series does not come and go with the processes that happened to run.
  *
- * The id of a window is a hash of host, grouping labels and start: the same window has it whenever it is made.
+ * The id of a window is a hash of host, grouping labels and start: the same window has it whenever
+ * it is made.
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -26,8 +27,9 @@ struct splitter *splitter__new(const char *const *group);
 void splitter__free(struct splitter *s);
 
 /*
- * From now on services with fewer samples in a period are one, SPLIT_SMALL, if there are several; 0, as at the start:
- * none is. One that had as many in a period that is remembered stays on its own.
+ * From now on services with fewer samples in a period are one, SPLIT_SMALL, if there are several;
+ * 0, as at the start: none is. One that had as many in a period that is remembered stays on its
+ * own.
  */
 void splitter__set_small(struct splitter *s, uint32_t samples);
 /* Samples of the last period that rules have dropped. */
@@ -36,9 +38,9 @@ uint64_t splitter__left_out(const struct splitter *s);
 /* One window; borrowed during the call. An error does not keep the others back. */
 typedef int (*split_fn)(void *ctx, const struct window *w);
 /*
- * Makes the windows of a period, ordered by their grouping labels, and calls `fn` for each. `services` gets how many
- * services there are, `unmade` how many of their windows could not be made (all, if that is not even known, are 1).
- * 0 or the first error of making one or of `fn`.
+ * Makes the windows of a period, ordered by their grouping labels, and calls `fn` for each.
+ * `services` gets how many services there are, `unmade` how many of their windows could not be made
+ * (all, if that is not even known, are 1). 0 or the first error of making one or of `fn`.
  */
 int splitter__run(struct splitter *s, const struct period *p, split_fn fn, void *ctx,
 		  uint32_t *services, uint32_t *unmade);

@@ -37,7 +37,7 @@ struct standstill {
 	struct said said[STANDSTILL_THREADS];
 };
 
-/* ---- standing still -------------------------------------------------------------------------------------- */
+/* ---- standing still -------------------------------------------------------------------------- */
 
 static void say(const struct standstill *s, const struct stander *t, uint64_t now)
 {
@@ -81,11 +81,12 @@ static bool look_at_all(struct standstill *s)
 	return still;
 }
 
-/* ---- signals --------------------------------------------------------------------------------------------- */
+/* ---- signals --------------------------------------------------------------------------------- */
 
 /*
- * As if it had never been held back: the kernel ends the process, with the status that says so. From the first on, so
- * that the second one ends it even when this thread should wait for something.
+ * As if it had never been held back: the kernel ends the process, with the status that says so.
+ * From the first on, so that the second one ends it even when this thread should wait for
+ * something.
  */
 static void let_the_next_one_end_it(void)
 {
@@ -130,7 +131,7 @@ static void *run(void *arg)
 	return NULL;
 }
 
-/* ---- start and stop -------------------------------------------------------------------------------------- */
+/* ---- start and stop -------------------------------------------------------------------------- */
 
 static void close_fds(struct standstill *s)
 {

@@ -4,8 +4,10 @@
 /*
  * A thread beside those that work, which waits for nothing but time and signals:
  *
- *	- it says when one of them stands still, where and what it waits for (waits.h), and when it goes on;
- *	- it takes the signals and hands their numbers on; a second SIGTERM or SIGINT ends the process at once, whatever
+ *	- it says when one of them stands still, where and what it waits for (waits.h), and when it
+ *	goes on;
+ *	- it takes the signals and hands their numbers on; a second SIGTERM or SIGINT ends the
+ *	process at once, whatever
  *	  the others wait for.
  *
  *	s = standstill__start(signal_fd, look, ctx);
@@ -31,8 +33,9 @@ struct stander {
 struct standstill;
 
 /*
- * `look` fills in STANDSTILL_THREADS; it must not wait. signal_fd is a signalfd that does not block, its signals are
- * blocked in all threads, and nobody else reads it. NULL and errno after a message.
+ * `look` fills in STANDSTILL_THREADS; it must not wait. signal_fd is a signalfd that does not
+ * block, its signals are blocked in all threads, and nobody else reads it. NULL and errno after a
+ * message.
  */
 struct standstill *standstill__start(int signal_fd, void (*look)(void *ctx, struct stander *out),
 				     void *ctx);

@@ -63,7 +63,7 @@ void taps__free(struct taps *t)
 	free(t);
 }
 
-/* ---- who asks ------------------------------------------------------------------------------------------ */
+/* ---- who asks -------------------------------------------------------------------------------- */
 
 static struct tap *find_free(struct taps *t)
 {
@@ -155,7 +155,7 @@ int taps__profile(struct taps *t, unsigned seconds, int client_fd, FILE *f)
 	return written ? written : err;
 }
 
-/* ---- the main thread ------------------------------------------------------------------------------------- */
+/* ---- the main thread ------------------------------------------------------------------------- */
 
 /* With the lock; of one that runs. */
 static uint64_t end_of(const struct tap *tap)

@@ -2,8 +2,8 @@
 #ifndef PYPERF_AGENT_TAPS_H
 #define PYPERF_AGENT_TAPS_H
 /*
- * Profiles of the next seconds for whoever asks, by a tap on what is drained anyway: no second sampler, and windows
- * do not notice.
+ * Profiles of the next seconds for whoever asks, by a tap on what is drained anyway: no second
+ * sampler, and windows do not notice.
  *
  *	any thread				the main thread
  *	taps__profile(t, 30, fd, f)		taps__due(t, now)	then it drains at once
@@ -11,7 +11,8 @@
  *	   ...					taps__turn(t, now)	begins and ends them
  *	   writes
  *
- * All samples of one weigh the same: when the frequency changes, those that run end early, and say how long they are.
+ * All samples of one weigh the same: when the frequency changes, those that run end early, and say
+ * how long they are.
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -42,13 +43,19 @@ bool taps__due(struct taps *t, uint64_t now);
 uint64_t taps__oldest_ns(struct taps *t);
 /* One that finds no memory ends at its time, with an error. */
 void taps__add(struct taps *t, const struct profile *drained, const struct period_limits *limits);
-/* Directly after a drain: begins those that wait for it, and ends those that are due; `name` makes the names. */
+/*
+ * Directly after a drain: begins those that wait for it, and ends those that are due; `name` makes
+ * the names.
+ */
 void taps__turn(struct taps *t, const struct clocks *now, uint32_t frequency_hz, uint32_t cpus,
 		int (*name)(void *ctx, struct profile *p), void *ctx);
 /* The same, for all that run: the frequency is about to change. */
 void taps__cut(struct taps *t, const struct clocks *now, uint32_t frequency_hz, uint32_t cpus,
 	       int (*name)(void *ctx, struct profile *p), void *ctx);
-/* All end now, with what they have, and no other one begins until taps__resume(). Returns when nobody waits any more. */
+/*
+ * All end now, with what they have, and no other one begins until taps__resume(). Returns when
+ * nobody waits any more.
+ */
 void taps__end(struct taps *t, const struct clocks *now, uint32_t frequency_hz, uint32_t cpus,
 	       int (*name)(void *ctx, struct profile *p), void *ctx);
 

@@ -92,7 +92,10 @@ static void add_fd(struct strbuf *out, uint64_t fd)
 	}
 }
 
-/* Through the kernel: the thread may have gone on, and its stack with the path may be something else by now. */
+/*
+ * Through the kernel: the thread may have gone on, and its stack with the path may be something
+ * else by now.
+ */
 static void add_path(struct strbuf *out, uint64_t address)
 {
 	char path[PATH_MAX];

@@ -2,8 +2,8 @@
 #ifndef PYPERF_AGENT_WAITS_H
 #define PYPERF_AGENT_WAITS_H
 /*
- * What a thread of this process waits for, as the kernel has it: its system call, the file or process that this is
- * about, and the function in the kernel.
+ * What a thread of this process waits for, as the kernel has it: its system call, the file or
+ * process that this is about, and the function in the kernel.
  *
  *	openat() of /mnt/app/lib.so (in the kernel: fuse_get_req)
  *	it runs

@@ -2,8 +2,9 @@
 #ifndef PYPERF_AGENT_WINDOWDIR_H
 #define PYPERF_AGENT_WINDOWDIR_H
 /*
- * A sink: windows as files of a directory, SERVICE-START-ID.pb.gz, and next to each its labels, one NAME=VALUE a
- * line, in .labels. For looking at what the agent makes; nothing is ever removed. The files are for their owner only (0600).
+ * A sink: windows as files of a directory, SERVICE-START-ID.pb.gz, and next to each its labels, one
+ * NAME=VALUE a line, in .labels. For looking at what the agent makes; nothing is ever removed. The
+ * files are for their owner only (0600).
  */
 #include "store/window.h"
 

@@ -2,13 +2,14 @@
 #ifndef PYPERF_ARRIVALS_H
 #define PYPERF_ARRIVALS_H
 /*
- * Numbers for what is kept on disk in the order in which it came, and dropped when it is old. A number is the time of
- * arrival, in milliseconds, by a clock that runs while its owner does and that nobody can set; or one more than the last
- * number, if several come in one millisecond. The last number that is on disk is all that has to be known to go on.
+ * Numbers for what is kept on disk in the order in which it came, and dropped when it is old. A
+ * number is the time of arrival, in milliseconds, by a clock that runs while its owner does and
+ * that nobody can set; or one more than the last number, if several come in one millisecond. The
+ * last number that is on disk is all that has to be known to go on.
  *
- * Invariant: whatever the wall clock says or said, order is the order of arrival, and nothing counts as older than the time
- * for which it was kept (but for a millisecond for each that came in the same one). It may count as younger: while no
- * owner runs, no time goes by.
+ * Invariant: whatever the wall clock says or said, order is the order of arrival, and nothing
+ * counts as older than the time for which it was kept (but for a millisecond for each that came in
+ * the same one). It may count as younger: while no owner runs, no time goes by.
  *
  *	arrivals__begin(&a, highest number on disk);
  *	number = arrivals__next(&a);

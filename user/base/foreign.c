@@ -33,9 +33,9 @@
 #define ZFS_MAGIC      0x2fc12fc1
 
 /*
- * Their regular files are data, and an unprivileged user cannot be the one who answers a read. All others are not
- * opened: the files of the kernel's own file systems may do something when they are read, or never end, and what a
- * file system does that is not known here is not known.
+ * Their regular files are data, and an unprivileged user cannot be the one who answers a read. All
+ * others are not opened: the files of the kernel's own file systems may do something when they are
+ * read, or never end, and what a file system does that is not known here is not known.
  */
 static bool holds_data(uint32_t type)
 {
@@ -105,8 +105,9 @@ static bool line_is_of_root(const char *line, unsigned int major, unsigned int m
 }
 
 /*
- * A FUSE that root has mounted in our own mount namespace, or the machine's host (virtiofs). One that fusermount has
- * mounted for a user has the user's number, and one in a mount namespace of the user's is not in ours.
+ * A FUSE that root has mounted in our own mount namespace, or the machine's host (virtiofs). One
+ * that fusermount has mounted for a user has the user's number, and one in a mount namespace of the
+ * user's is not in ours.
  */
 static bool is_fuse_of_root(dev_t dev)
 {

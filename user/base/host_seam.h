@@ -2,9 +2,9 @@
 #ifndef PYPERF_HOST_SEAM_H
 #define PYPERF_HOST_SEAM_H
 /*
- * The seam of bpf/seam.bpf.h for one file alone, which includes this before the walkers and defines what
- * is only declared here. Static here first: the declarations there, which have no storage class, mean the
- * same (C11 6.2.2).
+ * The seam of bpf/seam.bpf.h for one file alone, which includes this before the walkers and defines
+ * what is only declared here. Static here first: the declarations there, which have no storage
+ * class, mean the same (C11 6.2.2).
  */
 #include <linux/types.h>
 #include <stddef.h>

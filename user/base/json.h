@@ -4,11 +4,12 @@
 /*
  * Writes JSON (RFC 8259) to a stream, value by value; commas and escapes are its business.
  *
- * Any bytes may be a string: what is no UTF-8 becomes U+FFFD, control characters (C0, DEL) are escaped,
- * and so are '<', '>', '&', U+2028 and U+2029, so that the text can stand inside a <script> element. NaN and
- * infinities do not exist in JSON and become null.
+ * Any bytes may be a string: what is no UTF-8 becomes U+FFFD, control characters (C0, DEL) are
+ * escaped, and so are '<', '>', '&', U+2028 and U+2029, so that the text can stand inside a
+ * <script> element. NaN and infinities do not exist in JSON and become null.
  *
- * Values inside an object have a key, which is a literal of ours; in an array and at the top it is NULL.
+ * Values inside an object have a key, which is a literal of ours; in an array and at the top it is
+ * NULL.
  *
  *	struct json j = { .f = f };
  *

@@ -78,7 +78,9 @@ static void set_limit(int what, rlim_t value)
 	setrlimit(what, &limit);
 }
 
-/* It can read memory of others, and what it needs for that; files and the network it cannot reach. */
+/*
+ * It can read memory of others, and what it needs for that; files and the network it cannot reach.
+ */
 static int drop_rights(void)
 {
 	struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };

@@ -7,7 +7,10 @@
 #include <stdint.h>
 #include <sys/uio.h>
 
-/* All of it and 0, or negative errno: -EFAULT also when only a part is there, -ESRCH, -EPERM, -ENOSYS. */
+/*
+ * All of it and 0, or negative errno: -EFAULT also when only a part is there, -ESRCH, -EPERM,
+ * -ENOSYS.
+ */
 static inline int read_process(uint32_t tgid, void *dst, size_t size, uint64_t src)
 {
 	struct iovec local = { .iov_base = dst, .iov_len = size };

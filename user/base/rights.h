@@ -3,7 +3,8 @@
 #define PYPERF_RIGHTS_H
 /*
  * What this process may do, and what this kernel permits: asked, never tried. What a missing thing
- * costs, and how it is had, is written once, in the table below; record warns by it and check prints it.
+ * costs, and how it is had, is written once, in the table below; record warns by it and check
+ * prints it.
  */
 #include <stdbool.h>
 

@@ -2,8 +2,8 @@
 #ifndef PYPERF_SELDOM_H
 #define PYPERF_SELDOM_H
 /*
- * Lets something be said so many times in a span of time, and counts how often it was not. A span begins with the first
- * that is said. Valid when all zero.
+ * Lets something be said so many times in a span of time, and counts how often it was not. A span
+ * begins with the first that is said. Valid when all zero.
  *
  *	if (seldom(&s->said, SELDOM_MINUTE, &held))
  *		log_warn("%" PRIu64 " windows dropped", held + 1);

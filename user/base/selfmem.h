@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 #ifndef PYPERF_SELFMEM_H
 #define PYPERF_SELFMEM_H
-/* How much memory this process takes now, in bytes, as /proc/self/statm has it. All 0 where there is none. */
+/*
+ * How much memory this process takes now, in bytes, as /proc/self/statm has it. All 0 where there
+ * is none.
+ */
 #include <stdint.h>
 
 struct self_memory {

@@ -12,8 +12,9 @@
  *	where	in the process's root directory while it lives; links cannot lead out of it, nor
  *		through /proc. After its end in ours, if that was its root directory.
  *	rights	those of the process's user, without ours: the file system's user and group of this
- *		thread are the process's, there are no supplementary groups and no capabilities that override
- *		permissions. Root's, if the process is root's. Nobody's, if its user is not known any more.
+ *		thread are the process's, there are no supplementary groups and no capabilities that
+ *		override permissions. Root's, if the process is root's. Nobody's, if its user is not
+ *		known any more.
  *	what	a regular file of at most SOURCE_MAX bytes, not on FUSE, which could keep us waiting
  *
  * Of a profile that was read from a file the owner is whoever reads it: see export_lines.c.

@@ -378,7 +378,9 @@ int parse_double(const char *s, double min, double max, double *out)
 	return 0;
 }
 
-/* The number that *s begins with; *s is behind it then. False: there is none, or it is too large. */
+/*
+ * The number that *s begins with; *s is behind it then. False: there is none, or it is too large.
+ */
 static bool take_number(const char **s, uint64_t *value)
 {
 	const char *p = *s;

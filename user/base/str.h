@@ -53,9 +53,15 @@ void utf8_add(struct strbuf *b, uint32_t c);
 int parse_int(const char *s, long long min, long long max, long long *out);
 /* Digits with at most one decimal point, whatever the locale says; no exponent. */
 int parse_double(const char *s, double min, double max, double *out);
-/* Bytes: "4096", "500MB", "2GiB"; K, M, G, T are powers of 1024 with and without "iB", of 1000 with "B". */
+/*
+ * Bytes: "4096", "500MB", "2GiB"; K, M, G, T are powers of 1024 with and without "iB", of 1000 with
+ * "B".
+ */
 int parse_bytes(const char *s, uint64_t min, uint64_t max, uint64_t *out);
-/* Seconds, from numbers with units: "90s", "7d", "1h30m"; s, m, h, d, w, each once and the largest first. */
+/*
+ * Seconds, from numbers with units: "90s", "7d", "1h30m"; s, m, h, d, w, each once and the largest
+ * first.
+ */
 int parse_period(const char *s, uint64_t min, uint64_t max, uint64_t *out);
 
 /*
@@ -66,8 +72,8 @@ int parse_period(const char *s, uint64_t min, uint64_t max, uint64_t *out);
 void str_sanitise(struct strbuf *b, const char *s, size_t len, size_t max);
 
 /*
- * Leaves the first line of a long text and its last lines, `max` bytes of them at most. A line between them
- * says how many lines are missing. Changes the text in place.
+ * Leaves the first line of a long text and its last lines, `max` bytes of them at most. A line
+ * between them says how many lines are missing. Changes the text in place.
  */
 void str_keep_end(char *s, size_t max);
 

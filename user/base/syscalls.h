@@ -2,8 +2,8 @@
 #ifndef PYPERF_SYSCALLS_H
 #define PYPERF_SYSCALLS_H
 /*
- * Names of system calls by number, of the machine that the program is built for: made at build time from
- * <asm/unistd.h>.
+ * Names of system calls by number, of the machine that the program is built for: made at build time
+ * from <asm/unistd.h>.
  */
 #include <stdint.h>
 

@@ -3,7 +3,10 @@
 #define PYPERF_THREAD_H
 #include <pthread.h>
 
-/* A thread with a small stack that gets no signals: those are the main thread's. 0 or negative errno. */
+/*
+ * A thread with a small stack that gets no signals: those are the main thread's. 0 or negative
+ * errno.
+ */
 int thread__start(pthread_t *thread, void *(*run)(void *), void *arg);
 
 #endif /* PYPERF_THREAD_H */

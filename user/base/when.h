@@ -2,7 +2,8 @@
 #ifndef PYPERF_WHEN_H
 #define PYPERF_WHEN_H
 /*
- * Points in time, as people write them. Nanoseconds since 1970 (UTC), INT64_MAX (the year 2262) at most.
+ * Points in time, as people write them. Nanoseconds since 1970 (UTC), INT64_MAX (the year 2262) at
+ * most.
  *
  *	now
  *	-90s -30m -1h -1h30m -7d		before now, see parse_period()

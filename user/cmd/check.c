@@ -38,7 +38,7 @@ struct checker {
 	struct uses sampler;
 };
 
-/* ---- lines ------------------------------------------------------------------------------------ */
+/* ---- lines ----------------------------------------------------------------------------------- */
 
 static void title(struct checker *k, const char *text)
 {
@@ -72,7 +72,7 @@ static void blank(struct checker *k)
 	text_out__newline(&k->out);
 }
 
-/* ---- asked ------------------------------------------------------------------------------------ */
+/* ---- asked ----------------------------------------------------------------------------------- */
 
 static void check_kernel(struct checker *k)
 {
@@ -88,7 +88,8 @@ static void check_kernel(struct checker *k)
 		say(k, OK, "it describes its types: %s", BTF_PATH);
 	if (rights__locked_down())
 		say(k, FAIL,
-		    "lockdown is in confidentiality mode, which forbids BPF to read memory (boot with "
+		    "lockdown is in confidentiality mode, which forbids BPF to read memory (boot "
+		    "with "
 		    "lockdown=integrity)");
 }
 
@@ -109,7 +110,8 @@ static void check_rights(struct checker *k)
 		say(k, NOTE, "remedy: %s", RIGHTS_REMEDY);
 	if (rights__sysctl("kernel/yama/ptrace_scope") == 3)
 		say(k, NOTE,
-		    "kernel.yama.ptrace_scope is 3: no process can be looked into from outside, so no "
+		    "kernel.yama.ptrace_scope is 3: no process can be looked into from outside, so "
+		    "no "
 		    "interpreter is validated before it is walked (boot with another value)");
 }
 
@@ -120,18 +122,20 @@ static void check_limits(struct checker *k)
 
 	if (rate >= 0 && rate < 1000)
 		say(k, NOTE,
-		    "at most %ld samples per second (sysctl kernel.perf_event_max_sample_rate; the kernel "
+		    "at most %ld samples per second (sysctl kernel.perf_event_max_sample_rate; the "
+		    "kernel "
 		    "lowers it when it finds sampling too slow)",
 		    rate);
 	else if (rate >= 0)
 		say(k, OK, "up to %ld samples per second and CPU", rate);
 	if (percent > 0 && percent < 5)
 		say(k, NOTE,
-		    "sampling is throttled beyond %ld%% of a CPU (sysctl kernel.perf_cpu_time_max_percent)",
+		    "sampling is throttled beyond %ld%% of a CPU (sysctl "
+		    "kernel.perf_cpu_time_max_percent)",
 		    percent);
 }
 
-/* ---- tried ------------------------------------------------------------------------------------ */
+/* ---- tried ----------------------------------------------------------------------------------- */
 
 /* Loads everything and analyses the processes. The stages print what they fail for. */
 static int open_stages(struct checker *k)
@@ -235,7 +239,7 @@ static void check_sampling(struct checker *k)
 	uses__stop(&k->sampler);
 }
 
-/* ---- processes -------------------------------------------------------------------------------- */
+/* ---- processes ------------------------------------------------------------------------------- */
 
 static void check_processes(struct checker *k)
 {
@@ -313,11 +317,12 @@ static void explain_process(struct checker *k)
 		say(k, FAIL, "%s", why);
 	else
 		say(k, FAIL,
-		    "no Python: none of the files that it has mapped for execution is a CPython of 2.7 or "
+		    "no Python: none of the files that it has mapped for execution is a CPython of "
+		    "2.7 or "
 		    "3.6 and later");
 }
 
-/* ---- all -------------------------------------------------------------------------------------- */
+/* ---- all ------------------------------------------------------------------------------------- */
 
 static bool process_exists(const struct check_opts *o)
 {

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* pyperf-bpf agent: a program of its own, so that the libraries it needs cost the other commands nothing. */
+/*
+ * pyperf-bpf agent: a program of its own, so that the libraries it needs cost the other commands
+ * nothing.
+ */
 #include "cmd/command.h"
 
 #include <errno.h>
@@ -44,7 +47,10 @@ static void usage(void)
 /* Returns only if that fails. */
 static void become(char **argv)
 {
-	/* From where this program is: as built, and as installed (LIBEXECDIR of the Makefile), wherever that is. */
+	/*
+	 * From where this program is: as built, and as installed (LIBEXECDIR of the Makefile),
+	 * wherever that is.
+	 */
 	static const char *const places[] = { ".", "../libexec/pyperf-bpf" };
 	char self[PATH_MAX] = "", path[PATH_MAX + 64];
 	const char *dir;

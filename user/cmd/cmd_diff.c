@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* pyperf-bpf diff: what got slower and what faster between two profiles, or two times in the agent's store. */
+/*
+ * pyperf-bpf diff: what got slower and what faster between two profiles, or two times in the
+ * agent's store.
+ */
 #include "cmd/command.h"
 
 #include <errno.h>
@@ -79,7 +82,8 @@ static void usage(void)
 	       "  pyperf-bpf diff old.pb.gz new.pb.gz\n"
 	       "  pyperf-bpf diff -f old.pb.gz new.pb.gz | flamegraph.pl > diff.svg\n"
 	       "  pyperf-bpf diff --service web --before -25h..-24h\n"
-	       "  pyperf-bpf diff --service web --before-label version=1 --after-label version=2\n");
+	       "  pyperf-bpf diff --service web --before-label version=1 "
+	       "--after-label version=2\n");
 }
 
 /* What both have. */

@@ -123,7 +123,7 @@ static int check_line(struct heap_line *l, char **words)
 	return 0;
 }
 
-/* ---- output ------------------------------------------------------------------------------------- */
+/* ---- output ---------------------------------------------------------------------------------- */
 
 struct heap_output {
 	const struct heap_line *line;

@@ -75,8 +75,8 @@ static void usage(void)
 	       "      --from TIME        windows from TIME on: -2h, \"2026-11-21 10:00\",\n"
 	       "                         2026-11-21T10:00:00Z, seconds since 1970; default: -1h\n"
 	       "      --to TIME          ... and before TIME; default: now\n"
-	       "      --list             list the services; with --service: its labels\n" STORED_HELP
-	       "Other\n" CMDLINE_HELP "\n"
+	       "      --list             list the services; with --service: "
+	       "its labels\n" STORED_HELP "Other\n" CMDLINE_HELP "\n"
 	       "Examples\n"
 	       "  pyperf-bpf report cpu.pb.gz                 the report, as after sampling\n"
 	       "  pyperf-bpf report -f mon.pb.gz tue.pb.gz    both days, for a flame graph\n"
@@ -164,7 +164,8 @@ static enum cmdline_result parse(struct report_options *o, int argc, char **argv
 	o->outputs.quiet = c.verbosity < 0;
 	o->files = c.words;
 	if (!*o->files && !o->stored.used) {
-		log_err("no profile: name a FILE, or a time with --from; see 'pyperf-bpf report --help'");
+		log_err("no profile: name a FILE, or a time with --from; see 'pyperf-bpf report "
+			"--help'");
 		return CMDLINE_USAGE;
 	}
 	if (o->stored.used && check_stored(o))

@@ -99,7 +99,10 @@ static int run(int argc, char **argv)
 	int status = cmdline__status(result);
 
 	if (result == CMDLINE_RUN) {
-		/* A server of debug files may take half a minute, and the picture would stand still. */
+		/*
+		 * A server of debug files may take half a minute, and the picture would stand
+		 * still.
+		 */
 		unsetenv("DEBUGINFOD_URLS");
 		status = top(&o) ? 1 : 0;
 	}

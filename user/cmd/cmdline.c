@@ -62,7 +62,10 @@ static bool is_known(const struct cmdline *c, int opt)
 	return false;
 }
 
-/* "--duratoin": the option that was probably meant, or NULL. Of one that several begin with, none was. */
+/*
+ * "--duratoin": the option that was probably meant, or NULL. Of one that several begin with, none
+ * was.
+ */
 static const char *meant_option(const struct cmdline *c, const char *word)
 {
 	const char *names[LONGS_MAX];
@@ -82,8 +85,8 @@ static const char *meant_option(const struct cmdline *c, const char *word)
 }
 
 /*
- * getopt_long() refused an option; `opt` is '?' or ':', and optopt says which option, if it has one.
- * It has stepped over `word`, but for an unknown letter that is not the last one of its word.
+ * getopt_long() refused an option; `opt` is '?' or ':', and optopt says which option, if it has
+ * one. It has stepped over `word`, but for an unknown letter that is not the last one of its word.
  */
 static int bad_option(const struct cmdline *c, int opt, const char *word)
 {

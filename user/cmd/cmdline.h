@@ -2,9 +2,9 @@
 #ifndef PYPERF_CMDLINE_H
 #define PYPERF_CMDLINE_H
 /*
- * What the command lines of all commands have in common: the loop over the options, the options that
- * every command has (-v, -q, -h, --version), and what a bad option is told. Touches nothing but
- * stdout and stderr; every error is one line.
+ * What the command lines of all commands have in common: the loop over the options, the options
+ * that every command has (-v, -q, -h, --version), and what a bad option is told. Touches nothing
+ * but stdout and stderr; every error is one line.
  *
  *	static const struct option longs[] = {
  *		{ "output", required_argument, NULL, 'o' },
@@ -57,8 +57,8 @@ struct cmdline {
 	const char *shorts;  /* as getopt() wants them, without '+' and ':' */
 	const struct option *longs;
 	/*
-	 * One option of the command. 0; -EINVAL or -ENOMEM after a message; -ECANCELED: it asked for something
-	 * to be printed, which was done, and for nothing else.
+	 * One option of the command. 0; -EINVAL or -ENOMEM after a message; -ECANCELED: it asked
+	 * for something to be printed, which was done, and for nothing else.
 	 */
 	int (*set)(void *ctx, int opt, const char *arg);
 	void *ctx;
@@ -76,8 +76,8 @@ enum cmdline_result cmdline__result(int err);
 /* The exit status for anything but CMDLINE_RUN. */
 int cmdline__status(enum cmdline_result result);
 /*
- * A whole number from `min` to `max`: 0, or -EINVAL after a message that names the option and the unit. `*out` keeps
- * its value then.
+ * A whole number from `min` to `max`: 0, or -EINVAL after a message that names the option and the
+ * unit. `*out` keeps its value then.
  */
 int cmdline__whole(const char *option, const char *arg, long long min, long long max,
 		   const char *unit, long long *out);

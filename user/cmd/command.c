@@ -12,7 +12,7 @@
 
 #define COMMANDS_MAX 32 /* that are compared with a word */
 
-/* ---- which one --------------------------------------------------------------------------------- */
+/* ---- which one ------------------------------------------------------------------------------- */
 
 static const struct command *find(const struct command *const *commands, const char *name)
 {
@@ -34,7 +34,7 @@ static const struct command *closest(const struct command *const *commands, cons
 	return at < cnt ? commands[at] : NULL;
 }
 
-/* ---- help -------------------------------------------------------------------------------------- */
+/* ---- help ------------------------------------------------------------------------------------ */
 
 void command__list(const struct command *const *commands)
 {
@@ -63,7 +63,7 @@ static int help(const struct command *const *commands, void (*overview)(void), c
 	return cmdline__status(cmdline__print_help(command ? command->usage : overview));
 }
 
-/* ---- all --------------------------------------------------------------------------------------- */
+/* ---- all ------------------------------------------------------------------------------------- */
 
 int command__main(const struct command *const *commands, void (*overview)(void), int argc,
 		  char **argv)

@@ -4,8 +4,8 @@
 /*
  * The commands of the program: one cmd_*.c each, listed in main.c, chosen by the first word.
  *
- * A new command is a struct command in cmd_NAME.c, declared here, and a line in main.c's table. It is
- * thin: its options (cmdline.h), then the stages.
+ * A new command is a struct command in cmd_NAME.c, declared here, and a line in main.c's table. It
+ * is thin: its options (cmdline.h), then the stages.
  *
  *	const struct command cmd_report = {
  *		.name = "report",
@@ -34,9 +34,9 @@ extern const struct command cmd_report;
 extern const struct command cmd_diff;
 
 /*
- * Runs what the words ask for, and returns the exit status. The first command of the list (which ends
- * in NULL) is the default: it gets the line when that does not begin with a name. `overview` prints
- * what --help shows.
+ * Runs what the words ask for, and returns the exit status. The first command of the list (which
+ * ends in NULL) is the default: it gets the line when that does not begin with a name. `overview`
+ * prints what --help shows.
  *
  *	pyperf-bpf [COMMAND] ...
  *	pyperf-bpf help [COMMAND]	the same as COMMAND --help

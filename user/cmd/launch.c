@@ -24,12 +24,15 @@ struct launch {
 	char program[PATH_MAX]; /* "": not known */
 };
 
-/* So many scripts the kernel follows (exec_binprm(), fs/exec.c), and reads so much of each (BINPRM_BUF_SIZE). */
+/*
+ * So many scripts the kernel follows (exec_binprm(), fs/exec.c), and reads so much of each
+ * (BINPRM_BUF_SIZE).
+ */
 #define MAX_SCRIPTS 4
 #define SCRIPT_LINE 256
 #define BLANKS	    " \t"
 
-/* ---- what will be executed -------------------------------------------------------------------- */
+/* ---- what will be executed ------------------------------------------------------------------- */
 
 static bool is_executable(const char *path)
 {
@@ -56,7 +59,9 @@ static bool find_program(const char *name, char *path)
 	return false;
 }
 
-/* What the first line of a script names, in `name`. 0: it is none; negative: one that is not plain. */
+/*
+ * What the first line of a script names, in `name`. 0: it is none; negative: one that is not plain.
+ */
 static int read_script(const char *path, char *name)
 {
 	char line[SCRIPT_LINE + 1] = "", *rest = line + 2, *word;
@@ -98,7 +103,7 @@ const char *launch__program(const struct launch *l)
 	return l->program[0] ? l->program : NULL;
 }
 
-/* ---- the child -------------------------------------------------------------------------------- */
+/* ---- the child ------------------------------------------------------------------------------- */
 
 /* The child: waits, then becomes the command. What it inherits of signals is as before us. */
 static void run_child(char *const *argv, int go_fd, int err_fd, const sigset_t *mask)

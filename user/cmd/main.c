@@ -8,8 +8,9 @@
 #include "export/outputs.h"
 
 /*
- * Started with a standard descriptor closed, the first file that is opened (an output, a BPF map) would
- * get its number, and messages would go there. A place holder that cannot be written to keeps it free.
+ * Started with a standard descriptor closed, the first file that is opened (an output, a BPF map)
+ * would get its number, and messages would go there. A place holder that cannot be written to keeps
+ * it free.
  */
 static void hold_standard_descriptors(void)
 {

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 #ifndef PYPERF_NARROWED_H
 #define PYPERF_NARROWED_H
-/* The options that `report` and `diff` share with `record`: which part of a saved profile is shown. */
+/*
+ * The options that `report` and `diff` share with `record`: which part of a saved profile is shown.
+ */
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>

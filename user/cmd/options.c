@@ -59,8 +59,8 @@ void options__usage(void)
 	       "      --threads          keep threads apart\n"
 	       "      --max-frames N     innermost frames of a stack, %d to %d (%d)\n"
 	       "Other\n"
-	       "      --table-memory N   MiB of the kernel for unwind tables, 1 to %d (%d)\n" CMDLINE_HELP
-	       "\n"
+	       "      --table-memory N   MiB of the kernel for unwind tables, 1 to %d "
+	       "(%d)\n" CMDLINE_HELP "\n"
 	       "Examples\n"
 	       "  pyperf-bpf -d 30                            the whole machine, 30 seconds\n"
 	       "  pyperf-bpf -p 4711 -d 10 -o cpu.html        one process, as a flame graph page\n"
@@ -70,7 +70,7 @@ void options__usage(void)
 	       TABLE_MIB_DEFAULT);
 }
 
-/* ---- values: each returns 0, or -EINVAL or -ENOMEM after a message ---------------------------- */
+/* ---- values: each returns 0, or -EINVAL or -ENOMEM after a message --------------------------- */
 
 static int set_duration(struct options *o, const char *arg)
 {
@@ -154,7 +154,7 @@ static int set_option(void *ctx, int opt, const char *arg)
 	}
 }
 
-/* ---- the line as a whole ----------------------------------------------------------------------- */
+/* ---- the line as a whole --------------------------------------------------------------------- */
 
 static int bad_word(const char *word)
 {
@@ -165,7 +165,8 @@ static int bad_word(const char *word)
 	else if (!cmdline__pid(word, &pid))
 		log_err("unexpected '%s'; to sample that process: -p %s", word, word);
 	else
-		log_err("unexpected '%s'; to run and sample a command: pyperf-bpf [OPTION]... -- %s",
+		log_err("unexpected '%s'; to run and sample a command: pyperf-bpf [OPTION]... -- "
+			"%s",
 			word, word);
 	return -EINVAL;
 }

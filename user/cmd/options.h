@@ -2,8 +2,8 @@
 #ifndef PYPERF_OPTIONS_H
 #define PYPERF_OPTIONS_H
 /*
- * The options of record: argv -> struct options; touches nothing else: no file is opened, no process
- * looked at.
+ * The options of record: argv -> struct options; touches nothing else: no file is opened, no
+ * process looked at.
  *
  * Every error is one line on stderr that names the option, what was wrong and what is allowed.
  *

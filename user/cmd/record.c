@@ -35,7 +35,7 @@ struct recorder {
 	bool progress_shown;
 };
 
-/* ---- before sampling -------------------------------------------------------------------------- */
+/* ---- before sampling ------------------------------------------------------------------------- */
 
 static int open_signals(struct recorder *r)
 {
@@ -82,7 +82,7 @@ static int start(struct recorder *r)
 	return r->launch ? launch__go(r->launch) : 0;
 }
 
-/* ---- while sampling --------------------------------------------------------------------------- */
+/* ---- while sampling -------------------------------------------------------------------------- */
 
 /* Ctrl-C reaches the command by itself, the others only us. */
 static void on_ending_signal(struct recorder *r, int sig)
@@ -171,7 +171,7 @@ static int sample(struct recorder *r)
 	return err;
 }
 
-/* ---- after sampling --------------------------------------------------------------------------- */
+/* ---- after sampling -------------------------------------------------------------------------- */
 
 static void print_counters(const struct profile_stats *s)
 {
@@ -239,8 +239,8 @@ static void close_stages(struct recorder *r)
 }
 
 /*
- * Until the command ends, for its status: -d was shorter, or it takes its time after a signal. A second
- * signal leaves it alone.
+ * Until the command ends, for its status: -d was shorter, or it takes its time after a signal. A
+ * second signal leaves it alone.
  */
 static void wait_for_command(struct recorder *r)
 {

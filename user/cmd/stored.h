@@ -2,8 +2,8 @@
 #ifndef PYPERF_STORED_H
 #define PYPERF_STORED_H
 /*
- * Profiles out of the agent's store for the command line: the options that report and diff have in common, the
- * profile of a range, and what is said when there is none.
+ * Profiles out of the agent's store for the command line: the options that report and diff have in
+ * common, the profile of a range, and what is said when there is none.
  *
  * Every error is one line on stderr.
  *
@@ -64,7 +64,10 @@ struct stored_range {
 int stored__range(struct stored_range *r, const char *from_name, const char *from,
 		  const char *to_name, const char *to);
 
-/* Adds the windows of the range to an import, which is finished then. 0, or negative errno after a message. */
+/*
+ * Adds the windows of the range to an import, which is finished then. 0, or negative errno after a
+ * message.
+ */
 int stored__load(const struct stored *s, const struct stored_range *r, struct import *im);
 /* Prints the services of the range, or of one service the labels. The same. */
 int stored__list(const struct stored *s, const struct stored_range *r);

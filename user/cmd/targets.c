@@ -15,11 +15,13 @@
 void targets__help(bool events)
 {
 	if (events)
-		printf("  -e, --event NAMES      events to sample on (default cpu-clock; list: help)\n");
+		printf("  -e, --event NAMES      events to sample on (default cpu-clock; list: "
+		       "help)\n");
 	printf("  -F, --frequency HZ     samples per second and CPU, 1 to %d (default %d)\n",
 	       FREQUENCY_MAX, FREQUENCY_DEFAULT);
 	if (events)
-		printf("  -c, --count N          sample every N events, instead of -F; not for clocks\n");
+		printf("  -c, --count N          sample every N events, instead of -F; not for "
+		       "clocks\n");
 	printf("  -p, --pid PID[,...]    only these processes; may be repeated\n"
 	       "      --children         with -p: and their descendants\n"
 	       "  -C, --cgroup PATH      only this control group and those below it\n"
@@ -207,7 +209,7 @@ static int set_comm(struct sample_spec *t, const char *arg)
 	return 0;
 }
 
-/* ---- all --------------------------------------------------------------------------------------- */
+/* ---- all ------------------------------------------------------------------------------------- */
 
 bool targets__takes(int opt)
 {

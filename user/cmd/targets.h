@@ -2,8 +2,9 @@
 #ifndef PYPERF_TARGETS_H
 #define PYPERF_TARGETS_H
 /*
- * What is to be sampled, as the command line says it: the options that record and top have in common, and those for
- * events other than time, which record has. Touches nothing: no process is looked at.
+ * What is to be sampled, as the command line says it: the options that record and top have in
+ * common, and those for events other than time, which record has. Touches nothing: no process is
+ * looked at.
  *
  * Every error is one line on stderr that names the option, what was wrong and what is allowed.
  *
@@ -50,13 +51,19 @@ enum targets_long_only {
 	{ "event", required_argument, NULL, 'e' }, { "count", required_argument, NULL, 'c' }
 /* clang-format on */
 
-/* Prints the lines of a help, without the options that are for tests. `events`: with those of events. */
+/*
+ * Prints the lines of a help, without the options that are for tests. `events`: with those of
+ * events.
+ */
 void targets__help(bool events);
 /* Is it one of the options above? */
 bool targets__takes(int opt);
 /* 0, or negative as cmdline.set. */
 int targets__set(struct sample_spec *t, int opt, const char *arg);
-/* After all options: sets defaults, too. `command`: a command is started and sampled, too. 0, or -EINVAL after a message. */
+/*
+ * After all options: sets defaults, too. `command`: a command is started and sampled, too. 0, or
+ * -EINVAL after a message.
+ */
 int targets__check(struct sample_spec *t, bool command);
 void targets__free(struct sample_spec *t);
 

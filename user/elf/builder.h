@@ -2,8 +2,8 @@
 #ifndef PYPERF_BUILDER_H
 #define PYPERF_BUILDER_H
 /*
- * Builds the unwind tables of very large files in a thread, so that no other process waits for them:
- * 35 MB of .eh_frame take 0.2 s, in which a process could come and go unseen.
+ * Builds the unwind tables of very large files in a thread, so that no other process waits for
+ * them: 35 MB of .eh_frame take 0.2 s, in which a process could come and go unseen.
  *
  *	table_builder__add(b, id, elf)	the file, by a descriptor of its own
  *	table_builder__take(b, &r)	... later: what became of it

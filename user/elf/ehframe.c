@@ -372,8 +372,8 @@ static bool added(const struct expr *e, size_t i, int64_t *sum)
 }
 
 /*
- * *(reg + 8 * index + off) + add: where functions with an array on their stack keep the caller's stack
- * pointer behind it (OpenSSL's crypto/bn/asm/x86_64-mont.pl).
+ * *(reg + 8 * index + off) + add: where functions with an array on their stack keep the caller's
+ * stack pointer behind it (OpenSSL's crypto/bn/asm/x86_64-mont.pl).
  */
 static bool index_cfa(const struct expr *e, const struct machine *m, struct cfa *cfa)
 {
@@ -566,8 +566,8 @@ static inline bool ra_rule(const struct machine *m, const struct state *st, enum
 }
 
 /*
- * make_rule() for nearly all states: CFA by a register, and of the others only said where they are saved,
- * if at all. False: not one of these.
+ * make_rule() for nearly all states: CFA by a register, and of the others only said where they are
+ * saved, if at all. False: not one of these.
  */
 static inline bool make_plain_rule(const struct state *st, struct packed *rule)
 {
@@ -1444,8 +1444,8 @@ static int compile(struct builder *b)
 }
 
 /*
- * A copy of a section, inflated: not through elf_file__section(), whose copy would stay with the file.
- * 0, also when there is none: size 0.
+ * A copy of a section, inflated: not through elf_file__section(), whose copy would stay with the
+ * file. 0, also when there is none: size 0.
  */
 static int load_section(const struct elf_file *ef, bool debug, struct frame_section *sec)
 {
@@ -1649,7 +1649,9 @@ static bool end_of_fde(const struct builder *b, uint64_t fde, uint64_t start, ui
 	return *end > start;
 }
 
-/* Reads what `hdr` says of `cnt` FDEs. How many of them make sense, or 0 if they are not ascending. */
+/*
+ * Reads what `hdr` says of `cnt` FDEs. How many of them make sense, or 0 if they are not ascending.
+ */
 static size_t read_ranges(const struct builder *b, const struct elf_section *hdr, uint32_t cnt,
 			  struct fde_range *out)
 {

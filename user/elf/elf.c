@@ -26,8 +26,8 @@
 #define MAX_SHDRS      (1U << 20)
 #define MAX_CONTENTS   (256U << 20) /* of one section; beyond every .symtab and .eh_frame seen */
 /*
- * A file may claim contents that it does not have on its disk: holes cost it nothing, and us the memory. File systems
- * that compress pack code and symbols to a quarter.
+ * A file may claim contents that it does not have on its disk: holes cost it nothing, and us the
+ * memory. File systems that compress pack code and symbols to a quarter.
  */
 #define MAX_SPARSENESS 16
 #define SPARE_CONTENTS (4U << 20) /* beyond that */
@@ -116,9 +116,9 @@ static void *read_alloc(const struct elf_file *ef, uint64_t off, uint64_t size)
 		return NULL;
 	}
 	if (size > ef->room) {
-		log_debug(
-			"%s: contents of %llu KiB are not read: more than the file takes on its disk",
-			elf_file__path(ef), (unsigned long long)size >> 10);
+		log_debug("%s: contents of %llu KiB are not read: more than the file takes on its "
+			  "disk",
+			  elf_file__path(ef), (unsigned long long)size >> 10);
 		errno = EFBIG;
 		return NULL;
 	}
@@ -434,8 +434,8 @@ static int inflate_to(const uint8_t *in, uint64_t in_size, uint8_t *out, uint64_
 }
 
 /*
- * Elf64_Chdr and a zlib stream. A stream is at most 1032 times smaller than what is in it, so a size
- * that a small file cannot have is not allocated.
+ * Elf64_Chdr and a zlib stream. A stream is at most 1032 times smaller than what is in it, so a
+ * size that a small file cannot have is not allocated.
  */
 static int inflate_section(const uint8_t *in, uint64_t in_size, uint64_t max, uint8_t **data,
 			   uint64_t *size)
@@ -782,7 +782,10 @@ static struct elf_file *finish_open(struct elf_file *ef, const char *path, int e
 	return ef;
 }
 
-/* `on_disk`: bytes that it takes there; what is not written yet is missing in them on some file systems. */
+/*
+ * `on_disk`: bytes that it takes there; what is not written yet is missing in them on some file
+ * systems.
+ */
 static void set_size(struct elf_file *ef, uint64_t size, uint64_t on_disk)
 {
 	uint64_t room =

@@ -89,8 +89,8 @@ bool elf_file__section_info(const struct elf_file *ef, const char *name, struct 
 /* The file has this section, and not just as an empty place. */
 bool elf_file__has(const struct elf_file *ef, const char *section);
 /*
- * A malloc'd copy of a section's contents, inflated when it is compressed. 0; -E2BIG: more than `max`
- * bytes, -ENOTSUP: compressed, but not by zlib, -EBADMSG, -ENOMEM, -EIO.
+ * A malloc'd copy of a section's contents, inflated when it is compressed. 0; -E2BIG: more than
+ * `max` bytes, -ENOTSUP: compressed, but not by zlib, -EBADMSG, -ENOMEM, -EIO.
  */
 int elf_file__copy_section(const struct elf_file *ef, const struct elf_section *s, uint64_t max,
 			   uint8_t **data, uint64_t *size);

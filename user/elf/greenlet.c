@@ -87,8 +87,8 @@ static bool find_call(const struct text *t, uint64_t target, uint64_t from,
 }
 
 /*
- * Before 2.0 g_switchstack() has two callers, g_switch() and g_initialstub(), of which the former calls the latter; or one, of
- * which the other has become a part.
+ * Before 2.0 g_switchstack() has two callers, g_switch() and g_initialstub(), of which the former
+ * calls the latter; or one, of which the other has become a part.
  */
 static bool find_initialstub(const struct text *t, const struct range *switchstack, uint64_t *off)
 {
@@ -148,7 +148,10 @@ size_t greenlet__functions(const struct elf_file *ef,
 	struct text t;
 	size_t cnt = 0;
 
-	/* Symbols are not looked up in every file: that would cost each start some tenths of a millisecond. */
+	/*
+	 * Symbols are not looked up in every file: that would cost each start some tenths of a
+	 * millisecond.
+	 */
 	if (!strstr(elf_file__path(ef), "greenlet") || elf_file__machine(ef) != EM_X86_64)
 		return 0;
 	add(ef, out, &cnt, initialstub, CFA_BASE);

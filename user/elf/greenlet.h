@@ -4,16 +4,18 @@
 /*
  * The functions of the greenlet module at which a native stack ends.
  *
- * Greenlets share one C stack. slp_switch() copies the part that belongs to one of them to the heap, moves the stack
- * pointer and copies another one's part back. What lies outwards of a greenlet's first function, g_initialstub(), belongs
- * to whichever greenlet ran there last, and is no caller (greenlet's src/greenlet/TUserGreenlet.cpp, TGreenlet.cpp;
- * before 2.0 greenlet.c).
+ * Greenlets share one C stack. slp_switch() copies the part that belongs to one of them to the
+ * heap, moves the stack pointer and copies another one's part back. What lies outwards of a
+ * greenlet's first function, g_initialstub(), belongs to whichever greenlet ran there last, and is
+ * no caller (greenlet's src/greenlet/TUserGreenlet.cpp, TGreenlet.cpp; before 2.0 greenlet.c).
  *
  *	main greenlet	_start ... main ... <module>; green_switch; g_switch; g_initialstub; ...
- *	another one	[greenlet]	   its own functions ..............; g_initialstub; inner_bootstrap; ...
+ *	another one	[greenlet]	its own functions ..............; g_initialstub;
+ *					inner_bootstrap; ...
  *
- * The wheels have .symtab. Distributions strip it, but export what is C++ (2.0 and later). What no symbol names is found
- * by its code: slp_switch() is the only function that adds one register to both rsp and rbp.
+ * The wheels have .symtab. Distributions strip it, but export what is C++ (2.0 and later). What no
+ * symbol names is found by its code: slp_switch() is the only function that adds one register to
+ * both rsp and rbp.
  */
 #include <stddef.h>
 #include <stdint.h>

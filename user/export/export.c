@@ -189,9 +189,10 @@ static int named_fd(const char *path)
 }
 
 /*
- * A special file takes what is written to it, or hands it on. In a directory where others can put files, one may have been
- * put there to get the profile. So it must be named itself, not by a link, and be the caller's or root's, in a directory
- * where nobody else can exchange it. NULL, or what is wrong.
+ * A special file takes what is written to it, or hands it on. In a directory where others can put
+ * files, one may have been put there to get the profile. So it must be named itself, not by a link,
+ * and be the caller's or root's, in a directory where nobody else can exchange it. NULL, or what is
+ * wrong.
  */
 static const char *why_not_special(const struct export_file *x, const struct stat *st)
 {
@@ -200,10 +201,12 @@ static const char *why_not_special(const struct export_file *x, const struct sta
 	if (S_ISLNK(st->st_mode))
 		return "it is a symbolic link to a special file: name the file itself";
 	if (st->st_uid && st->st_uid != geteuid())
-		return "it is a special file of another user: use a name in a directory of your own";
+		return "it is a special file of another user: use a name in a directory of your "
+		       "own";
 	if (fstat(x->dir, &dir) || (dir.st_uid && dir.st_uid != geteuid()) ||
 	    ((dir.st_mode & (S_IWGRP | S_IWOTH)) && !(dir.st_mode & S_ISVTX)))
-		return "it is a special file in a directory where others can exchange it: use a directory of your own";
+		return "it is a special file in a directory where others can exchange it: use a "
+		       "directory of your own";
 	return NULL;
 }
 
@@ -216,8 +219,8 @@ static int open_place(int place, int flags)
 }
 
 /*
- * A device, FIFO or socket; `place` is its O_PATH descriptor. A FIFO that nobody reads yet would block here, before
- * anything was sampled, so it is opened again at commit.
+ * A device, FIFO or socket; `place` is its O_PATH descriptor. A FIFO that nobody reads yet would
+ * block here, before anything was sampled, so it is opened again at commit.
  */
 static int open_special(struct export_file *x, int place, const char **why)
 {

@@ -18,9 +18,10 @@
  *	export__close(x);
  *
  * "-", /dev/stdout and /dev/fd/N are the descriptors, which may be regular files that others append
- * to. Devices and FIFOs are written directly, if they are the caller's or root's, in
- * a directory where nobody else can exchange them, and named themselves, not by a link. A new file has the permissions that the umask leaves,
- * a replaced one keeps its own; a symbolic link is replaced, not followed.
+ * to. Devices and FIFOs are written directly, if they are the caller's or root's, in a directory
+ * where nobody else can exchange them, and named themselves, not by a link. A new file has the
+ * permissions that the umask leaves, a replaced one keeps its own; a symbolic link is replaced, not
+ * followed.
  */
 #include <stdbool.h>
 #include <stdio.h>
@@ -79,8 +80,9 @@ int export__svg_diff(const struct profile *before, const struct profile *after,
 		     const struct export_opts *o, FILE *f);
 
 /*
- * Writes what `o` asks for to `f`; with `base` what differs from that, where the format shows it. The writers below see
- * one value type only, unless they have room for all. 0 or negative errno; -ENOENT: no value type is called o->value.
+ * Writes what `o` asks for to `f`; with `base` what differs from that, where the format shows it.
+ * The writers below see one value type only, unless they have room for all. 0 or negative errno;
+ * -ENOENT: no value type is called o->value.
  */
 int export__write(const struct export_format *format, const struct profile *base,
 		  const struct profile *p, const struct export_opts *o, FILE *f);
@@ -97,7 +99,10 @@ int export__commit(struct export_file *x, const struct profile *p, const struct 
 /* The same for what differs between two profiles. */
 int export__commit_diff(struct export_file *x, const struct profile *before,
 			const struct profile *after, const struct export_opts *o);
-/* The same for a content of the caller's: `write` returns 0 or negative errno and does not close the stream. */
+/*
+ * The same for a content of the caller's: `write` returns 0 or negative errno and does not close
+ * the stream.
+ */
 int export__commit_other(struct export_file *x, int (*write)(void *ctx, FILE *f), void *ctx);
 /* Removes the temporary file if it was not committed. */
 void export__close(struct export_file *x);

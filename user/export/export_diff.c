@@ -2,8 +2,9 @@
 /*
  * What differs between two profiles: tables for people, folded stacks with two columns, JSON.
  *
- * The tables hold what changed more than chance explains, largest change first; the rest is a number.
- * Folded stacks are "frames BEFORE AFTER", as difffolded.pl of the FlameGraph tools writes them.
+ * The tables hold what changed more than chance explains, largest change first; the rest is a
+ * number. Folded stacks are "frames BEFORE AFTER", as difffolded.pl of the FlameGraph tools writes
+ * them.
  */
 #include "export/export.h"
 
@@ -198,7 +199,10 @@ static void print_side(struct report *r, const char *title, enum diff_side side)
 	strbuf__free(&b);
 }
 
-/* Nothing to show; says so. The functions that changed, though not more than chance explains, are counted. */
+/*
+ * Nothing to show; says so. The functions that changed, though not more than chance explains, are
+ * counted.
+ */
 static bool print_no_change(struct report *r)
 {
 	struct strbuf b = { 0 };

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * The Firefox profiler (https://profiler.firefox.com): its "processed" format, version 48, which newer
- * versions upgrade when they load it (docs-developer/CHANGELOG-formats.md of the profiler). One thread for each
- * process, or thread when they are kept apart, the heaviest first.
+ * The Firefox profiler (https://profiler.firefox.com): its "processed" format, version 48, which
+ * newer versions upgrade when they load it (docs-developer/CHANGELOG-formats.md of the profiler).
+ * One thread for each process, or thread when they are kept apart, the heaviest first.
  *
  *	funcTable    functions          frameTable   functions and lines
  *	stackTable   the tree of stacks: a node is a frame and its caller's node
  *	samples      nodes, with the number of samples as weight
  *
- * All tables are by column, and belong to a thread. What is equal is merged, so times mean nothing; the samples
- * follow each other in steps of their weight, so that the graph of a thread is as long as its CPU time.
+ * All tables are by column, and belong to a thread. What is equal is merged, so times mean nothing;
+ * the samples follow each other in steps of their weight, so that the graph of a thread is as long
+ * as its CPU time.
  */
 #include "export/export.h"
 

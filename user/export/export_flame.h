@@ -5,7 +5,8 @@
  * What pictures are drawn from: one profile, or two that are compared, as stacks of places.
  *
  *	text    every name, once, safe to show (str_sanitise()), at most FLAME_NAME_MAX characters
- *	group   what a colour stands for: a package of Python code, a native file, the kernel; numbered
+ *	group what a colour stands for: a package of Python code, a native file, the kernel;
+ *	numbered
  *	        by weight, the heaviest is 0
  *	func    a function: name, file, kind
  *	place   a line of a function; without lines, a function
@@ -101,9 +102,10 @@ void flame__free(struct flame *f);
 const char *flame__text(const struct flame *f, uint32_t text, size_t *len); /* borrowed */
 
 /*
- * How much more (red, up to 1) or less (blue, down to -1) something was sampled than in the base.
- * 0 when the difference is within what chance makes of equal rates: two standard deviations of a
- * Poisson process, of which each event counts for the profile's weight. user/web/flame.js has the same rule.
+ * How much more (red, up to 1) or less (blue, down to -1) something was sampled than in the base. 0
+ * when the difference is within what chance makes of equal rates: two standard deviations of a
+ * Poisson process, of which each event counts for the profile's weight. user/web/flame.js has the
+ * same rule.
  */
 double flame__delta(const struct flame *f, uint64_t value, uint64_t base);
 

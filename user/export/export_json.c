@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * JSON, for programs: everything that the report is made of. docs/profile.schema.json describes it; members
- * may be added, and VERSION is raised when one changes its meaning or goes.
+ * JSON, for programs: everything that the report is made of. docs/profile.schema.json describes it;
+ * members may be added, and VERSION is raised when one changes its meaning or goes.
  *
  * Numbers are within what a double holds, but for addresses, which are hexadecimal strings.
  */
@@ -68,7 +68,9 @@ static void put_counters(struct writer *w)
 	json__end(&w->j, '}');
 }
 
-/* Of a clock, the samples are what everything is counted in; of other events both numbers are told. */
+/*
+ * Of a clock, the samples are what everything is counted in; of other events both numbers are told.
+ */
 static void put_counts(struct writer *w, uint64_t samples, uint64_t count)
 {
 	bool clock = value_type__is_clock(&w->p->stats.values[0]);

@@ -447,10 +447,10 @@ static void add_row(struct heat *h, const struct rows *r, size_t line, const str
 static void add_gap(struct heat *h, size_t lines)
 {
 	if (lines)
-		strbuf__addf(
-			&h->html,
-			"<tr class=\"gap\"><td colspan=\"5\">\xc2\xb7\xc2\xb7\xc2\xb7 %zu line%s</td></tr>\n",
-			lines, lines == 1 ? "" : "s");
+		strbuf__addf(&h->html,
+			     "<tr class=\"gap\"><td colspan=\"5\">\xc2\xb7\xc2\xb7\xc2\xb7 %zu "
+			     "line%s</td></tr>\n",
+			     lines, lines == 1 ? "" : "s");
 }
 
 static void add_rows(struct heat *h, const struct file_sum *f, const struct rows *r)

@@ -8,13 +8,15 @@
  *	mapping     one ELF file. Addresses are offsets in the file, so processes that load it at
  *	            different addresses share locations, and "memory" is the file itself:
  *	            start = file_offset. Python and kernel code get mappings of their own.
- *	label       pid, tid, comm, thread, interpreter (not the main one), exe, container, python, native-only (why there are no Python
+ *	label pid, tid, comm, thread, interpreter (not the main one), exe, container, python,
+ *	native-only (why there are no Python
  *	            frames), life (2, 3... where a pid is the second, third... with the same labels)
  *	comment     a sentence for people
  *
- * String 1 is named by nothing: "pyperf-bpf-run:" and the numbers of profile_stats__print(), so that
- * import_pprof.c gets back what a report needs. As a comment it would head every output of go's pprof, and
- * stay in a merged profile, of which it is not true. No name from outside can stand there.
+ * String 1 is named by nothing: "pyperf-bpf-run:" and the numbers of profile_stats__print(), so
+ * that import_pprof.c gets back what a report needs. As a comment it would head every output of
+ * go's pprof, and stay in a merged profile, of which it is not true. No name from outside can stand
+ * there.
  *
  * has_functions keeps readers from symbolizing again what has names. A file without one single name
  * does not have it, so that its frames can be symbolized later, by build id; they have no line.

@@ -4,14 +4,16 @@
  *
  *	headline                 how much of what was sampled
  *	sentences                what stands out, each with its number (view_says.c)
- *	Call tree                the Python functions, heaviest first; code of others folded (view_tree.c)
- *	Functions by own time    time in a function and in the native and kernel code that it called, and
+ *	Call tree the Python functions, heaviest first; code of others folded (view_tree.c)
+ *	Functions by own time time in a function and in the native and kernel code that it called,
+ *	and
  *	                         what that is made of; the line is the hottest one of the function
  *	Native functions by self time   the innermost ones, exactly
  *	Processes                their share; equal ones are one row when there are many
- *	Samples                  what was lost and why, and what the profiler cost; a line when all is well
+ *	Samples what was lost and why, and what the profiler cost; a line when all is well
  *
- * With --native the innermost functions of all kinds come first, in place of the shorter table of native ones.
+ * With --native the innermost functions of all kinds come first, in place of the shorter table of
+ * native ones.
  *
  * A function is name + file (+ module), whatever the line. Its total time counts a stack once,
  * however often the function is in it. Percentages are of the samples in the profile.
@@ -276,7 +278,9 @@ static size_t find_processes(struct report *r, struct group *g)
 		if (g[i].count)
 			g[cnt++] = g[i];
 	if (cnt > TOP_PROCESSES) {
-		/* By count first: the members' order decides whose pid and version stand for all. */
+		/*
+		 * By count first: the members' order decides whose pid and version stand for all.
+		 */
 		qsort_r(g, cnt, sizeof(*g), cmp_group_counts, p);
 		qsort_r(g, cnt, sizeof(*g), cmp_group_names, p);
 		cnt = merge_groups(g, cnt, cmp_group_names, p);

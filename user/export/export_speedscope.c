@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * speedscope (https://www.speedscope.app/file-format-schema.json): one sampled profile for each process, or
- * thread when they are kept apart, the heaviest first. A sample is a stack, outermost frame first, with its
- * CPU time in nanoseconds as weight, or its number of samples when the frequency is not known.
+ * speedscope (https://www.speedscope.app/file-format-schema.json): one sampled profile for each
+ * process, or thread when they are kept apart, the heaviest first. A sample is a stack, outermost
+ * frame first, with its CPU time in nanoseconds as weight, or its number of samples when the
+ * frequency is not known.
  *
- * What is equal is merged, so the order of samples means nothing: of speedscope's views, "Time Order" shows the
- * stacks in the order of their names.
+ * What is equal is merged, so the order of samples means nothing: of speedscope's views, "Time
+ * Order" shows the stacks in the order of their names.
  */
 #include "export/export.h"
 

@@ -8,7 +8,8 @@
  * Each function appends one sentence without a line end, or nothing when there is nothing to say.
  * Names in them are safe for a terminal (export_text.h); for HTML they have to be escaped.
  *
- *	summary_add_headline(&b, p);	10.0 s at 99 Hz on 8 CPUs: 1,250 samples (12.63 CPU s) of ...
+ *	summary_add_headline(&b, p);	10.0 s at 99 Hz on 8 CPUs: 1,250 samples (12.63 CPU s) of
+ *					...
  *	text_add_samples(&b, p);	3,566 delivered = 1,250 counted + 2,310 filtered + 6 lost
  *	text_add_complete(&b, p);	99.0% of 1,250 user stacks are complete
  *	for (size_t at = 0; summary_next_counter(&b, p, &at); strbuf__clear(&b))

@@ -335,7 +335,8 @@ static int write_svg(struct svg *s)
 	double height = HEAD + (s->depth + 1) * ROW + FOOT;
 
 	fprintf(s->out,
-		"<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %.0f %.0f\" width=\"%.0f\" "
+		"<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %.0f %.0f\" "
+		"width=\"%.0f\" "
 		"height=\"%.0f\">\n",
 		WIDTH, height, WIDTH, height);
 	write_style(s);

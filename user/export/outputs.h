@@ -38,11 +38,13 @@ void outputs__help(bool diff);
 int outputs__add(struct outputs *o, const char *path);
 /* -f and "-o -" both want stdout: -EINVAL after a message. */
 int outputs__check(const struct outputs *o);
-/* 0 or negative errno after a message. Nothing stays behind when the process ends without writing. */
+/*
+ * 0 or negative errno after a message. Nothing stays behind when the process ends without writing.
+ */
 int outputs__open(struct outputs *o);
 /*
- * The files, then stdout in the width and with the colours that it takes. All are written even if one
- * fails; 0 or the first error, after a message.
+ * The files, then stdout in the width and with the colours that it takes. All are written even if
+ * one fails; 0 or the first error, after a message.
  */
 int outputs__write(struct outputs *o, const struct profile *p, const struct export_opts *eo);
 /* The same for what differs between two profiles. */

@@ -38,7 +38,7 @@ struct follow {
 	bool areas;   /* BPF runs where address ranges are given out, see follow_areas() */
 };
 
-/* ---- what the kernel tells -------------------------------------------------------------------- */
+/* ---- what the kernel tells ------------------------------------------------------------------- */
 
 /* A process of interest begins, or has other code. */
 static bool is_stir(const struct ev_proc *ev)
@@ -106,7 +106,7 @@ void follow__sink(struct follow *f, struct ring_sink *sink)
 		sink->stack = on_stack;
 }
 
-/* ---- life ------------------------------------------------------------------------------------- */
+/* ---- life ------------------------------------------------------------------------------------ */
 
 static int open_object(struct follow *f)
 {
@@ -211,7 +211,7 @@ void follow__end(struct follow *f)
 	object__unmap(f->object);
 }
 
-/* ---- looking ---------------------------------------------------------------------------------- */
+/* ---- looking --------------------------------------------------------------------------------- */
 
 int follow__fd(const struct follow *f)
 {
@@ -231,8 +231,9 @@ void follow__read(struct follow *f)
 }
 
 /*
- * BPF at the address ranges that are given out, as long as it is of use: see wake.h. In NMI no sample tells of other code, so
- * it is there all the time. Attached before a process is looked at, it sees what the look does not.
+ * BPF at the address ranges that are given out, as long as it is of use: see wake.h. In NMI no
+ * sample tells of other code, so it is there all the time. Attached before a process is looked at,
+ * it sees what the look does not.
  */
 static void follow_areas(struct follow *f)
 {
@@ -252,7 +253,10 @@ void follow__look(struct follow *f)
 	f->looked_ns = now_ns();
 }
 
-/* Where all that executes a program was asked for, a new program is not left waiting: its samples would have no image. */
+/*
+ * Where all that executes a program was asked for, a new program is not left waiting: its samples
+ * would have no image.
+ */
 void follow__gather(struct follow *f, uint32_t frequency_hz)
 {
 	struct pollfd fd = { .fd = follow__fd(f), .events = POLLIN };
@@ -350,7 +354,7 @@ uint64_t follow__throttled(const struct follow *f)
 	return f->throttled;
 }
 
-/* ---- names ------------------------------------------------------------------------------------ */
+/* ---- names ----------------------------------------------------------------------------------- */
 
 static int add_module(const struct process_table *pt, struct profile *p, uint32_t file)
 {
@@ -405,9 +409,9 @@ static bool code_was_named(void *python, uint64_t id)
 }
 
 /*
- * BPF is made to forget what no profile has named lately. What it does not remember, no sample takes that begins later,
- * and the samples before are in the window that the next drain reads. So what is unknown to BPF now and after the
- * profile of that drain is named no more.
+ * BPF is made to forget what no profile has named lately. What it does not remember, no sample
+ * takes that begins later, and the samples before are in the window that the next drain reads. So
+ * what is unknown to BPF now and after the profile of that drain is named no more.
  */
 static void forget_codes(struct follow *f, size_t budget)
 {
@@ -445,7 +449,7 @@ bool follow__worn(const struct follow *f)
 	       sym_python__last_id(symbolizer__python(f->sym)) > FRAME_PYTHON_CODE / 2;
 }
 
-/* ---- what others take ------------------------------------------------------------------------- */
+/* ---- what others take ------------------------------------------------------------------------ */
 
 struct object *follow__object(const struct follow *f)
 {

@@ -2,10 +2,11 @@
 #ifndef PYPERF_FOLLOW_H
 #define PYPERF_FOLLOW_H
 /*
- * The world, whoever asks about it: processes and their files, unwind tables, news of mappings, what BPF sends, names. Nothing
- * is sampled here.
+ * The world, whoever asks about it: processes and their files, unwind tables, news of mappings,
+ * what BPF sends, names. Nothing is sampled here.
  *
- *	f = follow__open(&opts);	loaded in a thread; fork, exec, exit and mappings are told from here on
+ *	f = follow__open(&opts);	loaded in a thread; fork, exec, exit and mappings are told
+ *					from here on
  *	follow__scan(f);		the processes that run already
  *	while (...) {
  *		poll(follow__fd(f), ...)
@@ -59,7 +60,10 @@ int follow__watch_fd(const struct follow *f);
 void follow__read(struct follow *f);
 /* Takes over all that has happened. */
 void follow__look(struct follow *f);
-/* What comes right behind the last look is looked at together: see wake.h. Returns when it is time to look. */
+/*
+ * What comes right behind the last look is looked at together: see wake.h. Returns when it is time
+ * to look.
+ */
 void follow__gather(struct follow *f, uint32_t frequency_hz);
 /* When to look, whatever happens before; 0: at once. */
 uint64_t follow__due_ns(const struct follow *f);
@@ -67,15 +71,24 @@ uint64_t follow__due_ns(const struct follow *f);
 uint64_t follow__await_ns(struct follow *f);
 /* A process of interest may begin from now on. */
 void follow__stir(struct follow *f);
-/* Process events were lost, or BPF could not note one in its table: takes over what the kernel and /proc say now. */
+/*
+ * Process events were lost, or BPF could not note one in its table: takes over what the kernel and
+ * /proc say now.
+ */
 void follow__make_good(struct follow *f);
-/* CPUs that came online are watched. By number, borrowed, if others are online than at the last call; else NULL. */
+/*
+ * CPUs that came online are watched. By number, borrowed, if others are online than at the last
+ * call; else NULL.
+ */
 const bool *follow__cpus(struct follow *f);
 /* The next follow__cpus() tells them whatever has changed. */
 void follow__cpus_again(struct follow *f);
 uint32_t follow__cpu_cnt(const struct follow *f); /* that were online at some time */
 
-/* What happened since it was last asked: processes ended; processes began, ended or execute another program. */
+/*
+ * What happened since it was last asked: processes ended; processes began, ended or execute another
+ * program.
+ */
 bool follow__take_exits(struct follow *f);
 bool follow__take_changes(struct follow *f);
 bool follow__changed(const struct follow *f); /* the same, without taking it */
@@ -85,13 +98,17 @@ uint64_t follow__throttled(const struct follow *f);
 /* Modules and names of what is in `p`. 0 or negative errno, printed. */
 int follow__names(struct follow *f, struct profile *p, const struct symbolize_opts *so);
 /*
- * All profiles are named for the last time: what only they needed is released. That is files that no process maps, names of
- * code objects that BPF has forgotten, and names of generated code. Python names may have `budget` bytes; 0: the default.
+ * All profiles are named for the last time: what only they needed is released. That is files that
+ * no process maps, names of code objects that BPF has forgotten, and names of generated code.
+ * Python names may have `budget` bytes; 0: the default.
  */
 void follow__forget_names(struct follow *f, size_t budget);
 /* Numbers that are given once are half used up: see session__worn(). */
 bool follow__worn(const struct follow *f);
-/* Nothing comes any more: gives back the memory that is shared with the kernel. Then only follow__names() and close. */
+/*
+ * Nothing comes any more: gives back the memory that is shared with the kernel. Then only
+ * follow__names() and close.
+ */
 void follow__end(struct follow *f);
 
 /* Borrowed until close. */

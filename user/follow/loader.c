@@ -10,7 +10,10 @@
 
 #include "base/thread.h"
 
-/* What takes long, in the last section with programs: libbpf loads them in the order of their sections. */
+/*
+ * What takes long, in the last section with programs: libbpf loads them in the order of their
+ * sections.
+ */
 #define LATE_SECTION "perf_event"
 
 struct loader {
@@ -50,8 +53,8 @@ static int on_late_program(struct bpf_program *prog, struct bpf_prog_load_opts *
 }
 
 /*
- * For good: up to libbpf 1.2 the last libbpf_unregister_prog_handler() leaves a pointer to freed memory, and
- * open objects refer to their handlers.
+ * For good: up to libbpf 1.2 the last libbpf_unregister_prog_handler() leaves a pointer to freed
+ * memory, and open objects refer to their handlers.
  */
 static void register_handler(void)
 {
@@ -94,7 +97,10 @@ static int create_map(const struct bpf_map *map, int inner_fd)
 	return fd < 0 ? -errno : fd;
 }
 
-/* As libbpf would, which does it too late for us, and from 1.4 on tells no descriptor until all is loaded. */
+/*
+ * As libbpf would, which does it too late for us, and from 1.4 on tells no descriptor until all is
+ * loaded.
+ */
 static int create_for(struct bpf_map *map)
 {
 	struct bpf_map *inner = bpf_map__inner_map(map);

@@ -2,13 +2,15 @@
 #ifndef PYPERF_LOADER_H
 #define PYPERF_LOADER_H
 /*
- * Loads a BPF object in a thread of its own. The kernel verifies one program of it, the sampler, for
- * longer than all else takes until the first sample; meanwhile the maps and the other programs are used.
+ * Loads a BPF object in a thread of its own. The kernel verifies one program of it, the sampler,
+ * for longer than all else takes until the first sample; meanwhile the maps and the other programs
+ * are used.
  *
  *	l = loader__new()		before the object is opened
  *	obj = ...__open(), configured
  *	loader__start(l, obj, load, arg)
- *					all maps but those with contents (.rodata) have their descriptors
+ *					all maps but those with contents (.rodata) have their
+ *					descriptors
  *	loader__wait_early(l)		all programs but the sampler are loaded
  *	loader__wait(l)			all are
  *	loader__free(l)			after the object was closed

@@ -37,7 +37,8 @@ static int check_rights(void)
 		log_warn("%s is missing: %s", r->name, r->without);
 	}
 	if (rights__locked_down()) {
-		log_err("kernel lockdown is in confidentiality mode, which forbids BPF to read memory (boot "
+		log_err("kernel lockdown is in confidentiality mode, which forbids BPF to read "
+			"memory (boot "
 			"with lockdown=integrity)");
 		return -EPERM;
 	}
@@ -52,18 +53,21 @@ static int check_rights(void)
 static void explain_load_failure(int err)
 {
 	if (err == -EPERM || err == -EACCES)
-		log_err("loading the BPF programs: %s (CAP_BPF and CAP_PERFMON are needed; -vv shows the "
+		log_err("loading the BPF programs: %s (CAP_BPF and CAP_PERFMON are needed; -vv "
+			"shows the "
 			"kernel's log)",
 			strerror(-err));
 	else
-		log_err("loading the BPF programs: %s (kernel 5.15 or later is needed; -vv shows the kernel's "
+		log_err("loading the BPF programs: %s (kernel 5.15 or later is needed; -vv shows "
+			"the kernel's "
 			"log)",
 			strerror(-err));
 }
 
 /*
- * libbpf's messages are one level lower than ours: what it calls a warning we explain ourselves. The
- * kernel's log of a program that it refuses is one message of up to megabytes, and says why at its end.
+ * libbpf's messages are one level lower than ours: what it calls a warning we explain ourselves.
+ * The kernel's log of a program that it refuses is one message of up to megabytes, and says why at
+ * its end.
  */
 static int on_libbpf_print(enum libbpf_print_level level, const char *fmt, va_list args)
 {
@@ -131,7 +135,10 @@ static void close_btf(struct object *o)
 	o->btf_fd = -1;
 }
 
-/* With the kernel's types that it needs; where these cannot be copied, libbpf looks for them among all. */
+/*
+ * With the kernel's types that it needs; where these cannot be copied, libbpf looks for them among
+ * all.
+ */
 static struct pyperf_bpf *open_object(struct object *o)
 {
 	LIBBPF_OPTS(bpf_object_open_opts, opts, .btf_custom_path = o->btf_path);
@@ -279,7 +286,10 @@ void object__follow_areas(struct object *o, bool on)
 		*link = NULL;
 		return;
 	}
-	/* Without it, before Linux 5.7, a library may be named for one that had its addresses: docs/limits.md. */
+	/*
+	 * Without it, before Linux 5.7, a library may be named for one that had its addresses:
+	 * docs/limits.md.
+	 */
 	*link = bpf_program__attach(o->skel->progs.on_unmapped_area);
 	if (!*link)
 		log_debug("attach on_unmapped_area: %s", strerror(errno));

@@ -28,9 +28,9 @@ static int configure_cgroup(struct pyperf_cfg *cfg, const char *path)
 }
 
 /*
- * User space is woken when half of a window's chunks are used; the other half has to last until it has
- * looked: half a second, in which each sample brings a new stack of 100 frames; or eight of the greatest
- * depth, which have max_frames chunks. 200 bytes a chunk, 72 a count, in two windows each.
+ * User space is woken when half of a window's chunks are used; the other half has to last until it
+ * has looked: half a second, in which each sample brings a new stack of 100 frames; or eight of the
+ * greatest depth, which have max_frames chunks. 200 bytes a chunk, 72 a count, in two windows each.
  */
 #define CHUNKS_MIN	  4096U
 #define CHUNKS_MAX	  32768U
@@ -60,8 +60,8 @@ static void size_windows(struct object *o, const struct object_opts *opts)
 }
 
 /*
- * NMI: stacks go through `misses`, not into chunks. Half a second of new stacks of 100 frames of each CPU, as
- * above, and room for a few of the greatest depth.
+ * NMI: stacks go through `misses`, not into chunks. Half a second of new stacks of 100 frames of
+ * each CPU, as above, and room for a few of the greatest depth.
  */
 #define MISSES_MIN     (256U << 10)
 #define MISSES_MAX     (4U << 20)

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 #ifndef PYPERF_OBJECT_PARTS_H
 #define PYPERF_OBJECT_PARTS_H
-/* What a struct object consists of. For the files that it is made of: object.c, object_config.c, windows.c, rings.c. */
+/*
+ * What a struct object consists of. For the files that it is made of: object.c, object_config.c,
+ * windows.c, rings.c.
+ */
 #include "follow/object.h"
 #include "pyperf.skel.h"
 

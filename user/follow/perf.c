@@ -33,7 +33,10 @@ int perf__open(uint32_t type, uint64_t config, int cpu, uint32_t frequency_hz, u
 		.config = config,
 		.freq = !period,
 		.sample_period = period,
-		/* That of the mapping watch: else its rings do not take this event's records (perf_event_set_output()). */
+		/*
+		 * That of the mapping watch: else its rings do not take this event's records
+		 * (perf_event_set_output()).
+		 */
 		.use_clockid = 1,
 		.clockid = CLOCK_MONOTONIC,
 		.disabled = 1, /* bpf_program__attach_perf_event() enables it */
@@ -53,7 +56,8 @@ void perf__explain(const char *what, int err)
 	if (err != -EACCES && err != -EPERM)
 		log_err("%s: %s", what, strerror(-err));
 	else if (paranoid > PARANOID_UPSTREAM)
-		log_err("%s: %s (kernel.perf_event_paranoid is %ld, with which this kernel wants CAP_SYS_ADMIN: "
+		log_err("%s: %s (kernel.perf_event_paranoid is %ld, with which this kernel wants "
+			"CAP_SYS_ADMIN: "
 			"grant it, or: sysctl kernel.perf_event_paranoid=%d)",
 			what, strerror(-err), paranoid, PARANOID_UPSTREAM);
 	else

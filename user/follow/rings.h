@@ -2,8 +2,8 @@
 #ifndef PYPERF_RINGS_H
 #define PYPERF_RINGS_H
 /*
- * What BPF sends: process events, code objects and their names, samples that it may not count itself. Hands each record to
- * whom it is for.
+ * What BPF sends: process events, code objects and their names, samples that it may not count
+ * itself. Hands each record to whom it is for.
  *
  *	r = rings__open(object, &sink);
  *	poll(rings__fd(r), POLLIN) ...
@@ -29,8 +29,8 @@ struct ring_sink {
 	ring_code_fn code; /* NULL: names are not wanted */
 	ring_blob_fn blob; /* likewise */
 	/*
-	 * With CFG_NMI: a sample that BPF has counted, with its stack, to be added to `window`. Whatever
-	 * the counts of the window say of the same key comes on top of it.
+	 * With CFG_NMI: a sample that BPF has counted, with its stack, to be added to `window`.
+	 * Whatever the counts of the window say of the same key comes on top of it.
 	 */
 	ring_stack_fn stack;
 };
@@ -45,8 +45,9 @@ int rings__add_blobs(struct rings *r, int fd);
 /* Readable when there are records. Borrowed. */
 int rings__fd(const struct rings *r);
 /*
- * Hands waiting records to the sink, at least those that wait now. 0: all of them, and rings__fd() tells of what comes;
- * 1: there may be more of which it does not tell, call this again before you wait; or negative errno.
+ * Hands waiting records to the sink, at least those that wait now. 0: all of them, and rings__fd()
+ * tells of what comes; 1: there may be more of which it does not tell, call this again before you
+ * wait; or negative errno.
  */
 int rings__consume(struct rings *r);
 

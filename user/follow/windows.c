@@ -84,7 +84,10 @@ int object__code_ids(struct object *o, bool (*keep)(void *ctx, uint64_t id), voi
 	free(vals);
 	if (err && err != -ENOENT)
 		return err;
-	/* A program that has found what is deleted now puts it into its CPU's cache, by the epoch in which it began. */
+	/*
+	 * A program that has found what is deleted now puts it into its CPU's cache, by the epoch
+	 * in which it began.
+	 */
 	wait_for_programs();
 	__atomic_add_fetch(&o->bss->code_epoch, 1, __ATOMIC_SEQ_CST);
 	return 0;

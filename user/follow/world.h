@@ -2,9 +2,9 @@
 #ifndef PYPERF_WORLD_H
 #define PYPERF_WORLD_H
 /*
- * What sources have of what is followed. All is borrowed, from before the BPF object is loaded: until then only descriptors
- * of maps may be asked for. Programs of another object share its maps: bpf_map__reuse_fd() with
- * bpf_object__find_map_fd_by_name(world->object, "procs").
+ * What sources have of what is followed. All is borrowed, from before the BPF object is loaded:
+ * until then only descriptors of maps may be asked for. Programs of another object share its maps:
+ * bpf_map__reuse_fd() with bpf_object__find_map_fd_by_name(world->object, "procs").
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -24,7 +24,10 @@ struct world {
 	struct bpf_program
 		*samplers[SAMPLED_MAX]; /* by number of the value type; as many as were asked for */
 	uint64_t *
-		clock_ns; /* likewise: what a sample of a clock is worth; 0: the period that the kernel tells */
+		/*
+		 * likewise: what a sample of a clock is worth; 0: the period that the kernel tells
+		 */
+		clock_ns;
 	struct perf_events *events;    /* opened before; NULL: none */
 	const struct mmapwatch *watch; /* NULL: none */
 	int cpu_cap;		       /* possible CPUs */

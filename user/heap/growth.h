@@ -2,9 +2,9 @@
 #ifndef PYPERF_HEAP_GROWTH_H
 #define PYPERF_HEAP_GROWTH_H
 /*
- * How the numbers of objects grow, type by type, over several readings of one heap: a line through the counts by least
- * squares, and the standard error of its slope. A slope is more than chance if Student's t says so at 97.5%, for as many
- * readings as there were.
+ * How the numbers of objects grow, type by type, over several readings of one heap: a line through
+ * the counts by least squares, and the standard error of its slope. A slope is more than chance if
+ * Student's t says so at 97.5%, for as many readings as there were.
  *
  * A type is the same if its address and its name are.
  */

@@ -46,7 +46,7 @@ struct reader {
 	bool progress_shown;
 };
 
-/* ---- progress ----------------------------------------------------------------------------------- */
+/* ---- progress -------------------------------------------------------------------------------- */
 
 static void show_progress(void *ctx, size_t done, size_t all)
 {
@@ -66,7 +66,7 @@ static void end_progress(struct reader *r)
 	r->progress_shown = false;
 }
 
-/* ---- resident memory ---------------------------------------------------------------------------- */
+/* ---- resident memory ------------------------------------------------------------------------- */
 
 static uint64_t resident(void *ctx, uint64_t start, uint64_t end)
 {
@@ -149,11 +149,11 @@ static int read_usage(struct reader *r)
 	return err;
 }
 
-/* ---- objects ------------------------------------------------------------------------------------ */
+/* ---- objects --------------------------------------------------------------------------------- */
 
 /*
- * The gc header had 24 bytes in some releases before 3.8, and has had 32 in others (3.6.9, 3.7.4): the size by which
- * objects are found is the right one.
+ * The gc header had 24 bytes in some releases before 3.8, and has had 32 in others (3.6.9, 3.7.4):
+ * the size by which objects are found is the right one.
  */
 static void choose_gc_size(struct reader *r)
 {
@@ -204,7 +204,7 @@ static int read_objects(struct reader *r)
 	return err;
 }
 
-/* ---- all ---------------------------------------------------------------------------------------- */
+/* ---- all ------------------------------------------------------------------------------------- */
 
 static int explain(const struct reader *r, const char *what, int err)
 {
@@ -268,7 +268,10 @@ static int prepare(void *ctx, struct heap_scan *scan)
 	return cnt < 0 ? cnt : 0;
 }
 
-/* f_localsplus of a PyFrameObject; from 3.11 on localsplus of a _PyInterpreterFrame: behind its owner, with padding. */
+/*
+ * f_localsplus of a PyFrameObject; from 3.11 on localsplus of a _PyInterpreterFrame: behind its
+ * owner, with padding.
+ */
 static uint16_t frame_locals(const struct py_layout *l)
 {
 	uint16_t shift = (uint16_t)(l->ob_type - 8);
@@ -278,7 +281,10 @@ static uint16_t frame_locals(const struct py_layout *l)
 	return (uint16_t)(shift + (l->version <= 0x0306 ? 376 : l->version <= 0x0309 ? 360 : 352));
 }
 
-/* co_varnames; from 3.11 on co_localsplusnames: 16 bytes before co_filename (Include/cpython/code.h@3.11.7 - 3.15.2). */
+/*
+ * co_varnames; from 3.11 on co_localsplusnames: 16 bytes before co_filename
+ * (Include/cpython/code.h@3.11.7 - 3.15.2).
+ */
 static uint16_t code_locals(const struct py_layout *l)
 {
 	uint16_t shift = (uint16_t)(l->ob_type - 8);

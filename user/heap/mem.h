@@ -2,7 +2,8 @@
 #ifndef PYPERF_HEAP_MEM_H
 #define PYPERF_HEAP_MEM_H
 /*
- * The memory that a heap is read from: a process's, or what a test makes up. It changes while it is read.
+ * The memory that a heap is read from: a process's, or what a test makes up. It changes while it is
+ * read.
  */
 #include <stddef.h>
 #include <stdint.h>

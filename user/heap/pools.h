@@ -2,11 +2,12 @@
 #ifndef PYPERF_HEAP_POOLS_H
 #define PYPERF_HEAP_POOLS_H
 /*
- * CPython's allocator of small blocks: bytes -> which blocks are in use. Pure; every byte may be hostile.
+ * CPython's allocator of small blocks: bytes -> which blocks are in use. Pure; every byte may be
+ * hostile.
  *
  *	arenas[] --> arena, 256 KiB (until 3.9) or 1 MiB
  *	               +-- pool, 4 or 16 KiB: header, blocks of one size
- *	               +-- pool ...                      +-- in use, or in the pool's list of free blocks
+ *	+-- pool ... +-- in use, or in the pool's list of free blocks
  *
  * The layout of all three is the same from 2.7 to 3.15 (Objects/obmalloc.c, from 3.12 on
  * Include/internal/pycore_obmalloc.h).

@@ -74,7 +74,7 @@ static bool is_named(const struct heap_type *t, const char *name)
 	return !t->unnamed && !strcmp(t->name, name);
 }
 
-/* ---- names -------------------------------------------------------------------------------------- */
+/* ---- names ----------------------------------------------------------------------------------- */
 
 /* A str, for people. NULL: it is none, or cannot be read. */
 static char *read_str(const struct finder *f, uint64_t addr)
@@ -121,7 +121,9 @@ static char *read_cstring(const struct finder *f, uint64_t addr)
 	return safe.s;
 }
 
-/* The name of the member at an offset of the type's objects: __slots__, and what C types describe. */
+/*
+ * The name of the member at an offset of the type's objects: __slots__, and what C types describe.
+ */
 static char *member_name(const struct finder *f, const struct heap_type *type, uint64_t offset)
 {
 	uint64_t members;
@@ -230,7 +232,7 @@ static void name_step(const struct finder *f, struct ref_group *g)
 	}
 }
 
-/* ---- what an object refers to ------------------------------------------------------------------- */
+/* ---- what an object refers to ---------------------------------------------------------------- */
 
 static void report(struct finder *f, const struct heap_seen *o, enum ref_kind kind, uint64_t key,
 		   uint64_t target)
@@ -268,7 +270,10 @@ static void look_at_items(struct finder *f, const struct heap_seen *o, uint64_t 
 	}
 }
 
-/* A table of keys: Objects/dict-common.h until 3.10, then Include/internal/pycore_dict.h; 2.7: Include/dictobject.h. */
+/*
+ * A table of keys: Objects/dict-common.h until 3.10, then Include/internal/pycore_dict.h; 2.7:
+ * Include/dictobject.h.
+ */
 struct table {
 	uint64_t entries, cnt;
 	uint32_t size, key, value; /* of an entry, and where its two words are */
@@ -392,8 +397,8 @@ static void look_at_dict(struct finder *f, const struct heap_seen *o)
 }
 
 /*
- * PyHeapTypeObject.ht_cached_keys: 0x368 in 3.11, 0x370 from 3.12 on, further back since 3.15. A table of shared keys says
- * what it is (DICT_KEYS_SPLIT).
+ * PyHeapTypeObject.ht_cached_keys: 0x368 in 3.11, 0x370 from 3.12 on, further back since 3.15. A
+ * table of shared keys says what it is (DICT_KEYS_SPLIT).
  */
 static uint64_t shared_keys(const struct finder *f, const struct heap_type *type)
 {
@@ -410,8 +415,9 @@ static uint64_t shared_keys(const struct finder *f, const struct heap_type *type
 }
 
 /*
- * Attributes without a dict of their own, from 3.11 on: the words before the object lead to their values, or these
- * are behind it (Include/internal/pycore_object.h: _PyObject_ValuesPointer() and its successors).
+ * Attributes without a dict of their own, from 3.11 on: the words before the object lead to their
+ * values, or these are behind it (Include/internal/pycore_object.h: _PyObject_ValuesPointer() and
+ * its successors).
  */
 static void look_at_attrs(struct finder *f, const struct heap_seen *o)
 {
@@ -448,7 +454,10 @@ static bool is_set(const struct heap_type *t)
 	return is_named(t, "set") || is_named(t, "frozenset");
 }
 
-/* The locals of a frame that has an object: in it, or, from 3.11 on, where it runs. The object has a pointer to them. */
+/*
+ * The locals of a frame that has an object: in it, or, from 3.11 on, where it runs. The object has
+ * a pointer to them.
+ */
 static void look_at_frame(struct finder *f, const struct heap_seen *o)
 {
 	uint64_t at = o->addr, code;
@@ -557,7 +566,7 @@ static void look_at_object(void *ctx, const struct heap_seen *o)
 	look_at_attrs(f, o);
 }
 
-/* ---- readings ----------------------------------------------------------------------------------- */
+/* ---- readings -------------------------------------------------------------------------------- */
 
 static int add_target(struct finder *f, uint64_t addr)
 {
@@ -600,7 +609,10 @@ static int read_heap(struct finder *f, void (*visit)(void *ctx, const struct hea
 	return err;
 }
 
-/* Even over all of them: the first reading counts, a second one takes each n-th when there are too many. */
+/*
+ * Even over all of them: the first reading counts, a second one takes each n-th when there are too
+ * many.
+ */
 static int collect(struct finder *f)
 {
 	int err = read_heap(f, collect_wanted);

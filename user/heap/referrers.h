@@ -2,11 +2,11 @@
 #ifndef PYPERF_HEAP_REFERRERS_H
 #define PYPERF_HEAP_REFERRERS_H
 /*
- * Who holds the objects of a type: other objects, in an attribute, under a key, as an item; and for some of them who
- * holds those, up to a root.
+ * Who holds the objects of a type: other objects, in an attribute, under a key, as an item; and for
+ * some of them who holds those, up to a root.
  *
- * The heap is read once for the objects, once for their holders, and once for each step of the paths. Of many objects
- * an even sample is taken.
+ * The heap is read once for the objects, once for their holders, and once for each step of the
+ * paths. Of many objects an even sample is taken.
  */
 #include <stdbool.h>
 #include <stddef.h>

@@ -54,7 +54,7 @@ void heap_scan__reset(struct heap_scan *s)
 	memset(s->largest, 0, sizeof(s->largest));
 }
 
-/* ---- arenas ------------------------------------------------------------------------------------- */
+/* ---- arenas ---------------------------------------------------------------------------------- */
 
 static int by_address(const void *a, const void *b)
 {
@@ -93,7 +93,10 @@ static bool is_confirmed(const struct heap_scan *s, const struct arena *a)
 	return pool__belongs(header, a->index);
 }
 
-/* Entries [first, first + cnt) are added, if all of them are entries. How many are in use, or -EBADMSG, -ENOMEM. */
+/*
+ * Entries [first, first + cnt) are added, if all of them are entries. How many are in use, or
+ * -EBADMSG, -ENOMEM.
+ */
 static int add_entries(struct heap_scan *s, uint64_t array, uint32_t first, uint32_t cnt)
 {
 	uint8_t bytes[ARENAS_MIN * ARENA_ENTRY_SIZE];
@@ -128,7 +131,10 @@ static bool any_confirmed(const struct heap_scan *s, size_t first)
 	return false;
 }
 
-/* The array's length is in no fixed place: it doubles, so either all entries of its second half are entries or none is. */
+/*
+ * The array's length is in no fixed place: it doubles, so either all entries of its second half are
+ * entries or none is.
+ */
 int heap_scan__add_array(struct heap_scan *s, uint64_t addr)
 {
 	size_t before = s->arena_cnt, kept;
@@ -149,7 +155,7 @@ int heap_scan__add_array(struct heap_scan *s, uint64_t addr)
 	return cnt == -ENOMEM ? cnt : 0;
 }
 
-/* ---- objects ------------------------------------------------------------------------------------ */
+/* ---- objects --------------------------------------------------------------------------------- */
 
 static void note_largest(struct heap_scan *s, const struct heap_type *type, uint64_t addr,
 			 uint64_t bytes)
@@ -199,8 +205,9 @@ static void count_spare(struct heap_scan *s, struct heap_type *type, uint64_t by
 }
 
 /*
- * Can it be a reference count? From 3.14 on it is the lower half of its word, above it are flags and an overflow
- * (Include/object.h@3.14.0). A pointer that stands there is none, be it of a free list or of other contents.
+ * Can it be a reference count? From 3.14 on it is the lower half of its word, above it are flags
+ * and an overflow (Include/object.h@3.14.0). A pointer that stands there is none, be it of a free
+ * list or of other contents.
  */
 static bool is_refcount(const struct heap_scan *s, uint64_t word)
 {
@@ -228,8 +235,8 @@ static uint64_t next_of(const struct heap_scan *s, const uint8_t *head)
 }
 
 /*
- * Does the gc header with this predecessor follow `head`? While a collection is under way 3.8 and later keep something
- * else there, and a flag says so (PREV_MASK_COLLECTING).
+ * Does the gc header with this predecessor follow `head`? While a collection is under way 3.8 and
+ * later keep something else there, and a flag says so (PREV_MASK_COLLECTING).
  */
 static bool follows(const struct heap_scan *s, uint64_t prev, uint64_t head)
 {
@@ -275,7 +282,7 @@ static bool find_object(struct heap_scan *s, const uint8_t *block, uint32_t size
 	return false;
 }
 
-/* ---- outside of the pools ----------------------------------------------------------------------- */
+/* ---- outside of the pools -------------------------------------------------------------------- */
 
 static void add_outside(struct heap_scan *s, uint64_t head)
 {
@@ -352,9 +359,12 @@ static void follow_outside(struct heap_scan *s)
 		look_outside(s, s->queue[--s->queue_cnt]);
 }
 
-/* ---- links -------------------------------------------------------------------------------------- */
+/* ---- links ----------------------------------------------------------------------------------- */
 
-/* Asks for the predecessors that the successors name. Those that agree are counted, the others stay. */
+/*
+ * Asks for the predecessors that the successors name. Those that agree are counted, the others
+ * stay.
+ */
 static void confirm_links(struct heap_scan *s)
 {
 	uint64_t addrs[HEAP_GATHER_MAX], prevs[HEAP_GATHER_MAX];
@@ -460,7 +470,10 @@ static void take_block(struct heap_scan *s, const uint8_t *block, uint64_t addr,
 	}
 	refs = heap_word(block + f.object + s->types.shape.ob_type - 8);
 	if (!is_refcount(s, refs)) {
-		/* Free lists keep objects without references, from 3.13 on with a link in that place. */
+		/*
+		 * Free lists keep objects without references, from 3.13 on with a link in that
+		 * place.
+		 */
 		if (!refs || find_arena(s, refs))
 			count_spare(s, f.type, size);
 		else
@@ -475,7 +488,7 @@ static void take_block(struct heap_scan *s, const uint8_t *block, uint64_t addr,
 		count_inside(s, f.type, addr + f.object, size);
 }
 
-/* ---- pools -------------------------------------------------------------------------------------- */
+/* ---- pools ----------------------------------------------------------------------------------- */
 
 static void take_pool(struct heap_scan *s, const uint8_t *bytes, uint64_t addr,
 		      const struct pool *p)

@@ -2,8 +2,8 @@
 #ifndef PYPERF_HEAP_SCAN_H
 #define PYPERF_HEAP_SCAN_H
 /*
- * Counts the objects of a heap by type, from the pools of CPython's allocator, and what is larger than their blocks by
- * the links of the garbage collector.
+ * Counts the objects of a heap by type, from the pools of CPython's allocator, and what is larger
+ * than their blocks by the links of the garbage collector.
  *
  *	heap_scan__init(&s, &mem, &shape);
  *	heap_scan__add_array(&s, arenas_address);	0: these are arenas
@@ -11,12 +11,13 @@
  *	... s.types.list, s.counts ...
  *	heap_scan__free(&s);
  *
- * A block in use holds an object if the word where its type would be leads to a type, that type's objects begin there
- * in a block, and its reference count can be one. An object with a gc header must be linked, too: the object that it
- * names as its successor names it as its predecessor. All else in use is storage: dict tables, the items of lists.
+ * A block in use holds an object if the word where its type would be leads to a type, that type's
+ * objects begin there in a block, and its reference count can be one. An object with a gc header
+ * must be linked, too: the object that it names as its successor names it as its predecessor. All
+ * else in use is storage: dict tables, the items of lists.
  *
- * The process runs meanwhile. A pool that contradicts itself is read again, and counted as unread after that.
- * Memory is bounded by HEAP_TYPES_MAX types, OUTSIDE_MAX addresses, ARENAS_MAX arenas.
+ * The process runs meanwhile. A pool that contradicts itself is read again, and counted as unread
+ * after that. Memory is bounded by HEAP_TYPES_MAX types, OUTSIDE_MAX addresses, ARENAS_MAX arenas.
  */
 #include <stdbool.h>
 #include <stddef.h>

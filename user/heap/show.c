@@ -15,7 +15,7 @@
 #define MUCH_PART  4	      /* of RSS: what is free in malloc is worth advice */
 #define MUCH_BYTES (64 << 20) /* and no less */
 
-/* ---- order -------------------------------------------------------------------------------------- */
+/* ---- order ----------------------------------------------------------------------------------- */
 
 static int by_bytes(const void *a, const void *b)
 {
@@ -48,7 +48,7 @@ static const char *name_of(const struct heap_type *t)
 	return t->unnamed ? UNNAMED : t->name;
 }
 
-/* ---- text --------------------------------------------------------------------------------------- */
+/* ---- text ------------------------------------------------------------------------------------ */
 
 static void add_bytes(struct strbuf *b, double n)
 {
@@ -400,7 +400,7 @@ int heap_show__text(FILE *f, const struct heap_view *v, unsigned width, bool col
 	return err ? err : end;
 }
 
-/* ---- JSON --------------------------------------------------------------------------------------- */
+/* ---- JSON ------------------------------------------------------------------------------------ */
 
 static void json_usage(struct json *j, const struct heap_usage *u)
 {

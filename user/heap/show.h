@@ -2,7 +2,8 @@
 #ifndef PYPERF_HEAP_SHOW_H
 #define PYPERF_HEAP_SHOW_H
 /*
- * What was found in a heap, as text for people and as JSON for programs. The same content gives the same bytes.
+ * What was found in a heap, as text for people and as JSON for programs. The same content gives the
+ * same bytes.
  */
 #include <stdbool.h>
 #include <stdint.h>

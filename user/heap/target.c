@@ -24,7 +24,7 @@
 #define DATA_RANGES_MAX 64
 #define ARRAYS_MAX	64
 
-/* ---- memory ------------------------------------------------------------------------------------- */
+/* ---- memory ---------------------------------------------------------------------------------- */
 
 static int read_target(void *ctx, void *dst, size_t size, uint64_t src)
 {
@@ -54,7 +54,7 @@ static void gather_target(void *ctx, uint64_t *words, const uint64_t *addrs, siz
 	}
 }
 
-/* ---- the interpreter ---------------------------------------------------------------------------- */
+/* ---- the interpreter ------------------------------------------------------------------------- */
 
 static int add_data(struct heap_target *t, uint64_t start, uint64_t end)
 {
@@ -115,11 +115,11 @@ static int set_shape(struct heap_target *t, const struct elf_file *ef, char *why
 		.str_type = t->py.str_type ? t->bias + t->py.str_type : 0,
 	};
 	if (t->py.free_threaded) {
-		snprintf(
-			why, HEAP_WHY_LEN,
-			"a free-threaded CPython %s keeps its objects in mimalloc's pages, which heap "
-			"cannot read yet",
-			t->py.version);
+		snprintf(why, HEAP_WHY_LEN,
+			 "a free-threaded CPython %s keeps its objects in mimalloc's pages, which "
+			 "heap "
+			 "cannot read yet",
+			 t->py.version);
 		return -ENOTSUP;
 	}
 	if (!t->shape.type_type) {
@@ -142,7 +142,10 @@ static int analyse(struct heap_target *t, const struct elf_file *ef)
 	return py_binary__from_process(&t->py, bytes, sizeof(bytes));
 }
 
-/* The mapped file itself, or the one that has its name now and is the same. A descriptor, or negative errno. */
+/*
+ * The mapped file itself, or the one that has its name now and is the same. A descriptor, or
+ * negative errno.
+ */
 static int open_mapped(int proc_fd, const struct map_line *line, const char *path)
 {
 	char name[64];
@@ -273,7 +276,7 @@ void heap_target__close(struct heap_target *t)
 	free(t->data);
 }
 
-/* ---- arenas ------------------------------------------------------------------------------------- */
+/* ---- arenas ---------------------------------------------------------------------------------- */
 
 static bool is_known(const uint64_t *arrays, size_t cnt, uint64_t addr)
 {

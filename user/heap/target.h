@@ -2,11 +2,12 @@
 #ifndef PYPERF_HEAP_TARGET_H
 #define PYPERF_HEAP_TARGET_H
 /*
- * A running process: its memory, its interpreter, and where the arrays of its arenas are. Nothing is stopped, and no
- * symbol is needed but those that an interpreter exports.
+ * A running process: its memory, its interpreter, and where the arrays of its arenas are. Nothing
+ * is stopped, and no symbol is needed but those that an interpreter exports.
  *
- * The array of arenas is a static variable, or part of one. It is found by what it points to: each word of the
- * interpreter's data is tried, and the arenas' own pools have to name their place in the array.
+ * The array of arenas is a static variable, or part of one. It is found by what it points to: each
+ * word of the interpreter's data is tried, and the arenas' own pools have to name their place in
+ * the array.
  */
 #include <stdbool.h>
 #include <stdint.h>

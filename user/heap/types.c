@@ -8,7 +8,10 @@
 #include "base/hash.h"
 #include "base/str.h"
 
-/* PyTypeObject, behind ob_type: Include/object.h, Include/cpython/object.h; the same from 2.7 to 3.15. */
+/*
+ * PyTypeObject, behind ob_type: Include/object.h, Include/cpython/object.h; the same from 2.7 to
+ * 3.15.
+ */
 #define TP_NAME		16
 #define TP_BASICSIZE	24
 #define TP_ITEMSIZE	32

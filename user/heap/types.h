@@ -2,8 +2,9 @@
 #ifndef PYPERF_HEAP_TYPES_H
 #define PYPERF_HEAP_TYPES_H
 /*
- * The types that a heap has objects of. A type is a type if its own type is `type`, or a metaclass, which derives from
- * `type` and is a type itself; PyType_Type is the anchor, an exported symbol. Everything else about it is untrusted.
+ * The types that a heap has objects of. A type is a type if its own type is `type`, or a metaclass,
+ * which derives from `type` and is a type itself; PyType_Type is the anchor, an exported symbol.
+ * Everything else about it is untrusted.
  *
  * Bounded: HEAP_TYPES_MAX types, names of HEAP_NAME_MAX bytes.
  */

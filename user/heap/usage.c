@@ -11,7 +11,7 @@
 #define REGIONS_MAX (1U << 20)
 #define PAGE	    4096ULL
 
-/* ---- /proc/PID/smaps ---------------------------------------------------------------------------- */
+/* ---- /proc/PID/smaps ------------------------------------------------------------------------- */
 
 static bool is_named(const struct map_line *line, const char *name)
 {
@@ -83,11 +83,12 @@ int usage__parse(const char *text, size_t len, struct usage_region **out, size_t
 	return 0;
 }
 
-/* ---- glibc -------------------------------------------------------------------------------------- */
+/* ---- glibc ----------------------------------------------------------------------------------- */
 /*
- * malloc/malloc.c and malloc/arena.c, 2.27 and later. In struct malloc_state the array of bins has `top` before it and
- * `next` behind it; where the array begins depends on the release (2.36: 112). An empty bin points at itself, and the last
- * one always is empty, so the array tells where it is. Where no such array is, malloc is unknown.
+ * malloc/malloc.c and malloc/arena.c, 2.27 and later. In struct malloc_state the array of bins has
+ * `top` before it and `next` behind it; where the array begins depends on the release (2.36: 112).
+ * An empty bin points at itself, and the last one always is empty, so the array tells where it is.
+ * Where no such array is, malloc is unknown.
  */
 #define HEAP_MAX	(64ULL << 20) /* HEAP_MAX_SIZE: their alignment */
 #define BINS_FIRST	16	      /* in a struct malloc_state, at the earliest ... */
@@ -295,7 +296,7 @@ static void sum_malloc(struct malloc_look *l)
 	u->malloc_known = l->arena_cnt;
 }
 
-/* ---- sums --------------------------------------------------------------------------------------- */
+/* ---- sums ------------------------------------------------------------------------------------ */
 
 static bool has_stack(const struct usage_source *src, const struct usage_region *r)
 {

@@ -2,11 +2,13 @@
 #ifndef PYPERF_HEAP_USAGE_H
 #define PYPERF_HEAP_USAGE_H
 /*
- * Where the resident memory of a process is: in Python's pools, in malloc's heaps and what of them is free, in files, in
- * stacks, elsewhere. From /proc/PID/smaps, /proc/PID/pagemap and the heads of glibc's arenas (malloc/arena.c: each heap
- * but the main one begins at a multiple of 64 MiB with a struct heap_info).
+ * Where the resident memory of a process is: in Python's pools, in malloc's heaps and what of them
+ * is free, in files, in stacks, elsewhere. From /proc/PID/smaps, /proc/PID/pagemap and the heads of
+ * glibc's arenas (malloc/arena.c: each heap but the main one begins at a multiple of 64 MiB with a
+ * struct heap_info).
  *
- * glibc's lists of free chunks are read while the process changes them: the sum is an estimate, and bounded.
+ * glibc's lists of free chunks are read while the process changes them: the sum is an estimate, and
+ * bounded.
  */
 #include <stdbool.h>
 #include <stddef.h>

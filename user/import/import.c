@@ -17,7 +17,9 @@
 #define READ_SIZE    65536
 #define GZIP_WINDOW  (15 + 16) /* zlib: the largest window, gzip's header */
 #define LOOK_AT_SIZE 4096      /* bytes that decide whether a file is text */
-/* Bounds on memory, a hundred times what a busy machine gives: a stack takes 80 bytes, a frame 12. */
+/*
+ * Bounds on memory, a hundred times what a busy machine gives: a stack takes 80 bytes, a frame 12.
+ */
 #define STACKS_MAX   (1U << 22)
 #define FRAMES_MAX   (1U << 25)
 

@@ -42,14 +42,19 @@ struct import;
 struct import *import__new(const struct import_opts *o);
 void import__free(struct import *im);
 /*
- * Adds a file; "-" is stdin. 0 or negative errno, after a message; only import__free() may follow then.
+ * Adds a file; "-" is stdin. 0 or negative errno, after a message; only import__free() may follow
+ * then.
  */
 int import__add(struct import *im, const char *path);
-/* The same of what such a file would hold; `name` stands for the path in messages. Both are borrowed. */
+/*
+ * The same of what such a file would hold; `name` stands for the path in messages. Both are
+ * borrowed.
+ */
 int import__add_data(struct import *im, const char *name, const void *data, size_t size);
 /*
- * Files may have been sampled at other frequencies from now on: their samples are counted as if it had been this
- * one, rounded so that the sum of each file is right. What became of samples is not said then.
+ * Files may have been sampled at other frequencies from now on: their samples are counted as if it
+ * had been this one, rounded so that the sum of each file is right. What became of samples is not
+ * said then.
  */
 void import__set_frequency(struct import *im, uint32_t hz);
 /* After the last file. 0 or -ENOMEM after a message. */

@@ -46,7 +46,10 @@ int import_module(struct import *im, const struct profile_module *m);
 int import_proc(struct import *im, struct profile_proc *proc, uint64_t life);
 /* `name` may be 0. 0 or -ENOMEM. */
 int import_thread(struct import *im, int proc, uint32_t tid, str_id name);
-/* Syms outermost first; `samples` were taken, which count for `count`. 0, -ENOMEM, or -E2BIG after a message. */
+/*
+ * Syms outermost first; `samples` were taken, which count for `count`. 0, -ENOMEM, or -E2BIG after
+ * a message.
+ */
 int import_stack(struct import *im, uint32_t type, int proc, uint32_t tid, const uint32_t *syms,
 		 size_t cnt, uint64_t samples, uint64_t count);
 

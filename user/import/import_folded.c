@@ -2,16 +2,16 @@
 /*
  * Folded stacks -> profile: "comm;frame;frame;... COUNT" lines.
  *
- * When every frame of a file is one that export_folded.c writes, the file is taken for ours, and frames
- * get their kinds:
+ * When every frame of a file is one that export_folded.c writes, the file is taken for ours, and
+ * frames get their kinds:
  *
  *	symbol_[k]			kernel
  *	symbol [file.so], 0x12 [file.so]	native
  *	[text]				marker
  *	qualname (path:LINE)		Python
  *
- * and, if every line has one, a second element "thread NAME (TID)" is the thread. Any other file keeps
- * its names as they are, but for "_[k]", which other tools use as well.
+ * and, if every line has one, a second element "thread NAME (TID)" is the thread. Any other file
+ * keeps its names as they are, but for "_[k]", which other tools use as well.
  */
 #include "import/import_build.h"
 
@@ -119,8 +119,8 @@ static void split_place(struct text place, struct frame *f)
 }
 
 /*
- * "function (path/file.c:LINE)": C++ has blanks and parentheses in names as well, so only what can be a file
- * is one.
+ * "function (path/file.c:LINE)": C++ has blanks and parentheses in names as well, so only what can
+ * be a file is one.
  */
 static void split_source(struct frame *f)
 {

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * pprof -> profile. The message (profile.proto) is read field by field where it lies: unpacked as a whole
- * by protobuf-c it would take ten times the memory of the file, and of a hostile file a hundred times.
+ * pprof -> profile. The message (profile.proto) is read field by field where it lies: unpacked as a
+ * whole by protobuf-c it would take ten times the memory of the file, and of a hostile file a
+ * hundred times.
  *
  * Two passes: samples come first in the file, but need all that comes behind them.
  *
- * A file of ours has a comment that begins with "pyperf-bpf: ", and its mappings tell the kinds of frames. In
- * files of others a function of a *.py file is Python, one in a mapping "[kernel..." the kernel's, one in
- * another mapping native, and the rest plain names.
+ * A file of ours has a comment that begins with "pyperf-bpf: ", and its mappings tell the kinds of
+ * frames. In files of others a function of a *.py file is Python, one in a mapping "[kernel..." the
+ * kernel's, one in another mapping native, and the rest plain names.
  */
 #include "import/import_build.h"
 
@@ -58,8 +59,9 @@ struct column_type {
 
 /* Where a value type is in the samples of the file. */
 struct column {
-	size_t count;	/* which value counts */
-	size_t samples; /* which value is the number of samples, where `count` is not; else `count` */
+	size_t count; /* which value counts */
+	/* which value is the number of samples, where `count` is not; else `count` */
+	size_t samples;
 	uint64_t divisor; /* value -> samples; 0: it is a number of samples */
 	struct value_type type;
 };
@@ -550,7 +552,9 @@ static int add_first(struct reader *r, size_t column)
 	return 0;
 }
 
-/* Value types that this program wrote behind the first: two columns each, in the order of `stats`. */
+/*
+ * Value types that this program wrote behind the first: two columns each, in the order of `stats`.
+ */
 static void add_ours(struct reader *r)
 {
 	const struct profile_stats *s = &r->im->stats;
@@ -755,8 +759,8 @@ static uint32_t to_line(int64_t line)
 }
 
 /*
- * A location's function number `function_id` (0: it has none). `inlined`: the sym inlined into it; `last`:
- * it is inlined into none itself. Returns the sym's index.
+ * A location's function number `function_id` (0: it has none). `inlined`: the sym inlined into it;
+ * `last`: it is inlined into none itself. Returns the sym's index.
  */
 static int add_line_sym(struct reader *r, const struct location *l, uint64_t function_id,
 			int64_t line, int32_t inlined, bool last)

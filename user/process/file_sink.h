@@ -2,8 +2,8 @@
 #ifndef PYPERF_FILE_SINK_H
 #define PYPERF_FILE_SINK_H
 /*
- * Who is told of the files and of the generated code that processes have: the symbolizer, or a test. Called in the
- * thread that follows processes.
+ * Who is told of the files and of the generated code that processes have: the symbolizer, or a
+ * test. Called in the thread that follows processes.
  */
 #include <stdint.h>
 
@@ -11,7 +11,10 @@
 
 struct file_sink {
 	void *ctx;
-	/* `ef` lives until the number is removed, or the sink is gone. 0, or negative errno: there are no names. */
+	/*
+	 * `ef` lives until the number is removed, or the sink is gone. 0, or negative errno: there
+	 * are no names.
+	 */
 	int (*add)(void *ctx, uint32_t file, const struct elf_file *ef);
 	void (*remove)(void *ctx, uint32_t file);
 	/* What may be its debug file, from where nobody can look later; `fd` is taken over. */

@@ -234,8 +234,8 @@ static bool is_on_overlay(int fd)
 }
 
 /*
- * An O_PATH descriptor of the mapped file, which is a regular file, and what stat() says of it. -ESTALE:
- * something else is mapped there by now.
+ * An O_PATH descriptor of the mapped file, which is a regular file, and what stat() says of it.
+ * -ESTALE: something else is mapped there by now.
  */
 static int open_path(struct file_table *ft, int proc_fd, const struct map_line *line,
 		     struct stat *st)
@@ -419,8 +419,8 @@ static bool is_our_root(int proc_fd)
 }
 
 /*
- * The debug file that the process's own root has, /usr/lib/debug/.build-id/xx/yyyy.debug, where that is not
- * ours: it is opened now, because the container may be gone when names are wanted.
+ * The debug file that the process's own root has, /usr/lib/debug/.build-id/xx/yyyy.debug, where
+ * that is not ours: it is opened now, because the container may be gone when names are wanted.
  */
 static void offer_debug_file(struct file_table *ft, int proc_fd, const struct mapped_file *file)
 {
@@ -500,7 +500,10 @@ static bool unchanged(const struct inode *inode, const struct stat *st)
 	return inode->size == st->st_size && inode->mtime_ns == mtime_ns(st);
 }
 
-/* What is known of it holds, and is all that is wanted. One system call, of the many of most processes' starts. */
+/*
+ * What is known of it holds, and is all that is wanted. One system call, of the many of most
+ * processes' starts.
+ */
 static bool is_as_judged(int proc_fd, const struct map_line *line, const struct inode *inode,
 			 bool keep)
 {
@@ -700,8 +703,8 @@ static struct mapped_file **candidates(const struct file_table *ft, size_t *cnt)
 }
 
 /*
- * The images that name a table which is leaving have it no more. In place: BPF reads the member at once, and a
- * walk that has it still finds the table until the kernel has waited for it.
+ * The images that name a table which is leaving have it no more. In place: BPF reads the member at
+ * once, and a walk that has it still finds the table until the kernel has waited for it.
  */
 static void unname_tables(struct file_table *ft, const bool *leaving)
 {
@@ -746,9 +749,10 @@ static void evict(struct file_table *ft, struct mapped_file **files, size_t cnt)
 }
 
 /*
- * What is evicted is in no image any more. Its memory is free when the kernel has waited for the programs
- * that may still read it, so for a moment there is more than the budget. All mappings are looked through, so
- * somewhat more room is made than is asked for: where the budget is always full, not for each table.
+ * What is evicted is in no image any more. Its memory is free when the kernel has waited for the
+ * programs that may still read it, so for a moment there is more than the budget. All mappings are
+ * looked through, so somewhat more room is made than is asked for: where the budget is always full,
+ * not for each table.
  */
 static bool make_room(struct file_table *ft, uint64_t bytes)
 {
@@ -922,8 +926,9 @@ int file_table__go_live(struct file_table *ft)
 /* ---- windows -------------------------------------------------------------------------------- */
 
 /*
- * A file has a flag by its id, and shares it with those whose ids are a multiple of the map's size away: what
- * is not of use may then be taken to be. A flag that is set meanwhile is one of the next window.
+ * A file has a flag by its id, and shares it with those whose ids are a multiple of the map's size
+ * away: what is not of use may then be taken to be. A flag that is set meanwhile is one of the next
+ * window.
  */
 static void take_seen(struct file_table *ft)
 {
@@ -1007,8 +1012,8 @@ static void forget_by_build_id(struct file_table *ft, const struct mapped_file *
 }
 
 /*
- * Inodes are a cache of verdicts: those that no one asked for lately go, when they are many. So do those of files
- * that are released.
+ * Inodes are a cache of verdicts: those that no one asked for lately go, when they are many. So do
+ * those of files that are released.
  */
 static void forget_inodes(struct file_table *ft, bool released)
 {

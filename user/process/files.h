@@ -15,16 +15,16 @@
  * Build ids are taken on trust: a process could forge one, and be shown for what it is not.
  *
  * Tables: built by file_table__build(), and handed to the kernel by file_table__publish(); what an
- * image may name is file_table__index(), see tables.h. When the budget is needed for others, tables of
- * files in no image are dropped, the longest unused first, then those that no stack came by in this and
- * the last window. These come back when a stack comes by. Spares are not in the budget.
+ * image may name is file_table__index(), see tables.h. When the budget is needed for others, tables
+ * of files in no image are dropped, the longest unused first, then those that no stack came by in
+ * this and the last window. These come back when a stack comes by. Spares are not in the budget.
  *
- * A file with more than BIG_FRAME_INFO of unwind information has its table built in a thread (builder.h):
- * until then it is "coming".
+ * A file with more than BIG_FRAME_INFO of unwind information has its table built in a thread
+ * (builder.h): until then it is "coming".
  *
- * Release: a file that no image holds any more and that no stack names is closed after two windows; an
- * interpreter after an hour, or when room for interpreters is scarce. What a stack of a window came by is named
- * by it until file_table__forget_names().
+ * Release: a file that no image holds any more and that no stack names is closed after two windows;
+ * an interpreter after an hour, or when room for interpreters is scarce. What a stack of a window
+ * came by is named by it until file_table__forget_names().
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -105,7 +105,10 @@ struct file_table;
 struct file_table *file_table__new(const struct file_maps *maps, struct file_sink sink);
 void file_table__free(struct file_table *ft);
 
-/* The file of a mapping, whatever it is, open for reading: a descriptor for the caller, or negative errno. */
+/*
+ * The file of a mapping, whatever it is, open for reading: a descriptor for the caller, or negative
+ * errno.
+ */
 int file_table__open(struct file_table *ft, int proc_fd, const struct map_line *line);
 
 /* Begins a round of look-ups: each inode is checked against its file once per round. */
@@ -128,16 +131,16 @@ struct mapped_file *file_table__find(const struct file_table *ft, uint32_t id);
 void file_table__put(struct file_table *ft, struct mapped_file *file);
 
 /*
- * Once per window: takes over what stacks came by, and releases files. True: some that have lost their
- * table, or never got it, are of use again; file_table__wants_table() tells which.
+ * Once per window: takes over what stacks came by, and releases files. True: some that have lost
+ * their table, or never got it, are of use again; file_table__wants_table() tells which.
  */
 bool file_table__tick(struct file_table *ft);
 
 /* Somebody refers to the file, or to what was found in it, until the next tick. 0: none. */
 void file_table__borrow(struct file_table *ft, uint32_t id);
 /*
- * The stacks of all windows that were read are needed no more. Files of the last tick stay named: their flags may be
- * of the window that is being filled.
+ * The stacks of all windows that were read are needed no more. Files of the last tick stay named:
+ * their flags may be of the window that is being filled.
  */
 void file_table__forget_names(struct file_table *ft);
 

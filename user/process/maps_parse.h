@@ -38,7 +38,10 @@ bool maps__next(const char **text, size_t *len, const char **line, size_t *line_
  */
 int map_line__path(const struct map_line *line, char *buf, size_t size);
 
-/* Of a mapping that is no ELF file: may it hold code? Is it a jitdump, which the process maps for us to find? */
+/*
+ * Of a mapping that is no ELF file: may it hold code? Is it a jitdump, which the process maps for
+ * us to find?
+ */
 bool map_line__is_generated(const struct map_line *line);
 bool map_line__is_jitdump(const struct map_line *line);
 

@@ -5,10 +5,10 @@
  * New executable mappings and command names of all processes, as they happen.
  *
  * One dummy software event per CPU delivers PERF_RECORD_MMAP2 and PERF_RECORD_COMM; it samples
- * nothing. A record that wakes costs 5 us where it is written, and as much again here, for each file that any
- * program maps; so only a ring that is half full wakes, unless it is asked for more: who needs a record sooner has to
- * know when to read. What a full ring drops is reported as MMAP_EVENT_LOST: then all processes have to be looked at
- * again.
+ * nothing. A record that wakes costs 5 us where it is written, and as much again here, for each
+ * file that any program maps; so only a ring that is half full wakes, unless it is asked for more:
+ * who needs a record sooner has to know when to read. What a full ring drops is reported as
+ * MMAP_EVENT_LOST: then all processes have to be looked at again.
  *
  *	w = mmapwatch__new(0, MMAPWATCH_HALF);
  *	poll(mmapwatch__fd(w), POLLIN) ...
@@ -64,8 +64,8 @@ int mmapwatch__read(struct mmapwatch *w, mmap_event_fn fn, void *ctx);
 /* A CPU came online (again). 0 or negative errno. */
 int mmapwatch__cpu_online(struct mmapwatch *w, int cpu);
 /*
- * The event whose ring is that of `cpu`, for PERF_EVENT_IOC_SET_OUTPUT: what the kernel says of another event of this CPU
- * comes along with the rest. -1: there is none.
+ * The event whose ring is that of `cpu`, for PERF_EVENT_IOC_SET_OUTPUT: what the kernel says of
+ * another event of this CPU comes along with the rest. -1: there is none.
  */
 int mmapwatch__ring(const struct mmapwatch *w, int cpu);
 /* CPUs that are watched. */

@@ -32,8 +32,8 @@
 #define CHECK_BUDGET_NS	 2000000ULL /* of one round */
 #define MAX_CANDIDATES	 8	    /* interpreters of one process */
 /*
- * Of `mappings`: an image of more has at most an eighth of what is free and not kept for small ones, and one of less than
- * the last is not cut for others.
+ * Of `mappings`: an image of more has at most an eighth of what is free and not kept for small
+ * ones, and one of less than the last is not cut for others.
  */
 #define SMALL_IMAGE	 256
 #define LEAST_IMAGE	 32
@@ -492,10 +492,10 @@ static void warn_cut(struct process_table *pt, struct process *p, uint32_t of)
 {
 	pt->stats.mappings_full++;
 	if (!pt->warned_mappings)
-		log_warn(
-			"no room for all %u mappings of process %u of user %u, and of others: their native "
-			"stacks end early, at [no-room-for-mappings]",
-			of, p->tgid, user_of(pt, p));
+		log_warn("no room for all %u mappings of process %u of user %u, and of others: "
+			 "their native "
+			 "stacks end early, at [no-room-for-mappings]",
+			 of, p->tgid, user_of(pt, p));
 	pt->warned_mappings = true;
 }
 
@@ -515,7 +515,9 @@ static bool room_comes(struct process_table *pt, struct fresh *f, uint32_t cnt)
 	return victim;
 }
 
-/* As many mappings of a look as there is room for now. If more room comes, it is looked at again. */
+/*
+ * As many mappings of a look as there is room for now. If more room comes, it is looked at again.
+ */
 static int cut_to_room(struct process_table *pt, struct fresh *f)
 {
 	uint32_t all = f->val.map_cnt, cnt = all;
@@ -689,10 +691,11 @@ static void empty_unmapped(struct process_table *pt, struct fresh *f)
 }
 
 /*
- * What was written is of the time of the look. Addresses may have been given to another file since, and
- * BPF, which tells (follow_area() in bpf/lifecycle.bpf.h), knew only the image of then. From here to the
- * update of images it keeps the draft true as well. Either it sees the draft, or we see that it has counted a
- * range before that: a full barrier on both sides is between what each writes and what it reads.
+ * What was written is of the time of the look. Addresses may have been given to another file since,
+ * and BPF, which tells (follow_area() in bpf/lifecycle.bpf.h), knew only the image of then. From
+ * here to the update of images it keeps the draft true as well. Either it sees the draft, or we see
+ * that it has counted a range before that: a full barrier on both sides is between what each writes
+ * and what it reads.
  */
 static void make_draft(struct process_table *pt, struct fresh *f)
 {
@@ -820,8 +823,9 @@ static void commit(struct process_table *pt, struct fresh *f)
 /* ---- processes ------------------------------------------------------------------------------ */
 
 /*
- * It has ended and never had Python, in all that it mapped: BPF does not wake us for the next one of this executable. If that
- * has Python, it is known a sample late, and the executable is plain no more.
+ * It has ended and never had Python, in all that it mapped: BPF does not wake us for the next one
+ * of this executable. If that has Python, it is known a sample late, and the executable is plain no
+ * more.
  */
 static void note_plain(struct process_table *pt, struct process *p)
 {
@@ -1215,7 +1219,10 @@ static void note_unreadable(struct process_table *pt, const struct process *p, i
 	if (err != -EACCES && err != -EPERM)
 		return; /* it is gone: its exit is on the way */
 	pt->stats.unreadable++;
-	/* Even root may not look at some (other user namespaces, security modules): news only for -p. */
+	/*
+	 * Even root may not look at some (other user namespaces, security modules): news only for
+	 * -p.
+	 */
 	if (!pt->warned_permission)
 		log_msg(pt->opts.pid_cnt ? LOG_LEVEL_WARN : LOG_LEVEL_DEBUG,
 			"process %u: cannot read its mappings: %s (needs CAP_SYS_PTRACE)", p->tgid,
@@ -1762,8 +1769,8 @@ static void prepare_common_files(struct process_table *pt)
 }
 
 /*
- * What is about to be run would lack its tables in its first milliseconds. We have it mapped for as long as it takes
- * to look at it as at any process's; nothing of it runs here.
+ * What is about to be run would lack its tables in its first milliseconds. We have it mapped for as
+ * long as it takes to look at it as at any process's; nothing of it runs here.
  */
 static void prepare_program(struct process_table *pt)
 {

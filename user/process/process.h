@@ -57,8 +57,9 @@ struct process_opts {
 	uint64_t table_budget; /* bytes of unwind tables; 0: TABLE_BUDGET_DEFAULT */
 	uint64_t spare_bytes;  /* more, of spare ones; 0: SPARE_BYTES_DEFAULT, 1: none */
 	/*
-	 * A process with Python (or, with `all`, any) is known from now on: described for the first time, or forked
-	 * by `parent`, which was. Both are borrowed during the call. NULL: nobody asks.
+	 * A process with Python (or, with `all`, any) is known from now on: described for the first
+	 * time, or forked by `parent`, which was. Both are borrowed during the call. NULL: nobody
+	 * asks.
 	 */
 	void (*known)(void *ctx, const struct process *p, const struct process *parent);
 	void *known_ctx;
@@ -127,8 +128,9 @@ struct process_table *process_table__new(const struct process_maps *maps, struct
 void process_table__free(struct process_table *pt);
 
 /*
- * Analyses files of the processes that run, and opts.program, and nothing else: none is known after it. For the time
- * in which fork, exec and exit are not attached yet; the scan, which has to wait for that, finds them done.
+ * Analyses files of the processes that run, and opts.program, and nothing else: none is known after
+ * it. For the time in which fork, exec and exit are not attached yet; the scan, which has to wait
+ * for that, finds them done.
  */
 void process_table__prepare(struct process_table *pt);
 /*
@@ -146,13 +148,15 @@ int process_table__on_event(struct process_table *pt, const struct ev_proc *ev);
 void process_table__on_mmap(void *table, const struct mmap_event *ev);
 /*
  * Looks again at every process that an event was about. The number of processes that must be asked
- * again without one (it starts, its table is on its way): then call again in some 10 ms. Self-checks
- * are not among them.
+ * again without one (it starts, its table is on its way): then call again in some 10 ms.
+ * Self-checks are not among them.
  */
 int process_table__refresh(struct process_table *pt);
 /* Living processes that were seen to close a library: another one may get its addresses. */
 size_t process_table__restless(const struct process_table *pt);
-/* When a self-check wants the next call, whatever happens before (now_ns()); UINT64_MAX: none does. */
+/*
+ * When a self-check wants the next call, whatever happens before (now_ns()); UINT64_MAX: none does.
+ */
 uint64_t process_table__check_ns(const struct process_table *pt);
 
 /* Frees buried mappings. Call it when all BPF programs have ended that ran at the last refresh. */
@@ -160,8 +164,8 @@ void process_table__reclaim(struct process_table *pt);
 /* Something waits for the end of the window: buried mappings, or tables without room. */
 bool process_table__waits(const struct process_table *pt);
 /*
- * Call it once per window. Learns which files the stacks of the window came by: tables that are of use
- * and have none come back, files that are of no use are released.
+ * Call it once per window. Learns which files the stacks of the window came by: tables that are of
+ * use and have none come back, files that are of no use are released.
  */
 void process_table__tick(struct process_table *pt);
 /* The stacks of all windows that were read are needed no more, see file_table__forget_names(). */
@@ -173,8 +177,9 @@ void process_table__forget_names(struct process_table *pt);
 void process_table__forget_exited(struct process_table *pt);
 
 /*
- * Why a process with an interpreter showed no Python frame: what makes it native only, or that none of
- * its threads was in Python whenever it was looked at. NULL: no reason is known. Borrowed like `p`.
+ * Why a process with an interpreter showed no Python frame: what makes it native only, or that none
+ * of its threads was in Python whenever it was looked at. NULL: no reason is known. Borrowed like
+ * `p`.
  */
 const char *process__why_no_python(const struct process *p);
 
@@ -199,7 +204,10 @@ const struct elf_file *process_table__file(const struct process_table *pt, uint3
 /* The interpreter with this index, for the layout; NULL: none. */
 const struct py_binary *process_table__interp(const struct process_table *pt, uint32_t interp);
 
-/* The trusted interpreter of a process (the first of two) and its load bias; NULL: none. Borrowed like the process. */
+/*
+ * The trusted interpreter of a process (the first of two) and its load bias; NULL: none. Borrowed
+ * like the process.
+ */
 const struct py_binary *process_table__python(const struct process_table *pt,
 					      const struct process *p, uint64_t *bias);
 

@@ -26,10 +26,11 @@
 #endif
 
 /*
- * Names that end in NUL in the table of symbols, or of strings. In two parts, so that our own program has none of them:
- * _PyEval_EvalFrameDefault is CPython's of 3.6 and later, PyEval_EvalFrameEx of all before 3.11 (Python/ceval.c);
- * rpython_startup_code is of everything that RPython translates, pypy_setup_home of PyPy alone (pypy/goal/
- * targetpypystandalone.py); QEMU_LD_PREFIX is read by qemu's user emulation only (linux-user/main.c).
+ * Names that end in NUL in the table of symbols, or of strings. In two parts, so that our own
+ * program has none of them: _PyEval_EvalFrameDefault is CPython's of 3.6 and later,
+ * PyEval_EvalFrameEx of all before 3.11 (Python/ceval.c); rpython_startup_code is of everything
+ * that RPython translates, pypy_setup_home of PyPy alone (pypy/goal/ targetpypystandalone.py);
+ * QEMU_LD_PREFIX is read by qemu's user emulation only (linux-user/main.c).
  */
 static const struct needle {
 	const char *begin, *end;
@@ -43,7 +44,7 @@ static const struct needle {
 
 #define NEEDLE_MAX 32 /* longer than any */
 
-/* ---- one file --------------------------------------------------------------------------------- */
+/* ---- one file -------------------------------------------------------------------------------- */
 
 static bool has_needle(const char *text, size_t len, const struct needle *n)
 {
@@ -107,7 +108,7 @@ int unsupported__read(int fd, struct file_traits *t)
 	return (int)n;
 }
 
-/* ---- one process ------------------------------------------------------------------------------ */
+/* ---- one process ----------------------------------------------------------------------------- */
 
 struct finding {
 	/* Of files; "": there is none. */
@@ -200,11 +201,11 @@ static const char *machine_name(uint16_t machine)
 static bool explain(const struct finding *f, char *why)
 {
 	if (*f->qemu && *f->guest)
-		snprintf(
-			why, UNSUPPORTED_LEN,
-			"%s for %s (%.160s) under qemu's user emulation (%.160s), which is not supported",
-			f->guest_is_cpython ? "CPython" : "a program",
-			machine_name(f->guest_machine), f->guest, f->qemu);
+		snprintf(why, UNSUPPORTED_LEN,
+			 "%s for %s (%.160s) under qemu's user emulation (%.160s), which is not "
+			 "supported",
+			 f->guest_is_cpython ? "CPython" : "a program",
+			 machine_name(f->guest_machine), f->guest, f->qemu);
 	else if (*f->pypy)
 		snprintf(why, UNSUPPORTED_LEN,
 			 "PyPy (%.200s), which is not supported: only CPython is", f->pypy);

@@ -2,9 +2,10 @@
 #ifndef PYPERF_UNSUPPORTED_H
 #define PYPERF_UNSUPPORTED_H
 /*
- * A process in which no CPython was found that can be walked: does it run Python all the same? Known are CPython of 32 bits,
- * PyPy, and any program of another machine under qemu-user. For messages about one process that was asked for: files
- * are searched for strings, which takes some 10 ms.
+ * A process in which no CPython was found that can be walked: does it run Python all the same?
+ * Known are CPython of 32 bits, PyPy, and any program of another machine under qemu-user. For
+ * messages about one process that was asked for: files are searched for strings, which takes some
+ * 10 ms.
  *
  *	char why[UNSUPPORTED_LEN];
  *

@@ -4,15 +4,16 @@
 /*
  * Two profiles -> what differs, by function.
  *
- * A function is its kind, name and file, as they are shown: lines move from version to version. Its total
- * counts a stack once, however often the function is in it.
+ * A function is its kind, name and file, as they are shown: lines move from version to version. Its
+ * total counts a stack once, however often the function is in it.
  *
- * Values are shares of all samples, so that runs of different length or load can be compared; or, absolute,
- * seconds of CPU time. What differs may be chance: a share p of n samples has a standard deviation of
- * sqrt(p(1-p)/n), and a count x one of sqrt(x); where a sample stands for w events or samples, n is divided by w, and
- * the count's is sqrt(wx), see profile__weight(). A change counts as significant when it is more than
- * DIFF_SIGMAS of those of both sides together (the two-proportion z test, and that of two Poisson
- * rates). Samples of one long call are not independent, so a change that is just significant can still be chance.
+ * Values are shares of all samples, so that runs of different length or load can be compared; or,
+ * absolute, seconds of CPU time. What differs may be chance: a share p of n samples has a standard
+ * deviation of sqrt(p(1-p)/n), and a count x one of sqrt(x); where a sample stands for w events or
+ * samples, n is divided by w, and the count's is sqrt(wx), see profile__weight(). A change counts
+ * as significant when it is more than DIFF_SIGMAS of those of both sides together (the
+ * two-proportion z test, and that of two Poisson rates). Samples of one long call are not
+ * independent, so a change that is just significant can still be chance.
  *
  *	struct diff d;
  *

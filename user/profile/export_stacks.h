@@ -34,14 +34,14 @@ const char *export_kind_name(uint8_t kind);
 int export_str_cmp(const struct profile *p, str_id a, str_id b);
 
 /*
- * Orders functions: kind, name, file, module, inlined or not. What has no name is one function per module: the
- * addresses of one such function are many, and mean nothing to a reader.
+ * Orders functions: kind, name, file, module, inlined or not. What has no name is one function per
+ * module: the addresses of one such function are many, and mean nothing to a reader.
  */
 int export_function_cmp(const struct profile *p, const struct sym *a, const struct sym *b);
 
 /*
- * What a viewer tells apart beside functions: the lines being executed; functions of one name by their first
- * lines, in formats that have them.
+ * What a viewer tells apart beside functions: the lines being executed; functions of one name by
+ * their first lines, in formats that have them.
  */
 enum place_parts {
 	PLACE_LINES = 1 << 0,
@@ -49,8 +49,8 @@ enum place_parts {
 };
 
 /*
- * Orders what a viewer tells apart: functions and `parts` of them (an unsigned of enum place_parts). What has
- * no name is told apart by its address.
+ * Orders what a viewer tells apart: functions and `parts` of them (an unsigned of enum
+ * place_parts). What has no name is told apart by its address.
  */
 int export_place_cmp(const struct profile *p, uint32_t a, uint32_t b, const void *parts);
 
@@ -70,7 +70,10 @@ void sym_ranks__free(struct sym_ranks *r);
 /* Orders processes by all that they have but their space. */
 int export_proc_cmp(const struct profile *p, uint32_t a, uint32_t b);
 
-/* Processes in the order of their content. A stack whose process does not exist belongs behind the last. */
+/*
+ * Processes in the order of their content. A stack whose process does not exist belongs behind the
+ * last.
+ */
 struct proc_order {
 	uint32_t *at;	/* rank -> index; proc_cnt + 1 elements, the last is UINT32_MAX */
 	uint32_t *rank; /* index -> rank */
@@ -80,8 +83,8 @@ struct proc_order {
 int proc_order__init(struct proc_order *o, const struct profile *p);
 void proc_order__free(struct proc_order *o);
 /*
- * For each stack, the rank of its process in the high 32 bits and its thread (0 without `threads`) in the low
- * ones: keys for flat_stacks__init(). To be freed; NULL: no memory.
+ * For each stack, the rank of its process in the high 32 bits and its thread (0 without `threads`)
+ * in the low ones: keys for flat_stacks__init(). To be freed; NULL: no memory.
  */
 uint64_t *proc_order__keys(const struct proc_order *o, const struct profile *p, bool threads);
 
@@ -102,8 +105,9 @@ struct flat_stacks {
 
 /*
  * The stacks with each frame replaced by ids[its sym]. With `inlined`, functions inlined into a
- * frame follow it as elements of their own. `keys` (NULL: all 0) has one number per stack of the profile;
- * stacks are sorted by key, by elements, by value type, and equal ones are added up. 0 or -ENOMEM.
+ * frame follow it as elements of their own. `keys` (NULL: all 0) has one number per stack of the
+ * profile; stacks are sorted by key, by elements, by value type, and equal ones are added up. 0 or
+ * -ENOMEM.
  */
 int flat_stacks__init(struct flat_stacks *fs, const struct profile *p, const uint32_t *ids,
 		      bool inlined, const uint64_t *keys);
@@ -119,7 +123,10 @@ struct stack_group {
 /* The groups, largest count first. To be freed; NULL: no memory. */
 struct stack_group *flat_stacks__groups(const struct flat_stacks *fs, size_t *cnt);
 
-/* All of the above at once: what viewers want, by process (and thread), with inlined functions as frames. */
+/*
+ * All of the above at once: what viewers want, by process (and thread), with inlined functions as
+ * frames.
+ */
 struct export_view {
 	struct sym_ranks places;   /* by export_place_cmp(), those in stacks; `of` is void */
 	struct flat_stacks stacks; /* of places */

@@ -6,8 +6,8 @@
  *
  * Every name passes str_sanitise() here and is bounded, so what is below can rely on valid UTF-8
  * without control characters. Widths are those of a terminal: 2 for wide characters, 0 for
- * combining ones; a character that the C library does not know counts 2, so a line may end early but never
- * late. wcwidth() follows the thread's locale: text_out__begin() selects a UTF-8 one, and
+ * combining ones; a character that the C library does not know counts 2, so a line may end early
+ * but never late. wcwidth() follows the thread's locale: text_out__begin() selects a UTF-8 one, and
  * text_out__end() puts the caller's back.
  */
 #include <locale.h>
@@ -19,7 +19,10 @@
 #include "base/str.h"
 #include "profile/profile.h"
 
-/* Characters kept of a name and of a path: all of any real one. Tables cut to their columns besides. */
+/*
+ * Characters kept of a name and of a path: all of any real one. Tables cut to their columns
+ * besides.
+ */
 #define TEXT_NAME_MAX 65536
 #define TEXT_PATH_MAX 4096
 
@@ -34,7 +37,10 @@ void text_add_module(struct strbuf *b, const struct profile *p, int32_t module);
  * without a name. */
 void text_add_func(struct strbuf *b, const struct profile *p, const struct sym *s,
 		   const char *unset);
-/* Appends a function's place: "/a/b.py:12" (line 0: "/a/b.py"), the module's path, "[kernel]", "[nf_tables]". */
+/*
+ * Appends a function's place: "/a/b.py:12" (line 0: "/a/b.py"), the module's path, "[kernel]",
+ * "[nf_tables]".
+ */
 void text_add_place(struct strbuf *b, const struct profile *p, const struct sym *s, uint32_t line);
 /* Appends a function as one name: "loads", "0x1f2 [lib.so]", "0xffffffff81000000 [kernel]". */
 void text_add_label(struct strbuf *b, const struct profile *p, const struct sym *s);

@@ -2,8 +2,8 @@
 #ifndef PYPERF_NARROW_H
 #define PYPERF_NARROW_H
 /*
- * A profile as if it had been recorded with options that show less: a saved profile can be read in other ways than
- * the one in which it was recorded.
+ * A profile as if it had been recorded with options that show less: a saved profile can be read in
+ * other ways than the one in which it was recorded.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -19,8 +19,9 @@ struct narrowing {
 };
 
 /*
- * In place, of a profile that is complete and named: nothing may be added after it. Stacks that became equal stay apart,
- * as exporters add them up. Samples that are left out count as hidden: what became of samples stays true.
+ * In place, of a profile that is complete and named: nothing may be added after it. Stacks that
+ * became equal stay apart, as exporters add them up. Samples that are left out count as hidden:
+ * what became of samples stays true.
  */
 void profile__narrow(struct profile *p, const struct narrowing *n);
 

@@ -127,7 +127,10 @@ static bool is_one_of(const char *func, const char *const *names, size_t cnt)
 	for (size_t i = 0; i < cnt; i++) {
 		size_t len = strlen(names[i]);
 
-		/* "__libc_start_main@@GLIBC_2.34", "__libc_start_main_impl", "gc_collect_main.lto_priv.0" */
+		/*
+		 * "__libc_start_main@@GLIBC_2.34", "__libc_start_main_impl",
+		 * "gc_collect_main.lto_priv.0"
+		 */
 		if (!strncmp(func, names[i], len) &&
 		    (!func[len] || func[len] == '@' || func[len] == '.' ||
 		     !strcmp(func + len, "_impl")))

@@ -22,11 +22,17 @@ enum origin {
 enum origin origin_of(const char *path);
 /* What follows "site-packages/" or "dist-packages/" in a path, or NULL. */
 const char *origin_in_site(const char *path);
-/* What the interpreter brings: ".../lib/python3.11/json/decoder.py". True for packages installed below it, too. */
+/*
+ * What the interpreter brings: ".../lib/python3.11/json/decoder.py". True for packages installed
+ * below it, too.
+ */
 bool origin_is_stdlib(const char *path);
 /* The path as the program that imports it says it; `path` itself for own code. Part of `path`. */
 const char *origin_relative(const char *path);
-/* The first component of that, without ".py": "flask", "json", "runpy". Part of `path`; its length in *len. */
+/*
+ * The first component of that, without ".py": "flask", "json", "runpy". Part of `path`; its length
+ * in *len.
+ */
 const char *origin_package(const char *path, size_t *len);
 
 /* The executable or the library of an interpreter: "python3.11", "libpython3.9.so.1.0". */

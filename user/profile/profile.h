@@ -88,7 +88,10 @@ struct sym {
 	int32_t inlined; /* index of the sym of the function inlined into this one here, -1: none */
 };
 
-/* One distinct stack of one process (and thread, when threads are kept apart), counted in one value type. */
+/*
+ * One distinct stack of one process (and thread, when threads are kept apart), counted in one value
+ * type.
+ */
 struct profile_stack {
 	uint32_t proc;	/* index in procs */
 	uint32_t tid;	/* THREAD_WORD(): with the interpreter; 0: all threads */
@@ -96,8 +99,9 @@ struct profile_stack {
 	uint32_t cnt;	/* frames */
 	uint16_t type;	/* index in stats.values */
 	/*
-	 * What everything is measured in: samples at the value type's frequency for a clock, else events, or what the
-	 * type says. They differ from the samples taken where one stands for many events, or sampling was slowed down.
+	 * What everything is measured in: samples at the value type's frequency for a clock, else
+	 * events, or what the type says. They differ from the samples taken where one stands for
+	 * many events, or sampling was slowed down.
 	 */
 	uint64_t count;
 	uint64_t samples;
@@ -146,8 +150,9 @@ struct profile *profile__new(void);
 void profile__free(struct profile *p);
 
 /*
- * For a profile that is complete and named: gives back what only adding stacks and naming them need, eight of the
- * twelve bytes that a frame takes. Exporters read frame_syms[]. Nothing may be added or named after it.
+ * For a profile that is complete and named: gives back what only adding stacks and naming them
+ * need, eight of the twelve bytes that a frame takes. Exporters read frame_syms[]. Nothing may be
+ * added or named after it.
  */
 void profile__drop_frames(struct profile *p);
 
@@ -190,12 +195,15 @@ int profile__find_proc(const struct profile *p, uint32_t space);
 /* The name of a thread, or "" when none was recorded. Borrowed until profile__free(). */
 const char *profile__thread_name(const struct profile *p, uint32_t space, uint32_t tid);
 
-/* How many value types it has, at least 1; and the number of the one that is called `name`, or -1. */
+/*
+ * How many value types it has, at least 1; and the number of the one that is called `name`, or -1.
+ */
 uint32_t profile__value_cnt(const struct profile *p);
 int profile__find_value(const struct profile *p, const char *name);
 /*
- * The profile as if value type number `type` were its only one, for what shows one. It lives no longer than `p`, whose frames
- * and names it shares, and is read only. NULL: no memory. Of these, nothing but profile__free_view() may be called.
+ * The profile as if value type number `type` were its only one, for what shows one. It lives no
+ * longer than `p`, whose frames and names it shares, and is read only. NULL: no memory. Of these,
+ * nothing but profile__free_view() may be called.
  */
 struct profile *profile__view(const struct profile *p, uint32_t type);
 void profile__free_view(struct profile *view);
@@ -206,8 +214,9 @@ uint64_t profile__samples(const struct profile *p);
 /* Samples of all value types, those that a view hides, too. */
 uint64_t profile__all_samples(const struct profile *p);
 /*
- * What one draw of chance counts for, at least 1: profile__total() divided by it is the number of independent samples that
- * would tell as much (Kish's effective sample size: the square of the sum of weights, by the sum of their squares).
+ * What one draw of chance counts for, at least 1: profile__total() divided by it is the number of
+ * independent samples that would tell as much (Kish's effective sample size: the square of the sum
+ * of weights, by the sum of their squares).
  */
 double profile__weight(const struct profile *p);
 /* Sum of the filtered_* / lost_* counters. */
@@ -220,8 +229,8 @@ uint64_t profile__sampler_ns(const struct profile_stats *s);
 void profile_stats__take_values(struct profile_stats *s, const struct profile_stats *from);
 
 /*
- * Numbers and counters that no other field of a file holds, as " hz=99 cpus=8 ... delivered=1200 ...",
- * and back. What is 0 is left out; unknown words are ignored.
+ * Numbers and counters that no other field of a file holds, as " hz=99 cpus=8 ... delivered=1200
+ * ...", and back. What is 0 is left out; unknown words are ignored.
  */
 struct strbuf;
 void profile_stats__print(struct strbuf *b, const struct profile_stats *s);

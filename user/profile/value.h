@@ -2,11 +2,12 @@
 #ifndef PYPERF_VALUE_H
 #define PYPERF_VALUE_H
 /*
- * What the stacks of a profile are counted in: a value type. Everything that prints a unit, a noun or a name of a column
- * takes it from here.
+ * What the stacks of a profile are counted in: a value type. Everything that prints a unit, a noun
+ * or a name of a column takes it from here.
  *
- * Invariant: `frequency_hz` is set exactly if one stands for 1 / frequency_hz seconds. A type of an event of ours has that
- * event's names; one of another program's profile (event VALUE_FOREIGN) brings its own.
+ * Invariant: `frequency_hz` is set exactly if one stands for 1 / frequency_hz seconds. A type of an
+ * event of ours has that event's names; one of another program's profile (event VALUE_FOREIGN)
+ * brings its own.
  *
  * Valid when all zero: samples of the CPU clock, at a frequency that is not known.
  */
@@ -22,9 +23,9 @@
 #define VALUE_FOREIGN  UINT32_MAX
 
 /*
- * The events of ours: name (as perf has it), whether it is a clock, what one and several are called, what is counted.
- * Their numbers leave the process (pprof): appended to, never reused. 0 is the default. sources/ has where they
- * come from.
+ * The events of ours: name (as perf has it), whether it is a clock, what one and several are
+ * called, what is counted. Their numbers leave the process (pprof): appended to, never reused. 0 is
+ * the default. sources/ has where they come from.
  */
 #define PYPERF_EVENTS(X)                                                                           \
 	X(CPU_CLOCK, "cpu-clock", true, "sample", "samples", "time on a CPU")                      \

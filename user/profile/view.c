@@ -19,7 +19,10 @@
 
 /* ---- Libraries ---- */
 
-/* "libcrypto" of "/usr/lib/libcrypto.so.3", "_hashlib" of "_hashlib.cpython-311-x86_64-linux-gnu.so". */
+/*
+ * "libcrypto" of "/usr/lib/libcrypto.so.3", "_hashlib" of
+ * "_hashlib.cpython-311-x86_64-linux-gnu.so".
+ */
 static void library_name(const struct profile *p, uint32_t module, const char **name, size_t *len)
 {
 	const char *path = profile__str(p, p->modules[module].path);
@@ -220,7 +223,8 @@ struct reading {
 	uint64_t count;
 	uint32_t python_end; /* behind the innermost Python function; 0: there is none */
 	uint32_t
-		main; /* without Python, the interpreter's function that is read; UINT32_MAX: none */
+		/* without Python, the interpreter's function that is read; UINT32_MAX: none */
+		main;
 	uint32_t library; /* in which it ends */
 	bool collecting;
 };
@@ -565,7 +569,10 @@ static int path_cmp(const void *a, const void *b, void *view)
 	return strcmp(home_of(v, export_sym(v->p, fa->sym)), home_of(v, export_sym(v->p, fb->sym)));
 }
 
-/* The bytes of an absolute path up to and with its first ROOT_DEPTH directories; 0: it is not so deep. */
+/*
+ * The bytes of an absolute path up to and with its first ROOT_DEPTH directories; 0: it is not so
+ * deep.
+ */
 static size_t top_len(const char *path)
 {
 	size_t len = 0;

@@ -4,20 +4,24 @@
 /*
  * A profile as a person reads it, Python first: a profile goes in, rows come out.
  *
- * A stack is read as its Python functions. The native and the kernel code that the innermost one called is its own
- * time, and is named by library. So is what stands between two Python functions: the interpreter's calls, and extensions
- * that call back, and CPython's code of the import statement. A function compiled by Cython or mypyc is a Python
- * function. A stack without Python is read as its native functions, without those where a process or a thread begins;
- * the interpreter is one of them.
+ * A stack is read as its Python functions. The native and the kernel code that the innermost one
+ * called is its own time, and is named by library. So is what stands between two Python functions:
+ * the interpreter's calls, and extensions that call back, and CPython's code of the import
+ * statement. A function compiled by Cython or mypyc is a Python function. A stack without Python is
+ * read as its native functions, without those where a process or a thread begins; the interpreter
+ * is one of them.
  *
  *	view.c		functions, what their own time is made of, the totals of libraries
- *	view_tree.c	the call tree as rows: heaviest first, chains of other people's code in one row
+ *	view_tree.c	the call tree as rows: heaviest first, chains of other people's code in one
+ *			row
  *	view_says.c	the sentences at the top
  *
- * Own code is what is neither in the standard library nor an installed package (origin.h). A program that is itself
- * an installed package (`python -m sphinx`) is read as own code: the outermost package of most samples.
+ * Own code is what is neither in the standard library nor an installed package (origin.h). A
+ * program that is itself an installed package (`python -m sphinx`) is read as own code: the
+ * outermost package of most samples.
  *
- * All arrays belong to the view, which borrows the profile. Only the first value type is read; see profile__view().
+ * All arrays belong to the view, which borrows the profile. Only the first value type is read; see
+ * profile__view().
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -108,15 +112,23 @@ void view__free(struct view *v);
 
 /* Appends "libcrypto", "interpreter", "kernel". */
 void view_add_library(struct strbuf *b, const struct view *v, uint32_t library);
-/* Appends "libcrypto 71%, interpreter 3%": the parts of at least a percent of all, three at most. */
+/*
+ * Appends "libcrypto 71%, interpreter 3%": the parts of at least a percent of all, three at most.
+ */
 void view_add_parts(struct strbuf *b, const struct view *v, uint32_t function);
 /* Appends "74.6%"; without decimals when there are few samples. */
 void view_add_percent(struct strbuf *b, const struct view *v, uint64_t count);
 /* Appends where a function stands, relative to what it is imported from: "flask/app.py:12". */
 void view_add_place(struct strbuf *b, const struct view *v, uint32_t function, uint32_t line);
-/* The package of a function, or the library of a native one: part of a string of the profile, unsafe. */
+/*
+ * The package of a function, or the library of a native one: part of a string of the profile,
+ * unsafe.
+ */
 const char *view_package(const struct view *v, uint32_t function, size_t *len);
-/* Few samples say little: then 95 of 100 such profiles are within so many points of the truth. 0: there are enough. */
+/*
+ * Few samples say little: then 95 of 100 such profiles are within so many points of the truth. 0:
+ * there are enough.
+ */
 unsigned view_error_points(const struct view *v);
 
 /* ---- The call tree ---- */
@@ -145,7 +157,10 @@ void view_tree__free(struct view_tree *t);
 
 /* ---- What it says ---- */
 
-/* Appends at most three sentences, each with its number, a line each; nothing for an empty profile. 0 or -ENOMEM. */
+/*
+ * Appends at most three sentences, each with its number, a line each; nothing for an empty profile.
+ * 0 or -ENOMEM.
+ */
 int view_add_sentences(struct strbuf *b, const struct view *v);
 
 #endif /* PYPERF_VIEW_H */

@@ -14,7 +14,8 @@
 #define COLLECTOR_MIN  5
 #define OF_MANY_MIN    50 /* of one process, one thread */
 #define BUSY_MAX       60 /* who is on a CPU for more of the time does not wait for much */
-#define STEP_PERCENT   80 /* of a function's samples that a call from it must have, to be its cause */
+/* Of a function's samples that a call from it must have, to be its cause */
+#define STEP_PERCENT   80
 #define PATH_SHOWN     3
 #define PATH_MAX_STEPS 64
 

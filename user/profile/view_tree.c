@@ -8,8 +8,8 @@
 #include "profile/view.h"
 
 /*
- * Stacks that begin with the same functions are neighbours in the view. A branch of the tree is a range of them, and what
- * it is at `depth`; its own stacks come first.
+ * Stacks that begin with the same functions are neighbours in the view. A branch of the tree is a
+ * range of them, and what it is at `depth`; its own stacks come first.
  */
 struct branch {
 	size_t first, cnt;
@@ -49,7 +49,9 @@ static uint32_t function_of(const struct view *v, const struct flat_stack *s, ui
 	return v->places[v->stacks.elems[s->first + depth]].function;
 }
 
-/* The branch that begins at stack `i` of those before `end`, all of which are longer than `depth`. */
+/*
+ * The branch that begins at stack `i` of those before `end`, all of which are longer than `depth`.
+ */
 static struct branch next_branch(const struct view *v, size_t i, size_t end, uint32_t depth)
 {
 	struct branch n = { .first = i, .depth = depth };
@@ -167,8 +169,8 @@ static void add_to_chain(const struct view *v, struct view_row *row, const struc
 static int plant(const struct planter *pl, const struct callees *c, uint32_t depth, bool after_own);
 
 /*
- * A function of others that only leads to one other that is shown. Own code shows which function of others it calls:
- * that is no link.
+ * A function of others that only leads to one other that is shown. Own code shows which function of
+ * others it calls: that is no link.
  */
 static bool is_link(const struct planter *pl, const struct branch *n, const struct callees *c,
 		    bool after_own)

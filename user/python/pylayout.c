@@ -40,7 +40,10 @@
 /* The sentinel below the outermost frame: 3.15. */
 #define NO_BASE_FRAME .base_frame = NONE
 
-/* Frames on the heap. What says how large one is, is wanted where CFrames are; 2.7's stack size: see is_pseudo(). */
+/*
+ * Frames on the heap. What says how large one is, is wanted where CFrames are; 2.7's stack size:
+ * see is_pseudo().
+ */
 #define NO_DATA_STACK .tstate_chunk = NONE, .frame_locals = NONE, .code_nlocalsplus = NONE
 
 /* Bytecode outside the code object, no qualified name, no version number. */
@@ -564,7 +567,9 @@ static void cover(uint32_t *end, uint16_t off, uint32_t width)
 		*end = off + width;
 }
 
-/* What the fingerprint of a code object is made of, and names it: the fewer cache lines the better. */
+/*
+ * What the fingerprint of a code object is made of, and names it: the fewer cache lines the better.
+ */
 static void set_identity(struct py_layout *l)
 {
 	const uint16_t fields[] = { l->code_firstlineno, l->code_version,  l->code_filename,
@@ -698,7 +703,9 @@ int py_layout__get(struct py_layout *out, uint32_t version_hex, bool free_thread
 	return 0;
 }
 
-/* PyObject_HEAD grows by _ob_next and _ob_prev, in front (Include/object.h, _PyObject_HEAD_EXTRA). */
+/*
+ * PyObject_HEAD grows by _ob_next and _ob_prev, in front (Include/object.h, _PyObject_HEAD_EXTRA).
+ */
 int py_layout__trace_refs(struct py_layout *l)
 {
 	uint16_t *fields[] = {
@@ -738,10 +745,10 @@ int py_layout__interp_head(uint32_t version_hex, const void *debug_offsets, size
 }
 
 /*
- * 3.7 - 3.11: _PyRuntime.ceval.gil; 3.12+: the pointer PyInterpreterState.ceval.gil, from 3.13 on behind
- * instrumentation_version and recursion_limit at the beginning of both structs. The numbers are from debug
- * information, with which test_pylayout compares them. _PyRuntime of 3.7.0 - 3.7.3 is another one, 3.6 and
- * older have no struct, only local variables of ceval_gil.h.
+ * 3.7 - 3.11: _PyRuntime.ceval.gil; 3.12+: the pointer PyInterpreterState.ceval.gil, from 3.13 on
+ * behind instrumentation_version and recursion_limit at the beginning of both structs. The numbers
+ * are from debug information, with which test_pylayout compares them. _PyRuntime of 3.7.0 - 3.7.3
+ * is another one, 3.6 and older have no struct, only local variables of ceval_gil.h.
  */
 #define GIL_FIRST_37 0x030704f0u
 

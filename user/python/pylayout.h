@@ -52,8 +52,9 @@ int py_layout__trace_refs(struct py_layout *l);
 int py_layout__interp_head(uint32_t version_hex, const void *debug_offsets, size_t size);
 
 /*
- * Where the state of the GIL is: from a PyThreadState to its interpreter, from there (3.12+: each may have
- * its own) or from _PyRuntime to a struct _gil_runtime_state (Include/internal/pycore_gil.h).
+ * Where the state of the GIL is: from a PyThreadState to its interpreter, from there (3.12+: each
+ * may have its own) or from _PyRuntime to a struct _gil_runtime_state
+ * (Include/internal/pycore_gil.h).
  */
 struct py_gil {
 	uint16_t tstate_interp;
@@ -62,8 +63,8 @@ struct py_gil {
 	uint16_t last_holder; /* a PyThreadState; it holds the GIL while locked is 1 */
 	uint16_t locked;      /* int */
 	/*
-	 * Whoever wants the GIL waits on a futex in its locks: cond, mutex, and switch_cond, by who had to
-	 * drop it for another and takes it again.
+	 * Whoever wants the GIL waits on a futex in its locks: cond, mutex, and switch_cond, by who
+	 * had to drop it for another and takes it again.
 	 */
 	uint16_t locks, locks_size;
 };

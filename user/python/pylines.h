@@ -2,8 +2,8 @@
 #ifndef PYPERF_PYLINES_H
 #define PYPERF_PYLINES_H
 /*
- * Line tables of code objects and the characters of strings, as CPython keeps them in memory: bytes in, numbers and
- * UTF-8 out. Pure; every byte may be hostile.
+ * Line tables of code objects and the characters of strings, as CPython keeps them in memory: bytes
+ * in, numbers and UTF-8 out. Pure; every byte may be hostile.
  */
 #include <stdbool.h>
 #include <stddef.h>

@@ -188,9 +188,9 @@ static bool is_return(const uint8_t *p)
 }
 
 /*
- * 2.7, 3.6: interp_head is static. The exported PyInterpreterState_Head() is `mov interp_head(%rip),
- * %rax; ret`, or `mov interp_head, %rax; ret` (Python/pystate.c), after an endbr64 if any; debug
- * builds, which are not optimised, set up a frame around it.
+ * 2.7, 3.6: interp_head is static. The exported PyInterpreterState_Head() is `mov
+ * interp_head(%rip), %rax; ret`, or `mov interp_head, %rax; ret` (Python/pystate.c), after an
+ * endbr64 if any; debug builds, which are not optimised, set up a frame around it.
  */
 static bool interp_head_from_code(const struct elf_file *ef, uint64_t *addr)
 {

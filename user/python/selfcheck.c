@@ -131,8 +131,8 @@ static bool read_counted(struct check *ck, void *dst, size_t size, uint64_t src)
 }
 
 /*
- * By pages: fewer system calls, and the frames of a running thread, which lie side by side, are of one
- * moment nearly.
+ * By pages: fewer system calls, and the frames of a running thread, which lie side by side, are of
+ * one moment nearly.
  */
 static bool read_cached(struct check *ck, void *dst, uint32_t size, uint64_t src)
 {
@@ -248,7 +248,9 @@ static const char *check_characters(const struct blob_info *info, uint64_t addr)
 		if (!printable(character(text + i, info->width), info->flags & BLOB_ASCII))
 			return "has a name that is not text";
 	}
-	/* Every string of CPython ends in a NUL: so length and place of the data belong together. */
+	/*
+	 * Every string of CPython ends in a NUL: so length and place of the data belong together.
+	 */
 	if (size == info->size && character(text + size, info->width))
 		return "has a name that does not end";
 	return NULL;
@@ -335,9 +337,9 @@ static const char *check_line_table(struct check *ck, uint64_t addr, uint64_t co
 
 /*
  * Bytes of bytecode; 0: not known. From 3.11 it is in the code object, whose ob_size counts units
- * (_PyCode_NBYTES, Include/cpython/code.h@3.11.7). Before, co_code is a bytes object, so far behind the
- * object's head, whose size differs in debug builds: Include/code.h@2.7.18, @3.6.15 (the same in 3.7),
- * Include/cpython/code.h@3.8.18 (and up to 3.10).
+ * (_PyCode_NBYTES, Include/cpython/code.h@3.11.7). Before, co_code is a bytes object, so far behind
+ * the object's head, whose size differs in debug builds: Include/code.h@2.7.18, @3.6.15 (the same
+ * in 3.7), Include/cpython/code.h@3.8.18 (and up to 3.10).
  */
 static uint64_t bytecode_size(struct check *ck, uint64_t code)
 {
@@ -544,8 +546,8 @@ static bool is_thread_pointer(const struct check *ck, uint64_t id)
 }
 
 /*
- * A program can name its code as it likes, so one bad name in a stack says nothing; a wrong layout makes
- * all of them bad.
+ * A program can name its code as it likes, so one bad name in a stack says nothing; a wrong layout
+ * makes all of them bad.
  */
 static int judge(struct check *ck)
 {
@@ -600,7 +602,10 @@ static bool read_version(struct check *ck, uint64_t code, uint32_t *version)
 	       !read_process(ck->tgid, version, sizeof(*version), code + lay->code_version);
 }
 
-/* Most slots hold the code object whose version is theirs; a function may have got another one since. */
+/*
+ * Most slots hold the code object whose version is theirs; a function may have got another one
+ * since.
+ */
 static bool are_slots(struct check *ck, const struct version_slot *slots, uint64_t next)
 {
 	uint32_t found = 0, fit = 0, version;
@@ -615,7 +620,10 @@ static bool are_slots(struct check *ck, const struct version_slot *slots, uint64
 	return found >= FEW && fit * 4 >= found * 3;
 }
 
-/* Where in `words`, of an interpreter, the slots are, one of which has `code`; 0: they were not found. */
+/*
+ * Where in `words`, of an interpreter, the slots are, one of which has `code`; 0: they were not
+ * found.
+ */
 static size_t find_slots(struct check *ck, const uint64_t *words, size_t cnt, uint64_t code)
 {
 	uint32_t version;
@@ -636,9 +644,9 @@ static size_t find_slots(struct check *ck, const uint64_t *words, size_t cnt, ui
 }
 
 /*
- * 3.13 numbers its code objects, but does not say where the next number is: in front of a table by that number
- * (struct _py_func_state), which the code objects of a stack tell from all else. Only of the main interpreter,
- * which is part of _PyRuntime. Builds without GIL have no such table.
+ * 3.13 numbers its code objects, but does not say where the next number is: in front of a table by
+ * that number (struct _py_func_state), which the code objects of a stack tell from all else. Only
+ * of the main interpreter, which is part of _PyRuntime. Builds without GIL have no such table.
  */
 static void find_code_count(struct check *ck, struct py_binary *bin, uint64_t interp)
 {
@@ -666,7 +674,9 @@ struct threads {
 	uint32_t cnt;
 };
 
-/* The thread states of one interpreter that have a thread: 0 is the id of one that is being made. */
+/*
+ * The thread states of one interpreter that have a thread: 0 is the id of one that is being made.
+ */
 static int list_threads(struct check *ck, uint64_t interp, struct threads *out)
 {
 	const struct py_layout *lay = &ck->w.in.layout;
@@ -694,8 +704,8 @@ static bool is_sure(struct check *ck)
 }
 
 /*
- * The threads of one interpreter. 0: a stack holds. -EAGAIN: there is none. -EBADMSG: those that were
- * tried do not hold.
+ * The threads of one interpreter. 0: a stack holds. -EAGAIN: there is none. -EBADMSG: those that
+ * were tried do not hold.
  */
 static int check_interp(struct check *ck, uint64_t interp, bool *sure)
 {

@@ -3,7 +3,8 @@
 #define PYPERF_SELFCHECK_H
 /*
  * Does the layout that we have for an interpreter fit the process? One whole stack is walked from
- * outside, by the very walkers that the kernel will run, and everything that they go by is looked at:
+ * outside, by the very walkers that the kernel will run, and everything that they go by is looked
+ * at:
  *
  *	interpreter -> thread state -> frame -> frame -> ... -> the chain's end
  *	                 |               |-- owner, instruction inside the code
@@ -17,8 +18,8 @@
  *	struct selfcheck            of one process
  *
  *	NEW --> PASSED              a stack was validated; children of fork inherit that
- *	    --> TRUSTED             until it is checked: no thread runs Python yet, or a stack of this
- *	    |                       binary was validated in another process, so this one need not wait
+ *	--> TRUSTED until it is checked: no thread runs Python yet, or a stack of this
+ *	| binary was validated in another process, so this one need not wait
  *	    `-> REFUSED             sc.why; perhaps PASSED later
  *
  * Cost: a system call of 0.3 to 1 us per read, a few reads per frame.
@@ -29,7 +30,10 @@
 #include "python/pyproc.h"
 
 #define SELFCHECK_WHY_LEN 96
-/* A check that was put off for less is worth waking for. One of a binary that holds elsewhere is not: it comes with the next. */
+/*
+ * A check that was put off for less is worth waking for. One of a binary that holds elsewhere is
+ * not: it comes with the next.
+ */
 #define SELFCHECK_SOON_MS 200
 
 enum selfcheck_state {
@@ -50,9 +54,9 @@ struct selfcheck {
 };
 
 /*
- * One check. 0: a stack was validated. -EAGAIN: no thread runs Python now. -EBADMSG: no stack holds,
- * and `why` is what did not. -ENODATA: an interpreter without threads; it is starting, or `why` is what
- * we say of it. -ESRCH, -EPERM, -ENOSYS, -ENOMEM: nothing is known.
+ * One check. 0: a stack was validated. -EAGAIN: no thread runs Python now. -EBADMSG: no stack
+ * holds, and `why` is what did not. -ENODATA: an interpreter without threads; it is starting, or
+ * `why` is what we say of it. -ESRCH, -EPERM, -ENOSYS, -ENOMEM: nothing is known.
  * bin->interp.layout.interp_codes is set, if it can be, where the binary does not say it (3.13).
  */
 int selfcheck__walk(struct py_binary *bin, uint32_t tgid, uint64_t bias,
@@ -62,14 +66,14 @@ int selfcheck__walk(struct py_binary *bin, uint32_t tgid, uint64_t bias,
 void selfcheck__begin(struct selfcheck *sc, struct py_binary *bin, uint32_t file, uint32_t tgid,
 		      uint64_t bias, uint64_t now_ns);
 /*
- * Checks it again when it is due. True: the process was trusted and is no more, or the reverse. `bin` NULL: the file is not
- * known now, so it is put off.
+ * Checks it again when it is due. True: the process was trusted and is no more, or the reverse.
+ * `bin` NULL: the file is not known now, so it is put off.
  */
 bool selfcheck__again(struct selfcheck *sc, struct py_binary *bin, uint32_t tgid, uint64_t now_ns);
 
 /*
- * What is odd about a process that is trusted all the same: none of its threads was in Python at any
- * look, for longer than it takes to start. NULL: nothing.
+ * What is odd about a process that is trusted all the same: none of its threads was in Python at
+ * any look, for longer than it takes to start. NULL: nothing.
  */
 const char *selfcheck__doubt(const struct selfcheck *sc);
 

@@ -16,7 +16,10 @@
 #define MAX_ENTRIES	65536 /* of a dict; sys.modules is the largest */
 #define MAX_ATTR	16    /* characters of a key that is searched for */
 
-/* Where 2.7 to 3.13 keep what is the same in all (x86-64 and aarch64): Include/object.h, moduleobject.c. */
+/*
+ * Where 2.7 to 3.13 keep what is the same in all (x86-64 and aarch64): Include/object.h,
+ * moduleobject.c.
+ */
 #define OB_TYPE		8
 #define TP_NAME		24
 #define TP_BASICSIZE	32
@@ -58,7 +61,7 @@ static uint64_t word(const void *p, size_t at)
 	return value;
 }
 
-/* ---- objects ---------------------------------------------------------------------------------- */
+/* ---- objects --------------------------------------------------------------------------------- */
 
 static bool is_a(struct reader *r, uint64_t obj, const char *type_name)
 {
@@ -144,7 +147,7 @@ static int get_int(struct reader *r, uint64_t obj, uint64_t *out)
 	return 0;
 }
 
-/* ---- dicts ------------------------------------------------------------------------------------- */
+/* ---- dicts ----------------------------------------------------------------------------------- */
 
 static void dict_close(struct dict *d)
 {
@@ -163,7 +166,10 @@ static int read_entries(struct reader *r, uint64_t at, struct dict *d)
 	return d->entries ? get(r, at, d->entries, size) : -ENOMEM;
 }
 
-/* struct _dictkeysobject: Objects/dict-common.h up to 3.10, Include/internal/pycore_dict.h from 3.11 on. */
+/*
+ * struct _dictkeysobject: Objects/dict-common.h up to 3.10, Include/internal/pycore_dict.h from
+ * 3.11 on.
+ */
 static int keys_open(struct reader *r, uint64_t keys, struct dict *d)
 {
 	uint64_t size, cnt, index;
@@ -248,7 +254,7 @@ static uint64_t dict_find(struct reader *r, const struct dict *d, const char *ke
 	return 0;
 }
 
-/* ---- attributes -------------------------------------------------------------------------------- */
+/* ---- attributes ------------------------------------------------------------------------------ */
 
 static uint16_t cached_keys(const struct reader *r)
 {
@@ -256,9 +262,10 @@ static uint16_t cached_keys(const struct reader *r)
 }
 
 /*
- * Where an object's attributes are: up to 3.10 in a dict at tp_dictoffset. From 3.11 on the words before
- * the object lead to a dict or, while none was asked for, to an array of values by the type's shared keys
- * (Include/internal/pycore_object.h: _PyObject_ValuesPointer() and its successors).
+ * Where an object's attributes are: up to 3.10 in a dict at tp_dictoffset. From 3.11 on the words
+ * before the object lead to a dict or, while none was asked for, to an array of values by the
+ * type's shared keys (Include/internal/pycore_object.h: _PyObject_ValuesPointer() and its
+ * successors).
  */
 static int attrs_open(struct reader *r, uint64_t obj, struct dict *d)
 {
@@ -301,9 +308,12 @@ static uint64_t attr(struct reader *r, uint64_t obj, const char *name)
 	return value;
 }
 
-/* ---- threads ----------------------------------------------------------------------------------- */
+/* ---- threads --------------------------------------------------------------------------------- */
 
-/* The kernel's number of a thread: by the Thread, or by glibc's descriptor, which starts with itself. */
+/*
+ * The kernel's number of a thread: by the Thread, or by glibc's descriptor, which starts with
+ * itself.
+ */
 static int get_tid(struct reader *r, uint64_t native, uint64_t ident, uint64_t *tid)
 {
 	if (r->version >= 0x0308)

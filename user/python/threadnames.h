@@ -4,16 +4,17 @@
 /*
  * The names that Python gives its threads, read from the memory of a running process.
  *
- * Up to 3.13 the kernel does not know them (from 3.14 on _thread.set_name() tells it): they are attributes
- * of the objects in the dict threading._active, which is reached through
+ * Up to 3.13 the kernel does not know them (from 3.14 on _thread.set_name() tells it): they are
+ * attributes of the objects in the dict threading._active, which is reached through
  *
- *	interpreter -> modules -> "threading" -> "_active" -> {ident: Thread} -> "_name", "_native_id"
+ *	interpreter -> modules -> "threading" -> "_active" -> {ident: Thread} -> "_name",
+ *	"_native_id"
  *
- * The process runs on meanwhile, so nothing that is read is believed: each object's type is looked at, all
- * sizes are bounded, and a Thread's number and name are read again at the end. What does not hold is left
- * out: the caller then shows the kernel's name. A name is never given to another thread: it goes by the
- * kernel's number of the thread, which the Thread holds (3.8 and later), or glibc's descriptor of the
- * thread that the ident points to. Never stops the process.
+ * The process runs on meanwhile, so nothing that is read is believed: each object's type is looked
+ * at, all sizes are bounded, and a Thread's number and name are read again at the end. What does
+ * not hold is left out: the caller then shows the kernel's name. A name is never given to another
+ * thread: it goes by the kernel's number of the thread, which the Thread holds (3.8 and later), or
+ * glibc's descriptor of the thread that the ident points to. Never stops the process.
  *
  * The main interpreter only; not on free-threaded builds and those with Py_TRACE_REFS.
  */

@@ -15,7 +15,7 @@
 
 #define BATCH 4096
 
-/* ---- maps, emptied in batches ------------------------------------------------------------------ */
+/* ---- maps, emptied in batches ---------------------------------------------------------------- */
 
 /* All entries of a hash map, taken out of it. */
 struct drained {
@@ -91,7 +91,7 @@ static int drain(int fd, struct drained *d, size_t key_size, size_t value_size)
 	}
 }
 
-/* ---- stacks ------------------------------------------------------------------------------------- */
+/* ---- stacks ---------------------------------------------------------------------------------- */
 
 /* A thread that Python has a name for; `tid` as its process sees it. */
 struct py_thread {
@@ -313,8 +313,9 @@ static int note_thread(struct window *w, uint32_t tgid, uint32_t space, uint32_t
 }
 
 /*
- * Samples of a process that was taken while it was not known whether it has Python: where they belong
- * when it has none, or when it was gone (or not to be read) before anyone looked. NULL: in the profile.
+ * Samples of a process that was taken while it was not known whether it has Python: where they
+ * belong when it has none, or when it was gone (or not to be read) before anyone looked. NULL: in
+ * the profile.
  */
 static uint64_t *late_filter(const struct window *w, uint32_t space)
 {
@@ -325,7 +326,10 @@ static uint64_t *late_filter(const struct window *w, uint32_t space)
 	return proc->analysed ? &w->late->python : &w->late->unknown;
 }
 
-/* What samples count for: at least one each. Those of before the agent lowered its frequency are worth less of it. */
+/*
+ * What samples count for: at least one each. Those of before the agent lowered its frequency are
+ * worth less of it.
+ */
 static uint64_t count_of(const struct count_val *val, uint64_t unit)
 {
 	uint64_t count = unit ? (val->value + unit / 2) / unit : 0;

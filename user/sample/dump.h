@@ -4,9 +4,10 @@
 /*
  * Stage 5: maps -> struct profile (ids and addresses, no names).
  *
- * A window is read and emptied in batches while BPF adds to the other one, so no count is lost and none
- * is read twice. Counts of processes that were sampled before they were analysed, and turned out to have
- * no Python or to be gone, are moved from "counted" to "filtered": see struct dump_late.
+ * A window is read and emptied in batches while BPF adds to the other one, so no count is lost and
+ * none is read twice. Counts of processes that were sampled before they were analysed, and turned
+ * out to have no Python or to be gone, are moved from "counted" to "filtered": see struct
+ * dump_late.
  *
  *	old = object__flip(object);
  *	... all events up to now, so that every process in the window is known ...
@@ -44,16 +45,18 @@ struct dump_opts {
 };
 
 /*
- * Adds a window that was flipped away to `p` and empties it. 0 or negative errno, printed: part of it is in `p` then,
- * what was taken out and is not is in late->lost, and the rest comes with the next but one window.
+ * Adds a window that was flipped away to `p` and empties it. 0 or negative errno, printed: part of
+ * it is in `p` then, what was taken out and is not is in late->lost, and the rest comes with the
+ * next but one window.
  */
 int dump__window(const struct dump_tables *tables, const struct process_table *pt,
 		 const struct dump_opts *o, struct profile *p, struct dump_late *late);
 
 /*
- * Addresses of generated code become names while it is known whose they are: of a stack, outermost first.
- * CPython's perf trampolines are part of the activation of the eval loop that they call, so its Python
- * frames replace them too. Returns the number of words that are left. sym_jit__begin() comes first.
+ * Addresses of generated code become names while it is known whose they are: of a stack, outermost
+ * first. CPython's perf trampolines are part of the activation of the eval loop that they call, so
+ * its Python frames replace them too. Returns the number of words that are left. sym_jit__begin()
+ * comes first.
  */
 int dump__name_generated(struct sym_jit *jit, uint32_t space, uint64_t *words, int cnt);
 

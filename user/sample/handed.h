@@ -5,9 +5,9 @@
  * Samples that BPF handed over with their stacks, because it may not insert in NMI context (struct
  * ev_stack): one of these for each window.
  *
- * The sample itself is counted here, once. Its stack then has an entry in the window's counts, to which BPF adds
- * from there on, and which has no chunks: handed__stack() is where its words are. So whatever the counts
- * hold can be read, as without NMI.
+ * The sample itself is counted here, once. Its stack then has an entry in the window's counts, to
+ * which BPF adds from there on, and which has no chunks: handed__stack() is where its words are. So
+ * whatever the counts hold can be read, as without NMI.
  *
  *	handed__add(&h, ev, size);		 as they come
  *	for (i = 0; i < h.cnt; i++) ...		 when the window is read

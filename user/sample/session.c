@@ -104,7 +104,7 @@ static uint64_t self_cpu_ns(void)
 	return timeval_ns(ru.ru_utime) + timeval_ns(ru.ru_stime);
 }
 
-/* ---- what the kernel tells -------------------------------------------------------------------- */
+/* ---- what the kernel tells ------------------------------------------------------------------- */
 
 static void on_stack(void *ctx, unsigned window, const struct ev_stack *ev, size_t size)
 {
@@ -144,7 +144,7 @@ static void on_lengthy(void *ctx)
 	urgent__end(&s->urgent);
 }
 
-/* ---- before sampling -------------------------------------------------------------------------- */
+/* ---- before sampling ------------------------------------------------------------------------- */
 
 int session__check(const struct sample_spec *t)
 {
@@ -162,8 +162,8 @@ static void set_up_process(struct session *s)
 	struct rlimit files;
 
 	/*
-	 * Both would grow up to 32 MiB with what is freed; then large arrays, such as those of a window, lie in the heap and
-	 * stay there. Mapped, they are given back, and grow in place.
+	 * Both would grow up to 32 MiB with what is freed; then large arrays, such as those of a
+	 * window, lie in the heap and stay there. Mapped, they are given back, and grow in place.
 	 */
 	mallopt(M_MMAP_THRESHOLD, MMAP_THRESHOLD);
 	mallopt(M_TRIM_THRESHOLD, TRIM_THRESHOLD);
@@ -210,10 +210,10 @@ static uint32_t config_flags(const struct session_opts *o)
 }
 
 /*
- * Weight of one sample in the current window. At the full rate of a clock each sample counts as one,
- * whatever the kernel says it is worth: the samples just before a change of the rate count as one,
- * too. In a window in which sampling was slowed down, the unit is the time between two samples at
- * full rate, as the kernel measures it.
+ * Weight of one sample in the current window. At the full rate of a clock each sample counts as
+ * one, whatever the kernel says it is worth: the samples just before a change of the rate count as
+ * one, too. In a window in which sampling was slowed down, the unit is the time between two samples
+ * at full rate, as the kernel measures it.
  */
 static uint64_t count_unit(const struct session *s, const struct source *source)
 {
@@ -351,7 +351,10 @@ static int prepare(struct session *s)
 		err = open_sources(s);
 	if (!err)
 		err = session__watch(s, follow__fd(s->follow));
-	/* With -p nearly all records are of others. If there were too many, our processes are looked at. */
+	/*
+	 * With -p nearly all records are of others. If there were too many, our processes are
+	 * looked at.
+	 */
 	if (!err && !s->pid_cnt)
 		err = session__watch(s, follow__watch_fd(s->follow));
 	return err;
@@ -446,7 +449,7 @@ void session__stop(struct session *s)
 	s->cpu_end_ns = self_cpu_ns();
 }
 
-/* ---- while sampling --------------------------------------------------------------------------- */
+/* ---- while sampling -------------------------------------------------------------------------- */
 
 /* Twice as many samples as now are no more than the kernel lets each CPU have. */
 static bool may_double(const struct session *s)
@@ -475,8 +478,8 @@ static void say_rate(const struct session *s, const struct rate_look *look, uint
 }
 
 /*
- * More than our share of a CPU goes into samples: fewer of them; or more again. A stack adds up what its samples are
- * worth, so the profile is right all the same.
+ * More than our share of a CPU goes into samples: fewer of them; or more again. A stack adds up
+ * what its samples are worth, so the profile is right all the same.
  */
 static void limit_rate(struct session *s)
 {
@@ -510,10 +513,10 @@ static void watch_kernel_rate(struct session *s)
 
 	if (rate > 0 && s->kernel_rate > 0 && rate < s->kernel_rate) {
 		s->kernel_rate_lowered++;
-		log_warn(
-			"kernel.perf_event_max_sample_rate went from %ld to %ld: somebody changed it, or the kernel "
-			"found that samples take too long",
-			s->kernel_rate, rate);
+		log_warn("kernel.perf_event_max_sample_rate went from %ld to %ld: somebody changed "
+			 "it, or the kernel "
+			 "found that samples take too long",
+			 s->kernel_rate, rate);
 	}
 	s->kernel_rate = rate;
 }
@@ -536,8 +539,9 @@ static void on_tick(struct session *s)
 }
 
 /*
- * Processes that ended are forgotten, mappings that are in no image are free again, and tables that gave way come
- * back when a window was read. Threads may be gone, and generated code replaced, when they are looked at too late.
+ * Processes that ended are forgotten, mappings that are in no image are free again, and tables that
+ * gave way come back when a window was read. Threads may be gone, and generated code replaced, when
+ * they are looked at too late.
  */
 static bool window_is_waited_for(const struct session *s)
 {
@@ -564,7 +568,10 @@ static int wait_ms(const struct session *s, uint64_t until_ns)
 	return until <= now ? 0 : (int)((until - now + NS_PER_MS - 1) / NS_PER_MS);
 }
 
-/* Also for a mapping that BPF told of, some microseconds before the kernel's record of it, which wakes nobody. */
+/*
+ * Also for a mapping that BPF told of, some microseconds before the kernel's record of it, which
+ * wakes nobody.
+ */
 static int wait_for_events(const struct session *s, uint64_t await_ns, uint64_t until_ns)
 {
 	struct pollfd fd = { .fd = s->epoll_fd, .events = POLLIN };
@@ -654,8 +661,9 @@ int session__drain(struct session *s, struct profile *p)
 
 	urgent__end(&s->urgent);
 	/*
-	 * Stacks handed over up to now belong to this window, those that come while it is flipped to the next one, which
-	 * names them early enough: files and processes are kept for one more.
+	 * Stacks handed over up to now belong to this window, those that come while it is flipped
+	 * to the next one, which names them early enough: files and processes are kept for one
+	 * more.
 	 */
 	follow__read(s->follow);
 	old = object__flip(s->object);
@@ -692,7 +700,7 @@ bool session__targets_ended(struct session *s)
 	return !st.live;
 }
 
-/* ---- results ---------------------------------------------------------------------------------- */
+/* ---- results --------------------------------------------------------------------------------- */
 
 void session__end(struct session *s)
 {

@@ -2,7 +2,8 @@
 #ifndef PYPERF_SESSION_H
 #define PYPERF_SESSION_H
 /*
- * Sampling while it goes on: the world (follow.h), and what is counted in it: sources, windows, rates. Whoever samples says when to wait, when to drain, and into which profile.
+ * Sampling while it goes on: the world (follow.h), and what is counted in it: sources, windows,
+ * rates. Whoever samples says when to wait, when to drain, and into which profile.
  *
  *	s = session__open(&opts);		loaded, running processes analysed; nothing sampled
  *	session__watch(s, signal_fd);
@@ -69,37 +70,43 @@ int session__start(struct session *s);
 void session__stop(struct session *s);
 /* Sampling goes on at 1 / this of its frequency, see rate.h. */
 uint32_t session__slowed(const struct session *s);
-/* While sampling, without a gap. The tables stay as large as the targets' frequency made them. 0 or negative errno. */
+/*
+ * While sampling, without a gap. The tables stay as large as the targets' frequency made them. 0 or
+ * negative errno.
+ */
 int session__set_frequency(struct session *s, uint32_t frequency_hz);
 
 /*
- * Until something has happened, at most until `until_ns`; returns at least once a second, with -p every ten. 0 or
- * negative errno.
+ * Until something has happened, at most until `until_ns`; returns at least once a second, with -p
+ * every ten. 0 or negative errno.
  */
 int session__wait(struct session *s, uint64_t until_ns);
 /*
- * The tables in the kernel are getting full, or were not read for five seconds in which something happened that
- * waits for it, or for thirty.
+ * The tables in the kernel are getting full, or were not read for five seconds in which something
+ * happened that waits for it, or for thirty.
  */
 bool session__wants_drain(const struct session *s);
 int session__drain(struct session *s, struct profile *p); /* 0 or negative errno */
 /* With -p: none of the processes is left, nor of those that they started under --children. */
 bool session__targets_ended(struct session *s);
 
-/* After the last drain and the statistics: gives back memory. Then only session__name() and session__close(). */
+/*
+ * After the last drain and the statistics: gives back memory. Then only session__name() and
+ * session__close().
+ */
 void session__end(struct session *s);
 /* Modules and names of what was drained into `p`. 0 or negative errno. */
 int session__name(struct session *s, struct profile *p, const struct symbolize_opts *so);
 /*
- * All profiles that were drained into are named for the last time: what only they needed is released. That is files
- * that no process maps, names of code objects that BPF has forgotten, and names of generated code. Without it all of
- * this grows with what comes and goes.
+ * All profiles that were drained into are named for the last time: what only they needed is
+ * released. That is files that no process maps, names of code objects that BPF has forgotten, and
+ * names of generated code. Without it all of this grows with what comes and goes.
  */
 void session__forget(struct session *s);
 /*
- * Numbers of processes, files or code objects, which are given once, are half used up: after some 10^9 processes,
- * 10^7 files or 10^10 code objects, divided by the CPUs if one CPU makes all. When all are used, what is new is
- * not followed, or has no names; it is counted.
+ * Numbers of processes, files or code objects, which are given once, are half used up: after some
+ * 10^9 processes, 10^7 files or 10^10 code objects, divided by the CPUs if one CPU makes all. When
+ * all are used, what is new is not followed, or has no names; it is counted.
  */
 bool session__worn(const struct session *s);
 

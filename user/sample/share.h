@@ -30,7 +30,10 @@ struct share {
 /* 0 or -ENOMEM. */
 int share__init(struct share *s, const struct object *object);
 void share__free(struct share *s);
-/* Of the busiest CPU, 0 to 1, since it was last told. Negative: each CPU had fewer than SHARE_SAMPLES since then. */
+/*
+ * Of the busiest CPU, 0 to 1, since it was last told. Negative: each CPU had fewer than
+ * SHARE_SAMPLES since then.
+ */
 double share__busiest(struct share *s);
 /* Discards measurements taken at the old rate. */
 void share__restart(struct share *s);

@@ -2,7 +2,8 @@
 #ifndef PYPERF_SPEC_H
 #define PYPERF_SPEC_H
 /*
- * What is to be sampled: plain data, which the command line or the agent's configuration fills in and the sampler reads.
+ * What is to be sampled: plain data, which the command line or the agent's configuration fills in
+ * and the sampler reads.
  */
 #include <stdbool.h>
 #include <stddef.h>

@@ -15,7 +15,10 @@ static int raise_priority(void)
 	return sched_setscheduler(0, SCHED_FIFO | SCHED_RESET_ON_FORK, &lowest) ? -errno : 0;
 }
 
-/* The nice value is as it was before. Who may be real-time by RLIMIT_RTPRIO only cannot take the flag back. */
+/*
+ * The nice value is as it was before. Who may be real-time by RLIMIT_RTPRIO only cannot take the
+ * flag back.
+ */
 static int restore_priority(void)
 {
 	const struct sched_param none = { 0 };

@@ -4,11 +4,12 @@
 /*
  * Runs the calling thread before all programs of normal priority while it looks at new processes.
  *
- * A process that is not known yet costs samples. The look at one takes 0.1 ms; on a busy machine the thread waits up to
- * 30 ms for a CPU before it, at any nice value. So it waits for events with the lowest real-time priority. Others must
- * not suffer from that, so it has a credit of time: a quarter of one CPU, and URGENT_CREDIT_NS at once. Whatever takes
- * long (analysis of a new file, building tables) calls urgent__end() before it begins. Threads and processes that
- * are started meanwhile have normal priority.
+ * A process that is not known yet costs samples. The look at one takes 0.1 ms; on a busy machine
+ * the thread waits up to 30 ms for a CPU before it, at any nice value. So it waits for events with
+ * the lowest real-time priority. Others must not suffer from that, so it has a credit of time: a
+ * quarter of one CPU, and URGENT_CREDIT_NS at once. Whatever takes long (analysis of a new file,
+ * building tables) calls urgent__end() before it begins. Threads and processes that are started
+ * meanwhile have normal priority.
  *
  *	urgent__begin(&u);
  *	epoll_wait(...);
@@ -16,7 +17,8 @@
  *	...				     looks at what has happened
  *	urgent__end(&u);		     can be called twice
  *
- * Where real-time priority is not permitted, nothing of this happens. Valid when all zero: never permitted.
+ * Where real-time priority is not permitted, nothing of this happens. Valid when all zero: never
+ * permitted.
  */
 #include <stdbool.h>
 #include <stdint.h>

@@ -36,7 +36,10 @@ uint32_t uses__blobs(const struct uses *u, int fds[SAMPLED_MAX]);
 void uses__counters(const struct uses *u, uint64_t counters[CTR_CNT]);
 /* No program begins any more. */
 void uses__stop(struct uses *u);
-/* They go on, without a gap. 0 or negative errno, printed: then they go on as they did, as far as that is possible. */
+/*
+ * They go on, without a gap. 0 or negative errno, printed: then they go on as they did, as far as
+ * that is possible.
+ */
 int uses__set_rate(struct uses *u, uint32_t frequency_hz, uint32_t slowed);
 /* 0; negative errno: ask again soon. */
 int uses__cpus(struct uses *u, const bool *online);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * The perf events of the kernel, one row each. Each CPU has one event of a source, with a program of the sampler; they count
- * into the tables of the sampler.
+ * The perf events of the kernel, one row each. Each CPU has one event of a source, with a program
+ * of the sampler; they count into the tables of the sampler.
  */
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
@@ -48,9 +48,10 @@ static uint64_t clock_period(const struct source_use *u)
 }
 
 /*
- * A clock that is slowed down gets the period that it has at full rate, times `slowed`: so counts of both rates are
- * multiples of one number. At first the kernel makes the period (perf_swevent_init_hrtimer()), after it has compared the
- * frequency with what it allows; that may be less by the time that the rate is changed.
+ * A clock that is slowed down gets the period that it has at full rate, times `slowed`: so counts
+ * of both rates are multiples of one number. At first the kernel makes the period
+ * (perf_swevent_init_hrtimer()), after it has compared the frequency with what it allows; that may
+ * be less by the time that the rate is changed.
  */
 static int open_event(const struct source_use *u, int cpu)
 {
@@ -80,7 +81,8 @@ static void explain(const struct source_use *u, int cpu, int err)
 			"kernel.perf_event_max_sample_rate)",
 			u->frequency_hz, max);
 	else if (s->nmi && is_missing(err))
-		log_err("-e %s: this machine has no counter for it: %s (virtual machines often have none; "
+		log_err("-e %s: this machine has no counter for it: %s (virtual machines often "
+			"have none; "
 			"-e cpu-clock works everywhere)",
 			source__name(s), strerror(-err));
 	else {
@@ -99,8 +101,8 @@ static void stop_cpu(struct cpu_event *c)
 }
 
 /*
- * What the kernel says of the event on its CPU (PERF_RECORD_THROTTLE) goes to the ring of the mapping watch. Without it
- * throttling goes unnoticed; no reason not to sample.
+ * What the kernel says of the event on its CPU (PERF_RECORD_THROTTLE) goes to the ring of the
+ * mapping watch. Without it throttling goes unnoticed; no reason not to sample.
  */
 static void set_output(const struct perf_use *p, int fd, int cpu)
 {
@@ -137,9 +139,9 @@ static int sample_cpu(const struct source_use *u, int cpu)
 }
 
 /*
- * The kernel has made a period of a clock's frequency (perf_swevent_init_hrtimer()), so that is what the call changes. But
- * what a sample is said to be worth stays as it was at the start (hw.last_period: perf_swevent_hrtimer(),
- * kernel/events/core.c), so BPF is told.
+ * The kernel has made a period of a clock's frequency (perf_swevent_init_hrtimer()), so that is
+ * what the call changes. But what a sample is said to be worth stays as it was at the start
+ * (hw.last_period: perf_swevent_hrtimer(), kernel/events/core.c), so BPF is told.
  */
 static int set_period(const struct source_use *u, int cpu)
 {

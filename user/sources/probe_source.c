@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Probes: stacks at an instruction of user space, each time that it is executed. Their programs are an object of their own
- * (bpf/probe.bpf.c), one for all probes of a session, with the sampler's maps but for those that it writes alone.
+ * Probes: stacks at an instruction of user space, each time that it is executed. Their programs are
+ * an object of their own (bpf/probe.bpf.c), one for all probes of a session, with the sampler's
+ * maps but for those that it writes alone.
  */
 #include "sources/sources.h"
 
@@ -139,11 +140,12 @@ static const char *check(const struct source *s)
 	return access(UPROBE_TYPE, R_OK) ? "not in this kernel" : NULL;
 }
 
-/* ---- where it is in the file ------------------------------------------------------------------- */
+/* ---- where it is in the file ----------------------------------------------------------------- */
 
 /*
- * Behind the instruction that marks a function's entry: it has no effect, and the kernel executes it out of line, which is
- * some fifty times as dear as what it can emulate, as it does the push behind it.
+ * Behind the instruction that marks a function's entry: it has no effect, and the kernel executes
+ * it out of line, which is some fifty times as dear as what it can emulate, as it does the push
+ * behind it.
  */
 static uint64_t skip_landing(const struct elf_file *ef, uint64_t addr)
 {
@@ -188,7 +190,7 @@ static int find_offset(const struct place *p, const char *path, uint64_t *offset
 	return err;
 }
 
-/* ---- the object -------------------------------------------------------------------------------- */
+/* ---- the object ------------------------------------------------------------------------------ */
 
 static bool is_own(const char *name)
 {
@@ -199,8 +201,8 @@ static bool is_own(const char *name)
 }
 
 /*
- * How many hits there will be nobody knows. In NMI the sampler has no use for chunks; and in tests it has less than the
- * least of its own.
+ * How many hits there will be nobody knows. In NMI the sampler has no use for chunks; and in tests
+ * it has less than the least of its own.
  */
 static uint32_t window_entries(const struct bpf_map *ours, const struct bpf_map *theirs)
 {
@@ -337,7 +339,7 @@ static struct probe_object *get_object(const struct world *w)
 	return NULL;
 }
 
-/* ---- life -------------------------------------------------------------------------------------- */
+/* ---- life ------------------------------------------------------------------------------------ */
 
 static int copy_pids(struct probe *p, const struct world *w)
 {

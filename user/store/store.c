@@ -95,8 +95,9 @@ static uint64_t disk_free(const struct store *s)
 }
 
 /*
- * While the reserve is there, the store may grow. When it had to be given up, what is in the file is all that is to be
- * had: then the log never needs more than it has, whoever takes the rest of the disk, also after a kill.
+ * While the reserve is there, the store may grow. When it had to be given up, what is in the file
+ * is all that is to be had: then the log never needs more than it has, whoever takes the rest of
+ * the disk, also after a kill.
  */
 static void fill_reserve(struct store *s)
 {
@@ -111,7 +112,10 @@ static void fill_reserve(struct store *s)
 		log_debug("store: reserve: %s", strerror(errno));
 }
 
-/* SQLite would give it the permissions that the umask leaves; the files beside it have the same as it. */
+/*
+ * SQLite would give it the permissions that the umask leaves; the files beside it have the same as
+ * it.
+ */
 static int create_file(struct store *s)
 {
 	int fd = open(s->c.path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
@@ -216,7 +220,10 @@ void store__close(struct store *s)
 	free(s);
 }
 
-/* Is the file still the one that was opened? Somebody may have taken it away; then a new one is begun. */
+/*
+ * Is the file still the one that was opened? Somebody may have taken it away; then a new one is
+ * begun.
+ */
 static int ensure_open(struct store *s)
 {
 	const char *why = NULL;
@@ -405,8 +412,8 @@ static int drop_expired(struct store *s, struct drops *d)
 }
 
 /*
- * Those that were stored first, until `bytes` are free: after a clock that ran ahead, start times would take what was
- * just stored.
+ * Those that were stored first, until `bytes` are free: after a clock that ran ahead, start times
+ * would take what was just stored.
  */
 static int drop_oldest(struct store *s, uint64_t bytes, enum store_drop reason, struct drops *d)
 {
@@ -455,8 +462,8 @@ static uint64_t size_limit(struct store *s, uint64_t used, bool *full)
 }
 
 /*
- * What the files take, once the log is in the database: pages that only the log has make it grow then. The reserve
- * is not in it, and a log that was emptied counts as if it were full.
+ * What the files take, once the log is in the database: pages that only the log has make it grow
+ * then. The reserve is not in it, and a log that was emptied counts as if it were full.
  */
 static int used_bytes(struct store *s, uint64_t *used, uint64_t *unused)
 {
@@ -475,7 +482,10 @@ static int used_bytes(struct store *s, uint64_t *used, uint64_t *unused)
 	return err;
 }
 
-/* Enough for one more window of this size. What is too large shrinks by as much again with each window. */
+/*
+ * Enough for one more window of this size. What is too large shrinks by as much again with each
+ * window.
+ */
 static int drop_for_size(struct store *s, uint64_t need, struct drops *d)
 {
 	uint64_t used, unused, limit;
@@ -522,7 +532,9 @@ static void add_period(struct strbuf *out, uint64_t seconds)
 		strbuf__addf(out, "%" PRIu64 " minutes", seconds / 60);
 }
 
-/* "; at this rate it keeps 3.2 days", by the times of the windows in it; false: there are too few. */
+/*
+ * "; at this rate it keeps 3.2 days", by the times of the windows in it; false: there are too few.
+ */
 static bool add_keeps(struct store *s, uint64_t limit, struct strbuf *out)
 {
 	int64_t first = 0, last = 0;
@@ -599,7 +611,10 @@ static void say_dropped(struct store *s, enum store_drop reason)
 	strbuf__free(&text);
 }
 
-/* That the disk takes windows away is said at once; that max-size does is how it should be, and said once a day. */
+/*
+ * That the disk takes windows away is said at once; that max-size does is how it should be, and
+ * said once a day.
+ */
 static void say_drops(struct store *s, const struct drops *d)
 {
 	uint64_t held;
@@ -665,8 +680,8 @@ static uint64_t needs(const struct window *w)
 }
 
 /*
- * Somebody who holds the file for long, with sqlite3 for instance, costs the time to wait for it once, and not with
- * each of the windows of a period.
+ * Somebody who holds the file for long, with sqlite3 for instance, costs the time to wait for it
+ * once, and not with each of the windows of a period.
  */
 static int begin_put(struct store *s)
 {
@@ -699,7 +714,9 @@ static int put(struct store *s, const struct window *w)
 
 /* ---- A full disk ----------------------------------------------------------------------------- */
 
-/* The log into the file, so that it begins anew. Readers may keep it from that: then it does not. */
+/*
+ * The log into the file, so that it begins anew. Readers may keep it from that: then it does not.
+ */
 static int checkpoint(struct store *s)
 {
 	int rc;
@@ -711,8 +728,9 @@ static int checkpoint(struct store *s)
 }
 
 /*
- * Deleting needs room in the log, and emptying the log may need room in the file: the reserve is for both. One of the
- * two may fail in one round and pass in the next. -ENOSPC: there was nothing to take away.
+ * Deleting needs room in the log, and emptying the log may need room in the file: the reserve is
+ * for both. One of the two may fail in one round and pass in the next. -ENOSPC: there was nothing
+ * to take away.
  */
 static int make_room(struct store *s, uint64_t need)
 {
@@ -750,7 +768,10 @@ static int put_on_full_disk(struct store *s, const struct window *w)
 
 /* ---- After a window -------------------------------------------------------------------------- */
 
-/* Pages that are not used any more go back to the file system, but for what the next windows will fill. */
+/*
+ * Pages that are not used any more go back to the file system, but for what the next windows will
+ * fill.
+ */
 static void give_back_pages(struct store *s)
 {
 	uint64_t used, unused;
@@ -786,7 +807,10 @@ int store__put(struct store *s, const struct window *w)
 	give_back_pages(s);
 	fill_reserve(s);
 	say_news(s);
-	/* The cache would grow for half an hour until it is full, and a window a minute needs few of its pages. */
+	/*
+	 * The cache would grow for half an hour until it is full, and a window a minute needs few
+	 * of its pages.
+	 */
 	store_db__exec(s, "PRAGMA shrink_memory");
 	return 0;
 }

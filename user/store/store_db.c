@@ -11,16 +11,18 @@
 #include "base/log.h"
 
 #define LIBRARY		    "libsqlite3.so.0"
-/* "pprf": which program a database belongs to, https://sqlite.org/pragma.html#pragma_application_id */
+/*
+ * "pprf": which program a database belongs to, https://sqlite.org/pragma.html#pragma_application_id
+ */
 #define APPLICATION_ID	    1886417510
 #define APPLICATION_ID_TEXT "1886417510"
 
 /*
- * The tables, in steps: step N makes version N + 1 of version N, and user_version says how many were done. Never
- * change a step that was released: add one.
+ * The tables, in steps: step N makes version N + 1 of version N, and user_version says how many
+ * were done. Never change a step that was released: add one.
  *
- * A window's labels are mostly those of the window before, so windows name a series, which is a set of labels. A
- * series is gone with its last window, and a label with its last series.
+ * A window's labels are mostly those of the window before, so windows name a series, which is a set
+ * of labels. A series is gone with its last window, and a label with its last series.
  */
 static const char *const steps[] = {
 	"CREATE TABLE label(id INTEGER PRIMARY KEY, name TEXT NOT NULL, value TEXT NOT NULL,"
@@ -237,9 +239,10 @@ static int check_version(struct store *s, int64_t *version, const char **why)
 }
 
 /*
- * auto_vacuum must be set before anything is written: then the file can shrink. Set again it would be written again,
- * and the disk may be full: for that the log and its index stay when the store is closed, too. A checkpoint every MiB
- * keeps what the log needs below the reserve. A commit is in the page cache, which outlives us, but not on the disk.
+ * auto_vacuum must be set before anything is written: then the file can shrink. Set again it would
+ * be written again, and the disk may be full: for that the log and its index stay when the store is
+ * closed, too. A checkpoint every MiB keeps what the log needs below the reserve. A commit is in
+ * the page cache, which outlives us, but not on the disk.
  */
 static int set_up_writer(struct store *s, int64_t version)
 {
@@ -292,7 +295,10 @@ int store_db__open(struct store *s, const char **why)
 	int rc, err;
 
 	*why = NULL;
-	/* Never open() and close() it: that would end the locks that this process has by other connections. */
+	/*
+	 * Never open() and close() it: that would end the locks that this process has by other
+	 * connections.
+	 */
 	if (stat(s->c.path, &st))
 		return -errno;
 	if (!S_ISREG(st.st_mode)) {

@@ -2,8 +2,8 @@
 #ifndef PYPERF_STORE_DB_H
 #define PYPERF_STORE_DB_H
 /*
- * What the writer and the readers of a store share: the connection, the tables, statements, and what SQLite's errors
- * mean. Private to store*.c.
+ * What the writer and the readers of a store share: the connection, the tables, statements, and
+ * what SQLite's errors mean. Private to store*.c.
  */
 #include <sqlite3.h>
 #include <stdbool.h>
@@ -15,15 +15,16 @@
 #include "store/store.h"
 
 /*
- * SQLite is loaded when a store is opened: linked with it, every start of the program would be longer by the binding
- * of its symbols. X(name of the function without "sqlite3_")
+ * SQLite is loaded when a store is opened: linked with it, every start of the program would be
+ * longer by the binding of its symbols. X(name of the function without "sqlite3_")
  */
 /* clang-format off */
 #define STORE_SQLITE(X)                                                                            \
 	X(bind_blob) X(bind_blob64) X(bind_int64) X(bind_text) X(busy_timeout)                     \
 	X(changes) X(clear_bindings) X(close) X(column_blob) X(column_bytes)                       \
 	X(column_int64) X(column_text) X(exec) X(extended_errcode)                                 \
-	X(extended_result_codes) X(file_control) X(finalize) X(get_autocommit) X(last_insert_rowid)                \
+	X(extended_result_codes) X(file_control) X(finalize) X(get_autocommit)                     \
+	X(last_insert_rowid)                                                                       \
 	X(open_v2) X(prepare_v2) X(prepare_v3) X(reset) X(step) X(system_errno)                    \
 	X(wal_checkpoint_v2)
 /* clang-format on */
@@ -37,7 +38,8 @@ struct store_sqlite {
 
 #define STORE_SUFFIX_MAX 16	     /* of the names beside the file */
 #define STORE_MIN_BYTES	 (16U << 20) /* the least max-size */
-#define STORE_BUSY_MS	 5000 /* to wait for each other: only while the log is recovered or emptied */
+/* To wait for each other: only while the log is recovered or emptied */
+#define STORE_BUSY_MS	 5000
 
 /* Statements that are run again and again, by name: X(name, SQL). */
 #define STORE_STATEMENTS(X)                                                                        \
@@ -109,7 +111,10 @@ struct store {
 	uint64_t busy_ns; /* another one holds it: until then nobody waits for that */
 };
 
-/* Negative errno of a result code other than SQLITE_OK, SQLITE_ROW and SQLITE_DONE. -EBADMSG: the file is damaged. */
+/*
+ * Negative errno of a result code other than SQLITE_OK, SQLITE_ROW and SQLITE_DONE. -EBADMSG: the
+ * file is damaged.
+ */
 int store_db__errno(const struct store *s, int rc);
 /* What it is called in messages. */
 const char *store_db__strerror(int err);
@@ -126,7 +131,10 @@ void store_db__unload(struct store *s);
 
 /* The statement, reset and without values; NULL: *err. Borrowed. */
 sqlite3_stmt *store_db__stmt(struct store *s, enum store_stmt which, int *err);
-/* Runs it to the end, and resets it. `out` (may be NULL): the first column of its first row, else unchanged. */
+/*
+ * Runs it to the end, and resets it. `out` (may be NULL): the first column of its first row, else
+ * unchanged.
+ */
 int store_db__run(struct store *s, sqlite3_stmt *stmt, int64_t *out);
 /* The same of a statement without values. */
 int store_db__do(struct store *s, enum store_stmt which, int64_t *out);

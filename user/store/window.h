@@ -4,8 +4,9 @@
 /*
  * What one service did in one window: the unit that the agent makes, stores and pushes.
  *
- * A window is finished when it is made: nothing in it changes any more. Its id is made of host, service and start, so
- * that who gets it twice can tell. Whoever hands one on owns all of it, until the call returns.
+ * A window is finished when it is made: nothing in it changes any more. Its id is made of host,
+ * service and start, so that who gets it twice can tell. Whoever hands one on owns all of it, until
+ * the call returns.
  */
 #include <stddef.h>
 #include <stdint.h>

@@ -126,8 +126,8 @@ void ksym__close(struct ksym *k)
 }
 
 /*
- * Code that the kernel made of BPF: /proc/kallsyms shows a module "bpf", "%pS" none. The kernel's own functions
- * have no such names.
+ * Code that the kernel made of BPF: /proc/kallsyms shows a module "bpf", "%pS" none. The kernel's
+ * own functions have no such names.
  */
 static bool is_bpf_image(const char *name)
 {
@@ -141,7 +141,10 @@ static bool is_bpf_image(const char *name)
 	return !strcmp(name, "bpf_dispatcher_xdp") || !strncmp(name, "bpf__", 5); /* struct_ops */
 }
 
-/* "name+0x1a/0x50 [module]" becomes "name [module]". False: an address, the kernel has no symbol there. */
+/*
+ * "name+0x1a/0x50 [module]" becomes "name [module]". False: an address, the kernel has no symbol
+ * there.
+ */
 static bool read_answer(char *text, uint64_t *offset)
 {
 	char *plus = strstr(text, "+0x"), *module;

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Names of native functions for people: those that Cython and mypyc make of Python functions, and parts of one
- * function that a linker named by itself.
+ * Names of native functions for people: those that Cython and mypyc make of Python functions, and
+ * parts of one function that a linker named by itself.
  *
  *	__pyx_pw_3pkg_3mod_3Cls_5method		Cls.method (mod.pyx)
  *	__pyx_gb_3pkg_3mod_6generator1		generator1 (mod.pyx)
  *	CPyDef_Cls___method			Cls.method (mod.py)
  *	work.cold.0, work.llvm.4711		work
  *
- * A name of Cython is a prefix for the kind of the function, the scopes around it, each with its length, and the
- * name of the function, behind a number for Python functions (Symtab.py, Naming.py and Nodes.py of Cython). The
- * path of the file tells which of the scopes are packages and the module. A wrapper and what it wraps have one
- * name. What has no reading, or two, stays as it is.
+ * A name of Cython is a prefix for the kind of the function, the scopes around it, each with its
+ * length, and the name of the function, behind a number for Python functions (Symtab.py, Naming.py
+ * and Nodes.py of Cython). The path of the file tells which of the scopes are packages and the
+ * module. A wrapper and what it wraps have one name. What has no reading, or two, stays as it is.
  */
 #include "symbolize/symbolize.h"
 
@@ -142,7 +142,10 @@ static bool take_scope(struct text *t, struct text *scope)
 	return true;
 }
 
-/* "__pyx_fuse_0" for each variant of a function with fused types; false: it cannot be told from the name. */
+/*
+ * "__pyx_fuse_0" for each variant of a function with fused types; false: it cannot be told from the
+ * name.
+ */
 static bool take_variant(struct text *name)
 {
 	size_t cnt;
@@ -180,9 +183,10 @@ static bool read_c_function(struct reading *r)
 }
 
 /*
- * The wrapper of a Python function always has a number, of 1 or more; what it wraps has none if it is the first
- * thing in its scope. "3get_item" is therefore function "get_item" with number 3 when it is a wrapper, and may
- * also be "item" in "get" when it is not. "3get_1d" has two readings as well.
+ * The wrapper of a Python function always has a number, of 1 or more; what it wraps has none if it
+ * is the first thing in its scope. "3get_item" is therefore function "get_item" with number 3 when
+ * it is a wrapper, and may also be "item" in "get" when it is not. "3get_1d" has two readings as
+ * well.
  */
 static bool read_python_function(struct reading *r, bool wrapper)
 {
@@ -255,8 +259,8 @@ static bool add_cython_name(struct strbuf *b, struct text t, const char *path)
 /* ---- mypyc ---- */
 
 /*
- * A dot became three underscores, and three underscores "___3_" (mypyc/namegen.py). Names that end in an
- * underscore before a dot read as if the next one began with it.
+ * A dot became three underscores, and three underscores "___3_" (mypyc/namegen.py). Names that end
+ * in an underscore before a dot read as if the next one began with it.
  */
 static bool add_dotted(struct strbuf *b, struct text t)
 {
@@ -278,7 +282,10 @@ static bool add_dotted(struct strbuf *b, struct text t)
 	return !empty;
 }
 
-/* Modules compiled together are in a library of another name; theirs stands in front of the function's. */
+/*
+ * Modules compiled together are in a library of another name; theirs stands in front of the
+ * function's.
+ */
 static bool add_mypyc_name(struct strbuf *b, struct text t, const char *path)
 {
 	static const char shared[] = "__mypyc";
@@ -300,7 +307,9 @@ static bool add_mypyc_name(struct strbuf *b, struct text t, const char *path)
 
 /* ---- All of them ---- */
 
-/* What compilers and linkers append to the name of a function of which they make several, or parts. */
+/*
+ * What compilers and linkers append to the name of a function of which they make several, or parts.
+ */
 static const char *const suffixes[] = {
 	".cold", ".warm", ".llvm", ".part", ".isra", ".constprop", ".lto_priv",
 };

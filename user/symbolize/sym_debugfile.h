@@ -9,8 +9,8 @@
  *   DIR/NAME, DIR/.debug/NAME, ROOT/DIR/NAME           by .gnu_debuglink; DIR is the file's own
  *   a server                                           by build id; see sym_debuginfod.h
  *
- * A candidate counts only if it is the file's: equal build ids prove it, different ones refute it, and
- * where one has none, the checksum in .gnu_debuglink decides.
+ * A candidate counts only if it is the file's: equal build ids prove it, different ones refute it,
+ * and where one has none, the checksum in .gnu_debuglink decides.
  */
 #include "elf/elf.h"
 #include "symbolize/sym_debuginfod.h"
@@ -26,8 +26,8 @@ struct sym_debugfile_places {
 extern const struct sym_debugfile_places sym_debugfile_default; /* DEBUG_ROOT alone */
 
 /*
- * The debug file of `ef` that has contents in `section` (".symtab", ".debug_info"); the caller closes
- * it. NULL and errno: ENOENT there is none, ENOMEM.
+ * The debug file of `ef` that has contents in `section` (".symtab", ".debug_info"); the caller
+ * closes it. NULL and errno: ENOENT there is none, ENOMEM.
  */
 struct elf_file *sym_debugfile__open(const struct elf_file *ef,
 				     const struct sym_debugfile_places *places,

@@ -3,12 +3,12 @@
 #define PYPERF_SYM_DEBUGINFOD_H
 /*
  * Debug files from servers, by build id (debuginfod(8)): only if the caller's environment has
- * DEBUGINFOD_URLS. libdebuginfod does it, with its own cache and settings (debuginfod_find_debuginfo(3));
- * it is loaded when it is needed, so it need not be installed.
+ * DEBUGINFOD_URLS. libdebuginfod does it, with its own cache and settings
+ * (debuginfod_find_debuginfo(3)); it is loaded when it is needed, so it need not be installed.
  *
- * A question waits for the network: ask after sampling. It runs in a process of its own, so neither time
- * nor libcurl's state is ours: a file may take DEBUGINFOD_FILE_S, all together DEBUGINFOD_RUN_S. Servers
- * that cannot be reached, or do not answer, are not asked again.
+ * A question waits for the network: ask after sampling. It runs in a process of its own, so neither
+ * time nor libcurl's state is ours: a file may take DEBUGINFOD_FILE_S, all together
+ * DEBUGINFOD_RUN_S. Servers that cannot be reached, or do not answer, are not asked again.
  */
 #include "elf/elf.h"
 
@@ -20,7 +20,10 @@ struct sym_debuginfod;
 /* NULL and errno: ENOENT no DEBUGINFOD_URLS, ENOMEM. */
 struct sym_debuginfod *sym_debuginfod__new(void);
 void sym_debuginfod__free(struct sym_debuginfod *d);
-/* A descriptor of the debug file of `ef`, for the caller, or negative errno: then the reason was printed. */
+/*
+ * A descriptor of the debug file of `ef`, for the caller, or negative errno: then the reason was
+ * printed.
+ */
 int sym_debuginfod__open(struct sym_debuginfod *d, const struct elf_file *ef);
 
 #endif /* PYPERF_SYM_DEBUGINFOD_H */

@@ -36,8 +36,8 @@ static void add_piece(const char *s, size_t len, void *opaque)
 	if (len > OUTPUT_MAX - (out->b->len - out->start))
 		/*
 		 * The callback cannot ask for an end, and going on silently could take years.
-		 * Leaving this way loses at most a small buffer of a Rust name in Punycode: all else
-		 * is on the stack.
+		 * Leaving this way loses at most a small buffer of a Rust name in Punycode: all
+		 * else is on the stack.
 		 */
 		longjmp(out->too_long, 1);
 	strbuf__add(out->b, s, len);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Runs in the child process of sym_inline.c, which ends it if it takes too long, so nothing here bounds
- * loops over what a file says; only what it could make us write, or recurse into.
+ * Runs in the child process of sym_inline.c, which ends it if it takes too long, so nothing here
+ * bounds loops over what a file says; only what it could make us write, or recurse into.
  *
- * One pass over the units of a file. Of a unit that holds any of the addresses, the tree of entries is
- * walked once, down to those that have code at one of them: a subprogram, and in it what was inlined.
+ * One pass over the units of a file. Of a unit that holds any of the addresses, the tree of entries
+ * is walked once, down to those that have code at one of them: a subprogram, and in it what was
+ * inlined.
  */
 #include "symbolize/sym_inline.h"
 
@@ -58,7 +59,10 @@ static size_t lower_bound(const struct reader *r, uint64_t addr)
 	return low;
 }
 
-/* Which of the addresses among[0 .. cnt) (NULL: all) the entry has code at, into hits. Their number. */
+/*
+ * Which of the addresses among[0 .. cnt) (NULL: all) the entry has code at, into hits. Their
+ * number.
+ */
 static size_t addresses_of(const struct reader *r, Dwarf_Die *die, const uint32_t *among,
 			   size_t cnt, uint32_t *hits)
 {
@@ -183,7 +187,9 @@ static void write_frame(struct reader *r, const char *name, const char *file, ui
 	fwrite(file ? file : "", 1, f.file_len, r->out);
 }
 
-/* A level stands at the place where the next one was inlined; the innermost one by the line table. */
+/*
+ * A level stands at the place where the next one was inlined; the innermost one by the line table.
+ */
 static void write_answer(struct reader *r, Dwarf_Die *unit, uint32_t query)
 {
 	const struct chain *c = &r->chains[query];

@@ -213,7 +213,10 @@ static int add_frame(struct sym_inline *s, const struct dwarf_frame *f, const ch
 	return (!out->name && f->name_len) || (!out->file && f->file_len) ? -ENOMEM : 0;
 }
 
-/* The next answer at *at of `b`, into the place that it is for. 0, -ENOMEM; -EBADMSG: it is cut short. */
+/*
+ * The next answer at *at of `b`, into the place that it is for. 0, -ENOMEM; -EBADMSG: it is cut
+ * short.
+ */
 static int take_answer(struct sym_inline *s, struct place *places, size_t cnt,
 		       const struct strbuf *b, size_t *at)
 {

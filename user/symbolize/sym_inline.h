@@ -4,8 +4,8 @@
 /*
  * Offsets in an ELF file -> source lines and the functions inlined there, from DWARF.
  *
- * libdw reads the DWARF, of files that other users made, in a child process without privileges, with
- * limits on memory, processor and time: what a file can reach is its own answers.
+ * libdw reads the DWARF, of files that other users made, in a child process without privileges,
+ * with limits on memory, processor and time: what a file can reach is its own answers.
  *
  *	sym_inline.c   the parent: starts the child, reads answers, remembers them
  *	sym_dwarf.c    the child: libdw
@@ -43,7 +43,8 @@ void sym_inline__set_places(struct sym_inline *s, const struct sym_debugfile_pla
 void sym_inline__set_limit(struct sym_inline *s, unsigned seconds);
 /*
  * Looks up what is not known of these offsets (any order). 0, also when the file has no DWARF;
- * -ENOMEM. What fails otherwise is printed, once a file, and leaves those offsets without an answer.
+ * -ENOMEM. What fails otherwise is printed, once a file, and leaves those offsets without an
+ * answer.
  */
 int sym_inline__load(struct sym_inline *s, const uint64_t *offsets, size_t cnt);
 /* The frames at an offset; 0: not known. Borrowed until the next load. */

@@ -21,8 +21,12 @@
 #define CODES_MAX	(1U << 18) /* functions of one file */
 #define CODES_USER	(3U << 17) /* of all files of one user */
 #define CODES_ALL	(1U << 19) /* of all users: 20 MiB, and as much while one file is settled */
-#define READ_MAX	(64ULL << 20) /* bytes read of one file in all; the code in a jitdump is not */
-/* CPU time of a round, in which the profiler does nothing else: one file, one user, all. The rest comes in the next ones. */
+/* Bytes read of one file in all; the code in a jitdump is not */
+#define READ_MAX	(64ULL << 20)
+/*
+ * CPU time of a round, in which the profiler does nothing else: one file, one user, all. The rest
+ * comes in the next ones.
+ */
 #define FILE_NS		200000000ULL
 #define USER_NS		250000000ULL
 #define ROUND_NS	350000000ULL
@@ -190,7 +194,9 @@ static size_t add_piece(struct code *out, size_t cnt, const struct code *c, uint
 	return cnt + 1;
 }
 
-/* At each address the latest code that covers it. out[] has room for 2 * cnt. The number of pieces. */
+/*
+ * At each address the latest code that covers it. out[] has room for 2 * cnt. The number of pieces.
+ */
 static size_t sweep(const struct code *codes, size_t cnt, struct heap *h, struct code *out)
 {
 	size_t next = 0, pieces = 0;
@@ -260,10 +266,10 @@ static struct code *find_code(const struct source *s, uint64_t addr)
 static void warn_codes(struct sym_jit *j, const struct source *s)
 {
 	if (!j->warned_codes)
-		log_warn(
-			"generated code: no room for more than %zu functions of a process of user %u: "
-			"the later ones have no names",
-			s->limit, (unsigned int)s->uid);
+		log_warn("generated code: no room for more than %zu functions of a process of user "
+			 "%u: "
+			 "the later ones have no names",
+			 s->limit, (unsigned int)s->uid);
 	j->warned_codes = true;
 }
 
@@ -272,7 +278,10 @@ static bool add_code(struct sym_jit *j, struct source *s, const struct code *c)
 {
 	if (c->end <= c->start) /* nothing, or it overflows */
 		return true;
-	/* Most of them may be outdated. Not each time that a few were: to settle costs more than to read. */
+	/*
+	 * Most of them may be outdated. Not each time that a few were: to settle costs more than to
+	 * read.
+	 */
 	if (s->cnt >= s->limit && s->cnt - s->settled > s->limit / 4)
 		settle(s);
 	if (s->cnt >= s->limit ||
@@ -288,8 +297,8 @@ static bool add_code(struct sym_jit *j, struct source *s, const struct code *c)
 /* ---- Reading on ---- */
 
 /*
- * The next piece of the file, from s->read_to on, into j->buf: the number of bytes, 0 at its end, or for
- * now.
+ * The next piece of the file, from s->read_to on, into j->buf: the number of bytes, 0 at its end,
+ * or for now.
  */
 static size_t read_on(struct sym_jit *j, struct source *s, size_t size)
 {
@@ -603,7 +612,9 @@ static void source__close(struct source *s)
 	*s = (struct source){ .fd = -1 };
 }
 
-/* What a process is called in its innermost pid namespace, and the user that its files belong to. */
+/*
+ * What a process is called in its innermost pid namespace, and the user that its files belong to.
+ */
 static int read_status(struct sym_jit *j, int proc_fd, unsigned *pid, uid_t *uid)
 {
 	const char *line, *last;

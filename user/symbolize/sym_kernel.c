@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Kernel addresses -> names. The kernel is asked for the addresses that occur (ksym.h) where it shows them in
- * kallsyms and lets us. What it does not name there, and all where it cannot be asked, is looked up in the list:
+ * Kernel addresses -> names. The kernel is asked for the addresses that occur (ksym.h) where it
+ * shows them in kallsyms and lets us. What it does not name there, and all where it cannot be
+ * asked, is looked up in the list:
  *
  *	ffffffff812a3b40 T vfs_read
  *	ffffffffc0401000 t nf_hook_slow	[nf_tables]
  *
- * Of several symbols at one address both ways give the first in the list, as the kernel's own stack traces do.
+ * Of several symbols at one address both ways give the first in the list, as the kernel's own stack
+ * traces do.
  *
  * kallsyms has no sizes. A function ends where the next symbol of any kind begins, so what is not
  * text is remembered while the file is read, as the end of the function in front of it. Behind the

@@ -12,8 +12,8 @@
  * section. Where symbols nest, the innermost one is the answer. Where they share a start and a
  * size, sym_alias.h says which.
  *
- * An offset that none of them names is in the function that an FDE begins at: "python3.11+0x13ad00",
- * by its address from where the file is loaded.
+ * An offset that none of them names is in the function that an FDE begins at:
+ * "python3.11+0x13ad00", by its address from where the file is loaded.
  *
  * What is kept is an array of 16 bytes per function and their names. Tables are read once, at the
  * first question, and given back to elf_file.
@@ -422,7 +422,10 @@ static int load_ranges(struct sym_native *s)
 	return err == -ENOENT ? 0 : err;
 }
 
-/* Functions that symbols name are not named by tables as well: people search for what the source says. */
+/*
+ * Functions that symbols name are not named by tables as well: people search for what the source
+ * says.
+ */
 static int add_python_tables(struct loader *l)
 {
 	struct sym_native *s = l->s;

@@ -8,8 +8,10 @@
 #include "base/hash.h"
 #include "python/pylines.h"
 
-#define BLOB_MAX	  ((size_t)MAX_BLOB_PIECES * BLOB_DATA) /* also of a name, wherever it is from */
-#define TABLE_MAX	  ((size_t)1 << 25) /* of a line table: twice the bytecode a frame word can name */
+/* Also of a name, wherever it is from */
+#define BLOB_MAX	  ((size_t)MAX_BLOB_PIECES * BLOB_DATA)
+/* Of a line table: twice the bytecode a frame word can name */
+#define TABLE_MAX	  ((size_t)1 << 25)
 #define ELLIPSIS	  0x2026
 #define NO_NAME		  "<unknown>"
 #define BLOB_BIT(kind)	  (1U << (kind))
@@ -468,7 +470,9 @@ static bool is_live(const struct code *code, const uint64_t *live, size_t cnt)
 	return bsearch(&code->id, live, cnt, sizeof(*live), by_id);
 }
 
-/* Without the idle ones; a copy, because strings and functions are not removed from their tables. */
+/*
+ * Without the idle ones; a copy, because strings and functions are not removed from their tables.
+ */
 static int drop_idle(struct sym_python *s)
 {
 	struct sym_python *kept = sym_python__new();

@@ -18,7 +18,7 @@
 #define SLOTS_MAX    96 /* of one PyType_Spec; typeslots.h has 83 */
 #define GROUP_MAX    64 /* claims on one function among which a base class is looked for */
 
-/* ---- The words of the file, relocated ---------------------------------------------------------- */
+/* ---- The words of the file, relocated -------------------------------------------------------- */
 
 /* A segment that is no code. */
 struct region {
@@ -160,7 +160,7 @@ static bool is_function_or_0(const struct reader *r, uint64_t addr)
 	return w.there && (w.pointer ? !w.value || is_function(r, w.value) : !w.value);
 }
 
-/* ---- Reading the file -------------------------------------------------------------------------- */
+/* ---- Reading the file ------------------------------------------------------------------------ */
 
 static int add_region(struct reader *r, uint64_t addr, uint64_t size)
 {
@@ -351,7 +351,7 @@ static int read_file(struct reader *r)
 	return err;
 }
 
-/* ---- Claims ------------------------------------------------------------------------------------ */
+/* ---- Claims ---------------------------------------------------------------------------------- */
 
 static int add_claim(struct reader *r, enum claim_rank rank, uint64_t owner, uint64_t base,
 		     uint64_t func, const char *before, const char *name, const char *after)
@@ -397,7 +397,7 @@ static int claim_slot(struct reader *r, uint64_t type, uint64_t base, const char
 	return add_claim(r, RANK_SLOT, type, base, w.value, "", of, after);
 }
 
-/* ---- Methods ----------------------------------------------------------------------------------- */
+/* ---- Methods --------------------------------------------------------------------------------- */
 
 #define METHOD_SIZE 32
 
@@ -490,7 +490,7 @@ static int claim_methods(struct reader *r, uint64_t addr, uint64_t owner, uint64
 	return err;
 }
 
-/* ---- Attributes -------------------------------------------------------------------------------- */
+/* ---- Attributes ------------------------------------------------------------------------------ */
 
 #define GETSET_SIZE 40
 #define GETSETS_MAX 1000
@@ -527,14 +527,17 @@ static int claim_getset(struct reader *r, uint64_t addr, uint64_t owner, uint64_
 	return err;
 }
 
-/* ---- Types ------------------------------------------------------------------------------------- */
+/* ---- Types ----------------------------------------------------------------------------------- */
 
 struct member {
 	uint16_t offset;
 	const char *name;
 };
 
-/* PyTypeObject, without the parts that are not functions. Offsets with an object's head of 24 bytes. */
+/*
+ * PyTypeObject, without the parts that are not functions. Offsets with an object's head of 24
+ * bytes.
+ */
 static const struct member type_slots[] = {
 	{ 48, "tp_dealloc" },	 { 64, "tp_getattr" },	 { 72, "tp_setattr" },
 	{ 88, "tp_repr" },	 { 120, "tp_hash" },	 { 128, "tp_call" },
@@ -688,7 +691,7 @@ static int claim_type(struct reader *r, uint64_t t)
 	return err ? err : claim_getset(r, t + TYPE_GETSET, t, base, of);
 }
 
-/* ---- Type specs -------------------------------------------------------------------------------- */
+/* ---- Type specs ------------------------------------------------------------------------------ */
 
 /* By the numbers of typeslots.h, from 1 on. */
 static const char *const spec_slots[] = {
@@ -824,7 +827,7 @@ static int claim_spec(struct reader *r, uint64_t spec)
 	return err;
 }
 
-/* ---- Modules ----------------------------------------------------------------------------------- */
+/* ---- Modules --------------------------------------------------------------------------------- */
 
 /* PyModuleDef from m_name on: {name, doc, size, methods, slots, traverse, clear, free} */
 static int claim_module(struct reader *r, uint64_t m)
@@ -840,7 +843,7 @@ static int claim_module(struct reader *r, uint64_t m)
 	return claim_methods(r, m + 24, m, 0, of);
 }
 
-/* ---- All of them ------------------------------------------------------------------------------- */
+/* ---- All of them ----------------------------------------------------------------------------- */
 
 /*
  * Whatever names something begins with, or contains, a pointer to a name. Free-threaded builds have

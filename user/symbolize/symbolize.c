@@ -3,7 +3,8 @@
  * stage    symbolize, in user space, after sampling or at the end of a window
  * input    a profile without names; the ELF files and code objects that were seen
  * output   one struct sym per distinct frame, frame_syms[] parallel to frames[]
- * cost     one look-up per distinct frame word; the symbols of a file are read at the first question
+ * cost     one look-up per distinct frame word; the symbols of a file are read at the first
+ *          question
  * failure  what has no name stays without one; only lack of memory fails the run
  */
 #include "symbolize/symbolize.h"
@@ -498,9 +499,9 @@ static int by_word(const void *a_, const void *b_, void *words_)
 }
 
 /*
- * Behind each file: within the budget again. What earlier runs used goes first, the longest unused before
- * all. What this run used will be used by the next one, in the same order, so not all of it can be had:
- * the file at hand gives way, and the others will be there.
+ * Behind each file: within the budget again. What earlier runs used goes first, the longest unused
+ * before all. What this run used will be used by the next one, in the same order, so not all of it
+ * can be had: the file at hand gives way, and the others will be there.
  */
 static void trim_symbols(struct run *r, struct native_file *current)
 {

@@ -43,8 +43,9 @@ void sym_native__free(struct sym_native *s);
  */
 bool sym_native__find(struct sym_native *s, uint64_t offset, struct strbuf *name, uint64_t *start);
 /*
- * For an offset that no symbol covers: the function or part of one that begins at or below it, by .eh_frame_hdr,
- * as the file's name and the distance from where the file is loaded: "python3.11+0x13ad00", the same in each run.
+ * For an offset that no symbol covers: the function or part of one that begins at or below it, by
+ * .eh_frame_hdr, as the file's name and the distance from where the file is loaded:
+ * "python3.11+0x13ad00", the same in each run.
  */
 bool sym_native__find_start(struct sym_native *s, uint64_t offset, struct strbuf *name,
 			    uint64_t *start);
@@ -56,16 +57,17 @@ void sym_native__unload(struct sym_native *s);
 void sym_demangle(struct strbuf *b, const char *mangled);
 
 /*
- * Appends what people call a native function of the ELF file `path`: demangled, as Python's compilers knew it
- * ("inner (cymod.pyx)"), without the parts of one function that a linker makes ("f.cold.0"). See sym_compiled.c.
+ * Appends what people call a native function of the ELF file `path`: demangled, as Python's
+ * compilers knew it ("inner (cymod.pyx)"), without the parts of one function that a linker makes
+ * ("f.cold.0"). See sym_compiled.c.
  */
 void sym_native_name(struct strbuf *b, const char *symbol, const char *path);
 
 /* ---- kernel ---- */
 struct sym_kernel;
 /*
- * Reads `path`, or with NULL asks the kernel, and reads /proc/kallsyms when it has to. NULL and errno: EPERM when all
- * addresses read as zero (kernel.kptr_restrict without CAP_SYSLOG).
+ * Reads `path`, or with NULL asks the kernel, and reads /proc/kallsyms when it has to. NULL and
+ * errno: EPERM when all addresses read as zero (kernel.kptr_restrict without CAP_SYSLOG).
  */
 struct sym_kernel *sym_kernel__open(const char *path);
 void sym_kernel__close(struct sym_kernel *k);
@@ -98,17 +100,18 @@ int sym_python__on_code(struct sym_python *s, const struct ev_code *ev, size_t s
  */
 int sym_python__missing(const struct sym_python *s, uint64_t code_id);
 /*
- * Supplies a whole blob that user space read itself: info->size raw bytes as in the target's memory,
- * with the width and flags of what was read (BPF may not have known them). 0, -ENOENT, -EINVAL,
- * -EEXIST (not missing), -E2BIG, -ENOMEM.
+ * Supplies a whole blob that user space read itself: info->size raw bytes as in the target's
+ * memory, with the width and flags of what was read (BPF may not have known them). 0, -ENOENT,
+ * -EINVAL, -EEXIST (not missing), -E2BIG, -ENOMEM.
  */
 int sym_python__supply(struct sym_python *s, uint64_t code_id, enum blob_kind kind,
 		       const void *data, const struct blob_info *info);
 /* False: not known. Incomplete names end in U+2026; a code without a name is "<unknown>". */
 bool sym_python__find(const struct sym_python *s, uint64_t code_id, struct py_function *out);
 /*
- * The line at a bytecode offset; 0: no line. The first line for OFFSET_NOT_STARTED, and for instructions before
- * the first that has a line: from 3.10 on, what makes cells and copies free variables has none.
+ * The line at a bytecode offset; 0: no line. The first line for OFFSET_NOT_STARTED, and for
+ * instructions before the first that has a line: from 3.10 on, what makes cells and copies free
+ * variables has none.
  */
 uint32_t sym_python__line(const struct sym_python *s, uint64_t code_id, uint32_t offset);
 
@@ -117,8 +120,8 @@ size_t sym_python__memory(const struct sym_python *s);
 uint64_t sym_python__last_id(const struct sym_python *s); /* the highest code id so far */
 #define SYM_PYTHON_BUDGET ((size_t)64 << 10)
 /*
- * There is more than `budget` bytes, and a quarter more than what was left by then; or one sweep of two was done. Not
- * twice as much: where few are new, that lets memory grow for half an hour.
+ * There is more than `budget` bytes, and a quarter more than what was left by then; or one sweep of
+ * two was done. Not twice as much: where few are new, that lets memory grow for half an hour.
  */
 bool sym_python__wants_sweep(const struct sym_python *s, size_t budget);
 /* Rounds are the caller's. */
@@ -126,8 +129,9 @@ void sym_python__begin_round(struct sym_python *s);
 /* Somebody has asked for its name in this round or the one before, or it is not known yet. */
 bool sym_python__was_named(const struct sym_python *s, uint64_t code_id);
 /*
- * Every second one forgets the code objects that were known at the first and not among the `live` ids of both;
- * `live` is put in order. 0 or -ENOMEM: nothing is forgotten. Numbers of functions change.
+ * Every second one forgets the code objects that were known at the first and not among the `live`
+ * ids of both; `live` is put in order. 0 or -ENOMEM: nothing is forgotten. Numbers of functions
+ * change.
  */
 int sym_python__sweep(struct sym_python *s, uint64_t *live, size_t cnt);
 
@@ -137,7 +141,10 @@ struct symbolizer *symbolizer__new(void);
 void symbolizer__free(struct symbolizer *s);
 struct sym_python *symbolizer__python(struct symbolizer *s); /* borrowed */
 struct sym_jit *symbolizer__jit(struct symbolizer *s);	     /* borrowed */
-/* `ef` is borrowed and must live as long as the symbolizer has it. -EEXIST, -EINVAL: `file` is taken, or no id. */
+/*
+ * `ef` is borrowed and must live as long as the symbolizer has it. -EEXIST, -EINVAL: `file` is
+ * taken, or no id.
+ */
 int symbolizer__add_file(struct symbolizer *s, uint32_t file, const struct elf_file *ef);
 /* From now on there are no names for it. The number is not free again. */
 void symbolizer__remove_file(struct symbolizer *s, uint32_t file);
@@ -151,15 +158,16 @@ struct file_sink symbolizer__sink(struct symbolizer *s);
 
 struct symbolize_opts {
 	bool lines; /* false: Python frames of one function share one sym without a line */
-	bool inlines; /* native frames: source lines, and the functions inlined there; see sym_inline.h */
+	/* native frames: source lines, and the functions inlined there; see sym_inline.h */
+	bool inlines;
 	size_t symbols_budget; /* bytes; 0: SYMBOLS_BUDGET */
 };
 
 /*
- * Gives every frame of `p` a sym: one per place of a Python program, one per word of all others, and one
- * more for each function inlined there. 0 or -ENOMEM; p->frame_syms is NULL then. Does nothing when no
- * stack was added since the last run; otherwise p->syms is made anew. Files are taken one after the
- * other, and what was read of them is kept for the next run, up to a budget.
+ * Gives every frame of `p` a sym: one per place of a Python program, one per word of all others,
+ * and one more for each function inlined there. 0 or -ENOMEM; p->frame_syms is NULL then. Does
+ * nothing when no stack was added since the last run; otherwise p->syms is made anew. Files are
+ * taken one after the other, and what was read of them is kept for the next run, up to a budget.
  */
 int symbolizer__run(struct symbolizer *s, struct profile *p, const struct symbolize_opts *o);
 

@@ -24,7 +24,10 @@ static uint64_t find_gil(const struct hostwalk *h, const struct hoststack *st,
 	return gil;
 }
 
-/* A waiter sleeps on a futex in one of the GIL's locks (take_gil() and drop_gil(), Python/ceval_gil.c). */
+/*
+ * A waiter sleeps on a futex in one of the GIL's locks (take_gil() and drop_gil(),
+ * Python/ceval_gil.c).
+ */
 static bool waits_for(const struct thread_now *t, uint64_t locks, uint64_t size)
 {
 	const char *name = t->flags & THREAD_REGS ? syscall_name(t->syscall) : NULL;

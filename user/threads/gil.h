@@ -2,11 +2,12 @@
 #ifndef PYPERF_GIL_H
 #define PYPERF_GIL_H
 /*
- * What a thread has to do with the GIL of its interpreter, by what lies in the memory of its process. No
- * symbol is needed, nothing is stopped; CPython 3.7.4 to 3.15, not free-threaded builds, which have none.
+ * What a thread has to do with the GIL of its interpreter, by what lies in the memory of its
+ * process. No symbol is needed, nothing is stopped; CPython 3.7.4 to 3.15, not free-threaded
+ * builds, which have none.
  *
- * The process runs on meanwhile: of two threads that were looked at one after the other both may have
- * held it, and only what was seen last is still likely to be true.
+ * The process runs on meanwhile: of two threads that were looked at one after the other both may
+ * have held it, and only what was seen last is still likely to be true.
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -16,7 +17,8 @@
 
 struct gil_look {
 	uint64_t
-		addr; /* which GIL: each interpreter may have its own; 0: not known, or there is none */
+		/* which GIL: each interpreter may have its own; 0: not known, or there is none */
+		addr;
 	bool holds, waits; /* not both */
 };
 

@@ -88,8 +88,8 @@ static void note_frame(const struct walk *w, __u64 frame)
 }
 
 /*
- * Built anew: what the kernel has can only be read with CAP_SYS_ADMIN (bpf_map_get_fd_by_id()). Once per
- * file in which a frame lies.
+ * Built anew: what the kernel has can only be read with CAP_SYS_ADMIN (bpf_map_get_fd_by_id()).
+ * Once per file in which a frame lies.
  */
 static void *uw_table(__u32 index)
 {
@@ -235,7 +235,9 @@ static void load_thread(struct walk *w, const struct thread_now *t)
 	w->exact_pc = !!(t->flags & THREAD_REGS);
 }
 
-/* All Python frames in interpreter n of the process; 0: it has none there. As in bpf/sample.bpf.h. */
+/*
+ * All Python frames in interpreter n of the process; 0: it has none there. As in bpf/sample.bpf.h.
+ */
 static bool walk_interp(struct walk *w, uint32_t n, bool frames)
 {
 	if (n >= w->interp_cnt || load_interp(w, n))
@@ -247,7 +249,10 @@ static bool walk_interp(struct walk *w, uint32_t n, bool frames)
 	return w->py_cnt || w->flags & WALK_PY_LOST || (!frames && w->tstate);
 }
 
-/* Of a thread with states in several interpreters, that of the innermost; 0: without a walk, it is not known. */
+/*
+ * Of a thread with states in several interpreters, that of the innermost; 0: without a walk, it is
+ * not known.
+ */
 static uint64_t innermost_state(const struct walk *w, bool walked)
 {
 	if (w->run_cnt > 1 && !walked)

@@ -2,15 +2,15 @@
 #ifndef PYPERF_HOSTWALK_H
 #define PYPERF_HOSTWALK_H
 /*
- * The stack of a thread that does not run, from outside of its process: the walkers and the merge of bpf/,
- * compiled for the host over process_vm_readv(). Frame words are those of the sampler: file ids are the
- * process table's, code objects are announced to the caller as BPF does it, so the later stages give them
- * names.
+ * The stack of a thread that does not run, from outside of its process: the walkers and the merge
+ * of bpf/, compiled for the host over process_vm_readv(). Frame words are those of the sampler:
+ * file ids are the process table's, code objects are announced to the caller as BPF does it, so the
+ * later stages give them names.
  *
- * The process runs on meanwhile. Whoever calls has to make sure that the thread did not run between the
- * look at its registers and the end of the walk (struct thread_now in bpf/pyperf.h), and to try again if
- * it did. Nothing that is read is believed: what a changing process shows ends in a marker or is thrown
- * away, never in a loop.
+ * The process runs on meanwhile. Whoever calls has to make sure that the thread did not run between
+ * the look at its registers and the end of the walk (struct thread_now in bpf/pyperf.h), and to try
+ * again if it did. Nothing that is read is believed: what a changing process shows ends in a marker
+ * or is thrown away, never in a loop.
  *
  *	h = hostwalk__new(pt, &maps, &sink);
  *	hostwalk__begin(h, process);
@@ -41,9 +41,9 @@ struct hostwalk *hostwalk__new(const struct process_table *pt, const struct proc
 void hostwalk__free(struct hostwalk *h);
 
 /*
- * The process whose threads come next: takes over its mappings and interpreters. To be called again when
- * the process table has looked again. 0; -ENODATA: the process is not analysed; -EPERM, -ENOSYS: its
- * memory cannot be read; -ESRCH; -ENOMEM.
+ * The process whose threads come next: takes over its mappings and interpreters. To be called again
+ * when the process table has looked again. 0; -ENODATA: the process is not analysed; -EPERM,
+ * -ENOSYS: its memory cannot be read; -ESRCH; -ENOMEM.
  */
 int hostwalk__begin(struct hostwalk *h, const struct process *p);
 /* A thread with THREAD_REGS. */

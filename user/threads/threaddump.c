@@ -190,8 +190,8 @@ static int look(struct dumper *d)
 /* ---- threads that run ------------------------------------------------------------------------ */
 
 /*
- * It ends early for a reason that need not be there at the next sample: a sampler cannot wait for a page that the
- * kernel is moving, and a frame that is being entered is soon linked.
+ * It ends early for a reason that need not be there at the next sample: a sampler cannot wait for a
+ * page that the kernel is moving, and a frame that is being entered is soon linked.
  */
 static bool is_cut(const struct profile *p, const struct profile_stack *st)
 {

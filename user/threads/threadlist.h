@@ -2,8 +2,9 @@
 #ifndef PYPERF_THREADLIST_H
 #define PYPERF_THREADLIST_H
 /*
- * The threads of a process as they are now: numbers, states, registers, kernel stacks. The kernel lists
- * them (a BPF iterator over tasks, bpf/threads.bpf.c); nothing is stopped, and no ptrace is used.
+ * The threads of a process as they are now: numbers, states, registers, kernel stacks. The kernel
+ * lists them (a BPF iterator over tasks, bpf/threads.bpf.c); nothing is stopped, and no ptrace is
+ * used.
  *
  *	struct threadlist *l = threadlist__open(4711);
  *

@@ -2,8 +2,8 @@
 #ifndef PYPERF_CANVAS_H
 #define PYPERF_CANVAS_H
 /*
- * A picture of a terminal's screen: texts at places. topview draws on it, screen shows it; neither knows
- * of the other.
+ * A picture of a terminal's screen: texts at places. topview draws on it, screen shows it; neither
+ * knows of the other.
  *
  *	canvas__begin(&c, rows, cols);
  *	canvas__put(&c, 0, 0, cols, CANVAS_BOLD, "name", 4, CUT_END);

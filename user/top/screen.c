@@ -45,7 +45,7 @@ struct screen {
 	char message[MESSAGE_MAX];
 };
 
-/* ---- when all else fails ---------------------------------------------------------------------- */
+/* ---- when all else fails --------------------------------------------------------------------- */
 
 /* Global because a handler is given nothing. */
 static struct {
@@ -55,7 +55,10 @@ static struct {
 	int stderr_fd; /* the real one; -1 */
 } emergency = { .stderr_fd = -1 };
 
-/* tcsetattr(), dup2() and write() may be called here (signal-safety(7)). SA_RESETHAND: then it is fatal. */
+/*
+ * tcsetattr(), dup2() and write() may be called here (signal-safety(7)). SA_RESETHAND: then it is
+ * fatal.
+ */
 static void on_fatal(int sig)
 {
 	ssize_t n = write(STDOUT_FILENO, emergency.leave, emergency.len);
@@ -102,7 +105,7 @@ static void end_emergency(const struct screen *s)
 		sigaction(fatal_signals[i], &s->old[i], NULL);
 }
 
-/* ---- messages --------------------------------------------------------------------------------- */
+/* ---- messages -------------------------------------------------------------------------------- */
 
 static void hold_messages(struct screen *s)
 {
@@ -170,7 +173,7 @@ const char *screen__message(struct screen *s)
 	return line ? line + 1 : s->message;
 }
 
-/* ---- open and close --------------------------------------------------------------------------- */
+/* ---- open and close -------------------------------------------------------------------------- */
 
 static int bad_term(const char *reason)
 {
@@ -280,7 +283,7 @@ void screen__close(struct screen *s)
 	free(s);
 }
 
-/* ---- signals ---------------------------------------------------------------------------------- */
+/* ---- signals --------------------------------------------------------------------------------- */
 
 int screen__signal_fd(const struct screen *s)
 {
@@ -330,7 +333,7 @@ bool screen__signals(struct screen *s)
 	return any;
 }
 
-/* ---- keys ------------------------------------------------------------------------------------- */
+/* ---- keys ------------------------------------------------------------------------------------ */
 
 static uint32_t special_key(wint_t c)
 {
@@ -389,7 +392,7 @@ bool screen__is_gone(const struct screen *s)
 	       (in.revents & POLLIN && (ioctl(STDIN_FILENO, FIONREAD, &waiting) || !waiting));
 }
 
-/* ---- pictures --------------------------------------------------------------------------------- */
+/* ---- pictures -------------------------------------------------------------------------------- */
 
 void screen__size(const struct screen *s, unsigned *rows, unsigned *cols)
 {

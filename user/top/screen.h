@@ -4,11 +4,11 @@
 /*
  * The terminal as a screen: shows a canvas, gives keys. The only user of curses.
  *
- * The terminal is left as it was: modes, cursor and, on terminals that have two screens, what was on it.
- * That holds for screen__close(), for Ctrl-Z (SIGTSTP) and for signals that end the program by a fault
- * or SIGQUIT. The caller holds SIGINT, SIGTERM and SIGHUP (signals.h) while the screen is open. What is
- * written to stderr meanwhile would spoil the picture: if that is a terminal, it is held and comes out
- * at the end.
+ * The terminal is left as it was: modes, cursor and, on terminals that have two screens, what was
+ * on it. That holds for screen__close(), for Ctrl-Z (SIGTSTP) and for signals that end the program
+ * by a fault or SIGQUIT. The caller holds SIGINT, SIGTERM and SIGHUP (signals.h) while the screen
+ * is open. What is written to stderr meanwhile would spoil the picture: if that is a terminal, it
+ * is held and comes out at the end.
  *
  *	if (screen__check())
  *		return 1;
@@ -28,7 +28,9 @@
 
 struct screen;
 
-/* Standard input and output are a terminal that can be used. 0, or negative errno after a message. */
+/*
+ * Standard input and output are a terminal that can be used. 0, or negative errno after a message.
+ */
 int screen__check(void);
 /* screen__check() was 0. NULL after a message. Sets the program's LC_CTYPE to UTF-8. */
 struct screen *screen__open(void);

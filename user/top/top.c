@@ -55,7 +55,7 @@ struct live {
 	bool stop;
 };
 
-/* ---- what there is ---------------------------------------------------------------------------- */
+/* ---- what there is --------------------------------------------------------------------------- */
 
 /* Arguments with blanks between; "" when they cannot be read. */
 static void read_command(uint32_t tgid, char command[MAX_COMMAND])
@@ -129,7 +129,7 @@ static int note_processes(struct live *l)
 	return err;
 }
 
-/* ---- the threads of the process that is looked into ------------------------------------------- */
+/* ---- the threads of the process that is looked into ------------------------------------------ */
 
 static void close_threads(struct live *l)
 {
@@ -212,7 +212,9 @@ static void take_name(void *ctx, uint32_t tid, const char *name)
 	snprintf(n->name, sizeof(n->name), "%s", name);
 }
 
-/* Samples bring names with them; those that sleep have to be asked for. Not cheap: when one is new. */
+/*
+ * Samples bring names with them; those that sleep have to be asked for. Not cheap: when one is new.
+ */
 static void read_names(struct live *l, const struct process *p)
 {
 	const struct process_table *procs = session__procs(l->session);
@@ -285,7 +287,7 @@ static int note_threads(struct live *l)
 	return err;
 }
 
-/* ---- an interval ------------------------------------------------------------------------------ */
+/* ---- an interval ----------------------------------------------------------------------------- */
 
 static int no_memory(int err)
 {
@@ -353,7 +355,7 @@ static int draw(struct live *l)
 	return no_memory(err ? err : screen__show(l->screen, &l->canvas));
 }
 
-/* ---- what happens ----------------------------------------------------------------------------- */
+/* ---- what happens ---------------------------------------------------------------------------- */
 
 static void on_signals(struct live *l)
 {
@@ -430,7 +432,7 @@ static int follow(struct live *l)
 	return err;
 }
 
-/* ---- all -------------------------------------------------------------------------------------- */
+/* ---- all ------------------------------------------------------------------------------------- */
 
 static int open_all(struct live *l)
 {

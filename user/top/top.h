@@ -2,8 +2,8 @@
 #ifndef PYPERF_TOP_H
 #define PYPERF_TOP_H
 /*
- * Samples and shows it while it goes on: session -> one profile per interval -> topmodel -> topview ->
- * screen. Thin: its order is that of a run.
+ * Samples and shows it while it goes on: session -> one profile per interval -> topmodel -> topview
+ * -> screen. Thin: its order is that of a run.
  */
 #include <stdbool.h>
 

@@ -62,7 +62,7 @@ struct topmodel {
 	struct strbuf name, place; /* scratch */
 };
 
-/* ---- strings ---------------------------------------------------------------------------------- */
+/* ---- strings --------------------------------------------------------------------------------- */
 
 static void cut(struct strbuf *b)
 {
@@ -97,7 +97,7 @@ static int replace(struct topmodel *m, char **at, const char *s)
 	return 0;
 }
 
-/* ---- processes and threads -------------------------------------------------------------------- */
+/* ---- processes and threads ------------------------------------------------------------------- */
 
 static uint64_t thread_key(uint32_t space, uint32_t tid)
 {
@@ -264,7 +264,7 @@ const struct top_thread *topmodel__gil_holder(const struct topmodel *m, uint32_t
 	return NULL;
 }
 
-/* ---- functions -------------------------------------------------------------------------------- */
+/* ---- functions ------------------------------------------------------------------------------- */
 
 static int add_function(struct topmodel *m, uint64_t hash, const struct function *f)
 {
@@ -316,7 +316,7 @@ struct top_function topmodel__function(const struct topmodel *m, uint32_t functi
 	};
 }
 
-/* ---- counting --------------------------------------------------------------------------------- */
+/* ---- counting -------------------------------------------------------------------------------- */
 
 static uint64_t hash_cell(const struct topmodel *m, const struct key *key)
 {
@@ -521,7 +521,7 @@ static uint32_t *map_functions(struct topmodel *m, const struct profile *p)
 	return NULL;
 }
 
-/* ---- what has ended --------------------------------------------------------------------------- */
+/* ---- what has ended -------------------------------------------------------------------------- */
 
 static bool is_over(const struct topmodel *m, const struct top_process *p)
 {
@@ -635,7 +635,7 @@ static int compact(struct topmodel *m)
 	return err ? err : compact_processes(m);
 }
 
-/* ---- the interval ----------------------------------------------------------------------------- */
+/* ---- the interval ---------------------------------------------------------------------------- */
 
 static void begin_interval(struct topmodel *m, uint64_t duration_ns)
 {
@@ -702,7 +702,7 @@ void topmodel__samples(const struct topmodel *m, uint32_t space, uint32_t tid, u
 	}
 }
 
-/* ---- rows ------------------------------------------------------------------------------------- */
+/* ---- rows ------------------------------------------------------------------------------------ */
 
 void top_rows__free(struct top_rows *r)
 {
@@ -767,7 +767,9 @@ static void add_cell(const struct topmodel *m, const struct top_query *q, struct
 	row->total_all += c->all.total;
 }
 
-/* Without native frames: a function of another kind is what a stack without Python is charged to. */
+/*
+ * Without native frames: a function of another kind is what a stack without Python is charged to.
+ */
 static bool is_shown(const struct topmodel *m, const struct top_query *q, struct top_row *row)
 {
 	if (q->native || m->functions[row->function].kind == SYM_PYTHON)
@@ -883,7 +885,7 @@ int topmodel__rows(struct topmodel *m, const struct top_query *q, struct top_row
 	}
 }
 
-/* ---- all -------------------------------------------------------------------------------------- */
+/* ---- all ------------------------------------------------------------------------------------- */
 
 struct topmodel *topmodel__new(void)
 {

@@ -2,8 +2,8 @@
 #ifndef PYPERF_TOPMODEL_H
 #define PYPERF_TOPMODEL_H
 /*
- * What `top` knows: samples by process, thread, function and line, of the last interval and since the
- * start. Needs no terminal, no kernel and no living process.
+ * What `top` knows: samples by process, thread, function and line, of the last interval and since
+ * the start. Needs no terminal, no kernel and no living process.
  *
  *	topmodel__begin_processes(m);
  *	for each process:  topmodel__set_process(m, &info);
@@ -11,14 +11,14 @@
  *	topmodel__add(m, profile, duration_ns);		one interval, with names
  *	topmodel__rows(m, &query, &rows);
  *
- * A profile is folded in and not needed afterwards. What is kept is bounded: processes that have ended
- * are added up in one row after ten seconds, with their functions; so are, when the table gets large,
- * threads that did not run for a minute. When it is full, samples still count for their process and
- * thread, and topmodel__unlisted() says how many have no function.
+ * A profile is folded in and not needed afterwards. What is kept is bounded: processes that have
+ * ended are added up in one row after ten seconds, with their functions; so are, when the table
+ * gets large, threads that did not run for a minute. When it is full, samples still count for their
+ * process and thread, and topmodel__unlisted() says how many have no function.
  *
- * Counts are samples. The `own` count of a function is those in it or in native code that it called, the
- * `self` count only those in itself. A stack without Python is charged to its innermost frame. Totals
- * count a stack once, however often the function is in it.
+ * Counts are samples. The `own` count of a function is those in it or in native code that it
+ * called, the `self` count only those in itself. A stack without Python is charged to its innermost
+ * frame. Totals count a stack once, however often the function is in it.
  *
  * All strings are safe for a terminal (str_sanitise()) and bounded.
  */
@@ -37,7 +37,9 @@ struct top_count {
 	uint64_t self, own, total;
 };
 
-/* A process, as the caller knows it; strings of any content, borrowed for the call, none is NULL. */
+/*
+ * A process, as the caller knows it; strings of any content, borrowed for the call, none is NULL.
+ */
 struct top_process_info {
 	uint32_t space, tgid;
 	const char *comm;
@@ -139,8 +141,8 @@ int topmodel__set_process(struct topmodel *m, const struct top_process_info *inf
 void topmodel__end_processes(struct topmodel *m);
 
 /*
- * The threads of one process, also those that were never sampled; the others are not looked at, and what
- * was known of them is forgotten. 0 or -ENOMEM.
+ * The threads of one process, also those that were never sampled; the others are not looked at, and
+ * what was known of them is forgotten. 0 or -ENOMEM.
  */
 void topmodel__begin_threads(struct topmodel *m);
 int topmodel__set_thread(struct topmodel *m, uint32_t space, const struct top_thread_info *info);

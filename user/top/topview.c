@@ -44,8 +44,8 @@ struct column {
 #define MAX_COLUMNS 7
 
 /*
- * Names of others come last in their row: should the terminal take a character to be wider than the C
- * library does, nothing behind it moves.
+ * Names of others come last in their row: should the terminal take a character to be wider than the
+ * C library does, nothing behind it moves.
  */
 static const struct table {
 	struct column columns[MAX_COLUMNS];
@@ -173,7 +173,7 @@ uint32_t topview__process(const struct topview *v)
 	return v->pages[v->depth].query.space;
 }
 
-/* ---- texts ------------------------------------------------------------------------------------ */
+/* ---- texts ----------------------------------------------------------------------------------- */
 
 /* Five characters or fewer, so that columns hold. */
 static void add_percent(struct strbuf *b, double percent)
@@ -344,7 +344,7 @@ static void add_cell(struct strbuf *b, const struct context *x, const struct top
 	}
 }
 
-/* ---- sorting and filtering -------------------------------------------------------------------- */
+/* ---- sorting and filtering ------------------------------------------------------------------- */
 
 static int cmp_numbers(uint64_t a, uint64_t b)
 {
@@ -468,7 +468,7 @@ static int fill_rows(const struct context *x, struct topview *v)
 	return 0;
 }
 
-/* ---- the head --------------------------------------------------------------------------------- */
+/* ---- the head -------------------------------------------------------------------------------- */
 
 static void add_title(struct strbuf *b, const struct context *x)
 {
@@ -600,7 +600,7 @@ static unsigned draw_head(const struct context *x, struct topview *v, struct can
 	return row;
 }
 
-/* ---- the table -------------------------------------------------------------------------------- */
+/* ---- the table ------------------------------------------------------------------------------- */
 
 struct layout {
 	unsigned at[MAX_COLUMNS], width[MAX_COLUMNS]; /* width 0: not shown */
@@ -730,7 +730,7 @@ static void draw_table(const struct context *x, struct topview *v, struct canvas
 		canvas__puts(c, from, 0, CANVAS_DIM, why_empty(x));
 }
 
-/* ---- help ------------------------------------------------------------------------------------- */
+/* ---- help ------------------------------------------------------------------------------------ */
 
 static const char *const help_lines[] = {
 	"Keys",
@@ -798,7 +798,7 @@ static void draw_bottom(const struct context *x, struct topview *v, struct canva
 	}
 }
 
-/* ---- a picture -------------------------------------------------------------------------------- */
+/* ---- a picture ------------------------------------------------------------------------------- */
 
 int topview__draw(struct topview *v, struct topmodel *m, const struct top_status *st,
 		  struct canvas *c)
@@ -825,7 +825,7 @@ int topview__draw(struct topview *v, struct topmodel *m, const struct top_status
 	return c->err;
 }
 
-/* ---- keys ------------------------------------------------------------------------------------- */
+/* ---- keys ------------------------------------------------------------------------------------ */
 
 static void go_to(struct topview *v, unsigned depth, const struct top_query *q)
 {

@@ -2,8 +2,8 @@
 #ifndef PYPERF_TOPVIEW_H
 #define PYPERF_TOPVIEW_H
 /*
- * What `top` shows of a model, and what keys do: which table of whom, sorted and filtered how, where the
- * cursor is. Draws on a canvas; needs no terminal.
+ * What `top` shows of a model, and what keys do: which table of whom, sorted and filtered how,
+ * where the cursor is. Draws on a canvas; needs no terminal.
  *
  *	pyperf-bpf top - 0:42, 99 Hz on 8 CPUs, every 1 s
  *	792 samples asked, 790 delivered = 198 counted + 592 filtered + 0 lost; 99.9% complete

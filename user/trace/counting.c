@@ -33,7 +33,8 @@ struct counting {
 	struct tracer *tracer;
 	int signal_fd, pid_fd;
 	bool over,
-		gone; /* the user, or the time, ends it; the process has ended or is another program */
+		/* the user, or the time, ends it; the process has ended or is another program */
+		gone;
 	uint64_t start_ns, last_ns;
 	uint64_t last_cpu_ns, last_hits;
 	struct traced_list now, before; /* counts at this table and at the one before */
@@ -136,7 +137,10 @@ static uint64_t hits(const struct counting *c)
 	return c->hits + n[TRACE_CTR_other] + n[TRACE_CTR_unknown] + n[TRACE_CTR_lost_full];
 }
 
-/* What the hits since the last call took of the CPU time of the process, without which it had so much less to do. */
+/*
+ * What the hits since the last call took of the CPU time of the process, without which it had so
+ * much less to do.
+ */
 static void take_rate(struct counting *c)
 {
 	uint64_t ns = now_ns(), cpu = cpu_ns(c->o->pid), hit = hits(c);
@@ -145,7 +149,10 @@ static void take_rate(struct counting *c)
 
 	c->rate = ns > c->last_ns ? (double)(hit - c->last_hits) * 1e9 / (double)(ns - c->last_ns)
 				  : 0;
-	/* Without the CPU time, or when the price is more than all of it, at the least what is sure. */
+	/*
+	 * Without the CPU time, or when the price is more than all of it, at the least what is
+	 * sure.
+	 */
 	c->slowdown = used > 0 ? 100 * cost / fmax(used - cost, used / 20) : cost > 0 ? -1 : 0;
 	c->last_ns = ns;
 	c->last_cpu_ns = cpu;
@@ -165,7 +172,8 @@ static int judge(struct counting *c)
 	if (c->o->force || c->slowdown <= c->o->max_slowdown)
 		return 0;
 	tracer__detach(c->tracer);
-	log_err("process %d: %.0f calls/s at %.2f us each would slow it down by %.0f%%, more than %g%% "
+	log_err("process %d: %.0f calls/s at %.2f us each would slow it down by %.0f%%, more than "
+		"%g%% "
 		"(--max-slowdown %.0f or --force allows that)",
 		c->o->pid, c->rate, tracer__hit_ns(c->tracer) / 1000, c->slowdown,
 		c->o->max_slowdown, ceil(c->slowdown * 1.2));

@@ -70,7 +70,9 @@ static bool matches_end(const char *pattern, const char *path)
 	return false;
 }
 
-/* The file of a module or package, without what does not belong to its name. NULL without memory. */
+/*
+ * The file of a module or package, without what does not belong to its name. NULL without memory.
+ */
 static char *module_of(const char *file)
 {
 	size_t len = strlen(file);

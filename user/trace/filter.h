@@ -6,7 +6,8 @@
  *
  *	price			any function of that name: price(), Cart.price()
  *	Cart.*			by qualified name (known from CPython 3.11 on)
- *	shop.cart:*		all of a module, which is found by its file: .../shop/cart.py, .../shop/cart/__init__.py
+ *	shop.cart:*		all of a module, which is found by its file: .../shop/cart.py,
+ *				.../shop/cart/__init__.py
  *	shop/cart.py:price	by file: its whole path, or its end
  */
 #include <stdbool.h>
@@ -25,7 +26,10 @@ void trace_filter__free(struct trace_filter *f);
 /* Names as Python has them. */
 bool trace_filter__matches(const struct trace_filter *f, const char *function, const char *file);
 
-/* What of a function's name is compared with the filter's: all, or what follows the last dot. Borrowed. */
+/*
+ * What of a function's name is compared with the filter's: all, or what follows the last dot.
+ * Borrowed.
+ */
 const char *trace_filter__part(const struct trace_filter *f, const char *function);
 
 #endif /* PYPERF_FILTER_H */

@@ -44,7 +44,8 @@ static const uint8_t one_byte[256] = {
 	[0xaa ... 0xaf] = NONE,
 	[0xb0 ... 0xb7] = IMM1, [0xb8 ... 0xbf] = IMMV,
 	[0xc0 ... 0xc1] = MRM1, [0xc2] = IMM2, [0xc3] = NONE, [0xc6] = MRM1, [0xc7] = MRMZ,
-	[0xc8] = IMM3, [0xc9] = NONE, [0xca] = IMM2, [0xcb ... 0xcc] = NONE, [0xcd] = IMM1, [0xcf] = NONE,
+	[0xc8] = IMM3, [0xc9] = NONE, [0xca] = IMM2, [0xcb ... 0xcc] = NONE,
+	[0xcd] = IMM1, [0xcf] = NONE,
 	[0xd0 ... 0xd3] = MRM, [0xd7] = NONE, [0xd8 ... 0xdf] = MRM,
 	[0xe0 ... 0xe3] = REL1, [0xe4 ... 0xe7] = IMM1, [0xe8 ... 0xe9] = REL4, [0xeb] = REL1,
 	[0xec ... 0xef] = NONE,
@@ -184,7 +185,9 @@ static int skip_form(struct reader *r, enum form form)
 	return -EINVAL;
 }
 
-/* VEX and EVEX: SDM vol. 2, 2.3 and 2.6. The map of opcodes is in the low bits of the second byte. */
+/*
+ * VEX and EVEX: SDM vol. 2, 2.3 and 2.6. The map of opcodes is in the low bits of the second byte.
+ */
 static int skip_vector(struct reader *r, uint8_t first)
 {
 	uint8_t map = 1, opcode;
@@ -233,9 +236,9 @@ static void set_target(const struct reader *r, uint64_t pc, size_t bytes, struct
 }
 
 /*
- * Of one byte: nop, push, jcc, jmp, call (branch_setup_xol_ops(), push_setup_xol_ops()). The kernel takes no
- * prefix but the REX that names one of the upper registers of push; 0f 1f is left alone: newer kernels
- * rewrite its five-byte form to a call.
+ * Of one byte: nop, push, jcc, jmp, call (branch_setup_xol_ops(), push_setup_xol_ops()). The kernel
+ * takes no prefix but the REX that names one of the upper registers of push; 0f 1f is left alone:
+ * newer kernels rewrite its five-byte form to a call.
  */
 static void describe_one_byte(const struct reader *r, uint64_t pc, uint8_t opcode, struct insn *out)
 {

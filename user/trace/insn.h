@@ -4,9 +4,9 @@
 /*
  * One x86-64 instruction: how long it is, where it branches to, and what a breakpoint on it costs.
  *
- * The kernel emulates a few instructions that a uprobe replaces (arch/x86/kernel/uprobes.c). Any other
- * one it executes out of line and takes a second trap behind it, which costs several times as much, in
- * a virtual machine a hundred times.
+ * The kernel emulates a few instructions that a uprobe replaces (arch/x86/kernel/uprobes.c). Any
+ * other one it executes out of line and takes a second trap behind it, which costs several times as
+ * much, in a virtual machine a hundred times.
  *
  * Nothing is executed and nothing is believed: bytes that are no instruction give -EINVAL.
  */
@@ -24,7 +24,10 @@ struct insn {
 	uint64_t target;
 };
 
-/* The instruction at `code`, of which `left` bytes are there; it lies at address `pc`. 0 or -EINVAL. */
+/*
+ * The instruction at `code`, of which `left` bytes are there; it lies at address `pc`. 0 or
+ * -EINVAL.
+ */
 int insn__decode(const uint8_t *code, size_t left, uint64_t pc, struct insn *out);
 
 #endif /* PYPERF_INSN_H */

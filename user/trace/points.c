@@ -23,9 +23,9 @@
 
 /* ---- the table ------------------------------------------------------------------------------- */
 /*
- * Python/opcode_targets.h (generated): static const void *opcode_targets[256]. Where code does not move it is in
- * .rodata. Elsewhere it is in .data.rel.ro: the words are the addends of relative relocations (Elf64_Rela), or stand
- * in the file where these are packed (SHT_RELR).
+ * Python/opcode_targets.h (generated): static const void *opcode_targets[256]. Where code does not
+ * move it is in .rodata. Elsewhere it is in .data.rel.ro: the words are the addends of relative
+ * relocations (Elf64_Rela), or stand in the file where these are packed (SHT_RELR).
  */
 
 struct run {
@@ -62,8 +62,9 @@ static bool is_text(const struct elf_file *ef, uint64_t addr)
 }
 
 /*
- * The labels of opcodes that cannot be executed are where the compiler leaves them: in a part of the eval loop of a few
- * bytes, to which nothing branches (Py_UNREACHABLE() in the code of CACHE, 3.11).
+ * The labels of opcodes that cannot be executed are where the compiler leaves them: in a part of
+ * the eval loop of a few bytes, to which nothing branches (Py_UNREACHABLE() in the code of CACHE,
+ * 3.11).
  */
 static bool is_in_table(const struct run *run, uint64_t word)
 {
@@ -112,7 +113,10 @@ static void check_run(struct run *run, size_t first, size_t cnt)
 	if (cnt == OPCODE_CNT) {
 		take_table(run, at, words);
 	} else if (cnt == 2 * OPCODE_CNT) {
-		/* A build with the JIT (3.15) has a second one, all of whose opcodes are recorded by one code. */
+		/*
+		 * A build with the JIT (3.15) has a second one, all of whose opcodes are recorded
+		 * by one code.
+		 */
 		plain = count_different(words) > count_different(words + OPCODE_CNT);
 		if (count_different(words + (plain ? OPCODE_CNT : 0)) <= MAX_RECORDERS)
 			take_table(run, at + (plain ? 0 : 8 * OPCODE_CNT),
@@ -305,8 +309,8 @@ static bool is_joined(const struct search *s, uint64_t start, uint64_t end)
 }
 
 /*
- * The first instruction from p->handler on that the kernel emulates, before any other branch; the first one
- * if there is none.
+ * The first instruction from p->handler on that the kernel emulates, before any other branch; the
+ * first one if there is none.
  */
 static int choose_insn(const struct search *s, struct trace_point *p, unsigned max_insns)
 {
@@ -363,8 +367,8 @@ static int add_point(struct search *s, enum point_kind kind, uint8_t opcode, uin
 
 /* ---- opcodes --------------------------------------------------------------------------------- */
 /*
- * Include/opcode.h, from 3.13 on Include/opcode_ids.h, of the last release of each version. They are fixed from
- * the first release candidate on.
+ * Include/opcode.h, from 3.13 on Include/opcode_ids.h, of the last release of each version. They
+ * are fixed from the first release candidate on.
  */
 struct opcode_use {
 	uint8_t opcode;
@@ -379,21 +383,33 @@ struct opcode_table {
 
 /* clang-format off */
 static const struct opcode_table opcode_tables[] = {
-	/* RESUME becomes RESUME_QUICK after eight calls of a function (co_warmup, Objects/codeobject.c) */
+	/*
+	 * RESUME becomes RESUME_QUICK after eight calls of a function (co_warmup,
+	 * Objects/codeobject.c)
+	 */
 	{ 0x030b, { { 150, POINT_RESUME, false }, { 151, POINT_RESUME, true },
 		    { 83, POINT_RETURN, false }, { 86, POINT_YIELD, false } } },
 	{ 0x030c, { { 151, POINT_RESUME, false }, { 240, POINT_RESUME, false },
-		    { 83, POINT_RETURN, false }, { 121, POINT_RETURN, false }, { 242, POINT_RETURN, false },
-		    { 247, POINT_RETURN, false }, { 150, POINT_YIELD, false }, { 243, POINT_YIELD, false } } },
+		    { 83, POINT_RETURN, false }, { 121, POINT_RETURN, false },
+		    { 242, POINT_RETURN, false },
+		    { 247, POINT_RETURN, false }, { 150, POINT_YIELD, false },
+		    { 243, POINT_YIELD, false } } },
 	/* RESUME becomes RESUME_CHECK when it is executed first (Python/bytecodes.c) */
-	{ 0x030d, { { 149, POINT_RESUME, true }, { 207, POINT_RESUME, false }, { 236, POINT_RESUME, false },
-		    { 36, POINT_RETURN, false }, { 103, POINT_RETURN, false }, { 239, POINT_RETURN, false },
-		    { 240, POINT_RETURN, false }, { 118, POINT_YIELD, false }, { 241, POINT_YIELD, false } } },
-	{ 0x030e, { { 128, POINT_RESUME, true }, { 196, POINT_RESUME, false }, { 245, POINT_RESUME, false },
-		    { 35, POINT_RETURN, false }, { 246, POINT_RETURN, false }, { 120, POINT_YIELD, false },
+	{ 0x030d, { { 149, POINT_RESUME, true }, { 207, POINT_RESUME, false },
+		    { 236, POINT_RESUME, false },
+		    { 36, POINT_RETURN, false }, { 103, POINT_RETURN, false },
+		    { 239, POINT_RETURN, false },
+		    { 240, POINT_RETURN, false }, { 118, POINT_YIELD, false },
+		    { 241, POINT_YIELD, false } } },
+	{ 0x030e, { { 128, POINT_RESUME, true }, { 196, POINT_RESUME, false },
+		    { 245, POINT_RESUME, false },
+		    { 35, POINT_RETURN, false }, { 246, POINT_RETURN, false },
+		    { 120, POINT_YIELD, false },
 		    { 247, POINT_YIELD, false } } },
-	{ 0x030f, { { 128, POINT_RESUME, true }, { 200, POINT_RESUME, false }, { 201, POINT_RESUME, false },
-		    { 244, POINT_RESUME, false }, { 33, POINT_RETURN, false }, { 245, POINT_RETURN, false },
+	{ 0x030f, { { 128, POINT_RESUME, true }, { 200, POINT_RESUME, false },
+		    { 201, POINT_RESUME, false },
+		    { 244, POINT_RESUME, false }, { 33, POINT_RETURN, false },
+		    { 245, POINT_RETURN, false },
 		    { 119, POINT_YIELD, false }, { 246, POINT_YIELD, false } } },
 };
 /* clang-format on */
@@ -416,7 +432,10 @@ static bool is_unfinished(const struct py_binary *bin)
 	return level == 0xa || level == 0xb;
 }
 
-/* Opcodes that do not exist share one address; an opcode with a code of its own shares it with no other. */
+/*
+ * Opcodes that do not exist share one address; an opcode with a code of its own shares it with no
+ * other.
+ */
 static bool is_shared(const uint64_t *table, uint8_t opcode)
 {
 	for (size_t i = 0; i < OPCODE_CNT; i++)

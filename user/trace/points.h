@@ -2,16 +2,19 @@
 #ifndef PYPERF_POINTS_H
 #define PYPERF_POINTS_H
 /*
- * Where the calls of an interpreter can be seen: instructions that are executed once per call. Found in
- * the file alone, without any symbol but the eval function's, which every interpreter exports.
+ * Where the calls of an interpreter can be seen: instructions that are executed once per call.
+ * Found in the file alone, without any symbol but the eval function's, which every interpreter
+ * exports.
  *
  *   up to 3.10   each call of a Python function calls the eval function: its first instructions
- *   from 3.11    the eval loop calls Python functions itself. Each begins with the opcode RESUME, whose
- *                code the dispatch table names: 256 addresses in the eval loop, one for each opcode
+ *   from 3.11    the eval loop calls Python functions itself. Each begins with the opcode RESUME,
+ *                whose code the dispatch table names: 256 addresses in the eval loop, one for each
+ *                opcode
  *
- * A breakpoint belongs on an instruction that the kernel emulates (insn.h): the first one of the entry or
- * of the opcode's code. The code before it has no branch, so each execution comes by. What else comes by,
- * because another branch leads in between, is `joined`: whoever counts there has to look at the opcode.
+ * A breakpoint belongs on an instruction that the kernel emulates (insn.h): the first one of the
+ * entry or of the opcode's code. The code before it has no branch, so each execution comes by. What
+ * else comes by, because another branch leads in between, is `joined`: whoever counts there has to
+ * look at the opcode.
  *
  *	struct trace_points tp;
  *	int err = trace_points__find(ef, &bin, &tp);
@@ -45,7 +48,8 @@ struct trace_point {
 	uint8_t kind;	  /* enum point_kind */
 	bool emulated;
 	bool joined;
-	bool seldom; /* an opcode that is replaced by another one the first times that it is executed */
+	/* an opcode that is replaced by another one the first times that it is executed */
+	bool seldom;
 };
 
 struct trace_points {
@@ -57,8 +61,8 @@ struct trace_points {
 };
 
 /*
- * 0; -ENOTSUP: they cannot be told, see why_not; -ENOMEM. `bin` is what py_binary__analyse() made of the
- * file. Reads all of the file but its code, once.
+ * 0; -ENOTSUP: they cannot be told, see why_not; -ENOMEM. `bin` is what py_binary__analyse() made
+ * of the file. Reads all of the file but its code, once.
  */
 int trace_points__find(const struct elf_file *ef, const struct py_binary *bin,
 		       struct trace_points *out);
@@ -70,8 +74,8 @@ struct code_range {
 };
 
 /*
- * The one run of exactly OPCODE_CNT words that all point into `r`. 0; -ENOENT: there is none; -EEXIST:
- * several; -ENOMEM.
+ * The one run of exactly OPCODE_CNT words that all point into `r`. 0; -ENOENT: there is none;
+ * -EEXIST: several; -ENOMEM.
  */
 int dispatch__find(const struct elf_file *ef, const struct code_range *r, size_t cnt,
 		   uint64_t table[OPCODE_CNT], uint64_t *addr);

@@ -14,7 +14,10 @@
 #include "process/maps_read.h"
 #include "process/unsupported.h"
 
-/* A second look at files of a process where the first one said -EAGAIN: its debug offsets are in its memory. */
+/*
+ * A second look at files of a process where the first one said -EAGAIN: its debug offsets are in
+ * its memory.
+ */
 static int complete(struct target *t)
 {
 	uint8_t bytes[PY_DEBUG_OFFSETS_MAX] = { 0 };
@@ -25,8 +28,8 @@ static int complete(struct target *t)
 }
 
 /*
- * The file of a mapping, open for reading: by its inode (map_files), which a name may not lead to any more, or by its
- * name where that is not allowed (CAP_CHECKPOINT_RESTORE) or not there.
+ * The file of a mapping, open for reading: by its inode (map_files), which a name may not lead to
+ * any more, or by its name where that is not allowed (CAP_CHECKPOINT_RESTORE) or not there.
  */
 static int open_mapping(int proc_fd, const struct map_line *line)
 {
@@ -44,7 +47,10 @@ static int open_mapping(int proc_fd, const struct map_line *line)
 	return fd;
 }
 
-/* Is the file behind the mapping an interpreter? Then it is taken over: 0, or what py_binary__analyse() says. */
+/*
+ * Is the file behind the mapping an interpreter? Then it is taken over: 0, or what
+ * py_binary__analyse() says.
+ */
 static int try_mapping(struct target *t, int proc_fd, const struct map_line *line)
 {
 	int fd = open_mapping(proc_fd, line), err;

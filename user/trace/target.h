@@ -2,8 +2,8 @@
 #ifndef PYPERF_TARGET_H
 #define PYPERF_TARGET_H
 /*
- * What is to be traced: the interpreter in a process, or in a file that nobody need run. The file stays open, so
- * it is the one that the process has mapped, whatever its name leads to meanwhile.
+ * What is to be traced: the interpreter in a process, or in a file that nobody need run. The file
+ * stays open, so it is the one that the process has mapped, whatever its name leads to meanwhile.
  *
  *	struct target t = { 0 };
  *
@@ -33,15 +33,21 @@ struct target {
 };
 
 /*
- * The first interpreter that the process has mapped. 0, or negative errno after a message. target__close() is
- * due in every case.
+ * The first interpreter that the process has mapped. 0, or negative errno after a message.
+ * target__close() is due in every case.
  */
 int target__open_process(struct target *t, pid_t pid);
-/* An executable or a libpython. -ENOENT without a message: it is an ELF file without an interpreter; `ef` is set. */
+/*
+ * An executable or a libpython. -ENOENT without a message: it is an ELF file without an
+ * interpreter; `ef` is set.
+ */
 int target__open_file(struct target *t, const char *path);
 void target__close(struct target *t);
 
-/* The process still has the interpreter where it was: it did not end, execute another program or unload it. */
+/*
+ * The process still has the interpreter where it was: it did not end, execute another program or
+ * unload it.
+ */
 bool target__is_there(const struct target *t);
 
 #endif /* PYPERF_TARGET_H */

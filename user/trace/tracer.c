@@ -87,7 +87,10 @@ void tracer__drain(struct tracer *tr)
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
-/* What libbpf calls a warning is explained here. The kernel's log says at its end why it refuses a program. */
+/*
+ * What libbpf calls a warning is explained here. The kernel's log says at its end why it refuses a
+ * program.
+ */
 static int on_libbpf_print(enum libbpf_print_level level, const char *fmt, va_list args)
 {
 	char *text;
@@ -100,7 +103,10 @@ static int on_libbpf_print(enum libbpf_print_level level, const char *fmt, va_li
 	return 0;
 }
 
-/* Instrumented bytecode (sys.monitoring, sys.settrace) names RESUME elsewhere: these stand in its place. */
+/*
+ * Instrumented bytecode (sys.monitoring, sys.settrace) names RESUME elsewhere: these stand in its
+ * place.
+ */
 static void add_opcodes(struct trace_cfg *cfg, uint32_t version)
 {
 	static const struct {
@@ -127,7 +133,10 @@ static bool is_call(const struct trace_point *p)
 	return p->kind == POINT_ENTRY || p->kind == POINT_RESUME;
 }
 
-/* _PyEval_EvalFrameDefault(tstate, f, throwflag) from 3.9 on, (f, throwflag) before: Python/ceval.c. */
+/*
+ * _PyEval_EvalFrameDefault(tstate, f, throwflag) from 3.9 on, (f, throwflag) before:
+ * Python/ceval.c.
+ */
 static bool takes_state(const struct target *t)
 {
 	return t->py.version_hex >= PY_VERSION_MINOR_HEX(3, 9);
@@ -162,7 +171,8 @@ static void configure(const struct tracer *tr, struct trace_cfg *cfg)
 static void explain_load(int err)
 {
 	if (err == -EPERM || err == -EACCES)
-		log_err("loading the BPF programs: %s (CAP_BPF and CAP_PERFMON are needed; -vv shows "
+		log_err("loading the BPF programs: %s (CAP_BPF and CAP_PERFMON are needed; -vv "
+			"shows "
 			"the kernel's log)",
 			strerror(-err));
 	else
@@ -391,7 +401,10 @@ int tracer__counters(const struct tracer *tr, uint64_t out[TRACE_CTR_CNT])
 	return err;
 }
 
-/* Run time of the program at a hit, beside the trap: what the kernel has measured, or a quarter of the trap. */
+/*
+ * Run time of the program at a hit, beside the trap: what the kernel has measured, or a quarter of
+ * the trap.
+ */
 double tracer__hit_ns(const struct tracer *tr)
 {
 	double trap = tr->trap_ns > 0 ? (double)tr->trap_ns : EMULATED_HIT_NS;

@@ -2,8 +2,8 @@
 #ifndef PYPERF_TRACER_H
 #define PYPERF_TRACER_H
 /*
- * Counts the calls of Python functions in one process, in the kernel: loads bpf/trace.bpf.c for its interpreter, sets
- * the breakpoints, reads counts and names.
+ * Counts the calls of Python functions in one process, in the kernel: loads bpf/trace.bpf.c for its
+ * interpreter, sets the breakpoints, reads counts and names.
  *
  *	tr = tracer__open(&target);
  *	tracer__attach(tr);
@@ -51,8 +51,9 @@ void traced_list__free(struct traced_list *list);
 /* By enum trace_counter. 0 or negative errno. */
 int tracer__counters(const struct tracer *tr, uint64_t out[TRACE_CTR_CNT]);
 /*
- * Nanoseconds that a hit costs the process: the trap, as it was measured when the tracer was opened, and the program, which
- * the kernel measures from tracer__attach() on until it is told to stop.
+ * Nanoseconds that a hit costs the process: the trap, as it was measured when the tracer was
+ * opened, and the program, which the kernel measures from tracer__attach() on until it is told to
+ * stop.
  */
 double tracer__hit_ns(const struct tracer *tr);
 void tracer__stop_measuring(struct tracer *tr);

@@ -61,7 +61,9 @@ int uprobe__open(pid_t pid, int fd, uint64_t offset, int prog_fd)
 
 /* ---- the price ------------------------------------------------------------------------------- */
 
-/* Where the breakpoint goes: a function that begins with an instruction which the kernel emulates. */
+/*
+ * Where the breakpoint goes: a function that begins with an instruction which the kernel emulates.
+ */
 #if defined(__x86_64__)
 static __attribute__((noinline)) void measured(void)
 {

@@ -20,8 +20,9 @@ static const char *take_string(const uint8_t **p, const uint8_t *end)
 }
 
 /*
- * What a note describes: three addresses and three strings. The addresses are those of the link before a prelink moved
- * the file; .stapsdt.base, whose address the note names too, says by how much.
+ * What a note describes: three addresses and three strings. The addresses are those of the link
+ * before a prelink moved the file; .stapsdt.base, whose address the note names too, says by how
+ * much.
  */
 static int read_note(const struct elf_file *ef, const uint8_t *desc, size_t size, struct usdt *u)
 {

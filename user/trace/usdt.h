@@ -2,7 +2,8 @@
 #ifndef PYPERF_USDT_H
 #define PYPERF_USDT_H
 /*
- * The static probes (USDT) of an ELF file: the notes of its section .note.stapsdt, which <sys/sdt.h> makes.
+ * The static probes (USDT) of an ELF file: the notes of its section .note.stapsdt, which
+ * <sys/sdt.h> makes.
  *
  *	usdt__each(ef, print, stdout);
  */
@@ -19,7 +20,10 @@ struct usdt {
 	uint64_t semaphore;		    /* link address; 0: it has none */
 };
 
-/* Calls `fn` for each location, in the order of the notes. Their number, or -EBADMSG: the rest is damaged. */
+/*
+ * Calls `fn` for each location, in the order of the notes. Their number, or -EBADMSG: the rest is
+ * damaged.
+ */
 int usdt__each(const struct elf_file *ef, void (*fn)(void *ctx, const struct usdt *u), void *ctx);
 
 #endif /* PYPERF_USDT_H */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * To be preloaded: while the file that $FAILING_BATCH names is there, libbpf's reading of counts fails for want of memory,
- * every time, or with an "s" in it every second time; or, with a "d", it passes and is dear: a quarter of a second of CPU time.
+ * To be preloaded: while the file that $FAILING_BATCH names is there, libbpf's reading of counts
+ * fails for want of memory, every time, or with an "s" in it every second time; or, with a "d", it
+ * passes and is dear: a quarter of a second of CPU time.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

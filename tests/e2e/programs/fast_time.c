@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* To be preloaded: time goes by $FAST_TIME times as fast, for all clocks, and for who waits in poll(). */
+/*
+ * To be preloaded: time goes by $FAST_TIME times as fast, for all clocks, and for who waits in
+ * poll().
+ */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <poll.h>

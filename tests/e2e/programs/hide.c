@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 /*
- * A library for states.py: hide() works, and nine tenths of the time nobody can read the page of `object`, as
- * when the kernel moves it, but who cannot wait. Who touches it all the same has it back for good.
+ * A library for states.py: hide() works, and nine tenths of the time nobody can read the page of
+ * `object`, as when the kernel moves it, but who cannot wait. Who touches it all the same has it
+ * back for good.
  */
 #include <signal.h>
 #include <stdint.h>

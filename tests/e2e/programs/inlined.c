@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* Functions that are inlined into each other: outer > middle > leaf. The test looks for the lines by their marks. */
+/*
+ * Functions that are inlined into each other: outer > middle > leaf. The test looks for the lines
+ * by their marks.
+ */
 static volatile unsigned long sink;
 
 static inline __attribute__((always_inline)) unsigned long leaf(unsigned long x)

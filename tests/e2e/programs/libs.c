@@ -4,12 +4,13 @@
  *
  *	libs keep|reopen|renew LOOPS PAUSE MAPPINGS LIBRARY...
  *
- * Library number N (0, 1, 2) has a function spin(LOOPS), and is called from in_N(): so each stack says
- * itself which library it must show. "reopen": each is opened for its call and closed behind it, so that
- * the next one gets its addresses; each 16th time they stay a hundred times as long, to be seen. "renew":
- * the same, but each time they stay as long. PAUSE: milliseconds without work in each round. MAPPINGS: so many more executable mappings of the first library.
- * Says "ready" when all were opened once, runs until its standard input ends, then prints
- * {"reused": how often a library was where another had been, "opened": ...}.
+ * Library number N (0, 1, 2) has a function spin(LOOPS), and is called from in_N(): so each stack
+ * says itself which library it must show. "reopen": each is opened for its call and closed behind
+ * it, so that the next one gets its addresses; each 16th time they stay a hundred times as long, to
+ * be seen. "renew": the same, but each time they stay as long. PAUSE: milliseconds without work in
+ * each round. MAPPINGS: so many more executable mappings of the first library. Says "ready" when
+ * all were opened once, runs until its standard input ends, then prints {"reused": how often a
+ * library was where another had been, "opened": ...}.
  */
 #include <dlfcn.h>
 #include <fcntl.h>

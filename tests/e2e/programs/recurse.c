@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 /*
- * Recursion in C: recurse DEPTH. main() calls down(), which calls itself until DEPTH of it are on the
- * stack; the innermost calls bottom(). Says "ready" and runs until its standard input ends.
+ * Recursion in C: recurse DEPTH. main() calls down(), which calls itself until DEPTH of it are on
+ * the stack; the innermost calls bottom(). Says "ready" and runs until its standard input ends.
  */
 #include <poll.h>
 #include <stdio.h>

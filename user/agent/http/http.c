@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 /*
- * The protocol's side of the endpoint, on libmicrohttpd: sockets, connections and their deadlines, workers.
+ * The protocol's side of the endpoint, on libmicrohttpd: sockets, connections and their deadlines,
+ * workers.
  *
- * All of the library runs in one thread of ours, by epoll. A request that takes time suspends its connection and
- * is answered by a worker; the library then calls on_request() once more for it.
+ * All of the library runs in one thread of ours, by epoll. A request that takes time suspends its
+ * connection and is answered by a worker; the library then calls on_request() once more for it.
  */
 #include "agent/http/http.h"
 
@@ -82,7 +83,7 @@ struct http {
 	char *cert, *key;
 };
 
-/* ---- files ------------------------------------------------------------------------------------- */
+/* ---- files ----------------------------------------------------------------------------------- */
 
 /* True when it is not the file that it was at the last call. */
 static bool watched__changed(struct watched *w)
@@ -153,7 +154,7 @@ static int read_tls(struct http *h)
 	return 0;
 }
 
-/* ---- answers ----------------------------------------------------------------------------------- */
+/* ---- answers --------------------------------------------------------------------------------- */
 
 /* There is one for each connection that the library accepts: HTTP_CONNECTIONS is its limit, too. */
 static struct conn *conn_of(struct MHD_Connection *c)
@@ -165,7 +166,10 @@ static void add_headers(struct MHD_Response *r, const struct http_answer *a)
 {
 	char save[128];
 
-	/* One request for each connection: what is left of a body, or a second request, is never read. */
+	/*
+	 * One request for each connection: what is left of a body, or a second request, is never
+	 * read.
+	 */
 	MHD_add_response_header(r, "Connection", "close");
 	MHD_add_response_header(r, "Content-Type", a->type);
 	MHD_add_response_header(r, "Content-Security-Policy", a->policy);
@@ -218,7 +222,7 @@ static enum MHD_Result send_text(struct MHD_Connection *c, unsigned status, cons
 	return send_answer(c, &a);
 }
 
-/* ---- workers ----------------------------------------------------------------------------------- */
+/* ---- workers --------------------------------------------------------------------------------- */
 
 static void *work(void *arg)
 {
@@ -301,7 +305,7 @@ static void on_completed(void *cls, struct MHD_Connection *c, void **state,
 	*state = NULL;
 }
 
-/* ---- requests ---------------------------------------------------------------------------------- */
+/* ---- requests -------------------------------------------------------------------------------- */
 
 static const char *header(struct MHD_Connection *c, const char *name)
 {
@@ -353,7 +357,8 @@ static unsigned refuse(struct http *h, struct MHD_Connection *c, const char *met
 	*why = "a token is needed, as Bearer or as password";
 	if (!is_open(h, route) && !has_token(h, c))
 		return MHD_HTTP_UNAUTHORIZED;
-	*why = "nothing is here; / is the page, /metrics, /healthz and /debug/pprof/ are for programs";
+	*why = "nothing is here; / is the page, /metrics, /healthz and /debug/pprof/ are for "
+	       "programs";
 	return route ? 0 : MHD_HTTP_NOT_FOUND;
 }
 
@@ -432,7 +437,7 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *c, const cha
 	return send_answer(c, &answer);
 }
 
-/* ---- connections ------------------------------------------------------------------------------- */
+/* ---- connections ----------------------------------------------------------------------------- */
 
 static void on_connection(void *cls, struct MHD_Connection *c, void **context,
 			  enum MHD_ConnectionNotificationCode what)
@@ -467,7 +472,10 @@ static void cut(struct conn *conn)
 	conn->deadline_ms = NEVER;
 }
 
-/* The library's time limit begins again with each byte: a client that sends one now and then would stay. */
+/*
+ * The library's time limit begins again with each byte: a client that sends one now and then would
+ * stay.
+ */
 static void expire(struct http *h)
 {
 	uint64_t now = now_ms();
@@ -482,8 +490,8 @@ static void expire(struct http *h)
 }
 
 /*
- * Somebody waits, and there is no room: whoever has been here longest without a request gives way. Clients that mean
- * it are done in no time, so that a flood of others does not keep them out.
+ * Somebody waits, and there is no room: whoever has been here longest without a request gives way.
+ * Clients that mean it are done in no time, so that a flood of others does not keep them out.
  */
 static void make_room(struct http *h)
 {
@@ -520,7 +528,7 @@ static int next_wake(struct http *h)
 	return wait == NEVER ? -1 : wait > INT_MAX ? INT_MAX : (int)wait;
 }
 
-/* ---- the thread -------------------------------------------------------------------------------- */
+/* ---- the thread ------------------------------------------------------------------------------ */
 
 static void on_log(void *cls, const char *fmt, va_list ap)
 {
@@ -622,7 +630,7 @@ static void *serve(void *arg)
 	return NULL;
 }
 
-/* ---- start and stop ---------------------------------------------------------------------------- */
+/* ---- start and stop -------------------------------------------------------------------------- */
 
 /* A socket that nobody listens on any more is removed. */
 static int make_way(const struct http_config *c, const struct sockaddr_un *un)
@@ -648,9 +656,10 @@ static int make_way(const struct http_config *c, const struct sockaddr_un *un)
 }
 
 /*
- * The file has its mode from its first moment on, and nothing is done by its name, which may be another one's by then: the
- * kernel makes it with the mode of the socket, less the umask (unix_bind_bsd() in net/unix/af_unix.c). The umask is that
- * of all threads, and some make directories: the bits of the owner are not taken away by it.
+ * The file has its mode from its first moment on, and nothing is done by its name, which may be
+ * another one's by then: the kernel makes it with the mode of the socket, less the umask
+ * (unix_bind_bsd() in net/unix/af_unix.c). The umask is that of all threads, and some make
+ * directories: the bits of the owner are not taken away by it.
  */
 static int bind_unix(struct http *h)
 {

@@ -2,18 +2,19 @@
 #ifndef PYPERF_AGENT_HTTP_H
 #define PYPERF_AGENT_HTTP_H
 /*
- * The agent's HTTP endpoint: figures for Prometheus, health, profiles and a web page. It only reads.
+ * The agent's HTTP endpoint: figures for Prometheus, health, profiles and a web page. It only
+ * reads.
  *
  *	one thread	accepts, reads requests, answers what is quick
  *	up to HTTP_WORKERS	one for each request that takes time: profiles, queries of the store
  *	one more		/metrics, so that no number of clients keeps it out
  *
- * Who may ask is decided in this order: where it listens; the Host header, against DNS rebinding; the
- * browser's Sec-Fetch-Site, against other sites' pages; the token (http_guard.h).
+ * Who may ask is decided in this order: where it listens; the Host header, against DNS rebinding;
+ * the browser's Sec-Fetch-Site, against other sites' pages; the token (http_guard.h).
  *
- * Memory and time are bounded whatever clients do: HTTP_CONNECTIONS at once with HTTP_REQUEST_SIZE each, a
- * connection carries one request and ends after HTTP_READ_MS without one, and a request that takes time keeps
- * its worker until its answer is taken or HTTP_WRITE_MS are over.
+ * Memory and time are bounded whatever clients do: HTTP_CONNECTIONS at once with HTTP_REQUEST_SIZE
+ * each, a connection carries one request and ends after HTTP_READ_MS without one, and a request
+ * that takes time keeps its worker until its answer is taken or HTTP_WRITE_MS are over.
  *
  *	struct http_config c;
  *
@@ -61,9 +62,11 @@ void http_config__init(struct http_config *c);
  *
  *	listen		127.0.0.1:4041 (default), [::1]:4041, unix:/run/pyperf-bpf/agent.sock, off
  *	socket-mode	permissions of the Unix socket, octal (default 0660)
- *	token-file	what its first line says has to be sent by clients; read again when it changes; none
+ *	token-file	what its first line says has to be sent by clients; read again when it
+ *			changes; none
  *	tls-cert, tls-key	files in PEM format; read again when they change
- *	allow-remote	yes: listen on other addresses without TLS, or with no token-file of their own
+ *	allow-remote	yes: listen on other addresses without TLS, or with no token-file of their
+ *			own
  *	allow-host	names, with commas between, by which clients may call this host
  */
 int http_config__set(struct http_config *c, const char *key, const char *value, const char **why);
@@ -71,8 +74,8 @@ int http_config__set(struct http_config *c, const char *key, const char *value, 
 int http_config__check(const struct http_config *c, const char **why);
 
 /*
- * Where the configuration names no token, and every user of the host could ask: the file "token" in the state
- * directory, which http__start() makes.
+ * Where the configuration names no token, and every user of the host could ask: the file "token" in
+ * the state directory, which http__start() makes.
  */
 void http_config__place_token(struct http_config *c, const char *state_dir);
 
@@ -87,14 +90,17 @@ struct http_backend {
 	size_t (*push)(void *ctx, struct push_stats *out, size_t cap);
 	const char *store_path; /* NULL: no store, and nothing to look at on the page */
 	const char *const *
-		values; /* names of the value types that are sampled, NULL-terminated; NULL: none are told */
+		/*
+		 * names of the value types that are sampled, NULL-terminated; NULL: none are told
+		 */
+		values;
 };
 
 struct http;
 
 /*
- * Listens and serves until http__stop(). NULL and errno after a message; NULL and errno 0 when it is off.
- * `c` is copied; `backend` has to stay.
+ * Listens and serves until http__stop(). NULL and errno after a message; NULL and errno 0 when it
+ * is off. `c` is copied; `backend` has to stay.
  */
 struct http *http__start(const struct http_config *c, const struct http_backend *backend);
 /* Waits for requests that run: what lets backend->profile() return early has to be done before. */

@@ -10,7 +10,10 @@
 #include "export/export_page.h"
 #include "page_agent.h"
 
-/* The page brings a policy of its own (scripts/embed-page), which allows less. It is never in a frame. */
+/*
+ * The page brings a policy of its own (scripts/embed-page), which allows less. It is never in a
+ * frame.
+ */
 #define PAGE_POLICY "frame-ancestors 'none'; base-uri 'none'; form-action 'none'; object-src 'none'"
 
 /* <!--@host--> */

@@ -2,8 +2,9 @@
 #ifndef PYPERF_AGENT_HTTP_PAGE_H
 #define PYPERF_AGENT_HTTP_PAGE_H
 /*
- * The web page, user/web/agent.html: services, a time range, and in a frame the flame graph that http_store.h serves.
- * It is the same for everybody but for the host's name; what it shows it asks for itself.
+ * The web page, user/web/agent.html: services, a time range, and in a frame the flame graph that
+ * http_store.h serves. It is the same for everybody but for the host's name; what it shows it asks
+ * for itself.
  */
 #include "agent/http/http_routes.h"
 

@@ -17,7 +17,7 @@
 #define SECONDS_MAX	600
 #define PUSH_MAX	64 /* destinations in the figures */
 
-/* ---- answers ----------------------------------------------------------------------------------- */
+/* ---- answers --------------------------------------------------------------------------------- */
 
 void http_answer__free(struct http_answer *a)
 {
@@ -35,9 +35,12 @@ void http_answer__text(struct http_answer *a, unsigned status, const char *text)
 	a->size = a->body ? strlen(a->body) : 0;
 }
 
-/* ---- programs ---------------------------------------------------------------------------------- */
+/* ---- programs -------------------------------------------------------------------------------- */
 
-/* Nothing when there is no store, or none that can be read: the log says why, once it has been begun. */
+/*
+ * Nothing when there is no store, or none that can be read: the log says why, once it has been
+ * begun.
+ */
 static void put_store(const struct http_backend *b, FILE *f)
 {
 	struct store_stats s;
@@ -129,9 +132,10 @@ static void answer_profile(const struct http_backend *b, const struct http_args 
 }
 
 /*
- * `go tool pprof` posts the addresses that a profile has no name for, and gives the profile up when the answer is an
- * error. What the agent can name has its name in the profile already, so there is nothing to add: the answer has no
- * address. That there may be names is what a number above 0 says; with 0 some clients ask for the program's file.
+ * `go tool pprof` posts the addresses that a profile has no name for, and gives the profile up when
+ * the answer is an error. What the agent can name has its name in the profile already, so there is
+ * nothing to add: the answer has no address. That there may be names is what a number above 0 says;
+ * with 0 some clients ask for the program's file.
  */
 static void answer_symbol(const struct http_backend *b, const struct http_args *args,
 			  struct http_answer *a)
@@ -141,7 +145,7 @@ static void answer_symbol(const struct http_backend *b, const struct http_args *
 	http_answer__text(a, 200, "num_symbols: 1");
 }
 
-/* ---- which ------------------------------------------------------------------------------------- */
+/* ---- which ----------------------------------------------------------------------------------- */
 
 static const struct http_route routes[] = {
 	{ "/", HTTP_QUICK, .answer = http_page__answer },

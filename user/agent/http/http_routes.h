@@ -18,7 +18,10 @@
 /* The policy of what is no page: it can do nothing, should a browser take it for one. */
 #define HTTP_INERT "default-src 'none'; frame-ancestors 'none'; sandbox"
 
-/* The arguments that mean something; others are ignored. Texts as the client sent them, "" when it did not. */
+/*
+ * The arguments that mean something; others are ignored. Texts as the client sent them, "" when it
+ * did not.
+ */
 struct http_args {
 	int client_fd; /* whose they are: to see whether it is still there, and for nothing else */
 	char seconds[16];
@@ -49,7 +52,11 @@ struct http_route {
 	const char *path;
 	enum http_cost cost;
 	bool open; /* needs no token */
-	bool figures; /* tells of no program: needs the token of the configuration, not that of the agent's own making */
+	/*
+	 * tells of no program: needs the token of the configuration, not that of the agent's own
+	 * making
+	 */
+	bool figures;
 	bool posts; /* POST as well as GET and HEAD; what a body says is not looked at */
 	/* Fills in `a`, which is all zero. */
 	void (*answer)(const struct http_backend *b, const struct http_args *args,

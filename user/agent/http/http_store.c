@@ -16,22 +16,28 @@
 #define RANGE_DEFAULT	"-15m"
 #define BUCKETS_DEFAULT 60
 #define BUCKETS_MAX	240
-/* Windows are that long or a part of it, and begin at multiples: so each step has the same number of them. */
+/*
+ * Windows are that long or a part of it, and begin at multiples: so each step has the same number
+ * of them.
+ */
 #define STEP_NS		(60 * NS_PER_S)
 #define SERVICES_MAX	5000 /* in one answer */
 #define LABELS_MAX	1000
-/* Of a profile: some 100 MB with its page, of which there may be four at once, or two that are compared. */
+/*
+ * Of a profile: some 100 MB with its page, of which there may be four at once, or two that are
+ * compared.
+ */
 #define FRAMES_MAX	(1U << 22)
 
 /*
- * The page may do what its own policy says (scripts/embed-page), and, in an origin of its own, nothing to ours. To be
- * shown in a frame of ours is what it is for.
+ * The page may do what its own policy says (scripts/embed-page), and, in an origin of its own,
+ * nothing to ours. To be shown in a frame of ours is what it is for.
  */
 #define FLAME_POLICY                                                                               \
 	"frame-ancestors 'self'; base-uri 'none'; form-action 'none'; object-src 'none'; "         \
 	"sandbox allow-scripts allow-downloads"
 
-/* ---- what all have in common ------------------------------------------------------------------- */
+/* ---- what all have in common ----------------------------------------------------------------- */
 
 /* [from, to) of two arguments. False: the answer says what is wrong. */
 static bool read_range(const char *from, const char *to, struct store_query *q,
@@ -84,7 +90,7 @@ static void finish(struct http_answer *a, FILE *f, int err, const char *type)
 	a->policy = HTTP_INERT;
 }
 
-/* ---- services ---------------------------------------------------------------------------------- */
+/* ---- services -------------------------------------------------------------------------------- */
 
 struct service {
 	uint32_t name;
@@ -253,7 +259,7 @@ void http_store__services(const struct http_backend *b, const struct http_args *
 		http_answer__text(a, 500, "out of memory");
 }
 
-/* ---- labels ------------------------------------------------------------------------------------ */
+/* ---- labels ---------------------------------------------------------------------------------- */
 
 struct labels {
 	struct json j;
@@ -302,7 +308,7 @@ void http_store__labels(const struct http_backend *b, const struct http_args *ar
 	finish(a, l.j.f, err, HTTP_JSON);
 }
 
-/* ---- profiles ---------------------------------------------------------------------------------- */
+/* ---- profiles -------------------------------------------------------------------------------- */
 
 /* The profile of a service in a range, to be freed; NULL: the answer says why. */
 static struct import *load(struct store *s, const struct store_query *q, bool merge,
@@ -343,7 +349,10 @@ static struct profile *view(struct import *im, const char *value, struct http_an
 	return one;
 }
 
-/* What all profiles have in one format; `page` shows one value type, a file without `value` has all. */
+/*
+ * What all profiles have in one format; `page` shows one value type, a file without `value` has
+ * all.
+ */
 static void write_views(const struct profile *p, const struct profile *base,
 			const struct export_opts *eo, struct http_answer *a, bool page)
 {

@@ -2,10 +2,12 @@
 #ifndef PYPERF_AGENT_HTTP_TOKEN_H
 #define PYPERF_AGENT_HTTP_TOKEN_H
 /*
- * The token that clients send: read from the file that the configuration names, or made by the agent.
+ * The token that clients send: read from the file that the configuration names, or made by the
+ * agent.
  *
- * Every user of a host can connect to a port of the loopback, and the store is for its owner alone. So without a
- * token-file in the configuration the agent makes one in its state directory, once, with mode 0600.
+ * Every user of a host can connect to a port of the loopback, and the store is for its owner alone.
+ * So without a token-file in the configuration the agent makes one in its state directory, once,
+ * with mode 0600.
  */
 #include "agent/http/http_guard.h"
 

@@ -10,7 +10,7 @@
 #include "base/str.h"
 #include "base/version.h"
 
-/* ---- the format -------------------------------------------------------------------------------- */
+/* ---- the format ------------------------------------------------------------------------------ */
 
 void metric__family(FILE *f, const char *name, enum metric_type type, const char *help)
 {
@@ -50,7 +50,7 @@ void metric__seconds(FILE *f, const char *name, const char *label, const char *o
 	fprintf(f, "%llu.%09llu\n", ns / NS_PER_S, ns % NS_PER_S);
 }
 
-/* ---- the agent --------------------------------------------------------------------------------- */
+/* ---- the agent ------------------------------------------------------------------------------- */
 
 static void put_uint(FILE *f, const char *name, enum metric_type type, const char *help, uint64_t n)
 {
@@ -65,7 +65,9 @@ static void put_seconds(FILE *f, const char *name, enum metric_type type, const 
 	metric__seconds(f, name, NULL, NULL, ns);
 }
 
-/* The counters of bpf/pyperf.h whose names begin with `prefix`: the rest of the name is the label. */
+/*
+ * The counters of bpf/pyperf.h whose names begin with `prefix`: the rest of the name is the label.
+ */
 static void put_counters(FILE *f, const struct profile_stats *s, const char *prefix,
 			 const char *name, const char *label, const char *help)
 {
@@ -134,10 +136,10 @@ static void put_sampling(const struct agent_stats *s, FILE *f)
 	put_seconds(f, "pyperf_bpf_following_seconds_total", METRIC_COUNTER,
 		    "Run time of the programs in the kernel that follow processes.",
 		    counters[CTR_follow_ns]);
-	put_seconds(
-		f, "pyperf_samples_cpu_seconds_total", METRIC_COUNTER,
-		"CPU time for samples, of the agent and of BPF; the rest of both follows processes.",
-		s->samples_ns);
+	put_seconds(f, "pyperf_samples_cpu_seconds_total", METRIC_COUNTER,
+		    "CPU time for samples, of the agent and of BPF; the rest of both follows "
+		    "processes.",
+		    s->samples_ns);
 	put_uint(f, "pyperf_timed_samples_total", METRIC_COUNTER,
 		 "Samples whose run time in the kernel was measured: one of 16.",
 		 counters[CTR_timed_samples]);
@@ -172,10 +174,10 @@ static void put_windows(const struct agent_stats *s, FILE *f)
 	put_uint(f, "pyperf_samples_dropped_total", METRIC_COUNTER,
 		 "Samples that were counted and are in no window: in these periods, mostly.",
 		 s->samples_dropped);
-	put_uint(
-		f, "pyperf_samples_left_out_total", METRIC_COUNTER,
-		"Samples that were counted and are in no window because a rule of the configuration says so.",
-		s->samples_left_out);
+	put_uint(f, "pyperf_samples_left_out_total", METRIC_COUNTER,
+		 "Samples that were counted and are in no window because a rule of the "
+		 "configuration says so.",
+		 s->samples_left_out);
 	put_uint(f, "pyperf_windows_failed_total", METRIC_COUNTER,
 		 "Windows that the store or a spool did not take.", s->windows_failed);
 	put_uint(f, "pyperf_periods_queued", METRIC_GAUGE, "Periods that wait to be delivered.",
@@ -226,7 +228,7 @@ void metrics__process(const struct agent_stats *s, FILE *f)
 		    "When sampling began, since 1970.", s->run.start_unix_ns);
 }
 
-/* ---- what becomes of windows ------------------------------------------------------------------- */
+/* ---- what becomes of windows ----------------------------------------------------------------- */
 
 void metrics__store(const struct store_stats *s, FILE *f)
 {
@@ -263,19 +265,30 @@ struct push_metric {
 /* clang-format off */
 static const struct push_metric push_metrics[] = {
 	PUSH("windows_total", COUNTER, false, spool.put, "Windows for the destination."),
-	PUSH("found_windows_total", COUNTER, false, spool.found, "Windows that an earlier run had left in the spool."),
-	PUSH("sent_windows_total", COUNTER, false, spool.sent, "Windows that the destination took."),
+	PUSH("found_windows_total", COUNTER, false, spool.found,
+	     "Windows that an earlier run had left in the spool."),
+	PUSH("sent_windows_total", COUNTER, false, spool.sent,
+	     "Windows that the destination took."),
 	PUSH("sent_bytes_total", COUNTER, false, sent_bytes, "Bytes of them, as sent."),
-	PUSH("requests_total", COUNTER, false, requests, "Requests that have ended, however."),
-	PUSH("retries_total", COUNTER, false, retries, "Requests that followed a failed one of the same window."),
-	PUSH("failures_total", COUNTER, false, failures, "Requests without an answer, or with one that is no success."),
-	PUSH("last_sent_timestamp_seconds", GAUGE, true, last_sent_unix_ns, "The last success, since 1970; 0: none yet."),
-	PUSH("latency_longest_seconds", GAUGE, true, latency_max_ns, "The longest request."),
-	PUSH("spool_windows", GAUGE, false, spool.windows, "Windows that wait, on disk and in memory."),
-	PUSH("spool_memory_windows", GAUGE, false, spool.memory_windows, "Windows that wait in memory only."),
+	PUSH("requests_total", COUNTER, false, requests,
+	     "Requests that have ended, however."),
+	PUSH("retries_total", COUNTER, false, retries,
+	     "Requests that followed a failed one of the same window."),
+	PUSH("failures_total", COUNTER, false, failures,
+	     "Requests without an answer, or with one that is no success."),
+	PUSH("last_sent_timestamp_seconds", GAUGE, true, last_sent_unix_ns,
+	     "The last success, since 1970; 0: none yet."),
+	PUSH("latency_longest_seconds", GAUGE, true, latency_max_ns,
+	     "The longest request."),
+	PUSH("spool_windows", GAUGE, false, spool.windows,
+	     "Windows that wait, on disk and in memory."),
+	PUSH("spool_memory_windows", GAUGE, false, spool.memory_windows,
+	     "Windows that wait in memory only."),
 	PUSH("spool_bytes", GAUGE, false, spool.bytes, "Size of what waits."),
-	PUSH("spool_oldest_age_seconds", GAUGE, true, spool.oldest_age_ns, "Age of the oldest that waits; 0: none does."),
-	PUSH("spool_disk_errors_total", COUNTER, false, spool.disk_errors, "Errors of the spool's disk."),
+	PUSH("spool_oldest_age_seconds", GAUGE, true, spool.oldest_age_ns,
+	     "Age of the oldest that waits; 0: none does."),
+	PUSH("spool_disk_errors_total", COUNTER, false, spool.disk_errors,
+	     "Errors of the spool's disk."),
 };
 /* clang-format on */
 

@@ -4,8 +4,9 @@
 /*
  * The agent's figures for Prometheus: the text format, version 0.0.4.
  *
- * Names are a contract with dashboards and alerts: they begin with pyperf_ (or process_, where client libraries have
- * a name for the same), are in seconds and bytes, and end in _total when they only ever grow.
+ * Names are a contract with dashboards and alerts: they begin with pyperf_ (or process_, where
+ * client libraries have a name for the same), are in seconds and bytes, and end in _total when they
+ * only ever grow.
  *
  *	# HELP pyperf_samples_total Samples in windows that were handed on.
  *	# TYPE pyperf_samples_total counter

@@ -30,9 +30,10 @@ struct agent_stats {
 	uint32_t processes;    /* with Python, now */
 	uint32_t frequency_hz; /* now */
 	uint32_t
-		frequency_cfg; /* as configured: more than frequency_hz when the CPU budget is short */
-	uint32_t window_s;     /* now: more than configured when the CPU budget is short */
-	uint32_t slowed;       /* sampling goes on at 1 / this of frequency_hz */
+		/* as configured: more than frequency_hz when the CPU budget is short */
+		frequency_cfg;
+	uint32_t window_s;	 /* now: more than configured when the CPU budget is short */
+	uint32_t slowed;	 /* sampling goes on at 1 / this of frequency_hz */
 	uint64_t over_stacks;	 /* samples whose stack was left out: budget of stacks */
 	uint64_t over_processes; /* samples that lost their process: budget of processes */
 	uint64_t unlabelled;	 /* processes with samples that were gone */

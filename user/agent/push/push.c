@@ -20,14 +20,17 @@
 #include "base/seldom.h"
 #include "base/str.h"
 
-/* Bytes of several windows in one request: OTLP makes ten times as many of them, and gRPC takes 4 MiB. */
+/*
+ * Bytes of several windows in one request: OTLP makes ten times as many of them, and gRPC takes 4
+ * MiB.
+ */
 #define BATCH_BYTES    (256U << 10)
 #define IDLE_MS	       60000 /* windows grow too old even when there is nothing else to do */
 #define FAILING_SAY_NS (10 * SELDOM_MINUTE)
 #define REOPEN_MS      60000
 /*
- * An answer like "500" may be the backend's trouble or this window's. After so many of them to one window the next
- * one is tried as well; once others have been taken so often, it is the window.
+ * An answer like "500" may be the backend's trouble or this window's. After so many of them to one
+ * window the next one is tried as well; once others have been taken so often, it is the window.
  */
 #define SUSPECT_TRIES  8
 #define PROOFS	       3
@@ -61,7 +64,8 @@ struct destination {
 	bool idle;	   /* there was nothing to send */
 	bool probe_next;
 	unsigned
-		alone; /* windows that are sent one by one: there is one among them that is not taken */
+		/* windows that are sent one by one: there is one among them that is not taken */
+		alone;
 	unsigned proofs; /* windows that were taken while the oldest was not */
 	struct seldom said_failing, said_rejected;
 
@@ -93,7 +97,7 @@ static uint64_t later(uint64_t a, uint64_t b)
 	return a > b ? a : b;
 }
 
-/* ---- What the end of a request means --------------------------------------------------------------- */
+/* ---- What the end of a request means --------------------------------------------------------- */
 
 static void say_failing(struct destination *d, const char *why, uint64_t delay_ms)
 {
@@ -205,7 +209,10 @@ static void succeed(struct destination *d, struct slot *x)
 		say_works(d);
 }
 
-/* A backend that is busy says so, or asks for time; these may as well be what it does with this window. */
+/*
+ * A backend that is busy says so, or asks for time; these may as well be what it does with this
+ * window.
+ */
 static bool may_be_the_window(const struct destination *d, const struct push_http *h)
 {
 	if (h->retry_after_ms)
@@ -268,7 +275,7 @@ static void finish(struct destination *d, struct slot *x, CURLcode code)
 		fail(d, x, v);
 }
 
-/* ---- Sending ------------------------------------------------------------------------------------------ */
+/* ---- Sending --------------------------------------------------------------------------------- */
 
 static void add_address(struct strbuf *to, const struct push_config *c)
 {
@@ -280,7 +287,10 @@ static void add_address(struct strbuf *to, const struct push_config *c)
 	strbuf__addz(to, c->kind->path);
 }
 
-/* Of several windows another one than of each of them, so that no backend takes it for what it has already. */
+/*
+ * Of several windows another one than of each of them, so that no backend takes it for what it has
+ * already.
+ */
 static void make_key(char key[WINDOW_ID_LEN + 1], const struct window *const *windows, size_t cnt)
 {
 	static const char digits[] = "0123456789abcdef";
@@ -464,7 +474,7 @@ static void *send_windows(void *ctx)
 	return NULL;
 }
 
-/* ---- Open and close ------------------------------------------------------------------------------------- */
+/* ---- Open and close -------------------------------------------------------------------------- */
 
 static int open_spool(struct destination *d)
 {
@@ -489,8 +499,8 @@ static int open_spool(struct destination *d)
 }
 
 /*
- * Without signals: they are for others, and OpenSSL writes to closed connections, which is SIGPIPE. libcurl's own threads
- * inherit that.
+ * Without signals: they are for others, and OpenSSL writes to closed connections, which is SIGPIPE.
+ * libcurl's own threads inherit that.
  */
 static int create_thread(struct destination *d)
 {

@@ -2,8 +2,8 @@
 #ifndef PYPERF_AGENT_PUSH_H
 #define PYPERF_AGENT_PUSH_H
 /*
- * Windows -> the backends that people run. Each destination has a spool (spool.h) and a thread that sends from it,
- * so whoever puts a window waits for the disk and never for a network.
+ * Windows -> the backends that people run. Each destination has a spool (spool.h) and a thread that
+ * sends from it, so whoever puts a window waits for the disk and never for a network.
  *
  *	struct push_config c;			[push.NAME] of the configuration
  *
@@ -15,11 +15,12 @@
  *	push__put(p, window);
  *	push__close(p, 5000);
  *
- * At least once, in order: a window leaves the spool when the backend has said that it took it. When the answer is lost
- * it is sent again with the same id, which stands where the backend looks for it (docs/push.md). With max-in-flight
- * above 1, windows may overtake each other.
+ * At least once, in order: a window leaves the spool when the backend has said that it took it.
+ * When the answer is lost it is sent again with the same id, which stands where the backend looks
+ * for it (docs/push.md). With max-in-flight above 1, windows may overtake each other.
  *
- * Nothing secret is logged: neither headers nor what is in files, and a url with a password in it is not taken.
+ * Nothing secret is logged: neither headers nor what is in files, and a url with a password in it
+ * is not taken.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -56,11 +57,14 @@ struct push_config {
 	struct spool_limits spool;
 };
 
-/* 0, or -EINVAL: not a name: 1 to 64 of a-z 0-9 _ -, not - at first. It is a directory, and a label of metrics. */
+/*
+ * 0, or -EINVAL: not a name: 1 to 64 of a-z 0-9 _ -, not - at first. It is a directory, and a label
+ * of metrics.
+ */
 int push_config__init(struct push_config *c, const char *name);
 /*
- * One key (docs/push.md lists them). `header` and `header-file` may come several times. 0; -ENOENT: no such key;
- * -EINVAL: *why says what is wanted; -ENOMEM. Changes nothing unless 0.
+ * One key (docs/push.md lists them). `header` and `header-file` may come several times. 0; -ENOENT:
+ * no such key; -EINVAL: *why says what is wanted; -ENOMEM. Changes nothing unless 0.
  */
 int push_config__set(struct push_config *c, const char *key, const char *value, const char **why);
 /* The whole: 0, or -EINVAL and *why, a sentence. */
@@ -70,14 +74,15 @@ void push_config__free(struct push_config *c);
 struct push;
 
 /*
- * Begins to send. Configurations have been checked and are borrowed until push__close(). spool_dir is made if need be
- * (not its parents). A destination whose spool cannot be opened is tried again once a minute, after a message each
- * time; until then its windows are lost, and counted (`disk`). NULL: out of memory, after a message.
+ * Begins to send. Configurations have been checked and are borrowed until push__close(). spool_dir
+ * is made if need be (not its parents). A destination whose spool cannot be opened is tried again
+ * once a minute, after a message each time; until then its windows are lost, and counted (`disk`).
+ * NULL: out of memory, after a message.
  */
 struct push *push__open(const struct push_config *c, size_t n, const char *spool_dir);
 /*
- * 0: in the spool of every destination, see spool.h. Else the first error: at least one has it in memory only, or lost it
- * (counted, after a message). From one thread at a time.
+ * 0: in the spool of every destination, see spool.h. Else the first error: at least one has it in
+ * memory only, or lost it (counted, after a message). From one thread at a time.
  */
 int push__put(struct push *p, const struct window *w);
 /* Sends what it can in that time; the rest stays in the spools. NULL is fine. */

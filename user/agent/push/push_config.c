@@ -54,7 +54,7 @@ int push_config__init(struct push_config *c, const char *name)
 	return 0;
 }
 
-/* ---- Values -------------------------------------------------------------------------------------- */
+/* ---- Values ---------------------------------------------------------------------------------- */
 
 enum value_type {
 	VALUE_KIND,
@@ -288,7 +288,7 @@ int push_config__set(struct push_config *c, const char *key, const char *value, 
 	return -ENOENT;
 }
 
-/* ---- The whole ------------------------------------------------------------------------------------ */
+/* ---- The whole ------------------------------------------------------------------------------- */
 
 static int check_template(const char *url)
 {

@@ -19,7 +19,7 @@
 #define GZIP_WINDOW (15 + 16) /* zlib: the largest window, gzip's header */
 #define GRPC_PREFIX 5	      /* compressed or not, and the length */
 
-/* ---- The answer -------------------------------------------------------------------------------- */
+/* ---- The answer ------------------------------------------------------------------------------ */
 
 static size_t take_body(char *data, size_t size, size_t cnt, void *ctx)
 {
@@ -85,7 +85,7 @@ static size_t take_header(char *data, size_t size, size_t cnt, void *ctx)
 	return size * cnt;
 }
 
-/* ---- Compression and framing --------------------------------------------------------------------- */
+/* ---- Compression and framing ----------------------------------------------------------------- */
 
 static int gzip(struct strbuf *body)
 {
@@ -143,7 +143,7 @@ static int wrap_body(struct push_http *h, const struct push_config *c)
 	return !err && c->kind->grpc ? frame(body, compressed(c)) : err;
 }
 
-/* ---- Headers --------------------------------------------------------------------------------------- */
+/* ---- Headers --------------------------------------------------------------------------------- */
 
 static int add_header(struct push_http *h, const char *line)
 {
@@ -248,7 +248,7 @@ static int add_headers(struct push_http *h, const struct push_config *c, const c
 	return err ? err : add_configured(h, c);
 }
 
-/* ---- The request ------------------------------------------------------------------------------------ */
+/* ---- The request ----------------------------------------------------------------------------- */
 
 static int set_login(struct push_http *h, const struct push_config *c)
 {
@@ -293,7 +293,10 @@ static CURLcode set_tls(CURL *e, const struct push_config *c)
 	return code;
 }
 
-/* libcurl 7.88 cannot use a connection of HTTP/2 without TLS twice: https://github.com/curl/curl/issues/10634 */
+/*
+ * libcurl 7.88 cannot use a connection of HTTP/2 without TLS twice:
+ * https://github.com/curl/curl/issues/10634
+ */
 static bool must_not_reuse(const struct push_config *c)
 {
 	unsigned version = curl_version_info(CURLVERSION_NOW)->version_num;
@@ -367,7 +370,7 @@ int push_http__prepare(struct push_http *h, const struct push_config *c, const c
 	return err;
 }
 
-/* ---- The end ----------------------------------------------------------------------------------------- */
+/* ---- The end --------------------------------------------------------------------------------- */
 
 /* The first line of what it says. */
 static void explain_answer(struct push_http *h)

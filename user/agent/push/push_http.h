@@ -2,13 +2,15 @@
 #ifndef PYPERF_AGENT_PUSH_HTTP_H
 #define PYPERF_AGENT_PUSH_HTTP_H
 /*
- * One request to a backend and its answer, with libcurl: TLS, headers, what is secret out of files (read for each
- * request, so that a rotated token is taken at once), compression, gRPC's framing.
+ * One request to a backend and its answer, with libcurl: TLS, headers, what is secret out of files
+ * (read for each request, so that a rotated token is taken at once), compression, gRPC's framing.
  *
- * A backend is not trusted: of its answer PUSH_ANSWER_MAX bytes are kept, and the time that it takes is bounded.
+ * A backend is not trusted: of its answer PUSH_ANSWER_MAX bytes are kept, and the time that it
+ * takes is bounded.
  *
  *	push_http__prepare(h, config, &message)		then curl_multi_add_handle(multi, h->easy)
- *	push_http__finish(h, code)			after CURLMSG_DONE; the status is what counts
+ *	push_http__finish(h, code)			after CURLMSG_DONE; the status is what
+ *							counts
  */
 #include <curl/curl.h>
 #include <stdbool.h>
@@ -40,8 +42,8 @@ struct push_http {
 int push_http__init(struct push_http *h);
 void push_http__free(struct push_http *h);
 /*
- * Sets up the request for h->message, which the caller has filled. 0; -ENOMEM; or another errno with h->why: a file of
- * the configuration cannot be read.
+ * Sets up the request for h->message, which the caller has filled. 0; -ENOMEM; or another errno
+ * with h->why: a file of the configuration cannot be read.
  */
 int push_http__prepare(struct push_http *h, const struct push_config *c, const char *id);
 void push_http__finish(struct push_http *h, const struct push_config *c, CURLcode code);

@@ -2,8 +2,8 @@
 #ifndef PYPERF_AGENT_PUSH_KIND_H
 #define PYPERF_AGENT_PUSH_KIND_H
 /*
- * What one kind of backend wants: a window becomes the address and the body of a request. No network here, so encoders are
- * tested by what they write.
+ * What one kind of backend wants: a window becomes the address and the body of a request. No
+ * network here, so encoders are tested by what they write.
  *
  *	push_put.c	  the pprof file, PUT to an address made of a template
  *	push_pyroscope.c  push.v1.PusherService/Push, and /ingest
@@ -28,17 +28,19 @@ struct push_kind {
 	bool put;  /* PUT, not POST */
 	bool grpc; /* framed, over HTTP/2 */
 	int vague; /* a status that the backend also gives for trouble of its own; 0: none */
-	bool gzip; /* compress the body unless told otherwise: what holds a pprof file is that already */
+	/* compress the body unless told otherwise: what holds a pprof file is that already */
+	bool gzip;
 	bool many; /* one request may hold several windows, as there are several services */
 	/*
-	 * Without `many`, of one window. 0, -EINVAL: a window cannot be put into this format (after a message), or
-	 * -ENOMEM.
+	 * Without `many`, of one window. 0, -EINVAL: a window cannot be put into this format (after
+	 * a message), or -ENOMEM.
 	 */
 	int (*encode)(const struct push_config *c, const struct window *const *windows, size_t cnt,
 		      struct push_message *m);
 	/*
-	 * Looks into the body of a success. -EINVAL: it says that the window was refused, and `why` (which is
-	 * empty and must be made safe by whoever shows it) says why. NULL: there is nothing to see.
+	 * Looks into the body of a success. -EINVAL: it says that the window was refused, and `why`
+	 * (which is empty and must be made safe by whoever shows it) says why. NULL: there is
+	 * nothing to see.
 	 */
 	int (*check)(const void *body, size_t size, struct strbuf *why);
 };

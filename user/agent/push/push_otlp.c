@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 /*
- * OTLP profiles, v1development: the window's pprof file is read back and written as one Profile with its dictionary.
+ * OTLP profiles, v1development: the window's pprof file is read back and written as one Profile
+ * with its dictionary.
  *
  *	label          attribute of the resource, by the name that OpenTelemetry has for it
  *	process        attributes of the sample (process.pid, process.executable.name...)
  *	frame          location, with profile.frame.type: cpython, native or kernel
  *	ELF file       mapping, in offsets of the file; process.executable.build_id.gnu
  *
- * One Profile for each value type, with one value per sample: how often, and the period says what one of a clock is worth.
- * A native frame without a name has an address
- * and no line, so that a backend can still name it.
+ * One Profile for each value type, with one value per sample: how often, and the period says what
+ * one of a clock is worth. A native frame without a name has an address and no line, so that a
+ * backend can still name it.
  *
- * All messages are in one arena, and tables are of pointers into it. What is equal is found by the bytes that make
- * it up, in a strtab, whose ids begin with 1 as those of the tables do.
+ * All messages are in one arena, and tables are of pointers into it. What is equal is found by the
+ * bytes that make it up, in a strtab, whose ids begin with 1 as those of the tables do.
  */
 #include "agent/push/push_kind.h"
 
@@ -59,7 +60,7 @@ struct encoder {
 	int32_t *mapping_of;  /* by module */
 };
 
-/* ---- Memory ----------------------------------------------------------------------------------------- */
+/* ---- Memory ---------------------------------------------------------------------------------- */
 
 /* All zero; freed with the encoder. NULL: e->err is set. */
 static void *take(struct encoder *e, size_t size)
@@ -96,7 +97,10 @@ static int32_t append(struct encoder *e, struct table *t, void *item)
 	return (int32_t)t->cnt++;
 }
 
-/* The items of a list that begins anew; they live as long as the encoder. NULL: e->err is set, or there are none. */
+/*
+ * The items of a list that begins anew; they live as long as the encoder. NULL: e->err is set, or
+ * there are none.
+ */
 static void **keep(struct encoder *e, struct table *t)
 {
 	void **items = t->cnt ? take(e, t->cnt * sizeof(*items)) : NULL;
@@ -124,7 +128,7 @@ static int32_t number_key(struct encoder *e, struct strtab *t, bool *is_new)
 	return (int32_t)id;
 }
 
-/* ---- Strings and attributes -------------------------------------------------------------------------- */
+/* ---- Strings and attributes ------------------------------------------------------------------ */
 
 /* The string in e->key. */
 static int32_t take_string(struct encoder *e)
@@ -216,7 +220,7 @@ static int32_t name(struct encoder *e, str_id id)
 	return take_string(e);
 }
 
-/* ---- Mappings, functions, locations -------------------------------------------------------------------- */
+/* ---- Mappings, functions, locations ---------------------------------------------------------- */
 
 static bool has_address(const struct sym *s)
 {
@@ -373,7 +377,7 @@ static int32_t add_location(struct encoder *e, uint32_t sym)
 	return number_location(e, l, attribute);
 }
 
-/* ---- Stacks and samples ---------------------------------------------------------------------------------- */
+/* ---- Stacks and samples ---------------------------------------------------------------------- */
 
 static int32_t location_of(struct encoder *e, uint32_t sym)
 {
@@ -451,7 +455,7 @@ static void add_sample(struct encoder *e, const struct profile_stack *stack)
 	append(e, &e->sample_list, s);
 }
 
-/* ---- The whole ---------------------------------------------------------------------------------------------- */
+/* ---- The whole ------------------------------------------------------------------------------- */
 
 /* https://opentelemetry.io/docs/specs/semconv/resource/; other labels keep their names. */
 static const char *resource_name(const char *label)

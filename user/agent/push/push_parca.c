@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 /*
- * Parca: ProfileStoreService/WriteRaw over gRPC, which its one port also speaks without TLS. The pprof file goes as it is: its
- * addresses are offsets in files, which is what "normalized" means.
+ * Parca: ProfileStoreService/WriteRaw over gRPC, which its one port also speaks without TLS. The
+ * pprof file goes as it is: its addresses are offsets in files, which is what "normalized" means.
  */
 #include "agent/push/push_kind.h"
 
@@ -46,7 +46,10 @@ static int add_window(const struct window *w, struct push_message *m)
 	return m->body.err;
 }
 
-/* A request is a list of series: messages one behind the other are one message with the lists of all. */
+/*
+ * A request is a list of series: messages one behind the other are one message with the lists of
+ * all.
+ */
 static int encode(const struct push_config *c, const struct window *const *windows, size_t cnt,
 		  struct push_message *m)
 {

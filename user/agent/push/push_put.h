@@ -2,8 +2,8 @@
 #ifndef PYPERF_AGENT_PUSH_PUT_H
 #define PYPERF_AGENT_PUSH_PUT_H
 /*
- * Addresses made of a template: {service} {host} {label:NAME} {id} {start} {date} {hour} {seconds}. Values are escaped, so none of
- * them adds a component to the path.
+ * Addresses made of a template: {service} {host} {label:NAME} {id} {start} {date} {hour} {seconds}.
+ * Values are escaped, so none of them adds a component to the path.
  */
 #include "base/str.h"
 #include "store/window.h"

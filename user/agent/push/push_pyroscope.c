@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 /*
- * Pyroscope: push.v1.PusherService/Push as a Connect unary call (the message is the body), and the older /ingest. The
- * pprof file goes as it is. Labels become labels of the series; those that begin with "__" are the backend's.
+ * Pyroscope: push.v1.PusherService/Push as a Connect unary call (the message is the body), and the
+ * older /ingest. The pprof file goes as it is. Labels become labels of the series; those that begin
+ * with "__" are the backend's.
  */
 #include "agent/push/push_kind.h"
 
@@ -69,7 +70,10 @@ static int add_window(const struct window *w, struct push_message *m)
 	return m->body.err;
 }
 
-/* A request is a list of series: messages one behind the other are one message with the lists of all. */
+/*
+ * A request is a list of series: messages one behind the other are one message with the lists of
+ * all.
+ */
 static int encode_push(const struct push_config *c, const struct window *const *windows, size_t cnt,
 		       struct push_message *m)
 {
@@ -89,7 +93,7 @@ const struct push_kind push_pyroscope = {
 	.encode = encode_push,
 };
 
-/* ---- /ingest --------------------------------------------------------------------------------------- */
+/* ---- /ingest --------------------------------------------------------------------------------- */
 
 /* NAME{label=value,...}: there is no way to write what would end a part. */
 static void add_part(struct strbuf *to, const char *s, const char *ends)

@@ -21,12 +21,16 @@ enum push_verdict push_judge(int status);
 int push_grpc_status(unsigned grpc_status);
 
 /*
- * Milliseconds until the next try after `failures` (1: the first) in a row: min, doubled each time up to max, of
- * which the second half is `random`. `after_ms` (Retry-After; 0: none) is waited for, and up to a tenth more.
+ * Milliseconds until the next try after `failures` (1: the first) in a row: min, doubled each time
+ * up to max, of which the second half is `random`. `after_ms` (Retry-After; 0: none) is waited for,
+ * and up to a tenth more.
  */
 uint64_t push_delay(unsigned failures, uint64_t min_ms, uint64_t max_ms, uint64_t after_ms,
 		    uint32_t random);
-/* The value of a Retry-After header: seconds or an HTTP date. Bounded; 0: none of both, or in the past. */
+/*
+ * The value of a Retry-After header: seconds or an HTTP date. Bounded; 0: none of both, or in the
+ * past.
+ */
 uint64_t push_retry_after(const char *value, time_t now);
 
 #endif /* PYPERF_AGENT_PUSH_RETRY_H */

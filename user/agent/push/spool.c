@@ -81,7 +81,7 @@ static uint64_t blocks(uint64_t size)
 	return (size + BLOCK - 1) / BLOCK * BLOCK;
 }
 
-/* ---- What is lost is counted, and said (with the lock) ----------------------------------------- */
+/* ---- What is lost is counted, and said (with the lock) --------------------------------------- */
 
 static void count_drop(struct spool *s, enum spool_end drop)
 {
@@ -105,7 +105,7 @@ static void count_disk_error(struct spool *s, int err)
 			s->name, strerror(-err), SPOOL_MEMORY_MAX >> 20);
 }
 
-/* ---- The queue (with the lock) ------------------------------------------------------------------ */
+/* ---- The queue (with the lock) --------------------------------------------------------------- */
 
 static int reserve_entry(struct spool *s)
 {
@@ -206,7 +206,7 @@ static void drop_for_room(struct spool *s, uint64_t more)
 		drop_entry(s, e, SPOOL_DROP_size);
 }
 
-/* ---- Open: what is there ------------------------------------------------------------------------- */
+/* ---- Open: what is there --------------------------------------------------------------------- */
 
 /* The number in the name of a file of ours, or NUMBER_MAX. */
 static uint64_t parse_name(const char *name, const char *suffix)
@@ -345,7 +345,7 @@ struct spool *spool__open(const char *dir, const char *name, const struct spool_
 	return s;
 }
 
-/* ---- Put ------------------------------------------------------------------------------------------ */
+/* ---- Put ------------------------------------------------------------------------------------- */
 
 static int write_all(int fd, const char *data, size_t size)
 {
@@ -363,8 +363,8 @@ static int write_all(int fd, const char *data, size_t size)
 }
 
 /*
- * No fsync: it costs milliseconds of CPU time, and with a backend that answers a window is gone before the kernel
- * writes it out. What a power cut leaves half-written, the checksum tells.
+ * No fsync: it costs milliseconds of CPU time, and with a backend that answers a window is gone
+ * before the kernel writes it out. What a power cut leaves half-written, the checksum tells.
  */
 static int write_file(struct spool *s, uint64_t number, const char *data, size_t size)
 {
@@ -462,7 +462,7 @@ int spool__put(struct spool *s, const struct window *w)
 	return err;
 }
 
-/* ---- Take and done -------------------------------------------------------------------------------- */
+/* ---- Take and done --------------------------------------------------------------------------- */
 
 /* A copy of its bytes. -EBADMSG: not a regular file of the right size. */
 static int read_file(struct spool *s, const struct entry *e, void **data)
@@ -598,7 +598,7 @@ void spool__stats(struct spool *s, struct spool_stats *out)
 	pthread_mutex_unlock(&s->lock);
 }
 
-/* ---- Close ---------------------------------------------------------------------------------------- */
+/* ---- Close ----------------------------------------------------------------------------------- */
 
 static void save_memory(struct spool *s)
 {

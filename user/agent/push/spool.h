@@ -2,20 +2,24 @@
 #ifndef PYPERF_AGENT_SPOOL_H
 #define PYPERF_AGENT_SPOOL_H
 /*
- * Windows that wait to be sent to one backend: a directory with one file for each, in the order in which they came.
+ * Windows that wait to be sent to one backend: a directory with one file for each, in the order in
+ * which they came.
  *
- *	0000000000000a31.window		a window (winfile.h); its number is its place in the queue and its age (arrivals.h)
+ *	0000000000000a31.window		a window (winfile.h); its number is its place in the queue
+ *					and its age (arrivals.h)
  *	window.tmp			one that is being written
  *	0000000000000a2f.damaged	set aside: not what was written; the last few are kept
  *
- * Invariants: put + found = sent + dropped (by reason) + waiting, at any time. A window whose put returned 0 survives a kill
- * -9; after a power cut those of the last half minute may be missing, and none is half there. A window leaves when it was
- * sent, or dropped with a reason; a crash between sending and removing sends it again, with the same id.
+ * Invariants: put + found = sent + dropped (by reason) + waiting, at any time. A window whose put
+ * returned 0 survives a kill -9; after a power cut those of the last half minute may be missing,
+ * and none is half there. A window leaves when it was sent, or dropped with a reason; a crash
+ * between sending and removing sends it again, with the same id.
  *
- * When the disk does not take a window it is kept in memory, as long as there is room for it (SPOOL_MEMORY_MAX).
+ * When the disk does not take a window it is kept in memory, as long as there is room for it
+ * (SPOOL_MEMORY_MAX).
  *
- * spool__put() is for one thread, spool__take() and spool__done() for one (another); spool__stats() for any. No
- * lock is held while a file is written or read.
+ * spool__put() is for one thread, spool__take() and spool__done() for one (another); spool__stats()
+ * for any. No lock is held while a file is written or read.
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -64,16 +68,16 @@ struct spool_stats {
 struct spool;
 
 /*
- * Makes the directory (0700) if need be, and takes over what is in it. `name` is for messages and is borrowed. NULL and
- * errno after a message; EBUSY: another process has it.
+ * Makes the directory (0700) if need be, and takes over what is in it. `name` is for messages and
+ * is borrowed. NULL and errno after a message; EBUSY: another process has it.
  */
 struct spool *spool__open(const char *dir, const char *name, const struct spool_limits *limits);
 /* What is in memory only is written, if the disk takes it now. */
 void spool__close(struct spool *s);
 
 /*
- * 0: it is in its file. -ENOSPC or another errno of the disk: it waits in memory, or was dropped (counted, after a
- * message). -EINVAL: not a window that can be kept (winfile.h): dropped.
+ * 0: it is in its file. -ENOSPC or another errno of the disk: it waits in memory, or was dropped
+ * (counted, after a message). -EINVAL: not a window that can be kept (winfile.h): dropped.
  */
 int spool__put(struct spool *s, const struct window *w);
 
@@ -84,8 +88,8 @@ struct spool_item {
 };
 
 /*
- * The oldest that is not taken; with `skip`, the one behind it. Drops what is too old. 0, -ENOENT: none, or another
- * errno (out of memory): try again later. Every item ends with spool__done().
+ * The oldest that is not taken; with `skip`, the one behind it. Drops what is too old. 0, -ENOENT:
+ * none, or another errno (out of memory): try again later. Every item ends with spool__done().
  */
 int spool__take(struct spool *s, bool skip, struct spool_item *item);
 /* SPOOL_KEEP counts a try if `tried`. */

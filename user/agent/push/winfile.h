@@ -4,10 +4,11 @@
 /*
  * A window as bytes, for a file that the same machine reads again, perhaps after a power cut.
  *
- *	magic and version, CRC-32 of all that follows, numbers, id, labels ("name\0value\0"...), pprof
+ *	magic and version, CRC-32 of all that follows, numbers, id, labels ("name\0value\0"...),
+ *	pprof
  *
- * Invariant: what winfile__unpack() takes is a window that winfile__pack() could have made: any other bytes are
- * -EBADMSG, whatever they are.
+ * Invariant: what winfile__unpack() takes is a window that winfile__pack() could have made: any
+ * other bytes are -EBADMSG, whatever they are.
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -20,7 +21,10 @@
 #define WINFILE_PPROF_MAX_SIZE	(64U << 20)
 #define WINFILE_MAX_SIZE	(WINFILE_PPROF_MAX_SIZE + WINFILE_LABELS_MAX_SIZE + 4096)
 
-/* Appends to `out`, which says if memory was short. 0, or -EINVAL: not a window, or above the limits. */
+/*
+ * Appends to `out`, which says if memory was short. 0, or -EINVAL: not a window, or above the
+ * limits.
+ */
 int winfile__pack(const struct window *w, struct strbuf *out);
 
 struct winfile {
