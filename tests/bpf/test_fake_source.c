@@ -70,7 +70,7 @@ static int fake_set_rate(struct source_use *u)
 /* Something happened in this process: once in each window. */
 static int count(uint32_t space)
 {
-	const struct count_key key = { .space = space, .stack = FAKE_STACK };
+	const struct count_key key = { .space = space, .stack = COUNT_WORD(FAKE_STACK, 1) };
 	const struct count_val val = { .samples = 1, .value = FAKE_VALUE };
 	const uint64_t hash = FAKE_STACK;
 	struct chunk c = { .cnt = 1, .frames = { FRAME_WORD(FRAME_KERNEL, 0x1234) } };

@@ -341,7 +341,7 @@ static int add_count(struct window *w, const struct count_key *key, const struct
 {
 	uint64_t *filtered = late_filter(w, key->space);
 	struct profile *p = w->profile;
-	uint32_t type = w->tables->type < 0 ? COUNT_TYPE(key->stack) : (uint32_t)w->tables->type;
+	uint32_t type = COUNT_TYPE(key->stack);
 	int proc, n, err;
 
 	if (!val->samples) /* handed over, and not seen since */

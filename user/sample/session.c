@@ -626,7 +626,7 @@ static int end_windows(struct session *s, struct dump_tables *tables, uint32_t *
 			continue;
 		err = u->spec.source->window(u, &t);
 		if (!err && t.counts_fd >= 0)
-			tables[(*cnt)++] = (struct dump_tables){ t.counts_fd, t.chunks_fd, -1 };
+			tables[(*cnt)++] = (struct dump_tables){ t.counts_fd, t.chunks_fd };
 		first = first ? first : err;
 	}
 	return first;
@@ -668,7 +668,7 @@ int session__drain(struct session *s, struct profile *p)
 	follow__read(s->follow);
 	old = object__flip(s->object);
 	tables[0] = (struct dump_tables){ object__counts_fd(s->object, old),
-					  object__chunks_fd(s->object, old), -1 };
+					  object__chunks_fd(s->object, old) };
 	err = end_windows(s, tables, &cnt);
 	process_table__reclaim(s->procs);
 	follow__look(s->follow);

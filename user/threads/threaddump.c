@@ -253,7 +253,7 @@ static int take_samples(struct dumper *d, bool at_last)
 	struct dump_late late = { 0 };
 	unsigned old = object__flip(d->object);
 	const struct dump_tables tables = { object__counts_fd(d->object, old),
-					    object__chunks_fd(d->object, old), 0 };
+					    object__chunks_fd(d->object, old) };
 	int err;
 
 	follow__read(d->follow);
