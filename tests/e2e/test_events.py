@@ -249,11 +249,14 @@ def test_list():
     assert header == ["EVENT", "UNIT", "WHAT IS COUNTED", "HERE"]
     here = {name: missing == "yes" for name, unit, counts, missing in rows}
     assert list(here)[0] == "cpu-clock" and here["cpu-clock"] and here["page-faults"] and "cycles" in here
+    libc = re.search(r"/\S*/libc\.so\.6", pathlib.Path("/proc/self/maps").read_text())[0]
+    assert "uprobe:PATH:PLACE" in here
     for name in here:
-        status = profile("-e", name, "-d", 0.1, "-a").status
+        event = name.replace("PATH", libc).replace("PLACE", "getppid")
+        status = profile("-e", event, "-d", 0.1, "-a").status
         assert (status == 0) == here[name], name
-        said = profile("-e", name, "-F", 9, "-c", 1).stderr
-        assert "exclude each other" in said, said
+        said = profile("-e", event, "-F", 9, "-c", 1).stderr
+        assert ("every hit" if event != name else "exclude each other") in said, said
 
 
 def test_no_counter():

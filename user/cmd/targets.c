@@ -58,8 +58,9 @@ static void print_sources(void)
 	for (size_t at = 0; (s = source__next(&at));) {
 		const char *missing = s->check(s);
 
-		printf("%-17s  %-7s  %-42s  %s\n", source__name(s), value_type__unit(&s->type),
-		       value_type__counts(&s->type), missing ? missing : "yes");
+		printf("%-17s  %-7s  %-42s  %s\n", s->usage ? s->usage : source__name(s),
+		       value_type__unit(&s->type), value_type__counts(&s->type),
+		       missing ? missing : "yes");
 	}
 }
 

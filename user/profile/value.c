@@ -65,7 +65,7 @@ const char *value_type__counts(const struct value_type *v)
 	const struct words *w = words_of(v);
 
 	if (!w && is_probe(v))
-		return "hits of an instruction: uprobe:PATH:PLACE";
+		return "hits of an instruction";
 	return w ? w->counts : v->name;
 }
 

@@ -513,6 +513,7 @@ static void probe_close(struct source_use *u)
 const struct source probe_sources[] = {
 	{
 		.type = { .event = VALUE_FOREIGN, .name = "uprobe", .unit = "count" },
+		.usage = "uprobe:PATH:PLACE",
 		.parse = parse,
 		.open = probe_open,
 		.start = probe_start,

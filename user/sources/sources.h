@@ -62,6 +62,7 @@ struct source_tables {
 
 struct source {
 	struct value_type type; /* name, unit and words; its rate is the user's */
+	const char *usage;	/* "uprobe:PATH:PLACE"; NULL: the name is all */
 	bool nmi;		/* its programs run in NMI */
 	uint32_t kind;		/* of perf events: type ... */
 	uint64_t config;	/* ... and config of struct perf_event_attr */
