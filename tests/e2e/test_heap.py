@@ -28,6 +28,11 @@ def heap_json(pid, *args):
     return found
 
 
+def await_rest(pid):
+    """It reads its stdin: between its last word and that its heap changes, and may be collected."""
+    poll(lambda: re.match(r"0 0x0 ", harness.Path("/proc/%d/syscall" % pid).read_text()), "the process to rest")
+
+
 def check_sums(found):
     pools, memory = found["pools"], found["memory"]
     assert sum(t["objects"] for t in found["types"]) == pools["objects"] + pools["outside"]
@@ -47,6 +52,7 @@ def counts(found):
 def check_population(python, **popen):
     with Target(python, "heap_target.py", **popen) as target:
         truth = json.loads(target.read_line())
+        await_rest(target.pid)
         found = heap_json(target.pid)
         assert found["complete"], found["pools"]
         got = counts(found)
@@ -353,6 +359,7 @@ IN_MODULE = {"InList": "CACHE", "InDict": "BY_NUMBER", "InTuple": "TUPLES", "InS
 
 def check_holders(python, names):
     with Target(python, "heap_holders.py") as target:
+        await_rest(target.pid)
         for name in names:
             count, holder = HELD[name]
             found = heap_json(target.pid, "--referrers", name)["referrers"]
