@@ -29,7 +29,9 @@ struct dump_late {
 	uint64_t lost;	  /* samples that are in no profile: memory is short, or there is a bug */
 };
 
-/* Of a window: count_key -> count_val, u64 -> chunk. Each key tells its value type: COUNT_TYPE(). */
+/*
+ * Of a window: count_key -> count_val, u64 -> chunk. Each key tells its value type: COUNT_TYPE().
+ */
 struct dump_tables {
 	int counts_fd, chunks_fd;
 };

@@ -54,7 +54,8 @@ struct source_use {
 
 /*
  * Tables of a window that no program uses any more: count_key -> count_val, u64 -> chunk. Keys say
- * which value type they count: COUNT_WORD() with source_use.type. To be emptied by the reader. -1: another source of the same object has handed them out.
+ * which value type they count: COUNT_WORD() with source_use.type. To be emptied by the reader. -1:
+ * another source of the same object has handed them out.
  */
 struct source_tables {
 	int counts_fd, chunks_fd;
