@@ -190,24 +190,12 @@ bool summary_is_fine(const struct profile *p)
 	       s->counters[CTR_complete] * 100 >= s->counters[CTR_user_stacks] * FINE_PERCENT;
 }
 
-/*
- * What the sampler took: as the kernel has timed it, or, if that was not asked for, by the samples
- * that the sampler timed itself (TIMED_EVERY), which leaves the ends of its run out.
- */
-static uint64_t sampler_ns(const struct profile_stats *s)
-{
-	uint64_t timed = s->counters[CTR_timed_samples];
-
-	if (s->bpf_ns || !timed)
-		return s->bpf_ns;
-	return (uint64_t)((double)s->counters[CTR_timed_ns] / (double)timed *
-			  (double)s->counters[CTR_delivered]);
-}
-
 void summary_add_fine(struct strbuf *b, const struct profile *p)
 {
 	const struct profile_stats *s = &p->stats;
 	uint64_t stacks = s->counters[CTR_user_stacks], complete = s->counters[CTR_complete];
+	/* The kernel times programs only when it was asked to (-v). */
+	uint64_t sampler_ns = s->bpf_ns ? s->bpf_ns : profile__sampler_ns(s);
 
 	add_amount(b, s->counters[CTR_counted], "sample", "samples");
 	strbuf__addz(b, ", none lost");
@@ -220,7 +208,7 @@ void summary_add_fine(struct strbuf *b, const struct profile *p)
 	}
 	if (s->duration_ns)
 		strbuf__addf(b, "; cost %.1f%% of a CPU",
-			     text_percent(s->self_cpu_ns + sampler_ns(s), s->duration_ns));
+			     text_percent(s->self_cpu_ns + sampler_ns, s->duration_ns));
 }
 
 /* ---- Nothing sampled ---- */
