@@ -1623,18 +1623,44 @@ static int search_hdr(const struct elf_file *ef, uint64_t addr, uint64_t *fde)
 	return 1;
 }
 
-/* The range of the FDE at a position of .eh_frame. */
-static bool fde_range_at(const struct builder *b, uint32_t pos, uint64_t *addr, uint64_t *size)
+/* The range of the FDE that the table says is at the address `fde`. */
+static bool fde_range(const struct builder *b, uint64_t fde, uint64_t *addr, uint64_t *size)
 {
 	struct record rec, of_cie;
 	struct cie cie = { 0 };
 
-	if (!read_record(&b->eh, pos, &rec) || rec.r.p == rec.r.end || rec.cie ||
-	    rec.cie_pos == NO_RULE || !read_record(&b->eh, rec.cie_pos, &of_cie) ||
+	if (fde < b->eh.addr || fde - b->eh.addr >= b->eh.size ||
+	    !read_record(&b->eh, (uint32_t)(fde - b->eh.addr), &rec) || rec.r.p == rec.r.end ||
+	    rec.cie || rec.cie_pos == NO_RULE || !read_record(&b->eh, rec.cie_pos, &of_cie) ||
 	    of_cie.r.p == of_cie.r.end || !of_cie.cie)
 		return false;
 	init_cie(b->m, &b->eh, of_cie.r, &cie);
 	return !cie.bad && read_fde_range(&b->eh, &cie, &rec.r, addr, size);
+}
+
+static bool open_eh_frame(struct builder *b, const struct elf_file *ef)
+{
+	struct elf_section s;
+
+	if (!elf_file__eh_frame(ef, &s) || s.size > MAX_SECTION)
+		return false;
+	b->eh = (struct frame_section){ .ef = ef, .data = s.data, .addr = s.addr, .size = s.size };
+	return true;
+}
+
+const struct fde_range *fde_range__find(const struct fde_range *ranges, size_t cnt, uint64_t addr)
+{
+	size_t low = 0, high = cnt;
+
+	while (low < high) {
+		size_t mid = low + (high - low) / 2;
+
+		if (ranges[mid].start <= addr)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return low && addr < ranges[low - 1].end ? &ranges[low - 1] : NULL;
 }
 
 /* The end of the FDE at `fde` that the table says starts at `start`. False: it says otherwise. */
@@ -1642,8 +1668,7 @@ static bool end_of_fde(const struct builder *b, uint64_t fde, uint64_t start, ui
 {
 	uint64_t addr, size;
 
-	if (fde < b->eh.addr || fde - b->eh.addr >= b->eh.size ||
-	    !fde_range_at(b, (uint32_t)(fde - b->eh.addr), &addr, &size) || addr != start)
+	if (!fde_range(b, fde, &addr, &size) || addr != start)
 		return false;
 	*end = start + size;
 	return *end > start;
@@ -1678,14 +1703,13 @@ static size_t read_ranges(const struct builder *b, const struct elf_section *hdr
 int ehframe__ranges(const struct elf_file *ef, struct fde_range **ranges, size_t *cnt)
 {
 	struct builder b = { .m = machine_of(ef) };
-	struct elf_section hdr, s;
+	struct elf_section hdr;
 	uint32_t n;
 
 	*cnt = 0;
-	if (!read_hdr(ef, &hdr, &n) || !n || !elf_file__eh_frame(ef, &s) || s.size > MAX_SECTION)
+	if (!read_hdr(ef, &hdr, &n) || !n || !open_eh_frame(&b, ef))
 		return -ENOENT;
 	b.segments = elf_file__segments(ef, &b.segment_cnt);
-	b.eh = (struct frame_section){ .ef = ef, .data = s.data, .addr = s.addr, .size = s.size };
 	*ranges = malloc((size_t)n * sizeof(**ranges));
 	if (!*ranges)
 		return -ENOMEM;
@@ -1706,8 +1730,7 @@ static int fde_by_hdr(const struct builder *b, uint64_t addr, uint64_t *start, u
 
 	if (found != 1)
 		return found;
-	if (fde < b->eh.addr || fde - b->eh.addr >= b->eh.size ||
-	    !fde_range_at(b, (uint32_t)(fde - b->eh.addr), start, &size) || *start > addr)
+	if (!fde_range(b, fde, start, &size) || *start > addr)
 		return -1;
 	*end = *start + size;
 	return addr - *start < size;
@@ -1741,12 +1764,10 @@ static bool fde_by_scan(struct builder *b, struct frame_section *sec, uint64_t a
 static bool fde_in_eh_frame(struct builder *b, const struct elf_file *ef, uint64_t addr,
 			    uint64_t *start, uint64_t *end)
 {
-	struct elf_section s;
 	int found;
 
-	if (!elf_file__eh_frame(ef, &s) || s.size > MAX_SECTION)
+	if (!open_eh_frame(b, ef))
 		return false;
-	b->eh = (struct frame_section){ .ef = ef, .data = s.data, .addr = s.addr, .size = s.size };
 	found = fde_by_hdr(b, addr, start, end);
 	return found < 0 ? fde_by_scan(b, &b->eh, addr, start, end) : found;
 }

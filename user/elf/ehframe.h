@@ -83,5 +83,7 @@ struct fde_range {
  */
 #define EHFRAME_RANGES_MAX (1U << 18)
 int ehframe__ranges(const struct elf_file *ef, struct fde_range **ranges, size_t *cnt);
+/* Of these, the one that covers a link address, or NULL. */
+const struct fde_range *fde_range__find(const struct fde_range *ranges, size_t cnt, uint64_t addr);
 
 #endif /* PYPERF_EHFRAME_H */

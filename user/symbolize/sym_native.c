@@ -752,21 +752,6 @@ bool sym_native__find(struct sym_native *s, uint64_t offset, struct strbuf *name
 	return true;
 }
 
-static const struct fde_range *range_at(const struct sym_native *s, uint64_t addr)
-{
-	size_t low = 0, high = s->range_cnt;
-
-	while (low < high) {
-		size_t mid = low + (high - low) / 2;
-
-		if (s->ranges[mid].start <= addr)
-			low = mid + 1;
-		else
-			high = mid;
-	}
-	return low && addr < s->ranges[low - 1].end ? &s->ranges[low - 1] : NULL;
-}
-
 bool sym_native__find_start(struct sym_native *s, uint64_t offset, struct strbuf *name,
 			    uint64_t *start)
 {
@@ -784,7 +769,7 @@ bool sym_native__find_start(struct sym_native *s, uint64_t offset, struct strbuf
 	segments = elf_file__segments(s->ef, &cnt);
 	if (!cnt || !elf_file__off_to_addr(s->ef, offset, &addr))
 		return false;
-	range = range_at(s, addr);
+	range = fde_range__find(s->ranges, s->range_cnt, addr);
 	if (!range || !elf_file__addr_to_off(s->ef, range->start, &first))
 		return false;
 	/* From where the first byte of the file is loaded. */

@@ -70,17 +70,9 @@ static struct region *region_of(const struct reader *r, uint64_t addr)
 
 static bool is_function(const struct reader *r, uint64_t addr)
 {
-	size_t low = 0, high = r->function_cnt;
+	const struct fde_range *f = fde_range__find(r->functions, r->function_cnt, addr);
 
-	while (low < high) {
-		size_t mid = low + (high - low) / 2;
-
-		if (r->functions[mid].start < addr)
-			low = mid + 1;
-		else
-			high = mid;
-	}
-	return low < r->function_cnt && r->functions[low].start == addr;
+	return f && f->start == addr;
 }
 
 /* What stands at a multiple of eight bytes. */
