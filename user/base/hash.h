@@ -47,5 +47,8 @@ int hash_index__add(struct hash_index *x, uint64_t hash, uint32_t element);
  * be at most `max`. 0 or -ENOMEM; the array is unchanged then.
  */
 int array_grow(void *array, size_t *cap, size_t cnt, size_t more, size_t size, size_t max);
+/* The same for one element behind the `cnt` that there are, by the names of array and capacity. */
+#define ARRAY_GROW(array, cap, cnt, max)                                                           \
+	array_grow(&(array), &(cap), (cnt), 1, sizeof(*(array)), (max))
 
 #endif /* PYPERF_HASH_H */

@@ -23,8 +23,6 @@ struct maker {
 	struct strbuf buf;
 };
 
-#define GROW(array, cap, cnt) array_grow(&(array), &(cap), (cnt), 1, sizeof(*(array)), INT_MAX)
-
 const char *flame__text(const struct flame *f, uint32_t text, size_t *len)
 {
 	return strtab__get(f->texts, text, len);
@@ -174,7 +172,7 @@ static int add_func(struct maker *m, const struct flame_func *fn)
 			old->start_line = fn->start_line;
 		return (int)i;
 	}
-	if (GROW(f->funcs, f->func_cap, f->func_cnt) ||
+	if (ARRAY_GROW(f->funcs, f->func_cap, f->func_cnt, INT_MAX) ||
 	    hash_index__add(&m->funcs, hash, (uint32_t)f->func_cnt))
 		return -ENOMEM;
 	f->funcs[f->func_cnt] = *fn;
@@ -190,7 +188,7 @@ static int add_place(struct maker *m, uint32_t func, uint32_t line)
 	for (size_t at = 0; (i = hash_index__next(&m->places, hash, &at)) != HASH_NONE;)
 		if (f->places[i].func == func && f->places[i].line == line)
 			return (int)i;
-	if (GROW(f->places, f->place_cap, f->place_cnt) ||
+	if (ARRAY_GROW(f->places, f->place_cap, f->place_cnt, INT_MAX) ||
 	    hash_index__add(&m->places, hash, (uint32_t)f->place_cnt))
 		return -ENOMEM;
 	f->places[f->place_cnt] = (struct flame_place){ func, line };
@@ -259,7 +257,7 @@ static int add_task(struct maker *m, const struct flame_task *t)
 	for (size_t at = 0; (i = hash_index__next(&m->tasks, hash, &at)) != HASH_NONE;)
 		if (!memcmp(&f->tasks[i], t, sizeof(*t)))
 			return (int)i;
-	if (GROW(f->tasks, f->task_cap, f->task_cnt) ||
+	if (ARRAY_GROW(f->tasks, f->task_cap, f->task_cnt, INT_MAX) ||
 	    hash_index__add(&m->tasks, hash, (uint32_t)f->task_cnt))
 		return -ENOMEM;
 	f->tasks[f->task_cnt] = *t;
@@ -316,7 +314,7 @@ static int append_stack(struct maker *m, const struct flat_stacks *fs, const str
 
 	if (array_grow(&f->elems, &f->elem_cap, f->elem_cnt, s->cnt, sizeof(*f->elems),
 		       SIZE_MAX / 8) ||
-	    GROW(f->stacks, f->stack_cap, f->stack_cnt))
+	    ARRAY_GROW(f->stacks, f->stack_cap, f->stack_cnt, INT_MAX))
 		return -ENOMEM;
 	for (uint32_t i = 0; i < s->cnt; i++)
 		if (i >= python || !func_of(f, places[i])->plumbing)

@@ -74,8 +74,6 @@ struct heat {
 	struct strbuf html, text;
 };
 
-#define GROW(array, cap, cnt) array_grow(&(array), &(cap), (cnt), 1, sizeof(*(array)), INT_MAX)
-
 /* ---- Counting ---- */
 
 static uint64_t hash_pair(const struct heat *h, uint32_t a, uint32_t b)
@@ -94,7 +92,7 @@ static int find_file(struct heat *h, str_id path, str_id container)
 	for (size_t at = 0; (i = hash_index__next(&h->file_index, hash, &at)) != HASH_NONE;)
 		if (h->files[i].path == path && h->files[i].container == container)
 			return (int)i;
-	if (GROW(h->files, h->file_cap, h->file_cnt) ||
+	if (ARRAY_GROW(h->files, h->file_cap, h->file_cnt, INT_MAX) ||
 	    hash_index__add(&h->file_index, hash, (uint32_t)h->file_cnt))
 		return -ENOMEM;
 	h->files[h->file_cnt] = (struct file_sum){ .path = path, .container = container };
@@ -109,7 +107,7 @@ static int find_line(struct heat *h, uint32_t file, uint32_t line)
 	for (size_t at = 0; (i = hash_index__next(&h->line_index, hash, &at)) != HASH_NONE;)
 		if (h->lines[i].file == file && h->lines[i].line == line)
 			return (int)i;
-	if (GROW(h->lines, h->line_cap, h->line_cnt) ||
+	if (ARRAY_GROW(h->lines, h->line_cap, h->line_cnt, INT_MAX) ||
 	    hash_index__add(&h->line_index, hash, (uint32_t)h->line_cnt))
 		return -ENOMEM;
 	h->lines[h->line_cnt] = (struct line_sum){ .file = file, .line = line };
@@ -124,7 +122,7 @@ static int find_place(struct heat *h, uint32_t file, uint32_t proc)
 	for (size_t at = 0; (i = hash_index__next(&h->place_index, hash, &at)) != HASH_NONE;)
 		if (h->places[i].file == file && h->places[i].proc == proc)
 			return (int)i;
-	if (GROW(h->places, h->place_cap, h->place_cnt) ||
+	if (ARRAY_GROW(h->places, h->place_cap, h->place_cnt, INT_MAX) ||
 	    hash_index__add(&h->place_index, hash, (uint32_t)h->place_cnt))
 		return -ENOMEM;
 	h->places[h->place_cnt] = (struct place_sum){ .file = file, .proc = proc };
@@ -320,7 +318,8 @@ static int split_lines(const struct strbuf *text, struct rows *r)
 		const char *end = memchr(text->s + i, '\n', text->len - i);
 		size_t len = end ? (size_t)(end - text->s) - i : text->len - i;
 
-		if (GROW(r->text, cap, cnt) || GROW(r->len, cap_len, cnt))
+		if (ARRAY_GROW(r->text, cap, cnt, INT_MAX) ||
+		    ARRAY_GROW(r->len, cap_len, cnt, INT_MAX))
 			return -ENOMEM;
 		r->text[cnt] = text->s + i;
 		r->len[cnt++] = len && text->s[i + len - 1] == '\r' ? len - 1 : len;

@@ -8,14 +8,10 @@
 
 #include "base/hash.h"
 
-/* Room for one more range. */
-#define RESERVE(ranges, cap, cnt)                                                                  \
-	array_grow(&(ranges), &(cap), (cnt), 1, sizeof(*(ranges)), UINT32_MAX)
-
 int extents__init(struct extents *x, uint32_t slots)
 {
 	*x = (struct extents){ .slots = slots };
-	if (RESERVE(x->free, x->free_cap, 0))
+	if (ARRAY_GROW(x->free, x->free_cap, 0, UINT32_MAX))
 		return -ENOMEM;
 	if (slots)
 		x->free[x->free_cnt++] = (struct extent_range){ 0, slots };
@@ -59,7 +55,7 @@ int extent__release(struct extents *x, uint32_t first, uint32_t cnt)
 
 	if (!cnt)
 		return 0;
-	if (RESERVE(x->free, x->free_cap, x->free_cnt))
+	if (ARRAY_GROW(x->free, x->free_cap, x->free_cnt, UINT32_MAX))
 		return -ENOMEM;
 	while (lo < hi) { /* lo: the first free range behind ours */
 		size_t mid = lo + (hi - lo) / 2;
@@ -95,7 +91,7 @@ int extent__bury(struct extents *x, uint32_t first, uint32_t cnt)
 {
 	if (!cnt)
 		return 0;
-	if (RESERVE(x->buried, x->buried_cap, x->buried_cnt))
+	if (ARRAY_GROW(x->buried, x->buried_cap, x->buried_cnt, UINT32_MAX))
 		return -ENOMEM;
 	x->buried[x->buried_cnt++] = (struct extent_range){ first, cnt };
 	return 0;

@@ -85,10 +85,6 @@ struct process_table {
 	struct process_stats stats;
 };
 
-/* Room for one more element. */
-#define RESERVE(array, cap, cnt)                                                                   \
-	array_grow(&(array), &(cap), (cnt), 1, sizeof(*(array)), UINT32_MAX)
-
 /* ---- life ----------------------------------------------------------------------------------- */
 
 struct process_table *process_table__new(const struct process_maps *maps, struct file_sink sink,
@@ -165,7 +161,8 @@ void process_table__free(struct process_table *pt)
 
 static void mark_dirty(struct process_table *pt, struct process *p)
 {
-	if (p->dirty || p->exited || RESERVE(pt->dirty, pt->dirty_cap, pt->dirty_cnt))
+	if (p->dirty || p->exited ||
+	    ARRAY_GROW(pt->dirty, pt->dirty_cap, pt->dirty_cnt, UINT32_MAX))
 		return;
 	p->dirty = true;
 	pt->dirty[pt->dirty_cnt++] = p;
@@ -193,7 +190,7 @@ static bool is_open(const struct process *p)
 static void want_check(struct process_table *pt, struct process *p)
 {
 	if (p->unchecked || !is_open(p) ||
-	    RESERVE(pt->unchecked, pt->unchecked_cap, pt->unchecked_cnt))
+	    ARRAY_GROW(pt->unchecked, pt->unchecked_cap, pt->unchecked_cnt, UINT32_MAX))
 		return;
 	p->unchecked = true;
 	pt->unchecked[pt->unchecked_cnt++] = p->space;
@@ -493,8 +490,7 @@ static void warn_cut(struct process_table *pt, struct process *p, uint32_t of)
 	pt->stats.mappings_full++;
 	if (!pt->warned_mappings)
 		log_warn("no room for all %u mappings of process %u of user %u, and of others: "
-			 "their native "
-			 "stacks end early, at [no-room-for-mappings]",
+			 "their native stacks end early, at [no-room-for-mappings]",
 			 of, p->tgid, user_of(pt, p));
 	pt->warned_mappings = true;
 }
@@ -1417,7 +1413,7 @@ int process_table__refresh(struct process_table *pt)
 	file_table__begin(pt->files);
 	check_the_unchecked(pt);
 	for (cnt = 0; cnt < pt->dirty_cnt; cnt++) { /* grows in the loop */
-		if (RESERVE(pt->fresh, pt->fresh_cap, cnt))
+		if (ARRAY_GROW(pt->fresh, pt->fresh_cap, cnt, UINT32_MAX))
 			break;
 		pt->fresh[cnt] = (struct fresh){ .p = pt->dirty[cnt] };
 		look_for_news(pt, &pt->fresh[cnt]);
@@ -1972,7 +1968,7 @@ void process_table__forget_exited(struct process_table *pt)
 			continue;
 		if (!p->expiring)
 			p->expiring = true;
-		else if (!RESERVE(gone, cap, cnt))
+		else if (!ARRAY_GROW(gone, cap, cnt, UINT32_MAX))
 			gone[cnt++] = p;
 	}
 	for (size_t i = 0; i < cnt; i++) {

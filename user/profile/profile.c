@@ -131,15 +131,13 @@ const char *profile__thread_name(const struct profile *p, uint32_t space, uint32
 }
 
 /* Indexes are returned as int, so no array may be longer than INT_MAX. */
-#define GROW(array, cap, cnt) array_grow(&(array), &(cap), (cnt), 1, sizeof(*(array)), INT_MAX)
-
 int profile__add_proc(struct profile *p, const struct profile_proc *proc)
 {
 	int i = profile__find_proc(p, proc->space);
 	bool has_python_frames = i >= 0 && p->procs[i].has_python_frames;
 
 	if (i < 0) {
-		if (GROW(p->procs, p->proc_cap, p->proc_cnt) ||
+		if (ARRAY_GROW(p->procs, p->proc_cap, p->proc_cnt, INT_MAX) ||
 		    hash_index__add(&p->index->procs, hash_proc(p, proc->space),
 				    (uint32_t)p->proc_cnt))
 			return -ENOMEM;
@@ -155,7 +153,7 @@ int profile__add_thread(struct profile *p, const struct profile_thread *thread)
 	int i = find_thread(p, thread->space, thread->tid);
 
 	if (i < 0) {
-		if (GROW(p->threads, p->thread_cap, p->thread_cnt) ||
+		if (ARRAY_GROW(p->threads, p->thread_cap, p->thread_cnt, INT_MAX) ||
 		    hash_index__add(&p->index->threads, hash_thread(p, thread->space, thread->tid),
 				    (uint32_t)p->thread_cnt))
 			return -ENOMEM;
@@ -167,7 +165,7 @@ int profile__add_thread(struct profile *p, const struct profile_thread *thread)
 
 int profile__add_module(struct profile *p, const struct profile_module *module)
 {
-	if (GROW(p->modules, p->module_cap, p->module_cnt))
+	if (ARRAY_GROW(p->modules, p->module_cap, p->module_cnt, INT_MAX))
 		return -ENOMEM;
 	p->modules[p->module_cnt] = *module;
 	return (int)p->module_cnt++;
@@ -175,7 +173,7 @@ int profile__add_module(struct profile *p, const struct profile_module *module)
 
 int profile__add_sym(struct profile *p, const struct sym *sym)
 {
-	if (GROW(p->syms, p->sym_cap, p->sym_cnt))
+	if (ARRAY_GROW(p->syms, p->sym_cap, p->sym_cnt, INT_MAX))
 		return -ENOMEM;
 	p->syms[p->sym_cnt] = *sym;
 	return (int)p->sym_cnt++;
@@ -213,7 +211,7 @@ static int new_stack(struct profile *p, uint64_t hash, const struct profile_stac
 	/* UINT32_MAX: profile_stack.first is a u32 */
 	if (array_grow(&p->frames, &p->frame_cap, p->frame_cnt, stack->cnt, sizeof(*p->frames),
 		       UINT32_MAX) ||
-	    GROW(p->stacks, p->stack_cap, p->stack_cnt) ||
+	    ARRAY_GROW(p->stacks, p->stack_cap, p->stack_cnt, INT_MAX) ||
 	    hash_index__add(&p->index->stacks, hash, (uint32_t)p->stack_cnt))
 		return -ENOMEM;
 	p->stacks[p->stack_cnt] = *stack;
