@@ -12,6 +12,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/libbpf_text.h"
 #include "base/log.h"
 #include "base/rights.h"
 #include "base/str.h"
@@ -19,7 +20,6 @@
 #include "follow/loader.h"
 
 /* Of the kernel's log of a program, with -vv. */
-#define LIBBPF_TEXT_MAX 8192U
 
 /* ---- why it cannot work ---------------------------------------------------------------------- */
 
@@ -38,8 +38,7 @@ static int check_rights(void)
 	}
 	if (rights__locked_down()) {
 		log_err("kernel lockdown is in confidentiality mode, which forbids BPF to read "
-			"memory (boot "
-			"with lockdown=integrity)");
+			"memory (boot with lockdown=integrity)");
 		return -EPERM;
 	}
 	if (access(BTF_PATH, R_OK)) {
@@ -54,37 +53,12 @@ static void explain_load_failure(int err)
 {
 	if (err == -EPERM || err == -EACCES)
 		log_err("loading the BPF programs: %s (CAP_BPF and CAP_PERFMON are needed; -vv "
-			"shows the "
-			"kernel's log)",
+			"shows the kernel's log)",
 			strerror(-err));
 	else
 		log_err("loading the BPF programs: %s (kernel 5.15 or later is needed; -vv shows "
-			"the kernel's "
-			"log)",
+			"the kernel's log)",
 			strerror(-err));
-}
-
-/*
- * libbpf's messages are one level lower than ours: what it calls a warning we explain ourselves.
- * The kernel's log of a program that it refuses is one message of up to megabytes, and says why at
- * its end.
- */
-static int on_libbpf_print(enum libbpf_print_level level, const char *fmt, va_list args)
-{
-	char *text;
-	size_t len;
-
-	if (log_get_level() <= LOG_LEVEL_DEBUG || level == LIBBPF_DEBUG)
-		return 0; /* -vv */
-	if (vasprintf(&text, fmt, args) < 0)
-		return 0;
-	len = strlen(text);
-	while (len && text[len - 1] == '\n')
-		text[--len] = '\0';
-	str_keep_end(text, LIBBPF_TEXT_MAX);
-	log_debug("%s", text);
-	free(text);
-	return 0;
 }
 
 /* ---- life ------------------------------------------------------------------------------------ */
@@ -158,7 +132,7 @@ struct object *object__open(const struct object_opts *opts)
 
 	if (check_rights())
 		return NULL;
-	libbpf_set_print(on_libbpf_print);
+	libbpf_set_print(libbpf_text);
 	o = object__alloc(opts);
 	if (!o) {
 		log_no_memory();

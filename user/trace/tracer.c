@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/hash.h"
+#include "base/libbpf_text.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "follow/readcode.h"
@@ -17,7 +18,6 @@
 #include "trace/points.h"
 #include "trace/uprobe.h"
 
-#define LOG_BYTES	4096 /* of the kernel's log */
 #define CODES_AT_ONCE	1024
 #define EMULATED_HIT_NS 500 /* where it cannot be measured */
 
@@ -88,22 +88,6 @@ void tracer__drain(struct tracer *tr)
 /* ---- opening --------------------------------------------------------------------------------- */
 
 /*
- * What libbpf calls a warning is explained here. The kernel's log says at its end why it refuses a
- * program.
- */
-static int on_libbpf_print(enum libbpf_print_level level, const char *fmt, va_list args)
-{
-	char *text;
-
-	if (level == LIBBPF_DEBUG || vasprintf(&text, fmt, args) < 0)
-		return 0;
-	str_keep_end(text, LOG_BYTES);
-	log_debug("%s", text);
-	free(text);
-	return 0;
-}
-
-/*
  * Instrumented bytecode (sys.monitoring, sys.settrace) names RESUME elsewhere: these stand in its
  * place.
  */
@@ -111,8 +95,8 @@ static void add_opcodes(struct trace_cfg *cfg, uint32_t version)
 {
 	static const struct {
 		uint32_t version;
-		uint8_t opcodes
-			[3]; /* INSTRUMENTED_LINE, INSTRUMENTED_INSTRUCTION, ENTER_EXECUTOR */
+		/* INSTRUMENTED_LINE, INSTRUMENTED_INSTRUCTION, ENTER_EXECUTOR */
+		uint8_t opcodes[3];
 	} others[] = {
 		{ 0x030c, { 254, 253, 0 } },
 		{ 0x030d, { 254, 247, 0 } },
@@ -172,8 +156,7 @@ static void explain_load(int err)
 {
 	if (err == -EPERM || err == -EACCES)
 		log_err("loading the BPF programs: %s (CAP_BPF and CAP_PERFMON are needed; -vv "
-			"shows "
-			"the kernel's log)",
+			"shows the kernel's log)",
 			strerror(-err));
 	else
 		log_err("loading the BPF programs: %s (-vv shows the kernel's log)",
@@ -185,7 +168,7 @@ static int load(struct tracer *tr)
 	struct trace_cfg cfg;
 	int err;
 
-	libbpf_set_print(on_libbpf_print);
+	libbpf_set_print(libbpf_text);
 	tr->skel = trace_bpf__open();
 	if (!tr->skel)
 		return -errno;
@@ -206,7 +189,7 @@ struct tracer *tracer__open(const struct target *t)
 	if (tr)
 		tr->names = sym_python__new();
 	if (!tr || !tr->names) {
-		log_err("out of memory");
+		log_no_memory();
 		free(tr);
 		return NULL;
 	}
