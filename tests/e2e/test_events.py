@@ -12,6 +12,7 @@ import pytest
 
 import pprof_read
 from harness import Profiler, Target, find_go, profile, profile_work, spend, total
+from probe_runs import libc_of
 from test_formats import validate
 
 HERE = pathlib.Path(__file__).parent
@@ -249,7 +250,7 @@ def test_list():
     assert header == ["EVENT", "UNIT", "WHAT IS COUNTED", "HERE"]
     here = {name: missing == "yes" for name, unit, counts, missing in rows}
     assert list(here)[0] == "cpu-clock" and here["cpu-clock"] and here["page-faults"] and "cycles" in here
-    libc = re.search(r"/\S*/libc\.so\.6", pathlib.Path("/proc/self/maps").read_text())[0]
+    libc = libc_of(os.getpid())
     assert "uprobe:PATH:PLACE" in here
     for name in here:
         event = name.replace("PATH", libc).replace("PLACE", "getppid")

@@ -556,9 +556,8 @@ static void say_lost_events(struct agent *a)
 		return;
 	log_warn("event_lost: %" PRIu64
 		 " events of processes found no room in the kernel's buffer: processes were looked "
-		 "for in /proc "
-		 "instead, and those that had ended by then are missing (was the agent kept from "
-		 "running?)",
+		 "for in /proc instead, and those that had ended by then are missing (was the "
+		 "agent kept from running?)",
 		 lost - a->events_lost);
 	a->events_lost = lost;
 }

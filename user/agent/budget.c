@@ -126,13 +126,12 @@ static void say_no_help(struct budget *b, const struct cost *c)
 	if (b->frequency_hz == floor_hz(b) && per_hz(b, c) * b->frequency_hz > c->all / 2)
 		log_warn(
 			"%.2f%% of a CPU is more than the budget of %g%%, and the frequency cannot "
-			"be lower "
-			"than %" PRIu32 " Hz",
+			"be lower than %" PRIu32 " Hz",
 			c->all, c->limit, b->frequency_hz);
 	else
 		log_warn("%.2f%% of a CPU is more than the budget of %g%%, most of it to follow "
-			 "processes that start "
-			 "and end: neither a lower frequency nor longer windows would help",
+			 "processes that start and end: neither a lower frequency nor longer "
+			 "windows would help",
 			 c->all, c->limit);
 }
 
@@ -154,8 +153,7 @@ static void take_action(struct budget *b, const struct cost *c)
 		set_stretch(b, b->stretch * 2);
 		log_warn(
 			"%.2f%% of a CPU is more than the budget of %g%%, and sampling is not what "
-			"takes it: windows "
-			"are %" PRIu32 " times as long",
+			"takes it: windows are %" PRIu32 " times as long",
 			c->all, c->limit, b->stretch);
 	} else {
 		say_no_help(b, c);

@@ -431,9 +431,8 @@ static void check_group(struct reader *r)
 		r->line = r->group_line;
 		snprintf(why, sizeof(why),
 			 "there is no label '%.64s': docs/agent.md lists them; write an attribute "
-			 "of "
-			 "OTEL_RESOURCE_ATTRIBUTES as attribute.%.64s, or add it as add.%.64s in "
-			 "[labels]",
+			 "of OTEL_RESOURCE_ATTRIBUTES as attribute.%.64s, or add it as add.%.64s "
+			 "in [labels]",
 			 c->group[i], c->group[i], c->group[i]);
 		complain(r, "group", why);
 	}

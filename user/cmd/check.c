@@ -89,8 +89,7 @@ static void check_kernel(struct checker *k)
 	if (rights__locked_down())
 		say(k, FAIL,
 		    "lockdown is in confidentiality mode, which forbids BPF to read memory (boot "
-		    "with "
-		    "lockdown=integrity)");
+		    "with lockdown=integrity)");
 }
 
 static void check_rights(struct checker *k)
@@ -111,8 +110,7 @@ static void check_rights(struct checker *k)
 	if (rights__sysctl("kernel/yama/ptrace_scope") == 3)
 		say(k, NOTE,
 		    "kernel.yama.ptrace_scope is 3: no process can be looked into from outside, so "
-		    "no "
-		    "interpreter is validated before it is walked (boot with another value)");
+		    "no interpreter is validated before it is walked (boot with another value)");
 }
 
 static void check_limits(struct checker *k)
@@ -123,8 +121,7 @@ static void check_limits(struct checker *k)
 	if (rate >= 0 && rate < 1000)
 		say(k, NOTE,
 		    "at most %ld samples per second (sysctl kernel.perf_event_max_sample_rate; the "
-		    "kernel "
-		    "lowers it when it finds sampling too slow)",
+		    "kernel lowers it when it finds sampling too slow)",
 		    rate);
 	else if (rate >= 0)
 		say(k, OK, "up to %ld samples per second and CPU", rate);
@@ -254,8 +251,8 @@ static void check_processes(struct checker *k)
 	if (st.unreadable)
 		say(k, NOTE,
 		    "%" PRIu64
-		    " could not be looked into: they were ending, or belong to others (for "
-		    "these CAP_SYS_PTRACE is needed)",
+		    " could not be looked into: they were ending, or belong to others (for these "
+		    "CAP_SYS_PTRACE is needed)",
 		    st.unreadable);
 	for (size_t at = 0; (p = process_table__next(k->procs, &at));) {
 		if (p->exited || !p->native_only)
@@ -318,8 +315,7 @@ static void explain_process(struct checker *k)
 	else
 		say(k, FAIL,
 		    "no Python: none of the files that it has mapped for execution is a CPython of "
-		    "2.7 or "
-		    "3.6 and later");
+		    "2.7 or 3.6 and later");
 }
 
 /* ---- all ------------------------------------------------------------------------------------- */

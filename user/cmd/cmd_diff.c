@@ -82,8 +82,8 @@ static void usage(void)
 	       "  pyperf-bpf diff old.pb.gz new.pb.gz\n"
 	       "  pyperf-bpf diff -f old.pb.gz new.pb.gz | flamegraph.pl > diff.svg\n"
 	       "  pyperf-bpf diff --service web --before -25h..-24h\n"
-	       "  pyperf-bpf diff --service web --before-label version=1 "
-	       "--after-label version=2\n");
+	       "  pyperf-bpf diff --service web --before-label version=1 --after-label "
+	       "version=2\n");
 }
 
 /* What both have. */

@@ -336,8 +336,7 @@ static int write_svg(struct svg *s)
 
 	fprintf(s->out,
 		"<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %.0f %.0f\" "
-		"width=\"%.0f\" "
-		"height=\"%.0f\">\n",
+		"width=\"%.0f\" height=\"%.0f\">\n",
 		WIDTH, height, WIDTH, height);
 	write_style(s);
 	fprintf(s->out, "<rect class=\"back\" width=\"%.0f\" height=\"%.0f\" rx=\"8\"/>\n", WIDTH,

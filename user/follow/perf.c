@@ -57,8 +57,7 @@ void perf__explain(const char *what, int err)
 		log_err("%s: %s", what, strerror(-err));
 	else if (paranoid > PARANOID_UPSTREAM)
 		log_err("%s: %s (kernel.perf_event_paranoid is %ld, with which this kernel wants "
-			"CAP_SYS_ADMIN: "
-			"grant it, or: sysctl kernel.perf_event_paranoid=%d)",
+			"CAP_SYS_ADMIN: grant it, or: sysctl kernel.perf_event_paranoid=%d)",
 			what, strerror(-err), paranoid, PARANOID_UPSTREAM);
 	else
 		log_err("%s: %s (needs CAP_PERFMON; kernel.perf_event_paranoid is %ld)", what,

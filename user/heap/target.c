@@ -117,8 +117,7 @@ static int set_shape(struct heap_target *t, const struct elf_file *ef, char *why
 	if (t->py.free_threaded) {
 		snprintf(why, HEAP_WHY_LEN,
 			 "a free-threaded CPython %s keeps its objects in mimalloc's pages, which "
-			 "heap "
-			 "cannot read yet",
+			 "heap cannot read yet",
 			 t->py.version);
 		return -ENOTSUP;
 	}

@@ -419,8 +419,8 @@ static int find_version(const struct elf_file *ef, struct py_binary *out)
 			return refuse(out, "its version cannot be told from its file");
 		out->version_hex = named;
 		if (!has_soname && !runtime_size_fits(out))
-			return refuse(out, "its version is only known from its file name, "
-					   "which does not fit its contents");
+			return refuse(out, "its version is only known from its file name, which "
+					   "does not fit its contents");
 	}
 	if (has_soname && (named ^ out->version_hex) >> 16)
 		return refuse(out, "its library name and its contents name different versions");

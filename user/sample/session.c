@@ -228,10 +228,8 @@ static int collect_pids(struct session *s)
 	const struct sample_spec *t = s->o.targets;
 
 	s->pids = calloc(t->pid_cnt + 1, sizeof(*s->pids));
-	if (!s->pids) {
-		log_err("out of memory");
-		return -ENOMEM;
-	}
+	if (!s->pids)
+		return log_no_memory();
 	for (size_t i = 0; i < t->pid_cnt; i++)
 		s->pids[s->pid_cnt++] = t->pids[i];
 	if (s->o.command)
@@ -365,7 +363,7 @@ struct session *session__open(const struct session_opts *o)
 	struct session *s = calloc(1, sizeof(*s));
 
 	if (!s) {
-		log_err("out of memory");
+		log_no_memory();
 		return NULL;
 	}
 	s->o = *o;
@@ -514,8 +512,7 @@ static void watch_kernel_rate(struct session *s)
 	if (rate > 0 && s->kernel_rate > 0 && rate < s->kernel_rate) {
 		s->kernel_rate_lowered++;
 		log_warn("kernel.perf_event_max_sample_rate went from %ld to %ld: somebody changed "
-			 "it, or the kernel "
-			 "found that samples take too long",
+			 "it, or the kernel found that samples take too long",
 			 s->kernel_rate, rate);
 	}
 	s->kernel_rate = rate;

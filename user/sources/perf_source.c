@@ -82,8 +82,7 @@ static void explain(const struct source_use *u, int cpu, int err)
 			u->frequency_hz, max);
 	else if (s->nmi && is_missing(err))
 		log_err("-e %s: this machine has no counter for it: %s (virtual machines often "
-			"have none; "
-			"-e cpu-clock works everywhere)",
+			"have none; -e cpu-clock works everywhere)",
 			source__name(s), strerror(-err));
 	else {
 		snprintf(what, sizeof(what), "sampling %s on CPU %d", source__name(s), cpu);

@@ -267,8 +267,7 @@ static void warn_codes(struct sym_jit *j, const struct source *s)
 {
 	if (!j->warned_codes)
 		log_warn("generated code: no room for more than %zu functions of a process of user "
-			 "%u: "
-			 "the later ones have no names",
+			 "%u: the later ones have no names",
 			 s->limit, (unsigned int)s->uid);
 	j->warned_codes = true;
 }

@@ -793,8 +793,8 @@ static void draw_bottom(const struct context *x, struct topview *v, struct canva
 		canvas__puts(c, row, 0, CANVAS_WARN, x->st->message);
 	} else {
 		canvas__puts(c, row, 0, CANVAS_DIM,
-			     "q quit  h help  Enter open  Esc back  p processes  t threads  "
-			     "f functions  s sort  / filter  space pause");
+			     "q quit  h help  Enter open  Esc back  p processes  t threads  f "
+			     "functions  s sort  / filter  space pause");
 	}
 }
 

@@ -173,8 +173,7 @@ static int judge(struct counting *c)
 		return 0;
 	tracer__detach(c->tracer);
 	log_err("process %d: %.0f calls/s at %.2f us each would slow it down by %.0f%%, more than "
-		"%g%% "
-		"(--max-slowdown %.0f or --force allows that)",
+		"%g%% (--max-slowdown %.0f or --force allows that)",
 		c->o->pid, c->rate, tracer__hit_ns(c->tracer) / 1000, c->slowdown,
 		c->o->max_slowdown, ceil(c->slowdown * 1.2));
 	return -EBUSY;

@@ -123,8 +123,7 @@ static void print_points(struct printer *p)
 	if (tp->table)
 		fprintf(p->f,
 			"Calls of Python functions: breakpoints in the eval loop, by its dispatch "
-			"table "
-			"at 0x%" PRIx64 " (%u codes)\n",
+			"table at 0x%" PRIx64 " (%u codes)\n",
 			tp->table, tp->handler_cnt);
 	else
 		fprintf(p->f, "Calls of Python functions: breakpoints at the eval function\n");
@@ -183,8 +182,7 @@ static void print_text(struct printer *p)
 	print_usdt(p);
 	fprintf(p->f,
 		"\nA hit costs some 0.5 us where the kernel emulates the instruction, and 1 to 3 "
-		"us "
-		"where it\nsingle-steps it; 25 to 45 us in some virtual machines.\n");
+		"us where it\nsingle-steps it; 25 to 45 us in some virtual machines.\n");
 }
 
 /* ---- JSON ------------------------------------------------------------------------------------ */

@@ -195,8 +195,7 @@ int http_config__check(const struct http_config *c, const char **why)
 	}
 	if (!is_local(c) && !(tls && c->token_file[0]) && !c->allow_remote) {
 		*why = "others could read profiles of this host: give token-file, tls-cert and "
-		       "tls-key, "
-		       "or allow-remote = yes";
+		       "tls-key, or allow-remote = yes";
 		return -EINVAL;
 	}
 	return 0;

@@ -120,8 +120,8 @@ static void answer_profile(const struct http_backend *b, const struct http_args 
 		err = -ENOMEM;
 	if (err == -EBUSY)
 		return http_answer__text(a, 503,
-					 "as many profiles as can be taken at once are "
-					 "being taken: try again");
+					 "as many profiles as can be taken at once are being "
+					 "taken: try again");
 	/* Whoever asked gets what there is. */
 	if (err && err != -ECANCELED)
 		return http_answer__text(a, 500, strerror(-err));
