@@ -7,8 +7,9 @@ CLANG   ?= clang
 BPFTOOL ?= $(or $(shell command -v bpftool 2>/dev/null),/usr/sbin/bpftool)
 PREFIX  ?= /usr/local
 MANDIR  ?= $(PREFIX)/share/man
-# Not to be chosen: user/cmd/cmd_agent.c looks there, from where it is itself.
+# Not to be chosen: user/cmd/cmd_agent.c and user/symbolize/sym_builds.c look there, from where they are themselves.
 LIBEXECDIR := $(PREFIX)/libexec/pyperf-bpf
+DATADIR := $(PREFIX)/share/pyperf-bpf
 Q       := $(if $(V),,@)
 say      = $(if $(V),,@printf '  %-7s %s\n' $(1) '$(subst $(OUT)/,,$@)')
 
@@ -18,24 +19,36 @@ TRIPLE := $(shell uname -m)-linux-gnu
 
 WARN   := -Wall -Wextra -Wsign-compare -Wstrict-prototypes -Wmissing-prototypes
 CFLAGS ?= -O2 -g
-ALL_CFLAGS := -std=gnu11 $(WARN) $(if $(DEV),-Werror) -D_GNU_SOURCE -I. -iquote user -I$(OUT) $(CFLAGS)
+# The same sources give the same programs wherever they are built.
+PLACE  := -ffile-prefix-map=$(CURDIR)=.
+ALL_CFLAGS := -std=gnu11 $(PLACE) $(WARN) $(if $(DEV),-Werror) -D_GNU_SOURCE -I. -iquote user -I$(OUT) $(CFLAGS)
+# What makes a fault in a parser harder to use, as far as the compiler has it. CFLAGS come later and win. Not where
+# a sanitizer looks at the same calls, nor without optimisation.
+HARDEN_TRY := -fstack-protector-strong -fstack-clash-protection -fcf-protection -fPIE
+HARDEN := $(shell for flag in $(HARDEN_TRY); do \
+		$(CC) -Werror $$flag -x c -c /dev/null -o /dev/null 2>/dev/null && printf '%s ' $$flag; done) \
+	$(if $(findstring -fsanitize,$(CFLAGS))$(filter-out -O1 -O2 -O3 -Os,$(or $(lastword $(filter -O%,$(CFLAGS))),-O0)),, \
+		-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=$(shell echo 'int main(void) { return 0; }' | $(CC) -Werror -O2 \
+			-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=3 -include stdio.h -x c -c - -o /dev/null 2>/dev/null && \
+			echo 3 || echo 2))
+HARDEN_LD := -pie -Wl,-z,relro -Wl,-z,now -Wl,-z,noexecstack
 SAN_CFLAGS := -std=gnu11 $(WARN) $(if $(DEV),-Werror) -D_GNU_SOURCE -I. -iquote user -I$(OUT) -O1 -g \
 	-fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=undefined
 LDLIBS := -pthread -lbpf -ldw -lelf -lprotobuf-c -liberty -llzma -lz -lncursesw -ltinfo -lm
-BPF_CFLAGS := -target bpf -mcpu=v3 -O2 -g -Wall -Wextra -Wno-unused-function \
+BPF_CFLAGS := $(PLACE) -target bpf -mcpu=v3 -O2 -g -Wall -Wextra -Wno-unused-function \
 	-D__TARGET_ARCH_$(ARCH) -I. -Ibpf -idirafter /usr/include/$(TRIPLE) $(if $(DEV),-Werror)
 
 PROTO_OBJS := $(OUT)/profile/profile.pb-c.o
-USER_SRCS  := $(filter-out user/agent/%,$(wildcard user/*/*.c))
+USER_SRCS  := $(sort $(filter-out user/agent/%,$(wildcard user/*/*.c)))
 USER_OBJS  := $(patsubst user/%.c,$(OUT)/%.o,$(USER_SRCS)) $(PROTO_OBJS)
 # Everything that neither needs the BPF skeleton nor holds main(): what unit tests link with.
 NEEDS_SKEL := $(addprefix follow/,object object_config windows rings follow) $(addprefix sample/,dump share session) \
-	$(addprefix threads/,threaddump threadlist) top/top $(addprefix trace/,tracer counting) \
+	$(addprefix threads/,threaddump threadlist) top/top $(addprefix trace/,tracer counting probing) \
 	$(addprefix cmd/,main check record cmd_check cmd_dump cmd_record cmd_top cmd_trace)
 PURE_SRCS  := $(filter-out $(patsubst %,user/%.c,$(NEEDS_SKEL)),$(USER_SRCS))
 PURE_OBJS  := $(patsubst user/%.c,$(OUT)/%.o,$(PURE_SRCS)) $(PROTO_OBJS)
 # The agent is a program of its own, so that its libraries cost the others nothing.
-AGENT_SRCS := $(wildcard user/agent/*.c user/agent/*/*.c)
+AGENT_SRCS := $(sort $(wildcard user/agent/*.c user/agent/*/*.c))
 AGENT_PROTO_OBJS := $(patsubst user/%.proto,$(OUT)/%.pb-c.o,$(wildcard user/agent/*/*.proto))
 AGENT_OBJS := $(patsubst user/%.c,$(OUT)/%.o,$(AGENT_SRCS) $(PURE_SRCS)) \
 	$(patsubst %,$(OUT)/%.o,$(filter follow/% sample/%,$(NEEDS_SKEL))) $(PROTO_OBJS) $(AGENT_PROTO_OBJS)
@@ -53,9 +66,9 @@ ORACLES    := $(OUT)/oracle/rows $(OUT)/oracle/stacks
 .DELETE_ON_ERROR:
 .SECONDARY:
 .PHONY: all test test-unit test-fuzz test-bpf test-e2e test-attacks test-pythons test-vm test-systemd test-oracle fuzz check \
-	bench-ehframe bench-export format size install uninstall deb clean help
+	bench-ehframe bench-export bench-page format size install uninstall deb deb-programs deb-install dist clean help
 
-all: $(OUT)/pyperf-bpf $(OUT)/pyperf-bpf-agent  ## build the programs
+all: $(OUT)/pyperf-bpf $(OUT)/pyperf-bpf-agent $(OUT)/names  ## build the programs
 
 $(OUT) $(OUT)/tests $(OUT)/fuzz $(addprefix $(OUT)/,$(ROOMS)) $(addprefix $(OUT)/san/,$(ROOMS)):
 	$(Q)mkdir -p $@
@@ -84,7 +97,7 @@ $(OUT)/syscall_names.h: Makefile | $(OUT)
 
 $(OUT)/%.pb-c.o: $(OUT)/%.pb-c.c
 	$(call say,CC)
-	$(Q)$(CC) $(ALL_CFLAGS) -I$(@D) -Wno-unused-parameter -c $< -o $@
+	$(Q)$(CC) $(HARDEN) $(ALL_CFLAGS) -I$(@D) -Wno-unused-parameter -c $< -o $@
 $(OUT)/san/%.pb-c.o: $(OUT)/%.pb-c.c | $(addprefix $(OUT)/san/,$(ROOMS))
 	$(Q)$(CC) $(SAN_CFLAGS) -I$(<D) -Wno-unused-parameter -c $< -o $@
 
@@ -93,37 +106,59 @@ $(OUT)/page_%.h: user/web/%.html scripts/embed-page $(wildcard user/web/*) | $(O
 	$(call say,PAGE)
 	$(Q)scripts/embed-page page_$* $< > $@
 $(OUT)/export/export_html.o $(OUT)/san/export/export_html.o: $(OUT)/page_flame.h
+$(OUT)/cmd/heap_page.o $(OUT)/san/cmd/heap_page.o: $(OUT)/page_heap.h
 $(OUT)/export/export_lines.o $(OUT)/san/export/export_lines.o: $(OUT)/page_lines.h
 $(OUT)/agent/http/http_page.o $(OUT)/san/agent/http/http_page.o: $(OUT)/page_agent.h
 
 $(OUT)/%.o: user/%.c Makefile | $(addprefix $(OUT)/,$(ROOMS))
 	$(call say,CC)
-	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -c $< -o $@
+	$(Q)$(CC) $(HARDEN) $(ALL_CFLAGS) -MMD -MP -c $< -o $@
 $(patsubst %,$(OUT)/%.o,$(NEEDS_SKEL)): $(OUT)/pyperf.skel.h
 $(OUT)/threads/threadlist.o: $(OUT)/threads.skel.h
 $(OUT)/trace/tracer.o: $(OUT)/trace.skel.h
+$(OUT)/trace/probing.o: $(OUT)/hist.skel.h
 $(OUT)/sources/probe_source.o $(OUT)/san/sources/probe_source.o: $(OUT)/probe.skel.h $(OUT)/pyperf.skel.h
+$(OUT)/sources/tracepoint_source.o $(OUT)/san/sources/tracepoint_source.o: $(OUT)/tracepoint.skel.h \
+	$(OUT)/pyperf.skel.h
+$(OUT)/sources/wait_source.o $(OUT)/san/sources/wait_source.o: $(OUT)/wait.skel.h $(OUT)/gil.skel.h \
+	$(OUT)/wakers.skel.h $(OUT)/pyperf.skel.h
+$(OUT)/sources/growth_source.o $(OUT)/san/sources/growth_source.o: $(OUT)/growth.skel.h $(OUT)/pyperf.skel.h
+$(OUT)/sources/alloc_source.o $(OUT)/san/sources/alloc_source.o: $(OUT)/blocks.skel.h $(OUT)/pyperf.skel.h
+$(OUT)/sources/refcount_source.o $(OUT)/san/sources/refcount_source.o: $(OUT)/refcount.skel.h $(OUT)/pyperf.skel.h
 
-# The names of all types in the object, in the order of strcmp(); those of the kernel are among them.
-$(OUT)/core_types.h: $(OUT)/pyperf.bpf.o Makefile
+# The names of all types in the objects, in the order of strcmp(); those of the kernel are among them.
+$(OUT)/core_types.h: $(patsubst %,$(OUT)/%.bpf.o,pyperf wait gil wakers growth blocks refcount tracepoint) Makefile
 	$(call say,GEN)
-	$(Q){ echo 'static const char *const core_types[] = {'; $(BPFTOOL) btf dump file $< | \
+	$(Q){ echo 'static const char *const core_types[] = {'; for o in $(filter %.o,$^); do $(BPFTOOL) btf dump file $$o; done | \
 		sed -nE "s/^\[[0-9]+\] (STRUCT|UNION|ENUM|ENUM64) '([A-Za-z_0-9]+)'.*/\2/p" | sed 's/___.*//' | \
 		LC_ALL=C sort -u | sed 's/.*/"&",/'; echo '};'; } > $@
 $(OUT)/follow/kernelbtf.o $(OUT)/san/follow/kernelbtf.o: $(OUT)/core_types.h
 $(OUT)/base/syscalls.o $(OUT)/san/base/syscalls.o: $(OUT)/syscall_names.h
-$(OUT)/export/export_pprof.o $(OUT)/san/export/export_pprof.o: $(OUT)/profile/profile.pb-c.h
+$(foreach o,export/export_pprof agent/push/push_values,$(OUT)/$(o).o $(OUT)/san/$(o).o): $(OUT)/profile/profile.pb-c.h
 $(foreach k,otlp parca pyroscope,$(eval $(addsuffix agent/push/push_$(k).o,$(OUT)/ $(OUT)/san/): $(OUT)/agent/push/$(k).pb-c.h))
+
+# Never written in place: programs that run have it mapped.
+$(OUT)/names: share/names.xz Makefile | $(OUT)
+	$(call say,XZ)
+	$(Q)xz -dc $< > $@.new && chmod 644 $@.new && mv $@.new $@
 
 $(OUT)/pyperf-bpf: $(USER_OBJS)
 	$(call say,LINK)
-	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $^ -o $@ $(LDLIBS)
+	$(Q)$(CC) $(CFLAGS) $(HARDEN_LD) $(LDFLAGS) $^ -o $@ $(LDLIBS)
+
+# For machines without these libraries: only the C library is linked at run time. libdw may want more of them.
+STATIC_LIBS := -lbpf -ldw -lelf -lprotobuf-c -liberty -llzma \
+	$(foreach lib,bz2 zstd,$(if $(filter /%,$(shell $(CC) -print-file-name=lib$(lib).a)),-l$(lib))) -lz -lncursesw -ltinfo
+$(OUT)/portable/pyperf-bpf: $(USER_OBJS)
+	$(call say,LINK)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS) $(HARDEN_LD) $(LDFLAGS) $^ -o $@ -pthread -Wl,-Bstatic $(STATIC_LIBS) -Wl,-Bdynamic -lm
 
 # What it does not need of user/ is not linked: the libraries of the other commands are not, either.
 $(OUT)/pyperf-bpf-agent: $(AGENT_OBJS)
 	$(call say,LINK)
 	$(Q)rm -f $@.a && ar rcs $@.a $(filter-out $(OUT)/agent/main.o,$^)
-	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(OUT)/agent/main.o $@.a -o $@ -Wl,--as-needed $(LDLIBS) $(AGENT_LDLIBS)
+	$(Q)$(CC) $(CFLAGS) $(HARDEN_LD) $(LDFLAGS) $(OUT)/agent/main.o $@.a -o $@ -Wl,--as-needed $(LDLIBS) $(AGENT_LDLIBS)
 
 # ---- tests -----------------------------------------------------------------------------------
 $(OUT)/san/%.o: user/%.c Makefile | $(addprefix $(OUT)/san/,$(ROOMS))
@@ -153,12 +188,16 @@ $(OUT)/tests/%: tests/bpf/%.c $(filter-out $(OUT)/cmd/main.o,$(USER_OBJS)) | $(O
 	$(call say,TEST)
 	$(Q)$(CC) $(ALL_CFLAGS) -Itests -MMD -MP -MF $@.d $< $(filter-out $(OUT)/cmd/main.o,$(USER_OBJS)) -o $@ -lcmocka $(LDLIBS)
 
+# For programs of tests: of user/ only what they need is linked.
+$(OUT)/libpure.a: $(PURE_OBJS)
+	$(Q)rm -f $@ && ar rcs $@ $^
+
 # What drives the push code for test-e2e and scripts/test-backends.
 PUSH_OBJS := $(patsubst user/%.c,$(OUT)/%.o,$(wildcard user/agent/push/push*.c) $(addprefix user/agent/push/,spool.c \
 	winfile.c)) $(AGENT_PROTO_OBJS)
-$(OUT)/tests/push_windows: tests/agent/push_windows.c $(PUSH_OBJS) $(PURE_OBJS) | $(OUT)/tests
+$(OUT)/tests/push_windows: tests/agent/push_windows.c $(PUSH_OBJS) $(OUT)/libpure.a | $(OUT)/tests
 	$(call say,TEST)
-	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -MF $@.d $(filter %.c %.o,$^) -o $@ $(LDLIBS) -Wl,--as-needed $(AGENT_LDLIBS)
+	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -MF $@.d $(filter %.c %.o %.a,$^) -o $@ $(LDLIBS) -Wl,--as-needed $(AGENT_LDLIBS)
 
 test: test-unit test-fuzz test-bpf test-e2e test-attacks  ## all tests (root for the last three)
 
@@ -169,10 +208,15 @@ test-unit: $(call one,tests/test,$(UNIT_BINS))  ## host tests of every stage, AS
 	$(Q)scripts/run-tests unit $^
 test-fuzz: $(call one,fuzz/fuzz,$(FUZZ_BINS))   ## replay the fuzz corpora (t=NAME: one)
 	$(Q)scripts/run-tests fuzz $^
+SECONDS ?= 60
+fuzz: $(call one,fuzz/fuzz,$(FUZZ_BINS))        ## look for faults of the parsers (SECONDS=60 each; t=NAME: one)
+	$(Q)set -e; for f in $^; do $$f -s $$$$ -t $(SECONDS) 2>$(OUT)/fuzz.log || { tail -n 50 $(OUT)/fuzz.log; exit 1; }; done
 test-bpf: $(call one,tests/test,$(BPF_TESTS))   ## drive the loaded BPF object (root; t=NAME: one)
 	$(Q)scripts/run-tests bpf $^
-E2E_PROGRAMS := $(addprefix $(OUT)/,oracle/stacks oracle/tables tests/http_server tests/push_windows store/windows bench/bench_export)
-test-e2e: all $(E2E_PROGRAMS)          ## real interpreters (root; t=NAME: one file, or one case)
+E2E_PROGRAMS := $(addprefix $(OUT)/,oracle/stacks oracle/tables oracle/names tests/http_server tests/push_windows store/windows bench/bench_export)
+# The build that tests of the package would else wait for.
+E2E_BUILDS := $(if $(shell command -v dpkg-buildflags),$(if $(filter-out packaging dist test_pack%,$(t)),,deb-programs))
+test-e2e: all $(E2E_PROGRAMS) $(E2E_BUILDS)  ## real interpreters (root; t=NAME: one file, or one case)
 	$(Q)scripts/run-tests e2e $(t)
 test-attacks: all                      ## what an unprivileged user tries (root; t=NAME: one file, or one case)
 	$(Q)scripts/run-tests attacks $(t)
@@ -181,30 +225,29 @@ test-oracle: $(ORACLES)                ## stacks at random instants against libd
 	$(Q)scripts/test-oracle $(ARGS)
 
 # Without sanitizers: as fast as they can be.
-$(OUT)/oracle/rows: tests/unit/test_ehframe_oracle.c $(patsubst %,$(OUT)/elf/%.o,elf ehframe greenlet) Makefile
+$(OUT)/oracle/rows: tests/unit/test_ehframe_oracle.c $(OUT)/libpure.a Makefile
 	$(Q)mkdir -p $(@D)
 	$(call say,TEST)
-	$(Q)$(CC) $(ALL_CFLAGS) -Itests -MMD -MP -MF $@.d $< $(patsubst %,$(OUT)/elf/%.o,elf ehframe greenlet) -o $@ \
-		-lcmocka -ldw -lelf -lz
+	$(Q)$(CC) $(ALL_CFLAGS) -Itests -MMD -MP -MF $@.d $< $(OUT)/libpure.a -o $@ -lcmocka $(LDLIBS)
 
 $(OUT)/oracle/%.o: tests/oracle/%.c Makefile
 	$(Q)mkdir -p $(@D)
 	$(call say,CC)
 	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -c $< -o $@
 
-$(OUT)/oracle/stacks: $(patsubst %,$(OUT)/oracle/%.o,stacks ours theirs) $(PURE_OBJS)
+$(OUT)/oracle/stacks: $(patsubst %,$(OUT)/oracle/%.o,stacks ours theirs) $(OUT)/libpure.a
 	$(call say,TEST)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $^ -o $@ $(LDLIBS)
 
-$(OUT)/oracle/tables: $(OUT)/oracle/tables.o $(PURE_OBJS)
+$(OUT)/oracle/tables $(OUT)/oracle/names: $(OUT)/oracle/%: $(OUT)/oracle/%.o $(OUT)/libpure.a
 	$(call say,TEST)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $^ -o $@ $(LDLIBS)
 
 # Writes windows into a store, as the agent does.
-$(OUT)/store/windows: tests/store/windows.c $(PURE_OBJS) Makefile
+$(OUT)/store/windows: tests/store/windows.c $(OUT)/libpure.a Makefile
 	$(Q)mkdir -p $(@D)
 	$(call say,TEST)
-	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -MMD -MP -MF $@.d $(filter %.c %.o,$^) -o $@ $(LDLIBS)
+	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -MMD -MP -MF $@.d $(filter %.c %.o %.a,$^) -o $@ $(LDLIBS)
 
 test-pythons: all                      ## one table: every interpreter there is (root; ARGS=...)
 	$(Q)scripts/test-pythons $(ARGS)
@@ -221,10 +264,13 @@ bench-ehframe: $(OUT)/bench/bench_ehframe  ## speed and size of unwind tables (F
 bench-export: $(OUT)/bench/bench_export  ## cost of an output format (ARGS="STACKS FILE...")
 	$(Q)$< $(ARGS)
 
-$(OUT)/bench/bench_export: tests/bench/bench_export.c $(patsubst user/%.c,$(OUT)/%.o,$(PURE_SRCS)) $(PROTO_OBJS) Makefile
+bench-page: all                        ## the page in a browser, with 200,000 frames (ARGS="PAGE.html...")
+	$(Q)tests/bench/bench_page.py $(ARGS)
+
+$(OUT)/bench/bench_export: tests/bench/bench_export.c $(OUT)/libpure.a Makefile
 	$(Q)mkdir -p $(@D)
 	$(call say,BENCH)
-	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -MF $@.d $(filter %.c %.o,$^) -o $@ $(LDLIBS)
+	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -MF $@.d $(filter %.c %.o %.a,$^) -o $@ $(LDLIBS)
 
 $(OUT)/bench/%.skel.h: tests/bench/%.bpf.c Makefile
 	$(Q)mkdir -p $(@D)
@@ -235,10 +281,12 @@ $(OUT)/bench/bench_empty $(OUT)/bench/bench_getstack: $(OUT)/bench/bench_%: test
 	$(call say,BENCH)
 	$(Q)$(CC) $(ALL_CFLAGS) -I$(@D) $< -o $@ $(LDLIBS)
 
-$(OUT)/bench/%: tests/bench/%.c $(patsubst %,$(OUT)/elf/%.o,elf ehframe greenlet) Makefile
+BENCH_ELF_OBJS := $(patsubst %,$(OUT)/elf/%.o,elf ehframe greenlet) $(patsubst user/%.c,$(OUT)/%.o,$(wildcard user/base/*.c))
+
+$(OUT)/bench/%: tests/bench/%.c $(BENCH_ELF_OBJS) Makefile
 	$(Q)mkdir -p $(@D)
 	$(call say,BENCH)
-	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -MF $@.d $< $(patsubst %,$(OUT)/elf/%.o,elf ehframe greenlet) -o $@ -lz
+	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -MF $@.d $< $(BENCH_ELF_OBJS) -o $@ $(LDLIBS)
 
 check: all                             ## headers compile alone, formatting
 	$(Q)scripts/check-source
@@ -261,8 +309,9 @@ FILES := $(foreach n,1 8,$(foreach page,$(wildcard docs/*.$n),$(page):$(MANDIR)/
 	completions/_pyperf-bpf:$(PREFIX)/share/zsh/site-functions/_pyperf-bpf \
 	completions/pyperf-bpf.fish:$(PREFIX)/share/fish/vendor_completions.d/pyperf-bpf.fish \
 	$(OUT)/pyperf-bpf-agent.service:$(UNITDIR)/pyperf-bpf-agent.service \
+	$(OUT)/names:$(DATADIR)/names \
 	docs/agent.conf:$(DOCDIR)/examples/agent.conf
-OWN_DIRS := $(DOCDIR)/examples $(DOCDIR) $(LIBEXECDIR)
+OWN_DIRS := $(DOCDIR)/examples $(DOCDIR) $(LIBEXECDIR) $(DATADIR)
 
 $(OUT)/pyperf-bpf-agent.service: packaging/systemd/pyperf-bpf-agent.service FORCE | $(OUT)
 	$(Q)sed 's,^ExecStart=/usr/bin/,ExecStart=$(PREFIX)/bin/,' $< > $@
@@ -280,8 +329,20 @@ uninstall:                             ## remove what install has put into $(DES
 		[ ! -d "$(DESTDIR)$$d" ] || rmdir --ignore-fail-on-non-empty "$(DESTDIR)$$d"; \
 	done
 
-deb: all                               ## the Debian package, in .output
+# The programs of the package: with Debian's own flags, in a directory of their own. Its _FORTIFY_SOURCE may be lower.
+DEB_FLAGS = $(shell DEB_BUILD_MAINT_OPTIONS=hardening=+all dpkg-buildflags --get $1)
+DEB_BUILD = OUT='$(OUT)/deb' CFLAGS='$(filter-out -D_FORTIFY_SOURCE=%,$(call DEB_FLAGS,CPPFLAGS) $(call DEB_FLAGS,CFLAGS))' \
+	LDFLAGS='$(call DEB_FLAGS,LDFLAGS)'
+deb-programs:                          ## the programs of the Debian package (dpkg-dev), in .output/deb
+	$(Q)$(MAKE) $(DEB_BUILD) all
+deb-install:
+	$(Q)$(MAKE) $(DEB_BUILD) install
+
+deb: deb-programs                      ## the Debian package, in .output
 	$(Q)scripts/make-deb $(OUT)
+
+dist: all $(OUT)/portable/pyperf-bpf   ## program of one file, wheel and package, in .output/dist
+	$(Q)scripts/make-dist $(OUT)/dist
 
 clean:                                 ## remove the products
 	$(Q)rm -rf $(OUT)

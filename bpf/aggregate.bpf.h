@@ -28,17 +28,35 @@ BPF_INLINE __u64 final64(__u64 h) /* every input bit reaches every output bit */
 	return h ^ (h >> 33);
 }
 
+/* The frames of the merged stack: where they begin in the_deep(), and the mask of an index. */
+struct merged {
+	const __u64 *frames;
+	__u32 mask;
+};
+
+BPF_INLINE struct merged merged_frames(const __u64 *deep)
+{
+	return (struct merged){ &deep[DEEP_FRAMES * deep_parts()], 2 * deep_parts() - 1 };
+}
+
 /*
- * Of a chunk whose outermost frame is number `top` - 1 from the innermost; 0, which no word is:
- * none.
+ * Word i of the chunk whose outermost frame is number `top` - 1 from the innermost; 0, which no
+ * word is: there is none.
  */
-BPF_INLINE __u64 chunk_word(const __u64 *deep, __u32 top, __u32 i)
+BPF_INLINE __u64 chunk_word(const struct merged *m, __u32 top, __u32 i)
 {
 	/* A mask, not a branch: the verifier would follow both ways for each word. */
 	__s64 past = (__s64)i - (__s64)top;
+	__u32 at = top - i - 1;
 
-	__asm__ volatile("" : "+r"(past)); /* or clang makes it a branch */
-	return deep[deep_frame(top - i - 1)] & (__u64)(past >> 63);
+	__asm__ volatile("" : "+r"(past), "+r"(at)); /* or clang makes it a branch: see BOUND() */
+	return m->frames[at & m->mask] & (__u64)(past >> 63);
+}
+
+/* The hash of the chunk outwards of chunk k; 0: k is the outermost. */
+BPF_INLINE __u64 parent_hash(const __u64 *deep, __u32 k)
+{
+	return deep[deep_hash(k - 1)] & (is_zero(k) - 1);
 }
 
 /*
@@ -49,20 +67,22 @@ BPF_NOINLINE int hash_chunk(__u32 k)
 {
 	struct stack *st = the_stack();
 	__u64 *deep = the_deep(), a, b, c, d;
+	struct merged m;
 	__u32 top;
 
 	if (!st || !deep || k * CHUNK_FRAMES >= st->cnt)
 		return 1;
-	a = k ? deep[deep_hash(k - 1)] : cfg.hash_seed;
+	m = merged_frames(deep);
+	a = parent_hash(deep, k) + (is_zero(k) * cfg.hash_seed);
 	b = ~a;
 	c = a << 32 | a >> 32;
 	d = ~c;
 	top = st->cnt - k * CHUNK_FRAMES;
 	for (__u32 i = 0; i < CHUNK_FRAMES; i += 4) { /* four lanes: the multiplications overlap */
-		a = mix64(a, chunk_word(deep, top, i));
-		b = mix64(b, chunk_word(deep, top, i + 1));
-		c = mix64(c, chunk_word(deep, top, i + 2));
-		d = mix64(d, chunk_word(deep, top, i + 3));
+		a = mix64(a, chunk_word(&m, top, i));
+		b = mix64(b, chunk_word(&m, top, i + 1));
+		c = mix64(c, chunk_word(&m, top, i + 2));
+		d = mix64(d, chunk_word(&m, top, i + 3));
 	}
 	a = mix64(mix64(mix64(a, b), c), d);
 	deep[deep_hash(k)] = COUNT_HASH(final64(a)) | 1; /* never 0, which ends a chain */
@@ -71,10 +91,10 @@ BPF_NOINLINE int hash_chunk(__u32 k)
 
 BLOCK_STEPS(hash_block, hash_chunk)
 
-BPF_NOINLINE int hash_stack(__u32 unused)
+BPF_NOINLINE int hash_stack(NO_ARG)
 {
 	RUN_BLOCKS(hash_block, 2 * deep_parts() / CHUNK_FRAMES);
-	return (int)(unused & 0);
+	return 0;
 }
 
 /* Stores chunk k in the active window unless it is there. 0: go on. */
@@ -82,6 +102,7 @@ BPF_NOINLINE int store_chunk(__u32 k, __u32 window)
 {
 	struct out_scratch *o = the_out();
 	const __u64 *deep = the_deep();
+	struct merged m;
 	struct chunk *c;
 	__u64 key;
 	__u32 top;
@@ -90,11 +111,12 @@ BPF_NOINLINE int store_chunk(__u32 k, __u32 window)
 	if (!o || !deep || k * CHUNK_FRAMES >= o->stack.cnt)
 		return 1;
 	c = &o->chunk;
-	c->parent = k ? deep[deep_hash(k - 1)] : 0;
+	c->parent = parent_hash(deep, k);
+	m = merged_frames(deep);
 	top = o->stack.cnt - k * CHUNK_FRAMES;
-	c->cnt = top < CHUNK_FRAMES ? top : CHUNK_FRAMES;
+	c->cnt = (__u32)choose(not_above(top, CHUNK_FRAMES), top, CHUNK_FRAMES);
 	for (__u32 i = 0; i < CHUNK_FRAMES; i++)
-		c->frames[i] = chunk_word(deep, top, i);
+		c->frames[i] = chunk_word(&m, top, i);
 	key = deep[deep_hash(k)];
 	err = window ? bpf_map_update_elem(&chunks1, &key, c, BPF_NOEXIST)
 		     : bpf_map_update_elem(&chunks0, &key, c, BPF_NOEXIST);
@@ -153,8 +175,8 @@ BPF_INLINE long new_count(__u32 window, const struct count_key *key, __u64 value
 }
 
 /*
- * Wakes user space once when one of the window's tables is getting full: many threads in few stacks
- * fill the counts before the chunks. Without room in the ring, user space finds it at its next
+ * Wakes user space once when one of the window's tables is nearly full: many threads with few
+ * stacks fill the counts before the chunks. If the ring has no room, user space notices at its next
  * tick.
  */
 BPF_INLINE void ask_for_drain(__u32 window, __u32 chunks_before, __u32 counts_before)
@@ -171,8 +193,8 @@ BPF_INLINE void ask_for_drain(__u32 window, __u32 chunks_before, __u32 counts_be
 #define HAND_OVER_TRIES 4
 
 /*
- * The stack with its key to user space: the header goes in front of the words, into the end of a
- * part of `deep` that is not needed any more. In NMI the ring is only tried, up to 6.14, and
+ * Sends the stack with its key to user space. The header is written in front of the words, into a
+ * part of `deep` that is not needed any more. In NMI, up to 6.14, the ring's lock is only tried;
  * another CPU holds it for some 50 ns.
  */
 BPF_INLINE __u32 hand_over(const struct count_key *key, __u64 value, __u32 cnt)
@@ -198,7 +220,7 @@ BPF_INLINE __u32 hand_over(const struct count_key *key, __u64 value, __u32 cnt)
 	return CTR_counted;
 }
 
-/* Of the merged stack: `deep` has the hash of each of its chunks then. */
+/* Fills in the key of the merged stack. Afterwards `deep` has the hash of each of its chunks. */
 BPF_INLINE int name_stack(struct count_key *key)
 {
 	const struct walk *w = the_walk();
@@ -218,8 +240,8 @@ BPF_INLINE int name_stack(struct count_key *key)
 }
 
 /*
- * Adds to the count of a stack whose chunks are in the window: by name_stack() and intern_stack(),
- * now or before. The counter to increment: counted, or why not.
+ * Adds to the count of a stack whose chunks are in the window, put there by name_stack() and
+ * intern_stack() now or earlier. Returns the counter to increment: counted, or why not.
  */
 BPF_INLINE __u32 add_value(__u32 window, const struct count_key *key, __u64 value)
 {
@@ -236,8 +258,8 @@ BPF_INLINE __u32 add_value(__u32 window, const struct count_key *key, __u64 valu
 }
 
 /*
- * A stack that has no count in the window: its chunks first, so that all that is counted can be
- * read.
+ * Adds a stack that has no count in the window: first its chunks, so that every counted stack can
+ * be read.
  */
 BPF_INLINE __u32 add_stack(__u32 window, const struct count_key *key, __u64 value)
 {
@@ -251,10 +273,10 @@ BPF_INLINE __u32 add_stack(__u32 window, const struct count_key *key, __u64 valu
 }
 
 /*
- * Adds the merged stack, worth w->value, to its count. Returns the counter to increment. A function
- * of its own, so that what it has on the BPF stack is not below the walks.
+ * Adds w->value to the count of the merged stack. Returns the counter to increment. A function of
+ * its own, so that its variables do not use BPF stack during the walks.
  */
-BPF_NOINLINE int aggregate(__u32 unused)
+BPF_NOINLINE int aggregate(NO_ARG)
 {
 	struct count_key key = {};
 	__u32 window = active_window & 1;
@@ -263,7 +285,7 @@ BPF_NOINLINE int aggregate(__u32 unused)
 	struct count_val *count;
 
 	if (!w || !st || name_stack(&key))
-		return CTR_lost_internal + (int)(unused & 0);
+		return CTR_lost_internal;
 	count = find_count(window, &key);
 	if (!count)
 		return cfg.flags & CFG_NMI ? hand_over(&key, w->value, st->cnt)

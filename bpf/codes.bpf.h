@@ -50,8 +50,8 @@ BPF_INLINE __u64 mix64(__u64 h, __u64 x)
 #define OBJECT_WORDS 12 /* of an object, from its length on */
 
 /*
- * Of an object whose length w->buf begins with: the length, and data[start, start + size). Nothing
- * else: between them and behind them lie counts and caches that change.
+ * Hashes an object whose length is at the start of w->buf: the length, and data[start, start +
+ * size). The bytes between and behind them are counts and caches, which change.
  */
 BPF_INLINE __u64 hash_object(struct walk *w, __u32 start, __u64 size)
 {
@@ -68,7 +68,7 @@ BPF_INLINE __u64 hash_object(struct walk *w, __u32 start, __u64 size)
 	return h;
 }
 
-/* What the state of a string in w->buf says. False: made by the old API, its data are elsewhere. */
+/* Reads the state of a string in w->buf. False: the old API made it, its data are elsewhere. */
 BPF_INLINE int string_shape(const struct walk *w, __u32 *kind, __u32 *ascii)
 {
 	const struct py_layout *lay = &w->in.layout;
@@ -100,8 +100,8 @@ BPF_INLINE __u64 read_object(struct walk *w, __u64 addr, __u32 is_bytes)
 }
 
 /*
- * What is at `addr`. Functions share their file's name, and what was read in this sample has not
- * changed: a frame of the stopped thread holds it.
+ * Hashes the object at `addr`. Functions share the name of their file. Objects that were read in
+ * this sample cannot have changed: a frame of the stopped thread holds them.
  */
 BPF_NOINLINE __u64 object_hash(__u64 addr, __u32 is_bytes)
 {
@@ -125,13 +125,13 @@ BPF_NOINLINE __u64 object_hash(__u64 addr, __u32 is_bytes)
  * count: of the name and the file name the length, the cached hash and the first characters, of the
  * line table the size and the first bytes.
  */
-BPF_NOINLINE int mix_contents(__u32 unused)
+BPF_NOINLINE int mix_contents(NO_ARG)
 {
 	struct walk *w = the_walk();
 	__u32 is_bytes;
 
 	if (!w)
-		return (int)unused;
+		return 0;
 	for (__u32 kind = 0; kind < BLOB_CNT; kind++) {
 		is_bytes = kind == BLOB_LINETABLE || w->in.layout.str == PY_STR_BYTES;
 		w->fingerprint = mix64(w->fingerprint, object_hash(w->blob_addr[kind], is_bytes));
@@ -170,7 +170,7 @@ BPF_INLINE void set_fingerprint(struct walk *w)
 
 /* ---- first sight --------------------------------------------------------------------------- */
 
-/* What to expect of a name: from the header of the string object. False: cannot be read. */
+/* Length and kind of a name, from the header of its string object. False: cannot be read. */
 BPF_INLINE int string_info(struct walk *w, __u64 addr, struct blob_info *info, __u64 *data)
 {
 	const struct py_layout *lay = &w->in.layout;
@@ -213,7 +213,7 @@ BPF_INLINE int bytes_info(struct walk *w, __u64 addr, struct blob_info *info, __
 	return 1;
 }
 
-/* Sends the piece of w->words[0] (address, moved on) with w->words[1] bytes left. 0: go on. */
+/* Sends the next piece of a name or line table. 0: go on. */
 BPF_NOINLINE int send_piece(__u32 kind)
 {
 	struct walk *w = the_walk();
@@ -223,18 +223,18 @@ BPF_NOINLINE int send_piece(__u32 kind)
 
 	if (!w || !b)
 		return -1;
-	left = w->words[1];
+	left = w->piece_left;
 	if (!left)
 		return 1;
 	size = left > BLOB_DATA ? BLOB_DATA : (__u32)left;
 	if (size &
 	    (BLOB_DATA - 1)) { /* verifier: either all of the buffer or a masked part of it */
 		size &= BLOB_DATA - 1;
-		if (read_user(b->data, size, w->words[0]))
+		if (read_user(b->data, size, w->piece_addr))
 			return E_FAULT;
 	} else {
 		size = BLOB_DATA;
-		if (read_user(b->data, BLOB_DATA, w->words[0]))
+		if (read_user(b->data, BLOB_DATA, w->piece_addr))
 			return E_FAULT;
 	}
 	b->type = EV_BLOB;
@@ -244,8 +244,8 @@ BPF_NOINLINE int send_piece(__u32 kind)
 	if (blob_send(b, offsetof(struct ev_blob, data) + size, 0))
 		return E_FAULT;
 	b->offset += size;
-	w->words[0] += size;
-	w->words[1] -= size;
+	w->piece_addr += size;
+	w->piece_left -= size;
 	return 0;
 }
 
@@ -271,15 +271,15 @@ BPF_NOINLINE int send_blob(__u32 kind)
 		info->flags = BLOB_MISSING;
 		return E_FAULT;
 	}
-	w->words[0] = data;
-	w->words[1] = info->size;
+	w->piece_addr = data;
+	w->piece_left = info->size;
 	b->offset = 0;
 	for (int i = 0; i < MAX_BLOB_PIECES; i++) {
 		err = send_piece(kind);
 		if (err)
 			break;
 	}
-	if (w->words[1]) {
+	if (w->piece_left) {
 		info->flags |= BLOB_MISSING;
 		return E_FAULT;
 	}
@@ -287,7 +287,7 @@ BPF_NOINLINE int send_blob(__u32 kind)
 }
 
 /* Sends everything that names the code object at hand. 0, or negative: the ring buffer is full. */
-BPF_NOINLINE int announce_code(__u32 unused)
+BPF_NOINLINE int announce_code(NO_ARG)
 {
 	struct walk *w = the_walk();
 	struct ev_code *ev = code_scratch();
@@ -303,7 +303,7 @@ BPF_NOINLINE int announce_code(__u32 unused)
 	ev->firstlineno = w->firstlineno;
 	ev->interp = w->interp;
 	ev->fingerprint = w->fingerprint;
-	ev->pad = unused & 0;
+	ev->pad = 0;
 	for (__u32 kind = 0; kind < BLOB_CNT; kind++)
 		if (send_blob(kind))
 			missing = 1;
@@ -320,8 +320,8 @@ BPF_INLINE int is_init_shim(const struct walk *w, __u64 name)
 }
 
 /*
- * The fingerprint at hand as a cache holds it: what it had before user space has raised the epoch
- * is unknown to it.
+ * The fingerprint in the form of the cache. Raising the epoch makes all entries of earlier epochs
+ * unknown.
  */
 BPF_INLINE __u64 known_fingerprint(const struct walk *w)
 {
@@ -343,8 +343,8 @@ BPF_INLINE int code_find(struct walk *w, const struct known_code *known)
 }
 
 /*
- * The code object at `code` is what was seen there before: what it is told by is the same, so the
- * rest need not be read.
+ * The code object at `code` is the one that was seen there before: its identity is unchanged, so
+ * the rest need not be read.
  */
 BPF_INLINE int is_unchanged(struct walk *w, __u64 code, const struct known_code *known)
 {
@@ -390,8 +390,8 @@ BPF_INLINE void set_epoch(struct walk *w)
 #define ROW_FRAMES 40 /* of a deeper stack: the outer ones would only push the others out */
 
 /*
- * What a code object is told by in a row. 0: it is in none, because what is known of it ends with
- * the sample, or is kept in the slots only.
+ * The key of a code object in a row. 0: it is in no row, because its entry is valid for this sample
+ * only, or is kept in the slots.
  */
 BPF_INLINE __u64 row_tag(const struct walk *w, __u64 code)
 {
@@ -426,8 +426,8 @@ BPF_INLINE int find_in_row(struct walk *w, const struct row_code *line, __u64 ta
 }
 
 /*
- * In place of any other where none is free: frames are looked up in the same order each time, so if
- * the oldest went, a line of one too many would never have the next.
+ * Replaces a random entry if none is free. Frames are looked up in the same order each time: if the
+ * oldest entry went, a stack with one frame too many for the row would never hit.
  */
 BPF_INLINE void add_to_row(const struct walk *w, struct row_code *line, __u64 tag)
 {
@@ -453,7 +453,7 @@ BPF_INLINE int find_in_slot(struct walk *w, __u64 code, struct known_code *known
 	return 1;
 }
 
-/* Of w->code_id. `fingerprint`: 0 if it is not known; then it is read again in the next epoch. */
+/* Fills a slot for w->code_id. `fingerprint`: 0 if unknown; the next epoch reads it again. */
 BPF_INLINE void keep_slot(const struct walk *w, struct known_code *known, __u64 code,
 			  __u64 fingerprint, __u64 epoch)
 {
@@ -466,9 +466,8 @@ BPF_INLINE void keep_slot(const struct walk *w, struct known_code *known, __u64 
 }
 
 /*
- * The slots are a process's as long as it has the CPU, and their lines are at hand then. When
- * another one had the CPU before, they are that one's, and each is a line elsewhere; those of a row
- * are neighbours.
+ * While a process keeps the CPU, the slots and their cache lines are its own. After another process
+ * ran, they are that one's, each on a line of its own. The entries of a row are neighbours.
  */
 BPF_INLINE int was_seen(struct walk *w, __u64 code, struct known_code *known, struct row_code *line,
 			__u64 tag)
@@ -495,8 +494,8 @@ BPF_INLINE __u32 code_slot_of(const struct walk *w, __u64 code)
 }
 
 /*
- * Of a code object that is in no cache. A function of its own: code_identify() is in the step for
- * each frame.
+ * Identifies a code object that is in no cache. A function of its own: code_identify() is in the
+ * step for each frame.
  */
 BPF_NOINLINE int read_code(__u64 code)
 {

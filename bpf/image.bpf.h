@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #ifndef PYPERF_IMAGE_H
 #define PYPERF_IMAGE_H
-/*
- * What the walkers go by, from what user space knows of the process: its mappings, its
- * interpreters.
- */
+/* The mappings and interpreters of the process, from user space, in the form for the walkers. */
 #include "state.bpf.h"
 
 BPF_INLINE void load_image(struct walk *w, const struct image *im)
@@ -18,7 +15,7 @@ BPF_INLINE void load_image(struct walk *w, const struct image *im)
 	__builtin_memcpy(w->image, im->interps, sizeof(w->image));
 }
 
-/* Makes interpreter n of the process the one that is walked. 1: there is none. */
+/* Selects interpreter n of the process for the walk. 1: there is none. */
 BPF_INLINE int load_interp(struct walk *w, __u32 n)
 {
 	const struct image_interp *ii = &w->image[BOUND(n, IMAGE_INTERPS)];

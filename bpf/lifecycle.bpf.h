@@ -6,13 +6,14 @@
  * once, in the kernel; user space is told.
  * Input:   the tracepoints' tasks.
  * Output:  procs; struct ev_proc in `events`.
- * Cost:    1 us per fork, exec, exit of a process; nothing for threads but the test. 25 ns for
- *          memory that is mapped to read and write; two look-ups and a binary search, 0.2 us, for
- *          any other address range that is given out. 6 us to wake user space, once until it has
- *          looked.
+ * Cost:    0.3 us per fork, exec, exit of a process that user space is not told of, 0.2 us more of
+ *          others; a look-up for threads. 25 ns for memory that is mapped to read and write; two
+ *          look-ups and a binary search, 0.2 us, for any other address range that is given out. 6
+ *          us to wake user space, once until it has looked.
  * Fails:   table or ring full: counted (note_proc_full, note_event_lost).
  */
-#include "task.bpf.h"
+#include "shares.bpf.h"
+#include "users.bpf.h"
 
 /* include/uapi/asm-generic/mman-common.h */
 #define PROT_READ     0x1
@@ -22,11 +23,11 @@
 #define MAP_ANONYMOUS 0x20
 
 /*
- * Wakes user space, unless it was woken and has not read since: see rings__consume(). Whoever calls
- * this has submitted a record before, which is a full barrier; user space clears `told` before it
- * reads. The wake-up comes with a record of its own, which user space must see: if it reads that
- * before the wake-up arrives, it would sleep on while `told` says that it was woken. Without room
- * for it there are others, and user space finds them at its next tick.
+ * Wakes user space, unless it was woken and has not read since: see rings__consume(). The caller
+ * has submitted a record before, which is a full barrier; user space clears `told` before it reads.
+ * The wake-up comes with a record of its own, which user space must see: if user space read that
+ * record before the wake-up arrived, it would sleep on while `told` says that it was woken. If the
+ * ring has no room for it, it contains other records, and user space finds those at its next tick.
  */
 BPF_INLINE void wake_user(void)
 {
@@ -43,15 +44,15 @@ BPF_INLINE void wake_user(void)
 }
 
 /*
- * A new program must be known before its next sample, unless it is one of those that start all the
- * time and are not Python. A child is known, until it calls exec, by its parent's image; most do so
- * within a ms. With -p an exit may be the end of the run, and a child one of the few that are
- * wanted.
+ * User space must know a new program before its next sample, unless it is a program that starts all
+ * the time without Python. A child is known by its parent's image until it calls exec, which most
+ * do within a millisecond. With -p an exit may end the run, and children are few and wanted. A user
+ * who costs too much wakes nobody: nobody needs to look at processes that end meanwhile.
  */
 BPF_INLINE int is_urgent(__u32 type, const struct proc *p)
 {
 	if (type == EV_EXEC)
-		return !(p->flags & PROC_PLAIN);
+		return !(p->flags & PROC_PLAIN) && user_one_of() == 1;
 	return (cfg.flags & CFG_TARGETS) || (type != EV_EXIT && type != EV_FORK);
 }
 
@@ -84,12 +85,74 @@ BPF_INLINE void send_event(__u32 type, __u32 tgid, const struct proc *p, __u32 p
 		wake_user();
 }
 
+/* ---- processes that user space need not know of ---------------------------------------------- */
+
+/*
+ * Most processes of a busy machine are compilers, shells and the like, which end before they are
+ * sampled once. If only Python counts, user space is not told about them (PROC_QUIET): a process
+ * whose executable has never run Python, a child whose parent has none, or a child of vfork(),
+ * which uses its parent's memory until it calls exec. The first sample that would count announces
+ * the process.
+ */
+BPF_INLINE int may_be_quiet(void)
+{
+	return (cfg.flags & (CFG_PYTHON_ONLY | CFG_TARGETS | CFG_NMI)) == CFG_PYTHON_ONLY;
+}
+
+BPF_INLINE int is_quiet(const struct proc *p)
+{
+	return may_be_quiet() && p->flags & PROC_QUIET;
+}
+
+/* Do samples of a process with this image, or with none, count? */
+BPF_INLINE int image_counts(const struct image *im)
+{
+	return !im || im->flags & (IMAGE_PYTHON | IMAGE_NOT_WALKED);
+}
+
+BPF_INLINE struct inode *exe_inode(struct task_struct *task)
+{
+	return BPF_CORE_READ(task, mm, exe_file, f_inode);
+}
+
+BPF_INLINE void read_exe_key(const struct inode *inode, struct exe_key *key)
+{
+	key->ino = BPF_CORE_READ(inode, i_ino);
+	key->dev = BPF_CORE_READ(inode, i_sb, s_dev);
+}
+
+/*
+ * Reports the current process, which is PROC_QUIET, to user space. EV_FORK: as a child of the
+ * process whose image it uses; EV_EXEC: user space has to read it. A function of its own, because
+ * the sampler calls it, but seldom.
+ */
+BPF_NOINLINE int announce(__u32 tgid, __u32 type)
+{
+	struct proc *p = bpf_map_lookup_elem(&procs, &tgid);
+	struct task_struct *task = current_task();
+	struct exe_key exe = {};
+	struct inode *inode;
+
+	if (!p)
+		return 0;
+	p->flags &= ~PROC_QUIET;
+	inode = exe_inode(task);
+	if (inode)
+		read_exe_key(inode, &exe);
+	if (type == EV_EXEC)
+		send_event(type, tgid, p, 0, task, &exe);
+	else
+		send_event(type, tgid, p, p->image, task, NULL);
+	wake_user();
+	return 0;
+}
+
 /* A function of its own: the sampler calls it, and seldom. */
 BPF_NOINLINE int tell_code(__u32 tgid, __u32 space, __u32 state)
 {
 	struct ev_proc ev = { .type = EV_AREA, .tgid = tgid, .space = space, .status = state };
 
-	if (*(volatile __u32 *)&told) /* user space looks soon, whatever it was told */
+	if (*(volatile __u32 *)&told) /* user space looks soon in any case */
 		return 0;
 	ev.time_ns = bpf_ktime_get_ns();
 	if (!bpf_ringbuf_output(&events, &ev, sizeof(ev), BPF_RB_NO_WAKEUP))
@@ -98,10 +161,10 @@ BPF_NOINLINE int tell_code(__u32 tgid, __u32 space, __u32 state)
 }
 
 /*
- * A change of `procs` failed. No room, or no number, is one thing. The other is a lock that could
- * not be had: -EBUSY when this CPU was in the same bucket already (map_locked, up to 6.14),
- * -EDEADLK or -ETIMEDOUT after a quarter of a second (rqspinlock, from 6.15 on; a virtual CPU that
- * does not run may hold one so long). User space compares the table with /proc then:
+ * A change of `procs` failed, because there was no room or no number, or because a lock was not
+ * available: -EBUSY when this CPU was in the same bucket already (map_locked, up to 6.14), -EDEADLK
+ * or -ETIMEDOUT after a quarter of a second (rqspinlock, from 6.15 on; a virtual CPU that does not
+ * run may hold one so long). User space then compares the table with /proc:
  * process_table__resync().
  */
 BPF_INLINE void count_refusal(long err)
@@ -111,128 +174,226 @@ BPF_INLINE void count_refusal(long err)
 		__sync_fetch_and_add(&events_lost, 1);
 }
 
+/* Process and thread number of a task that is not the current one. */
+struct task_ids {
+	__u32 tid, tgid;
+};
+
+/* pid_t pid, tgid of struct task_struct, which are neighbours. */
+BPF_INLINE struct task_ids ids_of(struct task_struct *task)
+{
+	struct task_ids ids = {};
+
+	bpf_core_read(&ids, sizeof(ids), &task->pid);
+	return ids;
+}
+
+/* vfork(), posix_spawn(): the child uses the parent's memory. */
+BPF_INLINE int shares_memory(struct task_struct *parent, struct task_struct *child)
+{
+	return BPF_CORE_READ(child, mm) == BPF_CORE_READ(parent, mm);
+}
+
+/* Of `from`, which has the image `im`, or none. */
+BPF_INLINE int is_quiet_child(const struct proc *from, const struct image *im,
+			      struct task_struct *parent, struct task_struct *child)
+{
+	if (!im)
+		return from->flags & PROC_QUIET;
+	return !image_counts(im) || shares_memory(parent, child);
+}
+
+/* An entry that is not there yet. */
+BPF_INLINE long add_proc(__u32 tgid, struct proc *p, struct task_struct *task)
+{
+	p->slot = share_slot(task);
+	return share_insert(&procs, &tgid, p, shares_of(&proc_shares), p->slot, PROC_ENTRIES);
+}
+
+/* The user may be another one by now. */
+BPF_INLINE long replace_proc(__u32 tgid, struct proc *p, struct task_struct *task)
+{
+	__u32 before = p->slot;
+	long err;
+
+	p->slot = share_slot(task);
+	err = bpf_map_update_elem(&procs, &tgid, p, BPF_EXIST);
+	if (!err && before != p->slot) {
+		add_to_share(shares_of(&proc_shares), before, -1);
+		add_to_share(shares_of(&proc_shares), p->slot, 1);
+	}
+	return err;
+}
+
+/* Deletes an entry that was there. */
+BPF_INLINE long delete_proc(__u32 tgid, __u32 slot)
+{
+	return share_delete(&procs, &tgid, shares_of(&proc_shares), slot);
+}
+
 /* The child shares the parent's image until it maps something or calls exec. */
 BPF_INLINE void follow_fork(struct task_struct *parent, struct task_struct *child)
 {
-	__u32 tgid = task_tgid(child), parent_tgid = task_tgid(parent);
-	struct proc p = {}, *from;
+	__u32 tgid, parent_tgid = current_tgid(parent);
+	const struct image *im;
+	struct proc p = {}, *from, *stale;
+	struct task_ids ids;
 	long err;
 
-	if (BPF_CORE_READ(child, pid) != BPF_CORE_READ(child, tgid) || !tgid)
-		return; /* a thread */
+	if ((cfg.flags & CFG_TARGETS) && !(cfg.flags & CFG_CHILDREN))
+		return;
 	from = bpf_map_lookup_elem(&procs, &parent_tgid);
 	if (!from)
 		return;
-	if ((cfg.flags & CFG_TARGETS) && !(cfg.flags & CFG_CHILDREN))
+	ids = ids_of(child);
+	if (ids.tid != ids.tgid)
+		return; /* a thread */
+	tgid = cfg.flags & CFG_PIDNS ? task_tgid(child) : ids.tgid;
+	if (!tgid)
 		return;
 	p.space = new_space(SPACE_FORK);
-	p.image = bpf_map_lookup_elem(&images, &from->space) ? from->space : from->image;
-	p.flags = from->flags;
+	im = bpf_map_lookup_elem(&images, &from->space);
+	p.image = im ? from->space : from->image;
+	p.flags = from->flags & ~PROC_QUIET;
 	p.code_pages = from->code_pages;
+	if (!im && from->image != from->space)
+		im = bpf_map_lookup_elem(&images, &from->image);
+	if (im && image_counts(im))
+		p.flags &= ~PROC_PLAIN; /* an executable that turned out to run Python */
+	if (may_be_quiet() && is_quiet_child(from, im, parent, child))
+		p.flags |= PROC_QUIET;
 	stat_inc(CTR_note_fork);
-	err = p.space ? bpf_map_update_elem(&procs, &tgid, &p, BPF_ANY) : E_2BIG;
+	stale = bpf_map_lookup_elem(&procs, &tgid); /* its exit was not noted */
+	if (stale)
+		delete_proc(tgid, stale->slot);
+	err = p.space ? add_proc(tgid, &p, child) : E_2BIG;
 	if (err)
 		count_refusal(err);
-	else
+	else if (!(p.flags & PROC_QUIET))
 		send_event(EV_FORK, tgid, &p, from->space, child, NULL);
 }
 
-/* Of the current task. Only if processes without Python are of no interest. */
+/*
+ * Has the current task's executable never run Python? For runs that leave such processes out. Reads
+ * by helper, because the verifier searches all types of the kernel for each pointer that is loaded
+ * from a task, which costs a start of the profiler more than a thousand calls of the helper.
+ */
 BPF_INLINE int is_plain_exe(struct task_struct *task, struct exe_key *key)
 {
-	struct mm_struct *mm = CURRENT_READ(task, mm);
-	struct file *file = mm ? CURRENT_READ(mm, exe_file) : NULL;
-	struct inode *inode = file ? CURRENT_READ(file, f_inode) : NULL;
-	struct super_block *sb = inode ? CURRENT_READ(inode, i_sb) : NULL;
+	struct inode *inode = exe_inode(task);
 
-	if (!sb)
+	if (!inode)
 		return 0;
-	key->ino = CURRENT_READ(inode, i_ino);
-	key->dev = CURRENT_READ(sb, s_dev);
+	read_exe_key(inode, key);
 	return (cfg.flags & CFG_PYTHON_ONLY) && bpf_map_lookup_elem(&plain_exes, key);
 }
 
-/* A new address space: nothing that was known of the old one holds. */
+/* A new address space: all data of the old one are void. */
 BPF_INLINE void follow_exec(struct task_struct *task)
 {
-	__u32 tgid = task_tgid(task);
-	struct proc p = {}, *old;
+	__u32 tgid = current_tgid(task), plain, told_of = 0;
+	struct proc p = {}, last = {}, *old;
 	struct exe_key exe = {};
 	long err;
 
 	if (!tgid)
 		return;
+	if (cfg.flags & CFG_TARGETS && !bpf_map_lookup_elem(&procs, &tgid))
+		return;
+	/*
+	 * verifier: before the paths split. Each time that it sees a pointer loaded from a task, it
+	 * searches all types of the kernel for one by name (btf_nested_type_is_trusted()).
+	 */
+	plain = is_plain_exe(task, &exe) ? PROC_PLAIN : 0;
 	old = bpf_map_lookup_elem(&procs, &tgid);
 	if (!old && (cfg.flags & CFG_TARGETS))
 		return;
+	if (old) {
+		last = *old;
+		told_of = !(last.flags & PROC_QUIET);
+	}
 	p.space = p.image = new_space(SPACE_EXEC);
-	p.flags = old ? old->flags & PROC_TARGET : 0;
-	if (is_plain_exe(task, &exe))
-		p.flags |= PROC_PLAIN;
+	p.flags = plain | (last.flags & PROC_TARGET);
+	if (plain && may_be_quiet())
+		p.flags |= PROC_QUIET;
+	p.slot = last.slot;
 	stat_inc(CTR_note_exec);
+	if (!p.space && old)
+		delete_proc(tgid, p.slot);
 	if (!p.space)
-		bpf_map_delete_elem(&procs, &tgid);
-	err = p.space ? bpf_map_update_elem(&procs, &tgid, &p, BPF_ANY) : E_2BIG;
+		err = E_2BIG;
+	else if (old)
+		err = replace_proc(tgid, &p, task);
+	else
+		err = add_proc(tgid, &p, task);
 	if (err)
 		count_refusal(err);
-	else
-		send_event(EV_EXEC, tgid, &p, 0, task,
-			   &exe); /* `old` points to what is reused by now */
+	else if (!(p.flags & PROC_QUIET))
+		send_event(EV_EXEC, tgid, &p, 0, task, &exe);
+	else if (told_of) /* of that user space knows, not of this one */
+		send_event(EV_EXIT, tgid, &last, 0, task, NULL);
 }
 
-/* do_exit() has counted the thread off signal->live by now: 0 is the last one. */
+/* do_exit() has already decremented signal->live: 0 means the last thread. */
 BPF_INLINE void follow_exit(struct task_struct *task)
 {
-	__u32 tgid = task_tgid(task);
+	__u32 tgid = current_tgid(task);
 	struct proc *p, last;
 	long err;
 
-	if (BPF_CORE_READ(task, signal, live.counter) > 0)
-		return;
 	p = bpf_map_lookup_elem(&procs, &tgid);
-	if (!p)
+	if (!p || BPF_CORE_READ(task, signal, live.counter) > 0)
 		return;
 	last = *p;
-	err = bpf_map_delete_elem(&procs, &tgid);
+	err = delete_proc(tgid, last.slot);
 	if (err == E_NOENT)
-		/* two last threads on two CPUs may both find nobody alive: one of them tells */
+		/*
+		 * two last threads on two CPUs may both find nobody alive: only one of them reports
+		 * the exit
+		 */
 		return;
 	if (err)
 		count_refusal(err);
 	stat_inc(CTR_note_exit);
-	send_event(EV_EXIT, tgid, &last, 0, task, NULL);
+	if (!(last.flags & PROC_QUIET))
+		send_event(EV_EXIT, tgid, &last, 0, task, NULL);
 }
 
 /* ---- addresses that are used again ----------------------------------------------------------- */
 
-#define EMPTY_STEP  128 /* mappings of one step, and steps: together an image */
-#define EMPTY_STEPS ((1 << IMAGE_MAX_BITS) / EMPTY_STEP)
-#define PAGE_OFFSET 0xfff
+/*
+ * Mappings of one step, steps of a block, and blocks: together an image. The verifier follows the
+ * sum of the three.
+ */
+#define EMPTY_STEP   32
+#define EMPTY_BLOCK  32
+#define EMPTY_BLOCKS ((1 << IMAGE_MAX_BITS) / EMPTY_BLOCK / EMPTY_STEP)
+#define PAGE_OFFSET  0xfff
 
 /*
- * The first of the mappings [lo, hi) that lies, or lay, in [start, end); hi: there is none. Nothing
- * here uses the scratch: a sample may interrupt.
+ * Finds the first of the mappings [lo, hi) that lies, or lay, in [start, end); hi: there is none.
+ * Uses no scratch, because a sample may interrupt.
  */
 BPF_NOINLINE __u32 mapping_in(__u32 lo, __u32 hi, __u64 start, __u64 end)
 {
 	__u32 mid, last = hi;
 	const struct mapping *m;
+	__u64 below;
 
 	for (int i = 0; i < MAP_STEPS && lo < hi; i++) {
 		mid = (lo + hi) / 2;
 		m = get_mapping(mid);
 		if (!m)
 			return last;
-		if (m->end <= start)
-			lo = mid + 1;
-		else
-			hi = mid;
+		below = not_above(m->end, start);
+		lo = (__u32)choose(below, mid + 1, lo);
+		hi = (__u32)choose(below, hi, mid);
 	}
 	m = lo < last ? get_mapping(lo) : NULL;
 	return m && m->start < end ? lo : last;
 }
 
-/* Empties the mappings from `at` on that begin below `end`. Where to go on; hi: all is done. */
+/* Empties the mappings from `at` on that begin below `end`. Returns where to continue; hi: done. */
 BPF_NOINLINE __u32 empty_some(__u32 at, __u32 hi, __u64 end)
 {
 	for (int i = 0; i < EMPTY_STEP && at < hi; i++, at++) {
@@ -245,14 +406,21 @@ BPF_NOINLINE __u32 empty_some(__u32 at, __u32 hi, __u64 end)
 	return at;
 }
 
+BPF_NOINLINE __u32 empty_block(__u32 at, __u32 hi, __u64 end)
+{
+	for (int i = 0; i < EMPTY_BLOCK && at < hi; i++)
+		at = empty_some(at, hi, end);
+	return at;
+}
+
 BPF_NOINLINE int empty_mappings(__u32 at, __u32 hi, __u64 end)
 {
-	for (int i = 0; i < EMPTY_STEPS && at < hi; i++)
-		at = empty_some(at, hi, end);
+	for (int i = 0; i < EMPTY_BLOCKS && at < hi; i++)
+		at = empty_block(at, hi, end);
 	return 0;
 }
 
-/* The mappings that user space is about to give the process: see `draft` in maps.bpf.h. */
+/* The mappings that user space is about to publish for the process: see `draft` in maps.bpf.h. */
 BPF_INLINE void follow_area_in_draft(const struct proc *p, __u64 start, __u64 end)
 {
 	__u64 word = *(volatile __u64 *)&draft;
@@ -263,7 +431,7 @@ BPF_INLINE void follow_area_in_draft(const struct proc *p, __u64 start, __u64 en
 }
 
 /*
- * An image that is shared stays as it is for the others; this process has none until it gets its
+ * A shared image stays unchanged for the other processes. This process has none until it gets its
  * own.
  */
 BPF_INLINE void follow_area_in_image(struct proc *p, const struct image *im, int own, __u64 start,
@@ -281,11 +449,13 @@ BPF_INLINE void follow_area_in_image(struct proc *p, const struct image *im, int
 		empty_mappings(at, hi, end);
 		return;
 	}
+	if (is_quiet(p))
+		announce(current_tgid(task), EV_FORK);
 	p->image = 0;
-	send_event(EV_UNSHARE, task_tgid(task), p, 0, task, NULL);
+	send_event(EV_UNSHARE, current_tgid(task), p, 0, task, NULL);
 }
 
-/* Of the system call in which the current task is. */
+/* Number and arguments of the current task's system call. */
 struct mmap_args {
 	__u64 nr, prot, flags;
 };
@@ -312,9 +482,9 @@ BPF_INLINE void load_mmap_args(struct mmap_args *a)
 }
 
 /*
- * mmap() of memory to read and write: nothing is executed there, and there is a lot of it. Or the
- * kernel maps a program in execve(): on_exec() comes after it, and until then the process has no
- * user stack.
+ * Is this an mmap() of memory to read and write? No code runs there, and such calls are frequent.
+ * Or does the kernel map a program in execve()? Then on_exec() follows, and until then the process
+ * has no user stack.
  */
 BPF_INLINE int is_no_news(const struct mmap_args *a)
 {
@@ -324,8 +494,8 @@ BPF_INLINE int is_no_news(const struct mmap_args *a)
 }
 
 /*
- * mmap() of code, or of what a dynamic linker maps at first of a library, before it puts the code
- * there: a file, private and not to be written.
+ * Is this an mmap() of code, or the first one of a dynamic linker for a library: a private file
+ * mapping without write permission, into which it then maps the code?
  */
 BPF_INLINE int maps_code(const struct mmap_args *a)
 {
@@ -335,7 +505,7 @@ BPF_INLINE int maps_code(const struct mmap_args *a)
 				       !(a->prot & PROT_WRITE));
 }
 
-/* Does user space want to know what code the process has? `im` is its image, or NULL. */
+/* Does user space need the code of the process? `im` is its image, or NULL. */
 BPF_INLINE int code_matters(const struct image *im)
 {
 	if (!(cfg.flags & CFG_PYTHON_ONLY))
@@ -345,10 +515,10 @@ BPF_INLINE int code_matters(const struct image *im)
 
 /*
  * The kernel has chosen an address range for a new mapping (mm/mmap.c, vm_unmapped_area(); the
- * tracepoint is of 5.7, df529cabb7a2). It is free, so what an image has there is gone: a library
- * that was closed. Until user space knows, samples there are of no file. It counts that `areas` is
- * first, with a full barrier, and the draft comes before the image: see make_draft() in
- * user/process/process.c.
+ * tracepoint is in 5.7 and later, df529cabb7a2). The range is free, so mappings of the image in it
+ * are gone: a library was closed. Until user space knows the new mapping, samples there belong to
+ * no file. The counter `areas` is incremented first, with a full barrier, and the draft is changed
+ * before the image: see make_draft() in user/process/images.c.
  */
 BPF_INLINE void follow_area(__u64 start, const struct vm_unmapped_area_info *info,
 			    const struct mmap_args *args)
@@ -361,6 +531,8 @@ BPF_INLINE void follow_area(__u64 start, const struct vm_unmapped_area_info *inf
 
 	if (!p || start & PAGE_OFFSET) /* an error: no room */
 		return;
+	if (is_quiet(p) && p->flags & PROC_PLAIN)
+		return; /* it is in no image, and user space makes none before it is announced */
 	end = start + BPF_CORE_READ(info, length);
 	__sync_fetch_and_add(&p->areas, 1);
 	follow_area_in_draft(p, start, end);
@@ -368,9 +540,12 @@ BPF_INLINE void follow_area(__u64 start, const struct vm_unmapped_area_info *inf
 	im = own || p->image == p->space ? own : bpf_map_lookup_elem(&images, &p->image);
 	if (im)
 		follow_area_in_image(p, im, own != NULL, start, end, task);
-	/* A program that is not known to be plain may be about to load Python. */
-	if ((code_matters(im) || !(p->flags & PROC_PLAIN)) && maps_code(args))
+	/* A program that may be about to load Python: it is not known to be plain. */
+	if ((code_matters(im) || !(p->flags & PROC_PLAIN)) && maps_code(args)) {
+		if (is_quiet(p))
+			announce(tgid, im && image_counts(im) ? EV_FORK : EV_EXEC);
 		tell_code(tgid, p->space, AREA_COMING);
+	}
 }
 
 /* ---- other code, seen by a sample ------------------------------------------------------------ */
@@ -378,35 +553,39 @@ BPF_INLINE void follow_area(__u64 start, const struct vm_unmapped_area_info *inf
 /* No library with an interpreter is smaller: 512 KiB. */
 #define INTERP_PAGES 128
 
-/* Should user space look at a process that had `was` executable pages and has `now`? */
+/*
+ * Should user space read a process again whose number of executable pages changed from `was` to
+ * `now`?
+ */
 BPF_INLINE int is_news(const struct proc *p, const struct image *im, __u16 was, __u16 now)
 {
 	__u16 more = now - was;
 
-	if (!was) /* its first sample: whoever may be Python was told of at exec */
+	if (!was) /* its first sample: exec has announced processes that may be Python */
 		return !im && p->flags & PROC_PLAIN;
 	return !im || code_matters(im) || (more >= INTERP_PAGES && more < 1 << 15);
 }
 
 /*
- * What no address range is given out for, or nothing is attached to see: mprotect(), MAP_FIXED, a
- * library that is loaded after a long time. Not in NMI: another program of this CPU may have the
- * ring's lock.
+ * Finds new code for which the kernel chooses no address range, or while no program watches that:
+ * mprotect(), MAP_FIXED, a library that is loaded late. Not in NMI: another program of this CPU may
+ * hold the ring's lock.
  */
-BPF_INLINE void watch_code(struct proc *p, const struct image *im, struct task_struct *task,
-			   __u32 tgid)
+BPF_INLINE void watch_code(struct proc *p, const struct image *im, const struct walk *w)
 {
-	struct mm_struct *mm = CURRENT_READ(task, mm);
-	__u16 now, was = p->code_pages;
+	__u16 was = p->code_pages, now = w->has_mm ? w->code_pages : was;
 
-	if (!mm || cfg.flags & CFG_NMI)
+	if (is_quiet(p)) {
+		p->code_pages = now;
+		if (image_counts(im) || (was && now != was && is_news(p, im, was, now)))
+			announce(w->tgid, im && image_counts(im) ? EV_FORK : EV_EXEC);
 		return;
-	now = (__u16)CURRENT_READ(mm, exec_vm);
-	if (now == was)
+	}
+	if (cfg.flags & CFG_NMI || now == was)
 		return;
 	p->code_pages = now;
 	if (is_news(p, im, was, now))
-		tell_code(tgid, p->space, AREA_THERE);
+		tell_code(w->tgid, p->space, AREA_THERE);
 }
 
 #endif /* PYPERF_LIFECYCLE_H */

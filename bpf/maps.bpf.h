@@ -2,33 +2,56 @@
 #ifndef PYPERF_MAPS_H
 #define PYPERF_MAPS_H
 /*
- * Every map, in one place: the memory bill is this page. Hash maps are preallocated: perf event
- * programs may not allocate. Sizes are defaults; object__configure() sets them from options.
- *
- * Each object has all of them. What its programs write while no other object's can be at it is the
- * object's own; the others, and .bss, are the sampler's in every object: see own_maps[] in
- * user/sources/probe_source.c.
+ * All maps of the sampler on one page, which is the memory bill. Hash maps are preallocated,
+ * because perf event programs may not allocate. Sizes are defaults; object__configure() sets them
+ * from options.
  */
 #include "state.bpf.h"
 
-/* Of bpf_map_update_elem() and bpf_map_delete_elem(). */
+/* Errors of bpf_map_update_elem() and bpf_map_delete_elem(). */
 #define E_NOENT (-2)
 #define E_2BIG	(-7)
 #define E_EXIST (-17)
 
 /*
- * tgid -> struct proc. BPF writes at fork and exec and deletes at exit; user/ adds what ran before.
+ * tgid -> struct proc. BPF writes at fork and exec and deletes at exit; user/ adds the processes
+ * that ran before. Full, or too many of one user: note_proc_full, and samples of the process are
+ * lost_no_proc.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 16384);
+	__uint(max_entries, PROC_ENTRIES);
 	__type(key, __u32);
 	__type(value, struct proc);
 } procs SEC(".maps");
 
+/* The shares of a table: whose its entries are. User space counts through its mapping. */
+#define SHARES_MAP(name)                                                                           \
+	struct {                                                                                   \
+		__uint(type, BPF_MAP_TYPE_ARRAY);                                                  \
+		__uint(map_flags, BPF_F_MMAPABLE);                                                 \
+		__uint(max_entries, 1);                                                            \
+		__type(key, __u32);                                                                \
+		__type(value, struct shares);                                                      \
+	} name SEC(".maps")
+
 /*
- * Executables that were seen without Python, to whose processes user/ need not look at once. It
- * adds and takes away. Full: the next ones are looked at as all are.
+ * The users of the entries of `procs`. The side that adds or deletes an entry counts it; user/ does
+ * so through its mapping.
+ */
+SHARES_MAP(proc_shares);
+
+/* User -> its cost. Full: further users are not charged, and not slowed down. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, USERS_MAX);
+	__type(key, __u32);
+	__type(value, struct user_cost);
+} users SEC(".maps");
+
+/*
+ * Executables without Python so far: user space need not read their processes at once. User space
+ * writes and deletes. Full: further executables are read like any other.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -38,8 +61,8 @@ struct {
 } plain_exes SEC(".maps");
 
 /*
- * space -> struct image. user/ writes and deletes. Full: the process stays "pending", user/ says
- * so.
+ * space -> struct image. user/ writes and deletes. Full: the process stays "pending", and user/
+ * reports it.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -68,9 +91,9 @@ struct uw_inner {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_INNER_MAP);
 	__uint(max_entries, 1);
-	__uint(key_size,
-	       sizeof(__u32)); /* no BTF: clang emits the type of an inner map's value as a mere */
-	__uint(value_size, sizeof(struct uw_chunk)); /* forward declaration */
+	/* No BTF: clang emits the type of an inner map's value as a mere forward declaration. */
+	__uint(key_size, sizeof(__u32));
+	__uint(value_size, sizeof(struct uw_chunk));
 };
 
 /* table index -> unwind rows of one ELF file. user/ writes. 8 B an entry, plus the rows. */
@@ -86,9 +109,9 @@ struct places {
 };
 
 /*
- * CPU -> the places of code that stacks came by, and their rules; a look-up in a table takes ten
- * times as long. 64 KiB a CPU. Shared with user space only because such an array begins at a page:
- * two places are a line of the cache.
+ * CPU -> known places of code with their rules; a look-up in a table takes ten times as long. 64
+ * KiB per CPU. User space can map it only because such an array begins at a page: two places fill a
+ * cache line.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -98,7 +121,7 @@ struct {
 	__type(value, struct places);
 } places SEC(".maps");
 
-/* Code objects seen before, by a hash of their address: `codes` need not be asked. 64 KiB a CPU. */
+/* Known code objects, by a hash of their address; saves the look-up in `codes`. 64 KiB a CPU. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, CODE_SLOTS);
@@ -107,8 +130,8 @@ struct {
 } known_codes SEC(".maps");
 
 /*
- * The same by thread, for an epoch (set_epoch()): a row for each, by a hash. 1 MiB. Shared with
- * user space only for the rows to begin at lines of the cache.
+ * The same by thread, valid for an epoch (set_epoch()): a row for each hash of a thread. 1 MiB.
+ * User space can map it only so that rows begin at cache lines.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -119,9 +142,8 @@ struct {
 } code_rows SEC(".maps");
 
 /*
- * File id modulo SEEN_SLOTS -> 1: a walk came by since user/ cleared it, so its table is of use.
- * user/ through its mapping: values of arrays lie at multiples of 8 bytes there, whatever their
- * size.
+ * File id modulo SEEN_SLOTS -> 1: a walk has used the file's table since user/ cleared the entry.
+ * user/ writes through its mapping, in which array values lie at multiples of 8 bytes.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -131,7 +153,7 @@ struct {
 	__type(value, __u64);
 } seen SEC(".maps");
 
-/* Interpreter binaries. user/ writes once; BPF adds what it learns. */
+/* Index -> interpreter binary. user/ writes once; BPF adds what it learns. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 256);
@@ -139,7 +161,7 @@ struct {
 	__type(value, struct interp);
 } interps SEC(".maps");
 
-/* Where a thread's PyThreadState is: a cache, checked at each use, so eviction only costs time. */
+/* Thread -> its PyThreadState: a cache, checked at each use, so eviction only costs time. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 8192);
@@ -147,7 +169,10 @@ struct {
 	__type(value, struct thread_val);
 } threads SEC(".maps");
 
-/* Identity of code objects. A cache as well: a code object that was evicted is announced again. */
+/*
+ * Identity of code objects -> their id. A code object that was evicted is announced again, with
+ * another id.
+ */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 32768);
@@ -175,7 +200,7 @@ struct chunks_map {
 struct chunks_map chunks0 SEC(".maps");
 struct chunks_map chunks1 SEC(".maps");
 
-/* All in one value: a sample adds to several of them, which are neighbours. */
+/* The counters are one value: a sample increments several of them, which are neighbours. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
@@ -183,7 +208,10 @@ struct {
 	__type(value, struct counters);
 } counters SEC(".maps");
 
-/* on_cpu_sample(), for the programs of further events; in the object of probes on_probe(). */
+/*
+ * The program that takes the stack, for tail calls: on_cpu_sample(); in the object of probes
+ * on_probe().
+ */
 struct {
 	__uint(type, BPF_MAP_TYPE_PROG_ARRAY);
 	__uint(max_entries, 1);
@@ -191,18 +219,32 @@ struct {
 	__type(value, __u32);
 } samplers SEC(".maps");
 
+/*
+ * See struct loop_thread, 1.5 MB. Full, or too many of one user: note_loops_full, the thread has no
+ * iterations. Without cfg.loop_types it has room for one.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct loop_thread);
+} loops SEC(".maps");
+
+/* Whose the entries of `loops` are. BPF adds; user/ takes out, through its mapping. */
+SHARES_MAP(loop_shares);
+
 /* --comm: see glob_step(). */
 struct glob {
-	__u32 p, s;	      /* where the match stands in pattern and name */
-	__u32 star_p, star_s; /* behind the last '*', and where its part of the name began */
+	__u32 p, s;	      /* position in pattern and name */
+	__u32 star_p, star_s; /* position behind the last '*', and start of its part of the name */
 	__u32 star, hit, set;
 	char c, pad[3];
 	char comm[TASK_COMM_LEN];
 };
 
 /*
- * Who gives numbers to spaces: each has a counter per CPU of its own. No program runs while it runs
- * on the same CPU, but one may interrupt the other where tracepoints can be preempted, and an
+ * The programs that number spaces: each has a counter per CPU. A program does not run twice at once
+ * on a CPU, but two programs may interrupt each other where tracepoints can be preempted, and an
  * atomic increment that returns the value needs Linux 5.12.
  */
 enum space_maker {
@@ -211,7 +253,7 @@ enum space_maker {
 	SPACE_MAKERS,
 };
 
-/* What a CPU needs while it handles one sample. */
+/* The scratch of a CPU for one sample. */
 struct scratch {
 	struct walk walk;
 	struct glob glob;
@@ -262,10 +304,9 @@ struct {
 } blobs SEC(".maps");
 
 /*
- * With CFG_NMI: stacks and threads that are in no map yet. No other program writes here, and
- * samples in NMI do not interrupt each other, so who holds the ring's lock is never the one that
- * was interrupted. From 6.15 on (a650d38915c1) the sample would wait for it for a quarter of a
- * second. Full: lost_nmi_miss.
+ * With CFG_NMI: stacks and threads that are in no map yet. Only samples write here, and samples in
+ * NMI do not interrupt each other, so a sample never waits for a lock that the interrupted code
+ * holds. From 6.15 on (a650d38915c1) it would wait for a quarter of a second. Full: lost_nmi_miss.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
@@ -283,20 +324,22 @@ const volatile struct pyperf_cfg cfg = {
 };
 
 /*
- * DRAFT_WORD of the mappings that are about to become an image; 0: none. user/ writes it, one at a
- * time: BPF keeps them true, like those of an image, but shows nothing by them.
+ * DRAFT_WORD of the mappings that are about to become an image; 0: none. user/ writes it, for one
+ * process at a time. BPF keeps these mappings up to date like those of an image, but does not walk
+ * with them.
  */
 __u64 draft;
 
-__u64 events_lost; /* note_event_lost + note_proc_busy, to be seen without a system call */
+__u64 events_lost; /* note_event_lost + note_proc_busy, readable without a system call */
 __u32 told;	   /* user space was woken; it clears this before it reads `events` */
 /*
- * Written by user/: what a sample of each event, if it is a clock, is worth; 0: what the kernel
- * says.
+ * Written by user/: the value of one sample of each event that is a clock. 0: the value that the
+ * kernel passes.
  */
 __u64 clock_ns[SAMPLED_MAX];
 __u32 active_window; /* 0 or 1: written by user/ */
-__u32 code_epoch;    /* raised by user/: known_codes are forgotten */
+__u32 users_cut;     /* number of users with a one_of: written by user/ */
+__u32 code_epoch;    /* raised by user/ to invalidate known_codes */
 /* In each window; approximate under contention, reset by user/. */
 __u32 chunks_added[2];
 __u32 counts_added[2];
@@ -311,7 +354,8 @@ BPF_INLINE struct counters *the_counters(void)
 }
 
 /*
- * For all programs: those that are not the sampler's can be interrupted, by it and by each other.
+ * Adds to a counter, in any program. Atomic, because programs other than the sampler can be
+ * interrupted, by it and by each other.
  */
 BPF_INLINE void stat_add(__u32 counter, __u64 n)
 {
@@ -401,7 +445,7 @@ BPF_INLINE struct code_row *code_row(__u32 index)
 	return bpf_map_lookup_elem(&code_rows, &index);
 }
 
-/* A failure costs another walk of the list, no more. */
+/* A failure only costs another walk of the list. */
 BPF_INLINE void note_tstate(const struct walk *w, __u64 tstate)
 {
 	struct thread_key key = { .space = w->space, .bias = w->bias };
@@ -451,13 +495,13 @@ BPF_INLINE const __u32 *uw_words(void *table, __u32 word, __u32 cnt)
 	return &c->words[at];
 }
 
-/* Ids are dealt out per CPU with a stride, so no CPU waits for another and none is used twice. */
+/* Each CPU hands out ids with a stride, so no CPU waits for another and no id is used twice. */
 BPF_INLINE __u64 stride_id(__u64 n)
 {
 	return n * cfg.cpu_cnt + bpf_get_smp_processor_id();
 }
 
-/* 0: they are used up, see session__worn(). */
+/* A new space. 0: all numbers are used up, see session__worn(). */
 BPF_INLINE __u32 new_space(enum space_maker who)
 {
 	struct scratch *s = the_scratch();
@@ -498,7 +542,10 @@ BPF_INLINE struct ev_code *code_scratch(void)
 
 BPF_INLINE int blob_send(const void *data, __u32 size, int urgent)
 {
-	/* Until user space has put a code object into `codes`, each CPU announces it in NMI. */
+	/*
+	 * In NMI each CPU announces a code object until user space has put it into `codes`, so do
+	 * not wait for more.
+	 */
 	__u64 wake = cfg.flags & CFG_NMI ? 0 : BPF_RB_NO_WAKEUP;
 
 	if (urgent || bpf_ringbuf_query(&blobs, BPF_RB_AVAIL_DATA) >

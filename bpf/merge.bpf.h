@@ -10,7 +10,7 @@
  */
 #include "state.bpf.h"
 
-/* Without room in the place of the last word, for which the marker of merge_rest() is put. */
+/* If there is no room, it replaces the last word: merge_rest() puts the marker there. */
 BPF_INLINE void put_frame(struct stack *st, __u64 *deep, __u64 word)
 {
 	__u32 full = (__u32)not_above(2 * deep_parts(), st->cnt), i = st->cnt - full;
@@ -20,7 +20,7 @@ BPF_INLINE void put_frame(struct stack *st, __u64 *deep, __u64 word)
 	st->cut |= full;
 }
 
-/* For what is not in a loop. */
+/* For code outside of loops. */
 BPF_NOINLINE int push_frame(__u64 word)
 {
 	struct stack *st = the_stack();
@@ -32,9 +32,9 @@ BPF_NOINLINE int push_frame(__u64 word)
 }
 
 /*
- * <= 3.9: activation k from the innermost is segment k. One activation more than segments: the
- * innermost has no frame yet, or no more (it is about to enter or to leave its loop). The thread
- * stands in it then, or in what it calls at its end.
+ * <= 3.9: activation k from the innermost is segment k. If there is one activation more than
+ * segments, the innermost has no frame yet or any more: it is about to enter or to leave its loop.
+ * The thread's pc is then in that activation, or in a function that it calls at its end.
  */
 #define EDGE_CALLS                                                                                 \
 	3 /* 3.6: _Py_CheckFunctionResult(), PyErr_Occurred(), _PyThreadState_UncheckedGet() */
@@ -50,8 +50,8 @@ BPF_NOINLINE int pair_activation_step(__u32 i)
 	if (deep[at] != SEG_EVAL)
 		return 0;
 	deep[at] = SEG_NONE;
-	if (w->words[0] && i <= EDGE_CALLS)
-		w->words[0] = 0;
+	if (w->edge_eval && i <= EDGE_CALLS)
+		w->edge_eval = 0;
 	else if (w->seg_next < w->seg_cnt)
 		deep[at] = ++w->seg_next;
 	return 0;
@@ -59,14 +59,14 @@ BPF_NOINLINE int pair_activation_step(__u32 i)
 
 BLOCK_STEPS(pair_activation_block, pair_activation_step)
 
-BPF_NOINLINE int pair_activations(__u32 unused)
+BPF_NOINLINE int pair_activations(NO_ARG)
 {
 	struct walk *w = the_walk();
 
 	if (!w)
-		return (int)unused;
-	w->words[0] = !(w->flags & (WALK_PY_LOST | WALK_PY_CUT)) &&
-		      w->eval_cnt == w->seg_total + 1; /* skip the innermost */
+		return 0;
+	w->edge_eval =
+		!(w->flags & (WALK_PY_LOST | WALK_PY_CUT)) && w->eval_cnt == w->seg_total + 1;
 	RUN_BLOCKS(pair_activation_block, deep_parts());
 	return 0;
 }
@@ -89,7 +89,7 @@ BPF_INLINE int has_segment(const struct walk *w)
 	return w->merge_seg < w->merge_to && w->merge_seg < w->seg_cnt;
 }
 
-/* Some of the Python frames [py_at, py_end), which stand in the place of a native one. */
+/* Copies some of the Python frames [py_at, py_end), which replace a native one. */
 BPF_INLINE void merge_python(struct walk *w, struct stack *st, __u64 *deep)
 {
 	for (int i = 0; i < MERGE_STEPS && w->py_at < w->py_end; i++) {
@@ -99,7 +99,7 @@ BPF_INLINE void merge_python(struct walk *w, struct stack *st, __u64 *deep)
 	}
 }
 
-/* Some native frames, up to one that has segments. 1: there is none any more. */
+/* Copies some native frames, up to one that has segments. 1: there are no more. */
 BPF_INLINE int merge_native(struct walk *w, struct stack *st, __u64 *deep)
 {
 	__u64 seg;
@@ -121,18 +121,18 @@ BPF_INLINE int merge_native(struct walk *w, struct stack *st, __u64 *deep)
 }
 
 /*
- * The next words: of the Python frames [py_at, py_end), or of the next segment up to number
- * merge_to; behind the last of these, of native frames. One kind after the other: in one loop over
- * all of them the verifier would follow each order of kinds. 1: there are none.
+ * Copies the next words: Python frames [py_at, py_end), the next segment up to number merge_to, and
+ * after the last of these, native frames. One kind per step: in one loop over all kinds the
+ * verifier would follow each order of kinds. 1: there are no more.
  */
-BPF_NOINLINE int merge_some(__u32 unused)
+BPF_NOINLINE int merge_some(NO_ARG)
 {
 	struct walk *w = the_walk();
 	struct stack *st = the_stack();
 	__u64 *deep = the_deep();
 
 	if (!w || !st || !deep)
-		return 1 + (int)(unused & 0);
+		return 1;
 	if (w->py_at >= w->py_end && has_segment(w))
 		open_segment(w, deep);
 	merge_python(w, st, deep);
@@ -147,22 +147,25 @@ BPF_NOINLINE int merge_some(__u32 unused)
 
 BLOCK_STEPS(merge_block, merge_some)
 
-/* All words there are: each step takes a segment or a native frame. */
-BPF_NOINLINE int merge_words(__u32 unused)
+/* Copies all words: each step takes a segment or a native frame. */
+BPF_NOINLINE int merge_words(NO_ARG)
 {
-	return RUN_BLOCKS(merge_block, 2 * deep_parts()) + (int)(unused & 0);
+	return RUN_BLOCKS(merge_block, 2 * deep_parts());
 }
 
 /*
- * The dynamic linker is at work: the interpreter's state could not be read because no one has
- * touched that page yet. The native stack shows that there is nothing of Python on it.
+ * Is the dynamic linker running? Then the interpreter's state could not be read because no page of
+ * it was touched yet. The native stack shows that no Python is on it.
  */
 BPF_INLINE int before_python(const struct walk *w)
 {
 	return w->flags & WALK_ENTRY && !w->eval_cnt && !w->py_cnt;
 }
 
-/* Behind the last native frame: why it was the last, and the Python frames that are left. */
+/*
+ * After the last native frame: adds the marker that says why it is the last, and the remaining
+ * Python frames.
+ */
 BPF_INLINE void merge_rest(struct walk *w, struct stack *st)
 {
 	__u64 *deep = the_deep();
@@ -192,14 +195,14 @@ BPF_INLINE void merge_rest(struct walk *w, struct stack *st)
 	}
 }
 
-/* The whole stack, behind what is in DEEP_FRAMES already. */
-BPF_NOINLINE int merge(__u32 unused)
+/* Appends the whole stack to DEEP_FRAMES. */
+BPF_NOINLINE int merge(NO_ARG)
 {
 	struct walk *w = the_walk();
 	struct stack *st = the_stack();
 
 	if (!w || !st)
-		return (int)unused;
+		return 0;
 	if (w->has_python && w->in.layout.chain == PY_CHAIN_FRAME)
 		pair_activations(0);
 	w->merge_seg = w->merge_to = w->merge_at = w->merge_empty = 0;

@@ -1,63 +1,88 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The object of probes: programs at instructions of user space (uprobes). It is loaded when such a
- * source is asked for.
+ * The object of probes: programs at instructions of user space (uprobes). Loaded when a probe is
+ * asked for.
  *
  * Samples interrupt these programs, and where the kernel is preemptible they interrupt each other.
- * So the object has scratch, counts, counters and a ring of its own, and a program claims the
- * scratch of its CPU before it uses it.
+ * So the object has its own scratch, counts, counters and ring, and a program claims the scratch of
+ * its CPU before it uses it.
  *
- * Invariant: delivered = counted + filtered_* + lost_*, as in the sampler; a claim that is refused
- * is lost_busy.
+ * Whether a hit counts, and how much, may depend on its arguments. That is found out first, without
+ * the scratch.
+ *
+ * Invariant: delivered = counted + filtered_* + lost_*, as in the sampler; a refused claim is
+ * lost_busy.
  */
+#include "rule.bpf.h"
 #include "take.bpf.h"
 
 char LICENSE[] SEC("license") = "GPL";
 
-/*
- * The program that counts itself from 0 to 1 has the scratch, until it counts itself off. An
- * addition and a look: an exchange with comparison needs Linux 5.12. Two that come at once may both
- * be refused, but never both be let in: whoever sees 1 was alone between its addition and its look,
- * and the next one adds to that. All of this is on one CPU, as no program of BPF migrates.
- */
-BPF_INLINE int claim_scratch(struct counters *c)
+const volatile struct probe_cfg probe_cfg = {};
+
+/* user/ writes, before the probe is there. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, PROBE_RULES);
+	__type(key, __u32);
+	__type(value, struct probe_rule);
+} probe_rules SEC(".maps");
+
+BPF_INLINE const struct probe_rule *rule_of(void *ctx, __u32 type)
 {
-	__sync_fetch_and_add(&c->claims, 1);
-	if (*(volatile __u32 *)&c->claims == 1)
-		return 1;
-	__sync_fetch_and_add(&c->claims, -1);
-	return 0;
+	__u32 number = type * PROBE_SPOTS;
+
+	if (probe_cfg.by_cookie)
+		number = (__u32)bpf_get_attach_cookie(ctx);
+	return bpf_map_lookup_elem(&probe_rules, &number);
 }
 
-BPF_INLINE void release_scratch(struct counters *c)
+/* The counter that says why it does not count; CTR_counted: it does. */
+BPF_INLINE __u32 judge_hit(struct pt_regs *ctx, __u32 type, __u64 *value)
 {
-	__asm__ volatile("" ::: "memory"); /* what was done with the scratch comes first */
-	__sync_fetch_and_add(&c->claims, -1);
+	const struct probe_rule *r = rule_of(ctx, type);
+
+	*value = 1;
+	if (!r || (!r->test_cnt && !r->has_amount))
+		return CTR_counted;
+	switch (judge((const user_regs *)ctx, r, value)) {
+	case RULE_OTHER:
+		return CTR_filtered_condition;
+	case RULE_UNREAD:
+		return CTR_lost_argument;
+	}
+	if (r->has_amount && *value > PROBE_AMOUNT_MAX) {
+		*value = r->amount.is_signed && (__s64)*value < 0 ? 0 : PROBE_AMOUNT_MAX;
+		stat_inc(CTR_note_amount_cut);
+	}
+	return CTR_counted;
 }
 
-/*
- * With the claim on_probe() is entered; it releases it. `delivered` may be counted by several at a
- * time.
- */
-BPF_INLINE int hit(void *ctx, __u32 type)
+BPF_INLINE int hit(struct pt_regs *ctx, __u32 type)
 {
 	struct counters *c = the_counters();
+	__u32 verdict;
+	__u64 value;
 
 	if (!c)
 		return 0;
-	__sync_fetch_and_add(&c->n[CTR_delivered], 1);
-	if (!claim_scratch(c)) {
-		__sync_fetch_and_add(&c->n[CTR_lost_busy], 1);
+	verdict = judge_hit(ctx, type, &value);
+	if (verdict != CTR_counted) {
+		__sync_fetch_and_add(&c->n[CTR_delivered], 1);
+		__sync_fetch_and_add(&c->n[BOUND(verdict, COUNTER_SLOTS)], 1);
 		return 0;
 	}
+	if (!claim_delivered(c, 1))
+		return 0;
 	c->next_type = type;
-	bpf_tail_call(ctx, &samplers, 0);
-	c->n[CTR_lost_internal]++; /* it is not there */
-	release_scratch(c);
+	c->next_value = value;
+	enter_sampler(ctx, c, 1);
 	return 0;
 }
 
-/* A program for each value type: which probe called, a program can ask from Linux 5.15 on. */
+/*
+ * A program for each value type: before Linux 5.15 a program cannot ask which probe has called it.
+ */
 SEC("uprobe")
 int on_first_probe(struct pt_regs *ctx)
 {
@@ -92,7 +117,7 @@ int on_probe(struct pt_regs *ctx)
 	const struct trigger t = {
 		.regs = (const user_regs *)ctx,
 		.kernel_ctx = ctx,
-		.value = 1,
+		.value = c->next_value,
 		.type = c->next_type,
 	};
 

@@ -8,6 +8,7 @@
  * increments exactly one of the right-hand counters.
  */
 #include "take.bpf.h"
+#include "loops.bpf.h"
 
 char LICENSE[] SEC("license") = "GPL";
 
@@ -22,20 +23,27 @@ BPF_INLINE __u64 sample_value(const struct bpf_perf_event_data *ctx, __u32 type)
 /* The counter to increment. */
 BPF_INLINE __u32 take_sample(struct bpf_perf_event_data *ctx, struct counters *c)
 {
+	int taken = in_share(c); /* says what the sample stands for */
 	const struct trigger t = {
 		.regs = &ctx->regs,
 		.kernel_ctx = ctx,
-		.value = sample_value(ctx, c->type),
+		.value = sample_value(ctx, c->type) * c->stands_for,
 		.type = c->type,
 	};
+	__u32 verdict;
 
-	return take(&t, c);
+	if (!taken)
+		return CTR_filtered_share;
+	verdict = take(&t, c);
+	if (verdict == CTR_counted && loop_counts(t.type))
+		note_in_loop((__u32)bpf_get_current_pid_tgid(), t.value);
+	return verdict;
 }
 
 /*
- * Counts the sample, and takes the time of one of TIMED_EVERY: what samples cost decides whether
- * there are too many, see rate__budget() in user/sample/rate.h. The time is kept beside the
- * counters: the BPF stack is full below the walks.
+ * Counts the sample, and times one of TIMED_EVERY: the cost of samples decides whether there are
+ * too many, see rate__budget() in user/sample/rate.h. The time is kept beside the counters, because
+ * the BPF stack is full below the walks.
  */
 BPF_INLINE void begin_sample(struct counters *c)
 {
@@ -45,8 +53,8 @@ BPF_INLINE void begin_sample(struct counters *c)
 }
 
 /*
- * What took longer than a stack of the greatest depth can was not the sample: the hypervisor ran
- * something else on this CPU meanwhile, or the firmware did.
+ * A longer time than the deepest stack can take is not due to the sample: meanwhile the hypervisor
+ * or the firmware used this CPU.
  */
 BPF_INLINE void end_sample(struct counters *c)
 {
@@ -55,13 +63,15 @@ BPF_INLINE void end_sample(struct counters *c)
 	if (!c->begin_ns)
 		return;
 	ns = bpf_ktime_get_ns() - c->begin_ns;
+	ns = ns < longest ? ns : longest;
 	c->n[CTR_timed_samples]++;
-	c->n[CTR_timed_ns] += ns < longest ? ns : longest;
+	c->n[CTR_timed_ns] += ns;
+	charge_sample(ns);
 }
 
 /*
- * What the kernel tells with kernel.bpf_stats_enabled, but without a right, and at the cost of
- * these programs alone.
+ * Measures what kernel.bpf_stats_enabled measures, but needs no privilege, and slows down these
+ * programs only.
  */
 BPF_INLINE __u64 begin_following(void)
 {
@@ -70,8 +80,13 @@ BPF_INLINE __u64 begin_following(void)
 
 BPF_INLINE void end_following(__u64 begin)
 {
-	if (begin)
-		stat_add(CTR_follow_ns, bpf_ktime_get_ns() - begin);
+	__u64 ns;
+
+	if (!begin)
+		return;
+	ns = bpf_ktime_get_ns() - begin;
+	stat_add(CTR_follow_ns, ns);
+	charge_following(ns);
 }
 
 SEC("raw_tp/sched_process_fork")
@@ -121,9 +136,10 @@ int on_exit(struct bpf_raw_tracepoint_args *ctx)
 }
 
 /*
- * Each event but the first has a program of its own, which says whose sample it is and goes on in
- * on_cpu_sample(). While one of these runs the kernel runs no other on its CPU (bpf_prog_active in
- * bpf_overflow_handler(), kernel/events/core.c), so what is said is of this sample.
+ * Each event but the first has a program of its own, which sets the value type and tail-calls
+ * on_cpu_sample(). While it runs the kernel runs no other perf event program on its CPU
+ * (bpf_prog_active in bpf_overflow_handler(), kernel/events/core.c), so the type belongs to this
+ * sample.
  */
 BPF_INLINE int sample_of(void *ctx, __u32 type)
 {
@@ -133,7 +149,7 @@ BPF_INLINE int sample_of(void *ctx, __u32 type)
 		return 0;
 	c->next_type = type;
 	bpf_tail_call(ctx, &samplers, 0);
-	c->next_type = 0; /* it is not there: nothing is counted */
+	c->next_type = 0; /* the program is missing: nothing is counted */
 	return 0;
 }
 

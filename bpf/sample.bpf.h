@@ -32,6 +32,23 @@ BPF_INLINE const struct image *find_image(const struct proc *p)
 	return im ? im : bpf_map_lookup_elem(&images, &p->image);
 }
 
+/*
+ * Does the process count for programs that do more than sample? select_sample() checks names,
+ * control groups and users later.
+ */
+BPF_INLINE int is_wanted(__u32 tgid)
+{
+	const struct proc *p = bpf_map_lookup_elem(&procs, &tgid);
+	const struct image *im;
+
+	if (!p || ((cfg.flags & CFG_TARGETS) && !(p->flags & PROC_TARGET)))
+		return 0;
+	if (!(cfg.flags & CFG_PYTHON_ONLY))
+		return 1;
+	im = find_image(p);
+	return image_counts(im);
+}
+
 BPF_INLINE void recall_row(const struct walk *w)
 {
 	struct code_row *row = code_row(w->row);
@@ -40,36 +57,84 @@ BPF_INLINE void recall_row(const struct walk *w)
 		(void)*(volatile __u64 *)&row->line[i][0].tag;
 }
 
+#define RECALL_STEPS 8 /* slots per call: the verifier then follows the sum of two loops */
+
+BPF_NOINLINE int recall_codes(__u32 first)
+{
+	const struct walk *w = the_walk();
+
+	for (__u32 i = 0; w && i < RECALL_STEPS && first + i < w->recall.code_cnt; i++) {
+		__u32 slot = w->recall.code[BOUND(first + i, RECALL_SLOTS)];
+		const struct known_code *known = code_slot(slot % CODE_SLOTS);
+
+		if (known)
+			(void)*(volatile __u64 *)&known->addr;
+	}
+	return 0;
+}
+
+BPF_NOINLINE int recall_places(__u32 first)
+{
+	const struct walk *w = the_walk();
+	struct known_place *places = the_places();
+
+	if (!w || !places)
+		return 0;
+	for (__u32 i = 0; i < RECALL_STEPS && first + i < w->recall.place_cnt; i++) {
+		__u32 slot = w->recall.place[BOUND(first + i, RECALL_SLOTS)];
+
+		(void)*(volatile __u64 *)&places[BOUND(slot, PLACE_SLOTS)].word;
+	}
+	return 0;
+}
+
 /*
- * Asks for the lines that the walk will want: those that the last sample used, if it was this
- * thread's, or the row of a Python process after another one's. None of the loads waits for
- * another, so they take the time of a few.
+ * Prefetches the cache lines that the walk will need: those of this thread's last sample, or the
+ * row of a Python process when another process ran before. No load depends on another, so together
+ * they take the time of a few.
  */
 BPF_NOINLINE int recall_lines(__u32 is_python)
 {
-	struct walk *w = the_walk();
-	struct known_place *places = the_places();
-	struct known_code *known;
+	const struct walk *w = the_walk();
 
-	if (!w || !places)
+	if (!w)
 		return 0;
 	if (w->by_row && is_python)
 		recall_row(w);
 	if (w->by_row || w->recall.tid != w->tid)
 		return 0;
-	for (__u32 i = 0; i < RECALL_SLOTS && i < w->recall.code_cnt; i++) {
-		known = code_slot(w->recall.code[i] % CODE_SLOTS);
-		if (known)
-			(void)*(volatile __u64 *)&known->addr;
-	}
-	for (__u32 i = 0; i < RECALL_SLOTS && i < w->recall.place_cnt; i++)
-		(void)*(volatile __u64 *)&places[BOUND(w->recall.place[i], PLACE_SLOTS)].word;
+	for (__u32 i = 0; i < RECALL_SLOTS && i < w->recall.code_cnt; i += RECALL_STEPS)
+		recall_codes(i);
+	for (__u32 i = 0; i < RECALL_SLOTS && i < w->recall.place_cnt; i += RECALL_STEPS)
+		recall_places(i);
 	return 0;
 }
 
 /*
- * Fills in whose sample it is. SAMPLE_TAKE, CTR_note_pending (it counts, without a walk), or why
- * not.
+ * Reads the fields of the current task's memory descriptor. A function of its own because the
+ * verifier searches all types of the kernel each time that it sees a pointer loaded from a task.
+ */
+BPF_NOINLINE int look_at_memory(NO_ARG)
+{
+	struct task_struct *task = current_task();
+	struct mm_struct *mm = CURRENT_READ(task, mm);
+	struct walk *w = the_walk();
+
+	if (!w)
+		return 0;
+	w->has_mm = 0;
+	w->stack_start = 0;
+	if (!mm)
+		return 0;
+	w->has_mm = 1;
+	w->code_pages = (__u16)CURRENT_READ(mm, exec_vm);
+	w->stack_start = CURRENT_READ(mm, start_stack);
+	return 0;
+}
+
+/*
+ * Fills in the process and thread of the sample. Returns SAMPLE_TAKE, CTR_note_pending (the sample
+ * counts, without a walk), or the counter that says why it does not count.
  */
 BPF_INLINE __u32 select_sample(struct walk *w, struct task_struct *task)
 {
@@ -90,14 +155,19 @@ BPF_INLINE __u32 select_sample(struct walk *w, struct task_struct *task)
 		return CTR_filtered_comm;
 	if ((cfg.flags & CFG_CGROUP) && !in_cgroup(0))
 		return CTR_filtered_cgroup;
+	if ((cfg.flags & CFG_USER) && (__u32)bpf_get_current_uid_gid() != cfg.uid)
+		return CTR_filtered_user;
 	w->tid = current_tid(task);
+	if ((cfg.flags & CFG_TIDS) && !tid_matches(w->tid))
+		return CTR_filtered_thread;
 	w->interp_id = 0; /* not yet known, or never */
 	w->space = p->space;
 	im = find_image(p);
-	watch_code(p, im, task, w->tgid);
+	look_at_memory(0);
+	watch_code(p, im, w);
 	if (!im)
 		return CTR_note_pending;
-	if ((cfg.flags & CFG_PYTHON_ONLY) && !(im->flags & (IMAGE_PYTHON | IMAGE_NOT_WALKED)))
+	if ((cfg.flags & CFG_PYTHON_ONLY) && !image_counts(im))
 		return CTR_filtered_python;
 	w->by_row = w->recall.space != w->space;
 	w->row = (__u32)(mix64(mix64(0, w->space), w->tid) >> 32) % CODE_ROWS;
@@ -111,7 +181,9 @@ BPF_INLINE __u32 select_sample(struct walk *w, struct task_struct *task)
 
 /* ---- the thread state, through the cache ----------------------------------------------------- */
 
-/* Of the interpreter at hand. `tid`: the thread's, or THREAD_PASSED_TID(). */
+/*
+ * The entry of a thread for the current interpreter. `tid`: the thread's, or THREAD_PASSED_TID().
+ */
 BPF_INLINE struct thread_val *find_thread(const struct walk *w, __u32 tid)
 {
 	struct thread_key key = { .space = w->space, .tid = tid, .bias = w->bias };
@@ -137,13 +209,26 @@ BPF_NOINLINE int lists_unchanged(__u64 heads, __u64 tstate)
 	return !err && !w->run_cnt && w->scan_heads == heads && (!w->tstate || w->tstate == tstate);
 }
 
-BPF_NOINLINE int scan_tstates(__u32 unused)
+/*
+ * A thread that Python starts finds its state in the list: the starter has put it there, with its
+ * own thread id. The thread writes its id at its first steps (thread_run(), t_bootstrap() up to
+ * 3.11: Modules/_threadmodule.c). Until it has, it looks like a thread without a state, and the
+ * lists may stay as they are.
+ */
+#define THREAD_STARTS_NS 10000000
+
+BPF_INLINE int thread_starts(void)
+{
+	return CURRENT_READ(current_task(), se.sum_exec_runtime) < THREAD_STARTS_NS;
+}
+
+BPF_NOINLINE int scan_tstates(NO_ARG)
 {
 	struct walk *w = the_walk();
 	struct ev_thread ev = { .type = EV_THREAD };
 
 	if (!w)
-		return (int)unused;
+		return 0;
 	if (!w->scan_known)
 		stat_inc(CTR_note_tstate_scan);
 	if (scan_thread_states(0))
@@ -155,9 +240,9 @@ BPF_NOINLINE int scan_tstates(__u32 unused)
 	ev.val.interp = w->tstate_at;
 	ev.val.only = w->only;
 	ev.val.heads = w->scan_heads;
-	if (!ev.val.tstate && !ev.val.heads)
+	if (!ev.val.tstate && (!ev.val.heads || thread_starts()))
 		return 0; /* nothing to remember */
-	/* A failure of either costs another search, no more. */
+	/* A failure of either only costs another search. */
 	if (cfg.flags & CFG_NMI)
 		bpf_ringbuf_output(&misses, &ev, sizeof(ev), 0);
 	else
@@ -166,16 +251,16 @@ BPF_NOINLINE int scan_tstates(__u32 unused)
 }
 
 /*
- * The walk for another thread came by this one's state: it is still that as long as all lists begin
+ * A walk for another thread has noted this thread's state. It is still valid if all lists begin
  * where they did, because a new state is put at the head.
  */
-BPF_NOINLINE int recall_passed(__u32 unused)
+BPF_NOINLINE int recall_passed(NO_ARG)
 {
 	struct walk *w = the_walk();
 	struct thread_val *val;
 
 	if (!w)
-		return (int)unused;
+		return 0;
 	val = find_thread(w, THREAD_PASSED_TID(w->tp));
 	if (val && lists_unchanged(val->heads, val->tstate) && tstate_is_ours(w, val->tstate)) {
 		w->scan_known = val->tstate;
@@ -211,17 +296,17 @@ BPF_INLINE void find_tstate(struct walk *w)
 }
 
 /*
- * A state from the cache without frames: it may have been freed, its memory is as it was, and the
- * thread has another one. So it is when C calls PyGILState_Ensure() and _Release() in turn, and
- * when an interpreter is ended and begun again. 1: the lists were searched once more.
+ * The cached state has no frames. It may have been freed, with its memory unchanged, and the thread
+ * may have a new one: this happens when C calls PyGILState_Ensure() and _Release() in turn, and
+ * when an interpreter ends and starts again. 1: the lists were searched again.
  */
-BPF_NOINLINE int search_if_stale(__u32 unused)
+BPF_NOINLINE int search_if_stale(NO_ARG)
 {
 	struct walk *w = the_walk();
 	struct thread_val *val;
 
 	if (!w || w->py_cnt || (w->flags & WALK_PY_SCAN && !w->scan_known))
-		return (int)(unused & 0);
+		return 0;
 	val = find_thread(w, w->tid);
 	if (!val || !val->tstate || lists_unchanged(val->heads, val->tstate))
 		return 0;
@@ -231,7 +316,7 @@ BPF_NOINLINE int search_if_stale(__u32 unused)
 }
 
 /*
- * Makes interpreter n of the process the one that is walked, and finds the thread there. 0: there
+ * Selects interpreter n of the process for the walk, and finds the thread's state in it. 0: there
  * is none.
  */
 BPF_NOINLINE int begin_interp(__u32 n)
@@ -246,9 +331,10 @@ BPF_NOINLINE int begin_interp(__u32 n)
 }
 
 /*
- * All Python frames that the thread has in interpreter n of its process. 0: it has none there. A
- * thread that has some in both shows those of the first; the other's eval loops are native frames
- * then. Inline: the walk below it has as many calls one in the other as BPF allows.
+ * Walks all Python frames of the thread in interpreter n of its process. 0: it has none there. If a
+ * thread has frames in both interpreters, those of the first are shown, and the eval loops of the
+ * other are native frames. Inline, because the call chain of the walk below is as deep as BPF
+ * allows.
  */
 BPF_INLINE int walk_interp(struct walk *w, __u32 n)
 {
@@ -261,8 +347,8 @@ BPF_INLINE int walk_interp(struct walk *w, __u32 n)
 }
 
 /*
- * Announces the new code object at hand and remembers it. Negative: there was no room to announce
- * it.
+ * Announces the current code object, which is new, and remembers it. Negative: there was no room to
+ * announce it.
  */
 BPF_INLINE int code_insert(struct walk *w)
 {

@@ -26,12 +26,19 @@ typedef __u64 uaddr_t; /* an address of the target: an integer, never a pointer 
 #define BPF_INLINE static inline __attribute__((always_inline, unused))
 #ifdef __bpf__
 /*
- * weak: else clang specialises the function for its callers, and the verifier sees other arguments.
+ * weak: otherwise clang specialises the function for its callers, and the verifier sees other
+ * arguments.
  */
 #define BPF_NOINLINE __attribute__((weak, noinline))
 #else
 #define BPF_NOINLINE static __attribute__((noinline, unused))
 #endif
+
+/*
+ * The argument of a function that needs none and is verified on its own; callers pass 0.
+ * (void) loads on 6.18; it has not been tried on older kernels.
+ */
+#define NO_ARG __u32 no_arg __attribute__((unused))
 
 #ifndef offsetof
 #define offsetof(type, member) __builtin_offsetof(type, member)

@@ -21,8 +21,8 @@ enum walk_flags {
 	WALK_PY_UNMERGED = 1 << 6, /* Python frames were left when the native stack ended */
 	WALK_NO_REGS = 1 << 7,	   /* nothing to begin with */
 	WALK_ENTRY = 1 << 8,	   /* the root is code without rows, where the process began */
-	WALK_WANT_EXTRA =
-		1 << 9, /* a frame's CFA is in the extra register: walk again and track it */
+	/* A frame's CFA is in the extra register: walk again and track it. */
+	WALK_WANT_EXTRA = 1 << 9,
 	WALK_HAVE_EXTRA = 1 << 10, /* ... and has it */
 	WALK_GREENLET = 1 << 11,   /* the root is a greenlet's */
 	WALK_PY_CUT = 1 << 12,	   /* <= 3.9: Python itself has cut the chain (is_phantom()) */
@@ -32,18 +32,19 @@ enum walk_flags {
 /* An eval-loop activation without an anchor (<= 3.9): paired in merge */
 #define SEG_EVAL       0xffff
 #define NO_ANCHOR      (~0ULL) /* of a segment whose end was not seen */
-#define FRAME_SEGMENTS 8       /* that one native frame holds, at most */
+#define FRAME_SEGMENTS 8       /* limit per native frame */
 #define OBJECT_SLOTS   64      /* a power of two */
-#define MAX_TSTATES    4       /* of one thread: one in each interpreter that it runs */
-#define PASSED_SHARE   4       /* one of so many states that a walk of the list passes is noted */
-#define BUF_BYTES      512     /* of the target, read at once; a power of two */
+#define MAX_TSTATES    4       /* limit per thread: one in each interpreter that it runs */
+#define PASSED_SHARE   4       /* a walk of the list notes one of so many states that it passes */
+#define BUF_BYTES      512     /* bytes of the target that are read at once; a power of two */
 #define RECALL_SLOTS   64      /* of each kind; a power of two */
-#define STACK_BYTES    512     /* of its stack, the same */
+#define STACK_BYTES    512     /* the same for its stack */
 #define FRAMES_BYTES   2048    /* room for Python frames; a power of two */
-#define WINDOW	       1536    /* of it, for a piece of the data stack */
-#define PAGE_BYTES     4096ULL /* never less, so what lies in one can be read or cannot */
+#define WINDOW	       1536    /* part of it for a piece of the data stack */
+/* the smallest page size: memory within one can be read as a whole or not at all */
+#define PAGE_BYTES     4096ULL
 
-/* A thread state of the thread at hand that has frames, and what the walk of them gave. */
+/* A thread state with frames of the current thread, and the result of its walk. */
 struct tstate_run {
 	__u64 tstate;
 	__u64 leaf; /* tstate->frame, cframe or current_frame, by layout.chain */
@@ -56,14 +57,14 @@ struct tstate_run {
 struct known_object {
 	__u64 addr;
 	__u64 hash;
-	__u64 sample; /* in which it was read */
+	__u64 sample; /* the sample that read it */
 };
 
 /*
- * Where the last sample of this CPU found its code objects and places. When samples are seldom,
- * those lines have left the CPU's caches since, and a walk waits for one after the other. The next
- * sample of the same thread asks for all of them at once (recall_lines()). Of a deeper stack it is
- * the outer frames.
+ * The cache lines in which the last sample of this CPU found its code objects and places. At low
+ * rates these lines have left the CPU's caches by the next sample, and a walk would wait for one
+ * after the other. The next sample of the same thread prefetches them all at once (recall_lines()).
+ * For a deep stack these are the lines of the outer frames.
  */
 struct recall {
 	__u32 space, tid; /* whose sample it was */
@@ -84,16 +85,19 @@ struct walk {
 	__u32 map_first, map_cnt;
 	__u32 interp_cnt; /* of the process: image[] */
 	struct image_interp image[IMAGE_INTERPS];
-	__u32 interp;	  /* the one that is walked: its index in interps */
+	__u32 interp;	  /* index of the current one in `interps` */
 	__u32 has_python; /* `in` is set */
 	__u64 bias;
 	__u64 tp;	   /* thread pointer */
 	__u64 stack_start; /* stack pointer with which the process began; 0: not known */
-	__u64 value;	   /* what the stack is worth, in units of ... */
-	__u32 type;	   /* ... this value type */
-	__u32 is_cut;	   /* some of its mappings are missing */
+	__u32 code_pages;  /* executable ones that the process has mapped; the low 16 bits */
+	/* false: the memory of the thread is gone, and the two above are not valid */
+	__u32 has_mm;
+	__u64 value;  /* value of the stack, in units of ... */
+	__u32 type;   /* ... this value type */
+	__u32 is_cut; /* some of its mappings are missing */
 
-	/* native position: the registers of the frame that is looked at next */
+	/* native position: the registers of the next frame */
 	__u64 pc, sp, fp;
 	__u64 regs[GREG_CNT];	   /* by DWARF number; only while exact_pc */
 	__u64 leaf_regs[GREG_CNT]; /* rewind_native() puts them back */
@@ -110,8 +114,10 @@ struct walk {
 	__u32 header_table;
 	__u32 pad0;
 	struct unwind_rule rule;
-	__u64 words[2];	 /* read off the stack */
-	__u32 map_index; /* of `map`, in the process's own */
+	__u64 words[2]; /* read off the stack, side by side */
+	/* of the current frame */
+	__u64 cfa, caller_pc, caller_fp;
+	__u32 map_index; /* index of `map` among the process's mappings */
 	__u32 stack_size;
 	__u64 stack_at; /* the address of stack[0] */
 	__u64 anchor;	/* of segment seg_next; 0: there is none */
@@ -121,26 +127,26 @@ struct walk {
 	/* Python position */
 	struct interp in;	/* copy of interps[interp], addresses with bias added */
 	__u64 scan_interp;	/* looked at next */
-	__u64 scan_tstate;	/* ... and of the one before, scan_at */
-	__u64 scan_at, scan_id; /* the interpreter whose thread states these are, and its number */
-	__u64 scan_heads;	/* where all lists begin, hashed */
+	__u64 scan_tstate;	/* next thread state, of interpreter scan_at */
+	__u64 scan_at, scan_id; /* interpreter whose list is searched, and its number */
+	__u64 scan_heads;	/* hash of the heads of all lists, and of the known state */
 	__u64 scan_known, scan_known_at; /* the thread's state in that interpreter; 0: not known */
 	__u32 scan_mode;		 /* enum scan_mode */
 	__u32 scan_cnt;			 /* interpreters */
 	__u64 tstate;			 /* the thread's, or the first of several */
 	__u64 tstate_at;		 /* its interpreter */
 	__u64 only;			 /* the only interpreter that there is; 0: not known */
-	__u64 leaf_of; /* the state whose leaf and cframe these are; 0: not read */
+	__u64 leaf_of; /* state to which leaf and leaf_cframe belong; 0: not read */
 	__u64 leaf, leaf_cframe;
 	struct tstate_run run[MAX_TSTATES];
-	__u32 run_cnt;	 /* thread states that have frames, if they were looked for */
+	__u32 run_cnt;	 /* thread states with frames, if they were searched */
 	__u32 interp_id; /* of the innermost one; 0 is the main interpreter */
 	__u64 frame;	 /* looked at next */
 	__u64 cframe;	 /* of the segment at hand (3.10 - 3.12) */
 	__u64 root_cframe;
-	/* of the innermost activation, where it is looked at and filled in (3.11, 3.12) */
+	/* of the innermost activation while it is being set up (3.11, 3.12) */
 	__u64 set_up;
-	__u64 setup_cframe; /* of the activation below the one that is being set up; 0: none is */
+	__u64 setup_cframe; /* CFrame of the activation below that one; 0: none is being set up */
 	__u64 seg_stop;	    /* first frame of the next segment (3.11) */
 	__u64 leaf_anchor;  /* tstate->cframe, to learn cframe_delta */
 	__u32 py_cnt;
@@ -148,50 +154,52 @@ struct walk {
 	__u32 seg_total; /* the same without the limit, max_frames */
 	__u32 seg_open;	 /* frames since the last segment ended */
 	__u32 seg_py;	 /* where they, or frames without a segment, begin in DEEP_PY */
-	__u32 run_seg, run_py,
-		run_total; /* seg_cnt, py_cnt, seg_total where the run at hand began */
-	__u32 seg_ordered; /* entries of DEEP_SEG_ORDER */
-	/* the run whose next segment is the innermost; in memory, as is what next_anchor() sets */
+	__u32 run_seg, run_py, run_total; /* seg_cnt, py_cnt, seg_total at the start of this run */
+	__u32 seg_ordered;		  /* entries of DEEP_SEG_ORDER */
+	/* the run with the innermost next segment; in memory, like the result of next_anchor() */
 	__u32 order_best;
 	__u64 order_lowest;	  /* ... its anchor */
-	__u32 merge_seg, py_left; /* segments merged; frames that are to be */
-	__u32 merge_to, merge_at; /* segments to merge now; native frames looked at ... */
-	__u32 merge_empty;	  /* ... the last of which nothing stands for yet */
+	__u32 merge_seg, py_left; /* segments merged; Python frames left to merge */
+	__u32 merge_to, merge_at; /* segments to merge now; native frames done ... */
+	__u32 edge_eval;	  /* the innermost activation has no frame yet, or none any more */
+	__u32 merge_empty;	  /* ... the last of which has no Python frame in its place yet */
 	__u32 py_at, py_end;	  /* Python frames to merge now */
 	__u32 scan_eval;	  /* eval activations passed while looking for a CFrame */
-	__u64 window;		  /* where the bytes in frames[] come from */
+	__u64 window;		  /* address of the bytes in frames[] */
 	__u32 window_len;
-	__u32 frame_at; /* the frame at hand in frames[] */
+	__u32 frame_at; /* the current frame in frames[] */
 
-	/* the code object at hand (codes.bpf.h) */
+	/* the current code object (codes.bpf.h) */
 	__u64 code;
 	__u64 fingerprint;
 	__u64 code_id;
 	__u64 blob_addr[BLOB_CNT];
 	__s32 firstlineno;
 	__s32 firsttraceable;
+	__u64 piece_addr, piece_left; /* of its name or line table: the rest to send */
 
-	/* counts the samples of this CPU: what was seen in this one holds till its end */
+	/* number of the sample on this CPU: objects seen in it stay valid until its end */
 	__u64 sample;
 	__u64 code_epoch; /* of known_codes: see maps.bpf.h */
-	__u64 epoch;	  /* the same, or while the process makes no code object: see set_epoch() */
-	/* By select_sample(); of no use where code_row() has none: */
+	/* the same, but constant while the process makes no code object: see set_epoch() */
+	__u64 epoch;
+	/* Set by select_sample(); not used where code_row() has none: */
 	__u32 row;    /* of code_rows */
 	__u32 by_row; /* the last sample of this CPU was another process's: see code_identify() */
 	struct recall recall;
 	__u8 buf[BUF_BYTES] __attribute__((aligned(8)));
 	struct known_object objects[OBJECT_SLOTS]; /* by a hash of their address */
-	/* The window, and behind it room for a frame that lies elsewhere. */
+	/* The window, followed by room for a frame elsewhere. */
 	__u8 frames[FRAMES_BYTES] __attribute__((aligned(8)));
 	__u64 stack[STACK_BYTES / 8]; /* a piece of it */
 };
 
 struct stack {
 	__u32 cnt;
-	__u32 cut; /* frames found no room */
+	__u32 cut; /* frames without room */
 };
 
-/* Before the Python frames are walked, for the first time or again. */
+/* Resets the state of the Python walk, before the first walk or a repeated one. */
 BPF_INLINE void reset_python(struct walk *w)
 {
 	w->flags &= ~(WALK_PY_LOST | WALK_PY_SCAN | WALK_TRUNCATED | WALK_PY_CUT);
@@ -215,12 +223,11 @@ BPF_INLINE void note_place_slot(struct walk *w, __u32 slot)
 	w->recall.place_cnt++;
 }
 
-/* Before each sample. What is not set here is written before it is read. */
+/* Resets the state before each sample. All other members are written before they are read. */
 BPF_INLINE void reset_walk(struct walk *w)
 {
 	w->flags = 0;
 	w->epoch = ++w->sample;
-	w->stack_start = 0;
 	w->native_cnt = w->seg_next = w->eval_cnt = w->own_cnt = 0;
 	w->header_table = 0;
 	w->stack_size = 0;
@@ -232,14 +239,14 @@ BPF_INLINE void reset_walk(struct walk *w)
 
 /*
  * A place of a file and its rule, which never changes: file ids are not used again. It is found by
- * the place, or by an address; then it is true only if the mapping `map` of the process holds that
- * address and makes it this place. So nothing has to be told when a process maps or unmaps
- * something.
+ * the place or by an address. An entry found by address is valid only if mapping `map` of the
+ * process contains that address and makes it this place, so no mapping or unmapping has to update
+ * the entries.
  */
 struct known_place {
 	__u64 word; /* NATIVE_WORD(); 0: free */
 	struct unwind_rule rule;
-	__u32 map; /* by address: counted from the process's first */
+	__u32 map; /* for a place found by address: number of the mapping in the process */
 	__u32 how; /* the same: enum how */
 };
 
@@ -247,7 +254,7 @@ struct known_place {
 #define PLACE_SLOTS 2048
 #endif
 
-/* What the walkers ask for besides memory: see seam.bpf.h. */
+/* The rest of the seam: see seam.bpf.h. */
 #ifdef __bpf__
 BPF_INLINE struct walk *the_walk(void);
 BPF_INLINE struct stack *the_stack(void);
@@ -283,8 +290,9 @@ struct interp *get_interp(__u32 index);
 #endif
 
 /*
- * What has no branch costs the verifier less: it follows both ways of each, and in a loop all
- * orders of them. 0 or 1: x == 0; a <= b, of numbers below 1 << 63.
+ * Branch-free arithmetic. It costs the verifier less, because that follows both ways of each
+ * branch, and in a loop all sequences of them. Returns 0 or 1: x == 0; a <= b, for numbers below 1
+ * << 63.
  */
 BPF_INLINE __u64 is_zero(__u64 x)
 {
@@ -312,7 +320,7 @@ BPF_INLINE __u32 deep_at(enum deep_part part, __u32 i)
 {
 	__u32 n = BOUND(i, deep_parts());
 
-	/* What is looked at together lies together. */
+	/* Members that are used together share cache lines. */
 	if (part == DEEP_NATIVE || part == DEEP_NATIVE_SEG)
 		return DEEP_NATIVE * deep_parts() + 2 * n + (part - DEEP_NATIVE);
 	if (part >= DEEP_ANCHOR && part <= DEEP_SEG_ORDER)
@@ -329,10 +337,10 @@ BPF_INLINE __u32 deep_hash(__u32 i)
 }
 
 /*
- * A loop over a function that returns 0 to go on, in blocks, each a function of its own: the
- * verifier follows the sum of the two bounds, not their product. The bounds come from deep_parts(),
- * which the verifier knows, not from the greatest depth there can be: it follows each round of a
- * loop.
+ * A loop over a function that returns 0 to continue, in blocks that are functions of their own: the
+ * verifier then follows the sum of the two bounds, not their product. The bounds come from
+ * deep_parts(), which the verifier knows, not from the greatest possible depth, because it follows
+ * each round of a loop.
  */
 #define BLOCK 32
 #define BLOCK_STEPS(name, step)                                                                    \
@@ -343,7 +351,7 @@ BPF_INLINE __u32 deep_hash(__u32 i)
 				return 1;                                                          \
 		return 0;                                                                          \
 	}
-/* All of `cnt` steps, or those up to the one that ends the loop: then not 0. */
+/* Runs `cnt` steps, or up to the one that ends the loop: then not 0. */
 #define RUN_BLOCKS(name, cnt)                                                                      \
 	({                                                                                         \
 		int ended_ = 0;                                                                    \
@@ -353,9 +361,9 @@ BPF_INLINE __u32 deep_hash(__u32 i)
 	})
 
 /*
- * Unaligned offsets do not occur: all fields are naturally aligned. The casts come first: of a byte
- * of an array clang knows only that it is a byte, and would load words of it byte by byte.
- * verifier: masks bound the access
+ * All fields are naturally aligned, so offsets are, too. The casts come first: clang knows only
+ * that an array's byte is a byte, and would load words of it byte by byte. verifier: masks bound
+ * the access
  */
 BPF_INLINE __u64 buf64(const struct walk *w, __u32 off)
 {

@@ -2,9 +2,9 @@
 #ifndef PYPERF_TASK_H
 #define PYPERF_TASK_H
 /*
- * What is asked of the current task: its ids in the caller's pid namespace, registers, command name
- * and control groups. Kernel differences live here and in taskinfo.bpf.h, each with its commit or
- * release.
+ * Reads the current task: its ids in the caller's pid namespace, registers, command name and
+ * control groups. Kernel differences are handled here and in taskinfo.bpf.h, each with its commit
+ * or release.
  */
 #include "maps.bpf.h"
 #include "taskinfo.bpf.h"
@@ -48,7 +48,7 @@ BPF_INLINE struct task_struct *current_task(void)
 	return (void *)bpf_get_current_task();
 }
 
-/* Of what current_task() gave, or of what such a member points to. */
+/* Reads a member of the task of current_task(), or of a struct that it points to. */
 #define CURRENT_READ(from, member)                                                                 \
 	({                                                                                         \
 		typeof((from)->member) value_;                                                     \
@@ -69,10 +69,40 @@ BPF_INLINE __u32 current_tid(struct task_struct *task)
 	return cfg.flags & CFG_PIDNS ? task_tid(task) : (__u32)bpf_get_current_pid_tgid();
 }
 
-/* task_tp() of what current_task() gave. */
+/* task_tp() for the task of current_task(). */
 BPF_INLINE __u64 current_tp(struct task_struct *task)
 {
 	return CURRENT_READ(task, ARCH_TP);
+}
+
+/* ---- users ---------------------------------------------------------------------------------- */
+
+/*
+ * The user who made the outermost user namespace around this one, below the first. Those who nest
+ * deeper than anybody needs (create_user_ns() of kernel/user_namespace.c allows 33 levels) pay
+ * together: the verifier looks at each step of the loop.
+ */
+BPF_NOINLINE int outermost_owner(__u64 user_ns)
+{
+	struct user_namespace *ns = (void *)user_ns;
+
+	for (int i = 0; i < PAYER_LEVELS - 1 && BPF_CORE_READ(ns, level) > 1; i++)
+		ns = BPF_CORE_READ(ns, parent);
+	return BPF_CORE_READ(ns, level) > 1 ? PAYER_TOO_DEEP : (int)BPF_CORE_READ(ns, owner.val);
+}
+
+/*
+ * Who pays for a task: its user; in a user namespace that is not root's, the user who made it. So
+ * one who has users of its own by the thousand (/etc/subuid) counts as one.
+ */
+BPF_INLINE __u32 task_payer(struct task_struct *task)
+{
+	const struct cred *cred = BPF_CORE_READ(task, cred);
+	struct user_namespace *ns = BPF_CORE_READ(cred, user_ns);
+	__u32 uid = BPF_CORE_READ(cred, uid.val);
+	__u32 owner = BPF_CORE_READ(ns, level) ? (__u32)outermost_owner((__u64)ns) : 0;
+
+	return owner ? owner : uid;
 }
 
 /* ---- registers ----------------------------------------------------------------------------- */
@@ -91,7 +121,7 @@ BPF_INLINE void load_regs(struct walk *w, const user_regs *r)
 	w->exact_pc = 1;
 }
 
-/* Where the registers with which the current task entered the kernel lie. */
+/* The registers with which the current task entered the kernel. */
 BPF_INLINE void *task_user_regs(void)
 {
 	if (bpf_core_enum_value_exists(enum bpf_func_id, BPF_FUNC_task_pt_regs))
@@ -103,7 +133,7 @@ enum regs_verdict {
 	REGS_LOADED = 0,
 	REGS_NONE = 1,	   /* a kernel thread, or not to be read */
 	REGS_COMPAT32 = 2, /* of a 32-bit program */
-	REGS_GONE = 3,	   /* of a program that execve() has just taken away */
+	REGS_GONE = 3,	   /* of a program that execve() has just replaced */
 };
 
 BPF_INLINE int use_regs(struct walk *w, const user_regs *r)
@@ -128,13 +158,13 @@ BPF_INLINE int exec_took_stack(const user_regs *regs)
  * enum regs_verdict. A function of its own, because all functions that are under way at a time have
  * 512 bytes of stack together, and the registers are a third of that.
  */
-BPF_NOINLINE int load_task_regs(__u32 unused)
+BPF_NOINLINE int load_task_regs(NO_ARG)
 {
 	struct walk *w = the_walk();
 	user_regs regs;
 
 	if (!w || bpf_probe_read_kernel(&regs, sizeof(regs), task_user_regs()))
-		return (int)(unused & 0) + REGS_NONE;
+		return REGS_NONE;
 	return exec_took_stack(&regs) ? REGS_GONE : use_regs(w, &regs);
 }
 
@@ -157,7 +187,7 @@ BPF_INLINE struct cgroup *task_cgroup(struct task_struct *task)
 }
 
 /* Is the task in the group that was asked for, or below it? v1 and v2 alike. */
-BPF_NOINLINE int in_cgroup(__u32 unused)
+BPF_NOINLINE int in_cgroup(NO_ARG)
 {
 	struct task_struct *task = (void *)bpf_get_current_task();
 	struct cgroup *cg = task_cgroup(task);
@@ -167,12 +197,12 @@ BPF_NOINLINE int in_cgroup(__u32 unused)
 			return 1;
 		cg = (struct cgroup *)BPF_CORE_READ(cg, self.parent);
 	}
-	return (int)(unused & 0);
+	return 0;
 }
 
 /*
- * Where a match of the command name stands. In a map, not in registers: the verifier would follow
- * every combination of positions otherwise.
+ * The state of a match of the command name. In a map, not in registers: otherwise the verifier
+ * would follow every combination of positions.
  */
 BPF_INLINE char glob_at(__u32 i)
 {
@@ -201,14 +231,14 @@ BPF_NOINLINE int glob_set_step(__u32 first)
 }
 
 /* Does the pattern's element at g->p match g->c? Sets g->hit, and g->set to the next element. */
-BPF_NOINLINE int glob_element(__u32 unused)
+BPF_NOINLINE int glob_element(NO_ARG)
 {
 	struct glob *g = the_glob();
 	__u32 negate;
 	char p;
 
 	if (!g)
-		return (int)unused;
+		return 0;
 	p = glob_at(g->p);
 	g->set = g->p + 1;
 	g->hit = p && (p == g->c || p == '?');
@@ -226,12 +256,12 @@ BPF_NOINLINE int glob_element(__u32 unused)
 }
 
 /* One step of the match: 0: go on; 1: it matches; -1: it does not. */
-BPF_NOINLINE int glob_step(__u32 unused)
+BPF_NOINLINE int glob_step(NO_ARG)
 {
 	struct glob *g = the_glob();
 
 	if (!g)
-		return -1 - (int)(unused & 0);
+		return -1;
 	g->c = g->s < TASK_COMM_LEN ? g->comm[BOUND(g->s, TASK_COMM_LEN)] : 0;
 	if (glob_at(g->p) == '*') {
 		g->star_p = ++g->p;
@@ -256,15 +286,24 @@ BPF_NOINLINE int glob_step(__u32 unused)
 
 #define GLOB_STEPS (TASK_COMM_LEN * TASK_COMM_LEN + GLOB_LEN)
 
+/* Is it one of cfg.tids? */
+BPF_NOINLINE int tid_matches(__u32 tid)
+{
+	for (__u32 i = 0; i < TIDS_MAX; i++)
+		if (i < cfg.tid_cnt && cfg.tids[i] == tid)
+			return 1;
+	return 0;
+}
+
 /* Shell-style match of the command name of the process with cfg.comm_glob. */
-BPF_NOINLINE int comm_matches(__u32 unused)
+BPF_NOINLINE int comm_matches(NO_ARG)
 {
 	struct task_struct *task = (void *)bpf_get_current_task();
 	struct glob *g = the_glob();
 	int verdict;
 
 	if (!g)
-		return (int)unused;
+		return 0;
 	g->p = g->s = g->star = 0;
 	BPF_CORE_READ_STR_INTO(&g->comm, task, group_leader, comm);
 	for (int i = 0; i < GLOB_STEPS; i++) {

@@ -2,8 +2,8 @@
 #ifndef PYPERF_TASKINFO_H
 #define PYPERF_TASKINFO_H
 /*
- * What is asked of any task_struct, without maps: its numbers in a pid namespace, thread pointer
- * and user registers. Kernel differences live here and in task.bpf.h, each with its commit or
+ * Reads any task_struct, without maps: its numbers in a pid namespace, thread pointer and user
+ * registers. Kernel differences are handled here and in task.bpf.h, each with its commit or
  * release.
  */
 #include "seam.bpf.h"
@@ -46,8 +46,8 @@ BPF_INLINE __u64 task_tp(struct task_struct *task)
 }
 
 /*
- * Where the registers with which a task entered the kernel lie before bpf_task_pt_regs(), which is
- * of 5.15 (dd6e10fbd9fb): at the end of its kernel stack.
+ * The registers with which a task entered the kernel, at the end of its kernel stack: for kernels
+ * before bpf_task_pt_regs(), which is of 5.15 (dd6e10fbd9fb).
  */
 BPF_INLINE void *task_stack_regs(struct task_struct *task)
 {

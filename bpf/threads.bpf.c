@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The threads of one process as they are now: an iterator over all tasks (kernel 5.8) that writes a
- * struct thread_now for each. An object of its own, because the sampler does not need it. Nothing
- * is stopped; what was running meanwhile is marked.
+ * The threads of one process, or of all, as they are now: an iterator over all tasks (kernel 5.8)
+ * that writes a struct thread_now for each. An object of its own, because the sampler does not need
+ * it. Nothing is stopped; what was running meanwhile is marked.
  */
 #include "taskinfo.bpf.h"
 
 char LICENSE[] SEC("license") = "GPL";
 
-const volatile __u32 target_tgid; /* as the caller's pid namespace sees it */
+/* As the caller's pid namespace sees it; 0: all that have memory, without kernel stacks. */
+const volatile __u32 target_tgid;
 const volatile __u32 target_level;
 const volatile __u32 target_inum; /* 0: the initial pid namespace */
 
@@ -69,18 +70,27 @@ BPF_INLINE void read_kernel_stack(struct thread_now *t, struct task_struct *task
 		t->kernel_cnt = (__u32)size / 8;
 }
 
+BPF_INLINE int is_target(struct task_struct *task, __u32 tgid)
+{
+	return target_tgid ? tgid == target_tgid : tgid && BPF_CORE_READ(task, mm);
+}
+
 SEC("iter/task")
 int each_task(struct bpf_iter__task *ctx)
 {
 	struct task_struct *task = ctx->task;
-	__u32 zero = 0;
+	__u32 zero = 0, tgid;
 	struct thread_now *t = bpf_map_lookup_elem(&scratch, &zero);
 
-	if (!task || !t ||
-	    nr_of(BPF_CORE_READ(task, group_leader), BPF_CORE_READ(task, tgid)) != target_tgid)
+	if (!task || !t)
+		return 0;
+	tgid = nr_of(BPF_CORE_READ(task, group_leader), BPF_CORE_READ(task, tgid));
+	if (!is_target(task, tgid))
 		return 0;
 	__builtin_memset(t, 0, sizeof(*t));
 	t->tid = nr_of(task, BPF_CORE_READ(task, pid));
+	t->tgid = tgid;
+	t->start_ns = BPF_CORE_READ(task, start_time);
 	t->inner_tid = task_inner_nr(task);
 	t->switches = BPF_CORE_READ(task, nvcsw) + BPF_CORE_READ(task, nivcsw);
 	t->state = state_of(task);
@@ -92,7 +102,8 @@ int each_task(struct bpf_iter__task *ctx)
 		t->flags |= THREAD_ON_CPU;
 	} else if (!t->exit_state) {
 		read_regs(t, task);
-		read_kernel_stack(t, task);
+		if (target_tgid)
+			read_kernel_stack(t, task);
 	}
 	return bpf_seq_write(ctx->meta->seq, t, sizeof(*t)) ? 1 : 0;
 }

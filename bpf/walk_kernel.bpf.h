@@ -3,7 +3,7 @@
 #define PYPERF_WALK_KERNEL_H
 /*
  * Stage 2: kernel frames.
- * Input:   the context and the registers of the program.
+ * Input:   the context of the program, and its registers; NULL: it runs in the kernel.
  * Output:  the first words of DEEP_FRAMES, innermost first; their number.
  * Cost:    1.5 to 2 us when the sample hit the kernel, else nothing.
  * Fails:   no kernel part: 0 frames.
@@ -34,14 +34,16 @@ BPF_INLINE void tag_kernel_frames(__u32 cnt)
 		tag_some(i, cnt);
 }
 
-BPF_INLINE void walk_kernel(void *ctx, const user_regs *regs, struct stack *st)
+/* `skip`: so many of the innermost ones are left out. */
+BPF_INLINE void walk_kernel(void *ctx, const user_regs *regs, struct stack *st, __u32 skip)
 {
 	__u64 *deep = the_deep();
 	long size;
 
-	if (!deep || arch_is_user(regs))
+	if (!deep || (regs && arch_is_user(regs)))
 		return;
-	size = bpf_get_stack(ctx, &deep[DEEP_FRAMES * deep_parts()], MAX_KERN_FRAMES * 8, 0);
+	size = bpf_get_stack(ctx, &deep[DEEP_FRAMES * deep_parts()], MAX_KERN_FRAMES * 8,
+			     skip & BPF_F_SKIP_FIELD_MASK);
 	if (size <= 0)
 		return;
 	st->cnt = (__u32)size / 8;

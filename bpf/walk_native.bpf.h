@@ -14,7 +14,7 @@
 
 #define ROW_STEPS    9	 /* a page has at most 1 << UW_PAGE_BITS rows */
 #define SETUP_BYTES  256 /* of the eval loop, before it has linked what it keeps on its stack */
-#define FP_FRAME_MAX (1ULL << 20) /* a frame found by frame pointer is not larger than this */
+#define FP_FRAME_MAX (1ULL << 20) /* limit for the size of a frame found by frame pointer */
 #define BASE_ROOM    2048
 #define ENTRY_ROOM   4096 /* above the first stack pointer: ld.so drops its own arguments */
 
@@ -117,14 +117,10 @@ BPF_NOINLINE int search_rule(__u64 offset)
 	return 0;
 }
 
-/* Of a place that is known by an address: what there is to do with its rule. */
+/* What to do with the rule of a place that is known by its address. */
 enum how {
-	HOW_KNOWN = 1
-		    /*
-		 * CFA = sp or fp + cfa_off, return address at arch_ra_at(), fp kept or saved below
-		 * that
-		 */
-		    << 0,
+	/* CFA = sp or fp + cfa_off, return address at arch_ra_at(), fp kept or saved below that */
+	HOW_KNOWN = 1 << 0,
 	HOW_FROM_FP = 1 << 1,  /* ... fp + cfa_off */
 	HOW_FP_SAVED = 1 << 2, /* ... saved at CFA + fp_off */
 	HOW_END = 1 << 3,      /* the outermost frame */
@@ -182,7 +178,7 @@ BPF_INLINE int find_rule(struct walk *w, __u64 offset)
 	return 0;
 }
 
-/* Lets walk_known_frames() find the place by its address. */
+/* Notes the place, so that walk_known_frames() finds it by its address. */
 BPF_INLINE void remember_address(const struct walk *w, __u64 addr, __u64 word)
 {
 	struct known_place *places = the_places();
@@ -202,9 +198,9 @@ BPF_INLINE int in_eval(const struct walk *w, __u64 pc)
 }
 
 /*
- * The value of a register that a CFA rule names. Beyond the leaf, one that a call may change still
- * has the leaf's value: who names it there is assembler whose callees leave it alone (OpenSSL's),
- * and libdwfl takes it so. False: not known.
+ * The value of a register that a CFA rule names. Beyond the leaf, a register that a call may change
+ * still has the leaf's value: such rules are of assembler whose callees leave it alone (OpenSSL's),
+ * and libdwfl does the same. False: not known.
  */
 BPF_INLINE int reg_value(const struct walk *w, __u32 reg, __u64 *value)
 {
@@ -226,7 +222,7 @@ BPF_INLINE int in_prologue(const struct walk *w)
 	return w->exact_pc && w->pc - w->in.eval[0].start < SETUP_BYTES;
 }
 
-/* Of the segment that is number `s` from the innermost. */
+/* The segment with number `s`, counted from the innermost. */
 BPF_INLINE __u64 segment_anchor(const __u64 *deep, __u32 s)
 {
 	return deep[deep_at(DEEP_ANCHOR, (__u32)deep[deep_at(DEEP_SEG_ORDER, s)])];
@@ -245,9 +241,8 @@ BPF_INLINE int owns_unanchored(const struct walk *w, const __u64 *deep, __u64 si
 }
 
 /*
- * Adds a native frame, and the segments whose anchors lie in it; cfa 0: it has none. A dozen places
- * in walk_native_step() want it: inline, it would be a fifth of all that the verifier has to
- * follow.
+ * Adds a native frame, and the segments whose anchors lie in it; cfa 0: none. A dozen places in
+ * walk_native_step() call it: inline, it would be a fifth of all that the verifier has to follow.
  */
 BPF_NOINLINE int push_native(__u64 word, __u64 cfa, int is_eval)
 {
@@ -304,7 +299,7 @@ BPF_INLINE void learn_anchor(struct walk *w, __u64 cfa, __u32 first)
 		w->in.cframe_delta = in->cframe_delta = (__s32)(cfa - w->leaf_anchor);
 }
 
-/* Back to where the signal came: all registers are in its frame. */
+/* Continues where the signal came: all registers are in its frame. */
 BPF_NOINLINE int step_signal(__u64 uc)
 {
 	struct walk *w = the_walk();
@@ -373,75 +368,94 @@ BPF_INLINE int step_frame_pointer(struct walk *w, __u64 word)
 	return 0;
 }
 
-/* A register that is not tracked may have another value after all. */
+/* A register that is not tracked may have another value by now. */
 BPF_INLINE int in_frame_range(const struct walk *w, __u64 cfa)
 {
 	return w->exact_pc || w->rule.cfa_reg == ARCH_REG_SP || w->rule.cfa_reg == ARCH_REG_FP ||
 	       cfa - w->sp < FP_FRAME_MAX;
 }
 
-BPF_INLINE int rule_cfa(struct walk *w, __u64 *cfa)
+/* The word at `at`, and cfa_add, make the CFA. */
+BPF_INLINE int deref_cfa(struct walk *w, __u64 at)
 {
+	if (read_user(&w->cfa, 8, at))
+		return -1;
+	w->cfa += (__s64)w->rule.cfa_add;
+	return 0;
+}
+
+/*
+ * Finds w->cfa by the rule of the frame. This and rule_caller() are functions of their own so that
+ * their ways add up for the verifier; in walk_native_step() they would multiply.
+ */
+BPF_NOINLINE int rule_cfa(NO_ARG)
+{
+	struct walk *w = the_walk();
 	__u64 base, index;
 
+	if (!w)
+		return -1;
 	switch (w->rule.cfa_kind) {
 	case CFA_REG:
 		if (!reg_value(w, w->rule.cfa_reg, &base))
 			return -1;
-		*cfa = base + (__s64)w->rule.cfa_off;
-		return in_frame_range(w, *cfa) ? 0 : -1;
+		w->cfa = base + (__s64)w->rule.cfa_off;
+		return in_frame_range(w, w->cfa) ? 0 : -1;
 	case CFA_DEREF_REG:
-		if (!reg_value(w, w->rule.cfa_reg, &base) ||
-		    read_user(cfa, 8, base + (__s64)w->rule.cfa_off))
+		if (!reg_value(w, w->rule.cfa_reg, &base))
 			return -1;
-		*cfa += (__s64)w->rule.cfa_add;
-		return 0;
+		return deref_cfa(w, base + (__s64)w->rule.cfa_off);
 	case CFA_DEREF_INDEX:
 		if (!reg_value(w, w->rule.cfa_reg & 15, &base) ||
-		    !reg_value(w, w->rule.cfa_reg >> 4, &index) ||
-		    read_user(cfa, 8, base + 8 * index + (__s64)w->rule.cfa_off))
+		    !reg_value(w, w->rule.cfa_reg >> 4, &index))
 			return -1;
-		*cfa += (__s64)w->rule.cfa_add;
-		return 0;
+		return deref_cfa(w, base + 8 * index + (__s64)w->rule.cfa_off);
 	case CFA_PLT:
-		*cfa = w->sp + (__s64)w->rule.cfa_off +
-		       ((__s64)(w->pc & 15) >= w->rule.cfa_add ? 8 : 0);
+		w->cfa = w->sp + (__s64)w->rule.cfa_off +
+			 ((__s64)(w->pc & 15) >= w->rule.cfa_add ? 8 : 0);
 		return 0;
 	}
 	return -1;
 }
 
 /* The return address of a frame that arch_rule_fits(). */
-BPF_INLINE int rule_ra(const struct walk *w, __u64 cfa, __u64 *ra)
+BPF_INLINE int rule_ra(struct walk *w)
 {
 	if (!arch_ra_in_register(&w->rule))
-		return read_user(ra, 8, cfa + (__s64)w->rule.ra_off);
-	*ra = arch_ra_register(w->regs);
+		return read_user(&w->caller_pc, 8, w->cfa + (__s64)w->rule.ra_off);
+	w->caller_pc = arch_ra_register(w->regs);
 	return 0;
 }
 
-/* Return address and frame pointer of the caller; one read when they lie side by side. */
-BPF_INLINE int rule_caller(struct walk *w, __u64 cfa, __u64 *ra, __u64 *fp)
+/*
+ * Finds w->caller_pc and w->caller_fp by the rule and w->cfa; with one read when they lie side by
+ * side.
+ */
+BPF_NOINLINE int rule_caller(NO_ARG)
 {
-	*fp = w->rule.fp_rule == REG_SAME ? w->fp : 0;
+	struct walk *w = the_walk();
+
+	if (!w)
+		return -1;
+	w->caller_fp = w->rule.fp_rule == REG_SAME ? w->fp : 0;
 	if (w->rule.fp_rule == REG_CFA_OFF && w->rule.fp_off == w->rule.ra_off - 8 &&
 	    !arch_ra_in_register(&w->rule)) {
-		if (read_user(w->words, 16, cfa + (__s64)w->rule.fp_off))
+		if (read_user(w->words, 16, w->cfa + (__s64)w->rule.fp_off))
 			return -1;
-		*fp = w->words[0];
-		*ra = w->words[1];
+		w->caller_fp = w->words[0];
+		w->caller_pc = w->words[1];
 		return 0;
 	}
-	if (rule_ra(w, cfa, ra))
+	if (rule_ra(w))
 		return -1;
 	if (w->rule.fp_rule == REG_CFA_OFF)
-		return read_user(fp, 8, cfa + (__s64)w->rule.fp_off);
+		return read_user(&w->caller_fp, 8, w->cfa + (__s64)w->rule.fp_off);
 	/*
 	 * GCC's rows of a realigned function's last instruction still say so when fp is restored
 	 * already and may be anything. Then it reads as 0: lost, and most callers do not need it.
 	 */
 	if (w->rule.fp_rule == REG_FP_OFF)
-		read_user(fp, 8, w->fp + (__s64)w->rule.fp_off);
+		read_user(&w->caller_fp, 8, w->fp + (__s64)w->rule.fp_off);
 	return 0;
 }
 
@@ -512,7 +526,7 @@ BPF_INLINE int step_epilogue(struct walk *w, __u64 word)
 	return 0;
 }
 
-/* No Python frame is left for the native frames to come. */
+/* No Python frame is left for the native frames that follow. */
 BPF_INLINE int python_passed(const struct walk *w)
 {
 	const __u64 *deep = the_deep();
@@ -634,12 +648,64 @@ BPF_INLINE int is_base(struct walk *w, __u32 kind)
 	return 1;
 }
 
-/* One native frame. 0: go on; else the walk is over. */
+/* Makes the caller the current frame. 0: go on; 1: there is none. */
+BPF_INLINE int enter_caller(struct walk *w)
+{
+	w->pc = arch_code_address(w->caller_pc);
+	w->sp = w->cfa;
+	w->fp = w->caller_fp;
+	w->exact_pc = 0;
+	if (!w->pc) { /* set up by a thread library without CFI for its first frame */
+		w->flags |= WALK_NATIVE_END;
+		return 1;
+	}
+	return 0;
+}
+
+/* Leaves a frame whose rule names its CFA. 0: go on; else the walk is over. */
+BPF_INLINE int leave_by_rule(struct walk *w, __u64 word, int is_eval, __u32 kind)
+{
+	__u32 first;
+
+	if (rule_cfa(0))
+		return wants_extra(w) || no_rows(word, MARK_NO_UNWIND_INFO, w->map.file);
+	if (!arch_rule_fits(&w->rule, w->cfa, w->sp, (int)w->exact_pc)) {
+		push_native(word, 0, is_eval);
+		return native_lost(w, MARK_BAD_FRAME, w->map.file);
+	}
+	if (rule_caller(0)) {
+		push_native(word, w->cfa, is_eval);
+		return native_lost(w, MARK_READ_FAILED, w->map.file);
+	}
+	rule_extra(w, w->cfa);
+	first = w->seg_next;
+	push_native(word, w->cfa, is_eval);
+	if (is_eval) {
+		learn_anchor(w, w->cfa, first);
+		if (is_foreign(w)) {
+			w->native_cnt = w->own_cnt;
+			return end_of_greenlet(w);
+		}
+	}
+	if (kind == CFA_BASE && w->seg_next != first && !(w->flags & WALK_PY_LOST)) {
+		/*
+		 * 3.10: greenlet's own CFrame. No activation lies here, so frames stand one too far
+		 * outwards.
+		 */
+		w->py_marker = MARKER_WORD(MARK_PY_SETUP, 0);
+		w->flags |= WALK_PY_LOST;
+	}
+	if (kind >= CFA_BASE && is_base(w, kind))
+		return end_of_greenlet(w);
+	return enter_caller(w);
+}
+
+/* Walks one native frame. 0: go on; else the walk is over. */
 BPF_NOINLINE int walk_native_step(__u32 i)
 {
 	struct walk *w = the_walk();
-	__u64 look, off, word, cfa = 0, ra = 0, fp = 0;
-	__u32 first, kind;
+	__u64 look, off, word;
+	__u32 kind;
 	int is_eval, is_new_map;
 
 	if (!w)
@@ -675,46 +741,7 @@ BPF_NOINLINE int walk_native_step(__u32 i)
 		push_native(word, 0, 0);
 		return step_signal(w->sp + (__s64)w->rule.cfa_off);
 	}
-	if (rule_cfa(w, &cfa))
-		return wants_extra(w) || no_rows(word, MARK_NO_UNWIND_INFO, w->map.file);
-	if (!arch_rule_fits(&w->rule, cfa, w->sp, (int)w->exact_pc)) {
-		push_native(word, 0, is_eval);
-		return native_lost(w, MARK_BAD_FRAME, w->map.file);
-	}
-	if (rule_caller(w, cfa, &ra, &fp)) {
-		push_native(word, cfa, is_eval);
-		return native_lost(w, MARK_READ_FAILED, w->map.file);
-	}
-	rule_extra(w, cfa);
-	first = w->seg_next;
-	push_native(word, cfa, is_eval);
-	if (is_eval) {
-		learn_anchor(w, cfa, first);
-		if (is_foreign(w)) {
-			w->native_cnt = w->own_cnt;
-			return end_of_greenlet(w);
-		}
-	}
-	if (kind == CFA_BASE && w->seg_next != first && !(w->flags & WALK_PY_LOST)) {
-		/*
-		 * 3.10: greenlet's own CFrame. No activation lies here, so frames stand one too far
-		 * outwards.
-		 */
-		w->py_marker = MARKER_WORD(MARK_PY_SETUP, 0);
-		w->flags |= WALK_PY_LOST;
-	}
-	if (kind >= CFA_BASE && is_base(w, kind))
-		return end_of_greenlet(w);
-	w->pc = arch_code_address(ra);
-	w->sp = cfa;
-	w->fp = fp;
-	w->exact_pc = 0;
-	if (!arch_code_address(
-		    ra)) { /* set up by a thread library without CFI for its first frame */
-		w->flags |= WALK_NATIVE_END;
-		return 1;
-	}
-	return 0;
+	return leave_by_rule(w, word, is_eval, kind);
 }
 
 /* The walk begins again where it began. */
@@ -732,9 +759,12 @@ BPF_INLINE void rewind_native(struct walk *w, __u64 pc, __u64 sp, __u64 fp)
 
 /* ---- frames of places that are known --------------------------------------------------------- */
 
-#define KNOWN_STEPS 8
+#define KNOWN_STEPS 4
 
-/* Reads what lies from `addr` on. No more than its page has: that is there if the first word is. */
+/*
+ * Reads the stack from `addr` on, at most to the end of its page, which is readable if its first
+ * word is.
+ */
 BPF_NOINLINE int move_window(__u64 addr)
 {
 	struct walk *w = the_walk();
@@ -787,9 +817,9 @@ BPF_INLINE int use_mapping(struct walk *w, const struct known_place *p, __u64 ad
 }
 
 /*
- * If it is known what is at `addr`, and how to go on from there. In the mapping of the frame
- * before, which is the rule, the place of the file is looked up: all processes share it, and no
- * more lines are touched.
+ * Finds the known place at `addr`, with the rule to leave it. In the mapping of the last frame,
+ * which is the common case, by the place of the file: all processes share it, and no more cache
+ * lines are touched.
  */
 BPF_INLINE const struct known_place *find_place(struct walk *w, struct known_place *places,
 						__u64 addr)
@@ -806,7 +836,7 @@ BPF_INLINE const struct known_place *find_place(struct walk *w, struct known_pla
 }
 
 /*
- * What walk_known_frames() does with segments; in memory, or the verifier would follow each
+ * Finds the next segment for walk_known_frames(); in memory, or the verifier would follow each
  * combination.
  */
 BPF_INLINE void next_anchor(struct walk *w, const __u64 *deep)
@@ -871,7 +901,7 @@ BPF_INLINE __u64 beyond_frames(const struct walk *w)
 	return w->eval_seg & 1 & not_above(w->seg_total, w->eval_cnt);
 }
 
-/* One more, if all that its rule asks for is at hand. enum known */
+/* Leaves one more frame, if all that its rule needs has been read. enum known */
 BPF_INLINE int known_frame(struct walk *w, struct known_place *places, __u64 *deep, __u64 *pc,
 			   __u64 *sp, __u64 *fp)
 {
@@ -911,10 +941,10 @@ BPF_INLINE int known_frame(struct walk *w, struct known_place *places, __u64 *de
 }
 
 /*
- * As many frames as can be left by rules of the common kind, of places that are known: nine in ten.
- * The position is in registers meanwhile. What is not plain is left to walk_native_step().
+ * Leaves frames as long as they have rules of the common kind and known places: nine in ten. The
+ * position is in registers meanwhile. walk_native_step() handles all others.
  */
-BPF_NOINLINE int walk_known_frames(__u32 unused)
+BPF_NOINLINE int walk_known_frames(NO_ARG)
 {
 	struct walk *w = the_walk();
 	struct known_place *places = the_places();
@@ -922,7 +952,7 @@ BPF_NOINLINE int walk_known_frames(__u32 unused)
 	int known = KNOWN_NOT;
 
 	if (!w || !places || !deep || w->flags & WALK_HAVE_EXTRA)
-		return (int)(unused & 0) + KNOWN_NOT;
+		return KNOWN_NOT;
 	begin_known(w, deep);
 	pc = w->exact_pc ? w->pc : w->pc - 1;
 	sp = w->sp;
@@ -954,23 +984,23 @@ BPF_NOINLINE int walk_native_block(__u32 first)
 }
 
 /* A function of its own, because there are two passes. */
-BPF_NOINLINE int native_pass(__u32 unused)
+BPF_NOINLINE int native_pass(NO_ARG)
 {
-	return RUN_BLOCKS(walk_native_block, deep_parts()) + (int)(unused & 0);
+	return RUN_BLOCKS(walk_native_block, deep_parts());
 }
 
 /*
  * From w->pc to the root of the stack. Where the dynamic linker binds a symbol at its first call, a
  * frame's CFA may be in the extra register: only then is it worth a read per frame.
  */
-BPF_NOINLINE int walk_native(__u32 unused)
+BPF_NOINLINE int walk_native(NO_ARG)
 {
 	struct walk *w = the_walk();
 	__u64 pc, sp, fp;
 	__u32 flags;
 
 	if (!w)
-		return (int)unused;
+		return 0;
 	flags = w->flags;
 	pc = w->pc;
 	sp = w->sp;

@@ -52,7 +52,8 @@ BPF_INLINE int has_cframe(const struct walk *w)
 }
 
 /*
- * The thread state in w->buf is not at rest, which up to 3.9, in 3.13 and in 3.14 is a leaf of 0.
+ * Does the thread state in w->buf have frames? Up to 3.9, in 3.13 and in 3.14 a leaf of 0 means
+ * that it has none.
  */
 BPF_INLINE int has_frames(const struct walk *w, __u64 tstate, __u64 leaf)
 {
@@ -63,7 +64,7 @@ BPF_INLINE int has_frames(const struct walk *w, __u64 tstate, __u64 leaf)
 	return !!leaf;
 }
 
-/* Of the thread state in w->buf: where its frames begin. */
+/* Notes where the frames of the thread state in w->buf begin. */
 BPF_INLINE void keep_leaf(struct walk *w, __u64 tstate)
 {
 	w->leaf_of = tstate;
@@ -140,7 +141,7 @@ BPF_INLINE int consider_tstate(struct walk *w, __u64 tstate)
 /* Goes to the next interpreter's thread states. 1: there is none. */
 BPF_INLINE int next_interpreter(struct walk *w)
 {
-	__u64 interp = w->scan_interp;
+	__u64 head_id, interp = w->scan_interp;
 
 	if (!interp)
 		return 1;
@@ -152,16 +153,31 @@ BPF_INLINE int next_interpreter(struct walk *w)
 	w->scan_cnt++;
 	if (w->in.layout.interp_id != PY_OFF_NONE && several_interpreters(w))
 		read_user(&w->scan_id, 8, interp + w->in.layout.interp_id); /* 0 on failure */
-	w->scan_heads = mix64(w->scan_heads, w->scan_tstate ^ interp);
+	/* The memory of the first state may be another thread's by now: its id tells. */
+	if (read_user(&head_id, 8, w->scan_tstate + w->in.layout.tstate_thread_id))
+		head_id = 0;
+	w->scan_heads = mix64(mix64(w->scan_heads, w->scan_tstate ^ interp), head_id);
 	if (interp == w->scan_known_at)
 		w->scan_tstate = w->scan_known;
 	return 0;
 }
 
 /*
- * Another thread's state is remembered for its first sample, or each of a thousand threads would
- * look for its own. Not all that one walk passes: that would make the longest sample twice as long,
- * and a few walks see all of them.
+ * The state that seemed to be the thread's has no frames: it may be a freed one of an earlier
+ * thread with the same stack. So the whole list of its interpreter is searched.
+ */
+BPF_INLINE int forget_known(struct walk *w)
+{
+	w->scan_known_at = 0;
+	if (read_user(&w->scan_tstate, 8, w->scan_at + w->in.layout.interp_threads_head))
+		return python_lost(w, MARK_PY_READ_FAILED);
+	return 0;
+}
+
+/*
+ * Notes the state of another thread for its first sample, or each of a thousand threads would
+ * search for its own. One walk does not note all states that it passes, which would make the
+ * longest sample twice as long; a few walks cover all of them.
  */
 BPF_INLINE int is_noted(const struct walk *w, __u32 i)
 {
@@ -192,8 +208,10 @@ BPF_NOINLINE int find_tstate_step(__u32 i)
 	if (is_noted(w, i))
 		note_tstate(w, cur);
 	/* A thread has one state in an interpreter. */
-	if (found || w->scan_mode == SCAN_HEADS || w->scan_at == w->scan_known_at)
+	if (found || w->scan_mode == SCAN_HEADS)
 		w->scan_tstate = 0;
+	else if (w->scan_at == w->scan_known_at && forget_known(w))
+		return 1;
 	return found && !w->scan_interp;
 }
 
@@ -224,12 +242,12 @@ BPF_INLINE int scan_result(struct walk *w)
  * Sets w->tstate and w->run[]; neither: Python never saw this thread. Negative: the lists were not
  * read to their end.
  */
-BPF_NOINLINE int scan_thread_states(__u32 unused)
+BPF_NOINLINE int scan_thread_states(NO_ARG)
 {
 	struct walk *w = the_walk();
 
 	if (!w)
-		return -1 + (int)(unused & 0);
+		return -1;
 	if (find_tstate_start(w))
 		return scan_result(w);
 	if (!RUN_BLOCKS(find_tstate_block, MAX_THREAD_SCAN))
@@ -247,7 +265,7 @@ BPF_INLINE void set_segment(__u64 *deep, __u32 s, __u64 anchor, __u32 start, __u
 	deep[deep_at(DEEP_SEG_ORDER, s)] = s;
 }
 
-/* Without frames it is kept as well: an activation that has none yet, or no more. */
+/* Keeps an activation without frames, too: it has none yet, or none any more. */
 BPF_INLINE void close_segment(struct walk *w, __u64 anchor)
 {
 	__u64 *deep = the_deep();
@@ -272,7 +290,7 @@ BPF_INLINE int load_cframe(struct walk *w, __u64 cframe, __u64 *frame, __u64 *pr
 	return 0;
 }
 
-/* 3.11: sets where the segment of w->cframe ends: at the frame that its caller's CFrame names. */
+/* 3.11: sets the end of the segment of w->cframe: the frame that its caller's CFrame names. */
 BPF_INLINE int next_stop(struct walk *w)
 {
 	__u64 frame, previous;
@@ -301,7 +319,7 @@ BPF_INLINE int cframe_advance(struct walk *w)
 
 /* ---- frames -------------------------------------------------------------------------------- */
 
-/* Of the frame at hand. As in buf64(): all fields are aligned, and the masks bound the access. */
+/* A field of the current frame. As in buf64(): fields are aligned, masks bound the access. */
 BPF_INLINE __u64 frame64(const struct walk *w, __u32 off)
 {
 	return ((const __u64 *)w->frames)[((w->frame_at + off) & (FRAMES_BYTES - 8)) / 8];
@@ -341,7 +359,7 @@ BPF_INLINE int read_frames(struct walk *w, __u64 frame)
 	return -1;
 }
 
-/* Makes the frame the one at hand. */
+/* Makes this frame the current one. */
 BPF_INLINE int load_frame(struct walk *w, __u64 frame)
 {
 	__u64 at = frame - w->window;
@@ -354,7 +372,7 @@ BPF_INLINE int load_frame(struct walk *w, __u64 frame)
 	return 0;
 }
 
-/* Byte offset of the instruction in the bytecode, for the frame at hand. */
+/* Byte offset of the current frame's instruction in the bytecode. */
 BPF_INLINE __u32 frame_offset(struct walk *w, __u64 code)
 {
 	__u64 base, off, lasti, tlbc = 0;
@@ -425,7 +443,7 @@ BPF_INLINE int has_data_stack(const struct walk *w)
 }
 
 /*
- * Where the frame at hand ends, by the sizes of _PyThreadState_PushFrame() (Python/pystate.c). 0:
+ * The end of the current frame, by the sizes in _PyThreadState_PushFrame() (Python/pystate.c). 0:
  * not known.
  */
 BPF_INLINE __u64 frame_end(struct walk *w, __u64 frame)
@@ -440,8 +458,8 @@ BPF_INLINE __u64 frame_end(struct walk *w, __u64 frame)
 }
 
 /*
- * The frame is at work and has called none but one that begins at `end`: it reaches so far in the
- * data stack, or its generator says that it is at work (gi_frame_state,
+ * Is this frame executing, with no callee but one that begins at `end`? Then it extends to `end` in
+ * the data stack, or its generator is marked as executing (gi_frame_state,
  * Include/cpython/genobject.h).
  */
 BPF_NOINLINE int ends_at(__u64 frame, __u64 end)
@@ -456,14 +474,14 @@ BPF_NOINLINE int ends_at(__u64 frame, __u64 end)
 	return end && frame_end(w, frame) == end;
 }
 
-/* Of a thread state: the piece of memory in which its data stack ends, and where. */
+/* The memory block in which the data stack of a thread state ends, and its end there. */
 struct data_stack {
 	__u64 chunk, top;
 };
 
 /*
- * Where the caller of the frame at hand ends: where the frame begins, or at the end of the chunk
- * before. A generator's frame is none of the data stack.
+ * The end of the caller of the current frame: the beginning of the frame, or the end of the
+ * previous chunk. The frame of a generator is not in the data stack.
  */
 BPF_NOINLINE __u64 end_of_caller(__u64 frame, __u64 tstate)
 {
@@ -483,9 +501,9 @@ BPF_NOINLINE __u64 end_of_caller(__u64 frame, __u64 tstate)
 }
 
 /*
- * What the innermost frame, of w->cframe, names as its caller is that, and not what has been in its
- * place before. It is the frame at work in the caller's CFrame, from 3.12 on with a shim between
- * them, or one of the same activation.
+ * Is the caller that the innermost frame (of w->cframe) names its real caller, and not an earlier
+ * value of that field? The real one is the current frame in the caller's CFrame, from 3.12 on with
+ * a shim between them, or a frame of the same activation.
  */
 BPF_NOINLINE int is_linked(__u64 frame, __u64 tstate)
 {
@@ -512,10 +530,10 @@ BPF_NOINLINE int is_linked(__u64 frame, __u64 tstate)
 }
 
 /*
- * Compilers put what DISPATCH_INLINED() and a yield write (Python/bytecodes.c) in an order of their
- * own: the innermost frame may have no caller yet, or no more, or what has been in its place
- * before. That is a frame before its first instruction, or from 3.12 on, where generators run in
- * their callers' activation, one without a caller.
+ * Compilers reorder the stores of DISPATCH_INLINED() and of a yield (Python/bytecodes.c): the
+ * caller field of the innermost frame may be unset, cleared, or stale. This concerns a frame before
+ * its first instruction and, from 3.12 on, where generators run in their callers' activation, a
+ * frame without a caller.
  */
 BPF_INLINE int is_loose(const struct walk *w, __u64 frame, __u32 offset)
 {
@@ -550,9 +568,9 @@ BPF_NOINLINE int is_caller(__u64 frame, __u64 end, __u32 i)
 }
 
 /*
- * The caller of a loose frame: the eval loop has it in a register that calls leave alone. It is
- * known by its end, where the new frame begins, or that of a generator would; a generator's by its
- * code, too.
+ * Finds the caller of a frame whose link is missing: the eval loop has it in a callee-saved
+ * register. The caller is recognised by its end, where the new frame begins or a generator's frame
+ * would begin; the caller of a generator by its code, too.
  */
 BPF_NOINLINE int find_caller(__u64 frame)
 {
@@ -569,7 +587,7 @@ BPF_NOINLINE int find_caller(__u64 frame)
 }
 
 /*
- * There is no frame any more. But each activation's outermost one has a shim behind it (3.12+), and
+ * The chain has ended. But the outermost frame of each activation has a shim behind it (3.12+), and
  * up to the outermost activation a caller (3.11): a frame that is being left may have no caller
  * already.
  */
@@ -582,7 +600,7 @@ BPF_INLINE int end_of_chain(struct walk *w)
 	return cut ? python_lost(w, MARK_PY_SETUP) : 1;
 }
 
-/* The frame's caller is next. A frame that is its own ends the walk. */
+/* Goes to the frame's caller. A frame that is its own caller ends the walk. */
 BPF_INLINE int go_to_caller(struct walk *w, __u64 frame)
 {
 	return w->frame == frame ? python_lost(w, MARK_PY_BAD_CODE) : 0;
@@ -709,10 +727,10 @@ BPF_NOINLINE int pair_cframe_step(__u32 s)
 BLOCK_STEPS(pair_cframe_block, pair_cframe_step)
 
 /*
- * 3.10: the outermost CFrame of a greenlet is none of an activation, it lies in greenlet's
- * g_initialstub(). That of the innermost activation is linked before its frame in the first
- * instructions of the eval function only, so anywhere else one CFrame too many is greenlet's.
- * There, what lies where an activation's return address would be tells.
+ * 3.10: the outermost CFrame of a greenlet belongs to no activation; it lies in greenlet's
+ * g_initialstub(). Only in its first instructions has the eval function linked its CFrame but not
+ * its frame. So anywhere else, one CFrame too many is greenlet's. In those instructions, the word
+ * at the place of an activation's return address decides.
  */
 BPF_NOINLINE int is_greenlet_cframe(__u64 cframe)
 {
@@ -737,8 +755,8 @@ BPF_INLINE int may_be_leaving(const struct walk *w)
 }
 
 /*
- * The innermost frame is a segment of its own, of the activation that has no CFrame any more. The
- * last in memory.
+ * Makes the innermost frame a segment of its own, for the activation whose CFrame is already
+ * unlinked. It is the last one in memory.
  */
 BPF_INLINE void add_lead(struct walk *w, __u64 *deep)
 {
@@ -750,14 +768,14 @@ BPF_INLINE void add_lead(struct walk *w, __u64 *deep)
 	w->seg_cnt = at + 1;
 }
 
-BPF_NOINLINE int pair_cframes(__u32 unused)
+BPF_NOINLINE int pair_cframes(NO_ARG)
 {
 	struct walk *w = the_walk();
 	__u64 *deep = the_deep();
 	__u32 cframes, kept, frames;
 
 	if (!w || !deep)
-		return (int)unused;
+		return 0;
 	w->words[0] = w->words[1] = w->pair_lead = 0;
 	cframes = w->seg_total - w->run_total;
 	kept = w->seg_cnt - w->run_seg;
@@ -795,16 +813,16 @@ BPF_NOINLINE int pair_cframes(__u32 unused)
 /* ---- the leaf ------------------------------------------------------------------------------ */
 
 /*
- * Sets w->set_up if the innermost CFrame says which frame is at work, and that one's caller is
+ * Sets w->set_up if the innermost CFrame names the current frame, and that frame's caller is
  * linked.
  */
-BPF_NOINLINE int check_setup(__u32 unused)
+BPF_NOINLINE int check_setup(NO_ARG)
 {
 	struct walk *w = the_walk();
 	__u64 tstate, frame, previous, top;
 
 	if (!w || w->run_cnt > 1)
-		return (int)(unused & 0);
+		return 0;
 	tstate = w->run_cnt ? w->run[0].tstate : w->tstate;
 	if (!read_user(&w->cframe, 8, tstate + w->in.layout.tstate_frame) &&
 	    !load_cframe(w, w->cframe, &frame, &previous) &&
@@ -837,8 +855,8 @@ BPF_NOINLINE int find_cframe_step(__u32 i)
 }
 
 /*
- * Where the frames of w->tstate begin, if that was not read already. Of w->run[] it is known whose
- * they are.
+ * Reads where the frames of w->tstate begin, if that was not read already. States in w->run[] are
+ * known to be this thread's.
  */
 BPF_INLINE int read_leaf(struct walk *w)
 {
@@ -885,14 +903,14 @@ BPF_NOINLINE int python_leaf(__u64 cframe)
 
 BLOCK_STEPS(find_cframe_block, find_cframe_step)
 
-/* In a half-made activation: finds the CFrame below it by unwinding. 0: there is none. */
-BPF_NOINLINE int cframe_below_setup(__u32 unused)
+/* Finds the CFrame below an activation that is being set up, by unwinding. 0: there is none. */
+BPF_NOINLINE int cframe_below_setup(NO_ARG)
 {
 	struct walk *w = the_walk();
 	__u64 pc, sp, fp;
 
 	if (!w)
-		return (int)unused;
+		return 0;
 	pc = w->pc;
 	sp = w->sp;
 	fp = w->fp;
@@ -911,7 +929,7 @@ BPF_NOINLINE int cframe_below_setup(__u32 unused)
 BLOCK_STEPS(walk_cframe_block, walk_cframe_step)
 BLOCK_STEPS(walk_python_block, walk_python_step)
 
-/* 3.10: the CFrames, and which frame belongs to which. */
+/* 3.10: collects the CFrames and pairs them with frames. */
 BPF_INLINE void walk_cframes(struct walk *w)
 {
 	w->seg_cnt = w->run_seg;
@@ -922,8 +940,8 @@ BPF_INLINE void walk_cframes(struct walk *w)
 }
 
 /*
- * All frames of w->tstate; cframe: begin there, not at the thread state's own. Inline: from
- * walk_run() to send_piece() calls nest as deep as they may, eight.
+ * Walks all frames of w->tstate, from `cframe` instead of the thread state's own if it is set.
+ * Inline: from walk_run() to send_piece() calls nest to the allowed depth, eight.
  */
 BPF_INLINE void walk_frames(struct walk *w, __u64 cframe)
 {
@@ -941,8 +959,8 @@ BPF_INLINE void walk_frames(struct walk *w, __u64 cframe)
 }
 
 /*
- * The next segment outwards of all runs: the one with the lowest anchor. 0: go on. Where one of the
- * chains was lost, all ends: what lies outwards of a gap would look like its callers.
+ * Finds the next segment outwards of all runs: the one with the lowest anchor. 0: go on. If one of
+ * the chains was lost, the order ends: segments beyond a gap would look like its callers.
  */
 BPF_NOINLINE int order_step(__u32 at)
 {
@@ -982,12 +1000,12 @@ BPF_NOINLINE int order_step(__u32 at)
 BLOCK_STEPS(order_block, order_step)
 
 /* Makes DEEP_SEG_ORDER of the runs, each of which is in order. */
-BPF_NOINLINE int order_segments(__u32 unused)
+BPF_NOINLINE int order_segments(NO_ARG)
 {
 	struct walk *w = the_walk();
 
 	if (!w)
-		return (int)unused;
+		return 0;
 	w->py_left = w->seg_ordered = 0;
 	RUN_BLOCKS(order_block, deep_parts());
 	w->seg_cnt = w->seg_ordered;
@@ -1017,7 +1035,7 @@ BPF_INLINE __u64 run_begin(const struct walk *w, __u32 r)
 	return is_leaf_of_other(w, r, cframe) ? NO_ANCHOR : cframe;
 }
 
-/* The frames of w->run[r]; when there is no run, of w->tstate. 0: go on with the next. */
+/* Walks the frames of w->run[r]; if there is no run, those of w->tstate. 0: go on with the next. */
 BPF_NOINLINE int walk_run(__u32 r)
 {
 	struct walk *w = the_walk();
@@ -1047,19 +1065,19 @@ BPF_NOINLINE int walk_run(__u32 r)
 }
 
 /* Prepares the walk. 0: there are no frames. */
-BPF_NOINLINE int begin_python(__u32 unused)
+BPF_NOINLINE int begin_python(NO_ARG)
 {
 	struct walk *w = the_walk();
 
 	if (!w || (!w->tstate && !w->run_cnt))
-		return (int)(unused & 0);
+		return 0;
 	set_epoch(w);
 	w->setup_cframe = w->set_up = 0;
 	if (w->run_cnt)
 		w->interp_id = w->run[0].interp_id;
 	if (!has_data_stack(w) || !in_prologue(w))
 		return 1;
-	/* Much of what is there runs with each call and return, too. */
+	/* Much of the code there also runs with each call and return. */
 	check_setup(0);
 	if (w->set_up)
 		return 1;
@@ -1068,7 +1086,7 @@ BPF_NOINLINE int begin_python(__u32 unused)
 	return !!w->cframe;
 }
 
-/* All frames of the thread. */
+/* Walks all Python frames of the thread. */
 BPF_INLINE void walk_python(struct walk *w)
 {
 	if (!begin_python(0))

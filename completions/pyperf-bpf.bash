@@ -7,7 +7,7 @@ _pyperf_bpf()
 
 	COMPREPLY=()
 	case ${COMP_WORDS[1]} in
-	record | top | report | diff | dump | trace | probes | heap | check | agent | help) [ "$COMP_CWORD" -le 1 ] || command=${COMP_WORDS[1]} ;;
+	record | top | report | diff | dump | trace | probes | memory | heap | check | agent | help) [ "$COMP_CWORD" -le 1 ] || command=${COMP_WORDS[1]} ;;
 	esac
 	for ((i = 1; i < COMP_CWORD; i++)); do
 		if [ "${COMP_WORDS[i]}" = -- ]; then # a command line of its own
@@ -17,6 +17,10 @@ _pyperf_bpf()
 	done
 	case $command$prev in
 	record-d | record--duration)
+		mapfile -t COMPREPLY < <(:)
+		return
+		;;
+	record--delay)
 		mapfile -t COMPREPLY < <(:)
 		return
 		;;
@@ -32,15 +36,43 @@ _pyperf_bpf()
 		mapfile -t COMPREPLY < <(:)
 		return
 		;;
+	record--wait-min)
+		mapfile -t COMPREPLY < <(:)
+		return
+		;;
 	record-p | record--pid)
 		mapfile -t COMPREPLY < <(compgen -W "$(cd /proc && echo [0-9]*)" -- "$cur")
+		return
+		;;
+	record--name)
+		mapfile -t COMPREPLY < <(:)
+		return
+		;;
+	record-u | record--user)
+		mapfile -t COMPREPLY < <(:)
+		return
+		;;
+	record-t | record--tid)
+		mapfile -t COMPREPLY < <(:)
+		return
+		;;
+	record--cpu)
+		mapfile -t COMPREPLY < <(:)
 		return
 		;;
 	record-C | record--cgroup)
 		mapfile -t COMPREPLY < <(compgen -d -- "$cur")
 		return
 		;;
+	record--container)
+		mapfile -t COMPREPLY < <(:)
+		return
+		;;
 	record--comm)
+		mapfile -t COMPREPLY < <(:)
+		return
+		;;
+	record--pod)
 		mapfile -t COMPREPLY < <(:)
 		return
 		;;
@@ -48,7 +80,19 @@ _pyperf_bpf()
 		mapfile -t COMPREPLY < <(compgen -f -- "$cur")
 		return
 		;;
+	record--format)
+		mapfile -t COMPREPLY < <(:)
+		return
+		;;
 	record--value)
+		mapfile -t COMPREPLY < <(:)
+		return
+		;;
+	record--idle)
+		mapfile -t COMPREPLY < <(:)
+		return
+		;;
+	record--busy)
 		mapfile -t COMPREPLY < <(:)
 		return
 		;;
@@ -60,7 +104,19 @@ _pyperf_bpf()
 		mapfile -t COMPREPLY < <(:)
 		return
 		;;
+	top-e | top--event)
+		mapfile -t COMPREPLY < <(:)
+		return
+		;;
 	top-F | top--frequency)
+		mapfile -t COMPREPLY < <(:)
+		return
+		;;
+	top-c | top--count)
+		mapfile -t COMPREPLY < <(:)
+		return
+		;;
+	top--wait-min)
 		mapfile -t COMPREPLY < <(:)
 		return
 		;;
@@ -68,11 +124,35 @@ _pyperf_bpf()
 		mapfile -t COMPREPLY < <(compgen -W "$(cd /proc && echo [0-9]*)" -- "$cur")
 		return
 		;;
+	top--name)
+		mapfile -t COMPREPLY < <(:)
+		return
+		;;
+	top-u | top--user)
+		mapfile -t COMPREPLY < <(:)
+		return
+		;;
+	top-t | top--tid)
+		mapfile -t COMPREPLY < <(:)
+		return
+		;;
+	top--cpu)
+		mapfile -t COMPREPLY < <(:)
+		return
+		;;
 	top-C | top--cgroup)
 		mapfile -t COMPREPLY < <(compgen -d -- "$cur")
 		return
 		;;
+	top--container)
+		mapfile -t COMPREPLY < <(:)
+		return
+		;;
 	top--comm)
+		mapfile -t COMPREPLY < <(:)
+		return
+		;;
+	top--pod)
 		mapfile -t COMPREPLY < <(:)
 		return
 		;;
@@ -84,7 +164,19 @@ _pyperf_bpf()
 		mapfile -t COMPREPLY < <(compgen -f -- "$cur")
 		return
 		;;
+	report--format)
+		mapfile -t COMPREPLY < <(:)
+		return
+		;;
 	report--value)
+		mapfile -t COMPREPLY < <(:)
+		return
+		;;
+	report--idle)
+		mapfile -t COMPREPLY < <(:)
+		return
+		;;
+	report--busy)
 		mapfile -t COMPREPLY < <(:)
 		return
 		;;
@@ -124,6 +216,18 @@ _pyperf_bpf()
 		mapfile -t COMPREPLY < <(compgen -f -- "$cur")
 		return
 		;;
+	diff--format)
+		mapfile -t COMPREPLY < <(:)
+		return
+		;;
+	diff--fail-over)
+		mapfile -t COMPREPLY < <(:)
+		return
+		;;
+	diff--trim-path)
+		mapfile -t COMPREPLY < <(:)
+		return
+		;;
 	diff-t | diff--type)
 		mapfile -t COMPREPLY < <(:)
 		return
@@ -160,11 +264,47 @@ _pyperf_bpf()
 		mapfile -t COMPREPLY < <(compgen -f -- "$cur")
 		return
 		;;
+	dump-p | dump--pid)
+		mapfile -t COMPREPLY < <(compgen -W "$(cd /proc && echo [0-9]*)" -- "$cur")
+		return
+		;;
+	dump--name)
+		mapfile -t COMPREPLY < <(:)
+		return
+		;;
+	dump--container)
+		mapfile -t COMPREPLY < <(:)
+		return
+		;;
+	dump--pod)
+		mapfile -t COMPREPLY < <(:)
+		return
+		;;
 	trace-p | trace--pid)
 		mapfile -t COMPREPLY < <(compgen -W "$(cd /proc && echo [0-9]*)" -- "$cur")
 		return
 		;;
+	trace--python)
+		mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+		return
+		;;
+	trace--slow)
+		mapfile -t COMPREPLY < <(:)
+		return
+		;;
+	trace--if)
+		mapfile -t COMPREPLY < <(:)
+		return
+		;;
+	trace--audit)
+		mapfile -t COMPREPLY < <(:)
+		return
+		;;
 	trace-f | trace--filter)
+		mapfile -t COMPREPLY < <(:)
+		return
+		;;
+	trace-e | trace--event)
 		mapfile -t COMPREPLY < <(:)
 		return
 		;;
@@ -184,6 +324,46 @@ _pyperf_bpf()
 		mapfile -t COMPREPLY < <(:)
 		return
 		;;
+	memory-p | memory--pid)
+		mapfile -t COMPREPLY < <(compgen -W "$(cd /proc && echo [0-9]*)" -- "$cur")
+		return
+		;;
+	memory-d | memory--duration)
+		mapfile -t COMPREPLY < <(:)
+		return
+		;;
+	memory-F | memory--frequency)
+		mapfile -t COMPREPLY < <(:)
+		return
+		;;
+	memory-c | memory--count)
+		mapfile -t COMPREPLY < <(:)
+		return
+		;;
+	memory--level)
+		mapfile -t COMPREPLY < <(:)
+		return
+		;;
+	memory--max-slowdown)
+		mapfile -t COMPREPLY < <(:)
+		return
+		;;
+	memory--refcount)
+		mapfile -t COMPREPLY < <(:)
+		return
+		;;
+	memory-o | memory--output)
+		mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+		return
+		;;
+	memory--format)
+		mapfile -t COMPREPLY < <(:)
+		return
+		;;
+	memory--value)
+		mapfile -t COMPREPLY < <(:)
+		return
+		;;
 	heap-p | heap--pid)
 		mapfile -t COMPREPLY < <(compgen -W "$(cd /proc && echo [0-9]*)" -- "$cur")
 		return
@@ -197,6 +377,10 @@ _pyperf_bpf()
 		return
 		;;
 	heap--referrers)
+		mapfile -t COMPREPLY < <(:)
+		return
+		;;
+	heap--diff)
 		mapfile -t COMPREPLY < <(:)
 		return
 		;;
@@ -215,19 +399,20 @@ _pyperf_bpf()
 	esac
 	if [[ $cur == -* ]]; then
 		case $command in
-		record) mapfile -t COMPREPLY < <(compgen -W "-d --duration -e --event -F --frequency -c --count -p --pid --children -C --cgroup --comm -a --all -o --output -f --folded --value --native --no-native --no-kernel --no-lines --inlines --threads --max-frames --table-memory -v --verbose -q --quiet -h --help --version" -- "$cur") ;;
-		top) mapfile -t COMPREPLY < <(compgen -W "-F --frequency -p --pid --children -C --cgroup --comm -a --all -i --interval --native -v --verbose -q --quiet -h --help --version" -- "$cur") ;;
-		report) mapfile -t COMPREPLY < <(compgen -W "-o --output -f --folded --value -t --type --native --no-lines --threads --no-threads -p --pid --no-native --no-kernel --comm --from --to --list --service --label --store -v --verbose -q --quiet -h --help --version" -- "$cur") ;;
-		diff) mapfile -t COMPREPLY < <(compgen -W "-o --output -f --folded --absolute -t --type --no-native --no-kernel --comm --before --after --before-label --after-label --service --label --store -v --verbose -q --quiet -h --help --version" -- "$cur") ;;
-		dump) mapfile -t COMPREPLY < <(compgen -W "--native --json -v --verbose -q --quiet -h --help --version" -- "$cur") ;;
-		trace) mapfile -t COMPREPLY < <(compgen -W "-p --pid --count -f --filter -d --duration -i --interval --top --json --max-slowdown --force -v --verbose -q --quiet -h --help --version" -- "$cur") ;;
+		record) mapfile -t COMPREPLY < <(compgen -W "-d --duration --delay -e --event -F --frequency -c --count --wait-min -p --pid --no-children --name -u --user -t --tid --cpu -a --all -C --cgroup --container --comm --pod --as-root -o --output --format -f --folded --glue --value --idle --busy --native --no-native --no-kernel --no-lines --threads --inlines --debuginfod --max-frames --table-memory -v --verbose -q --quiet -h --help --version" -- "$cur") ;;
+		top) mapfile -t COMPREPLY < <(compgen -W "-e --event -F --frequency -c --count --wait-min -p --pid --no-children --name -u --user -t --tid --cpu -a --all -C --cgroup --container --comm --pod -i --interval --native -v --verbose -q --quiet -h --help --version" -- "$cur") ;;
+		report) mapfile -t COMPREPLY < <(compgen -W "-o --output --format -f --folded --glue --value --idle --busy -t --type --native --markdown --no-lines --threads --no-threads -p --pid --no-native --no-kernel --comm --from --to --list --service --label --store -v --verbose -q --quiet -h --help --version" -- "$cur") ;;
+		diff) mapfile -t COMPREPLY < <(compgen -W "-o --output --format -f --folded --glue --fail-over --absolute --markdown --trim-path -t --type --no-native --no-kernel --comm --before --after --before-label --after-label --service --label --store -v --verbose -q --quiet -h --help --version" -- "$cur") ;;
+		dump) mapfile -t COMPREPLY < <(compgen -W "-p --pid --children --name --container --pod --native --tasks --all --json -v --verbose -q --quiet -h --help --version" -- "$cur") ;;
+		trace) mapfile -t COMPREPLY < <(compgen -W "-p --pid --python --as-root --count --calls --hist --slow --args --ret --if --exceptions --gc --audit --imports -f --filter -e --event -d --duration -i --interval --top --json --max-slowdown --force -v --verbose -q --quiet -h --help --version" -- "$cur") ;;
 		probes) mapfile -t COMPREPLY < <(compgen -W "--json -v --verbose -q --quiet -h --help --version" -- "$cur") ;;
-		heap) mapfile -t COMPREPLY < <(compgen -W "-p --pid --every --for --referrers --all --json -o --output -v --verbose -q --quiet -h --help --version" -- "$cur") ;;
+		memory) mapfile -t COMPREPLY < <(compgen -W "-p --pid -d --duration -F --frequency -c --count --level --max-slowdown --refcount -o --output --format -f --folded --glue --value -v --verbose -q --quiet -h --help --version" -- "$cur") ;;
+		heap) mapfile -t COMPREPLY < <(compgen -W "-p --pid --every --for --referrers --diff --all --json -o --output -v --verbose -q --quiet -h --help --version" -- "$cur") ;;
 		check) mapfile -t COMPREPLY < <(compgen -W "-p --pid -v --verbose -q --quiet -h --help --version" -- "$cur") ;;
 		agent) mapfile -t COMPREPLY < <(compgen -W "--config --check-config --link --print-config --remove-spools -v --verbose -q --quiet -h --help --version" -- "$cur") ;;
 		esac
 	elif [ "$COMP_CWORD" -eq 1 ] || [ "$command" = help ]; then
-		mapfile -t COMPREPLY < <(compgen -W "record top report diff dump trace probes heap check agent help" -- "$cur")
+		mapfile -t COMPREPLY < <(compgen -W "record top report diff dump trace probes memory heap check agent help" -- "$cur")
 	else
 		case $command in
 		report) mapfile -t COMPREPLY < <(compgen -f -- "$cur") ;;

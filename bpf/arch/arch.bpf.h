@@ -51,16 +51,20 @@
  *   ARCH_TP                     the member of task_struct that is the thread pointer
  *   ARCH_NR_MMAP, ARCH_NR_EXECVE, ARCH_NR_EXECVEAT
  *                               numbers of system calls
+ *   arch_in_nmi(sp)             a program with this stack pointer may have interrupted anything,
+ *                               also one that holds a lock of a map
  *   arch_is_user(r)             the thread was in user mode
  *   arch_is_compat(r)           the thread runs a 32-bit program
  *   arch_pc(r), arch_sp(r), arch_fp(r)
  *                               one register
  *   arch_copy_regs(to, r)       all GREG_CNT registers
  *   arch_reg(r, n)              the one with this DWARF number, but sp
+ *   arch_condition(r, code)     a conditional branch with this condition code would be taken
  *   arch_syscall(r)             number of the system call that the thread is in; negative: none
+ *   arch_syscall_at(r)          where that number lies, of an `r` that cannot be read directly
  *   arch_forget_syscall(&r)     makes arch_syscall() none of ARCH_NR_*
- *   arch_syscall_arg2(r), arch_syscall_arg3(r)
- *                               third and fourth argument of the system call
+ *   arch_syscall_arg0(r), arch_syscall_arg2(r), arch_syscall_arg3(r)
+ *                               first, third and fourth argument of the system call
  */
 #include "bpf/seam.bpf.h"
 

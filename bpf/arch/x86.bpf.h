@@ -184,6 +184,15 @@ struct thread_struct {
 #define ARCH_NR_EXECVE	 59
 #define ARCH_NR_EXECVEAT 322
 
+/*
+ * The stacks of NMIs, machine checks and debug exceptions that interrupt the kernel lie in the CPU
+ * entry area, all others elsewhere: Documentation/arch/x86/x86_64/mm.rst.
+ */
+BPF_INLINE int arch_in_nmi(__u64 sp)
+{
+	return sp >> 39 == 0xfffffe0000000000ULL >> 39;
+}
+
 BPF_INLINE int arch_is_user(const user_regs *r)
 {
 	return (r->cs & 3) == 3; /* privilege level */
@@ -233,8 +242,9 @@ BPF_INLINE void arch_copy_regs(__u64 *to, const user_regs *r)
 }
 
 /*
- * One of them. Each is read at a place of its own: the verifier refuses a pointer to the context
- * that was moved by a number, which clang makes of a switch.
+ * One of them. Each is read at a place of its own, by a pointer of its own: the verifier refuses a
+ * pointer to the context that was moved by a number, which clang makes of a switch, and of one
+ * register that is read at several places.
  */
 BPF_INLINE __u64 arch_reg(const user_regs *r, __u32 n)
 {
@@ -242,7 +252,9 @@ BPF_INLINE __u64 arch_reg(const user_regs *r, __u32 n)
 
 #define ARCH_REG(number, name)                                                                     \
 	if (n == (number)) {                                                                       \
-		value = r->name;                                                                   \
+		const user_regs *at = r;                                                           \
+		__asm__ volatile("" : "+r"(at));                                                   \
+		value = at->name;                                                                  \
 		__asm__ volatile("" : "+r"(value));                                                \
 	}
 	ARCH_REG(0, rax)
@@ -264,10 +276,51 @@ BPF_INLINE __u64 arch_reg(const user_regs *r, __u32 n)
 	return value;
 }
 
+/* SDM vol. 1, appendix B: EFLAGS condition codes; the lowest bit negates. */
+BPF_INLINE int arch_condition(const user_regs *r, __u32 code)
+{
+	__u64 flags = r->eflags;
+	int carry = flags & 1, parity = flags >> 2 & 1, zero = flags >> 6 & 1;
+	int sign = flags >> 7 & 1, overflow = flags >> 11 & 1, is = 0;
+
+	switch (code >> 1 & 7) {
+	case 0:
+		is = overflow;
+		break;
+	case 1:
+		is = carry;
+		break;
+	case 2:
+		is = zero;
+		break;
+	case 3:
+		is = carry | zero;
+		break;
+	case 4:
+		is = sign;
+		break;
+	case 5:
+		is = parity;
+		break;
+	case 6:
+		is = sign != overflow;
+		break;
+	case 7:
+		is = zero | (sign != overflow);
+		break;
+	}
+	return is != (int)(code & 1);
+}
+
 /* Below 0 for an interrupt and an exception: arch/x86/entry/entry_64.S. */
 BPF_INLINE __s64 arch_syscall(const user_regs *r)
 {
 	return (__s64)r->orig_rax;
+}
+
+BPF_INLINE const void *arch_syscall_at(const user_regs *r)
+{
+	return &r->orig_rax;
 }
 
 BPF_INLINE void arch_forget_syscall(user_regs *r)
@@ -276,6 +329,11 @@ BPF_INLINE void arch_forget_syscall(user_regs *r)
 }
 
 /* In rdi, rsi, rdx, r10, r8, r9: the ABI, A.2.1. */
+BPF_INLINE __u64 arch_syscall_arg0(const user_regs *r)
+{
+	return r->rdi;
+}
+
 BPF_INLINE __u64 arch_syscall_arg2(const user_regs *r)
 {
 	return r->rdx;

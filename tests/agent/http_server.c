@@ -4,7 +4,8 @@
  *
  * Usage: http_server [KEY=VALUE ...]
  *
- * KEY is of the section [http], or `store`. Prints "ready" when it listens, and ends when its stdin
+ * KEY is of the section [http], `store`, or `own-token`: the state directory for the token that the
+ * agent makes itself. Prints "ready" when it listens, and ends when its stdin
  * does.
  */
 #include <assert.h>
@@ -64,6 +65,20 @@ static size_t push(void *ctx, struct push_stats *out, size_t cap)
 	return 2;
 }
 
+static size_t loops(void *ctx, struct loop_figures *out, size_t cap)
+{
+	(void)ctx;
+	assert(cap >= 2);
+	memset(out, 0, 2 * sizeof(*out));
+	out[0] = (struct loop_figures){ "shop", 7, 1500000000, 2, 1250000000, { 0 } };
+	out[0].hist[9] = 4;
+	out[0].hist[10] = 1;
+	out[0].hist[17] = 1;
+	out[0].hist[LOOP_BUCKETS - 1] = 1;
+	out[1] = (struct loop_figures){ "a \"b\" \\", 0, 0, 0, 0, { 0 } };
+	return 2;
+}
+
 /* Not a profile: `seconds` says what happens. */
 static int profile(void *ctx, unsigned seconds, int client_fd, FILE *f)
 {
@@ -93,9 +108,10 @@ int main(int argc, char **argv)
 					.profile = profile,
 					.healthy = healthy,
 					.push = push,
+					.loops = loops,
 					.values = values };
 	struct http_config config;
-	const char *why = NULL;
+	const char *why = NULL, *own = NULL;
 	struct http *http;
 	char c;
 
@@ -113,12 +129,18 @@ int main(int argc, char **argv)
 			backend.store_path = value;
 			continue;
 		}
+		if (!strcmp(argv[i], "own-token")) {
+			own = value;
+			continue;
+		}
 		err = http_config__set(&config, argv[i], value, &why);
 		if (err) {
 			log_err("%s: %s", argv[i], err == -ENOENT ? "no such key" : why);
 			return 2;
 		}
 	}
+	if (own)
+		http_config__place_token(&config, own);
 	if (http_config__check(&config, &why)) {
 		log_err("%s", why);
 		return 2;

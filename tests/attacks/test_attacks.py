@@ -1,51 +1,294 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 """Attacks of an unprivileged user, each beside another user's program that must not notice."""
+import contextlib
+import fcntl
+import json
 import os
+import re
+import select
+import shutil
+import signal
 import stat
+import struct
+import subprocess
+import sys
+
+import pytest
 
 import harness
-from conftest import as_user, TENANT
+import owncalls
+from conftest import as_user, COMM, NAME, NEIGHBOUR, SOON, TENANT
+from test_agent import Agent, get
+
+BPFTOOL = harness.find_tool("bpftool")
 
 
-def test_kernel_log_as_perf_map(ground, beside):
-    """A read of /proc/kmsg never ends, and what it takes nobody else sees."""
-    with ground.tenant("kernel_log.py", namespace="user"):
-        beside()
-
-
-def test_leases(ground, beside):
-    """The kernel holds up who opens a leased file, for 45 s each."""
-    with ground.tenant("leased.py", ground.room, 20):
-        beside()
-
-
-def test_memory_of_fuse(ground, beside):
-    """Who reads the name of this code waits for a server that does not answer, and cannot be killed."""
-    place = ground.room / "mnt"
+def room(ground, name):
+    """A directory of the tenant."""
+    place = ground.room / name
     place.mkdir()
     os.chown(place, TENANT, TENANT)
-    with ground.tenant("fuse_name.py", place, namespace="mount"):
-        beside()
+    return place
 
 
-def test_hollow_files(ground, beside):
+def kernel_log(ground):
+    """A read of /proc/kmsg never ends, and what it takes nobody else sees."""
+    return ground.tenant("kernel_log.py", namespace="user")
+
+
+def leases(ground):
+    """The kernel holds up who opens a leased file, for 45 s each."""
+    return ground.tenant("leased.py", ground.room, 20)
+
+
+def memory_of_fuse(ground):
+    """Who reads the name of this code waits for a server that does not answer, and cannot be killed."""
+    return ground.tenant("fuse_name.py", room(ground, "mnt"), namespace="mount")
+
+
+def overlay_of_fuse(ground):
+    """An overlay says that it holds data. Who reads this file of one waits for ever."""
+    return ground.tenant("fuse_overlay.py", *(room(ground, name) for name in ("fuse", "other", "overlay")),
+                         namespace="user")
+
+
+def hollow_files(ground):
     """Files of some KiB on disk whose sections claim 500 MiB each."""
-    with ground.tenant("hollow.py", ground.room, 4):
-        beside()
+    return ground.tenant("hollow.py", ground.room, 4)
 
 
-def test_big_perf_map(ground, beside):
+@contextlib.contextmanager
+def big_perf_map(ground):
     with ground.tenant("big_map.py", 100) as tenant:
         try:
-            beside()
+            yield tenant
         finally:
             os.unlink("/tmp/perf-%d.map" % tenant.pid)
 
 
-def test_full_table_of_mappings(ground, beside):
+def full_table_of_mappings(ground):
     """Who starts when others fill the table is named all the same."""
-    with ground.tenant("mapper.py", 20, 4000, 10, 400, 20, 40, 20, 2):
-        beside(late=True)
+    return ground.tenant("mapper.py", 20, 4000, 10, 400, 20, 40, 20, 2)
+
+
+def many_processes(ground):
+    """As many as the table of processes has room for, and more."""
+    return ground.tenant("many_processes.py", 17000, namespace="user")
+
+
+def long_names(ground):
+    """A name is cut, wherever it goes."""
+    return ground.tenant("long_names.py")
+
+
+def code_flood(ground):
+    """No code runs twice: tables and names of one program are full of what is of no use."""
+    return ground.tenant("code_flood.py")
+
+
+def changing_files(ground):
+    """ELF files that are other ones between two reads, and shorter."""
+    return ground.tenant("shrinking.py", ground.room)
+
+
+def deleted_root(ground):
+    return ground.tenant("deleted_root.py", room(ground, "deleted"), namespace="user")
+
+
+def many_threads(ground):
+    return ground.tenant("threads.py", 3000)
+
+
+def stopped_processes(ground):
+    return ground.tenant("stopped.py", 20)
+
+
+def userfault(ground):
+    """Who reads the name of this code waits for a page that the program never gives."""
+    return ground.tenant("userfault.py", namespace="mount")
+
+
+ATTACKS = [kernel_log, leases, memory_of_fuse, overlay_of_fuse, hollow_files, big_perf_map, full_table_of_mappings,
+           long_names, code_flood, changing_files, deleted_root, many_threads, stopped_processes, userfault]
+SAID = {overlay_of_fuse: "do not answer when they are opened or read",
+        userfault: "its memory does not answer when it is read"}
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
+def test_beside(ground, beside, attack):
+    """Another user's program is profiled in full, and SIGTERM obeyed."""
+    with attack(ground):
+        result = beside(late=attack is full_table_of_mappings)
+    assert SAID.get(attack, "") in result.stderr, result.stderr
+
+
+@contextlib.contextmanager
+def running(agent):
+    try:
+        yield agent
+    finally:
+        if agent.process.poll() is None:
+            agent.process.kill()
+            agent.wait()
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
+def test_agent_beside(ground, tmp_path, attack):
+    """The agent's windows hold another user's program, and SIGTERM ends it with the last one."""
+    with attack(ground), running(Agent(tmp_path)) as agent, ground.neighbour() as neighbour:
+        agent.wait_windows("spinner", 1)
+        harness.spend(neighbour.pid, 0.5)
+        result = ends_at_sigterm(agent, 0)
+        functions = set().union(*(w.functions() for w in agent.windows() if w.service == "spinner"))
+    assert NAME in functions, functions
+    assert "nothing went on" not in result.stderr, result.stderr
+
+
+def stacks_of_chance(ground):
+    return ground.tenant("stacks.py")
+
+
+def exec_storm(ground):
+    return ground.tenant("exec_storm.py", room(ground, "programs"))
+
+
+def storm_of_users(ground):
+    """More users than the table of costs has room for, none of whom costs much."""
+    return ground.tenant("many_users.py", room(ground, "programs"), TENANT, 1000, namespace="mount")
+
+
+def users(agent, metric):
+    """What /metrics says of users, by number."""
+    text = get(agent, "/metrics").decode()
+    found = {}
+    for uid, value in re.findall(r'^pyperf_user_%s\{user="(\d+)"[^}]*\} ([\d.]+)$' % metric, text, re.M):
+        found[int(uid)] = found.get(int(uid), 0) + float(value)
+    return found
+
+
+@pytest.mark.parametrize("attack", [stacks_of_chance, exec_storm, storm_of_users])
+def test_who_costs_too_much_pays(ground, tmp_path, attack):
+    """The agent is above its budget: the user who causes it is named and sampled less often, nobody else."""
+    config = "frequency = 499\n[budget]\ncpu = 3\n"
+    with attack(ground), ground.neighbour() as neighbour, running(Agent(tmp_path, config, window=1)) as agent:
+        said = re.compile(r"more than the budget of 3%%, .* of it for user %d" % TENANT)
+        harness.poll(lambda: any(map(said.search, agent.messages())), "the user in the log")
+        harness.poll(lambda: users(agent, "one_of").get(TENANT, 1) > 1, "the user in /metrics")
+        costs = users(agent, "cpu_seconds_total")
+        assert costs[TENANT] > 2 * costs.get(NEIGHBOUR, 0), costs
+        assert users(agent, "one_of").get(NEIGHBOUR, 1) == 1
+        before = len(agent.files())
+        harness.poll(lambda: len(agent.files()) > before + 4, "windows")
+        ends_at_sigterm(agent, 0)
+        beside = [w for w in agent.windows() if w.service == "spinner"]
+    # Whatever else runs here as root may be too much by itself.
+    if costs.get(0, 0) < costs[TENANT] / 4:
+        assert {w.hz for w in beside} == {499}, agent.messages()
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
+def test_commands_stop_beside(ground, attack):
+    """SIGTERM ends what looks at the tenant itself, too."""
+    with attack(ground) as tenant:
+        runs = [harness.Profiler(*args, tenant.pid, *more) for *args, more in (
+            ("dump", ["--native"]), ("heap", "-p", []), ("trace", "-p", []), ("-d", 30, "-p", []))]
+        # All of them are at work, or through.
+        for run in runs:
+            harness.poll(lambda run=run: run.process.poll() is not None
+                         or b"pyperf-reader" in names_of_children(run.process.pid), "its reader")
+        for run in runs:
+            run.process.terminate()
+        for run in runs:
+            ends_at_sigterm(run)
+
+
+def test_refused_are_named(ground, beside):
+    """Whose files are not read, and why: in the report, in JSON, in the log and by `check`."""
+    with overlay_of_fuse(ground) as tenant:
+        named = re.compile(r"user %d \(mount namespace %s\): (process \d+: )?its files do not answer" % (
+            TENANT, os.readlink("/proc/%d/ns/mnt" % tenant.pid)[5:-1]))
+        out, text = ground.path / "x.json", ground.path / "x.txt"
+        result = beside(2, options=["-o", out, "-o", text])
+        assert "are not read any more" in result.stderr, result.stderr
+        # A helper that was given up holds none of its pipes.
+        check = subprocess.run([harness.PYPERF, "check"], capture_output=True, text=True, timeout=60)
+    profile = json.loads(out.read_text())
+    assert any(named.match(r) for r in profile["refused"]), profile["refused"]
+    assert profile["counters"]["note_refused"] == len(profile["refused"])
+    assert re.search("of user %d: its files do not answer" % TENANT, result.stderr), result.stderr
+    assert named.search(" ".join(text.read_text().split())), text.read_text()[-1500:]
+    # It looks once: one that was not met is not named.
+    if "of user %d: its files do not answer" % TENANT in check.stderr:
+        assert named.search(" ".join(check.stdout.split())), check.stdout
+
+
+def test_long_names(ground):
+    """Names of a megabyte are cut, and reach no terminal and no page as they are."""
+    outputs = [ground.path / ("x" + suffix) for suffix in (".folded", ".txt", ".html", ".json", ".svg")]
+    with long_names(ground) as tenant:
+        options = [word for out in outputs for word in ("-o", out)]
+        result = harness.Profiler("-F", 299, "-d", 1, "-p", tenant.pid, *options).wait()
+    assert result.status == 0, result.stderr
+    stacks = harness.parse_folded(outputs[0].read_text())
+    assert max(len(f.name) for s in stacks for f in s.frames) > 10000, "the names are not there"
+    assert max(len(f.name) for s in stacks for f in s.frames) <= (64 << 10) + 64
+    for out in outputs:
+        text = out.read_text()
+        assert not re.search("[\x00-\x08\x0b-\x1f\x7f\u202e]", text), out.name
+        assert "</script>\u202e" not in text and "owned</script>" not in text, out.name
+        assert len(text) < 32 << 20, len(text)
+
+
+def words(elements):
+    return struct.unpack("<%dI" % (len(elements) // 4), bytes(int(e, 16) for e in elements))
+
+
+def tables_of(run, *names):
+    """BPF maps of a profiler, by name: what is in them, as words of 32 bits."""
+    found = {}
+    for number in map(str, run.bpf_ids()["map"]):
+        shown = json.loads(subprocess.check_output([BPFTOOL, "-j", "map", "show", "id", number]))
+        if shown.get("name") in names:
+            dump = json.loads(subprocess.check_output([BPFTOOL, "-j", "map", "dump", "id", number]))
+            found[shown["name"]] = [(words(e["key"]), words(e["value"])) for e in dump]
+    return found
+
+
+@pytest.mark.skipif(not BPFTOOL, reason="no bpftool")
+@pytest.mark.parametrize("event, table", [("wall", "waits"), ("gil", "gil_threads"), ("cpu-clock,wakers", "sleepers")])
+def test_threads_leave_their_tables(ground, event, table):
+    """However a thread ends, its entry goes, and its user may have another one."""
+    times = 60
+    run = harness.Profiler("-v", "-e", event, "-F", 99)
+    try:
+        run.wait_sampling()
+        with ground.start("thread_exec.py", times):
+            tables = tables_of(run, table, "wait_shares", "proc_shares", "procs")
+    finally:
+        run.process.kill()
+    gone = [key[0] for key, _ in tables[table] if not os.path.exists("/proc/%d" % key[0])]
+    assert len(tables[table]) > 1 and len(gone) < times / 2, tables[table]
+    # Others come and go between the looks at two tables.
+    for name, entries in (("wait_shares", table), ("proc_shares", "procs")):
+        taken, _, *of = tables[name][0][1]
+        assert abs(taken - len(tables[entries])) < times / 2, (name, taken, len(tables[entries]))
+        assert sum(of) == taken, (name, sum(of), taken)
+
+
+@pytest.mark.skipif(not BPFTOOL, reason="no bpftool")
+def test_many_processes(ground):
+    """Who begins when they are there has an entry all the same, and SIGTERM is obeyed."""
+    with many_processes(ground):
+        run = harness.Profiler("-v", "-F", 99)
+        try:
+            run.wait_sampling()
+            with ground.neighbour() as neighbour:
+                entries = {key[0] for key, _ in tables_of(run, "procs")["procs"]}
+                assert neighbour.pid in entries and len(entries) > 10000, len(entries)
+            ends_at_sigterm(run)
+        finally:
+            if run.process.poll() is None:
+                run.process.kill()
 
 
 def test_planted_fifo(ground):
@@ -61,3 +304,163 @@ def test_planted_fifo(ground):
         result = harness.profile("-d", "0.1", "-o", path)
         assert result.status == 1 and "special file" in result.stderr, result.stderr
     assert stat.S_ISFIFO(fifo.lstat().st_mode) and link.is_symlink()
+
+
+def run_traced(ground, *args):
+    """Runs the profiler under strace: the result, and what it should not have opened."""
+    out = ground.path / "ours"
+    out.mkdir(exist_ok=True)
+    program, log = owncalls.wrapper(out, harness.PYPERF)
+    return harness.Profiler(*args, program=program).wait(), log, out
+
+
+@pytest.mark.parametrize("args", [
+    ("-v", "-d", 1, "-o", "OUT/all.lines.html", "-o", "OUT/all.pb.gz"),
+    ("-v", "-d", 0.5, "-f", "--native", "--name", COMM),
+    ("dump", "PID"), ("dump", "PID", "--native"), ("dump", "PID", "--tasks"),
+    ("heap", "-p", "PID"), ("trace", "-p", "PID", "-d", 0.5), ("probes", "PID"), ("check", "-p", "PID"), ("memory", "-p", "PID", "-d", 0.5),
+], ids=lambda a: " ".join(map(str, a)))
+def test_own_calls(ground, args):
+    """Only the two processes that may hang open what others own, or read their memory."""
+    if not shutil.which("strace"):
+        pytest.skip("no strace")
+    with ground.tenant("hollow.py", ground.room, 2), ground.neighbour() as neighbour:
+        args = [str(a).replace("PID", str(neighbour.pid)).replace("OUT", str(ground.path / "ours")) for a in args]
+        result, log, out = run_traced(ground, *args)
+    assert result.status == 0, result.stderr
+    bad, seen = owncalls.faults(log.read_text(), [out])
+    assert not bad, "\n".join(bad[:40])
+    assert "pyperf-opener" in seen, seen
+
+
+GROWS = """import mmap, time
+end, kept = time.time() + 30, []
+while time.time() < end:
+    kept.append(mmap.mmap(-1, 1 << 20))
+    kept[-1].write(bytes(1 << 20))
+    del kept[:-8]
+"""
+
+
+def test_own_calls_of_growth(ground):
+    """Whether memory has stayed is asked of a file of the process."""
+    if not shutil.which("strace"):
+        pytest.skip("no strace")
+    with subprocess.Popen([sys.executable, "-c", GROWS]) as grows:
+        result, log, out = run_traced(ground, "-f", "-d", "1", "-e", "growth", "-c", "4096", "-p", str(grows.pid))
+        grows.kill()
+    assert result.status == 0 and result.stacks, result.stderr
+    bad, seen = owncalls.faults(log.read_text(), [out])
+    assert not bad, "\n".join(bad[:40])
+
+
+COMMANDS = [("dump", "PID"), ("dump", "PID", "--tasks"), ("heap", "-p", "PID"), ("trace", "-p", "PID", "-d", 1),
+            ("probes", "PID"), ("memory", "-p", "PID", "-d", 1), ("-v", "-f", "-d", 1, "-p", "PID")]
+
+
+@pytest.fixture
+def silent(ground):
+    """A process with memory in a FUSE whose server does not answer."""
+    with memory_of_fuse(ground) as tenant:
+        yield tenant
+
+
+def children(pid):
+    found = []
+    for task in os.listdir("/proc/%d/task" % pid):
+        with contextlib.suppress(OSError), open("/proc/%d/task/%s/children" % (pid, task)) as f:
+            found += map(int, f.read().split())
+    return found
+
+
+def names_of_children(pid):
+    names = b""
+    for child in children(pid):
+        with contextlib.suppress(OSError), open("/proc/%s/comm" % child, "rb") as f:
+            names += f.read()
+    return names
+
+
+@pytest.mark.parametrize("args", COMMANDS, ids=lambda a: " ".join(map(str, a)))
+def test_commands_end(silent, args):
+    """Each command ends by itself when the process that it is asked for does not answer, with what there is."""
+    run = harness.Profiler(*(str(a).replace("PID", str(silent.pid)) for a in args))
+    harness.poll(lambda: run.process.poll() is not None, "the end of " + args[0], bound=SOON)
+    assert run.wait().status in (0, 1)
+
+
+def ends_at_sigterm(run, status=None):
+    """Whatever it waits for, by itself; what it said."""
+    run.process.terminate()
+    harness.poll(lambda: run.process.poll() is not None, "the end", bound=SOON)
+    result = run.wait()
+    assert status is None or result.status == status, (result.status, result.stderr)
+    return result
+
+
+def sampled(run, neighbour):
+    run.wait_sampling()
+    harness.spend(neighbour.pid, 0.3)
+    return run
+
+
+def test_stdout_that_nobody_reads(ground):
+    """One signal is enough, although a write to it waits for ever."""
+    read, write = os.pipe()
+    fcntl.fcntl(write, fcntl.F_SETPIPE_SZ, 4096)
+    try:
+        with ground.neighbour() as neighbour:
+            run = harness.Profiler("-v", "--format", "html", "-F", 299, stdout=write)
+            result = ends_at_sigterm(sampled(run, neighbour), 128 + signal.SIGTERM)
+    finally:
+        os.close(read)
+        os.close(write)
+    assert "nothing moved for 2 s: it waits for: write() of pipe:" in result.stderr, result.stderr
+
+
+def test_a_second_signal_ends_at_once(ground):
+    read, write = os.pipe()
+    fcntl.fcntl(write, fcntl.F_SETPIPE_SZ, 4096)
+    try:
+        with ground.neighbour() as neighbour:
+            run = sampled(harness.Profiler("-v", "--format", "html", "-F", 299, stdout=write), neighbour)
+            run.process.send_signal(signal.SIGINT)
+            harness.poll(lambda: select.select([read], [], [], 0)[0], "the report")
+            # After Ctrl-C it waits as long as its reader likes.
+            result = ends_at_sigterm(run, 128 + signal.SIGTERM)
+    finally:
+        os.close(read)
+        os.close(write)
+    assert "nothing went on" not in result.stderr, result.stderr
+
+
+def test_output_that_hangs(ground):
+    """Nor does a file system keep it that makes files, and answers no write."""
+    place = ground.room / "out"
+    place.mkdir()
+    with ground.neighbour() as neighbour:
+        run = harness.Profiler("-v", "-F", 299, "-o", place / "x.folded", prefix=[
+            "unshare", "--mount", "/usr/bin/python3", "-B", ground.path / "hanging_output.py", place], cwd=ground.path)
+        result = ends_at_sigterm(sampled(run, neighbour), 128 + signal.SIGTERM)
+    assert "nothing moved for 2 s: it waits for: write() of " in result.stderr, result.stderr
+
+
+def test_stopped_helpers(ground):
+    """They stand still as one does that waits for a tenant; what there is is reported."""
+    with ground.neighbour() as neighbour:
+        run = sampled(harness.Profiler("-v", "-f", "-F", 299), neighbour)
+        for pid in children(run.process.pid):
+            os.kill(pid, signal.SIGSTOP)
+        result = ends_at_sigterm(run, 0)
+    assert any(s.leaf() and s.leaf().name == NAME for s in result.stacks)
+
+
+@pytest.mark.parametrize("args", COMMANDS, ids=lambda a: " ".join(map(str, a)))
+def test_commands_stop(silent, args):
+    """SIGTERM ends each command, wherever it is."""
+    run = harness.Profiler(*(str(a).replace("PID", str(silent.pid)) for a in args))
+    harness.poll(lambda: run.process.poll() is not None or b"pyperf-reader" in names_of_children(run.process.pid),
+                 "its reader")
+    run.process.terminate()
+    harness.poll(lambda: run.process.poll() is not None, "the end of " + args[0], bound=SOON)
+    run.wait()

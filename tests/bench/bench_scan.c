@@ -2,6 +2,7 @@
 /*
  * How long the start takes: scans with N Python processes (default 100) and M others (default 200),
  * and what one new mapping costs. Root. bench_scan [N [M [PYTHON]]]
+ * NO_READERS in the environment: no other process opens files.
  */
 #include <time.h>
 
@@ -47,6 +48,8 @@ static void measure(const char *what, struct process_opts opts, pid_t pid)
 
 	if (fixture_open(&fx))
 		return;
+	opts.readers = getenv("NO_READERS") ? NULL : readers__new();
+	readers__start(opts.readers);
 	start = now_ms();
 	cpu = cpu_ms();
 	pt = process_table__new(&fx.maps, symbolizer__sink(fx.sym), &opts);
@@ -78,6 +81,7 @@ static void measure(const char *what, struct process_opts opts, pid_t pid)
 	symbolizer__free(fx.sym);
 	fx.sym = NULL;
 	process_table__free(pt);
+	readers__free(opts.readers);
 	fixture_close(&fx);
 }
 

@@ -265,7 +265,7 @@ static inline void rig_analyse(struct rig *r, const pid_t *pids, size_t cnt)
 {
 	const struct process_opts opts = { .all = true, .pids = pids, .pid_cnt = cnt };
 
-	r->sym = symbolizer__new();
+	r->sym = symbolizer__new(NULL);
 	assert_non_null(r->sym);
 	r->pt = process_table__new(&r->maps, symbolizer__sink(r->sym), &opts);
 	assert_non_null(r->pt);

@@ -56,7 +56,7 @@ static inline int fixture_open(struct fixture *f)
 				PROT_READ | PROT_WRITE, MAP_SHARED, mappings, 0);
 	close(inner);
 	close(mappings);
-	f->sym = symbolizer__new();
+	f->sym = symbolizer__new(NULL);
 	return f->maps.procs_fd < 0 || f->maps.images_fd < 0 || f->maps.tables_fd < 0 ||
 			       f->maps.interps_fd < 0 || f->maps.mappings == MAP_FAILED || !f->sym
 		       ? -ENOMEM
@@ -86,7 +86,7 @@ static inline struct process_table *fixture_table(struct fixture *f,
 	while (!bpf_map_get_next_key(f->maps.images_fd, prev, &key))
 		bpf_map_delete_elem(f->maps.images_fd, &key);
 	symbolizer__free(f->sym);
-	f->sym = symbolizer__new();
+	f->sym = symbolizer__new(NULL);
 	return process_table__new(&f->maps, symbolizer__sink(f->sym), opts);
 }
 

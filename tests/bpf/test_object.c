@@ -203,7 +203,7 @@ static void set_none(struct pyperf_cfg *cfg)
 
 static void (*const setters[])(struct pyperf_cfg *) = { set_none,      set_glob,  set_cgroup_v1,
 							set_cgroup_v2, set_pidns, set_all };
-#define VALUE_FLAGS (CFG_COMM | CFG_CGROUP | CFG_PIDNS)
+#define VALUE_FLAGS (CFG_COMM | CFG_CGROUP | CFG_PIDNS | CFG_USER | CFG_TIDS)
 
 static uint32_t load_config(uint32_t flags, void (*set)(struct pyperf_cfg *), bool print)
 {
@@ -1236,14 +1236,22 @@ static void areas_of_plain_programs_are_not_told(void **state)
 	close(fd);
 }
 
-/* An executable that is known to be plain does not wake: it is told of in its turn. */
+/* User space writes it into `plain_exes` when the program has ended. */
+static void note_plain(struct rig *r, const struct exe_key *key)
+{
+	uint32_t yes = 1;
+
+	assert_true(key->ino != 0);
+	assert_int_equal(bpf_map_update_elem(r->maps.plain_exes_fd, key, &yes, BPF_ANY), 0);
+}
+
+/* An executable that is known to be plain does not wake, and nobody is told of it. */
 static void plain_executables_do_not_wake(void **state)
 {
 	const struct ev_proc *ev[16];
 	struct epoll_event woken;
 	struct waiting w;
-	struct exe_key key;
-	uint32_t yes = 1;
+	struct proc p;
 	struct rig r;
 	size_t n;
 
@@ -1253,18 +1261,19 @@ static void plain_executables_do_not_wake(void **state)
 	await_cat(&w);
 	n = events_of(&r, w.pid, ev);
 	assert_true(n >= 2 && ev[1]->type == EV_EXEC && !(ev[1]->status & PROC_PLAIN));
-	key = ev[1]->exe;
-	assert_true(key.ino != 0);
 	assert_int_equal(r.skel->bss->told, 1);
+	note_plain(&r, &ev[1]->exe);
 	stop_waiting(&w);
-	assert_int_equal(bpf_map_update_elem(r.maps.plain_exes_fd, &key, &yes, BPF_ANY), 0);
 
 	start_waiting(&w, cat_body);
 	await_cat(&w);
-	n = events_of(&r, w.pid, ev);
-	assert_true(n >= 2 && ev[1]->type == EV_EXEC && ev[1]->status & PROC_PLAIN);
-	assert_memory_equal(&ev[1]->exe, &key, sizeof(key));
+	assert_true(rig_proc(&r, w.pid, &p));
+	assert_int_equal(p.flags & (PROC_QUIET | PROC_PLAIN), PROC_QUIET | PROC_PLAIN);
 	stop_waiting(&w);
+	assert_int_equal(events_of(&r, w.pid, ev), 2); /* the child was told of: so is its end */
+	assert_int_equal(ev[0]->type, EV_FORK);
+	assert_int_equal(ev[1]->type, EV_EXIT);
+	assert_int_equal(ev[1]->space, ev[0]->space);
 	/* Others may start something else meanwhile: not each time. */
 	for (int i = 0; i < 100; i++) {
 		do {
@@ -1279,6 +1288,125 @@ static void plain_executables_do_not_wake(void **state)
 			break;
 	}
 	assert_int_equal(n, 0);
+	rig_close(&r);
+}
+
+/* The executable of the shell that never ends. */
+static void spinning_shell(int in, int out)
+{
+	dup2(out, 1);
+	(void)in;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	execl("/bin/sh", "sh", "-c", "echo; while :; do :; done", (char *)NULL);
+}
+
+/* Of a child of a process without Python nobody is told, sampled or not. */
+static void children_of_plain_programs_are_quiet(void **state)
+{
+	const struct ev_proc *ev[16];
+	struct waiting w;
+	struct proc p;
+	struct rig r;
+
+	(void)state;
+	lifecycle_rig(&r, CFG_PYTHON_ONLY);
+	rig_add_image(&r, SPACE_SELF, 0);
+	start_waiting(&w, spin_for_ever);
+	await_byte(&w);
+	assert_true(rig_proc(&r, w.pid, &p));
+	assert_int_equal(p.flags & PROC_QUIET, PROC_QUIET);
+	assert_int_equal(p.image, SPACE_SELF);
+	expect_outcome(&r, w.pid, CTR_filtered_python);
+	kill_waiting(&w);
+	assert_int_equal(events_of(&r, w.pid, ev), 0);
+	assert_false(rig_proc(&r, w.pid, &p));
+	rig_close(&r);
+}
+
+/* A plain program is announced by the first sample that counts, once, and so is its end. */
+static void first_sample_announces(void **state)
+{
+	const struct ev_proc *ev[16];
+	struct exe_key key;
+	struct waiting w;
+	struct proc p;
+	struct rig r;
+
+	(void)state;
+	lifecycle_rig(&r, CFG_PYTHON_ONLY);
+	rig_add_image(&r, SPACE_SELF, 0);
+	start_waiting(&w, spinning_shell);
+	await_byte(&w);
+	assert_int_equal(events_of(&r, w.pid, ev), 1); /* nobody knows the shell yet */
+	assert_int_equal(ev[0]->type, EV_EXEC);
+	key = ev[0]->exe;
+	note_plain(&r, &key);
+	kill_waiting(&w);
+
+	start_waiting(&w, spinning_shell);
+	await_byte(&w);
+	assert_int_equal(events_of(&r, w.pid, ev), 0);
+	r.skel->bss->told = 0;
+	expect_outcome(&r, w.pid, CTR_counted);
+	assert_int_equal(r.skel->bss->told, 1);
+	assert_true(rig_proc(&r, w.pid, &p));
+	assert_int_equal(p.flags & (PROC_QUIET | PROC_PLAIN), PROC_PLAIN);
+	assert_int_equal(events_of(&r, w.pid, ev), 1);
+	assert_int_equal(ev[0]->type, EV_EXEC);
+	assert_int_equal(ev[0]->space, p.space);
+	assert_int_equal(ev[0]->status & PROC_PLAIN, PROC_PLAIN);
+	assert_memory_equal(&ev[0]->exe, &key, sizeof(key));
+	assert_string_equal(ev[0]->comm, "sh");
+	kill_waiting(&w);
+	assert_int_equal(events_of(&r, w.pid, ev), 2);
+	assert_int_equal(ev[1]->type, EV_EXIT);
+	assert_int_equal(ev[1]->space, p.space);
+	rig_close(&r);
+}
+
+static volatile pid_t vforked;
+static volatile bool vfork_ends;
+
+static void *vfork_and_spin(void *unused)
+{
+	vforked = 0;
+	vfork_ends = false;
+	if (!vfork()) {
+		vforked = (pid_t)syscall(SYS_getpid);
+		while (!vfork_ends)
+			;
+		_exit(0);
+	}
+	return unused;
+}
+
+/* A child of vfork() uses its parent's image until its exec, which mostly comes before a sample. */
+static void vfork_is_told_by_its_first_sample(void **state)
+{
+	const struct ev_proc *ev[16];
+	pthread_t thread;
+	struct proc p;
+	struct rig r;
+
+	(void)state;
+	lifecycle_rig(&r, CFG_PYTHON_ONLY);
+	rig_add_image(&r, SPACE_SELF, IMAGE_PYTHON);
+	assert_int_equal(pthread_create(&thread, NULL, vfork_and_spin, NULL), 0);
+	while (!vforked)
+		sched_yield();
+	assert_true(rig_proc(&r, vforked, &p));
+	assert_int_equal(p.flags & PROC_QUIET, PROC_QUIET);
+	assert_int_equal(events_of(&r, vforked, ev), 0);
+	expect_outcome(&r, vforked, CTR_counted);
+	vfork_ends = true;
+	pthread_join(thread, NULL);
+	assert_int_equal(waitpid(vforked, NULL, 0), vforked);
+	assert_int_equal(events_of(&r, vforked, ev), 2);
+	assert_int_equal(ev[0]->type, EV_FORK);
+	assert_int_equal(ev[0]->space, p.space);
+	assert_int_equal(ev[0]->parent, SPACE_SELF);
+	assert_int_equal(ev[0]->image, SPACE_SELF);
+	assert_int_equal(ev[1]->type, EV_EXIT);
 	rig_close(&r);
 }
 
@@ -2864,6 +2992,9 @@ int main(int argc, char **argv)
 		cmocka_unit_test(areas_of_code_are_told),
 		cmocka_unit_test(areas_of_plain_programs_are_not_told),
 		cmocka_unit_test(plain_executables_do_not_wake),
+		cmocka_unit_test(children_of_plain_programs_are_quiet),
+		cmocka_unit_test(first_sample_announces),
+		cmocka_unit_test(vfork_is_told_by_its_first_sample),
 		cmocka_unit_test(shared_image_is_left),
 		cmocka_unit_test(flipping_loses_nothing),
 		cmocka_unit_test(what_comes_while_reading_wakes_later),

@@ -645,7 +645,7 @@ static void file_of_another_mapping_is_not_taken(void **state)
 				      .table_cap = fx.maps.table_cap,
 				      .interp_cap = fx.maps.interp_cap };
 	int proc_fd = open("/proc/self", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	struct symbolizer *sym = symbolizer__new();
+	struct symbolizer *sym = symbolizer__new(NULL);
 	struct file_table *ft = file_table__new(&fm, symbolizer__sink(sym));
 	const struct map_line *libc = NULL, *other = NULL;
 	const struct mapped_file *file;
@@ -668,11 +668,12 @@ static void file_of_another_mapping_is_not_taken(void **state)
 	moved.name = "/gone";
 	moved.name_len = 5;
 	file_table__begin(ft);
-	assert_null(file_table__get(ft, proc_fd, &moved));
-	file = file_table__get(ft, proc_fd, libc);
+	file_table__enter(ft, (uint32_t)getpid(), proc_fd, NULL, 0);
+	assert_null(file_table__get(ft, &moved));
+	file = file_table__get(ft, libc);
 	assert_non_null(file);
 	assert_non_null(strstr(elf_file__path(file->elf), "/libc"));
-	assert_ptr_equal(file_table__get(ft, proc_fd, &moved), file); /* it is known by now */
+	assert_ptr_equal(file_table__get(ft, &moved), file); /* it is known by now */
 	exec_maps__free(&now);
 	close(proc_fd);
 	symbolizer__free(sym);

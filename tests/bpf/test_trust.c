@@ -199,7 +199,7 @@ static void a_check_without_its_file_is_put_off(void **state)
 	struct selfcheck sc = { .state = SELFCHECK_TRUSTED, .due_ns = 1000, .wait_ms = 2 };
 
 	(void)state;
-	assert_false(selfcheck__again(&sc, NULL, 1, 2000));
+	assert_false(selfcheck__again(NULL, &sc, NULL, 1, 2000));
 	assert_int_equal(sc.state, SELFCHECK_TRUSTED);
 	assert_int_equal(sc.due_ns, 2000 + 4000000);
 }

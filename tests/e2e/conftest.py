@@ -22,6 +22,7 @@ import pytest
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(Path(__file__).resolve().parent))
+sys.path.append(str(Path(__file__).resolve().parents[1] / "bench"))
 
 import harness  # noqa: E402
 import interpreters  # noqa: E402

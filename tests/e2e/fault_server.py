@@ -49,6 +49,7 @@ class Server:
         self.lock = threading.Lock()
         self.seen, self.taken = [], []  # all whole requests; those that count as sent
         self.connections = 0
+        self.slow = self.most_slow = 0  # requests that are answered slowly: now, and at most at once
         self.faults = collections.deque()
         self.default = "ok"
         self.listener = None
@@ -165,7 +166,12 @@ class Server:
             self.stop.wait(60)
             return False
         if r.fault == "slow":
+            with self.lock:
+                self.slow += 1
+                self.most_slow = max(self.most_slow, self.slow)
             self.stop.wait(self.slow_seconds)
+            with self.lock:
+                self.slow -= 1
         body = b"x" * 10_000_000 if r.fault == "huge" else b""
         if not takes:
             body = b"no: \x1b[31m" + r.fault.encode()

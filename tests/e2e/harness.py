@@ -195,14 +195,17 @@ def profile(*args, **popen):
 class Profiler:
     """A running profiler in a process group of its own."""
 
-    def __init__(self, *args, prefix=(), program=PYPERF, **popen):
-        self.argv = [*prefix, str(program), *map(str, args)]
+    def __init__(self, *args, prefix=(), program=PYPERF, glue=True, **popen):
+        # Every frame is checked, unless `glue` is false: none is left out for being the interpreter's.
+        every = ["--glue"] if glue and str(args[0]).startswith("-") else []
+        self.argv = [*prefix, str(program), *every, *map(str, args)]
         # Files, not pipes: nobody needs to read while it runs.
         self.out = tempfile.TemporaryFile()
         self.err = tempfile.TemporaryFile()
         popen.setdefault("env", clean_environment())
-        self.process = subprocess.Popen(self.argv, stdin=subprocess.DEVNULL, stdout=self.out,
-                                        stderr=self.err, start_new_session=True, **popen)
+        popen.setdefault("stdout", self.out)
+        self.process = subprocess.Popen(self.argv, stdin=subprocess.DEVNULL, stderr=self.err,
+                                        start_new_session=True, **popen)
         self.pid = self.process.pid
 
     def wait(self, patience=PATIENCE + 60):
@@ -219,10 +222,14 @@ class Profiler:
         # Its position is where a program that runs writes next.
         return os.pread(file.fileno(), os.fstat(file.fileno()).st_size, 0).decode("utf-8")
 
-    def wait_said(self, words):
+    def wait_said(self, words, patience=PATIENCE):
         """Until it has said this."""
-        poll(lambda: words in self.read(self.err) or self.process.poll() is not None, repr(words))
+        poll(lambda: words in self.read(self.err) or self.process.poll() is not None, repr(words), patience)
         assert words in self.read(self.err), self.read(self.err)
+
+    def windows(self):
+        """With -v, those that have ended and counted something."""
+        return re.findall(r"window: [1-9]\d* counts", self.read(self.err))
 
     def interrupt_group(self):
         """What Ctrl-C does: the signal goes to the profiler and to its command."""
@@ -254,6 +261,17 @@ class Profiler:
                 for kind, number in re.findall(r"^(prog|map|link)_id:\t(\d+)$", info, re.M):
                     ids[kind].add(int(number))
         return ids
+
+
+def holds_tracepoint(profiler, name):
+    """Has it attached a program there, or ended?"""
+    if profiler.process.poll() is not None:
+        return True
+    for info in Path("/proc/%d/fdinfo" % profiler.pid).iterdir():
+        with contextlib.suppress(FileNotFoundError):
+            if re.search(r"^tp_name:\t%s$" % name, info.read_text(), re.M):
+                return True
+    return False
 
 
 def poll(condition, what, bound=PATIENCE):

@@ -34,7 +34,8 @@ LEAST_STACKS = 10000
 PATIENCE = 600  # in each run, on a machine that has other things to do
 SHORT_LIVED = 20
 DEEP = 600
-COLUMNS = ["eval loop", "stack order", "lines", "complete", "no-GIL thread", "short-lived", "names"]
+COLUMNS = ["eval loop", "stack order", "lines", "complete", "no-GIL thread", "greenlets",
+           "short-lived", "names"]
 
 
 class Refused(Exception):
@@ -163,6 +164,17 @@ class Checks:
                 # Debug builds fill memory that they allocate and free.
                 least = 0.7 if "d" in self.python.abi else 0.9
                 assert part >= least, "%.1f%% of thread %s in its library" % (100 * part, name)
+        return "pass"
+
+    def greenlets(self):
+        argv = [self.python, "-c", "import greenlet"]
+        if subprocess.run(argv, stderr=subprocess.DEVNULL, env=harness.clean_environment()).returncode:
+            assert "greenlet" not in self.known_as(), "it has no module greenlet"
+            return "-"
+        stacks, truth = self.run("greenlets.py", least=1500, hz=999)
+        check_stacks(stacks, truth["stacks"])
+        inside = share(stacks, lambda stack: stack.in_greenlet())
+        assert inside > 0.3, "%.1f%% of the stacks end in a greenlet" % (100 * inside)
         return "pass"
 
     def short_lived(self):

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 """Every delivered sample is accounted for, and all outputs tell the same story."""
+import json
 import re
 import subprocess
 
@@ -30,6 +31,19 @@ def test_files(run):
     result, path, _ = run
     assert sorted(p.name for p in path.iterdir()) == ["x.folded", "x.pb.gz", "x.txt"]
     assert (path / "x.folded").read_text() == result.stdout
+
+
+@pytest.mark.parametrize("hz", [99, 4999])
+def test_samples_that_never_came(any_python, tmp_path, hz):
+    """The clock's rate, the CPUs and the time say how many there should be: what is missing is a number."""
+    with Target(any_python, "spinner.py", "spin") as target:
+        profile("-F", hz, "-d", 1, "-p", target.pid, "-o", tmp_path / "x.json").ok()
+    told = json.loads((tmp_path / "x.json").read_text())
+    c = told["counters"]
+    missing = told["frequency_hz"] * told["cpus"] * told["duration_s"] - c["delivered"]
+    if not c["note_rate_lowered"] and not c["note_kernel_rate"]:
+        # A period at both ends of each CPU may not be over.
+        assert missing - 2 * told["cpus"] - 2 <= c["note_missed"] <= max(missing, 0), told
 
 
 def test_report_totals(run):

@@ -17,16 +17,18 @@ import socket
 import sqlite3
 import subprocess
 import sys
+import time
 import threading
 import urllib.parse
 import urllib.request
 
 import pytest
 
+import fault_server
 import pprof_read
 import test_push
 from harness import (PATIENCE, PROGRAMS, PYPERF, REPO, Process, Profiler, clean_environment, find_go, find_tool,
-                     poll, profile, spend)
+                     import_pure, poll, profile, spend)
 
 AGENT = os.path.join(os.path.dirname(PYPERF), "pyperf-bpf-agent")
 SPIN = """
@@ -76,7 +78,7 @@ class Agent(Profiler):
         self.window = window
         self.configure(config)
         name = self.notified.getsockname().decode().replace("\0", "@")
-        super().__init__("--config", self.config, program=program, prefix=prefix,
+        super().__init__("--config", self.config, glue=False, program=program, prefix=prefix,
                          env=clean_environment(PYPERF_AGENT_SHORT_WINDOWS="1", NOTIFY_SOCKET=name,
                                                **environment))
         if ready:
@@ -510,18 +512,97 @@ def test_as_nobody(agents, directory):
     assert agent.messages("warning", "error") == []
 
 
+@pytest.fixture
+def small_group():
+    """A control group with 96 MiB of memory."""
+    for top, limit in (("/sys/fs/cgroup/memory", "memory.limit_in_bytes"), ("/sys/fs/cgroup", "memory.max")):
+        path = os.path.join(top, "pyperf-e2e-oom-%d" % os.getpid())
+        with contextlib.suppress(OSError):
+            os.mkdir(path)
+            if os.path.exists(os.path.join(path, limit)):
+                break
+            os.rmdir(path)
+    else:
+        pytest.skip("no control group with a memory limit can be made")
+    with open(os.path.join(path, limit), "w", encoding="ascii") as f:
+        f.write(str(96 << 20))
+    yield path
+
+    def gone():
+        with contextlib.suppress(OSError):
+            os.rmdir(path)
+        return not os.path.exists(path)
+    poll(gone, "an empty control group")
+
+
+GREEDY = """
+import os, sys
+with open(sys.argv[1] + "/cgroup.procs", "w") as f:
+    f.write(str(os.getpid()))
+print("ready", flush=True)
+kept = []
+for line in sys.stdin:
+    kept.append(b"x" * (int(line) << 20))
+    print("done", flush=True)
+"""
+
+
+def test_a_service_in_a_root_of_its_own(agents, tmp_path):
+    """The agent may not open files by mapping. After chroot() their names begin outside that root."""
+    root, python = tmp_path / "its-root", tmp_path / "its-python"
+    root.mkdir()
+    shutil.copy("/usr/bin/python3", python)  # a file that no other process has; Debian's is all of the interpreter
+    enter = ["unshare", "--mount", "--propagation", "private", "bash", "-c",
+             'root=$1; shift; mount --rbind / "$root" && exec chroot "$root" "$@"', "bash", root]
+    agent = agents()
+    with Process([*enter, python, "-c", SPIN % {"name": "rooted"}],
+                 env=clean_environment(OTEL_SERVICE_NAME="rooted", PYTHONHOME="/usr")) as target:
+        assert str(root) in open("/proc/%d/maps" % target.pid).read()
+        agent.wait_windows("rooted", 2)
+    agent.stop()
+    found = set().union(*(w.functions() for w in agent.windows() if w.service == "rooted"))
+    assert {"rooted_inner", "rooted_outer"} <= found, found
+
+
+def test_a_kill_for_lack_of_memory(agents, small_group):
+    """One page, for root alone, says which process ended, and how it grew before."""
+    agent = agents("log-level = debug\n")
+    readings = lambda: sum(m.startswith("resident memory of ") and m != "resident memory of 0 processes" for m in agent.messages())
+    with Process([sys.executable, "-c", GREEDY, small_group]) as target:
+        pid = target.pid
+        for mib in (1, 40):
+            target.process.stdin.write(b"%d\n" % mib)
+            assert target.read_line() == b"done\n"
+            before = readings()
+            poll(lambda: readings() >= before + 2, "two readings")
+        resident = int(open(f"/proc/{pid}/statm").read().split()[1]) * os.sysconf("SC_PAGESIZE") / (1 << 20)
+        target.process.stdin.write(b"400\n")
+        target.process.wait()
+        target.process.returncode = 0  # as was to be
+        poll(lambda: list(agent.dir.glob("oom-*.txt")), "a page")
+    page = next(agent.dir.glob("oom-*.txt"))
+    assert page.stat().st_mode & 0o777 == 0o600
+    poll(lambda: any("for lack of memory; " in m for m in agent.messages("warning")), "a line of the log")
+    text = page.read_text()
+    row = re.search(r"^ +%d  ([0-9.]+) MiB, \+([0-9.]+) MiB in [0-9]+ s  " % pid, text, re.M)
+    assert row and float(row[1]) == pytest.approx(resident, abs=1), text
+    # The first reading may find an interpreter that has hardly begun.
+    assert 38 < float(row[2]) < resident, text
+    agent.stop()
+
+
 def test_memory_budget(agents):
     """One that nothing can keep: it takes less, step by step, says so, and loses no sample and no name."""
     agent = agents("[budget]\nmemory = 1\nstacks = 3000\n", window=1)
     with service("less"):
-        poll(lambda: any("nothing to give back" in m for m in agent.messages()), "the last step")
+        poll(lambda: any("no more of it can be freed" in m for m in agent.messages()), "the last step")
         agent.wait_windows("less", 5)
     agent.stop()
     said = [m for m in agent.messages("warning") if "more than the budget of 1" in m]
-    steps = [re.search(": (symbols are not kept|from .* stacks)|(nothing to give back)", m) for m in said]
+    steps = [re.search(": (symbols are no longer kept|from .* stacks)|(no more of it can be freed)", m) for m in said]
     assert [s[1] or s[2] for s in steps[:5]] == [
-        "symbols are not kept", "from 3000 down to 1500 stacks", "from 1500 down to 750 stacks",
-        "from 750 down to 500 stacks", "nothing to give back"]
+        "symbols are no longer kept", "from 3000 down to 1500 stacks", "from 1500 down to 750 stacks",
+        "from 750 down to 500 stacks", "no more of it can be freed"]
     for w in [w for w in agent.windows() if w.service == "less"][1:-1]:
         assert {"less_inner", "less_outer"} <= w.functions(), w.functions()
 
@@ -589,7 +670,7 @@ def test_cpu_budget_finds_out_what_is_dear(agents, failing_batch):
         poll(lambda: steps("down"), "a lower frequency")
         poll(lambda: steps("back up"), "the configured frequency")
         poll(lambda: metric("window_length_seconds") > 1, "longer windows")
-        assert any(re.search(r"sampling is not what takes it: windows are 2 times as long", m) for m in agent.messages())
+        assert any(re.search(r"sampling is not the cause: windows become 2 times as long", m) for m in agent.messages())
         file.unlink()
         poll(lambda: metric("window_length_seconds") == 1, "windows as they were")
         poll(lambda: metric("frequency_hz") == 99, "what /metrics says of it")
@@ -622,6 +703,68 @@ def get(agent, path):
     connection.close()
     assert answer.status == 200, (path, answer.status, data)
     return data
+
+
+def loop_figures(agent, parser):
+    """The figures of event loops: {service: {"buckets": {upper bound: iterations}, "count": .., "sum": .., "slow": .., "slow_s": ..}}."""
+    found = collections.defaultdict(lambda: {"buckets": {}})
+    kinds = {"_count": "count", "_sum": "sum"}
+    for family in parser.text_string_to_metric_families(get(agent, "/metrics").decode()):
+        for sample in family.samples if family.name.startswith("pyperf_event_loop_") else ():
+            of = found[sample.labels["service"]]
+            if sample.name.endswith("_bucket"):
+                assert family.type == "histogram" and family.name == "pyperf_event_loop_iteration_seconds"
+                of["buckets"][float(sample.labels["le"])] = sample.value
+            elif family.type == "histogram":
+                of[kinds[sample.name[len(family.name):]]] = sample.value
+            else:
+                of["slow_s" if "seconds" in sample.name else "slow"] = sample.value
+    return dict(found)
+
+
+def test_event_loops(agents, python):
+    """Iterations by service, against what the program's own clock says of each."""
+    name = 'the "shop" of \\2'
+    parser = import_pure("prometheus_client.parser")
+    agent = agents("events = cpu-clock, off-cpu\n", window=1)
+    with service("omega"), Process([python, PROGRAMS / "looping.py"], env=clean_environment(OTEL_SERVICE_NAME=name)) as loop:
+        poll(lambda: loop_figures(agent, parser).get(name, {"count": 0})["count"] > 20, "iterations that are known")
+        loop.process.stdin.write(b"block\n")
+        true = json.loads(loop.read_line())
+        ours, since = true["all"], true["all"][true["since"]:]
+        slow = [s for s in since if s >= 0.1]
+        assert len(slow) >= 9, true
+        bound, figures, blocking = 2 ** 14 / 1e6, {}, sum(s >= 2 ** 14 / 1e6 for s in since)
+
+        def all_are_there():
+            nonlocal figures
+            figures = loop_figures(agent, parser)
+            return figures[name]["count"] - figures[name]["buckets"][bound] >= blocking
+
+        poll(all_are_there, "all iterations of 20 ms")
+        agent.stop()
+    assert set(figures) == {name}, figures
+    of = figures[name]
+    buckets = sorted(of["buckets"].items())
+    assert len(buckets) > 8 and buckets[-1] == (float("inf"), of["count"])
+    assert [n for _, n in buckets] == sorted(n for _, n in buckets)
+    # None is shorter than the program says; a thread may lose its CPU between its clock and its poll.
+    assert len(slow) <= of["slow"] <= 1.3 * sum(s >= 0.1 for s in ours) + 1, (figures, true)
+    assert sum(slow) <= of["slow_s"] <= 1.3 * sum(s for s in ours if s >= 0.1) + 0.3, (figures, true)
+    assert of["slow_s"] <= of["sum"] and len(since) <= of["count"]
+    for bound, below in buckets[:-1]:
+        if bound >= 0.01:
+            above = of["count"] - below
+            assert sum(s >= bound for s in since) <= above <= 1.3 * sum(s >= 0.8 * bound for s in ours) + 2, (bound, figures, true)
+
+
+def test_no_event_loops_without_waits(agents, any_python):
+    """They are seen by an event that counts waits; else there are no figures that would say zero."""
+    agent = agents(window=1)
+    with service("rho"), Process([any_python, PROGRAMS / "looping.py"]):
+        agent.wait_windows("rho", 2)
+        assert b"event_loop" not in get(agent, "/metrics")
+        agent.stop()
 
 
 def test_endpoint(agents, tmp_path):
@@ -853,6 +996,7 @@ def test_a_window_has_all_events(agents, tmp_path):
                        "url = http://127.0.0.1:%d/{id}.pb.gz\n[push.there]\nkind = otlp\nmax-windows = 1\n"
                        "url = http://127.0.0.1:%d\n" % (server.server_port, server.server_port))
         agent.wait_windows("mu", 3)
+        poll(lambda: sum(w.profile["totals"]["page-faults"] for w in agent.windows() if w.service == "mu") > 512, "page faults")
         assert json.loads(get(agent, "/api/services"))["values"] == ["cpu-clock", "page-faults"]
         pages = [get(agent, "/flame?service=mu" + value).decode() for value in ("", "&value=page-faults")]
         assert ['"many":"%s"' % noun in page for page in pages for noun in ("samples", "page faults")] == \
@@ -888,6 +1032,126 @@ def test_a_window_has_all_events(agents, tmp_path):
         pushed += pprof_read.read(file)["totals"]["samples"]
     assert pushed == samples
     assert otlp_totals(server.posted, "mu") == {t: totals[t] for t in ("samples", "page-faults")}
+
+
+WAITER = """
+import ctypes, os, select, sys, threading, time
+def holder_sleeps():
+    ctypes.PyDLL(None).usleep(20000)
+def spins_and_waits():
+    while True:
+        pass
+def sleeps_long():
+    while True:
+        time.sleep(0.2)
+def holds():
+    while True:
+        holder_sleeps()
+        time.sleep(0.01)
+for f in (spins_and_waits, sleeps_long, holds):
+    threading.Thread(target=f, daemon=True).start()
+os.write(1, b"ready\\n")
+select.select([0], [], [])
+os._exit(0)
+"""
+SLEEPER = """
+import os, select, sys
+def naps():
+    while not select.select([0], [], [], 0.1)[0]:
+        pass
+os.write(1, b"ready\\n")
+naps()
+"""
+# What waits are called: the label __name__, sample types and the type of the period.
+SERIES_TYPES = {
+    "process_cpu": (["samples/count", "cpu/nanoseconds"], "cpu/nanoseconds"),
+    "off_cpu": (["samples/count", "off_cpu/nanoseconds"], "off_cpu/nanoseconds"),
+    "block": (["contentions/count", "delay/nanoseconds"], "contentions/count"),
+    "mutex": (["contentions/count", "delay/nanoseconds"], "contentions/count"),
+}
+
+
+def series_totals(bodies, fields, name, path):
+    """Seconds by __name__ of what was pushed for a service, and the functions in it; no id comes twice."""
+    totals, functions, ids = collections.Counter(), collections.defaultdict(set), []
+    for body in bodies:
+        for series in pprof_read.message(body, fields)["series"]:
+            labels = series["labels"] if isinstance(series["labels"], list) else series["labels"]["labels"]
+            labels = {la["name"].decode(): la["value"].decode() for la in labels}
+            sample, = series["samples"]
+            ids.append(sample.get("id", len(ids)))
+            if labels["service_name"] != name:
+                continue
+            path.write_bytes(sample["raw_profile"])
+            read = pprof_read.read(path)
+            types, period = SERIES_TYPES[labels["__name__"]]
+            assert read["types"] == types and read["period_type"] == period, read["types"]
+            totals[labels["__name__"]] += read["totals"][types[1].split("/")[0]] / 1e9
+            functions[labels["__name__"]] |= {f["func"] for s in read["samples"] for f in s["stack"]}
+    assert len(set(ids)) == len(ids)
+    return totals, functions
+
+
+def test_waits(agents, tmp_path):
+    """Waits and the GIL beside the clock: in windows, store and page, and pushed under the names that backends have for them."""
+    with contextlib.ExitStack() as stack:
+        servers = {}
+        for kind in ("pyroscope", "otlp", "put"):
+            server = servers[kind] = stack.enter_context(http.server.ThreadingHTTPServer(("127.0.0.1", 0), Backend))
+            server.bodies, server.posted = [], []
+            threading.Thread(target=server.serve_forever, daemon=True).start()
+            stack.callback(server.shutdown)
+        parca = stack.enter_context(fault_server.GrpcServer())
+        stack.enter_context(Process([sys.executable, "-c", WAITER], env=clean_environment(OTEL_SERVICE_NAME="nu")))
+        stack.enter_context(Process([sys.executable, "-c", SLEEPER], env=clean_environment(OTEL_SERVICE_NAME="xi")))
+        agent = agents("events = cpu-clock, off-cpu, gil\n[budget]\ncpu = 50\n[store]\nenabled = yes\n" + "".join(
+            "[push.%s]\nkind = %s\nmax-windows = 1\nurl = http://127.0.0.1:%d%s\n" % (
+                kind, kind, server.server_port, "/{id}.pb.gz" if kind == "put" else "") for kind, server in servers.items())
+            + "[push.parca]\nkind = parca\nurl = %s\n" % parca.url)
+        agent.wait_windows("nu", 3)
+        agent.wait_windows("xi", 2)
+        assert json.loads(get(agent, "/api/services"))["values"] == ["cpu-clock", "off-cpu", "gil", "gil-held"]
+        page = get(agent, "/flame?service=nu&value=gil-held").decode()
+        assert "holder_sleeps" in page and "waits: sleep" in page
+        samples = agent.stop()
+    windows = [w for w in agent.windows() if w.service == "nu"]
+    totals, waits = collections.Counter(), collections.Counter()
+    for w in windows:
+        assert w.profile["totals"]["samples"] == w.samples
+        totals.update(w.profile["totals"])
+        for sample in w.profile["samples"]:
+            names = [f["func"] for f in sample["stack"]]
+            waits["sleeps_long"] += sample["values"]["off-cpu"] * ("sleeps_long" in names and "[waits: sleep]" in names)
+    elapsed = sum(w.duration for w in windows)
+    assert 0.8 * elapsed < waits["sleeps_long"] < 1.1 * elapsed
+    assert totals["gil"] > 0.2 * elapsed and totals["gil-held"] == pytest.approx(totals["gil"], rel=0.2)
+    assert sum(w.samples for w in agent.windows()) == samples
+    stored = tmp_path / "stored.pb.gz"
+    report = subprocess.run([PYPERF, "report", "--store", agent.dir / "store.db", "--service", "nu", "-o", stored], capture_output=True, text=True)
+    assert report.returncode == 0, report.stderr
+    assert pprof_read.read(stored)["totals"]["off-cpu"] == totals["off-cpu"]
+    sums = {"process_cpu": totals["cpu"], "off_cpu": totals["off-cpu"], "block": totals["gil"], "mutex": totals["gil-held"]}
+    for bodies, fields in ((servers["pyroscope"].posted, test_push.PUSH_REQUEST),
+                           ([request.body for request in parca.taken], test_push.WRITE_RAW_REQUEST)):
+        pushed, functions = series_totals(bodies, fields, "nu", tmp_path / "series.pb.gz")
+        assert pushed == {name: pytest.approx(ns / 1e9) for name, ns in sums.items()}
+        assert "holder_sleeps" in functions["mutex"] and "sleeps_long" in functions["off_cpu"]
+        assert "[waits: GIL]" in functions["block"] and "[waits: sleep]" not in functions["block"]
+    otlp = otlp_totals(servers["otlp"].posted, "nu")
+    assert otlp == {"samples": totals["samples"], "off_cpu": totals["off-cpu"], "gil": totals["gil"], "gil-held": totals["gil-held"]}
+
+
+def test_waits_that_exclude_each_other(agents, tmp_path):
+    for value, words in (("cpu-clock, off-cpu, wall", "exclude each other"), ("cpu-clock, growth", "pyperf-bpf memory"),
+                         ("off-cpu", "cpu-clock or task-clock first"), ("cpu-clock, page-faults, off-cpu, gil", "counts as two")):
+        file = tmp_path / "bad.conf"
+        file.write_text("[agent]\nevents = %s\n" % value)
+        done = subprocess.run([AGENT, "--config", file, "--check-config"], capture_output=True, text=True)
+        assert done.returncode and ":2: events: " in done.stderr and words in done.stderr, done.stderr
+    file.write_text("[agent]\nevents = cpu-clock, gil\n")
+    printed = subprocess.run([AGENT, "--config", file, "--print-config"], capture_output=True, text=True, check=True).stdout
+    file.write_text(printed)
+    assert subprocess.run([AGENT, "--config", file, "--print-config"], capture_output=True, text=True, check=True).stdout == printed
 
 
 def test_an_endpoint_that_cannot_be_had_is_tried_again(agents, tmp_path):
@@ -943,15 +1207,24 @@ def test_standing_still_is_said_with_what_it_waits_for(standing):
     agent.stop()
 
 
-def test_a_second_sigterm_ends_it_at_once(standing):
-    """Also when nothing else can be had of it."""
+def test_one_sigterm_is_enough(standing):
+    """It ends by itself when nothing else can be had of it, and says what kept it."""
     agent, _ = standing
     os.kill(agent.pid, signal.SIGTERM)
-    poll(lambda: any("a second signal ends the agent at once" in m for m in agent.messages("warning")),
-         "what keeps it from ending")
-    assert agent.process.poll() is None
-    os.kill(agent.pid, signal.SIGTERM)
     assert agent.process.wait(PATIENCE) == -signal.SIGTERM
+    assert any("sampling has stood still" in m and "the agent ends without it" in m for m in agent.messages("warning"))
+    assert any("nothing moved for 2 s" in m for m in agent.messages("error"))
+
+
+def test_a_second_sigterm_ends_it_at_once(standing):
+    agent, _ = standing
+    os.kill(agent.pid, signal.SIGTERM)
+    begin = time.monotonic()
+    while agent.process.poll() is None and time.monotonic() < begin + PATIENCE:
+        os.kill(agent.pid, signal.SIGTERM)
+        time.sleep(0.02)
+    assert agent.process.wait(PATIENCE) == -signal.SIGTERM
+    assert not any("nothing went on" in m for m in agent.messages("error"))
 
 
 @pytest.mark.parametrize("text,said", [

@@ -81,6 +81,14 @@ def test_metrics(server):
     assert values["pyperf_push_latency_seconds_sum", "central"] == 0.25
     assert values["pyperf_push_failing", "central"] == 1 and values["pyperf_push_failing", "s3"] == 0
     assert values["pyperf_push_dropped_windows_total", "s3", "size"] == 0
+    buckets = {b: n for (name, service, b), n in ((k, v) for k, v in values.items() if k[0].endswith("_bucket")) if service == "shop"}
+    assert buckets["0.000256"] == 0 and buckets["0.001024"] == 4 and buckets["0.004096"] == 5 and buckets["0.131072"] == 5
+    assert buckets["0.262144"] == buckets["8.388608"] == 6 and buckets["+Inf"] == 7 and len(buckets) == 13
+    assert values["pyperf_event_loop_iteration_seconds_sum", "shop"] == 1.5
+    assert values["pyperf_event_loop_iteration_seconds_count", "shop"] == 7
+    assert values["pyperf_event_loop_slow_iterations_total", "shop"] == 2
+    assert values["pyperf_event_loop_slow_seconds_total", "shop"] == 1.25
+    assert values["pyperf_event_loop_slow_iterations_total", 'a "b" \\'] == 0
     delivered = values["pyperf_samples_counted_total",]
     for name in "filtered", "lost":
         delivered += sum(s.value for s in families["pyperf_samples_" + name].samples)
@@ -91,7 +99,7 @@ def test_metrics(server):
         assert family.documentation.endswith("."), name
         assert re.fullmatch(r"(pyperf|process)(_[a-z]+)+", name), name
         assert not re.search("_(total|sum|count|bucket|info_total|ms|milliseconds|kb)$", name), name
-        assert family.type in ("counter", "gauge", "summary"), name
+        assert family.type in ("counter", "gauge", "summary", "histogram"), name
         assert len({(s.name, *s.labels.items()) for s in family.samples}) == len(family.samples)
         if family.type == "counter":
             assert "# TYPE %s_total counter\n" % name in text
@@ -254,8 +262,21 @@ def test_token(tmp_path):
         assert server.status("/metrics", Authorization="Bearer third") == 200
     assert "s3cret" not in server.errors and "third" not in server.errors
     token.write_text("\n")
-    assert "no token" in refused(token_file=token)
+    assert "not a token" in refused(token_file=token)
     assert "No such file" in refused(token_file=tmp_path / "none")
+
+
+def test_own_token(tmp_path):
+    """Figures need none that the agent has made itself; but those that name services do."""
+    with Server(own_token=tmp_path) as server:
+        token = (tmp_path / "token").read_text().strip()
+        status, _, without = server.get("/metrics")
+        assert status == 200 and b"pyperf_samples_total" in without
+        status, _, body = server.get("/metrics", Authorization="Bearer " + token)
+        assert status == 200 and b'pyperf_event_loop_slow_iterations_total{service="shop"} 2' in body
+        assert b"shop" not in without and b"event_loop" not in without
+        wrong = server.get("/metrics", Authorization="Bearer x" + token)
+        assert wrong[0] == 200 and b"event_loop" not in wrong[2]
 
 
 def certificate(path, name):

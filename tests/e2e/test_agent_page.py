@@ -12,6 +12,7 @@ import urllib.parse
 import pytest
 
 import harness
+import pprof_read
 import pprof_write
 import webdriver
 from agent_server import Server
@@ -142,10 +143,24 @@ def test_profile_of_a_range(server, filled):
     assert "1350" in next(line for line in top.stdout.splitlines() if "slow" in line), top.stdout
 
 
+def test_profile_of_the_whole_host(server):
+    """Of each service one process, named after it, with as many samples as the service has."""
+    status, _, body = query(server, "/api/profile", all=1, **{"from": "-1h"})
+    assert status == 200, body
+    found = {}
+    for sample in pprof_read.parse(gzip.decompress(body))["samples"]:
+        name = sample["labels"]["comm"]
+        found[name] = found.get(name, 0) + sample["values"]["samples"]
+    services = ask(server, "/api/services", **{"from": "-1h"})["services"]
+    assert found == {s["name"]: s["samples"] for s in services} and len(found) == 3
+
+
 def test_refuses(server):
     for path, args, want in [
             ("/api/services", {"from": "tomorrow"}, 400), ("/api/services", {"buckets": "241"}, 400),
             ("/api/services", {"from": "now", "to": "-1h"}, 400), ("/flame", {}, 400),
+            ("/flame", {"service": "web", "all": "1"}, 400), ("/api/profile", {"all": "0"}, 400),
+            ("/flame", {"all": "1", "from": "1", "to": "2"}, 404),
             ("/flame", {"service": "web", "from": "1", "to": "2"}, 404),
             ("/flame", {"service": "web", "from": "-1h", "base_from": "1", "base_to": "2"}, 404),
             ("/api/profile", {"service": "nobody"}, 404), ("/flame", {"service": "x" * 2000}, 400)]:
@@ -221,14 +236,22 @@ def names(browser):
     return browser.js("return [...document.querySelectorAll('#services .name')].map((e) => e.textContent)")
 
 
-def test_choose_a_service(page):
+def test_choose_a_service(page, server):
     browser = page()
     assert names(browser) == ["web", "worker <b>", HOSTILE]
     assert "3 services" in browser.text("#headline")
-    assert browser.text("#nothing") == "Choose a service."
+    browser.wait("return document.querySelector('#service').innerText === 'web'")  # the biggest, until one is chosen
+    assert browser.js("return document.querySelector('#services [aria-selected=true] .name').innerText") == "web"
+    # Half an hour of samples in the last hour: the pictures begin where those do.
+    wide = browser.js("return [...document.querySelectorAll('#services svg, #series')].map((e) => e.viewBox.baseVal.width)")
+    steps = 3600 / ask(server, "/api/services", **{"from": "-1h", "buckets": 40})["step"]
+    assert all(0.4 * steps < w <= 0.6 * steps for w in wide[:-1]), wide
+    browser.click("#services li:nth-child(2)")
+    browser.wait("return document.querySelector('iframe')?.src.includes('service=worker')")
     browser.click("#services li")
-    functions = in_frame(browser, FUNCTIONS)
+    functions = in_frame(browser, FUNCTIONS, "q.get('service') === 'web'")
     assert {"main", "slow", "fast"} <= set(functions)
+    assert in_frame(browser, "return Math.abs(document.querySelector('main').getBoundingClientRect().bottom - innerHeight) < 2")
     assert browser.text("#service") == "web" and "region=<i>eu</i>" in browser.text("#labels")
     assert "service=web" in browser.js("return location.search")
     assert browser.js("return document.querySelectorAll('#series rect').length") > 20
@@ -237,6 +260,29 @@ def test_choose_a_service(page):
     assert "fast" not in in_frame(browser, FUNCTIONS, "q.get('to') - q.get('from') === 900")
     browser.post("/back")
     assert "fast" in in_frame(browser, FUNCTIONS, "q.get('to') - q.get('from') === 3600")
+
+
+def test_whole_host(page, server):
+    """All services in one picture, which Back, a copied link and the keyboard know, too."""
+    browser = page()
+    browser.wait("return document.querySelector('#service').innerText === 'web'")
+    browser.click("#all")
+    functions = in_frame(browser, FUNCTIONS, "q.get('all') === '1'")
+    assert {"main", "slow", "fast", "job", HOSTILE} <= set(functions)
+    assert in_frame(browser, "return document.querySelector('#bytask').ariaPressed") == "true"  # services are apart
+    assert browser.text("#service") == "Whole host" and browser.text("#labels") == ""
+    assert browser.js("return document.querySelector('#all').ariaPressed") == "true"
+    assert browser.js("return document.querySelectorAll('#services [aria-selected=true]').length") == 0
+    assert "all=1" in browser.js("return location.search") and "service=" not in browser.js("return location.search")
+    browser.post("/back")
+    assert "job" not in in_frame(browser, FUNCTIONS, "q.get('service') === 'web'")
+    assert browser.js("return document.querySelector('#all').ariaPressed") == "false"
+    browser.press("a")
+    assert "job" in in_frame(browser, FUNCTIONS, "q.get('all') === '1'")
+    browser = page("?all=1&range=15m&base=before")
+    in_frame(browser, "return document.querySelector('#table')", "q.get('base-from') && q.get('all') === '1'")
+    browser.click("#services li")
+    browser.wait("return document.querySelector('iframe')?.src.includes('service=web')")
 
 
 # What the page does each half minute is done when the test says so, and answers about a service wait for that, too.

@@ -95,6 +95,16 @@ def test_python_process(python):
     assert "a whole stack was validated" in result.stdout
 
 
+def test_lone_number(any_python):
+    """As `dump` takes it."""
+    with Target(any_python, "spinner.py", NAME) as target:
+        result = check(target.pid)
+    assert result.returncode == 0 and "a whole stack was validated" in result.stdout, result
+    for words, message in ((["app"], "'app' is not the number"), (["-p", 1, 2], "unexpected '2'"), ([1, 2], "unexpected '2'")):
+        result = check(*words)
+        assert result.returncode == 2 and message in result.stderr and result.stderr.count("\n") == 1, result
+
+
 def test_not_python():
     with subprocess.Popen(["sleep", "60"]) as sleeper:
         try:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 """pyperf-bpf diff: two profiles, of which the test knows what differs."""
 import json
+import re
 import subprocess
 
 import pytest
@@ -55,6 +56,19 @@ def test_no_change(directory):
         assert "self time" not in text and "total time" not in text
 
 
+def test_fail_over(pair):
+    """A gate: status 3, and the function that takes most more, in own time or in all."""
+    done = diff("--fail-over", "5%", *pair, status=3)
+    assert "slower in /srv/app.py takes 8.3 percentage points more" in done.stderr
+    assert done.stdout == diff(*pair).stdout and done.stderr.count("\n") == 1
+    for limit in "9%", "9", "100":
+        assert not diff("--fail-over", limit, *pair).stderr
+    assert "% of all time more" in diff("--absolute", "--fail-over", "5", *pair, status=3).stderr
+    diff("--fail-over", "5%", pair[1], pair[1])
+    for wrong in "x", "0", "-1", "101%", "":
+        assert diff("--fail-over", wrong, *pair, status=2).stderr.count("\n") == 1
+
+
 def test_absolute(pair):
     text = diff("--absolute", *pair).stdout
     assert "seconds of CPU time" in text and " +1.00 " in text
@@ -70,6 +84,38 @@ def test_folded(pair):
                       "rare": (2, 3)}
 
 
+PRICES = """
+import sys, time
+def price(): return sum(i * i for i in range(3000))
+def route(): return price() if ROUND % 2 else [price() for _ in range(TIMES)]
+end = time.process_time() + 1.5
+ROUND, TIMES = 0, int(sys.argv[1])
+while time.process_time() < end:
+    ROUND += 1
+    route()
+"""
+
+
+def test_moved_by_a_deploy(any_python, directory):
+    """A release in a directory of its own: what did not change is neither new nor gone."""
+    for release, times in ("r1", 1), ("r2", 3):
+        (directory / release / "shop").mkdir(parents=True)
+        (directory / release / "shop" / "cart.py").write_text(PRICES)
+        harness.profile("-F", 999, "-o", directory / (release + ".pb.gz"), "--", any_python, "-B",
+                        directory / release / "shop" / "cart.py", times).ok()
+    pair = directory / "r1.pb.gz", directory / "r2.pb.gz"
+    text = diff(*pair).stdout
+    assert "Matched across directories: %s/r1 -> %s/r2\n" % (directory, directory) in text
+    assert not re.search(r" (new|gone) +(price|route) ", text), text
+    out = directory / "d.json"
+    diff(*pair, "-o", out)
+    rows = [f for f in json.loads(out.read_text())["functions"] if f["function"] in ("price", "route")]
+    assert len(rows) == 2 and all(f["total"]["samples_before"] and f["total"]["samples_after"] for f in rows)
+    text = diff("--trim-path", directory / "r1", "--trim-path", directory / "r2", *pair, "-o", out).stdout
+    assert "Matched across" not in text
+    assert {f["file"] for f in json.loads(out.read_text())["functions"] if f["function"] == "price"} == {"shop/cart.py"}
+
+
 def test_json(pair, directory):
     out = directory / "d.json"
     diff(*pair, "-o", out)
@@ -78,6 +124,22 @@ def test_json(pair, directory):
     changed = {n for n, f in rows.items() if f["self"]["significant"]}
     assert changed == {"slower", "old", "new", "same"}
     assert rows["main"]["total"]["change"] == 0 and rows["rare"]["self"]["samples_after"] == 3
+
+
+def test_markdown(pair, directory):
+    """A bounded table, which ends with the next command; a name cannot leave its cell."""
+    text = diff("--markdown", *pair).stdout
+    rows = [line.split(" | ") for line in text.splitlines() if line.startswith("| ") and "`" in line]
+    assert {row[4] for row in rows} >= {"`slower`", "`new`", "`old`"} and all(len(row) == 6 for row in rows), text
+    assert text.splitlines()[-1].startswith("Next: `pyperf-bpf diff ")
+    profile_of(directory / "a.pb.gz", HOSTILE)
+    profile_of(directory / "b.pb.gz", ["f%d" % i for i in range(500)])
+    for text in (diff("--markdown", directory / "a.pb.gz", directory / "b.pb.gz").stdout,
+                 subprocess.run([harness.PYPERF, "report", "--markdown", directory / "a.pb.gz"], text=True,
+                                capture_output=True, check=True).stdout):
+        assert len(text.splitlines()) < 80
+        for line in text.splitlines():
+            assert line.count("`") % 2 == 0 and "\x1b" not in line, line
 
 
 def test_hostile(directory):

@@ -14,6 +14,7 @@ from harness import Target, poll
 from test_formats import validate
 from test_trust import Elf, find, forged_target, library_of
 
+SEVERAL = 7
 SCHEMA = json.loads((harness.REPO / "docs" / "dump.schema.json").read_text())
 ALL = ("sleeping", "reading", "locking", "in_ctypes", "hashing", "spinning", "foreign")
 AT_REST = {"sleeping": {"clock_nanosleep", "pselect6", "select"}, "reading": {"read"},
@@ -194,7 +195,9 @@ def test_hidden(any_python, tmp_path):
     """A sample that could not read a page, which the kernel may be moving, is not taken for the stack: the next one can."""
     library = harness.compile_c(tmp_path / "hide.so", "hide.c", "-shared", "-fPIC")
     with Target(any_python, "states.py", "hiding:%s" % library) as target:
-        sampled = [dump_until(target.pid, running, "a sample of it") for _ in range(6)]
+        # Whether it had the GIL is not known of one that was interrupted since.
+        sampled = [dump_until(target.pid, lambda ts: any(t["state"] == "running" for t in ts.values()), "a sample of it")
+                   for _ in range(6)]
         truth = truth_of(target)
     tid, = (tid for tid, true in truth.items() if true["label"] == "hiding")
     for threads in sampled:
@@ -286,7 +289,69 @@ def test_wrong_pids():
         pass
     for args, status, word in (((gone.pid,), 1, b"no such process"), ((2, "--native"), 1, b""),
                                ((), 2, b"missing"), (("x",), 2, b"'x'"), ((0,), 2, b"'0'"),
-                               ((os.getpid(), 1), 2, b"One process")):
+                               ((os.getpid(), 1), 2, b"several processes: -p")):
         result = dump(*args)
         assert (result.returncode, result.stdout) == (status, b""), result
         assert word in result.stderr and result.stderr.count(b"\n") == 1, result
+
+
+def test_several_processes(any_python):
+    """Equal stacks are counted once over processes: of seven ranks, one is not where the others are."""
+    with Target(any_python, "ranks.py", SEVERAL) as target:
+        def found(*which):
+            done = dump(*which)
+            assert done.returncode == 0, done
+            return done.stdout.decode()
+
+        def settled_ranks():
+            text[:] = [found("-p", target.pid, "--children")]
+            return "%d of %d in all_reduce (" % (SEVERAL - 1, SEVERAL + 1) in text[0]
+        text = []
+        poll(settled_ranks, "the ranks to wait")
+        assert "1 of %d in load_batch (" % (SEVERAL + 1) in text[0]
+        head, *groups = text[0].split("\n\n")
+        assert head.startswith("%d processes, %d threads" % (SEVERAL + 1, SEVERAL + 1))
+        assert groups[0].startswith("%d of %d threads: sleeping in read\n    processes " % (SEVERAL - 1, SEVERAL + 1))
+        assert groups[0].count("all_reduce (") == 1 and "load_batch" not in groups[0]
+        both = json.loads(found("--json", "-p", target.pid, "--children"))
+        for process in both:
+            check(process, SCHEMA)
+        assert len(both) == SEVERAL + 1 and target.pid in {p["pid"] for p in both}
+        two = ",".join(str(p["pid"]) for p in both[:2])
+        assert {p["pid"] for p in json.loads(found("--json", "-p", two))} == {p["pid"] for p in both[:2]}
+        named = json.loads(found("--json", "--name", "^ranks[.]py$"))
+        assert {p["pid"] for p in named} >= {p["pid"] for p in both}
+        ranks = set(json.loads(target.end()))
+    assert ranks == {p["pid"] for p in both} - {target.pid}
+    refused = dump("--name", "^no-such-name$")
+    assert refused.returncode == 1 and refused.stderr.count(b"\n") == 1
+    assert dump("-p", 1, 2).returncode == 2
+
+
+def test_crowd(tmp_path):
+    """More threads than a sample looks at to find its own: the oldest, which come last in Python's list, have their
+    stacks, too, and a terminal sees how far it is."""
+    log = open(tmp_path / "seen", "w+b")
+    master, slave = os.openpty()
+    with harness.Process([harness.sys.executable, harness.PROGRAMS / "crowd.py", 4300], stderr=log) as crowd:
+        run = subprocess.Popen([harness.PYPERF, "dump", str(crowd.pid)], stdout=log, stderr=slave,
+                               env=harness.clean_environment())
+        os.close(slave)
+        said = b"".join(iter(lambda: read_terminal(master), b""))
+        assert run.wait(timeout=harness.PATIENCE) == 0
+    os.close(master)
+    log.seek(0)
+    text = log.read()
+    log.close()
+    assert b"too-many-python-threads" not in text
+    main, first = re.split(rb"\n(?=Thread )", text)[1:3]
+    assert b"crowd.py" in main and b"held" in first, text[:1000]
+    assert re.search(rb"dump: \d+ of 4301 threads", said), said[-1000:]
+
+
+def read_terminal(fd):
+    """b"": nobody has it open any more, which a terminal says by EIO."""
+    try:
+        return os.read(fd, 4096)
+    except OSError:
+        return b""

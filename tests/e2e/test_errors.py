@@ -45,7 +45,7 @@ def test_usage(args):
     assert args[0].lstrip("-") in line
 
 
-@pytest.mark.parametrize("name", ["x", "x.xyz", "x.pb", "x.folded.gz", ".folded/x"])
+@pytest.mark.parametrize("name", ["x", "x.xyz", "x.pbz", "x.folded.gz", ".folded/x"])
 def test_unknown_suffix(name, directory):
     line = fails(2, "-o", directory / name)
     assert name in line
@@ -158,3 +158,40 @@ def test_full_disk(directory, any_python):
         assert sorted(p.name for p in directory.iterdir()) == ["filler", "x.folded"]
     finally:
         subprocess.run(["umount", str(directory)], check=True)
+
+
+# System calls of a start, the error that each may give, and which of the first ones of each thread fail.
+FAILURES = [("openat", "EMFILE", (9, 14, 20, 27)), ("bpf", "EPERM", (1, 5, 30)), ("perf_event_open", "EMFILE", (1, 3)),
+            ("socketpair", "EMFILE", (1,)), ("clone3", "EAGAIN", (1, 2)), ("epoll_create1", "EMFILE", (1, 2)),
+            ("epoll_ctl", "ENOMEM", (1, 3))]
+
+
+def failing(call, error, *which):
+    """What runs the profiler so that a system call fails."""
+    if not shutil.which("strace"):
+        pytest.skip("no strace")
+    return ["strace", "-f", "-qq", "-o", "/dev/null", "-e", "signal=none", "-e", "trace=" + call, "-e",
+            "inject=%s:error=%s%s" % (call, error, "".join(":when=%d" % n for n in which))]
+
+
+@pytest.mark.parametrize("call, error, which", FAILURES, ids=[f[0] for f in FAILURES])
+def test_a_failing_call(directory, any_python, call, error, which):
+    """A message and a failure, or a profile: no crash, no hang, no success without a result."""
+    out = directory / "x.folded"
+    with Target(any_python, "spinner.py", "spin") as target:
+        for n in which:
+            out.unlink(missing_ok=True)
+            result = Profiler("-q", "-F", 499, "-d", 0.5, "-p", target.pid, "-o", out, prefix=failing(call, error, n)).wait()
+            assert result.status in (0, 1), (call, n, result.status, result.stderr)
+            if result.status:
+                assert "pyperf-bpf: " in result.stderr, (call, n, result.stderr)
+            else:
+                assert out.stat().st_size, (call, n, result.stderr)
+
+
+def test_unknown_number_of_cpus(directory, any_python):
+    """The kernel writes a value for each CPU, whatever we have room for."""
+    path = "/sys/devices/system/cpu/possible"
+    with Target(any_python, "spinner.py", "spin") as target:
+        result = Profiler("-d", 0.1, "-p", target.pid, prefix=[*failing("openat", "EMFILE"), "-P", path]).wait()
+    assert result.status == 1 and path in result.stderr, (result.status, result.stderr)

@@ -1,12 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 """Which processes are sampled, and what a stack shows."""
 import contextlib
+import json
 import os
+import re
+import secrets
+import subprocess
+import uuid
 from pathlib import Path
 
 import pytest
 
-from harness import HZ, Target, poll, profile, profile_target, total
+from harness import HZ, Profiler, Target, poll, profile, profile_target, total
 
 
 @pytest.fixture
@@ -51,16 +56,129 @@ def test_comm(spin):
 
 
 def test_without_children(any_python):
-    result, _ = profile_target(any_python, "family.py", seconds=2)
+    result, _ = profile_target(any_python, "family.py", seconds=2, options=["--no-children"])
     names = {f.name for s in result.stacks for f in s.python()}
     assert "parent_work" in names and not names & {"child_work", "elder_work"}
 
 
-def test_children(any_python):
-    result, _ = profile_target(any_python, "family.py", seconds=2, options=["--children"])
+@pytest.mark.parametrize("options", [[], ["--children"]])
+def test_children(any_python, options):
+    result, _ = profile_target(any_python, "family.py", seconds=2, options=options)
     names = {f.name for s in result.stacks for f in s.python()}
     assert {"parent_work", "child_work", "elder_work"} <= names
     result.complete()
+
+
+WRAPPERS = {"sh": ["sh", "-c", '"$@"; true', "sh"], "timeout": ["timeout", "600"],
+            "two": ["sh", "-c", 'timeout 600 "$@"; true', "sh"]}
+
+
+@pytest.mark.parametrize("wrapper", WRAPPERS.values(), ids=WRAPPERS)
+def test_wrapper(any_python, wrapper):
+    """The number of what has started the program: `sh -c`, timeout, and so on."""
+    with Target(any_python, "spinner.py", "spin_inside", prefix=wrapper) as target:
+        assert os.readlink("/proc/%d/exe" % target.pid) != os.path.realpath(any_python)
+        result = profile("-f", "-F", HZ, "-d", 1, "-p", target.pid).ok()
+        assert "spin_inside" in result.only("spin_inside")
+        alone = Profiler("-d", 1, "--no-children", "-p", target.pid).wait()
+        assert alone.status == 1 and "is not Python" in alone.stderr, alone.stderr
+        assert len(alone.messages) == 1
+
+
+def test_one_that_has_ended():
+    """Nobody has waited for it, so its number is still there."""
+    with subprocess.Popen(["true"]) as ended:
+        os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT)
+        refused = Profiler("-d", 1, "-p", ended.pid).wait()
+        assert refused.status == 1 and len(refused.messages) == 1
+        assert "process %d has ended" % ended.pid in refused.stderr
+
+
+def test_one_that_is_not_python(spin):
+    """Of several, those without Python are named and left out; of one, or of none with Python, it is an error."""
+    target = spin("spin_a")
+    with subprocess.Popen(["sleep", "600"]) as sleeper:
+        try:
+            poll(lambda: Path("/proc/%d/comm" % sleeper.pid).read_text() == "sleep\n", "the exec")
+            result = profile("-f", "-F", HZ, "-d", 1, "-p", "%d,%d" % (sleeper.pid, target.pid)).ok()
+            assert "spin_a" in result.only("spin_a")
+            (said,) = [m for m in result.messages if "is not Python" in m]
+            assert "process %d (sleep)" % sleeper.pid in said, said
+            refused = Profiler("-d", 1, "-p", sleeper.pid).wait()
+            assert refused.status == 1 and len(refused.messages) == 1
+            assert "nor is any process that it has started" in refused.stderr
+        finally:
+            sleeper.kill()
+
+
+def test_name(spin, any_python):
+    """By command name, by program, by what the application is called; a pattern that fits nothing is an error."""
+    spin("spin_x", "--comm", "pyt-x1"), spin("spin_y", "--comm", "pyt-y1")
+    for pattern, names in (("^pyt-x", {"spin_x"}), ("pyt-[xy]1$", {"spin_x", "spin_y"}),
+                           ("^spinner[.]py$", {"spin_x", "spin_y"})):
+        result = profile("-f", "-F", HZ, "-d", 1, "--name", pattern).ok()
+        assert result.only(*names) == names, pattern
+    refused = Profiler("-d", 1, "--name", "^no-such-name$").wait()
+    assert refused.status == 1 and len(refused.messages) == 1, refused.stderr
+
+
+def test_user(any_python):
+    """Of two programs that one user started, one has become another user."""
+    code = ("import os, sys\nos.setuid(%d)\ndef spin_%s(x=1):\n    while os.getppid() > 1: x = x * 31 & 0xffff\n"
+            "print('ready', flush=True)\nspin_%s()\n")
+    running = []
+    try:
+        for uid, name in (0, "root"), (65534, "other"):
+            running.append(subprocess.Popen([any_python, "-c", code % (uid, name, name)], stdout=subprocess.PIPE))
+            assert running[-1].stdout.readline() == b"ready\n"
+        result = profile("-f", "-F", HZ, "-d", 1, "-u", 65534).ok()
+        names = {s.leaf().name for s in result.stacks if s.leaf()}
+        assert "spin_other" in names and "spin_root" not in names
+        assert result.counters["filtered_user"] > 0
+    finally:
+        for process in running:
+            process.kill()
+            process.wait()
+            process.stdout.close()
+
+
+def test_thread(any_python):
+    """One of several threads that run."""
+    with Target(any_python, "threads.py") as target:
+        tids = [int(t) for t in os.listdir("/proc/%d/task" % target.pid)]
+        for tid in tids[:3]:
+            result = profile("-f", "-F", HZ, "-d", 0.5, "--threads", "-t", tid).ok()
+            assert {s.tid for s in result.stacks} <= {tid}
+            assert result.counters["filtered_thread"] > 0
+    gone = Profiler("-d", 1, "-t", target.pid).wait()
+    assert gone.status == 1 and "no such thread" in gone.stderr and len(gone.messages) == 1
+
+
+def test_cpu(spin):
+    """One process on the first CPU, one on the last."""
+    cpus = sorted(os.sched_getaffinity(0))
+    if len(cpus) < 2:
+        pytest.skip("one CPU only")
+    first, last = spin("spin_first"), spin("spin_last")
+    os.sched_setaffinity(first.pid, {cpus[0]})
+    os.sched_setaffinity(last.pid, {cpus[-1]})
+    for cpu, name in (cpus[0], "spin_first"), (cpus[-1], "spin_last"):
+        result = profile("-f", "-F", HZ, "-d", 1, "--cpu", cpu, "-p", "%d,%d" % (first.pid, last.pid)).ok()
+        assert result.only(name) == {name}
+    refused = Profiler("-d", 1, "--cpu", 100000).wait()
+    assert refused.status == 1 and len(refused.messages) == 1 and "has the CPUs 0 to" in refused.stderr
+
+
+def test_delay(any_python, tmp_path):
+    """The command runs, and nothing of its first part is sampled."""
+    code = ("import os, time\n"
+            "def until(end, x=1):\n    while time.monotonic() < end: x = x * 31 & 0xffff\n"
+            "def early(end): until(end)\n"
+            "def late(end): until(end)\n"
+            "begin = time.monotonic()\nearly(begin + 0.2)\nlate(begin + 8)\n")
+    result = profile("-f", "-F", HZ, "--delay", 4, "-d", 1, "--", any_python, "-c", code).ok()
+    names = {f.name for s in result.stacks for f in s.python()}
+    assert "late" in names and "early" not in names
 
 
 # ---- control groups ------------------------------------------------------------------------------
@@ -76,25 +194,33 @@ def hierarchy(version):
     return None
 
 
-@pytest.fixture(params=[1, 2], ids=["v1", "v2"])
-def cgroups(request):
-    """(outer, inner): two nested control groups, empty."""
-    top = hierarchy(request.param)
+@contextlib.contextmanager
+def groups_of(version, name, *inner):
+    """[outer, inner, ...]: a control group and those in it, empty."""
+    top = hierarchy(version)
     if not top:
-        pytest.skip("no cgroup v%d hierarchy is mounted" % request.param)
-    outer = Path(top) / ("pyperf-e2e-%d" % os.getpid())
-    inner = outer / "inner"
+        pytest.skip("no cgroup v%d hierarchy is mounted" % version)
+    outer = Path(top) / name
+    groups = [outer, *(outer / i for i in inner)]
     try:
-        inner.mkdir(parents=True)
+        for group in groups:
+            group.mkdir()
     except OSError as error:
-        pytest.skip("cannot make a cgroup v%d: %s" % (request.param, error))
-    yield outer, inner
-    for group in (inner, outer):
+        pytest.skip("cannot make a cgroup v%d: %s" % (version, error))
+    yield groups
+    for group in reversed(groups):
         def gone(group=group):
             with contextlib.suppress(OSError):
                 group.rmdir()
             return not group.exists()
         poll(gone, "the control group to be empty")
+
+
+@pytest.fixture(params=[1, 2], ids=["v1", "v2"])
+def cgroups(request):
+    """(outer, inner): two nested control groups, empty."""
+    with groups_of(request.param, "pyperf-e2e-%d" % os.getpid(), "inner") as groups:
+        yield groups
 
 
 def test_cgroup(cgroups, any_python):
@@ -109,6 +235,85 @@ def test_cgroup(cgroups, any_python):
             result = profile("-f", "-F", HZ, "-d", 1, "-C", group).ok()
             assert result.only(*names) == names
             assert result.counters["filtered_cgroup"] > 0
+
+
+def names_of_runtimes(directory, pod, ids, names):
+    """
+    Writes what the kubelet keeps of the first container and Docker of the second. Returns the words before a
+    command that make it find these files, in a mount namespace of its own.
+    """
+    log, lib = directory / "log", directory / "lib"
+    of_docker = lib / "docker" / "containers" / ids[1]
+    for made in (log / "containers", log / "pods" / ("_".join(pod)), of_docker):
+        made.mkdir(parents=True)
+    (log / "containers" / ("%s_%s_%s-%s.log" % (pod[1], pod[0], names[0], ids[0]))).write_text("")
+    (of_docker / "config.v2.json").write_text(json.dumps({"ID": ids[1], "Name": "/" + names[1]}))
+    mounts = 'mount --bind %s /var/log && mount --bind %s /var/lib && exec "$@"' % (log, lib)
+    return ["unshare", "-m", "sh", "-c", mounts, "sh"]
+
+
+@pytest.mark.parametrize("version", [1, 2], ids=["v1", "v2"])
+def test_pod_and_container(version, any_python, tmp_path):
+    """Groups that are named as those of a pod and its containers, chosen by the names of these."""
+    uid, ids = str(uuid.uuid4()), [secrets.token_hex(32), secrets.token_hex(32)]
+    names = ["e2e-app-%d" % os.getpid(), "e2e-side-%d" % os.getpid()]
+    slice_name = "pyperf-e2e-%d-pod%s.slice" % (os.getpid(), uid.replace("-", "_"))
+    prefix = names_of_runtimes(tmp_path, ("shop", "e2e-web-0", uid), ids, names)
+    with groups_of(version, slice_name, "cri-containerd-%s.scope" % ids[0],
+                   "docker-%s.scope" % ids[1]) as groups, contextlib.ExitStack() as stack:
+        def spin(name, group=None):
+            target = stack.enter_context(Target(any_python, "spinner.py", name))
+            if group:
+                (group / "cgroup.procs").write_text(str(target.pid))
+            return target.pid
+        pids = {"spin_app": spin("spin_app", groups[1]), "spin_side": spin("spin_side", groups[2])}
+        outside = spin("spin_outside")
+        both = set(pids)
+        for chosen, seen in ((["--pod", "shop/e2e-web-0"], both), (["--container", names[0]], {"spin_app"}),
+                             (["--container", names[1]], {"spin_side"}), (["--container", ids[0][:12]], {"spin_app"}),
+                             (["--pod", "e2e-web-0", "--container", names[0]], {"spin_app"})):
+            result = profile("-f", "-F", HZ, "-d", 1, *chosen, prefix=prefix).ok()
+            assert result.only(*seen) == seen, chosen
+            dumped = Profiler("dump", "--json", *chosen, prefix=prefix).wait()
+            assert dumped.status == 0, dumped.stderr
+            shown = json.loads(dumped.stdout)
+            shown = shown if isinstance(shown, list) else [shown]
+            assert {p["pid"] for p in shown} == {pids[name] for name in seen}, chosen
+        listed = "%d,%d" % (outside, pids["spin_app"])
+        dumped = Profiler("dump", "--json", "-p", listed, "--container", names[0], prefix=prefix).wait()
+        assert dumped.status == 0 and json.loads(dumped.stdout)["pid"] == pids["spin_app"], dumped.stderr
+        dumped = Profiler("dump", "-p", outside, "--container", names[0], prefix=prefix).wait()
+        assert dumped.status == 1 and "none of the processes" in dumped.stderr
+        refused = profile("-d", 0.5, "--container", names[0][:-1] + "x", prefix=prefix)
+        assert refused.status == 1 and "did you mean %s?" % names[0] in refused.stderr
+        refused = profile("-d", 0.5, "--pod", "shop/e2e-web-1", prefix=prefix)
+        assert refused.status == 1 and "did you mean shop/e2e-web-0?" in refused.stderr
+
+
+def limit(group, percent):
+    """Gives a control group so much of one CPU."""
+    if (group / "cpu.cfs_quota_us").exists():
+        (group / "cpu.cfs_quota_us").write_text(str(percent * 1000))
+    elif (group / "cpu.max").exists():
+        (group / "cpu.max").write_text("%d 100000" % (percent * 1000))
+    else:
+        pytest.skip("the control group has no CPU controller")
+
+
+def test_throttled(cgroups, any_python):
+    """The kernel's own count of what the limit stopped is what the report says, whoever else wants the CPU."""
+    outer, inner = cgroups
+    limit(outer, 20)
+    with Target(any_python, "spinner.py", "spin") as target:
+        (inner / "cgroup.procs").write_text(str(target.pid))
+        before = int(re.search(r"throttled_(?:time|usec) (\d+)", (outer / "cpu.stat").read_text()).group(1))
+        text = profile("-F", HZ, "-d", 2, "-p", target.pid).ok().stdout
+        after = int(re.search(r"throttled_(?:time|usec) (\d+)", (outer / "cpu.stat").read_text()).group(1))
+        found = re.search(r"throttled by its container's CPU limit for (\d+)%", text)
+        assert found, text
+        # Read within the run, and never more than the kernel counted around it.
+        seconds = (after - before) / (1e9 if (outer / "cpu.cfs_quota_us").exists() else 1e6)
+        assert 5 <= int(found.group(1)) <= 100 * seconds / 2 + 1
 
 
 # ---- what a stack shows --------------------------------------------------------------------------

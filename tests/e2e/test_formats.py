@@ -1,20 +1,24 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 """Every format of `report` against what reads it elsewhere: schemas, speedscope in a browser, the
 Firefox profiler's own command line. Names that want to do harm come out harmless in all of them."""
+import collections
+import csv
 import functools
 import gzip
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
+import unicodedata
 
 import pytest
 
 import harness
 import pprof_write
 import webdriver
-from harness import REPO
+from harness import PYPERF, REPO
 
 pytestmark = pytest.mark.beside
 
@@ -240,3 +244,114 @@ def strings_of(raw):
             if tag >> 3 == 6:
                 yield raw[at:at + value]
             at += value
+
+
+# ---- callgrind -----------------------------------------------------------------------------------
+
+def read_callgrind(text):
+    """(summary, {function: own cost}, {(caller, callee): cost}), by the specification of the format."""
+    names, own, calls = {}, collections.Counter(), collections.Counter()
+    function = callee = summary = None
+    for line in text.splitlines():
+        key, _, value = line.partition("=")
+        if line.startswith("summary: "):
+            summary = int(line.split()[1])
+        elif key in ("fl", "fn", "cfi", "cfn"):
+            number, _, name = value.partition(" ")
+            table = names.setdefault(key[-2:] == "fn", {})
+            assert re.fullmatch(r"\(\d+\)", number) and bool(name) == (number not in table), line
+            table[number] = name or table[number]
+            if key == "fn":
+                function, callee = (number, table[number]), None
+            elif key == "cfn":
+                callee = (number, table[number])
+        elif key == "calls":
+            # callgrind_annotate takes the cost of no calls for the caller's own.
+            assert callee and re.fullmatch(r"[1-9]\d* \d+", value), line
+        elif re.fullmatch(r"\d+ \d+", line):
+            cost = int(line.split()[1])
+            if callee:
+                calls[function, callee] += cost
+            else:
+                own[function] += cost
+            callee = None
+        else:
+            assert not line or line[0] == "#" or re.match(r"(version|creator|positions|event|events): ", line), line
+    return summary, own, calls
+
+
+def test_callgrind(any_python, directory):
+    """Own and inclusive costs are those of the stacks; recursion is counted once."""
+    code = ("import sys\nsys.setrecursionlimit(10000)\ndef leaf(x=1):\n    for i in range(3000): x = (x * 31 + i) & 0xffff\n"
+            "def deep(n):\n    leaf()\n    if n: deep(n - 1)\ndef flat():\n    leaf()\nfor i in range(150):\n    deep(30); flat()\n")
+    (directory / "calls.py").write_text(code)
+    harness.profile("-F", 999, "-o", directory / "x.pb.gz", "--", any_python, directory / "calls.py").ok()
+    for out in "x.callgrind", "x.json":
+        subprocess.run([PYPERF, "report", directory / "x.pb.gz", "-o", directory / out], check=True)
+    summary, own, calls = read_callgrind((directory / "x.callgrind").read_text())
+    assert sum(own.values()) == summary > 0
+    total = sum(s["samples"] for s in json.loads((directory / "x.json").read_text())["stacks"])
+    assert abs(summary - total * 1e9 / 999) < 0.01 * summary
+    inclusive, wanted = collections.Counter(own), collections.Counter()
+    for (caller, _), cost in calls.items():
+        inclusive[caller] += cost
+    found = collections.Counter()
+    for (_, name), cost in inclusive.items():
+        found[name] += cost
+    document = json.loads((directory / "x.json").read_text())
+    for stack in document["stacks"]:
+        for name in {document["frames"][f].get("function") for f in stack["frames"]}:
+            wanted[name] += stack["samples"] * 1e9 / 999
+    for name in "leaf", "deep", "flat":
+        assert abs(found[name] - wanted[name]) <= 0.001 * summary, (name, found[name], wanted[name])
+    assert max(inclusive.values()) <= summary
+
+
+def test_callgrind_hostile(directory):
+    profile_of(directory / "a.pb.gz", HOSTILE)
+    subprocess.run([PYPERF, "report", directory / "a.pb.gz", "-o", directory / "a.callgrind"], check=True)
+    text = (directory / "a.callgrind").read_text()
+    summary, own, _ = read_callgrind(text)
+    assert sum(own.values()) == summary and len(own) > 1
+    assert not {c for c in text if c != "\n" and unicodedata.category(c) in ("Cc", "Cs")}
+
+
+# ---- CSV -----------------------------------------------------------------------------------------
+
+def test_csv(directory):
+    """Self and total are those of the stacks, recursion is counted once, and hostile names are cells that do nothing."""
+    names = HOSTILE + ["=1+1", "@SUM(A1)", "+1;=1", "-1, =1"]
+    profile = pprof_write.Profile()
+    for i, name in enumerate(names):
+        text = name if isinstance(name, bytes) else name.encode()
+        frames = [(("main", "/srv/app.py"), 1), ((text, b"/srv/x.py"), 2), (("main", "/srv/app.py"), 3)]
+        profile.add(frames[:2 + i % 2], i + 1, [("pid", 40), ("comm", b"x")])
+    (directory / "a.pb.gz").write_bytes(profile.pack())
+    outputs = [a for out in ("a.csv", "a.json") for a in ("-o", directory / out)]
+    subprocess.run([PYPERF, "report", directory / "a.pb.gz", *outputs], check=True)
+    document = json.loads((directory / "a.json").read_text())
+    own, total = collections.Counter(), collections.Counter()
+    for stack in document["stacks"]:
+        called = [document["frames"][f].get("function", "") for f in stack["frames"]]
+        own[called[-1]] += stack["samples"]
+        total.update({name: stack["samples"] for name in set(called)})
+    with open(directory / "a.csv", newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file, strict=True))
+    assert len(rows) == len(total)
+    for row in rows:
+        assert None not in row and all(re.match(r"(?!\s*[=+@-])", cell) for cell in row.values()), row
+        assert not {c for cell in row.values() for c in cell if unicodedata.category(c) in ("Cc", "Cs")}, row
+        name = re.sub(r"((?:^|;) *)'(?=[=+@-])", r"\1", row["function"])
+        assert row["unit"] == "nanoseconds"
+        for cell, samples in (row["self"], own[name]), (row["total"], total[name]):
+            assert int(cell) == samples * 10 ** 9 // document["frequency_hz"], row
+
+
+def test_page_without_source(any_python, directory):
+    """The page has the text of the hottest lines, unless --no-lines keeps it out: a page may be meant for others."""
+    (directory / "work.py").write_text("def work():\n    n = 0\n    while n < 3000000: n += 1  # only for us\nwork()\n")
+    for options, there in ((), True), (("--no-lines",), False):
+        page = directory / "x.html"
+        harness.profile("-F", "499", *options, "-o", page, "--", any_python, directory / "work.py").ok()
+        text = page.read_text()
+        assert "work" in text and ("only for us" in text) == there

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from conftest import INTERPRETERS
-from harness import (HZ, NATIVE, PATIENCE, PROGRAMS, PYTHON, Target, check_stacks, find_tool,
+from harness import (HZ, NATIVE, PATIENCE, PROGRAMS, PYTHON, Target, check_stacks, compile_c, find_tool,
                      profile, profile_target, total)
 from test_namespaces import MOUNTNS, PIDNS, need, only_child
 
@@ -43,6 +43,32 @@ def test_map_of_another_user(any_python):
     result, _ = profile_target(any_python, "jit.py", "12345", seconds=1)
     counts = generated(result.stacks)
     assert counts and all(name.startswith("0x") for name in counts), counts
+
+
+# The loop of jit.py; as C++ calls a function, and as numba does.
+LISTED = {"_ZN4shop5priceEj": "shop::price(unsigned int)", "_ZN8__main__4cartB2v1Ej": "__main__::cart(unsigned int)",
+          "plain": "plain"}
+OBJECT = """.text
+.globl {0}
+.type {0}, @function
+{0}: mov %edi, %ecx
+1: dec %rcx
+jnz 1b
+ret
+.size {0}, . - {0}
+"""
+
+
+def test_list_for_debuggers(any_python, directory):
+    """Nobody wrote a file: the names are in the process, where gdb finds them, too."""
+    library = compile_c(directory / "liblisted.so", "listed.c", "-shared", "-fPIC")
+    objects = []
+    for name in LISTED:
+        objects.append(directory / (name + ".o"))
+        subprocess.run(["gcc", "-c", "-x", "assembler", "-o", objects[-1], "-"], input=OBJECT.format(name).encode(),
+                       check=True)
+    result, _ = profile_target(any_python, "listed.py", library, *objects, seconds=2)
+    named_shares(result, LISTED.values())
 
 
 # The programs move with it: they may be in /tmp themselves.

@@ -49,8 +49,8 @@ def counts(found):
     return result
 
 
-def check_population(python, **popen):
-    with Target(python, "heap_target.py", **popen) as target:
+def check_population(python, program="heap_target.py", **popen):
+    with Target(python, program, **popen) as target:
         truth = json.loads(target.read_line())
         await_rest(target.pid)
         found = heap_json(target.pid)
@@ -67,14 +67,42 @@ def test_equals_the_garbage_collector(python):
     assert big["outside"] == big["objects"] and big["largest"] > 512
 
 
+FREE_THREADED = ["builds/3.13t", "builds/3.14t"]
+
+
 @pytest.mark.parametrize("name", ["pyenv/2.7", "pyenv/3.6", "pyenv/3.7", "bullseye/2.7", "bullseye/2.7d", "bullseye/3.9d",
-                                  "bookworm/3.11d", "trixie/3.13d", "sid/3.14", "sid/3.14d", "sid/3.15", "sid/3.15d"])
+                                  "bookworm/3.11d", "trixie/3.13d", "sid/3.14", "sid/3.14d", "sid/3.15", "sid/3.15d",
+                                  *FREE_THREADED])
 def test_other_builds(name):
     """Old and new versions, stripped ones, and debug builds, whose blocks have guards."""
     python = interpreters.find().get(name)
     if not python:
         pytest.skip("there is no %s" % name)
     check_population(python)
+
+
+@pytest.mark.parametrize("name", FREE_THREADED)
+def test_heaps_of_threads(name):
+    """Without the GIL each thread has a heap. What another thread frees stays in a list, and so does a heap whose
+    thread has ended."""
+    python = interpreters.find().get(name)
+    if not python:
+        pytest.skip("there is no %s" % name)
+    found = check_population(python, "heap_threads.py")
+    text = next(t for t in found["types"] if t["name"] == "Text")
+    # The text itself is storage, in a segment of its own.
+    assert text["objects"] == 3 and found["pools"]["storage_bytes"] > 200 << 20
+
+
+@pytest.mark.parametrize("name", FREE_THREADED)
+def test_threads_that_never_rest(name):
+    python = interpreters.find().get(name)
+    if not python:
+        pytest.skip("there is no %s" % name)
+    test_a_process_that_never_rests(python)
+    with Target(python, "heap_target.py") as target:
+        result = heap("-p", target.pid, "--referrers", "Order")
+        assert result.returncode == 1 and b"free-threaded" in result.stderr
 
 
 def test_debug_hooks(any_python):
@@ -104,6 +132,62 @@ def test_agrees_with_the_allocator(any_python):
     assert abs(ours - used) < 0.02 * used
     arenas = int(re.search(r"# arenas allocated current +=? +([\d,]+)", text)[1].replace(",", ""))
     assert pools["arenas"] == arenas
+
+
+COLLECTOR = r"""
+import gc, json, sys
+class Ring(object):
+    pass
+gc.set_threshold(650, 7, 9)
+for i in range(300):
+    a = Ring()
+    a.me = a
+    if i % 100 == 50:
+        gc.collect(i // 100)
+if len(sys.argv) > 1:
+    gc.disable()
+old = [Ring() for i in range(200)]
+print("ready", flush=True)
+print(json.dumps({"enabled": gc.isenabled(), "threshold": gc.get_threshold(), "stats": gc.get_stats(),
+                  "count": gc.get_count()}), flush=True)
+sys.stdin.read()
+"""
+
+
+def check_collector(python, *args):
+    with Process([python, "-c", COLLECTOR, *args]) as target:
+        truth = json.loads(target.read_line())
+        await_rest(target.pid)
+        found = heap_json(target.pid)["collector"]
+        text = heap("-p", target.pid).stdout
+    assert found["enabled"] == truth["enabled"]
+    assert (b"gc.disable() is in force" in text) == (not truth["enabled"])
+    ours = found["generations"]
+    assert [g["threshold"] for g in ours] == truth["threshold"]
+    assert [{k: g[k] for k in ("collections", "collected", "uncollectable")} for g in ours] == truth["stats"]
+    assert [g["count"] for g in ours][1:] == truth["count"][1:]
+    assert abs(ours[0]["count"] - truth["count"][0]) < 40  # what it prints is made of objects
+
+
+@pytest.mark.parametrize("name", ["pyenv/3.7", "pyenv/3.8", "pyenv/3.9", "pyenv/3.10", "pyenv/3.12", "pyenv/3.13", "bookworm/3.11d",
+                                  "trixie/3.13d"])
+def test_collector_of_other_versions(name):
+    python = interpreters.find().get(name)
+    if not python:
+        pytest.skip("there is no %s" % name)
+    check_collector(python)
+
+
+def test_collector(any_python):
+    """The generations' counts, limits and collections, as module gc has them; or nothing, where they are not known."""
+    version = subprocess.run([any_python, "-c", "import sys; print(sys.version_info[1])"], capture_output=True,
+                             check=True).stdout
+    if int(version) > 13:
+        with Target(any_python, "heap_target.py") as target:
+            assert heap_json(target.pid)["collector"] is None
+        return
+    check_collector(any_python)
+    check_collector(any_python, "off")
 
 
 def test_without_pools(any_python):
@@ -213,6 +297,69 @@ def test_a_process_that_dies_meanwhile(any_python):
             assert reader.returncode in (0, 1) and (json.loads(out) if reader.returncode == 0 else err)
 
 
+def read_once(reader):
+    """After its first reading. Beside others it says before that it goes on at a higher priority."""
+    line = reader.stderr.readline()
+    if b"no CPU is free" in line:
+        line = reader.stderr.readline()
+    assert b" objects in " in line
+
+
+GOES = r"""
+import os, sys, threading
+class Leak(object):
+    __slots__ = ("a",)
+kept = [Leak() for i in range(5000)]
+print("ready", flush=True)
+if sys.stdin.readline() == "exec\n":
+    os.execvp(sys.argv[1], sys.argv[1:])
+os._exit(0)
+"""
+
+
+def goes_while_read(python, order, *program):
+    """Its heap is read each second for an hour; after the first reading it goes away."""
+    with Process([python, "-c", GOES, *program]) as target:
+        reader = subprocess.Popen([harness.PYPERF, "heap", "-p", str(target.pid), "--every", "1", "--for", "3600",
+                                   "-v", "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        read_once(reader)
+        target.process.stdin.write(order)
+        out, err = reader.communicate(timeout=harness.PATIENCE)
+        assert reader.returncode == 0, err
+        found = json.loads(out)
+        check_sums(found)
+        assert counts(found)["Leak"] == 5000 and found["memory"]["rss"] > 1 << 20
+        # Not waited for, it is a zombie now.
+        result = heap("-p", target.pid)
+    return found, result
+
+
+def test_a_process_that_ends_between_readings(any_python):
+    """The last whole reading is shown: never an empty heap of 0 bytes."""
+    found, zombie = goes_while_read(any_python, b"end\n")
+    assert found["gone"] == "ended"
+    assert zombie.returncode == 1 and b"it has ended" in zombie.stderr
+
+
+@pytest.mark.parametrize("program", [["cat"], [None, "-c", "import sys; sys.stdin.read()"]])
+def test_a_process_that_execs_between_readings(any_python, program):
+    """Another program's heap, Python's or not, is not this one's."""
+    found, _ = goes_while_read(any_python, b"exec\n", *[word or str(any_python) for word in program])
+    assert found["gone"] == "exec"
+    assert all(t["name"] != "Leak" or t["objects_last"] == 5000 for t in found["growth"]["types"])
+
+
+def test_it_says_that_the_process_has_gone(any_python):
+    with Process([any_python, "-c", GOES]) as target:
+        reader = subprocess.Popen([harness.PYPERF, "heap", "-p", str(target.pid), "--every", "3600", "--for", "7200", "-v"],
+                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        read_once(reader)
+        target.process.stdin.write(b"end\n")
+        out = reader.communicate(timeout=harness.PATIENCE)[0]
+    assert reader.returncode == 0 and b"The process ended between" in out and b"RSS 0 B" not in out
+    assert b"1 reading in" in out and b"too few" in out
+
+
 GIANT = r"""
 import os, sys
 class Order(object):
@@ -263,6 +410,24 @@ sys.stdin.read()
         assert counts(found)["Order"] == 1000000 and sum("T%d" % i in counts(found) for i in (0, 4999)) == 2
 
 
+def test_no_cpu_is_free(any_python):
+    """It begins at the lowest priority, at which it would wait for minutes beside programs that never rest."""
+    cpu = {min(os.sched_getaffinity(0))}
+    pin = lambda: os.sched_setaffinity(0, cpu)
+    hog = [any_python, "-c", "import time; end = time.time() + 60\nwhile time.time() < end: pass"]
+    with Target(any_python, "heap_target.py") as target:
+        truth = json.loads(target.read_line())
+        hogs = [subprocess.Popen(hog, preexec_fn=pin) for _ in range(4)]
+        try:
+            result = heap("-v", "-p", target.pid, "--json", preexec_fn=pin)
+        finally:
+            for one in hogs:
+                one.kill()
+                one.wait()
+    assert result.returncode == 0 and b"no CPU is free: the reading goes on at priority" in result.stderr, result
+    assert counts(json.loads(result.stdout))["Big"] == truth["Big"]
+
+
 GROW = r"""
 import sys
 class Leak(object):
@@ -288,21 +453,52 @@ def test_growth_by_type(any_python, directory):
         assert reader.returncode == 0, reader.stderr.read()
         found = json.loads(path.read_text())
         growth = found["growth"]
-        assert growth["readings"] == 9
+        assert 3 <= growth["readings"] <= 9  # those that are overdue are left out
         first = growth["types"][0]
         assert first["name"] == "Leak" and first["more_than_chance"]
         assert first["objects_last"] > first["objects_first"] and first["objects_per_minute"] > 0
         assert "list" not in [t["name"] for t in growth["types"] if t["more_than_chance"]]
 
 
+def test_curves_by_type(browser, any_python, directory):
+    """The page of the same readings: the class that leaks has the highest line, and the slider sets the table to a reading."""
+    page = directory / "heap.html"
+    with Process([any_python, "-c", GROW]) as target:
+        reader = subprocess.Popen([harness.PYPERF, "heap", "-p", str(target.pid), "--every", "1", "--for", "4", "-o", str(page)],
+                                  stderr=subprocess.PIPE)
+
+        def feed():
+            target.process.stdin.write(b"\n")
+            return reader.poll() is not None
+        poll(feed, "the readings")
+        assert reader.returncode == 0, reader.stderr.read()
+    browser.open(page)
+    data = browser.js("return JSON.parse(document.getElementById('heap').textContent)")
+    leak = next(t for t in data["types"] if t["name"] == "Leak")
+    assert leak["count"] == sorted(leak["count"]) and leak["count"][-1] > leak["count"][0]
+    assert leak["name"] in [t["name"] for t in data["types"][:2]]  # beside the list that keeps them
+    cell = lambda: browser.js("const r = [...document.querySelectorAll('#types tbody tr')].find(r => r.cells[0].innerText === 'Leak');"
+                              "return Number(r.cells[1].innerText.replace(/,/g, ''))")
+    assert cell() == leak["count"][-1]
+    browser.js("document.getElementById('moment').focus()")
+    browser.press("ArrowLeft")
+    assert cell() == leak["count"][-2]
+    assert browser.text("#when").startswith("Reading %d of %d" % (len(data["when"]) - 1, len(data["when"])))
+    label = browser.js("return document.getElementById('curves').getAttribute('aria-label')")
+    assert re.search(r", Leak \+[0-9.]+ [KM]iB", label)
+    assert browser.js("return document.querySelectorAll('#curves polyline').length") >= 2
+    assert "grew by more than chance" in browser.js("return document.querySelector('pre').textContent")
+    assert browser.requests() == [] and browser.console() == []
+
+
 def test_interrupted_it_reports(any_python):
     with Process([any_python, "-c", GROW]) as target:
         reader = subprocess.Popen([harness.PYPERF, "heap", "-p", str(target.pid), "--every", "3600", "--for", "7200", "-v"],
                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        assert b" objects in " in reader.stderr.readline()
+        read_once(reader)
         reader.send_signal(signal.SIGINT)
         out = reader.communicate(timeout=harness.PATIENCE)[0]
-        assert reader.returncode == 0 and b"1 readings" in out
+        assert reader.returncode == 0 and b"1 reading in" in out
 
 
 THREADS = r"""
@@ -346,15 +542,28 @@ def test_first_sentence(any_python):
         assert memory["malloc_arenas"] >= 2
         assert 0.85 * given_back < memory["malloc_free"] < 1.1 * given_back
         text = heap("-p", target.pid).stdout.decode()
-        assert "malloc_trim()" in text and "arenas about" in text
+        assert "malloc_trim()" in text and "arenas about" in text and "are in use" not in text
+
+
+def test_most_is_in_malloc(any_python):
+    """No type has it: str above 512 bytes are malloc's."""
+    if "glibc" not in os.confstr("CS_GNU_LIBC_VERSION"):
+        pytest.skip("the C library is not glibc")
+    code = "import sys\nkeep = ['x' * 5000 + str(i) for i in range(20000)]\nprint('ready', flush=True)\nsys.stdin.read()"
+    with Process([any_python, "-c", code]) as target:
+        text = " ".join(heap("-p", target.pid).stdout.decode().split())
+    assert "Most of it is in blocks of malloc that are in use" in text and "malloc_trim" not in text, text
 
 
 HELD = {"InList": (1000, r"list\[\.\.\.\]"), "InDict": (1000, r"dict\[\.\.\.\]"), "InTuple": (500, r"tuple\[\.\.\.\]"),
         "InSet": (400, r"set\[\.\.\.\]"), "Slotted": (250, r"Keeper\.kept"), "InCell": (200, r"cell\.cell_contents"),
         "Attribute": (300, r"Owner\.owned|dict\['owned'\]"), "Key": (100, r"dict, as a key"),
-        "Raised": (6, r"frame of fail: local_name"), "Named": (1, r"dict\['the_name'\]")}
+        "Raised": (6, r"frame of fail: local_name"), "Named": (1, r"dict\['the_name'\]"),
+        "InDeque": (600, r"collections\.deque\[\.\.\.\]"), "InOrdered": (350, r"(collections\.)?OrderedDict\[\.\.\.\]"),
+        "InCache": (150, r"functools\._lru_(list_elem\.result|cache_wrapper\[\.\.\.\])"), "InUnlimited": (150, r"dict\[\.\.\.\]")}
 IN_MODULE = {"InList": "CACHE", "InDict": "BY_NUMBER", "InTuple": "TUPLES", "InSet": "SET", "Slotted": "KEEPERS", "InCell": "CELLS",
-             "Attribute": "OWNERS", "Key": "KEYS", "Raised": "FAILURE", "Named": "NAMES"}
+             "Attribute": "OWNERS", "Key": "KEYS", "Raised": "FAILURE", "Named": "NAMES", "InDeque": "QUEUE",
+             "InOrdered": "ORDERED", "InCache": "LIMITED", "InUnlimited": "UNLIMITED"}
 
 
 def check_holders(python, names):
@@ -380,12 +589,33 @@ def test_holders_of_other_versions(name):
     python = interpreters.find().get(name)
     if not python:
         pytest.skip("there is no %s" % name)
-    check_holders(python, ("InDict", "InSet", "Slotted", "Attribute", "Raised"))
+    check_holders(python, ("InDict", "InSet", "Slotted", "Attribute", "Raised",
+                           *(() if "2.7" in name else ("InDeque", "InOrdered", "InCache", "InUnlimited"))))
 
 
 def test_holders(any_python):
     """Each way to hold an object has its name, and the path leads to the module's variable."""
     check_holders(any_python, HELD)
+
+
+NUMBERS = r"""
+import sys
+class Order(object):
+    pass
+ORDERS = [Order() for i in range(50)]
+STEPS = [memoryview(bytearray(8))[::id(o)] for o in ORDERS]
+print("ready", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_numbers_of_a_memoryview(any_python):
+    """The steps of a memoryview are numbers: they hold no object, even if they equal its address."""
+    with Process([any_python, "-c", NUMBERS]) as target:
+        found = heap_json(target.pid, "--referrers", "Order")["referrers"]
+        holders = {h["held_by"]: h["references"] for h in found["holders"]}
+        assert holders["list[...]"] == 50 and found["objects"] == 50, found
+        assert not [name for name in holders if name.startswith("memoryview")], holders
 
 
 def test_no_such_type(any_python):
@@ -399,6 +629,7 @@ def test_refusals(directory, any_python):
     assert heap("-p", "0").returncode == 2
     assert heap("-p", "1", "2").returncode == 2
     assert heap("-p", "1", "--every", "5", "--for", "2").returncode == 2
+    assert heap("-p", "1", "-o", "x.html").returncode == 2
     with subprocess.Popen(["sleep", "60"]) as other:
         result = heap("-p", other.pid, "-o", directory / "x")
         other.kill()

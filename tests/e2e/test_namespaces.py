@@ -29,7 +29,7 @@ def test_profiler_in_a_pid_namespace(any_python):
     """-p is a pid of the caller's namespace."""
     need(PIDNS)
     done = subprocess.run([*PIDNS, any_python, "-B", str(PROGRAMS / "in_pidns.py"),
-                           *profiler_argv("-v", "-f", "-F", HZ, "-d", 1)],
+                           *profiler_argv("-v", "--glue", "-f", "-F", HZ, "-d", 1)],
                           capture_output=True, text=True, timeout=120, env=clean_environment())
     answer = json.loads(done.stdout)
     assert answer["own"] == 1 and answer["pid"] < 100, "not in a namespace of its own"

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 """What the agent is installed with: the systemd unit, the Debian package, the container and the manifest."""
 import os
+import platform
 import re
 import stat
 import subprocess
@@ -8,6 +9,7 @@ import subprocess
 import pytest
 
 import harness
+import test_hardening as hardening
 from harness import REPO
 
 pytestmark = pytest.mark.host
@@ -18,8 +20,8 @@ MANIFEST = REPO / "packaging/kubernetes/daemonset.yaml"
 
 
 def run(*args, **kwargs):
-    return subprocess.run(list(map(str, args)), capture_output=True, text=True,
-                          timeout=harness.PATIENCE * 2, **kwargs)
+    kwargs.setdefault("timeout", harness.PATIENCE * 2)
+    return subprocess.run(list(map(str, args)), capture_output=True, text=True, **kwargs)
 
 
 def unit_values(key):
@@ -122,7 +124,8 @@ def package(tmp_path_factory):
     for tool in "dpkg-deb", "dpkg-shlibdeps":
         if not harness.find_tool(tool):
             pytest.skip(tool + " is not installed")
-    done = run(REPO / "scripts/make-deb", tmp_path_factory.mktemp("deb"),
+    # It builds the programs of the package, unless `make test-e2e` has.
+    done = run(REPO / "scripts/make-deb", tmp_path_factory.mktemp("deb"), timeout=800,
                env={k: v for k, v in os.environ.items() if not k.startswith("MAKE")})
     assert done.returncode == 0 and not done.stderr, done
     return done.stdout.strip()
@@ -139,6 +142,33 @@ def test_package(package):
                 env={k: v for k, v in os.environ.items() if not k.startswith("MAKE")}).stdout.strip()
     with open(package, "rb") as a, open(again, "rb") as b:
         assert a.read() == b.read(), "the same programs give another package"
+
+
+def test_package_is_hardened(package, tmp_path):
+    """Its programs are as hard as those of `make`, which test_hardening.py reads."""
+    assert run("dpkg-deb", "-x", package, tmp_path).returncode == 0
+    for program in "usr/bin/pyperf-bpf", "usr/libexec/pyperf-bpf/pyperf-bpf-agent":
+        for check in (hardening.test_file, hardening.test_code, hardening.test_nothing_says_where_it_was_built):
+            check(str(tmp_path / program))
+        if platform.machine() == "x86_64":
+            hardening.test_landing_pads(str(tmp_path / program))
+
+
+def test_package_has_debians_flags(package):
+    """Those that a Debian package is built with reach the compiler and the linker, with all hardening."""
+    env = {**{k: v for k, v in os.environ.items() if not k.startswith("MAKE")},
+           "DEB_BUILD_MAINT_OPTIONS": "hardening=+all"}
+    plan = run("make", "-C", REPO, "-nB", "V=1", "OUT=.output/none", "deb-programs", env=env).stdout
+    compiles = [line.split() for line in plan.splitlines() if "user/base/str.c" in line.split()]
+    links = [line.split() for line in plan.splitlines() if "/pyperf-bpf" in line and "-lbpf" in line.split()]
+    assert len(compiles) == 1 and len(links) == 2, plan[:2000]
+    for words, kinds in (compiles[0], ("CFLAGS", "CPPFLAGS")), (links[0], ("LDFLAGS",)), (links[1], ("LDFLAGS",)):
+        for kind in kinds:
+            wanted = set(run("dpkg-buildflags", "--get", kind, env=env, cwd=REPO).stdout.split())
+            # Debian's level is the lowest that will do.
+            level = max((w for w in wanted if w.startswith("-D_FORTIFY_SOURCE=")), default="")
+            assert wanted - {level} <= set(words), wanted - set(words)
+            assert not level or level <= [w for w in words if w.startswith("-D_FORTIFY_SOURCE=")][-1]
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="not root")

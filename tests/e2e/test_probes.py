@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-"""Probes (-e uprobe:...): each hit is counted once, with the stack that it had, also while samples of the CPU clock interrupt
+"""Probes (-e uprobe:..., -e usdt:...): each hit is counted once, with the stack that it had, also while samples of the CPU clock interrupt
 the program that takes it."""
 import json
 import os
@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from harness import PYPERF, find_tool, profile
+from conftest import INTERPRETERS
+from harness import PYPERF, find_tool, profile, total
 from probe_runs import CALLS, THREADS, Run, hits_of, libc_of, names_of
 from test_formats import validate
 
@@ -88,6 +89,8 @@ def test_children_of_a_command(any_python, tmp_path):
     ("uprobe:/etc/passwd:f", "/etc/passwd: Exec format error"),
     ("uprobe:%s:no_such_function" % PYPERF, "has no symbol no_such_function"),
     ("uprobe:%s:main+0x1z" % PYPERF, "must be uprobe:PATH:SYMBOL"),
+    ("usdt:/bin/sh:main", "must be usdt:PATH:PROVIDER:NAME"),
+    ("usdt:%s:python:gc__start" % PYPERF, "no such probe"),
 ])
 def test_wrong_places(any_python, event, words):
     """One line says what is wrong, and nothing stays behind."""
@@ -102,3 +105,46 @@ def test_probe_without_rate(any_python):
         result = subprocess.run([PYPERF, "-e", "uprobe:/bin/sh:main", *option, "--", any_python, "-c", ""],
                                 stderr=subprocess.PIPE, universal_newlines=True)
         assert result.returncode != 0 and "every hit" in result.stderr
+
+
+# ---- static probes -------------------------------------------------------------------------------
+
+COLLECT = """
+import gc
+gc.disable()
+def collect_all(): gc.collect()
+def collect_young(): gc.collect(0)
+for _ in range(30): collect_all()
+for _ in range(20): collect_young()
+"""
+
+
+@pytest.fixture(scope="module")
+def with_probes():
+    """An interpreter that was built with static probes."""
+    if "system" not in INTERPRETERS:
+        pytest.skip("the system has no Python")
+    path = os.path.realpath(INTERPRETERS["system"])
+    listed = subprocess.run([PYPERF, "probes", path], stdout=subprocess.PIPE, universal_newlines=True, check=True).stdout
+    if "python:gc__start" not in listed:
+        pytest.skip("the system's Python has no static probes")
+    return path
+
+
+def test_static_probe(with_probes, tmp_path):
+    """Each hit counts, with the function that caused it; the semaphore is raised, or the interpreter would not get there."""
+    event = "usdt:%s:python:gc__start" % with_probes
+    result = profile("-f", "-e", event, "--", with_probes, "-c", COLLECT).ok()
+    counts = {name: total(s for s in result.stacks if any(f.name == name for f in s.python()))
+              for name in ("collect_all", "collect_young")}
+    assert counts == {"collect_all": 30, "collect_young": 20}
+    text = profile("-e", event, "--", with_probes, "-c", COLLECT).ok().stdout
+    head, answer = [line for line in text.splitlines() if line][:2]
+    assert " hits of " in head and " of the hits are in collect_all" in answer
+
+
+def test_probe_that_crashes(with_probes):
+    """CPython 3.11 can crash when its probe of lines is enabled."""
+    listed = subprocess.run([PYPERF, "probes", with_probes], stdout=subprocess.PIPE, universal_newlines=True).stdout
+    done = profile("-e", "usdt:%s:python:line" % with_probes, "--", with_probes, "-c", "")
+    assert done.status == 1 and ("can crash" if "python:line" in listed else "no such probe") in done.stderr

@@ -427,10 +427,9 @@ def test_several_in_flight(directory, pprof):
     with fault_server.Server(slow_seconds=0.1) as server, \
             Pusher(directory, server.url, max_in_flight=8) as pusher:
         server.plan(default="slow")
-        begin = time.monotonic()
         pusher.put(40, pprof)
         pusher.drained()
-        assert time.monotonic() - begin < 40 * 0.1
+        assert 1 < server.most_slow <= 8
         assert sorted(ids(server.taken)) == sorted(pusher.ids)
         assert 1 < server.connections <= 8
 

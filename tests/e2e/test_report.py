@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 """pyperf-bpf report: what record wrote, and what other tools write, without privileges."""
+import collections
 import os
 import re
 import shutil
@@ -8,11 +9,13 @@ import subprocess
 import pytest
 
 import harness
-from harness import Target, parse_folded, total
+from harness import NATIVE, Target, parse_folded, total
 from terminal import Terminal
 
 pytestmark = pytest.mark.beside
 
+# A frame of the interpreter's own file, or of the C library where a thread begins.
+INTERPRETER_RE = re.compile(r" \[(lib)?python[0-9][^]]*\]$|^(_start|__libc_start\w*|start_thread|__?clone3?) \[")
 NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
 
 GO_PROGRAM = """package main
@@ -46,6 +49,20 @@ func main() {
 """
 
 
+SORT_AND_HASH = """
+import hashlib, time
+def sorts(numbers):
+    numbers.sort()
+def hashes():
+    hashlib.pbkdf2_hmac("sha256", b"password", b"salt", 20000)
+numbers = [n * 7919 % 100003 for n in range(100003)]
+end = time.time() + 1
+while time.time() < end:
+    sorts(list(numbers))
+    hashes()
+"""
+
+
 def report(*args, status=0, prefix=(), **kwargs):
     done = subprocess.run([*prefix, harness.PYPERF, "report", *map(str, args)], text=True,
                           capture_output=True, timeout=60, **kwargs)
@@ -64,11 +81,49 @@ def recorded(any_python, tmp_path_factory):
 
 
 def test_round_trip(recorded, directory):
-    report("-v", recorded / "x.pb.gz", "-o", directory / "x.txt", "-o", directory / "x.folded", "-o",
+    report("--glue", "-v", recorded / "x.pb.gz", "-o", directory / "x.txt", "-o", directory / "x.folded", "-o",
            directory / "x.pb.gz")
     for name in "x.txt", "x.folded", "x.pb.gz":
         assert (directory / name).read_bytes() == (recorded / name).read_bytes(), name
-    assert report("-f", recorded / "x.folded").stdout == (recorded / "x.folded").read_text()
+    assert report("--glue", "-f", recorded / "x.folded").stdout == (recorded / "x.folded").read_text()
+    shown = report("-f", recorded / "x.pb.gz").stdout
+    (directory / "shown.folded").write_text(shown)
+    assert report("-f", recorded / "x.folded").stdout == report("-f", directory / "shown.folded").stdout == shown
+
+
+def glue_free(text, **kwargs):
+    """[(texts of frames that are Python or of no interpreter's file, samples)], with frames of the kernel."""
+    return sorted((s.comm, s.tid or 0, tuple(f.text for f in s.frames
+                                             if f.kind != NATIVE or not INTERPRETER_RE.search(f.text)),
+                   s.count) for s in parse_folded(text, **kwargs))
+
+
+def summed(stacks):
+    sums = collections.Counter()
+    for *key, count in stacks:
+        sums[tuple(key)] += count
+    return sums
+
+
+def test_glue(python, directory):
+    """What is left out is the interpreter's code and nothing else, of any build; a method that sorts has its name."""
+    out = directory / "x.pb.gz"
+    assert harness.profile("-F", 999, "-o", out, "--", python, "-B", "-c", SORT_AND_HASH).status == 0
+    every = report("--glue", "-f", out).stdout
+    shown = report("-f", out).stdout
+    assert len(shown) < len(every)
+    assert summed(glue_free(shown)) == summed(glue_free(every))
+    stacks = [s for s in parse_folded(shown) if s.python()]
+    for stack in stacks:
+        own = [f for f in stack.native() if INTERPRETER_RE.search(f.text)]
+        assert not any(f.unnamed() or f.name.startswith(("_PyEval", "PyObject_Call", "_start")) for f in own), str(stack)
+        boxes = [f for f in stack.frames if f.name == "CPython"]
+        assert not boxes or (len(boxes) == 1 and stack.frames[-1] == boxes[0]), str(stack)
+    assert any(s.frames[-1].name == "CPython" for s in stacks)
+    assert {"sorts", "hashes"} <= {f.name for s in stacks for f in s.python()}
+    sorts = [s for s in stacks if s.leaf().name == "sorts"]
+    assert any(f.name in ("list.sort", "list_sort_impl", "list_sort", "listsort") for s in sorts for f in s.native()), \
+        "\n".join(map(str, sorts))
 
 
 def test_other_ways_to_read(recorded):

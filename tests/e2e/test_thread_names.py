@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 """Threads are called as Python calls them, or as the kernel does; never as another thread."""
+import os
+import signal
+
 import pytest
 
 import interpreters
 import pprof_read
-from harness import profile_target
+from harness import Profiler, Target, profile, profile_target, spend
 
 OLD = ["2.7", "3.6", "3.7"]
 
@@ -43,3 +46,29 @@ def test_thread_names_pprof(any_python, directory):
     labels = [sample["labels"] for sample in pprof_read.read(directory / "out.pb.gz")["samples"]]
     got = {each["tid"]: each["thread"] for each in labels if "tid" in each}
     assert got == {int(tid): shown(name).replace(":", ";") for tid, name in names.items()}
+
+
+def test_threads_that_have_ended(any_python):
+    """Their counts are read when they are gone."""
+    with Target(any_python, "brief_threads.py") as target:
+        profiler = Profiler("-v", "-f", "-F", 499, "-p", target.pid, "--threads")
+        profiler.wait_sampling()
+        spend(target.pid, 1)
+        os.kill(target.pid, signal.SIGUSR1)
+        assert target.read_line() == b"ended\n"
+        spend(target.pid, 0.2)
+        profiler.interrupt_group()
+        result, truth = profiler.wait().ok(), target.stop()
+    names = {int(tid): name for tid, name in truth["names"].items()}
+    assert len(names) == 5
+    got = {s.tid: s.thread for s in result.stacks}
+    assert set(got) > {tid for tid, name in names.items() if name.startswith("brief")}
+    assert got == {tid: names[tid] for tid in got}
+
+
+def test_main_thread(any_python):
+    """Also of a program that never imports threading."""
+    code = "import sys\nassert 'threading' not in sys.modules\nx = 1\nfor i in range(20000000): x = (x * 31 + i) & 0xffff\n"
+    result = profile("-f", "-F", 499, "--threads", "--", any_python, "-S", "-c", code).ok()
+    spinning = [s for s in result.stacks if s.leaf()]
+    assert {s.thread for s in spinning} == {"MainThread"}, spinning

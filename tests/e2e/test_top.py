@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 """top: what a terminal shows, against what the programs say of themselves; and how it is left."""
+import json
 import os
 import re
 import signal
@@ -50,7 +51,7 @@ def test_processes(any_python):
             assert 0.7 * ratio < shown[much.pid] / shown[less.pid] < 1.4 * ratio, (shown, truth)
             assert row_of(terminal, process_row(much.pid)) < row_of(terminal, process_row(less.pid))
             terminal.shows(r"^2 processes, ")
-            terminal.shows(r"^\d+ samples asked, \d+ delivered = \d+ counted .* 0 lost; [\d.]+% compl")
+            terminal.shows(r"^hottest: \w+ \(duty\.py\), \d+%; \d+ samples, none lost, .*stacks complete")
             terminal.press("1")  # the largest number first
             first, second = sorted(before, reverse=True)
             terminal.until(lambda _: 0 < row_of(terminal, process_row(first)) <
@@ -115,6 +116,29 @@ def test_functions(any_python):
         truth = target.stop()["shares"]
         for name in names:
             assert abs(own[name] / sum(own.values()) - truth[name]) < 0.08, (own, truth)
+
+
+def test_events(any_python):
+    """Page faults beside time: of a process that has ended as many as the kernel charged it with."""
+    row = r"^ +%d +\S+ +(\d+) .*\[ended\]"
+    with top("-e", "cpu-clock,page-faults", "-c", 10) as terminal:
+        terminal.shows(READY)
+        program = subprocess.Popen([any_python, PROGRAMS / "events.py", "3000", "0", "300"])
+        _, status, usage = os.wait4(program.pid, 0)
+        program.returncode = status
+        assert status == 0
+        terminal.press("e")
+        terminal.shows(r"page-faults \(2 of 2: e\)")
+        terminal.shows(r"^\d+ processes, [\d.]+k? page faults/s")
+        terminal.until(lambda lines: any(0.9 * usage.ru_minflt < int(m[1]) < 1.1 * usage.ru_minflt
+                                         for line in lines for m in [re.search(row % program.pid, line)] if m),
+                       "the faults of the process")
+        assert not row_of(terminal, "CPU[% ]") >= 0
+        terminal.press("e")
+        seconds = terminal.shows(r"^ +%d +%s +%s .*\[ended\]" % (program.pid, PERCENT, SECONDS))
+        assert 0 < float(seconds[2]) < 2 * (usage.ru_utime + usage.ru_stime)
+        terminal.press("q")
+        assert terminal.wait() == 0
 
 
 def safe(name):
@@ -309,7 +333,7 @@ def test_bad_terminal(term):
     (["-i", "0"], "-i 0: must be a number of seconds from 0.1 to 3600"),
     (["4711"], "unexpected '4711'; to look at that process: -p 4711"),
     (["--children"], "--children needs a process: name it with -p"),
-    (["-e", "page-faults"], "unknown option -e; see 'pyperf-bpf top --help'"),
+    (["-o", "x.svg"], "unknown option -o; see 'pyperf-bpf top --help'"),
 ])
 def test_usage(args, message):
     done = run(*args)
@@ -322,3 +346,49 @@ def test_error_after_the_check():
         assert terminal.wait() == 1
         assert b"there is no such process" in terminal.raw
         assert termios.tcgetattr(terminal.slave) == terminal.modes
+
+
+def test_waits(any_python):
+    """A thread that sleeps has a column for it; one that works has next to nothing there."""
+    source = ("import threading, time\n"
+              "def sleeps():\n    while True: time.sleep(0.1)\n"
+              "threading.Thread(target=sleeps, daemon=True).start()\n"
+              "print('ready', flush=True)\n"
+              "input()\n")
+    with harness.Process([any_python, "-c", source], env=harness.clean_environment()) as process:
+        with top("-e", "wall", "-p", process.pid) as terminal:
+            terminal.shows(r"^ +PID +THREAD% +THREAD s +WAIT% +QUEUE% +GIL% ")
+            terminal.press("t")
+            terminal.shows(r"^ +PID +TID +THREAD% +THREAD s +WAIT% +QUEUE% +GIL% +STATE")
+            # Of the interval, by the kernel's clock: a sleep counts in the interval in which it ends.
+            terminal.until(lambda _: any(
+                (m := re.search(r"^ +%d +\d+ +[\d.]+ +[\d.]+ +(\d+\.\d) " % process.pid, line)) and float(m[1]) > 60
+                for line in terminal.lines), "a thread that waits")
+
+
+def test_event_loops(python):
+    """How often its loop was blocked, and where for longest, against what the program's own clock says."""
+    sum_of = r"^event loop: .*; since the start (\d+), longest (\d+) ms(?:, one of (\d+) ms)? in price \(.*looping\.py:\d+\)"
+    with harness.Process([python, PROGRAMS / "looping.py"], env=harness.clean_environment()) as process:
+        with top("-e", "off-cpu", "-p", process.pid, cols=200) as terminal:
+            terminal.shows(process_row(process.pid))
+            terminal.press("enter")
+            terminal.shows(r"^event loop: \d+ iterations? of 100 ms or more")
+            shown = first = None
+            for _ in range(5):  # if an interval ends between the stack of the longest one and its end, another one is named
+                process.process.stdin.write(b"block\n")
+                true = json.loads(process.read_line())
+                first = true["since"] if first is None else first
+                slow = sum(s >= 0.1 for s in true["all"][first:])
+                assert slow >= 9, true
+                # They are in the last interval for half a second, then in the sum only.
+                terminal.until(lambda lines: any((m := re.search(r"^event loop: 0 iterations of 100 ms or more; since the start (\d+), longest", line))
+                                                 and int(m[1]) >= slow for line in lines), "%d slow iterations" % slow)
+                shown = next((m for m in map(re.compile(sum_of).search, terminal.lines) if m), None)
+                if shown:
+                    break
+            assert shown, str(terminal)
+            assert slow <= int(shown[1]) <= 1.3 * sum(s >= 0.1 for s in true["all"]) + 1, (shown[0], true)
+            assert 340 <= int(shown[3] or shown[2]) <= int(shown[2]) <= 1300 * max(true["all"]) + 100, (shown[0], true)
+            terminal.press("p")
+            terminal.shows(r"^event loop of %d: .* in price \(" % process.pid)

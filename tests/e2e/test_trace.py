@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 """trace and probes: every call is counted, exactly, and nothing is left behind."""
 import json
+import os
 import signal
 import subprocess
 from pathlib import Path
@@ -9,7 +10,8 @@ import pytest
 
 import harness
 from harness import Target, poll
-from tracing import PROGRAM, Trace, compare, counts_of, work
+from programs import prefork
+from tracing import FOLLOWS, PROGRAM, Trace, compare, counts_of, events_of, truth_of, work
 
 SPIN = "import sys\ndef f(): pass\nprint('ready', flush=True)\nwhile True: f()\n"
 
@@ -39,6 +41,17 @@ def test_counts_add_up(any_python):
     assert totals == sorted(totals) and [line["final"] for line in lines] == [False] * (len(lines) - 1) + [True]
 
 
+def test_price_of_all(any_python):
+    """At the end the price is that of the whole run, not of the idle time before the end."""
+    with Target(any_python, "counted.py", "run") as target:
+        trace = Trace(target.pid, "--force", "-i", "0.1")
+        work(target)
+        prices = []
+        while prices[-1:] != [0] or not any(prices):
+            prices.append(json.loads(trace.process.stdout.readline())["slowdown_percent"])
+        assert trace.finish()["slowdown_percent"] > 0
+
+
 def test_filter(any_python):
     """Only what is asked for; a name that is not there brings one that is."""
     with Target(any_python, "counted.py", "run") as target:
@@ -53,15 +66,181 @@ def test_filter(any_python):
         assert "did you mean raiser (%s:" % PROGRAM in "".join(trace.messages)
 
 
-def spots(python):
-    """File and offsets of the breakpoints that count calls."""
+def test_for_people(any_python):
+    """The sentence above the table; nothing but it where there is nothing to show."""
+    with Target(any_python, "counted.py", "run") as target:
+        def texts(*args):
+            with subprocess.Popen([harness.PYPERF, "trace", "-p", str(target.pid), "--force", *args], stdout=subprocess.PIPE,
+                                  stderr=subprocess.PIPE, text=True, env=harness.clean_environment()) as process:
+                assert "counting the " in process.stderr.readline()
+                work(target)
+                process.send_signal(signal.SIGINT)
+                return process.communicate(timeout=harness.PATIENCE)[0]
+        assert ": 301 calls of 1 function in " in texts("-f", "deep", "-i", "100")
+        found = texts("--hist", "-f", "raisr", "-i", "100")
+    assert ": no calls in " in found and "FUNCTION" not in found
+
+
+def test_functions_as_words(any_python):
+    """With -p words are functions, also in front of options; a wrong name is answered while the trace runs."""
+    with Target(any_python, "counted.py", "run") as target:
+        trace = Trace(target.pid, "--force", "counted:fi?", "--hist", "deep", "--top", 0)
+        work(target)
+        found = trace.finish()
+        assert {f["function"]: f["calls"] for f in found["functions"]} == {"fib": 1973 + 4 * 30 * 25, "deep": 301}
+        assert all(f["total_log2_ns"] for f in found["functions"])
+        trace = Trace(target.pid, "--force", "-i", "0.1", "counted:raisr")
+        work(target)
+        line = trace.process.stderr.readline()
+        assert "counted:raisr: no matching function was called; did you mean raiser (%s:" % PROGRAM in line
+        assert trace.finish()["functions"] == [] and "did you mean" not in "".join(trace.messages[1:])
+
+
+def test_filter_in_the_kernel(python):
+    """What no filter means is refused there; not so what comes in its place, at the same address."""
+    truth = {name: counts for name, counts in truth_of(python).items() if name.split(":")[0].endswith("7")}
+    assert len(truth) == 6
+    with Target(python, "counted.py", "run") as target:
+        trace = Trace(target.pid, "--top", 0, "--force", "-i", "0.1", "-f", "made_*7")
+        rounds = refused = 0
+        while refused <= 1973 + 4 * 30 * 25:  # of fib() alone in a round
+            assert rounds < 100
+            work(target)
+            rounds += 1
+            refused = json.loads(trace.process.stdout.readline())["refused"]
+        found = trace.finish()
+    assert counts_of(found, PROGRAM) == {name: [rounds * n for n in counts] for name, counts in truth.items()}
+
+
+def test_calls(python):
+    """Each call and each end, in order, in each thread, as the interpreter itself says."""
+    answer = subprocess.run([python, "-B", PROGRAM, "events"], capture_output=True, check=True,
+                            timeout=harness.PATIENCE, env=harness.clean_environment())
+    truth = sorted(json.loads(answer.stdout))
+    assert len(truth) == 5 and sum(map(len, truth)) > 20000
+    with Target(python, "counted.py", "run") as target:
+        trace = Trace(target.pid, "--calls", "--top", 0, "--force")
+        work(target)
+        lines = trace.lines()
+    found = events_of(lines, PROGRAM)
+    assert len(found) == len(truth)
+    for mine, theirs in zip(found, truth):
+        differs = next((i for i, pair in enumerate(zip(mine, theirs)) if pair[0] != pair[1]), None)
+        assert differs is None, (mine[differs - 3:differs + 5], theirs[differs - 3:differs + 5])
+        assert len(mine) == len(theirs)
+    last = json.loads(lines[-1])
+    assert last["lost_events"] == 0
+    assert not [f for f in last["functions"] if f["file"] == str(PROGRAM) and f["unknown_ends"]]
+
+
+SPUN = """
+import json, sys, time
+def spin(ns):
+    start = time.monotonic_ns()
+    while time.monotonic_ns() - start < ns:
+        pass
+    return time.monotonic_ns() - start
+print("ready", flush=True)
+input()
+print(json.dumps([spin(ns) for ns in [200_000, 1_000_000, 3_000_000] * 20]), flush=True)
+input()
+"""
+
+GREENLETS = """
+import json, greenlet
+LOG = []
+def step(n):
+    LOG.append("+step")
+    other = turns.pop() if turns else None
+    if other is not None:
+        other.switch()
+    if n == 2:
+        LOG.append("-step")
+        raise KeyError
+    LOG.append("-step")
+def first():
+    LOG.append("+first")
+    step(0)
+    try:
+        step(2)
+    except KeyError:
+        pass
+    step(1)
+    LOG.append("-first")
+def second():
+    LOG.append("+second")
+    step(0)
+    step(1)
+    LOG.append("-second")
+print("ready", flush=True)
+input()
+one, two = greenlet.greenlet(first), greenlet.greenlet(second)
+turns = [two, one, two, one, two]
+while not (one.dead and two.dead):
+    (two if one.dead else one).switch()
+print(json.dumps(LOG), flush=True)
+input()
+"""
+
+
+def run_traced(python, code, *args):
+    """What a program prints when it was told to go on, and the lines of its calls."""
+    with subprocess.Popen([python, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout.readline() == "ready\n"
+            trace = Trace(process.pid, "--calls", "--force", *args)
+            process.stdin.write("\n")
+            process.stdin.flush()
+            truth = json.loads(process.stdout.readline())
+            lines = [json.loads(line) for line in trace.lines()]
+            assert lines[-1]["lost_events"] == 0
+            return truth, lines
+        finally:
+            process.kill()
+
+
+def test_times(any_python):
+    """As long as the program's own clock says, but for what the breakpoint takes."""
+    truth, lines = run_traced(any_python, SPUN, "-f", "spin")
+    times = [e["total_ns"] for e in lines if e.get("event") == "return"]
+    assert len(times) == len(truth) == 60
+    good = [mine for mine, theirs in zip(times, truth) if theirs <= mine <= 1.05 * theirs]
+    assert len(good) > 50, list(zip(times, truth))
+    spin, = lines[-1]["functions"]
+    assert spin["calls"] == 60 and spin["total_ns"] == spin["own_ns"] == sum(times)
+    assert spin["longest_ns"] == max(times)
+
+
+def test_greenlets(any_python):
+    """Calls of greenlets, which take turns on one thread, end where they do."""
+    if subprocess.run([any_python, "-c", "import greenlet"], stderr=subprocess.DEVNULL).returncode:
+        pytest.skip("greenlet is not installed for " + any_python)
+    truth, lines = run_traced(any_python, GREENLETS, "-f", "step", "-f", "first", "-f", "second")
+    found = [("+" if e["event"] == "call" else "-") + e["function"] for e in lines if "event" in e]
+    assert found == truth
+    assert not [f for f in lines[-1]["functions"] if f["unknown_ends"]]
+
+
+def test_hist(any_python):
+    """Each call is in one bucket of powers of two."""
+    with Target(any_python, "counted.py", "run") as target:
+        trace = Trace(target.pid, "--hist", "--top", 0, "--force", "-f", "counted:fib")
+        work(target)
+        fib, = trace.finish()["functions"]
+    assert fib["calls"] == fib["ended"] == sum(fib["total_log2_ns"]) == sum(fib["own_log2_ns"])
+    longest = len(fib["total_log2_ns"]) - 1
+    assert 1 << longest <= fib["longest_ns"] < 2 << longest
+
+
+def spots(python, kinds=("call",)):
+    """File and offsets of the breakpoints that count calls, or of others."""
     with subprocess.Popen([python, "-c", "print(flush=True); input()"], stdin=subprocess.PIPE,
                           stdout=subprocess.PIPE) as process:
         process.stdout.readline()
         found = json.loads(run("probes", process.pid, "--json").stdout)
         process.stdin.close()
     assert found["why_no_calls"] is None
-    return found["path"], [c["offset"] for c in found["calls"] if c["what"] == "call"]
+    return found["path"], [c["offset"] for c in found["calls"] if c["what"] in kinds]
 
 
 def code_at(pid, path, offset):
@@ -98,6 +277,153 @@ def test_nothing_is_left(python):
             work(target)
 
 
+def test_nothing_is_left_of_calls(python):
+    """The same of the breakpoints where functions end and exceptions come."""
+    path, offsets = spots(python, ("call", "return", "yield", "exception"))
+    assert len(offsets) > len(spots(python)[1]) + 1
+    with open(path, "rb") as f:
+        own = [(f.seek(offset), f.read(1))[1] for offset in offsets]
+    with Target(python, "counted.py", "run") as target:
+        trace = Trace(target.pid, "--calls")
+        assert {code_at(target.pid, path, offset) for offset in offsets} == {b"\xcc"}
+        trace.process.kill()
+        trace.process.communicate()
+        poll(lambda: [code_at(target.pid, path, offset) for offset in offsets] == own, "the breakpoints to go")
+        work(target)
+
+
+def calls_in(lines):
+    """What of the pre-fork server was counted."""
+    return {f["function"]: f["calls"] for f in json.loads(lines[-1])["functions"] if f["function"] in prefork.CALLS}
+
+
+FILTERS = [word for name in prefork.CALLS for word in ("-f", name)]
+
+
+follows = pytest.mark.skipif(not FOLLOWS, reason="children are traced from Linux 6.12 on")
+
+
+def trace_children(python, *args):
+    with Target(python, "prefork.py", "wait") as target:
+        trace = Trace(target.pid, "--top", 0, "--force", *args, *FILTERS)
+        work(target)
+        return trace.lines()
+
+
+@follows
+def test_children(python):
+    """What a process forks, from any thread, and what it executes: from the first call on."""
+    lines = trace_children(python)
+    assert calls_in(lines) == prefork.CALLS
+    assert json.loads(lines[-1])["processes"] == 1 + 3 * 3 + 1 + 1
+
+
+@follows
+def test_calls_of_children(any_python):
+    """Frames of one process are none of another one, though they are at the same addresses."""
+    lines = trace_children(any_python, "--calls")
+    assert calls_in(lines) == prefork.CALLS
+    assert json.loads(lines[-1])["lost_events"] == 0
+    threads = {}
+    for event in map(json.loads, lines[:-1]):
+        if event["function"] == "handle":
+            threads.setdefault(event["thread"], []).append(event["event"] == "call")
+    assert len(threads) == 3 * 3 + 1 + 1
+    assert all(begins == [True, False] * (len(begins) // 2) for begins in threads.values())
+    assert calls_in(trace_children(any_python, "--hist")) == prefork.CALLS
+
+
+def wrapped(python):
+    """Ways to start a program."""
+    script = [python, "-B", str(harness.PROGRAMS / "prefork.py")]
+    return [script, ["env", "A=1", "nice", "-n", "1", *script], ["sh", "-c", "echo; exec " + " ".join(script)]]
+
+
+@follows
+def test_commands(any_python):
+    """A command is traced from its first call on, behind wrappers, too; its status is ours."""
+    for argv in wrapped(any_python):
+        result = run("trace", "--json", "--top", 0, "--force", *FILTERS, "--", *argv)
+        assert result.returncode == 3, result.stderr
+        assert calls_in(result.stdout.splitlines()) == prefork.CALLS, argv
+    first = run("trace", "--json", "--top", 0, "--force", any_python, "-c", "pass")
+    assert "_find_and_load" in first.stdout or any_python.endswith("2.7")
+
+
+def test_functions_that_come_late(any_python):
+    """A function that was called since the last table is not said to be missing."""
+    result = run("trace", "--force", "-i", 100, "-f", "late", "--", any_python, "-c",
+                 "import time; time.sleep(0.5)\ndef late(): pass\nlate()")
+    assert "late (<string>:2)" in result.stdout and "no matching function" not in result.stderr
+
+
+def test_commands_without_python():
+    result = run("trace", "--python", "/bin/true", "--", "true")
+    assert result.returncode == 1 and "found no Python" in result.stderr
+
+
+DEFINITIONS = Path("/sys/kernel/tracing/uprobe_events")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def tracefs(tmp_path_factory):
+    """A machine may mount no tracefs; trace has one of its own then, and so has what looks at it."""
+    global DEFINITIONS
+    if DEFINITIONS.exists() or os.geteuid():
+        yield
+        return
+    where = tmp_path_factory.mktemp("tracefs")
+    subprocess.run(["mount", "-t", "tracefs", "tracefs", where], check=True)
+    DEFINITIONS = where / "uprobe_events"
+    yield
+    subprocess.run(["umount", where], check=True)
+
+
+def definitions():
+    return DEFINITIONS.read_text() if DEFINITIONS.exists() else ""
+
+
+def define(line):
+    fd = os.open(DEFINITIONS, os.O_WRONLY | os.O_APPEND)  # open() would seek, which this file refuses
+    os.write(fd, line.encode())
+    os.close(fd)
+
+
+@follows
+def test_no_definition_is_left(any_python):
+    """What lets children inherit breakpoints goes, too, after kill -9 as well."""
+    with Target(any_python, "counted.py", "run") as target:
+        for sig in [signal.SIGINT, signal.SIGKILL] * 10:
+            trace = Trace(target.pid, "--calls", "--force")
+            name = "pyperf_bpf_%d/" % trace.process.pid
+            assert name in definitions()
+            trace.process.send_signal(sig)
+            trace.process.communicate()
+            poll(lambda: name not in definitions(), "the definitions to go")
+
+
+STALE = "pyperf_bpf_1/at0"
+
+
+@follows
+def test_pid_namespace(any_python):
+    """In a container processes have the numbers that it gives them. Definitions of an earlier tracer of our number, whose
+    helper was killed too, are replaced."""
+    argv = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"]
+    if subprocess.run([*argv, "true"], check=False).returncode:
+        pytest.skip("cannot unshare")
+    if DEFINITIONS.exists():
+        define("p:%s %s:0x1000\n" % (STALE, Path(any_python).resolve()))
+    done = subprocess.run([*argv, harness.PYPERF, "trace", "--json", "--top", "0", "--force", "--",
+                           any_python, "-B", harness.PROGRAMS / "prefork.py"],
+                          capture_output=True, text=True, timeout=harness.PATIENCE, env=harness.clean_environment())
+    assert done.returncode == 3, done.stderr
+    assert calls_in(done.stdout.splitlines()) == prefork.CALLS
+    last = json.loads(done.stdout.splitlines()[-1])
+    assert last["pid"] < 10 and last["processes"] == 1 + 3 * 3 + 1 + 1
+    assert STALE not in definitions()
+
+
 def test_too_expensive(any_python):
     with subprocess.Popen([any_python, "-c", SPIN], stdout=subprocess.PIPE) as process:
         assert process.stdout.readline() == b"ready\n"
@@ -107,6 +433,28 @@ def test_too_expensive(any_python):
             assert "would slow it down by" in refused.stderr and "more than 10%" in refused.stderr
             allowed = run("trace", "-p", process.pid, "--force", "-d", "0.3")
             assert allowed.returncode == 0 and " f (<string>:2)" in allowed.stdout
+        finally:
+            process.kill()
+
+
+IDLE = """
+import os, time
+def f(): pass
+os.write(1, b"ready\\n")
+while True:
+    for i in range(10): f()
+    time.sleep(0.02)
+"""
+
+
+def test_idle_is_not_expensive(any_python):
+    """What is traced takes as much as all else that the process does, and that is next to nothing."""
+    with subprocess.Popen([any_python, "-c", IDLE], stdout=subprocess.PIPE) as process:
+        assert process.stdout.readline() == b"ready\n"
+        try:
+            done = run("trace", "-p", process.pid, "--max-slowdown", 0, "-d", "0.5")
+            assert done.returncode == 0, done.stderr
+            assert "tracing costs it 0." in done.stdout and " f (<string>:3)" in done.stdout, done.stdout
         finally:
             process.kill()
 
@@ -159,22 +507,29 @@ exec(compile(open(__file__).read(), __file__, "exec"))
 """
 
 
-def test_seccomp(any_python):
+@pytest.mark.parametrize("mode", ["--count", "--calls", "--hist"])
+def test_seccomp(any_python, mode):
     """Breakpoints make the process execute no system call, which a filter would kill it for."""
     argv = [any_python, "-c", SECCOMP % str(PROGRAM)]
     process = harness.Process(argv)
     with process as target:
         assert "Seccomp:\t2" in Path("/proc/%d/status" % target.pid).read_text()
-        trace = Trace(target.pid, "--top", 0, "--force")
+        trace = Trace(target.pid, "--top", 0, "--force", mode)
         work(target)
         assert counts_of(trace.finish(), PROGRAM)
+        work(target)
         target.end()
 
 
 @pytest.mark.parametrize("args, message", [
-    (["trace"], "-p PID is missing"),
+    (["trace"], "-p PID or a command is missing"),
     (["trace", "-p", "x"], "not the number of a process"),
-    (["trace", "-p", "1", "2"], "what is '2'"),
+    (["trace", "-p", "1", "2"], "-p and a command: '2'"),
+    (["trace", "-p", "1", "--", "sleep"], "-p and a command: 'sleep'"),
+    (["trace", "-p", "1", "fib", "--hist", "--", "sleep"], "-p and a command: 'sleep'"),
+    (["trace", "-p", "1", "fib", "/bin/sleep"], "-p and a command: '/bin/sleep'"),
+    (["trace", "-p", "1", "fib", "--hits"], "did you mean --hist?"),
+    (["trace", "-p", "1", "fib", "-d", "x"], "number from"),
     (["trace", "-p", "1", "--top", "-1"], "whole number"),
     (["trace", "-p", "1", "-f", "shop:"], "must be FUNCTION"),
     (["trace", "-p", "1", "--max-slowdown", "x"], "number from"),

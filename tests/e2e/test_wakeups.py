@@ -10,7 +10,7 @@ from pathlib import Path
 
 import harness
 
-LULL_S, TICK_S = 0.25, 10  # where others map very much; else a second
+OTHERS_S, TICK_S = 0.25, 10  # where others map very much; else a second
 GATHER_S = 1 / 19 / 8
 SLEEPS = 2  # for each look: until something happens, and until more has
 
@@ -53,4 +53,4 @@ def test_what_comes_together_is_looked_at_together():
 def test_others_wake_four_times_a_second_at_most(any_python):
     with harness.Target(any_python, "spinner.py", "spin") as target:
         slept, took = sleeps_of(2, "-F", 19, "-p", target.pid)
-    assert slept < SLEEPS * took * (1 / LULL_S + 1 / TICK_S) + 20, (slept, took)
+    assert slept < SLEEPS * took * (1 / OTHERS_S + 1 / TICK_S) + 20, (slept, took)

@@ -28,7 +28,7 @@ import harness
 
 ELEMENT = "element-6066-11e4-a52e-4f735466cecf"  # the key of an element, from the standard
 KEYS = {"Enter": "\ue007", "Escape": "\ue00c", "ArrowLeft": "\ue012", "ArrowUp": "\ue013",
-        "ArrowRight": "\ue014", "ArrowDown": "\ue015", "Tab": "\ue004"}
+        "ArrowRight": "\ue014", "ArrowDown": "\ue015", "Tab": "\ue004", "Backspace": "\ue003"}
 PATIENCE = 60
 
 

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "heap/growth.h"
+#include "heap/mimalloc.h"
 #include "heap/referrers.h"
 #include "heap/scan.h"
 #include "heap/usage.h"
@@ -34,8 +35,11 @@ static int read_world(void *ctx, void *dst, size_t size, uint64_t src)
 
 	if (!w->size || src < BASE || src - BASE > SPAN || size > SPAN - (src - BASE))
 		return -EFAULT;
-	for (size_t i = 0; i < size; i++)
-		out[i] = w->data[(src - BASE + i) % w->size];
+	for (size_t done = 0, at, len; done < size; done += len) {
+		at = (src - BASE + done) % w->size;
+		len = w->size - at < size - done ? w->size - at : size - done;
+		memcpy(out + done, w->data + at, len);
+	}
 	return 0;
 }
 
@@ -70,26 +74,31 @@ static int prepare(void *ctx, struct heap_scan *s)
 	return 0;
 }
 
-/* Of the same type as the seeds': each object refers to what the input says. */
-static void find_holders(const struct heap_mem *mem, const struct heap_shape *shape)
+/*
+ * Of the same type as the seeds': each object refers to what the input says. After a scan, as the
+ * command does it.
+ */
+static void find_holders(struct heap_scan *s)
 {
-	struct heap_scan s;
-	const struct ref_source src = {
-		.scan = &s,
-		.prepare = prepare,
+	const struct py_layout layout = {
 		.str_length = 16,
 		.str_state = 32,
 		.str_ascii = 48,
 		.str_compact = 72,
+		.bytes_size = 16,
 		.frame_code = 32,
-		.frame_locals = 72,
 		.code_name = 120,
+	};
+	const struct ref_source src = {
+		.scan = s,
+		.prepare = prepare,
+		.layout = &layout,
+		.frame_locals = 72,
 		.code_locals = 96,
-		.str_is_bytes = shape->version < 0x0300,
 	};
 	struct referrers r = { 0 };
 
-	if (!heap_scan__init(&s, mem, shape) && !referrers__find(&src, "type", &r)) {
+	if (!referrers__find(&src, "type", &r)) {
 		uint64_t sum = 0;
 
 		for (size_t i = 0; i < r.group_cnt; i++)
@@ -98,7 +107,6 @@ static void find_holders(const struct heap_mem *mem, const struct heap_shape *sh
 			abort();
 	}
 	referrers__free(&r);
-	heap_scan__free(&s);
 }
 
 static void check_sums(const struct heap_scan *s)
@@ -129,11 +137,52 @@ static void read_usage(const struct heap_mem *mem, const struct heap_scan *s, co
 	free(regions);
 }
 
+/* The head of a segment, and whatever entries and blocks the input makes. */
+static int read_segment(void *ctx, void *dst, size_t size, uint64_t src)
+{
+	static const struct {
+		uint32_t at;
+		uint64_t word;
+	} head[] = {
+		{ 32, MI_SEGMENT_SIZE },
+		{ 208, 1 },
+		{ 216, BASE ^ 1 },
+		{ 224, 512 },
+		{ 232, 1 },
+		{ 240, 0 },
+		{ 248, 512 },
+	};
+	int err = read_world(ctx, dst, size, src);
+
+	for (size_t i = 0; !err && src == BASE && i < sizeof(head) / sizeof(head[0]); i++)
+		if (head[i].at + 8 <= size)
+			memcpy((uint8_t *)dst + head[i].at, &head[i].word, 8);
+	return err;
+}
+
+static void read_segments(struct world *w)
+{
+	const struct heap_mem mem = { w, read_segment, gather_world, NULL };
+	const struct heap_range range = { BASE, BASE + MI_SEGMENT_SIZE };
+	const struct heap_shape shape = { .version = 0x030d,
+					  .free_threaded = true,
+					  .ob_type = 24,
+					  .str_min = 64,
+					  .type_type = TYPE };
+	struct heap_scan s;
+
+	if (!heap_scan__init(&s, &mem, &shape) && heap_scan__add_segments(&s, &range, 1) >= 0) {
+		heap_scan__run(&s);
+		check_sums(&s);
+	}
+	heap_scan__free(&s);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static const uint16_t versions[] = { 0x0207, 0x0307, 0x0309, 0x030b, 0x030e };
 	struct world w = { data, size };
-	const struct heap_mem mem = { &w, read_world, gather_world };
+	const struct heap_mem mem = { &w, read_world, gather_world, NULL };
 	struct heap_shape shape = { .version = versions[size ? data[0] % 5 : 0],
 				    .ob_type = 8,
 				    .str_min = 48,
@@ -150,10 +199,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		heap_growth__add(&g, &s.types, 1);
 		heap_growth__rank(&g);
 		read_usage(&mem, &s, data, size);
+		find_holders(&s);
 	}
 	heap_growth__free(&g);
 	heap_scan__free(&s);
-	find_holders(&mem, &shape);
+	read_segments(&w);
 	return 0;
 }
 
@@ -162,15 +212,32 @@ static void put(uint8_t *buf, size_t at, uint64_t word, size_t size)
 	memcpy(buf + at, &word, size);
 }
 
+/* A segment whose pages have blocks of 64 bytes, one of them free. */
+static void seed_segment(uint8_t *buf, size_t size)
+{
+	for (size_t at = MI_ENTRIES_AT; at + MI_ENTRY_SIZE <= size; at += MI_ENTRY_SIZE) {
+		put(buf, at, 1, 4);
+		put(buf, at + 8, 1 | 2 << 3, 1);
+		put(buf, at + 10, 8, 2);
+		put(buf, at + 12, 8, 2);
+		put(buf, at + 24, 8, 4);
+		put(buf, at + 28, 64, 4);
+	}
+}
+
 /* One pool in which each block is an object of `type`, whose type is the type itself. */
 size_t fuzz_seed(size_t i, uint8_t *buf, size_t cap)
 {
 	static const uint8_t k_flags[] = { 1, 5 }; /* lists, dicts */
 	const size_t size = 16U << 10;
 
-	if (i > 1 || cap < size)
+	if (i > 2 || cap < size)
 		return 0;
 	memset(buf, 0, size);
+	if (i == 2) {
+		seed_segment(buf, size);
+		return size;
+	}
 	put(buf, 0, 3, 4);
 	put(buf, 8, 0, 8);
 	put(buf, 36, 3, 4);

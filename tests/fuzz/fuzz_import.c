@@ -40,17 +40,41 @@ static void write_all(const struct profile *p)
 	fclose(f);
 }
 
+static int folded(struct import *im, const uint8_t *data, size_t size)
+{
+	return import_folded(im, (const char *)data, size);
+}
+
+static int perf(struct import *im, const uint8_t *data, size_t size)
+{
+	return import_perf(im, (const char *)data, size);
+}
+
+static int speedscope(struct import *im, const uint8_t *data, size_t size)
+{
+	return import_speedscope(im, (const char *)data, size);
+}
+
+/* By the content, as the commands do. */
+static int any(struct import *im, const uint8_t *data, size_t size)
+{
+	return import__add_data(im, "fuzz", data, size);
+}
+
+static int (*const readers[])(struct import *im, const uint8_t *data, size_t size) = {
+	import_pprof, folded, perf, speedscope, any,
+};
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	for (int folded = 0; folded < 2; folded++) {
+	for (size_t i = 0; i < sizeof(readers) / sizeof(readers[0]); i++) {
 		struct import *im = import__new(&(struct import_opts){ 0 });
 		int err;
 
 		if (!im)
 			abort();
 		im->path = "fuzz";
-		err = folded ? import_folded(im, (const char *)data, size)
-			     : import_pprof(im, data, size);
+		err = readers[i](im, data, size);
 		if (!err && !import__finish(im)) {
 			check_indexes(import__profile(im));
 			write_all(import__profile(im));

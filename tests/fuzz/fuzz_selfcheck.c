@@ -186,7 +186,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	make_process(&bin);
 	for (size_t at = 1; at + 8 <= size && at < 8 * 64; at += 8)
 		edit(&bin, data + at);
-	err = selfcheck__walk(&bin, (uint32_t)getpid(), 0, why);
+	err = selfcheck__walk(NULL, &bin, (uint32_t)getpid(), 0, why);
 	if ((err == -EBADMSG || err == -ENODATA) != (why[0] != '\0') ||
 	    strnlen(why, sizeof(why)) == sizeof(why) || err > 0 || (size < 9 && err)) {
 		fprintf(stderr, "%d: %s\n", err, why);

@@ -73,12 +73,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	int proc_fd = open(proc_dir(), O_PATH | O_DIRECTORY | O_CLOEXEC);
 	int dump_fd = memfd_create("dump", MFD_CLOEXEC);
-	struct sym_jit *j = sym_jit__new();
+	struct sym_jit *j = sym_jit__new(NULL);
 
 	if (!j || proc_fd < 0 || dump_fd < 0 || (size && write(dump_fd, data, size) < 0))
 		abort();
 	write_part(data, size / 2, O_TRUNC);
-	sym_jit__look(j, 1, proc_fd, dump_fd);
+	sym_jit__look(j, 1, 0, proc_fd, opened__of(dump_fd));
 	sym_jit__begin(j);
 	ask(j);
 	write_part(data + size / 2, size - size / 2, O_APPEND);

@@ -26,7 +26,8 @@ static void ask(struct sym_native *s, uint64_t offset)
 	strbuf__free(&name);
 }
 
-static const struct sym_debugfile_places nowhere = { .root = "/nonexistent", .fd = -1 };
+static const struct sym_debugfile_places nowhere = { .root = "/nonexistent",
+						     .offered = { .fd = -1 } };
 
 static void as_elf(const uint8_t *data, size_t size)
 {

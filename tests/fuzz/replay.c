@@ -3,11 +3,12 @@
  * The main() of a fuzz program where there is no fuzzer: runs LLVMFuzzerTestOneInput() over a
  * corpus and over deterministic mutations of it, so that `make test` repeats exactly.
  *
- *	fuzz_NAME [-n MUTATIONS] [-s SEED] [FILE...]
+ *	fuzz_NAME [-n MUTATIONS] [-s SEED] [-t SECONDS] [FILE...]
  *
  * Without files: the empty input, what fuzz_seed() gives (if the program has one), and the files of
  * tests/fuzz/corpus/NAME/ (or of $FUZZ_CORPUS). An input that kills the program is left in
- * ./crash-NAME; replay it with -n 0.
+ * ./crash-NAME; replay it with -n 0. With -t, it does so again and again, each time with other
+ * mutations, until so many seconds have passed, and says how many inputs it ran in a second.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -18,7 +19,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
+
+#include "base/log.h"
 
 #define INPUT_MAX_SIZE (1U << 20)
 #define MUTATIONS      2000 /* of each input */
@@ -27,6 +31,8 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 /* Optional: the i-th built-in input into buf; its size, 0 behind the last one. */
 __attribute__((weak)) size_t fuzz_seed(size_t i, uint8_t *buf, size_t cap);
+/* Optional: pieces of text that mutations put into an input. The last one is NULL. */
+extern const char *const fuzz_words[] __attribute__((weak));
 __attribute__((weak)) void __sanitizer_set_death_callback(void (*callback)(void));
 
 struct input {
@@ -38,6 +44,7 @@ static struct input current; /* what is being run, for the death callback */
 static char crash_path[256];
 static uint64_t rng_state;
 static uint64_t runs;
+static time_t until; /* 0: one round */
 
 static void leave_crash(void)
 {
@@ -53,6 +60,14 @@ static void on_abort(int sig)
 	leave_crash();
 	signal(sig, SIG_DFL);
 	raise(sig);
+}
+
+static time_t now_s(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC_COARSE, &ts);
+	return ts.tv_sec;
 }
 
 static uint64_t rng(uint64_t below)
@@ -119,6 +134,24 @@ static size_t insert_piece(uint8_t *buf, size_t size)
 	return size + len;
 }
 
+/* Over what is there, or in front of it. */
+static size_t put_word(uint8_t *buf, size_t size)
+{
+	size_t cnt = 0, at = rng(size + 1), len, moved;
+	const char *word;
+
+	while (fuzz_words[cnt])
+		cnt++;
+	word = fuzz_words[rng(cnt)];
+	len = strlen(word);
+	moved = rng(2) ? size - at : size - at > len ? size - at - len : 0;
+	if (at + len + moved > INPUT_MAX_SIZE)
+		return size;
+	memmove(buf + at + len, buf + size - moved, moved);
+	memcpy(buf + at, word, len);
+	return at + len + moved;
+}
+
 static size_t remove_piece(uint8_t *buf, size_t size)
 {
 	size_t len = 1 + rng(size < 16 ? size : 16), at = rng(size - len + 1);
@@ -132,7 +165,7 @@ static size_t mutate(uint8_t *buf, size_t size)
 	uint64_t edits = 1 + rng(MAX_EDITS);
 
 	for (uint64_t i = 0; i < edits && size; i++) {
-		switch (rng(8)) {
+		switch (rng(fuzz_words ? 10 : 8)) {
 		case 0:
 		case 1:
 			buf[rng(size)] ^= (uint8_t)(1U << rng(8));
@@ -154,6 +187,9 @@ static size_t mutate(uint8_t *buf, size_t size)
 			if (rng(8) == 0)
 				size = rng(size + 1);
 			break;
+		default:
+			size = put_word(buf, size);
+			break;
 		}
 	}
 	return size;
@@ -164,7 +200,7 @@ static void run_input(const uint8_t *data, size_t size, unsigned long mutations)
 	static uint8_t buf[INPUT_MAX_SIZE];
 
 	run(data, size);
-	for (unsigned long i = 0; i < mutations; i++) {
+	for (unsigned long i = 0; i < mutations && !(until && now_s() >= until); i++) {
 		memcpy(buf, data, size);
 		run(buf, mutate(buf, size));
 	}
@@ -242,29 +278,60 @@ static void watch_for_death(const char *name)
 	signal(SIGABRT, on_abort);
 }
 
+/* Writing what is wrong with an input would take longer than to find it. */
+static void drop_message(enum log_level level, const char *fmt, const char *text)
+{
+	(void)level;
+	(void)fmt;
+	(void)text;
+}
+
+/* All inputs once. */
+static int run_round(const char *name, char **files, unsigned long mutations)
+{
+	const char *dir = getenv("FUZZ_CORPUS");
+	char corpus[512];
+	int failed = 0;
+
+	for (char **file = files; *file; file++)
+		failed |= run_file(*file, mutations);
+	if (*files)
+		return failed;
+	snprintf(corpus, sizeof(corpus), "tests/fuzz/corpus/%s", name);
+	run_seeds(mutations);
+	return run_corpus(dir ? dir : corpus, mutations);
+}
+
 int main(int argc, char **argv)
 {
-	const char *name = name_of(argv[0]), *dir = getenv("FUZZ_CORPUS");
-	unsigned long mutations = MUTATIONS, seed = 1;
-	char corpus[512];
+	unsigned long mutations = MUTATIONS, seed = 1, seconds = 0;
+	const char *name = name_of(argv[0]);
+	time_t begun = now_s();
 	int opt, failed = 0;
 
-	while ((opt = getopt(argc, argv, "n:s:")) != -1) {
+	while ((opt = getopt(argc, argv, "n:s:t:")) != -1) {
 		if (opt == '?') {
-			fprintf(stderr, "usage: %s [-n MUTATIONS] [-s SEED] [FILE...]\n", argv[0]);
+			fprintf(stderr,
+				"usage: %s [-n MUTATIONS] [-s SEED] [-t SECONDS] [FILE...]\n",
+				argv[0]);
 			return 2;
 		}
-		*(opt == 'n' ? &mutations : &seed) = strtoul(optarg, NULL, 10);
+		*(opt == 'n'   ? &mutations
+		  : opt == 's' ? &seed
+			       : &seconds) = strtoul(optarg, NULL, 10);
 	}
 	rng_state = 0x9e3779b97f4a7c15ULL * (seed | 1);
+	until = seconds ? begun + (time_t)seconds : 0;
 	watch_for_death(name);
-	for (int i = optind; i < argc; i++)
-		failed |= run_file(argv[i], mutations);
-	if (optind == argc) {
-		snprintf(corpus, sizeof(corpus), "tests/fuzz/corpus/%s", name);
-		run_seeds(mutations);
-		failed = run_corpus(dir ? dir : corpus, mutations);
-	}
-	printf("%s: %llu inputs\n", name, (unsigned long long)runs);
+	if (mutations)
+		log_set_writer(drop_message);
+	do
+		failed |= run_round(name, argv + optind, mutations);
+	while (!failed && now_s() < until);
+	printf("%s: %llu inputs", name, (unsigned long long)runs);
+	if (seconds)
+		printf(", %llu in a second",
+		       (unsigned long long)runs / (unsigned long long)seconds);
+	putchar('\n');
 	return failed;
 }

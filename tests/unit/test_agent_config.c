@@ -141,7 +141,7 @@ static void every_mistake_once(void **state)
 		":2: frequncy: there is no such key in this section\n"
 		":3: frequency: samples per second and CPU, from 1 to 999\n"
 		":4: window: seconds, from 10 to 60\n"
-		":5: state-dir: a path from the root on\n"
+		":5: state-dir: an absolute path\n"
 		":6: group: one to eight names of labels, with commas between them\n"
 		":7: group: one to eight names of labels, with commas between them\n"
 		":8: native: yes or no\n"
@@ -302,6 +302,8 @@ static void events_are_named(void **state)
 		"cpu-clock, cpu-clock",
 		"cpu-clock:x",
 		"cpu-clock, task-clock, cycles, page-faults, minor-faults",
+		"cpu-clock, page-faults, off-cpu, gil", /* which is two */
+		"cpu-clock, gil-held",
 	};
 	struct config *c =
 		parse("[agent]\nevents = task-clock ,minor-faults,cpu-migrations, cycles\n");

@@ -9,8 +9,8 @@
 
 #include <string.h>
 
-#include "agent/application.h"
-#include "agent/pod.h"
+#include "process/application.h"
+#include "process/pod.h"
 
 #define ARGS(text) text, sizeof(text)
 
@@ -128,6 +128,61 @@ static void what_a_launcher_runs(void **state)
 	}
 }
 
+static const struct {
+	const char *args;
+	size_t len;
+	const char *title;
+} titles[] = {
+	{ ARGS("python\0-u\0-c\0import sys;exec(eval(sys.stdin.readline()))"), "execnet worker" },
+	{ ARGS("/srv/venv/bin/python3.11\0-c\0from multiprocessing.spawn import spawn_main; "
+	       "spawn_main(tracker_fd=5, pipe_handle=7)\0--multiprocessing-fork"),
+	  "multiprocessing worker" },
+	{ ARGS("python3\0-I\0-c\0from multiprocessing.forkserver import main; main(5, 7)"),
+	  "multiprocessing forkserver" },
+	{ ARGS("python3\0-c\0from multiprocessing.resource_tracker import main;main(4)"),
+	  "multiprocessing resource tracker" },
+	{ ARGS("python\0-u\0-c\0import sys;exec(eval(sys.stdin.read()))"), NULL },
+	{ ARGS("python\0-u\0-c"), NULL },
+	{ ARGS("python3\0/usr/bin/gunicorn\0-w\0"
+	       "4\0djapp:application"),
+	  "gunicorn djapp:application" },
+	{ ARGS("gunicorn: worker [djapp:application]\0\0\0"), "gunicorn djapp:application" },
+	{ ARGS("python\0-m\0pytest\0-x\0tests"), "pytest" },
+	{ ARGS("python\0/opt/venv/bin/pytest\0tests"), "pytest" },
+	{ ARGS("python\0/opt/venv/bin/celery\0-A\0proj\0worker\0-c\0"
+	       "8"),
+	  "celery worker proj" },
+	{ ARGS("python\0-m\0celery\0worker"), "celery worker" },
+	{ ARGS("python\0/srv/manage.py\0runserver\0"
+	       "8000"),
+	  "manage.py runserver" },
+	{ ARGS("python\0/srv/manage.py\0--version"), "manage.py" },
+	{ ARGS("python\0/srv/app.py\0secret"), "app.py" },
+	{ ARGS("python\0/srv/shop/__main__.py"), "shop" },
+	{ ARGS("python\0/usr/bin/uvicorn\0--host\0"
+	       "0.0.0.0\0pkg.main:app"),
+	  "uvicorn pkg.main:app" },
+	{ ARGS("sh\0-c\0python x.py"), "sh" },
+	{ ARGS("python\0-c\0print(1)"), NULL },
+	{ ARGS("python"), NULL },
+	{ "", 0, NULL },
+};
+
+static void what_people_call_it(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < sizeof(titles) / sizeof(titles[0]); i++) {
+		struct strbuf out = { 0 };
+		bool found = application__title(titles[i].args, titles[i].len, &out);
+
+		if (found != (titles[i].title != NULL))
+			fail_msg("%zu: %s", i, found ? out.s : "no title");
+		if (found)
+			assert_string_equal(out.s, titles[i].title);
+		strbuf__free(&out);
+	}
+}
+
 /* Arguments that are cut anywhere: nothing behind them is read. */
 static void arguments_that_are_cut(void **state)
 {
@@ -139,6 +194,9 @@ static void arguments_that_are_cut(void **state)
 
 			memcpy(copy, applications[i].args, len);
 			application__name(copy, len, &out);
+			strbuf__clear(&out);
+			application__title(copy, len, &out);
+			strbuf__clear(&out);
 			if (len)
 				copy[len - 1] = '\0';
 			application__name(copy, len, &out);
@@ -196,6 +254,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_an_interpreter_runs),
 		cmocka_unit_test(what_a_launcher_runs),
+		cmocka_unit_test(what_people_call_it),
 		cmocka_unit_test(arguments_that_are_cut),
 		cmocka_unit_test(what_pods_of_a_workload_have_in_common),
 	};

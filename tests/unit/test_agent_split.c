@@ -129,6 +129,45 @@ static struct label_set *set_of(struct label *labels, size_t cnt)
 	return set;
 }
 
+/* `cnt` stacks of their own, of a process of user `uid`. */
+static uint32_t take_stacks(struct period *p, uint32_t uid, uint32_t cnt)
+{
+	const struct period_limits limits = { .stacks = 160, .processes = 100 };
+	const struct profile_proc proc = {
+		.space = uid, .ids_known = true, .uid = uid, .payer = uid
+	};
+	struct profile *d = profile__new();
+	uint64_t over = p->over_stacks;
+
+	assert_int_equal(profile__add_proc(d, &proc), 0);
+	for (uint64_t i = 0; i < cnt; i++) {
+		const uint64_t word = (uint64_t)uid << 20 | (i + 1);
+
+		assert_true(profile__add_stack(d, 0, 0, &word, 1, 1) >= 0);
+	}
+	assert_int_equal(period__add(p, d, &limits), 0);
+	profile__free(d);
+	return cnt - (uint32_t)(p->over_stacks - over);
+}
+
+/* Who has filled the room for stacks has not taken that of others, and there is an end to it. */
+static void one_users_stacks_leave_room(void **state)
+{
+	struct period *p = period__new();
+	uint32_t taken = 0;
+
+	(void)state;
+	assert_int_equal(take_stacks(p, 1, 500), 160);
+	assert_int_equal(take_stacks(p, 1, 160), 160); /* known ones */
+	assert_int_equal(take_stacks(p, 2, 5), 5);
+	assert_int_equal(take_stacks(p, 2, 20), 10);
+	for (uint32_t uid = 3; uid < 30; uid++)
+		taken += take_stacks(p, uid, 20);
+	assert_in_range(taken, 10, 40);
+	assert_true(p->profile->stack_cnt <= 200 + 30); /* and a marker for each process */
+	period__free(p);
+}
+
 #define FAULTS 1000
 
 /*
@@ -390,6 +429,7 @@ static void small_services_are_one(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(one_users_stacks_leave_room),
 		cmocka_unit_test(what_differed_is_bounded),
 		cmocka_unit_test(no_sample_is_lost_in_silence),
 		cmocka_unit_test(a_window_has_all_values),

@@ -20,6 +20,7 @@
 
 #include "process/cgroup.h"
 #include "process/pidns.h"
+#include "process/starved.h"
 
 #define A64 "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 #define B64 "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb"
@@ -242,6 +243,29 @@ static void knows_its_pid_namespace(void **state)
 	assert_true(WIFEXITED(status) && (WEXITSTATUS(status) == 0 || WEXITSTATUS(status) == 77));
 }
 
+/* Of v2 and of v1; what is no number is 0. */
+static void reads_what_a_limit_stopped(void **state)
+{
+	struct starved s = { 0 }, then = { 0 };
+
+	(void)state;
+	starved__parse("usage_usec 9\nnr_periods 40\nnr_throttled 10\nthrottled_usec 2000\n", &s);
+	assert_int_equal(s.periods, 40);
+	assert_int_equal(s.stopped, 10);
+	assert_int_equal(s.throttled_ns, 2000000);
+	assert_int_equal(starved__throttled(&then, &s, 1000000000), 2000000);
+	/* Several CPUs are added up: not more than the stopped periods. */
+	s.throttled_ns = 5000000000;
+	assert_int_equal(starved__throttled(&then, &s, 1000000000), 250000000);
+	/* The group is another one now. */
+	assert_int_equal(starved__throttled(&s, &then, 1000000000), 0);
+	s = (struct starved){ 0 };
+	starved__parse("nr_periods 4\nnr_throttled 1\nthrottled_time 2000\nnr_bursts x\n", &s);
+	assert_int_equal(s.throttled_ns, 2000);
+	assert_true(starved__read(getpid(), &s));
+	assert_false(starved__read(INT32_MAX, &s));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -250,6 +274,7 @@ int main(void)
 		cmocka_unit_test(resolves_v2),
 		cmocka_unit_test(resolves_v1),
 		cmocka_unit_test(refuses_what_is_no_group),
+		cmocka_unit_test(reads_what_a_limit_stopped),
 		cmocka_unit_test(knows_its_pid_namespace),
 	};
 

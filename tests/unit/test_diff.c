@@ -249,6 +249,54 @@ static void test_folded(void **state)
 	profile__free(after);
 }
 
+static void test_report_of_events(void **state)
+{
+	static const char *const words[] = { "500 page faults\n", "shares of all page faults,",
+					     "\nMore page faults: self\n",
+					     "\nFewer page faults: total\n" };
+	struct profile *before = side(100, 300, "old", 100), *after = side(400, 299, "new", 3);
+	char *s;
+
+	(void)state;
+	before->stats.values[0] = after->stats.values[0] =
+		(struct value_type){ .event = EVENT_PAGE_FAULTS };
+	s = written(export__diff_report, before, after);
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+		assert_non_null(strstr(s, words[i]));
+	assert_null(strstr(s, " time"));
+	free(s);
+	profile__free(before);
+	profile__free(after);
+}
+
+/* Of waits and bytes, no number of nanoseconds or somethings: what all of it is called. */
+static void test_report_of_wholes(void **state)
+{
+	static const struct {
+		uint32_t event;
+		const char *says;
+	} cases[] = {
+		{ EVENT_OFF_CPU, "shares of all waiting time," },
+		{ EVENT_GROWTH, "shares of all growth," },
+		{ EVENT_INUSE_SPACE, "shares of all memory in use," },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct profile *before = side(100, 300, "old", 100);
+		struct profile *after = side(400, 299, "new", 3);
+		char *s;
+
+		before->stats.values[0] = after->stats.values[0] =
+			(struct value_type){ .event = cases[i].event };
+		s = written(export__diff_report, before, after);
+		assert_non_null(strstr(s, cases[i].says));
+		free(s);
+		profile__free(before);
+		profile__free(after);
+	}
+}
+
 static void test_report(void **state)
 {
 	struct profile *before = side(100, 300, "old", 100), *after = side(400, 299, "new", 3);
@@ -317,9 +365,10 @@ static void test_no_memory(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_weighted_events), cmocka_unit_test(test_values),
-		cmocka_unit_test(test_significance),	cmocka_unit_test(test_false_alarms),
-		cmocka_unit_test(test_folded),		cmocka_unit_test(test_report),
+		cmocka_unit_test(test_weighted_events),	 cmocka_unit_test(test_values),
+		cmocka_unit_test(test_significance),	 cmocka_unit_test(test_false_alarms),
+		cmocka_unit_test(test_folded),		 cmocka_unit_test(test_report),
+		cmocka_unit_test(test_report_of_events), cmocka_unit_test(test_report_of_wholes),
 		cmocka_unit_test(test_no_memory),
 	};
 

@@ -58,6 +58,7 @@ static struct profile *app(const char *name)
 	int module = py(p, "<module>", "/srv/app.py", 40, 1);
 	int worker = py(p, name, "/srv/app.py", 12, 10);
 
+	p->procs[proc].title = profile__intern_z(p, "celery worker shop");
 	STACK(p, proc, 4711, 1, start, module, worker, nanosleep, kernel);
 	STACK(p, proc, 4712, 1, start, anon);
 	STACK(p, proc, 4713, 1, start, module, nanosleep);
@@ -81,7 +82,7 @@ static void test_text(void **state)
 
 	(void)state;
 	check(text(&d),
-	      "Process 4711 (app), Python 3.11.2, /usr/bin/python3.11\n"
+	      "Process 4711 (celery worker shop), Python 3.11.2, /usr/bin/python3.11\n"
 	      "6 threads, most recent call first\n"
 	      "\n"
 	      "Thread 4711 \"main\": sleeping in clock_nanosleep, holds the GIL\n"
@@ -108,7 +109,7 @@ static void test_text(void **state)
 	      "    (its stack could not be read)\n");
 	d.native = true;
 	d.thread_cnt = 2;
-	check(text(&d), "Process 4711 (app), Python 3.11.2, /usr/bin/python3.11\n"
+	check(text(&d), "Process 4711 (celery worker shop), Python 3.11.2, /usr/bin/python3.11\n"
 			"2 threads, most recent call first\n"
 			"\n"
 			"Thread 4711 \"main\": sleeping in clock_nanosleep, holds the GIL\n"
@@ -136,7 +137,8 @@ static void test_json(void **state)
 
 	(void)state;
 	snprintf(want, sizeof(want),
-		 "{\"pid\":4711,\"comm\":\"app\",\"exe\":\"/usr/bin/python3.11\","
+		 "{\"pid\":4711,\"comm\":\"app\",\"title\":\"celery worker shop\","
+		 "\"exe\":\"/usr/bin/python3.11\","
 		 "\"python\":\"3.11.2\","
 		 "\"native_only\":null,\"container\":null,\"threads\":[\n"
 		 "{\"tid\":4711,\"name\":null,\"state\":\"sleeping\",\"syscall_number\":%d,"

@@ -19,6 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/gzip.h"
 #include "export/export.h"
 #include "export/export_flame.h"
 #include "export/export_page.h"
@@ -184,6 +185,16 @@ static char *output(write_fn write, const struct profile *p)
 	return s;
 }
 
+/* As export__write() shows the interpreter's own frames. */
+static char *output_shown(write_fn write, const struct profile *p, enum glue_mode mode)
+{
+	const struct profile *shown = glue__view(p, mode);
+	char *s = output(write, shown);
+
+	profile__free_view(shown, p);
+	return s;
+}
+
 static void check_golden(const char *name, const char *text)
 {
 	const char *slash = strrchr(__FILE__, '/');
@@ -225,13 +236,13 @@ static char *page_data(const char *page)
 static void test_golden(void **state)
 {
 	struct profile *p = service(0);
-	char *s = output(export__html, p), *data = page_data(s);
+	char *s = output_shown(export__html, p, GLUE_MARK), *data = page_data(s);
 
 	(void)state;
 	check_golden("pages.json", data);
 	free(data);
 	free(s);
-	s = output(export__svg, p);
+	s = output_shown(export__svg, p, GLUE_HIDE);
 	check_golden("pages.svg", s);
 	free(s);
 	profile__free(p);
@@ -249,8 +260,10 @@ static int write_compared_html(const struct profile *p, const struct export_opts
 static int write_compared_svg(const struct profile *p, const struct export_opts *o, FILE *f)
 {
 	struct profile *base = service(0);
-	int err = flame__svg(p, base, o, 1, f);
+	const struct profile *shown = glue__view(base, GLUE_HIDE);
+	int err = flame__svg(p, shown, o, 1, f);
 
+	profile__free_view(shown, base);
 	profile__free(base);
 	return err;
 }
@@ -259,7 +272,7 @@ static int write_compared_svg(const struct profile *p, const struct export_opts 
 static void test_compared(void **state)
 {
 	struct profile *p = service(900);
-	char *s = output(write_compared_svg, p), *data;
+	char *s = output_shown(write_compared_svg, p, GLUE_HIDE), *data;
 
 	(void)state;
 	assert_non_null(strstr(s, "<rect class=\"g5\""));
@@ -307,26 +320,91 @@ static const char *func_name(const struct flame *f, uint32_t place)
 	return flame__text(f, f->funcs[f->places[place].func].name, NULL);
 }
 
-/* Interpreter frames in front of Python are plumbing, those at the end of a stack are not. */
+/* Of two points: nothing and all; and one more stack that is like the first one, and is gone. */
+static void add_curves(struct profile *p)
+{
+	struct profile_curves *c = calloc(1, sizeof(*c));
+
+	assert_non_null(c);
+	p->curves = c;
+	c->point_cnt = 2;
+	c->points = calloc(2, sizeof(*c->points));
+	c->stacks = calloc(p->stack_cnt + 1, sizeof(*c->stacks));
+	c->values = calloc(2 * (p->stack_cnt + 1), sizeof(*c->values));
+	assert_true(c->points && c->stacks && c->values);
+	c->points[1].at_ns = 1500000000;
+	for (; c->stack_cnt < p->stack_cnt; c->stack_cnt++) {
+		c->stacks[c->stack_cnt] = p->stacks[c->stack_cnt];
+		c->values[2 * c->stack_cnt + 1] = p->stacks[c->stack_cnt].count;
+	}
+	c->stacks[c->stack_cnt] = p->stacks[0];
+	c->stacks[c->stack_cnt].count = 0;
+	c->values[2 * c->stack_cnt++] = 77;
+}
+
+/* Stacks have what they had at each point, those that are gone, too; equal ones are merged. */
+static void test_curves(void **state)
+{
+	struct profile *p = service(0);
+	struct flame plain = made(p, (struct flame_opts){ .tasks = true });
+	uint64_t sums[2] = { 0 };
+	const struct profile *v;
+	struct flame f;
+	char *s, *data;
+
+	(void)state;
+	add_curves(p);
+	v = profile__curve_view(p, 0);
+	assert_non_null(v);
+	f = made(v, (struct flame_opts){ .tasks = true });
+	assert_int_equal(f.stack_cnt, plain.stack_cnt);
+	assert_int_equal(f.total, plain.total);
+	assert_int_equal(f.point_cnt, 2);
+	for (size_t i = 0; i < f.stack_cnt; i++) {
+		sums[0] += f.values[f.stacks[i].curve];
+		sums[1] += f.values[f.stacks[i].curve + 1];
+		assert_int_equal(f.stacks[i].value, f.values[f.stacks[i].curve + 1]);
+	}
+	assert_int_equal(sums[0], 77);
+	assert_int_equal(sums[1], plain.total);
+	s = output_shown(export__html, v, GLUE_MARK);
+	data = page_data(s);
+	assert_non_null(strstr(data, "\"curves\":{\n\"when\":\"0My\"")); /* 1500 */
+	free(data);
+	free(s);
+	flame__free(&f);
+	flame__free(&plain);
+	profile__free_view(v, p);
+	profile__free(p);
+}
+
+/* A profile without glue has no plumbing; one with marks has all, and what stands for it. */
 static void test_plumbing(void **state)
 {
 	struct profile *p = service(0);
-	struct flame f = made(p, (struct flame_opts){ 0 });
-	bool dict = false;
+	const struct profile *hidden = glue__view(p, GLUE_HIDE), *marked = glue__view(p, GLUE_MARK);
+	struct flame f = made(hidden, (struct flame_opts){ 0 });
+	unsigned kinds[3] = { 0 };
 
 	(void)state;
 	assert_int_equal(f.total, 1035);
 	assert_int_equal(f.task_cnt, 0);
-	for (size_t i = 0; i < f.elem_cnt; i++) {
+	for (size_t i = 0; i < f.func_cnt; i++)
+		kinds[f.funcs[i].plumbing] += 1;
+	assert_true(kinds[PLUMBING_NONE] && kinds[PLUMBING_BOX] == 1);
+	for (size_t i = 0; i < f.elem_cnt; i++)
 		assert_string_not_equal(func_name(&f, f.elems[i]), "_start");
-		dict |= !strcmp(func_name(&f, f.elems[i]), "dict_subscript");
-	}
-	assert_true(dict);
 	flame__free(&f);
-	f = made(p, (struct flame_opts){ .plumbing = true, .tasks = true, .lines = true });
+	f = made(marked, (struct flame_opts){ .tasks = true, .lines = true });
+	memset(kinds, 0, sizeof(kinds));
+	for (size_t i = 0; i < f.func_cnt; i++)
+		kinds[f.funcs[i].plumbing] += 1;
+	assert_true(kinds[PLUMBING_FRAME] > 2 && kinds[PLUMBING_BOX] == 1);
 	assert_string_equal(func_name(&f, f.elems[f.stacks[f.stack_cnt - 1].first]), "_start");
 	assert_int_equal(f.task_cnt, 3);
 	flame__free(&f);
+	profile__free_view(hidden, p);
+	profile__free_view(marked, p);
 	profile__free(p);
 }
 
@@ -496,6 +574,35 @@ static void test_hostile(void **state)
 	profile__free(plain);
 }
 
+/* Files of others bring names of value types with them. */
+static void test_hostile_values(void **state)
+{
+	struct profile *p = service(0);
+	char *want = output(export__html, p);
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(hostile_names); i++) {
+		struct value_type *v = &p->stats.values[0];
+		struct strbuf name = { 0 };
+		char *s, *data;
+
+		str_sanitise(&name, hostile_names[i], strlen(hostile_names[i]),
+			     sizeof(v->name) - 1);
+		v->event = VALUE_FOREIGN;
+		snprintf(v->name, sizeof(v->name), "%s", name.s);
+		snprintf(v->unit, sizeof(v->unit), i % 2 ? "nanoseconds" : "things");
+		s = output(export__html, p);
+		data = page_data(s);
+		assert_null(strchr(data, '<'));
+		assert_int_equal(count(s, "</"), count(want, "</"));
+		free(data);
+		free(s);
+		strbuf__free(&name);
+	}
+	free(want);
+	profile__free(p);
+}
+
 static int run(const char *command)
 {
 	int status = system(command);
@@ -553,6 +660,78 @@ static void test_escape(void **state)
 	check_escaped(page_add_json, "", 0, "\"\"");
 }
 
+static size_t decode_base64(char *s)
+{
+	static const char digits[] =
+		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+	size_t cnt = 0, len = strcspn(s, "=");
+	uint32_t bits = 0;
+
+	assert_int_equal(strlen(s) % 4, 0);
+	assert_true(strlen(s) - len <= 2 && strspn(s + len, "=") == strlen(s + len));
+	for (size_t i = 0; i < len; i++) {
+		const char *digit = strchr(digits, s[i]);
+
+		assert_non_null(digit);
+		bits = bits << 6 | (uint32_t)(digit - digits);
+		if (i % 4)
+			s[cnt++] = (char)(bits >> (6 - 2 * (i % 4)) & 0xff);
+	}
+	return cnt;
+}
+
+/* What page_write_data() writes, without the tags. */
+static char *data_element(struct strbuf *json, const char *type)
+{
+	static const char end[] = "</script>";
+	char head[64], *s = NULL, *inner;
+	size_t size;
+	FILE *f = open_memstream(&s, &size);
+
+	assert_non_null(f);
+	assert_int_equal(page_write_data(json, "profile", f), 0);
+	assert_int_equal(json->len, 0);
+	fclose(f);
+	snprintf(head, sizeof(head), "<script type=\"application/%s\" id=\"profile\">", type);
+	assert_int_equal(strncmp(s, head, strlen(head)), 0);
+	assert_true(size > strlen(head) + strlen(end));
+	assert_string_equal(s + size - strlen(end), end);
+	inner = strndup(s + strlen(head), size - strlen(head) - strlen(end));
+	free(s);
+	return inner;
+}
+
+/* Small data can be read by a person; large ones are packed, whatever their length is. */
+static void test_data(void **state)
+{
+	struct strbuf json = { 0 }, text = { 0 }, back = { 0 };
+	size_t endings[3] = { 0 };
+	char *s;
+
+	(void)state;
+	strbuf__addz(&json, "{\"a\":1}");
+	s = data_element(&json, "json");
+	assert_string_equal(s, "{\"a\":1}");
+	free(s);
+	for (unsigned i = 0; i < 40; i++) {
+		for (unsigned n = 0; text.len < (300 << 10) + i * i; n++)
+			strbuf__addf(&text, "%u<&,", n * n);
+		strbuf__add(&json, text.s, text.len);
+		s = data_element(&json, "gzip");
+		assert_true(strlen(s) < text.len / 2);
+		endings[strlen(s) - strcspn(s, "=")]++;
+		assert_int_equal(gzip__unpack(&back, s, decode_base64(s), 1 << 20), 0);
+		assert_int_equal(back.len, text.len);
+		assert_memory_equal(back.s, text.s, text.len);
+		strbuf__clear(&text);
+		strbuf__clear(&back);
+		free(s);
+	}
+	assert_true(endings[0] && endings[1] && endings[2]);
+	strbuf__free(&text);
+	strbuf__free(&back);
+}
+
 /* ---- The heat map ---- */
 
 static char dir[] = "/tmp/test_export_web.XXXXXX";
@@ -604,6 +783,39 @@ static void test_lines(void **state)
 	profile__free(p);
 }
 
+/* Own code comes first, however hot others are; within a group the hottest. */
+static void test_origins(void **state)
+{
+	static const char *const want[] = { ">Own code<",	 ">/srv/shop/b.py<",
+					    ">/srv/shop/a.py<",	 ">Packages<",
+					    "/flask/app.py<",	 ">Standard library<",
+					    "/json/decoder.py<", "<details id=\"f0\" open>",
+					    "<b>/srv/shop/b.py" };
+	struct profile *p = profile__new();
+	int proc = add_proc(p, (uint32_t)getpid(), "web");
+	const char *at;
+	char *s;
+
+	(void)state;
+	STACK(p, proc, 0, 60,
+	      add_sym(p, SYM_PYTHON, "loads", "/usr/lib/python3.11/json/decoder.py", 3, -1));
+	STACK(p, proc, 0, 25,
+	      add_sym(p, SYM_PYTHON, "run", "/srv/lib/python3.11/site-packages/flask/app.py", 3,
+		      -1));
+	STACK(p, proc, 0, 5, add_sym(p, SYM_PYTHON, "f", "/srv/shop/a.py", 3, -1));
+	STACK(p, proc, 0, 10, add_sym(p, SYM_PYTHON, "g", "/srv/shop/b.py", 3, -1));
+	s = output(export__lines, symbolized(p));
+	at = s;
+	for (size_t i = 0; i < ARRAY_SIZE(want); i++) {
+		at = strstr(at, want[i]);
+		if (!at)
+			fail_msg("%s is not where it belongs", want[i]);
+	}
+	check_text(s);
+	free(s);
+	profile__free(p);
+}
+
 /* A file that has become shorter since: rows for what was sampled, without text. */
 static void test_shorter_source(void **state)
 {
@@ -626,13 +838,15 @@ static void test_shorter_source(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_golden),	cmocka_unit_test(test_compared),
-		cmocka_unit_test(test_delta),	cmocka_unit_test(test_plumbing),
-		cmocka_unit_test(test_groups),	cmocka_unit_test(test_deterministic),
-		cmocka_unit_test(test_empty),	cmocka_unit_test(test_facts),
-		cmocka_unit_test(test_hostile), cmocka_unit_test(test_svg_well_formed),
-		cmocka_unit_test(test_escape),	cmocka_unit_test(test_shorter_source),
-		cmocka_unit_test(test_lines),
+		cmocka_unit_test(test_curves),		cmocka_unit_test(test_golden),
+		cmocka_unit_test(test_compared),	cmocka_unit_test(test_data),
+		cmocka_unit_test(test_delta),		cmocka_unit_test(test_plumbing),
+		cmocka_unit_test(test_groups),		cmocka_unit_test(test_deterministic),
+		cmocka_unit_test(test_empty),		cmocka_unit_test(test_facts),
+		cmocka_unit_test(test_hostile),		cmocka_unit_test(test_hostile_values),
+		cmocka_unit_test(test_svg_well_formed), cmocka_unit_test(test_escape),
+		cmocka_unit_test(test_shorter_source),	cmocka_unit_test(test_lines),
+		cmocka_unit_test(test_origins),
 	};
 
 	return cmocka_run_group_tests(tests, make_dir, remove_dir);

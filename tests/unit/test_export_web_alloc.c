@@ -78,7 +78,7 @@ static struct profile *small(uint64_t more)
 
 static void check(int (*write)(const struct profile *, const struct export_opts *, FILE *))
 {
-	struct export_opts o = { .lines = true, .threads = true };
+	struct export_opts o = { .lines = true, .threads = true, .source = true };
 	struct profile *p = small(1);
 	size_t allocs;
 	FILE *f = fopen("/dev/null", "w");

@@ -69,6 +69,23 @@ static void test_refused(void **state)
 	}
 }
 
+/* Words behind -p. */
+static void test_may_be(void **state)
+{
+	static const char *const names[] = {
+		"price", "Cart.price", "shop.cart:price",    "_f",	  "*",
+		"[ab]c", "<lambda>",   "/srv/cart.py:price", "cart.py:*", "\xc3\xa9t\xc3\xa9"
+	};
+	static const char *const others[] = { "",      "2",  "shop:", "shop:2", "/bin/sleep",
+					      "./app", "-x", "a/b",   "{}",	"cart.py:a/b" };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
+		assert_true(trace_filter__may_be(names[i]));
+	for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++)
+		assert_false(trace_filter__may_be(others[i]));
+}
+
 /* What is compared to find the name that was meant. */
 static void test_part(void **state)
 {
@@ -89,6 +106,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_matches),
 		cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_may_be),
 		cmocka_unit_test(test_part),
 	};
 

@@ -174,7 +174,7 @@ static void open_scan(struct heap_scan *s, struct heap_mem *mem, struct world *w
 		.version = 0x030b, .ob_type = 8, .gc_size = 16, .str_min = 48, .type_type = TYPE
 	};
 
-	*mem = (struct heap_mem){ w, read_world, gather_world };
+	*mem = (struct heap_mem){ w, read_world, gather_world, NULL };
 	assert_int_equal(heap_scan__init(s, mem, &shape), 0);
 }
 
@@ -381,7 +381,8 @@ static struct world *new_holders(uint64_t items, uint64_t cnt)
 static void find_holders(struct world *w, struct heap_scan *s, struct heap_mem *mem,
 			 struct referrers *r)
 {
-	const struct ref_source src = { .scan = s, .prepare = find_array, .str_state = 32 };
+	const struct py_layout layout = { .str_state = 32 };
+	const struct ref_source src = { .scan = s, .prepare = find_array, .layout = &layout };
 
 	open_scan(s, mem, w);
 	assert_int_equal(referrers__find(&src, "Order", r), 0);
@@ -468,6 +469,31 @@ static void tells_growth_from_chance(void **state)
 	heap_growth__free(&g);
 }
 
+/* One burst is no line, but there were more at each reading; once there were not, it is chance. */
+static void bursts_are_growth(void **state)
+{
+	static const uint64_t leaks[] = { 10, 11, 12, 13, 5000 };
+	struct heap_type leak = { .addr = 16, .name = (char *)"Leak" };
+	struct heap_type noise = { .addr = 32, .name = (char *)"noise" };
+	struct heap_type *list[] = { &leak, &noise };
+	const struct heap_types types = { .list = list, .cnt = 2 };
+	struct heap_growth g = { 0 };
+
+	(void)state;
+	for (unsigned i = 0; i < 5; i++) {
+		leak.cnt = leaks[i];
+		noise.cnt = i == 2 ? leaks[1] : leaks[i];
+		leak.bytes = leak.cnt * 64;
+		noise.bytes = noise.cnt * 64;
+		assert_int_equal(heap_growth__add(&g, &types, i), 0);
+		heap_growth__rank(&g);
+		assert_int_equal(grown_type__is_sure(&g, g.types[0]), i == 4 || i == 2 || i == 3);
+	}
+	assert_string_equal(g.types[0]->name, "Leak");
+	assert_false(grown_type__is_sure(&g, g.types[1]));
+	heap_growth__free(&g);
+}
+
 /* ---- smaps ----------------------------------------------------------------------------------- */
 
 static void sums_smaps(void **state)
@@ -512,6 +538,7 @@ int main(void)
 		cmocka_unit_test(finds_holders),
 		cmocka_unit_test(survives_lists_that_lie),
 		cmocka_unit_test(tells_growth_from_chance),
+		cmocka_unit_test(bursts_are_growth),
 		cmocka_unit_test(sums_smaps),
 	};
 

@@ -18,6 +18,7 @@
 #include "base/str.h"
 #include "export/export.h"
 #include "import/import.h"
+#include "import/import_loops.h"
 #include "unit/profiles.h"
 
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
@@ -94,6 +95,20 @@ static struct import *load(struct blob b, const struct import_opts *o)
 
 /* ---- Round trips ---- */
 
+static int no_sym(void *ctx, uint64_t location_id)
+{
+	(void)ctx;
+	(void)location_id;
+	return -EBADMSG;
+}
+
+static int no_proc(void *ctx, uint64_t sample)
+{
+	(void)ctx;
+	(void)sample;
+	return -1;
+}
+
 static void assert_same(struct blob a, struct blob b)
 {
 	assert_int_equal(a.len, b.len);
@@ -133,6 +148,154 @@ static void test_pprof_round_trip(void **state)
 	/* Not the bytes of pprof: what was unsafe in the names is gone. */
 	round_trip(hostile, export__pprof, export__report, &lines);
 	round_trip(hostile, export__pprof, export__folded, &lines);
+}
+
+/* Compiled at run time: code in no file, with a name that its process told. */
+static struct profile *generated(void)
+{
+	struct profile *p = profile__new();
+	int libm = add_module(p, "/usr/lib/libm.so.6", "", 0x1000, 0x90000);
+	int proc = add_proc(p, 1, "web", "/usr/bin/python3.11", "3.11.2", "", "");
+	int calls = py(p, "calls", "/srv/app.py", 5, 1);
+	int named = native(p, "__main__::mandel(long long)", -1, 0);
+	int hypot = native(p, "hypot", libm, 0x2000), bare = native(p, "", -1, 0x7f0000001234);
+
+	STACK(p, proc, 1, 30, calls, named);
+	STACK(p, proc, 1, 20, calls, named, hypot);
+	STACK(p, proc, 1, 10, calls, bare);
+	symbolized(p);
+	set_stats(p, 100, 1);
+	return p;
+}
+
+static void test_generated_code(void **state)
+{
+	static const write_fn formats[] = { export__pprof, export__report, export__folded,
+					    export__json };
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(formats); i++) {
+		round_trip(generated, export__pprof, formats[i], &all);
+		round_trip(generated, export__pprof, formats[i], &none);
+	}
+}
+
+/* A loop that a call blocks, and tasks in it. */
+static struct profile *loops(void)
+{
+	struct profile *p = profile__new();
+	int proc = add_proc(p, 1, "web", "/usr/bin/python3.11", "3.11.2", "", "");
+	int once = py(p, "BaseEventLoop._run_once", "/lib/asyncio/base_events.py", 1, 1);
+	int price = py(p, "price", "/srv/app.py", 5, 1),
+	    waits = py(p, "waits", "/srv/app.py", 9, 8);
+	int epoll = marker(p, "[waits: epoll_wait]"), net = marker(p, "[waits: net]");
+	struct profile_loop l = {
+		.space = p->procs[proc].space,
+		.tid = 7,
+		.cnt = 20,
+		.busy_ns = 900000000,
+		.slow_cnt = 3,
+		.slow_ns = 700000000,
+		.hist = { [4] = 12, [6] = 5, [17] = 3 },
+		.longest_cnt = 2,
+		.longest = { { .begin_ns = 5, .ns = 340000000, .stack_cnt = 1, .open = true },
+			     { .begin_ns = 4, .ns = 1 } },
+	};
+	const struct profile_await a = { .space = l.space,
+					 .own = true,
+					 .looks = 10,
+					 .of = 40,
+					 .cut = 1,
+					 .tasks = 25,
+					 .came = 5 };
+
+	p->stats.values[0].event = EVENT_OFF_CPU;
+	p->stats.values[0].rate_hz = 99;
+	p->stats.duration_ns = 10000000000;
+	add_stack(p, proc, 1, 700000000, (int[]){ once, epoll, -1 });
+	add_stack(p, proc, 1, 700000000, (int[]){ once, price, net, -1 });
+	symbolized(p);
+	l.longest[0].stacks[0] = (struct profile_loop_stack){ .stack = 1, .ns = 290000000 };
+	assert_int_equal(profile__add_loop(p, &l), 0);
+	assert_int_equal(profile__name_loops(p), 0);
+	/* in no sample */
+	assert_int_equal(profile__add_await(p, &a, (uint32_t[]){ (uint32_t)waits }, 1), 0);
+	return p;
+}
+
+static void test_loops_round_trip(void **state)
+{
+	static const write_fn formats[] = { export__pprof, export__report, export__json,
+					    export__markdown };
+	struct profile *p = loops();
+	struct blob report = output(export__report, p, &all);
+
+	(void)state;
+	assert_non_null(strstr(report.s, "The event loop was blocked 4 times"));
+	assert_non_null(strstr(report.s, "tasks awaited in waits (/srv/app.py:9)"));
+	free(report.s);
+	profile__free(p);
+	for (size_t i = 0; i < ARRAY_SIZE(formats); i++)
+		round_trip(loops, export__pprof, formats[i], &all);
+}
+
+/* What is wrong with the numbers of loops is told so, and does no harm. */
+static void test_damaged_loops(void **state)
+{
+	static const char *const texts[] = {
+		" ",
+		"x",
+		" 1",
+		" 3 0",
+		" 0 0",
+		" 2 0 1 2 1 0 1 1 0 0",
+		" 2 0 1 0 0 0 1 1 0 0",
+		" 2 0 1 1 1 0 1 1 0 9999999999",
+		" 2 0 1 1 1 0 1 1 0 1 99",
+		" 1 0 7 1 1 1 1 0 0 0 12",
+		" 1 0 7 1 1 1 1 33",
+		" 1 0 99999999999999999999 1",
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
+		struct import *im = import__new(&(struct import_opts){ 0 });
+		const struct loop_refs refs = { .ctx = NULL, .sym = no_sym, .proc = no_proc };
+
+		assert_non_null(im);
+		im->path = "x";
+		if (import_loops(im, texts[i], strlen(texts[i]), &refs) != -EBADMSG)
+			fail_msg("\"%s\" was read", texts[i]);
+		assert_int_equal(import__profile(im)->loop_cnt, 0);
+		import__free(im);
+	}
+}
+
+/* What was counted in something else than CPU time is that again. */
+static void test_values_round_trip(void **state)
+{
+	(void)state;
+	for (uint32_t event = 0; event < EVENT_CNT; event++) {
+		struct profile *p = service();
+		struct import *im;
+		struct blob file;
+
+		for (size_t i = 0; i < p->stack_cnt && !event_is_clock(event); i++)
+			p->stacks[i].count *= 10;
+		if (!event_is_clock(event))
+			p->stats.values[0] = (struct value_type){ .event = event };
+		file = output(export__pprof, p, &all);
+		im = load(file, NULL);
+		if (strcmp(value_type__name(&import__profile(im)->stats.values[0]),
+			   value_type__name(&p->stats.values[0])))
+			fail_msg("%s came back as %s", event_name(event),
+				 value_type__name(&import__profile(im)->stats.values[0]));
+		assert_same(output(export__report, p, &all),
+			    output(export__report, import__profile(im), &all));
+		free(file.s);
+		import__free(im);
+		profile__free(p);
+	}
 }
 
 static void test_folded_round_trip(void **state)
@@ -452,7 +615,8 @@ static void test_damaged(void **state)
 {
 	static const char *const texts[][2] = {
 		{ "", "empty: not a profile" },
-		{ "hello world\n", "line 1: does not end in a number of samples" },
+		{ "hello world\n",
+		  "line 1: does not end in a number of samples, as folded stacks do" },
 		{ "a;b 1\na;b\n", "line 2: does not end in a number" },
 		{ "a;b 1\na;b -3\n", "line 2: does not end in a number" },
 		{ "a;b 18446744073709551616\n", "line 1: does not end in a number" },
@@ -535,7 +699,11 @@ static void test_no_file(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_loops_round_trip),
+		cmocka_unit_test(test_damaged_loops),
 		cmocka_unit_test(test_pprof_round_trip),
+		cmocka_unit_test(test_generated_code),
+		cmocka_unit_test(test_values_round_trip),
 		cmocka_unit_test(test_folded_round_trip),
 		cmocka_unit_test(test_lives),
 		cmocka_unit_test(test_added_up),

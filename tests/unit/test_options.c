@@ -187,6 +187,81 @@ static void test_pids(void **state)
 	done(&r);
 }
 
+/* Descendants belong to a process, unless a probe would have to be in all programs for that. */
+static void test_children(void **state)
+{
+	static const struct {
+		const char *line;
+		bool want;
+	} good[] = {
+		{ "", false },
+		{ "-p 12", true },
+		{ "-p 12 --no-children", false },
+		{ "-p 12 --no-children --children", true },
+		{ "--name web", true },
+		{ "--name web --no-children", false },
+		{ "-t 12", false },
+		{ "-p 12 -e uprobe:/bin/sh:main", false },
+		{ "-p 12 -e uprobe:/bin/sh:main --children", true },
+		{ "-p 12 -e tracepoint:sched:sched_process_fork", true },
+		{ "-p 12 -e tracepoint:sched:sched_switch,uprobe:/bin/sh:main", false },
+	};
+	struct run r;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+		parse_good(&r, good[i].line);
+		if (r.o.targets.children != good[i].want)
+			print_error("'%s'", good[i].line);
+		assert_true(r.o.targets.children == good[i].want);
+		done(&r);
+	}
+}
+
+static void test_chosen(void **state)
+{
+	struct run r;
+
+	(void)state;
+	parse_good(&r, "--name ^web$ -u root -t 3,4 -t 5 --cpu 0-3,8 --delay 1.5 --as-root");
+	assert_string_equal(r.o.targets.name, "^web$");
+	assert_true(r.o.targets.by_user && !r.o.targets.uid);
+	assert_int_equal(r.o.targets.tid_cnt, 3);
+	assert_int_equal(r.o.targets.tids[2], 5);
+	assert_string_equal(r.o.targets.cpus, "0-3,8");
+	assert_true(r.o.delay_s == 1.5 && r.o.as_root);
+	done(&r);
+	parse_good(&r, "-u 4711");
+	assert_true(r.o.targets.by_user);
+	assert_int_equal(r.o.targets.uid, 4711);
+	done(&r);
+}
+
+/* --format is for all outputs, and says what stdout shows. */
+static void test_format(void **state)
+{
+	static const struct {
+		const char *line, *suffix;
+	} good[] = {
+		{ "-o x.pb", ".pb" },
+		{ "-o x.pprof", ".pprof" },
+		{ "-o x.pprof.gz", ".pprof.gz" },
+		{ "-o x.collapsed", ".collapsed" },
+		{ "-o -", ".txt" },
+		{ "--format html -o -", ".html" },
+		{ "-o x.out --format PProf", ".pb.gz" },
+		{ "--format firefox.json -o x", ".firefox.json" },
+	};
+	struct run r;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+		parse_good(&r, good[i].line);
+		assert_string_equal(r.o.outputs.list[0].format->suffix, good[i].suffix);
+		done(&r);
+	}
+}
+
 static void test_outputs(void **state)
 {
 	struct run r;
@@ -217,6 +292,12 @@ static void test_filters(void **state)
 	parse_good(&r, "--cgroup=x --comm 123456789012345 -a");
 	assert_string_equal(r.o.targets.cgroup, "x");
 	assert_true(r.o.targets.all);
+	done(&r);
+
+	parse_good(&r, "--pod shop/web-0 --container app");
+	assert_string_equal(r.o.targets.pod, "shop/web-0");
+	assert_string_equal(r.o.targets.container, "app");
+	assert_null(r.o.targets.cgroup);
 	done(&r);
 }
 
@@ -333,8 +414,27 @@ static void test_usage_errors(void **state)
 		{ "-p self", "'self' is not a process id" },
 		{ "-p 1,-2", "'-2' is not a process id" },
 		{ "--children", "--children needs a process: name it with -p" },
+		{ "--no-children", "--no-children needs a process: name it with -p" },
+		{ "-t 0", "-t: '0' is not the number of a thread (from 1 to 4194304)" },
+		{ "-t 1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17", "at most 16 threads" },
+		{ "-u no-such-user", "-u no-such-user: there is no such user" },
+		{ "--cpu 3-1", "--cpu 3-1: must be numbers of CPUs, like 0-3,8" },
+		{ "--cpu 1,", "must be numbers of CPUs" },
+		{ "--cpu x", "must be numbers of CPUs" },
+		{ "--cpu 0 -e uprobe:/bin/sh:main", "probes are in the code that all CPUs run" },
+		{ "--name (", "--name (: not a regular expression: " },
+		{ "--name a --name b", "--name b: can be given once only (first: a)" },
+		{ "--delay x", "--delay x: not a number of seconds" },
+		{ "--format xyz", "--format xyz: there is no such format; known are pprof folded" },
+		{ "-f --format svg", "-f and --format both choose the format of stdout" },
 		{ "-C ''", "-C: the value is empty" },
 		{ "-C a -C b", "-C b: can be given once only (first: a)" },
+		{ "--pod ''", "--pod: the value is empty" },
+		{ "--container a --container b",
+		  "--container b: can be given once only (first: a)" },
+		{ "-C a --pod b", "-C and --pod exclude each other: both choose a control group" },
+		{ "--container b -C a",
+		  "-C and --container exclude each other: both choose a control group" },
 		{ "--comm ''", "--comm: the value is empty" },
 		{ "--comm a --comm b", "--comm b: can be given once only (first: a)" },
 		{ "--comm 1234567890123456",
@@ -461,19 +561,14 @@ static void test_no_words(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_defaults),
-		cmocka_unit_test(test_duration),
-		cmocka_unit_test(test_numbers),
-		cmocka_unit_test(test_pids),
-		cmocka_unit_test(test_outputs),
-		cmocka_unit_test(test_filters),
-		cmocka_unit_test(test_flags),
-		cmocka_unit_test(test_verbosity),
-		cmocka_unit_test(test_command),
-		cmocka_unit_test(test_usage_errors),
-		cmocka_unit_test(test_help),
-		cmocka_unit_test(test_version),
-		cmocka_unit_test(test_help_stdout_full),
+		cmocka_unit_test(test_defaults),     cmocka_unit_test(test_duration),
+		cmocka_unit_test(test_numbers),	     cmocka_unit_test(test_pids),
+		cmocka_unit_test(test_children),     cmocka_unit_test(test_chosen),
+		cmocka_unit_test(test_format),	     cmocka_unit_test(test_outputs),
+		cmocka_unit_test(test_filters),	     cmocka_unit_test(test_flags),
+		cmocka_unit_test(test_verbosity),    cmocka_unit_test(test_command),
+		cmocka_unit_test(test_usage_errors), cmocka_unit_test(test_help),
+		cmocka_unit_test(test_version),	     cmocka_unit_test(test_help_stdout_full),
 		cmocka_unit_test(test_no_words),
 	};
 

@@ -21,9 +21,12 @@
 
 #include "elfgen.h"
 #include "pythons.h"
-#include "trace/insn.h"
+#include "elf/insn.h"
+#include "trace/auditor.h"
+#include "trace/collector.h"
+#include "trace/exits.h"
 #include "trace/target.h"
-#include "trace/usdt.h"
+#include "elf/usdt.h"
 
 /* ---- instructions ---------------------------------------------------------------------------- */
 
@@ -276,7 +279,8 @@ static int by_text(const void *a, const void *b)
 /* Opcodes and what they are used for, as the program prints them. */
 static void check_opcodes(const char *python, const struct trace_points *tp)
 {
-	char cmd[4096], theirs[512] = "", ours[512] = "", one[TRACE_POINTS_MAX][16];
+	char cmd[4096], theirs[1024] = "", ours[1024] = "", one[TRACE_POINTS_MAX][16];
+	size_t cnt = 0;
 	FILE *f;
 
 	snprintf(cmd, sizeof(cmd), "'%s' -c \"%s\"", python, ASK);
@@ -286,9 +290,11 @@ static void check_opcodes(const char *python, const struct trace_points *tp)
 	pclose(f);
 	theirs[strcspn(theirs, "\n")] = '\0';
 	for (size_t i = 0; i < tp->cnt; i++)
-		snprintf(one[i], sizeof(one[i]), "%u:%u", tp->at[i].kind, tp->at[i].opcode);
-	qsort(one, tp->cnt, sizeof(one[0]), by_text);
-	for (size_t i = 0; i < tp->cnt; i++)
+		if (tp->at[i].opcode)
+			snprintf(one[cnt++], sizeof(one[0]), "%u:%u", tp->at[i].kind,
+				 tp->at[i].opcode);
+	qsort(one, cnt, sizeof(one[0]), by_text);
+	for (size_t i = 0; i < cnt; i++)
 		snprintf(ours + strlen(ours), sizeof(ours) - strlen(ours), "%s%s", i ? " " : "",
 			 one[i]);
 	assert_string_equal(ours, theirs);
@@ -296,7 +302,7 @@ static void check_opcodes(const char *python, const struct trace_points *tp)
 
 static void check_points(const struct target *t, const struct trace_points *tp)
 {
-	bool call = false;
+	bool call = false, end = false, raise = false;
 
 	for (size_t i = 0; i < tp->cnt; i++) {
 		const struct trace_point *p = &tp->at[i];
@@ -309,11 +315,104 @@ static void check_points(const struct target *t, const struct trace_points *tp)
 		if (p->kind <= POINT_RESUME && !p->seldom)
 			assert_true(p->emulated && !p->joined);
 		call |= p->kind <= POINT_RESUME;
+		end |= p->kind >= POINT_RETURN && p->kind <= POINT_EXIT;
+		raise |= p->kind == POINT_RAISE;
+		/* --ret would be refused. */
+		assert_true(p->kind != POINT_EXIT || p->place != PLACE_UNKNOWN);
 		for (size_t k = 0; k < i; k++)
 			assert_true(tp->at[k].addr != p->addr);
 	}
-	assert_true(call);
+	assert_true(call && end && raise && !tp->why_no_returns);
 	assert_int_equal(tp->table != 0, t->py.version_hex >= 0x030b0000);
+}
+
+/* ---- values ---------------------------------------------------------------------------------- */
+
+/* The exit of a function that jumps to its second instruction. */
+static struct exit_point exit_of(const uint8_t *code, size_t cnt)
+{
+	struct elfgen g = { .machine = EM_X86_64, .text_size = 0x40 };
+	struct code_range r = { GEN_TEXT_ADDR, GEN_TEXT_ADDR + 2 + cnt };
+	struct exit_point out[2];
+	size_t size, found = 0;
+	uint8_t *image = elfgen_make(&g, &size);
+	struct elf_file *ef;
+
+	memcpy(image + GEN_TEXT_OFF, "\xeb\x00", 2);
+	memcpy(image + GEN_TEXT_OFF + 2, code, cnt);
+	ef = elf_file__open_memory(image, size, "forged");
+	assert_non_null(ef);
+	assert_int_equal(exits__find(ef, &r, 1, out, &found, 2), 0);
+	assert_int_equal(found, 1);
+	assert_int_equal(out[0].addr, GEN_TEXT_ADDR);
+	elf_file__close(ef);
+	free(image);
+	return out[0];
+}
+
+/* Where the value is that the code behind an exit returns. */
+static void test_exit_values(void **state)
+{
+	static const struct {
+		uint8_t code[16];
+		uint8_t size, place, reg;
+		int32_t offset;
+	} cases[] = {
+		/* add $8, %rsp */
+		{ { 0x48, 0x83, 0xc4, 8, 0xc3 }, 5, PLACE_REGISTER, ARCH_REG_RETURN, 0 },
+		/* mov %r15, %rax; pop %rbx */
+		{ { 0x4c, 0x89, 0xf8, 0x5b, 0xc3 }, 5, PLACE_REGISTER, 15, 0 },
+		/* mov %rbx, %rax in both forms; mov %r9, %rax */
+		{ { 0x48, 0x89, 0xd8, 0xc3 }, 4, PLACE_REGISTER, 3, 0 },
+		{ { 0x48, 0x8b, 0xc3, 0xc3 }, 4, PLACE_REGISTER, 3, 0 },
+		{ { 0x49, 0x8b, 0xc1, 0xc3 }, 4, PLACE_REGISTER, 9, 0 },
+		/* xor %eax, %eax; mov $0, %eax; mov $1, %eax */
+		{ { 0x31, 0xc0, 0xc3 }, 3, PLACE_NOTHING, 0, 0 },
+		{ { 0xb8, 0, 0, 0, 0, 0xc3 }, 6, PLACE_NOTHING, 0, 0 },
+		{ { 0xb8, 1, 0, 0, 0, 0xc3 }, 6, PLACE_UNKNOWN, 0, 0 },
+		/* mov 0x30(%rsp), %rax; add $16, %rsp; and in the other order */
+		{ { 0x48, 0x8b, 0x44, 0x24, 0x30, 0x48, 0x83, 0xc4, 16, 0xc3 },
+		  10,
+		  PLACE_MEMORY,
+		  ARCH_REG_SP,
+		  0x30 },
+		{ { 0x48, 0x83, 0xc4, 16, 0x48, 0x8b, 0x44, 0x24, 0x30, 0xc3 },
+		  10,
+		  PLACE_MEMORY,
+		  ARCH_REG_SP,
+		  0x40 },
+		/* mov -0x18(%rbp), %rax; mov 0x100(%rbp), %rax; mov (%rsp), %rax */
+		{ { 0x48, 0x8b, 0x45, 0xe8, 0xc3 }, 5, PLACE_MEMORY, ARCH_REG_FP, -0x18 },
+		{ { 0x48, 0x8b, 0x85, 0, 1, 0, 0, 0xc3 }, 8, PLACE_MEMORY, ARCH_REG_FP, 0x100 },
+		{ { 0x48, 0x8b, 0x04, 0x24, 0xc3 }, 5, PLACE_MEMORY, ARCH_REG_SP, 0 },
+		/* movq $0, 8(%rsp) or mov %rbx, 8(%rsp); mov 8(%rsp), %rax */
+		{ { 0x48, 0xc7, 0x44, 0x24, 8, 0, 0, 0, 0, 0x48, 0x8b, 0x44, 0x24, 8, 0xc3 },
+		  15,
+		  PLACE_NOTHING,
+		  0,
+		  0 },
+		{ { 0x48, 0x89, 0x5c, 0x24, 8, 0x48, 0x8b, 0x44, 0x24, 8, 0xc3 },
+		  11,
+		  PLACE_UNKNOWN,
+		  0,
+		  0 },
+		/* mov (%rax), %rax; pop %rax; mov (%rax), %rax; mov %rbx, %rax */
+		{ { 0x48, 0x8b, 0x00, 0xc3 }, 4, PLACE_UNKNOWN, 0, 0 },
+		{ { 0x58, 0xc3 }, 2, PLACE_UNKNOWN, 0, 0 },
+		{ { 0x48, 0x8b, 0x00, 0x48, 0x89, 0xd8, 0xc3 }, 7, PLACE_REGISTER, 3, 0 },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		struct exit_value v = exit_of(cases[i].code, cases[i].size).value;
+
+		if (v.called || v.place != cases[i].place ||
+		    (v.place == PLACE_REGISTER && v.reg != cases[i].reg) ||
+		    (v.place == PLACE_MEMORY &&
+		     (v.reg != cases[i].reg || v.offset != cases[i].offset)))
+			fail_msg("%zu: place %u, register %u, offset %d", i, v.place, v.reg,
+				 v.offset);
+	}
 }
 
 /* The libpython of a pyenv interpreter, or the executable itself. */
@@ -329,6 +428,77 @@ static void open_python(const char *python, struct target *t)
 		lib[strcspn(lib, "\n")] = '\0';
 	pclose(f);
 	assert_int_equal(target__open_file(t, *lib ? lib : python), 0);
+}
+
+/*
+ * The collectors that a symbol table names: each is found, and nothing else. Stripped files have
+ * none.
+ */
+static void check_collector(const struct target *t)
+{
+	char cmd[TARGET_PATH_MAX + 160], line[256];
+	struct collector c;
+	size_t cnt = 0;
+	uint64_t addr;
+	FILE *f;
+
+	if (collector__find(t->ef, &c))
+		fail_msg("%s: no collector", t->path);
+	assert_true(c.entry_cnt && c.ret_cnt >= c.entry_cnt);
+	snprintf(cmd, sizeof(cmd),
+		 "nm '%s' 2>/dev/null | grep -E ' t (collect|gc_collect_main)(\\.(constprop|isra|"
+		 "part)\\.[0-9]+)?$'",
+		 t->path);
+	f = popen(cmd, "r");
+	assert_non_null(f);
+	while (fgets(line, sizeof(line), f)) {
+		bool found = false;
+
+		assert_int_equal(sscanf(line, "%" SCNx64, &addr), 1);
+		for (size_t i = 0; i < c.entry_cnt; i++)
+			found |= c.entries[i] == addr;
+		assert_true(found);
+		cnt++;
+	}
+	pclose(f);
+	if (cnt)
+		assert_int_equal(c.entry_cnt, cnt);
+}
+
+/* The address that a symbol table has for a static function. 0: none, or it has no table. */
+static uint64_t local_symbol(const struct target *t, const char *name)
+{
+	char cmd[TARGET_PATH_MAX + 160], line[256];
+	uint64_t addr = 0;
+	FILE *f;
+
+	snprintf(cmd, sizeof(cmd), "nm '%s' 2>/dev/null | grep ' t %s$'", t->path, name);
+	f = popen(cmd, "r");
+	assert_non_null(f);
+	if (fgets(line, sizeof(line), f))
+		assert_int_equal(sscanf(line, "%" SCNx64, &addr), 1);
+	pclose(f);
+	return addr;
+}
+
+/* Audit events, where a symbol table says that they are raised. */
+static void check_auditor(const struct target *t)
+{
+	uint64_t inner = local_symbol(t, "sys_audit_tstate"), python = local_symbol(t, "sys_audit");
+	bool old = t->py.version_hex < PY_VERSION_MINOR_HEX(3, 8);
+	struct auditor a;
+
+	assert_int_equal(auditor__find(t->ef, &a), old ? -ENOENT : 0);
+	if (old)
+		return;
+	assert_true(a.raise && a.python && a.complete);
+	assert_int_equal(a.inner, t->py.version_hex >= PY_VERSION_MINOR_HEX(3, 9));
+	if (inner) {
+		assert_int_equal(a.raise, inner);
+		assert_int_equal(a.hidden_cnt, 0); /* as these were built */
+	}
+	if (python)
+		assert_int_equal(a.python, python);
 }
 
 static void test_pythons(void **state)
@@ -347,6 +517,8 @@ static void test_pythons(void **state)
 		if (trace_points__find(t.ef, &t.py, &tp))
 			fail_msg("%s: %s", t.path, tp.why_not);
 		check_points(&t, &tp);
+		check_collector(&t);
+		check_auditor(&t);
 		if (tp.table)
 			check_opcodes(py.path[i], &tp);
 		assert_true(compare_eval(&t) > 500);
@@ -414,6 +586,7 @@ int main(void)
 		cmocka_unit_test(test_insn),	     cmocka_unit_test(test_table),
 		cmocka_unit_test(test_second_table), cmocka_unit_test(test_bounds),
 		cmocka_unit_test(test_pythons),	     cmocka_unit_test(test_usdt),
+		cmocka_unit_test(test_exit_values),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -152,11 +152,15 @@ static void test_sums(void **state)
 	assert_true(profile__filtered(&s) ==
 		    (1ULL << CTR_filtered_idle | 1ULL << CTR_filtered_target |
 		     1ULL << CTR_filtered_comm | 1ULL << CTR_filtered_cgroup |
+		     1ULL << CTR_filtered_user | 1ULL << CTR_filtered_thread |
 		     1ULL << CTR_filtered_python | 1ULL << CTR_filtered_exited |
-		     1ULL << CTR_filtered_pidns | 1ULL << CTR_filtered_unknown));
+		     1ULL << CTR_filtered_pidns | 1ULL << CTR_filtered_unknown |
+		     1ULL << CTR_filtered_released | 1ULL << CTR_filtered_share |
+		     1ULL << CTR_filtered_nmi | 1ULL << CTR_filtered_condition));
 	assert_true(profile__lost(&s) == (1ULL << CTR_lost_no_proc | 1ULL << CTR_lost_counts_full |
 					  1ULL << CTR_lost_chunks_full | 1ULL << CTR_lost_nmi_miss |
-					  1ULL << CTR_lost_internal | 1ULL << CTR_lost_busy));
+					  1ULL << CTR_lost_internal | 1ULL << CTR_lost_busy |
+					  1ULL << CTR_lost_argument));
 }
 
 /* One sample of so many was timed; none was, where nothing was sampled. */
@@ -176,13 +180,33 @@ static void test_sampler_time(void **state)
 	assert_true(profile__sampler_ns(&s) == 1ULL << 54);
 }
 
+/* Nothing was sampled while the curves were drawn. The sanitizer looks at the copy of no stack. */
+static void test_curves_of_nothing(void **state)
+{
+	struct profile *p = profile__new();
+
+	(void)state;
+	assert_non_null(p);
+	p->curves = calloc(1, sizeof(*p->curves));
+	assert_non_null(p->curves);
+	profile__part_curves(p);
+	assert_non_null(p->curves->stacks);
+	assert_int_equal(p->curves->stack_cnt + p->stack_cnt, 0);
+	profile__free(p);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_strings),	    cmocka_unit_test(test_procs),
-		cmocka_unit_test(test_threads),	    cmocka_unit_test(test_stacks),
-		cmocka_unit_test(test_many_stacks), cmocka_unit_test(test_frame_syms_dropped),
-		cmocka_unit_test(test_sums),	    cmocka_unit_test(test_sampler_time),
+		cmocka_unit_test(test_strings),
+		cmocka_unit_test(test_procs),
+		cmocka_unit_test(test_threads),
+		cmocka_unit_test(test_stacks),
+		cmocka_unit_test(test_many_stacks),
+		cmocka_unit_test(test_frame_syms_dropped),
+		cmocka_unit_test(test_sums),
+		cmocka_unit_test(test_sampler_time),
+		cmocka_unit_test(test_curves_of_nothing),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -15,11 +15,19 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <linux/futex.h>
+#include <linux/openat2.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
+
+static struct readers *rs;
 
 static int answer_pid(const void *question, void *answer)
 {
@@ -34,7 +42,8 @@ static pid_t reader_pid(void)
 {
 	pid_t pid = 0;
 
-	assert_int_equal(reader__call((uint32_t)getpid(), answer_pid, "", 1, &pid, sizeof(pid)), 0);
+	assert_int_equal(reader__call(rs, (uint32_t)getpid(), answer_pid, "", 1, &pid, sizeof(pid)),
+			 0);
 	return pid;
 }
 
@@ -45,9 +54,9 @@ static void test_memory(void **state)
 	(void)state;
 	for (int i = 0; i < 200000; i++)
 		text[i] = (char)(i * 31);
-	assert_int_equal(reader__read((uint32_t)getpid(), copy, 200000, (uintptr_t)text), 0);
+	assert_int_equal(reader__read(rs, (uint32_t)getpid(), copy, 200000, (uintptr_t)text), 0);
 	assert_memory_equal(copy, text, 200000);
-	assert_int_equal(reader__read((uint32_t)getpid(), copy, 8, 4096), -EFAULT);
+	assert_int_equal(reader__read(rs, (uint32_t)getpid(), copy, 8, 4096), -EFAULT);
 	free(text);
 	free(copy);
 }
@@ -70,7 +79,8 @@ static void test_rights(void **state)
 
 	(void)state;
 	assert_int_not_equal(reader_pid(), getpid());
-	assert_int_equal(reader__call((uint32_t)getpid(), try_the_forbidden, "", 1, &byte, 1), 0);
+	assert_int_equal(reader__call(rs, (uint32_t)getpid(), try_the_forbidden, "", 1, &byte, 1),
+			 0);
 }
 
 static int result_of(const void *question, void *answer)
@@ -91,15 +101,16 @@ static void test_results(void **state)
 	(void)state;
 	for (size_t i = 0; i < sizeof(results) / sizeof(results[0]); i++) {
 		byte = 1;
-		assert_int_equal(reader__call((uint32_t)getpid(), result_of, &results[i],
+		assert_int_equal(reader__call(rs, (uint32_t)getpid(), result_of, &results[i],
 					      sizeof(int), &byte, 1),
 				 results[i]);
 		assert_int_equal(byte, results[i] < 0 ? 1 : 7);
 	}
 	assert_int_equal(
-		reader__call((uint32_t)getpid(), result_of, &beyond, sizeof(int), &byte, 1),
+		reader__call(rs, (uint32_t)getpid(), result_of, &beyond, sizeof(int), &byte, 1),
 		-EBADMSG);
-	assert_int_equal(reader__call(1, result_of, "", READER_MESSAGE_MAX + 1, &byte, 1), -E2BIG);
+	assert_int_equal(reader__call(rs, 1, result_of, "", READER_MESSAGE_MAX + 1, &byte, 1),
+			 -E2BIG);
 }
 
 /* Ctrl-C and kill of the group are for those who read the last window by it. */
@@ -123,7 +134,7 @@ static void test_killed(void **state)
 
 	(void)state;
 	assert_int_equal(kill(pid, SIGKILL), 0);
-	err = reader__call((uint32_t)getpid(), answer_pid, "", 1, &other, sizeof(other));
+	err = reader__call(rs, (uint32_t)getpid(), answer_pid, "", 1, &other, sizeof(other));
 	assert_true(err == -EPIPE || !err);
 	assert_int_not_equal(reader_pid(), pid);
 }
@@ -158,20 +169,280 @@ static void test_hangs(void **state)
 	uint8_t byte;
 
 	(void)state;
-	assert_int_equal(reader__call((uint32_t)getpid(), computes, "", 1, &byte, 1), 0);
+	assert_int_equal(reader__call(rs, (uint32_t)getpid(), computes, "", 1, &byte, 1), 0);
 	assert_int_equal(reader_pid(), pid);
 	for (int i = 0; i < 2; i++)
-		assert_int_equal(reader__call((uint32_t)getpid(), wait_for_ever, "", 1, &byte, 1),
-				 -ETIMEDOUT);
-	assert_int_equal(reader__call((uint32_t)getpid(), computes, "", 1, &byte, 1), -ETIMEDOUT);
+		assert_int_equal(
+			reader__call(rs, (uint32_t)getpid(), wait_for_ever, "", 1, &byte, 1),
+			-ETIMEDOUT);
+	assert_int_equal(reader__call(rs, (uint32_t)getpid(), computes, "", 1, &byte, 1),
+			 -ETIMEDOUT);
 }
+
+/* ---- files ---------------------------------------------------------------------------------- */
+
+static int open_place(struct reader_job *job)
+{
+	int fd = openat(AT_FDCWD, job->question, O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0)
+		return -errno;
+	job->out[job->out_cnt++] = fd;
+	return 0;
+}
+
+static int ask_files(reader_job_fn fn, const char *question, int fds[READER_FDS_MAX], size_t *cnt)
+{
+	static char answer[64];
+
+	return reader__files(rs, &(struct reader_call){ .whose = { .tgid = (uint32_t)getpid() },
+							.fn = fn,
+							.question = question,
+							.size = strlen(question) + 1,
+							.in = -1,
+							.answer = answer,
+							.answer_size = sizeof(answer),
+							.out = fds,
+							.out_cnt = cnt });
+}
+
+static void test_opens(void **state)
+{
+	int fds[READER_FDS_MAX];
+	char text[4];
+	size_t cnt;
+
+	(void)state;
+	assert_int_equal(ask_files(open_place, "/proc/self/exe", fds, &cnt), 0);
+	assert_int_equal(cnt, 1);
+	assert_int_equal(read(fds[0], text, 4), 4);
+	assert_memory_equal(text, "\177ELF", 4);
+	assert_true(fcntl(fds[0], F_GETFD) & FD_CLOEXEC);
+	close(fds[0]);
+	assert_int_equal(ask_files(open_place, "/nowhere", fds, &cnt), -ENOENT);
+	assert_int_equal(cnt, 0);
+}
+
+/* Where the other process is root, and where it is not. */
+static int do_the_forbidden(struct reader_job *job)
+{
+	const char *path = job->question;
+	const struct open_how how = { .flags = O_WRONLY };
+
+	if (openat(AT_FDCWD, path, O_WRONLY) >= 0 || openat(AT_FDCWD, path, O_RDWR) >= 0 ||
+	    openat(AT_FDCWD, path, O_RDONLY | O_TRUNC) >= 0 ||
+	    openat(AT_FDCWD, "/tmp/pyperf-reader-test", O_RDONLY | O_CREAT, 0600) >= 0)
+		return -EUCLEAN;
+	if (syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof(how)) >= 0)
+		return -EUCLEAN;
+	if (socket(AF_INET, SOCK_STREAM, 0) >= 0 || fork() >= 0 || !kill(getppid(), 0) ||
+	    !unlink(path) || !chmod(path, 0777) || syscall(SYS_setfsuid, 0) >= 0 ||
+	    syscall(SYS_setuid, 0) >= 0 || syscall(SYS_bpf, 0, NULL, 0) >= 0)
+		return -EUCLEAN;
+	return 0;
+}
+
+static void test_rights_of_files(void **state)
+{
+	char path[] = "/tmp/pyperf-reader-XXXXXX";
+	int fds[READER_FDS_MAX], fd = mkstemp(path);
+	size_t cnt;
+
+	(void)state;
+	if (geteuid()) { /* what it owns it may write, but for the call it does not see */
+		close(fd);
+		unlink(path);
+		skip();
+	}
+	assert_int_equal(ask_files(do_the_forbidden, path, fds, &cnt), 0);
+	assert_int_equal(ask_files(open_place, path, fds, &cnt), 0); /* mode 0600 */
+	close(fds[0]);
+	close(fd);
+	unlink(path);
+}
+
+/* The answer is not to be believed. */
+static int answer_too_much(struct reader_job *job)
+{
+	job->out[job->out_cnt++] = openat(AT_FDCWD, "/proc/self/exe", O_RDONLY);
+	return 65;
+}
+
+static int answer_beyond(struct reader_job *job)
+{
+	(void)job;
+	return READER_ANSWER_MAX + 1;
+}
+
+static unsigned int open_fds(void)
+{
+	unsigned int cnt = 0;
+
+	for (int fd = 0; fd < 256; fd++)
+		cnt += fcntl(fd, F_GETFD) >= 0;
+	return cnt;
+}
+
+static void test_answers(void **state)
+{
+	int fds[READER_FDS_MAX];
+	unsigned int before;
+	size_t cnt;
+
+	(void)state;
+	readers__start(rs);
+	before = open_fds();
+	assert_int_equal(ask_files(answer_too_much, "", fds, &cnt), -EBADMSG);
+	assert_int_equal(cnt, 0);
+	assert_int_equal(ask_files(answer_beyond, "", fds, &cnt), -EBADMSG);
+	assert_int_equal(open_fds(), before);
+}
+
+static int wait_for_nobody(struct reader_job *job)
+{
+	char byte;
+
+	(void)job;
+	return (int)read(3, &byte, 1);
+}
+
+static void test_files_hang(void **state)
+{
+	int fds[READER_FDS_MAX];
+	size_t cnt;
+
+	(void)state;
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(ask_files(wait_for_nobody, "", fds, &cnt), -ETIMEDOUT);
+	/* Neither its files nor its memory. */
+	assert_int_equal(ask_files(open_place, "/proc/self/exe", fds, &cnt), -ETIMEDOUT);
+}
+
+/* Waits for nobody, for as long as the question says, in ms. */
+static int wait_for_a_while(struct reader_job *job)
+{
+	int ms = atoi(job->question), nothing = 0;
+	const struct timespec time = { ms / 1000, ms % 1000 * 1000000 };
+
+	syscall(SYS_futex, &nothing, FUTEX_WAIT, 0, &time, NULL, 0);
+	return 0;
+}
+
+/* Waits with what a user's process has, or root's. */
+static int wait_with(uint32_t uid, const char *ms)
+{
+	int fds[READER_FDS_MAX];
+	size_t cnt;
+	char answer[4];
+
+	return reader__files(
+		rs, &(struct reader_call){ .whose = { .tgid = uid ? 0 : (uint32_t)getpid(),
+						      .tenant = reader__tenant_of_user(uid) },
+					   .fn = wait_for_a_while,
+					   .question = ms,
+					   .size = strlen(ms) + 1,
+					   .in = -1,
+					   .answer = answer,
+					   .answer_size = sizeof(answer),
+					   .out = fds,
+					   .out_cnt = &cnt });
+}
+
+/* What is slow for this machine's root is a disk. */
+static void test_patience(void **state)
+{
+	(void)state;
+	assert_int_equal(wait_with(0, "1000"), 0);
+	assert_int_equal(wait_with(4711, "1000"), -ETIMEDOUT);
+}
+
+/* Stops `pid` for most of the time. */
+static void stop_and_go(pid_t pid)
+{
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	while (getppid() == pid) {
+		kill(pid, SIGSTOP);
+		usleep(200000);
+		kill(pid, SIGCONT);
+		usleep(5000);
+	}
+	_exit(0);
+}
+
+/* A machine without time for us says nothing about the one that we wait for. */
+static void test_standstill(void **state)
+{
+	pid_t self = getpid(), stopper = fork();
+	int result;
+
+	(void)state;
+	if (!stopper)
+		stop_and_go(self);
+	result = wait_with(4711, "900");
+	kill(stopper, SIGKILL);
+	waitpid(stopper, NULL, 0);
+	assert_int_equal(result, 0);
+}
+
+static int die(struct reader_job *job)
+{
+	(void)job;
+	_exit(7);
+}
+
+/* Whose files end the process that reads them ends it twice. */
+static void test_files_kill(void **state)
+{
+	int fds[READER_FDS_MAX];
+	size_t cnt;
+
+	(void)state;
+	assert_int_equal(ask_files(open_place, "/nowhere", fds, &cnt), -ENOENT);
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(ask_files(die, "", fds, &cnt), -EPIPE);
+	assert_int_equal(ask_files(open_place, "/nowhere", fds, &cnt), -ETIMEDOUT);
+}
+
+/* Without one, this process does it, by the same rules. */
+static void test_without(void **state)
+{
+	struct readers *was = rs;
+	int fds[READER_FDS_MAX];
+	size_t cnt;
+
+	(void)state;
+	rs = NULL;
+	assert_int_equal(ask_files(open_place, "/proc/self/exe", fds, &cnt), 0);
+	assert_int_equal(cnt, 1);
+	close(fds[0]);
+	assert_int_equal(ask_files(answer_too_much, "", fds, &cnt), -EBADMSG);
+	rs = was;
+}
+
+static int setup(void **state)
+{
+	(void)state;
+	rs = readers__new();
+	return !rs;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	readers__free(rs);
+	return 0;
+}
+
+#define test(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_memory),	cmocka_unit_test(test_rights),
-		cmocka_unit_test(test_results), cmocka_unit_test(test_killed),
-		cmocka_unit_test(test_signals), cmocka_unit_test(test_hangs),
+		test(test_memory),     test(test_rights),	   test(test_results),
+		test(test_killed),     test(test_signals),	   test(test_hangs),
+		test(test_opens),      test(test_rights_of_files), test(test_answers),
+		test(test_files_hang), test(test_files_kill),	   test(test_without),
+		test(test_patience),   test(test_standstill),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

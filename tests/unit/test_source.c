@@ -10,10 +10,14 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <limits.h>
+#include <linux/capability.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/source.h"
@@ -41,7 +45,7 @@ static const char *make_file(char path[PATH_MAX], const char *name, mode_t mode,
 static int read_as(const struct source_owner *who, const char *path)
 {
 	struct strbuf b = { 0 };
-	int err = source__read(who, path, &b, NULL);
+	int err = source__read(NULL, who, path, &b, NULL);
 
 	if (err)
 		assert_int_equal(b.len, 0);
@@ -130,6 +134,78 @@ static void test_source_rights(void **state)
 	assert_int_equal(getgroups(64, groups), ARRAY_SIZE(own));
 }
 
+/*
+ * The opener is not user 0 towards files, but has capabilities. So the kernel does not take those
+ * away that override permissions when it becomes another user; it does for user 0, where nothing
+ * would be seen if we did not.
+ */
+static void become_opener(void)
+{
+	struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct caps[2];
+
+	if (prctl(PR_SET_KEEPCAPS, 1) || setresgid(65534, 65534, 65534) ||
+	    setresuid(65534, 65534, 65534) || syscall(SYS_capget, &head, caps))
+		_exit(10);
+	for (int i = 0; i < 2; i++)
+		caps[i].effective = caps[i].permitted;
+	if (syscall(SYS_capset, &head, caps))
+		_exit(11);
+}
+
+/* What a child with the opener's rights says. */
+static int in_opener(const struct source_owner *who, const char *path)
+{
+	pid_t pid = fork();
+	int status;
+
+	assert_true(pid >= 0);
+	if (!pid) {
+		int err;
+
+		become_opener();
+		if (access("/proc/1/environ", F_OK) || open(path, O_RDONLY | O_CLOEXEC) < 0)
+			_exit(12); /* it has no rights to drop */
+		err = read_as(who, path);
+		/* They are back afterwards. */
+		if (open(path, O_RDONLY | O_CLOEXEC) < 0)
+			_exit(13);
+		_exit(err ? 100 - err : 0);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status));
+	assert_false(WEXITSTATUS(status) >= 10 && WEXITSTATUS(status) < 100);
+	return WEXITSTATUS(status) ? 100 - WEXITSTATUS(status) : 0;
+}
+
+static void test_opener_rights(void **state)
+{
+	const struct source_owner other = { 0, true, 12345, 12345, true };
+	const struct source_owner nobody = { 0, true, 65534, 65534, true };
+	const struct source_owner root = { 0, true, 0, 0, true };
+	char path[PATH_MAX];
+
+	(void)state;
+	if (getuid()) {
+		puts("not root");
+		skip();
+	}
+	make_file(path, "third.py", 0600, "secret\n");
+	assert_int_equal(chown(path, 4711, 4711), 0);
+	assert_int_equal(in_opener(&other, path), -EACCES);
+	assert_int_equal(in_opener(&nobody, path), -EACCES); /* not even a change of user */
+	assert_int_equal(in_opener(&root, path), 0);
+	make_file(path, "roots.py", 0600, "secret\n");
+	assert_int_equal(in_opener(&other, path), -EACCES);
+	make_file(path, "theirs.py", 0600, "mine\n");
+	assert_int_equal(chown(path, 12345, 12345), 0);
+	assert_int_equal(in_opener(&other, path), 0);
+	snprintf(path, sizeof(path), "%s/shut", dir);
+	assert_int_equal(mkdir(path, 0700), 0);
+	make_file(path, "shut/open.py", 0644, "secret\n");
+	assert_int_equal(in_opener(&other, path), -EACCES);
+}
+
 static void test_ids(void **state)
 {
 	uint32_t uid = 0, gid = 0;
@@ -150,9 +226,8 @@ static void test_ids(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_source_names),
-		cmocka_unit_test(test_source),
-		cmocka_unit_test(test_source_rights),
+		cmocka_unit_test(test_source_names),  cmocka_unit_test(test_source),
+		cmocka_unit_test(test_source_rights), cmocka_unit_test(test_opener_rights),
 		cmocka_unit_test(test_ids),
 	};
 

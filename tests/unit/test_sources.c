@@ -27,6 +27,10 @@ static void each_row_is_found_by_its_name(void **state)
 		assert_true(*source__name(s) && s->check);
 		if (s->parse)
 			continue;
+		if (s->of) { /* it comes with another one */
+			assert_int_equal(parse(&spec, source__name(s)), -EINVAL);
+			continue;
+		}
 		assert_int_equal(parse(&spec, source__name(s)), 0);
 		assert_ptr_equal(spec.source, s);
 		assert_string_equal(spec.args, "");
@@ -83,6 +87,13 @@ static void probes_are_named_by_file_and_place(void **state)
 		"uprobe:/x:main+",
 		"uprobe:/x:main+y",
 		"uprobe:/x:0xffffffffffffffffff",
+		"usdt",
+		"usdt:/bin/sh",
+		"usdt:/bin/sh:name",
+		"usdt:/bin/sh::name",
+		"usdt:/bin/sh:provider:",
+		"usdt:sh:provider:name",
+		"usdt::provider:name",
 	};
 	struct source_spec spec;
 
@@ -93,6 +104,40 @@ static void probes_are_named_by_file_and_place(void **state)
 	assert_named("uprobe:/a/a_library_with_a_very_long_name.so:function", "uprobe:function");
 	assert_named("uprobe:/l:a_function_with_a_name_longer_than_there_is_room",
 		     "uprobe:a_function_with_a_name_longer_th");
+	assert_named("usdt:/usr/bin/python3:python:gc__start", "usdt:python:gc__start");
+	assert_named("usdt:/a:b/c:p:n", "usdt:p:n");
+	assert_named("usdt:/l:a_provider_that_is_long:a_name_that_leaves_it_no_room",
+		     "usdt:a_name_that_leaves_it_no_room");
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
+		assert_int_equal(parse(&spec, wrong[i]), -EINVAL);
+}
+
+static void tracepoints_are_named_by_category_and_name(void **state)
+{
+	static const char *const wrong[] = {
+		"tracepoint",
+		"tracepoint:",
+		"tracepoint:sched:",
+		"tracepoint::sched_switch",
+		"tracepoint:sched:sched switch",
+		"tracepoint:a:b:c",
+		"tracepoint:syscalls:sys_enter_",
+		"tracepoint:syscalls:sys_enter_opnat",
+		"tracepoint:nmi:nmi_handler",
+	};
+	struct source_spec spec;
+
+	(void)state;
+	assert_named("tracepoint:sched:sched_process_fork", "tracepoint:sched:sched_process_fork");
+	assert_named("tracepoint:sched_switch", "tracepoint:sched_switch");
+	assert_named("tracepoint:syscalls:sys_enter_openat",
+		     "tracepoint:syscalls:sys_enter_openat");
+	/* tracefs calls it by the kernel's function. */
+	assert_named("tracepoint:syscalls:sys_exit_newstat",
+		     "tracepoint:syscalls:sys_exit_newstat");
+	assert_named("tracepoint:raw_syscalls:sys_enter", "tracepoint:raw_syscalls:sys_enter");
+	assert_named("tracepoint:a_category:a_name_that_is_long_enough_for",
+		     "tracepoint:a_name_that_is_long_enough_f");
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
 		assert_int_equal(parse(&spec, wrong[i]), -EINVAL);
 }
@@ -104,6 +149,7 @@ int main(void)
 		cmocka_unit_test(each_event_has_a_row),
 		cmocka_unit_test(what_is_no_source_is_refused),
 		cmocka_unit_test(probes_are_named_by_file_and_place),
+		cmocka_unit_test(tracepoints_are_named_by_category_and_name),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -243,7 +243,8 @@ static void test_ranges_and_labels(void **state)
 	struct store *s = open_store(*state);
 	struct label web[] = { { STORE_SERVICE, "web" }, { "region", "eu" }, { "pod", "web-0" } };
 	struct label none = { "region", "mars" };
-	struct store_query q = { base_ns + 60 * NS_PER_S, base_ns + 240 * NS_PER_S, NULL, 0 };
+	struct store_query q = { .from_ns = base_ns + 60 * NS_PER_S,
+				 .to_ns = base_ns + 240 * NS_PER_S };
 	struct seen x;
 
 	for (unsigned n = 0; n < 20; n++) {
@@ -280,7 +281,7 @@ static void test_ranges_and_labels(void **state)
 	EXPECT(store__windows(s, &q, false, see_window, &x), "");
 	EXPECT(store__services(s, &q, see_service, &x), "");
 	EXPECT(store__labels(s, &q, see_label, &x), "");
-	q = (struct store_query){ 5, 5, NULL, 0 };
+	q = (struct store_query){ .from_ns = 5, .to_ns = 5 };
 	EXPECT(store__windows(s, &q, false, see_window, &x), "");
 	/* The caller's word ends it. */
 	x = (struct seen){ .stop = 7 };

@@ -172,7 +172,7 @@ static void symbolize_work(void *arg)
 	p = make_profile(c->off);
 	alloc_cnt = 0;
 	fail_at = saved;
-	s = symbolizer__new();
+	s = symbolizer__new(NULL);
 	if (!s) {
 		profile__free(p);
 		return;

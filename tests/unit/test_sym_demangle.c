@@ -149,6 +149,13 @@ static void test_mypyc(void **state)
 	check_in("/srv/mymod.so", "CPyDef___top_level__", "<module> (mymod.py)");
 	check_in("/srv/30fcd__mypyc.so", "CPyDef_linegen___LineGenerator___visit",
 		 "linegen.LineGenerator.visit");
+	check_in("/srv/30fcd__mypyc.so", "CPyDef_black_____top_level__", "black.<module>");
+	check_in("/srv/30fcd__mypyc.so",
+		 "CPyDef_linegen___transform_line_gen_____mypyc_generator_helper__",
+		 "linegen.transform_line");
+	check_in("/srv/mymod.so", "CPyDef_lines_gen_____mypyc_generator_helper__",
+		 "lines (mymod.py)");
+	check_in("/srv/mymod.so", "CPyDef_not__top_level__", "not__top_level__ (mymod.py)");
 	check_in("/srv/mymod.so", "CPyDef_", "CPyDef_");
 	check_in("/srv/mymod.so", "CPyDef_a___", "CPyDef_a___");
 	check_in("/srv/mymod.so", "CPyStatics", "CPyStatics");

@@ -24,7 +24,7 @@ static char dir[] = "/tmp/test_sym_inline.XXXXXX";
 
 #include "unit/tools.h"
 
-static const struct sym_debugfile_places places = { .root = dir, .fd = -1 };
+static const struct sym_debugfile_places places = { .root = dir, .offered = { .fd = -1 } };
 
 static const char c_source[] = "volatile unsigned sink;\n"
 			       "static inline __attribute__((always_inline)) unsigned\n"

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* A process is a directory with what is read of one: status and root. */
+/*
+ * A process is a directory with what is read of one: status and root. CPU time is what a case
+ * says, where it says it.
+ */
 #include <fcntl.h>
 #include <inttypes.h>
 #include <setjmp.h>
@@ -10,6 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 #include <cmocka.h>
 
@@ -48,18 +53,46 @@ static void append_map(const char *text)
 	put("root/tmp/perf-7.map", text, strlen(text), "a");
 }
 
-static int setup(void **state)
+/* ---- The clock of CPU time ---- */
+
+static uint64_t tick_ns; /* each look at it takes so long; 0: it is the kernel's */
+static uint64_t clock_ns;
+
+/* The definition here is before the C library's for the whole program. */
+int clock_gettime(clockid_t id, struct timespec *t);
+int clock_gettime(clockid_t id, struct timespec *t)
+{
+	if (!tick_ns || id != CLOCK_THREAD_CPUTIME_ID)
+		return (int)syscall(SYS_clock_gettime, id, t);
+	clock_ns += tick_ns;
+	t->tv_sec = (time_t)(clock_ns / 1000000000);
+	t->tv_nsec = (long)(clock_ns % 1000000000);
+	return 0;
+}
+
+/* ---- The process ---- */
+
+/* From now on it is the user's, and so is its file. */
+static void give_to(uid_t uid)
 {
 	char status[128];
 
+	snprintf(status, sizeof(status), "Name:\tx\nUid:\t1\t2\t3\t%u\nNSpid:\t4711\t%u\nX:\n", uid,
+		 PID);
+	put("status", status, strlen(status), "w");
+	if (uid != geteuid())
+		assert_int_equal(chown(in_dir("root/tmp/perf-7.map"), uid, (gid_t)-1), 0);
+}
+
+static int setup(void **state)
+{
 	(void)state;
 	strcpy(dir + sizeof(dir) - 7, "XXXXXX");
 	assert_non_null(mkdtemp(dir));
 	assert_int_equal(mkdir(in_dir("root"), 0755), 0);
 	assert_int_equal(mkdir(in_dir("root/tmp"), 0755), 0);
-	snprintf(status, sizeof(status), "Name:\tx\nUid:\t1\t2\t3\t%u\nNSpid:\t4711\t%u\nX:\n",
-		 geteuid(), PID);
-	put("status", status, strlen(status), "w");
+	give_to(geteuid());
+	tick_ns = 0;
 	return 0;
 }
 
@@ -77,13 +110,13 @@ static void look(struct sym_jit *j, uint32_t space, int dump_fd)
 	int fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
 
 	assert_true(fd >= 0);
-	sym_jit__look(j, space, fd, dump_fd);
+	sym_jit__look(j, space, 0, fd, opened__of(dump_fd));
 	close(fd);
 }
 
 static struct sym_jit *looked_at(void)
 {
-	struct sym_jit *j = sym_jit__new();
+	struct sym_jit *j = sym_jit__new(NULL);
 
 	assert_non_null(j);
 	look(j, SPACE, -1);
@@ -235,6 +268,151 @@ static void test_too_many(void **state)
 	sym_jit__free(j);
 }
 
+/* ---- What a file, a user and all may cost ---- */
+
+#define OF_FILE (1U << 18) /* functions */
+#define OF_USER (3U << 17)
+#define OF_ALL	(1U << 19)
+
+static uint64_t nth(unsigned int n)
+{
+	return 0x10000 + 16ULL * n;
+}
+
+/* `cnt` functions in lines of `width` bytes each. */
+static void put_functions(unsigned int cnt, int width)
+{
+	FILE *f = fopen(in_dir("root/tmp/perf-7.map"), "w");
+
+	assert_non_null(f);
+	for (unsigned int i = 0; i < cnt; i++)
+		fprintf(f, "%016" PRIx64 " 10 f%0*u\n", nth(i), width - 22, i);
+	assert_int_equal(fclose(f), 0);
+}
+
+/* How many of `cnt` functions have a name: the first ones. */
+static unsigned int named(struct sym_jit *j, uint32_t space, unsigned int cnt)
+{
+	unsigned int low = 0, high = cnt;
+
+	while (low < high) {
+		unsigned int mid = low + (high - low) / 2;
+
+		if (*ask(j, space, nth(mid)))
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return low;
+}
+
+/* Each next process takes what the ones before it have left. */
+static void test_room(void **state)
+{
+	struct sym_jit *j = sym_jit__new(NULL);
+
+	(void)state;
+	assert_non_null(j);
+	put_functions(OF_FILE + 1000, 30);
+	tick_ns = 1; /* time is no matter */
+	for (uint32_t space = 1; space <= 3; space++)
+		look(j, space, -1);
+	sym_jit__begin(j);
+	assert_int_equal(named(j, 1, OF_FILE + 1000), OF_FILE);
+	assert_int_equal(named(j, 2, OF_FILE + 1000), OF_USER - OF_FILE);
+	assert_int_equal(named(j, 3, OF_FILE + 1000), 0);
+	if (geteuid()) {
+		printf("not root: other users have no files here\n");
+	} else {
+		give_to(1001);
+		look(j, 4, -1);
+		assert_int_equal(named(j, 4, OF_FILE + 1000), OF_ALL - OF_USER);
+		give_to(1002);
+		look(j, 5, -1);
+		assert_int_equal(named(j, 5, OF_FILE + 1000), 0);
+		/* What ends makes room. */
+		sym_jit__forget(j, 1);
+		look(j, 6, -1);
+		assert_int_equal(named(j, 6, OF_FILE + 1000), OF_FILE);
+	}
+	sym_jit__free(j);
+}
+
+#define BLOCK	 (64U << 10) /* is read at once, with a look at the clock before each */
+#define MS	 1000000ULL
+#define IN_BLOCK (BLOCK / 1024)
+
+/* Blocks that are read of one more process in this round, of 100. */
+static unsigned int blocks(struct sym_jit *j, uint32_t space)
+{
+	return named(j, space, 100 * IN_BLOCK) / IN_BLOCK;
+}
+
+/* One block takes 5 ms: 200 ms for a file, 250 ms for a user, 350 ms for all. */
+static void test_time(void **state)
+{
+	struct sym_jit *j = sym_jit__new(NULL);
+	unsigned int first, second, other;
+
+	(void)state;
+	assert_non_null(j);
+	put_functions(100 * IN_BLOCK, 1024);
+	tick_ns = 5 * MS;
+	for (uint32_t space = 1; space <= 3; space++)
+		look(j, space, -1);
+	sym_jit__begin(j);
+	first = blocks(j, 1);
+	second = blocks(j, 2);
+	assert_in_range(first, 30, 40);
+	assert_in_range(second, 2, 10);
+	assert_int_equal(blocks(j, 3), 0);
+	if (geteuid()) {
+		printf("not root: other users have no files here\n");
+	} else {
+		give_to(1001);
+		look(j, 4, -1);
+		other = blocks(j, 4);
+		assert_in_range(other, 10, 20);
+		give_to(1002);
+		look(j, 5, -1);
+		assert_int_equal(blocks(j, 5), 0);
+	}
+	/* The rest comes later, and nobody stays without. */
+	for (int round = 0; round < 40; round++) {
+		sym_jit__begin(j);
+		for (uint32_t space = 1; space <= 3; space++)
+			ask(j, 1 + (space + (uint32_t)round) % 3, nth(0));
+	}
+	for (uint32_t space = 1; space <= 3; space++)
+		assert_int_equal(blocks(j, space), 100);
+	sym_jit__free(j);
+}
+
+/* Bytes of one file: what is behind 64 MiB is not read, although it takes no room on the disk. */
+static void test_bytes(void **state)
+{
+	static const char in[] = "\n2000 10 in\n", out[] = "\n3000 10 out\n";
+	const off_t end = 64 << 20;
+	struct sym_jit *j;
+	int fd;
+
+	(void)state;
+	put_map("1000 10 first\n");
+	fd = open(in_dir("root/tmp/perf-7.map"), O_WRONLY | O_CLOEXEC);
+	assert_true(fd >= 0);
+	assert_int_equal(pwrite(fd, in, sizeof(in) - 1, end - BLOCK), sizeof(in) - 1);
+	assert_int_equal(pwrite(fd, out, sizeof(out) - 1, end + 2 * BLOCK), sizeof(out) - 1);
+	assert_int_equal(close(fd), 0);
+	tick_ns = 1;
+	j = looked_at();
+	is(j, 0x1000, "first");
+	is(j, 0x2000, "in");
+	is(j, 0x3000, "");
+	sym_jit__begin(j);
+	is(j, 0x3000, "");
+	sym_jit__free(j);
+}
+
 /* ---- Whose file is it ---- */
 
 static void test_strangers(void **state)
@@ -362,7 +540,7 @@ static void move(struct dump *d, uint64_t from, uint64_t to, uint64_t index)
 
 static struct sym_jit *with_dump(const struct dump *d)
 {
-	struct sym_jit *j = sym_jit__new();
+	struct sym_jit *j = sym_jit__new(NULL);
 
 	put("jit.dump", d->bytes, d->size, "w");
 	look(j, SPACE, open(in_dir("jit.dump"), O_RDONLY | O_CLOEXEC));
@@ -485,7 +663,8 @@ int main(void)
 		TEST(test_long_line), TEST(test_overwritten), TEST(test_strangers),
 		TEST(test_no_file),   TEST(test_fork),	      TEST(test_dump),
 		TEST(test_dump_ends), TEST(test_trampoline),  cmocka_unit_test(test_mappings),
-		TEST(test_too_many),
+		TEST(test_too_many),  TEST(test_room),	      TEST(test_time),
+		TEST(test_bytes),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

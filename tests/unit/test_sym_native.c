@@ -104,7 +104,7 @@ struct subject {
 static struct subject subject_open(const char *name)
 {
 	struct subject sub = { 0 };
-	static struct sym_debugfile_places places = { .fd = -1 };
+	static struct sym_debugfile_places places = { .offered = { .fd = -1 } };
 	static char root[512];
 	char path[512];
 

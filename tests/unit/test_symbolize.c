@@ -67,7 +67,7 @@ static int setup(void **state)
 	struct sym_python *python;
 
 	f->ef = elf_file__open(open("/proc/self/exe", O_RDONLY | O_CLOEXEC), "/bin/test_symbolize");
-	f->s = symbolizer__new();
+	f->s = symbolizer__new(NULL);
 	f->p = profile__new();
 	if (!f->ef || !f->s || !f->p)
 		return -1;

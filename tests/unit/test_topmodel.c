@@ -99,6 +99,39 @@ static void test_native(void **state)
 	topmodel__free(m);
 }
 
+/* Nothing of one value type is in the other's numbers. */
+static void test_values(void **state)
+{
+	struct profile *p = interval();
+	struct topmodel *m;
+	struct top_query q = { .table = TOP_FUNCTIONS };
+	struct top_row row;
+	uint64_t last, all;
+
+	(void)state;
+	p->stacks[0].type = 1;
+	m = model_of(p, S);
+	row = function(m, &q, "loop");
+	check(&row, 5, 5, 5, 5);
+	q.value = 1;
+	row = function(m, &q, "loop");
+	check(&row, 5, 5, 5, 5);
+	assert_int_equal(row.line, 3);
+	row = function(m, &q, "main");
+	check(&row, 0, 5, 0, 5);
+	row = function(m, &q, "sqrt");
+	check(&row, 0, 0, 0, 0);
+	topmodel__counts(m, 100007, 70, 0, &last, &all);
+	assert_int_equal(last, 3);
+	topmodel__counts(m, 100007, 70, 1, &last, &all);
+	assert_int_equal(all, 5);
+	topmodel__counts(m, 0, 0, 1, &last, &all);
+	assert_int_equal(all, 5);
+	assert_int_equal(topmodel__process(m, 100007)->thread_cnt[0], 2);
+	assert_int_equal(topmodel__process(m, 100007)->thread_cnt[1], 1);
+	topmodel__free(m);
+}
+
 static void test_scopes(void **state)
 {
 	struct topmodel *m = model_of(interval(), S);
@@ -109,9 +142,9 @@ static void test_scopes(void **state)
 
 	(void)state;
 	check(&row, 2, 2, 2, 2);
-	topmodel__samples(m, 100007, 71, &last, &all);
+	topmodel__counts(m, 100007, 71, 0, &last, &all);
 	assert_int_equal(last, 9);
-	topmodel__samples(m, 0, 0, &last, &all);
+	topmodel__counts(m, 0, 0, 0, &last, &all);
 	assert_int_equal(all, 17);
 	q = (struct top_query){ .table = TOP_FUNCTIONS, .space = 5 };
 	row = function(m, &q, "loop");
@@ -124,7 +157,7 @@ static void test_scopes(void **state)
 	assert_int_equal(topmodel__rows(m, &q, &rows), 0);
 	assert_int_equal(rows.cnt, 1);
 	check(&rows.rows[0], 17, 17, 17, 17);
-	assert_int_equal(topmodel__process(m, 100007)->thread_cnt, 2);
+	assert_int_equal(topmodel__process(m, 100007)->thread_cnt[0], 2);
 	top_rows__free(&rows);
 	topmodel__free(m);
 }
@@ -165,8 +198,8 @@ static void test_intervals(void **state)
 	assert_int_equal(topmodel__add(m, none, S), 0);
 	row = function(m, &q, "loop");
 	check(&row, 0, 0, 20, 20);
-	assert_int_equal(topmodel__process(m, 100007)->last, 0);
-	assert_int_equal(topmodel__process(m, 100007)->thread_cnt, 0);
+	assert_int_equal(topmodel__process(m, 100007)->last[0], 0);
+	assert_int_equal(topmodel__process(m, 100007)->thread_cnt[0], 0);
 	profile__free(more);
 	profile__free(none);
 	topmodel__free(m);
@@ -177,6 +210,7 @@ static int set_process(struct topmodel *m, uint32_t space, const char *command, 
 	return topmodel__set_process(m, &(struct top_process_info){ .space = space,
 								    .tgid = space - 100000,
 								    .comm = "python3",
+								    .title = "",
 								    .command = command,
 								    .python = "3.11.2",
 								    .why = why });
@@ -210,11 +244,11 @@ static void test_ended(void **state)
 	assert_null(topmodel__process(m, 100007));
 	assert_null(topmodel__thread(m, 100007, 70));
 	assert_non_null(topmodel__process(m, 100009));
-	assert_int_equal(topmodel__process(m, TOP_ENDED)->all, 17);
+	assert_int_equal(topmodel__process(m, TOP_ENDED)->all[0], 17);
 	assert_int_equal(topmodel__process(m, TOP_ENDED)->ended_count, 1);
 	row = function(m, &q, "loop");
 	check(&row, 0, 0, 10, 10);
-	topmodel__samples(m, 0, 0, &last, &all);
+	topmodel__counts(m, 0, 0, 0, &last, &all);
 	assert_int_equal(all, 17);
 	profile__free(p);
 	profile__free(none);
@@ -317,7 +351,7 @@ static void test_full(void **state)
 		STACK(p, proc, tid, 1, one);
 	symbolized(p);
 	assert_int_equal(topmodel__add(m, p, S), 0);
-	topmodel__samples(m, 0, 0, &last, &all);
+	topmodel__counts(m, 0, 0, 0, &last, &all);
 	assert_int_equal(all, 409999);
 	assert_true(topmodel__unlisted(m) > 0);
 	assert_int_equal(topmodel__rows(m, &q, &rows), 0);
@@ -332,11 +366,11 @@ static void test_full(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_python),	  cmocka_unit_test(test_native),
-		cmocka_unit_test(test_scopes),	  cmocka_unit_test(test_lines),
-		cmocka_unit_test(test_intervals), cmocka_unit_test(test_ended),
-		cmocka_unit_test(test_threads),	  cmocka_unit_test(test_hostile),
-		cmocka_unit_test(test_full),
+		cmocka_unit_test(test_python),	cmocka_unit_test(test_native),
+		cmocka_unit_test(test_values),	cmocka_unit_test(test_scopes),
+		cmocka_unit_test(test_lines),	cmocka_unit_test(test_intervals),
+		cmocka_unit_test(test_ended),	cmocka_unit_test(test_threads),
+		cmocka_unit_test(test_hostile), cmocka_unit_test(test_full),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

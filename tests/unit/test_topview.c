@@ -10,6 +10,7 @@
 #include <stdio.h>
 
 #include "top/topview.h"
+#include "top/topwords.h"
 #include "unit/profiles.h"
 
 #define S    1000000000ULL
@@ -29,6 +30,7 @@ static void set_process(struct topmodel *m, uint32_t tgid, const char *command, 
 	const struct top_process_info info = { .space = tgid + 100000,
 					       .tgid = tgid,
 					       .comm = "python3",
+					       .title = "",
 					       .command = command,
 					       .python = "3.11.2",
 					       .why = why };
@@ -63,13 +65,16 @@ static int set_up(void **state)
 	topmodel__end_processes(f->m);
 	assert_int_equal(topmodel__add(f->m, p, S), 0);
 	profile__free(p);
-	f->st = (struct top_status){ .frequency_hz = 100, .cpus = 2, .every_ns = S, .message = "" };
+	f->st = (struct top_status){ .frequency_hz = 100, .every_ns = S, .message = "" };
 	f->st.last.duration_ns = S;
 	f->st.last.counters[CTR_delivered] = 200;
 	f->st.last.counters[CTR_counted] = 100;
 	f->st.last.counters[CTR_filtered_idle] = 98;
 	f->st.last.counters[CTR_lost_counts_full] = 2;
 	f->st.now = f->st.last;
+	f->st.now.cpus = 2;
+	f->st.now.value_cnt = 1;
+	f->st.now.values[0].frequency_hz = 100;
 	f->st.now.counters[CTR_user_stacks] = 100;
 	f->st.now.counters[CTR_complete] = 99;
 	*state = f;
@@ -145,6 +150,27 @@ static void assert_row(const struct fixture *f, unsigned row, const char *words)
 	}
 }
 
+/* As long as all is well, the second line says what the program does. */
+static void test_hottest(void **state)
+{
+	struct fixture *f = *state;
+
+	f->st.last.counters[CTR_lost_counts_full] = 0;
+	draw(f);
+	assert_row(f, 1, "200 samples asked, 200 delivered = "); /* a stack of 100 is cut */
+	f->st.now.counters[CTR_complete] = 100;
+	draw(f);
+	assert_row(f, 1, "hottest: ");
+	assert_non_null(strstr(f->lines[1], " (app.py), 50%; 100 samples, none lost, all stacks"));
+	f->st.now.counters[CTR_user_stacks] = 1000;
+	f->st.now.counters[CTR_complete] = 996;
+	draw(f);
+	assert_non_null(strstr(f->lines[1], "none lost, nearly all stacks complete"));
+	f->st.last.counters[CTR_lost_counts_full] = 1;
+	draw(f);
+	assert_non_null(strstr(f->lines[1], "+ 1 lost"));
+}
+
 static void test_processes(void **state)
 {
 	struct fixture *f = *state;
@@ -196,7 +222,7 @@ static void test_filter(void **state)
 	assert_row(f, 4, "Nothing matches the filter");
 	key(f, TOP_KEY_BACKSPACE);
 	key(f, TOP_KEY_ENTER);
-	assert_row(f, 2, "1 processes with \"THREE\"");
+	assert_row(f, 2, "1 process with \"THREE\"");
 	key(f, 0x6f22);
 	press(f, "/");
 	key(f, 0x6f22);
@@ -228,7 +254,7 @@ static void test_drilling(void **state)
 	assert_row(f, 6, "0.0 100.0 0.00 0.75 run");
 	press(f, "n");
 	key(f, TOP_KEY_ENTER);
-	assert_row(f, 2, "1 lines of hot (/srv/app.py)");
+	assert_row(f, 2, "1 line of hot (/srv/app.py)");
 	assert_row(f, 4, "3 66.7 66.7");
 	key(f, TOP_KEY_ESCAPE);
 	assert_row(f, 4, "66.7");
@@ -293,6 +319,69 @@ static void test_help_and_pause(void **state)
 	draw(f);
 	assert_row(f, ROWS - 1, "pyperf-bpf: something: happened");
 	assert_false(topview__key(f->v, f->m, 'q'));
+}
+
+/* Of page faults nothing is in seconds, or says CPU. */
+static void test_values(void **state)
+{
+	struct fixture *f = *state;
+	struct profile *p = profile__new();
+	int a = add_proc(p, 1111, "python3", "", "3.11.2", "", "");
+
+	STACK(p, a, 1111, 4000, py(p, "hot", "/srv/app.py", 3, 2));
+	p->stacks[0].type = 1;
+	symbolized(p);
+	assert_int_equal(topmodel__add(f->m, p, S), 0);
+	profile__free(p);
+	f->st.now.value_cnt = 2;
+	f->st.now.values[1] = (struct value_type){ .event = EVENT_PAGE_FAULTS };
+	draw(f);
+	assert_row(f, 0,
+		   "pyperf-bpf top - 0:02, 100 Hz on 2 CPUs, every 1 s, cpu-clock (1 of 2: e)");
+	assert_row(f, 1, "200 delivered = "); /* nobody knows how many faults are to come */
+	assert_row(f, 2, "3 processes, 0.0% CPU");
+	press(f, "e");
+	assert_row(f, 0, "pyperf-bpf top - 0:02, 100 Hz on 2 CPUs, every 1 s, page-faults (2 of");
+	assert_row(f, 2, "3 processes, 4000 page faults/s");
+	assert_row(f, 3, "PID PER S COUNT THR");
+	assert_row(f, 4, "1111 4000 4000 1 3.11.2");
+	key(f, TOP_KEY_ENTER);
+	assert_row(f, 3, "OWN% TOTAL% OWN TOTAL FUNCTION");
+	assert_row(f, 4, "100.0 100.0 4000 4000 hot");
+	for (unsigned i = 1; i < ROWS; i++)
+		assert_null(strstr(f->lines[i], "CPU"));
+	press(f, "h");
+	for (unsigned i = 0; i < ROWS; i++)
+		assert_null(strstr(f->lines[i], "CPU"));
+	press(f, "jjjjjjjjjjjjjjjjjjjjjjjjj");
+	assert_row(f, ROWS - 2, "What is counted: accesses to pages");
+	press(f, "qe"); /* the first again, of the same process */
+	assert_row(f, 2, "3 functions of process 1111: 0.0% CPU");
+}
+
+static void number(uint64_t n, const char *rate, const char *amount)
+{
+	const struct value_type faults = { .event = EVENT_PAGE_FAULTS };
+	struct strbuf b = { 0 };
+
+	topwords__add_rate(&b, &faults, n, 1000000000);
+	assert_string_equal(b.s, rate);
+	strbuf__clear(&b);
+	topwords__add_amount(&b, &faults, n);
+	assert_string_equal(b.s, amount);
+	strbuf__free(&b);
+}
+
+/* However large, in six columns and in eight. */
+static void test_numbers(void **state)
+{
+	(void)state;
+	number(0, "0.0", "0");
+	number(999, "999.0", "999");
+	number(12345, "12345", "12345");
+	number(123456, "123k", "123456");
+	number(99999999, "100M", "99999999");
+	number(UINT64_MAX, "18E", "18E");
 }
 
 static void test_gil(void **state)
@@ -400,13 +489,53 @@ static void test_any_keys(void **state)
 	profile__free(p);
 }
 
+/* What threads waited for has columns of its own, by process and by thread. */
+static void test_waits(void **state)
+{
+	struct fixture *f = *state;
+	struct profile *p = profile__new();
+	int proc = add_proc(p, 1111, "python3", "/usr/bin/python3.11", "3.11.2", "", "");
+	int fn = py(p, "f", "/a.py", 1, 1);
+	const struct {
+		const char *leaf;
+		uint64_t ms;
+	} parts[] = { { "[waits: lock]", 500 },
+		      { "[waits: sleep]", 100 },
+		      { "[waits: CPU]", 70 },
+		      { "[waits: GIL]", 30 } };
+
+	p->stats.values[0].event = EVENT_WALL;
+	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
+		add_stack(p, proc, 42, parts[i].ms * 1000000,
+			  (int[]){ fn, marker(p, parts[i].leaf), -1 });
+	add_stack(p, proc, 42, 300000000, (int[]){ fn, -1 });
+	symbolized(p);
+	assert_false(topmodel__has_waits(f->m));
+	assert_int_equal(topmodel__add(f->m, p, S), 0);
+	profile__free(p);
+	f->st.now.values[0] = (struct value_type){ .event = EVENT_WALL, .rate_hz = 99 };
+	draw(f);
+	assert_row(f, 3, "PID THREAD% THREAD s WAIT% QUEUE% GIL% THR PYTHON");
+	assert_row(f, 4, "1111 100.0 1.00 60.0 7.0 3.0 1 3.11.2");
+	assert_row(f, 5, "2222 0.0 0.00 0.0 0.0 0.0 - 3.11.2");
+	press(f, "4"); /* by the first of them */
+	assert_row(f, 4, "1111 100.0 1.00 60.0");
+	press(f, "t"); /* the names of threads have more right to the room */
+	assert_row(f, 3, "PID TID THREAD% THREAD s STATE GIL THREAD");
+	assert_true(topmodel__thread(f->m, 101111, 42)->waits[TOP_WAITING] == 600000000);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 	const struct CMUnitTest tests[] = {
-		TEST(test_processes), TEST(test_sorting), TEST(test_filter),
-		TEST(test_drilling),  TEST(test_cursor),  TEST(test_help_and_pause),
-		TEST(test_gil),	      TEST(test_sizes),	  TEST(test_any_keys),
+		TEST(test_processes),	   TEST(test_hottest),
+		TEST(test_sorting),	   TEST(test_filter),
+		TEST(test_drilling),	   TEST(test_cursor),
+		TEST(test_help_and_pause), TEST(test_values),
+		TEST(test_numbers),	   TEST(test_gil),
+		TEST(test_sizes),	   TEST(test_any_keys),
+		TEST(test_waits),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

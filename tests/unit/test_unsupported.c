@@ -118,7 +118,7 @@ static void expect(const char *begin, const struct made *named)
 {
 	char why[UNSUPPORTED_LEN];
 
-	assert_true(unsupported__explain(getpid(), why));
+	assert_true(unsupported__explain(NULL, getpid(), why));
 	if (strncmp(why, begin, strlen(begin)) || !strstr(why, named->path) ||
 	    !strstr(why, "not supported"))
 		fail_msg("'%s' is not '%s' of %s", why, begin, named->path);
@@ -131,8 +131,8 @@ static void processes_are_explained(void **state)
 	char why[UNSUPPORTED_LEN];
 
 	(void)state;
-	assert_false(unsupported__explain(getpid(), why));
-	assert_false(unsupported__explain(0, why));
+	assert_false(unsupported__explain(NULL, getpid(), why));
+	assert_false(unsupported__explain(NULL, 0, why));
 	python32 = make(ELFCLASS32, false, EM_386, EVAL, 5000);
 	expect("32-bit CPython (", &python32);
 	drop(&python32);
@@ -140,7 +140,7 @@ static void processes_are_explained(void **state)
 	expect("PyPy (", &pypy);
 	drop(&pypy);
 	qemu = make(ELFCLASS64, false, EM_X86_64, "QEMU-LD-PREFIX", 5000);
-	assert_false(unsupported__explain(getpid(), why));
+	assert_false(unsupported__explain(NULL, getpid(), why));
 	guest = make(ELFCLASS64, false, EM_RISCV, "libc", 5000);
 	expect("a program for riscv (", &guest);
 	drop(&guest);
@@ -148,7 +148,7 @@ static void processes_are_explained(void **state)
 	expect("CPython for riscv (", &guest);
 	drop(&guest);
 	drop(&qemu);
-	assert_false(unsupported__explain(getpid(), why));
+	assert_false(unsupported__explain(NULL, getpid(), why));
 }
 
 int main(void)

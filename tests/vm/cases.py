@@ -10,6 +10,12 @@ def say(kind, name, text=""):
     print("vm", kind, name, " ".join(str(text).split())[:600], sep="\t", flush=True)
 
 
+def reason_of(error):
+    """What it says, or, of a bare assert, its line."""
+    at = traceback.extract_tb(error.__traceback__)[-1]
+    return str(error) or "%s in %s:%d: %s" % (type(error).__name__, at.filename.rpartition("/")[2], at.lineno, at.line)
+
+
 def run_cases(cases, goes_on=lambda: True):
     """Functions, each a case that fails by what it raises; then goes_on() says whether the others are run."""
     say("figure", "kernel", platform.release())
@@ -20,6 +26,6 @@ def run_cases(cases, goes_on=lambda: True):
             say("pass", case.__name__, "%d s" % (time.monotonic() - begin))
         except Exception as error:
             traceback.print_exc()
-            say("fail", case.__name__, error)
+            say("fail", case.__name__, reason_of(error))
             if not goes_on():
                 break

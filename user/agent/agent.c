@@ -13,6 +13,7 @@
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "agent/budget.h"
@@ -24,7 +25,9 @@
 #include "agent/http/http_link.h"
 #include "agent/known.h"
 #include "agent/logger.h"
+#include "agent/loopstats.h"
 #include "agent/notify.h"
+#include "agent/oom.h"
 #include "agent/period.h"
 #include "agent/schedule.h"
 #include "agent/secrets.h"
@@ -36,20 +39,21 @@
 #include "base/log.h"
 #include "base/seldom.h"
 #include "base/selfmem.h"
+#include "base/str.h"
 #include "cmd/options.h"
 #include "follow/perf.h"
 #include "sample/session.h"
 
 #define TICK_NS		  NS_PER_S
 #define HTTP_AGAIN_NS	  (60 * NS_PER_S)
-#define STANDSTILL_NS	  (60 * NS_PER_S) /* of the main thread, which looks about each second */
-#define SAY_NS		  (10 * NS_PER_S) /* after that, it is said what it waits for */
-#define SAY_DELIVERY_NS	  (30 * NS_PER_S) /* one window on a slow disk takes its time */
-#define NICE_PRIORITY	  (-10)		  /* as session.c wants it; later there is no right to it */
-#define NAMES_BUDGET	  (16 << 10)	  /* what is forgotten each minute need not be more */
-#define SYMBOLS_SHARE	  4		  /* a quarter of the memory budget may be kept symbols */
+#define STANDSTILL_NS	  (60 * NS_PER_S) /* of the main thread, which turns once a second */
+#define SAY_NS		  (10 * NS_PER_S) /* then the log says what the thread waits for */
+#define SAY_DELIVERY_NS	  (30 * NS_PER_S) /* as SAY_NS, for a window: a slow disk takes longer */
+#define NICE_PRIORITY	  (-10)		  /* as session.c sets it; later the privilege is gone */
+#define NAMES_BUDGET	  (16 << 10)	  /* bytes of names that Python may have: see session.h */
+#define SYMBOLS_SHARE	  4 /* cached symbols may take 1 / this of the memory budget */
 
-#define FAILED_DRAINS_MAX 10 /* in a row; each some seconds after the one before */
+#define FAILED_DRAINS_MAX 10 /* in a row, seconds apart */
 
 _Static_assert(AGENT_TAPS == TAPS_MAX, "one limit");
 
@@ -57,37 +61,41 @@ struct agent {
 	const struct agent_opts *o;
 	bool config_required;
 	struct config *config;
-	struct config *first; /* that `targets` points into */
+	struct config *first; /* into which `targets` points */
 	struct sample_spec targets;
 	struct session *session;
 	struct known *known; /* labels by process */
-	struct sinks *sinks; /* the delivery thread's, once that runs */
+	struct sinks *sinks; /* owned by the delivery thread once it runs */
 	_Atomic(struct deliver *) deliver;
 	struct taps *taps;
+	struct loopstats *loops; /* NULL: no event counts waits */
 	struct http_backend backend;
-	const char *values[SAMPLED_MAX + 1]; /* names of what is sampled */
+	const char *values[SAMPLED_MAX + 1]; /* names of the sampled value types */
 	struct http *http;		     /* NULL: none */
-	struct config *http_config;	     /* that it was, or was to be, started with; held */
-	uint64_t http_ns;		     /* when that was */
+	struct config *http_config; /* with which it was, or should have been, started; held */
+	uint64_t http_ns;	    /* when that was tried */
 	struct schedule schedule;
 	struct period *period;
 	struct budget budget;
 	uint64_t used_ns;    /* by the agent and BPF, until the last period's end */
 	uint64_t samples_ns; /* ... for samples */
+	uint64_t sampler_ns; /* ... of these in the kernel */
+	uint64_t follow_ns;  /* ... in the kernel, to follow processes */
 	uint64_t own_ns;     /* ... by this thread, until now */
 	uint64_t border_ns;  /* when the last period ended */
 	uint64_t forgot_ns;  /* the last session__forget() */
 	uint64_t tick_ns, watchdog_ns, watched_ns;
 	unsigned failed_drains; /* in a row */
-	uint64_t events_lost;	/* by the kernel, and said */
+	uint64_t events_lost;	/* by the kernel, and already reported */
 	struct seldom said_lost;
-	uint64_t lost_samples; /* counted, and did not get as far as delivery */
+	uint64_t lost_samples; /* counted, but never handed to delivery */
 	uint64_t
-		/* counted, of other events than the first: windows are not measured in them */
+		/* counted, of events after the first, which do not count as samples of a window */
 		other_samples;
 	uint64_t lost_periods;
 	struct perf_events *events;
 	int guard_fd, signal_fd, wake_fd;
+	struct oom *oom;	       /* NULL: no memory for it */
 	struct standstill *standstill; /* takes the signals */
 	_Atomic(const char *) doing;   /* the main thread, for messages: a literal */
 	_Atomic uint64_t moved_ns;     /* since when it does that */
@@ -101,7 +109,7 @@ struct agent {
 
 /* ---- standing still -------------------------------------------------------------------------- */
 
-/* What the main thread does from now on; it must not take long. */
+/* Sets what the main thread is doing from now on; that must not take long. */
 static void at(struct agent *a, const char *doing)
 {
 	atomic_store(&a->doing, doing);
@@ -170,7 +178,7 @@ int agent__remove_spools(const struct agent_opts *o)
 	return err;
 }
 
-/* What does not keep it from running, and may be no mistake. */
+/* Warns about files that do not stop the agent, and may be intended. */
 static void look_at_files(const struct agent *a, const struct config *c)
 {
 	secrets__check(c, a->o->config_path);
@@ -203,7 +211,7 @@ static void start_log(const struct agent *a)
 
 static void restart_http(struct agent *a);
 
-/* For the delivery thread: what is to be changed there. */
+/* A change for the delivery thread to make. */
 struct change {
 	struct agent *agent;
 	struct config *config;
@@ -221,7 +229,9 @@ static void change_delivery(void *ctx)
 	free(ch);
 }
 
-/* What counts from now on. A new frequency or length of the window begins with the next period. */
+/*
+ * Puts a configuration into effect. A new frequency or window length begins with the next period.
+ */
 static int apply(struct agent *a, struct config *c)
 {
 	const char *late = config__stay(c, a->first);
@@ -286,6 +296,16 @@ static struct label_set *labels_of(void *ctx, const struct profile *p,
 	return known__labels(a->known, p, proc);
 }
 
+/* Only then are event loops seen. */
+static bool counts_waits(const struct agent_config *c)
+{
+	for (uint32_t i = 0; i < c->event_cnt; i++)
+		if (c->events[i]->type.event == EVENT_WALL ||
+		    c->events[i]->type.event == EVENT_OFF_CPU)
+			return true;
+	return false;
+}
+
 static int open_session(struct agent *a)
 {
 	const struct agent_config *c = &a->config->agent;
@@ -296,6 +316,7 @@ static int open_session(struct agent *a)
 		.no_native = !c->native,
 		.no_kernel = !c->kernel,
 		.timed = true,
+		.loops = SESSION_LOOPS_EACH,
 		.events = a->events,
 		.known = on_known,
 		.known_ctx = a,
@@ -312,13 +333,14 @@ static int open_session(struct agent *a)
 		a->values[i] = source__name(c->events[i]);
 	}
 	a->known = known__new("", &a->config->labels);
-	if (!a->known)
+	a->loops = counts_waits(c) ? loopstats__new() : NULL;
+	if (!a->known || (counts_waits(c) && !a->loops))
 		return log_no_memory();
 	a->session = session__open(&o);
 	return a->session ? 0 : -EIO;
 }
 
-/* What a drain found, also one that failed half-way. */
+/* Counts what a drain found, even if it failed half-way. */
 static int take(struct agent *a, const struct profile *p)
 {
 	const struct period_limits limits = {
@@ -337,8 +359,8 @@ static int take(struct agent *a, const struct profile *p)
 }
 
 /*
- * Everything since the last drain, into the period and to those who ask for it. That memory is
- * short now is no reason to end: what a failed drain leaves in the kernel comes with a later one.
+ * Moves all counts since the last drain into the period and to the taps. Running short of memory is
+ * no reason to end: a later drain reads the counts that a failed one leaves in the kernel.
  */
 static void drain(struct agent *a)
 {
@@ -350,6 +372,8 @@ static void drain(struct agent *a)
 	err = p ? session__drain(a->session, p) : log_no_memory();
 	if (p && take(a, p))
 		err = -ENOMEM;
+	if (p)
+		bills__note(session__bills(a->session), p);
 	profile__free(p);
 	a->failed_drains = err ? a->failed_drains + 1 : 0;
 	a->stats.drains_failed += err != 0;
@@ -387,7 +411,7 @@ static void turn_taps(struct agent *a, const struct clocks *now)
 
 /* ---- what it takes --------------------------------------------------------------------------- */
 
-/* Without what is shared with files and the kernel. */
+/* Memory of this process alone, not shared with files or the kernel. */
 static uint64_t own_memory(void)
 {
 	struct self_memory m;
@@ -396,7 +420,7 @@ static uint64_t own_memory(void)
 	return m.resident > m.shared ? m.resident - m.shared : 0;
 }
 
-/* The kernel tells their number since 6.2 (f1f1f2569901); before, one has to count. */
+/* Linux 6.2 (f1f1f2569901) tells the number of descriptors; before, count them. */
 static uint32_t count_fds(void)
 {
 	struct dirent *entry;
@@ -411,20 +435,52 @@ static uint32_t count_fds(void)
 		n += entry->d_name[0] != '.';
 	if (d)
 		closedir(d);
-	return n ? n - 1 : 0; /* its own */
+	return n ? n - 1 : 0; /* without the one that reads the directory */
 }
 
-/* After a period, for the next one. */
+static uint64_t above(uint64_t a, uint64_t b)
+{
+	return a > b ? a - b : 0;
+}
+
+/* Charges the period to users, and cuts one of them before anybody else. */
+static void keep_cpu(struct agent *a, struct budget_period period)
+{
+	struct bills *bills = session__bills(a->session);
+	uint64_t sampler = profile__sampler_ns(&a->stats.run);
+	uint64_t follow = a->stats.run.counters[CTR_follow_ns];
+	uint64_t own = above(period.samples_ns, sampler - a->sampler_ns);
+	const struct bill *user;
+	uint32_t one_of;
+
+	bills__charge(bills, own, above(period.used_ns, period.samples_ns + follow - a->follow_ns));
+	a->sampler_ns = sampler;
+	a->follow_ns = follow;
+	period.users = bills->list;
+	period.user_cnt = bills->cnt;
+	user = budget__cpu(&a->budget, &period, &one_of);
+	if (user)
+		session__cut_user(a->session, user->uid, one_of);
+	bills__begin(bills);
+}
+
+/* Adjusts frequency, windows and caches after a period, for the next one. */
 static void keep_budget(struct agent *a, const struct clocks *now, uint64_t duration_ns)
 {
 	struct agent_stats *s = &a->stats;
 	uint64_t used =
 		s->run.self_cpu_ns + profile__sampler_ns(&s->run) + s->run.counters[CTR_follow_ns];
 
+	const struct budget_period period = {
+		.duration_ns = duration_ns,
+		.used_ns = used - a->used_ns,
+		.samples_ns = s->samples_ns - a->samples_ns,
+	};
+
 	budget__memory(&a->budget, s->rss_bytes);
-	budget__cpu(&a->budget, used - a->used_ns, s->samples_ns - a->samples_ns, duration_ns);
 	a->used_ns = used;
 	a->samples_ns = s->samples_ns;
+	keep_cpu(a, period);
 	a->schedule.length_ns = a->config->agent.window_s * a->budget.stretch * NS_PER_S;
 	if (a->budget.frequency_hz == s->run.values[0].frequency_hz)
 		return;
@@ -486,7 +542,7 @@ static void forget(struct agent *a, const struct clocks *now)
 	session__forget(a->session);
 }
 
-/* Names and hands over. */
+/* Names the period and hands it to delivery. */
 static void give_away(struct agent *a, struct period *p)
 {
 	int err = name(a, p->profile);
@@ -494,6 +550,8 @@ static void give_away(struct agent *a, struct period *p)
 	if (!err)
 		err = period__label(p, labels_of, a);
 	if (!err) {
+		if (a->loops)
+			loopstats__add(a->loops, p, now_ns());
 		deliver__put(a->deliver, p);
 		return;
 	}
@@ -503,7 +561,7 @@ static void give_away(struct agent *a, struct period *p)
 	period__free(p);
 }
 
-/* Drains and gives away; the next period has begun at the drain. */
+/* Drains and hands over; the next period has begun at the drain. */
 static int end_period(struct agent *a, enum schedule_why why, const struct clocks *now)
 {
 	struct period *p = a->period;
@@ -517,7 +575,7 @@ static int end_period(struct agent *a, enum schedule_why why, const struct clock
 	p->frequency_hz = a->stats.run.values[0].frequency_hz;
 	profile_stats__take_values(&p->profile->stats, &a->stats.run);
 	p->profile->stats.cpus = a->stats.run.cpus;
-	if (!a->stop) { /* before names are looked for, which takes time that is the next one's */
+	if (!a->stop) { /* before naming, whose time belongs to the next period */
 		publish(a);
 		keep_budget(a, now, p->span.duration_ns);
 	}
@@ -547,7 +605,7 @@ static void note_delivery(struct agent *a, struct agent_stats *s)
 	s->period_end_ns = d.end_unix_ns;
 }
 
-/* The session makes it good as far as that can be. */
+/* The session recovers as far as possible. */
 static void say_lost_events(struct agent *a)
 {
 	uint64_t lost = a->stats.run.counters[CTR_note_event_lost], held;
@@ -578,6 +636,7 @@ static void publish(struct agent *a)
 	s->window_s = (uint32_t)(a->schedule.length_ns / NS_PER_S);
 	s->frequency_hz = s->run.values[0].frequency_hz;
 	s->slowed = session__slowed(a->session);
+	s->user_cnt = bills__costliest(session__bills(a->session), s->users, AGENT_USERS);
 	s->processes = (uint32_t)(procs.python + procs.native_only);
 	s->unlabelled = known__missed(a->known);
 	note_delivery(a, s);
@@ -640,6 +699,13 @@ static size_t ask_push(void *ctx, struct push_stats *out, size_t cap)
 	return sinks__push_stats(a->sinks, out, cap);
 }
 
+static size_t ask_loops(void *ctx, struct loop_figures *out, size_t cap)
+{
+	struct agent *a = ctx;
+
+	return loopstats__list(a->loops, out, cap);
+}
+
 static int start_http(struct agent *a)
 {
 	a->http_config = config__hold(a->config);
@@ -649,6 +715,7 @@ static int start_http(struct agent *a)
 		.profile = ask_profile,
 		.healthy = ask_healthy,
 		.push = ask_push,
+		.loops = a->loops ? ask_loops : NULL,
 		.values = a->values,
 		.store_path = a->config->store_enabled ? a->http_config->store.path : NULL,
 	};
@@ -661,13 +728,13 @@ static int start_http(struct agent *a)
 	return 0;
 }
 
-/* It was to be there. */
+/* True if an endpoint is configured. */
 static bool http_is_missing(const struct agent *a)
 {
 	return !a->http && a->http_config && !a->http_config->http.off;
 }
 
-/* Requests that run are answered with what there is: they would wait for this thread. */
+/* Running requests are answered with what there is: they would wait for this thread. */
 static void stop_http(struct agent *a)
 {
 	struct clocks now;
@@ -682,7 +749,7 @@ static void stop_http(struct agent *a)
 	a->http_config = NULL;
 }
 
-/* If what is configured has changed, or was not to be had. */
+/* Opens it again if its configuration has changed, or it could not be opened. */
 static void restart_http(struct agent *a)
 {
 	const struct config *old = a->http_config, *new = a->config;
@@ -696,11 +763,55 @@ static void restart_http(struct agent *a)
 		log_err("there is no endpoint; it is tried again every minute");
 }
 
+/* Where the functions are that grew: in windows, if they have page faults. */
+static void add_functions(struct strbuf *b, const struct config *c, uint64_t unix_s)
+{
+	const char *faults = NULL;
+
+	for (size_t i = 0; i < SAMPLED_MAX && c->agent.events[i]; i++) {
+		uint32_t event = c->agent.events[i]->type.event;
+
+		if (event == EVENT_PAGE_FAULTS || event == EVENT_MINOR_FAULTS)
+			faults = event_name(event);
+	}
+	if (!faults)
+		strbuf__addz(b, "With page-faults among `events` of the configuration, windows "
+				"would tell which functions\ntouched new memory.");
+	else if (c->store_enabled)
+		strbuf__addf(b,
+			     "Which functions touched new memory:\n  pyperf-bpf report --store %s "
+			     "--from %" PRIu64 " --to %" PRIu64 " --value %s",
+			     c->store.path, unix_s - OOM_POINTS * OOM_APART_S, unix_s, faults);
+	else
+		strbuf__addf(b,
+			     "Which functions touched new memory is in the windows that were "
+			     "sent: %s.",
+			     faults);
+}
+
+/* A page is written here: it is small, and who waits for a window is not to wait for it. */
+static void look_for_kills(struct agent *a, uint64_t now)
+{
+	uint64_t unix_s = (uint64_t)time(NULL);
+	struct strbuf how = { 0 };
+
+	if (!a->oom)
+		return;
+	oom__look(a->oom, session__procs(a->session), now / NS_PER_S);
+	if (!oom__is_due(a->oom, now / NS_PER_S))
+		return;
+	at(a, "writing a page about a kill");
+	add_functions(&how, a->config, unix_s);
+	oom__write(a->oom, a->config->agent.state_dir, how.err ? "" : how.s, unix_s);
+	strbuf__free(&how);
+}
+
 static void tick(struct agent *a, uint64_t now)
 {
 	if (now - a->tick_ns >= TICK_NS) {
 		a->tick_ns = now;
 		publish(a);
+		look_for_kills(a, now);
 	}
 	if (http_is_missing(a) && now - a->http_ns >= HTTP_AGAIN_NS)
 		restart_http(a);
@@ -742,13 +853,13 @@ static void read_signals(struct agent *a)
 	uint64_t n;
 
 	while (read(a->wake_fd, &n, sizeof(n)) == sizeof(n))
-		; /* taps__due() tells why */
+		; /* taps__due() says why not */
 
 	while (read(standstill__fd(a->standstill), &number, 1) == 1)
 		on_signal(a, number);
 }
 
-/* Held from before the first thread is there, so that all threads hold them. */
+/* Blocked before the first thread exists, so that all threads block them. */
 static int open_signals(struct agent *a)
 {
 	static const int held[] = { SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2 };
@@ -773,15 +884,17 @@ static int open_events(struct agent *a)
 {
 	const struct agent_config *c = &a->config->agent;
 	struct perf_kind kinds[SAMPLED_MAX];
+	size_t cnt = 0;
 
 	for (uint32_t i = 0; i < c->event_cnt; i++)
-		kinds[i] = (struct perf_kind){ c->events[i]->kind, c->events[i]->config,
-					       source__name(c->events[i]) };
-	a->events = perf_events__open(kinds, c->event_cnt, c->frequency_hz);
+		if (c->events[i]->perf)
+			kinds[cnt++] = (struct perf_kind){ c->events[i]->kind, c->events[i]->config,
+							   source__name(c->events[i]) };
+	a->events = perf_events__open(kinds, cnt, c->frequency_hz);
 	return a->events ? 0 : -EIO;
 }
 
-/* What needs privileges that are given up then, and what the rest needs. */
+/* Opens what needs privileges that the agent then gives up, and what all else needs. */
 static int settle(struct agent *a)
 {
 	if (setpriority(PRIO_PROCESS, 0, NICE_PRIORITY))
@@ -838,6 +951,9 @@ static int start(struct agent *a)
 	budget__init(&a->budget, &a->config->budget, a->config->agent.frequency_hz);
 	a->watchdog_ns = notify__watchdog_ns();
 	publish(a);
+	a->oom = oom__new("");
+	if (!a->oom)
+		log_no_memory();
 	err = start_http(a);
 	if (err)
 		return err;
@@ -855,19 +971,19 @@ static uint64_t wake_ns(const struct agent *a, const struct clocks *now)
 }
 
 /*
- * Numbers are never used again, so some day there are no more. Whoever supervises the agent starts
- * it anew.
+ * Numbers are never reused, so they run out some day. Then the supervisor of the agent restarts
+ * it.
  */
 static void end_if_worn(struct agent *a)
 {
 	if (a->stop || !session__worn(a->session))
 		return;
 	log_warn("half of all numbers for processes, files and functions are used up: the agent "
-		 "ends, to be started anew");
+		 "ends and must be restarted");
 	a->stop = true;
 }
 
-/* Drains when it is time to, for whatever reason. */
+/* Drains when any reason for it is due. */
 static int look(struct agent *a)
 {
 	enum schedule_why why;
@@ -887,8 +1003,8 @@ static int look(struct agent *a)
 	}
 	if (a->failed_drains < FAILED_DRAINS_MAX)
 		return err;
-	log_err("the counts could not be read %u times in a row: the agent ends, to be started "
-		"anew",
+	log_err("the counts could not be read %u times in a row: the agent ends and must be "
+		"restarted",
 		a->failed_drains);
 	return -EIO;
 }
@@ -911,7 +1027,7 @@ static int sample(struct agent *a)
 	return err;
 }
 
-/* The last period, which is shorter, whatever ended it. */
+/* Ends the last period, which is shorter. */
 static void finish(struct agent *a)
 {
 	struct clocks now;
@@ -920,10 +1036,10 @@ static void finish(struct agent *a)
 	at(a, "writing the last windows");
 	session__stop(a->session);
 	a->stop = true;
-	if (!a->period) /* no memory for one */
+	if (!a->period) /* out of memory */
 		return;
 	if (a->stats.drains_failed)
-		drain(a); /* what they have left in the other table */
+		drain(a); /* the samples that are still in the other table */
 	clocks__read(&now);
 	end_period(a, SCHEDULE_DUE, &now);
 }
@@ -963,6 +1079,8 @@ static void close_all(struct agent *a, bool ran)
 	session__close(a->session);
 	perf_events__free(a->events);
 	known__free(a->known);
+	loopstats__free(a->loops);
+	oom__free(a->oom);
 	close_fd(a->signal_fd);
 	close_fd(a->wake_fd);
 	close_fd(a->guard_fd);

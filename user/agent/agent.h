@@ -2,15 +2,15 @@
 #ifndef PYPERF_AGENT_H
 #define PYPERF_AGENT_H
 /*
- * The run of the agent: sampling that goes on for months, cut into periods that end at multiples of
- * their length since the epoch; of each period one window (window.h) per service.
+ * The run of the agent: it samples for months, in periods that end at multiples of their length
+ * since the epoch. Each period gives one window (window.h) per service.
  *
- *	main thread	samples, names, and hands each period on
- *	delivery	makes windows of it, which go to the store and to the backends
- *	http		asks, through the functions below; may be several threads
+ *	main thread	samples, names, and hands over each period
+ *	delivery	makes windows of it for the store and the backends
+ *	http		reads through the functions below; may be several threads
  *
- * The queue between the first two is bounded: when the second cannot follow, the oldest period is
- * dropped and counted. Nothing that waits for a disk or a network is in the first.
+ * The queue between the first two is bounded: if delivery is too slow, the oldest period is dropped
+ * and counted. The main thread never waits for a disk or a network.
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -22,13 +22,13 @@ struct agent;
 
 struct agent_opts {
 	const char *config_path;
-	bool config_required; /* an error if it is not there */
-	int verbosity;	      /* as in cmdline.h; on top of the configuration's log_level */
+	bool config_required; /* it is an error if the file does not exist */
+	int verbosity;	      /* as in cmdline.h; added to log_level of the configuration */
 };
 
 /* Each reads the configuration as agent__run() would. 0 or negative errno, printed. */
 int agent__check_config(const struct agent_opts *o);
-/* The address of the page, with the token, on standard output. 0 or negative errno, printed. */
+/* Prints the address of the page, with the token. 0 or negative errno, printed. */
 int agent__print_link(const struct agent_opts *o);
 int agent__print_config(const struct agent_opts *o); /* to stdout */
 int agent__remove_spools(const struct agent_opts *o);
@@ -39,11 +39,11 @@ int agent__run(const struct agent_opts *o);
 void agent__stats(struct agent *a, struct agent_stats *out);
 
 /*
- * Waits for `seconds` (1 to 600) and writes what was sampled meanwhile, as pprof. Any thread but
- * the main one, up to AGENT_TAPS at once. It is shorter, and says so, when the agent ends or has to
- * sample at another frequency. It ends within two seconds when the peer of the socket `client_fd`
- * (-1: none) has closed its side. 0; -EBUSY: too many; -EINVAL; -ECANCELED: the agent ends, or the
- * peer is gone; another negative errno of writing.
+ * Waits for `seconds` (1 to 600) and writes the samples of that time as pprof. Any thread but the
+ * main one, up to AGENT_TAPS at once. The profile is shorter, and says so, if the agent ends or
+ * changes its frequency. Ends within two seconds after the peer of the socket `client_fd` (-1:
+ * none) has closed its side. 0; -EBUSY: too many; -EINVAL; -ECANCELED: the agent ends, or the peer
+ * is gone; another negative errno of writing.
  */
 #define AGENT_TAPS 8
 int agent__profile(struct agent *a, unsigned seconds, int client_fd, FILE *f);

@@ -25,7 +25,7 @@ void budget__set(struct budget *b, const struct budget_config *limits, uint32_t 
 
 /* ---- processor ------------------------------------------------------------------------------- */
 
-/* What a period took, in percent of a CPU. */
+/* Cost of a period, in percent of a CPU. */
 struct cost {
 	double all, samples, limit;
 };
@@ -36,8 +36,8 @@ static uint32_t floor_hz(const struct budget *b)
 }
 
 /*
- * From this period and the last one, if they had different frequencies and nothing else that we
- * know of.
+ * Computes the cost of one Hz from this period and the last one, if only their frequencies differed
+ * as far as we know.
  */
 static void learn(struct budget *b, const struct cost *c)
 {
@@ -48,13 +48,13 @@ static void learn(struct budget *b, const struct cost *c)
 		b->per_hz = (b->last_samples - c->samples) / ((double)b->last_hz - hz);
 		b->model_periods = BUDGET_MODEL;
 	}
-	/* Whatever the load was then: not less than nothing, and not more than all there is now. */
+	/* The load may have changed: keep it between nothing and the whole cost. */
 	b->per_hz = b->per_hz < 0 ? 0 : b->per_hz > most ? most : b->per_hz;
 	b->last_hz = b->frequency_hz;
 	b->last_samples = c->samples;
 }
 
-/* b, or as much as it can be. */
+/* The cost of one Hz, or the most that it can be. */
 static double per_hz(const struct budget *b, const struct cost *c)
 {
 	return b->model_periods ? b->per_hz : c->samples / b->frequency_hz;
@@ -69,7 +69,7 @@ static uint32_t higher(const struct budget *b)
 	return hz < b->frequency_cfg ? hz : b->frequency_cfg;
 }
 
-/* Where it fits, by what was measured; before that, a third less. */
+/* The frequency that fits, as measured; before a measurement, a third less. */
 static uint32_t lower(const struct budget *b, const struct cost *c)
 {
 	double fits = b->frequency_hz * 2 / 3;
@@ -109,7 +109,7 @@ static void set_stretch(struct budget *b, uint32_t stretch)
 	b->last_hz = 0;
 }
 
-/* Lowering the frequency has not helped, and would not at the configured one. */
+/* Lowering the frequency has not helped, so it is not the cause. */
 static bool was_in_vain(const struct budget *b, const struct cost *c)
 {
 	double at_cfg = c->all + b->per_hz * (b->frequency_cfg - b->frequency_hz);
@@ -138,7 +138,7 @@ static void say_no_help(struct budget *b, const struct cost *c)
 static void take_action(struct budget *b, const struct cost *c)
 {
 	double excess = c->all - c->limit, slope = per_hz(b, c);
-	/* Paid for each window: names, encoding, storing. */
+	/* Cost of each window: names, encoding, storing. */
 	double fixed = b->model_periods ? c->samples - slope * b->frequency_hz : c->samples;
 
 	if (was_in_vain(b, c)) {
@@ -151,16 +151,165 @@ static void take_action(struct budget *b, const struct cost *c)
 		slow_down(b, c);
 	} else if (b->stretch < BUDGET_STRETCH_MAX && fixed >= excess / 4) {
 		set_stretch(b, b->stretch * 2);
-		log_warn(
-			"%.2f%% of a CPU is more than the budget of %g%%, and sampling is not what "
-			"takes it: windows are %" PRIu32 " times as long",
-			c->all, c->limit, b->stretch);
+		log_warn("%.2f%% of a CPU is more than the budget of %g%%, and sampling is not the "
+			 "cause: windows become %" PRIu32 " times as long",
+			 c->all, c->limit, b->stretch);
 	} else {
 		say_no_help(b, c);
 	}
 }
 
-/* With four fifths of the budget, as they were. */
+/* ---- users ----------------------------------------------------------------------------------- */
+
+#define USER_FOLLOWS 4 /* a user is cut by more than half only if samples are 1 / this of it */
+
+static uint64_t bill_ns(const struct bill *x)
+{
+	return x->samples_ns + x->follow_ns;
+}
+
+static double percent(const struct budget_period *p, uint64_t ns)
+{
+	return p->duration_ns ? 100.0 * (double)ns / (double)p->duration_ns : 0;
+}
+
+static uint64_t sum_of(const struct budget_period *p, uint64_t most)
+{
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < p->user_cnt; i++)
+		sum += bill_ns(&p->users[i]) < most ? bill_ns(&p->users[i]) : most;
+	return sum;
+}
+
+/* If nobody may cost more than this, all of them together keep the limit. */
+static uint64_t fair_ns(const struct budget_period *p, double limit)
+{
+	uint64_t room = (uint64_t)(limit / 100 * (double)p->duration_ns), low = 0, high = room;
+
+	while (high - low > room / 1000 + 1) {
+		uint64_t mid = low + (high - low) / 2;
+
+		if (sum_of(p, mid) > room)
+			high = mid;
+		else
+			low = mid;
+	}
+	return low;
+}
+
+/* More cuts would not make it cheaper: it follows processes, mostly. */
+static bool is_at_its_least(const struct bill *x)
+{
+	return x->one_of >= BILL_ONE_OF_MAX ||
+	       (x->one_of > 1 && x->samples_ns < bill_ns(x) / USER_FOLLOWS);
+}
+
+/* The users who cost more than their fair share. */
+struct payers {
+	const struct bill *most; /* the costliest; NULL: none */
+	const struct bill
+		*to_cut; /* the costliest of whom fewer samples can be taken; NULL: none */
+	uint64_t ns;	 /* all of them */
+	bool others;	 /* some whose stacks are in the windows are not among them */
+};
+
+static bool is_more(const struct bill *x, const struct bill *than)
+{
+	return !than || bill_ns(x) > bill_ns(than);
+}
+
+static struct payers find_payers(const struct budget_period *p, double limit)
+{
+	uint64_t fair = fair_ns(p, limit);
+	struct payers found = { 0 };
+
+	for (size_t i = 0; i < p->user_cnt; i++) {
+		const struct bill *x = &p->users[i];
+
+		if (bill_ns(x) <= fair) {
+			found.others |= x->stacks > 0;
+			continue;
+		}
+		found.ns += bill_ns(x);
+		if (is_more(x, found.most))
+			found.most = x;
+		if (!is_at_its_least(x) && is_more(x, found.to_cut))
+			found.to_cut = x;
+	}
+	return found;
+}
+
+static void say_payer(struct budget *b, const struct cost *c, const struct budget_period *p,
+		      const struct bill *x)
+{
+	if (!b->said_cpu)
+		log_warn("%.2f%% of a CPU is more than the budget of %g%%, %.2f%% of it for user "
+			 "%" PRIu32 ", most of it %s; the others are sampled as before",
+			 c->all, c->limit, percent(p, bill_ns(x)), x->uid,
+			 x->follow_ns > x->samples_ns ? "to follow processes that start and end"
+						      : "for its stacks");
+	b->said_cpu = true;
+}
+
+/* The user to cut. NULL: none can be. *done: nor must anybody else be. */
+static const struct bill *cut_user(struct budget *b, const struct cost *c,
+				   const struct budget_period *p, uint32_t *one_of, bool *done)
+{
+	struct payers found = find_payers(p, 0.9 * c->limit);
+	const struct bill *x = found.to_cut;
+
+	*done = found.others && (x || (found.most && c->all - percent(p, found.ns) <= c->limit));
+	if (!*done)
+		return NULL;
+	if (!x) {
+		say_payer(b, c, p, found.most);
+		return NULL;
+	}
+	*one_of = x->one_of * 2;
+	log_warn("%.2f%% of a CPU is more than the budget of %g%%, %.2f%% of it for user %" PRIu32
+		 ": one of %" PRIu32 " samples of that user is taken, which stands for all of them",
+		 c->all, c->limit, percent(p, bill_ns(x)), x->uid, *one_of);
+	return x;
+}
+
+/* The cheapest of the users that are cut. */
+static const struct bill *find_cut(const struct budget_period *p)
+{
+	const struct bill *least = NULL;
+
+	for (size_t i = 0; i < p->user_cnt; i++) {
+		const struct bill *x = &p->users[i];
+
+		if (x->one_of > 1 && (!least || bill_ns(x) < bill_ns(least)))
+			least = x;
+	}
+	return least;
+}
+
+/* Would twice its samples fit into four fifths of the budget? */
+static const struct bill *restore_user(struct budget *b, const struct cost *c,
+				       const struct budget_period *p, uint32_t *one_of)
+{
+	const struct bill *x = find_cut(p);
+
+	if (!x || c->all + percent(p, x->samples_ns) > 0.8 * c->limit) {
+		b->calm_cpu = 0;
+		return NULL;
+	}
+	if (++b->calm_cpu < BUDGET_CALM)
+		return NULL;
+	b->calm_cpu = 0;
+	*one_of = x->one_of / 2;
+	log_info("the CPU budget of %g%% has room: one of %" PRIu32 " samples of user %" PRIu32
+		 " is taken",
+		 c->limit, *one_of, x->uid);
+	return x;
+}
+
+/* ---- judging a period ------------------------------------------------------------------------ */
+
+/* Would the settings before the last change fit into four fifths of the budget? */
 static void take_back(struct budget *b, const struct cost *c)
 {
 	double then = c->all;
@@ -183,24 +332,32 @@ static void take_back(struct budget *b, const struct cost *c)
 	}
 }
 
-void budget__cpu(struct budget *b, uint64_t used_ns, uint64_t samples_ns, uint64_t duration_ns)
+const struct bill *budget__cpu(struct budget *b, const struct budget_period *p, uint32_t *one_of)
 {
-	double duration = duration_ns ? (double)duration_ns : 1;
-	struct cost c = { .all = 100.0 * (double)used_ns / duration,
-			  .samples = 100.0 * (double)samples_ns / duration,
+	struct cost c = { .all = percent(p, p->used_ns),
+			  .samples = percent(p, p->samples_ns),
 			  .limit = b->limits.cpu_percent };
+	const struct bill *user = NULL;
+	bool done;
 
 	if (b->periods++ < BUDGET_GRACE)
-		return;
+		return NULL;
 	learn(b, &c);
 	if (c.all > c.limit) {
 		b->calm_cpu = 0;
-		take_action(b, &c);
-		return;
+		user = cut_user(b, &c, p, one_of, &done);
+		if (!done)
+			take_action(b, &c);
+	} else {
+		b->said_cpu = false;
+		if (b->frequency_hz != b->frequency_cfg || b->stretch > 1)
+			take_back(b, &c);
+		else
+			user = restore_user(b, &c, p, one_of);
 	}
-	b->said_cpu = false;
-	if (b->frequency_hz != b->frequency_cfg || b->stretch > 1)
-		take_back(b, &c);
+	if (user)
+		b->last_hz = 0; /* the next period does not compare with this one */
+	return user;
 }
 
 /* ---- memory ---------------------------------------------------------------------------------- */
@@ -212,7 +369,7 @@ static void take_less(struct budget *b, uint64_t mib)
 	b->calm_memory = 0;
 	if (!b->give_back) {
 		log_warn("%" PRIu64 " MiB of memory are more than the budget of %" PRIu32
-			 ": symbols are not kept",
+			 ": symbols are no longer kept",
 			 mib, b->limits.memory_mib);
 		b->give_back = true;
 	} else if (stacks < b->stacks) {
@@ -223,7 +380,7 @@ static void take_less(struct budget *b, uint64_t mib)
 	} else {
 		if (!b->said_memory)
 			log_warn("%" PRIu64 " MiB of memory are more than the budget of %" PRIu32
-				 ", and there is nothing to give back",
+				 ", and no more of it can be freed",
 				 mib, b->limits.memory_mib);
 		b->said_memory = true;
 	}

@@ -2,8 +2,8 @@
 #ifndef PYPERF_AGENT_BUDGET_H
 #define PYPERF_AGENT_BUDGET_H
 /*
- * What to do when the agent takes more than it may. Asked at the end of each period; nothing here
- * asks a clock or the kernel.
+ * Decides what to do when the agent exceeds its budget. Called at the end of each period; reads no
+ * clock and asks the kernel nothing.
  *
  *	processor	cost = a + b x frequency. b is known from two periods at different
  *			frequencies; until then the first that is too dear lowers the frequency by a
@@ -13,7 +13,11 @@
  *			often: windows get twice and four times as long. What is left is following
  *			processes, which is said. Back up by a half, and to shorter windows, when
  *			three periods in a row would have been below four fifths of the budget then.
- *	memory		more than the budget: what was kept for later (symbols) is given back; if
+ *	users		before any of that: if some users alone are what exceeds, the costliest of
+ *			them pays: half of its samples are taken, a quarter ... and its new programs
+ *			wake nobody. All others are sampled as before. Undone, after all else, as
+ *			the rest is.
+ *	memory		more than the budget: cached symbols are freed; if
  *			that was not enough, half as many stacks fit into a period, down to
  *			BUDGET_STACKS_MIN. Twice as many again after three periods below three
  *			quarters.
@@ -24,6 +28,7 @@
 #include <stdint.h>
 
 #include "agent/config.h"
+#include "sample/bills.h"
 
 #define BUDGET_HZ_MIN	   7U /* unless less is configured */
 #define BUDGET_STRETCH_MAX 4U
@@ -45,18 +50,27 @@ struct budget {
 	double last_samples; /* percent, for samples */
 	double per_hz;	     /* b, in percent; as long as model_periods is not 0 */
 	unsigned model_periods;
-	bool said_cpu, said_memory; /* that a budget cannot be kept; again only after it could */
+	bool said_cpu, said_memory; /* reported as not kept; again only after it was */
+};
+
+/* What a period cost. */
+struct budget_period {
+	uint64_t duration_ns;
+	uint64_t used_ns;	  /* CPU time of the agent and of its BPF programs */
+	uint64_t samples_ns;	  /* ... of it for samples */
+	const struct bill *users; /* borrowed; who is charged with it */
+	size_t user_cnt;
 };
 
 void budget__init(struct budget *b, const struct budget_config *limits, uint32_t frequency_hz);
-/* Other limits: from there on as at the start, but without grace. */
+/* Other limits: judges as after the start, but without the grace periods. */
 void budget__set(struct budget *b, const struct budget_config *limits, uint32_t frequency_hz);
 
 /*
- * The agent and its BPF programs ran for `used_ns` in `duration_ns`, `samples_ns` of it for
- * samples. Says what it changes.
+ * Judges a period, and says what it changes. The user of whose samples another share is to be taken
+ * from now on, one of *one_of; or NULL.
  */
-void budget__cpu(struct budget *b, uint64_t used_ns, uint64_t samples_ns, uint64_t duration_ns);
+const struct bill *budget__cpu(struct budget *b, const struct budget_period *p, uint32_t *one_of);
 /* Memory that is the agent's own. Says what it changes. */
 void budget__memory(struct budget *b, uint64_t bytes);
 

@@ -14,9 +14,9 @@
 #include "cmd/options.h"
 #include "cmd/targets.h"
 
-#define ERRORS_MAX  20	  /* more of them help nobody */
-#define SEEN_MAX    65536 /* keys that are set */
-#define SECTION_LEN 49	  /* inih cuts longer ones, and keys, without a word */
+#define ERRORS_MAX  20	  /* further errors are not reported */
+#define SEEN_MAX    65536 /* keys in a file */
+#define SECTION_LEN 49	  /* inih cuts longer sections and keys silently */
 
 /* ---- values ---------------------------------------------------------------------------------- */
 
@@ -39,7 +39,7 @@ static int set_number(uint32_t *out, const char *value, uint32_t min, uint32_t m
 
 #define DIGITS_MAX 16
 
-/* What is before the unit, which may be left out. */
+/* Parses a number whose unit may be left out. */
 static int without_unit(char digits[DIGITS_MAX], const char *value, const char *unit)
 {
 	size_t len = strlen(value), tail = strlen(unit);
@@ -77,7 +77,7 @@ static int set_string(char **out, const char *value)
 
 static int set_path(char **out, const char *value, const char **why)
 {
-	*why = "a path from the root on";
+	*why = "an absolute path";
 	return !*value || *value == '/' ? set_string(out, value) : -EINVAL;
 }
 
@@ -158,14 +158,34 @@ static uint32_t least(uint32_t value)
 	return getenv("PYPERF_AGENT_SHORT_WINDOWS") ? 1 : value;
 }
 
+static bool has_event(const struct source *const *events, uint32_t cnt, uint32_t event)
+{
+	for (uint32_t i = 0; i < cnt; i++)
+		if (events[i]->type.event == event)
+			return true;
+	return false;
+}
+
+/* Events that exist, but not for the agent, or not with these. */
+static const char *why_not(const struct source *const *events, uint32_t cnt)
+{
+	for (uint32_t i = 0; i < cnt; i++)
+		if (events[i]->to_end)
+			return "growth is known when a program ends: pyperf-bpf memory counts it";
+	if (has_event(events, cnt, EVENT_OFF_CPU) && has_event(events, cnt, EVENT_WALL))
+		return "off-cpu and wall exclude each other: wall includes off-cpu";
+	return NULL;
+}
+
 /* "cpu-clock, page-faults". Each row of a source that takes no arguments. */
 static int set_events(struct agent_config *c, const char *value, const char **why)
 {
 	const struct source *events[SAMPLED_MAX];
+	const char * not ;
 	uint32_t cnt = 0;
 
-	*why = "up to 4 names of pyperf-bpf -e help with commas between, cpu-clock or "
-	       "task-clock first";
+	*why = "up to 4 names of pyperf-bpf -e help with commas between (gil counts as two), "
+	       "cpu-clock or task-clock first";
 	for (;; value++) {
 		const struct source *s;
 		size_t len;
@@ -176,16 +196,23 @@ static int set_events(struct agent_config *c, const char *value, const char **wh
 		for (uint32_t i = 0; i < cnt; i++)
 			if (events[i] == s)
 				return -EINVAL;
-		if (!s || s->parse || cnt == SAMPLED_MAX ||
+		if (!s || s->parse || cnt + (s->with != 0) >= SAMPLED_MAX ||
 		    (!cnt && !value_type__is_clock(&s->type)))
 			return -EINVAL;
 		events[cnt++] = s;
+		if (s->with)
+			events[cnt++] = source__of_event(s->with);
 		value += len;
 		value += strspn(value, " ");
 		if (*value && *value != ',')
 			return -EINVAL;
 		if (!*value)
 			break;
+	}
+	not = why_not(events, cnt);
+	if (not ) {
+		*why = not ;
+		return -EINVAL;
 	}
 	memcpy(c->events, events, cnt * sizeof(events[0]));
 	c->event_cnt = cnt;
@@ -323,7 +350,7 @@ void config__put(struct config *c)
 
 /* ---- the file -------------------------------------------------------------------------------- */
 
-/* A key that was set. */
+/* A key that the file has set. */
 struct seen {
 	char *name; /* "section key" */
 	unsigned line;
@@ -339,7 +366,7 @@ struct reader {
 	unsigned rule_line[RULES_MAX]; /* of its header */
 	struct seen *seen;	       /* keys */
 	size_t seen_cnt, seen_cap;
-	char refused[SECTION_LEN + 1]; /* section that cannot be, said once */
+	char refused[SECTION_LEN + 1]; /* an impossible section, reported once */
 };
 
 static void complain(struct reader *r, const char *key, const char *why)
@@ -363,7 +390,7 @@ static int store_set(struct config *c, const char *key, const char *value, const
 	return store_config__set(&c->store, key, value, why);
 }
 
-/* The destination of that name, made at its first key; NULL: it cannot be, which was said. */
+/* The destination of that name, made at its first key; NULL after a message. */
 static struct push_config *find_push(struct reader *r, const char *name)
 {
 	struct config *c = r->config;
@@ -386,7 +413,7 @@ static struct push_config *find_push(struct reader *r, const char *name)
 	return &c->push[c->push_cnt++];
 }
 
-/* The rule of this section, made at its first key; NULL: it cannot be, which was said. */
+/* The rule of this section, made at its first key; NULL after a message. */
 static struct rule *find_rule(struct reader *r)
 {
 	struct labels_config *c = &r->config->labels;
@@ -419,7 +446,7 @@ static void check_rules(struct reader *r)
 	}
 }
 
-/* Labels may be named behind the group that has them. */
+/* Checked last: a label may be defined after the group that names it. */
 static void check_group(struct reader *r)
 {
 	const struct agent_config *c = &r->config->agent;
@@ -438,7 +465,7 @@ static void check_group(struct reader *r)
 	}
 }
 
-/* What single keys do not tell. */
+/* Checks what concerns several keys. */
 static void check_sections(struct reader *r)
 {
 	const char *why;
@@ -457,7 +484,7 @@ static void check_sections(struct reader *r)
 	}
 }
 
-/* -ESRCH: the section was complained of. */
+/* -ESRCH: the section was refused with a message. */
 static int set_value(struct reader *r, const char *section, const char *key, const char *value,
 		     const char **why)
 {
@@ -492,7 +519,7 @@ static int set_value(struct reader *r, const char *section, const char *key, con
 	return -ESRCH;
 }
 
-/* Those that may come several times. */
+/* Keys that may be repeated. */
 static bool is_list(const char *section, const char *key)
 {
 	return !strncmp(section, "push.", 5) &&
@@ -500,8 +527,8 @@ static bool is_list(const char *section, const char *key)
 }
 
 /*
- * Complains, and is true, when the key was set before. Of two values one would hold, and nobody
- * would see which. A section may come in parts, but for those that several times are several.
+ * True, after a message, if the key was set before: otherwise one of two values would silently win.
+ * A section may be divided, except for kinds of which there may be several.
  */
 static bool is_second(struct reader *r, const char *section, const char *key)
 {
@@ -520,13 +547,13 @@ static bool is_second(struct reader *r, const char *section, const char *key)
 		return true;
 	}
 	if (array_grow(&r->seen, &r->seen_cap, r->seen_cnt, 1, sizeof(*r->seen), SEEN_MAX))
-		return false; /* a value that is there twice does no harm then */
+		return false; /* out of memory: a repeated value does no harm */
 	r->seen[r->seen_cnt] = (struct seen){ strdup(name), r->line };
 	r->seen_cnt += r->seen[r->seen_cnt].name != NULL;
 	return false;
 }
 
-/* Remembers the file that a value names. 0 or -ENOMEM. */
+/* Remembers a file that a value names. 0 or -ENOMEM. */
 static int note_file(struct reader *r, const char *section, const char *key, const char *value)
 {
 	static const char *const keys[] = { "token-file",	"tls-cert",    "tls-key",
@@ -553,7 +580,7 @@ static int note_file(struct reader *r, const char *section, const char *key, con
 	return 0;
 }
 
-/* 1: go on. */
+/* 1: continue. */
 static int on_value(void *user, const char *section, const char *key, const char *value)
 {
 	struct reader *r = user;
@@ -572,7 +599,7 @@ static int on_value(void *user, const char *section, const char *key, const char
 }
 
 /*
- * inih only tells the first line that it cannot read, and takes an indented one for more of the
+ * inih reports only the first line that it cannot read, and takes an indented line as a part of the
  * last value.
  */
 static bool is_readable(struct reader *r, const char *line)
@@ -647,7 +674,7 @@ static int read_file(struct config *c, const char *path)
 	return err ? err : r.errors ? -EINVAL : 0;
 }
 
-/* What is in the state directory unless the file says otherwise. */
+/* Paths that are in the state directory unless the file says otherwise. */
 static void place_files(struct config *c)
 {
 	http_config__place_token(&c->http, c->agent.state_dir);

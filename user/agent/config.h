@@ -5,12 +5,12 @@
  * The configuration file: sections of "key = value" lines, comments from # or ; at the start of a
  * line on.
  *
- * Each part of the agent knows the keys of its own section (labels_config__set() of labels.h, for
- * one); this reads the file, finds the part, and says what is wrong: FILE:LINE: KEY: what is
- * wanted, every mistake, each once.
+ * Each part of the agent knows the keys of its own section, as labels_config__set() of labels.h
+ * does. This module reads the file, calls the part, and reports each error once: FILE:LINE: KEY:
+ * what is allowed.
  *
  *	c = config__new(path);
- *	config__print(c, stdout);	what is in effect, to be read back
+ *	config__print(c, stdout);	the values in effect, to be read back
  *	config__put(c);
  */
 #include <stdbool.h>
@@ -26,7 +26,7 @@
 
 #define CONFIG_PATH_DEFAULT "/etc/pyperf-bpf/agent.conf"
 #define STATE_DIR_DEFAULT   "/var/lib/pyperf-bpf"
-/* Of the last three only processes in pods have any. */
+/* Only processes in pods have the last three. */
 #define GROUP_DEFAULT	    "service_name, k8s_namespace, k8s_workload, k8s_container"
 #define GROUP_WORDS	    8
 #define PUSHES_MAX	    16 /* destinations */
@@ -36,7 +36,7 @@ struct agent_config {
 	uint32_t event_cnt;
 	uint32_t frequency_hz;
 	uint32_t window_s;
-	uint32_t small; /* services with fewer samples in a window are one */
+	uint32_t small; /* services with fewer samples share a window */
 	char *state_dir;
 	char *directory; /* NULL: windows are not written to files */
 	char *group[GROUP_WORDS + 1];
@@ -54,14 +54,14 @@ struct budget_config {
 	uint32_t processes, stacks;
 };
 
-/* A file that the configuration names, and where. */
+/* A file that the configuration names, and the line that does. */
 struct config_file {
 	unsigned line;
 	bool directory;
 	char *section, *key, *path;
 };
 
-/* Counted: threads share it, and it does not change once it is read. */
+/* Reference-counted: threads share it, and it never changes after it was read. */
 struct config {
 	int refs;
 	struct agent_config agent;
@@ -77,17 +77,17 @@ struct config {
 	size_t file_cnt, file_cap;
 };
 
-/* Where the masked part of a secret was, in what config__print() writes. */
+/* Stands for a secret in the output of config__print(). */
 #define CONFIG_MASK "***"
 
 /*
- * What the file says over the defaults; NULL `path`: these alone. NULL and errno after messages;
- * EINVAL: mistakes.
+ * Reads the file over the defaults; with a NULL `path` only the defaults. NULL and errno after
+ * messages; EINVAL: the file has errors.
  */
 struct config *config__new(const char *path);
 /*
- * The same of a file that need not be there: then it is the defaults. Once it was there it is
- * *required: a reload while somebody replaces it does not go back to them.
+ * The same for a file that need not exist: without it the defaults hold. Once it existed it is
+ * *required, so that a reload while somebody replaces it does not return to the defaults.
  */
 struct config *config__load(const char *path, bool *required);
 struct config *config__hold(struct config *c);
@@ -100,19 +100,19 @@ void config__put(struct config *c);
 const char *config__stay(struct config *c, const struct config *running);
 
 /*
- * Says of each file that is named and cannot be read where that is, why, and what to do, at
- * `level`. How many there are. Some of them, like a token, may come later: an agent that runs waits
- * for them. `path`: of the configuration.
+ * Reports each named file that cannot be read at `level`: the line, the reason, the remedy. Returns
+ * how many there are. Some of them, like a token, may come later: a running agent waits for them.
+ * `path`: of the configuration.
  */
 size_t config__check_files(const struct config *c, const char *path, enum log_level level);
 
 /*
- * Every key with the value that is in effect, as a configuration that can be read back. Of a header
- * and of the query of an address only the name is there.
+ * Writes every key with the value in effect, as a configuration that can be read back. The values
+ * of headers and the query of an address are masked.
  */
 void config__print(const struct config *c, FILE *f);
 
-/* There is a label of this name, or there may be, as far as the configuration tells. */
+/* Can there be a label of this name, as far as the configuration tells? */
 bool config__has_label(const struct config *c, const char *name);
 
 #endif /* PYPERF_AGENT_CONFIG_H */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* What of a configuration can only be told from the whole, or from the machine. */
+/* Checks that need the whole configuration, or the machine. */
 #include "agent/config.h"
 
 #include <errno.h>
@@ -25,7 +25,7 @@ static bool sets_label(const struct rule *r, const char *name)
 
 bool config__has_label(const struct config *c, const char *name)
 {
-	/* Those of labels.h that need not be asked for. */
+	/* The labels of labels.h that exist without configuration. */
 	static const char *const always[] = { "service_name", "host",	       "comm",
 					      "exe",	      "python",	       "container_id",
 					      "unit",	      "k8s_namespace", "container_runtime",

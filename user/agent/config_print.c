@@ -47,19 +47,28 @@ static void put_time(FILE *f, const char *key, uint64_t seconds)
 	fprintf(f, "%s = %" PRIu64 "%c\n", key, seconds / units[unit].seconds, units[unit].name);
 }
 
+/* "key = a, b"; each with a prefix if its `prefixed` says so, which may be NULL. */
+static void put_words(FILE *f, const char *key, char *const *words, size_t max, const char *prefix,
+		      const bool *prefixed)
+{
+	fprintf(f, "%s = ", key);
+	for (size_t i = 0; words && i < max && words[i]; i++)
+		fprintf(f, "%s%s%s", i ? ", " : "", prefixed && prefixed[i] ? prefix : "",
+			words[i]);
+	fputc('\n', f);
+}
+
 static void put_agent(const struct agent_config *c, FILE *f)
 {
 	static const char *const levels[] = { "error", "warning", "info", "debug" };
 
 	fputs("[agent]\nevents = ", f);
 	for (uint32_t i = 0; i < c->event_cnt; i++)
-		fprintf(f, "%s%s", i ? ", " : "", source__name(c->events[i]));
-	fprintf(f, "\nfrequency = %" PRIu32 "Hz\nwindow = %" PRIu32 "s\ngroup = ", c->frequency_hz,
+		if (!c->events[i]->of) /* it comes with another one, and cannot be named */
+			fprintf(f, "%s%s", i ? ", " : "", source__name(c->events[i]));
+	fprintf(f, "\nfrequency = %" PRIu32 "Hz\nwindow = %" PRIu32 "s\n", c->frequency_hz,
 		c->window_s);
-	for (size_t i = 0; i < GROUP_WORDS && c->group[i]; i++)
-		fprintf(f, "%s%s%s", i ? ", " : "", c->group_attribute[i] ? "attribute." : "",
-			c->group[i]);
-	fputc('\n', f);
+	put_words(f, "group", c->group, GROUP_WORDS, "attribute.", c->group_attribute);
 	fprintf(f, "small = %" PRIu32 "\n", c->small);
 	put_text(f, "state-dir", c->state_dir);
 	put_text(f, "comm", c->comm);
@@ -75,12 +84,8 @@ static void put_agent(const struct agent_config *c, FILE *f)
 
 static void put_labels(const struct labels_config *c, FILE *f)
 {
-	char *const *word = c->environment;
-
-	fprintf(f, "\n[labels]\nhost = %s\nenvironment = ", c->host.s);
-	for (size_t i = 0; word && word[i]; i++)
-		fprintf(f, "%s%s", i ? ", " : "", word[i]);
-	fputc('\n', f);
+	fprintf(f, "\n[labels]\nhost = %s\n", c->host.s);
+	put_words(f, "environment", c->environment, SIZE_MAX, NULL, NULL);
 	put_bool(f, "command-line", c->command_line);
 	for (size_t i = 0; i < c->fixed_cnt; i++)
 		fprintf(f, "add.%s = %s\n", c->fixed[i].name, c->fixed[i].value);
@@ -109,7 +114,7 @@ static void put_http(const struct http_config *c, FILE *f)
 	fputs("\n[http]\n", f);
 	put_text(f, "listen", c->text);
 	fprintf(f, "socket-mode = %04o\n", c->socket_mode);
-	if (c->token_own) /* named, it would have to be there already */
+	if (c->token_own) /* printed as a token-file, it would have to exist already */
 		fprintf(f, "# token-file = %s, which the agent makes\n", c->token_file);
 	else
 		put_text(f, "token-file", c->token_none ? "none" : c->token_file);
@@ -121,7 +126,7 @@ static void put_http(const struct http_config *c, FILE *f)
 
 /* ---- destinations ---------------------------------------------------------------------------- */
 
-/* The query may sign the address, so that who has it may write there. */
+/* The query may contain a signature that allows to write there. */
 static void put_url(const char *url, FILE *f)
 {
 	size_t len = strcspn(url, "?");

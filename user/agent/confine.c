@@ -40,7 +40,7 @@ static int keep_needed(void)
 	return syscall(SYS_capset, &hdr, data) ? -errno : 0;
 }
 
-/* Of what it may never get back. Needs CAP_SETPCAP: without it no_new_privs has to do. */
+/* Drops the bounding set. Needs CAP_SETPCAP; without it no_new_privs must do. */
 static void empty_bounding_set(void)
 {
 	for (int cap = 0; cap < 64; cap++)

@@ -2,9 +2,10 @@
 #ifndef PYPERF_AGENT_CONFINE_H
 #define PYPERF_AGENT_CONFINE_H
 /*
- * The agent keeps the capabilities of rights.h and no others, for good: bounding and ambient set,
- * too, and no_new_privs. Whoever it runs as, it may read what a profiler has to read, and write
- * what its user may write. Before the first thread: capabilities are a thread's own.
+ * The agent keeps only the capabilities of rights.h, for good, also in the bounding and ambient
+ * sets, and sets no_new_privs. As any user it may then read what a profiler must read, and write
+ * what its user may write. Call it before the first thread: each thread has capabilities of its
+ * own.
  */
 
 /* 0 or negative errno, printed. */

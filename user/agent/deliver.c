@@ -23,7 +23,7 @@ struct call {
 
 struct deliver {
 	pthread_mutex_t lock; /* of all below */
-	pthread_cond_t more;  /* there is something to do, or it ends */
+	pthread_cond_t more;  /* there is work, or the thread shall end */
 	pthread_t thread;
 	bool started, ending;
 	struct period *queue[DELIVER_QUEUE];
@@ -31,7 +31,7 @@ struct deliver {
 	struct call calls[CALLS_MAX];
 	size_t call_cnt;
 	struct deliver_stats stats;
-	/* The thread's own. */
+	/* Owned by the thread. */
 	struct splitter *splitter;
 	split_fn put;
 	void *ctx;
@@ -81,7 +81,7 @@ static void deliver_one(struct deliver *d, struct period *p)
 
 	left_out = splitter__left_out(d->splitter);
 	lost = p->samples - left_out - (d->samples - before);
-	if (unmade) /* of those that could not be put, who puts them says it */
+	if (unmade) /* put() reports windows that could not be put */
 		log_err("%" PRIu32 " windows of %" PRIu64 " samples could not be made: %s", unmade,
 			lost, strerror(-err));
 	d->failed += unmade;
@@ -98,7 +98,7 @@ static void deliver_one(struct deliver *d, struct period *p)
 	pthread_mutex_unlock(&d->lock);
 }
 
-/* What is to be done next: one of the two. False: nothing any more. */
+/* Takes the next call or the next period. False: there is nothing left to do. */
 static bool take(struct deliver *d, struct call *call, struct period **p)
 {
 	*call = (struct call){ NULL, NULL };
@@ -136,7 +136,7 @@ static void *run(void *arg)
 		}
 		deliver_one(d, p);
 		period__free(p);
-		malloc_trim(0); /* what a period takes is not needed until the next one */
+		malloc_trim(0); /* the memory of a period is not needed until the next one */
 	}
 	return NULL;
 }

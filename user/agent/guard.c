@@ -33,7 +33,7 @@ static int lock(int fd, const char *dir)
 	return -EBUSY;
 }
 
-/* Who can rename files in it can have the agent write and read others. */
+/* A user who can rename files in the directory can make the agent read and write other files. */
 static int check_directory(const char *dir)
 {
 	struct stat st;
@@ -44,7 +44,7 @@ static int check_directory(const char *dir)
 	}
 	if ((!st.st_uid || st.st_uid == geteuid()) && !(st.st_mode & S_IWOTH))
 		return 0;
-	log_err("%s: belongs to user %u with mode %04o: others can change what is in it "
+	log_err("%s: belongs to user %u with mode %04o: others can change its contents "
 		"(state-dir)",
 		dir, st.st_uid, st.st_mode & 07777);
 	return -EPERM;

@@ -2,13 +2,13 @@
 #ifndef PYPERF_AGENT_GUARD_H
 #define PYPERF_AGENT_GUARD_H
 /*
- * One agent per state directory: a lock on DIR/agent.lock, which holds the pid of its owner for
- * people. The kernel takes it back when the owner ends, however it ends.
+ * One agent per state directory: it locks DIR/agent.lock, which holds its pid for people to read.
+ * The kernel releases the lock when the agent ends, however it ends.
  */
 
 /*
- * Makes the directory if its parent is there; refuses one in which other users can make files. A
- * descriptor to keep open; or negative errno after a message.
+ * Makes the directory if its parent exists; refuses a directory in which other users can make
+ * files. Returns a descriptor to keep open, or negative errno after a message.
  */
 int guard__take(const char *dir);
 

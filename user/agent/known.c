@@ -18,7 +18,7 @@ struct known {
 	const char *root;
 	const struct labels_config *config;
 	struct idmap entries; /* by space */
-	uint32_t *waiting;    /* spaces that were noted and not read */
+	uint32_t *waiting;    /* spaces that were noted but not read yet */
 	size_t waiting_cnt, waiting_cap;
 	uint64_t missed;
 };
@@ -58,7 +58,7 @@ void known__set_config(struct known *k, const struct labels_config *c)
 	k->config = c;
 }
 
-/* Takes the set over. Without memory the process has what the profile says. */
+/* Takes ownership of the set. Without memory the process has what the profile says. */
 static void remember(struct known *k, uint32_t space, struct label_set *set)
 {
 	struct entry *e = set ? malloc(sizeof(*e)) : NULL, *old;
@@ -94,6 +94,7 @@ static void read_one(struct known *k, const struct process_table *procs, uint32_
 {
 	const struct process *p = process_table__find(procs, space);
 	const struct labelled_process what = {
+		.readers = process_table__readers(procs),
 		.tgid = p ? p->tgid : 0,
 		.comm = p ? p->comm : "",
 		.exe = p ? p->exe : "",
@@ -125,7 +126,7 @@ struct label_set *known__labels(struct known *k, const struct profile *p,
 
 	if (e)
 		return label_set__hold(e->set);
-	k->missed += proc->tgid != 0; /* the rest beyond the budget is nobody */
+	k->missed += proc->tgid != 0; /* the process of those beyond the budget does not count */
 	return labels__of_gone(k->config, &what);
 }
 

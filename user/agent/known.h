@@ -2,14 +2,14 @@
 #ifndef PYPERF_AGENT_KNOWN_H
 #define PYPERF_AGENT_KNOWN_H
 /*
- * The labels of the processes that are sampled, kept from when a process is first known until after
- * its last samples. A process is noted while something else must not wait, and read a moment later:
+ * Labels of the sampled processes, kept from when a process is first known until after its last
+ * samples. A process is noted where there is no time, and read a moment later:
  *
  *	known__note(k, process, parent);	struct process_opts.known
- *	known__read(k, procs);			when there is time: a few system calls for each that
- *						was noted
+ *	known__read(k, procs);			when there is time: a few system calls for each one
+ *						noted
  *	set = known__labels(k, profile, proc);	when a period ends
- *	known__forget(k, procs);		what the process table has forgotten
+ *	known__forget(k, procs);		those that the process table has forgotten
  *
  * A child of fork has its parent's labels until it calls exec: environment, arguments and mostly
  * the control group are inherited, and so thousands of short workers cost nothing.
@@ -25,19 +25,19 @@ struct known;
 /* `root` ("" but in tests) and `c` are borrowed. NULL: out of memory. */
 struct known *known__new(const char *root, const struct labels_config *c);
 void known__free(struct known *k);
-/* From now on; labels that are known stay as they are. */
+/* Changes the configuration; labels that are known stay as they are. */
 void known__set_config(struct known *k, const struct labels_config *c);
 
 void known__note(struct known *k, const struct process *p, const struct process *parent);
 void known__read(struct known *k, const struct process_table *procs);
 /*
- * A reference for the caller. Of a process that was gone before it was read, what the profile says
- * of it; NULL: out of memory.
+ * A reference for the caller. For a process that ended before it was read, the labels that the
+ * profile gives; NULL: out of memory.
  */
 struct label_set *known__labels(struct known *k, const struct profile *p,
 				const struct profile_proc *proc);
 void known__forget(struct known *k, const struct process_table *procs);
-/* Processes with samples that were gone before they were read. */
+/* Processes with samples that ended before they were read. */
 uint64_t known__missed(const struct known *k);
 
 #endif /* PYPERF_AGENT_KNOWN_H */

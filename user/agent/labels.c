@@ -9,19 +9,19 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "agent/application.h"
-#include "agent/pod.h"
+#include "base/opener.h"
+#include "process/application.h"
 #include "process/cgroup.h"
+#include "process/pod.h"
 
-#define FILE_MAX_BYTES	 262144U /* of environ: more than that is cut */
+#define FILE_MAX_BYTES	 262144U /* of environ: the rest is cut */
 #define ARGS_MAX_BYTES	 16384U
-#define POD_UID_LEN	 36
 #define OWN_LABELS	 8  /* of a set: room for ours, however many attributes a process has */
 #define CONTAINER_DIGITS 12 /* of its id, as docker shows it */
 
 /* ---- sets ------------------------------------------------------------------------------------ */
 
-/* What is gathered before it becomes a set. Values lie in one buffer, by offset. */
+/* Labels before they become a set. Values lie in one buffer, by offset. */
 struct gather {
 	struct {
 		size_t name, value;
@@ -40,7 +40,7 @@ static const char *gathered(const struct gather *g, const char *name)
 	return NULL;
 }
 
-/* The first of a name counts. Empty ones and bad names are left out. */
+/* The first value of a name counts. Empty values and bad names are left out. */
 static void add(struct gather *g, const char *name, const char *value, size_t len)
 {
 	if (!len || g->cnt == LABELS_MAX || !window_label__valid(name) || gathered(g, name))
@@ -259,26 +259,20 @@ int labels_config__set(struct labels_config *c, const char *key, const char *val
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
-/* What of a process's file can be read, NUL-terminated; empty when nothing can. */
-static void read_file(const char *root, uint32_t tgid, const char *name, size_t max,
-		      struct strbuf *out)
+/*
+ * The readable part of a process's file, NUL-terminated; empty if there is none. Arguments and
+ * environment lie in its memory.
+ */
+static void read_file(const char *root, const struct labelled_process *p, const char *name,
+		      size_t max, struct strbuf *out)
 {
-	char path[PATH_MAX], part[4096];
-	int fd;
+	int proc_fd = opener__proc_dir_below(root, p->tgid);
 
 	strbuf__clear(out);
-	snprintf(path, sizeof(path), "%s/proc/%u/%s", root, tgid, name);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	while (fd >= 0 && out->len < max) {
-		ssize_t n = read(fd, part,
-				 max - out->len < sizeof(part) ? max - out->len : sizeof(part));
-
-		if (n <= 0)
-			break;
-		strbuf__add(out, part, (size_t)n);
-	}
-	if (fd >= 0)
-		close(fd);
+	if (proc_fd < 0)
+		return;
+	opener__proc_text(p->readers, p->tgid, proc_fd, name, max, out);
+	close(proc_fd);
 }
 
 /* ---- control groups -------------------------------------------------------------------------- */
@@ -291,7 +285,7 @@ static bool is_hex_string(const char *s, size_t len)
 	return true;
 }
 
-/* What stands before the id, or a directory above it, tells who made the container. */
+/* The prefix of the id, or a directory above it, tells which runtime made the container. */
 static const char *runtime_of(const char *text, size_t at)
 {
 	static const struct {
@@ -324,39 +318,12 @@ static const char *container_runtime(const struct strbuf *cgroup, const char *id
 	return runtime;
 }
 
-/*
- * "pod" and a UUID, with _ for - where systemd makes the slice, or the 32 digits of a static pod.
- * /kubepods/burstable/podUID/ID, kubepods-burstable-podUID.slice
- */
-static bool is_pod_uid(const char *uid, size_t len)
-{
-	for (size_t i = 0; i < len; i++) {
-		bool between = len == POD_UID_LEN && (i == 8 || i == 13 || i == 18 || i == 23);
-
-		if (between != (uid[i] == '-'))
-			return false;
-	}
-	return true;
-}
-
 static void add_pod_uid(struct gather *g, const struct strbuf *cgroup)
 {
 	char uid[POD_UID_LEN + 1];
-	const char *p = cgroup->s;
 
-	for (; p && (p = strstr(p, "pod")); p += 3) {
-		size_t len = strspn(p + 3, "0123456789abcdef-_");
-
-		if (p == cgroup->s || (p[-1] != '/' && p[-1] != '-') ||
-		    (len != POD_UID_LEN && len != 32))
-			continue;
-		for (size_t i = 0; i < len; i++)
-			uid[i] = p[3 + i] == '_' ? '-' : p[3 + i];
-		if (is_pod_uid(uid, len)) {
-			add(g, "k8s_pod_uid", uid, len);
-			return;
-		}
-	}
+	if (cgroup__pod(cgroup->s, uid))
+		add_z(g, "k8s_pod_uid", uid);
 }
 
 /*
@@ -397,9 +364,8 @@ static bool is_container(const char *s, size_t len)
 }
 
 /*
- * The innermost service or scope of a path, inside of the container if there is one. False: none.
- * `*outside` becomes true where a container is, and nothing in it: what is outside of it is its
- * host's.
+ * Finds the innermost service or scope of a path, inside the container if there is one. False:
+ * none. Sets `*outside` if there is a container without one: the unit outside belongs to its host.
  */
 static bool find_unit(const char *path, size_t len, const char **unit, size_t *unit_len,
 		      bool *outside)
@@ -561,7 +527,7 @@ static const char *listed(const struct labels_config *c, const struct strbuf *en
 	return NULL;
 }
 
-/* These name the service or the pod, and are no labels of their own. */
+/* These name the service or the pod, and are not labels themselves. */
 static bool is_known_elsewhere(const char *name)
 {
 	static const char *const names[] = { "DD_SERVICE", "POD_NAME", "POD_NAMESPACE",
@@ -573,7 +539,7 @@ static bool is_known_elsewhere(const char *name)
 	return false;
 }
 
-/* What the process says it is called comes first. */
+/* The name that the process gives itself comes first. */
 static void add_environment(struct gather *g, const struct labels_config *c,
 			    const struct strbuf *environ, struct strbuf *tmp)
 {
@@ -598,7 +564,7 @@ static void add_environment(struct gather *g, const struct labels_config *c,
 
 /* ---- Kubernetes ------------------------------------------------------------------------------ */
 
-/* Up to the first dot: one and the same machine has its name with and without a domain. */
+/* Up to the first dot: a machine has its name with or without a domain. */
 static bool same_host(const char *a, const char *b)
 {
 	size_t len = strcspn(a, ".");
@@ -631,8 +597,7 @@ static void claim_variable(char name[POD_NAME_MAX + 1], const struct labels_conf
 }
 
 /*
- * The kubelet knows best; then what was said in the pod's description; then what the container
- * looks like.
+ * The kubelet knows best; then the pod's description; then the files of the container.
  */
 static void find_pod(struct pod_names *n, const struct gather *g, const char *root,
 		     const struct labels_config *c, const struct labelled_process *p,
@@ -647,7 +612,7 @@ static void find_pod(struct pod_names *n, const struct gather *g, const char *ro
 	forget_host(n, c);
 	claim_variable(n->pod, c, environ, "HOSTNAME");
 	forget_host(n, c);
-	pod_names__from_root(n, root, p->tgid);
+	pod_names__from_root(n, root, p->readers, p->tgid);
 	forget_host(n, c);
 }
 
@@ -721,14 +686,14 @@ static void add_known(struct gather *g, const struct labels_config *c,
 		add_z(g, c->fixed[i].name, c->fixed[i].value);
 }
 
-/* A login session or the init of a user is nobody's service. */
+/* A login session or the init of a user is not a service. */
 static bool names_service(const char *unit)
 {
 	return strncmp(unit, "session-", 8) && strncmp(unit, "user@", 5) &&
 	       strcmp(unit, "init.scope");
 }
 
-/* What a label says of it, as a service is called; nothing: no such label. */
+/* The value of a label as a service name; nothing if there is no such label. */
 static void name_by_label(const struct gather *g, const char *label, struct strbuf *name)
 {
 	const char *value = gathered(g, label);
@@ -784,7 +749,7 @@ static size_t reference(const char *text, char name[128])
 	return window_label__valid(name) ? len + 1 : 0;
 }
 
-/* With the values of labels for their names: "{k8s_namespace}-web". */
+/* Replaces names by the values of their labels: "{k8s_namespace}-web". */
 static void expand(const struct gather *g, const char *text, struct strbuf *out)
 {
 	char name[128];
@@ -801,7 +766,7 @@ static void expand(const struct gather *g, const char *text, struct strbuf *out)
 	}
 }
 
-/* Empty: away with it. */
+/* Empty: removes the label. */
 static void replace(struct gather *g, const char *name, const char *value, size_t len)
 {
 	for (size_t i = 0; i < g->cnt; i++) {
@@ -842,7 +807,7 @@ struct label_set *labels__of_gone(const struct labels_config *c, const struct la
 	return make_set(&g);
 }
 
-/* What its control group says. */
+/* Labels from the control group. */
 static void add_cgroup(struct gather *g, const struct strbuf *cgroup, char *id, struct strbuf *tmp)
 {
 	if (!cgroup->len)
@@ -863,12 +828,12 @@ struct label_set *labels__read(const char *root, const struct labels_config *c,
 	struct gather g = { 0 };
 
 	add_known(&g, c, p);
-	read_file(root, p->tgid, "cgroup", ARGS_MAX_BYTES, &file);
+	read_file(root, p, "cgroup", ARGS_MAX_BYTES, &file);
 	add_cgroup(&g, &file, id, &tmp);
-	read_file(root, p->tgid, "environ", FILE_MAX_BYTES, &file);
+	read_file(root, p, "environ", FILE_MAX_BYTES, &file);
 	add_environment(&g, c, &file, &tmp);
 	add_pod(&g, root, c, p, id, &file, &tmp);
-	read_file(root, p->tgid, "cmdline", ARGS_MAX_BYTES, &file);
+	read_file(root, p, "cmdline", ARGS_MAX_BYTES, &file);
 	add_service_name(&g, &file);
 	if (c->command_line)
 		add_command_line(&g, &file);

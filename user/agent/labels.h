@@ -2,7 +2,7 @@
 #ifndef PYPERF_AGENT_LABELS_H
 #define PYPERF_AGENT_LABELS_H
 /*
- * What a process is called: labels, read once, when it is first seen.
+ * The labels of a process, read once, when it is first seen.
  *
  *	host, comm, exe, python			of every process
  *	container_id, container_runtime		from its control group (docker, containerd, cri-o,
@@ -15,8 +15,8 @@
  *	k8s_app					the label app.kubernetes.io/name, where the pod
  *						mounts its labels
  *	unit					the systemd service or scope
- *	env_NAME				environment variables, those that are asked for
- *	cmdline					if it is asked for
+ *	env_NAME				the configured environment variables
+ *	cmdline					if configured
  *	service_name				the first of: OTEL_SERVICE_NAME, service.name of
  *						OTEL_RESOURCE_ATTRIBUTES, DD_SERVICE, k8s_app,
  *						k8s_workload, the application (application.h), unit,
@@ -26,10 +26,10 @@
  * characters and sanitised, files are read up to a bound, and nothing that a process says is ever
  * opened as a path.
  *
- * What rules (rules.h) say comes last.
+ * Rules (rules.h) apply last.
  *
- * Reads below a directory that is "/" but in tests. A set never changes and is counted: threads may
- * share it.
+ * Reads below a directory, which is "/" except in tests. A set never changes and is
+ * reference-counted: threads may share it.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -40,20 +40,21 @@
 #include "store/window.h"
 
 #define LABEL_VALUE_MAX 256
-#define LABELS_MAX	48 /* of a set; further ones are left out */
+#define LABELS_MAX	48 /* of a set; further labels are left out */
 
 struct label_set {
 	size_t cnt;
 	int refs;  /* private */
-	bool drop; /* no window has its samples */
+	bool drop; /* leave out its samples */
 	uint32_t
-		/* of so many samples one is kept, and stands for all; 0 and 1: all are kept */
+		/* keep one of so many samples, which stands for all; 0 and 1: keep all */
 		one_in;
 	struct label labels[];
 };
 
-/* What is known of a process already; borrowed. */
+/* What is already known of a process; borrowed. */
 struct labelled_process {
+	struct readers *readers; /* who reads its files; or NULL */
 	uint32_t tgid;
 	const char *comm, *exe, *python, *container;
 };
@@ -71,7 +72,9 @@ struct labels_config {
 /* The defaults: host as the kernel has it. 0 or -ENOMEM. */
 int labels_config__init(struct labels_config *c);
 void labels_config__free(struct labels_config *c);
-/* One key of the section. 0, -ENOENT: there is none; -EINVAL: *why says what is wanted; -ENOMEM. */
+/*
+ * One key of the section. 0, -ENOENT: there is none; -EINVAL: *why says what is allowed; -ENOMEM.
+ */
 int labels_config__set(struct labels_config *c, const char *key, const char *value,
 		       const char **why);
 
@@ -81,7 +84,7 @@ struct rule *labels_config__add_rule(struct labels_config *c);
 /* NULL: out of memory. */
 struct label_set *labels__read(const char *root, const struct labels_config *c,
 			       const struct labelled_process *p);
-/* The same of a process that is gone: only what is known of it. */
+/* The same for a process that has ended: only what is already known. */
 struct label_set *labels__of_gone(const struct labels_config *c, const struct labelled_process *p);
 struct label_set *label_set__hold(struct label_set *set);
 void label_set__put(struct label_set *set);

@@ -17,7 +17,7 @@
 #include "base/seldom.h"
 #include "base/str.h"
 
-#define KINDS 256 /* a kind that finds no place is not limited */
+#define KINDS 256 /* a kind without a slot is not limited */
 
 struct kind {
 	const char *fmt;
@@ -57,7 +57,7 @@ static bool may_write(enum log_level level, const char *fmt, uint64_t *left_out)
 	       seldom_at(&k->limit, LOGGER_BURST, LOGGER_SPAN_S * NS_PER_S, now_ns(), left_out);
 }
 
-/* What is not written in front of a line: of its kind, and for want of room. */
+/* How many messages were left out before a line: of its kind, and for want of room. */
 struct rest {
 	uint64_t left_out, stuck;
 };
@@ -72,8 +72,7 @@ static void add_rest(struct strbuf *b, const struct rest *r)
 }
 
 /*
- * Whether writing would return at once: who reads the other end may stand still, and sampling must
- * not.
+ * Would writing return at once? The reader of the other end may stand still, and sampling must not.
  */
 static bool has_room(uint64_t *stuck)
 {

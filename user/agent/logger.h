@@ -3,10 +3,10 @@
 #define PYPERF_AGENT_LOGGER_H
 /*
  * Messages of a program that runs for months: lines of text or of JSON on stderr, of each kind at
- * most LOGGER_BURST in LOGGER_SPAN_S; the next one after that says how many were left out. Kinds
+ * most LOGGER_BURST in LOGGER_SPAN_S; the next one says how many were left out. Kinds
  * are told apart by their format. Debug messages, which somebody asked for, are not limited.
  *
- * Nobody waits for who reads them: what finds no room in a pipe or a socket is left out, and
+ * Never waits for the reader: a message that finds no room in a pipe or a socket is left out, and
  * counted in the next line.
  *
  *	pyperf-bpf: process 42: cannot be read
@@ -19,7 +19,7 @@
 #define LOGGER_BURST  10
 #define LOGGER_SPAN_S 60
 
-/* From now on. Before there are threads; later, again, to change the format. */
+/* Starts it, before there are threads; call it again to change the format. */
 void logger__start(bool json);
 
 #endif /* PYPERF_AGENT_LOGGER_H */

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* pyperf-bpf-agent: what `pyperf-bpf agent` becomes. Its help is there: user/cmd/cmd_agent.c. */
+/*
+ * pyperf-bpf-agent: the program that `pyperf-bpf agent` executes. Its help is in
+ * user/cmd/cmd_agent.c.
+ */
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -85,7 +88,7 @@ int main(int argc, char **argv)
 
 	if (result != CMDLINE_RUN)
 		return cmdline__status(result);
-	/* A server of debug files may take half a minute, in which nothing would be drained. */
+	/* A debuginfod server may take half a minute, in which nothing would be drained. */
 	unsetenv("DEBUGINFOD_URLS");
 	if (o.instead)
 		return o.instead(&o.agent) ? 1 : 0;

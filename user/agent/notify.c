@@ -45,7 +45,7 @@ void notify(const char *fmt, ...)
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
 	fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	if (fd >= 0) /* whoever listens may stand still, and sampling must not */
+	if (fd >= 0) /* the receiver may stand still, sampling must not */
 		setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
 	if (fd < 0 || sendto(fd, text, strlen(text), MSG_NOSIGNAL, (struct sockaddr *)&a, len) < 0)
 		log_debug("%s: %s", name, strerror(errno));

@@ -2,10 +2,10 @@
 #ifndef PYPERF_AGENT_PERIOD_H
 #define PYPERF_AGENT_PERIOD_H
 /*
- * What was sampled between two borders of the schedule: the drains added up, within the budgets,
- * and who the processes are.
+ * The samples between two borders of the schedule: the drains added up, within the budgets, and the
+ * labels of the processes.
  *
- * No sample is left out: one that finds no room keeps its process and loses its stack (the marker
+ * No sample is left out: one without room keeps its process and loses its stack (the marker
  * [too-many-stacks]), or loses its process, too, and belongs to PERIOD_OTHERS. Both are counted.
  *
  * Made by the main thread; when it is finished it does not change any more, and the delivery thread
@@ -20,9 +20,19 @@
 
 #define PERIOD_OTHERS "(others)" /* comm of what is beyond the budget of processes */
 
+/*
+ * When there are `stacks` of them, up to a quarter more are taken of users who have fewer than a
+ * sixteenth: one user's do not take the room of all.
+ */
 struct period_limits {
 	uint32_t stacks;    /* distinct ones; each process may have one more */
 	uint32_t processes; /* kept apart */
+};
+
+#define PERIOD_USERS 64 /* further ones have no room of their own */
+
+struct period_user {
+	uint32_t uid, stacks;
 };
 
 struct period {
@@ -36,6 +46,8 @@ struct period {
 		samples;
 	uint64_t over_stacks, over_processes; /* of them */
 	struct profile *profile;	      /* owned */
+	struct period_user users[PERIOD_USERS];
+	size_t user_cnt;
 	struct label_set *
 		*labels; /* by index of the profile's processes; NULL until period__label() */
 	size_t label_cnt;
@@ -51,7 +63,7 @@ int period__add(struct period *p, const struct profile *drained,
 /* A label set of a process, a reference for the caller; NULL: out of memory. */
 typedef struct label_set *(*period_labels_fn)(void *ctx, const struct profile *p,
 					      const struct profile_proc *proc);
-/* Asks for the labels of all its processes. 0 or -ENOMEM. */
+/* Gets the labels of all its processes. 0 or -ENOMEM. */
 int period__label(struct period *p, period_labels_fn fn, void *ctx);
 
 #endif /* PYPERF_AGENT_PERIOD_H */

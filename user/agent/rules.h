@@ -5,16 +5,16 @@
  * The sections [rule] of the configuration: what to do with processes that have certain labels.
  *
  *	[rule]
- *	match.service_name = pip*	globs: all have to match; a label that a process has not got
+ *	match.service_name = pip*	globs: all must match; a label that a process does not have
  *					is ""
  *	match.k8s_namespace = build-?
- *	set.service_name = pip		a label, "" takes it away; {NAME} is the value of another
+ *	set.service_name = pip		a label, "" removes it; {NAME} is the value of another
  *	set.team = {k8s_namespace}
- *	drop = yes			no window has its samples
+ *	drop = yes			leave out its samples
  *	rate = 1/10			one sample in ten, which stands for all ten
  *
- * They are tried in the order of the file, and each sees what those before it have set. Plain data
- * but for the texts, which are owned.
+ * Rules apply in the order of the file, and each sees what earlier ones have set. Plain data except
+ * for the texts, which are owned.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -33,13 +33,13 @@ struct rule {
 	struct rule_label match[RULE_LABELS_MAX], set[RULE_LABELS_MAX];
 	size_t match_cnt, set_cnt;
 	bool drop;
-	uint32_t one_in; /* 0: nothing is said of it */
+	uint32_t one_in; /* 0: not set */
 };
 
 void rule__free(struct rule *r);
-/* One key. 0; -ENOENT: no such key; -EINVAL: *why is what is wanted, a literal; -ENOMEM. */
+/* One key. 0; -ENOENT: no such key; -EINVAL: *why says what is allowed, a literal; -ENOMEM. */
 int rule__set(struct rule *r, const char *key, const char *value, const char **why);
-/* What single keys do not tell. 0 or -EINVAL and *why. */
+/* Checks what concerns several keys. 0 or -EINVAL and *why. */
 int rule__check(const struct rule *r, const char **why);
 /* As it stands in a file. */
 void rule__print(const struct rule *r, FILE *f);

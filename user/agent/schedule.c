@@ -42,7 +42,7 @@ static uint64_t slept_ns(const struct schedule *s, const struct clocks *now)
 	return passed > sampled ? passed - sampled : 0;
 }
 
-/* How much more the wall clock went on than time did. */
+/* How much further the wall clock advanced than time passed. */
 static int64_t set_by_ns(const struct schedule *s, const struct clocks *now)
 {
 	return (int64_t)(now->real_ns - s->begin.real_ns) -

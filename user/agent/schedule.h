@@ -2,14 +2,14 @@
 #ifndef PYPERF_AGENT_SCHEDULE_H
 #define PYPERF_AGENT_SCHEDULE_H
 /*
- * When a period ends: at the multiples of its length since the epoch, as the wall clock shows them,
- * and at once when that clock was set or the machine slept. Time is passed in, so nothing here asks
- * a clock.
+ * Decides when a period ends: at multiples of its length since the epoch by the wall clock, and at
+ * once when that clock was set or the machine slept. Callers pass the time, so nothing here reads a
+ * clock.
  *
- * What is promised of a period: its duration is the time that was sampled, measured by a clock that
- * nobody can set; its start is what the wall clock showed then; where its end by the wall clock
- * would be another than start plus duration (by more than SCHEDULE_SLACK_NS), the period has ended
- * and another one has begun.
+ * Invariants of a period: its duration is the time that was sampled, by a clock that nobody can
+ * set; its start is what the wall clock showed then. If its end by the wall clock would differ from
+ * start plus duration by more than SCHEDULE_SLACK_NS, the period has ended and another one has
+ * begun.
  *
  *	schedule__begin(&s, length_ns, &now);
  *	...
@@ -21,13 +21,13 @@
  */
 #include <stdint.h>
 
-/* A second of steps is what time daemons slew; what they set at once is more. */
+/* Time daemons slew steps below a second, and set the clock for larger ones. */
 #define SCHEDULE_SLACK_NS 1000000000ULL
 
 /* The clocks at one instant. */
 struct clocks {
 	uint64_t real_ns; /* CLOCK_REALTIME: can be set */
-	uint64_t mono_ns; /* CLOCK_MONOTONIC: stands still while the machine sleeps */
+	uint64_t mono_ns; /* CLOCK_MONOTONIC: stops while the machine sleeps */
 	uint64_t boot_ns; /* CLOCK_BOOTTIME: does not */
 };
 
@@ -58,9 +58,9 @@ void clocks__read(struct clocks *out);
  */
 void schedule__begin(struct schedule *s, uint64_t length_ns, const struct clocks *now);
 enum schedule_why schedule__check(const struct schedule *s, const struct clocks *now);
-/* The monotonic time until which nothing is due, if no clock is set. */
+/* The monotonic time of the next end, if nobody sets the clock. */
 uint64_t schedule__wake_ns(const struct schedule *s, const struct clocks *now);
-/* Ends the period and begins the next one, whatever check() said. */
+/* Ends the period and begins the next one, due or not. */
 void schedule__take(struct schedule *s, const struct clocks *now, struct span *out);
 
 #endif /* PYPERF_AGENT_SCHEDULE_H */

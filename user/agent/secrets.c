@@ -51,7 +51,7 @@ static void check_push(const struct push_config *c, const char *path)
 		if (!is_secret(c->headers[i]))
 			continue;
 		check(section, "header", path);
-		break; /* another one would say the same */
+		break; /* one warning is enough */
 	}
 	for (size_t i = 0; i < PUSH_HEADERS_MAX && c->header_files[i]; i++)
 		check(section, "header-file", path_of(c->header_files[i]));

@@ -2,10 +2,9 @@
 #ifndef PYPERF_AGENT_SECRETS_H
 #define PYPERF_AGENT_SECRETS_H
 /*
- * The files of the configuration that hold a secret: tokens, passwords, headers, keys of TLS, and
- * the configuration itself if a `header` in it looks like one by its name. Warns of each that every
- * user of the host can read, by its mode, with the remedy. One that cannot be looked at is left to
- * whoever reads it.
+ * Warns of files with secrets whose mode lets every user of the host read them, with the remedy:
+ * tokens, passwords, headers, TLS keys, and the configuration itself if the name of a `header` in
+ * it suggests a secret. Whoever reads a file reports one that cannot be read.
  */
 #include "agent/config.h"
 

@@ -13,15 +13,15 @@
 #include "base/clock.h"
 #include "base/log.h"
 
-#define PUSH_LAST_MS   5000 /* at the end: what is not sent then stays in the spool */
+#define PUSH_LAST_MS   1000 /* at the end, see ending.h; the rest stays in the spool */
 #define PUSH_CHANGE_MS 1000
 #define REOPEN_MS      60000
 
 struct sinks {
 	struct config *config; /* held */
 	struct store *store;   /* NULL: none */
-	uint64_t reopen_ms;    /* not before that, what could not be opened is tried again */
-	pthread_mutex_t lock;  /* others ask for figures while `push` is replaced */
+	uint64_t reopen_ms;    /* when to try again to open what could not be opened */
+	pthread_mutex_t lock;  /* other threads read figures while `push` is replaced */
 	struct push *push;     /* NULL: none */
 };
 
@@ -85,7 +85,7 @@ struct sinks *sinks__open(struct config *c)
 	return NULL;
 }
 
-/* What is wanted and not there, after a reload: 0, or -EIO, after a message once a minute. */
+/* After a reload: 0, or -EIO with a message once a minute while a sink cannot be opened. */
 static int reopen(struct sinks *s)
 {
 	bool no_store = s->config->store_enabled && !s->store;

@@ -20,14 +20,14 @@
 #define BETWEEN '\x1f' /* no label has it: they have no control characters */
 
 /*
- * What is remembered of a service from one period to the next: labels in which its processes
+ * A service, remembered from one period to the next, with the labels in which its processes ever
  * differed.
  */
 struct service {
 	char *key;
 	struct strbuf differing; /* names, each with BETWEEN around it */
 	unsigned differing_cnt;
-	bool large;	    /* it had a window of its size once, and keeps a row of its own */
+	bool large;	    /* it was once large enough for a window of its own, and keeps it */
 	uint32_t last_seen; /* period */
 };
 
@@ -198,7 +198,7 @@ static uint64_t samples_of(const struct profile_stack *s)
 	return s->type ? 0 : s->count;
 }
 
-/* Of the processes that are in no window. */
+/* Samples of the processes that are in no window. */
 static uint64_t count_left_out(const struct period *p)
 {
 	uint64_t sum = 0;
@@ -247,17 +247,24 @@ static size_t same_service(const struct split *x, size_t first)
 	return cnt;
 }
 
+/* A service that only waits has no sample of the clock, and many of its waits. */
+static uint64_t size_of(const struct profile *p, const struct profile_stack *s)
+{
+	return value_type__is_time(&p->stats.values[s->type]) ? s->samples : samples_of(s);
+}
+
 static uint64_t count_samples(const struct split *x, const struct member *m, size_t cnt)
 {
+	const struct profile *p = x->p->profile;
 	uint64_t sum = 0;
 
 	for (size_t i = 0; i < cnt; i++)
 		for (uint32_t j = x->first_stack[m[i].proc]; j < x->first_stack[m[i].proc + 1]; j++)
-			sum += samples_of(&x->p->profile->stacks[x->stacks[j]]);
+			sum += size_of(p, &p->stacks[x->stacks[j]]);
 	return sum;
 }
 
-/* A service that was larger once keeps its row: else the rows of a quiet hour would be others. */
+/* A service that was once larger keeps its row: else quiet hours would have other rows. */
 static bool is_small(struct split *x, const struct member *m, size_t cnt)
 {
 	struct service *v;
@@ -354,7 +361,7 @@ static bool all_agree(const struct split *x, const struct member *m, size_t cnt,
 	return true;
 }
 
-/* A label that the first of the processes has not got is not one of all. */
+/* A label that the first process does not have is not one of all. */
 static void choose_labels(struct split *x, const struct member *m, size_t cnt)
 {
 	const struct label_set *first = x->p->labels[m[0].proc];
@@ -416,13 +423,13 @@ static void take_stack(struct split *x, const struct profile_stack *s, uint32_t 
 	x->view.stats.counters[CTR_counted] += samples_of(s);
 }
 
-/* Of the numbers start, start + step, ... those below `end`. */
+/* How many of the numbers start, start + step, ... are below `end`? */
 static uint64_t steps_below(uint64_t start, uint64_t step, uint64_t end)
 {
 	return end > start ? (end - start + step - 1) / step : 0;
 }
 
-/* Takes a stack again, with another count. */
+/* Adds a stack again, with another count. */
 static void count_again(struct split *x, struct profile_stack *s, uint64_t count)
 {
 	x->view.stats.counters[CTR_counted] -= samples_of(s);
@@ -531,7 +538,7 @@ static int make_view(struct split *x, const struct member *m, size_t cnt)
 			take_all(x, m[i].proc, (uint32_t)x->view.proc_cnt);
 		x->view.proc_cnt++;
 	}
-	/* Of one service nothing was filtered, and what was lost cannot be told apart. */
+	/* For one service nothing was filtered, and losses cannot be assigned to it. */
 	x->view.stats.counters[CTR_delivered] = x->view.stats.counters[CTR_counted];
 	return 0;
 }
@@ -570,7 +577,7 @@ static int export_view(const struct split *x, char **data, size_t *size)
 	return err;
 }
 
-/* *data is the caller's, also after an error. */
+/* The caller owns *data, even after an error. */
 static int make_window(struct split *x, const struct member *m, size_t cnt, struct window *w,
 		       char **data)
 {

@@ -4,10 +4,11 @@
 /*
  * A period -> one window per service.
  *
- * Processes that have the same values of the grouping labels ("service_name", or
- * "k8s_namespace,service_name") are one service. Its window has the grouping labels, "host", and
- * every other label that all its processes agree in; one in which they once differed is left out
- * from then on, so that a series does not come and go with the processes that happened to run.
+ * Processes with the same values of the grouping labels ("service_name", or
+ * "k8s_namespace,service_name") form one service. Its window has the grouping labels, "host", and
+ * every other label on which all its processes agree. If they ever differed in a label, the service
+ * omits it from then on, so that a series does not come and go with the processes that happened to
+ * run.
  *
  * The id of a window is a hash of host, grouping labels and start: the same window has it whenever
  * it is made.
@@ -32,10 +33,10 @@ void splitter__free(struct splitter *s);
  * own.
  */
 void splitter__set_small(struct splitter *s, uint32_t samples);
-/* Samples of the last period that rules have dropped. */
+/* Samples of the last period that rules dropped. */
 uint64_t splitter__left_out(const struct splitter *s);
 
-/* One window; borrowed during the call. An error does not keep the others back. */
+/* One window; borrowed during the call. An error does not affect the others. */
 typedef int (*split_fn)(void *ctx, const struct window *w);
 /*
  * Makes the windows of a period, ordered by their grouping labels, and calls `fn` for each.

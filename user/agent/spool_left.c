@@ -15,7 +15,7 @@
 #include "agent/push/spool.h"
 #include "base/log.h"
 
-/* What is in one of them. */
+/* The content of one spool. */
 struct content {
 	uint64_t windows, bytes;
 };

@@ -2,15 +2,15 @@
 #ifndef PYPERF_AGENT_SPOOL_LEFT_H
 #define PYPERF_AGENT_SPOOL_LEFT_H
 /*
- * Spools of destinations that the configuration does not have any more: what waits in them is sent
- * by nobody, and takes its room for ever.
+ * Spools of destinations that are not in the configuration any more: nobody sends their windows,
+ * which take space for ever.
  */
 #include "agent/config.h"
 
-/* Names each of them in the log, with what is in it and the remedy. */
+/* Logs each of them, with its content and the remedy. */
 void spool_left__say(const struct config *c);
 /*
- * Removes them, but for files in them that are not of a spool, and one that another process uses. 0
+ * Removes them, except files that do not belong to a spool, and spools that another process uses. 0
  * or the first error, printed.
  */
 int spool_left__remove(const struct config *c);

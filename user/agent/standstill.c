@@ -13,18 +13,20 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-#include "agent/waits.h"
+#include "base/waits.h"
 #include "base/clock.h"
+#include "base/ending.h"
 #include "base/log.h"
 
 #define LOOK_MS	     5000
-#define LOOK_SOON_MS 1000	    /* once it was told to end, or something stands still */
-#define END_NS	     (2 * NS_PER_S) /* the patience with what keeps it from ending */
+#define LOOK_SOON_MS 1000	       /* something stands still */
+#define END_NS	     NS_PER_S	       /* how long the end may take before that is reported */
+#define ONE_NS	     (100 * NS_PER_MS) /* signals that are so near are one: timeout(1) sends two */
 #define AGAIN_NS     (60 * NS_PER_S)
 
-/* What was said of a thread. */
+/* The last report about a thread. */
 struct said {
-	uint64_t moved_ns; /* it stood still since then; 0: nothing was said */
+	uint64_t moved_ns; /* it stood still since then; 0: nothing was reported */
 	uint64_t said_ns;
 };
 
@@ -33,7 +35,7 @@ struct standstill {
 	void (*look)(void *ctx, struct stander *out);
 	void *ctx;
 	pthread_t thread;
-	bool ending; /* told to */
+	uint64_t ending_ns; /* since when; 0: nobody told us to */
 	struct said said[STANDSTILL_THREADS];
 };
 
@@ -46,14 +48,14 @@ static void say(const struct standstill *s, const struct stander *t, uint64_t no
 	waits__describe(t->tid, &what);
 	log_warn("%s has stood still for %.0f s, %s: it waits for: %s%s", t->name,
 		 (double)(now - t->moved_ns) / NS_PER_S, t->doing, what.s ? what.s : "?",
-		 s->ending ? " (a second signal ends the agent at once)" : "");
+		 s->ending_ns ? " (the agent ends without it, 2 s after the signal)" : "");
 	strbuf__free(&what);
 }
 
 static void look_at(struct standstill *s, const struct stander *t, struct said *said)
 {
 	uint64_t now = now_ns();
-	uint64_t patience = s->ending && t->patience_ns > END_NS ? END_NS : t->patience_ns;
+	uint64_t patience = s->ending_ns && t->patience_ns > END_NS ? END_NS : t->patience_ns;
 
 	if (said->moved_ns && said->moved_ns != t->moved_ns) {
 		log_info("%s continues after %.0f s", t->name,
@@ -84,9 +86,8 @@ static bool look_at_all(struct standstill *s)
 /* ---- signals --------------------------------------------------------------------------------- */
 
 /*
- * As if it had never been held back: the kernel ends the process, with the status that says so.
- * From the first on, so that the second one ends it even when this thread should wait for
- * something.
+ * As if it had never been held back: the kernel ends the process, with the status that says so,
+ * even when this thread should wait for something.
  */
 static void let_the_next_one_end_it(void)
 {
@@ -109,10 +110,23 @@ static void take_signals(struct standstill *s)
 			log_debug("signal %u: nobody takes it", number);
 		if (number != SIGTERM && number != SIGINT)
 			continue;
-		memset(s->said, 0, sizeof(s->said)); /* what stands still is said anew */
-		s->ending = true;
-		let_the_next_one_end_it();
+		memset(s->said, 0, sizeof(s->said)); /* report anew what stands still */
+		s->ending_ns = s->ending_ns ? s->ending_ns : now_ns();
+		ending__begin();
 	}
+}
+
+/* As the second signal does. */
+static void end_process(void)
+{
+	log_err("the agent ends without its last windows, because nothing moved for 2 s");
+	signal(SIGTERM, SIG_DFL);
+	raise(SIGTERM); /* not blocked here, by now */
+}
+
+static int patience_ms(const struct standstill *s, bool soon)
+{
+	return s->ending_ns ? ENDING_TICK_MS : soon ? LOOK_SOON_MS : LOOK_MS;
 }
 
 static void *run(void *arg)
@@ -120,13 +134,19 @@ static void *run(void *arg)
 	struct standstill *s = arg;
 	struct pollfd fds[] = { { .fd = s->signal_fd, .events = POLLIN },
 				{ .fd = s->stop_fd, .events = POLLIN } };
-	bool soon = false;
+	bool soon = false, next_ends = false;
 
 	while (!fds[1].revents) {
-		poll(fds, 2, soon ? LOOK_SOON_MS : LOOK_MS);
+		poll(fds, 2, patience_ms(s, soon));
 		if (fds[0].revents)
 			take_signals(s);
-		soon = look_at_all(s) || s->ending;
+		if (!next_ends && s->ending_ns && now_ns() > s->ending_ns + ONE_NS) {
+			let_the_next_one_end_it();
+			next_ends = true;
+		}
+		soon = look_at_all(s);
+		if (s->ending_ns && ending__stands_still())
+			end_process();
 	}
 	return NULL;
 }

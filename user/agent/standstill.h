@@ -5,10 +5,10 @@
  * A thread beside those that work, which waits for nothing but time and signals:
  *
  *	- it says when one of them stands still, where and what it waits for (waits.h), and when it
- *	goes on;
- *	- it takes the signals and hands their numbers on; a second SIGTERM or SIGINT ends the
- *	process at once, whatever
- *	  the others wait for.
+ *	  goes on;
+ *	- it takes the signals and hands their numbers on;
+ *	- after SIGTERM or SIGINT it ends the process when nothing goes on for 2 s (ending.h), and
+ *	  at a second one at once, whatever the others wait for.
  *
  *	s = standstill__start(signal_fd, look, ctx);
  *	n = read(standstill__fd(s), signals, sizeof(signals));
@@ -27,7 +27,7 @@ struct stander {
 	const char *doing; /* a literal: "reading the configuration" */
 	pid_t tid;
 	uint64_t moved_ns;    /* when it was last seen to go on; 0: it has nothing to do */
-	uint64_t patience_ns; /* so long is no standstill */
+	uint64_t patience_ns; /* a shorter time is no standstill */
 };
 
 struct standstill;
@@ -39,7 +39,7 @@ struct standstill;
  */
 struct standstill *standstill__start(int signal_fd, void (*look)(void *ctx, struct stander *out),
 				     void *ctx);
-/* To be read: a byte for each signal, its number. Does not block. */
+/* Read it: a byte for each signal, its number. Does not block. */
 int standstill__fd(const struct standstill *s);
 void standstill__stop(struct standstill *s);
 

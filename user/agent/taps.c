@@ -22,7 +22,7 @@ enum tap_state {
 struct tap {
 	enum tap_state state;
 	unsigned seconds;
-	bool left; /* who asked does not want it any more: the main thread ends it */
+	bool left; /* the asker has left: the main thread ends it */
 	uint64_t end_ns;
 	struct clocks begin;
 	struct period *period;
@@ -88,7 +88,7 @@ static bool has_left(int fd)
 	return fd >= 0 && poll(&p, 1, 0) > 0;
 }
 
-/* With the lock. If that fails: it looks once a second anyhow. */
+/* With the lock. If it fails: the main thread looks once a second anyway. */
 static void wake_main(struct taps *t)
 {
 	const uint64_t one = 1;
@@ -107,7 +107,7 @@ static void wait_a_second(struct taps *t)
 	pthread_cond_timedwait(&t->changed, &t->lock, &ts);
 }
 
-/* With the lock. -ETIMEDOUT: the main thread does not answer; -ECANCELED: who asked is gone. */
+/* With the lock. -ETIMEDOUT: the main thread does not answer; -ECANCELED: the asker is gone. */
 static int wait_for(struct taps *t, struct tap *tap, int client_fd)
 {
 	uint64_t patience = now_ns() + TAPS_PATIENCE_S * NS_PER_S;
@@ -157,7 +157,7 @@ int taps__profile(struct taps *t, unsigned seconds, int client_fd, FILE *f)
 
 /* ---- the main thread ------------------------------------------------------------------------- */
 
-/* With the lock; of one that runs. */
+/* With the lock; for a running tap. */
 static uint64_t end_of(const struct tap *tap)
 {
 	return tap->left ? 0 : tap->end_ns;
@@ -235,7 +235,7 @@ static void finish(struct taps *t, struct tap *tap, const struct clocks *now, in
 	pthread_mutex_unlock(&t->lock);
 }
 
-/* Ends what is due at `due_ns`. */
+/* Ends the taps that are due at `due_ns`. */
 static void end_due(struct taps *t, const struct clocks *now, uint64_t due_ns,
 		    uint32_t frequency_hz, uint32_t cpus, int (*name)(void *ctx, struct profile *p),
 		    void *ctx)

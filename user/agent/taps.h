@@ -2,8 +2,8 @@
 #ifndef PYPERF_AGENT_TAPS_H
 #define PYPERF_AGENT_TAPS_H
 /*
- * Profiles of the next seconds for whoever asks, by a tap on what is drained anyway: no second
- * sampler, and windows do not notice.
+ * Profiles of the next seconds on demand, by a tap on what is drained anyway: no second sampler,
+ * and no effect on windows.
  *
  *	any thread				the main thread
  *	taps__profile(t, 30, fd, f)		taps__due(t, now)	then it drains at once
@@ -11,7 +11,7 @@
  *	   ...					taps__turn(t, now)	begins and ends them
  *	   writes
  *
- * All samples of one weigh the same: when the frequency changes, those that run end early, and say
+ * All samples of a tap weigh the same: when the frequency changes, running taps end early, and say
  * how long they are.
  */
 #include <stdbool.h>
@@ -26,9 +26,9 @@
 
 struct taps;
 
-/* wake_fd (an eventfd; borrowed) is written to when one is asked for. NULL: out of memory. */
+/* wake_fd (an eventfd; borrowed) is written to for each request. NULL: out of memory. */
 struct taps *taps__new(int wake_fd);
-/* Nobody is in taps__profile() any more. */
+/* Only when nobody is in taps__profile() any more. */
 void taps__free(struct taps *t);
 
 /* See agent__profile(). */
@@ -37,24 +37,24 @@ int taps__profile(struct taps *t, unsigned seconds, int client_fd, FILE *f);
 /* For the main thread. Times are those of now_ns(). */
 /* The time of the next end, UINT64_MAX: none. */
 uint64_t taps__wake_ns(struct taps *t);
-/* One is to begin or to end. */
+/* Is a tap to begin or to end? */
 bool taps__due(struct taps *t, uint64_t now);
-/* When the oldest that runs began, UINT64_MAX: none does. */
+/* When the oldest running tap began; UINT64_MAX: none runs. */
 uint64_t taps__oldest_ns(struct taps *t);
-/* One that finds no memory ends at its time, with an error. */
+/* A tap without memory ends at its time, with an error. */
 void taps__add(struct taps *t, const struct profile *drained, const struct period_limits *limits);
 /*
- * Directly after a drain: begins those that wait for it, and ends those that are due; `name` makes
- * the names.
+ * Directly after a drain: begins the waiting taps, and ends those that are due; `name` makes the
+ * names.
  */
 void taps__turn(struct taps *t, const struct clocks *now, uint32_t frequency_hz, uint32_t cpus,
 		int (*name)(void *ctx, struct profile *p), void *ctx);
-/* The same, for all that run: the frequency is about to change. */
+/* The same for all running taps: the frequency is about to change. */
 void taps__cut(struct taps *t, const struct clocks *now, uint32_t frequency_hz, uint32_t cpus,
 	       int (*name)(void *ctx, struct profile *p), void *ctx);
 /*
- * All end now, with what they have, and no other one begins until taps__resume(). Returns when
- * nobody waits any more.
+ * Ends all taps now, with what they have; none begins until taps__resume(). Returns when nobody
+ * waits any more.
  */
 void taps__end(struct taps *t, const struct clocks *now, uint32_t frequency_hz, uint32_t cpus,
 	       int (*name)(void *ctx, struct profile *p), void *ctx);

@@ -14,7 +14,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 
-/* Letters, digits and a few others; the rest is _. */
+/* Letters, digits and a few others; _ for the rest. */
 static void file_name(const struct window *w, char *out, size_t size)
 {
 	const char *service = window__label(w, "service_name");
@@ -54,7 +54,7 @@ static FILE *create(const char *path)
 	return f;
 }
 
-/* Whole or not at all: written beside it and renamed. `labels`: instead of the profile. */
+/* Writes all or nothing: beside the file, then renames it. `labels`: these, not the profile. */
 static int write_file(const char *directory, const struct window *w, bool labels)
 {
 	char name[128], path[PATH_MAX], temporary[PATH_MAX];
@@ -82,7 +82,8 @@ static int write_file(const char *directory, const struct window *w, bool labels
 
 int windowdir__put(void *directory, const struct window *w)
 {
-	int err = write_file(directory, w, true); /* first: who sees a profile finds its labels */
+	/* first, so that a profile always has its labels */
+	int err = write_file(directory, w, true);
 
 	return err ? err : write_file(directory, w, false);
 }

@@ -3,8 +3,8 @@
 #define PYPERF_AGENT_WINDOWDIR_H
 /*
  * A sink: windows as files of a directory, SERVICE-START-ID.pb.gz, and next to each its labels, one
- * NAME=VALUE a line, in .labels. For looking at what the agent makes; nothing is ever removed. The
- * files are for their owner only (0600).
+ * NAME=VALUE a line, in .labels. For inspection of what the agent makes; it never removes
+ * files. Only their owner may read them (0600).
  */
 #include "store/window.h"
 

@@ -2,18 +2,19 @@
 #ifndef PYPERF_ARRIVALS_H
 #define PYPERF_ARRIVALS_H
 /*
- * Numbers for what is kept on disk in the order in which it came, and dropped when it is old. A
- * number is the time of arrival, in milliseconds, by a clock that runs while its owner does and
- * that nobody can set; or one more than the last number, if several come in one millisecond. The
- * last number that is on disk is all that has to be known to go on.
+ * Numbers the records that an owner keeps on disk in order of arrival and drops when they are old.
+ * A number is the time of arrival in milliseconds, by a clock that runs only while the owner runs
+ * and that nobody can set. If several records arrive in one millisecond, each gets the number after
+ * the last one. The highest number on disk is all that the owner has to know to go on.
  *
- * Invariant: whatever the wall clock says or said, order is the order of arrival, and nothing
- * counts as older than the time for which it was kept (but for a millisecond for each that came in
- * the same one). It may count as younger: while no owner runs, no time goes by.
+ * Invariant: whatever the wall clock says, the order of the numbers is the order of arrival. No
+ * record counts as older than the time for which it was kept, except for one millisecond per record
+ * that arrived in the same one. A record may count as younger, because the clock stands still while
+ * no owner runs.
  *
  *	arrivals__begin(&a, highest number on disk);
  *	number = arrivals__next(&a);
- *	... drop what is below arrivals__since(&a, max_age_ms) ...
+ *	... drop the records below arrivals__since(&a, max_age_ms) ...
  */
 #include <stdint.h>
 
@@ -60,7 +61,7 @@ static inline uint64_t arrivals__age_ms(const struct arrivals *a, uint64_t numbe
 	return now > number ? now - number : 0;
 }
 
-/* Numbers below it are older than that. */
+/* The lowest number of a record that is not older than `age_ms`. */
 static inline uint64_t arrivals__since(const struct arrivals *a, uint64_t age_ms)
 {
 	uint64_t now = arrivals__now(a);

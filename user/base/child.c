@@ -12,6 +12,10 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/ending.h"
+
+#define KILL_MS 500
+#define LOOK_MS 50
 
 static void default_signals(void)
 {
@@ -56,6 +60,14 @@ int child__wait(pid_t pid, bool kill_it)
 
 	if (kill_it)
 		kill(pid, SIGKILL);
+	/* A child that waits for a server of FUSE may not end. Nobody waits for it. */
+	for (int i = 0; kill_it && i < KILL_MS; i++) {
+		if (waitpid(pid, &status, WNOHANG))
+			return status;
+		poll(NULL, 0, 1);
+	}
+	if (kill_it)
+		return SIGKILL;
 	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
 		;
 	return status;
@@ -66,8 +78,8 @@ int child__poll(int fd, uint64_t until_ms)
 	struct pollfd p = { .fd = fd, .events = POLLIN };
 	uint64_t now;
 
-	while ((now = now_ms()) < until_ms)
-		if (poll(&p, 1, (int)(until_ms - now)) > 0)
+	while (!ending__late() && (now = now_ms()) < until_ms)
+		if (poll(&p, 1, until_ms - now < LOOK_MS ? (int)(until_ms - now) : LOOK_MS) > 0)
 			return 0;
 	return -ETIMEDOUT;
 }

@@ -2,8 +2,8 @@
 #ifndef PYPERF_CHILD_H
 #define PYPERF_CHILD_H
 /*
- * A process of our own for work that must not be trusted to end, or to end well: it is given a
- * time, and what it writes is all that it can do to us.
+ * Runs untrusted work in a child process. The parent limits its time, and the child can affect the
+ * parent only by what it writes to one descriptor.
  *
  *	pid = child__fork(file, pipe[1]);
  *	if (!pid) {
@@ -19,15 +19,17 @@
 #define CHILD_OUT 4
 
 /*
- * fork(). In the child `in` (-1: none) and `out` have these numbers, and all other descriptors but
- * the first three are closed; signals do what they do by default; it ends with its parent. It may
- * call anything: the C library makes its own locks good. -errno: there is none.
+ * fork(). In the child, `in` (-1: none) and `out` have the numbers above; all other descriptors but
+ * the first three are closed, signals have their default action, and the child ends with its
+ * parent. The child may call any function: the C library repairs its own locks after fork().
+ * Returns the pid, 0 in the child, or -errno.
  */
 pid_t child__fork(int in, int out);
-/* Ends it first, if `kill_it`. Its wait status. */
+/* Returns the wait status of the child. `kill_it`: kills it first, and waits only briefly. */
 int child__wait(pid_t pid, bool kill_it);
 /*
- * Waits until there is something to read from `fd`: 0, or -ETIMEDOUT when now_ms() is `until_ms`.
+ * Waits until `fd` is readable. 0, or -ETIMEDOUT when now_ms() reaches `until_ms` or when this
+ * process has to end (ending.h).
  */
 int child__poll(int fd, uint64_t until_ms);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 #ifndef PYPERF_CLOCK_H
 #define PYPERF_CLOCK_H
-/* The time since some start, never back: the clock of bpf_ktime_get_ns(). */
+/* Monotonic time, as bpf_ktime_get_ns() counts it, in ns or ms. */
 #include <stdint.h>
 #include <time.h>
 

@@ -32,21 +32,23 @@
 #define XFS_MAGIC      0x58465342
 #define ZFS_MAGIC      0x2fc12fc1
 
-/*
- * Their regular files are data, and an unprivileged user cannot be the one who answers a read. All
- * others are not opened: the files of the kernel's own file systems may do something when they are
- * read, or never end, and what a file system does that is not known here is not known.
- */
-static bool holds_data(uint32_t type)
+static bool is_among(uint32_t type, const uint32_t *types, size_t cnt)
+{
+	for (size_t i = 0; i < cnt; i++)
+		if (types[i] == type)
+			return true;
+	return false;
+}
+
+/* A disk or memory of this machine answers a read, and nothing else. */
+static bool is_local(uint32_t type)
 {
 	static const uint32_t types[] = {
-		/* local */
 		EXT4_SUPER_MAGIC,
 		XFS_MAGIC,
 		BTRFS_SUPER_MAGIC,
 		TMPFS_MAGIC,
 		RAMFS_MAGIC,
-		OVERLAYFS_SUPER_MAGIC,
 		SQUASHFS_MAGIC,
 		EROFS_SUPER_MAGIC_V1,
 		F2FS_SUPER_MAGIC,
@@ -65,8 +67,23 @@ static bool holds_data(uint32_t type)
 		EXFAT_SUPER_MAGIC,
 		NTFS3_MAGIC,
 		HFSPLUS_MAGIC,
-		ECRYPTFS_SUPER_MAGIC,
 		HUGETLBFS_MAGIC,
+	};
+
+	return is_among(type, types, sizeof(types) / sizeof(types[0]));
+}
+
+/*
+ * Regular files of these file systems are data, and an unprivileged user cannot delay a read of
+ * them. (An overlay may lie over anything: a read of it may have to wait.) Files of other file
+ * systems are not opened: those of the kernel may do something when they are read, or never end,
+ * and an unknown file system may do anything.
+ */
+static bool holds_data(uint32_t type)
+{
+	static const uint32_t types[] = {
+		OVERLAYFS_SUPER_MAGIC,
+		ECRYPTFS_SUPER_MAGIC,
 		AUFS_MAGIC,
 		/* of a server that an administrator has mounted */
 		NFS_SUPER_MAGIC,
@@ -86,13 +103,13 @@ static bool holds_data(uint32_t type)
 		VMHGFS_MAGIC,
 	};
 
-	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++)
-		if (types[i] == type)
-			return true;
-	return false;
+	return is_local(type) || is_among(type, types, sizeof(types) / sizeof(types[0]));
 }
 
-/* "... 0:52 / /mnt rw - fuse.mergerfs name rw,user_id=0,..." of one device: who answers for it? */
+/*
+ * Parses the line "... 0:52 / /mnt rw - fuse.mergerfs name rw,user_id=0,..." of a device: has root
+ * mounted it?
+ */
 static bool line_is_of_root(const char *line, unsigned int major, unsigned int minor)
 {
 	unsigned int at_major, at_minor;
@@ -124,12 +141,11 @@ static bool is_fuse_of_root(dev_t dev)
 	return found;
 }
 
-int foreign__stat(int path_fd, struct stat *st)
+int foreign__stat_at(int dir_fd, const char *path, struct stat *st)
 {
 	struct statx sx;
 
-	/* What is cached: the server of a FUSE is not asked. */
-	if (statx(path_fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_BASIC_STATS, &sx))
+	if (statx(dir_fd, path, AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_BASIC_STATS, &sx))
 		return -errno;
 	*st = (struct stat){ .st_dev = makedev(sx.stx_dev_major, sx.stx_dev_minor),
 			     .st_ino = sx.stx_ino,
@@ -143,6 +159,11 @@ int foreign__stat(int path_fd, struct stat *st)
 			     .st_mtim = { sx.stx_mtime.tv_sec, sx.stx_mtime.tv_nsec },
 			     .st_ctim = { sx.stx_ctime.tv_sec, sx.stx_ctime.tv_nsec } };
 	return 0;
+}
+
+int foreign__stat(int fd, struct stat *st)
+{
+	return foreign__stat_at(fd, "", st);
 }
 
 static int reopen(int path_fd, bool mapped)
@@ -174,6 +195,13 @@ int foreign__reopen(int path_fd)
 int foreign__reopen_mapped(int path_fd)
 {
 	return reopen(path_fd, true);
+}
+
+bool foreign__may_wait(int fd)
+{
+	struct statfs fs;
+
+	return fstatfs(fd, &fs) || !is_local((uint32_t)fs.f_type);
 }
 
 int foreign__open(const char *path)
@@ -210,6 +238,11 @@ static int find_in_root(int proc_fd, const char *path, uint64_t flags)
 int foreign__find(int proc_fd, const char *path)
 {
 	return find_in_root(proc_fd, path, O_NOFOLLOW);
+}
+
+int foreign__find_followed(int proc_fd, const char *path)
+{
+	return find_in_root(proc_fd, path, 0);
 }
 
 int foreign__find_plain(int proc_fd, const char *dir, const char *name)

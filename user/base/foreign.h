@@ -6,30 +6,37 @@
  *
  * To open a file is an action: a device may start a watchdog, a FIFO waits for its writer, a file
  * of procfs may take from a queue (/proc/kmsg), and a lease holds open() up for 45 seconds
- * (fs.lease-break-time). So a file is found as an O_PATH descriptor first, which opens nothing, and
- * is opened for reading only if it is a regular file of a file system that is known to hold data.
- * Such an open never waits for a lease; it fails with -EAGAIN, and the kernel breaks the lease
- * meanwhile, so a later try succeeds. A file of FUSE is read only if it is mapped and root has
- * mounted the file system: its server, which may be a process under observation, decides how long a
- * read takes.
+ * (fs.lease-break-time). So these functions first get an O_PATH descriptor, which opens nothing.
+ * They open the file for reading only if it is a regular file of a file system that is known to
+ * hold data. Such an open never waits for a lease: it fails with -EAGAIN, and the kernel breaks the
+ * lease meanwhile, so a later try succeeds. A file of FUSE is read only if a process maps it and
+ * root has mounted the file system, because its server, which may be a process under observation,
+ * decides how long a read takes.
  *
- * The callers own the descriptors that these functions return. All are close-on-exec.
+ * Every call may wait, because a directory on the way to a file may be of FUSE: see opener.h. The
+ * caller owns the returned descriptors; all are close-on-exec.
  */
 
+#include <stdbool.h>
 #include <sys/stat.h>
 
-/* fstat() by what is cached: the server of a FUSE is not asked. 0 or negative errno. */
-int foreign__stat(int path_fd, struct stat *st);
+/* fstat() from cached attributes: does not ask the server of a FUSE. 0 or negative errno. */
+int foreign__stat(int fd, struct stat *st);
+/* The same for the target of a link of /proc/PID: "exe", "root". */
+int foreign__stat_at(int proc_fd, const char *link, struct stat *st);
+
+/* A read may have to wait for something other than this machine's disks and memory. */
+bool foreign__may_wait(int fd);
 
 /*
- * The regular file of an O_PATH descriptor, open for reading. -ENOTSUP: it is another kind of file,
- * or of FUSE, a file system of the kernel's (proc, sysfs, cgroup, debugfs ...) or an unknown one;
- * -EAGAIN: there is a lease on it; else the errno of open().
+ * Opens the regular file behind an O_PATH descriptor for reading. -ENOTSUP: another kind of file,
+ * or one of FUSE, of a file system of the kernel (proc, sysfs, cgroup, debugfs ...) or of an
+ * unknown one; -EAGAIN: there is a lease on it; else the errno of open().
  */
 int foreign__reopen(int path_fd);
 
 /*
- * The same of a file that a process maps, which may be of a FUSE that root has mounted, or of
+ * The same for a file that a process maps. It may lie in a FUSE that root has mounted, or in
  * virtiofs.
  */
 int foreign__reopen_mapped(int path_fd);
@@ -43,10 +50,12 @@ int foreign__open(const char *path);
  * errno.
  */
 int foreign__find(int proc_fd, const char *path);
+/* The same. If the path ends in a link, follows it below that root. */
+int foreign__find_followed(int proc_fd, const char *path);
 
 /*
- * The same of the file `name` in the directory `dir` of that process, where neither the file may be
- * a link nor something else be mounted on it (-ELOOP, -EXDEV).
+ * The same for the file `name` in the directory `dir` of that process. Fails if the file is a link
+ * (-ELOOP) or a mount point (-EXDEV).
  */
 int foreign__find_plain(int proc_fd, const char *dir, const char *name);
 

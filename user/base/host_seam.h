@@ -2,9 +2,10 @@
 #ifndef PYPERF_HOST_SEAM_H
 #define PYPERF_HOST_SEAM_H
 /*
- * The seam of bpf/seam.bpf.h for one file alone, which includes this before the walkers and defines
- * what is only declared here. Static here first: the declarations there, which have no storage
- * class, mean the same (C11 6.2.2).
+ * Declares the seam of bpf/seam.bpf.h as static, for one file that compiles the walkers for itself:
+ * it includes this header before the walkers and defines the functions that are only declared here.
+ * The later declarations without a storage class then refer to the same static functions (C11
+ * 6.2.2).
  */
 #include <linux/types.h>
 #include <stddef.h>
@@ -35,7 +36,7 @@ static struct ev_blob *blob_scratch(void);
 static struct ev_code *code_scratch(void);
 static int blob_send(const void *data, __u32 size, int urgent);
 
-/* The same for all of them: the default depth, and nothing is kept for the next sample. */
+/* The same in all such files: the default depth, and no caches between walks. */
 
 static __u32 deep_parts(void)
 {
@@ -47,10 +48,12 @@ static __u32 max_frames(void)
 	return STACK_DEPTH_DEFAULT;
 }
 
+#ifndef HOST_NOTES_TSTATES
 static void note_tstate(const struct walk *w, __u64 tstate)
 {
 	(void)w, (void)tstate;
 }
+#endif
 
 static void note_seen(__u32 file)
 {

@@ -2,9 +2,10 @@
 #ifndef PYPERF_IDMAP_H
 #define PYPERF_IDMAP_H
 /*
- * 64-bit number -> pointer, with removal (struct hash_index of hash.h has none). For numbers that
- * the kernel hands out: address spaces, process ids, inodes. A key has one value; values that share
- * a key are chained by their owner. Valid when all zero.
+ * A map from 64-bit numbers to pointers, with removal (struct hash_index of hash.h has none). Its
+ * keys are numbers that the kernel hands out: address spaces, process ids, inodes. A key has one
+ * value; an owner chains the values that share a key. The map does not own its values. Valid when
+ * all zero.
  */
 #include <stddef.h>
 #include <stdint.h>

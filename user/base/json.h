@@ -2,17 +2,16 @@
 #ifndef PYPERF_JSON_H
 #define PYPERF_JSON_H
 /*
- * Writes JSON (RFC 8259) to a stream, value by value; commas and escapes are its business.
+ * Writes JSON (RFC 8259) to a stream, value by value, and sets the commas and escapes.
  *
- * Any bytes may be a string: what is no UTF-8 becomes U+FFFD, control characters (C0, DEL) are
+ * A string may hold any bytes. Invalid UTF-8 becomes U+FFFD. Control characters (C0, DEL) are
  * escaped, and so are '<', '>', '&', U+2028 and U+2029, so that the text can stand inside a
- * <script> element. NaN and infinities do not exist in JSON and become null.
+ * <script> element. NaN and infinities, which JSON does not have, become null.
  *
- * Values inside an object have a key, which is a literal of ours; in an array and at the top it is
- * NULL.
+ * A value inside an object has a key, which must be a literal that needs no escape; in an array and
+ * at the top the key is NULL.
  *
  *	struct json j = { .f = f };
- *
  *	json__object(&j, NULL);
  *	json__string(&j, "name", name, len);
  *	json__array(&j, "lines");
@@ -29,7 +28,7 @@
 
 struct json {
 	FILE *f;
-	bool comma; /* a value stands before the next one, in the same object or array */
+	bool comma; /* the next value needs a comma before it */
 };
 
 void json__object(struct json *j, const char *key);
@@ -42,7 +41,7 @@ void json__int(struct json *j, const char *key, int64_t n);
 void json__double(struct json *j, const char *key, double d);
 void json__bool(struct json *j, const char *key, bool b);
 void json__null(struct json *j, const char *key);
-/* For files that people look at: the next value begins on a line of its own. */
+/* Begins the next value on a new line, for files that people read. */
 void json__newline(struct json *j);
 
 #endif /* PYPERF_JSON_H */

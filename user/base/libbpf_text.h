@@ -1,16 +1,24 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 #ifndef PYPERF_LIBBPF_TEXT_H
 #define PYPERF_LIBBPF_TEXT_H
-/* What libbpf says, as messages of ours. */
+/* Prints messages of libbpf in the form of ours (log.h). */
 #include <stdarg.h>
 
 #include <bpf/libbpf.h>
 
 /*
- * For libbpf_set_print(). What libbpf calls a warning we explain ourselves, so its text is only for
- * -vv. The kernel's log of a program that it refuses is one message of up to megabytes, and says
- * why at its end.
+ * For libbpf_set_print(). We explain ourselves what libbpf calls a warning, so its text is shown
+ * with -vv only. The kernel's log about a program that it refuses is one message of up to megabytes
+ * and gives the reason at its end.
  */
 int libbpf_text(enum libbpf_print_level level, const char *fmt, va_list args);
+
+#define LOAD_NEEDS_KERNEL "kernel 5.15 or later is needed; "
+
+/*
+ * Logs why programs could not be loaded. `of`: which programs (" of probes"), or "". `needs`: the
+ * meaning of any failure but missing rights, or "".
+ */
+void libbpf_load_failed(int err, const char *of, const char *needs);
 
 #endif /* PYPERF_LIBBPF_TEXT_H */

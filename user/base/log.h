@@ -2,9 +2,9 @@
 #ifndef PYPERF_LOG_H
 #define PYPERF_LOG_H
 /*
- * Messages for people, on stderr, one line each: "pyperf-bpf: object: reason (remedy)". errno is
- * preserved. Foreign text is made safe for a terminal. The level and the writer are the only state;
- * any thread may write.
+ * Prints messages for people on stderr, one line each: "pyperf-bpf: object: reason (remedy)".
+ * Preserves errno and makes foreign text safe for a terminal. The level and the writer are the only
+ * state. Any thread may print.
  */
 enum log_level {
 	LOG_LEVEL_ERR = 0,
@@ -18,9 +18,9 @@ enum log_level log_get_level(void);
 void log_msg(enum log_level level, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /*
- * Has messages of the level go to `fn` instead, without the prefix; `fmt` tells one kind of message
- * from another and lives for ever, `text` may hold anything and several lines. NULL: stderr again.
- * Before there are threads.
+ * Passes messages to `fn`, without the prefix; NULL: to stderr again. `fmt` identifies the kind of
+ * message and is valid for ever; `text` may hold any bytes and several lines. Call before there are
+ * threads.
  */
 void log_set_writer(void (*fn)(enum log_level level, const char *fmt, const char *text));
 

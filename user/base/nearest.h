@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 #ifndef PYPERF_NEAREST_H
 #define PYPERF_NEAREST_H
-/* The name that was probably meant by a word with a slip in it. */
+/* Finds the name that a misspelt word probably meant. */
 #include <stddef.h>
 
 /*
- * The index of the nearest of `cnt` names, more than half of whose letters are right, or of one
- * that begins with the word; `cnt`: none is near.
+ * Returns the index of the nearest of `cnt` names: one that shares more than half of its letters
+ * with the word, or that begins with it. `cnt`: no name is near.
  */
 size_t nearest_name(const char *word, const char *const *names, size_t cnt);
 

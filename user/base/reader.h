@@ -2,45 +2,138 @@
 #ifndef PYPERF_READER_H
 #define PYPERF_READER_H
 /*
- * A process of ours that reads the memory of others.
+ * Two helper processes that touch files and memory of other owners, so that no other part of the
+ * program has to wait for them.
  *
- * A page of a process may lie in a file of FUSE whose server never answers. Who reads it waits
- * where no signal ends the wait. So another process reads: it is forked from this one, keeps no
- * right but to read memory (CAP_SYS_PTRACE), and may make no other system calls than that takes.
- * When it hangs it is given up, another one is started, and after a few such the user's processes
- * are not read any more.
+ * A page of a process may lie in a file of FUSE whose server never answers, and so may a directory
+ * on the way to a file. A reader of it waits, and no signal ends the wait. So the helpers do the
+ * reading:
  *
- *	reader__call(tgid, walk_it, &question, sizeof(question), &answer, sizeof(answer));
+ *	memory	reads the memory of processes; keeps no right but that (CAP_SYS_PTRACE)
+ *	files	finds and opens files, and reads those that may not answer
  *
- * One question at a time, from any thread; each takes some 20 us. Without a reader (fork() fails)
- * this process reads.
+ * Both are forked from this process, see the rest of its memory as it was then, and may make only
+ * the system calls that they need: no socket, no fork, no writing. A helper that hangs is given up
+ * and replaced. After a few such, the processes of that user are not looked at any more.
+ *
+ *	rs = readers__new();
+ *	reader__call(rs, tgid, walk_it, &question, sizeof(question), &answer, sizeof(answer));
+ *	readers__free(rs);
+ *
+ * Each helper answers one question at a time, from any thread, in some 20 us. Without a helper
+ * (fork() fails, or `rs` is NULL) this process reads.
  */
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#define READER_MESSAGE_MAX (64U << 10) /* of a question, and of an answer */
+#include "base/str.h"
+
+#define READER_MESSAGE_MAX (64U << 10) /* size of a question about memory, and of its answer */
+#define READER_ANSWER_MAX  (72U << 20) /* about files: the text of /proc/PID/maps may be long */
+#define READER_FDS_MAX	   32
+
+struct readers;
+
+struct readers *readers__new(void); /* NULL: no memory */
+/*
+ * Starts both helpers, so that the first question does not wait. The less memory is in use, the
+ * cheaper is the fork.
+ */
+void readers__start(struct readers *rs);
+/* Gives the helpers the urgency of the thread that asks (sample/urgent.h), or takes it back. */
+void readers__hurry(struct readers *rs, bool urgent);
+/* Sets the nice value of both helpers, see setpriority(2). 0 or negative errno. */
+int readers__renice(struct readers *rs, int nice);
+/* Ends both helpers; does not wait for one that hangs. */
+void readers__free(struct readers *rs);
+
+/* ---- memory --------------------------------------------------------------------------------- */
 
 /*
- * What the reader does: a function of ours. It allocates, computes and reads memory by
- * read_process(); it opens nothing. The result of the call, 0 or more, or negative errno.
+ * The function that the helper for memory runs. It allocates, computes and reads memory with
+ * read_process(); it opens nothing. Returns the result of the call, 0 or more, or negative errno.
  */
 typedef int (*reader_fn)(const void *question, void *answer);
 
 /*
- * Asks the reader about a process. What fn() returned; of the answer, which is as little to be
- * believed as the process itself, all `answer_size` bytes are set if that is not negative.
- * -ETIMEDOUT: it hangs, and so did others of the process's user before if that comes at once.
+ * Runs `fn` in the helper for memory, about a process. Returns what fn() returned. If that is not
+ * negative, all `answer_size` bytes are set; the answer is as untrusted as the process itself.
+ * -ETIMEDOUT: the helper hangs, or, if the call returns at once, others of the same user hung
+ * before.
  */
-int reader__call(uint32_t tgid, reader_fn fn, const void *question, size_t size, void *answer,
-		 size_t answer_size);
+int reader__call(struct readers *rs, uint32_t tgid, reader_fn fn, const void *question, size_t size,
+		 void *answer, size_t answer_size);
 
-/* Memory of a process, as read_process() has it; -ETIMEDOUT, too. */
-int reader__read(uint32_t tgid, void *dst, size_t size, uint64_t src);
+/* Reads memory of a process as read_process() does; -ETIMEDOUT, too. */
+int reader__read(struct readers *rs, uint32_t tgid, void *dst, size_t size, uint64_t src);
+
+/* ---- files ---------------------------------------------------------------------------------- */
+
+/* A job, as the helper sees it. */
+struct reader_job {
+	const void *question;
+	uint8_t *answer;	 /* READER_ANSWER_MAX bytes */
+	int in;			 /* descriptor of the call, or -1; the caller closes it */
+	int out[READER_FDS_MAX]; /* descriptors for the caller, which closes them */
+	size_t out_cnt;
+};
 
 /*
- * Starts it, so that the first question does not wait. A copy is the cheaper the less memory is in
- * use.
+ * Returns the size of the answer in bytes, or negative errno: then no descriptors are handed over.
  */
-void reader__start(void);
+typedef int (*reader_job_fn)(struct reader_job *job);
+
+/* Whom to blame if a read hangs: the user of a process, or a result of reader__tenant(). */
+struct reader_whose {
+	uint32_t tgid; /* 0: see `tenant` */
+	uint64_t tenant;
+};
+
+struct reader_call {
+	struct reader_whose whose;
+	reader_job_fn fn;
+	const void *question;
+	size_t size;
+	int in; /* -1: none */
+	/* The answer is appended to `text`, or written to `answer`. */
+	struct strbuf *text;
+	void *answer;
+	size_t answer_size;
+	/* Descriptors, close-on-exec, which the caller owns. NULL: none are expected. */
+	int *out; /* READER_FDS_MAX of them */
+	size_t *out_cnt;
+};
+
+/* The size of the answer, or negative errno as reader__call(). */
+int reader__files(struct readers *rs, const struct reader_call *call);
+/* False: reader__files() runs in this process. */
+bool reader__has_opener(struct readers *rs);
+
+/*
+ * Identifies the owner of a process: a user of a container or of this machine, by the number of its
+ * mount namespace. Of this machine's root, each process is an owner of its own.
+ */
+uint64_t reader__tenant(uint32_t tgid);
+/* The same of a process that has ended: any user's but this machine's root is one owner. */
+uint64_t reader__tenant_of_user(uint32_t uid);
+
+/* A tenant that has let helpers hang so often that nothing of it is read for a while. */
+struct reader_refused {
+	uint32_t uid, tgid;    /* user and process, if known, of the last hang */
+	uint64_t namespace_id; /* its mount namespace; 0: a single process of this machine's root */
+	const char *why;       /* "its memory does not answer when it is read" */
+};
+
+#define READER_REFUSED_MAX 16
+
+/*
+ * Returns how many refused tenants there are and fills in at most READER_REFUSED_MAX. Without
+ * `refused`, includes tenants that have let a helper hang but are still read. `rs` may be NULL.
+ */
+size_t readers__hung(struct readers *rs, bool refused,
+		     struct reader_refused out[READER_REFUSED_MAX]);
+/* Appends "user 65534 (mount namespace 4026532201): process 17: its memory ...". */
+void reader_refused__print(const struct reader_refused *r, struct strbuf *out);
 
 #endif /* PYPERF_READER_H */

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 #ifndef PYPERF_READMEM_H
 #define PYPERF_READMEM_H
-/* The memory of another process, which runs on meanwhile. */
+/* Reads the memory of another process, which runs on meanwhile. */
 #include <errno.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/uio.h>
 
 /*
- * All of it and 0, or negative errno: -EFAULT also when only a part is there, -ESRCH, -EPERM,
- * -ENOSYS.
+ * Reads all `size` bytes and returns 0, or negative errno: -EFAULT also when only a part is
+ * readable, -ESRCH, -EPERM, -ENOSYS.
  */
 static inline int read_process(uint32_t tgid, void *dst, size_t size, uint64_t src)
 {

@@ -14,7 +14,7 @@ const struct right rights__needed[] = {
 	{ "CAP_PERFMON", CAP_PERFMON, CAP_SYS_ADMIN, true,
 	  "programs may not read memory, nor be run by a clock" },
 	{ "CAP_SYS_PTRACE", CAP_SYS_PTRACE, CAP_SYS_PTRACE, false,
-	  "processes of other users cannot be looked into" },
+	  "processes of other users cannot be read" },
 	{ "CAP_DAC_READ_SEARCH", CAP_DAC_READ_SEARCH, CAP_DAC_OVERRIDE, false,
 	  "an interpreter in a file that this user may not read is not recognised" },
 	{ "CAP_SYSLOG", CAP_SYSLOG, CAP_SYSLOG, false,

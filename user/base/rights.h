@@ -2,15 +2,15 @@
 #ifndef PYPERF_RIGHTS_H
 #define PYPERF_RIGHTS_H
 /*
- * What this process may do, and what this kernel permits: asked, never tried. What a missing thing
- * costs, and how it is had, is written once, in the table below; record warns by it and check
- * prints it.
+ * The capabilities that this process has, and what this kernel permits. Asks the kernel and tries
+ * nothing out. The table below says once what fails without each capability and how to get it:
+ * record warns by it, and check prints it.
  */
 #include <stdbool.h>
 
 struct right {
 	const char *name;    /* "CAP_BPF" */
-	int cap, or_cap;     /* either of these numbers will do */
+	int cap, or_cap;     /* numbers; either of them will do */
 	bool essential;	     /* nothing works without it */
 	const char *without; /* what does not work then */
 };

@@ -2,8 +2,8 @@
 #ifndef PYPERF_SELDOM_H
 #define PYPERF_SELDOM_H
 /*
- * Lets something be said so many times in a span of time, and counts how often it was not. A span
- * begins with the first that is said. Valid when all zero.
+ * Limits how often a message is printed in a span of time, and counts how often it was held back. A
+ * span begins with its first message. Valid when all zero.
  *
  *	if (seldom(&s->said, SELDOM_MINUTE, &held))
  *		log_warn("%" PRIu64 " windows dropped", held + 1);
@@ -18,10 +18,12 @@
 struct seldom {
 	uint64_t since_ns; /* when the span began; 0: none has */
 	unsigned said;	   /* in it */
-	uint64_t held;	   /* not said, since the last that was */
+	uint64_t held;	   /* held back since the last message */
 };
 
-/* True: say it; *held: how many before it were not said. Times are those of now_ns(). */
+/*
+ * True: print the message; *held: how many were held back before it. Times are those of now_ns().
+ */
 static inline bool seldom_at(struct seldom *s, unsigned burst, uint64_t span_ns, uint64_t now,
 			     uint64_t *held)
 {
@@ -39,7 +41,7 @@ static inline bool seldom_at(struct seldom *s, unsigned burst, uint64_t span_ns,
 	return true;
 }
 
-/* Once in a span, now. */
+/* The same, once in a span, at the present time. */
 static inline bool seldom(struct seldom *s, uint64_t span_ns, uint64_t *held)
 {
 	return seldom_at(s, 1, span_ns, now_ns(), held);

@@ -2,27 +2,34 @@
 #include "base/signals.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/signalfd.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
-/* Global because a handler is given nothing. */
-static volatile sig_atomic_t abort_at = 1;
-static volatile sig_atomic_t let_pass; /* the last one that did not abort */
-static void (*clean_up)(void);
+#include "base/clock.h"
+#include "base/ending.h"
+#include "base/log.h"
+#include "base/thread.h"
+#include "base/waits.h"
 
-static void on_signal(int sig)
-{
-	if (sig != SIGQUIT && --abort_at > 0) {
-		let_pass = sig;
-		return;
-	}
-	if (clean_up)
-		clean_up();
-	_exit(128 + sig);
-}
+#define ONE_MS	    100 /* signals that are so near are one */
+#define CLEAN_UP_MS 200
+
+/* Global because signals are the process's. */
+static atomic_int to_hand_over;
+static int signal_fd, pipe_end;
+static void (*clean_up)(void);
+static atomic_int waits_for;
+static atomic_bool no_promise;
 
 static bool is_ignored(int sig)
 {
@@ -31,63 +38,178 @@ static bool is_ignored(int sig)
 	return !sigaction(sig, NULL, &old) && old.sa_handler == SIG_IGN;
 }
 
-/* Those that end a run. A held signal would be seen although it is ignored (signalfd(2)). */
-static void ending(sigset_t *set)
+/* ---- the thread ------------------------------------------------------------------------------ */
+
+/*
+ * Cleans up in a child, because the files may lie where nothing answers. Not by fork(), which waits
+ * for locks that a thread may hold for ever.
+ */
+static void clean_up_in_child(void)
+{
+	long pid = syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
+
+	if (!pid) {
+		clean_up();
+		_exit(0);
+	}
+	for (int i = 0; pid > 0 && i < CLEAN_UP_MS && !waitpid((pid_t)pid, NULL, WNOHANG); i++)
+		poll(NULL, 0, 1);
+}
+
+static _Noreturn void end(int sig)
+{
+	if (clean_up)
+		clean_up_in_child();
+	_exit(128 + sig);
+}
+
+/* Unless nobody reads that either. */
+static void say_what_it_waits_for(int sig)
+{
+	struct pollfd err = { .fd = STDERR_FILENO, .events = POLLOUT };
+	struct strbuf what = { 0 };
+	pid_t pid;
+
+	if (poll(&err, 1, 0) <= 0 || !(err.revents & POLLOUT))
+		return;
+	pid = atomic_load(&waits_for);
+	waits__describe(pid ? pid : getpid(), &what);
+	log_err("signal %d: ended without the rest of the results, because nothing "
+		"moved for 2 s: it waits for: %s",
+		sig, what.s ? what.s : "?");
+	strbuf__free(&what);
+}
+
+/*
+ * Is it the one before once more? The terminal's and a relay's (sudo, timeout) come together; a
+ * session that ends sends SIGHUP beside others. SIGTERM behind SIGINT is somebody's second word.
+ */
+static bool is_the_same(int sig, int told)
+{
+	return sig == told || sig == SIGHUP || told == SIGHUP;
+}
+
+/* Returns the last one that the others were told of, or `told`. */
+static int take(int told)
+{
+	static uint64_t last_ms;
+	struct signalfd_siginfo si;
+
+	while (read(signal_fd, &si, sizeof(si)) == sizeof(si)) {
+		int sig = (int)si.ssi_signo;
+
+		if (sig != SIGCHLD) {
+			if (told && is_the_same(sig, told) && now_ms() < last_ms + ONE_MS)
+				continue;
+			last_ms = now_ms();
+			if (atomic_fetch_sub(&to_hand_over, 1) <= 0)
+				end(sig);
+			told = sig;
+		}
+		if (sig == SIGTERM || sig == SIGHUP)
+			ending__begin();
+		/* Thousands that nobody has read: one more tells nothing new. */
+		if (write(pipe_end, &si, sizeof(si)) != sizeof(si))
+			continue;
+	}
+	return told;
+}
+
+static void *run(void *unused __attribute__((unused)))
+{
+	struct pollfd fd = { .fd = signal_fd, .events = POLLIN };
+	sigset_t quit;
+	int told = 0;
+
+	sigemptyset(&quit);
+	sigaddset(&quit, SIGQUIT);
+	pthread_sigmask(SIG_UNBLOCK, &quit, NULL);
+	for (;;) {
+		poll(&fd, 1, ending__begun() ? ENDING_TICK_MS : -1);
+		told = take(told);
+		if (ending__begun() && !atomic_load(&no_promise) && ending__stands_still()) {
+			say_what_it_waits_for(told);
+			end(told);
+		}
+	}
+}
+
+/* ---- for the others -------------------------------------------------------------------------- */
+
+static void on_quit(int sig)
+{
+	if (clean_up)
+		clean_up();
+	_exit(128 + sig);
+}
+
+static void take_quit(void)
+{
+	struct sigaction act = { .sa_handler = on_quit };
+	sigset_t quit;
+
+	sigfillset(&act.sa_mask);
+	sigaction(SIGQUIT, &act, NULL);
+	sigemptyset(&quit);
+	sigaddset(&quit, SIGQUIT);
+	sigprocmask(SIG_BLOCK, &quit, NULL);
+}
+
+static void held(sigset_t *set, bool children)
 {
 	sigemptyset(set);
 	sigaddset(set, SIGINT);
 	sigaddset(set, SIGTERM);
+	if (children)
+		sigaddset(set, SIGCHLD);
+	/* signalfd(2) would report a blocked signal even if it is ignored. */
 	if (!is_ignored(SIGHUP))
 		sigaddset(set, SIGHUP);
 }
 
-static void handle(const sigset_t *set)
+static int start(int ends[2])
 {
-	struct sigaction act = { .sa_handler = on_signal, .sa_flags = SA_RESTART };
+	pthread_t thread;
+	int err;
 
-	sigfillset(&act.sa_mask);
-	for (int sig = 1; sig < NSIG; sig++)
-		if (sigismember(set, sig) == 1)
-			sigaction(sig, &act, NULL);
-	sigaction(SIGQUIT, &act, NULL);
+	pipe_end = ends[1];
+	err = thread__start(&thread, run, NULL);
+	if (err)
+		return err;
+	pthread_detach(thread);
+	return ends[0];
 }
 
-int signals__open(void (*at_abort)(void))
+int signals__open(void (*at_abort)(void), bool children)
 {
-	sigset_t set, child;
-	int fd;
+	sigset_t set;
+	int ends[2];
 
+	ending__share();
 	clean_up = at_abort;
 	signal(SIGPIPE, SIG_IGN); /* a closed stdout is a write error, reported as such */
 	signal(SIGXFSZ, SIG_IGN); /* as is a file beyond the limit */
 	signal(SIGCHLD, SIG_DFL); /* ignored, the status of a command would be lost */
-	sigemptyset(&child);
-	sigaddset(&child, SIGCHLD);
-	sigprocmask(SIG_BLOCK, &child, NULL);
-	ending(&set);
-	handle(&set);
-	sigaddset(&set, SIGCHLD);
-	fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-	return fd < 0 ? -errno : fd;
-}
-
-int signals__hold(void)
-{
-	sigset_t set;
-	int sig;
-
-	ending(&set);
+	take_quit();
+	held(&set, children);
 	sigprocmask(SIG_BLOCK, &set, NULL);
-	sig = let_pass;
-	let_pass = 0;
-	return sig;
+	signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	if (signal_fd < 0 || pipe2(ends, O_CLOEXEC | O_NONBLOCK))
+		return -errno;
+	return start(ends);
 }
 
-void signals__release(int nth)
+void signals__hand_over(int cnt)
 {
-	sigset_t set;
+	atomic_store(&to_hand_over, cnt);
+}
 
-	abort_at = nth;
-	ending(&set);
-	sigprocmask(SIG_UNBLOCK, &set, NULL);
+void signals__wait_for(pid_t child)
+{
+	atomic_store(&waits_for, child);
+}
+
+void signals__keep_no_promise(void)
+{
+	atomic_store(&no_promise, true);
 }

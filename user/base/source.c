@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/foreign.h"
+#include "base/opener.h"
 
 #define NOBODY	   65534
 #define GROUPS_MAX 256
@@ -79,7 +80,8 @@ static int take(struct rights *r, uid_t uid, gid_t gid)
 	r->group_cnt = getgroups(GROUPS_MAX, r->groups);
 	if (r->group_cnt < 0 || get_caps(r->caps))
 		return -EPERM;
-	r->fsuid = setfsuid((uid_t)-1); /* -1 is no user: tells, changes nothing */
+	/* -1 is not a user: returns the present one and changes nothing */
+	r->fsuid = setfsuid((uid_t)-1);
 	r->fsgid = setfsgid((gid_t)-1);
 	r->taken = true;
 	/* Our own groups are what a process of ours may use, too. */
@@ -132,17 +134,15 @@ static bool read_ids(int proc, struct source_owner *who)
 	return source__parse_ids(status, &who->uid, &who->gid);
 }
 
-/* Of a living process: its root directory, or what its relative names start at. */
+/* The directory of a living process from which its names start: root or working directory. */
 static int open_living(struct source_owner *who, const char *path)
 {
-	char name[32];
 	int proc, fd = -ESRCH;
 
 	/* One descriptor for both: it stays with this process, even if its number is used again. */
-	snprintf(name, sizeof(name), "/proc/%u", who->tgid);
-	proc = open(name, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	proc = opener__proc_dir(who->tgid);
 	if (proc < 0)
-		return -errno;
+		return proc;
 	if (read_ids(proc, who)) {
 		fd = openat(proc, *path == '/' ? "root" : "cwd", O_PATH | O_DIRECTORY | O_CLOEXEC);
 		fd = fd < 0 ? -errno : fd;
@@ -151,7 +151,7 @@ static int open_living(struct source_owner *who, const char *path)
 	return fd;
 }
 
-/* The directory that a path starts at, or negative errno; *who becomes what is true now. */
+/* Opens the directory at which a path starts. A descriptor or negative errno; updates *who. */
 static int open_start(struct source_owner *who, const char *path)
 {
 	int fd = who->tgid ? open_living(who, path) : -ESRCH;
@@ -172,7 +172,7 @@ static int open_in(int start, const char *path)
 {
 	const struct open_how how = {
 		.flags = O_PATH | O_CLOEXEC,
-		/* what is relative to a directory of work stays in it: its root is not at hand */
+		/* a relative path stays in the working directory, because its root is not known */
 		.resolve =
 			RESOLVE_NO_MAGICLINKS | (*path == '/' ? RESOLVE_IN_ROOT : RESOLVE_BENEATH),
 	};
@@ -214,8 +214,8 @@ static int read_all(int fd, struct strbuf *text)
 	return text->err;
 }
 
-int source__read(const struct source_owner *owner, const char *path, struct strbuf *text,
-		 struct stat *st)
+static int read_source(const struct source_owner *owner, const char *path, struct strbuf *text,
+		       struct stat *st)
 {
 	struct source_owner who = *owner;
 	struct rights rights;
@@ -237,4 +237,60 @@ int source__read(const struct source_owner *owner, const char *path, struct strb
 	}
 	close(start);
 	return err;
+}
+
+/* ---- by another process ---------------------------------------------------------------------- */
+
+struct question {
+	struct source_owner owner;
+	char path[PATH_MAX];
+};
+
+static int read_it(struct reader_job *job)
+{
+	const struct question *q = job->question;
+	struct strbuf text = { 0 };
+	struct stat st;
+	int err = read_source(&q->owner, q->path, &text, &st), n = 0;
+
+	if (!err) {
+		memcpy(job->answer, &st, sizeof(st));
+		if (text.len)
+			memcpy(job->answer + sizeof(st), text.s, text.len);
+		n = (int)(sizeof(st) + text.len);
+	}
+	strbuf__free(&text);
+	return err ? err : n;
+}
+
+int source__read(struct readers *rs, const struct source_owner *owner, const char *path,
+		 struct strbuf *text, struct stat *st)
+{
+	struct strbuf answer = { 0 };
+	struct question q = { .owner = *owner };
+	const struct reader_call c = { .whose = { .tgid = owner->tgid,
+						  .tenant = reader__tenant_of_user(owner->uid) },
+				       .fn = read_it,
+				       .question = &q,
+				       .size = sizeof(q),
+				       .in = -1,
+				       .text = &answer };
+	int n;
+
+	if (!source__is_name(path))
+		return -EINVAL;
+	if (strlen(path) >= sizeof(q.path))
+		return -ENAMETOOLONG;
+	strcpy(q.path, path);
+	n = reader__files(rs, &c);
+	if (n >= 0 && answer.len < sizeof(*st))
+		n = -EBADMSG;
+	if (n >= 0) {
+		if (st)
+			memcpy(st, answer.s, sizeof(*st));
+		strbuf__add(text, answer.s + sizeof(*st), answer.len - sizeof(*st));
+		n = text->err;
+	}
+	strbuf__free(&answer);
+	return n;
 }

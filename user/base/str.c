@@ -147,7 +147,7 @@ void strtab__free(struct strtab *t)
 
 static char *arena_alloc(struct strtab *t, size_t size)
 {
-	/* What would leave most of a block unused gets a block of its own. */
+	/* A long string would leave most of a block unused: it gets a block of its own. */
 	bool own = size > ARENA_BLOCK / 4;
 	struct arena_block *block;
 	char *s;
@@ -277,6 +277,18 @@ void utf8_add(struct strbuf *b, uint32_t c)
 	strbuf__add(b, s, n);
 }
 
+bool str_ends_with(const char *s, size_t len, const char *end)
+{
+	size_t n = strlen(end);
+
+	return len >= n && !memcmp(s + len - n, end, n);
+}
+
+bool str_starts_with(const char *s, const char *start)
+{
+	return !strncmp(s, start, strlen(start));
+}
+
 /* Could it act on a terminal, break a line, or reorder the text around it? */
 static bool is_unsafe(uint32_t c)
 {
@@ -379,7 +391,8 @@ int parse_double(const char *s, double min, double max, double *out)
 }
 
 /*
- * The number that *s begins with; *s is behind it then. False: there is none, or it is too large.
+ * Takes the number at the beginning of *s and moves *s behind it. False: there is none, or it is
+ * too large.
  */
 static bool take_number(const char **s, uint64_t *value)
 {
@@ -475,7 +488,7 @@ static bool bracket_match(const char *p, unsigned char c, const char **end)
 	return found != negate;
 }
 
-/* Matches one character of the pattern that is no `*`; gives what is behind it, or NULL. */
+/* Matches one element of the pattern other than `*`. Returns the rest of the pattern, or NULL. */
 static const char *glob_one(const char *pattern, unsigned char c)
 {
 	const char *end;
@@ -491,7 +504,10 @@ static const char *glob_one(const char *pattern, unsigned char c)
 
 bool glob_match(const char *pattern, const char *s)
 {
-	/* Going back to the last `*` is enough: what an earlier one would give up, it can take. */
+	/*
+	 * Going back to the last `*` is enough, because it can take what an earlier one would give
+	 * up.
+	 */
 	const char *star = NULL, *retry = NULL, *next;
 
 	while (*s) {

@@ -2,8 +2,8 @@
 #ifndef PYPERF_STR_H
 #define PYPERF_STR_H
 /*
- * Strings: a growing buffer, an interning table, checked number parsing, and making foreign text
- * safe.
+ * Strings: a growing buffer, a table of interned strings, checked number parsing, and functions
+ * that make foreign text safe.
  *
  * A strbuf is valid when all zero. After a failed allocation `err` is -ENOMEM and further additions
  * do nothing, so a caller checks once, at the end.
@@ -21,7 +21,7 @@ struct strbuf {
 
 void strbuf__free(struct strbuf *b);
 void strbuf__clear(struct strbuf *b);		/* keeps the memory and clears err */
-void strbuf__cut(struct strbuf *b, size_t len); /* to its first `len` bytes, if there are more */
+void strbuf__cut(struct strbuf *b, size_t len); /* keeps at most the first `len` bytes */
 void strbuf__add(struct strbuf *b, const void *s, size_t len);
 void strbuf__addz(struct strbuf *b, const char *s);
 void strbuf__addc(struct strbuf *b, char c);
@@ -36,13 +36,18 @@ uint32_t strtab__add(struct strtab *t, const char *s, size_t len); /* 0 when out
 const char *strtab__get(const struct strtab *t, uint32_t id, size_t *len);
 size_t strtab__count(const struct strtab *t);
 
+/* Does the text end, or begin, with that one? Every text does with the empty one. */
+bool str_ends_with(const char *s, size_t len, const char *end);
+bool str_starts_with(const char *s, const char *start);
+
 /*
- * The character at `s`, of which `len` > 0 bytes can be read, and how many of them it took. Bytes
- * that are no UTF-8 (overlong forms and surrogates among them) give U+FFFD, once for each maximal
- * part of a sequence (The Unicode Standard, 3.9, "U+FFFD Substitution of Maximal Subparts").
+ * Decodes the character at `s` and returns how many bytes it takes; at least one of the `len` bytes
+ * must be there. Bytes that are not UTF-8 (overlong forms and surrogates among them) give U+FFFD,
+ * once for each maximal part of a sequence (The Unicode Standard, 3.9, "U+FFFD Substitution of
+ * Maximal Subparts").
  */
 size_t utf8_next(const char *s, size_t len, uint32_t *c);
-/* Appends a character; U+FFFD for a number that is none. */
+/* Appends a character as UTF-8; U+FFFD for a number that is not a character. */
 void utf8_add(struct strbuf *b, uint32_t c);
 
 /*
@@ -65,15 +70,15 @@ int parse_bytes(const char *s, uint64_t min, uint64_t max, uint64_t *out);
 int parse_period(const char *s, uint64_t min, uint64_t max, uint64_t *out);
 
 /*
- * Appends `s` so that nothing in it can act on a terminal or break a line: control characters (C0,
+ * Appends `s` in a form that cannot control a terminal or break a line: control characters (C0,
  * DEL, C1), invalid UTF-8, line and paragraph separators and bidirectional controls become U+FFFD.
  * Cuts after `max` characters and adds U+2026 then; 0: no limit.
  */
 void str_sanitise(struct strbuf *b, const char *s, size_t len, size_t max);
 
 /*
- * Leaves the first line of a long text and its last lines, `max` bytes of them at most. A line
- * between them says how many lines are missing. Changes the text in place.
+ * Cuts a long text, in place, to its first line and its last lines, at most `max` bytes. A line
+ * between them says how many lines are missing.
  */
 void str_keep_end(char *s, size_t max);
 

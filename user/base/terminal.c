@@ -5,6 +5,10 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+/*
+ * COLUMNS is not asked for what goes to a pipe: libreadline exports it, as 80, from any program
+ * that loads it, and lines would be cut that somebody reads with a program.
+ */
 unsigned terminal__width(bool *color)
 {
 	struct winsize ws;

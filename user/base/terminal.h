@@ -4,7 +4,10 @@
 
 #include <stdbool.h>
 
-/* Columns of the terminal that is stdout, and whether it may show colours; 0: it is no terminal. */
+/*
+ * Returns the columns of the terminal on stdout and says whether it may show colours; 0: stdout is
+ * not a terminal.
+ */
 unsigned terminal__width(bool *color);
 
 #endif /* PYPERF_TERMINAL_H */

@@ -4,8 +4,8 @@
 #include <pthread.h>
 
 /*
- * A thread with a small stack that gets no signals: those are the main thread's. 0 or negative
- * errno.
+ * Starts a thread with a small stack and with all signals blocked: the main thread takes them. 0 or
+ * negative errno.
  */
 int thread__start(pthread_t *thread, void *(*run)(void *), void *arg);
 

@@ -12,7 +12,7 @@
 
 #define SECONDS_MAX 253402300799LL /* 9999-12-31T23:59:59Z */
 
-/* Times are stored as 64 bits with a sign: what is later than April 2262 is at their end. */
+/* Times are stored in 64 signed bits: later times than April 2262 are set to the end. */
 static uint64_t to_ns(long long seconds, uint64_t ns)
 {
 	return seconds >= INT64_MAX / (long long)NS_PER_S ? INT64_MAX
@@ -50,7 +50,7 @@ static bool take_fraction(const char **s, uint64_t *ns)
 	return true;
 }
 
-/* "Z" or "+01:00" at the end. *local: there is none. */
+/* Takes "Z" or "+01:00" off the end. *local: there is neither. */
 static bool take_zone(const char *s, bool *local, int *seconds)
 {
 	int sign = *s == '-' ? -1 : 1, hours, minutes;

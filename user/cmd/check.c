@@ -168,7 +168,7 @@ static int start_sampler(struct checker *k)
 	return err ? err : uses__start(&k->sampler);
 }
 
-/* One round of what record does, for at most `ms`, until `done`. */
+/* Samples like record for at most `ms`, until `done`. */
 static void run_for(struct checker *k, unsigned ms, bool (*done)(struct checker *k))
 {
 	uint64_t end = now_ms() + ms;
@@ -238,6 +238,22 @@ static void check_sampling(struct checker *k)
 
 /* ---- processes ------------------------------------------------------------------------------- */
 
+/* Reports the owners whose files and memory are not read. */
+static void check_refused(struct checker *k)
+{
+	struct reader_refused refused[READER_REFUSED_MAX];
+	size_t cnt = readers__hung(process_table__readers(k->procs), false, refused);
+	struct strbuf b = { 0 };
+
+	for (size_t i = 0; i < cnt && i < READER_REFUSED_MAX; i++) {
+		strbuf__clear(&b);
+		reader_refused__print(&refused[i], &b);
+		say(k, NOTE, "%s; nothing of it is read after the second time",
+		    b.err ? "a user" : b.s);
+	}
+	strbuf__free(&b);
+}
+
 static void check_processes(struct checker *k)
 {
 	struct process_stats st;
@@ -263,6 +279,7 @@ static void check_processes(struct checker *k)
 	}
 	if (listed > LISTED_PROCS)
 		say(k, NOTE, "%u more are native only", listed - LISTED_PROCS);
+	check_refused(k);
 }
 
 static void explain_interp(struct checker *k, const struct process *p,
@@ -310,7 +327,7 @@ static void explain_process(struct checker *k)
 		say(k, FAIL,
 		    "its mappings cannot be read (CAP_SYS_PTRACE is needed for processes of "
 		    "others)");
-	else if (unsupported__explain(k->o->pid, why))
+	else if (unsupported__explain(process_table__readers(k->procs), k->o->pid, why))
 		say(k, FAIL, "%s", why);
 	else
 		say(k, FAIL,

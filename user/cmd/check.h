@@ -2,13 +2,13 @@
 #ifndef PYPERF_CHECK_H
 #define PYPERF_CHECK_H
 /*
- * Does it work here, and if not, why? Asks what can be asked (kernel, rights, limits) and tries the
- * rest: the programs are loaded, the processes analysed, and a moment is sampled. A line on stdout
- * for each thing:
+ * Checks whether profiling works on this machine, and says why not. Asks the kernel about versions,
+ * rights and limits and tries the rest: loads the programs, analyses the processes and samples for
+ * a moment. Prints a line on stdout for each item:
  *
  *	ok    ...			it is there
- *	note  ... (remedy)		it works without, less well
- *	FAIL  ... (remedy)		it does not work without
+ *	note  ... (remedy)		it is missing, but profiling works, less well
+ *	FAIL  ... (remedy)		it is missing, and profiling does not work
  */
 #include <sys/types.h>
 
@@ -17,7 +17,8 @@ struct check_opts {
 };
 
 /*
- * 0: all essential things are there, and the process (if any) is walked; 1: not so; said on stdout.
+ * 0: everything essential is there, and the process (if any) can be walked; 1: not; stdout says
+ * why.
  */
 int check(const struct check_opts *o);
 

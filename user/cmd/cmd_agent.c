@@ -67,7 +67,12 @@ static void become(char **argv)
 		if (errno != ENOENT)
 			break;
 	}
-	log_err("%s: %s (it is installed with this program)", path, strerror(errno));
+	if (errno == ENOENT)
+		log_err(AGENT ": not installed beside this program. The Debian package and "
+			      "`make install` have it, wheels and the program of one file do "
+			      "not");
+	else
+		log_err("%s: %s", path, strerror(errno));
 }
 
 static int run(int argc, char **argv)

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* pyperf-bpf check: what this kernel and these rights allow, and why a process is (not) walked. */
+/*
+ * pyperf-bpf check: shows what this kernel and these rights allow, and why a process is (not)
+ * walked.
+ */
 #include "cmd/command.h"
 
 #include <errno.h>
@@ -17,7 +20,7 @@ static const struct option long_options[] = {
 
 static void usage(void)
 {
-	printf("Usage: pyperf-bpf check [OPTION]...\n"
+	printf("Usage: pyperf-bpf check [OPTION]... [PID]\n"
 	       "Find out whether sampling works here, and what to do if it does not.\n"
 	       "\n"
 	       "Looks at the kernel and at the rights of this user, loads the programs, and\n"
@@ -60,10 +63,8 @@ static int run(int argc, char **argv)
 
 	if (result != CMDLINE_RUN)
 		return cmdline__status(result);
-	if (*c.words) {
-		log_err("check: what is '%s'? A process is given by --pid", *c.words);
+	if (cmdline__pid_word("check", c.words, o.pid, "one process at a time", &o.pid))
 		return 2;
-	}
 	log_set_level((enum log_level)(LOG_LEVEL_INFO + c.verbosity));
 	return check(&o);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * pyperf-bpf diff: what got slower and what faster between two profiles, or two times in the
+ * pyperf-bpf diff: shows what became slower and faster between two profiles, or two times in the
  * agent's store.
  */
 #include "cmd/command.h"
@@ -11,11 +11,17 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/str.h"
 #include "cmd/cmdline.h"
 #include "cmd/narrowed.h"
+#include "cmd/output_options.h"
 #include "cmd/stored.h"
-#include "export/outputs.h"
 #include "import/import.h"
+#include "profile/diff.h"
+#include "profile/moved.h"
+
+#define STATUS_GREW 3 /* --fail-over */
+#define TRIM_MAX    16
 
 enum long_only {
 	OPT_ABSOLUTE = CMDLINE_LONG_ONLY,
@@ -23,6 +29,8 @@ enum long_only {
 	OPT_AFTER,
 	OPT_BEFORE_LABEL,
 	OPT_AFTER_LABEL,
+	OPT_TRIM_PATH,
+	OPT_FAIL_OVER,
 };
 
 /* One of the two profiles. */
@@ -38,15 +46,21 @@ struct diff_options {
 	struct outputs outputs;
 	struct import_opts import;
 	struct narrowed narrowed;
+	const char *trim[TRIM_MAX]; /* borrowed from argv */
+	size_t trim_cnt;
 	bool absolute;
+	double fail_over; /* a share, 0 to 1; 0: not given */
+	bool failed;	  /* something takes more than that more */
 	struct side before, after;
 };
 
 static const struct option long_options[] = {
-	{ "output", required_argument, NULL, 'o' },
-	{ "folded", no_argument, NULL, 'f' },
+	OUTPUT_LONG_OPTIONS,
+	OUTPUT_SAVED_OPTIONS,
 	{ "type", required_argument, NULL, 't' },
+	{ "trim-path", required_argument, NULL, OPT_TRIM_PATH },
 	{ "absolute", no_argument, NULL, OPT_ABSOLUTE },
+	{ "fail-over", required_argument, NULL, OPT_FAIL_OVER },
 	{ "before", required_argument, NULL, OPT_BEFORE },
 	{ "after", required_argument, NULL, OPT_AFTER },
 	{ "before-label", required_argument, NULL, OPT_BEFORE_LABEL },
@@ -64,11 +78,14 @@ static void usage(void)
 	       "Show which functions take more time than before, and which take less.\n"
 	       "Needs no privileges. BEFORE and AFTER are files as 'report' reads them.\n"
 	       "\n"
-	       "Shares of all samples are compared, so runs need not be equally long. Changes\n"
+	       "Shares of the whole are compared, so runs need not be equally long. Changes\n"
 	       "that chance explains are not shown. Folded stacks end in both counts.\n"
 	       "\n");
 	outputs__help(true);
-	printf("      --absolute         compare seconds of CPU time instead of shares\n"
+	printf("      --fail-over PERCENT  status 3 if a function takes so many points more\n"
+	       "      --absolute         compare seconds instead of shares\n"
+	       "      --markdown         a short table as Markdown, as --format markdown\n"
+	       "      --trim-path DIR    paths are shown and compared without DIR in front\n"
 	       "  -t, --type NAME        count by this sample type of pprof files; default:\n"
 	       "                         the number of samples\n" NARROWED_HELP
 	       "From the store of 'pyperf-bpf agent', which may be running\n"
@@ -80,13 +97,12 @@ static void usage(void)
 	       "Other\n" CMDLINE_HELP "\n"
 	       "Examples\n"
 	       "  pyperf-bpf diff old.pb.gz new.pb.gz\n"
-	       "  pyperf-bpf diff -f old.pb.gz new.pb.gz | flamegraph.pl > diff.svg\n"
 	       "  pyperf-bpf diff --service web --before -25h..-24h\n"
 	       "  pyperf-bpf diff --service web --before-label version=1 --after-label "
 	       "version=2\n");
 }
 
-/* What both have. */
+/* Sets an option for both sides. */
 static int set_stored(struct diff_options *o, int opt, const char *arg)
 {
 	int err = stored__set(&o->before.stored, opt, arg);
@@ -100,6 +116,33 @@ static int set_label(struct side *side, const char *arg)
 	return stored__set(&side->stored, STORED_LABEL, arg);
 }
 
+/* "5%", "0.5%" or "5" */
+static int set_fail_over(struct diff_options *o, const char *arg)
+{
+	char number[32];
+	size_t len = strlen(arg);
+	double percent;
+
+	len -= len && arg[len - 1] == '%';
+	snprintf(number, sizeof(number), "%.*s", (int)len, arg);
+	if (len >= sizeof(number) || parse_double(number, 0, 100, &percent) || percent <= 0) {
+		log_err("--fail-over %s: must be a percentage above 0, like 5%%", arg);
+		return -EINVAL;
+	}
+	o->fail_over = percent / 100;
+	return 0;
+}
+
+static int add_trim(struct diff_options *o, const char *dir)
+{
+	if (o->trim_cnt == TRIM_MAX) {
+		log_err("--trim-path %s: at most %d directories", dir, TRIM_MAX);
+		return -EINVAL;
+	}
+	o->trim[o->trim_cnt++] = dir;
+	return 0;
+}
+
 static int set_option(void *ctx, int opt, const char *arg)
 {
 	struct diff_options *o = ctx;
@@ -108,15 +151,16 @@ static int set_option(void *ctx, int opt, const char *arg)
 		return set_stored(o, opt, arg);
 	if (narrowed__takes(opt))
 		return narrowed__set(&o->narrowed, opt, arg);
+	if (output_options__takes(opt))
+		return output_options__set(&o->outputs, opt, arg);
 	switch (opt) {
-	case 'o':
-		return outputs__add(&o->outputs, arg);
 	case 't':
 		o->import.sample_type = arg;
 		break;
-	case 'f':
-		o->outputs.folded = true;
-		break;
+	case OPT_TRIM_PATH:
+		return add_trim(o, arg);
+	case OPT_FAIL_OVER:
+		return set_fail_over(o, arg);
 	case OPT_ABSOLUTE:
 		o->absolute = true;
 		break;
@@ -198,7 +242,7 @@ static enum cmdline_result parse(struct diff_options *o, int argc, char **argv)
 	struct cmdline c = {
 		.command = "diff",
 		.usage = usage,
-		.shorts = "o:ft:" CMDLINE_SHORT_OPTIONS,
+		.shorts = OUTPUT_SHORT_OPTIONS "t:" CMDLINE_SHORT_OPTIONS,
 		.longs = long_options,
 		.set = set_option,
 		.ctx = o,
@@ -227,6 +271,7 @@ static int read_side(const struct diff_options *o, const struct side *side, stru
 static struct import *load(const struct diff_options *o, const struct side *side)
 {
 	struct import *im = import__new(&o->import);
+	const struct value_type *v;
 
 	if (!im) {
 		log_no_memory();
@@ -240,14 +285,19 @@ static struct import *load(const struct diff_options *o, const struct side *side
 		import__free(im);
 		return NULL;
 	}
+	v = &import__profile(im)->stats.values[0];
 	/* Shares of nothing cannot be compared. */
 	if (!profile__total(import__profile(im))) {
-		log_err("%s: has no samples", side->name);
+		log_err("%s: has no %s", side->name, value_type__shared(v));
 		import__free(im);
 		return NULL;
 	}
-	if (o->absolute && !import__profile(im)->stats.values[0].frequency_hz) {
-		log_err("--absolute: %s does not say how long a sample is", side->name);
+	if (o->absolute && !value_type__per_second(v)) {
+		if (value_type__is_clock(v))
+			log_err("--absolute: %s does not say how long a sample is", side->name);
+		else
+			log_err("--absolute: %s has %s, which do not measure time", side->name,
+				value_type__noun(v, 2));
 		import__free(im);
 		return NULL;
 	}
@@ -262,14 +312,67 @@ static void compare_events(const struct diff_options *o, struct import *before,
 	const struct value_type *a = &import__profile(after)->stats.values[0];
 
 	if (strcmp(value_type__noun(b, 2), value_type__noun(a, 2)) != 0)
-		log_warn("%s counts %s, %s counts %s: shares of different things are compared",
+		log_warn("%s counts %s, %s counts %s: their shares are not comparable",
 			 o->before.name, value_type__noun(b, 2), o->after.name,
 			 value_type__noun(a, 2));
 }
 
+/* How much more it takes than before, of all that was before; 0 if chance explains it. */
+static double growth(const struct diff_value *v, double all)
+{
+	return v->significant && all > 0 ? diff__change(v) / all : 0;
+}
+
+/* --fail-over: names the function that takes most more, if that is too much. 0 or -ENOMEM. */
+static int judge(struct diff_options *o, const struct profile *before, const struct profile *after)
+{
+	double all = 1, most = 0;
+	const struct diff_row *worst = NULL;
+	const char *file;
+	struct diff d;
+	int err = o->fail_over > 0 ? diff__init(&d, before, after, o->absolute) : 0;
+
+	if (err || o->fail_over <= 0)
+		return err;
+	if (o->absolute)
+		all = (double)d.samples[DIFF_BEFORE] /
+		      value_type__per_second(&before->stats.values[0]);
+	for (size_t i = 0; i < d.cnt; i++) {
+		double self = growth(&d.rows[i].self, all), total = growth(&d.rows[i].total, all);
+		double more = self > total ? self : total;
+
+		if (more > most) {
+			most = more;
+			worst = &d.rows[i];
+		}
+	}
+	o->failed = most > o->fail_over;
+	file = worst ? diff__text(&d, worst->file) : "";
+	if (o->failed)
+		log_err("--fail-over %g%%: %s%s%s takes %.1f%s more than before",
+			100 * o->fail_over, diff__text(&d, worst->name), *file ? " in " : "", file,
+			100 * most, o->absolute ? "% of all time" : " percentage points");
+	diff__free(&d);
+	return 0;
+}
+
+/* The same code has the same path in both, wherever it lies. */
+static int match_paths(struct diff_options *o, struct profile *before, struct profile *after,
+		       struct strbuf *said)
+{
+	int err = moved__trim(before, o->trim, o->trim_cnt);
+
+	if (!err)
+		err = moved__trim(after, o->trim, o->trim_cnt);
+	if (!err)
+		err = moved__match(before, after, said);
+	return err ? log_no_memory() : 0;
+}
+
 static int diff(struct diff_options *o)
 {
-	const struct export_opts eo = { .lines = false, .absolute = o->absolute };
+	struct export_opts eo = { .lines = false, .absolute = o->absolute };
+	struct strbuf moved = { 0 };
 	struct import *before = NULL, *after = NULL;
 	int err = outputs__open(&o->outputs);
 
@@ -280,11 +383,17 @@ static int diff(struct diff_options *o)
 		after = load(o, &o->after);
 	if (after)
 		compare_events(o, before, after);
-	err = after ? outputs__write_diff(&o->outputs, import__profile(before),
-					  import__profile(after), &eo)
+	err = after ? match_paths(o, import__profile(before), import__profile(after), &moved)
 		    : -EINVAL;
+	eo.moved = moved.len ? moved.s : NULL;
+	if (!err)
+		err = outputs__write_diff(&o->outputs, import__profile(before),
+					  import__profile(after), &eo);
+	if (!err)
+		err = judge(o, import__profile(before), import__profile(after));
 	import__free(before);
 	import__free(after);
+	strbuf__free(&moved);
 	return err;
 }
 
@@ -296,7 +405,7 @@ static int run(int argc, char **argv)
 	int status = cmdline__status(result);
 
 	if (result == CMDLINE_RUN)
-		status = diff(&o) ? 1 : 0;
+		status = diff(&o) ? 1 : o.failed ? STATUS_GREW : 0;
 	stored__free(&o.before.stored);
 	stored__free(&o.after.stored);
 	narrowed__free(&o.narrowed);

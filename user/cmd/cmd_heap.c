@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* pyperf-bpf heap: what a process's Python heap holds. */
+/* pyperf-bpf heap: shows the contents of a process's Python heap. */
 #include "cmd/command.h"
 
 #include <errno.h>
@@ -10,16 +10,19 @@
 #include "base/log.h"
 #include "base/signals.h"
 #include "base/terminal.h"
+#include "cmd/chosen.h"
 #include "cmd/cmdline.h"
+#include "cmd/heap_page.h"
 #include "export/export.h"
 #include "heap/heap.h"
+#include "heap/saved.h"
 #include "heap/show.h"
 
 #define PERIOD_MAX_S  (7 * 24 * 3600)
 #define EVERY_DEFAULT 10
 #define FOR_DEFAULT   300
 
-enum { OPT_JSON = CMDLINE_LONG_ONLY, OPT_ALL, OPT_EVERY, OPT_FOR, OPT_REFERRERS };
+enum { OPT_JSON = CMDLINE_LONG_ONLY, OPT_ALL, OPT_EVERY, OPT_FOR, OPT_REFERRERS, OPT_DIFF };
 
 static const struct option long_options[] = {
 	{ "pid", required_argument, NULL, 'p' },
@@ -29,13 +32,14 @@ static const struct option long_options[] = {
 	{ "every", required_argument, NULL, OPT_EVERY },
 	{ "for", required_argument, NULL, OPT_FOR },
 	{ "referrers", required_argument, NULL, OPT_REFERRERS },
+	{ "diff", required_argument, NULL, OPT_DIFF },
 	CMDLINE_LONG_OPTIONS,
 	{ NULL, 0, NULL, 0 },
 };
 
 static void usage(void)
 {
-	printf("Usage: pyperf-bpf heap -p PID [OPTION]...\n"
+	printf("Usage: pyperf-bpf heap [-p] PID [OPTION]...\n"
 	       "Show what a process's Python heap holds, by type, without stopping it.\n"
 	       "\n"
 	       "First where its resident memory is: live objects, empty space in Python's pools,\n"
@@ -46,21 +50,27 @@ static void usage(void)
 	       "                         default with --for: 10\n"
 	       "      --for SEC          ... for so long; default with --every: 300\n"
 	       "      --referrers TYPE   who holds the objects of this type, up to a root\n"
+	       "      --diff BEFORE      which types grew since BEFORE was written by --json -o;\n"
+	       "                         with a second file instead of -p, until that was\n"
 	       "      --all              all types, not only those that take most\n"
 	       "      --json             one JSON object instead of text: see pyperf-bpf-heap(8)\n"
-	       "  -o, --output FILE      write to FILE, whole or not at all\n"
+	       "  -o, --output FILE      write to FILE, whole or not at all; with --every\n"
+	       "                         FILE.html is a page with a curve for each type\n"
 	       "Other\n" CMDLINE_HELP "\n"
 	       "Examples\n"
 	       "  sudo pyperf-bpf heap -p 4711                      what fills its memory?\n"
 	       "  sudo pyperf-bpf heap -p 4711 --every 10 --for 60  what grows?\n"
 	       "  sudo pyperf-bpf heap -p 4711 --referrers Order    who keeps them alive?\n"
-	       "  sudo pyperf-bpf heap -p 4711 --json -o heap.json  for programs\n");
+	       "  sudo pyperf-bpf heap -p 4711 --json -o heap.json  for programs, and --diff\n"
+	       "  sudo pyperf-bpf heap -p 4711 --diff heap.json     what grew since?\n");
 }
 
 struct heap_line {
 	struct heap_opts o;
 	bool json;
+	bool page; /* HTML */
 	const char *output;
+	const char *before, *after; /* files; NULL: of --diff none, or with the process */
 };
 
 static int set_seconds(const char *option, const char *arg, unsigned *seconds)
@@ -94,6 +104,9 @@ static int set_option(void *ctx, int opt, const char *arg)
 	case OPT_REFERRERS:
 		l->o.referrers = arg;
 		return 0;
+	case OPT_DIFF:
+		l->before = arg;
+		return 0;
 	case OPT_EVERY:
 		return set_seconds("--every", arg, &l->o.every_s);
 	case OPT_FOR:
@@ -102,14 +115,38 @@ static int set_option(void *ctx, int opt, const char *arg)
 	return 0;
 }
 
+static bool ends_with(const char *s, const char *end)
+{
+	size_t len = s ? strlen(s) : 0;
+
+	return len >= strlen(end) && !strcmp(s + len - strlen(end), end);
+}
+
+static int check_page(struct heap_line *l)
+{
+	l->page = ends_with(l->output, ".html") && !l->json;
+	if (!l->page || l->o.every_s)
+		return 0;
+	log_err("heap: -o %s: a page shows curves: it needs --every", l->output);
+	return -EINVAL;
+}
+
 static int check_line(struct heap_line *l, char **words)
 {
-	if (*words) {
-		log_err("heap: what is '%s'? A process is given by --pid", *words);
+	if (l->before && !l->o.pid && *words)
+		l->after = *words++;
+	if (l->after && *words) {
+		log_err("heap: unexpected '%s'", *words);
 		return -EINVAL;
 	}
-	if (!l->o.pid) {
-		log_err("heap: --pid is missing: whose heap?");
+	if (cmdline__pid_word("heap", words, l->o.pid, "one process at a time", &l->o.pid))
+		return -EINVAL;
+	if (l->before && (l->o.every_s || l->o.for_s || l->o.referrers)) {
+		log_err("heap: --diff goes with neither --every, --for nor --referrers");
+		return -EINVAL;
+	}
+	if (!l->o.pid && !l->after) {
+		log_err("heap: name a process by its number");
 		return -EINVAL;
 	}
 	if (l->o.for_s && !l->o.every_s)
@@ -120,7 +157,7 @@ static int check_line(struct heap_line *l, char **words)
 		log_err("--every: %u seconds are longer than --for, %u", l->o.every_s, l->o.for_s);
 		return -EINVAL;
 	}
-	return 0;
+	return check_page(l);
 }
 
 /* ---- output ---------------------------------------------------------------------------------- */
@@ -129,23 +166,32 @@ struct heap_output {
 	const struct heap_line *line;
 	struct export_file *file; /* NULL: stdout */
 	const struct heap_view *view;
+	const struct heap_diff *diff; /* instead of the view, or NULL */
 };
+
+static int show(const struct heap_output *out, FILE *f, unsigned width, bool color)
+{
+	if (out->diff && out->line->json)
+		return heap_diff__json(f, out->diff);
+	if (out->diff)
+		return heap_diff__text(f, out->diff, width, color, out->line->o.all);
+	if (out->line->page)
+		return heap_page__write(f, out->view);
+	if (out->line->json)
+		return heap_show__json(f, out->view);
+	return heap_show__text(f, out->view, width, color);
+}
 
 static int write_file(void *ctx, FILE *f)
 {
-	const struct heap_output *out = ctx;
-
-	if (out->line->json)
-		return heap_show__json(f, out->view);
-	return heap_show__text(f, out->view, 0, false);
+	return show(ctx, f, 0, false);
 }
 
 static int write_stdout(const struct heap_output *out)
 {
 	bool color;
 	unsigned width = terminal__width(&color);
-	int err = out->line->json ? heap_show__json(stdout, out->view)
-				  : heap_show__text(stdout, out->view, width, color);
+	int err = show(out, stdout, width, color);
 
 	if (!err && fflush(stdout))
 		err = -errno;
@@ -154,12 +200,53 @@ static int write_stdout(const struct heap_output *out)
 	return err;
 }
 
+static int write_output(struct heap_output *out)
+{
+	return out->file ? export__commit_other(out->file, write_file, out) : write_stdout(out);
+}
+
+/* From BEFORE to `after`. 0 or negative errno, printed. */
+static int write_diff(struct heap_output *out, const struct heap_saved *after)
+{
+	struct heap_saved before;
+	struct heap_diff diff = { 0 };
+	int err = heap_saved__read(&before, out->line->before);
+
+	if (!err) {
+		err = heap_diff__make(&diff, &before, after);
+		out->diff = &diff;
+		err = err ? log_no_memory() : write_output(out);
+	}
+	heap_diff__free(&diff);
+	heap_saved__free(&before);
+	return err;
+}
+
 static int write_view(void *ctx, const struct heap_view *view)
 {
 	struct heap_output *out = ctx;
+	struct heap_saved after;
+	int err;
 
 	out->view = view;
-	return out->file ? export__commit_other(out->file, write_file, out) : write_stdout(out);
+	if (!out->line->before)
+		return write_output(out);
+	err = heap_saved__take(&after, view);
+	err = err ? log_no_memory() : write_diff(out, &after);
+	heap_saved__free(&after);
+	return err;
+}
+
+/* The exit status. */
+static int compare_files(struct heap_output *out)
+{
+	struct heap_saved after;
+	int err = heap_saved__read(&after, out->line->after);
+
+	if (!err)
+		err = write_diff(out, &after);
+	heap_saved__free(&after);
+	return err ? 1 : 0;
 }
 
 static int run_line(struct heap_line *l)
@@ -169,7 +256,9 @@ static int run_line(struct heap_line *l)
 	struct heap_sink sink = { write_view, &out };
 	int status = 1;
 
-	l->o.stop_fd = signals__open(export__abandon);
+	if (!l->after && chosen__stand_in(&l->o.pid, NULL))
+		return 1;
+	l->o.stop_fd = signals__open(export__abandon, false);
 	if (l->o.stop_fd < 0) {
 		log_err("signals: %s", strerror(-l->o.stop_fd));
 		return 1;
@@ -180,8 +269,8 @@ static int run_line(struct heap_line *l)
 			goto out;
 	}
 	if (l->o.every_s)
-		signals__hold();
-	status = heap(&l->o, &sink);
+		signals__hand_over(1);
+	status = l->after ? compare_files(&out) : heap(&l->o, &sink);
 out:
 	export__close(out.file);
 	close(l->o.stop_fd);

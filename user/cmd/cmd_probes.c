@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* pyperf-bpf probes: what can be traced in a process or a file, and what a hit costs. */
+/* pyperf-bpf probes: shows what can be traced in a process or a file, and the cost of a hit. */
 #include "cmd/command.h"
 
 #include <errno.h>
@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "cmd/chosen.h"
 #include "cmd/cmdline.h"
 #include "trace/probes.h"
 
@@ -48,11 +49,14 @@ static int set_option(void *ctx, int opt, const char *arg)
 static int print(const char *word, bool json)
 {
 	struct target t = { 0 };
+	bool is_file;
 	pid_t pid;
 	int err;
 
-	err = cmdline__pid(word, &pid) ? target__open_file(&t, word)
-				       : target__open_process(&t, pid);
+	is_file = cmdline__pid(word, &pid);
+	if (!is_file && chosen__stand_in(&pid, NULL))
+		return 1;
+	err = is_file ? target__open_file(&t, word) : target__open_process(&t, pid);
 	if (!err || (err == -ENOENT && t.ef)) {
 		err = probes__print(stdout, &t, !err, json);
 		if (err)

@@ -8,8 +8,8 @@
 #include "base/log.h"
 #include "cmd/cmdline.h"
 #include "cmd/narrowed.h"
+#include "cmd/output_options.h"
 #include "cmd/stored.h"
-#include "export/outputs.h"
 #include "import/import.h"
 
 enum long_only {
@@ -19,7 +19,6 @@ enum long_only {
 	OPT_FROM,
 	OPT_TO,
 	OPT_LIST,
-	OPT_VALUE,
 	OPT_NATIVE,
 };
 
@@ -37,10 +36,10 @@ struct report_options {
 };
 
 static const struct option long_options[] = {
-	{ "output", required_argument, NULL, 'o' },
-	{ "folded", no_argument, NULL, 'f' },
+	OUTPUT_LONG_OPTIONS,
+	OUTPUT_SAVED_OPTIONS,
+	OUTPUT_PROFILE_OPTIONS,
 	{ "type", required_argument, NULL, 't' },
-	{ "value", required_argument, NULL, OPT_VALUE },
 	{ "native", no_argument, NULL, OPT_NATIVE },
 	{ "no-lines", no_argument, NULL, OPT_NO_LINES },
 	{ "threads", no_argument, NULL, OPT_THREADS },
@@ -61,15 +60,16 @@ static void usage(void)
 	       "  or:  pyperf-bpf report --from TIME [--to TIME] [--service NAME] [OPTION]...\n"
 	       "Show saved profiles, or convert them to other formats. Needs no privileges.\n"
 	       "Several FILEs are added up; '-' is standard input.\n"
-	       "A FILE is a pprof profile (.pb.gz) or has folded stacks (.folded), written by\n"
-	       "this program or by another one: any pprof profile, as of Go's runtime/pprof.\n"
+	       "A FILE is, whoever wrote it, a pprof profile, folded stacks (of py-spy, austin\n"
+	       "and profiling.sampling, too), speedscope's JSON or what 'perf script' prints.\n"
 	       "\n");
 	outputs__help(false);
-	printf("  -t, --type NAME        read only this type of pprof files; default: all\n"
+	printf(OUTPUTS_IDLE_HELP
+	       "  -t, --type NAME        read only this type of pprof files; default: all\n"
 	       "      --native           report: the innermost functions first, native ones too\n"
+	       "      --markdown         a short report as Markdown, as --format markdown\n"
 	       "      --no-lines         functions only, no line numbers\n"
-	       "      --threads          keep threads apart, if they were (the default)\n"
-	       "      --no-threads       add up the threads\n"
+	       "      --threads          keep threads apart (default)  --no-threads  add them up\n"
 	       "  -p, --pid PID[,...]    only these processes\n" NARROWED_HELP
 	       "From the store of 'pyperf-bpf agent', which may be running\n"
 	       "      --from TIME        windows from TIME on: -2h, \"2026-11-21 10:00\",\n"
@@ -91,18 +91,12 @@ static int set_option(void *ctx, int opt, const char *arg)
 		return stored__set(&o->stored, opt, arg);
 	if (narrowed__takes(opt))
 		return narrowed__set(&o->narrowed, opt, arg);
+	if (output_options__takes(opt))
+		return output_options__set(&o->outputs, opt, arg);
 	o->stored.used |= opt == OPT_FROM || opt == OPT_TO || opt == OPT_LIST;
 	switch (opt) {
-	case 'o':
-		return outputs__add(&o->outputs, arg);
 	case 't':
 		o->import.sample_type = arg;
-		break;
-	case 'f':
-		o->outputs.folded = true;
-		break;
-	case OPT_VALUE:
-		o->outputs.value = arg;
 		break;
 	case OPT_NATIVE:
 		o->native = true;
@@ -150,7 +144,7 @@ static enum cmdline_result parse(struct report_options *o, int argc, char **argv
 	struct cmdline c = {
 		.command = "report",
 		.usage = usage,
-		.shorts = "o:ft:p:" CMDLINE_SHORT_OPTIONS,
+		.shorts = OUTPUT_SHORT_OPTIONS "t:p:" CMDLINE_SHORT_OPTIONS,
 		.longs = long_options,
 		.set = set_option,
 		.ctx = o,
@@ -173,7 +167,7 @@ static enum cmdline_result parse(struct report_options *o, int argc, char **argv
 	return cmdline__result(outputs__check(&o->outputs));
 }
 
-/* What is shown, finished. */
+/* Loads the complete profile to show. */
 static int load(struct report_options *o, struct import *im)
 {
 	int err = 0;
@@ -197,6 +191,8 @@ static int report(struct report_options *o)
 				      *o->files ? *o->files : "the store");
 	if (!err) {
 		eo = (struct export_opts){
+			.source = true,
+			.inside = true,
 			.lines = !o->no_lines && import__has_lines(im),
 			.threads = import__has_threads(im),
 			.native = o->native,

@@ -8,6 +8,7 @@
 
 #include "base/log.h"
 #include "base/str.h"
+#include "cmd/chosen.h"
 #include "cmd/cmdline.h"
 #include "cmd/targets.h"
 #include "top/top.h"
@@ -33,15 +34,16 @@ static void usage(void)
 	       "start. Enter opens the marked row, Escape goes back, h shows all keys, q quits.\n"
 	       "\n"
 	       "What to sample (default: every process with Python in it, on every CPU)\n");
-	targets__help(false);
+	targets__help();
 	printf("What to show\n"
 	       "  -i, --interval SEC     time between updates, %g to %d (default %d)\n"
 	       "      --native           show native and kernel functions; key n\n"
 	       "Other\n" CMDLINE_HELP "\n"
 	       "Examples\n"
 	       "  sudo pyperf-bpf top                         the whole machine\n"
-	       "  sudo pyperf-bpf top -p 4711 --children      one service\n"
-	       "  sudo pyperf-bpf top --comm 'celery*' -i 5   by name, every 5 seconds\n",
+	       "  sudo pyperf-bpf top -p 4711                 one service, with its workers\n"
+	       "  sudo pyperf-bpf top --comm 'celery*' -i 5   by name, every 5 seconds\n"
+	       "  sudo pyperf-bpf top -e page-faults          who touches new memory\n",
 	       INTERVAL_MIN_S, INTERVAL_MAX_S, INTERVAL_DEFAULT_S);
 }
 
@@ -104,7 +106,7 @@ static int run(int argc, char **argv)
 		 * still.
 		 */
 		unsetenv("DEBUGINFOD_URLS");
-		status = top(&o) ? 1 : 0;
+		status = chosen__find(&o.targets) || top(&o) ? 1 : 0;
 	}
 	targets__free(&o.targets);
 	return status;

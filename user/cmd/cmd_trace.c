@@ -3,69 +3,128 @@
 #include "cmd/command.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 #include "base/log.h"
+#include "base/signals.h"
 #include "base/str.h"
+#include "cmd/chosen.h"
 #include "cmd/cmdline.h"
+#include "cmd/launch.h"
 #include "trace/counting.h"
+#include "trace/probing.h"
+#include "trace/stacked.h"
+#include "trace/target.h"
 
 #define INTERVAL_MIN_S 0.1
 #define SECONDS_MAX    1e9
 #define PERCENT_MAX    1e6
+#define PERCENTILE_MIN 50
+#define PERCENTILE_MAX 99.9
 #define FILTERS_MAX    64
+#define WORDS_MAX      64 /* read of one argument */
+#define REAP_US	       20000
+#define SEPARATORS     " \t\n;&|()'\"" /* of a shell */
 
 struct trace_cmd {
 	struct counting_opts o;
 	struct trace_filter filters[FILTERS_MAX];
+	struct condition only;
+	const char *python; /* as --python says; NULL: it is looked for */
+	bool as_root;
+	bool interval_said;
+	struct probing_opts probes; /* -e; without any, functions of Python are traced */
+	struct launch *launch;	    /* NULL: a process that runs is traced */
 };
 
 enum {
 	OPT_COUNT = CMDLINE_LONG_ONLY,
+	OPT_CALLS,
+	OPT_HIST,
+	OPT_EXCEPTIONS,
+	OPT_GC,
+	OPT_IMPORTS,
+	OPT_AUDIT,
+	OPT_SLOW,
+	OPT_ARGS,
+	OPT_RET,
+	OPT_IF,
 	OPT_JSON,
 	OPT_TOP,
 	OPT_MAX_SLOWDOWN,
 	OPT_FORCE,
+	OPT_PYTHON,
+	OPT_AS_ROOT,
 };
 
 static const struct option long_options[] = {
 	{ "pid", required_argument, NULL, 'p' },
+	{ "event", required_argument, NULL, 'e' },
 	{ "filter", required_argument, NULL, 'f' },
 	{ "count", no_argument, NULL, OPT_COUNT },
+	{ "calls", no_argument, NULL, OPT_CALLS },
+	{ "hist", no_argument, NULL, OPT_HIST },
+	{ "exceptions", no_argument, NULL, OPT_EXCEPTIONS },
+	{ "gc", no_argument, NULL, OPT_GC },
+	{ "imports", no_argument, NULL, OPT_IMPORTS },
+	{ "audit", required_argument, NULL, OPT_AUDIT },
+	{ "slow", required_argument, NULL, OPT_SLOW },
+	{ "args", optional_argument, NULL, OPT_ARGS },
+	{ "ret", no_argument, NULL, OPT_RET },
+	{ "if", required_argument, NULL, OPT_IF },
 	{ "duration", required_argument, NULL, 'd' },
 	{ "interval", required_argument, NULL, 'i' },
 	{ "top", required_argument, NULL, OPT_TOP },
 	{ "json", no_argument, NULL, OPT_JSON },
 	{ "max-slowdown", required_argument, NULL, OPT_MAX_SLOWDOWN },
 	{ "force", no_argument, NULL, OPT_FORCE },
+	{ "python", required_argument, NULL, OPT_PYTHON },
+	{ "as-root", no_argument, NULL, OPT_AS_ROOT },
 	CMDLINE_LONG_OPTIONS,
 	{ NULL, 0, NULL, 0 },
 };
 
 static void usage(void)
 {
-	printf("Usage: pyperf-bpf trace -p PID [OPTION]...\n"
-	       "Count the calls of Python functions in a process, exactly, in any CPython.\n"
+	printf("Usage: pyperf-bpf trace [OPTION]... -p PID [FUNCTION]...\n"
+	       "       pyperf-bpf trace [OPTION]... [--] COMMAND [ARGUMENT]...\n"
+	       "Count and time the calls of Python functions, exactly, in any CPython.\n"
 	       "\n"
-	       "  -p, --pid PID          the process\n"
+	       "  -p, --pid PID          the process, and all that it starts from now on\n"
+	       "      --python FILE      the command's interpreter, if it does not name it\n"
+	       "      --as-root          run the command as root, not as who called sudo\n"
 	       "      --count            the functions called most, each second (the default)\n"
+	       "      --calls            each call and return, indented, with times\n"
+	       "      --hist             histograms of the times of the functions, each second\n"
+	       "      --slow TIME        with --calls, only those that took so long, like 50ms,\n"
+	       "                         or the slowest of each function, like p99; then, as\n"
+	       "                         with --hist, how they differ, and their callers\n"
+	       "      --args[=K]         with --calls, the first K arguments (default %d)\n"
+	       "      --ret              with --calls, what functions return\n"
+	       "      --if CONDITION     only calls with such an argument, like 'n > 5'\n"
+	       "      --exceptions       exceptions raised, by type and stack\n"
+	       "      --gc               garbage collections: pauses, by generation and stack\n"
+	       "      --audit EVENT,...  audit events of these names, like open,socket.*, by\n"
+	       "                         stack; of all three: with --calls each one\n"
+	       "      --imports          imports of modules, as trees with their times\n"
 	       "  -f, --filter FUNCTION  only these functions: NAME, MODULE:NAME or FILE:NAME,\n"
-	       "                         with wildcards: 'shop.cart:*'; may be repeated\n"
-	       "  -d, --duration SEC     stop after SEC seconds; default: at Ctrl-C\n"
-	       "  -i, --interval SEC     seconds between two tables (default 1)\n"
-	       "      --top N            functions that are shown, 0: all (default %d)\n"
-	       "      --json             one JSON object a line instead of tables\n"
-	       "Price\n"
-	       "      --max-slowdown PERCENT\n"
-	       "                         end if it would slow the process down by more, as the\n"
-	       "                         first 100 ms tell (default %d)\n"
+	       "                         with wildcards; with -p, words are such, too\n"
+	       "  -e, --event PROBE      hits of uprobe:PATH:PLACE or usdt:PATH:PROBE instead:\n"
+	       "                         'uprobe:PATH:malloc hist arg1 if arg1 > 99' (man page)\n"
+	       "  -d, --duration SEC     default: at Ctrl-C  -i, --interval SEC  of tables (1)\n"
+	       "      --top N            functions shown, 0: all (%d)  --json  no tables, JSON\n"
+	       "      --max-slowdown PERCENT  end if the first 100 ms cost more (default %d)\n"
 	       "      --force            whatever it costs\n"
 	       "Other\n" CMDLINE_HELP "\n"
 	       "Examples\n"
-	       "  sudo pyperf-bpf trace -p 4711                which functions are called most\n"
-	       "  sudo pyperf-bpf trace -p 4711 -d 10 --top 0 --json\n"
-	       "                                               all of them in 10 s, for programs\n",
-	       TOP_DEFAULT, SLOWDOWN_DEFAULT);
+	       "  sudo pyperf-bpf trace -p 4711                 functions called most\n"
+	       "  sudo pyperf-bpf trace -p 4711 --hist shop.views:checkout   one function's time\n"
+	       "  sudo pyperf-bpf trace --imports -- python3 app.py          slow imports\n",
+	       VALUES_ARGS_DEFAULT, TOP_DEFAULT, SLOWDOWN_DEFAULT);
 }
 
 static int set_number(const char *option, const char *arg, double min, double max, double *out)
@@ -88,7 +147,8 @@ static int set_top(struct counting_opts *o, const char *arg)
 	return 0;
 }
 
-static int add_filter(struct trace_cmd *t, const char *arg)
+/* `option`: for messages: "-f ", or nothing for a word. */
+static int add_filter(struct trace_cmd *t, const char *option, const char *arg)
 {
 	int err = -E2BIG;
 
@@ -99,10 +159,79 @@ static int add_filter(struct trace_cmd *t, const char *arg)
 	else if (err == -ENOMEM)
 		return log_no_memory();
 	else if (err == -E2BIG)
-		log_err("-f %s: at most %d filters", arg, FILTERS_MAX);
+		log_err("%s%s: at most %d filters", option, arg, FILTERS_MAX);
 	else
-		log_err("-f %s: must be FUNCTION, MODULE:FUNCTION or FILE:FUNCTION", arg);
+		log_err("%s%s: must be FUNCTION, MODULE:FUNCTION or FILE:FUNCTION", option, arg);
 	return err ? -EINVAL : 0;
+}
+
+static int set_slow(struct counting_opts *o, const char *arg)
+{
+	o->slow = (struct timing_slow){ 0 };
+	if (*arg == 'p' &&
+	    !parse_double(arg + 1, PERCENTILE_MIN, PERCENTILE_MAX, &o->slow.percentile))
+		return 0;
+	if (!cmdline__time(arg, &o->slow.ns) && o->slow.ns)
+		return 0;
+	log_err("--slow %s: must be a time with its unit, like 50us, 1ms or 0.5s, or p50 to p99.9",
+		arg);
+	return -EINVAL;
+}
+
+static int set_args(struct counting_opts *o, const char *arg)
+{
+	long long n = VALUES_ARGS_DEFAULT;
+
+	if (arg && parse_int(arg, 1, TRACE_ARGS_MAX, &n)) {
+		log_err("--args=%s: must be a number of arguments from 1 to %d", arg,
+			TRACE_ARGS_MAX);
+		return -EINVAL;
+	}
+	o->args = (uint32_t)n;
+	return 0;
+}
+
+static int set_condition(struct trace_cmd *t, const char *arg)
+{
+	const char *why;
+
+	if (t->o.only) {
+		log_err("--if %s: only one condition", arg);
+		return -EINVAL;
+	}
+	if (condition__parse(&t->only, arg, &why)) {
+		log_err("--if %s: %s", arg, why);
+		return -EINVAL;
+	}
+	if (values__looks_secret(t->only.name, strlen(t->only.name))) {
+		log_err("--if %s: the name looks like that of a secret", arg);
+		return -EINVAL;
+	}
+	t->o.only = &t->only;
+	return 0;
+}
+
+static int set_what(struct counting_opts *o, enum counting_what what)
+{
+	if (o->what != COUNTING_CALLS && o->what != what) {
+		log_err("--exceptions, --gc, --imports and --audit: one at a time");
+		return -EINVAL;
+	}
+	o->what = what;
+	return 0;
+}
+
+static int set_audits(struct counting_opts *o, const char *arg)
+{
+	if (o->audits)
+		log_err("--audit %s: name all events at once, like open,socket.*", arg);
+	else if (stacked__check_audits(arg))
+		log_err("--audit %s: must be up to %d names of audit events, like open,socket.*; "
+			"the last letters of each may be *",
+			arg, TRACE_AUDITS);
+	else
+		o->audits = arg;
+	return o->audits == arg ? set_what(o, COUNTING_AUDITS) : -EINVAL;
 }
 
 static int set_option(void *ctx, int opt, const char *arg)
@@ -116,38 +245,257 @@ static int set_option(void *ctx, int opt, const char *arg)
 			return 0;
 		log_err("-p %s: not the number of a process", arg);
 		return -EINVAL;
+	case 'e':
+		return probing__add(&t->probes, arg);
 	case 'f':
-		return add_filter(t, arg);
+		return add_filter(t, "-f ", arg);
 	case 'd':
 		return set_number("-d", arg, INTERVAL_MIN_S, SECONDS_MAX, &o->duration_s);
 	case 'i':
+		t->interval_said = true;
 		return set_number("-i", arg, INTERVAL_MIN_S, SECONDS_MAX, &o->interval_s);
 	case OPT_TOP:
 		return set_top(o, arg);
 	case OPT_MAX_SLOWDOWN:
 		return set_number("--max-slowdown", arg, 0, PERCENT_MAX, &o->max_slowdown);
+	case OPT_COUNT:
+		o->mode = TIMING_NONE;
+		return 0;
+	case OPT_CALLS:
+		o->mode = TIMING_CALLS;
+		return 0;
+	case OPT_HIST:
+		o->mode = TIMING_HIST;
+		return 0;
+	case OPT_EXCEPTIONS:
+		return set_what(o, COUNTING_EXCEPTIONS);
+	case OPT_GC:
+		return set_what(o, COUNTING_COLLECTIONS);
+	case OPT_IMPORTS:
+		return set_what(o, COUNTING_IMPORTS);
+	case OPT_AUDIT:
+		return set_audits(o, arg);
+	case OPT_SLOW:
+		return set_slow(o, arg);
+	case OPT_ARGS:
+		return set_args(o, arg);
+	case OPT_RET:
+		o->returns = true;
+		return 0;
+	case OPT_IF:
+		return set_condition(t, arg);
 	case OPT_JSON:
 		o->json = true;
 		return 0;
 	case OPT_FORCE:
 		o->force = true;
 		return 0;
+	case OPT_PYTHON:
+		t->python = arg;
+		return 0;
+	case OPT_AS_ROOT:
+		t->as_root = true;
+		return 0;
 	}
 	return 0;
+}
+
+static bool is_slow(const struct counting_opts *o)
+{
+	return o->slow.ns || o->slow.percentile > 0;
+}
+
+/* -e: everything else is about functions of Python. */
+static int check_probes(const struct trace_cmd *t)
+{
+	if (t->o.what == COUNTING_CALLS && t->o.mode == TIMING_NONE && !t->o.filter_cnt &&
+	    !is_slow(&t->o) && !t->o.args && !t->o.returns && !t->o.only)
+		return 0;
+	log_err("trace: -e counts hits of probes; the options about calls, exceptions, audit "
+		"events, collections and imports are about Python");
+	return -EINVAL;
 }
 
 /* The line as a whole. */
 static int check(const struct trace_cmd *t, char **words)
 {
-	if (words[0]) {
-		log_err("trace: what is '%s'? A process is given by -p", words[0]);
+	static const char *const whats[] = {
+		[COUNTING_EXCEPTIONS] = "exceptions",
+		[COUNTING_COLLECTIONS] = "gc",
+		[COUNTING_IMPORTS] = "imports",
+		[COUNTING_AUDITS] = "audit",
+	};
+
+	if (words[0] && t->o.pid) {
+		log_err("trace: -p and a command: '%s'", words[0]);
 		return -EINVAL;
 	}
-	if (!t->o.pid) {
-		log_err("trace: -p PID is missing");
+	if (t->probes.cnt)
+		return check_probes(t);
+	if (!words[0] && !t->o.pid) {
+		log_err("trace: -p PID or a command is missing");
+		return -EINVAL;
+	}
+	if (t->o.what != COUNTING_CALLS && t->o.mode == TIMING_HIST) {
+		log_err("trace: --hist does not go with --%s: it is about calls", whats[t->o.what]);
+		return -EINVAL;
+	}
+	if (is_slow(&t->o) && (t->o.what != COUNTING_CALLS || t->o.mode == TIMING_NONE)) {
+		log_err("trace: --slow goes with --calls or --hist");
+		return -EINVAL;
+	}
+	if ((t->o.args || t->o.returns) &&
+	    (t->o.what != COUNTING_CALLS || t->o.mode != TIMING_CALLS || is_slow(&t->o))) {
+		log_err("trace: %s goes with --calls, without --slow",
+			t->o.args ? "--args" : "--ret");
+		return -EINVAL;
+	}
+	if (t->o.only &&
+	    (t->o.what != COUNTING_CALLS || t->o.mode == TIMING_NONE || is_slow(&t->o))) {
+		log_err("trace: --if goes with --calls or --hist, without --slow");
+		return -EINVAL;
+	}
+	if (t->o.what == COUNTING_IMPORTS && t->o.filter_cnt) {
+		log_err("trace: -f does not go with --imports: it is about functions");
 		return -EINVAL;
 	}
 	return 0;
+}
+
+/*
+ * With -p words are functions. Options may stand between and behind them, but for "--", behind
+ * which a command stands. What can be no function is left to check().
+ */
+static enum cmdline_result take_functions(struct trace_cmd *t, struct cmdline *c, int argc,
+					  char **argv)
+{
+	enum cmdline_result result = CMDLINE_RUN;
+
+	while (result == CMDLINE_RUN && t->o.pid && !c->dashes && c->words[0] &&
+	       trace_filter__may_be(c->words[0])) {
+		result = cmdline__result(add_filter(t, "", c->words[0]));
+		if (result != CMDLINE_RUN)
+			break;
+		/* The word stands where the name of the program stood. */
+		argc -= (int)(c->words - argv);
+		argv = c->words;
+		result = cmdline__parse(c, argc, argv);
+	}
+	return result;
+}
+
+/* ---- a command ------------------------------------------------------------------------------- */
+
+/* Python behind this word of the command line, or a word in it: sh -c 'exec python3 app.py'. */
+static bool find_in(const struct trace_cmd *t, const char *text, char path[TARGET_PATH_MAX])
+{
+	char *copy = strdup(text), *rest = copy, *word = copy, program[PATH_MAX];
+	bool found = false;
+
+	for (int i = 0; word && !found && i < WORDS_MAX; i++) {
+		word = strtok_r(rest, SEPARATORS, &rest);
+		found = word && launch__resolve(t->launch, word, program) &&
+			!target__find_interpreter(program, path);
+	}
+	free(copy);
+	return found;
+}
+
+/* The interpreter that a command will run: its own, that of a word behind it, or the usual one. */
+static bool find_interpreter(const struct trace_cmd *t, char *const *words,
+			     char path[TARGET_PATH_MAX])
+{
+	static const char *const usual[] = { "python3", "python" };
+	bool found = false;
+
+	if (t->python)
+		return find_in(t, t->python, path);
+	for (size_t i = 0; words[i] && !found; i++)
+		found = find_in(t, words[i], path);
+	for (size_t i = 0; i < 2 && !found; i++)
+		found = find_in(t, usual[i], path);
+	return found;
+}
+
+static int go(void *ctx)
+{
+	return launch__go(ctx);
+}
+
+/* Its status as a shell has it. The next signal ends us, not the command. */
+static int wait_for_command(struct launch *l)
+{
+	int status;
+
+	signals__keep_no_promise();
+	signals__hand_over(0);
+	while (!launch__reap(l, &status))
+		usleep(REAP_US);
+	return status;
+}
+
+static int trace_command(struct trace_cmd *t, char **words)
+{
+	char path[TARGET_PATH_MAX];
+	struct counting_command command = { .interpreter = path, .go = go };
+	int status = 1;
+
+	t->launch = launch__new(words, t->as_root);
+	if (!t->launch)
+		return 1;
+	command.ctx = t->launch;
+	t->o.command = &command;
+	t->o.pid = launch__pid(t->launch);
+	if (find_interpreter(t, words, path))
+		status = counting__run(&t->o);
+	else
+		log_err("%s: found no Python that it could run (--python names it)", words[0]);
+	if (launch__started(t->launch)) {
+		int ended = wait_for_command(t->launch);
+
+		status = status ? status : ended;
+	}
+	launch__free(t->launch);
+	return status;
+}
+
+/* No interpreter is needed. */
+static int probe_command(struct trace_cmd *t, char **words)
+{
+	struct counting_command command = { .go = go };
+	int status, ended;
+
+	t->launch = launch__new(words, t->as_root);
+	if (!t->launch)
+		return 1;
+	command.ctx = t->launch;
+	t->probes.command = &command;
+	t->probes.pid = launch__pid(t->launch);
+	status = probing__run(&t->probes);
+	if (launch__started(t->launch)) {
+		ended = wait_for_command(t->launch);
+		status = status ? status : ended;
+	}
+	launch__free(t->launch);
+	return status;
+}
+
+static int trace_probes(struct trace_cmd *t, char **words)
+{
+	t->probes.duration_s = t->o.duration_s;
+	t->probes.interval_s = t->interval_said ? t->o.interval_s : 0;
+	t->probes.json = t->o.json;
+	t->probes.max_slowdown = t->o.max_slowdown;
+	t->probes.force = t->o.force;
+	if (words[0])
+		return probe_command(t, words);
+	t->probes.pid = t->o.pid ? t->o.pid : -1;
+	return probing__run(&t->probes);
+}
+
+static int trace_process(struct trace_cmd *t)
+{
+	return chosen__stand_in(&t->o.pid, NULL) ? 1 : counting__run(&t->o);
 }
 
 static int run(int argc, char **argv)
@@ -158,18 +506,29 @@ static int run(int argc, char **argv)
 	struct cmdline c = {
 		.command = "trace",
 		.usage = usage,
-		.shorts = "p:f:d:i:" CMDLINE_SHORT_OPTIONS,
+		.stop_at_word = true,
+		.shorts = "p:e:f:d:i:" CMDLINE_SHORT_OPTIONS,
 		.longs = long_options,
 		.set = set_option,
 		.ctx = &t,
 	};
 	enum cmdline_result result = cmdline__parse(&c, argc, argv);
-	int status = cmdline__status(result);
+	int status;
 
+	if (result == CMDLINE_RUN)
+		result = take_functions(&t, &c, argc, argv);
+	status = cmdline__status(result);
 	if (result == CMDLINE_RUN) {
 		log_set_level((enum log_level)(LOG_LEVEL_INFO + c.verbosity));
 		t.o.filters = t.filters;
-		status = check(&t, c.words) ? 2 : counting__run(&t.o);
+		if (t.o.what == COUNTING_IMPORTS && t.o.mode == TIMING_NONE)
+			t.o.mode = TIMING_CALLS; /* shown as they come */
+		if (check(&t, c.words))
+			status = 2;
+		else if (t.probes.cnt)
+			status = trace_probes(&t, c.words);
+		else
+			status = c.words[0] ? trace_command(&t, c.words) : trace_process(&t);
 	}
 	for (size_t i = 0; i < t.o.filter_cnt; i++)
 		trace_filter__free(&t.filters[i]);
@@ -178,7 +537,7 @@ static int run(int argc, char **argv)
 
 const struct command cmd_trace = {
 	.name = "trace",
-	.summary = "count the calls of Python functions, live",
+	.summary = "count and time the calls of Python functions, live",
 	.usage = usage,
 	.run = run,
 };

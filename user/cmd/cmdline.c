@@ -10,6 +10,8 @@
 #include "base/str.h"
 #include "base/version.h"
 
+#define TIME_MAX_S 1e6
+
 #define SHORTS_MAX 64
 #define LONGS_MAX  64 /* that are compared with one that is not known */
 
@@ -135,7 +137,7 @@ enum cmdline_result cmdline__parse(struct cmdline *c, int argc, char **argv)
 	enum cmdline_result result;
 	int opt, at;
 
-	/* '+': stop at the first word that is no option. ':': the messages are ours. */
+	/* '+': stop at the first word that is not an option. ':': we print the messages. */
 	snprintf(shorts, sizeof(shorts), "%s:%s", c->stop_at_word ? "+" : "", c->shorts);
 	opterr = 0;
 	optind = 0; /* glibc and musl: begin anew, also in the middle of a cluster like -vx */
@@ -172,4 +174,42 @@ int cmdline__pid(const char *word, pid_t *pid)
 		return -EINVAL;
 	*pid = (pid_t)n;
 	return 0;
+}
+
+int cmdline__pid_word(const char *command, char **words, bool chosen, const char *remedy,
+		      pid_t *pid)
+{
+	if (!words[0])
+		return 0;
+	if (chosen || words[1])
+		log_err("%s: unexpected '%s'; %s", command, words[words[1] ? 1 : 0], remedy);
+	else if (cmdline__pid(words[0], pid))
+		log_err("%s: '%s' is not the number of a process", command, words[0]);
+	else
+		return 0;
+	return -EINVAL;
+}
+
+int cmdline__time(const char *text, uint64_t *ns)
+{
+	static const struct {
+		const char *unit;
+		double ns;
+	} units[] = { { "ns", 1 }, { "us", 1e3 }, { "ms", 1e6 }, { "s", 1e9 } };
+	size_t len = strspn(text, "0123456789.");
+	char number[32];
+	double value;
+
+	if (!len || len >= sizeof(number))
+		return -EINVAL;
+	snprintf(number, sizeof(number), "%.*s", (int)len, text);
+	if (parse_double(number, 0, TIME_MAX_S, &value))
+		return -EINVAL;
+	for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
+		if (strcmp(text + len, units[i].unit) != 0)
+			continue;
+		*ns = (uint64_t)(value * units[i].ns);
+		return 0;
+	}
+	return -EINVAL;
 }

@@ -79,7 +79,9 @@ int command__main(const struct command *const *commands, void (*overview)(void),
 		return help(commands, overview, (char *[]){ NULL });
 	if (!strcmp(word, "--version"))
 		return cmdline__status(cmdline__print_version());
-	/* What resembles no command may be a program to run: the default one says how. */
+	/*
+	 * A word that resembles no command may be a program to run: the default command says how.
+	 */
 	if (*word != '-' && closest(commands, word))
 		return unknown(commands, word);
 	return commands[0]->run(argc, argv);

@@ -2,10 +2,11 @@
 #ifndef PYPERF_COMMAND_H
 #define PYPERF_COMMAND_H
 /*
- * The commands of the program: one cmd_*.c each, listed in main.c, chosen by the first word.
+ * The table of commands. Each command is a cmd_*.c; main.c lists them, and the first word of the
+ * command line selects one.
  *
- * A new command is a struct command in cmd_NAME.c, declared here, and a line in main.c's table. It
- * is thin: its options (cmdline.h), then the stages.
+ * To add a command, define its struct command in cmd_NAME.c, declare it here, and add it to the
+ * table of main.c. A command only parses its options (cmdline.h) and calls the stages.
  *
  *	const struct command cmd_report = {
  *		.name = "report",
@@ -18,7 +19,10 @@ struct command {
 	const char *name;
 	const char *summary; /* its line in the list of commands */
 	void (*usage)(void); /* prints the help: synopsis, options, examples; at most one screen */
-	/* The exit status. argv[0] is no option: the command's name, or the program's. */
+	/*
+	 * Returns the exit status. argv[0] is not an option: it is the name of the command or of
+	 * the program.
+	 */
 	int (*run)(int argc, char **argv);
 };
 
@@ -28,15 +32,16 @@ extern const struct command cmd_dump;
 extern const struct command cmd_trace;
 extern const struct command cmd_probes;
 extern const struct command cmd_heap;
+extern const struct command cmd_memory;
 extern const struct command cmd_record;
 extern const struct command cmd_top;
 extern const struct command cmd_report;
 extern const struct command cmd_diff;
 
 /*
- * Runs what the words ask for, and returns the exit status. The first command of the list (which
- * ends in NULL) is the default: it gets the line when that does not begin with a name. `overview`
- * prints what --help shows.
+ * Runs the command that the words select, and returns the exit status. `commands` ends in NULL. Its
+ * first command is the default: it runs if the first word is not the name of a command. `overview`
+ * prints the text of --help.
  *
  *	pyperf-bpf [COMMAND] ...
  *	pyperf-bpf help [COMMAND]	the same as COMMAND --help

@@ -13,12 +13,14 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "cmd/invoker.h"
 
 struct launch {
 	pid_t pid;
-	const char *name; /* borrowed from argv */
-	int go_fd;	  /* a byte lets the child go; the end of the pipe ends it */
-	int err_fd;	  /* errno of a failed exec; its end by exec means success */
+	const char *name;	 /* borrowed from argv */
+	int go_fd;		 /* a byte lets the child go; the end of the pipe ends it */
+	int err_fd;		 /* errno of a failed exec; its end by exec means success */
+	struct invoker *invoker; /* owned; NULL: it runs as we do */
 	bool ended;
 	int status;
 	char program[PATH_MAX]; /* "": not known */
@@ -41,10 +43,21 @@ static bool is_executable(const char *path)
 	return !stat(path, &st) && S_ISREG(st.st_mode) && !access(path, X_OK);
 }
 
-/* As execvp(3) looks for it. */
-static bool find_program(const char *name, char *path)
+/* As the command will see it. */
+static const char *path_of(const struct launch *l)
 {
-	const char *dir = getenv("PATH"), *end;
+	char *const *env = l->invoker ? invoker__environment(l->invoker) : environ;
+
+	for (; *env; env++)
+		if (!strncmp(*env, "PATH=", 5))
+			return *env + 5;
+	return NULL;
+}
+
+/* As execvp(3) looks for it. */
+static bool find_program(const struct launch *l, const char *name, char *path)
+{
+	const char *dir = path_of(l), *end;
 
 	if (strchr(name, '/'))
 		return snprintf(path, PATH_MAX, "%s", name) < PATH_MAX && is_executable(path);
@@ -60,7 +73,8 @@ static bool find_program(const char *name, char *path)
 }
 
 /*
- * What the first line of a script names, in `name`. 0: it is none; negative: one that is not plain.
+ * Reads the interpreter of a script's first line into `name`. 0: not a script; negative: the line
+ * cannot be understood.
  */
 static int read_script(const char *path, char *name)
 {
@@ -83,19 +97,18 @@ static int read_script(const char *path, char *name)
 	return 1;
 }
 
-static void set_program(struct launch *l, const char *command)
+bool launch__resolve(const struct launch *l, const char *word, char *path)
 {
 	char name[SCRIPT_LINE + 1];
-	bool found = find_program(command, l->program);
+	bool found = find_program(l, word, path);
 	int script = 1;
 
 	for (int i = 0; found && script > 0 && i <= MAX_SCRIPTS; i++) {
-		script = read_script(l->program, name);
+		script = read_script(path, name);
 		if (script > 0)
-			found = find_program(name, l->program);
+			found = find_program(l, name, path);
 	}
-	if (!found || script)
-		l->program[0] = '\0';
+	return found && !script;
 }
 
 const char *launch__program(const struct launch *l)
@@ -106,35 +119,43 @@ const char *launch__program(const struct launch *l)
 /* ---- the child ------------------------------------------------------------------------------- */
 
 /* The child: waits, then becomes the command. What it inherits of signals is as before us. */
-static void run_child(char *const *argv, int go_fd, int err_fd, const sigset_t *mask)
+static void run_child(const struct launch *l, char *const *argv, int go_fd, int err_fd,
+		      const sigset_t *mask)
 {
 	char go;
-	int err;
+	int err = 0;
 
 	if (read(go_fd, &go, 1) != 1)
 		_exit(125);
 	sigprocmask(SIG_SETMASK, mask, NULL);
-	execvp(argv[0], argv);
-	err = errno;
+	if (l->invoker) {
+		err = -invoker__become(l->invoker);
+		environ = (char **)invoker__environment(l->invoker);
+	}
+	if (!err) {
+		execvp(argv[0], argv);
+		err = errno;
+	}
 	if (write(err_fd, &err, sizeof(err)) < 0)
 		_exit(126);
 	_exit(127);
 }
 
-struct launch *launch__new(char *const *argv)
+struct launch *launch__new(char *const *argv, bool as_root)
 {
 	int go[2] = { -1, -1 }, fail[2] = { -1, -1 };
 	struct launch *l = calloc(1, sizeof(*l));
 	sigset_t mask, all;
 
-	if (!l || pipe2(go, O_CLOEXEC) || pipe2(fail, O_CLOEXEC))
+	if (!l || (!as_root && invoker__find(&l->invoker)) || pipe2(go, O_CLOEXEC) ||
+	    pipe2(fail, O_CLOEXEC))
 		goto error;
 	sigfillset(&all);
 	sigprocmask(SIG_SETMASK, &all, &mask); /* the child takes no signal for us */
 	l->pid = fork();
 	if (!l->pid) {
 		close(go[1]);
-		run_child(argv, go[0], fail[1], &mask);
+		run_child(l, argv, go[0], fail[1], &mask);
 	}
 	sigprocmask(SIG_SETMASK, &mask, NULL);
 	if (l->pid < 0)
@@ -142,7 +163,8 @@ struct launch *launch__new(char *const *argv)
 	close(go[0]);
 	close(fail[1]);
 	l->name = argv[0];
-	set_program(l, argv[0]);
+	if (!launch__resolve(l, argv[0], l->program))
+		l->program[0] = '\0';
 	l->go_fd = go[1];
 	l->err_fd = fail[0];
 	return l;
@@ -154,6 +176,8 @@ error:
 		if (fail[i] >= 0)
 			close(fail[i]);
 	}
+	if (l)
+		invoker__free(l->invoker);
 	free(l);
 	return NULL;
 }
@@ -168,6 +192,7 @@ void launch__free(struct launch *l)
 		close(l->err_fd);
 	if (!l->ended && l->go_fd >= 0)
 		waitpid(l->pid, NULL, 0);
+	invoker__free(l->invoker);
 	free(l);
 }
 

@@ -34,6 +34,7 @@ static const struct command *const commands[] = {
 	&cmd_dump,
 	&cmd_trace,
 	&cmd_probes,
+	&cmd_memory,
 	&cmd_heap,
 	&cmd_check,
 	&cmd_agent,

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 #ifndef PYPERF_NARROWED_H
 #define PYPERF_NARROWED_H
-/*
- * The options that `report` and `diff` share with `record`: which part of a saved profile is shown.
- */
+/* The options with which report and diff, like record, show only a part of a saved profile. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
@@ -31,13 +29,16 @@ enum narrowed_long_only {
 
 struct narrowed {
 	struct narrowing what;
-	pid_t *pids; /* owned; those of `what` */
+	pid_t *pids; /* owned; `what` points to them */
 };
 
 bool narrowed__takes(int opt);
-/* 0, -EINVAL or -ENOMEM after a message. 'p' takes numbers of processes with commas between. */
+/*
+ * Takes an option; that of 'p' is a list of process numbers with commas between them. 0, or -EINVAL
+ * or -ENOMEM after a message.
+ */
 int narrowed__set(struct narrowed *n, int opt, const char *arg);
-/* 0, or -ENOENT after a message: nothing of the profile is left. */
+/* Removes everything else from the profile. 0, or -ENOENT after a message: nothing is left. */
 int narrowed__apply(const struct narrowed *n, struct profile *p, const char *name);
 void narrowed__free(struct narrowed *n);
 

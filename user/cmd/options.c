@@ -3,10 +3,13 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
 #include "base/str.h"
+#include "cmd/output_options.h"
+#include "symbolize/sym_debuginfod.h"
 
 /* Options without a letter. */
 enum long_only {
@@ -18,22 +21,25 @@ enum long_only {
 	OPT_THREADS,
 	OPT_MAX_FRAMES,
 	OPT_TABLE_MEMORY,
-	OPT_VALUE,
+	OPT_DELAY,
+	OPT_DEBUGINFOD,
+	OPT_AS_ROOT,
 };
 
 static const struct option long_options[] = {
 	{ "duration", required_argument, NULL, 'd' },
+	{ "delay", required_argument, NULL, OPT_DELAY },
+	{ "as-root", no_argument, NULL, OPT_AS_ROOT },
 	TARGETS_LONG_OPTIONS,
-	TARGETS_EVENT_LONG_OPTIONS,
-	{ "output", required_argument, NULL, 'o' },
-	{ "folded", no_argument, NULL, 'f' },
-	{ "value", required_argument, NULL, OPT_VALUE },
+	OUTPUT_LONG_OPTIONS,
+	OUTPUT_PROFILE_OPTIONS,
 	{ "native", no_argument, NULL, OPT_NATIVE },
 	{ "no-native", no_argument, NULL, OPT_NO_NATIVE },
 	{ "no-kernel", no_argument, NULL, OPT_NO_KERNEL },
 	{ "no-lines", no_argument, NULL, OPT_NO_LINES },
 	{ "inlines", no_argument, NULL, OPT_INLINES },
 	{ "threads", no_argument, NULL, OPT_THREADS },
+	{ "debuginfod", optional_argument, NULL, OPT_DEBUGINFOD },
 	{ "max-frames", required_argument, NULL, OPT_MAX_FRAMES },
 	{ "table-memory", required_argument, NULL, OPT_TABLE_MEMORY },
 	CMDLINE_LONG_OPTIONS,
@@ -46,25 +52,23 @@ void options__usage(void)
 	       "Sample where Python processes spend their time, and report it.\n"
 	       "\n"
 	       "What to sample (default: Python processes; COMMAND and its descendants)\n"
-	       "  -d, --duration SEC     stop after SEC seconds, fractions allowed; default:\n"
-	       "                         at Ctrl-C or when COMMAND ends\n");
-	targets__help(true);
+	       "  -d, --duration SEC     stop after SEC seconds  --delay SEC  begin SEC later\n");
+	targets__help();
+	printf("      --as-root          COMMAND runs as root, not as the user who called sudo\n");
 	printf("What to show\n");
 	outputs__help(false);
-	printf("      --native           report: the innermost functions first, native ones too\n"
-	       "      --no-native        stacks without native (C, C++, ...) frames\n"
-	       "      --no-kernel        stacks without kernel frames\n"
-	       "      --no-lines         functions only, no line numbers\n"
+	printf(OUTPUTS_IDLE_HELP
+	       "      --native           report: the innermost functions first, native ones too\n"
+	       "      --no-native        no native frames    --no-kernel  no kernel frames\n"
+	       "      --no-lines         no line numbers     --threads    keep threads apart\n"
 	       "      --inlines          native frames: source lines, inlined functions (slow)\n"
-	       "      --threads          keep threads apart\n"
+	       "      --debuginfod[=URLS]  ask servers for names (/etc/debuginfod/*.urls)\n"
 	       "      --max-frames N     innermost frames of a stack, %d to %d (%d)\n"
 	       "Other\n"
 	       "      --table-memory N   MiB of the kernel for unwind tables, 1 to %d "
 	       "(%d)\n" CMDLINE_HELP "\n"
 	       "Examples\n"
-	       "  pyperf-bpf -d 30                            the whole machine, 30 seconds\n"
-	       "  pyperf-bpf -p 4711 -d 10 -o cpu.html        one process, as a flame graph page\n"
-	       "  pyperf-bpf -p 4711 -d 10 -o cpu.lines.html  its source with times by line\n"
+	       "  pyperf-bpf -p 4711 -d 10 -o cpu.html        a service, as a flame graph page\n"
 	       "  pyperf-bpf -o cpu.pb.gz -- python3 app.py   one command, for pprof\n",
 	       STACK_DEPTH_MIN, STACK_DEPTH_MAX, STACK_DEPTH_DEFAULT, TABLE_MIB_MAX,
 	       TABLE_MIB_DEFAULT);
@@ -72,15 +76,14 @@ void options__usage(void)
 
 /* ---- values: each returns 0, or -EINVAL or -ENOMEM after a message --------------------------- */
 
-static int set_duration(struct options *o, const char *arg)
+static int set_seconds(const char *option, const char *arg, double min, double *out)
 {
-	int err = parse_double(arg, DURATION_MIN_S, DURATION_MAX_S, &o->duration_s);
+	int err = parse_double(arg, min, DURATION_MAX_S, out);
 
 	if (err == -ERANGE)
-		log_err("-d %s: must be from %g to %.0f seconds", arg, DURATION_MIN_S,
-			DURATION_MAX_S);
+		log_err("%s %s: must be from %g to %.0f seconds", option, arg, min, DURATION_MAX_S);
 	else if (err)
-		log_err("-d %s: not a number of seconds, like 30 or 2.5", arg);
+		log_err("%s %s: not a number of seconds, like 30 or 2.5", option, arg);
 	return err ? -EINVAL : 0;
 }
 
@@ -103,12 +106,33 @@ static int set_table_memory(struct options *o, const char *arg)
 	return err;
 }
 
+/*
+ * libdebuginfod reads the environment, from which sudo drops the variable. Without an argument:
+ * what is there, else what the distribution says.
+ */
+static int set_debuginfod(const char *arg)
+{
+	struct strbuf b = { 0 };
+	int err = 0;
+
+	if (!arg && getenv("DEBUGINFOD_URLS"))
+		return 0;
+	if (arg)
+		strbuf__addz(&b, arg);
+	else
+		sym_debuginfod_system_urls(&b, "/etc/debuginfod");
+	if (b.err || !b.len)
+		log_err("--debuginfod: name a server, --debuginfod=https://debuginfod.example.org; "
+			"/etc/debuginfod has none");
+	if (b.err || !b.len || setenv("DEBUGINFOD_URLS", b.s, 1))
+		err = -EINVAL;
+	strbuf__free(&b);
+	return err;
+}
+
 static void set_flag(struct options *o, int opt)
 {
 	switch (opt) {
-	case 'f':
-		o->outputs.folded = true;
-		break;
 	case OPT_NATIVE:
 		o->native = true;
 		break;
@@ -124,6 +148,9 @@ static void set_flag(struct options *o, int opt)
 	case OPT_NO_LINES:
 		o->no_lines = true;
 		break;
+	case OPT_AS_ROOT:
+		o->as_root = true;
+		break;
 	case OPT_THREADS:
 		o->threads = true;
 		break;
@@ -136,18 +163,19 @@ static int set_option(void *ctx, int opt, const char *arg)
 
 	if (targets__takes(opt))
 		return targets__set(&o->targets, opt, arg);
+	if (output_options__takes(opt))
+		return output_options__set(&o->outputs, opt, arg);
 	switch (opt) {
 	case 'd':
-		return set_duration(o, arg);
+		return set_seconds("-d", arg, DURATION_MIN_S, &o->duration_s);
+	case OPT_DELAY:
+		return set_seconds("--delay", arg, 0, &o->delay_s);
 	case OPT_MAX_FRAMES:
 		return set_max_frames(o, arg);
 	case OPT_TABLE_MEMORY:
 		return set_table_memory(o, arg);
-	case 'o':
-		return outputs__add(&o->outputs, arg);
-	case OPT_VALUE:
-		o->outputs.value = arg;
-		return 0;
+	case OPT_DEBUGINFOD:
+		return set_debuginfod(arg);
 	default:
 		set_flag(o, opt);
 		return 0;
@@ -171,7 +199,7 @@ static int bad_word(const char *word)
 	return -EINVAL;
 }
 
-/* What follows the options: nothing, or "--" and a command. */
+/* Takes the words after the options: none, or "--" and a command. */
 static int set_command(struct options *o, char **rest, bool dashes)
 {
 	if (!dashes)
@@ -197,8 +225,7 @@ enum cmdline_result options__parse(struct options *o, int argc, char **argv)
 		.command = "record",
 		.usage = options__usage,
 		.stop_at_word = true,
-		.shorts = "d:o:f" TARGETS_SHORT_OPTIONS TARGETS_EVENT_SHORT_OPTIONS
-			CMDLINE_SHORT_OPTIONS,
+		.shorts = "d:" OUTPUT_SHORT_OPTIONS TARGETS_SHORT_OPTIONS CMDLINE_SHORT_OPTIONS,
 		.longs = long_options,
 		.set = set_option,
 		.ctx = o,

@@ -2,10 +2,10 @@
 #ifndef PYPERF_OPTIONS_H
 #define PYPERF_OPTIONS_H
 /*
- * The options of record: argv -> struct options; touches nothing else: no file is opened, no
- * process looked at.
+ * Parses the options of record into struct options. Touches nothing else: opens no file and looks
+ * at no process.
  *
- * Every error is one line on stderr that names the option, what was wrong and what is allowed.
+ * Every error is one line on stderr that names the option, the mistake and the allowed values.
  *
  *	struct options o;
  *
@@ -25,21 +25,33 @@
 #define DURATION_MIN_S	  0.001
 #define DURATION_MAX_S	  1e9 /* 32 years; in nanoseconds it fits in 64 bits */
 
+/* Functions by which another command that records adds to the report. */
+struct record_watch {
+	void (*begin)(struct record_watch *w, const struct sample_spec *targets);
+	void (*end)(struct record_watch *w); /* the processes may have ended */
+	void (*report)(struct record_watch *w, const struct profile *p, bool on_stdout);
+	int start_err; /* set by record(): the result of session__start() */
+};
+
 struct options {
 	double duration_s;	    /* 0: until Ctrl-C or the end of the command */
+	double delay_s;		    /* before sampling begins */
 	struct sample_spec targets; /* owned */
 	struct outputs outputs;	    /* owned; not opened */
-	bool native;		    /* report: the innermost functions of all kinds come first */
+	/* the report lists the innermost functions of all kinds first */
+	bool native;
 	bool no_native, no_kernel, no_lines, inlines, threads;
-	uint32_t max_frames; /* Python, and native ones, of a stack */
-	uint32_t table_mib;  /* for unwind tables, in the kernel */
-	int verbosity;	     /* -1: -q, 0, 1: -v, 2: -vv */
-	char **command;	     /* borrowed from argv, NULL-terminated; NULL: none */
+	uint32_t max_frames;	    /* limit of Python frames, and of native frames, per stack */
+	uint32_t table_mib;	    /* for unwind tables, in the kernel */
+	int verbosity;		    /* -1: -q, 0, 1: -v, 2: -vv */
+	bool as_root;		    /* the command keeps our user: see launch.h */
+	struct record_watch *watch; /* borrowed, or NULL */
+	char **command;		    /* borrowed from argv, NULL-terminated; NULL: none */
 };
 
 /*
- * Fills in `o`, whatever the result; options__free() is due in every case. argv must outlive it and
- * is not reordered.
+ * Fills in `o`. Call options__free() whatever the result. argv must outlive `o` and is not
+ * reordered.
  */
 enum cmdline_result options__parse(struct options *o, int argc, char **argv);
 void options__usage(void); /* prints the help */

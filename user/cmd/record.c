@@ -8,25 +8,32 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/signalfd.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/signals.h"
+#include "cmd/chosen.h"
 #include "cmd/launch.h"
 #include "export/outputs.h"
 #include "profile/profile.h"
 #include "sample/session.h"
+#include "threads/openwaits.h"
+#include "threads/taskbook.h"
 
 #define TICK_NS NS_PER_S /* between two lines of progress */
 
 struct recorder {
-	const struct options *o;
+	struct options *o;
 	struct outputs *outputs; /* those of `o` */
 	struct launch *launch;
 	struct session *session;
+	struct taskbook *tasks; /* NULL: what tasks wait for is not asked */
 	struct profile *profile;
+	struct readers *readers; /* once the session is closed */
 	int signal_fd;
 	uint64_t start_ns, end_ns; /* end_ns 0: until it is told to stop */
 	bool stop;
@@ -39,7 +46,7 @@ struct recorder {
 
 static int open_signals(struct recorder *r)
 {
-	r->signal_fd = signals__open(export__abandon);
+	r->signal_fd = signals__open(export__abandon, true);
 	if (r->signal_fd >= 0)
 		return 0;
 	log_err("signals: %s", strerror(-r->signal_fd));
@@ -55,10 +62,13 @@ static int open_session(struct recorder *r)
 		.max_frames = r->o->max_frames,
 		.table_mib = r->o->table_mib,
 		.threads = r->o->threads,
+		.titles = true,
+		.loops = SESSION_LOOPS_WHOLE,
 		.no_native = r->o->no_native,
 		.no_kernel = r->o->no_kernel,
 		.bpf_stats = r->o->verbosity > 0,
 		.urgent = true,
+		.curves = true,
 	};
 
 	r->profile = profile__new();
@@ -68,21 +78,7 @@ static int open_session(struct recorder *r)
 	return r->session ? session__watch(r->session, r->signal_fd) : -EIO;
 }
 
-static int start(struct recorder *r)
-{
-	int err;
-
-	signals__hold();
-	err = session__start(r->session);
-	if (err)
-		return err;
-	r->start_ns = now_ns();
-	if (r->o->duration_s > 0)
-		r->end_ns = r->start_ns + (uint64_t)llround(r->o->duration_s * 1e9);
-	return r->launch ? launch__go(r->launch) : 0;
-}
-
-/* ---- while sampling -------------------------------------------------------------------------- */
+/* ---- signals --------------------------------------------------------------------------------- */
 
 /* Ctrl-C reaches the command by itself, the others only us. */
 static void on_ending_signal(struct recorder *r, int sig)
@@ -99,6 +95,8 @@ static void on_signals(struct recorder *r)
 
 	while (read(r->signal_fd, &info, sizeof(info)) == sizeof(info)) {
 		if (info.ssi_signo == SIGCHLD) {
+			if (r->session)
+				session__before_reap(r->session);
 			r->stop |= r->launch && launch__reap(r->launch, &r->status);
 			continue;
 		}
@@ -106,6 +104,52 @@ static void on_signals(struct recorder *r)
 		on_ending_signal(r, (int)info.ssi_signo);
 	}
 }
+
+/* ---- the start ------------------------------------------------------------------------------- */
+
+/* Once, as soon as it may. */
+static int let_command_go(struct recorder *r, bool now)
+{
+	return now && r->launch && !launch__started(r->launch) ? launch__go(r->launch) : 0;
+}
+
+/* --delay: processes that start meanwhile are followed but not sampled. */
+static int wait_for_begin(struct recorder *r)
+{
+	uint64_t begin_ns = now_ns() + (uint64_t)llround(r->o->delay_s * 1e9);
+	int err = 0;
+
+	while (r->o->delay_s > 0 && !err && !r->stop && now_ns() < begin_ns) {
+		err = session__wait(r->session, begin_ns);
+		on_signals(r);
+	}
+	return err;
+}
+
+static int start(struct recorder *r)
+{
+	int err;
+
+	signals__hand_over(1);
+	err = let_command_go(r, r->o->delay_s > 0);
+	if (!err)
+		err = wait_for_begin(r);
+	if (err)
+		return err;
+	if (r->o->watch)
+		r->o->watch->begin(r->o->watch, &r->o->targets);
+	err = session__start(r->session);
+	if (r->o->watch)
+		r->o->watch->start_err = err;
+	if (err)
+		return err;
+	r->start_ns = now_ns();
+	if (r->o->duration_s > 0)
+		r->end_ns = r->start_ns + (uint64_t)llround(r->o->duration_s * 1e9);
+	return let_command_go(r, true);
+}
+
+/* ---- while sampling -------------------------------------------------------------------------- */
 
 static bool shows_progress(const struct recorder *r)
 {
@@ -146,17 +190,47 @@ static void look_for_end(struct recorder *r)
 	r->stop = true;
 }
 
+/* Of chosen processes, where threads that wait are asked for. */
+static bool wants_tasks(const struct recorder *r)
+{
+	const struct sample_spec *t = &r->o->targets;
+	bool waits = false;
+
+	for (uint32_t i = 0; i < t->source_cnt; i++) {
+		uint32_t event = t->sources[i].source->type.event;
+
+		waits |= event == EVENT_WALL || event == EVENT_OFF_CPU;
+	}
+	return waits && (t->pid_cnt || r->launch);
+}
+
+static int open_tasks(struct recorder *r)
+{
+	if (!wants_tasks(r))
+		return 0;
+	r->tasks = taskbook__new(session__procs(r->session));
+	return r->tasks ? 0 : log_no_memory();
+}
+
+/* When the next thing is due that session__wait() does not know of. */
+static uint64_t wake_ns(const struct recorder *r, uint64_t tick_ns)
+{
+	uint64_t at = r->end_ns && r->end_ns < tick_ns ? r->end_ns : tick_ns;
+
+	return r->tasks && taskbook__due_ns(r->tasks) < at ? taskbook__due_ns(r->tasks) : at;
+}
+
 static int sample(struct recorder *r)
 {
 	uint64_t tick_ns = shows_progress(r) ? now_ns() + TICK_NS : UINT64_MAX;
-	int err = 0;
+	int err = open_tasks(r);
 
 	look_for_end(r);
 	while (!r->stop && !err) {
-		bool last = r->end_ns && r->end_ns < tick_ns;
-
-		err = session__wait(r->session, last ? r->end_ns : tick_ns);
+		err = session__wait(r->session, wake_ns(r, tick_ns));
 		on_signals(r);
+		if (r->tasks && now_ns() >= taskbook__due_ns(r->tasks))
+			taskbook__look(r->tasks);
 		if (!err && session__wants_drain(r->session))
 			err = session__drain(r->session, r->profile);
 		if (now_ns() >= tick_ns) {
@@ -167,7 +241,6 @@ static int sample(struct recorder *r)
 			r->stop = true;
 		look_for_end(r);
 	}
-	signals__release(r->signal_cnt ? 1 : 2);
 	return err;
 }
 
@@ -197,21 +270,38 @@ static int finish(struct recorder *r)
 		.inlines = r->o->inlines,
 		.symbols_budget = 1, /* named once, file by file: none is kept */
 	};
+	struct openwaits *waits = openwaits__begin(r->session);
 	int err;
 
 	session__stop(r->session);
+	if (r->o->watch)
+		r->o->watch->end(r->o->watch);
 	show_progress(r, true);
 	err = session__drain(r->session, r->profile);
+	if (err) {
+		openwaits__free(waits);
+		return err;
+	}
+	openwaits__end(waits, r->session, r->profile);
+	err = session__loops(r->session, r->profile);
+	if (err)
+		return err;
+	err = session__curves(r->session, r->profile);
 	if (err)
 		return err;
 	session__stats(r->session, &r->profile->stats);
 	if (r->o->verbosity > 0)
 		print_counters(&r->profile->stats);
-	/* What comes next takes the place of what is not needed any more. */
+	/* Frees memory that is no longer needed, for the next steps. */
 	session__end(r->session);
 	err = session__name(r->session, r->profile, &so);
+	profile__part_curves(r->profile);
+	r->readers = session__take_readers(r->session);
 	session__close(r->session);
 	r->session = NULL;
+	if (!err &&
+	    (profile__name_loops(r->profile) || (r->tasks && taskbook__fill(r->tasks, r->profile))))
+		err = log_no_memory();
 	if (!err)
 		profile__drop_frames(r->profile);
 	return err;
@@ -220,21 +310,55 @@ static int finish(struct recorder *r)
 static int write_outputs(struct recorder *r)
 {
 	const struct export_opts eo = {
+		.source = true,
 		.live = true,
+		.readers = r->readers,
 		.lines = !r->o->no_lines,
 		.threads = r->o->threads,
+		.inside = true,
 		.native = r->o->native,
 		.verbose = r->o->verbosity > 0,
 	};
 
+	if (r->o->watch)
+		r->o->watch->report(r->o->watch, r->profile, outputs__reports(r->outputs));
 	return outputs__write(r->outputs, r->profile, &eo);
+}
+
+/*
+ * Writes in a child process: the file that it writes to may block it where no signal ends that, and
+ * this process keeps its promises.
+ */
+static int write_in_child(struct recorder *r)
+{
+	int status = 0, err;
+	pid_t pid;
+
+	fflush(NULL);
+	pid = fork();
+	if (pid < 0)
+		return write_outputs(r);
+	if (!pid) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		err = write_outputs(r);
+		_exit(fflush(stdout) || err ? 1 : 0);
+	}
+	signals__wait_for(pid);
+	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		;
+	signals__wait_for(0);
+	if (WIFSIGNALED(status))
+		log_err("signal %d ended the process that wrote the results", WTERMSIG(status));
+	return status ? -EIO : 0;
 }
 
 /* The command may run on for long: nothing of the profiler does. */
 static void close_stages(struct recorder *r)
 {
 	outputs__close(r->outputs);
+	taskbook__free(r->tasks);
 	session__close(r->session);
+	readers__free(r->readers);
 	profile__free(r->profile);
 }
 
@@ -245,10 +369,10 @@ static void close_stages(struct recorder *r)
 static void wait_for_command(struct recorder *r)
 {
 	struct pollfd fd = { .fd = r->signal_fd, .events = POLLIN };
-	int sig = signals__hold();
 
-	if (sig) /* it came while the results were written */
-		on_ending_signal(r, sig);
+	signals__keep_no_promise();
+	signals__hand_over(SIGNALS_ALL);
+	on_signals(r); /* that came while the results were written */
 	while (!launch__reap(r->launch, &r->status)) {
 		if (r->signal_cnt > 1) {
 			r->status = 128 + r->last_signal;
@@ -261,10 +385,12 @@ static void wait_for_command(struct recorder *r)
 
 static int prepare(struct recorder *r)
 {
-	int err = session__check(&r->o->targets);
+	int err = chosen__find(&r->o->targets);
 
+	if (!err)
+		err = session__check(&r->o->targets);
 	if (!err && r->o->command) {
-		r->launch = launch__new(r->o->command);
+		r->launch = launch__new(r->o->command, r->o->as_root);
 		err = r->launch ? 0 : -errno;
 	}
 	if (!err)
@@ -286,7 +412,7 @@ int record(struct options *opts)
 	if (!err)
 		err = finish(&r);
 	if (!err)
-		err = write_outputs(&r);
+		err = write_in_child(&r);
 	close_stages(&r);
 	if (r.launch && launch__started(r.launch))
 		wait_for_command(&r);

@@ -2,8 +2,8 @@
 #ifndef PYPERF_RECORD_H
 #define PYPERF_RECORD_H
 /*
- * The default command: sample for a while, then report. Thin over the stages; its order is the
- * order of a run. The exit status: 0 done, 1 failed, else that of the command behind "--".
+ * The default command: samples for a while, then reports. Calls the stages in the order of a run.
+ * Exit status: 0 done, 1 failed, else that of the command behind "--".
  */
 #include "cmd/options.h"
 

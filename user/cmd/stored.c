@@ -188,7 +188,10 @@ static struct store *open_store(const struct stored *s)
 
 int stored__load(const struct stored *s, const struct stored_range *r, struct import *im)
 {
-	const struct store_query q = { r->from_ns, r->to_ns, s->labels, s->label_cnt };
+	const struct store_query q = { .from_ns = r->from_ns,
+				       .to_ns = r->to_ns,
+				       .labels = s->labels,
+				       .label_cnt = s->label_cnt };
 	struct store *store = open_store(s);
 	size_t windows;
 	int err;
@@ -244,7 +247,10 @@ static int print_label(void *ctx, const struct label *x)
 
 int stored__list(const struct stored *s, const struct stored_range *r)
 {
-	const struct store_query q = { r->from_ns, r->to_ns, s->labels, s->label_cnt };
+	const struct store_query q = { .from_ns = r->from_ns,
+				       .to_ns = r->to_ns,
+				       .labels = s->labels,
+				       .label_cnt = s->label_cnt };
 	struct store *store = open_store(s);
 	size_t cnt = 0;
 	int err;

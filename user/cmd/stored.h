@@ -2,14 +2,14 @@
 #ifndef PYPERF_STORED_H
 #define PYPERF_STORED_H
 /*
- * Profiles out of the agent's store for the command line: the options that report and diff have in
- * common, the profile of a range, and what is said when there is none.
+ * Reads profiles from the agent's store for report and diff: their common options, the profile of a
+ * range of time, and the messages when there is none.
  *
  * Every error is one line on stderr.
  *
  *	static const struct option longs[] = { STORED_LONG_OPTIONS, CMDLINE_LONG_OPTIONS, { 0 } };
- *	struct stored s = { 0 };
  *
+ *	struct stored s = { 0 };
  *	in set():  if (stored__takes(opt)) return stored__set(&s, opt, arg);
  *	err = stored__range(&range, "--from", from, "--to", to);
  *	err = stored__load(&s, &range, import);
@@ -27,7 +27,7 @@ struct stored {
 	bool used;	  /* one of the options was given */
 	const char *path; /* borrowed from argv; NULL: STORE_PATH */
 	const char *service;
-	struct label *labels; /* owned, and so are the names; the service among them */
+	struct label *labels; /* owned, with their names; include the service */
 	size_t label_cnt;
 };
 
@@ -45,7 +45,7 @@ enum stored_long_only {
 	{ "store", required_argument, NULL, STORED_PATH }
 /* clang-format on */
 
-/* What the help says of them. */
+/* The lines of --help about them. */
 #define STORED_HELP                                                                                \
 	"      --service NAME     only this service\n"                                             \
 	"      --label NAME=VAL   only windows with this label; may be repeated\n"                 \
@@ -60,16 +60,18 @@ struct stored_range {
 	uint64_t from_ns, to_ns; /* [from, to) */
 };
 
-/* Of two times, see when.h, and how messages call them. 0, or -EINVAL after a message. */
+/*
+ * Parses the two ends of a range, in the forms of when.h. The names are for messages. 0, or -EINVAL
+ * after a message.
+ */
 int stored__range(struct stored_range *r, const char *from_name, const char *from,
 		  const char *to_name, const char *to);
 
 /*
- * Adds the windows of the range to an import, which is finished then. 0, or negative errno after a
- * message.
+ * Adds the windows of the range to an import and finishes it. 0, or negative errno after a message.
  */
 int stored__load(const struct stored *s, const struct stored_range *r, struct import *im);
-/* Prints the services of the range, or of one service the labels. The same. */
+/* Prints the services of the range, or the labels of one service. Returns the same. */
 int stored__list(const struct stored *s, const struct stored_range *r);
 
 #endif /* PYPERF_STORED_H */

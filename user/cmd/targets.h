@@ -2,15 +2,14 @@
 #ifndef PYPERF_TARGETS_H
 #define PYPERF_TARGETS_H
 /*
- * What is to be sampled, as the command line says it: the options that record and top have in
- * common, and those for events other than time, which record has. Touches nothing: no process is
- * looked at.
+ * Parses the options that say what to sample, which record and top have in common. Touches nothing
+ * else and reads no process.
  *
- * Every error is one line on stderr that names the option, what was wrong and what is allowed.
+ * Every error is one line on stderr that names the option, the mistake and the allowed values.
  *
  *	static const struct option longs[] = { TARGETS_LONG_OPTIONS, CMDLINE_LONG_OPTIONS, { 0 } };
- *	struct sample_spec t = TARGETS_DEFAULT;
  *
+ *	struct sample_spec t = TARGETS_DEFAULT;
  *	.shorts = TARGETS_SHORT_OPTIONS CMDLINE_SHORT_OPTIONS,
  *	in set():  if (targets__takes(opt)) return targets__set(&t, opt, arg);
  *	targets__free(&t);
@@ -33,36 +32,46 @@ enum targets_long_only {
 	TARGETS_COMM,
 	TARGETS_NMI,
 	TARGETS_MAP_ENTRIES,
+	TARGETS_NO_CHILDREN,
+	TARGETS_NAME,
+	TARGETS_WAIT_MIN,
+	TARGETS_CPU,
+	TARGETS_POD,
+	TARGETS_CONTAINER,
 };
 
-#define TARGETS_SHORT_OPTIONS	    "F:r:p:C:a"
-#define TARGETS_EVENT_SHORT_OPTIONS "e:c:"
+#define TARGETS_SHORT_OPTIONS "e:c:F:r:p:t:u:C:a"
 /* clang-format off */
 #define TARGETS_LONG_OPTIONS                                                                       \
+	{ "event", required_argument, NULL, 'e' },                                                 \
+	{ "count", required_argument, NULL, 'c' },                                                 \
+	{ "wait-min", required_argument, NULL, TARGETS_WAIT_MIN },                                 \
 	{ "frequency", required_argument, NULL, 'F' },                                             \
 	{ "pid", required_argument, NULL, 'p' },                                                   \
 	{ "children", no_argument, NULL, TARGETS_CHILDREN },                                       \
+	{ "no-children", no_argument, NULL, TARGETS_NO_CHILDREN },                                 \
+	{ "name", required_argument, NULL, TARGETS_NAME },                                         \
+	{ "user", required_argument, NULL, 'u' },                                                  \
+	{ "tid", required_argument, NULL, 't' },                                                   \
+	{ "cpu", required_argument, NULL, TARGETS_CPU },                                           \
 	{ "cgroup", required_argument, NULL, 'C' },                                                \
+	{ "pod", required_argument, NULL, TARGETS_POD },                                           \
+	{ "container", required_argument, NULL, TARGETS_CONTAINER },                               \
 	{ "comm", required_argument, NULL, TARGETS_COMM },                                         \
 	{ "all", no_argument, NULL, 'a' },                                                         \
 	{ "nmi", no_argument, NULL, TARGETS_NMI },                                                 \
 	{ "map-entries", required_argument, NULL, TARGETS_MAP_ENTRIES }
-#define TARGETS_EVENT_LONG_OPTIONS                                                                 \
-	{ "event", required_argument, NULL, 'e' }, { "count", required_argument, NULL, 'c' }
 /* clang-format on */
 
-/*
- * Prints the lines of a help, without the options that are for tests. `events`: with those of
- * events.
- */
-void targets__help(bool events);
+/* Prints the lines of --help, without the options for tests. */
+void targets__help(void);
 /* Is it one of the options above? */
 bool targets__takes(int opt);
-/* 0, or negative as cmdline.set. */
+/* Takes an option. Returns the same as cmdline.set. */
 int targets__set(struct sample_spec *t, int opt, const char *arg);
 /*
- * After all options: sets defaults, too. `command`: a command is started and sampled, too. 0, or
- * -EINVAL after a message.
+ * Checks the options against each other and sets defaults. Call after all options. `command`: a
+ * command is started and sampled, too. 0, or -EINVAL after a message.
  */
 int targets__check(struct sample_spec *t, bool command);
 void targets__free(struct sample_spec *t);

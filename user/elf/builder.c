@@ -113,14 +113,15 @@ static int start(struct table_builder *b)
 int table_builder__add(struct table_builder *b, uint32_t id, const struct elf_file *elf)
 {
 	struct task *t = calloc(1, sizeof(*t));
-	int fd, err = -ENOMEM;
+	struct opened file;
+	int err = -ENOMEM;
 
 	if (!t)
 		return err;
 	t->result.id = id;
 	/* One object is for one thread, see elf.h. All reads are by position. */
-	fd = fcntl(elf_file__fd(elf), F_DUPFD_CLOEXEC, 0);
-	t->elf = fd < 0 ? NULL : elf_file__open(fd, elf_file__path(elf));
+	file = opened__dup(elf_file__opened(elf));
+	t->elf = file.fd < 0 ? NULL : elf_file__open_opened(&file, elf_file__path(elf));
 	err = t->elf ? start(b) : -errno;
 	if (err) {
 		free_tasks(t);

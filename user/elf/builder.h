@@ -2,13 +2,13 @@
 #ifndef PYPERF_BUILDER_H
 #define PYPERF_BUILDER_H
 /*
- * Builds the unwind tables of very large files in a thread, so that no other process waits for
- * them: 35 MB of .eh_frame take 0.2 s, in which a process could come and go unseen.
+ * Builds the unwind tables of very large files in a thread of its own, so that other processes need
+ * not wait for them: 35 MB of .eh_frame take 0.2 s, in which a process could come and go unseen.
  *
- *	table_builder__add(b, id, elf)	the file, by a descriptor of its own
- *	table_builder__take(b, &r)	... later: what became of it
+ *	table_builder__add(b, id, elf)	the file; the builder duplicates its descriptor
+ *	table_builder__take(b, &r)	... later: the result
  *
- * All functions are for one thread. The builder's own thread begins with the first file.
+ * All functions are for one thread. The builder starts its own thread with the first file.
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -18,18 +18,18 @@
 
 struct builder_result {
 	uint32_t id;
-	struct unwind_table *table; /* the caller's now; NULL: there is none, or no memory */
+	struct unwind_table *table; /* owned by the caller; NULL: there is none, or no memory */
 	uint64_t took_ns;
 };
 
 struct table_builder;
 
 struct table_builder *table_builder__new(void); /* NULL and errno */
-/* Waits for the file at hand. */
+/* Waits for the file that is being worked on. */
 void table_builder__free(struct table_builder *b);
 /* 0 or negative errno: then there will be no result. */
 int table_builder__add(struct table_builder *b, uint32_t id, const struct elf_file *elf);
-/* One that is done; false: none. */
+/* Takes a finished result; false: there is none. */
 bool table_builder__take(struct table_builder *b, struct builder_result *out);
 
 #endif /* PYPERF_BUILDER_H */

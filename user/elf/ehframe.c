@@ -307,7 +307,7 @@ static bool decode_op(struct reader *r, struct expr_op *o)
 	return true;
 }
 
-/* False: longer than, or with other operations than what is recognised. */
+/* Decodes an expression. False: it is too long, or has unknown operations. */
 static bool decode_expr(struct reader r, struct expr *e)
 {
 	e->cnt = 0;
@@ -439,7 +439,7 @@ static bool fits32(int64_t v)
 	return v >= INT32_MIN && v <= INT32_MAX;
 }
 
-/* Where a register is saved, relative to the CFA. */
+/* Finds the place of a saved register, relative to the CFA. */
 static bool cfa_relative(const struct state *st, const struct saved *s, int64_t *off)
 {
 	*off = s->off;
@@ -511,8 +511,8 @@ static bool signal_rule(const struct machine *m, const struct state *st, struct 
 }
 
 /*
- * *lost: saved where a rule cannot say. The walk goes on without the register, which most frames
- * do not need.
+ * *lost: saved at a place that a rule cannot express. The walk continues without the register,
+ * which most frames do not need.
  */
 static inline enum reg_rule fp_rule(const struct machine *m, const struct state *st, int64_t *off,
 				    bool *lost)
@@ -1260,7 +1260,7 @@ static int compare_fdes(const void *x, const void *y)
 	return a->pos < b->pos ? -1 : a->pos > b->pos;
 }
 
-/* Those from `first` on. */
+/* Sorts the FDEs from `first` on. */
 static void sort_fdes(struct builder *b, size_t first)
 {
 	for (size_t i = first + 1; i < b->fde_cnt; i++) {
@@ -1271,7 +1271,7 @@ static void sort_fdes(struct builder *b, size_t first)
 	}
 }
 
-/* Of the rows of an FDE that would be CFA_REG. */
+/* The kind of the rows of an FDE that would be CFA_REG. */
 static enum cfa_kind kind_of_rows(const struct builder *b, const struct fde *fde)
 {
 	for (size_t i = 0; i < b->special_cnt; i++) {
@@ -1675,7 +1675,8 @@ static bool end_of_fde(const struct builder *b, uint64_t fde, uint64_t start, ui
 }
 
 /*
- * Reads what `hdr` says of `cnt` FDEs. How many of them make sense, or 0 if they are not ascending.
+ * Reads the `cnt` entries of `hdr`. Returns how many of them make sense, or 0 if they are not
+ * ascending.
  */
 static size_t read_ranges(const struct builder *b, const struct elf_section *hdr, uint32_t cnt,
 			  struct fde_range *out)

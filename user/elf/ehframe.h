@@ -25,7 +25,7 @@
 #include "bpf/pyperf.h"
 #include "elf/elf.h"
 
-/* Why text that an FDE covers has rule 0. X(name, text) */
+/* The reasons for rule 0 in text that an FDE covers. X(name, text) */
 #define UNWIND_REASONS(X)                                                                          \
 	X(cfa_expression, "CFA by an expression that is not known")                                \
 	X(cfa_range, "register or offset of the CFA out of range")                                 \
@@ -42,12 +42,12 @@ enum unwind_reason {
 };
 
 struct unwind_stats {
-	uint64_t fde_cnt; /* that became rows */
+	uint64_t fde_cnt; /* FDEs that became rows */
 	uint64_t fde_bad; /* FDEs refused as damaged or unsupported as a whole, or in part */
 	uint64_t row_cnt;
 	uint64_t row_inexpressible; /* rows that became rule 0 although an FDE covers them */
 	uint64_t row_reason[UNWIND_REASON_CNT]; /* the same by reason */
-	uint64_t row_fp_lost; /* frame pointer saved where a row cannot say: REG_UNDEF */
+	uint64_t row_fp_lost; /* rows that cannot say where the frame pointer is saved: REG_UNDEF */
 	uint64_t eh_bytes;
 };
 
@@ -66,8 +66,8 @@ void unwind_table__free(struct unwind_table *t);
 bool unwind_table__find(const struct unwind_table *t, uint64_t offset, struct unwind_rule *rule);
 
 /*
- * The FDE that covers a link address: its range. False: none. Keeps the section in memory until
- * elf_file__forget(): the first call reads it, further ones search .eh_frame_hdr.
+ * Finds the range of the FDE that covers a link address. False: none. Keeps the section in memory
+ * until elf_file__forget(): the first call reads it, further ones search .eh_frame_hdr.
  */
 bool ehframe__fde_at(const struct elf_file *ef, uint64_t addr, uint64_t *start, uint64_t *end);
 
@@ -77,13 +77,13 @@ struct fde_range {
 };
 
 /*
- * The ranges of all FDEs, ascending by start, from .eh_frame_hdr; of more than EHFRAME_RANGES_MAX
- * a range ends where the next one begins. `*ranges` is malloc'd. 0; -ENOENT: no table, or one that
- * makes no sense, -ENOMEM.
+ * Lists the ranges of all FDEs, ascending by start, from .eh_frame_hdr. If there are more than
+ * EHFRAME_RANGES_MAX, each range ends where the next one begins. The caller frees `*ranges`. 0;
+ * -ENOENT: no table, or one that makes no sense; -ENOMEM.
  */
 #define EHFRAME_RANGES_MAX (1U << 18)
 int ehframe__ranges(const struct elf_file *ef, struct fde_range **ranges, size_t *cnt);
-/* Of these, the one that covers a link address, or NULL. */
+/* The range that covers a link address, or NULL. */
 const struct fde_range *fde_range__find(const struct fde_range *ranges, size_t cnt, uint64_t addr);
 
 #endif /* PYPERF_EHFRAME_H */

@@ -38,6 +38,7 @@
 #define MAX_HASH_CHAIN 4096	  /* the longest seen is below 100 */
 #define MAX_DYNSYMS    (1U << 20) /* only without section headers */
 #define MAX_EH_RECORDS (4U << 20) /* only without section headers */
+#define BLOCK_SZ       (64U << 10)
 #define NO_SECTION     UINT32_MAX
 #define EH_PE_PCREL_S4 0x1b
 
@@ -47,16 +48,24 @@ struct section {
 	bool compressed;
 };
 
-/* What is needed of PT_DYNAMIC; all are addresses but strsz. 0: absent. */
+/* The entries of PT_DYNAMIC that are used; all are addresses but strsz. 0: absent. */
 struct dynamic {
 	uint64_t symtab, strtab, strsz, hash, gnu_hash, pltgot;
 	uint64_t soname; /* offset in strtab */
 	bool has_soname;
 };
 
+/* Cache of the last read of a file that another process reads, because most reads are small. */
+struct block {
+	uint64_t off;
+	size_t len;
+	uint8_t bytes[BLOCK_SZ];
+};
+
 struct elf_file {
-	int fd;
-	uint8_t *image;	     /* instead of fd */
+	struct opened file;
+	struct block *block; /* NULL: anyone may read it */
+	uint8_t *image;	     /* instead of a file */
 	uint64_t size, room; /* room: bytes that one read may take */
 	char *path;
 	char *soname;
@@ -82,10 +91,34 @@ static bool in_file(const struct elf_file *ef, uint64_t off, uint64_t size)
 	return off <= ef->size && size <= ef->size - off;
 }
 
+/* The block that has the byte at `off`, as much of it as there is. */
+static bool fill_block(const struct elf_file *ef, uint64_t off)
+{
+	struct block *b = ef->block;
+	ssize_t n;
+
+	if (off >= b->off && off - b->off < b->len)
+		return true;
+	b->off = off - off % BLOCK_SZ;
+	n = opened__read(&ef->file, b->bytes, BLOCK_SZ, b->off);
+	b->len = n > 0 ? (size_t)n : 0;
+	return off - b->off < b->len;
+}
+
+static int read_blocks(const struct elf_file *ef, uint64_t off, uint8_t *buf, size_t size)
+{
+	for (size_t done = 0, n; done < size; done += n) {
+		if (!fill_block(ef, off + done))
+			return -EIO;
+		n = ef->block->off + ef->block->len - (off + done);
+		n = n < size - done ? n : size - done;
+		memcpy(buf + done, ef->block->bytes + (off + done - ef->block->off), n);
+	}
+	return 0;
+}
+
 int elf_file__read_at(const struct elf_file *ef, uint64_t off, void *buf, size_t size)
 {
-	size_t done = 0;
-
 	if (!in_file(ef, off, size))
 		return -ERANGE;
 	if (ef->image) {
@@ -93,16 +126,9 @@ int elf_file__read_at(const struct elf_file *ef, uint64_t off, void *buf, size_t
 			memcpy(buf, ef->image + off, size);
 		return 0;
 	}
-	while (done < size) {
-		ssize_t n = pread(ef->fd, (char *)buf + done, size - done, (off_t)(off + done));
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return -EIO;
-		done += (size_t)n;
-	}
-	return 0;
+	if (ef->block && size < BLOCK_SZ)
+		return read_blocks(ef, off, buf, size);
+	return opened__read(&ef->file, buf, size, off) == (ssize_t)size ? 0 : -EIO;
 }
 
 /* A copy of part of the file, with one NUL byte behind it. NULL and errno. */
@@ -783,8 +809,8 @@ static struct elf_file *finish_open(struct elf_file *ef, const char *path, int e
 }
 
 /*
- * `on_disk`: bytes that it takes there; what is not written yet is missing in them on some file
- * systems.
+ * `on_disk`: bytes that it takes on the disk; on some file systems data that are not written yet
+ * are missing in them.
  */
 static void set_size(struct elf_file *ef, uint64_t size, uint64_t on_disk)
 {
@@ -795,25 +821,36 @@ static void set_size(struct elf_file *ef, uint64_t size, uint64_t on_disk)
 	ef->room = room < MAX_CONTENTS ? room : MAX_CONTENTS;
 }
 
-struct elf_file *elf_file__open(int fd, const char *path)
+struct elf_file *elf_file__open_opened(struct opened *file, const char *path)
 {
 	struct elf_file *ef = calloc(1, sizeof(*ef));
 	struct stat st;
-	int err = 0;
+	int err;
 
 	if (!ef) {
-		close(fd);
+		opened__close(file);
 		errno = ENOMEM;
 		return NULL;
 	}
-	ef->fd = fd;
-	if (fstat(fd, &st))
-		err = -errno;
-	else if (!S_ISREG(st.st_mode))
+	ef->file = *file;
+	*file = OPENED_NONE;
+	err = opened__stat(&ef->file, &st);
+	if (!err && !S_ISREG(st.st_mode))
 		err = -ENOEXEC;
-	else
+	if (!err && ef->file.by) {
+		ef->block = calloc(1, sizeof(*ef->block));
+		err = ef->block ? 0 : -ENOMEM;
+	}
+	if (!err)
 		set_size(ef, (uint64_t)st.st_size, (uint64_t)st.st_blocks * 512);
 	return finish_open(ef, path, err);
+}
+
+struct elf_file *elf_file__open(int fd, const char *path)
+{
+	struct opened file = opened__of(fd);
+
+	return elf_file__open_opened(&file, path);
 }
 
 struct elf_file *elf_file__open_memory(const void *image, size_t size, const char *path)
@@ -822,7 +859,7 @@ struct elf_file *elf_file__open_memory(const void *image, size_t size, const cha
 
 	if (!ef)
 		return NULL;
-	ef->fd = -1;
+	ef->file = OPENED_NONE;
 	ef->image = malloc(size ? size : 1);
 	if (ef->image && size)
 		memcpy(ef->image, image, size);
@@ -842,8 +879,8 @@ void elf_file__close(struct elf_file *ef)
 	free(ef->soname);
 	free(ef->path);
 	free(ef->image);
-	if (ef->fd >= 0)
-		close(ef->fd);
+	free(ef->block);
+	opened__close(&ef->file);
 	free(ef);
 }
 
@@ -854,7 +891,17 @@ const char *elf_file__path(const struct elf_file *ef)
 
 int elf_file__fd(const struct elf_file *ef)
 {
-	return ef->fd;
+	return ef->file.fd;
+}
+
+const struct opened *elf_file__opened(const struct elf_file *ef)
+{
+	return &ef->file;
+}
+
+uint64_t elf_file__tenant(const struct elf_file *ef)
+{
+	return ef->file.tenant;
 }
 
 const struct elf_id *elf_file__id(const struct elf_file *ef)
@@ -917,7 +964,10 @@ bool elf_file__addr_to_off(const struct elf_file *ef, uint64_t addr, uint64_t *o
 	return s;
 }
 
-/* Where two segments share bytes, the executable one: offsets come from executable mappings. */
+/*
+ * If two segments share bytes, takes the executable one, because offsets come from executable
+ * mappings.
+ */
 bool elf_file__off_to_addr(const struct elf_file *ef, uint64_t off, uint64_t *addr)
 {
 	const struct elf_segment *best = NULL;

@@ -19,6 +19,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/opener.h"
+
 #define BUILD_ID_MAX 32
 
 struct elf_file;
@@ -33,6 +35,8 @@ struct elf_id {
  * NULL and errno: ENOEXEC not an ELF file of this machine, EBADMSG damaged, ENOMEM, EIO...
  */
 struct elf_file *elf_file__open(int fd, const char *path);
+/* The same of a file that another process may have to read; takes it over. */
+struct elf_file *elf_file__open_opened(struct opened *file, const char *path);
 /* The same from a copy of an image in memory (the vdso; tests and fuzzers). The memory is copied.
  */
 struct elf_file *elf_file__open_memory(const void *image, size_t size, const char *path);
@@ -40,6 +44,9 @@ void elf_file__close(struct elf_file *ef);
 
 const char *elf_file__path(const struct elf_file *ef);
 int elf_file__fd(const struct elf_file *ef); /* borrowed; -1 when opened from memory */
+const struct opened *elf_file__opened(const struct elf_file *ef); /* the same, as it was opened */
+/* The owner: see reader__tenant(). 0: not known. */
+uint64_t elf_file__tenant(const struct elf_file *ef);
 const struct elf_id *elf_file__id(const struct elf_file *ef);
 /* Lower-case hex of the build id into buf (2 * BUILD_ID_MAX + 1 bytes); "" when there is none. */
 void elf_file__id_hex(const struct elf_file *ef, char *buf);

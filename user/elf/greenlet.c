@@ -122,7 +122,7 @@ static void add(const struct elf_file *ef, struct greenlet_function *out, size_t
 	}
 }
 
-/* Those that call slp_switch(), which has code at `off`, by what calls what. */
+/* Finds the functions that call slp_switch(), whose code includes `off`. */
 static size_t find_callers(const struct text *t, uint64_t off, struct greenlet_function *out)
 {
 	struct range slp_switch, switchstack;

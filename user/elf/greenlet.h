@@ -30,7 +30,7 @@ struct greenlet_function {
 
 #define MAX_GREENLET_FUNCTIONS 4
 
-/* How many were found: 0 in files that are not called greenlet. */
+/* The number of functions that were found: 0 in files that are not named greenlet. */
 size_t greenlet__functions(const struct elf_file *ef,
 			   struct greenlet_function out[MAX_GREENLET_FUNCTIONS]);
 

@@ -8,28 +8,39 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/log.h"
 #include "base/str.h"
+#include "export/draft.h"
 
 /* ---- Formats ---- */
 
 /* A suffix that ends in another one comes first. */
 static const struct export_format formats[] = {
-	{ ".pb.gz", "pprof", true, export__pprof, NULL },
-	{ ".folded", "folded stacks", false, export__folded, export__diff_folded },
-	{ ".collapsed", "folded stacks", false, export__folded, export__diff_folded },
-	{ ".txt", "report", true, export__report, export__diff_report },
-	{ ".lines.html", "source by line", false, export__lines, NULL },
-	{ ".html", "flame graph page", false, export__html, export__html_diff },
-	{ ".svg", "flame graph", false, export__svg, export__svg_diff },
-	{ ".speedscope.json", "speedscope profile", false, export__speedscope, NULL },
-	{ ".firefox.json", "Firefox profile", false, export__firefox, NULL },
-	{ ".json", "JSON", true, export__json, export__diff_json },
-	{ NULL, NULL, false, NULL, NULL },
+	{ ".pb.gz", "pprof", "pprof", true, export__pprof, NULL, GLUE_KEEP },
+	{ ".pprof.gz", "pprof", "pprof", true, export__pprof, NULL, GLUE_KEEP },
+	{ ".pprof", "pprof", "pprof", true, export__pprof, NULL, GLUE_KEEP },
+	{ ".pb", "pprof", "pprof", true, export__pprof, NULL, GLUE_KEEP },
+	{ ".folded", "folded", "folded stacks", false, export__folded, export__diff_folded,
+	  GLUE_HIDE },
+	{ ".collapsed", "folded", "folded stacks", false, export__folded, export__diff_folded,
+	  GLUE_HIDE },
+	{ ".txt", "report", "report", true, export__report, export__diff_report, GLUE_KEEP },
+	{ ".md", "markdown", "Markdown", false, export__markdown, export__diff_markdown,
+	  GLUE_KEEP },
+	{ ".lines.html", "lines", "source by line", false, export__lines, NULL, GLUE_KEEP },
+	{ ".html", "html", "flame graph page", false, export__html, export__html_diff, GLUE_MARK },
+	{ ".svg", "svg", "flame graph", false, export__svg, export__svg_diff, GLUE_HIDE },
+	{ ".speedscope.json", "speedscope", "speedscope profile", false, export__speedscope, NULL,
+	  GLUE_HIDE },
+	{ ".callgrind", "callgrind", "callgrind profile", false, export__callgrind, NULL,
+	  GLUE_HIDE },
+	{ ".csv", "csv", "table of functions", true, export__csv, NULL, GLUE_HIDE },
+	{ ".firefox.json", "firefox", "Firefox profile", false, export__firefox, NULL, GLUE_HIDE },
+	{ ".json", "json", "JSON", true, export__json, export__diff_json, GLUE_KEEP },
+	{ NULL, NULL, NULL, false, NULL, NULL, GLUE_KEEP },
 };
 
 const struct export_format *export__formats(void)
@@ -53,24 +64,38 @@ const struct export_format *export__find(const char *path)
 	return NULL;
 }
 
-/* ---- Value types ---- */
+/* ---- What is written ---- */
 
+/* As the format shows the interpreter's own frames. */
 static int write_one(const struct export_format *format, const struct profile *base,
 		     const struct profile *p, const struct export_opts *o, FILE *f)
 {
-	return base ? format->write_diff(base, p, o, f) : format->write(p, o, f);
+	enum glue_mode mode = o->glue ? GLUE_KEEP : format->glue;
+	const struct profile *shown = glue__view(p, mode);
+	const struct profile *before = base ? glue__view(base, mode) : NULL;
+	int err = -ENOMEM;
+
+	if (shown && base && before)
+		err = format->write_diff(before, shown, o, f);
+	else if (shown && !base)
+		err = format->write(shown, o, f);
+	profile__free_view(before, base);
+	profile__free_view(shown, p);
+	return err;
+}
+
+/* How it went over time. */
+static bool shows_curves(const struct export_format *format)
+{
+	return format->write == export__html;
 }
 
 /* The profile itself where it has no other value type. NULL: no memory. */
-static const struct profile *one_value(const struct profile *p, int type)
+static const struct profile *one_value(const struct profile *p, int type, bool curves)
 {
+	if (curves && p->curves)
+		return profile__curve_view(p, (uint32_t)type);
 	return profile__value_cnt(p) > 1 ? profile__view(p, (uint32_t)type) : p;
-}
-
-static void free_value(const struct profile *one, const struct profile *p)
-{
-	if (one != p)
-		profile__free_view((struct profile *)one);
 }
 
 int export__write(const struct export_format *format, const struct profile *base,
@@ -85,73 +110,48 @@ int export__write(const struct export_format *format, const struct profile *base
 		return -ENOENT;
 	if (format->all_values && !o->value && !base)
 		return write_one(format, base, p, o, f);
-	one = one_value(p, type);
-	before = base ? one_value(base, base_type) : NULL;
+	one = one_value(p, type, shows_curves(format) && !base);
+	before = base ? one_value(base, base_type, false) : NULL;
 	if (one && (before || !base))
 		err = write_one(format, before, one, o, f);
-	free_value(before, base);
-	free_value(one, p);
+	profile__free_view(before, base);
+	profile__free_view(one, p);
 	return err;
 }
 
 /* ---- Files ---- */
 
-#define RANDOM_LEN    6
-#define TEMP_ATTEMPTS 100
-
 struct export_file {
 	char *path; /* as given */
 	const struct export_format *format;
-	int dir;		 /* of the target; -1: the target is written directly */
-	int fd;			 /* -1: opened at commit */
-	int waiting;		 /* O_PATH: a FIFO that nobody reads yet, or -1 */
-	const char *name;	 /* of the target in dir; points into path */
-	char temp[NAME_MAX + 1]; /* in dir */
-	volatile sig_atomic_t has_temp;
+	int dir;	  /* of the target; -1: the target is written directly */
+	int fd;		  /* -1: opened at commit */
+	int waiting;	  /* O_PATH: a FIFO that nobody reads yet, or -1 */
+	const char *name; /* of the target in dir; points into path */
+	bool is_draft;	  /* it is one until it is published */
+	struct draft draft;
 	struct export_file *volatile next; /* in open_files */
 };
 
 /*
- * What export__abandon() has to clean up; global because a signal handler is given nothing. A file
- * joins the list by one store, when it is complete, and leaves it by one store. has_temp is set
- * after the file was made: a name that clashed with somebody else's file is never removed.
+ * The files that export__abandon() has to clean up; global because a signal handler gets no
+ * argument. A file joins the list by one store, when it is complete, and leaves it by one store.
  */
 static struct export_file *volatile open_files;
-
-/* ".name.XXXXXX", shortened to what a file name may have. */
-static void temp_name(char *out, size_t size, const char *name)
-{
-	static const char letters[] = "abcdefghijklmnopqrstuvwxyz0123456789";
-	unsigned char random[RANDOM_LEN];
-	char tail[RANDOM_LEN + 1] = "";
-
-	if (getrandom(random, sizeof(random), 0) != (ssize_t)sizeof(random))
-		memset(random, 0, sizeof(random)); /* O_EXCL finds a clash */
-	for (size_t i = 0; i < RANDOM_LEN; i++)
-		tail[i] = letters[random[i] % (sizeof(letters) - 1)];
-	snprintf(out, size, ".%.*s.%s", (int)(size - sizeof("..") - RANDOM_LEN), name, tail);
-}
 
 /*
  * The kernel applies the umask (and default ACLs) to a new file; an existing target hands on its
  * permissions. Never more than 0777: a set-id bit must not move to new content.
  */
-static int open_temp(struct export_file *x, const struct stat *target)
+static int open_draft(struct export_file *x, const struct stat *target)
 {
-	int fd = -1;
+	int err = draft__open(&x->draft, x->dir, x->name);
 
-	for (int i = 0; i < TEMP_ATTEMPTS && fd < 0; i++) {
-		temp_name(x->temp, sizeof(x->temp), x->name);
-		fd = openat(x->dir, x->temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW,
-			    0666);
-		if (fd < 0 && errno != EEXIST)
-			break;
-	}
-	if (fd < 0)
-		return -errno;
-	x->has_temp = true;
-	x->fd = fd;
-	if (target && fchmod(fd, target->st_mode & 0777))
+	if (err)
+		return err;
+	x->is_draft = true;
+	x->fd = x->draft.fd;
+	if (target && fchmod(x->fd, target->st_mode & 0777))
 		return -errno;
 	return 0;
 }
@@ -189,10 +189,10 @@ static int named_fd(const char *path)
 }
 
 /*
- * A special file takes what is written to it, or hands it on. In a directory where others can put
- * files, one may have been put there to get the profile. So it must be named itself, not by a link,
- * and be the caller's or root's, in a directory where nobody else can exchange it. NULL, or what is
- * wrong.
+ * A special file takes the data or passes them on. In a directory where others can put files, one
+ * may have been put there to get the profile. So it must be named itself, not by a link, and belong
+ * to the caller or root, in a directory where nobody else can exchange it. NULL, or the reason
+ * against it.
  */
 static const char *why_not_special(const struct export_file *x, const struct stat *st)
 {
@@ -254,7 +254,7 @@ static int open_named(struct export_file *x, const char **why)
 	return err;
 }
 
-/* `*why`: what errno cannot say. */
+/* `*why`: the reason, where errno cannot tell. */
 static int open_target(struct export_file *x, const char **why)
 {
 	int fd = named_fd(x->path), err;
@@ -286,9 +286,9 @@ static int open_target(struct export_file *x, const char **why)
 	if (fstatat(x->dir, x->name, &link, AT_SYMLINK_NOFOLLOW)) {
 		if (errno != ENOENT)
 			return -errno;
-		return open_temp(x, NULL);
+		return open_draft(x, NULL);
 	}
-	return open_temp(x, S_ISREG(link.st_mode) ? &link : NULL);
+	return open_draft(x, S_ISREG(link.st_mode) ? &link : NULL);
 }
 
 struct export_file *export__open(const char *path, const struct export_format *format)
@@ -316,7 +316,7 @@ struct export_file *export__open(const char *path, const struct export_format *f
 	return x;
 }
 
-/* One profile, or with `base` what differs from that; or what `write` writes. */
+/* One profile, or with `base` the difference from it; or the output of `write`. */
 struct content {
 	const struct profile *base, *p;
 	const struct export_opts *o;
@@ -331,7 +331,7 @@ static int write_all(struct export_file *x, FILE *f, const struct content *c)
 
 	if (!err && (ferror(f) || fflush(f)))
 		err = errno ? -errno : -EIO;
-	if (!err && x->has_temp && fsync(fileno(f)))
+	if (!err && x->is_draft && fsync(fileno(f)))
 		err = -errno;
 	if (fclose(f) && !err)
 		err = -errno;
@@ -341,23 +341,26 @@ static int write_all(struct export_file *x, FILE *f, const struct content *c)
 static int write_file(struct export_file *x, const struct content *c)
 {
 	FILE *f;
-	int err;
+	int err, draft = -1;
 
 	if (x->fd < 0)
 		x->fd = open_place(x->waiting, 0);
 	if (x->fd < 0)
 		return -errno;
+	if (x->is_draft) {
+		draft = fcntl(x->fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+		if (draft < 0)
+			return -errno;
+	}
 	f = fdopen(x->fd, "w");
-	if (!f)
-		return -errno;
-	x->fd = -1;
-	err = write_all(x, f, c);
-	if (err || !x->has_temp)
-		return err;
-	if (renameat(x->dir, x->temp, x->dir, x->name))
-		return -errno;
-	x->has_temp = false;
-	return 0;
+	if (f)
+		x->fd = -1;
+	err = f ? write_all(x, f, c) : -errno;
+	if (!err && draft >= 0)
+		err = draft__publish(&x->draft, draft);
+	if (draft >= 0)
+		close(draft);
+	return err;
 }
 
 static int commit(struct export_file *x, const struct content *c)
@@ -387,9 +390,8 @@ int export__commit_other(struct export_file *x, int (*write)(void *ctx, FILE *f)
 
 void export__abandon(void)
 {
-	for (const struct export_file *x = open_files; x; x = x->next)
-		if (x->has_temp)
-			unlinkat(x->dir, x->temp, 0);
+	for (struct export_file *x = open_files; x; x = x->next)
+		draft__remove(&x->draft);
 }
 
 static void forget(const struct export_file *x)
@@ -408,8 +410,7 @@ void export__close(struct export_file *x)
 		return;
 	if (x->fd >= 0)
 		close(x->fd);
-	if (x->has_temp)
-		unlinkat(x->dir, x->temp, 0);
+	draft__remove(&x->draft);
 	forget(x);
 	if (x->waiting >= 0)
 		close(x->waiting);

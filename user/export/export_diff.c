@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * What differs between two profiles: tables for people, folded stacks with two columns, JSON.
- *
- * The tables hold what changed more than chance explains, largest change first; the rest is a
- * number. Folded stacks are "frames BEFORE AFTER", as difffolded.pl of the FlameGraph tools writes
- * them.
+ * The difference of two profiles: tables for people, folded stacks with two columns, JSON. The
+ * tables hold the functions that changed more than chance explains, largest change first; the rest
+ * is a number. Folded stacks are "frames BEFORE AFTER", as difffolded.pl of the FlameGraph tools
+ * writes them.
  */
 #include "export/export.h"
 
@@ -30,11 +29,11 @@ struct report {
 	const struct diff *d;
 	const struct profile *sides[DIFF_SIDES];
 	struct text_out out;
+	const char *moved; /* of struct export_opts */
 };
 
-/* One table: what the rows are sorted by. */
+/* One table, with the order of its rows. */
 struct table {
-	const char *title;
 	bool total; /* else self */
 	int sign;   /* 1: more than before, -1: less */
 };
@@ -153,6 +152,28 @@ static void print_rest(struct report *r, size_t cut, size_t noise)
 	strbuf__free(&b);
 }
 
+/* "More self time", "Fewer page faults: total" */
+static void print_table_title(struct report *r, const struct table *kind)
+{
+	const struct value_type *v = &r->sides[DIFF_AFTER]->stats.values[0];
+	const char *which = kind->total ? "total" : "self";
+	bool time = value_type__is_clock(v) || value_type__per_second(v);
+	struct strbuf b = { 0 };
+
+	strbuf__addz(&b, kind->sign > 0 ? "More " : time ? "Less " : "Fewer ");
+	if (value_type__is_clock(v))
+		strbuf__addf(&b, "%s time", which);
+	else
+		strbuf__addf(&b, "%s: %s", value_type__whole(v), which);
+	text_out__newline(&r->out);
+	if (b.err)
+		r->out.line.err = b.err;
+	else
+		text_out__puts(&r->out, SGR_BOLD, b.s);
+	text_out__newline(&r->out);
+	strbuf__free(&b);
+}
+
 static int print_table(struct report *r, const struct table *kind)
 {
 	const struct text_column cols[] = {
@@ -172,9 +193,7 @@ static int print_table(struct report *r, const struct table *kind)
 	for (size_t i = 0; i < shown; i++)
 		add_row(r->d, &t, &r->d->rows[rows[i]], kind);
 	free(rows);
-	text_out__newline(&r->out);
-	text_out__puts(&r->out, SGR_BOLD, kind->title);
-	text_out__newline(&r->out);
+	print_table_title(r, kind);
 	if (shown)
 		err = text_table__print(&t, &r->out);
 	print_rest(r, cnt - shown, noise);
@@ -187,12 +206,11 @@ static void print_side(struct report *r, const char *title, enum diff_side side)
 	struct strbuf b = { 0 };
 
 	strbuf__addz(&b, title);
-	text_add_count(&b, r->d->samples[side]);
-	strbuf__addf(&b, " %s", summary_noun(r->sides[side], r->d->samples[side]));
-	if (s->values[0].frequency_hz)
-		strbuf__addf(&b, " (%.2f CPU s) at %" PRIu32 " Hz",
-			     (double)r->d->samples[side] / s->values[0].frequency_hz,
-			     s->values[0].frequency_hz);
+	summary_add_amount(&b, r->sides[side], r->d->samples[side]);
+	if (summary_is_sampled_time(r->sides[side]))
+		strbuf__addf(&b, " (%.2f %s) at %" PRIu32 " Hz",
+			     summary_seconds(r->sides[side], r->d->samples[side]),
+			     value_type__column(&s->values[0]), s->values[0].frequency_hz);
 	if (s->duration_ns)
 		strbuf__addf(&b, ", %.1f s", (double)s->duration_ns / 1e9);
 	print_line(r, &b, 0);
@@ -231,21 +249,27 @@ static bool print_no_change(struct report *r)
 static int print_report(struct report *r)
 {
 	static const struct table tables[] = {
-		{ "More self time", false, 1 },
-		{ "Less self time", false, -1 },
-		{ "More total time", true, 1 },
-		{ "Less total time", true, -1 },
+		{ false, 1 },
+		{ false, -1 },
+		{ true, 1 },
+		{ true, -1 },
 	};
+	const struct value_type *v = &r->sides[DIFF_AFTER]->stats.values[0];
 	struct strbuf b = { 0 };
 	int err = 0;
 
 	print_side(r, "Before: ", DIFF_BEFORE);
 	print_side(r, "After:  ", DIFF_AFTER);
-	strbuf__addz(&b, r->d->absolute
-				 ? "Values are seconds of CPU time."
-				 : "Values are shares of all samples, changes are percentage "
-				   "points.");
+	if (r->d->absolute)
+		strbuf__addf(&b, "Values are seconds of %s.", value_type__whole(v));
+	else
+		strbuf__addf(&b, "Values are shares of all %s, changes are percentage points.",
+			     value_type__shared(v));
 	print_line(r, &b, 0);
+	if (r->moved && *r->moved) {
+		strbuf__addf(&b, "Matched across directories: %s", r->moved);
+		print_line(r, &b, 0);
+	}
 	strbuf__free(&b);
 	if (print_no_change(r))
 		return 0;
@@ -258,7 +282,7 @@ int export__diff_report(const struct profile *before, const struct profile *afte
 			const struct export_opts *o, FILE *f)
 {
 	struct diff d;
-	struct report r = { .d = &d, .sides = { before, after } };
+	struct report r = { .d = &d, .sides = { before, after }, .moved = o->moved };
 	int err = diff__init(&d, before, after, o->absolute), out_err;
 
 	if (err)
@@ -273,7 +297,7 @@ int export__diff_report(const struct profile *before, const struct profile *afte
 
 /* ---- Folded stacks ---- */
 
-/* What export__folded() writes of one side, read line by line. */
+/* The output of export__folded() for one side, read line by line. */
 struct folded_side {
 	char *text, *line, *next;
 	size_t size, len; /* of all; of the line up to the blank before its count */

@@ -56,7 +56,7 @@ struct firefox {
 	struct strbuf buf;
 	uint32_t *tgids; /* of all processes, sorted */
 
-	/* Of the thread that is being written; arrays are as long as all threads together need. */
+	/* Of the current thread; arrays are as long as all threads together need. */
 	struct strtab *strings;
 	uint32_t *frame_of; /* place -> frame + 1; 0: not in this thread */
 	uint32_t *places;   /* frame -> place, in order: frames of one function are neighbours */
@@ -94,7 +94,7 @@ static void number_frames(struct firefox *x, const struct stack_group *g)
 	}
 }
 
-/* The number of what is in buf, which is cleared. Lack of memory is kept in buf.err. */
+/* The number of the string in buf; clears buf. Lack of memory is kept in buf.err. */
 static uint32_t take_string(struct firefox *x)
 {
 	uint32_t id = x->buf.len ? strtab__add(x->strings, x->buf.s, x->buf.len) : 0;
@@ -110,7 +110,7 @@ static uint32_t first_line(const struct sym *s)
 	return s->start_line ? s->start_line : NONE;
 }
 
-/* What has no name is a function for each address, as it is a place for each. */
+/* Unnamed code is a function for each address, as it is a place for each. */
 static bool same_function(const struct firefox *x, uint32_t a, uint32_t b)
 {
 	const struct sym *sa = frame_sym(x, a), *sb = frame_sym(x, b);
@@ -262,7 +262,33 @@ static void put_stacks(struct firefox *x)
 
 static double interval_ms(const struct firefox *x)
 {
-	return x->p->stats.values[0].frequency_hz ? 1000.0 / x->p->stats.values[0].frequency_hz : 1;
+	uint64_t per_second = value_type__per_second(&x->p->stats.values[0]);
+
+	return per_second ? 1000.0 / (double)per_second : 1;
+}
+
+/* A word that the format knows: anything else is "samples". */
+static const char *weight_type(const struct value_type *v)
+{
+	if (value_type__is_bytes(v))
+		return "bytes";
+	return value_type__per_second(v) && !value_type__is_clock(v) ? "tracing-ms" : "samples";
+}
+
+static void put_weights(struct firefox *x, const struct flat_stack *stacks, size_t cnt)
+{
+	const struct value_type *v = &x->p->stats.values[0];
+	bool ms = !strcmp(weight_type(v), "tracing-ms");
+
+	json__array(&x->j, "weight");
+	for (size_t i = 0; i < cnt; i++) {
+		if (ms)
+			json__double(&x->j, NULL, 1e3 * value_type__seconds(v, stacks[i].count));
+		else
+			json__uint(&x->j, NULL, stacks[i].count);
+	}
+	json__end(&x->j, ']');
+	json__stringz(&x->j, "weightType", weight_type(v));
 }
 
 static void put_samples(struct firefox *x, const struct stack_group *g)
@@ -277,11 +303,7 @@ static void put_samples(struct firefox *x, const struct stack_group *g)
 	for (size_t i = 0; i < g->cnt; passed += stacks[i++].count)
 		json__double(&x->j, NULL, (double)passed * interval_ms(x));
 	json__end(&x->j, ']');
-	json__array(&x->j, "weight");
-	for (size_t i = 0; i < g->cnt; i++)
-		json__uint(&x->j, NULL, stacks[i].count);
-	json__end(&x->j, ']');
-	json__stringz(&x->j, "weightType", "samples");
+	put_weights(x, stacks, g->cnt);
 	json__end(&x->j, '}');
 }
 
@@ -355,12 +377,12 @@ static void put_identity(struct firefox *x, const struct stack_group *g)
 	bool named = tid && *thread;
 
 	json__stringz(&x->j, "processType", "default");
-	text_add_name(&x->buf, x->p, proc ? proc->comm : 0, "<unknown>");
+	text_add_name(&x->buf, x->p, proc ? profile_proc__name(proc) : 0, "<unknown>");
 	put_string(x, "processName");
 	if (named)
 		str_sanitise(&x->buf, thread, strlen(thread), TEXT_NAME_MAX);
 	else
-		text_add_name(&x->buf, x->p, proc ? proc->comm : 0, "<unknown>");
+		text_add_name(&x->buf, x->p, proc ? profile_proc__name(proc) : 0, "<unknown>");
 	if (interp)
 		strbuf__addf(&x->buf, ", interpreter %" PRIu32, interp);
 	put_string(x, "name");

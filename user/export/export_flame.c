@@ -14,6 +14,8 @@
 #include "profile/export_text.h"
 #include "profile/origin.h"
 
+#define CURVE_SHIFT 32 /* of a key: the number of a curve above that of a task */
+
 /* While a flame is made. Hash indexes find a func, place or task by its content. */
 struct maker {
 	struct flame *f;
@@ -37,10 +39,11 @@ void flame__free(struct flame *f)
 	free(f->groups);
 	free(f->elems);
 	free(f->stacks);
+	free(f->values);
 	memset(f, 0, sizeof(*f));
 }
 
-/* Takes what is in the buffer, which holds safe text. 0 is the empty text. */
+/* Interns the safe text of the buffer. 0 is the empty text. */
 static int intern(struct maker *m, uint32_t *text)
 {
 	struct strbuf cut = { 0 };
@@ -117,14 +120,11 @@ static void make_group(struct maker *m, const struct profile *p, const struct sy
 
 /* ---- Functions and places ---- */
 
-static bool is_plumbing(const struct profile *p, const struct sym *s)
+static enum flame_plumbing plumbing_of(const struct sym *s)
 {
-	if (s->kind != SYM_NATIVE)
-		return false;
-	if (origin_is_start(profile__str(p, s->func)))
-		return true;
-	return s->module >= 0 && (size_t)s->module < p->module_cnt &&
-	       origin_is_interpreter(profile__str(p, p->modules[s->module].path));
+	if (s->flags & SYM_GLUE_BOX)
+		return PLUMBING_BOX;
+	return s->flags & SYM_GLUE ? PLUMBING_FRAME : PLUMBING_NONE;
 }
 
 static uint64_t hash_words(const struct maker *m, const uint32_t *words, size_t cnt)
@@ -138,7 +138,8 @@ static int make_func(struct maker *m, const struct profile *p, const struct sym 
 	int err;
 
 	*fn = (struct flame_func){ .kind = s->kind, .start_line = s->start_line };
-	fn->plumbing = is_plumbing(p, s);
+	fn->plumbing = plumbing_of(s);
+	fn->own = s->kind == SYM_PYTHON && origin_of(profile__str(p, s->file)) == ORIGIN_OWN;
 	text_add_func(&m->buf, p, s, "");
 	if (!m->buf.len) { /* many addresses that are one function to a reader */
 		text_add_module(&m->buf, p, s->module);
@@ -179,7 +180,7 @@ static int add_func(struct maker *m, const struct flame_func *fn)
 	return (int)f->func_cnt++;
 }
 
-static int add_place(struct maker *m, uint32_t func, uint32_t line)
+static int add_place(struct maker *m, uint32_t func, uint32_t line, uint32_t sym)
 {
 	struct flame *f = m->f;
 	uint32_t parts[] = { func, line }, i;
@@ -191,12 +192,12 @@ static int add_place(struct maker *m, uint32_t func, uint32_t line)
 	if (ARRAY_GROW(f->places, f->place_cap, f->place_cnt, INT_MAX) ||
 	    hash_index__add(&m->places, hash, (uint32_t)f->place_cnt))
 		return -ENOMEM;
-	f->places[f->place_cnt] = (struct flame_place){ func, line };
+	f->places[f->place_cnt] = (struct flame_place){ func, line, sym };
 	return (int)f->place_cnt++;
 }
 
 /* ids[sym of p] = place */
-static int add_syms(struct maker *m, const struct profile *p, uint32_t *ids)
+static int add_syms(struct maker *m, const struct profile *p, bool is_base, uint32_t *ids)
 {
 	for (size_t i = 0; i <= p->sym_cnt; i++) {
 		const struct sym *s = export_sym(p, (uint32_t)i);
@@ -205,7 +206,8 @@ static int add_syms(struct maker *m, const struct profile *p, uint32_t *ids)
 
 		n = n ? n : add_func(m, &fn);
 		if (n >= 0)
-			n = add_place(m, (uint32_t)n, m->o->lines ? s->line : 0);
+			n = add_place(m, (uint32_t)n, m->o->lines ? s->line : 0,
+				      is_base || i == p->sym_cnt ? 0 : (uint32_t)i + 1);
 		if (n < 0)
 			return n;
 		ids[i] = (uint32_t)n;
@@ -229,7 +231,7 @@ static int make_task(struct maker *m, const struct profile *p, const struct prof
 		t->tgid = proc->tgid;
 		t->tid = tid;
 	}
-	text_add_name(&m->buf, p, proc->comm, "<unknown>");
+	text_add_name(&m->buf, p, profile_proc__name(proc), "<unknown>");
 	err = intern(m, &t->comm);
 	if (err || m->f->compared)
 		return err;
@@ -287,29 +289,11 @@ static int add_tasks(struct maker *m, const struct profile *p, uint64_t *keys)
 
 /* ---- Stacks ---- */
 
-static const struct flame_func *func_of(const struct flame *f, uint32_t place)
-{
-	return &f->funcs[f->places[place].func];
-}
-
-/* Of a list of places: how many there are up to the innermost Python (or plain) frame. */
-static uint32_t python_depth(const struct flame *f, const uint32_t *places, uint32_t cnt)
-{
-	for (; cnt; cnt--) {
-		uint8_t kind = func_of(f, places[cnt - 1])->kind;
-
-		if (kind == SYM_PYTHON || kind == SYM_PLAIN)
-			break;
-	}
-	return cnt;
-}
-
 static int append_stack(struct maker *m, const struct flat_stacks *fs, const struct flat_stack *s,
 			bool is_base)
 {
 	struct flame *f = m->f;
 	const uint32_t *places = &fs->elems[s->first];
-	uint32_t python = m->o->plumbing ? 0 : python_depth(f, places, s->cnt);
 	struct flame_stack out = { .first = f->elem_cnt, .task = (uint32_t)s->key };
 
 	if (array_grow(&f->elems, &f->elem_cap, f->elem_cnt, s->cnt, sizeof(*f->elems),
@@ -317,13 +301,53 @@ static int append_stack(struct maker *m, const struct flat_stacks *fs, const str
 	    ARRAY_GROW(f->stacks, f->stack_cap, f->stack_cnt, INT_MAX))
 		return -ENOMEM;
 	for (uint32_t i = 0; i < s->cnt; i++)
-		if (i >= python || !func_of(f, places[i])->plumbing)
-			f->elems[f->elem_cnt++] = places[i];
+		f->elems[f->elem_cnt++] = places[i];
 	out.cnt = (uint32_t)(f->elem_cnt - out.first);
-	*(is_base ? &out.base : &out.value) = s->count;
-	*(is_base ? &f->base_total : &f->total) += s->count;
+	out.curve = (size_t)(s->key >> CURVE_SHIFT) * f->point_cnt;
+	*(is_base ? &out.base : &out.value) =
+		f->point_cnt ? f->values[out.curve + f->point_cnt - 1] : s->count;
+	*(is_base ? &f->base_total : &f->total) += is_base ? out.base : out.value;
 	f->stacks[f->stack_cnt++] = out;
 	return 0;
+}
+
+/* A profile by curves: stacks that count nothing at the end are kept, and none are merged yet. */
+static int keep_curves(struct flame *f, struct profile *p, uint64_t *keys)
+{
+	const struct profile_curves *c = p->curves;
+	size_t cnt = c->stack_cnt * c->point_cnt;
+	struct profile_stack *stacks = calloc(p->stack_cnt + 1, sizeof(*stacks));
+
+	f->values = calloc(cnt + 1, sizeof(*f->values));
+	if (!stacks || !f->values) {
+		free(stacks);
+		return -ENOMEM;
+	}
+	f->point_cnt = c->point_cnt;
+	memcpy(f->values, c->values, cnt * sizeof(*f->values));
+	memcpy(stacks, p->stacks, p->stack_cnt * sizeof(*stacks));
+	for (size_t i = 0; i < p->stack_cnt; i++) {
+		stacks[i].count = 1;
+		keys[i] |= (uint64_t)i << CURVE_SHIFT;
+	}
+	p->stacks = stacks;
+	return 0;
+}
+
+static int flatten_places(struct maker *m, struct flat_stacks *fs, const struct profile *p,
+			  const uint32_t *ids, uint64_t *keys)
+{
+	struct profile whole = *p;
+	int err;
+
+	if (!p->by_curves || m->f->compared)
+		return flat_stacks__init(fs, p, ids, true, keys);
+	err = keep_curves(m->f, &whole, keys);
+	if (err)
+		return err;
+	err = flat_stacks__init(fs, &whole, ids, true, keys);
+	free(whole.stacks);
+	return err;
 }
 
 static int add_profile(struct maker *m, const struct profile *p, bool is_base)
@@ -331,12 +355,12 @@ static int add_profile(struct maker *m, const struct profile *p, bool is_base)
 	uint32_t *ids = calloc(p->sym_cnt + 1, sizeof(*ids));
 	uint64_t *keys = calloc(p->stack_cnt + 1, sizeof(*keys));
 	struct flat_stacks fs = { 0 };
-	int err = ids && keys ? add_syms(m, p, ids) : -ENOMEM;
+	int err = ids && keys ? add_syms(m, p, is_base, ids) : -ENOMEM;
 
 	if (!err)
 		err = add_tasks(m, p, keys);
 	if (!err)
-		err = flat_stacks__init(&fs, p, ids, true, keys);
+		err = flatten_places(m, &fs, p, ids, keys);
 	for (size_t i = 0; !err && i < fs.cnt; i++)
 		err = append_stack(m, &fs, &fs.stacks[i], is_base);
 	flat_stacks__free(&fs);
@@ -500,6 +524,8 @@ static void order_stacks(struct flame *f)
 		if (kept && !cmp_stacks(&f->stacks[kept - 1], s, f)) {
 			f->stacks[kept - 1].value += s->value;
 			f->stacks[kept - 1].base += s->base;
+			for (uint32_t k = 0; k < f->point_cnt; k++)
+				f->values[f->stacks[kept - 1].curve + k] += f->values[s->curve + k];
 		} else {
 			f->stacks[kept++] = *s;
 		}
@@ -521,6 +547,23 @@ static int cmp_flame_groups(const void *a, const void *b, void *ctx)
 	if (ga->weight != gb->weight)
 		return ga->weight > gb->weight ? -1 : 1;
 	return cmp_text(ctx, ga->text, gb->text);
+}
+
+static const struct flame_func *func_of(const struct flame *f, uint32_t place)
+{
+	return &f->funcs[f->places[place].func];
+}
+
+/* The number of places in a list up to the innermost Python (or plain) frame. */
+static uint32_t python_depth(const struct flame *f, const uint32_t *places, uint32_t cnt)
+{
+	for (; cnt; cnt--) {
+		uint8_t kind = func_of(f, places[cnt - 1])->kind;
+
+		if (kind == SYM_PYTHON || kind == SYM_PLAIN)
+			break;
+	}
+	return cnt;
 }
 
 /* A stack is charged to its innermost Python frame: those are what colours are for. */
@@ -618,9 +661,11 @@ int flame__init(struct flame *f, const struct profile *p, const struct profile *
 double flame__scale(const struct profile *before, const struct profile *after,
 		    const struct export_opts *o)
 {
-	if (!o->absolute || !before->stats.values[0].frequency_hz)
+	double base = (double)value_type__per_second(&before->stats.values[0]);
+
+	if (!o->absolute || base <= 0)
 		return 0;
-	return (double)after->stats.values[0].frequency_hz / before->stats.values[0].frequency_hz;
+	return (double)value_type__per_second(&after->stats.values[0]) / base;
 }
 
 double flame__delta(const struct flame *f, uint64_t value, uint64_t base)

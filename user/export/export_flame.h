@@ -2,12 +2,12 @@
 #ifndef PYPERF_EXPORT_FLAME_H
 #define PYPERF_EXPORT_FLAME_H
 /*
- * What pictures are drawn from: one profile, or two that are compared, as stacks of places.
+ * The data of a picture: the stacks of one profile, or of two that are compared, as lists of
+ * places.
  *
  *	text    every name, once, safe to show (str_sanitise()), at most FLAME_NAME_MAX characters
- *	group what a colour stands for: a package of Python code, a native file, the kernel;
- *	numbered
- *	        by weight, the heaviest is 0
+ *	group   what a colour stands for: a package of Python code, a native file, the kernel;
+ *	        numbered by weight, the heaviest is 0
  *	func    a function: name, file, kind
  *	place   a line of a function; without lines, a function
  *	task    a process, or a thread of one
@@ -16,11 +16,11 @@
  * Funcs, places and stacks are in the order of their texts, so the same content gives the same
  * picture. All numbers are indexes in the arrays of struct flame, which owns everything.
  *
- * Plumbing is the interpreter's own native code (and the C library's start of a thread) that leads
- * to Python code: frames that every stack has and that tell nothing. What the interpreter does at
- * the end of a stack, a dict look-up or a collection, is not plumbing.
+ * Plumbing is the interpreter's glue (profile/glue.h), in a profile that marks it; others have
+ * none.
  *
  *	struct flame f;
+ *
  *	err = flame__init(&f, profile, NULL, &opts);
  *	for (size_t i = 0; !err && i < f.stack_cnt; i++)
  *		use(&f.stacks[i]);
@@ -36,9 +36,16 @@
 
 #define FLAME_NAME_MAX 1000
 
+enum flame_plumbing {
+	PLUMBING_NONE,
+	PLUMBING_FRAME, /* where a Python frame is in the stack, too */
+	PLUMBING_BOX,	/* stands for the plumbing behind it */
+};
+
 struct flame_func {
-	uint8_t kind;  /* enum sym_kind */
-	bool plumbing; /* where a Python frame follows further inwards */
+	uint8_t kind;	  /* enum sym_kind */
+	uint8_t plumbing; /* enum flame_plumbing */
+	bool own; /* Python code that is neither installed nor the interpreter's (origin.h) */
 	uint32_t name;
 	uint32_t file; /* text; of native functions the path of the module */
 	uint32_t start_line;
@@ -48,6 +55,7 @@ struct flame_func {
 struct flame_place {
 	uint32_t func;
 	uint32_t line; /* 0: not known, or without lines */
+	uint32_t sym;  /* one of the profile's that stand here, + 1; 0: only the base's do */
 };
 
 struct flame_task {
@@ -62,13 +70,13 @@ struct flame_stack {
 	uint32_t cnt;
 	uint32_t task;
 	uint64_t value, base; /* samples */
+	size_t curve;	      /* first of struct flame.point_cnt in values[] */
 };
 
 struct flame_opts {
-	bool lines;    /* places are lines; else functions */
-	bool tasks;    /* stacks are kept apart by process and, if recorded, by thread */
-	bool plumbing; /* plumbing is kept; else left out */
-	double scale;  /* of the base's samples, to be comparable; 0: equal totals */
+	bool lines;   /* places are lines; else functions */
+	bool tasks;   /* stacks are kept apart by process and, if recorded, by thread */
+	double scale; /* of the base's samples, to be comparable; 0: equal totals */
 };
 
 struct flame {
@@ -88,12 +96,15 @@ struct flame {
 	size_t stack_cnt, stack_cap;
 	uint64_t total, base_total;
 	bool compared; /* there is a base */
+	/* Of a profile by curves: what each stack had at each point; else there are 0. */
+	uint32_t point_cnt;
+	uint64_t *values;
 	double scale;
 	double weight, base_weight; /* profile__weight() of both */
 };
 
 /*
- * `base`: what `p` is compared with, or NULL. Processes of two profiles are the same if they have
+ * `base`: the profile to compare with, or NULL. Processes of two profiles are the same if they have
  * the same name. 0 or -ENOMEM.
  */
 int flame__init(struct flame *f, const struct profile *p, const struct profile *base,
@@ -109,7 +120,10 @@ const char *flame__text(const struct flame *f, uint32_t text, size_t *len); /* b
  */
 double flame__delta(const struct flame *f, uint64_t value, uint64_t base);
 
-/* struct flame_opts.scale for o->absolute: by the lengths of the samples, which both must say. */
+/*
+ * struct flame_opts.scale for o->absolute: the ratio of the lengths of a sample, which both
+ * profiles must have.
+ */
 double flame__scale(const struct profile *before, const struct profile *after,
 		    const struct export_opts *o);
 

@@ -1,19 +1,24 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
  * The flame graph page: user/web/flame.html, .css and .js in one file, with the profile inside as
- * JSON. It works from a mail attachment: nothing is loaded, and the page's policy forbids it.
+ * JSON, packed if it is large. It works from a mail attachment: nothing is loaded, and the page's
+ * policy forbids it.
  *
  * The JSON is columns of numbers and one table of strings:
  *
  *	digits   the alphabet of columns
  *	strings  every text, numbered in the order of use
  *	groups   texts; the number is the colour
- *	funcs    kind, plumbing, name, file (strings), line, group
- *	places   func, line
+ *	funcs    kind, plumbing, own, name, file (strings), line, group
+ *	places   func, line; with source, text (strings)
  *	tasks    comm, exe, thread (strings), pid, tid
  *	stacks   task, value, base (null without one), and the places: stacks are sorted, so each
  *	         gives how many it shares with the one before (shared) and how many follow (fresh),
  *	         in frames
+ *
+ *	curves   where it is known how it went over time: when (ms) and rss (bytes) of each point,
+ *	         peak (ms), and for each stack what its value changed by from point to point, twice
+ *	         that, plus 1 where it went down (change)
  *
  * A column is a string of numbers without separators, base BASE, lowest digit first; a digit that
  * another one follows has its second form, BASE places on in the alphabet. Places are numbered by
@@ -26,25 +31,29 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/str.h"
 #include "export/export_flame.h"
 #include "export/export_page.h"
+#include "export/export_source.h"
 #include "export/export_summary.h"
 #include "page_flame.h"
 
 struct html {
 	const struct flame *f;
 	const struct profile *p;
+	const char *moved; /* of struct export_opts */
 	FILE *out;
 	uint32_t *strings; /* text -> number + 1; 0: not used yet */
 	uint32_t *used;	   /* number -> text */
 	uint32_t string_cnt;
 	uint32_t *place_rank;  /* place -> number in the page */
 	uint32_t *place_order; /* and back */
+	uint32_t *place_text;  /* place -> text of its line; NULL: without source */
 	const char *comma;
 };
 
-/* Of a JSON string in a <script>: no quote, backslash, '<', '>' or '&'. */
+/* Characters for a JSON string in a <script>: no quote, backslash, '<', '>' or '&'. */
 static const char digits[] = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGH"
 			     "IJKLMNOPQRSTUVWXYZ!#$%()*+,-./:;=?@[]^_`{|}~";
 #define BASE 44
@@ -107,6 +116,7 @@ static void write_funcs(struct html *h)
 	open_object(h, "funcs");
 	COLUMN(h, "kind", f->funcs[i].kind, f->func_cnt, put);
 	COLUMN(h, "plumbing", f->funcs[i].plumbing, f->func_cnt, put);
+	COLUMN(h, "own", f->funcs[i].own, f->func_cnt, put);
 	COLUMN(h, "name", f->funcs[i].name, f->func_cnt, put_text);
 	COLUMN(h, "file", f->funcs[i].file, f->func_cnt, put_text);
 	COLUMN(h, "line", f->funcs[i].start_line, f->func_cnt, put);
@@ -115,6 +125,8 @@ static void write_funcs(struct html *h)
 	open_object(h, "places");
 	COLUMN(h, "func", f->places[h->place_order[i]].func, f->place_cnt, put);
 	COLUMN(h, "line", f->places[h->place_order[i]].line, f->place_cnt, put);
+	if (h->place_text)
+		COLUMN(h, "text", h->place_text[h->place_order[i]], f->place_cnt, put_text);
 	close_object(h);
 }
 
@@ -206,6 +218,33 @@ static void write_stacks(struct html *h)
 	close_object(h);
 }
 
+static void put_change(struct html *h, uint64_t before, uint64_t now)
+{
+	put(h, now < before ? (before - now) * 2 + 1 : (now - before) * 2);
+}
+
+static void write_curves(struct html *h)
+{
+	const struct flame *f = h->f;
+	const struct profile_curves *c = h->p->curves;
+
+	if (!f->point_cnt)
+		return;
+	open_object(h, "curves");
+	COLUMN(h, "when", c->points[i].at_ns / NS_PER_MS, c->point_cnt, put);
+	COLUMN(h, "rss", c->points[i].rss, c->point_cnt, put);
+	begin(h, "peak");
+	put(h, c->peak.at_ns / NS_PER_MS);
+	end(h);
+	begin(h, "change");
+	for (size_t i = 0; i < f->stack_cnt && !ferror(h->out); i++)
+		for (uint32_t k = 0; k < f->point_cnt; k++)
+			put_change(h, k ? f->values[f->stacks[i].curve + k - 1] : 0,
+				   f->values[f->stacks[i].curve + k]);
+	end(h);
+	close_object(h);
+}
+
 static int write_strings(struct html *h)
 {
 	struct strbuf b = { 0 };
@@ -259,6 +298,31 @@ static uint32_t refused_cnt(const struct profile *p)
 	return n;
 }
 
+/* How the page says an amount: "3 page faults", or of time that is not sampled "2.35 s waiting" */
+static int write_words(struct html *h)
+{
+	const struct value_type *v = &h->p->stats.values[0];
+	const char *one = value_type__noun(v, 1), *many = value_type__noun(v, 2);
+	struct strbuf b = { 0 }, unit = { 0 };
+	int err;
+
+	strbuf__addz(&b, ",\"one\":");
+	page_add_json(&b, one, strlen(one));
+	strbuf__addz(&b, ",\"many\":");
+	page_add_json(&b, many, strlen(many));
+	if (!summary_is_sampled_time(h->p) && value_type__per_second(v)) {
+		strbuf__addz(&b, ",\"seconds\":");
+		summary_add_unit_of_time(&unit, v);
+		page_add_json(&b, unit.s ? unit.s : "", unit.len);
+	}
+	err = unit.err ? unit.err : b.err;
+	if (!err)
+		fwrite(b.s, 1, b.len, h->out);
+	strbuf__free(&unit);
+	strbuf__free(&b);
+	return err;
+}
+
 static int write_data(struct html *h)
 {
 	const struct profile_stats *s = &h->p->stats;
@@ -267,26 +331,64 @@ static int write_data(struct html *h)
 	if (err)
 		return err;
 	fprintf(h->out,
-		"{\"compared\":%s,\"scale\":%.9g,\"hz\":%" PRIu32 ",\"total\":%" PRIu64
+		"{\"compared\":%s,\"scale\":%.9g,\"hz\":%" PRIu64 ",\"total\":%" PRIu64
 		",\"complete\":%" PRIu64 ",\"userStacks\":%" PRIu64 ",\"lost\":%" PRIu64
-		",\"refused\":%" PRIu32 ",\"stdlib\":%d,\"one\":\"%s\",\"many\":\"%s\""
-		",\"digits\":\"%s\"",
-		h->f->compared ? "true" : "false", h->f->scale, s->values[0].frequency_hz,
-		h->f->total, s->counters[CTR_complete], s->counters[CTR_user_stacks],
-		profile__lost(s), refused_cnt(h->p), h->f->stdlib, summary_noun(h->p, 1),
-		summary_noun(h->p, 2), digits);
+		",\"refused\":%" PRIu32 ",\"stdlib\":%d",
+		h->f->compared ? "true" : "false", h->f->scale,
+		value_type__per_second(&s->values[0]), h->f->total, s->counters[CTR_complete],
+		s->counters[CTR_user_stacks], profile__lost(s), refused_cnt(h->p), h->f->stdlib);
+	err = write_words(h);
+	fprintf(h->out, ",\"digits\":\"%s\"", digits);
 	if (h->f->compared)
 		fprintf(h->out, ",\"weights\":[%.9g,%.9g]", h->f->base_weight, h->f->weight);
 	h->comma = ",\n";
-	err = write_groups(h);
+	if (!err)
+		err = write_groups(h);
 	if (err)
 		return err;
 	write_funcs(h);
 	write_tasks(h);
 	write_stacks(h);
+	write_curves(h);
 	err = write_strings(h);
 	fputs("}", h->out);
 	return err;
+}
+
+/* The element with the data. */
+static int write_element(struct html *h, FILE *out)
+{
+	struct strbuf json = { 0 };
+	int err;
+
+	h->out = open_memstream(&json.s, &json.len);
+	if (!h->out)
+		return -ENOMEM;
+	err = write_data(h);
+	if (ferror(h->out) && !err)
+		err = -ENOMEM;
+	if (fclose(h->out) && !err)
+		err = -ENOMEM;
+	h->out = NULL;
+	if (!err)
+		err = page_write_data(&json, "profile", out);
+	strbuf__free(&json);
+	return err;
+}
+
+/* For differences: says which directories were taken for the same. */
+static void add_moved(struct strbuf *b, const char *moved)
+{
+	if (!moved || !*moved)
+		return;
+	strbuf__addz(b, "<p id=\"moved\">Matched across directories: ");
+	page_add_html(b, moved, strlen(moved));
+	strbuf__addz(b, "</p>");
+}
+
+static bool is_word(const char *word, size_t len, const char *what)
+{
+	return len == strlen(what) && !memcmp(word, what, len);
 }
 
 static int fill(void *ctx, const char *word, size_t len, FILE *out)
@@ -295,9 +397,12 @@ static int fill(void *ctx, const char *word, size_t len, FILE *out)
 	struct strbuf b = { 0 };
 	int err;
 
-	if (len == strlen("data") && !memcmp(word, "data", len))
-		return write_data(h);
-	page_add_word(&b, h->p, word, len);
+	if (is_word(word, len, "data"))
+		return write_element(h, out);
+	if (is_word(word, len, "moved"))
+		add_moved(&b, h->moved);
+	else
+		page_add_word(&b, h->p, word, len);
 	err = b.err;
 	if (!err && b.len)
 		fwrite(b.s, 1, b.len, out);
@@ -305,21 +410,142 @@ static int fill(void *ctx, const char *word, size_t len, FILE *out)
 	return err;
 }
 
+/* ---- Source ---- */
+
+#define TEXTS_MAX  2000 /* lines whose text is in the page */
+#define TEXT_CHARS 160
+#define SOURCE_SUM (64 << 20) /* bytes that are read for them: files may be made to be large */
+
+struct hot_place {
+	uint32_t place;
+	uint64_t weight;
+	str_id file;
+	uint32_t proc; /* that may be asked for the source: any that runs it */
+};
+
+static int cmp_hot_places(const void *a, const void *b)
+{
+	const struct hot_place *ha = a, *hb = b;
+
+	if (ha->weight != hb->weight)
+		return ha->weight > hb->weight ? -1 : 1;
+	return ha->place < hb->place ? -1 : ha->place > hb->place;
+}
+
+/* Those of one file lie together, so that it is read once. */
+static int cmp_hot_files(const void *a, const void *b)
+{
+	const struct hot_place *ha = a, *hb = b;
+
+	if (ha->file != hb->file)
+		return ha->file < hb->file ? -1 : 1;
+	return ha->proc < hb->proc ? -1 : ha->proc > hb->proc;
+}
+
+/* The hottest lines of Python, at most TEXTS_MAX, by file. */
+static size_t choose_places(const struct flame *f, const struct profile *p, const uint32_t *procs,
+			    struct hot_place *hot)
+{
+	size_t cnt = 0;
+
+	for (size_t i = 0; i < f->place_cnt; i++)
+		hot[i].place = (uint32_t)i;
+	for (size_t i = 0; i < f->stack_cnt; i++)
+		for (uint32_t j = 0; j < f->stacks[i].cnt; j++)
+			hot[f->elems[f->stacks[i].first + j]].weight += f->stacks[i].value;
+	for (size_t i = 0; i < f->place_cnt; i++) {
+		const struct flame_place *at = &f->places[i];
+		const struct sym *s = at->sym ? export_sym(p, at->sym - 1) : NULL;
+
+		if (!s || s->kind != SYM_PYTHON || !at->line || !s->file || !hot[i].weight)
+			continue;
+		if (!procs[at->sym - 1])
+			continue;
+		hot[cnt] = hot[i];
+		hot[cnt].proc = procs[at->sym - 1] - 1;
+		hot[cnt++].file = s->file;
+	}
+	qsort(hot, cnt, sizeof(*hot), cmp_hot_places);
+	cnt = cnt < TEXTS_MAX ? cnt : TEXTS_MAX;
+	qsort(hot, cnt, sizeof(*hot), cmp_hot_files);
+	return cnt;
+}
+
+/* procs[sym] = index of a process that runs it + 1: any may be asked for its source. */
+static void find_procs_of_syms(const struct profile *p, uint32_t *procs)
+{
+	for (size_t i = 0; i < p->stack_cnt && p->frame_syms; i++) {
+		const struct profile_stack *st = &p->stacks[i];
+
+		for (uint32_t j = 0; j < st->cnt && st->proc < p->proc_cnt; j++) {
+			uint32_t sym = p->frame_syms[st->first + j];
+
+			if (sym < p->sym_cnt && !procs[sym])
+				procs[sym] = st->proc + 1;
+		}
+	}
+}
+
+static int read_texts(struct html *h, struct flame *f, const struct export_opts *o,
+		      const struct hot_place *hot, size_t cnt)
+{
+	struct source_lines source = { .p = h->p, .live = o->live, .readers = o->readers };
+	struct strbuf b = { 0 };
+	size_t sum = 0;
+	int err = 0;
+
+	for (size_t i = 0; i < cnt && !err && sum < SOURCE_SUM; i++) {
+		const struct flame_place *at = &f->places[hot[i].place];
+		bool next = i && cmp_hot_files(&hot[i - 1], &hot[i]);
+
+		source_lines__add_of(&source, &b, hot[i].file, hot[i].proc, at->line, TEXT_CHARS);
+		err = b.err;
+		sum += next ? source.text.len : 0;
+		if (!err && b.len) {
+			h->place_text[hot[i].place] = strtab__add(f->texts, b.s, b.len);
+			err = h->place_text[hot[i].place] ? 0 : -ENOMEM;
+		}
+		strbuf__clear(&b);
+	}
+	source_lines__free(&source);
+	strbuf__free(&b);
+	return err;
+}
+
+/* Before h->strings: it adds texts. */
+static int add_source(struct html *h, struct flame *f, const struct export_opts *o)
+{
+	struct hot_place *hot = calloc(f->place_cnt + 1, sizeof(*hot));
+	uint32_t *procs = calloc(h->p->sym_cnt + 1, sizeof(*procs));
+	int err = -ENOMEM;
+
+	h->place_text = calloc(f->place_cnt + 1, sizeof(*h->place_text));
+	if (hot && procs && h->place_text) {
+		find_procs_of_syms(h->p, procs);
+		err = read_texts(h, f, o, hot, choose_places(f, h->p, procs, hot));
+	}
+	free(hot);
+	free(procs);
+	return err;
+}
+
 int flame__html(const struct profile *p, const struct profile *base, const struct export_opts *o,
 		double scale, FILE *out)
 {
 	struct flame f;
-	struct html h = { .f = &f, .p = p, .out = out, .comma = "" };
-	struct flame_opts fo = {
-		.lines = o->lines, .tasks = true, .plumbing = true, .scale = scale
-	};
+	struct html h = { .f = &f, .p = p, .moved = o->moved, .comma = "" };
+	struct flame_opts fo = { .lines = o->lines, .tasks = true, .scale = scale };
 	int err = flame__init(&f, p, base, &fo);
 
+	if (!err && o->source && o->lines)
+		err = add_source(&h, &f, o);
 	if (err)
-		return err;
+		goto out;
 	h.strings = calloc(strtab__count(f.texts) + 1, sizeof(*h.strings));
 	h.used = calloc(strtab__count(f.texts) + 1, sizeof(*h.used));
 	err = h.strings && h.used ? page_write(page_flame, fill, &h, out) : -ENOMEM;
+out:
+	free(h.place_text);
 	free(h.strings);
 	free(h.used);
 	free(h.place_rank);

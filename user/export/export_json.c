@@ -17,6 +17,7 @@
 #include "base/version.h"
 #include "profile/export_stacks.h"
 #include "profile/export_text.h"
+#include "profile/loops.h"
 
 #define VERSION 1
 
@@ -68,9 +69,7 @@ static void put_counters(struct writer *w)
 	json__end(&w->j, '}');
 }
 
-/*
- * Of a clock, the samples are what everything is counted in; of other events both numbers are told.
- */
+/* Writes the counts: samples for a clock, both numbers for other events. */
 static void put_counts(struct writer *w, uint64_t samples, uint64_t count)
 {
 	bool clock = value_type__is_clock(&w->p->stats.values[0]);
@@ -89,7 +88,7 @@ static void put_values(struct writer *w)
 		return;
 	json__array(&w->j, "values");
 	for (uint32_t k = 0; k < profile__value_cnt(w->p); k++) {
-		struct profile *view = profile__view(w->p, k);
+		const struct profile *view = profile__view(w->p, k);
 
 		if (!view) {
 			w->buf.err = -ENOMEM;
@@ -108,7 +107,7 @@ static void put_values(struct writer *w)
 		json__uint(&w->j, "samples", profile__samples(view));
 		json__uint(&w->j, "total", profile__total(view));
 		json__end(&w->j, '}');
-		profile__free_view(view);
+		profile__free_view(view, w->p);
 	}
 	json__end(&w->j, ']');
 }
@@ -128,6 +127,15 @@ static void put_event(struct writer *w)
 	put_values(w);
 }
 
+/* Writes the owners whose files and memory were not read. */
+static void put_refused(struct writer *w)
+{
+	json__array(&w->j, "refused");
+	for (uint32_t i = 0; i < w->p->refused_cnt; i++)
+		json__stringz(&w->j, NULL, profile__str(w->p, w->p->refused[i]));
+	json__end(&w->j, ']');
+}
+
 static void put_head(struct writer *w)
 {
 	const struct profile_stats *s = &w->p->stats;
@@ -142,6 +150,8 @@ static void put_head(struct writer *w)
 	put_event(w);
 	if (s->counters[CTR_delivered])
 		put_counters(w);
+	if (w->p->refused_cnt)
+		put_refused(w);
 	json__object(&w->j, "cost");
 	json__double(&w->j, "user_cpu_s", (double)s->self_cpu_ns / 1e9);
 	json__double(&w->j, "bpf_cpu_s", (double)s->bpf_ns / 1e9);
@@ -151,6 +161,129 @@ static void put_head(struct writer *w)
 	json__end(&w->j, '}');
 }
 
+/* ---- Event loops ---- */
+
+static void put_loop_stack(struct writer *w, const struct profile_loop_stack *s)
+{
+	json__object(&w->j, NULL);
+	json__double(&w->j, "sampled_s", (double)s->ns / 1e9);
+	json__array(&w->j, "functions");
+	for (uint32_t i = 0; i < s->cnt; i++) {
+		text_add_label(&w->buf, w->p, export_sym(w->p, w->p->loop_syms[s->first + i]));
+		put(w, NULL);
+	}
+	json__end(&w->j, ']');
+	json__end(&w->j, '}');
+}
+
+static int put_stretch(struct writer *w, const struct profile_stretch *s)
+{
+	int err;
+
+	json__newline(&w->j);
+	json__object(&w->j, NULL);
+	json__double(&w->j, "at_s", (double)s->begin_ns / 1e9);
+	json__double(&w->j, "s", (double)s->ns / 1e9);
+	if (s->open)
+		json__bool(&w->j, "open", true);
+	err = loops_add_path(&w->buf, w->p, s);
+	if (w->buf.len)
+		put(w, "what");
+	json__array(&w->j, "stacks");
+	for (uint32_t i = 0; i < s->stack_cnt; i++)
+		if (s->stacks[i].cnt)
+			put_loop_stack(w, &s->stacks[i]);
+	json__end(&w->j, ']');
+	json__end(&w->j, '}');
+	return err;
+}
+
+static void put_hist(struct writer *w, const struct profile_loop *l)
+{
+	unsigned first, end = loops_buckets(l, &first);
+
+	json__array(&w->j, "histogram");
+	for (unsigned i = first; i < end; i++) {
+		json__object(&w->j, NULL);
+		json__uint(&w->j, "below_us", 2ULL << i);
+		json__uint(&w->j, "iterations", l->hist[i]);
+		json__end(&w->j, '}');
+	}
+	json__end(&w->j, ']');
+}
+
+static int put_loop(struct writer *w, const struct profile_loop *l)
+{
+	int proc = profile__find_proc(w->p, l->space), err = 0;
+
+	json__newline(&w->j);
+	json__object(&w->j, NULL);
+	json__uint(&w->j, "pid", proc >= 0 ? w->p->procs[proc].tgid : 0);
+	json__uint(&w->j, "tid", l->tid);
+	json__uint(&w->j, "iterations", l->cnt);
+	json__double(&w->j, "busy_s", (double)l->busy_ns / 1e9);
+	json__uint(&w->j, "slow", l->slow_cnt);
+	json__double(&w->j, "slow_s", (double)l->slow_ns / 1e9);
+	put_hist(w, l);
+	json__array(&w->j, "longest");
+	for (uint32_t i = 0; i < l->longest_cnt && i < LOOP_LONGEST && !err; i++)
+		err = put_stretch(w, &l->longest[i]);
+	json__end(&w->j, ']');
+	json__end(&w->j, '}');
+	return err;
+}
+
+static int put_loops(struct writer *w)
+{
+	const struct profile_loop **of = calloc(w->p->loop_cnt + 1, sizeof(*of));
+	size_t cnt = of ? loops_list(w->p, of) : 0;
+	int err = of ? 0 : -ENOMEM;
+
+	if (cnt)
+		json__array(&w->j, "loops");
+	for (size_t i = 0; i < cnt && !err; i++)
+		err = put_loop(w, of[i]);
+	if (cnt)
+		json__end(&w->j, ']');
+	free(of);
+	return err;
+}
+
+static void put_await(struct writer *w, const struct profile_await *a)
+{
+	int proc = profile__find_proc(w->p, a->space);
+
+	json__newline(&w->j);
+	json__object(&w->j, NULL);
+	json__uint(&w->j, "pid", proc >= 0 ? w->p->procs[proc].tgid : 0);
+	json__uint(&w->j, "looks", a->looks);
+	json__uint(&w->j, "of", a->of);
+	if (a->cut)
+		json__uint(&w->j, "cut", a->cut);
+	json__uint(&w->j, "tasks", a->tasks);
+	json__uint(&w->j, "came", a->came);
+	json__array(&w->j, "functions");
+	for (uint32_t i = 0; i < a->stack.cnt; i++) {
+		text_add_label(&w->buf, w->p,
+			       export_sym(w->p, w->p->loop_syms[a->stack.first + i]));
+		put(w, NULL);
+	}
+	json__end(&w->j, ']');
+	json__end(&w->j, '}');
+}
+
+static void put_awaits(struct writer *w)
+{
+	if (!w->p->await_cnt)
+		return;
+	json__array(&w->j, "awaits");
+	for (size_t i = 0; i < w->p->await_cnt; i++)
+		put_await(w, &w->p->awaits[i]);
+	json__end(&w->j, ']');
+}
+
+/* ---- Lists ---- */
+
 static void put_process(struct writer *w, size_t rank)
 {
 	const struct profile_proc *proc = &w->p->procs[w->view.procs.at[rank]];
@@ -159,6 +292,7 @@ static void put_process(struct writer *w, size_t rank)
 	json__object(&w->j, NULL);
 	json__uint(&w->j, "pid", proc->tgid);
 	put_name(w, "comm", proc->comm);
+	put_name(w, "title", proc->title);
 	put_path(w, "exe", proc->exe);
 	put_name(w, "container", proc->container);
 	put_name(w, "python", proc->python);
@@ -193,7 +327,7 @@ static void put_frame(struct writer *w, const struct sym *s)
 	json__end(&w->j, '}');
 }
 
-/* Of the value types behind the first, "value" tells which. */
+/* For value types after the first, "value" is the number of the type. */
 static void put_stack_counts(struct writer *w, const struct flat_stack *s)
 {
 	if (!s->type) {
@@ -226,7 +360,7 @@ static void put_stack(struct writer *w, const struct flat_stack *s)
 	json__end(&w->j, '}');
 }
 
-/* Those with samples: the others are in no stack. */
+/* Writes a thread, if it has samples: the others are in no stack. */
 static void put_thread(struct writer *w, const struct stack_group *g)
 {
 	const struct profile_proc *proc = export_view__proc(&w->view, w->p, g);
@@ -269,6 +403,8 @@ static void put_lists(struct writer *w)
 
 static int write_all(struct writer *w)
 {
+	int err;
+
 	w->proc_samples = calloc(w->p->proc_cnt + 1, sizeof(*w->proc_samples));
 	if (!w->proc_samples)
 		return -ENOMEM;
@@ -281,12 +417,14 @@ static int write_all(struct writer *w)
 	errno = 0;
 	json__object(&w->j, NULL);
 	put_head(w);
+	err = put_loops(w);
+	put_awaits(w);
 	put_lists(w);
 	json__end(&w->j, '}');
 	putc('\n', w->j.f);
 	if (!w->buf.err && ferror(w->j.f))
 		return errno ? -errno : -EIO;
-	return w->buf.err;
+	return err ? err : w->buf.err;
 }
 
 int export__json(const struct profile *p, const struct export_opts *o, FILE *f)

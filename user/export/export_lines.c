@@ -26,6 +26,7 @@
 #include "page_lines.h"
 #include "profile/export_stacks.h"
 #include "profile/export_text.h"
+#include "profile/origin.h"
 
 #define FILES_MAX  30
 #define ROWS_MAX   1500
@@ -60,6 +61,7 @@ struct place_sum {
 struct heat {
 	const struct profile *p;
 	bool live;
+	struct readers *readers;
 	FILE *out;
 	uint64_t total;
 	struct hash_key key;
@@ -70,7 +72,8 @@ struct heat {
 	size_t line_cnt, line_cap;
 	struct place_sum *places;
 	size_t place_cnt, place_cap;
-	uint32_t *order; /* files, hottest first */
+	uint32_t
+		*order; /* files: the FILES_MAX hottest by origin, hottest first; then the others */
 	struct strbuf html, text;
 };
 
@@ -129,7 +132,7 @@ static int find_place(struct heat *h, uint32_t file, uint32_t proc)
 	return (int)h->place_cnt++;
 }
 
-/* One frame of a stack; `self`: the innermost Python frame. */
+/* Counts one frame of a stack; `self`: it is the innermost Python frame. */
 static int count_frame(struct heat *h, uint32_t stack, const struct sym *s, bool self)
 {
 	const struct profile_stack *st = &h->p->stacks[stack];
@@ -222,6 +225,26 @@ static int cmp_places(const void *a, const void *b, void *ctx)
 	return ta < tb ? -1 : ta > tb;
 }
 
+static size_t shown_files(const struct heat *h)
+{
+	return h->file_cnt < FILES_MAX ? h->file_cnt : FILES_MAX;
+}
+
+static enum origin origin_of_file(const struct heat *h, uint32_t file)
+{
+	return origin_of(profile__str(h->p, h->files[file].path));
+}
+
+/* Own code first, then packages, then the standard library. */
+static int cmp_origins(const void *a, const void *b, void *ctx)
+{
+	const struct heat *h = ctx;
+	enum origin oa = origin_of_file(h, *(const uint32_t *)a);
+	enum origin ob = origin_of_file(h, *(const uint32_t *)b);
+
+	return oa == ob ? cmp_files(a, b, ctx) : oa < ob ? -1 : 1;
+}
+
 static int count_all(struct heat *h)
 {
 	int err = 0;
@@ -242,6 +265,7 @@ static int count_all(struct heat *h)
 	for (size_t i = 0; i < h->file_cnt; i++)
 		h->order[i] = (uint32_t)i;
 	qsort_r(h->order, h->file_cnt, sizeof(*h->order), cmp_files, h);
+	qsort_r(h->order, shown_files(h), sizeof(*h->order), cmp_origins, h);
 	return 0;
 }
 
@@ -302,7 +326,7 @@ static int read_source(struct heat *h, uint32_t file, struct stat *st)
 			export_source_owner(&h->p->procs[h->places[i].proc], h->live);
 
 		strbuf__clear(&h->text);
-		err = source__read(&who, path, &h->text, st);
+		err = source__read(h->readers, &who, path, &h->text, st);
 		if (!err)
 			return 0;
 		first_err = first_err ? first_err : err;
@@ -349,14 +373,14 @@ static int cmp_hot(const void *a, const void *b)
 	return d ? d : cmp_lines(la, lb);
 }
 
-/* Which lines are shown: the hottest with what is around them, up to the bound. */
+/* Chooses the lines to show: the hottest with their neighbours, up to the bound. */
 static int choose_rows(const struct heat *h, const struct file_sum *f, struct rows *r)
 {
 	const struct line_sum **hot = calloc(f->cnt + 1, sizeof(*hot));
 	size_t limit = ROWS_MAX / (r->text ? 2 * CONTEXT + 1 : 1);
 	uint32_t last = f->cnt ? h->lines[f->first + f->cnt - 1].line : 0;
 
-	/* Without source, as many rows as there are lines: up to what is sampled. */
+	/* Without source, as many rows as there are lines up to the last sampled one. */
 	r->shown = calloc((r->cnt > last ? r->cnt : last) + 2, 1);
 	if (!hot || !r->shown) {
 		free(hot);
@@ -547,8 +571,9 @@ static int write_file(struct heat *h, uint32_t number)
 			strbuf__addz(&h->html, ".</p>\n");
 		}
 		if (r.newer)
-			strbuf__addz(&h->html, "<p>The file was changed after sampling began: its "
-					       "lines may be others than those sampled.</p>\n");
+			strbuf__addz(&h->html,
+				     "<p>The file was changed after sampling began: its "
+				     "lines may be others than those that were executed.</p>\n");
 		add_rows(h, f, &r);
 		strbuf__addz(&h->html, "</details>\n");
 		err = flush(h);
@@ -559,15 +584,16 @@ static int write_file(struct heat *h, uint32_t number)
 
 /* ---- The page ---- */
 
-static size_t shown_files(const struct heat *h)
-{
-	return h->file_cnt < FILES_MAX ? h->file_cnt : FILES_MAX;
-}
-
 static void add_overview(struct heat *h)
 {
+	static const char *const origins[] = {
+		[ORIGIN_OWN] = "Own code",
+		[ORIGIN_PACKAGE] = "Packages",
+		[ORIGIN_STDLIB] = "Standard library",
+	};
+
 	if (!h->file_cnt) {
-		strbuf__addz(&h->html, "<p>No Python line was sampled.</p>\n");
+		strbuf__addz(&h->html, "<p>No stack has a line of Python code.</p>\n");
 		return;
 	}
 	strbuf__addz(&h->html,
@@ -575,7 +601,12 @@ static void add_overview(struct heat *h)
 		     "<th>File</th></tr>\n");
 	for (size_t i = 0; i < shown_files(h); i++) {
 		const struct file_sum *f = &h->files[h->order[i]];
+		enum origin origin = origin_of_file(h, h->order[i]);
 
+		if (!i || origin != origin_of_file(h, h->order[i - 1]))
+			strbuf__addf(&h->html,
+				     "<tr class=\"origin\"><th colspan=\"4\">%s</th></tr>\n",
+				     origins[origin]);
 		strbuf__addz(&h->html, "<tr>");
 		add_percent(h, f->self);
 		add_percent(h, f->total);
@@ -614,7 +645,11 @@ static int fill(void *ctx, const char *word, size_t len, FILE *out)
 
 int export__lines(const struct profile *p, const struct export_opts *o, FILE *f)
 {
-	struct heat h = { .p = p, .live = o->live, .total = profile__total(p), .key = hash_key() };
+	struct heat h = { .p = p,
+			  .live = o->live,
+			  .readers = o->readers,
+			  .total = profile__total(p),
+			  .key = hash_key() };
 	int err = count_all(&h);
 
 	if (!err)

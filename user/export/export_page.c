@@ -3,9 +3,11 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/gzip.h"
 #include "export/export_summary.h"
 #include "profile/export_stacks.h"
 #include "profile/export_text.h"
@@ -83,6 +85,49 @@ int page_write(const char *page, page_fill_fn fill, void *ctx, FILE *f)
 	return err;
 }
 
+/* Larger data are packed: more than all else in a page. */
+#define PLAIN_MAX (128 << 10)
+
+/* RFC 4648, section 4 */
+static void write_base64(const unsigned char *s, size_t len, FILE *f)
+{
+	static const char digits[] =
+		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+	for (size_t i = 0; i < len; i += 3) {
+		size_t left = len - i;
+		uint32_t n = (uint32_t)s[i] << 16;
+
+		n |= left > 1 ? (uint32_t)s[i + 1] << 8 : 0;
+		n |= left > 2 ? s[i + 2] : 0;
+		putc_unlocked(digits[n >> 18], f);
+		putc_unlocked(digits[n >> 12 & 63], f);
+		putc_unlocked(left > 1 ? digits[n >> 6 & 63] : '=', f);
+		putc_unlocked(left > 2 ? digits[n & 63] : '=', f);
+	}
+}
+
+int page_write_data(struct strbuf *json, const char *id, FILE *f)
+{
+	bool plain = json->len <= PLAIN_MAX;
+	int err = json->err;
+
+	if (!err && json->len > UINT_MAX) /* which gzip__pack() takes */
+		err = -EFBIG;
+	if (!err && !plain)
+		err = gzip__pack(json);
+	if (err)
+		return err;
+	fprintf(f, "<script type=\"application/%s\" id=\"%s\">", plain ? "json" : "gzip", id);
+	if (plain)
+		fwrite(json->s, 1, json->len, f);
+	else
+		write_base64((const unsigned char *)json->s, json->len, f);
+	fputs("</script>", f);
+	strbuf__free(json);
+	return 0;
+}
+
 /* Moves one sentence to `b`, as HTML between the tags of an element. */
 static void add_sentence(struct strbuf *b, struct strbuf *sentence, const char *tag)
 {
@@ -148,7 +193,7 @@ void page_add_title(struct strbuf *b, const struct profile *p)
 		strbuf__addz(b, "pyperf-bpf");
 		return;
 	}
-	add_name(b, p, proc->comm, "unknown");
+	add_name(b, p, profile_proc__name(proc), "unknown");
 	if (sampled > 1)
 		strbuf__addf(b, " and %zu more", sampled - 1);
 }
@@ -181,7 +226,7 @@ static void add_refused(struct strbuf *b, const struct profile *p)
 			strbuf__addz(b, "<h2>Sampled without Python frames</h2>\n<ul>\n");
 		any = true;
 		strbuf__addz(b, "<li>");
-		add_name(b, p, proc->comm, "<unknown>");
+		add_name(b, p, profile_proc__name(proc), "<unknown>");
 		strbuf__addf(b, " (%" PRIu32 "): native only: ", proc->tgid);
 		add_name(b, p, proc->native_only, "");
 		strbuf__addz(b, "</li>\n");
@@ -212,6 +257,15 @@ static void add_facts(struct strbuf *b, const struct profile *p)
 	strbuf__free(&s);
 }
 
+/* "samples", "page faults", "wait time" */
+static void add_counted(struct strbuf *b, const struct profile *p)
+{
+	const struct value_type *v = &p->stats.values[0];
+	const char *s = value_type__shared(v);
+
+	page_add_html(b, s, strlen(s));
+}
+
 void page_add_word(struct strbuf *b, const struct profile *p, const char *word, size_t len)
 {
 	static const struct {
@@ -221,6 +275,7 @@ void page_add_word(struct strbuf *b, const struct profile *p, const char *word, 
 		{ "title", page_add_title },
 		{ "headline", add_headline },
 		{ "facts", add_facts },
+		{ "counted", add_counted },
 	};
 
 	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)

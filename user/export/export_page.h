@@ -2,11 +2,11 @@
 #ifndef PYPERF_EXPORT_PAGE_H
 #define PYPERF_EXPORT_PAGE_H
 /*
- * HTML pages of one file, and the escaping that HTML, SVG and JSON in HTML need.
+ * HTML pages in one file, and the escaping that HTML, SVG and JSON in HTML need.
  *
- * A page is a text made by scripts/embed-page from user/web/: style and script inside, a policy
- * that lets nothing else run or load, and marks <!--@WORD--> where the program fills in. What it
- * fills in is safe text (export_text.h) that went through one of the two functions here.
+ * A page is a text that scripts/embed-page makes of user/web/: it contains its style and script, a
+ * policy that lets nothing else run or load, and marks <!--@WORD--> that the program replaces. The
+ * replacements are safe text (export_text.h) that went through one of the two functions here.
  */
 #include <stddef.h>
 #include <stdio.h>
@@ -23,17 +23,25 @@ void page_add_html(struct strbuf *b, const char *s, size_t len);
  */
 void page_add_json(struct strbuf *b, const char *s, size_t len);
 
-/* Fills in one mark: writes what belongs at <!--@WORD-->. 0 or negative errno. */
+/* Replaces one mark: writes the text for <!--@WORD-->. 0 or negative errno. */
 typedef int (*page_fill_fn)(void *ctx, const char *word, size_t len, FILE *f);
 
-/* 0, the error of a fill, or that of the stream. */
+/* Writes the page. 0, the error of a fill, or that of the stream. */
 int page_write(const char *page, page_fill_fn fill, void *ctx, FILE *f);
+
+/*
+ * Writes the element #ID that a page's script reads its data from: a <script> of a type that is not
+ * executed. Small data are JSON, which a person can read. Large ones are gzip in base64, whose type
+ * is application/gzip. Empties `json`. 0 or negative errno.
+ */
+int page_write_data(struct strbuf *json, const char *id, FILE *f);
 
 /* The heaviest process, "gunicorn" or "gunicorn and 2 more", as HTML. */
 void page_add_title(struct strbuf *b, const struct profile *p);
 /*
- * What every page has, as HTML: "title"; "headline", the report's, or why nothing was sampled;
- * "facts", the report's last block and the processes that were refused. Nothing for other words.
+ * The marks of every page, as HTML: "title"; "headline", the report's, or why nothing was sampled;
+ * "facts", the report's last block and the processes that were refused; "counted", the unit of the
+ * numbers. Appends nothing for other words.
  */
 void page_add_word(struct strbuf *b, const struct profile *p, const char *word, size_t len);
 

@@ -7,16 +7,19 @@
  *	location    one place in the code, with the functions inlined there
  *	mapping     one ELF file. Addresses are offsets in the file, so processes that load it at
  *	            different addresses share locations, and "memory" is the file itself:
- *	            start = file_offset. Python and kernel code get mappings of their own.
- *	label pid, tid, comm, thread, interpreter (not the main one), exe, container, python,
- *	native-only (why there are no Python
- *	            frames), life (2, 3... where a pid is the second, third... with the same labels)
+ *	            start = file_offset. Python, kernel and generated code get mappings of
+ *	            their own.
+ *	label       pid, tid, comm, title (what people call it), thread, interpreter (not the main
+ *	            one), exe, container, python, native-only (why there are no Python frames), life
+ *	            (2, 3... where a pid is the second, third... with the same labels); of samples
+ *	            in code without a name: inside, the function that called it
  *	comment     a sentence for people
  *
  * String 1 is named by nothing: "pyperf-bpf-run:" and the numbers of profile_stats__print(), so
  * that import_pprof.c gets back what a report needs. As a comment it would head every output of
  * go's pprof, and stay in a merged profile, of which it is not true. No name from outside can stand
- * there.
+ * there. String 2 is likewise what is known of event loops and tasks (pprof.h), where there are
+ * any.
  *
  * has_functions keeps readers from symbolizing again what has names. A file without one single name
  * does not have it, so that its frames can be symbolized later, by build id; they have no line.
@@ -38,10 +41,12 @@
 #include "base/str.h"
 #include "profile/export_stacks.h"
 #include "profile/export_text.h"
+#include "profile/inside.h"
+#include "profile/loops.h"
 #include "profile/pprof.h"
 #include "profile/profile.pb-c.h"
 
-#define LABELS_MAX  10
+#define LABELS_MAX  11
 #define COLUMNS_MAX (2 * VALUES_MAX)
 
 typedef Perftools__Profiles__Profile pb_profile;
@@ -60,6 +65,12 @@ struct label_set {
 	size_t cnt;
 };
 
+/* Labels of one sample that has one more than its set. */
+struct inside_labels {
+	pb_label label;
+	pb_label *list[LABELS_MAX + 1];
+};
+
 struct pprof {
 	const struct profile *p;
 	const struct export_opts *o;
@@ -69,9 +80,10 @@ struct pprof {
 
 	struct sym_ranks locations, functions; /* sym -> location, sym -> function */
 	uint32_t *location_id, *function_id;   /* by rank; 0: not used */
+	uint32_t location_cnt;		       /* that are used */
 	struct proc_order procs;
 	uint32_t *mapping_id; /* by module; 0: not used */
-	uint32_t python_mapping, kernel_mapping;
+	uint32_t python_mapping, kernel_mapping, anon_mapping;
 	struct flat_stacks stacks; /* of locations */
 
 	pb_profile msg;
@@ -82,6 +94,9 @@ struct pprof {
 	uint64_t *location_ids; /* leaf first, of all samples */
 	int64_t *values;
 	struct label_set *label_sets;
+	struct inside_labels *inside; /* of samples that end in unnamed code */
+	size_t inside_cnt;
+	uint32_t *scratch; /* the syms of a stack */
 	pb_mapping *mappings, **mapping_list;
 	pb_location *locs, **loc_list;
 	pb_line *lines, **line_list;
@@ -92,7 +107,7 @@ struct pprof {
 
 /* ---- Strings ---- */
 
-/* The index of what is in pp->buf, which is cleared. */
+/* The index of the string in pp->buf; clears pp->buf. */
 static int64_t take_string(struct pprof *pp)
 {
 	uint32_t id = 0;
@@ -207,6 +222,17 @@ static bool is_named(const struct pprof *pp, const struct sym *s)
 	return !in_module(pp, s) || profile__str_len(pp->p, s->func);
 }
 
+static uint32_t location_of(const struct pprof *pp, uint32_t sym)
+{
+	return pp->locations.of[sym < pp->p->sym_cnt ? sym : pp->p->sym_cnt];
+}
+
+/* Generated code with a name: nothing but a mapping tells it from a frame that is only a name. */
+static bool is_anon_code(const struct pprof *pp, const struct sym *s)
+{
+	return s->kind == SYM_NATIVE && !s->addr && !in_module(pp, s);
+}
+
 /* Returns the number of lines of the location. */
 static size_t mark_location(struct pprof *pp, uint32_t location, bool *modules)
 {
@@ -220,6 +246,7 @@ static size_t mark_location(struct pprof *pp, uint32_t location, bool *modules)
 			modules[s->module] = true;
 		pp->python_mapping |= s->kind == SYM_PYTHON;
 		pp->kernel_mapping |= s->kind == SYM_KERNEL && !in_module(pp, s);
+		pp->anon_mapping |= is_anon_code(pp, s);
 		if (is_named(pp, s)) {
 			pp->function_id[pp->functions.of[sym]] = 1;
 			lines++;
@@ -299,8 +326,8 @@ static int add_mappings(struct pprof *pp, const bool *used)
 	uint32_t *order = calloc(pp->p->module_cnt + 1, sizeof(*order));
 	size_t cnt = 0;
 
-	pp->mappings = calloc(pp->p->module_cnt + 2, sizeof(*pp->mappings));
-	pp->mapping_list = calloc(pp->p->module_cnt + 2, sizeof(*pp->mapping_list));
+	pp->mappings = calloc(pp->p->module_cnt + 3, sizeof(*pp->mappings));
+	pp->mapping_list = calloc(pp->p->module_cnt + 3, sizeof(*pp->mapping_list));
 	if (!order || !pp->mappings || !pp->mapping_list) {
 		free(order);
 		return -ENOMEM;
@@ -325,6 +352,8 @@ static int add_mappings(struct pprof *pp, const bool *used)
 		pp->python_mapping = add_synthetic(pp, PPROF_PYTHON);
 	if (pp->kernel_mapping)
 		pp->kernel_mapping = add_synthetic(pp, PPROF_KERNEL);
+	if (pp->anon_mapping)
+		pp->anon_mapping = add_synthetic(pp, PPROF_ANON);
 	pp->msg.mapping = pp->mapping_list;
 	return 0;
 }
@@ -366,6 +395,8 @@ static uint32_t mapping_of(const struct pprof *pp, const struct sym *s)
 		return pp->python_mapping;
 	if (in_module(pp, s))
 		return pp->mapping_id[s->module];
+	if (is_anon_code(pp, s))
+		return pp->anon_mapping;
 	return s->kind == SYM_KERNEL ? pp->kernel_mapping : 0;
 }
 
@@ -439,21 +470,30 @@ static int add_locations(struct pprof *pp, uint32_t cnt, size_t line_cnt)
 	return 0;
 }
 
+/* Those of stacks, of event loops and of tasks. */
+static int number_locations(struct pprof *pp)
+{
+	pp->location_id = calloc(pp->locations.cnt, sizeof(*pp->location_id));
+	if (!pp->location_id)
+		return -ENOMEM;
+	for (size_t i = 0; i < pp->stacks.elem_cnt; i++)
+		pp->location_id[pp->stacks.elems[i]] = 1;
+	for (size_t i = 0; i < pp->p->loop_sym_cnt; i++)
+		pp->location_id[location_of(pp, pp->p->loop_syms[i])] = 1;
+	pp->location_cnt = number(pp->location_id, pp->locations.cnt);
+	return 0;
+}
+
 static int add_code(struct pprof *pp)
 {
 	bool *modules = calloc(pp->p->module_cnt + 1, sizeof(*modules));
 	size_t lines = 0;
-	uint32_t cnt;
 	int err = -ENOMEM;
 
-	pp->location_id = calloc(pp->locations.cnt, sizeof(*pp->location_id));
 	pp->function_id = calloc(pp->functions.cnt, sizeof(*pp->function_id));
 	pp->mapping_id = calloc(pp->p->module_cnt + 1, sizeof(*pp->mapping_id));
-	if (!modules || !pp->location_id || !pp->function_id || !pp->mapping_id)
+	if (!modules || !pp->function_id || !pp->mapping_id)
 		goto out;
-	for (size_t i = 0; i < pp->stacks.elem_cnt; i++)
-		pp->location_id[pp->stacks.elems[i]] = 1;
-	cnt = number(pp->location_id, pp->locations.cnt);
 	for (uint32_t i = 0; i < pp->locations.cnt; i++)
 		if (pp->location_id[i])
 			lines += mark_location(pp, i, modules);
@@ -461,7 +501,7 @@ static int add_code(struct pprof *pp)
 	if (!err)
 		err = add_functions(pp);
 	if (!err)
-		err = add_locations(pp, cnt, lines);
+		err = add_locations(pp, pp->location_cnt, lines);
 out:
 	free(modules);
 	return err;
@@ -515,6 +555,7 @@ static void fill_labels(struct pprof *pp, struct label_set *set, uint64_t key)
 	lives = earlier_lives(pp, (uint32_t)(key >> 32));
 	add_label(pp, set, "pid", 0, proc->tgid);
 	add_name_label(pp, set, "comm", proc->comm);
+	add_name_label(pp, set, "title", proc->title);
 	text_add_path(&pp->buf, pp->p, proc->exe);
 	add_label(pp, set, "exe", take_string(pp), 0);
 	add_name_label(pp, set, "container", proc->container);
@@ -533,6 +574,57 @@ static void fill_labels(struct pprof *pp, struct label_set *set, uint64_t key)
 static int64_t capped(uint64_t n)
 {
 	return n > INT64_MAX ? INT64_MAX : (int64_t)n;
+}
+
+/* ---- What is inside of a function ---- */
+
+/* The named caller of the unnamed code that a stack ends in, or NULL. */
+static const struct sym *caller_of(struct pprof *pp, const struct flat_stack *s)
+{
+	for (uint32_t i = 0; i < s->cnt; i++)
+		pp->scratch[i] = pp->locations.first[pp->stacks.elems[s->first + i]];
+	return inside_caller(pp->p, pp->scratch, s->cnt);
+}
+
+/* Room for the labels of samples that end in unnamed code. 0 or -ENOMEM. */
+static int make_room_inside(struct pprof *pp)
+{
+	uint32_t longest = 0;
+	size_t cnt = 0;
+
+	if (!pp->o->inside)
+		return 0;
+	for (size_t i = 0; i < pp->stacks.cnt; i++)
+		if (pp->stacks.stacks[i].cnt > longest)
+			longest = pp->stacks.stacks[i].cnt;
+	pp->scratch = calloc(longest + 1, sizeof(*pp->scratch));
+	if (!pp->scratch)
+		return -ENOMEM;
+	for (size_t i = 0; i < pp->stacks.cnt; i++)
+		cnt += caller_of(pp, &pp->stacks.stacks[i]) != NULL;
+	pp->inside = calloc(cnt + 1, sizeof(*pp->inside));
+	return pp->inside ? 0 : -ENOMEM;
+}
+
+/*
+ * A label, not a function of another name: pprof files are merged and compared by their functions.
+ * `go tool pprof -tagleaf inside` makes frames of it.
+ */
+static void label_inside(struct pprof *pp, const struct flat_stack *s, pb_sample *out)
+{
+	const struct sym *caller = pp->o->inside ? caller_of(pp, s) : NULL;
+	struct inside_labels *in;
+
+	if (!caller)
+		return;
+	in = &pp->inside[pp->inside_cnt++];
+	memcpy(in->list, out->label, out->n_label * sizeof(in->list[0]));
+	perftools__profiles__label__init(&in->label);
+	in->label.key = add_string(pp, "inside");
+	text_add_func(&pp->buf, pp->p, caller, "");
+	in->label.str = take_string(pp);
+	in->list[out->n_label++] = &in->label;
+	out->label = in->list;
 }
 
 /* The columns of the other value types stay 0. */
@@ -565,6 +657,7 @@ static void add_sample(struct pprof *pp, size_t i, struct label_set *set)
 	out->value = &pp->values[i * pp->column_cnt];
 	out->n_label = set->cnt;
 	out->label = set->list;
+	label_inside(pp, s, out);
 	pp->sample_list[i] = out;
 }
 
@@ -572,7 +665,10 @@ static int add_samples(struct pprof *pp)
 {
 	const struct flat_stacks *fs = &pp->stacks;
 	size_t sets = 0;
+	int err = make_room_inside(pp);
 
+	if (err)
+		return err;
 	for (size_t i = 0; i < fs->cnt; i++)
 		sets += !i || fs->stacks[i].key != fs->stacks[i - 1].key;
 	pp->samples = calloc(fs->cnt + 1, sizeof(*pp->samples));
@@ -593,6 +689,95 @@ static int add_samples(struct pprof *pp)
 	return 0;
 }
 
+/* ---- Event loops and tasks ---- */
+
+/* The first sample of a process, or -1. */
+static int64_t sample_of(const struct pprof *pp, uint32_t space)
+{
+	int proc = profile__find_proc(pp->p, space);
+
+	for (size_t i = 0; proc >= 0 && i < pp->stacks.cnt; i++) {
+		const struct flat_stack *s = &pp->stacks.stacks[i];
+
+		if (s->count && pp->procs.at[s->key >> 32] == (uint32_t)proc)
+			return (int64_t)i;
+	}
+	return -1;
+}
+
+static void keep_number(struct pprof *pp, uint64_t n)
+{
+	strbuf__addf(&pp->buf, " %" PRIu64, n);
+}
+
+static void keep_loop_stack(struct pprof *pp, const struct profile_loop_stack *s)
+{
+	keep_number(pp, s->ns);
+	keep_number(pp, s->cnt);
+	for (uint32_t i = 0; i < s->cnt; i++)
+		keep_number(pp, pp->location_id[location_of(pp, pp->p->loop_syms[s->first + i])]);
+}
+
+static void keep_stretch(struct pprof *pp, const struct profile_stretch *s)
+{
+	keep_number(pp, s->begin_ns);
+	keep_number(pp, s->ns);
+	keep_number(pp, s->open);
+	keep_number(pp, s->stack_cnt);
+	for (uint32_t i = 0; i < s->stack_cnt; i++)
+		keep_loop_stack(pp, &s->stacks[i]);
+}
+
+static void keep_loop(struct pprof *pp, const struct profile_loop *l)
+{
+	int64_t sample = sample_of(pp, l->space);
+	const uint64_t numbers[] = { PPROF_LOOP, (uint64_t)sample, l->tid,     l->cnt,
+				     l->busy_ns, l->slow_cnt,	   l->slow_ns, LOOP_BUCKETS };
+
+	if (sample < 0)
+		return;
+	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
+		keep_number(pp, numbers[i]);
+	for (uint32_t i = 0; i < LOOP_BUCKETS; i++)
+		keep_number(pp, l->hist[i]);
+	keep_loop_stack(pp, &l->poll);
+	keep_number(pp, l->longest_cnt);
+	for (uint32_t i = 0; i < l->longest_cnt; i++)
+		keep_stretch(pp, &l->longest[i]);
+}
+
+static void keep_await(struct pprof *pp, const struct profile_await *a)
+{
+	int64_t sample = sample_of(pp, a->space);
+	const uint64_t numbers[] = { PPROF_AWAIT, (uint64_t)sample, a->own,   a->looks,
+				     a->of,	  a->cut,	    a->tasks, a->came };
+
+	if (sample < 0)
+		return;
+	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
+		keep_number(pp, numbers[i]);
+	keep_loop_stack(pp, &a->stack);
+}
+
+/* Threads that wait in a poll of their own are of no use to a reader. */
+static int keep_loops(struct pprof *pp)
+{
+	const struct profile_loop **of = calloc(pp->p->loop_cnt + 1, sizeof(*of));
+	size_t cnt = of ? loops_list(pp->p, of) : 0;
+
+	if (!of)
+		return -ENOMEM;
+	if (cnt || pp->p->await_cnt)
+		strbuf__addz(&pp->buf, PPROF_LOOPS);
+	for (size_t i = 0; i < cnt && i < PPROF_LOOPS_MAX; i++)
+		keep_loop(pp, of[i]);
+	for (size_t i = 0; i < pp->p->await_cnt && i < PPROF_LOOPS_MAX; i++)
+		keep_await(pp, &pp->p->awaits[i]);
+	free(of);
+	take_string(pp);
+	return pp->err;
+}
+
 /* ---- The rest of the message ---- */
 
 static void init_type(struct pprof *pp, pb_value_type *t, const char *type, const char *unit)
@@ -602,20 +787,19 @@ static void init_type(struct pprof *pp, pb_value_type *t, const char *type, cons
 	t->unit = add_string(pp, unit);
 }
 
-/* What value type number k counts. */
+/* Fills in value type number k. */
 static void init_value_type(struct pprof *pp, pb_value_type *t, uint32_t k)
 {
 	const struct value_type *v = &pp->p->stats.values[k];
 
-	if (v->event == VALUE_FOREIGN)
-		init_type(pp, t, v->name, v->unit);
-	else if (value_type__is_clock(v))
-		init_type(pp, t, k ? value_type__name(v) : "cpu", "nanoseconds");
-	else
-		init_type(pp, t, value_type__name(v), "count");
+	init_type(pp, t, k ? value_type__name(v) : value_type__pprof_name(v),
+		  value_type__pprof_unit(v));
 }
 
-/* Of each value type its samples and what they stand for; of one from elsewhere what it brought. */
+/*
+ * Two columns for each of our value types, samples and their amount; for a type of another program
+ * the one that it brought.
+ */
 static void init_columns(struct pprof *pp)
 {
 	const struct value_type *v = pp->p->stats.values;
@@ -625,10 +809,10 @@ static void init_columns(struct pprof *pp)
 		if (v[k].event != VALUE_FOREIGN) {
 			if (k)
 				strbuf__addf(&pp->buf, "%s-", value_type__name(&v[k]));
-			strbuf__addz(&pp->buf, "samples");
+			strbuf__addz(&pp->buf, UNIT_SAMPLES);
 			perftools__profiles__value_type__init(&pp->types[pp->column_cnt]);
 			pp->types[pp->column_cnt].type = take_string(pp);
-			pp->types[pp->column_cnt++].unit = add_string(pp, "count");
+			pp->types[pp->column_cnt++].unit = add_string(pp, UNIT_COUNT);
 		}
 		init_value_type(pp, &pp->types[pp->column_cnt++], k);
 	}
@@ -636,14 +820,18 @@ static void init_columns(struct pprof *pp)
 		pp->type_list[i] = &pp->types[i];
 }
 
-static void add_head(struct pprof *pp)
+static int add_head(struct pprof *pp)
 {
 	const struct profile_stats *s = &pp->p->stats;
 	pb_profile *m = &pp->msg;
+	int err;
 
 	strbuf__addz(&pp->buf, pp->o->lines ? PPROF_RUN : PPROF_RUN " lines=0");
 	profile_stats__print(&pp->buf, s);
 	take_string(pp);
+	err = keep_loops(pp);
+	if (err)
+		return err;
 	init_columns(pp);
 	init_value_type(pp, &pp->types[COLUMNS_MAX], 0);
 	m->n_sample_type = pp->column_cnt;
@@ -662,6 +850,7 @@ static void add_head(struct pprof *pp)
 	pp->comment = take_string(pp);
 	m->n_comment = 1;
 	m->comment = &pp->comment;
+	return 0;
 }
 
 static int add_string_table(struct pprof *pp)
@@ -688,10 +877,12 @@ static int build(struct pprof *pp)
 		err = proc_order__init(&pp->procs, pp->p);
 	if (!err)
 		err = merge_stacks(pp);
-	if (err)
-		return err;
-	add_head(pp);
-	err = add_code(pp);
+	if (!err)
+		err = number_locations(pp);
+	if (!err)
+		err = add_head(pp);
+	if (!err)
+		err = add_code(pp);
 	if (!err)
 		err = add_samples(pp);
 	if (!err)
@@ -777,6 +968,8 @@ static void free_all(struct pprof *pp)
 	free(pp->location_ids);
 	free(pp->values);
 	free(pp->label_sets);
+	free(pp->inside);
+	free(pp->scratch);
 	free(pp->mappings);
 	free(pp->mapping_list);
 	free(pp->locs);

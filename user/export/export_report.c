@@ -8,7 +8,8 @@
  *	Functions by own time time in a function and in the native and kernel code that it called,
  *	and
  *	                         what that is made of; the line is the hottest one of the function
- *	Native functions by self time   the innermost ones, exactly
+ *	Native functions by self time   the innermost ones; code without a name by who called it
+ *	                         (inside.h)
  *	Processes                their share; equal ones are one row when there are many
  *	Samples what was lost and why, and what the profiler cost; a line when all is well
  *
@@ -30,17 +31,26 @@
 #include "export/export_summary.h"
 #include "profile/export_stacks.h"
 #include "profile/export_text.h"
+#include "profile/inside.h"
+#include "profile/loops.h"
 #include "profile/view.h"
+#include "profile/waits.h"
 
-#define TOP_LEAVES    20
-#define TOP_FUNCTIONS 15
-#define TOP_NATIVE    8
-#define TOP_PROCESSES 10
-#define TOP_THREADS   10
-#define TREE_INDENT   24 /* columns: deeper rows stand below each other */
+#define TOP_LEAVES     20
+#define TOP_FUNCTIONS  15
+#define TOP_NATIVE     8
+#define TOP_PROCESSES  10
+#define TOP_THREADS    10
+#define THREAD_COLUMNS 6  /* of a profile without waits */
+#define UNNAMED_MIN    10 /* percent */
+#define WHOLE_PERCENT  95
+#define TREE_INDENT    24 /* columns: deeper rows stand below each other */
 
 struct report {
-	const struct profile *p;
+	const struct profile *sampled; /* with every frame as it was, without idle stacks */
+	const struct profile *whole;   /* ... with them, and all value types */
+	struct idle idle;
+	const struct profile *p; /* as it is read: inside.h */
 	const struct export_opts *o;
 	struct text_out out;
 	uint64_t total;
@@ -52,30 +62,36 @@ struct report {
 
 /* ---- Small parts ---- */
 
+/* All of its time; "idle" is one of the reasons of waits unless there is nothing else. */
+static const struct profile *with_idle(const struct report *r)
+{
+	return r->idle.busy == r->idle.p ? r->idle.p : r->idle.folded;
+}
+
 /* Folded stacks do not say how long a sample is. */
 static bool has_time(const struct report *r)
 {
-	return r->p->stats.values[0].frequency_hz != 0;
+	return value_type__per_second(&r->p->stats.values[0]) != 0;
 }
 
-static const char *cpu_title(const struct report *r)
+/* The title of the column that add_value() fills: "CPU s", "COUNT" */
+static const char *amount_title(const struct report *r)
 {
-	const struct value_type *v = &r->p->stats.values[0];
-
-	if (!value_type__is_clock(v))
-		return has_time(r) ? "SECONDS" : value_type__is_bytes(v) ? "BYTES" : "COUNT";
-	return has_time(r) ? "CPU s" : "SAMPLES";
+	return value_type__column(&r->p->stats.values[0]);
 }
 
-static void add_cpu(struct report *r, struct text_table *t, uint64_t samples)
+static void add_value(struct report *r, struct text_table *t, uint64_t samples)
 {
 	struct strbuf b = { 0 };
 
 	if (has_time(r)) {
-		text_table__addf(t, NULL, "%.2f", summary_cpu_seconds(r->p, samples));
+		text_table__addf(t, NULL, "%.2f", summary_seconds(r->p, samples));
 		return;
 	}
-	text_add_count(&b, samples);
+	if (value_type__is_bytes(&r->p->stats.values[0]))
+		text_add_bytes(&b, (double)samples);
+	else
+		text_add_count(&b, samples);
 	text_table__add(t, NULL, &b);
 }
 
@@ -95,7 +111,7 @@ static void print_functions_title(struct report *r, const char *functions, const
 	if (value_type__is_clock(v))
 		strbuf__addf(&b, "%s by %s time", functions, which);
 	else
-		strbuf__addf(&b, "%s by %s: %s", functions, value_type__noun(v, 2), which);
+		strbuf__addf(&b, "%s by %s: %s", functions, value_type__whole(v), which);
 	if (b.err)
 		r->out.line.err = b.err;
 	else
@@ -103,7 +119,7 @@ static void print_functions_title(struct report *r, const char *functions, const
 	strbuf__free(&b);
 }
 
-/* Prints what is in `b`, filled, and clears it. */
+/* Prints the text in `b`, filled to the width, and clears it. */
 static void print_filled(struct report *r, struct strbuf *b, unsigned indent)
 {
 	if (b->err)
@@ -140,7 +156,7 @@ static void add_numbers(struct report *r, struct text_table *t, uint64_t share, 
 		view_add_percent(&b, &r->view, second);
 		text_table__add(t, NULL, &b);
 	}
-	add_cpu(r, t, share);
+	add_value(r, t, share);
 }
 
 static const char *kind_sgr(uint8_t kind)
@@ -164,7 +180,7 @@ static const struct sym *function_sym(const struct report *r, uint32_t function)
 	return export_sym(r->p, r->view.functions[function].sym);
 }
 
-/* Own code stands out from that of others; what is not Python has a colour by its kind. */
+/* The style of a function: own code stands out, and each kind other than Python has a colour. */
 static const char *function_sgr(const struct report *r, uint32_t function)
 {
 	const struct view_function *f = &r->view.functions[function];
@@ -209,7 +225,8 @@ struct group {
 
 static int cmp_proc_names(const struct profile *p, uint32_t a, uint32_t b)
 {
-	int d = export_str_cmp(p, p->procs[a].comm, p->procs[b].comm);
+	int d = export_str_cmp(p, profile_proc__name(&p->procs[a]),
+			       profile_proc__name(&p->procs[b]));
 
 	return d ? d : export_str_cmp(p, p->procs[a].exe, p->procs[b].exe);
 }
@@ -300,7 +317,7 @@ static void add_process(struct report *r, struct text_table *t, const struct gro
 		text_table__addf(t, NULL, "%" PRIu32, proc->tgid);
 	else
 		text_table__addf(t, NULL, "-");
-	text_add_name(&b, r->p, proc->comm, "<unknown>");
+	text_add_name(&b, r->p, profile_proc__name(proc), "<unknown>");
 	if (g->members > 1) {
 		strbuf__addz(&b, " (");
 		text_add_count(&b, g->members);
@@ -323,7 +340,7 @@ static void add_process(struct report *r, struct text_table *t, const struct gro
 static int print_processes(struct report *r)
 {
 	const struct text_column cols[] = {
-		{ "SHARE", CUT_NEVER, true }, { cpu_title(r), CUT_NEVER, true },
+		{ "SHARE", CUT_NEVER, true }, { amount_title(r), CUT_NEVER, true },
 		{ "PID", CUT_NEVER, true },   { "COMMAND", CUT_END, false },
 		{ "PYTHON", CUT_END, false }, { "EXECUTABLE", CUT_PATH, false },
 	};
@@ -351,6 +368,16 @@ static int print_processes(struct report *r)
 	return err;
 }
 
+/* The columns behind a thread's name. */
+static void add_states(struct report *r, struct text_table *t, const struct group *g)
+{
+	struct strbuf bar = { 0 }, reasons = { 0 };
+
+	waits_add_thread(&bar, &reasons, with_idle(r), g->proc, g->tid);
+	text_table__add(t, NULL, &bar);
+	text_table__add(t, NULL, &reasons);
+}
+
 static void add_thread(struct report *r, struct text_table *t, const struct group *g)
 {
 	const struct profile_proc *proc = &r->p->procs[g->proc];
@@ -360,12 +387,14 @@ static void add_thread(struct report *r, struct text_table *t, const struct grou
 	add_numbers(r, t, g->count, 0, false);
 	text_table__addf(t, NULL, "%" PRIu32, proc->tgid);
 	text_table__addf(t, NULL, "%" PRIu32, THREAD_TID(g->tid));
-	text_add_name(&b, r->p, proc->comm, "<unknown>");
+	text_add_name(&b, r->p, profile_proc__name(proc), "<unknown>");
 	text_table__add(t, NULL, &b);
 	str_sanitise(&b, name, strlen(name), TEXT_NAME_MAX);
 	if (THREAD_INTERP(g->tid))
 		strbuf__addf(&b, ", interpreter %" PRIu32, THREAD_INTERP(g->tid));
 	text_table__add(t, NULL, &b);
+	if (t->col_cnt > THREAD_COLUMNS)
+		add_states(r, t, g);
 }
 
 static int cmp_same_thread(const void *a, const void *b, void *ctx)
@@ -377,11 +406,19 @@ static int cmp_same_thread(const void *a, const void *b, void *ctx)
 static int print_threads(struct report *r)
 {
 	const struct text_column cols[] = {
-		{ "SHARE", CUT_NEVER, true },  { cpu_title(r), CUT_NEVER, true },
-		{ "PID", CUT_NEVER, true },    { "TID", CUT_NEVER, true },
-		{ "COMMAND", CUT_END, false }, { "THREAD", CUT_END, false },
+		{ "SHARE", CUT_NEVER, true },
+		{ amount_title(r), CUT_NEVER, true },
+		{ "PID", CUT_NEVER, true },
+		{ "TID", CUT_NEVER, true },
+		{ "COMMAND", CUT_END, false },
+		{ "THREAD", CUT_END, false },
+		/* Of waits only: */
+		{ WAITS_BAR_TITLE, CUT_NEVER, false },
+		{ "WAITS FOR, s", CUT_END, false },
 	};
-	struct text_table t = { .cols = cols, .col_cnt = sizeof(cols) / sizeof(cols[0]) };
+	struct text_table t = { .cols = cols,
+				.col_cnt = waits_are_in(r->p) ? sizeof(cols) / sizeof(cols[0])
+							      : THREAD_COLUMNS };
 	struct group *g = calloc(r->p->stack_cnt + 1, sizeof(*g));
 	uint64_t rest_count = 0;
 	size_t cnt = 0;
@@ -431,7 +468,10 @@ static void add_chain(struct report *r, struct text_table *t, const struct view_
 	text_table__addf(t, NULL, "%s", "");
 }
 
-/* The source line of own code; of other code that has time of its own, what that is made of. */
+/*
+ * The source line of own code; of other code that has time of its own, what that is made of: known
+ * of the function as a whole, so only where (nearly) all of its own time is in this row.
+ */
 static void add_detail(struct report *r, struct text_table *t, const struct view_row *row)
 {
 	const struct view_function *f = &r->view.functions[row->function];
@@ -439,7 +479,8 @@ static void add_detail(struct report *r, struct text_table *t, const struct view
 
 	if (!row->frames && f->python && !f->muted)
 		source_lines__add(&r->source, &b, row->function, row->line);
-	if (!b.len && !b.err && !row->frames && row->own * 100 >= r->total * r->tree.cut)
+	if (!b.len && !b.err && !row->frames && row->own * 100 >= r->total * r->tree.cut &&
+	    row->own * 100 >= f->own * WHOLE_PERCENT)
 		view_add_parts(&b, &r->view, row->function);
 	text_table__add(t, SGR_DIM, &b);
 }
@@ -542,7 +583,7 @@ static int print_ranking(struct report *r, struct ranking *k, uint32_t *order)
 	const struct text_column cols[] = {
 		{ k->by_self ? "SELF" : "OWN", CUT_NEVER, true },
 		{ "TOTAL", CUT_NEVER, true },
-		{ cpu_title(r), CUT_NEVER, true },
+		{ amount_title(r), CUT_NEVER, true },
 		{ "FUNCTION", CUT_MIDDLE, false },
 		{ k->native || !r->o->lines ? "FILE" : "HOTTEST LINE", CUT_PATH, false },
 		{ "MADE OF", CUT_FIRST, false },
@@ -599,13 +640,235 @@ static int print_native(struct report *r)
 		r, (struct ranking){ .by_self = true, .native = true, .rows = TOP_NATIVE });
 }
 
+/* ---- Code without a name ---- */
+
+/* By how many samples end in its unnamed code, the largest module; and the sum of all. */
+static uint32_t find_unnamed(const struct profile *p, uint64_t *of_module, uint64_t *sum)
+{
+	uint32_t best = 0;
+
+	for (size_t i = 0; i < p->stack_cnt; i++) {
+		const struct profile_stack *s = &p->stacks[i];
+		uint32_t cnt = p->frame_syms ? profile__stack_frames(p, s) : 0;
+		const struct sym *leaf =
+			cnt ? export_sym(p, p->frame_syms[s->first + cnt - 1]) : NULL;
+
+		if (!leaf || leaf->module < 0 || (size_t)leaf->module >= p->module_cnt ||
+		    !inside_is_unnamed(p, leaf))
+			continue;
+		*sum += s->count;
+		of_module[leaf->module] += s->count;
+		if (of_module[leaf->module] > of_module[best])
+			best = (uint32_t)leaf->module;
+	}
+	return best;
+}
+
+/* "python3.11-dbg" of /usr/bin/python3.11; else what such packages are called. */
+static void add_package_hint(struct strbuf *b, const char *path)
+{
+	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+	size_t digits = strncmp(name, "python", 6) ? 0 : strspn(name + 6, "0123456789.");
+
+	if (digits && !name[6 + digits] && !strncmp(path, "/usr/bin/", 9))
+		strbuf__addf(b, "install %s-dbg (Debian)", name);
+	else
+		strbuf__addz(b, "install its debug symbols (-dbg, -dbgsym, -debuginfo)");
+}
+
+/* Says where names would come from, if much of the table has none. */
+static int print_unnamed(struct report *r)
+{
+	uint64_t *of_module = calloc(r->p->module_cnt + 1, sizeof(*of_module)), sum = 0;
+	bool plural = value_type__is_plural(&r->p->stats.values[0]);
+	struct strbuf b = { 0 };
+	uint32_t most;
+
+	if (!of_module)
+		return -ENOMEM;
+	most = find_unnamed(r->sampled, of_module, &sum);
+	if (sum && text_percent(sum, r->total) >= UNNAMED_MIN) {
+		const char *path = profile__str(r->p, r->p->modules[most].path);
+
+		view_add_percent(&b, &r->view, sum);
+		strbuf__addf(&b,
+			     " of the %s %s in native code that has no symbol and is in no table, ",
+			     value_type__whole(&r->p->stats.values[0]), plural ? "are" : "is");
+		if (of_module[most] < sum) {
+			view_add_percent(&b, &r->view, of_module[most]);
+			strbuf__addz(&b, " in ");
+		} else {
+			strbuf__addz(&b, plural ? "all in " : "all of it in ");
+		}
+		text_add_module(&b, r->p, (int32_t)most);
+		strbuf__addz(&b, ": ");
+		add_package_hint(&b, path);
+		strbuf__addz(&b, ", or record with --debuginfod");
+	}
+	print_filled(r, &b, 2);
+	strbuf__free(&b);
+	free(of_module);
+	return 0;
+}
+
+/* ---- Event loops ---- */
+
+#define LOOP_BAR    30
+#define LOOPS_SHOWN 3
+
+static void print_loop_title(struct report *r, const struct profile_loop *l)
+{
+	struct strbuf b = { 0 };
+
+	loops_add_title(&b, r->whole, l);
+	print_filled(r, &b, 2);
+	strbuf__free(&b);
+}
+
+static int print_loop_hist(struct report *r, const struct profile_loop *l)
+{
+	static const struct text_column cols[] = {
+		{ "ITERATIONS", CUT_NEVER, true },
+		{ "TOOK", CUT_NEVER, true },
+		{ "", CUT_END, false },
+	};
+	struct text_table t = { .cols = cols, .col_cnt = 3 };
+	uint32_t first, end = loops_buckets(l, &first), most = 1;
+	struct strbuf b = { 0 };
+
+	for (uint32_t i = first; i < end; i++)
+		most = l->hist[i] > most ? l->hist[i] : most;
+	for (uint32_t i = first; i < end; i++) {
+		uint32_t bar = (uint32_t)(((uint64_t)l->hist[i] * LOOP_BAR + most - 1) / most);
+
+		text_add_count(&b, l->hist[i]);
+		text_table__add(&t, NULL, &b);
+		loops_add_bucket(&b, i);
+		text_table__add(&t, NULL, &b);
+		for (uint32_t n = 0; n < bar; n++)
+			strbuf__addc(&b, '#');
+		text_table__add(&t, NULL, &b);
+	}
+	return end > first ? text_table__print(&t, &r->out) : 0;
+}
+
+static int add_stretch(struct report *r, struct text_table *t, const struct profile_stretch *s)
+{
+	struct strbuf b = { 0 };
+	int err;
+
+	text_table__addf(t, NULL, "%.1f%s", (double)s->ns / 1e6, s->open ? "+" : "");
+	text_table__addf(t, NULL, "%.2f", (double)s->begin_ns / 1e9);
+	err = loops_add_path(&b, r->whole, s);
+	if (!b.len)
+		strbuf__addz(&b, "(no sample)");
+	text_table__add(t, NULL, &b);
+	loops_add_reasons(&b, r->whole, s);
+	text_table__add(t, NULL, &b);
+	return err;
+}
+
+static int print_loop_longest(struct report *r, const struct profile_loop *l)
+{
+	static const struct text_column cols[] = {
+		{ "LONGEST ms", CUT_NEVER, true },
+		{ "AT s", CUT_NEVER, true },
+		{ "WHAT RAN", CUT_MIDDLE, false },
+		{ "MADE OF", CUT_FIRST, false },
+	};
+	struct text_table t = { .cols = cols, .col_cnt = 4 };
+	int err = 0, print_err;
+
+	text_out__newline(&r->out);
+	for (uint32_t i = 0; i < l->longest_cnt && i < LOOP_LONGEST && !err; i++)
+		err = add_stretch(r, &t, &l->longest[i]);
+	print_err = text_table__print(&t, &r->out);
+	return err ? err : print_err;
+}
+
+static bool is_time_of_threads(const struct report *r)
+{
+	uint32_t event = r->p->stats.values[0].event;
+
+	return event == EVENT_WALL || event == EVENT_OFF_CPU;
+}
+
+static int print_loops(struct report *r)
+{
+	const struct profile_loop **of = calloc(r->whole->loop_cnt + 1, sizeof(*of));
+	size_t cnt = of ? loops_list(r->whole, of) : 0;
+	int err = of ? 0 : -ENOMEM;
+
+	if (cnt)
+		print_title(r, "Iterations of event loops");
+	for (size_t i = 0; i < cnt && i < LOOPS_SHOWN && !err; i++) {
+		print_loop_title(r, of[i]);
+		err = print_loop_hist(r, of[i]);
+		if (!err)
+			err = print_loop_longest(r, of[i]);
+	}
+	free(of);
+	return err;
+}
+
+/* ---- Tasks ---- */
+
+#define AWAITS_SHOWN 12
+
+static int add_await(struct report *r, struct text_table *t, const struct profile_await *a)
+{
+	struct strbuf b = { 0 };
+	int err, proc = profile__find_proc(r->whole, a->space);
+
+	text_table__addf(t, NULL, "%.0f%%", 100.0 * a->looks / a->of);
+	text_table__addf(t, NULL, "%.1f", (double)a->tasks / a->looks);
+	text_table__addf(t, NULL, "%s", loops_await_stands(a) ? "all the time" : "");
+	err = loops_add_await(&b, r->whole, a);
+	text_table__add(t, a->own ? NULL : SGR_DIM, &b);
+	text_add_process(&b, r->whole, proc >= 0 ? &r->whole->procs[proc] : NULL, 0);
+	text_table__add(t, NULL, &b);
+	return err;
+}
+
+static int print_awaits(struct report *r)
+{
+	static const struct text_column cols[] = {
+		{ "LOOKS", CUT_NEVER, true },	{ "TASKS", CUT_NEVER, true },
+		{ "THE SAME", CUT_END, false }, { "AWAIT IN", CUT_MIDDLE, false },
+		{ "PROCESS", CUT_END, false },
+	};
+	struct text_table t = { .cols = cols, .col_cnt = 5 };
+	const struct profile *p = r->whole;
+	struct strbuf b = { 0 };
+	int err = 0, print_err;
+
+	if (!p->await_cnt)
+		return 0;
+	strbuf__addf(&b, "What asyncio tasks wait for, in %" PRIu32 " looks", p->awaits[0].of);
+	if (p->awaits[0].cut)
+		strbuf__addf(&b, ", %" PRIu32 " of them at a part of the tasks", p->awaits[0].cut);
+	print_title(r, b.s ? b.s : "");
+	strbuf__free(&b);
+	for (size_t i = 0; i < p->await_cnt && i < AWAITS_SHOWN && !err; i++)
+		err = add_await(r, &t, &p->awaits[i]);
+	print_err = text_table__print(&t, &r->out);
+	return err ? err : print_err;
+}
+
 /* ---- Headline and the last block ---- */
 
 static void print_headline(struct report *r)
 {
 	struct strbuf b = { 0 };
 
-	summary_add_headline(&b, r->p);
+	summary_add_headline(&b, with_idle(r));
+	print_filled(r, &b, 0);
+	if (r->p->stats.values[0].event == EVENT_GIL)
+		waits_add_gil_line(&b, r->whole);
+	else
+		waits_add_line(&b, with_idle(r));
+	print_filled(r, &b, 0);
+	idle_add_line(&b, &r->idle);
 	print_filled(r, &b, 0);
 	strbuf__free(&b);
 }
@@ -646,6 +909,11 @@ static void print_samples(struct report *r)
 	print_filled(r, &b, 2);
 	for (size_t at = 0; summary_next_counter(&b, r->p, &at);)
 		print_filled(r, &b, 4);
+	for (uint32_t i = 0; i < r->whole->refused_cnt; i++) {
+		strbuf__addz(&b, "not read: ");
+		text_add_name(&b, r->whole, r->whole->refused[i], "");
+		print_filled(r, &b, 4);
+	}
 	summary_add_cost(&b, &r->p->stats);
 	print_filled(r, &b, 2);
 	strbuf__free(&b);
@@ -672,6 +940,10 @@ static int print_view(struct report *r)
 
 	print_headline(r);
 	err = print_sentences(r);
+	if (!err && is_time_of_threads(r))
+		err = print_awaits(r);
+	if (!err && is_time_of_threads(r))
+		err = print_loops(r);
 	if (!err && r->o->native)
 		err = print_leaves(r);
 	if (!err)
@@ -680,6 +952,8 @@ static int print_view(struct report *r)
 		err = print_own(r);
 	if (!err && !r->o->native)
 		err = print_native(r);
+	if (!err)
+		err = print_unnamed(r);
 	if (!err)
 		err = print_processes(r);
 	if (!err && r->o->threads)
@@ -701,16 +975,27 @@ static int print_report(struct report *r)
 	if (!err)
 		err = view_tree__init(&r->tree, &r->view);
 	if (!err)
-		err = source_lines__init(&r->source, &r->view, r->o->live);
+		err = source_lines__init(&r->source, &r->view, r->o->live, r->o->readers);
 	return err ? err : print_view(r);
 }
 
 /* The block of one value type. `more`: others follow, and what all have in common comes last. */
-static int write_block(const struct profile *p, const struct export_opts *o, FILE *f, bool more)
+static int write_block(const struct profile *p, const struct profile *whole,
+		       const struct export_opts *o, FILE *f, bool more)
 {
-	struct report r = { .p = p, .o = o, .total = profile__total(p), .more = more };
+	struct report r = { .whole = whole, .o = o, .more = more };
 	int err, out_err;
 
+	err = idle__init(&r.idle, p, &o->idle);
+	if (err)
+		return err;
+	r.sampled = r.idle.busy;
+	r.total = profile__total(r.sampled);
+	r.p = inside__view(r.sampled);
+	if (!r.p) {
+		idle__free(&r.idle);
+		return -ENOMEM;
+	}
 	errno = 0;
 	text_out__begin(&r.out, f, o->width, o->color);
 	err = print_report(&r);
@@ -720,19 +1005,30 @@ static int write_block(const struct profile *p, const struct export_opts *o, FIL
 	source_lines__free(&r.source);
 	view_tree__free(&r.tree);
 	view__free(&r.view);
+	profile__free_view(r.p, r.sampled);
+	idle__free(&r.idle);
 	return err ? err : out_err;
+}
+
+/* The peak is much like the rest: a sentence of memory says it, and --value shows it. */
+static uint32_t shown_cnt(const struct profile *p)
+{
+	uint32_t cnt = profile__value_cnt(p);
+
+	return cnt > 1 && p->stats.values[cnt - 1].event == EVENT_PEAK_SPACE ? cnt - 1 : cnt;
 }
 
 int export__report(const struct profile *p, const struct export_opts *o, FILE *f)
 {
-	uint32_t cnt = profile__value_cnt(p);
-	int err = cnt > 1 ? 0 : write_block(p, o, f, false);
+	uint32_t cnt = shown_cnt(p);
+	bool all = profile__value_cnt(p) > 1;
+	int err = all ? 0 : write_block(p, p, o, f, false);
 
-	for (uint32_t i = 0; cnt > 1 && i < cnt && !err; i++) {
-		struct profile *view = profile__view(p, i);
+	for (uint32_t i = 0; all && i < cnt && !err; i++) {
+		const struct profile *view = profile__view(p, i);
 
-		err = view ? write_block(view, o, f, i + 1 < cnt) : -ENOMEM;
-		profile__free_view(view);
+		err = view ? write_block(view, p, o, f, i + 1 < cnt) : -ENOMEM;
+		profile__free_view(view, p);
 	}
 	return err;
 }

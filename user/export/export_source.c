@@ -17,7 +17,7 @@ struct source_owner export_source_owner(const struct profile_proc *proc, bool li
 				      proc->own_root };
 }
 
-/* A process of each function: any may be asked for its source, all have the same path for it. */
+/* Finds a process for each function: all of its processes have the same path for the source. */
 static void find_procs(struct source_lines *s)
 {
 	const struct profile *p = s->v->p;
@@ -37,9 +37,9 @@ static void find_procs(struct source_lines *s)
 	}
 }
 
-int source_lines__init(struct source_lines *s, const struct view *v, bool live)
+int source_lines__init(struct source_lines *s, const struct view *v, bool live, struct readers *rs)
 {
-	*s = (struct source_lines){ .v = v, .live = live };
+	*s = (struct source_lines){ .p = v->p, .v = v, .live = live, .readers = rs };
 	s->proc_of = calloc(v->functions_of.cnt + 1, sizeof(*s->proc_of));
 	if (!s->proc_of)
 		return -ENOMEM;
@@ -57,19 +57,21 @@ void source_lines__free(struct source_lines *s)
 /* An unreadable file is an empty text: it is not asked for again. */
 static int read_lines(struct source_lines *s, str_id file, uint32_t proc)
 {
-	const struct profile *p = s->v->p;
+	const struct profile *p = s->p;
 	const char *path = profile__str(p, file);
 	const struct source_owner who = export_source_owner(&p->procs[proc], s->live);
 
 	int err;
 
-	if (file == s->file)
+	if (file == s->file && proc == s->proc)
 		return 0;
 	s->file = file;
+	s->proc = proc;
 	strbuf__clear(&s->text);
 	/* a name with a NUL is none */
-	err = strlen(path) == profile__str_len(p, file) ? source__read(&who, path, &s->text, NULL)
-							: -EINVAL;
+	err = strlen(path) == profile__str_len(p, file)
+		      ? source__read(s->readers, &who, path, &s->text, NULL)
+		      : -EINVAL;
 	if (err)
 		strbuf__clear(&s->text);
 	return err == -ENOMEM ? err : 0;
@@ -80,16 +82,14 @@ static bool is_blank(char c)
 	return c == ' ' || c == '\t' || c == '\r' || c == '\f';
 }
 
-void source_lines__add(struct source_lines *s, struct strbuf *b, uint32_t function, uint32_t line)
+void source_lines__add_of(struct source_lines *s, struct strbuf *b, str_id file, uint32_t proc,
+			  uint32_t line, size_t most)
 {
-	const struct sym *sym = export_sym(s->v->p, s->v->functions[function].sym);
 	const char *at, *end;
 	size_t len;
 
-	if (!line || !sym->file || !s->proc_of[function])
-		return;
-	b->err = read_lines(s, sym->file, s->proc_of[function] - 1);
-	if (b->err || !s->text.len)
+	b->err = read_lines(s, file, proc);
+	if (b->err || !s->text.len || !line)
 		return;
 	at = s->text.s;
 	end = at + s->text.len;
@@ -102,5 +102,14 @@ void source_lines__add(struct source_lines *s, struct strbuf *b, uint32_t functi
 	len = strcspn(at, "\n");
 	while (len && is_blank(at[len - 1]))
 		len--;
-	str_sanitise(b, at, len, LINE_MAX_SHOWN);
+	str_sanitise(b, at, len, most);
+}
+
+void source_lines__add(struct source_lines *s, struct strbuf *b, uint32_t function, uint32_t line)
+{
+	const struct sym *sym = export_sym(s->p, s->v->functions[function].sym);
+
+	if (line && sym->file && s->proc_of[function])
+		source_lines__add_of(s, b, sym->file, s->proc_of[function] - 1, line,
+				     LINE_MAX_SHOWN);
 }

@@ -27,7 +27,7 @@ struct speedscope {
 	struct json j;
 };
 
-/* Writes what is in buf, and clears it. */
+/* Writes the text in buf, and clears it. */
 static void put(struct speedscope *s, const char *key)
 {
 	json__string(&s->j, key, s->buf.s ? s->buf.s : "", s->buf.len);
@@ -50,7 +50,19 @@ static void put_frame(struct speedscope *s, const struct sym *sym)
 
 static uint64_t weight(const struct speedscope *s, uint64_t count)
 {
-	return s->p->stats.values[0].frequency_hz ? (uint64_t)export_cpu_ns(s->p, count) : count;
+	const struct value_type *v = &s->p->stats.values[0];
+
+	return value_type__per_second(v) ? (uint64_t)export_value_ns(v, count) : count;
+}
+
+/* The unit, in a word that the format knows. */
+static const char *unit(const struct speedscope *s)
+{
+	const struct value_type *v = &s->p->stats.values[0];
+
+	if (value_type__per_second(v))
+		return "nanoseconds";
+	return value_type__is_bytes(v) ? "bytes" : "none";
 }
 
 static void put_samples(struct speedscope *s, const struct stack_group *g)
@@ -82,7 +94,7 @@ static void put_profile(struct speedscope *s, const struct stack_group *g)
 	json__stringz(&s->j, "type", "sampled");
 	text_add_process(&s->buf, s->p, export_view__proc(&s->view, s->p, g), (uint32_t)g->key);
 	put(s, "name");
-	json__stringz(&s->j, "unit", s->p->stats.values[0].frequency_hz ? "nanoseconds" : "none");
+	json__stringz(&s->j, "unit", unit(s));
 	json__uint(&s->j, "startValue", 0);
 	json__uint(&s->j, "endValue", sum);
 	put_samples(s, g);

@@ -8,10 +8,9 @@
 
 #include "profile/export_text.h"
 
-double summary_cpu_seconds(const struct profile *p, uint64_t samples)
+double summary_seconds(const struct profile *p, uint64_t count)
 {
-	return p->stats.values[0].frequency_hz ? (double)samples / p->stats.values[0].frequency_hz
-					       : 0;
+	return value_type__seconds(&p->stats.values[0], count);
 }
 
 const char *summary_noun(const struct profile *p, uint64_t count)
@@ -50,16 +49,47 @@ static void add_amount(struct strbuf *b, uint64_t n, const char *one, const char
 	strbuf__addz(b, n == 1 ? one : many);
 }
 
+bool summary_is_sampled_time(const struct profile *p)
+{
+	return value_type__is_clock(&p->stats.values[0]) &&
+	       value_type__per_second(&p->stats.values[0]);
+}
+
+void summary_add_unit_of_time(struct strbuf *b, const struct value_type *v)
+{
+	if (*value_type__doing(v))
+		strbuf__addf(b, " s %s", value_type__doing(v));
+	else
+		strbuf__addf(b, " s of %s", value_type__whole(v));
+}
+
+void summary_add_amount(struct strbuf *b, const struct profile *p, uint64_t count)
+{
+	const struct value_type *v = &p->stats.values[0];
+
+	if (value_type__is_bytes(v)) {
+		text_add_bytes(b, (double)count);
+	} else if (value_type__is_clock(v) || !value_type__per_second(v)) {
+		add_amount(b, count, value_type__noun(v, 1), value_type__noun(v, 2));
+	} else {
+		strbuf__addf(b, "%.2f", value_type__seconds(v, count));
+		summary_add_unit_of_time(b, v);
+	}
+}
+
 /* Profiles of others do not have all of it. */
 static void add_circumstances(struct strbuf *b, const struct profile_stats *s)
 {
+	const struct value_type *v = &s->values[0];
 	double seconds = (double)s->duration_ns / 1e9;
 
 	strbuf__addf(b, "%.*f s", seconds < 10 ? 2 : 1, seconds);
-	if (s->values[0].frequency_hz || s->values[0].rate_hz)
-		strbuf__addf(b, " at %" PRIu32 " Hz",
-			     s->values[0].frequency_hz ? s->values[0].frequency_hz
-						       : s->values[0].rate_hz);
+	if (value_type__is_time(v)) /* threads have more */
+		strbuf__addz(b, " elapsed");
+	if (value_type__is_clock(v) && v->frequency_hz)
+		strbuf__addf(b, " at %" PRIu32 " Hz", v->frequency_hz);
+	else if (v->rate_hz)
+		strbuf__addf(b, " at %" PRIu32 " Hz", v->rate_hz);
 	if (!s->cpus)
 		return;
 	strbuf__addz(b, " on ");
@@ -84,13 +114,14 @@ void summary_add_headline(struct strbuf *b, const struct profile *p)
 		add_circumstances(b, &p->stats);
 		strbuf__addz(b, ": ");
 	}
-	add_amount(b, total, summary_noun(p, 1), summary_noun(p, 2));
+	summary_add_amount(b, p, total);
 	if (!value_type__is_clock(&p->stats.values[0]) && profile__samples(p) != total) {
 		strbuf__addz(b, " in ");
 		add_amount(b, profile__samples(p), "sample", "samples");
 	}
-	if (p->stats.values[0].frequency_hz)
-		strbuf__addf(b, " (%.2f CPU s)", summary_cpu_seconds(p, total));
+	if (summary_is_sampled_time(p))
+		strbuf__addf(b, " (%.2f %s)", summary_seconds(p, total),
+			     value_type__column(&p->stats.values[0]));
 	strbuf__addz(b, " of ");
 	if (!summary_is_accounted(p)) {
 		add_amount(b, python + others, "process", "processes");
@@ -116,19 +147,14 @@ static const struct counter_text {
 #undef X
 };
 
-static bool has_prefix(const char *s, const char *prefix)
-{
-	return !strncmp(s, prefix, strlen(prefix));
-}
-
-/* What was filtered is what nobody asked for, unless there is nothing else. */
+/* Filtered samples were not asked for, so they are mentioned only if there are no others. */
 static bool is_told(const struct profile *p, size_t counter)
 {
 	const char *name = counter_texts[counter].name;
 
 	return p->stats.counters[counter] &&
-	       (has_prefix(name, "lost_") || has_prefix(name, "note_") ||
-		(has_prefix(name, "filtered_") && !profile__total(p)));
+	       (str_starts_with(name, "lost_") || str_starts_with(name, "note_") ||
+		(str_starts_with(name, "filtered_") && !profile__total(p)));
 }
 
 /* The enum has them in the order of the report: filtered, lost, notes. */
@@ -143,7 +169,10 @@ bool summary_next_counter(struct strbuf *b, const struct profile *p, size_t *at)
 	return true;
 }
 
-/* Most runs refuse what nobody asked for: both figures, or one hides the other. */
+/*
+ * Most runs of the program refuse a sample that was not asked for, so both figures are given:
+ * either would hide the other.
+ */
 static void add_sampler_cost(struct strbuf *b, const struct profile_stats *s)
 {
 	double us = (double)s->bpf_ns / 1e3;
@@ -186,6 +215,7 @@ bool summary_is_fine(const struct profile *p)
 	uint64_t delivered = s->counters[CTR_counted] + profile__filtered(s) + profile__lost(s);
 
 	return !profile__lost(s) && s->counters[CTR_delivered] == delivered && s->slowed <= 1 &&
+	       !s->counters[CTR_note_refused] && !s->counters[CTR_note_memory_full] &&
 	       s->counters[CTR_counted] == profile__all_samples(p) &&
 	       s->counters[CTR_complete] * 100 >= s->counters[CTR_user_stacks] * FINE_PERCENT;
 }
@@ -199,6 +229,13 @@ void summary_add_fine(struct strbuf *b, const struct profile *p)
 
 	add_amount(b, s->counters[CTR_counted], "sample", "samples");
 	strbuf__addz(b, ", none lost");
+	if (s->counters[CTR_note_missed]) {
+		strbuf__addz(b, " (");
+		text_add_count(b, s->counters[CTR_note_missed]);
+		strbuf__addz(b, s->counters[CTR_note_missed] == 1
+					? " more was due and never came)"
+					: " more were due and never came)");
+	}
 	if (stacks > complete) {
 		strbuf__addz(b, ", ");
 		add_amount(b, stacks - complete, "stack", "stacks");
@@ -213,35 +250,43 @@ void summary_add_fine(struct strbuf *b, const struct profile *p)
 
 /* ---- Nothing sampled ---- */
 
+/*
+ * Why there are no samples: `text`; or, for time, the activity of a thread between `before` and
+ * `after`.
+ */
 static const struct hint {
 	enum pyperf_counter counter;
+	const char *before, *after; /* NULL: the text for all */
 	const char *text;
-	const char *of_events; /* of an event that is no clock; NULL: the same */
 } hints[] = {
-	{ CTR_filtered_idle, "The CPUs were idle. Only time on a CPU is sampled.",
-	  "All samples are of idle CPUs." },
-	{ CTR_filtered_target, "The processes asked for (-p) did not run on a CPU; others did.",
+	{ CTR_filtered_idle, NULL, NULL, "All samples are of idle CPUs." },
+	{ CTR_filtered_target, "The processes asked for (-p) were not ", "; others were.",
 	  "All samples are of processes other than those of -p." },
-	{ CTR_filtered_comm, "No process that matches --comm ran on a CPU; others did.",
+	{ CTR_filtered_comm, "No process that matches --comm was ", "; others were.",
 	  "All samples are of processes that do not match --comm." },
-	{ CTR_filtered_cgroup, "Nothing in this control group (-C) ran on a CPU; others did.",
+	{ CTR_filtered_cgroup, "Nothing in this control group (-C) was ", "; other processes were.",
 	  "All samples are of control groups other than that of -C." },
-	{ CTR_filtered_python, "Only non-Python processes ran. Use -a to include them.", NULL },
-	{ CTR_filtered_exited, "Only processes that were exiting ran.", NULL },
-	{ CTR_filtered_pidns, "Only processes outside this pid namespace ran.", NULL },
-	{ CTR_filtered_unknown,
-	  "All that ran ended before it could be analysed. Use -a to include it.", NULL },
+	{ CTR_filtered_user, "No process of this user (-u) was ", "; others were.",
+	  "All samples are of processes of other users than that of -u." },
+	{ CTR_filtered_thread, "The threads asked for (-t) were not ", "; others were.",
+	  "All samples are of threads other than those of -t." },
+	{ CTR_filtered_python, NULL, NULL,
+	  "Only non-Python processes ran. Use -a to include them." },
+	{ CTR_filtered_exited, NULL, NULL, "Only processes that were exiting ran." },
+	{ CTR_filtered_pidns, NULL, NULL, "Only processes outside this pid namespace ran." },
+	{ CTR_filtered_unknown, NULL, NULL,
+	  "All that ran ended before it could be analysed. Use -a to include it." },
+	{ CTR_filtered_condition, NULL, NULL, "The condition (if) was true of no hit." },
+	{ CTR_filtered_nmi, NULL, NULL,
+	  "All hits came in NMI context, where nothing can be kept." },
 };
 
-static const char *why_nothing(const struct profile_stats *s)
+/* The commonest reason. Idle CPUs outnumber everything: they are it only when there is no other. */
+static const struct hint *find_hint(const struct profile_stats *s)
 {
-	bool clock = value_type__is_clock(&s->values[0]);
 	const struct hint *why = NULL;
 	uint64_t most = 0;
 
-	if (profile__lost(s) > profile__filtered(s))
-		return "All samples were lost, see below.";
-	/* Idle CPUs outnumber everything; they are the reason only when there is no other. */
 	for (size_t i = 0; i < sizeof(hints) / sizeof(hints[0]); i++) {
 		uint64_t n = s->counters[hints[i].counter];
 
@@ -250,15 +295,49 @@ static const char *why_nothing(const struct profile_stats *s)
 			why = &hints[i];
 		}
 	}
-	if (why)
-		return clock || !why->of_events ? why->text : why->of_events;
-	return clock ? "The kernel delivered no sample: nothing ran while sampling."
-		     : "The kernel delivered no sample: there were too few events.";
+	return why;
+}
+
+static void add_why_nothing(struct strbuf *b, const struct profile_stats *s)
+{
+	const struct value_type *v = &s->values[0];
+	const struct hint *why = find_hint(s);
+	const char *doing = value_type__doing(v);
+
+	if (profile__lost(s) > profile__filtered(s))
+		strbuf__addz(b, "All samples were lost, see below.");
+	else if (v->event == EVENT_GIL || v->event == EVENT_GIL_HELD)
+		strbuf__addz(b, "No thread waited for a GIL. It is known in CPython from 3.7.4 on; "
+				"older versions and PyPy have one that is not, free-threaded "
+				"builds have none.");
+	else if (why == &hints[0] && *doing)
+		strbuf__addf(b, "The CPUs were idle. Only %s is sampled.", value_type__counts(v));
+	else if (why && why->before && *doing)
+		strbuf__addf(b, "%s%s%s", why->before, doing, why->after);
+	else if (why)
+		strbuf__addz(b, why->text);
+	else if (value_type__is_clock(v))
+		strbuf__addz(b, "The kernel delivered no sample: nothing ran while sampling.");
+	else
+		strbuf__addz(b, "The kernel delivered no sample: there were too few events.");
 }
 
 void summary_add_nothing(struct strbuf *b, const struct profile *p)
 {
+	uint32_t event = p->stats.values[0].event;
+
+	/* Allocated memory is another value. */
+	if ((event == EVENT_INUSE_SPACE || event == EVENT_INUSE_OBJECTS) &&
+	    p->stats.counters[CTR_counted]) {
+		strbuf__addz(b, "None of the blocks that were sampled is in use.");
+		return;
+	}
+	if (event == EVENT_GROWTH && !p->stats.counters[CTR_delivered]) {
+		strbuf__addz(b, "Too little memory was touched for the first time to be sampled.");
+		return;
+	}
 	strbuf__addz(b, "Nothing was sampled in ");
 	add_circumstances(b, &p->stats);
-	strbuf__addf(b, ". %s", why_nothing(&p->stats));
+	strbuf__addz(b, ". ");
+	add_why_nothing(b, &p->stats);
 }

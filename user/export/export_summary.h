@@ -2,11 +2,11 @@
 #ifndef PYPERF_EXPORT_SUMMARY_H
 #define PYPERF_EXPORT_SUMMARY_H
 /*
- * The sentences around the numbers: how much of what was sampled, what became of each sample, what
- * it has cost. The report prints them and the HTML pages show them, so that both say the same.
+ * The sentences around the numbers: how much was sampled of what, what became of each sample, and
+ * what it cost. The report and the HTML pages use them, so that both say the same.
  *
  * Each function appends one sentence without a line end, or nothing when there is nothing to say.
- * Names in them are safe for a terminal (export_text.h); for HTML they have to be escaped.
+ * Names in the sentences are safe for a terminal (export_text.h); for HTML they have to be escaped.
  *
  *	summary_add_headline(&b, p);	10.0 s at 99 Hz on 8 CPUs: 1,250 samples (12.63 CPU s) of
  *					...
@@ -22,13 +22,13 @@
 #include "base/str.h"
 #include "profile/profile.h"
 
-/* Of a profile with samples; b->err is -ENOMEM on lack of memory. */
+/* The first sentence about a profile with samples; b->err is -ENOMEM on lack of memory. */
 void summary_add_headline(struct strbuf *b, const struct profile *p);
-/* Of a profile without samples: that there are none, and why. */
+/* Says that a profile has no samples, and why. */
 void summary_add_nothing(struct strbuf *b, const struct profile *p);
-/* The next counter that a reader has to know of; *at is 0 at the first call. False: no more. */
+/* The next counter that a reader should know about; *at is 0 at the first call. False: no more. */
 bool summary_next_counter(struct strbuf *b, const struct profile *p, size_t *at);
-/* Nothing was lost, and as good as all stacks are complete: one line says it. */
+/* Nothing was lost, and nearly all stacks are complete: one line is enough. */
 bool summary_is_fine(const struct profile *p);
 /* "811 samples, none lost, all stacks complete; cost 0.4% of a CPU" */
 void summary_add_fine(struct strbuf *b, const struct profile *p);
@@ -36,14 +36,23 @@ void summary_add_fine(struct strbuf *b, const struct profile *p);
 void summary_add_cost(struct strbuf *b, const struct profile_stats *s);
 
 /*
- * False: a profile that was made elsewhere, which does not say what became of samples, nor which
+ * False: another program made the profile, which does not say what became of samples, nor which
  * process has Python.
  */
 bool summary_is_accounted(const struct profile *p);
 #define SUMMARY_UNACCOUNTED "The profile does not say what became of the samples."
-/* What the profile's counts are counts of: "sample", "page faults". */
+/* The noun for the profile's counts: "sample", "page faults". */
 const char *summary_noun(const struct profile *p, uint64_t count);
-/* Seconds on a CPU that a number of samples stands for; 0 when the profile does not say. */
-double summary_cpu_seconds(const struct profile *p, uint64_t samples);
+/* The seconds that `count` stands for; 0 if the profile does not say, or does not count time. */
+double summary_seconds(const struct profile *p, uint64_t count);
+/* "825 samples", "1 page fault", "2.35 s waiting" */
+void summary_add_amount(struct strbuf *b, const struct profile *p, uint64_t count);
+/* The text after a number of seconds of time that is not sampled: " s waiting", " s of delay". */
+void summary_add_unit_of_time(struct strbuf *b, const struct value_type *v);
+/*
+ * Are the counts samples of a clock whose frequency is known? Then both the number of samples and
+ * the seconds are worth printing.
+ */
+bool summary_is_sampled_time(const struct profile *p);
 
 #endif /* PYPERF_EXPORT_SUMMARY_H */

@@ -53,7 +53,7 @@ struct svg {
 	double total;
 	struct box *boxes; /* that are shown */
 	size_t box_cnt, box_cap;
-	struct box *open; /* of the stack that is looked at, by depth - 1 */
+	struct box *open; /* of the current stack, by depth - 1 */
 	size_t dropped;
 	uint32_t depth;
 	struct strbuf text, html; /* scratch: emptied after each use by used() */
@@ -65,12 +65,11 @@ struct svg {
 static const struct colour {
 	const char *class, *light, *dark;
 } colours[] = {
-	{ "p0", "#ffbe8d", "#844f21" },	 { "p1", "#8cd8ff", "#17658a" },
-	{ "p2", "#fdb4dc", "#82476a" },	 { "p3", "#79e2e1", "#006d6e" },
-	{ "p4", "#e2ce82", "#6e5c0e" },	 { "p5", "#b5cbff", "#495a92" },
-	{ "p6", "#ffb89f", "#8a4935" },	 { "p7", "#7cdef6", "#006a7e" },
-	{ "p8", "#f3b7ec", "#7b4976" },	 { "p9", "#84e3ca", "#006e5b" },
-	{ "p10", "#c5d88e", "#576521" }, { "p11", "#f4c584", "#7c5513" },
+	{ "o", "#ffa554", "#a35400" },	 { "p0", "#a0ddff", "#265e7c" },
+	{ "p1", "#fcc0e0", "#764662" },	 { "p2", "#93e5e4", "#0a6565" },
+	{ "p3", "#e4d498", "#655720" },	 { "p4", "#c0d2ff", "#475683" },
+	{ "p5", "#f3c2ee", "#70486c" },	 { "p6", "#9be6d1", "#1c6656" },
+	{ "p7", "#cddda1", "#535e2b" },	 { "p8", "#95e2f5", "#116272" },
 	{ "std", "#cae7cf", "#3f5743" }, { "n", "#c7d4e5", "#505a68" },
 	{ "i", "#dfe1e5", "#4b4d50" },	 { "k", "#f6aeaf", "#8f5254" },
 	{ "m", "#c0beb5", "#6e6c65" },	 { "e0", "#e3e5e7", "#494a4c" },
@@ -81,7 +80,7 @@ static const struct colour {
 	{ "g5", "#ff8b83", "#b94c48" },	 { "l5", "#62baff", "#2077c4" },
 };
 
-#define HUES 12
+#define HUES 9
 
 static void write_style(const struct svg *s)
 {
@@ -89,7 +88,8 @@ static void write_style(const struct svg *s)
 		"<style>\n"
 		"text{font:%dpx ui-monospace,\"DejaVu Sans Mono\",Menlo,Consolas,monospace;"
 		"fill:#17191d}\n"
-		".back{fill:#fff}.h{font-weight:700;font-size:15px}.s{fill:#5c626d}\n",
+		".back{fill:#fff}.h{font-weight:700;font-size:15px}.s{fill:#5c626d}\n"
+		".o~text{font-weight:600}\n",
 		FONT);
 	for (size_t i = 0; i < sizeof(colours) / sizeof(colours[0]); i++)
 		fprintf(s->out, ".%s{fill:%s}", colours[i].class, colours[i].light);
@@ -118,7 +118,10 @@ static void add_class(struct strbuf *b, const struct svg *s, const struct box *b
 		d = flame__delta(s->f, box->value, box->base);
 		strbuf__addf(b, "%s%d", d < 0 ? "l" : d > 0 ? "g" : "e", (int)ceil(fabs(d) * 5));
 	} else if (fn->kind == SYM_PYTHON || fn->kind == SYM_PLAIN) {
-		add_python_class(b, s->f, (int)fn->group);
+		if (fn->own)
+			strbuf__addc(b, 'o');
+		else
+			add_python_class(b, s->f, (int)fn->group);
 	} else {
 		strbuf__addz(b, fn->plumbing		 ? "i"
 				: fn->kind == SYM_NATIVE ? "n"
@@ -210,7 +213,7 @@ static void used(struct svg *s, struct strbuf *b)
 	strbuf__clear(b);
 }
 
-/* What is in s->html. */
+/* Writes the text in s->html. */
 static void write_html(struct svg *s)
 {
 	if (s->html.len && !s->html.err)
@@ -218,7 +221,7 @@ static void write_html(struct svg *s)
 	used(s, &s->html);
 }
 
-/* What is in s->text, escaped. */
+/* Writes the text in s->text, escaped. */
 static void write_text(struct svg *s)
 {
 	page_add_html(&s->html, s->text.s ? s->text.s : "", s->text.len);
@@ -229,10 +232,9 @@ static void write_text(struct svg *s)
 static void add_samples(struct strbuf *b, const struct svg *s, uint64_t value, uint64_t total)
 {
 	strbuf__addf(b, "%.2f%%, ", text_percent(value, total));
-	text_add_count(b, value);
-	strbuf__addf(b, " %s", summary_noun(s->p, value));
-	if (s->p->stats.values[0].frequency_hz)
-		strbuf__addf(b, ", %.2f s", summary_cpu_seconds(s->p, value));
+	summary_add_amount(b, s->p, value);
+	if (summary_is_sampled_time(s->p))
+		strbuf__addf(b, ", %.2f s", summary_seconds(s->p, value));
 }
 
 /* "Cart.price /srv/app/shop/cart.py:38 66.00%, 825 samples, 8.33 s", on three lines */
@@ -255,8 +257,7 @@ static void write_title(struct svg *s, const struct box *box)
 	if (s->f->compared) {
 		strbuf__addz(&s->text, "\nbefore: ");
 		strbuf__addf(&s->text, "%.2f%%, ", text_percent(box->base, s->f->base_total));
-		text_add_count(&s->text, box->base);
-		strbuf__addz(&s->text, box->base == 1 ? " sample" : " samples");
+		summary_add_amount(&s->text, s->p, box->base);
 	}
 	fputs("<title>", s->out);
 	write_text(s);

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -20,13 +21,19 @@ static bool is_stdout(const struct output *o)
 #define HELP_INDENT 25
 #define HELP_WIDTH  80
 
+/* ".pprof" is ".pb.gz" by another name. */
+static bool is_alias(const struct export_format *x)
+{
+	return x > export__formats() && !strcmp(x->word, x[-1].word);
+}
+
 /* The suffixes that can be written, from column `col` on. */
 static void add_suffixes(struct strbuf *b, bool diff, size_t col, size_t width)
 {
 	size_t start = col;
 
 	for (const struct export_format *x = export__formats(); x->suffix; x++) {
-		if (diff && !x->write_diff)
+		if ((diff && !x->write_diff) || is_alias(x))
 			continue;
 		if (width && col > start && col + 1 + strlen(x->suffix) > width) {
 			strbuf__addf(b, "\n%*s", (int)start, "");
@@ -42,10 +49,11 @@ void outputs__help(bool diff)
 	struct strbuf b = { 0 };
 
 	add_suffixes(&b, diff, HELP_INDENT, HELP_WIDTH);
-	printf("  -o, --output FILE      write FILE in the format of its suffix; may be\n"
-	       "                         repeated; '-' is the report on stdout; one of\n"
+	printf("  -o, --output FILE      write FILE in the format of its suffix ('-': stdout):\n"
 	       "                         %s\n"
-	       "  -f, --folded           folded stacks on stdout instead of the report\n",
+	       "      --format NAME      write that format, whatever the suffix is\n"
+	       "  -f, --folded           folded stacks on stdout instead of the report\n"
+	       "      --glue             keep the interpreter's own frames in pictures, too\n",
 	       b.err ? "" : b.s);
 	if (!diff)
 		printf("      --value NAME       only this value of a profile that has several\n");
@@ -65,13 +73,8 @@ static int bad_suffix(const struct outputs *o, const char *path)
 
 int outputs__add(struct outputs *o, const char *path)
 {
-	/* stdout has no suffix: it takes the report, which is what is shown without -o, too. */
-	const char *suffix = strcmp(path, "-") ? path : ".txt";
-	const struct export_format *format = export__find(suffix);
 	struct output *list;
 
-	if (!format || (o->diff && !format->write_diff))
-		return bad_suffix(o, path);
 	for (size_t i = 0; i < o->cnt; i++) {
 		if (!strcmp(o->list[i].path, path)) {
 			log_err("-o %s: given twice", path);
@@ -82,17 +85,84 @@ int outputs__add(struct outputs *o, const char *path)
 	if (!list)
 		return log_no_memory();
 	o->list = list;
-	o->list[o->cnt++] = (struct output){ .path = path, .format = format };
+	o->list[o->cnt++] = (struct output){ .path = path };
 	return 0;
 }
 
-int outputs__check(const struct outputs *o)
+static bool is_named(const struct export_format *x, const char *name)
 {
-	for (size_t i = 0; o->folded && i < o->cnt; i++) {
-		if (is_stdout(&o->list[i])) {
+	/* By its name, or by its suffix as a word: "html", "pb.gz". */
+	return !strcasecmp(x->word, name) || !strcmp(x->suffix + 1, name);
+}
+
+int outputs__set_format(struct outputs *o, const char *name)
+{
+	struct strbuf b = { 0 };
+
+	for (const struct export_format *x = export__formats(); x->suffix; x++) {
+		if ((o->diff && !x->write_diff) || !is_named(x, name))
+			continue;
+		o->format = x;
+		return 0;
+	}
+	for (const struct export_format *x = export__formats(); x->suffix; x++)
+		if ((!o->diff || x->write_diff) && !is_alias(x))
+			strbuf__addf(&b, "%s%s", b.len ? " " : "", x->word);
+	log_err("--format %s: there is no such format%s; known are %s", name,
+		o->diff ? " that shows differences" : "", b.err ? "" : b.s);
+	strbuf__free(&b);
+	return -EINVAL;
+}
+
+int outputs__set_idle(struct outputs *o, bool busy, const char *regex)
+{
+	const char *option = busy ? "--busy" : "--idle";
+	regex_t **to = busy ? &o->busy : &o->idle, *re;
+	char why[128];
+	int err;
+
+	if (*to) {
+		log_err("%s %s: given twice; join both with '|'", option, regex);
+		return -EINVAL;
+	}
+	re = malloc(sizeof(*re));
+	if (!re)
+		return log_no_memory();
+	err = regcomp(re, regex, REG_EXTENDED | REG_NOSUB);
+	if (err) {
+		regerror(err, re, why, sizeof(why));
+		log_err("%s %s: not a regular expression: %s", option, regex, why);
+		free(re);
+		return -EINVAL;
+	}
+	*to = re;
+	return 0;
+}
+
+/* stdout has no suffix: its format is the report, as without -o. */
+static const struct export_format *format_of(const struct outputs *o, const char *path)
+{
+	if (o->format)
+		return o->format;
+	return export__find(strcmp(path, "-") ? path : ".txt");
+}
+
+int outputs__check(struct outputs *o)
+{
+	if (o->folded && o->format) {
+		log_err("-f and --format both choose the format of stdout");
+		return -EINVAL;
+	}
+	for (size_t i = 0; i < o->cnt; i++) {
+		struct output *out = &o->list[i];
+
+		if (o->folded && is_stdout(out)) {
 			log_err("-f and -o - both want stdout");
 			return -EINVAL;
 		}
+		out->format = format_of(o, out->path);
+		if (!out->format || (o->diff && !out->format->write_diff))
+			return bad_suffix(o, out->path);
 	}
 	return 0;
 }
@@ -107,11 +177,12 @@ int outputs__open(struct outputs *o)
 	return 0;
 }
 
-/* One profile, or with `base` what differs from that. */
+/* Writes one profile, or with `base` the difference from it. */
 static int write_stdout(const struct outputs *o, const struct profile *base,
 			const struct profile *p, const struct export_opts *opts)
 {
-	const struct export_format *format = export__find(o->folded ? ".folded" : ".txt");
+	const struct export_format *format =
+		o->folded ? export__find(".folded") : format_of(o, "-");
 	struct export_opts eo = *opts;
 	int err;
 
@@ -156,9 +227,18 @@ static int write_all(struct outputs *o, const struct profile *base, const struct
 		if (!e && !is_stdout(&o->list[i]))
 			say_written(o->list[i].path);
 	}
-	stdout_used |= o->quiet && o->cnt && !o->folded;
+	/* --format says what the files are, and without one what stdout shows. */
+	stdout_used |= (o->quiet || o->format) && o->cnt && !o->folded;
 	e = stdout_used ? 0 : write_stdout(o, base, p, eo);
 	return err ? err : e;
+}
+
+bool outputs__reports(const struct outputs *o)
+{
+	for (size_t i = 0; i < o->cnt; i++)
+		if (is_stdout(&o->list[i]))
+			return false;
+	return !o->folded && !o->format && (!o->quiet || !o->cnt);
 }
 
 static int no_such_value(const struct profile *p, const char *name)
@@ -179,13 +259,18 @@ int outputs__write(struct outputs *o, const struct profile *p, const struct expo
 	if (o->value && profile__find_value(p, o->value) < 0)
 		return no_such_value(p, o->value);
 	with.value = o->value;
+	with.idle = (struct idle_rules){ .idle = o->idle, .busy = o->busy };
+	with.glue = o->glue;
 	return write_all(o, NULL, p, &with);
 }
 
 int outputs__write_diff(struct outputs *o, const struct profile *before,
 			const struct profile *after, const struct export_opts *eo)
 {
-	return write_all(o, before, after, eo);
+	struct export_opts with = *eo;
+
+	with.glue = o->glue;
+	return write_all(o, before, after, &with);
 }
 
 void outputs__close(struct outputs *o)
@@ -196,9 +281,18 @@ void outputs__close(struct outputs *o)
 	}
 }
 
+static void free_regex(regex_t *re)
+{
+	if (re)
+		regfree(re);
+	free(re);
+}
+
 void outputs__free(struct outputs *o)
 {
 	outputs__close(o);
 	free(o->list);
+	free_regex(o->idle);
+	free_regex(o->busy);
 	*o = (struct outputs){ 0 };
 }

@@ -2,7 +2,7 @@
 #ifndef PYPERF_CPUS_H
 #define PYPERF_CPUS_H
 /*
- * Which CPUs are online.
+ * Watches which CPUs are online.
  *
  *	struct cpus c;
  *
@@ -18,7 +18,7 @@
 struct cpus {
 	int cap;
 	bool *online; /* by number */
-	bool *came;   /* ... since the look before the last */
+	bool *came;   /* came online between the last two looks, by number */
 	/* private */
 	bool *seen;
 	int fd;
@@ -28,13 +28,15 @@ struct cpus {
 /* 0 or -ENOMEM. */
 int cpus__init(struct cpus *c, int cap);
 void cpus__free(struct cpus *c);
-/* Are others online than at the last look? */
+/* Reads which CPUs are online. True: not the same as at the last look. */
 bool cpus__look(struct cpus *c);
-/* The next look says yes. */
+/* Makes the next look return true. */
 void cpus__again(struct cpus *c);
-/* CPUs that were online at some look; where the kernel does not tell, all. */
+/*
+ * The number of CPUs that were online at any look; all possible ones if the kernel does not tell.
+ */
 uint32_t cpus__seen(const struct cpus *c);
-/* Marks those of a list like "0-3,5". For the tests. */
+/* Marks the CPUs of a list such as "0-3,5". Ignores the list from the first error on. */
 void cpus__parse(const char *list, bool *online, int cap);
 
 #endif /* PYPERF_CPUS_H */

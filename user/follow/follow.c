@@ -19,6 +19,7 @@
 
 struct follow {
 	struct follow_opts o;
+	struct readers *readers;
 	struct object *object;
 	struct rings *rings;
 	struct symbolizer *sym;
@@ -126,7 +127,7 @@ static int open_procs(struct follow *f)
 {
 	struct process_maps maps;
 
-	f->sym = symbolizer__new();
+	f->sym = symbolizer__new(f->o.processes.readers);
 	if (!f->sym)
 		return log_no_memory();
 	object__process_maps(f->object, &maps);
@@ -179,11 +180,21 @@ struct follow *follow__open(const struct follow_opts *o)
 		return NULL;
 	}
 	f->o = *o;
-	f->exits = true; /* one that ended while it was looked at was not told */
+	f->readers = f->o.processes.readers = readers__new();
+	readers__start(f->readers);
+	f->exits = true; /* no event reports a process that ended during the look */
 	if (!open_all(f))
 		return f;
 	follow__close(f);
 	return NULL;
+}
+
+struct readers *follow__take_readers(struct follow *f)
+{
+	struct readers *rs = f->readers;
+
+	f->readers = NULL;
+	return rs;
 }
 
 void follow__close(struct follow *f)
@@ -196,6 +207,7 @@ void follow__close(struct follow *f)
 	rings__close(f->rings);
 	object__close(f->object);
 	cpus__free(&f->cpus);
+	readers__free(f->readers);
 	free(f);
 }
 
@@ -231,9 +243,9 @@ void follow__read(struct follow *f)
 }
 
 /*
- * BPF at the address ranges that are given out, as long as it is of use: see wake.h. In NMI no
- * sample tells of other code, so it is there all the time. Attached before a process is looked at,
- * it sees what the look does not.
+ * Attaches the BPF program at the allocation of address ranges while it is needed: see wake.h. In
+ * NMI no sample reports new code, so there it stays attached. It is attached before a process is
+ * read, and so sees mappings that come after the reading.
  */
 static void follow_areas(struct follow *f)
 {
@@ -254,7 +266,7 @@ void follow__look(struct follow *f)
 }
 
 /*
- * Where all that executes a program was asked for, a new program is not left waiting: its samples
+ * If the processes were named (-p), a new program is looked at without delay, because its samples
  * would have no image.
  */
 void follow__gather(struct follow *f, uint32_t frequency_hz)
@@ -264,6 +276,8 @@ void follow__gather(struct follow *f, uint32_t frequency_hz)
 	bool some = f->o.processes.pid_cnt;
 	struct timespec rest;
 
+	if (!some)
+		rings__hush(f->rings); /* a wake-up costs 6 us, and would not end the wait */
 	for (now = now_ns(); now < end && !f->hurry; now = now_ns()) {
 		rest = (struct timespec){ (time_t)((end - now) / NS_PER_S),
 					  (long)((end - now) % NS_PER_S) };
@@ -409,9 +423,10 @@ static bool code_was_named(void *python, uint64_t id)
 }
 
 /*
- * BPF is made to forget what no profile has named lately. What it does not remember, no sample
- * takes that begins later, and the samples before are in the window that the next drain reads. So
- * what is unknown to BPF now and after the profile of that drain is named no more.
+ * Makes BPF forget the code objects that no profile has named lately. No later sample uses a code
+ * object that BPF does not remember, and earlier samples are in the window that the next drain
+ * reads. So a code object that BPF knows neither now nor after the profile of that drain will not
+ * be named any more.
  */
 static void forget_codes(struct follow *f, size_t budget)
 {
@@ -473,6 +488,6 @@ int follow__add_blobs(struct follow *f, int fd)
 
 void follow__world(const struct follow *f, struct world *w)
 {
-	*w = (struct world){ .events = f->o.events, .watch = f->watch };
+	*w = (struct world){ .events = f->o.events, .watch = f->watch, .readers = f->readers };
 	object__world(f->object, w);
 }

@@ -2,20 +2,20 @@
 #ifndef PYPERF_FOLLOW_H
 #define PYPERF_FOLLOW_H
 /*
- * The world, whoever asks about it: processes and their files, unwind tables, news of mappings,
- * what BPF sends, names. Nothing is sampled here.
+ * Follows the processes of the machine: their files and mappings, unwind tables, the events that
+ * BPF sends, and names. Does not sample.
  *
- *	f = follow__open(&opts);	loaded in a thread; fork, exec, exit and mappings are told
- *					from here on
+ *	f = follow__open(&opts);	loads BPF in a thread; from here on fork, exec, exit and new
+ *					mappings are reported
  *	follow__scan(f);		the processes that run already
  *	while (...) {
  *		poll(follow__fd(f), ...)
- *		follow__look(f);	takes over what has happened since
+ *		follow__look(f);	handles the events since the last look
  *	}
  *	follow__names(f, p, &so);	modules and names of a profile
  *	follow__close(f);
  *
- * Times are those of now_ns() (clock.h). Every error is printed where it happens, once.
+ * Times are those of now_ns() (clock.h). Every error is printed once, where it happens.
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -31,18 +31,18 @@
 struct follow;
 
 enum follow_watch {
-	FOLLOW_NO_WATCH,   /* of mappings: the processes are looked at once */
-	FOLLOW_WATCH_EACH, /* each wakes */
+	FOLLOW_NO_WATCH,   /* mappings are not watched: the processes are read at once */
+	FOLLOW_WATCH_EACH, /* each new mapping wakes user space */
 	FOLLOW_WATCH_HALF, /* see mmapwatch.h */
 };
 
 struct follow_opts {
 	struct object_opts object;
-	struct process_opts processes; /* its lists are borrowed as process.h says */
+	struct process_opts processes; /* its lists are borrowed as process.h says; not `readers` */
 	enum follow_watch watch;
 	struct perf_events *events; /* opened before; borrowed until close. NULL: none */
 	bool prepare;		    /* analyse files while programs are being loaded */
-	bool names;		    /* code objects are named */
+	bool names;		    /* BPF sends the names of code objects */
 	ring_stack_fn stack;	    /* see struct ring_sink; NULL: none */
 	void *stack_ctx;
 };
@@ -50,64 +50,66 @@ struct follow_opts {
 /* NULL after a message. */
 struct follow *follow__open(const struct follow_opts *o);
 void follow__close(struct follow *f);
+/* Hands the readers over to the caller. After that only follow__close() may be called. */
+struct readers *follow__take_readers(struct follow *f);
 /* 0 or negative errno, printed. */
 int follow__scan(struct follow *f);
 
-/* Readable when BPF has sent something, and, with a watch, when there may be mappings. Borrowed. */
+/*
+ * Descriptors to poll, borrowed. The first is readable when BPF has sent a record, the second (with
+ * a watch) when there may be new mappings.
+ */
 int follow__fd(const struct follow *f);
 int follow__watch_fd(const struct follow *f);
-/* Takes records, in the order in which they have to be looked at, and looks at no process. */
+/* Reads the records, and queues what they report for the next look. */
 void follow__read(struct follow *f);
-/* Takes over all that has happened. */
+/* Reads the records and looks at the processes that they are about. */
 void follow__look(struct follow *f);
 /*
- * What comes right behind the last look is looked at together: see wake.h. Returns when it is time
- * to look.
+ * Waits for events that follow the last look, to handle them together: see wake.h. Returns when it
+ * is time to look.
  */
 void follow__gather(struct follow *f, uint32_t frequency_hz);
-/* When to look, whatever happens before; 0: at once. */
+/* When to look next, even if no event comes; 0: at once. */
 uint64_t follow__due_ns(const struct follow *f);
-/* After how many ns the rings are to be read for a mapping that is about to be made; 0: none is. */
+/* In how many ns to read the rings for a mapping that is about to be made; 0: none is expected. */
 uint64_t follow__await_ns(struct follow *f);
-/* A process of interest may begin from now on. */
+/* Says that a process of interest may begin soon. */
 void follow__stir(struct follow *f);
 /*
- * Process events were lost, or BPF could not note one in its table: takes over what the kernel and
- * /proc say now.
+ * If process events were lost, or BPF could not note one in its table, reads the present state from
+ * the kernel and /proc.
  */
 void follow__make_good(struct follow *f);
 /*
- * CPUs that came online are watched. By number, borrowed, if others are online than at the last
- * call; else NULL.
+ * Begins to watch CPUs that came online. If the set of online CPUs has changed since the last call,
+ * returns it by number, borrowed; else NULL.
  */
 const bool *follow__cpus(struct follow *f);
-/* The next follow__cpus() tells them whatever has changed. */
+/* Makes the next follow__cpus() return the set even if it has not changed. */
 void follow__cpus_again(struct follow *f);
-uint32_t follow__cpu_cnt(const struct follow *f); /* that were online at some time */
+uint32_t follow__cpu_cnt(const struct follow *f); /* CPUs that were online at any time */
 
-/*
- * What happened since it was last asked: processes ended; processes began, ended or execute another
- * program.
- */
+/* Has any process ended since the last call? Has any begun, ended or executed another program? */
 bool follow__take_exits(struct follow *f);
 bool follow__take_changes(struct follow *f);
-bool follow__changed(const struct follow *f); /* the same, without taking it */
-/* How often the kernel stopped an event that tells the watch: see mmapwatch__ring(). */
+bool follow__changed(const struct follow *f); /* ... asked without resetting the answer */
+/* How often the kernel has throttled an event of the watch: see mmapwatch__ring(). */
 uint64_t follow__throttled(const struct follow *f);
 
-/* Modules and names of what is in `p`. 0 or negative errno, printed. */
+/* Adds modules and names to the profile. 0 or negative errno, printed. */
 int follow__names(struct follow *f, struct profile *p, const struct symbolize_opts *so);
 /*
- * All profiles are named for the last time: what only they needed is released. That is files that
- * no process maps, names of code objects that BPF has forgotten, and names of generated code.
- * Python names may have `budget` bytes; 0: the default.
+ * Call when all profiles have their names. Releases what only they needed: files that no process
+ * maps, names of code objects that BPF has forgotten, and names of generated code. Keeps at most
+ * `budget` bytes of Python names; 0: the default.
  */
 void follow__forget_names(struct follow *f, size_t budget);
-/* Numbers that are given once are half used up: see session__worn(). */
+/* Half of the numbers that are never given twice are used up: see session__worn(). */
 bool follow__worn(const struct follow *f);
 /*
- * Nothing comes any more: gives back the memory that is shared with the kernel. Then only
- * follow__names() and close.
+ * Call when no more events come: gives back the memory that is shared with the kernel. After that
+ * only follow__names() and follow__close() may be called.
  */
 void follow__end(struct follow *f);
 
@@ -117,9 +119,9 @@ struct process_table *follow__procs(const struct follow *f);
 struct symbolizer *follow__symbolizer(const struct follow *f);
 /* See rings__add_blobs(). */
 int follow__add_blobs(struct follow *f, int fd);
-/* For sources. */
+/* Fills in what sources may use, see world.h. */
 void follow__world(const struct follow *f, struct world *w);
-/* Names of code objects go where those that BPF sends go. */
+/* Fills in a sink that takes names of code objects as those from BPF are taken. */
 void follow__sink(struct follow *f, struct ring_sink *sink);
 
 #endif /* PYPERF_FOLLOW_H */

@@ -44,7 +44,7 @@ static unsigned kind_of(const struct btf_type *t)
 	return BTF_INFO_KIND(t->info);
 }
 
-/* Of what lies behind a record; negative: unknown. */
+/* The size of the data after a record; negative: unknown. */
 static long extra_size(const struct btf_type *t)
 {
 	uint32_t n = BTF_INFO_VLEN(t->info);

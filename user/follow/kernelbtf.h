@@ -2,18 +2,20 @@
 #ifndef PYPERF_KERNELBTF_H
 #define PYPERF_KERNELBTF_H
 /*
- * The kernel's types, as far as the BPF object names them. The kernel describes 100,000 types and
- * more, in which libbpf looks for each type of the object from the first to the last. Here all are
- * found in one pass and copied with what they contain: some hundreds. What a pointer points to is
- * void in the copy.
+ * Copies the types of the kernel that the BPF object names. The kernel describes more than 100,000
+ * types, and libbpf searches all of them for each type of the object. This module finds all in one
+ * pass and copies them with the types that they contain: some hundreds. Pointers in the copy point
+ * to void.
  *
  *	fd = kernelbtf__open(BTF_PATH)
- *	"/proc/self/fd/<fd>" is what btf_custom_path of bpf_object_open_opts wants; until the object
- *	is loaded
+ *
+ *	Until the object is loaded, "/proc/self/fd/<fd>" is its btf_custom_path
+ *	(bpf_object_open_opts).
  */
 
 /*
- * The descriptor of a file in memory, to be closed, or negative errno: then libbpf does it alone.
+ * Returns the descriptor of a file in memory, which the caller closes, or negative errno: libbpf
+ * then searches the kernel's types itself.
  */
 int kernelbtf__open(const char *path);
 

@@ -11,8 +11,8 @@
 #include "base/thread.h"
 
 /*
- * What takes long, in the last section with programs: libbpf loads them in the order of their
- * sections.
+ * The program that takes long, in the last section with programs: libbpf loads them in the order of
+ * their sections.
  */
 #define LATE_SECTION "perf_event"
 
@@ -38,7 +38,7 @@ static void tell(struct loader *l, bool done, int err)
 	pthread_mutex_unlock(&l->lock);
 }
 
-/* Whose thread this is; NULL: an object that is loaded without one. */
+/* The loader of this thread; NULL: an object that is loaded without a thread. */
 static __thread struct loader *ours;
 
 /* A libbpf_prog_prepare_load_fn_t */

@@ -14,12 +14,11 @@
 
 #include "base/libbpf_text.h"
 #include "base/log.h"
+#include "base/procfield.h"
 #include "base/rights.h"
 #include "base/str.h"
 #include "follow/kernelbtf.h"
 #include "follow/loader.h"
-
-/* Of the kernel's log of a program, with -vv. */
 
 /* ---- why it cannot work ---------------------------------------------------------------------- */
 
@@ -28,7 +27,7 @@ static int check_rights(void)
 {
 	for (const struct right *r = rights__needed; r->name; r++) {
 		if (rights__has(r) ||
-		    r->cap == CAP_SYSLOG) /* told when kernel names are asked for */
+		    r->cap == CAP_SYSLOG) /* reported when kernel names are needed */
 			continue;
 		if (r->essential) {
 			log_err("%s is missing: %s (%s)", r->name, r->without, RIGHTS_REMEDY);
@@ -47,18 +46,6 @@ static int check_rights(void)
 		return -ENOTSUP;
 	}
 	return 0;
-}
-
-static void explain_load_failure(int err)
-{
-	if (err == -EPERM || err == -EACCES)
-		log_err("loading the BPF programs: %s (CAP_BPF and CAP_PERFMON are needed; -vv "
-			"shows the kernel's log)",
-			strerror(-err));
-	else
-		log_err("loading the BPF programs: %s (kernel 5.15 or later is needed; -vv shows "
-			"the kernel's log)",
-			strerror(-err));
 }
 
 /* ---- life ------------------------------------------------------------------------------------ */
@@ -80,7 +67,11 @@ static int map_arrays(struct object *o)
 		o->mappings = map_array(o->skel->maps.mappings, &o->mappings_size);
 	if (o->mappings)
 		o->seen = map_array(o->skel->maps.seen, &o->seen_size);
-	return o->seen ? 0 : -errno;
+	if (o->seen)
+		o->proc_shares = map_array(o->skel->maps.proc_shares, &o->proc_shares_size);
+	if (o->proc_shares)
+		o->loop_shares = map_array(o->skel->maps.loop_shares, &o->loop_shares_size);
+	return o->loop_shares ? 0 : -errno;
 }
 
 static struct object *object__alloc(const struct object_opts *opts)
@@ -90,9 +81,6 @@ static struct object *object__alloc(const struct object_opts *opts)
 	if (!o)
 		return NULL;
 	o->stats_fd = o->btf_fd = -1;
-	o->cpu_cap = libbpf_num_possible_cpus();
-	if (o->cpu_cap < 1)
-		o->cpu_cap = 1;
 	o->sampler_cnt = opts->sampler_cnt ? opts->sampler_cnt : 1;
 	return o;
 }
@@ -100,6 +88,16 @@ static struct object *object__alloc(const struct object_opts *opts)
 static int load(void *skel)
 {
 	return pyperf_bpf__load(skel);
+}
+
+/* The kernel writes as many values of a map as it has CPUs, however many we have room for. */
+static int count_cpus(struct object *o)
+{
+	o->cpu_cap = libbpf_num_possible_cpus();
+	if (o->cpu_cap > 0)
+		return 0;
+	log_err("number of CPUs: /sys/devices/system/cpu/possible: %s", strerror(-o->cpu_cap));
+	return -EIO;
 }
 
 static void close_btf(struct object *o)
@@ -138,6 +136,8 @@ struct object *object__open(const struct object_opts *opts)
 		log_no_memory();
 		return NULL;
 	}
+	if (count_cpus(o))
+		goto fail;
 	o->loader = loader__new();
 	o->skel = o->loader ? open_object(o) : NULL;
 	if (!o->skel) {
@@ -148,7 +148,7 @@ struct object *object__open(const struct object_opts *opts)
 		goto fail;
 	err = loader__start(o->loader, o->skel->obj, load, o->skel);
 	if (err) {
-		explain_load_failure(err);
+		libbpf_load_failed(err, "", LOAD_NEEDS_KERNEL);
 		goto fail;
 	}
 	err = map_arrays(o);
@@ -175,9 +175,13 @@ void object__unmap(struct object *o)
 	unmap(o->bss, o->bss_size);
 	unmap(o->mappings, o->mappings_size);
 	unmap(o->seen, o->seen_size);
+	unmap(o->proc_shares, o->proc_shares_size);
+	unmap(o->loop_shares, o->loop_shares_size);
 	o->bss = NULL;
 	o->mappings = NULL;
 	o->seen = NULL;
+	o->proc_shares = NULL;
+	o->loop_shares = NULL;
 }
 
 void object__close(struct object *o)
@@ -206,6 +210,7 @@ void object__process_maps(const struct object *o, struct process_maps *maps)
 		.mappings = o->mappings,
 		.draft = &o->bss->draft,
 		.seen = o->seen,
+		.proc_shares = o->proc_shares,
 		.seen_cap = bpf_map__max_entries(o->skel->maps.seen),
 		.mapping_cap = bpf_map__max_entries(o->skel->maps.mappings),
 		.table_cap = bpf_map__max_entries(o->skel->maps.tables),
@@ -235,7 +240,7 @@ int object__attach_lifecycle(struct object *o)
 	int err = loader__wait_early(o->loader);
 
 	if (err) {
-		explain_load_failure(err);
+		libbpf_load_failed(err, "", LOAD_NEEDS_KERNEL);
 		return err;
 	}
 	for (size_t i = 0; i < sizeof(progs) / sizeof(progs[0]); i++) {
@@ -286,13 +291,51 @@ int object__wait_loaded(struct object *o)
 
 	close_btf(o);
 	if (err) {
-		explain_load_failure(err);
+		libbpf_load_failed(err, "", LOAD_NEEDS_KERNEL);
 		return err;
 	}
 	err = link_samplers(o);
 	if (err)
 		log_err("the samplers of further events: %s", strerror(-err));
 	return err;
+}
+
+/* ---- users ----------------------------------------------------------------------------------- */
+
+bool object__next_user(const struct object *o, const uint32_t *after, uint32_t *uid,
+		       struct user_cost *cost)
+{
+	int fd = bpf_map__fd(o->skel->maps.users);
+	uint32_t next;
+
+	while (!bpf_map_get_next_key(fd, after, &next)) {
+		*uid = next;
+		if (!bpf_map_lookup_elem(fd, uid, cost))
+			return true;
+		after = uid;
+	}
+	return false;
+}
+
+/* Costs that BPF adds between the two calls are not charged: a few microseconds, seldom. */
+int object__set_user(struct object *o, uint32_t uid, uint32_t one_of)
+{
+	int fd = bpf_map__fd(o->skel->maps.users);
+	struct user_cost cost = { 0 };
+
+	bpf_map_lookup_elem(fd, &uid, &cost);
+	cost.one_of = one_of;
+	return bpf_map_update_elem(fd, &uid, &cost, BPF_ANY);
+}
+
+void object__forget_user(struct object *o, uint32_t uid)
+{
+	bpf_map_delete_elem(bpf_map__fd(o->skel->maps.users), &uid);
+}
+
+void object__cut_users(struct object *o, uint32_t cnt)
+{
+	__atomic_store_n(&o->bss->users_cut, cnt, __ATOMIC_RELEASE);
 }
 
 /* ---- figures --------------------------------------------------------------------------------- */
@@ -359,19 +402,11 @@ uint64_t object__follow_time(const struct object *o)
 /* "memlock:" of a map's fdinfo: its memory since 6.4 (90a5527d7686), an estimate before. */
 static uint64_t map_memory(int fd)
 {
-	char path[64], line[128];
-	uint64_t bytes = 0;
-	FILE *f;
+	char path[64], bytes[32];
 
 	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", fd);
-	f = fopen(path, "re");
-	if (!f)
-		return 0;
-	while (fgets(line, sizeof(line), f))
-		if (sscanf(line, "memlock: %" SCNu64, &bytes) == 1)
-			break;
-	fclose(f);
-	return bytes;
+	procfield__read(path, "memlock", bytes, sizeof(bytes));
+	return strtoull(bytes, NULL, 10);
 }
 
 uint64_t object__mapped_bytes(const struct object *o)

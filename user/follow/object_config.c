@@ -4,6 +4,7 @@
 #include <bpf/libbpf.h>
 #include <errno.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/random.h>
 #include <unistd.h>
 
@@ -25,6 +26,20 @@ static int configure_cgroup(struct pyperf_cfg *cfg, const char *path)
 	cfg->cgroup_subsys = cg.subsys;
 	cfg->flags |= CFG_CGROUP;
 	return 0;
+}
+
+/* -u and -t */
+static void configure_owner(struct pyperf_cfg *cfg, const struct object_opts *opts)
+{
+	if (opts->by_user) {
+		cfg->flags |= CFG_USER;
+		cfg->uid = opts->uid;
+	}
+	if (!opts->tid_cnt)
+		return;
+	cfg->flags |= CFG_TIDS;
+	cfg->tid_cnt = opts->tid_cnt;
+	memcpy(cfg->tids, opts->tids, opts->tid_cnt * sizeof(*opts->tids));
 }
 
 /*
@@ -94,6 +109,23 @@ static void size_stacks(struct object *o, struct pyperf_cfg *cfg, uint32_t max_f
 	bpf_map__set_max_entries(o->skel->maps.places, (uint32_t)o->cpu_cap);
 }
 
+/*
+ * A code object that was evicted from the table by later samples is announced again. So a low rate
+ * needs a smaller table: 88 bytes each.
+ */
+#define CODES_MIN	 16384U
+#define CODES_PER_SAMPLE 32U
+
+static void size_codes(struct object *o, const struct object_opts *opts)
+{
+	uint64_t want = (uint64_t)tables_hz(opts) * (uint32_t)o->cpu_cap * CODES_PER_SAMPLE;
+
+	if (want < CODES_MIN)
+		want = CODES_MIN;
+	if (want < bpf_map__max_entries(o->skel->maps.codes))
+		bpf_map__set_max_entries(o->skel->maps.codes, (uint32_t)want);
+}
+
 /* For tests: tables that are full all the time. */
 static void shrink_maps(struct object *o, uint32_t entries)
 {
@@ -127,6 +159,7 @@ int object__configure(struct object *o, const struct object_opts *opts)
 		bpf_program__set_autoload(object__sampler(o, k), k < o->sampler_cnt);
 	cfg->cpu_cnt = (uint32_t)o->cpu_cap;
 	size_windows(o, opts);
+	size_codes(o, opts);
 	if (opts->map_entries)
 		shrink_maps(o, opts->map_entries);
 	size_stacks(o, cfg, opts->max_frames);
@@ -140,6 +173,10 @@ int object__configure(struct object *o, const struct object_opts *opts)
 		cfg->flags |= CFG_COMM;
 		snprintf(cfg->comm_glob, sizeof(cfg->comm_glob), "%s", opts->comm_glob);
 	}
+	configure_owner(cfg, opts);
+	cfg->loop_types = opts->loop_types;
+	if (cfg->loop_types)
+		bpf_map__set_max_entries(o->skel->maps.loops, LOOP_THREADS);
 	if (!pidns__self(&ns) && !pidns__is_initial(&ns)) {
 		cfg->flags |= CFG_PIDNS;
 		cfg->pidns_inum = ns.inum;

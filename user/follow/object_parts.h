@@ -2,7 +2,7 @@
 #ifndef PYPERF_OBJECT_PARTS_H
 #define PYPERF_OBJECT_PARTS_H
 /*
- * What a struct object consists of. For the files that it is made of: object.c, object_config.c,
+ * The parts of struct object, for the files that implement it: object.c, object_config.c,
  * windows.c, rings.c.
  */
 #include "follow/object.h"
@@ -13,7 +13,7 @@ struct loader;
 struct object {
 	struct loader *loader;
 	struct pyperf_bpf *skel;
-	struct pyperf_bpf__bss *bss; /* that of the skeleton is there when all is loaded */
+	struct pyperf_bpf__bss *bss; /* mapped by us: the skeleton has it only when all is loaded */
 	size_t bss_size;
 	int cpu_cap;
 	uint32_t sampler_cnt;
@@ -22,14 +22,21 @@ struct object {
 	char btf_path[32]; /* ... by this name */
 	__u64 *seen;
 	size_t seen_size;
+	struct shares *proc_shares;
+	size_t proc_shares_size;
+	struct shares *loop_shares;
+	size_t loop_shares_size;
 	struct mapping *mappings;
 	size_t mappings_size;
 	uint64_t map_bytes; /* 0: not asked for yet */
 };
 
-/* Options into constants of the programs and sizes of the maps. 0 or negative errno, printed. */
+/*
+ * Sets the constants of the programs and the sizes of the maps by the options. 0 or negative errno,
+ * printed.
+ */
 int object__configure(struct object *o, const struct object_opts *opts);
-/* By number of the value type. */
+/* The sampler of a value type, by its number. */
 struct bpf_program *object__sampler(const struct object *o, uint32_t type);
 
 #endif /* PYPERF_OBJECT_PARTS_H */

@@ -34,8 +34,8 @@ int perf__open(uint32_t type, uint64_t config, int cpu, uint32_t frequency_hz, u
 		.freq = !period,
 		.sample_period = period,
 		/*
-		 * That of the mapping watch: else its rings do not take this event's records
-		 * (perf_event_set_output()).
+		 * The clock of the mapping watch: otherwise its rings do not take this event's
+		 * records (perf_event_set_output()).
 		 */
 		.use_clockid = 1,
 		.clockid = CLOCK_MONOTONIC,
@@ -145,7 +145,8 @@ int perf_events__take(struct perf_events *e, uint32_t type, uint64_t config, int
 	for (size_t i = 0; e && cpu < e->cpu_cap && i < e->kind_cnt; i++) {
 		int *at = &e->fds[i * (size_t)e->cpu_cap + (size_t)cpu];
 
-		if (e->kinds[i].type != type || e->kinds[i].config != config)
+		/* Several sources with such an event take one each. */
+		if (e->kinds[i].type != type || e->kinds[i].config != config || *at < 0)
 			continue;
 		fd = *at;
 		*at = -1;

@@ -12,49 +12,51 @@
 #define NAME_MAX_BYTES	(64U << 10)
 #define LINES_MAX_BYTES (16U << 20)
 
-static int read_u64(uint32_t tgid, uint64_t addr, uint64_t *value)
+static int read_u64(struct readers *rs, uint32_t tgid, uint64_t addr, uint64_t *value)
 {
-	return reader__read(tgid, value, sizeof(*value), addr);
+	return reader__read(rs, tgid, value, sizeof(*value), addr);
 }
 
 /* The object that a field of the code object points to must be the one announced. */
-static int check_field(const struct ev_code *ev, uint16_t offset, enum blob_kind kind)
+static int check_field(struct readers *rs, const struct ev_code *ev, uint16_t offset,
+		       enum blob_kind kind)
 {
 	uint64_t now;
-	int err = read_u64(ev->tgid, ev->addr + offset, &now);
+	int err = read_u64(rs, ev->tgid, ev->addr + offset, &now);
 
 	if (err)
 		return err;
 	return now == ev->blob[kind].uaddr ? 0 : -ESTALE;
 }
 
-static int check_code(const struct ev_code *ev, const struct py_layout *lay)
+static int check_code(struct readers *rs, const struct ev_code *ev, const struct py_layout *lay)
 {
 	uint16_t name = lay->code_qualname != PY_OFF_NONE ? lay->code_qualname : lay->code_name;
 	int32_t line;
-	int err = check_field(ev, name, BLOB_NAME);
+	int err = check_field(rs, ev, name, BLOB_NAME);
 
 	if (!err)
-		err = check_field(ev, lay->code_filename, BLOB_FILENAME);
+		err = check_field(rs, ev, lay->code_filename, BLOB_FILENAME);
 	if (!err)
-		err = check_field(ev, lay->code_linetable, BLOB_LINETABLE);
+		err = check_field(rs, ev, lay->code_linetable, BLOB_LINETABLE);
 	if (!err)
-		err = reader__read(ev->tgid, &line, sizeof(line), ev->addr + lay->code_firstlineno);
+		err = reader__read(rs, ev->tgid, &line, sizeof(line),
+				   ev->addr + lay->code_firstlineno);
 	if (!err && line != ev->firstlineno)
 		err = -ESTALE;
 	return err;
 }
 
 /* Size, width and place of the data of a str (cpython Include/cpython/unicodeobject.h). */
-static int string_shape(const struct ev_code *ev, const struct py_layout *lay, uint64_t addr,
-			struct blob_info *info, uint64_t *data)
+static int string_shape(struct readers *rs, const struct ev_code *ev, const struct py_layout *lay,
+			uint64_t addr, struct blob_info *info, uint64_t *data)
 {
 	uint64_t length;
 	uint32_t state = 0, kind, ascii, compact;
-	int err = read_u64(ev->tgid, addr + lay->str_length, &length);
+	int err = read_u64(rs, ev->tgid, addr + lay->str_length, &length);
 
 	if (!err)
-		err = reader__read(ev->tgid, &state, sizeof(state), addr + lay->str_state);
+		err = reader__read(rs, ev->tgid, &state, sizeof(state), addr + lay->str_state);
 	if (err)
 		return err;
 	kind = lay->str == PY_STR_STATE_T14 ? (state >> 8) & 7 : (state >> 2) & 7;
@@ -69,11 +71,11 @@ static int string_shape(const struct ev_code *ev, const struct py_layout *lay, u
 	return 0;
 }
 
-static int bytes_shape(const struct ev_code *ev, const struct py_layout *lay, uint64_t addr,
-		       struct blob_info *info, uint64_t *data)
+static int bytes_shape(struct readers *rs, const struct ev_code *ev, const struct py_layout *lay,
+		       uint64_t addr, struct blob_info *info, uint64_t *data)
 {
 	uint64_t size;
-	int err = read_u64(ev->tgid, addr + lay->bytes_size, &size);
+	int err = read_u64(rs, ev->tgid, addr + lay->bytes_size, &size);
 
 	if (err)
 		return err;
@@ -85,15 +87,15 @@ static int bytes_shape(const struct ev_code *ev, const struct py_layout *lay, ui
 	return 0;
 }
 
-static int supply_blob(struct sym_python *sym, const struct ev_code *ev,
+static int supply_blob(struct readers *rs, struct sym_python *sym, const struct ev_code *ev,
 		       const struct py_layout *lay, enum blob_kind kind)
 {
 	struct blob_info info = { .uaddr = ev->blob[kind].uaddr };
 	bool bytes = kind == BLOB_LINETABLE || lay->str == PY_STR_BYTES;
 	uint64_t data;
 	void *buf;
-	int err = bytes ? bytes_shape(ev, lay, info.uaddr, &info, &data)
-			: string_shape(ev, lay, info.uaddr, &info, &data);
+	int err = bytes ? bytes_shape(rs, ev, lay, info.uaddr, &info, &data)
+			: string_shape(rs, ev, lay, info.uaddr, &info, &data);
 
 	if (err)
 		return err;
@@ -102,14 +104,14 @@ static int supply_blob(struct sym_python *sym, const struct ev_code *ev,
 	buf = malloc(info.size + 1);
 	if (!buf)
 		return -ENOMEM;
-	err = reader__read(ev->tgid, buf, info.size, data);
+	err = reader__read(rs, ev->tgid, buf, info.size, data);
 	if (!err)
 		err = sym_python__supply(sym, ev->id, kind, buf, &info);
 	free(buf);
 	return err;
 }
 
-int readcode__supply(struct sym_python *sym, const struct ev_code *ev,
+int readcode__supply(struct readers *rs, struct sym_python *sym, const struct ev_code *ev,
 		     const struct py_layout *layout, int wanted)
 {
 	int missing = sym_python__missing(sym, ev->id), err;
@@ -117,10 +119,10 @@ int readcode__supply(struct sym_python *sym, const struct ev_code *ev,
 	missing = missing > 0 ? missing & wanted : missing;
 	if (missing <= 0)
 		return missing;
-	err = check_code(ev, layout);
+	err = check_code(rs, ev, layout);
 	for (int kind = 0; kind < BLOB_CNT && !err; kind++)
 		if (missing & (1 << kind))
-			err = supply_blob(sym, ev, layout, (enum blob_kind)kind);
+			err = supply_blob(rs, sym, ev, layout, (enum blob_kind)kind);
 	return err;
 }
 
@@ -134,7 +136,8 @@ void readcode__take(struct sym_python *sym, const struct process_table *procs,
 		return;
 	err = sym_python__on_code(sym, ev, size, &bin->interp.layout);
 	if (!err)
-		err = readcode__supply(sym, ev, &bin->interp.layout, ~0);
+		err = readcode__supply(process_table__readers(procs), sym, ev, &bin->interp.layout,
+				       ~0);
 	if (err)
 		log_debug("process %u: code object at 0x%" PRIx64 ": %s", ev->tgid,
 			  (uint64_t)ev->addr, strerror(-err));

@@ -2,9 +2,9 @@
 #ifndef PYPERF_READCODE_H
 #define PYPERF_READCODE_H
 /*
- * Names that BPF could not read: not resident at the sample, or longer than it sends. User space
- * may take page faults, so it reads them from the living process, at once, and only if the code
- * object is still the one that was announced.
+ * Reads the names of code objects that BPF could not read, because they are not resident or are
+ * longer than it sends. User space may take page faults, so it reads them from the living process,
+ * at once, and only if the code object is still the announced one.
  */
 #include <stddef.h>
 
@@ -13,18 +13,19 @@
 #include "symbolize/symbolize.h"
 
 /*
- * Gives `sym` an announced code object: what the event holds, and what is missing of it, by the
- * layout of its interpreter. What cannot be read is left; why is a debug message.
+ * Passes an announced code object to `sym`: the contents of the event and, read from the process by
+ * the layout of its interpreter, what the event lacks. Leaves out what cannot be read, with a debug
+ * message.
  */
 void readcode__take(struct sym_python *sym, const struct process_table *procs,
 		    const struct ev_code *ev, size_t size);
 
 /*
- * What is missing of a code object that sym_python__on_code() has taken, and is `wanted`: bits 1 <<
- * enum blob_kind. 0, -ESRCH (the process is gone), -ESTALE (another code object is there now),
+ * Reads the parts of a code object that sym_python__on_code() still lacks. `wanted`: bits 1 << enum
+ * blob_kind. 0, -ESRCH (the process is gone), -ESTALE (another code object is at that address now),
  * -EFAULT, -ENOMEM.
  */
-int readcode__supply(struct sym_python *sym, const struct ev_code *ev,
+int readcode__supply(struct readers *rs, struct sym_python *sym, const struct ev_code *ev,
 		     const struct py_layout *layout, int wanted);
 
 #endif /* PYPERF_READCODE_H */

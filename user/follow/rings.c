@@ -18,10 +18,10 @@ enum { RING_EVENTS, RING_BLOBS, RING_MISSES, RING_MORE, RING_CNT = RING_MORE + S
 #define EVENT_ROUNDS 4
 
 /*
- * One libbpf object per ring, because a callback that ends the reading of one ends that of all in
- * an object. One call takes as much as the ring has room for, so all that was in it at first: where
- * samples bring more than can be taken, as with ever new stacks at 50 kHz, a ring is never found
- * empty. What finds no room meanwhile is counted as lost.
+ * One libbpf object per ring, because a callback that ends the reading of one ring ends that of all
+ * in an object. One call reads at most the size of the ring, which is all that was in it at first.
+ * If samples come faster than they can be read, as with ever new stacks at 50 kHz, a ring is never
+ * empty. Records without room meanwhile are counted as lost.
  */
 struct ring {
 	struct ring_buffer *rb;
@@ -37,7 +37,7 @@ struct rings {
 	int epoll_fd; /* readable when one of the rings is */
 };
 
-/* What a callback returns: negative ends the reading of its ring, behind this record. */
+/* Result of a callback: a negative one ends the reading of its ring after this record. */
 static int taken(struct rings *r, size_t size)
 {
 	size = (size + BPF_RINGBUF_HDR_SZ + 7) & ~(size_t)7;
@@ -56,8 +56,8 @@ static int on_event(void *ctx, void *data, size_t size)
 }
 
 /*
- * What a sample in NMI may not insert, we do: the next sample finds it. A failure (the table is
- * full, or another one was first) costs another hand-over, no more.
+ * Inserts what a sample in NMI may not insert; the next sample finds it. A failure (the table is
+ * full, or another one was first) only costs another hand-over.
  */
 static void insert_code(const struct rings *r, const struct ev_code *ev)
 {
@@ -206,9 +206,9 @@ static int consume_ring(struct rings *r, int ring)
 }
 
 /*
- * `told` is cleared before the ring is read: what comes meanwhile wakes again. A program that sets
- * it after that, and whose record is read in the same round, may have woken us for nothing. So we
- * may sleep after a round without records only. See wake_user() in bpf/lifecycle.bpf.h.
+ * `told` is cleared before the ring is read: later records wake again. A program that sets it after
+ * that, and whose record is read in the same round, may have woken us for nothing. So we sleep only
+ * after a round without records. See wake_user() in bpf/lifecycle.bpf.h.
  */
 static int consume_events(struct rings *r)
 {
@@ -222,6 +222,11 @@ static int consume_events(struct rings *r)
 			return err;
 	}
 	return 1;
+}
+
+void rings__hush(struct rings *r)
+{
+	__atomic_store_n(&r->object->bss->told, 1, __ATOMIC_RELAXED);
 }
 
 int rings__consume(struct rings *r)

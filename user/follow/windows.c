@@ -58,6 +58,16 @@ int object__chunks_fd(const struct object *o, unsigned window)
 	return bpf_map__fd(window ? o->skel->maps.chunks1 : o->skel->maps.chunks0);
 }
 
+int object__loops_fd(const struct object *o)
+{
+	return bpf_map__fd(o->skel->maps.loops);
+}
+
+struct shares *object__loop_shares(const struct object *o)
+{
+	return o->loop_shares;
+}
+
 int object__code_ids(struct object *o, bool (*keep)(void *ctx, uint64_t id), void *ctx,
 		     uint64_t **ids, size_t *cnt)
 {
@@ -85,8 +95,8 @@ int object__code_ids(struct object *o, bool (*keep)(void *ctx, uint64_t id), voi
 	if (err && err != -ENOENT)
 		return err;
 	/*
-	 * A program that has found what is deleted now puts it into its CPU's cache, by the epoch
-	 * in which it began.
+	 * A running program that has found a deleted entry still puts it into its CPU's cache,
+	 * under the epoch in which it began.
 	 */
 	wait_for_programs();
 	__atomic_add_fetch(&o->bss->code_epoch, 1, __ATOMIC_SEQ_CST);

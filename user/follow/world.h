@@ -2,9 +2,9 @@
 #ifndef PYPERF_WORLD_H
 #define PYPERF_WORLD_H
 /*
- * What sources have of what is followed. All is borrowed, from before the BPF object is loaded:
- * until then only descriptors of maps may be asked for. Programs of another object share its maps:
- * bpf_map__reuse_fd() with bpf_object__find_map_fd_by_name(world->object, "procs").
+ * What sources may use of struct follow. All of it is borrowed, and available before the BPF object
+ * is loaded; until then only descriptors of maps may be asked for. The programs of another object
+ * share its maps: bpf_map__reuse_fd() with bpf_object__find_map_fd_by_name(world->object, "procs").
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -17,26 +17,28 @@ struct bpf_object;
 struct bpf_program;
 struct mmapwatch;
 struct perf_events;
-struct probe_object;
+struct readers;
+struct side_shared;
 
 struct world {
 	const struct bpf_object *object;
-	struct bpf_program
-		*samplers[SAMPLED_MAX]; /* by number of the value type; as many as were asked for */
-	uint64_t *
-		/*
-		 * likewise: what a sample of a clock is worth; 0: the period that the kernel tells
-		 */
-		clock_ns;
+	/* The samplers, by number of the value type; as many as were asked for. */
+	struct bpf_program *samplers[SAMPLED_MAX];
+	/* The weight of a sample of a clock, likewise; 0: the period that the kernel tells. */
+	uint64_t *clock_ns;
 	struct perf_events *events;    /* opened before; NULL: none */
 	const struct mmapwatch *watch; /* NULL: none */
 	int cpu_cap;		       /* possible CPUs */
-	const char
-		*btf_path; /* types of the kernel, as libbpf wants them; NULL: it looks for them */
+	/* The kernel's types, for libbpf; NULL: libbpf looks for them. */
+	const char *btf_path;
 	const pid_t *pids; /* sampled; none: all */
 	size_t pid_cnt;
-	bool children;		      /* and their descendants */
-	struct probe_object **probes; /* of all probes: the first one that is opened makes it */
+	bool children;			 /* and their descendants */
+	bool curves;			 /* sources of memory keep them: see sources/tracker.h */
+	struct readers *readers;	 /* the helpers that read what processes own; or NULL */
+	const bool *cpus;		 /* by number: those to sample; NULL: all */
+	struct side_shared *probes;	 /* the object of all probes; see sources/side_object.h */
+	struct side_shared *tracepoints; /* likewise, of all tracepoints */
 };
 
 #endif /* PYPERF_WORLD_H */

@@ -8,12 +8,11 @@
 
 #include "base/hash.h"
 
-#define READINGS_MIN 3 /* a line goes through any two points */
-
 void heap_growth__free(struct heap_growth *g)
 {
 	for (size_t i = 0; i < g->cnt; i++) {
 		free(g->types[i]->name);
+		free(g->types[i]->curve);
 		free(g->types[i]);
 	}
 	free(g->types);
@@ -64,12 +63,63 @@ static int take_type(struct heap_growth *g, const struct heap_type *type)
 	return 0;
 }
 
+static void thin_out(struct heap_growth *g)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < g->point_cnt; i += 2, kept++) {
+		g->point_minutes[kept] = g->point_minutes[i];
+		for (size_t k = 0; k < g->cnt; k++)
+			if (g->types[k]->curve)
+				g->types[k]->curve[kept] = g->types[k]->curve[i];
+	}
+	g->point_cnt = kept;
+	g->apart *= 2;
+}
+
+/* Without memory for it a type has no curve. */
+static void add_point(struct heap_growth *g, double minutes)
+{
+	uint64_t whole = 0;
+
+	for (size_t i = 0; i < g->cnt; i++)
+		whole += g->types[i]->last_bytes;
+	for (size_t i = 0; i < g->cnt; i++) {
+		struct grown_type *t = g->types[i];
+
+		if (!t->curve && g->curve_cnt < HEAP_CURVES &&
+		    t->last_bytes >= whole / HEAP_CURVE_SHARE) {
+			t->curve = calloc(HEAP_POINTS, sizeof(*t->curve));
+			g->curve_cnt += t->curve != NULL;
+		}
+		if (t->curve)
+			t->curve[g->point_cnt] = (struct heap_point){ t->last_cnt, t->last_bytes };
+	}
+	g->point_minutes[g->point_cnt++] = minutes;
+}
+
+/* The last reading is always a point: it gives way to the next one until that is due. */
+static void note_point(struct heap_growth *g, double minutes)
+{
+	g->apart = g->apart ? g->apart : 1;
+	if (g->point_cnt > 1 && g->waited) {
+		g->point_cnt--;
+	} else if (g->point_cnt == HEAP_POINTS) {
+		thin_out(g);
+		g->waited = 0;
+	}
+	add_point(g, minutes);
+	g->waited = (g->waited + 1) % g->apart;
+}
+
 int heap_growth__add(struct heap_growth *g, const struct heap_types *types, double minutes)
 {
 	int err = 0;
 
-	for (size_t i = 0; i < g->cnt; i++)
+	for (size_t i = 0; i < g->cnt; i++) {
+		g->types[i]->before_cnt = g->types[i]->last_cnt;
 		g->types[i]->last_cnt = g->types[i]->last_bytes = 0;
+	}
 	for (size_t i = 0; i < types->cnt && !err; i++)
 		if (types->list[i]->cnt)
 			err = take_type(g, types->list[i]);
@@ -78,12 +128,14 @@ int heap_growth__add(struct heap_growth *g, const struct heap_types *types, doub
 		double n = (double)t->last_cnt - (double)t->first_cnt;
 		double b = (double)t->last_bytes - (double)t->first_bytes;
 
+		t->rises += g->readings && t->last_cnt > t->before_cnt;
 		t->sum_n += n;
 		t->sum_tn += minutes * n;
 		t->sum_nn += n * n;
 		t->sum_b += b;
 		t->sum_tb += minutes * b;
 	}
+	note_point(g, minutes);
 	g->readings++;
 	g->minutes = minutes;
 	g->sum_t += minutes;
@@ -106,7 +158,7 @@ static void fit(const struct heap_growth *g, struct grown_type *t)
 	t->objects = with / spread;
 	t->bytes = (t->sum_tb - g->sum_t * t->sum_b / n) / spread;
 	rest = total - with * with / spread; /* squares that the line leaves */
-	if (g->readings >= READINGS_MIN && rest > 0)
+	if (g->readings >= HEAP_READINGS_MIN && rest > 0)
 		t->error = sqrt(rest / (n - 2) / spread);
 }
 
@@ -120,8 +172,10 @@ static double student(size_t freedom)
 
 bool grown_type__is_sure(const struct heap_growth *g, const struct grown_type *t)
 {
+	if (g->readings >= HEAP_RISES_MIN && t->rises == g->readings - 1)
+		return true;
 	/* Less than half an object over the whole time is rounding. */
-	return g->readings >= READINGS_MIN && t->objects * g->minutes > 0.5 &&
+	return g->readings >= HEAP_READINGS_MIN && t->objects * g->minutes > 0.5 &&
 	       t->objects > student(g->readings - 2) * t->error;
 }
 

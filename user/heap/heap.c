@@ -6,16 +6,16 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/log.h"
+#include "base/opener.h"
 #include "base/terminal.h"
+#include "heap/fate.h"
 #include "heap/growth.h"
 #include "heap/referrers.h"
 #include "heap/scan.h"
@@ -24,25 +24,37 @@
 #include "heap/usage.h"
 #include "process/maps_read.h"
 
-#define PATIENCE_S    60 /* for one reading */
-#define PROGRESS_MS   200
-#define NICE_PRIORITY 19
-#define THREADS_MAX   4096
-#define PAGE	      4096ULL
-#define PAGES_READ    512
-#define PAGE_PRESENT  (1ULL << 63)
+#define PATIENCE_S   60 /* for one reading */
+#define PROGRESS_MS  200
+#define THREADS_MAX  4096
+#define SYSCALL_MAX  1024
+#define SMAPS_MAX    (64U << 20)
+#define PAGE	     4096ULL
+#define PAGES_READ   512
+#define PAGE_PRESENT (1ULL << 63)
+
+/* The result of one reading of the heap. */
+struct reading {
+	struct heap_scan scan;
+	struct heap_usage usage;
+	int arrays;
+	uint64_t at_ms, took_ms;
+};
 
 struct reader {
 	const struct heap_opts *o;
 	struct heap_target target;
-	struct heap_scan scan;
-	struct heap_usage usage;
+	struct heap_life life;
+	enum heap_fate fate;
+	int end_fd;	    /* readable when the process has ended, or -1 */
+	struct reading now; /* the last one that is whole */
+	uint64_t start_ms;  /* of the first one */
+	uint64_t gone_ms;   /* when the process was found to be gone */
 	struct heap_growth growth;
 	struct heap_scan holders; /* a scan of its own: the first one is shown */
 	struct referrers referrers;
-	int arrays;
-	int pagemap;
-	uint64_t progress_ms, took_ms;
+	struct opened pagemap;
+	uint64_t progress_ms;
 	bool progress_shown;
 };
 
@@ -78,7 +90,7 @@ static uint64_t resident(void *ctx, uint64_t start, uint64_t end)
 		ssize_t n;
 
 		cnt = cnt < PAGES_READ ? cnt : PAGES_READ;
-		n = pread(r->pagemap, pages, cnt * sizeof(*pages), (off_t)(at / PAGE * 8));
+		n = opened__read(&r->pagemap, pages, cnt * sizeof(*pages), at / PAGE * 8);
 		if (n <= 0)
 			break;
 		for (size_t i = 0; i < (size_t)n / sizeof(*pages); i++)
@@ -102,6 +114,14 @@ static bool stack_pointer(const struct strbuf *text, uint64_t *sp)
 	return *sp != 0;
 }
 
+/* A file of /proc/PID that waits for the process's memory. */
+static int read_text(struct reader *r, const char *name, size_t max, struct strbuf *text)
+{
+	strbuf__clear(text);
+	return opener__proc_text(r->target.readers, (uint32_t)r->o->pid, r->target.proc_fd, name,
+				 max, text);
+}
+
 /* Addresses in the stacks of threads. */
 static size_t read_stacks(struct reader *r, uint64_t *stacks)
 {
@@ -112,11 +132,12 @@ static size_t read_stacks(struct reader *r, uint64_t *stacks)
 	size_t cnt = 0;
 
 	while (dir && cnt < THREADS_MAX && (e = readdir(dir))) {
-		char name[sizeof(e->d_name) + sizeof("/syscall")];
+		char name[sizeof("task/") + sizeof(e->d_name) + sizeof("/syscall")];
 
-		snprintf(name, sizeof(name), "%s/syscall", e->d_name);
-		if (e->d_name[0] != '.' && !read_proc(dirfd(dir), name, &text) &&
-		    stack_pointer(&text, &stacks[cnt]))
+		if (e->d_name[0] == '.')
+			continue;
+		snprintf(name, sizeof(name), "task/%s/syscall", e->d_name);
+		if (!read_text(r, name, SYSCALL_MAX, &text) && stack_pointer(&text, &stacks[cnt]))
 			cnt++;
 	}
 	if (dir)
@@ -125,7 +146,7 @@ static size_t read_stacks(struct reader *r, uint64_t *stacks)
 	return cnt;
 }
 
-static int read_usage(struct reader *r)
+static int read_usage(struct reader *r, struct reading *one)
 {
 	uint64_t *stacks = calloc(THREADS_MAX, sizeof(*stacks));
 	struct usage_source src = {
@@ -133,19 +154,69 @@ static int read_usage(struct reader *r)
 	};
 	struct usage_region *regions = NULL;
 	size_t cnt = 0;
-	int err = stacks ? read_proc(r->target.proc_fd, "smaps", &r->target.text) : -ENOMEM;
+	int err = stacks ? read_text(r, "smaps", SMAPS_MAX, &r->target.text) : -ENOMEM;
 
-	r->pagemap = openat(r->target.proc_fd, "pagemap", O_RDONLY | O_CLOEXEC);
+	opener__proc_file(r->target.readers, (uint32_t)r->o->pid, r->target.proc_fd, "pagemap",
+			  &r->pagemap);
 	if (stacks)
 		src.stack_cnt = read_stacks(r, stacks);
 	if (!err)
 		err = usage__parse(r->target.text.s, r->target.text.len, &regions, &cnt);
 	if (!err)
-		err = usage__sum(&src, regions, cnt, &r->scan, &r->usage);
-	if (r->pagemap >= 0)
-		close(r->pagemap);
+		err = usage__sum(&src, regions, cnt, &one->scan, &one->usage);
+	opened__close(&r->pagemap);
 	free(regions);
 	free(stacks);
+	return err;
+}
+
+/* ---- arenas of the allocator ----------------------------------------------------------------- */
+
+/* Writable memory of no file, and, with `heap`, that of brk(). */
+static size_t anonymous_ranges(const struct usage_region *regions, size_t cnt, bool heap,
+			       struct heap_range *ranges)
+{
+	size_t used = 0;
+
+	for (size_t i = 0; i < cnt; i++) {
+		bool wanted =
+			regions[i].kind == USAGE_ANON || (heap && regions[i].kind == USAGE_HEAP);
+
+		if (!wanted || !regions[i].write)
+			continue;
+		if (used && ranges[used - 1].end == regions[i].start)
+			ranges[used - 1].end = regions[i].end;
+		else
+			ranges[used++] = (struct heap_range){ regions[i].start, regions[i].end };
+	}
+	return used;
+}
+
+/*
+ * How many arrays of arenas, or segments, or negative errno. mimalloc's segments are anonymous
+ * memory at multiples of 32 MiB; arrays of arenas are malloc's.
+ */
+static int find_arenas(struct reader *r, struct heap_scan *s)
+{
+	bool segments = s->types.shape.free_threaded;
+	struct usage_region *regions = NULL;
+	struct heap_range *ranges = NULL;
+	size_t cnt = 0;
+	int err = read_text(r, "maps", SMAPS_MAX, &r->target.text);
+
+	s->module = r->target.module;
+	if (!err)
+		err = usage__parse(r->target.text.s, r->target.text.len, &regions, &cnt);
+	if (!err) {
+		ranges = calloc(cnt + 1, sizeof(*ranges));
+		err = ranges ? 0 : -ENOMEM;
+	}
+	cnt = err ? 0 : anonymous_ranges(regions, cnt, !segments, ranges);
+	free(regions);
+	if (!err)
+		err = segments ? heap_scan__add_segments(s, ranges, cnt)
+			       : heap_target__find_arenas(&r->target, ranges, cnt, s);
+	free(ranges);
 	return err;
 }
 
@@ -169,7 +240,7 @@ static void choose_gc_size(struct reader *r)
 
 		r->target.shape.gc_size = sizes[i];
 		if (!heap_scan__init(&s, &r->target.mem, &r->target.shape) &&
-		    heap_target__find_arenas(&r->target, &s) > 0) {
+		    find_arenas(r, &s) > 0) {
 			s.arena_cnt = s.arena_cnt < 4 ? s.arena_cnt : 4;
 			heap_scan__run(&s);
 			for (size_t k = 0; k < s.types.cnt; k++)
@@ -184,101 +255,143 @@ static void choose_gc_size(struct reader *r)
 	r->target.shape.gc_size = chosen;
 }
 
-static int read_objects(struct reader *r)
+static int read_objects(struct reader *r, struct reading *one)
 {
 	uint64_t start = now_ms();
-	int err = heap_scan__init(&r->scan, &r->target.mem, &r->target.shape);
+	int err = heap_scan__init(&one->scan, &r->target.mem, &r->target.shape);
 
-	r->scan.deadline_ns = now_ns() + PATIENCE_S * NS_PER_S;
+	one->at_ms = start;
+	one->scan.deadline_ns = now_ns() + PATIENCE_S * NS_PER_S;
 	if (isatty(STDERR_FILENO)) {
-		r->scan.progress = show_progress;
-		r->scan.progress_ctx = r;
+		one->scan.progress = show_progress;
+		one->scan.progress_ctx = r;
 	}
 	r->progress_ms = start;
 	if (!err)
-		err = r->arrays = heap_target__find_arenas(&r->target, &r->scan);
+		err = one->arrays = find_arenas(r, &one->scan);
 	if (err >= 0)
-		err = heap_scan__run(&r->scan);
+		err = heap_scan__run(&one->scan);
 	end_progress(r);
-	r->took_ms = now_ms() - start;
-	return err;
+	one->took_ms = now_ms() - start;
+	return err < 0 ? err : 0;
 }
 
 /* ---- all ------------------------------------------------------------------------------------- */
 
-static int explain(const struct reader *r, const char *what, int err)
+/* True: the process that was opened is gone, which explains any failure. */
+static bool is_gone(struct reader *r)
 {
-	if (err == -ESRCH || (kill(r->o->pid, 0) && errno == ESRCH))
-		log_err("process %d (%s): it has ended", r->o->pid, r->target.comm);
+	if (r->fate == HEAP_RUNS) {
+		r->fate = heap_life__fate(&r->life, r->target.proc_fd);
+		r->gone_ms = now_ms();
+	}
+	return r->fate != HEAP_RUNS;
+}
+
+static int explain(struct reader *r, const char *what, int err)
+{
+	if (is_gone(r) || err == -ESRCH)
+		log_err("process %d (%s): it %s", r->o->pid, r->target.comm,
+			r->fate == HEAP_EXECED ? "runs another program now" : "has ended");
 	else
-		log_err("process %d (%s): %s: %s", r->o->pid, r->target.comm, what, strerror(-err));
+		log_err("process %d (%s): %s: %s", r->o->pid, r->target.comm, what,
+			err == -ETIMEDOUT ? "its memory does not answer" : strerror(-err));
 	return err;
 }
 
-/* What was found stays in the scan until the next reading. */
-static int read_once(struct reader *r, uint64_t start_ms)
+/*
+ * Replaces the last reading, unless the process has gone meanwhile: memory that is gone reads like
+ * an empty heap.
+ */
+static int read_once(struct reader *r)
 {
+	struct reading one = { 0 };
+	const char *what = "its heap cannot be read";
 	int err;
 
-	heap_scan__free(&r->scan);
-	err = read_objects(r);
-	if (err < 0)
-		return explain(r, "its heap cannot be read", err);
-	if (r->o->every_s)
-		err = heap_growth__add(&r->growth, &r->scan.types,
-				       (double)(now_ms() - start_ms) / 60000);
-	if (err)
-		return explain(r, "growth", err);
+	pace__begin(&r->target.pace, r->target.readers);
+	err = read_objects(r, &one);
+	if (!err) {
+		what = "its mappings cannot be read";
+		err = read_usage(r, &one);
+	}
+	if (r->target.silent)
+		err = -ETIMEDOUT;
+	if (is_gone(r))
+		err = -ESRCH;
+	if (!err && r->o->every_s) {
+		what = "growth";
+		err = heap_growth__add(&r->growth, &one.scan.types,
+				       (double)(one.at_ms - r->start_ms) / 60000);
+	}
+	if (err) {
+		heap_scan__free(&one.scan);
+		return r->growth.readings && is_gone(r) ? err : explain(r, what, err);
+	}
 	log_debug("%" PRIu64 " objects in %" PRIu64 " arenas, %" PRIu64 " ms",
-		  r->scan.counts.object_cnt + r->scan.counts.outside_cnt, r->scan.counts.arena_cnt,
-		  r->took_ms);
+		  one.scan.counts.object_cnt + one.scan.counts.outside_cnt,
+		  one.scan.counts.arena_cnt, one.took_ms);
+	heap_scan__trim(&one.scan);
+	heap_scan__free(&r->now.scan);
+	r->now = one;
 	return 0;
 }
 
-/* Sleeps until the next reading is due. True: somebody wants the end. */
-static bool is_stopped(const struct heap_opts *o, uint64_t due_ms)
+/*
+ * Sleeps until the next reading is due, or the process ends. True: somebody wants the end, or it is
+ * there.
+ */
+static bool is_stopped(const struct reader *r, uint64_t due_ms)
 {
-	struct pollfd p = { .fd = o->stop_fd, .events = POLLIN };
+	struct pollfd p[] = { { .fd = r->o->stop_fd, .events = POLLIN },
+			      { .fd = r->end_fd, .events = POLLIN } };
 	uint64_t now = now_ms();
 
-	return poll(&p, 1, due_ms > now ? (int)(due_ms - now) : 0) > 0;
+	return poll(p, 2, due_ms > now ? (int)(due_ms - now) : 0) > 0;
+}
+
+/*
+ * When the next reading is due: one that took longer than the time between two of them leaves some
+ * out, but not so many that too few are left.
+ */
+static uint64_t next_due(const struct reader *r, uint64_t due_ms)
+{
+	uint64_t every = r->o->every_s * 1000ULL, now = now_ms();
+
+	due_ms += every;
+	if (due_ms >= now || r->growth.readings < HEAP_READINGS_MIN)
+		return due_ms;
+	return due_ms + (now - due_ms + every - 1) / every * every;
 }
 
 /* A process that ends leaves the readings that there are. */
 static int read_often(struct reader *r)
 {
-	uint64_t start = now_ms(), every = r->o->every_s * 1000ULL;
-	int err = read_once(r, start);
+	uint64_t end_ms = r->start_ms + r->o->for_s * 1000ULL, due_ms = r->start_ms;
+	int err;
 
-	for (uint64_t n = 1; !err && n * every <= r->o->for_s * 1000ULL; n++) {
-		if (is_stopped(r->o, start + n * every))
+	r->end_fd = heap_life__watch(r->o->pid);
+	err = read_once(r);
+	while (!err) {
+		due_ms = next_due(r, due_ms);
+		if (due_ms > end_ms || is_stopped(r, due_ms))
 			break;
-		err = read_once(r, start);
+		err = read_once(r);
 	}
+	if (r->growth.readings && is_gone(r))
+		err = 0;
 	heap_growth__rank(&r->growth);
+	if (r->end_fd >= 0)
+		close(r->end_fd);
 	return err;
 }
 
 static int prepare(void *ctx, struct heap_scan *scan)
 {
-	const struct reader *r = ctx;
-	int cnt = heap_target__find_arenas(&r->target, scan);
+	int cnt = find_arenas(ctx, scan);
 
 	scan->deadline_ns = now_ns() + PATIENCE_S * NS_PER_S;
 	return cnt < 0 ? cnt : 0;
-}
-
-/*
- * f_localsplus of a PyFrameObject; from 3.11 on localsplus of a _PyInterpreterFrame: behind its
- * owner, with padding.
- */
-static uint16_t frame_locals(const struct py_layout *l)
-{
-	uint16_t shift = (uint16_t)(l->ob_type - 8);
-
-	if (l->version >= 0x030b)
-		return (uint16_t)((l->frame_owner + 8) & ~7U);
-	return (uint16_t)(shift + (l->version <= 0x0306 ? 376 : l->version <= 0x0309 ? 360 : 352));
 }
 
 /*
@@ -301,15 +414,9 @@ static int find_referrers(struct reader *r)
 		.scan = &r->holders,
 		.prepare = prepare,
 		.ctx = r,
-		.str_length = l->str_length,
-		.str_state = l->str_state,
-		.str_ascii = l->str_ascii,
-		.str_compact = l->str_compact,
-		.frame_code = l->frame_code,
-		.frame_locals = frame_locals(l),
-		.code_name = l->code_name,
+		.layout = l,
+		.frame_locals = py_layout__frame_locals(l),
 		.code_locals = code_locals(l),
-		.str_is_bytes = l->str == PY_STR_BYTES,
 	};
 	int err = heap_scan__init(&r->holders, &r->target.mem, &r->target.shape);
 
@@ -318,8 +425,8 @@ static int find_referrers(struct reader *r)
 	if (err == -ENOENT)
 		log_err("process %d (%s): it has no object of type '%s'", r->o->pid, r->target.comm,
 			r->o->referrers);
-	else if (err)
-		explain(r, "who holds them", err);
+	else if (err || r->target.silent)
+		err = explain(r, "who holds them", r->target.silent ? -ETIMEDOUT : err);
 	return err;
 }
 
@@ -328,19 +435,22 @@ static int report(struct reader *r, const struct heap_sink *sink)
 	struct heap_view view = {
 		.tgid = (uint32_t)r->o->pid,
 		.comm = r->target.comm,
+		.title = r->target.title,
 		.version = r->target.py.version,
-		.scan = &r->scan,
-		.usage = &r->usage,
+		.fate = r->fate,
+		.gone_ms = r->gone_ms - r->start_ms,
+		.last_ms = r->now.at_ms - r->start_ms,
+		.scan = &r->now.scan,
+		.usage = &r->now.usage,
 		.growth = r->o->every_s ? &r->growth : NULL,
-		.array_cnt = (uint32_t)r->arrays,
-		.ms = r->took_ms,
+		.array_cnt = (uint32_t)r->now.arrays,
+		.ms = r->now.took_ms,
 		.all = r->o->all,
 		.type = r->o->referrers,
 		.referrers = r->o->referrers ? &r->referrers : NULL,
 	};
-	int err = read_usage(r);
 
-	return err ? explain(r, "its mappings cannot be read", err) : sink->write(sink->ctx, &view);
+	return sink->write(sink->ctx, &view);
 }
 
 int heap(const struct heap_opts *o, const struct heap_sink *sink)
@@ -354,15 +464,24 @@ int heap(const struct heap_opts *o, const struct heap_sink *sink)
 		return 1;
 	}
 	r->o = o;
-	if (setpriority(PRIO_PROCESS, 0, NICE_PRIORITY))
-		log_debug("priority: %s", strerror(errno));
 	err = heap_target__open(&r->target, o->pid, why);
+	if (err && r->target.proc_fd >= 0 &&
+	    heap_life__fate(&r->life, r->target.proc_fd) == HEAP_ENDED)
+		snprintf(why, sizeof(why), "it has ended");
 	if (err)
 		log_err("process %d%s%s%s: %s", o->pid, *r->target.comm ? " (" : "", r->target.comm,
 			*r->target.comm ? ")" : "", why);
 	if (!err) {
+		heap_life__note(&r->life, r->target.proc_fd);
 		choose_gc_size(r);
-		err = o->every_s ? read_often(r) : read_once(r, 0);
+		r->start_ms = now_ms();
+		err = o->every_s ? read_often(r) : read_once(r);
+	}
+	if (!err && o->referrers && r->target.shape.free_threaded) {
+		log_err("process %d (%s): --referrers does not know the objects of free-threaded "
+			"builds yet",
+			o->pid, r->target.comm);
+		err = -ENOTSUP;
 	}
 	if (!err && o->referrers)
 		err = find_referrers(r);
@@ -370,7 +489,7 @@ int heap(const struct heap_opts *o, const struct heap_sink *sink)
 		err = report(r, sink);
 	referrers__free(&r->referrers);
 	heap_scan__free(&r->holders);
-	heap_scan__free(&r->scan);
+	heap_scan__free(&r->now.scan);
 	heap_growth__free(&r->growth);
 	heap_target__close(&r->target);
 	free(r);

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 #ifndef PYPERF_HEAP_H
 #define PYPERF_HEAP_H
-/*
- * pyperf-bpf heap: what a process's Python heap holds, by type.
- */
+/* pyperf-bpf heap: shows the contents of a process's Python heap, by type. */
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -12,10 +10,10 @@ struct heap_view; /* show.h */
 
 struct heap_opts {
 	pid_t pid;
-	bool all;		 /* types: not only those that take most */
+	bool all;		 /* show all types, not only the largest */
 	unsigned every_s, for_s; /* 0: once */
-	const char *referrers;	 /* a type: who holds its objects; or NULL */
-	int stop_fd;		 /* readable when a longer look shall end; -1: none */
+	const char *referrers;	 /* a type whose holders are wanted; or NULL */
+	int stop_fd;		 /* readable when a repeated reading should end; -1: none */
 };
 
 struct heap_sink {
@@ -24,7 +22,7 @@ struct heap_sink {
 	void *ctx;
 };
 
-/* The exit status. */
+/* Returns the exit status. */
 int heap(const struct heap_opts *o, const struct heap_sink *sink);
 
 #endif /* PYPERF_HEAP_H */

@@ -1,20 +1,22 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 #ifndef PYPERF_HEAP_MEM_H
 #define PYPERF_HEAP_MEM_H
-/*
- * The memory that a heap is read from: a process's, or what a test makes up. It changes while it is
- * read.
- */
+/* The memory that a heap is read from: a process's, or a test's. It changes while it is read. */
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 
 struct heap_mem {
 	void *ctx;
-	/* All of it and 0, or negative errno. */
+	/* Reads all `size` bytes and returns 0, or negative errno. */
 	int (*read)(void *ctx, void *dst, size_t size, uint64_t src);
 	/* The word at each of `cnt` addresses; 0 where there is none. */
 	void (*gather)(void *ctx, uint64_t *words, const uint64_t *addrs, size_t cnt);
+	/*
+	 * Discards cached pages, so that later reads are not older than this call; NULL: there is
+	 * no cache.
+	 */
+	void (*renew)(void *ctx);
 };
 
 #define HEAP_GATHER_MAX 1024 /* addresses of one gather() */

@@ -59,6 +59,14 @@ int arena__parse(const uint8_t *entry, uint64_t array, uint32_t index, struct po
 	return heap_half(entry + ENTRY_FREE_CNT) <= out->pool_cnt ? 0 : -EBADMSG;
 }
 
+/* It was the first one to be used, so it has had pools. */
+bool arena__is_first(const uint8_t entry[ARENA_ENTRY_SIZE], uint64_t array, struct pool_geometry g)
+{
+	struct arena a;
+
+	return heap_word(entry + ENTRY_POOL_ADDRESS) && !arena__parse(entry, array, 0, g, &a);
+}
+
 /* Sizes are multiples of 16; of 8 in 2.7, 3.6 and the first releases of 3.7. */
 static bool parse_header(const uint8_t *bytes, struct pool_geometry g, struct pool *out)
 {

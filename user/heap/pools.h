@@ -39,25 +39,29 @@ struct arena {
 
 struct pool_geometry pool_geometry(uint32_t version); /* 0x030b for 3.11 */
 
-/* One entry of arenas[]; `array` is its address. -EBADMSG: it is none. */
+/* Parses an entry of arenas[]; `array`: address of arenas[]. -EBADMSG: not an entry. */
 int arena__parse(const uint8_t *entry, uint64_t array, uint32_t index, struct pool_geometry g,
 		 struct arena *out);
+
+/* Can this be the first entry? It is all zero if it cannot be read. */
+bool arena__is_first(const uint8_t entry[ARENA_ENTRY_SIZE], uint64_t array, struct pool_geometry g);
 
 enum pool_state {
 	POOL_IN_USE,
 	POOL_FREE, /* all of its blocks are */
-	POOL_BAD,  /* no pool, or one that changed while it was read */
+	POOL_BAD,  /* not a pool, or it changed while it was read */
 };
 
 struct pool {
 	uint32_t block_size;
-	uint32_t block_cnt;			  /* in all */
-	uint32_t carved_cnt;			  /* that have ever been used: the first ones */
+	uint32_t block_cnt; /* in all */
+	/* blocks that have ever been used: the first ones */
+	uint32_t carved_cnt;
 	uint32_t used_cnt;			  /* in use */
 	uint64_t free_bits[POOL_BLOCKS_MAX / 64]; /* of the carved ones */
 };
 
-/* The first POOL_HEADER bytes of a pool are of that arena? */
+/* Do the first POOL_HEADER bytes of a pool belong to that arena? */
 bool pool__belongs(const uint8_t *header, uint32_t arena_index);
 /* `bytes` are the pool_size bytes at `addr`. `out` is complete after POOL_IN_USE. */
 enum pool_state pool__parse(const uint8_t *bytes, uint64_t addr, uint32_t arena_index,

@@ -8,7 +8,7 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/str.h"
-#include "python/pylines.h"
+#include "python/pydict.h"
 
 /* Include/object.h: flags of types, the same since 2.6; the managed ones from 3.11 and 3.13 on. */
 #define FLAG_INT_27	   (1ULL << 23)
@@ -17,10 +17,7 @@
 #define FLAG_BYTES	   (1ULL << 27)
 #define FLAG_STR	   (1ULL << 28)
 #define FLAG_DICT	   (1ULL << 29)
-#define FLAG_MANAGED_DICT  (1ULL << 4)
 #define FLAG_INLINE_VALUES (1ULL << 2)
-#define TP_MEMBERS	   240 /* with ob_type at 8 */
-#define TP_DICTOFFSET	   288
 #define MEMBER_SIZE	   40 /* PyMemberDef: name, type, offset, flags, doc */
 #define MEMBERS_MAX	   512
 #define STORAGE_CHUNK	   4096		/* words */
@@ -30,6 +27,7 @@
 struct finder {
 	const struct ref_source *src;
 	struct heap_scan *scan;
+	struct pymem mem; /* of the scan */
 	struct referrers *out;
 	struct idmap targets; /* address -> itself, or a struct climber */
 	uint64_t low, high;   /* of them */
@@ -37,7 +35,7 @@ struct finder {
 	uint64_t every; /* of so many one is taken */
 	struct idmap held;
 	uint64_t words[STORAGE_CHUNK];
-	/* Of the dict at hand. */
+	/* Of the current dict. */
 	struct ref_group seen[KEYS_SEEN];
 	size_t seen_cnt;
 	void (*hit)(struct finder *f, const struct ref_group *g);
@@ -77,32 +75,11 @@ static bool is_named(const struct heap_type *t, const char *name)
 /* ---- names ----------------------------------------------------------------------------------- */
 
 /* A str, for people. NULL: it is none, or cannot be read. */
-static char *read_str(const struct finder *f, uint64_t addr)
+static char *read_str(struct finder *f, uint64_t addr)
 {
-	const struct ref_source *src = f->src;
-	uint64_t len, data = addr + src->str_ascii;
 	struct strbuf text = { 0 }, safe = { 0 };
-	uint8_t head[96], chars[4 * REF_NAME_MAX];
-	uint32_t width = 1, state;
 
-	if (addr % 8 || read_mem(f, head, sizeof(head), addr) ||
-	    src->str_length > sizeof(head) - 8 ||
-	    (!src->str_is_bytes && src->str_state > sizeof(head) - 4) ||
-	    heap_word(head + f->scan->types.shape.ob_type) != f->scan->types.shape.str_type)
-		return NULL;
-	len = heap_word(head + src->str_length);
-	if (!src->str_is_bytes) {
-		state = heap_half(head + src->str_state);
-		width = state >> 2 & 7;
-		if ((width != 1 && width != 2 && width != 4) || !(state & 1 << 5))
-			return NULL;
-		data = addr + (state & 1 << 6 ? src->str_ascii : src->str_compact);
-	}
-	len = len < REF_NAME_MAX ? len : REF_NAME_MAX;
-	if (!len || read_mem(f, chars, len * width, data))
-		return NULL;
-	py_utf8(&text, chars, len * width, width);
-	if (!text.err && text.s)
+	if (!pystr__read(&f->mem, addr, REF_NAME_MAX, &text, NULL) && text.len)
 		str_sanitise(&safe, text.s, text.len, REF_NAME_MAX);
 	strbuf__free(&text);
 	return safe.s;
@@ -128,7 +105,7 @@ static char *member_name(const struct finder *f, const struct heap_type *type, u
 {
 	uint64_t members;
 
-	if (read_mem(f, &members, 8, type->addr + field(f, TP_MEMBERS)) || !members)
+	if (read_mem(f, &members, 8, type->addr + field(f, PYTYPE_MEMBERS)) || !members)
 		return NULL;
 	for (unsigned i = 0; i < MEMBERS_MAX; i++) {
 		uint8_t one[MEMBER_SIZE];
@@ -142,14 +119,19 @@ static char *member_name(const struct finder *f, const struct heap_type *type, u
 	return NULL;
 }
 
-/* What C types do not name themselves. With ob_type at 8, in all versions. */
+#define LRU_LINK "functools._lru_list_elem"
+
+/*
+ * Fields that C types do not name themselves. With ob_type at 8. lru_cache() is in
+ * Modules/_functoolsmodule.c@3.9 - 3.15.
+ */
 static const struct {
 	const char *type, *field;
-	uint16_t offset;
+	uint16_t offset, since;
 } known_fields[] = {
-	{ "traceback", "tb_next", 16 },
-	{ "module", "__dict__", 16 },
-	{ "cell", "cell_contents", 16 },
+	{ "traceback", "tb_next", 16, 0 },  { "module", "__dict__", 16, 0 },
+	{ "cell", "cell_contents", 16, 0 }, { LRU_LINK, "key", 40, 0 },
+	{ LRU_LINK, "result", 48, 0 },	    { "functools._lru_cache_wrapper", "cache", 72, 0x0309 },
 };
 
 static char *field_name(const struct finder *f, const struct heap_type *type, uint64_t offset)
@@ -158,19 +140,20 @@ static char *field_name(const struct finder *f, const struct heap_type *type, ui
 
 	for (size_t i = 0; i < sizeof(known_fields) / sizeof(known_fields[0]); i++)
 		if (!name && is_named(type, known_fields[i].type) &&
+		    version(f) >= known_fields[i].since &&
 		    offset == field(f, known_fields[i].offset))
 			name = strdup(known_fields[i].field);
 	return name;
 }
 
 /* "function: variable" */
-static char *local_name(const struct finder *f, const struct ref_group *g)
+static char *local_name(struct finder *f, const struct ref_group *g)
 {
 	uint64_t function = 0, names = 0, variable = 0, type, items;
 	struct strbuf b = { 0 };
 	char *text;
 
-	if (read_mem(f, &function, 8, g->key + f->src->code_name) ||
+	if (read_mem(f, &function, 8, g->key + f->src->layout->code_name) ||
 	    read_mem(f, &names, 8, g->key + f->src->code_locals) ||
 	    read_mem(f, &type, 8, names + f->scan->types.shape.ob_type) ||
 	    /* tp_basicsize: a tuple's items are behind its hash from 3.14 on. */
@@ -188,7 +171,7 @@ static char *local_name(const struct finder *f, const struct ref_group *g)
 	return b.s;
 }
 
-static void name_group(const struct finder *f, struct ref_group *g)
+static void name_group(struct finder *f, struct ref_group *g)
 {
 	if (g->kind == REF_LOCAL)
 		g->name = local_name(f, g);
@@ -198,10 +181,10 @@ static void name_group(const struct finder *f, struct ref_group *g)
 		g->name = field_name(f, g->type, g->key);
 }
 
-/* md_name, Objects/moduleobject.c: what is no str there is no name. */
+/* md_name, Objects/moduleobject.c; not a name if it is not a str. */
 #define MODULE_NAME 48
 
-static char *module_name(const struct finder *f, const struct ref_group *g)
+static char *module_name(struct finder *f, const struct ref_group *g)
 {
 	struct strbuf b = { 0 };
 	uint64_t addr;
@@ -219,7 +202,7 @@ static char *module_name(const struct finder *f, const struct ref_group *g)
 }
 
 /* A step is one object, where a group is all of a kind. */
-static void name_step(const struct finder *f, struct ref_group *g)
+static void name_step(struct finder *f, struct ref_group *g)
 {
 	name_group(f, g);
 	if (g->kind == REF_FIELD && is_named(g->type, "module") && g->key == field(f, 16)) {
@@ -245,7 +228,7 @@ static void report(struct finder *f, const struct heap_seen *o, enum ref_kind ki
 				       .target = target });
 }
 
-/* What an object says of its size may be a lie that takes hours to read. */
+/* The size that an object claims may be a lie that takes hours to read. */
 static bool is_late(struct finder *f)
 {
 	if (f->scan->deadline_ns && now_ns() > f->scan->deadline_ns)
@@ -268,43 +251,6 @@ static void look_at_items(struct finder *f, const struct heap_seen *o, uint64_t 
 		addr += part * 8;
 		cnt -= part;
 	}
-}
-
-/*
- * A table of keys: Objects/dict-common.h until 3.10, then Include/internal/pycore_dict.h; 2.7:
- * Include/dictobject.h.
- */
-struct table {
-	uint64_t entries, cnt;
-	uint32_t size, key, value; /* of an entry, and where its two words are */
-};
-
-static bool open_keys(const struct finder *f, uint64_t keys, struct table *t)
-{
-	uint64_t size, index;
-	uint8_t head[40];
-
-	if (!keys || keys % 8 || read_mem(f, head, sizeof(head), keys))
-		return false;
-	*t = (struct table){ .size = 24, .key = 8, .value = 16 };
-	if (version(f) >= 0x030b) {
-		if (head[8] > 40 || head[9] > 43 || head[10] > 2)
-			return false;
-		size = 1ULL << head[8];
-		index = 32 + (1ULL << head[9]);
-		t->cnt = heap_word(head + 24);
-		if (head[10])
-			*t = (struct table){ .cnt = t->cnt, .size = 16, .value = 8 };
-	} else {
-		size = heap_word(head + 8);
-		t->cnt = heap_word(head + 32);
-		index = 40 + size * (size <= 0xff	  ? 1
-				     : size <= 0xffff	  ? 2
-				     : size <= UINT32_MAX ? 4
-							  : 8);
-	}
-	t->entries = keys + index;
-	return size && size < STORAGE_MAX && !(size & (size - 1)) && t->cnt <= size;
 }
 
 /* The first keys of a dict are told apart; with more of them, only that there are many. */
@@ -334,119 +280,147 @@ static void end_entries(struct finder *f, const struct heap_seen *o)
 	f->seen_cnt = 0;
 }
 
-static void look_at_table(struct finder *f, const struct heap_seen *o, const struct table *t)
+static void look_at_table(struct finder *f, const struct heap_seen *o, const struct pydict *d)
 {
-	const uint64_t at_once = sizeof(f->words) / t->size;
-	uint64_t addr = t->entries, left = t->cnt;
+	const uint64_t at_once = sizeof(f->words) / d->entry_size;
+	uint64_t addr = d->entries, left = d->cnt;
 
 	while (left) {
 		uint64_t part = left < at_once ? left : at_once;
 
-		if (is_late(f) || read_mem(f, f->words, part * t->size, addr))
+		if (is_late(f) || read_mem(f, f->words, part * d->entry_size, addr))
 			break;
 		for (uint64_t i = 0; i < part; i++) {
-			const uint8_t *entry = (const uint8_t *)f->words + i * t->size;
+			const uint8_t *entry = (const uint8_t *)f->words + i * d->entry_size;
 
-			take_entry(f, o, heap_word(entry + t->key), heap_word(entry + t->value));
+			take_entry(f, o, pyword(entry, d->key_at), pyword(entry, d->value_at));
 		}
-		addr += part * t->size;
+		addr += part * d->entry_size;
 		left -= part;
 	}
 	end_entries(f, o);
 }
 
 /* Values by the keys that a type's instances share. */
-static void look_at_values(struct finder *f, const struct heap_seen *o, uint64_t keys,
-			   uint64_t values, enum ref_kind kind)
+static void look_at_values(struct finder *f, const struct heap_seen *o, const struct pydict *d,
+			   enum ref_kind kind)
 {
-	struct table t;
 	uint64_t word, key;
 
-	if (version(f) >= 0x030d)
-		values += 8; /* capacity, size, embedded, valid */
-	if (!open_keys(f, keys, &t) || t.cnt > STORAGE_CHUNK ||
-	    read_mem(f, f->words, t.cnt * 8, values))
+	if (d->cnt > STORAGE_CHUNK || read_mem(f, f->words, d->cnt * 8, d->values))
 		return;
-	for (uint64_t i = 0; i < t.cnt; i++) {
+	for (uint64_t i = 0; i < d->cnt; i++) {
 		word = target_of(f, f->words[i]);
-		if (word && !read_mem(f, &key, 8, t.entries + i * t.size + t.key))
+		if (word && !read_mem(f, &key, 8, d->entries + i * d->entry_size + d->key_at))
 			report(f, o, kind, key, word);
 	}
 }
 
 static void look_at_dict(struct finder *f, const struct heap_seen *o)
 {
-	uint16_t keys_at = field(f, 32), values_at = field(f, 40);
-	uint64_t keys, values;
-	struct table t;
+	struct pydict d;
 
-	if (read_mem(f, &keys, 8, o->addr + keys_at) ||
-	    read_mem(f, &values, 8, o->addr + values_at))
+	if (pydict__open(&f->mem, o->addr, &d))
 		return;
-	if (version(f) < 0x0300) { /* ma_mask, ma_table */
-		t = (struct table){
-			.entries = values, .cnt = keys + 1, .size = 24, .key = 8, .value = 16
-		};
-		if (keys < STORAGE_MAX)
-			look_at_table(f, o, &t);
-	} else if (values) {
-		look_at_values(f, o, keys, values, REF_VALUE);
-	} else if (open_keys(f, keys, &t)) {
-		look_at_table(f, o, &t);
-	}
+	if (d.values)
+		look_at_values(f, o, &d, REF_VALUE);
+	else
+		look_at_table(f, o, &d);
 }
 
-/*
- * PyHeapTypeObject.ht_cached_keys: 0x368 in 3.11, 0x370 from 3.12 on, further back since 3.15. A
- * table of shared keys says what it is (DICT_KEYS_SPLIT).
- */
-static uint64_t shared_keys(const struct finder *f, const struct heap_type *type)
-{
-	for (uint64_t at = 0x368; at <= 0x3a0; at += 8) {
-		uint64_t keys;
-		uint8_t kind;
-		struct table t;
-
-		if (!read_mem(f, &keys, 8, type->addr + at) && open_keys(f, keys, &t) &&
-		    !read_mem(f, &kind, 1, keys + 10) && kind == 2)
-			return keys;
-	}
-	return 0;
-}
-
-/*
- * Attributes without a dict of their own, from 3.11 on: the words before the object lead to their
- * values, or these are behind it (Include/internal/pycore_object.h: _PyObject_ValuesPointer() and
- * its successors).
- */
+/* Attributes without a dict of their own, from 3.11 on. */
 static void look_at_attrs(struct finder *f, const struct heap_seen *o)
 {
-	uint64_t before[2], values = 0;
+	struct pyattrs a;
+	struct pydict d;
 
-	if (!(o->type->flags & FLAG_MANAGED_DICT) || version(f) < 0x030b ||
-	    read_mem(f, before, sizeof(before), o->addr - 32))
+	if (pyattrs__managed(&f->mem, o->addr, o->type->addr, o->type->flags, o->type->basic_size,
+			     &a))
 		return;
-	if (target_of(f, before[1]))
-		report(f, o, REF_DICT, 0, target_of(f, before[1]));
-	if (version(f) == 0x030b)
-		values = before[0];
-	else if (version(f) == 0x030c)
-		values = before[1] & 1 ? before[1] + 1 : 0;
-	else if (o->type->flags & FLAG_INLINE_VALUES)
-		values = o->addr + o->type->basic_size;
-	if (values)
-		look_at_values(f, o, shared_keys(f, o->type), values, REF_ATTR);
+	if (target_of(f, a.dict))
+		report(f, o, REF_DICT, 0, target_of(f, a.dict));
+	if (a.values && !pydict__open_keys(&f->mem, a.keys, a.values, &d))
+		look_at_values(f, o, &d, REF_ATTR);
 }
 
-/* Set of entries {key, hash}: Include/setobject.h. The small table is a part of the object. */
+/* The small table is a part of the object. */
 static void look_at_set(struct finder *f, const struct heap_seen *o)
 {
-	uint64_t mask, table;
+	struct pyset set;
 
-	if (read_mem(f, &mask, 8, o->addr + field(f, 32)) ||
-	    read_mem(f, &table, 8, o->addr + field(f, 40)) || mask >= STORAGE_MAX / 2)
+	if (!pyset__open(&f->mem, o->addr, &set))
+		look_at_items(f, o, set.table, 2 * set.cnt);
+}
+
+#define DEQUE_BLOCK 64 /* items */
+#define DEQUE_SINCE 0x0306
+
+/*
+ * Blocks of 64 items, with a link to the one before in front and to the next one behind:
+ * dequeobject, Modules/_collectionsmodule.c@3.6 - 3.15. A list of blocks that leads back ends by
+ * the number of items.
+ */
+static void look_at_deque(struct finder *f, const struct heap_seen *o)
+{
+	uint64_t head[4]; /* ob_size, leftblock, rightblock, leftindex */
+	uint64_t left, block, at;
+
+	if (read_mem(f, head, sizeof(head), o->addr + field(f, 16)))
 		return;
-	look_at_items(f, o, table, 2 * (mask + 1));
+	left = head[0] > STORAGE_MAX ? 0 : head[0];
+	block = head[1];
+	at = head[3];
+	while (left && at < DEQUE_BLOCK && block % 8 == 0 && !is_late(f)) {
+		uint64_t end = left < DEQUE_BLOCK - at ? at + left : DEQUE_BLOCK;
+
+		if (read_mem(f, f->words, (DEQUE_BLOCK + 2) * 8ULL, block))
+			return;
+		left -= end - at;
+		for (; at < end; at++)
+			if (target_of(f, f->words[1 + at]))
+				report(f, o, REF_ITEM, 0, target_of(f, f->words[1 + at]));
+		block = f->words[1 + DEQUE_BLOCK];
+		at = 0;
+	}
+}
+
+static bool is_deque(const struct finder *f, const struct heap_type *t)
+{
+	return version(f) >= DEQUE_SINCE && is_named(t, "collections.deque");
+}
+
+/*
+ * Links of lru_cache() refer to their neighbours, and hold none of them: the cache does, a dict.
+ */
+static bool is_neighbour(const struct finder *f, const struct heap_type *t, uint64_t at)
+{
+	return (at == field(f, 16) || at == field(f, 24)) && is_named(t, LRU_LINK);
+}
+
+/*
+ * Until 3.9 the type of the links is not made ready, so they are no objects to the scan. The list
+ * begins in the cache, and leads back to it: lru_cache_object, Modules/_functoolsmodule.c@3.6.
+ */
+static void look_at_cache(struct finder *f, const struct heap_seen *o)
+{
+	uint64_t link[4]; /* next, hash, key, result */
+	uint64_t addr = o->addr;
+
+	for (uint64_t i = 0; i < STORAGE_MAX && !is_late(f); i++) {
+		if (addr % 8 || read_mem(f, link, sizeof(link), addr + field(f, 24)))
+			return;
+		for (unsigned k = 2; i && k < 4; k++)
+			if (target_of(f, link[k]))
+				report(f, o, REF_ITEM, 0, target_of(f, link[k]));
+		addr = link[0];
+		if (addr == o->addr)
+			return;
+	}
+}
+
+static bool is_cache(const struct finder *f, const struct heap_type *t)
+{
+	return version(f) <= 0x0309 && is_named(t, "functools._lru_cache_wrapper");
 }
 
 static bool is_set(const struct heap_type *t)
@@ -465,7 +439,7 @@ static void look_at_frame(struct finder *f, const struct heap_seen *o)
 
 	if (version(f) >= 0x030b && read_mem(f, &at, 8, o->addr + field(f, 24)))
 		return;
-	if (at % 8 || read_mem(f, &code, 8, at + f->src->frame_code))
+	if (at % 8 || read_mem(f, &code, 8, at + f->src->layout->frame_code))
 		return;
 	code &= ~3ULL; /* tagged from 3.14 on */
 	if (read_mem(f, &size, 8, code + f->src->code_locals) ||
@@ -483,7 +457,17 @@ static void look_at_frame(struct finder *f, const struct heap_seen *o)
 						       .target = target_of(f, f->words[i]) });
 }
 
-/* A block may be longer than its object, and what is behind that says nothing. */
+/*
+ * The items of an object are references if they are as large as one: those of code are instructions
+ * with their caches, those of a type describe its members. A memoryview's are the numbers of its
+ * shape, as large as references (ob_array, Objects/memoryobject.c).
+ */
+static bool has_references(const struct heap_type *t)
+{
+	return t->item_size == sizeof(uint64_t) && !is_named(t, "memoryview");
+}
+
+/* A block may be longer than its object; the bytes behind that mean nothing. */
 static uint64_t own_size(const struct finder *f, const struct heap_seen *o)
 {
 	const uint64_t raw =
@@ -495,7 +479,7 @@ static uint64_t own_size(const struct finder *f, const struct heap_seen *o)
 	/* Behind these come numbers, and locals: look_at_frame(). */
 	if (is_named(o->type, "frame"))
 		return field(f, version(f) >= 0x030b ? 72 : 112);
-	if (!o->type->item_size)
+	if (!has_references(o->type))
 		return o->type->basic_size;
 	if (read_mem(f, &items, 8, o->addr + field(f, 16)) || items < 0 ||
 	    (uint64_t)items > STORAGE_MAX)
@@ -513,12 +497,13 @@ static void look_at_words(struct finder *f, const struct heap_seen *o, const uin
 	for (uint64_t at = first ? first : skip; at + 8 <= size; at += 8) {
 		uint64_t target = target_of(f, heap_word(bytes + (at - first)));
 
-		if (!target)
+		if (!target || is_neighbour(f, o->type, at))
 			continue;
 		if (at + 8 > own_size(f, o))
 			break;
-		if (!dict_at && (version(f) >= 0x030b ||
-				 read_mem(f, &dict_at, 8, o->type->addr + field(f, TP_DICTOFFSET))))
+		if (!dict_at &&
+		    (version(f) >= 0x030b ||
+		     read_mem(f, &dict_at, 8, o->type->addr + field(f, PYTYPE_DICTOFFSET))))
 			dict_at = UINT64_MAX;
 		if (at == dict_at)
 			report(f, o, REF_DICT, 0, target);
@@ -563,6 +548,10 @@ static void look_at_object(void *ctx, const struct heap_seen *o)
 		look_at_dict(f, o);
 	else if (is_set(o->type))
 		look_at_set(f, o);
+	else if (is_deque(f, o->type))
+		look_at_deque(f, o);
+	else if (is_cache(f, o->type))
+		look_at_cache(f, o);
 	look_at_attrs(f, o);
 }
 
@@ -659,6 +648,29 @@ static int by_cnt(const void *a, const void *b)
 	if (x->cnt != y->cnt)
 		return x->cnt > y->cnt ? -1 : 1;
 	return x->holder < y->holder ? -1 : x->holder > y->holder;
+}
+
+static int by_value(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+/* Takes examples for people who want to examine one: with a debugger, or memory --refcount. */
+static void take_examples(struct finder *f)
+{
+	struct ref_examples *held = &f->out->held, *not_held = &f->out->not_held;
+
+	for (size_t i = 0; i < f->targets.cap; i++) {
+		const struct idmap_slot *slot = &f->targets.slots[i];
+		struct ref_examples *e = idmap__get(&f->held, slot->key) ? held : not_held;
+
+		if (slot->value && e->cnt < REF_EXAMPLES)
+			e->addrs[e->cnt++] = slot->key;
+	}
+	qsort(held->addrs, held->cnt, sizeof(held->addrs[0]), by_value);
+	qsort(not_held->addrs, not_held->cnt, sizeof(not_held->addrs[0]), by_value);
 }
 
 static bool is_on_path(const struct ref_path *p, uint64_t addr)
@@ -759,6 +771,14 @@ int referrers__find(const struct ref_source *src, const char *type, struct refer
 		return -ENOMEM;
 	f->src = src;
 	f->scan = src->scan;
+	f->mem = (struct pymem){
+		.read = src->scan->mem->read,
+		.ctx = src->scan->mem->ctx,
+		.lay = src->layout,
+		.str_type = src->scan->types.shape.str_type,
+		.version = (uint16_t)src->scan->types.shape.version,
+		.shift = (uint16_t)(src->scan->types.shape.ob_type - 8),
+	};
 	f->out = out;
 	f->wanted = type;
 	f->every = 1;
@@ -769,6 +789,7 @@ int referrers__find(const struct ref_source *src, const char *type, struct refer
 		err = read_heap(f, look_at_object);
 	if (!err) {
 		out->unheld = f->held.cnt < out->sampled ? out->sampled - f->held.cnt : 0;
+		take_examples(f);
 		if (out->group_cnt)
 			qsort(out->groups, out->group_cnt, sizeof(*out->groups), by_cnt);
 		err = find_paths(f);

@@ -2,11 +2,11 @@
 #ifndef PYPERF_HEAP_REFERRERS_H
 #define PYPERF_HEAP_REFERRERS_H
 /*
- * Who holds the objects of a type: other objects, in an attribute, under a key, as an item; and for
- * some of them who holds those, up to a root.
+ * Finds the holders of the objects of a type: other objects, by an attribute, under a key, or as an
+ * item; and for some of them a path of holders up to a root.
  *
  * The heap is read once for the objects, once for their holders, and once for each step of the
- * paths. Of many objects an even sample is taken.
+ * paths. If there are many objects, an even sample of them is taken.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -20,11 +20,12 @@
 #define REF_PATHS	5
 #define REF_STEPS	12
 #define REF_NAME_MAX	64 /* characters of a key */
+#define REF_EXAMPLES	5
 
 enum ref_kind {
 	REF_ITEM,   /* of a list, a tuple, a set, or an unnamed field */
 	REF_VALUE,  /* of a dict, `key` is a str */
-	REF_VALUES, /* of a dict, under many keys or such as are no str */
+	REF_VALUES, /* of a dict, under many keys or keys that are not str */
 	REF_KEY,    /* of a dict: it is a key itself */
 	REF_ATTR,   /* `key` is a str */
 	REF_FIELD,  /* `key` is the offset of a field that the type names */
@@ -40,7 +41,7 @@ struct ref_group {
 	char *name;	 /* of the key, safe for a terminal; owned; or NULL */
 	uint64_t cnt;	 /* references */
 	uint64_t holder; /* one of them */
-	uint64_t target; /* that it holds */
+	uint64_t target; /* an object that it holds */
 };
 
 /* A path upwards: step 0 holds the object, step 1 holds step 0 ... */
@@ -50,11 +51,18 @@ struct ref_path {
 	bool ends; /* nobody holds the last one, or it is a module */
 };
 
+/* Addresses of some objects, ascending. */
+struct ref_examples {
+	uint64_t addrs[REF_EXAMPLES];
+	size_t cnt;
+};
+
 struct referrers {
 	uint64_t wanted;  /* objects of the type */
-	uint64_t sampled; /* of them that were looked for */
+	uint64_t sampled; /* number of them whose holders were searched */
 	uint64_t found;	  /* references to these */
-	uint64_t unheld;  /* of these objects: no other object holds them */
+	uint64_t unheld;  /* number of these objects that no other object holds */
+	struct ref_examples held, not_held;
 	bool late, full;
 	struct ref_group *groups; /* most references first */
 	size_t group_cnt, group_cap;
@@ -64,16 +72,15 @@ struct referrers {
 
 struct ref_source {
 	struct heap_scan *scan; /* of its own; types live in it */
-	/* Makes it ready for a reading: arenas, deadline. 0 or negative errno. */
+	/* Prepares a reading: arenas, deadline. 0 or negative errno. */
 	int (*prepare)(void *ctx, struct heap_scan *scan);
 	void *ctx;
-	uint16_t str_length, str_state, str_ascii, str_compact; /* of struct py_layout */
-	uint16_t frame_code, frame_locals; /* of a frame; until 3.10 of the frame object */
-	uint16_t code_name, code_locals;   /* of a code object: co_name, and the tuple of names */
-	bool str_is_bytes;		   /* 2.7 */
+	const struct py_layout *layout;
+	uint16_t frame_locals; /* of a frame; until 3.10 of the frame object */
+	uint16_t code_locals;  /* of a code object: the tuple of names */
 };
 
-/* 0; -ENOENT: there is no object of such a type; or negative errno. */
+/* 0; -ENOENT: there is no object of this type; or negative errno. */
 int referrers__find(const struct ref_source *src, const char *type, struct referrers *out);
 void referrers__free(struct referrers *r);
 

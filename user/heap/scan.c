@@ -7,8 +7,8 @@
 
 #include "base/clock.h"
 #include "base/hash.h"
+#include "heap/scan_parts.h"
 
-#define POOL_TRIES 3
 #define DEBUG_HEAD                                                                                 \
 	16 /* what PYTHONMALLOC=debug and debug builds put before a block: size, domain, guard */
 #define ADDRESS_MAX	 (1ULL << 47)
@@ -34,14 +34,24 @@ int heap_scan__init(struct heap_scan *s, const struct heap_mem *mem, const struc
 	return 0;
 }
 
-void heap_scan__free(struct heap_scan *s)
+void heap_scan__trim(struct heap_scan *s)
 {
-	heap_types__free(&s->types);
 	idmap__free(&s->outside);
-	free(s->arenas);
 	free(s->bytes);
 	free(s->links);
 	free(s->queue);
+	s->outside = (struct idmap){ 0 };
+	s->bytes = NULL;
+	s->links = NULL;
+	s->queue = NULL;
+	s->queue_cap = 0;
+}
+
+void heap_scan__free(struct heap_scan *s)
+{
+	heap_scan__trim(s);
+	heap_types__free(&s->types);
+	free(s->arenas);
 }
 
 void heap_scan__reset(struct heap_scan *s)
@@ -51,6 +61,7 @@ void heap_scan__reset(struct heap_scan *s)
 	s->outside = (struct idmap){ 0 };
 	s->arena_cnt = s->queue_cnt = s->link_cnt = 0;
 	s->counts = (struct heap_counts){ 0 };
+	s->collector = (struct heap_collector){ 0 };
 	memset(s->largest, 0, sizeof(s->largest));
 }
 
@@ -218,6 +229,18 @@ static bool is_refcount(const struct heap_scan *s, uint64_t word)
 	return word < s->module.start || word >= s->module.end;
 }
 
+/*
+ * The same of a free-threaded build: the owner's references, and above two flags those of all other
+ * threads (Include/object.h@3.13.5).
+ */
+static bool is_shared_alive(const struct heap_scan *s, const uint8_t *object)
+{
+	uint32_t local = heap_half(object + s->types.shape.ob_type - 12);
+	int64_t shared = (int64_t)heap_word(object + s->types.shape.ob_type - 8) >> 2;
+
+	return local || shared > 0;
+}
+
 static bool is_tracked_number(const struct heap_scan *s, const uint8_t *head)
 {
 	int64_t refs = (int64_t)heap_word(head + 16);
@@ -250,8 +273,9 @@ struct found {
 
 static bool can_be_type(const struct heap_scan *s, uint64_t addr)
 {
-	/* A type is larger than any block of a pool. */
-	return addr % 8 == 0 && addr >= 4096 && addr < ADDRESS_MAX && !find_arena(s, addr);
+	/* A type is larger than any block of a pool. mimalloc has blocks of all sizes. */
+	return addr % 8 == 0 && addr >= 4096 && addr < ADDRESS_MAX &&
+	       (s->types.shape.free_threaded || !find_arena(s, addr));
 }
 
 static bool find_object(struct heap_scan *s, const uint8_t *block, uint32_t size, struct found *out)
@@ -286,7 +310,8 @@ static bool find_object(struct heap_scan *s, const uint8_t *block, uint32_t size
 
 static void add_outside(struct heap_scan *s, uint64_t head)
 {
-	if (!head || head % 8 || head >= ADDRESS_MAX || find_arena(s, head) ||
+	/* A head of the collector's lists may be packed to 4 bytes: collector.c */
+	if (!head || head % 4 || head >= ADDRESS_MAX || find_arena(s, head) ||
 	    idmap__get(&s->outside, head))
 		return;
 	if (s->outside.cnt >= OUTSIDE_MAX || s->counts.outside_full ||
@@ -312,8 +337,8 @@ static uint64_t outside_size(const struct heap_shape *shape, const struct heap_t
 	return size;
 }
 
-/* A neighbour in a list of the garbage collector: an object, or the head of the list. */
-static void look_outside(struct heap_scan *s, uint64_t head)
+/* False: an element of a collector's list is not an object. */
+static bool look_at_neighbour(struct heap_scan *s, uint64_t head)
 {
 	const struct heap_shape *shape = &s->types.shape;
 	uint8_t node[NODE_READ];
@@ -322,15 +347,15 @@ static void look_outside(struct heap_scan *s, uint64_t head)
 	uint64_t next, prev, size;
 
 	if (s->mem->read(s->mem->ctx, node, sizeof(node), head))
-		return;
+		return true;
 	next = next_of(s, node);
 	if (!next || !is_refcount(s, heap_word(object + shape->ob_type - 8)) ||
 	    !can_be_type(s, heap_word(object + shape->ob_type)))
-		return;
+		return false;
 	type = heap_types__get(&s->types, heap_word(object + shape->ob_type));
 	s->mem->gather(s->mem->ctx, &prev, &(uint64_t){ next + 8 }, 1);
 	if (!type || !type->gc || !follows(s, prev, head))
-		return;
+		return false;
 	size = outside_size(shape, type, object);
 	s->counts.outside_cnt++;
 	s->counts.outside_bytes += size;
@@ -342,9 +367,18 @@ static void look_outside(struct heap_scan *s, uint64_t head)
 							    .size = size - type->prefix });
 	add_outside(s, next);
 	add_outside(s, heap_word(node + 8) & ~3ULL);
+	return true;
 }
 
-static bool is_late(struct heap_scan *s)
+static void look_outside(struct heap_scan *s, uint64_t head)
+{
+	const struct heap_shape *shape = &s->types.shape;
+
+	if (!look_at_neighbour(s, head) && !s->collector.known)
+		heap_collector__read(s->mem, shape->version, shape->gc_size, head, &s->collector);
+}
+
+bool heap_scan__is_late(struct heap_scan *s)
 {
 	if (s->deadline_ns && now_ns() > s->deadline_ns)
 		s->counts.late = true;
@@ -355,7 +389,7 @@ static void follow_outside(struct heap_scan *s)
 {
 	size_t done = 0;
 
-	while (s->queue_cnt && (++done % 1024 || !is_late(s)))
+	while (s->queue_cnt && (++done % 1024 || !heap_scan__is_late(s)))
 		look_outside(s, s->queue[--s->queue_cnt]);
 }
 
@@ -386,7 +420,7 @@ static void confirm_links(struct heap_scan *s)
 	s->link_cnt = left;
 }
 
-/* The process runs: who is not confirmed may have another successor by now. */
+/* The process runs on: an object that is not confirmed may have another successor by now. */
 static void flush_links(struct heap_scan *s)
 {
 	uint64_t addrs[HEAP_GATHER_MAX], nexts[HEAP_GATHER_MAX];
@@ -406,7 +440,7 @@ static void flush_links(struct heap_scan *s)
 	s->link_cnt = 0;
 }
 
-/* Most neighbours were made one after the other: they are in the arena that is at hand. */
+/* Most neighbours were created one after the other, so they are in the current arena. */
 static bool is_linked_here(const struct heap_scan *s, uint64_t next, uint64_t head)
 {
 	if (next < s->at.start || next > s->at.end - 16)
@@ -459,8 +493,21 @@ static void visit(struct heap_scan *s, const struct found *f, const uint8_t *blo
 						    .block_size = size });
 }
 
-static void take_block(struct heap_scan *s, const uint8_t *block, uint64_t addr, uint32_t size)
+/*
+ * Without references it is in a free list of the interpreter's. From 3.13 on there is a link in
+ * that place.
+ */
+static void take_dead(struct heap_scan *s, struct heap_type *type, uint64_t refs, uint32_t size)
 {
+	if (s->types.shape.free_threaded || !refs || find_arena(s, refs))
+		count_spare(s, type, size);
+	else
+		count_storage(s, size);
+}
+
+void heap_scan__take_block(struct heap_scan *s, const uint8_t *block, uint64_t addr, uint32_t size)
+{
+	bool shared = s->types.shape.free_threaded;
 	struct found f;
 	uint64_t refs;
 
@@ -469,23 +516,22 @@ static void take_block(struct heap_scan *s, const uint8_t *block, uint64_t addr,
 		return;
 	}
 	refs = heap_word(block + f.object + s->types.shape.ob_type - 8);
-	if (!is_refcount(s, refs)) {
-		/*
-		 * Free lists keep objects without references, from 3.13 on with a link in that
-		 * place.
-		 */
-		if (!refs || find_arena(s, refs))
-			count_spare(s, f.type, size);
-		else
-			count_storage(s, size);
+	if (shared ? !is_shared_alive(s, block + f.object) : !is_refcount(s, refs)) {
+		take_dead(s, f.type, refs, size);
 		return;
 	}
 	if (s->visit)
 		visit(s, &f, block, addr, size);
-	if (f.type->gc)
+	if (f.type->gc && !shared)
 		take_linked(s, &f, block, addr, size);
 	else
 		count_inside(s, f.type, addr + f.object, size);
+}
+
+void heap_scan__take_storage(struct heap_scan *s, uint64_t cnt, uint64_t bytes)
+{
+	s->counts.storage_cnt += cnt;
+	s->counts.storage_bytes += bytes;
 }
 
 /* ---- pools ----------------------------------------------------------------------------------- */
@@ -503,7 +549,7 @@ static void take_pool(struct heap_scan *s, const uint8_t *bytes, uint64_t addr,
 		size_t at = POOL_HEADER + (size_t)i * p->block_size;
 
 		if (!pool__is_free(p, i))
-			take_block(s, bytes + at, addr + at, p->block_size);
+			heap_scan__take_block(s, bytes + at, addr + at, p->block_size);
 	}
 }
 
@@ -551,8 +597,10 @@ int heap_scan__run(struct heap_scan *s)
 {
 	if (s->arena_cnt)
 		qsort(s->arenas, s->arena_cnt, sizeof(*s->arenas), by_address);
-	for (size_t i = 0; i < s->arena_cnt && !is_late(s); i++) {
-		int err = look_at_arena(s, &s->arenas[i]);
+	for (size_t i = 0; i < s->arena_cnt && !heap_scan__is_late(s); i++) {
+		int err = s->types.shape.free_threaded
+				  ? heap_scan__look_at_segment(s, &s->arenas[i])
+				  : look_at_arena(s, &s->arenas[i]);
 
 		if (err == -ESRCH) {
 			s->counts.failed = true;

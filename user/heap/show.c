@@ -10,10 +10,12 @@
 #include "base/str.h"
 #include "profile/export_text.h"
 
-#define UNNAMED	   "(a type whose name cannot be read)"
-#define LABEL_COLS 12
-#define MUCH_PART  4	      /* of RSS: what is free in malloc is worth advice */
-#define MUCH_BYTES (64 << 20) /* and no less */
+#define UNNAMED	     "(a type whose name cannot be read)"
+#define LABEL_COLS   12
+#define MUCH_PART    4		/* share of RSS from which free memory of malloc is worth advice */
+#define MUCH_BYTES   (64 << 20) /* and no less */
+#define UNSURE_SHOWN 3		/* types whose growth may be chance */
+#define SLOW_MS	     2000	/* a reading of so long may contradict itself */
 
 /* ---- order ----------------------------------------------------------------------------------- */
 
@@ -50,22 +52,10 @@ static const char *name_of(const struct heap_type *t)
 
 /* ---- text ------------------------------------------------------------------------------------ */
 
-static void add_bytes(struct strbuf *b, double n)
-{
-	static const char *const units[] = { "B", "KiB", "MiB", "GiB", "TiB" };
-	const char *sign = n < 0 ? "-" : "";
-	size_t unit = 0;
-
-	n = n < 0 ? -n : n;
-	for (; n >= 1023.95 && unit < 4; unit++)
-		n /= 1024;
-	strbuf__addf(b, unit ? "%s%.1f %s" : "%s%.0f %s", sign, n, units[unit]);
-}
-
 static void add_part(struct strbuf *b, const char *name, uint64_t bytes, const char *end)
 {
 	strbuf__addz(b, name);
-	add_bytes(b, (double)bytes);
+	text_add_bytes(b, (double)bytes);
 	strbuf__addz(b, end);
 }
 
@@ -84,6 +74,11 @@ static bool is_much(uint64_t bytes, uint64_t rss)
 	return bytes >= MUCH_BYTES && bytes >= rss / MUCH_PART;
 }
 
+static bool is_most(uint64_t bytes, uint64_t rss)
+{
+	return bytes >= MUCH_BYTES && bytes > rss / 2;
+}
+
 static void add_advice(struct strbuf *b, const struct heap_usage *u)
 {
 	if (is_much(u->malloc_free, u->rss) && u->malloc_arenas > 2)
@@ -94,9 +89,13 @@ static void add_advice(struct strbuf *b, const struct heap_usage *u)
 		strbuf__addz(b,
 			     " Pools that are partly empty cannot be given back while one object "
 			     "in their arena lives.");
+	if (u->malloc_known && is_most(u->malloc - u->malloc_free, u->rss))
+		strbuf__addz(
+			b, " Most of it is in blocks of malloc that are in use: large str and "
+			   "bytes, or memory of C code. 'pyperf-bpf memory' shows who takes more.");
 }
 
-/* Where the resident memory is, in one sentence. */
+/* Says in one sentence where the resident memory is. */
 static void put_usage(struct text_out *o, struct strbuf *b, const struct heap_usage *u)
 {
 	add_part(b, "RSS ", u->rss, ": ");
@@ -107,7 +106,7 @@ static void put_usage(struct text_out *o, struct strbuf *b, const struct heap_us
 		strbuf__addf(b, " of which free inside %" PRIu32 " arena%s %s ", u->malloc_arenas,
 			     u->malloc_arenas == 1 ? "" : "s",
 			     u->malloc_cut ? "more than" : "about");
-		add_bytes(b, (double)u->malloc_free);
+		text_add_bytes(b, (double)u->malloc_free);
 	}
 	add_part(b, ", other anonymous mappings ", u->other, ", ");
 	add_part(b, "files ", u->files, ", ");
@@ -124,7 +123,7 @@ static void add_amounts(struct text_table *t, struct strbuf *b, uint64_t cnt, ui
 {
 	text_add_count(b, cnt);
 	text_table__add(t, NULL, b);
-	add_bytes(b, (double)bytes);
+	text_add_bytes(b, (double)bytes);
 	text_table__add(t, NULL, b);
 	text_table__addf(t, NULL, "%.1f%%", text_percent(bytes, all));
 }
@@ -190,28 +189,37 @@ static int put_growth(struct text_out *o, struct strbuf *b, const struct heap_vi
 	};
 	const struct heap_growth *g = v->growth;
 	struct text_table t = { .cols = cols, .col_cnt = 5 };
-	size_t shown = 0, sure = 0;
+	size_t shown = 0, sure = 0, most;
 
-	for (size_t i = 0; i < g->cnt; i++) {
+	for (size_t i = 0; i < g->cnt; i++)
+		sure += grown_type__is_sure(g, g->types[i]);
+	most = !sure ? UNSURE_SHOWN : v->all ? g->cnt : HEAP_TYPES_SHOWN;
+	for (size_t i = 0; i < g->cnt && shown < most; i++) {
 		const struct grown_type *one = g->types[i];
-		bool is_sure = grown_type__is_sure(g, one);
 
-		sure += is_sure;
-		if (!is_sure || (shown >= HEAP_TYPES_SHOWN && !v->all))
+		if (sure ? !grown_type__is_sure(g, one) : one->bytes <= 0)
 			continue;
 		shown++;
 		text_table__addf(&t, NULL, "%+.1f", one->objects);
 		text_table__addf(&t, NULL, "%.1f", one->error);
-		add_bytes(b, one->bytes);
+		text_add_bytes(b, one->bytes);
 		text_table__add(&t, NULL, b);
 		text_add_count(b, one->last_cnt);
 		text_table__add(&t, NULL, b);
 		text_table__addf(&t, NULL, "%s", one->name ? one->name : UNNAMED);
 	}
-	strbuf__addf(b, "%zu readings in %.1f minutes: %zu type%s grew by more than chance.",
-		     g->readings, g->minutes, sure, sure == 1 ? "" : "s");
+	strbuf__addf(b, "%zu reading%s in %.1f minutes", g->readings, g->readings == 1 ? "" : "s",
+		     g->minutes);
+	if (g->readings < HEAP_READINGS_MIN)
+		strbuf__addz(b, ": too few to tell growth from chance.");
+	else
+		strbuf__addf(b, ": %zu type%s grew by more than chance.", sure,
+			     sure == 1 ? "" : "s");
 	if (shown < sure)
 		strbuf__addf(b, " The first %zu:", shown);
+	else if (!sure && shown)
+		strbuf__addf(b,
+			     " Perhaps by chance, %s:", shown > 1 ? "these grew" : "this one did");
 	fill(o, "Growth", b);
 	return shown ? text_table__print(&t, o) : 0;
 }
@@ -264,6 +272,22 @@ static void put_path(struct text_out *o, struct strbuf *b, const char *type,
 	fill(o, "Path", b);
 }
 
+static void add_examples(struct strbuf *b, const struct ref_examples *e, const char *what)
+{
+	for (size_t i = 0; i < e->cnt; i++)
+		strbuf__addf(b, "%s0x%" PRIx64, !i && b->len ? "; " : i ? ", " : "", e->addrs[i]);
+	if (e->cnt)
+		strbuf__addz(b, what);
+}
+
+static void put_examples(struct text_out *o, struct strbuf *b, const struct referrers *r)
+{
+	add_examples(b, &r->held, "");
+	add_examples(b, &r->not_held, " (these no other object holds)");
+	if (b->len)
+		fill(o, "Objects", b);
+}
+
 static int put_referrers(struct text_out *o, struct strbuf *b, const struct heap_view *v)
 {
 	static const struct text_column cols[] = {
@@ -295,8 +319,46 @@ static int put_referrers(struct text_out *o, struct strbuf *b, const struct heap
 	err = text_table__print(&t, o);
 	for (size_t i = 0; i < r->path_cnt; i++)
 		put_path(o, b, type.s ? type.s : "", &r->paths[i]);
+	put_examples(o, b, r);
 	strbuf__free(&type);
 	return err;
+}
+
+static void add_fill(struct strbuf *b, const struct heap_counts *c)
+{
+	strbuf__addf(b,
+		     " Of those in use, %" PRIu64 " are filled to a quarter, %" PRIu64
+		     " to a half, %" PRIu64 " to three quarters, %" PRIu64 " more.",
+		     c->pool_fill[0], c->pool_fill[1], c->pool_fill[2], c->pool_fill[3]);
+}
+
+static void put_contents(struct text_out *o, struct strbuf *b, const struct heap_counts *c)
+{
+	add_part(b, "objects ", c->object_bytes, ", ");
+	add_part(b, "storage (dict tables, items of lists and the like) ", c->storage_bytes, ", ");
+	add_part(b, "objects kept in free lists ", c->spare_bytes, ", ");
+	add_part(b, "free blocks ", c->free_bytes, ", ");
+	add_part(b, "headers and remainders ", c->header_bytes, ".");
+	fill(o, "In them", b);
+}
+
+/* Free-threaded builds: mimalloc's. */
+static void put_segments(struct text_out *o, struct strbuf *b, const struct heap_view *v)
+{
+	const struct heap_counts *c = &v->scan->counts;
+
+	if (!v->array_cnt) {
+		strbuf__addz(b,
+			     "none were found of mimalloc: PYTHONMALLOC=malloc, a debug build, or "
+			     "another mimalloc than that of 3.13 and 3.14.");
+		fill(o, "Segments", b);
+		return;
+	}
+	strbuf__addf(b, "%" PRIu64 " segments of %u MiB with %" PRIu64 " pages of blocks.",
+		     c->arena_cnt, v->scan->geometry.arena_size >> 20, c->pool_cnt);
+	add_fill(b, c);
+	fill(o, "Segments", b);
+	put_contents(o, b, c);
 }
 
 static void put_pools(struct text_out *o, struct strbuf *b, const struct heap_view *v)
@@ -304,6 +366,10 @@ static void put_pools(struct text_out *o, struct strbuf *b, const struct heap_vi
 	const struct heap_counts *c = &v->scan->counts;
 	uint64_t used = c->pool_cnt - c->pool_free - c->pool_virgin - c->pool_unread;
 
+	if (v->scan->types.shape.free_threaded) {
+		put_segments(o, b, v);
+		return;
+	}
 	if (!v->array_cnt) {
 		strbuf__addz(b,
 			     "none: PYTHONMALLOC=malloc, or another allocator. Only objects that "
@@ -316,35 +382,53 @@ static void put_pools(struct text_out *o, struct strbuf *b, const struct heap_vi
 		     " in use, %" PRIu64 " empty, %" PRIu64 " never used.",
 		     c->arena_cnt, v->scan->geometry.arena_size >> 10, c->pool_cnt, used,
 		     c->pool_free, c->pool_virgin);
-	strbuf__addf(b,
-		     " Of those in use, %" PRIu64 " are filled to a quarter, %" PRIu64
-		     " to a half, %" PRIu64 " to three quarters, %" PRIu64 " more.",
-		     c->pool_fill[0], c->pool_fill[1], c->pool_fill[2], c->pool_fill[3]);
+	add_fill(b, c);
 	fill(o, "Pools", b);
-	add_part(b, "objects ", c->object_bytes, ", ");
-	add_part(b, "storage (dict tables, items of lists and the like) ", c->storage_bytes, ", ");
-	add_part(b, "objects kept in free lists ", c->spare_bytes, ", ");
-	add_part(b, "free blocks ", c->free_bytes, ", ");
-	add_part(b, "headers and remainders ", c->header_bytes, ".");
-	fill(o, "In them", b);
+	put_contents(o, b, c);
 	strbuf__addf(b, "%" PRIu64 " objects with a gc header, ", c->outside_cnt);
-	add_bytes(b, (double)c->outside_bytes);
+	text_add_bytes(b, (double)c->outside_bytes);
 	strbuf__addz(b, ", are larger than a pool's blocks. Larger ones without that header (str, "
 			"bytes, int) are not counted.");
 	fill(o, "Outside", b);
+}
+
+/* gc.get_count() of gc.get_threshold(), gc.get_stats(). */
+static void put_collector(struct text_out *o, struct strbuf *b, const struct heap_collector *c)
+{
+	static const char *const names[] = { "young", "middle", "old" };
+	uint64_t uncollectable = 0;
+
+	if (!c->known)
+		return;
+	if (!c->enabled)
+		strbuf__addz(b, "gc.disable() is in force. ");
+	for (size_t i = 0; i < COLLECTOR_GENERATIONS; i++) {
+		const struct heap_generation *g = &c->generations[i];
+
+		strbuf__addf(b,
+			     "%s%s generation at %" PRIu32 " of %" PRIu32 ", collected %" PRIu64
+			     " time%s",
+			     i ? "; " : "", names[i], g->count, g->threshold, g->collections,
+			     g->collections == 1 ? "" : "s");
+		uncollectable += g->uncollectable;
+	}
+	strbuf__addz(b, ".");
+	if (uncollectable)
+		strbuf__addf(b, " %" PRIu64 " objects could not be collected.", uncollectable);
+	fill(o, "Collector", b);
 }
 
 static void put_largest(struct text_out *o, struct strbuf *b, const struct heap_scan *s)
 {
 	for (size_t i = 0; i < LARGEST_CNT && s->largest[i].type; i++) {
 		strbuf__addf(b, "%s%s ", i ? ", " : "", name_of(s->largest[i].type));
-		add_bytes(b, (double)s->largest[i].bytes);
+		text_add_bytes(b, (double)s->largest[i].bytes);
 	}
 	if (b->len)
 		fill(o, "Largest", b);
 }
 
-/* What makes the numbers incomplete. */
+/* Says what makes the numbers incomplete. */
 static void put_gaps(struct text_out *o, struct strbuf *b, const struct heap_scan *s)
 {
 	const struct heap_counts *c = &s->counts;
@@ -354,17 +438,49 @@ static void put_gaps(struct text_out *o, struct strbuf *b, const struct heap_sca
 	if (c->pool_unread)
 		strbuf__addf(b, "%" PRIu64 " pools changed or vanished whenever they were read. ",
 			     c->pool_unread);
-	if (c->unlinked)
-		strbuf__addf(b,
-			     "%" PRIu64 " blocks looked like objects but are not linked as such: "
-			     "counted as storage. ",
-			     c->unlinked);
 	if (c->outside_full)
 		strbuf__addz(b, "There are more objects outside of the pools than are counted. ");
 	if (s->types.full)
 		strbuf__addz(b, "There are more types than are counted. ");
 	if (b->len)
 		fill(o, "Incomplete", b);
+	if (!c->unlinked)
+		return;
+	strbuf__addf(b,
+		     "%" PRIu64
+		     " block%s like an object of a type that the collector knows, but %s "
+		     "in none of its lists: counted as storage.",
+		     c->unlinked, c->unlinked == 1 ? " looks" : "s look",
+		     c->unlinked == 1 ? "is" : "are");
+	fill(o, "Doubtful", b);
+}
+
+/* Numbers of different moments need not fit each other. */
+static void put_slowness(struct text_out *o, struct strbuf *b, const struct heap_view *v)
+{
+	if (v->ms < SLOW_MS)
+		return;
+	strbuf__addf(b,
+		     "Reading took %.1f s, in which the process may have run: the numbers are of "
+		     "different moments.",
+		     (double)v->ms / 1000);
+	text_out__fill(o, 0, 0, b->err ? "" : b->s);
+	strbuf__clear(b);
+}
+
+/* A process that is gone leaves its last reading. */
+static void put_fate(struct text_out *o, struct strbuf *b, const struct heap_view *v)
+{
+	if (v->fate == HEAP_RUNS)
+		return;
+	strbuf__addf(
+		b,
+		"%s between %.1f and %.1f s after the first reading. All numbers are those of "
+		"the last one, after %.1f s.",
+		v->fate == HEAP_EXECED ? "The process ran another program" : "The process ended",
+		(double)v->last_ms / 1000, (double)v->gone_ms / 1000, (double)v->last_ms / 1000);
+	text_out__fill(o, 0, 0, b->err ? "" : b->s);
+	strbuf__clear(b);
 }
 
 int heap_show__text(FILE *f, const struct heap_view *v, unsigned width, bool color)
@@ -374,10 +490,12 @@ int heap_show__text(FILE *f, const struct heap_view *v, unsigned width, bool col
 	int err = 0, end;
 
 	text_out__begin(&o, f, width, color);
-	strbuf__addf(&b, "Process %" PRIu32 " (%s), CPython %s", v->tgid, v->comm, v->version);
+	strbuf__addf(&b, "Process %" PRIu32 " (%s), CPython %s", v->tgid, v->title, v->version);
 	text_out__fill(&o, 0, 0, b.err ? "" : b.s);
 	strbuf__clear(&b);
+	put_fate(&o, &b, v);
 	put_usage(&o, &b, v->usage);
+	put_slowness(&o, &b, v);
 	text_out__newline(&o);
 	if (v->growth) {
 		err = put_growth(&o, &b, v);
@@ -391,6 +509,7 @@ int heap_show__text(FILE *f, const struct heap_view *v, unsigned width, bool col
 		err = put_types(&o, &b, v);
 	text_out__newline(&o);
 	put_pools(&o, &b, v);
+	put_collector(&o, &b, &v->scan->collector);
 	put_largest(&o, &b, v->scan);
 	put_gaps(&o, &b, v->scan);
 	if (!err)
@@ -445,6 +564,28 @@ static void json_pools(struct json *j, const struct heap_counts *c)
 	json__uint(j, "outside", c->outside_cnt);
 	json__uint(j, "outside_bytes", c->outside_bytes);
 	json__uint(j, "unlinked", c->unlinked);
+	json__end(j, '}');
+}
+
+static void json_collector(struct json *j, const struct heap_collector *c)
+{
+	if (!c->known) {
+		json__null(j, "collector");
+		return;
+	}
+	json__object(j, "collector");
+	json__bool(j, "enabled", c->enabled);
+	json__array(j, "generations");
+	for (size_t i = 0; i < COLLECTOR_GENERATIONS; i++) {
+		json__object(j, NULL);
+		json__uint(j, "count", c->generations[i].count);
+		json__uint(j, "threshold", c->generations[i].threshold);
+		json__uint(j, "collections", c->generations[i].collections);
+		json__uint(j, "collected", c->generations[i].collected);
+		json__uint(j, "uncollectable", c->generations[i].uncollectable);
+		json__end(j, '}');
+	}
+	json__end(j, ']');
 	json__end(j, '}');
 }
 
@@ -519,6 +660,14 @@ static void json_step(struct json *j, const struct ref_group *g)
 	strbuf__free(&b);
 }
 
+static void json_examples(struct json *j, const char *name, const struct ref_examples *e)
+{
+	json__array(j, name);
+	for (size_t i = 0; i < e->cnt; i++)
+		json__uint(j, NULL, e->addrs[i]);
+	json__end(j, ']');
+}
+
 static void json_referrers(struct json *j, const struct referrers *r)
 {
 	json__object(j, "referrers");
@@ -527,6 +676,8 @@ static void json_referrers(struct json *j, const struct referrers *r)
 	json__uint(j, "references", r->found);
 	json__uint(j, "unheld", r->unheld);
 	json__bool(j, "complete", !r->late && !r->full);
+	json_examples(j, "held_objects", &r->held);
+	json_examples(j, "unheld_objects", &r->not_held);
 	json__array(j, "holders");
 	for (size_t i = 0; i < r->group_cnt; i++) {
 		json__newline(j);
@@ -545,6 +696,22 @@ static void json_referrers(struct json *j, const struct referrers *r)
 	json__end(j, '}');
 }
 
+static void json_fate(struct json *j, const struct heap_view *v)
+{
+	if (v->fate == HEAP_RUNS)
+		json__null(j, "gone");
+	else
+		json__stringz(j, "gone", v->fate == HEAP_EXECED ? "exec" : "ended");
+}
+
+bool heap_view__is_complete(const struct heap_view *v)
+{
+	const struct heap_counts *c = &v->scan->counts;
+
+	return !c->late && !c->pool_unread && !c->outside_full && !v->scan->types.full &&
+	       v->array_cnt;
+}
+
 int heap_show__json(FILE *f, const struct heap_view *v)
 {
 	const struct heap_counts *c = &v->scan->counts;
@@ -555,13 +722,14 @@ int heap_show__json(FILE *f, const struct heap_view *v)
 	json__uint(&j, "version", 1);
 	json__uint(&j, "pid", v->tgid);
 	json__stringz(&j, "command", v->comm);
+	json__stringz(&j, "title", v->title);
 	json__stringz(&j, "python", v->version);
-	json__bool(&j, "complete",
-		   !c->late && !c->pool_unread && !c->outside_full && !v->scan->types.full &&
-			   v->array_cnt);
+	json__bool(&j, "complete", heap_view__is_complete(v));
 	json__uint(&j, "milliseconds", v->ms);
+	json_fate(&j, v);
 	json_usage(&j, v->usage);
 	json_pools(&j, c);
+	json_collector(&j, &v->scan->collector);
 	err = json_types(&j, v->scan);
 	if (v->growth)
 		json_growth(&j, v->growth);

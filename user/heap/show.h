@@ -2,13 +2,14 @@
 #ifndef PYPERF_HEAP_SHOW_H
 #define PYPERF_HEAP_SHOW_H
 /*
- * What was found in a heap, as text for people and as JSON for programs. The same content gives the
- * same bytes.
+ * Prints the contents of a heap, as text for people and as JSON for programs. The same content
+ * gives the same bytes.
  */
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 
+#include "heap/fate.h"
 #include "heap/growth.h"
 #include "heap/referrers.h"
 #include "heap/scan.h"
@@ -18,18 +19,23 @@
 
 struct heap_view {
 	uint32_t tgid;
-	const char *comm; /* safe for a terminal */
+	const char *comm, *title; /* safe for a terminal */
 	const char *version;
+	enum heap_fate fate; /* of the process, at the end of --every */
+	/* times after the first reading: of the last one, and of the end of the process */
+	uint64_t last_ms, gone_ms;
 	const struct heap_scan *scan;
 	const struct heap_usage *usage;
 	const struct heap_growth *growth; /* NULL: the heap was read once */
 	uint32_t array_cnt;		  /* of arenas */
-	uint64_t ms;			  /* that reading took */
+	uint64_t ms;			  /* duration of the reading */
 	bool all;			  /* types */
 	const char *type;		  /* of --referrers, or NULL */
 	const struct referrers *referrers;
 };
 
+/* Was all of the heap read? */
+bool heap_view__is_complete(const struct heap_view *v);
 /* 0 or negative errno. `width`: 0 for no limit. */
 int heap_show__text(FILE *f, const struct heap_view *v, unsigned width, bool color);
 int heap_show__json(FILE *f, const struct heap_view *v);

@@ -3,54 +3,161 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
-#include "base/foreign.h"
+#include "base/clock.h"
 #include "base/hash.h"
+#include "base/opener.h"
+#include "base/reader.h"
 #include "base/readmem.h"
 #include "elf/elf.h"
-#include "process/maps_parse.h"
+#include "process/called.h"
+#include "process/mapped.h"
 #include "process/maps_read.h"
 #include "process/unsupported.h"
 
-#define FILES_MAX	512	      /* that are looked at for an interpreter */
+#define FILES_MAX	512	      /* limit of files that are checked for an interpreter */
 #define DATA_MAX	(64ULL << 20) /* bytes of an interpreter's variables */
 #define DATA_CHUNK	(64U << 10)
 #define DATA_RANGES_MAX 64
 #define ARRAYS_MAX	64
+#define TITLE_CHARS	64 /* of up to 4 bytes */
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-static int read_target(void *ctx, void *dst, size_t size, uint64_t src)
+/*
+ * By the process that may hang: a page may lie in a file whose server does not answer. Once one did
+ * not answer, nothing more is asked.
+ */
+static int note_silence(struct heap_target *t, int err)
 {
-	const struct heap_target *t = ctx;
-
-	return read_process((uint32_t)t->pid, dst, size, src);
+	if (err == -ETIMEDOUT)
+		t->silent = true;
+	return err;
 }
 
-/* Of one call the kernel reads what comes before the first word that it cannot read. */
-static void gather_target(void *ctx, uint64_t *words, const uint64_t *addrs, size_t cnt)
+static int ask_target(struct heap_target *t, void *dst, size_t size, uint64_t src)
 {
-	const struct heap_target *t = ctx;
-	struct iovec remote[HEAP_GATHER_MAX];
+	if (t->silent)
+		return -ETIMEDOUT;
+	pace__look(&t->pace);
+	return note_silence(t, reader__read(t->readers, (uint32_t)t->pid, dst, size, src));
+}
 
-	for (size_t done = 0; done < cnt; done++) {
-		size_t part = cnt - done < HEAP_GATHER_MAX ? cnt - done : HEAP_GATHER_MAX;
-		struct iovec local = { words + done, part * sizeof(*words) };
+/*
+ * A question costs two changes of process, and what an object holds lies near what the one before
+ * it holds. So a small read fetches its page, and the page serves the reads of the next
+ * milliseconds: as old as an answer may be that is a few questions late. Most words that might be
+ * addresses are none, so it is remembered as well that nothing is there. The kernel makes no page
+ * resident that the small read would not have.
+ */
+#define PAGE_SIZE     4096U
+#define PAGE_SLOTS    1024U
+#define PAGE_FRESH_NS (5 * NS_PER_MS)
+#define GAP_FRESH_NS  (50 * NS_PER_MS)
+
+struct heap_page {
+	uint64_t addr, until_ns;
+	uint32_t generation;
+	int err; /* it cannot be read */
+	uint8_t bytes[PAGE_SIZE];
+};
+
+/* The page of an address, perhaps one that cannot be read. */
+static const struct heap_page *page_of(struct heap_target *t, uint64_t addr)
+{
+	struct heap_page *p = &t->pages[addr / PAGE_SIZE % PAGE_SLOTS];
+	uint64_t now = now_ns();
+
+	addr -= addr % PAGE_SIZE;
+	if (p->addr == addr && p->generation == t->generation && now < p->until_ns)
+		return p;
+	p->addr = addr;
+	p->generation = t->generation;
+	p->err = ask_target(t, p->bytes, PAGE_SIZE, addr);
+	p->until_ns = now + (p->err ? GAP_FRESH_NS : PAGE_FRESH_NS);
+	return p;
+}
+
+static int read_target(void *ctx, void *dst, size_t size, uint64_t src)
+{
+	struct heap_target *t = ctx;
+
+	if (!t->pages || size > PAGE_SIZE / 2)
+		return ask_target(t, dst, size, src);
+	for (size_t done = 0, part; done < size; done += part) {
+		uint64_t at = src + done;
+		const struct heap_page *p = page_of(t, at);
+
+		if (p->err)
+			return p->err;
+		part = PAGE_SIZE - at % PAGE_SIZE;
+		part = part < size - done ? part : size - done;
+		memcpy((uint8_t *)dst + done, p->bytes + at % PAGE_SIZE, part);
+	}
+	return 0;
+}
+
+static void renew_target(void *ctx)
+{
+	struct heap_target *t = ctx;
+
+	t->generation++;
+}
+
+struct places {
+	uint32_t tgid, cnt;
+	uint64_t addrs[HEAP_GATHER_MAX]; /* last: those behind `cnt` are not sent */
+};
+
+/* A reader_fn. The kernel reads what comes before the first word of a call that it cannot read. */
+static int gather_words(const void *question, void *answer)
+{
+	const struct places *q = question;
+	struct iovec remote[HEAP_GATHER_MAX];
+	uint64_t *words = answer;
+
+	for (uint32_t done = 0; done < q->cnt; done++) {
+		uint32_t left = q->cnt - done;
+		struct iovec local = { words + done, left * sizeof(*words) };
 		ssize_t n;
 
-		for (size_t i = 0; i < part; i++)
-			remote[i] = (struct iovec){ (void *)(uintptr_t)addrs[done + i],
+		for (uint32_t i = 0; i < left; i++)
+			remote[i] = (struct iovec){ (void *)(uintptr_t)q->addrs[done + i],
 						    sizeof(*words) };
-		n = process_vm_readv(t->pid, &local, 1, remote, part, 0);
-		done += n > 0 ? (size_t)n / sizeof(*words) : 0;
-		if (done < cnt)
+		n = process_vm_readv((pid_t)q->tgid, &local, 1, remote, left, 0);
+		done += n > 0 ? (uint32_t)n / (uint32_t)sizeof(*words) : 0;
+		if (done < q->cnt)
 			words[done] = 0;
+	}
+	return 0;
+}
+
+static void gather_target(void *ctx, uint64_t *words, const uint64_t *addrs, size_t cnt)
+{
+	struct heap_target *t = ctx;
+	struct places q = { .tgid = (uint32_t)t->pid };
+	int err = 0;
+
+	if (cnt == 1) {
+		if (read_target(t, words, sizeof(*words), *addrs))
+			*words = 0;
+		return;
+	}
+	for (size_t done = 0; done < cnt; done += q.cnt) {
+		q.cnt = (uint32_t)(cnt - done < HEAP_GATHER_MAX ? cnt - done : HEAP_GATHER_MAX);
+		memcpy(q.addrs, addrs + done, q.cnt * sizeof(*addrs));
+		if (!t->silent)
+			err = reader__call(t->readers, q.tgid, gather_words, &q,
+					   offsetof(struct places, addrs) + q.cnt * sizeof(*addrs),
+					   words + done, q.cnt * sizeof(*words));
+		if (note_silence(t, err) || t->silent)
+			memset(words + done, 0, q.cnt * sizeof(*words));
 	}
 }
 
@@ -109,18 +216,14 @@ static int set_shape(struct heap_target *t, const struct elf_file *ef, char *why
 	t->shape = (struct heap_shape){
 		.version = l->version,
 		.ob_type = l->ob_type,
-		.gc_size = l->version <= 0x0307 ? 32 : 16,
+		.free_threaded = t->py.free_threaded,
+		.gc_size = t->py.free_threaded	  ? 0
+			   : l->version <= 0x0307 ? 32
+						  : 16,
 		.str_min = l->str_ascii,
 		.type_type = symbol_addr(t, ef, "PyType_Type"),
 		.str_type = t->py.str_type ? t->bias + t->py.str_type : 0,
 	};
-	if (t->py.free_threaded) {
-		snprintf(why, HEAP_WHY_LEN,
-			 "a free-threaded CPython %s keeps its objects in mimalloc's pages, which "
-			 "heap cannot read yet",
-			 t->py.version);
-		return -ENOTSUP;
-	}
 	if (!t->shape.type_type) {
 		snprintf(why, HEAP_WHY_LEN, "its interpreter does not export PyType_Type");
 		return -ENOTSUP;
@@ -136,58 +239,31 @@ static int analyse(struct heap_target *t, const struct elf_file *ef)
 
 	if (err != -EAGAIN)
 		return err;
-	if (read_process((uint32_t)t->pid, bytes, sizeof(bytes), t->bias + t->py.runtime))
+	if (t->mem.read(t, bytes, sizeof(bytes), t->bias + t->py.runtime))
 		return err;
 	return py_binary__from_process(&t->py, bytes, sizeof(bytes));
-}
-
-/*
- * The mapped file itself, or the one that has its name now and is the same. A descriptor, or
- * negative errno.
- */
-static int open_mapped(int proc_fd, const struct map_line *line, const char *path)
-{
-	char name[64];
-	struct stat st;
-	int path_fd, fd;
-
-	snprintf(name, sizeof(name), "map_files/%llx-%llx", (unsigned long long)line->start,
-		 (unsigned long long)line->end);
-	path_fd = openat(proc_fd, name, O_PATH | O_CLOEXEC);
-	if (path_fd < 0) {
-		path_fd = foreign__find(proc_fd, path);
-		if (path_fd >= 0 && (fstat(path_fd, &st) || st.st_ino != line->inode)) {
-			close(path_fd);
-			return -ESTALE;
-		}
-	}
-	if (path_fd < 0)
-		return path_fd;
-	fd = foreign__reopen_mapped(path_fd);
-	close(path_fd);
-	return fd;
 }
 
 /* 0: it is the interpreter; -ENOENT: it is none; else negative errno and a reason. */
 static int try_file(struct heap_target *t, const struct map_line *line, char *why)
 {
-	char path[PATH_MAX];
-	struct elf_file *ef;
+	struct elf_file *ef = mapped__open(t->readers, (uint32_t)t->pid, t->proc_fd, line);
 	uint64_t addr;
-	int err = map_line__path(line, path, sizeof(path)), fd;
+	int err = -ENOENT;
 
-	fd = err < 0 ? err : open_mapped(t->proc_fd, line, path);
-	ef = fd < 0 ? NULL : elf_file__open(fd, path);
+	if (!ef && errno == ETIMEDOUT) {
+		snprintf(why, HEAP_WHY_LEN, "its files do not answer when they are opened or read");
+		return -ETIMEDOUT;
+	}
 	if (!ef)
-		return -ENOENT;
-	err = -ENOENT;
+		return err;
 	if (elf_file__off_to_addr(ef, line->offset, &addr)) {
 		t->bias = line->start - addr;
 		err = analyse(t, ef);
 	}
 	if (err == -ENOTSUP)
-		snprintf(why, HEAP_WHY_LEN, "CPython %s in %.128s: %s", t->py.version, path,
-			 t->py.why_not ? t->py.why_not : "it is not supported");
+		snprintf(why, HEAP_WHY_LEN, "CPython %s in %.128s: %s", t->py.version,
+			 elf_file__path(ef), t->py.why_not ? t->py.why_not : "it is not supported");
 	else if (!err)
 		err = set_shape(t, ef, why);
 	elf_file__close(ef);
@@ -196,31 +272,31 @@ static int try_file(struct heap_target *t, const struct map_line *line, char *wh
 
 static int find_interpreter(struct heap_target *t, char *why)
 {
-	const char *rest, *raw;
-	size_t len, raw_len;
+	struct exec_maps maps = { 0 };
 	uint64_t inode = 0;
-	struct map_line line;
 	unsigned files = 0;
-	int err = read_proc(t->proc_fd, "maps", &t->text);
+	int err = exec_maps__ask(&maps, t->readers, (uint32_t)t->pid, t->proc_fd);
 
 	if (err) {
+		exec_maps__free(&maps);
 		snprintf(why, HEAP_WHY_LEN,
 			 "its mappings cannot be read: %s (needs CAP_SYS_PTRACE)", strerror(-err));
 		return err;
 	}
-	rest = t->text.s;
-	len = t->text.len;
-	while (files < FILES_MAX && maps__next(&rest, &len, &raw, &raw_len)) {
-		if (map_line__parse(&line, raw, raw_len) || !line.exec || !line.inode ||
-		    line.inode == inode)
+	err = -ENOENT;
+	for (size_t i = 0; i < maps.cnt && files < FILES_MAX && err == -ENOENT; i++) {
+		const struct map_line *line = &maps.lines[i];
+
+		if (!line->inode || line->inode == inode)
 			continue;
-		inode = line.inode;
+		inode = line->inode;
 		files++;
-		err = try_file(t, &line, why);
-		if (err != -ENOENT)
-			return err;
+		err = try_file(t, line, why);
 	}
-	if (!unsupported__explain(t->pid, why))
+	exec_maps__free(&maps);
+	if (err != -ENOENT)
+		return err;
+	if (!unsupported__explain(t->readers, t->pid, why))
 		snprintf(why, HEAP_WHY_LEN, "it is not Python");
 	return -ENOENT;
 }
@@ -238,22 +314,35 @@ static void read_comm(struct heap_target *t)
 	strbuf__free(&safe);
 }
 
+static void read_title(struct heap_target *t)
+{
+	struct strbuf title = { 0 }, safe = { 0 };
+
+	if (called__title(t->readers, t->pid, &title))
+		str_sanitise(&safe, title.s, title.len, TITLE_CHARS);
+	snprintf(t->title, sizeof(t->title), "%s", safe.err || !safe.len ? t->comm : safe.s);
+	strbuf__free(&title);
+	strbuf__free(&safe);
+}
+
 int heap_target__open(struct heap_target *t, pid_t pid, char why[HEAP_WHY_LEN])
 {
-	char path[32];
 	uint8_t probe;
 	int err;
 
-	*t = (struct heap_target){ .pid = pid };
-	t->mem = (struct heap_mem){ t, read_target, gather_target };
-	snprintf(path, sizeof(path), "/proc/%d", pid);
-	t->proc_fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	*t = (struct heap_target){ .pid = pid, .readers = readers__new() };
+	readers__start(t->readers);
+	pace__begin(&t->pace, t->readers);
+	t->pages = calloc(PAGE_SLOTS, sizeof(*t->pages)); /* without it each read is asked */
+	t->mem = (struct heap_mem){ t, read_target, gather_target, renew_target };
+	t->proc_fd = opener__proc_dir((uint32_t)pid);
 	if (t->proc_fd < 0) {
-		err = -errno;
+		err = t->proc_fd;
 		snprintf(why, HEAP_WHY_LEN, "there is no such process");
 		return err;
 	}
 	read_comm(t);
+	read_title(t);
 	err = find_interpreter(t, why);
 	if (!err)
 		err = t->mem.read(t, &probe, 1, t->shape.type_type);
@@ -271,6 +360,8 @@ void heap_target__close(struct heap_target *t)
 {
 	if (t->proc_fd > 0)
 		close(t->proc_fd);
+	readers__free(t->readers);
+	free(t->pages);
 	strbuf__free(&t->text);
 	free(t->data);
 }
@@ -285,38 +376,112 @@ static bool is_known(const uint64_t *arrays, size_t cnt, uint64_t addr)
 	return false;
 }
 
-/* The array is on the heap: what points into the interpreter's file does not point to one. */
-static bool can_be_array(const struct heap_target *t, uint64_t addr)
+static int cmp_range(const void *addr, const void *range)
 {
-	return addr % 8 == 0 && addr >= 4096 && addr < 1ULL << 47 &&
-	       (addr < t->module.start || addr >= t->module.end);
+	const struct heap_range *r = range;
+	uint64_t at = *(const uint64_t *)addr;
+
+	return at < r->start ? -1 : at >= r->end;
 }
 
-static int search(const struct heap_target *t, struct heap_scan *s, const uint8_t *bytes,
-		  size_t size, uint64_t *arrays, size_t *cnt)
+#define CANDIDATES_MAX 1024
+
+/* The places where arrays may be. */
+struct candidates {
+	uint32_t tgid, cnt;
+	uint64_t arrays[CANDIDATES_MAX]; /* last: those behind `cnt` are not sent */
+};
+
+/* The first entries there. */
+struct entries {
+	uint8_t first[CANDIDATES_MAX][ARENA_ENTRY_SIZE];
+};
+
+/* A reader_fn. */
+static int read_entries(const void *question, void *answer)
 {
-	int err = 0;
+	const struct candidates *c = question;
+	struct entries *e = answer;
 
-	for (size_t at = 0; at + 8 <= size && *cnt < ARRAYS_MAX && err != -ENOMEM; at += 8) {
-		uint64_t word = heap_word(bytes + at);
+	for (uint32_t i = 0; i < c->cnt; i++)
+		if (read_process(c->tgid, e->first[i], ARENA_ENTRY_SIZE, c->arrays[i]))
+			memset(e->first[i], 0, ARENA_ENTRY_SIZE);
+	return 0;
+}
 
-		if (!can_be_array(t, word) || is_known(arrays, *cnt, word))
+struct searching {
+	const struct heap_target *t;
+	struct heap_scan *s;
+	const struct heap_range *ranges;
+	size_t range_cnt;
+	uint64_t found[ARRAYS_MAX];
+	size_t found_cnt;
+	struct candidates candidates;
+	struct entries entries;
+};
+
+/*
+ * Nearly none is an array, which the first entry shows, so first entries are read together: each
+ * question costs two switches of process.
+ */
+static int try_candidates(struct searching *x)
+{
+	struct heap_target *t = x->t->mem.ctx;
+	struct candidates *c = &x->candidates;
+	size_t size = offsetof(struct candidates, arrays) + c->cnt * sizeof(c->arrays[0]);
+	int err = t->silent ? -ETIMEDOUT
+			    : reader__call(t->readers, c->tgid, read_entries, c, size, &x->entries,
+					   c->cnt * ARENA_ENTRY_SIZE);
+	uint32_t cnt = note_silence(t, err) < 0 ? 0 : c->cnt;
+
+	for (uint32_t i = 0; i < cnt && x->found_cnt < ARRAYS_MAX && err != -ENOMEM; i++) {
+		uint64_t array = c->arrays[i];
+
+		if (!arena__is_first(x->entries.first[i], array, x->s->geometry) ||
+		    is_known(x->found, x->found_cnt, array))
 			continue;
-		err = heap_scan__add_array(s, word);
+		err = heap_scan__add_array(x->s, array);
 		if (!err)
-			arrays[(*cnt)++] = word;
+			x->found[x->found_cnt++] = array;
 	}
+	c->cnt = 0;
 	return err == -ENOMEM ? err : 0;
 }
 
-int heap_target__find_arenas(const struct heap_target *t, struct heap_scan *s)
+/* The words of the interpreter's variables that point into `ranges`. */
+static int search(struct searching *x, const uint8_t *bytes, size_t size)
 {
+	int err = 0;
+
+	for (size_t at = 0; at + 8 <= size && !err; at += 8) {
+		uint64_t word = heap_word(bytes + at);
+
+		if (word % 8 ||
+		    !bsearch(&word, x->ranges, x->range_cnt, sizeof(*x->ranges), cmp_range))
+			continue;
+		x->candidates.arrays[x->candidates.cnt++] = word;
+		if (x->candidates.cnt == CANDIDATES_MAX)
+			err = try_candidates(x);
+	}
+	return err;
+}
+
+int heap_target__find_arenas(const struct heap_target *t, const struct heap_range *ranges,
+			     size_t range_cnt, struct heap_scan *s)
+{
+	struct searching *x = calloc(1, sizeof(*x));
 	uint8_t *bytes = malloc(DATA_CHUNK);
-	uint64_t arrays[ARRAYS_MAX], budget = DATA_MAX;
-	size_t cnt = 0;
-	int err = bytes ? 0 : -ENOMEM;
+	uint64_t budget = DATA_MAX;
+	int err = bytes && x ? 0 : -ENOMEM, cnt;
 
 	s->module = t->module;
+	if (!err) {
+		x->t = t;
+		x->s = s;
+		x->ranges = ranges;
+		x->range_cnt = range_cnt;
+		x->candidates.tgid = (uint32_t)t->pid;
+	}
 	for (size_t i = 0; i < t->data_cnt; i++) {
 		for (uint64_t at = t->data[i].start; at < t->data[i].end && !err && budget;) {
 			uint64_t left = t->data[i].end - at, part = DATA_CHUNK - at % DATA_CHUNK;
@@ -324,12 +489,15 @@ int heap_target__find_arenas(const struct heap_target *t, struct heap_scan *s)
 			part = part < left ? part : left;
 			part = part < budget ? part : budget;
 			if (!t->mem.read(t->mem.ctx, bytes, part, at))
-				err = search(t, s, bytes + (-at & 7), part - (-at & 7), arrays,
-					     &cnt);
+				err = search(x, bytes + (-at & 7), part - (-at & 7));
 			at += part;
 			budget -= part;
 		}
 	}
+	if (!err && x->candidates.cnt)
+		err = try_candidates(x);
+	cnt = x ? (int)x->found_cnt : 0;
+	free(x);
 	free(bytes);
-	return err ? err : (int)cnt;
+	return err ? err : cnt;
 }

@@ -57,7 +57,9 @@ void heap_types__reset(struct heap_types *t)
 		one->largest = one->largest_addr = 0;
 		one->spare_cnt = one->spare_bytes = 0;
 	}
-	memset(t->rejected, 0, TYPES_REJECTED * sizeof(*t->rejected));
+	if (t->any_rejected) /* else half a MiB is touched for nothing */
+		memset(t->rejected, 0, TYPES_REJECTED * sizeof(*t->rejected));
+	t->any_rejected = false;
 }
 
 /* A string of unknown length, page by page: it may end where readable memory does. */
@@ -162,7 +164,9 @@ struct heap_type *heap_types__get(struct heap_types *t, uint64_t addr)
 		return one;
 	if (read_type(t, addr, bytes) && is_metaclass(t, heap_word(bytes)))
 		one = add(t, addr, bytes);
-	if (!one)
+	if (!one) {
 		*rejected = addr;
+		t->any_rejected = true;
+	}
 	return one;
 }

@@ -2,11 +2,10 @@
 #ifndef PYPERF_HEAP_TYPES_H
 #define PYPERF_HEAP_TYPES_H
 /*
- * The types that a heap has objects of. A type is a type if its own type is `type`, or a metaclass,
- * which derives from `type` and is a type itself; PyType_Type is the anchor, an exported symbol.
- * Everything else about it is untrusted.
- *
- * Bounded: HEAP_TYPES_MAX types, names of HEAP_NAME_MAX bytes.
+ * The types of the objects of a heap. An address is a type if its own type is `type`, or a
+ * metaclass, which derives from `type` and is a type itself; the anchor is PyType_Type, an exported
+ * symbol. Everything else about a type is untrusted. Bounded: HEAP_TYPES_MAX types, names of
+ * HEAP_NAME_MAX bytes.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -30,14 +29,15 @@ struct heap_type {
 	char *name;	 /* safe for a terminal; owned */
 	/* Objects */
 	uint64_t cnt, bytes;
-	uint64_t outside_cnt; /* of them outside of the pools */
+	uint64_t outside_cnt; /* number of them outside the pools */
 	uint64_t largest, largest_addr;
 	uint64_t spare_cnt, spare_bytes; /* in a free list of the type's */
 };
 
-/* What the version decides. */
+/* The facts that depend on the version. */
 struct heap_shape {
-	uint32_t version; /* 0x030b for 3.11 */
+	uint32_t version;   /* 0x030b for 3.11 */
+	bool free_threaded; /* objects are in mimalloc's segments, and have no gc header */
 	uint16_t ob_type;
 	uint16_t gc_size;	      /* of a gc header */
 	uint16_t str_min;	      /* of the smallest str */
@@ -52,8 +52,9 @@ struct heap_types {
 	struct idmap by_addr;
 	struct heap_type **list;
 	size_t cnt, cap;
-	uint64_t *rejected; /* TYPES_REJECTED addresses that are no types */
-	bool full;	    /* there were more types */
+	uint64_t *rejected; /* TYPES_REJECTED addresses that are not types */
+	bool any_rejected;
+	bool full; /* there were more types */
 };
 
 /* `mem` is borrowed. 0 or -ENOMEM. */
@@ -62,7 +63,7 @@ int heap_types__init(struct heap_types *t, const struct heap_mem *mem,
 void heap_types__free(struct heap_types *t);
 /* The type at an address; NULL: there is none. Borrowed until heap_types__free(). */
 struct heap_type *heap_types__get(struct heap_types *t, uint64_t addr);
-/* Forgets what was counted, and what was no type: it may be one by now. */
+/* Forgets the counts and the rejected addresses, which may be types by now. */
 void heap_types__reset(struct heap_types *t);
 
 #endif /* PYPERF_HEAP_TYPES_H */

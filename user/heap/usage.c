@@ -103,6 +103,8 @@ int usage__parse(const char *text, size_t len, struct usage_region **out, size_t
 #define CHUNKS_MAX	(1U << 21)
 #define CHUNKS_MS	5000
 #define CHUNK_FLAGS	7ULL
+#define PREV_IN_USE	1ULL
+#define TRIES		4 /* to read a list that changes */
 #define CHUNK_MAX	(1ULL << 40)
 #define LIBC_DATA_MAX	(1ULL << 20)
 
@@ -158,7 +160,7 @@ static bool add_bins(struct malloc_look *l, uint64_t bins)
 	return true;
 }
 
-/* Where the bins of the first arena are in it, those of the others are, too. */
+/* The bins of all arenas are at the same place as those of the first. */
 static void add_arena(struct malloc_look *l, uint64_t state)
 {
 	if (state % 8)
@@ -239,44 +241,89 @@ static uint64_t chunk_resident(const struct malloc_look *l, uint64_t addr, uint6
 	return l->src->resident(l->src->ctx, addr, addr + size);
 }
 
-static uint64_t bin_bytes(struct malloc_look *l, uint64_t head, uint64_t first)
+/*
+ * Resident bytes of the chunks of a bin. -EAGAIN: the list changed while it was read. Each chunk
+ * must point back at the one before it, so no stale link leads round a ring that lacks the head.
+ */
+static int sum_bin(struct malloc_look *l, uint64_t head, uint64_t *sum)
 {
-	uint64_t sum = 0, at = first;
+	uint64_t at, before = head;
 
+	*sum = 0;
+	if (read_mem(l, &at, sizeof(at), head + 16))
+		return -EAGAIN;
 	while (at != head) {
 		uint8_t chunk[32];
 		uint64_t size;
 
 		if (++l->chunks > CHUNKS_MAX || (l->chunks % 1024 == 0 && now_ms() > l->end_ms)) {
 			l->out->malloc_cut = true;
-			break;
+			return 0;
 		}
 		if (at % 8 || read_mem(l, chunk, sizeof(chunk), at))
-			break; /* it has changed meanwhile */
+			return -EAGAIN;
 		size = heap_word(chunk + 8) & ~CHUNK_FLAGS;
-		if (!size || size > CHUNK_MAX)
-			break;
-		sum += chunk_resident(l, at, size);
+		if (!size || size > CHUNK_MAX || heap_word(chunk + 24) != before)
+			return -EAGAIN;
+		*sum += chunk_resident(l, at, size);
+		before = at;
 		at = heap_word(chunk + 16);
 	}
-	return sum;
+	return 0;
+}
+
+static const struct usage_region *region_of(const struct malloc_look *l, uint64_t addr)
+{
+	for (size_t i = 0; i < l->region_cnt; i++)
+		if (addr >= l->regions[i].start && addr < l->regions[i].end)
+			return &l->regions[i];
+	return NULL;
+}
+
+/*
+ * The chunk at the end of an arena's memory: it ends where a page does, and the one before it is in
+ * use. The memory may have grown since its region was read. -EAGAIN: what was read is no such
+ * chunk, because it has moved meanwhile or because there is none.
+ */
+static int sum_top(struct malloc_look *l, uint64_t bins, uint64_t *sum)
+{
+	const struct usage_region *r;
+	uint64_t top, head, end;
+
+	*sum = 0;
+	if (read_mem(l, &top, sizeof(top), bins - BINS_BEFORE) ||
+	    read_mem(l, &head, sizeof(head), top + 8))
+		return -EAGAIN;
+	end = top + (head & ~CHUNK_FLAGS);
+	r = region_of(l, top);
+	if (!r || end <= top || end - top > CHUNK_MAX || end % PAGE || !(head & PREV_IN_USE))
+		return -EAGAIN;
+	*sum = chunk_resident(l, top, (end < r->end ? end : r->end) - top);
+	return 0;
+}
+
+/* A list that changes each time counts as far as it was read. */
+static uint64_t sum_steady(struct malloc_look *l, uint64_t at,
+			   int (*sum_up)(struct malloc_look *l, uint64_t at, uint64_t *sum))
+{
+	uint64_t sum = 0, most = 0;
+
+	for (int i = 0; i < TRIES; i++) {
+		if (!sum_up(l, at, &sum))
+			return sum;
+		most = sum > most ? sum : most;
+		if (l->src->mem->renew)
+			l->src->mem->renew(l->src->mem->ctx);
+	}
+	return most;
 }
 
 static uint64_t arena_free(struct malloc_look *l, uint64_t bins)
 {
-	uint8_t bytes[BINS_READ], head[16];
-	uint64_t sum = 0, top;
+	uint64_t sum = sum_steady(l, bins, sum_top);
 
-	if (read_mem(l, bytes, sizeof(bytes), bins - BINS_BEFORE))
-		return 0;
-	top = heap_word(bytes);
-	if (!read_mem(l, head, sizeof(head), top)) {
-		uint64_t size = heap_word(head + 8) & ~CHUNK_FLAGS;
-
-		sum = size < CHUNK_MAX ? chunk_resident(l, top, size) : 0;
-	}
-	for (unsigned i = 0; i < BIN_CNT; i++)
-		sum += bin_bytes(l, bin_addr(bins, i), heap_word(bytes + BINS_BEFORE + 16 * i));
+	for (unsigned i = 0; i < BIN_CNT && !l->out->malloc_cut; i++)
+		sum += sum_steady(l, bin_addr(bins, i), sum_bin);
 	return sum;
 }
 

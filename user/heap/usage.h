@@ -2,10 +2,10 @@
 #ifndef PYPERF_HEAP_USAGE_H
 #define PYPERF_HEAP_USAGE_H
 /*
- * Where the resident memory of a process is: in Python's pools, in malloc's heaps and what of them
- * is free, in files, in stacks, elsewhere. From /proc/PID/smaps, /proc/PID/pagemap and the heads of
- * glibc's arenas (malloc/arena.c: each heap but the main one begins at a multiple of 64 MiB with a
- * struct heap_info).
+ * Divides the resident memory of a process: Python's pools, malloc's heaps and their free parts,
+ * files, stacks, the rest. From /proc/PID/smaps, /proc/PID/pagemap and the heads of glibc's arenas
+ * (malloc/arena.c: each heap but the main one begins at a multiple of 64 MiB with a struct
+ * heap_info).
  *
  * glibc's lists of free chunks are read while the process changes them: the sum is an estimate, and
  * bounded.
@@ -25,8 +25,8 @@ struct heap_usage {
 	uint64_t malloc;      /* resident parts of malloc's heaps */
 	uint64_t malloc_free; /* of them: free, about */
 	uint32_t malloc_arenas;
-	bool malloc_known; /* glibc's: malloc_free is known */
-	bool malloc_cut;   /* there were more free chunks than are looked at */
+	bool malloc_known; /* it is glibc's, and malloc_free is known */
+	bool malloc_cut;   /* there were more free chunks than are read */
 	uint64_t files, stacks;
 	uint64_t other; /* anonymous: large blocks of malloc, mmap() of libraries */
 	uint64_t swap;
@@ -40,7 +40,7 @@ struct usage_region {
 	bool libc; /* of glibc's file */
 };
 
-/* The text of /proc/PID/smaps -> regions, for the caller to free. 0 or -ENOMEM. */
+/* Parses the text of /proc/PID/smaps into regions, which the caller frees. 0 or -ENOMEM. */
 int usage__parse(const char *text, size_t len, struct usage_region **out, size_t *cnt);
 
 struct usage_source {
@@ -52,7 +52,7 @@ struct usage_source {
 	void *ctx;
 };
 
-/* Sums up; `scan` has been run. 0 or -ENOMEM. */
+/* Computes the sums; call it after heap_scan__run(). 0 or -ENOMEM. */
 int usage__sum(const struct usage_source *src, struct usage_region *regions, size_t cnt,
 	       const struct heap_scan *scan, struct heap_usage *out);
 

@@ -118,18 +118,37 @@ int import_module(struct import *im, const struct profile_module *m)
 	return profile__add_module(im->p, &copy);
 }
 
+/* As little is left of the process as is true of all of them. False: no memory. */
+static bool give_to_owner(struct import *im, struct profile_proc *proc)
+{
+	str_id name = profile__intern_z(im->p, im->owner);
+
+	*proc = (struct profile_proc){ .comm = name, .title = name };
+	return name;
+}
+
+static bool merges_processes(const struct import *im)
+{
+	return im->o.merge_processes || im->owner;
+}
+
 int import_proc(struct import *im, struct profile_proc *proc, uint64_t life)
 {
-	const str_id all[] = { proc->comm,   proc->exe,		proc->container,
-			       proc->python, proc->native_only, proc->tgid };
+	str_id name;
 	uint32_t number;
 	int known;
 
-	if (im->o.merge_processes) {
+	if (im->owner && !give_to_owner(im, proc))
+		return -ENOMEM;
+	name = profile_proc__name(proc);
+	if (merges_processes(im)) {
 		proc->tgid = 0;
 		proc->container = 0;
-		strbuf__add(&im->scratch, &proc->comm, sizeof(proc->comm));
+		strbuf__add(&im->scratch, &name, sizeof(name));
 	} else {
+		const str_id all[] = { proc->comm,   proc->title,	proc->exe, proc->container,
+				       proc->python, proc->native_only, proc->tgid };
+
 		strbuf__add(&im->scratch, all, sizeof(all));
 		strbuf__add(&im->scratch, &life, sizeof(life));
 	}
@@ -148,7 +167,7 @@ int import_thread(struct import *im, int proc, uint32_t tid, str_id name)
 {
 	const struct profile_thread thread = { im->p->procs[proc].space, THREAD_TID(tid), name };
 
-	if (!tid || im->o.merge_threads || im->o.merge_processes)
+	if (!tid || im->o.merge_threads || merges_processes(im))
 		return 0;
 	im->has_threads = true;
 	return name && profile__add_thread(im->p, &thread) < 0 ? -ENOMEM : 0;
@@ -183,7 +202,7 @@ int import_stack(struct import *im, uint32_t type, int proc, uint32_t tid, const
 			   max_frames);
 		return -E2BIG;
 	}
-	if (im->o.merge_processes || im->o.merge_threads)
+	if (im->o.merge_threads || merges_processes(im))
 		tid = 0;
 	if (!type)
 		count = scale(im, count);
@@ -263,7 +282,7 @@ static bool is_gzip(const uint8_t *data, size_t size)
 	return size > 2 && data[0] == 0x1f && data[1] == 0x8b;
 }
 
-/* What `data` unpacks to; the caller's to free, also after an error. */
+/* Unpacks `data`. The caller frees the result, also after an error. */
 static int gunzip(const uint8_t *data, size_t size, struct bytes *out)
 {
 	z_stream z = { .next_in = (uint8_t *)data, .avail_in = (uInt)size };
@@ -361,6 +380,8 @@ static int add_stats(struct import *im)
 	to->value_cnt = s->value_cnt;
 	to->slowed = s->slowed > to->slowed ? s->slowed : to->slowed;
 	to->cpus = s->cpus > to->cpus ? s->cpus : to->cpus;
+	to->ready_ns += s->ready_ns;
+	to->throttled_ns += s->throttled_ns;
 	to->self_cpu_ns += s->self_cpu_ns;
 	to->bpf_ns += s->bpf_ns;
 	to->bpf_runs += s->bpf_runs;
@@ -370,14 +391,71 @@ static int add_stats(struct import *im)
 	return 0;
 }
 
+/* Formats of others that cannot be read, by their first bytes, and what to do. */
+static int known_but_not_read(const struct import *im, const uint8_t *data, size_t size)
+{
+	static const struct {
+		const char *magic, *say;
+	} formats[] = {
+		{ "PERFILE2", "a file of perf record: 'perf script -i FILE > x.txt' makes one that "
+			      "can be read" },
+		{ "MOJ", "austin's binary format: 'mojo2austin FILE x.austin' (of the package "
+			 "austin-python) makes one that can be read" },
+		{ "HCAT", "the binary format of CPython's profiling.sampling: 'python -m "
+			  "profiling.sampling replay --collapsed -o x.txt FILE' makes one that can "
+			  "be read" },
+		{ "TACH", "the binary format of CPython's profiling.sampling, of another machine: "
+			  "'replay --collapsed' it there" },
+		{ "SQLite format 3", "a database of SQLite: not a profile" },
+		{ "<!DOCTYPE", "a page: only files of data can be read" },
+		{ "<!doctype", "a page: only files of data can be read" },
+		{ "<?xml", "a picture or other XML: only files of data can be read" },
+	};
+
+	for (size_t i = 0; i < sizeof(formats) / sizeof(formats[0]); i++) {
+		size_t len = strlen(formats[i].magic);
+
+		if (size >= len && !memcmp(data, formats[i].magic, len))
+			return import_bad(im, "%s", formats[i].say);
+	}
+	return 0;
+}
+
+/* The first character that is no blank; 0: none. */
+static char first_of(const char *text, size_t size)
+{
+	size_t i = 0;
+
+	while (i < size && i < LOOK_AT_SIZE && strchr(" \t\r\n", text[i]))
+		i++;
+	return i < size ? text[i] : '\0';
+}
+
+static int read_profile(struct import *im, const uint8_t *data, size_t size)
+{
+	const char *text = (const char *)data;
+
+	if (!is_text(im, data, size))
+		return import_pprof(im, data, size);
+	if (first_of(text, size) == '{')
+		return import_speedscope(im, text, size);
+	if (size > 1 && !memcmp(text, "[{", 2))
+		return import_bad(
+			im, "a trace of Chrome's kind: of JSON only speedscope's can be read");
+	if (import_is_perf(text, size))
+		return import_perf(im, text, size);
+	return import_folded(im, text, size);
+}
+
 static int parse(struct import *im, const uint8_t *data, size_t size)
 {
 	int err;
 
 	if (!size)
 		return import_bad(im, "empty: not a profile");
-	err = is_text(im, data, size) ? import_folded(im, (const char *)data, size)
-				      : import_pprof(im, data, size);
+	err = known_but_not_read(im, data, size);
+	if (!err)
+		err = read_profile(im, data, size);
 	if (err == -ENOMEM)
 		log_err("%s: out of memory", im->path);
 	return err ? err : add_stats(im);
@@ -421,6 +499,11 @@ int import__add(struct import *im, const char *path)
 void import__set_frequency(struct import *im, uint32_t hz)
 {
 	im->as_hz = hz;
+}
+
+void import__set_owner(struct import *im, const char *name)
+{
+	im->owner = name;
 }
 
 int import__finish(struct import *im)

@@ -2,11 +2,17 @@
 #ifndef PYPERF_IMPORT_H
 #define PYPERF_IMPORT_H
 /*
- * Profile files -> a profile with names, as symbolize leaves it: the way back from export. Several
- * files are added up. Needs neither root nor a kernel.
+ * Reads profile files into a profile with names, as symbolize leaves it: the reverse of export.
+ * Adds up several files. Needs neither root nor a kernel.
  *
- *   import_pprof.c   pprof: ours (*.pb.gz) whole, other tools' CPU profiles as far as they go
- *   import_folded.c  folded stacks: ours with the kinds of their frames, others as plain names
+ *    import_pprof.c   pprof: ours (*.pb.gz) whole, other tools' CPU profiles as far as they go
+ *    import_folded.c  folded stacks: ours with the kinds of their frames; those of py-spy, austin
+ *                     and CPython's profiling.sampling as far as they go; others as plain names
+ *    import_perf.c    the output of `perf script`
+ *    import_speedscope.c  speedscope's JSON: ours, py-spy's, others with samples
+ *
+ * The content decides the format, not the name of the file. The message about a known format that
+ * cannot be read says what to do.
  *
  * Files are hostile: the size of what they unpack to is bounded (IMPORT_MAX_SIZE), memory is
  * proportional to it, and every index in them is checked.
@@ -28,12 +34,13 @@
 #define IMPORT_MAX_SIZE (256U << 20) /* bytes of one file, unpacked */
 
 struct import_opts {
-	/* For runs that are compared: pids and threads mean nothing, a process is its command. */
+	/* For comparing runs, whose pids and threads differ: a process is its command. */
 	bool merge_processes;
 	bool merge_threads;
-	/* Which of a pprof file's sample types; NULL: the number of samples, else CPU time. */
+	/* The sample type of a pprof file to read; NULL: the number of samples, else CPU time. */
 	const char *sample_type;
-	uint32_t max_frames; /* of all different stacks together; beyond it -E2BIG. 0: 2^25 */
+	/* limit for all different stacks together; beyond it -E2BIG. 0: 2^25 */
+	uint32_t max_frames;
 };
 
 struct import;
@@ -46,23 +53,25 @@ void import__free(struct import *im);
  * then.
  */
 int import__add(struct import *im, const char *path);
-/*
- * The same of what such a file would hold; `name` stands for the path in messages. Both are
- * borrowed.
- */
+/* The same for the contents of a file; `name` replaces the path in messages. Both are borrowed. */
 int import__add_data(struct import *im, const char *name, const void *data, size_t size);
 /*
- * Files may have been sampled at other frequencies from now on: their samples are counted as if it
- * had been this one, rounded so that the sum of each file is right. What became of samples is not
- * said then.
+ * Lets the files have been sampled at different frequencies: from now on samples are counted as if
+ * at this one, rounded so that the sum of each file is right. The profile then does not say what
+ * became of samples.
  */
 void import__set_frequency(struct import *im, uint32_t hz);
+/*
+ * All processes of what is added from now on are one, of this name; NULL: they are as they are.
+ * Borrowed until the next call.
+ */
+void import__set_owner(struct import *im, const char *name);
 /* After the last file. 0 or -ENOMEM after a message. */
 int import__finish(struct import *im);
 
-/* All of it is borrowed until import__free(), and valid after import__finish(). */
+/* The profile, valid after import__finish() and borrowed until import__free(). */
 struct profile *import__profile(struct import *im);
-/* What the files have: lines of Python frames; stacks kept apart by thread. */
+/* Do the files have lines of Python frames? Do they keep stacks apart by thread? */
 bool import__has_lines(const struct import *im);
 bool import__has_threads(const struct import *im);
 

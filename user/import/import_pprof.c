@@ -21,6 +21,7 @@
 #include "base/clock.h"
 #include "base/idmap.h"
 #include "base/log.h"
+#include "import/import_loops.h"
 #include "profile/export_stacks.h"
 #include "profile/pprof.h"
 
@@ -37,7 +38,7 @@ struct slice {
 
 struct binary {
 	int32_t module; /* -1: none */
-	bool python, kernel, bracketed;
+	bool python, kernel, generated, bracketed;
 	uint64_t start, offset;
 	int64_t filename, build_id;
 	uint64_t limit;
@@ -57,7 +58,7 @@ struct column_type {
 	int64_t type, unit;
 };
 
-/* Where a value type is in the samples of the file. */
+/* The column of a value type in the samples of the file. */
 struct column {
 	size_t count; /* which value counts */
 	/* which value is the number of samples, where `count` is not; else `count` */
@@ -78,7 +79,7 @@ struct reader {
 	struct table strings, mappings, functions, locations;
 	struct column_type types[TYPES_MAX];
 	size_t type_cnt;
-	uint64_t values[TYPES_MAX]; /* of the sample at hand */
+	uint64_t values[TYPES_MAX]; /* of the current sample */
 	struct column_type period_type;
 	int64_t period, time_ns, duration_ns, default_type;
 	bool ours;
@@ -86,6 +87,10 @@ struct reader {
 	uint32_t column_cnt;
 	uint32_t *frames; /* of a sample */
 	size_t frame_cap;
+	struct slice loops; /* text of pprof.h; empty: none */
+	uint32_t *
+		sample_procs; /* of samples, where it is not empty; index + 1, 0: it was left out */
+	size_t sample_cnt, sample_cap;
 	str_id main_comm, main_exe;
 };
 
@@ -454,14 +459,19 @@ static bool is_count(const struct reader *r, size_t i)
 	return is(get_string(r, r->types[i].unit), "count");
 }
 
-/* What a column counts, if it is an event that is no clock; else 0. */
+/* The event that a column counts, if it is one of ours and not a clock; else 0. */
 static uint32_t column_event(const struct reader *r, size_t i)
 {
 	struct slice name = get_string(r, r->types[i].type);
-	uint32_t id =
-		is_count(r, i) ? value_type__find_event((const char *)name.p, name.len) : EVENT_CNT;
+	uint32_t id = value_type__find_event((const char *)name.p, name.len);
+	const struct value_type type = { .event = id };
 
-	return id < EVENT_CNT && !event_is_clock(id) ? id : 0;
+	if (id >= EVENT_CNT || event_is_clock(id))
+		return 0;
+	return is_count(r, i) || (r->ours &&
+				  is(get_string(r, r->types[i].unit), value_type__unit(&type)))
+		       ? id
+		       : 0;
 }
 
 static size_t samples_column(const struct reader *r, size_t column)
@@ -472,7 +482,7 @@ static size_t samples_column(const struct reader *r, size_t column)
 	return column;
 }
 
-/* The sample type asked for, else the number of samples, else CPU time. type_cnt: none. */
+/* The wanted sample type, else the number of samples, else CPU time. type_cnt: none. */
 static size_t find_column(const struct reader *r)
 {
 	static const char *const preferred[] = { "samples", "sample", "cpu" };
@@ -532,7 +542,7 @@ static void add_foreign(struct reader *r, size_t column)
 	copy_text(c->type.unit, sizeof(c->type.unit), unit);
 }
 
-/* The one that is counted by: that of the file's samples, or the one asked for. */
+/* Adds the first value type: that of the file's samples, or the wanted one. */
 static int add_first(struct reader *r, size_t column)
 {
 	struct column *c = &r->columns[r->column_cnt++];
@@ -540,7 +550,7 @@ static int add_first(struct reader *r, size_t column)
 
 	*c = (struct column){ .count = column, .samples = samples_column(r, column) };
 	c->type.event = column_event(r, column);
-	if (is_count(r, column))
+	if (is_count(r, column) || c->type.event)
 		return 0;
 	ns = unit_ns(get_string(r, r->types[column].unit));
 	c->divisor = ns ? period_ns(r) / ns : 0;
@@ -583,7 +593,7 @@ static size_t default_column(const struct reader *r)
 	return r->type_cnt - 1;
 }
 
-/* All columns but those of the first value type, and the time that its samples stand for. */
+/* Adds all columns but those of the first value type and of the time that its samples stand for. */
 static void add_others(struct reader *r)
 {
 	const struct column *first = &r->columns[0];
@@ -652,13 +662,15 @@ static void read_stats(struct reader *r)
 		profile_stats__parse(s, (const char *)run.p, run.len);
 		r->im->has_lines |= !memmem(run.p, run.len, NO_LINES, strlen(NO_LINES));
 	}
+	if (r->ours && starts_with(get_string(r, PPROF_LOOPS_STRING), PPROF_LOOPS))
+		r->loops = get_string(r, PPROF_LOOPS_STRING);
 	if (!s->start_unix_ns && r->time_ns > 0)
 		s->start_unix_ns = (uint64_t)r->time_ns;
 	if (!s->duration_ns && r->duration_ns > 0)
 		s->duration_ns = (uint64_t)r->duration_ns;
 }
 
-/* What the columns count becomes what the profile counts. */
+/* Makes the columns the value types of the profile. */
 static void set_values(struct reader *r)
 {
 	struct profile_stats *s = &r->im->stats;
@@ -699,9 +711,10 @@ static int resolve_mapping(struct reader *r, struct binary *m)
 
 	m->module = -1;
 	m->python = r->ours && is(path, PPROF_PYTHON);
+	m->generated = r->ours && is(path, PPROF_ANON);
 	m->kernel = starts_with(path, "[kernel");
 	m->bracketed = is_bracketed(path);
-	if (m->python || m->kernel || !path.len)
+	if (m->python || m->kernel || m->generated || !path.len)
 		return 0;
 	module.path = intern(r, path, &err);
 	module.build_id = intern(r, get_string(r, m->build_id), &err);
@@ -741,7 +754,7 @@ static uint8_t kind_of(const struct reader *r, const struct location *l, const s
 		return SYM_KERNEL;
 	if (!r->ours && is_python_file(file))
 		return SYM_PYTHON;
-	if ((m && m->module >= 0) || (r->ours && l->address))
+	if ((m && (m->module >= 0 || m->generated)) || (r->ours && l->address))
 		return SYM_NATIVE;
 	return is_bracketed(name) ? SYM_MARKER : SYM_PLAIN;
 }
@@ -878,6 +891,8 @@ static int read_label(struct reader *r, struct slice msg, struct labels *l)
 		l->life = (uint64_t)num;
 	else if (is(name, "comm"))
 		l->proc.comm = intern(r, text, &err);
+	else if (is(name, "title"))
+		l->proc.title = intern(r, text, &err);
 	else if (is(name, "exe"))
 		l->proc.exe = intern(r, text, &err);
 	else if (is(name, "container"))
@@ -891,24 +906,31 @@ static int read_label(struct reader *r, struct slice msg, struct labels *l)
 	return err;
 }
 
-static int add_frame(struct reader *r, uint64_t location_id, size_t at)
+/* The index of the innermost sym of a location, or negative errno after a message. */
+static int sym_of(struct reader *r, uint64_t location_id)
 {
 	struct location *locations = r->locations.items;
 	size_t index = table__find(&r->locations, location_id);
-	int err;
+	int err = 0;
 
 	if (!index)
 		return damaged(r, "a sample names a location that is not there");
+	if (!locations[index - 1].sym)
+		err = resolve_location(r, &locations[index - 1]);
+	return err ? err : (int)(locations[index - 1].sym - 1);
+}
+
+static int add_frame(struct reader *r, uint64_t location_id, size_t at)
+{
+	int sym = sym_of(r, location_id);
+
+	if (sym < 0)
+		return sym;
 	if (at == IMPORT_MAX_DEPTH)
 		return import_bad(r->im, "a stack of more than %u frames", IMPORT_MAX_DEPTH);
-	if (!locations[index - 1].sym) {
-		err = resolve_location(r, &locations[index - 1]);
-		if (err)
-			return err;
-	}
 	if (array_grow(&r->frames, &r->frame_cap, at, 1, sizeof(*r->frames), UINT32_MAX))
 		return -ENOMEM;
-	r->frames[at] = locations[index - 1].sym - 1;
+	r->frames[at] = (uint32_t)sym;
 	return 0;
 }
 
@@ -943,6 +965,17 @@ static int check_values(const struct reader *r, bool *counts)
 	return 0;
 }
 
+/* For event loops. */
+static int note_proc(struct reader *r, int proc)
+{
+	if (!r->loops.len)
+		return 0;
+	if (ARRAY_GROW(r->sample_procs, r->sample_cap, r->sample_cnt, UINT32_MAX))
+		return -ENOMEM;
+	r->sample_procs[r->sample_cnt++] = (uint32_t)(proc + 1);
+	return 0;
+}
+
 static int store_sample(struct reader *r, struct labels *l, size_t frame_cnt)
 {
 	uint32_t thread;
@@ -950,7 +983,7 @@ static int store_sample(struct reader *r, struct labels *l, size_t frame_cnt)
 	int proc, err = check_values(r, &counts);
 
 	if (err || !counts)
-		return err;
+		return err ? err : note_proc(r, -1);
 	if (!l->proc.comm) {
 		l->proc.comm = r->main_comm;
 		l->proc.exe = r->main_exe;
@@ -961,6 +994,8 @@ static int store_sample(struct reader *r, struct labels *l, size_t frame_cnt)
 	/* No thread of Linux has a greater number. */
 	thread = THREAD_INTERP(l->tid) || !l->tid ? 0 : THREAD_WORD(l->tid, l->interp);
 	err = import_thread(r->im, proc, thread, l->thread);
+	if (!err)
+		err = note_proc(r, proc);
 	if (err)
 		return err;
 	reverse(r->frames, frame_cnt);
@@ -1023,6 +1058,28 @@ static int read_samples(struct reader *r)
 	return err;
 }
 
+static int loop_sym(void *reader, uint64_t location_id)
+{
+	return sym_of(reader, location_id);
+}
+
+static int loop_proc(void *reader, uint64_t sample)
+{
+	const struct reader *r = reader;
+
+	return sample < r->sample_cnt ? (int)r->sample_procs[sample] - 1 : -1;
+}
+
+static int read_loops(struct reader *r)
+{
+	const struct loop_refs refs = { .ctx = r, .sym = loop_sym, .proc = loop_proc };
+	size_t prefix = strlen(PPROF_LOOPS);
+
+	if (!r->loops.len)
+		return 0;
+	return import_loops(r->im, (const char *)r->loops.p + prefix, r->loops.len - prefix, &refs);
+}
+
 int import_pprof(struct import *im, const uint8_t *data, size_t size)
 {
 	struct reader r = { .im = im, .file = { data, size } };
@@ -1038,10 +1095,13 @@ int import_pprof(struct import *im, const uint8_t *data, size_t size)
 		err = resolve_mappings(&r);
 	if (!err)
 		err = read_samples(&r);
+	if (!err)
+		err = read_loops(&r);
 	table__free(&r.strings);
 	table__free(&r.mappings);
 	table__free(&r.functions);
 	table__free(&r.locations);
 	free(r.frames);
+	free(r.sample_procs);
 	return err;
 }

@@ -255,13 +255,6 @@ static bool is_hex(char c)
 	return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
 }
 
-static bool ends_with(const char *text, size_t len, const char *tail)
-{
-	size_t n = strlen(tail);
-
-	return len >= n && !memcmp(text + len - n, tail, n);
-}
-
 /*
  * Whether the digits at [at, at + 64) are an id by what stands around them:
  *
@@ -279,7 +272,7 @@ static bool is_container_id(const char *text, size_t len, size_t at)
 
 	if (before != '/' && before != '-' && before != ':')
 		return false;
-	if (ends_with(text, at, "conmon-"))
+	if (str_ends_with(text, at, "conmon-"))
 		return false;
 	return behind == len || text[behind] == '/' || text[behind] == '.' || text[behind] == '\n';
 }
@@ -309,4 +302,75 @@ int cgroup__container(const char *text, size_t len, char *id)
 			line = i + 1;
 	}
 	return found ? 0 : -ENOENT;
+}
+
+/* ---- pods ----------------------------------------------------------------------------------- */
+
+/*
+ * "pod" and a UUID, with _ for - where systemd makes the slice, or the 32 digits of a static pod.
+ * /kubepods/burstable/podUID/ID, kubepods-burstable-podUID.slice
+ */
+static bool is_pod_uid(const char *uid, size_t len)
+{
+	for (size_t i = 0; i < len; i++) {
+		bool between = len == POD_UID_LEN && (i == 8 || i == 13 || i == 18 || i == 23);
+
+		if (between != (uid[i] == '-'))
+			return false;
+	}
+	return true;
+}
+
+const char *cgroup__pod(const char *text, char uid[POD_UID_LEN + 1])
+{
+	const char *p = text;
+
+	for (; p && (p = strstr(p, "pod")); p += 3) {
+		size_t len = strspn(p + 3, "0123456789abcdef-_");
+
+		if (p == text || (p[-1] != '/' && p[-1] != '-') ||
+		    (len != POD_UID_LEN && len != 32))
+			continue;
+		for (size_t i = 0; i < len; i++)
+			uid[i] = p[3 + i] == '_' ? '-' : p[3 + i];
+		uid[len] = '\0';
+		if (is_pod_uid(uid, len))
+			return p;
+	}
+	return NULL;
+}
+
+/* ---- paths ---------------------------------------------------------------------------------- */
+
+/* The path of a line "4:cpu,cpuacct:/docker/ID"; NULL: the line has none. */
+static const char *path_of_line(const char *line)
+{
+	const char *path = line + strcspn(line, ":\n");
+
+	path += *path == ':' ? 1 + strcspn(path + 1, ":\n") : 0;
+	return *path == ':' && path[1] == '/' ? path + 1 : NULL;
+}
+
+void cgroup__path_at(const char *text, const char *at, struct strbuf *path)
+{
+	const char *line = at, *begin;
+
+	while (line > text && line[-1] != '\n')
+		line--;
+	begin = path_of_line(line);
+	if (begin && begin < at)
+		strbuf__add(path, begin, (size_t)(at - begin) + strcspn(at, "/\n"));
+}
+
+bool cgroup__is_below(const char *text, const char *path)
+{
+	size_t len = strlen(path);
+
+	for (const char *line = text; *line; line += strcspn(line, "\n"), line += *line == '\n') {
+		const char *have = path_of_line(line);
+
+		if (have && !strncmp(have, path, len) && strchr("/\n", have[len]))
+			return true; /* strchr() finds the NUL, too */
+	}
+	return false;
 }

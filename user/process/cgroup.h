@@ -2,13 +2,16 @@
 #ifndef PYPERF_CGROUP_H
 #define PYPERF_CGROUP_H
 /*
- * Control groups: which one -C PATH means, and which container a process is in.
+ * Control groups: finds the one that -C PATH names, and the container and the pod of a process.
  *
  *	cgroup__resolve("/system.slice/app.service", &cg, why, sizeof(why));
  *	cgroup__container("0::/system.slice/docker-6f2c...e1.scope\n", len, id);
  */
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "base/str.h"
 
 struct cgroup {
 	uint64_t id;	/* kernfs node id: st_ino of the directory (64-bit kernels, 5.5+) */
@@ -35,5 +38,21 @@ int cgroup__subsys(const char *controller);
  * CONTAINER_ID_LEN digits and a NUL. 0 or -ENOENT.
  */
 int cgroup__container(const char *text, size_t len, char *id);
+
+#define POD_UID_LEN 36 /* of a UUID; a static pod has 32 digits */
+
+/*
+ * Finds the outermost Kubernetes pod in the text of /proc/PID/cgroup, NUL-terminated: `uid` gets
+ * its id with "-" where the path may have "_". Returns where in the text the pod's name stands;
+ * NULL: there is none.
+ */
+const char *cgroup__pod(const char *text, char uid[POD_UID_LEN + 1]);
+/*
+ * Appends the path of the group whose name is, or holds, what stands at `at` in that text:
+ * "/docker/ID" for the ID in "4:cpu:/docker/ID/init.scope". Appends nothing if that is no path.
+ */
+void cgroup__path_at(const char *text, const char *at, struct strbuf *path);
+/* Is one of the text's groups the one with this path, or below it? */
+bool cgroup__is_below(const char *text, const char *path);
 
 #endif /* PYPERF_CGROUP_H */

@@ -5,14 +5,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <linux/magic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -22,7 +20,7 @@
 #include "bpf/pyperf.h"
 #include "elf/builder.h"
 #include "elf/ehframe.h"
-#include "process/maps_read.h"
+#include "process/file_batch.h"
 #include "process/tables.h"
 
 /* For how long file_table__is_plain() trusts a verdict: an inode may be rewritten in place. */
@@ -49,7 +47,7 @@ struct inode {
 	enum verdict verdict;
 	int err;		  /* of VERDICT_NONE */
 	uint64_t round;		  /* in which it was last compared with its file */
-	int64_t size, mtime_ns;	  /* then */
+	struct file_state state;  /* then */
 	struct mapped_file *file; /* NULL: not open */
 	bool owner;		  /* the descriptor of `file` is of this inode */
 	uint64_t checked_ns;
@@ -72,7 +70,12 @@ struct file_table {
 	struct mapped_file *vdso;
 	uint64_t vdso_size;
 	bool vdso_tried;
-	bool no_map_files; /* not permitted: do not ask again */
+	/* The current process: see file_table__enter(). */
+	uint32_t tgid;
+	int proc_fd;
+	const struct map_line *lines;
+	size_t line_cnt;
+	struct file_batch ahead;
 	bool warned_budget;
 	struct file_stats stats;
 };
@@ -100,6 +103,7 @@ struct file_table *file_table__new(const struct file_maps *maps, struct file_sin
 	ft->sink = sink;
 	ft->round = 1;
 	ft->next_id = 1;
+	ft->proc_fd = -1;
 	if (!ft->maps.table_budget)
 		ft->maps.table_budget = TABLE_BUDGET_DEFAULT;
 	ft->tables = tables__new(maps->tables_fd, maps->table_cap, maps->spare_bytes);
@@ -144,6 +148,7 @@ void file_table__free(struct file_table *ft)
 		free_inodes(inode);
 	for (size_t at = 0; (file = idmap__next(&ft->files, &at));)
 		free_file(file);
+	file_batch__drop(&ft->ahead);
 	table_builder__free(ft->builder);
 	tables__free(ft->tables);
 	idmap__free(&ft->inodes);
@@ -173,129 +178,46 @@ struct mapped_file *file_table__find(const struct file_table *ft, uint32_t id)
 	return idmap__get(&ft->files, id);
 }
 
+uint64_t file_table__list(struct mapped_file *file)
+{
+	struct elf_symbol sym;
+
+	if (file->asked_for_list)
+		return file->list;
+	file->asked_for_list = true;
+	if (elf_file__symbol(file->elf, JIT_LIST_SYMBOL, &sym))
+		file->list = sym.addr;
+	elf_file__forget(file->elf);
+	return file->list;
+}
+
 /* ---- opening -------------------------------------------------------------------------------- */
 
-/*
- * /proc/PID/map_files/START-END is the mapped file itself, whatever became of its name: deleted, a
- * memfd, in another mount namespace, below an overlay. Needs CAP_CHECKPOINT_RESTORE (5.9+) or
- * CAP_SYS_ADMIN. O_PATH: whether it is safe to open for reading shows first.
- */
-static int open_map_file(struct file_table *ft, int proc_fd, const struct map_line *line)
+struct opened file_table__open(struct file_table *ft, const struct map_line *line)
 {
-	char path[64];
-	int fd;
+	struct file_batch m = { .no_map_files = ft->ahead.no_map_files };
+	struct opened file;
 
-	if (ft->no_map_files)
-		return -EPERM;
-	snprintf(path, sizeof(path), "map_files/%llx-%llx", (unsigned long long)line->start,
-		 (unsigned long long)line->end);
-	fd = openat(proc_fd, path, O_PATH | O_CLOEXEC);
-	if (fd >= 0)
-		return fd;
-	if (errno == EPERM)
-		ft->no_map_files = true;
-	return -errno;
+	file_batch__add(&m, line, NULL);
+	file_batch__ask(&m, ft->maps.readers, ft->tgid, ft->proc_fd);
+	file = m.answers[0].file;
+	m.answers[0].file = OPENED_NONE;
+	file_batch__drop(&m);
+	return file;
 }
 
-/* Below /proc/PID: its name, as the process sees it. 0 or negative errno. */
-static int path_in_root(const struct map_line *line, char *path, size_t size)
+/* The ELF file behind a mapping, of a file that is taken over; NULL and errno. */
+static struct elf_file *open_elf(struct file_table *ft, struct opened *file,
+				 const struct map_line *line)
 {
-	int n = map_line__path(line, path + 4, size - 4);
-
-	memcpy(path, "root", 4);
-	return n < 0 ? n : 0;
-}
-
-/* By name; the inode number tells whether it is still the same file. */
-static int open_by_name(int proc_fd, const struct map_line *line)
-{
-	char path[PATH_MAX];
-	struct stat st;
-	int err = path_in_root(line, path, sizeof(path)), fd;
-
-	if (err)
-		return err;
-	fd = openat(proc_fd, path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
-	if (fd < 0)
-		return -errno;
-	if (fstat(fd, &st) || st.st_ino != line->inode) {
-		close(fd);
-		return -ESTALE;
-	}
-	return fd;
-}
-
-/* stat() of a file on an overlay gives a number of the overlay's, maps that of the file below. */
-static bool is_on_overlay(int fd)
-{
-	struct statfs fs;
-
-	return !fstatfs(fd, &fs) && fs.f_type == OVERLAYFS_SUPER_MAGIC;
-}
-
-/*
- * An O_PATH descriptor of the mapped file, which is a regular file, and what stat() says of it.
- * -ESTALE: something else is mapped there by now.
- */
-static int open_path(struct file_table *ft, int proc_fd, const struct map_line *line,
-		     struct stat *st)
-{
-	int fd = open_map_file(ft, proc_fd, line);
-
-	if (fd < 0)
-		fd = open_by_name(proc_fd, line);
-	if (fd < 0)
-		return fd;
-	/* Opening a device or a fifo for reading could do something. */
-	if (fstat(fd, st) || !S_ISREG(st->st_mode)) {
-		close(fd);
-		return -ENOEXEC;
-	}
-	if (st->st_ino != line->inode && !is_on_overlay(fd)) {
-		close(fd);
-		return -ESTALE;
-	}
-	return fd;
-}
-
-/* Was that the mapped file which open_path() gave? */
-static bool is_mapped_file(int proc_fd, const struct map_line *line, const struct stat *st)
-{
-	return st->st_ino == line->inode || maps_have(proc_fd, line);
-}
-
-int file_table__open(struct file_table *ft, int proc_fd, const struct map_line *line)
-{
-	struct stat st;
-	int path_fd = open_path(ft, proc_fd, line, &st), fd;
-
-	if (path_fd < 0)
-		return path_fd;
-	fd = foreign__reopen_mapped(path_fd);
-	close(path_fd);
-	return fd;
-}
-
-static int64_t mtime_ns(const struct stat *st)
-{
-	return (int64_t)st->st_mtim.tv_sec * 1000000000 + st->st_mtim.tv_nsec;
-}
-
-/* The ELF file behind a mapping; NULL and errno. */
-static struct elf_file *open_elf(struct file_table *ft, int path_fd, const struct map_line *line)
-{
-	int fd = foreign__reopen_mapped(path_fd), n;
 	struct elf_file *elf;
 	char *name;
+	int n;
 
-	if (fd < 0) {
-		errno = -fd;
-		return NULL;
-	}
 	ft->stats.opened++;
 	name = malloc(line->name_len + 1);
 	if (!name) {
-		close(fd);
+		opened__close(file);
 		errno = ENOMEM;
 		return NULL;
 	}
@@ -304,7 +226,7 @@ static struct elf_file *open_elf(struct file_table *ft, int path_fd, const struc
 		memcpy(name, line->name, line->name_len);
 		name[line->name_len] = '\0';
 	}
-	elf = elf_file__open(fd, name);
+	elf = elf_file__open_opened(file, name);
 	n = errno;
 	free(name);
 	errno = n;
@@ -412,8 +334,8 @@ static bool is_our_root(int proc_fd)
 {
 	struct statx ours, theirs;
 
-	return !statx(AT_FDCWD, "/", 0, STATX_MNT_ID, &ours) &&
-	       !statx(proc_fd, "root/", 0, STATX_MNT_ID, &theirs) &&
+	return !statx(AT_FDCWD, "/", AT_STATX_DONT_SYNC, STATX_MNT_ID, &ours) &&
+	       !statx(proc_fd, "root/", AT_STATX_DONT_SYNC, STATX_MNT_ID, &theirs) &&
 	       ours.stx_mask & theirs.stx_mask & STATX_MNT_ID &&
 	       ours.stx_mnt_id == theirs.stx_mnt_id;
 }
@@ -422,22 +344,17 @@ static bool is_our_root(int proc_fd)
  * The debug file that the process's own root has, /usr/lib/debug/.build-id/xx/yyyy.debug, where
  * that is not ours: it is opened now, because the container may be gone when names are wanted.
  */
-static void offer_debug_file(struct file_table *ft, int proc_fd, const struct mapped_file *file)
+static void offer_debug_file(struct file_table *ft, const struct mapped_file *file)
 {
 	char hex[2 * BUILD_ID_MAX + 1], path[128];
-	int path_fd, fd;
+	struct opened debug;
 
 	elf_file__id_hex(file->elf, hex);
-	if (strlen(hex) < 4 || elf_file__has(file->elf, ".debug_info") || is_our_root(proc_fd))
+	if (strlen(hex) < 4 || elf_file__has(file->elf, ".debug_info") || is_our_root(ft->proc_fd))
 		return;
 	snprintf(path, sizeof(path), "usr/lib/debug/.build-id/%.2s/%s.debug", hex, hex + 2);
-	path_fd = foreign__find(proc_fd, path);
-	if (path_fd < 0)
-		return;
-	fd = foreign__reopen(path_fd);
-	close(path_fd);
-	if (fd >= 0)
-		ft->sink.offer_debug(ft->sink.ctx, file->id, fd);
+	if (!opener__find(ft->maps.readers, ft->tgid, ft->proc_fd, path, &debug))
+		ft->sink.offer_debug(ft->sink.ctx, file->id, debug);
 }
 
 static void begin_lengthy(const struct file_table *ft)
@@ -446,17 +363,21 @@ static void begin_lengthy(const struct file_table *ft)
 		ft->maps.lengthy(ft->maps.lengthy_ctx);
 }
 
-/* Sets the verdict of an inode from its file. `keep`: hold on to it even if it is no interpreter.
+/*
+ * Sets the verdict of an inode from its file, which is taken over. `keep`: keep the file even if it
+ * is not an interpreter.
  */
-static void judge(struct file_table *ft, struct inode *inode, int path_fd,
+static void judge(struct file_table *ft, struct inode *inode, struct file_answer *a,
 		  const struct map_line *line, bool keep)
 {
 	struct py_binary *py = NULL;
-	struct elf_file *elf;
+	struct elf_file *elf = NULL;
 	int python;
 
 	begin_lengthy(ft);
-	elf = open_elf(ft, path_fd, line);
+	errno = -a->open_err;
+	if (a->file.fd >= 0)
+		elf = open_elf(ft, &a->file, line);
 	inode->verdict = VERDICT_NONE;
 	inode->err = -ENOMEM;
 	if (!elf) {
@@ -495,31 +416,23 @@ out:
 	elf_file__close(elf);
 }
 
-static bool unchanged(const struct inode *inode, const struct stat *st)
+/* Is the verdict enough, if the file has not changed? */
+static bool is_judged(const struct inode *inode, bool keep)
 {
-	return inode->size == st->st_size && inode->mtime_ns == mtime_ns(st);
+	return inode->verdict != VERDICT_NONE &&
+	       (!keep || inode->file || inode->verdict != VERDICT_PLAIN);
 }
 
-/*
- * What is known of it holds, and is all that is wanted. One system call, of the many of most
- * processes' starts.
- */
-static bool is_as_judged(int proc_fd, const struct map_line *line, const struct inode *inode,
-			 bool keep)
+/* Our own descriptor keeps the inode from being reused: no path to walk. */
+static bool is_as_judged(const struct inode *inode)
 {
-	char path[PATH_MAX];
+	struct file_state now;
 	struct stat st;
 
-	/* Our own descriptor keeps the inode from being reused: no path to walk. */
-	if (inode->owner)
-		return !fstat(elf_file__fd(inode->file->elf), &st) && unchanged(inode, &st);
-	if (inode->verdict == VERDICT_NONE ||
-	    (keep && !inode->file && inode->verdict == VERDICT_PLAIN))
+	if (!inode->owner || foreign__stat(elf_file__fd(inode->file->elf), &st))
 		return false;
-	/* On an overlay the number is another one, and open_path() has more to ask. */
-	return !path_in_root(line, path, sizeof(path)) &&
-	       !fstatat(proc_fd, path, &st, AT_SYMLINK_NOFOLLOW) && S_ISREG(st.st_mode) &&
-	       st.st_ino == line->inode && unchanged(inode, &st);
+	now = file_batch__state(&st);
+	return file_batch__same(&now, &inode->state);
 }
 
 static void note_checked(struct file_table *ft, struct inode *inode)
@@ -529,62 +442,100 @@ static void note_checked(struct file_table *ft, struct inode *inode)
 	inode->generation = inode->generation_seen;
 }
 
+static bool is_checked(const struct file_table *ft, const struct inode *inode, bool keep)
+{
+	return inode->round == ft->round &&
+	       (!keep || inode->file || inode->verdict != VERDICT_PLAIN);
+}
+
+/*
+ * Asks for the file of a mapping, and in the same question for the unknown files of the process's
+ * later mappings, because a question takes longer than a file.
+ */
+static struct file_answer *ask_for(struct file_table *ft, const struct map_line *line,
+				   const struct inode *inode, bool keep)
+{
+	const struct map_line *end = ft->lines + ft->line_cnt;
+	struct file_answer *a = file_batch__find(&ft->ahead, line);
+
+	if (a && !a->used)
+		return a;
+	file_batch__drop(&ft->ahead);
+	file_batch__add(&ft->ahead, line, is_judged(inode, keep) ? &inode->state : NULL);
+	if (line < ft->lines || line >= end)
+		end = line;
+	for (uint64_t last = line->inode; line + 1 < end; line++) {
+		if (!line[1].inode || line[1].inode == last ||
+		    find_inode(ft, make_dev(line[1].major, line[1].minor), line[1].inode))
+			continue;
+		last = line[1].inode;
+		if (!file_batch__add(&ft->ahead, &line[1], NULL))
+			break;
+	}
+	file_batch__ask(&ft->ahead, ft->maps.readers, ft->tgid, ft->proc_fd);
+	return &ft->ahead.answers[0];
+}
+
 /*
  * The inode of a mapping with a verdict on its present contents; with its file open, if `keep`.
  * NULL: no memory.
  */
-static struct inode *look_up(struct file_table *ft, int proc_fd, const struct map_line *line,
-			     bool keep)
+static struct inode *look_up(struct file_table *ft, const struct map_line *line, bool keep)
 {
 	struct inode *inode = get_inode(ft, line);
-	struct stat st;
-	int fd;
+	struct file_answer *a;
 
-	if (!inode)
-		return NULL;
-	if (inode->round == ft->round && (!keep || inode->file || inode->verdict != VERDICT_PLAIN))
+	if (!inode || is_checked(ft, inode, keep))
 		return inode;
-	if (is_as_judged(proc_fd, line, inode, keep)) {
+	if (is_judged(inode, keep) && is_as_judged(inode)) {
 		note_checked(ft, inode);
 		return inode;
 	}
-	fd = open_path(ft, proc_fd, line, &st);
-	if (fd < 0) {
-		/* What was known of it stays: its name may be gone, but it is still mapped. */
-		if (inode->verdict == VERDICT_NONE && fd == -ENOEXEC)
+	a = ask_for(ft, line, inode, keep);
+	a->used = true;
+	if (a->err) {
+		/* Keeps the verdict: the file's name may be gone, but it is still mapped. */
+		if (inode->verdict == VERDICT_NONE && a->err == -ENOEXEC)
 			inode->verdict = VERDICT_OTHER;
-		inode->err = fd;
-		if (fd != -ESTALE) /* another process may have it still */
+		inode->err = a->err;
+		if (a->err != -ESTALE) /* another process may have it still */
 			inode->round = ft->round;
 		return inode;
 	}
-	if (inode->verdict == VERDICT_NONE || !unchanged(inode, &st) ||
-	    (keep && !inode->file && inode->verdict == VERDICT_PLAIN)) {
-		if (!is_mapped_file(proc_fd, line, &st)) {
-			close(fd);
-			inode->err = -ESTALE;
-			return inode;
-		}
+	if (!is_judged(inode, keep) || !file_batch__same(&inode->state, &a->now)) {
 		inode->file = NULL;
 		inode->owner = false;
-		judge(ft, inode, fd, line, keep);
+		judge(ft, inode, a, line, keep);
 		if (inode->owner)
-			offer_debug_file(ft, proc_fd, inode->file);
-		inode->size = st.st_size;
-		inode->mtime_ns = mtime_ns(&st);
+			offer_debug_file(ft, inode->file);
+		inode->state = a->now;
 	}
-	close(fd);
 	note_checked(ft, inode);
 	return inode;
 }
 
-int file_table__is_python(struct file_table *ft, int proc_fd, const struct map_line *line)
+void file_table__enter(struct file_table *ft, uint32_t tgid, int proc_fd,
+		       const struct map_line *lines, size_t cnt)
+{
+	file_batch__drop(&ft->ahead);
+	ft->tgid = tgid;
+	ft->proc_fd = proc_fd;
+	ft->lines = lines;
+	ft->line_cnt = cnt;
+}
+
+void file_table__leave(struct file_table *ft)
+{
+	file_table__enter(ft, 0, -1, NULL, 0);
+}
+
+int file_table__is_python(struct file_table *ft, const struct map_line *line)
 {
 	struct inode *inode;
 
 	if (!line->inode)
 		return 0;
-	inode = look_up(ft, proc_fd, line, false);
+	inode = look_up(ft, line, false);
 	if (!inode)
 		return -ENOMEM;
 	return inode->verdict == VERDICT_NONE ? inode->err : inode->verdict == VERDICT_PYTHON;
@@ -631,7 +582,7 @@ static uint64_t own_vdso_size(uint64_t start)
 	return size;
 }
 
-/* The vdso is in no file. All 64-bit processes have the same; ours is at hand. */
+/* The vdso is in no file. All 64-bit processes have the same one, so ours is used. */
 static struct mapped_file *get_vdso(struct file_table *ft)
 {
 	uint64_t start = getauxval(AT_SYSINFO_EHDR);
@@ -686,7 +637,9 @@ static int by_use(const void *a_, const void *b_)
 	return (a_use > b_use) - (a_use < b_use);
 }
 
-/* Those whose tables may give way, in this order; NULL: no memory. To be freed. */
+/*
+ * The files whose tables may be evicted, in this order. The caller frees the list; NULL: no memory.
+ */
 static struct mapped_file **candidates(const struct file_table *ft, size_t *cnt)
 {
 	struct mapped_file **list = malloc((ft->files.cnt + 1) * sizeof(struct mapped_file *)),
@@ -749,10 +702,10 @@ static void evict(struct file_table *ft, struct mapped_file **files, size_t cnt)
 }
 
 /*
- * What is evicted is in no image any more. Its memory is free when the kernel has waited for the
- * programs that may still read it, so for a moment there is more than the budget. All mappings are
- * looked through, so somewhat more room is made than is asked for: where the budget is always full,
- * not for each table.
+ * Evicts tables, which no image refers to after that. Their memory is free when the kernel has
+ * waited for the programs that may still read it, so for a moment there is more than the budget.
+ * All mappings are searched, so somewhat more room is made than requested: with a budget that is
+ * always full, not for each table.
  */
 static bool make_room(struct file_table *ft, uint64_t bytes)
 {
@@ -782,8 +735,8 @@ static void refuse_table(struct file_table *ft, struct mapped_file *file, uint64
 	file->refused_bytes = bytes;
 	ft->stats.tables_refused++;
 	if (!ft->warned_budget)
-		log_warn("unwind tables: %llu bytes are not enough for what is running: native "
-			 "stacks will end early (see --table-memory)",
+		log_warn("unwind tables: %llu bytes are not enough for the running programs: "
+			 "native stacks will end early (see --table-memory)",
 			 (unsigned long long)ft->maps.table_budget);
 	ft->warned_budget = true;
 }
@@ -926,9 +879,8 @@ int file_table__go_live(struct file_table *ft)
 /* ---- windows -------------------------------------------------------------------------------- */
 
 /*
- * A file has a flag by its id, and shares it with those whose ids are a multiple of the map's size
- * away: what is not of use may then be taken to be. A flag that is set meanwhile is one of the next
- * window.
+ * A file shares its flag with files whose ids differ by a multiple of the map's size, so an unused
+ * file may count as used. A flag that is set meanwhile belongs to the next window.
  */
 static void take_seen(struct file_table *ft)
 {
@@ -1012,8 +964,8 @@ static void forget_by_build_id(struct file_table *ft, const struct mapped_file *
 }
 
 /*
- * Inodes are a cache of verdicts: those that no one asked for lately go, when they are many. So do
- * those of files that are released.
+ * Inodes are a cache of verdicts: if there are many, those not used lately are forgotten, and so
+ * are those of released files.
  */
 static void forget_inodes(struct file_table *ft, bool released)
 {
@@ -1113,13 +1065,13 @@ bool file_table__tick(struct file_table *ft)
 
 /* ---- use ------------------------------------------------------------------------------------ */
 
-struct mapped_file *file_table__get(struct file_table *ft, int proc_fd, const struct map_line *line)
+struct mapped_file *file_table__get(struct file_table *ft, const struct map_line *line)
 {
 	struct mapped_file *file = NULL;
 	struct inode *inode;
 
 	if (line->inode) {
-		inode = look_up(ft, proc_fd, line, true);
+		inode = look_up(ft, line, true);
 		if (inode && inode->verdict == VERDICT_NONE)
 			ft->stats.unreadable++;
 		file = inode ? inode->file : NULL;

@@ -2,13 +2,13 @@
 #ifndef PYPERF_MAPS_PARSE_H
 #define PYPERF_MAPS_PARSE_H
 /*
- * Lines of /proc/PID/maps:
+ * Parses lines of /proc/PID/maps:
  *
  *	7f30a6a28000-7f30a6b7d000 r-xp 00028000 fe:00 1234      /usr/lib/libc.so.6
  *
- * The name is chosen by the observed process. The kernel writes a newline in it as \012 and appends
- * " (deleted)" to a name that is gone, but escapes neither a backslash nor a name that ends that
- * way by itself; so a name is a hint, and the file behind it is known by device and inode only.
+ * The observed process chooses the name. The kernel writes a newline in it as \012 and appends "
+ * (deleted)" to a name that is gone, but escapes neither a backslash nor a name that itself ends
+ * so. So a name is only a hint, and device and inode alone identify the file.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -23,7 +23,7 @@ struct map_line {
 	size_t name_len;
 };
 
-/* One line, without its newline. 0 or -EINVAL. */
+/* Parses one line, without its newline. 0 or -EINVAL. */
 int map_line__parse(struct map_line *line, const char *text, size_t len);
 
 /*
@@ -39,8 +39,8 @@ bool maps__next(const char **text, size_t *len, const char **line, size_t *line_
 int map_line__path(const struct map_line *line, char *buf, size_t size);
 
 /*
- * Of a mapping that is no ELF file: may it hold code? Is it a jitdump, which the process maps for
- * us to find?
+ * For a mapping that is not of an ELF file: may it hold generated code? Is it a jitdump, which the
+ * process maps so that profilers find it?
  */
 bool map_line__is_generated(const struct map_line *line);
 bool map_line__is_jitdump(const struct map_line *line);

@@ -180,7 +180,10 @@ int exec_maps__read(struct exec_maps *m, int proc_fd)
 		close(fd);
 		m->no_query = err == -ENOTTY;
 	}
-	/* Whatever the query stumbled at, the text may still tell: a name too long for it. */
+	/*
+	 * If the query fails, the text may still have the answer: for instance, a name was too long
+	 * for it.
+	 */
 	if (err && err != -ESRCH && err != -E2BIG && err != -ENOMEM) {
 		m->cnt = 0;
 		err = parse_all(m, proc_fd);
@@ -188,15 +191,129 @@ int exec_maps__read(struct exec_maps *m, int proc_fd)
 	return err == -E2BIG ? 0 : err;
 }
 
+/* ---- by another process --------------------------------------------------------------------- */
+
+/*
+ * Its answer: this, `cnt` lines, and the names one behind the other. A line's own name is an
+ * address of the other process.
+ */
+struct maps_answer {
+	uint32_t cnt;
+	bool truncated, no_query;
+};
+
+static void put_lines(struct reader_job *job, const struct exec_maps *m, struct maps_answer *a,
+		      size_t *size)
+{
+	struct map_line *lines = (struct map_line *)(job->answer + sizeof(*a));
+	uint8_t *names = (uint8_t *)(lines + m->cnt), *end = job->answer + READER_ANSWER_MAX;
+
+	for (a->cnt = 0; a->cnt < m->cnt; a->cnt++) {
+		const struct map_line *line = &m->lines[a->cnt];
+
+		if (line->name_len > (size_t)(end - names))
+			break;
+		lines[a->cnt] = *line;
+		memcpy(names, line->name, line->name_len);
+		names += line->name_len;
+	}
+	a->truncated |= a->cnt < m->cnt;
+	memset(lines + a->cnt, 0, (m->cnt - a->cnt) * sizeof(*lines));
+	*size = (size_t)(names - job->answer);
+}
+
+static int read_maps(struct reader_job *job)
+{
+	static struct exec_maps m; /* of that process alone: it keeps its memory */
+	struct maps_answer a;
+	size_t size;
+	int err;
+
+	m.no_query = *(const bool *)job->question;
+	err = exec_maps__read(&m, job->in);
+	if (err)
+		return err;
+	a = (struct maps_answer){ .truncated = m.truncated, .no_query = m.no_query };
+	put_lines(job, &m, &a, &size);
+	memcpy(job->answer, &a, sizeof(a));
+	return (int)size;
+}
+
+/* The order and the sizes are what others go by. */
+static int take_lines(struct exec_maps *m)
+{
+	const size_t head = sizeof(struct maps_answer);
+	struct maps_answer a;
+	struct map_line line;
+	uint64_t floor = 0;
+	size_t at;
+	int err = 0;
+
+	if (m->text.len < head)
+		return -EBADMSG;
+	memcpy(&a, m->text.s, head);
+	at = head + a.cnt * sizeof(line);
+	if (a.cnt > EXEC_MAPS_MAX || at > m->text.len)
+		return -EBADMSG;
+	m->truncated = a.truncated;
+	m->no_query = a.no_query;
+	for (uint32_t i = 0; !err && i < a.cnt; i++) {
+		memcpy(&line, m->text.s + head + i * sizeof(line), sizeof(line));
+		if (line.start < floor || line.end <= line.start ||
+		    line.name_len > m->text.len - at)
+			return -EBADMSG;
+		line.name = m->text.s + at;
+		at += line.name_len;
+		floor = line.end;
+		err = add_line(m, &line);
+	}
+	return err;
+}
+
+int exec_maps__ask(struct exec_maps *m, struct readers *rs, uint32_t tgid, int proc_fd)
+{
+	const struct reader_call c = { .whose = { .tgid = tgid },
+				       .fn = read_maps,
+				       .question = &m->no_query,
+				       .size = sizeof(m->no_query),
+				       .in = proc_fd,
+				       .text = &m->text };
+	int err;
+
+	if (!reader__has_opener(rs))
+		return exec_maps__read(m, proc_fd);
+	m->cnt = 0;
+	m->truncated = false;
+	strbuf__clear(&m->text);
+	err = reader__files(rs, &c);
+	err = err < 0 ? err : take_lines(m);
+	if (err)
+		m->cnt = 0;
+	return err;
+}
+
+static bool have(const struct exec_maps *now, const struct map_line *line)
+{
+	for (size_t i = 0; i < now->cnt; i++)
+		if (same_place(&now->lines[i], line))
+			return true;
+	return false;
+}
+
 bool maps_have(int proc_fd, const struct map_line *line)
 {
 	struct exec_maps now = { 0 };
-	bool found = false;
+	bool found = !exec_maps__read(&now, proc_fd) && have(&now, line);
 
-	if (!exec_maps__read(&now, proc_fd)) {
-		for (size_t i = 0; i < now.cnt && !found; i++)
-			found = same_place(&now.lines[i], line);
-	}
+	exec_maps__free(&now);
+	return found;
+}
+
+bool maps_still_have(struct readers *rs, uint32_t tgid, int proc_fd, const struct map_line *line)
+{
+	struct exec_maps now = { 0 };
+	bool found = !exec_maps__ask(&now, rs, tgid, proc_fd) && have(&now, line);
+
 	exec_maps__free(&now);
 	return found;
 }

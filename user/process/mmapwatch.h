@@ -2,13 +2,13 @@
 #ifndef PYPERF_MMAPWATCH_H
 #define PYPERF_MMAPWATCH_H
 /*
- * New executable mappings and command names of all processes, as they happen.
+ * Reports new executable mappings and command names of all processes as they happen.
  *
  * One dummy software event per CPU delivers PERF_RECORD_MMAP2 and PERF_RECORD_COMM; it samples
- * nothing. A record that wakes costs 5 us where it is written, and as much again here, for each
- * file that any program maps; so only a ring that is half full wakes, unless it is asked for more:
- * who needs a record sooner has to know when to read. What a full ring drops is reported as
- * MMAP_EVENT_LOST: then all processes have to be looked at again.
+ * nothing. A record that wakes the reader costs 5 us where it is written and as much again here,
+ * for each file that any program maps. So by default only a ring that is half full wakes, and a
+ * caller that needs a record sooner has to know when to read. Records that a full ring drops are
+ * reported as MMAP_EVENT_LOST: all processes have to be read again.
  *
  *	w = mmapwatch__new(0, MMAPWATCH_HALF);
  *	poll(mmapwatch__fd(w), POLLIN) ...
@@ -22,10 +22,11 @@
 enum mmap_event_type {
 	MMAP_EVENT_MMAP = 1,
 	MMAP_EVENT_COMM = 2,
-	MMAP_EVENT_EXEC =
-		3, /* a COMM that comes from exec: the mappings after it are the new program's */
+	/* A COMM that comes from exec: the mappings after it are the new program's. */
+	MMAP_EVENT_EXEC = 3,
 	MMAP_EVENT_LOST = 4,
-	MMAP_EVENT_THROTTLE = 5, /* of an event that writes here, too: mmapwatch__ring() */
+	/* the kernel throttled an event that writes to this ring: mmapwatch__ring() */
+	MMAP_EVENT_THROTTLE = 5,
 };
 
 struct mmap_event {
@@ -47,8 +48,8 @@ typedef void (*mmap_event_fn)(void *ctx, const struct mmap_event *ev);
 struct mmapwatch;
 
 enum mmapwatch_wake {
-	MMAPWATCH_EACH, /* record */
-	MMAPWATCH_HALF, /* a ring */
+	MMAPWATCH_EACH, /* each record wakes */
+	MMAPWATCH_HALF, /* a ring that is half full wakes */
 };
 
 /*
@@ -59,13 +60,13 @@ struct mmapwatch *mmapwatch__new(uint32_t pages, enum mmapwatch_wake wake);
 void mmapwatch__free(struct mmapwatch *w);
 /* One descriptor for poll() or epoll: readable when a ring has woken. Borrowed. */
 int mmapwatch__fd(const struct mmapwatch *w);
-/* Hands all records to `fn`, CPU by CPU, each CPU's in order. The number of events. */
+/* Passes all records to `fn`, CPU by CPU, in order within a CPU. Returns the number of events. */
 int mmapwatch__read(struct mmapwatch *w, mmap_event_fn fn, void *ctx);
-/* A CPU came online (again). 0 or negative errno. */
+/* Watches a CPU that came online (again). 0 or negative errno. */
 int mmapwatch__cpu_online(struct mmapwatch *w, int cpu);
 /*
- * The event whose ring is that of `cpu`, for PERF_EVENT_IOC_SET_OUTPUT: what the kernel says of
- * another event of this CPU comes along with the rest. -1: there is none.
+ * The event that owns the ring of `cpu`, for PERF_EVENT_IOC_SET_OUTPUT: records of another event of
+ * this CPU then come in the same ring. -1: there is none.
  */
 int mmapwatch__ring(const struct mmapwatch *w, int cpu);
 /* CPUs that are watched. */
@@ -74,8 +75,8 @@ uint64_t mmapwatch__lost(const struct mmapwatch *w);
 uint64_t mmapwatch__ring_bytes(const struct mmapwatch *w);
 
 /*
- * One record of a ring, as the kernel wrote it, to an event. For the tests and fuzzers. False: of
- * no interest, or damaged.
+ * Parses one record of a ring into an event. For tests and fuzzers. False: of no interest, or
+ * damaged.
  */
 bool mmap_event__parse(struct mmap_event *ev, const void *record, uint32_t size);
 

@@ -2,13 +2,13 @@
 #ifndef PYPERF_PIDNS_H
 #define PYPERF_PIDNS_H
 /*
- * Our own pid namespace, as the BPF half needs it to speak of processes by our numbers:
- * struct pid.numbers[level] is the process's number in its namespace at that level, which is ours
- * if its inode number is ours.
+ * Our own pid namespace, by which the BPF half uses the same process numbers as we do: struct
+ * pid.numbers[level] is the number of the process in its namespace at that level, which is ours if
+ * its inode number is that of ours.
  *
  * A process cannot ask how deep its namespace is: /proc/self/status lists only the levels that the
- * mounted /proc can see, and NS_GET_PARENT ends with EPERM at our own. The kernel knows it, so in
- * any other than the initial namespace (level 0) a BPF program of seven instructions reads
+ * mounted /proc can see, and NS_GET_PARENT ends with EPERM at our own. The kernel knows, so outside
+ * the initial namespace (level 0) a BPF program of seven instructions reads
  * current->thread_pid->level.
  */
 #include <stdbool.h>
@@ -24,7 +24,10 @@ struct pidns {
 int pidns__self(struct pidns *ns);
 bool pidns__is_initial(const struct pidns *ns);
 
-/* By BPF whatever the namespace is. The level or negative errno. For tests; see pidns__self(). */
+/*
+ * Reads the level by BPF in any namespace. The level or negative errno. For tests; see
+ * pidns__self().
+ */
 int pidns__level_by_bpf(void);
 
 #endif /* PYPERF_PIDNS_H */

@@ -16,7 +16,7 @@
 #define BATCH_MAX   64
 
 /*
- * What a Python brings along: 20 extension modules and small libraries of up to 16 KiB, libm and
+ * The files of a typical Python: 20 extension modules and small libraries of up to 16 KiB, libm and
  * libssl of 64, libc and a libpython of 256, a larger one or libcrypto of 512 KiB.
  */
 static const struct {
@@ -350,7 +350,7 @@ static int reserve_job(struct tables *t)
 	return 0;
 }
 
-/* What somebody waits for is put first. */
+/* Jobs that somebody waits for come first. */
 static void push_job(struct tables *t, const struct job *job)
 {
 	struct batch *b = t->queue;
@@ -405,7 +405,7 @@ static int use_spare(struct tables *t, size_t c, const uint32_t *words, size_t w
 	struct spare *s = &t->spares[c][t->spare_cnt[c] - 1];
 	int err = write_inner(s->fd, words, (uint32_t)(word_cnt / UW_CHUNK_WORDS));
 
-	if (err) /* still a spare: what was written of it is overwritten by the next one */
+	if (err) /* still a spare: the next table overwrites its contents */
 		return err;
 	t->spare_cnt[c]--;
 	close(s->fd); /* the outer map holds it */
@@ -462,7 +462,7 @@ int tables__usable(const struct tables *t, uint32_t index)
 	return t->state[index] == READY ? 1 : -ENOENT;
 }
 
-/* Where something is left, nothing new is put. */
+/* An index whose old table could not be removed is not used again. */
 static void finish_removal(struct tables *t, const struct job *job)
 {
 	if (!job->err || job->err == -ENOENT)
@@ -508,7 +508,7 @@ static void finish_spare(struct tables *t, const struct job *job)
 	t->stats.spares++;
 }
 
-/* 0, or the error of a table: that of a spare is no one's. */
+/* Returns 0, or the error of a table; an error of a spare concerns nobody. */
 static int finish_job(struct tables *t, const struct job *job)
 {
 	if (job->remove) {

@@ -11,6 +11,8 @@
 #include <unistd.h>
 
 #include "base/foreign.h"
+#include "base/opener.h"
+#include "base/reader.h"
 #include "base/str.h"
 #include "process/maps_parse.h"
 #include "process/maps_read.h"
@@ -218,16 +220,13 @@ static bool explain(const struct finding *f, char *why)
 	return true;
 }
 
-bool unsupported__explain(pid_t pid, char why[UNSUPPORTED_LEN])
+static bool explain_process(pid_t pid, char why[UNSUPPORTED_LEN])
 {
 	struct finding *f = calloc(1, sizeof(*f));
 	struct strbuf text = { 0 };
+	int proc_fd = opener__proc_dir((uint32_t)pid);
 	bool found = false;
-	char path[32];
-	int proc_fd;
 
-	snprintf(path, sizeof(path), "/proc/%d", pid);
-	proc_fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (f && proc_fd >= 0 && !read_proc(proc_fd, "maps", &text) && text.len) {
 		look_at_program(f, proc_fd);
 		look_at_maps(f, proc_fd, &text);
@@ -238,4 +237,32 @@ bool unsupported__explain(pid_t pid, char why[UNSUPPORTED_LEN])
 	strbuf__free(&text);
 	free(f);
 	return found;
+}
+
+static int explain_it(struct reader_job *job)
+{
+	char why[UNSUPPORTED_LEN] = "";
+	pid_t pid;
+
+	memcpy(&pid, job->question, sizeof(pid));
+	if (!explain_process(pid, why))
+		return -ENOENT;
+	memcpy(job->answer, why, sizeof(why));
+	return sizeof(why);
+}
+
+bool unsupported__explain(struct readers *rs, pid_t pid, char why[UNSUPPORTED_LEN])
+{
+	const struct reader_call c = { .whose = { .tgid = (uint32_t)pid },
+				       .fn = explain_it,
+				       .question = &pid,
+				       .size = sizeof(pid),
+				       .in = -1,
+				       .answer = why,
+				       .answer_size = UNSUPPORTED_LEN };
+
+	if (reader__files(rs, &c) != UNSUPPORTED_LEN)
+		return false;
+	why[UNSUPPORTED_LEN - 1] = '\0';
+	return true;
 }

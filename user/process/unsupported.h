@@ -2,35 +2,40 @@
 #ifndef PYPERF_UNSUPPORTED_H
 #define PYPERF_UNSUPPORTED_H
 /*
- * A process in which no CPython was found that can be walked: does it run Python all the same?
- * Known are CPython of 32 bits, PyPy, and any program of another machine under qemu-user. For
- * messages about one process that was asked for: files are searched for strings, which takes some
- * 10 ms.
+ * Explains a process in which no CPython that can be walked was found, but which runs Python all
+ * the same: CPython of 32 bits, PyPy, or any program of another machine under qemu-user. For
+ * messages about one process that a user asked for: searches files for strings, which takes some 10
+ * ms.
  *
  *	char why[UNSUPPORTED_LEN];
  *
- *	if (unsupported__explain(pid, why))
+ *	if (unsupported__explain(rs, pid, why))
  *		log_err("process %d: %s", pid, why);	"32-bit CPython (/usr/bin/python3.11), ..."
  *
- * Names in the text are the process's own and may hold anything.
+ * The process chooses the names in the text, so they may hold anything.
  */
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "base/reader.h"
+
 #define UNSUPPORTED_LEN 512
 
-/* What one file tells. */
+/* Traits of one file. */
 struct file_traits {
 	uint16_t machine; /* e_machine; 0: no ELF file */
 	bool is_32_bit;
 	bool cpython, pypy, qemu; /* strings that only these have */
 };
 
-/* 0 or negative errno. The file may be anything; what is read of it is bounded. */
+/*
+ * Reads the traits of a file. 0 or negative errno. The file may be anything; a bounded part of it
+ * is read.
+ */
 int unsupported__read(int fd, struct file_traits *t);
 
-/* False: nothing of the kind, or the process cannot be looked into. */
-bool unsupported__explain(pid_t pid, char why[UNSUPPORTED_LEN]);
+/* False: it is none of these, or the process cannot be read. */
+bool unsupported__explain(struct readers *rs, pid_t pid, char why[UNSUPPORTED_LEN]);
 
 #endif /* PYPERF_UNSUPPORTED_H */

@@ -11,7 +11,7 @@
 #include "profile/export_stacks.h"
 #include "profile/export_text.h"
 
-/* What is known of one side while it is counted. */
+/* The state of one side while it is counted. */
 struct side {
 	const struct profile *p;
 	enum diff_side side;
@@ -152,10 +152,10 @@ static void weigh(const struct diff *d, struct diff_value *v, const double *unit
 
 static void weigh_all(struct diff *d, const struct side *sides)
 {
-	double unit[DIFF_SIDES]; /* samples of a second, or all */
+	double unit[DIFF_SIDES]; /* what a second has, or all */
 
 	for (int i = 0; i < DIFF_SIDES; i++)
-		unit[i] = d->absolute ? (double)sides[i].p->stats.values[0].frequency_hz
+		unit[i] = d->absolute ? (double)value_type__per_second(&sides[i].p->stats.values[0])
 				      : (double)d->samples[i];
 	for (size_t i = 0; i < d->cnt; i++) {
 		weigh(d, &d->rows[i].self, unit);

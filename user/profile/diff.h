@@ -2,16 +2,16 @@
 #ifndef PYPERF_DIFF_H
 #define PYPERF_DIFF_H
 /*
- * Two profiles -> what differs, by function.
+ * Compares two profiles by function.
  *
  * A function is its kind, name and file, as they are shown: lines move from version to version. Its
  * total counts a stack once, however often the function is in it.
  *
  * Values are shares of all samples, so that runs of different length or load can be compared; or,
- * absolute, seconds of CPU time. What differs may be chance: a share p of n samples has a standard
- * deviation of sqrt(p(1-p)/n), and a count x one of sqrt(x); where a sample stands for w events or
- * samples, n is divided by w, and the count's is sqrt(wx), see profile__weight(). A change counts
- * as significant when it is more than DIFF_SIGMAS of those of both sides together (the
+ * absolute, seconds of CPU time. A difference may be chance: a share p of n samples has a standard
+ * deviation of sqrt(p(1-p)/n), and a count x one of sqrt(x). Where a sample stands for w events or
+ * samples, n is divided by w, and the deviation of the count is sqrt(wx), see profile__weight(). A
+ * change is significant when it exceeds DIFF_SIGMAS standard deviations of both sides together (the
  * two-proportion z test, and that of two Poisson rates). Samples of one long call are not
  * independent, so a change that is just significant can still be chance.
  *
@@ -27,7 +27,7 @@
 
 #include "profile/profile.h"
 
-#define DIFF_SIGMAS 2.58 /* one in a hundred functions that did not change passes for changed */
+#define DIFF_SIGMAS 2.58 /* of a hundred unchanged functions one appears as changed */
 
 enum diff_side { DIFF_BEFORE, DIFF_AFTER, DIFF_SIDES };
 

@@ -158,19 +158,11 @@ static uint32_t frame_elems(const struct profile *p, size_t frame, bool inlined)
 	return n;
 }
 
-/* Frames of a stack that exist in the profile. */
-static uint32_t stack_frames(const struct profile *p, const struct profile_stack *s)
-{
-	size_t room = s->first < p->frame_cnt ? p->frame_cnt - s->first : 0;
-
-	return s->cnt < room ? s->cnt : (uint32_t)room;
-}
-
 static void flatten(struct flat_stacks *fs, const struct profile *p, const struct profile_stack *s,
 		    const uint32_t *ids, bool inlined)
 {
 	struct flat_stack *out = &fs->stacks[fs->cnt++];
-	uint32_t cnt = stack_frames(p, s);
+	uint32_t cnt = profile__stack_frames(p, s);
 
 	out->first = fs->elem_cnt;
 	out->count = s->count;
@@ -230,7 +222,7 @@ int flat_stacks__init(struct flat_stacks *fs, const struct profile *p, const uin
 
 	memset(fs, 0, sizeof(*fs));
 	for (size_t i = 0; i < p->stack_cnt; i++)
-		for (uint32_t j = 0; j < stack_frames(p, &p->stacks[i]); j++)
+		for (uint32_t j = 0; j < profile__stack_frames(p, &p->stacks[i]); j++)
 			elems += frame_elems(p, p->stacks[i].first + j, inlined);
 	fs->elems = calloc(elems + 1, sizeof(*fs->elems));
 	fs->stacks = calloc(p->stack_cnt + 1, sizeof(*fs->stacks));
@@ -261,8 +253,10 @@ void flat_stacks__free(struct flat_stacks *fs)
 int export_proc_cmp(const struct profile *p, uint32_t a, uint32_t b)
 {
 	const struct profile_proc *pa = &p->procs[a], *pb = &p->procs[b];
-	int d = export_str_cmp(p, pa->comm, pb->comm);
+	int d = export_str_cmp(p, profile_proc__name(pa), profile_proc__name(pb));
 
+	if (!d)
+		d = export_str_cmp(p, pa->comm, pb->comm);
 	if (!d)
 		d = cmp_u64(pa->tgid, pb->tgid);
 	if (!d)
@@ -432,8 +426,8 @@ int64_t export_cpu_ns(const struct profile *p, uint64_t count)
 
 int64_t export_value_ns(const struct value_type *v, uint64_t count)
 {
-	uint32_t hz = v->frequency_hz;
-	unsigned __int128 ns = hz ? (unsigned __int128)count * 1000000000u / hz : 0;
+	uint64_t per_second = value_type__per_second(v);
+	unsigned __int128 ns = per_second ? (unsigned __int128)count * 1000000000u / per_second : 0;
 
 	return ns > INT64_MAX ? INT64_MAX : (int64_t)ns;
 }

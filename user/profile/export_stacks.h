@@ -2,13 +2,13 @@
 #ifndef PYPERF_EXPORT_STACKS_H
 #define PYPERF_EXPORT_STACKS_H
 /*
- * What all formats do first: reduce the frames of a profile to what the format tells apart, and
- * sort and merge the stacks that became equal.
+ * The first step of all formats: reduces the frames of a profile to what the format distinguishes,
+ * and sorts and merges the stacks that become equal.
  *
- *   sym_ranks     numbers the syms by content: equal ones get one number, and the numbers are in
- *                 the order of the content. A list of frames is then a list of numbers, so output
- *                 depends on what is in a profile and not on the order in which it was collected.
- *   flat_stacks   the stacks as such lists, outermost first, sorted and merged
+ *    sym_ranks     numbers the syms by content: equal ones get one number, and the numbers are in
+ *                  the order of the content. A list of frames is then a list of numbers, so output
+ *                  depends on what is in a profile and not on the order in which it was collected.
+ *    flat_stacks   the stacks as such lists, outermost first, sorted and merged
  *
  * A frame without a sym (frame_syms is NULL, or holds no valid index) has the sym of index sym_cnt:
  * a marker "[not-symbolized]". Every array by sym index has therefore sym_cnt + 1 elements.
@@ -19,7 +19,10 @@
 
 #include "profile/profile.h"
 
-/* Functions inlined into each other that are followed; the chain comes from foreign bytes. */
+/*
+ * The longest chain of functions inlined into each other that is followed: it comes from foreign
+ * bytes.
+ */
 #define EXPORT_MAX_INLINED 64
 
 /* The sym of any index. Borrowed from the profile. */
@@ -34,14 +37,14 @@ const char *export_kind_name(uint8_t kind);
 int export_str_cmp(const struct profile *p, str_id a, str_id b);
 
 /*
- * Orders functions: kind, name, file, module, inlined or not. What has no name is one function per
- * module: the addresses of one such function are many, and mean nothing to a reader.
+ * Orders functions by kind, name, file, module, and whether they are inlined. All unnamed code of a
+ * module is one function, because its many addresses mean nothing to a reader.
  */
 int export_function_cmp(const struct profile *p, const struct sym *a, const struct sym *b);
 
 /*
- * What a viewer tells apart beside functions: the lines being executed; functions of one name by
- * their first lines, in formats that have them.
+ * What a viewer distinguishes besides functions: the lines being executed; functions of the same
+ * name by their first lines, in formats that have them.
  */
 enum place_parts {
 	PLACE_LINES = 1 << 0,
@@ -49,8 +52,8 @@ enum place_parts {
 };
 
 /*
- * Orders what a viewer tells apart: functions and `parts` of them (an unsigned of enum
- * place_parts). What has no name is told apart by its address.
+ * Orders places: functions and `parts` of them (an unsigned of enum place_parts). Unnamed code is
+ * ordered by its address.
  */
 int export_place_cmp(const struct profile *p, uint32_t a, uint32_t b, const void *parts);
 
@@ -67,13 +70,10 @@ typedef int (*sym_cmp_fn)(const struct profile *p, uint32_t a, uint32_t b, const
 int sym_ranks__init(struct sym_ranks *r, const struct profile *p, sym_cmp_fn cmp, const void *arg);
 void sym_ranks__free(struct sym_ranks *r);
 
-/* Orders processes by all that they have but their space. */
+/* Orders processes by all their fields but the space. */
 int export_proc_cmp(const struct profile *p, uint32_t a, uint32_t b);
 
-/*
- * Processes in the order of their content. A stack whose process does not exist belongs behind the
- * last.
- */
+/* Processes in the order of their content. A stack of an unknown process comes after the last. */
 struct proc_order {
 	uint32_t *at;	/* rank -> index; proc_cnt + 1 elements, the last is UINT32_MAX */
 	uint32_t *rank; /* index -> rank */
@@ -83,8 +83,8 @@ struct proc_order {
 int proc_order__init(struct proc_order *o, const struct profile *p);
 void proc_order__free(struct proc_order *o);
 /*
- * For each stack, the rank of its process in the high 32 bits and its thread (0 without `threads`)
- * in the low ones: keys for flat_stacks__init(). To be freed; NULL: no memory.
+ * Makes keys for flat_stacks__init(): for each stack, the rank of its process in the high 32 bits
+ * and its thread (0 without `threads`) in the low ones. The caller frees them; NULL: no memory.
  */
 uint64_t *proc_order__keys(const struct proc_order *o, const struct profile *p, bool threads);
 
@@ -104,31 +104,33 @@ struct flat_stacks {
 };
 
 /*
- * The stacks with each frame replaced by ids[its sym]. With `inlined`, functions inlined into a
- * frame follow it as elements of their own. `keys` (NULL: all 0) has one number per stack of the
- * profile; stacks are sorted by key, by elements, by value type, and equal ones are added up. 0 or
- * -ENOMEM.
+ * Makes the stacks with each frame replaced by ids[its sym]. With `inlined`, functions inlined into
+ * a frame follow it as elements of their own. `keys` (NULL: all 0) has one number per stack of the
+ * profile. Sorts stacks by key, elements and value type, and adds up equal ones. 0 or -ENOMEM.
  */
 int flat_stacks__init(struct flat_stacks *fs, const struct profile *p, const uint32_t *ids,
 		      bool inlined, const uint64_t *keys);
 void flat_stacks__free(struct flat_stacks *fs);
 
-/* Stacks with one key, neighbours in a flat_stacks. Numbers are those of the first value type. */
+/*
+ * The stacks with one key, which are neighbours in flat_stacks. Numbers are those of the first
+ * value type.
+ */
 struct stack_group {
 	size_t first, cnt;
 	uint64_t key;
 	uint64_t count, samples;
 };
 
-/* The groups, largest count first. To be freed; NULL: no memory. */
+/* The groups, largest count first. The caller frees them; NULL: no memory. */
 struct stack_group *flat_stacks__groups(const struct flat_stacks *fs, size_t *cnt);
 
 /*
- * All of the above at once: what viewers want, by process (and thread), with inlined functions as
- * frames.
+ * All of the above at once, for viewers: by process (and thread), with inlined functions as frames.
  */
 struct export_view {
-	struct sym_ranks places;   /* by export_place_cmp(), those in stacks; `of` is void */
+	/* by export_place_cmp(); only places in stacks; `of` is not valid */
+	struct sym_ranks places;
 	struct flat_stacks stacks; /* of places */
 	struct proc_order procs;
 	struct stack_group *groups;

@@ -119,7 +119,7 @@ void text_add_process(struct strbuf *b, const struct profile *p, const struct pr
 	uint32_t tid = THREAD_TID(thread_word);
 	const char *thread = profile__thread_name(p, proc ? proc->space : 0, tid);
 
-	text_add_name(b, p, proc ? proc->comm : 0, "<unknown>");
+	text_add_name(b, p, proc ? profile_proc__name(proc) : 0, "<unknown>");
 	if (proc && proc->tgid)
 		strbuf__addf(b, " (%" PRIu32 ")", proc->tgid);
 	if (!tid)
@@ -142,6 +142,18 @@ void text_add_count(struct strbuf *b, uint64_t n)
 			strbuf__addc(b, ',');
 		strbuf__addc(b, digits[i]);
 	}
+}
+
+void text_add_bytes(struct strbuf *b, double n)
+{
+	static const char *const units[] = { "B", "KiB", "MiB", "GiB", "TiB" };
+	const char *sign = n < 0 ? "-" : "";
+	size_t unit = 0;
+
+	n = n < 0 ? -n : n;
+	for (; n >= 1023.95 && unit < 4; unit++)
+		n /= 1024;
+	strbuf__addf(b, unit ? "%s%.1f %s" : "%s%.0f %s", sign, n, units[unit]);
 }
 
 double text_percent(uint64_t part, uint64_t whole)
@@ -222,7 +234,7 @@ static size_t prefix_len(const char *s, size_t len, unsigned cols)
 	return i;
 }
 
-/* Where the longest ending that fits into `cols` begins; not at a combining character. */
+/* The start of the longest ending that fits into `cols` columns; never at a combining character. */
 static size_t suffix_start(const char *s, size_t len, unsigned cols)
 {
 	unsigned left = text_width(s, len), w;

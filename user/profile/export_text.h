@@ -2,13 +2,13 @@
 #ifndef PYPERF_EXPORT_TEXT_H
 #define PYPERF_EXPORT_TEXT_H
 /*
- * Text that people read: what a frame is called, and lines that fit a terminal.
+ * Text for people: names of frames, and lines that fit a terminal.
  *
- * Every name passes str_sanitise() here and is bounded, so what is below can rely on valid UTF-8
+ * Every name passes str_sanitise() here and is bounded, so the code below can rely on valid UTF-8
  * without control characters. Widths are those of a terminal: 2 for wide characters, 0 for
- * combining ones; a character that the C library does not know counts 2, so a line may end early
+ * combining ones. A character that the C library does not know counts 2, so a line may end early
  * but never late. wcwidth() follows the thread's locale: text_out__begin() selects a UTF-8 one, and
- * text_out__end() puts the caller's back.
+ * text_out__end() restores the caller's.
  */
 #include <locale.h>
 #include <stdbool.h>
@@ -20,8 +20,8 @@
 #include "profile/profile.h"
 
 /*
- * Characters kept of a name and of a path: all of any real one. Tables cut to their columns
- * besides.
+ * The longest name and path that are kept, in characters: longer than any real one. Tables also cut
+ * them to their columns.
  */
 #define TEXT_NAME_MAX 65536
 #define TEXT_PATH_MAX 4096
@@ -49,6 +49,8 @@ void text_add_process(struct strbuf *b, const struct profile *p, const struct pr
 		      uint32_t thread_word);
 /* Appends a number with separators: "12,345,678". */
 void text_add_count(struct strbuf *b, uint64_t n);
+/* Appends "1.2 GiB", "-3.0 KiB". */
+void text_add_bytes(struct strbuf *b, double n);
 double text_percent(uint64_t part, uint64_t whole); /* 0 of nothing is 0% */
 /* Appends "12 delivered = 10 counted + 1 filtered + 1 lost". */
 void text_add_samples(struct strbuf *b, const struct profile *p);
@@ -60,7 +62,7 @@ void text_add_complete(struct strbuf *b, const struct profile *p);
 enum text_cut {
 	CUT_NEVER,  /* the column keeps its width */
 	CUT_END,    /* "some text…" */
-	CUT_FIRST,  /* so, too, and before other columns are cut */
+	CUT_FIRST,  /* like CUT_END, and before other columns are cut */
 	CUT_MIDDLE, /* "some…text" */
 	CUT_PATH,   /* "…/json/decoder.py:12": whole components from the right while they fit */
 };
@@ -92,7 +94,7 @@ struct text_out {
 void text_out__begin(struct text_out *o, FILE *f, unsigned width, bool color);
 /* 0, -ENOMEM or the error of the stream. */
 int text_out__end(struct text_out *o);
-/* Adds to the current line what still fits into it. `sgr`: NULL for plain text. */
+/* Adds the part that still fits into the current line. `sgr`: NULL for plain text. */
 void text_out__put(struct text_out *o, const char *sgr, const char *s, size_t len);
 void text_out__puts(struct text_out *o, const char *sgr, const char *s);
 /* The next text begins at `col`, or after one blank when the line is already longer. */
@@ -124,15 +126,15 @@ struct text_table {
 	int err;
 };
 
-/* Takes the content of `b`, which is empty afterwards. */
+/* Adds a cell and takes over the content of `b`, which is empty afterwards. */
 void text_table__add(struct text_table *t, const char *sgr, struct strbuf *b);
 void text_table__addf(struct text_table *t, const char *sgr, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 /* Another cut for the cell added last. */
 void text_table__cut_last(struct text_table *t, enum text_cut cut);
 /*
- * Prints and frees the cells. Columns get their natural width; if that is too much, the widest of
- * those that may be cut give way first. 0 or -ENOMEM.
+ * Prints and frees the cells. Columns get their natural width; if the line is too long, the widest
+ * of the columns that may be cut shrink first. 0 or -ENOMEM.
  */
 int text_table__print(struct text_table *t, struct text_out *o);
 

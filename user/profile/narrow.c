@@ -3,6 +3,12 @@
 
 #include "base/str.h"
 
+static bool is_called(const struct profile *p, const struct profile_proc *x, const char *glob)
+{
+	return glob_match(glob, profile__str(p, x->comm)) ||
+	       glob_match(glob, profile__str(p, profile_proc__name(x)));
+}
+
 static bool is_wanted(const struct profile *p, uint32_t proc, const struct narrowing *n)
 {
 	const struct profile_proc *x = proc < p->proc_cnt ? &p->procs[proc] : NULL;
@@ -10,7 +16,7 @@ static bool is_wanted(const struct profile *p, uint32_t proc, const struct narro
 
 	for (size_t i = 0; x && i < n->pid_cnt && !found; i++)
 		found = x->tgid && (uint32_t)n->pids[i] == x->tgid;
-	return found && (!n->comm || (x && glob_match(n->comm, profile__str(p, x->comm))));
+	return found && (!n->comm || (x && is_called(p, x, n->comm)));
 }
 
 static bool is_shown(const struct profile *p, size_t frame, const struct narrowing *n)
@@ -36,6 +42,21 @@ static void narrow_stack(struct profile *p, struct profile_stack *s, const struc
 	s->cnt = kept;
 }
 
+static void narrow_loops(struct profile *p, const struct narrowing *n)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < p->loop_cnt; i++)
+		if (is_wanted(p, (uint32_t)profile__find_proc(p, p->loops[i].space), n))
+			p->loops[kept++] = p->loops[i];
+	p->loop_cnt = kept;
+	kept = 0;
+	for (size_t i = 0; i < p->await_cnt; i++)
+		if (is_wanted(p, (uint32_t)profile__find_proc(p, p->awaits[i].space), n))
+			p->awaits[kept++] = p->awaits[i];
+	p->await_cnt = kept;
+}
+
 void profile__narrow(struct profile *p, const struct narrowing *n)
 {
 	size_t kept = 0;
@@ -44,7 +65,7 @@ void profile__narrow(struct profile *p, const struct narrowing *n)
 		struct profile_stack *s = &p->stacks[i];
 
 		if (!is_wanted(p, s->proc, n)) {
-			p->stats.hidden_samples += s->samples;
+			p->stats.hidden_samples += profile__new_samples(p, s);
 			continue;
 		}
 		if (p->frame_syms && (n->no_native || n->no_kernel))
@@ -52,4 +73,5 @@ void profile__narrow(struct profile *p, const struct narrowing *n)
 		p->stacks[kept++] = *s;
 	}
 	p->stack_cnt = kept;
+	narrow_loops(p, n);
 }

@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 #ifndef PYPERF_NARROW_H
 #define PYPERF_NARROW_H
-/*
- * A profile as if it had been recorded with options that show less: a saved profile can be read in
- * other ways than the one in which it was recorded.
- */
+/* Reduces a saved profile to what it would have if it had been recorded with narrower options. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
@@ -19,9 +16,9 @@ struct narrowing {
 };
 
 /*
- * In place, of a profile that is complete and named: nothing may be added after it. Stacks that
- * became equal stay apart, as exporters add them up. Samples that are left out count as hidden:
- * what became of samples stays true.
+ * Changes a complete and named profile in place; nothing may be added after it. Stacks that become
+ * equal stay apart, because exporters add them up. Samples that are left out count as hidden, so
+ * the account of the samples stays true.
  */
 void profile__narrow(struct profile *p, const struct narrowing *n);
 

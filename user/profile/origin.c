@@ -52,24 +52,27 @@ bool origin_is_stdlib(const char *path)
 	return behind_stdlib(path) != NULL;
 }
 
-/* "/srv/venv/bin/gunicorn": what pip makes of an entry point has no suffix. */
-static bool is_start_script(const char *path)
+/* "/srv/venv/bin/gunicorn": a script that pip makes of an entry point has no suffix. */
+bool origin_is_script(const char *path)
 {
 	const char *name = behind_dir(path, "bin");
 
 	return name && *name && !strchr(name, '/') && !strchr(name, '.');
 }
 
-/* "<frozen runpy>", "<__array_function__ internals>"; but code from a command line is one's own. */
+/*
+ * "<frozen runpy>", "<__array_function__ internals>"; but code from a command line is one's own,
+ * and so is what cloudpickle carries to another process: it drops the path of a function's file.
+ */
 static bool is_generated(const char *path)
 {
 	return *path == '<' && strcmp(path, "<string>") != 0 && strcmp(path, "<stdin>") != 0 &&
-	       strncmp(path, "<ipython", 8) != 0;
+	       strcmp(path, "<dynamic-code>") != 0 && strncmp(path, "<ipython", 8) != 0;
 }
 
 enum origin origin_of(const char *path)
 {
-	if (origin_in_site(path) || is_start_script(path))
+	if (origin_in_site(path) || origin_is_script(path))
 		return ORIGIN_PACKAGE;
 	return origin_is_stdlib(path) || is_generated(path) ? ORIGIN_STDLIB : ORIGIN_OWN;
 }
@@ -84,19 +87,32 @@ const char *origin_relative(const char *path)
 	const char *site = origin_in_site(path);
 	const char *at = site ? site : behind_stdlib(path);
 
-	if (!at && is_start_script(path))
+	if (!at && origin_is_script(path))
 		at = behind_dir(path, "bin") - strlen("bin/");
 	return at && *at ? at : path;
+}
+
+size_t origin_mypyc(const char *name)
+{
+	static const char end[] = "__mypyc.";
+	const char *at = strstr(name, end);
+
+	return at ? (size_t)(at - name) + strlen("__") : 0;
 }
 
 const char *origin_package(const char *path, size_t *len)
 {
 	const char *start = origin_relative(path);
+	size_t mypyc = strchr(start, '/') ? 0 : origin_mypyc(start);
 
 	if (!strncmp(start, "<frozen ", 8)) {
 		start += 8;
 		*len = strcspn(start, ".>");
 		return start;
+	}
+	if (mypyc) {
+		*len = strlen("mypyc");
+		return start + mypyc;
 	}
 	if (!strncmp(start, "bin/", 4))
 		start += 4;
@@ -163,6 +179,14 @@ bool origin_is_main(const char *func)
 		"main",		"Py_BytesMain", "Py_RunMain",	     "Py_Main",
 		"_Py_UnixMain", "pymain_main",	"pymain_run_python",
 	};
+
+	return is_one_of(func, names, ARRAY_SIZE(names));
+}
+
+bool origin_is_end(const char *func)
+{
+	static const char *const names[] = { "Py_FinalizeEx", "Py_Finalize", "_Py_Finalize",
+					     "Py_EndInterpreter" };
 
 	return is_one_of(func, names, ARRAY_SIZE(names));
 }

@@ -44,6 +44,15 @@ void profile__free(struct profile *p)
 		hash_index__free(&p->index->stacks);
 	}
 	free(p->index);
+	if (p->curves) {
+		free(p->curves->points);
+		free(p->curves->stacks);
+		free(p->curves->values);
+	}
+	free(p->curves);
+	free(p->loops);
+	free(p->awaits);
+	free(p->loop_syms);
 	free(p->frame_syms);
 	free(p->syms);
 	free(p->frames);
@@ -53,6 +62,22 @@ void profile__free(struct profile *p)
 	free(p->procs);
 	strtab__free(p->strings);
 	free(p);
+}
+
+void profile__part_curves(struct profile *p)
+{
+	struct profile_curves *c = p->curves;
+
+	if (!c || c->stacks)
+		return;
+	c->stacks = calloc(c->stack_cnt + 1, sizeof(*c->stacks));
+	if (!c->stacks)
+		c->stack_cnt = 0;
+	if (c->stack_cnt)
+		memcpy(c->stacks, p->stacks + c->first, c->stack_cnt * sizeof(*c->stacks));
+	p->stack_cnt = c->first;
+	for (size_t i = 0; i < c->stack_cnt; i++)
+		c->stacks[i].type = 0;
 }
 
 void profile__drop_frames(struct profile *p)
@@ -99,6 +124,11 @@ static uint64_t hash_thread(const struct profile *p, uint32_t space, uint32_t ti
 	uint32_t words[] = { space, tid };
 
 	return hash_bytes(&p->index->key, words, sizeof(words));
+}
+
+str_id profile_proc__name(const struct profile_proc *proc)
+{
+	return proc->title ? proc->title : proc->comm;
 }
 
 int profile__find_proc(const struct profile *p, uint32_t space)
@@ -281,6 +311,116 @@ int profile__add_value(struct profile *p, uint32_t type, uint32_t proc, uint32_t
 	return i;
 }
 
+/* ---- Event loops ---- */
+
+int profile__add_loop(struct profile *p, const struct profile_loop *l)
+{
+	if (ARRAY_GROW(p->loops, p->loop_cap, p->loop_cnt, INT_MAX))
+		return -ENOMEM;
+	p->loops[p->loop_cnt++] = *l;
+	return 0;
+}
+
+/* The shortest gives way. */
+static void keep_longest(struct profile_loop *to, const struct profile_stretch *s)
+{
+	uint32_t at = to->longest_cnt;
+
+	while (at && to->longest[at - 1].ns < s->ns)
+		at--;
+	if (at == LOOP_LONGEST)
+		return;
+	if (to->longest_cnt < LOOP_LONGEST)
+		to->longest_cnt++;
+	memmove(&to->longest[at + 1], &to->longest[at],
+		(to->longest_cnt - 1 - at) * sizeof(*to->longest));
+	to->longest[at] = *s;
+}
+
+static void sum_loop(struct profile_loop *to, const struct profile_loop *l)
+{
+	to->cnt += l->cnt;
+	to->busy_ns += l->busy_ns;
+	to->slow_cnt += l->slow_cnt;
+	to->slow_ns += l->slow_ns;
+	for (size_t i = 0; i < LOOP_BUCKETS; i++)
+		to->hist[i] += l->hist[i];
+	for (uint32_t i = 0; i < l->longest_cnt && i < LOOP_LONGEST; i++)
+		keep_longest(to, &l->longest[i]);
+	if (l->kind != LOOP_UNKNOWN)
+		to->kind = l->kind;
+	if (l->poll.stack != UINT32_MAX)
+		to->poll = l->poll;
+}
+
+int profile__merge_loop(struct profile *p, const struct profile_loop *l)
+{
+	const struct profile_loop new = { .space = l->space,
+					  .tid = l->tid,
+					  .poll.stack = UINT32_MAX };
+	int err;
+
+	for (size_t i = 0; i < p->loop_cnt; i++)
+		if (p->loops[i].space == l->space && p->loops[i].tid == l->tid) {
+			sum_loop(&p->loops[i], l);
+			return 0;
+		}
+	err = profile__add_loop(p, &new);
+	if (!err)
+		sum_loop(&p->loops[p->loop_cnt - 1], l);
+	return err;
+}
+
+int profile__keep_syms(struct profile *p, struct profile_loop_stack *s, const uint32_t *syms,
+		       uint32_t cnt)
+{
+	if (array_grow(&p->loop_syms, &p->loop_sym_cap, p->loop_sym_cnt, cnt, sizeof(*p->loop_syms),
+		       INT_MAX))
+		return -ENOMEM;
+	if (cnt)
+		memcpy(p->loop_syms + p->loop_sym_cnt, syms, cnt * sizeof(*syms));
+	s->first = (uint32_t)p->loop_sym_cnt;
+	s->cnt = cnt;
+	p->loop_sym_cnt += cnt;
+	return 0;
+}
+
+static int name_loop_stack(struct profile *p, struct profile_loop_stack *s)
+{
+	const struct profile_stack *from = s->stack < p->stack_cnt ? &p->stacks[s->stack] : NULL;
+	uint32_t cnt = from && p->frame_syms ? profile__stack_frames(p, from) : 0;
+
+	s->first = s->cnt = 0;
+	return cnt ? profile__keep_syms(p, s, p->frame_syms + from->first, cnt) : 0;
+}
+
+int profile__add_await(struct profile *p, const struct profile_await *a, const uint32_t *syms,
+		       uint32_t cnt)
+{
+	struct profile_await new = *a;
+
+	if (ARRAY_GROW(p->awaits, p->await_cap, p->await_cnt, INT_MAX) ||
+	    profile__keep_syms(p, &new.stack, syms, cnt))
+		return -ENOMEM;
+	p->awaits[p->await_cnt++] = new;
+	return 0;
+}
+
+int profile__name_loops(struct profile *p)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < p->loop_cnt && !err; i++) {
+		struct profile_loop *l = &p->loops[i];
+
+		err = name_loop_stack(p, &l->poll);
+		for (uint32_t k = 0; k < l->longest_cnt && !err; k++)
+			for (uint32_t n = 0; n < l->longest[k].stack_cnt && !err; n++)
+				err = name_loop_stack(p, &l->longest[k].stacks[n]);
+	}
+	return err;
+}
+
 /* ---- Sums ---- */
 
 static const char *const counter_names[CTR_CNT] = {
@@ -313,12 +453,17 @@ uint64_t profile__samples(const struct profile *p)
 	return samples;
 }
 
+uint64_t profile__new_samples(const struct profile *p, const struct profile_stack *s)
+{
+	return p->stats.values[s->type].event == EVENT_PEAK_SPACE ? 0 : s->samples;
+}
+
 uint64_t profile__all_samples(const struct profile *p)
 {
 	uint64_t samples = p->stats.hidden_samples;
 
 	for (size_t i = 0; i < p->stack_cnt; i++)
-		samples += p->stacks[i].samples;
+		samples += profile__new_samples(p, &p->stacks[i]);
 	return samples;
 }
 
@@ -386,7 +531,14 @@ int profile__find_value(const struct profile *p, const char *name)
 	return -1;
 }
 
-struct profile *profile__view(const struct profile *p, uint32_t type)
+uint32_t profile__stack_frames(const struct profile *p, const struct profile_stack *s)
+{
+	size_t room = s->first < p->frame_cnt ? p->frame_cnt - s->first : 0;
+
+	return s->cnt < room ? s->cnt : (uint32_t)room;
+}
+
+const struct profile *profile__view(const struct profile *p, uint32_t type)
 {
 	struct profile *v = malloc(sizeof(*v));
 
@@ -401,7 +553,7 @@ struct profile *profile__view(const struct profile *p, uint32_t type)
 	v->stack_cnt = 0;
 	for (size_t i = 0; i < p->stack_cnt; i++) {
 		if (p->stacks[i].type != type) {
-			v->stats.hidden_samples += p->stacks[i].samples;
+			v->stats.hidden_samples += profile__new_samples(p, &p->stacks[i]);
 			continue;
 		}
 		v->stacks[v->stack_cnt] = p->stacks[i];
@@ -412,16 +564,43 @@ struct profile *profile__view(const struct profile *p, uint32_t type)
 	return v;
 }
 
-void profile__free_view(struct profile *view)
+const struct profile *profile__curve_view(const struct profile *p, uint32_t type)
 {
-	if (view)
+	const struct profile_curves *c = p->curves;
+	struct profile *v = (struct profile *)profile__view(p, type);
+	struct profile_stack *stacks;
+
+	if (!v || !c || !c->stack_cnt || c->event != p->stats.values[type].event)
+		return v;
+	stacks = calloc(c->stack_cnt, sizeof(*stacks));
+	if (!stacks) {
+		profile__free_view(v, p);
+		return NULL;
+	}
+	memcpy(stacks, c->stacks, c->stack_cnt * sizeof(*stacks));
+	free(v->stacks);
+	v->stacks = stacks;
+	v->stack_cnt = c->stack_cnt;
+	v->by_curves = true;
+	return v;
+}
+
+void profile__free_view(const struct profile *view, const struct profile *p)
+{
+	if (!view || view == p)
+		return;
+	if (view->stacks != p->stacks)
 		free(view->stacks);
-	free(view);
+	if (view->frame_syms != p->frame_syms)
+		free(view->frame_syms);
+	if (view->syms != p->syms)
+		free(view->syms);
+	free((struct profile *)view);
 }
 
 /* ---- Numbers as text ---- */
 
-/* Of a value type; those after the first with their number: "event1=6". */
+/* The numbers of a value type; types after the first have their number: "event1=6". */
 #define VALUE_NUMBERS(X)                                                                           \
 	X("event", event)                                                                          \
 	X("hz", frequency_hz)                                                                      \
@@ -432,6 +611,8 @@ void profile__free_view(struct profile *view)
 #define NUMBERS(X)                                                                                 \
 	X("slowed", slowed)                                                                        \
 	X("cpus", cpus)                                                                            \
+	X("ready_ns", ready_ns)                                                                    \
+	X("throttled_ns", throttled_ns)                                                            \
 	X("self_cpu_ns", self_cpu_ns)                                                              \
 	X("bpf_ns", bpf_ns)                                                                        \
 	X("bpf_runs", bpf_runs)                                                                    \
@@ -474,7 +655,7 @@ static bool is_word(const char *word, size_t len, const char *name)
 	return strlen(name) == len && !memcmp(word, name, len);
 }
 
-/* Of value type number i. Was it one? */
+/* Sets a number of value type i. False: not such a number. */
 static bool set_value_number(struct profile_stats *s, uint32_t i, const char *name, size_t len,
 			     uint64_t number)
 {

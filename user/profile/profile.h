@@ -2,7 +2,7 @@
 #ifndef PYPERF_PROFILE_H
 #define PYPERF_PROFILE_H
 /*
- * One profile: what was counted, without and then with names.
+ * One profile: the counts, at first without and then with names.
  *
  * dump fills in processes, modules, codes and stacks (ids and addresses only); symbolize adds one
  * struct sym per distinct frame; export reads. A profile needs no root, no kernel and no living
@@ -34,14 +34,15 @@ struct profile_proc {
 	uint32_t space; /* key of struct count_key; unique in the profile */
 	uint32_t tgid;	/* as the caller's pid namespace sees it */
 	str_id comm;
+	str_id title;	  /* title for people ("celery worker shop"), "" when not known */
 	str_id exe;	  /* path of the executable, "" when not known */
 	str_id container; /* container id, "" when none */
 	str_id python;	  /* "3.11.2", "" when there is no interpreter */
 	/* For reading its source, see source.h. */
 	bool ids_known, own_root;
 	uint32_t uid, gid;
-	str_id native_only; /* why there are no Python frames although an interpreter is there, or
-			       "" */
+	uint32_t payer;	    /* who is charged for it: its user, or who made its user namespace */
+	str_id native_only; /* why an interpreter shows no Python frames, or "" */
 	bool has_python_frames; /* in one of its stacks; profile__add_stack() keeps it */
 };
 
@@ -65,6 +66,9 @@ struct profile_module {
 
 enum sym_flags {
 	SYM_INLINED = 1 << 0, /* in the chain of another */
+	/* in a view of glue.h only */
+	SYM_GLUE = 1 << 1,
+	SYM_GLUE_BOX = 1 << 2,
 };
 
 enum sym_kind {
@@ -72,10 +76,10 @@ enum sym_kind {
 	SYM_NATIVE = 2,
 	SYM_KERNEL = 3,
 	SYM_MARKER = 4,
-	SYM_PLAIN = 5, /* a name of which no more is known; from files of other tools only */
+	SYM_PLAIN = 5, /* only a name; from files of other tools only */
 };
 
-/* What a frame word is called. Several words may share one; inlined calls are chained. */
+/* The name of a frame word. Several words may share one; inlined calls are chained. */
 struct sym {
 	uint8_t kind;  /* enum sym_kind */
 	uint8_t flags; /* enum sym_flags */
@@ -99,23 +103,29 @@ struct profile_stack {
 	uint32_t cnt;	/* frames */
 	uint16_t type;	/* index in stats.values */
 	/*
-	 * What everything is measured in: samples at the value type's frequency for a clock, else
-	 * events, or what the type says. They differ from the samples taken where one stands for
-	 * many events, or sampling was slowed down.
+	 * The amount: samples at the value type's frequency for a clock, else events or the unit of
+	 * the type. It differs from the number of samples taken if one stands for many events, or
+	 * if sampling was slowed down.
 	 */
 	uint64_t count;
 	uint64_t samples;
 };
 
-/* Where the numbers of the last block of the report come from. */
+/* The numbers for the last block of the report. */
 struct profile_stats {
 	uint64_t counters[CTR_CNT];
 	uint64_t start_unix_ns; /* when sampling began */
 	uint64_t duration_ns;
 	struct value_type values[VALUES_MAX];
-	uint32_t value_cnt;   /* 0 is as 1 */
-	uint32_t slowed;      /* sampling was slowed to 1 / this; 0, 1: it was not */
-	uint32_t cpus;	      /* CPUs that were sampled */
+	uint32_t value_cnt; /* 0 means 1 */
+	uint32_t slowed;    /* sampling was slowed to 1 / this; 0, 1: it was not */
+	uint32_t cpus;	    /* CPUs that were sampled */
+	/*
+	 * If only one process was asked for: the time that its threads spent in run queues, and the
+	 * time in which the CPU limit of its control group stopped it. Lower bounds; 0: none, or
+	 * not known.
+	 */
+	uint64_t ready_ns, throttled_ns;
 	uint64_t self_cpu_ns; /* of this program, user and system, while sampling */
 	uint64_t bpf_ns;      /* run time of the sampler; 0 when statistics are off */
 	uint64_t bpf_runs;
@@ -124,6 +134,76 @@ struct profile_stats {
 	uint64_t rss_bytes;	 /* of this program */
 	uint64_t map_bytes;	 /* of its maps in the kernel */
 };
+
+/*
+ * How the bytes that were in use by each stack of a value type went over time. Of the end it has
+ * the value type's own counts.
+ */
+struct profile_point {
+	uint64_t at_ns; /* since sampling began */
+	uint64_t rss;	/* resident memory of the processes that were asked for */
+};
+
+struct profile_curves {
+	uint32_t event;	    /* of the value type */
+	uint32_t point_cnt; /* at least 1 */
+	struct profile_point *points;
+	size_t stack_cnt;
+	struct profile_stack *stacks; /* as those of the profile, whose frames they share; of the
+					 value type: its own, and those that had something before */
+	uint64_t *values;	      /* of a stack: [stack * point_cnt + point] */
+	struct profile_point peak;    /* where EVENT_PEAK_SPACE is counted; rss 0: nowhere */
+	uint64_t begin_rss;
+	uint64_t high_rss; /* the kernel's, where it is higher than peak.rss; else 0 */
+	bool more;	   /* not all stacks are there */
+	size_t first;	   /* private, until profile__part_curves() */
+};
+
+#define PROFILE_CURVE_TYPE (VALUES_MAX - 1) /* of their stacks, until then */
+
+/* Frames of a stack that is kept beside the others: indexes in loop_syms. */
+struct profile_loop_stack {
+	uint32_t stack; /* index in stacks, until profile__name_loops() */
+	uint32_t first, cnt;
+	uint64_t ns;
+};
+
+/* What a thread did between two waits in its poll; stacks are sampled, so they need not add up. */
+struct profile_stretch {
+	uint64_t begin_ns, ns; /* since sampling began */
+	bool open;	       /* it went on when the profile ended */
+	uint32_t stack_cnt;
+	struct profile_loop_stack stacks[LOOP_STACKS];
+};
+
+/* Whose poll a thread was seen to wait in last. */
+enum loop_kind { LOOP_UNKNOWN, LOOP_EVENT, LOOP_OTHER };
+
+/* A thread that waits in a poll: struct loop_thread. Is it an event loop's? See loops.h. */
+struct profile_loop {
+	uint32_t space, tid;
+	enum loop_kind kind;		/* at an earlier look; counts if `poll` is not known */
+	struct profile_loop_stack poll; /* cnt 0: not known */
+	uint64_t cnt, busy_ns;		/* stretches that ended */
+	uint64_t slow_cnt, slow_ns;	/* ... of LOOP_SLOW_NS and more */
+	uint32_t hist[LOOP_BUCKETS];
+	uint32_t longest_cnt;
+	struct profile_stretch longest[LOOP_LONGEST + 1]; /* the longest first */
+};
+
+/* A place where asyncio tasks were seen to wait: user/threads/taskbook.h. */
+struct profile_await {
+	uint32_t space;
+	bool own;	/* code of the application: the innermost such frame is the place */
+	uint32_t looks; /* looks at the process in which a task was there */
+	uint32_t of;	/* ... all */
+	uint32_t cut;	/* ... that have not seen all of its tasks */
+	uint64_t tasks; /* sum of the tasks that were there, over all looks */
+	uint64_t came;	/* ... that were not there at the look before */
+	struct profile_loop_stack stack; /* the commonest one: outermost first */
+};
+
+#define PROFILE_REFUSED_MAX 16
 
 struct profile {
 	struct strtab *strings;
@@ -141,8 +221,20 @@ struct profile {
 	size_t sym_cnt, sym_cap;
 	/* Parallel to frames[]: index in syms. NULL before symbolize; a new stack drops it. */
 	uint32_t *frame_syms;
+	/* Threads that poll; of a saved profile, the event loops. */
+	struct profile_loop *loops;
+	size_t loop_cnt, loop_cap;
+	/* The commonest first; likewise. */
+	struct profile_await *awaits;
+	size_t await_cnt, await_cap;
+	uint32_t *loop_syms; /* frames of both: indexes in syms, outermost first */
+	size_t loop_sym_cnt, loop_sym_cap;
 	struct profile_stats stats;
-	struct profile_index *index; /* of procs, threads and stacks; private to profile.c */
+	str_id refused[PROFILE_REFUSED_MAX]; /* whose files and memory were not read, and why */
+	uint32_t refused_cnt;
+	struct profile_curves *curves; /* owned; NULL: none. Not saved */
+	bool by_curves;		       /* a view: its stacks are those of `curves`, in that order */
+	struct profile_index *index;   /* of procs, threads and stacks; private to profile.c */
 };
 
 /* NULL and errno on lack of memory. */
@@ -150,13 +242,19 @@ struct profile *profile__new(void);
 void profile__free(struct profile *p);
 
 /*
- * For a profile that is complete and named: gives back what only adding stacks and naming them
- * need, eight of the twelve bytes that a frame takes. Exporters read frame_syms[]. Nothing may be
- * added or named after it.
+ * For a profile that is named: takes the stacks of curves, the last ones, out of its own. No stack
+ * may be added after it. Does nothing if there are none.
+ */
+void profile__part_curves(struct profile *p);
+
+/*
+ * Gives back the memory that only adding and naming stacks need, eight of the twelve bytes of a
+ * frame. Call when the profile is complete and named: nothing may be added or named after it.
+ * Exporters read frame_syms[].
  */
 void profile__drop_frames(struct profile *p);
 
-/* Interns `s`, `len` bytes of any content. Never fails for lack of anything but memory: then 0. */
+/* Interns `s`, `len` bytes of any content. Returns 0 only for "" and on lack of memory. */
 str_id profile__intern(struct profile *p, const char *s, size_t len);
 str_id profile__intern_z(struct profile *p, const char *s);
 /* Borrowed until profile__free(). Never NULL; NUL-terminated (a name may hold NULs: see len). */
@@ -178,7 +276,7 @@ int profile__add_sym(struct profile *p, const struct sym *sym);
  */
 int profile__add_stack(struct profile *p, uint32_t proc, uint32_t tid, const uint64_t *words,
 		       size_t cnt, uint64_t count);
-/* ... of samples that are worth `count` together. */
+/* ... with samples that are worth `count` together. */
 int profile__add_weighted(struct profile *p, uint32_t proc, uint32_t tid, const uint64_t *words,
 			  size_t cnt, uint64_t samples, uint64_t count);
 
@@ -186,9 +284,31 @@ int profile__add_weighted(struct profile *p, uint32_t proc, uint32_t tid, const 
 int profile__add_value(struct profile *p, uint32_t type, uint32_t proc, uint32_t tid,
 		       const uint64_t *words, size_t cnt, uint64_t samples, uint64_t count);
 
+/*
+ * 0 or -ENOMEM. Its stacks are numbers of stacks, or UINT32_MAX: not known; or they have frames of
+ * their own, by profile__keep_syms().
+ */
+int profile__add_loop(struct profile *p, const struct profile_loop *l);
+/* ... but what is there of the same thread is added up, and the longest iterations are kept. */
+int profile__merge_loop(struct profile *p, const struct profile_loop *l);
+/* Gives a stack of a loop frames of its own, which are numbers of syms. 0 or -ENOMEM. */
+int profile__keep_syms(struct profile *p, struct profile_loop_stack *s, const uint32_t *syms,
+		       uint32_t cnt);
+/* Once all is named: gives the stacks of loops frames of their own. 0 or -ENOMEM. */
+int profile__name_loops(struct profile *p);
+
+/* Once all is named: a place of tasks, with frames that are numbers of syms. 0 or -ENOMEM. */
+int profile__add_await(struct profile *p, const struct profile_await *a, const uint32_t *syms,
+		       uint32_t cnt);
+
+/* Frames of a stack that exist in the profile. */
+uint32_t profile__stack_frames(const struct profile *p, const struct profile_stack *s);
 /* The index of such a stack of a value type, or -1. */
 int profile__find_stack(const struct profile *p, uint32_t type, uint32_t proc, uint32_t tid,
 			const uint64_t *words, size_t cnt);
+
+/* The name of a process: its title, or its command name if it has none. */
+str_id profile_proc__name(const struct profile_proc *proc);
 
 /* The process with this space, or -1. */
 int profile__find_proc(const struct profile *p, uint32_t space);
@@ -196,41 +316,48 @@ int profile__find_proc(const struct profile *p, uint32_t space);
 const char *profile__thread_name(const struct profile *p, uint32_t space, uint32_t tid);
 
 /*
- * How many value types it has, at least 1; and the number of the one that is called `name`, or -1.
+ * The number of its value types, at least 1; and the index of the one that is called `name`, or -1.
  */
 uint32_t profile__value_cnt(const struct profile *p);
 int profile__find_value(const struct profile *p, const char *name);
 /*
- * The profile as if value type number `type` were its only one, for what shows one. It lives no
- * longer than `p`, whose frames and names it shares, and is read only. NULL: no memory. Of these,
- * nothing but profile__free_view() may be called.
+ * The profile as if it had only value type number `type`, for outputs that show one. It is read
+ * only and must not outlive `p`, whose frames and names it shares. NULL: no memory.
  */
-struct profile *profile__view(const struct profile *p, uint32_t type);
-void profile__free_view(struct profile *view);
+const struct profile *profile__view(const struct profile *p, uint32_t type);
+/*
+ * The same with the stacks of its curves, if it is of that value type: those that count nothing at
+ * the end are there, too.
+ */
+const struct profile *profile__curve_view(const struct profile *p, uint32_t type);
+/* Frees a view of `p`, but not what it shares with `p`. Does nothing if `view` is `p` or NULL. */
+void profile__free_view(const struct profile *view, const struct profile *p);
 
-/* What the stacks of the first value type count, and the samples that were taken for it. */
+/* The sum of the stacks of the first value type, and the samples that were taken for it. */
 uint64_t profile__total(const struct profile *p);
 uint64_t profile__samples(const struct profile *p);
+/* Samples of a stack that no other stack has: those of EVENT_PEAK_SPACE are of the other types. */
+uint64_t profile__new_samples(const struct profile *p, const struct profile_stack *s);
 /* Samples of all value types, those that a view hides, too. */
 uint64_t profile__all_samples(const struct profile *p);
 /*
- * What one draw of chance counts for, at least 1: profile__total() divided by it is the number of
- * independent samples that would tell as much (Kish's effective sample size: the square of the sum
- * of weights, by the sum of their squares).
+ * The amount that one independent sample counts for, at least 1: profile__total() divided by it is
+ * the number of independent samples with the same information (Kish's effective sample size: the
+ * square of the sum of weights, by the sum of their squares).
  */
 double profile__weight(const struct profile *p);
 /* Sum of the filtered_* / lost_* counters. */
 uint64_t profile__filtered(const struct profile_stats *s);
 uint64_t profile__lost(const struct profile_stats *s);
-/* Run time of the sampler, by the samples whose time it took itself. ns. */
+/* Run time of the sampler in ns, estimated from the samples that it has timed itself. */
 uint64_t profile__sampler_ns(const struct profile_stats *s);
 
-/* The value types of `from`. */
+/* Copies the value types of `from`. */
 void profile_stats__take_values(struct profile_stats *s, const struct profile_stats *from);
 
 /*
- * Numbers and counters that no other field of a file holds, as " hz=99 cpus=8 ... delivered=1200
- * ...", and back. What is 0 is left out; unknown words are ignored.
+ * Prints the numbers and counters that no other field of a file holds, as " hz=99 cpus=8 ...
+ * delivered=1200 ...", and parses them. Zeros are left out; unknown words are ignored.
  */
 struct strbuf;
 void profile_stats__print(struct strbuf *b, const struct profile_stats *s);

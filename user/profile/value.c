@@ -3,10 +3,11 @@
 
 #include <string.h>
 
+#include "base/clock.h"
+
 struct words {
-	const char *name;
-	bool clock;
-	const char *one, *many, *counts;
+	const char *name, *unit, *one, *many, *counts;
+	const char *whole, *seconds, *percent, *doing; /* NULL: it is no time, or no word */
 };
 
 static const struct words events[EVENT_CNT] = {
@@ -27,12 +28,21 @@ static const struct words *words_of(const struct value_type *v)
 	return v->event == VALUE_FOREIGN ? NULL : words_of_event(v->event);
 }
 
-/* By the name of its value type, which a file has, too: "uprobe:FILE:PLACE". */
+static bool begins(const struct value_type *v, const char *prefix)
+{
+	return v->event == VALUE_FOREIGN && !strncmp(v->name, prefix, strlen(prefix));
+}
+
+/* By its name, which a file has, too: "uprobe:FILE:PLACE", "usdt:PROVIDER:NAME". */
 static bool is_probe(const struct value_type *v)
 {
-	const char prefix[] = "uprobe";
+	return begins(v, "uprobe") || begins(v, "usdt") || begins(v, "tracepoint");
+}
 
-	return v->event == VALUE_FOREIGN && !strncmp(v->name, prefix, strlen(prefix));
+/* It adds up an argument: "uprobe:FILE:PLACE sum arg1". */
+static bool is_sum(const struct value_type *v)
+{
+	return is_probe(v) && strstr(v->name, " sum arg");
 }
 
 const char *value_type__name(const struct value_type *v)
@@ -46,7 +56,7 @@ const char *value_type__unit(const struct value_type *v)
 {
 	const struct words *w = words_of(v);
 
-	return !w ? v->unit : w->clock ? "samples" : "count";
+	return w ? w->unit : v->unit;
 }
 
 const char *value_type__noun(const struct value_type *v, uint64_t count)
@@ -55,7 +65,9 @@ const char *value_type__noun(const struct value_type *v, uint64_t count)
 
 	if (w)
 		return count == 1 ? w->one : w->many;
-	if (is_probe(v))
+	if (is_sum(v) && !value_type__is_bytes(v))
+		return count == 1 ? "unit" : "units";
+	if (is_probe(v) && !value_type__is_bytes(v))
 		return count == 1 ? "hit" : "hits";
 	return value_type__is_bytes(v) ? "bytes" : v->name;
 }
@@ -64,21 +76,100 @@ const char *value_type__counts(const struct value_type *v)
 {
 	const struct words *w = words_of(v);
 
+	if (!w && is_sum(v))
+		return "sum of an argument";
 	if (!w && is_probe(v))
-		return "hits of an instruction";
+		return begins(v, "usdt")     ? "hits of a static probe"
+		       : begins(v, "uprobe") ? "hits of an instruction"
+					     : "hits of a tracepoint of the kernel";
 	return w ? w->counts : v->name;
+}
+
+const char *value_type__whole(const struct value_type *v)
+{
+	const struct words *w = words_of(v);
+
+	bool known = value_type__per_second(v) || !value_type__is_clock(v);
+
+	return w && w->whole && known ? w->whole : value_type__noun(v, 2);
+}
+
+bool value_type__is_plural(const struct value_type *v)
+{
+	return !value_type__per_second(v) && !value_type__is_bytes(v);
+}
+
+const char *value_type__shared(const struct value_type *v)
+{
+	return value_type__is_clock(v) ? value_type__noun(v, 2) : value_type__whole(v);
+}
+
+const char *value_type__column(const struct value_type *v)
+{
+	const struct words *w = words_of(v);
+
+	if (value_type__per_second(v))
+		return w && w->seconds ? w->seconds : "SECONDS";
+	if (value_type__is_clock(v))
+		return "SAMPLES";
+	return value_type__is_bytes(v) ? "BYTES" : "COUNT";
+}
+
+const char *value_type__rate_column(const struct value_type *v)
+{
+	const struct words *w = words_of(v);
+
+	if (value_type__per_second(v))
+		return w && w->percent ? w->percent : "TIME%";
+	return value_type__is_bytes(v) ? "BYTES/S" : "PER S";
+}
+
+const char *value_type__doing(const struct value_type *v)
+{
+	const struct words *w = words_of(v);
+
+	return w && w->doing ? w->doing : "";
+}
+
+const char *value_type__pprof_name(const struct value_type *v)
+{
+	return value_type__is_clock(v) ? "cpu" : value_type__name(v);
+}
+
+const char *value_type__pprof_unit(const struct value_type *v)
+{
+	return value_type__is_clock(v) ? UNIT_NS : value_type__unit(v);
+}
+
+uint64_t value_type__per_second(const struct value_type *v)
+{
+	return strcmp(value_type__unit(v), UNIT_NS) ? v->frequency_hz : NS_PER_S;
+}
+
+double value_type__seconds(const struct value_type *v, uint64_t count)
+{
+	uint64_t per_second = value_type__per_second(v);
+
+	return per_second ? (double)count / (double)per_second : 0;
 }
 
 bool value_type__is_clock(const struct value_type *v)
 {
 	const struct words *w = words_of(v);
 
-	return w && w->clock;
+	return w && !strcmp(w->unit, UNIT_SAMPLES);
 }
 
 bool value_type__is_bytes(const struct value_type *v)
 {
-	return v->event == VALUE_FOREIGN && !strcmp(v->unit, "bytes");
+	return !strcmp(value_type__unit(v), UNIT_BYTES);
+}
+
+bool value_type__is_time(const struct value_type *v)
+{
+	const struct words *w = words_of(v);
+
+	return w && !strcmp(w->unit, UNIT_NS);
 }
 
 const char *event_name(uint32_t event)
@@ -88,7 +179,7 @@ const char *event_name(uint32_t event)
 
 bool event_is_clock(uint32_t event)
 {
-	return words_of_event(event)->clock;
+	return !strcmp(words_of_event(event)->unit, UNIT_SAMPLES);
 }
 
 uint32_t value_type__find_event(const char *name, size_t len)

@@ -10,28 +10,50 @@
 
 #include "base/hash.h"
 #include "profile/export_text.h"
+#include "profile/glue.h"
+#include "profile/waits.h"
 
 #define FEW_SAMPLES	 100
 #define PARTS_SHOWN	 3
 #define LIBRARY_NAME_MAX 64
 #define HASH_LEN	 9 /* "-32a4b2a6" */
 #define ROOT_DEPTH	 2 /* directories that code of one program has in common */
+#define SPAWNED_PER_TEXT 20
+#define LOCALS		 ".<locals>." /* of a qualified name, before what a function defines */
 
 /* ---- Libraries ---- */
 
+/* ".cpython-311-x86_64-linux-gnu.so": where an extension module's name ends; NULL: it is none. */
+static const char *extension_tag(const char *name)
+{
+	const char *tag = strstr(name, ".cpython-");
+
+	return tag ? tag : strstr(name, ".abi3.so");
+}
+
 /*
  * "libcrypto" of "/usr/lib/libcrypto.so.3", "_hashlib" of
- * "_hashlib.cpython-311-x86_64-linux-gnu.so".
+ * "_hashlib.cpython-311-x86_64-linux-gnu.so". The extension of a package is called what it is
+ * imported as, with '/' for '.': "lxml/etree", for "etree" or "lib" alone tells nobody whose it is.
  */
 static void library_name(const struct profile *p, uint32_t module, const char **name, size_t *len)
 {
 	const char *path = profile__str(p, p->modules[module].path);
-	const char *slash = strrchr(path, '/'), *dot;
+	const char *slash = strrchr(path, '/'), *dot, *site = origin_in_site(path);
 
 	*name = slash && slash[1] ? slash + 1 : path;
+	if (origin_mypyc(*name)) {
+		*name += origin_mypyc(*name);
+		*len = strlen("mypyc");
+		return;
+	}
 	*len = strlen(*name);
-	dot = strstr(*name, ".cpython-");
-	dot = dot ? dot : strstr(*name, ".abi3.so");
+	dot = extension_tag(*name);
+	if (dot && dot > *name && site) {
+		*name = site;
+		*len = (size_t)(dot - site);
+		return;
+	}
 	dot = dot ? dot : strstr(*name, ".so");
 	if (dot && dot > *name)
 		*len = (size_t)(dot - *name);
@@ -86,20 +108,6 @@ static const struct profile_module *module_of(const struct view *v, const struct
 								      : NULL;
 }
 
-/* The interpreter's own code, also where it is linked into another program. */
-static bool is_interpreter_code(const struct view *v, const struct sym *s)
-{
-	const struct profile_module *m = module_of(v, s);
-	const char *func = profile__str(v->p, s->func);
-
-	if (s->kind != SYM_NATIVE)
-		return false;
-	if (m && origin_is_interpreter(profile__str(v->p, m->path)))
-		return true;
-	return !strncmp(func, "_PyEval_", 8) || !strncmp(func, "PyEval_", 7) ||
-	       !strncmp(func, "_PyObject_", 10) || !strncmp(func, "PyObject_", 9);
-}
-
 static uint32_t library_of(const struct view *v, const struct sym *s)
 {
 	switch (s->kind) {
@@ -108,9 +116,13 @@ static uint32_t library_of(const struct view *v, const struct sym *s)
 	case SYM_KERNEL:
 		return VIEW_KERNEL;
 	case SYM_NATIVE:
-		if (is_interpreter_code(v, s))
+		if (glue_is_interpreter(v->p, s))
 			return VIEW_INTERPRETER;
-		return module_of(v, s) ? v->library_of[s->module] : VIEW_UNKNOWN;
+		return module_of(v, s) ? v->library_of[s->module] : VIEW_GENERATED;
+	case SYM_MARKER:
+		if (wait_is_ended(profile__str(v->p, s->func)))
+			return VIEW_ENDING;
+		return wait_reason(profile__str(v->p, s->func), NULL) ? VIEW_WAITING : VIEW_UNKNOWN;
 	default:
 		return VIEW_UNKNOWN;
 	}
@@ -119,20 +131,33 @@ static uint32_t library_of(const struct view *v, const struct sym *s)
 void view_add_library(struct strbuf *b, const struct view *v, uint32_t library)
 {
 	static const char *const names[VIEW_FIRST_LIBRARY] = {
-		[VIEW_INTERPRETER] = "interpreter",
-		[VIEW_COLLECTOR] = "garbage collection",
-		[VIEW_KERNEL] = "kernel",
+		[VIEW_INTERPRETER] = "interpreter", [VIEW_COLLECTOR] = "garbage collection",
+		[VIEW_KERNEL] = "kernel",	    [VIEW_WAITING] = "waiting",
+		[VIEW_ENDING] = "ending waits",	    [VIEW_GENERATED] = "generated code",
 		[VIEW_UNKNOWN] = "unknown",
 	};
 	const char *name;
-	size_t len;
+	size_t len, before = b->len;
 
+	if (library & VIEW_WAIT) {
+		const struct sym *s = export_sym(v->p, v->functions[library & ~VIEW_WAIT].sym);
+
+		name = wait_reason(profile__str(v->p, s->func), &len);
+		if (wait_is_for_cpu(name, len)) { /* "CPU 34%" would be time on one */
+			name = "run queue";
+			len = strlen(name);
+		}
+		str_sanitise(b, name, len, LIBRARY_NAME_MAX);
+		return;
+	}
 	if (library < VIEW_FIRST_LIBRARY) {
 		strbuf__addz(b, names[library]);
 		return;
 	}
 	library_name(v->p, v->library_module[library - VIEW_FIRST_LIBRARY], &name, &len);
 	str_sanitise(b, name, len, LIBRARY_NAME_MAX);
+	for (size_t i = before; i < b->len; i++)
+		b->s[i] = b->s[i] == '/' ? '.' : b->s[i];
 }
 
 /* ---- Functions ---- */
@@ -153,21 +178,22 @@ static int view_place_cmp(const struct profile *p, uint32_t a, uint32_t b, const
 	return sa->line < sb->line ? -1 : sa->line > sb->line;
 }
 
-static bool ends_with(const char *s, size_t len, const char *end)
+/*
+ * "method (mod.pyx)": a native function that Cython or mypyc made of a Python one. In a file of
+ * many modules, mypyc's have the module in front, "mod.method"; its own functions have no dot.
+ */
+static bool is_compiled(const struct view *v, const struct sym *s)
 {
-	size_t n = strlen(end);
+	const char *name = profile__str(v->p, s->func), *slash;
+	size_t len = profile__str_len(v->p, s->func);
+	const struct profile_module *m = module_of(v, s);
 
-	return len >= n && !memcmp(s + len - n, end, n);
-}
-
-/* "method (mod.pyx)": a native function that Cython or mypyc made of a Python one. */
-static bool is_compiled(const struct profile *p, const struct sym *s)
-{
-	const char *name = profile__str(p, s->func);
-	size_t len = profile__str_len(p, s->func);
-
-	return s->kind == SYM_NATIVE &&
-	       (ends_with(name, len, ".pyx)") || ends_with(name, len, ".py)"));
+	if (s->kind != SYM_NATIVE)
+		return false;
+	if (str_ends_with(name, len, ".pyx)") || str_ends_with(name, len, ".py)"))
+		return true;
+	slash = m ? strrchr(profile__str(v->p, m->path), '/') : NULL;
+	return slash && origin_mypyc(slash + 1) && memchr(name, '.', len);
 }
 
 /* The path that tells whose code a function is. */
@@ -182,7 +208,7 @@ static void describe_function(struct view *v, struct view_function *f)
 {
 	const struct sym *s = export_sym(v->p, f->sym);
 
-	f->python = s->kind == SYM_PYTHON || s->kind == SYM_PLAIN || is_compiled(v->p, s);
+	f->python = s->kind == SYM_PYTHON || s->kind == SYM_PLAIN || is_compiled(v, s);
 	f->origin = f->python ? origin_of(home_of(v, s)) : ORIGIN_STDLIB;
 	f->muted = f->origin != ORIGIN_OWN;
 }
@@ -216,7 +242,7 @@ static int number_functions(struct view *v, bool lines)
 
 /* ---- One stack ---- */
 
-/* What a stack is to be read as. */
+/* The elements as which a stack is shown. */
 struct reading {
 	const uint32_t *elems; /* places */
 	uint32_t cnt;
@@ -244,7 +270,27 @@ static bool is_begin(const struct view *v, const struct sym *s)
 {
 	const char *func = profile__str(v->p, s->func);
 
-	return origin_is_start(func) || (is_interpreter_code(v, s) && origin_is_main(func));
+	return origin_is_start(func) || (glue_is_interpreter(v->p, s) && origin_is_main(func));
+}
+
+/*
+ * The interpreter's function as which a stack without Python is shown: the outermost one. But if
+ * sys.exit() ends the interpreter below the function that ran the program, it is that one.
+ */
+static uint32_t find_main(const struct view *v, const struct reading *r)
+{
+	uint32_t outermost = UINT32_MAX;
+
+	for (uint32_t i = 0; i < r->cnt; i++) {
+		const struct sym *s = sym_at(v, r, i);
+
+		if (!glue_is_interpreter(v->p, s) || is_begin(v, s))
+			continue;
+		if (origin_is_end(profile__str(v->p, s->func)))
+			return i;
+		outermost = outermost == UINT32_MAX ? i : outermost;
+	}
+	return outermost;
 }
 
 static struct reading read_stack(struct view *v, const struct flat_stack *s)
@@ -258,12 +304,8 @@ static struct reading read_stack(struct view *v, const struct flat_stack *s)
 
 	while (r.python_end && !function_at(v, &r, r.python_end - 1)->python)
 		r.python_end--;
-	for (uint32_t i = 0; !r.python_end && i < r.cnt && r.main == UINT32_MAX; i++) {
-		const struct sym *sym = sym_at(v, &r, i);
-
-		if (is_interpreter_code(v, sym) && !is_begin(v, sym))
-			r.main = i;
-	}
+	if (!r.python_end)
+		r.main = find_main(v, &r);
 	for (uint32_t i = r.python_end; i < r.cnt; i++) {
 		const struct sym *sym = sym_at(v, &r, i);
 
@@ -289,18 +331,26 @@ static int add_part(struct view *v, uint32_t function, uint32_t library, uint64_
 /* Behind the element that the stack is own time of. */
 static uint32_t own_end(const struct view *v, const struct reading *r)
 {
+	bool has_reason = r->library == VIEW_WAITING || r->library == VIEW_ENDING;
 	uint32_t end = r->cnt;
 
 	if (r->python_end)
 		return r->python_end;
 	if (r->main != UINT32_MAX)
 		return r->main + 1;
-	while (end > 1 && sym_at(v, r, end - 1)->kind == SYM_KERNEL)
+	while (end > 1 &&
+	       (sym_at(v, r, end - 1)->kind == SYM_KERNEL || (end == r->cnt && has_reason)))
 		end--;
-	return sym_at(v, r, end - 1)->kind == SYM_NATIVE ? end : r->cnt;
+	return has_reason || sym_at(v, r, end - 1)->kind == SYM_NATIVE ? end : r->cnt;
 }
 
-/* Before the stack is reduced to what is read. */
+static uint32_t part_library(const struct view *v, const struct reading *r)
+{
+	return r->library == VIEW_WAITING ? VIEW_WAIT | v->places[r->elems[r->cnt - 1]].function
+					  : r->library;
+}
+
+/* Counts a stack before it is reduced to the shown elements. */
 static int count_view_stack(struct view *v, size_t index)
 {
 	struct reading r = read_stack(v, &v->stacks.stacks[index]);
@@ -322,7 +372,7 @@ static int count_view_stack(struct view *v, size_t index)
 	own = &v->places[r.elems[own_end(v, &r) - 1]];
 	own->own += r.count;
 	v->functions[own->function].own += r.count;
-	return add_part(v, own->function, r.library, r.count);
+	return add_part(v, own->function, part_library(v, &r), r.count);
 }
 
 /* ---- Reduced to what is read ---- */
@@ -343,6 +393,8 @@ static bool is_read(const struct view *v, const struct reading *r, uint32_t i)
 		return !i || i == end - 1;
 	if (r->python_end)
 		return f->python && (i == end - 1 || !is_import(v, s));
+	if (r->main != UINT32_MAX && glue_is_interpreter(v->p, s)) /* what leads to it */
+		return i == r->main;
 	return i == end - 1 || (i < end && s->kind == SYM_NATIVE && !is_begin(v, s));
 }
 
@@ -364,17 +416,94 @@ static uint64_t find_view_import(const struct view *v, const struct reading *r)
 	return VIEW_SOME_IMPORT;
 }
 
-/* In place. A function that calls itself directly is one element. */
+/* Text that a library made up and compiled: "<template>", "<class 'argmap'> compilation 30" */
+static bool is_made_up(const struct view *v, uint32_t function)
+{
+	const char *path = profile__str(v->p, export_sym(v->p, v->functions[function].sym)->file);
+
+	return v->functions[function].origin == ORIGIN_STDLIB && *path == '<' &&
+	       strncmp(path, "<frozen ", 8) != 0;
+}
+
+/* "greenlet" of "[greenlet]", where a stack begins */
+static const char *marker_name(const char *name, size_t *len)
+{
+	size_t n = strlen(name);
+
+	*len = n > 2 && *name == '[' && name[n - 1] == ']' ? n - 2 : n;
+	return name + (*len < n);
+}
+
+const char *view_package(const struct view *v, uint32_t function, size_t *len)
+{
+	static const char generated[] = "generated code";
+	const struct view_function *f = &v->functions[function];
+	const struct sym *s = export_sym(v->p, f->sym);
+	const char *home = home_of(v, s), *name = "unknown";
+
+	if (s->kind == SYM_NATIVE && v->promoted_module >= 0 && s->module == v->promoted_module) {
+		*len = v->promoted_len;
+		return v->promoted;
+	}
+	if (f->python && !is_made_up(v, function))
+		return origin_package(home, len);
+	if (s->kind == SYM_MARKER)
+		return marker_name(profile__str(v->p, s->func), len);
+	if (module_of(v, s) && origin_in_site(home) && extension_tag(home))
+		return origin_package(home, len);
+	if (module_of(v, s)) {
+		library_name(v->p, (uint32_t)s->module, &name, len);
+		return name;
+	}
+	name = f->python || s->kind == SYM_NATIVE ? generated : name;
+	*len = strlen(name);
+	return name;
+}
+
+static bool in_package(const struct view *v, uint32_t function, const char *name, size_t len)
+{
+	size_t n;
+	const char *package = view_package(v, function, &n);
+
+	return n == len && !memcmp(package, name, len);
+}
+
+static bool is_text_module(const struct view *v, uint32_t function)
+{
+	const struct sym *s = export_sym(v->p, v->functions[function].sym);
+
+	return !strcmp(profile__str(v->p, s->func), "<module>") &&
+	       !strcmp(profile__str(v->p, s->file), "<string>");
+}
+
+/*
+ * "-c from multiprocessing.spawn import spawn_main; spawn_main(...)": the line by which it starts
+ * its processes is its own, not the application's.
+ */
+static bool starts_worker(const struct view *v, uint32_t line, uint32_t callee)
+{
+	static const char package[] = "multiprocessing";
+
+	return is_text_module(v, line) && in_package(v, callee, package, strlen(package));
+}
+
+/*
+ * In place. A function that calls itself directly is one element. Text that text executes, as in
+ * "-c import sys;exec(eval(sys.stdin.readline()))", is none: that is how execnet sends itself to
+ * the workers of pytest-xdist, and nobody wrote it for this program. Nor is multiprocessing's.
+ */
 static int reduce_stack(struct view *v, struct flat_stack *s)
 {
 	struct reading r = read_stack(v, s);
 	uint32_t *elems = v->stacks.elems + s->first;
 	bool *keep = calloc(r.cnt + 1, sizeof(*keep));
 	uint32_t kept = 0;
+	bool again;
 
 	if (!keep)
 		return -ENOMEM;
-	s->key = find_view_import(v, &r);
+	s->key = VIEW_KEY(find_view_import(v, &r),
+			  r.library == VIEW_WAITING ? v->places[elems[r.cnt - 1]].function + 1 : 0);
 	for (uint32_t i = 0; i < r.cnt; i++)
 		keep[i] = is_read(v, &r, i);
 	for (uint32_t i = 0; i < r.cnt; i++) {
@@ -382,9 +511,16 @@ static int reduce_stack(struct view *v, struct flat_stack *s)
 
 		if (!keep[i])
 			continue;
-		if (kept && (v->places[elems[kept - 1]].function == v->places[elem].function ||
-			     kept == VIEW_DEPTH_MAX))
+		again = kept && v->places[elems[kept - 1]].function == v->places[elem].function;
+		if (again || kept == VIEW_DEPTH_MAX)
 			kept--;
+		if (again && i + 1 < own_end(v, &r) && is_text_module(v, v->places[elem].function))
+			continue;
+		if (kept == 1 &&
+		    starts_worker(v, v->places[elems[0]].function, v->places[elem].function)) {
+			kept = 0;
+			v->spawned += s->count;
+		}
 		elems[kept++] = elem;
 	}
 	s->cnt = kept;
@@ -457,33 +593,38 @@ static void merge_parts(struct view *v)
 
 /* ---- Whose code ---- */
 
-const char *view_package(const struct view *v, uint32_t function, size_t *len)
+static const char *path_of(const struct view *v, const struct view_function *f)
 {
-	const struct view_function *f = &v->functions[function];
-	const struct sym *s = export_sym(v->p, f->sym);
-	const char *name = "unknown";
-
-	if (f->python)
-		return origin_package(home_of(v, s), len);
-	if (module_of(v, s))
-		library_name(v->p, (uint32_t)s->module, &name, len);
-	else
-		*len = strlen(name);
-	return name;
+	return home_of(v, export_sym(v->p, f->sym));
 }
 
-static bool in_package(const struct view *v, uint32_t function, const char *name, size_t len)
+/* In a file of many modules that mypyc compiled: whose they are, its name does not tell. */
+static bool is_in_mypyc(const struct view *v, uint32_t function)
 {
-	size_t n;
-	const char *package = view_package(v, function, &n);
-
-	return n == len && !memcmp(package, name, len);
+	return in_package(v, function, "mypyc", strlen("mypyc"));
 }
 
-/* The package of most samples among those that stand outermost in a stack. */
+/* Is a package called like the script that starts it? */
+static bool has_package_of(const struct view *v, const struct view_function *script)
+{
+	size_t len;
+	const char *name = origin_package(path_of(v, script), &len);
+
+	for (uint32_t i = 0; i < v->functions_of.cnt; i++)
+		if (v->functions[i].python && v->functions[i].origin == ORIGIN_PACKAGE &&
+		    !origin_is_script(path_of(v, &v->functions[i])) && in_package(v, i, name, len))
+			return true;
+	return false;
+}
+
+/*
+ * The package of most samples among those that stand outermost in a stack. That is not the script
+ * that starts it: "bin/sphinx-build" calls sphinx. But "bin/uvicorn" calls click, which calls
+ * uvicorn; and of packages in one file of mypyc's, that has no name, the script tells it.
+ */
 static const struct view_function *outermost_package(const struct view *v)
 {
-	const struct view_function *best = NULL;
+	const struct view_function *best = NULL, *script = NULL;
 
 	for (size_t i = 0; i < v->stacks.cnt; i++) {
 		struct reading r = { .elems = v->stacks.elems + v->stacks.stacks[i].first,
@@ -494,11 +635,82 @@ static const struct view_function *outermost_package(const struct view *v)
 
 			if (!f->python || f->origin != ORIGIN_PACKAGE)
 				continue;
+			if (origin_is_script(path_of(v, f))) {
+				script = f;
+				continue;
+			}
 			best = !best || f->total > best->total ? f : best;
 			break;
 		}
 	}
+	if (script &&
+	    (!best || has_package_of(v, script) || is_in_mypyc(v, (uint32_t)(best - v->functions))))
+		return script;
 	return best;
+}
+
+static uint32_t stack_function(const struct view *v, const struct flat_stack *s, uint32_t depth)
+{
+	return v->places[v->stacks.elems[s->first + depth]].function;
+}
+
+static bool is_text(const struct view *v, uint32_t function)
+{
+	const struct sym *s = export_sym(v->p, v->functions[function].sym);
+
+	return s->kind == SYM_PYTHON && !strcmp(profile__str(v->p, s->file), "<string>");
+}
+
+/*
+ * Does a stack begin with text, but for what starts a thread? So do those of `python -c`. Text that
+ * is just looking for a module may still be multiprocessing's.
+ */
+static bool begins_with_text(const struct view *v, const struct flat_stack *s)
+{
+	for (uint32_t i = 0; i < s->cnt; i++) {
+		uint32_t function = stack_function(v, s, i);
+		const struct sym *next =
+			i + 1 < s->cnt
+				? export_sym(v->p, v->functions[stack_function(v, s, i + 1)].sym)
+				: NULL;
+
+		if (is_text(v, function))
+			return !next || !origin_is_import(profile__str(v->p, next->file));
+		if (v->functions[function].python && v->functions[function].origin != ORIGIN_STDLIB)
+			return false;
+	}
+	return false;
+}
+
+/* Now and then a sample finds multiprocessing's text before it calls anything. */
+static bool is_text_program(const struct view *v)
+{
+	uint64_t count = 0;
+
+	for (size_t i = 0; i < v->stacks.cnt; i++)
+		count += begins_with_text(v, &v->stacks.stacks[i]) ? v->stacks.stacks[i].count : 0;
+	return count * SPAWNED_PER_TEXT > v->spawned;
+}
+
+/*
+ * "<string>" is also the file of what libraries make up and compile: the methods of dataclasses,
+ * those of named tuples. It is own code only where a program is given as text, and even there not
+ * what dataclasses defines.
+ */
+static void mute_text(struct view *v)
+{
+	static const char made[] = "__create_fn__" LOCALS;
+	bool program = is_text_program(v);
+
+	for (uint32_t i = 0; i < v->functions_of.cnt; i++) {
+		struct view_function *f = &v->functions[i];
+		const char *name = profile__str(v->p, export_sym(v->p, f->sym)->func);
+
+		if (!is_text(v, i) || (program && strncmp(name, made, strlen(made)) != 0))
+			continue;
+		f->origin = ORIGIN_STDLIB;
+		f->muted = true;
+	}
 }
 
 static bool has_own_code(const struct view *v)
@@ -510,6 +722,31 @@ static bool has_own_code(const struct view *v)
 	return false;
 }
 
+/*
+ * The file of modules compiled by mypyc that functions of the promoted package call first, in most
+ * samples: it is the same package. -1: there is none.
+ */
+static int32_t promoted_file(const struct view *v)
+{
+	const struct view_function *best = NULL;
+
+	for (size_t i = 0; i < v->stacks.cnt; i++) {
+		const struct flat_stack *s = &v->stacks.stacks[i];
+
+		for (uint32_t at = 1; at < s->cnt; at++) {
+			const struct view_function *f = &v->functions[stack_function(v, s, at)];
+
+			if (!is_in_mypyc(v, stack_function(v, s, at)))
+				continue;
+			if (in_package(v, stack_function(v, s, at - 1), v->promoted,
+				       v->promoted_len))
+				best = !best || f->total > best->total ? f : best;
+			break;
+		}
+	}
+	return best ? export_sym(v->p, best->sym)->module : -1;
+}
+
 /* A program that is itself an installed package. */
 static void promote_package(struct view *v)
 {
@@ -517,28 +754,99 @@ static void promote_package(struct view *v)
 
 	if (!f)
 		return;
-	v->promoted = origin_package(home_of(v, export_sym(v->p, f->sym)), &v->promoted_len);
+	v->promoted = origin_package(path_of(v, f), &v->promoted_len);
+	v->promoted_module = promoted_file(v);
 	for (uint32_t i = 0; i < v->functions_of.cnt; i++)
 		if (v->functions[i].python && v->functions[i].origin == ORIGIN_PACKAGE &&
 		    in_package(v, i, v->promoted, v->promoted_len))
 			v->functions[i].muted = false;
 }
 
+static bool is_own(const struct view *v, const struct flat_stack *s, uint32_t depth)
+{
+	return !v->functions[stack_function(v, s, depth)].muted;
+}
+
+/* The length of "<genexpr>" or another expression's name at the beginning of a name; 0: none. */
+static size_t expression_len(const char *name)
+{
+	static const char *const names[] = { "<genexpr>", "<lambda>", "<listcomp>", "<setcomp>",
+					     "<dictcomp>" };
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (!strncmp(name, names[i], strlen(names[i])))
+			return strlen(names[i]);
+	return 0;
+}
+
+/* Names of expressions only: "<genexpr>", "<lambda>.<locals>.<genexpr>" */
+static bool is_expressions(const char *name)
+{
+	size_t len;
+
+	while ((len = expression_len(name)) && !strncmp(name + len, LOCALS, strlen(LOCALS)))
+		name += len + strlen(LOCALS);
+	return len && !name[len];
+}
+
+/*
+ * "total" has "total.<locals>.<genexpr>". Before CPython 3.11 the name is "<genexpr>" alone: then
+ * the next function of the file has it, which calls it, but for a lambda, which goes round.
+ */
+bool view_has_expression(const struct view *v, uint32_t function, uint32_t part)
+{
+	const struct sym *outer = export_sym(v->p, v->functions[function].sym);
+	const struct sym *s = export_sym(v->p, v->functions[part].sym);
+	const char *around = profile__str(v->p, outer->func), *name = profile__str(v->p, s->func);
+	size_t len = strlen(around);
+
+	if (outer->kind != SYM_PYTHON || s->kind != SYM_PYTHON || outer->file != s->file)
+		return false;
+	if (!strncmp(name, around, len) && !strncmp(name + len, LOCALS, strlen(LOCALS)))
+		return is_expressions(name + len + strlen(LOCALS));
+	return strcmp(name, "<lambda>") != 0 && is_expressions(name) && !is_expressions(around);
+}
+
+/* Behind the function that the expression at depth - 1 is a part of; `depth`: it is none. */
+static uint32_t around_depth(const struct view *v, const struct flat_stack *s, uint32_t depth)
+{
+	uint32_t part = stack_function(v, s, depth - 1);
+
+	for (uint32_t i = depth - 1; i; i--)
+		if (view_has_expression(v, stack_function(v, s, i - 1), part))
+			return i;
+	return depth;
+}
+
+/*
+ * For an expression, takes the function that it is written in, because people see it as a part of
+ * that.
+ */
+uint32_t view_own_depth(const struct view *v, const struct flat_stack *s)
+{
+	uint32_t depth = s->cnt, around;
+
+	while (depth && !is_own(v, s, depth - 1))
+		depth--;
+	while (depth && (around = around_depth(v, s, depth)) < depth)
+		depth = around;
+	return depth;
+}
+
 /* Each stack is charged to its innermost function of own code. */
 static void charge_stack(struct view *v, const struct flat_stack *s)
 {
-	for (uint32_t i = s->cnt; i--;) {
-		struct view_place *pl = &v->places[v->stacks.elems[s->first + i]];
+	uint32_t depth = view_own_depth(v, s);
+	struct view_place *pl;
 
-		if (v->functions[pl->function].muted)
-			continue;
-		pl->charged += s->count;
-		v->functions[pl->function].charged += s->count;
+	if (!depth)
 		return;
-	}
+	pl = &v->places[v->stacks.elems[s->first + depth - 1]];
+	pl->charged += s->count;
+	v->functions[pl->function].charged += s->count;
 }
 
-/* Of lines that are equally hot, the first one. */
+/* Finds the hottest line of each function; of equally hot lines the first. */
 static void find_view_lines(struct view *v)
 {
 	uint64_t self = 0, own = 0, charged = 0;
@@ -622,7 +930,7 @@ static int find_roots(struct view *v)
 				break;
 			last = path;
 		}
-		/* Sorted: what the first and the last have in common, all have. */
+		/* Sorted: all have in common what the first and the last have. */
 		root = top ? common_dir(first, last) : 0;
 		for (uint32_t j = i; j < end; j++)
 			v->functions[own[j]].root_len = (uint32_t)root;
@@ -635,41 +943,57 @@ void view_add_place(struct strbuf *b, const struct view *v, uint32_t function, u
 {
 	const struct view_function *f = &v->functions[function];
 	const struct sym *s = export_sym(v->p, f->sym);
-	const char *path = profile__str(v->p, s->file);
+	const char *path = profile__str(v->p, s->file), *tag;
 
 	/* A name with a NUL is no path: the part in front of it would name another file. */
 	if (s->kind == SYM_NATIVE && !*path && origin_in_site(home_of(v, s)))
 		path = home_of(v, s);
-	else if (!f->python || !*path || strlen(path) != profile__str_len(v->p, s->file)) {
+	else if (s->kind == SYM_NATIVE && !*path && module_of(v, s)) {
+		text_add_module(b, v->p,
+				s->module); /* its directory tells less than it takes room */
+		return;
+	} else if (!f->python || !*path || strlen(path) != profile__str_len(v->p, s->file)) {
 		text_add_place(b, v->p, s, line);
 		return;
 	}
 	path = f->origin == ORIGIN_OWN ? path + f->root_len : origin_relative(path);
-	str_sanitise(b, path, strlen(path), TEXT_PATH_MAX);
+	if (s->kind == SYM_NATIVE && origin_mypyc(path)) {
+		strbuf__addz(b, "mypyc");
+		return;
+	}
+	tag = s->kind == SYM_NATIVE ? extension_tag(path) : NULL;
+	str_sanitise(b, path, tag ? (size_t)(tag - path) : strlen(path), TEXT_PATH_MAX);
+	strbuf__addz(b, tag ? ".so" : "");
 	if (line)
 		strbuf__addf(b, ":%" PRIu32, line);
 }
 
 /* ---- Numbers ---- */
 
+/* Waits are measured, not counted: a few long ones are the whole truth. */
+static bool has_few_samples(const struct view *v)
+{
+	return v->samples < FEW_SAMPLES && !value_type__is_time(&v->p->stats.values[0]);
+}
+
 unsigned view_error_points(const struct view *v)
 {
-	/* Of a share of one half, which varies most: 1.96 standard deviations. */
-	return v->samples && v->samples < FEW_SAMPLES
-		       ? (unsigned)ceil(98 / sqrt((double)v->samples))
-		       : 0;
+	/* For a share of one half, which varies most: 1.96 standard deviations. */
+	return v->samples && has_few_samples(v) ? (unsigned)ceil(98 / sqrt((double)v->samples)) : 0;
 }
 
 void view_add_percent(struct strbuf *b, const struct view *v, uint64_t count)
 {
-	strbuf__addf(b, "%.*f%%", v->samples < FEW_SAMPLES ? 0 : 1, text_percent(count, v->total));
+	strbuf__addf(b, "%.*f%%", has_few_samples(v) ? 0 : 1, text_percent(count, v->total));
 }
 
 void view_add_parts(struct strbuf *b, const struct view *v, uint32_t function)
 {
 	const struct view_function *f = &v->functions[function];
 
-	for (size_t i = 0; v->has_native && i < f->part_cnt && i < PARTS_SHOWN; i++) {
+	bool shown = v->has_native || v->libraries[VIEW_WAITING];
+
+	for (size_t i = 0; shown && i < f->part_cnt && i < PARTS_SHOWN; i++) {
 		const struct view_part *part = &v->parts[f->first_part + i];
 		double percent = text_percent(part->count, v->total);
 
@@ -687,7 +1011,13 @@ int view__init(struct view *v, const struct profile *p, bool lines)
 {
 	int err;
 
-	*v = (struct view){ .p = p, .total = profile__total(p), .samples = profile__samples(p) };
+	*v = (struct view){
+		.p = p,
+		.total = profile__total(p),
+		.samples = profile__samples(p),
+		.lines = lines,
+		.promoted_module = -1,
+	};
 	err = rank_libraries(v);
 	if (!err)
 		err = number_functions(v, lines);
@@ -702,6 +1032,7 @@ int view__init(struct view *v, const struct profile *p, bool lines)
 	merge_parts(v);
 	if (v->stacks.cnt)
 		qsort_r(v->stacks.stacks, v->stacks.cnt, sizeof(*v->stacks.stacks), stack_cmp, v);
+	mute_text(v);
 	promote_package(v);
 	for (size_t i = 0; i < v->stacks.cnt; i++)
 		charge_stack(v, &v->stacks.stacks[i]);

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "profile/export_text.h"
+#include "profile/loops.h"
 #include "profile/view.h"
 
 #define SENTENCES_MAX  3
@@ -13,9 +16,15 @@
 #define LIBRARY_MIN    10
 #define COLLECTOR_MIN  5
 #define OF_MANY_MIN    50 /* of one process, one thread */
-#define BUSY_MAX       60 /* who is on a CPU for more of the time does not wait for much */
-/* Of a function's samples that a call from it must have, to be its cause */
+#define SAME_SHARE     3  /* points: shares that differ by less are one for a person */
+#define BLOCKED_MIN    1  /* of the time of the profile, of an event loop */
+/* percent: a process that is on a CPU for more of the time does not wait for much */
+#define BUSY_MAX       60
+/* The share of a function's samples that a call must have to be its cause. */
 #define STEP_PERCENT   80
+#define STARVED_MIN    5 /* percent of the time */
+#define STARVED_FIRST  20
+#define ALL_MAX	       105 /* percent of the time: more is not how samples vary */
 #define PATH_SHOWN     3
 #define PATH_MAX_STEPS 64
 
@@ -24,6 +33,8 @@ struct speech {
 	const struct view *v;
 	struct strbuf *b;
 	unsigned cnt, room;
+	uint32_t library;	/* that the path's sentence named; VIEW_UNKNOWN: none */
+	uint64_t library_count; /* the share that it gave */
 };
 
 /* Before a sentence; false: there is no room for one more. */
@@ -48,11 +59,7 @@ static void add_share(const struct speech *s, uint64_t count)
 /* "of the CPU time", "of the page faults" */
 static void add_whole(const struct speech *s)
 {
-	const struct value_type *t = &s->v->p->stats.values[0];
-
-	strbuf__addf(s->b, " of the %s",
-		     value_type__is_clock(t) && t->frequency_hz ? "CPU time"
-								: value_type__noun(t, 2));
+	strbuf__addf(s->b, " of the %s", value_type__whole(&s->v->p->stats.values[0]));
 }
 
 static void say_function(const struct speech *s, uint32_t function)
@@ -62,10 +69,19 @@ static void say_function(const struct speech *s, uint32_t function)
 	text_add_func(s->b, s->v->p, sym, "code without a name");
 }
 
+static bool is_compiled_function(const struct view *v, uint32_t function)
+{
+	const struct view_function *f = &v->functions[function];
+
+	return f->python && export_sym(v->p, f->sym)->kind == SYM_NATIVE;
+}
+
 static void say_place(const struct speech *s, uint32_t function, uint32_t line)
 {
 	size_t before = s->b->len;
 
+	if (!line && is_compiled_function(s->v, function)) /* its name says it */
+		return;
 	strbuf__addz(s->b, " (");
 	view_add_place(s->b, s->v, function, line);
 	if (s->b->len == before + 2) /* it has none */
@@ -76,35 +92,83 @@ static void say_place(const struct speech *s, uint32_t function, uint32_t line)
 
 /* ---- The function of the application that has the most time ---- */
 
+static uint32_t function_in(const struct view *v, const struct flat_stack *s, uint32_t depth)
+{
+	return v->places[v->stacks.elems[s->first + depth]].function;
+}
+
 /* The calls out of a function that nearly all of its samples go through. */
 struct path {
 	uint32_t function, line;
+	bool one_line; /* only the samples at `line` are meant */
 	uint32_t steps[PATH_MAX_STEPS];
 	uint32_t step_cnt;
-	uint64_t charged; /* of the function */
-	uint64_t count;	  /* of all steps */
+	uint64_t charged;  /* of the function; 0: no own code is on the stacks */
+	uint64_t imported; /* ... of it below an import */
+	uint64_t count;	   /* of all steps */
 };
 
-/* Own code first. Where there is none, whatever has most own time. */
-static uint32_t find_hottest(const struct view *v)
+static bool is_called(const struct view *v, uint32_t function, const char *name)
 {
-	uint32_t best = UINT32_MAX;
-	uint64_t count = 0;
+	const struct sym *s = export_sym(v->p, v->functions[function].sym);
 
-	for (uint32_t i = 0; i < v->functions_of.cnt; i++) {
-		if (v->functions[i].charged > count) {
-			count = v->functions[i].charged;
-			best = i;
-		}
-	}
-	for (uint32_t i = 0; best == UINT32_MAX && i < v->functions_of.cnt; i++)
-		count = v->functions[i].own > count ? v->functions[i].own : count;
-	for (uint32_t i = 0; best == UINT32_MAX && i < v->functions_of.cnt; i++)
-		best = count && v->functions[i].own == count ? i : best;
-	return best;
+	return !strcmp(profile__str(v->p, s->func), name);
 }
 
-/* Where the samples of a function leave it: stacks, and how deep in them. */
+/*
+ * The function of own code that most samples are charged to. The code of a module is as many
+ * functions as it has lines, because its name tells nothing.
+ */
+static void find_charged(const struct view *v, struct path *path)
+{
+	for (uint32_t i = 0; i < v->places_of.cnt; i++) {
+		const struct view_place *pl = &v->places[i];
+		const struct view_function *f = &v->functions[pl->function];
+		bool one_line = is_called(v, pl->function, "<module>");
+		uint64_t count = one_line ? pl->charged : f->charged;
+
+		if (count <= path->charged)
+			continue;
+		path->charged = path->count = count;
+		path->function = pl->function;
+		path->line = one_line ? pl->line : f->charged_line;
+		path->one_line = one_line;
+	}
+}
+
+static bool is_import_code(const struct view *v, uint32_t function)
+{
+	const struct sym *sym = export_sym(v->p, v->functions[function].sym);
+
+	return origin_is_import(profile__str(v->p, sym->file));
+}
+
+/*
+ * Replaces it by the function in which more stacks without own code end, if there is one. CPython's
+ * own code of imports is none: what they take has a sentence of its own.
+ */
+static int find_elsewhere(const struct view *v, struct path *path)
+{
+	uint64_t *ends = calloc(v->functions_of.cnt + 1, sizeof(*ends));
+
+	if (!ends)
+		return -ENOMEM;
+	for (size_t i = 0; i < v->stacks.cnt; i++) {
+		const struct flat_stack *s = &v->stacks.stacks[i];
+
+		if (s->cnt && !view_own_depth(v, s))
+			ends[function_in(v, s, s->cnt - 1)] += s->count;
+	}
+	for (uint32_t i = 0; i < v->functions_of.cnt; i++)
+		if (ends[i] > path->count && !is_import_code(v, i))
+			*path = (struct path){ .function = i,
+					       .line = v->functions[i].own_line,
+					       .count = ends[i] };
+	free(ends);
+	return 0;
+}
+
+/* The positions at which the samples of a function leave it: stacks, and depths in them. */
 struct leaving {
 	size_t *stacks;
 	uint32_t *depths;
@@ -112,29 +176,20 @@ struct leaving {
 	uint64_t *weights; /* by function, all 0 between uses */
 };
 
-static uint32_t function_in(const struct view *v, const struct flat_stack *s, uint32_t depth)
-{
-	return v->places[v->stacks.elems[s->first + depth]].function;
-}
-
-/* The depth behind a stack's innermost function of own code, if that is `function`; else 0. */
-static uint32_t charged_depth(const struct view *v, const struct flat_stack *s, uint32_t function)
-{
-	uint32_t depth = s->cnt;
-
-	while (depth && function_in(v, s, depth - 1) != function &&
-	       v->functions[function_in(v, s, depth - 1)].muted)
-		depth--;
-	return depth && function_in(v, s, depth - 1) == function ? depth : 0;
-}
-
-static void find_leaving(const struct view *v, uint32_t function, struct leaving *l)
+/* The stacks that are charged to the function of the path. */
+static void find_leaving(const struct view *v, struct path *path, struct leaving *l)
 {
 	for (size_t i = 0; i < v->stacks.cnt; i++) {
-		uint32_t depth = charged_depth(v, &v->stacks.stacks[i], function);
+		const struct flat_stack *s = &v->stacks.stacks[i];
+		uint32_t depth = view_own_depth(v, s);
+		const struct view_place *pl;
 
 		if (!depth)
 			continue;
+		pl = &v->places[v->stacks.elems[s->first + depth - 1]];
+		if (pl->function != path->function || (path->one_line && pl->line != path->line))
+			continue;
+		path->imported += VIEW_IMPORT(s->key) != VIEW_NO_IMPORT ? s->count : 0;
 		l->stacks[l->cnt] = i;
 		l->depths[l->cnt++] = depth;
 	}
@@ -187,13 +242,15 @@ static void keep_step(const struct view *v, struct leaving *l, uint32_t step, ui
 
 static void follow(const struct view *v, struct leaving *l, struct path *path)
 {
-	while (path->step_cnt < PATH_MAX_STEPS) {
+	for (uint32_t step = 0; step < PATH_MAX_STEPS; step++) {
 		uint64_t count;
-		uint32_t f = heaviest_step(v, l, path->step_cnt, &count);
+		uint32_t f = heaviest_step(v, l, step, &count);
 
 		if (f == UINT32_MAX || count * 100 < path->charged * STEP_PERCENT)
 			return;
-		keep_step(v, l, path->step_cnt, f);
+		keep_step(v, l, step, f);
+		if (view_has_expression(v, path->function, f)) /* it is there already */
+			continue;
 		path->steps[path->step_cnt++] = f;
 		path->count = count;
 	}
@@ -203,22 +260,19 @@ static void follow(const struct view *v, struct leaving *l, struct path *path)
 static int find_path(const struct view *v, struct path *path)
 {
 	struct leaving l = { 0 };
-	const struct view_function *f;
-	int err = -ENOMEM;
+	int err;
 
-	*path = (struct path){ .function = find_hottest(v) };
-	if (path->function == UINT32_MAX)
-		return 0;
-	f = &v->functions[path->function];
-	path->line = f->charged ? f->charged_line : f->own_line;
-	path->charged = path->count = f->charged ? f->charged : f->own;
-	if (!f->charged)
-		return 0;
+	*path = (struct path){ .function = UINT32_MAX };
+	find_charged(v, path);
+	err = find_elsewhere(v, path);
+	if (err || !path->charged)
+		return err;
+	err = -ENOMEM;
 	l.stacks = calloc(v->stacks.cnt + 1, sizeof(*l.stacks));
 	l.depths = calloc(v->stacks.cnt + 1, sizeof(*l.depths));
 	l.weights = calloc(v->functions_of.cnt + 1, sizeof(*l.weights));
 	if (l.stacks && l.depths && l.weights) {
-		find_leaving(v, path->function, &l);
+		find_leaving(v, path, &l);
 		follow(v, &l, path);
 		err = 0;
 	}
@@ -228,31 +282,34 @@ static int find_path(const struct view *v, struct path *path)
 	return err;
 }
 
-/* " in libcrypto": nearly all own time of the path's last function. */
-static void add_path_library(const struct speech *s, const struct path *path)
+/*
+ * " in libcrypto": nearly all own time of the path's last function. That compiled code is where it
+ * is need not be said.
+ */
+static void add_path_library(struct speech *s, const struct path *path)
 {
 	uint32_t last = path->step_cnt ? path->steps[path->step_cnt - 1] : path->function;
 	const struct view_function *f = &s->v->functions[last];
 	const struct view_part *part = &s->v->parts[f->first_part];
+	const struct sym *sym = export_sym(s->v->p, f->sym);
 
-	if (!s->v->has_native || !f->part_cnt || part->library < VIEW_FIRST_LIBRARY ||
+	if (!path->charged || !s->v->has_native || !f->part_cnt ||
+	    part->library < VIEW_FIRST_LIBRARY || part->library & VIEW_WAIT ||
 	    part->count * 100 < path->count * STEP_PERCENT)
 		return;
+	if (sym->kind == SYM_NATIVE && sym->module >= 0 &&
+	    s->v->library_of[sym->module] == part->library)
+		return;
+	s->library = part->library;
+	s->library_count = path->count;
 	strbuf__addz(s->b, ", in ");
 	view_add_library(s->b, s->v, part->library);
 }
 
-static void say_path(struct speech *s, const struct path *path)
+/* From Python to a native function: Cython, mypyc. */
+/* "price (app.py:12) -> get -> ... -> connect, in _ssl" */
+static void tell_functions(struct speech *s, const struct path *path)
 {
-	bool stands_out = is_share(s->v, path->count, STANDS_OUT);
-
-	if (path->function == UINT32_MAX || !begin(s))
-		return;
-	if (!stands_out)
-		strbuf__addz(s->b, "No function stands out: the most, ");
-	add_share(s, path->count);
-	add_whole(s);
-	strbuf__addz(s->b, stands_out ? " is in " : ", is in ");
 	say_function(s, path->function);
 	say_place(s, path->function, path->line);
 	for (uint32_t i = 0; i < path->step_cnt; i++) {
@@ -265,7 +322,165 @@ static void say_path(struct speech *s, const struct path *path)
 		say_function(s, path->steps[i]);
 	}
 	add_path_library(s, path);
+}
+
+int view_add_path(struct strbuf *b, const struct view *v)
+{
+	struct speech s = { .v = v, .b = b };
+	struct path path;
+	int err = find_path(v, &path);
+
+	if (!err && path.function != UINT32_MAX)
+		tell_functions(&s, &path);
+	return err;
+}
+
+/* Does the interpreter end here? It collects garbage and frees its modules. */
+static bool is_end(const struct view *v, uint32_t function)
+{
+	const struct sym *sym = export_sym(v->p, v->functions[function].sym);
+
+	return sym->kind == SYM_NATIVE && origin_is_end(profile__str(v->p, sym->func));
+}
+
+static void say_path(struct speech *s, const struct path *path)
+{
+	bool stands_out = is_share(s->v, path->count, STANDS_OUT);
+
+	if (path->function == UINT32_MAX || !begin(s))
+		return;
+	if (!stands_out)
+		strbuf__addz(s->b, "No function stands out: the most, ");
+	add_share(s, path->count);
+	add_whole(s);
+	strbuf__addf(s->b, "%s %s ", stands_out ? "" : ",",
+		     value_type__is_plural(&s->v->p->stats.values[0]) ? "are" : "is");
+	if (is_end(s->v, path->function)) {
+		strbuf__addz(s->b, "the end of the interpreter (");
+		say_function(s, path->function);
+		strbuf__addz(s->b, ").");
+		return;
+	}
+	strbuf__addz(s->b, "in ");
+	tell_functions(s, path);
 	strbuf__addc(s->b, '.');
+}
+
+/* Says what threads waited for, which tells more than where they were. */
+static int say_causes(struct speech *s)
+{
+	struct strbuf causes = { 0 };
+	int err = view_add_causes(&causes, s->v);
+
+	if (!err && causes.len && begin(s))
+		strbuf__add(s->b, causes.s, causes.len);
+	strbuf__free(&causes);
+	return err;
+}
+
+/* ---- Event loops ---- */
+
+static void add_blocked(struct speech *s, const struct loops *l, const struct path *path)
+{
+	const struct value_type *t = &s->v->p->stats.values[0];
+	double seconds = value_type__seconds(t, l->count);
+	double mean = l->samples ? seconds / (double)l->samples : 0;
+
+	strbuf__addf(s->b, "The event loop was blocked for %.2f s", seconds);
+	/* Shorter waits than the time between two samples are drawn: their number is not known. */
+	if (t->rate_hz && mean * t->rate_hz > 1.5)
+		strbuf__addf(s->b, " (%" PRIu64 " x %.0f ms)", l->samples, 1e3 * mean);
+	if (path->function != UINT32_MAX) {
+		strbuf__addf(s->b, ", %s", path->count < l->count ? "most in " : "in ");
+		tell_functions(s, path);
+	}
+	strbuf__addc(s->b, '.');
+}
+
+/* Of iterations of LOOP_SLOW_NS and more, whether they waited or ran. 0 or -ENOMEM. */
+static int add_slow(struct strbuf *b, const struct profile *p, const struct loops_slow *slow)
+{
+	const struct profile_stretch *s = slow->longest, *sampled = slow->sampled;
+	int err = 0;
+
+	strbuf__addf(b, "The event loop was %s %" PRIu64 " time%s for %u ms or more, ",
+		     sampled && loops_blocks(p, sampled) ? "blocked" : "busy", slow->cnt,
+		     slow->cnt == 1 ? "" : "s", (unsigned)(LOOP_SLOW_NS / NS_PER_MS));
+	if (slow->cnt > 1)
+		strbuf__addf(b, "%.2f s in all, the longest ", (double)slow->ns / NS_PER_S);
+	strbuf__addf(b, "%.0f ms", (double)s->ns / NS_PER_MS);
+	if (sampled && sampled != s)
+		strbuf__addf(b, ", one of %.0f ms", (double)sampled->ns / NS_PER_MS);
+	if (sampled) {
+		strbuf__addz(b, sampled == s ? ", in " : " in ");
+		err = loops_add_path(b, p, sampled);
+	}
+	strbuf__addc(b, '.');
+	return err;
+}
+
+static bool is_worth_telling(const struct profile *p, double seconds)
+{
+	return seconds * 100 * NS_PER_S >= BLOCKED_MIN * (double)p->stats.duration_ns;
+}
+
+/* All that blocked the loop, however short each was. */
+static int say_blocked(struct speech *s, const struct loops *l)
+{
+	struct speech said = { .b = s->b };
+	struct view view = { 0 };
+	struct path path;
+	int err = view__init(&view, l->blocked, s->v->lines);
+
+	if (!err)
+		err = find_path(&view, &path);
+	if (!err && begin(s)) {
+		said.v = &view;
+		add_blocked(&said, l, &path);
+	}
+	view__free(&view);
+	return err;
+}
+
+/*
+ * The synchronous call that holds up all coroutines of a loop is what people look for. Long
+ * iterations say more, if they are most of it.
+ */
+static int say_blocked_loop(struct speech *s)
+{
+	const struct profile *p = s->v->p;
+	struct loops_slow slow;
+	struct loops l;
+	double blocked, slow_s;
+	int err = loops__init(&l, p);
+
+	if (err)
+		return err;
+	loops_find_slow(p, &slow);
+	slow_s = (double)slow.ns / NS_PER_S;
+	blocked = l.blocked ? value_type__seconds(&p->stats.values[0], l.count) : 0;
+	if (slow.longest && is_worth_telling(p, slow_s) && 2 * slow_s >= blocked) {
+		if (begin(s))
+			err = add_slow(s->b, p, &slow);
+	} else if (l.blocked && is_worth_telling(p, blocked)) {
+		err = say_blocked(s, &l);
+	}
+	loops__free(&l, p);
+	return err;
+}
+
+/* What requests wait for while the loop's thread waits in its poll. */
+static int say_tasks(struct speech *s)
+{
+	struct strbuf b = { 0 };
+	uint32_t event = s->v->p->stats.values[0].event;
+	int err = event == EVENT_WALL || event == EVENT_OFF_CPU ? loops_add_tasks(&b, s->v->p) : 0;
+
+	if (!err && b.len && begin(s))
+		strbuf__add(s->b, b.s, b.len);
+	err = err ? err : b.err;
+	strbuf__free(&b);
+	return err;
 }
 
 /* ---- Imports ---- */
@@ -276,13 +491,6 @@ struct imports {
 	uint32_t module; /* the function of most of them; UINT32_MAX: not known */
 	uint64_t count;	 /* of its package */
 };
-
-static bool is_called(const struct view *v, uint32_t function, const char *name)
-{
-	const struct sym *s = export_sym(v->p, v->functions[function].sym);
-
-	return !strcmp(profile__str(v->p, s->func), name);
-}
 
 static bool of_package(const struct view *v, uint32_t a, uint32_t b)
 {
@@ -301,9 +509,11 @@ static int find_imports(const struct view *v, struct imports *im)
 	for (size_t i = 0; i < v->stacks.cnt; i++) {
 		const struct flat_stack *s = &v->stacks.stacks[i];
 
-		im->total += s->key != VIEW_NO_IMPORT ? s->count : 0;
-		if (s->key >= VIEW_FIRST_MODULE)
-			im->by_function[s->key - VIEW_FIRST_MODULE] += s->count;
+		uint32_t import = VIEW_IMPORT(s->key);
+
+		im->total += import != VIEW_NO_IMPORT ? s->count : 0;
+		if (import >= VIEW_FIRST_MODULE)
+			im->by_function[import - VIEW_FIRST_MODULE] += s->count;
 	}
 	for (uint32_t i = 0; i < v->functions_of.cnt; i++)
 		if (im->by_function[i] &&
@@ -318,16 +528,16 @@ static int find_imports(const struct view *v, struct imports *im)
 }
 
 /* The path is the import itself: to say it twice tells nothing. */
-static bool is_import_path(const struct view *v, const struct imports *im, const struct path *path)
+static bool is_import_path(const struct path *path)
 {
-	return path->function != UINT32_MAX && is_called(v, path->function, "<module>") &&
-	       im->total * 100 >= path->charged * STEP_PERCENT;
+	return path->charged && path->imported * 100 >= path->charged * STEP_PERCENT;
 }
 
 /* `at`: the code that imports, or NULL. */
 static void say_imports(struct speech *s, const struct imports *im, const struct path *at)
 {
 	bool one = im->count * 100 >= im->total * STEP_PERCENT;
+	bool most = im->count * 2 > im->total;
 	const char *name;
 	size_t len;
 
@@ -335,11 +545,18 @@ static void say_imports(struct speech *s, const struct imports *im, const struct
 		return;
 	add_share(s, one ? im->count : im->total);
 	add_whole(s);
-	strbuf__addz(s->b, one ? " is importing " : " is importing modules");
+	strbuf__addz(s->b, value_type__is_plural(&s->v->p->stats.values[0])
+				   ? " happen while importing "
+				   : " is importing ");
+	strbuf__addz(s->b, one ? "" : "modules");
 	if (im->module != UINT32_MAX) {
-		strbuf__addz(s->b, one ? "" : ", most of it ");
+		strbuf__addz(s->b, one ? "" : most ? ", most of it " : "; ");
 		name = view_package(s->v, im->module, &len);
 		str_sanitise(s->b, name, len, TEXT_NAME_MAX);
+	}
+	if (im->module != UINT32_MAX && !most) {
+		strbuf__addz(s->b, " has the most, ");
+		add_share(s, im->count);
 	}
 	if (at)
 		say_place(s, at->function, at->line);
@@ -359,6 +576,24 @@ static void add_kind(struct speech *s, unsigned *cnt, uint64_t count, unsigned l
 	strbuf__addf(s->b, " %sin %s", (*cnt)++ ? "" : "is ", text);
 }
 
+/*
+ * Calls of malloc() all end in the C library, hits of a probe where it is, hits of tracepoints in
+ * the kernel.
+ */
+static bool is_by_definition(const struct view *v, uint64_t count)
+{
+	return count == v->total && !value_type__is_clock(&v->p->stats.values[0]);
+}
+
+/* A sentence said so already, with a share that is as good as this one. */
+static bool is_said(const struct speech *s, uint32_t library)
+{
+	uint64_t count = s->v->libraries[library], said = s->library_count;
+
+	return library == s->library &&
+	       text_percent(count > said ? count - said : said - count, s->v->total) < SAME_SHARE;
+}
+
 static void say_kinds(struct speech *s)
 {
 	const struct view *v = s->v;
@@ -373,11 +608,13 @@ static void say_kinds(struct speech *s)
 			top = i;
 	add_kind(s, &cnt, v->libraries[VIEW_INTERPRETER], LIBRARY_MIN, "the interpreter itself");
 	add_kind(s, &cnt, v->collecting, COLLECTOR_MIN, "garbage collection");
-	if (top < v->library_cnt) {
+	if (top < v->library_cnt && !is_by_definition(v, v->libraries[top]) && !is_said(s, top)) {
 		view_add_library(&name, v, top);
 		add_kind(s, &cnt, v->libraries[top], LIBRARY_MIN, name.err ? "" : name.s);
 	}
-	add_kind(s, &cnt, v->libraries[VIEW_KERNEL], LIBRARY_MIN, "the kernel");
+	add_kind(s, &cnt, v->libraries[VIEW_GENERATED], LIBRARY_MIN, "generated code");
+	if (!is_by_definition(v, v->libraries[VIEW_KERNEL]))
+		add_kind(s, &cnt, v->libraries[VIEW_KERNEL], LIBRARY_MIN, "the kernel");
 	s->b->err = s->b->err ? s->b->err : name.err;
 	strbuf__free(&name);
 	if (cnt)
@@ -444,20 +681,84 @@ static void say_runner(struct speech *s, const struct runner *r, const char *wha
 	strbuf__addc(s->b, '.');
 }
 
-/* Of the only process: who is seldom on a CPU waits, and this profile does not show for what. */
+/* Who would have run but had no CPU did not wait. Parts are of the time, in percent. */
+struct parts {
+	double busy, throttled, ready; /* ready: while others had the CPUs */
+	bool exceed; /* together they are more than the time: of several threads */
+};
+
+/* False: the profile does not tell. */
+static bool find_parts(const struct speech *s, struct parts *p)
+{
+	const struct profile_stats *st = &s->v->p->stats;
+	const struct value_type *t = &st->values[0];
+	const double duration_ns = (double)st->duration_ns;
+	/* Kernels differ in whether time in which a limit stops a thread counts as ready. */
+	uint64_t ready = st->ready_ns > st->throttled_ns ? st->ready_ns - st->throttled_ns : 0;
+
+	if (!value_type__is_clock(t) || !t->frequency_hz || !st->duration_ns)
+		return false;
+	p->busy = 100.0 * value_type__seconds(t, s->v->total) / (duration_ns / 1e9);
+	p->throttled = 100.0 * (double)st->throttled_ns / duration_ns;
+	p->ready = 100.0 * (double)ready / duration_ns;
+	p->exceed = p->busy + p->throttled + p->ready > ALL_MAX;
+	/* Samples vary: a sum of 103% would only puzzle. The headline tells what was on a CPU. */
+	if (!p->exceed)
+		p->ready = fmin(p->ready, fmax(0, 100 - round(p->busy) - round(p->throttled)));
+	return true;
+}
+
+/* "25%"; of threads whose parts are more than the time: "7.6 s" */
+static void add_part_of_time(struct strbuf *b, const struct parts *p, double part, double seconds)
+{
+	if (p->exceed)
+		strbuf__addf(b, "%.1f s", part / 100 * seconds);
+	else
+		strbuf__addf(b, "%.*f%%", part < 1 ? 1 : 0, part);
+}
+
+/*
+ * About the only process: if it is seldom on a CPU, it waits. This profile does not show for what,
+ * unless it had no CPU to run on.
+ */
 static void say_waiting(struct speech *s)
 {
 	const struct profile_stats *st = &s->v->p->stats;
 	const struct value_type *t = &st->values[0];
-	double busy;
+	struct parts p;
+	double seconds = (double)st->duration_ns / 1e9;
+	bool stopped, starved;
 
-	if (!value_type__is_clock(t) || !t->frequency_hz || !st->duration_ns)
+	if (!find_parts(s, &p))
 		return;
-	busy = 100.0 * (double)s->v->total / t->frequency_hz / ((double)st->duration_ns / 1e9);
-	if (busy >= BUSY_MAX || !begin(s))
+	stopped = p.throttled >= STARVED_MIN;
+	starved = p.ready >= STARVED_MIN;
+	if ((p.busy >= BUSY_MAX && !stopped && !starved) || !begin(s))
 		return;
-	strbuf__addf(s->b, "It was on a CPU for %.*f%% of the time; the rest it waited.",
-		     busy < 1 ? 1 : 0, busy);
+	strbuf__addf(s->b, "%s %s for ", p.exceed ? "Its threads together were" : "It was",
+		     value_type__doing(t));
+	add_part_of_time(s->b, &p, p.busy, seconds);
+	strbuf__addz(s->b, p.exceed ? "" : " of the time");
+	if (stopped) {
+		strbuf__addz(s->b, ", throttled by its container's CPU limit for ");
+		add_part_of_time(s->b, &p, p.throttled, seconds);
+	}
+	if (starved) {
+		strbuf__addz(s->b, stopped ? " and" : ",");
+		strbuf__addz(s->b, " ready to run but without a CPU for ");
+		add_part_of_time(s->b, &p, p.ready, seconds);
+	}
+	strbuf__addz(s->b, 100 - p.busy - p.throttled - p.ready >= STARVED_MIN
+				   ? "; the rest it waited."
+				   : ".");
+}
+
+/* It had no CPU for so long that this comes before what is smaller. */
+static bool was_starved(const struct speech *s)
+{
+	struct parts p;
+
+	return find_parts(s, &p) && p.throttled + p.ready >= STARVED_FIRST;
 }
 
 static int say_who(struct speech *s)
@@ -485,10 +786,13 @@ static int say_who(struct speech *s)
 int view_add_sentences(struct strbuf *b, const struct view *v)
 {
 	unsigned points = view_error_points(v);
-	struct speech s = { v, b, 0, points ? SENTENCES_MAX - 1 : SENTENCES_MAX };
+	struct speech s = { .v = v,
+			    .b = b,
+			    .room = points ? SENTENCES_MAX - 1 : SENTENCES_MAX,
+			    .library = VIEW_UNKNOWN };
 	struct imports im;
 	struct path path;
-	bool imports;
+	bool imports, starved;
 	int err;
 
 	if (!v->total)
@@ -498,15 +802,28 @@ int view_add_sentences(struct strbuf *b, const struct view *v)
 		err = find_imports(v, &im);
 	if (err)
 		return err;
+	err = say_blocked_loop(&s);
+	if (!err)
+		err = say_tasks(&s);
+	if (err)
+		return err;
 	imports = is_share(v, im.total, OF_MANY_MIN);
 	if (imports)
-		say_imports(&s, &im, is_import_path(v, &im, &path) ? &path : NULL);
-	if (!imports || !is_import_path(v, &im, &path))
+		say_imports(&s, &im, is_import_path(&path) ? &path : NULL);
+	if (view_has_causes(v))
+		err = say_causes(&s);
+	else if (!imports || !is_import_path(&path))
 		say_path(&s, &path);
+	if (err)
+		return err;
+	starved = was_starved(&s);
+	if (starved)
+		err = say_who(&s);
 	if (!imports)
 		say_imports(&s, &im, NULL);
 	say_kinds(&s);
-	err = say_who(&s);
+	if (!starved)
+		err = say_who(&s);
 	s.room = SENTENCES_MAX;
 	if (points && begin(&s))
 		strbuf__addf(b, "Few samples: +-%u points; use -d or -F for more.", points);

@@ -65,7 +65,7 @@ static struct branch next_branch(const struct view *v, size_t i, size_t end, uin
 	return n;
 }
 
-/* What is called at `depth` by the stacks of a range. Only branches that are shown. */
+/* Finds the functions that the stacks of a range call at `depth`, on branches that are shown. */
 static int find_callees(const struct planter *pl, size_t first, size_t cnt, uint32_t depth,
 			struct callees *c)
 {
@@ -150,7 +150,7 @@ static bool same_package(const struct view *v, uint32_t a, uint32_t b)
 	return la == lb && !memcmp(pa, pb, la);
 }
 
-/* One more function of a chain, and its package if that is new and there is room. */
+/* Adds a function to a chain, and its package if that is new and there is room. */
 static void add_to_chain(const struct view *v, struct view_row *row, const struct branch *n)
 {
 	if (!row->frames++) {
@@ -259,7 +259,7 @@ int view_tree__init(struct view_tree *t, const struct view *v)
 		pl.fold_own = tries[i].fold_own;
 		t->cnt = 0;
 		t->left_out = false;
-		/* rounded up: what is shown has that share */
+		/* rounded up: shown branches have at least that share */
 		pl.least = v->total / 100 * t->cut + (v->total % 100 * t->cut + 99) / 100;
 		err = plant_all(&pl);
 		if (t->cnt <= VIEW_ROWS_MAX)

@@ -373,7 +373,7 @@ enum { V313, V314, V315, V_CNT };
 /* sizeof(struct _Py_DebugOffsets) */
 static const uint16_t debug_offsets_size[V_CNT] = { 584, 760, 888 };
 
-/* One field of struct py_layout and the positions of what says where it is. */
+/* One field of struct py_layout, and the place of its offset. */
 struct debug_entry {
 	uint16_t field;		 /* offsetof() in struct py_layout */
 	uint8_t width;		 /* of what is read there */
@@ -507,8 +507,9 @@ static int read_entries(struct py_layout *l, unsigned v, bool free_threaded, con
 }
 
 /*
- * What _Py_DebugOffsets does not tell, relative to what it does. Measured on 3.13.0 - 3.15.2 in
- * both builds: Include/cpython/code.h (PyCodeObject) and Include/cpython/unicodeobject.h.
+ * Derives the fields that _Py_DebugOffsets does not have from those that it has. Measured on 3.13.0
+ * - 3.15.2 in both builds: Include/cpython/code.h (PyCodeObject) and
+ * Include/cpython/unicodeobject.h.
  */
 static int derive_fields(struct py_layout *l, unsigned v, bool free_threaded, const void *bytes)
 {
@@ -568,7 +569,8 @@ static void cover(uint32_t *end, uint16_t off, uint32_t width)
 }
 
 /*
- * What the fingerprint of a code object is made of, and names it: the fewer cache lines the better.
+ * Sets the range of fields that make the fingerprint of a code object and name it: the fewer cache
+ * lines the better.
  */
 static void set_identity(struct py_layout *l)
 {
@@ -585,9 +587,9 @@ static void set_identity(struct py_layout *l)
 }
 
 /*
- * How much of each structure has to be read to have all fields: one read per structure, since reads
- * cost per call. Inline arrays (bytecode) and structures that are only pointed at (root_cframe) are
- * not read.
+ * Sets how many bytes of each structure to read for all fields: one read per structure, because
+ * each read is a call. Inline arrays (bytecode) and structures behind a pointer (root_cframe) are
+ * not included.
  */
 static int set_read_sizes(struct py_layout *l)
 {
@@ -780,4 +782,17 @@ int py_layout__gil(struct py_gil *out, uint32_t version_hex, bool free_threaded)
 		return 0;
 	}
 	return -ENOTSUP;
+}
+
+/*
+ * f_localsplus of a PyFrameObject; from 3.11 on localsplus of a _PyInterpreterFrame: behind its
+ * owner, with padding.
+ */
+uint16_t py_layout__frame_locals(const struct py_layout *l)
+{
+	uint16_t shift = (uint16_t)(l->ob_type - 8);
+
+	if (l->version >= 0x030b)
+		return (uint16_t)((l->frame_owner + 8) & ~7U);
+	return (uint16_t)(shift + (l->version <= 0x0306 ? 376 : l->version <= 0x0309 ? 360 : 352));
 }

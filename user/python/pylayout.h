@@ -2,14 +2,15 @@
 #ifndef PYPERF_PYLAYOUT_H
 #define PYPERF_PYLAYOUT_H
 /*
- * CPython version -> struct py_layout (bpf/pyperf.h): where the walkers find each field.
+ * Finds the struct py_layout (bpf/pyperf.h) of a CPython version: the offset of each field that the
+ * walkers read.
  *
- *   2.7, 3.6 - 3.12   one table per minor version. No field of a table moved inside a minor
- *                     version, and none depends on the architecture or the C library.
- *   3.13 - 3.15       from _Py_DebugOffsets, the first bytes of the process's _PyRuntime, because
- *                     fields do move there between patch releases.
+ *    2.7, 3.6 - 3.12   one table per minor version. No field of a table moved inside a minor
+ *                      version, and none depends on the architecture or the C library.
+ *    3.13 - 3.15       from _Py_DebugOffsets, the first bytes of the process's _PyRuntime, because
+ *                      fields do move there between patch releases.
  *
- * There is no "closest" layout: a version that is not known here is refused.
+ * An unknown version is refused: there is no "closest" layout.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -24,14 +25,14 @@
 #define PY_VERSION_MINOR_HEX(major, minor) ((uint32_t)(major) << 24 | (uint32_t)(minor) << 16)
 
 /*
- * What _Py_DebugOffsets says about itself. 0; -ENODATA: no cookie (an older CPython, or memory that
- * is not initialised yet); -EBADMSG: a cookie and nonsense behind it.
+ * Reads the version and the build that _Py_DebugOffsets names. 0; -ENODATA: no cookie (an older
+ * CPython, or memory that is not initialised yet); -EBADMSG: a cookie, followed by nonsense.
  */
 int py_debug_offsets__identify(const void *bytes, size_t size, uint32_t *version_hex,
 			       bool *free_threaded);
 
 /*
- * Fills in `out`. `debug_offsets` is looked at from 3.13 on; its own version and build have to
+ * Fills in `out`. `debug_offsets` is used from 3.13 on; its own version and build have to
  * agree with `version_hex` and `free_threaded`. 0; -ENOTSUP: there is no layout for this
  * interpreter; -EBADMSG: the debug offsets make no sense. Then `*why`, unless `why` is NULL, is a
  * sentence for the report (a constant) and `out` is not changed.
@@ -40,8 +41,8 @@ int py_layout__get(struct py_layout *out, uint32_t version_hex, bool free_thread
 		   const void *debug_offsets, size_t size, const char **why);
 
 /*
- * Turns it into the layout of a build with Py_TRACE_REFS, which up to 3.7 every debug build is.
- * -ENOTSUP above, where nobody builds it: not tried there.
+ * Changes the layout into that of a build with Py_TRACE_REFS, as every debug build up to 3.7 is.
+ * -ENOTSUP for later versions: not tested, as nobody builds them so.
  */
 int py_layout__trace_refs(struct py_layout *l);
 
@@ -52,24 +53,27 @@ int py_layout__trace_refs(struct py_layout *l);
 int py_layout__interp_head(uint32_t version_hex, const void *debug_offsets, size_t size);
 
 /*
- * Where the state of the GIL is: from a PyThreadState to its interpreter, from there (3.12+: each
- * may have its own) or from _PyRuntime to a struct _gil_runtime_state
+ * Where the state of the GIL is: the way from a PyThreadState to its interpreter, and from there
+ * (3.12+: each may have its own) or from _PyRuntime to a struct _gil_runtime_state
  * (Include/internal/pycore_gil.h).
  */
 struct py_gil {
 	uint16_t tstate_interp;
-	uint16_t interp_gil;  /* of the pointer to it; PY_OFF_NONE: */
-	uint16_t runtime_gil; /* ... of the struct in _PyRuntime */
+	uint16_t interp_gil;  /* the pointer to it; PY_OFF_NONE: it is at runtime_gil */
+	uint16_t runtime_gil; /* the struct itself, in _PyRuntime */
 	uint16_t last_holder; /* a PyThreadState; it holds the GIL while locked is 1 */
 	uint16_t locked;      /* int */
 	/*
-	 * Whoever wants the GIL waits on a futex in its locks: cond, mutex, and switch_cond, by who
-	 * had to drop it for another and takes it again.
+	 * A thread that wants the GIL waits on a futex in its locks: cond, mutex, and switch_cond.
+	 * The last is for a thread that had to drop the GIL for another one and takes it again.
 	 */
 	uint16_t locks, locks_size;
 };
 
 /* -ENOTSUP: not known for this version, or a free-threaded build, which has none. */
 int py_layout__gil(struct py_gil *out, uint32_t version_hex, bool free_threaded);
+
+/* The offset of the local variables in a frame; until 3.10 in a frame object. */
+uint16_t py_layout__frame_locals(const struct py_layout *l);
 
 #endif /* PYPERF_PYLAYOUT_H */

@@ -15,7 +15,7 @@
 #define LEVEL_RC    0xcU
 #define LEVEL_FINAL 0xfU
 
-#define VERSION_MAX 32 /* bytes of a version string that are looked at */
+#define VERSION_MAX 32 /* limit of bytes read of a version string */
 
 /* ---- Version strings ---------------------------------------------------------------------- */
 
@@ -449,6 +449,24 @@ static bool traces_refs(const struct elf_file *ef, const struct py_binary *bin)
 	       elf_file__symbol(ef, "_Py_GetObjects", &sym);
 }
 
+/* So that a wait for it is told from one for another lock. */
+static void set_gil(struct py_binary *bin)
+{
+	struct py_gil gil;
+
+	if (py_layout__gil(&gil, bin->version_hex, bin->free_threaded))
+		return;
+	bin->interp.gil_locks = gil.locks;
+	bin->interp.gil_size = gil.locks_size;
+	bin->interp.gil_interp = gil.tstate_interp;
+	bin->interp.gil_holder = gil.last_holder;
+	bin->interp.gil_locked = gil.locked;
+	if (gil.interp_gil != PY_OFF_NONE)
+		bin->interp.gil_of_interp = gil.interp_gil;
+	else
+		bin->interp.gil = bin->runtime + gil.runtime_gil;
+}
+
 /* `bytes`: _Py_DebugOffsets, or NULL before 3.13. */
 static int set_layout(struct py_binary *bin, const void *bytes, size_t size)
 {
@@ -466,6 +484,7 @@ static int set_layout(struct py_binary *bin, const void *bytes, size_t size)
 	if (head < 0 || bin->runtime_size < 8 || (uint64_t)head > bin->runtime_size - 8)
 		return refuse(bin, "_PyRuntime is smaller than its version's should be");
 	bin->interp.interp_head = bin->runtime + (uint64_t)head;
+	set_gil(bin);
 	return 0;
 }
 
@@ -527,7 +546,7 @@ static int find_interp_head(const struct elf_file *ef, struct py_binary *out)
 	return 0;
 }
 
-/* For the self-check, which does without what is not there. */
+/* Finds types for the self-check, which works without the missing ones. */
 static void find_types(const struct elf_file *ef, struct py_binary *out)
 {
 	struct elf_symbol sym;

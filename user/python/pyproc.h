@@ -2,16 +2,15 @@
 #ifndef PYPERF_PYPROC_H
 #define PYPERF_PYPROC_H
 /*
- * ELF file -> is it a CPython interpreter, which one, and where are the things that the walkers
- * start from.
+ * Analyses an ELF file: is it a CPython interpreter, of which version, and where are the variables
+ * and functions that the walkers start from?
  *
- * The answer depends on the file alone (one analysis per build id), with one exception: from 3.13
+ * The answer depends on the file alone (one analysis per build id), with one exception. From 3.13
  * on the layout comes from _Py_DebugOffsets, which are initialised data and so normally in the
- * file; should they not be there, the second stage takes them from a process.
+ * file. If they are not there, the second stage takes them from a process.
  *
  *	struct py_binary bin;
  *	int err = py_binary__analyse(ef, &bin);
- *
  *	if (err == -EAGAIN) {
  *		uint8_t bytes[PY_DEBUG_OFFSETS_MAX];
  *		... read them at bias + bin.runtime in the process ...
@@ -40,12 +39,13 @@ struct py_binary {
 	const char *why_not;   /* a constant sentence when the result is -ENOTSUP, else NULL */
 	uint64_t str_type; /* link address of the type of names (2.7: PyString_Type); 0: unknown */
 	uint64_t bytes_type; /* ... of line tables */
-	bool validated;	     /* a stack of it held in some process; written by selfcheck.c */
+	/* the self-check has validated a stack of it in some process; set by selfcheck.c */
+	bool validated;
 };
 
 /*
- * 0; -ENOENT: not an interpreter; -ENOTSUP: one that cannot be walked, see why_not;
- * -EAGAIN: see above; -ENOMEM. `out` is filled in as far as things are known in every case.
+ * 0; -ENOENT: not an interpreter; -ENOTSUP: an interpreter that cannot be walked, see why_not;
+ * -EAGAIN: see above; -ENOMEM. In every case `out` has all that is known.
  */
 int py_binary__analyse(const struct elf_file *ef, struct py_binary *out);
 

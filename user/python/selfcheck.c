@@ -17,10 +17,10 @@
 #define MAX_THREADS  64	 /* of one interpreter */
 #define MAX_TRIES    24	 /* stacks that did not hold, for different reasons */
 #define SURE_TRIES   6	 /* ... for one reason, one after the other */
-#define MAX_READS    512 /* system calls for one stack: what lies behind is believed */
+#define MAX_READS    512 /* limit of system calls for one stack: deeper frames are believed */
 #define PAGES	     64	 /* a power of two */
-#define MAX_KEPT     128 /* frames whose place in the code is looked at */
-#define MAX_CODES    64	 /* code objects whose names are looked at */
+#define MAX_KEPT     128 /* frames whose place in the code is checked */
+#define MAX_CODES    64	 /* limit of code objects whose names are checked */
 #define NAME_BYTES   1024
 #define TABLE_BYTES  4096 /* a longer line table is believed */
 #define NAME_LIMIT   (64U << 10)
@@ -50,15 +50,15 @@ struct check {
 	uint32_t threads, tries, same;
 	char last_why[SELFCHECK_WHY_LEN];
 	char *why;
-	/* of the stack at hand */
+	/* of the current stack */
 	struct kept_frame frames[MAX_KEPT];
 	uint32_t frame_cnt; /* kept ones */
 	bool ends_well, circle, bad_owner;
 	uint32_t owner_frame;
 	struct kept_code codes[MAX_CODES];
 	uint32_t code_cnt, bad_codes, bad_code_frame;
-	uint32_t tables;      /* of code objects that were looked at */
-	const char *bad_code; /* what is wrong with the first bad one */
+	uint32_t tables;      /* of the checked code objects */
+	const char *bad_code; /* the fault of the first bad one */
 	/* Pages of the process as they were at the first read of this stack, by page number. */
 	uint64_t tag[PAGES];
 	uint8_t page[PAGES][PAGE_BYTES];
@@ -88,9 +88,9 @@ static bool legal_owner(const struct py_layout *lay, uint8_t owner)
 }
 
 /*
- * Whether the chain may end in the frame at hand. 3.12+: in an activation's shim, or in 3.15's
- * base_frame, which is one, too. 3.11: in an activation's outermost frame, whose is_entry stands
- * before owner (Include/internal/pycore_frame.h@3.11.7). Before, every frame is an activation.
+ * May the chain end in the current frame? 3.12+: in an activation's shim, or in 3.15's base_frame,
+ * which is a shim, too. 3.11: in an activation's outermost frame, whose is_entry stands before
+ * owner (Include/internal/pycore_frame.h@3.11.7). Before, every frame is an activation.
  */
 static bool ends_well(const struct check *ck)
 {
@@ -360,7 +360,7 @@ static uint64_t bytecode_size(struct check *ck, uint64_t code)
 	return size;
 }
 
-/* NULL, or what is wrong with the code object that the walker has just identified. */
+/* NULL, or the fault of the code object that the walker has just identified. */
 static const char *check_code(struct check *ck, struct kept_code *code)
 {
 	uint64_t name, file = ck->w.blob_addr[BLOB_FILENAME];
@@ -463,7 +463,7 @@ static int check_end(struct check *ck)
 	return 0;
 }
 
-/* Where the thread's own copy of the bytecode begins, or the code object's. */
+/* Finds the beginning of the thread's own copy of the bytecode, or of the code object's. */
 static bool bytecode_start(struct check *ck, const struct kept_frame *f, uint64_t *start)
 {
 	const struct py_layout *lay = &ck->w.in.layout;
@@ -583,7 +583,7 @@ static int check_stack(struct check *ck, uint64_t tstate, uint64_t thread_id)
 
 /* FUNC_VERSION_CACHE_SIZE, Include/internal/pycore_function.h@3.13.0 */
 #define VERSION_SLOTS 4096
-#define PROBES	      32 /* slots that are looked at, if they are not empty */
+#define PROBES	      32 /* slots that are read, unless they are empty */
 #define MAX_TABLES    8	 /* that are looked at */
 #define RUNTIME_MAX   (1U << 20)
 #define FEW	      8 /* of them say nothing */
@@ -621,7 +621,7 @@ static bool are_slots(struct check *ck, const struct version_slot *slots, uint64
 }
 
 /*
- * Where in `words`, of an interpreter, the slots are, one of which has `code`; 0: they were not
+ * Finds the table of slots in `words`, of an interpreter: one of the slots has `code`. 0: not
  * found.
  */
 static size_t find_slots(struct check *ck, const uint64_t *words, size_t cnt, uint64_t code)
@@ -644,9 +644,10 @@ static size_t find_slots(struct check *ck, const uint64_t *words, size_t cnt, ui
 }
 
 /*
- * 3.13 numbers its code objects, but does not say where the next number is: in front of a table by
- * that number (struct _py_func_state), which the code objects of a stack tell from all else. Only
- * of the main interpreter, which is part of _PyRuntime. Builds without GIL have no such table.
+ * Finds the next number for a code object. 3.13 numbers its code objects, but does not say where
+ * the next number is. It is in front of a table by that number (struct _py_func_state), which the
+ * code objects of a stack identify. Only for the main interpreter, which is part of _PyRuntime.
+ * Builds without GIL have no such table.
  */
 static void find_code_count(struct check *ck, struct py_binary *bin, uint64_t interp)
 {
@@ -704,8 +705,8 @@ static bool is_sure(struct check *ck)
 }
 
 /*
- * The threads of one interpreter. 0: a stack holds. -EAGAIN: there is none. -EBADMSG: those that
- * were tried do not hold.
+ * Checks the threads of one interpreter. 0: a stack is valid. -EAGAIN: there is none. -EBADMSG:
+ * those that were tried are not.
  */
 static int check_interp(struct check *ck, uint64_t interp, bool *sure)
 {
@@ -827,12 +828,12 @@ static int walk_it(const void *question, void *answer)
 	return 0;
 }
 
-int selfcheck__walk(struct py_binary *bin, uint32_t tgid, uint64_t bias,
+int selfcheck__walk(struct readers *rs, struct py_binary *bin, uint32_t tgid, uint64_t bias,
 		    char why[SELFCHECK_WHY_LEN])
 {
 	const struct question q = { .bin = *bin, .bias = bias, .tgid = tgid };
 	struct answer a = { 0 };
-	int err = reader__call(tgid, walk_it, &q, sizeof(q), &a, sizeof(a));
+	int err = reader__call(rs, tgid, walk_it, &q, sizeof(q), &a, sizeof(a));
 
 	why[0] = '\0';
 	if (err == -ETIMEDOUT) {
@@ -855,9 +856,9 @@ static void wait_for(struct selfcheck *sc, uint64_t now_ns, uint32_t ms)
 	sc->due_ns = now_ns + sc->wait_ms * 1000000ULL;
 }
 
-static void run(struct selfcheck *sc, struct py_binary *bin, uint32_t tgid)
+static void run(struct readers *rs, struct selfcheck *sc, struct py_binary *bin, uint32_t tgid)
 {
-	sc->err = selfcheck__walk(bin, tgid, sc->bias, sc->why);
+	sc->err = selfcheck__walk(rs, bin, tgid, sc->bias, sc->why);
 	switch (sc->err) {
 	case 0:
 		sc->state = SELFCHECK_PASSED;
@@ -883,8 +884,8 @@ static void run(struct selfcheck *sc, struct py_binary *bin, uint32_t tgid)
 	}
 }
 
-void selfcheck__begin(struct selfcheck *sc, struct py_binary *bin, uint32_t file, uint32_t tgid,
-		      uint64_t bias, uint64_t now_ns)
+void selfcheck__begin(struct readers *rs, struct selfcheck *sc, struct py_binary *bin,
+		      uint32_t file, uint32_t tgid, uint64_t bias, uint64_t now_ns)
 {
 	if (sc->state != SELFCHECK_NEW && sc->file == file && sc->bias == bias)
 		return;
@@ -894,7 +895,7 @@ void selfcheck__begin(struct selfcheck *sc, struct py_binary *bin, uint32_t file
 		wait_for(sc, now_ns, SELFCHECK_SOON_MS);
 		return;
 	}
-	run(sc, bin, tgid);
+	run(rs, sc, bin, tgid);
 	wait_for(sc, now_ns, FIRST_WAIT);
 }
 
@@ -905,14 +906,15 @@ const char *selfcheck__doubt(const struct selfcheck *sc)
 	return "no thread was in Python when it was looked at";
 }
 
-bool selfcheck__again(struct selfcheck *sc, struct py_binary *bin, uint32_t tgid, uint64_t now_ns)
+bool selfcheck__again(struct readers *rs, struct selfcheck *sc, struct py_binary *bin,
+		      uint32_t tgid, uint64_t now_ns)
 {
 	bool refused = sc->state == SELFCHECK_REFUSED;
 
 	if (!selfcheck__open(sc) || now_ns < sc->due_ns)
 		return false;
 	if (bin)
-		run(sc, bin, tgid);
+		run(rs, sc, bin, tgid);
 	wait_for(sc, now_ns, sc->wait_ms * 2);
 	return refused != (sc->state == SELFCHECK_REFUSED);
 }

@@ -2,19 +2,20 @@
 #ifndef PYPERF_THREADNAMES_H
 #define PYPERF_THREADNAMES_H
 /*
- * The names that Python gives its threads, read from the memory of a running process.
+ * Reads the names that Python gives its threads, from the memory of a running process.
  *
- * Up to 3.13 the kernel does not know them (from 3.14 on _thread.set_name() tells it): they are
+ * Up to 3.13 the kernel does not know them (from 3.14 on _thread.set_name() tells it). They are
  * attributes of the objects in the dict threading._active, which is reached through
  *
  *	interpreter -> modules -> "threading" -> "_active" -> {ident: Thread} -> "_name",
  *	"_native_id"
  *
- * The process runs on meanwhile, so nothing that is read is believed: each object's type is looked
- * at, all sizes are bounded, and a Thread's number and name are read again at the end. What does
- * not hold is left out: the caller then shows the kernel's name. A name is never given to another
- * thread: it goes by the kernel's number of the thread, which the Thread holds (3.8 and later), or
- * glibc's descriptor of the thread that the ident points to. Never stops the process.
+ * The process runs on meanwhile, so nothing that is read is believed: the type of each object is
+ * checked, all sizes are bounded, and the number and the name of a Thread are read again at the
+ * end. A name that fails a check is left out, and the caller shows the kernel's name. No thread
+ * gets the name of another: names go by the kernel's number of the thread, from the Thread (3.8 and
+ * later) or from glibc's descriptor of the thread, to which the ident points. Never stops the
+ * process.
  *
  * The main interpreter only; not on free-threaded builds and those with Py_TRACE_REFS.
  */
@@ -28,7 +29,7 @@
 typedef void (*threadnames_fn)(void *ctx, uint32_t tid, const char *name);
 
 /* Calls `fn` for each named thread. 0, or negative errno when the names could not be reached. */
-int threadnames__read(const struct py_binary *bin, uint32_t tgid, uint64_t bias, threadnames_fn fn,
-		      void *ctx);
+int threadnames__read(struct readers *rs, const struct py_binary *bin, uint32_t tgid, uint64_t bias,
+		      threadnames_fn fn, void *ctx);
 
 #endif /* PYPERF_THREADNAMES_H */

@@ -11,7 +11,8 @@
 
 #include "base/idmap.h"
 #include "base/log.h"
-#include "python/threadnames.h"
+#include "sample/threadbook.h"
+#include "sources/tracker.h"
 
 #define BATCH 4096
 
@@ -93,13 +94,7 @@ static int drain(int fd, struct drained *d, size_t key_size, size_t value_size)
 
 /* ---- stacks ---------------------------------------------------------------------------------- */
 
-/* A thread that Python has a name for; `tid` as its process sees it. */
-struct py_thread {
-	uint32_t space, tid;
-	str_id name;
-};
-
-/* One reading of the kernel's tables. What it is read with and into is borrowed. */
+/* One reading of the kernel's tables. Borrows everything. */
 struct window {
 	const struct dump_tables *tables;
 	const struct process_table *pt;
@@ -112,10 +107,6 @@ struct window {
 	struct drained chunks; /* u64 -> struct chunk */
 	struct idmap by_hash;  /* chunk hash -> its struct chunk, in chunks.values */
 	uint64_t words[MAX_FRAMES];
-	struct py_thread *py_threads; /* of the processes in `named` */
-	size_t py_thread_cnt, py_thread_cap;
-	struct idmap named; /* spaces whose threads' names were read */
-	uint32_t reading;   /* the space that is being read */
 };
 
 /*
@@ -145,7 +136,7 @@ static int read_stack(struct window *w, uint64_t hash)
 	return (int)(MAX_FRAMES - free_slots);
 }
 
-/* Of a process that is walked, only when the stacks so far show nothing of it. */
+/* Why a process shows no Python. For walked ones only if their stacks show none so far. */
 static str_id why_no_python(const struct process *proc, struct profile *p, uint32_t space)
 {
 	int known = profile__find_proc(p, space);
@@ -177,12 +168,13 @@ int dump__name_generated(struct sym_jit *jit, uint32_t space, uint64_t *words, i
 
 static int add_proc(const struct process_table *pt, struct profile *p, uint32_t space)
 {
-	const struct process *proc = process_table__find(pt, space);
+	struct process *proc = process_table__find(pt, space);
 	struct profile_proc out = { .space = space };
 
 	if (proc) {
 		out.tgid = proc->tgid;
 		out.comm = profile__intern_z(p, proc->comm);
+		out.title = profile__intern_z(p, process_table__title(pt, proc));
 		out.exe = profile__intern_z(p, proc->exe);
 		out.container = profile__intern_z(p, proc->container);
 		out.python = profile__intern_z(p, proc->python);
@@ -190,19 +182,20 @@ static int add_proc(const struct process_table *pt, struct profile *p, uint32_t 
 		out.own_root = proc->own_root;
 		out.uid = proc->uid;
 		out.gid = proc->gid;
+		out.payer = proc->payer;
 		out.native_only = why_no_python(proc, p, space);
 	}
 	return profile__add_proc(p, &out);
 }
 
-static int find_proc(const struct process_table *pt, struct profile *p, uint32_t space)
+int dump__find_proc(const struct process_table *pt, struct profile *p, uint32_t space)
 {
 	int proc = profile__find_proc(p, space);
 
 	return proc >= 0 ? proc : add_proc(pt, p, space);
 }
 
-/* What was learned of processes since their first counts: a name, why they show no Python. */
+/* Updates processes with facts learned since their first counts: name, why without Python. */
 static int refresh_procs(const struct process_table *pt, struct profile *p)
 {
 	int err = 0;
@@ -213,107 +206,26 @@ static int refresh_procs(const struct process_table *pt, struct profile *p)
 	return err < 0 ? err : 0;
 }
 
-/* The number of a thread as its own process sees it; 0: it is gone. */
-static uint32_t inner_tid(uint32_t tgid, uint32_t tid)
+/* The name of a thread, as it is now or was when the thread was last seen. */
+static int note_thread(struct window *w, uint32_t space, uint32_t tid)
 {
-	char path[64], line[256];
-	const char *last;
-	unsigned long nr = tid;
-	bool found = false;
-	FILE *f;
-
-	snprintf(path, sizeof(path), "/proc/%u/task/%u/status", tgid, tid);
-	f = fopen(path, "re");
-	if (!f)
-		return 0;
-	while (!found && fgets(line, sizeof(line), f)) {
-		found = !strncmp(line, "NSpid:", 6); /* one per namespace, the innermost last */
-		last = found ? strrchr(line, '\t') : NULL;
-		if (last)
-			nr = strtoul(last, NULL, 10);
-	}
-	fclose(f);
-	return (uint32_t)nr;
-}
-
-/* A threadnames_fn. Without memory the thread has no name. */
-static void take_name(void *ctx, uint32_t tid, const char *name)
-{
-	struct window *w = ctx;
-	struct py_thread *t;
-	size_t cap = w->py_thread_cap ? 2 * w->py_thread_cap : 64;
-
-	if (w->py_thread_cnt == w->py_thread_cap) {
-		t = realloc(w->py_threads, cap * sizeof(*t));
-		if (!t)
-			return;
-		w->py_threads = t;
-		w->py_thread_cap = cap;
-	}
-	t = &w->py_threads[w->py_thread_cnt++];
-	*t = (struct py_thread){ .space = w->reading, .tid = tid };
-	t->name = profile__intern_z(w->profile, name);
-}
-
-/* Python's name of a thread; 0: it has none, or it cannot be read. */
-static str_id python_name(struct window *w, uint32_t space, uint32_t tid)
-{
-	const struct process *proc = process_table__find(w->pt, space);
-	const struct py_binary *bin;
-	uint64_t bias;
-
-	bin = proc && !proc->exited ? process_table__python(w->pt, proc, &bias) : NULL;
-	if (!bin)
-		return 0;
-	if (!idmap__get(&w->named, space)) { /* once in a window */
-		w->reading = space;
-		threadnames__read(bin, proc->tgid, bias, take_name, w);
-		if (idmap__set(&w->named, space, w))
-			return 0;
-	}
-	tid = inner_tid(proc->tgid, tid);
-	for (size_t i = 0; i < w->py_thread_cnt; i++)
-		if (w->py_threads[i].space == space && w->py_threads[i].tid == tid)
-			return w->py_threads[i].name;
-	return 0;
-}
-
-/* The kernel's name of a thread; 0: it is gone. */
-static str_id command_name(struct profile *p, uint32_t tgid, uint32_t tid)
-{
-	char path[64], name[TASK_COMM_LEN + 1];
-	str_id id = 0;
-	FILE *f;
-
-	snprintf(path, sizeof(path), "/proc/%u/task/%u/comm", tgid, tid);
-	f = fopen(path, "re");
-	if (!f)
-		return 0;
-	if (fgets(name, sizeof(name), f)) {
-		name[strcspn(name, "\n")] = '\0';
-		id = profile__intern_z(p, name);
-	}
-	fclose(f);
-	return id;
-}
-
-/* The name of a thread, at its first sight and while it lives; later it is shown by its number. */
-static int note_thread(struct window *w, uint32_t tgid, uint32_t space, uint32_t tid)
-{
+	const struct process *proc;
+	const char *name;
 	struct profile_thread thread = { .space = space, .tid = tid };
 	int err;
 
-	if (!tid || profile__thread_name(w->profile, space, tid)[0])
+	proc = tid && w->o->names ? process_table__find(w->pt, space) : NULL;
+	name = proc ? threadbook__find(w->o->names, proc, tid) : NULL;
+	if (!name || !strcmp(profile__thread_name(w->profile, space, tid), name))
 		return 0;
-	thread.name = python_name(w, space, tid);
-	if (!thread.name)
-		thread.name = command_name(w->profile, tgid, tid);
-	err = thread.name ? profile__add_thread(w->profile, &thread) : 0;
+	thread.name = profile__intern_z(w->profile, name);
+	err = profile__add_thread(w->profile, &thread);
 	return err < 0 ? err : 0;
 }
 
 /*
- * Samples of a process that was taken while it was not known whether it has Python: where they
+ * Samples of what is still this program, held to become the command, are of no interest to anybody.
+ * Others of a process that was taken while it was not known whether it has Python: where they
  * belong when it has none, or when it was gone (or not to be read) before anyone looked. NULL: in
  * the profile.
  */
@@ -321,19 +233,23 @@ static uint64_t *late_filter(const struct window *w, uint32_t space)
 {
 	const struct process *proc = process_table__find(w->pt, space);
 
+	if (w->o->held && space == w->o->held)
+		return &w->late->held;
 	if (!w->o->python_only || !proc || proc->is_python || proc->native_only)
 		return NULL;
 	return proc->analysed ? &w->late->python : &w->late->unknown;
 }
 
 /*
- * What samples count for: at least one each. Those of before the agent lowered its frequency are
- * worth less of it.
+ * The value of samples, at least one each unless it is a sum. Samples from before the agent lowered
+ * its frequency count for less of it.
  */
 static uint64_t count_of(const struct count_val *val, uint64_t unit)
 {
 	uint64_t count = unit ? (val->value + unit / 2) / unit : 0;
 
+	if (unit == DUMP_EXACT)
+		return val->value;
 	return count > val->samples ? count : val->samples;
 }
 
@@ -346,6 +262,8 @@ static int add_count(struct window *w, const struct count_key *key, const struct
 
 	if (!val->samples) /* handed over, and not seen since */
 		return 0;
+	if (!val->value && w->o->units[type] == DUMP_EXACT)
+		return 0;
 	if (filtered) {
 		*filtered += val->samples;
 		return 0;
@@ -356,14 +274,16 @@ static int add_count(struct window *w, const struct count_key *key, const struct
 		return 0;
 	}
 	n = dump__name_generated(w->o->jit, key->space, w->words, n);
-	proc = find_proc(w->pt, p, key->space);
+	proc = dump__find_proc(w->pt, p, key->space);
 	if (proc < 0)
 		return proc;
-	err = note_thread(w, p->procs[proc].tgid, key->space, THREAD_TID(key->thread));
+	err = note_thread(w, key->space, THREAD_TID(key->thread));
 	if (err)
 		return err;
 	err = profile__add_value(p, type, (uint32_t)proc, key->thread, w->words, (size_t)n,
 				 val->samples, count_of(val, w->o->units[type]));
+	if (err >= 0 && w->o->loops)
+		err = loopbook__note(w->o->loops, COUNT_HASH(key->stack), (uint32_t)err);
 	return err < 0 ? err : 0;
 }
 
@@ -409,8 +329,6 @@ static void window__free(struct window *w)
 	drained__free(&w->counts);
 	drained__free(&w->chunks);
 	idmap__free(&w->by_hash);
-	idmap__free(&w->named);
-	free(w->py_threads);
 	free(w);
 }
 
@@ -445,14 +363,211 @@ out:
 	return err;
 }
 
+static int add_one(struct window *w, const struct dump_stack *s)
+{
+	struct profile *p = w->profile;
+	int cnt = dump__name_generated(w->o->jit, s->space, s->words, s->cnt);
+	int proc = dump__find_proc(w->pt, p, s->space), err;
+
+	if (proc < 0)
+		return proc;
+	err = note_thread(w, s->space, s->tid);
+	if (err)
+		return err;
+	err = profile__add_value(p, s->type, (uint32_t)proc,
+				 w->o->names ? THREAD_WORD(s->tid, 0U) : 0, s->words, (size_t)cnt,
+				 1, s->value);
+	w->late->added += err >= 0;
+	if (err >= 0 && w->o->loops && FRAME_TAG(s->words[0]) != FRAME_MARKER)
+		loopbook__note_open(w->o->loops, s->tid, (uint32_t)err);
+	return err < 0 ? err : 0;
+}
+
+int dump__add(const struct dump_stack *stacks, size_t cnt, const struct process_table *pt,
+	      const struct dump_opts *o, struct profile *p, struct dump_late *late)
+{
+	struct window *w = calloc(1, sizeof(*w));
+	int err = w ? 0 : -ENOMEM;
+
+	if (w) {
+		w->pt = pt;
+		w->o = o;
+		w->profile = p;
+		w->late = late;
+		sym_jit__begin(o->jit);
+		for (size_t i = 0; i < cnt && !err; i++)
+			err = add_one(w, &stacks[i]);
+		window__free(w);
+	}
+	if (err)
+		log_err("threads that still wait: %s", strerror(-err));
+	return err;
+}
+
+/* ---- curves ---------------------------------------------------------------------------------- */
+
+#define CURVE_ROWS_MAX 65536
+
+/* Of a curve, its stack in w->words, its process in *proc. The frames, or negative errno. */
+static int read_curve(struct window *w, const struct curve *c, int *proc)
+{
+	int n, err;
+
+	if (!c->words || late_filter(w, c->key.space))
+		return -ENOENT;
+	memcpy(w->words, c->words, c->cnt * sizeof(*c->words));
+	n = dump__name_generated(w->o->jit, c->key.space, w->words, (int)c->cnt);
+	*proc = dump__find_proc(w->pt, w->profile, c->key.space);
+	if (*proc < 0)
+		return *proc;
+	err = note_thread(w, c->key.space, THREAD_TID(c->key.thread));
+	return err ? err : n;
+}
+
+/* One stack of a value type; its index, or negative errno, -ENOENT: it does not count. */
+static int add_curve_as(struct window *w, const struct curve *c, uint32_t type,
+			const struct curve_value *v)
+{
+	int proc, n = read_curve(w, c, &proc);
+
+	return n < 0 ? n
+		     : profile__add_value(w->profile, type, (uint32_t)proc, c->key.thread, w->words,
+					  (size_t)n, v->samples, v->bytes);
+}
+
+static int add_peak(struct window *w, const struct curves *c, uint32_t peak)
+{
+	for (size_t i = 0; i < c->cnt; i++) {
+		const struct curve *curve = &c->at[i];
+		int err;
+
+		if (!curve->peak.bytes || !curve->peak.samples)
+			continue;
+		err = add_curve_as(w, curve, peak, &curve->peak);
+		if (err < 0 && err != -ENOENT)
+			return err;
+	}
+	return 0;
+}
+
+/* The row of a stack: a new one is the last of the profile. */
+static int row_of(struct profile_curves *out, struct profile *p, int stack)
+{
+	if (stack >= 0 && p->stack_cnt - out->first > CURVE_ROWS_MAX)
+		return -E2BIG;
+	return stack < 0 ? stack : stack - (int)out->first;
+}
+
+static int add_rows(struct window *w, const struct curves *c, struct profile_curves *out)
+{
+	static const struct curve_value none;
+
+	for (size_t i = 0; i < c->cnt; i++) {
+		int row = add_curve_as(w, &c->at[i], PROFILE_CURVE_TYPE, &none);
+
+		row = row_of(out, w->profile, row);
+		if (row < 0 && row != -ENOENT)
+			return row;
+		for (uint32_t k = 0; row >= 0 && k + 1 < out->point_cnt; k++)
+			out->values[(size_t)row * out->point_cnt + k] += c->at[i].bytes[k];
+	}
+	return 0;
+}
+
+/* The end is what the value type counts. */
+static int add_ends(struct window *w, uint32_t type, struct profile_curves *out)
+{
+	struct profile *p = w->profile;
+
+	for (size_t i = 0; i < out->first; i++) {
+		const struct profile_stack s = p->stacks[i];
+		int row;
+
+		if (s.type != type)
+			continue;
+		memcpy(w->words, p->frames + s.first, s.cnt * sizeof(w->words[0]));
+		row = profile__add_value(p, PROFILE_CURVE_TYPE, s.proc, s.tid, w->words, s.cnt,
+					 s.samples, s.count);
+		row = row_of(out, p, row);
+		if (row < 0)
+			return row;
+		out->values[((size_t)row + 1) * out->point_cnt - 1] += s.count;
+	}
+	return 0;
+}
+
+static int make_curves(struct window *w, const struct curves *c, uint32_t type,
+		       struct profile_curves *out)
+{
+	size_t rows = w->profile->stack_cnt + c->cnt;
+	int err;
+
+	rows = rows < CURVE_ROWS_MAX ? rows : CURVE_ROWS_MAX;
+	out->first = w->profile->stack_cnt;
+	out->point_cnt = c->point_cnt;
+	out->peak = (struct profile_point){ c->peak.at_ns, c->peak.rss };
+	out->begin_rss = c->begin_rss;
+	out->high_rss = c->high_rss;
+	out->more = c->more;
+	out->points = calloc(c->point_cnt, sizeof(*out->points));
+	out->values = calloc((rows + 1) * c->point_cnt, sizeof(*out->values));
+	if (!out->points || !out->values)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < c->point_cnt; i++)
+		out->points[i] = (struct profile_point){ c->points[i].at_ns, c->points[i].rss };
+	err = add_rows(w, c, out);
+	if (!err)
+		err = add_ends(w, type, out);
+	out->stack_cnt = w->profile->stack_cnt - out->first;
+	return err;
+}
+
+int dump__add_curves(const struct curves *c, uint32_t type, uint32_t peak,
+		     const struct process_table *pt, const struct dump_opts *o, struct profile *p,
+		     struct dump_late *late)
+{
+	struct window *w = calloc(1, sizeof(*w));
+	int err = w ? 0 : -ENOMEM;
+
+	if (w) {
+		w->pt = pt;
+		w->o = o;
+		w->profile = p;
+		w->late = late;
+		sym_jit__begin(o->jit);
+		err = add_peak(w, c, peak);
+		if (!err)
+			p->curves = calloc(1, sizeof(*p->curves));
+		if (!err)
+			err = p->curves ? make_curves(w, c, type, p->curves) : -ENOMEM;
+		if (err == -E2BIG) { /* the profile is whole without them */
+			log_debug("curves: too many stacks");
+			p->curves->stack_cnt = 0;
+			err = 0;
+		}
+		window__free(w);
+	}
+	if (err)
+		log_err("curves: %s", strerror(-err));
+	return err;
+}
+
 void dump__correct(const struct dump_late *late, uint64_t counters[CTR_CNT])
 {
 	uint64_t filtered = late->python + late->unknown;
 
+	counters[CTR_delivered] += late->added;
+	counters[CTR_counted] += late->added;
 	counters[CTR_counted] -= filtered + late->lost;
 	counters[CTR_filtered_python] += late->python;
 	counters[CTR_filtered_unknown] += late->unknown;
 	counters[CTR_lost_internal] += late->lost;
+	counters[CTR_counted] -= late->held;
+	counters[CTR_filtered_target] += late->held;
+	if (counters[CTR_user_stacks] >= late->held && counters[CTR_complete] >= late->held) {
+		counters[CTR_user_stacks] -= late->held;
+		counters[CTR_complete] -= late->held;
+	}
 	/* They were taken before it was known what the process is. */
 	if (counters[CTR_note_pending] >= filtered && counters[CTR_user_stacks] >= filtered) {
 		counters[CTR_note_pending] -= filtered;

@@ -2,18 +2,18 @@
 #ifndef PYPERF_HANDED_H
 #define PYPERF_HANDED_H
 /*
- * Samples that BPF handed over with their stacks, because it may not insert in NMI context (struct
- * ev_stack): one of these for each window.
+ * The samples of one window that BPF handed over with their stacks, because it may not insert in
+ * NMI context (struct ev_stack).
  *
- * The sample itself is counted here, once. Its stack then has an entry in the window's counts, to
- * which BPF adds from there on, and which has no chunks: handed__stack() is where its words are. So
- * whatever the counts hold can be read, as without NMI.
+ * The sample itself is counted here, once. After that its stack has an entry in the window's
+ * counts, to which BPF adds. That entry has no chunks: handed__stack() has its words. So the counts
+ * can be read as without NMI.
  *
- *	handed__add(&h, ev, size);		 as they come
+ *	handed__add(&h, ev, size);		 for each record
  *	for (i = 0; i < h.cnt; i++) ...		 when the window is read
  *	handed__clear(&h);
  *
- * Valid when all zero. Its words are its own.
+ * Valid when all zero. Owns its words.
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -33,7 +33,7 @@ struct handed {
 	struct idmap stacks; /* COUNT_HASH(key.stack) -> struct handed_stack */
 };
 
-/* `size` is the record's. 0, -ENOMEM, or -EBADMSG: not such a record. */
+/* Adds a record of `size` bytes. 0, -ENOMEM, or -EBADMSG: not such a record. */
 int handed__add(struct handed *h, const struct ev_stack *ev, size_t size);
 /* Borrowed until handed__clear(); NULL: there is none. */
 const struct handed_stack *handed__stack(const struct handed *h, uint64_t hash);

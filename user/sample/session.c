@@ -15,13 +15,20 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/procfield.h"
 #include "base/rights.h"
+#include "follow/cpus.h"
 #include "follow/follow.h"
+#include "process/called.h"
+#include "process/starved.h"
 #include "process/unsupported.h"
+#include "sample/bills.h"
 #include "sample/dump.h"
 #include "sample/handed.h"
+#include "sample/loopbook.h"
 #include "sample/rate.h"
 #include "sample/share.h"
+#include "sample/threadbook.h"
 #include "sample/urgent.h"
 #include "sample/uses.h"
 
@@ -35,6 +42,7 @@
 #define RECALL_MAX_HZ  500 /* above it the cache lines of the last sample are still there */
 #define MMAP_THRESHOLD (64 << 10)
 #define TRIM_THRESHOLD (256 << 10)
+#define FAMILY_DEPTH   64    /* generations that are looked through for a process */
 #define NICE_PRIORITY  (-10) /* a new process should be known before its next sample */
 
 struct session {
@@ -44,7 +52,9 @@ struct session {
 	struct process_table *procs;
 	struct uses uses;
 	struct share share;
+	struct bills bills;
 	pid_t *pids; /* sampled; none: all */
+	bool *cpus;  /* by number: those to sample; NULL: all */
 	size_t pid_cnt;
 	struct dump_opts dump;
 	struct dump_late late;
@@ -52,18 +62,23 @@ struct session {
 	int epoll_fd;
 	uint64_t start_ns, start_unix_ns, cpu_start_ns; /* start_ns 0: not started */
 	uint64_t end_ns, cpu_end_ns;			/* end_ns 0: not stopped */
+	struct starved starved_then, starved_now;	/* of the only process of -p */
 	uint32_t frequency_hz;
 	uint64_t drained_ns, tick_ns;
 	uint64_t drain_ns; /* the longest that reading a window took */
 	struct rate rate;
-	uint32_t window_slowed; /* the slowest that it was in the window at hand */
+	uint32_t window_slowed; /* the slowest rate in the current window */
+	uint32_t window_cut;	/* the same of the users that are cut; 1: none was */
 	uint32_t slowest;	/* ... since the start */
 	long kernel_rate;	/* kernel.perf_event_max_sample_rate at the last look */
 	uint64_t rate_lowered, kernel_rate_lowered; /* how often */
 	uint64_t throttled_seen;		    /* up to the last tick */
 	bool look_for_exits;			    /* one that was not told may be found */
 	bool drained;				    /* since session__forget() */
+	bool has_peak;				    /* its value type is there, the last */
 	struct urgent urgent;
+	struct threadbook *names; /* NULL: threads are not kept apart */
+	struct loopbook *loops;	  /* NULL: they are not wanted, or no source sees them */
 };
 
 static uint64_t tick_ms(const struct session *s)
@@ -73,7 +88,7 @@ static uint64_t tick_ms(const struct session *s)
 	return s->pid_cnt && slow ? QUIET_TICK_MS : TICK_MS;
 }
 
-/* Before, nothing can be said of what samples take. */
+/* Before that the cost of samples is not known. */
 static uint64_t first_tick_ms(const struct session *s)
 {
 	uint64_t ms = s->frequency_hz ? SHARE_SAMPLES * 1000ULL / s->frequency_hz : 0;
@@ -146,12 +161,27 @@ static void on_lengthy(void *ctx)
 
 /* ---- before sampling ------------------------------------------------------------------------- */
 
+/* A process whose main thread has ended, but not its other threads, is not a zombie. */
+static bool is_zombie(pid_t pid)
+{
+	char path[32], state[32], threads[16];
+
+	snprintf(path, sizeof(path), "/proc/%d/status", pid);
+	return !procfield__read(path, "State", state, sizeof(state)) && *state == 'Z' &&
+	       !procfield__read(path, "Threads", threads, sizeof(threads)) && atoi(threads) <= 1;
+}
+
 int session__check(const struct sample_spec *t)
 {
 	for (size_t i = 0; i < t->pid_cnt; i++) {
-		if (!kill(t->pids[i], 0) || errno != ESRCH)
+		if (kill(t->pids[i], 0) && errno == ESRCH)
+			log_err("process %d: there is no such process", t->pids[i]);
+		else if (is_zombie(t->pids[i]))
+			log_err("process %d has ended (its parent has not waited for it, "
+				"so its number still exists)",
+				t->pids[i]);
+		else
 			continue;
-		log_err("process %d: there is no such process", t->pids[i]);
 		return -ESRCH;
 	}
 	return 0;
@@ -162,8 +192,9 @@ static void set_up_process(struct session *s)
 	struct rlimit files;
 
 	/*
-	 * Both would grow up to 32 MiB with what is freed; then large arrays, such as those of a
-	 * window, lie in the heap and stay there. Mapped, they are given back, and grow in place.
+	 * Otherwise malloc() raises both limits up to 32 MiB when memory is freed, and then large
+	 * arrays, such as those of a window, lie in the heap and stay there. Mapped arrays are
+	 * given back, and grow in place.
 	 */
 	mallopt(M_MMAP_THRESHOLD, MMAP_THRESHOLD);
 	mallopt(M_TRIM_THRESHOLD, TRIM_THRESHOLD);
@@ -178,7 +209,7 @@ static void set_up_process(struct session *s)
 		urgent__init(&s->urgent);
 }
 
-/* What a command starts counts, Python or not. */
+/* The command's descendants count, with Python or without. */
 static bool takes_all(const struct session_opts *o)
 {
 	return o->targets->all || o->command;
@@ -212,14 +243,35 @@ static uint32_t config_flags(const struct session_opts *o)
 /*
  * Weight of one sample in the current window. At the full rate of a clock each sample counts as
  * one, whatever the kernel says it is worth: the samples just before a change of the rate count as
- * one, too. In a window in which sampling was slowed down, the unit is the time between two samples
- * at full rate, as the kernel measures it.
+ * one, too. In a window in which sampling was slowed down, or that of a user, the unit is the time
+ * between two samples at full rate, as the kernel measures it.
  */
-static uint64_t count_unit(const struct session *s, const struct source *source)
+static uint64_t count_unit(const struct session *s, const struct source_spec *spec)
 {
+	const struct source *source = spec->source;
+
+	if (spec->sum)
+		return DUMP_EXACT;
 	if (is_no_clock(source))
 		return 1;
-	return s->window_slowed > 1 ? NS_PER_S / s->frequency_hz : 0;
+	return s->window_slowed > 1 || s->window_cut > 1 ? NS_PER_S / s->frequency_hz : 0;
+}
+
+/* The value types that are time of threads, if one of them sees the switches to their polls. */
+static uint32_t loop_types(const struct session_opts *o)
+{
+	uint32_t types = 0;
+	bool seen = false;
+
+	for (uint32_t i = 0; o->loops && i < o->targets->source_cnt; i++) {
+		uint32_t event = o->targets->sources[i].source->type.event;
+		bool waits = event == EVENT_WALL || event == EVENT_OFF_CPU;
+
+		if (waits || event == EVENT_CPU_CLOCK)
+			types |= 1U << i;
+		seen |= waits;
+	}
+	return seen ? types : 0;
 }
 
 /* Collects the pids of -p and of the command. */
@@ -237,6 +289,17 @@ static int collect_pids(struct session *s)
 	return 0;
 }
 
+/* The command has not begun: until its exec it is a copy of this program that waits. */
+static void note_held(struct session *s)
+{
+	const struct process *proc;
+
+	if (!s->o.command)
+		return;
+	proc = process_table__find_tgid(s->procs, (uint32_t)s->o.command);
+	s->dump.held = proc ? proc->space : 0;
+}
+
 static int open_follow(struct session *s)
 {
 	const struct sample_spec *t = s->o.targets;
@@ -244,12 +307,17 @@ static int open_follow(struct session *s)
 		.object = {
 			.flags = config_flags(&s->o),
 			.comm_glob = t->comm,
+			.by_user = t->by_user,
+			.uid = t->uid,
+			.tids = t->tids,
+			.tid_cnt = t->tid_cnt,
 			.cgroup_path = t->cgroup,
 			.sampler_cnt = t->source_cnt,
 			.frequency_hz = t->frequency_hz,
 			.max_frames = s->o.max_frames,
 			.map_entries = t->map_entries,
 			.bpf_stats = s->o.bpf_stats,
+			.loop_types = loop_types(&s->o),
 		},
 		.processes = {
 			.all = takes_all(&s->o),
@@ -260,6 +328,7 @@ static int open_follow(struct session *s)
 			.table_budget = (uint64_t)s->o.table_mib << 20,
 			.known = s->o.known,
 			.known_ctx = s->o.known_ctx,
+			.titles = s->o.titles,
 			.lengthy = on_lengthy,
 			.lengthy_ctx = s,
 		},
@@ -276,12 +345,35 @@ static int open_follow(struct session *s)
 		return -EIO;
 	s->object = follow__object(s->follow);
 	s->procs = follow__procs(s->follow);
+	bills__init(&s->bills, s->object);
+	s->urgent.readers = process_table__readers(s->procs);
+	if (s->o.threads && !(s->names = threadbook__new(s->procs)))
+		return log_no_memory();
 	s->dump = (struct dump_opts){
 		.python_only = !takes_all(&s->o),
-		.threads = s->o.threads,
+		.names = s->names,
 		.jit = symbolizer__jit(follow__symbolizer(s->follow)),
 	};
+	if (loop_types(&s->o) && !(s->loops = s->dump.loops = loopbook__new(s->object)))
+		return log_no_memory();
 	return follow__scan(s->follow);
+}
+
+/* The CPUs of --cpu. Refuses a list that names no CPU of this machine. */
+static int collect_cpus(struct session *s, int cap)
+{
+	const char *list = s->o.targets->cpus;
+
+	if (!list)
+		return 0;
+	s->cpus = calloc((size_t)cap, sizeof(*s->cpus));
+	if (!s->cpus)
+		return log_no_memory();
+	cpus__parse(list, s->cpus, cap);
+	if (memchr(s->cpus, true, (size_t)cap))
+		return 0;
+	log_err("--cpu %s: this machine has the CPUs 0 to %d", list, cap - 1);
+	return -EINVAL;
 }
 
 static int open_sources(struct session *s)
@@ -293,30 +385,83 @@ static int open_sources(struct session *s)
 	world.pid_cnt = s->pid_cnt;
 	world.children = s->o.targets->children || s->o.command;
 	world.probes = &s->uses.probes;
+	world.tracepoints = &s->uses.tracepoints;
+	if (collect_cpus(s, world.cpu_cap))
+		return -EINVAL;
+	world.cpus = s->cpus;
+	world.curves = s->o.curves;
 	if (share__init(&s->share, s->object))
 		return log_no_memory();
 	return uses__open(&s->uses, s->o.targets, &world);
 }
 
-/* A process that was asked for by number and has no Python is an error, unless -a. */
+/* It runs Python, or nobody knows yet. */
+static bool is_useful(const struct process *p)
+{
+	return p->is_python || p->native_only || !p->analysed;
+}
+
+/* Does `tgid` descend from `pid`? Who was handed to init when its parent ended does not. */
+static bool descends(uint32_t tgid, pid_t pid)
+{
+	pid_t parent = (pid_t)tgid;
+
+	for (int i = 0; i < FAMILY_DEPTH && parent > 1; i++) {
+		parent = called__parent(parent);
+		if (parent == pid)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * A wrapper (sh -c, timeout, tini, sudo) is named by -p because of the process that it has started.
+ */
+static bool leads_to_python(const struct session *s, pid_t pid)
+{
+	const struct process *p = process_table__find_tgid(s->procs, (uint32_t)pid);
+
+	if (p && is_useful(p))
+		return true;
+	if (!s->o.targets->children)
+		return false;
+	for (size_t at = 0; (p = process_table__next(s->procs, &at));)
+		if (is_useful(p) && !p->exited && descends(p->tgid, pid))
+			return true;
+	return false;
+}
+
+static void say_useless(const struct session *s, pid_t pid, bool others)
+{
+	const struct process *p = process_table__find_tgid(s->procs, (uint32_t)pid);
+	enum log_level level = others ? LOG_LEVEL_WARN : LOG_LEVEL_ERR;
+	const char *also = s->o.targets->children ? ", nor is any process that it has started" : "";
+	char why[UNSUPPORTED_LEN];
+
+	if (p && unsupported__explain(process_table__readers(s->procs), pid, why))
+		log_msg(level, "process %d is %s (-a profiles it anyway)", pid, why);
+	else
+		log_msg(level, "process %d (%s) is not Python%s (-a profiles it anyway)", pid,
+			p ? p->comm : "?", also);
+}
+
+/*
+ * A process of -p without Python, and without descendants that have it, is an error, unless -a was
+ * given or other processes have some. Processes that --name chose besides are not mentioned.
+ */
 static int check_targets(const struct session *s)
 {
 	const struct sample_spec *t = s->o.targets;
-	char why[UNSUPPORTED_LEN];
+	size_t useful = 0;
 
-	for (size_t i = 0; i < t->pid_cnt && !t->all; i++) {
-		const struct process *p = process_table__find_tgid(s->procs, (uint32_t)t->pids[i]);
-
-		if (p && (p->is_python || p->native_only || !p->analysed))
-			continue;
-		if (p && unsupported__explain(t->pids[i], why))
-			log_err("process %d is %s (-a profiles it all the same)", t->pids[i], why);
-		else
-			log_err("process %d (%s) is not Python (-a profiles it all the same)",
-				t->pids[i], p ? p->comm : "?");
-		return -EINVAL;
-	}
-	return 0;
+	for (size_t i = 0; i < t->pid_cnt && !t->all; i++)
+		useful += leads_to_python(s, t->pids[i]);
+	if (t->all || useful == t->pid_cnt || (useful && t->name))
+		return 0;
+	for (size_t i = 0; i < t->pid_cnt; i++)
+		if (!leads_to_python(s, t->pids[i]))
+			say_useless(s, t->pids[i], useful > 0);
+	return useful ? 0 : -EINVAL;
 }
 
 int session__watch(struct session *s, int fd)
@@ -346,12 +491,14 @@ static int prepare(struct session *s)
 	if (!err)
 		err = check_targets(s);
 	if (!err)
+		note_held(s);
+	if (!err)
 		err = open_sources(s);
 	if (!err)
 		err = session__watch(s, follow__fd(s->follow));
 	/*
-	 * With -p nearly all records are of others. If there were too many, our processes are
-	 * looked at.
+	 * With -p nearly all records are about other processes. If there were too many, read our
+	 * processes again.
 	 */
 	if (!err && !s->pid_cnt)
 		err = session__watch(s, follow__watch_fd(s->follow));
@@ -369,18 +516,27 @@ struct session *session__open(const struct session_opts *o)
 	s->o = *o;
 	s->frequency_hz = o->targets->frequency_hz;
 	s->epoll_fd = -1;
+	s->tick_ns = UINT64_MAX; /* until sampling begins */
 	rate__init(&s->rate);
 	s->window_slowed = s->slowest = s->rate.slowed;
+	s->window_cut = 1;
 	if (!prepare(s))
 		return s;
 	session__close(s);
 	return NULL;
 }
 
+struct readers *session__take_readers(struct session *s)
+{
+	return s->follow ? follow__take_readers(s->follow) : NULL;
+}
+
 void session__close(struct session *s)
 {
 	if (!s)
 		return;
+	threadbook__free(s->names);
+	loopbook__free(s->loops);
 	uses__close(&s->uses);
 	share__free(&s->share);
 	follow__close(s->follow);
@@ -389,6 +545,7 @@ void session__close(struct session *s)
 	if (s->epoll_fd >= 0)
 		close(s->epoll_fd);
 	free(s->pids);
+	free(s->cpus);
 	free(s);
 }
 
@@ -403,8 +560,34 @@ static int start_sources(struct session *s)
 	return err;
 }
 
+/* Its time without a CPU says how much of a profile of one process is waiting. 0: several. */
+static pid_t starving_pid(const struct session *s)
+{
+	const struct sample_spec *t = s->o.targets;
+
+	if (s->o.command)
+		return s->o.command;
+	return t->pid_cnt == 1 ? t->pids[0] : 0;
+}
+
+/* The last reading of one that ended counts: of a command, that after its end. */
+static void look_for_starving(struct session *s)
+{
+	pid_t pid = starving_pid(s);
+	struct starved now;
+
+	if (pid && starved__read(pid, &now) && now.ready_ns >= s->starved_now.ready_ns)
+		s->starved_now = now;
+}
+
+void session__before_reap(struct session *s)
+{
+	look_for_starving(s);
+}
+
 int session__start(struct session *s)
 {
+	pid_t pid = starving_pid(s);
 	int err;
 
 	s->cpu_start_ns = self_cpu_ns();
@@ -416,9 +599,13 @@ int session__start(struct session *s)
 	if (!err)
 		err = start_sources(s);
 	s->start_ns = s->drained_ns = now_ns();
+	if (pid && starved__read(pid, &s->starved_then))
+		s->starved_now = s->starved_then;
 	follow__stir(s->follow);
 	s->tick_ns = s->start_ns + first_tick_ms(s) * NS_PER_MS;
-	s->look_for_exits = true; /* one that ended while it was looked at was not told */
+	s->look_for_exits = true; /* no event reports a process that ended during the look */
+	if (!err)
+		log_debug("the profile begins");
 	return err;
 }
 
@@ -440,6 +627,7 @@ int session__set_frequency(struct session *s, uint32_t frequency_hz)
 
 void session__stop(struct session *s)
 {
+	look_for_starving(s);
 	urgent__end(&s->urgent);
 	uses__stop(&s->uses);
 	wait_for_programs();
@@ -495,7 +683,7 @@ static void limit_rate(struct session *s)
 	if (s->rate.over && slowed == was)
 		s->tick_ns = look.now_ns + FIRST_TICK_MS * NS_PER_MS; /* is it so? */
 	if (slowed == was || uses__set_rate(&s->uses, s->frequency_hz, slowed))
-		return; /* it goes on as it did, and is tried again */
+		return; /* keep the old rate, and try again */
 	share__restart(&s->share);
 	say_rate(s, &look, throttled, slowed);
 	rate__set(&s->rate, slowed);
@@ -504,7 +692,10 @@ static void limit_rate(struct session *s)
 	s->slowest = slowed > s->slowest ? slowed : s->slowest;
 }
 
-/* The kernel lowers it for all when handlers take too long, those of other programs among them. */
+/*
+ * The kernel lowers the rate for all when handlers take too long, including those of other
+ * programs.
+ */
 static void watch_kernel_rate(struct session *s)
 {
 	long rate = rights__sysctl("kernel/perf_event_max_sample_rate");
@@ -529,6 +720,7 @@ static void follow_cpus(struct session *s)
 
 static void on_tick(struct session *s)
 {
+	look_for_starving(s);
 	s->look_for_exits = true;
 	follow_cpus(s);
 	watch_kernel_rate(s);
@@ -536,9 +728,9 @@ static void on_tick(struct session *s)
 }
 
 /*
- * Processes that ended are forgotten, mappings that are in no image are free again, and tables that
- * gave way come back when a window was read. Threads may be gone, and generated code replaced, when
- * they are looked at too late.
+ * Reading a window lets the session forget processes that ended, free mappings that are in no
+ * image, and bring back evicted tables. A late reading may miss threads that have ended and
+ * generated code that was replaced.
  */
 static bool window_is_waited_for(const struct session *s)
 {
@@ -546,11 +738,22 @@ static bool window_is_waited_for(const struct session *s)
 	       sym_jit__has_procs(s->dump.jit);
 }
 
+/* Not of a whole machine, where processes that have ended would be kept all the time. */
+static bool window_is_long(const struct session *s)
+{
+	if (!s->o.targets->pid_cnt && !s->o.command)
+		return false;
+	for (uint32_t i = 0; i < s->uses.cnt; i++)
+		if (s->uses.by[i].spec.source->to_end)
+			return true;
+	return false;
+}
+
 static uint64_t drain_due_ns(const struct session *s)
 {
 	unsigned after_s = window_is_waited_for(s) ? WINDOW_S : QUIET_WINDOW_S;
 
-	return s->drained_ns + after_s * NS_PER_S;
+	return window_is_long(s) ? UINT64_MAX : s->drained_ns + after_s * NS_PER_S;
 }
 
 static int wait_ms(const struct session *s, uint64_t until_ns)
@@ -562,6 +765,8 @@ static int wait_ms(const struct session *s, uint64_t until_ns)
 		until = drain;
 	if (look < until)
 		until = look;
+	if (s->names && s->start_ns && threadbook__due_ns(s->names) < until)
+		until = threadbook__due_ns(s->names);
 	return until <= now ? 0 : (int)((until - now + NS_PER_MS - 1) / NS_PER_MS);
 }
 
@@ -580,6 +785,14 @@ static int wait_for_events(const struct session *s, uint64_t await_ns, uint64_t 
 	return epoll_wait(s->epoll_fd, ev, 8, ms);
 }
 
+static void look_at_threads(struct session *s)
+{
+	if (!s->names || !s->start_ns || now_ns() < threadbook__due_ns(s->names))
+		return;
+	urgent__end(&s->urgent);
+	threadbook__look(s->names);
+}
+
 int session__wait(struct session *s, uint64_t until_ns)
 {
 	int err, n;
@@ -596,6 +809,8 @@ int session__wait(struct session *s, uint64_t until_ns)
 	urgent__woken(&s->urgent);
 	follow__look(s->follow);
 	follow__make_good(s->follow);
+	process_table__read_titles(s->procs);
+	look_at_threads(s);
 	if (now_ns() >= s->tick_ns) {
 		urgent__end(&s->urgent);
 		s->tick_ns = now_ns() + tick_ms(s) * NS_PER_MS;
@@ -644,6 +859,26 @@ static int read_windows(struct session *s, const struct dump_tables *tables, uin
 	return first;
 }
 
+/* Samples of the window that ends stand for several. */
+static void note_slowed(struct session *s, struct profile *p)
+{
+	uint32_t slowed = s->window_slowed > s->window_cut ? s->window_slowed : s->window_cut;
+
+	if (slowed > 1 && slowed > p->stats.slowed)
+		p->stats.slowed = slowed;
+	s->window_slowed = s->rate.slowed;
+	s->window_cut = bills__most_cut(&s->bills);
+}
+
+/* A failure costs the iterations of some threads, and is printed. */
+static void drain_loops(struct session *s, struct profile *p)
+{
+	if (s->loops && s->o.loops == SESSION_LOOPS_EACH)
+		loopbook__take(s->loops, s->procs, p);
+	else if (s->loops)
+		loopbook__collect(s->loops);
+}
+
 /*
  * The events are read between the flip and the counts: whoever is in the old window was announced
  * before it was sampled, so it is known by name, and mostly whether it has Python.
@@ -671,11 +906,12 @@ int session__drain(struct session *s, struct profile *p)
 	follow__look(s->follow);
 	s->dump.handed = &s->handed[old];
 	for (uint32_t i = 0; i < s->uses.cnt; i++)
-		s->dump.units[i] = count_unit(s, s->uses.by[i].spec.source);
-	if (s->window_slowed > 1 && s->window_slowed > p->stats.slowed)
-		p->stats.slowed = s->window_slowed;
-	s->window_slowed = s->rate.slowed;
+		s->dump.units[i] = count_unit(s, &s->uses.by[i].spec);
+	note_slowed(s, p);
 	read_err = read_windows(s, tables, cnt, p);
+	if (s->names)
+		threadbook__end_window(s->names);
+	drain_loops(s, p);
 	process_table__tick(s->procs);
 	process_table__forget_exited(s->procs);
 	s->drained = true;
@@ -684,6 +920,59 @@ int session__drain(struct session *s, struct profile *p)
 	if (s->drained_ns - begin_ns > s->drain_ns)
 		s->drain_ns = s->drained_ns - begin_ns;
 	return err ? err : read_err;
+}
+
+struct bills *session__bills(struct session *s)
+{
+	return &s->bills;
+}
+
+int session__cut_user(struct session *s, uint32_t uid, uint32_t one_of)
+{
+	if (one_of > s->window_cut)
+		s->window_cut = one_of; /* before the first sample that stands for several */
+	return bills__cut(&s->bills, uid, one_of);
+}
+
+bool session__asleep(const struct session *s, struct source_asleep *out)
+{
+	for (uint32_t i = 0; i < s->uses.cnt; i++) {
+		const struct source *source = s->uses.by[i].spec.source;
+
+		if (source->asleep && !source->asleep(&s->uses.by[i], out))
+			return true;
+	}
+	return false;
+}
+
+int session__add(struct session *s, struct profile *p, const struct dump_stack *stacks, size_t cnt)
+{
+	return dump__add(stacks, cnt, s->procs, &s->dump, p, &s->late);
+}
+
+int session__curves(struct session *s, struct profile *p)
+{
+	for (uint32_t i = 0; i < s->uses.cnt; i++) {
+		const struct source *source = s->uses.by[i].spec.source;
+		const struct curves *c = source->curves ? source->curves(&s->uses.by[i]) : NULL;
+		int err;
+
+		if (!c)
+			continue;
+		s->has_peak = true;
+		err = dump__add_curves(c, i, s->uses.cnt, s->procs, &s->dump, p, &s->late);
+		if (p->curves)
+			p->curves->event = source->type.event;
+		return err;
+	}
+	return 0;
+}
+
+int session__loops(struct session *s, struct profile *p)
+{
+	return s->loops && s->o.loops == SESSION_LOOPS_WHOLE
+		       ? loopbook__fill(s->loops, s->start_ns, s->end_ns, p)
+		       : 0;
 }
 
 bool session__targets_ended(struct session *s)
@@ -704,9 +993,34 @@ void session__end(struct session *s)
 	follow__end(s->follow);
 }
 
+/* Names the owners whose files and memory are not read. */
+static void name_refused(const struct session *s, struct profile *p)
+{
+	struct reader_refused refused[READER_REFUSED_MAX];
+	size_t cnt = readers__hung(process_table__readers(s->procs), true, refused);
+	struct strbuf b = { 0 };
+
+	p->stats.counters[CTR_note_refused] = cnt;
+	p->refused_cnt = 0;
+	for (size_t i = 0; i < cnt && i < READER_REFUSED_MAX && i < PROFILE_REFUSED_MAX; i++) {
+		strbuf__clear(&b);
+		reader_refused__print(&refused[i], &b);
+		if (!b.err)
+			p->refused[p->refused_cnt++] = profile__intern(p, b.s, b.len);
+	}
+	strbuf__free(&b);
+}
+
 int session__name(struct session *s, struct profile *p, const struct symbolize_opts *so)
 {
-	return follow__names(s->follow, p, so);
+	int err = follow__names(s->follow, p, so);
+
+	name_refused(s, p);
+	if (!err && s->loops && s->o.loops == SESSION_LOOPS_EACH) {
+		err = profile__name_loops(p);
+		loopbook__learn(s->loops, p);
+	}
+	return err;
 }
 
 void session__forget(struct session *s)
@@ -745,6 +1059,25 @@ void session__counters(struct session *s, uint64_t counters[CTR_CNT])
 	counters[CTR_note_rate_lowered] = s->rate_lowered;
 	counters[CTR_note_kernel_rate] = s->kernel_rate_lowered;
 	counters[CTR_note_throttled] = follow__throttled(s->follow);
+	counters[CTR_note_refused] =
+		readers__hung(process_table__readers(s->procs), true,
+			      (struct reader_refused[READER_REFUSED_MAX]){ 0 });
+}
+
+/*
+ * The samples of one clock at one rate that should have come but did not. Its events may have begun
+ * earlier than we say, never later; each may lack a part of a period at both ends.
+ */
+static uint64_t missed(const struct session *s, const struct profile_stats *out)
+{
+	const struct value_type *v = &out->values[0];
+	uint64_t least =
+		(uint64_t)((double)out->duration_ns / NS_PER_S * v->frequency_hz) * out->cpus;
+	uint64_t came = out->counters[CTR_delivered] + 2ULL * out->cpus;
+
+	if (out->value_cnt != 1 || out->slowed > 1 || s->rate_lowered || s->kernel_rate_lowered)
+		return 0;
+	return least > came ? least - came : 0;
 }
 
 static void set_rate(const struct session *s, struct profile_stats *out)
@@ -754,28 +1087,30 @@ static void set_rate(const struct session *s, struct profile_stats *out)
 	for (out->value_cnt = 0; out->value_cnt < t->source_cnt; out->value_cnt++) {
 		const struct source *source = t->sources[out->value_cnt].source;
 		struct value_type *v = &out->values[out->value_cnt];
-		bool clock = !is_no_clock(source);
+		bool clock = !is_no_clock(source), rated = !clock && source->set_rate;
 
 		*v = source_spec__type(&t->sources[out->value_cnt]);
 		v->frequency_hz = clock ? s->frequency_hz : 0;
-		v->period = clock ? 0 : t->period;
-		v->rate_hz = clock || v->period ? 0 : s->frequency_hz;
+		v->period = rated ? t->period : 0;
+		v->rate_hz = rated && !v->period ? s->frequency_hz : 0;
+	}
+	if (s->has_peak) {
+		struct value_type *v = &out->values[out->value_cnt++];
+
+		*v = (struct value_type){ .event = EVENT_PEAK_SPACE,
+					  .rate_hz = out->values[0].rate_hz,
+					  .period = out->values[0].period };
 	}
 	out->slowed = s->slowest > 1 ? s->slowest : 0;
 }
 
-/* Of this program; not ru_maxrss, which begins with that of the parent. */
+/* Peak memory of this program. Not ru_maxrss, which begins with the value of the parent. */
 static uint64_t peak_rss(void)
 {
-	FILE *f = fopen("/proc/self/status", "re");
-	unsigned long long kib = 0;
-	char line[128];
+	char kib[32];
 
-	while (f && fgets(line, sizeof(line), f) && sscanf(line, "VmHWM: %llu kB", &kib) != 1)
-		;
-	if (f)
-		fclose(f);
-	return kib << 10;
+	procfield__read("/proc/self/status", "VmHWM", kib, sizeof(kib));
+	return strtoull(kib, NULL, 10) << 10;
 }
 
 void session__stats(struct session *s, struct profile_stats *out)
@@ -790,8 +1125,11 @@ void session__stats(struct session *s, struct profile_stats *out)
 	out->start_unix_ns = s->start_unix_ns;
 	out->duration_ns = (s->end_ns ? s->end_ns : now_ns()) - s->start_ns;
 	out->self_cpu_ns = (s->end_ns ? s->cpu_end_ns : self_cpu_ns()) - s->cpu_start_ns;
+	out->ready_ns = s->starved_now.ready_ns - s->starved_then.ready_ns;
+	out->throttled_ns = starved__throttled(&s->starved_then, &s->starved_now, out->duration_ns);
 	set_rate(s, out);
 	out->cpus = follow__cpu_cnt(s->follow);
+	out->counters[CTR_note_missed] = missed(s, out);
 	out->rss_bytes = peak_rss();
 	if (out->rss_bytes > object__mapped_bytes(s->object)) /* those are counted below */
 		out->rss_bytes -= object__mapped_bytes(s->object);
@@ -800,6 +1138,16 @@ void session__stats(struct session *s, struct profile_stats *out)
 	out->counters[CTR_note_table_refused] = files.tables_refused;
 	out->counters[CTR_note_file_released] = files.released;
 	out->map_bytes = object__map_bytes(s->object) + files.table_bytes + files.spare_bytes;
+}
+
+void session__sink(const struct session *s, struct ring_sink *sink)
+{
+	follow__sink(s->follow, sink);
+}
+
+const struct session_opts *session__opts(const struct session *s)
+{
+	return &s->o;
 }
 
 const struct process_table *session__procs(const struct session *s)

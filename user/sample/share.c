@@ -20,10 +20,7 @@ void share__free(struct share *s)
 	*s = (struct share){ 0 };
 }
 
-/*
- * What samples took of one CPU, 0 to 1, since the last time that this was known; negative: not
- * known yet.
- */
+/* The share of one CPU that samples took since the last result, 0 to 1; negative: not known yet. */
 static double cpu_share(struct cpu_cost *last, const struct cpu_cost *now)
 {
 	double samples = (double)(now->delivered - last->delivered), share = -1;

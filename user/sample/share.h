@@ -2,20 +2,20 @@
 #ifndef PYPERF_SHARE_H
 #define PYPERF_SHARE_H
 /*
- * What samples take of a CPU: the run time of one in 16 is measured.
+ * Measures the share of a CPU that samples take, by the run time of one sample in 16.
  *
  *	struct share s;
  *
  *	share__init(&s, object);
  *	share__busiest(&s) ...				each second
- *	share__restart(&s);				the rate is another
+ *	share__restart(&s);				the rate has changed
  *	share__free(&s);
  */
 #include <stdint.h>
 
 #include "follow/object.h"
 
-/* Fewer samples on a CPU say nothing. */
+/* With fewer samples on a CPU there is no result for it. */
 #define SHARE_SAMPLES (64 * TIMED_EVERY)
 
 struct cpu_cost {
@@ -31,8 +31,8 @@ struct share {
 int share__init(struct share *s, const struct object *object);
 void share__free(struct share *s);
 /*
- * Of the busiest CPU, 0 to 1, since it was last told. Negative: each CPU had fewer than
- * SHARE_SAMPLES since then.
+ * The share of the busiest CPU, 0 to 1, since the last result. Negative: no CPU had SHARE_SAMPLES
+ * since then.
  */
 double share__busiest(struct share *s);
 /* Discards measurements taken at the old rate. */

@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/reader.h"
 
 static int raise_priority(void)
 {
@@ -33,7 +34,7 @@ void urgent__init(struct urgent *u)
 {
 	int err = raise_priority();
 
-	*u = (struct urgent){ .permitted = !err };
+	u->permitted = !err;
 	if (err)
 		log_debug("real-time priority: %s", strerror(-err));
 	else
@@ -71,6 +72,7 @@ void urgent__begin(struct urgent *u)
 		urgent__end(u);
 	else if (!u->on)
 		u->on = !raise_priority();
+	readers__hurry(u->readers, u->on);
 }
 
 void urgent__woken(struct urgent *u)
@@ -85,4 +87,5 @@ void urgent__end(struct urgent *u)
 		return;
 	urgent__spend(u, now_ns());
 	u->on = restore_priority() != 0;
+	readers__hurry(u->readers, false);
 }

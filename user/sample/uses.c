@@ -7,13 +7,15 @@ int uses__open(struct uses *u, const struct sample_spec *spec, const struct worl
 
 	for (u->cnt = 0; u->cnt < spec->source_cnt && !err; u->cnt++) {
 		struct source_use *use = &u->by[u->cnt];
-		bool clock = value_type__is_clock(&spec->sources[u->cnt].source->type);
+		const struct value_type *type = &spec->sources[u->cnt].source->type;
+		bool clock = value_type__is_clock(type) || value_type__is_time(type);
 
 		*use = (struct source_use){
 			.spec = spec->sources[u->cnt],
 			.type = u->cnt,
 			.frequency_hz = spec->frequency_hz,
 			.period = clock ? 0 : spec->period,
+			.least_ns = spec->wait_min_ns,
 			.slowed = 1,
 		};
 		err = use->spec.source->open(use, w);
@@ -69,7 +71,7 @@ void uses__stop(struct uses *u)
 	u->started = false;
 }
 
-/* Of those before `end`. 0 or the first error, at which it ends. */
+/* Sets the rate of the first `*end` sources. 0, or the first error, at which `*end` stops. */
 static int set_rate(struct uses *u, uint32_t *end, uint32_t frequency_hz, uint32_t slowed)
 {
 	uint32_t cnt = *end;

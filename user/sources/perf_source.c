@@ -41,7 +41,7 @@ static bool is_clock(const struct source_use *u)
 	return value_type__is_clock(&u->spec.source->type);
 }
 
-/* Of clocks, ns. */
+/* The period of a clock in ns. */
 static uint64_t clock_period(const struct source_use *u)
 {
 	return (uint64_t)(NS_PER_S / u->frequency_hz) * u->slowed;
@@ -100,8 +100,8 @@ static void stop_cpu(struct cpu_event *c)
 }
 
 /*
- * What the kernel says of the event on its CPU (PERF_RECORD_THROTTLE) goes to the ring of the
- * mapping watch. Without it throttling goes unnoticed; no reason not to sample.
+ * Sends the kernel's records about the event (PERF_RECORD_THROTTLE) to the ring of the mapping
+ * watch. Without it throttling goes unnoticed, which is no reason not to sample.
  */
 static void set_output(const struct perf_use *p, int fd, int cpu)
 {
@@ -109,6 +109,11 @@ static void set_output(const struct perf_use *p, int fd, int cpu)
 
 	if (to >= 0 && ioctl(fd, PERF_EVENT_IOC_SET_OUTPUT, to))
 		log_debug("CPU %d: throttling will not be seen: %s", cpu, strerror(errno));
+}
+
+static bool is_wanted(const struct perf_use *p, int cpu)
+{
+	return !p->world.cpus || p->world.cpus[cpu];
 }
 
 /* A CPU that is sampled goes over to a new event. -ENODEV: the CPU is offline. */
@@ -189,7 +194,7 @@ static int perf_start(struct source_use *u)
 	int sampled = 0;
 
 	for (int cpu = 0; cpu < p->world.cpu_cap; cpu++) {
-		int err = sample_cpu(u, cpu);
+		int err = is_wanted(p, cpu) ? sample_cpu(u, cpu) : -ENODEV;
 
 		sampled += !err;
 		if (err && err != -ENODEV) {
@@ -199,7 +204,7 @@ static int perf_start(struct source_use *u)
 		}
 	}
 	if (!sampled)
-		log_err("sampling: no CPU is online");
+		log_err("sampling: no CPU%s is online", p->world.cpus ? " of --cpu" : "");
 	return sampled ? 0 : -ENODEV;
 }
 
@@ -246,7 +251,7 @@ static int perf_cpus(struct source_use *u, const bool *online)
 
 		if (!online[cpu])
 			stop_cpu(&p->cpus[cpu]);
-		else if (p->cpus[cpu].fd < 0)
+		else if (p->cpus[cpu].fd < 0 && is_wanted(p, cpu))
 			err = start_cpu(u, cpu);
 		first = first ? first : err;
 	}
@@ -270,7 +275,7 @@ static const char *check(const struct source *s)
 #define EVENT(id)                                                                                  \
 	.type = { .event = EVENT_##id }, .open = perf_open, .start = perf_start,                   \
 	.set_rate = perf_set_rate, .cpus = perf_cpus, .stop = perf_stop, .close = perf_close,      \
-	.check = check
+	.check = check, .perf = true
 #define SOFTWARE(what) .kind = PERF_TYPE_SOFTWARE, .config = PERF_COUNT_SW_##what
 #define HARDWARE(what) .kind = PERF_TYPE_HARDWARE, .config = PERF_COUNT_HW_##what, .nmi = true
 

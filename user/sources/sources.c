@@ -2,15 +2,34 @@
 #include "sources/sources.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/log.h"
+#include "base/nearest.h"
 
 /* The rows of each file. */
 static const struct source *const files[] = {
-	perf_sources,
-	probe_sources,
+	perf_sources,	  wait_sources,	 growth_sources,     alloc_sources,
+	refcount_sources, probe_sources, tracepoint_sources,
 };
+
+int companion__open(struct source_use *u, const struct world *w)
+{
+	(void)u, (void)w;
+	return 0;
+}
+
+int companion__start(struct source_use *u)
+{
+	(void)u;
+	return 0;
+}
+
+void companion__stop(struct source_use *u)
+{
+	(void)u;
+}
 
 const struct source *source__next(size_t *at)
 {
@@ -48,6 +67,8 @@ struct value_type source_spec__type(const struct source_spec *spec)
 
 	if (spec->name[0])
 		memcpy(type.name, spec->name, sizeof(type.name));
+	if (spec->unit[0])
+		memcpy(type.unit, spec->unit, sizeof(type.unit));
 	return type;
 }
 
@@ -55,10 +76,43 @@ const struct source *source__find(const char *name, size_t len)
 {
 	const struct source *s;
 
-	for (size_t at = 0; (s = source__next(&at));)
-		if (strlen(source__name(s)) == len && !memcmp(source__name(s), name, len))
+	for (size_t at = 0; (s = source__next(&at));) {
+		const char *called = s->called ? s->called : source__name(s);
+
+		if (!s->of && strlen(called) == len && !memcmp(called, name, len))
 			return s;
+	}
 	return NULL;
+}
+
+#define SOURCES_MAX 64 /* that a name with a slip in it is looked for among */
+
+/* The name of the event that was probably meant, or NULL. */
+static const char *meant(const char *name, size_t len)
+{
+	const char *names[SOURCES_MAX];
+	const struct source *s;
+	size_t cnt = 0, found;
+	char word[64];
+
+	for (size_t at = 0; (s = source__next(&at)) && cnt < SOURCES_MAX;)
+		if (!s->of)
+			names[cnt++] = s->called ? s->called : source__name(s);
+	snprintf(word, sizeof(word), "%.*s", (int)len, name);
+	found = nearest_name(word, names, cnt);
+	return *word && found < cnt ? names[found] : NULL;
+}
+
+static int no_such_event(const char *text, size_t len, size_t name_len)
+{
+	const char *near = meant(text, name_len);
+
+	if (near)
+		log_err("-e %.*s: no such event; did you mean %s? -e help lists all", (int)len,
+			text, near);
+	else
+		log_err("-e %.*s: no such event; -e help lists them", (int)len, text);
+	return -EINVAL;
 }
 
 int source_spec__parse(struct source_spec *spec, const char *text, size_t len)
@@ -68,10 +122,8 @@ int source_spec__parse(struct source_spec *spec, const char *text, size_t len)
 	size_t args_len = colon ? len - name_len - 1 : 0;
 
 	*spec = (struct source_spec){ .source = source__find(text, name_len) };
-	if (!spec->source) {
-		log_err("-e %.*s: no such event; -e help lists them", (int)len, text);
-		return -EINVAL;
-	}
+	if (!spec->source)
+		return no_such_event(text, len, name_len);
 	if (colon && !spec->source->parse) {
 		log_err("-e %.*s: %s takes no arguments", (int)len, text,
 			source__name(spec->source));

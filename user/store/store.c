@@ -95,9 +95,9 @@ static uint64_t disk_free(const struct store *s)
 }
 
 /*
- * While the reserve is there, the store may grow. When it had to be given up, what is in the file
- * is all that is to be had: then the log never needs more than it has, whoever takes the rest of
- * the disk, also after a kill.
+ * While the reserve is there, the store may grow. When it had to be given up, the store can only
+ * use the space of its file: then the log never needs more than it has, even if others take the
+ * rest of the disk, also after a kill.
  */
 static void fill_reserve(struct store *s)
 {
@@ -233,7 +233,7 @@ static int ensure_open(struct store *s)
 	if (s->db && !stat(s->c.path, &st) && st.st_dev == s->dev && st.st_ino == s->ino)
 		return 0;
 	if (s->db)
-		log_warn("store: %s: the file is gone; a new one is begun", s->c.path);
+		log_warn("store: %s: the file is gone; a new one is started", s->c.path);
 	store_db__close(s);
 	err = make_directory(s->c.path);
 	return err ? err : open_db(s, &why);
@@ -391,7 +391,7 @@ static int insert(struct store *s, const struct window *w)
 
 /* ---- Making room ----------------------------------------------------------------------------- */
 
-/* What one transaction takes away, by reason. */
+/* The windows that one transaction removes, by reason. */
 struct drops {
 	uint64_t cnt[STORE_COUNTER_CNT];
 };
@@ -412,8 +412,8 @@ static int drop_expired(struct store *s, struct drops *d)
 }
 
 /*
- * Those that were stored first, until `bytes` are free: after a clock that ran ahead, start times
- * would take what was just stored.
+ * Removes the windows that were stored first, until `bytes` are free. Not by start time: after a
+ * clock that ran ahead, that would remove the newest windows.
  */
 static int drop_oldest(struct store *s, uint64_t bytes, enum store_drop reason, struct drops *d)
 {
@@ -462,8 +462,8 @@ static uint64_t size_limit(struct store *s, uint64_t used, bool *full)
 }
 
 /*
- * What the files take, once the log is in the database: pages that only the log has make it grow
- * then. The reserve is not in it, and a log that was emptied counts as if it were full.
+ * The size of the files when the log is merged into the database, which grows by the pages that
+ * only the log has. Does not include the reserve; counts an emptied log as if it were full.
  */
 static int used_bytes(struct store *s, uint64_t *used, uint64_t *unused)
 {
@@ -612,8 +612,8 @@ static void say_dropped(struct store *s, enum store_drop reason)
 }
 
 /*
- * That the disk takes windows away is said at once; that max-size does is how it should be, and
- * said once a day.
+ * Reports removed windows: at once if the disk is the reason, once a day for max-size, which is
+ * normal.
  */
 static void say_drops(struct store *s, const struct drops *d)
 {
@@ -673,15 +673,15 @@ static int finish(struct store *s, const struct drops *d, int err)
 	return err;
 }
 
-/* What a window takes in the file, generously: its row, pages that are not full, indexes. */
+/* The size of a window in the file, generously: its row, pages that are not full, indexes. */
 static uint64_t needs(const struct window *w)
 {
 	return w->pprof_size + w->pprof_size / 16 + 4 * PAGE_SIZE;
 }
 
 /*
- * Somebody who holds the file for long, with sqlite3 for instance, costs the time to wait for it
- * once, and not with each of the windows of a period.
+ * If another program holds the file for long, such as sqlite3, a put waits for it only once, not
+ * with each of the windows of a period.
  */
 static int begin_put(struct store *s)
 {

@@ -2,26 +2,25 @@
 #ifndef PYPERF_STORE_H
 #define PYPERF_STORE_H
 /*
- * The agent's windows in one file, for days: put by one writer, read by any number of readers, in
+ * Keeps the agent's windows for days in one file, with one writer and any number of readers, in
  * other threads and processes, at the same time. An SQLite database in WAL mode;
  * docs/internals/store.md says why and shows the tables.
  *
  *	store.db, store.db-wal, store.db-shm	SQLite's
  *	store.db-reserve	the writer's lock, and room to work with when the disk is full
- *	store.db-damaged	the last one that was found damaged and set aside
+ *	store.db-damaged	the last file that was found damaged and set aside
  *
  * Invariants: a window whose put returned 0 is there, whole, until it is the oldest and must go,
  * also after a kill -9 (after a power cut the last seconds may be missing). The files together stay
- * below the configured size. A damaged file or a full disk never stops the writer: it goes on
- * without the oldest windows, says so and counts.
+ * below the configured size. A damaged file or a full disk never stops the writer: it continues
+ * without the oldest windows, says so and counts them.
  *
- * A window belongs to the time at which it starts: of ranges that follow each other each window is
- * in one. Times are nanoseconds since 1970 (UTC), ranges are [from, to).
+ * A window belongs to the time at which it starts, so each window is in exactly one of several
+ * consecutive ranges. Times are nanoseconds since 1970 (UTC), ranges are [from, to).
  *
+ *	writer					reader
  *	struct store_config c;			struct store *s = store__open_read(path);
- *	struct store *s;
- *						struct store_query q = { .from_ns = ..., .to_ns =
- *						... };
+ *	struct store *s;			struct store_query q = { .from_ns = ..., ... };
  *	store_config__init(&c);
  *	s = store__open(&c);			err = store__services(s, &q, print, ctx);
  *	err = store__put(s, window);		err = store__profile(s, &q, import, NULL);
@@ -39,11 +38,10 @@
 
 struct store_config {
 	char path[PATH_MAX]; /* absolute, ends in ".db" */
-	uint64_t max_age_s;  /* since it was stored, not counting when nobody has the store open */
-	uint64_t max_bytes;  /* of all files together */
-	uint64_t
-		/* bytes of the file system: with less than that free, the store does not grow */
-		keep_free;
+	/* age since a window was stored, not counting the time when nobody has the store open */
+	uint64_t max_age_s;
+	uint64_t max_bytes; /* of all files together */
+	uint64_t keep_free; /* bytes: with less free on the file system the store does not grow */
 };
 
 /* STORE_PATH, 7 days, 2 GiB, 256 MiB. */
@@ -64,35 +62,33 @@ struct store; /* for one thread at a time */
  * ours. A full disk is no reason: then it is tried again with each window.
  */
 struct store *store__open(const struct store_config *c);
-/* What of the configuration can change while open: all but the path. */
+/* Changes the configuration of an open store: all but the path. */
 void store__configure(struct store *s, const struct store_config *c);
 /*
- * 0; a window that is there already is no error, and changes nothing. Else negative errno, and the
- * window is counted as lost, after a message (of each kind one a minute). Takes some of the oldest
- * windows away if there is no room for it or they are too old: a few at a time, so that no put
- * takes long.
+ * Stores a window. 0, also if the window is there already, which changes nothing. Else negative
+ * errno, after a message (of each kind one a minute), and the window is counted as lost. Removes
+ * some of the oldest windows if there is no room or they are too old: a few at a time, so that no
+ * put takes long.
  */
 int store__put(struct store *s, const struct window *w);
 /*
- * Says what is in it, and how long it keeps windows at the rate at which they came, as far as that
- * is known.
+ * Logs what is in the store, and how long it keeps windows at their present rate, as far as that is
+ * known.
  */
 void store__say(struct store *s);
-void store__close(struct store *s); /* either kind; NULL is fine */
+void store__close(struct store *s); /* a writer's or a reader's; may be NULL */
 
 /* ---- Readers --------------------------------------------------------------------------------- */
 
-/* NULL and errno after a message. Of a path that is not there the message is ENOENT's. */
+/* NULL and errno after a message; ENOENT if there is no such file. */
 struct store *store__open_read(const char *path);
 
-/*
- * What is asked for: windows that start in the range and have all these labels. The arrays are
- * borrowed.
- */
+/* A query: windows that start in the range and have all these labels. The arrays are borrowed. */
 struct store_query {
 	uint64_t from_ns, to_ns;
 	const struct label *labels; /* { STORE_SERVICE, "web" }, { "region", "eu" } */
 	size_t label_cnt;
+	bool by_service; /* store__profile(): a service is one process, named after it */
 };
 
 struct store_service {
@@ -103,32 +99,33 @@ struct store_service {
 };
 
 /*
- * Each calls `fn` once for every element, with what is borrowed until it returns; a return value
- * other than 0 ends it and is returned. 0 or negative errno, after a message if it was not `fn`'s.
+ * Each of these calls `fn` for every element, which is borrowed until `fn` returns; a return value
+ * other than 0 ends it and is returned. 0 or negative errno, after a message if the error was not
+ * `fn`'s.
  */
-/* By name. */
+/* The services, by name. */
 int store__services(struct store *s, const struct store_query *q,
 		    int (*fn)(void *ctx, const struct store_service *x), void *ctx);
 /* The labels of these windows, by name and value. */
 int store__labels(struct store *s, const struct store_query *q,
 		  int (*fn)(void *ctx, const struct label *x), void *ctx);
 /*
- * By start. Without `pprof`, that of the windows is NULL and its size right, and `fn` must be
- * quick: it holds up the writer's clearing of its log.
+ * The windows, by start. Without `pprof`, their pprof is NULL and its size right, and `fn` must be
+ * quick, because it keeps the writer from clearing its log.
  */
 int store__windows(struct store *s, const struct store_query *q, bool pprof,
 		   int (*fn)(void *ctx, const struct window *x), void *ctx);
 
 /*
- * Adds the profiles of these windows to an import, one after the other: memory is that of the
- * merged profile and one window. *windows (may be NULL) says how many. No window is no error. 0 or
- * negative errno after a message. import__finish() is the caller's.
+ * Adds the profiles of these windows to an import, one after the other: needs memory for the merged
+ * profile and one window. *windows (may be NULL) gets their number. Having no window is not an
+ * error. 0 or negative errno after a message. The caller calls import__finish().
  */
 struct import;
 int store__profile(struct store *s, const struct store_query *q, struct import *im,
 		   size_t *windows);
 
-/* Why windows are gone. X(name, what is said of it) */
+/* The reasons for removing windows. X(name, text) */
 #define STORE_DROPS(X)                                                                             \
 	X(age, "older than max-age")                                                               \
 	X(size, "the oldest, when the store had its max-size")                                     \
@@ -150,17 +147,16 @@ struct store_stats {
 	uint64_t oldest_ns, newest_ns; /* starts; 0: none */
 	/* Since the store was begun. */
 	uint64_t dropped[STORE_DROP_CNT];
-	uint64_t
-		damaged; /* files that were set aside: how many windows were in them is not known */
+	uint64_t damaged; /* files that were set aside, with an unknown number of windows */
 };
 
 /*
- * For how long `limit` bytes are enough, in seconds, when `used` of them hold what came in
- * `span_s`; 0: it is not to be told from so short a time. At most max_age_s.
+ * How long `limit` bytes last, in seconds, if `used` of them hold the windows of `span_s`; at most
+ * max_age_s. 0: the time is too short to tell.
  */
 uint64_t store__keeps_s(uint64_t limit, uint64_t used, uint64_t span_s, uint64_t max_age_s);
 
-/* 0 or negative errno after a message. Cheap: no table of windows is read through. */
+/* 0 or negative errno after a message. Cheap: does not read through the windows. */
 int store__stats(struct store *s, struct store_stats *out);
 
 #endif /* PYPERF_STORE_H */

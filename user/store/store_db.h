@@ -2,8 +2,8 @@
 #ifndef PYPERF_STORE_DB_H
 #define PYPERF_STORE_DB_H
 /*
- * What the writer and the readers of a store share: the connection, the tables, statements, and
- * what SQLite's errors mean. Private to store*.c.
+ * What the writer and the readers of a store share: the connection, the tables, the statements, and
+ * the meaning of SQLite's errors. Private to store*.c.
  */
 #include <sqlite3.h>
 #include <stdbool.h>
@@ -15,8 +15,8 @@
 #include "store/store.h"
 
 /*
- * SQLite is loaded when a store is opened: linked with it, every start of the program would be
- * longer by the binding of its symbols. X(name of the function without "sqlite3_")
+ * SQLite is loaded when a store is opened. If the program were linked with it, every start would
+ * take longer, because its symbols have to be bound. X(name of the function without "sqlite3_")
  */
 /* clang-format off */
 #define STORE_SQLITE(X)                                                                            \
@@ -38,7 +38,7 @@ struct store_sqlite {
 
 #define STORE_SUFFIX_MAX 16	     /* of the names beside the file */
 #define STORE_MIN_BYTES	 (16U << 20) /* the least max-size */
-/* To wait for each other: only while the log is recovered or emptied */
+/* How long processes wait for each other: only while the log is recovered or emptied. */
 #define STORE_BUSY_MS	 5000
 
 /* Statements that are run again and again, by name: X(name, SQL). */
@@ -98,17 +98,17 @@ struct store {
 	/* Of the writer. */
 	bool writer;
 	int reserve_fd;
-	dev_t dev; /* the file that is open: somebody may take it away */
+	dev_t dev; /* the open file, which somebody may remove or replace */
 	ino_t ino;
 	bool may_grow;			     /* the reserve is there */
-	struct arrivals arrivals;	     /* they are the ids of windows */
+	struct arrivals arrivals;	     /* numbers of windows */
 	uint64_t pending[STORE_COUNTER_CNT]; /* not yet in the table */
 	struct seldom said[STORE_SAID_CNT];
 	uint64_t unsaid[STORE_DROP_CNT]; /* windows, since the last message of that kind */
 	uint64_t said_ns;		 /* store__say(); 0: never */
 	bool limited;			 /* the disk keeps it below its max-size */
 	bool said_limited, said_keep;
-	uint64_t busy_ns; /* another one holds it: until then nobody waits for that */
+	uint64_t busy_ns; /* another process holds it: do not wait for it until then */
 };
 
 /*
@@ -116,27 +116,30 @@ struct store {
  * file is damaged.
  */
 int store_db__errno(const struct store *s, int rc);
-/* What it is called in messages. */
+/* The text of an error for messages. */
 const char *store_db__strerror(int err);
 
-/* Nothing opened yet. NULL and errno after a message. */
+/* Makes a store that is not open yet. NULL and errno after a message. */
 struct store *store_db__new(void);
-/* Ends what did not open, after a message. NULL and errno. */
+/* Frees a store that could not be opened, with a message. Returns NULL and errno. */
 struct store *store_db__give_up(struct store *s, const char *path, int err, const char *why);
-/* Without a message. The file must be there. -EPROTO: not a store, or of another version (*why). */
+/*
+ * Opens the file, which must exist. Prints no message. -EPROTO: not a store, or of another version
+ * (*why).
+ */
 int store_db__open(struct store *s, const char **why);
 void store_db__close(struct store *s);
-/* Lets go of the library, after closing. */
+/* Unloads the library, after closing. */
 void store_db__unload(struct store *s);
 
 /* The statement, reset and without values; NULL: *err. Borrowed. */
 sqlite3_stmt *store_db__stmt(struct store *s, enum store_stmt which, int *err);
 /*
- * Runs it to the end, and resets it. `out` (may be NULL): the first column of its first row, else
- * unchanged.
+ * Runs a statement to its end and resets it. *out (may be NULL): the first column of its first row,
+ * else unchanged.
  */
 int store_db__run(struct store *s, sqlite3_stmt *stmt, int64_t *out);
-/* The same of a statement without values. */
+/* The same for a statement without values. */
 int store_db__do(struct store *s, enum store_stmt which, int64_t *out);
 int store_db__exec(struct store *s, const char *sql);
 

@@ -126,7 +126,7 @@ static int prepare(struct store *s, const struct store_query *q, const struct se
 	return 0;
 }
 
-/* *stmt NULL and 0: no window can be what is asked for. An error has had its message. */
+/* *stmt NULL and 0: no window can match. Errors have been printed. */
 static int ask(struct store *s, const struct store_query *q, const char *before, const char *after,
 	       sqlite3_stmt **stmt)
 {
@@ -210,7 +210,7 @@ int store__labels(struct store *s, const struct store_query *q,
 
 /* ---- Windows --------------------------------------------------------------------------------- */
 
-/* The labels of the series that was asked for last. */
+/* The labels of the last series that was read. */
 struct series {
 	int64_t id;
 	struct strbuf texts; /* name, NUL, value, NUL */
@@ -299,7 +299,7 @@ static int to_window(struct store *s, sqlite3_stmt *stmt, struct series *series,
 	return 0;
 }
 
-/* What goes on while windows are read. */
+/* The state while windows are read. */
 struct reading {
 	sqlite3_stmt *stmt;
 	struct series series;
@@ -395,6 +395,7 @@ int store__windows(struct store *s, const struct store_query *q, bool pprof,
 
 struct merge {
 	struct import *im;
+	bool by_service;
 	size_t windows;
 	uint64_t end_ns, covered_ns;
 };
@@ -405,6 +406,7 @@ static int merge_window(void *ctx, const struct window *w)
 	uint64_t end = w->start_unix_ns + w->duration_ns;
 	const char *service = "";
 	char name[128];
+	int err;
 
 	for (size_t i = 0; i < w->label_cnt; i++)
 		if (!strcmp(w->labels[i].name, STORE_SERVICE))
@@ -418,7 +420,10 @@ static int merge_window(void *ctx, const struct window *w)
 			end - (w->start_unix_ns > m->end_ns ? w->start_unix_ns : m->end_ns);
 		m->end_ns = end;
 	}
-	return import__add_data(m->im, name, w->pprof, w->pprof_size);
+	import__set_owner(m->im, m->by_service ? service : NULL);
+	err = import__add_data(m->im, name, w->pprof, w->pprof_size);
+	import__set_owner(m->im, NULL);
+	return err;
 }
 
 /* The agent may have gone down with it in between, to stay within its budget. */
@@ -441,7 +446,7 @@ static int highest_frequency(struct store *s, const struct store_query *q, uint3
 
 int store__profile(struct store *s, const struct store_query *q, struct import *im, size_t *windows)
 {
-	struct merge m = { .im = im };
+	struct merge m = { .im = im, .by_service = q->by_service };
 	uint32_t hz;
 	int err = highest_frequency(s, q, &hz);
 

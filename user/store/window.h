@@ -2,11 +2,11 @@
 #ifndef PYPERF_AGENT_WINDOW_H
 #define PYPERF_AGENT_WINDOW_H
 /*
- * What one service did in one window: the unit that the agent makes, stores and pushes.
+ * The samples of one service in one window: the unit that the agent makes, stores and pushes.
  *
- * A window is finished when it is made: nothing in it changes any more. Its id is made of host,
- * service and start, so that who gets it twice can tell. Whoever hands one on owns all of it, until
- * the call returns.
+ * A window is complete when it is made, and never changes. Its id is made of host, service and
+ * start, so a receiver can recognise a duplicate. A caller that passes on a window owns all of it
+ * until the call returns.
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -22,8 +22,8 @@ struct window {
 	char id[WINDOW_ID_LEN + 1];
 	uint64_t start_unix_ns;
 	uint64_t duration_ns;
-	const struct label
-		*labels; /* sorted by name, no name twice; "service_name" and "host" among them */
+	/* Sorted by name, no name twice; "service_name" and "host" among them. */
+	const struct label *labels;
 	size_t label_cnt;
 	uint64_t samples;
 	uint32_t frequency_hz;
@@ -34,7 +34,7 @@ struct window {
 /* The value of a label, or NULL. Borrowed from the window. */
 const char *window__label(const struct window *w, const char *name);
 
-/* Fit for every backend: 1 to 128 of the characters above. */
+/* Is the name valid for every backend: 1 to 128 of the characters above? */
 int window_label__valid(const char *name);
 
 #endif /* PYPERF_AGENT_WINDOW_H */

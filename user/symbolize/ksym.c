@@ -15,7 +15,7 @@
 
 static const char format[8] = "%pS";
 
-/* What the program reads and writes; its memory is ours, too. */
+/* The data of the program, mapped into our memory. */
 struct question {
 	uint64_t addr;
 	char text[TEXT_MAX];

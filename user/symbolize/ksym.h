@@ -10,8 +10,8 @@
  *	ksym__find(k, 0xffffffff812a3b5a, &offset)	"vfs_read", 0x1a
  *	ksym__find(k, 0xffffffffc0401004, &offset)	"nf_hook_slow [nf_tables]", 4
  *
- * Whoever asks has seen to it that /proc/kallsyms shows addresses: kernel.kptr_restrict does not
- * hide them here.
+ * The program has the right to read addresses that kernel.kptr_restrict may hide from the user. So
+ * the caller first checks that /proc/kallsyms shows addresses.
  */
 #include <stdint.h>
 

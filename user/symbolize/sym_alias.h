@@ -2,20 +2,20 @@
 #ifndef PYPERF_SYM_ALIAS_H
 #define PYPERF_SYM_ALIAS_H
 /*
- * Several symbols at one address: which name is shown. The rule for native symbols, so
- * that a name never depends on the order of a symbol table:
+ * Chooses the name to show if several symbols have one address. This is the rule for native
+ * symbols, so that a name never depends on the order of a symbol table:
  *
- *   1. functions before labels without a type
- *   2. global and weak before local: what the linker resolves is what people call
- *   3. fewer leading underscores: malloc, not __libc_malloc (mangled names have none)
- *   4. global before weak
- *   5. the shorter name, then the lesser in byte order (of the first SYM_ALIAS_LEN bytes)
+ *    1. functions before labels without a type
+ *    2. global and weak before local: people use the name that the linker resolves
+ *    3. fewer leading underscores: malloc, not __libc_malloc (mangled names have none)
+ *    4. global before weak
+ *    5. the shorter name, then the lesser in byte order (of the first SYM_ALIAS_LEN bytes)
  */
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 
-/* How much of two names is compared: a bound on the work that a symbol table can cause. */
+/* The length up to which names are compared: bounds the work that a symbol table can cause. */
 #define SYM_ALIAS_LEN 256
 
 /* Rules 1 to 4: the smaller wins. */

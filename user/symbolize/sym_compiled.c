@@ -157,7 +157,7 @@ static bool take_variant(struct text *name)
 	return cnt && !(name->len > 1 && name->s[0] == '_' && isdigit((unsigned char)name->s[1]));
 }
 
-/* A name, the scopes around it, and what is left behind each of them. */
+/* A name and its scopes, with the rest of the text behind each of them. */
 struct reading {
 	struct text scopes[SCOPES_MAX], rest[SCOPES_MAX];
 	size_t cnt, module; /* scopes; those of them up to the module */
@@ -175,7 +175,7 @@ static bool read_scopes(struct reading *r, struct text t, const char *path)
 	return r->module != 0;
 }
 
-/* Functions of C have no number: what begins with a digit is a scope. */
+/* Functions of C have no number, so a digit begins a scope. */
 static bool read_c_function(struct reading *r)
 {
 	r->name = r->rest[r->cnt - 1];
@@ -282,25 +282,40 @@ static bool add_dotted(struct strbuf *b, struct text t)
 	return !empty;
 }
 
+static void drop_suffix(struct text *t, const char *suffix)
+{
+	size_t len = strlen(suffix);
+
+	if (t->len >= len && !memcmp(t->s + t->len - len, suffix, len))
+		t->len -= len;
+}
+
 /*
  * Modules compiled together are in a library of another name; theirs stands in front of the
- * function's.
+ * function's. What a generator runs is a method of a class that mypyc made for it, "NAME_gen"
+ * (mypyc/irbuild/generator.py).
  */
 static bool add_mypyc_name(struct strbuf *b, struct text t, const char *path)
 {
-	static const char shared[] = "__mypyc";
-	struct text dir, module = module_of(path, &dir);
+	static const char shared[] = "__mypyc", top[] = "__top_level__";
+	struct text dir, module = module_of(path, &dir), scope;
 	size_t len = strlen(shared);
+	bool is_shared = module.len >= len && !memcmp(module.s + module.len - len, shared, len);
 
 	if (!take_prefix(&t, "CPyDef_") && !take_prefix(&t, "CPyPy_"))
 		return false;
 	if (!is_identifier(t) || !module.len)
 		return false;
-	if (!strncmp(t.s, "__top_level__", t.len) && t.len == strlen("__top_level__"))
-		strbuf__addz(b, "<module>");
-	else if (!add_dotted(b, t))
+	drop_suffix(&t, "_gen_____mypyc_generator_helper__");
+	scope = t;
+	drop_suffix(&scope, is_shared ? "_____top_level__" : top);
+	if (scope.len < t.len && !scope.len == !is_shared) {
+		add_dotted(b, scope);
+		strbuf__addz(b, is_shared ? ".<module>" : "<module>");
+	} else if (!add_dotted(b, t)) {
 		return false;
-	if (module.len < len || memcmp(module.s + module.len - len, shared, len))
+	}
+	if (!is_shared)
 		add_file(b, module, ".py)");
 	return true;
 }
@@ -308,13 +323,13 @@ static bool add_mypyc_name(struct strbuf *b, struct text t, const char *path)
 /* ---- All of them ---- */
 
 /*
- * What compilers and linkers append to the name of a function of which they make several, or parts.
+ * The suffixes that compilers and linkers append to the name of a function that they copy or split.
  */
 static const char *const suffixes[] = {
 	".cold", ".warm", ".llvm", ".part", ".isra", ".constprop", ".lto_priv",
 };
 
-/* ".cold", ".cold.0" and "/1" at the end of `name`: what precedes it. */
+/* The length of `name` without ".cold", ".cold.0" or "/1" at its end. */
 static size_t without_part(const char *name, size_t len)
 {
 	size_t end = len;

@@ -11,36 +11,36 @@
 #include <unistd.h>
 #include <zlib.h>
 
-#include "base/foreign.h"
 #include "base/log.h"
 
 #define DEBUGLINK_CRC_SZ (1ULL << 30)  /* a larger file is not read for its checksum */
 #define CRC_SPARSE_SZ	 (16ULL << 20) /* nor a larger one that is mostly holes */
 
-/* What is looked for. */
+/* The debug file that is searched for. */
 struct wanted {
 	const struct elf_file *ef;
-	const char *root;
+	const struct sym_debugfile_places *places;
 	const char *section;
 };
 
-const struct sym_debugfile_places sym_debugfile_default = { .root = DEBUG_ROOT, .fd = -1 };
+const struct sym_debugfile_places sym_debugfile_default = { .root = DEBUG_ROOT,
+							    .offered = { .fd = -1 } };
 
-static int file_crc(int fd, uint32_t *crc)
+static int file_crc(const struct opened *f, uint32_t *crc)
 {
 	struct stat st;
 	uint64_t off = 0;
 	uint8_t *buf;
 	ssize_t n;
 
-	if (fstat(fd, &st) || (uint64_t)st.st_size > DEBUGLINK_CRC_SZ ||
+	if (opened__stat(f, &st) || (uint64_t)st.st_size > DEBUGLINK_CRC_SZ ||
 	    ((uint64_t)st.st_size > CRC_SPARSE_SZ && st.st_blocks < st.st_size / 512 / 16))
 		return -EFBIG;
 	buf = malloc(65536);
 	if (!buf)
 		return -ENOMEM;
 	*crc = (uint32_t)crc32(0, NULL, 0);
-	while (off <= DEBUGLINK_CRC_SZ && (n = pread(fd, buf, 65536, (off_t)off)) > 0) {
+	while (off <= DEBUGLINK_CRC_SZ && (n = opened__read(f, buf, 65536, off)) > 0) {
 		*crc = (uint32_t)crc32(*crc, buf, (uInt)n);
 		off += (uint64_t)n;
 	}
@@ -60,14 +60,15 @@ static bool is_ours(const struct elf_file *ef, const struct elf_file *debug, con
 	if (ours->size && theirs->size)
 		return ours->size == theirs->size &&
 		       !memcmp(ours->bytes, theirs->bytes, ours->size);
-	return crc && !file_crc(elf_file__fd(debug), &found) && found == *crc;
+	return crc && !file_crc(elf_file__opened(debug), &found) && found == *crc;
 }
 
-/* What is open at `fd`, which is taken over, if it is the one; else NULL and errno. */
-static struct elf_file *try_fd(const struct wanted *w, int fd, const char *path,
-			       const uint32_t *crc)
+/* `file`, which is taken over, if it is the one; else NULL and errno. */
+static struct elf_file *try_opened(const struct wanted *w, struct opened file, const char *path,
+				   const uint32_t *crc)
 {
-	struct elf_file *debug = elf_file__open(fd, path);
+	struct elf_file *debug = elf_file__open_opened(&file, path);
+	int err = ENOENT;
 
 	if (!debug)
 		return NULL;
@@ -76,18 +77,19 @@ static struct elf_file *try_fd(const struct wanted *w, int fd, const char *path,
 			return debug;
 	} else {
 		log_debug("%s: not the debug file of %s", path, elf_file__path(w->ef));
+		err = EBADMSG;
 	}
 	elf_file__close(debug);
-	errno = ENOENT;
+	errno = err;
 	return NULL;
 }
 
 static struct elf_file *try_file(const struct wanted *w, const char *path, const uint32_t *crc)
 {
-	int fd = foreign__open(path);
+	struct opened file;
 
-	if (fd >= 0)
-		return try_fd(w, fd, path, crc);
+	if (!opener__path(w->places->readers, elf_file__tenant(w->ef), path, &file))
+		return try_opened(w, file, path, crc);
 	errno = ENOENT;
 	return NULL;
 }
@@ -98,8 +100,8 @@ static struct elf_file *by_build_id(const struct wanted *w)
 
 	elf_file__id_hex(w->ef, hex);
 	errno = ENOENT;
-	if (strlen(hex) < 4 || snprintf(path, sizeof(path), "%s/.build-id/%.2s/%s.debug", w->root,
-					hex, hex + 2) >= (int)sizeof(path))
+	if (strlen(hex) < 4 || snprintf(path, sizeof(path), "%s/.build-id/%.2s/%s.debug",
+					w->places->root, hex, hex + 2) >= (int)sizeof(path))
 		return NULL;
 	return try_file(w, path, NULL);
 }
@@ -126,7 +128,8 @@ static struct elf_file *by_debuglink(const struct wanted *w)
 {
 	const char *file = elf_file__path(w->ef), *slash = strrchr(file, '/'), *name;
 	/* dir/name, dir/.debug/name, root/dir/name */
-	const char *const prefix[] = { "", "", w->root }, *const sub[] = { "", ".debug/", "" };
+	const char *const prefix[] = { "", "", w->places->root }, *const sub[] = { "", ".debug/",
+										   "" };
 	struct elf_file *debug = NULL;
 	char path[PATH_MAX];
 	uint32_t crc;
@@ -141,12 +144,14 @@ static struct elf_file *by_debuglink(const struct wanted *w)
 	return debug;
 }
 
-static struct elf_file *offered(const struct wanted *w, int fd)
+static struct elf_file *offered(const struct wanted *w)
 {
-	if (fd >= 0)
-		fd = fcntl(fd, F_DUPFD_CLOEXEC, 0); /* it may be wanted again */
-	if (fd >= 0)
-		return try_fd(w, fd, "the debug file in the process's root", NULL);
+	struct opened file = OPENED_NONE;
+
+	if (w->places->offered.fd >= 0)
+		file = opened__dup(&w->places->offered); /* it may be wanted again */
+	if (file.fd >= 0)
+		return try_opened(w, file, "the debug file in the process's root", NULL);
 	errno = ENOENT;
 	return NULL;
 }
@@ -155,17 +160,30 @@ static struct elf_file *by_server(const struct wanted *w, struct sym_debuginfod 
 {
 	int fd = server ? sym_debuginfod__open(server, w->ef) : -ENOENT;
 
-	if (fd >= 0)
-		return try_fd(w, fd, "a server of DEBUGINFOD_URLS", NULL);
-	errno = fd == -ENOMEM ? ENOMEM : ENOENT;
-	return NULL;
+	struct elf_file *debug = NULL;
+	char hex[2 * BUILD_ID_MAX + 1];
+
+	if (fd < 0) {
+		errno = fd == -ENOMEM ? ENOMEM : ENOENT;
+		return NULL;
+	}
+	debug = try_opened(w, opened__of(fd), "a server of DEBUGINFOD_URLS", NULL);
+	/* Also one of the right build id that lacks the section: it was cut. */
+	if (!debug && errno != ENOMEM) {
+		elf_file__id_hex(w->ef, hex);
+		log_warn("debuginfod: %s, build id %s: the file from a server of "
+			 "DEBUGINFOD_URLS is not the debug file",
+			 elf_file__path(w->ef), hex);
+		errno = ENOENT;
+	}
+	return debug;
 }
 
 struct elf_file *sym_debugfile__open(const struct elf_file *ef,
 				     const struct sym_debugfile_places *places, const char *section)
 {
-	const struct wanted w = { .ef = ef, .root = places->root, .section = section };
-	struct elf_file *debug = offered(&w, places->fd);
+	const struct wanted w = { .ef = ef, .places = places, .section = section };
+	struct elf_file *debug = offered(&w);
 
 	if (!debug && errno != ENOMEM)
 		debug = by_build_id(&w);

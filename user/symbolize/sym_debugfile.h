@@ -2,15 +2,15 @@
 #ifndef PYPERF_SYM_DEBUGFILE_H
 #define PYPERF_SYM_DEBUGFILE_H
 /*
- * Separate debug files: what strip took out of an ELF file, kept elsewhere.
+ * Finds separate debug files, which hold what strip removed from an ELF file.
  *
- *   the same path below the root of a process that maps the file
- *   ROOT/.build-id/xx/yyyy.debug                       by build id
- *   DIR/NAME, DIR/.debug/NAME, ROOT/DIR/NAME           by .gnu_debuglink; DIR is the file's own
- *   a server                                           by build id; see sym_debuginfod.h
+ *    the same path below the root of a process that maps the file
+ *    ROOT/.build-id/xx/yyyy.debug                       by build id
+ *    DIR/NAME, DIR/.debug/NAME, ROOT/DIR/NAME           by .gnu_debuglink; DIR is the file's own
+ *    a server                                           by build id; see sym_debuginfod.h
  *
- * A candidate counts only if it is the file's: equal build ids prove it, different ones refute it,
- * and where one has none, the checksum in .gnu_debuglink decides.
+ * A candidate is used only if it belongs to the file: equal build ids prove it, different ones
+ * refute it, and if one of the two has none, the checksum in .gnu_debuglink decides.
  */
 #include "elf/elf.h"
 #include "symbolize/sym_debuginfod.h"
@@ -19,8 +19,9 @@
 
 struct sym_debugfile_places {
 	const char *root;	       /* DEBUG_ROOT, or another for tests */
-	struct sym_debuginfod *server; /* NULL: none is asked */
-	int fd; /* of a file that may be it, borrowed; asked first. -1: none */
+	struct sym_debuginfod *server; /* NULL: no server is asked */
+	struct readers *readers;       /* helpers that open them; or NULL */
+	struct opened offered;	       /* a candidate, tried first; borrowed */
 };
 
 extern const struct sym_debugfile_places sym_debugfile_default; /* DEBUG_ROOT alone */

@@ -3,17 +3,23 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <glob.h>
+#include <signal.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/child.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/str.h"
 
-#define LIBRARY "libdebuginfod.so.1"
+#define LIBRARY	       "libdebuginfod.so.1"
+#define SIZE_MAX_BYTES (4ULL << 30) /* of one file */
 
 struct sym_debuginfod {
 	uint64_t spent_ms;
@@ -36,6 +42,37 @@ void sym_debuginfod__free(struct sym_debuginfod *d)
 	free(d);
 }
 
+/* ---- Servers ---- */
+
+#define URLS_MAX 4096 /* bytes of one file */
+
+static void add_urls(struct strbuf *b, const char *path)
+{
+	char text[URLS_MAX + 1], *rest = NULL;
+	FILE *f = fopen(path, "re");
+	size_t len = f ? fread(text, 1, URLS_MAX, f) : 0;
+
+	if (f)
+		fclose(f);
+	text[len] = '\0';
+	for (char *url = strtok_r(text, " \t\n", &rest); url; url = strtok_r(NULL, " \t\n", &rest))
+		if (!strncmp(url, "http://", 7) || !strncmp(url, "https://", 8))
+			strbuf__addf(b, "%s%s", b->len ? " " : "", url);
+}
+
+void sym_debuginfod_system_urls(struct strbuf *b, const char *dir)
+{
+	struct strbuf pattern = { 0 };
+	glob_t found = { 0 };
+
+	strbuf__addf(&pattern, "%s/*.urls", dir);
+	if (!pattern.err && !glob(pattern.s, 0, NULL, &found))
+		for (size_t i = 0; i < found.gl_pathc; i++)
+			add_urls(b, found.gl_pathv[i]);
+	globfree(&found);
+	strbuf__free(&pattern);
+}
+
 /* ---- The child ---- */
 
 /* elfutils/debuginfod.h, whose package building does not need. */
@@ -48,6 +85,20 @@ static bool resolve(void *library, const char *name, void *function)
 
 	memcpy(function, &address, sizeof(address)); /* C has no cast from object to function */
 	return address;
+}
+
+/*
+ * Keeps a server that sends without end from filling the disk: a file that is too large is removed.
+ */
+static void limit_size(void)
+{
+	struct rlimit limit;
+
+	signal(SIGXFSZ, SIG_IGN);
+	if (getrlimit(RLIMIT_FSIZE, &limit) || limit.rlim_cur <= SIZE_MAX_BYTES)
+		return;
+	limit.rlim_cur = SIZE_MAX_BYTES;
+	setrlimit(RLIMIT_FSIZE, &limit);
 }
 
 /* A descriptor or negative errno; -ELIBACC: there is no libdebuginfod. */
@@ -88,7 +139,7 @@ static void answer(int out, int fd)
 
 /* ---- The parent ---- */
 
-/* What the child sent: a descriptor or negative errno. */
+/* The answer of the child: a descriptor or negative errno. */
 static int take_answer(int from)
 {
 	union message control;
@@ -118,6 +169,7 @@ static int ask_child(const struct elf_id *id, uint64_t limit_ms)
 		return -errno;
 	pid = child__fork(-1, ends[1]);
 	if (!pid) {
+		limit_size();
 		answer(CHILD_OUT, ask(id));
 		_exit(0);
 	}

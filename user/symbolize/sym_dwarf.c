@@ -29,7 +29,7 @@ struct level {
 	const char *call_file; /* NULL: not known */
 };
 
-/* What was found at one address. */
+/* The result for one address. */
 struct chain {
 	struct level v[INLINE_DEPTH_MAX]; /* outermost first */
 	uint32_t cnt;

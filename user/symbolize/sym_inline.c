@@ -136,7 +136,7 @@ static void drop_everything(uint64_t file_size, unsigned limit_s)
 		_exit(CHILD_UNFIT);
 }
 
-/* What one child is asked. */
+/* The question to one child. */
 struct question {
 	const struct elf_file *dwarf;
 	const uint64_t *addrs; /* ascending */

@@ -2,10 +2,9 @@
 #ifndef PYPERF_SYM_INLINE_H
 #define PYPERF_SYM_INLINE_H
 /*
- * Offsets in an ELF file -> source lines and the functions inlined there, from DWARF.
- *
- * libdw reads the DWARF, of files that other users made, in a child process without privileges,
- * with limits on memory, processor and time: what a file can reach is its own answers.
+ * Finds the source lines of offsets in an ELF file, and the functions inlined there, from DWARF. A
+ * child process without privileges runs libdw on the DWARF of files that other users made, with
+ * limits on memory, processor and time: a file can affect only its own answers.
  *
  *	sym_inline.c   the parent: starts the child, reads answers, remembers them
  *	sym_dwarf.c    the child: libdw
@@ -42,8 +41,8 @@ void sym_inline__set_places(struct sym_inline *s, const struct sym_debugfile_pla
 /* Seconds that one call may take, by the clock and of the child's processor time. */
 void sym_inline__set_limit(struct sym_inline *s, unsigned seconds);
 /*
- * Looks up what is not known of these offsets (any order). 0, also when the file has no DWARF;
- * -ENOMEM. What fails otherwise is printed, once a file, and leaves those offsets without an
+ * Looks up those of the offsets (in any order) that are not known yet. 0, also when the file has no
+ * DWARF; -ENOMEM. Other failures are printed once per file and leave these offsets without an
  * answer.
  */
 int sym_inline__load(struct sym_inline *s, const uint64_t *offsets, size_t cnt);
@@ -53,8 +52,8 @@ size_t sym_inline__find(const struct sym_inline *s, uint64_t offset,
 
 /* ---- the child's half, sym_dwarf.c ---- */
 /*
- * What the child writes for each address that it knows, in host order: an answer, its frames, their
- * strings. The parent believes none of it.
+ * The answers of the child, one for each address that it knows, in host order: an answer, its
+ * frames, their strings. The parent checks all of it.
  */
 struct dwarf_answer {
 	uint32_t query; /* index in addrs */

@@ -10,12 +10,12 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/foreign.h"
 #include "base/hash.h"
 #include "base/idmap.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "process/maps_read.h"
+#include "symbolize/jit_list.h"
 #include "symbolize/symbolize.h"
 
 #define CODES_MAX	(1U << 18) /* functions of one file */
@@ -31,13 +31,14 @@
 #define USER_NS		250000000ULL
 #define ROUND_NS	350000000ULL
 #define READ_SZ		(64 * 1024)
-#define PROCS_MAX	1024 /* each holds up to three descriptors */
+#define PROCS_MAX	1024	      /* each holds up to three descriptors */
+#define LIST_ROUND	(32ULL << 20) /* bytes of objects in the lists of one user, in a round */
 #define NAMES_MAX	(64U << 20)
 #define NAMES_KEPT	(1U << 20) /* when they are forgotten */
 #define TRAMPOLINE	"py::"
 #define ID_MOVED	UINT32_MAX /* in struct code */
 
-/* Of the jitdump specification: sizes of what stands in front of what we need not know. */
+/* From the jitdump specification: sizes of records up to the parts that we skip. */
 #define DUMP_MAGIC	0x4a695444U /* "JiTD" in our byte order */
 #define DUMP_HEADER_MIN 40
 #define RECORD_HEADER	16
@@ -52,15 +53,15 @@ enum record_id {
 
 struct code {
 	uint64_t start, end;
-	uint64_t name;	/* where it is in the file; 0: there is no code any more */
-	uint64_t index; /* of a jitdump: what a move refers to */
+	uint64_t name;	/* where it is in the file, or in memory; 0: there is no code any more */
+	uint64_t index; /* of a jitdump: what a move refers to; of a list: the length of the name */
 	uint32_t order; /* the later wins; only while settling */
 	uint32_t id;	/* of the name, 0: not read; ID_MOVED: `name` is not known yet */
 };
 
-/* One file. codes[0 .. settled) are disjoint and ascending, the rest as they came. */
+/* One file, or one list. codes[0 .. settled) are disjoint and ascending, the rest as they came. */
 struct source {
-	int fd; /* -1: none */
+	struct opened file;
 	dev_t dev;
 	ino_t ino;
 	uid_t uid;
@@ -70,19 +71,28 @@ struct source {
 	size_t cnt, cap, settled;
 	size_t limit; /* of cnt, in this round */
 	uint64_t until_ns;
+	uint64_t list;		 /* its address in the process; 0: it is a file */
+	struct jit_object known; /* what was the first of the list when it was read */
 };
 
+/* In which order an address is looked for. */
+enum { DUMP, MAP, FIRST_LIST, SOURCES = FIRST_LIST + SYM_JIT_LISTS };
+
 struct jit_proc {
-	uint32_t space;
+	uint32_t space, tgid;
 	unsigned refs;
-	int proc_fd; /* its directory in /proc, which outlives the number; -1: not looked at */
+	uid_t uid;	 /* whose files it makes */
+	uint64_t tenant; /* see reader__tenant() */
+	/* its directory in /proc, valid even if the number is used again; -1: not opened yet */
+	int proc_fd;
 	struct jit_proc *origin; /* whose names it has while it has no file; NULL */
-	struct source map, dump;
+	struct source sources[SOURCES];
 	uint64_t round;
 };
 
 struct sym_jit {
-	struct idmap procs; /* space -> struct jit_proc */
+	struct readers *readers; /* borrowed; may be NULL */
+	struct idmap procs;	 /* space -> struct jit_proc */
 	struct strtab *names;
 	size_t name_bytes;
 	uint64_t round;
@@ -102,9 +112,10 @@ static uint64_t cpu_ns(void)
 	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
-/* What one user's files have cost in a round. */
+/* The cost of one user's files in a round. */
 struct spent {
 	uint64_t round, ns;
+	uint64_t list_bytes;
 };
 
 /* ---- What came, in order of address ---- */
@@ -293,6 +304,127 @@ static bool add_code(struct sym_jit *j, struct source *s, const struct code *c)
 	return true;
 }
 
+/* ---- Lists ---- */
+
+/* Names that C++ makes of those of numba: "mandel[abi:v1][abi:c8tJT]", "_3clocals_3e". */
+static void tidy(struct strbuf *b)
+{
+	static const struct {
+		const char *from, *to;
+	} marks[] = { { "_3clocals_3e", "<locals>" }, { "_3cdynamic_3e", "<dynamic>" } };
+	char *in = b->s, *out = b->s;
+
+	while (*in) {
+		size_t i = 0;
+
+		if (!strncmp(in, "[abi:", strlen("[abi:")) && strchr(in, ']')) {
+			in = strchr(in, ']') + 1;
+			continue;
+		}
+		while (i < 2 && strncmp(in, marks[i].from, strlen(marks[i].from)) != 0)
+			i++;
+		if (i == 2) {
+			*out++ = *in++;
+			continue;
+		}
+		memcpy(out, marks[i].to, strlen(marks[i].to));
+		out += strlen(marks[i].to);
+		in += strlen(marks[i].from);
+	}
+	*out = '\0';
+	b->len = (size_t)(out - b->s);
+}
+
+static uint32_t keep_name(struct sym_jit *j, const char *text, size_t len)
+{
+	uint32_t id;
+
+	if (!len || j->name_bytes > NAMES_MAX)
+		return 0;
+	id = strtab__add(j->names, text, len);
+	if (id == strtab__count(j->names) - 1)
+		j->name_bytes += len;
+	return id;
+}
+
+/* `name` as the compiler made it, of `len` bytes. */
+static uint32_t keep_mangled(struct sym_jit *j, const char *name, size_t len)
+{
+	char mangled[JIT_NAME_MAX + 1];
+
+	memcpy(mangled, name, len);
+	mangled[len] = '\0';
+	strbuf__clear(&j->text);
+	sym_demangle(&j->text, mangled);
+	if (j->text.err || !j->text.len)
+		return 0;
+	tidy(&j->text);
+	return keep_name(j, j->text.s, j->text.len);
+}
+
+/* The process may end before a name is asked for, so they are kept at once. */
+static void add_functions(struct sym_jit *j, struct source *s, const struct jit_functions *fs)
+{
+	for (uint32_t i = 0; i < fs->cnt; i++) {
+		const struct jit_function *f = &fs->functions[i];
+		const struct code c = {
+			.start = f->start,
+			.end = f->end,
+			.name = f->name,
+			.index = f->len,
+			.id = keep_mangled(j, fs->names + f->text, f->len),
+		};
+
+		if (!add_code(j, s, &c))
+			return;
+	}
+}
+
+static void read_object(struct sym_jit *j, struct source *s, uint32_t tgid,
+			const struct jit_object *o, uint64_t *bytes)
+{
+	struct jit_functions *fs = (struct jit_functions *)j->buf;
+	uint32_t from = 0;
+
+	do {
+		*bytes += o->size;
+		if (jit_list__functions(j->readers, tgid, o, from, fs))
+			return;
+		add_functions(j, s, fs);
+		from = fs->next;
+	} while (from && !s->ended && *bytes < LIST_ROUND);
+}
+
+/*
+ * Reads the entries since the last round, the latest last: it replaces an earlier one at the same
+ * address.
+ */
+static void read_list(struct sym_jit *j, struct source *s, uint32_t tgid, uint64_t *bytes)
+{
+	struct jit_objects *found = malloc(sizeof(*found));
+
+	if (found && !jit_list__objects(j->readers, tgid, s->list, &s->known, found) &&
+	    found->cnt) {
+		for (uint32_t i = found->cnt;
+		     i-- && !s->ended && *bytes < LIST_ROUND && cpu_ns() < s->until_ns;) {
+			read_object(j, s, tgid, &found->objects[i], bytes);
+			s->known = found->objects[i];
+		}
+	}
+	free(found);
+}
+
+/* A name that was forgotten, if the process still has it. */
+static uint32_t name_again(struct sym_jit *j, const struct jit_proc *p, const struct code *c)
+{
+	char *text = (char *)j->buf;
+	size_t len = c->index < JIT_NAME_MAX ? c->index : JIT_NAME_MAX;
+
+	if (reader__read(j->readers, p->tgid, text, len, c->name))
+		return 0;
+	return keep_mangled(j, text, strnlen(text, len));
+}
+
 /* ---- Reading on ---- */
 
 /*
@@ -305,7 +437,7 @@ static size_t read_on(struct sym_jit *j, struct source *s, size_t size)
 
 	if (s->ended || cpu_ns() >= s->until_ns)
 		return 0;
-	n = pread(s->fd, j->buf, size, (off_t)s->read_to);
+	n = opened__read(&s->file, j->buf, size, s->read_to);
 	if (n <= 0)
 		return 0;
 	s->read_bytes += (size_t)n;
@@ -423,7 +555,7 @@ static bool dump_record(struct sym_jit *j, struct source *s, const uint8_t *p, s
 				   .index = get64(p + 48),
 				   .name = at + LOAD_FIXED };
 	} else if (id == JIT_CODE_MOVE && size >= MOVE_FIXED && have >= MOVE_FIXED) {
-		/* Where it was there is nothing now. */
+		/* Nothing is at its old place now. */
 		c = (struct code){ .start = get64(p + 32),
 				   .end = get64(p + 32) + get64(p + 48),
 				   .index = UINT64_MAX };
@@ -449,7 +581,7 @@ static void read_dump(struct sym_jit *j, struct source *s)
 	size_t n, at;
 	struct stat st;
 
-	if (fstat(s->fd, &st) || (!s->read_to && !dump_header(j, s)))
+	if (opened__stat(&s->file, &st) || (!s->read_to && !dump_header(j, s)))
 		return;
 	while ((n = read_on(j, s, 4096)) >= RECORD_HEADER) {
 		for (at = 0; n - at >= RECORD_HEADER;) {
@@ -481,10 +613,9 @@ static size_t count_codes(const struct sym_jit *j, const uid_t *uid)
 	const struct jit_proc *p;
 	size_t cnt = 0;
 
-	for (size_t at = 0; (p = idmap__next(&j->procs, &at));) {
-		cnt += !uid || p->map.uid == *uid ? p->map.cnt : 0;
-		cnt += !uid || p->dump.uid == *uid ? p->dump.cnt : 0;
-	}
+	for (size_t at = 0; (p = idmap__next(&j->procs, &at));)
+		for (int i = 0; i < SOURCES; i++)
+			cnt += !uid || p->sources[i].uid == *uid ? p->sources[i].cnt : 0;
 	return cnt;
 }
 
@@ -502,7 +633,7 @@ static void set_limit(const struct sym_jit *j, struct source *s)
 	s->limit = s->cnt + more < CODES_MAX ? s->cnt + more : CODES_MAX;
 }
 
-/* What the files of a user have cost in this round. NULL: no memory. */
+/* The cost of a user's files in this round. NULL: no memory. */
 static struct spent *spent_by(struct sym_jit *j, uid_t uid)
 {
 	struct spent *spent = idmap__get(&j->spent, (uint64_t)uid + 1);
@@ -547,16 +678,23 @@ static void warn_time(struct sym_jit *j, const struct source *s)
 	j->warned_time = true;
 }
 
-static void read_source(struct sym_jit *j, struct source *s)
+static bool is_there(const struct source *s)
 {
-	struct spent *spent = s->fd < 0 || s->ended ? NULL : spent_by(j, s->uid);
+	return s->list || s->file.fd >= 0;
+}
+
+static void read_source(struct sym_jit *j, struct source *s, uint32_t tgid)
+{
+	struct spent *spent = !is_there(s) || s->ended ? NULL : spent_by(j, s->uid);
 	uint64_t start = cpu_ns(), took;
 
 	if (!spent)
 		return;
 	set_limit(j, s);
 	s->until_ns = deadline(j, spent, start);
-	if (s->is_dump)
+	if (s->list)
+		read_list(j, s, tgid, &spent->list_bytes);
+	else if (s->is_dump)
 		read_dump(j, s);
 	else
 		read_map(j, s);
@@ -569,34 +707,31 @@ static void read_source(struct sym_jit *j, struct source *s)
 }
 
 /* The name of `c`, as far as it can be read, as an id. 0: none. */
-static uint32_t name_of(struct sym_jit *j, const struct source *s, struct code *c)
+static uint32_t name_in_file(struct sym_jit *j, const struct source *s, const struct code *c)
 {
 	char *text = (char *)j->buf, *end;
-	uint32_t id;
-	size_t len;
 	ssize_t n;
 
-	if (c->id)
-		return c->id;
-	n = pread(s->fd, text, SYM_NAME_MAX, (off_t)c->name);
+	n = opened__read(&s->file, text, SYM_NAME_MAX, c->name);
 	if (n <= 0)
 		return 0;
 	end = memchr(text, s->is_dump ? '\0' : '\n', (size_t)n);
-	len = end ? (size_t)(end - text) : (size_t)n;
-	if (!len || j->name_bytes > NAMES_MAX)
-		return 0;
-	id = strtab__add(j->names, text, len);
-	if (id == strtab__count(j->names) - 1)
-		j->name_bytes += len;
-	c->id = id;
-	return id;
+	return keep_name(j, text, end ? (size_t)(end - text) : (size_t)n);
+}
+
+static uint32_t name_of(struct sym_jit *j, const struct jit_proc *p, const struct source *s,
+			struct code *c)
+{
+	if (!c->id)
+		c->id = s->list ? name_again(j, p, c) : name_in_file(j, s, c);
+	return c->id;
 }
 
 /* ---- Files of a process ---- */
 
-static void source__open(struct source *s, int fd, const struct stat *st, bool is_dump)
+static void source__open(struct source *s, struct opened file, const struct stat *st, bool is_dump)
 {
-	*s = (struct source){ .fd = fd,
+	*s = (struct source){ .file = file,
 			      .dev = st->st_dev,
 			      .ino = st->st_ino,
 			      .uid = st->st_uid,
@@ -605,14 +740,14 @@ static void source__open(struct source *s, int fd, const struct stat *st, bool i
 
 static void source__close(struct source *s)
 {
-	if (s->fd >= 0)
-		close(s->fd);
+	opened__close(&s->file);
 	free(s->codes);
-	*s = (struct source){ .fd = -1 };
+	*s = (struct source){ .file = OPENED_NONE };
 }
 
 /*
- * What a process is called in its innermost pid namespace, and the user that its files belong to.
+ * Reads the number of a process in its innermost pid namespace, and the user that its files belong
+ * to.
  */
 static int read_status(struct sym_jit *j, int proc_fd, unsigned *pid, uid_t *uid)
 {
@@ -635,41 +770,43 @@ static int read_status(struct sym_jit *j, int proc_fd, unsigned *pid, uid_t *uid
 
 static void open_map(struct sym_jit *j, struct jit_proc *p)
 {
+	struct opened file;
 	char name[64];
 	struct stat st;
 	unsigned pid;
 	uid_t uid;
-	int fd, path_fd;
+	int err;
 
-	if (p->map.fd >= 0 || p->proc_fd < 0 || read_status(j, p->proc_fd, &pid, &uid))
+	if (p->sources[MAP].file.fd >= 0 || p->proc_fd < 0 ||
+	    read_status(j, p->proc_fd, &pid, &uid))
 		return;
+	p->uid = uid;
 	snprintf(name, sizeof(name), "perf-%u.map", pid);
-	path_fd = foreign__find_plain(p->proc_fd, "tmp", name);
-	if (path_fd < 0)
-		return;
-	if (!fstat(path_fd, &st) && st.st_uid == uid) {
-		fd = foreign__reopen(path_fd);
-		if (fd >= 0)
-			source__open(&p->map, fd, &st, false);
-	} else {
+	err = opener__find_plain(j->readers, p->tenant, p->proc_fd, "tmp", name, uid, &file);
+	if (err == -EPERM)
 		log_debug("/tmp/%s: not a file of user %u", name, uid);
-	}
-	close(path_fd);
+	if (err)
+		return;
+	if (opened__stat(&file, &st))
+		opened__close(&file);
+	else
+		source__open(&p->sources[MAP], file, &st, false);
 }
 
-static void open_dump(struct jit_proc *p, int fd)
+static void open_dump(struct jit_proc *p, struct opened dump)
 {
+	struct source *s = &p->sources[DUMP];
 	struct stat st;
 
-	if (fd < 0)
+	if (dump.fd < 0)
 		return;
-	if (fstat(fd, &st) || !S_ISREG(st.st_mode) ||
-	    (p->dump.fd >= 0 && p->dump.dev == st.st_dev && p->dump.ino == st.st_ino)) {
-		close(fd);
+	if (opened__stat(&dump, &st) || !S_ISREG(st.st_mode) ||
+	    (s->file.fd >= 0 && s->dev == st.st_dev && s->ino == st.st_ino)) {
+		opened__close(&dump);
 		return;
 	}
-	source__close(&p->dump);
-	source__open(&p->dump, fd, &st, true);
+	source__close(s);
+	source__open(s, dump, &st, true);
 }
 
 /* ---- Processes ---- */
@@ -684,7 +821,8 @@ static struct jit_proc *get_proc(struct sym_jit *j, uint32_t space)
 	if (!p)
 		return NULL;
 	*p = (struct jit_proc){ .space = space, .refs = 1, .proc_fd = -1 };
-	p->map.fd = p->dump.fd = -1;
+	for (int i = 0; i < SOURCES; i++)
+		p->sources[i].file = OPENED_NONE;
 	if (idmap__set(&j->procs, space, p)) {
 		free(p);
 		return NULL;
@@ -698,8 +836,8 @@ static void put_proc(struct jit_proc *p)
 
 	for (; p && !--p->refs; p = origin) {
 		origin = p->origin;
-		source__close(&p->map);
-		source__close(&p->dump);
+		for (int i = 0; i < SOURCES; i++)
+			source__close(&p->sources[i]);
 		if (p->proc_fd >= 0)
 			close(p->proc_fd);
 		free(p);
@@ -708,22 +846,44 @@ static void put_proc(struct jit_proc *p)
 
 static bool has_file(const struct jit_proc *p)
 {
-	return p->map.fd >= 0 || p->dump.fd >= 0;
+	for (int i = 0; i < SOURCES; i++)
+		if (is_there(&p->sources[i]))
+			return true;
+	return false;
 }
 
-void sym_jit__look(struct sym_jit *j, uint32_t space, int proc_fd, int dump_fd)
+void sym_jit__look(struct sym_jit *j, uint32_t space, uint32_t tgid, int proc_fd,
+		   struct opened dump)
 {
 	struct jit_proc *p = get_proc(j, space);
 
 	if (!p) {
-		if (dump_fd >= 0)
-			close(dump_fd);
+		opened__close(&dump);
 		return;
 	}
-	if (p->proc_fd < 0)
+	if (p->proc_fd < 0) {
 		p->proc_fd = fcntl(proc_fd, F_DUPFD_CLOEXEC, 0);
-	open_dump(p, dump_fd);
+		p->tenant = reader__tenant(tgid);
+		p->tgid = tgid;
+	}
+	open_dump(p, dump);
 	open_map(j, p);
+}
+
+void sym_jit__add_list(struct sym_jit *j, uint32_t space, uint64_t list)
+{
+	struct jit_proc *p = idmap__get(&j->procs, space);
+
+	for (int i = FIRST_LIST; p && i < SOURCES; i++) {
+		struct source *s = &p->sources[i];
+
+		if (s->list == list)
+			return;
+		if (s->list)
+			continue;
+		*s = (struct source){ .file = OPENED_NONE, .list = list, .uid = p->uid };
+		return;
+	}
 }
 
 void sym_jit__fork(struct sym_jit *j, uint32_t child, uint32_t parent)
@@ -753,12 +913,13 @@ void sym_jit__forget(struct sym_jit *j, uint32_t space)
 	put_proc(p);
 }
 
-struct sym_jit *sym_jit__new(void)
+struct sym_jit *sym_jit__new(struct readers *rs)
 {
 	struct sym_jit *j = calloc(1, sizeof(*j));
 
 	if (!j)
 		return NULL;
+	j->readers = rs;
 	j->names = strtab__new();
 	j->buf = malloc(READ_SZ);
 	if (!j->names || !j->buf) {
@@ -801,10 +962,9 @@ void sym_jit__forget_names(struct sym_jit *j)
 	if (!fresh)
 		return;
 	for (size_t at = 0; (p = idmap__next(&j->procs, &at));) {
-		for (; p; p = p->origin) {
-			forget_ids(&p->map);
-			forget_ids(&p->dump);
-		}
+		for (; p; p = p->origin)
+			for (int i = 0; i < SOURCES; i++)
+				forget_ids(&p->sources[i]);
 	}
 	strtab__free(j->names);
 	j->names = fresh;
@@ -827,15 +987,13 @@ static void refresh(struct sym_jit *j, struct jit_proc *p)
 		return;
 	p->round = j->round;
 	open_map(j, p); /* it may have come after the memory */
-	read_source(j, &p->map);
-	read_source(j, &p->dump);
+	for (int i = 0; i < SOURCES; i++)
+		read_source(j, &p->sources[i], p->tgid);
 }
 
 uint32_t sym_jit__find(struct sym_jit *j, uint32_t space, uint64_t addr)
 {
 	struct jit_proc *p = idmap__get(&j->procs, space);
-	struct code *c;
-	struct source *s;
 
 	if (!p)
 		return 0;
@@ -846,13 +1004,13 @@ uint32_t sym_jit__find(struct sym_jit *j, uint32_t space, uint64_t addr)
 			return 0;
 		refresh(j, p);
 	}
-	s = &p->dump;
-	c = find_code(s, addr);
-	if (!c) {
-		s = &p->map;
-		c = find_code(s, addr);
+	for (int i = 0; i < SOURCES; i++) {
+		struct code *c = find_code(&p->sources[i], addr);
+
+		if (c)
+			return name_of(j, p, &p->sources[i], c);
 	}
-	return c ? name_of(j, s, c) : 0;
+	return 0;
 }
 
 const char *sym_jit__name(const struct sym_jit *j, uint32_t id)
@@ -867,6 +1025,6 @@ bool sym_jit__is_trampoline(const struct sym_jit *j, uint32_t space, uint32_t id
 	if (p && !has_file(p))
 		p = p->origin;
 	if (!id)
-		return p && p->dump.fd >= 0;
+		return p && p->sources[DUMP].file.fd >= 0;
 	return !strncmp(sym_jit__name(j, id), TRAMPOLINE, strlen(TRAMPOLINE));
 }

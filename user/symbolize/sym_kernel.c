@@ -51,7 +51,7 @@ struct sym_kernel {
 	bool listed;	  /* the list was read, or cannot be */
 };
 
-/* What is known while the file is read. */
+/* State of reading the file. */
 struct reader {
 	struct sym_kernel *k;
 	char module[MODULE_NAME_MAX]; /* "" is the kernel itself */
@@ -99,7 +99,7 @@ static const char *skip_word(const char *p, const char *end)
 	return p;
 }
 
-/* False for what is no line of kallsyms. */
+/* Parses a line of kallsyms. False: not such a line. */
 static bool parse_line(const char *p, const char *end, struct line *line)
 {
 	*line = (struct line){ 0 };
@@ -181,7 +181,7 @@ static bool is_text(const struct line *line)
 	       (line->name_len < 2 || memcmp(line->name, ".L", 2) != 0);
 }
 
-/* How many neighbours in front have this address, too. */
+/* The number of preceding symbols with the same address. */
 static uint32_t place_among(const struct sym_kernel *k, uint64_t addr)
 {
 	const struct function *last = k->cnt ? &k->functions[k->cnt - 1] : NULL;

@@ -5,12 +5,13 @@
  *   1. .symtab and .dynsym of the file itself
  *   2. without .symtab: the one in .gnu_debugdata (xz; Fedora's MiniDebugInfo)
  *   3. without both: the one of a separate debug file, found by build id or by .gnu_debuglink
- *   4. without any of them: tables of methods, types and modules for CPython, see sym_tables.h
+ *   4. without any of them: the table of known builds, see sym_builds.h, and tables of methods,
+ *	types and modules for CPython, see sym_tables.h
  *   5. stubs of the procedure linkage table, named after the function that they jump to
  *
  * Only symbols in executable segments count. A name never reaches beyond its symbol's size or its
  * section. Where symbols nest, the innermost one is the answer. Where they share a start and a
- * size, sym_alias.h says which.
+ * size, sym_alias.h says which. Of the tables, what Python users know comes first: "list.sort".
  *
  * An offset that none of them names is in the function that an FDE begins at:
  * "python3.11+0x13ad00", by its address from where the file is loaded.
@@ -31,6 +32,7 @@
 #include "base/log.h"
 #include "elf/ehframe.h"
 #include "symbolize/sym_alias.h"
+#include "symbolize/sym_builds.h"
 #include "symbolize/sym_debugfile.h"
 #include "symbolize/sym_tables.h"
 
@@ -51,6 +53,7 @@ struct function {
 struct sym_native {
 	const struct elf_file *ef;
 	const struct sym_debugfile_places *places;
+	const struct sym_builds *builds; /* or NULL */
 	bool loaded;
 	uint64_t text_start, text_end;
 	struct function *functions; /* ascending by start, outer before inner */
@@ -62,16 +65,24 @@ struct sym_native {
 	size_t range_cnt;
 };
 
-/* Where a name is while loading. */
+/* The table that holds a name while loading. */
 enum name_table {
 	NAMES_SYMTAB = 0, /* of the file or of its debug file */
 	NAMES_DYNSYM = 1,
 	NAMES_PLT = 2, /* .dynstr too; "@plt" is added */
 	NAMES_TABLES = 3,
-	NAMES_CNT = 4,
+	NAMES_BUILDS = 4,
+	NAMES_CNT = 5,
 };
-#define NAME_SHIFT 30
+#define NAME_SHIFT 29
 #define NAME_MASK  ((1U << NAME_SHIFT) - 1)
+
+/* Behind every sym_alias_rank(): a symbol is better. */
+enum table_rank {
+	RANK_OWNED = UINT32_MAX - 2, /* "list.sort", "dict.__getitem__ +1", "dict (sq_contains)" */
+	RANK_BUILD = UINT32_MAX - 1,
+	RANK_VAGUE = UINT32_MAX, /* "sort", "object (tp_dealloc) +12" */
+};
 
 struct strings {
 	const char *s; /* ends in NUL */
@@ -82,7 +93,7 @@ struct range {
 	uint64_t start, end; /* offsets in the file */
 };
 
-/* What lives only while the file is loaded. */
+/* Data that are needed only while the file is loaded. */
 struct loader {
 	struct sym_native *s;
 	struct strings names[NAMES_CNT]; /* in s->ef and in debug */
@@ -253,10 +264,16 @@ static int add_minidebug(struct loader *l)
 	return 0;
 }
 
+/* If the table of builds has the file, no server is asked. */
 static int add_separate(struct loader *l)
 {
 	const struct elf_file *ef = l->s->ef;
-	struct elf_file *debug = sym_debugfile__open(ef, l->s->places, ".symtab");
+	struct sym_debugfile_places places = *l->s->places;
+	struct elf_file *debug;
+
+	if (sym_builds__has(l->s->builds, elf_file__id(ef)))
+		places.server = NULL;
+	debug = sym_debugfile__open(ef, &places, ".symtab");
 
 	if (!debug)
 		return errno == ENOMEM ? -ENOMEM : 0;
@@ -409,7 +426,7 @@ static int add_plt(struct loader *l)
 	return err;
 }
 
-/* ---- Where functions begin, and tables for CPython ---- */
+/* ---- Where functions begin, the table of builds, and tables for CPython ---- */
 
 static int load_ranges(struct sym_native *s)
 {
@@ -422,33 +439,72 @@ static int load_ranges(struct sym_native *s)
 	return err == -ENOENT ? 0 : err;
 }
 
-/*
- * Functions that symbols name are not named by tables as well: people search for what the source
- * says.
- */
+static int add_ranged(struct loader *l, const struct fde_range *range, enum name_table table,
+		      uint32_t name, enum table_rank rank)
+{
+	struct function f = { .name = (uint32_t)table << NAME_SHIFT | name, .outer = rank };
+	uint64_t size = range->end - range->start;
+
+	if (name > NAME_MASK || !in_text(l->s, range->start, &f.start))
+		return 0;
+	f.size = size < UINT32_MAX ? (uint32_t)size : UINT32_MAX;
+	return add_function(l->s, &f);
+}
+
+static int add_build_row(struct loader *l)
+{
+	struct sym_native *s = l->s;
+	struct build_row row;
+	int err = sym_builds__row(s->builds, elf_file__id(s->ef), s->range_cnt, &row);
+
+	if (err == -EBADMSG)
+		log_debug("%s: the table of builds has another file", elf_file__path(s->ef));
+	if (err)
+		return err == -ENOMEM ? err : 0;
+	log_debug("%s: symbols from the table of builds", elf_file__path(s->ef));
+	l->names[NAMES_BUILDS] = (struct strings){ row.names, row.names_sz };
+	for (size_t i = 0; !err && i < s->range_cnt; i++)
+		if (row.names[row.v[i]])
+			err = add_ranged(l, &s->ranges[i], NAMES_BUILDS, row.v[i], RANK_BUILD);
+	free(row.v);
+	return err;
+}
+
+/* A method, or a slot of one type: Python users know it by this name. */
+static bool is_owned(const char *name)
+{
+	return strchr(name, '(') ? !strstr(name, " +") : strchr(name, '.') != NULL;
+}
+
 static int add_python_tables(struct loader *l)
 {
 	struct sym_native *s = l->s;
 	struct sym_tables *t = &l->tables;
-	int err = load_ranges(s);
+	int err = sym_tables__read(s->ef, s->ranges, s->range_cnt, t);
 
-	if (!err)
-		err = sym_tables__read(s->ef, s->ranges, s->range_cnt, t);
 	l->names[NAMES_TABLES] = (struct strings){ t->names, t->names_sz };
-	for (size_t i = 0, at = 0; !err && i < t->cnt && t->v[i].name <= NAME_MASK; i++) {
-		struct function f = { .name = (uint32_t)NAMES_TABLES << NAME_SHIFT | t->v[i].name,
-				      .outer = UINT32_MAX }; /* a symbol is better */
-		uint64_t size;
+	for (size_t i = 0, at = 0; !err && i < t->cnt; i++) {
+		const char *name = t->names + t->v[i].name;
 
 		while (s->ranges[at].start < t->v[i].addr) /* it is in both */
 			at++;
-		size = s->ranges[at].end - s->ranges[at].start;
-		if (!in_text(s, t->v[i].addr, &f.start))
-			continue;
-		f.size = size < UINT32_MAX ? (uint32_t)size : UINT32_MAX;
-		err = add_function(s, &f);
+		err = add_ranged(l, &s->ranges[at], NAMES_TABLES, t->v[i].name,
+				 is_owned(name) ? RANK_OWNED : RANK_VAGUE);
 	}
 	return err;
+}
+
+/*
+ * Functions that symbols name are not named by tables as well: people search for what the source
+ * says.
+ */
+static int add_named_ranges(struct loader *l)
+{
+	int err = load_ranges(l->s);
+
+	if (!err && l->s->builds)
+		err = add_build_row(l);
+	return err ? err : add_python_tables(l);
 }
 
 /* ---- Sections: no name reaches beyond its own ---- */
@@ -482,7 +538,7 @@ static int find_sections(struct loader *l)
 }
 
 /*
- * Where the section of `f` ends, as an offset from the start of the text. `*i` is where to begin;
+ * The end of the section of `f`, as an offset from the start of the text. `*i`: where to begin;
  * functions come in ascending order. Behind the sections, or without any: the end of the text.
  */
 static uint64_t section_end(const struct loader *l, size_t *i, const struct function *f)
@@ -577,13 +633,14 @@ static void link_outer(struct sym_native *s)
 }
 
 /*
- * The names of what is left, one after the other. Honest tables share a string between a few
- * symbols, or its tail. The limit stops those in which a million symbols have one long name.
+ * Copies the names of the remaining symbols, one after the other. Honest tables share a string, or
+ * its tail, between a few symbols. The limit stops tables in which a million symbols have one long
+ * name.
  */
 static int copy_names(struct loader *l)
 {
 	size_t limit = 4 * (l->names[NAMES_SYMTAB].size + l->names[NAMES_DYNSYM].size +
-			    l->names[NAMES_TABLES].size) +
+			    l->names[NAMES_TABLES].size + l->names[NAMES_BUILDS].size) +
 		       65536;
 	struct sym_native *s = l->s;
 	struct strbuf names = { 0 };
@@ -623,7 +680,7 @@ static int add_tables(struct loader *l)
 	if (!got)
 		got = add_separate(l);
 	if (!got)
-		got = add_python_tables(l);
+		got = add_named_ranges(l);
 	return got < 0 ? got : add_plt(l);
 }
 
@@ -706,6 +763,11 @@ struct sym_native *sym_native__new(const struct elf_file *ef)
 void sym_native__set_places(struct sym_native *s, const struct sym_debugfile_places *places)
 {
 	s->places = places;
+}
+
+void sym_native__set_builds(struct sym_native *s, const struct sym_builds *builds)
+{
+	s->builds = builds;
 }
 
 void sym_native__free(struct sym_native *s)

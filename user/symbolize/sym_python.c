@@ -41,7 +41,7 @@ static void bytes_utf8(struct strbuf *b, const char *s, size_t len)
 
 /* ---- Code objects ---- */
 
-/* What several code objects may share: processes that run the same program, reloaded modules. */
+/* Data that code objects share: processes run the same program, modules are reloaded. */
 struct function {
 	uint32_t name, file, table; /* in strings */
 	int32_t first_line;
@@ -51,7 +51,7 @@ struct function {
 struct code {
 	uint64_t id;
 	uint32_t function;
-	uint8_t missing; /* BLOB_BIT() of what is incomplete */
+	uint8_t missing; /* BLOB_BIT() of the incomplete blobs */
 	bool idle;	 /* see sym_python__sweep() */
 	uint32_t named;	 /* the last round of sym_python__begin_round() in which it was */
 };
@@ -252,7 +252,7 @@ int sym_python__on_blob(struct sym_python *s, const struct ev_blob *ev, size_t s
 
 /* ---- Blobs ---- */
 
-/* What came of one blob: `len` bytes from its beginning. */
+/* The part of one blob that has arrived: `len` bytes from its beginning. */
 struct bytes {
 	const uint8_t *data;
 	size_t len;
@@ -435,7 +435,7 @@ static int copy_code(struct sym_python *to, const struct sym_python *from, struc
 	return err ? err : add_code(to, &code);
 }
 
-/* Those that are copied; what is at work, and the key, stay where they are. */
+/* The members that are copied; work in progress and the key stay in place. */
 static void take_tables(struct sym_python *s, struct sym_python *from)
 {
 	struct sym_python old = *s;

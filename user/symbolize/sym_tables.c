@@ -50,7 +50,7 @@ struct reader {
 	struct region *regions;
 	size_t region_cnt;
 	bool absolute;	 /* words are pointers without relocations */
-	uint64_t *reads; /* words asked for: a budget against files that point in circles */
+	uint64_t *reads; /* words that were read: a budget against files that point in circles */
 	bool python2;
 	struct methods *methods; /* ascending by table, then entry */
 	size_t method_cnt, method_cap;
@@ -75,7 +75,7 @@ static bool is_function(const struct reader *r, uint64_t addr)
 	return f && f->start == addr;
 }
 
-/* What stands at a multiple of eight bytes. */
+/* The value at a multiple of eight bytes. */
 struct word {
 	uint64_t value; /* of a pointer into another file: 0 */
 	bool pointer, there;
@@ -136,7 +136,7 @@ static const char *pointed_name(const struct reader *r, uint64_t addr, bool dott
 	return w.pointer ? name_at(r, w.value, dotted) : NULL;
 }
 
-/* 0, or a pointer to what is not this file's code. */
+/* Is it 0, or a pointer to anything but this file's code? */
 static bool is_data_or_0(const struct reader *r, uint64_t addr)
 {
 	struct word w = word_at(r, addr);
@@ -171,8 +171,8 @@ static int add_region(struct reader *r, uint64_t addr, uint64_t size)
 }
 
 /*
- * Where strings are, which old linkers put beside the code. Half of an interpreter; its tables are
- * elsewhere, as CPython writes to them.
+ * Adds the sections with strings, which old linkers put beside the code. They are half of an
+ * interpreter; its tables are elsewhere, because CPython writes to them.
  */
 static int add_rodata(struct reader *r)
 {
@@ -604,7 +604,7 @@ static const struct member buffer_slots[] = {
 	{ 0, NULL },
 };
 
-/* What PyTypeObject points to. */
+/* The tables to which PyTypeObject points. */
 static const struct {
 	uint16_t offset;
 	bool python3; /* laid out otherwise in 2.7 */
@@ -877,7 +877,7 @@ static int by_func(const void *a_, const void *b_)
 	return a->order < b->order ? -1 : a->order > b->order;
 }
 
-/* Of claims of one function: that of the class from which the others inherit it. */
+/* Chooses, of several names of one function, that of the class from which others inherit it. */
 static const struct claim *pick(const struct reader *r, const struct claim *c, size_t cnt)
 {
 	static const char root[] = "object (";

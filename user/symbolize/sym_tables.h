@@ -2,21 +2,21 @@
 #ifndef PYPERF_SYM_TABLES_H
 #define PYPERF_SYM_TABLES_H
 /*
- * Names of functions without a symbol, from the tables that an interpreter or an extension hands to
+ * Names functions without a symbol, by the tables that an interpreter or an extension passes to
  * CPython: methods, types with their slots and attributes, modules.
  *
  *	PyMethodDef in a table of PyTypeObject "list"		list.sort
  *	PyMethodDef in a table of PyModuleDef "_hashlib"	_hashlib.pbkdf2_hmac
- *	PyMethodDef of which nothing says whose it is		sort
+ *	PyMethodDef of an unknown owner				sort
  *	a slot of PyTypeObject or PyType_Spec "dict"		dict (mp_subscript)
  *	PyGetSetDef of "frame"					frame.f_locals (get)
  *
- * A function of several tables has the name of the base class, or the first, and the number of the
- * others: "BaseException (tp_str) +34". Stripping keeps these tables: CPython reads them.
+ * A function in several tables has the name of the base class, or the first, and the number of the
+ * others: "BaseException (tp_str) +34". Stripping keeps these tables, because CPython reads them.
  *
- * The file is hostile: what is read of it is bounded by the limits below, and a table counts only
- * where every word of it is what CPython's headers say. Methods: PyMethodDef (methodobject.h);
- * types: PyTypeObject (cpython/object.h); specs: PyType_Spec (object.h), slots: typeslots.h.
+ * The file is hostile: reading is bounded by the limits below, and a table is used only if every
+ * word of it is as in CPython's headers. Methods: PyMethodDef (methodobject.h); types: PyTypeObject
+ * (cpython/object.h); specs: PyType_Spec (object.h), slots: typeslots.h.
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -42,8 +42,8 @@ struct sym_tables {
 };
 
 /*
- * `functions`: those of ehframe__ranges(). No table, or a file beyond the limits: 0 and nothing in
- * `out`. -ENOMEM, -EIO. `*out` is the caller's, to be freed in any case.
+ * Reads the tables of a file. `functions`: from ehframe__ranges(). Without a table, or with a file
+ * beyond the limits: 0 and nothing in `out`. -ENOMEM, -EIO. The caller frees `*out` in any case.
  */
 int sym_tables__read(const struct elf_file *ef, const struct fde_range *functions, size_t cnt,
 		     struct sym_tables *out);

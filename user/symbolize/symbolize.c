@@ -14,20 +14,24 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/ending.h"
 #include "base/hash.h"
 #include "base/idmap.h"
 #include "base/log.h"
+#include "base/syscalls.h"
+#include "symbolize/sym_builds.h"
 #include "symbolize/sym_inline.h"
 
 struct native_file {
 	struct sym_native *symbols;
-	struct sym_inline *inlines; /* NULL: not asked for yet */
+	struct sym_inline *inlines; /* NULL: not needed yet */
 	const struct elf_file *ef;
 	uint64_t used; /* by the clock of the symbolizer */
 	struct sym_debugfile_places places;
 };
 
 struct symbolizer {
+	struct readers *readers; /* borrowed; may be NULL */
 	struct sym_python *python;
 	struct sym_jit *jit;
 	struct sym_kernel *kernel;
@@ -35,6 +39,7 @@ struct symbolizer {
 	struct idmap files; /* file id -> struct native_file */
 	uint64_t clock;
 	struct sym_debuginfod *server; /* NULL: none is asked */
+	struct sym_builds *builds;     /* NULL: it is not installed */
 };
 
 /* A word that occurs in the profile. */
@@ -55,21 +60,27 @@ struct run {
 	struct hash_index word_index; /* frame word -> index in words[] */
 	struct hash_index pythons;    /* function and line -> index in syms[] */
 	struct idmap modules;	      /* file id -> index in p->modules + 1, as a pointer */
+	size_t files_left_out;	      /* there was no time for their names */
 	struct strbuf buf;
 };
 
 /* ---- The object ---- */
 
-struct symbolizer *symbolizer__new(void)
+struct symbolizer *symbolizer__new(struct readers *rs)
 {
 	struct symbolizer *s = calloc(1, sizeof(*s));
+	bool no_memory;
 
 	if (!s)
 		return NULL;
 	s->python = sym_python__new();
-	s->jit = sym_jit__new();
+	s->readers = rs;
+	s->jit = sym_jit__new(rs);
 	s->server = sym_debuginfod__new();
-	if (!s->python || !s->jit || (!s->server && errno == ENOMEM)) {
+	no_memory = !s->server && errno == ENOMEM;
+	s->builds = sym_builds__installed();
+	no_memory = no_memory || (!s->builds && errno == ENOMEM);
+	if (!s->python || !s->jit || no_memory) {
 		symbolizer__free(s);
 		errno = ENOMEM;
 		return NULL;
@@ -83,8 +94,7 @@ static void free_file(struct native_file *file)
 		return;
 	sym_native__free(file->symbols);
 	sym_inline__free(file->inlines);
-	if (file->places.fd >= 0)
-		close(file->places.fd);
+	opened__close(&file->places.offered);
 	free(file);
 }
 
@@ -101,6 +111,7 @@ void symbolizer__free(struct symbolizer *s)
 	sym_python__free(s->python);
 	sym_jit__free(s->jit);
 	sym_debuginfod__free(s->server);
+	sym_builds__free(s->builds);
 	free(s);
 }
 
@@ -126,14 +137,17 @@ int symbolizer__add_file(struct symbolizer *s, uint32_t file, const struct elf_f
 	if (!f)
 		return -ENOMEM;
 	f->ef = ef;
-	f->places =
-		(struct sym_debugfile_places){ .root = DEBUG_ROOT, .server = s->server, .fd = -1 };
+	f->places = (struct sym_debugfile_places){ .root = DEBUG_ROOT,
+						   .server = s->server,
+						   .readers = s->readers,
+						   .offered = OPENED_NONE };
 	f->symbols = sym_native__new(ef);
 	if (!f->symbols || idmap__set(&s->files, file, f)) {
 		free_file(f);
 		return -ENOMEM;
 	}
 	sym_native__set_places(f->symbols, &f->places);
+	sym_native__set_builds(f->symbols, s->builds);
 	return 0;
 }
 
@@ -148,14 +162,14 @@ void symbolizer__remove_file(struct symbolizer *s, uint32_t file)
 	idmap__remove(&s->files, file);
 }
 
-void symbolizer__offer_debug_file(struct symbolizer *s, uint32_t file, int fd)
+void symbolizer__offer_debug_file(struct symbolizer *s, uint32_t file, struct opened debug)
 {
 	struct native_file *f = find_file(s, file);
 
-	if (f && f->places.fd < 0)
-		f->places.fd = fd;
+	if (f && f->places.offered.fd < 0)
+		f->places.offered = debug;
 	else
-		close(fd);
+		opened__close(&debug);
 }
 
 /* ---- what process tells ---- */
@@ -170,16 +184,24 @@ static void sink_remove(void *ctx, uint32_t file)
 	symbolizer__remove_file(ctx, file);
 }
 
-static void sink_offer_debug(void *ctx, uint32_t file, int fd)
+static void sink_offer_debug(void *ctx, uint32_t file, struct opened debug)
 {
-	symbolizer__offer_debug_file(ctx, file, fd);
+	symbolizer__offer_debug_file(ctx, file, debug);
 }
 
-static void sink_look_generated(void *ctx, uint32_t space, int proc_fd, int dump_fd)
+static void sink_look_generated(void *ctx, uint32_t space, uint32_t tgid, int proc_fd,
+				struct opened dump)
 {
 	const struct symbolizer *s = ctx;
 
-	sym_jit__look(s->jit, space, proc_fd, dump_fd);
+	sym_jit__look(s->jit, space, tgid, proc_fd, dump);
+}
+
+static void sink_list_generated(void *ctx, uint32_t space, uint64_t list)
+{
+	const struct symbolizer *s = ctx;
+
+	sym_jit__add_list(s->jit, space, list);
 }
 
 static void sink_fork(void *ctx, uint32_t child, uint32_t parent)
@@ -203,6 +225,7 @@ struct file_sink symbolizer__sink(struct symbolizer *s)
 				   .remove = sink_remove,
 				   .offer_debug = sink_offer_debug,
 				   .look_generated = sink_look_generated,
+				   .list_generated = sink_list_generated,
 				   .fork = sink_fork,
 				   .forget = sink_forget };
 }
@@ -243,7 +266,7 @@ static int32_t module_of(const struct run *r, uint32_t file)
 	return (int32_t)(intptr_t)idmap__get(&r->modules, file) - 1;
 }
 
-/* Where in the source a frame is. */
+/* Sets the source line of a frame. */
 static int set_place(struct run *r, const struct inline_frame *f, struct sym *sym)
 {
 	sym->line = r->o->lines ? f->line : 0;
@@ -286,7 +309,7 @@ static int name_native(struct run *r, uint64_t word, struct sym *sym)
 	sym->kind = SYM_NATIVE;
 	sym->module = module_of(r, NATIVE_FILE(word));
 	sym->addr = NATIVE_OFFSET(word);
-	if (!file)
+	if (!file || ending__late())
 		return 0;
 	path = elf_file__path(file->ef);
 	if (r->o->inlines && file->inlines)
@@ -411,6 +434,72 @@ static int name_jit(struct run *r, uint64_t word, struct sym *sym)
 	return intern_buf(r, &sym->func);
 }
 
+/* The name of a kind of wait; NULL: that of its system call. */
+static const char *wait_text(uint64_t word)
+{
+	switch (WAIT_KIND(word)) {
+#define X(name, number, text)                                                                      \
+	case number:                                                                               \
+		return text;
+		PYPERF_WAITS(X)
+#undef X
+	}
+	return NULL;
+}
+
+/* Many calls, one reason. */
+static const char *call_text(uint64_t nr)
+{
+	static const struct {
+		const char *call, *text;
+	} texts[] = {
+		{ "ppoll", "poll" },
+		{ "select", "poll" },
+		{ "pselect6", "poll" },
+		{ "epoll_pwait", "epoll_wait" },
+		{ "epoll_pwait2", "epoll_wait" },
+		{ "wait4", "child process" },
+		{ "waitid", "child process" },
+		{ "vfork", "child process" },
+		{ "recvfrom", "net" },
+		{ "recvmsg", "net" },
+		{ "recvmmsg", "net" },
+		{ "sendto", "net" },
+		{ "sendmsg", "net" },
+		{ "sendmmsg", "net" },
+		{ "accept4", "accept" },
+		{ "pause", "signal" },
+		{ "rt_sigsuspend", "signal" },
+		{ "rt_sigtimedwait", "signal" },
+	};
+	const char *name = syscall_name((int64_t)nr);
+
+	for (size_t i = 0; name && i < sizeof(texts) / sizeof(texts[0]); i++)
+		if (!strcmp(texts[i].call, name))
+			return texts[i].text;
+	return name;
+}
+
+static int name_wait(struct run *r, uint64_t word, struct sym *sym)
+{
+	const char *text = wait_text(word);
+
+	sym->kind = SYM_MARKER;
+	sym->addr = word & FRAME_PAYLOAD;
+	if (!text)
+		text = call_text(WAIT_CALL(word));
+	if (text && word & WAIT_ENDED)
+		strbuf__addf(&r->buf, "[ends a wait: %s]", text);
+	else if (text)
+		strbuf__addf(&r->buf, "[waits: %s%s]", text,
+			     word & WAIT_HELD ? " with the GIL held" : "");
+	else if (WAIT_CALL(word) < WAIT_CALLS)
+		strbuf__addf(&r->buf, "[waits: system call %u]", (unsigned)WAIT_CALL(word));
+	else
+		strbuf__addz(&r->buf, "[waits]");
+	return intern_buf(r, &sym->func);
+}
+
 static int name_frame(struct run *r, uint64_t word, struct sym *sym)
 {
 	*sym = (struct sym){ .module = -1, .inlined = -1 };
@@ -426,6 +515,8 @@ static int name_frame(struct run *r, uint64_t word, struct sym *sym)
 		return name_marker(r, word, sym);
 	case FRAME_JIT:
 		return name_jit(r, word, sym);
+	case FRAME_WAIT:
+		return name_wait(r, word, sym);
 	default:
 		return name_anonymous(r, word, sym);
 	}
@@ -556,6 +647,10 @@ static int resolve_group(struct run *r, const uint32_t *order, size_t cnt)
 		FRAME_TAG(word) == FRAME_NATIVE ? find_file(r->s, NATIVE_FILE(word)) : NULL;
 	int err = 0;
 
+	if (file && ending__late()) {
+		r->files_left_out++;
+		file = NULL;
+	}
 	if (file)
 		file->used = ++r->s->clock;
 	if (file && r->o->inlines)
@@ -625,6 +720,10 @@ int symbolizer__run(struct symbolizer *s, struct profile *p, const struct symbol
 		free(p->frame_syms);
 		p->frame_syms = NULL;
 	}
+	if (r.files_left_out)
+		log_warn("the functions of %zu files have no names: there was no time for them "
+			 "after the signal",
+			 r.files_left_out);
 	hash_index__free(&r.word_index);
 	hash_index__free(&r.pythons);
 	free(r.words);

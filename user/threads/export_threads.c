@@ -85,7 +85,7 @@ static void add_syscall(struct strbuf *b, int64_t number)
 		strbuf__addf(b, "system call %" PRId64, number);
 }
 
-static void add_state(struct strbuf *b, const struct dumped_thread *t)
+void thread_add_state(struct strbuf *b, const struct dumped_thread *t)
 {
 	static const char *const words[] = {
 		[DUMPED_RUNNING] = "running",	[DUMPED_RUNNABLE] = "waiting for a CPU",
@@ -127,7 +127,7 @@ static void put_thread_line(struct text_out *o, const struct dumped_process *d,
 	text_add_name(&b, d->p, t->name, "");
 	strbuf__addz(&b, "\": ");
 	put(o, SGR_BOLD, &b);
-	add_state(&b, t);
+	thread_add_state(&b, t);
 	put(o, state_sgr(t), &b);
 	if (t->changing)
 		text_out__puts(o, SGR_YELLOW,
@@ -176,13 +176,11 @@ static void put_leaf(struct text_out *o, const struct dumped_process *d,
 	strbuf__free(&b);
 }
 
-static void put_thread(struct text_out *o, const struct dumped_process *d,
+void thread_put_frames(struct text_out *o, const struct dumped_process *d,
 		       const struct dumped_thread *t)
 {
 	uint32_t shown = 0;
 
-	text_out__newline(o);
-	put_thread_line(o, d, t);
 	put_leaf(o, d, t);
 	for (uint32_t i = 0; i < frame_cnt(d->p, t); i++) {
 		if (!is_shown(d, t, i))
@@ -198,6 +196,46 @@ static void put_thread(struct text_out *o, const struct dumped_process *d,
 	text_out__newline(o);
 }
 
+static void put_thread(struct text_out *o, const struct dumped_process *d,
+		       const struct dumped_thread *t)
+{
+	text_out__newline(o);
+	put_thread_line(o, d, t);
+	thread_put_frames(o, d, t);
+}
+
+void thread_add_stack(struct strbuf *b, const struct dumped_process *d,
+		      const struct dumped_thread *t)
+{
+	for (uint32_t i = 0; i < frame_cnt(d->p, t); i++) {
+		const struct sym *s = frame(d->p, t, i);
+
+		if (!is_shown(d, t, i))
+			continue;
+		text_add_func(b, d->p, s, "?");
+		strbuf__addz(b, " (");
+		text_add_place(b, d->p, s, s->line);
+		strbuf__addf(b, ":%" PRIx64 ")\n", s->kind == SYM_NATIVE ? s->addr : 0);
+	}
+}
+
+void thread_add_place(struct strbuf *b, const struct dumped_process *d,
+		      const struct dumped_thread *t)
+{
+	for (uint32_t i = 0; i < frame_cnt(d->p, t); i++) {
+		const struct sym *s = frame(d->p, t, i);
+
+		if (!is_shown(d, t, i) || s->kind == SYM_MARKER)
+			continue;
+		text_add_func(b, d->p, s, "?");
+		strbuf__addz(b, " (");
+		text_add_place(b, d->p, s, s->line);
+		strbuf__addc(b, ')');
+		return;
+	}
+	strbuf__addz(b, "no Python function");
+}
+
 static void put_process(struct text_out *o, const struct dumped_process *d)
 {
 	const struct profile *p = d->p;
@@ -205,7 +243,7 @@ static void put_process(struct text_out *o, const struct dumped_process *d)
 	struct strbuf b = { 0 };
 
 	strbuf__addf(&b, "Process %" PRIu32 " (", proc->tgid);
-	text_add_name(&b, p, proc->comm, "?");
+	text_add_name(&b, p, profile_proc__name(proc), "?");
 	strbuf__addc(&b, ')');
 	put(o, SGR_BOLD, &b);
 	if (proc->python) {
@@ -252,7 +290,7 @@ static void json_str(struct json *j, const char *key, const struct profile *p, s
 		json__null(j, key);
 }
 
-static void json_frame(struct json *j, const struct profile *p, const struct sym *s)
+void export_threads__json_frame(struct json *j, const struct profile *p, const struct sym *s)
 {
 	static const char *const kinds[] = {
 		[SYM_PYTHON] = "python", [SYM_NATIVE] = "native", [SYM_KERNEL] = "kernel",
@@ -322,30 +360,60 @@ static void json_thread(struct json *j, const struct dumped_process *d,
 	json__array(j, "frames");
 	for (uint32_t i = 0; i < frame_cnt(d->p, t); i++)
 		if (is_shown(d, t, i))
-			json_frame(j, d->p, frame(d->p, t, i));
+			export_threads__json_frame(j, d->p, frame(d->p, t, i));
 	json__end(j, ']');
 	json__end(j, '}');
 }
 
-int export_threads__json(FILE *f, const struct dumped_process *d)
+void export_threads__json_process(struct json *j, const struct profile *p)
 {
-	const struct profile_proc *proc = &d->p->procs[0];
-	struct json j = { .f = f };
+	const struct profile_proc *proc = &p->procs[0];
 
-	json__object(&j, NULL);
-	json__uint(&j, "pid", proc->tgid);
-	json_str(&j, "comm", d->p, proc->comm);
-	json_str(&j, "exe", d->p, proc->exe);
-	json_str(&j, "python", d->p, proc->python);
-	json_str(&j, "native_only", d->p, proc->native_only);
-	json_str(&j, "container", d->p, proc->container);
-	json__array(&j, "threads");
+	json__uint(j, "pid", proc->tgid);
+	json_str(j, "comm", p, proc->comm);
+	json_str(j, "title", p, proc->title);
+	json_str(j, "exe", p, proc->exe);
+	json_str(j, "python", p, proc->python);
+	json_str(j, "native_only", p, proc->native_only);
+	json_str(j, "container", p, proc->container);
+}
+
+static void json_process(struct json *j, const struct dumped_process *d)
+{
+	json__object(j, NULL);
+	export_threads__json_process(j, d->p);
+	json__array(j, "threads");
 	for (size_t i = 0; i < d->thread_cnt; i++)
-		json_thread(&j, d, &d->threads[i]);
-	json__end(&j, ']');
-	json__end(&j, '}');
+		json_thread(j, d, &d->threads[i]);
+	json__end(j, ']');
+	json__end(j, '}');
+}
+
+static int end_json(FILE *f)
+{
 	fputc('\n', f);
 	if (fflush(f))
 		return -errno;
 	return ferror(f) ? -EIO : 0;
+}
+
+int export_threads__json(FILE *f, const struct dumped_process *d)
+{
+	struct json j = { .f = f };
+
+	json_process(&j, d);
+	return end_json(f);
+}
+
+int export_threads__json_all(FILE *f, const struct dumped_process *all, size_t cnt)
+{
+	struct json j = { .f = f };
+
+	json__array(&j, NULL);
+	for (size_t i = 0; i < cnt; i++) {
+		json__newline(&j);
+		json_process(&j, &all[i]);
+	}
+	json__end(&j, ']');
+	return end_json(f);
 }

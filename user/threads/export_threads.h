@@ -21,13 +21,15 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "base/str.h"
+#include "profile/export_text.h"
 #include "profile/profile.h"
 
 enum dumped_state {
 	DUMPED_RUNNING = 0,  /* on a CPU */
-	DUMPED_RUNNABLE = 1, /* waiting for one */
+	DUMPED_RUNNABLE = 1, /* waiting for a CPU */
 	DUMPED_SLEEPING = 2,
-	DUMPED_BLOCKED = 3, /* asleep, and no signal wakes it */
+	DUMPED_BLOCKED = 3, /* asleep in a way that no signal ends */
 	DUMPED_STOPPED = 4,
 	DUMPED_TRACED = 5,
 	DUMPED_ENDED = 6,
@@ -44,14 +46,14 @@ struct dumped_thread {
 	uint32_t tid;
 	str_id name;
 	enum dumped_state state;
-	int64_t syscall; /* that it is in; negative: none, or not known */
+	int64_t syscall; /* the system call that it is in; negative: none, or not known */
 	enum dumped_gil gil;
 	int stack;     /* index in the profile's stacks; negative: none */
 	bool changing; /* the thread ran while its stack was read: it may be wrong */
 };
 
 struct dumped_process {
-	const struct profile *p; /* symbolized; its first process is the one */
+	const struct profile *p; /* symbolized; its first process is this one */
 	const struct dumped_thread *threads;
 	size_t thread_cnt;
 	bool native; /* all frames, not only those of Python */
@@ -61,5 +63,26 @@ struct dumped_process {
 int export_threads__text(FILE *f, const struct dumped_process *d, bool color);
 /* One object; the manual page says what is in it. */
 int export_threads__json(FILE *f, const struct dumped_process *d);
+
+/* Parts of such an object: the first process of `p`, and one frame. */
+struct json;
+void export_threads__json_process(struct json *j, const struct profile *p);
+void export_threads__json_frame(struct json *j, const struct profile *p, const struct sym *s);
+/* An array of the objects that export_threads__json() writes. The same. */
+int export_threads__json_all(FILE *f, const struct dumped_process *all, size_t cnt);
+
+/* ---- parts, for export_groups.c ---- */
+
+/* "sleeping in futex" */
+void thread_add_state(struct strbuf *b, const struct dumped_thread *t);
+/* The frames that are shown, a line each. */
+void thread_put_frames(struct text_out *o, const struct dumped_process *d,
+		       const struct dumped_thread *t);
+/* Appends a text that is the same for equal stacks. */
+void thread_add_stack(struct strbuf *b, const struct dumped_process *d,
+		      const struct dumped_thread *t);
+/* "spin (/srv/app.py:12)": the innermost frame that is shown. */
+void thread_add_place(struct strbuf *b, const struct dumped_process *d,
+		      const struct dumped_thread *t);
 
 #endif /* PYPERF_EXPORT_THREADS_H */

@@ -6,13 +6,12 @@
 #include "base/syscalls.h"
 #include "python/pylayout.h"
 
-static int read_u64(const struct hostwalk *h, uint64_t addr, uint64_t *value)
+static int read_u64(struct hostwalk *h, uint64_t addr, uint64_t *value)
 {
 	return hostwalk__read(h, value, sizeof(*value), addr);
 }
 
-static uint64_t find_gil(const struct hostwalk *h, const struct hoststack *st,
-			 const struct py_gil *lay)
+static uint64_t find_gil(struct hostwalk *h, const struct hoststack *st, const struct py_gil *lay)
 {
 	uint64_t interp, gil;
 
@@ -36,7 +35,7 @@ static bool waits_for(const struct thread_now *t, uint64_t locks, uint64_t size)
 	return name && !strcmp(name, "futex") && uaddr - locks < size;
 }
 
-void gil__look(const struct hostwalk *h, const struct thread_now *t, const struct hoststack *st,
+void gil__look(struct hostwalk *h, const struct thread_now *t, const struct hoststack *st,
 	       struct gil_look *out)
 {
 	struct py_gil lay;

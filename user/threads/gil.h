@@ -2,12 +2,12 @@
 #ifndef PYPERF_GIL_H
 #define PYPERF_GIL_H
 /*
- * What a thread has to do with the GIL of its interpreter, by what lies in the memory of its
- * process. No symbol is needed, nothing is stopped; CPython 3.7.4 to 3.15, not free-threaded
- * builds, which have none.
+ * Tells whether a thread holds the GIL of its interpreter or waits for it, from the memory of its
+ * process. Needs no symbol and stops nothing. CPython 3.7.4 to 3.15, but not free-threaded builds,
+ * which have no GIL.
  *
- * The process runs on meanwhile: of two threads that were looked at one after the other both may
- * have held it, and only what was seen last is still likely to be true.
+ * The process runs on meanwhile: two threads that are read one after the other may both have held
+ * the GIL, and only the last answer is still likely to be true.
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -16,14 +16,12 @@
 #include "threads/hostwalk.h"
 
 struct gil_look {
-	uint64_t
-		/* which GIL: each interpreter may have its own; 0: not known, or there is none */
-		addr;
+	uint64_t addr;	   /* identifies the GIL, of which each interpreter may have one; 0: none */
 	bool holds, waits; /* not both */
 };
 
-/* `st` is what hostwalk__walk() or hostwalk__find() said of the thread. */
-void gil__look(const struct hostwalk *h, const struct thread_now *t, const struct hoststack *st,
+/* `st`: the result of hostwalk__walk() or hostwalk__find() for the thread. */
+void gil__look(struct hostwalk *h, const struct thread_now *t, const struct hoststack *st,
 	       struct gil_look *out);
 
 #endif /* PYPERF_GIL_H */

@@ -6,22 +6,52 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define HOST_NOTES_TSTATES
 #include "base/host_seam.h"
 #include "base/idmap.h"
 #include "base/readmem.h"
 #include "elf/ehframe.h"
 
 static struct stack *the_stack(void); /* of the seam, but for the merge only */
+static void note_tstate(const struct walk *w, __u64 tstate);
+
+/* There is no verifier here, and the states that a search passes are noted. */
+#undef MAX_THREAD_SCAN
+#define MAX_THREAD_SCAN 65536
 
 #include "bpf/image.bpf.h"
 #include "bpf/walk_python.bpf.h"
 #include "bpf/walk_native.bpf.h"
 #include "bpf/merge.bpf.h"
 
+#define READ_PAGE  4096U
+#define READ_PAGES 4U
+/* read the neighbourhood as well, because a question takes 20 us */
+#define READ_SIZE  (READ_PAGES * READ_PAGE)
+#define STATES_MAX (1U << 17)
+#define KEPT	   64U
+
 #define FIRST_CODE (1ULL << 35) /* BPF deals out ids from 1 on, 36 bits wide */
 
 struct table {
 	struct unwind_table *rows; /* NULL: there is none, which is known then */
+};
+
+/* Memory of the process, as another process of ours has read it. */
+struct block_question {
+	uint32_t tgid;
+	uint64_t addr;
+};
+
+struct block {
+	uint64_t addr;
+	uint32_t pages; /* bit n: page n is there */
+	uint8_t bytes[READ_SIZE];
+};
+
+struct kept {
+	uint64_t walk; /* of which it is */
+	struct block block;
 };
 
 struct hostwalk {
@@ -34,9 +64,12 @@ struct hostwalk {
 	uint32_t mapping_cnt;
 	struct interp interps[IMAGE_INTERPS]; /* with what was learned */
 	uint32_t interp_index[IMAGE_INTERPS];
-	struct idmap tables; /* file id -> struct table */
-	struct idmap codes;  /* hash of address and fingerprint -> id, as a pointer */
+	struct idmap tables;		    /* file id -> struct table */
+	struct idmap states, state_interps; /* of a thread's pointer; both an address */
+	struct idmap codes; /* hash of address and fingerprint -> id, as a pointer */
 	uint64_t next_code;
+	uint64_t walks;
+	struct kept kept[KEPT];
 	struct walk walk;
 	struct stack stack;
 	__u64 deep[DEEP_WORDS(STACK_DEPTH_DEFAULT)];
@@ -49,9 +82,71 @@ static _Thread_local struct hostwalk *at_hand;
 
 /* ---- the seam -------------------------------------------------------------------------------- */
 
-int hostwalk__read(const struct hostwalk *h, void *dst, size_t size, uint64_t src)
+/* A reader_fn: pages that are not there are left out. */
+static int read_block(const void *question, void *answer)
 {
-	return read_process(h->tgid, dst, size, src);
+	const struct block_question *q = question;
+	struct block *b = answer;
+
+	b->addr = q->addr;
+	b->pages = 0;
+	if (!read_process(q->tgid, b->bytes, READ_SIZE, q->addr)) {
+		b->pages = (1U << READ_PAGES) - 1;
+		return 0;
+	}
+	for (uint32_t i = 0; i < READ_PAGES; i++)
+		if (!read_process(q->tgid, b->bytes + i * READ_PAGE, READ_PAGE,
+				  q->addr + i * READ_PAGE))
+			b->pages |= 1U << i;
+	return 0;
+}
+
+/* As it was at its first read of this walk. */
+static const struct block *get_block(struct hostwalk *h, uint64_t addr)
+{
+	const struct block_question q = { .tgid = h->tgid,
+					  .addr = addr & ~(uint64_t)(READ_SIZE - 1) };
+	struct kept *k = &h->kept[mix64(0, q.addr) % KEPT];
+
+	if (k->walk == h->walks && k->block.addr == q.addr)
+		return &k->block;
+	k->walk = h->walks;
+	if (reader__call(process_table__readers(h->pt), h->tgid, read_block, &q, sizeof(q),
+			 &k->block, sizeof(k->block)) < 0)
+		k->block.pages = 0;
+	k->block.addr = q.addr;
+	return &k->block;
+}
+
+int hostwalk__read(struct hostwalk *h, void *dst, size_t size, uint64_t src)
+{
+	while (size) {
+		uint32_t at = (uint32_t)(src & (READ_SIZE - 1));
+		size_t part = READ_PAGE - at % READ_PAGE;
+		const struct block *b = get_block(h, src);
+
+		part = part < size ? part : size;
+		if (!(b->pages >> at / READ_PAGE & 1))
+			return -EFAULT;
+		memcpy(dst, b->bytes + at, part);
+		dst = (uint8_t *)dst + part;
+		src += part;
+		size -= part;
+	}
+	return 0;
+}
+
+/*
+ * Remembers the states that a walk of the list passes; otherwise each of thousands of threads would
+ * look for its own.
+ */
+static void note_tstate(const struct walk *w, __u64 tstate)
+{
+	uint64_t key = mix64(w->bias, buf64(w, w->in.layout.tstate_thread_id));
+
+	if (at_hand->states.cnt < STATES_MAX &&
+	    !idmap__set(&at_hand->states, key, (void *)(uintptr_t)tstate))
+		idmap__set(&at_hand->state_interps, key, (void *)(uintptr_t)w->scan_at);
 }
 
 static int read_user(void *dst, __u32 sz, __u64 src)
@@ -88,8 +183,8 @@ static void note_frame(const struct walk *w, __u64 frame)
 }
 
 /*
- * Built anew: what the kernel has can only be read with CAP_SYS_ADMIN (bpf_map_get_fd_by_id()).
- * Once per file in which a frame lies.
+ * Builds the table again, once per file with a frame: the kernel's copy can only be read with
+ * CAP_SYS_ADMIN (bpf_map_get_fd_by_id()).
  */
 static void *uw_table(__u32 index)
 {
@@ -205,6 +300,9 @@ int hostwalk__begin(struct hostwalk *h, const struct process *p)
 	uint64_t word;
 	int err;
 
+	idmap__free(&h->states);
+	idmap__free(&h->state_interps);
+	h->states = h->state_interps = (struct idmap){ 0 };
 	h->tgid = p->tgid;
 	h->space = p->space;
 	err = find_image(h, &h->image);
@@ -215,7 +313,8 @@ int hostwalk__begin(struct hostwalk *h, const struct process *p)
 		err = bpf_map_lookup_elem(h->maps.interps_fd, &h->interp_index[i], &h->interps[i]);
 	}
 	if (!err && h->mapping_cnt)
-		err = hostwalk__read(h, &word, sizeof(word), h->mappings[0].start);
+		err = reader__read(process_table__readers(h->pt), h->tgid, &word, sizeof(word),
+				   h->mappings[0].start);
 	if (err == -EFAULT || err == -EIO) /* allowed, but not there */
 		err = 0;
 	if (err)
@@ -235,6 +334,16 @@ static void load_thread(struct walk *w, const struct thread_now *t)
 	w->exact_pc = !!(t->flags & THREAD_REGS);
 }
 
+/* Whether it still is the thread's the scan finds out. */
+static void recall_state(struct walk *w)
+{
+	uint64_t key = mix64(w->bias, w->tp);
+
+	w->sample = at_hand->walks; /* other states of the list are noted by each walk */
+	w->scan_known_at = (uintptr_t)idmap__get(&at_hand->state_interps, key);
+	w->scan_known = w->scan_known_at ? (uintptr_t)idmap__get(&at_hand->states, key) : 0;
+}
+
 /*
  * All Python frames in interpreter n of the process; 0: it has none there. As in bpf/sample.bpf.h.
  */
@@ -243,15 +352,19 @@ static bool walk_interp(struct walk *w, uint32_t n, bool frames)
 	if (n >= w->interp_cnt || load_interp(w, n))
 		return true;
 	reset_python(w);
-	scan_thread_states(0);
+	recall_state(w);
+	if (scan_thread_states(0) || !w->tstate) {
+		reset_python(w);
+		scan_thread_states(0);
+	}
 	if (frames)
 		walk_python(w);
 	return w->py_cnt || w->flags & WALK_PY_LOST || (!frames && w->tstate);
 }
 
 /*
- * Of a thread with states in several interpreters, that of the innermost; 0: without a walk, it is
- * not known.
+ * The innermost state of a thread that has one in each of several interpreters; 0: not known
+ * without a walk.
  */
 static uint64_t innermost_state(const struct walk *w, bool walked)
 {
@@ -280,6 +393,7 @@ static void begin_walk(struct hostwalk *h, const struct thread_now *t)
 {
 	struct walk *w = &h->walk;
 
+	h->walks++;
 	reset_walk(w);
 	load_image(w, &h->image);
 	load_thread(w, t);
@@ -347,6 +461,8 @@ void hostwalk__free(struct hostwalk *h)
 	}
 	idmap__free(&h->tables);
 	idmap__free(&h->codes);
+	idmap__free(&h->states);
+	idmap__free(&h->state_interps);
 	free(h->mappings);
 	free(h);
 }

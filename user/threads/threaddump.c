@@ -9,32 +9,39 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/terminal.h"
 #include "follow/follow.h"
+#include "process/called.h"
 #include "process/unsupported.h"
 #include "profile/profile.h"
 #include "python/threadnames.h"
 #include "sample/dump.h"
 #include "sample/uses.h"
+#include "threads/export_groups.h"
+#include "threads/export_tasks.h"
 #include "threads/export_threads.h"
 #include "threads/gil.h"
 #include "threads/hostwalk.h"
+#include "threads/taskdump.h"
 #include "threads/threadlist.h"
 
 #define SAMPLE_HZ     999
-#define QUICK_LOOKS   3	   /* one after the other, before the sampler is attached */
-#define LOOK_MS	      5	   /* between two looks while it is */
-#define WINDOW_MS     20   /* of sampling, before the samples are looked at */
+#define QUICK_LOOKS   3	    /* one after the other, before the sampler is attached */
+#define LOOK_MS	      5	    /* between two looks while it is */
+#define WINDOW_MS     20    /* duration of sampling before the samples are read */
+#define DEADLINE_MS   30000 /* of all looks at a process; then what there is is printed */
+#define PROGRESS_MS   200
 #define PATIENCE_MS   1000 /* then a thread that is not caught is given up */
 #define MAX_THREADS   (1U << 22)
 #define STACK_FRAMES  (2 * STACK_DEPTH_DEFAULT) /* of hostwalk, and of the sampler as set up here */
 #define NICE_PRIORITY (-10) /* the looks should be close to each other, on a busy machine as well */
 
-/* One thread while it is looked at. */
+/* One thread during its walk. */
 struct seen {
 	struct thread_now now; /* at the last look */
 	uint64_t *frames;      /* of it, innermost first; owned */
@@ -51,6 +58,10 @@ struct python_name {
 
 struct dumper {
 	const struct threaddump_opts *o;
+	pid_t pid; /* the process at hand, as all that is not of `follow` */
+	/* all processes that were read; owned, with their contents */
+	struct dumped_process *dumped;
+	size_t dumped_cnt, dumped_cap;
 	struct threadlist *list;
 	struct follow *follow;
 	struct process_table *procs; /* of `follow`, as the next two */
@@ -59,19 +70,25 @@ struct dumper {
 	struct uses sampler;
 	const struct process *p;
 	struct hostwalk *walker;
-	struct profile *profile; /* what is printed */
+	struct profile *profile; /* the profile to print */
 	struct profile *samples; /* what the sampler gave */
 	struct seen *seen;
 	size_t seen_cnt, seen_cap;
 	struct python_name *names;
 	size_t name_cnt, name_cap;
-	unsigned look; /* number of the look at hand */
-	uint64_t start_ms;
+	unsigned look; /* number of the current look */
+	uint64_t start_ms, progress_ms;
+	bool progress_shown;
 };
+
+static bool is_many(const struct dumper *d)
+{
+	return d->o->pid_cnt > 1 || d->o->children;
+}
 
 /* ---- the GIL --------------------------------------------------------------------------------- */
 
-/* Threads are looked at one after the other, so two can be seen to hold it: the last one does. */
+/* Threads are read one after the other, so two may seem to hold the GIL: the last one does. */
 static bool held_later(const struct dumper *d, const struct seen *s)
 {
 	for (size_t i = 0; i < d->seen_cnt; i++) {
@@ -175,15 +192,42 @@ static int look_again(struct dumper *d)
 	return err ? err : open;
 }
 
-/* One look at all threads that are not done. Their number then, or negative errno. */
+static void show_progress(struct dumper *d, size_t at)
+{
+	uint64_t now = now_ms();
+
+	if (!isatty(STDERR_FILENO) || now - d->progress_ms < PROGRESS_MS)
+		return;
+	d->progress_ms = now;
+	d->progress_shown = true;
+	dprintf(STDERR_FILENO, "\rdump: %zu of %zu threads\033[K", at, d->seen_cnt);
+}
+
+static void end_progress(struct dumper *d)
+{
+	if (d->progress_shown)
+		dprintf(STDERR_FILENO, "\r\033[K");
+	d->progress_shown = false;
+}
+
+/* Thousands of threads take seconds, or its memory answers slowly. */
+static bool is_late(const struct dumper *d)
+{
+	return now_ms() - d->start_ms >= DEADLINE_MS;
+}
+
+/* Reads all threads that are not done. Returns how many are left, or negative errno. */
 static int look(struct dumper *d)
 {
 	int err = 0;
 
 	d->look++;
-	for (size_t i = 0; i < d->seen_cnt && !err; i++)
+	for (size_t i = 0; i < d->seen_cnt && !err && !is_late(d); i++) {
+		show_progress(d, i);
 		if (!d->seen[i].done)
 			err = walk(d, &d->seen[i]);
+	}
+	end_progress(d);
 	return err ? err : look_again(d);
 }
 
@@ -249,7 +293,7 @@ static int take_sample(struct dumper *d, struct seen *s, bool at_last)
 
 static int take_samples(struct dumper *d, bool at_last)
 {
-	const struct dump_opts opts = { .threads = true, .jit = d->jit };
+	const struct dump_opts opts = { .jit = d->jit };
 	struct dump_late late = { 0 };
 	unsigned old = object__flip(d->object);
 	const struct dump_tables tables = { object__counts_fd(d->object, old),
@@ -307,7 +351,7 @@ static int look_at_all(struct dumper *d)
 {
 	int open;
 
-	d->start_ms = now_ms();
+	d->start_ms = d->progress_ms = now_ms();
 	open = first_look(d);
 	if (open < 0)
 		return open;
@@ -315,6 +359,12 @@ static int look_at_all(struct dumper *d)
 		open = look(d);
 		if (open <= 0)
 			return open;
+		if (is_late(d)) {
+			log_warn("process %d (%s): %d of its %zu threads were not seen at rest "
+				 "within %d s",
+				 d->pid, d->p->comm, open, d->seen_cnt, DEADLINE_MS / 1000);
+			return 0;
+		}
 	}
 	log_debug("%d threads are running, or ran while their stacks were read", open);
 	return sample_the_rest(d);
@@ -365,7 +415,8 @@ static void read_names(struct dumper *d)
 	const struct py_binary *bin = process_table__python(d->procs, d->p, &bias);
 
 	if (bin)
-		threadnames__read(bin, d->p->tgid, bias, take_name, d);
+		threadnames__read(process_table__readers(d->procs), bin, d->p->tgid, bias,
+				  take_name, d);
 }
 
 /* As Python calls the thread, or else the kernel. */
@@ -374,6 +425,8 @@ static str_id name_of(const struct dumper *d, const struct thread_now *t)
 	for (size_t i = 0; i < d->name_cnt; i++)
 		if (d->names[i].tid == t->inner_tid)
 			return d->names[i].name;
+	if (d->p->is_python && t->tid == d->p->tgid)
+		return profile__intern_z(d->profile, MAIN_THREAD_NAME);
 	return profile__intern(d->profile, t->comm, strnlen(t->comm, sizeof(t->comm)));
 }
 
@@ -409,10 +462,13 @@ static int fill_thread(struct dumper *d, const struct seen *s, struct dumped_thr
 static int add_process(struct dumper *d)
 {
 	const struct process *p = d->p;
+	struct strbuf title = { 0 };
+	bool has_title = called__title(process_table__readers(d->procs), d->pid, &title);
 	const struct profile_proc proc = {
 		.space = p->space,
 		.tgid = p->tgid,
 		.comm = profile__intern_z(d->profile, p->comm),
+		.title = has_title ? profile__intern_z(d->profile, title.s) : 0,
 		.exe = profile__intern_z(d->profile, p->exe),
 		.container = profile__intern_z(d->profile, p->container),
 		.python = profile__intern_z(d->profile, p->python),
@@ -420,29 +476,44 @@ static int add_process(struct dumper *d)
 	};
 	int err = profile__add_proc(d->profile, &proc);
 
+	strbuf__free(&title);
 	return err < 0 ? err : 0;
 }
 
-static int print(struct dumper *d, const struct dumped_thread *threads, size_t thread_cnt)
+static int print(struct dumper *d)
 {
-	const struct dumped_process out = {
-		.p = d->profile,
-		.threads = threads,
-		.thread_cnt = thread_cnt,
-		.native = d->o->native,
-	};
-	bool color;
+	const struct dumped_process *all = d->dumped;
+	bool color, many = is_many(d);
 	int err;
 
 	terminal__width(&color);
-	err = d->o->json ? export_threads__json(stdout, &out)
-			 : export_threads__text(stdout, &out, color);
+	if (d->o->json)
+		err = many ? export_threads__json_all(stdout, all, d->dumped_cnt)
+			   : export_threads__json(stdout, all);
+	else
+		err = many ? export_groups__text(stdout, all, d->dumped_cnt, color)
+			   : export_threads__text(stdout, all, color);
 	if (err)
 		log_err("standard output: %s", strerror(-err));
 	return err;
 }
 
-static int report(struct dumper *d)
+/* Adds the current process to the printed ones. Takes over `profile` and `threads`. */
+static int keep(struct dumper *d, struct dumped_thread *threads, size_t thread_cnt)
+{
+	if (ARRAY_GROW(d->dumped, d->dumped_cap, d->dumped_cnt, MAX_THREADS))
+		return log_no_memory();
+	d->dumped[d->dumped_cnt++] = (struct dumped_process){
+		.p = d->profile,
+		.threads = threads,
+		.thread_cnt = thread_cnt,
+		.native = d->o->native,
+	};
+	d->profile = NULL;
+	return 0;
+}
+
+static int finish(struct dumper *d)
 {
 	const struct symbolize_opts so = { .lines = true };
 	struct dumped_thread *threads = calloc(d->seen_cnt + 1, sizeof(*threads));
@@ -459,8 +530,34 @@ static int report(struct dumper *d)
 	else
 		err = follow__names(d->follow, d->profile, &so);
 	if (!err)
-		err = print(d, threads, cnt);
-	free(threads);
+		err = keep(d, threads, cnt);
+	if (err)
+		free(threads);
+	return err;
+}
+
+/* ---- tasks ----------------------------------------------------------------------------------- */
+
+static int report_tasks(struct dumper *d)
+{
+	struct task_forest forest = { 0 };
+	bool color;
+	int err = add_process(d);
+
+	if (err) {
+		log_no_memory();
+		return err;
+	}
+	terminal__width(&color);
+	err = taskdump__read(d->procs, d->p, d->list, d->profile, &forest);
+	if (err)
+		goto out;
+	err = d->o->json ? export_tasks__json(stdout, &forest)
+			 : export_tasks__text(stdout, &forest, d->o->all, color);
+	if (err)
+		log_err("standard output: %s", strerror(-err));
+out:
+	task_forest__free(&forest);
 	return err;
 }
 
@@ -473,7 +570,12 @@ static int open_stages(struct dumper *d)
 			.flags = CFG_NATIVE | CFG_KERNEL | CFG_TARGETS | CFG_THREADS,
 			.frequency_hz = SAMPLE_HZ,
 		},
-		.processes = { .all = true, .pids = &d->o->pid, .pid_cnt = 1 },
+		.processes = {
+			.all = true,
+			.pids = d->o->pids,
+			.pid_cnt = d->o->pid_cnt,
+			.children = d->o->children,
+		},
 		.prepare = true,
 		.names = true,
 	};
@@ -486,35 +588,70 @@ static int open_stages(struct dumper *d)
 	d->procs = follow__procs(d->follow);
 	d->object = follow__object(d->follow);
 	d->jit = symbolizer__jit(follow__symbolizer(d->follow));
-	d->list = threadlist__open((uint32_t)d->o->pid);
-	if (!d->list)
-		return -EIO;
-	d->profile = profile__new();
-	d->samples = profile__new();
 	object__process_maps(d->object, &maps);
 	follow__sink(d->follow, &sink);
 	d->walker = hostwalk__new(d->procs, &maps, &sink);
-	if (!d->profile || !d->samples || !d->walker)
+	if (!d->walker)
 		return log_no_memory();
 	return follow__scan(d->follow);
 }
 
+/* Opens the parts for one process. */
+static int open_process(struct dumper *d, pid_t pid)
+{
+	d->pid = pid;
+	d->look = 0;
+	d->list = threadlist__open((uint32_t)pid);
+	d->profile = profile__new();
+	d->samples = profile__new();
+	if (!d->list)
+		return -EIO;
+	return d->profile && d->samples ? 0 : log_no_memory();
+}
+
+static void close_process(struct dumper *d)
+{
+	for (size_t i = 0; i < d->seen_cnt; i++)
+		free(d->seen[i].frames);
+	d->seen_cnt = d->name_cnt = 0;
+	uses__close(&d->sampler);
+	threadlist__close(d->list);
+	d->list = NULL;
+	profile__free(d->profile);
+	profile__free(d->samples);
+	d->profile = d->samples = NULL;
+}
+
 /* Says why there are no Python frames to dump. */
-static void refuse(const struct process *p)
+static void refuse(struct readers *rs, const struct process *p)
 {
 	char why[UNSUPPORTED_LEN];
 
-	if (!p->native_only && unsupported__explain((pid_t)p->tgid, why))
-		log_err("process %u is %s (--native dumps it all the same)", p->tgid, why);
+	if (!p->native_only && unsupported__explain(rs, (pid_t)p->tgid, why))
+		log_err("process %u is %s (--native dumps it anyway)", p->tgid, why);
 	else
-		log_err("process %u (%s) %s%s (--native dumps it all the same)", p->tgid, p->comm,
+		log_err("process %u (%s) %s%s (--native dumps it anyway)", p->tgid, p->comm,
 			p->native_only ? "cannot be walked: " : "is not Python",
 			p->native_only ? p->native_only : "");
 }
 
+static int no_look(struct dumper *d)
+{
+	struct reader_refused hung[READER_REFUSED_MAX];
+
+	if (readers__hung(process_table__readers(d->procs), false, hung))
+		log_err("process %d (%s): what has to be read of it did not answer in time; try "
+			"again",
+			d->pid, d->p->comm);
+	else
+		log_err("process %d (%s): it cannot be read (CAP_SYS_PTRACE is needed)", d->pid,
+			d->p->comm);
+	return -EACCES;
+}
+
 static int choose_process(struct dumper *d)
 {
-	pid_t pid = d->o->pid;
+	pid_t pid = d->pid;
 	int err;
 
 	d->p = process_table__find_tgid(d->procs, (uint32_t)pid);
@@ -522,13 +659,10 @@ static int choose_process(struct dumper *d)
 		log_err("process %d: it has ended, or is not visible from this pid namespace", pid);
 		return -ESRCH;
 	}
-	if (!d->p->analysed) {
-		log_err("process %d (%s): it cannot be looked into (CAP_SYS_PTRACE is needed)", pid,
-			d->p->comm);
-		return -EACCES;
-	}
+	if (!d->p->analysed)
+		return no_look(d);
 	if ((!d->p->is_python || d->p->native_only) && !d->o->native) {
-		refuse(d->p);
+		refuse(process_table__readers(d->procs), d->p);
 		return -EINVAL;
 	}
 	err = hostwalk__begin(d->walker, d->p);
@@ -549,7 +683,7 @@ static int check_result(const struct dumper *d)
 		ended += d->seen[i].now.exit_state != 0;
 	if (ended < d->seen_cnt)
 		return 0;
-	log_err("process %d (%s): it has ended", d->o->pid, d->p->comm);
+	log_err("process %d (%s): it has ended", d->pid, d->p->comm);
 	return -ESRCH;
 }
 
@@ -568,16 +702,95 @@ static void log_looks(const struct dumper *d)
 
 static void close_stages(struct dumper *d)
 {
-	for (size_t i = 0; i < d->seen_cnt; i++)
-		free(d->seen[i].frames);
+	for (size_t i = 0; i < d->dumped_cnt; i++) {
+		profile__free((struct profile *)d->dumped[i].p);
+		free((struct dumped_thread *)d->dumped[i].threads);
+	}
+	free(d->dumped);
 	free(d->seen);
 	free(d->names);
 	hostwalk__free(d->walker);
-	uses__close(&d->sampler);
 	follow__close(d->follow);
-	threadlist__close(d->list);
-	profile__free(d->profile);
-	profile__free(d->samples);
+}
+
+static int dump_threads(struct dumper *d)
+{
+	int err = look_at_all(d);
+
+	if (!err)
+		log_looks(d);
+	if (!err)
+		err = check_result(d);
+	return err ? err : finish(d);
+}
+
+/* 0 or negative errno after a message. */
+static int dump_process(struct dumper *d, pid_t pid)
+{
+	int err = open_process(d, pid);
+
+	if (!err)
+		err = choose_process(d);
+	if (!err)
+		err = d->o->tasks ? report_tasks(d) : dump_threads(d);
+	close_process(d);
+	return err;
+}
+
+/* Related processes that are not Python are not mentioned. */
+static bool is_of_use(const struct dumper *d, const struct process *p)
+{
+	if (p->exited || (d->o->python_only && !d->o->native && !p->is_python))
+		return false;
+	return true;
+}
+
+static int cmp_pids(const void *a, const void *b)
+{
+	pid_t x = *(const pid_t *)a, y = *(const pid_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+/* Dumps all known processes, by number. Reports one that ends meanwhile, or cannot be walked. */
+static int dump_all(struct dumper *d)
+{
+	pid_t *pids = NULL;
+	size_t cnt = 0, cap = 0;
+	const struct process *p;
+	int err = 0;
+
+	for (size_t at = 0; (p = process_table__next(d->procs, &at)) && !err;) {
+		if (!is_of_use(d, p))
+			continue;
+		err = ARRAY_GROW(pids, cap, cnt, MAX_THREADS);
+		if (!err)
+			pids[cnt++] = (pid_t)p->tgid;
+	}
+	if (err)
+		log_no_memory();
+	if (cnt)
+		qsort(pids, cnt, sizeof(*pids), cmp_pids);
+	for (size_t i = 0; i < cnt && err != -ENOMEM; i++)
+		err = dump_process(d, pids[i]);
+	free(pids);
+	if (!cnt)
+		log_err("none of the processes is Python (--native dumps them anyway)");
+	return d->dumped_cnt ? 0 : -ESRCH;
+}
+
+/* Do the requested processes exist? Of several, one is enough. */
+static bool are_there(const struct threaddump_opts *o)
+{
+	size_t there = 0;
+
+	for (size_t i = 0; i < o->pid_cnt; i++) {
+		if (!kill(o->pids[i], 0) || errno != ESRCH)
+			there++;
+		else
+			log_err("process %d: there is no such process", o->pids[i]);
+	}
+	return there > 0;
 }
 
 int threaddump(const struct threaddump_opts *o)
@@ -585,23 +798,15 @@ int threaddump(const struct threaddump_opts *o)
 	struct dumper d = { .o = o };
 	int err = 0;
 
-	if (kill(o->pid, 0) && errno == ESRCH) {
-		log_err("process %d: there is no such process", o->pid);
+	if (!are_there(o))
 		return 1;
-	}
 	if (setpriority(PRIO_PROCESS, 0, NICE_PRIORITY))
 		log_debug("priority: %s", strerror(errno));
 	err = open_stages(&d);
 	if (!err)
-		err = choose_process(&d);
-	if (!err)
-		err = look_at_all(&d);
-	if (!err)
-		log_looks(&d);
-	if (!err)
-		err = check_result(&d);
-	if (!err)
-		err = report(&d);
+		err = is_many(&d) ? dump_all(&d) : dump_process(&d, o->pids[0]);
+	if (!err && !o->tasks) /* which print as they are read */
+		err = print(&d);
 	close_stages(&d);
 	return err != 0;
 }

@@ -2,12 +2,11 @@
 #ifndef PYPERF_THREADLIST_H
 #define PYPERF_THREADLIST_H
 /*
- * The threads of a process as they are now: numbers, states, registers, kernel stacks. The kernel
- * lists them (a BPF iterator over tasks, bpf/threads.bpf.c); nothing is stopped, and no ptrace is
- * used.
+ * Lists the threads of a process, or of all (0), as they are now: numbers, states, registers,
+ * kernel stacks. A BPF iterator over tasks reads them (bpf/threads.bpf.c); nothing is stopped, and
+ * ptrace is not used.
  *
  *	struct threadlist *l = threadlist__open(4711);
- *
  *	threadlist__read(l);
  *	for (size_t i = 0; i < threadlist__cnt(l); i++)
  *		threadlist__at(l, i) ...
@@ -23,7 +22,9 @@ struct threadlist;
 struct threadlist *threadlist__open(uint32_t tgid);
 void threadlist__close(struct threadlist *l);
 
-/* Looks again. 0 or negative errno, printed; the list is empty when the process is gone. */
+/*
+ * Reads the list again. 0 or negative errno, printed; the list is empty when the process is gone.
+ */
 int threadlist__read(struct threadlist *l);
 size_t threadlist__cnt(const struct threadlist *l);
 /* Borrowed until the next read. By tid, ascending. */

@@ -22,8 +22,8 @@ void canvas__begin(struct canvas *c, unsigned rows, unsigned cols)
 }
 
 /*
- * What curses can show: a character of unknown width becomes U+FFFD, marks need a letter to stand
- * on, and not too many of them.
+ * Adds text that curses can show: a character of unknown width becomes U+FFFD; marks need a letter
+ * to stand on, and not too many of them.
  */
 static void add_showable(struct strbuf *b, const char *s, size_t len)
 {

@@ -2,15 +2,15 @@
 #ifndef PYPERF_CANVAS_H
 #define PYPERF_CANVAS_H
 /*
- * A picture of a terminal's screen: texts at places. topview draws on it, screen shows it; neither
- * knows of the other.
+ * A picture of a terminal's screen: texts at positions. topview draws on it and screen shows it;
+ * neither knows the other.
  *
  *	canvas__begin(&c, rows, cols);
  *	canvas__put(&c, 0, 0, cols, CANVAS_BOLD, "name", 4, CUT_END);
  *
- * Nothing lies outside of the picture, and no text reaches into the next one if they are put at
- * different columns with room for both. Texts have passed str_sanitise(); widths are those of
- * export_text.h, so the thread needs a UTF-8 locale (setlocale() or uselocale()).
+ * Nothing lies outside the picture. Texts do not overlap if they are put at different columns with
+ * room for both. Texts have passed str_sanitise(); widths are those of export_text.h, so the thread
+ * needs a UTF-8 locale (setlocale() or uselocale()).
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -43,14 +43,16 @@ struct canvas {
 	int err; /* -ENOMEM: something is missing */
 };
 
-/* Empties it. Memory is kept from picture to picture. */
+/* Empties the picture, and keeps its memory for the next one. */
 void canvas__begin(struct canvas *c, unsigned rows, unsigned cols);
-/* At most `room` columns, and what is left of the row. The columns that were used. */
+/*
+ * Puts a text, cut to `room` columns and to the end of the row. Returns the columns that it used.
+ */
 unsigned canvas__put(struct canvas *c, unsigned row, unsigned col, unsigned room,
 		     enum canvas_style style, const char *s, size_t len, enum text_cut cut);
 unsigned canvas__puts(struct canvas *c, unsigned row, unsigned col, enum canvas_style style,
 		      const char *s);
-/* A whole row in one style, below what is put on it afterwards. */
+/* Gives a whole row a style; texts put there later are drawn over it. */
 void canvas__fill(struct canvas *c, unsigned row, enum canvas_style style);
 void canvas__free(struct canvas *c);
 

@@ -29,7 +29,7 @@
 #define HELD_MAX    (1U << 20) /* bytes of messages */
 #define MESSAGE_MAX 256
 
-/* Those that end a program in the middle of things. */
+/* Signals that end a program at any point. */
 static const int fatal_signals[] = { SIGQUIT, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT };
 
 #define FATAL_CNT (sizeof(fatal_signals) / sizeof(fatal_signals[0]))
@@ -55,16 +55,20 @@ static struct {
 	int stderr_fd; /* the real one; -1 */
 } emergency = { .stderr_fd = -1 };
 
-/*
- * tcsetattr(), dup2() and write() may be called here (signal-safety(7)). SA_RESETHAND: then it is
- * fatal.
- */
+/* tcsetattr() and write() may be called here (signal-safety(7)), and so may dup2() below. */
+void screen__leave(void)
+{
+	if (!emergency.len)
+		return;
+	if (write(STDOUT_FILENO, emergency.leave, emergency.len) < 0)
+		return;
+	tcsetattr(STDIN_FILENO, TCSADRAIN, &emergency.modes);
+}
+
+/* SA_RESETHAND: then it is fatal. */
 static void on_fatal(int sig)
 {
-	ssize_t n = write(STDOUT_FILENO, emergency.leave, emergency.len);
-
-	(void)n;
-	tcsetattr(STDIN_FILENO, TCSADRAIN, &emergency.modes);
+	screen__leave();
 	if (emergency.stderr_fd >= 0)
 		dup2(emergency.stderr_fd, STDERR_FILENO);
 	raise(sig);
@@ -276,6 +280,7 @@ void screen__close(struct screen *s)
 	curs_set(1);
 	endwin();
 	end_emergency(s);
+	emergency.len = 0;
 	delscreen(s->term);
 	close_messages(s);
 	close(s->signal_fd);

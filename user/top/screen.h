@@ -6,9 +6,10 @@
  *
  * The terminal is left as it was: modes, cursor and, on terminals that have two screens, what was
  * on it. That holds for screen__close(), for Ctrl-Z (SIGTSTP) and for signals that end the program
- * by a fault or SIGQUIT. The caller holds SIGINT, SIGTERM and SIGHUP (signals.h) while the screen
- * is open. What is written to stderr meanwhile would spoil the picture: if that is a terminal, it
- * is held and comes out at the end.
+ * by a fault or SIGQUIT. The caller holds SIGINT, SIGTERM and SIGHUP while the screen is open, and
+ * has signals.h call screen__leave() if one of these ends the program early. What is written to
+ * stderr meanwhile would spoil the picture: if that is a terminal, it is held and comes out at the
+ * end.
  *
  *	if (screen__check())
  *		return 1;
@@ -29,21 +30,31 @@
 struct screen;
 
 /*
- * Standard input and output are a terminal that can be used. 0, or negative errno after a message.
+ * Checks that standard input and output are a terminal that can be used. 0, or negative errno after
+ * a message.
  */
 int screen__check(void);
-/* screen__check() was 0. NULL after a message. Sets the program's LC_CTYPE to UTF-8. */
+/*
+ * Call after screen__check() returned 0. NULL after a message. Sets the program's LC_CTYPE to
+ * UTF-8.
+ */
 struct screen *screen__open(void);
 void screen__close(struct screen *s);
 
+/*
+ * Restores the terminal, for a program that ends at once: async-signal-safe. Does nothing without a
+ * screen.
+ */
+void screen__leave(void);
+
 /* Readable when the size changed, or the program is to be stopped (Ctrl-Z). Borrowed. */
 int screen__signal_fd(const struct screen *s);
-/* Does what they ask for. True: the picture has to be drawn again. */
+/* Handles these signals. True: the picture has to be drawn again. */
 bool screen__signals(struct screen *s);
 
 /* The next key as topview.h numbers them; 0: no more for now. */
 uint32_t screen__key(struct screen *s);
-/* There will never be one: the terminal was closed. */
+/* No key will ever come: the terminal was closed. */
 bool screen__is_gone(const struct screen *s);
 
 void screen__size(const struct screen *s, unsigned *rows, unsigned *cols);

@@ -15,9 +15,11 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/log.h"
+#include "base/opener.h"
 #include "base/signals.h"
 #include "python/threadnames.h"
 #include "sample/session.h"
+#include "sample/threadbook.h"
 #include "threads/gil.h"
 #include "threads/hostwalk.h"
 #include "threads/threadlist.h"
@@ -26,10 +28,10 @@
 #include "top/topview.h"
 
 #define MAX_COMMAND 1024 /* bytes of a command line */
-#define MAX_LOOKED  512	 /* threads of a process that are asked for the GIL */
+#define MAX_LOOKED  512	 /* limit of threads of a process that are checked for the GIL */
 #define MAX_NAMES   4096 /* ... whose names are read */
 
-/* What Python calls a thread; `tid` as its process sees it. */
+/* Python's name of a thread; `tid` is its number in its own pid namespace. */
 struct python_name {
 	uint32_t tid;
 	char name[THREADNAMES_MAX_BYTES + 1];
@@ -57,23 +59,21 @@ struct live {
 
 /* ---- what there is --------------------------------------------------------------------------- */
 
-/* Arguments with blanks between; "" when they cannot be read. */
-static void read_command(uint32_t tgid, char command[MAX_COMMAND])
+/* Arguments with blanks between; "" when they cannot be read. They lie in its memory. */
+static void read_command(struct readers *rs, uint32_t tgid, char command[MAX_COMMAND])
 {
-	char path[32];
-	ssize_t n = -1;
-	int fd;
+	struct strbuf text = { 0 };
+	size_t len;
 
-	snprintf(path, sizeof(path), "/proc/%" PRIu32 "/cmdline", tgid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd >= 0) {
-		n = read(fd, command, MAX_COMMAND - 1);
-		close(fd);
-	}
-	while (n > 0 && !command[n - 1])
-		n--;
-	command[n > 0 ? n : 0] = '\0';
-	for (ssize_t i = 0; i < n; i++) /* a script behind -c has lines */
+	opener__text_of(rs, tgid, "cmdline", MAX_COMMAND - 1, &text);
+	len = text.len < MAX_COMMAND ? text.len : MAX_COMMAND - 1;
+	while (len && !text.s[len - 1])
+		len--;
+	if (len)
+		memcpy(command, text.s, len);
+	command[len] = '\0';
+	strbuf__free(&text);
+	for (size_t i = 0; i < len; i++) /* a script behind -c has lines */
 		if (!command[i] || strchr("\t\r\n", command[i]))
 			command[i] = ' ';
 }
@@ -93,32 +93,33 @@ static const char *why_not_walked(const struct live *l, const struct process *p)
 	const struct top_process *known = topmodel__process(l->model, p->space);
 	const char *why = p->native_only;
 
-	if (!why && known && known->all && !known->has_python)
+	if (!why && known && known->seen && !known->has_python)
 		why = process__why_no_python(p);
 	return why ? why : "";
 }
 
-static int note_process(struct live *l, const struct process *p)
+static int note_process(struct live *l, struct process *p)
 {
 	char command[MAX_COMMAND] = "";
 	const struct top_process_info info = {
 		.space = p->space,
 		.tgid = p->tgid,
 		.comm = p->comm,
+		.title = process_table__title(session__procs(l->session), p),
 		.command = command,
 		.python = p->python,
 		.why = why_not_walked(l, p),
 	};
 
 	if (!topmodel__knows(l->model, p->space))
-		read_command(p->tgid, command);
+		read_command(process_table__readers(session__procs(l->session)), p->tgid, command);
 	return topmodel__set_process(l->model, &info);
 }
 
 static int note_processes(struct live *l)
 {
 	const struct process_table *procs = session__procs(l->session);
-	const struct process *p;
+	struct process *p;
 	int err = 0;
 
 	topmodel__begin_processes(l->model);
@@ -190,7 +191,7 @@ static void look_at_gil(const struct live *l, const struct thread_now *t, struct
 	gil__look(l->walker, t, &st, gil);
 }
 
-/* Threads are looked at one after the other, so two can be seen to hold it: the last one does. */
+/* Threads are read one after the other, so two may seem to hold the GIL: the last one does. */
 static bool held_later(const struct gil_look *gil, size_t at, size_t cnt)
 {
 	for (size_t i = at + 1; i < cnt; i++)
@@ -213,7 +214,8 @@ static void take_name(void *ctx, uint32_t tid, const char *name)
 }
 
 /*
- * Samples bring names with them; those that sleep have to be asked for. Not cheap: when one is new.
+ * Samples have names; those of sleeping threads have to be read. That is not cheap, so only when
+ * one is new.
  */
 static void read_names(struct live *l, const struct process *p)
 {
@@ -227,22 +229,28 @@ static void read_names(struct live *l, const struct process *p)
 	bin = any_new ? process_table__python(procs, p, &bias) : NULL;
 	l->name_cnt = 0;
 	if (bin)
-		threadnames__read(bin, p->tgid, bias, take_name, l);
+		threadnames__read(process_table__readers(procs), bin, p->tgid, bias, take_name, l);
 }
 
-static int note_thread(struct live *l, uint32_t space, const struct thread_now *t, enum top_gil gil)
+static int note_thread(struct live *l, const struct process *p, const struct thread_now *t,
+		       enum top_gil gil)
 {
 	char comm[sizeof(t->comm) + 1] = "";
 	struct top_thread_info info = { .tid = t->tid, .name = comm, .state = state_of(t) };
 
 	info.gil = gil;
 	memcpy(comm, t->comm, sizeof(t->comm));
-	for (size_t i = 0; i < l->name_cnt && !info.named; i++)
+	if (p->is_python && t->tid == p->tgid) {
+		info.name = MAIN_THREAD_NAME;
+		info.named = true;
+	}
+	for (size_t i = 0; i < l->name_cnt; i++)
 		if (l->names[i].tid == t->inner_tid) {
 			info.name = l->names[i].name;
 			info.named = true;
+			break;
 		}
-	return topmodel__set_thread(l->model, space, &info);
+	return topmodel__set_thread(l->model, p->space, &info);
 }
 
 static int note_list(struct live *l, const struct process *p)
@@ -261,12 +269,12 @@ static int note_list(struct live *l, const struct process *p)
 
 		if (known == TOP_GIL_HOLDS && held_later(gil, i, looked))
 			known = TOP_GIL_UNKNOWN;
-		err = note_thread(l, p->space, threadlist__at(l->list, i), known);
+		err = note_thread(l, p, threadlist__at(l->list, i), known);
 	}
 	return err;
 }
 
-/* Also those that sleep, and who has the GIL. */
+/* Sets all threads, also sleeping ones, and the holder of the GIL. */
 static int note_threads(struct live *l)
 {
 	const struct process *p =
@@ -311,7 +319,6 @@ static void note_counters(struct live *l, uint64_t duration_ns)
 
 	st->now = (struct profile_stats){ 0 };
 	session__stats(l->session, &st->now);
-	st->cpus = st->now.cpus;
 	st->last = st->now;
 	for (size_t i = 0; i < CTR_CNT; i++)
 		st->last.counters[i] -= l->then.counters[i];
@@ -319,7 +326,7 @@ static void note_counters(struct live *l, uint64_t duration_ns)
 	l->then = st->now;
 }
 
-/* What was counted becomes the last interval. */
+/* The counts since the last call become the last interval. */
 static int end_interval(struct live *l)
 {
 	const struct symbolize_opts so = { .lines = true };
@@ -329,6 +336,7 @@ static int end_interval(struct live *l)
 	if (err)
 		return err;
 	note_counters(l, end_ns - l->begin_ns);
+	profile_stats__take_values(&l->window->stats, &l->status.now);
 	err = session__name(l->session, l->window, &so);
 	if (err)
 		return err;
@@ -436,12 +444,16 @@ static int follow(struct live *l)
 
 static int open_all(struct live *l)
 {
-	const struct session_opts opts = { .targets = &l->o->targets,
-					   .threads = true,
-					   .urgent = true };
+	const struct session_opts opts = {
+		.targets = &l->o->targets,
+		.threads = true,
+		.titles = true,
+		.urgent = true,
+		.loops = SESSION_LOOPS_EACH,
+	};
 	int err;
 
-	l->signal_fd = signals__open(NULL);
+	l->signal_fd = signals__open(screen__leave, false);
 	if (l->signal_fd < 0) {
 		log_err("signals: %s", strerror(-l->signal_fd));
 		return l->signal_fd;
@@ -453,7 +465,7 @@ static int open_all(struct live *l)
 	l->session = session__open(&opts);
 	if (!l->session)
 		return -EIO;
-	signals__hold();
+	signals__hand_over(1);
 	err = session__start(l->session);
 	if (err)
 		return err;
@@ -478,6 +490,7 @@ static int run(struct live *l)
 		.message = "",
 	};
 	l->due_ns = l->begin_ns + l->status.every_ns;
+	note_counters(l, 0);
 	if (!err)
 		err = note_processes(l);
 	return err ? no_memory(err) : follow(l);

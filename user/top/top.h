@@ -2,8 +2,8 @@
 #ifndef PYPERF_TOP_H
 #define PYPERF_TOP_H
 /*
- * Samples and shows it while it goes on: session -> one profile per interval -> topmodel -> topview
- * -> screen. Thin: its order is that of a run.
+ * Samples and shows the results meanwhile: session -> one profile per interval -> topmodel ->
+ * topview -> screen. Calls these in the order of a run.
  */
 #include <stdbool.h>
 
@@ -16,10 +16,10 @@
 struct top_opts {
 	struct sample_spec targets; /* owned */
 	double interval_s;
-	bool native; /* functions of all kinds at first */
+	bool native; /* show functions of all kinds at first */
 };
 
-/* Until the user quits. 0, or negative errno after a message. */
+/* Runs until the user quits. 0, or negative errno after a message. */
 int top(const struct top_opts *o);
 
 #endif /* PYPERF_TOP_H */

@@ -10,20 +10,22 @@
 #include "base/idmap.h"
 #include "base/str.h"
 #include "profile/export_stacks.h"
+#include "profile/waits.h"
 #include "profile/export_text.h"
+#include "profile/loops.h"
 
 #define KEEP_ENDED_NS (10 * NS_PER_S) /* a process that has ended is shown that long */
 #define KEEP_IDLE_NS  (60 * NS_PER_S) /* a thread that does not run, when cells get many */
 #define MAX_FUNCTIONS (1U << 17)
-#define MAX_CELLS     (1U << 18) /* 72 bytes each */
+#define MAX_CELLS     (1U << 18) /* 80 bytes each */
 #define MANY_CELLS    (MAX_CELLS / 4)
 #define MAX_THREADS   (1U << 17)
 #define MAX_ROWS      (1U << 23) /* more processes than there can be */
 #define OTHERS	      0		 /* the function of those that found no room */
 
-/* Who, where: what is counted. Line 0 is the function as a whole. */
+/* What is counted: process, thread, place and value type. Line 0 is the function as a whole. */
 struct key {
-	uint32_t space, tid, function, line;
+	uint32_t space, tid, function, line, value;
 };
 
 struct cell {
@@ -56,9 +58,10 @@ struct topmodel {
 	uint32_t window;      /* number of the last interval; 0: none yet */
 	uint32_t round;	      /* of the process list */
 	uint32_t thread_round;
-	uint32_t stack; /* number of the stack at hand */
+	uint32_t stack; /* number of the current stack */
 	uint64_t interval_ns, elapsed_ns, compacted_ns;
-	uint64_t last, all, unlisted;
+	uint64_t last[SAMPLED_MAX], all[SAMPLED_MAX], unlisted;
+	bool has_waits;
 	struct strbuf name, place; /* scratch */
 };
 
@@ -119,8 +122,11 @@ static void free_process(struct top_process *p)
 	if (!p)
 		return;
 	free(p->name);
+	free(p->command);
 	free(p->python);
 	free(p->why);
+	free(p->loops.last.where);
+	free(p->loops.all.where);
 	free(p);
 }
 
@@ -143,9 +149,10 @@ static struct top_process *get_process(struct topmodel *m, uint32_t space)
 		return NULL;
 	p->space = space;
 	p->name = strdup("");
+	p->command = strdup("");
 	p->python = strdup("");
 	p->why = strdup("");
-	if (p->name && p->python && p->why && !idmap__set(&m->procs, space, p))
+	if (p->name && p->command && p->python && p->why && !idmap__set(&m->procs, space, p))
 		return p;
 	free_process(p);
 	return NULL;
@@ -184,15 +191,27 @@ bool topmodel__knows(const struct topmodel *m, uint32_t space)
 	return p && p->round;
 }
 
+/* Titles come, and change, later than the command line, which is given once. */
+static int set_name(struct topmodel *m, struct top_process *p, const struct top_process_info *info)
+{
+	int err = *info->command ? replace(m, &p->command, info->command) : 0;
+
+	if (err)
+		return err;
+	if (*info->title)
+		return replace(m, &p->name, info->title);
+	if (*info->command)
+		return replace(m, &p->name, info->command);
+	return *p->name ? 0 : replace(m, &p->name, info->comm);
+}
+
 int topmodel__set_process(struct topmodel *m, const struct top_process_info *info)
 {
 	struct top_process *p = get_process(m, info->space);
 	int err = p ? 0 : -ENOMEM;
 
-	if (!err && *info->command)
-		err = replace(m, &p->name, info->command);
-	else if (!err && !*p->name)
-		err = replace(m, &p->name, info->comm);
+	if (!err)
+		err = set_name(m, p, info);
 	if (!err)
 		err = replace(m, &p->python, info->python);
 	if (!err)
@@ -375,14 +394,15 @@ static bool count_frame(struct topmodel *m, const struct key *key, const struct 
 }
 
 static void count_process(struct topmodel *m, struct top_process *p, struct top_thread *t,
-			  uint64_t count)
+			  const struct profile_stack *st)
 {
-	p->last += count;
-	p->all += count;
-	p->thread_cnt += !t->last;
+	p->seen = true;
+	p->last[st->type] += st->count;
+	p->all[st->type] += st->count;
+	p->thread_cnt[st->type] += !t->last[st->type];
 	t->seen_ns = m->elapsed_ns;
-	t->last += count;
-	t->all += count;
+	t->last[st->type] += st->count;
+	t->all[st->type] += st->count;
 }
 
 /* The sym of a frame: sym_cnt stands for those that have none. */
@@ -411,8 +431,10 @@ static bool count_frames(struct topmodel *m, const struct profile *p,
 	m->stack++;
 	for (uint32_t i = 0; i < st->cnt && fits; i++) {
 		uint32_t sym = sym_at(p, st, i);
-		struct key key = { p->procs[st->proc].space, THREAD_TID(st->tid), functions[sym],
-				   0 };
+		struct key key = { .space = p->procs[st->proc].space,
+				   .tid = THREAD_TID(st->tid),
+				   .function = functions[sym],
+				   .value = st->type };
 		const struct top_count counts = { .self = i + 1 == st->cnt ? st->count : 0,
 						  .own = i == own ? st->count : 0,
 						  .total = st->count };
@@ -425,12 +447,49 @@ static bool count_frames(struct topmodel *m, const struct profile *p,
 	return fits;
 }
 
+/* The innermost frame's, if the stack is a wait; else NULL. */
+static const char *reason_of(const struct profile *p, const struct profile_stack *st, size_t *len)
+{
+	const struct sym *leaf;
+
+	if (!st->cnt)
+		return NULL;
+	leaf = export_sym(p, sym_at(p, st, st->cnt - 1));
+	return leaf->kind == SYM_MARKER ? wait_reason(profile__str(p, leaf->func), len) : NULL;
+}
+
+/* A reason to wait is a marker, too, and breaks nothing. */
 static bool is_broken(const struct profile *p, const struct profile_stack *st)
 {
-	for (uint32_t i = 0; i < st->cnt; i++)
+	size_t len;
+	uint32_t cnt = st->cnt - (reason_of(p, st, &len) != NULL);
+
+	for (uint32_t i = 0; i < cnt; i++)
 		if (export_sym(p, sym_at(p, st, i))->kind == SYM_MARKER)
 			return true;
 	return false;
+}
+
+static void count_wait(struct topmodel *m, struct top_process *process, struct top_thread *thread,
+		       const struct profile *p, const struct profile_stack *st)
+{
+	uint32_t event = p->stats.values[st->type].event;
+	enum top_wait wait = TOP_WAITING;
+	const char *reason;
+	size_t len;
+
+	if (event != EVENT_WALL && event != EVENT_OFF_CPU)
+		return;
+	reason = reason_of(p, st, &len);
+	if (!reason)
+		return;
+	if (wait_is_for_cpu(reason, len))
+		wait = TOP_QUEUED;
+	else if (len == strlen("GIL") && !memcmp(reason, "GIL", len))
+		wait = TOP_FOR_GIL;
+	process->waits[wait] += st->count;
+	thread->waits[wait] += st->count;
+	m->has_waits = true;
 }
 
 static int count_stack(struct topmodel *m, const struct profile *p, const struct profile_stack *st,
@@ -443,17 +502,18 @@ static int count_stack(struct topmodel *m, const struct profile *p, const struct
 
 	if (!thread)
 		return -ENOMEM;
-	count_process(m, process, thread, st->count);
+	count_process(m, process, thread, st);
+	count_wait(m, process, thread, p, st);
 	if (is_broken(p, st))
-		process->broken += st->count;
-	m->last += st->count;
-	m->all += st->count;
+		process->broken[st->type] += st->count;
+	m->last[st->type] += st->count;
+	m->all[st->type] += st->count;
 	if (st->cnt && !count_frames(m, p, st, functions))
 		m->unlisted += st->count;
 	return 0;
 }
 
-/* What the profile knows of a process that topmodel__set_process() was not told of. */
+/* Describes a process that topmodel__set_process() does not know, from the profile. */
 static int take_process(struct topmodel *m, const struct profile *p,
 			const struct profile_proc *proc)
 {
@@ -465,13 +525,69 @@ static int take_process(struct topmodel *m, const struct profile *p,
 	process->has_python |= proc->has_python_frames;
 	if (!*process->name) {
 		process->tgid = proc->tgid;
-		err = replace(m, &process->name, profile__str(p, proc->comm));
+		err = replace(m, &process->name, profile__str(p, profile_proc__name(proc)));
 	}
 	if (!err && !*process->python)
 		err = replace(m, &process->python, profile__str(p, proc->python));
 	if (!err && !process->round && proc->native_only)
 		err = replace(m, &process->why, profile__str(p, proc->native_only));
 	return err;
+}
+
+static int note_longest(struct topmodel *m, struct top_longest *l, uint64_t ns, const char *where)
+{
+	if (ns > l->ns)
+		l->ns = ns;
+	if (!*where || ns <= l->named_ns)
+		return 0;
+	l->named_ns = ns;
+	return replace(m, &l->where, where);
+}
+
+static int take_stretch(struct topmodel *m, struct top_loops *l, const struct profile *p,
+			const struct profile_stretch *s)
+{
+	bool is_news = s->ns > l->last.named_ns || s->ns > l->all.named_ns;
+	struct strbuf path = { 0 };
+	int err = s->stack_cnt && is_news ? loops_add_path(&path, p, s) : 0;
+	const char *where;
+
+	if (!err)
+		err = path.err;
+	where = path.len && !err ? path.s : "";
+	if (!err)
+		err = note_longest(m, &l->last, s->ns, where);
+	if (!err)
+		err = note_longest(m, &l->all, s->ns, where);
+	strbuf__free(&path);
+	return err;
+}
+
+static int take_loop(struct topmodel *m, const struct profile *p, const struct profile_loop *loop)
+{
+	struct top_process *process = idmap__get(&m->procs, loop->space);
+	struct top_loops *l = process ? &process->loops : NULL;
+	int err = 0;
+
+	if (!l || !loops_is_event_loop(p, loop))
+		return 0;
+	l->any = true;
+	l->last_cnt += loop->slow_cnt;
+	l->all_cnt += loop->slow_cnt;
+	for (uint32_t i = 0; i < loop->longest_cnt && !err; i++)
+		if (loop->longest[i].ns >= LOOP_SLOW_NS)
+			err = take_stretch(m, l, p, &loop->longest[i]);
+	return err;
+}
+
+const struct top_process *topmodel__slowest_loop(const struct topmodel *m)
+{
+	const struct top_process *p, *slowest = NULL;
+
+	for (size_t at = 0; (p = idmap__next(&m->procs, &at));)
+		if (!p->ended && p->loops.all.ns > (slowest ? slowest->loops.all.ns : 0))
+			slowest = p;
+	return slowest;
 }
 
 static int take_threads(struct topmodel *m, const struct profile *p)
@@ -528,7 +644,7 @@ static bool is_over(const struct topmodel *m, const struct top_process *p)
 	return p->ended && m->elapsed_ns - p->ended_ns >= KEEP_ENDED_NS;
 }
 
-/* Where the counts of a key belong from now on. */
+/* Changes a key to the one where its counts now belong. */
 static void forward(const struct topmodel *m, struct key *key, bool idle)
 {
 	const struct top_process *p = topmodel__process(m, key->space);
@@ -587,8 +703,8 @@ static int compact_threads(struct topmodel *m, bool idle)
 		t = idmap__get(&m->threads, gone[i]);
 		forward(m, &key, idle);
 		to = key.space ? get_thread(m, key.space, 0) : NULL;
-		if (to)
-			to->all += t->all;
+		for (size_t k = 0; to && k < SAMPLED_MAX; k++)
+			to->all[k] += t->all[k];
 		idmap__remove(&m->threads, gone[i]);
 		free_thread(t);
 	}
@@ -609,8 +725,10 @@ static int compact_processes(struct topmodel *m)
 		ended = get_process(m, TOP_ENDED);
 	for (size_t i = 0; ended && i < cnt; i++) {
 		p = idmap__get(&m->procs, gone[i]);
-		ended->all += p->all;
-		ended->broken += p->broken;
+		for (size_t k = 0; k < SAMPLED_MAX; k++) {
+			ended->all[k] += p->all[k];
+			ended->broken[k] += p->broken[k];
+		}
 		ended->ended_count++;
 		ended->ended = true;
 		idmap__remove(&m->procs, gone[i]);
@@ -620,7 +738,7 @@ static int compact_processes(struct topmodel *m)
 	return !gone || (cnt && !ended) ? -ENOMEM : 0;
 }
 
-/* Every ten seconds: what is over becomes part of TOP_ENDED. */
+/* Every ten seconds: adds ended processes to TOP_ENDED. */
 static int compact(struct topmodel *m)
 {
 	bool idle = m->cells.cnt > MANY_CELLS;
@@ -642,12 +760,20 @@ static void begin_interval(struct topmodel *m, uint64_t duration_ns)
 	struct top_process *p;
 	struct top_thread *t;
 
-	for (size_t at = 0; (p = idmap__next(&m->procs, &at));)
-		p->last = p->thread_cnt = 0;
-	for (size_t at = 0; (t = idmap__next(&m->threads, &at));)
-		t->last = 0;
+	for (size_t at = 0; (p = idmap__next(&m->procs, &at));) {
+		memset(p->last, 0, sizeof(p->last));
+		memset(p->thread_cnt, 0, sizeof(p->thread_cnt));
+		memset(p->waits, 0, sizeof(p->waits));
+		free(p->loops.last.where);
+		p->loops.last = (struct top_longest){ .ns = 0 };
+		p->loops.last_cnt = 0;
+	}
+	for (size_t at = 0; (t = idmap__next(&m->threads, &at));) {
+		memset(t->last, 0, sizeof(t->last));
+		memset(t->waits, 0, sizeof(t->waits));
+	}
 	m->window++;
-	m->last = 0;
+	memset(m->last, 0, sizeof(m->last));
 	m->interval_ns = duration_ns;
 	m->elapsed_ns += duration_ns;
 }
@@ -661,11 +787,19 @@ int topmodel__add(struct topmodel *m, const struct profile *p, uint64_t duration
 	for (size_t i = 0; i < p->proc_cnt && !err; i++)
 		err = take_process(m, p, &p->procs[i]);
 	for (size_t i = 0; i < p->stack_cnt && !err && p->frame_syms; i++)
-		err = count_stack(m, p, &p->stacks[i], functions);
+		if (p->stacks[i].type < SAMPLED_MAX)
+			err = count_stack(m, p, &p->stacks[i], functions);
 	free(functions);
+	for (size_t i = 0; i < p->loop_cnt && !err; i++)
+		err = take_loop(m, p, &p->loops[i]);
 	if (!err)
 		err = take_threads(m, p);
 	return err ? err : compact(m);
+}
+
+bool topmodel__has_waits(const struct topmodel *m)
+{
+	return m->has_waits;
 }
 
 uint64_t topmodel__interval_ns(const struct topmodel *m)
@@ -683,22 +817,22 @@ uint64_t topmodel__unlisted(const struct topmodel *m)
 	return m->unlisted;
 }
 
-void topmodel__samples(const struct topmodel *m, uint32_t space, uint32_t tid, uint64_t *last,
-		       uint64_t *all)
+void topmodel__counts(const struct topmodel *m, uint32_t space, uint32_t tid, uint32_t value,
+		      uint64_t *last, uint64_t *all)
 {
 	const struct top_process *p = topmodel__process(m, space);
 	const struct top_thread *t = topmodel__thread(m, space, tid);
 
 	*last = *all = 0;
 	if (!space) {
-		*last = m->last;
-		*all = m->all;
+		*last = m->last[value];
+		*all = m->all[value];
 	} else if (tid && t) {
-		*last = t->last;
-		*all = t->all;
+		*last = t->last[value];
+		*all = t->all[value];
 	} else if (!tid && p) {
-		*last = p->last;
-		*all = p->all;
+		*last = p->last[value];
+		*all = p->all[value];
 	}
 }
 
@@ -718,7 +852,7 @@ static int add_row(struct top_rows *r, const struct top_row *row)
 	return 0;
 }
 
-static int process_rows(struct topmodel *m, struct top_rows *out)
+static int process_rows(struct topmodel *m, const struct top_query *q, struct top_rows *out)
 {
 	const struct top_process *p;
 	int err = 0;
@@ -726,8 +860,8 @@ static int process_rows(struct topmodel *m, struct top_rows *out)
 	for (size_t at = 0; !err && (p = idmap__next(&m->procs, &at));) {
 		struct top_row row = { .space = p->space };
 
-		row.own = row.total = p->last;
-		row.own_all = row.total_all = p->all;
+		row.own = row.total = p->last[q->value];
+		row.own_all = row.total_all = p->all[q->value];
 		err = add_row(out, &row);
 	}
 	return err;
@@ -743,8 +877,8 @@ static int thread_rows(struct topmodel *m, const struct top_query *q, struct top
 
 		if (q->space && t->space != q->space)
 			continue;
-		row.own = row.total = t->last;
-		row.own_all = row.total_all = t->all;
+		row.own = row.total = t->last[q->value];
+		row.own_all = row.total_all = t->all[q->value];
 		err = add_row(out, &row);
 	}
 	return err;
@@ -752,7 +886,8 @@ static int thread_rows(struct topmodel *m, const struct top_query *q, struct top
 
 static bool is_asked_for(const struct top_query *q, const struct key *key)
 {
-	return (!q->space || key->space == q->space) && (!q->tid || key->tid == q->tid) &&
+	return key->value == q->value && (!q->space || key->space == q->space) &&
+	       (!q->tid || key->tid == q->tid) &&
 	       (q->table != TOP_LINES || key->function == q->function);
 }
 
@@ -779,7 +914,7 @@ static bool is_shown(const struct topmodel *m, const struct top_query *q, struct
 	return row->total_all;
 }
 
-/* Of each function the line with most samples of its own, else the one with most at all. */
+/* The hottest line of each function: by own samples, else by all. */
 struct hottest {
 	uint64_t own, total;
 	uint32_t line;
@@ -794,7 +929,7 @@ static int by_line(const void *a_, const void *b_)
 	return a->line < b->line ? -1 : a->line > b->line;
 }
 
-/* The lines of all functions asked for, each once, by function. */
+/* The lines of all wanted functions, each once, by function. */
 static int line_rows(struct topmodel *m, const struct top_query *q, struct top_rows *out)
 {
 	size_t cnt = 0;
@@ -875,7 +1010,7 @@ int topmodel__rows(struct topmodel *m, const struct top_query *q, struct top_row
 	out->cnt = 0;
 	switch (q->table) {
 	case TOP_PROCESSES:
-		return process_rows(m, out);
+		return process_rows(m, q, out);
 	case TOP_THREADS:
 		return thread_rows(m, q, out);
 	case TOP_FUNCTIONS:

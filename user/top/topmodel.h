@@ -2,7 +2,7 @@
 #ifndef PYPERF_TOPMODEL_H
 #define PYPERF_TOPMODEL_H
 /*
- * What `top` knows: samples by process, thread, function and line, of the last interval and since
+ * The data of `top`: counts by process, thread, function and line, of the last interval and since
  * the start. Needs no terminal, no kernel and no living process.
  *
  *	topmodel__begin_processes(m);
@@ -11,14 +11,15 @@
  *	topmodel__add(m, profile, duration_ns);		one interval, with names
  *	topmodel__rows(m, &query, &rows);
  *
- * A profile is folded in and not needed afterwards. What is kept is bounded: processes that have
- * ended are added up in one row after ten seconds, with their functions; so are, when the table
- * gets large, threads that did not run for a minute. When it is full, samples still count for their
+ * A profile is folded in and not needed afterwards. Memory is bounded. Processes that have ended
+ * are added up in one row after ten seconds, with their functions; so are threads that did not run
+ * for a minute when the table gets large. When the table is full, samples still count for their
  * process and thread, and topmodel__unlisted() says how many have no function.
  *
- * Counts are samples. The `own` count of a function is those in it or in native code that it
- * called, the `self` count only those in itself. A stack without Python is charged to its innermost
- * frame. Totals count a stack once, however often the function is in it.
+ * Counts are those of profile_stack.count, kept apart by value type: `value` is its number in the
+ * profiles, below SAMPLED_MAX. The `own` count of a function is that of samples in it or in native
+ * code that it called, the `self` count only that of samples in itself. A stack without Python is
+ * charged to its innermost frame. Totals count a stack once, however often the function is in it.
  *
  * All strings are safe for a terminal (str_sanitise()) and bounded.
  */
@@ -33,8 +34,29 @@
 
 struct topmodel;
 
+/* What a thread off its CPU did, for a value type that counts waits. */
+enum top_wait {
+	TOP_WAITING,
+	TOP_QUEUED, /* for a CPU */
+	TOP_FOR_GIL,
+	TOP_WAIT_CNT,
+};
+
 struct top_count {
 	uint64_t self, own, total;
+};
+
+/* The longest iteration, and the longest whose stack is known: mostly the same. */
+struct top_longest {
+	uint64_t ns, named_ns; /* 0: none */
+	char *where;	       /* "price (app.py:31) -> get"; NULL: not known */
+};
+
+/* The event loops of a process: their iterations of LOOP_SLOW_NS and more, which have ended. */
+struct top_loops {
+	bool any;
+	uint64_t last_cnt, all_cnt;   /* of the last interval, and since the start */
+	struct top_longest last, all; /* likewise */
 };
 
 /*
@@ -43,22 +65,28 @@ struct top_count {
 struct top_process_info {
 	uint32_t space, tgid;
 	const char *comm;
+	const char *title;   /* title for people; "": not known */
 	const char *command; /* its command line; "": not known */
 	const char *python;  /* version */
-	const char *why;     /* it is not walked; "": it is */
+	const char *why;     /* why it is not walked; "": it is walked */
 };
 
 struct top_process {
 	uint32_t space, tgid;
-	char *name; /* command line, or comm; owned by the model, as are the others */
+	char *name; /* title, else command line, else comm; owned by the model, as are the others */
+	char *command; /* command line; "": not known */
 	char *python;
 	char *why;
 	bool ended;
-	uint64_t last, all;   /* samples */
-	uint64_t broken;      /* of `all`: stacks that end early */
-	uint32_t thread_cnt;  /* threads that were sampled in the last interval */
-	uint32_t ended_count; /* of TOP_ENDED: processes */
-	bool has_python;      /* a Python frame was seen */
+	/* By value type. */
+	uint64_t last[SAMPLED_MAX], all[SAMPLED_MAX];
+	uint64_t broken[SAMPLED_MAX];	  /* of `all`: stacks that end early */
+	uint32_t thread_cnt[SAMPLED_MAX]; /* threads that were seen in the last interval */
+	uint64_t waits[TOP_WAIT_CNT];	  /* ns, of the last interval */
+	struct top_loops loops;		  /* seen only if a value type counts waits */
+	uint32_t ended_count;		  /* of TOP_ENDED: processes */
+	bool seen;			  /* there is a stack of it */
+	bool has_python;		  /* ... with a Python frame */
 
 	/* private */
 	uint32_t round;
@@ -72,10 +100,10 @@ enum top_gil {
 	TOP_GIL_HOLDS,
 };
 
-/* A thread as it is now. */
+/* The present state of a thread. */
 struct top_thread_info {
 	uint32_t tid;
-	const char *name; /* Python's if `named`, else the kernel's, which gives way to it */
+	const char *name; /* from Python if `named`, else the kernel's, which Python's replaces */
 	bool named;
 	const char *state; /* a constant, like "sleeps" */
 	enum top_gil gil;
@@ -84,8 +112,9 @@ struct top_thread_info {
 struct top_thread {
 	uint32_t space, tid; /* tid 0: those that were added up */
 	char *name;	     /* Python's, or the kernel's; "" when not known */
-	uint64_t last, all;
-	const char *state; /* at the last look; "": not known */
+	uint64_t last[SAMPLED_MAX], all[SAMPLED_MAX]; /* by value type */
+	uint64_t waits[TOP_WAIT_CNT];		      /* ns, of the last interval */
+	const char *state;			      /* at the last look; "": not known */
 	enum top_gil gil;
 
 	/* private */
@@ -95,10 +124,9 @@ struct top_thread {
 };
 
 struct top_function {
-	uint8_t kind;	  /* enum sym_kind */
-	const char *name; /* "loads" */
-	const char
-		*place; /* "/usr/lib/python3.11/json/__init__.py"; path of a library; "[kernel]" */
+	uint8_t kind;	   /* enum sym_kind */
+	const char *name;  /* "loads" */
+	const char *place; /* "/usr/lib/.../json/__init__.py"; path of a library; "[kernel]" */
 };
 
 enum top_table {
@@ -108,19 +136,21 @@ enum top_table {
 	TOP_LINES,
 };
 
-/* Rows of which table, and of whom: 0 is all. */
+/* The table, and the process, thread and function whose rows are wanted; 0: all. */
 struct top_query {
 	enum top_table table;
 	uint32_t space;
 	uint32_t tid;	   /* needs a space */
 	uint32_t function; /* of TOP_LINES */
+	uint32_t value;	   /* number of the value type */
 	bool native; /* functions of all kinds with their self counts; else Python with own ones */
 };
 
 struct top_row {
-	uint32_t space, tid, function; /* who it is; what the table does not tell apart is 0 */
+	/* what the row is about; 0 where the table does not distinguish */
+	uint32_t space, tid, function;
 	uint32_t line; /* of TOP_LINES; of a function, the hottest one since the start; 0: none */
-	uint64_t own, total; /* last interval; of processes and threads both are their samples */
+	uint64_t own, total; /* last interval; of processes and threads both are what they have */
 	uint64_t own_all, total_all;
 };
 
@@ -133,30 +163,34 @@ struct top_rows {
 struct topmodel *topmodel__new(void);
 void topmodel__free(struct topmodel *m);
 
-/* The living processes; who is not among them has ended. 0 or -ENOMEM. */
+/* Sets the living processes; any other has ended. 0 or -ENOMEM. */
 void topmodel__begin_processes(struct topmodel *m);
-/* Its command line is not needed: it was given before. */
+/* The command line of this process was given before and is not needed again. */
 bool topmodel__knows(const struct topmodel *m, uint32_t space);
 int topmodel__set_process(struct topmodel *m, const struct top_process_info *info);
 void topmodel__end_processes(struct topmodel *m);
 
 /*
- * The threads of one process, also those that were never sampled; the others are not looked at, and
- * what was known of them is forgotten. 0 or -ENOMEM.
+ * Sets the threads of one process, including those that were never sampled. Forgets the states of
+ * all other threads. 0 or -ENOMEM.
  */
 void topmodel__begin_threads(struct topmodel *m);
 int topmodel__set_thread(struct topmodel *m, uint32_t space, const struct top_thread_info *info);
-/* Of `space` those that were not set have ended. */
+/* Threads of `space` that were not set have ended. */
 void topmodel__end_threads(struct topmodel *m, uint32_t space);
-/* Who holds the GIL of a process; NULL: nobody, or not known. Borrowed like the others. */
+/*
+ * The thread that holds the GIL of a process; NULL: none, or not known. Borrowed like the others.
+ */
 const struct top_thread *topmodel__gil_holder(const struct topmodel *m, uint32_t space);
 
-/* One interval of samples, with names. It is the last interval then. 0 or -ENOMEM. */
+/* Adds an interval of samples, with names; it becomes the last interval. 0 or -ENOMEM. */
 int topmodel__add(struct topmodel *m, const struct profile *p, uint64_t duration_ns);
-/* The names of threads that are known, for a new profile: they are read once. 0 or -ENOMEM. */
+/*
+ * Gives the known names of threads to a new profile, so that they are read only once. 0 or -ENOMEM.
+ */
 int topmodel__give_threads(const struct topmodel *m, struct profile *p);
 
-/* Not sorted. 0 or -ENOMEM. */
+/* Fills in the rows, not sorted. 0 or -ENOMEM. */
 int topmodel__rows(struct topmodel *m, const struct top_query *q, struct top_rows *out);
 void top_rows__free(struct top_rows *r);
 
@@ -166,11 +200,15 @@ const struct top_thread *topmodel__thread(const struct topmodel *m, uint32_t spa
 /* Its strings are borrowed until free. */
 struct top_function topmodel__function(const struct topmodel *m, uint32_t function);
 
-/* Samples of a process (0: all) and thread (0: all), in the last interval and since the start. */
-void topmodel__samples(const struct topmodel *m, uint32_t space, uint32_t tid, uint64_t *last,
-		       uint64_t *all);
+/* The counts of a process (0: all) and thread (0: all), in the last interval and in all. */
+void topmodel__counts(const struct topmodel *m, uint32_t space, uint32_t tid, uint32_t value,
+		      uint64_t *last, uint64_t *all);
+/* The living process with the longest iteration of an event loop since the start; NULL: none. */
+const struct top_process *topmodel__slowest_loop(const struct topmodel *m);
+/* Has there been a wait? Then processes and threads have `waits`. */
+bool topmodel__has_waits(const struct topmodel *m);
 uint64_t topmodel__interval_ns(const struct topmodel *m); /* length of the last interval */
 uint64_t topmodel__elapsed_ns(const struct topmodel *m);  /* of all of them */
-uint64_t topmodel__unlisted(const struct topmodel *m);	  /* samples that found no room */
+uint64_t topmodel__unlisted(const struct topmodel *m); /* counts that found no room, of all types */
 
 #endif /* PYPERF_TOPMODEL_H */

@@ -7,25 +7,32 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
+#include "top/topwords.h"
+
 #define FILTER_MAX 64 /* bytes */
 #define DEPTH_MAX  4  /* processes, a process's threads, functions, lines */
 #define TABLES	   (TOP_LINES + 1)
 
-/* What a column shows. */
+/* The content of a column. */
 enum field {
+	FIELD_NONE, /* behind the last column */
 	FIELD_PID,
 	FIELD_TID,
-	FIELD_CPU,     /* of the last interval, 100% is one CPU */
-	FIELD_SECONDS, /* since the start */
+	FIELD_RATE, /* of the last interval */
+	FIELD_ALL,  /* since the start */
 	FIELD_THREADS,
 	FIELD_PYTHON,
 	FIELD_COMMAND,
 	FIELD_STATE,
 	FIELD_GIL,
+	FIELD_WAIT, /* of the last interval, as are these: only if waits are counted */
+	FIELD_QUEUE,
+	FIELD_GIL_WAIT,
 	FIELD_THREAD,
 	FIELD_OWN, /* share of the last interval */
 	FIELD_TOTAL,
-	FIELD_OWN_ALL, /* seconds since the start */
+	FIELD_OWN_ALL, /* since the start */
 	FIELD_TOTAL_ALL,
 	FIELD_FUNCTION,
 	FIELD_PLACE,
@@ -34,14 +41,22 @@ enum field {
 
 struct column {
 	enum field field;
-	const char *title;
+	const char *title; /* NULL: it depends on the value type */
 	unsigned width;	   /* 0: what is left */
 	bool left;	   /* aligned; else right */
 	unsigned min_cols; /* of the screen, for it to be shown */
 	enum text_cut cut;
 };
 
-#define MAX_COLUMNS 7
+#define MAX_COLUMNS 10
+
+/* Of threads and processes, on screens so wide. */
+/* clang-format off */
+#define WAIT_COLUMNS(min)                                                                          \
+	{ FIELD_WAIT, "WAIT%", 7, false, min, CUT_NEVER },                                         \
+	{ FIELD_QUEUE, "QUEUE%", 7, false, min, CUT_NEVER },                                       \
+	{ FIELD_GIL_WAIT, "GIL%", 7, false, min, CUT_NEVER }
+/* clang-format on */
 
 /*
  * Names of others come last in their row: should the terminal take a character to be wider than the
@@ -54,8 +69,9 @@ static const struct table {
 	[TOP_PROCESSES] = {
 		.columns = {
 			{ FIELD_PID, "PID", 7, false, 0, CUT_NEVER },
-			{ FIELD_CPU, "CPU%", 6, false, 0, CUT_NEVER },
-			{ FIELD_SECONDS, "CPU s", 8, false, 40, CUT_NEVER },
+			{ FIELD_RATE, NULL, 7, false, 0, CUT_NEVER },
+			{ FIELD_ALL, NULL, 8, false, 40, CUT_NEVER },
+			WAIT_COLUMNS(80),
 			{ FIELD_THREADS, "THR", 4, false, 48, CUT_NEVER },
 			{ FIELD_PYTHON, "PYTHON", 8, true, 60, CUT_END },
 			{ FIELD_COMMAND, "COMMAND", 0, true, 0, CUT_END },
@@ -66,8 +82,9 @@ static const struct table {
 		.columns = {
 			{ FIELD_PID, "PID", 7, false, 70, CUT_NEVER },
 			{ FIELD_TID, "TID", 7, false, 0, CUT_NEVER },
-			{ FIELD_CPU, "CPU%", 6, false, 0, CUT_NEVER },
-			{ FIELD_SECONDS, "CPU s", 8, false, 40, CUT_NEVER },
+			{ FIELD_RATE, NULL, 7, false, 0, CUT_NEVER },
+			{ FIELD_ALL, NULL, 8, false, 40, CUT_NEVER },
+			WAIT_COLUMNS(92),
 			{ FIELD_STATE, "STATE", 8, true, 50, CUT_END },
 			{ FIELD_GIL, "GIL", 5, true, 30, CUT_NEVER },
 			{ FIELD_THREAD, "THREAD", 0, true, 0, CUT_END },
@@ -78,8 +95,8 @@ static const struct table {
 		.columns = {
 			{ FIELD_OWN, "OWN%", 6, false, 0, CUT_NEVER },
 			{ FIELD_TOTAL, "TOTAL%", 6, false, 34, CUT_NEVER },
-			{ FIELD_OWN_ALL, "OWN s", 8, false, 56, CUT_NEVER },
-			{ FIELD_TOTAL_ALL, "TOTAL s", 8, false, 56, CUT_NEVER },
+			{ FIELD_OWN_ALL, "OWN", 8, false, 56, CUT_NEVER },
+			{ FIELD_TOTAL_ALL, "TOTAL", 8, false, 56, CUT_NEVER },
 			{ FIELD_FUNCTION, "FUNCTION", 0, true, 0, CUT_MIDDLE },
 			{ FIELD_PLACE, "HOTTEST LINE", 0, true, 50, CUT_PATH },
 		},
@@ -90,8 +107,8 @@ static const struct table {
 			{ FIELD_LINE, "LINE", 7, false, 0, CUT_NEVER },
 			{ FIELD_OWN, "OWN%", 6, false, 0, CUT_NEVER },
 			{ FIELD_TOTAL, "TOTAL%", 6, false, 0, CUT_NEVER },
-			{ FIELD_OWN_ALL, "OWN s", 8, false, 32, CUT_NEVER },
-			{ FIELD_TOTAL_ALL, "TOTAL s", 8, false, 42, CUT_NEVER },
+			{ FIELD_OWN_ALL, "OWN", 8, false, 32, CUT_NEVER },
+			{ FIELD_TOTAL_ALL, "TOTAL", 8, false, 42, CUT_NEVER },
 		},
 		.sort = 1,
 	},
@@ -114,11 +131,14 @@ struct topview {
 	struct page pages[DEPTH_MAX];
 	unsigned depth; /* of the page that is shown */
 	struct sorting sorting[TABLES];
-	struct top_rows rows; /* of the last picture, sorted and filtered */
-	size_t at;	      /* of the cursor in them */
-	size_t first;	      /* that is visible */
-	size_t visible;	      /* how many fit */
+	struct top_rows rows;	   /* of the last picture, sorted and filtered */
+	struct top_rows functions; /* of the page's process or thread, for the hottest one */
+	size_t at;		   /* of the cursor in the rows */
+	size_t first;		   /* that is visible */
+	size_t visible;		   /* how many fit */
+	uint32_t value, value_cnt; /* number of the value type that is shown; how many there are */
 	bool native, paused, editing, help;
+	bool waits; /* their columns are there */
 	unsigned help_first;
 	struct strbuf text; /* scratch */
 };
@@ -140,6 +160,7 @@ void topview__free(struct topview *v)
 	if (!v)
 		return;
 	top_rows__free(&v->rows);
+	top_rows__free(&v->functions);
 	strbuf__free(&v->text);
 	free(v);
 }
@@ -158,9 +179,37 @@ static unsigned column_cnt(const struct table *t)
 {
 	unsigned n = 0;
 
-	while (n < MAX_COLUMNS && t->columns[n].title)
+	while (n < MAX_COLUMNS && t->columns[n].field)
 		n++;
 	return n;
+}
+
+/* Is there such a column, whatever the width of the screen is? */
+static bool has_column(const struct topview *v, const struct column *c)
+{
+	return v->waits || c->field < FIELD_WAIT || c->field > FIELD_GIL_WAIT;
+}
+
+/* The column behind `column`; the first one behind the last. */
+static unsigned next_column(const struct topview *v, unsigned column)
+{
+	const struct table *t = table_of(v);
+
+	do
+		column = (column + 1) % column_cnt(t);
+	while (!has_column(v, &t->columns[column]));
+	return column;
+}
+
+/* Column `n` of those that there are, from 0; the number of columns if there are fewer. */
+static unsigned nth_column(const struct topview *v, unsigned n)
+{
+	const struct table *t = table_of(v);
+
+	for (unsigned i = 0; i < column_cnt(t); i++)
+		if (has_column(v, &t->columns[i]) && !n--)
+			return i;
+	return column_cnt(t);
 }
 
 bool topview__paused(const struct topview *v)
@@ -175,37 +224,13 @@ uint32_t topview__process(const struct topview *v)
 
 /* ---- texts ----------------------------------------------------------------------------------- */
 
-/* Five characters or fewer, so that columns hold. */
-static void add_percent(struct strbuf *b, double percent)
-{
-	strbuf__addf(b, percent < 999.95 ? "%.1f" : "%.0f", percent);
-}
-
-static void add_seconds(struct strbuf *b, double s)
-{
-	strbuf__addf(b, s < 9999.995 ? "%.2f" : "%.0f", s);
-}
-
 struct context {
 	const struct topview *v;
 	struct topmodel *m;
 	const struct top_status *st;
-	uint64_t scope_last; /* samples of what the page is about, in the last interval */
+	const struct value_type *value;
+	uint64_t scope_last; /* count of the page's process or thread in the last interval */
 };
-
-static double cpu_percent(const struct context *x, uint64_t samples)
-{
-	double seconds = (double)topmodel__interval_ns(x->m) / 1e9;
-
-	if (seconds <= 0 || !x->st->frequency_hz)
-		return 0;
-	return 100 * (double)samples / (x->st->frequency_hz * seconds);
-}
-
-static double cpu_seconds(const struct context *x, uint64_t samples)
-{
-	return x->st->frequency_hz ? (double)samples / x->st->frequency_hz : 0;
-}
 
 static void add_command(struct strbuf *b, const struct context *x, const struct top_row *row)
 {
@@ -222,6 +247,8 @@ static void add_command(struct strbuf *b, const struct context *x, const struct 
 	if (*p->why)
 		strbuf__addf(b, "[not walked: %s] ", p->why);
 	strbuf__addz(b, p->name);
+	if (*p->command && strcmp(p->command, p->name))
+		strbuf__addf(b, " - %s", p->command);
 }
 
 static void add_thread(struct strbuf *b, const struct context *x, const struct top_row *row)
@@ -256,6 +283,20 @@ static void add_place(struct strbuf *b, const struct context *x, const struct to
 		strbuf__addf(b, ":%" PRIu32, row->line);
 }
 
+/* The wait of a thread, or of all threads of a process; 0: another field, or not known. */
+static uint64_t wait_of(const struct context *x, const struct top_row *row, enum field field)
+{
+	const struct top_process *p = topmodel__process(x->m, row->space);
+	const struct top_thread *t = topmodel__thread(x->m, row->space, row->tid);
+	const uint64_t *waits = row->tid ? (t ? t->waits : NULL) : (p ? p->waits : NULL);
+
+	if (!waits)
+		return 0;
+	return waits[field == FIELD_WAIT    ? TOP_WAITING
+		     : field == FIELD_QUEUE ? TOP_QUEUED
+					    : TOP_FOR_GIL];
+}
+
 /* Columns whose numbers order them; others go by their text. */
 static bool number_of(const struct context *x, const struct top_row *row, enum field field,
 		      uint64_t *n)
@@ -273,21 +314,26 @@ static bool number_of(const struct context *x, const struct top_row *row, enum f
 		*n = row->line;
 		return true;
 	case FIELD_THREADS:
-		*n = p ? p->thread_cnt : 0;
+		*n = p ? p->thread_cnt[x->v->value] : 0;
 		return true;
-	case FIELD_CPU:
+	case FIELD_RATE:
 	case FIELD_OWN:
 		*n = row->own;
 		return true;
 	case FIELD_TOTAL:
 		*n = row->total;
 		return true;
-	case FIELD_SECONDS:
+	case FIELD_ALL:
 	case FIELD_OWN_ALL:
 		*n = row->own_all;
 		return true;
 	case FIELD_TOTAL_ALL:
 		*n = row->total_all;
+		return true;
+	case FIELD_WAIT:
+	case FIELD_QUEUE:
+	case FIELD_GIL_WAIT:
+		*n = wait_of(x, row, field);
 		return true;
 	default:
 		return false;
@@ -303,17 +349,22 @@ static void add_cell(struct strbuf *b, const struct context *x, const struct top
 
 	number_of(x, row, field, &n);
 	switch (field) {
-	case FIELD_CPU:
-		add_percent(b, cpu_percent(x, n));
+	case FIELD_RATE:
+		topwords__add_rate(b, x->value, n, topmodel__interval_ns(x->m));
 		break;
 	case FIELD_OWN:
 	case FIELD_TOTAL:
-		add_percent(b, text_percent(n, x->scope_last));
+		topwords__add_percent(b, text_percent(n, x->scope_last));
 		break;
-	case FIELD_SECONDS:
+	case FIELD_ALL:
 	case FIELD_OWN_ALL:
 	case FIELD_TOTAL_ALL:
-		add_seconds(b, cpu_seconds(x, n));
+		topwords__add_amount(b, x->value, n);
+		break;
+	case FIELD_WAIT:
+	case FIELD_QUEUE:
+	case FIELD_GIL_WAIT:
+		topwords__add_percent(b, text_percent(n, topmodel__interval_ns(x->m)));
 		break;
 	case FIELD_PYTHON:
 		strbuf__addz(b, p ? p->python : "");
@@ -374,7 +425,7 @@ static int cmp_identity(const struct top_row *a, const struct top_row *b)
 	return d ? d : cmp_numbers(a->function, b->function);
 }
 
-/* Large numbers first, texts from a to z; what is equal by the time since the start. */
+/* Large numbers first, texts from a to z; equal rows by the time since the start. */
 static int cmp_rows(const void *a_, const void *b_, void *ctx)
 {
 	const struct context *x = ctx;
@@ -406,7 +457,7 @@ static bool matches(const struct context *x, const struct top_row *row, const ch
 	for (unsigned i = 0; i < column_cnt(t); i++) {
 		if (t->columns[i].field >= FIELD_OWN && t->columns[i].field <= FIELD_TOTAL_ALL)
 			continue; /* digits of a share are not what one looks for */
-		if (t->columns[i].field == FIELD_CPU || t->columns[i].field == FIELD_SECONDS)
+		if (t->columns[i].field == FIELD_RATE || t->columns[i].field == FIELD_ALL)
 			continue;
 		strbuf__clear(b);
 		add_cell(b, x, row, t->columns[i].field);
@@ -458,6 +509,7 @@ static int fill_rows(const struct context *x, struct topview *v)
 	int err;
 
 	q.native = v->native;
+	q.value = v->value;
 	err = topmodel__rows(x->m, &q, &v->rows);
 	if (err)
 		return err;
@@ -474,25 +526,99 @@ static void add_title(struct strbuf *b, const struct context *x)
 {
 	uint64_t s = topmodel__elapsed_ns(x->m) / 1000000000;
 
-	strbuf__addf(b,
-		     "pyperf-bpf top - %" PRIu64 ":%02" PRIu64 ", %" PRIu32 " Hz on %" PRIu32
-		     " CPU%s, every %g s",
-		     s / 60, s % 60, x->st->frequency_hz, x->st->cpus, x->st->cpus == 1 ? "" : "s",
-		     (double)x->st->every_ns / 1e9);
+	strbuf__addf(b, "pyperf-bpf top - %" PRIu64 ":%02" PRIu64 ", ", s / 60, s % 60);
+	if (x->st->frequency_hz)
+		strbuf__addf(b, "%" PRIu32 " Hz ", x->st->frequency_hz);
+	strbuf__addf(b, "on %" PRIu32 " CPU%s, every %g s", x->st->now.cpus,
+		     x->st->now.cpus == 1 ? "" : "s", (double)x->st->every_ns / 1e9);
+	if (x->v->value_cnt > 1)
+		strbuf__addf(b, ", %s (%" PRIu32 " of %" PRIu32 ": e)", value_type__name(x->value),
+			     x->v->value + 1, x->v->value_cnt);
 	if (x->v->paused)
 		strbuf__addz(b, " - PAUSED, space goes on");
 }
 
-/* What became of the samples of the last interval, and how good they have been so far. */
+/* By all clocks; 0: there are others, of which nobody knows how many are to come. */
+static double asked_hz(const struct top_status *st)
+{
+	double hz = 0;
+
+	for (uint32_t i = 0; i < st->now.value_cnt || !i; i++) {
+		if (!value_type__is_clock(&st->now.values[i]))
+			return 0;
+		hz += st->now.values[i].frequency_hz;
+	}
+	return hz;
+}
+
+/* The hottest function of the page in the last interval. NULL: none had any count. */
+static const struct top_row *find_hottest(const struct context *x, struct topview *v)
+{
+	struct top_query q = page_of(v)->query;
+	const struct top_row *hottest = NULL;
+
+	q.table = TOP_FUNCTIONS;
+	q.native = false;
+	q.value = v->value;
+	if (topmodel__rows(x->m, &q, &v->functions))
+		return NULL;
+	for (size_t i = 0; i < v->functions.cnt; i++)
+		if (v->functions.rows[i].own > (hottest ? hottest->own : 0))
+			hottest = &v->functions.rows[i];
+	return hottest;
+}
+
+static void add_hottest(struct strbuf *b, const struct context *x, const struct top_row *row)
+{
+	struct top_function f = topmodel__function(x->m, row->function);
+	const char *slash = strrchr(f.place, '/');
+
+	strbuf__addf(b, "hottest: %s", f.name);
+	if (*f.place)
+		strbuf__addf(b, " (%s)", slash ? slash + 1 : f.place);
+	strbuf__addf(b, ", %.0f%%; ", text_percent(row->own, x->scope_last));
+}
+
+/* If no more stacks are cut in all, the numbers are right. */
+#define FINE_PERCENT 99.5
+
+static bool is_fine(const struct context *x)
+{
+	const struct profile_stats *last = &x->st->last, *now = &x->st->now;
+
+	return !profile__lost(last) && !topmodel__unlisted(x->m) &&
+	       (double)now->counters[CTR_complete] * 100 >=
+		       (double)now->counters[CTR_user_stacks] * FINE_PERCENT;
+}
+
+static void add_fine(struct strbuf *b, const struct context *x, const struct top_row *hottest)
+{
+	const struct profile_stats *last = &x->st->last, *now = &x->st->now;
+	uint64_t counted = last->counters[CTR_counted];
+
+	if (hottest)
+		add_hottest(b, x, hottest);
+	strbuf__addf(b, "%" PRIu64 " sample%s, none lost", counted, counted == 1 ? "" : "s");
+	if (now->counters[CTR_user_stacks])
+		strbuf__addz(b, now->counters[CTR_complete] == now->counters[CTR_user_stacks]
+					? ", all stacks complete"
+					: ", nearly all stacks complete");
+}
+
+/*
+ * If something is wrong: adds what became of the samples of the last interval, and of all stacks.
+ */
 static void add_samples(struct strbuf *b, const struct context *x)
 {
 	const struct profile_stats *last = &x->st->last, *now = &x->st->now;
-	double asked = x->st->frequency_hz * (double)x->st->cpus * (double)last->duration_ns / 1e9;
+	double asked = asked_hz(x->st) * (double)now->cpus * (double)last->duration_ns / 1e9;
 
+	if (asked > 0)
+		strbuf__addf(b, "%.0f samples asked, ", asked);
 	strbuf__addf(b,
-		     "%.0f samples asked, %" PRIu64 " delivered = %" PRIu64 " counted + %" PRIu64
-		     " filtered + %" PRIu64 " lost",
-		     asked, last->counters[CTR_delivered], last->counters[CTR_counted],
+		     "%" PRIu64 " delivered = %" PRIu64 " counted + %" PRIu64 " filtered + %" PRIu64
+		     " lost",
+		     last->counters[CTR_delivered], last->counters[CTR_counted],
 		     profile__filtered(last), profile__lost(last));
 	if (now->counters[CTR_user_stacks]) /* rounded down: 100.0% means all */
 		strbuf__addf(b, "; %.1f%% complete",
@@ -505,11 +631,14 @@ static void add_samples(struct strbuf *b, const struct context *x)
 			     topmodel__unlisted(x->m));
 }
 
-static const char *table_name(enum top_table table)
+static const char *table_name(enum top_table table, size_t cnt)
 {
-	static const char *const names[] = { "processes", "threads", "functions", "lines" };
+	static const char *const names[][2] = { { "process", "processes" },
+						{ "thread", "threads" },
+						{ "function", "functions" },
+						{ "line", "lines" } };
 
-	return names[table];
+	return names[table][cnt != 1];
 }
 
 static void add_holder(struct strbuf *b, const struct context *x, uint32_t space)
@@ -520,6 +649,11 @@ static void add_holder(struct strbuf *b, const struct context *x, uint32_t space
 		strbuf__addf(b, ", GIL: %s (%" PRIu32 ")", t->name, t->tid);
 }
 
+static void add_sum(struct strbuf *b, const struct context *x)
+{
+	topwords__add_sum(b, x->value, x->scope_last, topmodel__interval_ns(x->m));
+}
+
 static void add_process_scope(struct strbuf *b, const struct context *x, const struct top_query *q,
 			      const struct top_process *p)
 {
@@ -528,10 +662,11 @@ static void add_process_scope(struct strbuf *b, const struct context *x, const s
 	strbuf__addf(b, "process %" PRIu32, p->tgid);
 	if (q->tid)
 		strbuf__addf(b, ", thread %" PRIu32, q->tid);
-	strbuf__addf(b, "%s: %.1f%% CPU", p->ended ? " (ended)" : "",
-		     cpu_percent(x, x->scope_last));
-	if (p->broken)
-		strbuf__addf(b, ", %.1f%% of stacks cut", text_percent(p->broken, p->all));
+	strbuf__addz(b, p->ended ? " (ended): " : ": ");
+	add_sum(b, x);
+	if (p->broken[x->v->value])
+		strbuf__addf(b, ", %.1f%% of stacks cut",
+			     text_percent(p->broken[x->v->value], p->all[x->v->value]));
 	if (t && *t->name)
 		strbuf__addf(b, " - %s -", t->name);
 	if (*p->why)
@@ -541,7 +676,7 @@ static void add_process_scope(struct strbuf *b, const struct context *x, const s
 	strbuf__addf(b, " %s", p->name);
 }
 
-/* Of whom, and what. */
+/* Adds the subject of the page: which process or thread, and which value type. */
 static void add_scope(struct strbuf *b, const struct context *x)
 {
 	const struct page *page = &x->v->pages[x->v->depth];
@@ -551,7 +686,7 @@ static void add_scope(struct strbuf *b, const struct context *x)
 
 	for (size_t i = 0; i < x->v->rows.cnt; i++) /* many that have ended are one row */
 		cnt += q->table != TOP_PROCESSES || x->v->rows.rows[i].space != TOP_ENDED;
-	strbuf__addf(b, "%zu %s", cnt, table_name(q->table));
+	strbuf__addf(b, "%zu %s", cnt, table_name(q->table, cnt));
 	if (q->table == TOP_FUNCTIONS && x->v->native)
 		strbuf__addz(b, " (native ones, too)");
 	if (*page->filter)
@@ -560,7 +695,8 @@ static void add_scope(struct strbuf *b, const struct context *x)
 		strbuf__addf(b, " of %s (%s)", topmodel__function(x->m, q->function).name,
 			     topmodel__function(x->m, q->function).place);
 	if (!q->space) {
-		strbuf__addf(b, ", %.1f%% CPU", cpu_percent(x, x->scope_last));
+		strbuf__addz(b, ", ");
+		add_sum(b, x);
 		return;
 	}
 	strbuf__addz(b, " of ");
@@ -568,6 +704,41 @@ static void add_scope(struct strbuf *b, const struct context *x)
 		add_process_scope(b, x, q, p);
 	else
 		strbuf__addz(b, "a process that has ended");
+}
+
+/* ", longest 152 ms in price (app.py:31)" */
+static void add_longest(struct strbuf *b, const struct top_longest *l)
+{
+	if (!l->ns)
+		return;
+	strbuf__addf(b, ", longest %.0f ms", (double)l->ns / NS_PER_MS);
+	if (l->where && l->named_ns != l->ns)
+		strbuf__addf(b, ", one of %.0f ms", (double)l->named_ns / NS_PER_MS);
+	if (l->where)
+		strbuf__addf(b, " in %s", l->where);
+}
+
+/* Appends nothing if the process of the page, or on that of all any process, runs none. */
+static void add_loops(struct strbuf *b, const struct context *x)
+{
+	const struct page *page = &x->v->pages[x->v->depth];
+	const struct top_process *p = page->query.space ? topmodel__process(x->m, page->query.space)
+							: topmodel__slowest_loop(x->m);
+	const struct top_loops *l = p ? &p->loops : NULL;
+
+	if (!l || !l->any)
+		return;
+	strbuf__addz(b, "event loop");
+	if (!page->query.space)
+		strbuf__addf(b, " of %" PRIu32, p->tgid);
+	strbuf__addf(b, ": %" PRIu64 " iteration%s of %u ms or more", l->last_cnt,
+		     l->last_cnt == 1 ? "" : "s", (unsigned)(LOOP_SLOW_NS / NS_PER_MS));
+	add_longest(b, &l->last);
+	if (l->all_cnt == l->last_cnt)
+		return;
+	strbuf__addf(b, "; since the start %" PRIu64, l->all_cnt);
+	if (l->all.ns > l->last.ns)
+		add_longest(b, &l->all);
 }
 
 static void put_text(struct topview *v, struct canvas *c, unsigned row, enum canvas_style style)
@@ -590,12 +761,20 @@ static unsigned draw_head(const struct context *x, struct topview *v, struct can
 		put_text(v, c, row++, v->paused ? CANVAS_WARN : CANVAS_PLAIN);
 	}
 	if (c->rows >= 8) {
-		add_samples(&v->text, x);
+		if (is_fine(x))
+			add_fine(&v->text, x, find_hottest(x, v));
+		else
+			add_samples(&v->text, x);
 		put_text(v, c, row++, lost ? CANVAS_BAD : CANVAS_PLAIN);
 	}
 	if (c->rows >= 4) {
 		add_scope(&v->text, x);
 		put_text(v, c, row++, CANVAS_BOLD);
+	}
+	if (c->rows >= 9) {
+		add_loops(&v->text, x);
+		if (v->text.len)
+			put_text(v, c, row++, CANVAS_PLAIN);
 	}
 	return row;
 }
@@ -608,14 +787,15 @@ struct layout {
 
 #define GAP 1
 
-/* Columns without a width of their own share what is left; the first of two gets two fifths. */
-static void lay_out(const struct table *t, unsigned cols, struct layout *l)
+/* Columns without a width share the rest; the first of two gets two fifths. */
+static void lay_out(const struct topview *v, unsigned cols, struct layout *l)
 {
+	const struct table *t = table_of(v);
 	unsigned at = 0, open = 0, seen = 0, rest;
 
 	*l = (struct layout){ { 0 }, { 0 } };
 	for (unsigned i = 0; i < column_cnt(t); i++) {
-		if (cols < t->columns[i].min_cols)
+		if (cols < t->columns[i].min_cols || !has_column(v, &t->columns[i]))
 			continue;
 		open += !t->columns[i].width;
 		at += t->columns[i].width ? t->columns[i].width + GAP : 0;
@@ -623,7 +803,7 @@ static void lay_out(const struct table *t, unsigned cols, struct layout *l)
 	rest = cols > at ? cols - at : 0;
 	at = 0;
 	for (unsigned i = 0; i < column_cnt(t); i++) {
-		if (cols < t->columns[i].min_cols)
+		if (cols < t->columns[i].min_cols || !has_column(v, &t->columns[i]))
 			continue;
 		l->at[i] = at;
 		l->width[i] = t->columns[i].width;
@@ -649,14 +829,29 @@ static void put_cell(struct topview *v, struct canvas *c, unsigned row, const st
 	strbuf__clear(&v->text);
 }
 
-static void draw_titles(struct topview *v, struct canvas *c, unsigned row, const struct layout *l)
+static void add_column_title(struct strbuf *b, const struct context *x, const struct column *col)
+{
+	bool time = value_type__per_second(x->value) != 0;
+
+	if (col->field == FIELD_RATE)
+		strbuf__addz(b, value_type__rate_column(x->value));
+	else if (col->field == FIELD_ALL)
+		strbuf__addz(b, value_type__column(x->value));
+	else if (time && (col->field == FIELD_OWN_ALL || col->field == FIELD_TOTAL_ALL))
+		strbuf__addf(b, "%s s", col->title);
+	else
+		strbuf__addz(b, col->title);
+}
+
+static void draw_titles(const struct context *x, struct topview *v, struct canvas *c, unsigned row,
+			const struct layout *l)
 {
 	const struct table *t = table_of(v);
 	const struct sorting *s = &v->sorting[page_of(v)->query.table];
 
 	canvas__fill(c, row, CANVAS_TITLE);
 	for (unsigned i = 0; i < column_cnt(t); i++) {
-		strbuf__addz(&v->text, t->columns[i].title);
+		add_column_title(&v->text, x, &t->columns[i]);
 		put_cell(v, c, row, &t->columns[i], l->at[i], l->width[i],
 			 i == s->column ? CANVAS_SELECTED : CANVAS_TITLE);
 	}
@@ -707,7 +902,7 @@ static const char *why_empty(const struct context *x)
 		return "Sampling...";
 	if (page->query.table == TOP_PROCESSES)
 		return "No Python process runs.";
-	return page->query.table == TOP_LINES ? "No lines are known." : "No sample yet.";
+	return page->query.table == TOP_LINES ? "No lines are known." : "Nothing was counted yet.";
 }
 
 static void draw_table(const struct context *x, struct topview *v, struct canvas *c, unsigned from,
@@ -715,8 +910,8 @@ static void draw_table(const struct context *x, struct topview *v, struct canvas
 {
 	struct layout l;
 
-	lay_out(table_of(v), c->cols, &l);
-	draw_titles(v, c, from++, &l);
+	lay_out(v, c->cols, &l);
+	draw_titles(x, v, c, from++, &l);
 	v->visible = to > from ? to - from : 0;
 	if (v->at < v->first)
 		v->first = v->at;
@@ -732,47 +927,25 @@ static void draw_table(const struct context *x, struct topview *v, struct canvas
 
 /* ---- help ------------------------------------------------------------------------------------ */
 
-static const char *const help_lines[] = {
-	"Keys",
-	"  Enter, Right       open: a process, a thread, a function's lines",
-	"  Escape, Left       back",
-	"  Up Down, k j       move; also PageUp, PageDown, Home, End",
-	"  p                  processes",
-	"  t                  threads of the process (among processes: of the marked one)",
-	"  f                  functions of the process or thread",
-	"  a                  functions of all processes",
-	"  s                  sort by the next column; 1 to 7: by that column",
-	"  r                  the other way round",
-	"  /                  show only what contains a text; then Escape: everything",
-	"  n                  native and kernel functions, too",
-	"  space              pause: samples are counted when it goes on",
-	"  q, Ctrl-C          quit",
-	"",
-	"Columns",
-	"  CPU%, OWN%, TOTAL% the last interval; CPU s, OWN s, TOTAL s: since the start",
-	"  CPU%               100 is one CPU",
-	"  OWN%, TOTAL%       share of the samples of what is shown",
-	"  OWN                time in the function or in native code that it called; with n",
-	"                     only in itself",
-	"  TOTAL              time in the function and all that it called",
-	"  HOTTEST LINE       of the function, since the start",
-	"  THR                threads that ran in the last interval",
-	"  GIL                who holds it, and who waits for it, at the last look",
-	"",
-	"Only time on a CPU is sampled: what waits, for a lock or for data, is 0%.",
-};
-
-#define HELP_LINES (sizeof(help_lines) / sizeof(help_lines[0]))
-
-static void draw_help(struct topview *v, struct canvas *c)
+static void draw_help(const struct context *x, struct topview *v, struct canvas *c)
 {
-	unsigned rows = c->rows > 1 ? c->rows - 1 : c->rows;
-	unsigned most = HELP_LINES > rows ? (unsigned)HELP_LINES - rows : 0;
+	unsigned rows = c->rows > 1 ? c->rows - 1 : c->rows, cnt = 0, row = 0;
 
-	if (v->help_first > most)
-		v->help_first = most;
-	for (unsigned i = 0; i < rows && v->help_first + i < HELP_LINES; i++)
-		canvas__puts(c, i, 0, CANVAS_PLAIN, help_lines[v->help_first + i]);
+	topwords__add_help(&v->text, x->value);
+	if (v->text.err)
+		c->err = v->text.err;
+	for (size_t i = 0; i < v->text.len; i++)
+		cnt += v->text.s[i] == '\n';
+	if (v->help_first > (cnt > rows ? cnt - rows : 0))
+		v->help_first = cnt > rows ? cnt - rows : 0;
+	for (char *line = v->text.s, *end; row < v->help_first + rows && row < cnt;
+	     line = end + 1) {
+		end = strchr(line, '\n');
+		*end = '\0';
+		if (row++ >= v->help_first)
+			canvas__puts(c, row - 1 - v->help_first, 0, CANVAS_PLAIN, line);
+	}
+	strbuf__clear(&v->text);
 	canvas__puts(c, c->rows - 1, 0, CANVAS_DIM, "any other key: back; Up Down: scroll");
 }
 
@@ -810,12 +983,15 @@ int topview__draw(struct topview *v, struct topmodel *m, const struct top_status
 	int err;
 
 	strbuf__clear(&v->text);
-	topmodel__samples(m, q->space, q->tid, &x.scope_last, &all);
+	v->value_cnt = st->now.value_cnt ? st->now.value_cnt : 1;
+	v->waits = topmodel__has_waits(m);
+	x.value = &st->now.values[v->value];
+	topmodel__counts(m, q->space, q->tid, v->value, &x.scope_last, &all);
 	err = fill_rows(&x, v);
 	if (err || !c->rows || !c->cols)
 		return err;
 	if (v->help) {
-		draw_help(v, c);
+		draw_help(&x, v, c);
 		return c->err;
 	}
 	row = draw_head(&x, v, c);
@@ -878,7 +1054,7 @@ static void open_row(struct topview *v, const struct topmodel *m)
 	go_to(v, v->depth + 1, &q);
 }
 
-/* t and f: of the process at hand; from the list of processes, of the one that is marked. */
+/* t and f: of the current process; in the list of processes, of the marked one. */
 static void show_table(struct topview *v, enum top_table table)
 {
 	const struct top_row *row = row_of(v);
@@ -954,9 +1130,9 @@ static bool sort_key(struct topview *v, uint32_t key)
 	struct sorting *s = &v->sorting[page_of(v)->query.table];
 
 	if (key >= '1' && key <= '9')
-		sort_by(v, key - '1');
+		sort_by(v, nth_column(v, key - '1'));
 	else if (key == 's')
-		sort_by(v, (s->column + 1) % column_cnt(table_of(v)));
+		sort_by(v, next_column(v, s->column));
 	else if (key == 'r')
 		s->reverse = !s->reverse;
 	else
@@ -1041,6 +1217,9 @@ static bool mode_key(struct topview *v, uint32_t key)
 	switch (key) {
 	case 'n':
 		v->native = !v->native;
+		return true;
+	case 'e':
+		v->value = v->value + 1 < v->value_cnt ? v->value + 1 : 0;
 		return true;
 	case ' ':
 		v->paused = !v->paused;

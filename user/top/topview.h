@@ -2,12 +2,13 @@
 #ifndef PYPERF_TOPVIEW_H
 #define PYPERF_TOPVIEW_H
 /*
- * What `top` shows of a model, and what keys do: which table of whom, sorted and filtered how,
- * where the cursor is. Draws on a canvas; needs no terminal.
+ * The view of `top` on a model, and its keys: which value type, which table of which process, how
+ * it is sorted and filtered, where the cursor is. Draws on a canvas; needs no terminal.
  *
  *	pyperf-bpf top - 0:42, 99 Hz on 8 CPUs, every 1 s
  *	792 samples asked, 790 delivered = 198 counted + 592 filtered + 0 lost; 99.9% complete
  *	4 processes, 199.0% CPU
+ *
  *	    PID   CPU%    CPU s  THR PYTHON   COMMAND
  *	   4211   99.0    41.58    1 3.11.2   python3 worker.py --fast
  *	...
@@ -23,7 +24,7 @@
 #include "top/canvas.h"
 #include "top/topmodel.h"
 
-/* Keys that are no characters. */
+/* Keys that are not characters. */
 enum top_key {
 	TOP_KEY_NONE = 0,
 	TOP_KEY_ENTER = '\r',
@@ -41,11 +42,11 @@ enum top_key {
 	TOP_KEY_OTHER,
 };
 
-/* Beyond the model: of the run. */
+/* The state of the run, which is not in the model. */
 struct top_status {
-	uint32_t frequency_hz, cpus;
+	uint32_t frequency_hz;	   /* as asked for; 0: not asked for */
 	uint64_t every_ns;	   /* between two pictures, as asked for */
-	struct profile_stats now;  /* counters since the start */
+	struct profile_stats now;  /* value types, CPUs; counters since the start */
 	struct profile_stats last; /* ... of the last interval; duration_ns, too */
 	const char *message;	   /* in the place of the help line; "": none */
 };
@@ -56,11 +57,11 @@ struct topview;
 struct topview *topview__new(bool native);
 void topview__free(struct topview *v);
 
-/* A key was pressed. False: quit. */
+/* Handles a key. False: quit. */
 bool topview__key(struct topview *v, const struct topmodel *m, uint32_t key);
-/* The intervals are not to be counted for now. */
+/* The user has paused it: do not add intervals. */
 bool topview__paused(const struct topview *v);
-/* The process whose threads are looked at, to be told to the model; 0: none. */
+/* The process whose threads are shown, to be set in the model; 0: none. */
 uint32_t topview__process(const struct topview *v);
 
 /* 0 or -ENOMEM. */

@@ -19,11 +19,13 @@
 #include "base/signals.h"
 #include "base/str.h"
 #include "base/terminal.h"
+#include "trace/imports.h"
+#include "trace/price.h"
+#include "trace/stacked.h"
 #include "trace/target.h"
 #include "trace/tracer.h"
 
-#define MEASURE_MS    100 /* before the rate is judged */
-#define DRAIN_MS      50  /* between two looks at the ring buffer */
+#define DRAIN_MS      50 /* between two looks at the ring buffer */
 #define WIDTH_DEFAULT 100
 #define CLEAR	      "\033[H\033[J"
 
@@ -31,32 +33,36 @@ struct counting {
 	const struct counting_opts *o;
 	struct target target;
 	struct tracer *tracer;
+	struct timing *timing;	 /* NULL: calls are only counted */
+	struct stacked *stacked; /* NULL: neither exceptions nor collections */
+	struct imports *imports; /* NULL: they are not wanted */
 	int signal_fd, pid_fd;
 	bool over,
 		/* the user, or the time, ends it; the process has ended or is another program */
 		gone;
+	bool explained; /* why nothing is shown */
 	uint64_t start_ns, last_ns;
+	uint64_t end_ns; /* 0: it goes on */
 	uint64_t last_cpu_ns, last_hits;
 	struct traced_list now, before; /* counts at this table and at the one before */
 	uint64_t hits;			/* counted by the kernel, whatever is shown */
+	uint64_t refused;		/* of functions that no filter means, not counted */
 	double rate;			/* calls per second since the last table */
 	double slowdown;		/* percent; below 0: not known */
-	unsigned width;			/* of the terminal; 0: none */
+	double load;			/* cost of the last hits in percent of one CPU */
+	/*
+	 * Sums over the times between two tables, where both are known: cost of breakpoints, and
+	 * CPU time.
+	 */
+	double cost_ns, used_ns;
+	unsigned width; /* of the terminal; 0: none */
 	struct strbuf line;
 	int err;
 };
 
 /* ---- what is shown --------------------------------------------------------------------------- */
 
-static bool is_wanted(const struct counting *c, const struct py_function *f)
-{
-	for (size_t i = 0; i < c->o->filter_cnt; i++)
-		if (trace_filter__matches(&c->o->filters[i], f->name, f->file))
-			return true;
-	return !c->o->filter_cnt;
-}
-
-/* Reads all counts, and leaves those of functions that are wanted. */
+/* Reads all counts, and keeps those of wanted functions. */
 static int read_counts(struct counting *c)
 {
 	struct traced_list *l = &c->now;
@@ -68,7 +74,7 @@ static int read_counts(struct counting *c)
 	c->hits = l->calls + l->resumed;
 	l->calls = l->resumed = 0;
 	for (size_t i = 0; i < l->cnt; i++) {
-		if (!is_wanted(c, &l->all[i].function))
+		if (!tracer__wants(c->tracer, &l->all[i].function))
 			continue;
 		l->calls += l->all[i].calls;
 		l->resumed += l->all[i].resumed;
@@ -93,70 +99,92 @@ static const struct py_function *find_meant(const struct traced_list *l,
 	return at < l->cnt ? &l->all[at].function : NULL;
 }
 
-/* No call was of a function that is wanted. */
-static void explain_nothing(struct counting *c)
+static bool has_wanted(const struct counting *c, const struct traced_list *l)
 {
+	for (size_t i = 0; i < l->cnt; i++)
+		if (l->all[i].calls + l->all[i].resumed &&
+		    tracer__wants(c->tracer, &l->all[i].function))
+			return true;
+	return false;
+}
+
+/*
+ * No call was of a function that is wanted. While it runs only a function that may be meant is
+ * worth a message: the others may still be called.
+ */
+static void explain_nothing(struct counting *c, bool final)
+{
+	const char *what = c->stacked ? stacked__verb(c->stacked) : "was called";
 	struct traced_list all = { 0 };
 
 	for (size_t i = 0; i < c->o->filter_cnt && !tracer__read(c->tracer, &all); i++) {
 		const struct trace_filter *f = &c->o->filters[i];
 		const struct py_function *meant = find_meant(&all, f);
 
+		if (!c->stacked && has_wanted(c, &all)) /* since the last table */
+			break;
+		c->explained |= meant != NULL;
 		if (meant)
-			log_warn("no function was called that -f %s%s%s means; did you mean %s "
-				 "(%s:%u)?",
-				 f->place ? f->place : "", f->place ? ":" : "", f->function,
+			log_warn("%s%s%s: no matching function %s; did you mean %s (%s:%u)?",
+				 f->place ? f->place : "", f->place ? ":" : "", f->function, what,
 				 meant->name, meant->file, meant->first_line);
-		else
-			log_warn("no function was called that -f %s%s%s means",
-				 f->place ? f->place : "", f->place ? ":" : "", f->function);
+		else if (final)
+			log_warn("%s%s%s: no matching function %s", f->place ? f->place : "",
+				 f->place ? ":" : "", f->function, what);
 	}
 	traced_list__free(&all);
 }
 
 /* ---- the price ------------------------------------------------------------------------------- */
 
-/* CPU time of the process; 0: it has ended. */
-static uint64_t cpu_ns(pid_t pid)
-{
-	struct timespec t;
-	clockid_t clock;
-
-	if (clock_getcpuclockid(pid, &clock) || clock_gettime(clock, &t))
-		return 0;
-	return timespec_ns(t);
-}
-
 /* All that were counted, or not, for some reason. */
-static uint64_t hits(const struct counting *c)
+static uint64_t hits(struct counting *c)
 {
 	uint64_t n[TRACE_CTR_CNT] = { 0 };
 
 	if (tracer__counters(c->tracer, n))
 		return c->last_hits;
-	return c->hits + n[TRACE_CTR_other] + n[TRACE_CTR_unknown] + n[TRACE_CTR_lost_full];
+	c->refused = n[TRACE_CTR_refused];
+	if (c->stacked)
+		return stacked__hit_cnt(c->stacked) + n[TRACE_CTR_passed] +
+		       n[TRACE_CTR_unknown_raise] + n[TRACE_CTR_unknown_end] +
+		       2 * n[TRACE_CTR_idle] + c->refused;
+	return (c->timing ? timing__event_cnt(c->timing) : c->hits) + c->refused +
+	       n[TRACE_CTR_other] + n[TRACE_CTR_unknown] + n[TRACE_CTR_lost_full] +
+	       n[TRACE_CTR_unknown_end];
 }
 
 /*
- * What the hits since the last call took of the CPU time of the process, without which it had so
- * much less to do.
+ * Computes which part of the process's CPU time the hits since the last call took; without them it
+ * would have used so much less.
  */
 static void take_rate(struct counting *c)
 {
-	uint64_t ns = now_ns(), cpu = cpu_ns(c->o->pid), hit = hits(c);
+	uint64_t ns = c->end_ns ? c->end_ns : now_ns(), cpu = tracer__cpu_ns(c->tracer),
+		 hit = hits(c);
 	double cost = (double)(hit - c->last_hits) * tracer__hit_ns(c->tracer);
 	double used = cpu > c->last_cpu_ns ? (double)(cpu - c->last_cpu_ns) : 0;
 
 	c->rate = ns > c->last_ns ? (double)(hit - c->last_hits) * 1e9 / (double)(ns - c->last_ns)
 				  : 0;
-	/*
-	 * Without the CPU time, or when the price is more than all of it, at the least what is
-	 * sure.
-	 */
-	c->slowdown = used > 0 ? 100 * cost / fmax(used - cost, used / 20) : cost > 0 ? -1 : 0;
+	if (used > 0) {
+		c->cost_ns += cost;
+		c->used_ns += used;
+	}
+	c->slowdown = price__slowdown(cost, used);
+	c->load = ns > c->last_ns ? 100 * cost / (double)(ns - c->last_ns) : 0;
 	c->last_ns = ns;
 	c->last_cpu_ns = cpu;
 	c->last_hits = hit;
+}
+
+static const char *what_costs(const struct counting *c)
+{
+	if (c->o->what == COUNTING_COLLECTIONS)
+		return "beginnings and ends of collections";
+	if (c->o->what == COUNTING_AUDITS)
+		return "audit events";
+	return c->stacked ? "frames with exceptions" : "calls";
 }
 
 static int judge(struct counting *c)
@@ -169,12 +197,14 @@ static int judge(struct counting *c)
 	tracer__stop_measuring(c->tracer);
 	log_debug("%.0f calls/s, %.0f ns each, %.1f%% slower", c->rate, tracer__hit_ns(c->tracer),
 		  c->slowdown);
-	if (c->o->force || c->slowdown <= c->o->max_slowdown)
+	/* A command that is started for its imports may be slowed down by their trace. */
+	if (c->o->force || (c->imports && c->o->command) ||
+	    !price__is_high(c->slowdown, c->load, c->o->max_slowdown))
 		return 0;
 	tracer__detach(c->tracer);
-	log_err("process %d: %.0f calls/s at %.2f us each would slow it down by %.0f%%, more than "
-		"%g%% (--max-slowdown %.0f or --force allows that)",
-		c->o->pid, c->rate, tracer__hit_ns(c->tracer) / 1000, c->slowdown,
+	log_err("process %d: %.0f %s/s at %.2f us each would slow it down by %.0f%% of its CPU "
+		"time, more than %g%% (--max-slowdown %.0f or --force allows that)",
+		c->o->pid, c->rate, what_costs(c), tracer__hit_ns(c->tracer) / 1000, c->slowdown,
 		c->o->max_slowdown, ceil(c->slowdown * 1.2));
 	return -EBUSY;
 }
@@ -206,7 +236,7 @@ static void add_function(struct strbuf *b, const struct py_function *f)
 	}
 }
 
-/* What the table before has of the same function. */
+/* The count of the same function in the table before. */
 static uint64_t entered_before(const struct counting *c, const struct traced *f)
 {
 	for (size_t i = 0; i < c->before.cnt; i++)
@@ -224,26 +254,68 @@ static void write_line(struct counting *c)
 	strbuf__clear(&c->line);
 }
 
-static void write_head(struct counting *c, bool final)
+static void add_number(struct strbuf *b, uint64_t n, const char *one, const char *several)
+{
+	if (n)
+		add_grouped(b, n, 0);
+	else
+		strbuf__addz(b, "no");
+	strbuf__addf(b, " %s", n == 1 ? one : several);
+}
+
+/* Calls and resumptions of functions that are wanted, since the last table. */
+static double shown_rate(const struct counting *c, double seconds)
+{
+	uint64_t now = c->now.calls + c->now.resumed, before = c->before.calls + c->before.resumed;
+
+	return now > before ? (double)(now - before) / seconds : 0;
+}
+
+static void add_calls(struct counting *c, double seconds, bool final)
 {
 	struct strbuf *b = &c->line;
 
-	strbuf__addf(b, "Process %d, CPython %s: ", c->o->pid, c->target.py.version);
-	add_grouped(b, final ? c->now.calls : (uint64_t)(c->rate + 0.5), 0);
-	if (final) {
-		strbuf__addz(b, " calls");
-		if (c->now.resumed) {
-			strbuf__addz(b, " and ");
-			add_grouped(b, c->now.resumed, 0);
-			strbuf__addz(b, " resumptions");
-		}
-		strbuf__addf(b, " of %zu functions in %.1f s", c->now.cnt,
-			     (double)(c->last_ns - c->start_ns) / 1e9);
-	} else {
+	if (!final) {
+		add_grouped(b, (uint64_t)(shown_rate(c, seconds) + 0.5), 0);
 		strbuf__addz(b, " calls/s");
+		return;
 	}
-	if (c->slowdown >= 0)
-		strbuf__addf(b, ", tracing slows it down by %.1f%%", c->slowdown);
+	add_number(b, c->now.calls, "call", "calls");
+	if (c->now.resumed) {
+		strbuf__addz(b, " and ");
+		add_number(b, c->now.resumed, "resumption", "resumptions");
+	}
+	if (c->now.cnt) {
+		strbuf__addz(b, " of ");
+		add_number(b, c->now.cnt, "function", "functions");
+	}
+	if (c->o->only && c->timing) {
+		strbuf__addz(b, ", ");
+		add_number(b, timing__call_cnt(c->timing), "call as wanted", "calls as wanted");
+	}
+}
+
+static void write_head(struct counting *c, double seconds, bool final)
+{
+	struct strbuf *b = &c->line;
+
+	strbuf__addf(b, "Process %d", c->o->pid);
+	if (tracer__process_cnt(c->tracer) > 1)
+		strbuf__addf(b, " and %zu that it started", tracer__process_cnt(c->tracer) - 1);
+	strbuf__addf(b, ", CPython %s: ", c->target.py.version);
+	if (c->stacked) {
+		stacked__add_sum(c->stacked, b);
+	} else if (c->imports) {
+		imports__add_sum(c->imports, b);
+	} else {
+		add_calls(c, seconds, final);
+	}
+	if (final)
+		strbuf__addf(b, " in %.1f s", (double)(c->last_ns - c->start_ns) / 1e9);
+	if (c->load < PRICE_NO_LOAD && c->slowdown > c->o->max_slowdown)
+		strbuf__addf(b, ", tracing costs it %.1f%% of a CPU", c->load);
+	else if (c->slowdown >= 0)
+		strbuf__addf(b, ", tracing slows it down by %.1f%% of its CPU time", c->slowdown);
 	strbuf__addz(b, "\n\n");
 	write_line(c);
 }
@@ -266,11 +338,44 @@ static size_t shown(const struct counting *c)
 	return c->o->top && c->o->top < c->now.cnt ? c->o->top : c->now.cnt;
 }
 
+static bool is_empty(const struct counting *c)
+{
+	if (c->imports)
+		return !imports__cnt(c->imports);
+	return c->stacked ? !stacked__cnt(c->stacked) : !c->now.cnt;
+}
+
+/* Were functions selected of which none was called? */
+static bool is_missing(const struct counting *c)
+{
+	return c->o->filter_cnt && is_empty(c);
+}
+
 static void write_table(struct counting *c, double seconds, bool final)
 {
+	if (c->o->mode == TIMING_CALLS && !final)
+		return; /* lines are written as they come */
+	if (c->explained && is_missing(c) && !final)
+		return; /* the message stays to be read */
 	if (c->width && !final)
 		strbuf__addz(&c->line, CLEAR);
-	write_head(c, final);
+	if (c->o->mode == TIMING_CALLS)
+		strbuf__addc(&c->line, '\n');
+	write_head(c, seconds, final);
+	if (is_empty(c))
+		return;
+	if (c->timing) {
+		c->err = timing__write(c->timing, c->o->top);
+		return;
+	}
+	if (c->imports) {
+		c->err = imports__write(c->imports, c->o->top);
+		return;
+	}
+	if (c->stacked) {
+		c->err = stacked__write(c->stacked, c->o->top, seconds, final);
+		return;
+	}
 	strbuf__addf(&c->line, "%11s%15s%13s  %s\n", "CALLS/S", "CALLS", "RESUMED", "FUNCTION");
 	write_line(c);
 	for (size_t i = 0; i < shown(c) && !c->err; i++)
@@ -279,40 +384,61 @@ static void write_table(struct counting *c, double seconds, bool final)
 	write_line(c);
 }
 
+static void write_functions_json(struct counting *c, struct json *j)
+{
+	json__array(j, "functions");
+	for (size_t i = 0; i < shown(c); i++) {
+		const struct traced *f = &c->now.all[i];
+
+		json__object(j, NULL);
+		timing__function_json(j, &f->function, f->calls, f->resumed);
+		json__end(j, '}');
+	}
+	json__end(j, ']');
+}
+
+static void write_calls_json(struct counting *c, struct json *j)
+{
+	json__uint(j, "calls", c->now.calls);
+	json__uint(j, "resumed", c->now.resumed);
+	json__uint(j, "refused", c->refused);
+	if (c->o->only && c->timing)
+		json__uint(j, "calls_as_wanted", timing__call_cnt(c->timing));
+	if (c->timing)
+		c->err = timing__write_json(c->timing, j, c->o->top);
+	else
+		write_functions_json(c, j);
+}
+
 static void write_json(struct counting *c, double seconds, bool final)
 {
 	struct json j = { .f = stdout };
 
+	if (c->o->mode == TIMING_CALLS && !final)
+		return;
 	json__object(&j, NULL);
 	json__bool(&j, "final", final);
 	json__uint(&j, "pid", (uint64_t)c->o->pid);
+	json__uint(&j, "processes", tracer__process_cnt(c->tracer));
 	json__stringz(&j, "python", c->target.py.version);
 	json__double(&j, "seconds", seconds);
-	json__double(&j, "calls_per_second", c->rate);
+	if (!c->stacked && !c->imports)
+		json__double(&j, "calls_per_second", c->rate);
 	if (c->slowdown >= 0)
 		json__double(&j, "slowdown_percent", c->slowdown);
 	else
 		json__null(&j, "slowdown_percent");
-	json__uint(&j, "calls", c->now.calls);
-	json__uint(&j, "resumed", c->now.resumed);
-	json__array(&j, "functions");
-	for (size_t i = 0; i < shown(c); i++) {
-		const struct traced *f = &c->now.all[i];
-
-		json__object(&j, NULL);
-		json__string(&j, "function", f->function.name, f->function.name_len);
-		json__string(&j, "file", f->function.file, f->function.file_len);
-		json__uint(&j, "line", f->function.first_line);
-		json__uint(&j, "calls", f->calls);
-		json__uint(&j, "resumed", f->resumed);
-		json__end(&j, '}');
-	}
-	json__end(&j, ']');
+	if (c->imports)
+		c->err = imports__write_json(c->imports, &j, c->o->top);
+	else if (c->stacked)
+		c->err = stacked__write_json(c->stacked, &j, c->o->top);
+	else
+		write_calls_json(c, &j);
 	json__end(&j, '}');
 	fputc('\n', stdout);
 }
 
-/* What was counted since the last table, or, at last, since the beginning. */
+/* Prints the counts since the last table, or, at the end, since the beginning. */
 static int show(struct counting *c, bool final)
 {
 	uint64_t since = final ? c->start_ns : c->last_ns;
@@ -327,6 +453,9 @@ static int show(struct counting *c, bool final)
 	if (final)
 		c->before.cnt = 0;
 	take_rate(c);
+	/* The CPU time of an ended process cannot be read, so the last part may have none. */
+	if (final && c->used_ns > 0)
+		c->slowdown = price__slowdown(c->cost_ns, c->used_ns);
 	seconds = fmax((double)(c->last_ns - since) / 1e9, 1e-3);
 	if (c->o->json)
 		write_json(c, seconds, final);
@@ -334,7 +463,9 @@ static int show(struct counting *c, bool final)
 		write_table(c, seconds, final);
 	if (!c->err && (fflush(stdout) || ferror(stdout)))
 		c->err = -EIO;
-	if (c->err)
+	if (c->err == -ENOMEM)
+		log_no_memory();
+	else if (c->err)
 		log_err("stdout: %s", strerror(-c->err));
 	return c->err;
 }
@@ -352,31 +483,75 @@ static void wait_until(struct counting *c, uint64_t until_ns)
 
 		poll(fds, 2, left < DRAIN_MS ? (int)left : DRAIN_MS);
 		tracer__drain(c->tracer);
+		if (c->o->mode == TIMING_CALLS)
+			fflush(stdout);
 		c->over |= (fds[0].revents & POLLIN) != 0;
 		c->gone |= fds[1].revents != 0;
 	}
 }
 
+static int open_target(struct counting *c)
+{
+	int err;
+
+	if (!c->o->command)
+		return target__open_process(&c->target, c->o->pid);
+	err = target__open_file(&c->target, c->o->command->interpreter);
+	c->target.pid = c->o->pid;
+	return err;
+}
+
+static enum stacked_kind kind_of(enum counting_what what)
+{
+	if (what == COUNTING_AUDITS)
+		return STACKED_AUDITS;
+	return what == COUNTING_EXCEPTIONS ? STACKED_EXCEPTIONS : STACKED_COLLECTIONS;
+}
+
 static int prepare(struct counting *c)
 {
-	int err = target__open_process(&c->target, c->o->pid);
+	const struct tracer_events *events = NULL;
+	int err = open_target(c);
 	bool color;
 
 	if (err)
 		return err;
 	c->width = c->o->json ? 0 : terminal__width(&color);
-	c->signal_fd = signals__open(NULL);
+	c->signal_fd = signals__open(NULL, false);
 	c->pid_fd = (int)syscall(SYS_pidfd_open, c->o->pid, 0);
 	if (c->signal_fd < 0 || c->pid_fd < 0) {
 		log_err("process %d: %s", c->o->pid,
 			strerror(c->pid_fd < 0 ? errno : -c->signal_fd));
 		return -EIO;
 	}
-	c->tracer = tracer__open(&c->target);
+	if (c->o->what == COUNTING_IMPORTS) {
+		c->imports = imports__new(c->o->json);
+		events = c->imports ? imports__events(c->imports) : NULL;
+	} else if (c->o->what != COUNTING_CALLS) {
+		c->stacked =
+			stacked__new(kind_of(c->o->what), c->o->mode == TIMING_CALLS, c->o->json);
+		if (c->stacked && c->o->audits && stacked__audit(c->stacked, c->o->audits))
+			return log_no_memory();
+		events = c->stacked ? stacked__events(c->stacked) : NULL;
+	} else if (c->o->mode != TIMING_NONE) {
+		c->timing = timing__new(c->o->mode, c->o->json, c->o->slow);
+		if (c->timing)
+			timing__want_values(c->timing, c->o->args, c->o->returns, c->o->only);
+		events = c->timing ? timing__events(c->timing) : NULL;
+	}
+	if ((c->o->what != COUNTING_CALLS || c->o->mode != TIMING_NONE) && !events)
+		return log_no_memory();
+	if (c->imports)
+		c->tracer = tracer__open(&c->target, imports__filters(c->imports), IMPORTS_FILTERS,
+					 events);
+	else
+		c->tracer = tracer__open(&c->target, c->o->filters, c->o->filter_cnt, events);
 	if (!c->tracer)
 		return -EIO;
-	if (c->target.generates && c->target.py.version_hex >= PY_VERSION_MINOR_HEX(3, 13))
-		log_warn("process %d has generated code: calls that a JIT compiled are not counted",
+	if (!c->stacked && c->target.generates &&
+	    c->target.py.version_hex >= PY_VERSION_MINOR_HEX(3, 13))
+		log_warn("process %d has generated code: calls of JIT-compiled functions are "
+			 "not counted",
 			 c->o->pid);
 	return 0;
 }
@@ -385,18 +560,44 @@ static int begin(struct counting *c)
 {
 	int err;
 
-	signals__hold();
-	c->last_cpu_ns = cpu_ns(c->o->pid);
+	signals__hand_over(1);
+	c->last_cpu_ns = tracer__cpu_ns(c->tracer);
 	c->start_ns = c->last_ns = now_ns();
+	if (c->timing)
+		timing__start(c->timing, c->tracer, c->start_ns);
+	if (c->imports)
+		imports__start(c->imports, c->tracer, c->start_ns);
+	if (c->stacked)
+		stacked__start(c->stacked, c->tracer, c->start_ns);
 	err = tracer__attach(c->tracer);
+	if (!err && c->o->command)
+		err = c->o->command->go(c->o->command->ctx);
 	if (err)
 		return err;
-	wait_until(c, c->start_ns + MEASURE_MS * NS_PER_MS);
+	wait_until(c, c->start_ns + PRICE_MEASURE_MS * NS_PER_MS);
 	err = judge(c);
 	c->last_ns = c->start_ns;
 	if (!err)
-		log_info("counting the calls of process %d (%s, CPython %s); Ctrl-C ends it",
+		log_info("counting the %s of process %d (%s, CPython %s); Ctrl-C ends it",
+			 c->stacked   ? stacked__name(c->stacked)
+			 : c->imports ? "imports"
+				      : "calls",
 			 c->o->pid, c->target.path, c->target.py.version);
+	return err;
+}
+
+/* Shows all before the breakpoints go: that may take longer than whoever stops us waits. */
+static int finish(struct counting *c)
+{
+	int err;
+
+	tracer__stop(c->tracer);
+	c->end_ns = now_ns();
+	tracer__drain(c->tracer);
+	if (c->imports)
+		imports__finish(c->imports, c->end_ns);
+	err = show(c, true);
+	tracer__detach(c->tracer);
 	return err;
 }
 
@@ -411,15 +612,16 @@ static int count(struct counting *c)
 		wait_until(c, next < end ? next : end);
 		if (now_ns() >= end)
 			break;
-		if (!c->gone && !target__is_there(&c->target)) {
+		if (is_missing(c) && !c->explained)
+			explain_nothing(c, false);
+		if (!c->gone && !c->o->command && !target__is_there(&c->target)) {
 			log_warn("process %d has ended, or runs another program", c->o->pid);
 			c->gone = true;
 		}
 		if (!c->over && !c->gone && show(c, false))
 			return c->err;
 	}
-	tracer__detach(c->tracer);
-	return show(c, true);
+	return finish(c);
 }
 
 static void report_losses(struct counting *c)
@@ -428,8 +630,12 @@ static void report_losses(struct counting *c)
 
 	if (tracer__counters(c->tracer, n))
 		return;
-	if (!c->now.cnt && c->o->filter_cnt)
-		explain_nothing(c);
+	if (is_missing(c) && !c->explained)
+		explain_nothing(c, true);
+	else if (!c->stacked && is_empty(c) && c->o->command)
+		log_warn("no call came from %s: the command runs another interpreter, or none; "
+			 "--python names it",
+			 c->target.path);
 	if (n[TRACE_CTR_unknown])
 		log_warn("%" PRIu64 " of %" PRIu64
 			 " hits are not counted: their frame was not found",
@@ -437,8 +643,19 @@ static void report_losses(struct counting *c)
 	if (n[TRACE_CTR_lost_full])
 		log_warn("%" PRIu64 " calls are not counted: there are too many functions",
 			 n[TRACE_CTR_lost_full]);
-	log_debug("%" PRIu64 " hits, %" PRIu64 " searched, %" PRIu64 " of other opcodes", hits(c),
-		  n[TRACE_CTR_note_searched], n[TRACE_CTR_other]);
+	if (n[TRACE_CTR_unknown_raise])
+		log_warn("%" PRIu64 " of %" PRIu64 " frames that an exception reached are not "
+			 "counted: their thread was not found",
+			 n[TRACE_CTR_unknown_raise], hits(c));
+	if (c->imports)
+		imports__report(c->imports);
+	if (c->stacked)
+		stacked__report(c->stacked);
+	if (c->timing)
+		timing__report(c->timing, c->o->filter_cnt > 0 || c->o->only);
+	log_debug("%" PRIu64 " hits, %" PRIu64 " refused, %" PRIu64 " searched, %" PRIu64
+		  " of other opcodes",
+		  hits(c), n[TRACE_CTR_refused], n[TRACE_CTR_note_searched], n[TRACE_CTR_other]);
 }
 
 int counting__run(const struct counting_opts *o)
@@ -454,6 +671,9 @@ int counting__run(const struct counting_opts *o)
 		report_losses(&c);
 	tracer__close(c.tracer);
 	target__close(&c.target);
+	timing__free(c.timing);
+	stacked__free(c.stacked);
+	imports__free(c.imports);
 	traced_list__free(&c.now);
 	traced_list__free(&c.before);
 	strbuf__free(&c.line);

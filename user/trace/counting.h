@@ -2,10 +2,10 @@
 #ifndef PYPERF_COUNTING_H
 #define PYPERF_COUNTING_H
 /*
- * `trace --count`: the functions that a process calls most, each second.
+ * `trace`: prints each second the functions that a process calls most (--count), or the output of
+ * timing.h, stacked.h or imports.h.
  *
  *	Process 4711 (web), CPython 3.11.2: 12,345 calls/s, tracing takes 0.7% of its CPU time
- *
  *	   CALLS/S       CALLS    RESUMED  FUNCTION
  *	     9,000      90,000          0  fib (/srv/app.py:12)
  */
@@ -14,18 +14,44 @@
 #include <sys/types.h>
 
 #include "trace/filter.h"
+#include "trace/timing.h"
 
 #define SLOWDOWN_DEFAULT 10 /* percent */
 #define TOP_DEFAULT	 20
 
+/* A command that waits to be started. */
+struct counting_command {
+	const char *interpreter; /* the file that it will run, now or later */
+	int (*go)(void *ctx);	 /* starts it: 0 or negative errno after a message */
+	void *ctx;
+};
+
+enum counting_what {
+	COUNTING_CALLS,
+	/* with TIMING_CALLS also prints each one; not with TIMING_HIST */
+	COUNTING_EXCEPTIONS,
+	COUNTING_COLLECTIONS,
+	COUNTING_IMPORTS, /* with TIMING_CALLS */
+	COUNTING_AUDITS,
+};
+
 struct counting_opts {
 	pid_t pid;
+	/* the command that is `pid`; NULL: a running process */
+	const struct counting_command *command;
 	double duration_s;   /* 0: until it is stopped, or the process ends */
 	double interval_s;   /* between two tables */
-	double max_slowdown; /* percent; the rate of the first 100 ms is refused above it ... */
+	double max_slowdown; /* percent; refused if the rate of the first 100 ms costs more ... */
 	bool force;	     /* ... unless */
 	uint32_t top;	     /* functions that are shown; 0: all */
 	bool json;	     /* one object a line */
+	enum timing_mode mode;
+	struct timing_slow slow; /* shown apart */
+	uint32_t args;		 /* with TIMING_CALLS: so many arguments of each call; 0: none */
+	bool returns;		 /* ... and what functions return */
+	const struct condition *only; /* calls for which it holds; NULL: all */
+	enum counting_what what;
+	const char *audits; /* of COUNTING_AUDITS: a list that stacked__check_audits() accepts */
 	const struct trace_filter *filters; /* functions that match none of them are not shown */
 	size_t filter_cnt;		    /* 0: all are */
 };

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 #include "trace/filter.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,13 +10,6 @@
 #include "base/str.h"
 
 #define PACKAGE "/__init__"
-
-static bool ends_with(const char *s, size_t len, const char *end)
-{
-	size_t n = strlen(end);
-
-	return len >= n && !memcmp(s + len - n, end, n);
-}
 
 int trace_filter__parse(struct trace_filter *f, const char *text)
 {
@@ -33,10 +27,21 @@ int trace_filter__parse(struct trace_filter *f, const char *text)
 	}
 	if (!colon)
 		return 0;
-	f->is_path = strchr(f->place, '/') || ends_with(f->place, strlen(f->place), ".py");
+	f->is_path = strchr(f->place, '/') || str_ends_with(f->place, strlen(f->place), ".py");
 	for (char *dot = f->place; !f->is_path && (dot = strchr(dot, '.'));)
 		*dot = '/';
 	return 0;
+}
+
+bool trace_filter__may_be(const char *text)
+{
+	const char *colon = strrchr(text, ':');
+	const char *function = colon ? colon + 1 : text;
+
+	/* <lambda>, <listcomp>; Python's identifiers may have any character above ASCII. */
+	return (isalpha((unsigned char)*function) || strchr("_*?[<", *function) ||
+		(unsigned char)*function >= 0x80) &&
+	       *function && !strchr(function, '/');
 }
 
 void trace_filter__free(struct trace_filter *f)
@@ -77,9 +82,9 @@ static char *module_of(const char *file)
 {
 	size_t len = strlen(file);
 
-	if (ends_with(file, len, ".py"))
+	if (str_ends_with(file, len, ".py"))
 		len -= 3;
-	if (ends_with(file, len, PACKAGE))
+	if (str_ends_with(file, len, PACKAGE))
 		len -= strlen(PACKAGE);
 	return strndup(file, len);
 }

@@ -2,12 +2,12 @@
 #ifndef PYPERF_FILTER_H
 #define PYPERF_FILTER_H
 /*
- * Which functions are meant: [PLACE:]FUNCTION, with the wildcards of a shell.
+ * Selects functions: [PLACE:]FUNCTION, with the wildcards of a shell.
  *
  *	price			any function of that name: price(), Cart.price()
  *	Cart.*			by qualified name (known from CPython 3.11 on)
- *	shop.cart:*		all of a module, which is found by its file: .../shop/cart.py,
- *				.../shop/cart/__init__.py
+ *	shop.cart:*		all functions of a module, which is found by its file:
+ *				.../shop/cart.py, .../shop/cart/__init__.py
  *	shop/cart.py:price	by file: its whole path, or its end
  */
 #include <stdbool.h>
@@ -21,14 +21,16 @@ struct trace_filter {
 
 /* 0; -EINVAL: a part is empty; -ENOMEM. */
 int trace_filter__parse(struct trace_filter *f, const char *text);
+/* Can the word be a filter: is its function a name, or a pattern of names? */
+bool trace_filter__may_be(const char *text);
 void trace_filter__free(struct trace_filter *f);
 
-/* Names as Python has them. */
+/* Does it select the function? Names as Python has them. */
 bool trace_filter__matches(const struct trace_filter *f, const char *function, const char *file);
 
 /*
- * What of a function's name is compared with the filter's: all, or what follows the last dot.
- * Borrowed.
+ * The part of a function's name that is compared with the filter: all of it, or the part after the
+ * last dot. Borrowed.
  */
 const char *trace_filter__part(const struct trace_filter *f, const char *function);
 

@@ -8,11 +8,14 @@
 
 #include "base/hash.h"
 #include "elf/ehframe.h"
-#include "trace/insn.h"
+#include "trace/auditor.h"
+#include "trace/collector.h"
+#include "trace/exits.h"
+#include "elf/insn.h"
 
 #define WORDS_AT_ONCE 8192	 /* of the file */
 #define RELOCS_MAX    (1U << 24) /* looked at */
-#define HANDLER_INSNS 24	 /* of an opcode's code, looked at */
+#define HANDLER_INSNS 24	 /* limit of instructions read of an opcode's code */
 #define ENTRY_INSNS   8		 /* of the eval function */
 #define MAX_PART      (1U << 20) /* bytes of one part of the eval loop */
 #define MAX_TARGETS   (1U << 18) /* branches in all parts */
@@ -255,7 +258,10 @@ static int add_target(struct search *s, uint64_t target)
 	return 0;
 }
 
-/* Where the direct branches of one part lead. Compilers put no data between instructions. */
+/*
+ * Collects the targets of the direct branches of one part. Compilers put no data between
+ * instructions.
+ */
 static int collect_part(struct search *s, const struct code_range *r)
 {
 	size_t size = r->end - r->start;
@@ -352,7 +358,7 @@ static int add_point(struct search *s, enum point_kind kind, uint8_t opcode, uin
 		.handler = handler, .kind = (uint8_t)kind, .opcode = opcode, .seldom = seldom
 	};
 
-	if (choose_insn(s, &p, kind == POINT_ENTRY ? ENTRY_INSNS : HANDLER_INSNS))
+	if (choose_insn(s, &p, opcode || kind >= POINT_AUDIT ? HANDLER_INSNS : ENTRY_INSNS))
 		return refuse(s, "the code of its eval loop is no code of this machine");
 	/* Few hits, so the price matters less than that nothing else comes by. */
 	if (p.joined && p.seldom) {
@@ -474,6 +480,62 @@ static int find_handlers(struct search *s, const struct opcode_table *o)
 	return err;
 }
 
+/*
+ * The only function whose result the eval function returns is _Py_CheckFunctionResult(callable,
+ * result, where), from 3.9 on with the thread state in front (Objects/call.c). 2.7 has none.
+ */
+static void set_checked(const struct py_binary *bin, struct trace_point *p)
+{
+	p->place = PLACE_REGISTER;
+	p->reg = bin->version_hex < PY_VERSION_MINOR_HEX(3, 9) ? ARCH_REG_ARG1 : ARCH_REG_ARG2;
+	if (bin->version_hex < PY_VERSION_MINOR_HEX(3, 0))
+		p->place = PLACE_NOTHING; /* __stack_chk_fail() */
+}
+
+/* Up to 3.10: the eval function is left wherever the Python function is. */
+static int add_exits(struct search *s)
+{
+	struct exit_point exits[TRACE_POINTS_MAX];
+	size_t cnt = 0;
+	int err = exits__find(s->ef, s->parts, s->part_cnt, exits, &cnt,
+			      TRACE_POINTS_MAX - 1 - s->out->cnt);
+
+	if (err == -ENOMEM)
+		return err;
+	if (err)
+		s->out->why_no_returns = "where its eval function is left cannot be told";
+	for (size_t i = 0; i < cnt && !s->out->why_no_returns; i++) {
+		struct trace_point p = { .addr = exits[i].addr,
+					 .handler = exits[i].addr,
+					 .kind = POINT_EXIT,
+					 .condition = exits[i].condition,
+					 .sp_below = exits[i].sp_below,
+					 .place = exits[i].value.place,
+					 .reg = exits[i].value.reg,
+					 .value_offset = exits[i].value.offset,
+					 .emulated = true };
+
+		if (exits[i].value.called)
+			set_checked(s->bin, &p);
+
+		if (elf_file__addr_to_off(s->ef, p.addr, &p.offset))
+			s->out->at[s->out->cnt++] = p;
+	}
+	return 0;
+}
+
+/* Each frame that an exception passes gets an entry of the traceback. */
+static int add_raise(struct search *s)
+{
+	struct elf_symbol sym;
+
+	if (elf_file__symbol(s->ef, "PyTraceBack_Here", &sym) &&
+	    !add_point(s, POINT_RAISE, 0, sym.addr, false))
+		return 0;
+	s->out->why_no_returns = "its function PyTraceBack_Here() was not found";
+	return 0;
+}
+
 static int find_points(struct search *s)
 {
 	const struct opcode_table *o = opcodes_of(s->bin);
@@ -485,13 +547,98 @@ static int find_points(struct search *s)
 		err = collect_targets(s);
 		if (err == -ENOTSUP)
 			return refuse(s, "the code of its eval loop cannot be read");
-		return err ? err : add_point(s, POINT_ENTRY, 0, s->parts[0].start, false);
+		if (!err)
+			err = add_point(s, POINT_ENTRY, 0, s->parts[0].start, false);
+		if (!err)
+			err = add_exits(s);
+		return err ? err : add_raise(s);
 	}
 	if (!o)
 		return refuse(s, "the opcodes of its version are not known");
 	if (is_unfinished(s->bin))
 		return refuse(s, "it is not a release: its opcodes may be others");
-	return find_handlers(s, o);
+	err = find_handlers(s, o);
+	return err ? err : add_raise(s);
+}
+
+int trace_points__find_raise(const struct elf_file *ef, const struct py_binary *bin,
+			     struct trace_points *out)
+{
+	struct search s = { .ef = ef, .bin = bin, .out = out };
+	int err;
+
+	*out = (struct trace_points){ 0 };
+	if (elf_file__machine(ef) != EM_X86_64)
+		return refuse(&s, "exceptions are traced on x86-64 only");
+	err = add_raise(&s);
+	if (!err && !out->cnt)
+		err = refuse(&s, out->why_no_returns);
+	elf_file__forget(ef);
+	return err;
+}
+
+/* The collector's `ret` itself, though it is single-stepped: there its value is known. */
+static int add_ret(struct search *s, uint64_t addr)
+{
+	struct trace_point p = { .addr = addr, .handler = addr, .kind = POINT_COLLECTED };
+
+	if (!elf_file__addr_to_off(s->ef, addr, &p.offset) || s->out->cnt == TRACE_POINTS_MAX)
+		return refuse(s, "its garbage collector is not in the file");
+	s->out->at[s->out->cnt++] = p;
+	return 0;
+}
+
+int trace_points__find_collector(const struct elf_file *ef, const struct py_binary *bin,
+				 struct trace_points *out)
+{
+	struct search s = { .ef = ef, .bin = bin, .out = out };
+	struct collector c;
+	int err;
+
+	*out = (struct trace_points){ 0 };
+	if (elf_file__machine(ef) != EM_X86_64)
+		return refuse(&s, "collections are traced on x86-64 only");
+	err = collector__find(ef, &c);
+	if (err == -ENOENT)
+		err = refuse(&s, "its garbage collector was not found");
+	else if (err && err != -ENOMEM)
+		err = refuse(&s, "the code of its garbage collector cannot be read");
+	for (size_t i = 0; !err && i < c.entry_cnt; i++)
+		err = add_point(&s, POINT_COLLECT, 0, c.entries[i], false);
+	for (size_t i = 0; !err && i < c.ret_cnt; i++)
+		err = add_ret(&s, c.rets[i]);
+	elf_file__forget(ef);
+	return err;
+}
+
+int trace_points__find_auditor(const struct elf_file *ef, const struct py_binary *bin,
+			       struct trace_points *out)
+{
+	struct search s = { .ef = ef, .bin = bin, .out = out };
+	struct auditor a;
+	int err;
+
+	*out = (struct trace_points){ 0 };
+	if (elf_file__machine(ef) != EM_X86_64)
+		return refuse(&s, "audit events are traced on x86-64 only");
+	err = auditor__find(ef, &a);
+	if (err == -ENOENT)
+		err = refuse(&s, "its function PySys_Audit() was not found: CPython has it from "
+				 "3.8 on");
+	if (!err)
+		err = add_point(&s, a.inner ? POINT_AUDIT_INNER : POINT_AUDIT, 0, a.raise, false);
+	for (size_t i = 0; !err && i < a.hidden_cnt; i++)
+		err = add_point(&s, POINT_AUDIT_INNER, 0, a.hidden[i], false);
+	if (!err && a.python)
+		err = add_point(&s, POINT_AUDIT_PYTHON, 0, a.python, false);
+	if (!a.complete)
+		out->why_not_all = "_PySys_Audit() was not found: some events of the interpreter "
+				   "itself, like exec, may be missing";
+	else if (!a.python)
+		out->why_not_all = "sys.audit() was not found: what Python code audits is seen "
+				   "only while there is a hook";
+	elf_file__forget(ef);
+	return err;
 }
 
 int trace_points__find(const struct elf_file *ef, const struct py_binary *bin,

@@ -10,9 +10,9 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/str.h"
-#include "trace/insn.h"
+#include "elf/usdt.h"
+#include "follow/uprobe.h"
 #include "trace/points.h"
-#include "trace/usdt.h"
 
 #define NAME_CHARS 60
 
@@ -20,13 +20,14 @@ struct location {
 	char *provider, *name; /* owned */
 	unsigned cnt;	       /* locations of this probe */
 	bool semaphore;
-	const char *price, *why_not; /* constants; why_not: NULL, or it is not used */
+	const char *price, *why_not; /* constants; why_not: NULL, or it must not be enabled */
 };
 
 struct printer {
 	FILE *f;
 	const struct target *t;
 	bool python;
+	struct uprobe_prices prices;
 	struct trace_points points;
 	int points_err;
 	struct location *usdt;
@@ -53,6 +54,10 @@ static const char *kind_name(uint8_t kind)
 		return "call (RESUME)";
 	case POINT_RETURN:
 		return "return";
+	case POINT_EXIT:
+		return "return (eval function)";
+	case POINT_RAISE:
+		return "exception";
 	default:
 		return "yield";
 	}
@@ -60,36 +65,19 @@ static const char *kind_name(uint8_t kind)
 
 /* ---- static probes --------------------------------------------------------------------------- */
 
-/* NULL, or why this program does not use the probe. */
-static const char *why_not_used(const struct printer *p, const struct usdt *u, const uint8_t *code)
-{
-	static const uint8_t nop5[] = { 0x0f, 0x1f, 0x44, 0x00, 0x00 };
-
-	if (p->python && p->t->py.version_hex >> 16 == 0x030b && !strcmp(u->name, "line"))
-		return "not used: to enable it can crash CPython 3.11 (cpython #98894)";
-	if (!memcmp(code, nop5, sizeof(nop5)))
-		return "not used: newer kernels rewrite its instruction to a call";
-	return NULL;
-}
-
 static void take_usdt(void *ctx, const struct usdt *u)
 {
 	struct printer *p = ctx;
-	uint8_t code[INSN_MAX] = { 0 };
-	struct insn insn = { 0 };
+	bool emulated = uprobe__emulates(p->t->ef, u->offset);
 	struct location *l;
 
-	for (size_t left = sizeof(code); left && elf_file__read(p->t->ef, u->addr, code, left);)
-		left--;
-	if (insn__decode(code, sizeof(code), u->addr, &insn))
-		insn.emulated = false;
 	for (size_t i = 0; i < p->usdt_cnt; i++) {
 		l = &p->usdt[i];
 		if (strcmp(l->provider, u->provider) || strcmp(l->name, u->name))
 			continue;
 		l->cnt++;
 		l->semaphore |= u->semaphore != 0;
-		if (!insn.emulated)
+		if (!emulated)
 			l->price = STEPPED;
 		return;
 	}
@@ -102,8 +90,8 @@ static void take_usdt(void *ctx, const struct usdt *u)
 				.name = strdup(u->name),
 				.cnt = 1,
 				.semaphore = u->semaphore != 0,
-				.price = price_of(insn.emulated),
-				.why_not = why_not_used(p, u, code) };
+				.price = price_of(emulated),
+				.why_not = usdt__why_not(p->t->ef, u) };
 	if (!l->provider || !l->name)
 		p->err = -ENOMEM;
 	p->usdt_cnt++;
@@ -132,7 +120,7 @@ static void print_points(struct printer *p)
 		const struct trace_point *at = &tp->at[i];
 		char opcode[8] = "-";
 
-		if (at->kind != POINT_ENTRY)
+		if (at->opcode)
 			snprintf(opcode, sizeof(opcode), "%u", at->opcode);
 		fprintf(p->f, "  %-22s %6s  0x%-10" PRIx64 " %s%s\n", kind_name(at->kind), opcode,
 			at->offset, price_of(at->emulated),
@@ -157,10 +145,26 @@ static void print_usdt(struct printer *p)
 		str_sanitise(&name, l->provider, strlen(l->provider), NAME_CHARS);
 		strbuf__addc(&name, ':');
 		str_sanitise(&name, l->name, strlen(l->name), NAME_CHARS);
-		fprintf(p->f, "  %-40s %9u  %-9s  %s\n", name.err ? "?" : name.s, l->cnt,
-			l->semaphore ? "yes" : "no", l->why_not ? l->why_not : l->price);
+		fprintf(p->f, "  %-40s %9u  %-9s  %s%s\n", name.err ? "?" : name.s, l->cnt,
+			l->semaphore ? "yes" : "no", l->why_not ? "not used: " : l->price,
+			l->why_not ? l->why_not : "");
 	}
 	strbuf__free(&name);
+}
+
+static void print_prices(const struct printer *p)
+{
+	if (p->prices.measured)
+		fprintf(p->f,
+			"\nA hit costs %.2f us on this machine where the kernel emulates the "
+			"instruction, and %.2f us\nwhere it single-steps it. What counts it takes "
+			"some 0.2 us more.\n",
+			p->prices.emulated_ns / 1000, p->prices.stepped_ns / 1000);
+	else
+		fprintf(p->f,
+			"\nA hit costs some 0.5 us where the kernel emulates the instruction, and "
+			"1 to 6 us where\nit single-steps it; 25 to 45 us in some virtual machines."
+			" Root is told what it costs here.\n");
 }
 
 static void print_text(struct printer *p)
@@ -180,9 +184,7 @@ static void print_text(struct printer *p)
 		fputc('\n', p->f);
 	}
 	print_usdt(p);
-	fprintf(p->f,
-		"\nA hit costs some 0.5 us where the kernel emulates the instruction, and 1 to 3 "
-		"us where it\nsingle-steps it; 25 to 45 us in some virtual machines.\n");
+	print_prices(p);
 }
 
 /* ---- JSON ------------------------------------------------------------------------------------ */
@@ -191,16 +193,29 @@ static void point_json(struct json *j, const struct trace_point *at)
 {
 	json__object(j, NULL);
 	json__stringz(j, "what",
-		      at->kind == POINT_RETURN	? "return"
-		      : at->kind == POINT_YIELD ? "yield"
-						: "call");
-	if (at->kind == POINT_ENTRY)
+		      at->kind == POINT_RETURN || at->kind == POINT_EXIT ? "return"
+		      : at->kind == POINT_YIELD				 ? "yield"
+		      : at->kind == POINT_RAISE				 ? "exception"
+									 : "call");
+	if (!at->opcode)
 		json__null(j, "opcode");
 	else
 		json__uint(j, "opcode", at->opcode);
 	json__uint(j, "offset", at->offset);
 	json__stringz(j, "price", price_of(at->emulated));
 	json__end(j, '}');
+}
+
+/* What a trap costs on this machine; null: not measured. */
+static void prices_json(struct json *j, const struct uprobe_prices *prices)
+{
+	if (!prices->measured) {
+		json__null(j, "emulated_ns");
+		json__null(j, "single_stepped_ns");
+		return;
+	}
+	json__uint(j, "emulated_ns", (uint64_t)prices->emulated_ns);
+	json__uint(j, "single_stepped_ns", (uint64_t)prices->stepped_ns);
 }
 
 static void print_json(struct printer *p)
@@ -217,6 +232,7 @@ static void print_json(struct printer *p)
 		json__stringz(&j, "why_no_calls", p->points.why_not ? p->points.why_not : "error");
 	else
 		json__null(&j, "why_no_calls");
+	prices_json(&j, &p->prices);
 	json__array(&j, "calls");
 	for (size_t i = 0; p->python && !p->points_err && i < p->points.cnt; i++)
 		point_json(&j, &p->points.at[i]);
@@ -243,6 +259,7 @@ int probes__print(FILE *f, const struct target *t, bool python, bool json)
 {
 	struct printer p = { .f = f, .t = t, .python = python };
 
+	uprobe__prices(-1, &p.prices);
 	if (python)
 		p.points_err = trace_points__find(t->ef, &t->py, &p.points);
 	if (usdt__each(t->ef, take_usdt, &p) < 0)

@@ -2,8 +2,8 @@
 #ifndef PYPERF_PROBES_H
 #define PYPERF_PROBES_H
 /*
- * Prints what can be traced in a target, by which means, and what a hit costs: calls of Python
- * functions by breakpoints in the eval loop (points.h), and static probes (usdt.h).
+ * Prints what can be traced in a target, how, and the cost of a hit: calls of Python functions by
+ * breakpoints in the eval loop (points.h), and static probes (usdt.h).
  */
 #include <stdbool.h>
 #include <stdio.h>

@@ -5,12 +5,15 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/foreign.h"
 #include "base/log.h"
-#include "base/readmem.h"
+#include "base/opener.h"
+#include "base/reader.h"
+#include "process/mapped.h"
 #include "process/maps_read.h"
 #include "process/unsupported.h"
 
@@ -22,29 +25,9 @@ static int complete(struct target *t)
 {
 	uint8_t bytes[PY_DEBUG_OFFSETS_MAX] = { 0 };
 	size_t size = t->py.runtime_size < sizeof(bytes) ? t->py.runtime_size : sizeof(bytes);
-	int err = read_process((uint32_t)t->pid, bytes, size, t->bias + t->py.runtime);
+	int err = reader__read(t->readers, (uint32_t)t->pid, bytes, size, t->bias + t->py.runtime);
 
 	return err ? err : py_binary__from_process(&t->py, bytes, size);
-}
-
-/*
- * The file of a mapping, open for reading: by its inode (map_files), which a name may not lead to
- * any more, or by its name where that is not allowed (CAP_CHECKPOINT_RESTORE) or not there.
- */
-static int open_mapping(int proc_fd, const struct map_line *line)
-{
-	char name[64], path[TARGET_PATH_MAX];
-	int fd = -1, path_fd;
-
-	snprintf(name, sizeof(name), "map_files/%" PRIx64 "-%" PRIx64, line->start, line->end);
-	path_fd = openat(proc_fd, name, O_PATH | O_CLOEXEC);
-	if (path_fd < 0 && map_line__path(line, path, sizeof(path)) > 0)
-		path_fd = foreign__find(proc_fd, path + 1);
-	if (path_fd < 0)
-		return path_fd;
-	fd = foreign__reopen_mapped(path_fd);
-	close(path_fd);
-	return fd;
 }
 
 /*
@@ -53,15 +36,13 @@ static int open_mapping(int proc_fd, const struct map_line *line)
  */
 static int try_mapping(struct target *t, int proc_fd, const struct map_line *line)
 {
-	int fd = open_mapping(proc_fd, line), err;
 	uint64_t addr;
+	int err;
 
-	if (fd < 0)
-		return -ENOENT;
-	snprintf(t->path, sizeof(t->path), "%.*s", (int)line->name_len, line->name);
-	t->ef = elf_file__open(fd, t->path);
+	t->ef = mapped__open(t->readers, (uint32_t)t->pid, proc_fd, line);
 	if (!t->ef)
-		return errno == ENOMEM ? -ENOMEM : -ENOENT;
+		return errno == ENOMEM || errno == ETIMEDOUT ? -errno : -ENOENT;
+	snprintf(t->path, sizeof(t->path), "%.*s", (int)line->name_len, line->name);
 	err = py_binary__analyse(t->ef, &t->py);
 	if (err != -ENOENT && elf_file__off_to_addr(t->ef, line->offset, &addr))
 		t->bias = line->start - addr;
@@ -77,13 +58,23 @@ static int try_mapping(struct target *t, int proc_fd, const struct map_line *lin
 	return err;
 }
 
+/* /lib/ld-musl-x86_64.so.1 is the C library, too. */
+static bool is_musl(const struct map_line *line)
+{
+	static const char name[] = "/ld-musl-";
+
+	return memmem(line->name, line->name_len, name, sizeof(name) - 1) != NULL;
+}
+
 static int search_mappings(struct target *t, int proc_fd, const struct exec_maps *m)
 {
 	uint64_t last_inode = 0;
 	int err = -ENOENT;
 
-	for (size_t i = 0; i < m->cnt; i++)
+	for (size_t i = 0; i < m->cnt; i++) {
 		t->generates |= !m->lines[i].inode && !m->lines[i].name_len;
+		t->musl |= is_musl(&m->lines[i]);
+	}
 	for (size_t i = 0; i < m->cnt && err == -ENOENT; i++) {
 		const struct map_line *line = &m->lines[i];
 
@@ -101,27 +92,29 @@ static void refuse(const struct target *t, int err)
 
 	if (err == -ENOTSUP && t->py.why_not)
 		log_err("process %d: %s: %s", t->pid, t->path, t->py.why_not);
-	else if (err == -ENOENT && unsupported__explain(t->pid, why))
+	else if (err == -ENOENT && unsupported__explain(t->readers, t->pid, why))
 		log_err("process %d is %s", t->pid, why);
 	else if (err == -ENOENT)
 		log_err("process %d is not Python", t->pid);
 	else if (err == -ESRCH)
 		log_err("process %d: there is no such process", t->pid);
+	else if (err == -ETIMEDOUT)
+		log_err("process %d: its files or its memory do not answer", t->pid);
 	else
-		log_err("process %d: it cannot be looked into: %s (needs CAP_SYS_PTRACE)", t->pid,
+		log_err("process %d: it cannot be read: %s (needs CAP_SYS_PTRACE)", t->pid,
 			strerror(-err));
 }
 
 int target__open_process(struct target *t, pid_t pid)
 {
 	struct exec_maps maps = { 0 };
-	char dir[32];
 	int err;
 
-	*t = (struct target){ .pid = pid };
-	snprintf(dir, sizeof(dir), "/proc/%d", pid);
-	t->proc_fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	err = t->proc_fd < 0 ? -errno : exec_maps__read(&maps, t->proc_fd);
+	*t = (struct target){ .pid = pid, .readers = readers__new() };
+	readers__start(t->readers);
+	t->proc_fd = opener__proc_dir((uint32_t)pid);
+	err = t->proc_fd < 0 ? t->proc_fd
+			     : exec_maps__ask(&maps, t->readers, (uint32_t)pid, t->proc_fd);
 	if (err == -ENOENT)
 		err = -ESRCH;
 	if (!err)
@@ -157,6 +150,48 @@ int target__open_file(struct target *t, const char *path)
 	return err;
 }
 
+static bool is_interpreter(const char *path)
+{
+	struct py_binary py = { 0 };
+	int fd = foreign__open(path), err = -ENOENT;
+	struct elf_file *ef = fd < 0 ? NULL : elf_file__open(fd, path);
+
+	if (ef)
+		err = py_binary__analyse(ef, &py);
+	elf_file__close(ef);
+	return ef && err != -ENOENT;
+}
+
+int target__find_interpreter(const char *program, char path[TARGET_PATH_MAX])
+{
+	static const char *const dirs[] = { "/../lib", "", "/usr/local/lib", "/usr/lib64",
+					    "/usr/lib/x86_64-linux-gnu" };
+	static const char *const abis[] = { "", "m", "d", "t", "td" };
+	char *real = realpath(program, NULL), *slash = real ? strrchr(real, '/') : NULL;
+	int err = -ENOENT;
+
+	if (slash && is_interpreter(real)) {
+		snprintf(path, TARGET_PATH_MAX, "%s", real);
+		err = 0;
+	}
+	if (slash)
+		*slash = '\0';
+	for (size_t i = 0; slash && err && !strncmp(slash + 1, "python", 6) &&
+			   i < sizeof(dirs) / sizeof(*dirs) * (sizeof(abis) / sizeof(*abis));
+	     i++) {
+		const char *dir = dirs[i / (sizeof(abis) / sizeof(*abis))];
+
+		/* As far as it is not relative to the program. */
+		snprintf(path, TARGET_PATH_MAX, "%s%s/lib%s%s.so.1.0",
+			 *dir == '/' && strncmp(dir, "/..", 3) ? "" : real, dir, slash + 1,
+			 abis[i % (sizeof(abis) / sizeof(*abis))]);
+		if (!access(path, R_OK) && is_interpreter(path))
+			err = 0;
+	}
+	free(real);
+	return err;
+}
+
 void target__close(struct target *t)
 {
 	elf_file__close(t->ef);
@@ -164,9 +199,11 @@ void target__close(struct target *t)
 	if (t->pid && t->proc_fd >= 0)
 		close(t->proc_fd);
 	t->proc_fd = -1;
+	readers__free(t->readers);
+	t->readers = NULL;
 }
 
 bool target__is_there(const struct target *t)
 {
-	return maps_have(t->proc_fd, &t->mapping);
+	return maps_still_have(t->readers, (uint32_t)t->pid, t->proc_fd, &t->mapping);
 }

@@ -2,8 +2,9 @@
 #ifndef PYPERF_TARGET_H
 #define PYPERF_TARGET_H
 /*
- * What is to be traced: the interpreter in a process, or in a file that nobody need run. The file
- * stays open, so it is the one that the process has mapped, whatever its name leads to meanwhile.
+ * The target of a trace: the interpreter in a process, or in a file that need not run. The file
+ * stays open, so it is the one that the process has mapped, even if its name leads elsewhere
+ * meanwhile.
  *
  *	struct target t = { 0 };
  *
@@ -22,31 +23,38 @@
 #define TARGET_PATH_MAX 4096
 
 struct target {
-	pid_t pid; /* 0: a file */
+	pid_t pid;		 /* 0: a file */
+	struct readers *readers; /* of a process: the helpers that read its memory and its files */
 	struct elf_file *ef;
 	struct py_binary py;
 	uint64_t bias;		    /* load address minus link address; of a process */
 	int proc_fd;		    /* its directory in /proc; -1 */
 	struct map_line mapping;    /* of its code; without a name */
-	bool generates;		    /* it has executable memory of no file: a JIT, perhaps */
+	bool musl;		    /* its C library is musl; of a process */
+	bool generates;		    /* it has executable memory in no file: perhaps a JIT's */
 	char path[TARGET_PATH_MAX]; /* for messages: foreign text */
 };
 
 /*
- * The first interpreter that the process has mapped. 0, or negative errno after a message.
- * target__close() is due in every case.
+ * Opens the first interpreter that the process has mapped. 0, or negative errno after a message.
+ * Call target__close() in any case.
  */
 int target__open_process(struct target *t, pid_t pid);
 /*
- * An executable or a libpython. -ENOENT without a message: it is an ELF file without an
+ * Opens an executable or a libpython. -ENOENT without a message: an ELF file without an
  * interpreter; `ef` is set.
  */
 int target__open_file(struct target *t, const char *path);
+/*
+ * Finds the file with the interpreter of a program: the program itself, or the libpython that
+ * belongs to its name. -ENOENT: not a Python. Prints nothing.
+ */
+int target__find_interpreter(const char *program, char path[TARGET_PATH_MAX]);
 void target__close(struct target *t);
 
 /*
- * The process still has the interpreter where it was: it did not end, execute another program or
- * unload it.
+ * Does the process still have the interpreter there? False: it has ended, executed another program
+ * or unloaded it.
  */
 bool target__is_there(const struct target *t);
 

@@ -2,8 +2,8 @@
 #ifndef PYPERF_TRACER_H
 #define PYPERF_TRACER_H
 /*
- * Counts the calls of Python functions in one process, in the kernel: loads bpf/trace.bpf.c for its
- * interpreter, sets the breakpoints, reads counts and names.
+ * Counts the calls of Python functions in a process and in its children, in the kernel: loads
+ * bpf/trace.bpf.c for its interpreter, sets the breakpoints, reads counts and names.
  *
  *	tr = tracer__open(&target);
  *	tracer__attach(tr);
@@ -11,16 +11,45 @@
  *	tracer__read(tr, &list);
  *	tracer__close(tr);
  */
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "bpf/trace.h"
 #include "symbolize/symbolize.h"
+#include "trace/filter.h"
 #include "trace/target.h"
+#include "trace/values.h"
 
 struct tracer;
 
-/* One function, and all code objects that are it. */
+/* The functions that tracer__drain() calls for each event, in order. Only one of them is set. */
+struct tracer_events {
+	void (*take)(void *ctx, const struct trace_event *e, const struct trace_raise *stack);
+	/* `take` gets the CPU time and, for beginnings, the stack; otherwise that is NULL. */
+	bool slow;
+	bool callees; /* also functions that are not wanted, if wanted ones call them */
+	/*
+	 * ... so many arguments of each call, and what functions return, by take_valued(), with
+	 * `cnt` values, in place of take(). Not with `slow`.
+	 */
+	uint32_t args;
+	bool returns;
+	void (*take_valued)(void *ctx, const struct trace_valued *e, uint32_t cnt);
+	/* Exceptions, instead of calls. The fields are as BPF wrote them. */
+	void (*take_raise)(void *ctx, const struct trace_raise *e);
+	/* Calls of functions of importlib, likewise. */
+	void (*take_import)(void *ctx, const struct trace_import *e);
+	/* Audit events of these names, likewise: `type` is the name. */
+	void (*take_audit)(void *ctx, const struct trace_raise *e);
+	const struct trace_audit *audits; /* borrowed */
+	size_t audit_cnt;		  /* up to TRACE_AUDITS */
+	/* Collections of garbage, likewise. */
+	void (*take_collection)(void *ctx, const struct trace_collection *e);
+	void *ctx;
+};
+
+/* A function, with all code objects that are this function. */
 struct traced {
 	struct py_function function; /* names are borrowed until the tracer is closed */
 	uint64_t calls;
@@ -33,27 +62,51 @@ struct traced_list {
 	uint64_t calls, resumed;
 };
 
-/* `t` is borrowed. NULL after a message. */
-struct tracer *tracer__open(const struct target *t);
+/*
+ * All is borrowed, but `events`, which is copied; NULL: only counts calls. A call of a function
+ * that no filter selects costs the process only the trap and a look-up; without filters all
+ * functions are wanted. NULL after a message.
+ */
+struct tracer *tracer__open(const struct target *t, const struct trace_filter *filters,
+			    size_t filter_cnt, const struct tracer_events *events);
 void tracer__close(struct tracer *tr);
 
-/* From now on calls are counted. 0 or negative errno after a message. */
+/* Sets the breakpoints: calls are counted from now on. 0 or negative errno after a message. */
 int tracer__attach(struct tracer *tr);
-/* No more. What was counted stays. */
+/* Stops counting. The breakpoints stay. */
+void tracer__stop(struct tracer *tr);
+/* Removes the breakpoints; the counts stay. Takes up to some seconds if there are many threads. */
 void tracer__detach(struct tracer *tr);
 
-/* Reads names that came. To be called often enough for a ring buffer of 1 MiB. */
+/* Reads new names and events. Call it often enough for ring buffers of 1 and 16 MiB. */
 void tracer__drain(struct tracer *tr);
-/* What was counted since the beginning. 0 or negative errno. */
+/* Reads the counts since the beginning. 0 or negative errno. */
 int tracer__read(struct tracer *tr, struct traced_list *list);
 void traced_list__free(struct traced_list *list);
+
+/* A filter selects this function, or there is none. */
+bool tracer__wants(const struct tracer *tr, const struct py_function *f);
+
+/* A number for a process, below 65,536; the first one is the target. 0 if there are too many. */
+size_t tracer__process(struct tracer *tr, pid_t pid);
+size_t tracer__process_cnt(const struct tracer *tr);
+/* CPU time of the seen processes that still run, and of children that they waited for. */
+uint64_t tracer__cpu_ns(struct tracer *tr);
+
+/* The name of a code object of an event; false: it is not known. Borrowed as in struct traced. */
+bool tracer__find(struct tracer *tr, uint64_t code, struct py_function *out);
+
+/* Texts of values, and the parameters of this code object, as far as they came. Borrowed. */
+struct values *tracer__values(struct tracer *tr, uint64_t code);
+
+/* The line at an offset in the bytecode of a code object that was found; 0: it is not known. */
+uint32_t tracer__line(const struct tracer *tr, uint64_t code, uint32_t offset);
 
 /* By enum trace_counter. 0 or negative errno. */
 int tracer__counters(const struct tracer *tr, uint64_t out[TRACE_CTR_CNT]);
 /*
- * Nanoseconds that a hit costs the process: the trap, as it was measured when the tracer was
- * opened, and the program, which the kernel measures from tracer__attach() on until it is told to
- * stop.
+ * Nanoseconds that a hit costs the process: the trap, as measured when the tracer was opened, and
+ * the program, which the kernel measures from tracer__attach() to tracer__stop_measuring().
  */
 double tracer__hit_ns(const struct tracer *tr);
 void tracer__stop_measuring(struct tracer *tr);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 //
 // The agent's page: services, a time range, and the flame graph of both in a frame. What is shown is in
-// the address: service, range (15m, 1h, 6h, 24h) or from and to, base (before, 1h, 1d, 7d) or base-from and base-to,
+// the address: service or all=1 (the whole host), range (15m, 1h, 6h, 24h) or from and to, base (before, 1h, 1d, 7d) or base-from and base-to,
 // value (the event whose flame graph it is; without it the agent's first).
 // Times are seconds since 1970. All that it knows it asks for: api/services, api/labels, and flame for the frame.
 //
@@ -14,16 +14,18 @@
   const DEFAULT_RANGE = "1h";
   const LIST_BUCKETS = 40, SERIES_BUCKETS = 120;
   const UPDATE_MS = 30000;
+  const APART = "threads=1"; // what makes the flame graph keep processes apart, which are services then
   const SVG = "http://www.w3.org/2000/svg";
 
   const $ = (id) => document.getElementById(id);
 
   // What the address says.
-  const state = { service: "", range: DEFAULT_RANGE, from: 0, to: 0, base: "", baseFrom: 0, baseTo: 0,
+  const state = { service: "", all: false, range: DEFAULT_RANGE, from: 0, to: 0, base: "", baseFrom: 0, baseTo: 0,
     value: "" };
   // What was asked for with it: [from, to) is fixed until the next refresh, so that all parts show the same.
   // asked and listed number what was asked for, of the service and of the list: an answer to an older question is none.
-  const shown = { from: 0, to: 0, services: [], framed: "", asked: 0, listed: 0, busy: 0 };
+  // since: where the pictures of samples over time begin, the first that there are of any service.
+  const shown = { from: 0, to: 0, since: 0, step: 1, drawn: 0, services: [], framed: "", asked: 0, listed: 0, busy: 0 };
 
   // ---- the address -------------------------------------------------------------------------------
 
@@ -33,7 +35,8 @@
       const n = Number(q.get(name));
       return Number.isFinite(n) && n > 0 ? Math.floor(n) : 0;
     };
-    Object.assign(state, { service: q.get("service") || "", value: q.get("value") || "", from: time("from"), to: time("to"),
+    const all = q.get("all") === "1";
+    Object.assign(state, { all, service: all ? "" : q.get("service") || "", value: q.get("value") || "", from: time("from"), to: time("to"),
       base: q.get("base") || "", baseFrom: time("base-from"), baseTo: time("base-to") });
     state.range = q.get("range") in RANGES ? q.get("range") : DEFAULT_RANGE;
     if (state.from && state.to > state.from)
@@ -46,7 +49,9 @@
 
   function address() {
     const q = new URLSearchParams();
-    if (state.service)
+    if (state.all)
+      q.set("all", "1");
+    else if (state.service)
       q.set("service", state.service);
     if (state.range === "custom") {
       q.set("from", state.from);
@@ -144,6 +149,9 @@
     return e;
   }
 
+  // What is before the first sample of any service says nothing of this one.
+  const sinceFirst = (series, step) => series.slice(Math.floor((shown.since - shown.from) / step));
+
   function sparkline(series) {
     const most = Math.max(1, ...series);
     const at = (n, i) => (i + " " + (20 - 20 * n / most).toFixed(1) + " H" + (i + 1));
@@ -170,16 +178,17 @@
     li.setAttribute("aria-selected", service.name === state.service);
     li.title = number.format(service.samples) + " samples in " +
       number.format(service.windows) + " windows";
-    facts.append(element("span", "", number.format(service.samples)), sparkline(service.series),
+    facts.append(element("span", "", number.format(service.samples)), sparkline(sinceFirst(service.series, shown.step)),
       element("span", "", share));
     li.append(element("div", "name", service.name), facts);
-    li.addEventListener("click", () => go({ service: service.name }));
+    li.addEventListener("click", () => go({ service: service.name, all: false }));
     return li;
   }
 
   function showList() {
     const list = matching();
     const all = shown.services.reduce((sum, s) => sum + s.samples, 0);
+    $("all").setAttribute("aria-pressed", state.all);
     $("services").replaceChildren(...list.map((s, i) => row(s, i, all)));
     const at = list.findIndex((s) => s.name === state.service);
     if (at >= 0) {
@@ -198,18 +207,20 @@
     const at = list.findIndex((s) => s.name === state.service);
     const next = list[at < 0 ? 0 : Math.max(0, Math.min(list.length - 1, at + by))];
     if (next && next.name !== state.service)
-      go({ service: next.name }, false);
+      go({ service: next.name, all: false }, false);
   }
 
   // ---- the service -------------------------------------------------------------------------------
 
   // A step is a unit of the picture's width; the last one may be cut.
-  function showSeries(series, step) {
-    const wide = (shown.to - shown.from) / step;
+  function showSeries(whole, step) {
+    const series = sinceFirst(whole, step), from = shown.from + (whole.length - series.length) * step;
+    const wide = (shown.to - from) / step;
     const most = Math.max(1, ...series);
     const picture = $("series");
     const title = svg("title", {});
-    title.textContent = "CPU time of the service from " + rangeText(shown.from, shown.to) +
+    shown.drawn = from;
+    title.textContent = "Samples of " + (state.all ? "all services" : "the service") + " from " + rangeText(from, shown.to) +
       "; drag for a part of it";
     picture.setAttribute("viewBox", "0 0 " + wide + " 40");
     picture.replaceChildren(title, svg("rect", { class: "back", width: wide, height: 40 }));
@@ -241,8 +252,8 @@
     }
     const frame = element("iframe");
     frame.setAttribute("sandbox", "allow-scripts allow-downloads");
-    frame.title = "Flame graph of " + state.service;
-    frame.src = address + "#" + theme;
+    frame.title = "Flame graph of " + titleOf();
+    frame.src = address + "#" + theme + (state.all ? "&" + APART : "");
     $("stage").replaceChildren(frame);
   }
 
@@ -251,19 +262,30 @@
     $("nothing").hidden = !text;
   }
 
+  const titleOf = () => state.all ? "the whole host" : state.service;
+
+  // All services, or the one that is asked for, in one series; null: nothing was stored.
+  function addUp(services) {
+    const found = services.filter((s) => s.samples);
+    return found.length ? found[0].series.map((_, i) => found.reduce((sum, s) => sum + s.series[i], 0)) : null;
+  }
+
   async function showService() {
     const asked = ++shown.asked;
-    const range = { service: state.service, from: shown.from, to: shown.to };
+    const who = state.all ? {} : { service: state.service };
+    const times = { from: shown.from, to: shown.to };
+    const range = { ...(state.all ? { all: 1 } : who), ...times };
     const base = baseRange();
     showList();
-    document.title = (state.service ? state.service + " on " : "") + document.querySelector("h1").textContent;
-    $("chosen").hidden = !state.service;
-    if (!state.service) {
+    const chosen = state.all || state.service;
+    document.title = (chosen ? titleOf() + " on " : "") + document.querySelector("h1").textContent;
+    $("chosen").hidden = !chosen;
+    if (!chosen) {
       showFrame("");
       showNothing(shown.services.length ? "Choose a service." : "");
       return;
     }
-    $("service").textContent = state.service;
+    $("service").textContent = state.all ? "Whole host" : state.service;
     $("when").textContent = rangeText(shown.from, shown.to) +
       (base ? ", compared with " + rangeText(base[0], base[1]) : "");
     $("pprof").href = path("api/profile", range);
@@ -272,20 +294,21 @@
     if (base)
       Object.assign(range, { "base-from": base[0], "base-to": base[1] });
     const flame = path("flame", range);
-    $("alone").href = flame;
+    $("alone").href = flame + (state.all ? "#" + APART : "");
     try {
       // Of the base, one number will do: whether there is something.
       const [mine, labels, theirs] = await Promise.all([
-        ask("api/services", { ...range, buckets: SERIES_BUCKETS }), ask("api/labels", range),
-        base && ask("api/services", { service: state.service, from: base[0], to: base[1], buckets: 1 })]);
+        ask("api/services", { ...who, ...times, buckets: SERIES_BUCKETS }),
+        state.all ? { labels: [] } : ask("api/labels", { ...who, ...times }),
+        base && ask("api/services", { ...who, from: base[0], to: base[1], buckets: 1 })]);
       if (asked !== shown.asked)
         return;
-      const found = mine.services[0];
-      showSeries(found ? found.series : [], mine.step);
+      const series = addUp(mine.services);
+      showSeries(series || [], mine.step);
       showLabels(labels.labels);
-      const missing = !found || !found.samples ? "Nothing was stored of this service at that time." :
-        theirs && !(theirs.services[0] && theirs.services[0].samples) ?
-          "Nothing was stored of this service at the time that it is compared with." : "";
+      const what = state.all ? "Nothing was stored" : "Nothing was stored of this service";
+      const missing = !series ? what + " at that time." :
+        theirs && !addUp(theirs.services) ? what + " at the time that it is compared with." : "";
       showNothing(missing);
       showFrame(missing ? "" : flame);
     } catch (error) {
@@ -311,6 +334,12 @@
     return state.range === "custom" ? [state.from, state.to] : [now - RANGES[state.range], now];
   }
 
+  // The page begins with the service that has most samples.
+  function begin(service) {
+    state.service = service;
+    history.replaceState(null, "", address());
+  }
+
   // The list, and then what is chosen. `quiet` leaves that alone, as its picture may be looked at.
   async function refresh(quiet) {
     const [from, to] = rangeNow();
@@ -323,7 +352,13 @@
       if (listed !== shown.listed)
         return null;
       const sum = all.services.reduce((n, s) => n + s.samples, 0);
+      const first = Math.min(...all.services.map((s) => s.series.findIndex(Boolean)).filter((i) => i >= 0));
       shown.services = all.services;
+      shown.step = all.step;
+      if (!quiet)
+        shown.since = from + (Number.isFinite(first) ? first * all.step : 0);
+      if (!quiet && !state.service && !state.all && all.services.length)
+        begin(all.services[0].name);
       showValues(all.values);
       say(number.format(all.services.length) + (all.more ? " or more" : "") +
         (all.services.length === 1 ? " service, " : " services, ") + number.format(sum) + " samples");
@@ -405,7 +440,7 @@
       if (!mark)
         return;
       const [a, b] = draw(e);
-      const at = (share) => Math.round(shown.from + share * (shown.to - shown.from));
+      const at = (share) => Math.round(shown.drawn + share * (shown.to - shown.drawn));
       mark.remove();
       mark = null;
       if (at(b) > at(a))
@@ -425,6 +460,7 @@
   }
 
   const actions = {
+    a: () => go({ service: "", all: true }),
     "/": () => $("filter").focus(),
     c: () => $("base").focus(),
     v: () => $("value").focus(),
@@ -466,6 +502,7 @@
   onForm("custom", "from", "to", (from, to) => go({ range: "custom", from, to }));
   onForm("base-custom", "base-from", "base-to", (baseFrom, baseTo) => go({ base: "custom", baseFrom, baseTo }));
   $("filter").addEventListener("input", showList);
+  $("all").addEventListener("click", actions.a);
   $("refresh").addEventListener("click", () => refresh());
   $("theme").addEventListener("click", actions.t);
   $("help").addEventListener("click", actions["?"]);

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-"""A file system of one file whose server answers everything but reads.
+"""A file system of files (file, file1 .. file9) whose server answers everything but reads.
 
 Only what the kernel asks for on the way to a read (include/uapi/linux/fuse.h, version 7.31).
 """
@@ -26,8 +26,9 @@ def answer(opcode, node, body):
         return 0, struct.pack("<4I2H2I2H8I", 7, 31, 0, 0, 8, 8, 4096, 1, 0, 0, *[0] * 8)
     if opcode == GETATTR:
         return 0, struct.pack("<QII", AN_HOUR, 0, 0) + attr(node)
-    if opcode == LOOKUP and body.rstrip(b"\0") == NAME:
-        return 0, struct.pack("<4Q2I", FILE, 1, AN_HOUR, AN_HOUR, 0, 0) + attr(FILE)
+    if opcode == LOOKUP and body.startswith(NAME):
+        found = FILE + int(body.rstrip(b"\0")[len(NAME):] or 0)
+        return 0, struct.pack("<4Q2I", found, 1, AN_HOUR, AN_HOUR, 0, 0) + attr(found)
     if opcode == LOOKUP:
         return -2, b""
     if opcode == OPEN:
@@ -49,26 +50,40 @@ def serve(dev):
             os.write(dev, struct.pack("<IiQ", 16 + len(payload), error, unique) + payload)
 
 
-def mount(place):
-    """Mounts it as fusermount does for a user, becomes that user, and serves it in a child. The child's number."""
+def open_and_mount(place, user):
     libc = ctypes.CDLL(None, use_errno=True)
     try:
-        dev = os.open("/dev/fuse", os.O_RDWR)
+        dev = os.open("fuse", os.O_RDWR)  # everyone's, as udev makes it; /dev of a container may be stricter
     except OSError as e:
         print(e)
         sys.exit(0)
-    options = b"fd=%d,rootmode=40000,user_id=%d,group_id=%d" % (dev, USER, USER)
+    options = b"fd=%d,rootmode=40000,user_id=%d,group_id=%d" % (dev, user, user)
     if libc.mount(b"tenant", place.encode(), b"fuse", 6, options):  # MS_NOSUID | MS_NODEV
         print("no FUSE: %s" % os.strerror(ctypes.get_errno()))
         sys.exit(0)
-    os.setgroups([])
-    os.setgid(USER)
-    os.setuid(USER)
+    return dev
+
+
+def serve_in_child(dev):
     child = os.fork()
     if child:
         os.close(dev)
         return child
     signal.alarm(300)
-    libc.prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
     os.closerange(0, 3)
     serve(dev)
+
+
+def mount_own(place):
+    """As a user may in a user namespace. The child's number."""
+    return serve_in_child(open_and_mount(place, 0))
+
+
+def mount(place):
+    """Mounts it as fusermount does for a user, becomes that user, and serves it in a child. The child's number."""
+    dev = open_and_mount(place, USER)
+    os.setgroups([])
+    os.setgid(USER)
+    os.setuid(USER)
+    return serve_in_child(dev)

@@ -2,6 +2,8 @@
 """Calls functions in every way that there is, and the same number of times in each run.
 
 counted.py truth          logs each call by the interpreter's own means, and prints the counts
+counted.py events         the same, and prints each call and each end in their order: [["+fib:27", "-fib:27"], ...],
+                          a list for each thread; a throw() into a generator is one, too
 counted.py run            says "ready", waits for a line, calls, says "done", waits for the end of stdin
 
 The counts are {"function:line": [calls, resumptions]} of the functions of this file. A generator or coroutine
@@ -13,6 +15,7 @@ import threading
 
 HERE = __file__
 COUNTS = {}
+EVENTS = {}  # thread -> list
 
 
 def fib(n):
@@ -190,6 +193,40 @@ def take(code, resumed):
         counts[resumed] += 1
 
 
+def note(sign, code):
+    if code.co_filename == HERE:
+        name = getattr(code, "co_qualname", code.co_name)
+        EVENTS.setdefault(threading.current_thread(), []).append("%s%s:%d" % (sign, name, code.co_firstlineno))
+
+
+def make_callback(sign):
+    return lambda code, *rest: note(sign, code)
+
+
+def events_by_monitoring():
+    mon = sys.monitoring
+    mon.use_tool_id(mon.PROFILER_ID, "truth")
+    wanted = 0
+    for sign, names in ("+", "PY_START PY_RESUME PY_THROW"), ("-", "PY_RETURN PY_YIELD PY_UNWIND"):
+        for name in names.split():
+            event = getattr(mon.events, name)
+            wanted |= event
+            mon.register_callback(mon.PROFILER_ID, event, make_callback(sign))
+    mon.set_events(mon.PROFILER_ID, wanted)
+    work()
+    mon.set_events(mon.PROFILER_ID, 0)
+
+
+def events_by_profile():
+    def on_event(frame, event, arg):
+        if event in ("call", "return"):
+            note("+" if event == "call" else "-", frame.f_code)
+    threading.setprofile(on_event)
+    sys.setprofile(on_event)
+    work()
+    sys.setprofile(None)
+
+
 def by_monitoring():
     mon = sys.monitoring
     mon.use_tool_id(mon.PROFILER_ID, "truth")
@@ -222,6 +259,10 @@ def main():
     if sys.argv[1] == "truth":
         by_monitoring() if hasattr(sys, "monitoring") else by_profile()
         print(json.dumps(COUNTS))
+        return
+    if sys.argv[1] == "events":
+        events_by_monitoring() if hasattr(sys, "monitoring") else events_by_profile()
+        print(json.dumps(list(EVENTS.values())))
         return
     sys.stdout.write("ready\n")
     sys.stdout.flush()

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 """Objects of types that are held in one way each. Rests until its stdin ends. Runs on 2.7 and 3.6 - 3.15."""
+import collections
+import functools
 import gc
 import sys
 
@@ -8,8 +10,8 @@ def make(name):
     return type(name, (object,), {"__slots__": ()})
 
 
-InList, InDict, InTuple, InSet, Slotted, Attribute, InCell, Key, Raised, Named = map(make, (
-    "InList InDict InTuple InSet Slotted Attribute InCell Key Raised Named").split())
+InList, InDict, InTuple, InSet, Slotted, Attribute, InCell, Key, Raised, Named, InDeque, InOrdered, InCache, InUnlimited = map(make, (
+    "InList InDict InTuple InSet Slotted Attribute InCell Key Raised Named InDeque InOrdered InCache InUnlimited").split())
 
 
 class Keeper(object):
@@ -54,6 +56,16 @@ try:
     fail(5)
 except ValueError:
     FAILURE = sys.exc_info()
+QUEUE = collections.deque(InDeque() for i in range(700))
+for i in range(100):  # it does not begin where its first block does
+    QUEUE.popleft()
+ORDERED = collections.OrderedDict((i, InOrdered()) for i in range(350))
+if sys.version_info >= (3,):
+    LIMITED = functools.lru_cache(maxsize=500)(lambda n: InCache())
+    UNLIMITED = functools.lru_cache(maxsize=None)(lambda n: InUnlimited())
+    for i in range(150):
+        LIMITED(i)
+        UNLIMITED(i)
 gc.collect()
 sys.stdout.write("ready\n")
 sys.stdout.flush()

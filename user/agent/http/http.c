@@ -40,7 +40,7 @@
 /* GnuTLS's own choice of ciphers, without versions that nobody needs any more. */
 #define TLS_VERSIONS "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2"
 
-/* A file that is read again when it is another one. */
+/* A file that is read again when it changes. */
 struct watched {
 	const char *path;
 	struct timespec mtime;
@@ -50,7 +50,7 @@ struct watched {
 
 struct conn {
 	int fd;	       /* -1: free */
-	bool asked;    /* its request is whole */
+	bool asked;    /* its request is complete */
 	uint64_t body; /* bytes of it that came */
 	uint64_t deadline_ms;
 };
@@ -85,7 +85,7 @@ struct http {
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
-/* True when it is not the file that it was at the last call. */
+/* Has the file changed since the last call? */
 static bool watched__changed(struct watched *w)
 {
 	struct stat st = { 0 };
@@ -135,7 +135,7 @@ static char *read_file(const char *path)
 	return text;
 }
 
-/* Certificate and key, or those from before. 0 or negative errno after a message. */
+/* Reads certificate and key, or keeps the old ones. 0 or negative errno after a message. */
 static int read_tls(struct http *h)
 {
 	char *cert = read_file(h->cert_file.path);
@@ -156,7 +156,7 @@ static int read_tls(struct http *h)
 
 /* ---- answers --------------------------------------------------------------------------------- */
 
-/* There is one for each connection that the library accepts: HTTP_CONNECTIONS is its limit, too. */
+/* There is always one: the library, too, accepts HTTP_CONNECTIONS at most. */
 static struct conn *conn_of(struct MHD_Connection *c)
 {
 	return MHD_get_connection_info(c, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
@@ -167,7 +167,7 @@ static void add_headers(struct MHD_Response *r, const struct http_answer *a)
 	char save[128];
 
 	/*
-	 * One request for each connection: what is left of a body, or a second request, is never
+	 * One request for each connection: the rest of a body, or a second request, is never
 	 * read.
 	 */
 	MHD_add_response_header(r, "Connection", "close");
@@ -248,7 +248,7 @@ static struct worker *find_worker(struct http *h, const struct http_route *route
 	struct worker *found = NULL;
 	unsigned samplers = 0;
 
-	/* Whoever watches over the agent gets its figures, whatever others ask for. */
+	/* Monitoring gets its figures whatever others ask for. */
 	if (route->cost == HTTP_FIGURE && !h->workers[HTTP_WORKERS].connection)
 		return &h->workers[HTTP_WORKERS];
 	for (size_t i = 0; i < HTTP_WORKERS; i++) {
@@ -333,7 +333,7 @@ static bool is_open(const struct http *h, const struct http_route *route)
 	return route && (route->open || (route->figures && h->config.token_own));
 }
 
-/* What speaks against answering: a status and a sentence, or 0. */
+/* The reason to refuse: a status and a sentence, or 0. */
 static unsigned refuse(struct http *h, struct MHD_Connection *c, const char *method,
 		       const struct http_route *route, const char **why)
 {
@@ -362,7 +362,7 @@ static unsigned refuse(struct http *h, struct MHD_Connection *c, const char *met
 	return route ? 0 : MHD_HTTP_NOT_FOUND;
 }
 
-/* Nobody asks for what a body says. False: it is too long, and the connection ends. */
+/* Ignores the body. False: it is too long, and the connection ends. */
 static bool discard_body(struct conn *conn, size_t *size)
 {
 	conn->body += *size;
@@ -431,6 +431,7 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *c, const cha
 	if (read_args(c, &args))
 		return send_text(c, MHD_HTTP_BAD_REQUEST,
 				 "an argument is too long, there twice, or no text");
+	args.trusted = has_token(h, c);
 	if (route->cost != HTTP_QUICK)
 		return start_worker(h, c, route, &args, state);
 	route->answer(h->backend, &args, &answer);
@@ -490,8 +491,8 @@ static void expire(struct http *h)
 }
 
 /*
- * Somebody waits, and there is no room: whoever has been here longest without a request gives way.
- * Clients that mean it are done in no time, so that a flood of others does not keep them out.
+ * All connections are taken and another client waits: closes the one that has been here longest
+ * without a request. Real clients send theirs at once, so a flood of others does not keep them out.
  */
 static void make_room(struct http *h)
 {
@@ -507,7 +508,7 @@ static void make_room(struct http *h)
 		cut(oldest);
 }
 
-/* Milliseconds to sleep, -1: until something comes. */
+/* Milliseconds to sleep; -1: until something happens. */
 static int next_wake(struct http *h)
 {
 	uint64_t now = now_ms(), wait = NEVER;
@@ -575,7 +576,7 @@ static void stop_daemon(struct MHD_Daemon *d)
 		close(listen_fd);
 }
 
-/* With another certificate, when nobody is connected. */
+/* Restarts the library with a new certificate when nobody is connected. */
 static void renew_tls(struct http *h)
 {
 	bool changed = watched__changed(&h->cert_file);
@@ -632,7 +633,7 @@ static void *serve(void *arg)
 
 /* ---- start and stop -------------------------------------------------------------------------- */
 
-/* A socket that nobody listens on any more is removed. */
+/* Removes a socket on which nobody listens any more. */
 static int make_way(const struct http_config *c, const struct sockaddr_un *un)
 {
 	struct stat st;

@@ -2,19 +2,19 @@
 #ifndef PYPERF_AGENT_HTTP_H
 #define PYPERF_AGENT_HTTP_H
 /*
- * The agent's HTTP endpoint: figures for Prometheus, health, profiles and a web page. It only
+ * The agent's HTTP endpoint: metrics for Prometheus, health, profiles and a web page. It only
  * reads.
  *
- *	one thread	accepts, reads requests, answers what is quick
- *	up to HTTP_WORKERS	one for each request that takes time: profiles, queries of the store
+ *	one thread	accepts, reads requests, and answers quick requests
+ *	up to HTTP_WORKERS	one for each slow request: profiles, queries of the store
  *	one more		/metrics, so that no number of clients keeps it out
  *
- * Who may ask is decided in this order: where it listens; the Host header, against DNS rebinding;
- * the browser's Sec-Fetch-Site, against other sites' pages; the token (http_guard.h).
+ * Access is decided in this order: the address that it listens on; the Host header, against DNS
+ * rebinding; the browser's Sec-Fetch-Site, against other sites' pages; the token (http_guard.h).
  *
  * Memory and time are bounded whatever clients do: HTTP_CONNECTIONS at once with HTTP_REQUEST_SIZE
- * each, a connection carries one request and ends after HTTP_READ_MS without one, and a request
- * that takes time keeps its worker until its answer is taken or HTTP_WRITE_MS are over.
+ * each. A connection carries one request and ends after HTTP_READ_MS without one. A slow request
+ * keeps its worker until its answer is taken or HTTP_WRITE_MS are over.
  *
  *	struct http_config c;
  *
@@ -37,7 +37,8 @@
 #define HTTP_CONNECTIONS  64
 #define HTTP_WORKERS	  4
 #define HTTP_REQUEST_SIZE (32 << 10) /* bytes of a request's line and headers */
-#define HTTP_BODY_SIZE	  (4 << 20)  /* bytes of a body, where there may be one; none is kept */
+/* limit of bytes of a body, where one is allowed; bodies are not kept */
+#define HTTP_BODY_SIZE	  (4 << 20)
 #define HTTP_READ_MS	  5000
 #define HTTP_WRITE_MS	  60000
 #define HTTP_NAMES_SIZE	  512
@@ -52,8 +53,8 @@ struct http_config {
 	bool allow_remote;
 	char allow_host[HTTP_NAMES_SIZE];				  /* "a,b" */
 	char token_file[PATH_MAX], tls_cert[PATH_MAX], tls_key[PATH_MAX]; /* "": none */
-	bool token_none; /* token-file = none: whoever can connect may ask */
-	bool token_own;	 /* token_file is made by the agent when it is not there */
+	bool token_none; /* token-file = none: every client may ask */
+	bool token_own;	 /* the agent creates token_file if it does not exist */
 };
 
 void http_config__init(struct http_config *c);
@@ -62,24 +63,26 @@ void http_config__init(struct http_config *c);
  *
  *	listen		127.0.0.1:4041 (default), [::1]:4041, unix:/run/pyperf-bpf/agent.sock, off
  *	socket-mode	permissions of the Unix socket, octal (default 0660)
- *	token-file	what its first line says has to be sent by clients; read again when it
- *			changes; none
+ *	token-file	clients must send its first line; read again when it changes; none
  *	tls-cert, tls-key	files in PEM format; read again when they change
  *	allow-remote	yes: listen on other addresses without TLS, or with no token-file of their
  *			own
- *	allow-host	names, with commas between, by which clients may call this host
+ *	allow-host	names, separated by commas, by which clients may address this host
  */
 int http_config__set(struct http_config *c, const char *key, const char *value, const char **why);
-/* What single keys do not tell. 0 or -EINVAL and *why, a sentence. Touches no file. */
+/* Checks what concerns several keys. 0 or -EINVAL and *why, a sentence. Touches no file. */
 int http_config__check(const struct http_config *c, const char **why);
 
 /*
- * Where the configuration names no token, and every user of the host could ask: the file "token" in
- * the state directory, which http__start() makes.
+ * If the configuration names no token although every user of the host could connect, uses the file
+ * "token" in the state directory, which http__start() creates.
  */
 void http_config__place_token(struct http_config *c, const char *state_dir);
 
-/* What the endpoint asks of the agent. Any of its threads may call; `ctx` is handed back. */
+/*
+ * The functions by which the endpoint asks the agent. Any of its threads may call them; `ctx` is
+ * passed back.
+ */
 struct http_backend {
 	void *ctx;
 	void (*stats)(void *ctx, struct agent_stats *out);
@@ -88,12 +91,11 @@ struct http_backend {
 	bool (*healthy)(void *ctx, const char **why);
 	/* Figures of up to `cap` destinations, and how many; NULL: there are none. */
 	size_t (*push)(void *ctx, struct push_stats *out, size_t cap);
-	const char *store_path; /* NULL: no store, and nothing to look at on the page */
-	const char *const *
-		/*
-		 * names of the value types that are sampled, NULL-terminated; NULL: none are told
-		 */
-		values;
+	/* Figures of up to `cap` services, and how many; NULL: none are taken. */
+	size_t (*loops)(void *ctx, struct loop_figures *out, size_t cap);
+	const char *store_path; /* NULL: no store, and the page has nothing to show */
+	/* Names of the sampled value types, NULL-terminated; NULL: not told. */
+	const char *const *values;
 };
 
 struct http;
@@ -103,7 +105,7 @@ struct http;
  * is off. `c` is copied; `backend` has to stay.
  */
 struct http *http__start(const struct http_config *c, const struct http_backend *backend);
-/* Waits for requests that run: what lets backend->profile() return early has to be done before. */
+/* Stops the endpoint. Waits for running requests: make backend->profile() return early before. */
 void http__stop(struct http *h);
 
 #endif /* PYPERF_AGENT_HTTP_H */

@@ -14,7 +14,7 @@
 
 #define LINK_USER "pyperf" /* any would do */
 
-/* What a client reaches: 0.0.0.0:80 -> 127.0.0.1:80, [::]:80 -> [::1]:80. */
+/* Appends the address for clients: 0.0.0.0:80 -> 127.0.0.1:80, [::]:80 -> [::1]:80. */
 static void add_address(const struct http_config *c, struct strbuf *out)
 {
 	const struct sockaddr_in *in = (const struct sockaddr_in *)&c->address;

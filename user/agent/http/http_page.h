@@ -3,8 +3,8 @@
 #define PYPERF_AGENT_HTTP_PAGE_H
 /*
  * The web page, user/web/agent.html: services, a time range, and in a frame the flame graph that
- * http_store.h serves. It is the same for everybody but for the host's name; what it shows it asks
- * for itself.
+ * http_store.h serves. It is the same for every client but for the host's name, and requests the
+ * data that it shows.
  */
 #include "agent/http/http_routes.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-/* Metrics, health and profiles for programs; what is at which path. */
+/* Metrics, health and profiles for programs, and the table of paths. */
 #include "agent/http/http_routes.h"
 
 #include <errno.h>
@@ -54,6 +54,16 @@ static void put_store(const struct http_backend *b, FILE *f)
 	store__close(store);
 }
 
+/* They name services. */
+static void put_loops(const struct http_backend *b, FILE *f)
+{
+	struct loop_figures *list = calloc(LOOP_SERVICES + 1, sizeof(*list));
+
+	if (list)
+		metrics__loops(list, b->loops(b->ctx, list, LOOP_SERVICES + 1), f);
+	free(list);
+}
+
 static void answer_metrics(const struct http_backend *b, const struct http_args *args,
 			   struct http_answer *a)
 {
@@ -62,7 +72,6 @@ static void answer_metrics(const struct http_backend *b, const struct http_args 
 	FILE *f = open_memstream(&a->body, &a->size);
 	bool failed;
 
-	(void)args;
 	if (!f)
 		return http_answer__text(a, 500, "out of memory");
 	b->stats(b->ctx, &s);
@@ -71,6 +80,8 @@ static void answer_metrics(const struct http_backend *b, const struct http_args 
 	put_store(b, f);
 	if (b->push)
 		metrics__push(push, b->push(b->ctx, push, PUSH_MAX), f);
+	if (b->loops && args->trusted)
+		put_loops(b, f);
 	failed = ferror(f);
 	failed |= fclose(f) != 0;
 	if (failed)
@@ -177,6 +188,7 @@ char *http_args__field(struct http_args *args, const char *name, size_t *size)
 	}
 	FIELD("seconds", seconds)
 	FIELD("service", service)
+	FIELD("all", all)
 	FIELD("from", from)
 	FIELD("to", to)
 	FIELD("base-from", base_from)

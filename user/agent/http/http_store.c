@@ -24,8 +24,8 @@
 #define SERVICES_MAX	5000 /* in one answer */
 #define LABELS_MAX	1000
 /*
- * Of a profile: some 100 MB with its page, of which there may be four at once, or two that are
- * compared.
+ * Limit for a profile: some 100 MB with its page, of which there may be four at once, or two that
+ * are compared.
  */
 #define FRAMES_MAX	(1U << 22)
 
@@ -190,7 +190,10 @@ static void put_services(struct services *all, const struct store_query *q, uint
 	json__end(&j, '}');
 }
 
-/* One question for each step: together they look at each window once, as one for all would. */
+/*
+ * Asks the store once for each step: together these queries read each window once, like a single
+ * query for all.
+ */
 static int ask_services(struct store *s, struct services *all, const struct store_query *q,
 			uint64_t step)
 {
@@ -310,7 +313,7 @@ void http_store__labels(const struct http_backend *b, const struct http_args *ar
 
 /* ---- profiles -------------------------------------------------------------------------------- */
 
-/* The profile of a service in a range, to be freed; NULL: the answer says why. */
+/* The profile of a service, or of all, in a range, to be freed; NULL: the answer says why. */
 static struct import *load(struct store *s, const struct store_query *q, bool merge,
 			   struct http_answer *a)
 {
@@ -325,7 +328,10 @@ static struct import *load(struct store *s, const struct store_query *q, bool me
 		return im;
 	import__free(im);
 	if (!err)
-		http_answer__text(a, 404, "nothing was stored of this service at that time");
+		http_answer__text(a, 404,
+				  q->by_service
+					  ? "nothing was stored at that time"
+					  : "nothing was stored of this service at that time");
 	else if (err == -E2BIG)
 		http_answer__text(a, 413, "too much for the agent: a shorter range, or report");
 	else
@@ -336,11 +342,11 @@ static struct import *load(struct store *s, const struct store_query *q, bool me
 }
 
 /* One value type of a profile; NULL: the answer says why. */
-static struct profile *view(struct import *im, const char *value, struct http_answer *a)
+static const struct profile *view(struct import *im, const char *value, struct http_answer *a)
 {
 	const struct profile *p = import__profile(im);
 	int type = *value ? profile__find_value(p, value) : 0;
-	struct profile *one = type < 0 ? NULL : profile__view(p, (uint32_t)type);
+	const struct profile *one = type < 0 ? NULL : profile__view(p, (uint32_t)type);
 
 	if (type < 0)
 		http_answer__text(a, 404, "value: no profile of that time counts it");
@@ -350,8 +356,7 @@ static struct profile *view(struct import *im, const char *value, struct http_an
 }
 
 /*
- * What all profiles have in one format; `page` shows one value type, a file without `value` has
- * all.
+ * Writes all profiles in one format; `page` shows one value type, a file without `value` has all.
  */
 static void write_views(const struct profile *p, const struct profile *base,
 			const struct export_opts *eo, struct http_answer *a, bool page)
@@ -361,12 +366,7 @@ static void write_views(const struct profile *p, const struct profile *base,
 
 	if (!f)
 		return http_answer__text(a, 500, "out of memory");
-	if (base)
-		err = export__html_diff(base, p, eo, f);
-	else if (page)
-		err = export__html(p, eo, f);
-	else
-		err = export__pprof(p, eo, f);
+	err = export__write(export__find(page ? ".html" : ".pb.gz"), base, p, eo, f);
 	finish(a, f, err, page ? HTTP_HTML : "application/octet-stream");
 	if (a->status == 200 && page)
 		a->policy = FLAME_POLICY;
@@ -379,7 +379,7 @@ static void write_profile(struct import *im, struct import *base, const char *va
 {
 	const struct export_opts eo = { .lines = !base && import__has_lines(im),
 					.threads = import__has_threads(im) };
-	struct profile *one = NULL, *before = NULL;
+	const struct profile *one = NULL, *before = NULL;
 
 	if (!page && !*value)
 		return write_views(import__profile(im), NULL, &eo, a, page);
@@ -390,23 +390,24 @@ static void write_profile(struct import *im, struct import *base, const char *va
 		write_views(one, before, &eo, a, page);
 	if (page && a->status == 404)
 		a->policy = FLAME_POLICY; /* the text stands in the frame */
-	if (before)
-		profile__free_view(before);
-	if (one)
-		profile__free_view(one);
+	if (base)
+		profile__free_view(before, import__profile(base));
+	profile__free_view(one, import__profile(im));
 }
 
 static void answer_profile(const struct http_backend *b, const struct http_args *args,
 			   struct http_answer *a, bool page)
 {
 	struct label label = { STORE_SERVICE, args->service };
-	struct store_query q = { .labels = &label, .label_cnt = 1 }, base_q = q;
+	bool all = !strcmp(args->all, "1");
+	struct store_query q = { .labels = &label, .label_cnt = !all, .by_service = all };
+	struct store_query base_q = q;
 	bool compared = page && *args->base_from;
 	struct import *im = NULL, *base = NULL;
 	struct store *s;
 
-	if (!*args->service)
-		return http_answer__text(a, 400, "service: which one?");
+	if (!*args->service == !all)
+		return http_answer__text(a, 400, "service: which one, or all=1?");
 	if (!read_range(args->from, args->to, &q, a) ||
 	    (compared && !read_range(args->base_from, args->base_to, &base_q, a)))
 		return;

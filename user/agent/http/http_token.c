@@ -71,7 +71,7 @@ int http_token__read(const char *path, char token[HTTP_TOKEN_MAX + 1])
 	line[len] = 0;
 	if (!err && (!len || len > HTTP_TOKEN_MAX)) {
 		err = -EINVAL;
-		log_err("%s: the first line is no token (1 to %d characters)", path,
+		log_err("%s: the first line is not a token (1 to %d characters)", path,
 			HTTP_TOKEN_MAX);
 	}
 	if (!err)

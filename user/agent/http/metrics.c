@@ -14,26 +14,32 @@
 
 void metric__family(FILE *f, const char *name, enum metric_type type, const char *help)
 {
-	static const char *const types[] = { "counter", "gauge", "summary" };
+	static const char *const types[] = { "counter", "gauge", "summary", "histogram" };
 
 	fprintf(f, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, types[type]);
 }
 
-static void put_name(FILE *f, const char *name, const char *label, const char *of)
+/* `{label="of`, without its end. */
+static void begin_label(FILE *f, const char *label, const char *of)
 {
 	struct strbuf safe = { 0 };
 
+	str_sanitise(&safe, of, strlen(of), 0);
+	fprintf(f, "{%s=\"", label);
+	for (size_t i = 0; i < safe.len && !safe.err; i++) {
+		if (safe.s[i] == '"' || safe.s[i] == '\\')
+			fputc('\\', f);
+		fputc(safe.s[i], f);
+	}
+	strbuf__free(&safe);
+}
+
+static void put_name(FILE *f, const char *name, const char *label, const char *of)
+{
 	fputs(name, f);
 	if (label) {
-		str_sanitise(&safe, of, strlen(of), 0);
-		fprintf(f, "{%s=\"", label);
-		for (size_t i = 0; i < safe.len && !safe.err; i++) {
-			if (safe.s[i] == '"' || safe.s[i] == '\\')
-				fputc('\\', f);
-			fputc(safe.s[i], f);
-		}
+		begin_label(f, label, of);
 		fputs("\"}", f);
-		strbuf__free(&safe);
 	}
 	fputc(' ', f);
 }
@@ -159,6 +165,30 @@ static void put_sampling(const struct agent_stats *s, FILE *f)
 		    s->run.drain_ns);
 }
 
+/* Users are numbers: no label needs an escape. */
+static void put_users(const struct agent_stats *s, FILE *f)
+{
+	static const char cpu[] = "pyperf_user_cpu_seconds_total", one_of[] = "pyperf_user_one_of";
+
+	metric__family(f, cpu, METRIC_COUNTER,
+		       "CPU time of the agent and of BPF that users caused, since they were "
+		       "last idle; the costliest users.");
+	for (size_t i = 0; i < s->user_cnt; i++) {
+		const struct bill *x = &s->users[i];
+
+		fprintf(f, "%s{user=\"%" PRIu32 "\",for=\"samples\"} %.9f\n", cpu, x->uid,
+			(double)x->all_samples_ns / NS_PER_S);
+		fprintf(f, "%s{user=\"%" PRIu32 "\",for=\"following\"} %.9f\n", cpu, x->uid,
+			(double)x->all_follow_ns / NS_PER_S);
+	}
+	metric__family(f, one_of, METRIC_GAUGE,
+		       "Of so many samples of the user one is taken: more than one while it costs "
+		       "too much.");
+	for (size_t i = 0; i < s->user_cnt; i++)
+		fprintf(f, "%s{user=\"%" PRIu32 "\"} %" PRIu32 "\n", one_of, s->users[i].uid,
+			s->users[i].one_of);
+}
+
 static void put_windows(const struct agent_stats *s, FILE *f)
 {
 	put_uint(f, "pyperf_periods_total", METRIC_COUNTER, "Periods that have ended.", s->periods);
@@ -207,10 +237,11 @@ void metrics__agent(const struct agent_stats *s, FILE *f)
 	metric__family(f, "pyperf_build_info", METRIC_GAUGE, "The version that runs; always 1.");
 	metric__uint(f, "pyperf_build_info", "version", PYPERF_VERSION, 1);
 	put_sampling(s, f);
+	put_users(s, f);
 	put_windows(s, f);
 }
 
-/* Names and meanings are those of Prometheus' client libraries. */
+/* Uses the names and meanings of Prometheus' client libraries. */
 void metrics__process(const struct agent_stats *s, FILE *f)
 {
 	struct rlimit fds = { 0 };
@@ -333,4 +364,55 @@ void metrics__push(const struct push_stats *list, size_t cnt, FILE *f)
 	for (size_t i = 0; i < cnt; i++)
 		metric__uint(f, "pyperf_push_failing", DESTINATION, list[i].name, list[i].failing);
 	put_push_drops(list, cnt, f);
+}
+
+/* ---- event loops ----------------------------------------------------------------------------- */
+
+#define SERVICE "service"
+
+/*
+ * Upper bounds as powers of two of microseconds: these are in the names of series, so they stay as
+ * they are. What is longer than the last is in +Inf.
+ */
+static const unsigned loop_bounds[] = { 8, 10, 12, 14, 16, 17, 18, 19, 20, 21, 22, 23 };
+
+static void put_loop_buckets(const struct loop_figures *l, FILE *f)
+{
+	static const char name[] = "pyperf_event_loop_iteration_seconds";
+	uint64_t sum = 0;
+	unsigned bucket = 0;
+
+	for (size_t i = 0; i < sizeof(loop_bounds) / sizeof(loop_bounds[0]); i++) {
+		while (bucket < loop_bounds[i])
+			sum += l->hist[bucket++];
+		fprintf(f, "%s_bucket", name);
+		begin_label(f, SERVICE, l->service);
+		fprintf(f, "\",le=\"%.6f\"} %" PRIu64 "\n", (double)(1U << loop_bounds[i]) / 1e6,
+			sum);
+	}
+	fprintf(f, "%s_bucket", name);
+	begin_label(f, SERVICE, l->service);
+	fprintf(f, "\",le=\"+Inf\"} %" PRIu64 "\n", l->cnt);
+	metric__seconds(f, "pyperf_event_loop_iteration_seconds_sum", SERVICE, l->service,
+			l->busy_ns);
+	metric__uint(f, "pyperf_event_loop_iteration_seconds_count", SERVICE, l->service, l->cnt);
+}
+
+void metrics__loops(const struct loop_figures *list, size_t cnt, FILE *f)
+{
+	metric__family(f, "pyperf_event_loop_iteration_seconds", METRIC_HISTOGRAM,
+		       "What event loops do from a wait in their poll to the next one: how long "
+		       "that took.");
+	for (size_t i = 0; i < cnt; i++)
+		put_loop_buckets(&list[i], f);
+	metric__family(f, "pyperf_event_loop_slow_iterations_total", METRIC_COUNTER,
+		       "Iterations of 100 ms and more: the loop was blocked or busy.");
+	for (size_t i = 0; i < cnt; i++)
+		metric__uint(f, "pyperf_event_loop_slow_iterations_total", SERVICE, list[i].service,
+			     list[i].slow_cnt);
+	metric__family(f, "pyperf_event_loop_slow_seconds_total", METRIC_COUNTER,
+		       "Time in these iterations.");
+	for (size_t i = 0; i < cnt; i++)
+		metric__seconds(f, "pyperf_event_loop_slow_seconds_total", SERVICE, list[i].service,
+				list[i].slow_ns);
 }

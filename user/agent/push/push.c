@@ -34,7 +34,7 @@
  */
 #define SUSPECT_TRIES  8
 #define PROOFS	       3
-/* What a person must mend is tried more slowly by these factors. */
+/* Factors that slow down the tries if a person has to fix the cause. */
 #define SLOW_MIN       (RETRY_SLOW_MIN_MS / 1000)
 #define SLOW_MAX       5
 
@@ -54,7 +54,7 @@ struct destination {
 	pthread_t thread;
 	uint64_t reopen_ms; /* if it is not running */
 
-	/* Of the thread. */
+	/* For the thread only. */
 	struct slot slots[PUSH_IN_FLIGHT_MAX];
 	unsigned busy;
 	size_t taken;	   /* windows in busy slots */
@@ -107,8 +107,8 @@ static void say_failing(struct destination *d, const char *why, uint64_t delay_m
 	if (!seldom(&d->said_failing, FAILING_SAY_NS, &held))
 		return;
 	spool__stats(d->spool, &s);
-	log_warn("push %s: %s (next try in %.1f s; windows that wait: %" PRIu64 ")", d->c->name,
-		 why, (double)delay_ms / 1000, s.windows);
+	log_warn("push %s: %s (next try in %.1f s; waiting windows: %" PRIu64 ")", d->c->name, why,
+		 (double)delay_ms / 1000, s.windows);
 }
 
 static void say_works(struct destination *d)
@@ -116,7 +116,7 @@ static void say_works(struct destination *d)
 	struct spool_stats s;
 
 	spool__stats(d->spool, &s);
-	log_info("push %s: works again (windows that wait: %" PRIu64 ")", d->c->name, s.windows);
+	log_info("push %s: works again (waiting windows: %" PRIu64 ")", d->c->name, s.windows);
 	d->said_failing = (struct seldom){ 0 };
 }
 
@@ -288,8 +288,8 @@ static void add_address(struct strbuf *to, const struct push_config *c)
 }
 
 /*
- * Of several windows another one than of each of them, so that no backend takes it for what it has
- * already.
+ * The key of several windows differs from that of each of them, so that no backend takes the
+ * request for a duplicate.
  */
 static void make_key(char key[WINDOW_ID_LEN + 1], const struct window *const *windows, size_t cnt)
 {
@@ -530,7 +530,7 @@ static int start_thread(struct destination *d)
 	return err;
 }
 
-/* What it was made of, but for the lock. */
+/* Frees its parts, except for the lock. */
 static void take_apart(struct destination *d)
 {
 	for (size_t i = 0; i < PUSH_IN_FLIGHT_MAX; i++) {
@@ -569,8 +569,8 @@ static void init_destination(struct destination *d, const struct push_config *c,
 	d->stats.kind = c->kind->name;
 	pthread_mutex_init(&d->lock, NULL);
 	if (c->insecure_skip_verify)
-		log_warn("push %s: insecure-skip-verify: whoever answers is believed to be the "
-			 "backend, and gets profiles and credentials",
+		log_warn("push %s: insecure-skip-verify: any server that answers gets "
+			 "profiles and credentials",
 			 c->name);
 	if (!strncmp(c->url, "http:", 5) && (c->bearer_token_file || c->password_file))
 		log_warn("push %s: the url is http: credentials can be read on the way", c->name);

@@ -2,8 +2,8 @@
 #ifndef PYPERF_AGENT_PUSH_H
 #define PYPERF_AGENT_PUSH_H
 /*
- * Windows -> the backends that people run. Each destination has a spool (spool.h) and a thread that
- * sends from it, so whoever puts a window waits for the disk and never for a network.
+ * Sends windows to backends. Each destination has a spool (spool.h) and a thread that sends from
+ * it, so push__put() waits for the disk but never for a network.
  *
  *	struct push_config c;			[push.NAME] of the configuration
  *
@@ -15,12 +15,12 @@
  *	push__put(p, window);
  *	push__close(p, 5000);
  *
- * At least once, in order: a window leaves the spool when the backend has said that it took it.
- * When the answer is lost it is sent again with the same id, which stands where the backend looks
+ * At least once, in order: a window leaves the spool when the backend has confirmed it. If the
+ * answer is lost, the window is sent again with the same id, in the place where the backend looks
  * for it (docs/push.md). With max-in-flight above 1, windows may overtake each other.
  *
- * Nothing secret is logged: neither headers nor what is in files, and a url with a password in it
- * is not taken.
+ * Secrets are not logged: neither headers nor contents of files; a url with a password in it is
+ * refused.
  */
 #include <stdbool.h>
 #include <stddef.h>

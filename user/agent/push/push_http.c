@@ -9,15 +9,14 @@
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
-#include <zlib.h>
 
 #include "agent/push/push_retry.h"
+#include "base/gzip.h"
 #include "base/version.h"
 
 #define SECRET_MAX  8192
-#define WHY_MAX	    200	      /* characters of what a backend says */
-#define GZIP_WINDOW (15 + 16) /* zlib: the largest window, gzip's header */
-#define GRPC_PREFIX 5	      /* compressed or not, and the length */
+#define WHY_MAX	    200 /* limit of characters of a backend's message */
+#define GRPC_PREFIX 5	/* compressed or not, and the length */
 
 /* ---- The answer ------------------------------------------------------------------------------ */
 
@@ -27,7 +26,7 @@ static size_t take_body(char *data, size_t size, size_t cnt, void *ctx)
 	size_t len = size * cnt, room = PUSH_ANSWER_MAX - h->answer.len;
 
 	strbuf__add(&h->answer, data, len < room ? len : room);
-	return len; /* the rest is not looked at; the time for all of it is bounded */
+	return len; /* ignores the rest; the time for all of it is bounded */
 }
 
 static unsigned hex_digit(char c)
@@ -38,7 +37,7 @@ static unsigned hex_digit(char c)
 	return at ? (unsigned)(at - digits) & 15 : 16;
 }
 
-/* gRPC, "Status-Message": %XX for what is not printable ASCII. */
+/* gRPC, "Status-Message": %XX for anything but printable ASCII. */
 static void take_message(struct strbuf *to, const char *s)
 {
 	strbuf__clear(to);
@@ -87,31 +86,6 @@ static size_t take_header(char *data, size_t size, size_t cnt, void *ctx)
 
 /* ---- Compression and framing ----------------------------------------------------------------- */
 
-static int gzip(struct strbuf *body)
-{
-	z_stream z = { .next_in = (Bytef *)body->s, .avail_in = (uInt)body->len };
-	struct strbuf out = { 0 };
-	int ret;
-
-	if (deflateInit2(&z, Z_DEFAULT_COMPRESSION, Z_DEFLATED, GZIP_WINDOW, 8,
-			 Z_DEFAULT_STRATEGY) != Z_OK)
-		return -ENOMEM;
-	out.cap = deflateBound(&z, body->len);
-	out.s = malloc(out.cap + 1);
-	if (!out.s) {
-		deflateEnd(&z);
-		return -ENOMEM;
-	}
-	z.next_out = (Bytef *)out.s;
-	z.avail_out = (uInt)out.cap;
-	ret = deflate(&z, Z_FINISH);
-	out.len = out.cap - z.avail_out;
-	deflateEnd(&z);
-	strbuf__free(body);
-	*body = out;
-	return ret == Z_STREAM_END ? 0 : -ENOMEM;
-}
-
 static int frame(struct strbuf *body, bool compressed)
 {
 	struct strbuf out = { 0 };
@@ -138,7 +112,7 @@ static bool compressed(const struct push_config *c)
 static int wrap_body(struct push_http *h, const struct push_config *c)
 {
 	struct strbuf *body = &h->message.body;
-	int err = body->err ? body->err : compressed(c) ? gzip(body) : 0;
+	int err = body->err ? body->err : compressed(c) ? gzip__pack(body) : 0;
 
 	return !err && c->kind->grpc ? frame(body, compressed(c)) : err;
 }
@@ -372,7 +346,7 @@ int push_http__prepare(struct push_http *h, const struct push_config *c, const c
 
 /* ---- The end --------------------------------------------------------------------------------- */
 
-/* The first line of what it says. */
+/* Takes the first line of the answer as the reason. */
 static void explain_answer(struct push_http *h)
 {
 	const struct strbuf *said = h->said.len ? &h->said : &h->answer;

@@ -2,15 +2,13 @@
 #ifndef PYPERF_AGENT_PUSH_HTTP_H
 #define PYPERF_AGENT_PUSH_HTTP_H
 /*
- * One request to a backend and its answer, with libcurl: TLS, headers, what is secret out of files
- * (read for each request, so that a rotated token is taken at once), compression, gRPC's framing.
- *
- * A backend is not trusted: of its answer PUSH_ANSWER_MAX bytes are kept, and the time that it
- * takes is bounded.
+ * Makes a request to a backend with libcurl, and reads its answer: TLS, headers, secrets from files
+ * (read for each request, so that a new token is used at once), compression, gRPC's framing. A
+ * backend is not trusted: at most PUSH_ANSWER_MAX bytes of its answer are kept, and its time is
+ * bounded.
  *
  *	push_http__prepare(h, config, &message)		then curl_multi_add_handle(multi, h->easy)
- *	push_http__finish(h, code)			after CURLMSG_DONE; the status is what
- *							counts
+ *	push_http__finish(h, code)			after CURLMSG_DONE; sets the status
  */
 #include <curl/curl.h>
 #include <stdbool.h>

@@ -14,6 +14,7 @@
 #include <stddef.h>
 
 #include "agent/push/push.h"
+#include "agent/push/winfile.h"
 #include "base/str.h"
 
 struct push_message {
@@ -50,6 +51,22 @@ extern const struct push_kind push_put, push_pyroscope, push_pyroscope_ingest, p
 
 /* NULL: no such kind. */
 const struct push_kind *push_kind__find(const char *name);
+
+/*
+ * The labels of a series, for backends with Prometheus' data model: `name` as __name__, then labels
+ * of the window, except empty ones and those that begin with "__", which are the backend's. `out`
+ * has room for PUSH_SERIES_LABELS; the texts are borrowed. Returns how many there are.
+ */
+#define PUSH_SERIES_LABELS (WINFILE_LABELS_MAX + 1)
+size_t push_series_labels(const struct window *w, const char *name, struct label *out);
+/* Is a label left out of it? */
+bool push_label_is_private(const struct label *l);
+/*
+ * Encodes windows into a message that is a list of series: messages one behind the other are one
+ * message with the lists of all. 0 or the first error of `add`.
+ */
+int push_encode_each(const struct window *const *windows, size_t cnt, struct push_message *m,
+		     int (*add)(const struct window *w, struct push_message *m));
 
 /* Appends a protobuf message. */
 struct ProtobufCMessage;

@@ -111,7 +111,7 @@ static void **keep(struct encoder *e, struct table *t)
 	return items;
 }
 
-/* The id of what is in e->key, which is cleared. *is_new: it was not there. */
+/* The id of the key in e->key; clears e->key. *is_new: it was not there. */
 static int32_t number_key(struct encoder *e, struct strtab *t, bool *is_new)
 {
 	size_t before = strtab__count(t);
@@ -563,7 +563,7 @@ struct one_profile {
 	uint8_t id[PROFILE_ID_SZ];
 };
 
-/* What is around the profiles of a window, and these: parts that point to each other. */
+/* The messages around the profiles of a window, and these: parts that point to each other. */
 struct part {
 	Otlp__ResourceProfiles resource_profiles, *resource_profiles_at;
 	Otlp__ScopeProfiles scope_profiles, *scope_profiles_at;
@@ -574,7 +574,18 @@ struct part {
 	uint32_t profile_cnt;
 };
 
-/* Of the stacks of value type number `type`, in e->sample_list. */
+/*
+ * As the profiler of OpenTelemetry calls what it counts, too (reporter/internal/pdata/generate.go).
+ * It knows no waits but those.
+ */
+static const char *counted_name(const struct value_type *v)
+{
+	if (value_type__is_clock(v))
+		return UNIT_SAMPLES;
+	return v->event == EVENT_OFF_CPU ? "off_cpu" : value_type__name(v);
+}
+
+/* Fills in the profile of the stacks of value type number `type`, in e->sample_list. */
 static void fill_profile(struct encoder *e, const struct window *w, struct part *x, uint32_t type)
 {
 	const struct value_type *v = &e->p->stats.values[type];
@@ -587,10 +598,10 @@ static void fill_profile(struct encoder *e, const struct window *w, struct part 
 	otlp__value_type__init(&of->period);
 	make_id(of->id, w->id);
 	of->id[PROFILE_ID_SZ - 1] ^= (uint8_t)type;
-	of->counted.type = string(e, clock ? "samples" : value_type__name(v));
-	of->counted.unit = string(e, "count");
-	of->period.type = string(e, clock ? "cpu" : value_type__name(v));
-	of->period.unit = string(e, clock ? "nanoseconds" : "count");
+	of->counted.type = string(e, counted_name(v));
+	of->counted.unit = string(e, clock ? UNIT_COUNT : value_type__unit(v));
+	of->period.type = string(e, clock ? value_type__pprof_name(v) : counted_name(v));
+	of->period.unit = string(e, value_type__pprof_unit(v));
 	profile->profile_id = (ProtobufCBinaryData){ sizeof(of->id), of->id };
 	profile->sample_type = &of->counted;
 	profile->n_samples = e->sample_list.cnt;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 /*
  * Pyroscope: push.v1.PusherService/Push as a Connect unary call (the message is the body), and the
- * older /ingest. The pprof file goes as it is. Labels become labels of the series; those that begin
- * with "__" are the backend's.
+ * older /ingest, to which the pprof file goes as it is. Labels become labels of the series; those
+ * that begin with "__" are the backend's.
  */
 #include "agent/push/push_kind.h"
 
@@ -10,12 +10,12 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "agent/push/push_values.h"
 #include "agent/push/winfile.h"
 #include "base/clock.h"
 #include "agent/push/pyroscope.pb-c.h"
 
-#define PROFILE_NAME "process_cpu" /* what Pyroscope calls CPU profiles */
-#define UUID_LEN     36
+#define UUID_LEN 36
 
 /* 8-4-4-4-12 digits. */
 static void make_uuid(char uuid[UUID_LEN + 1], const char *id)
@@ -31,35 +31,30 @@ static void make_uuid(char uuid[UUID_LEN + 1], const char *id)
 	uuid[-1] = 0;
 }
 
-static bool is_private(const struct label *l)
-{
-	return !strncmp(l->name, "__", 2) || !*l->value;
-}
+struct adding {
+	const struct window *w;
+	struct push_message *m;
+};
 
-static int add_window(const struct window *w, struct push_message *m)
+static int add_value(void *ctx, const struct push_value *v)
 {
-	Pyroscope__LabelPair pairs[WINFILE_LABELS_MAX + 1], *list[WINFILE_LABELS_MAX + 1];
+	struct push_message *m = ((struct adding *)ctx)->m;
+	Pyroscope__LabelPair pairs[PUSH_SERIES_LABELS], *list[PUSH_SERIES_LABELS];
+	struct label labels[PUSH_SERIES_LABELS];
 	Pyroscope__RawProfileSeries series = PYROSCOPE__RAW_PROFILE_SERIES__INIT, *one = &series;
 	Pyroscope__RawSample sample = PYROSCOPE__RAW_SAMPLE__INIT, *sample_list = &sample;
 	Pyroscope__PushRequest request = PYROSCOPE__PUSH_REQUEST__INIT;
 	char uuid[UUID_LEN + 1];
 
-	pyroscope__label_pair__init(&pairs[0]);
-	pairs[0].name = (char *)"__name__";
-	pairs[0].value = (char *)PROFILE_NAME;
-	list[series.n_labels++] = &pairs[0];
-	for (size_t i = 0; i < w->label_cnt && i < WINFILE_LABELS_MAX; i++) {
-		Pyroscope__LabelPair *p = &pairs[series.n_labels];
-
-		if (is_private(&w->labels[i]))
-			continue;
-		pyroscope__label_pair__init(p);
-		p->name = (char *)w->labels[i].name;
-		p->value = (char *)w->labels[i].value;
-		list[series.n_labels++] = p;
+	series.n_labels = push_series_labels(((struct adding *)ctx)->w, v->name, labels);
+	for (size_t i = 0; i < series.n_labels; i++) {
+		list[i] = &pairs[i];
+		pyroscope__label_pair__init(list[i]);
+		list[i]->name = (char *)labels[i].name;
+		list[i]->value = (char *)labels[i].value;
 	}
-	make_uuid(uuid, w->id);
-	sample.raw_profile = (ProtobufCBinaryData){ w->pprof_size, (uint8_t *)w->pprof };
+	make_uuid(uuid, v->id);
+	sample.raw_profile = (ProtobufCBinaryData){ v->size, (uint8_t *)v->pprof };
 	sample.id = uuid;
 	series.labels = list;
 	series.n_samples = 1;
@@ -70,19 +65,18 @@ static int add_window(const struct window *w, struct push_message *m)
 	return m->body.err;
 }
 
-/*
- * A request is a list of series: messages one behind the other are one message with the lists of
- * all.
- */
+static int add_window(const struct window *w, struct push_message *m)
+{
+	struct adding a = { w, m };
+
+	return push_values(w, add_value, &a);
+}
+
 static int encode_push(const struct push_config *c, const struct window *const *windows, size_t cnt,
 		       struct push_message *m)
 {
-	int err = 0;
-
 	(void)c;
-	for (size_t i = 0; i < cnt && !err; i++)
-		err = add_window(windows[i], m);
-	return err;
+	return push_encode_each(windows, cnt, m, add_window);
 }
 
 const struct push_kind push_pyroscope = {
@@ -115,7 +109,7 @@ static int encode_ingest(const struct push_config *c, const struct window *const
 	add_part(&name, service && *service ? service : "unknown", "{}=, ");
 	strbuf__addc(&name, '{');
 	for (size_t i = 0, cnt = 0; i < w->label_cnt; i++) {
-		if (is_private(&w->labels[i]))
+		if (push_label_is_private(&w->labels[i]))
 			continue;
 		strbuf__addf(&name, "%s%s=", cnt++ ? "," : "", w->labels[i].name);
 		add_part(&name, w->labels[i].value, "},");

@@ -1,23 +1,25 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 #ifndef PYPERF_AGENT_PUSH_RETRY_H
 #define PYPERF_AGENT_PUSH_RETRY_H
-/* What an answer means, and when to try again: arithmetic only. */
+/* Decides what an answer means, and when to try again. Arithmetic only. */
 #include <stdint.h>
 #include <time.h>
 
-#define RETRY_AFTER_MAX_MS (3600U * 1000) /* a backend that asks for more is asked after that */
-#define RETRY_SLOW_MIN_MS  (30U * 1000)	  /* between tries of what a person must mend */
+/* a backend that asks for a longer wait is tried after this */
+#define RETRY_AFTER_MAX_MS (3600U * 1000)
+/* between tries if a person has to fix the configuration */
+#define RETRY_SLOW_MIN_MS  (30U * 1000)
 
 enum push_verdict {
 	PUSH_SENT,
-	PUSH_RETRY,    /* it will pass */
-	PUSH_SLOW,     /* someone has to mend the configuration: address, rights */
-	PUSH_REJECTED, /* this window will never be taken */
+	PUSH_RETRY,    /* try again: it will pass */
+	PUSH_SLOW,     /* a person has to fix the configuration: address, rights */
+	PUSH_REJECTED, /* the backend will never take this window */
 };
 
-/* Of an HTTP status; 0: no answer. */
+/* The verdict on an HTTP status; 0: no answer. */
 enum push_verdict push_judge(int status);
-/* The HTTP status that means what a gRPC status means. */
+/* The HTTP status that corresponds to a gRPC status. */
 int push_grpc_status(unsigned grpc_status);
 
 /*

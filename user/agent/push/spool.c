@@ -27,7 +27,7 @@
 #define NAME_SIZE      32
 #define DIGITS	       16
 #define NUMBER_MAX     (UINT64_MAX >> 1) /* of a file that is ours: the next ones have room */
-#define DAMAGED_MAX    8		 /* files that are kept to be looked at */
+#define DAMAGED_MAX    8		 /* files that are kept for inspection */
 #define ENTRIES_MAX    (1U << 24)
 
 struct entry {
@@ -197,7 +197,7 @@ static void drop_old(struct spool *s)
 		drop_entry(s, e, SPOOL_DROP_age);
 }
 
-/* Room for `more` bytes; what is being sent right now is not taken away. */
+/* Makes room for `more` bytes; does not drop a window that is being sent. */
 static void drop_for_room(struct spool *s, uint64_t more)
 {
 	struct entry *e;
@@ -235,7 +235,7 @@ static int find_file(struct spool *s, const char *name, uint64_t number)
 	if (fstatat(s->dir, name, &st, AT_SYMLINK_NOFOLLOW))
 		return -errno;
 	if (!S_ISREG(st.st_mode) || st.st_size > WINFILE_MAX_SIZE) {
-		log_warn("push %s: spool: %s is no window; left alone", s->name, name);
+		log_warn("push %s: spool: %s is not a window; left alone", s->name, name);
 		return 0;
 	}
 	if (reserve_entry(s))
@@ -552,7 +552,7 @@ int spool__take(struct spool *s, bool skip, struct spool_item *item)
 	pthread_mutex_lock(&s->lock);
 	while (err == -EBADMSG && take_entry(s, skip, &e)) {
 		pthread_mutex_unlock(&s->lock);
-		err = load(s, &e, &item->file); /* nobody else touches what is taken */
+		err = load(s, &e, &item->file); /* nobody else touches a taken window */
 		pthread_mutex_lock(&s->lock);
 		if (err == -EBADMSG)
 			set_aside(s, e.number);
@@ -612,8 +612,8 @@ static void save_memory(struct spool *s)
 		free(e->memory);
 	}
 	if (lost)
-		log_err("push %s: %" PRIu64 " windows lost: in memory only, and the disk does not "
-			"take them",
+		log_err("push %s: %" PRIu64 " windows lost: they were in memory only, and could "
+			"not be written to the disk",
 			s->name, lost);
 }
 

@@ -2,20 +2,20 @@
 #ifndef PYPERF_AGENT_SPOOL_H
 #define PYPERF_AGENT_SPOOL_H
 /*
- * Windows that wait to be sent to one backend: a directory with one file for each, in the order in
- * which they came.
+ * The windows that wait to be sent to one backend: a directory with one file for each, in the order
+ * of their arrival.
  *
  *	0000000000000a31.window		a window (winfile.h); its number is its place in the queue
  *					and its age (arrivals.h)
- *	window.tmp			one that is being written
+ *	window.tmp			a window that is being written
  *	0000000000000a2f.damaged	set aside: not what was written; the last few are kept
  *
  * Invariants: put + found = sent + dropped (by reason) + waiting, at any time. A window whose put
- * returned 0 survives a kill -9; after a power cut those of the last half minute may be missing,
- * and none is half there. A window leaves when it was sent, or dropped with a reason; a crash
- * between sending and removing sends it again, with the same id.
+ * returned 0 survives a kill -9; after a power cut the windows of the last half minute may be
+ * missing, but none is incomplete. A window leaves when it was sent, or dropped with a reason; a
+ * crash between sending and removing sends it again, with the same id.
  *
- * When the disk does not take a window it is kept in memory, as long as there is room for it
+ * If the disk does not take a window, it is kept in memory as long as there is room for it
  * (SPOOL_MEMORY_MAX).
  *
  * spool__put() is for one thread, spool__take() and spool__done() for one (another); spool__stats()
@@ -29,7 +29,7 @@
 
 #define SPOOL_MEMORY_MAX (16U << 20) /* bytes of windows in memory */
 
-/* Why windows are lost. X(name, what is said of it) */
+/* The reasons for losing windows. X(name, text) */
 #define SPOOL_DROPS(X)                                                                             \
 	X(rejected, "refused by the backend for good")                                             \
 	X(unfit, "not to be had in the format of the backend")                                     \
@@ -44,16 +44,16 @@ enum spool_end {
 #undef X
 		SPOOL_DROP_CNT,
 	SPOOL_SENT = SPOOL_DROP_CNT,
-	SPOOL_KEEP, /* not done: it goes back to its place */
+	SPOOL_KEEP, /* not sent: it goes back to its place */
 };
 
-/* As in the table above; for labels of metrics and for messages. Never NULL. */
+/* The name and the text of the table above, for labels of metrics and for messages. Never NULL. */
 const char *spool_drop__name(enum spool_end drop);
 const char *spool_drop__text(enum spool_end drop);
 
 struct spool_limits {
 	uint64_t max_bytes;  /* on disk; a window takes whole blocks of 4096 bytes */
-	uint64_t max_age_ns; /* of waiting while the spool is open; whole milliseconds count */
+	uint64_t max_age_ns; /* age while the spool is open; whole milliseconds count */
 };
 
 struct spool_stats {
@@ -68,28 +68,30 @@ struct spool_stats {
 struct spool;
 
 /*
- * Makes the directory (0700) if need be, and takes over what is in it. `name` is for messages and
- * is borrowed. NULL and errno after a message; EBUSY: another process has it.
+ * Creates the directory (0700) if need be, and takes over its contents. `name` is for messages and
+ * is borrowed. NULL and errno after a message; EBUSY: another process uses it.
  */
 struct spool *spool__open(const char *dir, const char *name, const struct spool_limits *limits);
-/* What is in memory only is written, if the disk takes it now. */
+/* Writes windows that are only in memory, if the disk takes them now. */
 void spool__close(struct spool *s);
 
 /*
- * 0: it is in its file. -ENOSPC or another errno of the disk: it waits in memory, or was dropped
- * (counted, after a message). -EINVAL: not a window that can be kept (winfile.h): dropped.
+ * Stores a window. 0: it is in its file. -ENOSPC or another errno of the disk: it waits in memory,
+ * or was dropped (counted, after a message). -EINVAL: not a window that can be kept (winfile.h):
+ * dropped.
  */
 int spool__put(struct spool *s, const struct window *w);
 
 struct spool_item {
 	struct winfile file; /* the window is file.w */
 	uint64_t number;
-	unsigned tries; /* that were counted by spool__done() */
+	unsigned tries; /* number of tries that spool__done() has counted */
 };
 
 /*
- * The oldest that is not taken; with `skip`, the one behind it. Drops what is too old. 0, -ENOENT:
- * none, or another errno (out of memory): try again later. Every item ends with spool__done().
+ * Takes the oldest window that is not taken; with `skip`, the next one. Drops windows that are too
+ * old. 0, -ENOENT: none, or another errno (out of memory): try again later. Call spool__done() for
+ * every item.
  */
 int spool__take(struct spool *s, bool skip, struct spool_item *item);
 /* SPOOL_KEEP counts a try if `tried`. */
@@ -97,7 +99,7 @@ void spool__done(struct spool *s, struct spool_item *item, enum spool_end end, b
 
 void spool__stats(struct spool *s, struct spool_stats *out);
 
-/* Is it the name of a file that a spool makes? *window: of one that waits. */
+/* Is it the name of a file of a spool? *window: of a waiting window. */
 bool spool__is_file(const char *name, bool *window);
 
 #endif /* PYPERF_AGENT_SPOOL_H */

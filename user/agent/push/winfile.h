@@ -7,8 +7,8 @@
  *	magic and version, CRC-32 of all that follows, numbers, id, labels ("name\0value\0"...),
  *	pprof
  *
- * Invariant: what winfile__unpack() takes is a window that winfile__pack() could have made: any
- * other bytes are -EBADMSG, whatever they are.
+ * Invariant: winfile__unpack() accepts only windows that winfile__pack() could have made; any other
+ * bytes are -EBADMSG.
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -22,8 +22,8 @@
 #define WINFILE_MAX_SIZE	(WINFILE_PPROF_MAX_SIZE + WINFILE_LABELS_MAX_SIZE + 4096)
 
 /*
- * Appends to `out`, which says if memory was short. 0, or -EINVAL: not a window, or above the
- * limits.
+ * Appends a window to `out`, whose err says if memory was short. 0, or -EINVAL: not a window, or
+ * above the limits.
  */
 int winfile__pack(const struct window *w, struct strbuf *out);
 
@@ -33,7 +33,7 @@ struct winfile {
 	void *data; /* owned */
 };
 
-/* Takes `data`, also when it fails. 0 or -EBADMSG. `f` must not be moved. */
+/* Takes over `data`, also on failure. 0 or -EBADMSG. `f` must not be moved. */
 int winfile__unpack(struct winfile *f, void *data, size_t size);
 void winfile__free(struct winfile *f);
 

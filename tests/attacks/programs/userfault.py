@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+"""The name of the file of the code that it runs lies in memory whose pages come from it, and it gives none.
+
+usage: userfault.py
+"""
+import ctypes
+import fcntl
+import mmap
+import os
+import struct
+import sys
+import threading
+
+import tenant
+
+USERFAULTFD = 323
+USER_MODE_ONLY = 1
+API, REGISTER = 0xc018aa3f, 0xc020aa00
+SIZE = 1 << 16
+for flags in (0, USER_MODE_ONLY):
+    fd = tenant.LIBC.syscall(USERFAULTFD, os.O_CLOEXEC | flags)
+    if fd >= 0:
+        break
+if fd < 0:
+    print("userfaultfd: %s" % os.strerror(ctypes.get_errno()))
+    sys.exit(0)
+area = tenant.check(tenant.LIBC.mmap(None, SIZE, mmap.PROT_READ | mmap.PROT_WRITE,
+                                     mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, -1, 0), "mmap")
+fcntl.ioctl(fd, API, bytearray(struct.pack("QQQ", 0xaa, 0, 0)))
+fcntl.ioctl(fd, REGISTER, bytearray(struct.pack("QQQQ", area, SIZE, 1, 0)))
+
+
+def spin():
+    x = 1
+    while True:
+        for i in range(1000):
+            x = (x * 31 + i) & 0xffff
+
+
+# As fuse_name.py does: the program itself never looks at the name of the file.
+code = spin.__code__
+words = ctypes.cast(id(code), ctypes.POINTER(ctypes.c_uint64))
+at = next(i for i in range(32) if words[i] == id(code.co_filename))
+words[at] = area + 64
+threading.Thread(target=spin, daemon=True).start()
+tenant.work()

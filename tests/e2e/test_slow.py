@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+"""trace --slow: the calls that took long, what they spent, and who called them."""
+import json
+import subprocess
+
+import pytest
+
+import harness
+from harness import PROGRAMS, Target
+from tracing import Trace
+
+PROGRAM = PROGRAMS / "slow_calls.py"
+TICK_NS = 1e9 / 100  # of the slowest kernel; the CPU time of a thread that changes its CPU is that inexact, twice
+CALLERS = {3: "computes", 6: "waits"}
+
+
+def trace(python, *args):
+    """What the program measured of its calls, and what `trace` prints."""
+    with Target(python, "slow_calls.py") as target:
+        tracing = Trace(target.pid, "--force", "-f", "handle", "--slow", "50ms", *args)
+        target.process.stdin.write(b"go\n")
+        truth = json.loads(target.read_line())
+        return truth, [json.loads(line) for line in tracing.lines()]
+
+
+def check_times(call, total_ns, cpu_ns):
+    assert call["own_ns"] == call["total_ns"] <= total_ns  # no other function is traced
+    assert abs(call["cpu_ns"] - cpu_ns) < 2 * TICK_NS, (call, cpu_ns)
+    assert call["cpu_ns"] + call["waiting_ns"] == call["total_ns"]
+
+
+def line_of(text):
+    return 1 + next(i for i, line in enumerate(PROGRAM.read_text().split("\n")) if line.startswith(text))
+
+
+@pytest.fixture(params=["oldest", "any"])
+def one_python(request, any_python):
+    """Frames are found in one way up to 3.10, in another one later."""
+    if request.param == "any":
+        return any_python
+    import conftest
+    found = [conftest.INTERPRETERS[v] for v in ("3.8", "3.9", "3.10") if v in conftest.INTERPRETERS]
+    return found[0] if found else any_python
+
+
+def test_each(one_python):
+    """--calls has those that were slow, with what the program itself says that they took."""
+    truth, lines = trace(one_python, "--calls")
+    events = lines[:-1]
+    slow = [n for n in range(20) if truth[n][0] >= 50e6 and n % 10 in CALLERS]
+    named = [e for e in events if e["callers"][0]["function"] in CALLERS.values()]
+    assert len(named) == len(slow) == 4
+    for e, n in zip(named, slow):
+        check_times(e, *truth[n])
+        callers = [c["function"] for c in e["callers"] if "<listcomp>" not in c["function"]]
+        assert callers == [CALLERS[n % 10], "measure", "work", "main", "<module>"]
+        assert e["callers"][0]["file"] == str(PROGRAM) and e["callers"][0]["line"] == line_of("def " + CALLERS[n % 10]) + 1
+
+
+def test_difference(one_python):
+    """--hist says what the slow ones and the others took on average, and has the slowest."""
+    truth, lines = trace(one_python, "--hist")
+    (f,) = lines[-1]["functions"]
+    assert f["slow"]["count"] + f["others"]["count"] == f["ended"] == 20 and f["slow"]["count"] >= 4
+    totals = [call["total_ns"] for call in f["slowest"]]
+    assert totals == sorted(totals, reverse=True) and len(totals) == min(5, f["slow"]["count"]) and f["longest_ns"] == totals[0]
+    assert f["others"]["total_ns"] < 50e6 <= f["slow"]["total_ns"]
+    assert f["slow"]["cpu_ns"] + f["slow"]["waiting_ns"] == f["slow"]["total_ns"]
+    assert abs(f["slow"]["count"] * f["slow"]["cpu_ns"] - sum(cpu for total, cpu in truth if cpu > 5e7)) < 8 * TICK_NS
+
+
+def test_slow_for_people(any_python):
+    with Target(any_python, "slow_calls.py") as target:
+        with subprocess.Popen([harness.PYPERF, "trace", "-p", str(target.pid), "--force", "--calls", "--slow", "50ms", "handle"],
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=harness.clean_environment()) as process:
+            assert "counting the calls of" in process.stderr.readline()
+            target.process.stdin.write(b"go\n")
+            target.read_line()
+            process.send_signal(2)
+            out = process.communicate(timeout=harness.PATIENCE)[0]
+    assert "handle < waits (%s:" % PROGRAM in out and "=>" not in out
+    assert " of 20 took 50.00 ms or longer\n" in out and " these, on average\n" in out and " the others, on average\n" in out
+
+
+@pytest.mark.parametrize("args, message", [
+    (["--slow", "50"], "must be a time with its unit"),
+    (["--slow", "0ms", "--hist"], "must be a time with its unit"),
+    (["--slow", "50ms"], "--slow goes with --calls or --hist"),
+    (["--slow", "50ms", "--gc", "--calls"], "--slow goes with --calls or --hist"),
+])
+def test_bad_lines(args, message):
+    result = subprocess.run([harness.PYPERF, "trace", "-p", "1", *args], capture_output=True, text=True, check=False)
+    assert result.returncode == 2 and message in result.stderr and result.stderr.count("\n") == 1

@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+"""trace --slow p99: the slowest of each function's last calls, and what they do that the others do not."""
+import json
+import subprocess
+
+import pytest
+
+import harness
+from harness import PROGRAMS, Target
+from programs.slowest import SLOW_S
+from tracing import Trace
+
+PROGRAM = PROGRAMS / "slowest.py"
+CALLS = 1000
+SLOW_NS = SLOW_S * 1e9
+FUNCTIONS = ("wait_elsewhere", "compute", "fail")
+
+
+def trace(python, calls, *args):
+    """What the program measured of its calls, and what `trace` prints."""
+    with Target(python, "slowest.py") as target:
+        tracing = Trace(target.pid, "--force", *[a for f in FUNCTIONS for a in ("-f", f)], *args)
+        target.process.stdin.write(b"%d\n" % calls)
+        target.process.stdin.flush()
+        truth = json.loads(target.read_line())
+        return truth, [json.loads(line) for line in tracing.lines()]
+
+
+def by_name(final):
+    return {f["function"]: f for f in final["functions"]}
+
+
+@pytest.fixture(scope="module")
+def traced():
+    """One run of each interpreter is enough for all cases."""
+    runs = {}
+
+    def get(python):
+        if python not in runs:
+            truth, lines = trace(python, CALLS, "--hist", "--slow", "p99")
+            runs[python] = truth, by_name(lines[-1])
+        return runs[python]
+    return get
+
+
+def test_slowest(python, traced):
+    """The slowest 1% are as many, and took as long, as the program itself says."""
+    truth, functions = traced(python)
+    assert functions.keys() == set(FUNCTIONS)  # what they call is no row
+    for name, f in functions.items():
+        times = sorted(truth[name])
+        assert f["compared"] == f["ended"] == CALLS and f["slow"]["count"] == CALLS // 100
+        assert f["slow"]["count"] + f["others"]["count"] == CALLS
+        # The program's clock is read around the call, so it is longer.
+        assert 0.9 * SLOW_NS < f["limit_ns"] <= times[-CALLS // 100] and f["longest_ns"] <= times[-1]
+        assert f["slow"]["total_ns"] <= sum(times[-CALLS // 100:]) / (CALLS // 100)
+        assert f["others"]["total_ns"] <= sum(times[:-CALLS // 100]) / (CALLS - CALLS // 100)
+        assert f["slow"]["cpu_ns"] + f["slow"]["waiting_ns"] == f["slow"]["total_ns"]
+        assert [s["callers"][0]["function"] for s in f["slowest"]] == ["caught"] * 5
+        assert [s["callers"][1]["function"] for s in f["slowest"]] == ["measure"] * 5
+
+
+def test_difference(python, traced):
+    """A function that only slow calls call has their time, and waits; one that computes has it itself."""
+    _, functions = traced(python)
+    for name in ("wait_elsewhere", "fail"):
+        f = functions[name]
+        fetch, price = f["callees"]
+        assert (fetch["function"], price["function"]) == ("fetch", "price") and fetch["file"] == str(PROGRAM)
+        more = f["slow"]["total_ns"] - f["others"]["total_ns"]
+        assert abs(fetch["more_ns"] - more) < more / 2 and fetch["more_ns"] > 0.9 * SLOW_NS
+        assert 0.5 * SLOW_NS < fetch["more_waiting_ns"] <= fetch["more_ns"] + 1
+        assert fetch["other_calls"] == 0 < price["other_calls"]
+        # One call that another program delays may be among the slowest in place of one that is slow itself.
+        assert 0.5 <= fetch["slow_calls"] <= 1 and price["slow_calls"] < price["other_calls"]
+        assert f["slow"]["own_ns"] < f["slow"]["total_ns"] / 2
+    compute = functions["compute"]
+    assert [c["function"] for c in compute["callees"]] == ["price"]
+    assert compute["slow"]["own_ns"] - compute["others"]["own_ns"] > 0.9 * SLOW_NS
+    assert compute["slow"]["cpu_ns"] > 0.5 * SLOW_NS
+
+
+def test_each(any_python):
+    """--calls prints a call that is slow when it ends, from the 200th on."""
+    _, lines = trace(any_python, CALLS, "--calls", "--slow", "p99")
+    events = lines[:-1]
+    assert {e["function"] for e in events} == set(FUNCTIONS)
+    # Those of the first 200 were not known to be slow, and later ones must be as slow as these.
+    assert len(events) <= len(FUNCTIONS) * (CALLS // 100 - 1)
+    assert all(e["total_ns"] > 0.9 * SLOW_NS and e["callers"][0]["function"] == "caught" for e in events)
+    assert by_name(lines[-1])["compute"]["slow"]["count"] == CALLS // 100
+
+
+def test_other_percentiles(any_python):
+    truth, lines = trace(any_python, 400, "--hist", "--slow", "p95.5")
+    for name, f in by_name(lines[-1]).items():
+        assert f["slow"]["count"] == 18 and f["limit_ns"] <= sorted(truth[name])[-18]
+
+
+def test_all_functions(any_python):
+    """Without -f what is called is a row, too, and so is what calls."""
+    with Target(any_python, "slowest.py") as target:
+        tracing = Trace(target.pid, "--force", "--hist", "--slow", "p99", "--top", 0)
+        target.process.stdin.write(b"300\n")
+        target.process.stdin.flush()
+        target.read_line()
+        functions = by_name(tracing.finish())
+    assert functions["caught"]["compared"] == 900 and functions["price"]["compared"] >= 1190
+    assert {c["function"] for c in functions["caught"]["callees"]} == set(FUNCTIONS)
+    assert functions["measure"]["callees"][0]["function"] == "caught"
+    assert functions["fetch"]["compared"] == 0 and functions["fetch"]["limit_ns"] is None
+
+
+@pytest.mark.parametrize("calls, sentence", [
+    (150, "  150 calls have ended: from 200 on it is told which are the slowest 1%\n"),
+    (CALLS, "  10 of the last 1000 are the slowest 1%, with "),
+])
+def test_for_people(any_python, calls, sentence):
+    with Target(any_python, "slowest.py") as target:
+        with subprocess.Popen([harness.PYPERF, "trace", "-p", str(target.pid), "--force", "--hist", "-i", "1000", "--slow", "p99", "wait_elsewhere"],
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=harness.clean_environment()) as process:
+            assert "counting the calls of" in process.stderr.readline()
+            target.process.stdin.write(b"%d\n" % calls)
+            target.process.stdin.flush()
+            target.read_line()
+            process.send_signal(2)
+            out = process.communicate(timeout=harness.PATIENCE)[0]
+    assert sentence in out and ("more in fetch (%s:" % PROGRAM in out) == (calls == CALLS)
+
+
+@pytest.mark.parametrize("args, message", [
+    (["--slow", "p49", "--hist"], "or p50 to p99.9"),
+    (["--slow", "p100", "--hist"], "or p50 to p99.9"),
+    (["--slow", "p", "--hist"], "or p50 to p99.9"),
+    (["--slow", "p99x", "--hist"], "or p50 to p99.9"),
+    (["--slow", "p99"], "--slow goes with --calls or --hist"),
+])
+def test_bad_lines(args, message):
+    result = subprocess.run([harness.PYPERF, "trace", "-p", "1", *args], capture_output=True, text=True, check=False)
+    assert result.returncode == 2 and message in result.stderr and result.stderr.count("\n") == 1

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+"""Commands that look at one process, given the number of what has started it: `sh -c`, timeout, sudo."""
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import harness
+from harness import Target, poll
+from test_filters import WRAPPERS
+
+COMMANDS = {"dump": ["dump"], "tasks": ["dump", "--tasks"], "heap": ["heap", "-p"], "probes": ["probes"],
+            "trace": ["trace", "-d", 1, "-p"]}
+
+RESTS = "import os, time\ndef rests():\n    os.write(1, b'ready\\n')\n    time.sleep(600)\nrests()"
+
+
+def run(command, pid):
+    return subprocess.run([harness.PYPERF, *map(str, command), str(pid)], capture_output=True, text=True,
+                          timeout=harness.PATIENCE, env=harness.clean_environment())
+
+
+def children(pid):
+    return [int(p) for p in Path("/proc/%d/task/%d/children" % (pid, pid)).read_text().split()]
+
+
+def python_below(pid):
+    """The last of a chain of processes."""
+    while children(pid):
+        pid, = children(pid)
+    return pid
+
+
+@pytest.mark.parametrize("command", COMMANDS.values(), ids=COMMANDS)
+def test_stand_in(any_python, command):
+    """The only Python process below it is taken, and the message says which."""
+    with Target(any_python, "spinner.py", "spin_inside", prefix=WRAPPERS["two"]) as target:
+        pid = python_below(target.pid)
+        found, itself = run(command, target.pid), run(command, pid)
+    assert found.returncode == itself.returncode == 0, (found, itself)
+    assert found.stderr.splitlines()[0] == ("pyperf-bpf: process %d is not Python: taking %d, which it started"
+                                            % (target.pid, pid))
+    assert "which it started" not in itself.stderr
+    if command[0] == "probes":
+        # Each measures what a hit costs here.
+        prices = [re.sub(r"\d+\.\d\d us", "some us", " ".join(each.stdout.split())) for each in (found, itself)]
+        assert prices[0] == prices[1] and "some us" in prices[0]
+    else:
+        assert "Process %d" % pid in found.stdout
+
+
+@pytest.mark.parametrize("command", COMMANDS.values(), ids=COMMANDS)
+def test_several(any_python, command):
+    """Of several dump shows all; the others name them and take none. Those of a Python process are its own affair."""
+    script = '"$@" & "$@" & wait'
+    argv = [any_python, "-c", RESTS]
+    with subprocess.Popen(["sh", "-c", script, "sh", *argv], stdout=subprocess.PIPE, start_new_session=True) as sh:
+        pids = []
+        try:
+            assert sh.stdout.readline() == sh.stdout.readline() == b"ready\n"
+            pids = sorted(children(sh.pid))
+            found = run(command, sh.pid)
+        finally:
+            sh.kill()
+            for pid in pids:
+                subprocess.run(["kill", str(pid)], check=True)
+    named = sorted(map(int, re.findall(r"\d+", found.stderr.splitlines()[0].rpartition(":")[2])))
+    assert named == pids and len(pids) == 2, found
+    if command == ["dump"]:
+        assert found.returncode == 0 and found.stdout.startswith("2 processes, 2 threads"), found
+        assert "2 of 2 in rests" in found.stdout
+    else:
+        assert found.returncode == 1 and not found.stdout and found.stderr.count("\n") == 1, found
+        assert "name one that it started" in found.stderr
+
+
+@pytest.mark.parametrize("command", COMMANDS.values(), ids=COMMANDS)
+def test_none(command):
+    """A process without Python and without such descendants stays what it is."""
+    with subprocess.Popen(["timeout", "600", "sleep", "600"]) as timeout:
+        try:
+            poll(lambda: children(timeout.pid), "timeout to start sleep")
+            found = run(command, timeout.pid)
+        finally:
+            timeout.terminate()
+    assert found.returncode == 1 and found.stderr.count("\n") == 1 and not found.stdout, found
+    assert "is not Python" in found.stderr and "started" not in found.stderr

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* A field is found by its name at the start of a line, however long the lines are. */
+#include "base/procfield.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <setjmp.h>
+#include <cmocka.h>
+
+/* 255 characters of a line are read at once: the second "Uid:" begins the next piece. */
+static void test_fields(void **state)
+{
+	char path[] = "/tmp/test_procfield.XXXXXX", value[8];
+	FILE *f = fdopen(mkstemp(path), "w");
+
+	(void)state;
+	assert_non_null(f);
+	fprintf(f, "Name:\tUid:\t1\nGroups:\t%0247dUid:\t2\nUid:\t3\t4\nNSpid:\t123456789\nLast: x",
+		0);
+	fclose(f);
+	assert_int_equal(procfield__read(path, "Uid", value, sizeof(value)), 0);
+	assert_string_equal(value, "3\t4");
+	assert_int_equal(procfield__read(path, "NSpid", value, sizeof(value)), 0);
+	assert_string_equal(value, "1234567");
+	assert_int_equal(procfield__read(path, "Last", value, sizeof(value)), 0);
+	assert_string_equal(value, "x");
+	assert_int_equal(procfield__read(path, "NSp", value, sizeof(value)), -ENOENT);
+	assert_string_equal(value, "");
+	unlink(path);
+	assert_int_equal(procfield__read(path, "Uid", value, sizeof(value)), -ENOENT);
+}
+
+static void test_own_status(void **state)
+{
+	char pid[32];
+
+	(void)state;
+	assert_int_equal(procfield__read("/proc/self/status", "Tgid", pid, sizeof(pid)), 0);
+	assert_int_equal(atoi(pid), getpid());
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_fields),
+		cmocka_unit_test(test_own_status),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

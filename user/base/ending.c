@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+#include "base/ending.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+
+#define LATE_NS	 NS_PER_S
+#define STILL_NS (2 * NS_PER_S)
+
+/* Global because a signal is the process's. */
+static atomic_bool begun, own_late;
+static atomic_bool *late = &own_late; /* or in memory that children share */
+/* State of the thread that takes the signals. */
+static uint64_t looked_ns, cpu_ns, still_ns, spent_ns;
+
+static uint64_t process_cpu_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+	return timespec_ns(t);
+}
+
+void ending__share(void)
+{
+	void *shared = late == &own_late ? mmap(NULL, sizeof(*late), PROT_READ | PROT_WRITE,
+						MAP_SHARED | MAP_ANONYMOUS, -1, 0)
+					 : MAP_FAILED;
+
+	if (shared != MAP_FAILED)
+		late = shared;
+}
+
+void ending__begin(void)
+{
+	if (atomic_load(&begun))
+		return;
+	looked_ns = now_ns();
+	cpu_ns = process_cpu_ns();
+	atomic_store(&begun, true);
+}
+
+bool ending__begun(void)
+{
+	return atomic_load(&begun);
+}
+
+bool ending__late(void)
+{
+	return atomic_load_explicit(late, memory_order_relaxed);
+}
+
+/* 'R': it computes, or waits for a CPU. */
+static char state_of(int tasks, const char *tid)
+{
+	char path[32], text[64] = "", *end;
+	ssize_t n;
+	int fd;
+
+	snprintf(path, sizeof(path), "%.16s/stat", tid);
+	fd = openat(tasks, path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return 'X';
+	n = read(fd, text, sizeof(text) - 1);
+	close(fd);
+	end = n > 0 ? strrchr(text, ')') : NULL;
+	return end && end[1] ? end[2] : 'X';
+}
+
+static bool another_runs(void)
+{
+	DIR *dir = opendir("/proc/self/task");
+	const struct dirent *e;
+	bool runs = false;
+	char self[16];
+
+	if (!dir)
+		return false;
+	snprintf(self, sizeof(self), "%ld", (long)syscall(SYS_gettid));
+	while (!runs && (e = readdir(dir)))
+		runs = *e->d_name != '.' && strcmp(e->d_name, self) &&
+		       state_of(dirfd(dir), e->d_name) == 'R';
+	closedir(dir);
+	return runs;
+}
+
+bool ending__stands_still(void)
+{
+	uint64_t now = now_ns(), cpu = process_cpu_ns();
+
+	if (another_runs()) {
+		spent_ns += cpu - cpu_ns;
+	} else {
+		spent_ns += now - looked_ns;
+		still_ns += now - looked_ns;
+	}
+	looked_ns = now;
+	cpu_ns = cpu;
+	if (spent_ns >= LATE_NS)
+		atomic_store(late, true);
+	return still_ns >= STILL_NS;
+}

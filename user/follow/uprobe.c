@@ -1,0 +1,418 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+#include "follow/uprobe.h"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <linux/filter.h>
+#include <linux/perf_event.h>
+#include <linux/seccomp.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/opener.h"
+#include "elf/elf.h"
+#include "elf/insn.h"
+#include "process/maps_read.h"
+
+#define PMU_TYPE      "/sys/bus/event_source/devices/uprobe/type"
+#define ROUNDS	      7
+#define CALLS	      200 /* of a round */
+#define STEPPED_CALLS 20  /* in a virtual machine, some 40 us each */
+#define EMULATED_NS   500
+#define STEPPED_NS    3000
+
+/* The number that the kernel has given its PMU. */
+static int pmu_type(void)
+{
+	FILE *f = fopen(PMU_TYPE, "re");
+	int type = -ENOSYS;
+
+	if (!f)
+		return -ENOSYS;
+	if (fscanf(f, "%d", &type) != 1)
+		type = -ENOSYS;
+	fclose(f);
+	return type;
+}
+
+bool uprobe__has_cookies(void)
+{
+	return libbpf_probe_bpf_helper(BPF_PROG_TYPE_KPROBE, BPF_FUNC_get_attach_cookie, NULL) > 0;
+}
+
+int uprobe__run(int event, int prog_fd, uint64_t cookie)
+{
+	LIBBPF_OPTS(bpf_link_create_opts, opts, .perf_event.bpf_cookie = cookie);
+
+	if (cookie != UPROBE_NO_COOKIE)
+		return bpf_link_create(prog_fd, event, BPF_PERF_EVENT, &opts);
+	return ioctl(event, PERF_EVENT_IOC_SET_BPF, prog_fd) ? -errno : UPROBE_NO_LINK;
+}
+
+int uprobe__open(pid_t pid, int fd, uint64_t offset)
+{
+	struct perf_event_attr attr = { .size = sizeof(attr),
+					.sample_period = 1,
+					.wakeup_events = 1 };
+	int type = pmu_type(), event;
+	char path[32];
+
+	if (type < 0)
+		return type;
+	/* The file itself: its name may lead to another one by now. */
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	attr.type = (uint32_t)type;
+	attr.config1 = (uintptr_t)path;
+	attr.config2 = offset;
+	event = (int)syscall(SYS_perf_event_open, &attr, pid, -1, -1, PERF_FLAG_FD_CLOEXEC);
+	return event < 0 ? -errno : event;
+}
+
+/* ---- sessions -------------------------------------------------------------------------------- */
+
+/* As union bpf_attr has it for BPF_LINK_CREATE; linux/bpf.h of a distribution may be older. */
+struct session_attr {
+	uint32_t prog_fd, target_fd, attach_type, flags;
+	uint64_t path, offsets, ref_ctr_offsets, cookies;
+	uint32_t cnt, multi_flags, pid, pad;
+};
+
+int uprobe__open_session(pid_t pid, int fd, const struct uprobe_spot *spots, size_t cnt,
+			 int prog_fd)
+{
+	uint64_t offsets[UPROBE_SPOTS_MAX], cookies[UPROBE_SPOTS_MAX];
+	struct session_attr attr = { .prog_fd = (uint32_t)prog_fd,
+				     .attach_type = UPROBE_SESSION_TYPE,
+				     .cnt = (uint32_t)cnt,
+				     .pid = (uint32_t)pid };
+	char path[32];
+	int link;
+
+	if (cnt > UPROBE_SPOTS_MAX)
+		return -E2BIG;
+	for (size_t i = 0; i < cnt; i++) {
+		offsets[i] = spots[i].offset;
+		cookies[i] = spots[i].cookie;
+	}
+	/* The file itself: its name may lead to another one by now. */
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	attr.path = (uintptr_t)path;
+	attr.offsets = (uintptr_t)offsets;
+	attr.cookies = (uintptr_t)cookies;
+	link = (int)syscall(SYS_bpf, BPF_LINK_CREATE, &attr, sizeof(attr));
+	return link < 0 ? -errno : link;
+}
+
+/* A program that does nothing. Its descriptor or negative errno. */
+static int load_nothing(uint32_t attach_type)
+{
+	const struct bpf_insn insns[] = {
+		{ .code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_0, .imm = 0 },
+		{ .code = BPF_JMP | BPF_EXIT },
+	};
+	LIBBPF_OPTS(bpf_prog_load_opts, opts,
+		    .expected_attach_type = (enum bpf_attach_type)attach_type);
+
+	return bpf_prog_load(BPF_PROG_TYPE_KPROBE, NULL, "GPL", insns,
+			     sizeof(insns) / sizeof(insns[0]), &opts);
+}
+
+#if defined(__x86_64__)
+/* It wants to see the return. */
+static int load_session(void)
+{
+	return load_nothing(UPROBE_SESSION_TYPE);
+}
+#endif
+
+/* ---- the price ------------------------------------------------------------------------------- */
+
+bool uprobe__emulates(const struct elf_file *ef, uint64_t offset)
+{
+	uint8_t code[INSN_MAX] = { 0 };
+	struct insn insn = { 0 };
+
+	/* Close to the end of the file there are fewer bytes. */
+	for (size_t left = sizeof(code); left && elf_file__read_at(ef, offset, code, left);)
+		left--;
+	return elf_file__machine(ef) == EM_X86_64 &&
+	       !insn__decode(code, sizeof(code), offset, &insn) && insn.emulated;
+}
+
+/*
+ * The targets of the breakpoint: functions that begin with an instruction which the kernel
+ * emulates, and with one that it does not.
+ */
+#if defined(__x86_64__)
+static __attribute__((noinline)) void measured(void)
+{
+	__asm__ volatile(".globl pyperf_measured\npyperf_measured:\n\tnop" ::: "memory");
+}
+static __attribute__((noinline)) void measured_stepped(void)
+{
+	__asm__ volatile(".globl pyperf_measured_stepped\npyperf_measured_stepped:\n\t"
+			 "test %%eax, %%eax" ::
+				 : "memory", "cc");
+}
+extern const char pyperf_measured[], pyperf_measured_stepped[];
+#endif
+
+/* The file of a mapping. By a loader as a command, /proc/self/exe would be that. */
+static int open_mapped(const struct map_line *m)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/self/map_files/%" PRIx64 "-%" PRIx64, m->start, m->end);
+	return open(path, O_RDONLY | O_CLOEXEC);
+}
+
+/*
+ * Opens the file of an address of this program, and finds the offset in it. A descriptor or
+ * negative errno.
+ */
+static int open_place(uint64_t addr, uint64_t *offset)
+{
+	struct exec_maps maps = { 0 };
+	int dir = opener__proc_dir((uint32_t)getpid());
+	int err = dir < 0 ? dir : exec_maps__read(&maps, dir), fd = -ENOENT;
+
+	for (size_t i = 0; !err && i < maps.cnt && fd == -ENOENT; i++) {
+		if (addr < maps.lines[i].start || addr >= maps.lines[i].end)
+			continue;
+		*offset = addr - maps.lines[i].start + maps.lines[i].offset;
+		fd = open_mapped(&maps.lines[i]);
+		fd = fd < 0 ? open("/proc/self/exe", O_RDONLY | O_CLOEXEC) : fd;
+		fd = fd < 0 ? -errno : fd;
+	}
+	exec_maps__free(&maps);
+	if (dir >= 0)
+		close(dir);
+	return err ? err : fd;
+}
+
+#if defined(__x86_64__)
+/* The shortest of several rounds: others have the CPU, too. */
+static uint64_t time_calls(void (*call)(void), unsigned cnt)
+{
+	uint64_t best = UINT64_MAX;
+
+	for (int i = 0; i < ROUNDS; i++) {
+		uint64_t start = thread_cpu_ns(), ns;
+
+		for (unsigned k = 0; k < cnt; k++)
+			call();
+		ns = thread_cpu_ns() - start;
+		if (ns < best)
+			best = ns;
+	}
+	return best / cnt;
+}
+
+/* A descriptor, at whose end the breakpoint is gone, or negative errno. */
+typedef int put_breakpoint(int prog_fd, int exe, uint64_t offset);
+
+static int put_event(int prog_fd, int exe, uint64_t offset)
+{
+	int event = uprobe__open(getpid(), exe, offset), err;
+
+	if (event < 0)
+		return event;
+	err = uprobe__run(event, prog_fd, UPROBE_NO_COOKIE);
+	if (err == UPROBE_NO_LINK)
+		return event;
+	close(event);
+	return err;
+}
+
+static int put_session(int prog_fd, int exe, uint64_t offset)
+{
+	const struct uprobe_spot spot = { .offset = offset };
+
+	return uprobe__open_session(getpid(), exe, &spot, 1, prog_fd);
+}
+
+/* An old kernel loads the program all the same, so it has to be attached. */
+bool uprobe__has_sessions(void)
+{
+	uint64_t offset = 0;
+	int prog = load_session(), exe = open_place((uintptr_t)pyperf_measured, &offset);
+	int link = prog < 0 || exe < 0 ? -1 : put_session(prog, exe, offset);
+
+	if (link < 0)
+		log_debug("no breakpoints of sessions: program %d, file %d, link %d", prog, exe,
+			  link);
+	if (link >= 0)
+		close(link);
+	if (exe >= 0)
+		close(exe);
+	if (prog >= 0)
+		close(prog);
+	return link >= 0;
+}
+
+/* What a breakpoint at `place`, the first instruction of `call`, costs. */
+static int64_t measure_at(int prog_fd, put_breakpoint *put, const char *place, void (*call)(void),
+			  unsigned cnt)
+{
+	uint64_t offset = 0, plain, hit;
+	int exe = open_place((uintptr_t)place, &offset), event;
+
+	if (exe < 0)
+		return exe;
+	plain = time_calls(call, cnt);
+	event = put(prog_fd, exe, offset);
+	close(exe);
+	if (event < 0)
+		return event;
+	hit = time_calls(call, cnt);
+	close(event);
+	return hit > plain ? (int64_t)(hit - plain) : 0;
+}
+
+static int64_t measure(int prog_fd, put_breakpoint *put)
+{
+	return measure_at(prog_fd, put, pyperf_measured, measured, CALLS);
+}
+
+static void measure_both(int prog_fd, struct uprobe_prices *out)
+{
+	int64_t emulated = measure(prog_fd, put_event);
+	int64_t stepped = measure_at(prog_fd, put_event, pyperf_measured_stepped, measured_stepped,
+				     STEPPED_CALLS);
+
+	out->measured = emulated > 0 && stepped > 0;
+	if (!out->measured)
+		return;
+	out->emulated_ns = (double)emulated;
+	out->stepped_ns = (double)stepped;
+}
+
+/* ---- a filter of system calls ---------------------------------------------------------------- */
+
+/* Nothing but its end is allowed. */
+static int confine(void)
+{
+	struct sock_filter filter[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_exit_group, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+	};
+	const struct sock_fprog program = { .len = sizeof(filter) / sizeof(filter[0]),
+					    .filter = filter };
+
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
+		return -errno;
+	return prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) ? -errno : 0;
+}
+
+/* The child: waits for its breakpoint, and calls the function. */
+static void call_confined(int go_fd)
+{
+	char go;
+
+	if (read(go_fd, &go, 1) != 1 || confine())
+		_exit(1);
+	measured();
+	_exit(0);
+}
+
+static bool child_survives(pid_t child, int go_fd, int exe, uint64_t offset, int prog_fd)
+{
+	const struct uprobe_spot spot = { .offset = offset };
+	int link = uprobe__open_session(child, exe, &spot, 1, prog_fd), status = -1;
+
+	if (link < 0 || write(go_fd, "", 1) != 1)
+		kill(child, SIGKILL);
+	while (waitpid(child, &status, 0) < 0 && errno == EINTR)
+		;
+	if (link >= 0)
+		close(link);
+	return link >= 0 && WIFEXITED(status) && !WEXITSTATUS(status);
+}
+
+bool uprobe__survives_seccomp(void)
+{
+	uint64_t offset = 0;
+	int prog = load_session(), exe = open_place((uintptr_t)pyperf_measured, &offset);
+	int go[2] = { -1, -1 };
+	pid_t child = prog < 0 || exe < 0 || pipe2(go, O_CLOEXEC) ? -1 : fork();
+	bool survives = false;
+
+	if (!child)
+		call_confined(go[0]);
+	if (child > 0)
+		survives = child_survives(child, go[1], exe, offset, prog);
+	for (int i = 0; i < 2; i++)
+		if (go[i] >= 0)
+			close(go[i]);
+	if (exe >= 0)
+		close(exe);
+	if (prog >= 0)
+		close(prog);
+	return survives;
+}
+
+int64_t uprobe__measure(int prog_fd)
+{
+	return measure(prog_fd, put_event);
+}
+
+int64_t uprobe__measure_session(int prog_fd)
+{
+	return measure(prog_fd, put_session);
+}
+#else
+bool uprobe__has_sessions(void)
+{
+	return false;
+}
+
+bool uprobe__survives_seccomp(void)
+{
+	return false;
+}
+
+static void measure_both(int prog_fd, struct uprobe_prices *out)
+{
+	(void)prog_fd, (void)out;
+}
+
+int64_t uprobe__measure(int prog_fd)
+{
+	(void)prog_fd, (void)open_place;
+	return -ENOTSUP;
+}
+
+int64_t uprobe__measure_session(int prog_fd)
+{
+	(void)prog_fd;
+	return -ENOTSUP;
+}
+#endif
+
+void uprobe__prices(int prog_fd, struct uprobe_prices *out)
+{
+	int nothing = prog_fd < 0 ? load_nothing(0) : -1;
+
+	*out = (struct uprobe_prices){ .emulated_ns = EMULATED_NS, .stepped_ns = STEPPED_NS };
+	if (prog_fd >= 0 || nothing >= 0)
+		measure_both(prog_fd < 0 ? nothing : prog_fd, out);
+	if (nothing >= 0)
+		close(nothing);
+}

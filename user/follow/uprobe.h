@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+#ifndef PYPERF_UPROBE_H
+#define PYPERF_UPROBE_H
+/*
+ * Sets breakpoints in one process, with perf events of the kernel's PMU `uprobe` (4.17). The kernel
+ * sets them for all threads of the process, for no other process that maps the file, and removes
+ * them when the descriptor is closed, however this program ends.
+ *
+ * Only breakpoints at instructions: from Linux 6.11 on a return probe makes the process execute a
+ * system call, for which a seccomp filter kills it (systemd #34615).
+ */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct elf_file;
+
+#define UPROBE_NO_COOKIE UINT64_MAX
+#define UPROBE_NO_LINK	 (-4096) /* not a negative errno */
+
+/*
+ * Opens a breakpoint at `offset` of the file `fd` in a process. Returns its descriptor or negative
+ * errno. -ENOSYS: the kernel has no such events.
+ */
+int uprobe__open(pid_t pid, int fd, uint64_t offset);
+/*
+ * Runs the program at each hit of the event from now on. With a cookie, returns a descriptor:
+ * closing it detaches the program. Without, returns UPROBE_NO_LINK. Or negative errno.
+ */
+int uprobe__run(int event, int prog_fd, uint64_t cookie);
+/* Can programs read cookies in this kernel (5.15)? */
+bool uprobe__has_cookies(void);
+
+/* A breakpoint of a session: its offset in the file, and the cookie of its program. */
+struct uprobe_spot {
+	uint64_t offset, cookie;
+};
+#define UPROBE_SPOTS_MAX 16
+/*
+ * Sets breakpoints at the first instructions of functions of a process by one link: the program
+ * runs at the entry and, if it returned 0 there, at the return (Linux 6.13). The kernel expects the
+ * return address on top of the stack. Returns a descriptor, whose close removes the breakpoints, or
+ * negative errno.
+ */
+int uprobe__open_session(pid_t pid, int fd, const struct uprobe_spot *spots, size_t cnt,
+			 int prog_fd);
+/*
+ * Expected attach type of the programs of a session: set it with
+ * bpf_program__set_expected_attach_type() before they are loaded.
+ */
+#define UPROBE_SESSION_TYPE 57
+/* Does this kernel have such links? */
+bool uprobe__has_sessions(void);
+/*
+ * Can a process with a seccomp filter return from a function of a session? From Linux 6.14 on the
+ * kernel lets the system call pass. Tries it, with a child that has such a filter.
+ */
+bool uprobe__survives_seccomp(void);
+
+/* Does the kernel emulate the instruction at this offset of a file, or single-step it? */
+bool uprobe__emulates(const struct elf_file *ef, uint64_t offset);
+/* Nanoseconds that a hit costs on this machine. Assumed where they cannot be measured. */
+struct uprobe_prices {
+	double emulated_ns, stepped_ns;
+	bool measured;
+};
+/*
+ * Measures both in this process, in some 20 ms, with the program `prog_fd`, which runs some
+ * thousand times; -1: with one that does nothing.
+ */
+void uprobe__prices(int prog_fd, struct uprobe_prices *out);
+
+/*
+ * Measures in this process, in some milliseconds, how many ns a breakpoint costs on this machine,
+ * at an instruction that the kernel emulates and with the program `prog_fd`, which should do
+ * nothing. Negative errno.
+ */
+int64_t uprobe__measure(int prog_fd);
+/* The same for a session whose program returns 1. */
+int64_t uprobe__measure_session(int prog_fd);
+
+#endif /* PYPERF_UPROBE_H */

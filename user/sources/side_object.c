@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+#include "sources/side_object.h"
+
+#include <bpf/bpf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/libbpf_text.h"
+#include "base/log.h"
+#include "base/thread.h"
+
+/* Sizes of the sampler's tables below this are a test's. */
+#define LEAST_ENTRIES 1024
+
+/*
+ * The maps that programs write while they hold the scratch, and the map that says which of them
+ * holds it.
+ */
+static const char *const own_maps[] = {
+	"places",   "known_codes", "counts0",	"counts1", "chunks0", "chunks1",
+	"counters", "samplers",	   "scratches", "outs",	   "deep",    "blobs",
+};
+
+/* ---- maps ------------------------------------------------------------------------------------ */
+
+static bool is_own(const char *name)
+{
+	for (size_t i = 0; i < sizeof(own_maps) / sizeof(own_maps[0]); i++)
+		if (!strcmp(name, own_maps[i]))
+			return true;
+	return false;
+}
+
+/*
+ * How many stacks there will be nobody knows. In NMI the sampler has no use for chunks; and in
+ * tests it has less than the least of its own.
+ */
+static uint32_t window_entries(const struct bpf_map *ours, const struct bpf_map *theirs)
+{
+	uint32_t least = bpf_map__max_entries(theirs);
+
+	return least > 1 && least < LEAST_ENTRIES ? least : bpf_map__max_entries(ours);
+}
+
+static int set_size(struct bpf_map *map, const struct bpf_map *theirs)
+{
+	bool counted = strstr(bpf_map__name(map), "counts") || strstr(bpf_map__name(map), "chunks");
+	int err = bpf_map__set_max_entries(map, counted ? window_entries(map, theirs)
+							: bpf_map__max_entries(theirs));
+
+	if (!err && bpf_map__value_size(map) != bpf_map__value_size(theirs))
+		err = bpf_map__set_value_size(map, bpf_map__value_size(theirs));
+	return err;
+}
+
+/* A map that the sampler does not have is of this object alone. */
+static int share_map(struct bpf_map *map, const struct bpf_object *sampler)
+{
+	const struct bpf_map *theirs = bpf_object__find_map_by_name(
+		sampler, bpf_map__is_internal(map) ? ".bss" : bpf_map__name(map));
+
+	if (!theirs)
+		return 0;
+	if (is_own(bpf_map__name(map)))
+		return set_size(map, theirs);
+	return bpf_map__reuse_fd(map, bpf_map__fd(theirs));
+}
+
+/* NULL: it is not as we know it. */
+static const struct pyperf_cfg *sampler_cfg(const struct bpf_object *sampler)
+{
+	const struct bpf_map *map = bpf_object__find_map_by_name(sampler, ".rodata");
+	const struct pyperf_cfg *theirs;
+	size_t size;
+
+	theirs = map ? bpf_map__initial_value((struct bpf_map *)map, &size) : NULL;
+	return theirs && size == sizeof(*theirs) ? theirs : NULL;
+}
+
+static int configure(struct pyperf_cfg *cfg, const struct bpf_object *sampler, uint32_t number)
+{
+	const struct pyperf_cfg *theirs = sampler_cfg(sampler);
+
+	if (!theirs)
+		return -EINVAL;
+	memcpy(cfg, theirs, sizeof(*cfg));
+	cfg->flags &= ~(uint32_t)(CFG_NMI | CFG_KERNEL | CFG_RECALL | CFG_TIMED);
+	cfg->object = number;
+	return 0;
+}
+
+int side_object__share(struct side_object *o, const struct world *w, struct bpf_object *obj,
+		       struct pyperf_cfg *cfg, uint32_t number)
+{
+	struct bpf_map *map;
+	int err = 0;
+
+	o->obj = obj;
+	bpf_object__for_each_map(map, obj)
+	{
+		if (!err && !(bpf_map__map_flags(map) & BPF_F_RDONLY_PROG)) /* its configuration */
+			err = share_map(map, w->object);
+	}
+	return err ? err : configure(cfg, w->object, number);
+}
+
+void side_object__show_kernel(const struct world *w, struct pyperf_cfg *cfg)
+{
+	const struct pyperf_cfg *theirs = sampler_cfg(w->object);
+
+	if (theirs)
+		cfg->flags |= theirs->flags & (uint32_t)CFG_KERNEL;
+}
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+/* The sampler may be loaded, and close its own types, before this one is. */
+void side_object__begin(struct side_object *o, const struct world *w,
+			struct bpf_object_open_opts *opts)
+{
+	*o = (struct side_object){ .cpu_cap = w->cpu_cap };
+	o->btf_fd = w->btf_path ? open(w->btf_path, O_RDONLY | O_CLOEXEC) : -1;
+	snprintf(o->btf_path, sizeof(o->btf_path), "/proc/self/fd/%d", o->btf_fd);
+	if (o->btf_fd >= 0)
+		opts->btf_custom_path = o->btf_path;
+}
+
+static void *run_load(void *arg)
+{
+	struct side_object *o = arg;
+
+	o->load_err = o->load(o->skel);
+	return NULL;
+}
+
+int side_object__load(struct side_object *o, int (*load)(void *skel), void *skel)
+{
+	int err;
+
+	o->load = load;
+	o->skel = skel;
+	err = thread__start(&o->thread, run_load, o);
+	o->loading = !err;
+	return err;
+}
+
+int side_object__wait(struct side_object *o)
+{
+	if (o->loading)
+		pthread_join(o->thread, NULL);
+	o->loading = false;
+	if (o->btf_fd >= 0)
+		close(o->btf_fd);
+	o->btf_fd = -1;
+	return o->load_err;
+}
+
+int side_object__attach(struct side_object *o, const struct bpf_program *program)
+{
+	struct bpf_link *link;
+
+	if (!program)
+		return -ENOENT;
+	if (o->link_cnt == SIDE_LINKS)
+		return -ENOSPC;
+	link = bpf_program__attach(program);
+	if (!link)
+		return -errno;
+	o->links[o->link_cnt++] = link;
+	return 0;
+}
+
+void side_object__detach(struct side_object *o)
+{
+	while (o->link_cnt)
+		bpf_link__destroy(o->links[--o->link_cnt]);
+}
+
+void side_object__end(struct side_object *o)
+{
+	side_object__detach(o);
+	side_object__wait(o);
+	if (o->shares)
+		munmap(o->shares, sizeof(*o->shares));
+	o->shares = NULL;
+}
+
+/* ---- what it has ----------------------------------------------------------------------------- */
+
+int side_object__map_fd(const struct side_object *o, const char *name)
+{
+	return bpf_object__find_map_fd_by_name(o->obj, name);
+}
+
+int side_object__blobs(struct side_object *o)
+{
+	side_object__wait(o);
+	return side_object__map_fd(o, "blobs");
+}
+
+int side_object__go_on_in(const struct side_object *o, const struct bpf_program *program)
+{
+	uint32_t zero = 0;
+	int fd = bpf_program__fd(program);
+
+	return bpf_map_update_elem(side_object__map_fd(o, "samplers"), &zero, &fd, BPF_ANY);
+}
+
+int side_object__ready(struct side_object *o, const struct bpf_program *program, const char *what)
+{
+	int err = side_object__wait(o);
+	char of[64];
+
+	if (!err)
+		return side_object__go_on_in(o, program);
+	snprintf(of, sizeof(of), " of %s", what);
+	libbpf_load_failed(err, of, "");
+	return err;
+}
+
+void side_object__tables(const struct side_object *o, uint32_t active_window,
+			 struct source_tables *out)
+{
+	bool second = !(active_window & 1);
+
+	out->counts_fd = side_object__map_fd(o, second ? "counts1" : "counts0");
+	out->chunks_fd = side_object__map_fd(o, second ? "chunks1" : "chunks0");
+}
+
+void side_object__counters(const struct side_object *o, uint64_t counters[CTR_CNT])
+{
+	struct counters *per_cpu = calloc((size_t)o->cpu_cap, sizeof(*per_cpu));
+	uint32_t zero = 0;
+
+	if (per_cpu && !bpf_map_lookup_elem(side_object__map_fd(o, "counters"), &zero, per_cpu))
+		for (int cpu = 0; cpu < o->cpu_cap; cpu++)
+			for (uint32_t i = 0; i < CTR_CNT; i++)
+				counters[i] += per_cpu[cpu].n[i];
+	free(per_cpu);
+}
+
+/* ---- the room that its users take ------------------------------------------------------------ */
+
+int side_object__map_shares(struct side_object *o, const char *name)
+{
+	void *at = mmap(NULL, sizeof(*o->shares), PROT_READ | PROT_WRITE, MAP_SHARED,
+			side_object__map_fd(o, name), 0);
+
+	if (at == MAP_FAILED)
+		return -errno;
+	o->shares = at;
+	return 0;
+}
+
+void side_object__take_out(const struct side_object *o, int fd, const void *key, uint32_t slot)
+{
+	struct shares *s = o->shares;
+
+	if (bpf_map_delete_elem(fd, key) || !s)
+		return;
+	__atomic_fetch_sub(&s->taken, 1, __ATOMIC_RELAXED);
+	__atomic_fetch_sub(&s->of[slot % SHARE_SLOTS], 1, __ATOMIC_RELAXED);
+}
+
+void side_object__say_refused(const struct side_object *o, const char *source, const char *what,
+			      const char *as)
+{
+	uint64_t counters[CTR_CNT] = { 0 };
+
+	side_object__counters(o, counters);
+	if (counters[CTR_note_memory_full])
+		log_warn("%s: %" PRIu64 " sampled %s found no room: they count as %s. A larger -c "
+			 "samples fewer",
+			 source, counters[CTR_note_memory_full], what, as);
+}
+
+/* ---- shared by several sources ------------------------------------------------------------- */
+
+int side_use__open(struct side_use *use, const struct side_kind *kind, struct side_shared *shared,
+		   const struct world *w)
+{
+	int err = 0;
+
+	*use = (struct side_use){ kind, shared, .first = !shared->user_cnt };
+	if (!shared->user_cnt++)
+		err = kind->open(&shared->side, w);
+	if (err)
+		log_err("the BPF object of %s: %s", kind->name, strerror(-err));
+	return err;
+}
+
+void side_use__close(struct side_use *use)
+{
+	struct side_shared *shared = use->shared;
+
+	if (shared && !--shared->user_cnt) {
+		side_object__end(&shared->side);
+		use->kind->destroy(shared->side.skel);
+		*shared = (struct side_shared){ .user_cnt = 0 };
+	}
+	*use = (struct side_use){ .first = false };
+}
+
+int side_use__blobs(const struct side_use *use)
+{
+	return use->first ? side_object__blobs(&use->shared->side) : -ENOENT;
+}
+
+void side_use__tables(const struct side_use *use, uint32_t active_window, struct source_tables *out)
+{
+	*out = (struct source_tables){ -1, -1 };
+	if (use->first)
+		side_object__tables(&use->shared->side, active_window, out);
+}
+
+void side_use__counters(const struct side_use *use, uint64_t counters[CTR_CNT])
+{
+	if (use->first)
+		side_object__counters(&use->shared->side, counters);
+}

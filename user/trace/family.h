@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+#ifndef PYPERF_FAMILY_H
+#define PYPERF_FAMILY_H
+/*
+ * Sets breakpoints in a process and in all processes that it starts: a forked child has them before
+ * its first instruction, an executed program as soon as the file is mapped. No other process that
+ * maps the file gets any.
+ *
+ * Children inherit a perf event of a tracepoint. They do not inherit one of the PMU `uprobe`
+ * (uprobe.h), because the kernel would read the path of the file again, in the memory of the child.
+ * So each breakpoint is first defined in tracefs, under a name of its own. A definition that nobody
+ * has opened is only a line in a file and sets no breakpoint. Definitions outlast this program, so
+ * a child process waits for its end and deletes them, also after SIGKILL.
+ *
+ *	struct family *f = family__open(pid);
+ *	family__add(f, fd, offset, prog_fd, cookie);
+ *	family__attach(f);
+ *	family__close(f);
+ */
+#include <stdint.h>
+#include <sys/types.h>
+
+struct family;
+
+/*
+ * NULL and errno: tracefs is missing or not accessible; ENOTSUP: the kernel is older than 6.12. The
+ * process need not have mapped the file yet.
+ */
+struct family *family__open(pid_t pid);
+/*
+ * Adds a breakpoint at `offset` of the file `fd`. `prog_fd` runs at each hit and gets the cookie.
+ * UPROBE_NO_COOKIE: none. 0 or negative errno.
+ */
+int family__add(struct family *f, int fd, uint64_t offset, int prog_fd, uint64_t cookie);
+/* Sets all added breakpoints. 0 or negative errno. */
+int family__attach(struct family *f);
+/* Removes all of them. */
+void family__close(struct family *f);
+
+#endif /* PYPERF_FAMILY_H */

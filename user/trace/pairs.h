@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+#ifndef PYPERF_PAIRS_H
+#define PYPERF_PAIRS_H
+/*
+ * Pairs the beginnings and the ends of Python functions: turns struct trace_event, in the order of
+ * time, into activations with their times.
+ *
+ * An activation is a function from a call or a resumption to its return, yield or exception. It is
+ * identified by the address of its frame, not by its position on the stack of a thread, because
+ * greenlets and coroutines change positions there and frames do not.
+ *
+ * An exception ends frames without an event of their own. But a frame runs only when the one that
+ * it called has ended. So an event of a frame, or a call that it makes, ends the activation that it
+ * had called. The end is the time at which the exception came to the caller, which is an event;
+ * without such an event (C code has cleared the exception) it is the last time at which an
+ * exception came to the activation itself.
+ *
+ * Each activation is reported when it begins and when it ends, innermost first; where events were
+ * lost, in any order.
+ */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "bpf/trace.h"
+
+enum pairs_how {
+	PAIRS_CALL,
+	PAIRS_RESUME,
+	PAIRS_THROW, /* an exception was thrown into a waiting generator or coroutine */
+	PAIRS_RETURN,
+	PAIRS_YIELD,
+	/* a return, a yield or an exception: up to CPython 3.10 the end does not tell which */
+	PAIRS_LEFT,
+	PAIRS_EXCEPTION, /* ended by an exception, at the time of an event */
+	PAIRS_LOST,	 /* it ended at an unknown time: times are 0 */
+};
+
+#define PAIRS_FRAMES	  32 /* limit per stack */
+#define PAIRS_CPU_UNKNOWN UINT64_MAX
+
+/* CPU time of a thread at an event: as in struct trace_event. */
+struct pairs_cpu {
+	uint64_t ran_ns, lag;
+};
+
+/* The callers of a function, itself first: as in struct trace_raise. */
+struct pairs_stack {
+	uint64_t codes[PAIRS_FRAMES];
+	uint32_t offsets[PAIRS_FRAMES];
+	uint32_t cnt;
+	bool cut;
+};
+
+struct activation {
+	uint64_t frame, caller;
+	/* As in the event that began it; of PAIRS_THROW as at the call; 0: unknown. */
+	uint64_t code;
+	uint64_t start_ns, inner_ns; /* inner: time of functions that it called, as far as known */
+	uint64_t raised_ns;	     /* time of its last exception; 0: never */
+	struct pairs_cpu start_cpu, raised_cpu;
+	struct pairs_stack *stack; /* owned; NULL: not given */
+	void *note;		   /* of the handler, at first NULL; freed with free() */
+	uint32_t tid;
+	uint32_t depth;		  /* activations below it */
+	struct activation *below; /* NULL: not known, or none */
+	struct activation *next;  /* for pairs.c */
+	uint32_t above_cnt;	  /* number of activations above it; for pairs.c */
+	bool nested;		  /* the same code is below it: recursion */
+	enum pairs_how how;
+};
+
+struct pairs_times {
+	uint64_t at_ns, total_ns;
+	uint64_t own_ns; /* total without the functions that it called */
+	uint64_t cpu_ns; /* part of total on a CPU; or PAIRS_CPU_UNKNOWN */
+};
+
+struct pairs_handler {
+	void (*begun)(void *ctx, const struct activation *a);
+	void (*ended)(void *ctx, const struct activation *a, enum pairs_how how,
+		      const struct pairs_times *t);
+	/* `cnt` events were lost here: all activations have just been ended as PAIRS_LOST. */
+	void (*lost)(void *ctx, uint32_t cnt);
+	void *ctx;
+};
+
+struct pairs;
+
+struct pairs *pairs__new(const struct pairs_handler *h); /* copied; NULL: no memory */
+void pairs__free(struct pairs *p);
+/*
+ * Takes an event. 0 or -ENOMEM: the new activation is forgotten. A call or resumption of code 0
+ * begins no activation: it only ends those that its caller had called before. `stack`: of a
+ * beginning, or NULL.
+ */
+int pairs__take(struct pairs *p, const struct trace_event *e, const struct trace_raise *stack);
+/* Code that the activation of a frame runs; 0: none is open. */
+uint64_t pairs__code(const struct pairs *p, uint64_t frame);
+size_t pairs__open_cnt(const struct pairs *p); /* activations that have not ended */
+/* ends of activations that began before the first event */
+uint64_t pairs__unknown_cnt(const struct pairs *p);
+/* From now on what goes on begins nothing either, unless its call, or what went on before, did. */
+void pairs__only_called(struct pairs *p);
+
+#endif /* PYPERF_PAIRS_H */

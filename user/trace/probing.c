@@ -1,0 +1,448 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+#include "trace/probing.h"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/hash.h"
+#include "base/json.h"
+#include "base/libbpf_text.h"
+#include "base/log.h"
+#include "base/signals.h"
+#include "base/str.h"
+#include "follow/uprobe.h"
+#include "hist.skel.h"
+#include "trace/price.h"
+#include "trace/probe_price.h"
+
+#define BAR_CHARS 24
+
+struct probing {
+	const struct probing_opts *o;
+	struct hist_bpf *skel;
+	struct readers *readers;
+	bool cookies;
+	struct uprobe_prices prices; /* unless it is forced */
+	struct bpf_link **links;
+	size_t link_cnt, link_cap;
+	int signal_fd, pid_fd;
+	int cpu_cap;
+	uint64_t start_ns, end_ns; /* end_ns 0: it still goes on */
+	bool over;		   /* the user ends it, or the process has ended */
+	int err;
+};
+
+/* ---- what is asked for ----------------------------------------------------------------------- */
+
+int probing__add(struct probing_opts *o, const char *event)
+{
+	const char *colon = strchr(event, ':');
+	size_t len = colon ? (size_t)(colon - event) : 0;
+
+	if (o->cnt == SAMPLED_MAX) {
+		log_err("-e %s: at most %d probes at once", event, SAMPLED_MAX);
+		return -EINVAL;
+	}
+	if (len == strlen("uprobe") && !strncmp(event, "uprobe", len))
+		return probe_place__parse(&o->places[o->cnt++], "uprobe", colon + 1);
+	if (len == strlen("usdt") && !strncmp(event, "usdt", len))
+		return probe_place__parse(&o->places[o->cnt++], "usdt", colon + 1);
+	log_err("-e %s: must be uprobe:PATH:PLACE or usdt:PATH:PROVIDER:NAME; what else record "
+		"takes has no arguments",
+		event);
+	return -EINVAL;
+}
+
+/* ---- breakpoints ----------------------------------------------------------------------------- */
+
+static struct bpf_program *program_of(const struct probing *p, uint32_t type)
+{
+	char name[16];
+
+	snprintf(name, sizeof(name), "on_value%u", type);
+	return bpf_object__find_program_by_name(p->skel->obj, name);
+}
+
+static int attach_at(struct probing *p, uint32_t type, const struct probe_spots *spots, size_t n)
+{
+	const struct probe_spot *at = &spots->at[n];
+	uint32_t number = type * PROBE_SPOTS + (p->cookies ? (uint32_t)n : 0);
+	LIBBPF_OPTS(bpf_uprobe_opts, opts, .ref_ctr_offset = at->semaphore,
+		    .bpf_cookie = p->cookies ? number : 0);
+	struct bpf_link *link;
+	char path[32];
+
+	if (ARRAY_GROW(p->links, p->link_cap, p->link_cnt, SIZE_MAX))
+		return log_no_memory();
+	/* Where hits do not tell their place, all count as the dearest. */
+	if (!at->emulated)
+		p->skel->bss->stepped[number] = 1;
+	if (bpf_map_update_elem(bpf_map__fd(p->skel->maps.probe_rules), &number, &at->rule,
+				BPF_ANY))
+		return -errno;
+	probe_spots__path(spots, path);
+	link = bpf_program__attach_uprobe_opts(program_of(p, type), p->o->pid, path, at->offset,
+					       &opts);
+	if (!link) {
+		int err = -errno;
+
+		log_err("-e %s: at 0x%" PRIx64 " of the file: %s", p->o->places[type].text,
+			at->offset, strerror(-err));
+		return err;
+	}
+	p->links[p->link_cnt++] = link;
+	return 0;
+}
+
+static int check_rules(const struct probing *p, const struct probe_place *place,
+		       const struct probe_spots *s)
+{
+	for (size_t i = 1; i < s->cnt && !p->cookies; i++) {
+		if (!memcmp(&s->at[0].rule, &s->at[i].rule, sizeof(s->at[0].rule)))
+			continue;
+		log_err("-e usdt:%s: its arguments are not at one place, which needs Linux 5.15",
+			place->text);
+		return -ENOTSUP;
+	}
+	return 0;
+}
+
+/* The path of a command is ours: it is not there yet. */
+static int attach(struct probing *p, uint32_t type)
+{
+	const struct probe_place *place = &p->o->places[type];
+	struct probe_spots *spots =
+		probe_place__find(place, p->readers, p->o->command ? -1 : p->o->pid);
+	int err;
+
+	if (!spots)
+		return -errno;
+	err = check_rules(p, place, spots);
+	for (size_t i = 0; i < spots->cnt && !err; i++)
+		err = attach_at(p, type, spots, i);
+	probe_spots__free(spots);
+	return err;
+}
+
+/* The price of hits, with the program of the first place, whose count begins again then. */
+static int measure(struct probing *p)
+{
+	struct probe_hist *none = calloc((size_t)p->cpu_cap, sizeof(*none));
+	uint32_t first = 0;
+	int err = 0;
+
+	if (!none)
+		return log_no_memory();
+	if (!p->o->force) {
+		uprobe__prices(bpf_program__fd(program_of(p, first)), &p->prices);
+		err = bpf_map_update_elem(bpf_map__fd(p->skel->maps.probe_hists), &first, none,
+					  BPF_ANY);
+	}
+	free(none);
+	return err;
+}
+
+static int load(struct probing *p)
+{
+	int err;
+
+	libbpf_set_print(libbpf_text);
+	p->cookies = uprobe__has_cookies();
+	p->cpu_cap = libbpf_num_possible_cpus();
+	p->skel = hist_bpf__open();
+	if (!p->skel || p->cpu_cap < 0)
+		return log_no_memory();
+	((struct probe_cfg *)&p->skel->rodata->probe_cfg)->by_cookie = p->cookies;
+	err = hist_bpf__load(p->skel);
+	if (err)
+		libbpf_load_failed(err, " of probes", "");
+	return err ? err : measure(p);
+}
+
+static int prepare(struct probing *p)
+{
+	int err = load(p);
+
+	if (err)
+		return err;
+	p->readers = readers__new();
+	if (p->readers)
+		readers__start(p->readers);
+	p->signal_fd = signals__open(NULL, false);
+	if (p->o->pid > 0)
+		p->pid_fd = (int)syscall(SYS_pidfd_open, p->o->pid, 0);
+	if (p->signal_fd < 0 || (p->o->pid > 0 && p->pid_fd < 0)) {
+		log_err("process %d: %s", p->o->pid,
+			strerror(p->pid_fd < 0 ? errno : -p->signal_fd));
+		return -EIO;
+	}
+	for (uint32_t i = 0; i < p->o->cnt && !err; i++)
+		err = attach(p, i);
+	return err;
+}
+
+static void detach(struct probing *p)
+{
+	while (p->link_cnt)
+		bpf_link__destroy(p->links[--p->link_cnt]);
+}
+
+/* ---- what was counted ------------------------------------------------------------------------ */
+
+/* Of all CPUs. */
+static int read_hist(const struct probing *p, uint32_t type, struct probe_hist *sum)
+{
+	struct probe_hist *all = calloc((size_t)p->cpu_cap, sizeof(*all));
+	int err = all ? 0 : -ENOMEM;
+
+	*sum = (struct probe_hist){ 0 };
+	if (!err && bpf_map_lookup_elem(bpf_map__fd(p->skel->maps.probe_hists), &type, all))
+		err = -errno;
+	for (int cpu = 0; cpu < p->cpu_cap && !err; cpu++) {
+		sum->hits += all[cpu].hits;
+		sum->others += all[cpu].others;
+		sum->unread += all[cpu].unread;
+		sum->sum += all[cpu].sum;
+		for (int i = 0; i < PROBE_BUCKETS; i++)
+			sum->bucket[i] += all[cpu].bucket[i];
+	}
+	free(all);
+	return err;
+}
+
+static uint64_t first_of(int bucket)
+{
+	return bucket ? 1ULL << (bucket - 1) : 0;
+}
+
+static uint64_t last_of(int bucket)
+{
+	return bucket ? first_of(bucket) - 1 + first_of(bucket) : 0;
+}
+
+static void grouped(uint64_t n, char out[32])
+{
+	char digits[24];
+	int len = snprintf(digits, sizeof(digits), "%" PRIu64, n), at = 0;
+
+	for (int i = 0; i < len; i++) {
+		if (i && (len - i) % 3 == 0)
+			out[at++] = ',';
+		out[at++] = digits[i];
+	}
+	out[at] = '\0';
+}
+
+static void write_rows(const struct probe_hist *h)
+{
+	int first = 0, last = PROBE_BUCKETS - 1, width;
+	char from[32], to[32], hits[32];
+	uint64_t most = 1;
+
+	while (first < last && !h->bucket[first])
+		first++;
+	while (last > first && !h->bucket[last])
+		last--;
+	for (int i = first; i <= last; i++)
+		most = h->bucket[i] > most ? h->bucket[i] : most;
+	grouped(last_of(last), to);
+	width = strlen(to) > 6 ? (int)strlen(to) : 6;
+	printf("\n%*s - %-*s %14s\n", width, "FROM", width, "TO", "HITS");
+	for (int i = first; i <= last; i++) {
+		int bar = (int)ceil((double)h->bucket[i] * BAR_CHARS / (double)most);
+
+		grouped(first_of(i), from);
+		grouped(last_of(i), to);
+		grouped(h->bucket[i], hits);
+		printf("%*s - %-*s %14s |%.*s%*s|\n", width, from, width, to, hits, bar,
+		       "@@@@@@@@@@@@@@@@@@@@@@@@", BAR_CHARS - bar, "");
+	}
+}
+
+static double seconds(const struct probing *p)
+{
+	return (double)((p->end_ns ? p->end_ns : now_ns()) - p->start_ns) / NS_PER_S;
+}
+
+static void write_text(const struct probing *p, const struct probe_place *place,
+		       const struct probe_hist *h)
+{
+	const char *kind = probe_place__is_usdt(place) ? "usdt" : "uprobe";
+	struct strbuf name = { 0 };
+	char n[32], sum[32], average[32];
+
+	str_sanitise(&name, place->text, strlen(place->text), 0);
+	grouped(h->hits, n);
+	printf("%s:%s: %s hit%s in %.1f s", kind, name.err ? "?" : name.s, n,
+	       h->hits == 1 ? "" : "s", seconds(p));
+	strbuf__free(&name);
+	if (place->words.amount.number && h->hits) {
+		grouped(h->sum, sum);
+		grouped(h->sum / h->hits, average);
+		printf(", %s in all, %s on average", sum, average);
+	}
+	if (h->others) {
+		grouped(h->others, n);
+		printf("; %s did not count", n);
+	}
+	if (h->unread)
+		printf("; of %" PRIu64 " an argument could not be read", (uint64_t)h->unread);
+	putchar('\n');
+	if (place->words.hist && h->hits)
+		write_rows(h);
+	putchar('\n');
+}
+
+static void write_json(const struct probing *p, const struct probe_place *place,
+		       const struct probe_hist *h)
+{
+	struct json j = { .f = stdout };
+
+	json__object(&j, NULL);
+	json__stringz(&j, "kind", probe_place__is_usdt(place) ? "usdt" : "uprobe");
+	json__stringz(&j, "probe", place->text);
+	json__double(&j, "seconds", seconds(p));
+	json__bool(&j, "final", p->end_ns != 0);
+	json__uint(&j, "hits", h->hits);
+	json__uint(&j, "not_counted", h->others);
+	json__uint(&j, "unread", h->unread);
+	if (place->words.amount.number)
+		json__uint(&j, "sum", h->sum);
+	if (place->words.hist) {
+		json__array(&j, "hist");
+		for (int i = 0; i < PROBE_BUCKETS; i++) {
+			if (!h->bucket[i])
+				continue;
+			json__object(&j, NULL);
+			json__uint(&j, "from", first_of(i));
+			json__uint(&j, "to", last_of(i));
+			json__uint(&j, "hits", h->bucket[i]);
+			json__end(&j, '}');
+		}
+		json__end(&j, ']');
+	}
+	json__end(&j, '}');
+	putchar('\n');
+}
+
+static int show(struct probing *p)
+{
+	for (uint32_t i = 0; i < p->o->cnt && !p->err; i++) {
+		struct probe_hist h;
+
+		p->err = read_hist(p, i, &h);
+		if (!p->err)
+			(p->o->json ? write_json : write_text)(p, &p->o->places[i], &h);
+	}
+	if (!p->err && (fflush(stdout) || ferror(stdout)))
+		p->err = -EIO;
+	if (p->err)
+		log_err("trace -e: %s", strerror(-p->err));
+	return p->err;
+}
+
+/* ---- the run --------------------------------------------------------------------------------- */
+
+static void wait_until(struct probing *p, uint64_t until_ns)
+{
+	struct pollfd fds[] = { { .fd = p->signal_fd, .events = POLLIN },
+				{ .fd = p->pid_fd, .events = POLLIN } };
+	uint64_t now = now_ns();
+	uint64_t ms = until_ns > now ? (until_ns - now + NS_PER_MS - 1) / NS_PER_MS : 0;
+
+	if (poll(fds, 2, until_ns == UINT64_MAX ? -1 : (int)(ms < INT32_MAX ? ms : INT32_MAX)) > 0)
+		p->over = true;
+}
+
+static int count(struct probing *p)
+{
+	uint64_t step = (uint64_t)(p->o->interval_s * 1e9);
+	uint64_t next = step ? p->start_ns + step : UINT64_MAX;
+	uint64_t end = p->o->duration_s > 0 ? p->start_ns + (uint64_t)(p->o->duration_s * 1e9)
+					    : UINT64_MAX;
+
+	while (!p->over && now_ns() < end) {
+		wait_until(p, next < end ? next : end);
+		if (p->over || now_ns() < next)
+			continue;
+		if (show(p))
+			return p->err;
+		next += step;
+	}
+	p->end_ns = now_ns();
+	detach(p);
+	return show(p);
+}
+
+/* Ends with an error what costs too much. A process that has ended is judged no more. */
+static int judge(struct probing *p)
+{
+	int err = 0;
+	const struct probe_price_opts o = {
+		.pid = p->o->pid,
+		.max_slowdown = p->o->max_slowdown,
+		.costs_fd = bpf_map__fd(p->skel->maps.probe_costs),
+		.prices = p->prices,
+	};
+	struct probe_price *price;
+
+	price = probe_price__begin(&o);
+	if (!price)
+		return log_no_memory();
+	p->skel->bss->measuring = 1;
+	if (p->o->command)
+		err = p->o->command->go(p->o->command->ctx);
+	if (!err)
+		wait_until(p, p->start_ns + PRICE_MEASURE_MS * NS_PER_MS);
+	p->skel->bss->measuring = 0;
+	if (!err && !p->over)
+		err = probe_price__judge(price);
+	probe_price__free(price);
+	return err;
+}
+
+/* From here on the command runs, and hits count. */
+static int begin(struct probing *p)
+{
+	int err = 0;
+
+	signals__hand_over(1);
+	p->start_ns = now_ns();
+	if (!p->o->force)
+		err = judge(p);
+	else if (p->o->command)
+		err = p->o->command->go(p->o->command->ctx);
+	if (!err)
+		log_info("counting hits; Ctrl-C ends it");
+	return err;
+}
+
+int probing__run(const struct probing_opts *o)
+{
+	struct probing p = { .o = o, .signal_fd = -1, .pid_fd = -1 };
+	int err = prepare(&p);
+
+	if (!err)
+		err = begin(&p);
+	if (!err)
+		err = count(&p);
+	detach(&p);
+	free(p.links);
+	readers__free(p.readers);
+	hist_bpf__destroy(p.skel);
+	if (p.signal_fd >= 0)
+		close(p.signal_fd);
+	if (p.pid_fd >= 0)
+		close(p.pid_fd);
+	return err != 0;
+}

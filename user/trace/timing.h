@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+#ifndef PYPERF_TIMING_H
+#define PYPERF_TIMING_H
+/*
+ * `trace --calls` and `trace --hist`: adds up the times of each function from its events, and
+ * writes them as lines when they come, as a table, or as histograms.
+ *
+ *	    SECONDS  THREAD      TOTAL        OWN  FUNCTION
+ *	   0.000012    4711                        => main (app.py:9)
+ *	   0.000020    4711                          => price (cart.py:20)
+ *	   0.000031    4711    11.0 us    11.0 us    <= price
+ */
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "base/json.h"
+#include "trace/tracer.h"
+
+#define TIMING_BUCKETS 40 /* of a histogram: below 2 ns, 4 ns, 8 ns ... */
+
+enum timing_mode {
+	TIMING_NONE, /* calls are only counted */
+	TIMING_CALLS,
+	TIMING_HIST,
+};
+
+struct timing;
+
+/* Calls that are kept, and with TIMING_CALLS alone written: those that took ... */
+struct timing_slow {
+	uint64_t ns;	   /* ... so long; */
+	double percentile; /* or longer than so many percent of the function's; 0: none */
+};
+
+/* NULL: no memory. */
+/* `slow`: keeps such calls, and with TIMING_CALLS writes only these. */
+struct timing *timing__new(enum timing_mode mode, bool json, struct timing_slow slow);
+void timing__free(struct timing *t);
+/*
+ * With TIMING_CALLS: each call has its first arguments, and each end what it has returned. Unless
+ * `only` (borrowed) is NULL, only calls for which it holds are taken, with TIMING_HIST, too.
+ */
+void timing__want_values(struct timing *t, uint32_t args, bool returns,
+			 const struct condition *only);
+/* Calls that were taken. */
+uint64_t timing__call_cnt(const struct timing *t);
+
+/* The argument for tracer__open(); timing__start() then gets the tracer. Borrowed. */
+const struct tracer_events *timing__events(const struct timing *t);
+void timing__start(struct timing *t, struct tracer *tr, uint64_t now_ns);
+
+/* Writes the table or the histograms of `top` functions; 0: of all. 0 or negative errno. */
+int timing__write(struct timing *t, uint32_t top);
+/* The same, as members of the open JSON object. */
+int timing__write_json(struct timing *t, struct json *j, uint32_t top);
+
+/* Writes the members that all JSON of trace has for a function. */
+void timing__function_json(struct json *j, const struct py_function *f, uint64_t calls,
+			   uint64_t resumed);
+
+uint64_t timing__event_cnt(const struct timing *t); /* with those that were lost */
+/* Warns about events that could not be paired. */
+void timing__report(const struct timing *t, bool filtered);
+
+#endif /* PYPERF_TIMING_H */
