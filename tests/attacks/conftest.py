@@ -22,6 +22,7 @@ E2E = Path(__file__).resolve().parents[1] / "e2e"
 sys.path.insert(0, str(E2E))
 
 import harness  # noqa: E402
+from reporting import *  # noqa: E402,F403
 
 HERE = Path(__file__).resolve().parent
 TENANT, NEIGHBOUR = 65534, 65533

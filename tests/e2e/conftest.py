@@ -26,6 +26,7 @@ sys.path.append(str(Path(__file__).resolve().parents[1] / "bench"))
 
 import harness  # noqa: E402
 import interpreters  # noqa: E402
+from reporting import *  # noqa: E402,F403
 import webdriver  # noqa: E402
 
 VERSIONS = ["3.%d" % minor for minor in range(8, 14)]
@@ -127,11 +128,6 @@ def directory():
     os.chmod(path, 0o755)
     yield Path(path)
     shutil.rmtree(path)
-
-
-def pytest_configure(config):
-    config.addinivalue_line("markers", "host: needs neither root nor the profiler")
-    config.addinivalue_line("markers", "beside: measures nothing, so that it may run next to what does")
 
 
 @pytest.fixture(scope="module")

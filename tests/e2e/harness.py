@@ -30,6 +30,23 @@ PYTHON, NATIVE, KERNEL, MARKER = "python", "native", "kernel", "marker"
 GREENLET = "greenlet"
 
 
+# ---- failures ------------------------------------------------------------------------------------
+
+class CertainFailure(AssertionError):
+    """A failure that no chance explains: scripts/run-tests does not run such a case again."""
+
+
+@contextlib.contextmanager
+def certain():
+    """Makes assertions certain: around a block, or as a decorator, @certain()."""
+    try:
+        yield
+    except CertainFailure:
+        raise
+    except AssertionError as error:
+        raise CertainFailure(*error.args) from error
+
+
 # ---- folded stacks -------------------------------------------------------------------------------
 
 @dataclasses.dataclass(frozen=True)
@@ -151,6 +168,7 @@ class Result:
     def sum_of(self, prefix):
         return sum(v for name, v in self.counters.items() if name.startswith(prefix))
 
+    @certain()
     def balanced(self):
         c = self.counters
         accounted = c["counted"] + self.sum_of("filtered_") + self.sum_of("lost_")
@@ -404,11 +422,12 @@ def check_stacks(stacks, truth, seen_least=1):
             continue
         chain = tuple((f.name, f.file, f.line) for f in stack.python()[:-1])
         chain += ((leaf.name, leaf.file),)
-        assert chain in by_chain, "no such stack was ever there:\n%s" % stack
-        for n in by_chain[chain]:
-            legal = truth[n]["leaf_lines"]
-            assert leaf.line in legal, "no such line in the leaf:\n%s" % stack
-            found[n].append(stack)
+        with certain():
+            assert chain in by_chain, "no such stack was ever there:\n%s" % stack
+            for n in by_chain[chain]:
+                legal = truth[n]["leaf_lines"]
+                assert leaf.line in legal, "no such line in the leaf:\n%s" % stack
+                found[n].append(stack)
     counts = {n: total(stacks) for n, stacks in found.items()}
     missing = [truth[n]["label"] for n in counts if counts[n] < seen_least]
     assert not missing, "never seen: %s" % missing
