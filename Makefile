@@ -168,9 +168,13 @@ $(OUT)/san/%.o: user/%.c Makefile | $(addprefix $(OUT)/san/,$(ROOMS))
 $(OUT)/libsan.a: $(SAN_OBJS)
 	$(Q)rm -f $@ && ar rcs $@ $^
 
-$(OUT)/tests/%: tests/unit/%.c $(OUT)/libsan.a | $(OUT)/tests
+# Lets a program of unit or bpf run one case alone.
+$(OUT)/tests/one_case.o: tests/one_case.c | $(OUT)/tests
+	$(Q)$(CC) $(ALL_CFLAGS) -c $< -o $@
+
+$(OUT)/tests/%: tests/unit/%.c $(OUT)/tests/one_case.o $(OUT)/libsan.a | $(OUT)/tests
 	$(call say,TEST)
-	$(Q)$(CC) $(SAN_CFLAGS) -Itests -MMD -MP -MF $@.d $< -o $@ $(OUT)/libsan.a -lcmocka $(LDLIBS) \
+	$(Q)$(CC) $(SAN_CFLAGS) -Itests -MMD -MP -MF $@.d $< $(OUT)/tests/one_case.o -o $@ $(OUT)/libsan.a -lcmocka $(LDLIBS) \
 		-Wl,--as-needed $(AGENT_LDLIBS) -lsqlite3
 
 # A program for end-to-end tests: with sanitizers, as what it meets is hostile.
@@ -184,9 +188,9 @@ $(OUT)/fuzz/%: tests/fuzz/%.c $(OUT)/libsan.a | $(OUT)/fuzz
 	$(Q)$(CC) $(SAN_CFLAGS) -Itests -MMD -MP -MF $@.d $< tests/fuzz/replay.c -o $@ $(OUT)/libsan.a $(LDLIBS) \
 		-Wl,--as-needed $(AGENT_LDLIBS)
 
-$(OUT)/tests/%: tests/bpf/%.c $(filter-out $(OUT)/cmd/main.o,$(USER_OBJS)) | $(OUT)/tests
+$(OUT)/tests/%: tests/bpf/%.c $(OUT)/tests/one_case.o $(filter-out $(OUT)/cmd/main.o,$(USER_OBJS)) | $(OUT)/tests
 	$(call say,TEST)
-	$(Q)$(CC) $(ALL_CFLAGS) -Itests -MMD -MP -MF $@.d $< $(filter-out $(OUT)/cmd/main.o,$(USER_OBJS)) -o $@ -lcmocka $(LDLIBS)
+	$(Q)$(CC) $(ALL_CFLAGS) -Itests -MMD -MP -MF $@.d $< $(OUT)/tests/one_case.o $(filter-out $(OUT)/cmd/main.o,$(USER_OBJS)) -o $@ -lcmocka $(LDLIBS)
 
 # For programs of tests: of user/ only what they need is linked.
 $(OUT)/libpure.a: $(PURE_OBJS)

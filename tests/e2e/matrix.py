@@ -34,6 +34,7 @@ LEAST_STACKS = 10000
 PATIENCE = 600  # in each run, on a machine that has other things to do
 SHORT_LIVED = 20
 DEEP = 600
+FAILED = "fail", "certain"
 COLUMNS = ["eval loop", "stack order", "lines", "complete", "no-GIL thread", "greenlets",
            "short-lived", "names"]
 
@@ -242,7 +243,7 @@ def without_lines(stacks, truth):
 # ---- the table -----------------------------------------------------------------------------------
 
 def run_one(python, options):
-    """{column: (status, text)}: status is pass, fail or skip."""
+    """{column: (status, text)}: status is pass, fail, certain (a failure that no chance explains) or skip."""
     checks, row = Checks(python, options), {}
     # Completeness is that of all runs of the others.
     order = [c for c in COLUMNS if c != "complete"] + ["complete"]
@@ -253,6 +254,8 @@ def run_one(python, options):
             # A version to come may be refused, one that is known to work may not.
             status = "fail" if python.name in recorded() else "skip"
             return {c: (status, str(refused)) for c in COLUMNS}
+        except harness.CertainFailure as error:
+            row[column] = "certain", str(error)
         except (AssertionError, OSError, KeyError, subprocess.SubprocessError) as error:
             row[column] = "fail", str(error) or repr(error)
     return row
@@ -265,7 +268,7 @@ def run_all(chosen, options):
         futures = {pool.submit(run_one, python, options): python for python in chosen}
         for n, future in enumerate(concurrent.futures.as_completed(futures)):
             row = future.result()
-            failed = [c for c in COLUMNS if row[c][0] == "fail"]
+            failed = [c for c in COLUMNS if row[c][0] in FAILED]
             print("[%d/%d] %s: %s (%.0f s)" % (
                 n + 1, len(chosen), futures[future].name,
                 "failed: " + ", ".join(failed) if failed else row["stack order"][0],
@@ -296,7 +299,7 @@ def print_rows(rows, markdown):
 
 def print_reasons(rows):
     """Every cell that is not a pass, and why."""
-    for status in ("skip", "fail"):
+    for status in ("skip", *FAILED):
         for name, _, row in rows:
             reasons = collections.defaultdict(list)
             for column in COLUMNS:
@@ -339,7 +342,7 @@ def is_chosen(name, patterns):
     return not patterns or any(fnmatch.fnmatch(name, p) for p in patterns)
 
 
-def record_results(rows, missing):
+def record_results(rows, missing, samples):
     """For the summary of scripts/test: one line a cell."""
     path = os.environ.get("PYPERF_TEST_RESULTS")
     if not path:
@@ -349,9 +352,13 @@ def record_results(rows, missing):
             for column in COLUMNS:
                 status, text = row[column]
                 reason = "" if status == "pass" else " ".join(text.split())[:300]
-                print("pythons", status, "%s: %s" % (name, column), reason, sep="\t", file=results)
+                alone = "scripts/test-pythons --samples %d %s" % (samples, name)
+                print("pythons", status, "%s: %s" % (name, column), reason, "", alone, sep="\t",
+                      file=results)
         for name, status, reason in missing:
-            print("pythons", status, name + ": all", reason, sep="\t", file=results)
+            # It is still missing when it is asked for again.
+            status = "certain" if status == "fail" else status
+            print("pythons", status, name + ": all", reason, "", "", sep="\t", file=results)
 
 
 def arguments():
@@ -385,10 +392,10 @@ def main():
     print_reasons(rows)
     for name, status, reason in missing:
         print("\n%s: %s: all:\n    %s" % (status, name, reason))
-    record_results(rows, missing)
+    record_results(rows, missing, options.samples)
     statuses = [status for _, status, _ in missing]
     statuses += [status for _, _, row in rows for status, _ in row.values()]
-    return "fail" in statuses
+    return any(status in FAILED for status in statuses)
 
 
 if __name__ == "__main__":

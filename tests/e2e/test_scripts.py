@@ -163,6 +163,94 @@ def test_pytest_is_counted(tmp_path, body, status, sums):
     assert (got[0], got[2]) == (status, sums), got[1]
 
 
+def run_again(results, kind, *programs, **env):
+    """(status, output, sums) of scripts/run-tests, again and summary."""
+    run_tests(results, kind, *programs, **env)
+    env = environment(**env)
+    again = subprocess.run([TOP / "scripts/run-tests", "again", results], env=env, text=True,
+                           capture_output=True, timeout=60)
+    sums = subprocess.run([TOP / "scripts/run-tests", "summary", results], env=env, text=True,
+                          capture_output=True, timeout=60)
+    return sums.returncode, again.stdout + again.stderr + sums.stdout, sums.stdout.splitlines()[-1]
+
+
+# A case that fails by its first run only.
+ONCE = """
+import pathlib
+def check(name):
+    seen = pathlib.Path(__file__).with_suffix("." + name)
+    if not seen.exists():
+        seen.touch()
+        assert 0, "first run of " + name
+"""
+
+
+@pytest.mark.parametrize("body, status, sums", [
+    (ONCE + "def test_a(): check('a')\ndef test_b(): pass", 0, "2 passed, 0 failed, 0 skipped"),
+    ("def test_a(): assert 0\ndef test_b(): pass", 1, "1 passed, 1 failed, 0 skipped"),
+    (ONCE + "import harness\ndef test_a():\n  with harness.certain(): check('a')", 1,
+     "0 passed, 1 failed, 0 skipped"),
+    (ONCE + "import pytest\n@pytest.mark.certain\ndef test_a(): check('a')", 1,
+     "0 passed, 1 failed, 0 skipped"),
+    (ONCE + "import harness\ndef test_a():\n  try: check('a')\n  except AssertionError:\n"
+     "    harness.Result([], 0, '', 'counter delivered 3\\ncounter counted 2').balanced()", 1,
+     "0 passed, 1 failed, 0 skipped"),
+    # The profiler dies of a signal.
+    (ONCE + "import pathlib, subprocess\ndef test_a():\n"
+     "  program = pathlib.Path(__file__).with_name('pyperf-bpf')\n"
+     "  program.write_text('#!/bin/sh\\nkill -SEGV $$\\n')\n  program.chmod(0o755)\n"
+     "  subprocess.run([program])\n  check('a')", 1, "0 passed, 1 failed, 0 skipped"),
+    (ONCE + "import pytest\n@pytest.mark.parametrize('n', range(5))\ndef test_a(n): check(str(n))", 0,
+     "5 passed, 0 failed, 0 skipped"),
+    (ONCE + "import pytest\n@pytest.mark.parametrize('n', range(6))\ndef test_a(n): check(str(n))", 1,
+     "6 passed, 1 failed, 0 skipped"),
+])
+def test_failed_case_runs_again(tmp_path, body, status, sums):
+    """Red at the first failure is what no chance explains; the rest is red at the second, or by number."""
+    test = tmp_path / "test_x.py"
+    test.write_text(body + "\n")
+    (tmp_path / "conftest.py").write_text(
+        "import sys\nsys.path.insert(0, %r)\nfrom reporting import *\n" % str(TOP / "tests/e2e"))
+    got = run_again(tmp_path / "results", "e2e", test)
+    assert (got[0], got[2]) == (status, sums), got[1]
+    unsteady = [line for line in got[1].splitlines() if line.startswith("  e2e test_x.py: test_a")
+                and "first run of" in line]
+    log = tmp_path / "unsteady.log"
+    if "ONCE" in body or not status:
+        assert "unsteady:" in got[1] and unsteady, got[1]
+        assert "first run of" in log.read_text()
+    elif "6 passed" not in sums:
+        assert "unsteady:" not in got[1] and not log.exists(), got[1]
+
+
+def test_a_case_of_c_runs_again_alone(cases, tmp_path):
+    """By its name; a sanitizer's report and a crash are never run again."""
+    once = tmp_path / "test_once"
+    once.write_text("""#!/bin/sh
+        [ -z "$PYPERF_TEST_CASE" ] || { echo "$PYPERF_TEST_CASE" >%s/asked; exec %s; }
+        exec %s
+        """ % (tmp_path, cases("test_pass"), cases("test_pass_fail")))
+    once.chmod(0o755)
+    got = run_again(tmp_path / "results", "unit", once)
+    assert got[2] == "2 passed, 0 failed, 0 skipped" and "unsteady:" in got[1], got[1]
+    assert (tmp_path / "asked").read_text() == "failed\n"
+    for name in "test_pass_leak", "test_pass_crash":
+        got = run_again(tmp_path / "results", "unit", cases(name))
+        assert got[0] == 1 and "again" not in got[1].splitlines(), got[1]
+
+
+def test_failure_says_how_to_run_it_alone(tmp_path):
+    """And what the profiler wrote last."""
+    test = tmp_path / "test_x.py"
+    test.write_text("import subprocess\ndef test_a():\n  subprocess.run([%r, 'nonesuch'], capture_output=True)\n"
+                    "  assert 0\n" % str(PROGRAM))
+    (tmp_path / "conftest.py").write_text(
+        "import sys\nsys.path.insert(0, %r)\nfrom reporting import *\n" % str(TOP / "tests/e2e"))
+    got = run_again(tmp_path / "results", "e2e", test)
+    assert "      alone: scripts/run-tests e2e %s::test_a\n" % test in got[1], got[1]
+    assert "      | pyperf-bpf: " in got[1], got[1]
+
+
 @pytest.mark.parametrize("words, wanted", [
     (["scripts"], ["tests/e2e/test_scripts.py"]),
     (["test_scripts"], ["tests/e2e/test_scripts.py"]),

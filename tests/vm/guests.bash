@@ -36,7 +36,11 @@ say()
 
 result() # STATUS NAME [REASON]
 {
-	printf '%s\t%s\t%s\t%s\n' "$kind" "$1" "$2" "${3:-}" | tee -a "$work/results" >>"$results"
+	local alone="scripts/test-$kind"
+
+	[ "$kind" != vm ] || alone+=" ${2%%:*}"
+	printf '%s\t%s\t%s\t%s\t\t%s\n' "$kind" "$1" "$2" "${3:-}" "$alone" |
+		tee -a "$work/results" >>"$results"
 	[ "$1" != fail ] || failed=1
 }
 
