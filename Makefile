@@ -65,7 +65,7 @@ ORACLES    := $(OUT)/oracle/rows $(OUT)/oracle/stacks
 
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: all test test-unit test-fuzz test-bpf test-e2e test-attacks test-pythons test-vm test-systemd test-oracle fuzz check \
+.PHONY: all test test-unit test-fuzz test-bpf test-e2e test-quick test-attacks test-pythons test-vm test-systemd test-oracle fuzz check \
 	bench-ehframe bench-export bench-page format size install uninstall deb deb-programs deb-install dist clean help
 
 all: $(OUT)/pyperf-bpf $(OUT)/pyperf-bpf-agent $(OUT)/names  ## build the programs
@@ -222,6 +222,8 @@ E2E_PROGRAMS := $(addprefix $(OUT)/,oracle/stacks oracle/tables oracle/names tes
 E2E_BUILDS := $(if $(shell command -v dpkg-buildflags),$(if $(filter-out packaging dist test_pack%,$(t)),,deb-programs))
 test-e2e: all $(E2E_PROGRAMS) $(E2E_BUILDS)  ## real interpreters (root; t=NAME: one file, or one case)
 	$(Q)scripts/run-tests e2e $(t)
+test-quick: all $(E2E_PROGRAMS)        ## the end-to-end cases of tests/quick.txt (root)
+	$(Q)PYPERF_TEST_LIST=tests/quick.txt scripts/run-tests e2e
 test-attacks: all                      ## what an unprivileged user tries (root; t=NAME: one file, or one case)
 	$(Q)scripts/run-tests attacks $(t)
 

@@ -30,6 +30,8 @@ import test_push
 from harness import (PATIENCE, PROGRAMS, PYPERF, REPO, Process, Profiler, clean_environment, find_go, find_tool,
                      import_pure, poll, profile, spend)
 
+pytestmark = pytest.mark.beside
+
 AGENT = os.path.join(os.path.dirname(PYPERF), "pyperf-bpf-agent")
 SPIN = """
 import os, select, sys

@@ -10,6 +10,8 @@ import harness
 from harness import PROGRAMS, Target
 from tracing import Trace, differences, work
 
+pytestmark = pytest.mark.beside
+
 PROGRAM = PROGRAMS / "audited.py"
 WORK = ("work:", "in_thread:")
 

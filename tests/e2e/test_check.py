@@ -11,6 +11,8 @@ import harness
 from harness import Target, find_tool
 from test_trust import NAME, Elf, find, forged_target, library_of
 
+pytestmark = pytest.mark.beside
+
 
 def check(*args, prefix=(), program=harness.PYPERF):
     return subprocess.run([*prefix, str(program), "check", *map(str, args)], text=True,

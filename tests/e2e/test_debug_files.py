@@ -18,6 +18,8 @@ import pprof_read
 from harness import HZ, PROGRAMS, Target, clean_environment, find_tool, profile
 from test_namespaces import MOUNTNS, need
 
+pytestmark = pytest.mark.beside
+
 SOURCE = PROGRAMS / "inlined.c"
 
 

@@ -14,6 +14,8 @@ from harness import Target, poll
 from test_formats import validate
 from test_trust import Elf, find, forged_target, library_of
 
+pytestmark = pytest.mark.beside
+
 SEVERAL = 7
 SCHEMA = json.loads((harness.REPO / "docs" / "dump.schema.json").read_text())
 ALL = ("sleeping", "reading", "locking", "in_ctypes", "hashing", "spinning", "foreign")

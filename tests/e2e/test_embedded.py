@@ -13,6 +13,8 @@ from conftest import INTERPRETERS, VERSIONS, interpreter_name
 from harness import (HZ, PROGRAMS, PYTHON, Process, Profiler, check_stacks, clean_environment,
                      cpu_seconds, profile_work, share, spend)
 
+pytestmark = pytest.mark.beside
+
 EVAL = "_PyEval_EvalFrameDefault"
 ASK = """
 import json, os, sys, sysconfig

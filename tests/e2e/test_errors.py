@@ -14,6 +14,8 @@ import pytest
 import harness
 from harness import Profiler, Target
 
+pytestmark = pytest.mark.beside
+
 NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--no-new-privs"]
 
 

@@ -10,6 +10,8 @@ import harness
 from harness import Target
 from tracing import FOLLOWS, Trace, compare_exceptions, differences, exceptions_of, exceptions_truth, key_of, work
 
+pytestmark = pytest.mark.beside
+
 
 def test_exceptions(python):
     """By `raise`, C code, the interpreter, in generators and coroutines, by throw(), in threads, in deep stacks; not where they

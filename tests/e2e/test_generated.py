@@ -11,6 +11,8 @@ from harness import (HZ, NATIVE, PATIENCE, PROGRAMS, PYTHON, Target, check_stack
                      profile, profile_target, total)
 from test_namespaces import MOUNTNS, PIDNS, need, only_child
 
+pytestmark = pytest.mark.beside
+
 
 def generated(stacks):
     """Samples by the name of the innermost generated function."""

@@ -13,6 +13,8 @@ import harness
 import interpreters
 from harness import Process, Target, poll
 
+pytestmark = pytest.mark.beside
+
 
 def heap(*args, **popen):
     return subprocess.run([harness.PYPERF, "heap", *map(str, args)], capture_output=True,

@@ -12,6 +12,8 @@ import harness
 from harness import PROGRAMS, Target
 from tracing import FOLLOWS, Trace, work
 
+pytestmark = pytest.mark.beside
+
 PROGRAM = PROGRAMS / "importing.py"
 LINES = {text.strip(): n for n, text in enumerate(PROGRAM.read_text().split("\n"), 1)}
 SHOP = {

@@ -2,8 +2,12 @@
 """Several interpreters in one process: the frames of all that a thread runs, in their order."""
 import subprocess
 
+import pytest
+
 import pprof_read
 from harness import check_stacks, profile_target
+
+pytestmark = pytest.mark.beside
 
 
 def version(python):

@@ -10,6 +10,8 @@ import pytest
 import pprof_read
 from harness import MARKER, PYPERF, Target, check_stacks, profile_target, profile_work, readable, total
 
+pytestmark = pytest.mark.beside
+
 ELLIPSIS = "\u2026"
 
 

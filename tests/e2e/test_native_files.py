@@ -14,6 +14,8 @@ import pytest
 
 import harness
 
+pytestmark = pytest.mark.beside
+
 HZ = 1999
 OPTIONS = ["-v", "-f", "-a", "-F", HZ, "--no-kernel"]
 

@@ -87,7 +87,7 @@ def cases(tmp_path_factory):
 def environment(**more):
     """Ours without what changes how the scripts count."""
     env = {k: v for k, v in os.environ.items()
-           if k not in ("CI", "PYPERF_TEST_RESULTS", "TEST_TIMEOUT", "MAKEFLAGS")}
+           if k not in ("CI", "TEST_TIMEOUT", "MAKEFLAGS") and not k.startswith("PYPERF_TEST_")}
     return {**env, **more}
 
 
@@ -221,6 +221,20 @@ def test_failed_case_runs_again(tmp_path, body, status, sums):
         assert "first run of" in log.read_text()
     elif "6 passed" not in sums:
         assert "unsteady:" not in got[1] and not log.exists(), got[1]
+
+
+@pytest.mark.parametrize("body, what", [
+    ("import subprocess\ndef test_a(): subprocess.Popen(['sh', '-c', 'sleep 20 & exit'])", "process"),
+    ("import tempfile\ndef test_a(): tempfile.mkdtemp(prefix='pyperf-left-', dir='/tmp')", "file /tmp/pyperf-left-"),
+])
+def test_what_is_left_behind_is_named(tmp_path, body, what):
+    test = tmp_path / "test_x.py"
+    test.write_text(body + "\n")
+    got = run_tests(tmp_path / "results", "e2e", test)
+    for path in Path("/tmp").glob("pyperf-left-*"):
+        path.rmdir()
+    assert got[0] == 1 and got[2] == "1 passed, 1 failed, 0 skipped", got[1]
+    assert "test_x.py: leftovers: left behind: " + what in got[1], got[1]
 
 
 def test_a_case_of_c_runs_again_alone(cases, tmp_path):

@@ -12,6 +12,8 @@ from harness import Target
 from test_dump import dump
 from test_formats import validate
 
+pytestmark = pytest.mark.beside
+
 SCHEMA = harness.REPO / "docs" / "tasks.schema.json"
 OTHERS = ["pyenv/3.7", "bookworm/3.11", "trixie/3.13", "sid/3.13", "sid/3.14", "sid/3.14+jit",
           "sid/3.14d", "sid/3.15", "sid/3.15d"]

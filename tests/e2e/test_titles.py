@@ -12,6 +12,8 @@ import pprof_read
 from harness import PYPERF, Process, clean_environment, profile
 from terminal import Terminal
 
+pytestmark = pytest.mark.beside
+
 SPIN = """
 import ctypes, select, sys
 def entitle(title):

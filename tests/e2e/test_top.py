@@ -15,6 +15,8 @@ from harness import PROGRAMS, PYPERF, Target, cpu_seconds, poll
 from terminal import Terminal
 from test_trust import Elf, find, forged_target, library_of
 
+pytestmark = pytest.mark.beside
+
 PERCENT, SECONDS = r"(\d+\.\d)", r"(\d+\.\d\d)"
 READY = r"^ +PID +CPU%.*COMMAND"
 

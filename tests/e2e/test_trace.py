@@ -13,6 +13,8 @@ from harness import Target, poll
 from programs import prefork
 from tracing import FOLLOWS, PROGRAM, Trace, compare, counts_of, events_of, truth_of, work
 
+pytestmark = pytest.mark.beside
+
 SPIN = "import sys\ndef f(): pass\nprint('ready', flush=True)\nwhile True: f()\n"
 
 

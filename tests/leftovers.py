@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+"""Usage: leftovers.py RUN
+
+Prints what tests could leave behind on this machine, a line each: processes that the test run RUN started
+(its name is in their environment as PYPERF_RUN), mounts, network namespaces, control groups, BPF programs
+and links that no process holds, and temporary files of ours. scripts/run-tests compares what is there
+before a kind of tests, after each program and at the end.
+"""
+import contextlib
+import glob
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+
+def ancestors():
+    """This process and all above it: they are the run itself."""
+    found, pid = set(), os.getpid()
+    while pid > 1:
+        found.add(pid)
+        stat = Path("/proc/%d/stat" % pid).read_text()
+        pid = int(stat.rpartition(")")[2].split()[1])
+    return found
+
+
+def processes(run):
+    """Those whose parent has gone, or is no part of the run."""
+    mark, ours = b"PYPERF_RUN=" + os.fsencode(run), ancestors()
+    for directory in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            pid = int(directory.name)
+            stat = (directory / "stat").read_text().rpartition(")")[2].split()
+            if pid in ours or stat[0] == "Z" or int(stat[1]) != 1:
+                continue
+            if mark in (directory / "environ").read_bytes().split(b"\0"):
+                argv = (directory / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+                yield "process %d %s" % (pid, argv[:120])
+
+
+def mounts():
+    for line in Path("/proc/self/mountinfo").read_text().splitlines():
+        yield "mount " + line.split()[4]
+
+
+def control_groups():
+    for line in Path("/proc/self/mountinfo").read_text().splitlines():
+        kind = line.partition(" - ")[2].split()[0]
+        if kind in ("cgroup", "cgroup2"):
+            for directory, _, _ in os.walk(line.split()[4]):
+                yield "control group " + directory
+
+
+def bpf_objects():
+    tool = os.environ.get("BPFTOOL") or shutil.which("bpftool") or "/usr/sbin/bpftool"
+    for kind in ("prog", "link"):
+        with contextlib.suppress(OSError, ValueError):
+            done = subprocess.run([tool, "-j", kind, "list"], capture_output=True, timeout=30)
+            for row in json.loads(done.stdout):
+                # Those that a process holds go with it, and may be somebody else's.
+                if not row.get("pids"):
+                    yield "BPF %s %d %s" % (kind, row["id"], row.get("name") or row.get("type", ""))
+
+
+def files():
+    for pattern in ("/tmp/pyperf-*", "/var/tmp/pyperf-*", "/run/netns/*", "/run/pyperf*", "/dev/shm/*"):
+        for path in glob.glob(pattern):
+            yield ("network namespace " if pattern.startswith("/run/netns") else "file ") + path
+
+
+def main(run):
+    for found in (processes(run), mounts(), control_groups(), bpf_objects(), files()):
+        for thing in found:
+            print(" ".join(thing.split()))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
