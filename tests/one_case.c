@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-/* Part of each program of unit and bpf: PYPERF_TEST_CASE=PATTERN runs only the cases with such names. */
+/* Part of each program of unit and bpf: PYPERF_TEST_CASE=PATTERN runs the cases of such names. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
