@@ -5,6 +5,8 @@ import os
 import re
 import shutil
 import subprocess
+import tempfile
+from pathlib import Path
 
 import pytest
 
@@ -74,10 +76,15 @@ def report(*args, status=0, prefix=(), **kwargs):
 def recorded(any_python, tmp_path_factory):
     """A directory with one run in all formats that record has: x.pb.gz, x.txt, x.folded."""
     out = tmp_path_factory.mktemp("recorded")
-    with Target(any_python, "spinner.py", "spin_it") as target:
-        harness.profile("-d", "1", "-F", 999, "-p", target.pid, "--threads", "-o",
-                        out / "x.pb.gz", "-o", out / "x.txt", "-o", out / "x.folded").ok()
-    return out
+    # Everyone may read the program, wherever the checkout is: a report shows lines of source.
+    with tempfile.TemporaryDirectory(prefix="pyperf-e2e-") as programs:
+        os.chmod(programs, 0o755)
+        for name in "spinner.py", "common.py":
+            shutil.copy(harness.PROGRAMS / name, programs)
+        with Target(any_python, Path(programs, "spinner.py"), "spin_it") as target:
+            harness.profile("-d", "1", "-F", 999, "-p", target.pid, "--threads", "-o",
+                            out / "x.pb.gz", "-o", out / "x.txt", "-o", out / "x.folded").ok()
+        yield out
 
 
 def test_round_trip(recorded, directory):
