@@ -3,8 +3,8 @@
 
 Prints what tests could leave behind on this machine, a line each: processes that the test run RUN started
 (its name is in their environment as PYPERF_RUN), mounts, network namespaces, control groups, BPF programs
-and links that no process holds, and temporary files of ours. scripts/run-tests compares what is there
-before a kind of tests, after each program and at the end.
+and links that no process holds, and temporary files in TMPDIR, which is the run's own. scripts/run-tests
+compares what is there before a kind of tests, after each program and at the end.
 """
 import contextlib
 import glob
@@ -65,9 +65,11 @@ def bpf_objects():
 
 
 def files():
-    for pattern in ("/tmp/pyperf-*", "/var/tmp/pyperf-*", "/run/netns/*", "/run/pyperf*", "/dev/shm/*"):
-        for path in glob.glob(pattern):
-            yield ("network namespace " if pattern.startswith("/run/netns") else "file ") + path
+    for path in glob.glob("/run/netns/*"):
+        yield "network namespace " + path
+    for path in glob.glob(os.environ.get("TMPDIR", "/nonexistent") + "/*"):
+        if not os.path.basename(path).startswith("pytest-of-"):  # pytest keeps the last three
+            yield "file " + path
 
 
 def main(run):
