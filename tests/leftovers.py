@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-"""Usage: leftovers.py RUN
+"""Usage: leftovers.py RUN [all]
 
 Prints what tests could leave behind on this machine, a line each: processes that the test run RUN started
 (its name is in their environment as PYPERF_RUN), mounts, network namespaces, control groups, BPF programs
 and links that no process holds, and temporary files in TMPDIR, which is the run's own. scripts/run-tests
-compares what is there before a kind of tests, after each program and at the end.
+compares what is there before a kind of tests, after each program and at the end; a run within a test looks for its own things only.
 """
 import contextlib
 import glob
@@ -41,8 +41,11 @@ def processes(run):
 
 
 def mounts():
+    """In the run's own folder: others mount things, too."""
+    ours = os.environ.get("TMPDIR", "/nonexistent") + "/"
     for line in Path("/proc/self/mountinfo").read_text().splitlines():
-        yield "mount " + line.split()[4]
+        if line.split()[4].startswith(ours):
+            yield "mount " + line.split()[4]
 
 
 def control_groups():
@@ -64,19 +67,26 @@ def bpf_objects():
                     yield "BPF %s %d %s" % (kind, row["id"], row.get("name") or row.get("type", ""))
 
 
-def files():
+def namespaces():
     for path in glob.glob("/run/netns/*"):
         yield "network namespace " + path
+
+
+def files():
     for path in glob.glob(os.environ.get("TMPDIR", "/nonexistent") + "/*"):
         if not os.path.basename(path).startswith("pytest-of-"):  # pytest keeps the last three
             yield "file " + path
 
 
-def main(run):
-    for found in (processes(run), mounts(), control_groups(), bpf_objects(), files()):
+def main(run, what=""):
+    """With "all" also what cannot be told from what others make at the same time."""
+    parts = [processes(run), mounts(), files()]
+    if what == "all":
+        parts += [control_groups(), bpf_objects(), namespaces()]
+    for found in parts:
         for thing in found:
             print(" ".join(thing.split()))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])
