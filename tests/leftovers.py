@@ -4,7 +4,8 @@
 Prints what tests could leave behind on this machine, a line each: processes that the test run RUN started
 (its name is in their environment as PYPERF_RUN), mounts, network namespaces, control groups, BPF programs
 and links that no process holds, and temporary files in TMPDIR, which is the run's own. scripts/run-tests
-compares what is there before a kind of tests, after each program and at the end; a run within a test looks for its own things only.
+compares what is there before a kind of tests, after each program and at the end; a run within a test looks
+for its own things only.
 """
 import contextlib
 import glob
