@@ -3,6 +3,7 @@
 the program that takes it."""
 import json
 import os
+import re
 import subprocess
 from pathlib import Path
 
@@ -98,6 +99,54 @@ def test_wrong_places(any_python, event, words):
                             stdout=subprocess.DEVNULL, universal_newlines=True)
     assert result.returncode != 0
     assert words in result.stderr and result.stderr.count("\n") == 1, result.stderr
+
+
+WITHIN = """
+int table[64];
+__attribute__((noinline)) int sum(int n)
+{
+	int total = 0x11223344;
+
+	for (int i = 0; i < n; i++)
+		total += table[i & 63] * 0x10203 + i;
+	return total;
+}
+"""
+
+
+def instructions_of(library, function):
+    """(address, size, addresses of the instructions) by objdump."""
+    text = subprocess.run(["objdump", "-d", "--no-show-raw-insn", library], capture_output=True, text=True, check=True).stdout
+    body = re.search(r"^([0-9a-f]+) <%s>:\n((?:.+\n)+)" % function, text, re.M)
+    symbols = subprocess.run(["nm", "-S", library], capture_output=True, text=True, check=True).stdout
+    size = int(re.search(r"^\S+ (\S+) T %s$" % function, symbols, re.M)[1], 16)
+    return int(body[1], 16), size, {int(a, 16) for a in re.findall(r"^ *([0-9a-f]+):\t", body[2], re.M)}
+
+
+def test_only_between_instructions(tmp_path):
+    """A place within an instruction is refused, by symbol and by offset; each other one is taken (a library's text lies
+    at the same offset as address)."""
+    source, library = tmp_path / "sum.c", tmp_path / "libsum.so"
+    source.write_text(WITHIN)
+    subprocess.run(["gcc", "-O1", "-shared", "-fPIC", "-o", library, source], check=True)
+    start, size, begins = instructions_of(library, "sum")
+    assert 20 < size < 200 and len(begins) > 8
+    for place, by in (("sum+%d", 0), ("0x%x", start)):
+        for n in range(1, size):
+            event = "uprobe:%s:%s" % (library, place % (by + n))
+            run = subprocess.run([PYPERF, "-q", "-d", "0.01", "-e", event, "--", "/bin/true"], stderr=subprocess.PIPE,
+                                 stdout=subprocess.DEVNULL, text=True) if (start + n not in begins) or n % 8 == 0 else None
+            refused = run and "within an instruction" in run.stderr
+            assert not run or bool(refused) == (start + n not in begins), (event, run.stderr)
+            assert not refused or run.returncode and run.stderr.count("\n") == 1
+
+
+def test_outside_of_functions(any_python, tmp_path):
+    """Where nothing tells what an instruction is, a place is refused; so is one of another function."""
+    for event, words in (("uprobe:%s:main+0x7fffffff" % PYPERF, "is not"),
+                         ("uprobe:%s:0x40" % PYPERF, "nothing tells where its instructions begin")):
+        run = subprocess.run([PYPERF, "-q", "-e", event, "--", "/bin/true"], stderr=subprocess.PIPE, text=True)
+        assert run.returncode and words in run.stderr, run.stderr
 
 
 def test_probe_without_rate(any_python):

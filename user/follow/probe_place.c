@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 #include "follow/probe_place.h"
 
+#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -11,6 +12,8 @@
 #include "base/log.h"
 #include "base/opener.h"
 #include "bpf/arch/arch.h"
+#include "elf/ehframe.h"
+#include "elf/insn.h"
 #include "elf/usdt.h"
 #include "follow/uprobe.h"
 
@@ -163,6 +166,67 @@ static uint64_t skip_landing(const struct elf_file *ef, uint64_t addr)
 	return addr + sizeof(code);
 }
 
+/* The instruction at an address of code: -EINVAL if its bytes are none, or there are no bytes. */
+static int insn_at(const struct elf_file *ef, uint64_t addr, struct insn *insn)
+{
+	uint8_t code[INSN_MAX];
+	size_t left = sizeof(code);
+
+	if (elf_file__machine(ef) != EM_X86_64) {
+		*insn = (struct insn){ .size = 4 };
+		return 0;
+	}
+	/* Close to the end of a segment there are fewer bytes. */
+	while (left && elf_file__read(ef, addr, code, left))
+		left--;
+	return insn__decode(code, left, addr, insn);
+}
+
+/* Nobody writes functions of this size. */
+#define FUNCTION_MAX (4u << 20)
+
+/*
+ * Does an instruction begin at `addr`? A breakpoint within one changes it, and what the process
+ * computes. It is known by decoding from `start`, where the function begins. NULL, or why not.
+ */
+static const char *why_no_insn(const struct elf_file *ef, uint64_t start, uint64_t addr)
+{
+	struct insn insn;
+	uint64_t at = start;
+
+	if (addr < start || addr - start > FUNCTION_MAX)
+		return "it is not in that function";
+	for (;;) {
+		if (insn_at(ef, at, &insn))
+			return "the instructions before it, or there, cannot be decoded";
+		if (at == addr)
+			return NULL;
+		at += insn.size;
+		if (at > addr)
+			return "it is within an instruction, where a breakpoint would change what the process computes";
+	}
+}
+
+/* The same for a place that no symbol names: its function is known by its unwind information. */
+static const char *why_no_insn_at_offset(const struct elf_file *ef, uint64_t offset)
+{
+	uint64_t addr, start, end;
+
+	if (!elf_file__off_to_addr(ef, offset, &addr))
+		return "it is not code";
+	if (!ehframe__fde_at(ef, addr, &start, &end))
+		return "no unwind information covers it, so that nothing tells where its instructions begin";
+	return why_no_insn(ef, start, addr);
+}
+
+static int say_no_insn(const struct probe_place *p, const char *why)
+{
+	if (!why)
+		return 0;
+	log_err("-e %s:%s: %s", kind_of(p), p->text, why);
+	return -EINVAL;
+}
+
 static int find_symbol(const struct elf_file *ef, const struct probe_place *p, uint64_t *offset)
 {
 	const char *path = elf_file__path(ef);
@@ -175,7 +239,7 @@ static int find_symbol(const struct elf_file *ef, const struct probe_place *p, u
 	}
 	addr = p->exact ? symbol.addr + p->offset : skip_landing(ef, symbol.addr);
 	if (elf_file__addr_to_off(ef, addr, offset))
-		return 0;
+		return say_no_insn(p, why_no_insn(ef, symbol.addr, addr));
 	log_err("-e uprobe: %s of %s is not code", p->symbol, path);
 	return -EINVAL;
 }
@@ -189,6 +253,8 @@ static int find_uprobe(const struct probe_place *p, struct probe_spots *s)
 	s->at[0].offset = p->offset;
 	if (p->symbol[0])
 		err = find_symbol(s->ef, p, &s->at[0].offset);
+	else
+		err = say_no_insn(p, why_no_insn_at_offset(s->ef, p->offset));
 	if (err)
 		return err;
 	err = probe_words__rule(&p->words, NULL, &s->at[0].rule, why);
@@ -219,6 +285,8 @@ static void take_location(void *ctx, const struct usdt *found)
 	*at = (struct probe_spot){ .offset = found->offset };
 	if (!l->why_not)
 		l->why_not = usdt__why_not(s->ef, found);
+	if (!l->why_not) /* the notes of a file say what their writer likes */
+		l->why_not = why_no_insn_at_offset(s->ef, found->offset);
 	if (found->semaphore && !elf_file__addr_to_off(s->ef, found->semaphore, &at->semaphore) &&
 	    !l->why_not)
 		l->why_not = "its semaphore is not in the file";
