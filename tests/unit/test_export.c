@@ -1132,6 +1132,31 @@ static void test_stdout(void **state)
 }
 
 /* A share of time is told as one, as in the sentences at the top. */
+/* Processes of one row are equal in all that it shows: another version of Python is another row. */
+static void test_report_versions(void **state)
+{
+	struct profile *p = profile__new();
+	int f = py(p, "handle", "/srv/app.py", 12, 10);
+	char *s;
+
+	(void)state;
+	for (uint32_t i = 0; i < 20; i++) {
+		const char *python = i % 4 < 2 ? "3.11.7" : "3.12.1";
+		const char *why = i % 4 == 3 ? "its memory cannot be read" : "";
+		int proc = add_proc(p, 100 + i, "python3", "/opt/python3", python, why, "");
+
+		STACK(p, proc, 0, 10 + i, f);
+	}
+	symbolized(p);
+	set_stats(p, 1000, 0);
+	s = output(export__report, p, &(struct export_opts){ .width = 120 }, NULL);
+	assert_non_null(strstr(s, "python3 (10 processes)  3.11.7  /opt/python3"));
+	assert_non_null(strstr(s, "python3 (5 processes)   3.12.1  /opt/python3"));
+	assert_non_null(strstr(s, "python3 (5 processes)   3.12.1  native only: its memory"));
+	free(s);
+	profile__free(p);
+}
+
 static void test_report_unnamed(void **state)
 {
 	struct profile *p = profile__new();
@@ -1178,6 +1203,7 @@ int main(void)
 		cmocka_unit_test(test_report),
 		cmocka_unit_test(test_report_nothing),
 		cmocka_unit_test(test_report_many),
+		cmocka_unit_test(test_report_versions),
 		cmocka_unit_test(test_report_unnamed),
 		cmocka_unit_test(test_report_fits),
 		cmocka_unit_test(test_cut),

@@ -223,12 +223,17 @@ struct group {
 	uint32_t members;
 };
 
+/* By all that a row shows but the pid: only processes that are equal in it share a row. */
 static int cmp_proc_names(const struct profile *p, uint32_t a, uint32_t b)
 {
-	int d = export_str_cmp(p, profile_proc__name(&p->procs[a]),
-			       profile_proc__name(&p->procs[b]));
+	const struct profile_proc *x = &p->procs[a], *y = &p->procs[b];
+	int d = export_str_cmp(p, profile_proc__name(x), profile_proc__name(y));
 
-	return d ? d : export_str_cmp(p, p->procs[a].exe, p->procs[b].exe);
+	if (!d)
+		d = export_str_cmp(p, x->exe, y->exe);
+	if (!d)
+		d = export_str_cmp(p, x->python, y->python);
+	return d ? d : export_str_cmp(p, x->native_only, y->native_only);
 }
 
 static int cmp_group_names(const void *a, const void *b, void *ctx)
@@ -295,9 +300,7 @@ static size_t find_processes(struct report *r, struct group *g)
 		if (g[i].count)
 			g[cnt++] = g[i];
 	if (cnt > TOP_PROCESSES) {
-		/*
-		 * By count first: the members' order decides whose pid and version stand for all.
-		 */
+		/* By count first: the members' order decides whose pid stands for all. */
 		qsort_r(g, cnt, sizeof(*g), cmp_group_counts, p);
 		qsort_r(g, cnt, sizeof(*g), cmp_group_names, p);
 		cnt = merge_groups(g, cnt, cmp_group_names, p);
