@@ -7,20 +7,21 @@ import struct
 import subprocess
 
 import harness
-from test_native_files import OPTIONS, check_names, libs, start  # noqa: F401
+from test_native_files import HZ, OPTIONS, check_names, libs, start  # noqa: F401
 
 
 HUGE_TEXT, HUGE_FRAME, HUGE_FUNCTION = 400 << 20, 32 << 20, 288
 BUILT = re.compile(r"huge\.so: unwind table of (1[6-9]|[2-9]\d)\d\d\d KiB")
+BIG_FRAME = 20 << 20  # not built before the profile begins
 
 
-def make_huge_library(path):
+def make_huge_library(path, frame=HUGE_FRAME):
     """A file of 430 MiB: text, and one FDE with three rows for each 288 bytes of it.
 
     Linked with room for .eh_frame, which is written here: as and ld take minutes for 1.4 million FDEs.
     """
     subprocess.run(["gcc", "-shared", "-nostartfiles", "-nostdlib", "-o", path,
-                    "-Wa,--defsym,TEXT=%d" % HUGE_TEXT, "-Wa,--defsym,FRAME=%d" % HUGE_FRAME,
+                    "-Wa,--defsym,TEXT=%d" % HUGE_TEXT, "-Wa,--defsym,FRAME=%d" % frame,
                     harness.PROGRAMS / "hugelib.S"], check=True)
     sections = subprocess.run(["readelf", "-SW", path], capture_output=True, text=True,
                               check=True).stdout
@@ -90,3 +91,29 @@ def test_huge_library(libs, directory):
     # In the end its own stacks are whole, too.
     whole = [s for s in of[slow.pid] if not s.markers() and s.frames[-1].text == "spin [huge.so]"]
     assert harness.total(whole) > 20, result.counters
+
+
+# Ends with its stdin.
+CALLER = """
+import ctypes, sys, threading
+lib = ctypes.CDLL(sys.argv[1])
+threading.Thread(target=lambda: sys.stdin.read(), name="end").start()
+print("ready", flush=True)
+while threading.active_count() > 1:
+    lib.spin(ctypes.c_long(3000000))
+"""
+
+
+def test_table_is_used_as_soon_as_it_is_built(any_python, directory):
+    """Of a Python that runs when the profile begins, too: not when something else happens to wake the profiler."""
+    huge = make_huge_library(directory / "huge.so", BIG_FRAME)
+    with harness.Process([any_python, "-c", CALLER, huge]) as slow:
+        profiler = harness.Profiler("-vv", "-f", "-F", HZ, "--no-kernel", "-p", slow.pid)
+        profiler.wait_sampling()
+        harness.spend(slow.pid, 0.6)  # less than the second after which the profiler wakes in any case
+        profiler.interrupt_group()
+        result = profiler.wait().ok()
+    assert harness.share(result.stacks, lambda s: s.frames[-1].text == "spin [huge.so]") > 0.9
+    # Without the table, what lies between the library and Python is jumped over.
+    c = result.counters
+    assert c["note_shim_jump"] + c["note_native_lost"] < 0.5 * c["user_stacks"], c

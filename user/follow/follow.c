@@ -213,7 +213,10 @@ void follow__close(struct follow *f)
 
 int follow__scan(struct follow *f)
 {
-	return process_table__scan(f->procs);
+	int err = process_table__scan(f->procs);
+
+	f->retry = process_table__to_read(f->procs);
+	return err;
 }
 
 void follow__end(struct follow *f)

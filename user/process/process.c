@@ -489,6 +489,11 @@ int process_table__refresh(struct process_table *pt)
 	age_early(pt);
 	pt->trust.due_ns = trust__next_ns(pt);
 	pt->stats.refresh_ns += now_ns() - start;
+	return process_table__to_read(pt);
+}
+
+int process_table__to_read(const struct process_table *pt)
+{
 	return (int)pt->dirty_cnt;
 }
 

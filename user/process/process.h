@@ -172,6 +172,8 @@ void process_table__on_mmap(void *table, const struct mmap_event *ev);
  * in some 10 ms. Self-checks are not counted.
  */
 int process_table__refresh(struct process_table *pt);
+/* The same number, after process_table__scan(), too. */
+int process_table__to_read(const struct process_table *pt);
 /*
  * Number of living processes that were seen to close a library: another library may get its
  * addresses.
