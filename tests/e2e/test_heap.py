@@ -198,7 +198,9 @@ def test_without_pools(any_python):
     with Target(any_python, "heap_target.py", env=env) as target:
         target.read_line()
         assert heap_json(target.pid)["complete"] is False
-        assert b"PYTHONMALLOC=malloc" in heap("-p", target.pid).stdout
+        text = " ".join(heap("-p", target.pid).stdout.decode().split())
+        assert "PYTHONMALLOC=malloc" in text and "no pools of Python's own" in text, text
+        assert "live Python objects" not in text, text
 
 
 HOSTILE = r"""

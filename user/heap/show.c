@@ -99,8 +99,14 @@ static void add_advice(struct strbuf *b, const struct heap_usage *u)
 static void put_usage(struct text_out *o, struct strbuf *b, const struct heap_usage *u)
 {
 	add_part(b, "RSS ", u->rss, ": ");
-	add_part(b, "live Python objects and their storage ", u->pools - u->pools_empty, ", ");
-	add_part(b, "empty space in Python's pools ", u->pools_empty, ", ");
+	if (u->pools) {
+		add_part(b, "live Python objects and their storage ", u->pools - u->pools_empty,
+			 ", ");
+		add_part(b, "empty space in Python's pools ", u->pools_empty, ", ");
+	} else {
+		/* A number of bytes would be a guess: nothing tells them from other blocks. */
+		strbuf__addz(b, "no pools of Python's own (its objects are in what follows), ");
+	}
 	add_part(b, "malloc ", u->malloc, "");
 	if (u->malloc_known) {
 		strbuf__addf(b, " of which free inside %" PRIu32 " arena%s %s ", u->malloc_arenas,
