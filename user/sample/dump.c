@@ -552,6 +552,11 @@ int dump__add_curves(const struct curves *c, uint32_t type, uint32_t peak,
 	return err;
 }
 
+static void limit(uint64_t *value, uint64_t most)
+{
+	*value = *value < most ? *value : most;
+}
+
 void dump__correct(const struct dump_late *late, uint64_t counters[CTR_CNT])
 {
 	uint64_t filtered = late->python + late->unknown;
@@ -573,4 +578,7 @@ void dump__correct(const struct dump_late *late, uint64_t counters[CTR_CNT])
 		counters[CTR_note_pending] -= filtered;
 		counters[CTR_user_stacks] -= filtered;
 	}
+	/* Which of those left out had a user stack, and a complete one, is not known. */
+	limit(&counters[CTR_user_stacks], counters[CTR_counted]);
+	limit(&counters[CTR_complete], counters[CTR_user_stacks]);
 }
