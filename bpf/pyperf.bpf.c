@@ -12,12 +12,30 @@
 
 char LICENSE[] SEC("license") = "GPL";
 
-/* In units of the event: see struct count_val. */
-BPF_INLINE __u64 sample_value(const struct bpf_perf_event_data *ctx, __u32 type)
+/*
+ * What the event has counted on this CPU since its last sample there. With -F the period of a
+ * sample is only what the kernel guessed: where it takes its guess back, it samples the next event
+ * at once, with the old period (perf_adjust_period() in kernel/events/core.c), so that events that
+ * come in bursts would be counted dozens of times.
+ */
+BPF_INLINE __u64 counted_since(struct bpf_perf_event_data *ctx, struct counters *c)
 {
-	__u64 ns = clock_ns[type % SAMPLED_MAX];
+	__u64 *last = &c->counter_at[c->type % SAMPLED_MAX], since;
 
-	return ns ? ns : ctx->sample_period;
+	if (bpf_perf_prog_read_value(ctx, (void *)&c->counter, 3 * sizeof(c->counter)))
+		return ctx->sample_period;
+	/* Less than before: the event was opened anew, on a CPU that came back. */
+	since = c->counter < *last ? c->counter : c->counter - *last;
+	*last = c->counter;
+	return since;
+}
+
+/* In units of the event: see struct count_val. */
+BPF_INLINE __u64 sample_value(struct bpf_perf_event_data *ctx, struct counters *c)
+{
+	__u64 ns = clock_ns[c->type % SAMPLED_MAX];
+
+	return ns ? ns : counted_since(ctx, c);
 }
 
 /* The counter to increment. */
@@ -27,7 +45,7 @@ BPF_INLINE __u32 take_sample(struct bpf_perf_event_data *ctx, struct counters *c
 	const struct trigger t = {
 		.regs = &ctx->regs,
 		.kernel_ctx = ctx,
-		.value = sample_value(ctx, c->type) * c->stands_for,
+		.value = sample_value(ctx, c) * c->stands_for,
 		.type = c->type,
 	};
 	__u32 verdict;

@@ -250,6 +250,9 @@ enum pyperf_counter {
 		CTR_CNT
 };
 
+/* Value types that are counted in one run. */
+#define SAMPLED_MAX   4
+
 /* The counters of one CPU. A power of two, so that the verifier sees the bound. */
 #define COUNTER_SLOTS 64
 struct counters {
@@ -260,6 +263,9 @@ struct counters {
 	__u32 next_type;  /* event of the next sample: set before the tail call */
 	__u32 claims;	  /* programs between claim and release: claim_scratch() */
 	__u32 stands_for; /* number of its user's samples that the current one stands for */
+	/* What the counter of the event shows: struct bpf_perf_event_value. */
+	__u64 counter, counter_enabled, counter_running;
+	__u64 counter_at[SAMPLED_MAX]; /* ... and what it showed at the last sample of each event */
 };
 _Static_assert(CTR_CNT <= COUNTER_SLOTS, "COUNTER_SLOTS");
 
@@ -1223,7 +1229,6 @@ PYPERF_ASSERT_SIZE(struct count_key, 16);
  * Several events may be sampled at once. The event of a count stands in bits that no chunk's hash
  * uses, so the key is as short as for one event.
  */
-#define SAMPLED_MAX	       4
 #define COUNT_TYPE_SHIFT       1
 #define COUNT_TYPE_MASK	       ((SAMPLED_MAX - 1ULL) << COUNT_TYPE_SHIFT)
 #define COUNT_WORD(hash, type) ((hash) | (__u64)(type) << COUNT_TYPE_SHIFT)

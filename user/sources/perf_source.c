@@ -123,16 +123,22 @@ static int sample_cpu(const struct source_use *u, int cpu)
 	struct cpu_event *c = &p->cpus[cpu];
 	const struct source *source = u->spec.source;
 	int fd = perf_events__take(p->world.events, source->kind, source->config, cpu);
+	/* BPF counts by the differences of one counter: two at a time would be taken for one. */
+	bool one_counter = c->fd >= 0 && !is_clock(u);
 	struct bpf_link *link;
 
 	if (fd < 0)
 		fd = open_event(u, cpu);
 	if (fd < 0)
 		return fd;
+	if (one_counter)
+		ioctl(c->fd, PERF_EVENT_IOC_DISABLE, 0);
 	link = bpf_program__attach_perf_event(p->world.samplers[u->type], fd);
 	if (!link) {
 		int err = -errno;
 
+		if (one_counter)
+			ioctl(c->fd, PERF_EVENT_IOC_ENABLE, 0);
 		close(fd);
 		return err;
 	}
