@@ -470,11 +470,14 @@ def test_beside_an_ad_hoc_run(agents):
     assert all("eta_inner" in w.functions() for w in ours)
 
 
+# include/uapi/linux/capability.h
+CAPABILITIES = {"dac_read_search": 2, "sys_ptrace": 19, "syslog": 34, "perfmon": 38, "bpf": 39, "checkpoint_restore": 40}
+
+
 def test_privileges(agents):
     agent = agents()
     status = open("/proc/%d/status" % agent.pid, encoding="ascii").read()
-    # dac_read_search, sys_ptrace, syslog, perfmon, bpf: include/uapi/linux/capability.h
-    allowed = 1 << 2 | 1 << 19 | 1 << 34 | 1 << 38 | 1 << 39
+    allowed = sum(1 << number for number in CAPABILITIES.values())
     for name in ("Prm", "Eff", "Bnd"):
         assert not int(re.search(r"^Cap%s:\s+(\w+)" % name, status, re.M)[1], 16) & ~allowed
     assert re.search(r"^CapAmb:\s+0+$", status, re.M)
@@ -483,9 +486,6 @@ def test_privileges(agents):
         of_thread = open("/proc/%d/task/%s/status" % (agent.pid, tid), encoding="ascii").read()
         assert re.search(r"CapEff.*", of_thread)[0] == re.search(r"CapEff.*", status)[0]
     agent.stop()
-
-
-CAPABILITIES = ["dac_read_search", "sys_ptrace", "syslog", "perfmon", "bpf"]
 
 
 def test_as_nobody(agents, directory):
@@ -502,7 +502,7 @@ def test_as_nobody(agents, directory):
                            "--bounding-set=" + sets, "--inh-caps=" + sets, "--ambient-caps=" + sets])
     status = open("/proc/%d/status" % agent.pid, encoding="ascii").read()
     assert re.search(r"^Uid:\s+65534\s+65534\s+65534\s+65534$", status, re.M)
-    mask = "%016x" % (1 << 2 | 1 << 19 | 1 << 34 | 1 << 38 | 1 << 39)
+    mask = "%016x" % sum(1 << number for number in CAPABILITIES.values())
     assert re.search(r"^CapPrm:\s+(\w+)", status, re.M)[1] == mask
     assert re.search(r"^CapEff:\s+(\w+)", status, re.M)[1] == mask
     with service("of_root"):

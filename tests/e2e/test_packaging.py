@@ -47,7 +47,7 @@ def container():
 # ---- capabilities, written in four places --------------------------------------------------------
 
 def test_capabilities_are_the_same_everywhere():
-    assert "CAP_BPF" in needed() and len(needed()) == 5
+    assert "CAP_BPF" in needed() and len(needed()) == 6
     want = needed() | {"CAP_SYS_ADMIN"}  # until its events are open: user/follow/perf.h
     for key in "AmbientCapabilities", "CapabilityBoundingSet":
         assert set(" ".join(unit_values(key)).split()) == want, key

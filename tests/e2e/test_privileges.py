@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 """Root is not needed: the capabilities that the manual lists are enough, and what lacks is named."""
+import contextlib
 import os
 import shutil
+import subprocess
 
 import pytest
 
-from harness import HZ, PYPERF, Profiler, Target, find_tool
+from harness import HZ, PYPERF, Process, Profiler, Target, clean_environment, find_tool, share
 
-CAPS = ["bpf", "perfmon", "sys_ptrace", "dac_read_search", "syslog"]
+CAPS = ["bpf", "perfmon", "sys_ptrace", "dac_read_search", "syslog", "checkpoint_restore"]
 
 
 def run(directory, caps, *args):
@@ -31,12 +33,57 @@ def test_capabilities_are_enough(any_python, directory):
     assert "CAP_" not in result.stderr, result.stderr
 
 
-@pytest.mark.parametrize("missing", ["sys_ptrace", "dac_read_search", "syslog"])
+@pytest.mark.parametrize("missing", ["sys_ptrace", "dac_read_search", "syslog", "checkpoint_restore"])
 def test_missing_capability_is_named(missing, directory, any_python):
     # --syscalls: the kernel's names are asked for at the first kernel frame.
     with Target(any_python, "spinner.py", "spin_of_root", "--syscalls"):
         result = run(directory, [c for c in CAPS if c != missing]).ok()
     assert "CAP_" + missing.upper() in result.stderr, result.stderr
+
+
+@contextlib.contextmanager
+def upgraded(python, directory):
+    """A Python whose executable and a library were replaced while it runs, as an upgrade does."""
+    program, library, source = directory / "python", directory / "libspin.so", directory / "spin.c"
+    shutil.copy(python, program)
+    source.write_text("long spin_in_c(long n) { for (volatile long i = 0; i < n; i++) ; return n; }")
+    subprocess.run(["gcc", "-O1", "-shared", "-fPIC", "-o", library, source], check=True)
+    ask = [python, "-I", "-S", "-c", "import sys; print(sys.base_prefix)"]
+    home = subprocess.run(ask, capture_output=True, text=True, check=True).stdout.strip()
+    with Process([program, "-c", UPGRADED, library], env=clean_environment(PYTHONHOME=home)) as target:
+        for path in program, library:
+            (directory / "new").write_text("another version")
+            os.rename(directory / "new", path)
+        yield target
+
+
+UPGRADED = """
+import ctypes, sys, threading
+spin_in_c = ctypes.CDLL(sys.argv[1]).spin_in_c
+threading.Thread(target=sys.stdin.read).start()
+print("ready", flush=True)
+def calls_c():
+    while threading.active_count() > 1:
+        spin_in_c(ctypes.c_long(1000000))
+calls_c()
+"""
+
+
+def test_replaced_files(any_python, directory):
+    """With the rights of the agent's unit, a Python is known though its files have been replaced, and so are its libraries."""
+    with upgraded(any_python, directory) as target:
+        result = run(directory, CAPS, "-p", target.pid).ok()
+        assert "calls_c" in result.only()
+        assert share(result.stacks, lambda s: s.frames[-1].name == "spin_in_c") > 0.8
+        result.complete(0.98)
+
+
+def test_replaced_files_without_the_right(any_python, directory):
+    """The executable can be had all the same; a library cannot, and a message says what is missing."""
+    with upgraded(any_python, directory) as target:
+        result = run(directory, [c for c in CAPS if c != "checkpoint_restore"], "-p", target.pid).ok()
+    assert "calls_c" in result.only()
+    assert "CAP_CHECKPOINT_RESTORE" in result.stderr, result.stderr
 
 
 @pytest.mark.parametrize("missing", ["bpf", "perfmon"])

@@ -22,7 +22,7 @@ UNIT = "pyperf-bpf-agent.service"
 CONFIG = Path("/etc/pyperf-bpf/agent.conf")
 STORE = Path("/var/lib/pyperf-bpf/store.db")
 SOCKET = Path("/run/pyperf-bpf/agent.sock")
-CAPABILITIES = {"bpf": 39, "dac_read_search": 2, "perfmon": 38, "sys_ptrace": 19, "syslog": 34}
+CAPABILITIES = {"bpf": 39, "checkpoint_restore": 40, "dac_read_search": 2, "perfmon": 38, "sys_ptrace": 19, "syslog": 34}
 CAP_SYS_ADMIN = 21
 WINDOW = 10
 # All is emulated, some twelve times slower than life. Whoever takes longer is stuck.
@@ -195,7 +195,7 @@ def starts():
 
 
 def unprivileged():
-    """Nobody's user with five capabilities. The sixth of the unit is given up, although this kernel asks for it: Debian's
+    """Nobody's user with six capabilities. The seventh of the unit is given up, although this kernel asks for it: Debian's
     opens no perf event for less."""
     assert int(Path("/proc/sys/kernel/perf_event_paranoid").read_text()) > 2
     process = status(main_pid())

@@ -31,6 +31,7 @@
 #include "base/log.h"
 #include "base/procfield.h"
 #include "base/readmem.h"
+#include "base/rights.h"
 
 #define LOOK_MS		  20
 #define PATIENCE_MS	  10000 /* even if it is only a machine that is too busy */
@@ -44,7 +45,6 @@
 #define FILE_QUESTION_MAX (256U << 10)
 #define KEPT_ANSWER	  (1U << 20) /* of the memory of a longer answer */
 #define NOBODY		  65534
-#define CAP_CHECKPOINT	  40 /* CAP_CHECKPOINT_RESTORE, not in older headers */
 
 #if defined(__x86_64__)
 #define AUDIT_ARCH_OURS AUDIT_ARCH_X86_64
@@ -212,13 +212,24 @@ static int keep_caps(uint64_t mask)
 
 #define CAP_BIT(cap) (1ULL << (cap))
 
-/* Capabilities to find a file, to read it as its user, and to read /proc/PID/map_files. */
+static bool is_permitted(int cap)
+{
+	struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct caps[2];
+
+	return !syscall(SYS_capget, &head, caps) && caps[cap / 32].permitted & (1U << (cap % 32));
+}
+
+/*
+ * Capabilities to find a file, to read it as its user, and to read /proc/PID/map_files: for that
+ * the one that permits less, if we have it.
+ */
 static uint64_t caps_of_files(void)
 {
-	bool has_checkpoint = prctl(PR_CAPBSET_READ, CAP_CHECKPOINT, 0, 0, 0) >= 0;
+	int map_files = is_permitted(RIGHT_CHECKPOINT) ? RIGHT_CHECKPOINT : CAP_SYS_ADMIN;
 
 	return CAP_BIT(CAP_SYS_PTRACE) | CAP_BIT(CAP_DAC_READ_SEARCH) | CAP_BIT(CAP_SETUID) |
-	       CAP_BIT(CAP_SETGID) | CAP_BIT(has_checkpoint ? CAP_CHECKPOINT : CAP_SYS_ADMIN);
+	       CAP_BIT(CAP_SETGID) | CAP_BIT(map_files);
 }
 
 /*

@@ -19,6 +19,9 @@ const struct right rights__needed[] = {
 	  "an interpreter in a file that this user may not read is not recognised" },
 	{ "CAP_SYSLOG", CAP_SYSLOG, CAP_SYSLOG, false,
 	  "kernel functions have no names where kernel.kptr_restrict is not 0" },
+	{ "CAP_CHECKPOINT_RESTORE", RIGHT_CHECKPOINT, CAP_SYS_ADMIN, false,
+	  "libraries that were replaced or deleted while a process runs (by an upgrade) are not "
+	  "recognised" },
 	{ NULL, 0, 0, false, NULL },
 };
 

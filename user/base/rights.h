@@ -15,6 +15,8 @@ struct right {
 	const char *without; /* what does not work then */
 };
 
+#define RIGHT_CHECKPOINT 40 /* CAP_CHECKPOINT_RESTORE, Linux 5.9; not in older headers */
+
 /* The table; its end has no name. */
 extern const struct right rights__needed[];
 
@@ -22,7 +24,7 @@ bool rights__has(const struct right *right);
 /* The remedy for any right that is missing. */
 #define RIGHTS_REMEDY                                                                              \
 	"run it with sudo, or: setcap cap_bpf,cap_perfmon,cap_sys_ptrace,cap_dac_read_search,"     \
-	"cap_syslog+ep pyperf-bpf"
+	"cap_syslog,cap_checkpoint_restore+ep pyperf-bpf"
 
 /* Kernel lockdown forbids BPF to read memory. */
 bool rights__locked_down(void);

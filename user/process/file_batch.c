@@ -117,6 +117,24 @@ static int open_by_name(int proc_fd, const struct map_line *line)
 	return fd;
 }
 
+/*
+ * /proc/PID/exe is the executable itself, whatever became of its name, as map_files, but needs no
+ * other right than to look into the process.
+ */
+static int open_executable(int proc_fd, const struct map_line *line)
+{
+	struct stat st;
+	int fd = openat(proc_fd, "exe", O_PATH | O_CLOEXEC);
+
+	if (fd < 0)
+		return -errno;
+	if (fstat(fd, &st) || st.st_ino != line->inode) {
+		close(fd);
+		return -ESTALE;
+	}
+	return fd;
+}
+
 /* stat() of a file on an overlay gives a number of the overlay's, maps that of the file below. */
 static bool is_on_overlay(int fd)
 {
@@ -135,8 +153,13 @@ static int open_path(bool *no_map_files, int proc_fd, const struct map_line *lin
 
 	if (fd < 0)
 		fd = open_by_name(proc_fd, line);
-	if (fd < 0)
-		return fd;
+	if (fd < 0) {
+		int exe = open_executable(proc_fd, line);
+
+		if (exe < 0)
+			return fd;
+		fd = exe;
+	}
 	/* Opening a device or a fifo for reading could do something. */
 	if (fstat(fd, st) || !S_ISREG(st->st_mode)) {
 		close(fd);
