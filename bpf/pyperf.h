@@ -257,15 +257,15 @@ enum pyperf_counter {
 #define COUNTER_SLOTS 64
 struct counters {
 	__u64 n[COUNTER_SLOTS];
-	__u64 begin_ns;	  /* start of the current sample, if it is timed; else 0 */
-	__u64 next_value; /* value of the next sample, where that is not 1 */
-	__u32 type;	  /* ... and the number of its event */
-	__u32 next_type;  /* event of the next sample: set before the tail call */
-	__u32 claims;	  /* programs between claim and release: claim_scratch() */
-	__u32 stands_for; /* number of its user's samples that the current one stands for */
 	/* What the counter of the event shows: struct bpf_perf_event_value. */
 	__u64 counter, counter_enabled, counter_running;
 	__u64 counter_at[SAMPLED_MAX]; /* ... and what it showed at the last sample of each event */
+	__u64 begin_ns;		       /* start of the current sample, if it is timed; else 0 */
+	__u64 next_value;	       /* value of the next sample, where that is not 1 */
+	__u32 type;		       /* ... and the number of its event */
+	__u32 next_type;	       /* event of the next sample: set before the tail call */
+	__u32 claims;		       /* programs between claim and release: claim_scratch() */
+	__u32 stands_for; /* number of its user's samples that the current one stands for */
 };
 _Static_assert(CTR_CNT <= COUNTER_SLOTS, "COUNTER_SLOTS");
 

@@ -182,19 +182,21 @@ static int insn_at(const struct elf_file *ef, uint64_t addr, struct insn *insn)
 	return insn__decode(code, left, addr, insn);
 }
 
-/* Nobody writes functions of this size. */
-#define FUNCTION_MAX (4u << 20)
+/* Of a symbol without a size, as assembler leaves it. Nobody writes functions that are larger. */
+#define FUNCTION_MAX (4U << 20)
 
 /*
  * Does an instruction begin at `addr`? A breakpoint within one changes it, and what the process
- * computes. It is known by decoding from `start`, where the function begins. NULL, or why not.
+ * computes. It is known by decoding from `start`, where the function of `size` bytes begins. NULL,
+ * or why not.
  */
-static const char *why_no_insn(const struct elf_file *ef, uint64_t start, uint64_t addr)
+static const char *why_no_insn(const struct elf_file *ef, uint64_t start, uint64_t size,
+			       uint64_t addr)
 {
 	struct insn insn;
 	uint64_t at = start;
 
-	if (addr < start || addr - start > FUNCTION_MAX)
+	if (addr < start || addr - start >= (size ? size : FUNCTION_MAX))
 		return "it is not in that function";
 	for (;;) {
 		if (insn_at(ef, at, &insn))
@@ -203,7 +205,8 @@ static const char *why_no_insn(const struct elf_file *ef, uint64_t start, uint64
 			return NULL;
 		at += insn.size;
 		if (at > addr)
-			return "it is within an instruction, where a breakpoint would change what the process computes";
+			return "it is within an instruction: a breakpoint would change what the "
+			       "process computes";
 	}
 }
 
@@ -215,8 +218,9 @@ static const char *why_no_insn_at_offset(const struct elf_file *ef, uint64_t off
 	if (!elf_file__off_to_addr(ef, offset, &addr))
 		return "it is not code";
 	if (!ehframe__fde_at(ef, addr, &start, &end))
-		return "no unwind information covers it, so that nothing tells where its instructions begin";
-	return why_no_insn(ef, start, addr);
+		return "no unwind information covers it: nothing tells where its instructions "
+		       "begin";
+	return why_no_insn(ef, start, end - start, addr);
 }
 
 static int say_no_insn(const struct probe_place *p, const char *why)
@@ -239,7 +243,7 @@ static int find_symbol(const struct elf_file *ef, const struct probe_place *p, u
 	}
 	addr = p->exact ? symbol.addr + p->offset : skip_landing(ef, symbol.addr);
 	if (elf_file__addr_to_off(ef, addr, offset))
-		return say_no_insn(p, why_no_insn(ef, symbol.addr, addr));
+		return say_no_insn(p, why_no_insn(ef, symbol.addr, symbol.size, addr));
 	log_err("-e uprobe: %s of %s is not code", p->symbol, path);
 	return -EINVAL;
 }
