@@ -333,8 +333,8 @@ __u64 draft;
 __u64 events_lost; /* note_event_lost + note_proc_busy, readable without a system call */
 __u32 told;	   /* user space was woken; it clears this before it reads `events` */
 /*
- * Written by user/: the value of one sample of each event that is a clock. 0: the value that the
- * kernel passes.
+ * Written by user/: the value of one sample of each event that is a clock. 0: the event is none,
+ * and its counter tells.
  */
 __u64 clock_ns[SAMPLED_MAX];
 __u32 active_window; /* 0 or 1: written by user/ */

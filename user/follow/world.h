@@ -24,7 +24,7 @@ struct world {
 	const struct bpf_object *object;
 	/* The samplers, by number of the value type; as many as were asked for. */
 	struct bpf_program *samplers[SAMPLED_MAX];
-	/* The weight of a sample of a clock, likewise; 0: the period that the kernel tells. */
+	/* The weight of a sample of a clock, likewise, in ns; 0: no clock, which BPF counts. */
 	uint64_t *clock_ns;
 	struct perf_events *events;    /* opened before; NULL: none */
 	const struct mmapwatch *watch; /* NULL: none */

@@ -149,9 +149,19 @@ static int sample_cpu(const struct source_use *u, int cpu)
 }
 
 /*
+ * What a sample of a clock is worth: its period. Neither what the kernel says with it, which stays
+ * as it was at the start (hw.last_period: perf_swevent_hrtimer(), kernel/events/core.c), nor what
+ * the counter adds: that is also the time of ticks that never came, on an idle CPU or while a
+ * hypervisor used it, which is nobody's.
+ */
+static void tell_worth(const struct perf_use *p, const struct source_use *u, uint64_t period)
+{
+	__atomic_store_n(&p->world.clock_ns[u->type], period, __ATOMIC_RELAXED);
+}
+
+/*
  * The kernel has made a period of a clock's frequency (perf_swevent_init_hrtimer()), so that is
- * what the call changes. But what a sample is said to be worth stays as it was at the start
- * (hw.last_period: perf_swevent_hrtimer(), kernel/events/core.c), so BPF is told.
+ * what the call changes.
  */
 static int set_period(const struct source_use *u, int cpu)
 {
@@ -160,7 +170,7 @@ static int set_period(const struct source_use *u, int cpu)
 
 	if (ioctl(p->cpus[cpu].fd, PERF_EVENT_IOC_PERIOD, &period))
 		return -errno;
-	__atomic_store_n(&p->world.clock_ns[u->type], period, __ATOMIC_RELAXED);
+	tell_worth(p, u, period);
 	return 0;
 }
 
@@ -199,6 +209,8 @@ static int perf_start(struct source_use *u)
 	struct perf_use *p = u->state;
 	int sampled = 0;
 
+	if (is_clock(u))
+		tell_worth(p, u, u->period ? u->period : clock_period(u));
 	for (int cpu = 0; cpu < p->world.cpu_cap; cpu++) {
 		int err = is_wanted(p, cpu) ? sample_cpu(u, cpu) : -ENODEV;
 
