@@ -17,6 +17,7 @@ import os
 import re
 import select
 import shutil
+import signal
 import subprocess
 import tempfile
 import threading
@@ -30,6 +31,7 @@ ELEMENT = "element-6066-11e4-a52e-4f735466cecf"  # the key of an element, from t
 KEYS = {"Enter": "\ue007", "Escape": "\ue00c", "ArrowLeft": "\ue012", "ArrowUp": "\ue013",
         "ArrowRight": "\ue014", "ArrowDown": "\ue015", "Tab": "\ue004", "Backspace": "\ue003"}
 PATIENCE = 60
+TRIES = 5
 
 
 def find():
@@ -62,27 +64,47 @@ class Browser:
     def __init__(self, size=(1280, 800)):
         browser, driver = find()
         self.directory = tempfile.mkdtemp(prefix="pyperf-browser-")
-        # Port 0: the driver chooses a free one and says which.
-        self.driver = subprocess.Popen([driver, "--port=0"], stdout=subprocess.PIPE,
-                                       stderr=subprocess.STDOUT,
-                                       env={**os.environ, "HOME": self.directory})
         try:
-            self.url = "http://127.0.0.1:%d" % self.read_port()
+            self.url = "http://127.0.0.1:%d" % self.start_driver(driver)
             self.start(browser, size)
         except BaseException:
             self.close()
             raise
 
+    def start_driver(self, driver):
+        """The port that it listens on: with --port=0 it takes one for IPv4 that may be in use for IPv6, and gives up."""
+        for _ in range(TRIES):
+            self.driver = subprocess.Popen([driver, "--port=0"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                           start_new_session=True,
+                                           env={**os.environ, "HOME": self.directory, "TMPDIR": self.directory})
+            port, text = self.read_port()
+            if port or b"already in use" not in text:
+                break
+            self.end_driver()
+        if not port:
+            raise AssertionError("chromedriver did not start: %r" % text)
+        return port
+
+    def end_driver(self):
+        """With the browser, which writes to the directory until it has ended."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.driver.pid, signal.SIGTERM)
+        self.driver.wait()
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.driver.pid, signal.SIGKILL)
+        self.driver.stdout.close()
+
     def read_port(self):
+        """(the port, or None; what the driver wrote)"""
         text, end = b"", time.monotonic() + PATIENCE
         while time.monotonic() < end:
             if select.select([self.driver.stdout], [], [], 1)[0]:
                 text += os.read(self.driver.stdout.fileno(), 4096)
             if match := re.search(rb"started successfully on port (\d+)", text):
-                return int(match[1])
+                return int(match[1]), text
             if self.driver.poll() is not None:
                 break
-        raise AssertionError("chromedriver did not start: %r" % text)
+        return None, text
 
     def start(self, browser, size):
         args = ["--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars",
@@ -116,10 +138,15 @@ class Browser:
             if getattr(self, "session", None):
                 self.ask("DELETE", self.session)
         finally:
-            self.driver.terminate()
-            self.driver.wait()
-            self.driver.stdout.close()
-            shutil.rmtree(self.directory, ignore_errors=True)
+            self.end_driver()
+            self.remove_directory()
+
+    def remove_directory(self):
+        """A process that was killed may still be in a system call that makes a file."""
+        for _ in range(TRIES):
+            with contextlib.suppress(OSError):
+                return shutil.rmtree(self.directory)
+            time.sleep(0.2)
 
     def __enter__(self):
         return self
