@@ -168,10 +168,7 @@ static int set_period(const struct source_use *u, int cpu)
 	const struct perf_use *p = u->state;
 	uint64_t period = clock_period(u);
 
-	if (ioctl(p->cpus[cpu].fd, PERF_EVENT_IOC_PERIOD, &period))
-		return -errno;
-	tell_worth(p, u, period);
-	return 0;
+	return ioctl(p->cpus[cpu].fd, PERF_EVENT_IOC_PERIOD, &period) ? -errno : 0;
 }
 
 /* ---- the source ------------------------------------------------------------------------------ */
@@ -226,11 +223,10 @@ static int perf_start(struct source_use *u)
 	return sampled ? 0 : -ENODEV;
 }
 
-static int perf_set_rate(struct source_use *u)
+static int set_rates(struct source_use *u)
 {
 	struct perf_use *p = u->state;
 
-	p->by_period = is_clock(u);
 	for (int cpu = 0; cpu < p->world.cpu_cap; cpu++) {
 		int err;
 
@@ -243,6 +239,29 @@ static int perf_set_rate(struct source_use *u)
 		}
 	}
 	return 0;
+}
+
+/*
+ * One CPU after the other changes its rate. Meanwhile a sample of a clock is worth the shorter of
+ * both periods: a sample at the higher rate must never be worth one at the lower.
+ */
+static int perf_set_rate(struct source_use *u)
+{
+	struct perf_use *p = u->state;
+	uint64_t old, period;
+	int err;
+
+	if (!is_clock(u))
+		return set_rates(u);
+	p->by_period = true;
+	old = __atomic_load_n(&p->world.clock_ns[u->type], __ATOMIC_RELAXED);
+	period = clock_period(u);
+	if (period < old)
+		tell_worth(p, u, period);
+	err = set_rates(u);
+	if (!err)
+		tell_worth(p, u, period);
+	return err;
 }
 
 /* A CPU that cannot be sampled is tried again, but told of once. */
