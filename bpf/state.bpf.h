@@ -26,6 +26,7 @@ enum walk_flags {
 	WALK_HAVE_EXTRA = 1 << 10, /* ... and has it */
 	WALK_GREENLET = 1 << 11,   /* the root is a greenlet's */
 	WALK_PY_CUT = 1 << 12,	   /* <= 3.9: Python itself has cut the chain (is_phantom()) */
+	WALK_SKIPPED = 1 << 13,	   /* frames of files may be missing: shim_jump() left them out */
 };
 
 #define SEG_NONE       0

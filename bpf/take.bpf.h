@@ -126,7 +126,7 @@ BPF_INLINE __u64 taken_stack(void)
 BPF_INLINE void count_quality(struct counters *c, const struct walk *w, __u32 kernel_cnt)
 {
 	__u32 lost = w->flags & (WALK_NATIVE_LOST | WALK_PY_LOST | WALK_PY_UNMERGED |
-				 WALK_TRUNCATED | WALK_NO_REGS);
+				 WALK_TRUNCATED | WALK_NO_REGS | WALK_SKIPPED);
 
 	c->n[CTR_user_stacks]++;
 	c->n[CTR_frames_native] += w->native_cnt;

@@ -320,7 +320,11 @@ BPF_NOINLINE int step_signal(__u64 uc)
 	return 0;
 }
 
-/* No rows here: continue behind the next Python activation, whose frame size is known. */
+/*
+ * No rows here: continue behind the next Python activation, whose frame size is known. Code of a
+ * file whose table is not there (yet) may have called more than is seen: such a stack is not
+ * complete. What runs without a file is an interpreter's generated code, which calls no other.
+ */
 BPF_INLINE int shim_jump(struct walk *w, __u64 word)
 {
 	const __u64 *deep = the_deep();
@@ -343,6 +347,8 @@ BPF_INLINE int shim_jump(struct walk *w, __u64 word)
 	w->exact_pc = 0;
 	w->flags &= ~WALK_HAVE_EXTRA;
 	w->flags |= WALK_SHIM_JUMP;
+	if (FRAME_TAG(word) == FRAME_NATIVE || w->is_cut)
+		w->flags |= WALK_SKIPPED;
 	return 0;
 }
 
@@ -754,7 +760,7 @@ BPF_INLINE void rewind_native(struct walk *w, __u64 pc, __u64 sp, __u64 fp)
 	w->exact_pc = 1;
 	w->native_cnt = w->eval_cnt = w->seg_next = w->own_cnt = 0;
 	w->flags &= ~(WALK_NATIVE_END | WALK_NATIVE_LOST | WALK_TRUNCATED | WALK_SHIM_JUMP |
-		      WALK_WANT_EXTRA | WALK_HAVE_EXTRA | WALK_GREENLET);
+		      WALK_SKIPPED | WALK_WANT_EXTRA | WALK_HAVE_EXTRA | WALK_GREENLET);
 }
 
 /* ---- frames of places that are known --------------------------------------------------------- */

@@ -23,3 +23,36 @@ def test_process_start():
     # Of those that live for half a millisecond, many are sampled before they are analysed.
     known = result.counters["user_stacks"] - result.counters["note_pending"]
     assert result.counters["complete"] >= 0.98 * known, result.counters
+
+
+LIBRARY = """
+volatile long sink;
+long inner(long n) { while (n--) sink += n; return sink; }
+long outer(long n) { return inner(n) + 1; }
+"""
+CALLER = """
+import ctypes, sys, threading
+lib = ctypes.CDLL(sys.argv[1])
+lib.outer(ctypes.c_long(1000))
+threading.Thread(target=lambda: sys.stdin.read(), name="end").start()
+print("ready", flush=True)
+while threading.active_count() > 1:
+    lib.outer(ctypes.c_long(3000000))
+"""
+
+
+@pytest.mark.parametrize("rows", [True, False], ids=["rows", "no-rows"])
+def test_what_was_jumped_over_is_not_complete(any_python, directory, rows):
+    """Without rows for inner(), nobody knows that outer() called it: the next that is sure is Python."""
+    (directory / "lib.c").write_text(LIBRARY)
+    flags = "asynchronous-unwind-tables", "unwind-tables", "exceptions"
+    harness.compile_c(directory / "lib.so", directory / "lib.c", "-shared", "-fPIC", "-O1",
+                      "-fomit-frame-pointer", "-fno-inline", "-fno-optimize-sibling-calls",
+                      *("-f%s%s" % ("" if rows else "no-", flag) for flag in flags))
+    with harness.Process([any_python, "-c", CALLER, directory / "lib.so"]) as process:
+        result = harness.profile_work(process.pid, 1, "--no-kernel", "-v").ok()
+    inner = [s for s in result.stacks if s.frames[-1].text == "inner [lib.so]"]
+    assert harness.share(result.stacks, lambda s: s in inner) > 0.9, harness.readable(result.stacks)
+    assert harness.share(inner, lambda s: "outer [lib.so]" in str(s)) == rows
+    share = result.counters["complete"] / result.counters["user_stacks"]
+    assert share > 0.95 if rows else share < 0.1, result.counters

@@ -1113,6 +1113,7 @@ static void test_shim_jump(void **state)
 		w->interp.anchor_fp_off = -16;
 		expect_built(w);
 		check(w, w->walk->flags & WALK_SHIM_JUMP);
+		check(w, !(w->walk->flags & WALK_SKIPPED)); /* no file's code */
 		fail_each_read(w, 1);
 		world__free(w);
 	}
