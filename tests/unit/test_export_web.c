@@ -640,6 +640,31 @@ static void test_svg_well_formed(void **state)
 	unlink(path);
 }
 
+/* What the picture cannot show is said below it. */
+static void test_svg_of_deep_stacks(void **state)
+{
+	enum { DEPTH = 1200, SHOWN = 1000 };
+	struct profile *p = profile__new();
+	int proc = add_proc(p, 42, "web"), f = add_sym(p, SYM_PYTHON, "f", "/srv/f.py", 1, -1);
+	uint64_t words[DEPTH];
+	char *s;
+
+	(void)state;
+	for (size_t i = 0; i < DEPTH; i++)
+		words[i] = PYTHON_WORD(f, 0);
+	assert_true(profile__add_stack(p, (uint32_t)proc, 1, words, SHOWN, 75) >= 0);
+	s = output(export__svg, symbolized(p));
+	assert_null(strstr(s, "stacks that go on"));
+	free(s);
+	free(p->frame_syms);
+	p->frame_syms = NULL; /* named anew */
+	assert_true(profile__add_stack(p, (uint32_t)proc, 1, words, DEPTH, 25) >= 0);
+	s = output(export__svg, symbolized(p));
+	assert_non_null(strstr(s, "25.0% is in stacks that go on above row 1,000"));
+	free(s);
+	profile__free(p);
+}
+
 static void check_escaped(void (*add)(struct strbuf *, const char *, size_t), const char *s,
 			  size_t len, const char *want)
 {
@@ -844,9 +869,9 @@ int main(void)
 		cmocka_unit_test(test_groups),		cmocka_unit_test(test_deterministic),
 		cmocka_unit_test(test_empty),		cmocka_unit_test(test_facts),
 		cmocka_unit_test(test_hostile),		cmocka_unit_test(test_hostile_values),
-		cmocka_unit_test(test_svg_well_formed), cmocka_unit_test(test_escape),
-		cmocka_unit_test(test_shorter_source),	cmocka_unit_test(test_lines),
-		cmocka_unit_test(test_origins),
+		cmocka_unit_test(test_svg_well_formed), cmocka_unit_test(test_svg_of_deep_stacks),
+		cmocka_unit_test(test_escape),		cmocka_unit_test(test_shorter_source),
+		cmocka_unit_test(test_lines),		cmocka_unit_test(test_origins),
 	};
 
 	return cmocka_run_group_tests(tests, make_dir, remove_dir);

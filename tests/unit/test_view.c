@@ -715,11 +715,47 @@ static void test_deep(void **state)
 	free(words);
 	finished(p);
 	assert_int_equal(view__init(&v, p, true), 0);
-	check_tree(&v, "100 0 [1023: y x]\n"
+	check_tree(&v, "100 0 [4999: y x]\n"
 		       " 100 100 a x/a.py:3\n"
 		       "70 70 fib a.py:3\n"
 		       "30 0 [truncated] \n"
 		       " 30 30 fib a.py:3\n");
+	done(&v, p);
+}
+
+/*
+ * Branches part far from the root, where the first cuts have too many rows: each stands below its
+ * own caller.
+ */
+static void test_deep_branches(void **state)
+{
+	struct profile *p = profile__new();
+	int proc = add_proc(p, 10, "python3", "/usr/bin/python3.11", "3.11.2", "", "");
+	int a = py(p, "a", "/srv/app/a.py", 3, 1), b = py(p, "b", "/srv/app/b.py", 3, 1);
+	int heavy = py(p, "heavy", "/srv/app/h.py", 3, 1);
+	int cheap = py(p, "cheap", "/srv/app/c.py", 3, 1);
+	int below = py(p, "below", "/srv/app/d.py", 3, 1);
+	enum { DEPTH = 3000 };
+	uint64_t *words = calloc(DEPTH + 2, sizeof(*words));
+	struct view v;
+
+	(void)state;
+	assert_non_null(words);
+	for (int i = 0; i < DEPTH; i++)
+		words[i] = word(p, i % 2 ? a : b);
+	words[DEPTH + 1] = word(p, below);
+	words[DEPTH] = word(p, heavy);
+	assert_true(profile__add_stack(p, (uint32_t)proc, 0, words, DEPTH + 2, 60) >= 0);
+	words[DEPTH] = word(p, cheap);
+	assert_true(profile__add_stack(p, (uint32_t)proc, 0, words, DEPTH + 1, 40) >= 0);
+	free(words);
+	finished(p);
+	assert_int_equal(view__init(&v, p, true), 0);
+	check_tree(&v, "100 0 [2999: b a]\n"
+		       " 100 0 a a.py:3\n"
+		       "  60 0 heavy h.py:3\n"
+		       "   60 60 below d.py:3\n"
+		       "  40 40 cheap c.py:3\n");
 	done(&v, p);
 }
 
@@ -1008,6 +1044,7 @@ int main(void)
 		cmocka_unit_test(test_end),
 		cmocka_unit_test(test_extension),
 		cmocka_unit_test(test_deep),
+		cmocka_unit_test(test_deep_branches),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -31,7 +31,8 @@
 #define INNER	   (WIDTH - 2 * MARGIN)
 #define ROW	   18
 #define HEAD	   54 /* title and headline */
-#define FOOT	   40 /* two lines */
+#define FOOT	   24 /* one line */
+#define FOOT_LINE  16 /* each further one */
 #define FONT	   12
 #define COL_WIDTH  (0.602 * FONT)
 #define PAD	   4.0
@@ -55,6 +56,7 @@ struct svg {
 	size_t box_cnt, box_cap;
 	struct box *open; /* of the current stack, by depth - 1 */
 	size_t dropped;
+	double deeper; /* samples of stacks that go on above the last row */
 	uint32_t depth;
 	struct strbuf text, html; /* scratch: emptied after each use by used() */
 	int err;
@@ -190,6 +192,8 @@ static int make_boxes(struct svg *s)
 			s->open[j].base += st->base;
 		}
 		x += weight(s, st);
+		if (st->cnt > DEPTH_MAX)
+			s->deeper += weight(s, st);
 	}
 	return err ? err : close_boxes(s, 0, open);
 }
@@ -327,13 +331,19 @@ static void write_foot(struct svg *s, double y)
 	if (s->dropped) {
 		text_add_count(&s->text, s->dropped);
 		strbuf__addf(&s->text, " boxes narrower than %.1f%% are left out", 100 * LEAST);
-		write_line(s, y + 16, "s");
+		write_line(s, y += FOOT_LINE, "s");
+	}
+	if (s->deeper > 0) {
+		strbuf__addf(&s->text, "%.1f%% is in stacks that go on above row ",
+			     100 * s->deeper / s->total);
+		text_add_count(&s->text, DEPTH_MAX);
+		write_line(s, y + FOOT_LINE, "s");
 	}
 }
 
 static int write_svg(struct svg *s)
 {
-	double height = HEAD + (s->depth + 1) * ROW + FOOT;
+	double height = HEAD + (s->depth + 1) * ROW + FOOT + FOOT_LINE * (s->deeper > 0 ? 2 : 1);
 
 	fprintf(s->out,
 		"<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %.0f %.0f\" "

@@ -512,7 +512,7 @@ static int reduce_stack(struct view *v, struct flat_stack *s)
 		if (!keep[i])
 			continue;
 		again = kept && v->places[elems[kept - 1]].function == v->places[elem].function;
-		if (again || kept == VIEW_DEPTH_MAX)
+		if (again)
 			kept--;
 		if (again && i + 1 < own_end(v, &r) && is_text_module(v, v->places[elem].function))
 			continue;

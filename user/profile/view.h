@@ -33,9 +33,8 @@
 #include "profile/origin.h"
 #include "profile/profile.h"
 
-#define VIEW_DEPTH_MAX 1024 /* functions of a stack; deeper ones are counted as the last */
-#define VIEW_ROWS_MAX  28   /* of the tree */
-#define VIEW_PACKAGES  3    /* named in the row of a chain */
+#define VIEW_ROWS_MAX 28 /* of the tree */
+#define VIEW_PACKAGES 3	 /* named in the row of a chain */
 
 /* The parts of own time: a library, or one of these. */
 enum view_library {

@@ -217,12 +217,15 @@ static int plant_branch(const struct planter *pl, struct branch n, uint32_t dept
 	return err;
 }
 
-/* As deep as the stacks of a view: VIEW_DEPTH_MAX. */
+/*
+ * Stacks may be of any depth, so this ends as soon as there are too many rows for this cut: each
+ * level adds one at least. The last cut never has too many: view_tree__init().
+ */
 static int plant(const struct planter *pl, const struct callees *c, uint32_t depth, bool after_own)
 {
 	int err = 0;
 
-	for (size_t i = 0; i < c->cnt && !err; i++)
+	for (size_t i = 0; i < c->cnt && !err && pl->t->cnt <= VIEW_ROWS_MAX; i++)
 		err = plant_branch(pl, c->branches[i], depth, after_own);
 	return err;
 }
@@ -240,6 +243,11 @@ static int plant_all(const struct planter *pl)
 	return err;
 }
 
+/*
+ * The last try always fits. A fifth of the samples or more are in each innermost row and in each
+ * row with time of its own, so there are at most five of these; four more rows may part, and each of
+ * the nine may have the row of a chain before it.
+ */
 int view_tree__init(struct view_tree *t, const struct view *v)
 {
 	static const struct {
