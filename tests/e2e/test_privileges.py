@@ -8,21 +8,31 @@ import subprocess
 import pytest
 
 from harness import HZ, PYPERF, Process, Profiler, Target, clean_environment, find_tool, share
+from conftest import INTERPRETERS
+from test_namespaces import loaded_libpython
 
 CAPS = ["bpf", "perfmon", "sys_ptrace", "dac_read_search", "syslog", "checkpoint_restore"]
 
 
-def run(directory, caps, *args):
+def permitted(caps):
+    """What to begin a command with that is to have these capabilities, and is not root's."""
     if not find_tool("setpriv"):
         pytest.skip("setpriv is not installed")
-    os.chmod(directory, 0o755)
-    program = shutil.copy(PYPERF, directory / "pyperf-bpf")
     sets = ",".join("+" + c for c in caps)
-    profiler = Profiler("-v", "-f", "-F", HZ, "-d", 1, *args, program=program,
-                        prefix=["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups",
-                                "--inh-caps=-all," + sets, "--ambient-caps=-all," + sets,
-                                "--bounding-set=-all," + sets])
-    return profiler.wait()
+    return ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all," + sets,
+            "--ambient-caps=-all," + sets, "--bounding-set=-all," + sets]
+
+
+def installed(directory):
+    """The program, where other users can run it."""
+    os.chmod(directory, 0o755)
+    return shutil.copy(PYPERF, directory / "pyperf-bpf")
+
+
+def run(directory, caps, *args):
+    prefix = permitted(caps)
+    return Profiler("-v", "-f", "-F", HZ, "-d", 1, *args, program=installed(directory),
+                    prefix=prefix).wait()
 
 
 def test_capabilities_are_enough(any_python, directory):
@@ -84,6 +94,28 @@ def test_replaced_files_without_the_right(any_python, directory):
         result = run(directory, [c for c in CAPS if c != "checkpoint_restore"], "-p", target.pid).ok()
     assert "calls_c" in result.only()
     assert "CAP_CHECKPOINT_RESTORE" in result.stderr, result.stderr
+
+
+def test_libpython_out_of_reach(directory):
+    """Each command says why it does not know a Python whose libpython was replaced, and what would help."""
+    python = next(filter(loaded_libpython, INTERPRETERS.values()), None)
+    if not python:
+        pytest.skip("no Python here is linked with libpython")
+    library = loaded_libpython(python)
+    path = directory / os.path.basename(library)
+    shutil.copy(library, path)
+    program = [python, "-c", "import sys; print('ready', flush=True); sys.stdin.read()"]
+    with Process(program, env=clean_environment(LD_PRELOAD=path)) as target:
+        (directory / "new").write_text("another version")
+        os.rename(directory / "new", path)
+        prefix = permitted([c for c in CAPS if c != "checkpoint_restore"])
+        for command in ["check", "-p"], ["dump"], ["heap", "-p"], ["record", "-d", "1", "-p"]:
+            result = subprocess.run([*prefix, installed(directory), *command, str(target.pid)],
+                                    capture_output=True, text=True)
+            text = result.stdout + result.stderr
+            assert result.returncode == 1, (command, text)
+            assert "(%s) was replaced or deleted" % path in text, (command, text)
+            assert "CAP_CHECKPOINT_RESTORE is needed to read it" in text, (command, text)
 
 
 @pytest.mark.parametrize("missing", ["bpf", "perfmon"])

@@ -255,3 +255,14 @@ int foreign__find_plain(int proc_fd, const char *dir, const char *name)
 	close(place);
 	return fd;
 }
+
+int foreign__find_mapped(int proc_fd, uint64_t start, uint64_t end)
+{
+	char path[64];
+	int fd;
+
+	snprintf(path, sizeof(path), "map_files/%llx-%llx", (unsigned long long)start,
+		 (unsigned long long)end);
+	fd = openat(proc_fd, path, O_PATH | O_CLOEXEC);
+	return fd < 0 ? -errno : fd;
+}

@@ -18,6 +18,7 @@
  */
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <sys/stat.h>
 
 /* fstat() from cached attributes: does not ask the server of a FUSE. 0 or negative errno. */
@@ -58,5 +59,12 @@ int foreign__find_followed(int proc_fd, const char *path);
  * (-ELOOP) or a mount point (-EXDEV).
  */
 int foreign__find_plain(int proc_fd, const char *dir, const char *name);
+
+/*
+ * An O_PATH descriptor of the file that a process maps at [start, end) (/proc/PID/map_files): the
+ * file itself, whatever became of its name: deleted, a memfd, in another mount namespace, below an
+ * overlay. -EPERM: CAP_CHECKPOINT_RESTORE (5.9+) or CAP_SYS_ADMIN is needed.
+ */
+int foreign__find_mapped(int proc_fd, uint64_t start, uint64_t end);
 
 #endif /* PYPERF_FOREIGN_H */

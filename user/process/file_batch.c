@@ -49,26 +49,14 @@ struct file_state file_batch__state(const struct stat *st)
 
 /* ---- in the other process -------------------------------------------------------------------- */
 
-/*
- * /proc/PID/map_files/START-END is the mapped file itself, whatever became of its name: deleted, a
- * memfd, in another mount namespace, below an overlay. Needs CAP_CHECKPOINT_RESTORE (5.9+) or
- * CAP_SYS_ADMIN. O_PATH: whether it is safe to open for reading shows first.
- */
+/* O_PATH: whether it is safe to open for reading shows first. */
 static int open_map_file(bool *no_map_files, int proc_fd, const struct map_line *line)
 {
-	char path[64];
-	int fd;
+	int fd = *no_map_files ? -EPERM : foreign__find_mapped(proc_fd, line->start, line->end);
 
-	if (*no_map_files)
-		return -EPERM;
-	snprintf(path, sizeof(path), "map_files/%llx-%llx", (unsigned long long)line->start,
-		 (unsigned long long)line->end);
-	fd = openat(proc_fd, path, O_PATH | O_CLOEXEC);
-	if (fd >= 0)
-		return fd;
-	if (errno == EPERM)
+	if (fd == -EPERM)
 		*no_map_files = true;
-	return -errno;
+	return fd;
 }
 
 /* Below /proc/PID: its name, as the process sees it. 0 or negative errno. */

@@ -115,7 +115,8 @@ int unsupported__read(int fd, struct file_traits *t)
 struct finding {
 	/* Of files; "": there is none. */
 	char qemu[PATH_MAX], pypy[PATH_MAX], cpython32[PATH_MAX];
-	char guest[PATH_MAX]; /* of another machine, one with CPython if there is one */
+	char out_of_reach[PATH_MAX]; /* a libpython */
+	char guest[PATH_MAX];	     /* of another machine, one with CPython if there is one */
 	uint16_t guest_machine;
 	bool guest_is_cpython;
 };
@@ -164,6 +165,26 @@ static void look_at_program(struct finding *f, int proc_fd)
 	look_at_file(f, openat(proc_fd, "exe", O_PATH | O_CLOEXEC), name);
 }
 
+/*
+ * A libpython whose name leads to another file by now, or to none, as after an upgrade: without a
+ * right that we lack nobody can read the one that is mapped. Its contents are not known, so this
+ * goes by its name.
+ */
+static void look_for_libpython(struct finding *f, int proc_fd, const struct map_line *m,
+			       const char *path)
+{
+	const char *base = strrchr(path, '/');
+	int fd;
+
+	if (*f->out_of_reach || !m->exec || !base || strncmp(base, "/libpython", 10))
+		return;
+	fd = foreign__find_mapped(proc_fd, m->start, m->end);
+	if (fd == -EPERM || fd == -EACCES)
+		snprintf(f->out_of_reach, sizeof(f->out_of_reach), "%s", path);
+	if (fd >= 0)
+		close(fd);
+}
+
 /* Files are mapped in pieces, one behind the other. Those of a guest are not executable for us. */
 static void look_at_maps(struct finding *f, int proc_fd, struct strbuf *text)
 {
@@ -175,7 +196,10 @@ static void look_at_maps(struct finding *f, int proc_fd, struct strbuf *text)
 
 	while (files < FILES_MAX && maps__next(&rest, &len, &line, &line_len)) {
 		if (map_line__parse(&m, line, line_len) || !m.inode ||
-		    map_line__path(&m, path, sizeof(path)) < 0 || !strcmp(path, last))
+		    map_line__path(&m, path, sizeof(path)) < 0)
+			continue;
+		look_for_libpython(f, proc_fd, &m, path);
+		if (!strcmp(path, last))
 			continue;
 		snprintf(last, sizeof(last), "%s", path);
 		look_at_file(f, foreign__find(proc_fd, path), path);
@@ -215,6 +239,11 @@ static bool explain(const struct finding *f, char *why)
 		snprintf(why, UNSUPPORTED_LEN,
 			 "32-bit CPython (%.200s), which is not supported: only 64-bit CPython is",
 			 f->cpython32);
+	else if (*f->out_of_reach)
+		snprintf(why, UNSUPPORTED_LEN,
+			 "Python whose library (%.200s) was replaced or deleted since it started: "
+			 "CAP_CHECKPOINT_RESTORE is needed to read it",
+			 f->out_of_reach);
 	else
 		return false;
 	return true;

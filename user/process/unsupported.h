@@ -3,9 +3,9 @@
 #define PYPERF_UNSUPPORTED_H
 /*
  * Explains a process in which no CPython that can be walked was found, but which runs Python all
- * the same: CPython of 32 bits, PyPy, or any program of another machine under qemu-user. For
- * messages about one process that a user asked for: searches files for strings, which takes some 10
- * ms.
+ * the same: CPython of 32 bits, PyPy, any program of another machine under qemu-user, or CPython
+ * whose library was replaced and cannot be read without a right that we lack. For messages about
+ * one process that a user asked for: searches files for strings, which takes some 10 ms.
  *
  *	char why[UNSUPPORTED_LEN];
  *
