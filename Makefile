@@ -43,7 +43,7 @@ USER_SRCS  := $(sort $(filter-out user/agent/%,$(wildcard user/*/*.c)))
 USER_OBJS  := $(patsubst user/%.c,$(OUT)/%.o,$(USER_SRCS)) $(PROTO_OBJS)
 # Everything that neither needs the BPF skeleton nor holds main(): what unit tests link with.
 NEEDS_SKEL := $(addprefix follow/,object object_config windows rings follow) $(addprefix sample/,dump share session) \
-	$(addprefix threads/,threaddump threadlist) top/top $(addprefix trace/,tracer counting probing) \
+	$(addprefix threads/,threaddump threadlist) top/top $(addprefix trace/,tracer counting probing native_calls) \
 	$(addprefix cmd/,main check record cmd_check cmd_dump cmd_record cmd_top cmd_trace)
 PURE_SRCS  := $(filter-out $(patsubst %,user/%.c,$(NEEDS_SKEL)),$(USER_SRCS))
 PURE_OBJS  := $(patsubst user/%.c,$(OUT)/%.o,$(PURE_SRCS)) $(PROTO_OBJS)
@@ -117,6 +117,7 @@ $(patsubst %,$(OUT)/%.o,$(NEEDS_SKEL)): $(OUT)/pyperf.skel.h
 $(OUT)/threads/threadlist.o: $(OUT)/threads.skel.h
 $(OUT)/trace/tracer.o: $(OUT)/trace.skel.h
 $(OUT)/trace/probing.o: $(OUT)/hist.skel.h
+$(OUT)/trace/native_calls.o: $(OUT)/native.skel.h
 $(OUT)/sources/probe_source.o $(OUT)/san/sources/probe_source.o: $(OUT)/probe.skel.h $(OUT)/pyperf.skel.h
 $(OUT)/sources/tracepoint_source.o $(OUT)/san/sources/tracepoint_source.o: $(OUT)/tracepoint.skel.h \
 	$(OUT)/pyperf.skel.h

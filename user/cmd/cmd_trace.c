@@ -16,6 +16,7 @@
 #include "cmd/cmdline.h"
 #include "cmd/launch.h"
 #include "trace/counting.h"
+#include "trace/native_calls.h"
 #include "trace/probing.h"
 #include "trace/stacked.h"
 #include "trace/target.h"
@@ -38,7 +39,8 @@ struct trace_cmd {
 	bool as_root;
 	bool interval_said;
 	struct probing_opts probes; /* -e; without any, functions of Python are traced */
-	struct launch *launch;	    /* NULL: a process that runs is traced */
+	struct native_opts native;
+	struct launch *launch; /* NULL: a process that runs is traced */
 };
 
 enum {
@@ -53,6 +55,8 @@ enum {
 	OPT_ARGS,
 	OPT_RET,
 	OPT_IF,
+	OPT_NATIVE_FROM,
+	OPT_LIB,
 	OPT_JSON,
 	OPT_TOP,
 	OPT_MAX_SLOWDOWN,
@@ -63,6 +67,8 @@ enum {
 
 static const struct option long_options[] = {
 	{ "pid", required_argument, NULL, 'p' },
+	{ "native-from", required_argument, NULL, OPT_NATIVE_FROM },
+	{ "lib", required_argument, NULL, OPT_LIB },
 	{ "event", required_argument, NULL, 'e' },
 	{ "filter", required_argument, NULL, 'f' },
 	{ "count", no_argument, NULL, OPT_COUNT },
@@ -100,9 +106,9 @@ static void usage(void)
 	       "      --count            the functions called most, each second (the default)\n"
 	       "      --calls            each call and return, indented, with times\n"
 	       "      --hist             histograms of the times of the functions, each second\n"
-	       "      --slow TIME        with --calls, only those that took so long, like 50ms,\n"
-	       "                         or the slowest of each function, like p99; then, as\n"
-	       "                         with --hist, how they differ, and their callers\n"
+	       "      --slow TIME        calls that took so long, like 50ms, or the slowest of\n"
+	       "                         each function, like p99: with --calls each one; then,\n"
+	       "                         as with --hist, how they differ, and their callers\n"
 	       "      --args[=K]         with --calls, the first K arguments (default %d)\n"
 	       "      --ret              with --calls, what functions return\n"
 	       "      --if CONDITION     only calls with such an argument, like 'n > 5'\n"
@@ -115,6 +121,9 @@ static void usage(void)
 	       "                         with wildcards; with -p, words are such, too\n"
 	       "  -e, --event PROBE      hits of uprobe:PATH:PLACE or usdt:PATH:PROBE instead:\n"
 	       "                         'uprobe:PATH:malloc hist arg1 if arg1 > 99' (man page)\n"
+	       "      --native-from FUNCTION  what a C function calls until it returns ...\n"
+	       "      --lib FILE         ... of the functions of this file, which is loaded;\n"
+	       "                         with --calls also of Python, with --ret also their ends\n"
 	       "  -d, --duration SEC     default: at Ctrl-C  -i, --interval SEC  of tables (1)\n"
 	       "      --top N            functions shown, 0: all (%d)  --json  no tables, JSON\n"
 	       "      --max-slowdown PERCENT  end if the first 100 ms cost more (default %d)\n"
@@ -123,6 +132,7 @@ static void usage(void)
 	       "Examples\n"
 	       "  sudo pyperf-bpf trace -p 4711                 functions called most\n"
 	       "  sudo pyperf-bpf trace -p 4711 --hist shop.views:checkout   one function's time\n"
+	       "  sudo pyperf-bpf trace -p 4711 --native-from scanner_call --lib _json.so\n"
 	       "  sudo pyperf-bpf trace --imports -- python3 app.py          slow imports\n",
 	       VALUES_ARGS_DEFAULT, TOP_DEFAULT, SLOWDOWN_DEFAULT);
 }
@@ -284,6 +294,12 @@ static int set_option(void *ctx, int opt, const char *arg)
 		return 0;
 	case OPT_IF:
 		return set_condition(t, arg);
+	case OPT_NATIVE_FROM:
+		t->native.function = arg;
+		return 0;
+	case OPT_LIB:
+		t->native.lib = arg;
+		return 0;
 	case OPT_JSON:
 		o->json = true;
 		return 0;
@@ -316,6 +332,20 @@ static int check_probes(const struct trace_cmd *t)
 	return -EINVAL;
 }
 
+static int check_native(const struct trace_cmd *t)
+{
+	if (!t->native.function || !t->native.lib)
+		log_err("trace: --native-from FUNCTION and --lib FILE go together");
+	else if (!t->o.pid)
+		log_err("trace: --native-from needs -p PID: the file must be loaded");
+	else if (t->o.what != COUNTING_CALLS || t->o.mode == TIMING_HIST || is_slow(&t->o) ||
+		 t->o.args || t->o.only || t->probes.cnt)
+		log_err("trace: --native-from goes with --calls, --ret and -f");
+	else
+		return 0;
+	return -EINVAL;
+}
+
 /* The line as a whole. */
 static int check(const struct trace_cmd *t, char **words)
 {
@@ -330,6 +360,8 @@ static int check(const struct trace_cmd *t, char **words)
 		log_err("trace: -p and a command: '%s'", words[0]);
 		return -EINVAL;
 	}
+	if (t->native.function || t->native.lib)
+		return check_native(t);
 	if (t->probes.cnt)
 		return check_probes(t);
 	if (!words[0] && !t->o.pid) {
@@ -340,8 +372,8 @@ static int check(const struct trace_cmd *t, char **words)
 		log_err("trace: --hist does not go with --%s: it is about calls", whats[t->o.what]);
 		return -EINVAL;
 	}
-	if (is_slow(&t->o) && (t->o.what != COUNTING_CALLS || t->o.mode == TIMING_NONE)) {
-		log_err("trace: --slow goes with --calls or --hist");
+	if (is_slow(&t->o) && t->o.what != COUNTING_CALLS) {
+		log_err("trace: --slow does not go with --%s: it is about calls", whats[t->o.what]);
 		return -EINVAL;
 	}
 	if ((t->o.args || t->o.returns) &&
@@ -493,6 +525,21 @@ static int trace_probes(struct trace_cmd *t, char **words)
 	return probing__run(&t->probes);
 }
 
+static int trace_native(struct trace_cmd *t)
+{
+	t->native.pid = t->o.pid;
+	t->native.ends = t->o.returns;
+	t->native.python = t->o.mode == TIMING_CALLS;
+	t->native.filters = t->o.filters;
+	t->native.filter_cnt = t->o.filter_cnt;
+	t->native.duration_s = t->o.duration_s;
+	t->native.top = t->o.top;
+	t->native.json = t->o.json;
+	t->native.max_slowdown = t->o.max_slowdown;
+	t->native.force = t->o.force;
+	return native_calls__run(&t->native);
+}
+
 static int trace_process(struct trace_cmd *t)
 {
 	return chosen__stand_in(&t->o.pid, NULL) ? 1 : counting__run(&t->o);
@@ -523,8 +570,12 @@ static int run(int argc, char **argv)
 		t.o.filters = t.filters;
 		if (t.o.what == COUNTING_IMPORTS && t.o.mode == TIMING_NONE)
 			t.o.mode = TIMING_CALLS; /* shown as they come */
+		if (is_slow(&t.o) && t.o.mode == TIMING_NONE)
+			t.o.mode = TIMING_HIST;
 		if (check(&t, c.words))
 			status = 2;
+		else if (t.native.function)
+			status = trace_native(&t);
 		else if (t.probes.cnt)
 			status = trace_probes(&t, c.words);
 		else

@@ -83,28 +83,28 @@ int uprobe__open(pid_t pid, int fd, uint64_t offset)
 	return event < 0 ? -errno : event;
 }
 
-/* ---- sessions -------------------------------------------------------------------------------- */
+/* ---- many at once ---------------------------------------------------------------------------- */
 
 /* As union bpf_attr has it for BPF_LINK_CREATE; linux/bpf.h of a distribution may be older. */
-struct session_attr {
+struct multi_attr {
 	uint32_t prog_fd, target_fd, attach_type, flags;
 	uint64_t path, offsets, ref_ctr_offsets, cookies;
 	uint32_t cnt, multi_flags, pid, pad;
 };
 
-int uprobe__open_session(pid_t pid, int fd, const struct uprobe_spot *spots, size_t cnt,
-			 int prog_fd)
+static int open_many(pid_t pid, int fd, const struct uprobe_spot *spots, size_t cnt, int prog_fd,
+		     uint32_t type)
 {
-	uint64_t offsets[UPROBE_SPOTS_MAX], cookies[UPROBE_SPOTS_MAX];
-	struct session_attr attr = { .prog_fd = (uint32_t)prog_fd,
-				     .attach_type = UPROBE_SESSION_TYPE,
-				     .cnt = (uint32_t)cnt,
-				     .pid = (uint32_t)pid };
+	uint64_t *offsets = calloc(2 * cnt + 1, sizeof(*offsets)), *cookies = offsets + cnt;
+	struct multi_attr attr = { .prog_fd = (uint32_t)prog_fd,
+				   .attach_type = type,
+				   .cnt = (uint32_t)cnt,
+				   .pid = (uint32_t)pid };
 	char path[32];
 	int link;
 
-	if (cnt > UPROBE_SPOTS_MAX)
-		return -E2BIG;
+	if (!offsets)
+		return -ENOMEM;
 	for (size_t i = 0; i < cnt; i++) {
 		offsets[i] = spots[i].offset;
 		cookies[i] = spots[i].cookie;
@@ -115,7 +115,22 @@ int uprobe__open_session(pid_t pid, int fd, const struct uprobe_spot *spots, siz
 	attr.offsets = (uintptr_t)offsets;
 	attr.cookies = (uintptr_t)cookies;
 	link = (int)syscall(SYS_bpf, BPF_LINK_CREATE, &attr, sizeof(attr));
-	return link < 0 ? -errno : link;
+	link = link < 0 ? -errno : link;
+	free(offsets);
+	return link;
+}
+
+int uprobe__open_session(pid_t pid, int fd, const struct uprobe_spot *spots, size_t cnt,
+			 int prog_fd)
+{
+	return cnt > UPROBE_SPOTS_MAX
+		       ? -E2BIG
+		       : open_many(pid, fd, spots, cnt, prog_fd, UPROBE_SESSION_TYPE);
+}
+
+int uprobe__open_multi(pid_t pid, int fd, const struct uprobe_spot *spots, size_t cnt, int prog_fd)
+{
+	return open_many(pid, fd, spots, cnt, prog_fd, UPROBE_MULTI_TYPE);
 }
 
 /* A program that does nothing. Its descriptor or negative errno. */

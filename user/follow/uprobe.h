@@ -38,6 +38,14 @@ struct uprobe_spot {
 };
 #define UPROBE_SPOTS_MAX 16
 /*
+ * Sets breakpoints in a process by one link (Linux 6.6), which the kernel removes at once, too:
+ * thousands of them, where uprobe__open() takes some milliseconds for each. Returns a descriptor,
+ * whose close removes the breakpoints, or negative errno.
+ */
+int uprobe__open_multi(pid_t pid, int fd, const struct uprobe_spot *spots, size_t cnt, int prog_fd);
+/* Expected attach type of its programs: see UPROBE_SESSION_TYPE. */
+#define UPROBE_MULTI_TYPE 48
+/*
  * Sets breakpoints at the first instructions of functions of a process by one link: the program
  * runs at the entry and, if it returned 0 there, at the return (Linux 6.13). The kernel expects the
  * return address on top of the stack. Returns a descriptor, whose close removes the breakpoints, or

@@ -245,8 +245,8 @@ static int plant_all(const struct planter *pl)
 
 /*
  * The last try always fits. A fifth of the samples or more are in each innermost row and in each
- * row with time of its own, so there are at most five of these; four more rows may part, and each of
- * the nine may have the row of a chain before it.
+ * row with time of its own, so there are at most five of these; four more rows may part, and each
+ * of the nine may have the row of a chain before it.
  */
 int view_tree__init(struct view_tree *t, const struct view *v)
 {

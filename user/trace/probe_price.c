@@ -30,6 +30,7 @@ struct started {
 
 struct probe_price {
 	struct probe_price_opts o;
+	double more_ns;	     /* beside the probes */
 	struct started *all; /* by pid: the processes that were there, and their CPU time */
 	size_t cnt, cap;
 	uint64_t start_ns;
@@ -141,6 +142,7 @@ static void find_worst(const struct probe_price *p, double wall_ns, struct paid 
 		if (bpf_map_lookup_elem(fd, &tgid, &cost))
 			continue;
 		add_cost(&one, &cost, &p->o.prices);
+		one.cost_ns += p->more_ns;
 		one.slowdown = price__slowdown(one.cost_ns, used_ns(p, one.pid));
 		one.load = 100 * one.cost_ns / wall_ns;
 		log_debug("process %d: %.0f hits, %.0f single-stepped, %.1f%% slower, %.1f%% of a "
@@ -166,13 +168,17 @@ static void refuse(const struct probe_price *p, const struct paid *w, double wal
 		strbuf__addz(&name, ")");
 	}
 	log_err("process %d%s: %.0f hits/s at %.2f us each%s would slow it down by %s%.*f%% of its "
-		"CPU time, more than %g%%: choose a place that is reached less often, as a "
-		"condition does not save the trap (--max-slowdown %.0f or --force allows that)",
+		"CPU time, more than %g%%: %s (--max-slowdown %.0f or --force allows that)",
 		w->pid, name.len && !name.err ? name.s : "", w->hits * NS_PER_S / wall_ns,
 		w->cost_ns / w->hits / 1000, how,
 		w->slowdown >= PRICE_SLOWDOWN_MAX - 1 ? "at least " : "", w->slowdown < 100,
-		w->slowdown, p->o.max_slowdown, ceil(w->slowdown * 1.2));
+		w->slowdown, p->o.max_slowdown, p->o.advice, ceil(w->slowdown * 1.2));
 	strbuf__free(&name);
+}
+
+void probe_price__add(struct probe_price *p, double ns)
+{
+	p->more_ns += ns;
 }
 
 int probe_price__judge(struct probe_price *p)

@@ -23,10 +23,13 @@ struct probe_price_opts {
 	double max_slowdown; /* percent */
 	int costs_fd;	     /* the map probe_costs, empty */
 	struct uprobe_prices prices;
+	const char *advice; /* how to pay less; borrowed */
 };
 
 /* Copies `o`, but for the descriptor. NULL if there is no memory. */
 struct probe_price *probe_price__begin(const struct probe_price_opts *o);
+/* Other breakpoints in the process of `pid` have cost it so much more. */
+void probe_price__add(struct probe_price *p, double ns);
 /* 0; -EBUSY after a message: some process would be slowed down too much; or negative errno. */
 int probe_price__judge(struct probe_price *p);
 void probe_price__free(struct probe_price *p);

@@ -393,6 +393,8 @@ static int judge(struct probing *p)
 		.max_slowdown = p->o->max_slowdown,
 		.costs_fd = bpf_map__fd(p->skel->maps.probe_costs),
 		.prices = p->prices,
+		.advice = "choose a place that is reached less often, as a condition does not "
+			  "save the trap",
 	};
 	struct probe_price *price;
 

@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+"""trace --native-from: what a C function calls until it returns, beside the functions' own notes."""
+import json
+import subprocess
+
+import pytest
+
+import harness
+
+NAMES = {1: "first", 2: "leaf", 3: "recurses", 4: "jumps", 5: "calls_back"}
+
+# A round on each line of stdin. At the end it prints what the functions have noted.
+PROGRAM = """
+import ctypes, json, sys
+lib = ctypes.CDLL(sys.argv[1])
+back_type = ctypes.CFUNCTYPE(ctypes.c_long, ctypes.c_long)
+def back(n):
+    return double(n)
+def double(n):
+    return 2 * n
+held = back_type(back)
+print("ready", flush=True)
+n = 0
+for line in sys.stdin:
+    for _ in range(int(line)):
+        lib.other(ctypes.c_long(n))
+        lib.run(ctypes.c_long(n), held)
+        n += 1
+    print("done", flush=True)
+cnt = ctypes.c_long.in_dll(lib, "note_cnt").value
+print(json.dumps(list((ctypes.c_int * 200000).in_dll(lib, "notes")[:cnt])))
+"""
+
+
+@pytest.fixture(scope="module")
+def lib(tmp_path_factory):
+    return harness.compile_c(tmp_path_factory.mktemp("lib") / "nested.so", "nested.c", "-O2", "-shared", "-fPIC",
+                             "-foptimize-sibling-calls")
+
+
+def trace(pid, *options):
+    return harness.Profiler("trace", "-p", pid, "--native-from", "first", "--force", "--json", *options)
+
+
+def events_of(process, rounds, *options):
+    """What is said of some rounds, and what the functions noted."""
+    profiler = trace(process.pid, *options)
+    harness.poll(lambda: "breakpoints" in profiler.read(profiler.err), "the breakpoints")
+    process.process.stdin.write(b"%d\n" % rounds)
+    assert process.read_line() == b"done\n"
+    profiler.interrupt_group()
+    result = profiler.wait().ok()
+    return [json.loads(line) for line in result.stdout.splitlines()], process.stop()
+
+
+def sequence(events, ends):
+    """The same form as in the notes: a number, negative at an end, and how deep it is."""
+    numbers = {name: n for n, name in NAMES.items()}
+    return [(numbers[e["function"]] * (1 if e["event"] == "call" else -1), e["depth"]) for e in events
+            if e["kind"] == "native" and e["function"] in numbers and (ends or e["event"] == "call")]
+
+
+def with_depths(notes, ends):
+    """A function that jumps to another one has ended by then; throws() notes nothing."""
+    depth, out = 0, []
+    for n in notes:
+        depth -= n < 0
+        if n > 0 or ends:
+            out.append((n, depth))
+        depth += n > 0
+    return out
+
+
+def test_what_a_function_calls(any_python, lib):
+    """Recursion, jumps in the place of a call, functions left by longjmp(): all in order, at their depth."""
+    with harness.Process([any_python, "-c", PROGRAM, lib]) as process:
+        events, notes = events_of(process, 200, "--lib", "nested.so")
+    with harness.certain():
+        assert sequence(events, False) == with_depths(notes, False)
+    assert not [e for e in events if e["function"] == "other"]
+
+
+def test_ends(any_python, lib):
+    with harness.Process([any_python, "-c", PROGRAM, lib]) as process:
+        events, notes = events_of(process, 200, "--lib", str(lib), "--ret")
+    # jumps() ends with the function that it jumped to; first() has no end where it was left.
+    said = [(n, depth) for n, depth in sequence(events, True) if n not in (-4, -1)]
+    with harness.certain():
+        assert said == [(n, depth) for n, depth in with_depths(notes, True) if n not in (-4, -1)]
+    ended = [e for e in events if e["event"] == "return" and e["function"] == "first"]
+    assert len(ended) == 100
+    assert all(0 <= e["own_ns"] <= e["total_ns"] for e in events if e["event"] == "return")
+
+
+def test_python_functions_in_between(python, lib):
+    with harness.Process([python, "-c", PROGRAM, lib]) as process:
+        events, _ = events_of(process, 50, "--lib", "nested", "--calls")
+    calls = [e for e in events if e["event"] == "call"]
+    inside = [(e["function"], e["depth"]) for e in calls if e["kind"] == "python"]
+    with harness.certain():
+        assert inside == 50 * [("back", 2), ("double", 3)]
+        for before, e in zip(calls, calls[1:]):
+            assert e["function"] != "back" or before["function"] == "calls_back"
+
+
+def test_for_people(any_python, lib):
+    with harness.Process([any_python, "-c", PROGRAM, lib]) as process:
+        profiler = harness.Profiler("trace", "-p", process.pid, "--native-from", "first", "--lib", "nested.so", "--ret",
+                                    "--force")
+        harness.poll(lambda: "breakpoints" in profiler.read(profiler.err), "the breakpoints")
+        process.process.stdin.write(b"2\n")
+        assert process.read_line() == b"done\n"
+        profiler.interrupt_group()
+        lines = profiler.wait().ok().stdout.splitlines()
+        process.stop()
+    assert lines[0].split() == ["SECONDS", "THREAD", "TOTAL", "OWN", "FUNCTION"]
+    assert lines[1].endswith("-> first [nested.so]")
+    assert any(line.endswith("  -> recurses") for line in lines) and any(line.endswith("  <- leaf") for line in lines)
+    table = [line.split() for line in lines[lines.index("") + 2:]]
+    assert {row[-1]: int(row[0]) for row in table}["first"] == 2
+
+
+@pytest.mark.parametrize("args, message", [
+    (("--native-from", "frist", "--lib", "nested.so"), "nested.so has no function frist; did you mean first?"),
+    (("--native-from", "first", "--lib", "no.so"), "has not loaded no.so"),
+    (("--native-from", "first"), "--native-from FUNCTION and --lib FILE go together"),
+    (("--native-from", "first", "--lib", "nested.so", "--hist"), "--native-from goes with --calls, --ret and -f"),
+])
+def test_bad_lines(any_python, lib, args, message):
+    with harness.Process([any_python, "-c", PROGRAM, lib]) as process:
+        result = subprocess.run([harness.PYPERF, "trace", "-p", str(process.pid), *args], capture_output=True, text=True)
+    assert result.returncode and message in result.stderr, result.stderr
+
+
+def test_too_expensive(any_python, lib):
+    """A function that is called all the time: the price is said, and what would be cheaper."""
+    spin = "import ctypes, sys, threading\nlib = ctypes.CDLL(sys.argv[1])\n" \
+           "threading.Thread(target=sys.stdin.read).start()\nprint('ready', flush=True)\n" \
+           "while threading.active_count() > 1: lib.other(1)"
+    with harness.Process([any_python, "-c", spin, lib]) as process:
+        result = subprocess.run([harness.PYPERF, "trace", "-p", str(process.pid), "--native-from", "other", "--lib", "nested.so",
+                                 "--ret", "-d", "1"], capture_output=True, text=True)
+    assert result.returncode == 1
+    assert "would slow it down" in result.stderr and "leave --ret out" in result.stderr, result.stderr
