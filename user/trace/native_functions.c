@@ -14,8 +14,8 @@
 
 #define FUNCTION_BYTES_MAX (1U << 20) /* of code that is looked at */
 #define FUNCTIONS_MAX	   65536
-#define ENTRY_CFA                                                                                  \
-	NATIVE_RA_BELOW /* bytes above the stack pointer where a function begins: x86-64 */
+/* Where a function begins, the stack pointer is at the return address: x86-64. */
+#define ENTRY_CFA	   NATIVE_RA_BELOW
 
 struct finder {
 	struct native_functions *fs;
