@@ -31,6 +31,8 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/rights.h"
+#include "follow/kernelbtf.h"
 #include "follow/object.h"
 #include "follow/rings.h"
 #include "process/process.h"
@@ -98,11 +100,30 @@ static inline struct pyperf_cfg *rig_cfg(struct rig *r)
 	return (struct pyperf_cfg *)&r->skel->rodata->cfg;
 }
 
+/*
+ * As object.c opens it, but with types that are copied once: test_loader.c compares what comes of
+ * both.
+ */
+static inline struct pyperf_bpf *rig_open_object(void)
+{
+	static char path[64];
+	LIBBPF_OPTS(bpf_object_open_opts, opts, .btf_custom_path = path);
+	int fd;
+
+	if (!path[0]) {
+		fd = kernelbtf__open(BTF_PATH); /* open as long as this program runs */
+		if (fd < 0)
+			return pyperf_bpf__open();
+		snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	}
+	return pyperf_bpf__open_opts(&opts);
+}
+
 /* Maps are small, so that a hundred configurations load quickly. */
 static inline void rig_open(struct rig *r, uint32_t flags)
 {
 	*r = (struct rig){ 0 };
-	r->skel = pyperf_bpf__open();
+	r->skel = rig_open_object();
 	assert_non_null(r->skel);
 	r->events = calloc(RIG_EVENTS, sizeof(*r->events));
 	assert_non_null(r->events);
