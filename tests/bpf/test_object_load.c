@@ -319,7 +319,7 @@ static void kill_leaves_nothing(void **state)
 	await_gone(&ids);
 }
 
-int main(int argc, char **argv)
+int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(defaults_load),
@@ -333,6 +333,5 @@ int main(int argc, char **argv)
 		return 77;
 	}
 	setvbuf(stdout, NULL, _IOLBF, 0);
-	cmocka_set_test_filter(argc > 1 ? argv[1] : NULL);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
