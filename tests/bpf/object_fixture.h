@@ -31,6 +31,8 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/rights.h"
+#include "follow/kernelbtf.h"
 #include "follow/object.h"
 #include "follow/rings.h"
 #include "process/process.h"
@@ -40,6 +42,9 @@
 #define RIG_EVENTS  65536
 #define RIG_PERIOD  50000 /* ns between samples */
 #define DEADLINE_MS 20000 /* what has not happened by then never will */
+
+#define SPACE_SELF  100
+#define SPACE_OTHER 101
 
 struct rig {
 	uint64_t handed_cnt;	     /* samples handed over, since the last rig_drain() */
@@ -95,11 +100,30 @@ static inline struct pyperf_cfg *rig_cfg(struct rig *r)
 	return (struct pyperf_cfg *)&r->skel->rodata->cfg;
 }
 
+/*
+ * As object.c opens it, but with types that are copied once: test_loader.c compares what comes of
+ * both.
+ */
+static inline struct pyperf_bpf *rig_open_object(void)
+{
+	static char path[64];
+	LIBBPF_OPTS(bpf_object_open_opts, opts, .btf_custom_path = path);
+	int fd;
+
+	if (!path[0]) {
+		fd = kernelbtf__open(BTF_PATH); /* open as long as this program runs */
+		if (fd < 0)
+			return pyperf_bpf__open();
+		snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	}
+	return pyperf_bpf__open_opts(&opts);
+}
+
 /* Maps are small, so that a hundred configurations load quickly. */
 static inline void rig_open(struct rig *r, uint32_t flags)
 {
 	*r = (struct rig){ 0 };
-	r->skel = pyperf_bpf__open();
+	r->skel = rig_open_object();
 	assert_non_null(r->skel);
 	r->events = calloc(RIG_EVENTS, sizeof(*r->events));
 	assert_non_null(r->events);
@@ -270,6 +294,26 @@ static inline void rig_analyse(struct rig *r, const pid_t *pids, size_t cnt)
 	r->pt = process_table__new(&r->maps, symbolizer__sink(r->sym), &opts);
 	assert_non_null(r->pt);
 	assert_int_equal(process_table__scan(r->pt), 0);
+}
+
+static inline void lifecycle_rig(struct rig *r, uint32_t flags)
+{
+	rig_open(r, flags);
+	rig_load(r);
+	rig_add_proc(r, getpid(), SPACE_SELF, PROC_TARGET);
+	rig_attach_lifecycle(r);
+}
+
+/* What one process did since the start, but for its mappings; all others are dropped. */
+static inline size_t events_of(struct rig *r, pid_t pid, const struct ev_proc *out[16])
+{
+	size_t n = 0;
+
+	assert_true(ring_buffer__consume(r->rings) >= 0);
+	for (size_t i = 0; i < r->event_cnt; i++)
+		if (r->events[i].tgid == (uint32_t)pid && r->events[i].type != EV_AREA && n < 16)
+			out[n++] = &r->events[i];
+	return n;
 }
 
 /* ---- counters ------------------------------------------------------------------------------- */
@@ -474,6 +518,35 @@ static inline uint64_t rig_drain(struct rig *r, stack_fn fn, void *ctx)
 	return handed +
 	       drain_maps(bpf_map__fd(s->maps.counts0), bpf_map__fd(s->maps.chunks0), fn, ctx) +
 	       drain_maps(bpf_map__fd(s->maps.counts1), bpf_map__fd(s->maps.chunks1), fn, ctx);
+}
+
+/* ---- outcomes ------------------------------------------------------------------------------- */
+
+static inline pid_t self_tid(void)
+{
+	return (pid_t)syscall(SYS_gettid);
+}
+
+/* Samples a thread: every single sample must have had this one outcome. */
+static inline void expect_outcome(struct rig *r, pid_t tid, enum pyperf_counter outcome)
+{
+	uint64_t before[CTR_CNT], after[CTR_CNT];
+
+	rig_counters(r, before);
+	rig_sample(r, tid, 20);
+	rig_counters(r, after);
+	check_balance(after);
+	if (after[outcome] - before[outcome] != after[CTR_delivered] - before[CTR_delivered])
+		fail_msg("%llu samples, %llu of them %s",
+			 (unsigned long long)(after[CTR_delivered] - before[CTR_delivered]),
+			 (unsigned long long)(after[outcome] - before[outcome]),
+			 counter_names[outcome]);
+}
+
+/* What was counted is in the maps, and nothing else. */
+static inline void check_drained(struct rig *r, stack_fn fn, void *ctx)
+{
+	assert_int_equal(rig_drain(r, fn, ctx), rig_counter(r, CTR_counted));
 }
 
 #endif /* PYPERF_TESTS_OBJECT_FIXTURE_H */

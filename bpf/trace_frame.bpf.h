@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#ifndef PYPERF_TRACE_FRAME_BPF_H
+#define PYPERF_TRACE_FRAME_BPF_H
+/*
+ * At a breakpoint: which one it is, which register has the frame, and who calls that.
+ *
+ * Input:   the registers.
+ * Output:  struct place; which registers have been right, by breakpoint, in `ways`.
+ * Fails:   no register has a frame: 0.
+ */
+#include "trace_state.bpf.h"
+
+/*
+ * The number of the breakpoint. Global, so that the code after it is verified once for any number,
+ * not for each of them.
+ */
+BPF_NOINLINE __u32 spot_at(__u64 pc)
+{
+	for (__u32 i = 0; i < TRACE_SPOTS && i < cfg.spot_cnt; i++)
+		if (cfg.spots[i].pc == pc)
+			return i;
+	return TRACE_SPOTS;
+}
+
+/* Global, as spot_at(). */
+BPF_NOINLINE __u32 spot_by_cookie(__u64 cookie)
+{
+	return cookie < TRACE_SPOTS ? (__u32)cookie : TRACE_SPOTS;
+}
+
+BPF_INLINE __u32 spot_of(user_regs *ctx)
+{
+	if (cfg.by_cookie)
+		return spot_by_cookie(bpf_get_attach_cookie(ctx));
+	return spot_at(arch_pc(ctx));
+}
+
+/* ---- where the frame is ---------------------------------------------------------------------- */
+
+/*
+ * Bytes of the bytecode: ob_size (Include/cpython/code.h, _PyCode_NBYTES()), which is behind
+ * ob_type.
+ */
+BPF_INLINE __u64 code_bytes(__u64 code)
+{
+	return 2 * read64(code + cfg.layout.ob_type + 8);
+}
+
+/*
+ * Reads RESUME, with its argument, `back` bytes before `instr` in this code object; 0: it is not
+ * there. In free-threaded builds from 3.14 on each thread has its own bytecode, which may be
+ * anywhere.
+ */
+BPF_INLINE __u32 resume_before(__u64 code, __u64 size, __u64 instr, __u32 back)
+{
+	__u64 at = instr - back;
+	__u16 word;
+
+	if (at & 1)
+		return 0;
+	if (cfg.layout.code_tlbc == PY_OFF_NONE && at - code - cfg.layout.code_bytecode >= size)
+		return 0;
+	if (read_user(&word, sizeof(word), at) || !is_resume((__u8)word))
+		return 0;
+	return word;
+}
+
+/* Global, so that the verifier checks it once, not for each pair of registers. */
+BPF_NOINLINE __u32 try_instr(__u64 code, __u64 size, __u64 instr, __u32 back)
+{
+	return resume_before(code, size, instr, back);
+}
+
+/*
+ * Finds the register that has the next instruction of `code`, behind RESUME or still at it. 0:
+ * none.
+ */
+BPF_INLINE int search_instr(const __u64 *regs, __u64 code, struct trace_way *way, __u32 *word)
+{
+	__u64 size = code_bytes(code);
+
+	for (__u32 i = 0; i < TRACE_REG_CNT; i++) {
+		__u32 back = cfg.resume_size;
+
+		*word = try_instr(code, size, regs[i], back);
+		if (!*word) {
+			back = 0;
+			*word = try_instr(code, size, regs[i], back);
+		}
+		if (*word) {
+			way->instr = (__u8)i;
+			way->back = (__u8)back;
+			return 1;
+		}
+	}
+	return 0;
+}
+
+/* Global, as spot_at(): 16 comparisons would be 65,536 paths. */
+BPF_NOINLINE __u32 is_same(__u64 a, __u64 b)
+{
+	return a == b;
+}
+
+BPF_INLINE int is_code(__u64 addr, __u64 type)
+{
+	return addr && is_same(read64(addr + cfg.layout.ob_type), type);
+}
+
+/* Decides by the opcode and its argument. */
+BPF_INLINE void set_resumed(struct place *p, __u32 word)
+{
+	__u32 where = word >> 8 & cfg.resume_mask;
+
+	p->resumed = where != 0;
+	p->other = where == TRACE_RESUME_GENEXPR || !is_resume((__u8)word);
+}
+
+/*
+ * Is regs[i] the frame? A function of its own: otherwise clang enters the loop of the caller behind
+ * a call, which kernels before 6.1 take for an endless loop.
+ */
+TRACE_NOINLINE int try_register(const __u64 *regs, __u32 i, struct trace_way *way, struct place *p)
+{
+	__u64 code = code_of(regs[i]);
+	__u32 word = 0;
+
+	if (!is_code(code, p->type) || !search_instr(regs, code, way, &word))
+		return 0;
+	way->frame = (__u8)i;
+	p->frame = regs[i];
+	p->code = code;
+	set_resumed(p, word);
+	return 1;
+}
+
+TRACE_NOINLINE int search_frame(user_regs *ctx, struct trace_way *way, struct place *p)
+{
+	__u64 regs[GREG_CNT];
+
+	arch_copy_regs(regs, ctx);
+	for (__u32 i = 0; i < TRACE_REG_CNT; i++)
+		if (try_register(regs, i, way, p))
+			return 1;
+	return 0;
+}
+
+/* Equal hits give equal answers: from then on only these registers are read. */
+BPF_INLINE void learn(struct trace_way *known, const struct trace_way *way)
+{
+	struct trace_way next = *way;
+
+	next.agreed = 1;
+	if (known->agreed && known->frame == way->frame && known->instr == way->instr &&
+	    known->back == way->back)
+		next.agreed = known->agreed < TRACE_AGREED ? known->agreed + 1 : TRACE_AGREED;
+	*known = next;
+}
+
+/* Uses the learned registers. 0: they are wrong for this hit. */
+BPF_INLINE int known_frame(user_regs *ctx, const struct trace_way *way, struct place *p)
+{
+	__u64 instr;
+	__u16 word = 0;
+
+	p->frame = arch_reg(ctx, way->frame);
+	p->code = code_of(p->frame);
+	if (!p->code)
+		return 0;
+	instr = arch_reg(ctx, way->instr);
+	if (read_user(&word, sizeof(word), instr - way->back))
+		return 0;
+	set_resumed(p, word);
+	return 1;
+}
+
+#define FRAME_BYTES 128
+
+/*
+ * Up to 3.10: the frame is an argument of the eval function. f_lasti is -1 until it has run; both
+ * fields are read at once.
+ */
+BPF_INLINE int entered_frame(user_regs *ctx, struct trace_way *known, struct place *p)
+{
+	__u32 size = (cfg.layout.frame_lasti + 4 - cfg.layout.frame_code) & (FRAME_BYTES - 1);
+	__u32 at = (cfg.layout.frame_lasti - cfg.layout.frame_code) & (FRAME_BYTES - 4);
+	__u8 buf[FRAME_BYTES] __attribute__((aligned(8))) = { 0 };
+	__s32 lasti;
+
+	p->frame = arch_reg(ctx, cfg.entry_reg);
+	if (read_user(buf, size, p->frame + cfg.layout.frame_code))
+		return 0;
+	__builtin_memcpy(&p->code, buf, 8);
+	__builtin_memcpy(&lasti, buf + at, 4);
+	p->resumed = lasti >= 0;
+	if (known->agreed >= TRACE_AGREED)
+		return p->code != 0;
+	count(TRACE_CTR_note_searched);
+	if (!is_code(p->code, p->type))
+		return 0;
+	known->agreed++;
+	return 1;
+}
+
+BPF_INLINE int find_frame(user_regs *ctx, __u32 spot, struct place *p)
+{
+	struct trace_way way = { 0 }, *known = &ways[spot & (TRACE_SPOTS - 1)];
+
+	p->type = cfg.code_type + arch_pc(ctx) - cfg.spots[spot & (TRACE_SPOTS - 1)].pc;
+	if (!cfg.by_opcode)
+		return entered_frame(ctx, known, p);
+	if (known->agreed >= TRACE_AGREED && known_frame(ctx, known, p))
+		return 1;
+	count(TRACE_CTR_note_searched);
+	*p = (struct place){ .type = p->type };
+	if (!search_frame(ctx, &way, p))
+		return 0;
+	learn(known, &way);
+	return 1;
+}
+
+/* ---- who calls it ---------------------------------------------------------------------------- */
+
+BPF_INLINE int is_shim(__u64 frame)
+{
+	__u8 owner = 0;
+
+	return cfg.layout.frame_owner != PY_OFF_NONE &&
+	       !read_user(&owner, 1, frame + cfg.layout.frame_owner) && owner >= 3;
+}
+
+/* From 3.12 on, a call from C has a frame of its own in between (FRAME_OWNED_BY_CSTACK). */
+BPF_INLINE __u64 caller_of(__u64 frame)
+{
+	__u64 caller = read64(frame + cfg.layout.frame_back);
+
+	return caller && is_shim(caller) ? read64(caller + cfg.layout.frame_back) : caller;
+}
+
+#endif /* PYPERF_TRACE_FRAME_BPF_H */

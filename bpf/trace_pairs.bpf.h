@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#ifndef PYPERF_TRACE_PAIRS_BPF_H
+#define PYPERF_TRACE_PAIRS_BPF_H
+/*
+ * Beginnings and ends of functions, which user space pairs: how an end finds the frame that began.
+ *
+ * Input:   the registers at the end of a function; the beginnings before it.
+ * Output:  events; `running`, `frames_by_sp`, `candidates`.
+ * Fails:   the frame is not known: counted as unknown_end.
+ */
+#include "trace_values.bpf.h"
+
+/* Notes the frame that the thread runs; 0: not known. */
+BPF_INLINE void note_running(__u64 frame)
+{
+	__u32 tid = this_thread();
+
+	bpf_map_update_elem(&running, &tid, &frame, BPF_ANY);
+}
+
+enum begin_with {
+	BEGIN_WITH_STACK = 1,  /* send_call() */
+	BEGIN_WITH_VALUES = 2, /* send_args() */
+};
+
+/*
+ * Notes a beginning, by which the ends of functions find the frame. Not 0: the caller sends the
+ * beginning, by a function whose BPF stack must not add to this one's.
+ */
+BPF_NOINLINE int take_begin(__u64 frame, __u64 id, __u64 sp, __u32 kind, __u32 callee)
+{
+	struct trace_entry at = { .sp = sp, .tid = this_thread() };
+
+	if (!cfg.by_opcode) {
+		bpf_map_update_elem(&frames_by_sp, &at, &frame, BPF_ANY);
+	} else if (unsettled) {
+		unsettled--;
+		note_running(frame);
+	}
+	if (cfg.slow && !callee)
+		return BEGIN_WITH_STACK;
+	if (cfg.values.args && kind == EVENT_CALL)
+		return BEGIN_WITH_VALUES;
+	send_event(kind, frame, caller_of(frame), id);
+	return 0;
+}
+
+/* A bit for each register that has this value. */
+BPF_INLINE __u32 registers_with(user_regs *ctx, __u64 value)
+{
+	__u64 regs[GREG_CNT];
+	__u32 mask = 0;
+
+	arch_copy_regs(regs, ctx);
+	for (__u32 i = 0; i < TRACE_REG_CNT; i++)
+		mask |= (is_same(regs[i], value) & 1) << i;
+	return mask;
+}
+
+/* The register that has the frame where functions begin; another number: not known. */
+BPF_INLINE __u32 entry_register(void)
+{
+	for (__u32 i = 0; i < TRACE_SPOTS && i < cfg.spot_cnt; i++)
+		if (cfg.spots[i].kind == POINT_RESUME && ways[i].agreed)
+			return ways[i].frame;
+	return TRACE_REG_CNT;
+}
+
+/* Global, as spot_at(). */
+BPF_NOINLINE __u32 choose_register(__u32 mask)
+{
+	__u32 entry = entry_register();
+
+	if (entry < TRACE_REG_CNT && (mask >> entry & 1))
+		return entry;
+	for (__u32 i = 0; i < TRACE_REG_CNT; i++)
+		if (mask >> i & 1)
+			return i;
+	return TRACE_REG_CNT;
+}
+
+/*
+ * Learns the registers that have held the frame at this spot each time: a register with it by
+ * chance, or left over, does not each time.
+ */
+BPF_INLINE void learn_register(__u32 spot, __u32 same)
+{
+	struct trace_way *known = &ways[spot & (TRACE_SPOTS - 1)];
+	__u32 both = same & candidates[spot & (TRACE_SPOTS - 1)];
+
+	if (known->agreed && both)
+		same = both;
+	else
+		known->agreed = 0;
+	candidates[spot & (TRACE_SPOTS - 1)] = same;
+	known->frame = (__u8)choose_register(same);
+	known->agreed++;
+}
+
+/* A function ends: its frame is the one that the thread runs. */
+TRACE_NOINLINE int learn_end(user_regs *ctx, __u32 spot)
+{
+	__u32 tid = this_thread(), same;
+	__u64 *last = bpf_map_lookup_elem(&running, &tid);
+
+	unsettled = TRACE_UNSETTLED;
+	if (!last || !*last)
+		return 0;
+	same = registers_with(ctx, *last);
+	if (same)
+		learn_register(spot, same);
+	return 0;
+}
+
+/* `frame`: 0: it is not known. 1: the caller sends the end with its value. */
+BPF_NOINLINE int take_end(__u64 frame, __u32 kind)
+{
+	if (unsettled)
+		note_running(frame ? caller_of(frame) : 0);
+	if (!frame)
+		count(TRACE_CTR_unknown_end);
+	else if (cfg.filtered && is_refused_frame(frame) && !is_callee(frame))
+		count(TRACE_CTR_refused);
+	else if (cfg.values.returns && kind == EVENT_RETURN)
+		return 1;
+	else
+		send_event(kind, frame, 0, 0);
+	return 0;
+}
+
+BPF_INLINE int on_end(user_regs *ctx, __u32 spot, __u32 kind)
+{
+	struct trace_way *known = &ways[spot & (TRACE_SPOTS - 1)];
+	const volatile struct trace_spot *s = &cfg.spots[BOUND(spot, TRACE_SPOTS)];
+	__u64 frame;
+
+	if (known->agreed < TRACE_AGREED)
+		learn_end(ctx, spot);
+	frame = known->agreed ? arch_reg(ctx, known->frame) : 0;
+	if (!take_end(frame, kind))
+		return 0;
+	return send_return(frame, returned_bits(frame, s->constant), kind, arch_pc(ctx) - s->pc);
+}
+
+/* Does the branch that is about to be executed leave the function? */
+BPF_INLINE int leaves(user_regs *ctx, __u32 condition)
+{
+	if (condition == CONDITION_ALWAYS)
+		return 1;
+	return arch_condition(ctx, condition & 15) == !!(condition & CONDITION_TAKEN);
+}
+
+/* Like learn_end(), if the stack pointer tells the frame. */
+TRACE_NOINLINE int learn_exit(user_regs *ctx, __u32 spot, __u64 frame)
+{
+	struct trace_way *known = &ways[spot & (TRACE_SPOTS - 1)];
+	__u32 same = registers_with(ctx, frame);
+
+	/* No register: that does not change any more. */
+	if (known->agreed)
+		same &= candidates[spot & (TRACE_SPOTS - 1)];
+	candidates[spot & (TRACE_SPOTS - 1)] = same;
+	known->frame = (__u8)choose_register(same);
+	known->agreed++;
+	return 0;
+}
+
+/* What the eval function is about to return; 0: an exception, or it is not known. */
+BPF_INLINE __u64 left_bits(user_regs *ctx, const volatile struct trace_spot *s)
+{
+	__u64 value = s->reg == ARCH_REG_SP ? arch_sp(ctx) : arch_reg(ctx, s->reg);
+
+	if (s->place == PLACE_REGISTER)
+		return value;
+	return s->place == PLACE_MEMORY ? read64(value + (__u64)(__s64)s->offset) : 0;
+}
+
+/*
+ * The frame by the stack pointer at entry. Greenlets have several frames at one address, so a
+ * register is better, if one is known.
+ */
+BPF_INLINE int on_exit_insn(user_regs *ctx, __u32 spot, const volatile struct trace_spot *s)
+{
+	struct trace_way *known = &ways[spot & (TRACE_SPOTS - 1)];
+	struct trace_entry at = { .sp = arch_sp(ctx) + s->sp_below, .tid = this_thread() };
+	__u64 *entry, frame;
+
+	if (!leaves(ctx, s->condition))
+		return 0;
+	entry = bpf_map_lookup_elem(&frames_by_sp, &at);
+	if (!entry)
+		return 0;
+	frame = *entry;
+	if (known->agreed < TRACE_AGREED)
+		learn_exit(ctx, spot, frame);
+	else if (candidates[spot & (TRACE_SPOTS - 1)])
+		frame = arch_reg(ctx, known->frame);
+	if (cfg.values.returns)
+		send_return(frame, left_bits(ctx, s), EVENT_LEFT, arch_pc(ctx) - s->pc);
+	else
+		send_event(EVENT_LEFT, frame, 0, 0);
+	if (frame == *entry)
+		bpf_map_delete_elem(&frames_by_sp, &at);
+	return 0;
+}
+
+/* PyTraceBack_Here(PyFrameObject *) */
+BPF_NOINLINE int take_raise(__u64 frame)
+{
+	if (cfg.frame_of_object)
+		frame = read64(frame + cfg.frame_of_object);
+	if (cfg.by_opcode && unsettled)
+		note_running(frame);
+	send_event(EVENT_RAISE, frame, caller_of(frame), 0);
+	return 0;
+}
+
+#endif /* PYPERF_TRACE_PAIRS_BPF_H */

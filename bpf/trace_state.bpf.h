@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#ifndef PYPERF_TRACE_STATE_BPF_H
+#define PYPERF_TRACE_STATE_BPF_H
+/*
+ * What the programs of trace.bpf.c have in common: the configuration, the maps, the counters.
+ * Programs at breakpoints can be preempted by each other, so there is no scratch.
+ */
+#include "seam.bpf.h"
+#include "kernel_types.bpf.h"
+#include "taskinfo.bpf.h"
+#include "trace.h"
+
+#define TRACE_UNSETTLED 4096
+
+/* Not global: a kernel before 5.13 gives those no pointers to the stack (e5069b9c23b3). */
+#define TRACE_NOINLINE	static __attribute__((noinline))
+
+#define TRACE_REFUSED	16384 /* a power of two */
+
+const volatile struct trace_cfg cfg = { .spot_cnt = 1 };
+
+/* By spot. User space reads it. */
+struct trace_way ways[TRACE_SPOTS];
+
+/*
+ * Code object -> its counts. BPF writes; user space writes to refuse one, and empties it at the
+ * end. Full: counted as lost_full. 88 B each.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 65536);
+	__type(key, struct trace_key);
+	__type(value, struct trace_count);
+} codes SEC(".maps");
+
+/*
+ * Refused code objects, by mark_of(). BPF writes them when `codes` says so, and reads this first,
+ * because an array costs less than a hash. A slot has the last code object that came; others are
+ * looked up in `codes` again. 128 KiB.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, TRACE_REFUSED);
+	__type(key, __u32);
+	__type(value, __u64);
+} refused SEC(".maps");
+
+/*
+ * Names of new code objects: struct trace_code. Full: user space reads the names later, if they are
+ * still there.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 1 << 20);
+} news SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct trace_counters);
+} counters SEC(".maps");
+
+/*
+ * Events for user space, which pairs beginnings and ends. Full: counted in `lost`, and the next
+ * event says so. 16 MiB, only if events are wanted (else a page).
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 1 << 24);
+} events SEC(".maps");
+
+/* Events without room. */
+__u32 lost;
+
+/*
+ * User space sets it when the trace is over: removing all breakpoints can take seconds, and calls
+ * meanwhile belong to no rate.
+ */
+__u32 over;
+
+/*
+ * Thread -> the frame that it runs: until the register is known that has the frame where functions
+ * end. Full: nothing is learned from the thread. 32 B each.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1024);
+	__type(key, __u32);
+	__type(value, __u64);
+} running SEC(".maps");
+
+/*
+ * Up to 3.10: place where the eval function was entered -> the frame. Deleted where it is left.
+ * Full: the end of that call is not seen. 64 B each.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 65536);
+	__type(key, struct trace_entry);
+	__type(value, __u64);
+} frames_by_sp SEC(".maps");
+
+/*
+ * Thread -> its PyThreadState at its last exception. Full: the least recently used entry goes. 64 B
+ * each.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 4096);
+	__type(key, __u32);
+	__type(value, __u64);
+} states SEC(".maps");
+
+/*
+ * Thread -> the collection that it is in. Deleted at its end. Full: the collection is not seen.
+ * 64 B each.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1024);
+	__type(key, __u32);
+	__type(value, struct trace_collecting);
+} collecting SEC(".maps");
+
+/* By spot: the registers that have held the frame at each hit for which it was known. */
+__u32 candidates[TRACE_SPOTS];
+
+/* Number of further beginnings to note in `running`, because some spot is still to be learned. */
+__u32 unsettled = TRACE_UNSETTLED;
+
+/* A function that begins or continues. */
+struct place {
+	__u64 frame;
+	__u64 code;
+	__u64 type; /* PyCode_Type, in this process */
+	__u32 resumed;
+	__u32 other;  /* it is another opcode */
+	__u32 callee; /* not wanted itself, but called by what is */
+};
+
+/* Preemptible: two programs of one CPU may meet here. */
+BPF_INLINE void count(enum trace_counter which)
+{
+	__u32 zero = 0;
+	struct trace_counters *c = bpf_map_lookup_elem(&counters, &zero);
+
+	if (c)
+		__sync_fetch_and_add(&c->n[which], 1);
+}
+
+/* The process and, in the low half, its thread, as the caller's PID namespace sees them. */
+BPF_INLINE __u64 this_task(void)
+{
+	struct bpf_pidns_info here;
+
+	if (cfg.pidns_inum &&
+	    !bpf_get_ns_current_pid_tgid(cfg.pidns_dev, cfg.pidns_inum, &here, sizeof(here)))
+		return (__u64)here.tgid << 32 | here.pid;
+	return bpf_get_current_pid_tgid();
+}
+
+BPF_INLINE __u32 this_process(void)
+{
+	return this_task() >> 32;
+}
+
+BPF_INLINE int is_over(void)
+{
+	return *(volatile __u32 *)&over;
+}
+
+BPF_INLINE __u64 read64(__u64 addr)
+{
+	__u64 word;
+
+	return read_user(&word, sizeof(word), addr) ? 0 : word;
+}
+
+/* The low bits of the pointer to the code object are a tag from 3.14 on (_PyStackRef). */
+BPF_INLINE __u64 code_of(__u64 frame)
+{
+	return read64(frame + cfg.layout.frame_code) & ~7ULL;
+}
+
+BPF_INLINE int is_resume(__u8 opcode)
+{
+	for (int i = 0; i < TRACE_OPCODES; i++)
+		if (cfg.opcodes[i] && cfg.opcodes[i] == opcode)
+			return 1;
+	return 0;
+}
+
+BPF_INLINE __u32 this_thread(void)
+{
+	return (__u32)this_task();
+}
+
+#endif /* PYPERF_TRACE_STATE_BPF_H */
