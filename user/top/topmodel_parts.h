@@ -4,7 +4,7 @@
 /*
  * The parts of struct topmodel, for the files that implement it:
  *
- *	topmodel.c	processes, threads and functions; counts of intervals; forgets what has ended
+ *	topmodel.c	processes, threads, functions; counts intervals; forgets what has ended
  *	toprows.c	the rows of a table, added up from the counts
  */
 #include "base/hash.h"
