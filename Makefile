@@ -288,7 +288,7 @@ $(OUT)/bench/bench_empty $(OUT)/bench/bench_getstack: $(OUT)/bench/bench_%: test
 	$(call say,BENCH)
 	$(Q)$(CC) $(ALL_CFLAGS) -I$(@D) $< -o $@ $(LDLIBS)
 
-BENCH_ELF_OBJS := $(patsubst %,$(OUT)/elf/%.o,elf ehframe greenlet) $(patsubst user/%.c,$(OUT)/%.o,$(wildcard user/base/*.c))
+BENCH_ELF_OBJS := $(patsubst user/%.c,$(OUT)/%.o,$(wildcard user/base/*.c user/elf/*.c))
 
 $(OUT)/bench/%: tests/bench/%.c $(BENCH_ELF_OBJS) Makefile
 	$(Q)mkdir -p $(@D)

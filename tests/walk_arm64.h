@@ -24,7 +24,7 @@ static const struct unwind_rule fn_rules[FN_TABLE_CNT] = {
 	[FN_CFP] = { CFA_REG, X29, X30_SAVED, 32, -32, -24, 0 },
 	[FN_EVAL] = { CFA_REG, SP, X30_SAVED, EVAL_SIZE, -EVAL_SIZE, 8 - EVAL_SIZE, 0 },
 	[FN_EVAL_COLD] = { CFA_REG, SP, X30_SAVED, EVAL_SIZE, -EVAL_SIZE, 8 - EVAL_SIZE, 0 },
-	[FN_SIGRET] = { CFA_SIGNAL, SP, .cfa_off = 128 }, /* as user/elf/ehframe.c has it */
+	[FN_SIGRET] = { CFA_SIGNAL, SP, .cfa_off = 128 }, /* as user/elf/cfi_rule.c has it */
 	[FN_SIGRET_ALT] = { CFA_SIGNAL, SP, .cfa_off = 128 },
 	[FN_SYSCALL] = { CFA_REG, SP, REG_SAME, REG_SAME, 0, 0, 0, 0 },
 	[FN_LEAFREG] = { CFA_REG, 20, REG_SAME, REG_SAME, 16, 0, 0, 0 },

@@ -31,6 +31,7 @@
 #include "../../user/export/export_report.c"
 #define cmp_functions pprof_cmp_functions
 #include "../../user/export/export_pprof.c"
+#include "../../user/export/gzip_message.c"
 #undef cmp_functions
 #include "../../user/base/json.c"
 #include "../../user/export/export_json.c"

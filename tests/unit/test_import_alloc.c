@@ -24,6 +24,7 @@
 #include "../../user/profile/profile.c"
 #include "../../user/import/import.c"
 #include "../../user/import/import_pprof.c"
+#include "../../user/import/import_pprof_columns.c"
 /* Names that two of them have. */
 #define add_frame folded_add_frame
 #define ends_with folded_ends_with

@@ -21,6 +21,7 @@
 #include <zlib.h>
 
 #include "base/log.h"
+#include "elf/elf_parts.h"
 
 #define MAX_PHDRS      1170 /* 64 KiB of them, as the kernel: fs/binfmt_elf.c, load_elf_phdrs() */
 #define MAX_SHDRS      (1U << 20)
@@ -35,56 +36,8 @@
 #define MAX_NOTES      (64U << 10)
 #define MAX_DYNAMIC    (64U << 10)
 #define MAX_SONAME     256
-#define MAX_HASH_CHAIN 4096	  /* the longest seen is below 100 */
-#define MAX_DYNSYMS    (1U << 20) /* only without section headers */
 #define MAX_EH_RECORDS (4U << 20) /* only without section headers */
-#define BLOCK_SZ       (64U << 10)
-#define NO_SECTION     UINT32_MAX
 #define EH_PE_PCREL_S4 0x1b
-
-struct section {
-	uint64_t addr, off, size;
-	uint32_t name, type, link;
-	bool compressed;
-};
-
-/* The entries of PT_DYNAMIC that are used; all are addresses but strsz. 0: absent. */
-struct dynamic {
-	uint64_t symtab, strtab, strsz, hash, gnu_hash, pltgot;
-	uint64_t soname; /* offset in strtab */
-	bool has_soname;
-};
-
-/* Cache of the last read of a file that another process reads, because most reads are small. */
-struct block {
-	uint64_t off;
-	size_t len;
-	uint8_t bytes[BLOCK_SZ];
-};
-
-struct elf_file {
-	struct opened file;
-	struct block *block; /* NULL: anyone may read it */
-	uint8_t *image;	     /* instead of a file */
-	uint64_t size, room; /* room: bytes that one read may take */
-	char *path;
-	char *soname;
-	struct elf_id id;
-	uint16_t machine, type;
-	struct elf_segment *segments;
-	size_t segment_cnt;
-	struct elf_segment eh_frame_hdr; /* PT_GNU_EH_FRAME; file_size 0: none */
-	struct dynamic dyn;
-	struct section *sections;
-	size_t section_cnt;
-	char *names; /* section names, NUL-terminated */
-	size_t names_size;
-	/*
-	 * One slot per section, and one for an .eh_frame found without section headers. Apart from
-	 * the rest, so that a const object can fill it.
-	 */
-	uint8_t **contents;
-};
 
 static bool in_file(const struct elf_file *ef, uint64_t off, uint64_t size)
 {
@@ -383,15 +336,6 @@ static uint32_t find_section(const struct elf_file *ef, const char *name)
 	return NO_SECTION;
 }
 
-static uint32_t find_section_type(const struct elf_file *ef, uint32_t type)
-{
-	for (size_t i = 1; i < ef->section_cnt; i++) {
-		if (ef->sections[i].type == type)
-			return (uint32_t)i;
-	}
-	return NO_SECTION;
-}
-
 static const uint8_t *load_contents(const struct elf_file *ef, size_t slot, uint64_t off,
 				    uint64_t size)
 {
@@ -400,8 +344,7 @@ static const uint8_t *load_contents(const struct elf_file *ef, size_t slot, uint
 	return ef->contents[slot];
 }
 
-/* The contents of section `i` with a NUL behind them, or NULL. */
-static const uint8_t *section_data(const struct elf_file *ef, uint32_t i)
+const uint8_t *elf_file__section_data(const struct elf_file *ef, uint32_t i)
 {
 	if (i >= ef->section_cnt || ef->sections[i].type == SHT_NOBITS)
 		return NULL;
@@ -443,7 +386,7 @@ bool elf_file__section(const struct elf_file *ef, const char *name, struct elf_s
 
 	if (i == NO_SECTION || !section_info(ef, i, out))
 		return false;
-	out->data = section_data(ef, i);
+	out->data = elf_file__section_data(ef, i);
 	return out->data || out->nobits;
 }
 
@@ -616,138 +559,6 @@ void elf_file__forget(const struct elf_file *ef)
 		free(ef->contents[i]);
 		ef->contents[i] = NULL;
 	}
-}
-
-/* ---- Symbols ------------------------------------------------------------------------------ */
-
-/* Has a name and an address: the value of a thread-local symbol is an offset. */
-static bool is_definition(const Elf64_Sym *sym)
-{
-	unsigned int type = ELF64_ST_TYPE(sym->st_info);
-
-	return sym->st_shndx != SHN_UNDEF && type != STT_FILE && type != STT_SECTION &&
-	       type != STT_TLS;
-}
-
-static bool symbol_in_section(const struct elf_file *ef, uint32_t type, const char *name,
-			      struct elf_symbol *out)
-{
-	uint32_t i = find_section_type(ef, type);
-	const uint8_t *syms = section_data(ef, i);
-	const char *strings;
-	uint64_t strings_size;
-	Elf64_Sym sym;
-
-	if (!syms)
-		return false;
-	strings = (const char *)section_data(ef, ef->sections[i].link);
-	if (!strings)
-		return false;
-	strings_size = ef->sections[ef->sections[i].link].size;
-	for (uint64_t n = 0; n < ef->sections[i].size / sizeof(sym); n++) {
-		memcpy(&sym, syms + n * sizeof(sym), sizeof(sym));
-		if (sym.st_name >= strings_size || !is_definition(&sym) ||
-		    strcmp(strings + sym.st_name, name) != 0)
-			continue;
-		*out = (struct elf_symbol){ .addr = sym.st_value, .size = sym.st_size };
-		return true;
-	}
-	return false;
-}
-
-/* Is symbol `n` of DT_SYMTAB the definition of `name`? Negative errno when it cannot be read. */
-static int dynamic_symbol_is(const struct elf_file *ef, uint32_t n, const char *name,
-			     struct elf_symbol *out)
-{
-	const struct dynamic *d = &ef->dyn;
-	size_t len = strlen(name) + 1;
-	char buf[256];
-	Elf64_Sym sym;
-	int err = elf_file__read(ef, d->symtab + (uint64_t)n * sizeof(sym), &sym, sizeof(sym));
-
-	if (err)
-		return err;
-	if (!is_definition(&sym) || len > sizeof(buf) || sym.st_name >= d->strsz ||
-	    len > d->strsz - sym.st_name || elf_file__read(ef, d->strtab + sym.st_name, buf, len) ||
-	    memcmp(buf, name, len) != 0)
-		return 0;
-	*out = (struct elf_symbol){ .addr = sym.st_value, .size = sym.st_size };
-	return 1;
-}
-
-static uint32_t gnu_hash(const char *name)
-{
-	uint32_t h = 5381;
-
-	while (*name)
-		h = h * 33 + (uint8_t)*name++;
-	return h;
-}
-
-/*
- * DT_GNU_HASH: {nbuckets, symbias, bloom words, bloom shift}, bloom filter, buckets, chains. The
- * answer costs a few small reads, whatever the size of the table. 1: found, 0: not there,
- * negative errno: no such table, or a damaged one.
- */
-static int symbol_by_gnu_hash(const struct elf_file *ef, const char *name, struct elf_symbol *out)
-{
-	uint32_t head[4], hash = gnu_hash(name), n, chain;
-	uint64_t buckets, chains;
-	int err;
-
-	if (!ef->dyn.gnu_hash || !ef->dyn.symtab)
-		return -ENOENT;
-	err = elf_file__read(ef, ef->dyn.gnu_hash, head, sizeof(head));
-	if (err || !head[0])
-		return -EBADMSG;
-	buckets = ef->dyn.gnu_hash + sizeof(head) + 8ULL * head[2];
-	chains = buckets + 4ULL * head[0];
-	err = elf_file__read(ef, buckets + 4ULL * (hash % head[0]), &n, sizeof(n));
-	if (err || (n && n < head[1]))
-		return -EBADMSG;
-	for (uint32_t i = 0; n && i < MAX_HASH_CHAIN; i++, n++) {
-		if (elf_file__read(ef, chains + 4ULL * (n - head[1]), &chain, sizeof(chain)))
-			return -EBADMSG;
-		if ((chain | 1) == (hash | 1)) {
-			err = dynamic_symbol_is(ef, n, name, out);
-			if (err)
-				return err;
-		}
-		if (chain & 1)
-			return 0;
-	}
-	return n ? -EBADMSG : 0;
-}
-
-/* DT_HASH: {nbucket, nchain}; nchain is the number of symbols. */
-static bool symbol_by_sysv_count(const struct elf_file *ef, const char *name,
-				 struct elf_symbol *out)
-{
-	uint32_t head[2];
-	int found = 0;
-
-	if (!ef->dyn.hash || !ef->dyn.symtab ||
-	    elf_file__read(ef, ef->dyn.hash, head, sizeof(head)))
-		return false;
-	for (uint32_t n = 1; n < head[1] && n < MAX_DYNSYMS && !found; n++)
-		found = dynamic_symbol_is(ef, n, name, out);
-	return found == 1;
-}
-
-bool elf_file__symbol(const struct elf_file *ef, const char *name, struct elf_symbol *out)
-{
-	int found;
-
-	if (!*name)
-		return false;
-	found = symbol_by_gnu_hash(ef, name, out);
-	if (found == 1)
-		return true;
-	if (found < 0 && symbol_in_section(ef, SHT_DYNSYM, name, out))
-		return true;
-	if (found < 0 && !ef->section_cnt && symbol_by_sysv_count(ef, name, out))
-		return true;
-	return symbol_in_section(ef, SHT_SYMTAB, name, out);
 }
 
 /* ---- The object --------------------------------------------------------------------------- */

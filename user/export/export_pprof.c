@@ -28,7 +28,7 @@
  * pprof would take "<module>" or "<lambda>" for a C++ template argument and strip it.
  *
  * The message borrows from arrays in struct pprof; all ids are in the order of the content, so
- * equal profiles become equal bytes. Packing streams into deflate: no second copy in memory.
+ * equal profiles become equal bytes.
  */
 #include "export/export.h"
 
@@ -36,9 +36,9 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <zlib.h>
 
 #include "base/str.h"
+#include "export/gzip_message.h"
 #include "profile/export_stacks.h"
 #include "profile/export_text.h"
 #include "profile/inside.h"
@@ -890,68 +890,6 @@ static int build(struct pprof *pp)
 	return err ? err : pp->err;
 }
 
-/* ---- Compression ---- */
-
-#define GZIP_WINDOW (15 + 16) /* zlib: the largest window, gzip's header with no time and no name */
-
-struct gzip {
-	ProtobufCBuffer base; /* first: protobuf-c gives it back as this struct */
-	z_stream z;
-	FILE *f;
-	int err;
-	unsigned char out[16384];
-};
-
-static void gzip_run(struct gzip *g, const void *data, size_t len, int flush)
-{
-	int ret = Z_OK;
-
-	if (g->err)
-		return;
-	g->z.next_in = (unsigned char *)data;
-	g->z.avail_in = (uInt)len;
-	do {
-		size_t n;
-
-		g->z.next_out = g->out;
-		g->z.avail_out = sizeof(g->out);
-		ret = deflate(&g->z, flush);
-		n = sizeof(g->out) - g->z.avail_out;
-		if (ret == Z_STREAM_ERROR)
-			g->err = -EINVAL;
-		else if (fwrite(g->out, 1, n, g->f) != n)
-			g->err = errno ? -errno : -EIO;
-	} while (!g->err && !g->z.avail_out);
-}
-
-static void gzip_append(ProtobufCBuffer *base, size_t len, const uint8_t *data)
-{
-	gzip_run((struct gzip *)base, data, len, Z_NO_FLUSH);
-}
-
-static int write_gzip(const pb_profile *msg, FILE *f)
-{
-	struct gzip *g = calloc(1, sizeof(*g));
-	int err;
-
-	if (!g)
-		return -ENOMEM;
-	g->base.append = gzip_append;
-	g->f = f;
-	if (deflateInit2(&g->z, Z_DEFAULT_COMPRESSION, Z_DEFLATED, GZIP_WINDOW, 8,
-			 Z_DEFAULT_STRATEGY) != Z_OK) {
-		free(g);
-		return -ENOMEM;
-	}
-	errno = 0;
-	perftools__profiles__profile__pack_to_buffer(msg, &g->base);
-	gzip_run(g, NULL, 0, Z_FINISH);
-	deflateEnd(&g->z);
-	err = g->err;
-	free(g);
-	return err;
-}
-
 static void free_all(struct pprof *pp)
 {
 	sym_ranks__free(&pp->locations);
@@ -996,7 +934,7 @@ int export__pprof(const struct profile *p, const struct export_opts *o, FILE *f)
 	if (pp->strings)
 		err = build(pp);
 	if (!err)
-		err = write_gzip(&pp->msg, f);
+		err = gzip_message__write(&pp->msg.base, f);
 	free_all(pp);
 	return err;
 }

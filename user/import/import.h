@@ -5,7 +5,8 @@
  * Reads profile files into a profile with names, as symbolize leaves it: the reverse of export.
  * Adds up several files. Needs neither root nor a kernel.
  *
- *    import_pprof.c   pprof: ours (*.pb.gz) whole, other tools' CPU profiles as far as they go
+ *    import_pprof.c   pprof: ours (*.pb.gz) whole, other tools' CPU profiles as far as they go;
+ *                     import_pprof_columns.c chooses among their sample types
  *    import_folded.c  folded stacks: ours with the kinds of their frames; those of py-spy, austin
  *                     and CPython's profiling.sampling as far as they go; others as plain names
  *    import_perf.c    the output of `perf script`

@@ -10,89 +10,18 @@
  * frames. In files of others a function of a *.py file is Python, one in a mapping "[kernel..." the
  * kernel's, one in another mapping native, and the rest plain names.
  */
-#include "import/import_build.h"
+#include "import/import_pprof_parts.h"
 
 #include <errno.h>
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
-#include "base/idmap.h"
-#include "base/log.h"
 #include "import/import_loops.h"
 #include "profile/export_stacks.h"
 #include "profile/pprof.h"
 
 #define ELEMENTS_MAX (1U << 22) /* of each table: a bound on memory */
-#define TYPES_MAX    64
-#define COMMENT	     "pyperf-bpf: "
-#define RUN_COMMENT  "pyperf-bpf-run: "
 #define NO_LINES     " lines=0"
-
-struct slice {
-	const uint8_t *p;
-	size_t len;
-};
-
-struct binary {
-	int32_t module; /* -1: none */
-	bool python, kernel, generated, bracketed;
-	uint64_t start, offset;
-	int64_t filename, build_id;
-	uint64_t limit;
-};
-
-struct function {
-	int64_t name, file, start_line;
-};
-
-struct location {
-	uint64_t id, mapping, address;
-	struct slice msg; /* its lines are read when it is used */
-	uint32_t sym;	  /* + 1; 0: not used yet */
-};
-
-struct column_type {
-	int64_t type, unit;
-};
-
-/* The column of a value type in the samples of the file. */
-struct column {
-	size_t count; /* which value counts */
-	/* which value is the number of samples, where `count` is not; else `count` */
-	size_t samples;
-	uint64_t divisor; /* value -> samples; 0: it is a number of samples */
-	struct value_type type;
-};
-
-struct table {
-	void *items;
-	size_t cnt, cap;
-	struct idmap by_id;
-};
-
-struct reader {
-	struct import *im;
-	struct slice file;
-	struct table strings, mappings, functions, locations;
-	struct column_type types[TYPES_MAX];
-	size_t type_cnt;
-	uint64_t values[TYPES_MAX]; /* of the current sample */
-	struct column_type period_type;
-	int64_t period, time_ns, duration_ns, default_type;
-	bool ours;
-	struct column columns[VALUES_MAX]; /* by value type of this profile */
-	uint32_t column_cnt;
-	uint32_t *frames; /* of a sample */
-	size_t frame_cap;
-	struct slice loops; /* text of pprof.h; empty: none */
-	uint32_t *
-		sample_procs; /* of samples, where it is not empty; index + 1, 0: it was left out */
-	size_t sample_cnt, sample_cap;
-	str_id main_comm, main_exe;
-};
 
 /* ---- The wire format: https://protobuf.dev/programming-guides/encoding ---- */
 
@@ -209,20 +138,11 @@ static void table__free(struct table *t)
 	idmap__free(&t->by_id);
 }
 
-static int too_many(const struct reader *r, const struct table *t)
+static int too_many(const struct pprof_reader *r, const struct table *t)
 {
 	if (t->cnt < ELEMENTS_MAX)
 		return -ENOMEM;
 	return import_bad(r->im, "more than %u strings, functions or locations", ELEMENTS_MAX);
-}
-
-static struct slice get_string(const struct reader *r, int64_t index)
-{
-	const struct slice *strings = r->strings.items;
-
-	if (index < 0 || (uint64_t)index >= r->strings.cnt)
-		return (struct slice){ NULL, 0 };
-	return strings[index];
 }
 
 static bool starts_with(struct slice s, const char *prefix)
@@ -230,13 +150,8 @@ static bool starts_with(struct slice s, const char *prefix)
 	return s.len >= strlen(prefix) && !memcmp(s.p, prefix, strlen(prefix));
 }
 
-static bool is(struct slice s, const char *text)
-{
-	return s.len == strlen(text) && !memcmp(s.p, text, s.len);
-}
-
 /* 0 is "", and also what lack of memory gives: `err` tells them apart. */
-static str_id intern(struct reader *r, struct slice s, int *err)
+static str_id intern(struct pprof_reader *r, struct slice s, int *err)
 {
 	str_id id = s.len ? profile__intern(r->im->p, (const char *)s.p, s.len) : 0;
 
@@ -247,7 +162,7 @@ static str_id intern(struct reader *r, struct slice s, int *err)
 
 /* ---- First pass: everything but the samples ---- */
 
-static int damaged(const struct reader *r, const char *what)
+static int damaged(const struct pprof_reader *r, const char *what)
 {
 	return import_bad(r->im, "not a pprof profile, or damaged: %s", what);
 }
@@ -267,7 +182,7 @@ static struct column_type read_type(struct slice msg, bool *bad)
 	return t;
 }
 
-static int add_type(struct reader *r, struct slice msg)
+static int add_type(struct pprof_reader *r, struct slice msg)
 {
 	bool bad = false;
 
@@ -277,7 +192,7 @@ static int add_type(struct reader *r, struct slice msg)
 	return bad ? damaged(r, "a sample type") : 0;
 }
 
-static int add_mapping(struct reader *r, struct slice msg)
+static int add_mapping(struct pprof_reader *r, struct slice msg)
 {
 	struct binary *m = table__add(&r->mappings, sizeof(*m));
 	struct wire w = wire(msg);
@@ -312,7 +227,7 @@ static int add_mapping(struct reader *r, struct slice msg)
 	return table__set_id(&r->mappings, id);
 }
 
-static int add_function(struct reader *r, struct slice msg)
+static int add_function(struct pprof_reader *r, struct slice msg)
 {
 	struct function *f = table__add(&r->functions, sizeof(*f));
 	struct wire w = wire(msg);
@@ -341,7 +256,7 @@ static int add_function(struct reader *r, struct slice msg)
 	return table__set_id(&r->functions, id);
 }
 
-static int add_location(struct reader *r, struct slice msg)
+static int add_location(struct pprof_reader *r, struct slice msg)
 {
 	struct location *l = table__add(&r->locations, sizeof(*l));
 	struct wire w = wire(msg);
@@ -367,7 +282,7 @@ static int add_location(struct reader *r, struct slice msg)
 	return table__set_id(&r->locations, l->id);
 }
 
-static int add_string(struct reader *r, struct slice s)
+static int add_string(struct pprof_reader *r, struct slice s)
 {
 	struct slice *string = table__add(&r->strings, sizeof(*string));
 
@@ -377,7 +292,7 @@ static int add_string(struct reader *r, struct slice s)
 	return 0;
 }
 
-static int take_message(struct reader *r, uint32_t field, struct slice msg)
+static int take_message(struct pprof_reader *r, uint32_t field, struct slice msg)
 {
 	bool bad = false;
 
@@ -400,7 +315,7 @@ static int take_message(struct reader *r, uint32_t field, struct slice msg)
 	}
 }
 
-static int read_tables(struct reader *r)
+static int read_tables(struct pprof_reader *r)
 {
 	struct wire w = wire(r->file);
 	int err = 0;
@@ -424,210 +339,10 @@ static int read_tables(struct reader *r)
 	return r->type_cnt ? 0 : damaged(r, "it has no sample types");
 }
 
-/* ---- What the samples are ---- */
-
-/* Nanoseconds of a unit of time; 0: none. */
-static uint64_t unit_ns(struct slice unit)
-{
-	static const struct {
-		const char *name;
-		uint64_t ns;
-	} units[] = {
-		{ "nanoseconds", 1 },	     { "ns", 1 },
-		{ "microseconds", 1000 },    { "us", 1000 },
-		{ "milliseconds", 1000000 }, { "ms", 1000000 },
-		{ "seconds", 1000000000 },   { "s", 1000000000 },
-	};
-
-	for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++)
-		if (is(unit, units[i].name))
-			return units[i].ns;
-	return 0;
-}
-
-static uint64_t period_ns(const struct reader *r)
-{
-	uint64_t ns = unit_ns(get_string(r, r->period_type.unit));
-
-	if (r->period <= 0 || !ns || (uint64_t)r->period > UINT64_MAX / ns)
-		return 0;
-	return (uint64_t)r->period * ns;
-}
-
-static bool is_count(const struct reader *r, size_t i)
-{
-	return is(get_string(r, r->types[i].unit), "count");
-}
-
-/* The event that a column counts, if it is one of ours and not a clock; else 0. */
-static uint32_t column_event(const struct reader *r, size_t i)
-{
-	struct slice name = get_string(r, r->types[i].type);
-	uint32_t id = value_type__find_event((const char *)name.p, name.len);
-	const struct value_type type = { .event = id };
-
-	if (id >= EVENT_CNT || event_is_clock(id))
-		return 0;
-	return is_count(r, i) || (r->ours &&
-				  is(get_string(r, r->types[i].unit), value_type__unit(&type)))
-		       ? id
-		       : 0;
-}
-
-static size_t samples_column(const struct reader *r, size_t column)
-{
-	for (size_t i = 0; i < r->type_cnt && column_event(r, column); i++)
-		if (is_count(r, i) && is(get_string(r, r->types[i].type), "samples"))
-			return i;
-	return column;
-}
-
-/* The wanted sample type, else the number of samples, else CPU time. type_cnt: none. */
-static size_t find_column(const struct reader *r)
-{
-	static const char *const preferred[] = { "samples", "sample", "cpu" };
-	const char *asked = r->im->o.sample_type;
-	size_t name_cnt = asked ? 1 : sizeof(preferred) / sizeof(preferred[0]);
-
-	/* Ours of an event that is no clock: the default says which. */
-	for (size_t i = 0; i < r->type_cnt && !asked; i++)
-		if (r->types[i].type == r->default_type && column_event(r, i))
-			return i;
-	for (size_t n = 0; n < name_cnt; n++)
-		for (size_t i = 0; i < r->type_cnt; i++)
-			if (is(get_string(r, r->types[i].type), asked ? asked : preferred[n]))
-				return i;
-	return r->type_cnt;
-}
-
-static int no_column(const struct reader *r)
-{
-	struct strbuf b = { 0 };
-
-	for (size_t i = 0; i < r->type_cnt; i++) {
-		struct slice type = get_string(r, r->types[i].type);
-		struct slice unit = get_string(r, r->types[i].unit);
-
-		strbuf__addz(&b, i ? ", " : "");
-		str_sanitise(&b, (const char *)type.p, type.len, 40);
-		strbuf__addc(&b, '/');
-		str_sanitise(&b, (const char *)unit.p, unit.len, 40);
-	}
-	import_bad(r->im, "no sample type '%s'; it has %s",
-		   r->im->o.sample_type ? r->im->o.sample_type : "samples", b.len ? b.s : "none");
-	strbuf__free(&b);
-	return -EBADMSG;
-}
-
-static void copy_text(char *out, size_t size, struct slice text)
-{
-	struct strbuf b = { 0 };
-
-	str_sanitise(&b, (const char *)text.p, text.len, size - 1);
-	snprintf(out, size, "%s", b.err || !b.len ? "unknown" : b.s);
-	strbuf__free(&b);
-}
-
-/* A column that is no clock's and no event of ours stands for itself, whatever it counts. */
-static void add_foreign(struct reader *r, size_t column)
-{
-	struct column *c = &r->columns[r->column_cnt++];
-	struct slice unit = get_string(r, r->types[column].unit);
-	uint64_t ns = unit_ns(unit);
-
-	*c = (struct column){ .count = column, .samples = column };
-	c->type.event = VALUE_FOREIGN;
-	c->type.frequency_hz = ns ? (uint32_t)(NS_PER_S / ns) : 0;
-	copy_text(c->type.name, sizeof(c->type.name), get_string(r, r->types[column].type));
-	copy_text(c->type.unit, sizeof(c->type.unit), unit);
-}
-
-/* Adds the first value type: that of the file's samples, or the wanted one. */
-static int add_first(struct reader *r, size_t column)
-{
-	struct column *c = &r->columns[r->column_cnt++];
-	uint64_t ns;
-
-	*c = (struct column){ .count = column, .samples = samples_column(r, column) };
-	c->type.event = column_event(r, column);
-	if (is_count(r, column) || c->type.event)
-		return 0;
-	ns = unit_ns(get_string(r, r->types[column].unit));
-	c->divisor = ns ? period_ns(r) / ns : 0;
-	if (c->divisor)
-		return 0;
-	/* Bytes, or times that no sample has a part of: each is its own. */
-	r->column_cnt--;
-	add_foreign(r, column);
-	return 0;
-}
-
-/*
- * Value types that this program wrote behind the first: two columns each, in the order of `stats`.
- */
-static void add_ours(struct reader *r)
-{
-	const struct profile_stats *s = &r->im->stats;
-
-	for (uint32_t k = 1; k < s->value_cnt && 2 * k + 1 < r->type_cnt; k++) {
-		bool clock = value_type__is_clock(&s->values[k]);
-
-		r->columns[r->column_cnt++] = (struct column){ .count = clock ? 2 * k : 2 * k + 1,
-							       .samples = 2 * k,
-							       .type = s->values[k] };
-	}
-}
-
-static bool is_time_of_samples(const struct reader *r, size_t i)
-{
-	return r->columns[0].type.event != VALUE_FOREIGN &&
-	       unit_ns(get_string(r, r->types[i].unit)) && period_ns(r);
-}
-
-/* As `go tool pprof` has it: the one that the file names, or the last. */
-static size_t default_column(const struct reader *r)
-{
-	for (size_t i = 0; i < r->type_cnt; i++)
-		if (r->types[i].type == r->default_type)
-			return i;
-	return r->type_cnt - 1;
-}
-
-/* Adds all columns but those of the first value type and of the time that its samples stand for. */
-static void add_others(struct reader *r)
-{
-	const struct column *first = &r->columns[0];
-
-	if (!r->column_cnt)
-		add_foreign(r, default_column(r));
-	for (size_t i = 0; i < r->type_cnt && r->column_cnt < VALUES_MAX; i++)
-		if (i != first->count && i != first->samples && !is_time_of_samples(r, i))
-			add_foreign(r, i);
-}
-
-static int choose_columns(struct reader *r)
-{
-	size_t column = find_column(r);
-	int err;
-
-	if (column == r->type_cnt && (r->im->o.sample_type || !r->type_cnt))
-		return no_column(r);
-	if (column == r->type_cnt) {
-		add_others(r); /* a profile of something else than time */
-		return 0;
-	}
-	err = add_first(r, column);
-	if (err || r->im->o.sample_type)
-		return err;
-	if (r->ours && r->im->stats.value_cnt > 1)
-		add_ours(r);
-	else if (!r->ours)
-		add_others(r);
-	return 0;
-}
+/* ---- The run ---- */
 
 /* Comments are in the string table, which comes last: they need a pass of their own. */
-static void take_comment(struct reader *r, uint64_t index)
+static void take_comment(struct pprof_reader *r, uint64_t index)
 {
 	struct slice s = get_string(r, (int64_t)index);
 
@@ -635,7 +350,7 @@ static void take_comment(struct reader *r, uint64_t index)
 		r->ours = true;
 }
 
-static void read_comments(struct reader *r)
+static void read_comments(struct pprof_reader *r)
 {
 	struct wire w = wire(r->file);
 
@@ -652,7 +367,7 @@ static void read_comments(struct reader *r)
 	}
 }
 
-static void read_stats(struct reader *r)
+static void read_stats(struct pprof_reader *r)
 {
 	struct profile_stats *s = &r->im->stats;
 	struct slice run = get_string(r, PPROF_RUN_STRING);
@@ -670,24 +385,6 @@ static void read_stats(struct reader *r)
 		s->duration_ns = (uint64_t)r->duration_ns;
 }
 
-/* Makes the columns the value types of the profile. */
-static void set_values(struct reader *r)
-{
-	struct profile_stats *s = &r->im->stats;
-	uint64_t ns = period_ns(r);
-
-	if (r->columns[0].type.event == VALUE_FOREIGN)
-		s->values[0] = r->columns[0].type;
-	else
-		s->values[0].event = r->columns[0].type.event;
-	for (uint32_t k = 1; k < r->column_cnt; k++)
-		s->values[k] = r->columns[k].type;
-	s->value_cnt = r->column_cnt;
-	if (s->values[0].event != VALUE_FOREIGN && !s->values[0].frequency_hz && ns &&
-	    ns <= NS_PER_S)
-		s->values[0].frequency_hz = (uint32_t)((NS_PER_S + ns / 2) / ns);
-}
-
 /* ---- Mappings, functions and locations -> syms ---- */
 
 static struct slice base_name(struct slice path)
@@ -703,7 +400,7 @@ static bool is_bracketed(struct slice name)
 	return name.len > 1 && name.p[0] == '[' && name.p[name.len - 1] == ']';
 }
 
-static int resolve_mapping(struct reader *r, struct binary *m)
+static int resolve_mapping(struct pprof_reader *r, struct binary *m)
 {
 	struct slice path = get_string(r, m->filename);
 	struct profile_module module = { 0 };
@@ -725,7 +422,7 @@ static int resolve_mapping(struct reader *r, struct binary *m)
 	return m->module == -ENOMEM ? -ENOMEM : err;
 }
 
-static int resolve_mappings(struct reader *r)
+static int resolve_mappings(struct pprof_reader *r)
 {
 	struct binary *maps = r->mappings.items;
 	int err = 0;
@@ -745,8 +442,8 @@ static bool is_python_file(struct slice file)
 	return file.len > 3 && !memcmp(file.p + file.len - 3, ".py", 3);
 }
 
-static uint8_t kind_of(const struct reader *r, const struct location *l, const struct binary *m,
-		       struct slice name, struct slice file)
+static uint8_t kind_of(const struct pprof_reader *r, const struct location *l,
+		       const struct binary *m, struct slice name, struct slice file)
 {
 	if (m && m->python)
 		return SYM_PYTHON;
@@ -775,7 +472,7 @@ static uint32_t to_line(int64_t line)
  * A location's function number `function_id` (0: it has none). `inlined`: the sym inlined into it;
  * `last`: it is inlined into none itself. Returns the sym's index.
  */
-static int add_line_sym(struct reader *r, const struct location *l, uint64_t function_id,
+static int add_line_sym(struct pprof_reader *r, const struct location *l, uint64_t function_id,
 			int64_t line, int32_t inlined, bool last)
 {
 	const struct binary *maps = r->mappings.items, *m;
@@ -817,7 +514,7 @@ static int line_cnt(const struct location *l)
 	return cnt;
 }
 
-static int resolve_location(struct reader *r, struct location *l)
+static int resolve_location(struct pprof_reader *r, struct location *l)
 {
 	int sym = -1, lines = 0, left = line_cnt(l);
 	struct wire w = wire(l->msg);
@@ -862,7 +559,7 @@ static uint32_t to_id(int64_t num)
 	return num > 0 && num <= UINT32_MAX ? (uint32_t)num : 0;
 }
 
-static int read_label(struct reader *r, struct slice msg, struct labels *l)
+static int read_label(struct pprof_reader *r, struct slice msg, struct labels *l)
 {
 	struct wire w = wire(msg);
 	int64_t key = 0, str = 0, num = 0;
@@ -907,7 +604,7 @@ static int read_label(struct reader *r, struct slice msg, struct labels *l)
 }
 
 /* The index of the innermost sym of a location, or negative errno after a message. */
-static int sym_of(struct reader *r, uint64_t location_id)
+static int sym_of(struct pprof_reader *r, uint64_t location_id)
 {
 	struct location *locations = r->locations.items;
 	size_t index = table__find(&r->locations, location_id);
@@ -920,7 +617,7 @@ static int sym_of(struct reader *r, uint64_t location_id)
 	return err ? err : (int)(locations[index - 1].sym - 1);
 }
 
-static int add_frame(struct reader *r, uint64_t location_id, size_t at)
+static int add_frame(struct pprof_reader *r, uint64_t location_id, size_t at)
 {
 	int sym = sym_of(r, location_id);
 
@@ -944,7 +641,7 @@ static void reverse(uint32_t *frames, size_t cnt)
 	}
 }
 
-static uint64_t column_value(const struct reader *r, const struct column *c)
+static uint64_t column_value(const struct pprof_reader *r, const struct column *c)
 {
 	uint64_t count = r->values[c->count];
 
@@ -952,7 +649,7 @@ static uint64_t column_value(const struct reader *r, const struct column *c)
 			  : count;
 }
 
-static int check_values(const struct reader *r, bool *counts)
+static int check_values(const struct pprof_reader *r, bool *counts)
 {
 	*counts = false;
 	for (uint32_t k = 0; k < r->column_cnt; k++) {
@@ -966,7 +663,7 @@ static int check_values(const struct reader *r, bool *counts)
 }
 
 /* For event loops. */
-static int note_proc(struct reader *r, int proc)
+static int note_proc(struct pprof_reader *r, int proc)
 {
 	if (!r->loops.len)
 		return 0;
@@ -976,7 +673,7 @@ static int note_proc(struct reader *r, int proc)
 	return 0;
 }
 
-static int store_sample(struct reader *r, struct labels *l, size_t frame_cnt)
+static int store_sample(struct pprof_reader *r, struct labels *l, size_t frame_cnt)
 {
 	uint32_t thread;
 	bool counts;
@@ -1009,13 +706,13 @@ static int store_sample(struct reader *r, struct labels *l, size_t frame_cnt)
 	return err;
 }
 
-static void take_value(struct reader *r, size_t column, uint64_t n)
+static void take_value(struct pprof_reader *r, size_t column, uint64_t n)
 {
 	if (column < TYPES_MAX)
 		r->values[column] = n;
 }
 
-static int read_sample(struct reader *r, struct slice msg)
+static int read_sample(struct pprof_reader *r, struct slice msg)
 {
 	struct wire w = wire(msg);
 	struct labels l = { .tid = 0 };
@@ -1047,7 +744,7 @@ static int read_sample(struct reader *r, struct slice msg)
 	return err ? err : store_sample(r, &l, frame_cnt);
 }
 
-static int read_samples(struct reader *r)
+static int read_samples(struct pprof_reader *r)
 {
 	struct wire w = wire(r->file);
 	int err = 0;
@@ -1065,12 +762,12 @@ static int loop_sym(void *reader, uint64_t location_id)
 
 static int loop_proc(void *reader, uint64_t sample)
 {
-	const struct reader *r = reader;
+	const struct pprof_reader *r = reader;
 
 	return sample < r->sample_cnt ? (int)r->sample_procs[sample] - 1 : -1;
 }
 
-static int read_loops(struct reader *r)
+static int read_loops(struct pprof_reader *r)
 {
 	const struct loop_refs refs = { .ctx = r, .sym = loop_sym, .proc = loop_proc };
 	size_t prefix = strlen(PPROF_LOOPS);
@@ -1082,15 +779,15 @@ static int read_loops(struct reader *r)
 
 int import_pprof(struct import *im, const uint8_t *data, size_t size)
 {
-	struct reader r = { .im = im, .file = { data, size } };
+	struct pprof_reader r = { .im = im, .file = { data, size } };
 	int err = read_tables(&r);
 
 	if (!err)
 		read_stats(&r);
 	if (!err)
-		err = choose_columns(&r);
+		err = pprof_columns__choose(&r);
 	if (!err)
-		set_values(&r);
+		pprof_columns__set_values(&r);
 	if (!err)
 		err = resolve_mappings(&r);
 	if (!err)

@@ -15,6 +15,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "process/maps_read.h"
+#include "symbolize/jit_codes.h"
 #include "symbolize/jit_list.h"
 #include "symbolize/symbolize.h"
 
@@ -36,7 +37,6 @@
 #define NAMES_MAX	(64U << 20)
 #define NAMES_KEPT	(1U << 20) /* when they are forgotten */
 #define TRAMPOLINE	"py::"
-#define ID_MOVED	UINT32_MAX /* in struct code */
 
 /* From the jitdump specification: sizes of records up to the parts that we skip. */
 #define DUMP_MAGIC	0x4a695444U /* "JiTD" in our byte order */
@@ -51,25 +51,16 @@ enum record_id {
 	JIT_CODE_CLOSE = 3,
 };
 
-struct code {
-	uint64_t start, end;
-	uint64_t name;	/* where it is in the file, or in memory; 0: there is no code any more */
-	uint64_t index; /* of a jitdump: what a move refers to; of a list: the length of the name */
-	uint32_t order; /* the later wins; only while settling */
-	uint32_t id;	/* of the name, 0: not read; ID_MOVED: `name` is not known yet */
-};
-
-/* One file, or one list. codes[0 .. settled) are disjoint and ascending, the rest as they came. */
+/* One file, or one list. */
 struct source {
 	struct opened file;
 	dev_t dev;
 	ino_t ino;
 	uid_t uid;
-	bool is_dump, ended, moves;
+	bool is_dump, ended;
 	uint64_t read_to, read_bytes;
-	struct code *codes;
-	size_t cnt, cap, settled;
-	size_t limit; /* of cnt, in this round */
+	struct jit_codes codes;
+	size_t limit; /* of codes.cnt, in this round */
 	uint64_t until_ns;
 	uint64_t list;		 /* its address in the process; 0: it is a file */
 	struct jit_object known; /* what was the first of the list when it was read */
@@ -118,161 +109,7 @@ struct spent {
 	uint64_t list_bytes;
 };
 
-/* ---- What came, in order of address ---- */
-
-static int by_index(const void *a_, const void *b_)
-{
-	const struct code *a = a_, *b = b_;
-
-	if (a->index != b->index)
-		return a->index < b->index ? -1 : 1;
-	return (a->id == ID_MOVED) - (b->id == ID_MOVED);
-}
-
-static int by_start(const void *a_, const void *b_)
-{
-	const struct code *a = a_, *b = b_;
-
-	if (a->start != b->start)
-		return a->start < b->start ? -1 : 1;
-	return a->order < b->order ? -1 : a->order > b->order;
-}
-
-/* Code that moved has the name that it was loaded with. */
-static void name_moved(struct source *s)
-{
-	const struct code *loaded = NULL;
-
-	qsort(s->codes, s->cnt, sizeof(*s->codes), by_index);
-	for (size_t i = 0; i < s->cnt; i++) {
-		struct code *c = &s->codes[i];
-
-		if (c->id != ID_MOVED) {
-			loaded = c->name ? c : loaded;
-			continue;
-		}
-		c->id = 0;
-		if (loaded && loaded->index == c->index)
-			c->name = loaded->name;
-	}
-	s->moves = false;
-}
-
-/* A heap of positions in codes[], that of the latest on top. */
-struct heap {
-	uint32_t *at;
-	size_t cnt;
-};
-
-static void heap_push(struct heap *h, const struct code *codes, uint32_t value)
-{
-	size_t i = h->cnt++;
-
-	for (; i && codes[h->at[(i - 1) / 2]].order < codes[value].order; i = (i - 1) / 2)
-		h->at[i] = h->at[(i - 1) / 2];
-	h->at[i] = value;
-}
-
-static void heap_pop(struct heap *h, const struct code *codes)
-{
-	uint32_t last = h->at[--h->cnt];
-	size_t i = 0, child;
-
-	while ((child = 2 * i + 1) < h->cnt) {
-		if (child + 1 < h->cnt && codes[h->at[child]].order < codes[h->at[child + 1]].order)
-			child++;
-		if (codes[h->at[child]].order <= codes[last].order)
-			break;
-		h->at[i] = h->at[child];
-		i = child;
-	}
-	h->at[i] = last;
-}
-
-/* Adds [start, end) of `c` behind out[cnt - 1], as one with it where it goes on. */
-static size_t add_piece(struct code *out, size_t cnt, const struct code *c, uint64_t start,
-			uint64_t end)
-{
-	if (!c->name)
-		return cnt;
-	if (cnt && out[cnt - 1].end == start && out[cnt - 1].name == c->name) {
-		out[cnt - 1].end = end;
-		return cnt;
-	}
-	out[cnt] = *c;
-	out[cnt].start = start;
-	out[cnt].end = end;
-	return cnt + 1;
-}
-
-/*
- * At each address the latest code that covers it. out[] has room for 2 * cnt. The number of pieces.
- */
-static size_t sweep(const struct code *codes, size_t cnt, struct heap *h, struct code *out)
-{
-	size_t next = 0, pieces = 0;
-	uint64_t at = 0, end;
-
-	for (;;) {
-		while (h->cnt && codes[h->at[0]].end <= at)
-			heap_pop(h, codes);
-		if (!h->cnt && next == cnt)
-			return pieces;
-		if (!h->cnt)
-			at = codes[next].start;
-		while (next < cnt && codes[next].start <= at)
-			heap_push(h, codes, (uint32_t)next++);
-		end = codes[h->at[0]].end;
-		if (next < cnt && codes[next].start < end)
-			end = codes[next].start;
-		pieces = add_piece(out, pieces, &codes[h->at[0]], at, end);
-		at = end;
-	}
-}
-
-/* Brings codes[] in order. 0 or -ENOMEM: then only the settled ones are found. */
-static int settle(struct source *s)
-{
-	struct heap h = { 0 };
-	struct code *out;
-
-	if (s->settled == s->cnt)
-		return 0;
-	for (size_t i = 0; i < s->cnt; i++)
-		s->codes[i].order = (uint32_t)i;
-	h.at = calloc(s->cnt, sizeof(*h.at));
-	out = calloc(2 * s->cnt, sizeof(*out));
-	if (!h.at || !out) {
-		free(h.at);
-		free(out);
-		return -ENOMEM;
-	}
-	if (s->moves)
-		name_moved(s);
-	qsort(s->codes, s->cnt, sizeof(*s->codes), by_start);
-	s->settled = sweep(s->codes, s->cnt, &h, out);
-	s->cap = 2 * s->cnt;
-	s->cnt = s->settled;
-	free(h.at);
-	free(s->codes);
-	s->codes = out;
-	return 0;
-}
-
-static struct code *find_code(const struct source *s, uint64_t addr)
-{
-	size_t low = 0, high = s->settled;
-
-	while (low < high) {
-		size_t mid = low + (high - low) / 2;
-
-		if (s->codes[mid].start <= addr)
-			low = mid + 1;
-		else
-			high = mid;
-	}
-	return low && addr < s->codes[low - 1].end ? &s->codes[low - 1] : NULL;
-}
+/* ---- What came ---- */
 
 static void warn_codes(struct sym_jit *j, const struct source *s)
 {
@@ -284,23 +121,25 @@ static void warn_codes(struct sym_jit *j, const struct source *s)
 }
 
 /* False: no more are taken of this file. */
-static bool add_code(struct sym_jit *j, struct source *s, const struct code *c)
+static bool add_code(struct sym_jit *j, struct source *s, const struct jit_code *c)
 {
+	struct jit_codes *l = &s->codes;
+
 	if (c->end <= c->start) /* nothing, or it overflows */
 		return true;
 	/*
 	 * Most of them may be outdated. Not each time that a few were: to settle costs more than to
 	 * read.
 	 */
-	if (s->cnt >= s->limit && s->cnt - s->settled > s->limit / 4)
-		settle(s);
-	if (s->cnt >= s->limit ||
-	    array_grow(&s->codes, &s->cap, s->cnt, 1, sizeof(*c), 2 * CODES_MAX)) {
+	if (l->cnt >= s->limit && l->cnt - l->settled > s->limit / 4)
+		jit_codes__settle(l);
+	if (l->cnt >= s->limit ||
+	    array_grow(&l->list, &l->cap, l->cnt, 1, sizeof(*c), 2 * CODES_MAX)) {
 		warn_codes(j, s);
 		s->ended = true;
 		return false;
 	}
-	s->codes[s->cnt++] = *c;
+	l->list[l->cnt++] = *c;
 	return true;
 }
 
@@ -367,7 +206,7 @@ static void add_functions(struct sym_jit *j, struct source *s, const struct jit_
 {
 	for (uint32_t i = 0; i < fs->cnt; i++) {
 		const struct jit_function *f = &fs->functions[i];
-		const struct code c = {
+		const struct jit_code c = {
 			.start = f->start,
 			.end = f->end,
 			.name = f->name,
@@ -415,7 +254,7 @@ static void read_list(struct sym_jit *j, struct source *s, uint32_t tgid, uint64
 }
 
 /* A name that was forgotten, if the process still has it. */
-static uint32_t name_again(struct sym_jit *j, const struct jit_proc *p, const struct code *c)
+static uint32_t name_again(struct sym_jit *j, const struct jit_proc *p, const struct jit_code *c)
 {
 	char *text = (char *)j->buf;
 	size_t len = c->index < JIT_NAME_MAX ? c->index : JIT_NAME_MAX;
@@ -471,7 +310,7 @@ static const char *parse_hex(const char *p, const char *end, uint64_t *value)
 static bool map_line(struct sym_jit *j, struct source *s, const char *line, const char *end,
 		     uint64_t at)
 {
-	struct code c = { 0 };
+	struct jit_code c = { 0 };
 	const char *p = parse_hex(line, end, &c.start);
 	uint64_t size;
 
@@ -547,25 +386,25 @@ static bool dump_record(struct sym_jit *j, struct source *s, const uint8_t *p, s
 			uint64_t at)
 {
 	uint32_t id = get32(p), size = get32(p + 4);
-	struct code c = { 0 };
+	struct jit_code c = { 0 };
 
 	if (id == JIT_CODE_LOAD && size > LOAD_FIXED && have >= LOAD_FIXED) {
-		c = (struct code){ .start = get64(p + 32),
-				   .end = get64(p + 32) + get64(p + 40),
-				   .index = get64(p + 48),
-				   .name = at + LOAD_FIXED };
+		c = (struct jit_code){ .start = get64(p + 32),
+				       .end = get64(p + 32) + get64(p + 40),
+				       .index = get64(p + 48),
+				       .name = at + LOAD_FIXED };
 	} else if (id == JIT_CODE_MOVE && size >= MOVE_FIXED && have >= MOVE_FIXED) {
 		/* Nothing is at its old place now. */
-		c = (struct code){ .start = get64(p + 32),
-				   .end = get64(p + 32) + get64(p + 48),
-				   .index = UINT64_MAX };
+		c = (struct jit_code){ .start = get64(p + 32),
+				       .end = get64(p + 32) + get64(p + 48),
+				       .index = UINT64_MAX };
 		if (!add_code(j, s, &c))
 			return false;
-		c = (struct code){ .start = get64(p + 40),
-				   .end = get64(p + 40) + get64(p + 48),
-				   .index = get64(p + 56),
-				   .id = ID_MOVED };
-		s->moves = true;
+		c = (struct jit_code){ .start = get64(p + 40),
+				       .end = get64(p + 40) + get64(p + 48),
+				       .index = get64(p + 56),
+				       .id = ID_MOVED };
+		s->codes.moves = true;
 	} else if (id == JIT_CODE_CLOSE) {
 		s->ended = true;
 		return false;
@@ -615,7 +454,7 @@ static size_t count_codes(const struct sym_jit *j, const uid_t *uid)
 
 	for (size_t at = 0; (p = idmap__next(&j->procs, &at));)
 		for (int i = 0; i < SOURCES; i++)
-			cnt += !uid || p->sources[i].uid == *uid ? p->sources[i].cnt : 0;
+			cnt += !uid || p->sources[i].uid == *uid ? p->sources[i].codes.cnt : 0;
 	return cnt;
 }
 
@@ -630,7 +469,7 @@ static void set_limit(const struct sym_jit *j, struct source *s)
 	size_t of_all = room_of(CODES_ALL, count_codes(j, NULL));
 	size_t more = of_user < of_all ? of_user : of_all;
 
-	s->limit = s->cnt + more < CODES_MAX ? s->cnt + more : CODES_MAX;
+	s->limit = s->codes.cnt + more < CODES_MAX ? s->codes.cnt + more : CODES_MAX;
 }
 
 /* The cost of a user's files in this round. NULL: no memory. */
@@ -700,14 +539,14 @@ static void read_source(struct sym_jit *j, struct source *s, uint32_t tgid)
 		read_map(j, s);
 	if (cpu_ns() >= s->until_ns)
 		warn_time(j, s);
-	settle(s);
+	jit_codes__settle(&s->codes);
 	took = cpu_ns() - start;
 	spent->ns += took;
 	j->spent_ns += took;
 }
 
 /* The name of `c`, as far as it can be read, as an id. 0: none. */
-static uint32_t name_in_file(struct sym_jit *j, const struct source *s, const struct code *c)
+static uint32_t name_in_file(struct sym_jit *j, const struct source *s, const struct jit_code *c)
 {
 	char *text = (char *)j->buf, *end;
 	ssize_t n;
@@ -720,7 +559,7 @@ static uint32_t name_in_file(struct sym_jit *j, const struct source *s, const st
 }
 
 static uint32_t name_of(struct sym_jit *j, const struct jit_proc *p, const struct source *s,
-			struct code *c)
+			struct jit_code *c)
 {
 	if (!c->id)
 		c->id = s->list ? name_again(j, p, c) : name_in_file(j, s, c);
@@ -741,7 +580,7 @@ static void source__open(struct source *s, struct opened file, const struct stat
 static void source__close(struct source *s)
 {
 	opened__close(&s->file);
-	free(s->codes);
+	free(s->codes.list);
 	*s = (struct source){ .file = OPENED_NONE };
 }
 
@@ -948,9 +787,9 @@ void sym_jit__free(struct sym_jit *j)
 
 static void forget_ids(struct source *s)
 {
-	for (size_t i = 0; i < s->cnt; i++) {
-		if (s->codes[i].id != ID_MOVED)
-			s->codes[i].id = 0;
+	for (size_t i = 0; i < s->codes.cnt; i++) {
+		if (s->codes.list[i].id != ID_MOVED)
+			s->codes.list[i].id = 0;
 	}
 }
 
@@ -1005,7 +844,7 @@ uint32_t sym_jit__find(struct sym_jit *j, uint32_t space, uint64_t addr)
 		refresh(j, p);
 	}
 	for (int i = 0; i < SOURCES; i++) {
-		struct code *c = find_code(&p->sources[i], addr);
+		struct jit_code *c = jit_codes__find(&p->sources[i].codes, addr);
 
 		if (c)
 			return name_of(j, p, &p->sources[i], c);

@@ -8,7 +8,8 @@
  *    sym_python.c  code ids -> qualname, file, line (from captured names and line tables)
  *    sym_native.c  file id + offset -> function (symbol tables, debug files, tables, demangled)
  *    sym_kernel.c  kernel address -> function (kallsyms)
- *    sym_jit.c     generated code: address -> name, when a window is read; see sym_jit.h
+ *    sym_jit.c     generated code: address -> name, when a window is read; see sym_jit.h;
+ *                  jit_codes.c puts the code of one file in order
  *
  * A miss is never a guess: a native frame without a symbol is named by the place where its function
  * begins; without unwind information too, func is "", shown as "0xOFFSET [file.so]".

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+#ifndef PYPERF_TIMING_PARTS_H
+#define PYPERF_TIMING_PARTS_H
+/*
+ * The parts of struct timing, for the files that implement it:
+ *
+ *	timing.c	functions and their sums; each call as a line; the table and the histograms
+ *	timing_slow.c	calls that took long
+ */
+#include "base/hash.h"
+#include "base/str.h"
+#include "trace/pairs.h"
+#include "trace/timing.h"
+#include "trace/window.h"
+
+struct slow_call {
+	uint64_t start_ns;
+	uint32_t tid;
+	struct pairs_times times;
+	struct pairs_stack stack; /* of none if it is not known */
+};
+
+/* Calls that took long, the slowest first, and the others. */
+struct slow {
+	struct spent slow, others;
+	struct slow_call calls[SLOWEST];
+	uint32_t call_cnt;
+};
+
+/* One function, or at first one code object. */
+struct timed {
+	uint64_t code;
+	struct py_function function;
+	bool named, wanted;
+	uint64_t calls, resumed, ended, exceptions, unknown_ends;
+	uint64_t total_ns; /* without recursion: of the outermost ones */
+	uint64_t own_ns, longest_ns;
+	uint64_t total[TIMING_BUCKETS], own[TIMING_BUCKETS]; /* ended activations, by log2 */
+	struct slow *slow; /* owned by the code object; NULL: they are not wanted, or none ended */
+	uint32_t first;	   /* of the code objects that are this function, in `all` */
+	struct window *window; /* of the first one; NULL: none is wanted, or none ended */
+};
+
+struct timing {
+	enum timing_mode mode;
+	bool json;
+	struct timing_slow slow;
+	struct windows *windows; /* NULL: no percentile is wanted */
+	uint32_t *firsts;	 /* by number of a function; HASH_NONE: there is none */
+	size_t first_cnt, first_cap;
+	struct tracer *tracer;
+	struct tracer_events events;
+	struct pairs *pairs;
+	struct timed *all;
+	size_t cnt, cap;
+	struct hash_index by_code;
+	struct hash_key key;
+	struct strbuf line;
+	uint64_t start_ns, event_cnt, lost_cnt, unknown_ends;
+	/* Of the event at hand: its frame, and values; NULL: it has none. */
+	uint64_t frame;
+	const struct trace_value *values;
+	uint32_t value_cnt;
+	uint32_t arg_cnt;	      /* that are shown */
+	const struct condition *only; /* NULL: all calls are taken */
+	bool refused;		      /* the call at hand is not */
+	bool headed;		      /* the line above the first call is written */
+	int err;
+};
+
+/* By enum pairs_how: the event, and the remark after the name if it is no plain call and return. */
+extern const char *const timing_hows[], *const timing_remarks[];
+
+void timing__add_time(struct strbuf *b, uint64_t ns, int width);
+/* Appends " (FILE:LINE)". */
+void timing__add_place(struct strbuf *b, const struct py_function *f);
+/* Writes t->line to stdout. */
+void timing__flush_line(struct timing *t);
+
+static inline double timing__seconds(const struct timing *t, uint64_t ns)
+{
+	return ns > t->start_ns ? (double)(ns - t->start_ns) / 1e9 : 0;
+}
+
+/* Only slow calls are written as they come. */
+static inline bool timing_slow__wanted(const struct timing *t)
+{
+	return t->slow.ns || t->windows;
+}
+
+/* Writes a call that has ended if it is a slow one; `times` NULL: it has begun. */
+void timing_slow__write_call(struct timing *t, const struct activation *a, const struct timed *f,
+			     enum pairs_how how, const struct pairs_times *times);
+/* What has called it spent so much time in it. */
+void timing_slow__note_callee(struct timing *t, const struct activation *a, const struct timed *f,
+			      enum pairs_how how, const struct pairs_times *times);
+/* Keeps a call whose end was seen. */
+void timing_slow__take(struct timing *t, struct timed *f, const struct activation *a,
+		       enum pairs_how how, const struct pairs_times *times);
+/* Writes what is kept of a function. */
+void timing_slow__write(struct timing *t, const struct timed *f);
+void timing_slow__json(struct timing *t, struct json *j, const struct timed *f);
+
+#endif /* PYPERF_TIMING_PARTS_H */
