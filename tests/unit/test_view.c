@@ -767,6 +767,7 @@ static void test_expressions(void **state)
 	int total = py(p, "total", "/srv/app/a.py", 4, 3);
 	int part = py(p, "total.<locals>.<genexpr>", "/srv/app/a.py", 4, 4);
 	int inner = py(p, "total.<locals>.<genexpr>.<locals>.<genexpr>", "/srv/app/a.py", 4, 4);
+	int nested = py(p, "total.<locals>.<listcomp>.<listcomp>", "/srv/app/a.py", 4, 4);
 	int clean = py(p, "clean", "/srv/app/a.py", 9, 8);
 	int apply = py(p, "apply", SITE "pandas/series.py", 9, 1);
 	int fill = py(p, "clean.<locals>.<lambda>", "/srv/app/a.py", 9, 9);
@@ -777,7 +778,8 @@ static void test_expressions(void **state)
 	struct view v;
 
 	(void)state;
-	STACK(p, proc, 0, 200, main, total, part, inner);
+	STACK(p, proc, 0, 100, main, total, part, inner);
+	STACK(p, proc, 0, 100, main, total, part, nested);
 	STACK(p, proc, 0, 150, main, total, part);
 	STACK(p, proc, 0, 50, main, total);
 	STACK(p, proc, 0, 270, main, clean, apply, fill);
@@ -795,6 +797,33 @@ static void test_expressions(void **state)
 	assert_int_equal(v.functions[find(&v, "old")].charged, 90);
 	assert_int_equal(v.functions[find(&v, "<lambda>")].charged, 150);
 	check_says(&v, "40% of the CPU time is in total (a.py:4).");
+	done(&v, p);
+}
+
+/* The number of the sentence stands in the tree, too, or it says both. */
+static void test_number_of_the_tree(void **state)
+{
+	struct profile *p = profile__new();
+	int proc = add_proc(p, 10, "python3", "/usr/bin/python3.11", "3.11.2", "", "");
+	int main = py(p, "<module>", "/srv/app/a.py", 30, 1);
+	int build = py(p, "build", "/srv/app/a.py", 4, 3);
+	int part = py(p, "build.<locals>.<listcomp>", "/srv/app/a.py", 4, 4);
+	int price = py(p, "price", "/srv/app/a.py", 12, 11);
+	struct view v;
+
+	(void)state;
+	STACK(p, proc, 0, 60, main, build, part);
+	STACK(p, proc, 0, 16, main, build, part, price);
+	STACK(p, proc, 0, 24, main, price);
+	finished(p);
+	assert_int_equal(view__init(&v, p, true), 0);
+	check_tree(&v, "100 0 <module> a.py:30\n"
+		       " 76 0 build a.py:4\n"
+		       "  76 60 build.<locals>.<listcomp> a.py:4\n"
+		       "   16 16 price a.py:12\n"
+		       " 24 24 price a.py:12\n");
+	check_says(&v, "60% of the CPU time is in build (a.py:4), 76% with the own code that it"
+		       " calls.");
 	done(&v, p);
 }
 
@@ -1004,6 +1033,7 @@ int main(void)
 		cmocka_unit_test(test_spawned_package),
 		cmocka_unit_test(test_mypyc),
 		cmocka_unit_test(test_expressions),
+		cmocka_unit_test(test_number_of_the_tree),
 		cmocka_unit_test(test_chains),
 		cmocka_unit_test(test_end),
 		cmocka_unit_test(test_extension),

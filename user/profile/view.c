@@ -779,13 +779,16 @@ static size_t expression_len(const char *name)
 	return 0;
 }
 
-/* Names of expressions only: "<genexpr>", "<lambda>.<locals>.<genexpr>" */
+/*
+ * Names of expressions only: "<genexpr>", "<lambda>.<locals>.<genexpr>", "<listcomp>.<listcomp>":
+ * compiler_set_qualname() in Python/compile.c has no "<locals>" behind a comprehension.
+ */
 static bool is_expressions(const char *name)
 {
 	size_t len;
 
-	while ((len = expression_len(name)) && !strncmp(name + len, LOCALS, strlen(LOCALS)))
-		name += len + strlen(LOCALS);
+	while ((len = expression_len(name)) && name[len] == '.')
+		name += len + (strncmp(name + len, LOCALS, strlen(LOCALS)) ? 1 : strlen(LOCALS));
 	return len && !name[len];
 }
 

@@ -306,7 +306,6 @@ static void add_path_library(struct speech *s, const struct path *path)
 	view_add_library(s->b, s->v, part->library);
 }
 
-/* From Python to a native function: Cython, mypyc. */
 /* "price (app.py:12) -> get -> ... -> connect, in _ssl" */
 static void tell_functions(struct speech *s, const struct path *path)
 {
@@ -343,6 +342,22 @@ static bool is_end(const struct view *v, uint32_t function)
 	return sym->kind == SYM_NATIVE && origin_is_end(profile__str(v->p, sym->func));
 }
 
+/*
+ * The share is of the function and others' code that it calls; the call tree's has its calls of own
+ * code, too. Where that is another number, both are said.
+ */
+static void add_tree_share(struct speech *s, const struct path *path)
+{
+	uint64_t all = s->v->functions[path->function].total;
+
+	if (!path->charged || path->one_line || path->step_cnt ||
+	    text_percent(all - path->count, s->v->total) < SAME_SHARE)
+		return;
+	strbuf__addz(s->b, ", ");
+	add_share(s, all);
+	strbuf__addz(s->b, " with the own code that it calls");
+}
+
 static void say_path(struct speech *s, const struct path *path)
 {
 	bool stands_out = is_share(s->v, path->count, STANDS_OUT);
@@ -363,6 +378,8 @@ static void say_path(struct speech *s, const struct path *path)
 	}
 	strbuf__addz(s->b, "in ");
 	tell_functions(s, path);
+	if (stands_out)
+		add_tree_share(s, path);
 	strbuf__addc(s->b, '.');
 }
 
