@@ -360,6 +360,72 @@ static void test_elsewhere(void **state)
 	done(&v, p);
 }
 
+/*
+ * Others' code that has more than any own function comes first, however many functions it ends in;
+ * threads of several packages, none of which has more, do not: their first function is nobody's.
+ */
+static void test_spread_elsewhere(void **state)
+{
+	for (int packages = 1; packages <= 19; packages += 18) {
+		struct profile *p = profile__new();
+		int so = add_module(p, SITE "shop/_shop.abi3.so", "", 0, 0x1000);
+		int proc = add_proc(p, 10, "python3", "/usr/bin/python3.11", "3.11.2", "", "");
+		int cut = marker(p, "[truncated]");
+		int boot = py(p, "_bootstrap", STDLIB "threading.py", 9, 1);
+		int handle = py(p, "handle", "/srv/app/app.py", 9, 1);
+		int serve = native(p, "serve", so, 1);
+		struct view v;
+		struct strbuf says = { 0 };
+		char path[128], name[16];
+
+		(void)state;
+		STACK(p, proc, 0, 10, handle);
+		for (int i = 0; i < 19; i++) {
+			int cold, hot;
+
+			snprintf(path, sizeof(path), SITE "p%d/pool.py", i % packages);
+			snprintf(name, sizeof(name), "leaf_%d", i);
+			cold = py(p, "step", path, 7, 5);
+			hot = py(p, "step", path, 8, 5);
+			STACK(p, proc, 0, 1, cut, boot, cold, py(p, name, path, 20, 19));
+			STACK(p, proc, 0, 4, boot, hot, py(p, name, path, 20, 19));
+			STACK(p, proc, 0, 3, serve, native(p, name, so, 16 * (uint64_t)(i + 1)));
+		}
+		finished(p);
+		assert_int_equal(view__init(&v, p, true), 0);
+		strbuf__addz(&says, packages == 1
+					    ? "59% of the CPU time is in step (p0/pool.py:8).\n"
+					    : "35% of the CPU time is in serve (shop/_shop.so).\n");
+		strbuf__addz(&says, "65% is in the interpreter itself, 35% in shop._shop.");
+		check_says(&v, says.s);
+		strbuf__free(&says);
+		done(&v, p);
+	}
+}
+
+/* Where the calls of a function fork, the sentence goes on to the one that has most. */
+static void test_called_there(void **state)
+{
+	struct profile *p = profile__new();
+	int proc = add_proc(p, 10, "python3", "/usr/bin/python3.11", "3.11.2", "", "");
+	int thumb = py(p, "thumb", "/srv/app/thumbs.py", 16, 9);
+	int open = py(p, "open", SITE "PIL/Image.py", 3, 1);
+	int filter = py(p, "GaussianBlur.filter", SITE "PIL/ImageFilter.py", 7, 1);
+	int scale = py(p, "scale", SITE "PIL/Image.py", 30, 1);
+	int save = py(p, "save", SITE "PIL/Image.py", 40, 1);
+	struct view v;
+
+	(void)state;
+	STACK(p, proc, 0, 130, thumb, open, filter, scale);
+	STACK(p, proc, 0, 66, thumb, open, save);
+	STACK(p, proc, 0, 4, thumb);
+	finished(p);
+	assert_int_equal(view__init(&v, p, true), 0);
+	check_says(&v, "98% of the CPU time is in thumb (thumbs.py:16) -> open, 65% in"
+		       " GaussianBlur.filter -> scale, called there.");
+	done(&v, p);
+}
+
 /* ---- Who is own code ---- */
 
 /* `python -m sphinx` and what it calls; nothing of it outside of packages. */
@@ -380,7 +446,9 @@ static void test_promoted(void **state)
 	assert_int_equal(view__init(&v, p, true), 0);
 	assert_false(v.functions[find(&v, "build")].muted);
 	assert_true(v.functions[find(&v, "parse")].muted);
-	check_says(&v, "100% of the CPU time is in build (sphinx/build.py:3).");
+	check_says(&v,
+		   "100% of the CPU time is in build (sphinx/build.py:3), 75% in parse -> match,"
+		   " called there.");
 	done(&v, p);
 }
 
@@ -401,7 +469,8 @@ static void test_promoted_by_script(void **state)
 	assert_int_equal(view__init(&v, p, true), 0);
 	assert_false(v.functions[find(&v, "build")].muted);
 	assert_true(v.functions[find(&v, "parse")].muted);
-	check_says(&v, "100% of the CPU time is in build (sphinx/build.py:3).");
+	check_says(&v, "100% of the CPU time is in build (sphinx/build.py:3), 75% in parse, called"
+		       " there.");
 	done(&v, p);
 	/* A script that is called like its package, with a library between them */
 	p = profile__new();
@@ -901,7 +970,8 @@ static void test_spawned_package(void **state)
 	check_tree(&v, "198 0 spawn_main multiprocessing/spawn.py:122\n"
 		       " 198 78 convert pages/convert.py:5\n"
 		       "  120 120 __create_fn__.<locals>.__init__ <string>:3\n");
-	check_says(&v, "99% of the CPU time is in convert (pages/convert.py:5).");
+	check_says(&v, "99% of the CPU time is in convert (pages/convert.py:5), 60% in"
+		       " __create_fn__.<locals>.__init__, called there.");
 	done(&v, p);
 	/* Threads of a program that is text, without the text's own frame. */
 	p = profile__new();
@@ -1017,6 +1087,8 @@ int main(void)
 		cmocka_unit_test(test_imports_shared),
 		cmocka_unit_test(test_script),
 		cmocka_unit_test(test_elsewhere),
+		cmocka_unit_test(test_spread_elsewhere),
+		cmocka_unit_test(test_called_there),
 		cmocka_unit_test(test_promoted),
 		cmocka_unit_test(test_promoted_by_script),
 		cmocka_unit_test(test_native),

@@ -97,15 +97,22 @@ static uint32_t function_in(const struct view *v, const struct flat_stack *s, ui
 	return v->places[v->stacks.elems[s->first + depth]].function;
 }
 
+/* Calls that nearly all of some samples go through. */
+struct route {
+	uint32_t steps[PATH_MAX_STEPS];
+	uint32_t cnt;
+	uint64_t count; /* of all steps */
+};
+
 /* The calls out of a function that nearly all of its samples go through. */
 struct path {
 	uint32_t function, line;
 	bool one_line; /* only the samples at `line` are meant */
-	uint32_t steps[PATH_MAX_STEPS];
-	uint32_t step_cnt;
-	uint64_t charged;  /* of the function; 0: no own code is on the stacks */
-	uint64_t imported; /* ... of it below an import */
-	uint64_t count;	   /* of all steps */
+	struct route out;
+	uint64_t charged;   /* of the function; 0: no own code is on the stacks */
+	uint64_t imported;  /* ... of it below an import */
+	uint64_t count;	    /* of all steps */
+	struct route inner; /* behind them, the call that has most of these samples */
 };
 
 static bool is_called(const struct view *v, uint32_t function, const char *name)
@@ -173,7 +180,7 @@ struct leaving {
 	size_t *stacks;
 	uint32_t *depths;
 	size_t cnt;
-	uint64_t *weights; /* by function, all 0 between uses */
+	uint64_t *weights; /* by function or place, all 0 between uses */
 };
 
 /* The stacks that are charged to the function of the path. */
@@ -240,20 +247,123 @@ static void keep_step(const struct view *v, struct leaving *l, uint32_t step, ui
 	l->cnt = kept;
 }
 
-static void follow(const struct view *v, struct leaving *l, struct path *path)
+/* The calls from *step on that nearly all of `all` samples of a function go through. */
+static void follow(const struct view *v, struct leaving *l, uint32_t function, uint64_t all,
+		   uint32_t *step, struct route *r)
 {
-	for (uint32_t step = 0; step < PATH_MAX_STEPS; step++) {
+	for (; r->cnt < PATH_MAX_STEPS; ++*step) {
+		uint64_t count;
+		uint32_t f = heaviest_step(v, l, *step, &count);
+
+		if (f == UINT32_MAX || count * 100 < all * STEP_PERCENT)
+			return;
+		keep_step(v, l, *step, f);
+		if (view_has_expression(v, function, f)) /* it is there already */
+			continue;
+		r->steps[r->cnt++] = f;
+		r->count = count;
+	}
+}
+
+/* Where a path forks, the branch that has most of it. */
+static void follow_most(const struct view *v, struct leaving *l, struct path *path, uint32_t step)
+{
+	uint64_t most;
+
+	if (heaviest_step(v, l, step, &most) != UINT32_MAX && most * 2 > path->count &&
+	    is_share(v, most, STANDS_OUT))
+		follow(v, l, path->function, most, &step, &path->inner);
+}
+
+static void follow_own(const struct view *v, struct leaving *l, struct path *path)
+{
+	uint32_t step = 0;
+
+	l->cnt = 0;
+	find_leaving(v, path, l);
+	follow(v, l, path->function, path->charged, &step, &path->out);
+	path->count = path->out.cnt ? path->out.count : path->count;
+	follow_most(v, l, path, step);
+}
+
+/* ---- Without own code ---- */
+
+/* All threads begin in threading.py, and markers are no code: what is called there counts. */
+static uint32_t first_call(const struct view *v, const struct flat_stack *s)
+{
+	uint32_t first = s->cnt;
+
+	for (uint32_t depth = s->cnt; depth--;) {
+		const struct view_function *f = &v->functions[function_in(v, s, depth)];
+
+		if (export_sym(v->p, f->sym)->kind == SYM_MARKER)
+			continue;
+		if (f->python && f->origin == ORIGIN_STDLIB && first < s->cnt)
+			continue;
+		first = depth;
+	}
+	return first;
+}
+
+/* Stacks without own code. What imports take has a sentence of its own. */
+static void find_others(const struct view *v, struct leaving *l)
+{
+	l->cnt = 0;
+	for (size_t i = 0; i < v->stacks.cnt; i++) {
+		const struct flat_stack *s = &v->stacks.stacks[i];
+
+		if (view_own_depth(v, s) || VIEW_IMPORT(s->key) != VIEW_NO_IMPORT)
+			continue;
+		l->stacks[l->cnt] = i;
+		l->depths[l->cnt++] = first_call(v, s);
+	}
+}
+
+static uint32_t heaviest_line(const struct view *v, const struct leaving *l, uint32_t step)
+{
+	uint64_t most = 0;
+	uint32_t line = 0;
+
+	for (int clear = 0; clear < 2; clear++) {
+		for (size_t i = 0; i < l->cnt; i++) {
+			const struct flat_stack *s = &v->stacks.stacks[l->stacks[i]];
+			uint32_t place = v->stacks.elems[s->first + l->depths[i] + step];
+
+			l->weights[place] = clear ? 0 : l->weights[place] + s->count;
+			if (l->weights[place] > most) {
+				most = l->weights[place];
+				line = v->places[place].line;
+			}
+		}
+	}
+	return line;
+}
+
+/*
+ * Goes down from where these stacks begin as long as one call has nearly all. Replaces the path if
+ * that is more: the first sentence is about the profile, whoever wrote the code.
+ */
+static void follow_others(const struct view *v, struct leaving *l, struct path *path)
+{
+	uint32_t at = UINT32_MAX, step;
+	uint64_t all = 0;
+
+	find_others(v, l);
+	for (step = 0; step < VIEW_DEPTH_MAX; step++) {
 		uint64_t count;
 		uint32_t f = heaviest_step(v, l, step, &count);
 
-		if (f == UINT32_MAX || count * 100 < path->charged * STEP_PERCENT)
-			return;
+		if (f == UINT32_MAX || (step && count * 100 < all * STEP_PERCENT))
+			break;
 		keep_step(v, l, step, f);
-		if (view_has_expression(v, path->function, f)) /* it is there already */
-			continue;
-		path->steps[path->step_cnt++] = f;
-		path->count = count;
+		at = f;
+		all = count;
 	}
+	if (all <= path->count)
+		return;
+	*path = (struct path){ .function = at, .count = all };
+	path->line = heaviest_line(v, l, step - 1);
+	follow_most(v, l, path, step);
 }
 
 /* 0 or -ENOMEM; path->function is UINT32_MAX when there is none. */
@@ -265,15 +375,16 @@ static int find_path(const struct view *v, struct path *path)
 	*path = (struct path){ .function = UINT32_MAX };
 	find_charged(v, path);
 	err = find_elsewhere(v, path);
-	if (err || !path->charged)
+	if (err)
 		return err;
 	err = -ENOMEM;
 	l.stacks = calloc(v->stacks.cnt + 1, sizeof(*l.stacks));
 	l.depths = calloc(v->stacks.cnt + 1, sizeof(*l.depths));
-	l.weights = calloc(v->functions_of.cnt + 1, sizeof(*l.weights));
+	l.weights = calloc(v->places_of.cnt + 1, sizeof(*l.weights));
 	if (l.stacks && l.depths && l.weights) {
-		find_leaving(v, path, &l);
-		follow(v, &l, path);
+		follow_others(v, &l, path);
+		if (path->charged)
+			follow_own(v, &l, path);
 		err = 0;
 	}
 	free(l.stacks);
@@ -288,7 +399,8 @@ static int find_path(const struct view *v, struct path *path)
  */
 static void add_path_library(struct speech *s, const struct path *path)
 {
-	uint32_t last = path->step_cnt ? path->steps[path->step_cnt - 1] : path->function;
+	const struct route *out = &path->out;
+	uint32_t last = out->cnt ? out->steps[out->cnt - 1] : path->function;
 	const struct view_function *f = &s->v->functions[last];
 	const struct view_part *part = &s->v->parts[f->first_part];
 	const struct sym *sym = export_sym(s->v->p, f->sym);
@@ -306,20 +418,26 @@ static void add_path_library(struct speech *s, const struct path *path)
 	view_add_library(s->b, s->v, part->library);
 }
 
+/* " -> get -> ... -> connect"; of a route that nothing stands before: "get -> ..." */
+static void say_steps(struct speech *s, const struct route *r, bool behind)
+{
+	for (uint32_t i = 0; i < r->cnt; i++) {
+		if (r->cnt > PATH_SHOWN && i == 1) {
+			strbuf__addz(s->b, " -> ...");
+			i = r->cnt - 2;
+			continue;
+		}
+		strbuf__addz(s->b, i || behind ? " -> " : "");
+		say_function(s, r->steps[i]);
+	}
+}
+
 /* "price (app.py:12) -> get -> ... -> connect, in _ssl" */
 static void tell_functions(struct speech *s, const struct path *path)
 {
 	say_function(s, path->function);
 	say_place(s, path->function, path->line);
-	for (uint32_t i = 0; i < path->step_cnt; i++) {
-		if (path->step_cnt > PATH_SHOWN && i == 1) {
-			strbuf__addz(s->b, " -> ...");
-			i = path->step_cnt - 2;
-			continue;
-		}
-		strbuf__addz(s->b, " -> ");
-		say_function(s, path->steps[i]);
-	}
+	say_steps(s, &path->out, true);
 	add_path_library(s, path);
 }
 
@@ -350,7 +468,7 @@ static void add_tree_share(struct speech *s, const struct path *path)
 {
 	uint64_t all = s->v->functions[path->function].total;
 
-	if (!path->charged || path->one_line || path->step_cnt ||
+	if (!path->charged || path->one_line || path->out.cnt ||
 	    text_percent(all - path->count, s->v->total) < SAME_SHARE)
 		return;
 	strbuf__addz(s->b, ", ");
@@ -380,6 +498,13 @@ static void say_path(struct speech *s, const struct path *path)
 	tell_functions(s, path);
 	if (stands_out)
 		add_tree_share(s, path);
+	if (stands_out && path->inner.cnt) {
+		strbuf__addz(s->b, ", ");
+		add_share(s, path->inner.count);
+		strbuf__addz(s->b, " in ");
+		say_steps(s, &path->inner, false);
+		strbuf__addz(s->b, ", called there");
+	}
 	strbuf__addc(s->b, '.');
 }
 
