@@ -200,7 +200,7 @@ static void test_own(void **state)
 	assert_int_equal(v.functions[find(&v, "SHA256_Update")].self, 70);
 	assert_int_equal(v.functions[find(&v, "signup")].charged, 79);
 	assert_int_equal(v.functions[find(&v, "signup")].charged_line, 17);
-	assert_int_equal(v.collecting, 3);
+	assert_int_equal(v.special[VIEW_COLLECTOR], 3);
 	done(&v, p);
 }
 
@@ -222,7 +222,7 @@ static void test_tree(void **state)
 		       "    11 11 by_price shop.py:4\n");
 	check_says(&v, "76% of the CPU time is in signup (views/user.py:17) -> make_password ->"
 		       " encode -> pbkdf2, in libcrypto.\n"
-		       "18% is in the interpreter itself, 70% in libcrypto.");
+		       "70% is in libcrypto.");
 	done(&v, p);
 }
 
@@ -396,7 +396,7 @@ static void test_spread_elsewhere(void **state)
 		strbuf__addz(&says, packages == 1
 					    ? "59% of the CPU time is in step (p0/pool.py:8).\n"
 					    : "35% of the CPU time is in serve (shop/_shop.so).\n");
-		strbuf__addz(&says, "65% is in the interpreter itself, 35% in shop._shop.");
+		strbuf__addz(&says, "35% is in shop._shop.");
 		check_says(&v, says.s);
 		strbuf__free(&says);
 		done(&v, p);
@@ -536,7 +536,7 @@ static void test_end(void **state)
 	check_tree(&v, "200 200 Py_FinalizeEx python3.11\n"
 		       "50 50 _PyRun_AnyFileObject python3.11\n");
 	check_says(&v, "80% of the CPU time is the end of the interpreter (Py_FinalizeEx).\n"
-		       "20% is in the interpreter itself, 80% in garbage collection.");
+		       "80% is in garbage collection.");
 	done(&v, p);
 }
 
@@ -593,6 +593,38 @@ static void test_chains(void **state)
 		       " 300 300 work a.py:3\n"
 		       "100 0 [3: truncated generated code networkx]\n"
 		       " 100 100 work a.py:3\n");
+	done(&v, p);
+}
+
+/*
+ * What the interpreter does is said if it is special, also where it has no symbols but the tables
+ * of methods name it; a library that it calls there is a part of that.
+ */
+static void test_special(void **state)
+{
+	struct profile *p = profile__new();
+	int exe = add_module(p, "/usr/bin/python3.11", "", 0, 0x1000);
+	int libc = add_module(p, "/usr/lib/libc.so.6", "", 0, 0x1000);
+	int proc = add_proc(p, 10, "python3", "/usr/bin/python3.11", "3.11.2", "", "");
+	int work = py(p, "work", "/srv/app/a.py", 3, 1), key = py(p, "key", "/srv/app/a.py", 9, 8);
+	int eval = native(p, "_PyEval_EvalFrameDefault", exe, 1), bare = native(p, "", exe, 2);
+	int sre = native(p, "sre_ucs1_match.lto_priv.0", exe, 3),
+	    copy = native(p, "memcpy", libc, 1);
+	int method = native(p, "re.Pattern.findall", exe, 4), sort = native(p, "list.sort", exe, 5);
+	struct view v;
+
+	(void)state;
+	STACK(p, proc, 0, 20, work, eval, sre);
+	STACK(p, proc, 0, 20, work, eval, sre, copy);
+	STACK(p, proc, 0, 10, work, eval, method, bare);
+	STACK(p, proc, 0, 15, work, sort, bare);
+	STACK(p, proc, 0, 10, work, sort, key, eval); /* that is not in sorting */
+	STACK(p, proc, 0, 25, work, eval);
+	finished(p);
+	assert_int_equal(view__init(&v, p, true), 0);
+	check_own(&v, "work", 90, 100, "regular expressions 30%, interpreter 25%, libc 20%");
+	check_says(&v, "90% of the CPU time is in work (a.py:3), 100% with the own code that it"
+		       " calls.\n50% is in regular expressions, 15% in sorting.");
 	done(&v, p);
 }
 
@@ -1092,6 +1124,7 @@ int main(void)
 		cmocka_unit_test(test_promoted),
 		cmocka_unit_test(test_promoted_by_script),
 		cmocka_unit_test(test_native),
+		cmocka_unit_test(test_special),
 		cmocka_unit_test(test_by_definition),
 		cmocka_unit_test(test_tracepoints_are_in_the_kernel),
 		cmocka_unit_test(test_narrow),

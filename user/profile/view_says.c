@@ -707,7 +707,7 @@ static void say_imports(struct speech *s, const struct imports *im, const struct
 
 /* ---- What kind of code ---- */
 
-/* "46% is in the interpreter itself", then ", 20% in libcrypto" */
+/* "46% is in garbage collection", then ", 20% in libcrypto" */
 static void add_kind(struct speech *s, unsigned *cnt, uint64_t count, unsigned least,
 		     const char *text)
 {
@@ -748,8 +748,10 @@ static void say_kinds(struct speech *s)
 	for (uint32_t i = VIEW_FIRST_LIBRARY; i < v->library_cnt; i++)
 		if (v->libraries[i] > v->libraries[top])
 			top = i;
-	add_kind(s, &cnt, v->libraries[VIEW_INTERPRETER], LIBRARY_MIN, "the interpreter itself");
-	add_kind(s, &cnt, v->collecting, COLLECTOR_MIN, "garbage collection");
+	/* Python's own code is in the interpreter: of that only what is special tells something. */
+	add_kind(s, &cnt, v->special[VIEW_COLLECTOR], COLLECTOR_MIN, "garbage collection");
+	add_kind(s, &cnt, v->special[VIEW_REGEX], LIBRARY_MIN, "regular expressions");
+	add_kind(s, &cnt, v->special[VIEW_SORTING], LIBRARY_MIN, "sorting");
 	if (top < v->library_cnt && !is_by_definition(v, v->libraries[top]) && !is_said(s, top)) {
 		view_add_library(&name, v, top);
 		add_kind(s, &cnt, v->libraries[top], LIBRARY_MIN, name.err ? "" : name.s);
