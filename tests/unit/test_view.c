@@ -785,6 +785,13 @@ static void test_few(void **state)
 	view_add_percent(&b, &v, 1);
 	assert_string_equal(b.s, "4.0%");
 	strbuf__free(&b);
+	p->stats.values[0] = (struct value_type){ .event = EVENT_PAGE_FAULTS, .period = 1 };
+	check_says(&v, "100% of the page faults are in work (a.py:3).");
+	p->stats.values[0].period = 2;
+	assert_int_equal(view_error_points(&v), 20);
+	p->stats.values[0] = (struct value_type){ .event = VALUE_FOREIGN,
+						  .name = "uprobe:/lib/libc.so.6:getppid" };
+	check_says(&v, "100% of the hits are in work (a.py:3).");
 	done(&v, p);
 	p = finished(profile__new());
 	assert_int_equal(view__init(&v, p, true), 0);

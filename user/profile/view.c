@@ -993,10 +993,13 @@ void view_add_place(struct strbuf *b, const struct view *v, uint32_t function, u
 
 /* ---- Numbers ---- */
 
-/* Waits are measured, not counted: a few long ones are the whole truth. */
+/* Waits are measured and hits of probes counted: a few are the whole truth. */
 static bool has_few_samples(const struct view *v)
 {
-	return v->samples < FEW_SAMPLES && !value_type__is_time(&v->p->stats.values[0]);
+	const struct value_type *t = &v->p->stats.values[0];
+
+	return v->samples < FEW_SAMPLES && !value_type__is_time(t) &&
+	       (!value_type__is_exact(t) || v->p->stats.slowed > 1);
 }
 
 unsigned view_error_points(const struct view *v)
