@@ -1066,7 +1066,8 @@ static void test_without_a_cpu(void **state)
 		uint64_t ready_ms, throttled_ms;
 		const char *says;
 	} cases[] = {
-		{ 0, 0, "It was on a CPU for 25% of the time; the rest it waited." },
+		{ 0, 0, NULL }, /* not known: several processes, or one that came or went */
+		{ 1, 0, "It was on a CPU for 25% of the time; the rest it waited." },
 		{ 100, 100, "It was on a CPU for 25% of the time; the rest it waited." },
 		{ 1000, 0,
 		  "It was on a CPU for 25% of the time, ready to run but without a CPU for 25%; "
@@ -1106,6 +1107,12 @@ static void test_without_a_cpu(void **state)
 		assert_int_equal(view_add_sentences(&b, &v), 0);
 		/* A fifth of the time without a CPU comes before what the time on one went to. */
 		starved = cases[i].ready_ms + cases[i].throttled_ms >= 800;
+		if (!cases[i].says) {
+			assert_null(strstr(b.s, "It was"));
+			strbuf__free(&b);
+			done(&v, p);
+			continue;
+		}
 		line = starved ? strchr(b.s, '\n') : strrchr(b.s, '\n');
 		assert_non_null(line);
 		assert_memory_equal(line + 1, cases[i].says, strlen(cases[i].says));
@@ -1113,6 +1120,28 @@ static void test_without_a_cpu(void **state)
 		strbuf__free(&b);
 		done(&v, p);
 	}
+}
+
+/* A service that is seldom on a CPU waits: that is said before what kinds of code it has. */
+static void test_seldom_on_a_cpu(void **state)
+{
+	struct profile *p = profile__new();
+	int libc = add_module(p, "/usr/lib/libc.so.6", "", 0, 0x1000);
+	int proc = add_proc(p, 10, "python3", "/usr/bin/python3.11", "3.11.2", "", "");
+	int work = py(p, "work", "/srv/app/a.py", 3, 1), read = native(p, "read", libc, 1);
+	struct view v;
+
+	(void)state;
+	STACK(p, proc, 0, 10, work, read, kern(p, "do_syscall_64", 0xff));
+	STACK(p, proc, 0, 15, work, read);
+	finished(p);
+	p->stats.duration_ns = 5000000000;
+	p->stats.ready_ns = 1000000;
+	assert_int_equal(view__init(&v, p, true), 0);
+	check_says(&v, "100% of the CPU time is in work (a.py:3).\n"
+		       "It was on a CPU for 5% of the time; the rest it waited.\n"
+		       "Few samples: +-20 points; -e wall shows what it waits for.");
+	done(&v, p);
 }
 
 int main(void)
@@ -1140,6 +1169,7 @@ int main(void)
 		cmocka_unit_test(test_import_code),
 		cmocka_unit_test(test_causes_without_a_place),
 		cmocka_unit_test(test_without_a_cpu),
+		cmocka_unit_test(test_seldom_on_a_cpu),
 		cmocka_unit_test(test_text_of_text),
 		cmocka_unit_test(test_spawned),
 		cmocka_unit_test(test_spawned_package),

@@ -22,7 +22,8 @@
 #define BUSY_MAX       60
 /* The share of a function's samples that a call must have to be its cause. */
 #define STEP_PERCENT   80
-#define STARVED_MIN    5 /* percent of the time */
+#define IDLE_MAX       20 /* percent: one that is on a CPU for less waits in the main */
+#define STARVED_MIN    5  /* percent of the time */
 #define STARVED_FIRST  20
 #define ALL_MAX	       105 /* percent of the time: more is not how samples vary */
 #define PATH_SHOWN     3
@@ -829,6 +830,7 @@ static void say_runner(struct speech *s, const struct runner *r, const char *wha
 struct parts {
 	double busy, throttled, ready; /* ready: while others had the CPUs */
 	bool exceed; /* together they are more than the time: of several threads */
+	bool known;  /* else it may have been ready, or not there, for all that nobody knows */
 };
 
 /* False: the profile does not tell. */
@@ -845,6 +847,7 @@ static bool find_parts(const struct speech *s, struct parts *p)
 	p->busy = 100.0 * value_type__seconds(t, s->v->total) / (duration_ns / 1e9);
 	p->throttled = 100.0 * (double)st->throttled_ns / duration_ns;
 	p->ready = 100.0 * (double)ready / duration_ns;
+	p->known = st->ready_ns || st->throttled_ns;
 	p->exceed = p->busy + p->throttled + p->ready > ALL_MAX;
 	/* Samples vary: a sum of 103% would only puzzle. The headline tells what was on a CPU. */
 	if (!p->exceed)
@@ -877,7 +880,7 @@ static void say_waiting(struct speech *s)
 		return;
 	stopped = p.throttled >= STARVED_MIN;
 	starved = p.ready >= STARVED_MIN;
-	if ((p.busy >= BUSY_MAX && !stopped && !starved) || !begin(s))
+	if (!p.known || (p.busy >= BUSY_MAX && !stopped && !starved) || !begin(s))
 		return;
 	strbuf__addf(s->b, "%s %s for ", p.exceed ? "Its threads together were" : "It was",
 		     value_type__doing(t));
@@ -895,6 +898,15 @@ static void say_waiting(struct speech *s)
 	strbuf__addz(s->b, 100 - p.busy - p.throttled - p.ready >= STARVED_MIN
 				   ? "; the rest it waited."
 				   : ".");
+}
+
+/* It waits in the main, which a profile of the CPU does not show. */
+static bool was_idle(const struct speech *s)
+{
+	struct parts p;
+
+	return find_parts(s, &p) && p.known && p.busy < IDLE_MAX &&
+	       100 - p.busy - p.throttled - p.ready >= OF_MANY_MIN;
 }
 
 /* It had no CPU for so long that this comes before what is smaller. */
@@ -936,7 +948,7 @@ int view_add_sentences(struct strbuf *b, const struct view *v)
 			    .library = VIEW_UNKNOWN };
 	struct imports im;
 	struct path path;
-	bool imports, starved;
+	bool imports, starved, idle;
 	int err;
 
 	if (!v->total)
@@ -960,7 +972,8 @@ int view_add_sentences(struct strbuf *b, const struct view *v)
 		say_path(&s, &path);
 	if (err)
 		return err;
-	starved = was_starved(&s);
+	idle = was_idle(&s);
+	starved = idle || was_starved(&s);
 	if (starved)
 		err = say_who(&s);
 	if (!imports)
@@ -970,6 +983,7 @@ int view_add_sentences(struct strbuf *b, const struct view *v)
 		err = say_who(&s);
 	s.room = SENTENCES_MAX;
 	if (points && begin(&s))
-		strbuf__addf(b, "Few samples: +-%u points; use -d or -F for more.", points);
+		strbuf__addf(b, "Few samples: +-%u points; %s", points,
+			     idle ? "-e wall shows what it waits for." : "use -d or -F for more.");
 	return err ? err : b->err;
 }
