@@ -332,6 +332,10 @@ _pyperf_bpf()
 		mapfile -t COMPREPLY < <(:)
 		return
 		;;
+	probes-p | probes--pid)
+		mapfile -t COMPREPLY < <(compgen -W "$(cd /proc && echo [0-9]*)" -- "$cur")
+		return
+		;;
 	memory-p | memory--pid)
 		mapfile -t COMPREPLY < <(compgen -W "$(cd /proc && echo [0-9]*)" -- "$cur")
 		return
@@ -414,6 +418,8 @@ _pyperf_bpf()
 		dump) mapfile -t COMPREPLY < <(compgen -W "-p --pid --children --name --container --pod --native --tasks --all --json -v --verbose -q --quiet -h --help --version" -- "$cur") ;;
 		trace) mapfile -t COMPREPLY < <(compgen -W "-p --pid --python --as-root --count --calls --hist --slow --args --ret --if --exceptions --gc --audit --imports -f --filter -e --event --native-from --lib -d --duration -i --interval --top --json --max-slowdown --force -v --verbose -q --quiet -h --help --version" -- "$cur") ;;
 		probes) mapfile -t COMPREPLY < <(compgen -W "--json -v --verbose -q --quiet -h --help --version" -- "$cur") ;;
+		trace) mapfile -t COMPREPLY < <(compgen -W "-p --pid --python --as-root --count --calls --hist --slow --args --ret --if --exceptions --gc --audit --imports -f --filter -e --event -d --duration -i --interval --top --json --max-slowdown --force -v --verbose -q --quiet -h --help --version" -- "$cur") ;;
+		probes) mapfile -t COMPREPLY < <(compgen -W "-p --pid --json -v --verbose -q --quiet -h --help --version" -- "$cur") ;;
 		memory) mapfile -t COMPREPLY < <(compgen -W "-p --pid -d --duration -F --frequency -c --count --level --max-slowdown --refcount -o --output --format -f --folded --glue --value -v --verbose -q --quiet -h --help --version" -- "$cur") ;;
 		heap) mapfile -t COMPREPLY < <(compgen -W "-p --pid --every --for --referrers --diff --all --json -o --output -v --verbose -q --quiet -h --help --version" -- "$cur") ;;
 		check) mapfile -t COMPREPLY < <(compgen -W "-p --pid -v --verbose -q --quiet -h --help --version" -- "$cur") ;;
@@ -426,7 +432,6 @@ _pyperf_bpf()
 		report) mapfile -t COMPREPLY < <(compgen -f -- "$cur") ;;
 		diff) mapfile -t COMPREPLY < <(compgen -f -- "$cur") ;;
 		dump) mapfile -t COMPREPLY < <(compgen -W "$(cd /proc && echo [0-9]*)" -- "$cur") ;;
-		probes) mapfile -t COMPREPLY < <(compgen -W "$(cd /proc && echo [0-9]*)" -- "$cur") ;;
 		esac
 	fi
 }

@@ -371,6 +371,25 @@ print(open("/proc/self/schedstat").read())
 """
 
 
+def test_not_known_to_wait():
+    """The shell waited. What was sampled, its child, shared a CPU: nobody measured how long."""
+    cpu = min(os.sched_getaffinity(0))
+    spin = [sys.executable, "-c", "print(1, flush=True)\nwhile True: pass"]
+    options = {"stdout": subprocess.PIPE, "start_new_session": True,
+               "preexec_fn": lambda: os.sched_setaffinity(0, {cpu})}
+    wrapper = ["sh", "-c", '"$@"; true', "sh", *spin]
+    with subprocess.Popen(spin, **options) as other, subprocess.Popen(wrapper, **options) as sh:
+        try:
+            assert other.stdout.readline() == sh.stdout.readline() == b"1\n"
+            text = profile("-F", HZ, "-d", 0.5, "-p", sh.pid).ok().stdout
+            itself = profile("-F", HZ, "-d", 0.5, "-p", other.pid).ok().stdout
+        finally:
+            os.killpg(sh.pid, signal.SIGKILL)
+            other.kill()
+    assert "of the CPU time" in text and "waited" not in text, text
+    assert "without a CPU for" in itself, itself
+
+
 def test_without_a_cpu():
     """A command that had to share a CPU did not wait, also if it ended before anybody looked at it."""
     cpu = min(os.sched_getaffinity(0))

@@ -191,6 +191,16 @@ def test_a_failing_call(directory, any_python, call, error, which):
                 assert out.stat().st_size, (call, n, result.stderr)
 
 
+@pytest.mark.parametrize("files", [12, 40])
+def test_few_open_files(any_python, directory, files):
+    """The limit is what is named, no version of the kernel."""
+    with Target(any_python, "spinner.py", "spin") as target:
+        result = Profiler("-d", 0.1, "-p", target.pid, "-o", directory / "x.folded",
+                          prefix=["sh", "-c", 'ulimit -n %d; exec "$@"' % files, "sh"]).wait()
+    assert result.status == 1 and "Too many open files" in result.stderr, result.stderr
+    assert "ulimit -n" in result.stderr and "5.15" not in result.stderr, result.stderr
+
+
 def test_unknown_number_of_cpus(directory, any_python):
     """The kernel writes a value for each CPU, whatever we have room for."""
     path = "/sys/devices/system/cpu/possible"

@@ -75,6 +75,21 @@ def test_several(any_python, command):
         assert "name one that it started" in found.stderr
 
 
+NAMED = [["dump"], ["heap"], ["probes"], ["trace", "-d", 0.5]]
+
+
+@pytest.mark.parametrize("command", NAMED, ids=lambda c: c[0])
+def test_two_ways_to_name(any_python, command):
+    """The number of a process is a word, or that of -p."""
+    with Target(any_python, "spinner.py", "spin") as target:
+        word, option = run(command, target.pid), run([*command, "-p"], target.pid)
+    assert word.returncode == option.returncode == 0, (word, option)
+    assert word.stderr == option.stderr, (word, option)
+    assert word.stdout.split()[:2] == option.stdout.split()[:2] != [], (word, option)
+    both = run([*command, "-p", 1], target.pid)
+    assert both.returncode and not both.stdout and both.stderr.startswith("pyperf-bpf: "), both
+
+
 @pytest.mark.parametrize("command", COMMANDS.values(), ids=COMMANDS)
 def test_none(command):
     """A process without Python and without such descendants stays what it is."""

@@ -17,7 +17,9 @@
 #include <string.h>
 #include <linux/futex.h>
 #include <linux/openat2.h>
+#include <sched.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -177,6 +179,57 @@ static void test_hangs(void **state)
 			-ETIMEDOUT);
 	assert_int_equal(reader__call(rs, (uint32_t)getpid(), computes, "", 1, &byte, 1),
 			 -ETIMEDOUT);
+}
+
+/* A process of a user in a mount namespace of its own, and perhaps a user namespace. */
+static pid_t in_namespace(int flags)
+{
+	int ready[2];
+	char byte;
+	pid_t pid;
+
+	assert_int_equal(pipe(ready), 0);
+	pid = fork();
+	if (!pid) {
+		if (!(flags & CLONE_NEWUSER) && unshare(flags))
+			_exit(1);
+		if (setresuid(65534, 65534, 65534) || ((flags & CLONE_NEWUSER) && unshare(flags)))
+			_exit(1);
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		if (write(ready[1], "", 1) == 1)
+			pause();
+		_exit(0);
+	}
+	close(ready[1]);
+	assert_int_equal(read(ready[0], &byte, 1), 1);
+	close(ready[0]);
+	return pid;
+}
+
+/* A user is one, in however many namespaces; nobody else is refused for what he does. */
+static void test_one_user(void **state)
+{
+	static const int flags[] = { CLONE_NEWNS, CLONE_NEWUSER | CLONE_NEWNS, CLONE_NEWNS };
+	pid_t pids[3];
+	uint8_t byte;
+
+	(void)state;
+	if (geteuid())
+		skip();
+	for (int i = 0; i < 3; i++)
+		pids[i] = in_namespace(flags[i]);
+	assert_true(reader__tenant((uint32_t)pids[0]) != reader__tenant((uint32_t)pids[2]));
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(
+			reader__call(rs, (uint32_t)pids[i], wait_for_ever, "", 1, &byte, 1),
+			-ETIMEDOUT);
+	assert_int_equal(reader__call(rs, (uint32_t)pids[2], computes, "", 1, &byte, 1),
+			 -ETIMEDOUT);
+	assert_int_not_equal(reader_pid(), getpid());
+	for (int i = 0; i < 3; i++) {
+		kill(pids[i], SIGKILL);
+		waitpid(pids[i], NULL, 0);
+	}
 }
 
 /* ---- files ---------------------------------------------------------------------------------- */
@@ -403,6 +456,58 @@ static void test_files_kill(void **state)
 	assert_int_equal(ask_files(open_place, "/nowhere", fds, &cnt), -ETIMEDOUT);
 }
 
+static pid_t parent;
+
+static int die_unless_here(const void *question, void *answer)
+{
+	(void)question;
+	if (getpid() != parent)
+		_exit(7);
+	memset(answer, 7, 1);
+	return 0;
+}
+
+/* Whose processes end each reader before it has answered anything: nobody reads instead. */
+static void test_never_here(void **state)
+{
+	uint8_t byte = 0;
+
+	(void)state;
+	parent = getpid();
+	for (int i = 0; i < 20; i++)
+		assert_true(reader__call(rs, (uint32_t)(i % 2 ? getpid() : getppid()),
+					 die_unless_here, "", 1, &byte, 1) < 0);
+	assert_int_equal(byte, 0);
+}
+
+/* No reader can be had for a moment, or for long: nobody reads instead. */
+static void test_no_descriptors(void **state)
+{
+	struct rlimit was, none;
+	uint8_t byte = 0;
+
+	(void)state;
+	parent = getpid();
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &was), 0);
+	for (int times = 2; times <= 20; times += 18) {
+		none = (struct rlimit){ .rlim_max = was.rlim_max };
+		assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+		for (int i = 0; i < times; i++)
+			assert_int_equal(reader__call(rs, (uint32_t)getpid(), die_unless_here, "",
+						      1, &byte, 1),
+					 -ETIMEDOUT);
+		assert_int_equal(setrlimit(RLIMIT_NOFILE, &was), 0);
+		assert_int_equal(byte, 0);
+		if (times == 2) {
+			assert_int_not_equal(reader_pid(), parent);
+			readers__free(rs);
+			rs = readers__new();
+		}
+	}
+	assert_int_equal(reader__call(rs, (uint32_t)getpid(), die_unless_here, "", 1, &byte, 1),
+			 -ETIMEDOUT);
+}
+
 /* Without one, this process does it, by the same rules. */
 static void test_without(void **state)
 {
@@ -438,11 +543,12 @@ static int teardown(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		test(test_memory),     test(test_rights),	   test(test_results),
-		test(test_killed),     test(test_signals),	   test(test_hangs),
-		test(test_opens),      test(test_rights_of_files), test(test_answers),
-		test(test_files_hang), test(test_files_kill),	   test(test_without),
-		test(test_patience),   test(test_standstill),
+		test(test_memory),	   test(test_rights),	       test(test_results),
+		test(test_killed),	   test(test_signals),	       test(test_hangs),
+		test(test_opens),	   test(test_rights_of_files), test(test_answers),
+		test(test_files_hang),	   test(test_files_kill),      test(test_without),
+		test(test_patience),	   test(test_standstill),      test(test_never_here),
+		test(test_no_descriptors), test(test_one_user),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

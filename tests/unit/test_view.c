@@ -200,7 +200,7 @@ static void test_own(void **state)
 	assert_int_equal(v.functions[find(&v, "SHA256_Update")].self, 70);
 	assert_int_equal(v.functions[find(&v, "signup")].charged, 79);
 	assert_int_equal(v.functions[find(&v, "signup")].charged_line, 17);
-	assert_int_equal(v.collecting, 3);
+	assert_int_equal(v.special[VIEW_COLLECTOR], 3);
 	done(&v, p);
 }
 
@@ -222,7 +222,7 @@ static void test_tree(void **state)
 		       "    11 11 by_price shop.py:4\n");
 	check_says(&v, "76% of the CPU time is in signup (views/user.py:17) -> make_password ->"
 		       " encode -> pbkdf2, in libcrypto.\n"
-		       "18% is in the interpreter itself, 70% in libcrypto.");
+		       "70% is in libcrypto.");
 	done(&v, p);
 }
 
@@ -360,6 +360,72 @@ static void test_elsewhere(void **state)
 	done(&v, p);
 }
 
+/*
+ * Others' code that has more than any own function comes first, however many functions it ends in;
+ * threads of several packages, none of which has more, do not: their first function is nobody's.
+ */
+static void test_spread_elsewhere(void **state)
+{
+	for (int packages = 1; packages <= 19; packages += 18) {
+		struct profile *p = profile__new();
+		int so = add_module(p, SITE "shop/_shop.abi3.so", "", 0, 0x1000);
+		int proc = add_proc(p, 10, "python3", "/usr/bin/python3.11", "3.11.2", "", "");
+		int cut = marker(p, "[truncated]");
+		int boot = py(p, "_bootstrap", STDLIB "threading.py", 9, 1);
+		int handle = py(p, "handle", "/srv/app/app.py", 9, 1);
+		int serve = native(p, "serve", so, 1);
+		struct view v;
+		struct strbuf says = { 0 };
+		char path[128], name[16];
+
+		(void)state;
+		STACK(p, proc, 0, 10, handle);
+		for (int i = 0; i < 19; i++) {
+			int cold, hot;
+
+			snprintf(path, sizeof(path), SITE "p%d/pool.py", i % packages);
+			snprintf(name, sizeof(name), "leaf_%d", i);
+			cold = py(p, "step", path, 7, 5);
+			hot = py(p, "step", path, 8, 5);
+			STACK(p, proc, 0, 1, cut, boot, cold, py(p, name, path, 20, 19));
+			STACK(p, proc, 0, 4, boot, hot, py(p, name, path, 20, 19));
+			STACK(p, proc, 0, 3, serve, native(p, name, so, 16 * (uint64_t)(i + 1)));
+		}
+		finished(p);
+		assert_int_equal(view__init(&v, p, true), 0);
+		strbuf__addz(&says, packages == 1
+					    ? "59% of the CPU time is in step (p0/pool.py:8).\n"
+					    : "35% of the CPU time is in serve (shop/_shop.so).\n");
+		strbuf__addz(&says, "35% is in shop._shop.");
+		check_says(&v, says.s);
+		strbuf__free(&says);
+		done(&v, p);
+	}
+}
+
+/* Where the calls of a function fork, the sentence goes on to the one that has most. */
+static void test_called_there(void **state)
+{
+	struct profile *p = profile__new();
+	int proc = add_proc(p, 10, "python3", "/usr/bin/python3.11", "3.11.2", "", "");
+	int thumb = py(p, "thumb", "/srv/app/thumbs.py", 16, 9);
+	int open = py(p, "open", SITE "PIL/Image.py", 3, 1);
+	int filter = py(p, "GaussianBlur.filter", SITE "PIL/ImageFilter.py", 7, 1);
+	int scale = py(p, "scale", SITE "PIL/Image.py", 30, 1);
+	int save = py(p, "save", SITE "PIL/Image.py", 40, 1);
+	struct view v;
+
+	(void)state;
+	STACK(p, proc, 0, 130, thumb, open, filter, scale);
+	STACK(p, proc, 0, 66, thumb, open, save);
+	STACK(p, proc, 0, 4, thumb);
+	finished(p);
+	assert_int_equal(view__init(&v, p, true), 0);
+	check_says(&v, "98% of the CPU time is in thumb (thumbs.py:16) -> open, 65% in"
+		       " GaussianBlur.filter -> scale, called there.");
+	done(&v, p);
+}
+
 /* ---- Who is own code ---- */
 
 /* `python -m sphinx` and what it calls; nothing of it outside of packages. */
@@ -380,7 +446,9 @@ static void test_promoted(void **state)
 	assert_int_equal(view__init(&v, p, true), 0);
 	assert_false(v.functions[find(&v, "build")].muted);
 	assert_true(v.functions[find(&v, "parse")].muted);
-	check_says(&v, "100% of the CPU time is in build (sphinx/build.py:3).");
+	check_says(&v,
+		   "100% of the CPU time is in build (sphinx/build.py:3), 75% in parse -> match,"
+		   " called there.");
 	done(&v, p);
 }
 
@@ -401,7 +469,8 @@ static void test_promoted_by_script(void **state)
 	assert_int_equal(view__init(&v, p, true), 0);
 	assert_false(v.functions[find(&v, "build")].muted);
 	assert_true(v.functions[find(&v, "parse")].muted);
-	check_says(&v, "100% of the CPU time is in build (sphinx/build.py:3).");
+	check_says(&v, "100% of the CPU time is in build (sphinx/build.py:3), 75% in parse, called"
+		       " there.");
 	done(&v, p);
 	/* A script that is called like its package, with a library between them */
 	p = profile__new();
@@ -467,7 +536,7 @@ static void test_end(void **state)
 	check_tree(&v, "200 200 Py_FinalizeEx python3.11\n"
 		       "50 50 _PyRun_AnyFileObject python3.11\n");
 	check_says(&v, "80% of the CPU time is the end of the interpreter (Py_FinalizeEx).\n"
-		       "20% is in the interpreter itself, 80% in garbage collection.");
+		       "80% is in garbage collection.");
 	done(&v, p);
 }
 
@@ -524,6 +593,38 @@ static void test_chains(void **state)
 		       " 300 300 work a.py:3\n"
 		       "100 0 [3: truncated generated code networkx]\n"
 		       " 100 100 work a.py:3\n");
+	done(&v, p);
+}
+
+/*
+ * What the interpreter does is said if it is special, also where it has no symbols but the tables
+ * of methods name it; a library that it calls there is a part of that.
+ */
+static void test_special(void **state)
+{
+	struct profile *p = profile__new();
+	int exe = add_module(p, "/usr/bin/python3.11", "", 0, 0x1000);
+	int libc = add_module(p, "/usr/lib/libc.so.6", "", 0, 0x1000);
+	int proc = add_proc(p, 10, "python3", "/usr/bin/python3.11", "3.11.2", "", "");
+	int work = py(p, "work", "/srv/app/a.py", 3, 1), key = py(p, "key", "/srv/app/a.py", 9, 8);
+	int eval = native(p, "_PyEval_EvalFrameDefault", exe, 1), bare = native(p, "", exe, 2);
+	int sre = native(p, "sre_ucs1_match.lto_priv.0", exe, 3),
+	    copy = native(p, "memcpy", libc, 1);
+	int method = native(p, "re.Pattern.findall", exe, 4), sort = native(p, "list.sort", exe, 5);
+	struct view v;
+
+	(void)state;
+	STACK(p, proc, 0, 20, work, eval, sre);
+	STACK(p, proc, 0, 20, work, eval, sre, copy);
+	STACK(p, proc, 0, 10, work, eval, method, bare);
+	STACK(p, proc, 0, 15, work, sort, bare);
+	STACK(p, proc, 0, 10, work, sort, key, eval); /* that is not in sorting */
+	STACK(p, proc, 0, 25, work, eval);
+	finished(p);
+	assert_int_equal(view__init(&v, p, true), 0);
+	check_own(&v, "work", 90, 100, "regular expressions 30%, interpreter 25%, libc 20%");
+	check_says(&v, "90% of the CPU time is in work (a.py:3), 100% with the own code that it"
+		       " calls.\n50% is in regular expressions, 15% in sorting.");
 	done(&v, p);
 }
 
@@ -684,6 +785,13 @@ static void test_few(void **state)
 	view_add_percent(&b, &v, 1);
 	assert_string_equal(b.s, "4.0%");
 	strbuf__free(&b);
+	p->stats.values[0] = (struct value_type){ .event = EVENT_PAGE_FAULTS, .period = 1 };
+	check_says(&v, "100% of the page faults are in work (a.py:3).");
+	p->stats.values[0].period = 2;
+	assert_int_equal(view_error_points(&v), 20);
+	p->stats.values[0] = (struct value_type){ .event = VALUE_FOREIGN,
+						  .name = "uprobe:/lib/libc.so.6:getppid" };
+	check_says(&v, "100% of the hits are in work (a.py:3).");
 	done(&v, p);
 	p = finished(profile__new());
 	assert_int_equal(view__init(&v, p, true), 0);
@@ -803,6 +911,7 @@ static void test_expressions(void **state)
 	int total = py(p, "total", "/srv/app/a.py", 4, 3);
 	int part = py(p, "total.<locals>.<genexpr>", "/srv/app/a.py", 4, 4);
 	int inner = py(p, "total.<locals>.<genexpr>.<locals>.<genexpr>", "/srv/app/a.py", 4, 4);
+	int nested = py(p, "total.<locals>.<listcomp>.<listcomp>", "/srv/app/a.py", 4, 4);
 	int clean = py(p, "clean", "/srv/app/a.py", 9, 8);
 	int apply = py(p, "apply", SITE "pandas/series.py", 9, 1);
 	int fill = py(p, "clean.<locals>.<lambda>", "/srv/app/a.py", 9, 9);
@@ -813,7 +922,8 @@ static void test_expressions(void **state)
 	struct view v;
 
 	(void)state;
-	STACK(p, proc, 0, 200, main, total, part, inner);
+	STACK(p, proc, 0, 100, main, total, part, inner);
+	STACK(p, proc, 0, 100, main, total, part, nested);
 	STACK(p, proc, 0, 150, main, total, part);
 	STACK(p, proc, 0, 50, main, total);
 	STACK(p, proc, 0, 270, main, clean, apply, fill);
@@ -831,6 +941,33 @@ static void test_expressions(void **state)
 	assert_int_equal(v.functions[find(&v, "old")].charged, 90);
 	assert_int_equal(v.functions[find(&v, "<lambda>")].charged, 150);
 	check_says(&v, "40% of the CPU time is in total (a.py:4).");
+	done(&v, p);
+}
+
+/* The number of the sentence stands in the tree, too, or it says both. */
+static void test_number_of_the_tree(void **state)
+{
+	struct profile *p = profile__new();
+	int proc = add_proc(p, 10, "python3", "/usr/bin/python3.11", "3.11.2", "", "");
+	int main = py(p, "<module>", "/srv/app/a.py", 30, 1);
+	int build = py(p, "build", "/srv/app/a.py", 4, 3);
+	int part = py(p, "build.<locals>.<listcomp>", "/srv/app/a.py", 4, 4);
+	int price = py(p, "price", "/srv/app/a.py", 12, 11);
+	struct view v;
+
+	(void)state;
+	STACK(p, proc, 0, 60, main, build, part);
+	STACK(p, proc, 0, 16, main, build, part, price);
+	STACK(p, proc, 0, 24, main, price);
+	finished(p);
+	assert_int_equal(view__init(&v, p, true), 0);
+	check_tree(&v, "100 0 <module> a.py:30\n"
+		       " 76 0 build a.py:4\n"
+		       "  76 60 build.<locals>.<listcomp> a.py:4\n"
+		       "   16 16 price a.py:12\n"
+		       " 24 24 price a.py:12\n");
+	check_says(&v, "60% of the CPU time is in build (a.py:4), 76% with the own code that it"
+		       " calls.");
 	done(&v, p);
 }
 
@@ -908,7 +1045,8 @@ static void test_spawned_package(void **state)
 	check_tree(&v, "198 0 spawn_main multiprocessing/spawn.py:122\n"
 		       " 198 78 convert pages/convert.py:5\n"
 		       "  120 120 __create_fn__.<locals>.__init__ <string>:3\n");
-	check_says(&v, "99% of the CPU time is in convert (pages/convert.py:5).");
+	check_says(&v, "99% of the CPU time is in convert (pages/convert.py:5), 60% in"
+		       " __create_fn__.<locals>.__init__, called there.");
 	done(&v, p);
 	/* Threads of a program that is text, without the text's own frame. */
 	p = profile__new();
@@ -964,7 +1102,8 @@ static void test_without_a_cpu(void **state)
 		uint64_t ready_ms, throttled_ms;
 		const char *says;
 	} cases[] = {
-		{ 0, 0, "It was on a CPU for 25% of the time; the rest it waited." },
+		{ 0, 0, NULL }, /* not known: several processes, or one that came or went */
+		{ 1, 0, "It was on a CPU for 25% of the time; the rest it waited." },
 		{ 100, 100, "It was on a CPU for 25% of the time; the rest it waited." },
 		{ 1000, 0,
 		  "It was on a CPU for 25% of the time, ready to run but without a CPU for 25%; "
@@ -1004,6 +1143,12 @@ static void test_without_a_cpu(void **state)
 		assert_int_equal(view_add_sentences(&b, &v), 0);
 		/* A fifth of the time without a CPU comes before what the time on one went to. */
 		starved = cases[i].ready_ms + cases[i].throttled_ms >= 800;
+		if (!cases[i].says) {
+			assert_null(strstr(b.s, "It was"));
+			strbuf__free(&b);
+			done(&v, p);
+			continue;
+		}
 		line = starved ? strchr(b.s, '\n') : strrchr(b.s, '\n');
 		assert_non_null(line);
 		assert_memory_equal(line + 1, cases[i].says, strlen(cases[i].says));
@@ -1011,6 +1156,28 @@ static void test_without_a_cpu(void **state)
 		strbuf__free(&b);
 		done(&v, p);
 	}
+}
+
+/* A service that is seldom on a CPU waits: that is said before what kinds of code it has. */
+static void test_seldom_on_a_cpu(void **state)
+{
+	struct profile *p = profile__new();
+	int libc = add_module(p, "/usr/lib/libc.so.6", "", 0, 0x1000);
+	int proc = add_proc(p, 10, "python3", "/usr/bin/python3.11", "3.11.2", "", "");
+	int work = py(p, "work", "/srv/app/a.py", 3, 1), read = native(p, "read", libc, 1);
+	struct view v;
+
+	(void)state;
+	STACK(p, proc, 0, 10, work, read, kern(p, "do_syscall_64", 0xff));
+	STACK(p, proc, 0, 15, work, read);
+	finished(p);
+	p->stats.duration_ns = 5000000000;
+	p->stats.ready_ns = 1000000;
+	assert_int_equal(view__init(&v, p, true), 0);
+	check_says(&v, "100% of the CPU time is in work (a.py:3).\n"
+		       "It was on a CPU for 5% of the time; the rest it waited.\n"
+		       "Few samples: +-20 points; -e wall shows what it waits for.");
+	done(&v, p);
 }
 
 int main(void)
@@ -1024,9 +1191,12 @@ int main(void)
 		cmocka_unit_test(test_imports_shared),
 		cmocka_unit_test(test_script),
 		cmocka_unit_test(test_elsewhere),
+		cmocka_unit_test(test_spread_elsewhere),
+		cmocka_unit_test(test_called_there),
 		cmocka_unit_test(test_promoted),
 		cmocka_unit_test(test_promoted_by_script),
 		cmocka_unit_test(test_native),
+		cmocka_unit_test(test_special),
 		cmocka_unit_test(test_by_definition),
 		cmocka_unit_test(test_tracepoints_are_in_the_kernel),
 		cmocka_unit_test(test_narrow),
@@ -1035,11 +1205,13 @@ int main(void)
 		cmocka_unit_test(test_import_code),
 		cmocka_unit_test(test_causes_without_a_place),
 		cmocka_unit_test(test_without_a_cpu),
+		cmocka_unit_test(test_seldom_on_a_cpu),
 		cmocka_unit_test(test_text_of_text),
 		cmocka_unit_test(test_spawned),
 		cmocka_unit_test(test_spawned_package),
 		cmocka_unit_test(test_mypyc),
 		cmocka_unit_test(test_expressions),
+		cmocka_unit_test(test_number_of_the_tree),
 		cmocka_unit_test(test_chains),
 		cmocka_unit_test(test_end),
 		cmocka_unit_test(test_extension),

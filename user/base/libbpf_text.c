@@ -33,6 +33,10 @@ void libbpf_load_failed(int err, const char *of, const char *needs)
 {
 	if (err == -EPERM || err == -EACCES)
 		needs = "CAP_BPF and CAP_PERFMON are needed; ";
+	else if (err == -EMFILE)
+		needs = "the limit of open files, ulimit -n, is too low; ";
+	else if (err == -ENFILE || err == -ENOMEM)
+		needs = "";
 	log_err("loading the BPF programs%s: %s (%s-vv shows the kernel's log)", of, strerror(-err),
 		needs);
 }

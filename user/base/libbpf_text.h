@@ -17,7 +17,7 @@ int libbpf_text(enum libbpf_print_level level, const char *fmt, va_list args);
 
 /*
  * Logs why programs could not be loaded. `of`: which programs (" of probes"), or "". `needs`: the
- * meaning of any failure but missing rights, or "".
+ * meaning of any failure but missing rights, files or memory, or "".
  */
 void libbpf_load_failed(int err, const char *of, const char *needs);
 

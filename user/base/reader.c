@@ -29,6 +29,7 @@
 #include "base/clock.h"
 #include "base/ending.h"
 #include "base/log.h"
+#include "base/payer.h"
 #include "base/procfield.h"
 #include "base/readmem.h"
 #include "base/rights.h"
@@ -36,11 +37,12 @@
 #define LOOK_MS		  20
 #define PATIENCE_MS	  10000 /* even if it is only a machine that is too busy */
 #define PATIENCE_ROOT	  4	/* times as long for this machine's root: a slow disk, no tenant */
-#define GIVEN_UP_MAX	  8 /* readers that hang now: each keeps what this process had in memory */
+#define GIVEN_UP_MAX	  32 /* readers that hang now: each keeps what this process had in memory */
 #define FORGIVEN_MS	  600000 /* after so long without a hang */
 #define HANGS_MAX	  2	 /* of one tenant; then its processes are not read any more */
 #define TENANTS_MAX	  64
-#define ENDS_MAX	  8 /* without any answer: it may not live here */
+#define FAILURES_MAX	  8	/* in a row, before any answer: it may not live here */
+#define RETRY_MS	  10000 /* after so many */
 
 #define FILE_QUESTION_MAX (256U << 10)
 #define KEPT_ANSWER	  (1U << 20) /* of the memory of a longer answer */
@@ -72,12 +74,14 @@ struct helper {
 	pid_t pid; /* 0: none */
 	int fd;
 	struct exchange *x;
-	uint64_t number;	      /* of the question */
-	pid_t given_up[GIVEN_UP_MAX]; /* 0: free */
-	unsigned int ended;
-	bool answered;	/* once */
-	bool hurries;	/* runs before all programs of normal priority */
-	bool is_absent; /* it cannot be had: we read ourselves */
+	uint64_t number;		    /* of the question */
+	pid_t given_up[GIVEN_UP_MAX];	    /* 0: free */
+	uint64_t given_up_by[GIVEN_UP_MAX]; /* payers */
+	unsigned int failures;		    /* in a row */
+	uint64_t retry_ms;		    /* it cannot be had until then */
+	bool answered;			    /* once */
+	bool hurries;			    /* runs before all programs of normal priority */
+	bool has_warned;		    /* that it cannot be had; until it answers */
 };
 
 struct hangs {
@@ -398,11 +402,18 @@ static void become_reader(const struct kind *kind, struct exchange *x)
 
 /* ---- its life ------------------------------------------------------------------------------- */
 
+/* Nobody else may read in its place: what it reads may hold up whoever does. */
 static void no_reader(struct helper *h, const char *what, int err)
 {
-	log_debug("%s of others: no process of its own reads it: %s: %s", h->kind->what, what,
-		  strerror(err));
-	h->is_absent = true;
+	if (++h->failures < FAILURES_MAX)
+		return;
+	h->failures = 0;
+	h->retry_ms = now_ms() + RETRY_MS;
+	if (!h->has_warned)
+		log_warn("%s of others cannot be read: the process that does it cannot be had: "
+			 "%s: %s; trying again every %d s",
+			 h->kind->what, what, strerror(err), RETRY_MS / 1000);
+	h->has_warned = true;
 }
 
 static void forget_helper(struct helper *h)
@@ -420,7 +431,7 @@ static void start(struct helper *h)
 	struct exchange *x;
 	int ends[2];
 
-	if (h->pid || h->is_absent)
+	if (h->pid || now_ms() < h->retry_ms)
 		return;
 	x = mmap(NULL, exchange_size(h->kind), PROT_READ | PROT_WRITE,
 		 MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -459,7 +470,7 @@ static unsigned int count_given_up(struct helper *h)
 }
 
 /* It ends as soon as it can, perhaps never: nobody waits for it. */
-static void give_up(struct helper *h)
+static void give_up(struct helper *h, uint64_t payer)
 {
 	unsigned int i = 0;
 
@@ -467,6 +478,7 @@ static void give_up(struct helper *h)
 	while (i + 1 < GIVEN_UP_MAX && h->given_up[i])
 		i++;
 	h->given_up[i] = h->pid;
+	h->given_up_by[i] = payer;
 	forget_helper(h);
 }
 
@@ -522,6 +534,18 @@ static uint32_t user_of_tenant(uint64_t tenant)
 	return is_roots(tenant) ? 0 : (uint32_t)tenant;
 }
 
+/* A user who made a user namespace stands for those whom it has. */
+static uint32_t payer_of_process(const char *proc, uint32_t uid)
+{
+	int fd = open(proc, O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+	if (fd >= 0) {
+		uid = payer__of(fd, uid);
+		close(fd);
+	}
+	return uid;
+}
+
 uint64_t reader__tenant(uint32_t tgid)
 {
 	uint32_t uid = user_of(tgid);
@@ -529,6 +553,7 @@ uint64_t reader__tenant(uint32_t tgid)
 	uint64_t space;
 
 	snprintf(proc, sizeof(proc), "/proc/%u", tgid);
+	uid = payer_of_process(proc, uid);
 	space = mount_namespace(proc);
 	if (!uid && space == mount_namespace("/proc/self"))
 		return tgid;
@@ -545,12 +570,31 @@ static uint64_t tenant_of(const struct reader_whose *whose)
 	return whose->tgid ? reader__tenant(whose->tgid) : whose->tenant;
 }
 
+/*
+ * Who stands for what a tenant does: a user may have as many mount namespaces as he likes. Root of
+ * one, who is not this machine's, is known by that alone.
+ */
+static uint64_t payer_of(uint64_t tenant)
+{
+	return is_roots(tenant) || !(uint32_t)tenant ? tenant
+						     : NO_NAMESPACE << 32 | (uint32_t)tenant;
+}
+
 static struct hangs *find_hangs(struct readers *rs, uint64_t tenant)
 {
 	for (unsigned int i = 0; i < rs->tenant_cnt; i++)
-		if (rs->hangs[i].tenant == tenant)
+		if (payer_of(rs->hangs[i].tenant) == payer_of(tenant))
 			return &rs->hangs[i];
 	return NULL;
+}
+
+static unsigned int count_given_up_by(const struct helper *h, uint64_t payer)
+{
+	unsigned int cnt = 0;
+
+	for (unsigned int i = 0; i < GIVEN_UP_MAX; i++)
+		cnt += h->given_up[i] && h->given_up_by[i] == payer;
+	return cnt;
 }
 
 static bool is_refused(struct readers *rs, struct helper *helper, const struct reader_whose *whose)
@@ -566,8 +610,9 @@ static bool is_refused(struct readers *rs, struct helper *helper, const struct r
 		return true;
 	pthread_mutex_lock(&rs->lock);
 	h = find_hangs(rs, tenant_of(whose));
+	/* Nobody has more than his share of those that hang, however long it lasts. */
 	if (h && now_ms() - h->last_ms > FORGIVEN_MS)
-		h->cnt = 0;
+		h->cnt = count_given_up_by(helper, payer_of(h->tenant));
 	refused = h && h->cnt >= HANGS_MAX;
 	pthread_mutex_unlock(&rs->lock);
 	return refused;
@@ -610,6 +655,7 @@ static void note_hang(struct readers *rs, const struct kind *kind, const struct 
 	if (!h)
 		h = add_hangs(rs, tenant);
 	h->cnt++;
+	h->tenant = tenant;
 	h->last_ms = now_ms();
 	h->tgid = tgid;
 	h->why = why;
@@ -732,7 +778,9 @@ static int64_t put(struct readers *rs, struct helper *h, const struct reader_who
 	err = ask(h, whose, in, out, out_cnt);
 
 	if (!err) {
+		h->failures = 0;
 		h->answered = true;
+		h->has_warned = false;
 		result = *(volatile int64_t *)&h->x->result;
 		if (result >= -4095 && result <= INT32_MAX)
 			return result;
@@ -740,12 +788,11 @@ static int64_t put(struct readers *rs, struct helper *h, const struct reader_who
 		*out_cnt = 0;
 		return -EBADMSG;
 	}
-	give_up(h);
+	give_up(h, payer_of(tenant_of(whose)));
 	if (err == -ECANCELED)
 		return -ETIMEDOUT;
-	if (err == -ETIMEDOUT || h->answered)
-		note_hang(rs, h->kind, whose, err);
-	else if (++h->ended >= ENDS_MAX)
+	note_hang(rs, h->kind, whose, err);
+	if (err != -ETIMEDOUT && !h->answered)
 		no_reader(h, "it ends", EPERM);
 	return err;
 }
@@ -760,9 +807,7 @@ static int call_locked(struct readers *rs, uint32_t tgid, reader_fn fn, const vo
 	size_t cnt;
 
 	start(h);
-	if (h->is_absent)
-		return fn(question, answer);
-	if (is_refused(rs, h, &whose))
+	if (!h->pid || is_refused(rs, h, &whose))
 		return -ETIMEDOUT;
 	h->x->read = fn;
 	memcpy(question_of(h->x), question, size);
@@ -826,7 +871,7 @@ static int take_answer(const struct reader_call *c, const uint8_t *answer, size_
 	return c->text && c->text->err ? c->text->err : (int)size;
 }
 
-/* Does the call in this process, if there is no helper. */
+/* Does the call in this process, for who has no readers. */
 static int do_it_here(const struct reader_call *c)
 {
 	struct exchange *x = mmap(NULL, exchange_size(&of_files), PROT_READ | PROT_WRITE,
@@ -859,9 +904,7 @@ static int files_locked(struct readers *rs, const struct reader_call *c)
 	int err;
 
 	start(h);
-	if (h->is_absent)
-		return do_it_here(c);
-	if (is_refused(rs, h, &c->whose))
+	if (!h->pid || is_refused(rs, h, &c->whose))
 		return -ETIMEDOUT;
 	h->x->open = c->fn;
 	memcpy(question_of(h->x), c->question, c->size);
@@ -902,7 +945,7 @@ int reader__files(struct readers *rs, const struct reader_call *call)
 
 bool reader__has_opener(struct readers *rs)
 {
-	return rs && !rs->files.is_absent;
+	return rs;
 }
 
 /* ---- both ----------------------------------------------------------------------------------- */
@@ -962,7 +1005,7 @@ int readers__renice(struct readers *rs, int nice)
 static void end(struct helper *h)
 {
 	if (h->pid > 0)
-		give_up(h);
+		give_up(h, 0);
 	/* It has nothing to do as a rule, and is gone at once; one that hangs is init's. */
 	for (int i = 0; count_given_up(h) && i < 20; i++)
 		poll(NULL, 0, 1);

@@ -20,8 +20,9 @@
  *	reader__call(rs, tgid, walk_it, &question, sizeof(question), &answer, sizeof(answer));
  *	readers__free(rs);
  *
- * Each helper answers one question at a time, from any thread, in some 20 us. Without a helper
- * (fork() fails, or `rs` is NULL) this process reads.
+ * Each helper answers one question at a time, from any thread, in some 20 us. Where one cannot be
+ * had (fork() fails, or it ends before it has answered), nothing is read, and a warning says so:
+ * a tenant that could end it would hold up this process next. If `rs` is NULL, this process reads.
  */
 #include <stdbool.h>
 #include <stddef.h>

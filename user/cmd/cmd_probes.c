@@ -14,6 +14,7 @@
 enum { OPT_JSON = CMDLINE_LONG_ONLY };
 
 static const struct option long_options[] = {
+	{ "pid", required_argument, NULL, 'p' },
 	{ "json", no_argument, NULL, OPT_JSON },
 	CMDLINE_LONG_OPTIONS,
 	{ NULL, 0, NULL, 0 },
@@ -21,7 +22,7 @@ static const struct option long_options[] = {
 
 static void usage(void)
 {
-	printf("Usage: pyperf-bpf probes PID|FILE [OPTION]...\n"
+	printf("Usage: pyperf-bpf probes [-p] PID|FILE [OPTION]...\n"
 	       "Show what can be traced in a process or in a program's file, by which means,\n"
 	       "and what a hit costs.\n"
 	       "\n"
@@ -29,6 +30,7 @@ static void usage(void)
 	       "with probes. Static probes (USDT) are listed where the file has them.\n"
 	       "A FILE is an executable or a libpython, and needs no root.\n"
 	       "\n"
+	       "  -p, --pid PID          this process\n"
 	       "      --json             one JSON object instead of text\n"
 	       "Other\n" CMDLINE_HELP "\n"
 	       "Examples\n"
@@ -36,13 +38,25 @@ static void usage(void)
 	       "  pyperf-bpf probes /usr/bin/python3.13        ... and in this interpreter\n");
 }
 
+struct probes_line {
+	const char *pid; /* of -p */
+	bool json;
+};
+
 static int set_option(void *ctx, int opt, const char *arg)
 {
-	bool *json = ctx;
+	struct probes_line *l = ctx;
+	pid_t pid;
 
-	(void)arg;
-	if (opt == OPT_JSON)
-		*json = true;
+	if (opt == OPT_JSON) {
+		l->json = true;
+	} else if (l->pid || cmdline__pid(arg, &pid)) {
+		log_err("-p, --pid: %s: '%s'", l->pid ? "one process at a time" : "no process",
+			arg);
+		return -EINVAL;
+	} else {
+		l->pid = arg;
+	}
 	return 0;
 }
 
@@ -68,26 +82,28 @@ static int print(const char *word, bool json)
 
 static int run(int argc, char **argv)
 {
-	bool json = false;
+	struct probes_line line = { 0 };
+	const char *word;
 	struct cmdline c = {
 		.command = "probes",
 		.usage = usage,
-		.shorts = CMDLINE_SHORT_OPTIONS,
+		.shorts = "p:" CMDLINE_SHORT_OPTIONS,
 		.longs = long_options,
 		.set = set_option,
-		.ctx = &json,
+		.ctx = &line,
 	};
 	enum cmdline_result result = cmdline__parse(&c, argc, argv);
 
 	if (result != CMDLINE_RUN)
 		return cmdline__status(result);
-	if (!c.words[0] || c.words[1]) {
-		log_err("probes: %s", c.words[0] ? "one process or file at a time"
-						 : "the number of a process or a file is missing");
+	word = line.pid ? line.pid : c.words[0];
+	if (!word || c.words[line.pid ? 0 : 1]) {
+		log_err("probes: %s", word ? "one process or file at a time"
+					   : "the number of a process or a file is missing");
 		return 2;
 	}
 	log_set_level((enum log_level)(LOG_LEVEL_INFO + c.verbosity));
-	return print(c.words[0], json);
+	return print(word, line.json);
 }
 
 const struct command cmd_probes = {

@@ -394,6 +394,17 @@ static int check(const struct trace_cmd *t, char **words)
 	return 0;
 }
 
+/* "trace 4711" is "trace -p 4711", as in the other commands. */
+static enum cmdline_result take_process(struct trace_cmd *t, struct cmdline *c, int *argc,
+					char ***argv)
+{
+	if (t->o.pid || c->dashes || !c->words[0] || cmdline__pid(c->words[0], &t->o.pid))
+		return CMDLINE_RUN;
+	*argc -= (int)(c->words - *argv);
+	*argv = c->words;
+	return cmdline__parse(c, *argc, *argv);
+}
+
 /*
  * With -p words are functions. Options may stand between and behind them, but for "--", behind
  * which a command stands. What can be no function is left to check().
@@ -401,7 +412,7 @@ static int check(const struct trace_cmd *t, char **words)
 static enum cmdline_result take_functions(struct trace_cmd *t, struct cmdline *c, int argc,
 					  char **argv)
 {
-	enum cmdline_result result = CMDLINE_RUN;
+	enum cmdline_result result = take_process(t, c, &argc, &argv);
 
 	while (result == CMDLINE_RUN && t->o.pid && !c->dashes && c->words[0] &&
 	       trace_filter__may_be(c->words[0])) {

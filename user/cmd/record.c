@@ -263,6 +263,22 @@ static void print_counters(const struct profile_stats *s)
 	fprintf(stderr, "counter drain_ns %" PRIu64 "\n", s->drain_ns);
 }
 
+/*
+ * The time without a CPU is that of the process that was asked for. If what it has started was
+ * sampled, it says nothing of that.
+ */
+static void check_watched(struct recorder *r)
+{
+	const struct sample_spec *t = &r->o->targets;
+	pid_t pid = r->launch ? launch__pid(r->launch) : t->pid_cnt == 1 ? t->pids[0] : 0;
+	struct profile *p = r->profile;
+
+	for (size_t i = 0; i < p->stack_cnt; i++)
+		if (p->stacks[i].proc < p->proc_cnt &&
+		    p->procs[p->stacks[i].proc].tgid != (uint32_t)pid)
+			p->stats.ready_ns = p->stats.throttled_ns = 0;
+}
+
 static int finish(struct recorder *r)
 {
 	const struct symbolize_opts so = {
@@ -290,6 +306,7 @@ static int finish(struct recorder *r)
 	if (err)
 		return err;
 	session__stats(r->session, &r->profile->stats);
+	check_watched(r);
 	if (r->o->verbosity > 0)
 		print_counters(&r->profile->stats);
 	/* Frees memory that is no longer needed, for the next steps. */

@@ -212,3 +212,18 @@ bool origin_is_collector(const char *func)
 
 	return is_one_of(func, names, ARRAY_SIZE(names));
 }
+
+/* Modules/_sre, and as the tables of methods have it. */
+bool origin_is_regex(const char *func)
+{
+	return !strncmp(func, "sre_", 4) || !strncmp(func, "_sre", 4) ||
+	       !strncmp(func, "re.Pattern.", 11);
+}
+
+/* Objects/listobject.c; sorted() calls it. */
+bool origin_is_sorting(const char *func)
+{
+	static const char *const names[] = { "list.sort", "list_sort", "listsort", "PyList_Sort" };
+
+	return is_one_of(func, names, ARRAY_SIZE(names));
+}

@@ -56,5 +56,8 @@ bool origin_is_end(const char *func);
 bool origin_is_import(const char *path);
 /* A function of CPython's garbage collector. */
 bool origin_is_collector(const char *func);
+/* ... of its regular expressions, of its sorting of lists. */
+bool origin_is_regex(const char *func);
+bool origin_is_sorting(const char *func);
 
 #endif /* PYPERF_ORIGIN_H */

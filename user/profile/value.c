@@ -45,6 +45,12 @@ static bool is_sum(const struct value_type *v)
 	return is_probe(v) && strstr(v->name, " sum arg");
 }
 
+bool value_type__is_exact(const struct value_type *v)
+{
+	return is_probe(v) || v->event == EVENT_REFS_TAKEN || v->event == EVENT_REFS_DROPPED ||
+	       (!value_type__is_clock(v) && v->period == 1);
+}
+
 const char *value_type__name(const struct value_type *v)
 {
 	const struct words *w = words_of(v);

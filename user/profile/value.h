@@ -140,6 +140,8 @@ bool value_type__is_clock(const struct value_type *v);
 bool value_type__is_bytes(const struct value_type *v);
 /* Is it an event of ours that counts nanoseconds, not samples? */
 bool value_type__is_time(const struct value_type *v);
+/* Is each event counted, none drawn? Then shares have no error. */
+bool value_type__is_exact(const struct value_type *v);
 /* The same for an event of ours; an unknown one is treated like the default. */
 const char *event_name(uint32_t event);
 bool event_is_clock(uint32_t event);

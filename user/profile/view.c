@@ -131,9 +131,14 @@ static uint32_t library_of(const struct view *v, const struct sym *s)
 void view_add_library(struct strbuf *b, const struct view *v, uint32_t library)
 {
 	static const char *const names[VIEW_FIRST_LIBRARY] = {
-		[VIEW_INTERPRETER] = "interpreter", [VIEW_COLLECTOR] = "garbage collection",
-		[VIEW_KERNEL] = "kernel",	    [VIEW_WAITING] = "waiting",
-		[VIEW_ENDING] = "ending waits",	    [VIEW_GENERATED] = "generated code",
+		[VIEW_INTERPRETER] = "interpreter",
+		[VIEW_COLLECTOR] = "garbage collection",
+		[VIEW_REGEX] = "regular expressions",
+		[VIEW_SORTING] = "sorting",
+		[VIEW_KERNEL] = "kernel",
+		[VIEW_WAITING] = "waiting",
+		[VIEW_ENDING] = "ending waits",
+		[VIEW_GENERATED] = "generated code",
 		[VIEW_UNKNOWN] = "unknown",
 	};
 	const char *name;
@@ -252,7 +257,7 @@ struct reading {
 		/* without Python, the interpreter's function that is read; UINT32_MAX: none */
 		main;
 	uint32_t library; /* in which it ends */
-	bool collecting;
+	uint32_t special; /* the part of the interpreter that it is in; VIEW_INTERPRETER: none */
 };
 
 static struct view_function *function_at(const struct view *v, const struct reading *r, uint32_t i)
@@ -293,6 +298,18 @@ static uint32_t find_main(const struct view *v, const struct reading *r)
 	return outermost;
 }
 
+/* What the interpreter does for itself or in a method of its own; else `before`. */
+static uint32_t special_of(const struct view *v, const struct sym *s, uint32_t before)
+{
+	const char *func = profile__str(v->p, s->func);
+
+	if (origin_is_collector(func))
+		return VIEW_COLLECTOR;
+	if (!glue_is_interpreter(v->p, s))
+		return before;
+	return origin_is_regex(func) ? VIEW_REGEX : origin_is_sorting(func) ? VIEW_SORTING : before;
+}
+
 static struct reading read_stack(struct view *v, const struct flat_stack *s)
 {
 	struct reading r = { .elems = v->stacks.elems + s->first,
@@ -300,7 +317,8 @@ static struct reading read_stack(struct view *v, const struct flat_stack *s)
 			     .count = s->count,
 			     .python_end = s->cnt,
 			     .main = UINT32_MAX,
-			     .library = VIEW_UNKNOWN };
+			     .library = VIEW_UNKNOWN,
+			     .special = VIEW_INTERPRETER };
 
 	while (r.python_end && !function_at(v, &r, r.python_end - 1)->python)
 		r.python_end--;
@@ -310,13 +328,13 @@ static struct reading read_stack(struct view *v, const struct flat_stack *s)
 		const struct sym *sym = sym_at(v, &r, i);
 
 		v->has_native |= sym->kind == SYM_NATIVE;
-		r.collecting |= sym->kind == SYM_NATIVE &&
-				origin_is_collector(profile__str(v->p, sym->func));
+		if (sym->kind == SYM_NATIVE && r.special != VIEW_COLLECTOR)
+			r.special = special_of(v, sym, r.special);
 	}
 	if (r.cnt)
 		r.library = library_of(v, sym_at(v, &r, r.cnt - 1));
-	if (r.collecting && r.library == VIEW_INTERPRETER)
-		r.library = VIEW_COLLECTOR;
+	if (r.library == VIEW_INTERPRETER)
+		r.library = r.special;
 	return r;
 }
 
@@ -357,8 +375,10 @@ static int count_view_stack(struct view *v, size_t index)
 	uint32_t stamp = (uint32_t)index + 1;
 	struct view_place *own;
 
-	v->libraries[r.library] += r.count;
-	v->collecting += r.collecting ? r.count : 0;
+	if (r.special == VIEW_INTERPRETER)
+		v->libraries[r.library] += r.count;
+	else
+		v->special[r.special] += r.count;
 	for (uint32_t i = 0; i < r.cnt; i++) {
 		struct view_function *f = function_at(v, &r, i);
 
@@ -779,13 +799,16 @@ static size_t expression_len(const char *name)
 	return 0;
 }
 
-/* Names of expressions only: "<genexpr>", "<lambda>.<locals>.<genexpr>" */
+/*
+ * Names of expressions only: "<genexpr>", "<lambda>.<locals>.<genexpr>", "<listcomp>.<listcomp>":
+ * compiler_set_qualname() in Python/compile.c has no "<locals>" behind a comprehension.
+ */
 static bool is_expressions(const char *name)
 {
 	size_t len;
 
-	while ((len = expression_len(name)) && !strncmp(name + len, LOCALS, strlen(LOCALS)))
-		name += len + strlen(LOCALS);
+	while ((len = expression_len(name)) && name[len] == '.')
+		name += len + (strncmp(name + len, LOCALS, strlen(LOCALS)) ? 1 : strlen(LOCALS));
 	return len && !name[len];
 }
 
@@ -970,10 +993,13 @@ void view_add_place(struct strbuf *b, const struct view *v, uint32_t function, u
 
 /* ---- Numbers ---- */
 
-/* Waits are measured, not counted: a few long ones are the whole truth. */
+/* Waits are measured and hits of probes counted: a few are the whole truth. */
 static bool has_few_samples(const struct view *v)
 {
-	return v->samples < FEW_SAMPLES && !value_type__is_time(&v->p->stats.values[0]);
+	const struct value_type *t = &v->p->stats.values[0];
+
+	return v->samples < FEW_SAMPLES && !value_type__is_time(t) &&
+	       (!value_type__is_exact(t) || v->p->stats.slowed > 1);
 }
 
 unsigned view_error_points(const struct view *v)

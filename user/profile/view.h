@@ -40,6 +40,8 @@
 enum view_library {
 	VIEW_INTERPRETER, /* Python code, and native code of the interpreter's file */
 	VIEW_COLLECTOR,	  /* the interpreter's garbage collector */
+	VIEW_REGEX,	  /* ... its regular expressions */
+	VIEW_SORTING,	  /* ... its sorting of lists */
 	VIEW_KERNEL,
 	VIEW_WAITING,	/* the thread was off its CPU: waits.h */
 	VIEW_ENDING,	/* it ended another one's wait */
@@ -107,9 +109,10 @@ struct view {
 	size_t part_cnt;
 	uint32_t *library_of;	  /* module -> library */
 	uint32_t *library_module; /* library - VIEW_FIRST_LIBRARY -> one of its modules */
-	uint64_t *libraries;	  /* samples that end in each */
+	uint64_t *libraries;	  /* samples that end in each, and have no special part */
 	uint32_t library_cnt;
-	uint64_t collecting; /* samples with the collector in the stack */
+	/* Samples with a special part of the interpreter in the stack: its collector ... */
+	uint64_t special[VIEW_FIRST_LIBRARY];
 
 	/* private */
 	size_t part_cap;

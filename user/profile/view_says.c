@@ -22,7 +22,8 @@
 #define BUSY_MAX       60
 /* The share of a function's samples that a call must have to be its cause. */
 #define STEP_PERCENT   80
-#define STARVED_MIN    5 /* percent of the time */
+#define IDLE_MAX       20 /* percent: one that is on a CPU for less waits in the main */
+#define STARVED_MIN    5  /* percent of the time */
 #define STARVED_FIRST  20
 #define ALL_MAX	       105 /* percent of the time: more is not how samples vary */
 #define PATH_SHOWN     3
@@ -97,15 +98,22 @@ static uint32_t function_in(const struct view *v, const struct flat_stack *s, ui
 	return v->places[v->stacks.elems[s->first + depth]].function;
 }
 
+/* Calls that nearly all of some samples go through. */
+struct route {
+	uint32_t steps[PATH_MAX_STEPS];
+	uint32_t cnt;
+	uint64_t count; /* of all steps */
+};
+
 /* The calls out of a function that nearly all of its samples go through. */
 struct path {
 	uint32_t function, line;
 	bool one_line; /* only the samples at `line` are meant */
-	uint32_t steps[PATH_MAX_STEPS];
-	uint32_t step_cnt;
-	uint64_t charged;  /* of the function; 0: no own code is on the stacks */
-	uint64_t imported; /* ... of it below an import */
-	uint64_t count;	   /* of all steps */
+	struct route out;
+	uint64_t charged;   /* of the function; 0: no own code is on the stacks */
+	uint64_t imported;  /* ... of it below an import */
+	uint64_t count;	    /* of all steps */
+	struct route inner; /* behind them, the call that has most of these samples */
 };
 
 static bool is_called(const struct view *v, uint32_t function, const char *name)
@@ -173,7 +181,7 @@ struct leaving {
 	size_t *stacks;
 	uint32_t *depths;
 	size_t cnt;
-	uint64_t *weights; /* by function, all 0 between uses */
+	uint64_t *weights; /* by function or place, all 0 between uses */
 };
 
 /* The stacks that are charged to the function of the path. */
@@ -240,20 +248,123 @@ static void keep_step(const struct view *v, struct leaving *l, uint32_t step, ui
 	l->cnt = kept;
 }
 
-static void follow(const struct view *v, struct leaving *l, struct path *path)
+/* The calls from *step on that nearly all of `all` samples of a function go through. */
+static void follow(const struct view *v, struct leaving *l, uint32_t function, uint64_t all,
+		   uint32_t *step, struct route *r)
 {
-	for (uint32_t step = 0; step < PATH_MAX_STEPS; step++) {
+	for (; r->cnt < PATH_MAX_STEPS; ++*step) {
+		uint64_t count;
+		uint32_t f = heaviest_step(v, l, *step, &count);
+
+		if (f == UINT32_MAX || count * 100 < all * STEP_PERCENT)
+			return;
+		keep_step(v, l, *step, f);
+		if (view_has_expression(v, function, f)) /* it is there already */
+			continue;
+		r->steps[r->cnt++] = f;
+		r->count = count;
+	}
+}
+
+/* Where a path forks, the branch that has most of it. */
+static void follow_most(const struct view *v, struct leaving *l, struct path *path, uint32_t step)
+{
+	uint64_t most;
+
+	if (heaviest_step(v, l, step, &most) != UINT32_MAX && most * 2 > path->count &&
+	    is_share(v, most, STANDS_OUT))
+		follow(v, l, path->function, most, &step, &path->inner);
+}
+
+static void follow_own(const struct view *v, struct leaving *l, struct path *path)
+{
+	uint32_t step = 0;
+
+	l->cnt = 0;
+	find_leaving(v, path, l);
+	follow(v, l, path->function, path->charged, &step, &path->out);
+	path->count = path->out.cnt ? path->out.count : path->count;
+	follow_most(v, l, path, step);
+}
+
+/* ---- Without own code ---- */
+
+/* All threads begin in threading.py, and markers are no code: what is called there counts. */
+static uint32_t first_call(const struct view *v, const struct flat_stack *s)
+{
+	uint32_t first = s->cnt;
+
+	for (uint32_t depth = s->cnt; depth--;) {
+		const struct view_function *f = &v->functions[function_in(v, s, depth)];
+
+		if (export_sym(v->p, f->sym)->kind == SYM_MARKER)
+			continue;
+		if (f->python && f->origin == ORIGIN_STDLIB && first < s->cnt)
+			continue;
+		first = depth;
+	}
+	return first;
+}
+
+/* Stacks without own code. What imports take has a sentence of its own. */
+static void find_others(const struct view *v, struct leaving *l)
+{
+	l->cnt = 0;
+	for (size_t i = 0; i < v->stacks.cnt; i++) {
+		const struct flat_stack *s = &v->stacks.stacks[i];
+
+		if (view_own_depth(v, s) || VIEW_IMPORT(s->key) != VIEW_NO_IMPORT)
+			continue;
+		l->stacks[l->cnt] = i;
+		l->depths[l->cnt++] = first_call(v, s);
+	}
+}
+
+static uint32_t heaviest_line(const struct view *v, const struct leaving *l, uint32_t step)
+{
+	uint64_t most = 0;
+	uint32_t line = 0;
+
+	for (int clear = 0; clear < 2; clear++) {
+		for (size_t i = 0; i < l->cnt; i++) {
+			const struct flat_stack *s = &v->stacks.stacks[l->stacks[i]];
+			uint32_t place = v->stacks.elems[s->first + l->depths[i] + step];
+
+			l->weights[place] = clear ? 0 : l->weights[place] + s->count;
+			if (l->weights[place] > most) {
+				most = l->weights[place];
+				line = v->places[place].line;
+			}
+		}
+	}
+	return line;
+}
+
+/*
+ * Goes down from where these stacks begin as long as one call has nearly all. Replaces the path if
+ * that is more: the first sentence is about the profile, whoever wrote the code.
+ */
+static void follow_others(const struct view *v, struct leaving *l, struct path *path)
+{
+	uint32_t at = UINT32_MAX, step;
+	uint64_t all = 0;
+
+	find_others(v, l);
+	for (step = 0; step < VIEW_DEPTH_MAX; step++) {
 		uint64_t count;
 		uint32_t f = heaviest_step(v, l, step, &count);
 
-		if (f == UINT32_MAX || count * 100 < path->charged * STEP_PERCENT)
-			return;
+		if (f == UINT32_MAX || (step && count * 100 < all * STEP_PERCENT))
+			break;
 		keep_step(v, l, step, f);
-		if (view_has_expression(v, path->function, f)) /* it is there already */
-			continue;
-		path->steps[path->step_cnt++] = f;
-		path->count = count;
+		at = f;
+		all = count;
 	}
+	if (all <= path->count)
+		return;
+	*path = (struct path){ .function = at, .count = all };
+	path->line = heaviest_line(v, l, step - 1);
+	follow_most(v, l, path, step);
 }
 
 /* 0 or -ENOMEM; path->function is UINT32_MAX when there is none. */
@@ -265,15 +376,16 @@ static int find_path(const struct view *v, struct path *path)
 	*path = (struct path){ .function = UINT32_MAX };
 	find_charged(v, path);
 	err = find_elsewhere(v, path);
-	if (err || !path->charged)
+	if (err)
 		return err;
 	err = -ENOMEM;
 	l.stacks = calloc(v->stacks.cnt + 1, sizeof(*l.stacks));
 	l.depths = calloc(v->stacks.cnt + 1, sizeof(*l.depths));
-	l.weights = calloc(v->functions_of.cnt + 1, sizeof(*l.weights));
+	l.weights = calloc(v->places_of.cnt + 1, sizeof(*l.weights));
 	if (l.stacks && l.depths && l.weights) {
-		find_leaving(v, path, &l);
-		follow(v, &l, path);
+		follow_others(v, &l, path);
+		if (path->charged)
+			follow_own(v, &l, path);
 		err = 0;
 	}
 	free(l.stacks);
@@ -288,7 +400,8 @@ static int find_path(const struct view *v, struct path *path)
  */
 static void add_path_library(struct speech *s, const struct path *path)
 {
-	uint32_t last = path->step_cnt ? path->steps[path->step_cnt - 1] : path->function;
+	const struct route *out = &path->out;
+	uint32_t last = out->cnt ? out->steps[out->cnt - 1] : path->function;
 	const struct view_function *f = &s->v->functions[last];
 	const struct view_part *part = &s->v->parts[f->first_part];
 	const struct sym *sym = export_sym(s->v->p, f->sym);
@@ -306,21 +419,26 @@ static void add_path_library(struct speech *s, const struct path *path)
 	view_add_library(s->b, s->v, part->library);
 }
 
-/* From Python to a native function: Cython, mypyc. */
+/* " -> get -> ... -> connect"; of a route that nothing stands before: "get -> ..." */
+static void say_steps(struct speech *s, const struct route *r, bool behind)
+{
+	for (uint32_t i = 0; i < r->cnt; i++) {
+		if (r->cnt > PATH_SHOWN && i == 1) {
+			strbuf__addz(s->b, " -> ...");
+			i = r->cnt - 2;
+			continue;
+		}
+		strbuf__addz(s->b, i || behind ? " -> " : "");
+		say_function(s, r->steps[i]);
+	}
+}
+
 /* "price (app.py:12) -> get -> ... -> connect, in _ssl" */
 static void tell_functions(struct speech *s, const struct path *path)
 {
 	say_function(s, path->function);
 	say_place(s, path->function, path->line);
-	for (uint32_t i = 0; i < path->step_cnt; i++) {
-		if (path->step_cnt > PATH_SHOWN && i == 1) {
-			strbuf__addz(s->b, " -> ...");
-			i = path->step_cnt - 2;
-			continue;
-		}
-		strbuf__addz(s->b, " -> ");
-		say_function(s, path->steps[i]);
-	}
+	say_steps(s, &path->out, true);
 	add_path_library(s, path);
 }
 
@@ -343,6 +461,22 @@ static bool is_end(const struct view *v, uint32_t function)
 	return sym->kind == SYM_NATIVE && origin_is_end(profile__str(v->p, sym->func));
 }
 
+/*
+ * The share is of the function and others' code that it calls; the call tree's has its calls of own
+ * code, too. Where that is another number, both are said.
+ */
+static void add_tree_share(struct speech *s, const struct path *path)
+{
+	uint64_t all = s->v->functions[path->function].total;
+
+	if (!path->charged || path->one_line || path->out.cnt ||
+	    text_percent(all - path->count, s->v->total) < SAME_SHARE)
+		return;
+	strbuf__addz(s->b, ", ");
+	add_share(s, all);
+	strbuf__addz(s->b, " with the own code that it calls");
+}
+
 static void say_path(struct speech *s, const struct path *path)
 {
 	bool stands_out = is_share(s->v, path->count, STANDS_OUT);
@@ -363,6 +497,15 @@ static void say_path(struct speech *s, const struct path *path)
 	}
 	strbuf__addz(s->b, "in ");
 	tell_functions(s, path);
+	if (stands_out)
+		add_tree_share(s, path);
+	if (stands_out && path->inner.cnt) {
+		strbuf__addz(s->b, ", ");
+		add_share(s, path->inner.count);
+		strbuf__addz(s->b, " in ");
+		say_steps(s, &path->inner, false);
+		strbuf__addz(s->b, ", called there");
+	}
 	strbuf__addc(s->b, '.');
 }
 
@@ -565,7 +708,7 @@ static void say_imports(struct speech *s, const struct imports *im, const struct
 
 /* ---- What kind of code ---- */
 
-/* "46% is in the interpreter itself", then ", 20% in libcrypto" */
+/* "46% is in garbage collection", then ", 20% in libcrypto" */
 static void add_kind(struct speech *s, unsigned *cnt, uint64_t count, unsigned least,
 		     const char *text)
 {
@@ -606,8 +749,10 @@ static void say_kinds(struct speech *s)
 	for (uint32_t i = VIEW_FIRST_LIBRARY; i < v->library_cnt; i++)
 		if (v->libraries[i] > v->libraries[top])
 			top = i;
-	add_kind(s, &cnt, v->libraries[VIEW_INTERPRETER], LIBRARY_MIN, "the interpreter itself");
-	add_kind(s, &cnt, v->collecting, COLLECTOR_MIN, "garbage collection");
+	/* Python's own code is in the interpreter: of that only what is special tells something. */
+	add_kind(s, &cnt, v->special[VIEW_COLLECTOR], COLLECTOR_MIN, "garbage collection");
+	add_kind(s, &cnt, v->special[VIEW_REGEX], LIBRARY_MIN, "regular expressions");
+	add_kind(s, &cnt, v->special[VIEW_SORTING], LIBRARY_MIN, "sorting");
 	if (top < v->library_cnt && !is_by_definition(v, v->libraries[top]) && !is_said(s, top)) {
 		view_add_library(&name, v, top);
 		add_kind(s, &cnt, v->libraries[top], LIBRARY_MIN, name.err ? "" : name.s);
@@ -685,6 +830,7 @@ static void say_runner(struct speech *s, const struct runner *r, const char *wha
 struct parts {
 	double busy, throttled, ready; /* ready: while others had the CPUs */
 	bool exceed; /* together they are more than the time: of several threads */
+	bool known;  /* else it may have been ready, or not there, for all that nobody knows */
 };
 
 /* False: the profile does not tell. */
@@ -701,6 +847,7 @@ static bool find_parts(const struct speech *s, struct parts *p)
 	p->busy = 100.0 * value_type__seconds(t, s->v->total) / (duration_ns / 1e9);
 	p->throttled = 100.0 * (double)st->throttled_ns / duration_ns;
 	p->ready = 100.0 * (double)ready / duration_ns;
+	p->known = st->ready_ns || st->throttled_ns;
 	p->exceed = p->busy + p->throttled + p->ready > ALL_MAX;
 	/* Samples vary: a sum of 103% would only puzzle. The headline tells what was on a CPU. */
 	if (!p->exceed)
@@ -733,7 +880,7 @@ static void say_waiting(struct speech *s)
 		return;
 	stopped = p.throttled >= STARVED_MIN;
 	starved = p.ready >= STARVED_MIN;
-	if ((p.busy >= BUSY_MAX && !stopped && !starved) || !begin(s))
+	if (!p.known || (p.busy >= BUSY_MAX && !stopped && !starved) || !begin(s))
 		return;
 	strbuf__addf(s->b, "%s %s for ", p.exceed ? "Its threads together were" : "It was",
 		     value_type__doing(t));
@@ -751,6 +898,15 @@ static void say_waiting(struct speech *s)
 	strbuf__addz(s->b, 100 - p.busy - p.throttled - p.ready >= STARVED_MIN
 				   ? "; the rest it waited."
 				   : ".");
+}
+
+/* It waits in the main, which a profile of the CPU does not show. */
+static bool was_idle(const struct speech *s)
+{
+	struct parts p;
+
+	return find_parts(s, &p) && p.known && p.busy < IDLE_MAX &&
+	       100 - p.busy - p.throttled - p.ready >= OF_MANY_MIN;
 }
 
 /* It had no CPU for so long that this comes before what is smaller. */
@@ -792,7 +948,7 @@ int view_add_sentences(struct strbuf *b, const struct view *v)
 			    .library = VIEW_UNKNOWN };
 	struct imports im;
 	struct path path;
-	bool imports, starved;
+	bool imports, starved, idle;
 	int err;
 
 	if (!v->total)
@@ -816,7 +972,8 @@ int view_add_sentences(struct strbuf *b, const struct view *v)
 		say_path(&s, &path);
 	if (err)
 		return err;
-	starved = was_starved(&s);
+	idle = was_idle(&s);
+	starved = idle || was_starved(&s);
 	if (starved)
 		err = say_who(&s);
 	if (!imports)
@@ -826,6 +983,7 @@ int view_add_sentences(struct strbuf *b, const struct view *v)
 		err = say_who(&s);
 	s.room = SENTENCES_MAX;
 	if (points && begin(&s))
-		strbuf__addf(b, "Few samples: +-%u points; use -d or -F for more.", points);
+		strbuf__addf(b, "Few samples: +-%u points; %s", points,
+			     idle ? "-e wall shows what it waits for." : "use -d or -F for more.");
 	return err ? err : b->err;
 }
