@@ -2,9 +2,12 @@
 """The scripts that install, build, run and count: what CI relies on when it is green."""
 import argparse
 import contextlib
+import fcntl
 import gzip
+import itertools
 import json
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -14,6 +17,8 @@ import xml.etree.ElementTree
 from pathlib import Path
 
 import pytest
+
+import harness
 
 pytestmark = pytest.mark.host
 
@@ -489,6 +494,108 @@ def test_products_belong_to_the_owner(directory, owner):
     os.chown(checkout.tree, owner, owner)
     assert checkout.run("--version", nobody=False)[0] == 1
     assert (checkout.tree / ".output/.lock").stat().st_uid == owner
+
+
+# ---- guests --------------------------------------------------------------------------------------
+
+# Each says that it runs, and ends when it is let go.
+QEMU = r"""#!/bin/bash
+cd "$(dirname "$0")"
+console=$*
+console=${console##*file:}
+console=${console%% *}
+printf 'vm\tbooted\n' >"$console"
+echo "${console##*/}" >>log
+while [ -e log ] && [ ! -e "$console.go" ]; do sleep 0.05; done
+"""
+BOOTS = """
+set -u
+kind=vm qemu=%(at)s/qemu work=%(at)s
+. %(top)s/tests/vm/guests.bash
+for name; do
+    guest "$work/$name" 6.1 all &
+    [ "$(jobs -rp | wc -l)" -lt "$places" ] || wait -n
+done
+wait
+"""
+
+
+def test_two_guests_run_at_a_time(directory):
+    """Whoever boots them: who asks next is next, though others still have some to boot."""
+    def boot(*names):
+        return subprocess.Popen(["bash", "-c", BOOTS % {"at": directory, "top": TOP}, "boots", *names],
+                                env=environment(PYPERF_TEST_CACHE=str(directory)))
+
+    def started():
+        return log.read_text().split() if log.exists() else []
+
+    def end(name):
+        (directory / (name + ".go")).touch()
+
+    def is_asked_for():
+        with open(directory / "vm/queue") as queue, contextlib.suppress(BlockingIOError):
+            fcntl.flock(queue, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return False
+        return True
+
+    log, qemu = directory / "log", directory / "qemu"
+    (directory / "vm").mkdir()
+    qemu.write_text(QEMU)
+    qemu.chmod(0o755)
+    kernels = boot("a", "b", "c", "d")
+    harness.poll(lambda: len(started()) == 2, "two guests")
+    package = boot("systemd")
+    harness.poll(is_asked_for, "the third to ask for a place")
+    assert sorted(started()) == ["a", "b"]
+    end("a")
+    harness.poll(lambda: len(started()) == 3, "the third")
+    assert started()[2] == "systemd"
+    for done, following in ("systemd", "c"), ("b", "d"):
+        end(done)
+        harness.poll(lambda: started()[-1] == following, following)
+    end("c")
+    end("d")
+    assert kernels.wait(60) == package.wait(60) == 0
+
+
+# It stands in for make: each of the two kinds waits until the other one runs.
+BESIDE = """
+for word; do
+    case $word in test-vm) kind=vm other=systemd ;; test-systemd) kind=systemd other=vm ;; esac
+done
+[ -n "${kind:-}" ] || exit 0
+touch %(at)s/runs.$kind
+for _ in {1..200}; do
+    echo "$kind waits"
+    [ ! -e %(at)s/runs.$other ] || { met=pass; break; }
+    sleep 0.1
+done
+printf '%%s\\t%%s\\tmet\\t\\t\\t\\n' "$kind" "${met:-certain}" >>"$PYPERF_TEST_RESULTS"
+printf '%%s\\tfail\\tonce\\twhy\\t\\tscripts/once %%s\\n' "$kind" "$kind" >>"$PYPERF_TEST_RESULTS"
+echo "$kind ends"
+exit 1
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="not root")
+@pytest.mark.parametrize("kinds", [["vm", "systemd"], ["unit", "systemd", "vm"]])
+def test_guests_of_two_kinds_run_beside_each_other(directory, kinds):
+    """What they write and find is in order, and what failed runs again."""
+    checkout = Checkout(directory)
+    checkout.add(checkout.tree / "scripts/deps",
+                 (TOP / "scripts/deps").read_text() + "\ndeps_ensure() { return 0; }\n")
+    checkout.add(checkout.tools / "make", BESIDE % {"at": directory})
+    checkout.add(checkout.tree / "scripts/once", r'printf "$1\tpass\tonce\t\t\t\n" >>"$PYPERF_TEST_RESULTS"')
+    status, out, err = checkout.run(*kinds, script="test", nobody=False)
+    lines = out.splitlines()
+    shown = ["vm", "vm waits", "vm ends", "systemd", "systemd waits", "systemd ends"]
+    assert [line for line, _ in itertools.groupby(lines) if line in shown] == shown, out
+    results = [line.split("\t")[:3] for line in (checkout.tree / ".output/test-results").read_text().splitlines()]
+    assert results[-4:] == [["vm", "pass", "met"], ["vm", "unsteady", "once"],
+                            ["systemd", "pass", "met"], ["systemd", "unsteady", "once"]], results
+    assert re.search(r"^(unit \d+ s, )?vm \d+ s, systemd \d+ s, again \d+ s; 0 minutes$", out, re.M), out
+    assert (status, lines[-1]) == (0, "4 passed, 0 failed, %d skipped" % ("unit" in kinds)), (out, err)
+    assert not list((checkout.tree / ".output").glob("test-results.systemd*"))
 
 
 # ---- scripts/check-counters ----------------------------------------------------------------------
