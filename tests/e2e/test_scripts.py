@@ -228,6 +228,17 @@ def test_failed_case_runs_again(tmp_path, body, status, sums):
         assert "unsteady:" not in got[1] and not log.exists(), got[1]
 
 
+def test_a_second_run_is_part_of_the_run(tmp_path):
+    """Within a test of another run, it does not look for what its neighbours left either."""
+    test = tmp_path / "test_x.py"
+    test.write_text(ONCE + "import os\ndef test_a():\n"
+                    "    with open(%r, 'a') as f: f.write('left=%%s\\n' %% os.environ['PYPERF_LEFT'])\n"
+                    "    check('a')\n" % str(tmp_path / "asked"))
+    got = run_again(tmp_path / "results", "e2e", test, PYPERF_RUN=str(tmp_path))
+    assert (got[0], got[2]) == (0, "1 passed, 0 failed, 0 skipped"), got[1]
+    assert (tmp_path / "asked").read_text() == "left=\n" * 2
+
+
 @pytest.mark.parametrize("body, what", [
     ("import subprocess\ndef test_a(): subprocess.Popen(['sh', '-c', 'sleep 20 & exit'])", "process"),
     ("import tempfile\ndef test_a(): tempfile.mkdtemp(prefix='left-')", "file "),
