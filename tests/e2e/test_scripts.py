@@ -298,6 +298,33 @@ def test_a_test_that_is_not_there_is_named(tmp_path):
     assert got.returncode == 1 and "neither a file nor a case 'nonesuch'" in got.stderr, got
 
 
+MEASURES = """import os
+def test_a():
+    os.close(os.open(%(at)r + "/measures", os.O_CREAT | os.O_EXCL))  # no other one does
+    os.unlink(%(at)r + "/measures")
+"""
+BESIDE_IT = """import pathlib, pytest, time
+pytestmark = pytest.mark.beside
+def test_a():
+    at, end = pathlib.Path(%(at)r), time.monotonic() + 20
+    (at / "runs.%(me)s").touch()
+    while not (at / "runs.%(other)s").exists():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+"""
+
+
+@pytest.mark.skipif(os.cpu_count() < 2, reason="needs two CPUs")
+def test_two_files_run_at_a_time(tmp_path):
+    """Of which one at most measures; when all of these are done, two of the others."""
+    for name, text in ("a", MEASURES), ("b", MEASURES):
+        (tmp_path / ("test_%s.py" % name)).write_text(text % {"at": str(tmp_path)})
+    for me, other in ("c", "d"), ("d", "c"):
+        (tmp_path / ("test_%s.py" % me)).write_text(BESIDE_IT % {"at": str(tmp_path), "me": me, "other": other})
+    got = run_tests(tmp_path / "results", "e2e", *sorted(tmp_path.glob("test_*.py")))
+    assert got[2] == "4 passed, 0 failed, 0 skipped", got[1]
+
+
 def failures(output):
     lines = output.splitlines()
     return lines[lines.index("failed:") + 1:]
