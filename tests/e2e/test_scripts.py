@@ -634,6 +634,87 @@ def test_guests_of_two_kinds_run_beside_each_other(directory, kinds):
     assert not list((checkout.tree / ".output").glob("test-results.systemd*"))
 
 
+# ---- scripts/test-long ---------------------------------------------------------------------------
+
+@pytest.fixture
+def long_checkout(directory):
+    """Its parts only print something."""
+    checkout = Checkout(directory)
+    checkout.add(checkout.tree / "scripts/deps",
+                 (TOP / "scripts/deps").read_text() + "\ndeps_ensure() { return 0; }\n")
+    checkout.add(checkout.tools / "make", "exit 0")
+    checkout.add(checkout.tree / "scripts/stress",
+                 'echo "round 1: delivered 3"; echo "$0: delivered 5"')
+    checkout.add(checkout.tree / "scripts/test-oracle", "echo 'row 7 differs' >&2; exit 1")
+    checkout.add(checkout.tree / "scripts/test-containers",
+                 "echo 'podman: skipped: not here'; exit 77")
+    checkout.add(checkout.tree / "scripts/soak", "echo 'soak: it: skipped: lacks a thing'")
+    checkout.git = lambda *args: subprocess.run(
+        ["git", "-c", "user.name=x", "-c", "user.email=x@x.invalid", *args], cwd=checkout.tree,
+        check=True, capture_output=True, text=True).stdout.strip()
+    checkout.git("init", "-q")
+    checkout.git("add", ".")
+    checkout.git("commit", "-qm", "first")
+    checkout.long = lambda *args: checkout.run("long", *args, script="test", nobody=False)
+    return checkout
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="not root")
+def test_long_parts_are_recorded(long_checkout):
+    status, out, err = long_checkout.long("stress", "containers", "rows", "soak")
+    assert (status, out.splitlines()[-1]) == (1, "2 passed, 1 failed, 1 skipped"), (out, err)
+    records = long_checkout.tree / "docs/long"
+    assert {path.name for path in records.iterdir()} == {"stress.txt", "rows.txt", "soak.txt"}
+    head, figures = (records / "stress.txt").read_text().split("\n\n")
+    fields = dict(line.split(None, 1) for line in head.splitlines())
+    assert list(fields) == ["date", "commit", "code", "machine", "took", "result"], fields
+    assert long_checkout.git("rev-parse", "HEAD").startswith(fields["commit"]), fields
+    assert (fields["result"], figures) == ("pass", "scripts/stress: delivered 5\n"), fields
+    assert "result   FAIL, exit status 1\n\nrow 7 differs\n" in (records / "rows.txt").read_text()
+    assert "result   pass, 1 skipped\n" in (records / "soak.txt").read_text()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="not root")
+def test_long_records_grow_old(long_checkout):
+    """With the code that they are of, committed or not, and with no other."""
+    def ages():
+        status, out, err = long_checkout.long("--list", "stress", "rows", "soak")
+        assert status == 0, err
+        return {line.split()[0]: re.split("  +", line, maxsplit=3)[-1] for line in out.splitlines()}
+
+    long_checkout.long("stress", "rows")
+    assert ages() == {"stress": "up to date", "rows": "up to date", "soak": "never recorded"}
+    long_checkout.git("add", ".")
+    long_checkout.git("commit", "-qm", "records")
+    with open(long_checkout.tree / "scripts/stress", "a") as script:
+        script.write("# more\n")
+    assert ages()["stress"].startswith("older than the code that it tests")
+    assert ages()["rows"] == "up to date"
+    long_checkout.git("commit", "-qam", "stress: more")
+    assert ages()["stress"] == "older than the code that it tests: 1 commits since"
+    long_checkout.long("stress")
+    assert ages()["stress"] == "up to date"
+
+
+def test_long_parts_that_are_not_there():
+    got = subprocess.run([TOP / "scripts/test", "long", "--list", "nonesuch"], text=True,
+                         capture_output=True)
+    assert got.returncode == 2 and "no such part: 'nonesuch' (one of: builds " in got.stderr, got
+
+
+def test_long_records_are_of_parts():
+    """Each names files that there are, and each record is one of a part."""
+    listed = subprocess.run([TOP / "scripts/test-long", "--list"], text=True,
+                            capture_output=True, check=True)
+    parts = {line.split()[0] for line in listed.stdout.splitlines()}
+    assert len(parts) == 10 and {path.stem for path in (TOP / "docs/long").iterdir()} <= parts
+    ask = "source <(sed -n '/^code_of/,/^}/p' scripts/test-long); code_of "
+    for part in parts:
+        paths = subprocess.run(["bash", "-c", ask + part], cwd=TOP, text=True, capture_output=True,
+                               check=True).stdout.split()
+        assert paths and not [path for path in paths if not (TOP / path).exists()], (part, paths)
+
+
 # ---- scripts/check-counters ----------------------------------------------------------------------
 
 # A loop whose counter, in 32 or 64 bits, is on the stack during each round; `kept` is a counter beside it.
