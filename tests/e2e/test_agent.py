@@ -154,6 +154,7 @@ FAULTS = """
 import mmap
 def touch():
     area = mmap.mmap(-1, 512 * 4096)
+    area.madvise(mmap.MADV_NOHUGEPAGE)  # each page is one fault, where the machine's huge pages are "always" too
     for page in range(512):
         area[page * 4096] = 1
     area.close()

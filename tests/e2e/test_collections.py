@@ -11,6 +11,8 @@ import harness
 from harness import PROGRAMS, Target
 from tracing import FOLLOWS, Trace
 
+pytestmark = pytest.mark.beside
+
 PROGRAM = PROGRAMS / "collected.py"
 
 

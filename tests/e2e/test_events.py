@@ -34,8 +34,19 @@ def count_in(stacks, function, mark):
     return found, total(found)
 
 
+def run_program(python, *options, times):
+    """It begins when the profiler samples and knows the process: of a command, the first faults are not Python's yet."""
+    with Target(python, PROGRAM.name, PAGES, SLEEPS, times, "wait") as target:
+        profiler = Profiler("-v", *options, "-p", target.pid)
+        profiler.wait_sampling()
+        target.process.stdin.write(b"go\n")
+        assert target.read_line() == b"done\n"
+        profiler.interrupt_group()
+        return profiler.wait().ok()
+
+
 def run(python, event, *options, times=1):
-    return profile("-f", "-e", event, *options, "--", python, PROGRAM, PAGES, SLEEPS, times).ok()
+    return run_program(python, "-f", "-e", event, *options, times=times)
 
 
 def test_each_page_fault(any_python):
@@ -129,7 +140,7 @@ def test_unit_in_all_outputs(any_python, tmp_path):
 def several(python, directory, *options):
     names = ("x.txt", "x.pb.gz", "x.json", "x.folded", "faults.folded")
     outputs = [arg for name in names[:-1] for arg in ("-o", directory / name)]
-    return profile("-v", "-F", 999, *options, *outputs, "--", python, PROGRAM, PAGES, SLEEPS, 20).ok()
+    return run_program(python, "-F", 999, *options, *outputs, times=20)
 
 
 def folded(path):

@@ -9,6 +9,8 @@ import pytest
 
 import harness
 
+pytestmark = pytest.mark.beside
+
 PROGRAMS = [harness.PYPERF, harness.PYPERF + "-agent"]
 
 

@@ -1,19 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 """The scripts that install, build, run and count: what CI relies on when it is green."""
-import argparse
 import contextlib
-import gzip
-import json
+import fcntl
+import itertools
 import os
+import re
 import shutil
-import socket
 import subprocess
-import sys
-import time
-import xml.etree.ElementTree
 from pathlib import Path
 
 import pytest
+
+import harness
 
 pytestmark = pytest.mark.host
 
@@ -85,10 +83,11 @@ def cases(tmp_path_factory):
 
 
 def environment(**more):
-    """Ours without what changes how the scripts count."""
+    """Ours without what changes how the scripts count. A run of tests that they start is always part of another one: it
+    takes nothing that neighbours make for what it left."""
     env = {k: v for k, v in os.environ.items()
            if k not in ("CI", "TEST_TIMEOUT", "MAKEFLAGS") and not k.startswith("PYPERF_TEST_")}
-    return {**env, **more}
+    return {"PYPERF_RUN": "a test", **env, **more}
 
 
 def run_tests(results, kind, *programs, **env):
@@ -223,6 +222,17 @@ def test_failed_case_runs_again(tmp_path, body, status, sums):
         assert "unsteady:" not in got[1] and not log.exists(), got[1]
 
 
+def test_a_second_run_is_part_of_the_run(tmp_path):
+    """Within a test of another run, it does not look for what its neighbours left either."""
+    test = tmp_path / "test_x.py"
+    test.write_text(ONCE + "import os\ndef test_a():\n"
+                    "    with open(%r, 'a') as f: print(os.environ['PYPERF_LEFT'], 'left', file=f)\n"
+                    "    check('a')\n" % str(tmp_path / "asked"))
+    got = run_again(tmp_path / "results", "e2e", test, PYPERF_RUN=str(tmp_path))
+    assert (got[0], got[2]) == (0, "1 passed, 0 failed, 0 skipped"), got[1]
+    assert (tmp_path / "asked").read_text() == " left\n" * 2
+
+
 @pytest.mark.parametrize("body, what", [
     ("import subprocess\ndef test_a(): subprocess.Popen(['sh', '-c', 'sleep 20 & exit'])", "process"),
     ("import tempfile\ndef test_a(): tempfile.mkdtemp(prefix='left-')", "file "),
@@ -266,9 +276,9 @@ def test_failure_says_how_to_run_it_alone(tmp_path):
 @pytest.mark.parametrize("words, wanted", [
     (["scripts"], ["tests/e2e/test_scripts.py"]),
     (["test_scripts"], ["tests/e2e/test_scripts.py"]),
-    (["test_bench_refuses"], ["tests/e2e/test_scripts.py", "-k test_bench_refuses"]),
+    (["test_bench_refuses"], ["tests/e2e/test_bench.py", "-k test_bench_refuses"]),
     (["test_bench_refuses", "test_bench_judges_pairs"],
-     ["tests/e2e/test_scripts.py", "-k test_bench_refuses or test_bench_judges_pairs"]),
+     ["tests/e2e/test_bench.py", "-k test_bench_refuses or test_bench_judges_pairs"]),
 ])
 def test_one_test_is_chosen(directory, words, wanted):
     """By file or by case; a python3 that only says what it was asked for stands in for pytest."""
@@ -286,6 +296,33 @@ def test_a_test_that_is_not_there_is_named(tmp_path):
     got = subprocess.run([TOP / "scripts/run-tests", "e2e", "nonesuch"], text=True, capture_output=True,
                          env=environment(PYPERF_TEST_RESULTS=str(tmp_path / "results")), timeout=60)
     assert got.returncode == 1 and "neither a file nor a case 'nonesuch'" in got.stderr, got
+
+
+MEASURES = """import os
+def test_a():
+    os.close(os.open(%(at)r + "/measures", os.O_CREAT | os.O_EXCL))  # no other one does
+    os.unlink(%(at)r + "/measures")
+"""
+BESIDE_IT = """import pathlib, pytest, time
+pytestmark = pytest.mark.beside
+def test_a():
+    at, end = pathlib.Path(%(at)r), time.monotonic() + 20
+    (at / "runs.%(me)s").touch()
+    while not (at / "runs.%(other)s").exists():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+"""
+
+
+@pytest.mark.skipif(os.cpu_count() < 2, reason="needs two CPUs")
+def test_two_files_run_at_a_time(tmp_path):
+    """Of which one at most measures; when all of these are done, two of the others."""
+    for name, text in ("a", MEASURES), ("b", MEASURES):
+        (tmp_path / ("test_%s.py" % name)).write_text(text % {"at": str(tmp_path)})
+    for me, other in ("c", "d"), ("d", "c"):
+        (tmp_path / ("test_%s.py" % me)).write_text(BESIDE_IT % {"at": str(tmp_path), "me": me, "other": other})
+    got = run_tests(tmp_path / "results", "e2e", *sorted(tmp_path.glob("test_*.py")))
+    assert got[2] == "4 passed, 0 failed, 0 skipped", got[1]
 
 
 def failures(output):
@@ -491,6 +528,193 @@ def test_products_belong_to_the_owner(directory, owner):
     assert (checkout.tree / ".output/.lock").stat().st_uid == owner
 
 
+# ---- guests --------------------------------------------------------------------------------------
+
+# Each says that it runs, and ends when it is let go.
+QEMU = r"""#!/bin/bash
+cd "$(dirname "$0")"
+console=$*
+console=${console##*file:}
+console=${console%% *}
+printf 'vm\tbooted\n' >"$console"
+echo "${console##*/}" >>log
+while [ -e log ] && [ ! -e "$console.go" ]; do sleep 0.05; done
+"""
+BOOTS = """
+set -u
+kind=vm qemu=%(at)s/qemu work=%(at)s
+. %(top)s/tests/vm/guests.bash
+for name; do
+    guest "$work/$name" 6.1 all &
+    [ "$(jobs -rp | wc -l)" -lt "$places" ] || wait -n
+done
+wait
+"""
+
+
+def test_two_guests_run_at_a_time(directory):
+    """Whoever boots them: who asks next is next, though others still have some to boot."""
+    def boot(*names):
+        return subprocess.Popen(
+            ["bash", "-c", BOOTS % {"at": directory, "top": TOP}, "boots", *names],
+            env=environment(PYPERF_TEST_CACHE=str(directory)))
+
+    def started():
+        return log.read_text().split() if log.exists() else []
+
+    def end(name):
+        (directory / (name + ".go")).touch()
+
+    def is_asked_for():
+        with open(directory / "vm/queue") as queue, contextlib.suppress(BlockingIOError):
+            fcntl.flock(queue, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return False
+        return True
+
+    log, qemu = directory / "log", directory / "qemu"
+    (directory / "vm").mkdir()
+    qemu.write_text(QEMU)
+    qemu.chmod(0o755)
+    kernels = boot("a", "b", "c", "d")
+    harness.poll(lambda: len(started()) == 2, "two guests")
+    package = boot("systemd")
+    harness.poll(is_asked_for, "the third to ask for a place")
+    assert sorted(started()) == ["a", "b"]
+    end("a")
+    harness.poll(lambda: len(started()) == 3, "the third")
+    assert started()[2] == "systemd"
+    for done, following in ("systemd", "c"), ("b", "d"):
+        end(done)
+        harness.poll(lambda: started()[-1] == following, following)
+    end("c")
+    end("d")
+    assert kernels.wait(60) == package.wait(60) == 0
+
+
+# It stands in for make: each of the two kinds waits until the other one runs.
+BESIDE = """
+for word; do
+    case $word in test-vm) kind=vm other=systemd ;; test-systemd) kind=systemd other=vm ;; esac
+done
+[ -n "${kind:-}" ] || exit 0
+touch %(at)s/runs.$kind
+for _ in {1..200}; do
+    echo "$kind waits"
+    [ ! -e %(at)s/runs.$other ] || { met=pass; break; }
+    sleep 0.1
+done
+printf '%%s\\t%%s\\tmet\\t\\t\\t\\n' "$kind" "${met:-certain}" >>"$PYPERF_TEST_RESULTS"
+printf '%%s\\tfail\\tonce\\twhy\\t\\tscripts/once %%s\\n' "$kind" "$kind" >>"$PYPERF_TEST_RESULTS"
+echo "$kind ends"
+exit 1
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="not root")
+@pytest.mark.parametrize("kinds", [["vm", "systemd"], ["unit", "systemd", "vm"]])
+def test_guests_of_two_kinds_run_beside_each_other(directory, kinds):
+    """What they write and find is in order, and what failed runs again."""
+    checkout = Checkout(directory)
+    checkout.add(checkout.tree / "scripts/deps",
+                 (TOP / "scripts/deps").read_text() + "\ndeps_ensure() { return 0; }\n")
+    checkout.add(checkout.tools / "make", BESIDE % {"at": directory})
+    checkout.add(checkout.tree / "scripts/once",
+                 r'printf "$1\tpass\tonce\t\t\t\n" >>"$PYPERF_TEST_RESULTS"')
+    status, out, err = checkout.run(*kinds, script="test", nobody=False)
+    lines = out.splitlines()
+    shown = ["vm", "vm waits", "vm ends", "systemd", "systemd waits", "systemd ends"]
+    assert [line for line, _ in itertools.groupby(lines) if line in shown] == shown, out
+    results = [line.split("\t")[:3]
+               for line in (checkout.tree / ".output/test-results").read_text().splitlines()]
+    assert results[-4:] == [["vm", "pass", "met"], ["vm", "unsteady", "once"],
+                            ["systemd", "pass", "met"], ["systemd", "unsteady", "once"]], results
+    assert re.search(r"^(unit \d+ s, )?vm \d+ s, systemd \d+ s, again \d+ s; \d minutes$", out, re.M), out
+    assert status == 0, (out, err)
+    assert lines[-1] == "4 passed, 0 failed, %d skipped" % ("unit" in kinds), out
+    assert not list((checkout.tree / ".output").glob("test-results.systemd*"))
+
+
+# ---- scripts/test-long ---------------------------------------------------------------------------
+
+@pytest.fixture
+def long_checkout(directory):
+    """Its parts only print something."""
+    checkout = Checkout(directory)
+    checkout.add(checkout.tree / "scripts/deps",
+                 (TOP / "scripts/deps").read_text() + "\ndeps_ensure() { return 0; }\n")
+    checkout.add(checkout.tools / "make", "exit 0")
+    checkout.add(checkout.tree / "scripts/stress",
+                 'echo "round 1: delivered 3"; echo "$0: delivered 5"')
+    checkout.add(checkout.tree / "scripts/test-oracle", "echo 'row 7 differs' >&2; exit 1")
+    checkout.add(checkout.tree / "scripts/test-containers",
+                 "echo 'podman: skipped: not here'; exit 77")
+    checkout.add(checkout.tree / "scripts/soak", "echo 'soak: it: skipped: lacks a thing'")
+    checkout.git = lambda *args: subprocess.run(
+        ["git", "-c", "user.name=x", "-c", "user.email=x@x.invalid", *args], cwd=checkout.tree,
+        check=True, capture_output=True, text=True).stdout.strip()
+    checkout.git("init", "-q")
+    checkout.git("add", ".")
+    checkout.git("commit", "-qm", "first")
+    checkout.long = lambda *args: checkout.run("long", *args, script="test", nobody=False)
+    return checkout
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="not root")
+def test_long_parts_are_recorded(long_checkout):
+    status, out, err = long_checkout.long("stress", "containers", "rows", "soak")
+    assert (status, out.splitlines()[-1]) == (1, "2 passed, 1 failed, 1 skipped"), (out, err)
+    records = long_checkout.tree / "docs/long"
+    assert {path.name for path in records.iterdir()} == {"stress.txt", "rows.txt", "soak.txt"}
+    head, figures = (records / "stress.txt").read_text().split("\n\n")
+    fields = dict(line.split(None, 1) for line in head.splitlines())
+    assert list(fields) == ["date", "commit", "code", "machine", "took", "result"], fields
+    assert long_checkout.git("rev-parse", "HEAD").startswith(fields["commit"]), fields
+    assert (fields["result"], figures) == ("pass", "scripts/stress: delivered 5\n"), fields
+    assert "result   FAIL, exit status 1\n\nrow 7 differs\n" in (records / "rows.txt").read_text()
+    assert "result   pass, 1 skipped\n" in (records / "soak.txt").read_text()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="not root")
+def test_long_records_grow_old(long_checkout):
+    """With the code that they are of, committed or not, and with no other."""
+    def ages():
+        status, out, err = long_checkout.long("--list", "stress", "rows", "soak")
+        assert status == 0, err
+        return {line.split()[0]: re.split("  +", line, maxsplit=3)[-1] for line in out.splitlines()}
+
+    long_checkout.long("stress", "rows")
+    assert ages() == {"stress": "up to date", "rows": "up to date", "soak": "never recorded"}
+    long_checkout.git("add", ".")
+    long_checkout.git("commit", "-qm", "records")
+    with open(long_checkout.tree / "scripts/stress", "a") as script:
+        script.write("# more\n")
+    assert ages()["stress"].startswith("older than the code that it tests")
+    assert ages()["rows"] == "up to date"
+    long_checkout.git("commit", "-qam", "stress: more")
+    assert ages()["stress"] == "older than the code that it tests: 1 commits since"
+    long_checkout.long("stress")
+    assert ages()["stress"] == "up to date"
+
+
+def test_long_parts_that_are_not_there():
+    got = subprocess.run([TOP / "scripts/test", "long", "--list", "nonesuch"], text=True,
+                         capture_output=True)
+    assert got.returncode == 2 and "no such part: 'nonesuch' (one of: builds " in got.stderr, got
+
+
+def test_long_records_are_of_parts():
+    """Each names files that there are, and each record is one of a part."""
+    listed = subprocess.run([TOP / "scripts/test-long", "--list"], text=True,
+                            capture_output=True, check=True)
+    parts = {line.split()[0] for line in listed.stdout.splitlines()}
+    assert len(parts) == 10 and {path.stem for path in (TOP / "docs/long").iterdir()} <= parts
+    ask = "source <(sed -n '/^code_of/,/^}/p' scripts/test-long); code_of "
+    for part in parts:
+        paths = subprocess.run(["bash", "-c", ask + part], cwd=TOP, text=True, capture_output=True,
+                               check=True).stdout.split()
+        assert paths and not [path for path in paths if not (TOP / path).exists()], (part, paths)
+
+
 # ---- scripts/check-counters ----------------------------------------------------------------------
 
 # A loop whose counter, in 32 or 64 bits, is on the stack during each round; `kept` is a counter beside it.
@@ -583,332 +807,3 @@ def test_layers_have_exceptions(tmp_path):
     (tmp_path / "scripts/layers.txt").write_text(LAYERS + "base: profile\n")
     got = subprocess.run([TOP / "scripts/layers", tmp_path], capture_output=True, text=True)
     assert got.returncode == 1 and "base: profile does not stand above it" in got.stderr, got
-
-
-# ---- scripts/bench -------------------------------------------------------------------------------
-
-def bench(*args, **env):
-    return subprocess.run([TOP / "scripts/bench", *args], env=environment(**env), text=True,
-                          capture_output=True, timeout=120, start_new_session=True)
-
-
-def bench_module(monkeypatch, name):
-    monkeypatch.syspath_prepend(TOP / "tests/bench")
-    return __import__(name)
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="not root")
-def test_bench_measures(directory):
-    """One workload, quickly: every figure is there and can be true."""
-    stats = Path("/proc/sys/kernel/bpf_stats_enabled").read_text()
-    got = bench("--quick", "--part", "matrix", "-w", "deep", "-o", directory / "run.json",
-                "-o", directory / "run.svg", TMPDIR=str(directory))
-    assert got.returncode == 0, got.stderr
-    run = json.loads((directory / "run.json").read_text())
-    (cell,) = run["matrix"]
-    assert (cell["workload"], cell["hz"], cell["rounds"]) == ("deep", 999, 1)
-    # It waits for work at the same depth; only what is sampled of its start has fewer frames.
-    assert 150 < cell["python"] <= 210, cell
-    assert 0 < cell["counted"] <= cell["delivered"] <= 1.05 * cell["asked"], cell
-    assert 0.5 < cell["complete"] <= 1 and cell["bpf_ns"] > 1000, cell
-    assert 0 <= cell["full_speed"] <= 1 and cell["all_bpf_ns"] > 1000, cell
-    assert cell["rss"] >= cell["sampling_rss"] > 1 << 20 and cell["map_bytes"] > 1 << 20, cell
-    assert cell["first_sample_s"] > 0 and cell["drain_s"] > 0, cell
-    assert {"median", "spread"} == set(cell["over_empty"]) == set(cell["slowdown"])
-    assert run["machine"]["cpus"] == os.cpu_count()
-    (row,) = [line for line in got.stdout.splitlines() if line.startswith("deep   ")][:1]
-    assert row.split()[1] == "999"
-    assert any(line.split()[:3] in (["met", "resident", "memory"], ["MISSED", "resident", "memory"])
-               for line in got.stdout.splitlines()), got.stdout
-    assert cell["handler"] > 0 and cell["results_cpu_s"] > 0 and run["took_s"]["matrix"] > 0, run
-    assert {p.name for p in directory.iterdir()} == {"run.json", "run.svg"}
-    assert Path("/proc/sys/kernel/bpf_stats_enabled").read_text() == stats
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="not root")
-def test_bench_whole(directory):
-    """All that a run costs while a program maps: also what BPF programs take that do not sample."""
-    got = bench("--quick", "--part", "whole", "--situation", "chunks", "-o", directory / "run.json",
-                TMPDIR=str(directory))
-    assert got.returncode == 0, got.stderr
-    run = json.loads((directory / "run.json").read_text())
-    rows = {row["name"]: row for row in run["whole"]}
-    assert {"pyperf-bpf", "pyperf-bpf -a", "pyperf-bpf agent"} <= set(rows), rows
-    for name, row in rows.items():
-        assert row["situation"] == "chunks" and "failed" not in row, row
-        for key in ("cpu_s", "user_s", "sampler_s", "other_bpf_s", "first_sample_s", "exit_s", "rss", "map_bytes"):
-            assert 0 < row[key]["least"] <= row[key]["median"] <= row[key]["most"], (name, key, row)
-        together = row["user_s"]["median"] + row["bpf_s"]["median"]
-        assert abs(together - row["cpu_s"]["median"]) < 1e-6, row
-        assert row["bpf_s"]["median"] > row["sampler_s"]["median"], row
-    assert any("BPF beside the sampler: pyperf-bpf, chunks" in line for line in got.stdout.splitlines()), got.stdout
-    assert {p.name for p in directory.iterdir()} == {"run.json"}
-
-
-def test_bench_judges_rounds(monkeypatch):
-    """A difference that is smaller than that of the rounds is noise."""
-    targets = bench_module(monkeypatch, "targets")
-
-    def row(name, *values):
-        figure = dict(zip(("least", "median", "most"), values))
-        return {"name": name, "situation": "execs", "bpf_s": figure, "cpu_s": figure}
-
-    for ours, theirs, wanted in (((1, 2, 3), (4, 5, 6), "met"), ((4, 5, 6), (1, 2, 3), "MISSED"),
-                                 ((1, 2, 5), (4, 5, 6), "noise")):
-        verdicts = list(targets.of_whole([row("pyperf-bpf", *ours), row("OpenTelemetry", *theirs)]))
-        assert [v["verdict"] for v in verdicts] == [wanted] * 2, verdicts
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="not root")
-def test_bench_against(monkeypatch):
-    """The same build as both: each figure is there, and the one without chance is the same."""
-    runs, parts = bench_module(monkeypatch, "runs"), bench_module(monkeypatch, "parts")
-    monkeypatch.setattr(parts.profilers, "of_commit", lambda commit: parts.profilers.ours(name=commit))
-    args = argparse.Namespace(against="twin", workload=None, frequency=[999], rounds=1, seconds=0.3)
-    with runs.bpf_stats():
-        rows = {row["figure"]: row for row in parts.against(args, [sys.executable])}
-    assert set(rows) >= {"BPF us/sample", "user CPU ms", "first sample ms", "MiB"}, rows
-    if "verified instructions" in rows:  # the kernel says so from 5.16 on
-        same = rows["verified instructions"]
-        assert same["now"] > 10000 and same["ratio"] == 1 and same["verdict"] == "no difference", same
-
-
-def test_bench_judges_pairs(monkeypatch):
-    parts = bench_module(monkeypatch, "parts")
-    assert parts.judged([1.1, 1.2, 1.1]) == "too few pairs"
-    assert parts.judged([1.01, 1.02, 1.1, 1.2, 1.3, 1.1]) == "more"
-    assert parts.judged([0.9, 0.8, 0.9, 0.7, 0.99, 0.9]) == "less"
-    assert parts.judged([0.9, 0.8, 0.9, 0.7, 1.01, 0.9]) == "no difference"
-    assert parts.judged([1.1, 1.1]) == "more"
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="not root")
-def test_bench_scale(monkeypatch):
-    """Two rows of it: most turns are another thread's, and each was searched once."""
-    runs, parts = bench_module(monkeypatch, "runs"), bench_module(monkeypatch, "parts")
-    sizes = [(runs.Workload(n, "thread_relay", n), 0.3) for n in ("1", "20")]
-    with runs.bpf_stats():
-        one, row = parts.scale_rows("threads", [sys.executable], sizes, 1)
-    assert (one["n"], row["n"]) == (1, 20) and one["ratio"] == 1, (one, row)
-    assert row["ratio"] == row["bpf_ns"] / one["bpf_ns"], (one, row)
-    assert 0 < row["searched"] < 0.5 and row["python"] > 3, row
-    assert row["bpf_ns"] > row["get_stack_ns"] > 100 and row["get_stack_frames"] >= 1, row
-    assert row["lost"] == 0 and row["stacks"] > 1, row
-
-
-def test_bench_waits_for_full_speed(monkeypatch):
-    """What was measured while the machine was slow is measured again, and all of it counts."""
-    parts = bench_module(monkeypatch, "parts")
-    ours = object()
-    rounds = iter([(0, 1), (0, 1), (1, 1), (1, 1)])
-    monkeypatch.setattr(parts.profilers, "ours", lambda: ours)
-    monkeypatch.setattr(parts, "together", lambda *_: contextlib.nullcontext([]))
-    monkeypatch.setattr(parts, "in_turn", lambda *_: [{ours: [full]} for full in next(rounds)])
-    monkeypatch.setattr(parts, "per_sample", lambda costs: {"full_speed": sum(costs) / len(costs), "of": len(costs)})
-    slow, fast = parts.samples_of("python", (None, None), argparse.Namespace(seconds=1), 1)
-    assert (slow["of"], fast["of"]) == (3, 3) and slow["full_speed"] == 1 / 3
-    monkeypatch.setattr(parts, "in_turn", lambda *_: [{ours: [0]}])
-    slow, = parts.samples_of("python", (None,), argparse.Namespace(seconds=1), 1)
-    assert slow == {"full_speed": 0, "of": 1 + parts.MORE_TRIES}
-
-
-def test_bench_finds_the_sampler(monkeypatch, directory):
-    """Of a profiler that has loaded another program first, to try the kernel, and has closed it."""
-    runs = bench_module(monkeypatch, "runs")
-    trial, sampler, info = directory / "3", directory / "4", {"prog_type": str(runs.PERF_EVENT_PROG),
-                                                               "prog_id": "7"}
-    looks = [[(sampler, info)], [(trial, info)]]
-    monkeypatch.setattr(runs, "bpf_objects", lambda _: looks.pop() if len(looks) > 1 else looks[0])
-    monkeypatch.setattr(runs, "LOOK_AGAIN_S", 0)
-    sampler.write_text("run_cnt:\t0\n")
-    has_run = runs.first_run(1)
-    assert not has_run() and not has_run()
-    sampler.write_text("run_cnt:\t12\n")
-    assert has_run()
-
-
-def children_of(parent):
-    found = []
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-            if int(stat.read_text().rpartition(")")[2].split()[1]) == parent:
-                found.append(int(stat.parent.name))
-    return found
-
-
-@pytest.mark.parametrize("function, size, count", [
-    ("processes", "50+500", 550), ("relay", "5+95", 100), ("on_cpus", "1", 1)])
-def test_bench_leaves_no_process(monkeypatch, function, size, count):
-    """Also when the target is killed, and whoever started it with it."""
-    runs = bench_module(monkeypatch, "runs")
-    target = runs.Target([sys.executable], runs.Workload(function, function, size), 0.1)
-    children = children_of(target.pid)
-    target.process.kill()
-    target.close()
-    assert len(children) == count
-    deadline = time.monotonic() + 30
-    while any(os.path.exists("/proc/%d" % pid) for pid in children):
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-
-
-def test_bench_refuses():
-    assert bench("-o", "x.txt").returncode == 2
-    assert bench("-w", "nonesuch").returncode == 2
-    assert bench("--against", "HEAD", "--part", "whole").returncode == 2
-    got = bench("--quick", PYPERF_BPF="/nonexistent")
-    assert got.returncode == 1
-    assert ("needs root" if os.geteuid() else "/nonexistent is not there") in got.stderr
-
-
-def made_run():
-    def pair(median, spread=None):
-        return {"median": median, "spread": spread}
-
-    cell = {"workload": "typical", "hz": 99, "over_empty": pair(0.0005, 0.0001), "lost": 0,
-            "handler": 0.0009, "full_speed": 0.5,
-            "reasons": [], "rss": 20 << 20, "sampling_rss": 19 << 20}
-    size = {"of": "threads", "n": 1000, "hz": 9999, "bpf_ns": 5000.0, "ratio": 1.1, "full_speed": 0.5,
-            "get_stack_ratio": 1.2, "lost": 0, "reasons": [], "rss": 20 << 20, "stacks": 10}
-    peer = {"cpu": 0.001, "rss": 1 << 20, "map_bytes": 0, "whole_cpu_s": 1, "slowdown": pair(0.01),
-            "hz": 999, "bpf_ns": 5000.0, "target_share": 1.0, "full_speed": 0.5}
-    return {"python": "3.13.0", "matrix": [cell],
-            "frames": [{"python": "3.13.0", "native_frame_ns": 100, "python_frame_ns": 100, "full_speed": 0.5,
-                        "typical": {"native": 30, "python": 30, "bpf_ns": 9000}}],
-            "flat": [{"in": "threads", "ratio": 1.1, "full_speed": 0.5}],
-            "scale": [{**size, "n": 1}, size, {**size, "of": "stacks", "n": 1},
-                      {**size, "of": "stacks", "n": 100000, "stacks": 100001, "rss": 90 << 20}],
-            "start": [{"processes": 300, "first_sample_s": 0.1, "rss": 20 << 20, "full_speed": 0.5}],
-            "peers": [{**peer, "name": "pyperf-bpf"}, {**peer, "name": "a & <b>", "cpu": 0.02},
-                      {**peer, "name": "OpenTelemetry eBPF profiler", "cpu": 1, "bpf_ns": 11000.0},
-                      {"name": "austin", "missing": "not installed"}]}
-
-
-@pytest.mark.parametrize("path, value, target", [
-    (("matrix", 0, "over_empty", "median"), 0.002, "slowdown over an empty handler at 99 Hz"),
-    (("matrix", 0, "over_empty", "spread"), 0.0006, "slowdown over an empty handler at 99 Hz"),
-    (("matrix", 0, "handler"), 0.0011, "CPU of the target for its samples at 99 Hz"),
-    (("matrix", 0, "lost"), 1, "lost samples up to 99 Hz"),
-    (("matrix", 0, "rss"), 31 << 20, "resident memory with the results"),
-    (("matrix", 0, "sampling_rss"), 31 << 20, "resident memory while sampling"),
-    (("frames", 0, "native_frame_ns"), 111, "a native frame"),
-    (("frames", 0, "python_frame_ns"), 121, "a Python frame"),
-    (("frames", 0, "typical", "bpf_ns"), 10001, "BPF time of 30 native + 30 Python frames"),
-    (("flat", 0, "ratio"), 1.4, "a sample among many threads"),
-    (("scale", 1, "ratio"), 1.4, "a sample of 1000 threads"),
-    (("scale", 1, "lost"), 1, "lost of 1000 threads"),
-    (("scale", 1, "rss"), 31 << 20, "resident memory, 1000 threads"),
-    (("scale", 3, "stacks"), 99999, "different stacks in one run"),
-    (("scale", 3, "rss"), 120 << 20, "memory for each stack"),
-    (("start", 0, "first_sample_s"), 0.151, "first sample on a host of 300 processes"),
-    (("start", 0, "rss"), 31 << 20, "resident memory on a host of 300 processes"),
-    (("peers", 1, "cpu"), 0.009, "user space against a & <b> at 999 Hz"),
-    (("peers", 2, "bpf_ns"), 9999.0, "BPF time against OpenTelemetry eBPF profiler at 999 Hz"),
-    (("peers", 2, "target_share"), 0.5, "BPF time against OpenTelemetry eBPF profiler at 999 Hz"),
-])
-def test_bench_targets(monkeypatch, path, value, target):
-    """Each is reached, and is missed for its own figure only."""
-    targets, run = bench_module(monkeypatch, "targets"), made_run()
-    assert all(v["passed"] for v in targets.judge(run)), targets.judge(run)
-    at = run
-    for key in path[:-1]:
-        at = at[key]
-    at[path[-1]] = value
-    assert [v["target"] for v in targets.judge(run) if not v["passed"]] == [target]
-
-
-@pytest.mark.parametrize("part, at, count", [
-    ("matrix", 0, 1), ("frames", 0, 3), ("flat", 0, 1), ("scale", 0, 1), ("scale", 1, 1),
-    ("start", 0, 1), ("peers", 0, 1), ("peers", 2, 1)])
-def test_bench_on_a_slow_machine(monkeypatch, part, at, count):
-    """What was hardly ever measured at its full speed says nothing of us, good or bad."""
-    targets, run = bench_module(monkeypatch, "targets"), made_run()
-    run[part][at]["full_speed"] = 0
-    verdicts = [v["verdict"] for v in targets.judge(run)]
-    assert verdicts.count("noise") == count and "MISSED" not in verdicts
-
-
-def test_bench_document(monkeypatch):
-    """A paragraph and tables as code: nothing of a run becomes Markdown."""
-    show = bench_module(monkeypatch, "show")
-    run = {"machine": {"cpu": "C", "cpus": 2, "kernel": "6.1", "load": 0.1}, "program": "p 1",
-           "python": "3.13.0", "date": "today", "took_s": {"start": 3}, "options": {"rounds": 2},
-           "start": [{"processes": 300, "full_speed": 1, "first_sample_s": 0.1, "worst_s": 0.2, "cpu_s": 0.2,
-                      "sampling_rss": 20 << 20, "rss": 20 << 20}]}
-    run["targets"] = bench_module(monkeypatch, "targets").judge(run)
-    lines = show.markdown(show.text(run)).splitlines()
-    assert lines[:3] == ["C, 2 CPUs, Linux 6.1, load 0.1;", "p 1; CPython 3.13.0; today",
-                         "2 rounds; 3 s: start 3"] and lines[3] == ""
-    assert all(line.startswith("    ") for line in lines[4:] if line)
-    assert any(line.split()[0] == "met" for line in lines[4:] if line)
-
-
-def test_bench_arithmetic(monkeypatch):
-    runs, parts = bench_module(monkeypatch, "runs"), bench_module(monkeypatch, "parts")
-    assert runs.mean_lap([[1.0, 0], [3.0, 0], [50.0, 1]]) == 2.0
-    assert runs.mean_lap([[1.0, 2], [3.0, 1]]) == 2.0
-    monkeypatch.setattr(runs.SPEED, "best", 10000)
-    costs = [[runs.Cost([runs.Slice(s, 1, speed_ns=10000) for s in laps])]
-             for laps in ((1.1, 2.4, 3.1), (1, 2, 3))]
-    assert runs.slowdown(*costs)[0] == pytest.approx(0.1)
-    native, python = 100, 80
-    rows = [(1, 2), (6, 2)]
-    assert parts.solve([(a, b, a * native + b * python) for a, b in rows]) == (native, python)
-
-
-def test_bench_picture(monkeypatch):
-    show = bench_module(monkeypatch, "show")
-    picture = xml.etree.ElementTree.fromstring(show.svg(made_run()))
-    texts = [e.text for e in picture.iter() if e.tag.endswith("text")]
-    assert texts.count("a & <b>") == len(show.PANELS)
-    bars = [float(e.get("width")) for e in picture.iter() if e.get("height") == str(show.BAR)]
-    assert len(bars) == 3 * len(show.PANELS) + len(made_run()["scale"]) + 1 and max(bars) == show.WIDE
-    assert "100000 stacks" in texts
-    assert show.svg({"peers": []}) is None
-
-
-def test_bench_collector(monkeypatch):
-    """It answers settings, and keeps what is sent to it."""
-    collector = bench_module(monkeypatch, "collector")
-    end = collector.Collector()
-    try:
-        with socket.create_connection(("127.0.0.1", end.port), timeout=10) as client, \
-                client.makefile("rb") as stream:
-            body = gzip.compress(b"a profile")
-            client.sendall(b"P" * collector.PREFACE + collector.frame(collector.SETTINGS, 0, 0, b"") +
-                           collector.frame(collector.DATA, collector.END_STREAM, 1,
-                                           b"\1" + len(body).to_bytes(4, "big") + body))
-            want = collector.frame(collector.SETTINGS, 0, 0, b"") + \
-                collector.frame(collector.SETTINGS, collector.ACK, 0, b"")
-            assert stream.read(len(want)) == want
-            more_room = collector.frame(collector.WINDOW_UPDATE, 0, 0, bytes([0, 0, 0, len(body) + 5]))
-            assert stream.read(len(more_room)) == more_room
-            assert stream.read(len(collector.answer(1))) == collector.answer(1)
-        deadline = time.monotonic() + 10
-        while end.last != b"a profile":
-            assert time.monotonic() < deadline
-            time.sleep(0.001)
-    finally:
-        end.close()
-
-
-def test_bench_at_full_speed(monkeypatch):
-    """Slices in which the machine was slow are left out, whatever was measured in them; unless all are."""
-    runs, parts = bench_module(monkeypatch, "runs"), bench_module(monkeypatch, "parts")
-    monkeypatch.setattr(runs.SPEED, "best", 10000)
-    fast, slow = ([runs.Slice(lap, 1, ns, 10, speed)] * 3 for lap, ns, speed in (
-        (1, 100, 11000), (2, 500, 19000)))
-    assert parts.bpf_ns_of_runs(runs.fastest(fast + slow)) == 10
-    assert parts.bpf_ns_of_runs(runs.fastest(slow)) == 50
-    assert runs.share_at_full_speed(fast + slow) == 0.5 and runs.share_at_full_speed(slow) == 0
-    assert runs.slowdown([runs.Cost(fast + slow)], [runs.Cost(fast)]) == (0, 0)
-
-
-def test_bench_tells_the_speed(monkeypatch):
-    """A test is one of this machine's, and its best is remembered; the caller runs where it ran before."""
-    runs = bench_module(monkeypatch, "runs")
-    allowed, speed = os.sched_getaffinity(0), runs.Speed()
-    took = speed.test()
-    assert 0 < took == speed.best and os.sched_getaffinity(0) == allowed
-    speed.best = 1
-    assert speed.test() > 1 == speed.best

@@ -43,8 +43,8 @@ def test_what_grows_is_found(soak):
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="not root")
 def test_short_run(soak, tmp_path):
-    """Twenty windows, with a destination that goes away: every sample is where it belongs."""
-    got = subprocess.run([SCRIPT, "--windows", "20", "--processes", "12", "--busy", "3", "-o", tmp_path / "run.json"],
+    """Sixteen windows, with a destination that goes away: every sample is where it belongs."""
+    got = subprocess.run([SCRIPT, "--windows", "16", "--processes", "12", "--first", "24", "--busy", "3", "-o", tmp_path / "run.json"],
                          env=harness.clean_environment(TMPDIR=str(tmp_path)), text=True,
                          capture_output=True, timeout=240, start_new_session=True)
     assert got.returncode == 0, got.stdout + got.stderr

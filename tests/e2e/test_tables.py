@@ -9,6 +9,8 @@ import pytest
 
 from harness import PROGRAMS, REPO
 
+pytestmark = pytest.mark.beside
+
 TABLES = REPO / ".output" / "oracle" / "tables"
 OTHERS = re.compile(r" \+\d+$")
 

@@ -10,6 +10,8 @@ import harness
 from harness import Target, poll
 from test_filters import WRAPPERS
 
+pytestmark = pytest.mark.beside
+
 COMMANDS = {"dump": ["dump"], "tasks": ["dump", "--tasks"], "heap": ["heap", "-p"], "probes": ["probes"],
             "trace": ["trace", "-d", 1, "-p"]}
 

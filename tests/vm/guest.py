@@ -170,7 +170,7 @@ def growth():
         for name in {f.name for f in stack.frames}:
             got[name] += stack.count / mib
     assert abs(got["mapped"] - 16) < 3, got
-    assert got["churn"] < 4, got
+    assert got["churn"] < 8, got  # malloc() may keep a block of 4 MiB, and its margin
     assert abs(sum(s.count for s in result.stacks) / mib - grown / mib) < 4, (got, grown)
 
 

@@ -152,6 +152,29 @@ find_qemu()
 
 # ---- guests --------------------------------------------------------------------------------------
 
+# A guest keeps little more than one processor busy. So many run at a time on this machine, whoever boots them:
+# more would only be slow, and end for it.
+places=2
+
+# Waits for one of the places, in the order of those who ask. It is free again when the caller, a shell of the
+# background, and the guest that it boots have ended, however they end: they have its lock open.
+take_place()
+{
+	local n place queue
+
+	exec {queue}>"$cache/queue"
+	flock "$queue"
+	while :; do
+		for ((n = 1; n <= places; n++)); do
+			exec {place}>"$cache/place.$n"
+			! flock -n "$place" || break 2
+			exec {place}>&-
+		done
+		sleep 0.2
+	done
+	exec {queue}>&-
+}
+
 # Until its first program runs, it ends, or the time is over.
 wait_booted() # PROCESS CONSOLE
 {
@@ -163,13 +186,15 @@ wait_booted() # PROCESS CONSOLE
 	done
 }
 
-# Boots one and keeps its console. A guest that did not reach its first program is no test: it is booted
-# again.
+# Boots one, in a place, and keeps its console. For the background. A guest that did not reach its first program
+# is no test: it is booted again.
 guest() # CONSOLE SERIES CASES QEMU-OPTION...
 {
-	local console=$1 kernel=$cache/kernels/$2 cases=$3 try pid begin=$SECONDS
+	local console=$1 kernel=$cache/kernels/$2 cases=$3 try pid begin
 
 	shift 3
+	take_place
+	begin=$SECONDS
 	for try in 1 2; do
 		rm -f "$console"
 		timeout --kill-after=10 "$guest_seconds" "$qemu" "$@" -M q35 -cpu max -m "$guest_memory" \

@@ -87,6 +87,12 @@ static uint64_t read_rss(const struct oom *o, uint32_t tgid)
 	return sscanf(text, "%llu %llu", &size, &rss) == 2 ? rss * (uint64_t)o->page_size : 0;
 }
 
+/* Tests of the agent want readings sooner, as they want shorter windows. */
+static uint32_t apart_s(void)
+{
+	return getenv("PYPERF_AGENT_SHORT_WINDOWS") ? 1 : OOM_APART_S;
+}
+
 /* False: this kernel does not count them. */
 static bool read_kills(const struct oom *o, uint64_t *kills)
 {
@@ -178,7 +184,7 @@ void oom__read(struct oom *o, uint64_t now_s)
 	/* Until the page is written those that ended are kept. */
 	if (now_s < o->next_s || o->due_s)
 		return;
-	o->next_s = now_s + OOM_APART_S;
+	o->next_s = now_s + apart_s();
 	forget_ended(o);
 	read_all(o);
 }
@@ -257,7 +263,7 @@ static void add_witness(struct strbuf *b, const struct witness *w)
 	add_mib(b, "", last_rss(w));
 	strbuf__addz(b, ", ");
 	add_mib(b, more < 0 ? "-" : "+", (uint64_t)(more < 0 ? -more : more));
-	strbuf__addf(b, " in %u s  %s\n           ", w->cnt ? (w->cnt - 1) * OOM_APART_S : 0,
+	strbuf__addf(b, " in %u s  %s\n           ", w->cnt ? (w->cnt - 1) * apart_s() : 0,
 		     w->name);
 	add_bars(b, w);
 	strbuf__addc(b, '\n');
@@ -378,7 +384,7 @@ static void say(const struct oom *o, const char *path)
 		log_warn("the kernel killed %" PRIu64 " %s for lack of memory; %s (%" PRIu32
 			 ") ended then, with %" PRIu64 " MiB, %+" PRId64 " in %u s: %s",
 			 o->new_kills, processes, w->name, w->tgid, last_rss(w) >> 20,
-			 grown(w) / (1 << 20), (w->cnt - 1) * OOM_APART_S, path);
+			 grown(w) / (1 << 20), (w->cnt - 1) * apart_s(), path);
 	else
 		log_warn("the kernel killed %" PRIu64 " %s for lack of memory, no Python process "
 			 "that was known: %s",
