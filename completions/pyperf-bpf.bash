@@ -417,8 +417,6 @@ _pyperf_bpf()
 		diff) mapfile -t COMPREPLY < <(compgen -W "-o --output --format -f --folded --glue --fail-over --absolute --markdown --trim-path -t --type --no-native --no-kernel --comm --before --after --before-label --after-label --service --label --store -v --verbose -q --quiet -h --help --version" -- "$cur") ;;
 		dump) mapfile -t COMPREPLY < <(compgen -W "-p --pid --children --name --container --pod --native --tasks --all --json -v --verbose -q --quiet -h --help --version" -- "$cur") ;;
 		trace) mapfile -t COMPREPLY < <(compgen -W "-p --pid --python --as-root --count --calls --hist --slow --args --ret --if --exceptions --gc --audit --imports -f --filter -e --event --native-from --lib -d --duration -i --interval --top --json --max-slowdown --force -v --verbose -q --quiet -h --help --version" -- "$cur") ;;
-		probes) mapfile -t COMPREPLY < <(compgen -W "--json -v --verbose -q --quiet -h --help --version" -- "$cur") ;;
-		trace) mapfile -t COMPREPLY < <(compgen -W "-p --pid --python --as-root --count --calls --hist --slow --args --ret --if --exceptions --gc --audit --imports -f --filter -e --event -d --duration -i --interval --top --json --max-slowdown --force -v --verbose -q --quiet -h --help --version" -- "$cur") ;;
 		probes) mapfile -t COMPREPLY < <(compgen -W "-p --pid --json -v --verbose -q --quiet -h --help --version" -- "$cur") ;;
 		memory) mapfile -t COMPREPLY < <(compgen -W "-p --pid -d --duration -F --frequency -c --count --level --max-slowdown --refcount -o --output --format -f --folded --glue --value -v --verbose -q --quiet -h --help --version" -- "$cur") ;;
 		heap) mapfile -t COMPREPLY < <(compgen -W "-p --pid --every --for --referrers --diff --all --json -o --output -v --verbose -q --quiet -h --help --version" -- "$cur") ;;

@@ -350,7 +350,7 @@ static void follow_others(const struct view *v, struct leaving *l, struct path *
 	uint64_t all = 0;
 
 	find_others(v, l);
-	for (step = 0; step < VIEW_DEPTH_MAX; step++) {
+	for (step = 0;; step++) { /* no stack is endless */
 		uint64_t count;
 		uint32_t f = heaviest_step(v, l, step, &count);
 
