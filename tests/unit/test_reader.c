@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -26,6 +27,8 @@
 #include <unistd.h>
 
 #include <cmocka.h>
+
+#include "base/log.h"
 
 static struct readers *rs;
 
@@ -177,6 +180,79 @@ static void test_hangs(void **state)
 			-ETIMEDOUT);
 	assert_int_equal(reader__call(rs, (uint32_t)getpid(), computes, "", 1, &byte, 1),
 			 -ETIMEDOUT);
+}
+
+#define TENANT	65534
+#define TENANTS 4
+
+/* A process of TENANT in a mount namespace of its own; its end of `ready` closes when it is that. */
+static pid_t start_tenant(void)
+{
+	int ready[2];
+	char byte;
+	pid_t pid;
+
+	assert_int_equal(pipe2(ready, O_CLOEXEC), 0);
+	pid = fork();
+	if (!pid) {
+		if (unshare(CLONE_NEWNS) || setuid(TENANT))
+			_exit(1);
+		close(ready[1]);
+		close(ready[0]);
+		for (;;)
+			pause();
+	}
+	close(ready[1]);
+	assert_int_equal(read(ready[0], &byte, 1), 0);
+	close(ready[0]);
+	return pid;
+}
+
+static unsigned int message_cnt;
+static char last_message[256];
+
+static void count_message(enum log_level level, const char *fmt, const char *text)
+{
+	(void)fmt;
+	if (level > LOG_LEVEL_WARN)
+		return;
+	message_cnt++;
+	strncpy(last_message, text, sizeof(last_message) - 1);
+}
+
+/* Tenants in namespaces of their own are read apart, but one message is for all of a user's. */
+static void test_hangs_are_said_once(void **state)
+{
+	pid_t pids[TENANTS];
+	uint8_t byte;
+
+	(void)state;
+	if (geteuid()) {
+		print_message("skipped: needs root, for other users\n");
+		skip();
+	}
+	for (int i = 0; i < TENANTS; i++)
+		pids[i] = start_tenant();
+	message_cnt = 0;
+	log_set_writer(count_message);
+	for (int i = 0; i < TENANTS; i++)
+		assert_int_equal(
+			reader__call(rs, (uint32_t)pids[i], wait_for_ever, "", 1, &byte, 1),
+			-ETIMEDOUT);
+	assert_int_equal(message_cnt, 1);
+	assert_non_null(
+		strstr(last_message, "of user 65534: its memory does not answer when it is read"));
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(
+			reader__call(rs, (uint32_t)pids[i], wait_for_ever, "", 1, &byte, 1),
+			-ETIMEDOUT);
+	log_set_writer(NULL);
+	assert_int_equal(message_cnt, 2); /* and one when that has a consequence */
+	assert_non_null(strstr(last_message, "are not read any more"));
+	for (int i = 0; i < TENANTS; i++) {
+		kill(pids[i], SIGKILL);
+		waitpid(pids[i], NULL, 0);
+	}
 }
 
 /* ---- files ---------------------------------------------------------------------------------- */
@@ -442,7 +518,7 @@ int main(void)
 		test(test_killed),     test(test_signals),	   test(test_hangs),
 		test(test_opens),      test(test_rights_of_files), test(test_answers),
 		test(test_files_hang), test(test_files_kill),	   test(test_without),
-		test(test_patience),   test(test_standstill),
+		test(test_patience),   test(test_standstill),	   test(test_hangs_are_said_once),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
