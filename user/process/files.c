@@ -4,6 +4,7 @@
 #include <bpf/bpf.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +18,7 @@
 #include "base/foreign.h"
 #include "base/idmap.h"
 #include "base/log.h"
+#include "base/setting.h"
 #include "bpf/pyperf.h"
 #include "elf/builder.h"
 #include "elf/ehframe.h"
@@ -735,9 +737,10 @@ static void refuse_table(struct file_table *ft, struct mapped_file *file, uint64
 	file->refused_bytes = bytes;
 	ft->stats.tables_refused++;
 	if (!ft->warned_budget)
-		log_warn("unwind tables: %llu bytes are not enough for the running programs: "
-			 "native stacks will end early (see --table-memory)",
-			 (unsigned long long)ft->maps.table_budget);
+		log_warn("unwind tables: %" PRIu64 " MiB are not enough for the running programs: "
+			 "native stacks will end early (see %s)",
+			 ft->maps.table_budget >> 20,
+			 setting_name("--table-memory", "'table-memory ='"));
 	ft->warned_budget = true;
 }
 
