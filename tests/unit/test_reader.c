@@ -185,7 +185,7 @@ static void test_hangs(void **state)
 #define TENANT	65534
 #define TENANTS 4
 
-/* A process of TENANT in a mount namespace of its own; its end of `ready` closes when it is that. */
+/* A process of TENANT in a mount namespace of its own; it closes `ready` when it is that. */
 static pid_t start_tenant(void)
 {
 	int ready[2];
