@@ -1370,6 +1370,18 @@ def test_what_the_store_keeps_is_said_at_the_start(agents, tmp_path):
     assert re.search(r"max-size of 2.0 GiB, because the file system has [\d.]+ GiB free and keep-free is 1024.0 GiB", said)
 
 
+def test_the_end_says_what_still_waits(agents):
+    with service("sigma") as name:
+        agent = agents("[push.down]\nkind = put\nurl = http://127.0.0.1:1/{id}\n")
+        spool = agent.dir / "spool" / "down"
+        poll(lambda: list(spool.glob("*.window")), "windows that wait")
+        agent.stop()
+    said, = (m for m in agent.messages("warning") if "left in the spool for the next start: " in m)
+    cnt = len(list(spool.glob("*.window")))
+    assert re.match(r"push down: left in the spool for the next start: %d windows? of \d+ services?: .* \d+" % cnt,
+                    said), (said, cnt, name)
+
+
 def test_the_spool_of_a_removed_destination(agents, tmp_path):
     """It is named, and stays until it is removed by an option."""
     old = "[push.old]\nkind = put\nurl = http://127.0.0.1:1/{id}\n"

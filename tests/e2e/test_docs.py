@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from harness import REPO
+from harness import PYPERF, REPO
 
 pytestmark = pytest.mark.host
 
@@ -105,6 +105,75 @@ def test_paths_in_pages():
     missing = [(page, name) for page, name in named if not any(REPO.glob(name))]
     assert sorted("%s: %s" % pair for pair in missing) == []
     assert len(named) > 50
+
+
+# ---- what the agent says ---------------------------------------------------------------------------
+
+# Folders whose messages reach the agent's log, and their files that the agent does not run.
+OF_AGENT = ("agent", "base", "elf", "python", "process", "symbolize", "follow", "sample", "sources", "store")
+NOT_OF_AGENT = {
+    "process/containers.c": "--container and --pod choose for a command",
+    "follow/object_config.c": "-C is of commands",
+    "follow/probe_place.c": "no events with arguments",
+    "sources/alloc_source.c": "no events with arguments",
+    "sources/growth_source.c": "the configuration refuses it",
+    "sources/probe_source.c": "no events with arguments",
+    "sources/refcount_source.c": "no events with arguments",
+    "sources/side_object.c": "of growth and alloc",
+    "sources/sources.c": "parses -e",
+    "sources/tracepoint_source.c": "no events with arguments",
+    "sources/tracker.c": "of growth and alloc",
+    "sources/watcher.c": "of alloc and refcount",
+}
+# Of session.c, what only --cpu and -p lead to.
+NOT_OF_AGENT_TEXTS = ("--cpu %s: this machine", "(-a profiles it anyway)", " of --cpu")
+LITERAL = r'"(?:[^"\\\\]|\\\\.)*"'
+TEXT = re.compile(r"%s(?:\s*(?:PRI\w+|%s))*" % (LITERAL, LITERAL))
+
+
+def texts_of(path):
+    """The string literals of a C file, each with its continuations, without what setting_name() chooses from."""
+    code = re.sub(r"/\*.*?\*/|//[^\n]*|^ *#.*?$", "", path.read_text(), flags=re.S | re.M)
+    code = re.sub(r"setting_name\([^()]*\)", "", code)
+    for text in TEXT.findall(code):
+        yield "".join(literal[1:-1] for literal in re.findall(LITERAL, text))
+
+
+def options_of_record():
+    text = subprocess.run([PYPERF, "record", "--help"], capture_output=True, text=True, check=True).stdout
+    return set(re.findall(r"(?<![\w-])(--?[A-Za-z][\w-]*)", text)) - {"-h", "--help", "--version", "-v", "-q"}
+
+
+def named_options(text, options):
+    """Options in a message; a whole command to run may have some."""
+    text = re.sub(r"'?(?:pyperf-bpf|curl|ssh) .*", "", text, flags=re.S)
+    return set(re.findall(r"(?<![\w%-])(--?[A-Za-z][\w-]*)", text)) & options
+
+
+def test_the_agent_names_no_option_of_commands():
+    """Its messages and the help of its metrics name keys of agent.conf."""
+    options = options_of_record()
+    assert {"-F", "-e", "--table-memory", "--comm"} <= options
+    wrong, seen = [], 0
+    for folder in OF_AGENT:
+        for path in sorted((REPO / "user" / folder).rglob("*.c")):
+            name = str(path.relative_to(REPO / "user"))
+            if name in NOT_OF_AGENT or name == "process/application.c":  # that reads others' command lines
+                continue
+            for text in texts_of(path):
+                seen += 1
+                if named_options(text, options) and not any(t in text for t in NOT_OF_AGENT_TEXTS):
+                    wrong.append("%s: %s" % (name, text))
+    assert seen > 2000 and wrong == []
+    assert all((REPO / "user" / name).exists() for name in NOT_OF_AGENT)
+
+
+def test_the_agent_names_keys_that_it_has():
+    """What setting_name() says instead of an option is in docs/agent.conf."""
+    keys = re.findall(r"^#?([a-z-]+) =", (REPO / "docs/agent.conf").read_text(), re.M)
+    named = [key for path in SOURCES if path.suffix in (".c", ".h") and "user" in path.parts
+             for key in re.findall(r'setting_name\("[^"]*",\s*"\'?([a-z-]+) =\'?"\)', path.read_text())]
+    assert len(named) >= 3 and set(named) <= set(keys)
 
 
 def test_readme_is_short():

@@ -457,6 +457,139 @@ def test_the_old_are_dropped(directory, pprof):
         assert pusher.drained()["age"] == 5
 
 
+# ---- One service and the others --------------------------------------------------------------------
+
+class Choosy(fault_server.Server):
+    """What becomes of a request depends on whose windows it has: {service: fault}. A path names one service, a body
+    of another kind has the names of all."""
+
+    def __init__(self, faults):
+        super().__init__()
+        self.choice = faults
+
+    def of(self, service):
+        return [r for r in self.seen if f"/{service}/" in r.path]
+
+    def _answer(self, s, r):
+        body = gzip.decompress(r.body) if r.headers.get("content-encoding") == "gzip" else r.body
+        for service, fault in self.choice.items():
+            if service == "*" or f"/{service}/" in r.path or service.encode() in body:
+                r.fault = fault
+        return super()._answer(s, r)
+
+
+@pytest.mark.parametrize("fault", ["429:3600", "429", "503:3600", "503", "500", "garbage", "403"])
+def test_a_service_that_is_refused_holds_no_other(directory, pprof, fault):
+    with Choosy({"limited": fault}) as server, Pusher(directory, server.url, retry_max_ms=20) as pusher:
+        limited, good = [], []
+        for _ in range(5):
+            limited += pusher.put(1, pprof, "service_name=limited")
+            good += pusher.put(4, pprof, "service_name=good")
+        stats = pusher.until(lambda s: s["sent"] == 20)
+        assert stats["windows"] + stats["rejected"] == 5
+        assert ids(server.taken) == good
+        assert [i for i in limited if i in ids(server.seen)][:1] == limited[:1]
+        pusher.until(lambda _: fault == "429:3600" or "service limited: " in pusher.messages())
+        if ":3600" in fault:
+            assert [r.id for r in server.of("limited")] == limited[:1], "one try"
+            status = fault.split(":")[0]
+            assert f"service limited: status {status}" in pusher.messages()
+            assert f"service limited: status {status}: no: \ufffd[31m{fault} (next try in " in pusher.messages()
+            pusher.close(20000)
+            assert f"left in the spool for the next start: 5 windows of 1 service: limited 5 (status {status})" in (
+                pusher.messages())
+            server.choice = {}
+            with Pusher(directory, server.url) as again:
+                assert again.stats()["found"] == 5
+                again.drained()
+            assert ids(server.taken) == good + limited, "in order"
+
+
+def test_a_refused_service_recovers_alone(directory, pprof):
+    with Choosy({"limited": "429"}) as server, Pusher(directory, server.url) as pusher:
+        limited = pusher.put(3, pprof, "service_name=limited")
+        pusher.until(lambda s: s["failures"] >= 3)
+        pusher.put(3, pprof, "service_name=good")
+        pusher.until(lambda s: s["sent"] == 3)
+        server.choice = {}
+        pusher.drained()
+        assert [r.id for r in server.taken if "/limited/" in r.path] == limited
+        assert pusher.messages().count("service limited: ") == 2, pusher.messages()
+        assert "service limited: works again" in pusher.messages()
+
+
+@pytest.mark.parametrize("kind", ["pyroscope", "put"])
+def test_a_backend_that_limits_everything_gets_one_try_for_each(directory, pprof, kind):
+    services = [f"service-{i:02}." for i in range(40)]
+    with Choosy({"*": "429:3600"}) as server, \
+            Pusher(directory, server.url, kind=kind, retry_min_ms=200, retry_max_ms=400) as pusher:
+        begin = time.monotonic()
+        for service in services * 3:
+            pusher.put(1, pprof, f"service_name={service}")
+
+        def of(r):
+            return [s for s in [*services, "last."] if s in r.path or s.encode() in r.body]
+
+        def tries(service):
+            """Requests for this service alone, of one window or several."""
+            return [r for r in list(server.seen) if of(r) == [service]]
+        pusher.until(lambda _: all(tries(s) for s in services))
+        took = time.monotonic() - begin
+        pusher.put(1, pprof, "service_name=last.")
+        pusher.until(lambda _: tries("last."))
+        assert [len(tries(s)) for s in services] == [1] * 40
+        assert len([r for r in server.seen if len(of(r)) == 1]) == 41
+        assert took > 38 * 0.050 / 2, "not all at once"
+        assert pusher.messages().count("service service-") == 5, "a few are named"
+        assert pusher.stats()["windows"] == 121
+
+
+@pytest.mark.parametrize("kind", ["pyroscope", "otlp"])
+def test_a_request_of_several_services_of_which_one_is_refused(directory, kind):
+    p = pprof_write.Profile(hz=19)
+    p.add([(("<module>", "/srv/app.py", 1), 3)], 5)
+    path = directory / "p.pb.gz"
+    path.write_bytes(p.pack())
+    with Choosy({"limited": "429:3600"}) as server, \
+            Pusher(directory, server.url, kind=kind) as pusher:
+        for _ in range(3):
+            for service in ("good", "limited", "other"):
+                pusher.put(1, path, f"service_name={service}")
+        stats = pusher.until(lambda s: s["sent"] == 6)
+        assert stats["windows"] == 3
+        got = [i for r in server.taken for i in windows_of(kind, r)]
+        assert got == [i for n, i in enumerate(pusher.ids) if n % 3 != 1]
+
+
+def test_a_loss_names_the_service_and_its_time(directory, pprof):
+    with Choosy({"bad": "400"}) as server, Pusher(directory, server.url) as pusher:
+        pusher.put(1, pprof, "service_name=bad", "k8s_namespace=shop")
+        pusher.drained()
+        at = time.strftime("%Y-%m-%d", time.localtime())
+        assert "refused: status 400" in pusher.messages() and "(service shop/bad)" in pusher.messages()
+        assert f"1 window lost: refused by the backend for good (service shop/bad, {at} " in pusher.messages()
+
+
+def test_losses_that_were_held_back_are_said_at_the_end(directory, pprof):
+    with Choosy({"bad": "400", "worse": "400"}) as server, Pusher(directory, server.url) as pusher:
+        pusher.put(2, pprof, "service_name=bad")
+        pusher.put(1, pprof, "service_name=worse")
+        pusher.drained()
+        pusher.close(1000)
+        assert "2 windows lost: refused by the backend for good (service bad and others, " in pusher.messages()
+
+
+def test_what_waits_is_said_each_hour(directory, pprof, fast_time):
+    fast = {**fast_time, "FAST_TIME": "5000"}
+    with Choosy({"limited": "429:3600"}) as server, \
+            Pusher(directory, server.url, fast, retry_min_ms=1000, retry_max_ms=60000, timeout="1h",
+                   connect_timeout="1h") as pusher:
+        pusher.put(2, pprof, "service_name=limited")
+        pusher.until(lambda _: pusher.messages().count("still waiting: 2 windows of 1 service: limited 2") >= 2)
+        server.choice = {}
+        pusher.drained()
+
+
 # ---- TLS and credentials -------------------------------------------------------------------------
 
 def attempt(directory, server, pprof, **settings):

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -28,6 +29,8 @@
 #include <unistd.h>
 
 #include <cmocka.h>
+
+#include "base/log.h"
 
 static struct readers *rs;
 
@@ -227,6 +230,52 @@ static void test_one_user(void **state)
 			 -ETIMEDOUT);
 	assert_int_not_equal(reader_pid(), getpid());
 	for (int i = 0; i < 3; i++) {
+		kill(pids[i], SIGKILL);
+		waitpid(pids[i], NULL, 0);
+	}
+}
+
+#define TENANTS 4
+
+static unsigned int message_cnt;
+static char last_message[256];
+
+static void count_message(enum log_level level, const char *fmt, const char *text)
+{
+	(void)fmt;
+	if (level > LOG_LEVEL_WARN)
+		return;
+	message_cnt++;
+	strncpy(last_message, text, sizeof(last_message) - 1);
+}
+
+/* One message is for all that hang of a user's, in whatever namespaces; one says what follows. */
+static void test_hangs_are_said_once(void **state)
+{
+	pid_t pids[TENANTS];
+	uint8_t byte;
+
+	(void)state;
+	if (geteuid()) {
+		print_message("skipped: needs root, for other users\n");
+		skip();
+	}
+	for (int i = 0; i < TENANTS; i++)
+		pids[i] = in_namespace(CLONE_NEWNS);
+	message_cnt = 0;
+	log_set_writer(count_message);
+	for (int i = 0; i < TENANTS; i++) {
+		assert_int_equal(
+			reader__call(rs, (uint32_t)pids[i], wait_for_ever, "", 1, &byte, 1),
+			-ETIMEDOUT);
+		if (!i)
+			assert_non_null(strstr(last_message, "of user 65534: its memory does not "
+							     "answer when it is read"));
+	}
+	log_set_writer(NULL);
+	assert_int_equal(message_cnt, 2);
+	assert_non_null(strstr(last_message, "are not read any more"));
+	for (int i = 0; i < TENANTS; i++) {
 		kill(pids[i], SIGKILL);
 		waitpid(pids[i], NULL, 0);
 	}
@@ -543,12 +592,15 @@ static int teardown(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		test(test_memory),	   test(test_rights),	       test(test_results),
-		test(test_killed),	   test(test_signals),	       test(test_hangs),
-		test(test_opens),	   test(test_rights_of_files), test(test_answers),
-		test(test_files_hang),	   test(test_files_kill),      test(test_without),
-		test(test_patience),	   test(test_standstill),      test(test_never_here),
-		test(test_no_descriptors), test(test_one_user),
+		test(test_memory),     test(test_rights),
+		test(test_results),    test(test_killed),
+		test(test_signals),    test(test_hangs),
+		test(test_opens),      test(test_rights_of_files),
+		test(test_answers),    test(test_files_hang),
+		test(test_files_kill), test(test_without),
+		test(test_patience),   test(test_standstill),
+		test(test_never_here), test(test_no_descriptors),
+		test(test_one_user),   test(test_hangs_are_said_once),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -94,7 +94,7 @@ static int take(struct spool *s, enum spool_end end)
 	struct spool_item item = { 0 };
 	int number;
 
-	if (spool__take(s, false, &item))
+	if (spool__take(s, PUSH_TURN_WELL, &item))
 		return -1;
 	number = (int)item.file.w.start_unix_ns;
 	assert_int_equal(item.file.w.label_cnt, 2);
@@ -150,16 +150,24 @@ static void several_at_once(void **state)
 
 	for (unsigned i = 0; i < 3; i++)
 		assert_int_equal(put(s, i, 10), 0);
-	assert_int_equal(spool__take(s, true, &b), 0);
-	assert_int_equal(b.file.w.start_unix_ns, 1);
-	assert_int_equal(spool__take(s, false, &a), 0);
+	assert_int_equal(spool__take(s, PUSH_TURN_WELL, &a), 0);
 	assert_int_equal(a.file.w.start_unix_ns, 0);
-	assert_int_equal(spool__take(s, true, &c), -ENOENT);
+	for (int i = 0; i < PUSH_SUSPECT_TRIES; i++)
+		assert_int_equal(spool__suspect(s, &a), 0);
+	spool__done(s, &a, SPOOL_KEEP, true);
+	assert_int_equal(spool__take(s, PUSH_TURN_WELL, &b), 0);
+	assert_int_equal(b.file.w.start_unix_ns, 1);
+	assert_true(b.probe);
+	assert_int_equal(spool__take(s, PUSH_TURN_WELL, &a), 0);
+	assert_int_equal(a.file.w.start_unix_ns, 0);
+	assert_int_equal(spool__take(s, PUSH_TURN_WELL, &c), 0);
+	assert_int_equal(c.file.w.start_unix_ns, 2);
+	spool__done(s, &c, SPOOL_KEEP, false);
 	spool__done(s, &b, SPOOL_SENT, false);
 	spool__done(s, &a, SPOOL_KEEP, true);
-	assert_int_equal(spool__take(s, false, &a), 0);
+	assert_int_equal(spool__take(s, PUSH_TURN_WELL, &a), 0);
 	assert_int_equal(a.file.w.start_unix_ns, 0);
-	assert_int_equal(a.tries, 1);
+	assert_int_equal(a.tries, 2);
 	spool__done(s, &a, SPOOL_SENT, false);
 	assert_int_equal(take(s, SPOOL_SENT), 2);
 	stats(s);
@@ -178,7 +186,7 @@ static void the_oldest_go_when_it_is_full(void **state)
 	assert_int_equal(stats(s).windows, 5);
 	assert_int_equal(stats(s).bytes, 5 * 4096);
 	assert_int_equal(stats(s).dropped[SPOOL_DROP_size], 7);
-	assert_int_equal(spool__take(s, false, &item), 0); /* what is on its way stays */
+	assert_int_equal(spool__take(s, PUSH_TURN_WELL, &item), 0); /* what is on its way stays */
 	assert_int_equal(item.file.w.start_unix_ns, 7);
 	assert_int_equal(put(s, 12, 10), 0);
 	assert_int_equal(stats(s).dropped[SPOOL_DROP_size], 8);

@@ -184,8 +184,8 @@ static int set_events(struct agent_config *c, const char *value, const char **wh
 	const char * not ;
 	uint32_t cnt = 0;
 
-	*why = "up to 4 names of pyperf-bpf -e help with commas between (gil counts as two), "
-	       "cpu-clock or task-clock first";
+	*why = "up to 4 names of events, which pyperf-bpf(8) lists, with commas between (gil "
+	       "counts as two), cpu-clock or task-clock first";
 	for (;; value++) {
 		const struct source *s;
 		size_t len;

@@ -10,6 +10,7 @@
 #include "agent/agent.h"
 #include "agent/config.h"
 #include "base/log.h"
+#include "base/setting.h"
 #include "cmd/cmdline.h"
 
 enum long_only {
@@ -86,6 +87,7 @@ int main(int argc, char **argv)
 	struct main_opts o = { .agent = { .config_path = CONFIG_PATH_DEFAULT } };
 	enum cmdline_result result = parse(&o, argc, argv);
 
+	setting__use_keys();
 	if (result != CMDLINE_RUN)
 		return cmdline__status(result);
 	/* A debuginfod server may take half a minute, in which nothing would be drained. */

@@ -28,6 +28,7 @@
 #include "base/child.h"
 #include "base/clock.h"
 #include "base/ending.h"
+#include "base/hangs.h"
 #include "base/log.h"
 #include "base/payer.h"
 #include "base/procfield.h"
@@ -97,6 +98,7 @@ struct readers {
 	bool urgent;
 	pthread_mutex_t lock; /* of what follows */
 	struct hangs hangs[TENANTS_MAX];
+	struct hang_notes notes; /* what was logged of them */
 	unsigned int tenant_cnt;
 };
 
@@ -640,15 +642,30 @@ static const char *why_refused(const struct kind *kind, int err)
 			   : "its memory does not answer when it is read";
 }
 
+/* "process 17 of user 65534: its memory does not answer when it is read" */
+static void say_hang(uint32_t uid, uint32_t tgid, unsigned int processes, const char *why,
+		     bool enough)
+{
+	char process[32] = "a process", others[64] = "";
+
+	if (tgid)
+		snprintf(process, sizeof(process), "process %u", tgid);
+	if (processes > 1)
+		snprintf(others, sizeof(others), " (so do %u of its processes, in an hour)",
+			 processes);
+	log_warn("%s of user %u: %s%s%s", process, uid, why, others,
+		 enough ? ": its user's files and memory are not read any more" : "");
+}
+
 static void note_hang(struct readers *rs, const struct kind *kind, const struct reader_whose *whose,
 		      int err)
 {
 	uint64_t tenant = tenant_of(whose);
 	uint32_t tgid = whose->tgid ? whose->tgid : is_roots(tenant) ? (uint32_t)tenant : 0;
 	const char *why = why_refused(kind, err);
-	char process[32] = "a process";
+	unsigned int processes = 0;
 	struct hangs *h;
-	bool enough;
+	bool enough, say;
 
 	pthread_mutex_lock(&rs->lock);
 	h = find_hangs(rs, tenant);
@@ -660,11 +677,10 @@ static void note_hang(struct readers *rs, const struct kind *kind, const struct 
 	h->tgid = tgid;
 	h->why = why;
 	enough = h->cnt >= HANGS_MAX;
+	say = hangs__note(&rs->notes, user_of_tenant(tenant), tgid, enough, now_ns(), &processes);
 	pthread_mutex_unlock(&rs->lock);
-	if (tgid)
-		snprintf(process, sizeof(process), "process %u", tgid);
-	log_warn("%s of user %u: %s%s", process, user_of_tenant(tenant), why,
-		 enough ? ": files and memory of this user are not read any more" : "");
+	if (say)
+		say_hang(user_of_tenant(tenant), tgid, processes, why, enough);
 }
 
 size_t readers__hung(struct readers *rs, bool refused,

@@ -193,7 +193,7 @@ static int check_step(struct sample_spec *t)
 		t->period = s->step;
 	if (t->period <= STEP_MAX)
 		return 0;
-	log_err("-c: at most %llu bytes for a sample of %s", STEP_MAX, s->called);
+	log_err("-c: at most %llu MiB for a sample of %s", STEP_MAX >> 20, s->called);
 	return -EINVAL;
 }
 

@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/setting.h"
 #include "elf/ehframe.h"
 #include "process/files_parts.h"
 

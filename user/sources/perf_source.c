@@ -18,6 +18,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/rights.h"
+#include "base/setting.h"
 #include "follow/perf.h"
 #include "process/mmapwatch.h"
 #include "sources/sources.h"
@@ -77,13 +78,13 @@ static void explain(const struct source_use *u, int cpu, int err)
 
 	if (err == -EINVAL && max >= 0 && !u->period && (long)u->frequency_hz > max)
 		log_err("sampling at %" PRIu32
-			" Hz: the kernel allows %ld (lower -F, or raise sysctl "
+			" Hz: the kernel allows %ld (lower %s, or raise sysctl "
 			"kernel.perf_event_max_sample_rate)",
-			u->frequency_hz, max);
+			u->frequency_hz, max, setting_name("-F", "'frequency ='"));
 	else if (s->nmi && is_missing(err))
-		log_err("-e %s: this machine has no counter for it: %s (virtual machines often "
-			"have none; -e cpu-clock works everywhere)",
-			source__name(s), strerror(-err));
+		log_err("%s %s: this machine has no counter for it: %s (virtual machines often "
+			"have none; %s cpu-clock works everywhere)",
+			SETTING_EVENT, source__name(s), strerror(-err), SETTING_EVENT);
 	else {
 		snprintf(what, sizeof(what), "sampling %s on CPU %d", source__name(s), cpu);
 		perf__explain(what, err);

@@ -28,12 +28,22 @@
 #define IDLE_MS	       60000 /* windows grow too old even when there is nothing else to do */
 #define FAILING_SAY_NS (10 * SELDOM_MINUTE)
 #define REOPEN_MS      60000
+#define HOUR_MS	       (60 * 60000)
+/* What is logged about single services in an hour. */
+#define SERVICES_SAID  5
+#define SLOTS	       (PUSH_IN_FLIGHT_MAX + 1) /* one for a service that was refused */
 /*
- * An answer like "500" may be the backend's trouble or this window's. After so many of them to one
- * window the next one is tried as well; once others have been taken so often, it is the window.
+ * An answer like "500" may be the backend's trouble or this window's. After PUSH_SUSPECT_TRIES of
+ * them the next window is tried as well; once others have been taken so often, it is the window.
  */
-#define SUSPECT_TRIES  8
 #define PROOFS	       3
+/*
+ * Parts of retry-min. If a backend refuses one service after the other, these are the first and the
+ * longest wait between the tries of different services: of those that were well, and of those that
+ * were refused before.
+ */
+#define GAP_FIRST      16
+#define GAP_WELL       4
 /* Factors that slow down the tries if a person has to fix the cause. */
 #define SLOW_MIN       (RETRY_SLOW_MIN_MS / 1000)
 #define SLOW_MAX       5
@@ -43,7 +53,8 @@ struct slot {
 	struct spool_item items[PUSH_WINDOWS_MAX]; /* the windows of the request */
 	size_t cnt;
 	bool busy;
-	bool probe; /* not the oldest: it was tried because that one fails */
+	bool probe;    /* not the oldest: it was tried because that one fails */
+	bool troubled; /* of a service that was refused the last time */
 };
 
 struct destination {
@@ -55,19 +66,18 @@ struct destination {
 	uint64_t reopen_ms; /* if it is not running */
 
 	/* For the thread only. */
-	struct slot slots[PUSH_IN_FLIGHT_MAX];
-	unsigned busy;
-	size_t taken;	   /* windows in busy slots */
-	unsigned failures; /* in a row */
-	uint64_t next_ms;  /* not before */
-	uint64_t asked_ms; /* Retry-After: not before that, whatever else is taken meanwhile */
-	bool idle;	   /* there was nothing to send */
-	bool probe_next;
-	unsigned
-		/* windows that are sent one by one: there is one among them that is not taken */
-		alone;
-	unsigned proofs; /* windows that were taken while the oldest was not */
-	struct seldom said_failing, said_rejected;
+	struct slot slots[SLOTS];
+	unsigned busy;	     /* slots */
+	bool troubled;	     /* one of them is that */
+	unsigned failures;   /* in a row, for which no service is to blame */
+	uint64_t next_ms;    /* not before */
+	unsigned refused[2]; /* services in a row: that were well, that were troubled before */
+	uint64_t other_ms;   /* no troubled one before */
+	bool idle;	     /* there was nothing to send */
+	/* windows that are sent one by one: there is one among them that is not taken */
+	unsigned alone;
+	uint64_t report_ms; /* of what waits; 0: nothing was refused since the spool was empty */
+	struct seldom said_failing, said_rejected, said_services;
 
 	pthread_mutex_t lock; /* of what follows */
 	bool running;
@@ -111,6 +121,21 @@ static void say_failing(struct destination *d, const char *why, uint64_t delay_m
 		 (double)delay_ms / 1000, s.windows);
 }
 
+/* Of one service: once as long as it is refused; of many services only a few. */
+static void say_refused(struct destination *d, const struct spool_item *item, const char *why,
+			uint64_t delay_ms)
+{
+	uint64_t held;
+
+	if (item->service->said ||
+	    !seldom_at(&d->said_services, SERVICES_SAID, HOUR_MS * NS_PER_MS, now_ns(), &held))
+		return;
+	item->service->said = true;
+	log_warn("push %s: service %s: %s (next try in %.1f s; its waiting windows: %" PRIu64
+		 "; other services are sent)",
+		 d->c->name, item->service->name, why, (double)delay_ms / 1000, item->waiting);
+}
+
 static void say_works(struct destination *d)
 {
 	struct spool_stats s;
@@ -120,12 +145,47 @@ static void say_works(struct destination *d)
 	d->said_failing = (struct seldom){ 0 };
 }
 
-static void say_rejected(struct destination *d, const char *why)
+static void say_service_works(const struct destination *d, const struct spool_item *item)
+{
+	if (item->service->said)
+		log_info("push %s: service %s: works again (its waiting windows: %" PRIu64 ")",
+			 d->c->name, item->service->name, item->waiting);
+}
+
+static void say_rejected(struct destination *d, const struct spool_item *item, const char *why)
 {
 	uint64_t held;
 
 	if (seldom(&d->said_rejected, SELDOM_MINUTE, &held))
-		log_warn("push %s: refused: %s", d->c->name, why);
+		log_warn("push %s: refused: %s (service %s)", d->c->name, why, item->service->name);
+}
+
+/* What waits, and whose it is. */
+static void report(const struct destination *d, const char *what)
+{
+	struct strbuf text = { 0 };
+	struct spool_stats s;
+
+	spool__say_losses(d->spool);
+	spool__stats(d->spool, &s);
+	if (s.windows)
+		spool__print_waiting(d->spool, &text);
+	if (text.len && !text.err)
+		log_warn("push %s: %s: %s", d->c->name, what, text.s);
+	strbuf__free(&text);
+}
+
+/* Once an hour after the first failure, until nothing waits. */
+static void report_hourly(struct destination *d)
+{
+	uint64_t now = now_ms();
+	struct spool_stats s;
+
+	if (!d->report_ms || now < d->report_ms)
+		return;
+	spool__stats(d->spool, &s);
+	d->report_ms = s.windows ? now + HOUR_MS : 0;
+	report(d, "still waiting");
 }
 
 static enum push_verdict judge(const struct push_http *h, const struct push_kind *kind,
@@ -169,30 +229,65 @@ static void count_end(struct destination *d, const struct slot *x, enum push_ver
 	pthread_mutex_unlock(&d->lock);
 }
 
-static void back_off(struct destination *d, bool slow, uint64_t after_ms, const char *why)
+static void note_failure(struct destination *d)
 {
-	const struct push_config *c = d->c;
-	uint64_t delay = push_delay(++d->failures, c->retry_min_ms * (slow ? SLOW_MIN : 1),
-				    c->retry_max_ms * (slow ? SLOW_MAX : 1), after_ms, random32());
-	uint64_t next = now_ms() + delay;
-
-	d->next_ms = later(d->next_ms, next);
-	if (after_ms)
-		d->asked_ms = later(d->asked_ms, next);
+	if (!d->report_ms)
+		d->report_ms = now_ms() + HOUR_MS;
 	pthread_mutex_lock(&d->lock);
 	d->stats.failing = true; /* also when there was no request, for want of a token */
 	pthread_mutex_unlock(&d->lock);
+}
+
+static uint64_t delay_after(const struct destination *d, unsigned failures, bool slow,
+			    uint64_t after_ms)
+{
+	return push_delay(failures, d->c->retry_min_ms * (slow ? SLOW_MIN : 1),
+			  d->c->retry_max_ms * (slow ? SLOW_MAX : 1), after_ms, random32());
+}
+
+/* All services wait. */
+static void back_off(struct destination *d, bool slow, const char *why)
+{
+	uint64_t delay = delay_after(d, ++d->failures, slow, 0);
+
+	d->next_ms = later(d->next_ms, now_ms() + delay);
+	note_failure(d);
 	say_failing(d, why, delay);
+}
+
+/* A backend that refuses every service gets one try for each, but not all of them at once. */
+static void space_out(struct destination *d, bool troubled)
+{
+	uint64_t min = d->c->retry_min_ms / GAP_FIRST + 1;
+	uint64_t max = troubled ? d->c->retry_min_ms : d->c->retry_min_ms / GAP_WELL + 1;
+	uint64_t next = now_ms() + push_delay(++d->refused[troubled], min, max, 0, random32());
+
+	if (troubled)
+		d->other_ms = next;
+	else
+		d->next_ms = later(d->next_ms, next);
+}
+
+/* Only the service waits. */
+static void hold_service(struct destination *d, const struct slot *x, bool slow, const char *why)
+{
+	const struct spool_item *item = &x->items[0];
+	uint64_t delay = delay_after(d, item->failures + 1, slow, x->http.retry_after_ms);
+
+	spool__judge(d->spool, item, PUSH_SERVICE_HOLD, now_ms() + delay, x->http.status);
+	space_out(d, x->troubled);
+	note_failure(d);
+	say_refused(d, item, why, delay);
 }
 
 static void release(struct destination *d, struct slot *x, enum spool_end end, bool tried)
 {
 	for (size_t i = 0; i < x->cnt; i++)
 		spool__done(d->spool, &x->items[i], end, tried);
-	d->taken -= x->cnt;
 	x->cnt = 0;
 	strbuf__free(&x->http.message.body); /* of a large window; the next may be small */
 	x->busy = false;
+	d->troubled &= !x->troubled;
 	d->busy--;
 }
 
@@ -201,12 +296,25 @@ static void succeed(struct destination *d, struct slot *x)
 	bool failed = d->failures > 0;
 
 	d->failures = 0;
-	d->next_ms = d->asked_ms;
-	d->proofs = x->probe ? d->proofs + 1 : 0;
-	d->probe_next = false;
+	d->refused[false] = 0;
+	d->next_ms = 0;
+	if (x->troubled) {
+		d->refused[true] = 0;
+		d->other_ms = 0;
+	}
+	for (size_t i = 0; i < x->cnt; i++) {
+		say_service_works(d, &x->items[i]);
+		spool__judge(d->spool, &x->items[i], PUSH_SERVICE_TAKES, 0, 0);
+	}
 	release(d, x, SPOOL_SENT, false);
 	if (failed && !x->probe)
 		say_works(d);
+}
+
+/* The backend has time for others, as far as can be told: it names a time, or refuses too many. */
+static bool asks_for_time(const struct push_http *h)
+{
+	return h->retry_after_ms || h->status == 429;
 }
 
 /*
@@ -225,13 +333,8 @@ static bool may_be_the_window(const struct destination *d, const struct push_htt
 /* Is it this window's fault, as far as can be told? */
 static bool is_hopeless(struct destination *d, const struct slot *x)
 {
-	if (x->probe || x->cnt > 1 || x->items[0].tries + 1 < SUSPECT_TRIES ||
-	    !may_be_the_window(d, &x->http)) {
-		d->probe_next = false;
-		return false;
-	}
-	d->probe_next = true;
-	return d->proofs >= PROOFS;
+	return !x->probe && x->cnt == 1 && may_be_the_window(d, &x->http) &&
+	       spool__suspect(d->spool, &x->items[0]) >= PROOFS;
 }
 
 /* Which of several it is, shows when each goes alone. */
@@ -239,6 +342,42 @@ static void send_alone(struct destination *d, struct slot *x)
 {
 	d->alone = (unsigned)x->cnt;
 	release(d, x, SPOOL_KEEP, false);
+}
+
+static bool is_of_one_service(const struct slot *x)
+{
+	for (size_t i = 1; i < x->cnt; i++)
+		if (x->items[i].service != x->items[0].service)
+			return false;
+	return true;
+}
+
+/* The trouble of this service alone: the backend says so, or takes others meanwhile. */
+static bool is_its_own(const struct destination *d, const struct slot *x)
+{
+	return asks_for_time(&x->http) || x->troubled || spool__is_alone(d->spool, &x->items[0]);
+}
+
+static void keep(struct destination *d, struct slot *x, bool slow, const char *why)
+{
+	bool one = is_of_one_service(x);
+
+	if (!one && asks_for_time(&x->http)) {
+		space_out(d, false);
+		note_failure(d);
+		send_alone(d, x);
+		return;
+	}
+	if (one && is_its_own(d, x)) {
+		hold_service(d, x, slow, why);
+	} else {
+		back_off(d, slow, why);
+		/* The first time the order stays. After that the next of others shows more. */
+		if (one && x->items[0].tries)
+			spool__judge(d->spool, &x->items[0], PUSH_SERVICE_BEHIND, 0,
+				     x->http.status);
+	}
+	release(d, x, SPOOL_KEEP, true);
 }
 
 static void fail(struct destination *d, struct slot *x, enum push_verdict v)
@@ -251,15 +390,13 @@ static void fail(struct destination *d, struct slot *x, enum push_verdict v)
 		return;
 	}
 	if (v == PUSH_REJECTED || (v == PUSH_RETRY && is_hopeless(d, x))) {
-		say_rejected(d, why);
-		d->probe_next = false;
-		d->proofs = 0;
+		say_rejected(d, &x->items[0], why);
 		d->failures = 0;
+		spool__judge(d->spool, &x->items[0], PUSH_SERVICE_WELL, 0, 0);
 		release(d, x, SPOOL_DROP_rejected, false);
 		return;
 	}
-	back_off(d, v == PUSH_SLOW, h->retry_after_ms, why);
-	release(d, x, SPOOL_KEEP, true);
+	keep(d, x, v == PUSH_SLOW, why);
 }
 
 static void finish(struct destination *d, struct slot *x, CURLcode code)
@@ -318,7 +455,7 @@ static void start(struct destination *d, struct slot *x)
 	make_key(key, windows, x->cnt);
 	x->busy = true;
 	d->busy++;
-	d->taken += x->cnt;
+	d->troubled |= x->troubled;
 	strbuf__clear(&m->url);
 	strbuf__clear(&m->body);
 	if (d->c->kind->path)
@@ -338,7 +475,7 @@ static void start(struct destination *d, struct slot *x)
 		err = -ENOMEM;
 	if (!err)
 		return;
-	back_off(d, err != -ENOMEM, 0, x->http.why.len ? x->http.why.s : strerror(-err));
+	back_off(d, err != -ENOMEM, x->http.why.len ? x->http.why.s : strerror(-err));
 	release(d, x, SPOOL_KEEP, false);
 }
 
@@ -351,10 +488,23 @@ static struct slot *free_slot(struct destination *d)
 	return x;
 }
 
-/* While it fails, one at a time. */
-static unsigned allowed(const struct destination *d)
+static unsigned well_busy(const struct destination *d)
 {
-	return d->failures ? 1 : d->c->max_in_flight;
+	return d->busy - d->troubled;
+}
+
+/* While it fails, one at a time. */
+static bool may_send_well(const struct destination *d)
+{
+	if (d->failures || d->refused[false])
+		return !d->busy;
+	return well_busy(d) < d->c->max_in_flight;
+}
+
+/* One service that was refused at a time, beside the others. */
+static bool may_send_troubled(const struct destination *d)
+{
+	return !d->troubled && now_ms() >= d->other_ms && (!d->failures || !d->busy);
 }
 
 /* After the first window: more, if the backend takes several and nothing speaks against them. */
@@ -366,9 +516,10 @@ static void fill(struct destination *d, struct slot *x)
 		d->alone--;
 		return;
 	}
-	if (!d->c->kind->many || d->failures || x->probe)
+	if (!d->c->kind->many || d->failures || x->probe || x->troubled)
 		return;
-	while (x->cnt < d->c->max_windows && !spool__take(d->spool, false, &x->items[x->cnt])) {
+	while (x->cnt < d->c->max_windows &&
+	       !spool__take(d->spool, PUSH_TURN_WELL, &x->items[x->cnt])) {
 		bytes += x->items[x->cnt].file.w.pprof_size;
 		if (bytes > BATCH_BYTES) {
 			spool__done(d->spool, &x->items[x->cnt], SPOOL_KEEP, false);
@@ -378,22 +529,32 @@ static void fill(struct destination *d, struct slot *x)
 	}
 }
 
+static int take(struct destination *d, struct slot *x)
+{
+	unsigned which = (may_send_well(d) ? PUSH_TURN_WELL : 0) |
+			 (may_send_troubled(d) ? PUSH_TURN_TROUBLED : 0);
+	int err = spool__take(d->spool, which, &x->items[0]);
+
+	if (err)
+		return err;
+	x->troubled = x->items[0].failures > 0;
+	x->probe = x->items[0].probe;
+	x->cnt = 1;
+	return 0;
+}
+
 static void start_what_waits(struct destination *d)
 {
-	while (now_ms() >= d->next_ms && d->busy < allowed(d)) {
+	while (now_ms() >= d->next_ms && d->busy < SLOTS) {
 		struct slot *x = free_slot(d);
-		int err = d->probe_next ? spool__take(d->spool, true, &x->items[0]) : -ENOENT;
+		int err = take(d, x);
 
-		x->probe = !err;
-		if (err)
-			err = spool__take(d->spool, false, &x->items[0]);
 		if (err == -ENOENT)
 			return;
 		if (err) {
-			back_off(d, false, 0, strerror(-err));
+			back_off(d, false, strerror(-err));
 			continue;
 		}
-		x->cnt = 1;
 		fill(d, x);
 		start(d, x);
 	}
@@ -423,34 +584,48 @@ static uint64_t spread_ms(const struct destination *d)
 	return (d->c->spread_ms * random32()) >> 32;
 }
 
+/* When the next request can begin, as far as the spool knows; PUSH_NEVER: at the end of another. */
+static uint64_t next_due(const struct destination *d)
+{
+	uint64_t well, other, due = PUSH_NEVER;
+
+	spool__due(d->spool, &well, &other);
+	if (may_send_well(d))
+		due = well;
+	if (!d->troubled && (!d->failures || !d->busy) && other != PUSH_NEVER) {
+		other = later(other, d->other_ms);
+		due = other < due ? other : due;
+	}
+	return due;
+}
+
 /* Milliseconds until there is something to do; -1: it is over. */
 static int next_wait(struct destination *d)
 {
-	uint64_t now = now_ms(), wait = IDLE_MS, deadline;
-	struct spool_stats s;
-	bool closing, waits;
+	uint64_t now = now_ms(), wait = IDLE_MS, deadline, due = next_due(d);
+	bool closing, waits = due <= now;
 
 	pthread_mutex_lock(&d->lock);
 	closing = d->closing;
 	deadline = d->deadline_ms;
 	pthread_mutex_unlock(&d->lock);
-	spool__stats(d->spool, &s);
-	waits = s.windows > d->taken;
 	if (waits && d->idle && !d->failures)
-		d->next_ms = later(d->asked_ms, closing ? 0 : now + spread_ms(d));
+		d->next_ms = later(d->next_ms, closing ? 0 : now + spread_ms(d));
 	d->idle = !waits && !d->busy;
-	if (closing && (now >= deadline || (!d->busy && (!waits || d->next_ms >= deadline))))
+	if (due != PUSH_NEVER)
+		due = later(due, d->next_ms);
+	if (closing && (now >= deadline || (!d->busy && due >= deadline)))
 		return -1;
-	if (waits && d->busy < allowed(d))
-		wait = d->next_ms > now ? d->next_ms - now : 0;
+	if (due < now + wait)
+		wait = due > now ? due - now : 0;
 	if (closing && wait > deadline - now)
 		wait = deadline - now;
-	return wait < IDLE_MS ? (int)wait : IDLE_MS;
+	return (int)wait;
 }
 
 static void give_back(struct destination *d)
 {
-	for (size_t i = 0; i < PUSH_IN_FLIGHT_MAX; i++) {
+	for (size_t i = 0; i < SLOTS; i++) {
 		if (!d->slots[i].busy)
 			continue;
 		curl_multi_remove_handle(d->multi, d->slots[i].http.easy);
@@ -467,6 +642,7 @@ static void *send_windows(void *ctx)
 		if (wait)
 			curl_multi_poll(d->multi, NULL, 0, wait, NULL);
 		start_what_waits(d);
+		report_hourly(d);
 		curl_multi_perform(d->multi, &running);
 		end_what_is_done(d);
 	}
@@ -521,7 +697,7 @@ static int start_thread(struct destination *d)
 	d->multi = curl_multi_init();
 	if (!d->multi)
 		err = -ENOMEM;
-	for (unsigned i = 0; i < d->c->max_in_flight && !err; i++)
+	for (unsigned i = 0; i < d->c->max_in_flight + 1 && !err; i++)
 		err = push_http__init(&d->slots[i].http);
 	if (!err)
 		err = create_thread(d);
@@ -533,7 +709,7 @@ static int start_thread(struct destination *d)
 /* Frees its parts, except for the lock. */
 static void take_apart(struct destination *d)
 {
-	for (size_t i = 0; i < PUSH_IN_FLIGHT_MAX; i++) {
+	for (size_t i = 0; i < SLOTS; i++) {
 		push_http__free(&d->slots[i].http);
 		d->slots[i] = (struct slot){ 0 };
 	}
@@ -626,6 +802,12 @@ int push__put(struct push *p, const struct window *w)
 	return first;
 }
 
+static void end_thread(struct destination *d)
+{
+	pthread_join(d->thread, NULL);
+	report(d, "left in the spool for the next start");
+}
+
 void push__close(struct push *p, uint64_t deadline_ms)
 {
 	uint64_t deadline = now_ms() + deadline_ms;
@@ -644,7 +826,7 @@ void push__close(struct push *p, uint64_t deadline_ms)
 	}
 	for (size_t i = 0; i < p->cnt; i++) {
 		if (p->list[i].running)
-			pthread_join(p->list[i].thread, NULL);
+			end_thread(&p->list[i]);
 		take_apart(&p->list[i]);
 		pthread_mutex_destroy(&p->list[i].lock);
 	}

@@ -13,12 +13,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "agent/push/push_services.h"
 #include "base/arrivals.h"
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/seldom.h"
 #include "base/str.h"
+#include "base/when.h"
 
 #define BLOCK	       4096U
 #define TEMPORARY      "window.tmp"
@@ -28,14 +30,16 @@
 #define DIGITS	       16
 #define NUMBER_MAX     (UINT64_MAX >> 1) /* of a file that is ours: the next ones have room */
 #define DAMAGED_MAX    8		 /* files that are kept for inspection */
-#define ENTRIES_MAX    (1U << 24)
+#define FOUND_MAX      (1U << 24)
+#define PEEK_SIZE      4096 /* is enough for the labels of nearly all windows */
 
-struct entry {
-	uint64_t number;
-	void *memory;  /* the bytes, if they are in no file */
-	uint32_t size; /* of the bytes */
-	uint16_t tries;
-	bool taken;
+/* Windows that were lost for one reason since the last message about it. */
+struct loss {
+	struct seldom said;
+	uint64_t cnt;
+	uint64_t start_unix_ns, end_unix_ns; /* the first start, the last end */
+	char *service;			     /* of the first; owned */
+	bool several;			     /* services */
 };
 
 struct spool {
@@ -43,14 +47,14 @@ struct spool {
 	struct spool_limits limits;
 	int dir; /* locked */
 
-	pthread_mutex_t lock;	  /* of all below */
-	struct entry *entries;	  /* by number; those before `first` are gone */
-	size_t first, cnt, cap;	  /* cnt counts from 0 */
+	pthread_mutex_t lock; /* of all below */
+	struct push_services waiting;
 	struct arrivals arrivals; /* numbers */
 	uint64_t memory_bytes;
 	unsigned damaged_files;
 	struct spool_stats stats;
-	struct seldom said[SPOOL_DROP_CNT], said_disk;
+	struct loss losses[SPOOL_DROP_CNT];
+	struct seldom said_disk;
 };
 
 static const struct {
@@ -83,14 +87,44 @@ static uint64_t blocks(uint64_t size)
 
 /* ---- What is lost is counted, and said (with the lock) --------------------------------------- */
 
-static void count_drop(struct spool *s, enum spool_end drop)
+static void say_loss(struct spool *s, enum spool_end drop)
 {
+	struct loss *l = &s->losses[drop];
+	char start[WHEN_LEN], end[WHEN_LEN];
+
+	if (!l->cnt)
+		return;
+	when_print(l->start_unix_ns, start);
+	when_print(l->end_unix_ns, end);
+	log_warn("push %s: %" PRIu64 " window%s lost: %s (service %s%s, %s to %s)", s->name, l->cnt,
+		 l->cnt == 1 ? "" : "s", drops[drop].text, l->service ? l->service : "?",
+		 l->several ? " and others" : "", start, end);
+	free(l->service);
+	l->service = NULL;
+	l->cnt = 0;
+	l->several = false;
+}
+
+static void count_drop(struct spool *s, enum spool_end drop, const char *service,
+		       const struct push_window *w)
+{
+	struct loss *l = &s->losses[drop];
 	uint64_t held;
 
 	s->stats.dropped[drop]++;
-	if (seldom(&s->said[drop], SELDOM_MINUTE, &held))
-		log_warn("push %s: %" PRIu64 " window%s lost: %s", s->name, held + 1,
-			 held ? "s" : "", drops[drop].text);
+	if (!l->cnt++) {
+		l->start_unix_ns = w->start_unix_ns;
+		l->end_unix_ns = w->end_unix_ns;
+		l->service = strdup(service);
+	} else {
+		if (w->start_unix_ns < l->start_unix_ns)
+			l->start_unix_ns = w->start_unix_ns;
+		if (w->end_unix_ns > l->end_unix_ns)
+			l->end_unix_ns = w->end_unix_ns;
+		l->several |= l->service && strcmp(l->service, service);
+	}
+	if (seldom(&l->said, SELDOM_MINUTE, &held))
+		say_loss(s, drop);
 }
 
 static void count_disk_error(struct spool *s, int err)
@@ -107,103 +141,66 @@ static void count_disk_error(struct spool *s, int err)
 
 /* ---- The queue (with the lock) --------------------------------------------------------------- */
 
-static int reserve_entry(struct spool *s)
+static void forget_memory(struct spool *s, const struct push_window *w)
 {
-	if (s->first > 1024 && s->first > s->cnt / 2) {
-		memmove(s->entries, s->entries + s->first,
-			(s->cnt - s->first) * sizeof(*s->entries));
-		s->cnt -= s->first;
-		s->first = 0;
-	}
-	return array_grow(&s->entries, &s->cap, s->cnt, 1, sizeof(*s->entries), ENTRIES_MAX);
-}
-
-/* After reserve_entry(). */
-static void append_entry(struct spool *s, const struct entry *e)
-{
-	s->entries[s->cnt++] = *e;
-	s->stats.windows++;
-	s->stats.bytes += blocks(e->size);
-	if (e->memory) {
-		s->stats.memory_windows++;
-		s->memory_bytes += e->size;
-	}
-}
-
-static struct entry *find_entry(struct spool *s, uint64_t number)
-{
-	size_t low = s->first, high = s->cnt;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (s->entries[middle].number < number)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low < s->cnt && s->entries[low].number == number ? &s->entries[low] : NULL;
-}
-
-static void forget_memory(struct spool *s, struct entry *e)
-{
-	s->memory_bytes -= e->size;
+	s->memory_bytes -= w->size;
 	s->stats.memory_windows--;
-	free(e->memory);
-	e->memory = NULL;
 }
 
-static void remove_entry(struct spool *s, struct entry *e)
+static int add_window(struct spool *s, const char *service, struct push_window *w)
 {
-	size_t at = (size_t)(e - s->entries);
+	int err = push_services__add(&s->waiting, service, w);
 
-	s->stats.windows--;
-	s->stats.bytes -= blocks(e->size);
-	if (e->memory)
-		forget_memory(s, e);
-	memmove(s->entries + s->first + 1, s->entries + s->first,
-		(at - s->first) * sizeof(*s->entries));
-	s->first++;
+	if (err)
+		return err;
+	s->stats.windows++;
+	s->stats.bytes += blocks(w->size);
+	return 0;
 }
 
-static void drop_entry(struct spool *s, struct entry *e, enum spool_end drop)
+/* Frees it. */
+static void remove_window(struct spool *s, struct push_window *w)
+{
+	s->stats.windows--;
+	s->stats.bytes -= blocks(w->size);
+	if (w->memory)
+		forget_memory(s, w);
+	push_services__remove(&s->waiting, w);
+}
+
+static void drop_window(struct spool *s, struct push_window *w, enum spool_end drop)
 {
 	char name[NAME_SIZE];
 
-	if (!e->memory) {
-		file_name(name, e->number, WINDOW_SUFFIX);
+	if (!w->memory) {
+		file_name(name, w->number, WINDOW_SUFFIX);
 		unlinkat(s->dir, name, 0);
 	}
-	remove_entry(s, e);
-	count_drop(s, drop);
-}
-
-static struct entry *oldest(struct spool *s, bool skip)
-{
-	for (size_t i = s->first; i < s->cnt; i++) {
-		if (!s->entries[i].taken && !skip)
-			return &s->entries[i];
-		skip = skip && s->entries[i].taken;
-	}
-	return NULL;
+	count_drop(s, drop, w->service->name, w);
+	remove_window(s, w);
 }
 
 static void drop_old(struct spool *s)
 {
 	uint64_t since = arrivals__since(&s->arrivals, s->limits.max_age_ns / NS_PER_MS);
-	struct entry *e;
+	struct push_window *w;
 
-	while ((e = oldest(s, false)) && e->number < since)
-		drop_entry(s, e, SPOOL_DROP_age);
+	while ((w = push_services__oldest(&s->waiting)) && w->number < since)
+		drop_window(s, w, SPOOL_DROP_age);
 }
 
-/* Makes room for `more` bytes; does not drop a window that is being sent. */
+/*
+ * Makes room for `more` bytes; does not drop a window that is being sent. The oldest of all go,
+ * whatever their service: if the largest queue had to give, a stream of new services would take
+ * the room of one that has always been there.
+ */
 static void drop_for_room(struct spool *s, uint64_t more)
 {
-	struct entry *e;
+	struct push_window *w;
 
-	while (s->stats.bytes + more > s->limits.max_bytes && (e = oldest(s, false)))
-		drop_entry(s, e, SPOOL_DROP_size);
+	while (s->stats.bytes + more > s->limits.max_bytes &&
+	       (w = push_services__oldest(&s->waiting)))
+		drop_window(s, w, SPOOL_DROP_size);
 }
 
 /* ---- Open: what is there --------------------------------------------------------------------- */
@@ -227,9 +224,19 @@ bool spool__is_file(const char *name, bool *window)
 	       parse_name(name, DAMAGED_SUFFIX) != NUMBER_MAX;
 }
 
-static int find_file(struct spool *s, const char *name, uint64_t number)
+struct found {
+	uint64_t number;
+	uint32_t size;
+};
+
+struct findings {
+	struct found *list;
+	size_t cnt, cap;
+	unsigned foreign;
+};
+
+static int find_file(struct spool *s, const char *name, uint64_t number, struct findings *f)
 {
-	struct entry e = { .number = number };
 	struct stat st;
 
 	if (fstatat(s->dir, name, &st, AT_SYMLINK_NOFOLLOW))
@@ -238,43 +245,40 @@ static int find_file(struct spool *s, const char *name, uint64_t number)
 		log_warn("push %s: spool: %s is not a window; left alone", s->name, name);
 		return 0;
 	}
-	if (reserve_entry(s))
+	if (ARRAY_GROW(f->list, f->cap, f->cnt, FOUND_MAX))
 		return -ENOMEM;
-	e.size = (uint32_t)st.st_size;
-	append_entry(s, &e);
-	s->stats.found++;
+	f->list[f->cnt++] = (struct found){ .number = number, .size = (uint32_t)st.st_size };
 	return 0;
 }
 
-static int take_name(struct spool *s, const char *name, unsigned *foreign)
+static int take_name(struct spool *s, const char *name, struct findings *f)
 {
 	uint64_t number = parse_name(name, WINDOW_SUFFIX);
 
 	if (!strcmp(name, ".") || !strcmp(name, ".."))
 		return 0;
 	if (number != NUMBER_MAX)
-		return find_file(s, name, number);
+		return find_file(s, name, number, f);
 	if (!strcmp(name, TEMPORARY))
 		unlinkat(s->dir, name, 0);
 	else if (parse_name(name, DAMAGED_SUFFIX) != NUMBER_MAX)
 		s->damaged_files++;
 	else
-		++*foreign;
+		f->foreign++;
 	return 0;
 }
 
-static int cmp_entries(const void *a, const void *b)
+static int cmp_found(const void *a, const void *b)
 {
-	const struct entry *ea = a, *eb = b;
+	const struct found *fa = a, *fb = b;
 
-	return (ea->number > eb->number) - (ea->number < eb->number);
+	return (fa->number > fb->number) - (fa->number < fb->number);
 }
 
-static int read_directory(struct spool *s)
+static int list_directory(struct spool *s, struct findings *f)
 {
 	int fd = openat(s->dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	DIR *d = fd < 0 ? NULL : fdopendir(fd);
-	unsigned foreign = 0;
 	struct dirent *e;
 	int err = 0;
 
@@ -285,16 +289,75 @@ static int read_directory(struct spool *s)
 		return err;
 	}
 	while (!err && (errno = 0, e = readdir(d)))
-		err = take_name(s, e->d_name, &foreign);
+		err = take_name(s, e->d_name, f);
 	if (!err)
 		err = -errno;
 	closedir(d);
-	if (foreign)
+	if (f->foreign)
 		log_warn("push %s: spool: %u files that are not ours; left alone", s->name,
-			 foreign);
-	if (s->cnt)
-		qsort(s->entries, s->cnt, sizeof(*s->entries), cmp_entries);
-	arrivals__begin(&s->arrivals, s->cnt ? s->entries[s->cnt - 1].number : 0);
+			 f->foreign);
+	return err;
+}
+
+/* Whose window it is, and of which time. A damaged one is of no service; to send it says more. */
+static void peek(struct spool *s, struct push_window *w, char *data, struct strbuf *service)
+{
+	struct winfile file;
+	char name[NAME_SIZE];
+	ssize_t n = -1;
+	int fd, err = -EBADMSG;
+
+	file_name(name, w->number, WINDOW_SUFFIX);
+	fd = openat(s->dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	for (size_t size = PEEK_SIZE; err && fd >= 0; size = WINFILE_PEEK_SIZE) {
+		n = pread(fd, data, size, 0);
+		err = n < 0 ? -errno : winfile__peek(&file, data, (size_t)n, w->size);
+		if (size == WINFILE_PEEK_SIZE)
+			break;
+	}
+	if (fd >= 0)
+		close(fd);
+	if (err) {
+		strbuf__addz(service, "(damaged)");
+		return;
+	}
+	w->start_unix_ns = file.w.start_unix_ns;
+	w->end_unix_ns = file.w.start_unix_ns + file.w.duration_ns;
+	push_service_name(&file.w, service);
+}
+
+static int add_found(struct spool *s, const struct found *f, char *data)
+{
+	struct push_window *w = calloc(1, sizeof(*w));
+	struct strbuf service = { 0 };
+	int err = w ? 0 : -ENOMEM;
+
+	if (!err) {
+		w->number = f->number;
+		w->size = f->size;
+		peek(s, w, data, &service);
+		err = service.err ? service.err : add_window(s, service.s, w);
+	}
+	strbuf__free(&service);
+	if (err)
+		free(w);
+	s->stats.found += !err;
+	return err;
+}
+
+static int read_directory(struct spool *s)
+{
+	struct findings f = { 0 };
+	char *data = malloc(WINFILE_PEEK_SIZE);
+	int err = data ? list_directory(s, &f) : -ENOMEM;
+
+	if (f.cnt)
+		qsort(f.list, f.cnt, sizeof(*f.list), cmp_found);
+	for (size_t i = 0; i < f.cnt && !err; i++)
+		err = add_found(s, &f.list[i], data);
+	arrivals__begin(&s->arrivals, f.cnt ? f.list[f.cnt - 1].number : 0);
+	free(f.list);
+	free(data);
 	return err;
 }
 
@@ -389,75 +452,107 @@ static int write_file(struct spool *s, uint64_t number, const char *data, size_t
 }
 
 /* The disk did not take it. With the lock. */
-static void keep_in_memory(struct spool *s, struct entry *e, struct strbuf *data)
+static void keep_in_memory(struct spool *s, struct push_window *w, struct strbuf *data)
 {
 	char *smaller;
 
 	if (s->memory_bytes + data->len > SPOOL_MEMORY_MAX) {
-		count_drop(s, SPOOL_DROP_disk);
+		drop_window(s, w, SPOOL_DROP_disk);
 		return;
 	}
 	smaller = realloc(data->s, data->len);
-	e->memory = smaller ? smaller : data->s;
+	w->memory = smaller ? smaller : data->s;
 	*data = (struct strbuf){ 0 };
-	append_entry(s, e);
+	s->stats.memory_windows++;
+	s->memory_bytes += w->size;
+	push_services__set_taken(&s->waiting, w, false);
 }
 
-/* Its number, or negative errno; without the lock when it returns. */
-static int make_room(struct spool *s, size_t size, uint64_t *number)
+static struct push_window *new_window(const struct window *from, size_t size)
+{
+	struct push_window *w = calloc(1, sizeof(*w));
+
+	if (!w)
+		return NULL;
+	w->size = (uint32_t)size;
+	w->start_unix_ns = from->start_unix_ns;
+	w->end_unix_ns = from->start_unix_ns + from->duration_ns;
+	w->taken = true; /* until it is written */
+	return w;
+}
+
+static int refuse(struct spool *s, const char *service, const struct window *w, enum spool_end drop,
+		  int err)
+{
+	const struct push_window lost = { .start_unix_ns = w->start_unix_ns,
+					  .end_unix_ns = w->start_unix_ns + w->duration_ns };
+
+	pthread_mutex_lock(&s->lock);
+	s->stats.put++;
+	count_drop(s, drop, service, &lost);
+	pthread_mutex_unlock(&s->lock);
+	return err;
+}
+
+/* Its place in the queue. */
+static int enter(struct spool *s, const char *service, struct push_window *w)
 {
 	int err;
 
 	pthread_mutex_lock(&s->lock);
-	s->stats.put++;
 	drop_old(s);
-	drop_for_room(s, blocks(size));
-	err = reserve_entry(s);
-	if (err)
-		count_drop(s, SPOOL_DROP_disk);
-	*number = arrivals__next(&s->arrivals);
+	drop_for_room(s, blocks(w->size));
+	w->number = arrivals__next(&s->arrivals);
+	err = add_window(s, service, w);
+	s->stats.put += !err;
 	pthread_mutex_unlock(&s->lock);
 	return err;
 }
 
-static int refuse(struct spool *s, enum spool_end drop, int err)
+static int store(struct spool *s, struct push_window *w, struct strbuf *data)
 {
+	int err = write_file(s, w->number, data->s, data->len);
+
 	pthread_mutex_lock(&s->lock);
-	s->stats.put++;
-	count_drop(s, drop);
+	if (err) {
+		count_disk_error(s, err);
+		keep_in_memory(s, w, data);
+	} else {
+		push_services__set_taken(&s->waiting, w, false);
+	}
 	pthread_mutex_unlock(&s->lock);
 	return err;
+}
+
+static int put_packed(struct spool *s, const char *service, const struct window *from,
+		      struct strbuf *data)
+{
+	struct push_window *w;
+	int err;
+
+	if (blocks(data->len) > s->limits.max_bytes)
+		return refuse(s, service, from, SPOOL_DROP_size, -EFBIG);
+	w = new_window(from, data->len);
+	err = w ? enter(s, service, w) : -ENOMEM;
+	if (!err)
+		return store(s, w, data);
+	free(w);
+	return refuse(s, service, from, SPOOL_DROP_disk, err);
 }
 
 int spool__put(struct spool *s, const struct window *w)
 {
-	struct strbuf data = { 0 };
-	struct entry e = { 0 };
+	struct strbuf data = { 0 }, service = { 0 };
 	int err = winfile__pack(w, &data);
 
-	if (err || data.err) {
-		strbuf__free(&data);
-		return refuse(s, err ? SPOOL_DROP_unfit : SPOOL_DROP_disk, err ? err : -ENOMEM);
-	}
-	if (blocks(data.len) > s->limits.max_bytes) {
-		strbuf__free(&data);
-		return refuse(s, SPOOL_DROP_size, -EFBIG);
-	}
-	err = make_room(s, data.len, &e.number);
-	if (err) {
-		strbuf__free(&data);
-		return err;
-	}
-	e.size = (uint32_t)data.len;
-	err = write_file(s, e.number, data.s, data.len);
-	pthread_mutex_lock(&s->lock);
-	if (err) {
-		count_disk_error(s, err);
-		keep_in_memory(s, &e, &data);
-	} else {
-		append_entry(s, &e);
-	}
-	pthread_mutex_unlock(&s->lock);
+	push_service_name(w, &service);
+	if (err)
+		err = refuse(s, service.err ? "?" : service.s, w, SPOOL_DROP_unfit, err);
+	else if (data.err || service.err)
+		err = refuse(s, "?", w, SPOOL_DROP_disk, -ENOMEM);
+	else
+		err = put_packed(s, service.s, w, &data);
+	strbuf__free(&service);
 	strbuf__free(&data);
 	return err;
 }
@@ -465,7 +560,7 @@ int spool__put(struct spool *s, const struct window *w)
 /* ---- Take and done --------------------------------------------------------------------------- */
 
 /* A copy of its bytes. -EBADMSG: not a regular file of the right size. */
-static int read_file(struct spool *s, const struct entry *e, void **data)
+static int read_file(struct spool *s, const struct push_window *w, void **data)
 {
 	char name[NAME_SIZE];
 	struct stat st;
@@ -473,24 +568,24 @@ static int read_file(struct spool *s, const struct entry *e, void **data)
 	ssize_t n = 1;
 	int fd, err = 0;
 
-	file_name(name, e->number, WINDOW_SUFFIX);
+	file_name(name, w->number, WINDOW_SUFFIX);
 	fd = openat(s->dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 	if (fd < 0)
 		return errno == ENOENT || errno == ELOOP ? -EBADMSG : -errno;
-	*data = malloc(e->size + 1U);
+	*data = malloc(w->size + 1U);
 	if (!*data)
 		err = -ENOMEM;
-	else if (fstat(fd, &st) || !S_ISREG(st.st_mode) || st.st_size != e->size)
+	else if (fstat(fd, &st) || !S_ISREG(st.st_mode) || st.st_size != w->size)
 		err = -EBADMSG;
-	while (!err && n > 0 && size < e->size) {
-		n = read(fd, (char *)*data + size, e->size - size);
+	while (!err && n > 0 && size < w->size) {
+		n = read(fd, (char *)*data + size, w->size - size);
 		if (n < 0)
 			err = errno == EIO ? -EBADMSG : -errno;
 		else
 			size += (size_t)n;
 	}
 	close(fd);
-	if (!err && size < e->size)
+	if (!err && size < w->size)
 		err = -EBADMSG;
 	if (err) {
 		free(*data);
@@ -499,102 +594,162 @@ static int read_file(struct spool *s, const struct entry *e, void **data)
 	return err;
 }
 
-static int load(struct spool *s, const struct entry *e, struct winfile *f)
+static int load(struct spool *s, const struct push_window *w, struct winfile *f)
 {
 	void *data = NULL;
 	int err = 0;
 
-	if (!e->memory) {
-		err = read_file(s, e, &data);
+	if (!w->memory) {
+		err = read_file(s, w, &data);
 	} else {
-		data = malloc(e->size + 1U);
+		data = malloc(w->size + 1U);
 		if (!data)
 			return -ENOMEM;
-		memcpy(data, e->memory, e->size);
+		memcpy(data, w->memory, w->size);
 	}
-	return err ? err : winfile__unpack(f, data, e->size);
+	return err ? err : winfile__unpack(f, data, w->size);
 }
 
-/* With the lock. Its entry is gone then. */
-static void set_aside(struct spool *s, uint64_t number)
+/* With the lock. Frees it. */
+static void set_aside(struct spool *s, struct push_window *w)
 {
 	char from[NAME_SIZE], to[NAME_SIZE];
-	struct entry *e = find_entry(s, number);
 
-	file_name(from, number, WINDOW_SUFFIX);
-	file_name(to, number, DAMAGED_SUFFIX);
+	file_name(from, w->number, WINDOW_SUFFIX);
+	file_name(to, w->number, DAMAGED_SUFFIX);
 	if (s->damaged_files >= DAMAGED_MAX || renameat(s->dir, from, s->dir, to))
 		unlinkat(s->dir, from, 0);
 	else
 		s->damaged_files++;
-	remove_entry(s, e);
-	count_drop(s, SPOOL_DROP_damaged);
+	count_drop(s, SPOOL_DROP_damaged, w->service->name, w);
+	remove_window(s, w);
 }
 
-static bool take_entry(struct spool *s, bool skip, struct entry *out)
+/* With the lock. */
+static struct push_window *take_next(struct spool *s, unsigned which, bool *probe)
 {
-	struct entry *e;
+	struct push_window *w;
 
 	drop_old(s);
-	e = oldest(s, skip);
-	if (!e)
-		return false;
-	e->taken = true;
-	*out = *e;
-	return true;
+	w = push_services__next(&s->waiting, now_ms(), which, probe);
+	if (w)
+		push_services__set_taken(&s->waiting, w, true);
+	return w;
 }
 
-int spool__take(struct spool *s, bool skip, struct spool_item *item)
+int spool__take(struct spool *s, unsigned which, struct spool_item *item)
 {
-	struct entry e;
+	struct push_window *w;
 	int err = -EBADMSG;
+	bool probe;
 
 	pthread_mutex_lock(&s->lock);
-	while (err == -EBADMSG && take_entry(s, skip, &e)) {
+	while (err == -EBADMSG && (w = take_next(s, which, &probe))) {
 		pthread_mutex_unlock(&s->lock);
-		err = load(s, &e, &item->file); /* nobody else touches a taken window */
+		err = load(s, w, &item->file); /* nobody else touches a taken window */
 		pthread_mutex_lock(&s->lock);
 		if (err == -EBADMSG)
-			set_aside(s, e.number);
+			set_aside(s, w);
 		else if (err)
-			find_entry(s, e.number)->taken = false;
+			push_services__set_taken(&s->waiting, w, false);
+	}
+	if (!err) {
+		item->window = w;
+		item->tries = w->tries;
+		item->probe = probe;
+		item->service = w->service;
+		item->failures = w->service->failures;
+		item->waiting = w->service->windows;
 	}
 	pthread_mutex_unlock(&s->lock);
-	item->number = err ? 0 : e.number;
-	item->tries = err ? 0 : e.tries;
 	return err == -EBADMSG ? -ENOENT : err;
 }
 
 void spool__done(struct spool *s, struct spool_item *item, enum spool_end end, bool tried)
 {
-	struct entry *e;
+	struct push_window *w = item->window;
 	char name[NAME_SIZE];
 
 	winfile__free(&item->file);
 	pthread_mutex_lock(&s->lock);
-	e = find_entry(s, item->number);
 	if (end == SPOOL_KEEP) {
-		e->taken = false;
-		e->tries += tried && e->tries < UINT16_MAX;
+		w->tries += tried && w->tries < UINT16_MAX;
+		push_services__set_taken(&s->waiting, w, false);
 	} else if (end == SPOOL_SENT) {
-		file_name(name, e->number, WINDOW_SUFFIX);
-		if (!e->memory)
+		file_name(name, w->number, WINDOW_SUFFIX);
+		if (!w->memory)
 			unlinkat(s->dir, name, 0);
-		remove_entry(s, e);
+		remove_window(s, w);
 		s->stats.sent++;
 	} else {
-		drop_entry(s, e, end);
+		drop_window(s, w, end);
 	}
+	pthread_mutex_unlock(&s->lock);
+}
+
+/* ---- Services -------------------------------------------------------------------------------- */
+
+void spool__judge(struct spool *s, const struct spool_item *item, enum push_service_verdict v,
+		  uint64_t until_ms, int status)
+{
+	pthread_mutex_lock(&s->lock);
+	push_services__judge(&s->waiting, item->service, v, until_ms, status);
+	pthread_mutex_unlock(&s->lock);
+}
+
+uint64_t spool__suspect(struct spool *s, const struct spool_item *item)
+{
+	uint64_t cnt;
+
+	pthread_mutex_lock(&s->lock);
+	cnt = push_services__suspect(&s->waiting, item->window);
+	pthread_mutex_unlock(&s->lock);
+	return cnt;
+}
+
+bool spool__is_alone(struct spool *s, const struct spool_item *item)
+{
+	bool alone;
+
+	pthread_mutex_lock(&s->lock);
+	alone = push_services__is_alone(&s->waiting, item->service);
+	pthread_mutex_unlock(&s->lock);
+	return alone;
+}
+
+void spool__due(struct spool *s, uint64_t *well_ms, uint64_t *other_ms)
+{
+	pthread_mutex_lock(&s->lock);
+	push_services__due(&s->waiting, well_ms, other_ms);
+	pthread_mutex_unlock(&s->lock);
+}
+
+void spool__print_waiting(struct spool *s, struct strbuf *out)
+{
+	pthread_mutex_lock(&s->lock);
+	push_services__print(&s->waiting, s->stats.windows, out);
+	pthread_mutex_unlock(&s->lock);
+}
+
+void spool__say_losses(struct spool *s)
+{
+	pthread_mutex_lock(&s->lock);
+	for (int i = 0; i < SPOOL_DROP_CNT; i++)
+		say_loss(s, (enum spool_end)i);
 	pthread_mutex_unlock(&s->lock);
 }
 
 void spool__stats(struct spool *s, struct spool_stats *out)
 {
+	const struct push_window *first;
+
 	pthread_mutex_lock(&s->lock);
 	*out = s->stats;
-	if (s->first < s->cnt)
-		out->oldest_age_ns =
-			arrivals__age_ms(&s->arrivals, s->entries[s->first].number) * NS_PER_MS;
+	out->services = s->waiting.cnt;
+	out->held_services = s->waiting.held.cnt + s->waiting.troubled.cnt;
+	first = s->waiting.first;
+	if (first)
+		out->oldest_age_ns = arrivals__age_ms(&s->arrivals, first->number) * NS_PER_MS;
 	pthread_mutex_unlock(&s->lock);
 }
 
@@ -604,13 +759,9 @@ static void save_memory(struct spool *s)
 {
 	uint64_t lost = 0;
 
-	for (size_t i = s->first; i < s->cnt; i++) {
-		struct entry *e = &s->entries[i];
-
-		if (e->memory)
-			lost += write_file(s, e->number, e->memory, e->size) != 0;
-		free(e->memory);
-	}
+	for (const struct push_window *w = s->waiting.first; w; w = w->after)
+		if (w->memory)
+			lost += write_file(s, w->number, w->memory, w->size) != 0;
 	if (lost)
 		log_err("push %s: %" PRIu64 " windows lost: they were in memory only, and could "
 			"not be written to the disk",
@@ -621,10 +772,11 @@ void spool__close(struct spool *s)
 {
 	if (!s)
 		return;
+	spool__say_losses(s);
 	save_memory(s);
 	if (s->dir >= 0)
 		close(s->dir);
-	free(s->entries);
+	push_services__free(&s->waiting);
 	pthread_mutex_destroy(&s->lock);
 	free(s);
 }

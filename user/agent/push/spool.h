@@ -3,7 +3,7 @@
 #define PYPERF_AGENT_SPOOL_H
 /*
  * The windows that wait to be sent to one backend: a directory with one file for each, in the order
- * of their arrival.
+ * of their arrival; a queue for each service (push_services.h).
  *
  *	0000000000000a31.window		a window (winfile.h); its number is its place in the queue
  *					and its age (arrivals.h)
@@ -24,7 +24,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "agent/push/push_services.h"
 #include "agent/push/winfile.h"
+#include "base/str.h"
 #include "store/window.h"
 
 #define SPOOL_MEMORY_MAX (16U << 20) /* bytes of windows in memory */
@@ -61,6 +63,7 @@ struct spool_stats {
 	uint64_t sent, dropped[SPOOL_DROP_CNT];
 	uint64_t windows, bytes;	  /* waiting, on disk and in memory */
 	uint64_t memory_windows;	  /* of them in memory only */
+	uint64_t services, held_services; /* with waiting windows; of them refused the last time */
 	uint64_t oldest_age_ns;		  /* as max_age_ns; 0: none waits */
 	uint64_t disk_errors, disk_error; /* how many, and the last one's errno */
 };
@@ -83,19 +86,34 @@ void spool__close(struct spool *s);
 int spool__put(struct spool *s, const struct window *w);
 
 struct spool_item {
-	struct winfile file; /* the window is file.w */
-	uint64_t number;
-	unsigned tries; /* number of tries that spool__done() has counted */
+	struct winfile file;	      /* the window is file.w */
+	struct push_window *window;   /* for spool__done() */
+	struct push_service *service; /* for comparisons; its name may be read */
+	unsigned tries;		      /* number of tries that spool__done() has counted */
+	unsigned failures;	      /* of its service in a row; 0: it is well */
+	uint64_t waiting;	      /* windows of its service */
+	bool probe;		      /* not the first of its service, which is suspect */
 };
 
 /*
- * Takes the oldest window that is not taken; with `skip`, the next one. Drops windows that are too
- * old. 0, -ENOENT: none, or another errno (out of memory): try again later. Call spool__done() for
- * every item.
+ * Takes the window whose turn it is. `which`: PUSH_TURN_WELL | PUSH_TURN_TROUBLED. Drops windows
+ * that are too old. 0, -ENOENT: none, or another errno (out of memory): try again later. Call
+ * spool__done() for every item.
  */
-int spool__take(struct spool *s, bool skip, struct spool_item *item);
+int spool__take(struct spool *s, unsigned which, struct spool_item *item);
 /* SPOOL_KEEP counts a try if `tried`. */
 void spool__done(struct spool *s, struct spool_item *item, enum spool_end end, bool tried);
+
+/* As push_services.h has them, about the service of an item; before spool__done(). */
+void spool__judge(struct spool *s, const struct spool_item *item, enum push_service_verdict v,
+		  uint64_t until_ms, int status);
+uint64_t spool__suspect(struct spool *s, const struct spool_item *item);
+bool spool__is_alone(struct spool *s, const struct spool_item *item);
+void spool__due(struct spool *s, uint64_t *well_ms, uint64_t *other_ms);
+/* "131 windows of 4 services: web 100 (status 429), ..." */
+void spool__print_waiting(struct spool *s, struct strbuf *out);
+/* Logs losses that were held back since the last message about them. */
+void spool__say_losses(struct spool *s);
 
 void spool__stats(struct spool *s, struct spool_stats *out);
 

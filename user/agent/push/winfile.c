@@ -105,18 +105,19 @@ static int unpack_labels(struct winfile *f, uint32_t cnt, const char *s, const c
 	return s == end ? 0 : -EBADMSG;
 }
 
-static int unpack(struct winfile *f, size_t size)
+/* `size`: of the data that is there, of the `whole`. */
+static int unpack(struct winfile *f, const void *data, size_t size, uint64_t whole)
 {
-	const char *labels = (const char *)f->data + sizeof(struct head);
+	const char *labels = (const char *)data + sizeof(struct head);
 	struct head h;
 
 	if (size < sizeof(h))
 		return -EBADMSG;
-	memcpy(&h, f->data, sizeof(h));
+	memcpy(&h, data, sizeof(h));
 	if (h.magic != MAGIC || h.label_cnt > WINFILE_LABELS_MAX ||
 	    h.labels_size > WINFILE_LABELS_MAX_SIZE || !h.pprof_size ||
 	    h.pprof_size > WINFILE_PPROF_MAX_SIZE ||
-	    size != sizeof(h) + h.labels_size + h.pprof_size || h.crc != checksum(f->data, size))
+	    whole != sizeof(h) + h.labels_size + h.pprof_size || size < sizeof(h) + h.labels_size)
 		return -EBADMSG;
 	f->w = (struct window){
 		.start_unix_ns = h.start_unix_ns,
@@ -125,7 +126,7 @@ static int unpack(struct winfile *f, size_t size)
 		.label_cnt = h.label_cnt,
 		.samples = h.samples,
 		.frequency_hz = h.frequency_hz,
-		.pprof = labels + h.labels_size,
+		.pprof = size == whole ? labels + h.labels_size : NULL,
 		.pprof_size = h.pprof_size,
 	};
 	memcpy(f->w.id, h.id, sizeof(h.id));
@@ -134,15 +135,31 @@ static int unpack(struct winfile *f, size_t size)
 	return unpack_labels(f, h.label_cnt, labels, labels + h.labels_size);
 }
 
+static bool is_as_written(const void *data, size_t size)
+{
+	struct head h;
+
+	if (size < sizeof(h))
+		return false;
+	memcpy(&h, data, sizeof(h));
+	return h.crc == checksum(data, size);
+}
+
 int winfile__unpack(struct winfile *f, void *data, size_t size)
 {
 	int err;
 
 	f->data = data;
-	err = unpack(f, size);
+	err = is_as_written(data, size) ? unpack(f, data, size, size) : -EBADMSG;
 	if (err)
 		winfile__free(f);
 	return err;
+}
+
+int winfile__peek(struct winfile *f, const void *data, size_t size, uint64_t whole)
+{
+	f->data = NULL;
+	return unpack(f, data, size < whole ? size : whole, whole);
 }
 
 void winfile__free(struct winfile *f)

@@ -35,6 +35,13 @@ struct winfile {
 
 /* Takes over `data`, also on failure. 0 or -EBADMSG. `f` must not be moved. */
 int winfile__unpack(struct winfile *f, void *data, size_t size);
+/*
+ * Reads a window's labels and times, without the profile, out of the first bytes of a file of
+ * `whole` bytes. The checksum cannot be known from them. f->w points into `data`, which stays the
+ * caller's. 0 or -EBADMSG.
+ */
+#define WINFILE_PEEK_SIZE (WINFILE_LABELS_MAX_SIZE + 4096)
+int winfile__peek(struct winfile *f, const void *data, size_t size, uint64_t whole);
 void winfile__free(struct winfile *f);
 
 #endif /* PYPERF_AGENT_WINFILE_H */
