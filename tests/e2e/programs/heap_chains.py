@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+"""Objects far from what holds them, or held by nothing. Prints whom module gc knows as their holders, and rests until
+its stdin ends. Runs on 2.7 and 3.6 - 3.15."""
+import ctypes
+import gc
+import json
+import sys
+import weakref
+
+CHAIN = int(sys.argv[1]) if len(sys.argv) > 1 else 1000
+
+
+def make(name, *fields):
+    return type(name, (object,), {"__slots__": fields})
+
+
+def make_weak(name):
+    return type(name, (object,), {"__slots__": ("__weakref__",)})
+
+
+Node, Both, Ring = make("Node", "next"), make("Both", "before", "after"), make("Ring", "other")
+Chained, Linked, Grown, InRing, Leaked, Local = map(make, "Chained Linked Grown InRing Leaked Local".split())
+Thing = make_weak("Thing")
+
+
+class Branch(object):
+    def __init__(self, child):
+        self.children = [child]
+
+
+def chain(count):
+    top = Chained()
+    for i in range(count):
+        node = Node()
+        node.next = top
+        top = node
+    return top
+
+
+def two_ways(count):
+    """Both neighbours hold each other, so that many ways lead nowhere."""
+    top = Both()
+    top.after = Linked()
+    for i in range(count):
+        node = Both()
+        node.after = top
+        top.before = node
+        top = node
+    return top
+
+
+def grow(depth):
+    top = Grown()
+    for i in range(depth):
+        top = Branch(top)
+    return top
+
+
+def ring():
+    """Holds itself: garbage that nobody collects."""
+    first, second = Ring(), Ring()
+    first.other = (second, InRing())
+    second.other = first
+
+
+def holders(one):
+    """The names of the types of its holders, without this function's frame."""
+    return sorted(set(type(r).__name__ for r in gc.get_referrers(one) if r is not sys._getframe()))
+
+
+gc.collect()
+gc.disable()
+HEAD = chain(CHAIN)
+MIDDLE = two_ways(100)
+TREE = grow(40)
+ring()
+for i in range(3):
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(Leaked()))
+THINGS = [Thing() for i in range(100)]
+WEAK = [weakref.ref(one) for one in THINGS], weakref.WeakValueDictionary(enumerate(THINGS))
+
+
+def rest():
+    kept = Local()
+    sys.stdout.write("ready\n")
+    sys.stdout.write(json.dumps({"Thing": holders(THINGS[0])}) + "\n")
+    sys.stdout.flush()
+    sys.stdin.read()
+    return kept
+
+
+rest()
