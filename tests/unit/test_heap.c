@@ -438,6 +438,31 @@ static void survives_lists_that_lie(void **state)
 	}
 }
 
+/*
+ * A list that was never linked: its header is left from a number that was in the block before, and
+ * is no number any more.
+ */
+static void stale_headers_are_no_objects(void **state)
+{
+	struct world *w = new_world();
+	struct heap_scan s;
+	struct heap_mem mem;
+
+	(void)state;
+	put_type(w, LIST, TYPE, "list", IS_LIST | FLAGS_GC, 16);
+	put(w, block(1, 32, 3), 0);
+	put(w, block(1, 32, 3) + 8, NUMBER);
+	put(w, block(1, 32, 3) + 16, 1);
+	put(w, block(1, 32, 3) + 24, LIST);
+	open_scan(&s, &mem, w);
+	assert_int_equal(heap_scan__add_array(&s, ARRAY), 0);
+	assert_int_equal(heap_scan__run(&s), 0);
+	assert_int_equal(count_of(&s, LIST), 1);
+	assert_int_equal(count_of(&s, NUMBER), 2);
+	heap_scan__free(&s);
+	free(w);
+}
+
 /* ---- growth ---------------------------------------------------------------------------------- */
 
 static void tells_growth_from_chance(void **state)
@@ -537,6 +562,7 @@ int main(void)
 		cmocka_unit_test(ends_with_the_process),
 		cmocka_unit_test(finds_holders),
 		cmocka_unit_test(survives_lists_that_lie),
+		cmocka_unit_test(stale_headers_are_no_objects),
 		cmocka_unit_test(tells_growth_from_chance),
 		cmocka_unit_test(bursts_are_growth),
 		cmocka_unit_test(sums_smaps),
