@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 """heap --referrers: who holds an object, near or far, against what the process itself knows."""
+import json
 import re
 
 import pytest
 
+import interpreters
 from harness import Target
-from test_heap import await_rest, heap
+from test_heap import await_rest, heap, heap_json
 
 pytestmark = pytest.mark.beside
 
@@ -22,9 +24,9 @@ def referrers(pid, name):
     return re.search(r"Referrers .*? objects bytes share type", words(pid, "--referrers", name))[0]
 
 
-def check_words(python):
+def test_words(any_python):
     """No count of nothing, no table without rows, and one way to write a number."""
-    with Target(python, "heap_chains.py", "2000") as target:
+    with Target(any_python, "heap_chains.py", "2000") as target:
         target.read_line()
         await_rest(target.pid)
         for name, count in {"Leaked": "3 objects", "InRing": "1 object", "Node": "2,000 objects",
@@ -37,5 +39,50 @@ def check_words(python):
         assert not re.search(r"\b\d{4,}\b", words(target.pid).partition("Pools")[2])
 
 
-def test_words(any_python):
-    check_words(any_python)
+
+
+# The holder that repeats, how often, and the variable at the end of the path.
+FAR = {"Chained": (r"Node\.next", 5000, "HEAD"), "Linked": (r"Both\.after", 101, "MIDDLE"),
+       "Grown": (r"list\[\.\.\.\]", 40, "TREE")}
+
+
+def check_far(python):
+    """A path ends at the module's variable, however far that is, and what repeats on it is written once."""
+    with Target(python, "heap_chains.py", "5000") as target:
+        truth = json.loads(target.read_line())
+        await_rest(target.pid)
+        for name, (step, times, variable) in FAR.items():
+            found = heap_json(target.pid, "--referrers", name)["referrers"]
+            path = found["paths"][0]
+            assert re.fullmatch(step, path[0]["held_by"]) and path[0]["times"] == times, path
+            assert [s["times"] for s in path[path[0]["together"]:]] == [1, 1], path
+            assert path[-2]["held_by"] == "dict['%s']" % variable, path
+            # Modules of 2.7 do not know their name.
+            assert re.fullmatch(r"module\.__dict__( of __main__)?", path[-1]["held_by"]), path
+            assert found["path_ends"] == ["root"]
+        assert re.search(r"Path Chained <- Node\.next x 5,000 <- dict\['HEAD'\] <- module", referrers(target.pid, "Chained"))
+        assert "[...] <- Branch.children) x 40" in referrers(target.pid, "Grown") or "Branch.__dict__) x 40" in referrers(target.pid, "Grown")
+        check_near(target.pid, truth)
+
+
+def check_near(pid, truth):
+    """Locals, garbage, and weak references, which hold nothing."""
+    kinds = lambda name: heap_json(pid, "--referrers", name)["referrers"]
+    assert [h["held_by"] for h in kinds("Local")["holders"]] == ["frame of rest: kept"]
+    assert kinds("Local")["path_ends"] == ["root"]
+    assert kinds("InRing")["path_ends"] == ["ring"] and "garbage" in referrers(pid, "InRing")
+    assert kinds("Leaked")["unheld"] == 3 and kinds("Leaked")["paths"] == []
+    things = kinds("Thing")
+    assert sorted(h["type"] for h in things["holders"]) == truth["Thing"] and things["references"] == 100, things
+
+
+def test_far(any_python):
+    check_far(any_python)
+
+
+@pytest.mark.parametrize("name", ["pyenv/2.7", "pyenv/3.6", "pyenv/3.10", "pyenv/3.12", "pyenv/3.13", "sid/3.14", "sid/3.15"])
+def test_far_of_other_versions(name):
+    python = interpreters.find().get(name)
+    if not python:
+        pytest.skip("there is no %s" % name)
+    check_far(python)

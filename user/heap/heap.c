@@ -417,6 +417,7 @@ static int find_referrers(struct reader *r)
 		.layout = l,
 		.frame_locals = py_layout__frame_locals(l),
 		.code_locals = code_locals(l),
+		.interp_head = r->target.bias + r->target.py.interp.interp_head,
 	};
 	int err = heap_scan__init(&r->holders, &r->target.mem, &r->target.shape);
 

@@ -292,21 +292,45 @@ static void add_holder(struct strbuf *b, const struct ref_group *g)
 		strbuf__addf(b, " of %s", key);
 		break;
 	case REF_DICT:
-		strbuf__addz(b, ".__dict__");
+		strbuf__addf(b, ".%s", g->name ? key : "__dict__");
 		break;
 	}
+}
+
+/* "(list[...] <- Branch.children) x 40", "Node.next x 1,000,000" */
+static void add_steps(struct strbuf *b, const struct ref_step *steps)
+{
+	bool several = steps->together > 1;
+
+	strbuf__addz(b, several ? " <- (" : " <- ");
+	for (uint32_t i = 0; i < steps->together; i++) {
+		strbuf__addz(b, i ? " <- " : "");
+		add_holder(b, &steps[i].what);
+	}
+	strbuf__addz(b, several ? ")" : "");
+	if (steps->times > 1)
+		add_some(b, " x ", steps->times, "");
 }
 
 static void put_path(struct text_out *o, struct strbuf *b, const char *type,
 		     const struct ref_path *p)
 {
+	static const char *const ends[] = {
+		[REF_END_OPEN] = " <- ...",
+		[REF_END_ROOT] = "",
+		[REF_END_NONE] = " <- no other object: C code, or a running function",
+		[REF_END_RING] = " <- each other, and nothing else: garbage, or C code holds one",
+	};
+
 	strbuf__addz(b, type);
-	for (size_t i = 0; i < p->step_cnt; i++) {
-		strbuf__addz(b, " <- ");
-		add_holder(b, &p->steps[i]);
+	for (size_t i = 0; i < p->step_cnt; i += p->steps[i].together) {
+		const struct ref_step *last = &p->steps[i + p->steps[i].together - 1];
+
+		add_steps(b, &p->steps[i]);
+		if (last->left_out)
+			add_some(b, " <- ... ", last->left_out, " more ...");
 	}
-	if (!p->ends)
-		strbuf__addz(b, " <- ...");
+	strbuf__addz(b, ends[p->end]);
 	fill(o, "Path", b);
 }
 
@@ -345,8 +369,8 @@ static void add_held(struct strbuf *b, const struct referrers *r)
 		add_some(b, "", r->unheld, " of them");
 	else
 		strbuf__addz(b, r->unheld == 1 ? "it" : "them");
-	strbuf__addf(b, ": C code %s, or a local variable of a running function.",
-		     r->unheld == 1 ? "holds it" : "holds them");
+	strbuf__addf(b, ": C code %s, or a running function works with %s.",
+		     r->unheld == 1 ? "holds it" : "holds them", r->unheld == 1 ? "it" : "them");
 }
 
 static int put_referrers(struct text_out *o, struct strbuf *b, const struct heap_view *v)
@@ -703,19 +727,32 @@ static void json_growth(struct json *j, const struct heap_growth *g)
 	json__end(j, '}');
 }
 
-static void json_step(struct json *j, const struct ref_group *g)
+/* What a group and a step of a path have in common. */
+static void json_holder(struct json *j, const struct ref_group *g)
 {
 	struct strbuf b = { 0 };
 
 	add_holder(&b, g);
-	json__object(j, NULL);
 	json__stringz(j, "held_by", b.s ? b.s : "");
 	json__stringz(j, "type", name_of(g->type));
 	json__uint(j, "references", g->cnt);
 	json__uint(j, "holder", g->holder);
 	json__uint(j, "object", g->target);
-	json__end(j, '}');
 	strbuf__free(&b);
+}
+
+static void json_path(struct json *j, const struct ref_path *p)
+{
+	json__array(j, NULL);
+	for (size_t i = 0; i < p->step_cnt; i++) {
+		json__object(j, NULL);
+		json_holder(j, &p->steps[i].what);
+		json__uint(j, "times", p->steps[i].times);
+		json__uint(j, "together", p->steps[i].together);
+		json__uint(j, "left_out", p->steps[i].left_out);
+		json__end(j, '}');
+	}
+	json__end(j, ']');
 }
 
 static void json_examples(struct json *j, const char *name, const struct ref_examples *e)
@@ -728,6 +765,13 @@ static void json_examples(struct json *j, const char *name, const struct ref_exa
 
 static void json_referrers(struct json *j, const struct referrers *r)
 {
+	static const char *const ends[] = {
+		[REF_END_OPEN] = "unknown",
+		[REF_END_ROOT] = "root",
+		[REF_END_NONE] = "unheld",
+		[REF_END_RING] = "ring",
+	};
+
 	json__object(j, "referrers");
 	json__uint(j, "objects", r->wanted);
 	json__uint(j, "sampled", r->sampled);
@@ -739,17 +783,20 @@ static void json_referrers(struct json *j, const struct referrers *r)
 	json__array(j, "holders");
 	for (size_t i = 0; i < r->group_cnt; i++) {
 		json__newline(j);
-		json_step(j, &r->groups[i]);
+		json__object(j, NULL);
+		json_holder(j, &r->groups[i]);
+		json__end(j, '}');
 	}
 	json__end(j, ']');
 	json__array(j, "paths");
 	for (size_t i = 0; i < r->path_cnt; i++) {
 		json__newline(j);
-		json__array(j, NULL);
-		for (size_t k = 0; k < r->paths[i].step_cnt; k++)
-			json_step(j, &r->paths[i].steps[k]);
-		json__end(j, ']');
+		json_path(j, &r->paths[i]);
 	}
+	json__end(j, ']');
+	json__array(j, "path_ends");
+	for (size_t i = 0; i < r->path_cnt; i++)
+		json__stringz(j, NULL, ends[r->paths[i].end]);
 	json__end(j, ']');
 	json__end(j, '}');
 }

@@ -64,8 +64,8 @@ def ring():
 
 
 def holders(one):
-    """The names of the types of its holders, without this function's frame."""
-    return sorted(set(type(r).__name__ for r in gc.get_referrers(one) if r is not sys._getframe()))
+    """The names of the types of its holders. Frames have it only while this function is called."""
+    return sorted(set(type(r).__name__ for r in gc.get_referrers(one)) - {"frame"})
 
 
 gc.collect()
@@ -77,7 +77,7 @@ ring()
 for i in range(3):
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(Leaked()))
 THINGS = [Thing() for i in range(100)]
-WEAK = [weakref.ref(one) for one in THINGS], weakref.WeakValueDictionary(enumerate(THINGS))
+WEAK = list(map(weakref.ref, THINGS)), weakref.WeakValueDictionary(enumerate(THINGS))
 
 
 def rest():
