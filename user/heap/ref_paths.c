@@ -4,8 +4,8 @@
  *
  * One reading lists the objects that can hold others, a second one the references among them; then
  * each path is searched in that graph, breadth first, so it is a shortest one. The length of a path
- * costs no further reading: a list of a million links is one path of a million holders. What repeats
- * on it is one step.
+ * costs no further reading: a list of a million links is one path of a million holders. What
+ * repeats on it is one step.
  *
  * Bounded: REF_NODES_MAX objects, REF_EDGES_MAX references, LABELS_MAX kinds of holders on a path,
  * the deadline of a reading. The process runs meanwhile, so each holder is asked again at the end.

@@ -27,7 +27,7 @@ struct heap_type {
 	bool unnamed;	 /* its name cannot be read */
 	bool is_meta;	 /* its objects are types */
 	bool is_weak;	 /* its objects are weak references */
-	/* offset of an object's list of weak references, which hold it no more than it holds them */
+	/* offset of an object's list of weak references, none of which holds the other */
 	uint64_t weaklist;
 	char *name; /* safe for a terminal; owned */
 	/* Objects */
