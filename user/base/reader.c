@@ -488,13 +488,15 @@ static char state_of(pid_t pid)
 
 /* ---- whose processes let it hang ------------------------------------------------------------ */
 
+#define USER_UNKNOWN UINT32_MAX /* the process has ended */
+
 static uint32_t user_of(uint32_t tgid)
 {
 	char path[32], uids[64]; /* the real one first */
 
 	snprintf(path, sizeof(path), "/proc/%u/status", tgid);
 	if (procfield__read(path, "Uid", uids, sizeof(uids)))
-		return UINT32_MAX;
+		return USER_UNKNOWN;
 	return (uint32_t)strtoul(uids, NULL, 10);
 }
 
@@ -601,7 +603,8 @@ static void note_hang(struct readers *rs, const struct kind *kind, const struct 
 	uint64_t tenant = tenant_of(whose);
 	uint32_t tgid = whose->tgid ? whose->tgid : is_roots(tenant) ? (uint32_t)tenant : 0;
 	const char *why = why_refused(kind, err);
-	char process[32] = "a process";
+	uint32_t uid = user_of_tenant(tenant);
+	char process[32] = "a process", user[32] = "";
 	struct hangs *h;
 	bool enough;
 
@@ -617,7 +620,9 @@ static void note_hang(struct readers *rs, const struct kind *kind, const struct 
 	pthread_mutex_unlock(&rs->lock);
 	if (tgid)
 		snprintf(process, sizeof(process), "process %u", tgid);
-	log_warn("%s of user %u: %s%s", process, user_of_tenant(tenant), why,
+	if (uid != USER_UNKNOWN)
+		snprintf(user, sizeof(user), " of user %u", uid);
+	log_warn("%s%s: %s%s", process, user, why,
 		 enough ? ": files and memory of this user are not read any more" : "");
 }
 
@@ -648,7 +653,10 @@ size_t readers__hung(struct readers *rs, bool refused,
 
 void reader_refused__print(const struct reader_refused *r, struct strbuf *out)
 {
-	strbuf__addf(out, "user %u", r->uid);
+	if (r->uid == USER_UNKNOWN)
+		strbuf__addz(out, "a user of processes that have ended");
+	else
+		strbuf__addf(out, "user %u", r->uid);
 	if (r->namespace_id > NO_NAMESPACE)
 		strbuf__addf(out, " (mount namespace %llu)", (unsigned long long)r->namespace_id);
 	if (r->tgid)
