@@ -19,8 +19,8 @@ IDLE = "import sys\nprint('ready', flush=True)\nsys.stdin.read()"
 
 
 def run(*args):
-    return subprocess.run([harness.PYPERF, *map(str, args)], capture_output=True, text=True, timeout=harness.PATIENCE,
-                          env=harness.clean_environment())
+    return subprocess.run([harness.PYPERF, *map(str, args)], capture_output=True, text=True,
+                          timeout=harness.PATIENCE, env=harness.clean_environment())
 
 
 def test_folded_stacks_of_nothing(any_python):
@@ -32,27 +32,30 @@ def test_folded_stacks_of_nothing(any_python):
 
 
 @pytest.mark.parametrize("name, text", [
-    ("x.html", "<!doctype html>\n<html>"), ("x.svg", "<svg xmlns='http://www.w3.org/2000/svg'/>"), ("x.json", '{"version":1}'),
-    ("x.trace.json", '[{"ph":"X"}]'), ("x.txt", "10.0 s at 99 Hz on 2 CPUs: 3 samples")])
+    ("x.html", "<!doctype html>\n<html>"), ("x.svg", "<svg xmlns='http://www.w3.org/2000/svg'/>"),
+    ("x.json", '{"version":1}'), ("x.trace.json", '[{"ph":"X"}]'),
+    ("x.txt", "10.0 s at 99 Hz on 2 CPUs: 3 samples")])
 def test_what_can_be_read(directory, name, text):
     (directory / name).write_text(text)
     result = run("report", directory / name)
     assert result.returncode == 1 and len(result.stderr.splitlines()) == 1, result
-    assert "readable are pprof, folded stacks, speedscope's JSON, perf script's text" in result.stderr, result
+    readable = "readable are pprof, folded stacks, speedscope's JSON, perf script's text"
+    assert readable in result.stderr, result
 
 
 def test_one_box_against_functions(directory):
-    """Folded stacks have the interpreter's functions as one; against a file that has each, they are not new."""
-    (directory / "a.folded").write_text("python;main (app.py);CPython [libpython3.11.so.1.0] 50\n")
-    (directory / "b.folded").write_text("python;main (app.py);PyEval_EvalCode [libpython3.11.so.1.0] 50\n")
+    """Folded stacks have the interpreter's functions as one: where each has a name, it is not new."""
     box, each = directory / "a.folded", directory / "b.folded"
-    assert '"CPython", like folded stacks: those of the other side are not new.' in run("diff", box, each).stdout
-    assert '"CPython", like folded stacks: those of the other side are not gone.' in run("diff", each, box).stdout
-    assert "like folded stacks" not in run("diff", box, box).stdout + run("diff", each, each).stdout
+    for path, function in (box, "CPython"), (each, "PyEval_EvalCode"):
+        path.write_text("python;main (app.py);%s [libpython3.11.so.1.0] 50\n" % function)
+    said = '"CPython", like folded stacks: those of the other side are not '
+    assert said + "new." in run("diff", box, each).stdout
+    assert said + "gone." in run("diff", each, box).stdout
+    assert said not in run("diff", box, box).stdout + run("diff", each, each).stdout
 
 
 def test_probes_of_a_program_with_a_libpython():
-    """The interpreter is in the library that the program is linked with: the dynamic linker says which."""
+    """The interpreter is in a library of the program: the dynamic linker says in which."""
     for python in interpreters.find().values():
         exe = os.path.realpath(shutil.which(str(python)) or python)
         linked = subprocess.run(["ldd", exe], capture_output=True, text=True).stdout
@@ -96,7 +99,8 @@ def test_calls_per_second(any_python):
 def test_source_in_an_archive(any_python, directory):
     """Of a zip file the page says so, instead of that its path has no directory."""
     with zipfile.ZipFile(directory / "app.pyz", "w") as archive:
-        archive.writestr("__main__.py", "print('ready', flush=True)\nwhile True:\n    sum(range(1000))\n")
+        archive.writestr("__main__.py",
+                         "print('ready', flush=True)\nwhile True:\n    sum(range(1000))\n")
     page = directory / "x.lines.html"
     target = Process([any_python, directory / "app.pyz"])
     try:

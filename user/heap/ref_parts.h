@@ -4,7 +4,7 @@
 /*
  * What the files that search for holders share: referrers.c knows what an object refers to and
  * counts references to the objects of a type; ref_frames.c knows what running functions refer to;
- * ref_paths.c goes on to what holds the holders.
+ * ref_paths.c goes on to what holds the holders; ref_labels.c asks for a few objects.
  *
  * A reading of the heap calls `hit` for each reference to an object that `is_target` knows.
  */
@@ -34,12 +34,16 @@ struct ref_finder {
 	uint64_t every; /* of so many one is taken */
 	struct idmap held;
 	struct idmap running; /* frames of running functions, by address */
-	void *paths;	      /* of ref_paths.c */
+	void *paths;	      /* of ref_paths.c, ref_labels.c */
 	/* scratch: of an object, and of a dict */
 	uint64_t words[STORAGE_CHUNK];
 	struct ref_group seen[KEYS_SEEN];
 	size_t seen_cnt;
 };
+
+/* NULL: no memory. Borrows both. */
+struct ref_finder *ref_finder__new(const struct ref_source *src, struct referrers *out);
+void ref_finder__free(struct ref_finder *f);
 
 static inline int ref_read(const struct ref_finder *f, void *dst, size_t size, uint64_t addr)
 {

@@ -523,23 +523,42 @@ static bool is_in_targets(struct ref_finder *f, uint64_t addr)
 	return idmap__get(&f->targets, addr);
 }
 
-int referrers__find(const struct ref_source *src, const char *type, struct referrers *out)
+struct ref_finder *ref_finder__new(const struct ref_source *src, struct referrers *out)
 {
 	struct ref_finder *f = calloc(1, sizeof(*f));
+
+	if (!f)
+		return NULL;
+	f->src = src;
+	f->scan = src->scan;
+	f->out = out;
+	f->every = 1;
+	heap_names__init(&f->names, src->scan->mem, &src->scan->types.shape, src->layout,
+			 src->code_locals);
+	f->is_target = is_in_targets;
+	forget_targets(f);
+	return f;
+}
+
+void ref_finder__free(struct ref_finder *f)
+{
+	if (!f)
+		return;
+	idmap__free(&f->targets);
+	idmap__free(&f->held);
+	idmap__free(&f->running);
+	free(f);
+}
+
+int referrers__find(const struct ref_source *src, const char *type, struct referrers *out)
+{
+	struct ref_finder *f = ref_finder__new(src, out);
 	int err;
 
 	*out = (struct referrers){ 0 };
 	if (!f)
 		return -ENOMEM;
-	f->src = src;
-	f->scan = src->scan;
-	heap_names__init(&f->names, src->scan->mem, &src->scan->types.shape, src->layout,
-			 src->code_locals);
-	f->is_target = is_in_targets;
-	f->out = out;
 	f->wanted = type;
-	f->every = 1;
-	forget_targets(f);
 	err = collect(f);
 	f->hit = count_hit;
 	if (!err)
@@ -554,10 +573,7 @@ int referrers__find(const struct ref_source *src, const char *type, struct refer
 		forget_targets(f);
 		err = ref_paths__find(f);
 	}
-	idmap__free(&f->targets);
-	idmap__free(&f->held);
-	idmap__free(&f->running);
-	free(f);
+	ref_finder__free(f);
 	return err;
 }
 

@@ -501,11 +501,31 @@ static void put_collector(struct text_out *o, struct strbuf *b, const struct hea
 	fill(o, "Collector", b);
 }
 
-static void put_largest(struct text_out *o, struct strbuf *b, const struct heap_scan *s)
+/* "dict['TABLE'] <- module.__dict__ of app" */
+static void add_holders(struct strbuf *b, const struct ref_label *l)
 {
-	for (size_t i = 0; i < LARGEST_CNT && s->largest[i].type; i++) {
-		strbuf__addf(b, "%s%s ", i ? ", " : "", name_of(s->largest[i].type));
-		text_add_bytes(b, (double)s->largest[i].bytes);
+	for (size_t i = 0; i < l->step_cnt; i++) {
+		strbuf__addz(b, i ? " <- " : "");
+		add_holder(b, &l->by[i]);
+	}
+}
+
+/* "type Order 1.7 KiB, tuple 1.2 KiB (dict['TABLE'] <- module.__dict__ of app)" */
+static void put_largest(struct text_out *o, struct strbuf *b, const struct heap_view *v)
+{
+	const struct heap_object *largest = v->scan->largest;
+
+	for (size_t i = 0; i < LARGEST_CNT && largest[i].type; i++) {
+		const struct ref_label *l = &v->labels[i];
+
+		strbuf__addf(b, "%s%s%s%s ", i ? ", " : "", name_of(largest[i].type),
+			     l->own ? " " : "", l->own ? l->own : "");
+		text_add_bytes(b, (double)largest[i].bytes);
+		if (!l->step_cnt)
+			continue;
+		strbuf__addz(b, " (");
+		add_holders(b, l);
+		strbuf__addz(b, ")");
 	}
 	if (b->len)
 		fill(o, "Largest", b);
@@ -592,7 +612,7 @@ int heap_show__text(FILE *f, const struct heap_view *v, unsigned width, bool col
 	text_out__newline(&o);
 	put_pools(&o, &b, v);
 	put_collector(&o, &b, &v->scan->collector);
-	put_largest(&o, &b, v->scan);
+	put_largest(&o, &b, v);
 	put_gaps(&o, &b, v->scan);
 	if (!err)
 		err = b.err;
@@ -695,6 +715,35 @@ static int json_types(struct json *j, const struct heap_scan *s)
 	json__end(j, ']');
 	free(list);
 	return list ? 0 : -ENOMEM;
+}
+
+static void json_largest(struct json *j, const struct heap_view *v)
+{
+	const struct heap_object *largest = v->scan->largest;
+
+	json__array(j, "largest");
+	for (size_t i = 0; i < LARGEST_CNT && largest[i].type; i++) {
+		const struct ref_label *l = &v->labels[i];
+		struct strbuf b = { 0 };
+
+		add_holders(&b, l);
+		json__newline(j);
+		json__object(j, NULL);
+		json__stringz(j, "type", name_of(largest[i].type));
+		json__uint(j, "address", largest[i].addr);
+		json__uint(j, "bytes", largest[i].bytes);
+		if (l->own)
+			json__stringz(j, "name", l->own);
+		else
+			json__null(j, "name");
+		if (b.len && !b.err)
+			json__stringz(j, "held_by", b.s);
+		else
+			json__null(j, "held_by");
+		json__end(j, '}');
+		strbuf__free(&b);
+	}
+	json__end(j, ']');
 }
 
 static void json_growth(struct json *j, const struct heap_growth *g)
@@ -836,6 +885,7 @@ int heap_show__json(FILE *f, const struct heap_view *v)
 	json_pools(&j, c);
 	json_collector(&j, &v->scan->collector);
 	err = json_types(&j, v->scan);
+	json_largest(&j, v);
 	if (v->growth)
 		json_growth(&j, v->growth);
 	if (v->referrers)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-"""Objects far from what holds them, or held by nothing. Prints whom module gc knows as their holders, and rests until
-its stdin ends. Runs on 2.7 and 3.6 - 3.15."""
+"""Objects far from what holds them, or held by nothing. Prints whom module gc knows as their
+holders, and rests until its stdin ends. Runs on 2.7 and 3.6 - 3.15."""
 import ctypes
 import gc
 import json
@@ -19,7 +19,8 @@ def make_weak(name):
 
 
 Node, Both, Ring = make("Node", "next"), make("Both", "before", "after"), make("Ring", "other")
-Chained, Linked, Grown, InRing, Leaked, Local = map(make, "Chained Linked Grown InRing Leaked Local".split())
+Chained, Linked, Grown = make("Chained"), make("Linked"), make("Grown")
+InRing, Leaked, Local = make("InRing"), make("Leaked"), make("Local")
 Thing = make_weak("Thing")
 
 
@@ -80,10 +81,27 @@ THINGS = [Thing() for i in range(100)]
 WEAK = list(map(weakref.ref, THINGS)), weakref.WeakValueDictionary(enumerate(THINGS))
 
 
+BIG = tuple(range(100000))
+
+
+class Keeper(object):
+    def __init__(self):
+        self.rows = tuple(range(90000))
+
+
+KEEPER = Keeper()
+
+
+def classes():
+    return [one.__name__ for one in gc.get_objects() if isinstance(one, type)]
+
+
 def rest():
     kept = Local()
     sys.stdout.write("ready\n")
-    sys.stdout.write(json.dumps({"Thing": holders(THINGS[0])}) + "\n")
+    sizes = list(map(sys.getsizeof, (BIG, KEEPER.rows)))
+    truth = {"Thing": holders(THINGS[0]), "sizes": sizes, "classes": classes()}
+    sys.stdout.write(json.dumps(truth) + "\n")
     sys.stdout.flush()
     sys.stdin.read()
     return kept
