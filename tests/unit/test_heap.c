@@ -404,10 +404,11 @@ static void finds_holders(void **state)
 	assert_int_equal(r.groups[0].cnt, 2);
 	assert_int_equal(r.groups[0].kind, REF_ITEM);
 	assert_string_equal(r.groups[0].type->name, "list");
-	/* The list holds itself: a path goes through an object once. */
+	/* The list holds itself: that is nobody else. */
 	assert_int_equal(r.path_cnt, 1);
 	assert_int_equal(r.paths[0].step_cnt, 1);
-	assert_true(r.paths[0].ends);
+	assert_int_equal(r.paths[0].holders, 1);
+	assert_int_equal(r.paths[0].end, REF_END_NONE);
 	referrers__free(&r);
 	heap_scan__free(&s);
 	free(w);
@@ -436,6 +437,113 @@ static void survives_lists_that_lie(void **state)
 		heap_scan__free(&s);
 		free(w);
 	}
+}
+
+/*
+ * A list that was never linked: its header is left from a number that was in the block before, and
+ * is no number any more.
+ */
+static void stale_headers_are_no_objects(void **state)
+{
+	struct world *w = new_world();
+	struct heap_scan s;
+	struct heap_mem mem;
+
+	(void)state;
+	put_type(w, LIST, TYPE, "list", IS_LIST | FLAGS_GC, 16);
+	put(w, block(1, 32, 3), 0);
+	put(w, block(1, 32, 3) + 8, NUMBER);
+	put(w, block(1, 32, 3) + 16, 1);
+	put(w, block(1, 32, 3) + 24, LIST);
+	open_scan(&s, &mem, w);
+	assert_int_equal(heap_scan__add_array(&s, ARRAY), 0);
+	assert_int_equal(heap_scan__run(&s), 0);
+	assert_int_equal(count_of(&s, LIST), 1);
+	assert_int_equal(count_of(&s, NUMBER), 2);
+	heap_scan__free(&s);
+	free(w);
+}
+
+#define WIDE	    (OTHER + 0x1c00) /* a class of objects with WIDE_FIELDS references */
+#define WIDE_SIZE   128
+#define WIDE_FIELDS 14
+
+/*
+ * Order 0 is held by wide 0, that by wide 1, and so on, in one after the other of `fields` fields;
+ * `ring`: wide 0 holds the last one.
+ */
+static struct world *new_chain(unsigned cnt, unsigned fields, bool ring)
+{
+	uint64_t held = block(0, 64, 0) + 32;
+	struct world *w = new_world();
+
+	memset(w->arena + POOL, 0, POOL);
+	put_type(w, WIDE, TYPE, "Wide", 0, WIDE_SIZE);
+	put_pool(w, 1, WIDE_SIZE, cnt, 0xff);
+	for (unsigned i = 0; i < cnt; i++) {
+		uint64_t addr = block(1, WIDE_SIZE, i);
+
+		put(w, addr, 1);
+		put(w, addr + 8, WIDE);
+		put(w, addr + 16 + 8ULL * (i % fields), held);
+		held = addr;
+	}
+	if (ring)
+		put(w, block(1, WIDE_SIZE, 0) + 8 + 8ULL * WIDE_FIELDS, held);
+	return w;
+}
+
+static struct ref_path find_chain(unsigned cnt, unsigned fields, bool ring)
+{
+	struct world *w = new_chain(cnt, fields, ring);
+	struct referrers r;
+	struct ref_path p;
+	struct heap_scan s;
+	struct heap_mem mem;
+
+	find_holders(w, &s, &mem, &r);
+	assert_int_equal(r.path_cnt, 1);
+	p = r.paths[0]; /* its names and types are gone, which nothing asks for */
+	assert_int_equal(p.holders, cnt);
+	assert_int_equal(p.steps[0].what.holder, block(1, WIDE_SIZE, 0));
+	referrers__free(&r);
+	heap_scan__free(&s);
+	free(w);
+	return p;
+}
+
+/* What repeats is one step, with its number; a path that does not repeat loses its middle. */
+static void folds_paths(void **state)
+{
+	struct ref_path p = find_chain(40, 1, false);
+
+	(void)state;
+	assert_int_equal(p.end, REF_END_NONE);
+	assert_int_equal(p.step_cnt, 1);
+	assert_int_equal(p.steps[0].times, 40);
+	p = find_chain(41, 3, false);
+	assert_int_equal(p.step_cnt, 5);
+	for (size_t i = 0; i < 5; i++) {
+		assert_int_equal(p.steps[i].together, i < 3 ? 3 : 1);
+		assert_int_equal(p.steps[i].times, i < 3 ? 13 : 1);
+		assert_int_equal(p.steps[i].what.key, 16 + 8 * (i % 3));
+	}
+	p = find_chain(40, 13, false);
+	assert_int_equal(p.step_cnt, 12);
+	for (size_t i = 0; i < 12; i++)
+		assert_int_equal(p.steps[i].left_out, i == 5 ? 28 : 0);
+	assert_int_equal(p.steps[5].what.holder, block(1, WIDE_SIZE, 5));
+	assert_int_equal(p.steps[6].what.holder, block(1, WIDE_SIZE, 34));
+	assert_int_equal(p.steps[11].what.holder, block(1, WIDE_SIZE, 39));
+}
+
+static void paths_end_in_rings(void **state)
+{
+	struct ref_path p = find_chain(5, 1, true);
+
+	(void)state;
+	assert_int_equal(p.end, REF_END_RING);
+	assert_int_equal(p.steps[0].times, 5);
 }
 
 /* ---- growth ---------------------------------------------------------------------------------- */
@@ -537,6 +645,9 @@ int main(void)
 		cmocka_unit_test(ends_with_the_process),
 		cmocka_unit_test(finds_holders),
 		cmocka_unit_test(survives_lists_that_lie),
+		cmocka_unit_test(stale_headers_are_no_objects),
+		cmocka_unit_test(folds_paths),
+		cmocka_unit_test(paths_end_in_rings),
 		cmocka_unit_test(tells_growth_from_chance),
 		cmocka_unit_test(bursts_are_growth),
 		cmocka_unit_test(sums_smaps),

@@ -557,6 +557,19 @@ static void test_no_descriptors(void **state)
 			 -ETIMEDOUT);
 }
 
+/* Of a process that ended before its user was read, no number of a user is shown. */
+static void test_unknown_user(void **state)
+{
+	struct strbuf b = { 0 };
+
+	(void)state;
+	reader_refused__print(&(struct reader_refused){ .uid = UINT32_MAX, .why = "it hangs" }, &b);
+	assert_string_equal(b.s, "a user of processes that have ended: it hangs");
+	strbuf__free(&b);
+	/* What an ended process has for a user. */
+	assert_int_equal((uint32_t)reader__tenant(UINT32_MAX), UINT32_MAX);
+}
+
 /* Without one, this process does it, by the same rules. */
 static void test_without(void **state)
 {
@@ -592,15 +605,25 @@ static int teardown(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		test(test_memory),     test(test_rights),
-		test(test_results),    test(test_killed),
-		test(test_signals),    test(test_hangs),
-		test(test_opens),      test(test_rights_of_files),
-		test(test_answers),    test(test_files_hang),
-		test(test_files_kill), test(test_without),
-		test(test_patience),   test(test_standstill),
-		test(test_never_here), test(test_no_descriptors),
-		test(test_one_user),   test(test_hangs_are_said_once),
+		test(test_memory),
+		test(test_rights),
+		test(test_results),
+		test(test_killed),
+		test(test_signals),
+		test(test_hangs),
+		test(test_opens),
+		test(test_rights_of_files),
+		test(test_answers),
+		test(test_files_hang),
+		test(test_files_kill),
+		test(test_without),
+		test(test_unknown_user),
+		test(test_patience),
+		test(test_standstill),
+		test(test_never_here),
+		test(test_no_descriptors),
+		test(test_one_user),
+		test(test_hangs_are_said_once),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

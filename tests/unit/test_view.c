@@ -204,6 +204,30 @@ static void test_own(void **state)
 	done(&v, p);
 }
 
+/* Without its suffix a library keeps a name that tells something. */
+static void test_library_names(void **state)
+{
+	static const char *const names[][2] = { { "/usr/lib/libz.so.1", "libz 100%" },
+						{ "/srv/app/lib.so", "lib.so 100%" },
+						{ "/srv/app/lib.so.1", "lib.so.1 100%" } };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		struct profile *p = profile__new();
+		int lib = add_module(p, names[i][0], "", 0, 0x1000);
+		int web = add_proc(p, 10, "app", "/usr/bin/python3.11", "3.11.2", "", "");
+		int work = py(p, "work", "/srv/app/work.py", 5, 1);
+		int spin = native(p, "spin", lib, 7);
+		struct view v;
+
+		STACK(p, web, 10, 100, work, spin);
+		finished(p);
+		assert_int_equal(view__init(&v, p, true), 0);
+		check_own(&v, "work", 100, 100, names[i][1]);
+		done(&v, p);
+	}
+}
+
 static void test_tree(void **state)
 {
 	struct profile *p = shop();
@@ -1185,6 +1209,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_paths),
 		cmocka_unit_test(test_own),
+		cmocka_unit_test(test_library_names),
 		cmocka_unit_test(test_tree),
 		cmocka_unit_test(test_import),
 		cmocka_unit_test(test_import_by_compiled),

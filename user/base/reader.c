@@ -502,13 +502,15 @@ static char state_of(pid_t pid)
 
 /* ---- whose processes let it hang ------------------------------------------------------------ */
 
+#define USER_UNKNOWN UINT32_MAX /* the process has ended */
+
 static uint32_t user_of(uint32_t tgid)
 {
 	char path[32], uids[64]; /* the real one first */
 
 	snprintf(path, sizeof(path), "/proc/%u/status", tgid);
 	if (procfield__read(path, "Uid", uids, sizeof(uids)))
-		return UINT32_MAX;
+		return USER_UNKNOWN;
 	return (uint32_t)strtoul(uids, NULL, 10);
 }
 
@@ -646,14 +648,16 @@ static const char *why_refused(const struct kind *kind, int err)
 static void say_hang(uint32_t uid, uint32_t tgid, unsigned int processes, const char *why,
 		     bool enough)
 {
-	char process[32] = "a process", others[64] = "";
+	char process[32] = "a process", user[32] = "", others[64] = "";
 
+	if (uid != USER_UNKNOWN)
+		snprintf(user, sizeof(user), " of user %u", uid);
 	if (tgid)
 		snprintf(process, sizeof(process), "process %u", tgid);
 	if (processes > 1)
 		snprintf(others, sizeof(others), " (so do %u of its processes, in an hour)",
 			 processes);
-	log_warn("%s of user %u: %s%s%s", process, uid, why, others,
+	log_warn("%s%s: %s%s%s", process, user, why, others,
 		 enough ? ": its user's files and memory are not read any more" : "");
 }
 
@@ -710,7 +714,10 @@ size_t readers__hung(struct readers *rs, bool refused,
 
 void reader_refused__print(const struct reader_refused *r, struct strbuf *out)
 {
-	strbuf__addf(out, "user %u", r->uid);
+	if (r->uid == USER_UNKNOWN)
+		strbuf__addz(out, "a user of processes that have ended");
+	else
+		strbuf__addf(out, "user %u", r->uid);
 	if (r->namespace_id > NO_NAMESPACE)
 		strbuf__addf(out, " (mount namespace %llu)", (unsigned long long)r->namespace_id);
 	if (r->tgid)

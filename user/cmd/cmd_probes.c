@@ -60,6 +60,19 @@ static int set_option(void *ctx, int opt, const char *arg)
 	return 0;
 }
 
+/* A program that has no interpreter in it may have one in its libpython. */
+static int open_file(struct target *t, const char *path)
+{
+	char interpreter[TARGET_PATH_MAX];
+	int err = target__open_file(t, path);
+
+	if (err != -ENOENT || !t->ef || target__find_interpreter(path, interpreter))
+		return err;
+	log_info("%s has its interpreter in %s", path, interpreter);
+	target__close(t);
+	return target__open_file(t, interpreter);
+}
+
 static int print(const char *word, bool json)
 {
 	struct target t = { 0 };
@@ -70,7 +83,7 @@ static int print(const char *word, bool json)
 	is_file = cmdline__pid(word, &pid);
 	if (!is_file && chosen__stand_in(&pid, NULL))
 		return 1;
-	err = is_file ? target__open_file(&t, word) : target__open_process(&t, pid);
+	err = is_file ? open_file(&t, word) : target__open_process(&t, pid);
 	if (!err || (err == -ENOENT && t.ef)) {
 		err = probes__print(stdout, &t, !err, json);
 		if (err)

@@ -20,6 +20,7 @@
 #include "profile/diff.h"
 #include "profile/export_stacks.h"
 #include "profile/export_text.h"
+#include "profile/glue.h"
 
 #define TOP_ROWS 15
 
@@ -246,6 +247,33 @@ static bool print_no_change(struct report *r)
 	return true;
 }
 
+/* Does it have the interpreter's own functions as one frame, as folded stacks do? */
+static bool has_box(const struct profile *p)
+{
+	for (size_t i = 0; i < p->sym_cnt; i++)
+		if (p->syms[i].kind == SYM_NATIVE &&
+		    !strcmp(profile__str(p, p->syms[i].func), GLUE_BOX))
+			return true;
+	return false;
+}
+
+/* Functions that only one side names are new to the table, not to the program. */
+static void print_formats(struct report *r)
+{
+	bool before = has_box(r->sides[DIFF_BEFORE]), after = has_box(r->sides[DIFF_AFTER]);
+	struct strbuf b = { 0 };
+
+	if (before == after)
+		return;
+	strbuf__addf(&b,
+		     "%s has the interpreter's own functions as one frame, \"" GLUE_BOX
+		     "\", like folded stacks: those of the other side are not %s. Compare two "
+		     "files of one format.",
+		     before ? "Before" : "After", before ? "new" : "gone");
+	print_line(r, &b, 0);
+	strbuf__free(&b);
+}
+
 static int print_report(struct report *r)
 {
 	static const struct table tables[] = {
@@ -271,6 +299,7 @@ static int print_report(struct report *r)
 		print_line(r, &b, 0);
 	}
 	strbuf__free(&b);
+	print_formats(r);
 	if (print_no_change(r))
 		return 0;
 	for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]) && !err; i++)

@@ -302,6 +302,8 @@ static const char *why_not(int err)
 		return "its process has ended";
 	case EFBIG:
 		return "it is larger than 2 MiB";
+	case ENOTDIR:
+		return "it is in an archive, such as a zip file";
 	case ENOTSUP:
 		return "it is not a regular file on a local file system";
 	default:

@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "base/terminal.h"
+#include "export/export_summary.h"
 
 static bool is_stdout(const struct output *o)
 {
@@ -252,6 +253,17 @@ static int no_such_value(const struct profile *p, const char *name)
 	return -ENOENT;
 }
 
+/* The report says it itself; a file without stacks says nothing. */
+static void say_nothing(const struct profile *p)
+{
+	struct strbuf b = { 0 };
+
+	summary_add_nothing(&b, p);
+	if (!b.err)
+		log_warn("%s", b.s);
+	strbuf__free(&b);
+}
+
 int outputs__write(struct outputs *o, const struct profile *p, const struct export_opts *eo)
 {
 	struct export_opts with = *eo;
@@ -261,6 +273,8 @@ int outputs__write(struct outputs *o, const struct profile *p, const struct expo
 	with.value = o->value;
 	with.idle = (struct idle_rules){ .idle = o->idle, .busy = o->busy };
 	with.glue = o->glue;
+	if (!p->stack_cnt && !outputs__reports(o))
+		say_nothing(p);
 	return write_all(o, NULL, p, &with);
 }
 

@@ -17,6 +17,7 @@
 #include "base/terminal.h"
 #include "heap/fate.h"
 #include "heap/growth.h"
+#include "heap/ref_labels.h"
 #include "heap/referrers.h"
 #include "heap/scan.h"
 #include "heap/show.h"
@@ -26,6 +27,7 @@
 
 #define PATIENCE_S   60 /* for one reading */
 #define PROGRESS_MS  200
+#define LABELS_MS    2000 /* of a reading, at most, if two more are to be made for names */
 #define THREADS_MAX  4096
 #define SYSCALL_MAX  1024
 #define SMAPS_MAX    (64U << 20)
@@ -53,6 +55,7 @@ struct reader {
 	struct heap_growth growth;
 	struct heap_scan holders; /* a scan of its own: the first one is shown */
 	struct referrers referrers;
+	struct ref_label labels[LARGEST_CNT];
 	struct opened pagemap;
 	uint64_t progress_ms;
 	bool progress_shown;
@@ -407,18 +410,30 @@ static uint16_t code_locals(const struct py_layout *l)
 	return (uint16_t)(shift + (l->version == 0x0207 ? 56 : l->version <= 0x0307 ? 64 : 72));
 }
 
-static int find_referrers(struct reader *r)
+static struct ref_source source_of(struct reader *r)
 {
 	const struct py_layout *l = &r->target.py.interp.layout;
-	const struct ref_source src = {
+
+	return (struct ref_source){
 		.scan = &r->holders,
 		.prepare = prepare,
 		.ctx = r,
 		.layout = l,
 		.frame_locals = py_layout__frame_locals(l),
 		.code_locals = code_locals(l),
+		.interp_head = r->target.bias + r->target.py.interp.interp_head,
 	};
-	int err = heap_scan__init(&r->holders, &r->target.mem, &r->target.shape);
+}
+
+static int open_holders(struct reader *r)
+{
+	return r->holders.mem ? 0 : heap_scan__init(&r->holders, &r->target.mem, &r->target.shape);
+}
+
+static int find_referrers(struct reader *r)
+{
+	const struct ref_source src = source_of(r);
+	int err = open_holders(r);
 
 	if (!err)
 		err = referrers__find(&src, r->o->referrers, &r->referrers);
@@ -428,6 +443,24 @@ static int find_referrers(struct reader *r)
 	else if (err || r->target.silent)
 		err = explain(r, "who holds them", r->target.silent ? -ETIMEDOUT : err);
 	return err;
+}
+
+/*
+ * Names are for people, and cost two more readings: a heap that takes long to read, or that is gone
+ * meanwhile, has none.
+ */
+static void label_largest(struct reader *r)
+{
+	const struct ref_source src = source_of(r);
+	size_t cnt = 0;
+
+	if (is_gone(r) || r->target.shape.free_threaded || r->now.took_ms > LABELS_MS ||
+	    open_holders(r))
+		return;
+	while (cnt < LARGEST_CNT && r->now.scan.largest[cnt].type)
+		cnt++;
+	if (ref_labels__find(&src, r->now.scan.largest, cnt, r->labels) || is_gone(r))
+		ref_labels__free(r->labels, LARGEST_CNT);
 }
 
 static int report(struct reader *r, const struct heap_sink *sink)
@@ -448,6 +481,7 @@ static int report(struct reader *r, const struct heap_sink *sink)
 		.all = r->o->all,
 		.type = r->o->referrers,
 		.referrers = r->o->referrers ? &r->referrers : NULL,
+		.labels = r->labels,
 	};
 
 	return sink->write(sink->ctx, &view);
@@ -485,8 +519,11 @@ int heap(const struct heap_opts *o, const struct heap_sink *sink)
 	}
 	if (!err && o->referrers)
 		err = find_referrers(r);
-	if (!err)
+	if (!err) {
+		label_largest(r);
 		err = report(r, sink);
+	}
+	ref_labels__free(r->labels, LARGEST_CNT);
 	referrers__free(&r->referrers);
 	heap_scan__free(&r->holders);
 	heap_scan__free(&r->now.scan);

@@ -381,7 +381,8 @@ int heap_diff__text(FILE *f, const struct heap_diff *d, unsigned width, bool col
 	if (shown)
 		err = text_table__print(&t, &o);
 	if (shown < d->cnt) {
-		strbuf__addf(&b, "%zu more types differ (--all)", d->cnt - shown);
+		text_add_count(&b, d->cnt - shown);
+		strbuf__addz(&b, " more types differ (--all)");
 		text_out__fill(&o, 0, 0, b.err ? "" : b.s);
 	}
 	strbuf__free(&b);

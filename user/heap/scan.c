@@ -278,32 +278,41 @@ static bool can_be_type(const struct heap_scan *s, uint64_t addr)
 	       (s->types.shape.free_threaded || !find_arena(s, addr));
 }
 
+/*
+ * A header that the collector has not linked yet keeps what was in the block before, which may look
+ * like an object whose reference count is impossible: the next candidate is better than that one.
+ */
 static bool find_object(struct heap_scan *s, const uint8_t *block, uint32_t size, struct found *out)
 {
 	const struct heap_shape *shape = &s->types.shape;
 	const uint32_t prefixes[] = { 0, shape->gc_size, 16, shape->gc_size + 16U };
 	uint32_t debug = 0, cnt = shape->version >= 0x030b ? 4 : 2;
 
+	out->type = NULL;
 	/* A domain's letter and seven guard bytes: 0xfb until 3.7, then 0xfd. */
 	if (size > 2 * DEBUG_HEAD && (block[9] == 0xfb || block[9] == 0xfd) &&
 	    !memcmp(block + 9, block + 10, 6))
 		debug = DEBUG_HEAD;
 	for (uint32_t i = 0; i < cnt; i++) {
 		uint32_t object = debug + prefixes[i];
+		struct heap_type *type;
 		uint64_t word;
+		bool alive;
 
 		if (object + shape->ob_type + 8U > size)
 			continue;
 		word = heap_word(block + object + shape->ob_type);
-		if (!can_be_type(s, word))
+		type = can_be_type(s, word) ? heap_types__get(&s->types, word) : NULL;
+		if (!type || type->prefix != prefixes[i] || type->basic_size > size - object)
 			continue;
-		out->type = heap_types__get(&s->types, word);
-		out->object = object;
-		if (out->type && out->type->prefix == prefixes[i] &&
-		    out->type->basic_size <= size - object)
-			return true;
+		alive = shape->free_threaded ||
+			is_refcount(s, heap_word(block + object + shape->ob_type - 8));
+		if (alive || !out->type)
+			*out = (struct found){ type, object };
+		if (alive)
+			break;
 	}
-	return false;
+	return out->type;
 }
 
 /* ---- outside of the pools -------------------------------------------------------------------- */

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -59,6 +60,22 @@ static void add_part(struct strbuf *b, const char *name, uint64_t bytes, const c
 	strbuf__addz(b, end);
 }
 
+/* "1 reading", "1,000 readings" */
+static void add_cnt(struct strbuf *b, const char *before, uint64_t n, const char *noun)
+{
+	strbuf__addz(b, before);
+	text_add_count(b, n);
+	strbuf__addf(b, " %s%s", noun, n == 1 ? "" : "s");
+}
+
+/* "1,000 in use" */
+static void add_some(struct strbuf *b, const char *before, uint64_t n, const char *after)
+{
+	strbuf__addz(b, before);
+	text_add_count(b, n);
+	strbuf__addz(b, after);
+}
+
 static void fill(struct text_out *o, const char *label, struct strbuf *b)
 {
 	char padded[LABEL_COLS + 1];
@@ -109,9 +126,8 @@ static void put_usage(struct text_out *o, struct strbuf *b, const struct heap_us
 	}
 	add_part(b, "malloc ", u->malloc, "");
 	if (u->malloc_known) {
-		strbuf__addf(b, " of which free inside %" PRIu32 " arena%s %s ", u->malloc_arenas,
-			     u->malloc_arenas == 1 ? "" : "s",
-			     u->malloc_cut ? "more than" : "about");
+		add_cnt(b, " of which free inside ", u->malloc_arenas, "arena");
+		strbuf__addz(b, u->malloc_cut ? " more than " : " about ");
 		text_add_bytes(b, (double)u->malloc_free);
 	}
 	add_part(b, ", other anonymous mappings ", u->other, ", ");
@@ -180,10 +196,22 @@ static int put_types(struct text_out *o, struct strbuf *b, const struct heap_vie
 	}
 	if (shown < cnt) {
 		add_amounts(&t, b, rest_cnt, rest_bytes, all_bytes(&v->scan->counts));
-		text_table__addf(&t, SGR_DIM, "%zu more types (--all)", cnt - shown);
+		add_cnt(b, "", cnt - shown, "more type");
+		strbuf__addz(b, " (--all)");
+		text_table__add(&t, SGR_DIM, b);
 	}
 	free(list);
 	return text_table__print(&t, o);
+}
+
+/* "1,234.5" */
+static void add_tenths(struct strbuf *b, double amount)
+{
+	/* The numbers of a target are foreign: none is too large for this type. */
+	uint64_t tenths = (uint64_t)(fmin(amount, 1e15) * 10 + 0.5);
+
+	text_add_count(b, tenths / 10);
+	strbuf__addf(b, ".%u", (unsigned)(tenths % 10));
 }
 
 static int put_growth(struct text_out *o, struct strbuf *b, const struct heap_view *v)
@@ -206,23 +234,27 @@ static int put_growth(struct text_out *o, struct strbuf *b, const struct heap_vi
 		if (sure ? !grown_type__is_sure(g, one) : one->bytes <= 0)
 			continue;
 		shown++;
-		text_table__addf(&t, NULL, "%+.1f", one->objects);
-		text_table__addf(&t, NULL, "%.1f", one->error);
+		strbuf__addc(b, one->objects < 0 ? '-' : '+');
+		add_tenths(b, fabs(one->objects));
+		text_table__add(&t, NULL, b);
+		add_tenths(b, one->error);
+		text_table__add(&t, NULL, b);
 		text_add_bytes(b, one->bytes);
 		text_table__add(&t, NULL, b);
 		text_add_count(b, one->last_cnt);
 		text_table__add(&t, NULL, b);
 		text_table__addf(&t, NULL, "%s", one->name ? one->name : UNNAMED);
 	}
-	strbuf__addf(b, "%zu reading%s in %.1f minutes", g->readings, g->readings == 1 ? "" : "s",
-		     g->minutes);
+	add_cnt(b, "", g->readings, "reading");
+	strbuf__addf(b, " in %.1f minutes: ", g->minutes);
 	if (g->readings < HEAP_READINGS_MIN)
-		strbuf__addz(b, ": too few to tell growth from chance.");
+		strbuf__addz(b, "too few to tell growth from chance.");
 	else
-		strbuf__addf(b, ": %zu type%s grew by more than chance.", sure,
-			     sure == 1 ? "" : "s");
+		add_cnt(b, "", sure, "type");
+	if (g->readings >= HEAP_READINGS_MIN)
+		strbuf__addz(b, " grew by more than chance.");
 	if (shown < sure)
-		strbuf__addf(b, " The first %zu:", shown);
+		add_some(b, " The first ", shown, ":");
 	else if (!sure && shown)
 		strbuf__addf(b,
 			     " Perhaps by chance, %s:", shown > 1 ? "these grew" : "this one did");
@@ -260,21 +292,45 @@ static void add_holder(struct strbuf *b, const struct ref_group *g)
 		strbuf__addf(b, " of %s", key);
 		break;
 	case REF_DICT:
-		strbuf__addz(b, ".__dict__");
+		strbuf__addf(b, ".%s", g->name ? key : "__dict__");
 		break;
 	}
+}
+
+/* "(list[...] <- Branch.children) x 40", "Node.next x 1,000,000" */
+static void add_steps(struct strbuf *b, const struct ref_step *steps)
+{
+	bool several = steps->together > 1;
+
+	strbuf__addz(b, several ? " <- (" : " <- ");
+	for (uint32_t i = 0; i < steps->together; i++) {
+		strbuf__addz(b, i ? " <- " : "");
+		add_holder(b, &steps[i].what);
+	}
+	strbuf__addz(b, several ? ")" : "");
+	if (steps->times > 1)
+		add_some(b, " x ", steps->times, "");
 }
 
 static void put_path(struct text_out *o, struct strbuf *b, const char *type,
 		     const struct ref_path *p)
 {
+	static const char *const ends[] = {
+		[REF_END_OPEN] = " <- ...",
+		[REF_END_ROOT] = "",
+		[REF_END_NONE] = " <- no other object: C code, or a running function",
+		[REF_END_RING] = " <- each other, and nothing else: garbage, or C code holds one",
+	};
+
 	strbuf__addz(b, type);
-	for (size_t i = 0; i < p->step_cnt; i++) {
-		strbuf__addz(b, " <- ");
-		add_holder(b, &p->steps[i]);
+	for (size_t i = 0; i < p->step_cnt; i += p->steps[i].together) {
+		const struct ref_step *last = &p->steps[i + p->steps[i].together - 1];
+
+		add_steps(b, &p->steps[i]);
+		if (last->left_out)
+			add_some(b, " <- ... ", last->left_out, " more ...");
 	}
-	if (!p->ends)
-		strbuf__addz(b, " <- ...");
+	strbuf__addz(b, ends[p->end]);
 	fill(o, "Path", b);
 }
 
@@ -294,6 +350,29 @@ static void put_examples(struct text_out *o, struct strbuf *b, const struct refe
 		fill(o, "Objects", b);
 }
 
+/* How many objects there are, and for how many of them somebody else must be looked for. */
+static void add_held(struct strbuf *b, const struct referrers *r)
+{
+	bool all = r->unheld == r->sampled;
+
+	add_cnt(b, "", r->wanted, "object");
+	if (r->sampled < r->wanted)
+		add_some(b, ", of which ", r->sampled, " were looked for");
+	if (r->found)
+		add_cnt(b, "; ", r->found, "reference");
+	if (!r->unheld) {
+		strbuf__addz(b, ".");
+		return;
+	}
+	strbuf__addz(b, "; no other object holds ");
+	if (!all)
+		add_some(b, "", r->unheld, " of them");
+	else
+		strbuf__addz(b, r->unheld == 1 ? "it" : "them");
+	strbuf__addf(b, ": C code %s, or a running function works with %s.",
+		     r->unheld == 1 ? "holds it" : "holds them", r->unheld == 1 ? "it" : "them");
+}
+
 static int put_referrers(struct text_out *o, struct strbuf *b, const struct heap_view *v)
 {
 	static const struct text_column cols[] = {
@@ -307,11 +386,8 @@ static int put_referrers(struct text_out *o, struct strbuf *b, const struct heap
 	int err;
 
 	str_sanitise(&type, v->type, strlen(v->type), HEAP_NAME_MAX);
-	strbuf__addf(b, "%s: %" PRIu64 " objects", type.s ? type.s : "", r->wanted);
-	if (r->sampled < r->wanted)
-		strbuf__addf(b, ", of which %" PRIu64 " were looked for", r->sampled);
-	strbuf__addf(b, "; %" PRIu64 " references; no other object holds %" PRIu64 " of them.",
-		     r->found, r->unheld);
+	strbuf__addf(b, "%s: ", type.s ? type.s : "");
+	add_held(b, r);
 	if (r->late || r->full)
 		strbuf__addz(b, " Not all holders were found: there were too many.");
 	fill(o, "Referrers", b);
@@ -322,7 +398,7 @@ static int put_referrers(struct text_out *o, struct strbuf *b, const struct heap
 		add_holder(b, &r->groups[i]);
 		text_table__add(&t, NULL, b);
 	}
-	err = text_table__print(&t, o);
+	err = r->group_cnt ? text_table__print(&t, o) : 0;
 	for (size_t i = 0; i < r->path_cnt; i++)
 		put_path(o, b, type.s ? type.s : "", &r->paths[i]);
 	put_examples(o, b, r);
@@ -332,10 +408,10 @@ static int put_referrers(struct text_out *o, struct strbuf *b, const struct heap
 
 static void add_fill(struct strbuf *b, const struct heap_counts *c)
 {
-	strbuf__addf(b,
-		     " Of those in use, %" PRIu64 " are filled to a quarter, %" PRIu64
-		     " to a half, %" PRIu64 " to three quarters, %" PRIu64 " more.",
-		     c->pool_fill[0], c->pool_fill[1], c->pool_fill[2], c->pool_fill[3]);
+	add_some(b, " Of those in use, ", c->pool_fill[0], " are filled to a quarter, ");
+	add_some(b, "", c->pool_fill[1], " to a half, ");
+	add_some(b, "", c->pool_fill[2], " to three quarters, ");
+	add_some(b, "", c->pool_fill[3], " more.");
 }
 
 static void put_contents(struct text_out *o, struct strbuf *b, const struct heap_counts *c)
@@ -360,8 +436,9 @@ static void put_segments(struct text_out *o, struct strbuf *b, const struct heap
 		fill(o, "Segments", b);
 		return;
 	}
-	strbuf__addf(b, "%" PRIu64 " segments of %u MiB with %" PRIu64 " pages of blocks.",
-		     c->arena_cnt, v->scan->geometry.arena_size >> 20, c->pool_cnt);
+	add_cnt(b, "", c->arena_cnt, "segment");
+	strbuf__addf(b, " of %u MiB with ", v->scan->geometry.arena_size >> 20);
+	add_some(b, "", c->pool_cnt, " pages of blocks.");
 	add_fill(b, c);
 	fill(o, "Segments", b);
 	put_contents(o, b, c);
@@ -383,15 +460,16 @@ static void put_pools(struct text_out *o, struct strbuf *b, const struct heap_vi
 		fill(o, "Pools", b);
 		return;
 	}
-	strbuf__addf(b,
-		     "%" PRIu64 " arenas of %u KiB with %" PRIu64 " pools: %" PRIu64
-		     " in use, %" PRIu64 " empty, %" PRIu64 " never used.",
-		     c->arena_cnt, v->scan->geometry.arena_size >> 10, c->pool_cnt, used,
-		     c->pool_free, c->pool_virgin);
+	add_cnt(b, "", c->arena_cnt, "arena");
+	add_some(b, " of ", v->scan->geometry.arena_size >> 10, " KiB with ");
+	add_cnt(b, "", c->pool_cnt, "pool");
+	add_some(b, ": ", used, " in use, ");
+	add_some(b, "", c->pool_free, " empty, ");
+	add_some(b, "", c->pool_virgin, " never used.");
 	add_fill(b, c);
 	fill(o, "Pools", b);
 	put_contents(o, b, c);
-	strbuf__addf(b, "%" PRIu64 " objects with a gc header, ", c->outside_cnt);
+	add_some(b, "", c->outside_cnt, " objects with a gc header, ");
 	text_add_bytes(b, (double)c->outside_bytes);
 	strbuf__addz(b, ", are larger than a pool's blocks. Larger ones without that header (str, "
 			"bytes, int) are not counted.");
@@ -411,24 +489,43 @@ static void put_collector(struct text_out *o, struct strbuf *b, const struct hea
 	for (size_t i = 0; i < COLLECTOR_GENERATIONS; i++) {
 		const struct heap_generation *g = &c->generations[i];
 
-		strbuf__addf(b,
-			     "%s%s generation at %" PRIu32 " of %" PRIu32 ", collected %" PRIu64
-			     " time%s",
-			     i ? "; " : "", names[i], g->count, g->threshold, g->collections,
-			     g->collections == 1 ? "" : "s");
+		strbuf__addf(b, "%s%s generation at ", i ? "; " : "", names[i]);
+		text_add_count(b, g->count);
+		add_some(b, " of ", g->threshold, ", ");
+		add_cnt(b, "collected ", g->collections, "time");
 		uncollectable += g->uncollectable;
 	}
 	strbuf__addz(b, ".");
 	if (uncollectable)
-		strbuf__addf(b, " %" PRIu64 " objects could not be collected.", uncollectable);
+		add_some(b, " ", uncollectable, " objects could not be collected.");
 	fill(o, "Collector", b);
 }
 
-static void put_largest(struct text_out *o, struct strbuf *b, const struct heap_scan *s)
+/* "dict['TABLE'] <- module.__dict__ of app" */
+static void add_holders(struct strbuf *b, const struct ref_label *l)
 {
-	for (size_t i = 0; i < LARGEST_CNT && s->largest[i].type; i++) {
-		strbuf__addf(b, "%s%s ", i ? ", " : "", name_of(s->largest[i].type));
-		text_add_bytes(b, (double)s->largest[i].bytes);
+	for (size_t i = 0; i < l->step_cnt; i++) {
+		strbuf__addz(b, i ? " <- " : "");
+		add_holder(b, &l->by[i]);
+	}
+}
+
+/* "type Order 1.7 KiB, tuple 1.2 KiB (dict['TABLE'] <- module.__dict__ of app)" */
+static void put_largest(struct text_out *o, struct strbuf *b, const struct heap_view *v)
+{
+	const struct heap_object *largest = v->scan->largest;
+
+	for (size_t i = 0; i < LARGEST_CNT && largest[i].type; i++) {
+		const struct ref_label *l = &v->labels[i];
+
+		strbuf__addf(b, "%s%s%s%s ", i ? ", " : "", name_of(largest[i].type),
+			     l->own ? " " : "", l->own ? l->own : "");
+		text_add_bytes(b, (double)largest[i].bytes);
+		if (!l->step_cnt)
+			continue;
+		strbuf__addz(b, " (");
+		add_holders(b, l);
+		strbuf__addz(b, ")");
 	}
 	if (b->len)
 		fill(o, "Largest", b);
@@ -442,8 +539,8 @@ static void put_gaps(struct text_out *o, struct strbuf *b, const struct heap_sca
 	if (c->late)
 		strbuf__addz(b, "Time was up before all arenas were read. ");
 	if (c->pool_unread)
-		strbuf__addf(b, "%" PRIu64 " pools changed or vanished whenever they were read. ",
-			     c->pool_unread);
+		add_some(b, "", c->pool_unread,
+			 " pools changed or vanished whenever they were read. ");
 	if (c->outside_full)
 		strbuf__addz(b, "There are more objects outside of the pools than are counted. ");
 	if (s->types.full)
@@ -452,11 +549,10 @@ static void put_gaps(struct text_out *o, struct strbuf *b, const struct heap_sca
 		fill(o, "Incomplete", b);
 	if (!c->unlinked)
 		return;
+	add_some(b, "", c->unlinked, c->unlinked == 1 ? " block looks" : " blocks look");
 	strbuf__addf(b,
-		     "%" PRIu64
-		     " block%s like an object of a type that the collector knows, but %s "
-		     "in none of its lists: counted as storage.",
-		     c->unlinked, c->unlinked == 1 ? " looks" : "s look",
+		     " like an object of a type that the collector knows, but %s in none of its "
+		     "lists: counted as storage.",
 		     c->unlinked == 1 ? "is" : "are");
 	fill(o, "Doubtful", b);
 }
@@ -516,7 +612,7 @@ int heap_show__text(FILE *f, const struct heap_view *v, unsigned width, bool col
 	text_out__newline(&o);
 	put_pools(&o, &b, v);
 	put_collector(&o, &b, &v->scan->collector);
-	put_largest(&o, &b, v->scan);
+	put_largest(&o, &b, v);
 	put_gaps(&o, &b, v->scan);
 	if (!err)
 		err = b.err;
@@ -621,6 +717,35 @@ static int json_types(struct json *j, const struct heap_scan *s)
 	return list ? 0 : -ENOMEM;
 }
 
+static void json_largest(struct json *j, const struct heap_view *v)
+{
+	const struct heap_object *largest = v->scan->largest;
+
+	json__array(j, "largest");
+	for (size_t i = 0; i < LARGEST_CNT && largest[i].type; i++) {
+		const struct ref_label *l = &v->labels[i];
+		struct strbuf b = { 0 };
+
+		add_holders(&b, l);
+		json__newline(j);
+		json__object(j, NULL);
+		json__stringz(j, "type", name_of(largest[i].type));
+		json__uint(j, "address", largest[i].addr);
+		json__uint(j, "bytes", largest[i].bytes);
+		if (l->own)
+			json__stringz(j, "name", l->own);
+		else
+			json__null(j, "name");
+		if (b.len && !b.err)
+			json__stringz(j, "held_by", b.s);
+		else
+			json__null(j, "held_by");
+		json__end(j, '}');
+		strbuf__free(&b);
+	}
+	json__end(j, ']');
+}
+
 static void json_growth(struct json *j, const struct heap_growth *g)
 {
 	json__object(j, "growth");
@@ -651,19 +776,32 @@ static void json_growth(struct json *j, const struct heap_growth *g)
 	json__end(j, '}');
 }
 
-static void json_step(struct json *j, const struct ref_group *g)
+/* What a group and a step of a path have in common. */
+static void json_holder(struct json *j, const struct ref_group *g)
 {
 	struct strbuf b = { 0 };
 
 	add_holder(&b, g);
-	json__object(j, NULL);
 	json__stringz(j, "held_by", b.s ? b.s : "");
 	json__stringz(j, "type", name_of(g->type));
 	json__uint(j, "references", g->cnt);
 	json__uint(j, "holder", g->holder);
 	json__uint(j, "object", g->target);
-	json__end(j, '}');
 	strbuf__free(&b);
+}
+
+static void json_path(struct json *j, const struct ref_path *p)
+{
+	json__array(j, NULL);
+	for (size_t i = 0; i < p->step_cnt; i++) {
+		json__object(j, NULL);
+		json_holder(j, &p->steps[i].what);
+		json__uint(j, "times", p->steps[i].times);
+		json__uint(j, "together", p->steps[i].together);
+		json__uint(j, "left_out", p->steps[i].left_out);
+		json__end(j, '}');
+	}
+	json__end(j, ']');
 }
 
 static void json_examples(struct json *j, const char *name, const struct ref_examples *e)
@@ -676,6 +814,13 @@ static void json_examples(struct json *j, const char *name, const struct ref_exa
 
 static void json_referrers(struct json *j, const struct referrers *r)
 {
+	static const char *const ends[] = {
+		[REF_END_OPEN] = "unknown",
+		[REF_END_ROOT] = "root",
+		[REF_END_NONE] = "unheld",
+		[REF_END_RING] = "ring",
+	};
+
 	json__object(j, "referrers");
 	json__uint(j, "objects", r->wanted);
 	json__uint(j, "sampled", r->sampled);
@@ -687,17 +832,20 @@ static void json_referrers(struct json *j, const struct referrers *r)
 	json__array(j, "holders");
 	for (size_t i = 0; i < r->group_cnt; i++) {
 		json__newline(j);
-		json_step(j, &r->groups[i]);
+		json__object(j, NULL);
+		json_holder(j, &r->groups[i]);
+		json__end(j, '}');
 	}
 	json__end(j, ']');
 	json__array(j, "paths");
 	for (size_t i = 0; i < r->path_cnt; i++) {
 		json__newline(j);
-		json__array(j, NULL);
-		for (size_t k = 0; k < r->paths[i].step_cnt; k++)
-			json_step(j, &r->paths[i].steps[k]);
-		json__end(j, ']');
+		json_path(j, &r->paths[i]);
 	}
+	json__end(j, ']');
+	json__array(j, "path_ends");
+	for (size_t i = 0; i < r->path_cnt; i++)
+		json__stringz(j, NULL, ends[r->paths[i].end]);
 	json__end(j, ']');
 	json__end(j, '}');
 }
@@ -737,6 +885,7 @@ int heap_show__json(FILE *f, const struct heap_view *v)
 	json_pools(&j, c);
 	json_collector(&j, &v->scan->collector);
 	err = json_types(&j, v->scan);
+	json_largest(&j, v);
 	if (v->growth)
 		json_growth(&j, v->growth);
 	if (v->referrers)

@@ -11,6 +11,7 @@
 
 #include "heap/fate.h"
 #include "heap/growth.h"
+#include "heap/ref_labels.h"
 #include "heap/referrers.h"
 #include "heap/scan.h"
 #include "heap/usage.h"
@@ -32,6 +33,7 @@ struct heap_view {
 	bool all;			  /* types */
 	const char *type;		  /* of --referrers, or NULL */
 	const struct referrers *referrers;
+	const struct ref_label *labels; /* of scan->largest */
 };
 
 /* Was all of the heap read? */

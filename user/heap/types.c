@@ -7,6 +7,7 @@
 
 #include "base/hash.h"
 #include "base/str.h"
+#include "python/pyobject.h"
 
 /*
  * PyTypeObject, behind ob_type: Include/object.h, Include/cpython/object.h; the same from 2.7 to
@@ -18,6 +19,7 @@
 #define TP_FLAGS	160
 #define TP_READ		168
 
+#define FLAG_HEAP	(1ULL << 9) /* made while the program runs: a class */
 #define FLAG_READY	(1ULL << 12)
 #define FLAG_GC		(1ULL << 14)
 #define FLAG_TYPE	(1ULL << 31) /* Py_TPFLAGS_TYPE_SUBCLASS */
@@ -27,6 +29,7 @@
 
 #define BASICSIZE_MAX	(1ULL << 24)
 #define METACLASS_DEPTH 4 /* a metaclass of a metaclass of ... */
+#define BASES_MAX	16
 #define PAGE		4096
 
 int heap_types__init(struct heap_types *t, const struct heap_mem *mem,
@@ -126,6 +129,40 @@ static bool is_metaclass(const struct heap_types *t, uint64_t addr)
 	return false;
 }
 
+/* A pointer among the fields of a type, by its offset with ob_type at 8; 0: it cannot be read. */
+static uint64_t type_word(const struct heap_types *t, uint64_t addr, uint16_t at)
+{
+	uint64_t word;
+
+	return t->mem->read(t->mem->ctx, &word, 8, addr + at + t->shape.ob_type - 8) ? 0 : word;
+}
+
+/* Weak references and proxies, and classes that derive from them: their first static base. */
+static bool is_weak(const struct heap_types *t, uint64_t addr, uint64_t flags)
+{
+	/* Objects/weakrefobject.c@3.11 - 3.15; until 3.10 */
+	static const char *const names[] = {
+		"weakref.ReferenceType",
+		"weakref.ProxyType",
+		"weakref.CallableProxyType",
+		"weakref",
+		"weakproxy",
+		"weakcallableproxy",
+	};
+	bool found = false;
+	char *name;
+
+	for (unsigned i = 0; i < BASES_MAX && addr && flags & FLAG_HEAP; i++) {
+		addr = type_word(t, addr, PYTYPE_BASE);
+		flags = type_word(t, addr, PYTYPE_FLAGS);
+	}
+	name = read_name(t, type_word(t, addr, PYTYPE_NAME));
+	for (size_t i = 0; name && i < sizeof(names) / sizeof(names[0]); i++)
+		found |= !strcmp(name, names[i]);
+	free(name);
+	return found;
+}
+
 static struct heap_type *add(struct heap_types *t, uint64_t addr, const uint8_t *bytes)
 {
 	struct heap_type *one;
@@ -148,6 +185,8 @@ static struct heap_type *add(struct heap_types *t, uint64_t addr, const uint8_t 
 	one->gc = one->flags & FLAG_GC;
 	one->is_meta = one->flags & FLAG_TYPE;
 	one->prefix = prefix_of(t, one->flags);
+	one->weaklist = type_word(t, addr, PYTYPE_WEAKLIST);
+	one->is_weak = is_weak(t, addr, one->flags);
 	one->name = read_name(t, heap_word(bytes + TP_NAME));
 	one->unnamed = !one->name;
 	t->list[t->cnt++] = one;

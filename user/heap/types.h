@@ -26,7 +26,10 @@ struct heap_type {
 	bool gc;	 /* objects of it have a gc header */
 	bool unnamed;	 /* its name cannot be read */
 	bool is_meta;	 /* its objects are types */
-	char *name;	 /* safe for a terminal; owned */
+	bool is_weak;	 /* its objects are weak references */
+	/* offset of an object's list of weak references, none of which holds the other */
+	uint64_t weaklist;
+	char *name; /* safe for a terminal; owned */
 	/* Objects */
 	uint64_t cnt, bytes;
 	uint64_t outside_cnt; /* number of them outside the pools */

@@ -407,9 +407,10 @@ static int known_but_not_read(const struct import *im, const uint8_t *data, size
 		{ "TACH", "the binary format of CPython's profiling.sampling, of another machine: "
 			  "'replay --collapsed' it there" },
 		{ "SQLite format 3", "a database of SQLite: not a profile" },
-		{ "<!DOCTYPE", "a page: only files of data can be read" },
-		{ "<!doctype", "a page: only files of data can be read" },
-		{ "<?xml", "a picture or other XML: only files of data can be read" },
+		{ "<!DOCTYPE", "a page: " IMPORT_READ },
+		{ "<!doctype", "a page: " IMPORT_READ },
+		{ "<?xml", "a picture or other XML: " IMPORT_READ },
+		{ "<svg", "a picture: " IMPORT_READ },
 	};
 
 	for (size_t i = 0; i < sizeof(formats) / sizeof(formats[0]); i++) {
@@ -440,8 +441,7 @@ static int read_profile(struct import *im, const uint8_t *data, size_t size)
 	if (first_of(text, size) == '{')
 		return import_speedscope(im, text, size);
 	if (size > 1 && !memcmp(text, "[{", 2))
-		return import_bad(
-			im, "a trace of Chrome's kind: of JSON only speedscope's can be read");
+		return import_bad(im, "a trace of Chrome's kind: " IMPORT_READ);
 	if (import_is_perf(text, size))
 		return import_perf(im, text, size);
 	return import_folded(im, text, size);

@@ -62,4 +62,7 @@ int import_speedscope(struct import *im, const char *text, size_t size);
 /* Does the text begin like the output of `perf script`? */
 bool import_is_perf(const char *text, size_t size);
 
+/* What can be read, in messages about what cannot. */
+#define IMPORT_READ "readable are pprof, folded stacks, speedscope's JSON, perf script's text"
+
 #endif /* PYPERF_IMPORT_BUILD_H */

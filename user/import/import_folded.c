@@ -163,7 +163,7 @@ static int split_line(struct folded *fo, struct text t)
 		return import_bad(
 			fo->im,
 			"line %zu: does not end in a number of samples, as folded stacks do; "
-			"nor is it another profile",
+			"nor is it another profile: " IMPORT_READ,
 			fo->number);
 	t.len = blank;
 	for (size_t at = 0; at <= t.len && !err; at = end + 1) {

@@ -347,8 +347,7 @@ int import_speedscope(struct import *im, const char *text, size_t size)
 		err = -ENOMEM;
 	if (!err && (sp.j.bad || !sp.profile_cnt))
 		err = import_bad(im, sp.j.bad ? "damaged: no valid JSON"
-					      : "JSON, but not speedscope's: not a profile that "
-						"can be read");
+					      : "JSON, but not speedscope's: " IMPORT_READ);
 	jsonread__free(&sp.j);
 	strbuf__free(&sp.name);
 	free(sp.syms);

@@ -35,6 +35,7 @@ static const char *extension_tag(const char *name)
  * "libcrypto" of "/usr/lib/libcrypto.so.3", "_hashlib" of
  * "_hashlib.cpython-311-x86_64-linux-gnu.so". The extension of a package is called what it is
  * imported as, with '/' for '.': "lxml/etree", for "etree" or "lib" alone tells nobody whose it is.
+ * A library "lib.so" keeps its suffix: "lib" is no name.
  */
 static void library_name(const struct profile *p, uint32_t module, const char **name, size_t *len)
 {
@@ -55,7 +56,7 @@ static void library_name(const struct profile *p, uint32_t module, const char **
 		return;
 	}
 	dot = dot ? dot : strstr(*name, ".so");
-	if (dot && dot > *name)
+	if (dot && dot > *name && strncmp(*name, "lib.so", 6) != 0)
 		*len = (size_t)(dot - *name);
 	/* wheels: "libscipy_openblas64_-32a4b2a6.so" */
 	if (*len > HASH_LEN && (*name)[*len - HASH_LEN] == '-' &&

@@ -42,8 +42,10 @@ struct pymem {
 #define PYTYPE_NAME	  24
 #define PYTYPE_BASICSIZE  32
 #define PYTYPE_FLAGS	  168
+#define PYTYPE_WEAKLIST	  208
 #define PYTYPE_MEMBERS	  240
 #define PYTYPE_BASE	  256
+#define PYTYPE_DICT	  264
 #define PYTYPE_DICTOFFSET 288
 
 static inline uint64_t pyword(const void *bytes, size_t at)

@@ -263,10 +263,14 @@ static void add_number(struct strbuf *b, uint64_t n, const char *one, const char
 	strbuf__addf(b, " %s", n == 1 ? one : several);
 }
 
-/* Calls and resumptions of functions that are wanted, since the last table. */
-static double shown_rate(const struct counting *c, double seconds)
+/*
+ * Calls and resumptions of functions that are wanted in these seconds: since the last table, or, at
+ * the end, of all.
+ */
+static double shown_rate(const struct counting *c, double seconds, bool final)
 {
-	uint64_t now = c->now.calls + c->now.resumed, before = c->before.calls + c->before.resumed;
+	uint64_t now = c->now.calls + c->now.resumed;
+	uint64_t before = final ? 0 : c->before.calls + c->before.resumed;
 
 	return now > before ? (double)(now - before) / seconds : 0;
 }
@@ -276,7 +280,7 @@ static void add_calls(struct counting *c, double seconds, bool final)
 	struct strbuf *b = &c->line;
 
 	if (!final) {
-		add_grouped(b, (uint64_t)(shown_rate(c, seconds) + 0.5), 0);
+		add_grouped(b, (uint64_t)(shown_rate(c, seconds, false) + 0.5), 0);
 		strbuf__addz(b, " calls/s");
 		return;
 	}
@@ -423,7 +427,7 @@ static void write_json(struct counting *c, double seconds, bool final)
 	json__stringz(&j, "python", c->target.py.version);
 	json__double(&j, "seconds", seconds);
 	if (!c->stacked && !c->imports)
-		json__double(&j, "calls_per_second", c->rate);
+		json__double(&j, "calls_per_second", shown_rate(c, seconds, final));
 	if (c->slowdown >= 0)
 		json__double(&j, "slowdown_percent", c->slowdown);
 	else

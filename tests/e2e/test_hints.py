@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+"""What people are told where a number, a name or a file is not what they expect."""
+import json
+import os
+import re
+import shutil
+import subprocess
+import zipfile
+
+import pytest
+
+import harness
+import interpreters
+from harness import Process
+
+pytestmark = pytest.mark.beside
+
+IDLE = "import sys\nprint('ready', flush=True)\nsys.stdin.read()"
+
+
+def run(*args):
+    return subprocess.run([harness.PYPERF, *map(str, args)], capture_output=True, text=True,
+                          timeout=harness.PATIENCE, env=harness.clean_environment())
+
+
+def test_folded_stacks_of_nothing(any_python):
+    """Standard output is empty; standard error says why, in one line."""
+    with Process([any_python, "-c", IDLE]) as target:
+        result = run("record", "-f", "-p", target.pid, "-d", "0.2")
+    assert result.returncode == 0 and result.stdout == "", result
+    assert re.fullmatch(r"pyperf-bpf: Nothing was sampled in .*\n", result.stderr), result
+
+
+@pytest.mark.parametrize("name, text", [
+    ("x.html", "<!doctype html>\n<html>"), ("x.svg", "<svg xmlns='http://www.w3.org/2000/svg'/>"),
+    ("x.json", '{"version":1}'), ("x.trace.json", '[{"ph":"X"}]'),
+    ("x.txt", "10.0 s at 99 Hz on 2 CPUs: 3 samples")])
+def test_what_can_be_read(directory, name, text):
+    (directory / name).write_text(text)
+    result = run("report", directory / name)
+    assert result.returncode == 1 and len(result.stderr.splitlines()) == 1, result
+    readable = "readable are pprof, folded stacks, speedscope's JSON, perf script's text"
+    assert readable in result.stderr, result
+
+
+def test_one_box_against_functions(directory):
+    """Folded stacks have the interpreter's functions as one: where each has a name, it is not new."""
+    box, each = directory / "a.folded", directory / "b.folded"
+    for path, function in (box, "CPython"), (each, "PyEval_EvalCode"):
+        path.write_text("python;main (app.py);%s [libpython3.11.so.1.0] 50\n" % function)
+    said = '"CPython", like folded stacks: those of the other side are not '
+    assert said + "new." in run("diff", box, each).stdout
+    assert said + "gone." in run("diff", each, box).stdout
+    assert said not in run("diff", box, box).stdout + run("diff", each, each).stdout
+
+
+def test_probes_of_a_program_with_a_libpython():
+    """The interpreter is in a library of the program: the dynamic linker says in which."""
+    for python in interpreters.find().values():
+        exe = os.path.realpath(shutil.which(str(python)) or python)
+        linked = subprocess.run(["ldd", exe], capture_output=True, text=True).stdout
+        library = re.search(r"=> (\S*/libpython3\.\d+\w*\.so\.1\.0)", linked)
+        if library and os.path.basename(exe).startswith("python"):
+            break
+    else:
+        pytest.skip("no Python here is linked with a libpython")
+    result = run("probes", exe, "--json")
+    assert result.returncode == 0 and os.path.basename(library[1]) in result.stderr, result
+    assert json.loads(result.stdout)["calls"], result
+
+
+CALLS = r"""
+import sys, threading
+def call():
+    pass
+def work():
+    while not end.wait(0.01):
+        for i in range(100):
+            call()
+end = threading.Event()
+thread = threading.Thread(target=work)
+thread.start()
+print("ready", flush=True)
+sys.stdin.read()
+end.set()
+"""
+
+
+def test_calls_per_second(any_python):
+    """Of the whole run in the last object, which has the calls of the whole run."""
+    with Process([any_python, "-c", CALLS]) as target:
+        lines = run("trace", "-p", target.pid, "-d", "2.5", "--json").stdout.splitlines()
+    last = json.loads(lines[-1])
+    assert last["final"] and last["calls"] > 100, last
+    rate = (last["calls"] + last["resumed"]) / last["seconds"]
+    assert abs(last["calls_per_second"] - rate) < 1e-6 * rate, last
+
+
+def test_source_in_an_archive(any_python, directory):
+    """Of a zip file the page says so, instead of that its path has no directory."""
+    with zipfile.ZipFile(directory / "app.pyz", "w") as archive:
+        archive.writestr("__main__.py",
+                         "print('ready', flush=True)\nwhile True:\n    sum(range(1000))\n")
+    page = directory / "x.lines.html"
+    target = Process([any_python, directory / "app.pyz"])
+    try:
+        assert run("record", "-q", "-p", target.pid, "-d", "1", "-o", page).returncode == 0
+    finally:
+        target.process.kill()
+        target.process.wait()
+    assert "app.pyz/__main__.py" in page.read_text()
+    assert "The source is not shown: it is in an archive, such as a zip file" in page.read_text()
