@@ -73,8 +73,11 @@ BPF_NOINLINE int pair_activations(NO_ARG)
 
 #define MERGE_STEPS 8
 
-/* Goes to the next segment outwards. */
-BPF_INLINE void open_segment(struct walk *w, const __u64 *deep)
+/*
+ * Goes to the next segment outwards. Nothing tells in which native functions compiled frames are:
+ * they stand at the next activation outwards, or at the root, behind a marker.
+ */
+BPF_INLINE void open_segment(struct walk *w, struct stack *st, __u64 *deep)
 {
 	__u32 seg = (__u32)deep[deep_at(DEEP_SEG_ORDER, w->merge_seg)];
 
@@ -82,6 +85,9 @@ BPF_INLINE void open_segment(struct walk *w, const __u64 *deep)
 	w->py_end = (__u32)deep[deep_at(DEEP_SEG_END, seg)];
 	w->py_left -= w->py_end - w->py_at;
 	w->merge_seg++;
+	if (w->py_at < w->py_end &&
+	    OFFSET_HAS_LINE(PYTHON_OFFSET(deep[deep_at(DEEP_PY, w->py_at)])))
+		put_frame(st, deep, MARKER_WORD(MARK_PY_COMPILED, 0));
 }
 
 BPF_INLINE int has_segment(const struct walk *w)
@@ -134,7 +140,7 @@ BPF_NOINLINE int merge_some(NO_ARG)
 	if (!w || !st || !deep)
 		return 1;
 	if (w->py_at >= w->py_end && has_segment(w))
-		open_segment(w, deep);
+		open_segment(w, st, deep);
 	merge_python(w, st, deep);
 	if (w->py_at < w->py_end || has_segment(w))
 		return 0;
@@ -175,7 +181,7 @@ BPF_INLINE void merge_rest(struct walk *w, struct stack *st)
 	if (w->flags & WALK_NATIVE_LOST)
 		push_frame(w->native_marker);
 	if (w->py_left) {
-		if (w->flags & WALK_NATIVE_END) {
+		if (w->flags & WALK_NATIVE_END && !next_is_compiled(w)) {
 			w->flags |= WALK_PY_UNMERGED;
 			push_frame(MARKER_WORD(MARK_PY_UNMERGED, 0));
 		}

@@ -52,7 +52,8 @@
  *
  *   63..60 tag   59 ............................................................. 0
  *   NATIVE       file id (24 bits)            | offset in the file (36 bits)
- *   PYTHON       code id (36 bits)            | bytecode offset in bytes (24 bits)
+ *   PYTHON       code id (36 bits)            | bytecode offset in bytes, or OFFSET_LINE + line
+ *                (24 bits)
  *   KERNEL       address, upper four bits cut (always ones)
  *   MARKER       reason (12 bits)             | detail (48 bits)
  *   ANON         user address in memory that belongs to no ELF file: JIT code, trampolines, a memfd
@@ -108,17 +109,24 @@ enum frame_tag {
 	FRAME_WORD(FRAME_WAIT,                                                                     \
 		   ((__u64)(kind) << FRAME_MARKER_SHIFT) | ((__u64)(nr)&FRAME_MARKER_DETAIL))
 /* Flags: the thread held the GIL meanwhile; the wait is another thread's, and this one ended it. */
-#define WAIT_HELD	   (1ULL << (FRAME_TAG_SHIFT - 1))
-#define WAIT_ENDED	   (1ULL << (FRAME_TAG_SHIFT - 2))
-#define WAIT_FLAGS	   (WAIT_HELD | WAIT_ENDED)
-#define WAIT_KIND(word)	   ((__u32)(((word)&FRAME_PAYLOAD & ~WAIT_FLAGS) >> FRAME_MARKER_SHIFT))
-#define WAIT_CALL(word)	   ((word)&FRAME_MARKER_DETAIL)
-#define WAIT_NO_CALL	   FRAME_MARKER_DETAIL
+#define WAIT_HELD	     (1ULL << (FRAME_TAG_SHIFT - 1))
+#define WAIT_ENDED	     (1ULL << (FRAME_TAG_SHIFT - 2))
+#define WAIT_FLAGS	     (WAIT_HELD | WAIT_ENDED)
+#define WAIT_KIND(word)	     ((__u32)(((word)&FRAME_PAYLOAD & ~WAIT_FLAGS) >> FRAME_MARKER_SHIFT))
+#define WAIT_CALL(word)	     ((word)&FRAME_MARKER_DETAIL)
+#define WAIT_NO_CALL	     FRAME_MARKER_DETAIL
 /*
  * Bytecode offset of a frame that has not executed its first instruction. It is shown at
  * co_firstlineno.
  */
-#define OFFSET_NOT_STARTED FRAME_PYTHON_OFFSET
+#define OFFSET_NOT_STARTED   FRAME_PYTHON_OFFSET
+/*
+ * Instead of an offset, OFFSET_LINE + line, or + 0 if the line is not known: of a frame of code
+ * that an extension has compiled (is_compiled(), walk_python.bpf.h). Bytecode is shorter.
+ */
+#define OFFSET_LINE	     (1U << (FRAME_PYTHON_SHIFT - 1))
+#define OFFSET_LINES	     (OFFSET_LINE - 1) /* limit: this one would be OFFSET_NOT_STARTED */
+#define OFFSET_HAS_LINE(off) ((off) >= OFFSET_LINE && (off) != OFFSET_NOT_STARTED)
 
 /*
  * Why a stack, or a part of it, ends early. X(name, number, text shown as "[text]").
@@ -143,7 +151,9 @@ enum frame_tag {
 	X(STACK_BUDGET, 16, "too-many-stacks") /* of user space only */                            \
 	X(GREENLET, 17, "greenlet")	       /* the root of its stack: nothing is missing */     \
 	X(NO_ROOM, 18, "no-room-for-mappings") /* of all the process's: IMAGE_CUT */               \
-	X(NOT_TAKEN, 19, "stack-not-taken")    /* of a wait: WAIT_LATE */
+	X(NOT_TAKEN, 19, "stack-not-taken")    /* of a wait: WAIT_LATE */                          \
+	/* Outwards of it are compiled frames, inwards the native ones in which they are. */       \
+	X(PY_COMPILED, 20, "native-stack-of-compiled-python")
 
 enum marker_why {
 #define X(name, number, text) MARK_##name = (number),

@@ -154,6 +154,7 @@ struct walk {
 	__u32 seg_cnt;
 	__u32 seg_total; /* the same without the limit, max_frames */
 	__u32 seg_open;	 /* frames since the last segment ended */
+	__u32 compiled;	 /* the last frame is_compiled(): so no activation is behind it */
 	__u32 seg_py;	 /* where they, or frames without a segment, begin in DEEP_PY */
 	__u32 run_seg, run_py, run_total; /* seg_cnt, py_cnt, seg_total at the start of this run */
 	__u32 seg_ordered;		  /* entries of DEEP_SEG_ORDER */
@@ -208,7 +209,7 @@ BPF_INLINE void reset_python(struct walk *w)
 	w->seg_py = w->run_seg = w->run_py = w->run_total = w->py_left = 0;
 	w->run_cnt = w->interp_id = w->scan_mode = 0;
 	w->scan_known = w->scan_known_at = w->only = w->leaf_of = 0;
-	w->window_len = 0;
+	w->window_len = w->compiled = 0;
 	w->tstate = w->frame = w->cframe = w->leaf_anchor = w->seg_stop = 0;
 }
 

@@ -228,6 +228,12 @@ BPF_INLINE __u64 segment_anchor(const __u64 *deep, __u32 s)
 	return deep[deep_at(DEEP_ANCHOR, (__u32)deep[deep_at(DEEP_SEG_ORDER, s)])];
 }
 
+/* The next segment is the last, and has compiled frames only: it belongs to no activation. */
+BPF_INLINE int next_is_compiled(const struct walk *w)
+{
+	return w->compiled && w->run_cnt <= 1 && w->seg_next + 1 == w->seg_cnt;
+}
+
 /*
  * The next segment has no anchor and belongs to the eval loop's native frame of `size` bytes from
  * sp on.
@@ -235,7 +241,7 @@ BPF_INLINE __u64 segment_anchor(const __u64 *deep, __u32 s)
 BPF_INLINE int owns_unanchored(const struct walk *w, const __u64 *deep, __u64 size)
 {
 	if (w->seg_next >= w->seg_cnt || w->in.layout.chain == PY_CHAIN_FRAME ||
-	    segment_anchor(deep, w->seg_next) != NO_ANCHOR)
+	    next_is_compiled(w) || segment_anchor(deep, w->seg_next) != NO_ANCHOR)
 		return 0;
 	return !in_prologue(w) || w->set_up - w->sp < size;
 }
@@ -542,6 +548,8 @@ BPF_INLINE int python_passed(const struct walk *w)
 		return 1;
 	if (w->in.layout.chain == PY_CHAIN_FRAME)
 		return w->eval_cnt >= w->seg_cnt;
+	if (next_is_compiled(w))
+		return 1;
 	if (!w->seg_next)
 		return 0;
 	seg = (__u32)deep[deep_at(DEEP_SEG_ORDER, w->seg_next - 1)];

@@ -20,6 +20,7 @@
 
 #define OWNER_GENERATOR 1    /* FRAME_OWNED_BY_GENERATOR */
 #define OWNER_SHIM	3    /* 3.12+: FRAME_OWNED_BY_CSTACK, _BY_INTERPRETER */
+#define COMPILED_MAX	192  /* of a frame in its frame object: is_compiled() */
 #define TAG_BITS	3ULL /* _PyStackRef, 3.14+ (pycore_stackref.h); always 0 before */
 /*
  * 3.11, 3.12: gi_iframe less gi_frame_state, and a value of that (Include/internal/pycore_frame.h)
@@ -51,6 +52,25 @@ BPF_INLINE int has_cframe(const struct walk *w)
 	       w->in.layout.chain == PY_CHAIN_CFRAME_SHIM || w->in.layout.chain == PY_CHAIN_FRAME_C;
 }
 
+BPF_INLINE int has_data_stack(const struct walk *w)
+{
+	return w->in.layout.chain == PY_CHAIN_CFRAME || w->in.layout.chain == PY_CHAIN_CFRAME_SHIM;
+}
+
+/*
+ * 3.11, 3.12: has an extension linked a frame outside of all eval loops (see is_compiled())? Then
+ * it is in the root CFrame, where CPython has none.
+ */
+BPF_INLINE int has_root_frame(const struct walk *w, __u64 tstate)
+{
+	__u64 frame;
+
+	return has_data_stack(w) &&
+	       !read_user(&frame, 8,
+			  tstate + w->in.layout.root_cframe + w->in.layout.cframe_frame) &&
+	       frame;
+}
+
 /*
  * Does the thread state in w->buf have frames? Up to 3.9, in 3.13 and in 3.14 a leaf of 0 means
  * that it has none.
@@ -58,7 +78,7 @@ BPF_INLINE int has_cframe(const struct walk *w)
 BPF_INLINE int has_frames(const struct walk *w, __u64 tstate, __u64 leaf)
 {
 	if (has_cframe(w) && leaf == tstate + w->in.layout.root_cframe)
-		return 0;
+		return has_root_frame(w, tstate);
 	if (w->in.layout.base_frame != PY_OFF_NONE && leaf == buf64(w, w->in.layout.base_frame))
 		return 0;
 	return !!leaf;
@@ -113,10 +133,12 @@ BPF_INLINE int consider_tstate(struct walk *w, __u64 tstate)
 	__u64 anchor = w->in.layout.chain == PY_CHAIN_FRAME_C ? buf64(w, w->in.layout.cframe_tstate)
 							      : leaf;
 	int ours = buf64(w, w->in.layout.tstate_thread_id) == w->tp;
-	int framed = has_frames(w, tstate, leaf), running = framed && ours;
+	int framed = (ours || several_interpreters(w)) && has_frames(w, tstate, leaf);
+	int running = framed && ours;
 	struct tstate_run *run;
 
-	if (framed && has_cframe(w) && several_interpreters(w))
+	if (framed && has_cframe(w) && several_interpreters(w) &&
+	    leaf != tstate + w->in.layout.root_cframe)
 		running = on_our_stack(w, anchor);
 	/*
 	 * Up to 3.11 the state of a thread that is being started carries its parent's id for a
@@ -295,10 +317,12 @@ BPF_INLINE int next_stop(struct walk *w)
 {
 	__u64 frame, previous;
 
+	w->seg_stop = 0;
+	if (w->cframe == w->root_cframe)
+		return 0;
 	if (load_cframe(w, w->cframe, &frame, &previous))
 		return -1;
-	w->seg_stop = 0;
-	if (!previous || previous == w->root_cframe)
+	if (!previous)
 		return 0;
 	return load_cframe(w, previous, &w->seg_stop, &frame);
 }
@@ -312,9 +336,7 @@ BPF_INLINE int cframe_advance(struct walk *w)
 	if (load_cframe(w, w->cframe, &frame, &previous))
 		return -1;
 	w->cframe = previous;
-	if (w->in.layout.chain == PY_CHAIN_CFRAME && previous && previous != w->root_cframe)
-		return next_stop(w);
-	return 0;
+	return w->in.layout.chain == PY_CHAIN_CFRAME && previous ? next_stop(w) : 0;
 }
 
 /* ---- frames -------------------------------------------------------------------------------- */
@@ -379,7 +401,7 @@ BPF_INLINE __u32 frame_offset(struct walk *w, __u64 code)
 
 	if (w->in.layout.lasti != PY_LASTI_POINTER) {
 		off = frame32(w, w->in.layout.frame_lasti);
-		if ((__s32)off < 0)
+		if ((__s32)off < 0 || off >= OFFSET_LINE / 2)
 			return OFFSET_NOT_STARTED;
 		return (__u32)(w->in.layout.lasti == PY_LASTI_UNITS ? off * 2 : off);
 	}
@@ -391,10 +413,49 @@ BPF_INLINE __u32 frame_offset(struct walk *w, __u64 code)
 		     read_user(&base, 8, w->words[0] + 8 + 8 * tlbc))) /* _PyCodeArray, 3.14t */
 		return OFFSET_NOT_STARTED;
 	off = lasti - base;
-	if (off >=
-	    FRAME_PYTHON_OFFSET) /* prev_instr starts one unit below the bytecode (3.11, 3.12) */
+	if (off >= OFFSET_LINE) /* prev_instr starts one unit below the bytecode (3.11, 3.12) */
 		return OFFSET_NOT_STARTED;
 	return (__u32)off;
+}
+
+/*
+ * The frame object of the current frame, from 3.11 on: frame_obj, two fields (3.11) or one before
+ * prev_instr or instr_ptr (Include/internal/pycore_frame.h@3.11.7, @3.12.1, @3.13.0).
+ */
+BPF_INLINE __u64 frame_object(const struct walk *w)
+{
+	return frame64(w, (__u32)w->in.layout.frame_lasti -
+				  (w->in.layout.chain == PY_CHAIN_CFRAME ? 16 : 8));
+}
+
+/*
+ * Is the current frame, which is at `frame`, of compiled code? Nuitka links a frame for each
+ * function that it has compiled to C, so that tracebacks show it (pushFrameStackCompiledFrame(),
+ * nuitka/compiled_frame.h). No eval loop runs it, and so there is no shim and no CFrame of it. It
+ * lies in its own frame object, right behind CPython's part, 56 to 80 bytes, and a few fields of
+ * Nuitka's. CPython's own frames that run never do: their frame object is made later, and even that
+ * of a generator's frame which happens to lie before it is longer, with its head, than 192 bytes.
+ */
+BPF_INLINE int is_compiled(const struct walk *w, __u64 frame)
+{
+	return w->in.layout.chain >= PY_CHAIN_CFRAME &&
+	       frame8(w, w->in.layout.frame_owner) < OWNER_SHIM &&
+	       frame - frame_object(w) < COMPILED_MAX;
+}
+
+/*
+ * The line of such a frame is not in its bytecode, but in f_lineno of its frame object, where
+ * CPython looks first (PyFrame_GetLineNumber(), Objects/frameobject.c): behind f_back, f_frame and
+ * f_trace, which are behind the head, whose last field is ob_type.
+ */
+BPF_INLINE __u32 compiled_offset(const struct walk *w)
+{
+	__u32 line;
+
+	if (read_user(&line, 4, frame_object(w) + w->in.layout.ob_type + 32) ||
+	    line >= OFFSET_LINES)
+		return OFFSET_LINE;
+	return OFFSET_LINE + line;
 }
 
 BPF_INLINE int is_shim(const struct walk *w)
@@ -437,11 +498,6 @@ BPF_INLINE int is_pseudo(const struct walk *w, __u64 code)
 
 /* ---- a frame that is being entered or left --------------------------------------------------- */
 
-BPF_INLINE int has_data_stack(const struct walk *w)
-{
-	return w->in.layout.chain == PY_CHAIN_CFRAME || w->in.layout.chain == PY_CHAIN_CFRAME_SHIM;
-}
-
 /*
  * The end of the current frame, by the sizes in _PyThreadState_PushFrame() (Python/pystate.c). 0:
  * not known.
@@ -467,7 +523,7 @@ BPF_NOINLINE int ends_at(__u64 frame, __u64 end)
 	struct walk *w = the_walk();
 	__s8 state;
 
-	if (!w || !frame || frame & 7 || load_frame(w, frame))
+	if (!w || !frame || frame & 7 || load_frame(w, frame) || is_compiled(w, frame))
 		return 0;
 	if (frame8(w, w->in.layout.frame_owner) == OWNER_GENERATOR)
 		return !read_user(&state, 1, frame - GENERATOR_STATE) && state == FRAME_EXECUTING;
@@ -589,12 +645,12 @@ BPF_NOINLINE int find_caller(__u64 frame)
 /*
  * The chain has ended. But the outermost frame of each activation has a shim behind it (3.12+), and
  * up to the outermost activation a caller (3.11): a frame that is being left may have no caller
- * already.
+ * already. A compiled frame may be the outermost.
  */
 BPF_INLINE int end_of_chain(struct walk *w)
 {
 	int cut = w->in.layout.chain == PY_CHAIN_CFRAME	 ? !!w->seg_stop
-		  : w->in.layout.chain > PY_CHAIN_CFRAME ? !!w->seg_open
+		  : w->in.layout.chain > PY_CHAIN_CFRAME ? w->seg_open && !w->compiled
 							 : 0;
 
 	return cut ? python_lost(w, MARK_PY_SETUP) : 1;
@@ -659,11 +715,12 @@ BPF_NOINLINE int walk_python_step(__u32 i)
 		return python_lost(w, MARK_PY_BAD_CODE);
 	if (err == CODE_HIDDEN)
 		return go_to_caller(w, frame);
-	offset = frame_offset(w, code);
+	w->compiled = is_compiled(w, frame);
+	offset = w->compiled ? compiled_offset(w) : frame_offset(w, code);
 	deep[deep_at(DEEP_PY, w->py_cnt)] = PYTHON_WORD(w->code_id, offset);
 	w->py_cnt++;
 	w->seg_open++;
-	if (is_loose(w, frame, offset) && find_caller(frame))
+	if (!w->compiled && is_loose(w, frame, offset) && find_caller(frame))
 		return python_lost(w, MARK_PY_SETUP);
 	if (w->in.layout.chain == PY_CHAIN_FRAME)
 		end_frame_segment(w, deep, pseudo);
@@ -889,11 +946,13 @@ BPF_NOINLINE int python_leaf(__u64 cframe)
 		return 0;
 	}
 	w->cframe = cframe ? cframe : leaf;
-	w->leaf_anchor = cframe || w->run_cnt > 1 ? 0 : leaf;
-	if (!w->cframe || w->cframe == w->root_cframe)
+	w->leaf_anchor = cframe || w->run_cnt > 1 || leaf == w->root_cframe ? 0 : leaf;
+	if (!w->cframe)
 		return 1;
 	if (load_cframe(w, w->cframe, &w->frame, &previous))
 		return python_lost(w, MARK_PY_READ_FAILED);
+	if (w->cframe == w->root_cframe && !w->frame)
+		return 1;
 	if (w->in.layout.chain == PY_CHAIN_CFRAME && next_stop(w))
 		return python_lost(w, MARK_PY_READ_FAILED);
 	return 0;
@@ -903,7 +962,10 @@ BPF_NOINLINE int python_leaf(__u64 cframe)
 
 BLOCK_STEPS(find_cframe_block, find_cframe_step)
 
-/* Finds the CFrame below an activation that is being set up, by unwinding. 0: there is none. */
+/*
+ * Finds the CFrame below an activation that is being set up, by unwinding: the root's, if there is
+ * no other activation. 0: not known.
+ */
 BPF_NOINLINE int cframe_below_setup(NO_ARG)
 {
 	struct walk *w = the_walk();
@@ -922,6 +984,8 @@ BPF_NOINLINE int cframe_below_setup(NO_ARG)
 	RUN_BLOCKS(find_cframe_block, deep_parts());
 	if (!w->cframe && !(w->flags & WALK_NATIVE_END))
 		python_lost(w, MARK_PY_SETUP);
+	else if (!w->cframe && w->run_cnt <= 1)
+		w->cframe = (w->run_cnt ? w->run[0].tstate : w->tstate) + w->in.layout.root_cframe;
 	rewind_native(w, pc, sp, fp);
 	return 0;
 }
@@ -953,7 +1017,10 @@ BPF_INLINE void walk_frames(struct walk *w, __u64 cframe)
 	if (!RUN_BLOCKS(walk_python_block, 2 * deep_parts() /* frames and shims */))
 		python_truncated(w);
 	if (w->seg_open)
-		close_segment(w, w->in.layout.chain == PY_CHAIN_CFRAME ? w->cframe : NO_ANCHOR);
+		close_segment(w,
+			      w->in.layout.chain == PY_CHAIN_CFRAME && w->cframe != w->root_cframe
+				      ? w->cframe
+				      : NO_ANCHOR);
 	if (w->in.layout.chain == PY_CHAIN_FRAME_C)
 		walk_cframes(w);
 }
@@ -1028,9 +1095,12 @@ BPF_INLINE int is_leaf_of_other(const struct walk *w, __u32 r, __u64 cframe)
  */
 BPF_INLINE __u64 run_begin(const struct walk *w, __u32 r)
 {
-	__u64 cframe = w->setup_cframe, leaf = w->run[BOUND(r, MAX_TSTATES)].leaf;
+	const struct tstate_run *run = &w->run[BOUND(r, MAX_TSTATES)];
+	__u64 cframe = w->setup_cframe;
 
-	if (leaf >= cframe)
+	if (cframe == run->tstate + w->in.layout.root_cframe)
+		return cframe;
+	if (run->leaf >= cframe)
 		return 0;
 	return is_leaf_of_other(w, r, cframe) ? NO_ANCHOR : cframe;
 }

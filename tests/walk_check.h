@@ -33,7 +33,8 @@ static int same_frame(struct world *w, __u64 word, const struct item *it, int an
 		return word == it->word;
 	return FRAME_TAG(word) == FRAME_PYTHON && code_of(w, PYTHON_CODE(word)) == it->code &&
 	       (PYTHON_OFFSET(word) == it->off ||
-		(any_offset && PYTHON_OFFSET(word) == OFFSET_NOT_STARTED));
+		(any_offset && (PYTHON_OFFSET(word) == OFFSET_NOT_STARTED ||
+				PYTHON_OFFSET(word) == OFFSET_LINE)));
 }
 
 static void print_stack(struct world *w)

@@ -131,7 +131,8 @@ enum act_flags {
 
 struct act {
 	enum fn fn;
-	__u32 py; /* Python frames; FN_EVAL and FN_EVAL_COLD only */
+	/* Python frames. Of another function than the eval loop: of code compiled into it */
+	__u32 py;
 	__u32 flags;
 	enum marker_why why;
 };
@@ -206,7 +207,9 @@ struct world {
 	/* what must come out, innermost first once built */
 	struct item item[MAX_ITEMS];
 	__u32 item_cnt;
-	int uneven; /* paired by counting, and the counts differ: a lost end shifts the pairs */
+	__u32 own_cnt; /* ... up to the last Python frame, while it is built */
+	int compiled;  /* ... which is of compiled code */
+	int uneven;    /* paired by counting, and the counts differ: a lost end shifts the pairs */
 	/* under construction */
 	__u64 top_frame, top_cframe, below_cframe; /* ... of the activation below */
 	__u32 next_code;
@@ -493,6 +496,8 @@ int blob_send(const void *data, __u32 size, int urgent)
 
 #define LAY_ROOT_CFRAME 200
 #define LAY_BASE_FRAME	80
+#define LAY_F_LINENO	40  /* of a frame object */
+#define COMPILED_AT	104 /* in a frame object: its frame, if it is Nuitka's */
 #define LAY_CODE_TLBC	192
 #define LAY_BYTECODE	200
 #define DATA_STACK	(256U << 10) /* a chunk */
@@ -920,6 +925,8 @@ static void add_python_frames(struct world *w, const struct act *a, __u32 cnt, i
 		it = add_item(w, 0);
 		it->code = code;
 		it->off = off;
+		w->own_cnt = w->item_cnt;
+		w->compiled = 0;
 	}
 	if (a->flags & ACT_RECURSE)
 		w->next_code++;
@@ -999,6 +1006,45 @@ static void add_native(struct world *w, const struct act *a, enum fn fn)
 		w->last_native = -1, w->item_cnt--;
 }
 
+static void insert_item(struct world *w, const struct item *it)
+{
+	add_item(w, 0);
+	memmove(w->item + w->own_cnt + 1, w->item + w->own_cnt,
+		(w->item_cnt - 1 - w->own_cnt) * sizeof(*it));
+	w->item[w->own_cnt++] = *it;
+	w->last_native++;
+}
+
+/*
+ * A frame that Nuitka links for a function that it has compiled, from 3.11 on. It comes out behind
+ * the Python frames of the activation outwards.
+ */
+static void add_compiled(struct world *w)
+{
+	const struct py_layout *lay = &w->interp.layout;
+	int code = (int)(w->next_code++ % CODE_CNT);
+	__u32 line = 100 + w->frame_cnt;
+	struct item it = { .code = code, .off = OFFSET_LINE + line };
+	__u64 object = heap_alloc(w, COMPILED_AT + 96), addr = object + COMPILED_AT;
+
+	put32(w, object + LAY_F_LINENO, line);
+	put64(w, addr + lay->frame_lasti - (w->chain == CHAIN_311 ? 16 : 8), object);
+	put64(w, addr + lay->frame_lasti, w->codes[code] + LAY_BYTECODE);
+	put64(w, addr + lay->frame_back, w->top_frame);
+	put64(w, addr + lay->frame_code, w->codes[code] | (w->chain == CHAIN_314T ? 1 : 0));
+	put8(w, addr + lay->frame_owner, OWNER_GENERATOR);
+	if (lay->root_cframe != PY_OFF_NONE)
+		put64(w, w->top_cframe + lay->cframe_frame, addr);
+	w->top_frame = addr;
+	w->frame[w->frame_cnt++] = addr;
+	if (!w->compiled) {
+		insert_item(w, &(struct item){ .word = MARKER_WORD(MARK_PY_COMPILED, 0) });
+		w->own_cnt--; /* inwards of all of them */
+	}
+	w->compiled = 1;
+	insert_item(w, &it);
+}
+
 static void add_act(struct world *w, const struct act *a)
 {
 	__u32 chain = w->interp.layout.chain;
@@ -1006,6 +1052,8 @@ static void add_act(struct world *w, const struct act *a)
 
 	if (a->fn != FN_EVAL && a->fn != FN_EVAL_COLD) {
 		add_native(w, a, a->fn);
+		for (__u32 i = 0; i < a->py; i++)
+			add_compiled(w);
 		return;
 	}
 	if (chain != PY_CHAIN_FRAME && chain != PY_CHAIN_FRAME_C) {

@@ -99,6 +99,9 @@ static void test_whole(void **state)
 	assert_int_equal(sym_python__line(s, 1, 8), 0);
 	assert_int_equal(sym_python__line(s, 1, 100), 0);
 	assert_int_equal(sym_python__line(s, 1, OFFSET_NOT_STARTED), 10);
+	/* Of compiled code: the line itself. */
+	assert_int_equal(sym_python__line(s, 1, OFFSET_LINE + 4711), 4711);
+	assert_int_equal(sym_python__line(s, 1, OFFSET_LINE), 10);
 	sym_python__free(s);
 	sym_python__free(NULL);
 }

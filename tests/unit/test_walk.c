@@ -583,6 +583,98 @@ static void test_chain_ends_early(void **state)
 	}
 }
 
+/*
+ * Frames of code that Nuitka has compiled: no activation runs them, and their line is in their
+ * frame object. They may be the outermost ones, and those to which eval loops and generators return.
+ */
+static void test_compiled_frames(void **state)
+{
+	(void)state;
+	for (int c = CHAIN_311; c <= CHAIN_315; c++) {
+		enum chain_case chain = (enum chain_case)c;
+
+		RUN_ON(chain, ROOT, { FN_C, 1 });
+		RUN_ON(chain, ROOT, { FN_C, 1 }, { FN_C }, { FN_CSAVE, 2 }, { FN_C });
+		RUN_ON(chain, ROOT, { FN_C, 1 }, { FN_C }, { FN_EVAL, 2 });
+		RUN_ON(chain, ROOT, { FN_EVAL, 2 }, { FN_C }, { FN_C, 1 }, { FN_CFP, 1 });
+		RUN_ON(chain, ROOT, { FN_C, 2 }, { FN_EVAL, 2 }, { FN_C }, { FN_C, 1 },
+		       { FN_EVAL, 1 }, { FN_C, 3 }, { FN_C });
+	}
+}
+
+/* The eval loop is set up, or its frame is entered, with a compiled frame as the caller. */
+static void test_compiled_callers(void **state)
+{
+	static const struct act first[] = { ROOT, { FN_C, 2 }, { FN_EVAL, 1, ACT_GARBAGE } };
+	static const struct act second[] = {
+		ROOT, { FN_C, 1 }, { FN_EVAL, 1 }, { FN_C, 2 }, { FN_EVAL, 1, ACT_GARBAGE }
+	};
+
+	(void)state;
+	for (int c = CHAIN_311; c <= CHAIN_312; c++) {
+		enum chain_case chain = (enum chain_case)c;
+
+		run_setup(chain, first, CNT(first));
+		run_setup(chain, second, CNT(second));
+		RUN_ON(chain, ROOT, { FN_C, 2 }, { FN_EVAL, 2, ACT_SETUP });
+		RUN_ON(chain, ROOT, { FN_C, 2 }, { FN_EVAL, 1, ACT_SETUP | ACT_NOT_STARTED });
+	}
+}
+
+/* The outermost frame of a greenlet is compiled: its stack ends as that of any other greenlet. */
+static void run_compiled_greenlet(struct world *w, enum fn root)
+{
+	struct item *last = &w->item[w->item_cnt - 2]; /* the marker and the frame */
+	struct item marker = last[0], frame = last[1];
+	__u32 at = up_to(w, root);
+
+	w->item[at] = marker;
+	w->item[at + 1] = frame;
+	end_at(w, at + 2);
+	expect_built(w);
+	world__free(w);
+}
+
+static void test_compiled_greenlet(void **state)
+{
+	(void)state;
+	for (int c = CHAIN_311; c <= CHAIN_315; c++) {
+		enum chain_case chain = (enum chain_case)c;
+
+		run_compiled_greenlet(BUILD(chain, OTHERS, { FN_BASE }, { FN_CFP, 1 }, { FN_C }),
+				      FN_BASE);
+		run_compiled_greenlet(BUILD(chain, OTHERS, { FN_CFP, 1 }, { FN_EVAL, 1 }, { FN_C }),
+				      FN_EVAL);
+	}
+}
+
+/* What lies before a frame of CPython's own does not make it a compiled one. */
+static void test_is_compiled(void **state)
+{
+	(void)state;
+	for (int c = CHAIN_311; c <= CHAIN_315; c++) {
+		struct world *w = BUILD((enum chain_case)c, ROOT, { FN_C, 1 });
+		const struct py_layout *lay = &w->interp.layout;
+		__u64 field = w->frame[0] + lay->frame_lasti - (c == CHAIN_311 ? 16 : 8);
+		static const struct {
+			__s64 below;
+			int is;
+		} cases[] = { { 56, 1 },  { 80, 1 }, { 191, 1 },    { 192, 0 },
+			      { 224, 0 }, { -8, 0 }, { 1 << 20, 0 } };
+
+		for (size_t i = 0; i < CNT(cases); i++) {
+			put64(w, field, w->frame[0] - (__u64)cases[i].below);
+			world__sample(w);
+			check(w, w->walk->py_cnt == 1 && w->walk->run_cnt == 1);
+			check(w, !!w->walk->compiled == cases[i].is);
+		}
+		put64(w, field, 0);
+		world__sample(w);
+		check(w, !w->walk->compiled);
+		world__free(w);
+	}
+}
+
 static void test_distances_are_learned(void **state)
 {
 	(void)state;
@@ -1616,6 +1708,10 @@ int main(void)
 		cmocka_unit_test(test_setup_names_a_frame),
 		cmocka_unit_test(test_loose_frame),
 		cmocka_unit_test(test_chain_ends_early),
+		cmocka_unit_test(test_compiled_frames),
+		cmocka_unit_test(test_compiled_callers),
+		cmocka_unit_test(test_compiled_greenlet),
+		cmocka_unit_test(test_is_compiled),
 		cmocka_unit_test(test_distances_are_learned),
 		cmocka_unit_test(test_thread_without_state),
 		cmocka_unit_test(test_python_not_initialised),

@@ -90,12 +90,15 @@ static bool legal_owner(const struct py_layout *lay, uint8_t owner)
 /*
  * May the chain end in the current frame? 3.12+: in an activation's shim, or in 3.15's base_frame,
  * which is a shim, too. 3.11: in an activation's outermost frame, whose is_entry stands before
- * owner (Include/internal/pycore_frame.h@3.11.7). Before, every frame is an activation.
+ * owner (Include/internal/pycore_frame.h@3.11.7). Before, every frame is an activation. Compiled
+ * frames have none.
  */
-static bool ends_well(const struct check *ck)
+static bool ends_well(const struct check *ck, uint64_t frame)
 {
 	const struct walk *w = &ck->w;
 
+	if (is_compiled(w, frame))
+		return true;
 	if (w->in.layout.chain == PY_CHAIN_CFRAME)
 		return frame8(w, w->in.layout.frame_owner - 1U) == 1;
 	return w->in.layout.chain < PY_CHAIN_CFRAME || is_shim(w);
@@ -107,7 +110,7 @@ static void note_frame(const struct walk *w, __u64 frame)
 	const struct py_layout *lay = &w->in.layout;
 	struct kept_frame *k = &ck->frames[ck->frame_cnt];
 
-	ck->ends_well = ends_well(ck);
+	ck->ends_well = ends_well(ck, frame);
 	ck->circle = frame64(w, lay->frame_back) == frame;
 	if (!ck->bad_owner &&
 	    ((lay->frame_owner != PY_OFF_NONE && !legal_owner(lay, frame8(w, lay->frame_owner))) ||
@@ -117,7 +120,7 @@ static void note_frame(const struct walk *w, __u64 frame)
 	}
 	if (is_shim(w) || ck->frame_cnt == MAX_KEPT)
 		return;
-	k->code = frame64(w, lay->frame_code) & ~TAG_BITS;
+	k->code = is_compiled(w, frame) ? 0 : frame64(w, lay->frame_code) & ~TAG_BITS;
 	k->lasti = lay->lasti == PY_LASTI_POINTER
 			   ? frame64(w, lay->frame_lasti)
 			   : (uint64_t)(int64_t)(int32_t)frame32(w, lay->frame_lasti);

@@ -545,8 +545,10 @@ uint32_t sym_python__line(const struct sym_python *s, uint64_t code_id, uint32_t
 		return 0;
 	f = &s->functions[code->function];
 	first = py_valid_line((uint64_t)(int64_t)f->first_line);
-	if (offset == OFFSET_NOT_STARTED)
+	if (offset == OFFSET_NOT_STARTED || offset == OFFSET_LINE)
 		return first;
+	if (OFFSET_HAS_LINE(offset))
+		return py_valid_line(offset - OFFSET_LINE);
 	if (code->missing & BLOB_BIT(BLOB_LINETABLE))
 		return 0;
 	table = strtab__get(s->strings, f->table, &size);

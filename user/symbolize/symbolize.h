@@ -117,9 +117,9 @@ int sym_python__supply(struct sym_python *s, uint64_t code_id, enum blob_kind ki
 /* False: not known. Incomplete names end in U+2026; a code without a name is "<unknown>". */
 bool sym_python__find(const struct sym_python *s, uint64_t code_id, struct py_function *out);
 /*
- * The line at a bytecode offset; 0: no line. The first line for OFFSET_NOT_STARTED, and for
- * instructions before the first one with a line: from 3.10 on, those that make cells and copy free
- * variables have none.
+ * The line at a bytecode offset, or the one in its place (OFFSET_LINE); 0: no line. The first line
+ * for OFFSET_NOT_STARTED, for OFFSET_LINE without one, and for instructions before the first one
+ * with a line: from 3.10 on, those that make cells and copy free variables have none.
  */
 uint32_t sym_python__line(const struct sym_python *s, uint64_t code_id, uint32_t offset);
 
