@@ -31,6 +31,7 @@
 #include <cmocka.h>
 
 #include "base/log.h"
+#include "base/tenant.h"
 
 static struct readers *rs;
 
@@ -221,7 +222,7 @@ static void test_one_user(void **state)
 		skip();
 	for (int i = 0; i < 3; i++)
 		pids[i] = in_namespace(flags[i]);
-	assert_true(reader__tenant((uint32_t)pids[0]) != reader__tenant((uint32_t)pids[2]));
+	assert_true(tenant__of_process((uint32_t)pids[0]) != tenant__of_process((uint32_t)pids[2]));
 	for (int i = 0; i < 2; i++)
 		assert_int_equal(
 			reader__call(rs, (uint32_t)pids[i], wait_for_ever, "", 1, &byte, 1),
@@ -439,7 +440,7 @@ static int wait_with(uint32_t uid, const char *ms)
 
 	return reader__files(
 		rs, &(struct reader_call){ .whose = { .tgid = uid ? 0 : (uint32_t)getpid(),
-						      .tenant = reader__tenant_of_user(uid) },
+						      .tenant = tenant__of_user(uid) },
 					   .fn = wait_for_a_while,
 					   .question = ms,
 					   .size = strlen(ms) + 1,
@@ -567,7 +568,7 @@ static void test_unknown_user(void **state)
 	assert_string_equal(b.s, "a user of processes that have ended: it hangs");
 	strbuf__free(&b);
 	/* What an ended process has for a user. */
-	assert_int_equal((uint32_t)reader__tenant(UINT32_MAX), UINT32_MAX);
+	assert_int_equal((uint32_t)tenant__of_process(UINT32_MAX), UINT32_MAX);
 }
 
 /* Without one, this process does it, by the same rules. */

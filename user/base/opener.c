@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/foreign.h"
+#include "base/tenant.h"
 
 #define READ_MAX (256U << 10) /* of one message: a slow disk must not look like one that hangs */
 
@@ -162,7 +163,7 @@ static int open_by(struct readers *rs, struct reader_whose whose, int proc_fd,
 	}
 	if (err < 0)
 		return err;
-	*f = opener__take(rs, whose.tgid && a.may_wait ? reader__tenant(whose.tgid) : whose.tenant,
+	*f = opener__take(rs, whose.tgid && a.may_wait ? tenant__of_process(whose.tgid) : whose.tenant,
 			  fds[0], a.may_wait);
 	return 0;
 }

@@ -30,10 +30,9 @@
 #include "base/ending.h"
 #include "base/hangs.h"
 #include "base/log.h"
-#include "base/payer.h"
-#include "base/procfield.h"
 #include "base/readmem.h"
 #include "base/rights.h"
+#include "base/tenant.h"
 
 #define LOOK_MS		  20
 #define PATIENCE_MS	  10000 /* even if it is only a machine that is too busy */
@@ -502,92 +501,15 @@ static char state_of(pid_t pid)
 
 /* ---- whose processes let it hang ------------------------------------------------------------ */
 
-#define USER_UNKNOWN UINT32_MAX /* the process has ended */
-
-static uint32_t user_of(uint32_t tgid)
-{
-	char path[32], uids[64]; /* the real one first */
-
-	snprintf(path, sizeof(path), "/proc/%u/status", tgid);
-	if (procfield__read(path, "Uid", uids, sizeof(uids)))
-		return USER_UNKNOWN;
-	return (uint32_t)strtoul(uids, NULL, 10);
-}
-
-static uint64_t mount_namespace(const char *proc)
-{
-	char path[48], text[64] = "";
-	unsigned long long id = 0;
-
-	snprintf(path, sizeof(path), "%s/ns/mnt", proc);
-	if (readlink(path, text, sizeof(text) - 1) < 0 || sscanf(text, "mnt:[%llu]", &id) != 1)
-		return 0;
-	return id;
-}
-
-#define NO_NAMESPACE 1ULL /* stands for one that cannot be read; the kernel's numbers are larger */
-
-/* Upper half: the mount namespace, lower: the user; or 0, and a process of this machine's root. */
-static bool is_roots(uint64_t tenant)
-{
-	return !(tenant >> 32);
-}
-
-static uint32_t user_of_tenant(uint64_t tenant)
-{
-	return is_roots(tenant) ? 0 : (uint32_t)tenant;
-}
-
-/* A user who made a user namespace stands for those whom it has. */
-static uint32_t payer_of_process(const char *proc, uint32_t uid)
-{
-	int fd = open(proc, O_PATH | O_DIRECTORY | O_CLOEXEC);
-
-	if (fd >= 0) {
-		uid = payer__of(fd, uid);
-		close(fd);
-	}
-	return uid;
-}
-
-uint64_t reader__tenant(uint32_t tgid)
-{
-	uint32_t uid = user_of(tgid);
-	char proc[32];
-	uint64_t space;
-
-	snprintf(proc, sizeof(proc), "/proc/%u", tgid);
-	uid = payer_of_process(proc, uid);
-	space = mount_namespace(proc);
-	if (!uid && space == mount_namespace("/proc/self"))
-		return tgid;
-	return (space ? space : NO_NAMESPACE) << 32 | uid;
-}
-
-uint64_t reader__tenant_of_user(uint32_t uid)
-{
-	return uid ? NO_NAMESPACE << 32 | uid : 0;
-}
-
 static uint64_t tenant_of(const struct reader_whose *whose)
 {
-	return whose->tgid ? reader__tenant(whose->tgid) : whose->tenant;
-}
-
-/*
- * Who stands for what a tenant does: a user may have as many mount namespaces as he likes. Root of
- * one, who is not this machine's, is known by that alone.
- */
-static uint64_t payer_of(uint64_t tenant)
-{
-	return is_roots(tenant) || !(uint32_t)tenant ? tenant
-						     : NO_NAMESPACE << 32 | (uint32_t)tenant;
+	return whose->tgid ? tenant__of_process(whose->tgid) : whose->tenant;
 }
 
 static struct hangs *find_hangs(struct readers *rs, uint64_t tenant)
 {
 	for (unsigned int i = 0; i < rs->tenant_cnt; i++)
-		if (payer_of(rs->hangs[i].tenant) == payer_of(tenant))
+		if (tenant__payer(rs->hangs[i].tenant) == tenant__payer(tenant))
 			return &rs->hangs[i];
 	return NULL;
 }
@@ -616,7 +538,7 @@ static bool is_refused(struct readers *rs, struct helper *helper, const struct r
 	h = find_hangs(rs, tenant_of(whose));
 	/* Nobody has more than his share of those that hang, however long it lasts. */
 	if (h && now_ms() - h->last_ms > FORGIVEN_MS)
-		h->cnt = count_given_up_by(helper, payer_of(h->tenant));
+		h->cnt = count_given_up_by(helper, tenant__payer(h->tenant));
 	refused = h && h->cnt >= HANGS_MAX;
 	pthread_mutex_unlock(&rs->lock);
 	return refused;
@@ -650,7 +572,7 @@ static void say_hang(uint32_t uid, uint32_t tgid, unsigned int processes, const 
 {
 	char process[32] = "a process", user[32] = "", others[64] = "";
 
-	if (uid != USER_UNKNOWN)
+	if (uid != TENANT_USER_UNKNOWN)
 		snprintf(user, sizeof(user), " of user %u", uid);
 	if (tgid)
 		snprintf(process, sizeof(process), "process %u", tgid);
@@ -665,7 +587,7 @@ static void note_hang(struct readers *rs, const struct kind *kind, const struct 
 		      int err)
 {
 	uint64_t tenant = tenant_of(whose);
-	uint32_t tgid = whose->tgid ? whose->tgid : is_roots(tenant) ? (uint32_t)tenant : 0;
+	uint32_t tgid = whose->tgid ? whose->tgid : tenant__is_roots(tenant) ? (uint32_t)tenant : 0;
 	const char *why = why_refused(kind, err);
 	unsigned int processes = 0;
 	struct hangs *h;
@@ -681,10 +603,10 @@ static void note_hang(struct readers *rs, const struct kind *kind, const struct 
 	h->tgid = tgid;
 	h->why = why;
 	enough = h->cnt >= HANGS_MAX;
-	say = hangs__note(&rs->notes, user_of_tenant(tenant), tgid, enough, now_ns(), &processes);
+	say = hangs__note(&rs->notes, tenant__user(tenant), tgid, enough, now_ns(), &processes);
 	pthread_mutex_unlock(&rs->lock);
 	if (say)
-		say_hang(user_of_tenant(tenant), tgid, processes, why, enough);
+		say_hang(tenant__user(tenant), tgid, processes, why, enough);
 }
 
 size_t readers__hung(struct readers *rs, bool refused,
@@ -702,7 +624,7 @@ size_t readers__hung(struct readers *rs, bool refused,
 			continue;
 		if (cnt++ < READER_REFUSED_MAX)
 			out[cnt - 1] = (struct reader_refused){
-				.uid = user_of_tenant(h->tenant),
+				.uid = tenant__user(h->tenant),
 				.tgid = h->tgid,
 				.namespace_id = h->tenant >> 32,
 				.why = h->why,
@@ -714,11 +636,11 @@ size_t readers__hung(struct readers *rs, bool refused,
 
 void reader_refused__print(const struct reader_refused *r, struct strbuf *out)
 {
-	if (r->uid == USER_UNKNOWN)
+	if (r->uid == TENANT_USER_UNKNOWN)
 		strbuf__addz(out, "a user of processes that have ended");
 	else
 		strbuf__addf(out, "user %u", r->uid);
-	if (r->namespace_id > NO_NAMESPACE)
+	if (r->namespace_id > TENANT_NO_NAMESPACE)
 		strbuf__addf(out, " (mount namespace %llu)", (unsigned long long)r->namespace_id);
 	if (r->tgid)
 		strbuf__addf(out, ": process %u", r->tgid);
@@ -750,7 +672,7 @@ static int wait_for_answer(const struct helper *h, const struct reader_whose *wh
 			stuck_ms = 0;
 		if (stuck_ms >= hang_ms && !asked) {
 			asked = true;
-			hang_ms *= is_roots(tenant_of(whose)) ? PATIENCE_ROOT : 1;
+			hang_ms *= tenant__is_roots(tenant_of(whose)) ? PATIENCE_ROOT : 1;
 		}
 		if (stuck_ms >= hang_ms || now - start_ms >= PATIENCE_MS)
 			return -ETIMEDOUT;
@@ -811,7 +733,7 @@ static int64_t put(struct readers *rs, struct helper *h, const struct reader_who
 		*out_cnt = 0;
 		return -EBADMSG;
 	}
-	give_up(h, payer_of(tenant_of(whose)));
+	give_up(h, tenant__payer(tenant_of(whose)));
 	if (err == -ECANCELED)
 		return -ETIMEDOUT;
 	note_hang(rs, h->kind, whose, err);

@@ -85,7 +85,7 @@ struct reader_job {
  */
 typedef int (*reader_job_fn)(struct reader_job *job);
 
-/* Whom to blame if a read hangs: the user of a process, or a result of reader__tenant(). */
+/* Whom to blame if a read hangs: the user of a process, or a tenant (tenant.h). */
 struct reader_whose {
 	uint32_t tgid; /* 0: see `tenant` */
 	uint64_t tenant;
@@ -110,14 +110,6 @@ struct reader_call {
 int reader__files(struct readers *rs, const struct reader_call *call);
 /* False: reader__files() runs in this process. */
 bool reader__has_opener(struct readers *rs);
-
-/*
- * Identifies the owner of a process: a user of a container or of this machine, by the number of its
- * mount namespace. Of this machine's root, each process is an owner of its own.
- */
-uint64_t reader__tenant(uint32_t tgid);
-/* The same of a process that has ended: any user's but this machine's root is one owner. */
-uint64_t reader__tenant_of_user(uint32_t uid);
 
 /* A tenant that has let helpers hang so often that nothing of it is read for a while. */
 struct reader_refused {

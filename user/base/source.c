@@ -16,6 +16,7 @@
 
 #include "base/foreign.h"
 #include "base/opener.h"
+#include "base/tenant.h"
 
 #define NOBODY	   65534
 #define GROUPS_MAX 256
@@ -269,7 +270,7 @@ int source__read(struct readers *rs, const struct source_owner *owner, const cha
 	struct strbuf answer = { 0 };
 	struct question q = { .owner = *owner };
 	const struct reader_call c = { .whose = { .tgid = owner->tgid,
-						  .tenant = reader__tenant_of_user(owner->uid) },
+						  .tenant = tenant__of_user(owner->uid) },
 				       .fn = read_it,
 				       .question = &q,
 				       .size = sizeof(q),

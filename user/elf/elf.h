@@ -45,7 +45,7 @@ void elf_file__close(struct elf_file *ef);
 const char *elf_file__path(const struct elf_file *ef);
 int elf_file__fd(const struct elf_file *ef); /* borrowed; -1 when opened from memory */
 const struct opened *elf_file__opened(const struct elf_file *ef); /* the same, as it was opened */
-/* The owner: see reader__tenant(). 0: not known. */
+/* The owner: see tenant__of_process(). 0: not known. */
 uint64_t elf_file__tenant(const struct elf_file *ef);
 const struct elf_id *elf_file__id(const struct elf_file *ef);
 /* Lower-case hex of the build id into buf (2 * BUILD_ID_MAX + 1 bytes); "" when there is none. */

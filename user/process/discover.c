@@ -20,6 +20,7 @@
 #include "base/log.h"
 #include "base/opener.h"
 #include "base/payer.h"
+#include "base/tenant.h"
 #include "process/descendants.h"
 
 #define MAX_SCAN_ROUNDS 16
@@ -61,7 +62,7 @@ static bool is_target(struct process_table *pt, uint32_t tgid, int proc_fd)
 /* As share_slot() of bpf/shares.bpf.h has it. */
 static uint32_t share_slot(uint32_t tgid)
 {
-	uint64_t tenant = reader__tenant(tgid);
+	uint64_t tenant = tenant__of_process(tgid);
 	uint32_t payer = tenant >> 32 ? (uint32_t)tenant : 0;
 	int proc_fd = opener__proc_dir(tgid);
 	struct stat ns;

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/foreign.h"
+#include "base/tenant.h"
 #include "process/maps_read.h"
 
 #define NAME_LEN_MAX (PATH_MAX + 64) /* "/memfd:" and " (deleted)" come on top */
@@ -275,7 +276,7 @@ static size_t put_question(const struct file_batch *m, struct question *q)
 static void take_reply(struct file_batch *m, const struct reply *reply, int err, struct readers *rs,
 		       uint32_t tgid, const int *fds, size_t fd_cnt)
 {
-	uint64_t tenant = fd_cnt ? reader__tenant(tgid) : 0;
+	uint64_t tenant = fd_cnt ? tenant__of_process(tgid) : 0;
 	size_t at = 0;
 
 	for (size_t i = 0; i < m->cnt; i++) {

@@ -14,6 +14,7 @@
 #include "base/idmap.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "base/tenant.h"
 #include "process/maps_read.h"
 #include "symbolize/jit_codes.h"
 #include "symbolize/jit_list.h"
@@ -73,7 +74,7 @@ struct jit_proc {
 	uint32_t space, tgid;
 	unsigned refs;
 	uid_t uid;	 /* whose files it makes */
-	uint64_t tenant; /* see reader__tenant() */
+	uint64_t tenant; /* see tenant__of_process() */
 	/* its directory in /proc, valid even if the number is used again; -1: not opened yet */
 	int proc_fd;
 	struct jit_proc *origin; /* whose names it has while it has no file; NULL */
@@ -702,7 +703,7 @@ void sym_jit__look(struct sym_jit *j, uint32_t space, uint32_t tgid, int proc_fd
 	}
 	if (p->proc_fd < 0) {
 		p->proc_fd = fcntl(proc_fd, F_DUPFD_CLOEXEC, 0);
-		p->tenant = reader__tenant(tgid);
+		p->tenant = tenant__of_process(tgid);
 		p->tgid = tgid;
 	}
 	open_dump(p, dump);
