@@ -174,6 +174,44 @@ static void several_at_once(void **state)
 	spool__close(s);
 }
 
+static void services_are_known_after_a_restart(void **state)
+{
+	static char longer[60000]; /* labels that do not fit into the first block of the file */
+	struct label of[] = { { "a", longer }, { "host", "h" }, { "service_name", "" } };
+	struct window w = window(0, 100);
+	struct fixture *f = *state;
+	struct spool *s = spool__open(f->spool, "t", NO_LIMIT);
+	struct strbuf text = { 0 };
+	struct spool_item item;
+
+	memset(longer, 'x', sizeof(longer) - 1);
+	w.labels = of;
+	w.label_cnt = 3;
+	for (int i = 0; i < 4; i++) {
+		of[2].value = i % 2 ? "good" : "limited";
+		assert_int_equal(spool__put(s, &w), 0);
+	}
+	spool__close(s);
+
+	s = spool__open(f->spool, "t", NO_LIMIT);
+	assert_int_equal(stats(s).services, 2);
+	assert_int_equal(spool__take(s, PUSH_TURN_WELL, &item), 0);
+	assert_string_equal(item.service->name, "limited");
+	spool__judge(s, &item, PUSH_SERVICE_HOLD, now_ms() + 1000000, 429);
+	spool__done(s, &item, SPOOL_KEEP, true);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(spool__take(s, PUSH_TURN_WELL, &item), 0);
+		assert_string_equal(item.service->name, "good");
+		spool__done(s, &item, SPOOL_SENT, false);
+	}
+	assert_int_equal(spool__take(s, PUSH_TURN_WELL, &item), -ENOENT);
+	assert_int_equal(stats(s).held_services, 1);
+	spool__print_waiting(s, &text);
+	assert_string_equal(text.s, "2 windows of 1 service: limited 2 (status 429)");
+	strbuf__free(&text);
+	spool__close(s);
+}
+
 static void the_oldest_go_when_it_is_full(void **state)
 {
 	struct fixture *f = *state;
@@ -465,6 +503,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(first_in_first_out, setup, teardown),
 		cmocka_unit_test_setup_teardown(several_at_once, setup, teardown),
+		cmocka_unit_test_setup_teardown(services_are_known_after_a_restart, setup,
+						teardown),
 		cmocka_unit_test_setup_teardown(the_oldest_go_when_it_is_full, setup, teardown),
 		cmocka_unit_test_setup_teardown(the_old_go, setup, teardown),
 		cmocka_unit_test_setup_teardown(the_clock_does_not_matter, setup, teardown),
