@@ -213,6 +213,12 @@ BPF_INLINE void reset_python(struct walk *w)
 	w->tstate = w->frame = w->cframe = w->leaf_anchor = w->seg_stop = 0;
 }
 
+/* The next segment is the last, and has compiled frames only: it belongs to no activation. */
+BPF_INLINE int next_is_compiled(const struct walk *w)
+{
+	return w->compiled && w->run_cnt <= 1 && w->seg_next + 1 == w->seg_cnt;
+}
+
 BPF_INLINE void note_code_slot(struct walk *w, __u32 slot)
 {
 	w->recall.code[BOUND(w->recall.code_cnt, RECALL_SLOTS)] = (__u16)slot;

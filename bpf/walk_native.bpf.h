@@ -228,12 +228,6 @@ BPF_INLINE __u64 segment_anchor(const __u64 *deep, __u32 s)
 	return deep[deep_at(DEEP_ANCHOR, (__u32)deep[deep_at(DEEP_SEG_ORDER, s)])];
 }
 
-/* The next segment is the last, and has compiled frames only: it belongs to no activation. */
-BPF_INLINE int next_is_compiled(const struct walk *w)
-{
-	return w->compiled && w->run_cnt <= 1 && w->seg_next + 1 == w->seg_cnt;
-}
-
 /*
  * The next segment has no anchor and belongs to the eval loop's native frame of `size` bytes from
  * sp on.

@@ -585,7 +585,7 @@ static void test_chain_ends_early(void **state)
 
 /*
  * Frames of code that Nuitka has compiled: no activation runs them, and their line is in their
- * frame object. They may be the outermost ones, and those to which eval loops and generators return.
+ * frame object. They may be the outermost ones, and those to which eval loops return.
  */
 static void test_compiled_frames(void **state)
 {
