@@ -438,17 +438,17 @@ static int wait_with(uint32_t uid, const char *ms)
 	size_t cnt;
 	char answer[4];
 
-	return reader__files(
-		rs, &(struct reader_call){ .whose = { .tgid = uid ? 0 : (uint32_t)getpid(),
-						      .tenant = tenant__of_user(uid) },
-					   .fn = wait_for_a_while,
-					   .question = ms,
-					   .size = strlen(ms) + 1,
-					   .in = -1,
-					   .answer = answer,
-					   .answer_size = sizeof(answer),
-					   .out = fds,
-					   .out_cnt = &cnt });
+	return reader__files(rs,
+			     &(struct reader_call){ .whose = { .tgid = uid ? 0 : (uint32_t)getpid(),
+							       .tenant = tenant__of_user(uid) },
+						    .fn = wait_for_a_while,
+						    .question = ms,
+						    .size = strlen(ms) + 1,
+						    .in = -1,
+						    .answer = answer,
+						    .answer_size = sizeof(answer),
+						    .out = fds,
+						    .out_cnt = &cnt });
 }
 
 /* What is slow for this machine's root is a disk. */

@@ -163,7 +163,8 @@ static int open_by(struct readers *rs, struct reader_whose whose, int proc_fd,
 	}
 	if (err < 0)
 		return err;
-	*f = opener__take(rs, whose.tgid && a.may_wait ? tenant__of_process(whose.tgid) : whose.tenant,
+	*f = opener__take(rs,
+			  whose.tgid && a.may_wait ? tenant__of_process(whose.tgid) : whose.tenant,
 			  fds[0], a.may_wait);
 	return 0;
 }
