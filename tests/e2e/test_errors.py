@@ -165,7 +165,7 @@ def test_full_disk(directory, any_python):
 # System calls of a start, the error that each may give, and which of the first ones of each thread fail.
 FAILURES = [("openat", "EMFILE", (9, 14, 20, 27)), ("bpf", "EPERM", (1, 5, 30)), ("perf_event_open", "EMFILE", (1, 3)),
             ("socketpair", "EMFILE", (1,)), ("clone3", "EAGAIN", (1, 2)), ("epoll_create1", "EMFILE", (1, 2)),
-            ("epoll_ctl", "ENOMEM", (1, 3))]
+            ("epoll_ctl", "ENOMEM", (1, 3)), ("renameat2,renameat,rename", "ENOSPC", (1,))]
 
 
 def failing(call, error, *which):
@@ -176,7 +176,7 @@ def failing(call, error, *which):
             "inject=%s:error=%s%s" % (call, error, "".join(":when=%d" % n for n in which))]
 
 
-@pytest.mark.parametrize("call, error, which", FAILURES, ids=[f[0] for f in FAILURES])
+@pytest.mark.parametrize("call, error, which", FAILURES, ids=[f[0].split(",")[-1] for f in FAILURES])
 def test_a_failing_call(directory, any_python, call, error, which):
     """A message and a failure, or a profile: no crash, no hang, no success without a result."""
     out = directory / "x.folded"
