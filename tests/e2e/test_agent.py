@@ -746,7 +746,7 @@ def test_event_loops(agents, python):
 
         poll(all_are_there, "all iterations of 20 ms")
         agent.stop()
-    assert set(figures) == {name}, figures
+    assert "omega" not in figures, figures  # it has no event loop; others of the machine may have one
     of = figures[name]
     buckets = sorted(of["buckets"].items())
     assert len(buckets) > 8 and buckets[-1] == (float("inf"), of["count"])

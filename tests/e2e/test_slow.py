@@ -85,8 +85,8 @@ def test_slow_for_people(any_python):
 @pytest.mark.parametrize("args, message", [
     (["--slow", "50"], "must be a time with its unit"),
     (["--slow", "0ms", "--hist"], "must be a time with its unit"),
-    (["--slow", "50ms"], "--slow goes with --calls or --hist"),
-    (["--slow", "50ms", "--gc", "--calls"], "--slow goes with --calls or --hist"),
+    (["--slow", "50ms", "--gc", "--calls"], "--slow does not go with --gc: it is about calls"),
+    (["--slow", "50ms", "--imports"], "--slow does not go with --imports: it is about calls"),
 ])
 def test_bad_lines(args, message):
     result = subprocess.run([harness.PYPERF, "trace", "-p", "1", *args], capture_output=True, text=True, check=False)

@@ -117,7 +117,7 @@ def test_all_functions(any_python):
 ])
 def test_for_people(any_python, calls, sentence):
     with Target(any_python, "slowest.py") as target:
-        with subprocess.Popen([harness.PYPERF, "trace", "-p", str(target.pid), "--force", "--hist", "-i", "1000", "--slow", "p99", "wait_elsewhere"],
+        with subprocess.Popen([harness.PYPERF, "trace", "-p", str(target.pid), "--force", "-i", "1000", "--slow", "p99", "wait_elsewhere"],
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=harness.clean_environment()) as process:
             assert "counting the calls of" in process.stderr.readline()
             target.process.stdin.write(b"%d\n" % calls)
@@ -133,7 +133,7 @@ def test_for_people(any_python, calls, sentence):
     (["--slow", "p100", "--hist"], "or p50 to p99.9"),
     (["--slow", "p", "--hist"], "or p50 to p99.9"),
     (["--slow", "p99x", "--hist"], "or p50 to p99.9"),
-    (["--slow", "p99"], "--slow goes with --calls or --hist"),
+    (["--slow", "p99", "--exceptions"], "does not go with --exceptions: it is about calls"),
 ])
 def test_bad_lines(args, message):
     result = subprocess.run([harness.PYPERF, "trace", "-p", "1", *args], capture_output=True, text=True, check=False)

@@ -132,7 +132,6 @@ static void usage(void)
 	       "Examples\n"
 	       "  sudo pyperf-bpf trace -p 4711                 functions called most\n"
 	       "  sudo pyperf-bpf trace -p 4711 --hist shop.views:checkout   one function's time\n"
-	       "  sudo pyperf-bpf trace -p 4711 --native-from scanner_call --lib _json.so\n"
 	       "  sudo pyperf-bpf trace --imports -- python3 app.py          slow imports\n",
 	       VALUES_ARGS_DEFAULT, TOP_DEFAULT, SLOWDOWN_DEFAULT);
 }

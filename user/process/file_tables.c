@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /* Unwind tables of files, within their budget. See files.h. */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -136,9 +137,10 @@ static void refuse_table(struct file_table *ft, struct mapped_file *file, uint64
 	file->refused_bytes = bytes;
 	ft->stats.tables_refused++;
 	if (!ft->warned_budget)
-		log_warn("unwind tables: %llu bytes are not enough for the running programs: "
-			 "native stacks will end early (see --table-memory)",
-			 (unsigned long long)ft->maps.table_budget);
+		log_warn("unwind tables: %" PRIu64 " MiB are not enough for the running programs: "
+			 "native stacks will end early (see %s)",
+			 ft->maps.table_budget >> 20,
+			 setting_name("--table-memory", "'table-memory ='"));
 	ft->warned_budget = true;
 }
 
