@@ -400,7 +400,7 @@ static void test_spread_elsewhere(void **state)
 		int serve = native(p, "serve", so, 1);
 		struct view v;
 		struct strbuf says = { 0 };
-		char path[128], name[16];
+		char path[128], name[32];
 
 		(void)state;
 		STACK(p, proc, 0, 10, handle);
