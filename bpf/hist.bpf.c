@@ -6,6 +6,7 @@
  * Programs interrupt each other where the kernel is preemptible, so all additions are atomic.
  */
 #include "rule.bpf.h"
+#include "probe_cost.bpf.h"
 
 char LICENSE[] SEC("license") = "GPL";
 
@@ -25,37 +26,8 @@ struct {
 	__type(value, struct probe_hist);
 } probe_hists SEC(".maps");
 
-/*
- * process -> its hits, while `measuring`. BPF adds, user/ reads; never deleted. 1,024 processes, of
- * 32 bytes each or so: hits of further ones are not noted, so their rate is not judged.
- */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, PROBE_PROCESSES);
-	__type(key, __u32);
-	__type(value, struct probe_cost);
-} probe_costs SEC(".maps");
-
-/* Set by user space: the rate is measured now; places where the kernel single-steps. */
-__u32 measuring;
+/* Set by user space: places where the kernel single-steps. */
 __u8 stepped[PROBE_RULES];
-
-/* Each hit has its trap, whatever the rule says. */
-BPF_INLINE void note_cost(__u32 number)
-{
-	__u32 tgid = (__u32)(bpf_get_current_pid_tgid() >> 32);
-	struct probe_cost none = {}, *cost;
-
-	if (!*(volatile __u32 *)&measuring || number >= PROBE_RULES)
-		return;
-	cost = bpf_map_lookup_elem(&probe_costs, &tgid);
-	if (!cost) {
-		bpf_map_update_elem(&probe_costs, &tgid, &none, BPF_NOEXIST);
-		cost = bpf_map_lookup_elem(&probe_costs, &tgid);
-	}
-	if (cost)
-		__sync_fetch_and_add(stepped[number] ? &cost->stepped : &cost->emulated, 1);
-}
 
 /* How many bits a number has: 0 to 64. */
 BPF_INLINE __u32 bits_of(__u64 v)
@@ -94,7 +66,8 @@ BPF_INLINE int hit(struct pt_regs *ctx, __u32 type)
 	struct probe_hist *h = bpf_map_lookup_elem(&probe_hists, &type);
 	__u64 value;
 
-	note_cost(number);
+	if (number < PROBE_RULES)
+		note_cost(stepped[number]);
 	if (!r || !h)
 		return 0;
 	switch (judge((const user_regs *)ctx, r, &value)) {

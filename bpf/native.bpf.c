@@ -8,7 +8,8 @@
  * entry of `inside`, and a breakpoint is hit in user space.
  */
 #include "seam.bpf.h"
-#include "kernel_types.bpf.h"
+#include "taskinfo.bpf.h"
+#include "probe_cost.bpf.h"
 #include "native.h"
 
 char LICENSE[] SEC("license") = "GPL";
@@ -37,45 +38,9 @@ struct {
 	__uint(max_entries, 1 << 23);
 } native_events SEC(".maps");
 
-/* process -> its hits, while `measuring`: see hist.bpf.c. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, PROBE_PROCESSES);
-	__type(key, __u32);
-	__type(value, struct probe_cost);
-} probe_costs SEC(".maps");
-
-__u32 measuring;
 /* Set when the trace is over: to remove the breakpoints takes a while. */
 __u32 over;
 __u32 lost;
-
-BPF_INLINE void note_cost(__u32 stepped)
-{
-	__u32 tgid = (__u32)(bpf_get_current_pid_tgid() >> 32);
-	struct probe_cost none = {}, *cost;
-
-	if (!*(volatile __u32 *)&measuring)
-		return;
-	cost = bpf_map_lookup_elem(&probe_costs, &tgid);
-	if (!cost) {
-		bpf_map_update_elem(&probe_costs, &tgid, &none, BPF_NOEXIST);
-		cost = bpf_map_lookup_elem(&probe_costs, &tgid);
-	}
-	if (cost)
-		__sync_fetch_and_add(stepped ? &cost->stepped : &cost->emulated, 1);
-}
-
-BPF_INLINE __u32 this_thread(void)
-{
-	struct bpf_pidns_info ns = {};
-
-	if (native_cfg.pidns_inum &&
-	    !bpf_get_ns_current_pid_tgid(native_cfg.pidns_dev, native_cfg.pidns_inum, &ns,
-					 sizeof(ns)))
-		return ns.pid;
-	return (__u32)bpf_get_current_pid_tgid();
-}
 
 BPF_INLINE void send(__u32 kind, __u32 function, __u64 cfa)
 {
@@ -87,7 +52,7 @@ BPF_INLINE void send(__u32 kind, __u32 function, __u64 cfa)
 	}
 	e->ns = bpf_ktime_get_ns();
 	e->cfa = cfa;
-	e->tid = this_thread();
+	e->tid = (__u32)task_seen_from(native_cfg.pidns_dev, native_cfg.pidns_inum);
 	e->function = function;
 	e->kind = kind;
 	e->lost = *(volatile __u32 *)&lost;

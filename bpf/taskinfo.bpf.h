@@ -39,6 +39,19 @@ BPF_INLINE __u32 task_inner_nr(struct task_struct *task)
 	return (__u32)up.nr;
 }
 
+/*
+ * The current process and, in the low half, its thread, as a pid namespace sees them: that whose
+ * file has this device and inode; inum 0: the initial one.
+ */
+BPF_INLINE __u64 task_seen_from(__u64 dev, __u64 inum)
+{
+	struct bpf_pidns_info here;
+
+	if (inum && !bpf_get_ns_current_pid_tgid(dev, inum, &here, sizeof(here)))
+		return (__u64)here.tgid << 32 | here.pid;
+	return bpf_get_current_pid_tgid();
+}
+
 /* The thread pointer of a task. */
 BPF_INLINE __u64 task_tp(struct task_struct *task)
 {

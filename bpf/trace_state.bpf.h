@@ -152,12 +152,7 @@ BPF_INLINE void count(enum trace_counter which)
 /* The process and, in the low half, its thread, as the caller's PID namespace sees them. */
 BPF_INLINE __u64 this_task(void)
 {
-	struct bpf_pidns_info here;
-
-	if (cfg.pidns_inum &&
-	    !bpf_get_ns_current_pid_tgid(cfg.pidns_dev, cfg.pidns_inum, &here, sizeof(here)))
-		return (__u64)here.tgid << 32 | here.pid;
-	return bpf_get_current_pid_tgid();
+	return task_seen_from(cfg.pidns_dev, cfg.pidns_inum);
 }
 
 BPF_INLINE __u32 this_process(void)

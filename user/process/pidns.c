@@ -108,3 +108,13 @@ bool pidns__is_initial(const struct pidns *ns)
 {
 	return ns->inum == INITIAL_INUM;
 }
+
+struct pidns_file pidns__file(void)
+{
+	struct stat st;
+
+	if (stat("/proc/self/ns/pid", &st) ||
+	    pidns__is_initial(&(struct pidns){ .inum = (uint32_t)st.st_ino }))
+		return (struct pidns_file){ 0 };
+	return (struct pidns_file){ .dev = st.st_dev, .inum = st.st_ino };
+}

@@ -25,6 +25,15 @@ int pidns__self(struct pidns *ns);
 bool pidns__is_initial(const struct pidns *ns);
 
 /*
+ * What bpf_get_ns_current_pid_tgid() needs to number processes as we do: device and inode of our
+ * namespace. Both are 0 in the initial one, where the kernel's own numbers are ours.
+ */
+struct pidns_file {
+	uint64_t dev, inum;
+};
+struct pidns_file pidns__file(void);
+
+/*
  * Reads the level by BPF in any namespace. The level or negative errno. For tests; see
  * pidns__self().
  */

@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -152,17 +151,6 @@ static int find_functions(struct native *n)
 
 /* ---- the kernel half ------------------------------------------------------------------------- */
 
-static void set_pidns(struct native_cfg *cfg)
-{
-	struct stat st;
-
-	if (stat("/proc/self/ns/pid", &st) ||
-	    pidns__is_initial(&(struct pidns){ .inum = (uint32_t)st.st_ino }))
-		return;
-	cfg->pidns_dev = st.st_dev;
-	cfg->pidns_inum = st.st_ino;
-}
-
 /* The first function's ends are always wanted. */
 static bool is_wanted(const struct native *n, const struct native_spot *s)
 {
@@ -172,6 +160,7 @@ static bool is_wanted(const struct native *n, const struct native_spot *s)
 static int load(struct native *n)
 {
 	struct native_cfg *cfg;
+	struct pidns_file ns;
 	int err;
 
 	libbpf_set_print(libbpf_text);
@@ -179,7 +168,9 @@ static int load(struct native *n)
 	if (!n->skel)
 		return log_no_memory();
 	cfg = (struct native_cfg *)&n->skel->rodata->native_cfg;
-	set_pidns(cfg);
+	ns = pidns__file();
+	cfg->pidns_dev = ns.dev;
+	cfg->pidns_inum = ns.inum;
 	cfg->first = n->first;
 	cfg->ra_below = NATIVE_RA_BELOW;
 	bpf_program__set_expected_attach_type(n->skel->progs.on_place,

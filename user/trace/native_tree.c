@@ -11,6 +11,7 @@
 #include "base/hash.h"
 #include "base/json.h"
 #include "base/str.h"
+#include "trace/timing.h"
 
 #define STEPS_MAX   (1U << 22)
 #define OPEN_MAX    16384 /* calls of a thread; deeper ones are not shown */
@@ -82,14 +83,12 @@ uint64_t native_tree__root_cnt(const struct native_tree *t)
 
 /* ---- lines ----------------------------------------------------------------------------------- */
 
+#define TIME_WIDTH 10
+
 static void add_time(struct strbuf *b, uint64_t ns)
 {
-	if (ns < NS_PER_MS)
-		strbuf__addf(b, " %7.1f us", (double)ns / 1e3);
-	else if (ns < NS_PER_S)
-		strbuf__addf(b, " %7.2f ms", (double)ns / 1e6);
-	else
-		strbuf__addf(b, " %8.3f s", (double)ns / 1e9);
+	strbuf__addc(b, ' ');
+	timing__add_time(b, ns, TIME_WIDTH);
 }
 
 /* Its name is known when it was announced; another ring may have that later. */
@@ -130,11 +129,8 @@ static void write_text(struct native_tree *t, uint32_t tid, const struct open_ca
 		struct py_function f = python_of(t, c->id);
 
 		str_sanitise(b, f.name, f.name_len, 0);
-		if (!end_ns && f.file_len) {
-			strbuf__addz(b, " (");
-			str_sanitise(b, f.file, f.file_len, 0);
-			strbuf__addf(b, ":%u)", f.first_line);
-		}
+		if (!end_ns)
+			timing__add_place(b, &f);
 	} else {
 		const char *name = t->o.functions->all[c->id].name;
 

@@ -15,6 +15,7 @@
 #include <stdio.h>
 
 #include "base/json.h"
+#include "base/str.h"
 #include "trace/tracer.h"
 
 #define TIMING_BUCKETS 40 /* of a histogram: below 2 ns, 4 ns, 8 ns ... */
@@ -62,5 +63,10 @@ void timing__function_json(struct json *j, const struct py_function *f, uint64_t
 uint64_t timing__event_cnt(const struct timing *t); /* with those that were lost */
 /* Warns about events that could not be paired. */
 void timing__report(const struct timing *t, bool filtered);
+
+/* For lines of calls, here and elsewhere. Appends "12.3 us", in `width` columns or more. */
+void timing__add_time(struct strbuf *b, uint64_t ns, int width);
+/* Appends " (FILE:LINE)". */
+void timing__add_place(struct strbuf *b, const struct py_function *f);
 
 #endif /* PYPERF_TIMING_H */

@@ -71,9 +71,6 @@ struct timing {
 /* By enum pairs_how: the event, and the remark after the name if it is no plain call and return. */
 extern const char *const timing_hows[], *const timing_remarks[];
 
-void timing__add_time(struct strbuf *b, uint64_t ns, int width);
-/* Appends " (FILE:LINE)". */
-void timing__add_place(struct strbuf *b, const struct py_function *f);
 /* Writes t->line to stdout. */
 void timing__flush_line(struct timing *t);
 

@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -343,18 +342,6 @@ static uint32_t traceback_of_exception(const struct target *t)
 	return t->py.interp.layout.ob_type + 8U + 24;
 }
 
-/* In the initial namespace the kernel's own numbers are ours. */
-static void set_pidns(struct trace_cfg *cfg)
-{
-	struct stat st;
-
-	if (stat("/proc/self/ns/pid", &st) ||
-	    pidns__is_initial(&(struct pidns){ .inum = (uint32_t)st.st_ino }))
-		return;
-	cfg->pidns_dev = st.st_dev;
-	cfg->pidns_inum = st.st_ino;
-}
-
 /* pthread_cond_t.__data.__wrefs: glibc, sysdeps/nptl/bits/thread-shared-types.h; musl has none. */
 #define COND_WREFS 36
 
@@ -405,6 +392,7 @@ static uint32_t constant_of(const struct target *t, const struct trace_point *p)
 
 static void configure(const struct tracer *tr, struct trace_cfg *cfg)
 {
+	const struct pidns_file ns = pidns__file();
 	const struct target *t = tr->t;
 	bool is_315 = t->py.version_hex >= PY_VERSION_MINOR_HEX(3, 15);
 	size_t opcode_cnt = 0;
@@ -453,7 +441,8 @@ static void configure(const struct tracer *tr, struct trace_cfg *cfg)
 	add_opcodes(cfg, t->py.version_hex >> 16);
 	set_gil(t, cfg);
 	set_gc(t, cfg);
-	set_pidns(cfg);
+	cfg->pidns_dev = ns.dev;
+	cfg->pidns_inum = ns.inum;
 }
 
 static struct bpf_program *program_of(const struct tracer *tr)
