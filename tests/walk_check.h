@@ -215,7 +215,7 @@ static void run_on(enum chain_case chain, const struct act *acts, __u32 cnt)
 	run_built(world__build(chain, acts, cnt));
 }
 
-static void run_all(const struct act *acts, __u32 cnt)
+static inline void run_all(const struct act *acts, __u32 cnt)
 {
 	for (int chain = 0; chain < CHAIN_CNT; chain++)
 		run_on((enum chain_case)chain, acts, cnt);
