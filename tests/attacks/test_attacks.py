@@ -18,7 +18,7 @@ import pytest
 import harness
 import owncalls
 from conftest import as_user, COMM, NAME, NEIGHBOUR, SOON, TENANT
-from test_agent import Agent, get
+from agent_runs import Agent, get
 
 BPFTOOL = harness.find_tool("bpftool")
 
