@@ -2,7 +2,7 @@
 #ifndef PYPERF_CFI_ROWS_H
 #define PYPERF_CFI_ROWS_H
 /*
- * The table under construction, as the words of "Unwind tables" in bpf/pyperf.h: header, index and
+ * The table under construction, as the words of bpf/pyperf_unwind.h: header, index and
  * rows; the rules, each of which is there once, follow at the end.
  *
  *	cfi_rows__begin(t, first, end, n)	header and index get their final size

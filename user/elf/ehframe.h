@@ -2,7 +2,7 @@
 #ifndef PYPERF_EHFRAME_H
 #define PYPERF_EHFRAME_H
 /*
- * .eh_frame -> compact unwind rows, in the format of "Unwind tables" in bpf/pyperf.h.
+ * .eh_frame -> compact unwind rows, in the format of bpf/pyperf_unwind.h.
  *
  * Every CIE and FDE is run through the DWARF call frame machine; each change of the rules becomes a
  * row. What a row cannot express becomes rule 0 and is counted. Text that no FDE covers is rule 0

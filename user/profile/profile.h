@@ -12,7 +12,7 @@
  * p->strings and named by str_id; the pointer that profile__str() gives is valid until
  * profile__free(). Arrays may move when something is added: keep indexes, not pointers.
  *
- * Frames of a stack are stored outermost first, as frame words of bpf/pyperf.h.
+ * Frames of a stack are stored outermost first, as frame words of bpf/pyperf_frames.h.
  *
  *	struct profile *p = profile__new();
  *	int proc = profile__add_proc(p, &(struct profile_proc){ .tgid = 42, .comm = ... });

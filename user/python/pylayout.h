@@ -2,8 +2,8 @@
 #ifndef PYPERF_PYLAYOUT_H
 #define PYPERF_PYLAYOUT_H
 /*
- * Finds the struct py_layout (bpf/pyperf.h) of a CPython version: the offset of each field that the
- * walkers read.
+ * Finds the struct py_layout (bpf/pyperf_python.h) of a CPython version: the offset of each field
+ * that the walkers read.
  *
  *    2.7, 3.6 - 3.12   one table per minor version. No field of a table moved inside a minor
  *                      version, and none depends on the architecture or the C library.

@@ -8,9 +8,9 @@
  * announced to the caller as BPF does it, so the later stages give them names.
  *
  * The process runs on meanwhile. The caller checks that the thread did not run between the look at
- * its registers and the end of the walk (struct thread_now in bpf/pyperf.h), and tries again if it
- * did. Nothing that is read is believed: the data of a changing process ends in a marker or is
- * thrown away, never in a loop.
+ * its registers and the end of the walk (struct thread_now in bpf/pyperf_waits.h), and tries again
+ * if it did. Nothing that is read is believed: the data of a changing process ends in a marker or
+ * is thrown away, never in a loop.
  *
  *	h = hostwalk__new(pt, &maps, &sink);
  *	hostwalk__begin(h, process);

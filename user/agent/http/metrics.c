@@ -72,7 +72,8 @@ static void put_seconds(FILE *f, const char *name, enum metric_type type, const 
 }
 
 /*
- * The counters of bpf/pyperf.h whose names begin with `prefix`: the rest of the name is the label.
+ * The counters of bpf/pyperf_counters.h whose names begin with `prefix`: the rest of the name is
+ * the label.
  */
 static void put_counters(FILE *f, const struct profile_stats *s, const char *prefix,
 			 const char *name, const char *label, const char *help)
