@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 """The pages: their links lead somewhere, and so does each page and section that a source names."""
+import fnmatch
 import re
 import subprocess
 
@@ -105,6 +106,27 @@ def test_paths_in_pages():
     missing = [(page, name) for page, name in named if not any(REPO.glob(name))]
     assert sorted("%s: %s" % pair for pair in missing) == []
     assert len(named) > 50
+
+
+def listed():
+    """The paths of docs/internals/files.md; one without a folder is in that of the one before it."""
+    folder = ""
+    for row in re.findall(r"^\| (`.*?) \|", (REPO / "docs/internals/files.md").read_text(), re.M):
+        for name in re.findall(r"`([^`]+)`", row):
+            path = name if re.match("(?:%s)/" % TREES, name) else ("user/" if "/" in name else folder) + name
+            folder = path[:path.rfind("/") + 1]
+            yield from {path.replace("[ch]", c) for c in "ch"}
+
+
+def test_every_source_has_a_row():
+    """Of bpf/ and user/ in the table of files, and each folder in that of the design."""
+    patterns = [path + "*" if path.endswith("/") else path for path in listed()]
+    sources = [str(path.relative_to(REPO)) for top in ("bpf", "user") for path in (REPO / top).rglob("*.[ch]")]
+    assert sorted(s for s in sources if not any(fnmatch.fnmatch(s, pattern) for pattern in patterns)) == []
+    assert len(sources) > 500
+    design = (REPO / "docs/design.md").read_text()
+    folders = {str(path.relative_to(REPO)) for path in (REPO / "user").iterdir() if path.is_dir()}
+    assert sorted(f for f in folders if "`%s/`" % f not in design) == []
 
 
 # ---- what the agent says ---------------------------------------------------------------------------
