@@ -420,12 +420,12 @@ static int name_python(struct run *r, uint64_t word, struct sym *sym)
 	return err ? err : intern(r->p, f.file, f.file_len, &sym->file);
 }
 
+/* Nobody says what it is. Its addresses mean nothing to a reader, and are others in each run. */
 static int name_anonymous(struct run *r, uint64_t word, struct sym *sym)
 {
-	(void)r;
 	sym->kind = SYM_NATIVE;
 	sym->addr = word & FRAME_PAYLOAD;
-	return 0;
+	return intern(r->p, "generated code", strlen("generated code"), &sym->func);
 }
 
 /* Names of other compilers may be mangled: LLVM's are. */
