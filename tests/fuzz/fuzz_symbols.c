@@ -69,8 +69,16 @@ static void as_kallsyms(const uint8_t *data, size_t size)
 	sym_kernel__close(k);
 }
 
+static bool has_any(void *ctx, const char *symbol)
+{
+	const size_t *limit = ctx;
+
+	return strlen(symbol) % 2 == *limit % 2;
+}
+
 static void as_name(const uint8_t *data, size_t size)
 {
+	const struct sym_peers peers = { .has = has_any, .ctx = &size };
 	struct strbuf b = { 0 };
 	char *name = malloc(size + 1);
 
@@ -82,7 +90,7 @@ static void as_name(const uint8_t *data, size_t size)
 	if (b.len && strlen(b.s) != b.len)
 		abort();
 	strbuf__clear(&b);
-	sym_native_name(&b, name, "/srv/lib/lib.so");
+	sym_native_name(&b, name, "/srv/lib/lib.so", &peers);
 	if (b.len && strlen(b.s) != b.len)
 		abort();
 	strbuf__free(&b);

@@ -62,17 +62,23 @@ static void test_rust(void **state)
 	check("_RINvNtC3std3mem8align_ofjEB2_", "std::mem::align_of::<usize>");
 }
 
-static void check_in(const char *path, const char *symbol, const char *expected)
+static void check_with(const struct sym_peers *peers, const char *path, const char *symbol,
+		       const char *expected)
 {
 	struct strbuf b = { 0 };
 
 	strbuf__addz(&b, "before ");
-	sym_native_name(&b, symbol, path);
+	sym_native_name(&b, symbol, path, peers);
 	assert_int_equal(b.err, 0);
 	assert_memory_equal(b.s, "before ", 7);
 	assert_string_equal(b.s + 7, expected);
 	assert_int_equal(b.len, strlen(b.s));
 	strbuf__free(&b);
+}
+
+static void check_in(const char *path, const char *symbol, const char *expected)
+{
+	check_with(NULL, path, symbol, expected);
 }
 
 /* Names that Cython 0.29 made of a module with these functions. */
@@ -135,6 +141,48 @@ static void test_cython_stays(void **state)
 	check_in("/srv/renamed.so", "__pyx_pw_5cymod_1inner", "__pyx_pw_5cymod_1inner");
 	check_in("", "__pyx_pw_5cymod_1inner", "__pyx_pw_5cymod_1inner");
 	check_in("/", "__pyx_pw_0_1inner", "__pyx_pw_0_1inner");
+}
+
+/* Is the symbol one of the list, which ends in NULL? */
+static bool is_listed(void *ctx, const char *symbol)
+{
+	for (const char *const *s = ctx; *s; s++)
+		if (!strcmp(*s, symbol))
+			return true;
+	return false;
+}
+
+static void check_beside(const char *const *symbols, const char *symbol, const char *expected)
+{
+	const struct sym_peers peers = { .has = is_listed, .ctx = (void *)symbols };
+
+	check_with(&peers, "/srv/cymod.so", symbol, expected);
+}
+
+/* What has two readings has the one by which its wrapper, or what it wraps, is in the file, too. */
+static void test_cython_peers(void **state)
+{
+	static const char *const nested[] = { "__pyx_pw_5cymod_3get_1item",
+					      "__pyx_pf_5cymod_3get_d", NULL };
+	static const char *const plain[] = { "__pyx_pw_5cymod_4get_item", "__pyx_pf_5cymod_2get_1d",
+					     NULL };
+	static const char *const both[] = { "__pyx_pw_5cymod_3get_1item",
+					    "__pyx_pw_5cymod_4get_item", NULL };
+	static const char *const variants[] = { "__pyx_fuse_0__pyx_pw_5cymod_3get_1item", NULL };
+	static const char *const none[] = { "__pyx_pw_5cymod_5get_item",
+					    "__pyx_pw_5cymod_3get_3item", NULL };
+	static const char item[] = "__pyx_pf_5cymod_3get_item", d[] = "__pyx_pw_5cymod_3get_1d";
+
+	(void)state;
+	check_beside(nested, item, "get.item (cymod.pyx)");
+	check_beside(nested, "__pyx_pf_5cymod_3get_item.cold", "get.item (cymod.pyx)");
+	check_beside(plain, item, "get_item (cymod.pyx)");
+	check_beside(nested, d, "get.d (cymod.pyx)");
+	check_beside(plain, d, "get_1d (cymod.pyx)");
+	check_beside(variants, "__pyx_fuse_0__pyx_pf_5cymod_3get_item", "get.item (cymod.pyx)");
+	check_beside(both, item, item);
+	check_beside(none, item, item);
+	check_beside(variants, item, item);
 }
 
 static void test_mypyc(void **state)
@@ -229,6 +277,7 @@ int main(void)
 		cmocka_unit_test(test_rust),
 		cmocka_unit_test(test_cython),
 		cmocka_unit_test(test_cython_stays),
+		cmocka_unit_test(test_cython_peers),
 		cmocka_unit_test(test_mypyc),
 		cmocka_unit_test(test_parts),
 		cmocka_unit_test(test_explosion_stays_mangled),

@@ -479,14 +479,75 @@ static void test_fork(void **state)
 	assert_string_equal(ask(j, 2, 0x1000), "parent");
 	sym_jit__forget(j, 2);
 	assert_string_equal(ask(j, 3, 0x1000), "parent");
-	/* its own file counts alone: the parent's code may be gone from it */
-	put_map("2000 10 child\n");
-	look(j, 3, -1);
-	sym_jit__begin(j);
-	assert_string_equal(ask(j, 3, 0x2000), "child");
-	assert_string_equal(ask(j, 3, 0x1000), "");
 	sym_jit__fork(j, 3, 3);
 	sym_jit__fork(j, 5, 4); /* of one that generates nothing */
+	sym_jit__free(j);
+}
+
+/* The file of another process: each look opens what has the name then. */
+static void next_map(const char *text)
+{
+	assert_int_equal(unlink(in_dir("root/tmp/perf-7.map")), 0);
+	put_map(text);
+}
+
+/* A child that compiles, too: its own names first, then those that it was forked with. */
+static void test_fork_with_map(void **state)
+{
+	struct sym_jit *j;
+
+	(void)state;
+	put_map("1000 10 parent\n3000 10 replaced\n");
+	j = looked_at();
+	is(j, 0x1000, "parent");
+	sym_jit__fork(j, 2, SPACE);
+	append_map("4000 10 later\n5000 10 parent only\n");
+	next_map("2000 10 child\n3000 10 own\n5000 10 child only\n");
+	look(j, 2, -1);
+	sym_jit__begin(j);
+	is(j, 0x4000, "later");
+	is(j, 0x5000, "parent only");
+	assert_string_equal(ask(j, 2, 0x1000), "parent");
+	assert_string_equal(ask(j, 2, 0x2000), "child");
+	assert_string_equal(ask(j, 2, 0x3000), "own");
+	assert_string_equal(ask(j, 2, 0x4000), ""); /* compiled after the fork: not in the child */
+	assert_string_equal(ask(j, 2, 0x5000), "child only");
+	/* A child of the child has both, also when they have ended. */
+	sym_jit__fork(j, 3, 2);
+	next_map("6000 10 grandchild\n");
+	look(j, 3, -1);
+	sym_jit__forget(j, SPACE);
+	sym_jit__forget(j, 2);
+	sym_jit__begin(j);
+	assert_string_equal(ask(j, 3, 0x1000), "parent");
+	assert_string_equal(ask(j, 3, 0x2000), "child");
+	assert_string_equal(ask(j, 3, 0x4000), "");
+	assert_string_equal(ask(j, 3, 0x6000), "grandchild");
+	sym_jit__free(j);
+}
+
+/* Each process of a chain of forks writes a map, and ends: not all of them are kept open. */
+static void test_long_chain_of_forks(void **state)
+{
+	struct sym_jit *j;
+	int first, last;
+
+	(void)state;
+	put_map("1000 10 first\n");
+	j = looked_at();
+	first = dup(0);
+	assert_int_equal(close(first), 0);
+	for (uint32_t space = SPACE; space < SPACE + 100; space++) {
+		sym_jit__fork(j, space + 1, space);
+		next_map("2000 10 one\n");
+		look(j, space + 1, -1);
+		sym_jit__forget(j, space);
+		sym_jit__begin(j);
+		assert_string_equal(ask(j, space + 1, 0x2000), "one");
+	}
+	last = dup(0);
+	assert_int_equal(close(last), 0);
+	assert_true(last - first < 50);
 	sym_jit__free(j);
 }
 
@@ -659,12 +720,15 @@ static void test_mappings(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(test_map),	      TEST(test_deleted),     TEST(test_comes_late),
-		TEST(test_long_line), TEST(test_overwritten), TEST(test_strangers),
-		TEST(test_no_file),   TEST(test_fork),	      TEST(test_dump),
-		TEST(test_dump_ends), TEST(test_trampoline),  cmocka_unit_test(test_mappings),
-		TEST(test_too_many),  TEST(test_room),	      TEST(test_time),
-		TEST(test_bytes),
+		TEST(test_map),		  TEST(test_deleted),
+		TEST(test_comes_late),	  TEST(test_long_line),
+		TEST(test_overwritten),	  TEST(test_strangers),
+		TEST(test_no_file),	  TEST(test_fork),
+		TEST(test_fork_with_map), TEST(test_long_chain_of_forks),
+		TEST(test_dump),	  TEST(test_dump_ends),
+		TEST(test_trampoline),	  cmocka_unit_test(test_mappings),
+		TEST(test_too_many),	  TEST(test_room),
+		TEST(test_time),	  TEST(test_bytes),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

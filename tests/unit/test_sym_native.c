@@ -371,6 +371,38 @@ static void test_aliases(void **state)
 	free(t.v);
 }
 
+/* A name of Cython that has two readings: the file tells which. */
+static void test_cython_peers(void **state)
+{
+	struct truths t;
+	struct subject sub;
+
+	(void)state;
+	write_file("mod.c", "void __pyx_pf_3mod_3get_item(void) {}\n"
+			    "void __pyx_pw_3mod_3get_1item(void) {}\n"
+			    "void __pyx_pf_3mod_3put_item(void) {}\n"
+			    "void __pyx_pw_3mod_4put_item(void) {}\n"
+			    "void __pyx_pf_3mod_3cut_item(void) {}\n");
+	sh("gcc -shared -fPIC mod.c -o mod.so");
+	t = nm("", "mod.so");
+	sub = subject_open("mod.so");
+	for (size_t i = 0; i < t.cnt; i++) {
+		const char *name = t.v[i].name;
+
+		if (strstr(name, "get_"))
+			expect(&sub, t.v[i].addr, "get.item (mod.pyx)", t.v[i].addr);
+		else if (strstr(name, "put_"))
+			expect(&sub, t.v[i].addr, "put_item (mod.pyx)", t.v[i].addr);
+		else if (strstr(name, "cut_"))
+			expect(&sub, t.v[i].addr, name, t.v[i].addr);
+	}
+	sym_native__unload(sub.s);
+	expect(&sub, named(&t, "__pyx_pf_3mod_3get_item")->addr, "get.item (mod.pyx)",
+	       named(&t, "__pyx_pf_3mod_3get_item")->addr);
+	subject_close(&sub);
+	free(t.v);
+}
+
 /* Labels of the assembler, and Arm's mapping symbols, are in some symbol tables. */
 static void test_private_labels(void **state)
 {
@@ -761,6 +793,7 @@ int main(void)
 		cmocka_unit_test(test_every_byte),
 		cmocka_unit_test(test_sizes_and_sections),
 		cmocka_unit_test(test_aliases),
+		cmocka_unit_test(test_cython_peers),
 		cmocka_unit_test(test_private_labels),
 		cmocka_unit_test(test_outside),
 		cmocka_unit_test(test_plt),

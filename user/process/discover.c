@@ -34,19 +34,47 @@ static bool has_program(int proc_fd)
 	return readlinkat(proc_fd, "exe", &byte, 1) >= 0 || errno != ENOENT;
 }
 
-static uint32_t read_ppid(int proc_fd, struct strbuf *text)
+/* Fields of /proc/PID/stat: behind the name come state, parent and, four later, flags. */
+static bool read_parent(int proc_fd, struct strbuf *text, uint32_t *ppid, uint32_t *flags)
 {
 	const char *behind;
-	unsigned int ppid;
 
 	if (read_proc(proc_fd, "stat", text) || !text->len)
-		return 0;
+		return false;
 	behind = strrchr(text->s, ')'); /* the name may hold anything */
-	return behind && sscanf(behind + 1, " %*c %u", &ppid) == 1 ? ppid : 0;
+	return behind && sscanf(behind + 1, " %*c %u %*d %*d %*d %*d %u", ppid, flags) == 2;
+}
+
+#define PF_FORKNOEXEC 0x40 /* include/linux/sched.h: forked, and never called exec */
+
+/* Their names only: nothing of their file systems is touched. */
+static bool same_program(int proc_fd, uint32_t tgid)
+{
+	char path[32], a[PATH_MAX], b[PATH_MAX];
+	ssize_t len, other;
+
+	snprintf(path, sizeof(path), "/proc/%u/exe", tgid);
+	len = readlinkat(proc_fd, "exe", a, sizeof(a));
+	other = readlink(path, b, sizeof(b));
+	return len > 0 && len == other && !memcmp(a, b, (size_t)len);
+}
+
+struct process *discover__origin(struct process_table *pt, const struct process *p, int proc_fd)
+{
+	struct process *parent;
+	uint32_t ppid, flags;
+
+	if (!read_parent(proc_fd, &pt->text, &ppid, &flags) || !(flags & PF_FORKNOEXEC))
+		return NULL;
+	parent = idmap__get(&pt->by_tgid, ppid);
+	/* Of an orphan it is init, or another one that took it in. */
+	return parent && parent != p && same_program(proc_fd, ppid) ? parent : NULL;
 }
 
 static bool is_target(struct process_table *pt, uint32_t tgid, int proc_fd)
 {
+	uint32_t ppid, flags;
+
 	if (!pt->opts.pid_cnt)
 		return true;
 	for (size_t i = 0; i < pt->opts.pid_cnt; i++) {
@@ -54,7 +82,8 @@ static bool is_target(struct process_table *pt, uint32_t tgid, int proc_fd)
 			return true;
 	}
 	/* The scan repeats until it finds no new process, so the order does not matter. */
-	return pt->opts.children && idmap__get(&pt->by_tgid, read_ppid(proc_fd, &pt->text));
+	return pt->opts.children && read_parent(proc_fd, &pt->text, &ppid, &flags) &&
+	       idmap__get(&pt->by_tgid, ppid);
 }
 
 /* ---- its entry in `procs` -------------------------------------------------------------------- */

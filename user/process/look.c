@@ -298,6 +298,7 @@ static void look_for_lists(struct process_table *pt, const struct process *p)
 static void look_for_generated(struct process_table *pt, const struct process *p, int proc_fd)
 {
 	const struct map_line *dump = NULL;
+	const struct process *origin;
 	bool generated = false;
 
 	for (size_t i = 0; i < pt->exec.cnt; i++) {
@@ -308,8 +309,12 @@ static void look_for_generated(struct process_table *pt, const struct process *p
 	if (generated || dump)
 		pt->sink.look_generated(pt->sink.ctx, p->space, p->tgid, proc_fd,
 					dump ? file_table__open(pt->files, dump) : OPENED_NONE);
-	if (generated)
-		look_for_lists(pt, p);
+	if (!generated)
+		return;
+	look_for_lists(pt, p);
+	origin = p->parent ? NULL : discover__origin(pt, p, proc_fd);
+	if (origin)
+		pt->sink.fork(pt->sink.ctx, p->space, origin->space);
 }
 
 /* Fills in f from /proc. 0, or negative errno: f is not valid. */

@@ -108,6 +108,14 @@ void titles__want(struct process_table *pt, const struct process *p);
 /* Gives a forked child the title of its parent, also if that is read later. */
 void titles__inherit(struct process *child, const struct process *parent);
 
+/* ---- discover.c ---- */
+
+/*
+ * The process that forked `p`, which has not called exec since, or NULL: not known. For what was
+ * forked before it was seen.
+ */
+struct process *discover__origin(struct process_table *pt, const struct process *p, int proc_fd);
+
 /* ---- look.c ---- */
 
 /*

@@ -11,15 +11,20 @@
  * A name of Cython is a prefix for the kind of the function, the scopes around it, each with its
  * length, and the name of the function, behind a number for Python functions (Symtab.py, Naming.py
  * and Nodes.py of Cython). The path of the file tells which of the scopes are packages and the
- * module. A wrapper and what it wraps have one name. What has no reading, or two, stays as it is.
+ * module. A wrapper and what it wraps have one name. Of two readings the right one is that by which
+ * the wrapper, or what it wraps, is in the file, too. What has no reading, or still two, stays as it
+ * is.
  */
 #include "symbolize/symbolize.h"
 
 #include <ctype.h>
+#include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
-#define SCOPES_MAX   16
-#define SCOPE_DIGITS 3 /* of the length of a scope's name */
+#define SCOPES_MAX    16
+#define SCOPE_DIGITS  3 /* of the length of a scope's name */
+#define NUMBER_DIGITS 9
 
 struct text {
 	const char *s;
@@ -182,23 +187,89 @@ static bool read_c_function(struct reading *r)
 	return is_identifier(r->name);
 }
 
+/* A Python function: a wrapper, or what it wraps. */
+struct python_name {
+	struct text head; /* before "__pyx_pw_" or "__pyx_pf_" */
+	struct text path; /* behind it: the scopes, the number and the name */
+	bool wrapper, generator;
+	const struct sym_peers *peers; /* or NULL */
+};
+
+/* The reading with `cnt` scopes: the rest is a number, which may be missing, and a name. */
+static bool split_rest(const struct reading *r, size_t cnt, uint64_t *number, struct text *name)
+{
+	struct text rest = r->rest[cnt - 1];
+	size_t len = digits(rest);
+
+	*name = skip(rest, len);
+	if (len > NUMBER_DIGITS || (len && rest.s[0] == '0'))
+		return false;
+	*number = len ? strtoull(rest.s, NULL, 10) : 0;
+	return is_identifier(*name);
+}
+
+/*
+ * A wrapper gets the number behind that of what it wraps, in the same scopes: is it in the file, or
+ * what this one wraps?
+ */
+static bool has_peer(const struct python_name *p, const struct reading *r, size_t cnt)
+{
+	struct strbuf b = { 0 };
+	struct text name;
+	uint64_t number;
+	bool has;
+
+	if (!p->peers || p->generator || !split_rest(r, cnt, &number, &name) ||
+	    (p->wrapper && !number))
+		return false;
+	add_text(&b, p->head);
+	strbuf__addz(&b, p->wrapper ? "__pyx_pf_" : "__pyx_pw_");
+	strbuf__add(&b, p->path.s, (size_t)(r->rest[cnt - 1].s - p->path.s));
+	number += p->wrapper ? -1 : 1;
+	if (number)
+		strbuf__addf(&b, "%" PRIu64, number);
+	add_text(&b, name);
+	has = !b.err && p->peers->has(p->peers->ctx, b.s);
+	strbuf__free(&b);
+	return has;
+}
+
+/* Of several readings: the only one that has a peer. */
+static bool settle(struct reading *r, const struct python_name *p)
+{
+	uint64_t number;
+	size_t found = 0;
+
+	for (size_t cnt = r->module; cnt <= r->cnt; cnt++) {
+		if (!has_peer(p, r, cnt))
+			continue;
+		if (found)
+			return false;
+		found = cnt;
+	}
+	r->cnt = found;
+	return found && split_rest(r, found, &number, &r->name);
+}
+
 /*
  * The wrapper of a Python function always has a number, of 1 or more; what it wraps has none if it
  * is the first thing in its scope. "3get_item" is therefore function "get_item" with number 3 when
  * it is a wrapper, and may also be "item" in "get" when it is not. "3get_1d" has two readings as
  * well.
  */
-static bool read_python_function(struct reading *r, bool wrapper)
+static bool read_python_function(struct reading *r, const struct python_name *p)
 {
+	bool wrapper = p->wrapper;
+
 	for (; r->cnt >= r->module; r->cnt--) {
 		struct text rest = r->rest[r->cnt - 1];
 		size_t cnt = digits(rest);
 
 		r->name = skip(rest, cnt);
 		if (!cnt && r->cnt > r->module && !wrapper)
-			return false;
+			return settle(r, p);
 		if ((cnt || !wrapper) && is_identifier(r->name))
-			return r->cnt == r->module || r->name.len > 1;
+			return r->cnt == r->module || r->name.len > 1 || settle(r, p);
 	}
 	return false;
 }
@@ -223,11 +294,13 @@ static bool add_cython_module(struct strbuf *b, struct text name, const char *pa
 	return true;
 }
 
-static bool add_cython_name(struct strbuf *b, struct text t, const char *path)
+static bool add_cython_name(struct strbuf *b, struct text t, const char *path,
+			    const struct sym_peers *peers)
 {
-	bool wrapper, generator, python;
+	struct python_name p = { .peers = peers };
 	struct reading r;
 	struct text outer = t;
+	bool python;
 
 	if (take_prefix(&t, "__pyx_pymod_exec_"))
 		return add_cython_module(b, t, path);
@@ -241,16 +314,18 @@ static bool add_cython_name(struct strbuf *b, struct text t, const char *path)
 		t = outer;
 		take_prefix(&t, "__pyx_specialmethod_");
 	}
-	wrapper = take_prefix(&t, "__pyx_pw_");
+	p.head = (struct text){ outer.s, (size_t)(t.s - outer.s) };
+	p.wrapper = take_prefix(&t, "__pyx_pw_");
 	/* The body of a generator has a number only: its function's name is not in it. */
-	generator = !wrapper && take_prefix(&t, "__pyx_gb_");
-	python = wrapper || generator || take_prefix(&t, "__pyx_pf_");
+	p.generator = !p.wrapper && take_prefix(&t, "__pyx_gb_");
+	python = p.wrapper || p.generator || take_prefix(&t, "__pyx_pf_");
+	p.path = t;
 	if ((!python && !take_prefix(&t, "__pyx_f_")) || !read_scopes(&r, t, path))
 		return false;
-	if (!(python ? read_python_function(&r, wrapper) : read_c_function(&r)) ||
+	if (!(python ? read_python_function(&r, &p) : read_c_function(&r)) ||
 	    !take_variant(&r.name) || !is_identifier(r.name))
 		return false;
-	if (generator && !take_prefix(&(struct text){ r.name.s, r.name.len }, "generator"))
+	if (p.generator && !take_prefix(&(struct text){ r.name.s, r.name.len }, "generator"))
 		return false;
 	add_cython(b, &r);
 	return true;
@@ -356,7 +431,8 @@ static void cut(struct strbuf *b, size_t len)
 	}
 }
 
-void sym_native_name(struct strbuf *b, const char *symbol, const char *path)
+void sym_native_name(struct strbuf *b, const char *symbol, const char *path,
+		     const struct sym_peers *peers)
 {
 	size_t len = strnlen(symbol, SYM_NAME_MAX), start = b->len, kept = len, last;
 	struct text t = { symbol, len };
@@ -365,7 +441,7 @@ void sym_native_name(struct strbuf *b, const char *symbol, const char *path)
 
 	if (dot) /* ".isra.0", ".cold": parts of the same Python function */
 		t.len = (size_t)(dot - symbol);
-	if (add_cython_name(b, t, path) || (cut(b, start), add_mypyc_name(b, t, path)))
+	if (add_cython_name(b, t, path, peers) || (cut(b, start), add_mypyc_name(b, t, path)))
 		return;
 	cut(b, start);
 	do {

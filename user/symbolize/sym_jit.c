@@ -38,6 +38,7 @@
 #define NAMES_MAX	(64U << 20)
 #define NAMES_KEPT	(1U << 20) /* when they are forgotten */
 #define TRAMPOLINE	"py::"
+#define ORIGINS_MAX	8 /* a child of a child of ... */
 
 /* From the jitdump specification: sizes of records up to the parts that we skip. */
 #define DUMP_MAGIC	0x4a695444U /* "JiTD" in our byte order */
@@ -77,7 +78,9 @@ struct jit_proc {
 	uint64_t tenant; /* see tenant__of_process() */
 	/* its directory in /proc, valid even if the number is used again; -1: not opened yet */
 	int proc_fd;
-	struct jit_proc *origin; /* whose names it has while it has no file; NULL */
+	struct jit_proc *origin; /* whose code it was forked with; NULL */
+	/* How much of the origin's files was written then: what came later is not in this one. */
+	uint64_t inherited[SOURCES];
 	struct source sources[SOURCES];
 	uint64_t round;
 };
@@ -726,14 +729,39 @@ void sym_jit__add_list(struct sym_jit *j, uint32_t space, uint64_t list)
 	}
 }
 
+/*
+ * Of a chain that is too long the whole is not kept: its processes may have ended, and each holds
+ * its files.
+ */
+static bool has_room_behind(const struct jit_proc *p)
+{
+	int depth = 0;
+
+	for (; p && depth < ORIGINS_MAX; p = p->origin)
+		depth++;
+	return depth < ORIGINS_MAX;
+}
+
 void sym_jit__fork(struct sym_jit *j, uint32_t child, uint32_t parent)
 {
 	struct jit_proc *from = idmap__get(&j->procs, parent), *p;
+	const uint64_t *inherited = NULL;
+	struct stat st;
 
 	if (!from || !(p = get_proc(j, child)) || p->origin || p == from)
 		return;
-	if (!has_file(from) && from->origin)
+	if (!has_file(from) && from->origin) {
+		inherited = from->inherited;
 		from = from->origin;
+	}
+	if (!has_room_behind(from))
+		return;
+	for (int i = 0; i < SOURCES; i++) {
+		p->inherited[i] = inherited ? inherited[i] : UINT64_MAX;
+		if (!inherited && from->sources[i].file.fd >= 0 &&
+		    !opened__stat(&from->sources[i].file, &st))
+			p->inherited[i] = (uint64_t)st.st_size;
+	}
 	from->refs++;
 	p->origin = from;
 }
@@ -831,24 +859,36 @@ static void refresh(struct sym_jit *j, struct jit_proc *p)
 		read_source(j, &p->sources[i], p->tgid);
 }
 
-uint32_t sym_jit__find(struct sym_jit *j, uint32_t space, uint64_t addr)
+/* In the files of `p`, as far as they were written when what `limits` belongs to was forked. */
+static struct jit_code *find_in(struct jit_proc *p, const uint64_t *limits, uint64_t addr,
+				struct source **source)
 {
-	struct jit_proc *p = idmap__get(&j->procs, space);
-
-	if (!p)
-		return 0;
-	refresh(j, p);
-	if (!has_file(p)) {
-		p = p->origin;
-		if (!p)
-			return 0;
-		refresh(j, p);
-	}
 	for (int i = 0; i < SOURCES; i++) {
 		struct jit_code *c = jit_codes__find(&p->sources[i].codes, addr);
 
+		/* A list is memory: a child has its own. */
+		if (c && (!limits || p->sources[i].list || c->name < limits[i])) {
+			*source = &p->sources[i];
+			return c;
+		}
+	}
+	return NULL;
+}
+
+uint32_t sym_jit__find(struct sym_jit *j, uint32_t space, uint64_t addr)
+{
+	struct jit_proc *p = idmap__get(&j->procs, space);
+	const uint64_t *limits = NULL;
+	struct source *source;
+	struct jit_code *c;
+
+	for (int i = 0; p && i < ORIGINS_MAX; i++) {
+		refresh(j, p);
+		c = find_in(p, limits, addr, &source);
 		if (c)
-			return name_of(j, p, &p->sources[i], c);
+			return name_of(j, p, source, c);
+		limits = p->inherited;
+		p = p->origin;
 	}
 	return 0;
 }
@@ -862,9 +902,10 @@ bool sym_jit__is_trampoline(const struct sym_jit *j, uint32_t space, uint32_t id
 {
 	const struct jit_proc *p = id ? NULL : idmap__get(&j->procs, space);
 
-	if (p && !has_file(p))
-		p = p->origin;
+	for (int i = 0; p && i < ORIGINS_MAX; i++, p = p->origin)
+		if (p->sources[DUMP].file.fd >= 0)
+			return true;
 	if (!id)
-		return p && p->sources[DUMP].file.fd >= 0;
+		return false;
 	return !strncmp(sym_jit__name(j, id), TRAMPOLINE, strlen(TRAMPOLINE));
 }

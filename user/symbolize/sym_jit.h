@@ -24,8 +24,9 @@
  *	sym_jit__find(j, space, addr)               id of a name
  *
  * The files stay open, so a process that ends, or deletes them, keeps its names until it is
- * forgotten; a process that ends before it is looked at has none. A child of fork has its parent's
- * names as long as it has no file of its own.
+ * forgotten; a process that ends before it is looked at has none. A child of fork that has not
+ * called exec has its own names first, and for the rest of its code those that its parent had
+ * written until the fork.
  *
  * The files are hostile. A map is used if it is a regular file of the process's user in the
  * process's own /tmp, with nothing mounted on it; a jitdump is used because the process maps it.
@@ -57,7 +58,7 @@ void sym_jit__look(struct sym_jit *j, uint32_t space, uint32_t tgid, int proc_fd
  * SYM_JIT_LISTS are read.
  */
 void sym_jit__add_list(struct sym_jit *j, uint32_t space, uint64_t list);
-/* `child` begins with the names of its parent. */
+/* `child` begins with the names that its parent has now. */
 void sym_jit__fork(struct sym_jit *j, uint32_t child, uint32_t parent);
 void sym_jit__forget(struct sym_jit *j, uint32_t space);
 

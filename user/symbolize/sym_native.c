@@ -60,6 +60,10 @@ struct sym_native {
 	size_t cnt, cap;
 	char *names; /* NUL-terminated, one after the other */
 	size_t names_sz;
+	/* Names of Cython's Python functions, ascending; loaded when one is asked for. */
+	uint32_t *cython;
+	size_t cython_cnt, cython_cap;
+	bool cython_loaded;
 	bool ranges_loaded;
 	struct fde_range *ranges; /* of FDEs; loaded when something has no symbol */
 	size_t range_cnt;
@@ -731,7 +735,8 @@ static void load_once(struct sym_native *s)
 
 size_t sym_native__memory(const struct sym_native *s)
 {
-	return s->cap * sizeof(*s->functions) + s->names_sz + s->range_cnt * sizeof(*s->ranges);
+	return s->cap * sizeof(*s->functions) + s->names_sz + s->range_cnt * sizeof(*s->ranges) +
+	       s->cython_cap * sizeof(*s->cython);
 }
 
 void sym_native__unload(struct sym_native *s)
@@ -739,11 +744,13 @@ void sym_native__unload(struct sym_native *s)
 	free(s->names);
 	free(s->functions);
 	free(s->ranges);
+	free(s->cython);
 	s->names = NULL;
 	s->functions = NULL;
 	s->ranges = NULL;
-	s->ranges_loaded = false;
-	s->cnt = s->cap = s->names_sz = s->range_cnt = 0;
+	s->cython = NULL;
+	s->ranges_loaded = s->cython_loaded = false;
+	s->cnt = s->cap = s->names_sz = s->range_cnt = s->cython_cnt = s->cython_cap = 0;
 	s->loaded = false;
 }
 
@@ -800,15 +807,69 @@ static const struct function *find(const struct sym_native *s, uint64_t offset)
 	return NULL;
 }
 
+/* ---- Whether the file has a symbol ---- */
+
+static int by_name(const void *a, const void *b, void *names)
+{
+	return strcmp((const char *)names + *(const uint32_t *)a,
+		      (const char *)names + *(const uint32_t *)b);
+}
+
+/* Without those for which there is no memory: then some names have two readings. */
+static void load_cython(struct sym_native *s)
+{
+	s->cython_loaded = true;
+	for (size_t i = 0; i < s->cnt; i++) {
+		uint32_t name = s->functions[i].name;
+
+		if (!strstr(s->names + name, "__pyx_p"))
+			continue;
+		if (ARRAY_GROW(s->cython, s->cython_cap, s->cython_cnt, FUNCTIONS_MAX))
+			break;
+		s->cython[s->cython_cnt++] = name;
+	}
+	if (s->cython_cnt)
+		qsort_r(s->cython, s->cython_cnt, sizeof(*s->cython), by_name, s->names);
+}
+
+static bool has_symbol(void *ctx, const char *symbol)
+{
+	struct sym_native *s = ctx;
+	size_t low = 0, high;
+
+	load_once(s);
+	if (!s->cython_loaded)
+		load_cython(s);
+	high = s->cython_cnt;
+	while (low < high) {
+		size_t mid = low + (high - low) / 2;
+		int diff = strcmp(s->names + s->cython[mid], symbol);
+
+		if (!diff)
+			return true;
+		if (diff < 0)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return false;
+}
+
+struct sym_peers sym_native__peers(struct sym_native *s)
+{
+	return (struct sym_peers){ .has = has_symbol, .ctx = s };
+}
+
 bool sym_native__find(struct sym_native *s, uint64_t offset, struct strbuf *name, uint64_t *start)
 {
+	const struct sym_peers peers = sym_native__peers(s);
 	const struct function *f;
 
 	load_once(s);
 	f = find(s, offset);
 	if (!f)
 		return false;
-	sym_native_name(name, s->names + f->name, elf_file__path(s->ef));
+	sym_native_name(name, s->names + f->name, elf_file__path(s->ef), &peers);
 	if (start)
 		*start = s->text_start + f->start;
 	return true;

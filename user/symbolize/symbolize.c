@@ -275,9 +275,11 @@ static int set_place(struct run *r, const struct inline_frame *f, struct sym *sy
 }
 
 /* The functions inlined into `sym` at its place, frames[1 .. cnt). */
-static int add_inlined(struct run *r, const char *path, const struct inline_frame *frames,
-		       size_t cnt, struct sym *sym)
+static int add_inlined(struct run *r, const struct native_file *file,
+		       const struct inline_frame *frames, size_t cnt, struct sym *sym)
 {
+	const struct sym_peers peers = sym_native__peers(file->symbols);
+
 	while (cnt-- > 1) {
 		struct sym inner = { .kind = SYM_NATIVE,
 				     .flags = SYM_INLINED,
@@ -287,7 +289,7 @@ static int add_inlined(struct run *r, const char *path, const struct inline_fram
 		int err = set_place(r, &frames[cnt], &inner);
 
 		strbuf__clear(&r->buf);
-		sym_native_name(&r->buf, frames[cnt].name, path);
+		sym_native_name(&r->buf, frames[cnt].name, elf_file__path(file->ef), &peers);
 		if (!err)
 			err = intern_buf(r, &inner.func);
 		if (!err)
@@ -302,7 +304,7 @@ static int name_native(struct run *r, uint64_t word, struct sym *sym)
 {
 	struct native_file *file = find_file(r->s, NATIVE_FILE(word));
 	const struct inline_frame *frames = NULL;
-	const char *path;
+	struct sym_peers peers;
 	size_t cnt = 0;
 	int err;
 
@@ -311,19 +313,19 @@ static int name_native(struct run *r, uint64_t word, struct sym *sym)
 	sym->addr = NATIVE_OFFSET(word);
 	if (!file || ending__late())
 		return 0;
-	path = elf_file__path(file->ef);
+	peers = sym_native__peers(file->symbols);
 	if (r->o->inlines && file->inlines)
 		cnt = sym_inline__find(file->inlines, sym->addr, &frames);
 	if (!sym_native__find(file->symbols, sym->addr, &r->buf, NULL)) {
 		if (cnt)
-			sym_native_name(&r->buf, frames[0].name, path);
+			sym_native_name(&r->buf, frames[0].name, elf_file__path(file->ef), &peers);
 		else
 			sym_native__find_start(file->symbols, sym->addr, &r->buf, NULL);
 	}
 	err = intern_buf(r, &sym->func);
 	if (!err && cnt)
 		err = set_place(r, &frames[0], sym);
-	return err ? err : add_inlined(r, path, frames, cnt, sym);
+	return err ? err : add_inlined(r, file, frames, cnt, sym);
 }
 
 /* "[nf_tables]" among the modules of the profile. */
@@ -418,12 +420,12 @@ static int name_python(struct run *r, uint64_t word, struct sym *sym)
 	return err ? err : intern(r->p, f.file, f.file_len, &sym->file);
 }
 
+/* Nobody says what it is. Its addresses mean nothing to a reader, and are others in each run. */
 static int name_anonymous(struct run *r, uint64_t word, struct sym *sym)
 {
-	(void)r;
 	sym->kind = SYM_NATIVE;
 	sym->addr = word & FRAME_PAYLOAD;
-	return 0;
+	return intern(r->p, "generated code", strlen("generated code"), &sym->func);
 }
 
 /* Names of other compilers may be mangled: LLVM's are. */

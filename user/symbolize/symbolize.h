@@ -67,9 +67,18 @@ void sym_demangle(struct strbuf *b, const char *mangled);
 /*
  * Appends the name of a native function of the ELF file `path` for people: demangled, or the source
  * name that Python's compilers gave it ("inner (cymod.pyx)"), without the suffixes of split
- * functions ("f.cold.0"). See sym_compiled.c.
+ * functions ("f.cold.0"). See sym_compiled.c. `peers` tells which other symbols the file has: some
+ * names can be read only with them. NULL: not known.
  */
-void sym_native_name(struct strbuf *b, const char *symbol, const char *path);
+struct sym_peers {
+	bool (*has)(void *ctx, const char *symbol);
+	void *ctx;
+};
+
+void sym_native_name(struct strbuf *b, const char *symbol, const char *path,
+		     const struct sym_peers *peers);
+/* The peers in the file of `s`, as long as that lives. */
+struct sym_peers sym_native__peers(struct sym_native *s);
 
 /* ---- kernel ---- */
 struct sym_kernel;

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 """For Cython: each function that works does so in C, by spin().
 
-Functions that work are not the first of their scope: of those the C name has two readings.
+closure() is the first function of its scope: its C name has two readings, and its wrapper's tells
+which is right.
 """
 import time
 
@@ -39,10 +40,6 @@ def pieces(n):
 
 
 def outer(n):
-    def nothing():
-        pass
-
     def closure():
         return spin(n * 20)
-    nothing()
     return closure
