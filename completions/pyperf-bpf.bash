@@ -160,6 +160,10 @@ _pyperf_bpf()
 		mapfile -t COMPREPLY < <(:)
 		return
 		;;
+	top-d | top--duration)
+		mapfile -t COMPREPLY < <(:)
+		return
+		;;
 	report-o | report--output)
 		mapfile -t COMPREPLY < <(compgen -f -- "$cur")
 		return
@@ -412,7 +416,7 @@ _pyperf_bpf()
 	if [[ $cur == -* ]]; then
 		case $command in
 		record) mapfile -t COMPREPLY < <(compgen -W "-d --duration --delay -e --event -F --frequency -c --count --wait-min -p --pid --no-children --name -u --user -t --tid --cpu -a --all -C --cgroup --container --comm --pod --as-root -o --output --format -f --folded --glue --value --idle --busy --native --no-native --no-kernel --no-lines --threads --inlines --debuginfod --max-frames --table-memory -v --verbose -q --quiet -h --help --version" -- "$cur") ;;
-		top) mapfile -t COMPREPLY < <(compgen -W "-e --event -F --frequency -c --count --wait-min -p --pid --no-children --name -u --user -t --tid --cpu -a --all -C --cgroup --container --comm --pod -i --interval --native -v --verbose -q --quiet -h --help --version" -- "$cur") ;;
+		top) mapfile -t COMPREPLY < <(compgen -W "-e --event -F --frequency -c --count --wait-min -p --pid --no-children --name -u --user -t --tid --cpu -a --all -C --cgroup --container --comm --pod -i --interval -d --duration --native -v --verbose -q --quiet -h --help --version" -- "$cur") ;;
 		report) mapfile -t COMPREPLY < <(compgen -W "-o --output --format -f --folded --glue --value --idle --busy -t --type --native --markdown --no-lines --threads --no-threads -p --pid --no-native --no-kernel --comm --from --to --list --service --label --store -v --verbose -q --quiet -h --help --version" -- "$cur") ;;
 		diff) mapfile -t COMPREPLY < <(compgen -W "-o --output --format -f --folded --glue --fail-over --absolute --markdown --trim-path -t --type --no-native --no-kernel --comm --before --after --before-label --after-label --service --label --store -v --verbose -q --quiet -h --help --version" -- "$cur") ;;
 		dump) mapfile -t COMPREPLY < <(compgen -W "-p --pid --children --name --container --pod --native --tasks --all --json -v --verbose -q --quiet -h --help --version" -- "$cur") ;;
@@ -430,6 +434,7 @@ _pyperf_bpf()
 		report) mapfile -t COMPREPLY < <(compgen -f -- "$cur") ;;
 		diff) mapfile -t COMPREPLY < <(compgen -f -- "$cur") ;;
 		dump) mapfile -t COMPREPLY < <(compgen -W "$(cd /proc && echo [0-9]*)" -- "$cur") ;;
+		memory) mapfile -t COMPREPLY < <(compgen -W "$(cd /proc && echo [0-9]*)" -- "$cur") ;;
 		esac
 	fi
 }

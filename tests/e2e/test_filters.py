@@ -95,7 +95,7 @@ def test_one_that_has_ended():
 
 
 def test_one_that_is_not_python(spin):
-    """Of several, those without Python are named and left out; of one, or of none with Python, it is an error."""
+    """Of several, those without Python are named and left out; of one that stays without it, the end is an error."""
     target = spin("spin_a")
     with subprocess.Popen(["sleep", "600"]) as sleeper:
         try:
@@ -105,8 +105,9 @@ def test_one_that_is_not_python(spin):
             (said,) = [m for m in result.messages if "is not Python" in m]
             assert "process %d (sleep)" % sleeper.pid in said, said
             refused = Profiler("-d", 1, "-p", sleeper.pid).wait()
-            assert refused.status == 1 and len(refused.messages) == 1
-            assert "nor is any process that it has started" in refused.stderr
+            assert refused.status == 1 and len(refused.messages) == 2, refused.stderr
+            assert "process %d (sleep) is not Python yet" % sleeper.pid in refused.messages[0]
+            assert "did not become Python, nor did any process that it has started" in refused.messages[1]
         finally:
             sleeper.kill()
 

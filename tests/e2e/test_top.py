@@ -12,7 +12,7 @@ import pytest
 
 import harness
 from harness import PROGRAMS, PYPERF, Target, cpu_seconds, poll
-from terminal import Terminal
+from terminal import LEAVE_ALTERNATE, Terminal
 from test_trust import Elf, find, forged_target, library_of
 
 pytestmark = pytest.mark.beside
@@ -322,6 +322,18 @@ def test_no_terminal():
     assert "not a terminal" in done.stderr and "pyperf-bpf record" in done.stderr
 
 
+def test_duration(any_python):
+    """It ends by itself; what was shown last stays, below what was on the terminal before."""
+    with Target(any_python, "spinner.py", "spin") as target:
+        with top(target.pid, "-d", "1.2") as terminal:
+            assert terminal.wait() == 0
+            terminal.restored()
+            left = terminal.raw[terminal.raw.rindex(LEAVE_ALTERNATE):].decode().splitlines()
+            assert any(re.search(READY, line) for line in left), left
+            row = next(filter(None, (re.search(process_row(target.pid), line) for line in left)))
+            assert float(row[2]) > 0, row[0]
+
+
 @pytest.mark.parametrize("term", ["", "no-such-terminal", "dumb"])
 def test_bad_terminal(term):
     with top(TERM=term) as terminal:
@@ -333,7 +345,9 @@ def test_bad_terminal(term):
 
 @pytest.mark.parametrize("args, message", [
     (["-i", "0"], "-i 0: must be a number of seconds from 0.1 to 3600"),
-    (["4711"], "unexpected '4711'; to look at that process: -p 4711"),
+    (["4711", "4712"], "top: unexpected '4712'; several processes: -p PID,PID"),
+    (["app.py"], "top: 'app.py' is not the number of a process"),
+    (["-d", "soon"], "-d soon: not a number of seconds, like 30 or 2.5"),
     (["--children"], "--children needs a process: name it with -p"),
     (["-o", "x.svg"], "unknown option -o; see 'pyperf-bpf top --help'"),
 ])

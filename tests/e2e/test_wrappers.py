@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 """Commands that look at one process, given the number of what has started it: `sh -c`, timeout, sudo."""
+import os
 import re
+import signal
 import subprocess
 from pathlib import Path
 
 import pytest
 
 import harness
-from harness import Target, poll
+from harness import HZ, Profiler, Target, poll, spend
 from test_filters import WRAPPERS
 
 pytestmark = pytest.mark.beside
@@ -77,7 +79,7 @@ def test_several(any_python, command):
         assert "name one that it started" in found.stderr
 
 
-NAMED = [["dump"], ["heap"], ["probes"], ["trace", "-d", 0.5]]
+NAMED = [["dump"], ["heap"], ["probes"], ["trace", "-d", 0.5], ["record", "-d", 0.5], ["memory", "-d", 0.5]]
 
 
 @pytest.mark.parametrize("command", NAMED, ids=lambda c: c[0])
@@ -85,9 +87,12 @@ def test_two_ways_to_name(any_python, command):
     """The number of a process is a word, or that of -p."""
     with Target(any_python, "spinner.py", "spin") as target:
         word, option = run(command, target.pid), run([*command, "-p"], target.pid)
+        if "-d" in command:  # the word may stand before options, too
+            assert run([command[0], target.pid, "-q", "-d"], 0.1).returncode == 0
     assert word.returncode == option.returncode == 0, (word, option)
     assert word.stderr == option.stderr, (word, option)
-    assert word.stdout.split()[:2] == option.stdout.split()[:2] != [], (word, option)
+    begins = slice(1, 4) if command[0] == "record" else slice(2)  # behind the time it took
+    assert word.stdout.split()[begins] == option.stdout.split()[begins] != [], (word, option)
     both = run([*command, "-p", 1], target.pid)
     assert both.returncode and not both.stdout and both.stderr.startswith("pyperf-bpf: "), both
 
@@ -103,3 +108,46 @@ def test_none(command):
             timeout.terminate()
     assert found.returncode == 1 and found.stderr.count("\n") == 1 and not found.stdout, found
     assert "is not Python" in found.stderr and "started" not in found.stderr
+
+
+# ---- before it is Python -------------------------------------------------------------------------
+
+# Becomes Python, or starts it, when it is told to.
+LATER = {"exec": 'read line; exec "$@"', "child": 'read line; "$@"; true', "timeout": 'read line; timeout --foreground 600 "$@"; true'}
+SPINS = "import os\ndef spins_later(x=1):\n    os.write(1, b'ready\\n')\n    while True: x = x * 31 & 0xffff\nspins_later()"
+
+
+@pytest.mark.parametrize("script", LATER.values(), ids=LATER)
+def test_later(any_python, script):
+    """A process that is not Python yet is followed until it is, and what it starts."""
+    argv = ["sh", "-c", script, "sh", any_python, "-c", SPINS]
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True) as sh:
+        try:
+            profiler = Profiler("-v", "-f", "-F", HZ, "-p", sh.pid)
+            profiler.wait_said("process %d (sh) is not Python yet: waiting for it and what it starts\n" % sh.pid)
+            profiler.wait_sampling()
+            sh.stdin.write(b"\n")
+            sh.stdin.flush()
+            assert sh.stdout.readline() == b"ready\n"
+            spend(python_below(sh.pid), 0.5)
+            profiler.interrupt_group()
+            result = profiler.wait().ok()
+        finally:
+            os.killpg(sh.pid, signal.SIGKILL)
+    assert "spins_later" in result.only("spins_later")
+    assert result.stderr.count("not Python yet") == 1 and "did not become" not in result.stderr, result.stderr
+
+
+def test_never():
+    """The end is an error with the remedy, and there is no output; a command is profiled all the same."""
+    with subprocess.Popen(["sh", "-c", "read line; exit"], stdin=subprocess.PIPE) as sh:
+        profiler = Profiler("-f", "-p", sh.pid)
+        profiler.wait_sampling()
+        sh.stdin.close()
+        result = profiler.wait()
+    assert result.status == 1 and not result.stdout, result
+    assert result.messages[-1] == ("pyperf-bpf: process %d did not become Python, nor did any process that it has "
+                                   "started (-a profiles it anyway)" % sh.pid), result.messages
+    command = Profiler("-f", "--", "sh", "-c", "i=0; while [ $i -lt 200000 ]; do i=$((i + 1)); done").wait()
+    assert command.status == 0 and command.stdout, command
+    assert "sh: neither it nor what it started was Python" in command.stderr

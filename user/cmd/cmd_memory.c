@@ -33,7 +33,8 @@
 
 static void usage(void)
 {
-	printf("Usage: pyperf-bpf memory -p PID [OPTION]...\n"
+	printf("Usage: pyperf-bpf memory PID [OPTION]...\n"
+	       "  or:  pyperf-bpf memory -p PID,... [OPTION]...\n"
 	       "Show which code makes a process's memory grow, without stopping it.\n"
 	       "\n"
 	       "What counts is memory that was touched for the first time meanwhile, or that\n"
@@ -457,7 +458,7 @@ static int check(const struct options *o, const struct memory_opts *m)
 	}
 	if (o->command || o->targets.pid_cnt || o->targets.name)
 		return 0;
-	log_err("memory: name a process with -p");
+	log_err("memory: the number of the process is missing");
 	return -1;
 }
 

@@ -18,6 +18,7 @@ enum long_only {
 };
 
 static const struct option long_options[] = {
+	{ "duration", required_argument, NULL, 'd' },
 	{ "interval", required_argument, NULL, 'i' },
 	{ "native", no_argument, NULL, OPT_NATIVE },
 	TARGETS_LONG_OPTIONS,
@@ -27,7 +28,7 @@ static const struct option long_options[] = {
 
 static void usage(void)
 {
-	printf("Usage: pyperf-bpf top [OPTION]...\n"
+	printf("Usage: pyperf-bpf top [PID] [OPTION]...\n"
 	       "Show where Python processes spend their time, live.\n"
 	       "\n"
 	       "Processes, their threads and functions: the last interval, and all since the\n"
@@ -37,11 +38,12 @@ static void usage(void)
 	targets__help();
 	printf("What to show\n"
 	       "  -i, --interval SEC     time between updates, %g to %d (default %d)\n"
+	       "  -d, --duration SEC     stop after SEC seconds, and leave what is shown then\n"
 	       "      --native           show native and kernel functions; key n\n"
 	       "Other\n" CMDLINE_HELP "\n"
 	       "Examples\n"
 	       "  sudo pyperf-bpf top                         the whole machine\n"
-	       "  sudo pyperf-bpf top -p 4711                 one service, with its workers\n"
+	       "  sudo pyperf-bpf top 4711                    one service, with its workers\n"
 	       "  sudo pyperf-bpf top --comm 'celery*' -i 5   by name, every 5 seconds\n"
 	       "  sudo pyperf-bpf top -e page-faults          who touches new memory\n",
 	       INTERVAL_MIN_S, INTERVAL_MAX_S, INTERVAL_DEFAULT_S);
@@ -62,6 +64,8 @@ static int set_option(void *ctx, int opt, const char *arg)
 
 	if (targets__takes(opt))
 		return targets__set(&o->targets, opt, arg);
+	if (opt == 'd')
+		return cmdline__seconds("-d", arg, DURATION_MIN_S, DURATION_MAX_S, &o->duration_s);
 	if (opt == 'i')
 		return set_interval(o, arg);
 	if (opt == OPT_NATIVE)
@@ -74,24 +78,23 @@ static enum cmdline_result parse(struct top_opts *o, int argc, char **argv)
 	struct cmdline c = {
 		.command = "top",
 		.usage = usage,
-		.shorts = "i:" TARGETS_SHORT_OPTIONS CMDLINE_SHORT_OPTIONS,
+		.shorts = "d:i:" TARGETS_SHORT_OPTIONS CMDLINE_SHORT_OPTIONS,
 		.longs = long_options,
 		.set = set_option,
 		.ctx = o,
 	};
 	enum cmdline_result result = cmdline__parse(&c, argc, argv);
-	pid_t pid;
+	pid_t pid = 0;
 
 	if (result != CMDLINE_RUN)
 		return result;
 	log_set_level((enum log_level)(LOG_LEVEL_INFO + c.verbosity));
-	if (!c.words[0])
-		return cmdline__result(targets__check(&o->targets, false));
-	if (!cmdline__pid(c.words[0], &pid))
-		log_err("unexpected '%s'; to look at that process: -p %s", c.words[0], c.words[0]);
-	else
-		log_err("unexpected '%s'; see 'pyperf-bpf top --help'", c.words[0]);
-	return CMDLINE_USAGE;
+	if (cmdline__pid_word("top", c.words, o->targets.pid_cnt, "several processes: -p PID,PID",
+			      &pid))
+		return CMDLINE_USAGE;
+	if (pid && chosen__add(&o->targets, pid))
+		return CMDLINE_FAILED;
+	return cmdline__result(targets__check(&o->targets, false));
 }
 
 static int run(int argc, char **argv)

@@ -397,11 +397,7 @@ static int check(const struct trace_cmd *t, char **words)
 static enum cmdline_result take_process(struct trace_cmd *t, struct cmdline *c, int *argc,
 					char ***argv)
 {
-	if (t->o.pid || c->dashes || !c->words[0] || cmdline__pid(c->words[0], &t->o.pid))
-		return CMDLINE_RUN;
-	*argc -= (int)(c->words - *argv);
-	*argv = c->words;
-	return cmdline__parse(c, *argc, *argv);
+	return t->o.pid ? CMDLINE_RUN : cmdline__take_pid(c, argc, argv, &t->o.pid);
 }
 
 /*

@@ -190,6 +190,27 @@ int cmdline__pid_word(const char *command, char **words, bool chosen, const char
 	return -EINVAL;
 }
 
+enum cmdline_result cmdline__take_pid(struct cmdline *c, int *argc, char ***argv, pid_t *pid)
+{
+	if (c->dashes || !c->words[0] || cmdline__pid(c->words[0], pid))
+		return CMDLINE_RUN;
+	/* The word stands where the name of the program stood. */
+	*argc -= (int)(c->words - *argv);
+	*argv = c->words;
+	return cmdline__parse(c, *argc, *argv);
+}
+
+int cmdline__seconds(const char *option, const char *arg, double min, double max, double *out)
+{
+	int err = parse_double(arg, min, max, out);
+
+	if (err == -ERANGE)
+		log_err("%s %s: must be from %g to %.0f seconds", option, arg, min, max);
+	else if (err)
+		log_err("%s %s: not a number of seconds, like 30 or 2.5", option, arg);
+	return err ? -EINVAL : 0;
+}
+
 int cmdline__time(const char *text, uint64_t *ns)
 {
 	static const struct {

@@ -22,7 +22,9 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#define TGID_MAX 4194304 /* PID_MAX_LIMIT, include/linux/threads.h */
+#define TGID_MAX       4194304 /* PID_MAX_LIMIT, include/linux/threads.h */
+#define DURATION_MIN_S 0.001
+#define DURATION_MAX_S 1e9 /* 32 years; in nanoseconds it fits in 64 bits */
 
 enum cmdline_result {
 	CMDLINE_RUN = 0,
@@ -93,6 +95,17 @@ int cmdline__pid(const char *word, pid_t *pid);
  */
 int cmdline__pid_word(const char *command, char **words, bool chosen, const char *remedy,
 		      pid_t *pid);
+/*
+ * "record 4711 -d 9" is "record -d 9 -p 4711": if the first word is the number of a process, sets
+ * `*pid` and parses the rest of the line. Otherwise changes nothing. argc and argv are those of the
+ * last cmdline__parse(), and become those of the next one.
+ */
+enum cmdline_result cmdline__take_pid(struct cmdline *c, int *argc, char ***argv, pid_t *pid);
+/*
+ * Parses seconds, of at least `min` and at most `max`. 0, or -EINVAL after a message; `*out` then
+ * keeps its value.
+ */
+int cmdline__seconds(const char *option, const char *arg, double min, double max, double *out);
 /* Parses a time such as "1ms", "50us" or "0.5s". 0, or -EINVAL without a message. */
 int cmdline__time(const char *text, uint64_t *ns);
 

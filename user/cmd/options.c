@@ -8,6 +8,7 @@
 
 #include "base/log.h"
 #include "base/str.h"
+#include "cmd/chosen.h"
 #include "cmd/output_options.h"
 #include "symbolize/sym_debuginfod.h"
 
@@ -48,7 +49,7 @@ static const struct option long_options[] = {
 
 void options__usage(void)
 {
-	printf("Usage: pyperf-bpf [record] [OPTION]... [-- COMMAND [ARG]...]\n"
+	printf("Usage: pyperf-bpf [record] [PID] [OPTION]... [-- COMMAND [ARG]...]\n"
 	       "Sample where Python processes spend their time, and report it.\n"
 	       "\n"
 	       "What to sample (default: Python processes; COMMAND and its descendants)\n"
@@ -75,17 +76,6 @@ void options__usage(void)
 }
 
 /* ---- values: each returns 0, or -EINVAL or -ENOMEM after a message --------------------------- */
-
-static int set_seconds(const char *option, const char *arg, double min, double *out)
-{
-	int err = parse_double(arg, min, DURATION_MAX_S, out);
-
-	if (err == -ERANGE)
-		log_err("%s %s: must be from %g to %.0f seconds", option, arg, min, DURATION_MAX_S);
-	else if (err)
-		log_err("%s %s: not a number of seconds, like 30 or 2.5", option, arg);
-	return err ? -EINVAL : 0;
-}
 
 static int set_max_frames(struct options *o, const char *arg)
 {
@@ -167,9 +157,9 @@ static int set_option(void *ctx, int opt, const char *arg)
 		return output_options__set(&o->outputs, opt, arg);
 	switch (opt) {
 	case 'd':
-		return set_seconds("-d", arg, DURATION_MIN_S, &o->duration_s);
+		return cmdline__seconds("-d", arg, DURATION_MIN_S, DURATION_MAX_S, &o->duration_s);
 	case OPT_DELAY:
-		return set_seconds("--delay", arg, 0, &o->delay_s);
+		return cmdline__seconds("--delay", arg, 0, DURATION_MAX_S, &o->delay_s);
 	case OPT_MAX_FRAMES:
 		return set_max_frames(o, arg);
 	case OPT_TABLE_MEMORY:
@@ -191,11 +181,20 @@ static int bad_word(const char *word)
 	if (!strcmp(word, "record"))
 		log_err("'record' goes before the options");
 	else if (!cmdline__pid(word, &pid))
-		log_err("unexpected '%s'; to sample that process: -p %s", word, word);
+		log_err("unexpected '%s'; several processes: -p PID,PID", word);
 	else
 		log_err("unexpected '%s'; to run and sample a command: pyperf-bpf [OPTION]... -- "
 			"%s",
 			word, word);
+	return -EINVAL;
+}
+
+/* The process is named in one way, as for the other commands. */
+static int add_pid(struct options *o, pid_t pid)
+{
+	if (!o->targets.pid_cnt)
+		return chosen__add(&o->targets, pid);
+	log_err("unexpected '%d'; several processes: -p PID,PID", pid);
 	return -EINVAL;
 }
 
@@ -231,17 +230,22 @@ enum cmdline_result options__parse(struct options *o, int argc, char **argv)
 		.ctx = o,
 	};
 	enum cmdline_result result;
+	pid_t pid = 0;
 	int err;
 
 	*o = (struct options){ .targets = TARGETS_DEFAULT,
 			       .max_frames = STACK_DEPTH_DEFAULT,
 			       .table_mib = TABLE_MIB_DEFAULT };
 	result = cmdline__parse(&c, argc, argv);
+	if (result == CMDLINE_RUN)
+		result = cmdline__take_pid(&c, &argc, &argv, &pid);
 	if (result != CMDLINE_RUN)
 		return result;
 	o->verbosity = c.verbosity;
 	o->outputs.quiet = c.verbosity < 0;
-	err = set_command(o, c.words, c.dashes);
+	err = pid ? add_pid(o, pid) : 0;
+	if (!err)
+		err = set_command(o, c.words, c.dashes);
 	return cmdline__result(err ? err : check_conflicts(o));
 }
 

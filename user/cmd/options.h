@@ -22,8 +22,6 @@
 
 #define TABLE_MIB_DEFAULT 64
 #define TABLE_MIB_MAX	  65536
-#define DURATION_MIN_S	  0.001
-#define DURATION_MAX_S	  1e9 /* 32 years; in nanoseconds it fits in 64 bits */
 
 /* Functions by which another command that records adds to the report. */
 struct record_watch {

@@ -294,6 +294,8 @@ static int finish(struct recorder *r)
 		r->o->watch->end(r->o->watch);
 	show_progress(r, true);
 	err = session__drain(r->session, r->profile);
+	if (!err)
+		err = session__check_python(r->session, r->launch ? *r->o->command : NULL);
 	if (err) {
 		openwaits__free(waits);
 		return err;

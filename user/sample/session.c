@@ -19,9 +19,8 @@
 #include "base/rights.h"
 #include "follow/cpus.h"
 #include "follow/follow.h"
-#include "process/called.h"
 #include "process/starved.h"
-#include "process/unsupported.h"
+#include "sample/awaited.h"
 #include "sample/bills.h"
 #include "sample/dump.h"
 #include "sample/handed.h"
@@ -42,7 +41,6 @@
 #define RECALL_MAX_HZ  500 /* above it the cache lines of the last sample are still there */
 #define MMAP_THRESHOLD (64 << 10)
 #define TRIM_THRESHOLD (256 << 10)
-#define FAMILY_DEPTH   64    /* generations that are looked through for a process */
 #define NICE_PRIORITY  (-10) /* a new process should be known before its next sample */
 
 struct session {
@@ -76,6 +74,7 @@ struct session {
 	bool look_for_exits;			    /* one that was not told may be found */
 	bool drained;				    /* since session__forget() */
 	bool has_peak;				    /* its value type is there, the last */
+	struct awaited awaited;
 	struct urgent urgent;
 	struct threadbook *names; /* NULL: threads are not kept apart */
 	struct loopbook *loops;	  /* NULL: they are not wanted, or no source sees them */
@@ -395,73 +394,9 @@ static int open_sources(struct session *s)
 	return uses__open(&s->uses, s->o.targets, &world);
 }
 
-/* It runs Python, or nobody knows yet. */
-static bool is_useful(const struct process *p)
+int session__check_python(const struct session *s, const char *command)
 {
-	return p->is_python || p->native_only || !p->analysed;
-}
-
-/* Does `tgid` descend from `pid`? Who was handed to init when its parent ended does not. */
-static bool descends(uint32_t tgid, pid_t pid)
-{
-	pid_t parent = (pid_t)tgid;
-
-	for (int i = 0; i < FAMILY_DEPTH && parent > 1; i++) {
-		parent = called__parent(parent);
-		if (parent == pid)
-			return true;
-	}
-	return false;
-}
-
-/*
- * A wrapper (sh -c, timeout, tini, sudo) is named by -p because of the process that it has started.
- */
-static bool leads_to_python(const struct session *s, pid_t pid)
-{
-	const struct process *p = process_table__find_tgid(s->procs, (uint32_t)pid);
-
-	if (p && is_useful(p))
-		return true;
-	if (!s->o.targets->children)
-		return false;
-	for (size_t at = 0; (p = process_table__next(s->procs, &at));)
-		if (is_useful(p) && !p->exited && descends(p->tgid, pid))
-			return true;
-	return false;
-}
-
-static void say_useless(const struct session *s, pid_t pid, bool others)
-{
-	const struct process *p = process_table__find_tgid(s->procs, (uint32_t)pid);
-	enum log_level level = others ? LOG_LEVEL_WARN : LOG_LEVEL_ERR;
-	const char *also = s->o.targets->children ? ", nor is any process that it has started" : "";
-	char why[UNSUPPORTED_LEN];
-
-	if (p && unsupported__explain(process_table__readers(s->procs), pid, why))
-		log_msg(level, "process %d is %s (-a profiles it anyway)", pid, why);
-	else
-		log_msg(level, "process %d (%s) is not Python%s (-a profiles it anyway)", pid,
-			p ? p->comm : "?", also);
-}
-
-/*
- * A process of -p without Python, and without descendants that have it, is an error, unless -a was
- * given or other processes have some. Processes that --name chose besides are not mentioned.
- */
-static int check_targets(const struct session *s)
-{
-	const struct sample_spec *t = s->o.targets;
-	size_t useful = 0;
-
-	for (size_t i = 0; i < t->pid_cnt && !t->all; i++)
-		useful += leads_to_python(s, t->pids[i]);
-	if (t->all || useful == t->pid_cnt || (useful && t->name))
-		return 0;
-	for (size_t i = 0; i < t->pid_cnt; i++)
-		if (!leads_to_python(s, t->pids[i]))
-			say_useless(s, t->pids[i], useful > 0);
-	return useful ? 0 : -EINVAL;
+	return awaited__end(&s->awaited, command);
 }
 
 int session__watch(struct session *s, int fd)
@@ -489,7 +424,7 @@ static int prepare(struct session *s)
 	if (!err)
 		err = open_follow(s);
 	if (!err)
-		err = check_targets(s);
+		err = awaited__begin(&s->awaited, s->o.targets, s->procs, s->o.command);
 	if (!err)
 		note_held(s);
 	if (!err)
@@ -809,6 +744,7 @@ int session__wait(struct session *s, uint64_t until_ns)
 	urgent__woken(&s->urgent);
 	follow__look(s->follow);
 	follow__make_good(s->follow);
+	awaited__look(&s->awaited);
 	process_table__read_titles(s->procs);
 	look_at_threads(s);
 	if (now_ns() >= s->tick_ns) {
@@ -904,6 +840,7 @@ int session__drain(struct session *s, struct profile *p)
 	err = end_windows(s, tables, &cnt);
 	process_table__reclaim(s->procs);
 	follow__look(s->follow);
+	awaited__look(&s->awaited);
 	s->dump.handed = &s->handed[old];
 	for (uint32_t i = 0; i < s->uses.cnt; i++)
 		s->dump.units[i] = count_unit(s, &s->uses.by[i].spec);

@@ -135,6 +135,8 @@ int session__curves(struct session *s, struct profile *p);
  * between, into the profile of all drains (SESSION_LOOPS_WHOLE). 0 or negative errno, printed.
  */
 int session__loops(struct session *s, struct profile *p);
+/* At the end: see awaited__end(). */
+int session__check_python(const struct session *s, const char *command);
 /* With -p: all of the processes have ended, and with --children those that they started. */
 bool session__targets_ended(struct session *s);
 

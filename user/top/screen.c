@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <locale.h>
 #include <poll.h>
 #include <signal.h>
@@ -18,6 +19,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/str.h"
 #include "base/terminal.h"
 #include "top/topview.h"
 
@@ -43,6 +45,7 @@ struct screen {
 	sigset_t mask; /* as it was; so: */
 	struct sigaction old[FATAL_CNT];
 	char message[MESSAGE_MAX];
+	struct strbuf kept; /* see screen__keep() */
 };
 
 /* ---- when all else fails --------------------------------------------------------------------- */
@@ -282,6 +285,11 @@ void screen__close(struct screen *s)
 	end_emergency(s);
 	emergency.len = 0;
 	delscreen(s->term);
+	if (s->kept.len) {
+		fwrite(s->kept.s, 1, s->kept.len, stdout);
+		fflush(stdout);
+	}
+	strbuf__free(&s->kept);
 	close_messages(s);
 	close(s->signal_fd);
 	sigprocmask(SIG_SETMASK, &s->mask, NULL);
@@ -443,4 +451,32 @@ int screen__show(struct screen *s, const struct canvas *c)
 	attrset(A_NORMAL);
 	refresh();
 	return 0;
+}
+
+int screen__keep(struct screen *s)
+{
+	unsigned rows, cols;
+	size_t size, whole = 0;
+	char *row;
+
+	screen__size(s, &rows, &cols);
+	size = (size_t)cols * MB_LEN_MAX + 1;
+	row = malloc(size);
+	if (!row)
+		return -ENOMEM;
+	strbuf__clear(&s->kept);
+	for (unsigned i = 0; i < rows; i++) {
+		int len = mvinnstr((int)i, 0, row, (int)size - 1);
+
+		while (len > 0 && row[len - 1] == ' ')
+			len--;
+		strbuf__add(&s->kept, row, len > 0 ? (size_t)len : 0);
+		strbuf__addc(&s->kept, '\n');
+		if (len > 0)
+			whole = s->kept.len; /* without the empty rows at the end */
+	}
+	free(row);
+	if (!s->kept.err)
+		s->kept.len = whole;
+	return s->kept.err;
 }

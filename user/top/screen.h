@@ -61,6 +61,12 @@ void screen__size(const struct screen *s, unsigned *rows, unsigned *cols);
 /* 0, or -ENOMEM when the canvas is not whole; then nothing is shown. */
 int screen__show(struct screen *s, const struct canvas *c);
 
+/*
+ * Keeps the text of what is shown now: screen__close() prints it, below what was on the terminal
+ * before. 0 or -ENOMEM.
+ */
+int screen__keep(struct screen *s);
+
 /* The last line that was held back since the last call, or NULL. Borrowed until the next call. */
 const char *screen__message(struct screen *s);
 

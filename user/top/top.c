@@ -54,6 +54,7 @@ struct live {
 	struct top_status status;
 	int signal_fd;
 	uint64_t begin_ns, due_ns; /* of the interval */
+	uint64_t end_ns;	   /* of all; UINT64_MAX: none */
 	bool stop;
 };
 
@@ -413,6 +414,17 @@ static int on_due(struct live *l)
 	return err ? err : no_memory(note_threads(l));
 }
 
+/* The time is up: the last picture is of all of it, and stays. */
+static int on_end(struct live *l)
+{
+	int err = on_due(l);
+
+	l->stop = true;
+	if (!err)
+		err = draw(l);
+	return err ? err : no_memory(screen__keep(l->screen));
+}
+
 static int follow(struct live *l)
 {
 	int err = draw(l);
@@ -421,7 +433,7 @@ static int follow(struct live *l)
 		uint32_t space = topview__process(l->view);
 		bool changed;
 
-		err = session__wait(l->session, l->due_ns);
+		err = session__wait(l->session, l->due_ns < l->end_ns ? l->due_ns : l->end_ns);
 		on_signals(l);
 		changed = screen__signals(l->screen);
 		changed |= on_keys(l);
@@ -434,6 +446,8 @@ static int follow(struct live *l)
 			err = no_memory(note_threads(l)); /* at once, not at the next interval */
 		}
 		changed |= on_messages(l);
+		if (!err && !l->stop && now_ns() >= l->end_ns)
+			err = on_end(l);
 		if (!err && changed && !l->stop)
 			err = draw(l);
 	}
@@ -490,6 +504,9 @@ static int run(struct live *l)
 		.message = "",
 	};
 	l->due_ns = l->begin_ns + l->status.every_ns;
+	l->end_ns = UINT64_MAX;
+	if (l->o->duration_s > 0)
+		l->end_ns = l->begin_ns + (uint64_t)llround(l->o->duration_s * 1e9);
 	note_counters(l, 0);
 	if (!err)
 		err = note_processes(l);
@@ -520,6 +537,8 @@ int top(const struct top_opts *o)
 		err = open_all(&l);
 	if (!err)
 		err = run(&l);
+	if (!err)
+		err = session__check_python(l.session, NULL);
 	close_all(&l);
 	return err;
 }

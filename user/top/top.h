@@ -16,10 +16,11 @@
 struct top_opts {
 	struct sample_spec targets; /* owned */
 	double interval_s;
-	bool native; /* show functions of all kinds at first */
+	double duration_s; /* 0: until the user quits */
+	bool native;	   /* show functions of all kinds at first */
 };
 
-/* Runs until the user quits. 0, or negative errno after a message. */
+/* Runs until the user quits, or for the duration: then what is shown stays on the terminal. 0, or negative errno after a message. */
 int top(const struct top_opts *o);
 
 #endif /* PYPERF_TOP_H */
