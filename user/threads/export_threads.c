@@ -6,6 +6,7 @@
 
 #include "base/json.h"
 #include "base/str.h"
+#include "base/stream.h"
 #include "base/syscalls.h"
 #include "profile/export_text.h"
 
@@ -270,14 +271,12 @@ static void put_process(struct text_out *o, const struct dumped_process *d)
 int export_threads__text(FILE *f, const struct dumped_process *d, bool color)
 {
 	struct text_out o;
-	int err;
 
 	text_out__begin(&o, f, 0, color); /* a path that is cut is of no use */
 	put_process(&o, d);
 	for (size_t i = 0; i < d->thread_cnt; i++)
 		put_thread(&o, d, &d->threads[i]);
-	err = text_out__end(&o);
-	return !err && fflush(f) ? -errno : err;
+	return text_out__end(&o);
 }
 
 /* ---- JSON ------------------------------------------------------------------------------------ */
@@ -392,9 +391,7 @@ static void json_process(struct json *j, const struct dumped_process *d)
 static int end_json(FILE *f)
 {
 	fputc('\n', f);
-	if (fflush(f))
-		return -errno;
-	return ferror(f) ? -EIO : 0;
+	return stream__flush(f);
 }
 
 int export_threads__json(FILE *f, const struct dumped_process *d)
