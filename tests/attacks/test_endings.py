@@ -2,9 +2,12 @@
 """A run ends soon after a signal, with what there is, wherever its output goes and whatever its target does."""
 import contextlib
 import ctypes
+import fcntl
 import os
+import re
 import signal
 import subprocess
+import sys
 import threading
 
 import pytest
@@ -137,3 +140,44 @@ def test_target_that_stands_still(ground, still):
             run.process.terminate()
         for run in endless:
             assert ends(run, "one that is endless").status == 0
+
+
+def test_dump_as_it_goes(ground):
+    """The first threads are printed before the last ones are read: those, a signal leaves out."""
+    read, write = os.pipe()
+    fcntl.fcntl(write, fcntl.F_SETPIPE_SZ, 4096)
+    with ground.tenant("threads.py", 3000) as tenant, open(read, encoding="utf-8") as out:
+        there = set(os.listdir("/proc/%d/task" % tenant.pid))
+        run = harness.Profiler("dump", tenant.pid, stdout=write)
+        os.close(write)
+        text = out.read(1)
+        run.process.terminate()
+        text += out.read()
+        result = ends(run, "the dump")
+        there &= set(os.listdir("/proc/%d/task" % tenant.pid))  # some come and go
+    assert result.status == 0 and "before the signal" in result.stderr, (result.status, result.stderr)
+    shown = re.findall(r'^Thread (\d+) .*\n(.*)', text, re.M)
+    assert text.startswith("Process ") and text.count("\nProcess ") == 0
+    ids = [tid for tid, _ in shown]
+    assert len(set(ids)) == len(ids) and there <= set(ids), (len(ids), len(set(ids)), there - set(ids))
+    unread = ["(its stack could not be read)" in line for _, line in shown]
+    assert not any(unread[:500]) and all(unread[-500:]), (unread.index(True), sum(unread))
+
+
+OBJECTS = """import sys
+kept = [[n] for n in range(1000000)]
+print("ready", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_heap_that_is_ended(ground):
+    """What was read when the signal came is shown."""
+    with harness.Process([sys.executable, "-c", OBJECTS]) as target:
+        run = harness.Profiler("heap", target.pid)
+        # A reading gives way to all others.
+        harness.poll(lambda: run.process.poll() is not None or os.getpriority(os.PRIO_PROCESS, run.pid) == 19,
+                     "its reading")
+        run.process.terminate()
+        result = ends(run, "the reading")
+    assert result.status == 0 and "objects" in result.stdout, (result.status, result.stdout, result.stderr)

@@ -269,8 +269,8 @@ static int run_line(struct heap_line *l)
 		if (!out.file)
 			goto out;
 	}
-	if (l->o.every_s)
-		signals__hand_over(1);
+	if (!l->after)
+		signals__hand_over(1); /* a reading that it ends is shown as far as it went */
 	status = l->after ? compare_files(&out) : heap(&l->o, &sink);
 out:
 	export__close(out.file);

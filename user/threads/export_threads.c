@@ -241,6 +241,7 @@ static void put_process(struct text_out *o, const struct dumped_process *d)
 {
 	const struct profile *p = d->p;
 	const struct profile_proc *proc = &p->procs[0];
+	size_t cnt = d->all_cnt ? d->all_cnt : d->thread_cnt;
 	struct strbuf b = { 0 };
 
 	strbuf__addf(&b, "Process %" PRIu32 " (", proc->tgid);
@@ -255,8 +256,7 @@ static void put_process(struct text_out *o, const struct dumped_process *d)
 	text_add_name(&b, p, proc->exe, "executable not known");
 	put(o, NULL, &b);
 	text_out__newline(o);
-	strbuf__addf(&b, "%zu thread%s, most recent call first", d->thread_cnt,
-		     d->thread_cnt == 1 ? "" : "s");
+	strbuf__addf(&b, "%zu thread%s, most recent call first", cnt, cnt == 1 ? "" : "s");
 	put(o, NULL, &b);
 	text_out__newline(o);
 	if (proc->native_only) {
@@ -273,7 +273,8 @@ int export_threads__text(FILE *f, const struct dumped_process *d, bool color)
 	struct text_out o;
 
 	text_out__begin(&o, f, 0, color); /* a path that is cut is of no use */
-	put_process(&o, d);
+	if (!d->is_continued)
+		put_process(&o, d);
 	for (size_t i = 0; i < d->thread_cnt; i++)
 		put_thread(&o, d, &d->threads[i]);
 	return text_out__end(&o);
