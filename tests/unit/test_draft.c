@@ -25,6 +25,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "export/draft.h"
 #include "export/export.h"
 
 static char dir[] = "/tmp/test_draft.XXXXXX";
@@ -349,6 +350,50 @@ static void test_not_ours(void **state)
 	assert_int_equal(entries(), cnt + 2);
 }
 
+/* ---- Files that are written once ---- */
+
+/* What is there under that name is replaced, not written to; the name is there when all is. */
+static void test_put(void **state)
+{
+	struct stat st;
+
+	(void)state;
+	next_byte = 0;
+	put(in_dir("victim"), "precious");
+	assert_int_equal(symlink("victim", nth_temp(0)), 0);
+	assert_int_equal(symlink("victim", in_dir("x.txt")), 0);
+	assert_int_equal(draft__put(dir, "x.txt", 0600, "ours", 4), 0);
+	holds(in_dir("x.txt"), "ours");
+	holds(in_dir("victim"), "precious");
+	assert_int_equal(lstat(in_dir("x.txt"), &st), 0);
+	assert_true(S_ISREG(st.st_mode));
+	assert_int_equal(st.st_mode & 0777, 0600);
+	assert_int_equal(entries(), 3);
+	assert_int_equal(draft__put(in_dir("none"), "x.txt", 0600, "ours", 4), -ENOENT);
+}
+
+/* Whatever the target was called; but no living run's, and nothing that is only like one. */
+static void test_clean(void **state)
+{
+	static const char *const names[] = { ".x.txt.backup", ".x.txt.pyperf-abc",
+					     "x.txt.pyperf-abcdef", ".pyperf-abcdef",
+					     ".x.pyperf-ABCDEF" };
+	struct export_file *x;
+
+	(void)state;
+	killed_run();
+	put(in_dir(".some window.pyperf-abcdef"), "dead");
+	put(in_dir(".a.pyperf-b.pyperf-abcdef"), "dead");
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		put(in_dir(names[i]), "precious");
+	x = open_output();
+	assert_non_null(x);
+	draft__clean(dir);
+	assert_int_equal(entries(), 5 + no_tmpfile);
+	export__close(x);
+	assert_int_equal(entries(), 5);
+}
+
 #define WITHOUT ((void *)1)
 #define BOTH(fn)                                                                                   \
 	cmocka_unit_test_prestate_setup_teardown(fn, clear, NULL, NULL),                           \
@@ -359,7 +404,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		BOTH(test_planted_file), BOTH(test_planted_links), BOTH(test_all_planted),
 		BOTH(test_not_seen),	 BOTH(test_abandon),	   BOTH(test_dead_run),
-		BOTH(test_living_run),	 BOTH(test_not_ours),
+		BOTH(test_living_run),	 BOTH(test_not_ours),	   BOTH(test_put),
+		BOTH(test_clean),
 	};
 
 	return cmocka_run_group_tests(tests, make_dir, remove_dir);

@@ -17,10 +17,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/ending.h"
 #include "export/export.h"
 #include "unit/exporting.h"
 
@@ -314,6 +317,51 @@ static void test_fifo(void **state)
 	profile__free(p);
 }
 
+/* A FIFO that nobody reads is given up when the end is wanted, in a child, which keeps the wish. */
+static void test_fifo_without_reader(void **state)
+{
+	char path[PATH_MAX], *dir = temp_dir();
+	struct profile *p = service();
+	struct export_file *x;
+	int status;
+	pid_t pid;
+
+	(void)state;
+	snprintf(path, sizeof(path), "%s/fifo.folded", dir);
+	assert_int_equal(mkfifo(path, 0600), 0);
+	x = export__open(path, export__find(path));
+	assert_non_null(x);
+	pid = fork();
+	assert_true(pid >= 0);
+	if (!pid) {
+		alarm(20); /* by itself it would wait for longer */
+		ending__ask();
+		_exit(export__commit(x, p, &defaults) != -ENXIO);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	export__close(x);
+	remove_dir(dir);
+	profile__free(p);
+}
+
+/* A socket takes no stream: said before anything is sampled. */
+static void test_socket(void **state)
+{
+	struct sockaddr_un at = { .sun_family = AF_UNIX };
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	char *dir = temp_dir();
+
+	(void)state;
+	assert_true(fd >= 0);
+	snprintf(at.sun_path, sizeof(at.sun_path), "%.90s/s.folded", dir);
+	assert_int_equal(bind(fd, (struct sockaddr *)&at, sizeof(at)), 0);
+	assert_null(export__open(at.sun_path, export__find(".folded")));
+	assert_int_equal(errno, EPERM);
+	close(fd);
+	remove_dir(dir);
+}
+
 static void opens(const char *path, bool wanted)
 {
 	struct export_file *x = export__open(path, export__find(".folded"));
@@ -389,11 +437,18 @@ static void test_stdout(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_find),	     cmocka_unit_test(test_files),
-		cmocka_unit_test(test_symlink),	     cmocka_unit_test(test_bad_targets),
-		cmocka_unit_test(test_disk_full),    cmocka_unit_test(test_file_limit),
-		cmocka_unit_test(test_write_errors), cmocka_unit_test(test_fifo),
-		cmocka_unit_test(test_planted),	     cmocka_unit_test(test_stdout),
+		cmocka_unit_test(test_find),
+		cmocka_unit_test(test_files),
+		cmocka_unit_test(test_symlink),
+		cmocka_unit_test(test_bad_targets),
+		cmocka_unit_test(test_disk_full),
+		cmocka_unit_test(test_file_limit),
+		cmocka_unit_test(test_write_errors),
+		cmocka_unit_test(test_fifo),
+		cmocka_unit_test(test_fifo_without_reader),
+		cmocka_unit_test(test_socket),
+		cmocka_unit_test(test_planted),
+		cmocka_unit_test(test_stdout),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -125,6 +125,26 @@ static void test_text(void **state)
 	profile__free(p);
 }
 
+/* Parts of one text: the process stands above the first one only, with all its threads. */
+static void test_parts(void **state)
+{
+	struct profile *p = app("worker");
+	const struct dumped_thread threads[] = { { 4712, 0, DUMPED_RUNNING, -1, GIL_NONE, 0,
+						   false } };
+	struct dumped_process d = { .p = p, THREADS(threads), .all_cnt = 900 };
+	char *first = text(&d), *next;
+
+	(void)state;
+	assert_non_null(strstr(first, "\n900 threads, most recent call first\n\nThread 4712"));
+	d.is_continued = true;
+	next = text(&d);
+	assert_int_equal(strncmp(next, "\nThread 4712", 12), 0);
+	assert_string_equal(next, strstr(first, "\nThread 4712"));
+	free(first);
+	free(next);
+	profile__free(p);
+}
+
 static void test_json(void **state)
 {
 	struct profile *p = app("a\"\033\n</script>");
@@ -163,10 +183,12 @@ static void test_stream_error(void **state)
 	FILE *f = fopen("/dev/full", "we");
 
 	(void)state;
-	assert_int_not_equal(export_threads__json(f, &d), 0);
+	errno = EBADF; /* of something else */
+	assert_int_equal(export_threads__json(f, &d), -ENOSPC);
 	fclose(f);
 	f = fopen("/dev/full", "we");
-	assert_int_not_equal(export_threads__text(f, &d, true), 0);
+	errno = EBADF;
+	assert_int_equal(export_threads__text(f, &d, true), -ENOSPC);
 	fclose(f);
 	profile__free(p);
 }
@@ -175,6 +197,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_text),
+		cmocka_unit_test(test_parts),
 		cmocka_unit_test(test_json),
 		cmocka_unit_test(test_stream_error),
 	};

@@ -40,6 +40,7 @@
 #include "base/seldom.h"
 #include "base/selfmem.h"
 #include "base/str.h"
+#include "base/stream.h"
 #include "cmd/options.h"
 #include "follow/perf.h"
 #include "sample/session.h"
@@ -158,10 +159,9 @@ int agent__print_config(const struct agent_opts *o)
 		return -errno;
 	config__print(c, stdout);
 	config__put(c);
-	if (fflush(stdout) || ferror(stdout)) {
-		err = -EIO;
-		log_err("standard output: %s", strerror(errno));
-	}
+	err = stream__flush(stdout);
+	if (err)
+		log_err("standard output: %s", strerror(-err));
 	return err;
 }
 

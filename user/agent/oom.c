@@ -13,6 +13,7 @@
 
 #include "base/log.h"
 #include "base/str.h"
+#include "export/draft.h"
 
 #define NAME_LEN   96
 #define PATH_LEN   4096
@@ -305,21 +306,6 @@ static void add_page(struct strbuf *b, struct oom *o, const char *how, const cha
 	strbuf__addf(b, "\n%s\n", how);
 }
 
-static int write_all(int fd, const char *s, size_t len)
-{
-	while (len) {
-		ssize_t n = write(fd, s, len);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return -errno;
-		s += n;
-		len -= (size_t)n;
-	}
-	return 0;
-}
-
 static int is_page(const struct dirent *d)
 {
 	size_t len = strlen(d->d_name);
@@ -343,24 +329,6 @@ static void remove_old(const char *dir)
 	}
 	if (cnt >= 0)
 		free(pages);
-}
-
-static int put_page(const char *path, const struct strbuf *b)
-{
-	int fd, err = b->err;
-
-	if (err)
-		return err;
-	unlink(path); /* of the same second */
-	fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-	if (fd < 0)
-		return -errno;
-	err = write_all(fd, b->s, b->len);
-	if (close(fd) && !err)
-		err = -errno;
-	if (err)
-		unlink(path);
-	return err;
 }
 
 /* The largest one that ended; NULL: none that is known. */
@@ -393,7 +361,7 @@ static void say(const struct oom *o, const char *path)
 
 int oom__write(struct oom *o, const char *dir, const char *how, uint64_t unix_s)
 {
-	char path[PATH_LEN], when[32], stamp[32];
+	char path[PATH_LEN], name[64], when[32], stamp[32];
 	time_t time = (time_t)unix_s;
 	struct strbuf b = { 0 };
 	struct tm tm;
@@ -402,12 +370,13 @@ int oom__write(struct oom *o, const char *dir, const char *how, uint64_t unix_s)
 	gmtime_r(&time, &tm);
 	strftime(when, sizeof(when), "%Y-%m-%d %H:%M:%S", &tm);
 	strftime(stamp, sizeof(stamp), "%Y%m%dT%H%M%SZ", &tm);
-	snprintf(path, sizeof(path), "%s/" PREFIX "%s" SUFFIX, dir, stamp);
+	snprintf(name, sizeof(name), PREFIX "%s" SUFFIX, stamp);
+	snprintf(path, sizeof(path), "%s/%s", dir, name);
 	for (size_t i = 0; i < o->cnt; i++)
 		if (!o->at[i].seen || !read_rss(o, o->at[i].tgid))
 			o->at[i].ended = true;
 	add_page(&b, o, how, when);
-	err = put_page(path, &b);
+	err = b.err ? b.err : draft__put(dir, name, 0600, b.s, b.len);
 	strbuf__free(&b);
 	if (err)
 		log_err("%s: %s", path, strerror(-err));

@@ -12,6 +12,7 @@
 #include "agent/windowdir.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "export/draft.h"
 
 #define PUSH_LAST_MS   1000 /* at the end, see ending.h; the rest stays in the spool */
 #define PUSH_CHANGE_MS 1000
@@ -75,6 +76,9 @@ struct sinks *sinks__open(struct config *c)
 	pthread_mutex_init(&s->lock, NULL);
 	s->config = config__hold(c);
 	spool_left__say(c);
+	draft__clean(c->agent.state_dir);
+	if (c->agent.directory)
+		draft__clean(c->agent.directory);
 	err = open_store(s);
 	if (!err)
 		err = open_push(s);

@@ -1,18 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 #include "agent/windowdir.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
-#include <limits.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/str.h"
+#include "export/draft.h"
 
 /* Letters, digits and a few others; _ for the rest. */
 static void file_name(const struct window *w, char *out, size_t size)
@@ -29,61 +26,40 @@ static void file_name(const struct window *w, char *out, size_t size)
 	snprintf(out + n, size - n, "-%.8s", w->id);
 }
 
-static void write_labels(const struct window *w, FILE *f)
+static void add_labels(struct strbuf *b, const struct window *w)
 {
-	fprintf(f,
-		"id=%s\nstart_unix_ns=%" PRIu64 "\nduration_ns=%" PRIu64 "\nsamples=%" PRIu64
-		"\nfrequency_hz=%" PRIu32 "\n",
-		w->id, w->start_unix_ns, w->duration_ns, w->samples, w->frequency_hz);
+	strbuf__addf(b,
+		     "id=%s\nstart_unix_ns=%" PRIu64 "\nduration_ns=%" PRIu64 "\nsamples=%" PRIu64
+		     "\nfrequency_hz=%" PRIu32 "\n",
+		     w->id, w->start_unix_ns, w->duration_ns, w->samples, w->frequency_hz);
 	for (size_t i = 0; i < w->label_cnt; i++)
-		fprintf(f, "label.%s=%s\n", w->labels[i].name, w->labels[i].value);
+		strbuf__addf(b, "label.%s=%s\n", w->labels[i].name, w->labels[i].value);
 }
 
-/* Never through a link: the directory may be one in which others can make files. */
-static FILE *create(const char *path)
+static int put(const char *directory, const struct window *w, const char *suffix,
+	       const void *content, size_t size)
 {
-	int fd;
-	FILE *f;
-
-	if (unlink(path) && errno != ENOENT) /* of a run that was killed */
-		return NULL;
-	fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-	f = fd < 0 ? NULL : fdopen(fd, "w");
-	if (fd >= 0 && !f)
-		close(fd);
-	return f;
-}
-
-/* Writes all or nothing: beside the file, then renames it. `labels`: these, not the profile. */
-static int write_file(const char *directory, const struct window *w, bool labels)
-{
-	char name[128], path[PATH_MAX], temporary[PATH_MAX];
-	int err = 0;
-	FILE *f;
+	char name[128];
+	size_t len;
+	int err;
 
 	file_name(w, name, sizeof(name));
-	snprintf(path, sizeof(path), "%s/%s.%s", directory, name, labels ? "labels" : "pb.gz");
-	snprintf(temporary, sizeof(temporary), "%s/.%s.new", directory, w->id);
-	f = create(temporary);
-	if (f && labels)
-		write_labels(w, f);
-	else if (f && fwrite(w->pprof, 1, w->pprof_size, f) != w->pprof_size)
-		err = errno ? -errno : -EIO;
-	if (!f || (fclose(f) && !err))
-		err = -errno;
-	if (!err && rename(temporary, path))
-		err = -errno;
-	if (err) {
-		log_err("%s: %s", path, strerror(-err));
-		unlink(temporary);
-	}
+	len = strlen(name);
+	snprintf(name + len, sizeof(name) - len, ".%s", suffix);
+	err = draft__put(directory, name, 0600, content, size);
+	if (err)
+		log_err("%s/%s: %s", directory, name, strerror(-err));
 	return err;
 }
 
 int windowdir__put(void *directory, const struct window *w)
 {
-	/* first, so that a profile always has its labels */
-	int err = write_file(directory, w, true);
+	struct strbuf labels = { 0 };
+	int err;
 
-	return err ? err : write_file(directory, w, false);
+	/* first, so that a profile always has its labels */
+	add_labels(&labels, w);
+	err = labels.err ? log_no_memory() : put(directory, w, "labels", labels.s, labels.len);
+	strbuf__free(&labels);
+	return err ? err : put(directory, w, "pb.gz", w->pprof, w->pprof_size);
 }

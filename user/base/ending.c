@@ -16,9 +16,15 @@
 #define LATE_NS	 NS_PER_S
 #define STILL_NS (2 * NS_PER_S)
 
+/* What children see, too. */
+struct told {
+	atomic_bool asked, late;
+};
+
 /* Global because a signal is the process's. */
-static atomic_bool begun, own_late;
-static atomic_bool *late = &own_late; /* or in memory that children share */
+static atomic_bool begun;
+static struct told own;
+static struct told *told = &own; /* or in memory that children share */
 /* State of the thread that takes the signals. */
 static uint64_t looked_ns, cpu_ns, still_ns, spent_ns;
 
@@ -32,12 +38,22 @@ static uint64_t process_cpu_ns(void)
 
 void ending__share(void)
 {
-	void *shared = late == &own_late ? mmap(NULL, sizeof(*late), PROT_READ | PROT_WRITE,
-						MAP_SHARED | MAP_ANONYMOUS, -1, 0)
-					 : MAP_FAILED;
+	void *shared = told == &own ? mmap(NULL, sizeof(*told), PROT_READ | PROT_WRITE,
+					   MAP_SHARED | MAP_ANONYMOUS, -1, 0)
+				    : MAP_FAILED;
 
 	if (shared != MAP_FAILED)
-		late = shared;
+		told = shared;
+}
+
+void ending__ask(void)
+{
+	atomic_store(&told->asked, true);
+}
+
+bool ending__asked(void)
+{
+	return atomic_load(&told->asked);
 }
 
 void ending__begin(void)
@@ -56,7 +72,7 @@ bool ending__begun(void)
 
 bool ending__late(void)
 {
-	return atomic_load_explicit(late, memory_order_relaxed);
+	return atomic_load_explicit(&told->late, memory_order_relaxed);
 }
 
 /* 'R': it computes, or waits for a CPU. */
@@ -106,6 +122,6 @@ bool ending__stands_still(void)
 	looked_ns = now;
 	cpu_ns = cpu;
 	if (spent_ns >= LATE_NS)
-		atomic_store(late, true);
+		atomic_store(&told->late, true);
 	return still_ns >= STILL_NS;
 }

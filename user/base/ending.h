@@ -18,6 +18,10 @@
 
 #define ENDING_TICK_MS 50
 
+/* Somebody wants the end, be it by Ctrl-C, which promises nothing. */
+void ending__ask(void);
+bool ending__asked(void);
+
 /* Call before a fork() whose child has to see later changes of this state. */
 void ending__share(void);
 void ending__begin(void);

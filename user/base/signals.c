@@ -105,6 +105,7 @@ static int take(int told)
 			if (atomic_fetch_sub(&to_hand_over, 1) <= 0)
 				end(sig);
 			told = sig;
+			ending__ask();
 		}
 		if (sig == SIGTERM || sig == SIGHUP)
 			ending__begin();

@@ -9,6 +9,7 @@
 
 #include "base/log.h"
 #include "base/signals.h"
+#include "base/stream.h"
 #include "base/terminal.h"
 #include "cmd/chosen.h"
 #include "cmd/cmdline.h"
@@ -193,8 +194,8 @@ static int write_stdout(const struct heap_output *out)
 	unsigned width = terminal__width(&color);
 	int err = show(out, stdout, width, color);
 
-	if (!err && fflush(stdout))
-		err = -errno;
+	if (!err)
+		err = stream__flush(stdout);
 	if (err)
 		log_err("standard output: %s", strerror(-err));
 	return err;
@@ -268,8 +269,8 @@ static int run_line(struct heap_line *l)
 		if (!out.file)
 			goto out;
 	}
-	if (l->o.every_s)
-		signals__hand_over(1);
+	if (!l->after)
+		signals__hand_over(1); /* a reading that it ends is shown as far as it went */
 	status = l->after ? compare_files(&out) : heap(&l->o, &sink);
 out:
 	export__close(out.file);

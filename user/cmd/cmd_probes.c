@@ -87,7 +87,7 @@ static int print(const char *word, bool json)
 	if (!err || (err == -ENOENT && t.ef)) {
 		err = probes__print(stdout, &t, !err, json);
 		if (err)
-			log_err("stdout: %s", strerror(-err));
+			log_err("standard output: %s", strerror(-err));
 	}
 	target__close(&t);
 	return err != 0;

@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/nearest.h"
 #include "base/str.h"
+#include "base/stream.h"
 #include "base/version.h"
 
 #define TIME_MAX_S 1e6
@@ -17,9 +18,11 @@
 
 static enum cmdline_result flush_stdout(void)
 {
-	if (!fflush(stdout) && !ferror(stdout))
+	int err = stream__flush(stdout);
+
+	if (!err)
 		return CMDLINE_DONE;
-	log_err("stdout: %s", strerror(errno));
+	log_err("standard output: %s", strerror(-err));
 	return CMDLINE_FAILED;
 }
 

@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "base/stream.h"
 #include "base/when.h"
 
 #define NAMED_MAX 10 /* services that a message names */
@@ -262,9 +263,10 @@ int stored__list(const struct stored *s, const struct stored_range *r)
 	if (!err && !cnt)
 		err = say_nothing(s, r, store);
 	store__close(store);
-	if (!err && (fflush(stdout) || ferror(stdout))) {
-		err = -errno;
-		log_err("standard output: %s", strerror(errno));
+	if (!err) {
+		err = stream__flush(stdout);
+		if (err)
+			log_err("standard output: %s", strerror(-err));
 	}
 	return err;
 }

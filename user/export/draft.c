@@ -57,6 +57,16 @@ static bool is_draft(const char *name, const char *prefix)
 	       strspn(name + len, letters) == RANDOM_LEN;
 }
 
+static bool is_any_draft(const char *name)
+{
+	const char *mark = *name == '.' ? strstr(name, MARK) : NULL;
+
+	/* The name of the target may have the mark in it, too. */
+	while (mark && strlen(mark) > sizeof(MARK) - 1 + RANDOM_LEN)
+		mark = strstr(mark + 1, MARK);
+	return mark && mark > name && is_draft(mark, MARK);
+}
+
 /* A file of ours that nobody has locked: the name still stands for it when it is removed. */
 static void remove_if_dead(int dir, const char *name)
 {
@@ -78,16 +88,15 @@ static void remove_if_dead(int dir, const char *name)
 	close(place);
 }
 
-static void remove_dead(int dir, const char *target)
+/* Of `prefix`; NULL: of any target. */
+static void remove_dead(int dir, const char *prefix)
 {
 	int fd = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	DIR *list = fd < 0 ? NULL : fdopendir(fd);
-	char prefix[NAME_MAX + 1];
 	struct dirent *e;
 
-	name_prefix(prefix, sizeof(prefix), target);
 	for (int i = 0; list && i < ENTRIES_MAX && (e = readdir(list)); i++)
-		if (is_draft(e->d_name, prefix))
+		if (prefix ? is_draft(e->d_name, prefix) : is_any_draft(e->d_name))
 			remove_if_dead(dir, e->d_name);
 	if (list)
 		closedir(list);
@@ -144,10 +153,9 @@ static int try_named(struct draft *d)
 	return -1;
 }
 
-int draft__open(struct draft *d, int dir, const char *target)
+static int make(struct draft *d, int dir, const char *target)
 {
 	*d = (struct draft){ .dir = dir, .target = target };
-	remove_dead(dir, target);
 	d->fd = make_nameless(d);
 	for (int i = 0; i < ATTEMPTS && d->fd < 0; i++) {
 		choose_name(d);
@@ -156,6 +164,15 @@ int draft__open(struct draft *d, int dir, const char *target)
 			break;
 	}
 	return d->fd < 0 ? -errno : 0;
+}
+
+int draft__open(struct draft *d, int dir, const char *target)
+{
+	char prefix[NAME_MAX + 1];
+
+	name_prefix(prefix, sizeof(prefix), target);
+	remove_dead(dir, prefix);
+	return make(d, dir, target);
 }
 
 /* ---- publishing ------------------------------------------------------------------------------ */
@@ -206,4 +223,60 @@ void draft__remove(struct draft *d)
 	if (d->is_there)
 		unlinkat(d->dir, d->name, 0);
 	d->is_there = false;
+}
+
+/* ---- files that are written once ------------------------------------------------------------- */
+
+void draft__clean(const char *dir)
+{
+	int fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+	if (fd < 0)
+		return;
+	remove_dead(fd, NULL);
+	close(fd);
+}
+
+static int write_all(int fd, const char *s, size_t size)
+{
+	for (size_t done = 0; done < size;) {
+		ssize_t n = write(fd, s + done, size - done);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return n ? -errno : -EIO;
+		done += (size_t)n;
+	}
+	return 0;
+}
+
+static int put(int dir, const char *name, mode_t mode, const void *content, size_t size)
+{
+	struct draft d;
+	int err = make(&d, dir, name);
+
+	if (err)
+		return err;
+	if (fchmod(d.fd, mode))
+		err = -errno;
+	if (!err)
+		err = write_all(d.fd, content, size);
+	if (!err)
+		err = draft__publish(&d, d.fd);
+	if (close(d.fd) && !err)
+		err = -errno;
+	draft__remove(&d);
+	return err;
+}
+
+int draft__put(const char *dir, const char *name, mode_t mode, const void *content, size_t size)
+{
+	int fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC), err;
+
+	if (fd < 0)
+		return -errno;
+	err = put(fd, name, mode, content, size);
+	close(fd);
+	return err;
 }

@@ -16,6 +16,8 @@
  */
 #include <limits.h>
 #include <signal.h>
+#include <stddef.h>
+#include <sys/types.h>
 
 struct draft {
 	int dir; /* borrowed; an O_PATH descriptor will do */
@@ -31,5 +33,12 @@ int draft__open(struct draft *d, int dir, const char *target);
 int draft__publish(struct draft *d, int fd);
 /* Removes the draft. Does nothing if it was published or never had a name. */
 void draft__remove(struct draft *d);
+
+/*
+ * A file in one call, for names that are new each time: looks for no drafts of dead runs, which
+ * draft__clean() removes, whatever their targets are called. 0 or negative errno.
+ */
+int draft__put(const char *dir, const char *name, mode_t mode, const void *content, size_t size);
+void draft__clean(const char *dir);
 
 #endif /* PYPERF_DRAFT_H */

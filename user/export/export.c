@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -11,9 +12,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/clock.h"
+#include "base/ending.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "export/draft.h"
+
+#define READER_WAIT_MS	 30000 /* for a FIFO that nobody reads */
+#define READER_ENDING_MS 1000  /* ... when the end is wanted */
+#define READER_LOOK_MS	 20
 
 /* ---- Formats ---- */
 
@@ -218,18 +225,26 @@ static int open_place(int place, int flags)
 	return open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY | flags);
 }
 
+/* Writes wait from here on. */
+static int let_block(int fd)
+{
+	int flags = fcntl(fd, F_GETFL);
+
+	return flags < 0 || fcntl(fd, F_SETFL, flags & ~O_NONBLOCK) ? -errno : 0;
+}
+
 /*
- * A device, FIFO or socket; `place` is its O_PATH descriptor. A FIFO that nobody reads yet would
+ * A device or a FIFO; `place` is its O_PATH descriptor. A FIFO that nobody reads yet would
  * block here, before anything was sampled, so it is opened again at commit.
  */
 static int open_special(struct export_file *x, int place, const char **why)
 {
 	struct stat st;
-	int flags;
 
 	if (fstat(place, &st))
 		return -errno;
-	*why = why_not_special(x, &st);
+	*why = S_ISSOCK(st.st_mode) ? "it is a socket: name a file or a FIFO"
+				    : why_not_special(x, &st);
 	if (*why)
 		return -EPERM;
 	x->fd = open_place(place, O_NONBLOCK);
@@ -237,10 +252,7 @@ static int open_special(struct export_file *x, int place, const char **why)
 		x->waiting = fcntl(place, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
 		return x->waiting < 0 ? -errno : 0;
 	}
-	flags = x->fd < 0 ? -1 : fcntl(x->fd, F_GETFL);
-	if (flags < 0 || fcntl(x->fd, F_SETFL, flags & ~O_NONBLOCK))
-		return -errno;
-	return 0;
+	return x->fd < 0 ? -errno : let_block(x->fd);
 }
 
 static int open_named(struct export_file *x, const char **why)
@@ -338,15 +350,36 @@ static int write_all(struct export_file *x, FILE *f, const struct content *c)
 	return err;
 }
 
+/* 0; -ENXIO: nobody has opened the FIFO in time. An open() that waits could not be given up. */
+static int wait_for_reader(struct export_file *x)
+{
+	uint64_t until_ms = now_ms() + READER_WAIT_MS;
+	bool said = false, ends = false;
+
+	while ((x->fd = open_place(x->waiting, O_NONBLOCK)) < 0) {
+		if (errno != ENXIO)
+			return -errno;
+		if (!ends && ending__asked() && until_ms > now_ms() + READER_ENDING_MS)
+			until_ms = now_ms() + READER_ENDING_MS;
+		ends |= ending__asked();
+		if (now_ms() >= until_ms || ending__late())
+			return -ENXIO;
+		if (!said && !ends)
+			log_info("%s: waits up to %d s for somebody who reads this FIFO", x->path,
+				 READER_WAIT_MS / 1000);
+		said = true;
+		poll(NULL, 0, READER_LOOK_MS);
+	}
+	return let_block(x->fd);
+}
+
 static int write_file(struct export_file *x, const struct content *c)
 {
 	FILE *f;
-	int err, draft = -1;
+	int err = x->fd < 0 ? wait_for_reader(x) : 0, draft = -1;
 
-	if (x->fd < 0)
-		x->fd = open_place(x->waiting, 0);
-	if (x->fd < 0)
-		return -errno;
+	if (err)
+		return err;
 	if (x->is_draft) {
 		draft = fcntl(x->fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
 		if (draft < 0)
@@ -368,7 +401,9 @@ static int commit(struct export_file *x, const struct content *c)
 	int err = write_file(x, c);
 
 	if (err)
-		log_err("%s: %s not written: %s", x->path, x->format->name, strerror(-err));
+		log_err("%s: %s not written: %s", x->path, x->format->name,
+			err == -ENXIO && x->waiting >= 0 ? "nobody reads this FIFO"
+							 : strerror(-err));
 	return err;
 }
 

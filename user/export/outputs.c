@@ -11,6 +11,7 @@
 
 #include "base/log.h"
 #include "base/str.h"
+#include "base/stream.h"
 #include "base/terminal.h"
 #include "export/export_summary.h"
 
@@ -189,8 +190,8 @@ static int write_stdout(const struct outputs *o, const struct profile *base,
 
 	eo.width = terminal__width(&eo.color);
 	err = export__write(format, base, p, &eo, stdout);
-	if (!err && fflush(stdout))
-		err = -errno;
+	if (!err)
+		err = stream__flush(stdout);
 	if (err)
 		log_err("standard output: %s", strerror(-err));
 	return err;

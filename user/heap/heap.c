@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/ending.h"
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/opener.h"
@@ -322,6 +323,11 @@ static int read_once(struct reader *r)
 		err = -ETIMEDOUT;
 	if (is_gone(r))
 		err = -ESRCH;
+	/* Of several, the last one counts only if it is whole: a signal came. */
+	if (!err && one.scan.counts.late && ending__asked() && r->growth.readings) {
+		heap_scan__free(&one.scan);
+		return 0;
+	}
 	if (!err && r->o->every_s) {
 		what = "growth";
 		err = heap_growth__add(&r->growth, &one.scan.types,
@@ -454,8 +460,8 @@ static void label_largest(struct reader *r)
 	const struct ref_source src = source_of(r);
 	size_t cnt = 0;
 
-	if (is_gone(r) || r->target.shape.free_threaded || r->now.took_ms > LABELS_MS ||
-	    open_holders(r))
+	if (is_gone(r) || ending__asked() || r->target.shape.free_threaded ||
+	    r->now.took_ms > LABELS_MS || open_holders(r))
 		return;
 	while (cnt < LARGEST_CNT && r->now.scan.largest[cnt].type)
 		cnt++;

@@ -5,10 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "base/hash.h"
 #include "base/str.h"
 #include "heap/ref_parts.h"
+#include "heap/scan_parts.h"
 #include "python/pydict.h"
 
 /* Include/object.h: flags of types, the same since 2.6; the managed ones from 3.11 and 3.13 on. */
@@ -72,9 +72,7 @@ static void report(struct ref_finder *f, const struct heap_seen *o, enum ref_kin
 /* The size that an object claims may be a lie that takes hours to read. */
 bool ref_is_late(struct ref_finder *f)
 {
-	if (f->scan->deadline_ns && now_ns() > f->scan->deadline_ns)
-		f->scan->counts.late = true;
-	return f->scan->counts.late;
+	return heap_scan__is_late(f->scan);
 }
 
 /* An array of references. */

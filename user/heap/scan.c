@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/ending.h"
 #include "base/hash.h"
 #include "heap/scan_parts.h"
 
@@ -389,7 +390,7 @@ static void look_outside(struct heap_scan *s, uint64_t head)
 
 bool heap_scan__is_late(struct heap_scan *s)
 {
-	if (s->deadline_ns && now_ns() > s->deadline_ns)
+	if (s->deadline_ns && (now_ns() > s->deadline_ns || ending__asked()))
 		s->counts.late = true;
 	return s->counts.late;
 }

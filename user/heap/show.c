@@ -537,7 +537,7 @@ static void put_gaps(struct text_out *o, struct strbuf *b, const struct heap_sca
 	const struct heap_counts *c = &s->counts;
 
 	if (c->late)
-		strbuf__addz(b, "Time was up before all arenas were read. ");
+		strbuf__addz(b, "Time was up, or a signal came, before all was read. ");
 	if (c->pool_unread)
 		add_some(b, "", c->pool_unread,
 			 " pools changed or vanished whenever they were read. ");

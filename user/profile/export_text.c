@@ -9,6 +9,8 @@
 #include <string.h>
 #include <wchar.h>
 
+#include "base/stream.h"
+
 #define DOTS   "\xe2\x80\xa6"
 #define INDENT 2 /* of tables */
 #define GAP    2 /* between columns */
@@ -292,8 +294,8 @@ int text_out__end(struct text_out *o)
 {
 	int err = o->line.err;
 
-	if (!err && ferror(o->f))
-		err = errno ? -errno : -EIO;
+	if (!err)
+		err = stream__flush(o->f);
 	if (o->locale) {
 		uselocale(o->saved);
 		freelocale(o->locale);

@@ -249,5 +249,5 @@ int export_groups__text(FILE *f, const struct dumped_process *all, size_t cnt, b
 	}
 	free(g.members);
 	free(g.begins);
-	return !err && fflush(f) ? -errno : err;
+	return err;
 }

@@ -9,6 +9,7 @@
 #include "base/hash.h"
 #include "base/json.h"
 #include "base/str.h"
+#include "base/stream.h"
 #include "profile/export_text.h"
 #include "threads/export_threads.h"
 
@@ -418,7 +419,7 @@ int export_tasks__text(FILE *f, const struct task_forest *forest, bool all, bool
 	free(w.shown);
 	free(roots);
 	err = w.err ? w.err : err;
-	return !err && fflush(f) ? -errno : err;
+	return err;
 }
 
 /* ---- JSON ------------------------------------------------------------------------------------ */
@@ -500,7 +501,5 @@ int export_tasks__json(FILE *f, const struct task_forest *forest)
 	json__end(&j, ']');
 	json__end(&j, '}');
 	fputc('\n', f);
-	if (fflush(f))
-		return -errno;
-	return ferror(f) ? -EIO : 0;
+	return stream__flush(f);
 }

@@ -6,6 +6,7 @@
 
 #include "base/json.h"
 #include "base/str.h"
+#include "base/stream.h"
 #include "base/syscalls.h"
 #include "profile/export_text.h"
 
@@ -240,6 +241,7 @@ static void put_process(struct text_out *o, const struct dumped_process *d)
 {
 	const struct profile *p = d->p;
 	const struct profile_proc *proc = &p->procs[0];
+	size_t cnt = d->all_cnt ? d->all_cnt : d->thread_cnt;
 	struct strbuf b = { 0 };
 
 	strbuf__addf(&b, "Process %" PRIu32 " (", proc->tgid);
@@ -254,8 +256,7 @@ static void put_process(struct text_out *o, const struct dumped_process *d)
 	text_add_name(&b, p, proc->exe, "executable not known");
 	put(o, NULL, &b);
 	text_out__newline(o);
-	strbuf__addf(&b, "%zu thread%s, most recent call first", d->thread_cnt,
-		     d->thread_cnt == 1 ? "" : "s");
+	strbuf__addf(&b, "%zu thread%s, most recent call first", cnt, cnt == 1 ? "" : "s");
 	put(o, NULL, &b);
 	text_out__newline(o);
 	if (proc->native_only) {
@@ -270,14 +271,13 @@ static void put_process(struct text_out *o, const struct dumped_process *d)
 int export_threads__text(FILE *f, const struct dumped_process *d, bool color)
 {
 	struct text_out o;
-	int err;
 
 	text_out__begin(&o, f, 0, color); /* a path that is cut is of no use */
-	put_process(&o, d);
+	if (!d->is_continued)
+		put_process(&o, d);
 	for (size_t i = 0; i < d->thread_cnt; i++)
 		put_thread(&o, d, &d->threads[i]);
-	err = text_out__end(&o);
-	return !err && fflush(f) ? -errno : err;
+	return text_out__end(&o);
 }
 
 /* ---- JSON ------------------------------------------------------------------------------------ */
@@ -392,9 +392,7 @@ static void json_process(struct json *j, const struct dumped_process *d)
 static int end_json(FILE *f)
 {
 	fputc('\n', f);
-	if (fflush(f))
-		return -errno;
-	return ferror(f) ? -EIO : 0;
+	return stream__flush(f);
 }
 
 int export_threads__json(FILE *f, const struct dumped_process *d)

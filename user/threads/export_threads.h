@@ -57,6 +57,9 @@ struct dumped_process {
 	const struct dumped_thread *threads;
 	size_t thread_cnt;
 	bool native; /* all frames, not only those of Python */
+	/* A part of a text that is written as it is read. 0 and false: it is all. */
+	size_t all_cnt;	   /* threads of the process */
+	bool is_continued; /* the lines about the process stand above */
 };
 
 /* Lines are not cut. 0, -ENOMEM, or the error of the stream. */

@@ -12,8 +12,10 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/ending.h"
 #include "base/hash.h"
 #include "base/log.h"
+#include "base/signals.h"
 #include "base/terminal.h"
 #include "follow/follow.h"
 #include "process/called.h"
@@ -38,6 +40,11 @@
 #define PROGRESS_MS   200
 #define PATIENCE_MS   1000 /* then a thread that is not caught is given up */
 #define MAX_THREADS   (1U << 22)
+/*
+ * As text, the threads of one process are printed as they are read: so many at first, then twice as
+ * many each time, because each part costs looks at all threads.
+ */
+#define PART_FIRST    512U
 #define STACK_FRAMES  (2 * STACK_DEPTH_DEFAULT) /* of hostwalk, and of the sampler as set up here */
 #define NICE_PRIORITY (-10) /* the looks should be close to each other, on a busy machine as well */
 
@@ -53,7 +60,7 @@ struct seen {
 
 struct python_name {
 	uint32_t tid; /* as the process sees it */
-	str_id name;
+	char *name;   /* owned */
 };
 
 struct dumper {
@@ -74,6 +81,8 @@ struct dumper {
 	struct profile *samples; /* what the sampler gave */
 	struct seen *seen;
 	size_t seen_cnt, seen_cap;
+	size_t from, to;   /* of them, those that are read now and then printed */
+	size_t unseen_cnt; /* that were not seen at rest when the time was up */
 	struct python_name *names;
 	size_t name_cnt, name_cap;
 	unsigned look; /* number of the current look */
@@ -172,7 +181,7 @@ static int look_again(struct dumper *d)
 {
 	int open = 0, err = threadlist__read(d->list);
 
-	for (size_t i = 0; i < d->seen_cnt && !err; i++) {
+	for (size_t i = d->from; i < d->to && !err; i++) {
 		struct seen *s = &d->seen[i];
 		const struct thread_now *now = threadlist__find(d->list, s->now.tid);
 
@@ -210,10 +219,10 @@ static void end_progress(struct dumper *d)
 	d->progress_shown = false;
 }
 
-/* Thousands of threads take seconds, or its memory answers slowly. */
+/* Thousands of threads take seconds, or its memory answers slowly. A signal is a deadline, too. */
 static bool is_late(const struct dumper *d)
 {
-	return now_ms() - d->start_ms >= DEADLINE_MS;
+	return ending__asked() || now_ms() - d->start_ms >= DEADLINE_MS;
 }
 
 /* Reads all threads that are not done. Returns how many are left, or negative errno. */
@@ -222,7 +231,7 @@ static int look(struct dumper *d)
 	int err = 0;
 
 	d->look++;
-	for (size_t i = 0; i < d->seen_cnt && !err && !is_late(d); i++) {
+	for (size_t i = d->from; i < d->to && !err && !is_late(d); i++) {
 		show_progress(d, i);
 		if (!d->seen[i].done)
 			err = walk(d, &d->seen[i]);
@@ -302,7 +311,7 @@ static int take_samples(struct dumper *d, bool at_last)
 
 	follow__read(d->follow);
 	err = dump__window(&tables, d->procs, &opts, d->samples, &late);
-	for (size_t i = 0; i < d->seen_cnt && !err; i++)
+	for (size_t i = d->from; i < d->to && !err; i++)
 		if (!d->seen[i].done)
 			err = take_sample(d, &d->seen[i], at_last);
 	return err;
@@ -330,7 +339,7 @@ static int sample_the_rest(struct dumper *d)
 	int open = 1, err = start_sampler(d);
 	uint64_t start = now_ms(), window = start; /* the sampler may have had to be loaded first */
 
-	while (!err && open && now_ms() - start < PATIENCE_MS) {
+	while (!err && open && now_ms() - start < PATIENCE_MS && !ending__asked()) {
 		poll(NULL, 0, LOOK_MS);
 		open = look(d);
 		err = open < 0 ? open : 0;
@@ -347,22 +356,27 @@ static int sample_the_rest(struct dumper *d)
 	return err;
 }
 
-static int look_at_all(struct dumper *d)
+static void warn_late(const struct dumper *d)
+{
+	char when[32] = "before the signal";
+
+	if (!ending__asked())
+		snprintf(when, sizeof(when), "within %d s", DEADLINE_MS / 1000);
+	if (d->unseen_cnt)
+		log_warn("process %d (%s): %zu of its %zu threads were not seen at rest %s", d->pid,
+			 d->p->comm, d->unseen_cnt, d->seen_cnt, when);
+}
+
+static int look_at_part(struct dumper *d)
 {
 	int open;
 
-	d->start_ms = d->progress_ms = now_ms();
-	open = first_look(d);
-	if (open < 0)
-		return open;
 	for (int i = 0; i < QUICK_LOOKS; i++) {
 		open = look(d);
 		if (open <= 0)
 			return open;
 		if (is_late(d)) {
-			log_warn("process %d (%s): %d of its %zu threads were not seen at rest "
-				 "within %d s",
-				 d->pid, d->p->comm, open, d->seen_cnt, DEADLINE_MS / 1000);
+			d->unseen_cnt += (size_t)open;
 			return 0;
 		}
 	}
@@ -405,8 +419,9 @@ static void take_name(void *ctx, uint32_t tid, const char *name)
 
 	if (array_grow(&d->names, &d->name_cap, d->name_cnt, 1, sizeof(*d->names), MAX_THREADS))
 		return;
-	d->names[d->name_cnt++] =
-		(struct python_name){ .tid = tid, .name = profile__intern_z(d->profile, name) };
+	d->names[d->name_cnt].name = strdup(name);
+	d->names[d->name_cnt].tid = tid;
+	d->name_cnt += d->names[d->name_cnt].name != NULL;
 }
 
 static void read_names(struct dumper *d)
@@ -424,7 +439,7 @@ static str_id name_of(const struct dumper *d, const struct thread_now *t)
 {
 	for (size_t i = 0; i < d->name_cnt; i++)
 		if (d->names[i].tid == t->inner_tid)
-			return d->names[i].name;
+			return profile__intern_z(d->profile, d->names[i].name);
 	if (d->p->is_python && t->tid == d->p->tgid)
 		return profile__intern_z(d->profile, MAIN_THREAD_NAME);
 	return profile__intern(d->profile, t->comm, strnlen(t->comm, sizeof(t->comm)));
@@ -451,7 +466,7 @@ static int fill_thread(struct dumper *d, const struct seen *s, struct dumped_thr
 		.state = state_of(s),
 		.syscall = -1,
 		.gil = gil_of(d, s),
-		.changing = !s->done,
+		.changing = !s->done && s->has_stack,
 		.stack = add_stack(d, s),
 	};
 	if (t->state != DUMPED_RUNNING && s->now.flags & THREAD_REGS)
@@ -480,6 +495,16 @@ static int add_process(struct dumper *d)
 	return err < 0 ? err : 0;
 }
 
+static void free_dumped(struct dumper *d)
+{
+	for (size_t i = 0; i < d->dumped_cnt; i++) {
+		profile__free((struct profile *)d->dumped[i].p);
+		free((struct dumped_thread *)d->dumped[i].threads);
+	}
+	d->dumped_cnt = 0;
+}
+
+/* What was kept, which goes. */
 static int print(struct dumper *d)
 {
 	const struct dumped_process *all = d->dumped;
@@ -495,6 +520,7 @@ static int print(struct dumper *d)
 			   : export_threads__text(stdout, all, color);
 	if (err)
 		log_err("standard output: %s", strerror(-err));
+	free_dumped(d);
 	return err;
 }
 
@@ -508,6 +534,8 @@ static int keep(struct dumper *d, struct dumped_thread *threads, size_t thread_c
 		.threads = threads,
 		.thread_cnt = thread_cnt,
 		.native = d->o->native,
+		.all_cnt = d->seen_cnt,
+		.is_continued = d->from > 0,
 	};
 	d->profile = NULL;
 	return 0;
@@ -516,13 +544,14 @@ static int keep(struct dumper *d, struct dumped_thread *threads, size_t thread_c
 static int finish(struct dumper *d)
 {
 	const struct symbolize_opts so = { .lines = true };
-	struct dumped_thread *threads = calloc(d->seen_cnt + 1, sizeof(*threads));
+	struct dumped_thread *threads = calloc(d->to - d->from + 1, sizeof(*threads));
 	int err = threads ? add_process(d) : -ENOMEM;
 	size_t cnt = 0;
 
-	read_names(d);
+	if (!d->from)
+		read_names(d);
 	sym_jit__begin(d->jit);
-	for (size_t i = 0; i < d->seen_cnt && !err; i++)
+	for (size_t i = d->from; i < d->to && !err; i++)
 		if (!d->seen[i].gone)
 			err = fill_thread(d, &d->seen[i], &threads[cnt++]);
 	if (err)
@@ -613,7 +642,9 @@ static void close_process(struct dumper *d)
 {
 	for (size_t i = 0; i < d->seen_cnt; i++)
 		free(d->seen[i].frames);
-	d->seen_cnt = d->name_cnt = 0;
+	for (size_t i = 0; i < d->name_cnt; i++)
+		free(d->names[i].name);
+	d->seen_cnt = d->name_cnt = d->from = d->unseen_cnt = 0;
 	uses__close(&d->sampler);
 	threadlist__close(d->list);
 	d->list = NULL;
@@ -679,9 +710,9 @@ static int check_result(const struct dumper *d)
 {
 	size_t ended = 0;
 
-	for (size_t i = 0; i < d->seen_cnt; i++)
+	for (size_t i = 0; i < d->to; i++)
 		ended += d->seen[i].now.exit_state != 0;
-	if (ended < d->seen_cnt)
+	if (ended < d->to)
 		return 0;
 	log_err("process %d (%s): it has ended", d->pid, d->p->comm);
 	return -ESRCH;
@@ -702,10 +733,7 @@ static void log_looks(const struct dumper *d)
 
 static void close_stages(struct dumper *d)
 {
-	for (size_t i = 0; i < d->dumped_cnt; i++) {
-		profile__free((struct profile *)d->dumped[i].p);
-		free((struct dumped_thread *)d->dumped[i].threads);
-	}
+	free_dumped(d);
 	free(d->dumped);
 	free(d->seen);
 	free(d->names);
@@ -713,15 +741,51 @@ static void close_stages(struct dumper *d)
 	follow__close(d->follow);
 }
 
+/* Where the part ends that begins at d->from. JSON, and several processes, are one part. */
+static size_t part_end(const struct dumper *d)
+{
+	size_t part = d->from ? d->from : PART_FIRST;
+
+	if (d->o->json || is_many(d) || is_late(d) || d->seen_cnt - d->from < 2 * part)
+		return d->seen_cnt;
+	return d->from + part;
+}
+
+/* Prepares for the next part, once one was printed. 0, or -ENOMEM after a message. */
+static int renew(struct dumper *d)
+{
+	uses__close(&d->sampler);
+	profile__free(d->samples);
+	d->samples = profile__new();
+	d->profile = profile__new();
+	return d->profile && d->samples ? 0 : log_no_memory();
+}
+
+/* All but the last part are printed here. */
 static int dump_threads(struct dumper *d)
 {
-	int err = look_at_all(d);
+	int err;
 
+	d->start_ms = d->progress_ms = now_ms();
+	err = first_look(d);
+	for (d->from = 0; !err; d->from = d->to) {
+		d->to = part_end(d);
+		err = look_at_part(d);
+		if (!err && d->to == d->seen_cnt)
+			log_looks(d);
+		if (!err && !d->from)
+			err = check_result(d);
+		if (!err)
+			err = finish(d);
+		if (err || d->to == d->seen_cnt)
+			break;
+		err = print(d);
+		if (!err)
+			err = renew(d);
+	}
 	if (!err)
-		log_looks(d);
-	if (!err)
-		err = check_result(d);
-	return err ? err : finish(d);
+		warn_late(d);
+	return err;
 }
 
 /* 0 or negative errno after a message. */
@@ -756,7 +820,7 @@ static int cmp_pids(const void *a, const void *b)
 static int dump_all(struct dumper *d)
 {
 	pid_t *pids = NULL;
-	size_t cnt = 0, cap = 0;
+	size_t cnt = 0, cap = 0, done = 0;
 	const struct process *p;
 	int err = 0;
 
@@ -771,8 +835,10 @@ static int dump_all(struct dumper *d)
 		log_no_memory();
 	if (cnt)
 		qsort(pids, cnt, sizeof(*pids), cmp_pids);
-	for (size_t i = 0; i < cnt && err != -ENOMEM; i++)
-		err = dump_process(d, pids[i]);
+	for (; done < cnt && err != -ENOMEM && !(done && ending__asked()); done++)
+		err = dump_process(d, pids[done]);
+	if (done < cnt && ending__asked())
+		log_warn("%zu of %zu processes were not read before the signal", cnt - done, cnt);
 	free(pids);
 	if (!cnt)
 		log_err("none of the processes is Python (--native dumps them anyway)");
@@ -793,20 +859,36 @@ static bool are_there(const struct threaddump_opts *o)
 	return there > 0;
 }
 
+/* One who reads only the beginning of the output ends the program, without a word. */
+static int open_signals(void)
+{
+	int fd = signals__open(NULL, false);
+
+	signal(SIGPIPE, SIG_DFL);
+	if (fd < 0)
+		log_err("signals: %s", strerror(-fd));
+	return fd;
+}
+
 int threaddump(const struct threaddump_opts *o)
 {
 	struct dumper d = { .o = o };
-	int err = 0;
+	int err, signal_fd;
 
 	if (!are_there(o))
 		return 1;
 	if (setpriority(PRIO_PROCESS, 0, NICE_PRIORITY))
 		log_debug("priority: %s", strerror(errno));
-	err = open_stages(&d);
+	signal_fd = open_signals();
+	err = signal_fd < 0 ? signal_fd : open_stages(&d);
+	if (!err && !o->tasks)
+		signals__hand_over(1); /* there is something to be shown from here on */
 	if (!err)
 		err = is_many(&d) ? dump_all(&d) : dump_process(&d, o->pids[0]);
 	if (!err && !o->tasks) /* which print as they are read */
 		err = print(&d);
 	close_stages(&d);
+	if (signal_fd >= 0)
+		close(signal_fd);
 	return err != 0;
 }

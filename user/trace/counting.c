@@ -18,6 +18,7 @@
 #include "base/nearest.h"
 #include "base/signals.h"
 #include "base/str.h"
+#include "base/stream.h"
 #include "base/terminal.h"
 #include "trace/imports.h"
 #include "trace/price.h"
@@ -249,8 +250,8 @@ static void write_line(struct counting *c)
 {
 	if (c->line.err)
 		c->err = c->line.err;
-	else if (c->line.len && fwrite(c->line.s, 1, c->line.len, stdout) != c->line.len)
-		c->err = -EIO;
+	else if (c->line.len)
+		c->err = stream__put(stdout, c->line.s, c->line.len);
 	strbuf__clear(&c->line);
 }
 
@@ -465,12 +466,12 @@ static int show(struct counting *c, bool final)
 		write_json(c, seconds, final);
 	else
 		write_table(c, seconds, final);
-	if (!c->err && (fflush(stdout) || ferror(stdout)))
-		c->err = -EIO;
+	if (!c->err)
+		c->err = stream__flush(stdout);
 	if (c->err == -ENOMEM)
 		log_no_memory();
 	else if (c->err)
-		log_err("stdout: %s", strerror(-c->err));
+		log_err("standard output: %s", strerror(-c->err));
 	return c->err;
 }
 

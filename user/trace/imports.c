@@ -8,6 +8,7 @@
 
 #include "base/hash.h"
 #include "base/log.h"
+#include "base/stream.h"
 #include "python/pylines.h"
 
 #define BOOTSTRAP   "<frozen importlib._bootstrap>"
@@ -145,8 +146,8 @@ static void flush_line(struct imports *m)
 {
 	if (m->line.err)
 		m->err = m->line.err;
-	else if (m->line.len && fwrite(m->line.s, 1, m->line.len, stdout) != m->line.len)
-		m->err = -EIO;
+	else if (m->line.len)
+		m->err = stream__put(stdout, m->line.s, m->line.len);
 	strbuf__clear(&m->line);
 }
 

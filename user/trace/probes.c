@@ -10,6 +10,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "base/stream.h"
 #include "elf/usdt.h"
 #include "follow/uprobe.h"
 #include "trace/points.h"
@@ -273,7 +274,5 @@ int probes__print(FILE *f, const struct target *t, bool python, bool json)
 		free(p.usdt[i].name);
 	}
 	free(p.usdt);
-	if (!p.err && (fflush(f) || ferror(f)))
-		p.err = -EIO;
-	return p.err;
+	return p.err ? p.err : stream__flush(f);
 }

@@ -20,6 +20,7 @@
 #include "base/log.h"
 #include "base/signals.h"
 #include "base/str.h"
+#include "base/stream.h"
 #include "follow/uprobe.h"
 #include "hist.skel.h"
 #include "trace/price.h"
@@ -344,8 +345,8 @@ static int show(struct probing *p)
 		if (!p->err)
 			(p->o->json ? write_json : write_text)(p, &p->o->places[i], &h);
 	}
-	if (!p->err && (fflush(stdout) || ferror(stdout)))
-		p->err = -EIO;
+	if (!p->err)
+		p->err = stream__flush(stdout);
 	if (p->err)
 		log_err("trace -e: %s", strerror(-p->err));
 	return p->err;

@@ -9,6 +9,7 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "base/stream.h"
 
 #define ROWS_MAX       65536 /* different types and stacks */
 #define FUNCTIONS_MAX  1000000
@@ -241,8 +242,8 @@ static void flush_line(struct stacked *r)
 {
 	if (r->line.err)
 		r->err = r->line.err;
-	else if (r->line.len && fwrite(r->line.s, 1, r->line.len, stdout) != r->line.len)
-		r->err = -EIO;
+	else if (r->line.len)
+		r->err = stream__put(stdout, r->line.s, r->line.len);
 	strbuf__clear(&r->line);
 }
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/stream.h"
 #include "trace/timing_parts.h"
 
 #define INDENT_MAX 60 /* of lines, in levels */
@@ -105,8 +106,8 @@ void timing__flush_line(struct timing *t)
 {
 	if (t->line.err)
 		t->err = t->line.err;
-	else if (t->line.len && fwrite(t->line.s, 1, t->line.len, stdout) != t->line.len)
-		t->err = -EIO;
+	else if (t->line.len)
+		t->err = stream__put(stdout, t->line.s, t->line.len);
 	strbuf__clear(&t->line);
 }
 
