@@ -54,14 +54,21 @@ class Ground:
         self.room.mkdir()
         os.chown(self.room, TENANT, TENANT)
 
-    def start(self, program, *args, uid=TENANT, namespace=None):
-        """`namespace`: "user", of its own, or "mount": it begins as root, and does itself what a setuid program does."""
+    def start(self, program, *args, uid=TENANT, namespace=None, copies=None):
+        """`namespace`: "user", of its own, or "mount": it begins as root, and does itself what a setuid program does.
+
+        `copies`: a directory with the interpreter and its libraries (programs/held_lock.py).
+        """
         prefix = ["unshare", "--mount"] if namespace == "mount" else as_user(uid)
         if namespace == "user":
             prefix += ["unshare", "--user", "--map-root-user", "--mount"]
-        argv = [*prefix, "/usr/bin/python3", "-B", self.path / program, *args]
+        python, env = "/usr/bin/python3", harness.clean_environment()
+        if copies:
+            python = copies / os.path.basename(os.path.realpath(python))
+            env.update(PYTHONHOME="/usr", LD_LIBRARY_PATH=str(copies))
+        argv = [*prefix, python, "-B", self.path / program, *args]
         with open(self.path / "stderr", "ab") as err:
-            return harness.Process(argv, stderr=err, cwd=self.path)
+            return harness.Process(argv, stderr=err, cwd=self.path, env=env)
 
     def tenant(self, program, *args, namespace=None):
         """The attack stands; a skip if this machine does not permit it."""

@@ -52,6 +52,17 @@ def overlay_of_fuse(ground):
                          namespace="user")
 
 
+def held_lock(ground):
+    """Who looks at the mappings, the memory or the environment of this process waits for ever."""
+    return ground.tenant("held_lock.py", room(ground, "held"), room(ground, "copies"), namespace="user")
+
+
+def silent_names(ground):
+    """Who opens a file of this process, or only looks whether it has a perf map, waits for ever."""
+    return ground.tenant("silent_names.py", *(room(ground, name) for name in ("silent", "above", "root")),
+                         namespace="user")
+
+
 def hollow_files(ground):
     """Files of some KiB on disk whose sections claim 500 MiB each."""
     return ground.tenant("hollow.py", ground.room, 4)
@@ -108,9 +119,11 @@ def userfault(ground):
     return ground.tenant("userfault.py", namespace="mount")
 
 
-ATTACKS = [kernel_log, leases, memory_of_fuse, overlay_of_fuse, hollow_files, big_perf_map, full_table_of_mappings,
+ATTACKS = [kernel_log, leases, memory_of_fuse, overlay_of_fuse, held_lock, silent_names, hollow_files, big_perf_map, full_table_of_mappings,
            long_names, code_flood, changing_files, deleted_root, many_threads, stopped_processes, userfault]
 SAID = {overlay_of_fuse: "do not answer when they are opened or read",
+        held_lock: "do not answer when they are opened or read",
+        silent_names: "do not answer when they are opened or read",
         userfault: "its memory does not answer when it is read"}
 
 
@@ -220,6 +233,19 @@ def test_refused_are_named(ground, beside):
     # It looks once: one that was not met is not named.
     if "of user %d: its files do not answer" % TENANT in check.stderr:
         assert named.search(" ".join(check.stdout.split())), check.stdout
+
+
+def test_no_breakpoint_waits_for_a_tenant(ground):
+    """The kernel would wait for the tenant, who maps the same file, and no process of the machine could start others."""
+    with held_lock(ground), ground.start("spinner.py", NAME, uid=NEIGHBOUR, copies=ground.room / "copies") as neighbour:
+        interpreter = os.readlink("/proc/%d/exe" % neighbour.pid)
+        for args in (("trace", "-p", neighbour.pid, "-d", 0.5), ("-f", "-d", 0.5, "-p", neighbour.pid, "-e", "alloc"),
+                     ("-f", "-d", 0.5, "-p", neighbour.pid, "-e", "uprobe:%s:PyObject_Malloc" % interpreter),
+                     ("trace", "-p", neighbour.pid, "-d", 0.5, "-e", "uprobe:%s:PyObject_Malloc" % interpreter)):
+            run = harness.Profiler(*args)
+            harness.poll(lambda run=run: run.process.poll() is not None, "the end", bound=SOON)
+            result = run.wait()
+            assert result.status == 1 and "no breakpoints: the memory of process" in result.stderr, (args, result.stderr)
 
 
 def test_long_names(ground):
@@ -387,6 +413,20 @@ def test_commands_end(silent, args):
     run = harness.Profiler(*(str(a).replace("PID", str(silent.pid)) for a in args))
     harness.poll(lambda: run.process.poll() is not None, "the end of " + args[0], bound=SOON)
     assert run.wait().status in (0, 1)
+
+
+@pytest.mark.parametrize("attack", [held_lock, silent_names])
+def test_commands_end_beside(ground, attack):
+    """So they do, and say why, when the process's mappings are locked, or its files are neither opened nor found."""
+    with attack(ground) as tenant:
+        runs = [harness.Profiler(*(str(a).replace("PID", str(tenant.pid)) for a in args))
+                for args in [*COMMANDS, ("dump", "PID", "--native"), ("check", "-p", "PID")]]
+        for run in runs:
+            harness.poll(lambda run=run: run.process.poll() is not None, "the end", bound=SOON)
+        results = [run.wait() for run in runs]
+    assert {r.status for r in results} <= {0, 1}, [(r.status, r.stderr) for r in results]
+    dump = results[0].stderr
+    assert "do not answer" in dump and "not Python" not in dump, dump
 
 
 def ends_at_sigterm(run, status=None):

@@ -421,11 +421,16 @@ int64_t uprobe__measure_session(int prog_fd)
 }
 #endif
 
+void uprobe__assume(struct uprobe_prices *out)
+{
+	*out = (struct uprobe_prices){ .emulated_ns = EMULATED_NS, .stepped_ns = STEPPED_NS };
+}
+
 void uprobe__prices(int prog_fd, struct uprobe_prices *out)
 {
 	int nothing = prog_fd < 0 ? load_nothing(0) : -1;
 
-	*out = (struct uprobe_prices){ .emulated_ns = EMULATED_NS, .stepped_ns = STEPPED_NS };
+	uprobe__assume(out);
 	if (prog_fd >= 0 || nothing >= 0)
 		measure_both(prog_fd < 0 ? nothing : prog_fd, out);
 	if (nothing >= 0)

@@ -73,6 +73,7 @@ struct uprobe_prices {
 	double emulated_ns, stepped_ns;
 	bool measured;
 };
+void uprobe__assume(struct uprobe_prices *out);
 /*
  * Measures both in this process, in some 20 ms, with the program `prog_fd`, which runs some
  * thousand times; -1: with one that does nothing.

@@ -27,6 +27,7 @@
 #include "bpf/arch/arch.h"
 #include "elf/elf.h"
 #include "elf/insn.h"
+#include "follow/held.h"
 #include "follow/uprobe.h"
 #include "process/maps_read.h"
 #include "process/mapped.h"
@@ -560,6 +561,8 @@ static int alloc_start(struct source_use *u)
 		return err;
 	}
 	err = side_object__go_on_in(&x->side, x->skel->progs.on_drawn);
+	if (!err)
+		err = held__refuse(x->readers);
 	if (err)
 		return err;
 	ns = uprobe__measure_session(bpf_program__fd(x->skel->progs.on_block));

@@ -18,6 +18,7 @@
 
 #include "base/hash.h"
 #include "base/log.h"
+#include "follow/held.h"
 #include "follow/probe_place.h"
 #include "follow/uprobe.h"
 #include "probe.skel.h"
@@ -220,6 +221,8 @@ static int attach_all(struct source_use *u)
 
 	if (probe_place__parse(&place, source__name(u->spec.source), u->spec.args))
 		return -EINVAL;
+	if (held__refuse(p->readers))
+		return -EBUSY;
 	if (!p->pid_cnt)
 		return attach(u, &place, -1);
 	for (size_t i = 0; i < p->pid_cnt && !err; i++)

@@ -666,11 +666,17 @@ static void refuse(struct readers *rs, const struct process *p)
 			p->native_only ? p->native_only : "");
 }
 
-static int no_look(struct dumper *d)
+/* What was read of it says little then: that no Python was found, for one. */
+static bool did_not_answer(const struct dumper *d)
 {
 	struct reader_refused hung[READER_REFUSED_MAX];
 
-	if (readers__hung(process_table__readers(d->procs), false, hung))
+	return readers__hung(process_table__readers(d->procs), false, hung);
+}
+
+static int no_look(struct dumper *d)
+{
+	if (did_not_answer(d))
 		log_err("process %d (%s): what has to be read of it did not answer in time; try "
 			"again",
 			d->pid, d->p->comm);
@@ -690,7 +696,7 @@ static int choose_process(struct dumper *d)
 		log_err("process %d: it has ended, or is not visible from this pid namespace", pid);
 		return -ESRCH;
 	}
-	if (!d->p->analysed)
+	if (!d->p->analysed || (!d->p->is_python && !d->o->native && did_not_answer(d)))
 		return no_look(d);
 	if ((!d->p->is_python || d->p->native_only) && !d->o->native) {
 		refuse(process_table__readers(d->procs), d->p);
@@ -701,6 +707,8 @@ static int choose_process(struct dumper *d)
 		log_err("process %d (%s): its memory cannot be read: %s (needs CAP_SYS_PTRACE, and "
 			"kernel.yama.ptrace_scope below 3)",
 			pid, d->p->comm, strerror(-err));
+	else if (err == -ETIMEDOUT)
+		return no_look(d);
 	else if (err)
 		log_err("process %d (%s): its mappings: %s", pid, d->p->comm, strerror(-err));
 	return err;

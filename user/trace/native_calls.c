@@ -19,6 +19,7 @@
 #include "base/opener.h"
 #include "base/signals.h"
 #include "bpf/native.h"
+#include "follow/held.h"
 #include "follow/uprobe.h"
 #include "native.skel.h"
 #include "process/maps_read.h"
@@ -320,7 +321,9 @@ static int prepare(struct native *n)
 	n->readers = readers__new();
 	if (n->readers)
 		readers__start(n->readers);
-	err = open_lib(n);
+	err = held__refuse(n->readers);
+	if (!err)
+		err = open_lib(n);
 	if (err)
 		return err;
 	n->file = last_part(elf_file__path(n->ef));

@@ -12,6 +12,7 @@
 #include "base/str.h"
 #include "base/stream.h"
 #include "elf/usdt.h"
+#include "follow/held.h"
 #include "follow/uprobe.h"
 #include "trace/points.h"
 
@@ -260,7 +261,10 @@ int probes__print(FILE *f, const struct target *t, bool python, bool json)
 {
 	struct printer p = { .f = f, .t = t, .python = python };
 
-	uprobe__prices(-1, &p.prices);
+	if (held__find(t->readers))
+		uprobe__assume(&p.prices);
+	else
+		uprobe__prices(-1, &p.prices);
 	if (python)
 		p.points_err = trace_points__find(t->ef, &t->py, &p.points);
 	if (usdt__each(t->ef, take_usdt, &p) < 0)

@@ -21,6 +21,7 @@
 #include "base/signals.h"
 #include "base/str.h"
 #include "base/stream.h"
+#include "follow/held.h"
 #include "follow/uprobe.h"
 #include "hist.skel.h"
 #include "trace/price.h"
@@ -172,13 +173,16 @@ static int load(struct probing *p)
 
 static int prepare(struct probing *p)
 {
-	int err = load(p);
+	int err;
 
-	if (err)
-		return err;
 	p->readers = readers__new();
 	if (p->readers)
 		readers__start(p->readers);
+	err = held__refuse(p->readers);
+	if (!err)
+		err = load(p);
+	if (err)
+		return err;
 	p->signal_fd = signals__open(NULL, false);
 	if (p->o->pid > 0)
 		p->pid_fd = (int)syscall(SYS_pidfd_open, p->o->pid, 0);

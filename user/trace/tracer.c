@@ -15,6 +15,7 @@
 #include "base/libbpf_text.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "follow/held.h"
 #include "follow/readcode.h"
 #include "process/pidns.h"
 #include "trace.skel.h"
@@ -580,6 +581,8 @@ struct tracer *tracer__open(const struct target *t, const struct trace_filter *f
 	}
 	if (!err)
 		err = configure_values(tr);
+	if (!err)
+		err = held__refuse(t->readers);
 	if (!err) {
 		err = load(tr);
 		if (err)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-"""A file system of files (file, file1 .. file9) whose server answers everything but reads.
+"""A file system of files (file, file1 .. file9) whose server answers everything but reads, unless it is told otherwise.
 
 Only what the kernel asks for on the way to a read (include/uapi/linux/fuse.h, version 7.31).
 """
@@ -20,6 +20,10 @@ def attr(node):
     return struct.pack("<6Q10I", node, size, size // 512, 0, 0, 0, 0, 0, 0, mode, 1, 0, 0, 0, 4096, 0)
 
 
+def entry(node):
+    return struct.pack("<4Q2I", node, 1, AN_HOUR, AN_HOUR, 0, 0) + attr(node)
+
+
 def answer(opcode, node, body):
     """(error, payload), or None: it waits for ever."""
     if opcode == INIT:
@@ -27,8 +31,7 @@ def answer(opcode, node, body):
     if opcode == GETATTR:
         return 0, struct.pack("<QII", AN_HOUR, 0, 0) + attr(node)
     if opcode == LOOKUP and body.startswith(NAME):
-        found = FILE + int(body.rstrip(b"\0")[len(NAME):] or 0)
-        return 0, struct.pack("<4Q2I", found, 1, AN_HOUR, AN_HOUR, 0, 0) + attr(found)
+        return 0, entry(FILE + int(body.rstrip(b"\0")[len(NAME):] or 0))
     if opcode == LOOKUP:
         return -2, b""
     if opcode == OPEN:
@@ -40,11 +43,11 @@ def answer(opcode, node, body):
     return -38, b""  # ENOSYS
 
 
-def serve(dev):
+def serve(dev, answers):
     while True:
         request = os.read(dev, 1 << 17)
         _, opcode, unique, node = struct.unpack_from("<IIQQ", request)
-        found = answer(opcode, node, request[40:])
+        found = answers(opcode, node, request[40:])
         if found:
             error, payload = found
             os.write(dev, struct.pack("<IiQ", 16 + len(payload), error, unique) + payload)
@@ -64,7 +67,7 @@ def open_and_mount(place, user):
     return dev
 
 
-def serve_in_child(dev):
+def serve_in_child(dev, answers=answer):
     child = os.fork()
     if child:
         os.close(dev)
@@ -72,12 +75,12 @@ def serve_in_child(dev):
     signal.alarm(300)
     ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
     os.closerange(0, 3)
-    serve(dev)
+    serve(dev, answers)
 
 
-def mount_own(place):
-    """As a user may in a user namespace. The child's number."""
-    return serve_in_child(open_and_mount(place, 0))
+def mount_own(place, answers=answer):
+    """As a user may in a user namespace. The child's number. `answers`: as answer()."""
+    return serve_in_child(open_and_mount(place, 0), answers)
 
 
 def mount(place):

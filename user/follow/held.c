@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+#include "follow/held.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/str.h"
+
+/* Nothing is mapped at address 0, but the kernel locks the mappings to find that out. */
+static bool does_not_answer(struct readers *rs, uint32_t tgid)
+{
+	uint8_t byte;
+
+	return reader__read(rs, tgid, &byte, sizeof(byte), 0) == -ETIMEDOUT;
+}
+
+static int find(struct readers *rs)
+{
+	DIR *dir = opendir("/proc");
+	struct dirent *de;
+	int found = dir ? 0 : -errno;
+	long long pid;
+
+	while (!found && dir && (de = readdir(dir)))
+		if (!parse_int(de->d_name, 1, INT32_MAX, &pid) && pid != getpid() &&
+		    does_not_answer(rs, (uint32_t)pid))
+			found = (int)pid;
+	if (dir)
+		closedir(dir);
+	return found;
+}
+
+int held__find(struct readers *rs)
+{
+	struct readers *own = rs ? NULL : readers__new();
+	int found = rs || own ? find(rs ? rs : own) : -ENOMEM;
+
+	readers__free(own);
+	return found;
+}
+
+int held__refuse(struct readers *rs)
+{
+	int found = held__find(rs);
+
+	if (!found)
+		return 0;
+	if (found < 0)
+		log_err("no breakpoints: /proc: %s", strerror(-found));
+	else
+		log_err("no breakpoints: the memory of process %d does not answer: the kernel "
+			"might wait for it too, and let no process of this machine start another "
+			"one meanwhile; end that process",
+			found);
+	return -EBUSY;
+}
