@@ -42,7 +42,7 @@ PROTO_OBJS := $(OUT)/profile/profile.pb-c.o
 USER_SRCS  := $(sort $(filter-out user/agent/%,$(wildcard user/*/*.c)))
 USER_OBJS  := $(patsubst user/%.c,$(OUT)/%.o,$(USER_SRCS)) $(PROTO_OBJS)
 # Everything that neither needs the BPF skeleton nor holds main(): what unit tests link with.
-NEEDS_SKEL := $(addprefix follow/,object object_config windows rings follow) $(addprefix sample/,dump share session) \
+NEEDS_SKEL := $(addprefix follow/,object object_config windows rings follow) $(addprefix sample/,dump share session session_result) \
 	$(addprefix threads/,threaddump threadlist) top/top $(addprefix trace/,tracer counting probing native_calls) \
 	$(addprefix cmd/,main check record cmd_check cmd_dump cmd_record cmd_top cmd_trace)
 PURE_SRCS  := $(filter-out $(patsubst %,user/%.c,$(NEEDS_SKEL)),$(USER_SRCS))
@@ -53,7 +53,7 @@ AGENT_PROTO_OBJS := $(patsubst user/%.proto,$(OUT)/%.pb-c.o,$(wildcard user/agen
 AGENT_OBJS := $(patsubst user/%.c,$(OUT)/%.o,$(AGENT_SRCS) $(PURE_SRCS)) \
 	$(patsubst %,$(OUT)/%.o,$(filter follow/% sample/%,$(NEEDS_SKEL))) $(PROTO_OBJS) $(AGENT_PROTO_OBJS)
 AGENT_LDLIBS := -lcurl -lmicrohttpd -linih
-AGENT_PURE := $(filter-out $(patsubst %,user/agent/%.c,main agent),$(AGENT_SRCS))
+AGENT_PURE := $(filter-out $(patsubst %,user/agent/%.c,main agent agent_told),$(AGENT_SRCS))
 SAN_OBJS   := $(patsubst user/%.c,$(OUT)/san/%.o,$(PURE_SRCS) $(AGENT_PURE)) $(OUT)/san/profile/profile.pb-c.o \
 	$(patsubst $(OUT)/%,$(OUT)/san/%,$(AGENT_PROTO_OBJS))
 # The folders of user/, each with a slash: where objects and what they depend on are.

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-#include "agent/agent.h"
+#include "agent/agent_parts.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>
@@ -47,7 +46,6 @@
 
 #define TICK_NS		  NS_PER_S
 #define HTTP_AGAIN_NS	  (60 * NS_PER_S)
-#define STANDSTILL_NS	  (60 * NS_PER_S) /* of the main thread, which turns once a second */
 #define SAY_NS		  (10 * NS_PER_S) /* then the log says what the thread waits for */
 #define SAY_DELIVERY_NS	  (30 * NS_PER_S) /* as SAY_NS, for a window: a slow disk takes longer */
 #define NICE_PRIORITY	  (-10)		  /* as session.c sets it; later the privilege is gone */
@@ -57,56 +55,6 @@
 #define FAILED_DRAINS_MAX 10 /* in a row, seconds apart */
 
 _Static_assert(AGENT_TAPS == TAPS_MAX, "one limit");
-
-struct agent {
-	const struct agent_opts *o;
-	bool config_required;
-	struct config *config;
-	struct config *first; /* into which `targets` points */
-	struct sample_spec targets;
-	struct session *session;
-	struct known *known; /* labels by process */
-	struct sinks *sinks; /* owned by the delivery thread once it runs */
-	_Atomic(struct deliver *) deliver;
-	struct taps *taps;
-	struct loopstats *loops; /* NULL: no event counts waits */
-	struct http_backend backend;
-	const char *values[SAMPLED_MAX + 1]; /* names of the sampled value types */
-	struct http *http;		     /* NULL: none */
-	struct config *http_config; /* with which it was, or should have been, started; held */
-	uint64_t http_ns;	    /* when that was tried */
-	struct schedule schedule;
-	struct period *period;
-	struct budget budget;
-	uint64_t used_ns;    /* by the agent and BPF, until the last period's end */
-	uint64_t samples_ns; /* ... for samples */
-	uint64_t sampler_ns; /* ... of these in the kernel */
-	uint64_t follow_ns;  /* ... in the kernel, to follow processes */
-	uint64_t own_ns;     /* ... by this thread, until now */
-	uint64_t border_ns;  /* when the last period ended */
-	uint64_t forgot_ns;  /* the last session__forget() */
-	uint64_t tick_ns, watchdog_ns, watched_ns;
-	unsigned failed_drains; /* in a row */
-	uint64_t events_lost;	/* by the kernel, and already reported */
-	struct seldom said_lost;
-	uint64_t lost_samples; /* counted, but never handed to delivery */
-	uint64_t
-		/* counted, of events after the first, which do not count as samples of a window */
-		other_samples;
-	uint64_t lost_periods;
-	struct perf_events *events;
-	int guard_fd, signal_fd, wake_fd;
-	struct oom *oom;	       /* NULL: no memory for it */
-	struct standstill *standstill; /* takes the signals */
-	_Atomic(const char *) doing;   /* the main thread, for messages: a literal */
-	_Atomic uint64_t moved_ns;     /* since when it does that */
-	bool stop;
-
-	struct agent_stats stats; /* the main thread's */
-	pthread_mutex_t lock;	  /* of what follows */
-	struct agent_stats published;
-	uint64_t alive_ns; /* when it was published; 0: not yet */
-};
 
 /* ---- standing still -------------------------------------------------------------------------- */
 
@@ -209,8 +157,6 @@ static void start_log(const struct agent *a)
 	logger__start(a->config->agent.log_json);
 }
 
-static void restart_http(struct agent *a);
-
 /* A change for the delivery thread to make. */
 struct change {
 	struct agent *agent;
@@ -257,7 +203,7 @@ static int apply(struct agent *a, struct config *c)
 	a->config = c;
 	start_log(a);
 	look_at_files(a, c);
-	restart_http(a);
+	agent__restart_http(a);
 	return 0;
 }
 
@@ -382,7 +328,7 @@ static void drain(struct agent *a)
 	a->own_ns += thread_cpu_ns() - begin_cpu;
 }
 
-static int name(void *ctx, struct profile *p)
+int agent__name(void *ctx, struct profile *p)
 {
 	struct agent *a = ctx;
 	const struct symbolize_opts so = {
@@ -406,36 +352,18 @@ static int name(void *ctx, struct profile *p)
 
 static void turn_taps(struct agent *a, const struct clocks *now)
 {
-	taps__turn(a->taps, now, a->stats.run.values[0].frequency_hz, a->stats.run.cpus, name, a);
+	taps__turn(a->taps, now, a->stats.run.values[0].frequency_hz, a->stats.run.cpus,
+		   agent__name, a);
 }
 
 /* ---- what it takes --------------------------------------------------------------------------- */
 
-/* Memory of this process alone, not shared with files or the kernel. */
-static uint64_t own_memory(void)
+uint64_t agent__own_memory(void)
 {
 	struct self_memory m;
 
 	self_memory(&m);
 	return m.resident > m.shared ? m.resident - m.shared : 0;
-}
-
-/* Linux 6.2 (f1f1f2569901) tells the number of descriptors; before, count them. */
-static uint32_t count_fds(void)
-{
-	struct dirent *entry;
-	struct stat st;
-	uint32_t n = 0;
-	DIR *d;
-
-	if (!stat("/proc/self/fd", &st) && st.st_size)
-		return (uint32_t)st.st_size;
-	d = opendir("/proc/self/fd");
-	while (d && (entry = readdir(d)))
-		n += entry->d_name[0] != '.';
-	if (d)
-		closedir(d);
-	return n ? n - 1 : 0; /* without the one that reads the directory */
 }
 
 static uint64_t above(uint64_t a, uint64_t b)
@@ -484,7 +412,7 @@ static void keep_budget(struct agent *a, const struct clocks *now, uint64_t dura
 	a->schedule.length_ns = a->config->agent.window_s * a->budget.stretch * NS_PER_S;
 	if (a->budget.frequency_hz == s->run.values[0].frequency_hz)
 		return;
-	taps__cut(a->taps, now, s->run.values[0].frequency_hz, s->run.cpus, name, a);
+	taps__cut(a->taps, now, s->run.values[0].frequency_hz, s->run.cpus, agent__name, a);
 	if (session__set_frequency(a->session, a->budget.frequency_hz)) {
 		a->budget.frequency_hz = s->run.values[0].frequency_hz;
 		session__set_frequency(a->session,
@@ -522,8 +450,6 @@ static void note_period(struct agent *a, const struct period *p)
 		  p->profile->stack_cnt);
 }
 
-static void publish(struct agent *a);
-
 /*
  * A period has names of its own by now. A tap that began before the last period has none yet for
  * what was only sampled then, and what this and the last period did not name would be forgotten. So
@@ -545,7 +471,7 @@ static void forget(struct agent *a, const struct clocks *now)
 /* Names the period and hands it to delivery. */
 static void give_away(struct agent *a, struct period *p)
 {
-	int err = name(a, p->profile);
+	int err = agent__name(a, p->profile);
 
 	if (!err)
 		err = period__label(p, labels_of, a);
@@ -576,7 +502,7 @@ static int end_period(struct agent *a, enum schedule_why why, const struct clock
 	profile_stats__take_values(&p->profile->stats, &a->stats.run);
 	p->profile->stats.cpus = a->stats.run.cpus;
 	if (!a->stop) { /* before naming, whose time belongs to the next period */
-		publish(a);
+		agent__publish(a);
 		keep_budget(a, now, p->span.duration_ns);
 	}
 	note_period(a, p);
@@ -586,182 +512,7 @@ static int end_period(struct agent *a, enum schedule_why why, const struct clock
 	return begin_period(a);
 }
 
-/* ---- what is told of it ---------------------------------------------------------------------- */
-
-static void note_delivery(struct agent *a, struct agent_stats *s)
-{
-	struct deliver_stats d;
-
-	deliver__stats(a->deliver, &d);
-	s->samples_ns = profile__sampler_ns(&s->run) + a->own_ns + d.cpu_ns;
-	s->windows = d.windows;
-	s->samples = d.samples;
-	s->periods_dropped = d.dropped + a->lost_periods;
-	s->samples_dropped = d.dropped_samples + a->lost_samples;
-	s->samples_left_out = d.left_out_samples;
-	s->windows_failed = d.failed;
-	s->queued = d.queued;
-	s->services = d.services;
-	s->period_end_ns = d.end_unix_ns;
-}
-
-/* The session recovers as far as possible. */
-static void say_lost_events(struct agent *a)
-{
-	uint64_t lost = a->stats.run.counters[CTR_note_event_lost], held;
-
-	if (lost == a->events_lost || !seldom(&a->said_lost, SELDOM_MINUTE, &held))
-		return;
-	log_warn("event_lost: %" PRIu64
-		 " events of processes found no room in the kernel's buffer: processes were looked "
-		 "for in /proc instead, and those that had ended by then are missing (was the "
-		 "agent kept from running?)",
-		 lost - a->events_lost);
-	a->events_lost = lost;
-}
-
-static void publish(struct agent *a)
-{
-	struct agent_stats *s = &a->stats;
-	struct process_stats procs;
-
-	session__stats(a->session, &s->run);
-	say_lost_events(a);
-	session__fill(a->session, s->fill);
-	process_table__stats(session__procs(a->session), &procs);
-	s->up_ns = s->run.duration_ns;
-	s->rss_bytes = own_memory();
-	s->fds = count_fds();
-	s->frequency_cfg = a->config->agent.frequency_hz;
-	s->window_s = (uint32_t)(a->schedule.length_ns / NS_PER_S);
-	s->frequency_hz = s->run.values[0].frequency_hz;
-	s->slowed = session__slowed(a->session);
-	s->user_cnt = bills__costliest(session__bills(a->session), s->users, AGENT_USERS);
-	s->processes = (uint32_t)(procs.python + procs.native_only);
-	s->unlabelled = known__missed(a->known);
-	note_delivery(a, s);
-	pthread_mutex_lock(&a->lock);
-	a->published = *s;
-	a->alive_ns = now_ns();
-	pthread_mutex_unlock(&a->lock);
-}
-
-void agent__stats(struct agent *a, struct agent_stats *out)
-{
-	pthread_mutex_lock(&a->lock);
-	*out = a->published;
-	pthread_mutex_unlock(&a->lock);
-}
-
-int agent__profile(struct agent *a, unsigned seconds, int client_fd, FILE *f)
-{
-	return taps__profile(a->taps, seconds, client_fd, f);
-}
-
-bool agent__healthy(struct agent *a, const char **why)
-{
-	struct deliver_stats d;
-	uint64_t alive, now = now_ns();
-
-	pthread_mutex_lock(&a->lock);
-	alive = a->alive_ns;
-	pthread_mutex_unlock(&a->lock);
-	deliver__stats(a->deliver, &d);
-	*why = NULL;
-	if (!alive || now - alive > STANDSTILL_NS)
-		*why = "sampling stands still";
-	else if (deliver__hangs(&d, now))
-		*why = "windows are not stored: one has been on its way for five minutes";
-	return !*why;
-}
-
-/* ---- the endpoint ---------------------------------------------------------------------------- */
-
-static void ask_stats(void *ctx, struct agent_stats *out)
-{
-	agent__stats(ctx, out);
-}
-
-static int ask_profile(void *ctx, unsigned seconds, int client_fd, FILE *f)
-{
-	return agent__profile(ctx, seconds, client_fd, f);
-}
-
-static bool ask_healthy(void *ctx, const char **why)
-{
-	return agent__healthy(ctx, why);
-}
-
-static size_t ask_push(void *ctx, struct push_stats *out, size_t cap)
-{
-	struct agent *a = ctx;
-
-	return sinks__push_stats(a->sinks, out, cap);
-}
-
-static size_t ask_loops(void *ctx, struct loop_figures *out, size_t cap)
-{
-	struct agent *a = ctx;
-
-	return loopstats__list(a->loops, out, cap);
-}
-
-static int start_http(struct agent *a)
-{
-	a->http_config = config__hold(a->config);
-	a->backend = (struct http_backend){
-		.ctx = a,
-		.stats = ask_stats,
-		.profile = ask_profile,
-		.healthy = ask_healthy,
-		.push = ask_push,
-		.loops = a->loops ? ask_loops : NULL,
-		.values = a->values,
-		.store_path = a->config->store_enabled ? a->http_config->store.path : NULL,
-	};
-	a->http_ns = now_ns();
-	errno = 0;
-	a->http = http__start(&a->config->http, &a->backend);
-	if (!a->http)
-		return -errno; /* 0: it is off */
-	http_link__say(&a->config->http);
-	return 0;
-}
-
-/* True if an endpoint is configured. */
-static bool http_is_missing(const struct agent *a)
-{
-	return !a->http && a->http_config && !a->http_config->http.off;
-}
-
-/* Running requests are answered with what there is: they would wait for this thread. */
-static void stop_http(struct agent *a)
-{
-	struct clocks now;
-
-	clocks__read(&now);
-	if (a->http)
-		taps__end(a->taps, &now, a->stats.run.values[0].frequency_hz, a->stats.run.cpus,
-			  name, a);
-	http__stop(a->http);
-	a->http = NULL;
-	config__put(a->http_config);
-	a->http_config = NULL;
-}
-
-/* Opens it again if its configuration has changed, or it could not be opened. */
-static void restart_http(struct agent *a)
-{
-	const struct config *old = a->http_config, *new = a->config;
-
-	if (old && !http_is_missing(a) && !memcmp(&old->http, &new->http, sizeof(new->http)) &&
-	    old->store_enabled == new->store_enabled && !strcmp(old->store.path, new->store.path))
-		return;
-	stop_http(a);
-	taps__resume(a->taps);
-	if (start_http(a))
-		log_err("there is no endpoint; it is tried again every minute");
-}
+/* ---- each second ----------------------------------------------------------------------------- */
 
 /* Where the functions are that grew: in windows, if they have page faults. */
 static void add_functions(struct strbuf *b, const struct config *c, uint64_t unix_s)
@@ -810,11 +561,11 @@ static void tick(struct agent *a, uint64_t now)
 {
 	if (now - a->tick_ns >= TICK_NS) {
 		a->tick_ns = now;
-		publish(a);
+		agent__publish(a);
 		look_for_kills(a, now);
 	}
-	if (http_is_missing(a) && now - a->http_ns >= HTTP_AGAIN_NS)
-		restart_http(a);
+	if (agent__http_is_missing(a) && now - a->http_ns >= HTTP_AGAIN_NS)
+		agent__restart_http(a);
 	if (a->watchdog_ns && now - a->watched_ns >= a->watchdog_ns / 2) {
 		const char *why;
 
@@ -950,11 +701,11 @@ static int start(struct agent *a)
 	schedule__begin(&a->schedule, a->config->agent.window_s * NS_PER_S, &now);
 	budget__init(&a->budget, &a->config->budget, a->config->agent.frequency_hz);
 	a->watchdog_ns = notify__watchdog_ns();
-	publish(a);
+	agent__publish(a);
 	a->oom = oom__new("");
 	if (!a->oom)
 		log_no_memory();
-	err = start_http(a);
+	err = agent__start_http(a);
 	if (err)
 		return err;
 	log_info("sampling at %" PRIu32 " Hz, windows of %" PRIu32 " s",
@@ -1065,7 +816,7 @@ static void close_all(struct agent *a, bool ran)
 {
 	struct deliver_stats d = { 0 };
 
-	stop_http(a);
+	agent__stop_http(a);
 	at(a, "writing the last windows");
 	deliver__finish(a->deliver);
 	at(a, "sending what the spools hold");

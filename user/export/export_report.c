@@ -2,16 +2,16 @@
 /*
  * The report: what a person needs at a glance, in lines that fit the terminal.
  *
- *	headline                 how much of what was sampled
- *	sentences                what stands out, each with its number (view_says.c)
- *	Call tree the Python functions, heaviest first; code of others folded (view_tree.c)
- *	Functions by own time time in a function and in the native and kernel code that it called,
- *	and
- *	                         what that is made of; the line is the hottest one of the function
- *	Native functions by self time   the innermost ones; code without a name by who called it
- *	                         (inside.h)
- *	Processes                their share; equal ones are one row when there are many
- *	Samples what was lost and why, and what the profiler cost; a line when all is well
+ *	headline          how much of what was sampled
+ *	sentences         what stands out, each with its number (view_says.c)
+ *	call tree         the Python functions, heaviest first; code of others folded
+ *	                  (view_tree.c)
+ *	own time          by function: time in it and in the native and kernel code that it
+ *	                  called, and what that is made of; the line is its hottest one
+ *	native functions  the innermost ones; code without a name by who called it (inside.h)
+ *	processes         their share; equal ones are one row when there are many
+ *	samples           what was lost and why, and what the profiler cost; a line when all is
+ *	                  well
  *
  * With --native the innermost functions of all kinds come first, in place of the shorter table of
  * native ones.
@@ -27,12 +27,11 @@
 #include <string.h>
 
 #include "base/str.h"
-#include "export/export_source.h"
+#include "export/export_report_parts.h"
 #include "export/export_summary.h"
 #include "profile/export_stacks.h"
 #include "profile/export_text.h"
 #include "profile/inside.h"
-#include "profile/loops.h"
 #include "profile/view.h"
 #include "profile/waits.h"
 
@@ -45,20 +44,6 @@
 #define UNNAMED_MIN    10 /* percent */
 #define WHOLE_PERCENT  95
 #define TREE_INDENT    24 /* columns: deeper rows stand below each other */
-
-struct report {
-	const struct profile *sampled; /* with every frame as it was, without idle stacks */
-	const struct profile *whole;   /* ... with them, and all value types */
-	struct idle idle;
-	const struct profile *p; /* as it is read: inside.h */
-	const struct export_opts *o;
-	struct text_out out;
-	uint64_t total;
-	struct view view;
-	struct view_tree tree;
-	struct source_lines source;
-	bool more; /* the blocks of other value types follow */
-};
 
 /* ---- Small parts ---- */
 
@@ -95,7 +80,7 @@ static void add_value(struct report *r, struct text_table *t, uint64_t samples)
 	text_table__add(t, NULL, &b);
 }
 
-static void print_title(struct report *r, const char *title)
+void report_print_title(struct report *r, const char *title)
 {
 	text_out__newline(&r->out);
 	text_out__puts(&r->out, SGR_BOLD, title);
@@ -115,12 +100,12 @@ static void print_functions_title(struct report *r, const char *functions, const
 	if (b.err)
 		r->out.line.err = b.err;
 	else
-		print_title(r, b.s);
+		report_print_title(r, b.s);
 	strbuf__free(&b);
 }
 
 /* Prints the text in `b`, filled to the width, and clears it. */
-static void print_filled(struct report *r, struct strbuf *b, unsigned indent)
+void report_print_filled(struct report *r, struct strbuf *b, unsigned indent)
 {
 	if (b->err)
 		r->out.line.err = b->err;
@@ -141,7 +126,7 @@ static void print_rest(struct report *r, size_t rows, uint64_t samples)
 	strbuf__addz(&b, " more (");
 	view_add_percent(&b, &r->view, samples);
 	strbuf__addc(&b, ')');
-	print_filled(r, &b, 2);
+	report_print_filled(r, &b, 2);
 	strbuf__free(&b);
 }
 
@@ -365,7 +350,7 @@ static int print_processes(struct report *r)
 		rest_count += g[i].count;
 	}
 	free(g);
-	print_title(r, "Processes");
+	report_print_title(r, "Processes");
 	err = text_table__print(&t, &r->out);
 	print_rest(r, rest, rest_count);
 	return err;
@@ -445,7 +430,7 @@ static int print_threads(struct report *r)
 			rest_count += g[i].count;
 	}
 	free(g);
-	print_title(r, "Threads");
+	report_print_title(r, "Threads");
 	err = text_table__print(&t, &r->out);
 	print_rest(r, cnt > TOP_THREADS ? cnt - TOP_THREADS : 0, rest_count);
 	return err;
@@ -522,11 +507,11 @@ static int print_tree(struct report *r)
 
 	for (size_t i = 0; i < r->tree.cnt; i++)
 		add_tree_row(r, &t, &r->tree.rows[i]);
-	print_title(r, "Call tree");
+	report_print_title(r, "Call tree");
 	err = text_table__print(&t, &r->out);
 	if (r->tree.left_out)
 		strbuf__addf(&b, "... branches below %u%% are left out", r->tree.cut);
-	print_filled(r, &b, 2);
+	report_print_filled(r, &b, 2);
 	strbuf__free(&b);
 	return err;
 }
@@ -708,154 +693,10 @@ static int print_unnamed(struct report *r)
 		add_package_hint(&b, path);
 		strbuf__addz(&b, ", or record with --debuginfod");
 	}
-	print_filled(r, &b, 2);
+	report_print_filled(r, &b, 2);
 	strbuf__free(&b);
 	free(of_module);
 	return 0;
-}
-
-/* ---- Event loops ---- */
-
-#define LOOP_BAR    30
-#define LOOPS_SHOWN 3
-
-static void print_loop_title(struct report *r, const struct profile_loop *l)
-{
-	struct strbuf b = { 0 };
-
-	loops_add_title(&b, r->whole, l);
-	print_filled(r, &b, 2);
-	strbuf__free(&b);
-}
-
-static int print_loop_hist(struct report *r, const struct profile_loop *l)
-{
-	static const struct text_column cols[] = {
-		{ "ITERATIONS", CUT_NEVER, true },
-		{ "TOOK", CUT_NEVER, true },
-		{ "", CUT_END, false },
-	};
-	struct text_table t = { .cols = cols, .col_cnt = 3 };
-	uint32_t first, end = loops_buckets(l, &first), most = 1;
-	struct strbuf b = { 0 };
-
-	for (uint32_t i = first; i < end; i++)
-		most = l->hist[i] > most ? l->hist[i] : most;
-	for (uint32_t i = first; i < end; i++) {
-		uint32_t bar = (uint32_t)(((uint64_t)l->hist[i] * LOOP_BAR + most - 1) / most);
-
-		text_add_count(&b, l->hist[i]);
-		text_table__add(&t, NULL, &b);
-		loops_add_bucket(&b, i);
-		text_table__add(&t, NULL, &b);
-		for (uint32_t n = 0; n < bar; n++)
-			strbuf__addc(&b, '#');
-		text_table__add(&t, NULL, &b);
-	}
-	return end > first ? text_table__print(&t, &r->out) : 0;
-}
-
-static int add_stretch(struct report *r, struct text_table *t, const struct profile_stretch *s)
-{
-	struct strbuf b = { 0 };
-	int err;
-
-	text_table__addf(t, NULL, "%.1f%s", (double)s->ns / 1e6, s->open ? "+" : "");
-	text_table__addf(t, NULL, "%.2f", (double)s->begin_ns / 1e9);
-	err = loops_add_path(&b, r->whole, s);
-	if (!b.len)
-		strbuf__addz(&b, "(no sample)");
-	text_table__add(t, NULL, &b);
-	loops_add_reasons(&b, r->whole, s);
-	text_table__add(t, NULL, &b);
-	return err;
-}
-
-static int print_loop_longest(struct report *r, const struct profile_loop *l)
-{
-	static const struct text_column cols[] = {
-		{ "LONGEST ms", CUT_NEVER, true },
-		{ "AT s", CUT_NEVER, true },
-		{ "WHAT RAN", CUT_MIDDLE, false },
-		{ "MADE OF", CUT_FIRST, false },
-	};
-	struct text_table t = { .cols = cols, .col_cnt = 4 };
-	int err = 0, print_err;
-
-	text_out__newline(&r->out);
-	for (uint32_t i = 0; i < l->longest_cnt && i < LOOP_LONGEST && !err; i++)
-		err = add_stretch(r, &t, &l->longest[i]);
-	print_err = text_table__print(&t, &r->out);
-	return err ? err : print_err;
-}
-
-static bool is_time_of_threads(const struct report *r)
-{
-	uint32_t event = r->p->stats.values[0].event;
-
-	return event == EVENT_WALL || event == EVENT_OFF_CPU;
-}
-
-static int print_loops(struct report *r)
-{
-	const struct profile_loop **of = calloc(r->whole->loop_cnt + 1, sizeof(*of));
-	size_t cnt = of ? loops_list(r->whole, of) : 0;
-	int err = of ? 0 : -ENOMEM;
-
-	if (cnt)
-		print_title(r, "Iterations of event loops");
-	for (size_t i = 0; i < cnt && i < LOOPS_SHOWN && !err; i++) {
-		print_loop_title(r, of[i]);
-		err = print_loop_hist(r, of[i]);
-		if (!err)
-			err = print_loop_longest(r, of[i]);
-	}
-	free(of);
-	return err;
-}
-
-/* ---- Tasks ---- */
-
-#define AWAITS_SHOWN 12
-
-static int add_await(struct report *r, struct text_table *t, const struct profile_await *a)
-{
-	struct strbuf b = { 0 };
-	int err, proc = profile__find_proc(r->whole, a->space);
-
-	text_table__addf(t, NULL, "%.0f%%", 100.0 * a->looks / a->of);
-	text_table__addf(t, NULL, "%.1f", (double)a->tasks / a->looks);
-	text_table__addf(t, NULL, "%s", loops_await_stands(a) ? "all the time" : "");
-	err = loops_add_await(&b, r->whole, a);
-	text_table__add(t, a->own ? NULL : SGR_DIM, &b);
-	text_add_process(&b, r->whole, proc >= 0 ? &r->whole->procs[proc] : NULL, 0);
-	text_table__add(t, NULL, &b);
-	return err;
-}
-
-static int print_awaits(struct report *r)
-{
-	static const struct text_column cols[] = {
-		{ "LOOKS", CUT_NEVER, true },	{ "TASKS", CUT_NEVER, true },
-		{ "THE SAME", CUT_END, false }, { "AWAIT IN", CUT_MIDDLE, false },
-		{ "PROCESS", CUT_END, false },
-	};
-	struct text_table t = { .cols = cols, .col_cnt = 5 };
-	const struct profile *p = r->whole;
-	struct strbuf b = { 0 };
-	int err = 0, print_err;
-
-	if (!p->await_cnt)
-		return 0;
-	strbuf__addf(&b, "What asyncio tasks wait for, in %" PRIu32 " looks", p->awaits[0].of);
-	if (p->awaits[0].cut)
-		strbuf__addf(&b, ", %" PRIu32 " of them at a part of the tasks", p->awaits[0].cut);
-	print_title(r, b.s ? b.s : "");
-	strbuf__free(&b);
-	for (size_t i = 0; i < p->await_cnt && i < AWAITS_SHOWN && !err; i++)
-		err = add_await(r, &t, &p->awaits[i]);
-	print_err = text_table__print(&t, &r->out);
-	return err ? err : print_err;
 }
 
 /* ---- Headline and the last block ---- */
@@ -865,14 +706,14 @@ static void print_headline(struct report *r)
 	struct strbuf b = { 0 };
 
 	summary_add_headline(&b, with_idle(r));
-	print_filled(r, &b, 0);
+	report_print_filled(r, &b, 0);
 	if (r->p->stats.values[0].event == EVENT_GIL)
 		waits_add_gil_line(&b, r->whole);
 	else
 		waits_add_line(&b, with_idle(r));
-	print_filled(r, &b, 0);
+	report_print_filled(r, &b, 0);
 	idle_add_line(&b, &r->idle);
-	print_filled(r, &b, 0);
+	report_print_filled(r, &b, 0);
 	strbuf__free(&b);
 }
 
@@ -901,24 +742,24 @@ static void print_samples(struct report *r)
 	if (r->total && !r->o->verbose && summary_is_fine(r->p)) {
 		text_out__newline(&r->out);
 		summary_add_fine(&b, r->p);
-		print_filled(r, &b, 0);
+		report_print_filled(r, &b, 0);
 		strbuf__free(&b);
 		return;
 	}
-	print_title(r, "Samples");
+	report_print_title(r, "Samples");
 	text_add_samples(&b, r->p);
-	print_filled(r, &b, 2);
+	report_print_filled(r, &b, 2);
 	text_add_complete(&b, r->p);
-	print_filled(r, &b, 2);
+	report_print_filled(r, &b, 2);
 	for (size_t at = 0; summary_next_counter(&b, r->p, &at);)
-		print_filled(r, &b, 4);
+		report_print_filled(r, &b, 4);
 	for (uint32_t i = 0; i < r->whole->refused_cnt; i++) {
 		strbuf__addz(&b, "not read: ");
 		text_add_name(&b, r->whole, r->whole->refused[i], "");
-		print_filled(r, &b, 4);
+		report_print_filled(r, &b, 4);
 	}
 	summary_add_cost(&b, &r->p->stats);
-	print_filled(r, &b, 2);
+	report_print_filled(r, &b, 2);
 	strbuf__free(&b);
 }
 
@@ -929,13 +770,20 @@ static void print_nothing(struct report *r)
 	struct strbuf b = { 0 };
 
 	summary_add_nothing(&b, r->p);
-	print_filled(r, &b, 0);
+	report_print_filled(r, &b, 0);
 	strbuf__free(&b);
 	if (!r->more)
 		print_samples(r);
 }
 
 /* ---- All of it ---- */
+
+static bool is_time_of_threads(const struct report *r)
+{
+	uint32_t event = r->p->stats.values[0].event;
+
+	return event == EVENT_WALL || event == EVENT_OFF_CPU;
+}
 
 static int print_view(struct report *r)
 {
@@ -944,9 +792,9 @@ static int print_view(struct report *r)
 	print_headline(r);
 	err = print_sentences(r);
 	if (!err && is_time_of_threads(r))
-		err = print_awaits(r);
+		err = report_print_awaits(r);
 	if (!err && is_time_of_threads(r))
-		err = print_loops(r);
+		err = report_print_loops(r);
 	if (!err && r->o->native)
 		err = print_leaves(r);
 	if (!err)

@@ -17,11 +17,10 @@
 #include "base/readmem.h"
 #include "elf/elf.h"
 #include "process/called.h"
-#include "process/mapped.h"
+#include "process/interpreter.h"
 #include "process/maps_read.h"
 #include "process/unsupported.h"
 
-#define FILES_MAX	512	      /* limit of files that are checked for an interpreter */
 #define DATA_MAX	(64ULL << 20) /* bytes of an interpreter's variables */
 #define DATA_CHUNK	(64U << 10)
 #define DATA_RANGES_MAX 64
@@ -231,50 +230,24 @@ static int set_shape(struct heap_target *t, const struct elf_file *ef, char *why
 	return take_segments(t, ef);
 }
 
-/* From 3.13 on the layout may have to come from the process. */
-static int analyse(struct heap_target *t, const struct elf_file *ef)
+static void explain(struct heap_target *t, const struct interpreter *in, int err, char *why)
 {
-	uint8_t bytes[PY_DEBUG_OFFSETS_MAX];
-	int err = py_binary__analyse(ef, &t->py);
-
-	if (err != -EAGAIN)
-		return err;
-	if (t->mem.read(t, bytes, sizeof(bytes), t->bias + t->py.runtime))
-		return err;
-	return py_binary__from_process(&t->py, bytes, sizeof(bytes));
-}
-
-/* 0: it is the interpreter; -ENOENT: it is none; else negative errno and a reason. */
-static int try_file(struct heap_target *t, const struct map_line *line, char *why)
-{
-	struct elf_file *ef = mapped__open(t->readers, (uint32_t)t->pid, t->proc_fd, line);
-	uint64_t addr;
-	int err = -ENOENT;
-
-	if (!ef && errno == ETIMEDOUT) {
+	if (err == -ETIMEDOUT)
 		snprintf(why, HEAP_WHY_LEN, "its files do not answer when they are opened or read");
-		return -ETIMEDOUT;
-	}
-	if (!ef)
-		return err;
-	if (elf_file__off_to_addr(ef, line->offset, &addr)) {
-		t->bias = line->start - addr;
-		err = analyse(t, ef);
-	}
-	if (err == -ENOTSUP)
-		snprintf(why, HEAP_WHY_LEN, "CPython %s in %.128s: %s", t->py.version,
-			 elf_file__path(ef), t->py.why_not ? t->py.why_not : "it is not supported");
-	else if (!err)
-		err = set_shape(t, ef, why);
-	elf_file__close(ef);
-	return err;
+	else if (err == -ENOTSUP)
+		snprintf(why, HEAP_WHY_LEN, "CPython %s in %.128s: %s", in->py.version,
+			 elf_file__path(in->ef),
+			 in->py.why_not ? in->py.why_not : "it is not supported");
+	else if (err != -ENOENT)
+		snprintf(why, HEAP_WHY_LEN, "its interpreter cannot be read: %s", strerror(-err));
+	else if (!unsupported__explain(t->readers, t->pid, why))
+		snprintf(why, HEAP_WHY_LEN, "it is not Python");
 }
 
 static int find_interpreter(struct heap_target *t, char *why)
 {
 	struct exec_maps maps = { 0 };
-	uint64_t inode = 0;
-	unsigned files = 0;
+	struct interpreter in = { 0 };
 	int err = exec_maps__ask(&maps, t->readers, (uint32_t)t->pid, t->proc_fd);
 
 	if (err) {
@@ -283,22 +256,16 @@ static int find_interpreter(struct heap_target *t, char *why)
 			 "its mappings cannot be read: %s (needs CAP_SYS_PTRACE)", strerror(-err));
 		return err;
 	}
-	err = -ENOENT;
-	for (size_t i = 0; i < maps.cnt && files < FILES_MAX && err == -ENOENT; i++) {
-		const struct map_line *line = &maps.lines[i];
-
-		if (!line->inode || line->inode == inode)
-			continue;
-		inode = line->inode;
-		files++;
-		err = try_file(t, line, why);
-	}
+	err = interpreter__find(&in, t->readers, (uint32_t)t->pid, t->proc_fd, &maps);
 	exec_maps__free(&maps);
-	if (err != -ENOENT)
-		return err;
-	if (!unsupported__explain(t->readers, t->pid, why))
-		snprintf(why, HEAP_WHY_LEN, "it is not Python");
-	return -ENOENT;
+	t->py = in.py;
+	t->bias = in.bias;
+	if (err)
+		explain(t, &in, err, why);
+	else
+		err = set_shape(t, in.ef, why);
+	interpreter__close(&in);
+	return err;
 }
 
 static void read_comm(struct heap_target *t)

@@ -11,160 +11,13 @@
 #include "base/hash.h"
 #include "profile/export_text.h"
 #include "profile/glue.h"
-#include "profile/waits.h"
+#include "profile/view_parts.h"
 
 #define FEW_SAMPLES	 100
 #define PARTS_SHOWN	 3
-#define LIBRARY_NAME_MAX 64
-#define HASH_LEN	 9 /* "-32a4b2a6" */
 #define ROOT_DEPTH	 2 /* directories that code of one program has in common */
 #define SPAWNED_PER_TEXT 20
 #define LOCALS		 ".<locals>." /* of a qualified name, before what a function defines */
-
-/* ---- Libraries ---- */
-
-/* ".cpython-311-x86_64-linux-gnu.so": where an extension module's name ends; NULL: it is none. */
-static const char *extension_tag(const char *name)
-{
-	const char *tag = strstr(name, ".cpython-");
-
-	return tag ? tag : strstr(name, ".abi3.so");
-}
-
-/*
- * "libcrypto" of "/usr/lib/libcrypto.so.3", "_hashlib" of
- * "_hashlib.cpython-311-x86_64-linux-gnu.so". The extension of a package is called what it is
- * imported as, with '/' for '.': "lxml/etree", for "etree" or "lib" alone tells nobody whose it is.
- * A library "lib.so" keeps its suffix: "lib" is no name.
- */
-static void library_name(const struct profile *p, uint32_t module, const char **name, size_t *len)
-{
-	const char *path = profile__str(p, p->modules[module].path);
-	const char *slash = strrchr(path, '/'), *dot, *site = origin_in_site(path);
-
-	*name = slash && slash[1] ? slash + 1 : path;
-	if (origin_mypyc(*name)) {
-		*name += origin_mypyc(*name);
-		*len = strlen("mypyc");
-		return;
-	}
-	*len = strlen(*name);
-	dot = extension_tag(*name);
-	if (dot && dot > *name && site) {
-		*name = site;
-		*len = (size_t)(dot - site);
-		return;
-	}
-	dot = dot ? dot : strstr(*name, ".so");
-	if (dot && dot > *name && strncmp(*name, "lib.so", 6) != 0)
-		*len = (size_t)(dot - *name);
-	/* wheels: "libscipy_openblas64_-32a4b2a6.so" */
-	if (*len > HASH_LEN && (*name)[*len - HASH_LEN] == '-' &&
-	    strspn(*name + *len - HASH_LEN + 1, "0123456789abcdef") >= HASH_LEN - 1)
-		*len -= HASH_LEN;
-}
-
-static int library_cmp(const void *a, const void *b, void *profile)
-{
-	const struct profile *p = profile;
-	size_t la, lb;
-	const char *na, *nb;
-	int d;
-
-	library_name(p, *(const uint32_t *)a, &na, &la);
-	library_name(p, *(const uint32_t *)b, &nb, &lb);
-	d = memcmp(na, nb, la < lb ? la : lb);
-	return d ? d : (la > lb) - (la < lb);
-}
-
-/* Modules of one name are one library. */
-static int rank_libraries(struct view *v)
-{
-	size_t cnt = v->p->module_cnt;
-	uint32_t *order = calloc(cnt + 1, sizeof(*order));
-
-	v->library_of = calloc(cnt + 1, sizeof(*v->library_of));
-	v->library_module = calloc(cnt + 1, sizeof(*v->library_module));
-	v->libraries = calloc(cnt + VIEW_FIRST_LIBRARY + 1, sizeof(*v->libraries));
-	if (!order || !v->library_of || !v->library_module || !v->libraries) {
-		free(order);
-		return -ENOMEM;
-	}
-	for (uint32_t i = 0; i < cnt; i++)
-		order[i] = i;
-	qsort_r(order, cnt, sizeof(*order), library_cmp, (void *)v->p);
-	v->library_cnt = VIEW_FIRST_LIBRARY;
-	for (size_t i = 0; i < cnt; i++) {
-		if (!i || library_cmp(&order[i - 1], &order[i], (void *)v->p))
-			v->library_module[v->library_cnt++ - VIEW_FIRST_LIBRARY] = order[i];
-		v->library_of[order[i]] = v->library_cnt - 1;
-	}
-	free(order);
-	return 0;
-}
-
-static const struct profile_module *module_of(const struct view *v, const struct sym *s)
-{
-	return s->module >= 0 && (size_t)s->module < v->p->module_cnt ? &v->p->modules[s->module]
-								      : NULL;
-}
-
-static uint32_t library_of(const struct view *v, const struct sym *s)
-{
-	switch (s->kind) {
-	case SYM_PYTHON:
-		return VIEW_INTERPRETER;
-	case SYM_KERNEL:
-		return VIEW_KERNEL;
-	case SYM_NATIVE:
-		if (glue_is_interpreter(v->p, s))
-			return VIEW_INTERPRETER;
-		return module_of(v, s) ? v->library_of[s->module] : VIEW_GENERATED;
-	case SYM_MARKER:
-		if (wait_is_ended(profile__str(v->p, s->func)))
-			return VIEW_ENDING;
-		return wait_reason(profile__str(v->p, s->func), NULL) ? VIEW_WAITING : VIEW_UNKNOWN;
-	default:
-		return VIEW_UNKNOWN;
-	}
-}
-
-void view_add_library(struct strbuf *b, const struct view *v, uint32_t library)
-{
-	static const char *const names[VIEW_FIRST_LIBRARY] = {
-		[VIEW_INTERPRETER] = "interpreter",
-		[VIEW_COLLECTOR] = "garbage collection",
-		[VIEW_REGEX] = "regular expressions",
-		[VIEW_SORTING] = "sorting",
-		[VIEW_KERNEL] = "kernel",
-		[VIEW_WAITING] = "waiting",
-		[VIEW_ENDING] = "ending waits",
-		[VIEW_GENERATED] = "generated code",
-		[VIEW_UNKNOWN] = "unknown",
-	};
-	const char *name;
-	size_t len, before = b->len;
-
-	if (library & VIEW_WAIT) {
-		const struct sym *s = export_sym(v->p, v->functions[library & ~VIEW_WAIT].sym);
-
-		name = wait_reason(profile__str(v->p, s->func), &len);
-		if (wait_is_for_cpu(name, len)) { /* "CPU 34%" would be time on one */
-			name = "run queue";
-			len = strlen(name);
-		}
-		str_sanitise(b, name, len, LIBRARY_NAME_MAX);
-		return;
-	}
-	if (library < VIEW_FIRST_LIBRARY) {
-		strbuf__addz(b, names[library]);
-		return;
-	}
-	library_name(v->p, v->library_module[library - VIEW_FIRST_LIBRARY], &name, &len);
-	str_sanitise(b, name, len, LIBRARY_NAME_MAX);
-	for (size_t i = before; i < b->len; i++)
-		b->s[i] = b->s[i] == '/' ? '.' : b->s[i];
-}
 
 /* ---- Functions ---- */
 
@@ -192,7 +45,7 @@ static bool is_compiled(const struct view *v, const struct sym *s)
 {
 	const char *name = profile__str(v->p, s->func), *slash;
 	size_t len = profile__str_len(v->p, s->func);
-	const struct profile_module *m = module_of(v, s);
+	const struct profile_module *m = view_module_of(v, s);
 
 	if (s->kind != SYM_NATIVE)
 		return false;
@@ -205,7 +58,7 @@ static bool is_compiled(const struct view *v, const struct sym *s)
 /* The path that tells whose code a function is. */
 static const char *home_of(const struct view *v, const struct sym *s)
 {
-	const struct profile_module *m = s->kind == SYM_NATIVE ? module_of(v, s) : NULL;
+	const struct profile_module *m = s->kind == SYM_NATIVE ? view_module_of(v, s) : NULL;
 
 	return profile__str(v->p, m ? m->path : s->file);
 }
@@ -333,7 +186,7 @@ static struct reading read_stack(struct view *v, const struct flat_stack *s)
 			r.special = special_of(v, sym, r.special);
 	}
 	if (r.cnt)
-		r.library = library_of(v, sym_at(v, &r, r.cnt - 1));
+		r.library = view_library_of(v, sym_at(v, &r, r.cnt - 1));
 	if (r.library == VIEW_INTERPRETER)
 		r.library = r.special;
 	return r;
@@ -470,10 +323,10 @@ const char *view_package(const struct view *v, uint32_t function, size_t *len)
 		return origin_package(home, len);
 	if (s->kind == SYM_MARKER)
 		return marker_name(profile__str(v->p, s->func), len);
-	if (module_of(v, s) && origin_in_site(home) && extension_tag(home))
+	if (view_module_of(v, s) && origin_in_site(home) && view_extension_tag(home))
 		return origin_package(home, len);
-	if (module_of(v, s)) {
-		library_name(v->p, (uint32_t)s->module, &name, len);
+	if (view_module_of(v, s)) {
+		view_library_name(v->p, (uint32_t)s->module, &name, len);
 		return name;
 	}
 	name = f->python || s->kind == SYM_NATIVE ? generated : name;
@@ -972,7 +825,7 @@ void view_add_place(struct strbuf *b, const struct view *v, uint32_t function, u
 	/* A name with a NUL is no path: the part in front of it would name another file. */
 	if (s->kind == SYM_NATIVE && !*path && origin_in_site(home_of(v, s)))
 		path = home_of(v, s);
-	else if (s->kind == SYM_NATIVE && !*path && module_of(v, s)) {
+	else if (s->kind == SYM_NATIVE && !*path && view_module_of(v, s)) {
 		text_add_module(b, v->p,
 				s->module); /* its directory tells less than it takes room */
 		return;
@@ -985,7 +838,7 @@ void view_add_place(struct strbuf *b, const struct view *v, uint32_t function, u
 		strbuf__addz(b, "mypyc");
 		return;
 	}
-	tag = s->kind == SYM_NATIVE ? extension_tag(path) : NULL;
+	tag = s->kind == SYM_NATIVE ? view_extension_tag(path) : NULL;
 	str_sanitise(b, path, tag ? (size_t)(tag - path) : strlen(path), TEXT_PATH_MAX);
 	strbuf__addz(b, tag ? ".so" : "");
 	if (line)
@@ -1045,7 +898,7 @@ int view__init(struct view *v, const struct profile *p, bool lines)
 		.lines = lines,
 		.promoted_module = -1,
 	};
-	err = rank_libraries(v);
+	err = view_rank_libraries(v);
 	if (!err)
 		err = number_functions(v, lines);
 	for (size_t i = 0; i < v->stacks.cnt && !err; i++)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-#include "sample/session.h"
+#include "sample/session_parts.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -20,7 +20,6 @@
 #include "follow/cpus.h"
 #include "follow/follow.h"
 #include "process/starved.h"
-#include "sample/awaited.h"
 #include "sample/bills.h"
 #include "sample/dump.h"
 #include "sample/handed.h"
@@ -42,43 +41,6 @@
 #define MMAP_THRESHOLD (64 << 10)
 #define TRIM_THRESHOLD (256 << 10)
 #define NICE_PRIORITY  (-10) /* a new process should be known before its next sample */
-
-struct session {
-	struct session_opts o;
-	struct follow *follow;
-	struct object *object; /* of `follow`, as the next one */
-	struct process_table *procs;
-	struct uses uses;
-	struct share share;
-	struct bills bills;
-	pid_t *pids; /* sampled; none: all */
-	bool *cpus;  /* by number: those to sample; NULL: all */
-	size_t pid_cnt;
-	struct dump_opts dump;
-	struct dump_late late;
-	struct handed handed[2]; /* of each window */
-	int epoll_fd;
-	uint64_t start_ns, start_unix_ns, cpu_start_ns; /* start_ns 0: not started */
-	uint64_t end_ns, cpu_end_ns;			/* end_ns 0: not stopped */
-	struct starved starved_then, starved_now;	/* of the only process of -p */
-	uint32_t frequency_hz;
-	uint64_t drained_ns, tick_ns;
-	uint64_t drain_ns; /* the longest that reading a window took */
-	struct rate rate;
-	uint32_t window_slowed; /* the slowest rate in the current window */
-	uint32_t window_cut;	/* the same of the users that are cut; 1: none was */
-	uint32_t slowest;	/* ... since the start */
-	long kernel_rate;	/* kernel.perf_event_max_sample_rate at the last look */
-	uint64_t rate_lowered, kernel_rate_lowered; /* how often */
-	uint64_t throttled_seen;		    /* up to the last tick */
-	bool look_for_exits;			    /* one that was not told may be found */
-	bool drained;				    /* since session__forget() */
-	bool has_peak;				    /* its value type is there, the last */
-	struct awaited awaited;
-	struct urgent urgent;
-	struct threadbook *names; /* NULL: threads are not kept apart */
-	struct loopbook *loops;	  /* NULL: they are not wanted, or no source sees them */
-};
 
 static uint64_t tick_ms(const struct session *s)
 {
@@ -110,7 +72,7 @@ static uint64_t timeval_ns(struct timeval tv)
 	return (uint64_t)tv.tv_sec * NS_PER_S + (uint64_t)tv.tv_usec * 1000;
 }
 
-static uint64_t self_cpu_ns(void)
+uint64_t session_self_cpu_ns(void)
 {
 	struct rusage ru;
 
@@ -136,7 +98,7 @@ static bool is_nmi(const struct source *s)
 	return s->nmi;
 }
 
-static bool is_no_clock(const struct source *s)
+bool session_is_no_clock(const struct source *s)
 {
 	return !value_type__is_clock(&s->type);
 }
@@ -230,7 +192,8 @@ static uint32_t config_flags(const struct session_opts *o)
 		flags |= CFG_NMI;
 	if (o->timed)
 		flags |= CFG_TIMED;
-	if (!has_source(o->targets, is_no_clock) && o->targets->frequency_hz <= RECALL_MAX_HZ)
+	if (!has_source(o->targets, session_is_no_clock) &&
+	    o->targets->frequency_hz <= RECALL_MAX_HZ)
 		flags |= CFG_RECALL;
 	if (!o->no_native)
 		flags |= CFG_NATIVE;
@@ -251,7 +214,7 @@ static uint64_t count_unit(const struct session *s, const struct source_spec *sp
 
 	if (spec->sum)
 		return DUMP_EXACT;
-	if (is_no_clock(source))
+	if (session_is_no_clock(source))
 		return 1;
 	return s->window_slowed > 1 || s->window_cut > 1 ? NS_PER_S / s->frequency_hz : 0;
 }
@@ -525,7 +488,7 @@ int session__start(struct session *s)
 	pid_t pid = starving_pid(s);
 	int err;
 
-	s->cpu_start_ns = self_cpu_ns();
+	s->cpu_start_ns = session_self_cpu_ns();
 	s->start_unix_ns = unix_ns();
 	/* As the events find it. */
 	s->kernel_rate = rights__sysctl("kernel/perf_event_max_sample_rate");
@@ -567,7 +530,7 @@ void session__stop(struct session *s)
 	uses__stop(&s->uses);
 	wait_for_programs();
 	s->end_ns = now_ns();
-	s->cpu_end_ns = self_cpu_ns();
+	s->cpu_end_ns = session_self_cpu_ns();
 }
 
 /* ---- while sampling -------------------------------------------------------------------------- */
@@ -921,178 +884,4 @@ bool session__targets_ended(struct session *s)
 	s->look_for_exits = false;
 	process_table__stats(s->procs, &st);
 	return !st.live;
-}
-
-/* ---- results --------------------------------------------------------------------------------- */
-
-void session__end(struct session *s)
-{
-	follow__end(s->follow);
-}
-
-/* Names the owners whose files and memory are not read. */
-static void name_refused(const struct session *s, struct profile *p)
-{
-	struct reader_refused refused[READER_REFUSED_MAX];
-	size_t cnt = readers__hung(process_table__readers(s->procs), true, refused);
-	struct strbuf b = { 0 };
-
-	p->stats.counters[CTR_note_refused] = cnt;
-	p->refused_cnt = 0;
-	for (size_t i = 0; i < cnt && i < READER_REFUSED_MAX && i < PROFILE_REFUSED_MAX; i++) {
-		strbuf__clear(&b);
-		reader_refused__print(&refused[i], &b);
-		if (!b.err)
-			p->refused[p->refused_cnt++] = profile__intern(p, b.s, b.len);
-	}
-	strbuf__free(&b);
-}
-
-int session__name(struct session *s, struct profile *p, const struct symbolize_opts *so)
-{
-	int err = follow__names(s->follow, p, so);
-
-	name_refused(s, p);
-	if (!err && s->loops && s->o.loops == SESSION_LOOPS_EACH) {
-		err = profile__name_loops(p);
-		loopbook__learn(s->loops, p);
-	}
-	return err;
-}
-
-void session__forget(struct session *s)
-{
-	if (!s->drained)
-		return;
-	s->drained = false;
-	follow__forget_names(s->follow, s->o.names_budget);
-}
-
-bool session__worn(const struct session *s)
-{
-	return follow__worn(s->follow);
-}
-
-void session__fill(const struct session *s, struct table_fill out[SESSION_FILLS])
-{
-	struct process_maps maps;
-	struct process_stats procs;
-	struct file_stats files;
-
-	object__process_maps(s->object, &maps);
-	process_table__stats(s->procs, &procs);
-	process_table__file_stats(s->procs, &files);
-	object__fill(s->object, procs.live, out);
-	out[OBJECT_FILLS] =
-		(struct table_fill){ "mappings", procs.mappings_used, maps.mapping_cap };
-	out[OBJECT_FILLS + 1] = (struct table_fill){ "tables", files.tables, maps.table_cap };
-}
-
-void session__counters(struct session *s, uint64_t counters[CTR_CNT])
-{
-	object__counters(s->object, counters);
-	uses__counters(&s->uses, counters);
-	dump__correct(&s->late, counters);
-	counters[CTR_note_rate_lowered] = s->rate_lowered;
-	counters[CTR_note_kernel_rate] = s->kernel_rate_lowered;
-	counters[CTR_note_throttled] = follow__throttled(s->follow);
-	counters[CTR_note_refused] =
-		readers__hung(process_table__readers(s->procs), true,
-			      (struct reader_refused[READER_REFUSED_MAX]){ 0 });
-}
-
-/*
- * The samples of one clock at one rate that should have come but did not. Its events may have begun
- * earlier than we say, never later; each may lack a part of a period at both ends.
- */
-static uint64_t missed(const struct session *s, const struct profile_stats *out)
-{
-	const struct value_type *v = &out->values[0];
-	uint64_t least =
-		(uint64_t)((double)out->duration_ns / NS_PER_S * v->frequency_hz) * out->cpus;
-	uint64_t came = out->counters[CTR_delivered] + 2ULL * out->cpus;
-
-	if (out->value_cnt != 1 || out->slowed > 1 || s->rate_lowered || s->kernel_rate_lowered)
-		return 0;
-	return least > came ? least - came : 0;
-}
-
-static void set_rate(const struct session *s, struct profile_stats *out)
-{
-	const struct sample_spec *t = s->o.targets;
-
-	for (out->value_cnt = 0; out->value_cnt < t->source_cnt; out->value_cnt++) {
-		const struct source *source = t->sources[out->value_cnt].source;
-		struct value_type *v = &out->values[out->value_cnt];
-		bool clock = !is_no_clock(source), rated = !clock && source->set_rate;
-
-		*v = source_spec__type(&t->sources[out->value_cnt]);
-		v->frequency_hz = clock ? s->frequency_hz : 0;
-		v->period = rated ? t->period : 0;
-		v->rate_hz = rated && !v->period ? s->frequency_hz : 0;
-	}
-	if (s->has_peak) {
-		struct value_type *v = &out->values[out->value_cnt++];
-
-		*v = (struct value_type){ .event = EVENT_PEAK_SPACE,
-					  .rate_hz = out->values[0].rate_hz,
-					  .period = out->values[0].period };
-	}
-	out->slowed = s->slowest > 1 ? s->slowest : 0;
-}
-
-/* Peak memory of this program. Not ru_maxrss, which begins with the value of the parent. */
-static uint64_t peak_rss(void)
-{
-	char kib[32];
-
-	procfield__read("/proc/self/status", "VmHWM", kib, sizeof(kib));
-	return strtoull(kib, NULL, 10) << 10;
-}
-
-void session__stats(struct session *s, struct profile_stats *out)
-{
-	struct file_stats files;
-
-	session__counters(s, out->counters);
-	object__run_time(s->object, &out->bpf_ns, &out->bpf_runs);
-	if (!s->o.timed)
-		out->counters[CTR_follow_ns] = object__follow_time(s->object);
-	out->drain_ns = s->drain_ns;
-	out->start_unix_ns = s->start_unix_ns;
-	out->duration_ns = (s->end_ns ? s->end_ns : now_ns()) - s->start_ns;
-	out->self_cpu_ns = (s->end_ns ? s->cpu_end_ns : self_cpu_ns()) - s->cpu_start_ns;
-	out->ready_ns = s->starved_now.ready_ns - s->starved_then.ready_ns;
-	out->throttled_ns = starved__throttled(&s->starved_then, &s->starved_now, out->duration_ns);
-	set_rate(s, out);
-	out->cpus = follow__cpu_cnt(s->follow);
-	out->counters[CTR_note_missed] = missed(s, out);
-	out->rss_bytes = peak_rss();
-	if (out->rss_bytes > object__mapped_bytes(s->object)) /* those are counted below */
-		out->rss_bytes -= object__mapped_bytes(s->object);
-	process_table__file_stats(s->procs, &files);
-	out->counters[CTR_note_table_evicted] = files.tables_evicted;
-	out->counters[CTR_note_table_refused] = files.tables_refused;
-	out->counters[CTR_note_file_released] = files.released;
-	out->map_bytes = object__map_bytes(s->object) + files.table_bytes + files.spare_bytes;
-}
-
-void session__sink(const struct session *s, struct ring_sink *sink)
-{
-	follow__sink(s->follow, sink);
-}
-
-const struct session_opts *session__opts(const struct session *s)
-{
-	return &s->o;
-}
-
-const struct process_table *session__procs(const struct session *s)
-{
-	return s->procs;
-}
-
-void session__maps(const struct session *s, struct process_maps *maps)
-{
-	object__process_maps(s->object, maps);
 }

@@ -13,50 +13,9 @@
 #include "base/log.h"
 #include "base/opener.h"
 #include "base/reader.h"
-#include "process/mapped.h"
+#include "process/interpreter.h"
 #include "process/maps_read.h"
 #include "process/unsupported.h"
-
-/*
- * A second look at files of a process where the first one said -EAGAIN: its debug offsets are in
- * its memory.
- */
-static int complete(struct target *t)
-{
-	uint8_t bytes[PY_DEBUG_OFFSETS_MAX] = { 0 };
-	size_t size = t->py.runtime_size < sizeof(bytes) ? t->py.runtime_size : sizeof(bytes);
-	int err = reader__read(t->readers, (uint32_t)t->pid, bytes, size, t->bias + t->py.runtime);
-
-	return err ? err : py_binary__from_process(&t->py, bytes, size);
-}
-
-/*
- * Is the file behind the mapping an interpreter? Then it is taken over: 0, or what
- * py_binary__analyse() says.
- */
-static int try_mapping(struct target *t, int proc_fd, const struct map_line *line)
-{
-	uint64_t addr;
-	int err;
-
-	t->ef = mapped__open(t->readers, (uint32_t)t->pid, proc_fd, line);
-	if (!t->ef)
-		return errno == ENOMEM || errno == ETIMEDOUT ? -errno : -ENOENT;
-	snprintf(t->path, sizeof(t->path), "%.*s", (int)line->name_len, line->name);
-	err = py_binary__analyse(t->ef, &t->py);
-	if (err != -ENOENT && elf_file__off_to_addr(t->ef, line->offset, &addr))
-		t->bias = line->start - addr;
-	t->mapping = *line;
-	t->mapping.name = "";
-	t->mapping.name_len = 0;
-	if (err == -EAGAIN)
-		err = complete(t);
-	if (err == -ENOENT) {
-		elf_file__close(t->ef);
-		t->ef = NULL;
-	}
-	return err;
-}
 
 /* /lib/ld-musl-x86_64.so.1 is the C library, too. */
 static bool is_musl(const struct map_line *line)
@@ -66,23 +25,24 @@ static bool is_musl(const struct map_line *line)
 	return memmem(line->name, line->name_len, name, sizeof(name) - 1) != NULL;
 }
 
-static int search_mappings(struct target *t, int proc_fd, const struct exec_maps *m)
+static int search_mappings(struct target *t, const struct exec_maps *m)
 {
-	uint64_t last_inode = 0;
-	int err = -ENOENT;
+	struct interpreter in = { 0 };
+	int err;
 
 	for (size_t i = 0; i < m->cnt; i++) {
 		t->generates |= !m->lines[i].inode && !m->lines[i].name_len;
 		t->musl |= is_musl(&m->lines[i]);
 	}
-	for (size_t i = 0; i < m->cnt && err == -ENOENT; i++) {
-		const struct map_line *line = &m->lines[i];
-
-		if (!line->inode || line->inode == last_inode)
-			continue;
-		last_inode = line->inode;
-		err = try_mapping(t, proc_fd, line);
-	}
+	err = interpreter__find(&in, t->readers, (uint32_t)t->pid, t->proc_fd, m);
+	t->ef = in.ef;
+	t->py = in.py;
+	t->bias = in.bias;
+	t->mapping = in.mapping;
+	snprintf(t->path, sizeof(t->path), "%.*s", (int)in.mapping.name_len,
+		 in.mapping.name ? in.mapping.name : "");
+	t->mapping.name = "";
+	t->mapping.name_len = 0;
 	return err;
 }
 
@@ -118,7 +78,7 @@ int target__open_process(struct target *t, pid_t pid)
 	if (err == -ENOENT)
 		err = -ESRCH;
 	if (!err)
-		err = search_mappings(t, t->proc_fd, &maps);
+		err = search_mappings(t, &maps);
 	exec_maps__free(&maps);
 	if (err)
 		refuse(t, err);

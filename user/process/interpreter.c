@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+#include "process/interpreter.h"
+
+#include <errno.h>
+
+#include "process/mapped.h"
+
+/* From 3.13 on the layout may have to come from the memory of the process. */
+static int complete(struct interpreter *in, struct readers *readers, uint32_t pid)
+{
+	uint8_t bytes[PY_DEBUG_OFFSETS_MAX] = { 0 };
+	size_t size = in->py.runtime_size < sizeof(bytes) ? in->py.runtime_size : sizeof(bytes);
+	int err = reader__read(readers, pid, bytes, size, in->bias + in->py.runtime);
+
+	return err ? err : py_binary__from_process(&in->py, bytes, size);
+}
+
+/* Is the file behind the mapping an interpreter? -ENOENT: no, or it cannot be opened. */
+static int try_mapping(struct interpreter *in, struct readers *readers, uint32_t pid, int proc_fd,
+		       const struct map_line *line)
+{
+	uint64_t addr;
+	int err = -ENOENT;
+
+	in->ef = mapped__open(readers, pid, proc_fd, line);
+	if (!in->ef)
+		return errno == ENOMEM || errno == ETIMEDOUT ? -errno : -ENOENT;
+	in->mapping = *line;
+	if (elf_file__off_to_addr(in->ef, line->offset, &addr)) {
+		in->bias = line->start - addr;
+		err = py_binary__analyse(in->ef, &in->py);
+	}
+	if (err == -EAGAIN)
+		err = complete(in, readers, pid);
+	if (err == -ENOENT)
+		interpreter__close(in);
+	return err;
+}
+
+int interpreter__find(struct interpreter *out, struct readers *readers, uint32_t pid, int proc_fd,
+		      const struct exec_maps *maps)
+{
+	uint64_t inode = 0;
+	int err = -ENOENT;
+
+	for (size_t i = 0; i < maps->cnt && err == -ENOENT; i++) {
+		const struct map_line *line = &maps->lines[i];
+
+		if (!line->inode || line->inode == inode)
+			continue;
+		inode = line->inode;
+		err = try_mapping(out, readers, pid, proc_fd, line);
+	}
+	return err;
+}
+
+void interpreter__close(struct interpreter *in)
+{
+	elf_file__close(in->ef);
+	in->ef = NULL;
+}
