@@ -1,17 +1,19 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 """What people are told where a number, a name or a file is not what they expect."""
+import contextlib
 import json
 import os
 import re
 import shutil
 import subprocess
 import zipfile
+from pathlib import Path
 
 import pytest
 
 import harness
 import interpreters
-from harness import Process
+from harness import Process, poll
 
 pytestmark = pytest.mark.beside
 
@@ -29,6 +31,58 @@ def test_folded_stacks_of_nothing(any_python):
         result = run("record", "-f", "-p", target.pid, "-d", "0.2")
     assert result.returncode == 0 and result.stdout == "", result
     assert re.fullmatch(r"pyperf-bpf: Nothing was sampled in .*\n", result.stderr), result
+
+
+RESTS = r"""
+import sys, threading, time
+lock = threading.Lock()
+lock.acquire()
+for i in range(int(sys.argv[1])):
+    threading.Thread(target=lock.acquire, daemon=True).start()
+print('ready', flush=True)
+time.sleep(600) if len(sys.argv) > 2 else sys.stdin.read()
+"""
+
+
+def calls_of(pid):
+    """How many threads are in which system call, by the kernel's word."""
+    numbers = [(task / "syscall").read_text().split()[0] for task in Path("/proc/%d/task" % pid).iterdir()]
+    return {name: numbers.count(str(n)) for name, n in (("read", 0), ("futex", 202), ("clock_nanosleep", 230))}
+
+
+@pytest.fixture
+def resting(any_python):
+    """resting(N, ...) starts a program with N threads that wait for a lock, beside the main thread."""
+    with contextlib.ExitStack() as stack:
+        def start(*args):
+            p = stack.enter_context(Process([any_python, "-c", RESTS, *map(str, args)]))
+            stack.callback(p.process.kill)
+            poll(lambda: sum(calls_of(p.pid).values()) == args[0] + 1, "all threads to rest")
+            return p.pid
+        yield start
+
+
+def test_nothing_ran(resting):
+    """The report names the Pythons there are, those with most threads first, and what each waits for."""
+    pids = [resting(0, "sleep"), resting(3)] + [resting(0) for _ in range(8)]
+    result = run("-d", "0.2", "-p", ",".join(map(str, pids)))
+    assert result.returncode == 0 and not result.stderr, result
+    lines = result.stdout.splitlines()
+    assert lines[0].startswith("Nothing was sampled in ")
+    at = lines.index("10 Python processes, and what they wait for:")
+    shown = [re.fullmatch(r"  (\d+) \S+, Python 3\.\d+\.\d+(?:, (\d+) threads)?: (.*)", line)
+             for line in lines[at + 1:at + 9]]
+    assert all(shown) and lines[at + 9] == "  and 2 more", lines
+    numbers = [int(m[1]) for m in shown]
+    assert numbers == [pids[1]] + sorted(set(pids) - {pids[1]})[:7]
+    assert calls_of(pids[1]) == {"futex": 3, "read": 1, "clock_nanosleep": 0}
+    assert shown[0][2] == "4" and shown[0][3] == "3 sleeping in futex (lock), 1 sleeping in read (pipe)"
+    by_pid = {int(m[1]): m[3] for m in shown}
+    assert by_pid.get(pids[0], "sleeping in clock_nanosleep (sleep)") == "sleeping in clock_nanosleep (sleep)"
+    assert '"pyperf-bpf dump %d"' % pids[1] in lines[at + 10] and "-e off-cpu" in lines[at + 10]
+    # In the words of dump.
+    states = set(re.findall(r"^Thread .*: (.*)$", run("dump", pids[1]).stdout, re.M))
+    assert states == {"sleeping in futex", "sleeping in read"}
 
 
 @pytest.mark.parametrize("name, text", [
