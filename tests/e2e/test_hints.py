@@ -105,6 +105,11 @@ def test_one_box_against_functions(directory):
     said = '"CPython", like folded stacks: those of the other side are not '
     assert said + "new." in run("diff", box, each).stdout
     assert said + "gone." in run("diff", each, box).stdout
+    # The text of no other format has room for it.
+    for options in ["-f"], ["--format", "json"], ["--format", "markdown"], ["-q", "-o", directory / "x.html"]:
+        result = run("diff", box, each, *options)
+        assert said not in result.stdout and result.stderr.count(said + "new.") == 1, result
+    assert said not in run("diff", box, each).stderr
     assert said not in run("diff", box, box).stdout + run("diff", each, each).stdout
 
 
@@ -151,16 +156,18 @@ def test_calls_per_second(any_python):
 
 
 def test_source_in_an_archive(any_python, directory):
-    """Of a zip file the page says so, instead of that its path has no directory."""
+    """A zip file is named, and the page says what it is, instead of that its path has no directory."""
     with zipfile.ZipFile(directory / "app.pyz", "w") as archive:
         archive.writestr("__main__.py",
                          "print('ready', flush=True)\nwhile True:\n    sum(range(1000))\n")
     page = directory / "x.lines.html"
     target = Process([any_python, directory / "app.pyz"])
     try:
-        assert run("record", "-q", "-p", target.pid, "-d", "1", "-o", page).returncode == 0
+        result = run("record", target.pid, "-d", "1", "-o", page)
     finally:
         target.process.kill()
         target.process.wait()
+    # The report names the archive; its part of the path alone would fit any program.
+    assert result.returncode == 0 and " in <module> (app.pyz/__main__.py:" in result.stdout, result
     assert "app.pyz/__main__.py" in page.read_text()
     assert "The source is not shown: it is in an archive, such as a zip file" in page.read_text()
