@@ -1,17 +1,19 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 """What people are told where a number, a name or a file is not what they expect."""
+import contextlib
 import json
 import os
 import re
 import shutil
 import subprocess
 import zipfile
+from pathlib import Path
 
 import pytest
 
 import harness
 import interpreters
-from harness import Process
+from harness import Process, poll
 
 pytestmark = pytest.mark.beside
 
@@ -29,6 +31,58 @@ def test_folded_stacks_of_nothing(any_python):
         result = run("record", "-f", "-p", target.pid, "-d", "0.2")
     assert result.returncode == 0 and result.stdout == "", result
     assert re.fullmatch(r"pyperf-bpf: Nothing was sampled in .*\n", result.stderr), result
+
+
+RESTS = r"""
+import sys, threading, time
+lock = threading.Lock()
+lock.acquire()
+for i in range(int(sys.argv[1])):
+    threading.Thread(target=lock.acquire, daemon=True).start()
+print('ready', flush=True)
+time.sleep(600) if len(sys.argv) > 2 else sys.stdin.read()
+"""
+
+
+def calls_of(pid):
+    """How many threads are in which system call, by the kernel's word."""
+    numbers = [(task / "syscall").read_text().split()[0] for task in Path("/proc/%d/task" % pid).iterdir()]
+    return {name: numbers.count(str(n)) for name, n in (("read", 0), ("futex", 202), ("clock_nanosleep", 230))}
+
+
+@pytest.fixture
+def resting(any_python):
+    """resting(N, ...) starts a program with N threads that wait for a lock, beside the main thread."""
+    with contextlib.ExitStack() as stack:
+        def start(*args):
+            p = stack.enter_context(Process([any_python, "-c", RESTS, *map(str, args)]))
+            stack.callback(p.process.kill)
+            poll(lambda: sum(calls_of(p.pid).values()) == args[0] + 1, "all threads to rest")
+            return p.pid
+        yield start
+
+
+def test_nothing_ran(resting):
+    """The report names the Pythons there are, those with most threads first, and what each waits for."""
+    pids = [resting(0, "sleep"), resting(3)] + [resting(0) for _ in range(8)]
+    result = run("-d", "0.2", "-p", ",".join(map(str, pids)))
+    assert result.returncode == 0 and not result.stderr, result
+    lines = result.stdout.splitlines()
+    assert lines[0].startswith("Nothing was sampled in ")
+    at = lines.index("10 Python processes, and what they wait for:")
+    shown = [re.fullmatch(r"  (\d+) \S+, Python 3\.\d+\.\d+(?:, (\d+) threads)?: (.*)", line)
+             for line in lines[at + 1:at + 9]]
+    assert all(shown) and lines[at + 9] == "  and 2 more", lines
+    numbers = [int(m[1]) for m in shown]
+    assert numbers == [pids[1]] + sorted(set(pids) - {pids[1]})[:7]
+    assert calls_of(pids[1]) == {"futex": 3, "read": 1, "clock_nanosleep": 0}
+    assert shown[0][2] == "4" and shown[0][3] == "3 sleeping in futex (lock), 1 sleeping in read (pipe)"
+    by_pid = {int(m[1]): m[3] for m in shown}
+    assert by_pid.get(pids[0], "sleeping in clock_nanosleep (sleep)") == "sleeping in clock_nanosleep (sleep)"
+    assert '"pyperf-bpf dump %d"' % pids[1] in lines[at + 10] and "-e off-cpu" in lines[at + 10]
+    # In the words of dump.
+    states = set(re.findall(r"^Thread .*: (.*)$", run("dump", pids[1]).stdout, re.M))
+    assert states == {"sleeping in futex", "sleeping in read"}
 
 
 @pytest.mark.parametrize("name, text", [
@@ -51,6 +105,11 @@ def test_one_box_against_functions(directory):
     said = '"CPython", like folded stacks: those of the other side are not '
     assert said + "new." in run("diff", box, each).stdout
     assert said + "gone." in run("diff", each, box).stdout
+    # The text of no other format has room for it.
+    for options in ["-f"], ["--format", "json"], ["--format", "markdown"], ["-q", "-o", directory / "x.html"]:
+        result = run("diff", box, each, *options)
+        assert said not in result.stdout and result.stderr.count(said + "new.") == 1, result
+    assert said not in run("diff", box, each).stderr
     assert said not in run("diff", box, box).stdout + run("diff", each, each).stdout
 
 
@@ -97,16 +156,18 @@ def test_calls_per_second(any_python):
 
 
 def test_source_in_an_archive(any_python, directory):
-    """Of a zip file the page says so, instead of that its path has no directory."""
+    """A zip file is named, and the page says what it is, instead of that its path has no directory."""
     with zipfile.ZipFile(directory / "app.pyz", "w") as archive:
         archive.writestr("__main__.py",
                          "print('ready', flush=True)\nwhile True:\n    sum(range(1000))\n")
     page = directory / "x.lines.html"
     target = Process([any_python, directory / "app.pyz"])
     try:
-        assert run("record", "-q", "-p", target.pid, "-d", "1", "-o", page).returncode == 0
+        result = run("record", target.pid, "-d", "1", "-o", page)
     finally:
         target.process.kill()
         target.process.wait()
+    # The report names the archive; its part of the path alone would fit any program.
+    assert result.returncode == 0 and " in <module> (app.pyz/__main__.py:" in result.stdout, result
     assert "app.pyz/__main__.py" in page.read_text()
     assert "The source is not shown: it is in an archive, such as a zip file" in page.read_text()

@@ -102,6 +102,19 @@ static void test_report_nothing(void **state)
 	golden("nothing-80.txt", export__report, p, (struct export_opts){ .width = 80 });
 	p = profile__new();
 	set_stats(p, 0, 0);
+	p->resting[0] = profile__intern_z(p, "4711 app.py, Python 3.11.2, 2 threads: 1 sleeping in "
+					     "futex (lock), 1 sleeping in epoll_wait");
+	p->resting[1] = profile__intern_z(p, "4712 \033[31m.py: sleeping in read (pipe)");
+	p->resting_cnt = 2;
+	p->resting_more = 3;
+	p->resting_tgid = 4711;
+	golden("resting-80.txt", export__report, p, (struct export_opts){ .width = 80 });
+	p = profile__new();
+	set_stats(p, 0, 0);
+	p->no_python = true;
+	golden("no-python-80.txt", export__report, p, (struct export_opts){ .width = 80 });
+	p = profile__new();
+	set_stats(p, 0, 0);
 	golden("silence-80.txt", export__report, p, (struct export_opts){ .width = 80 });
 	golden("zeroes-80.txt", export__report, profile__new(),
 	       (struct export_opts){ .width = 80 });

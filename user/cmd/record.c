@@ -22,6 +22,7 @@
 #include "profile/profile.h"
 #include "sample/session.h"
 #include "threads/openwaits.h"
+#include "threads/resting.h"
 #include "threads/taskbook.h"
 
 #define TICK_NS NS_PER_S /* between two lines of progress */
@@ -301,6 +302,8 @@ static int finish(struct recorder *r)
 		return err;
 	}
 	openwaits__end(waits, r->session, r->profile);
+	if (outputs__reports(r->outputs))
+		resting__note(r->session, r->profile);
 	err = session__loops(r->session, r->profile);
 	if (err)
 		return err;

@@ -28,6 +28,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
+#include "base/str.h"
 #include "profile/glue.h"
 #include "profile/idle.h"
 #include "profile/profile.h"
@@ -96,6 +97,13 @@ int export__html_diff(const struct profile *before, const struct profile *after,
 		      const struct export_opts *o, FILE *f);
 int export__svg_diff(const struct profile *before, const struct profile *after,
 		     const struct export_opts *o, FILE *f);
+
+/*
+ * Functions that only one side names are new to a table of differences, not to the program: appends
+ * a sentence that says so, if that is the case. The text report has it.
+ */
+void export__diff_formats(struct strbuf *b, const struct profile *before,
+			  const struct profile *after);
 
 /*
  * Writes the profile to `f` as `o` asks; with `base`, the difference from it, if the format can

@@ -257,20 +257,27 @@ static bool has_box(const struct profile *p)
 	return false;
 }
 
-/* Functions that only one side names are new to the table, not to the program. */
-static void print_formats(struct report *r)
+void export__diff_formats(struct strbuf *b, const struct profile *before,
+			  const struct profile *after)
 {
-	bool before = has_box(r->sides[DIFF_BEFORE]), after = has_box(r->sides[DIFF_AFTER]);
-	struct strbuf b = { 0 };
+	bool first = has_box(before);
 
-	if (before == after)
+	if (first == has_box(after))
 		return;
-	strbuf__addf(&b,
+	strbuf__addf(b,
 		     "%s has the interpreter's own functions as one frame, \"" GLUE_BOX
 		     "\", like folded stacks: those of the other side are not %s. Compare two "
 		     "files of one format.",
-		     before ? "Before" : "After", before ? "new" : "gone");
-	print_line(r, &b, 0);
+		     first ? "Before" : "After", first ? "new" : "gone");
+}
+
+static void print_formats(struct report *r)
+{
+	struct strbuf b = { 0 };
+
+	export__diff_formats(&b, r->sides[DIFF_BEFORE], r->sides[DIFF_AFTER]);
+	if (b.len)
+		print_line(r, &b, 0);
 	strbuf__free(&b);
 }
 

@@ -753,11 +753,8 @@ static void print_samples(struct report *r)
 	report_print_filled(r, &b, 2);
 	for (size_t at = 0; summary_next_counter(&b, r->p, &at);)
 		report_print_filled(r, &b, 4);
-	for (uint32_t i = 0; i < r->whole->refused_cnt; i++) {
-		strbuf__addz(&b, "not read: ");
-		text_add_name(&b, r->whole, r->whole->refused[i], "");
+	for (size_t at = 0; summary_next_refused(&b, r->whole, &at);)
 		report_print_filled(r, &b, 4);
-	}
 	summary_add_cost(&b, &r->p->stats);
 	report_print_filled(r, &b, 2);
 	strbuf__free(&b);
@@ -768,9 +765,12 @@ static void print_samples(struct report *r)
 static void print_nothing(struct report *r)
 {
 	struct strbuf b = { 0 };
+	unsigned indent;
 
 	summary_add_nothing(&b, r->p);
 	report_print_filled(r, &b, 0);
+	for (size_t at = 0; !r->more && summary_next_resting(&b, r->whole, &at, &indent);)
+		report_print_filled(r, &b, indent);
 	strbuf__free(&b);
 	if (!r->more)
 		print_samples(r);

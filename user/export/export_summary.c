@@ -341,3 +341,40 @@ void summary_add_nothing(struct strbuf *b, const struct profile *p)
 	strbuf__addz(b, ". ");
 	add_why_nothing(b, &p->stats);
 }
+
+/* Lines: the number of processes; each; those that are not named; the next step. */
+bool summary_next_resting(struct strbuf *b, const struct profile *p, size_t *at, unsigned *indent)
+{
+	size_t line = (*at)++, named = p->resting_cnt, all = named + p->resting_more;
+
+	if (line == named + 1 && !p->resting_more)
+		line = (*at)++;
+	*indent = line && line < named + 2 ? 2 : 0;
+	if (!named && !line && p->no_python)
+		strbuf__addz(b, "No Python process can be seen from here: \"pyperf-bpf check PID\" "
+				"says why one is not.");
+	else if (!named || line > named + 2)
+		return false;
+	else if (!line)
+		strbuf__addf(b, "%zu Python process%s, and what %s:", all, all == 1 ? "" : "es",
+			     all == 1 ? "it waits for" : "they wait for");
+	else if (line <= named)
+		text_add_name(b, p, p->resting[line - 1], "");
+	else if (line == named + 1)
+		strbuf__addf(b, "and %" PRIu32 " more", p->resting_more);
+	else
+		strbuf__addf(b,
+			     "Where in the code: \"pyperf-bpf dump %" PRIu32
+			     "\" shows the stacks of now, -e off-cpu how long threads wait.",
+			     p->resting_tgid);
+	return true;
+}
+
+bool summary_next_refused(struct strbuf *b, const struct profile *p, size_t *at)
+{
+	if (*at >= p->refused_cnt)
+		return false;
+	strbuf__addz(b, "not read: ");
+	text_add_name(b, p, p->refused[(*at)++], "");
+	return true;
+}

@@ -26,6 +26,13 @@
 void summary_add_headline(struct strbuf *b, const struct profile *p);
 /* Says that a profile has no samples, and why. */
 void summary_add_nothing(struct strbuf *b, const struct profile *p);
+/*
+ * After it, in a report: a line about the Python processes that wait, and its indentation, then the
+ * next step. *at is 0 at the first call. False: no more.
+ */
+bool summary_next_resting(struct strbuf *b, const struct profile *p, size_t *at, unsigned *indent);
+/* Likewise a line on an owner whose files and memory were not read. */
+bool summary_next_refused(struct strbuf *b, const struct profile *p, size_t *at);
 /* The next counter that a reader should know about; *at is 0 at the first call. False: no more. */
 bool summary_next_counter(struct strbuf *b, const struct profile *p, size_t *at);
 /* Nothing was lost, and nearly all stacks are complete: one line is enough. */

@@ -265,6 +265,17 @@ static void say_nothing(const struct profile *p)
 	strbuf__free(&b);
 }
 
+/* Likewise. */
+static void say_formats(const struct profile *before, const struct profile *after)
+{
+	struct strbuf b = { 0 };
+
+	export__diff_formats(&b, before, after);
+	if (b.len && !b.err)
+		log_warn("%s", b.s);
+	strbuf__free(&b);
+}
+
 int outputs__write(struct outputs *o, const struct profile *p, const struct export_opts *eo)
 {
 	struct export_opts with = *eo;
@@ -285,6 +296,8 @@ int outputs__write_diff(struct outputs *o, const struct profile *before,
 	struct export_opts with = *eo;
 
 	with.glue = o->glue;
+	if (!outputs__reports(o))
+		say_formats(before, after);
 	return write_all(o, before, after, &with);
 }
 

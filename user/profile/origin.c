@@ -92,6 +92,33 @@ const char *origin_relative(const char *path)
 	return at && *at ? at : path;
 }
 
+/* Does the directory's name, of `len` bytes, say that it is a file with others in it? */
+static bool is_archive(const char *name, size_t len)
+{
+	static const char *const suffixes[] = { ".zip", ".pyz", ".pyzw", ".egg",
+						".whl", ".pex", ".par",	 ".xar" };
+
+	for (size_t i = 0; i < sizeof(suffixes) / sizeof(suffixes[0]); i++) {
+		size_t n = strlen(suffixes[i]);
+
+		if (len > n && !strncmp(name + len - n, suffixes[i], n))
+			return true;
+	}
+	return false;
+}
+
+const char *origin_below(const char *path, size_t root)
+{
+	const char *last = path, *slash;
+
+	for (const char *at = path; at < path + root && (slash = strchr(at, '/')); at = slash + 1) {
+		if (is_archive(at, (size_t)(slash - at)))
+			return at;
+		last = at;
+	}
+	return !strcmp(path + root, "__main__.py") ? last : path + root;
+}
+
 size_t origin_mypyc(const char *name)
 {
 	static const char end[] = "__mypyc.";

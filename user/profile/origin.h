@@ -32,6 +32,11 @@ bool origin_is_stdlib(const char *path);
 /* The path relative to its import directory; `path` itself for own code. A part of `path`. */
 const char *origin_relative(const char *path);
 /*
+ * The path without its first `root` bytes, some directories; but with the archive that holds the
+ * file, or the directory of a __main__.py: "app.pyz/__main__.py".
+ */
+const char *origin_below(const char *path, size_t root);
+/*
  * The first component of that path, without ".py": "flask", "json", "runpy". A part of `path`; its
  * length in *len.
  */

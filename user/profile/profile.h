@@ -204,6 +204,7 @@ struct profile_await {
 };
 
 #define PROFILE_REFUSED_MAX 16
+#define PROFILE_RESTING_MAX 8
 
 struct profile {
 	struct strtab *strings;
@@ -232,6 +233,14 @@ struct profile {
 	struct profile_stats stats;
 	str_id refused[PROFILE_REFUSED_MAX]; /* whose files and memory were not read, and why */
 	uint32_t refused_cnt;
+	/*
+	 * Without a stack: the Python processes that there are and what their threads wait for, a
+	 * text each, and how many have none. Not saved.
+	 */
+	str_id resting[PROFILE_RESTING_MAX];
+	uint32_t resting_cnt, resting_more;
+	uint32_t resting_tgid;	       /* of the first one */
+	bool no_python;		       /* there are none, and all of the machine was looked at */
 	struct profile_curves *curves; /* owned; NULL: none. Not saved */
 	bool by_curves;		       /* a view: its stacks are those of `curves`, in that order */
 	struct profile_index *index;   /* of procs, threads and stacks; private to profile.c */

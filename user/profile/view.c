@@ -833,7 +833,7 @@ void view_add_place(struct strbuf *b, const struct view *v, uint32_t function, u
 		text_add_place(b, v->p, s, line);
 		return;
 	}
-	path = f->origin == ORIGIN_OWN ? path + f->root_len : origin_relative(path);
+	path = f->origin == ORIGIN_OWN ? origin_below(path, f->root_len) : origin_relative(path);
 	if (s->kind == SYM_NATIVE && origin_mypyc(path)) {
 		strbuf__addz(b, "mypyc");
 		return;

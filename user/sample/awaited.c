@@ -105,7 +105,7 @@ int awaited__end(const struct awaited *a, const char *command)
 
 	if (a->open && command) {
 		log_info("%s: neither it nor what it started was Python; what a daemon runs for it "
-			 "(docker, systemd) is chosen by -p or --container",
+			 "(docker, systemd) is not its child: choose that process instead",
 			 command);
 		return 0;
 	}

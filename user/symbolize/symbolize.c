@@ -482,14 +482,19 @@ static const char *call_text(uint64_t nr)
 	return name;
 }
 
-static int name_wait(struct run *r, uint64_t word, struct sym *sym)
+const char *symbolize_wait_reason(uint64_t word)
 {
 	const char *text = wait_text(word);
 
+	return text ? text : call_text(WAIT_CALL(word));
+}
+
+static int name_wait(struct run *r, uint64_t word, struct sym *sym)
+{
+	const char *text = symbolize_wait_reason(word);
+
 	sym->kind = SYM_MARKER;
 	sym->addr = word & FRAME_PAYLOAD;
-	if (!text)
-		text = call_text(WAIT_CALL(word));
 	if (text && word & WAIT_ENDED)
 		strbuf__addf(&r->buf, "[ends a wait: %s]", text);
 	else if (text)

@@ -3,13 +3,10 @@
 
 #include <bpf/bpf.h>
 #include <errno.h>
-#include <fcntl.h>
-#include <fnmatch.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include <sys/stat.h>
 
 #include "base/clock.h"
 #include "base/hash.h"
@@ -18,6 +15,7 @@
 #include "threads/gil.h"
 #include "threads/hostwalk.h"
 #include "threads/threadlist.h"
+#include "threads/waiter.h"
 
 #define THREADS_MAX 16384
 #define DEADLINE_NS (10 * NS_PER_S) /* after it, threads count without their stacks */
@@ -59,11 +57,6 @@ struct ending {
 
 /* ---- the first look -------------------------------------------------------------------------- */
 
-static bool sleeps(const struct thread_now *t)
-{
-	return !(t->flags & THREAD_ON_CPU) && !t->exit_state;
-}
-
 static bool counts_waits(const struct session *s)
 {
 	const struct sample_spec *t = session__opts(s)->targets;
@@ -85,28 +78,6 @@ static int by_process(const void *a, const void *b)
 	return (x->tid > y->tid) - (x->tid < y->tid);
 }
 
-/* As the kernel half filters: bpf/sample.bpf.h. By control group, the profile is asked. */
-static bool is_chosen(const struct session *s, const struct process_maps *maps,
-		      const struct thread_now *t, const struct process *p)
-{
-	const struct session_opts *o = session__opts(s);
-	const struct sample_spec *spec = o->targets;
-	bool chosen = !spec->tid_cnt;
-	struct proc proc;
-
-	if (p->exited || bpf_map_lookup_elem(maps->procs_fd, &p->tgid, &proc) ||
-	    proc.space != p->space)
-		return false;
-	if ((spec->pid_cnt || o->command) && !(proc.flags & PROC_TARGET))
-		return false;
-	if (!spec->all && !o->command && !p->is_python && !p->native_only)
-		return false;
-	for (uint32_t i = 0; i < spec->tid_cnt; i++)
-		chosen |= spec->tids[i] == t->tid;
-	return chosen && !(spec->by_user && p->ids_known && p->uid != spec->uid) &&
-	       !(spec->comm && fnmatch(spec->comm, t->comm, 0));
-}
-
 /* Others may have more threads than there is room for. */
 static int keep_sleepers(struct openwaits *w, const struct session *s)
 {
@@ -118,7 +89,7 @@ static int keep_sleepers(struct openwaits *w, const struct session *s)
 
 		const struct process *p = process_table__find_tgid(session__procs(s), t->tgid);
 
-		if (!sleeps(t) || !p || !is_chosen(s, &maps, t, p))
+		if (!waiter__sleeps(t) || !p || !waiter__is_chosen(s, &maps, t, p))
 			continue;
 		if (w->cnt == THREADS_MAX) {
 			log_warn("more than %d threads sleep: waits of the others count only if "
@@ -242,7 +213,7 @@ static bool is_wanted(const struct ending *e, const struct thread_now *t, const 
 {
 	const struct sample_spec *spec = session__opts(e->s)->targets;
 
-	if (!p || !is_chosen(e->s, &e->maps, t, p))
+	if (!p || !waiter__is_chosen(e->s, &e->maps, t, p))
 		return false;
 	/* Which control group it is in was asked when it was first counted. */
 	return !spec->cgroup || profile__find_proc(e->profile, p->space) >= 0;
@@ -262,52 +233,6 @@ static int find_sleepers(struct ending *e)
 		e->sleepers[e->sleeper_cnt++] = s;
 	}
 	return 0;
-}
-
-/* ---- for what -------------------------------------------------------------------------------- */
-
-/* The kind of the file, from what the kernel has cached: does not ask a server. */
-static uint32_t kind_of_file(const struct thread_now *t)
-{
-	struct statx st;
-	char path[64];
-
-	snprintf(path, sizeof(path), "/proc/%u/fd/%u", t->tgid, (uint32_t)t->regs[ARCH_REG_ARG0]);
-	if (statx(AT_FDCWD, path, AT_STATX_DONT_SYNC | AT_NO_AUTOMOUNT, STATX_TYPE, &st))
-		return WAIT_CALL;
-	switch (st.stx_mode & S_IFMT) {
-	case S_IFSOCK:
-		return WAIT_SOCKET;
-	case S_IFIFO:
-		return WAIT_PIPE;
-	case S_IFCHR:
-		return WAIT_TERMINAL;
-	case S_IFREG:
-	case S_IFBLK:
-	case S_IFDIR:
-		return WAIT_DISK;
-	}
-	return WAIT_CALL;
-}
-
-/* As kind_of_call() of bpf/wait.bpf.h. */
-static uint64_t leaf_of(const struct ending *e, const struct thread_now *t)
-{
-	uint64_t nr = (uint64_t)t->syscall;
-	uint8_t what = nr < WAIT_CALLS ? e->a.calls[nr] : WAIT_CALL_OTHER;
-	uint32_t kind = WAIT_CALL;
-
-	if (!(t->flags & THREAD_REGS) || t->syscall < 0)
-		return WAIT_WORD(WAIT_FAULT, WAIT_NO_CALL);
-	if (what == WAIT_CALL_FUTEX)
-		kind = WAIT_LOCK;
-	else if (what == WAIT_CALL_SLEEP || (what == WAIT_CALL_SELECT && !t->regs[ARCH_REG_ARG0]))
-		kind = WAIT_SLEEP;
-	else if (what == WAIT_CALL_FILE)
-		kind = kind_of_file(t);
-	if (kind == WAIT_CALL && t->state & THREAD_BLOCKED && what == WAIT_CALL_FILE)
-		kind = WAIT_DISK;
-	return WAIT_WORD(kind, nr);
 }
 
 /* ---- its stack ------------------------------------------------------------------------------- */
@@ -356,7 +281,7 @@ static int walk_all(struct ending *e)
 	for (size_t i = 0; i < e->sleeper_cnt && !err; i++) {
 		struct sleeper *s = &e->sleepers[i];
 
-		s->leaf = leaf_of(e, s->t);
+		s->leaf = waiter__reason(s->t);
 		if (now_ns() > e->deadline_ns || !(s->t->flags & THREAD_REGS))
 			continue;
 		if (s->p != at)
@@ -377,7 +302,7 @@ static int check_all(struct ending *e)
 		struct sleeper *s = &e->sleepers[i];
 		const struct thread_now *now = threadlist__find(e->w->list, s->t->tid);
 
-		if (!now || !sleeps(now) || now->switches != s->t->switches)
+		if (!now || !waiter__sleeps(now) || now->switches != s->t->switches)
 			s->held = false;
 	}
 	return err;

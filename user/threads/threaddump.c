@@ -31,6 +31,7 @@
 #include "threads/hostwalk.h"
 #include "threads/taskdump.h"
 #include "threads/threadlist.h"
+#include "threads/waiter.h"
 
 #define SAMPLE_HZ     999
 #define QUICK_LOOKS   3	    /* one after the other, before the sampler is attached */
@@ -388,17 +389,7 @@ static int look_at_part(struct dumper *d)
 
 static enum dumped_state state_of(const struct seen *s)
 {
-	if (s->now.exit_state)
-		return DUMPED_ENDED;
-	if (s->sampled || s->now.flags & THREAD_ON_CPU)
-		return DUMPED_RUNNING;
-	if (s->now.state & THREAD_SLEEPING)
-		return DUMPED_SLEEPING;
-	if (s->now.state & THREAD_BLOCKED)
-		return DUMPED_BLOCKED;
-	if (s->now.state & THREAD_STOPPED)
-		return DUMPED_STOPPED;
-	return s->now.state & THREAD_TRACED ? DUMPED_TRACED : DUMPED_RUNNABLE;
+	return s->sampled && !s->now.exit_state ? DUMPED_RUNNING : waiter__state(&s->now);
 }
 
 static enum dumped_gil gil_of(const struct dumper *d, const struct seen *s)
