@@ -217,9 +217,10 @@ static void test_ids(void **state)
 	assert_int_equal(gid, 8);
 	assert_false(source__parse_ids("", &uid, &gid));
 	assert_false(source__parse_ids("\nUid:\t\nGid:\t1", &uid, &gid));
-	assert_false(source__parse_ids("\nUid:\t4294967295\nGid:\t1", &uid, &gid));
+	assert_false(source__parse_ids("Uid:\t4294967295\t0\t0\t0\nGid:\t1\t1\t1\t1", &uid, &gid));
 	/* a command may be called like a line */
-	assert_true(source__parse_ids("Name:\tUid:\\t0\nUid:\t7\nGid:\t8\n", &uid, &gid));
+	assert_true(source__parse_ids("Name:\tUid:\\t0\nUid:\t7\t0\t0\t0\nGid:\t8\t0\t0\t0\n", &uid,
+				      &gid));
 	assert_int_equal(uid, 7);
 }
 

@@ -2,8 +2,8 @@
 #include "base/procfield.h"
 
 #include <errno.h>
-#include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 int procfield__read(const char *path, const char *name, char *value, size_t size)
@@ -27,4 +27,38 @@ int procfield__read(const char *path, const char *name, char *value, size_t size
 	if (f)
 		fclose(f);
 	return err;
+}
+
+const char *procfield__find(const char *text, const char *name)
+{
+	size_t len = strlen(name);
+
+	while (text && *text) {
+		if (!strncmp(text, name, len) && text[len] == ':')
+			return text + len + 1;
+		text = strchr(text, '\n');
+		text += text != NULL;
+	}
+	return NULL;
+}
+
+bool procfield__ids(const char *value, struct proc_ids *ids)
+{
+	uint32_t *const all[] = { &ids->real, &ids->effective, &ids->saved, &ids->files };
+
+	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+		unsigned long long n;
+		char *end;
+
+		value += strspn(value, " \t");
+		if (*value < '0' || *value > '9')
+			return false;
+		errno = 0;
+		n = strtoull(value, &end, 10);
+		if (errno || n >= UINT32_MAX)
+			return false;
+		*all[i] = (uint32_t)n;
+		value = end;
+	}
+	return true;
 }

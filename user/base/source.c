@@ -16,6 +16,7 @@
 
 #include "base/foreign.h"
 #include "base/opener.h"
+#include "base/procfield.h"
 #include "base/tenant.h"
 
 #define NOBODY	   65534
@@ -102,24 +103,17 @@ refused:
 
 /* ---- Where it is ---- */
 
-/* "Uid:\t1000\t..." -> the first number, which is the real one. */
-static bool status_id(const char *status, const char *name, uint32_t *id)
-{
-	const char *line = strstr(status, name);
-	char *end;
-	unsigned long n;
-
-	if (!line)
-		return false;
-	line += strlen(name);
-	n = strtoul(line, &end, 10);
-	*id = (uint32_t)n;
-	return end != line && n < UINT32_MAX;
-}
-
 bool source__parse_ids(const char *status, uint32_t *uid, uint32_t *gid)
 {
-	return status_id(status, "\nUid:", uid) && status_id(status, "\nGid:", gid);
+	const char *users = procfield__find(status, "Uid");
+	const char *groups = procfield__find(status, "Gid");
+	struct proc_ids u, g;
+
+	if (!users || !groups || !procfield__ids(users, &u) || !procfield__ids(groups, &g))
+		return false;
+	*uid = u.real;
+	*gid = g.real;
+	return true;
 }
 
 /* The user of a living process now: it may have changed since it was first seen. */

@@ -3,7 +3,6 @@
 
 #include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 #include "base/payer.h"
@@ -11,12 +10,13 @@
 
 static uint32_t user_of(uint32_t tgid)
 {
-	char path[32], uids[64]; /* the real one first */
+	char path[32], uids[64];
+	struct proc_ids ids;
 
 	snprintf(path, sizeof(path), "/proc/%u/status", tgid);
-	if (procfield__read(path, "Uid", uids, sizeof(uids)))
+	if (procfield__read(path, "Uid", uids, sizeof(uids)) || !procfield__ids(uids, &ids))
 		return TENANT_USER_UNKNOWN;
-	return (uint32_t)strtoul(uids, NULL, 10);
+	return ids.real;
 }
 
 static uint64_t mount_namespace(const char *proc)

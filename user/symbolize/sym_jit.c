@@ -13,6 +13,7 @@
 #include "base/hash.h"
 #include "base/idmap.h"
 #include "base/log.h"
+#include "base/procfield.h"
 #include "base/str.h"
 #include "base/tenant.h"
 #include "process/maps_read.h"
@@ -595,17 +596,19 @@ static void source__close(struct source *s)
 static int read_status(struct sym_jit *j, int proc_fd, unsigned *pid, uid_t *uid)
 {
 	const char *line, *last;
+	struct proc_ids ids;
 	int err = read_proc(proc_fd, "status", &j->text);
 
 	if (err || !j->text.len)
 		return err ? err : -ESRCH;
-	line = strstr(j->text.s, "\nUid:"); /* real, effective, saved, file system */
-	if (!line || sscanf(line, "\nUid: %*u %*u %*u %u", uid) != 1)
+	line = procfield__find(j->text.s, "Uid");
+	if (!line || !procfield__ids(line, &ids))
 		return -EINVAL;
-	line = strstr(j->text.s, "\nNSpid:");
+	*uid = ids.files;
+	line = procfield__find(j->text.s, "NSpid");
 	if (!line)
 		return -EINVAL;
-	last = line + 1 + strcspn(line + 1, "\n");
+	last = line + strcspn(line, "\n");
 	while (last[-1] >= '0' && last[-1] <= '9')
 		last--;
 	return sscanf(last, "%u", pid) == 1 ? 0 : -EINVAL;
