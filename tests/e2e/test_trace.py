@@ -2,6 +2,7 @@
 """trace and probes: every call is counted, exactly, and nothing is left behind."""
 import json
 import os
+import re
 import signal
 import subprocess
 from pathlib import Path
@@ -133,6 +134,73 @@ def test_calls(python):
     last = json.loads(lines[-1])
     assert last["lost_events"] == 0
     assert not [f for f in last["functions"] if f["file"] == str(PROGRAM) and f["unknown_ends"]]
+
+
+CROWD = 20000  # names of so many functions are more than the ring has room for
+
+CROWDED = """
+import os
+space = {}
+exec("".join("def f%%d(): pass\\n" %% i for i in range(%d)), space)
+crowd = [space["f%%d" %% i] for i in range(%d)]
+def wanted(): pass
+os.write(1, b"ready\\n")
+while True:
+    what = os.read(0, 1)
+    if what == b"a":
+        for f in crowd: f()
+    if what in (b"a", b"w"):
+        for i in range(10): wanted()
+    os.write(1, b"done\\n")
+""" % (CROWD, CROWD)
+
+
+def stop(process):
+    process.send_signal(signal.SIGSTOP)
+    stat = Path("/proc/%d/stat" % process.pid)
+    poll(lambda: stat.read_text().rpartition(")")[2].split()[0] == "T", "the profiler to stop")
+
+
+@pytest.mark.parametrize("mode", ["--calls", "--count"])
+def test_names_without_room(any_python, mode, tmp_path):
+    """Nothing that has no name yet passes a filter; what is wanted is shown as soon as its name came."""
+    def go(what):
+        process.stdin.write(what)
+        process.stdin.flush()
+        assert process.stdout.readline() == b"done\n"
+
+    def is_shown():
+        """Once more, until the name is there."""
+        rounds.append(1)
+        go(b"w")
+        return b'"wanted"' in out.read_bytes()
+
+    rounds, out = [], tmp_path / "out"
+    with subprocess.Popen([any_python, "-c", CROWDED], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        try:
+            assert process.stdout.readline() == b"ready\n"
+            with out.open("w") as file, subprocess.Popen(
+                    [harness.PYPERF, "trace", "-p", str(process.pid), "--json", "--force", "-i", "0.1", mode, "-f", "wanted"],
+                    stdout=file, stderr=subprocess.PIPE, text=True, env=harness.clean_environment()) as trace:
+                try:
+                    assert "counting the " in trace.stderr.readline()
+                    stop(trace)
+                    go(b"a")
+                    trace.send_signal(signal.SIGCONT)
+                    poll(is_shown, "the function that is wanted")
+                    trace.send_signal(signal.SIGINT)
+                    messages = trace.communicate(timeout=harness.PATIENCE)[1]
+                    assert trace.returncode == 0, messages
+                finally:
+                    trace.kill()
+        finally:
+            process.kill()
+    lines = [json.loads(line) for line in out.read_text().splitlines()]
+    assert {e["function"] for e in lines if "event" in e} == ({"wanted"} if mode == "--calls" else set())
+    shown, = lines[-1]["functions"]
+    assert shown["function"] == "wanted"
+    hidden = int(re.search(r"(\d+) calls are not shown: the names", messages).group(1))
+    assert hidden >= 10 and 10 * (1 + len(rounds)) - hidden <= shown["calls"] <= 10 * len(rounds)
 
 
 SPUN = """

@@ -24,9 +24,7 @@ static struct timed *add_timed(struct timing *t, uint64_t code, uint64_t hash)
 		return NULL;
 	}
 	f = &t->all[t->cnt++];
-	*f = (struct timed){ .code = code, .wanted = true, .first = (uint32_t)t->cnt - 1 };
-	f->function = (struct py_function){ .name = "<unknown>", .file = "", .number = UINT32_MAX };
-	f->function.name_len = strlen(f->function.name);
+	*f = (struct timed){ .code = code, .first = (uint32_t)t->cnt - 1 };
 	return f;
 }
 
@@ -61,11 +59,12 @@ static struct timed *timed_of(struct timing *t, uint64_t code)
 			f = &t->all[i];
 	if (!f)
 		f = add_timed(t, code, hash);
-	if (f && !f->named && code && tracer__find(t->tracer, code, &f->function)) {
-		f->named = true;
-		f->wanted = tracer__wants(t->tracer, &f->function);
+	if (!f || f->named)
+		return f;
+	f->named = tracer__find(t->tracer, code, &f->function);
+	f->wanted = tracer__wants(t->tracer, &f->function);
+	if (f->named)
 		find_first(t, f);
-	}
 	return f;
 }
 
@@ -324,6 +323,7 @@ static void take_event(void *ctx, const struct trace_event *e, const struct trac
 		known.caller ^= process;
 	if (e->code) {
 		f = timed_of(t, e->code);
+		t->nameless_cnt += f && !f->named && !f->wanted;
 		if (f && ((!f->wanted && !is_callee(t, known.caller)) || t->refused))
 			known.code = 0;
 	}
@@ -421,6 +421,11 @@ uint64_t timing__call_cnt(const struct timing *t)
 uint64_t timing__event_cnt(const struct timing *t)
 {
 	return t->event_cnt + t->lost_cnt;
+}
+
+uint64_t timing__nameless_cnt(const struct timing *t)
+{
+	return t->nameless_cnt;
 }
 
 /* ---- sums ------------------------------------------------------------------------------------ */

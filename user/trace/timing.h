@@ -61,6 +61,8 @@ void timing__function_json(struct json *j, const struct py_function *f, uint64_t
 			   uint64_t resumed);
 
 uint64_t timing__event_cnt(const struct timing *t); /* with those that were lost */
+/* Calls that were not taken, because the names of their functions were not read. */
+uint64_t timing__nameless_cnt(const struct timing *t);
 /* Warns about events that could not be paired. */
 void timing__report(const struct timing *t, bool filtered);
 

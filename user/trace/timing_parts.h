@@ -57,6 +57,7 @@ struct timing {
 	struct hash_key key;
 	struct strbuf line;
 	uint64_t start_ns, event_cnt, lost_cnt, unknown_ends;
+	uint64_t nameless_cnt; /* calls not taken: the name of their function was not read */
 	/* Of the event at hand: its frame, and values; NULL: it has none. */
 	uint64_t frame;
 	const struct trace_value *values;
