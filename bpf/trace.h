@@ -233,7 +233,8 @@ struct trace_event {
 	__u64 code;   /* of a call or a resumption: trace_count.id */
 	__u32 tid;
 	__u32 lost; /* events that found no room, before this one */
-	__u32 kind; /* enum trace_event_kind */
+	__u16 kind; /* enum trace_event_kind */
+	__u16 cpu;
 	__u32 tgid;
 	/* Where slow calls are wanted; else 0: CPU time of the thread when the kernel last added
 	 * it up ... */

@@ -5,6 +5,7 @@ import os
 import re
 import signal
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -134,6 +135,50 @@ def test_calls(python):
     last = json.loads(lines[-1])
     assert last["lost_events"] == 0
     assert not [f for f in last["functions"] if f["file"] == str(PROGRAM) and f["unknown_ends"]]
+
+
+FORMATS = {  # (thread, indentation, beginning or end, function); file:line of another tool's line are left out
+    "pythonflow": r"\d+ +\d+ +(\d+) +[\d.]+ ( *)(->|<-) %s\.(.*)",
+    "systemtap": r" *\d+ [^(]+\((\d+)\):( *) (=>|<=) (.*) in %s:\d+",
+}
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_formats(any_python, name):
+    """As other tools have it: the same calls and ends, each end as far in as its beginning."""
+    answer = subprocess.run([any_python, "-B", PROGRAM, "events"], capture_output=True, check=True,
+                            timeout=harness.PATIENCE, env=harness.clean_environment())
+    truth = sorted([event.rpartition(":")[0] for event in thread] for thread in json.loads(answer.stdout))
+    with Target(any_python, "counted.py", "run") as target:
+        with subprocess.Popen([harness.PYPERF, "trace", "-p", str(target.pid), "--force", "--calls", "--format", name],
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                              env=harness.clean_environment()) as process:
+            try:
+                assert "counting the " in process.stderr.readline()
+                with ThreadPoolExecutor(1) as reader:
+                    out = reader.submit(process.stdout.read)
+                    work(target)
+                    process.send_signal(signal.SIGINT)
+                    lines = out.result(harness.PATIENCE).splitlines()
+            finally:
+                process.kill()
+    threads, open_calls = {}, {}
+    if name == "pythonflow":
+        assert lines.pop(0).split() == ["CPU", "PID", "TID", "TIME(us)", "METHOD"]
+    for line in lines:
+        found = re.fullmatch(FORMATS[name] % "(.*?)", line)
+        assert found or line.startswith("# end not seen: "), line
+        of_program = re.fullmatch(FORMATS[name] % re.escape(str(PROGRAM)), line)
+        if not of_program:
+            continue
+        tid, indent, arrow, function = of_program.groups()
+        calls = open_calls.setdefault(tid, [])
+        if ">" in arrow:
+            calls.append((indent, function))
+        elif calls:
+            assert calls.pop() == (indent, function)
+        threads.setdefault(tid, []).append("-+"[">" in arrow] + function)
+    assert sorted(threads.values()) == truth
 
 
 CROWD = 20000  # names of so many functions are more than the ring has room for
@@ -603,6 +648,9 @@ def test_seccomp(any_python, mode):
     (["trace", "-p", "1", "--top", "-1"], "whole number"),
     (["trace", "-p", "1", "-f", "shop:"], "must be FUNCTION"),
     (["trace", "-p", "1", "--max-slowdown", "x"], "number from"),
+    (["trace", "-p", "1", "--format", "pprof"], "must be pythonflow, systemtap or json"),
+    (["trace", "-p", "1", "--format", "systemtap"], "--format systemtap goes with --calls"),
+    (["trace", "-p", "1", "--calls", "--json", "--format", "pythonflow"], "without --slow and --json"),
     (["probes"], "is missing"),
     (["probes", "a", "b"], "one process or file"),
 ])

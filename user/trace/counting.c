@@ -362,7 +362,7 @@ static bool is_missing(const struct counting *c)
 
 static void write_table(struct counting *c, double seconds, bool final)
 {
-	if (c->o->mode == TIMING_CALLS && !final)
+	if ((c->o->mode == TIMING_CALLS && !final) || c->o->format != TIMING_LINES)
 		return; /* lines are written as they come */
 	if (c->explained && is_missing(c) && !final)
 		return; /* the message stays to be read */
@@ -545,6 +545,8 @@ static int prepare(struct counting *c)
 		events = c->stacked ? stacked__events(c->stacked) : NULL;
 	} else if (c->o->mode != TIMING_NONE) {
 		c->timing = timing__new(c->o->mode, c->o->json, c->o->slow);
+		if (c->timing)
+			timing__set_format(c->timing, c->o->format);
 		if (c->timing)
 			timing__want_values(c->timing, c->o->args, c->o->returns, c->o->only);
 		events = c->timing ? timing__events(c->timing) : NULL;

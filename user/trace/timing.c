@@ -153,8 +153,8 @@ static void values_json(struct timing *t, struct json *j, const struct activatio
 	strbuf__clear(&t->line);
 }
 
-static void add_values(struct timing *t, struct strbuf *b, const struct activation *a,
-		       const struct py_function *f, enum pairs_how how)
+void timing__add_values(struct timing *t, struct strbuf *b, const struct activation *a,
+			const struct py_function *f, enum pairs_how how)
 {
 	const struct trace_value *at = values_of(t, a, how);
 	size_t len = b->len;
@@ -218,7 +218,7 @@ static void write_event_text(struct timing *t, const struct activation *a,
 	}
 	strbuf__addf(b, "  %*s%s ", indent, "", times ? "<=" : "=>");
 	str_sanitise(b, f->name, f->name_len, 0);
-	add_values(t, b, a, f, how);
+	timing__add_values(t, b, a, f, how);
 	if (!times)
 		timing__add_place(b, f);
 	strbuf__addz(b, timing_remarks[how]);
@@ -237,10 +237,14 @@ static void write_event(struct timing *t, const struct activation *a, const stru
 		timing_slow__write_call(t, a, f, how, times);
 		return;
 	}
-	if (t->json)
+	if (t->json) {
 		write_event_json(t, a, &f->function, how, times);
-	else
+	} else if (t->format == TIMING_LINES) {
 		write_event_text(t, a, &f->function, how, times);
+	} else {
+		timing_format__add_line(t, a, &f->function, how, times);
+		timing__flush_line(t);
+	}
 }
 
 /* ---- activations ----------------------------------------------------------------------------- */
@@ -295,8 +299,10 @@ static void on_lost(void *ctx, uint32_t cnt)
 		return;
 	if (t->json)
 		printf("{\"event\":\"lost\",\"events\":%u}\n", cnt);
-	else
+	else if (t->format == TIMING_LINES)
 		printf("%11s %u events were lost here\n", "?", cnt);
+	else
+		printf("# %u events were lost here\n", cnt);
 }
 
 /* What this frame calls is of interest, though it is not wanted itself. */
@@ -319,6 +325,8 @@ static void take_event(void *ctx, const struct trace_event *e, const struct trac
 	t->event_cnt++;
 	known.frame ^= process;
 	t->frame = known.frame;
+	t->tgid = e->tgid;
+	t->cpu = e->cpu;
 	if (known.caller)
 		known.caller ^= process;
 	if (e->code) {
@@ -383,10 +391,16 @@ struct timing *timing__new(enum timing_mode mode, bool json, struct timing_slow 
 	return NULL;
 }
 
+void timing__set_format(struct timing *t, enum timing_format format)
+{
+	t->format = format;
+}
+
 void timing__free(struct timing *t)
 {
 	if (!t)
 		return;
+	timing_format__free(t);
 	pairs__free(t->pairs);
 	windows__free(t->windows);
 	free(t->firsts);
