@@ -48,7 +48,11 @@ BPF_INLINE __u64 count_call(struct place *p)
 		count(TRACE_CTR_lost_full);
 		return 0;
 	}
-	if (c->refused) {
+	if (c->refused == TRACE_NAMELESS && !send_names(p, &id, c) && cfg.filtered) {
+		count(TRACE_CTR_nameless);
+		return 0;
+	}
+	if (c->refused == TRACE_UNWANTED) {
 		refuse(p);
 		p->callee = p->callee || is_callee(p->frame);
 		if (p->callee)

@@ -186,11 +186,22 @@ struct trace_key {
 };
 PYPERF_ASSERT_SIZE(struct trace_key, 16);
 
+/* Why calls of a function do not count. */
+enum trace_refusal {
+	TRACE_WANTED = 0,   /* they do, or its name is still on its way to user space */
+	TRACE_UNWANTED = 1, /* set by user space: no filter means it */
+	/*
+	 * Its name was not read: it found no room in the ring, or user space could not read it
+	 * either. Its next call asks again; until then no filter means it.
+	 */
+	TRACE_NAMELESS = 2,
+};
+
 struct trace_count {
 	__u64 id; /* for its names: a hash of the key */
 	__u64 calls;
 	__u64 resumed; /* entered again behind yield or await */
-	__u64 refused; /* set by user space: no filter means this function */
+	__u64 refused; /* enum trace_refusal */
 };
 PYPERF_ASSERT_SIZE(struct trace_count, 32);
 
@@ -222,7 +233,8 @@ struct trace_event {
 	__u64 code;   /* of a call or a resumption: trace_count.id */
 	__u32 tid;
 	__u32 lost; /* events that found no room, before this one */
-	__u32 kind; /* enum trace_event_kind */
+	__u16 kind; /* enum trace_event_kind */
+	__u16 cpu;
 	__u32 tgid;
 	/* Where slow calls are wanted; else 0: CPU time of the thread when the kernel last added
 	 * it up ... */
@@ -360,7 +372,7 @@ PYPERF_ASSERT_SIZE(struct trace_code_lines, sizeof(struct trace_code) + 8 + TRAC
 
 /*
  * What is not counted in `codes`: all hits are in one of them, or refused, other, unknown,
- * lost_full; where exceptions are wanted, in `events`, `lost`, passed or unknown_raise.
+ * nameless, lost_full; where exceptions are wanted, in `events`, `lost`, passed or unknown_raise.
  * X(name, text)
  */
 #define TRACE_COUNTERS(X)                                                                          \
@@ -372,8 +384,9 @@ PYPERF_ASSERT_SIZE(struct trace_code_lines, sizeof(struct trace_code) + 8 + TRAC
 	X(passed, "frames that an exception reached behind its first one")                         \
 	X(unknown_raise, "frames with an exception whose thread was not found")                    \
 	X(idle, "calls of the collector that collected nothing")                                   \
+	X(nameless, "calls of functions whose names found no room in the ring buffer")             \
 	X(note_searched, "hits whose frame was looked for in all registers")                       \
-	X(note_nameless, "functions whose names found no room in the ring buffer")
+	X(note_nameless, "names of functions that found no room in the ring buffer")
 
 enum trace_counter {
 #define X(name, text) TRACE_CTR_##name,

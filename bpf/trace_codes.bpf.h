@@ -7,7 +7,8 @@
  *
  * Input:   a frame, or what trace_frame.bpf.h has found.
  * Output:  its entry in `codes`; its names in the ring buffer `news`; `refused`.
- * Fails:   no room in `codes`: it has no entry. No room in `news`: counted as note_nameless.
+ * Fails:   no room in `codes`: it has no entry. No room in `news`: counted as note_nameless; it
+ *          is asked for again at the next call.
  */
 #include "trace_frame.bpf.h"
 
@@ -259,6 +260,16 @@ BPF_INLINE void send_lines(struct trace_code_lines *c)
 		c->sent = sent;
 }
 
+/* Wakes user space when the ring is half full. */
+BPF_INLINE __u64 news_flags(void)
+{
+	__u64 used = bpf_ringbuf_query(&news, BPF_RB_AVAIL_DATA);
+	__u64 size = bpf_ringbuf_query(&news, BPF_RB_RING_SIZE);
+
+	return 2 * used >= size ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP;
+}
+
+/* 0: there is no room. */
 TRACE_NOINLINE int announce(const struct place *p, const struct identity *id, __u64 number)
 {
 	struct trace_code_lines *lines;
@@ -268,23 +279,19 @@ TRACE_NOINLINE int announce(const struct place *p, const struct identity *id, __
 		return 0;
 	if (cfg.lines) {
 		lines = bpf_ringbuf_reserve(&news, sizeof(*lines), 0);
-		if (!lines) {
-			count(TRACE_CTR_note_nameless);
+		if (!lines)
 			return 0;
-		}
 		fill_code(&lines->code, p, id, number);
 		send_lines(lines);
-		bpf_ringbuf_submit(lines, 0);
-		return 0;
+		bpf_ringbuf_submit(lines, news_flags());
+		return 1;
 	}
 	c = bpf_ringbuf_reserve(&news, sizeof(*c), 0);
-	if (!c) {
-		count(TRACE_CTR_note_nameless);
+	if (!c)
 		return 0;
-	}
 	fill_code(c, p, id, number);
-	bpf_ringbuf_submit(c, 0);
-	return 0;
+	bpf_ringbuf_submit(c, news_flags());
+	return 1;
 }
 
 /* Of what the tuple has at least so many of. */
@@ -317,15 +324,14 @@ BPF_INLINE __u32 field_of(__u64 code, __u32 at)
 	return read_user(&word, sizeof(word), code + at) ? 0 : word;
 }
 
+/* 0: there is no room. */
 TRACE_NOINLINE int announce_params(__u64 code, __u64 number)
 {
 	struct trace_params *p = bpf_ringbuf_reserve(&news, sizeof(*p), 0);
 	__u64 names = read64(code + cfg.values.code_names);
 
-	if (!p) {
-		count(TRACE_CTR_note_nameless);
+	if (!p)
 		return 0;
-	}
 	p->id = number;
 	p->argcount = field_of(code, cfg.values.code_argcount);
 	/* 2.7 has none. */
@@ -334,8 +340,8 @@ TRACE_NOINLINE int announce_params(__u64 code, __u64 number)
 	p->pad = 0;
 	for (__u32 i = 0; i < TRACE_ARGS_MAX; i++)
 		send_param(&p->at[i], tuple_item(names, i));
-	bpf_ringbuf_submit(p, 0);
-	return 0;
+	bpf_ringbuf_submit(p, news_flags());
+	return 1;
 }
 
 #define IMPORTLIB_FILE	"<frozen importlib._bootstrap>"
@@ -351,10 +357,28 @@ BPF_INLINE int may_import(__u64 file)
 	       read64(file + cfg.layout.str_ascii) == IMPORTLIB_START;
 }
 
+/*
+ * Sends the names of a code object that is in `codes`. Without room it is nameless; user space may
+ * refuse it as soon as they are sent, so nothing is written behind that.
+ */
+TRACE_NOINLINE int send_names(const struct place *p, const struct identity *id,
+			      struct trace_count *c)
+{
+	if (!p || !id || !c)
+		return 0;
+	c->refused = cfg.imports && !may_import(id->file) ? TRACE_UNWANTED : TRACE_WANTED;
+	/* The parameters first: the function may be called as soon as it has a name. */
+	if ((!cfg.values.args || announce_params(p->code, c->id)) && announce(p, id, c->id))
+		return 1;
+	count(TRACE_CTR_note_nameless);
+	c->refused = TRACE_NAMELESS;
+	return 0;
+}
+
 TRACE_NOINLINE int add_code(const struct place *p, const struct identity *id)
 {
 	struct trace_key key;
-	struct trace_count fresh = { 0 };
+	struct trace_count fresh = { 0 }, *c;
 
 	if (!p || !id)
 		return 0;
@@ -364,13 +388,10 @@ TRACE_NOINLINE int add_code(const struct place *p, const struct identity *id)
 	 * 5.12.
 	 */
 	fresh.id = number_of(&key);
-	fresh.refused = cfg.imports && !may_import(id->file);
 	if (bpf_map_update_elem(&codes, &key, &fresh, BPF_NOEXIST))
 		return 0;
-	announce(p, id, fresh.id);
-	if (cfg.values.args)
-		announce_params(p->code, fresh.id);
-	return 0;
+	c = bpf_map_lookup_elem(&codes, &key);
+	return c ? send_names(p, id, c) : 0;
 }
 
 #endif /* PYPERF_TRACE_CODES_BPF_H */

@@ -31,7 +31,8 @@ BPF_INLINE void fill_event(struct trace_event *e, __u32 kind, __u64 frame, __u64
 	e->code = code;
 	e->tid = this_thread();
 	e->lost = *(volatile __u32 *)&lost;
-	e->kind = kind;
+	e->kind = (__u16)kind;
+	e->cpu = (__u16)bpf_get_smp_processor_id();
 	e->tgid = this_process();
 	e->ran_ns = e->ran_lag = 0;
 	if (cfg.slow)

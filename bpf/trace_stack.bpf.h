@@ -92,6 +92,7 @@ BPF_NOINLINE __u64 code_id_of(__u64 frame)
 {
 	struct place p = { .frame = frame, .code = code_of(frame) };
 	struct identity id = { 0 };
+	struct trace_count *c;
 	struct trace_key key;
 
 	if (!p.code || identify_apart(&p, &id))
@@ -99,8 +100,11 @@ BPF_NOINLINE __u64 code_id_of(__u64 frame)
 	if (id.name == id.file)
 		return CODE_OF_SHIM;
 	key = (struct trace_key){ .addr = p.code, .fingerprint = id.fingerprint };
-	if (!bpf_map_lookup_elem(&codes, &key))
+	c = bpf_map_lookup_elem(&codes, &key);
+	if (!c)
 		add_code(&p, &id);
+	else if (c->refused == TRACE_NAMELESS)
+		send_names(&p, &id, c);
 	return number_of(&key);
 }
 

@@ -46,8 +46,8 @@ struct {
 } refused SEC(".maps");
 
 /*
- * Names of new code objects: struct trace_code. Full: user space reads the names later, if they are
- * still there.
+ * Names of new code objects: struct trace_code. User space sleeps until it is half full, but for
+ * its regular look. Full: the code object is TRACE_NAMELESS. 16 MiB where events are wanted.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);

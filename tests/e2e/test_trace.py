@@ -2,8 +2,10 @@
 """trace and probes: every call is counted, exactly, and nothing is left behind."""
 import json
 import os
+import re
 import signal
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -133,6 +135,117 @@ def test_calls(python):
     last = json.loads(lines[-1])
     assert last["lost_events"] == 0
     assert not [f for f in last["functions"] if f["file"] == str(PROGRAM) and f["unknown_ends"]]
+
+
+FORMATS = {  # (thread, indentation, beginning or end, function); file:line of another tool's line are left out
+    "pythonflow": r"\d+ +\d+ +(\d+) +[\d.]+ ( *)(->|<-) %s\.(.*)",
+    "systemtap": r" *\d+ [^(]+\((\d+)\):( *) (=>|<=) (.*) in %s:\d+",
+}
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_formats(any_python, name):
+    """As other tools have it: the same calls and ends, each end as far in as its beginning."""
+    answer = subprocess.run([any_python, "-B", PROGRAM, "events"], capture_output=True, check=True,
+                            timeout=harness.PATIENCE, env=harness.clean_environment())
+    truth = sorted([event.rpartition(":")[0] for event in thread] for thread in json.loads(answer.stdout))
+    with Target(any_python, "counted.py", "run") as target:
+        with subprocess.Popen([harness.PYPERF, "trace", "-p", str(target.pid), "--force", "--calls", "--format", name],
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                              env=harness.clean_environment()) as process:
+            try:
+                assert "counting the " in process.stderr.readline()
+                with ThreadPoolExecutor(1) as reader:
+                    out = reader.submit(process.stdout.read)
+                    work(target)
+                    process.send_signal(signal.SIGINT)
+                    lines = out.result(harness.PATIENCE).splitlines()
+            finally:
+                process.kill()
+    threads, open_calls = {}, {}
+    if name == "pythonflow":
+        assert lines.pop(0).split() == ["CPU", "PID", "TID", "TIME(us)", "METHOD"]
+    for line in lines:
+        found = re.fullmatch(FORMATS[name] % "(.*?)", line)
+        assert found or line.startswith("# end not seen: "), line
+        of_program = re.fullmatch(FORMATS[name] % re.escape(str(PROGRAM)), line)
+        if not of_program:
+            continue
+        tid, indent, arrow, function = of_program.groups()
+        calls = open_calls.setdefault(tid, [])
+        if ">" in arrow:
+            calls.append((indent, function))
+        elif calls:
+            assert calls.pop() == (indent, function)
+        threads.setdefault(tid, []).append("-+"[">" in arrow] + function)
+    assert sorted(threads.values()) == truth
+
+
+CROWD = 20000  # names of so many functions are more than the ring has room for
+
+CROWDED = """
+import os
+space = {}
+exec("".join("def f%%d(): pass\\n" %% i for i in range(%d)), space)
+crowd = [space["f%%d" %% i] for i in range(%d)]
+def wanted(): pass
+os.write(1, b"ready\\n")
+while True:
+    what = os.read(0, 1)
+    if what == b"a":
+        for f in crowd: f()
+    if what in (b"a", b"w"):
+        for i in range(10): wanted()
+    os.write(1, b"done\\n")
+""" % (CROWD, CROWD)
+
+
+def stop(process):
+    process.send_signal(signal.SIGSTOP)
+    stat = Path("/proc/%d/stat" % process.pid)
+    poll(lambda: stat.read_text().rpartition(")")[2].split()[0] == "T", "the profiler to stop")
+
+
+@pytest.mark.parametrize("mode", ["--calls", "--count"])
+def test_names_without_room(any_python, mode, tmp_path):
+    """Nothing that has no name yet passes a filter; what is wanted is shown as soon as its name came."""
+    def go(what):
+        process.stdin.write(what)
+        process.stdin.flush()
+        assert process.stdout.readline() == b"done\n"
+
+    def is_shown():
+        """Once more, until the name is there."""
+        rounds.append(1)
+        go(b"w")
+        return b'"wanted"' in out.read_bytes()
+
+    rounds, out = [], tmp_path / "out"
+    with subprocess.Popen([any_python, "-c", CROWDED], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        try:
+            assert process.stdout.readline() == b"ready\n"
+            with out.open("w") as file, subprocess.Popen(
+                    [harness.PYPERF, "trace", "-p", str(process.pid), "--json", "--force", "-i", "0.1", mode, "-f", "wanted"],
+                    stdout=file, stderr=subprocess.PIPE, text=True, env=harness.clean_environment()) as trace:
+                try:
+                    assert "counting the " in trace.stderr.readline()
+                    stop(trace)
+                    go(b"a")
+                    trace.send_signal(signal.SIGCONT)
+                    poll(is_shown, "the function that is wanted")
+                    trace.send_signal(signal.SIGINT)
+                    messages = trace.communicate(timeout=harness.PATIENCE)[1]
+                    assert trace.returncode == 0, messages
+                finally:
+                    trace.kill()
+        finally:
+            process.kill()
+    lines = [json.loads(line) for line in out.read_text().splitlines()]
+    assert {e["function"] for e in lines if "event" in e} == ({"wanted"} if mode == "--calls" else set())
+    shown, = lines[-1]["functions"]
+    assert shown["function"] == "wanted"
+    hidden = int(re.search(r"(\d+) calls are not shown: the names", messages).group(1))
+    assert hidden >= 10 and 10 * (1 + len(rounds)) - hidden <= shown["calls"] <= 10 * len(rounds)
 
 
 SPUN = """
@@ -535,6 +648,9 @@ def test_seccomp(any_python, mode):
     (["trace", "-p", "1", "--top", "-1"], "whole number"),
     (["trace", "-p", "1", "-f", "shop:"], "must be FUNCTION"),
     (["trace", "-p", "1", "--max-slowdown", "x"], "number from"),
+    (["trace", "-p", "1", "--format", "pprof"], "must be pythonflow, systemtap or json"),
+    (["trace", "-p", "1", "--format", "systemtap"], "--format systemtap goes with --calls"),
+    (["trace", "-p", "1", "--calls", "--json", "--format", "pythonflow"], "without --slow and --json"),
     (["probes"], "is missing"),
     (["probes", "a", "b"], "one process or file"),
 ])

@@ -57,6 +57,7 @@ enum {
 	OPT_IF,
 	OPT_NATIVE_FROM,
 	OPT_LIB,
+	OPT_FORMAT,
 	OPT_JSON,
 	OPT_TOP,
 	OPT_MAX_SLOWDOWN,
@@ -85,6 +86,7 @@ static const struct option long_options[] = {
 	{ "duration", required_argument, NULL, 'd' },
 	{ "interval", required_argument, NULL, 'i' },
 	{ "top", required_argument, NULL, OPT_TOP },
+	{ "format", required_argument, NULL, OPT_FORMAT },
 	{ "json", no_argument, NULL, OPT_JSON },
 	{ "max-slowdown", required_argument, NULL, OPT_MAX_SLOWDOWN },
 	{ "force", no_argument, NULL, OPT_FORCE },
@@ -125,9 +127,9 @@ static void usage(void)
 	       "      --lib FILE         ... of the functions of this file, which is loaded;\n"
 	       "                         with --calls also of Python, with --ret also their ends\n"
 	       "  -d, --duration SEC     default: at Ctrl-C  -i, --interval SEC  of tables (1)\n"
-	       "      --top N            functions shown, 0: all (%d)  --json  no tables, JSON\n"
+	       "      --top N            functions shown, 0: all (%d)  --force  at any cost\n"
+	       "      --json             JSON, no tables  --format FORMAT  pythonflow, systemtap\n"
 	       "      --max-slowdown PERCENT  end if the first 100 ms cost more (default %d)\n"
-	       "      --force            whatever it costs\n"
 	       "Other\n" CMDLINE_HELP "\n"
 	       "Examples\n"
 	       "  sudo pyperf-bpf trace -p 4711                 functions called most\n"
@@ -220,6 +222,21 @@ static int set_condition(struct trace_cmd *t, const char *arg)
 	return 0;
 }
 
+static int set_format(struct counting_opts *o, const char *arg)
+{
+	if (!strcmp(arg, "json")) {
+		o->json = true;
+	} else if (!strcmp(arg, "pythonflow")) {
+		o->format = TIMING_PYTHONFLOW;
+	} else if (!strcmp(arg, "systemtap")) {
+		o->format = TIMING_SYSTEMTAP;
+	} else {
+		log_err("--format %s: must be pythonflow, systemtap or json", arg);
+		return -EINVAL;
+	}
+	return 0;
+}
+
 static int set_what(struct counting_opts *o, enum counting_what what)
 {
 	if (o->what != COUNTING_CALLS && o->what != what) {
@@ -299,6 +316,8 @@ static int set_option(void *ctx, int opt, const char *arg)
 	case OPT_LIB:
 		t->native.lib = arg;
 		return 0;
+	case OPT_FORMAT:
+		return set_format(o, arg);
 	case OPT_JSON:
 		o->json = true;
 		return 0;
@@ -331,6 +350,18 @@ static int check_probes(const struct trace_cmd *t)
 	return -EINVAL;
 }
 
+/* --format pythonflow and systemtap are about lines of calls. */
+static int check_format(const struct trace_cmd *t)
+{
+	if (t->o.format == TIMING_LINES ||
+	    (t->o.what == COUNTING_CALLS && t->o.mode == TIMING_CALLS && !is_slow(&t->o) &&
+	     !t->o.json && !t->probes.cnt && !t->native.function))
+		return 0;
+	log_err("trace: --format %s goes with --calls, without --slow and --json",
+		t->o.format == TIMING_PYTHONFLOW ? "pythonflow" : "systemtap");
+	return -EINVAL;
+}
+
 static int check_native(const struct trace_cmd *t)
 {
 	if (!t->native.function || !t->native.lib)
@@ -359,6 +390,8 @@ static int check(const struct trace_cmd *t, char **words)
 		log_err("trace: -p and a command: '%s'", words[0]);
 		return -EINVAL;
 	}
+	if (check_format(t))
+		return -EINVAL;
 	if (t->native.function || t->native.lib)
 		return check_native(t);
 	if (t->probes.cnt)

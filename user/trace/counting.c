@@ -48,9 +48,11 @@ struct counting {
 	struct traced_list now, before; /* counts at this table and at the one before */
 	uint64_t hits;			/* counted by the kernel, whatever is shown */
 	uint64_t refused;		/* of functions that no filter means, not counted */
-	double rate;			/* calls per second since the last table */
-	double slowdown;		/* percent; below 0: not known */
-	double load;			/* cost of the last hits in percent of one CPU */
+	/* calls that are not counted: with filters, of functions whose names were not read */
+	uint64_t nameless;
+	double rate;	 /* calls per second since the last table */
+	double slowdown; /* percent; below 0: not known */
+	double load;	 /* cost of the last hits in percent of one CPU */
 	/*
 	 * Sums over the times between two tables, where both are known: cost of breakpoints, and
 	 * CPU time.
@@ -73,10 +75,13 @@ static int read_counts(struct counting *c)
 	if (err)
 		return err;
 	c->hits = l->calls + l->resumed;
-	l->calls = l->resumed = 0;
+	l->calls = l->resumed = c->nameless = 0;
 	for (size_t i = 0; i < l->cnt; i++) {
-		if (!tracer__wants(c->tracer, &l->all[i].function))
+		if (!tracer__wants(c->tracer, &l->all[i].function)) {
+			if (l->all[i].function.number == TRACER_UNKNOWN)
+				c->nameless += l->all[i].calls + l->all[i].resumed;
 			continue;
+		}
 		l->calls += l->all[i].calls;
 		l->resumed += l->all[i].resumed;
 		l->all[kept++] = l->all[i];
@@ -152,7 +157,7 @@ static uint64_t hits(struct counting *c)
 		       2 * n[TRACE_CTR_idle] + c->refused;
 	return (c->timing ? timing__event_cnt(c->timing) : c->hits) + c->refused +
 	       n[TRACE_CTR_other] + n[TRACE_CTR_unknown] + n[TRACE_CTR_lost_full] +
-	       n[TRACE_CTR_unknown_end];
+	       n[TRACE_CTR_nameless] + n[TRACE_CTR_unknown_end];
 }
 
 /*
@@ -358,7 +363,7 @@ static bool is_missing(const struct counting *c)
 
 static void write_table(struct counting *c, double seconds, bool final)
 {
-	if (c->o->mode == TIMING_CALLS && !final)
+	if ((c->o->mode == TIMING_CALLS && !final) || c->o->format != TIMING_LINES)
 		return; /* lines are written as they come */
 	if (c->explained && is_missing(c) && !final)
 		return; /* the message stays to be read */
@@ -481,12 +486,13 @@ static int show(struct counting *c, bool final)
 static void wait_until(struct counting *c, uint64_t until_ns)
 {
 	struct pollfd fds[] = { { .fd = c->signal_fd, .events = POLLIN },
-				{ .fd = c->pid_fd, .events = POLLIN } };
+				{ .fd = c->pid_fd, .events = POLLIN },
+				{ .fd = tracer__news_fd(c->tracer), .events = POLLIN } };
 
 	for (uint64_t now = now_ns(); now < until_ns && !c->over && !c->gone; now = now_ns()) {
 		uint64_t left = (until_ns - now) / NS_PER_MS + 1;
 
-		poll(fds, 2, left < DRAIN_MS ? (int)left : DRAIN_MS);
+		poll(fds, 3, left < DRAIN_MS ? (int)left : DRAIN_MS);
 		tracer__drain(c->tracer);
 		if (c->o->mode == TIMING_CALLS)
 			fflush(stdout);
@@ -540,6 +546,8 @@ static int prepare(struct counting *c)
 		events = c->stacked ? stacked__events(c->stacked) : NULL;
 	} else if (c->o->mode != TIMING_NONE) {
 		c->timing = timing__new(c->o->mode, c->o->json, c->o->slow);
+		if (c->timing)
+			timing__set_format(c->timing, c->o->format);
 		if (c->timing)
 			timing__want_values(c->timing, c->o->args, c->o->returns, c->o->only);
 		events = c->timing ? timing__events(c->timing) : NULL;
@@ -629,6 +637,17 @@ static int count(struct counting *c)
 	return finish(c);
 }
 
+/* `unsent`: calls whose function had no room for its name. */
+static void report_nameless(const struct counting *c, uint64_t unsent)
+{
+	uint64_t cnt = unsent + (c->timing ? timing__nameless_cnt(c->timing) : c->nameless);
+
+	if (cnt)
+		log_warn("%" PRIu64 " calls are not shown: the names of their functions were not "
+			 "read in time to tell whether they are wanted",
+			 cnt);
+}
+
 static void report_losses(struct counting *c)
 {
 	uint64_t n[TRACE_CTR_CNT];
@@ -648,6 +667,8 @@ static void report_losses(struct counting *c)
 	if (n[TRACE_CTR_lost_full])
 		log_warn("%" PRIu64 " calls are not counted: there are too many functions",
 			 n[TRACE_CTR_lost_full]);
+	if (!c->stacked)
+		report_nameless(c, n[TRACE_CTR_nameless]);
 	if (n[TRACE_CTR_unknown_raise])
 		log_warn("%" PRIu64 " of %" PRIu64 " frames that an exception reached are not "
 			 "counted: their thread was not found",

@@ -46,6 +46,7 @@ struct counting_opts {
 	uint32_t top;	     /* functions that are shown; 0: all */
 	bool json;	     /* one object a line */
 	enum timing_mode mode;
+	enum timing_format format; /* of TIMING_CALLS; unless it is TIMING_LINES, nothing else */
 	struct timing_slow slow; /* shown apart */
 	uint32_t args;		 /* with TIMING_CALLS: so many arguments of each call; 0: none */
 	bool returns;		 /* ... and what functions return */

@@ -61,9 +61,10 @@ struct stacked {
 	struct trace_audit audits[TRACE_AUDITS];
 	char *names[TRACE_AUDITS]; /* as the list has them */
 	size_t audit_cnt;
-	struct pauses pauses; /* of all */
-	uint64_t full_cnt;    /* that found no row */
-	uint32_t lost;	      /* as the last event says */
+	struct pauses pauses;  /* of all */
+	uint64_t full_cnt;     /* that found no row */
+	uint64_t nameless_cnt; /* not shown: the name of their function was not read */
+	uint32_t lost;	       /* as the last event says */
 	bool headed;
 	int err;
 };
@@ -101,9 +102,7 @@ static uint32_t add_raiser(struct stacked *r, uint64_t code, uint64_t hash)
 		return HASH_NONE;
 	}
 	f = &r->raisers[r->raiser_cnt++];
-	*f = (struct raiser){ .code = code, .wanted = true };
-	f->function = (struct py_function){ .name = "<unknown>", .file = "", .number = UINT32_MAX };
-	f->function.name_len = strlen(f->function.name);
+	*f = (struct raiser){ .code = code };
 	return (uint32_t)r->raiser_cnt - 1;
 }
 
@@ -123,8 +122,8 @@ static uint32_t raiser_of(struct stacked *r, uint64_t code)
 	if (found == HASH_NONE)
 		return found;
 	f = &r->raisers[found];
-	if (!f->named && code && tracer__find(r->tracer, code, &f->function)) {
-		f->named = true;
+	if (!f->named) {
+		f->named = tracer__find(r->tracer, code, &f->function);
 		f->wanted = tracer__wants(r->tracer, &f->function);
 	}
 	return found;
@@ -401,8 +400,10 @@ static void take(struct stacked *r, struct row *row, const struct trace_raise *e
 								     e->offsets[row->frame_cnt]) };
 		row->frame_cnt++;
 	}
-	if (!is_wanted(r, row))
+	if (!is_wanted(r, row)) {
+		r->nameless_cnt += row->frame_cnt && !r->raisers[row->frames[0].raiser].named;
 		return;
+	}
 	r->cnt++;
 	add_pauses(&r->pauses, &row->pauses);
 	count_row(r, row);
@@ -696,6 +697,9 @@ void stacked__report(const struct stacked *r)
 	if (r->lost_cnt)
 		log_warn("%" PRIu64 " %s were lost: they came too fast", r->lost_cnt,
 			 stacked__name(r));
+	if (r->nameless_cnt)
+		log_warn("%" PRIu64 " %s are not shown: the names of their functions were not read",
+			 r->nameless_cnt, stacked__name(r));
 	if (r->full_cnt)
 		log_warn("%" PRIu64 " %s have no row: there are too many stacks or functions",
 			 r->full_cnt, stacked__name(r));

@@ -25,9 +25,7 @@ static struct timed *add_timed(struct timing *t, uint64_t code, uint64_t hash)
 		return NULL;
 	}
 	f = &t->all[t->cnt++];
-	*f = (struct timed){ .code = code, .wanted = true, .first = (uint32_t)t->cnt - 1 };
-	f->function = (struct py_function){ .name = "<unknown>", .file = "", .number = UINT32_MAX };
-	f->function.name_len = strlen(f->function.name);
+	*f = (struct timed){ .code = code, .first = (uint32_t)t->cnt - 1 };
 	return f;
 }
 
@@ -62,11 +60,12 @@ static struct timed *timed_of(struct timing *t, uint64_t code)
 			f = &t->all[i];
 	if (!f)
 		f = add_timed(t, code, hash);
-	if (f && !f->named && code && tracer__find(t->tracer, code, &f->function)) {
-		f->named = true;
-		f->wanted = tracer__wants(t->tracer, &f->function);
+	if (!f || f->named)
+		return f;
+	f->named = tracer__find(t->tracer, code, &f->function);
+	f->wanted = tracer__wants(t->tracer, &f->function);
+	if (f->named)
 		find_first(t, f);
-	}
 	return f;
 }
 
@@ -155,8 +154,8 @@ static void values_json(struct timing *t, struct json *j, const struct activatio
 	strbuf__clear(&t->line);
 }
 
-static void add_values(struct timing *t, struct strbuf *b, const struct activation *a,
-		       const struct py_function *f, enum pairs_how how)
+void timing__add_values(struct timing *t, struct strbuf *b, const struct activation *a,
+			const struct py_function *f, enum pairs_how how)
 {
 	const struct trace_value *at = values_of(t, a, how);
 	size_t len = b->len;
@@ -220,7 +219,7 @@ static void write_event_text(struct timing *t, const struct activation *a,
 	}
 	strbuf__addf(b, "  %*s%s ", indent, "", times ? "<=" : "=>");
 	str_sanitise(b, f->name, f->name_len, 0);
-	add_values(t, b, a, f, how);
+	timing__add_values(t, b, a, f, how);
 	if (!times)
 		timing__add_place(b, f);
 	strbuf__addz(b, timing_remarks[how]);
@@ -239,10 +238,14 @@ static void write_event(struct timing *t, const struct activation *a, const stru
 		timing_slow__write_call(t, a, f, how, times);
 		return;
 	}
-	if (t->json)
+	if (t->json) {
 		write_event_json(t, a, &f->function, how, times);
-	else
+	} else if (t->format == TIMING_LINES) {
 		write_event_text(t, a, &f->function, how, times);
+	} else {
+		timing_format__add_line(t, a, &f->function, how, times);
+		timing__flush_line(t);
+	}
 }
 
 /* ---- activations ----------------------------------------------------------------------------- */
@@ -297,8 +300,10 @@ static void on_lost(void *ctx, uint32_t cnt)
 		return;
 	if (t->json)
 		printf("{\"event\":\"lost\",\"events\":%u}\n", cnt);
-	else
+	else if (t->format == TIMING_LINES)
 		printf("%11s %u events were lost here\n", "?", cnt);
+	else
+		printf("# %u events were lost here\n", cnt);
 }
 
 /* What this frame calls is of interest, though it is not wanted itself. */
@@ -321,10 +326,13 @@ static void take_event(void *ctx, const struct trace_event *e, const struct trac
 	t->event_cnt++;
 	known.frame ^= process;
 	t->frame = known.frame;
+	t->tgid = e->tgid;
+	t->cpu = e->cpu;
 	if (known.caller)
 		known.caller ^= process;
 	if (e->code) {
 		f = timed_of(t, e->code);
+		t->nameless_cnt += f && !f->named && !f->wanted;
 		if (f && ((!f->wanted && !is_callee(t, known.caller)) || t->refused))
 			known.code = 0;
 	}
@@ -384,10 +392,16 @@ struct timing *timing__new(enum timing_mode mode, bool json, struct timing_slow 
 	return NULL;
 }
 
+void timing__set_format(struct timing *t, enum timing_format format)
+{
+	t->format = format;
+}
+
 void timing__free(struct timing *t)
 {
 	if (!t)
 		return;
+	timing_format__free(t);
 	pairs__free(t->pairs);
 	windows__free(t->windows);
 	free(t->firsts);
@@ -422,6 +436,11 @@ uint64_t timing__call_cnt(const struct timing *t)
 uint64_t timing__event_cnt(const struct timing *t)
 {
 	return t->event_cnt + t->lost_cnt;
+}
+
+uint64_t timing__nameless_cnt(const struct timing *t)
+{
+	return t->nameless_cnt;
 }
 
 /* ---- sums ------------------------------------------------------------------------------------ */

@@ -26,6 +26,13 @@ enum timing_mode {
 	TIMING_HIST,
 };
 
+/* Lines of TIMING_CALLS. */
+enum timing_format {
+	TIMING_LINES,	   /* with times, and a table behind them */
+	TIMING_PYTHONFLOW, /* as bcc's tool of this name has them */
+	TIMING_SYSTEMTAP,  /* as scripts for SystemTap with thread_indent() have them */
+};
+
 struct timing;
 
 /* Calls that are kept, and with TIMING_CALLS alone written: those that took ... */
@@ -38,6 +45,8 @@ struct timing_slow {
 /* `slow`: keeps such calls, and with TIMING_CALLS writes only these. */
 struct timing *timing__new(enum timing_mode mode, bool json, struct timing_slow slow);
 void timing__free(struct timing *t);
+/* TIMING_LINES unless it is called. Not with `json` or `slow`. */
+void timing__set_format(struct timing *t, enum timing_format format);
 /*
  * With TIMING_CALLS: each call has its first arguments, and each end what it has returned. Unless
  * `only` (borrowed) is NULL, only calls for which it holds are taken, with TIMING_HIST, too.
@@ -61,6 +70,8 @@ void timing__function_json(struct json *j, const struct py_function *f, uint64_t
 			   uint64_t resumed);
 
 uint64_t timing__event_cnt(const struct timing *t); /* with those that were lost */
+/* Calls that were not taken, because the names of their functions were not read. */
+uint64_t timing__nameless_cnt(const struct timing *t);
 /* Warns about events that could not be paired. */
 void timing__report(const struct timing *t, bool filtered);
 

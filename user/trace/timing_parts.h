@@ -6,6 +6,7 @@
  *
  *	timing.c	functions and their sums; each call as a line; the table and the histograms
  *	timing_slow.c	calls that took long
+ *	timing_format.c	lines as other tools have them
  */
 #include "base/hash.h"
 #include "base/str.h"
@@ -43,6 +44,7 @@ struct timed {
 
 struct timing {
 	enum timing_mode mode;
+	enum timing_format format;
 	bool json;
 	struct timing_slow slow;
 	struct windows *windows; /* NULL: no percentile is wanted */
@@ -57,14 +59,18 @@ struct timing {
 	struct hash_key key;
 	struct strbuf line;
 	uint64_t start_ns, event_cnt, lost_cnt, unknown_ends;
-	/* Of the event at hand: its frame, and values; NULL: it has none. */
+	uint64_t nameless_cnt; /* calls not taken: the name of their function was not read */
+	/* Of the event at hand: its process, CPU and frame, and values; NULL: it has none. */
+	uint32_t tgid, cpu;
 	uint64_t frame;
 	const struct trace_value *values;
 	uint32_t value_cnt;
-	uint32_t arg_cnt;	      /* that are shown */
-	const struct condition *only; /* NULL: all calls are taken */
-	bool refused;		      /* the call at hand is not */
-	bool headed;		      /* the line above the first call is written */
+	uint32_t arg_cnt;		  /* that are shown */
+	const struct condition *only;	  /* NULL: all calls are taken */
+	bool refused;			  /* the call at hand is not */
+	bool headed;			  /* the line above the first call is written */
+	struct thread_name *thread_names; /* for TIMING_SYSTEMTAP */
+	size_t thread_cnt, thread_cap;
 	int err;
 };
 
@@ -78,6 +84,16 @@ static inline double timing__seconds(const struct timing *t, uint64_t ns)
 {
 	return ns > t->start_ns ? (double)(ns - t->start_ns) / 1e9 : 0;
 }
+
+/* Appends what an activation was called with, or " -> " and what it returned, if that is known. */
+void timing__add_values(struct timing *t, struct strbuf *b, const struct activation *a,
+			const struct py_function *f, enum pairs_how how);
+
+/* Appends the line of a beginning, or, with `times`, of an end, in t->format. */
+void timing_format__add_line(struct timing *t, const struct activation *a,
+			     const struct py_function *f, enum pairs_how how,
+			     const struct pairs_times *times);
+void timing_format__free(struct timing *t);
 
 /* Only slow calls are written as they come. */
 static inline bool timing_slow__wanted(const struct timing *t)

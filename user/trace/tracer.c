@@ -25,7 +25,7 @@
 #include "trace/price.h"
 #include "follow/uprobe.h"
 
-#define IMPORTS_NEWS	(16U << 20) /* bytes: thousands of functions between two drains */
+#define EVENTS_NEWS	(16U << 20) /* bytes: thousands of functions between two drains */
 #define CODES_AT_ONCE	1024
 #define IMPORT_FRAMES	24    /* of a stack: those of importlib and what has called them */
 #define PROCESSES_MAX	65536 /* numbers of them fit in 16 bits */
@@ -111,9 +111,12 @@ uint64_t tracer__cpu_ns(struct tracer *tr)
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
-/* The bytes of a name as the sampler would have sent them. */
+/*
+ * The bytes of a name as the sampler would have sent them. `known`: the code object came before,
+ * but without all of its names.
+ */
 static void take_name(struct tracer *tr, const struct trace_code *c, const struct trace_name *n,
-		      enum blob_kind kind, struct blob_info *info)
+		      enum blob_kind kind, bool known, struct blob_info *info)
 {
 	struct ev_blob blob = { .type = EV_BLOB, .kind = kind, .id = c->id, .size = n->sent };
 
@@ -124,32 +127,59 @@ static void take_name(struct tracer *tr, const struct trace_code *c, const struc
 		info->flags |= BLOB_MISSING;
 	if (n->sent > TRACE_NAME_BYTES)
 		return;
+	if (known) {
+		if (!(info->flags & BLOB_MISSING))
+			sym_python__supply(tr->names, c->id, kind, n->data, info);
+		return;
+	}
 	memcpy(blob.data, n->data, n->sent);
 	sym_python__on_blob(tr->names, &blob, offsetof(struct ev_blob, data) + n->sent);
 }
 
+static const struct py_function unknown = {
+	.name = "<unknown>",
+	.name_len = sizeof("<unknown>") - 1,
+	.file = "",
+	.number = TRACER_UNKNOWN,
+};
+
+/*
+ * False: its name was not read (yet), and `out` is unknown. Without filters half of a name is
+ * better than none.
+ */
+static bool find_function(const struct tracer *tr, uint64_t code, struct py_function *out)
+{
+	int missing = sym_python__missing(tr->names, code);
+	int needed = tr->filter_cnt ? 1 << BLOB_NAME | 1 << BLOB_FILENAME : 0;
+
+	if (missing >= 0 && !(missing & needed) && sym_python__find(tr->names, code, out))
+		return true;
+	*out = unknown;
+	return false;
+}
+
 bool tracer__wants(const struct tracer *tr, const struct py_function *f)
 {
-	for (size_t i = 0; i < tr->filter_cnt; i++)
+	for (size_t i = 0; i < tr->filter_cnt && f->number != TRACER_UNKNOWN; i++)
 		if (trace_filter__matches(&tr->filters[i], f->name, f->file))
 			return true;
 	return !tr->filter_cnt;
 }
 
 /*
- * Tells the kernel that no filter selects this function. Its counts stay; calls at this very moment
- * may be lost, but nobody wants them.
+ * Tells the kernel that no filter selects this function, or that its name is still needed. Its
+ * counts stay; calls at this very moment may be lost, but nobody wants them.
  */
 static void refuse_unwanted(struct tracer *tr, const struct trace_code *c)
 {
 	int fd = bpf_map__fd(tr->skel->maps.codes);
 	struct trace_count count;
 	struct py_function f;
+	bool named = find_function(tr, c->id, &f);
 
-	if (!sym_python__find(tr->names, c->id, &f) || tracer__wants(tr, &f) ||
-	    bpf_map_lookup_elem(fd, &c->key, &count))
+	if (tracer__wants(tr, &f) || bpf_map_lookup_elem(fd, &c->key, &count))
 		return;
-	count.refused = 1;
+	count.refused = named ? TRACE_UNWANTED : TRACE_NAMELESS;
 	bpf_map_update_elem(fd, &c->key, &count, BPF_EXIST);
 }
 
@@ -170,6 +200,7 @@ static int on_code(void *ctx, void *data, size_t size)
 	int wanted = 1 << BLOB_NAME | 1 << BLOB_FILENAME;
 	const struct py_layout *layout = &tr->t->py.interp.layout;
 	struct ev_code ev;
+	bool known;
 	int err;
 
 	if (size >= sizeof(struct trace_params) && size < sizeof(*c)) {
@@ -183,11 +214,12 @@ static int on_code(void *ctx, void *data, size_t size)
 			       .id = c->id,
 			       .addr = c->key.addr,
 			       .firstlineno = c->firstlineno };
-	take_name(tr, c, &c->name, BLOB_NAME, &ev.blob[BLOB_NAME]);
-	take_name(tr, c, &c->file, BLOB_FILENAME, &ev.blob[BLOB_FILENAME]);
+	known = sym_python__missing(tr->names, c->id) >= 0;
+	take_name(tr, c, &c->name, BLOB_NAME, known, &ev.blob[BLOB_NAME]);
+	take_name(tr, c, &c->file, BLOB_FILENAME, known, &ev.blob[BLOB_FILENAME]);
 	ev.blob[BLOB_LINETABLE] =
 		(struct blob_info){ .uaddr = c->linetable, .flags = BLOB_MISSING };
-	err = sym_python__on_code(tr->names, &ev, sizeof(ev), layout);
+	err = known ? 0 : sym_python__on_code(tr->names, &ev, sizeof(ev), layout);
 	if (!err && size >= sizeof(struct trace_code_lines) && !take_lines(tr, data))
 		wanted |= 1 << BLOB_LINETABLE;
 	if (!err)
@@ -236,13 +268,18 @@ void tracer__drain(struct tracer *tr)
 		ring_buffer__consume(tr->event_ring);
 }
 
+int tracer__news_fd(const struct tracer *tr)
+{
+	return ring_buffer__epoll_fd(tr->ring);
+}
+
 bool tracer__find(struct tracer *tr, uint64_t code, struct py_function *out)
 {
-	if (sym_python__find(tr->names, code, out))
+	if (find_function(tr, code, out))
 		return true;
 	/* Names are sent before the first event. */
 	ring_buffer__consume(tr->ring);
-	return sym_python__find(tr->names, code, out);
+	return find_function(tr, code, out);
 }
 
 struct values *tracer__values(struct tracer *tr, uint64_t code)
@@ -481,8 +518,8 @@ static int load(struct tracer *tr)
 	bpf_program__set_autoload(program_of(tr), true);
 	if (!has_events(tr))
 		bpf_map__set_max_entries(tr->skel->maps.events, (uint32_t)getpagesize());
-	else if (tr->skel->rodata->cfg.imports) /* code of modules is gone when they are there */
-		bpf_map__set_max_entries(tr->skel->maps.news, IMPORTS_NEWS);
+	else /* Code of modules is gone when they are there; and what has no name is not shown. */
+		bpf_map__set_max_entries(tr->skel->maps.news, EVENTS_NEWS);
 	err = trace_bpf__load(tr->skel);
 	if (err)
 		return err;
@@ -741,11 +778,7 @@ static int add_traced(struct tracer *tr, struct traced_list *list, const struct 
 		return -ENOMEM;
 	f = &list->all[list->cnt++];
 	*f = (struct traced){ .calls = c->calls, .resumed = c->resumed };
-	if (!sym_python__find(tr->names, c->id, &f->function)) {
-		f->function = (struct py_function){ .name = "<unknown>", .number = UINT32_MAX };
-		f->function.name_len = strlen(f->function.name);
-		f->function.file = "";
-	}
+	find_function(tr, c->id, &f->function);
 	list->calls += c->calls;
 	list->resumed += c->resumed;
 	return 0;

@@ -23,6 +23,9 @@
 
 struct tracer;
 
+/* The number of a function whose name was not read (yet): no filter selects it. */
+#define TRACER_UNKNOWN UINT32_MAX
+
 /* The functions that tracer__drain() calls for each event, in order. Only one of them is set. */
 struct tracer_events {
 	void (*take)(void *ctx, const struct trace_event *e, const struct trace_raise *stack);
@@ -78,8 +81,10 @@ void tracer__stop(struct tracer *tr);
 /* Removes the breakpoints; the counts stay. Takes up to some seconds if there are many threads. */
 void tracer__detach(struct tracer *tr);
 
-/* Reads new names and events. Call it often enough for ring buffers of 1 and 16 MiB. */
+/* Reads new names and events. Call it often enough for a ring buffer of 16 MiB ... */
 void tracer__drain(struct tracer *tr);
+/* ... and when this descriptor is readable: many names have come. */
+int tracer__news_fd(const struct tracer *tr);
 /* Reads the counts since the beginning. 0 or negative errno. */
 int tracer__read(struct tracer *tr, struct traced_list *list);
 void traced_list__free(struct traced_list *list);
@@ -93,7 +98,10 @@ size_t tracer__process_cnt(const struct tracer *tr);
 /* CPU time of the seen processes that still run, and of children that they waited for. */
 uint64_t tracer__cpu_ns(struct tracer *tr);
 
-/* The name of a code object of an event; false: it is not known. Borrowed as in struct traced. */
+/*
+ * The name of a code object of an event; false: it is not known, and its number is TRACER_UNKNOWN.
+ * Borrowed as in struct traced.
+ */
 bool tracer__find(struct tracer *tr, uint64_t code, struct py_function *out);
 
 /* Texts of values, and the parameters of this code object, as far as they came. Borrowed. */
