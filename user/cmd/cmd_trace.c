@@ -15,6 +15,7 @@
 #include "cmd/chosen.h"
 #include "cmd/cmdline.h"
 #include "cmd/launch.h"
+#include "export/outputs.h"
 #include "trace/counting.h"
 #include "trace/native_calls.h"
 #include "trace/probing.h"
@@ -40,7 +41,8 @@ struct trace_cmd {
 	bool interval_said;
 	struct probing_opts probes; /* -e; without any, functions of Python are traced */
 	struct native_opts native;
-	struct launch *launch; /* NULL: a process that runs is traced */
+	struct outputs pictures; /* of --native-from */
+	struct launch *launch;	 /* NULL: a process that runs is traced */
 };
 
 enum {
@@ -69,6 +71,7 @@ static const struct option long_options[] = {
 	{ "pid", required_argument, NULL, 'p' },
 	{ "native-from", required_argument, NULL, OPT_NATIVE_FROM },
 	{ "lib", required_argument, NULL, OPT_LIB },
+	{ "output", required_argument, NULL, 'o' },
 	{ "event", required_argument, NULL, 'e' },
 	{ "filter", required_argument, NULL, 'f' },
 	{ "count", no_argument, NULL, OPT_COUNT },
@@ -122,12 +125,12 @@ static void usage(void)
 	       "  -e, --event PROBE      hits of uprobe:PATH:PLACE or usdt:PATH:PROBE instead:\n"
 	       "                         'uprobe:PATH:malloc hist arg1 if arg1 > 99' (man page)\n"
 	       "      --native-from FUNCTION  what a C function calls until it returns ...\n"
-	       "      --lib FILE         ... of the functions of this file, which is loaded;\n"
-	       "                         with --calls also of Python, with --ret also their ends\n"
+	       "      --lib FILE         ... of the functions of this file; with --calls also\n"
+	       "                         Python's, with --ret also their ends\n"
 	       "  -d, --duration SEC     default: at Ctrl-C  -i, --interval SEC  of tables (1)\n"
 	       "      --top N            functions shown, 0: all (%d)  --json  no tables, JSON\n"
 	       "      --max-slowdown PERCENT  end if the first 100 ms cost more (default %d)\n"
-	       "      --force            whatever it costs\n"
+	       "      --force            whatever it costs  -o, --output FILE  the calls drawn\n"
 	       "Other\n" CMDLINE_HELP "\n"
 	       "Examples\n"
 	       "  sudo pyperf-bpf trace -p 4711                 functions called most\n"
@@ -299,6 +302,8 @@ static int set_option(void *ctx, int opt, const char *arg)
 	case OPT_LIB:
 		t->native.lib = arg;
 		return 0;
+	case 'o':
+		return outputs__add(&t->pictures, arg);
 	case OPT_JSON:
 		o->json = true;
 		return 0;
@@ -331,15 +336,15 @@ static int check_probes(const struct trace_cmd *t)
 	return -EINVAL;
 }
 
-static int check_native(const struct trace_cmd *t)
+static int check_native(const struct trace_cmd *t, const char *word)
 {
 	if (!t->native.function || !t->native.lib)
 		log_err("trace: --native-from FUNCTION and --lib FILE go together");
-	else if (!t->o.pid)
-		log_err("trace: --native-from needs -p PID: the file must be loaded");
+	else if (!t->o.pid && !word)
+		log_err("trace: --native-from needs -p PID or a command");
 	else if (t->o.what != COUNTING_CALLS || t->o.mode == TIMING_HIST || is_slow(&t->o) ||
 		 t->o.args || t->o.only || t->probes.cnt)
-		log_err("trace: --native-from goes with --calls, --ret and -f");
+		log_err("trace: --native-from goes with --calls, --ret, -f and -o");
 	else
 		return 0;
 	return -EINVAL;
@@ -360,7 +365,11 @@ static int check(const struct trace_cmd *t, char **words)
 		return -EINVAL;
 	}
 	if (t->native.function || t->native.lib)
-		return check_native(t);
+		return check_native(t, words[0]);
+	if (t->pictures.cnt) {
+		log_err("trace: -o draws the calls of --native-from");
+		return -EINVAL;
+	}
 	if (t->probes.cnt)
 		return check_probes(t);
 	if (!words[0] && !t->o.pid) {
@@ -476,6 +485,24 @@ static int wait_for_command(struct launch *l)
 	return status;
 }
 
+/* Its own status, unless the trace of it has failed. */
+static int end_command(struct trace_cmd *t, int status)
+{
+	int ended;
+
+	if (launch__started(t->launch)) {
+		ended = wait_for_command(t->launch);
+		status = status ? status : ended;
+	}
+	launch__free(t->launch);
+	return status;
+}
+
+static void say_no_python(char **words)
+{
+	log_err("%s: found no Python that it could run (--python names it)", words[0]);
+}
+
 static int trace_command(struct trace_cmd *t, char **words)
 {
 	char path[TARGET_PATH_MAX];
@@ -491,21 +518,14 @@ static int trace_command(struct trace_cmd *t, char **words)
 	if (find_interpreter(t, words, path))
 		status = counting__run(&t->o);
 	else
-		log_err("%s: found no Python that it could run (--python names it)", words[0]);
-	if (launch__started(t->launch)) {
-		int ended = wait_for_command(t->launch);
-
-		status = status ? status : ended;
-	}
-	launch__free(t->launch);
-	return status;
+		say_no_python(words);
+	return end_command(t, status);
 }
 
 /* No interpreter is needed. */
 static int probe_command(struct trace_cmd *t, char **words)
 {
 	struct counting_command command = { .go = go };
-	int status, ended;
 
 	t->launch = launch__new(words, t->as_root);
 	if (!t->launch)
@@ -513,13 +533,7 @@ static int probe_command(struct trace_cmd *t, char **words)
 	command.ctx = t->launch;
 	t->probes.command = &command;
 	t->probes.pid = launch__pid(t->launch);
-	status = probing__run(&t->probes);
-	if (launch__started(t->launch)) {
-		ended = wait_for_command(t->launch);
-		status = status ? status : ended;
-	}
-	launch__free(t->launch);
-	return status;
+	return end_command(t, probing__run(&t->probes));
 }
 
 static int trace_probes(struct trace_cmd *t, char **words)
@@ -535,7 +549,52 @@ static int trace_probes(struct trace_cmd *t, char **words)
 	return probing__run(&t->probes);
 }
 
-static int trace_native(struct trace_cmd *t)
+static int draw_native(struct trace_cmd *t)
+{
+	const struct export_opts o = { .live = true };
+	int status;
+
+	t->native.picture = profile__new();
+	if (!t->native.picture)
+		return log_no_memory() != 0;
+	status = native_calls__run(&t->native);
+	if (!status && outputs__write(&t->pictures, t->native.picture, &o))
+		status = 1;
+	profile__free(t->native.picture);
+	return status;
+}
+
+static int run_native(struct trace_cmd *t)
+{
+	if (!t->pictures.cnt)
+		return native_calls__run(&t->native);
+	/* stdout has the calls. */
+	t->pictures.quiet = true;
+	if (outputs__check(&t->pictures))
+		return 2;
+	return outputs__open(&t->pictures) ? 1 : draw_native(t);
+}
+
+static int native_command(struct trace_cmd *t, char **words)
+{
+	char path[TARGET_PATH_MAX];
+	struct counting_command command = { .interpreter = path, .go = go };
+	int status = 1;
+
+	t->launch = launch__new(words, t->as_root);
+	if (!t->launch)
+		return 1;
+	command.ctx = t->launch;
+	t->native.command = &command;
+	t->native.pid = launch__pid(t->launch);
+	if (!t->native.python || find_interpreter(t, words, path))
+		status = run_native(t);
+	else
+		say_no_python(words);
+	return end_command(t, status);
+}
+
+static int trace_native(struct trace_cmd *t, char **words)
 {
 	t->native.pid = t->o.pid;
 	t->native.ends = t->o.returns;
@@ -547,7 +606,7 @@ static int trace_native(struct trace_cmd *t)
 	t->native.json = t->o.json;
 	t->native.max_slowdown = t->o.max_slowdown;
 	t->native.force = t->o.force;
-	return native_calls__run(&t->native);
+	return words[0] ? native_command(t, words) : run_native(t);
 }
 
 static int trace_process(struct trace_cmd *t)
@@ -564,7 +623,7 @@ static int run(int argc, char **argv)
 		.command = "trace",
 		.usage = usage,
 		.stop_at_word = true,
-		.shorts = "p:e:f:d:i:" CMDLINE_SHORT_OPTIONS,
+		.shorts = "p:e:f:d:i:o:" CMDLINE_SHORT_OPTIONS,
 		.longs = long_options,
 		.set = set_option,
 		.ctx = &t,
@@ -585,7 +644,7 @@ static int run(int argc, char **argv)
 		if (check(&t, c.words))
 			status = 2;
 		else if (t.native.function)
-			status = trace_native(&t);
+			status = trace_native(&t, c.words);
 		else if (t.probes.cnt)
 			status = trace_probes(&t, c.words);
 		else
@@ -593,6 +652,7 @@ static int run(int argc, char **argv)
 	}
 	for (size_t i = 0; i < t.o.filter_cnt; i++)
 		trace_filter__free(&t.filters[i]);
+	outputs__free(&t.pictures);
 	return status;
 }
 
