@@ -139,7 +139,7 @@ complete -c pyperf-bpf -n '__fish_seen_subcommand_from dump' -s q -l quiet -d 'e
 complete -c pyperf-bpf -n '__fish_seen_subcommand_from dump' -s h -l help -d 'show this help'
 complete -c pyperf-bpf -n '__fish_seen_subcommand_from dump' -l version -d 'show the version'
 complete -c pyperf-bpf -n '__fish_seen_subcommand_from dump' -f -a '(__fish_complete_pids)'
-complete -c pyperf-bpf -n '__fish_seen_subcommand_from trace' -s p -l pid -x -a '(__fish_complete_pids)' -d 'the process, and all that it starts from now on'
+complete -c pyperf-bpf -n '__fish_seen_subcommand_from trace' -s p -l pid -x -a '(__fish_complete_pids)' -d 'the process, and all it starts'
 complete -c pyperf-bpf -n '__fish_seen_subcommand_from trace' -l python -r -F -d 'the command\'s interpreter, if it does not name it'
 complete -c pyperf-bpf -n '__fish_seen_subcommand_from trace' -l as-root -d 'run the command as root, not as who called sudo'
 complete -c pyperf-bpf -n '__fish_seen_subcommand_from trace' -l count -d 'the functions called most, each second'

@@ -17,6 +17,7 @@
 #include "cmd/launch.h"
 #include "export/outputs.h"
 #include "trace/counting.h"
+#include "trace/counting_all.h"
 #include "trace/native_calls.h"
 #include "trace/probing.h"
 #include "trace/stacked.h"
@@ -99,11 +100,11 @@ static const struct option long_options[] = {
 
 static void usage(void)
 {
-	printf("Usage: pyperf-bpf trace [OPTION]... -p PID [FUNCTION]...\n"
+	printf("Usage: pyperf-bpf trace [OPTION]... [-p PID [FUNCTION]...]\n"
 	       "       pyperf-bpf trace [OPTION]... [--] COMMAND [ARGUMENT]...\n"
 	       "Count and time the calls of Python functions, exactly, in any CPython.\n"
 	       "\n"
-	       "  -p, --pid PID          the process, and all that it starts from now on\n"
+	       "  -p, --pid PID          the process, and all it starts; without: all, counted\n"
 	       "      --python FILE      the command's interpreter, if it does not name it\n"
 	       "      --as-root          run the command as root, not as who called sudo\n"
 	       "      --count            the functions called most, each second (the default)\n"
@@ -320,6 +321,13 @@ static int set_option(void *ctx, int opt, const char *arg)
 	return 0;
 }
 
+static const char *const whats[] = {
+	[COUNTING_EXCEPTIONS] = "exceptions",
+	[COUNTING_COLLECTIONS] = "gc",
+	[COUNTING_IMPORTS] = "imports",
+	[COUNTING_AUDITS] = "audit",
+};
+
 static bool is_slow(const struct counting_opts *o)
 {
 	return o->slow.ns || o->slow.percentile > 0;
@@ -350,16 +358,30 @@ static int check_native(const struct trace_cmd *t, const char *word)
 	return -EINVAL;
 }
 
+/* Neither a process nor a command: all. */
+static int check_all(const struct trace_cmd *t)
+{
+	const char *option = t->o.what != COUNTING_CALLS ? whats[t->o.what]
+			     : is_slow(&t->o)		 ? "slow"
+			     : t->o.mode == TIMING_CALLS ? "calls"
+			     : t->o.mode == TIMING_HIST	 ? "hist"
+			     : t->o.args		 ? "args"
+			     : t->o.returns		 ? "ret"
+			     : t->o.only		 ? "if"
+			     : t->python		 ? "python"
+			     : t->as_root		 ? "as-root"
+							 : NULL;
+
+	if (!option)
+		return 0;
+	log_err("trace: --%s needs -p PID or a command: of all processes calls are only counted",
+		option);
+	return -EINVAL;
+}
+
 /* The line as a whole. */
 static int check(const struct trace_cmd *t, char **words)
 {
-	static const char *const whats[] = {
-		[COUNTING_EXCEPTIONS] = "exceptions",
-		[COUNTING_COLLECTIONS] = "gc",
-		[COUNTING_IMPORTS] = "imports",
-		[COUNTING_AUDITS] = "audit",
-	};
-
 	if (words[0] && t->o.pid) {
 		log_err("trace: -p and a command: '%s'", words[0]);
 		return -EINVAL;
@@ -372,10 +394,8 @@ static int check(const struct trace_cmd *t, char **words)
 	}
 	if (t->probes.cnt)
 		return check_probes(t);
-	if (!words[0] && !t->o.pid) {
-		log_err("trace: -p PID or a command is missing");
-		return -EINVAL;
-	}
+	if (!words[0] && !t->o.pid)
+		return check_all(t);
 	if (t->o.what != COUNTING_CALLS && t->o.mode == TIMING_HIST) {
 		log_err("trace: --hist does not go with --%s: it is about calls", whats[t->o.what]);
 		return -EINVAL;
@@ -611,6 +631,8 @@ static int trace_native(struct trace_cmd *t, char **words)
 
 static int trace_process(struct trace_cmd *t)
 {
+	if (!t->o.pid)
+		return counting_all__run(&t->o);
 	return chosen__stand_in(&t->o.pid, NULL) ? 1 : counting__run(&t->o);
 }
 
