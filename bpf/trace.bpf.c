@@ -99,8 +99,11 @@ int on_call(user_regs *ctx)
 {
 	struct place p = { 0 };
 
-	if (!is_over())
-		take_call(ctx, spot_of(ctx), &p);
+	if (is_over())
+		return 0;
+	if (by_process)
+		note_process();
+	take_call(ctx, spot_of(ctx), &p);
 	return 0;
 }
 

@@ -16,6 +16,7 @@
 #define TRACE_NOINLINE	static __attribute__((noinline))
 
 #define TRACE_REFUSED	16384 /* a power of two */
+#define TRACE_PROCESSES 16384
 
 const volatile struct trace_cfg cfg = { .spot_cnt = 1 };
 
@@ -123,6 +124,20 @@ struct {
 	__type(value, struct trace_collecting);
 } collecting SEC(".maps");
 
+/* Hits are noted by process: many are traced at once. */
+const volatile __u32 by_process;
+
+/*
+ * Process -> hits in it, whatever becomes of them. Full: the least recently used entry goes. 64 B
+ * each; a single entry if `by_process` is not set.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, TRACE_PROCESSES);
+	__type(key, __u32);
+	__type(value, __u64);
+} process_hits SEC(".maps");
+
 /* By spot: the registers that have held the frame at each hit for which it was known. */
 __u32 candidates[TRACE_SPOTS];
 
@@ -158,6 +173,17 @@ BPF_INLINE __u64 this_task(void)
 BPF_INLINE __u32 this_process(void)
 {
 	return this_task() >> 32;
+}
+
+BPF_INLINE void note_process(void)
+{
+	__u32 tgid = this_process();
+	__u64 one = 1, *hits = bpf_map_lookup_elem(&process_hits, &tgid);
+
+	if (hits)
+		__sync_fetch_and_add(hits, 1);
+	else
+		bpf_map_update_elem(&process_hits, &tgid, &one, BPF_NOEXIST);
 }
 
 BPF_INLINE int is_over(void)

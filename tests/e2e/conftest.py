@@ -102,6 +102,15 @@ def any_python():
     pytest.skip("no CPython 3.8 to 3.13 is installed")
 
 
+@pytest.fixture(scope="session")
+def another_python(any_python):
+    """Of another file, and another version if there is one."""
+    for slot in [*VERSIONS, "system"]:
+        if INTERPRETERS.get(slot, any_python) != any_python:
+            return INTERPRETERS[slot]
+    pytest.skip("only one CPython 3.8 to 3.13 is installed")
+
+
 @pytest.fixture(autouse=True)
 def profiler(request):
     """Every test needs root and the program, but for those that only look at the programs."""

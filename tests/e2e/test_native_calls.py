@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 """trace --native-from: what a C function calls until it returns, beside the functions' own notes."""
 import json
+import os
 import subprocess
 
 import pytest
@@ -120,11 +121,64 @@ def test_for_people(any_python, lib):
     assert {row[-1]: int(row[0]) for row in table}["first"] == 2
 
 
+def test_command(any_python, lib, directory):
+    """By its path the file has breakpoints before it is loaded: nothing is missed. The picture has each call at its place."""
+    program = 'exec "$0" "$@" >%s' % (directory / "notes")
+    done = subprocess.run([harness.PYPERF, "trace", "--native-from", "first", "--lib", lib, "--force", "--json", "--calls", "--as-root",
+                           "-o", directory / "calls.folded", "-o", directory / "calls.html", "--",
+                           "sh", "-c", program, any_python, "-c", PROGRAM, lib],
+                          input="100\n", capture_output=True, text=True, timeout=harness.PATIENCE)
+    assert done.returncode == 0, done.stderr
+    events = [json.loads(line) for line in done.stdout.splitlines()]
+    notes = json.loads((directory / "notes").read_text().splitlines()[-1])
+    drawn = {}
+    for line in (directory / "calls.folded").read_text().splitlines():
+        frames, n = line.rsplit(" ", 1)
+        path = tuple(frame.split(" ")[0] for frame in frames.split(";")[1:])
+        drawn[path] = drawn.get(path, 0) + int(n)
+    with harness.certain():
+        assert sequence(events, False) == with_depths(notes, False)
+        for number, name in NAMES.items():
+            assert sum(n for path, n in drawn.items() if path[-1] == name) == notes.count(number), name
+        assert drawn[("first",)] == drawn[("first", "calls_back", "back", "double")] == 100
+        assert sum(drawn.values()) == sum(e["event"] == "call" for e in events)
+    assert "call" in (directory / "calls.html").read_text()
+
+
+def test_child_of_a_command(any_python, lib, directory):
+    """By a name it is followed once it is mapped, in a process that the command starts, too; times add up in the picture."""
+    os.mkfifo(directory / "rounds")
+    with open(os.open(directory / "rounds", os.O_RDWR), "w") as rounds:
+        profiler = harness.Profiler("trace", "--native-from", "first", "--lib", "nested.so", "--force", "--json", "--ret",
+                                    "--as-root", "-o", directory / "calls.folded", "--", "sh", "-c",
+                                    '"$0" "$@" <%s/rounds >%s/notes; exit 3' % (directory, directory),
+                                    any_python, "-c", PROGRAM, lib)
+        profiler.wait_said("tracing first")
+        rounds.write("50\n")
+    result = profiler.wait()
+    assert result.status == 3, result.stderr
+    events = [json.loads(line) for line in result.stdout.splitlines()]
+    notes = json.loads((directory / "notes").read_text().splitlines()[-1])
+    with harness.certain():
+        assert sequence(events, False) == with_depths(notes, False)
+    total = sum(int(line.rsplit(" ", 1)[1]) for line in (directory / "calls.folded").read_text().splitlines())
+    assert total == sum(e["own_ns"] for e in events if e["event"] == "return")
+
+
+def test_a_command_without_the_file(any_python, lib):
+    result = subprocess.run([harness.PYPERF, "trace", "--native-from", "first", "--lib", "nested.so", "--", any_python, "-c", ""],
+                            capture_output=True, text=True)
+    assert result.returncode == 1 and "has not loaded nested.so" in result.stderr
+    result = subprocess.run([harness.PYPERF, "trace", "--native-from", "first", "--lib", "/no/nested.so", "--", any_python, "-c", ""],
+                            capture_output=True, text=True)
+    assert result.returncode == 1 and "--lib /no/nested.so: No such file or directory" in result.stderr
+
+
 @pytest.mark.parametrize("args, message", [
     (("--native-from", "frist", "--lib", "nested.so"), "nested.so has no function frist; did you mean first?"),
     (("--native-from", "first", "--lib", "no.so"), "has not loaded no.so"),
     (("--native-from", "first"), "--native-from FUNCTION and --lib FILE go together"),
-    (("--native-from", "first", "--lib", "nested.so", "--hist"), "--native-from goes with --calls, --ret and -f"),
+    (("--native-from", "first", "--lib", "nested.so", "--hist"), "--native-from goes with --calls, --ret, -f and -o"),
 ])
 def test_bad_lines(any_python, lib, args, message):
     with harness.Process([any_python, "-c", PROGRAM, lib]) as process:

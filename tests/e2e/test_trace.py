@@ -637,7 +637,9 @@ def test_seccomp(any_python, mode):
 
 
 @pytest.mark.parametrize("args, message", [
-    (["trace"], "-p PID or a command is missing"),
+    (["trace", "--calls"], "--calls needs -p PID or a command"),
+    (["trace", "--exceptions"], "--exceptions needs -p PID or a command"),
+    (["trace", "--slow", "p99"], "--slow needs -p PID or a command"),
     (["trace", "-p", "x"], "not the number of a process"),
     (["trace", "-p", "1", "2"], "-p and a command: '2'"),
     (["trace", "-p", "1", "--", "sleep"], "-p and a command: 'sleep'"),

@@ -473,10 +473,10 @@ static void test_words_of_time(void **state)
 		int (*write)(const struct profile *p, const struct export_opts *o, FILE *f);
 		const char *says;
 	} formats[] = {
-		{ export__report, "0.01 s of delay in 1,250 samples of" },
+		{ export__report, "12.5 ms of delay in 1,250 samples of" },
 		{ export__report, "of the delay" },
 		{ export__report, "SECONDS" },
-		{ export__svg, "0.01 s of delay" },
+		{ export__svg, "12.5 ms of delay" },
 		{ export__html, "\"seconds\":\" s of delay\"" },
 		{ export__lines, "<b>Self</b>: delay of the line itself" },
 		{ export__speedscope, "\"unit\":\"nanoseconds\"" },

@@ -15,7 +15,9 @@
 #include "cmd/chosen.h"
 #include "cmd/cmdline.h"
 #include "cmd/launch.h"
+#include "export/outputs.h"
 #include "trace/counting.h"
+#include "trace/counting_all.h"
 #include "trace/native_calls.h"
 #include "trace/probing.h"
 #include "trace/stacked.h"
@@ -40,7 +42,8 @@ struct trace_cmd {
 	bool interval_said;
 	struct probing_opts probes; /* -e; without any, functions of Python are traced */
 	struct native_opts native;
-	struct launch *launch; /* NULL: a process that runs is traced */
+	struct outputs pictures; /* of --native-from */
+	struct launch *launch;	 /* NULL: a process that runs is traced */
 };
 
 enum {
@@ -70,6 +73,7 @@ static const struct option long_options[] = {
 	{ "pid", required_argument, NULL, 'p' },
 	{ "native-from", required_argument, NULL, OPT_NATIVE_FROM },
 	{ "lib", required_argument, NULL, OPT_LIB },
+	{ "output", required_argument, NULL, 'o' },
 	{ "event", required_argument, NULL, 'e' },
 	{ "filter", required_argument, NULL, 'f' },
 	{ "count", no_argument, NULL, OPT_COUNT },
@@ -98,11 +102,11 @@ static const struct option long_options[] = {
 
 static void usage(void)
 {
-	printf("Usage: pyperf-bpf trace [OPTION]... -p PID [FUNCTION]...\n"
+	printf("Usage: pyperf-bpf trace [OPTION]... [-p PID [FUNCTION]...]\n"
 	       "       pyperf-bpf trace [OPTION]... [--] COMMAND [ARGUMENT]...\n"
 	       "Count and time the calls of Python functions, exactly, in any CPython.\n"
 	       "\n"
-	       "  -p, --pid PID          the process, and all that it starts from now on\n"
+	       "  -p, --pid PID          the process, and all it starts; without: all, counted\n"
 	       "      --python FILE      the command's interpreter, if it does not name it\n"
 	       "      --as-root          run the command as root, not as who called sudo\n"
 	       "      --count            the functions called most, each second (the default)\n"
@@ -124,8 +128,8 @@ static void usage(void)
 	       "  -e, --event PROBE      hits of uprobe:PATH:PLACE or usdt:PATH:PROBE instead:\n"
 	       "                         'uprobe:PATH:malloc hist arg1 if arg1 > 99' (man page)\n"
 	       "      --native-from FUNCTION  what a C function calls until it returns ...\n"
-	       "      --lib FILE         ... of the functions of this file, which is loaded;\n"
-	       "                         with --calls also of Python, with --ret also their ends\n"
+	       "      --lib FILE         ... of this file; --calls: and Python's, --ret: ends\n"
+	       "  -o, --output FILE      ... drawn as a flame graph: FILE.html or FILE.svg\n"
 	       "  -d, --duration SEC     default: at Ctrl-C  -i, --interval SEC  of tables (1)\n"
 	       "      --top N            functions shown, 0: all (%d)  --force  at any cost\n"
 	       "      --json             JSON, no tables  --format FORMAT  pythonflow, systemtap\n"
@@ -318,6 +322,8 @@ static int set_option(void *ctx, int opt, const char *arg)
 		return 0;
 	case OPT_FORMAT:
 		return set_format(o, arg);
+	case 'o':
+		return outputs__add(&t->pictures, arg);
 	case OPT_JSON:
 		o->json = true;
 		return 0;
@@ -333,6 +339,13 @@ static int set_option(void *ctx, int opt, const char *arg)
 	}
 	return 0;
 }
+
+static const char *const whats[] = {
+	[COUNTING_EXCEPTIONS] = "exceptions",
+	[COUNTING_COLLECTIONS] = "gc",
+	[COUNTING_IMPORTS] = "imports",
+	[COUNTING_AUDITS] = "audit",
+};
 
 static bool is_slow(const struct counting_opts *o)
 {
@@ -362,30 +375,44 @@ static int check_format(const struct trace_cmd *t)
 	return -EINVAL;
 }
 
-static int check_native(const struct trace_cmd *t)
+static int check_native(const struct trace_cmd *t, const char *word)
 {
 	if (!t->native.function || !t->native.lib)
 		log_err("trace: --native-from FUNCTION and --lib FILE go together");
-	else if (!t->o.pid)
-		log_err("trace: --native-from needs -p PID: the file must be loaded");
+	else if (!t->o.pid && !word)
+		log_err("trace: --native-from needs -p PID or a command");
 	else if (t->o.what != COUNTING_CALLS || t->o.mode == TIMING_HIST || is_slow(&t->o) ||
 		 t->o.args || t->o.only || t->probes.cnt)
-		log_err("trace: --native-from goes with --calls, --ret and -f");
+		log_err("trace: --native-from goes with --calls, --ret, -f and -o");
 	else
 		return 0;
+	return -EINVAL;
+}
+
+/* Neither a process nor a command: all. */
+static int check_all(const struct trace_cmd *t)
+{
+	const char *option = t->o.what != COUNTING_CALLS ? whats[t->o.what]
+			     : is_slow(&t->o)		 ? "slow"
+			     : t->o.mode == TIMING_CALLS ? "calls"
+			     : t->o.mode == TIMING_HIST	 ? "hist"
+			     : t->o.args		 ? "args"
+			     : t->o.returns		 ? "ret"
+			     : t->o.only		 ? "if"
+			     : t->python		 ? "python"
+			     : t->as_root		 ? "as-root"
+							 : NULL;
+
+	if (!option)
+		return 0;
+	log_err("trace: --%s needs -p PID or a command: of all processes calls are only counted",
+		option);
 	return -EINVAL;
 }
 
 /* The line as a whole. */
 static int check(const struct trace_cmd *t, char **words)
 {
-	static const char *const whats[] = {
-		[COUNTING_EXCEPTIONS] = "exceptions",
-		[COUNTING_COLLECTIONS] = "gc",
-		[COUNTING_IMPORTS] = "imports",
-		[COUNTING_AUDITS] = "audit",
-	};
-
 	if (words[0] && t->o.pid) {
 		log_err("trace: -p and a command: '%s'", words[0]);
 		return -EINVAL;
@@ -393,13 +420,15 @@ static int check(const struct trace_cmd *t, char **words)
 	if (check_format(t))
 		return -EINVAL;
 	if (t->native.function || t->native.lib)
-		return check_native(t);
-	if (t->probes.cnt)
-		return check_probes(t);
-	if (!words[0] && !t->o.pid) {
-		log_err("trace: -p PID or a command is missing");
+		return check_native(t, words[0]);
+	if (t->pictures.cnt) {
+		log_err("trace: -o draws the calls of --native-from");
 		return -EINVAL;
 	}
+	if (t->probes.cnt)
+		return check_probes(t);
+	if (!words[0] && !t->o.pid)
+		return check_all(t);
 	if (t->o.what != COUNTING_CALLS && t->o.mode == TIMING_HIST) {
 		log_err("trace: --hist does not go with --%s: it is about calls", whats[t->o.what]);
 		return -EINVAL;
@@ -505,6 +534,24 @@ static int wait_for_command(struct launch *l)
 	return status;
 }
 
+/* Its own status, unless the trace of it has failed. */
+static int end_command(struct trace_cmd *t, int status)
+{
+	int ended;
+
+	if (launch__started(t->launch)) {
+		ended = wait_for_command(t->launch);
+		status = status ? status : ended;
+	}
+	launch__free(t->launch);
+	return status;
+}
+
+static void say_no_python(char **words)
+{
+	log_err("%s: found no Python that it could run (--python names it)", words[0]);
+}
+
 static int trace_command(struct trace_cmd *t, char **words)
 {
 	char path[TARGET_PATH_MAX];
@@ -520,21 +567,14 @@ static int trace_command(struct trace_cmd *t, char **words)
 	if (find_interpreter(t, words, path))
 		status = counting__run(&t->o);
 	else
-		log_err("%s: found no Python that it could run (--python names it)", words[0]);
-	if (launch__started(t->launch)) {
-		int ended = wait_for_command(t->launch);
-
-		status = status ? status : ended;
-	}
-	launch__free(t->launch);
-	return status;
+		say_no_python(words);
+	return end_command(t, status);
 }
 
 /* No interpreter is needed. */
 static int probe_command(struct trace_cmd *t, char **words)
 {
 	struct counting_command command = { .go = go };
-	int status, ended;
 
 	t->launch = launch__new(words, t->as_root);
 	if (!t->launch)
@@ -542,13 +582,7 @@ static int probe_command(struct trace_cmd *t, char **words)
 	command.ctx = t->launch;
 	t->probes.command = &command;
 	t->probes.pid = launch__pid(t->launch);
-	status = probing__run(&t->probes);
-	if (launch__started(t->launch)) {
-		ended = wait_for_command(t->launch);
-		status = status ? status : ended;
-	}
-	launch__free(t->launch);
-	return status;
+	return end_command(t, probing__run(&t->probes));
 }
 
 static int trace_probes(struct trace_cmd *t, char **words)
@@ -564,7 +598,52 @@ static int trace_probes(struct trace_cmd *t, char **words)
 	return probing__run(&t->probes);
 }
 
-static int trace_native(struct trace_cmd *t)
+static int draw_native(struct trace_cmd *t)
+{
+	const struct export_opts o = { .live = true };
+	int status;
+
+	t->native.picture = profile__new();
+	if (!t->native.picture)
+		return log_no_memory() != 0;
+	status = native_calls__run(&t->native);
+	if (!status && outputs__write(&t->pictures, t->native.picture, &o))
+		status = 1;
+	profile__free(t->native.picture);
+	return status;
+}
+
+static int run_native(struct trace_cmd *t)
+{
+	if (!t->pictures.cnt)
+		return native_calls__run(&t->native);
+	/* stdout has the calls. */
+	t->pictures.quiet = true;
+	if (outputs__check(&t->pictures))
+		return 2;
+	return outputs__open(&t->pictures) ? 1 : draw_native(t);
+}
+
+static int native_command(struct trace_cmd *t, char **words)
+{
+	char path[TARGET_PATH_MAX];
+	struct counting_command command = { .interpreter = path, .go = go };
+	int status = 1;
+
+	t->launch = launch__new(words, t->as_root);
+	if (!t->launch)
+		return 1;
+	command.ctx = t->launch;
+	t->native.command = &command;
+	t->native.pid = launch__pid(t->launch);
+	if (!t->native.python || find_interpreter(t, words, path))
+		status = run_native(t);
+	else
+		say_no_python(words);
+	return end_command(t, status);
+}
+
+static int trace_native(struct trace_cmd *t, char **words)
 {
 	t->native.pid = t->o.pid;
 	t->native.ends = t->o.returns;
@@ -576,11 +655,13 @@ static int trace_native(struct trace_cmd *t)
 	t->native.json = t->o.json;
 	t->native.max_slowdown = t->o.max_slowdown;
 	t->native.force = t->o.force;
-	return native_calls__run(&t->native);
+	return words[0] ? native_command(t, words) : run_native(t);
 }
 
 static int trace_process(struct trace_cmd *t)
 {
+	if (!t->o.pid)
+		return counting_all__run(&t->o);
 	return chosen__stand_in(&t->o.pid, NULL) ? 1 : counting__run(&t->o);
 }
 
@@ -593,7 +674,7 @@ static int run(int argc, char **argv)
 		.command = "trace",
 		.usage = usage,
 		.stop_at_word = true,
-		.shorts = "p:e:f:d:i:" CMDLINE_SHORT_OPTIONS,
+		.shorts = "p:e:f:d:i:o:" CMDLINE_SHORT_OPTIONS,
 		.longs = long_options,
 		.set = set_option,
 		.ctx = &t,
@@ -614,7 +695,7 @@ static int run(int argc, char **argv)
 		if (check(&t, c.words))
 			status = 2;
 		else if (t.native.function)
-			status = trace_native(&t);
+			status = trace_native(&t, c.words);
 		else if (t.probes.cnt)
 			status = trace_probes(&t, c.words);
 		else
@@ -622,6 +703,7 @@ static int run(int argc, char **argv)
 	}
 	for (size_t i = 0; i < t.o.filter_cnt; i++)
 		trace_filter__free(&t.filters[i]);
+	outputs__free(&t.pictures);
 	return status;
 }
 

@@ -55,12 +55,27 @@ bool summary_is_sampled_time(const struct profile *p)
 	       value_type__per_second(&p->stats.values[0]);
 }
 
-void summary_add_unit_of_time(struct strbuf *b, const struct value_type *v)
+static void add_kind_of_time(struct strbuf *b, const struct value_type *v)
 {
 	if (*value_type__doing(v))
-		strbuf__addf(b, " s %s", value_type__doing(v));
+		strbuf__addf(b, " %s", value_type__doing(v));
 	else
-		strbuf__addf(b, " s of %s", value_type__whole(v));
+		strbuf__addf(b, " of %s", value_type__whole(v));
+}
+
+void summary_add_unit_of_time(struct strbuf *b, const struct value_type *v)
+{
+	strbuf__addz(b, " s");
+	add_kind_of_time(b, v);
+}
+
+/* "2.35 s", "5.34 ms": hundredths of a second say nothing of that. */
+static void add_seconds(struct strbuf *b, double s)
+{
+	if (s > 0 && s < 0.1)
+		strbuf__addf(b, "%.3g ms", 1000 * s);
+	else
+		strbuf__addf(b, "%.2f s", s);
 }
 
 void summary_add_amount(struct strbuf *b, const struct profile *p, uint64_t count)
@@ -72,8 +87,8 @@ void summary_add_amount(struct strbuf *b, const struct profile *p, uint64_t coun
 	} else if (value_type__is_clock(v) || !value_type__per_second(v)) {
 		add_amount(b, count, value_type__noun(v, 1), value_type__noun(v, 2));
 	} else {
-		strbuf__addf(b, "%.2f", value_type__seconds(v, count));
-		summary_add_unit_of_time(b, v);
+		add_seconds(b, value_type__seconds(v, count));
+		add_kind_of_time(b, v);
 	}
 }
 
@@ -117,13 +132,14 @@ void summary_add_headline(struct strbuf *b, const struct profile *p)
 	summary_add_amount(b, p, total);
 	if (!value_type__is_clock(&p->stats.values[0]) && profile__samples(p) != total) {
 		strbuf__addz(b, " in ");
-		add_amount(b, profile__samples(p), "sample", "samples");
+		add_amount(b, profile__samples(p), value_type__sample(&p->stats.values[0], 1),
+			   value_type__sample(&p->stats.values[0], 2));
 	}
 	if (summary_is_sampled_time(p))
 		strbuf__addf(b, " (%.2f %s)", summary_seconds(p, total),
 			     value_type__column(&p->stats.values[0]));
 	strbuf__addz(b, " of ");
-	if (!summary_is_accounted(p)) {
+	if (!summary_is_accounted(p) || value_type__is_calls(&p->stats.values[0])) {
 		add_amount(b, python + others, "process", "processes");
 		others = 0;
 	} else if (python || !others) {
@@ -227,7 +243,8 @@ void summary_add_fine(struct strbuf *b, const struct profile *p)
 	/* The kernel times programs only when it was asked to (-v). */
 	uint64_t sampler_ns = s->bpf_ns ? s->bpf_ns : profile__sampler_ns(s);
 
-	add_amount(b, s->counters[CTR_counted], "sample", "samples");
+	add_amount(b, s->counters[CTR_counted], value_type__sample(&s->values[0], 1),
+		   value_type__sample(&s->values[0], 2));
 	strbuf__addz(b, ", none lost");
 	if (s->counters[CTR_note_missed]) {
 		strbuf__addz(b, " (");

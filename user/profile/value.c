@@ -137,6 +137,18 @@ const char *value_type__doing(const struct value_type *v)
 	return w && w->doing ? w->doing : "";
 }
 
+bool value_type__is_calls(const struct value_type *v)
+{
+	return v->event == EVENT_CALL_TIME || v->event == EVENT_CALLS;
+}
+
+const char *value_type__sample(const struct value_type *v, uint64_t count)
+{
+	if (value_type__is_calls(v))
+		return count == 1 ? "call" : "calls";
+	return count == 1 ? "sample" : "samples";
+}
+
 const char *value_type__pprof_name(const struct value_type *v)
 {
 	return value_type__is_clock(v) ? "cpu" : value_type__name(v);

@@ -87,7 +87,10 @@
 	  "references to the object that were dropped", "references dropped", NULL, NULL, NULL)    \
 	X(PEAK_SPACE, "peak_space", UNIT_BYTES, "byte", "bytes",                                   \
 	  "memory in use at the highest resident memory", "memory in use at the peak", NULL, NULL, \
-	  NULL)
+	  NULL)                                                                                    \
+	X(CALL_TIME, "call-time", UNIT_NS, "nanosecond", "nanoseconds",                            \
+	  "time of calls, each of which was seen", "call time", "CALL s", "CALL%", NULL)           \
+	X(CALLS, "calls", UNIT_COUNT, "call", "calls", "calls, each of which was seen", IS_NO_TIME)
 
 enum event_id {
 #define X(id, ...) EVENT_##id,
@@ -126,6 +129,10 @@ const char *value_type__shared(const struct value_type *v);
 /* Titles of columns: of seconds or counts ("CPU s", "COUNT"), and of them per second ("CPU%") */
 const char *value_type__column(const struct value_type *v);
 const char *value_type__rate_column(const struct value_type *v);
+/* Are its samples calls of functions, of whatever process was asked for? */
+bool value_type__is_calls(const struct value_type *v);
+/* What one sample of it is: "sample", "calls" */
+const char *value_type__sample(const struct value_type *v, uint64_t count);
 /* What a thread does while such time passes: "on a CPU". "": not known, or no time. */
 const char *value_type__doing(const struct value_type *v);
 /* The name and the unit of the sum in a pprof file: "cpu" in "nanoseconds" */

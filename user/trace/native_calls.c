@@ -5,18 +5,24 @@
 #include <bpf/libbpf.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/foreign.h"
+#include "base/hash.h"
 #include "base/libbpf_text.h"
 #include "base/log.h"
 #include "base/nearest.h"
 #include "base/opener.h"
+#include "base/procfield.h"
 #include "base/signals.h"
 #include "bpf/native.h"
 #include "follow/held.h"
@@ -24,19 +30,30 @@
 #include "native.skel.h"
 #include "process/maps_read.h"
 #include "process/mapped.h"
+#include "process/mmapwatch.h"
 #include "process/pidns.h"
+#include "trace/call_picture.h"
 #include "trace/native_tree.h"
 #include "trace/price.h"
 #include "trace/probe_price.h"
 
-#define DRAIN_MS 50
-#define LATE_MS	 100 /* after which an event has come from either ring */
+#define DRAIN_MS      50
+#define LATE_MS	      100 /* after which an event has come from either ring */
+#define LINKS_MAX     1024
+#define ANCESTORS_MAX 64 /* between a process and the command that it belongs to */
+
+/* A process with breakpoints. */
+struct followed {
+	pid_t pid;
+	int link;
+};
 
 struct native {
 	const struct native_opts *o;
 	struct readers *readers;
 	struct elf_file *ef;
-	const char *file; /* its last part */
+	const char *file;    /* its last part */
+	char path[PATH_MAX]; /* of the file, if --lib names it; "" */
 	struct native_functions functions;
 	uint32_t first;
 	uint32_t spots; /* that are set */
@@ -45,7 +62,12 @@ struct native {
 	struct target target; /* with Python */
 	struct tracer *tracer;
 	struct native_tree *tree;
-	int link, signal_fd, pid_fd;
+	struct call_picture *picture; /* NULL: not wanted */
+	struct mmapwatch *watch;      /* of a command: who maps the file; else NULL */
+	struct uprobe_spot *all;      /* the breakpoints that are wanted */
+	struct followed *links;
+	size_t link_cnt, link_cap;
+	int signal_fd, pid_fd;
 	uint32_t lost, python_lost; /* said by the last events */
 	uint64_t python_hits;
 	uint64_t start_ns;
@@ -84,32 +106,62 @@ static bool is_lib(const struct map_line *line, const char *lib)
 	return !strncmp(name, lib, len) && name[len] == '.';
 }
 
-static int open_lib(struct native *n)
+/* Opens what the process has mapped of that name. NULL and errno; ENOENT: nothing. */
+static struct elf_file *open_mapped(const struct native *n, pid_t pid)
 {
-	int proc_fd = opener__proc_dir((uint32_t)n->o->pid);
+	int proc_fd = opener__proc_dir((uint32_t)pid);
 	struct exec_maps maps = { 0 };
-	int err = proc_fd < 0 ? proc_fd
-			      : exec_maps__ask(&maps, n->readers, (uint32_t)n->o->pid, proc_fd);
+	int err = proc_fd < 0 ? proc_fd : exec_maps__ask(&maps, n->readers, (uint32_t)pid, proc_fd);
+	const char *lib = n->path[0] ? n->path : n->o->lib;
+	struct elf_file *ef = NULL;
 	size_t i = 0;
 
-	if (err) {
-		log_err("process %d: its mappings cannot be read: %s (needs CAP_SYS_PTRACE)",
-			n->o->pid, strerror(-err));
-	} else {
-		while (i < maps.cnt && !is_lib(&maps.lines[i], n->o->lib))
-			i++;
-		if (i < maps.cnt)
-			n->ef = mapped__open(n->readers, (uint32_t)n->o->pid, proc_fd,
-					     &maps.lines[i]);
-		err = i == maps.cnt ? -ENOENT : n->ef ? 0 : -errno;
-		if (i == maps.cnt)
-			log_err("process %d has not loaded %s", n->o->pid, n->o->lib);
-		else if (err)
-			log_err("process %d: %s: %s", n->o->pid, n->o->lib, strerror(-err));
+	while (!err && i < maps.cnt && !is_lib(&maps.lines[i], lib))
+		i++;
+	if (!err && i < maps.cnt) {
+		ef = mapped__open(n->readers, (uint32_t)pid, proc_fd, &maps.lines[i]);
+		err = ef ? 0 : -errno;
+	} else if (!err) {
+		err = -ENOENT;
+	} else if (err == -ENOENT) {
+		err = -ESRCH; /* its directory is gone */
 	}
 	exec_maps__free(&maps);
 	if (proc_fd >= 0)
 		close(proc_fd);
+	errno = -err;
+	return ef;
+}
+
+static int open_lib(struct native *n)
+{
+	int err;
+
+	n->ef = open_mapped(n, n->o->pid);
+	err = n->ef ? 0 : -errno;
+	if (err == -ENOENT)
+		log_err("process %d has not loaded %s", n->o->pid, n->o->lib);
+	else if (err)
+		log_err("process %d: %s: %s", n->o->pid, n->o->lib, strerror(-err));
+	return err;
+}
+
+/* Before any process maps it: only a path says which file it is. */
+static int open_named(struct native *n)
+{
+	char *real = realpath(n->o->lib, NULL);
+	int fd = real ? foreign__open(real) : -errno, err = fd < 0 ? fd : 0;
+
+	if (!err) {
+		snprintf(n->path, sizeof(n->path), "%s", real);
+		n->ef = elf_file__open(fd, real);
+		err = n->ef ? 0 : -errno;
+	}
+	if (err)
+		log_err("--lib %s: %s", n->o->lib,
+			err == -ENOEXEC ? "not a program or library of this machine"
+					: strerror(-err));
+	free(real);
 	return err;
 }
 
@@ -202,24 +254,32 @@ static int put_place(struct native *n, const struct native_spot *s, struct uprob
 		       : 0;
 }
 
-static int attach(struct native *n)
+static int choose_places(struct native *n)
 {
-	struct uprobe_spot *spots = calloc(n->functions.spot_cnt + 1, sizeof(*spots));
-	int err = spots ? 0 : log_no_memory();
+	int err;
 
+	n->all = calloc(n->functions.spot_cnt + 1, sizeof(*n->all));
+	err = n->all ? 0 : log_no_memory();
 	for (size_t i = 0; i < n->functions.spot_cnt && !err; i++)
 		if (is_wanted(n, &n->functions.spots[i]))
-			err = put_place(n, &n->functions.spots[i], &spots[n->spots]);
-	if (!err) {
-		n->link = uprobe__open_multi(n->o->pid, elf_file__fd(n->ef), spots, n->spots,
-					     bpf_program__fd(n->skel->progs.on_place));
-		err = n->link < 0 ? n->link : 0;
-		if (err)
-			log_err("process %d: breakpoints in %s: %s%s", n->o->pid, n->file,
-				strerror(-err),
-				err == -EINVAL || err == -EOPNOTSUPP ? " (needs Linux 6.6)" : "");
-	}
-	free(spots);
+			err = put_place(n, &n->functions.spots[i], &n->all[n->spots]);
+	return err;
+}
+
+static int attach(struct native *n, pid_t pid)
+{
+	int link, err;
+
+	if (ARRAY_GROW(n->links, n->link_cap, n->link_cnt, LINKS_MAX))
+		return -ENOMEM;
+	link = uprobe__open_multi(pid, elf_file__fd(n->ef), n->all, n->spots,
+				  bpf_program__fd(n->skel->progs.on_place));
+	err = link < 0 ? link : 0;
+	if (!err)
+		n->links[n->link_cnt++] = (struct followed){ .pid = pid, .link = link };
+	else if (err != -ESRCH)
+		log_err("process %d: breakpoints in %s: %s%s", pid, n->file, strerror(-err),
+			err == -EINVAL || err == -EOPNOTSUPP ? " (needs Linux 6.6)" : "");
 	return err;
 }
 
@@ -272,6 +332,8 @@ static void on_python(void *ctx, const struct trace_event *e, const struct trace
 
 	(void)stack;
 	n->python_hits++;
+	if (!n->tree) /* the file is not loaded yet */
+		return;
 	note_lost(n, &n->python_lost, e->lost, e->ns);
 	if (e->kind == EVENT_CALL || e->kind == EVENT_RESUME)
 		s.kind = STEP_PYTHON_CALL;
@@ -283,8 +345,14 @@ static void on_python(void *ctx, const struct trace_event *e, const struct trace
 static int open_python(struct native *n)
 {
 	const struct tracer_events events = { .take = on_python, .ctx = n };
-	int err = target__open_process(&n->target, n->o->pid);
+	int err;
 
+	if (n->o->command) {
+		err = target__open_file(&n->target, n->o->command->interpreter);
+		n->target.pid = n->o->pid;
+	} else {
+		err = target__open_process(&n->target, n->o->pid);
+	}
 	if (err)
 		return err;
 	n->tracer = tracer__open(&n->target, n->o->filters, n->o->filter_cnt, &events);
@@ -295,41 +363,63 @@ static void drain(struct native *n)
 {
 	if (n->tracer)
 		tracer__drain(n->tracer);
-	ring_buffer__consume(n->ring);
+	if (n->ring)
+		ring_buffer__consume(n->ring);
 }
 
-/* ---- the run --------------------------------------------------------------------------------- */
+/* ---- opening --------------------------------------------------------------------------------- */
 
 static int open_tree(struct native *n)
 {
-	const struct native_tree_opts o = { .functions = &n->functions,
-					    .file = n->file,
-					    .tracer = n->tracer,
-					    .start_ns = n->start_ns,
-					    .ends = n->o->ends,
-					    .json = n->o->json };
+	const struct call_picture_opts po = { .pid = n->o->pid,
+					      .path = elf_file__path(n->ef),
+					      .functions = &n->functions,
+					      .times = n->o->ends };
+	struct native_tree_opts o = { .functions = &n->functions,
+				      .file = n->file,
+				      .tracer = n->tracer,
+				      .start_ns = n->start_ns,
+				      .ends = n->o->ends,
+				      .json = n->o->json };
 
+	if (n->o->picture)
+		n->picture = call_picture__new(n->o->picture, &po);
+	if (n->o->picture && !n->picture)
+		return log_no_memory();
+	o.picture = n->picture;
 	n->tree = native_tree__new(&o);
 	n->ring = ring_buffer__new(bpf_map__fd(n->skel->maps.native_events), on_native, n, NULL);
 	return n->tree && n->ring ? 0 : log_no_memory();
 }
 
-static int prepare(struct native *n)
+/* Once the file is open. */
+static int prepare_file(struct native *n)
 {
 	int err;
+
+	n->file = last_part(elf_file__path(n->ef));
+	err = find_functions(n);
+	if (!err)
+		err = load(n);
+	return err ? err : choose_places(n);
+}
+
+static int prepare(struct native *n)
+{
+	int err = 0;
 
 	n->readers = readers__new();
 	if (n->readers)
 		readers__start(n->readers);
 	err = held__refuse(n->readers);
-	if (!err)
-		err = open_lib(n);
 	if (err)
 		return err;
-	n->file = last_part(elf_file__path(n->ef));
-	err = find_functions(n);
-	if (!err)
-		err = load(n);
+	if (!n->o->command)
+		err = open_lib(n);
+	else if (strchr(n->o->lib, '/'))
+		err = open_named(n);
+	if (!err && n->ef)
+		err = prepare_file(n);
 	if (err)
 		return err;
 	n->signal_fd = signals__open(NULL, false);
@@ -339,27 +429,135 @@ static int prepare(struct native *n)
 			strerror(n->pid_fd < 0 ? errno : -n->signal_fd));
 		return -EIO;
 	}
-	return 0;
+	if (n->o->command)
+		n->watch = mmapwatch__new(0, MMAPWATCH_EACH);
+	if (n->o->command && !n->watch) {
+		err = -errno;
+		log_err("trace: what the command loads cannot be watched: %s (needs CAP_PERFMON)",
+			strerror(-err));
+	}
+	return err;
 }
 
-static void wait_until(struct native *n, uint64_t until_ns)
+/* ---- processes of the command ---------------------------------------------------------------- */
+
+static bool is_followed(const struct native *n, pid_t pid)
+{
+	for (size_t i = 0; i < n->link_cnt; i++)
+		if (n->links[i].pid == pid)
+			return true;
+	return false;
+}
+
+/* Is it the command, or was it started by it? */
+static bool is_of_command(const struct native *n, pid_t pid)
+{
+	char path[32], parent[16];
+
+	for (int i = 0; i < ANCESTORS_MAX && pid > 1 && pid != n->o->pid; i++) {
+		snprintf(path, sizeof(path), "/proc/%d/status", pid);
+		if (procfield__read(path, "PPid", parent, sizeof(parent)))
+			return false;
+		pid = (pid_t)strtol(parent, NULL, 10);
+	}
+	return pid == n->o->pid;
+}
+
+static bool is_same_file(const struct elf_file *a, const struct elf_file *b)
+{
+	struct stat sa, sb;
+
+	return !fstat(elf_file__fd(a), &sa) && !fstat(elf_file__fd(b), &sb) &&
+	       sa.st_dev == sb.st_dev && sa.st_ino == sb.st_ino;
+}
+
+/* Those that have ended make room. */
+static void forget_ended(struct native *n)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < n->link_cnt; i++) {
+		if (kill(n->links[i].pid, 0) && errno == ESRCH)
+			close(n->links[i].link);
+		else
+			n->links[kept++] = n->links[i];
+	}
+	n->link_cnt = kept;
+}
+
+/* The first file of that name is the one that is meant. 0 or negative errno after a message. */
+static int follow(struct native *n, pid_t pid, struct elf_file *ef)
+{
+	int err = 0;
+
+	if (!n->ef) {
+		n->ef = ef;
+		err = prepare_file(n);
+		if (!err)
+			err = open_tree(n);
+		if (err)
+			return err;
+	} else {
+		if (!is_same_file(n->ef, ef))
+			log_warn("process %d has another %s; its functions are not traced", pid,
+				 n->file);
+		else
+			err = 1;
+		elf_file__close(ef);
+		if (!err)
+			return 0;
+	}
+	if (n->link_cnt == LINKS_MAX)
+		forget_ended(n);
+	if (n->link_cnt == LINKS_MAX) {
+		log_warn("process %d is not traced: at most %d processes at a time", pid,
+			 LINKS_MAX);
+		return 0;
+	}
+	err = attach(n, pid);
+	return err == -ESRCH ? 0 : err;
+}
+
+static void on_mmap(void *ctx, const struct mmap_event *e)
+{
+	struct native *n = ctx;
+	pid_t pid = (pid_t)e->tgid;
+	struct elf_file *ef;
+
+	if (e->type != MMAP_EVENT_MMAP || n->err || is_followed(n, pid) || !is_of_command(n, pid))
+		return;
+	ef = open_mapped(n, pid);
+	if (ef)
+		n->err = follow(n, pid, ef);
+}
+
+/* Also until the file is loaded, with `for_file`. */
+static void wait_until(struct native *n, uint64_t until_ns, bool for_file)
 {
 	struct pollfd fds[] = { { .fd = n->signal_fd, .events = POLLIN },
-				{ .fd = n->pid_fd, .events = POLLIN } };
+				{ .fd = n->pid_fd, .events = POLLIN },
+				{ .fd = n->watch ? mmapwatch__fd(n->watch) : -1,
+				  .events = POLLIN } };
 
-	for (uint64_t now = now_ns(); now < until_ns && !n->over && !n->err; now = now_ns()) {
+	for (uint64_t now = now_ns();
+	     now < until_ns && !n->over && !n->err && !(for_file && n->tree); now = now_ns()) {
 		uint64_t left = (until_ns - now) / NS_PER_MS + 1;
 
-		if (poll(fds, 2, left < DRAIN_MS ? (int)left : DRAIN_MS) > 0)
-			n->over = true;
+		poll(fds, 3, left < DRAIN_MS ? (int)left : DRAIN_MS);
+		n->over = fds[0].revents || fds[1].revents;
+		if (n->watch)
+			mmapwatch__read(n->watch, on_mmap, n);
 		drain(n);
-		native_tree__flush(n->tree, now_ns() - LATE_MS * NS_PER_MS);
+		if (n->tree)
+			native_tree__flush(n->tree, now_ns() - LATE_MS * NS_PER_MS);
 		if (fflush(stdout) || ferror(stdout)) {
 			n->err = errno ? -errno : -EIO;
 			log_err("stdout: %s", strerror(-n->err));
 		}
 	}
 }
+
+/* ---- the run --------------------------------------------------------------------------------- */
 
 /* What the breakpoints in the interpreter have cost. */
 static double python_ns(struct native *n)
@@ -384,7 +582,7 @@ static const char *advice(const struct native *n)
 /* Ends with an error what costs too much. */
 static int judge(struct native *n)
 {
-	struct probe_price_opts o = { .pid = n->o->pid,
+	struct probe_price_opts o = { .pid = n->links[0].pid,
 				      .max_slowdown = n->o->max_slowdown,
 				      .costs_fd = bpf_map__fd(n->skel->maps.probe_costs),
 				      .advice = advice(n) };
@@ -397,7 +595,7 @@ static int judge(struct native *n)
 		return log_no_memory();
 	n->skel->bss->measuring = 1;
 	n->python_hits = 0;
-	wait_until(n, now_ns() + PRICE_MEASURE_MS * NS_PER_MS);
+	wait_until(n, now_ns() + PRICE_MEASURE_MS * NS_PER_MS, false);
 	n->skel->bss->measuring = 0;
 	probe_price__add(price, python_ns(n));
 	if (n->tracer)
@@ -407,20 +605,30 @@ static int judge(struct native *n)
 	return err;
 }
 
+static uint64_t end_of(const struct native *n)
+{
+	return n->o->duration_s > 0 ? n->start_ns + (uint64_t)(n->o->duration_s * 1e9) : UINT64_MAX;
+}
+
 static int begin(struct native *n)
 {
 	int err;
 
 	signals__hand_over(1);
 	err = n->o->python ? open_python(n) : 0;
-	if (!err)
-		err = attach(n);
+	if (!err && n->ef)
+		err = attach(n, n->o->pid);
 	n->start_ns = now_ns();
-	if (!err)
+	if (!err && n->ef)
 		err = open_tree(n);
-	if (!err && !n->o->force)
+	if (!err && n->o->command)
+		err = n->o->command->go(n->o->command->ctx);
+	if (!err && !n->tree)
+		wait_until(n, end_of(n), true);
+	err = err ? err : n->err;
+	if (!err && n->tree && !n->o->force)
 		err = judge(n);
-	if (!err)
+	if (!err && n->tree)
 		log_info("tracing %s and what it calls in %s of process %d: %zu functions, %" PRIu32
 			 " breakpoints; Ctrl-C ends it",
 			 n->functions.all[n->first].name, n->file, n->o->pid, n->functions.cnt,
@@ -428,13 +636,25 @@ static int begin(struct native *n)
 	return err;
 }
 
+static int finish_picture(struct native *n)
+{
+	if (n->picture && call_picture__finish(n->picture, now_ns() - n->start_ns))
+		return log_no_memory();
+	return 0;
+}
+
 static int finish(struct native *n)
 {
+	if (!n->tree) {
+		log_err("process %d, the command, has not loaded %s", n->o->pid, n->o->lib);
+		return -ENOENT;
+	}
 	n->skel->bss->over = 1;
 	if (n->tracer)
 		tracer__stop(n->tracer);
 	drain(n);
 	native_tree__flush(n->tree, UINT64_MAX);
+	n->err = n->err ? n->err : finish_picture(n);
 	if (!n->o->json)
 		native_tree__write_table(n->tree, n->o->top);
 	if (fflush(stdout) || ferror(stdout))
@@ -448,12 +668,16 @@ static int finish(struct native *n)
 
 static void end(struct native *n)
 {
-	if (n->link >= 0)
-		close(n->link);
+	while (n->link_cnt)
+		close(n->links[--n->link_cnt].link);
+	free(n->links);
+	free(n->all);
+	mmapwatch__free(n->watch);
 	tracer__close(n->tracer);
 	if (n->target.pid)
 		target__close(&n->target);
 	native_tree__free(n->tree);
+	call_picture__free(n->picture);
 	ring_buffer__free(n->ring);
 	native_bpf__destroy(n->skel);
 	native_functions__free(&n->functions);
@@ -467,14 +691,13 @@ static void end(struct native *n)
 
 int native_calls__run(const struct native_opts *o)
 {
-	struct native n = { .o = o, .link = -1, .signal_fd = -1, .pid_fd = -1 };
+	struct native n = { .o = o, .signal_fd = -1, .pid_fd = -1 };
 	int err = prepare(&n);
 
 	if (!err)
 		err = begin(&n);
 	if (!err) {
-		wait_until(&n, o->duration_s > 0 ? n.start_ns + (uint64_t)(o->duration_s * 1e9)
-						 : UINT64_MAX);
+		wait_until(&n, end_of(&n), false);
 		err = finish(&n);
 	}
 	end(&n);

@@ -20,10 +20,18 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "profile/profile.h"
+#include "trace/counting.h"
 #include "trace/filter.h"
 
 struct native_opts {
 	pid_t pid;
+	/*
+	 * The command that is `pid`; NULL: a running process. Its functions are followed in the
+	 * processes that it starts, too: from the first call on in the command itself, if `lib` is
+	 * a path, else from a moment after the file is mapped. `interpreter` is set with `python`.
+	 */
+	const struct counting_command *command;
 	const char *function; /* from which on; its symbol or name */
 	const char *lib;      /* file that the process maps: a path, or the last part of it */
 	bool ends;	      /* breakpoints at the ends of all functions, too: times */
@@ -35,7 +43,8 @@ struct native_opts {
 	bool json;	   /* one object a line */
 	/* Percent: refused if the first 100 ms slow the process down by more ... */
 	double max_slowdown;
-	bool force; /* ... unless */
+	bool force;		 /* ... unless */
+	struct profile *picture; /* empty: gets the calls, by call_picture.h; NULL: not wanted */
 };
 
 /* Writes to stdout. The exit status: 0; 1 after a message. */

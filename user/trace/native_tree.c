@@ -22,6 +22,7 @@
 struct open_call {
 	uint64_t place, id, start_ns;
 	uint64_t inner_ns; /* of what it called */
+	uint64_t frame;	   /* in the picture */
 	bool python;
 };
 
@@ -46,6 +47,7 @@ struct native_tree {
 	struct called *called; /* by number of the function */
 	uint64_t root_cnt;
 	bool headed;
+	bool no_memory; /* for the picture */
 	struct strbuf line;
 };
 
@@ -94,10 +96,13 @@ static void add_time(struct strbuf *b, uint64_t ns)
 /* Its name is known when it was announced; another ring may have that later. */
 static struct py_function python_of(const struct native_tree *t, uint64_t code)
 {
-	struct py_function f = { .name = "?", .name_len = 1, .file = "" };
+	const struct py_function unknown = {
+		.name = "?", .name_len = 1, .file = "", .number = UINT32_MAX
+	};
+	struct py_function f = unknown;
 
 	if (t->o.tracer && !tracer__find(t->o.tracer, code, &f))
-		f = (struct py_function){ .name = "?", .name_len = 1, .file = "" };
+		f = unknown;
 	return f;
 }
 
@@ -198,6 +203,33 @@ static struct thread_calls *thread_of(struct native_tree *t, uint32_t tid)
 	return &t->threads[t->thread_cnt++];
 }
 
+/* The innermost call with what called it. */
+static void draw(struct native_tree *t, const struct thread_calls *th, uint64_t amount)
+{
+	uint64_t words[CALL_PICTURE_DEPTH];
+	size_t cnt = th->cnt < CALL_PICTURE_DEPTH ? th->cnt : CALL_PICTURE_DEPTH;
+
+	for (size_t i = 0; i < cnt; i++)
+		words[i] = th->open[i].frame;
+	if (amount && call_picture__add(t->o.picture, words, cnt, amount))
+		t->no_memory = true;
+}
+
+static uint64_t frame_of(struct native_tree *t, uint64_t id, bool python)
+{
+	struct py_function f;
+	uint64_t frame;
+
+	if (python) {
+		f = python_of(t, id);
+		frame = call_picture__python(t->o.picture, &f);
+	} else {
+		frame = call_picture__native(t->o.picture, (uint32_t)id);
+	}
+	t->no_memory |= !frame;
+	return frame;
+}
+
 static void begin(struct native_tree *t, struct thread_calls *th, const struct native_step *s,
 		  bool python)
 {
@@ -207,8 +239,12 @@ static void begin(struct native_tree *t, struct thread_calls *th, const struct n
 
 	if (ARRAY_GROW(th->open, th->cap, th->cnt, OPEN_MAX))
 		return;
+	if (t->o.picture)
+		c.frame = frame_of(t, s->id, python);
 	th->open[th->cnt++] = c;
 	write_call(t, th->tid, &c, th->cnt - 1, 0);
+	if (t->o.picture && !t->o.ends)
+		draw(t, th, 1);
 	if (!python)
 		t->called[s->id].calls++;
 	t->root_cnt += th->cnt == 1;
@@ -217,9 +253,12 @@ static void begin(struct native_tree *t, struct thread_calls *th, const struct n
 /* The innermost call ended at `ns`, as an event said. */
 static void end_known(struct native_tree *t, struct thread_calls *th, uint64_t ns)
 {
-	struct open_call *c = &th->open[--th->cnt];
+	struct open_call *c = &th->open[th->cnt - 1];
 	uint64_t total = ns > c->start_ns ? ns - c->start_ns : 0;
 
+	if (t->o.picture && t->o.ends)
+		draw(t, th, total > c->inner_ns ? total - c->inner_ns : 0);
+	th->cnt--;
 	if (th->cnt)
 		th->open[th->cnt - 1].inner_ns += total;
 	write_call(t, th->tid, c, th->cnt, ns > c->start_ns ? ns : c->start_ns + 1);
@@ -301,7 +340,7 @@ static void take(struct native_tree *t, const struct native_step *s)
 
 int native_tree__add(struct native_tree *t, const struct native_step *s)
 {
-	if (ARRAY_GROW(t->steps, t->cap, t->cnt, STEPS_MAX))
+	if (t->no_memory || ARRAY_GROW(t->steps, t->cap, t->cnt, STEPS_MAX))
 		return -ENOMEM;
 	t->steps[t->cnt++] = *s;
 	return 0;

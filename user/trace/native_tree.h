@@ -17,6 +17,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "trace/call_picture.h"
 #include "trace/native_functions.h"
 #include "trace/tracer.h"
 
@@ -42,6 +43,7 @@ struct native_tree_opts {
 	const struct native_functions *functions; /* borrowed */
 	const char *file;			  /* borrowed; their file, for people */
 	struct tracer *tracer;			  /* borrowed; NULL: no Python */
+	struct call_picture *picture;		  /* borrowed; NULL: none is wanted */
 	uint64_t start_ns;
 	bool ends; /* all native functions have events of their ends */
 	bool json;

@@ -46,6 +46,7 @@ struct tracer {
 	int events[2 * TRACE_SPOTS]; /* descriptors of breakpoints and of programs at them */
 	size_t event_cnt;
 	bool by_cookie;
+	bool many;	  /* processes */
 	pid_t *processes; /* that were seen */
 	size_t process_cnt, process_cap, last_process;
 	int64_t trap_ns; /* of a breakpoint whose program does nothing */
@@ -520,6 +521,12 @@ static int load(struct tracer *tr)
 		bpf_map__set_max_entries(tr->skel->maps.events, (uint32_t)getpagesize());
 	else /* Code of modules is gone when they are there; and what has no name is not shown. */
 		bpf_map__set_max_entries(tr->skel->maps.news, EVENTS_NEWS);
+	tr->skel->rodata->by_process = tr->many;
+	if (tr->many)
+		bpf_program__set_expected_attach_type(program_of(tr),
+						      (enum bpf_attach_type)UPROBE_MULTI_TYPE);
+	else
+		bpf_map__set_max_entries(tr->skel->maps.process_hits, 1);
 	err = trace_bpf__load(tr->skel);
 	if (err)
 		return err;
@@ -585,8 +592,8 @@ static int configure_values(struct tracer *tr)
 	return tr->values ? 0 : log_no_memory();
 }
 
-struct tracer *tracer__open(const struct target *t, const struct trace_filter *filters,
-			    size_t filter_cnt, const struct tracer_events *events)
+static struct tracer *open_tracer(const struct target *t, const struct trace_filter *filters,
+				  size_t filter_cnt, const struct tracer_events *events, bool many)
 {
 	struct tracer *tr = calloc(1, sizeof(*tr));
 	int err = -ENOMEM;
@@ -603,6 +610,7 @@ struct tracer *tracer__open(const struct target *t, const struct trace_filter *f
 	tr->filter_cnt = filter_cnt;
 	if (events)
 		tr->on_event = *events;
+	tr->many = many;
 	tr->stats_fd = -1;
 	tr->by_cookie = uprobe__has_cookies();
 	tracer__process(tr, t->pid);
@@ -631,6 +639,22 @@ struct tracer *tracer__open(const struct target *t, const struct trace_filter *f
 		return tr;
 	tracer__close(tr);
 	return NULL;
+}
+
+struct tracer *tracer__open(const struct target *t, const struct trace_filter *filters,
+			    size_t filter_cnt, const struct tracer_events *events)
+{
+	return open_tracer(t, filters, filter_cnt, events, false);
+}
+
+struct tracer *tracer__open_many(const struct target *t, const struct trace_filter *filters,
+				 size_t filter_cnt)
+{
+	struct tracer *tr = open_tracer(t, filters, filter_cnt, NULL, true);
+
+	if (tr)
+		tr->stats_fd = bpf_enable_stats(BPF_STATS_RUN_TIME);
+	return tr;
 }
 
 void tracer__close(struct tracer *tr)
@@ -729,6 +753,30 @@ int tracer__attach(struct tracer *tr)
 	explain_attach(tr, err);
 	tracer__detach(tr);
 	return err;
+}
+
+int tracer__follow(struct tracer *tr, pid_t pid)
+{
+	struct uprobe_spot spots[TRACE_SPOTS];
+	uint32_t cnt = 0;
+
+	for (size_t i = 0; i < tr->points.cnt; i++) {
+		if (!is_used(tr, &tr->points.at[i]))
+			continue;
+		spots[cnt] =
+			(struct uprobe_spot){ .offset = tr->points.at[i].offset, .cookie = cnt };
+		cnt++;
+	}
+	return uprobe__open_multi(pid, elf_file__fd(tr->t->ef), spots, cnt, program_fd(tr));
+}
+
+uint64_t tracer__hits(const struct tracer *tr, pid_t pid)
+{
+	uint32_t tgid = (uint32_t)pid;
+	uint64_t hits;
+
+	return bpf_map_lookup_elem(bpf_map__fd(tr->skel->maps.process_hits), &tgid, &hits) ? 0
+											   : hits;
 }
 
 void tracer__stop(struct tracer *tr)

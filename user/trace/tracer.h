@@ -74,6 +74,20 @@ struct tracer *tracer__open(const struct target *t, const struct trace_filter *f
 			    size_t filter_cnt, const struct tracer_events *events);
 void tracer__close(struct tracer *tr);
 
+/*
+ * The same for many processes that have mapped one interpreter, that of `t`: counts their calls
+ * together. tracer__follow() takes the place of tracer__attach(). Needs Linux 6.6.
+ */
+struct tracer *tracer__open_many(const struct target *t, const struct trace_filter *filters,
+				 size_t filter_cnt);
+/*
+ * Sets the breakpoints in a process, not in what it starts. A descriptor, whose close removes them,
+ * or negative errno without a message.
+ */
+int tracer__follow(struct tracer *tr, pid_t pid);
+/* Hits in this process so far, also those that no filter means. */
+uint64_t tracer__hits(const struct tracer *tr, pid_t pid);
+
 /* Sets the breakpoints: calls are counted from now on. 0 or negative errno after a message. */
 int tracer__attach(struct tracer *tr);
 /* Stops counting. The breakpoints stay. */

@@ -13,12 +13,12 @@ function percent(part, whole) {
   return share > 0 && share < 0.05 ? "<0.1%" : share.toFixed(1) + "%";
 }
 
-// "825 samples, 8.33 s", "3 page faults", "2.35 s waiting"
+// "825 samples, 8.33 s", "3 page faults", "2.35 s waiting", "5.34 ms waiting"
 function samples(n) {
+  const s = n / data.hz, text = count(n) + " " + (n === 1 ? data.one : data.many);
   if (data.seconds)
-    return (n / data.hz).toFixed(2) + data.seconds;
-  const text = count(n) + " " + (n === 1 ? data.one : data.many);
-  return data.hz ? text + ", " + (n / data.hz).toFixed(2) + " s" : text;
+    return (s && Math.abs(s) < 0.1 ? (1000 * s).toPrecision(3) + " m" : s.toFixed(2) + " ") + data.seconds.trim();
+  return data.hz ? text + ", " + s.toFixed(2) + " s" : text;
 }
 
 function placeText(func, line) {

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+"""trace of all processes. Each case has a PID namespace of its own, so no other Python of the machine is looked at."""
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import harness
+
+pytestmark = pytest.mark.beside
+
+UNSHARE = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"]
+
+# Runs inside. A trace shows in `processes` whom it has found.
+COMMON = """
+import json, os, signal, subprocess, sys, tempfile
+sys.path.insert(0, sys.argv[1])
+import harness
+from tracing import PROGRAM, Target, counts_of, truth_of, work
+one, other = sys.argv[2:4]
+class All:
+    def __init__(self, *args):
+        self.err = tempfile.TemporaryFile("w+")
+        self.process = subprocess.Popen([harness.PYPERF, "trace", "--json", "--top", "0", "-i", "0.1", *args],
+                                        stdout=subprocess.PIPE, stderr=self.err, text=True)
+    def wait_for(self, good):
+        for line in self.process.stdout:
+            if good({p["pid"]: p for p in json.loads(line)["processes"]}):
+                return
+        raise AssertionError(self.messages())
+    def messages(self):
+        self.err.seek(0)
+        return self.err.read()
+    def finish(self):
+        self.process.send_signal(signal.SIGINT)
+        lines = self.process.stdout.read().splitlines()
+        assert self.process.wait(harness.PATIENCE) == 0, self.messages()
+        assert json.loads(lines[-1])["final"]
+        return json.loads(lines[-1])
+"""
+
+# Two interpreters, and a program that starts while the trace runs.
+COUNTED = COMMON + """
+truth = truth_of(one), truth_of(other)
+with Target(one, "counted.py", "run") as a, Target(other, "counted.py", "run") as b:
+    trace = All("--force")
+    trace.wait_for(lambda found: a.pid in found and b.pid in found)
+    with Target(one, "counted.py", "run") as late:
+        trace.wait_for(lambda found: late.pid in found)
+        for target in a, b, late:
+            work(target)
+        late_pid = late.pid
+    trace.wait_for(lambda found: found[late_pid]["ended"])
+    last = trace.finish()
+expected = {}
+for factor, counts in (2, truth[0]), (1, truth[1]):
+    for name, pair in counts.items():
+        expected.setdefault(name, []).append([factor * n for n in pair])
+found = {}
+for f in last["functions"]:
+    if f["file"] == str(PROGRAM):
+        found.setdefault("%s:%d" % (f["function"], f["line"]), []).append([f["calls"], f["resumed"]])
+hits = {p["pid"]: p["hits"] for p in last["processes"]}
+print(json.dumps({
+    "functions": len(found),
+    "wrong": {name: (sorted(found.get(name, [])), sorted(expected.get(name, []))) for name in found.keys() | expected.keys()
+              if sorted(found.get(name, [])) != sorted(expected.get(name, []))},
+    "hits": [hits[pid] for pid in (a.pid, b.pid, late_pid)],
+    "calls": [sum(map(sum, counts.values())) for counts in (truth[0], truth[1], truth[0])],
+    "messages": trace.messages()}))
+"""
+
+
+REFUSED = COMMON + """
+SPIN = "import sys\\ndef f(): pass\\nprint('ready', flush=True)\\nwhile True: f()\\n"
+with Target(one, "counted.py", "run") as a, Target(other, "counted.py", "run") as b, \\
+        subprocess.Popen([one, "-c", SPIN], stdout=subprocess.PIPE) as spin:
+    assert spin.stdout.readline() == b"ready\\n"
+    trace = All()
+    trace.wait_for(lambda found: spin.pid in found and found[spin.pid]["refused"] and a.pid in found and b.pid in found)
+    last = trace.finish()
+    spin.kill()
+print(json.dumps({"refused": [p["pid"] for p in last["processes"] if p["refused"]], "spin": spin.pid,
+                  "others": [a.pid, b.pid], "all": [p["pid"] for p in last["processes"]], "messages": trace.messages()}))
+"""
+
+
+def run_inside(code, one, other):
+    if subprocess.run([*UNSHARE, "true"], check=False).returncode:
+        pytest.skip("cannot unshare")
+    done = subprocess.run([*UNSHARE, sys.executable, "-c", code, str(Path(__file__).parent), one, other],
+                          capture_output=True, text=True, timeout=harness.PATIENCE, env=harness.clean_environment())
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_counts(any_python, another_python):
+    """Of all interpreters, and of what starts later: each call once."""
+    found = run_inside(COUNTED, any_python, another_python)
+    with harness.certain():
+        assert found["functions"] > 80 and not found["wrong"], found["wrong"]
+    for hits, calls in zip(found["hits"], found["calls"]):
+        assert hits >= calls
+    assert "tracing 3 Python processes of" in found["messages"]  # with the one inside that starts them
+
+
+def test_too_expensive(any_python, another_python):
+    """One is called too often: it is refused by name, and the others go on."""
+    found = run_inside(REFUSED, any_python, another_python)
+    assert found["refused"] == [found["spin"]], found["messages"]
+    assert set(found["others"]) <= set(found["all"])
+    assert "process %d (" % found["spin"] in found["messages"] and "would slow it down" in found["messages"]
+    assert "tracing 4 Python processes of" in found["messages"].splitlines()[0]

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+#include "trace/call_picture.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/idmap.h"
+#include "base/log.h"
+#include "base/procfield.h"
+#include "base/str.h"
+#include "process/called.h"
+
+#define FRAMES_MAX    (1U << 24) /* of all ways of calls */
+#define FUNCTIONS_MAX (1U << 20)
+
+struct call_picture {
+	struct profile *p;
+	const struct native_functions *functions;
+	uint64_t *native;    /* by number: its frame; 0: it was not called yet */
+	struct idmap python; /* by number of the function, from 1 on: its frame, as a pointer */
+	uint32_t proc;
+	int module;
+	uint64_t calls;
+	uint64_t left_out; /* calls that found no room */
+};
+
+static uint64_t unix_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_REALTIME, &t);
+	return (uint64_t)t.tv_sec * NS_PER_S + (uint64_t)t.tv_nsec;
+}
+
+static int add_process(struct call_picture *c, pid_t pid)
+{
+	struct profile_proc proc = { .space = 1, .tgid = (uint32_t)pid };
+	struct strbuf title = { 0 };
+	char path[32], comm[64] = "";
+	int i;
+
+	snprintf(path, sizeof(path), "/proc/%d/status", pid);
+	if (!procfield__read(path, "Name", comm, sizeof(comm)))
+		proc.comm = profile__intern_z(c->p, comm);
+	if (called__title(NULL, pid, &title))
+		proc.title = profile__intern_z(c->p, title.s);
+	strbuf__free(&title);
+	i = profile__add_proc(c->p, &proc);
+	c->proc = i < 0 ? 0 : (uint32_t)i;
+	return i < 0 ? i : 0;
+}
+
+static int begin(struct call_picture *c, const struct call_picture_opts *o)
+{
+	const struct value_type v = { .event = o->times ? EVENT_CALL_TIME : EVENT_CALLS,
+				      .period = 1 };
+	struct profile_module m = { .file = 1 };
+	int err = add_process(c, o->pid);
+
+	m.path = profile__intern_z(c->p, o->path);
+	c->module = profile__add_module(c->p, &m);
+	c->p->stats.start_unix_ns = unix_ns();
+	c->p->stats.value_cnt = 1;
+	c->p->stats.values[0] = v;
+	return err ? err : c->module < 0 ? c->module : 0;
+}
+
+struct call_picture *call_picture__new(struct profile *p, const struct call_picture_opts *o)
+{
+	struct call_picture *c = calloc(1, sizeof(*c));
+
+	if (!c)
+		return NULL;
+	c->p = p;
+	c->functions = o->functions;
+	c->native = calloc(o->functions->cnt + 1, sizeof(*c->native));
+	if (c->native && !begin(c, o))
+		return c;
+	call_picture__free(c);
+	return NULL;
+}
+
+void call_picture__free(struct call_picture *c)
+{
+	if (!c)
+		return;
+	idmap__free(&c->python);
+	free(c->native);
+	free(c);
+}
+
+/* 0: no memory. */
+static uint64_t add_frame(struct call_picture *c, const struct sym *s, enum frame_tag tag)
+{
+	int i = c->p->sym_cnt < FUNCTIONS_MAX ? profile__add_sym(c->p, s) : -ENOMEM;
+
+	return i < 0 ? 0 : FRAME_WORD(tag, (uint64_t)i);
+}
+
+uint64_t call_picture__native(struct call_picture *c, uint32_t number)
+{
+	const struct native_function *f = &c->functions->all[number];
+	struct sym s = { .kind = SYM_NATIVE, .module = c->module, .addr = f->start, .inlined = -1 };
+
+	if (!c->native[number]) {
+		s.func = profile__intern_z(c->p, f->name);
+		c->native[number] = add_frame(c, &s, FRAME_NATIVE);
+	}
+	return c->native[number];
+}
+
+uint64_t call_picture__python(struct call_picture *c, const struct py_function *f)
+{
+	uint64_t key = (uint64_t)f->number + 1;
+	void *known = idmap__get(&c->python, key);
+	struct sym s = { .kind = SYM_PYTHON,
+			 .line = f->first_line,
+			 .start_line = f->first_line,
+			 .module = -1,
+			 .addr = f->number,
+			 .inlined = -1 };
+	uint64_t word;
+
+	if (known)
+		return (uintptr_t)known;
+	s.func = profile__intern(c->p, f->name, f->name_len);
+	s.file = profile__intern(c->p, f->file, f->file_len);
+	word = add_frame(c, &s, FRAME_PYTHON);
+	if (word && idmap__set(&c->python, key, (void *)(uintptr_t)word))
+		return 0;
+	return word;
+}
+
+int call_picture__add(struct call_picture *c, const uint64_t *words, size_t cnt, uint64_t amount)
+{
+	int i;
+
+	if (c->p->frame_cnt + cnt > FRAMES_MAX) {
+		i = profile__find_stack(c->p, 0, c->proc, 0, words, cnt);
+		c->left_out += i < 0;
+		if (i < 0)
+			return 0;
+	}
+	c->calls++;
+	i = profile__add_weighted(c->p, c->proc, 0, words, cnt, 1, amount);
+	return i < 0 ? i : 0;
+}
+
+int call_picture__finish(struct call_picture *c, uint64_t duration_ns)
+{
+	struct profile *p = c->p;
+
+	p->stats.duration_ns = duration_ns;
+	/* Each call is seen: all that were delivered are counted. */
+	p->stats.counters[CTR_delivered] = c->calls;
+	p->stats.counters[CTR_counted] = c->calls;
+	p->frame_syms = calloc(p->frame_cnt + 1, sizeof(*p->frame_syms));
+	if (!p->frame_syms)
+		return -ENOMEM;
+	for (size_t i = 0; i < p->frame_cnt; i++)
+		p->frame_syms[i] = (uint32_t)(p->frames[i] & FRAME_PAYLOAD);
+	if (c->left_out)
+		log_warn("%llu calls are not in the picture: there are too many ways of calls",
+			 (unsigned long long)c->left_out);
+	return 0;
+}

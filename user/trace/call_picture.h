@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+#ifndef PYPERF_CALL_PICTURE_H
+#define PYPERF_CALL_PICTURE_H
+/*
+ * `trace --native-from -o FILE`: the calls as a profile, which export/ writes as any other one. A
+ * stack is a way of calls, and its amount the own time of all calls that ended there, or, where
+ * the ends of functions are not wanted, how many calls there were.
+ *
+ *	pic = call_picture__new(profile, &opts);
+ *	word = call_picture__native(pic, number);	a call begins
+ *	call_picture__add(pic, words, depth, own_ns);	it has ended
+ *	call_picture__finish(pic, duration_ns);		the profile can be written
+ *	call_picture__free(pic);
+ *
+ * Always: frames are words of profile.h whose payload is the index of their struct sym.
+ */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "profile/profile.h"
+#include "symbolize/symbolize.h"
+#include "trace/native_functions.h"
+
+#define CALL_PICTURE_DEPTH 512 /* what is called deeper belongs to the function there */
+
+struct call_picture_opts {
+	pid_t pid;
+	const char *path; /* of the file; foreign text, borrowed during the call */
+	const struct native_functions *functions; /* borrowed */
+	bool times;				  /* amounts are nanoseconds, else calls */
+};
+
+struct call_picture;
+
+/* `p` is empty, and borrowed. NULL: no memory. */
+struct call_picture *call_picture__new(struct profile *p, const struct call_picture_opts *o);
+void call_picture__free(struct call_picture *c);
+/* The frames of functions; 0: no memory. */
+uint64_t call_picture__native(struct call_picture *c, uint32_t number);
+uint64_t call_picture__python(struct call_picture *c, const struct py_function *f);
+/* Outermost first. 0 or -ENOMEM. */
+int call_picture__add(struct call_picture *c, const uint64_t *words, size_t cnt, uint64_t amount);
+/* 0 or -ENOMEM. After a message if there were too many ways of calls. */
+int call_picture__finish(struct call_picture *c, uint64_t duration_ns);
+
+#endif /* PYPERF_CALL_PICTURE_H */

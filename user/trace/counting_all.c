@@ -1,0 +1,415 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+#include "trace/counting_all.h"
+
+#include <errno.h>
+#include <math.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/hash.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "base/signals.h"
+#include "base/str.h"
+#include "base/terminal.h"
+#include "profile/export_text.h"
+#include "trace/crowd.h"
+#include "trace/price.h"
+
+#define SCAN_MS 50
+#define CLEAR	"\033[H\033[J"
+
+/* A function that is wanted, in one interpreter. */
+struct row {
+	const struct traced *f;
+	uint64_t before; /* entered before the last table */
+};
+
+struct counting_all {
+	const struct counting_opts *o;
+	struct crowd *crowd;
+	int signal_fd;
+	bool over;
+	uint64_t start_ns, last_ns;
+	struct row *rows; /* most calls first */
+	size_t row_cnt, row_cap;
+	uint64_t calls, resumed;	/* of these */
+	uint64_t last_entered;		/* ... at the last table */
+	struct crowd_process **busiest; /* those that were followed, most calls first */
+	size_t busy_cnt, busy_cap;
+	bool redraw;
+	struct strbuf line;
+};
+
+/* ---- what is shown --------------------------------------------------------------------------- */
+
+static uint64_t entered_before(const struct crowd_file *f, const struct traced *t)
+{
+	for (size_t i = 0; i < f->before.cnt; i++)
+		if (f->before.all[i].function.number == t->function.number)
+			return f->before.all[i].calls + f->before.all[i].resumed;
+	return 0;
+}
+
+static int add_rows(struct counting_all *c, struct crowd_file *f, bool final)
+{
+	struct traced_list swap = f->before;
+	int err;
+
+	f->before = f->now;
+	f->now = swap;
+	err = tracer__read(f->tracer, &f->now);
+	for (size_t i = 0; i < f->now.cnt && !err; i++) {
+		const struct traced *t = &f->now.all[i];
+
+		if (!tracer__wants(f->tracer, &t->function))
+			continue;
+		if (ARRAY_GROW(c->rows, c->row_cap, c->row_cnt, SIZE_MAX / 64))
+			return -ENOMEM;
+		c->rows[c->row_cnt++] =
+			(struct row){ .f = t, .before = final ? 0 : entered_before(f, t) };
+		c->calls += t->calls;
+		c->resumed += t->resumed;
+	}
+	return err;
+}
+
+static int by_calls(const void *a, const void *b)
+{
+	const struct traced *x = ((const struct row *)a)->f, *y = ((const struct row *)b)->f;
+	uint64_t nx = x->calls + x->resumed, ny = y->calls + y->resumed;
+
+	return (nx < ny) - (nx > ny);
+}
+
+static int by_hits(const void *a, const void *b)
+{
+	const struct crowd_process *x = *(struct crowd_process *const *)a;
+	const struct crowd_process *y = *(struct crowd_process *const *)b;
+
+	if (x->hits != y->hits)
+		return x->hits < y->hits ? 1 : -1;
+	return (x->pid > y->pid) - (x->pid < y->pid);
+}
+
+static int read_all(struct counting_all *c, bool final)
+{
+	int err = 0;
+
+	c->row_cnt = c->busy_cnt = 0;
+	c->calls = c->resumed = 0;
+	for (size_t i = 0; i < c->crowd->file_cnt && !err; i++)
+		if (c->crowd->files[i]->tracer)
+			err = add_rows(c, c->crowd->files[i], final);
+	for (size_t i = 0; i < c->crowd->cnt && !err; i++) {
+		if (!c->crowd->all[i]->last_ns)
+			continue;
+		if (ARRAY_GROW(c->busiest, c->busy_cap, c->busy_cnt, SIZE_MAX / 64))
+			return -ENOMEM;
+		c->busiest[c->busy_cnt++] = c->crowd->all[i];
+	}
+	if (c->row_cnt)
+		qsort(c->rows, c->row_cnt, sizeof(*c->rows), by_calls);
+	if (c->busy_cnt)
+		qsort(c->busiest, c->busy_cnt, sizeof(*c->busiest), by_hits);
+	return err;
+}
+
+static size_t shown(const struct counting_all *c, size_t cnt)
+{
+	return c->o->top && c->o->top < cnt ? c->o->top : cnt;
+}
+
+static void add_right(struct strbuf *b, uint64_t n, int width)
+{
+	struct strbuf text = { 0 };
+
+	text_add_count(&text, n);
+	strbuf__addf(b, "%*s", width, text.s ? text.s : "");
+	strbuf__free(&text);
+}
+
+static uint64_t rate(uint64_t n, double seconds)
+{
+	return (uint64_t)((double)n / seconds + 0.5);
+}
+
+static void add_processes(struct counting_all *c, double seconds, bool final)
+{
+	struct strbuf *b = &c->line;
+
+	strbuf__addf(b, "%11s%15s%13s  PROCESS\n", "CALLS/S", "CALLS", "SLOWER");
+	for (size_t i = 0; i < shown(c, c->busy_cnt); i++) {
+		const struct crowd_process *p = c->busiest[i];
+
+		add_right(b, rate(p->hits - (final ? 0 : p->shown_hits), seconds), 11);
+		add_right(b, p->hits, 15);
+		if (p->slowdown >= 0)
+			strbuf__addf(b, "%12.1f%%", p->slowdown);
+		else
+			strbuf__addf(b, "%13s", "-");
+		strbuf__addf(b, "  %d %s (CPython %s)%s\n", p->pid, p->name,
+			     p->file->target.py.version,
+			     p->refused ? ", not traced any more"
+			     : p->gone	? ", has ended"
+					: "");
+	}
+	strbuf__addc(b, '\n');
+}
+
+static void add_functions(struct counting_all *c, double seconds)
+{
+	struct strbuf *b = &c->line;
+
+	if (!c->row_cnt)
+		return;
+	strbuf__addf(b, "%11s%15s%13s  FUNCTION\n", "CALLS/S", "CALLS", "RESUMED");
+	for (size_t i = 0; i < shown(c, c->row_cnt); i++) {
+		const struct traced *t = c->rows[i].f;
+
+		add_right(b, rate(t->calls + t->resumed - c->rows[i].before, seconds), 11);
+		add_right(b, t->calls, 15);
+		add_right(b, t->resumed, 13);
+		strbuf__addz(b, "  ");
+		str_sanitise(b, t->function.name, t->function.name_len, 0);
+		timing__add_place(b, &t->function);
+		strbuf__addc(b, '\n');
+	}
+	strbuf__addc(b, '\n');
+}
+
+static int write_tables(struct counting_all *c, double seconds, bool final)
+{
+	struct strbuf *b = &c->line;
+	uint64_t entered = c->calls + c->resumed;
+	size_t cnt = final ? c->busy_cnt : crowd__followed_cnt(c->crowd);
+	int err = 0;
+
+	strbuf__clear(b);
+	if (c->redraw && !final)
+		strbuf__addz(b, CLEAR);
+	strbuf__addf(b, "%zu Python process%s: ", cnt, cnt == 1 ? "" : "es");
+	if (final) {
+		text_add_count(b, entered);
+		strbuf__addf(b, " calls and resumptions of ");
+		text_add_count(b, c->row_cnt);
+		strbuf__addf(b, " functions in %.1f s\n\n", seconds);
+	} else {
+		text_add_count(b, rate(entered - c->last_entered, seconds));
+		strbuf__addz(b, " calls/s\n\n");
+	}
+	if (c->busy_cnt)
+		add_processes(c, seconds, final);
+	add_functions(c, seconds);
+	if (b->err)
+		err = b->err;
+	else if (fwrite(b->s, 1, b->len, stdout) != b->len)
+		err = -EIO;
+	return err;
+}
+
+static void write_process_json(struct json *j, const struct crowd_process *p)
+{
+	json__object(j, NULL);
+	json__uint(j, "pid", (uint64_t)p->pid);
+	json__stringz(j, "name", p->name);
+	json__stringz(j, "python", p->file->target.py.version);
+	json__uint(j, "hits", p->hits);
+	if (p->slowdown >= 0)
+		json__double(j, "slowdown_percent", p->slowdown);
+	else
+		json__null(j, "slowdown_percent");
+	json__bool(j, "refused", p->refused);
+	json__bool(j, "ended", p->gone);
+	json__end(j, '}');
+}
+
+static int write_json(struct counting_all *c, double seconds, bool final)
+{
+	struct json j = { .f = stdout };
+
+	json__object(&j, NULL);
+	json__bool(&j, "final", final);
+	json__double(&j, "seconds", seconds);
+	json__uint(&j, "calls", c->calls);
+	json__uint(&j, "resumed", c->resumed);
+	json__array(&j, "processes");
+	for (size_t i = 0; i < shown(c, c->busy_cnt); i++)
+		write_process_json(&j, c->busiest[i]);
+	json__end(&j, ']');
+	json__array(&j, "functions");
+	for (size_t i = 0; i < shown(c, c->row_cnt); i++) {
+		const struct traced *t = c->rows[i].f;
+
+		json__object(&j, NULL);
+		timing__function_json(&j, &t->function, t->calls, t->resumed);
+		json__end(&j, '}');
+	}
+	json__end(&j, ']');
+	json__end(&j, '}');
+	fputc('\n', stdout);
+	return 0;
+}
+
+static int show(struct counting_all *c, bool final)
+{
+	uint64_t now = now_ns(), since = final ? c->start_ns : c->last_ns;
+	double seconds = fmax((double)(now - since) / 1e9, 1e-3);
+	int err;
+
+	crowd__count(c->crowd);
+	err = read_all(c, final);
+	if (!err)
+		err = (c->o->json ? write_json : write_tables)(c, seconds, final);
+	if (!err && (fflush(stdout) || ferror(stdout)))
+		err = -EIO;
+	c->last_ns = now;
+	c->last_entered = c->calls + c->resumed;
+	for (size_t i = 0; i < c->crowd->cnt; i++)
+		c->crowd->all[i]->shown_hits = c->crowd->all[i]->hits;
+	for (size_t i = 0; i < c->crowd->file_cnt; i++)
+		if (c->crowd->files[i]->tracer)
+			tracer__stop_measuring(c->crowd->files[i]->tracer);
+	if (err == -ENOMEM)
+		log_no_memory();
+	else if (err)
+		log_err("stdout: %s", strerror(-err));
+	return err;
+}
+
+/* ---- the run --------------------------------------------------------------------------------- */
+
+/* Finds processes meanwhile. 0 or negative errno after a message. */
+static int wait_until(struct counting_all *c, uint64_t until_ns)
+{
+	struct pollfd fd = { .fd = c->signal_fd, .events = POLLIN };
+	uint64_t step = (uint64_t)(c->o->interval_s * 1e9);
+	int err = 0;
+
+	for (uint64_t now = now_ns(); now < until_ns && !c->over && !err; now = now_ns()) {
+		uint64_t left = (until_ns - now) / NS_PER_MS + 1;
+
+		c->over = poll(&fd, 1, left < SCAN_MS ? (int)left : SCAN_MS) > 0;
+		crowd__drain(c->crowd);
+		err = crowd__scan(c->crowd);
+		crowd__judge(c->crowd, step < NS_PER_S ? NS_PER_S : step);
+	}
+	return err;
+}
+
+/* Before anything is attached: how many pay, and how much for each call. */
+static void say_price(const struct counting_all *c)
+{
+	size_t files = 0;
+	double most = 0;
+
+	for (size_t i = 0; i < c->crowd->file_cnt; i++) {
+		const struct crowd_file *f = c->crowd->files[i];
+
+		files += f->tracer != NULL;
+		if (f->tracer)
+			most = fmax(most, tracer__hit_ns(f->tracer));
+	}
+	if (!c->crowd->cnt)
+		log_info("no Python process runs that can be traced; those that start will be");
+	else
+		log_info("tracing %zu Python process%s of %zu interpreter%s: each call costs its "
+			 "process some %.1f us; in the first %d ms calls are only counted",
+			 c->crowd->cnt, c->crowd->cnt == 1 ? "" : "es", files,
+			 files == 1 ? "" : "s", most / 1000, PRICE_MEASURE_MS);
+}
+
+/* Of those that are left. */
+static void say_costs(const struct counting_all *c)
+{
+	const struct crowd_process *worst = NULL;
+	double load = 0;
+
+	for (size_t i = 0; i < c->crowd->cnt; i++) {
+		const struct crowd_process *p = c->crowd->all[i];
+
+		if (p->link < 0)
+			continue;
+		load += p->load;
+		if (p->load >= PRICE_NO_LOAD && (!worst || p->slowdown > worst->slowdown))
+			worst = p;
+	}
+	if (worst)
+		log_info("counting the calls of %zu processes, which costs them %.1f%% of a CPU; "
+			 "process %d (%s) is slowed down most, by %.1f%%; Ctrl-C ends it",
+			 crowd__followed_cnt(c->crowd), load, worst->pid, worst->name,
+			 worst->slowdown);
+	else
+		log_info("counting the calls of %zu processes, which costs them %.1f%% of a CPU; "
+			 "Ctrl-C ends it",
+			 crowd__followed_cnt(c->crowd), load);
+}
+
+static int begin(struct counting_all *c)
+{
+	const struct crowd_opts o = { .filters = c->o->filters,
+				      .filter_cnt = c->o->filter_cnt,
+				      .max_slowdown = c->o->max_slowdown,
+				      .force = c->o->force };
+	bool color;
+	int err;
+
+	c->signal_fd = signals__open(NULL, false);
+	if (c->signal_fd < 0) {
+		log_err("signals: %s", strerror(-c->signal_fd));
+		return c->signal_fd;
+	}
+	c->redraw = !c->o->json && terminal__width(&color);
+	c->crowd = crowd__new(&o);
+	if (!c->crowd)
+		return -ENOMEM;
+	err = crowd__scan(c->crowd);
+	if (err)
+		return err;
+	say_price(c);
+	signals__hand_over(1);
+	err = crowd__attach(c->crowd);
+	c->start_ns = c->last_ns = now_ns();
+	if (!err)
+		err = wait_until(c, c->start_ns + 2 * PRICE_MEASURE_MS * NS_PER_MS);
+	if (!err)
+		say_costs(c);
+	return err;
+}
+
+static int count(struct counting_all *c)
+{
+	uint64_t step = (uint64_t)(c->o->interval_s * 1e9), next = c->start_ns;
+	uint64_t end = c->o->duration_s > 0 ? c->start_ns + (uint64_t)(c->o->duration_s * 1e9)
+					    : UINT64_MAX;
+	int err = 0;
+
+	while (!c->over && !err && now_ns() < end) {
+		next += step;
+		err = wait_until(c, next < end ? next : end);
+		if (!err && !c->over && now_ns() < end)
+			err = show(c, false);
+	}
+	crowd__stop(c->crowd);
+	return err ? err : show(c, true);
+}
+
+int counting_all__run(const struct counting_opts *o)
+{
+	struct counting_all c = { .o = o, .signal_fd = -1 };
+	int err = begin(&c);
+
+	if (!err)
+		err = count(&c);
+	crowd__free(c.crowd);
+	free(c.rows);
+	free(c.busiest);
+	strbuf__free(&c.line);
+	if (c.signal_fd >= 0)
+		close(c.signal_fd);
+	return err != 0;
+}
