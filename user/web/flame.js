@@ -104,9 +104,34 @@
     return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).text();
   }
 
+  // The value types of a run, if there are several: the address says which one is shown. The page is loaded anew to
+  // show another one.
+  const values = [...document.querySelectorAll("template[data-value]")];
+  const valueOfAddress = () => {
+    const name = new URLSearchParams(location.hash.slice(1)).get("value");
+    return Math.max(0, values.findIndex((v) => v.dataset.value === name));
+  };
+  const shownValue = valueOfAddress();
+
+  // The words of the value that is shown.
+  function showValue() {
+    const select = $("value");
+    select.hidden = values.length < 2;
+    for (const { dataset } of values)
+      select.append(new Option(dataset.value, dataset.value));
+    if (!shownValue)
+      return;
+    const [headline, counted, account] = values[shownValue].content.cloneNode(true).children;
+    $("headline").textContent = headline.textContent;
+    $("counted").textContent = counted.textContent;
+    $("account").replaceWith(account);
+    account.id = "account";
+    select.selectedIndex = shownValue;
+  }
+
   // Null: the page says why.
   async function readProfile() {
-    const { type, textContent } = $("profile");
+    const { type, textContent } = $("profile" + (shownValue || ""));
     if (type !== "application/gzip")
       return JSON.parse(textContent);
     if (typeof DecompressionStream === "undefined") {
@@ -144,6 +169,7 @@
     return best;
   }
 
+  showValue();
   const data = await readProfile();
   if (!data)
     return;
@@ -178,7 +204,7 @@
     { id: NATIVE, key: "n", text: "Native" },
     { id: PLUMBING, key: "i", text: "Interpreter", title: "The interpreter's own frames; else one box stands for those at the end of a stack" },
     { id: KERNEL, key: "k", text: "Kernel" },
-    { id: MARKER, key: "m", text: "Markers", title: "Why a stack, or a part of it, ends early" },
+    { id: MARKER, key: "m", text: "Markers", title: "What a thread waited for; why a stack, or a part of it, ends early" },
   ];
 
   const view = {
@@ -1690,6 +1716,7 @@
   //  task  NAME.PID or NAME.PID.TID
   //  search, regex, sort
   //  time  milliseconds, of memory over time
+  //  value  of several value types the one that is shown
   //  zoom  tags of the functions from the root to the frame in the first row
   //
   // A tag is a hash of what a person calls it, so a link fits another recording of the program as far as that has the
@@ -1731,6 +1758,7 @@
     put("regex", view.regex && "1");
     put("sort", view.sort !== "self" && view.sort);
     put("time", curves && view.point !== curves.cnt - 1 && String(curves.when[view.point]));
+    put("value", shownValue && values[shownValue].dataset.value);
     put("zoom", zoomTags().join("."));
     return q.toString();
   }
@@ -1751,6 +1779,16 @@
       return;
     written = text;
     history[step && !framed ? "pushState" : "replaceState"](null, "", "#" + text);
+  }
+
+  function setValue(name) {
+    const q = new URLSearchParams(stateText());
+    if (name === values[0].dataset.value)
+      q.delete("value");
+    else
+      q.set("value", name);
+    history[framed ? "replaceState" : "pushState"](null, "", "#" + q);
+    location.reload();
   }
 
   function findNode(path) {
@@ -1796,6 +1834,10 @@
 
   // All as the address says it: at first, and after Back.
   function followAddress() {
+    if (valueOfAddress() !== shownValue) {
+      location.reload();
+      return;
+    }
     const path = readAddress();
     applyTime();
     setTheme(view.theme);
@@ -2036,6 +2078,7 @@
     $("chains").addEventListener("click", toggleChains);
     for (const button of document.querySelectorAll("[data-view]"))
       button.addEventListener("click", () => setView(button.dataset.view));
+    $("value").addEventListener("change", () => setValue($("value").value));
     $("task").addEventListener("change", () => {
       view.task = $("task").value;
       change();
