@@ -75,7 +75,6 @@ struct source_asleep {
 	uint32_t type;	/* number of the value type */
 	uint64_t since_ns, until_ns; /* when it began to count, and when it was stopped */
 	uint64_t step_ns, least_ns;  /* see struct wait_state, struct wait_cfg */
-	const uint8_t *calls;	     /* of struct wait_cfg; borrowed until close */
 };
 
 struct source {

@@ -20,8 +20,8 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/syscalls.h"
 #include "gil.skel.h"
+#include "process/waitword.h"
 #include "pyperf.skel.h"
 #include "sources/side_object.h"
 #include "wait.skel.h"
@@ -48,42 +48,12 @@ struct waiting {
 
 /* ---- the object ------------------------------------------------------------------------------ */
 
-/* The class of a system call, by its name: whether it waits for a file, or for a futex. */
-static uint8_t what_call(const char *name)
-{
-	static const char *const of_files[] = {
-		"read",	     "write",	  "readv",     "writev",	  "pread64", "pwrite64",
-		"preadv",    "pwritev",	  "preadv2",   "pwritev2",	  "fsync",   "fdatasync",
-		"fallocate", "ftruncate", "getdents",  "getdents64",	  "ioctl",   "flock",
-		"fcntl",     "lseek",	  "readahead", "sync_file_range", "syncfs",
-	};
-
-	if (!strncmp(name, "futex", strlen("futex")))
-		return WAIT_CALL_FUTEX;
-	if (!strcmp(name, "select") || !strcmp(name, "pselect6")) /* sleep() of Python up to 3.10 */
-		return WAIT_CALL_SELECT;
-	if (!strcmp(name, "nanosleep") || !strcmp(name, "clock_nanosleep"))
-		return WAIT_CALL_SLEEP;
-	if (!strcmp(name, "poll") || !strcmp(name, "ppoll"))
-		return WAIT_CALL_POLL;
-	if (!strncmp(name, "epoll_wait", strlen("epoll_wait")) ||
-	    !strncmp(name, "epoll_pwait", strlen("epoll_pwait")))
-		return WAIT_CALL_EPOLL;
-	for (size_t i = 0; i < sizeof(of_files) / sizeof(of_files[0]); i++)
-		if (!strcmp(name, of_files[i]))
-			return WAIT_CALL_FILE;
-	return WAIT_CALL_OTHER;
-}
-
 static void configure(const struct source_use *u, struct wait_cfg *cfg)
 {
 	cfg->type = u->type;
 	cfg->least_ns = u->least_ns;
-	for (uint32_t nr = 0; nr < WAIT_CALLS; nr++) {
-		const char *name = syscall_name(nr);
-
-		cfg->call[nr] = name ? what_call(name) : WAIT_CALL_OTHER;
-	}
+	for (uint32_t nr = 0; nr < WAIT_CALLS; nr++)
+		cfg->call[nr] = wait_class_of(nr);
 }
 
 static uint64_t step_ns(const struct source_use *u)
@@ -359,7 +329,6 @@ static int wait_asleep(const struct source_use *u, struct source_asleep *out)
 		.until_ns = x->stopped_ns,
 		.step_ns = x->state.step_ns,
 		.least_ns = u->least_ns,
-		.calls = x->wait->rodata->wait_cfg.call,
 	};
 	return 0;
 }

@@ -3,18 +3,17 @@
 
 #include <bpf/bpf.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <fnmatch.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include <sys/stat.h>
 
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/idmap.h"
 #include "base/log.h"
+#include "process/waitword.h"
 #include "threads/gil.h"
 #include "threads/hostwalk.h"
 #include "threads/threadlist.h"
@@ -264,52 +263,6 @@ static int find_sleepers(struct ending *e)
 	return 0;
 }
 
-/* ---- for what -------------------------------------------------------------------------------- */
-
-/* The kind of the file, from what the kernel has cached: does not ask a server. */
-static uint32_t kind_of_file(const struct thread_now *t)
-{
-	struct statx st;
-	char path[64];
-
-	snprintf(path, sizeof(path), "/proc/%u/fd/%u", t->tgid, (uint32_t)t->regs[ARCH_REG_ARG0]);
-	if (statx(AT_FDCWD, path, AT_STATX_DONT_SYNC | AT_NO_AUTOMOUNT, STATX_TYPE, &st))
-		return WAIT_CALL;
-	switch (st.stx_mode & S_IFMT) {
-	case S_IFSOCK:
-		return WAIT_SOCKET;
-	case S_IFIFO:
-		return WAIT_PIPE;
-	case S_IFCHR:
-		return WAIT_TERMINAL;
-	case S_IFREG:
-	case S_IFBLK:
-	case S_IFDIR:
-		return WAIT_DISK;
-	}
-	return WAIT_CALL;
-}
-
-/* As kind_of_call() of bpf/wait.bpf.h. */
-static uint64_t leaf_of(const struct ending *e, const struct thread_now *t)
-{
-	uint64_t nr = (uint64_t)t->syscall;
-	uint8_t what = nr < WAIT_CALLS ? e->a.calls[nr] : WAIT_CALL_OTHER;
-	uint32_t kind = WAIT_CALL;
-
-	if (!(t->flags & THREAD_REGS) || t->syscall < 0)
-		return WAIT_WORD(WAIT_FAULT, WAIT_NO_CALL);
-	if (what == WAIT_CALL_FUTEX)
-		kind = WAIT_LOCK;
-	else if (what == WAIT_CALL_SLEEP || (what == WAIT_CALL_SELECT && !t->regs[ARCH_REG_ARG0]))
-		kind = WAIT_SLEEP;
-	else if (what == WAIT_CALL_FILE)
-		kind = kind_of_file(t);
-	if (kind == WAIT_CALL && t->state & THREAD_BLOCKED && what == WAIT_CALL_FILE)
-		kind = WAIT_DISK;
-	return WAIT_WORD(kind, nr);
-}
-
 /* ---- its stack ------------------------------------------------------------------------------- */
 
 /* As the programs of the scheduler take it: without frames of the kernel. */
@@ -356,7 +309,7 @@ static int walk_all(struct ending *e)
 	for (size_t i = 0; i < e->sleeper_cnt && !err; i++) {
 		struct sleeper *s = &e->sleepers[i];
 
-		s->leaf = leaf_of(e, s->t);
+		s->leaf = wait_word_of_sleeper(s->t);
 		if (now_ns() > e->deadline_ns || !(s->t->flags & THREAD_REGS))
 			continue;
 		if (s->p != at)
