@@ -21,6 +21,7 @@ SCHEMA = json.loads((harness.REPO / "docs" / "dump.schema.json").read_text())
 ALL = ("sleeping", "reading", "locking", "in_ctypes", "hashing", "spinning", "foreign")
 AT_REST = {"sleeping": {"clock_nanosleep", "pselect6", "select"}, "reading": {"read"},
            "locking": {"futex"}, "in_ctypes": {"pause"}, "main": {"read"}}
+WAITS_FOR = {"sleeping": "sleep", "reading": "pipe", "locking": "lock", "in_ctypes": "signal", "main": "pipe"}
 
 
 def dump(*args):
@@ -164,6 +165,7 @@ def test_states_and_stacks(python):
         if label in AT_REST:
             assert threads[tid]["state"] == held[tid]["state"] == "sleeping"
             assert threads[tid]["syscall"] in AT_REST[label], threads[tid]
+            assert threads[tid]["waits_for"] == WAITS_FOR[label], threads[tid]
             assert threads[tid]["gil"] == "none"
         wanted = {"main": "holds", "spinning": "waits", "hashing": "waits"}.get(label, "none")
         assert held[tid]["gil"] == wanted, (label, held[tid])
@@ -313,7 +315,7 @@ def test_several_processes(any_python):
         assert "1 of %d in load_batch (" % (SEVERAL + 1) in text[0]
         head, *groups = text[0].split("\n\n")
         assert head.startswith("%d processes, %d threads" % (SEVERAL + 1, SEVERAL + 1))
-        assert groups[0].startswith("%d of %d threads: sleeping in read\n    processes " % (SEVERAL - 1, SEVERAL + 1))
+        assert groups[0].startswith("%d of %d threads: sleeping in read (waits: pipe)\n    processes " % (SEVERAL - 1, SEVERAL + 1))
         assert groups[0].count("all_reduce (") == 1 and "load_batch" not in groups[0]
         both = json.loads(found("--json", "-p", target.pid, "--children"))
         for process in both:

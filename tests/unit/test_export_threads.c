@@ -71,12 +71,12 @@ static void test_text(void **state)
 	struct profile *p = app("worker");
 	const str_id main = profile__intern_z(p, "main"), odd = profile__intern_z(p, "\033[1m\n");
 	const struct dumped_thread threads[] = {
-		{ 4711, main, DUMPED_SLEEPING, SYS_clock_nanosleep, GIL_HOLDS, 0, false },
-		{ 4712, odd, DUMPED_BLOCKED, -1, GIL_UNKNOWN, 1, false },
-		{ 4713, main, DUMPED_RUNNING, -1, GIL_NONE, 2, true },
-		{ 4714, main, DUMPED_SLEEPING, SYS_futex, GIL_WAITS, -1, true },
-		{ 4715, main, DUMPED_ENDED, -1, GIL_UNKNOWN, -1, false },
-		{ 4716, main, DUMPED_STOPPED, 4095, GIL_NONE, -1, false },
+		{ 4711, main, DUMPED_SLEEPING, SYS_clock_nanosleep, GIL_HOLDS, 0, false, "sleep" },
+		{ 4712, odd, DUMPED_BLOCKED, -1, GIL_UNKNOWN, 1, false, "page fault" },
+		{ 4713, main, DUMPED_RUNNING, -1, GIL_NONE, 2, true, NULL },
+		{ 4714, main, DUMPED_SLEEPING, SYS_futex, GIL_WAITS, -1, true, "GIL" },
+		{ 4715, main, DUMPED_ENDED, -1, GIL_UNKNOWN, -1, false, NULL },
+		{ 4716, main, DUMPED_STOPPED, 4095, GIL_NONE, -1, false, NULL },
 	};
 	struct dumped_process d = { .p = p, THREADS(threads) };
 
@@ -85,11 +85,11 @@ static void test_text(void **state)
 	      "Process 4711 (celery worker shop), Python 3.11.2, /usr/bin/python3.11\n"
 	      "6 threads, most recent call first\n"
 	      "\n"
-	      "Thread 4711 \"main\": sleeping in clock_nanosleep, holds the GIL\n"
+	      "Thread 4711 \"main\": sleeping in clock_nanosleep (waits: sleep), holds the GIL\n"
 	      "    worker (/srv/app.py:12)\n"
 	      "    <module> (/srv/app.py:40)\n"
 	      "\n"
-	      "Thread 4712 \"\xef\xbf\xbd[1m\xef\xbf\xbd\": blocked in the kernel\n"
+	      "Thread 4712 \"\xef\xbf\xbd[1m\xef\xbf\xbd\": blocked in the kernel (waits: page fault)\n"
 	      "    in native code: _start [libc.so.6]\n"
 	      "    (no Python frames)\n"
 	      "\n"
@@ -109,19 +109,20 @@ static void test_text(void **state)
 	      "    (its stack could not be read)\n");
 	d.native = true;
 	d.thread_cnt = 2;
-	check(text(&d), "Process 4711 (celery worker shop), Python 3.11.2, /usr/bin/python3.11\n"
-			"2 threads, most recent call first\n"
-			"\n"
-			"Thread 4711 \"main\": sleeping in clock_nanosleep, holds the GIL\n"
-			"    do_syscall_64 [kernel]\n"
-			"    clock_nanosleep (/usr/lib/libc.so.6)\n"
-			"    worker (/srv/app.py:12)\n"
-			"    <module> (/srv/app.py:40)\n"
-			"    _start (/usr/lib/libc.so.6)\n"
-			"\n"
-			"Thread 4712 \"\xef\xbf\xbd[1m\xef\xbf\xbd\": blocked in the kernel\n"
-			"    0x7f00 ([anon])\n"
-			"    _start (/usr/lib/libc.so.6)\n");
+	check(text(&d),
+	      "Process 4711 (celery worker shop), Python 3.11.2, /usr/bin/python3.11\n"
+	      "2 threads, most recent call first\n"
+	      "\n"
+	      "Thread 4711 \"main\": sleeping in clock_nanosleep (waits: sleep), holds the GIL\n"
+	      "    do_syscall_64 [kernel]\n"
+	      "    clock_nanosleep (/usr/lib/libc.so.6)\n"
+	      "    worker (/srv/app.py:12)\n"
+	      "    <module> (/srv/app.py:40)\n"
+	      "    _start (/usr/lib/libc.so.6)\n"
+	      "\n"
+	      "Thread 4712 \"\xef\xbf\xbd[1m\xef\xbf\xbd\": blocked in the kernel (waits: page fault)\n"
+	      "    0x7f00 ([anon])\n"
+	      "    _start (/usr/lib/libc.so.6)\n");
 	profile__free(p);
 }
 
@@ -149,8 +150,8 @@ static void test_json(void **state)
 {
 	struct profile *p = app("a\"\033\n</script>");
 	const struct dumped_thread threads[] = {
-		{ 4711, 0, DUMPED_SLEEPING, SYS_futex, GIL_WAITS, 0, false },
-		{ 4712, 0, DUMPED_RUNNING, -1, GIL_UNKNOWN, 1, true },
+		{ 4711, 0, DUMPED_SLEEPING, SYS_futex, GIL_WAITS, 0, false, "lock" },
+		{ 4712, 0, DUMPED_RUNNING, -1, GIL_UNKNOWN, 1, true, NULL },
 	};
 	struct dumped_process d = { .p = p, THREADS(threads) };
 	char want[2048];
@@ -162,13 +163,13 @@ static void test_json(void **state)
 		 "\"python\":\"3.11.2\","
 		 "\"native_only\":null,\"container\":null,\"threads\":[\n"
 		 "{\"tid\":4711,\"name\":null,\"state\":\"sleeping\",\"syscall_number\":%d,"
-		 "\"syscall\":\"futex\",\"gil\":\"waits\",\"consistent\":true,\"frames\":[\n"
+		 "\"syscall\":\"futex\",\"waits_for\":\"lock\",\"gil\":\"waits\",\"consistent\":true,\"frames\":[\n"
 		 "{\"kind\":\"python\",\"function\":\"a\\\"\\u001b\\u000a\\u003c/script\\u003e\","
 		 "\"file\":\"/srv/app.py\",\"line\":12,\"module\":null,\"address\":null},\n"
 		 "{\"kind\":\"python\",\"function\":\"\\u003cmodule\\u003e\","
 		 "\"file\":\"/srv/app.py\",\"line\":40,\"module\":null,\"address\":null}]},\n"
 		 "{\"tid\":4712,\"name\":null,\"state\":\"running\",\"syscall_number\":null,"
-		 "\"syscall\":null,\"gil\":null,\"consistent\":false,\"frames\":[]}]}\n",
+		 "\"syscall\":null,\"waits_for\":null,\"gil\":null,\"consistent\":false,\"frames\":[]}]}\n",
 		 SYS_futex);
 	check(json(&d), want);
 	profile__free(p);
@@ -177,8 +178,8 @@ static void test_json(void **state)
 static void test_stream_error(void **state)
 {
 	struct profile *p = app("worker");
-	const struct dumped_thread threads[] = { { 4711, 0, DUMPED_RUNNING, -1, GIL_NONE, 0,
-						   false } };
+	const struct dumped_thread threads[] = { { 4711, 0, DUMPED_RUNNING, -1, GIL_NONE, 0, false,
+						   NULL } };
 	const struct dumped_process d = { .p = p, THREADS(threads) };
 	FILE *f = fopen("/dev/full", "we");
 

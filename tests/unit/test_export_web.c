@@ -441,6 +441,33 @@ static void test_groups(void **state)
 	}
 }
 
+/* Each value has its data and its words; names come from files, and are text. */
+static void test_values(void **state)
+{
+	struct profile *p = service(0), *q = service(9);
+	const struct profile *const views[] = { p, q };
+	char *s = NULL;
+	size_t len;
+	FILE *f = open_memstream(&s, &len);
+
+	(void)state;
+	assert_non_null(f);
+	q->stats.values[0] = (struct value_type){ .event = VALUE_FOREIGN,
+						  .name = "a\"><script>",
+						  .unit = "count" };
+	assert_int_equal(export__html_values(views, 2, &defaults, f), 0);
+	fclose(f);
+	assert_non_null(strstr(s, " id=\"profile\">"));
+	assert_non_null(strstr(s, " id=\"profile1\">"));
+	assert_null(strstr(s, " id=\"profile2\">"));
+	assert_non_null(strstr(s, "<template data-value=\"cpu-clock\"><p>30.0 s at 99 Hz"));
+	assert_non_null(strstr(s, "<template data-value=\"a&quot;&gt;&lt;script&gt;\"><p>"));
+	assert_null(strstr(s, "a\"><script>"));
+	free(s);
+	profile__free(p);
+	profile__free(q);
+}
+
 /* The same content in another order gives the same bytes. */
 static void test_deterministic(void **state)
 {
@@ -863,15 +890,25 @@ static void test_shorter_source(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_curves),		cmocka_unit_test(test_golden),
-		cmocka_unit_test(test_compared),	cmocka_unit_test(test_data),
-		cmocka_unit_test(test_delta),		cmocka_unit_test(test_plumbing),
-		cmocka_unit_test(test_groups),		cmocka_unit_test(test_deterministic),
-		cmocka_unit_test(test_empty),		cmocka_unit_test(test_facts),
-		cmocka_unit_test(test_hostile),		cmocka_unit_test(test_hostile_values),
-		cmocka_unit_test(test_svg_well_formed), cmocka_unit_test(test_svg_of_deep_stacks),
-		cmocka_unit_test(test_escape),		cmocka_unit_test(test_shorter_source),
-		cmocka_unit_test(test_lines),		cmocka_unit_test(test_origins),
+		cmocka_unit_test(test_curves),
+		cmocka_unit_test(test_golden),
+		cmocka_unit_test(test_compared),
+		cmocka_unit_test(test_data),
+		cmocka_unit_test(test_delta),
+		cmocka_unit_test(test_plumbing),
+		cmocka_unit_test(test_groups),
+		cmocka_unit_test(test_values),
+		cmocka_unit_test(test_deterministic),
+		cmocka_unit_test(test_empty),
+		cmocka_unit_test(test_facts),
+		cmocka_unit_test(test_hostile),
+		cmocka_unit_test(test_hostile_values),
+		cmocka_unit_test(test_svg_well_formed),
+		cmocka_unit_test(test_svg_of_deep_stacks),
+		cmocka_unit_test(test_escape),
+		cmocka_unit_test(test_shorter_source),
+		cmocka_unit_test(test_lines),
+		cmocka_unit_test(test_origins),
 	};
 
 	return cmocka_run_group_tests(tests, make_dir, remove_dir);

@@ -136,12 +136,24 @@ static void test_compared(void **state)
 	profile__free(base);
 }
 
+static int write_values(const struct profile *p, const struct export_opts *o, FILE *f)
+{
+	const struct profile *const views[] = { p, p };
+
+	return export__html_values(views, 2, o, f);
+}
+
+static void test_values(void **state)
+{
+	(void)state;
+	check(write_values);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_html),
-		cmocka_unit_test(test_svg),
-		cmocka_unit_test(test_lines),
+		cmocka_unit_test(test_html),	 cmocka_unit_test(test_values),
+		cmocka_unit_test(test_svg),	 cmocka_unit_test(test_lines),
 		cmocka_unit_test(test_compared),
 	};
 

@@ -19,8 +19,8 @@ struct world {
 	struct profile *p;
 	int proc;
 	int top, worker, run_once, select, get, wait, user, mine, serve; /* Python */
-	int start, cond, uv_poll, epoll, mutex, eval, raw;		 /* native */
-	int lock, poll, cpu, gil, disk, accept;				 /* waits */
+	int start, cond, uv_poll, epoll, mutex, eval, raw, child;	 /* native */
+	int lock, poll, cpu, gil, disk, accept, ended;			 /* waits */
 };
 
 static void setup(struct world *w)
@@ -48,12 +48,14 @@ static void setup(struct world *w)
 	w->mutex = native(p, "pthread_mutex_lock", libc, 5);
 	w->eval = native(p, "_PyEval_EvalFrameDefault", exe, 6);
 	w->raw = native(p, "syscall", libc, 7);
+	w->child = native(p, "wait4", libc, 8);
 	w->lock = marker(p, "[waits: lock]");
 	w->poll = marker(p, "[waits: epoll_wait]");
 	w->cpu = marker(p, "[waits: CPU]");
 	w->gil = marker(p, "[waits: GIL]");
 	w->disk = marker(p, "[waits: disk]");
 	w->accept = marker(p, "[waits: accept]");
+	w->ended = marker(p, "[waits: child process]");
 }
 
 /* The same without stacks: all numbers are as they were. */
@@ -101,8 +103,10 @@ static void test_places(void **state)
 		{ { w.start, w.raw, w.lock, -1 }, true },
 		{ { w.top, w.serve, w.raw, w.lock, -1 }, true },
 		{ { w.user, w.accept, -1 }, true },
+		{ { w.start, w.child, w.ended, -1 }, true },
 		/* a function of the user's waits */
 		{ { w.worker, w.user, w.lock, -1 }, false },
+		{ { w.user, w.child, w.ended, -1 }, false },
 		{ { w.worker, w.user, w.get, w.wait, w.lock, -1 }, false },
 		{ { w.worker, w.user, w.select, w.poll, -1 }, false },
 		{ { w.top, w.mine, w.lock, -1 }, false },

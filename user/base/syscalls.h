@@ -9,7 +9,5 @@
 
 /* NULL: not known, such as a call of a newer kernel. */
 const char *syscall_name(int64_t number);
-/* What the call waits for, if it waits: a file, a futex, time (WAIT_CALL_* of bpf/pyperf.h). */
-uint8_t syscall_wait_class(int64_t number);
 
 #endif /* PYPERF_SYSCALLS_H */

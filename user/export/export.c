@@ -105,6 +105,29 @@ static const struct profile *one_value(const struct profile *p, int type, bool c
 	return profile__value_cnt(p) > 1 ? profile__view(p, (uint32_t)type) : p;
 }
 
+/* All values in one page, each as the page would show it alone. */
+static int write_all_values(const struct export_format *format, const struct profile *p,
+			    const struct export_opts *o, FILE *f)
+{
+	enum glue_mode mode = o->glue ? GLUE_KEEP : format->glue;
+	const struct profile *ones[VALUES_MAX] = { NULL }, *shown[VALUES_MAX] = { NULL };
+	uint32_t cnt = profile__value_cnt(p);
+	int err = 0;
+
+	for (uint32_t i = 0; i < cnt && !err; i++) {
+		ones[i] = one_value(p, (int)i, shows_curves(format));
+		shown[i] = ones[i] ? glue__view(ones[i], mode) : NULL;
+		err = shown[i] ? 0 : -ENOMEM;
+	}
+	if (!err)
+		err = export__html_values(shown, cnt, o, f);
+	for (uint32_t i = 0; i < cnt; i++) {
+		profile__free_view(shown[i], ones[i]);
+		profile__free_view(ones[i], p);
+	}
+	return err;
+}
+
 int export__write(const struct export_format *format, const struct profile *base,
 		  const struct profile *p, const struct export_opts *o, FILE *f)
 {
@@ -117,6 +140,8 @@ int export__write(const struct export_format *format, const struct profile *base
 		return -ENOENT;
 	if (format->all_values && !o->value && !base)
 		return write_one(format, base, p, o, f);
+	if (format->write == export__html && !o->value && !base && profile__value_cnt(p) > 1)
+		return write_all_values(format, p, o, f);
 	one = one_value(p, type, shows_curves(format) && !base);
 	before = base ? one_value(base, base_type, false) : NULL;
 	if (one && (before || !base))

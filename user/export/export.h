@@ -75,6 +75,9 @@ int export__report(const struct profile *p, const struct export_opts *o, FILE *f
 int export__markdown(const struct profile *p, const struct export_opts *o, FILE *f);
 int export__folded(const struct profile *p, const struct export_opts *o, FILE *f);
 int export__html(const struct profile *p, const struct export_opts *o, FILE *f);
+/* A page that switches between values: views of one profile, each with one value type. */
+int export__html_values(const struct profile *const *views, uint32_t cnt,
+			const struct export_opts *o, FILE *f);
 int export__svg(const struct profile *p, const struct export_opts *o, FILE *f);
 int export__lines(const struct profile *p, const struct export_opts *o, FILE *f);
 int export__pprof(const struct profile *p, const struct export_opts *o, FILE *f);

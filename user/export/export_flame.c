@@ -13,6 +13,7 @@
 #include "profile/export_stacks.h"
 #include "profile/export_text.h"
 #include "profile/origin.h"
+#include "profile/waits.h"
 
 #define CURVE_SHIFT 32 /* of a key: the number of a curve above that of a task */
 
@@ -94,6 +95,12 @@ static void add_package(struct strbuf *b, const char *path)
 	}
 }
 
+static bool is_wait(const struct profile *p, const struct sym *s)
+{
+	return wait_reason(profile__str(p, s->func), NULL) ||
+	       wait_is_ended(profile__str(p, s->func));
+}
+
 /* The group of a function whose file is in the buffer; the buffer holds it then. */
 static void make_group(struct maker *m, const struct profile *p, const struct sym *s)
 {
@@ -112,7 +119,7 @@ static void make_group(struct maker *m, const struct profile *p, const struct sy
 		add_last_dir(&m->buf, profile__str(p, s->file));
 		break;
 	default:
-		strbuf__addz(&m->buf, "marker");
+		strbuf__addz(&m->buf, is_wait(p, s) ? "waiting" : "marker");
 	}
 	if (!m->buf.len)
 		strbuf__addz(&m->buf, "unknown");

@@ -4,6 +4,9 @@
  * JSON, packed if it is large. It works from a mail attachment: nothing is loaded, and the page's
  * policy forbids it.
  *
+ * Each value type of a profile has an element with its own data: #profile, #profile1, ... If there
+ * are several, each also has a <template> with its name and its words, in the same order.
+ *
  * The JSON is columns of numbers and one table of strings:
  *
  *	digits   the alphabet of columns
@@ -42,7 +45,6 @@
 struct html {
 	const struct flame *f;
 	const struct profile *p;
-	const char *moved; /* of struct export_opts */
 	FILE *out;
 	uint32_t *strings; /* text -> number + 1; 0: not used yet */
 	uint32_t *used;	   /* number -> text */
@@ -356,7 +358,7 @@ static int write_data(struct html *h)
 }
 
 /* The element with the data. */
-static int write_element(struct html *h, FILE *out)
+static int write_element(struct html *h, const char *id, FILE *out)
 {
 	struct strbuf json = { 0 };
 	int err;
@@ -371,7 +373,7 @@ static int write_element(struct html *h, FILE *out)
 		err = -ENOMEM;
 	h->out = NULL;
 	if (!err)
-		err = page_write_data(&json, "profile", out);
+		err = page_write_data(&json, id, out);
 	strbuf__free(&json);
 	return err;
 }
@@ -384,30 +386,6 @@ static void add_moved(struct strbuf *b, const char *moved)
 	strbuf__addz(b, "<p id=\"moved\">Matched across directories: ");
 	page_add_html(b, moved, strlen(moved));
 	strbuf__addz(b, "</p>");
-}
-
-static bool is_word(const char *word, size_t len, const char *what)
-{
-	return len == strlen(what) && !memcmp(word, what, len);
-}
-
-static int fill(void *ctx, const char *word, size_t len, FILE *out)
-{
-	struct html *h = ctx;
-	struct strbuf b = { 0 };
-	int err;
-
-	if (is_word(word, len, "data"))
-		return write_element(h, out);
-	if (is_word(word, len, "moved"))
-		add_moved(&b, h->moved);
-	else
-		page_add_word(&b, h->p, word, len);
-	err = b.err;
-	if (!err && b.len)
-		fwrite(b.s, 1, b.len, out);
-	strbuf__free(&b);
-	return err;
 }
 
 /* ---- Source ---- */
@@ -529,21 +507,35 @@ static int add_source(struct html *h, struct flame *f, const struct export_opts 
 	return err;
 }
 
-int flame__html(const struct profile *p, const struct profile *base, const struct export_opts *o,
-		double scale, FILE *out)
+/* ---- All values ---- */
+
+/* What the page is made of. */
+struct page {
+	const struct profile *const *values; /* views: each has one value type */
+	uint32_t cnt;
+	const struct profile *base; /* NULL, or what the only one is compared with */
+	const struct export_opts *o;
+	double scale;
+};
+
+/* The data of a value. */
+static int write_value(const struct page *g, uint32_t i, FILE *out)
 {
 	struct flame f;
-	struct html h = { .f = &f, .p = p, .moved = o->moved, .comma = "" };
-	struct flame_opts fo = { .lines = o->lines, .tasks = true, .scale = scale };
-	int err = flame__init(&f, p, base, &fo);
+	struct html h = { .f = &f, .p = g->values[i], .comma = "" };
+	struct flame_opts fo = { .lines = g->o->lines, .tasks = true, .scale = g->scale };
+	char id[sizeof("profile") + 10] = "profile";
+	int err = flame__init(&f, h.p, g->base, &fo);
 
-	if (!err && o->source && o->lines)
-		err = add_source(&h, &f, o);
+	if (i)
+		snprintf(id, sizeof(id), "profile%" PRIu32, i);
+	if (!err && g->o->source && g->o->lines)
+		err = add_source(&h, &f, g->o);
 	if (err)
 		goto out;
 	h.strings = calloc(strtab__count(f.texts) + 1, sizeof(*h.strings));
 	h.used = calloc(strtab__count(f.texts) + 1, sizeof(*h.used));
-	err = h.strings && h.used ? page_write(page_flame, fill, &h, out) : -ENOMEM;
+	err = h.strings && h.used ? write_element(&h, id, out) : -ENOMEM;
 out:
 	free(h.place_text);
 	free(h.strings);
@@ -552,6 +544,70 @@ out:
 	free(h.place_order);
 	flame__free(&f);
 	return err;
+}
+
+static void add_word(struct strbuf *b, const struct profile *p, const char *word)
+{
+	page_add_word(b, p, word, strlen(word));
+}
+
+/* What the page says of a value besides its data. */
+static void add_template(struct strbuf *b, const struct profile *p)
+{
+	const char *name = value_type__name(&p->stats.values[0]);
+
+	strbuf__addz(b, "<template data-value=\"");
+	page_add_html(b, name, strlen(name));
+	strbuf__addz(b, "\"><p>");
+	add_word(b, p, "headline");
+	strbuf__addz(b, "</p><p>");
+	add_word(b, p, "counted");
+	strbuf__addz(b, "</p><div>");
+	add_word(b, p, "facts");
+	strbuf__addz(b, "</div></template>\n");
+}
+
+static bool is_word(const char *word, size_t len, const char *what)
+{
+	return len == strlen(what) && !memcmp(word, what, len);
+}
+
+static int fill(void *ctx, const char *word, size_t len, FILE *out)
+{
+	const struct page *g = ctx;
+	bool data = is_word(word, len, "data");
+	struct strbuf b = { 0 };
+	int err = 0;
+
+	if (is_word(word, len, "moved"))
+		add_moved(&b, g->o->moved);
+	else if (!data)
+		page_add_word(&b, g->values[0], word, len);
+	for (uint32_t i = 0; data && g->cnt > 1 && i < g->cnt; i++)
+		add_template(&b, g->values[i]);
+	if (!b.err && b.len)
+		fwrite(b.s, 1, b.len, out);
+	err = b.err;
+	strbuf__free(&b);
+	for (uint32_t i = 0; data && !err && i < g->cnt; i++)
+		err = write_value(g, i, out);
+	return err;
+}
+
+int flame__html(const struct profile *p, const struct profile *base, const struct export_opts *o,
+		double scale, FILE *out)
+{
+	struct page g = { .values = &p, .cnt = 1, .base = base, .o = o, .scale = scale };
+
+	return page_write(page_flame, fill, &g, out);
+}
+
+int export__html_values(const struct profile *const *views, uint32_t cnt,
+			const struct export_opts *o, FILE *f)
+{
+	struct page g = { .values = views, .cnt = cnt, .o = o };
+
+	return page_write(page_flame, fill, &g, f);
 }
 
 int export__html(const struct profile *p, const struct export_opts *o, FILE *f)

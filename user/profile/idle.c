@@ -123,6 +123,17 @@ static const char *const native_waits[] = {
 	"sem_wait",
 	"sem_timedwait",
 	"sem_clockwait",
+	"wait4", /* a shell, timeout and the like */
+	"__wait4",
+	"waitpid",
+	"__waitpid",
+	"waitid",
+	"sigsuspend",
+	"__sigsuspend",
+	"sigtimedwait",
+	"sigwaitinfo",
+	"sigwait",
+	"pause",
 };
 
 /*

@@ -13,7 +13,10 @@
 #define REASON_MAX  60
 #define MIXED	    UINT32_MAX
 
-/* Time of one reason in one function of own code, or, of stacks without any, where they end. */
+/*
+ * Time of one reason in one function of own code; of stacks without any, in the innermost function
+ * of an installed package, or else where they end.
+ */
 struct cause {
 	uint32_t function, reason; /* reason: see VIEW_REASON() */
 	uint32_t line;		   /* the one with the most time */
@@ -35,10 +38,28 @@ static const char *function_name(const struct view *v, uint32_t function)
 	return profile__str(v->p, export_sym(v->p, v->functions[function].sym)->func);
 }
 
+/*
+ * Where the function is that a person knows something about. That a stack ends in threading.py says
+ * little: a package's function above it says whose lock it is.
+ */
+static uint32_t place_of(const struct view *v, const struct flat_stack *s)
+{
+	uint32_t depth = view_own_depth(v, s);
+
+	for (uint32_t i = depth ? 0 : s->cnt; i-- > 0;) {
+		const struct view_function *f =
+			&v->functions[v->places[v->stacks.elems[s->first + i]].function];
+
+		if (f->python && f->origin == ORIGIN_PACKAGE)
+			return i;
+	}
+	return depth ? depth - 1 : s->cnt - 1;
+}
+
 /* The cause of a stack, which has at least one element. */
 static struct cause cause_of(const struct view *v, const struct flat_stack *s)
 {
-	uint32_t depth = view_own_depth(v, s), at = depth ? depth - 1 : s->cnt - 1;
+	uint32_t at = place_of(v, s);
 	const struct view_place *pl = &v->places[v->stacks.elems[s->first + at]];
 
 	return (struct cause){

@@ -20,8 +20,8 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/syscalls.h"
 #include "gil.skel.h"
+#include "process/waitword.h"
 #include "pyperf.skel.h"
 #include "sources/side_object.h"
 #include "wait.skel.h"
@@ -53,7 +53,7 @@ static void configure(const struct source_use *u, struct wait_cfg *cfg)
 	cfg->type = u->type;
 	cfg->least_ns = u->least_ns;
 	for (uint32_t nr = 0; nr < WAIT_CALLS; nr++)
-		cfg->call[nr] = syscall_wait_class(nr);
+		cfg->call[nr] = wait_class_of(nr);
 }
 
 static uint64_t step_ns(const struct source_use *u)

@@ -18,7 +18,7 @@
 #include "base/hash.h"
 #include "base/idmap.h"
 #include "base/log.h"
-#include "base/syscalls.h"
+#include "process/waitword.h"
 #include "symbolize/sym_builds.h"
 #include "symbolize/sym_inline.h"
 
@@ -436,62 +436,9 @@ static int name_jit(struct run *r, uint64_t word, struct sym *sym)
 	return intern_buf(r, &sym->func);
 }
 
-/* The name of a kind of wait; NULL: that of its system call. */
-static const char *wait_text(uint64_t word)
-{
-	switch (WAIT_KIND(word)) {
-#define X(name, number, text)                                                                      \
-	case number:                                                                               \
-		return text;
-		PYPERF_WAITS(X)
-#undef X
-	}
-	return NULL;
-}
-
-/* Many calls, one reason. */
-static const char *call_text(uint64_t nr)
-{
-	static const struct {
-		const char *call, *text;
-	} texts[] = {
-		{ "ppoll", "poll" },
-		{ "select", "poll" },
-		{ "pselect6", "poll" },
-		{ "epoll_pwait", "epoll_wait" },
-		{ "epoll_pwait2", "epoll_wait" },
-		{ "wait4", "child process" },
-		{ "waitid", "child process" },
-		{ "vfork", "child process" },
-		{ "recvfrom", "net" },
-		{ "recvmsg", "net" },
-		{ "recvmmsg", "net" },
-		{ "sendto", "net" },
-		{ "sendmsg", "net" },
-		{ "sendmmsg", "net" },
-		{ "accept4", "accept" },
-		{ "pause", "signal" },
-		{ "rt_sigsuspend", "signal" },
-		{ "rt_sigtimedwait", "signal" },
-	};
-	const char *name = syscall_name((int64_t)nr);
-
-	for (size_t i = 0; name && i < sizeof(texts) / sizeof(texts[0]); i++)
-		if (!strcmp(texts[i].call, name))
-			return texts[i].text;
-	return name;
-}
-
-const char *symbolize_wait_reason(uint64_t word)
-{
-	const char *text = wait_text(word);
-
-	return text ? text : call_text(WAIT_CALL(word));
-}
-
 static int name_wait(struct run *r, uint64_t word, struct sym *sym)
 {
-	const char *text = symbolize_wait_reason(word);
+	const char *text = wait_word_text(word);
 
 	sym->kind = SYM_MARKER;
 	sym->addr = word & FRAME_PAYLOAD;

@@ -190,10 +190,4 @@ struct symbolize_opts {
  */
 int symbolizer__run(struct symbolizer *s, struct profile *p, const struct symbolize_opts *o);
 
-/*
- * The reason of a wait, by its frame word, as the name of the frame has it: "lock", "epoll_wait".
- * NULL: none is known.
- */
-const char *symbolize_wait_reason(uint64_t word);
-
 #endif /* PYPERF_SYMBOLIZE_H */

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <string.h>
 
 #include "base/json.h"
 #include "base/str.h"
@@ -86,6 +87,15 @@ static void add_syscall(struct strbuf *b, int64_t number)
 		strbuf__addf(b, "system call %" PRId64, number);
 }
 
+/* Unless the system call has said it. */
+static void add_reason(struct strbuf *b, const struct dumped_thread *t)
+{
+	const char *call = syscall_name(t->syscall);
+
+	if (t->waits_for && t->state != DUMPED_RUNNABLE && !(call && !strcmp(call, t->waits_for)))
+		strbuf__addf(b, " (waits: %s)", t->waits_for);
+}
+
 void thread_add_state(struct strbuf *b, const struct dumped_thread *t)
 {
 	static const char *const words[] = {
@@ -106,6 +116,7 @@ void thread_add_state(struct strbuf *b, const struct dumped_thread *t)
 	} else if (t->state == DUMPED_SLEEPING || t->state == DUMPED_BLOCKED) {
 		strbuf__addz(b, " in the kernel"); /* a page fault, mostly */
 	}
+	add_reason(b, t);
 	if (t->gil == GIL_HOLDS)
 		strbuf__addz(b, ", holds the GIL");
 	else if (t->gil == GIL_NONE && t->state == DUMPED_RUNNING)
@@ -342,6 +353,10 @@ static void json_state(struct json *j, const struct dumped_thread *t)
 		json__stringz(j, "syscall", name);
 	else
 		json__null(j, "syscall");
+	if (t->waits_for)
+		json__stringz(j, "waits_for", t->waits_for);
+	else
+		json__null(j, "waits_for");
 	if (t->gil != GIL_UNKNOWN)
 		json__stringz(j, "gil", gils[t->gil]);
 	else

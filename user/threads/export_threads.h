@@ -48,8 +48,9 @@ struct dumped_thread {
 	enum dumped_state state;
 	int64_t syscall; /* the system call that it is in; negative: none, or not known */
 	enum dumped_gil gil;
-	int stack;     /* index in the profile's stacks; negative: none */
-	bool changing; /* the thread ran while its stack was read: it may be wrong */
+	int stack;	       /* index in the profile's stacks; negative: none */
+	bool changing;	       /* the thread ran while its stack was read: it may be wrong */
+	const char *waits_for; /* static; "lock": the word of a profile of waits; NULL: none */
 };
 
 struct dumped_process {
@@ -76,7 +77,7 @@ int export_threads__json_all(FILE *f, const struct dumped_process *all, size_t c
 
 /* ---- parts, for export_groups.c ---- */
 
-/* "sleeping in futex" */
+/* "sleeping in futex (waits: lock)" */
 void thread_add_state(struct strbuf *b, const struct dumped_thread *t);
 /* The frames that are shown, a line each. */
 void thread_put_frames(struct text_out *o, const struct dumped_process *d,

@@ -12,6 +12,7 @@
 #include "base/hash.h"
 #include "base/idmap.h"
 #include "base/log.h"
+#include "process/waitword.h"
 #include "threads/gil.h"
 #include "threads/hostwalk.h"
 #include "threads/threadlist.h"
@@ -281,7 +282,7 @@ static int walk_all(struct ending *e)
 	for (size_t i = 0; i < e->sleeper_cnt && !err; i++) {
 		struct sleeper *s = &e->sleepers[i];
 
-		s->leaf = waiter__reason(s->t);
+		s->leaf = wait_word_of_sleeper(s->t);
 		if (now_ns() > e->deadline_ns || !(s->t->flags & THREAD_REGS))
 			continue;
 		if (s->p != at)

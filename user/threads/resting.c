@@ -11,8 +11,8 @@
 #include "base/log.h"
 #include "base/syscalls.h"
 #include "process/containers.h"
+#include "process/waitword.h"
 #include "profile/export_text.h"
-#include "symbolize/symbolize.h"
 #include "threads/export_threads.h"
 #include "threads/gil.h"
 #include "threads/hostwalk.h"
@@ -140,7 +140,7 @@ static enum dumped_gil gil_of(struct lister *l, const struct thread_now *t)
 static void add_state(struct lister *l, struct strbuf *b, const struct thread_now *t, bool gil)
 {
 	struct dumped_thread now = { .tid = t->tid, .state = waiter__state(t), .syscall = -1 };
-	const char *reason = symbolize_wait_reason(waiter__reason(t)), *call;
+	const char *reason = wait_word_text(wait_word_of_sleeper(t)), *call;
 
 	if (now.state != DUMPED_RUNNING && t->flags & THREAD_REGS)
 		now.syscall = t->syscall;

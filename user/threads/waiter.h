@@ -21,7 +21,5 @@ enum dumped_state waiter__state(const struct thread_now *t);
  */
 bool waiter__is_chosen(const struct session *s, const struct process_maps *maps,
 		       const struct thread_now *t, const struct process *p);
-/* The frame word of what it waits for, as kind_of_call() of bpf/wait.bpf.h finds it. */
-uint64_t waiter__reason(const struct thread_now *t);
 
 #endif /* PYPERF_WAITER_H */

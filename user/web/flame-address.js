@@ -15,6 +15,7 @@
 //  task  NAME.PID or NAME.PID.TID
 //  search, regex, sort
 //  time  milliseconds, of memory over time
+//  value  of several value types the one that is shown
 //  zoom  tags of the functions from the root to the frame in the first row
 //
 // A tag is a hash of what a person calls it, so a link fits another recording of the program as far as that has the
@@ -56,6 +57,7 @@ function stateText() {
   put("regex", view.regex && "1");
   put("sort", view.sort !== "self" && view.sort);
   put("time", curves && view.point !== curves.cnt - 1 && String(curves.when[view.point]));
+  put("value", shownValue && values[shownValue].dataset.value);
   put("zoom", zoomTags().join("."));
   return q.toString();
 }
@@ -121,6 +123,10 @@ function readAddress() {
 
 // All as the address says it: at first, and after Back.
 function followAddress() {
+  if (valueOfAddress() !== shownValue) {
+    location.reload();
+    return;
+  }
   const path = readAddress();
   applyTime();
   setTheme(view.theme);

@@ -17,6 +17,7 @@ let funcCnt, placeCnt, placeFunc, presentKinds;
 
 // False: there is none, and the page says why.
 async function openProfile() {
+  showValue();
   data = await readProfile();
   if (!data)
     return false;
@@ -108,7 +109,7 @@ async function unzip(base64) {
 
 // Null: the page says why.
 async function readProfile() {
-  const { type, textContent } = $("profile");
+  const { type, textContent } = $("profile" + (shownValue || ""));
   if (type !== "application/gzip")
     return JSON.parse(textContent);
   if (typeof DecompressionStream === "undefined") {

@@ -10,7 +10,7 @@ const KINDS = [
   { id: NATIVE, key: "n", text: "Native" },
   { id: PLUMBING, key: "i", text: "Interpreter", title: "The interpreter's own frames; else one box stands for those at the end of a stack" },
   { id: KERNEL, key: "k", text: "Kernel" },
-  { id: MARKER, key: "m", text: "Markers", title: "Why a stack, or a part of it, ends early" },
+  { id: MARKER, key: "m", text: "Markers", title: "What a thread waited for; why a stack, or a part of it, ends early" },
 ];
 
 const view = {

@@ -352,6 +352,7 @@ function listen() {
   $("chains").addEventListener("click", toggleChains);
   for (const button of document.querySelectorAll("[data-view]"))
     button.addEventListener("click", () => setView(button.dataset.view));
+  $("value").addEventListener("change", () => setValue($("value").value));
   $("task").addEventListener("change", () => {
     view.task = $("task").value;
     change();
