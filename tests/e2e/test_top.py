@@ -163,8 +163,10 @@ def test_threads(any_python, color):
                 holders.update(tid for tid, m in found.items() if m[5] == "holds")
                 return found
 
-            t.until(lambda lines: len(rows(lines)) > 9 and holders and sum(
-                float(m[3]) > 0 for m in rows(lines).values()) > 4, "threads that ran")
+            # Those that had no sample yet come with the next look at the process.
+            tids = {int(tid) for tid in os.listdir("/proc/%d/task" % target.pid)}
+            t.until(lambda lines: set(rows(lines)) >= tids and holders and sum(
+                float(m[3]) > 0 for m in rows(lines).values()) > 4, "all threads, and some that ran")
             shown = rows(t.lines)
             assert [m[5] for m in shown.values()].count("holds") <= 1
             colored = re.search(rb"\x1b\[([0-9]*;)*3[0-7][;m]", t.raw)

@@ -20,7 +20,10 @@ struct top_opts {
 	bool native;	   /* show functions of all kinds at first */
 };
 
-/* Runs until the user quits, or for the duration: then what is shown stays on the terminal. 0, or negative errno after a message. */
+/*
+ * Runs until the user quits, or for the duration: then what is shown stays on the terminal. 0, or
+ * negative errno after a message.
+ */
 int top(const struct top_opts *o);
 
 #endif /* PYPERF_TOP_H */
