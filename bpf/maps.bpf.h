@@ -153,10 +153,13 @@ struct {
 	__type(value, __u64);
 } seen SEC(".maps");
 
-/* Index -> interpreter binary. user/ writes once; BPF adds what it learns. */
+/*
+ * Index -> interpreter binary. user/ writes once, each user at most four fifths of them (struct
+ * shares); BPF adds what it learns.
+ */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 256);
+	__uint(max_entries, 320);
 	__type(key, __u32);
 	__type(value, struct interp);
 } interps SEC(".maps");

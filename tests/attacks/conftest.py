@@ -54,18 +54,18 @@ class Ground:
         self.room.mkdir()
         os.chown(self.room, TENANT, TENANT)
 
-    def start(self, program, *args, uid=TENANT, namespace=None, copies=None):
+    def start(self, program, *args, uid=TENANT, namespace=None, copy=None):
         """`namespace`: "user", of its own, or "mount": it begins as root, and does itself what a setuid program does.
 
-        `copies`: a directory with the interpreter and its libraries (programs/held_lock.py).
+        `copy`: a copy of the interpreter, beside which there may be copies of its libraries.
         """
         prefix = ["unshare", "--mount"] if namespace == "mount" else as_user(uid)
         if namespace == "user":
             prefix += ["unshare", "--user", "--map-root-user", "--mount"]
         python, env = "/usr/bin/python3", harness.clean_environment()
-        if copies:
-            python = copies / os.path.basename(os.path.realpath(python))
-            env.update(PYTHONHOME="/usr", LD_LIBRARY_PATH=str(copies))
+        if copy:
+            python = copy
+            env.update(PYTHONHOME="/usr", LD_LIBRARY_PATH=str(copy.parent))
         argv = [*prefix, python, "-B", self.path / program, *args]
         with open(self.path / "stderr", "ab") as err:
             return harness.Process(argv, stderr=err, cwd=self.path, env=env)
@@ -77,8 +77,8 @@ class Ground:
         except AssertionError as e:
             pytest.skip("%s: %s" % (e, (self.path / "stderr").read_text()[-300:]))
 
-    def neighbour(self):
-        return self.start("spinner.py", NAME, "--comm", COMM, uid=NEIGHBOUR)
+    def neighbour(self, copy=None):
+        return self.start("spinner.py", NAME, "--comm", COMM, uid=NEIGHBOUR, copy=copy)
 
 
 @pytest.fixture

@@ -17,9 +17,10 @@ import pytest
 
 import harness
 import owncalls
-from conftest import as_user, COMM, NAME, NEIGHBOUR, SOON, TENANT
+from conftest import as_user, Beside, COMM, NAME, NEIGHBOUR, SOON, TENANT
 from agent_runs import Agent, get
 
+INTERPRETER = os.path.realpath("/usr/bin/python3")
 BPFTOOL = harness.find_tool("bpftool")
 
 
@@ -236,10 +237,41 @@ def test_refused_are_named(ground, beside):
         assert named.search(" ".join(check.stdout.split())), check.stdout
 
 
+def other_build(path):
+    """A copy of the interpreter that passes for another build: its build id is changed."""
+    note = b"\4\0\0\0\x14\0\0\0\3\0\0\0GNU\0"
+    with open(INTERPRETER, "rb") as f:
+        code = f.read()
+    at = code.index(note) + len(note)
+    path.write_bytes(code[:at] + bytes(b ^ 0xff for b in code[at:at + 20]) + code[at + 20:])
+    path.chmod(0o755)
+    return path
+
+
+def test_forged_interpreters(ground):
+    """One user's do not keep that of another one, who begins later, from being known."""
+    forged = shutil.copy(harness.REPO / "tests/fuzz/corpus/pyproc/fake310.so", ground.path)
+    interpreter = other_build(ground.path / COMM)
+    with ground.tenant("interpreters.py", room(ground, "forged"), forged, 340):
+        run = Beside()
+        try:
+            with ground.neighbour(interpreter) as neighbour:
+                run.watch(neighbour, 1.0)
+                result = run.end()
+        finally:
+            if run.profiler.process.poll() is None:
+                run.profiler.process.kill()
+    stacks = [s for s in result.stacks if s.comm == COMM]
+    named = [s for s in stacks if s.leaf() and s.leaf().name == NAME]
+    # What came before it was looked at has no name.
+    assert harness.total(named) > harness.total(stacks) / 2, "\n".join(map(str, stacks))[:2000]
+    assert "processes of user %d have too many different ones" % TENANT in result.stderr, result.stderr[-2000:]
+
+
 def test_no_breakpoint_waits_for_a_tenant(ground):
     """The kernel would wait for the tenant, who maps the same file, and no process of the machine could start others."""
-    with held_lock(ground), ground.start("spinner.py", NAME, uid=NEIGHBOUR, copies=ground.room / "copies") as neighbour:
-        interpreter = os.readlink("/proc/%d/exe" % neighbour.pid)
+    interpreter = ground.room / "copies" / os.path.basename(INTERPRETER)
+    with held_lock(ground), ground.neighbour(interpreter) as neighbour:
         for args in (("trace", "-p", neighbour.pid, "-d", 0.5), ("-f", "-d", 0.5, "-p", neighbour.pid, "-e", "alloc"),
                      ("-f", "-d", 0.5, "-p", neighbour.pid, "-e", "uprobe:%s:PyObject_Malloc" % interpreter),
                      ("trace", "-p", neighbour.pid, "-d", 0.5, "-e", "uprobe:%s:PyObject_Malloc" % interpreter)):

@@ -7,6 +7,7 @@
 
 #include "base/payer.h"
 #include "base/procfield.h"
+#include "bpf/pyperf.h"
 
 static uint32_t user_of(uint32_t tgid)
 {
@@ -53,6 +54,17 @@ uint64_t tenant__of_process(uint32_t tgid)
 	if (!uid && space == mount_namespace("/proc/self"))
 		return tgid;
 	return (space ? space : TENANT_NO_NAMESPACE) << 32 | uid;
+}
+
+/* As share_slot() of bpf/shares.bpf.h has it. */
+uint32_t tenant__slot(uint32_t tgid)
+{
+	uint64_t tenant = tenant__of_process(tgid);
+	uint32_t user = tenant__user(tenant);
+
+	if (tenant__is_roots(tenant))
+		return SHARE_SLOT(mount_namespace("/proc/self"));
+	return SHARE_SLOT(user ? user : tenant >> 32);
 }
 
 uint64_t tenant__of_user(uint32_t uid)

@@ -17,6 +17,8 @@
 uint64_t tenant__of_process(uint32_t tgid);
 /* The same of a process that has ended: any user's but this machine's root is one owner. */
 uint64_t tenant__of_user(uint32_t uid);
+/* The slot of struct shares that counts what the process takes of a table. */
+uint32_t tenant__slot(uint32_t tgid);
 /* Is it a process of this machine's root? */
 bool tenant__is_roots(uint64_t tenant);
 uint32_t tenant__user(uint64_t tenant);

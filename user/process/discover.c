@@ -19,7 +19,6 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/opener.h"
-#include "base/payer.h"
 #include "base/tenant.h"
 #include "process/descendants.h"
 
@@ -88,25 +87,6 @@ static bool is_target(struct process_table *pt, uint32_t tgid, int proc_fd)
 
 /* ---- its entry in `procs` -------------------------------------------------------------------- */
 
-/* As share_slot() of bpf/shares.bpf.h has it. */
-static uint32_t share_slot(uint32_t tgid)
-{
-	uint64_t tenant = tenant__of_process(tgid);
-	uint32_t payer = tenant >> 32 ? (uint32_t)tenant : 0;
-	int proc_fd = opener__proc_dir(tgid);
-	struct stat ns;
-
-	if (proc_fd >= 0) {
-		payer = payer__of(proc_fd, payer);
-		close(proc_fd);
-	}
-	if (payer)
-		return SHARE_SLOT(payer);
-	if (tenant >> 32)
-		return SHARE_SLOT(tenant >> 32);
-	return stat("/proc/self/ns/mnt", &ns) ? 0 : SHARE_SLOT(ns.st_ino);
-}
-
 static void add_to_share(struct shares *s, uint32_t slot, int cnt)
 {
 	if (!s || slot >= SHARE_SLOTS)
@@ -124,7 +104,7 @@ static int add_entry(struct process_table *pt, uint32_t tgid, struct proc *val)
 	struct shares *s = pt->maps.proc_shares;
 
 	if (s && s->taken > PROC_ENTRIES / 16) {
-		val->slot = share_slot(tgid);
+		val->slot = tenant__slot(tgid);
 		if (!SHARE_HAS_ROOM(s, val->slot, PROC_ENTRIES))
 			return -E2BIG;
 	}

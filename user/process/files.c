@@ -18,6 +18,7 @@
 #include "base/foreign.h"
 #include "base/idmap.h"
 #include "base/log.h"
+#include "base/tenant.h"
 #include "bpf/pyperf.h"
 #include "process/files_parts.h"
 
@@ -701,6 +702,8 @@ static void release_file(struct file_table *ft, struct mapped_file *file)
 	if (file->interp >= 0) {
 		ft->interps[file->interp] = NULL;
 		ft->stats.interps--;
+		ft->interp_shares.taken--;
+		ft->interp_shares.of[file->interp_slot]--;
 	}
 	forget_by_build_id(ft, file);
 	ft->sink.remove(ft->sink.ctx, file->id);
@@ -796,10 +799,14 @@ void file_table__put(struct file_table *ft, struct mapped_file *file)
 
 int file_table__add_interp(struct file_table *ft, struct mapped_file *file)
 {
-	uint32_t index = 0;
+	struct shares *s = &ft->interp_shares;
+	uint32_t index = 0, slot;
 
 	if (file->interp >= 0)
 		return 0;
+	slot = tenant__slot(ft->tgid);
+	if (!SHARE_HAS_ROOM(s, slot, ft->maps.interp_cap))
+		return -ENOSPC;
 	while (index < ft->maps.interp_cap && ft->interps[index])
 		index++;
 	if (index == ft->maps.interp_cap)
@@ -808,8 +815,11 @@ int file_table__add_interp(struct file_table *ft, struct mapped_file *file)
 	if (bpf_map_update_elem(ft->maps.interps_fd, &index, &file->py->interp, BPF_ANY))
 		return -errno;
 	file->interp = (int32_t)index;
+	file->interp_slot = slot;
 	ft->interps[index] = file;
 	ft->stats.interps++;
+	s->taken++;
+	s->of[slot]++;
 	return 0;
 }
 

@@ -68,6 +68,7 @@ struct mapped_file {
 	int python;	      /* result of py_binary__analyse(); 0: an interpreter */
 	struct py_binary *py; /* NULL when python is -ENOENT */
 	int32_t interp;	      /* index in interps, -1: none yet */
+	uint32_t interp_slot; /* of struct shares: who is charged for the entry */
 	uint32_t table;	      /* index in tables, 0: none */
 	enum table_state table_state;
 	uint32_t users; /* images that hold it */
@@ -173,7 +174,10 @@ uint32_t file_table__index(struct file_table *ft, struct mapped_file *file, bool
  */
 int file_table__go_live(struct file_table *ft);
 
-/* Gives an interpreter its entry in `interps`. 0, -ENOSPC, or negative errno. */
+/*
+ * Gives an interpreter its entry in `interps`, in the share of the current process's user. 0,
+ * -ENOSPC: that share is used up, or negative errno.
+ */
 int file_table__add_interp(struct file_table *ft, struct mapped_file *file);
 /* Updates the entry of an interpreter after the self-check may have learned something about it. */
 void file_table__update_interp(const struct file_table *ft, const struct mapped_file *file);

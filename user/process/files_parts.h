@@ -8,6 +8,7 @@
  *	file_tables.c	builds the files' unwind tables, and evicts them to keep to the budget
  */
 #include "base/idmap.h"
+#include "bpf/pyperf.h"
 #include "elf/builder.h"
 #include "process/file_batch.h"
 #include "process/files.h"
@@ -23,6 +24,7 @@ struct file_table {
 	struct tables *tables;
 	struct table_builder *builder;
 	struct mapped_file **interps; /* by index; NULL: free */
+	struct shares interp_shares;  /* whose processes they were found in */
 	uint8_t *seen;		      /* flags of `seen`, as this tick found them */
 	uint64_t round, use_clock, room_made, tick;
 	struct mapped_file *vdso;

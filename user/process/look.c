@@ -18,6 +18,7 @@
 #include "base/payer.h"
 #include "base/reader.h"
 #include "base/source.h"
+#include "base/tenant.h"
 #include "process/cgroup.h"
 
 #define RETRY_FOR_NS   10000000000ULL /* an interpreter that does not start */
@@ -175,6 +176,15 @@ static void finish_analysis(const struct process_table *pt, struct process *p,
 	p->retry = now_ns() - p->retry_since_ns < RETRY_FOR_NS;
 }
 
+static void warn_interps(struct process_table *pt, const struct process *p)
+{
+	if (!pt->warned_interps)
+		log_warn("no room for the interpreter of process %u: processes of user %u have too "
+			 "many different ones; those without room are native only",
+			 p->tgid, tenant__user(tenant__of_process(p->tgid)));
+	pt->warned_interps = true;
+}
+
 /* Adds an interpreter to f->val. NULL, or why it is not walked. */
 static const char *add_interp(struct process_table *pt, struct fresh *f, const struct candidate *c,
 			      struct selfcheck *sc)
@@ -188,8 +198,10 @@ static const char *add_interp(struct process_table *pt, struct fresh *f, const s
 	if (c->file->python)
 		return "the interpreter did not initialise its debug offsets";
 	err = file_table__add_interp(pt->files, c->file);
+	if (err == -ENOSPC)
+		warn_interps(pt, f->p);
 	if (err)
-		return err == -ENOSPC ? "too many different interpreters"
+		return err == -ENOSPC ? "its user has too many different interpreters"
 				      : "the kernel refused the interpreter's entry";
 	why = trust__why_not(pt, f->p, sc, c->file, c->bias);
 	if (!why)

@@ -79,7 +79,7 @@ struct process_table {
 	struct mapping *scratch; /* EXEC_MAPS_MAX of them */
 	uint32_t next_space;
 	bool live; /* sampling has begun: images must not wait for tables */
-	bool warned_images, warned_permission;
+	bool warned_images, warned_permission, warned_interps;
 	size_t restless;
 	struct process_stats stats;
 };
