@@ -8,6 +8,7 @@
  * Cost:    none for a thread that is known; else a read for each state up to its own.
  * Fails:   unreadable memory, more states than MAX_THREAD_SCAN.
  */
+#include "codes.bpf.h" /* mix64() */
 #include "state.bpf.h"
 
 BPF_INLINE int python_lost(struct walk *w, __u32 why)

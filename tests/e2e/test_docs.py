@@ -129,6 +129,35 @@ def test_every_source_has_a_row():
     assert sorted(f for f in folders if "`%s/`" % f not in design) == []
 
 
+PROSE = """# A heading that is longer than the hundred columns which are the limit of all prose on these pages here
+
+A paragraph of one line, which has more than a hundred columns with its `code that stays in one piece` - 1. and more of it.
+
+- An item that is as long, so its second line stands below the first word of it, not below the mark of the item, and so on.
+  - Short.
+
+    An example that is longer than a hundred columns, which has to stay as it is, because it may be code of some kind.
+
+| a table | that is longer than a hundred columns, which has to stay as it is, because a row has one line and no more |
+"""
+
+
+def test_prose_wraps(tmp_path):
+    """Of prose alone, at 100 columns; a second time it changes nothing."""
+    page = tmp_path / "a.md"
+    page.write_text(PROSE)
+    run = [REPO / "scripts/wrap-docs"]
+    assert subprocess.run([*run, "--check", page], capture_output=True, check=False).returncode == 1
+    subprocess.run([*run, page], check=True)
+    once = page.read_text()
+    assert once.split() == PROSE.split()
+    before, after = PROSE.splitlines(), once.splitlines()
+    assert len(after) == len(before) + 2
+    assert {line for line in after if len(line) > 100} == {line for line in before if line[:1] in "#|" or line[:4] == "    "} - {""}
+    assert any("`code that stays in one piece` - 1. and" in line for line in after)
+    assert subprocess.run([*run, "--check", page], capture_output=True, check=False).returncode == 0
+
+
 # ---- what the agent says ---------------------------------------------------------------------------
 
 # Folders whose messages reach the agent's log, and their files that the agent does not run.

@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
-#include "base/seldom.h"
+#include "base/rate_limit.h"
 
 static uint64_t fake_ns = NS_PER_S;
 #define now_ns() fake_ns

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
  * Which rate is too much (rate.h), events by name (value.h), and stacks that were handed over
- * (handed.h).
+ * (nmi_stacks.h).
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
-#include "sample/handed.h"
+#include "sample/nmi_stacks.h"
 #include "sample/rate.h"
 #include "profile/value.h"
 
@@ -182,40 +182,40 @@ static void each_sample_counts_and_words_are_kept_once(void **state)
 		{ .type = EV_STACK, .cnt = 3, .key = { .space = 1, .stack = 81 }, .value = 5 },
 		{ 30, 20, 10 }
 	};
-	struct handed h = { 0 };
-	const struct handed_stack *s;
+	struct nmi_stacks h = { 0 };
+	const struct nmi_stack *s;
 
 	(void)state;
 	for (int i = 0; i < 3; i++)
-		assert_int_equal(handed__add(&h, &r.ev, sizeof(r)), 0);
+		assert_int_equal(nmi_stacks__add(&h, &r.ev, sizeof(r)), 0);
 	assert_int_equal(h.cnt, 3);
 	assert_int_equal(h.vals[2].samples, 1);
 	assert_int_equal(h.vals[2].value, 5);
 	assert_int_equal(h.stacks.cnt, 1);
-	s = handed__stack(&h, 81);
+	s = nmi_stacks__stack(&h, 81);
 	assert_non_null(s);
 	assert_int_equal(s->cnt, 3);
 	assert_true(s->words[0] == 10 && s->words[2] == 30); /* outermost first */
-	assert_null(handed__stack(&h, 89));
-	handed__clear(&h);
+	assert_null(nmi_stacks__stack(&h, 89));
+	nmi_stacks__clear(&h);
 	assert_int_equal(h.cnt, 0);
-	assert_null(handed__stack(&h, 81));
+	assert_null(nmi_stacks__stack(&h, 81));
 }
 
 static void damaged_records_are_refused(void **state)
 {
 	struct record r = { { .cnt = 3, .key = { .stack = 1 } }, { 0 } };
-	struct handed h = { 0 };
+	struct nmi_stacks h = { 0 };
 
 	(void)state;
-	assert_int_equal(handed__add(&h, &r.ev, sizeof(r) - 1), -EBADMSG);
-	assert_int_equal(handed__add(&h, &r.ev, sizeof(r.ev) - 1), -EBADMSG);
+	assert_int_equal(nmi_stacks__add(&h, &r.ev, sizeof(r) - 1), -EBADMSG);
+	assert_int_equal(nmi_stacks__add(&h, &r.ev, sizeof(r.ev) - 1), -EBADMSG);
 	r.ev.cnt = 0;
-	assert_int_equal(handed__add(&h, &r.ev, sizeof(r)), -EBADMSG);
+	assert_int_equal(nmi_stacks__add(&h, &r.ev, sizeof(r)), -EBADMSG);
 	r.ev.cnt = MAX_FRAMES + 1;
-	assert_int_equal(handed__add(&h, &r.ev, SIZE_MAX), -EBADMSG);
+	assert_int_equal(nmi_stacks__add(&h, &r.ev, SIZE_MAX), -EBADMSG);
 	assert_int_equal(h.cnt, 0);
-	handed__clear(&h);
+	nmi_stacks__clear(&h);
 }
 
 int main(void)

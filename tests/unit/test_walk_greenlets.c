@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Stacks that are not one chain of activations from the thread's root to its leaf, on processes made
- * by hand: greenlets, a frame that is being set up, loose frames, compiled ones. As in test_walk.c,
- * each case runs with each of its reads failing, too.
+ * Stacks that are not one chain of activations from the thread's root to its leaf, on processes
+ * made by hand: greenlets, a frame that is being set up, loose frames, compiled ones. As in
+ * test_walk.c, each case runs with each of its reads failing, too.
  */
 #include <setjmp.h>
 #include <stdarg.h>

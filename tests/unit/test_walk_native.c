@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * The walker of native frames on processes made by hand: rules, ends, signals, trampolines, what has
- * no rows. As in test_walk.c, each case runs with each of its reads failing, too.
+ * The walker of native frames on processes made by hand: rules, ends, signals, trampolines, what
+ * has no rows. As in test_walk.c, each case runs with each of its reads failing, too.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -22,7 +22,7 @@
 #include "agent/guard.h"
 #include "agent/http/http.h"
 #include "agent/http/http_link.h"
-#include "agent/known.h"
+#include "agent/label_cache.h"
 #include "agent/logger.h"
 #include "agent/loopstats.h"
 #include "agent/notify.h"
@@ -33,10 +33,10 @@
 #include "agent/sinks.h"
 #include "agent/spool_left.h"
 #include "agent/standstill.h"
-#include "agent/taps.h"
+#include "agent/live_profiles.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/seldom.h"
+#include "base/rate_limit.h"
 #include "base/selfmem.h"
 #include "base/str.h"
 #include "base/stream.h"
@@ -54,7 +54,7 @@
 
 #define FAILED_DRAINS_MAX 10 /* in a row, seconds apart */
 
-_Static_assert(AGENT_TAPS == TAPS_MAX, "one limit");
+_Static_assert(AGENT_LIVE_PROFILES == LIVE_PROFILES_MAX, "one limit");
 
 /* ---- standing still -------------------------------------------------------------------------- */
 
@@ -196,7 +196,7 @@ static int apply(struct agent *a, struct config *c)
 		free(ch);
 		return err;
 	}
-	known__set_config(a->known, &c->labels);
+	label_cache__set_config(a->labels, &c->labels);
 	budget__set(&a->budget, &c->budget, c->agent.frequency_hz);
 	a->schedule.length_ns = c->agent.window_s * NS_PER_S;
 	config__put(a->config);
@@ -231,7 +231,7 @@ static void on_known(void *ctx, const struct process *p, const struct process *p
 {
 	struct agent *a = ctx;
 
-	known__note(a->known, p, parent);
+	label_cache__note(a->labels, p, parent);
 }
 
 static struct label_set *labels_of(void *ctx, const struct profile *p,
@@ -239,7 +239,7 @@ static struct label_set *labels_of(void *ctx, const struct profile *p,
 {
 	struct agent *a = ctx;
 
-	return known__labels(a->known, p, proc);
+	return label_cache__labels(a->labels, p, proc);
 }
 
 /* Only then are event loops seen. */
@@ -278,9 +278,9 @@ static int open_session(struct agent *a)
 		a->targets.sources[a->targets.source_cnt++].source = c->events[i];
 		a->values[i] = source__name(c->events[i]);
 	}
-	a->known = known__new("", &a->config->labels);
+	a->labels = label_cache__new("", &a->config->labels);
 	a->loops = counts_waits(c) ? loopstats__new() : NULL;
-	if (!a->known || (counts_waits(c) && !a->loops))
+	if (!a->labels || (counts_waits(c) && !a->loops))
 		return log_no_memory();
 	a->session = session__open(&o);
 	return a->session ? 0 : -EIO;
@@ -300,13 +300,14 @@ static int take(struct agent *a, const struct profile *p)
 		log_no_memory();
 	a->other_samples += profile__all_samples(p) - profile__samples(p);
 	a->lost_samples += profile__total(p) - (a->period->samples - before);
-	taps__add(a->taps, p, &limits);
+	live_profiles__add(a->live, p, &limits);
 	return err;
 }
 
 /*
- * Moves all counts since the last drain into the period and to the taps. Running short of memory is
- * no reason to end: a later drain reads the counts that a failed one leaves in the kernel.
+ * Moves all counts since the last drain into the period and to the live profiles. Running short of
+ * memory is no reason to end: a later drain reads the counts that a failed one leaves in the
+ * kernel.
  */
 static void drain(struct agent *a)
 {
@@ -350,10 +351,10 @@ int agent__name(void *ctx, struct profile *p)
 	return err;
 }
 
-static void turn_taps(struct agent *a, const struct clocks *now)
+static void turn_live_profiles(struct agent *a, const struct clocks *now)
 {
-	taps__turn(a->taps, now, a->stats.run.values[0].frequency_hz, a->stats.run.cpus,
-		   agent__name, a);
+	live_profiles__turn(a->live, now, a->stats.run.values[0].frequency_hz, a->stats.run.cpus,
+			    agent__name, a);
 }
 
 /* ---- what it takes --------------------------------------------------------------------------- */
@@ -412,7 +413,8 @@ static void keep_budget(struct agent *a, const struct clocks *now, uint64_t dura
 	a->schedule.length_ns = a->config->agent.window_s * a->budget.stretch * NS_PER_S;
 	if (a->budget.frequency_hz == s->run.values[0].frequency_hz)
 		return;
-	taps__cut(a->taps, now, s->run.values[0].frequency_hz, s->run.cpus, agent__name, a);
+	live_profiles__cut(a->live, now, s->run.values[0].frequency_hz, s->run.cpus, agent__name,
+			   a);
 	if (session__set_frequency(a->session, a->budget.frequency_hz)) {
 		a->budget.frequency_hz = s->run.values[0].frequency_hz;
 		session__set_frequency(a->session,
@@ -451,17 +453,17 @@ static void note_period(struct agent *a, const struct period *p)
 }
 
 /*
- * A period has names of its own by now. A tap that began before the last period has none yet for
- * what was only sampled then, and what this and the last period did not name would be forgotten. So
- * that waits, but not for ever: others may follow it without a gap.
+ * A period has names of its own by now. A live profile that began before the last period has none
+ * yet for what was only sampled then, and what this and the last period did not name would be
+ * forgotten. So that waits, but not for ever: others may follow it without a gap.
  */
 static void forget(struct agent *a, const struct clocks *now)
 {
-	bool waits = taps__oldest_ns(a->taps) < a->border_ns &&
-		     now->mono_ns - a->forgot_ns < 2 * TAPS_MAX_S * NS_PER_S;
+	bool waits = live_profiles__oldest_ns(a->live) < a->border_ns &&
+		     now->mono_ns - a->forgot_ns < 2 * LIVE_PROFILE_MAX_S * NS_PER_S;
 
 	a->border_ns = now->mono_ns;
-	known__forget(a->known, session__procs(a->session));
+	label_cache__forget(a->labels, session__procs(a->session));
 	if (waits)
 		return;
 	a->forgot_ns = now->mono_ns;
@@ -493,7 +495,7 @@ static int end_period(struct agent *a, enum schedule_why why, const struct clock
 	struct period *p = a->period;
 
 	drain(a);
-	turn_taps(a, now);
+	turn_live_profiles(a, now);
 	schedule__take(&a->schedule, now, &p->span);
 	say_why(why, &p->span);
 	a->stats.clock_jumps += why == SCHEDULE_CLOCK_SET;
@@ -604,7 +606,7 @@ static void read_signals(struct agent *a)
 	uint64_t n;
 
 	while (read(a->wake_fd, &n, sizeof(n)) == sizeof(n))
-		; /* taps__due() says why not */
+		; /* live_profiles__due() says why not */
 
 	while (read(standstill__fd(a->standstill), &number, 1) == 1)
 		on_signal(a, number);
@@ -658,13 +660,13 @@ static int settle(struct agent *a)
 
 static int open_delivery(struct agent *a)
 {
-	a->taps = taps__new(a->wake_fd);
+	a->live = live_profiles__new(a->wake_fd);
 	a->sinks = sinks__open(a->config);
 	if (!a->sinks)
 		return -errno;
 	a->deliver =
 		deliver__new((const char *const *)a->config->agent.group, sinks__put, a->sinks);
-	if (!a->deliver || !a->taps)
+	if (!a->deliver || !a->live)
 		return log_no_memory();
 	deliver__set_small(a->deliver, a->config->agent.small);
 	return 0;
@@ -716,7 +718,7 @@ static int start(struct agent *a)
 
 static uint64_t wake_ns(const struct agent *a, const struct clocks *now)
 {
-	uint64_t due = schedule__wake_ns(&a->schedule, now), tap = taps__wake_ns(a->taps);
+	uint64_t due = schedule__wake_ns(&a->schedule, now), tap = live_profiles__wake_ns(a->live);
 
 	return tap < due ? tap : due;
 }
@@ -746,9 +748,9 @@ static int look(struct agent *a)
 	if (why != SCHEDULE_RUNS) {
 		err = end_period(a, why, &now);
 		end_if_worn(a);
-	} else if (taps__due(a->taps, now.mono_ns)) {
+	} else if (live_profiles__due(a->live, now.mono_ns)) {
 		drain(a);
-		turn_taps(a, &now);
+		turn_live_profiles(a, &now);
 	} else if (session__wants_drain(a->session)) {
 		drain(a);
 	}
@@ -769,7 +771,7 @@ static int sample(struct agent *a)
 		clocks__read(&now);
 		at(a, "following processes");
 		err = session__wait(a->session, wake_ns(a, &now));
-		known__read(a->known, session__procs(a->session));
+		label_cache__read(a->labels, session__procs(a->session));
 		read_signals(a);
 		if (!err)
 			err = look(a);
@@ -825,11 +827,11 @@ static void close_all(struct agent *a, bool ran)
 	deliver__close(a->deliver, &d);
 	if (ran)
 		say_end(a, &d);
-	taps__free(a->taps);
+	live_profiles__free(a->live);
 	period__free(a->period);
 	session__close(a->session);
 	perf_events__free(a->events);
-	known__free(a->known);
+	label_cache__free(a->labels);
 	loopstats__free(a->loops);
 	oom__free(a->oom);
 	close_fd(a->signal_fd);

@@ -40,12 +40,12 @@ void agent__stats(struct agent *a, struct agent_stats *out);
 
 /*
  * Waits for `seconds` (1 to 600) and writes the samples of that time as pprof. Any thread but the
- * main one, up to AGENT_TAPS at once. The profile is shorter, and says so, if the agent ends or
- * changes its frequency. Ends within two seconds after the peer of the socket `client_fd` (-1:
- * none) has closed its side. 0; -EBUSY: too many; -EINVAL; -ECANCELED: the agent ends, or the peer
- * is gone; another negative errno of writing.
+ * main one, up to AGENT_LIVE_PROFILES at once. The profile is shorter, and says so, if the agent
+ * ends or changes its frequency. Ends within two seconds after the peer of the socket `client_fd`
+ * (-1: none) has closed its side. 0; -EBUSY: too many; -EINVAL; -ECANCELED: the agent ends, or the
+ * peer is gone; another negative errno of writing.
  */
-#define AGENT_TAPS 8
+#define AGENT_LIVE_PROFILES 8
 int agent__profile(struct agent *a, unsigned seconds, int client_fd, FILE *f);
 
 /* False: sampling or delivery stands still; `why` is a sentence, valid for ever. Any thread. */

@@ -15,15 +15,15 @@
 #include "agent/config.h"
 #include "agent/deliver.h"
 #include "agent/http/http.h"
-#include "agent/known.h"
+#include "agent/label_cache.h"
 #include "agent/loopstats.h"
 #include "agent/oom.h"
 #include "agent/period.h"
 #include "agent/schedule.h"
 #include "agent/sinks.h"
 #include "agent/standstill.h"
-#include "agent/taps.h"
-#include "base/seldom.h"
+#include "agent/live_profiles.h"
+#include "base/rate_limit.h"
 #include "follow/perf.h"
 #include "sample/session.h"
 
@@ -34,10 +34,10 @@ struct agent {
 	struct config *first; /* into which `targets` points */
 	struct sample_spec targets;
 	struct session *session;
-	struct known *known; /* labels by process */
-	struct sinks *sinks; /* owned by the delivery thread once it runs */
+	struct label_cache *labels; /* labels by process */
+	struct sinks *sinks;	    /* owned by the delivery thread once it runs */
 	_Atomic(struct deliver *) deliver;
-	struct taps *taps;
+	struct live_profiles *live;
 	struct loopstats *loops; /* NULL: no event counts waits */
 	struct http_backend backend;
 	const char *values[SAMPLED_MAX + 1]; /* names of the sampled value types */
@@ -57,7 +57,7 @@ struct agent {
 	uint64_t tick_ns, watchdog_ns, watched_ns;
 	unsigned failed_drains; /* in a row */
 	uint64_t events_lost;	/* by the kernel, and already reported */
-	struct seldom said_lost;
+	struct rate_limit said_lost;
 	uint64_t lost_samples; /* counted, but never handed to delivery */
 	uint64_t
 		/* counted, of events after the first, which do not count as samples of a window */

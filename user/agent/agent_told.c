@@ -57,7 +57,7 @@ static void say_lost_events(struct agent *a)
 {
 	uint64_t lost = a->stats.run.counters[CTR_note_event_lost], held;
 
-	if (lost == a->events_lost || !seldom(&a->said_lost, SELDOM_MINUTE, &held))
+	if (lost == a->events_lost || !rate_limit__allows(&a->said_lost, RATE_LIMIT_MINUTE, &held))
 		return;
 	log_warn("event_lost: %" PRIu64
 		 " events of processes found no room in the kernel's buffer: processes were looked "
@@ -85,7 +85,7 @@ void agent__publish(struct agent *a)
 	s->slowed = session__slowed(a->session);
 	s->user_cnt = bills__costliest(session__bills(a->session), s->users, AGENT_USERS);
 	s->processes = (uint32_t)(procs.python + procs.native_only);
-	s->unlabelled = known__missed(a->known);
+	s->unlabelled = label_cache__missed(a->labels);
 	note_delivery(a, s);
 	pthread_mutex_lock(&a->lock);
 	a->published = *s;
@@ -102,7 +102,7 @@ void agent__stats(struct agent *a, struct agent_stats *out)
 
 int agent__profile(struct agent *a, unsigned seconds, int client_fd, FILE *f)
 {
-	return taps__profile(a->taps, seconds, client_fd, f);
+	return live_profiles__profile(a->live, seconds, client_fd, f);
 }
 
 bool agent__healthy(struct agent *a, const char **why)
@@ -186,8 +186,8 @@ void agent__stop_http(struct agent *a)
 
 	clocks__read(&now);
 	if (a->http)
-		taps__end(a->taps, &now, a->stats.run.values[0].frequency_hz, a->stats.run.cpus,
-			  agent__name, a);
+		live_profiles__end(a->live, &now, a->stats.run.values[0].frequency_hz,
+				   a->stats.run.cpus, agent__name, a);
 	http__stop(a->http);
 	a->http = NULL;
 	config__put(a->http_config);
@@ -203,7 +203,7 @@ void agent__restart_http(struct agent *a)
 	    old->store_enabled == new->store_enabled && !strcmp(old->store.path, new->store.path))
 		return;
 	agent__stop_http(a);
-	taps__resume(a->taps);
+	live_profiles__resume(a->live);
 	if (agent__start_http(a))
 		log_err("there is no endpoint; it is tried again every minute");
 }

@@ -14,14 +14,14 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/log.h"
-#include "base/seldom.h"
+#include "base/rate_limit.h"
 #include "base/str.h"
 
 #define KINDS 256 /* a kind without a slot is not limited */
 
 struct kind {
 	const char *fmt;
-	struct seldom limit;
+	struct rate_limit limit;
 };
 
 static struct {
@@ -53,8 +53,8 @@ static bool may_write(enum log_level level, const char *fmt, uint64_t *left_out)
 	struct kind *k = level == LOG_LEVEL_DEBUG ? NULL : find_kind(fmt);
 
 	*left_out = 0;
-	return !k ||
-	       seldom_at(&k->limit, LOGGER_BURST, LOGGER_SPAN_S * NS_PER_S, now_ns(), left_out);
+	return !k || rate_limit__allows_at(&k->limit, LOGGER_BURST, LOGGER_SPAN_S * NS_PER_S,
+					   now_ns(), left_out);
 }
 
 /* How many messages were left out before a line: of its kind, and for want of room. */

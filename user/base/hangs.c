@@ -35,7 +35,7 @@ bool hangs__note(struct hang_notes *h, uint32_t uid, uint32_t tgid, bool stops, 
 	uint64_t held;
 
 	add_process(n, tgid);
-	if (!seldom_at(&n->said, 1, HANGS_SPAN_NS, now_ns, &held))
+	if (!rate_limit__allows_at(&n->said, 1, HANGS_SPAN_NS, now_ns, &held))
 		return false;
 	*processes = n->tgid_cnt;
 	n->tgid_cnt = 0;

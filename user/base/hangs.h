@@ -15,16 +15,16 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/seldom.h"
+#include "base/rate_limit.h"
 
-#define HANGS_SPAN_NS	    (60 * SELDOM_MINUTE)
+#define HANGS_SPAN_NS	    (60 * RATE_LIMIT_MINUTE)
 #define HANGS_USERS_MAX	    64
 #define HANGS_PROCESSES_MAX 32 /* that are told apart; more count as so many */
 
 struct hang_note {
 	uint32_t uid;
 	bool stops;
-	struct seldom said;
+	struct rate_limit said;
 	uint32_t tgids[HANGS_PROCESSES_MAX]; /* since the last message */
 	unsigned int tgid_cnt;
 };

@@ -115,7 +115,8 @@ struct window {
  */
 static int read_stack(struct window *w, uint64_t hash)
 {
-	const struct handed_stack *whole = w->o->handed ? handed__stack(w->o->handed, hash) : NULL;
+	const struct nmi_stack *whole =
+		w->o->nmi_stacks ? nmi_stacks__stack(w->o->nmi_stacks, hash) : NULL;
 	uint32_t free_slots = MAX_FRAMES;
 
 	if (whole) {
@@ -348,9 +349,9 @@ int dump__window(const struct dump_tables *tables, const struct process_table *p
 	sym_jit__begin(o->jit);
 	w->err = read_window(w);
 	add_counts(w, w->counts.keys, w->counts.values, w->counts.cnt);
-	if (o->handed) {
-		add_counts(w, o->handed->keys, o->handed->vals, o->handed->cnt);
-		handed__clear(o->handed);
+	if (o->nmi_stacks) {
+		add_counts(w, o->nmi_stacks->keys, o->nmi_stacks->vals, o->nmi_stacks->cnt);
+		nmi_stacks__clear(o->nmi_stacks);
 	}
 	if (!w->err)
 		w->err = refresh_procs(pt, p);

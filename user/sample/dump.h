@@ -19,7 +19,7 @@
 #include "follow/object.h"
 #include "process/process.h"
 #include "profile/profile.h"
-#include "sample/handed.h"
+#include "sample/nmi_stacks.h"
 #include "sample/loopbook.h"
 #include "sample/threadbook.h"
 #include "symbolize/sym_jit.h"
@@ -49,7 +49,7 @@ struct dump_opts {
 	struct threadbook *names; /* thread names; borrowed. NULL: threads are not kept apart */
 	struct sym_jit *jit;	  /* borrowed; names generated code */
 	struct loopbook *loops;	  /* borrowed; learns which stack has which key. NULL: none */
-	struct handed *handed;	  /* of the window; borrowed, and emptied. NULL: none */
+	struct nmi_stacks *nmi_stacks; /* of the window; borrowed, and emptied. NULL: none */
 	/*
 	 * By value type: what one in a stack's count is in BPF's units; 0: one sample; or
 	 * DUMP_EXACT.

@@ -22,7 +22,7 @@
 #include "process/starved.h"
 #include "sample/bills.h"
 #include "sample/dump.h"
-#include "sample/handed.h"
+#include "sample/nmi_stacks.h"
 #include "sample/loopbook.h"
 #include "sample/rate.h"
 #include "sample/share.h"
@@ -85,7 +85,7 @@ uint64_t session_self_cpu_ns(void)
 static void on_stack(void *ctx, unsigned window, const struct ev_stack *ev, size_t size)
 {
 	struct session *s = ctx;
-	int err = handed__add(&s->handed[window], ev, size);
+	int err = nmi_stacks__add(&s->nmi_stacks[window], ev, size);
 
 	if (!err)
 		return;
@@ -438,8 +438,8 @@ void session__close(struct session *s)
 	uses__close(&s->uses);
 	share__free(&s->share);
 	follow__close(s->follow);
-	handed__clear(&s->handed[0]);
-	handed__clear(&s->handed[1]);
+	nmi_stacks__clear(&s->nmi_stacks[0]);
+	nmi_stacks__clear(&s->nmi_stacks[1]);
 	if (s->epoll_fd >= 0)
 		close(s->epoll_fd);
 	free(s->pids);
@@ -752,7 +752,7 @@ static int read_windows(struct session *s, const struct dump_tables *tables, uin
 	for (uint32_t i = 0; i < cnt; i++) {
 		int err = dump__window(&tables[i], s->procs, &s->dump, p, &s->late);
 
-		s->dump.handed = NULL;
+		s->dump.nmi_stacks = NULL;
 		first = first ? first : err;
 	}
 	return first;
@@ -804,7 +804,7 @@ int session__drain(struct session *s, struct profile *p)
 	process_table__reclaim(s->procs);
 	follow__look(s->follow);
 	awaited__look(&s->awaited);
-	s->dump.handed = &s->handed[old];
+	s->dump.nmi_stacks = &s->nmi_stacks[old];
 	for (uint32_t i = 0; i < s->uses.cnt; i++)
 		s->dump.units[i] = count_unit(s, &s->uses.by[i].spec);
 	note_slowed(s, p);

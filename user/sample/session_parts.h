@@ -14,7 +14,7 @@
 #include "sample/awaited.h"
 #include "sample/bills.h"
 #include "sample/dump.h"
-#include "sample/handed.h"
+#include "sample/nmi_stacks.h"
 #include "sample/loopbook.h"
 #include "sample/rate.h"
 #include "sample/session.h"
@@ -36,7 +36,7 @@ struct session {
 	size_t pid_cnt;
 	struct dump_opts dump;
 	struct dump_late late;
-	struct handed handed[2]; /* of each window */
+	struct nmi_stacks nmi_stacks[2]; /* of each window */
 	int epoll_fd;
 	uint64_t start_ns, start_unix_ns, cpu_start_ns; /* start_ns 0: not started */
 	uint64_t end_ns, cpu_end_ns;			/* end_ns 0: not stopped */

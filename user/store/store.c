@@ -54,7 +54,7 @@ static bool may_say(struct store *s, enum store_said kind)
 {
 	uint64_t held;
 
-	return seldom(&s->said[kind], SELDOM_MINUTE, &held);
+	return rate_limit__allows(&s->said[kind], RATE_LIMIT_MINUTE, &held);
 }
 
 /* ---- Opening, and what to do about damage ---------------------------------------------------- */
@@ -624,7 +624,7 @@ static void say_drops(struct store *s, const struct drops *d)
 	if (d->cnt[STORE_DROP_full] && may_say(s, STORE_SAID_FULL))
 		say_dropped(s, STORE_DROP_full);
 	if (d->cnt[STORE_DROP_size] &&
-	    seldom(&s->said[STORE_SAID_SIZE], 24 * 60 * SELDOM_MINUTE, &held))
+	    rate_limit__allows(&s->said[STORE_SAID_SIZE], 24 * 60 * RATE_LIMIT_MINUTE, &held))
 		say_dropped(s, STORE_DROP_size);
 }
 

@@ -11,7 +11,7 @@
 #include <sys/types.h>
 
 #include "base/arrivals.h"
-#include "base/seldom.h"
+#include "base/rate_limit.h"
 #include "store/store.h"
 
 /*
@@ -103,7 +103,7 @@ struct store {
 	bool may_grow;			     /* the reserve is there */
 	struct arrivals arrivals;	     /* numbers of windows */
 	uint64_t pending[STORE_COUNTER_CNT]; /* not yet in the table */
-	struct seldom said[STORE_SAID_CNT];
+	struct rate_limit said[STORE_SAID_CNT];
 	uint64_t unsaid[STORE_DROP_CNT]; /* windows, since the last message of that kind */
 	uint64_t said_ns;		 /* store__say(); 0: never */
 	bool limited;			 /* the disk keeps it below its max-size */

@@ -17,7 +17,7 @@
 #include "agent/push/push_retry.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/seldom.h"
+#include "base/rate_limit.h"
 #include "base/str.h"
 
 /*
@@ -26,7 +26,7 @@
  */
 #define BATCH_BYTES    (256U << 10)
 #define IDLE_MS	       60000 /* windows grow too old even when there is nothing else to do */
-#define FAILING_SAY_NS (10 * SELDOM_MINUTE)
+#define FAILING_SAY_NS (10 * RATE_LIMIT_MINUTE)
 #define REOPEN_MS      60000
 #define HOUR_MS	       (60 * 60000)
 /* What is logged about single services in an hour. */
@@ -77,7 +77,7 @@ struct destination {
 	/* windows that are sent one by one: there is one among them that is not taken */
 	unsigned alone;
 	uint64_t report_ms; /* of what waits; 0: nothing was refused since the spool was empty */
-	struct seldom said_failing, said_rejected, said_services;
+	struct rate_limit said_failing, said_rejected, said_services;
 
 	pthread_mutex_t lock; /* of what follows */
 	bool running;
@@ -114,7 +114,7 @@ static void say_failing(struct destination *d, const char *why, uint64_t delay_m
 	struct spool_stats s;
 	uint64_t held;
 
-	if (!seldom(&d->said_failing, FAILING_SAY_NS, &held))
+	if (!rate_limit__allows(&d->said_failing, FAILING_SAY_NS, &held))
 		return;
 	spool__stats(d->spool, &s);
 	log_warn("push %s: %s (next try in %.1f s; waiting windows: %" PRIu64 ")", d->c->name, why,
@@ -127,8 +127,8 @@ static void say_refused(struct destination *d, const struct spool_item *item, co
 {
 	uint64_t held;
 
-	if (item->service->said ||
-	    !seldom_at(&d->said_services, SERVICES_SAID, HOUR_MS * NS_PER_MS, now_ns(), &held))
+	if (item->service->said || !rate_limit__allows_at(&d->said_services, SERVICES_SAID,
+							  HOUR_MS * NS_PER_MS, now_ns(), &held))
 		return;
 	item->service->said = true;
 	log_warn("push %s: service %s: %s (next try in %.1f s; its waiting windows: %" PRIu64
@@ -142,7 +142,7 @@ static void say_works(struct destination *d)
 
 	spool__stats(d->spool, &s);
 	log_info("push %s: works again (waiting windows: %" PRIu64 ")", d->c->name, s.windows);
-	d->said_failing = (struct seldom){ 0 };
+	d->said_failing = (struct rate_limit){ 0 };
 }
 
 static void say_service_works(const struct destination *d, const struct spool_item *item)
@@ -156,7 +156,7 @@ static void say_rejected(struct destination *d, const struct spool_item *item, c
 {
 	uint64_t held;
 
-	if (seldom(&d->said_rejected, SELDOM_MINUTE, &held))
+	if (rate_limit__allows(&d->said_rejected, RATE_LIMIT_MINUTE, &held))
 		log_warn("push %s: refused: %s (service %s)", d->c->name, why, item->service->name);
 }
 

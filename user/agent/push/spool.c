@@ -18,7 +18,7 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/log.h"
-#include "base/seldom.h"
+#include "base/rate_limit.h"
 #include "base/str.h"
 #include "base/when.h"
 
@@ -35,7 +35,7 @@
 
 /* Windows that were lost for one reason since the last message about it. */
 struct loss {
-	struct seldom said;
+	struct rate_limit said;
 	uint64_t cnt;
 	uint64_t start_unix_ns, end_unix_ns; /* the first start, the last end */
 	char *service;			     /* of the first; owned */
@@ -54,7 +54,7 @@ struct spool {
 	unsigned damaged_files;
 	struct spool_stats stats;
 	struct loss losses[SPOOL_DROP_CNT];
-	struct seldom said_disk;
+	struct rate_limit said_disk;
 };
 
 static const struct {
@@ -123,7 +123,7 @@ static void count_drop(struct spool *s, enum spool_end drop, const char *service
 			l->end_unix_ns = w->end_unix_ns;
 		l->several |= l->service && strcmp(l->service, service);
 	}
-	if (seldom(&l->said, SELDOM_MINUTE, &held))
+	if (rate_limit__allows(&l->said, RATE_LIMIT_MINUTE, &held))
 		say_loss(s, drop);
 }
 
@@ -133,7 +133,7 @@ static void count_disk_error(struct spool *s, int err)
 
 	s->stats.disk_errors++;
 	s->stats.disk_error = (uint64_t)-err;
-	if (seldom(&s->said_disk, SELDOM_MINUTE, &held))
+	if (rate_limit__allows(&s->said_disk, RATE_LIMIT_MINUTE, &held))
 		log_err("push %s: the spool cannot be written: %s (windows stay in memory, up to "
 			"%u MiB)",
 			s->name, strerror(-err), SPOOL_MEMORY_MAX >> 20);

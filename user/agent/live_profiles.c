@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-#include "agent/taps.h"
+#include "agent/live_profiles.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -19,7 +19,7 @@ enum tap_state {
 	TAP_DONE = 3,	 /* `period` and `err` are the asker's */
 };
 
-struct tap {
+struct live_profile {
 	enum tap_state state;
 	unsigned seconds;
 	bool left; /* the asker has left: the main thread ends it */
@@ -29,18 +29,18 @@ struct tap {
 	int err;
 };
 
-struct taps {
+struct live_profiles {
 	pthread_mutex_t lock; /* of all */
 	pthread_cond_t changed;
 	int wake_fd;
 	bool ending;
 	unsigned askers;
-	struct tap tap[TAPS_MAX];
+	struct live_profile tap[LIVE_PROFILES_MAX];
 };
 
-struct taps *taps__new(int wake_fd)
+struct live_profiles *live_profiles__new(int wake_fd)
 {
-	struct taps *t = calloc(1, sizeof(*t));
+	struct live_profiles *t = calloc(1, sizeof(*t));
 	pthread_condattr_t attr;
 
 	if (!t)
@@ -54,7 +54,7 @@ struct taps *taps__new(int wake_fd)
 	return t;
 }
 
-void taps__free(struct taps *t)
+void live_profiles__free(struct live_profiles *t)
 {
 	if (!t)
 		return;
@@ -65,9 +65,9 @@ void taps__free(struct taps *t)
 
 /* ---- who asks -------------------------------------------------------------------------------- */
 
-static struct tap *find_free(struct taps *t)
+static struct live_profile *find_free(struct live_profiles *t)
 {
-	for (size_t i = 0; i < TAPS_MAX; i++)
+	for (size_t i = 0; i < LIVE_PROFILES_MAX; i++)
 		if (t->tap[i].state == TAP_FREE)
 			return &t->tap[i];
 	return NULL;
@@ -89,7 +89,7 @@ static bool has_left(int fd)
 }
 
 /* With the lock. If it fails: the main thread looks once a second anyway. */
-static void wake_main(struct taps *t)
+static void wake_main(struct live_profiles *t)
 {
 	const uint64_t one = 1;
 
@@ -98,7 +98,7 @@ static void wake_main(struct taps *t)
 }
 
 /* With the lock. */
-static void wait_a_second(struct taps *t)
+static void wait_a_second(struct live_profiles *t)
 {
 	uint64_t until = now_ns() + NS_PER_S;
 	const struct timespec ts = { .tv_sec = (time_t)(until / NS_PER_S),
@@ -108,9 +108,9 @@ static void wait_a_second(struct taps *t)
 }
 
 /* With the lock. -ETIMEDOUT: the main thread does not answer; -ECANCELED: the asker is gone. */
-static int wait_for(struct taps *t, struct tap *tap, int client_fd)
+static int wait_for(struct live_profiles *t, struct live_profile *tap, int client_fd)
 {
-	uint64_t patience = now_ns() + TAPS_PATIENCE_S * NS_PER_S;
+	uint64_t patience = now_ns() + LIVE_PROFILE_PATIENCE_S * NS_PER_S;
 
 	while (tap->state != TAP_DONE) {
 		wait_a_second(t);
@@ -126,19 +126,19 @@ static int wait_for(struct taps *t, struct tap *tap, int client_fd)
 	return tap->err;
 }
 
-int taps__profile(struct taps *t, unsigned seconds, int client_fd, FILE *f)
+int live_profiles__profile(struct live_profiles *t, unsigned seconds, int client_fd, FILE *f)
 {
 	struct period *p = NULL;
 	bool wanted = false;
-	struct tap *tap;
+	struct live_profile *tap;
 	int err = -EBUSY, written = 0;
 
-	if (!seconds || seconds > TAPS_MAX_S)
+	if (!seconds || seconds > LIVE_PROFILE_MAX_S)
 		return -EINVAL;
 	pthread_mutex_lock(&t->lock);
 	tap = t->ending ? NULL : find_free(t);
 	if (tap) {
-		*tap = (struct tap){ .state = TAP_ASKED, .seconds = seconds };
+		*tap = (struct live_profile){ .state = TAP_ASKED, .seconds = seconds };
 		t->askers++;
 		wake_main(t);
 		err = wait_for(t, tap, client_fd);
@@ -158,17 +158,17 @@ int taps__profile(struct taps *t, unsigned seconds, int client_fd, FILE *f)
 /* ---- the main thread ------------------------------------------------------------------------- */
 
 /* With the lock; for a running tap. */
-static uint64_t end_of(const struct tap *tap)
+static uint64_t end_of(const struct live_profile *tap)
 {
 	return tap->left ? 0 : tap->end_ns;
 }
 
-uint64_t taps__wake_ns(struct taps *t)
+uint64_t live_profiles__wake_ns(struct live_profiles *t)
 {
 	uint64_t next = UINT64_MAX;
 
 	pthread_mutex_lock(&t->lock);
-	for (size_t i = 0; i < TAPS_MAX; i++) {
+	for (size_t i = 0; i < LIVE_PROFILES_MAX; i++) {
 		if (t->tap[i].state == TAP_ASKED)
 			next = 0;
 		else if (t->tap[i].state == TAP_RUNNING && end_of(&t->tap[i]) < next)
@@ -178,28 +178,29 @@ uint64_t taps__wake_ns(struct taps *t)
 	return next;
 }
 
-bool taps__due(struct taps *t, uint64_t now)
+bool live_profiles__due(struct live_profiles *t, uint64_t now)
 {
-	return taps__wake_ns(t) <= now;
+	return live_profiles__wake_ns(t) <= now;
 }
 
-uint64_t taps__oldest_ns(struct taps *t)
+uint64_t live_profiles__oldest_ns(struct live_profiles *t)
 {
 	uint64_t oldest = UINT64_MAX;
 
 	pthread_mutex_lock(&t->lock);
-	for (size_t i = 0; i < TAPS_MAX; i++)
+	for (size_t i = 0; i < LIVE_PROFILES_MAX; i++)
 		if (t->tap[i].state == TAP_RUNNING && t->tap[i].begin.mono_ns < oldest)
 			oldest = t->tap[i].begin.mono_ns;
 	pthread_mutex_unlock(&t->lock);
 	return oldest;
 }
 
-void taps__add(struct taps *t, const struct profile *drained, const struct period_limits *limits)
+void live_profiles__add(struct live_profiles *t, const struct profile *drained,
+			const struct period_limits *limits)
 {
 	/* Nobody but this thread takes a tap out of TAP_RUNNING. */
-	for (size_t i = 0; i < TAPS_MAX; i++) {
-		struct tap *tap = &t->tap[i];
+	for (size_t i = 0; i < LIVE_PROFILES_MAX; i++) {
+		struct live_profile *tap = &t->tap[i];
 		bool running;
 
 		pthread_mutex_lock(&t->lock);
@@ -211,7 +212,7 @@ void taps__add(struct taps *t, const struct profile *drained, const struct perio
 }
 
 /* With the lock. */
-static void begin(struct tap *tap, const struct clocks *now)
+static void begin(struct live_profile *tap, const struct clocks *now)
 {
 	tap->begin = *now;
 	tap->end_ns = now->mono_ns + tap->seconds * NS_PER_S;
@@ -220,7 +221,8 @@ static void begin(struct tap *tap, const struct clocks *now)
 	tap->state = tap->period ? TAP_RUNNING : TAP_DONE;
 }
 
-static void finish(struct taps *t, struct tap *tap, const struct clocks *now, int err)
+static void finish(struct live_profiles *t, struct live_profile *tap, const struct clocks *now,
+		   int err)
 {
 	struct profile_stats *s = &tap->period->profile->stats;
 
@@ -236,12 +238,12 @@ static void finish(struct taps *t, struct tap *tap, const struct clocks *now, in
 }
 
 /* Ends the taps that are due at `due_ns`. */
-static void end_due(struct taps *t, const struct clocks *now, uint64_t due_ns,
+static void end_due(struct live_profiles *t, const struct clocks *now, uint64_t due_ns,
 		    uint32_t frequency_hz, uint32_t cpus, int (*name)(void *ctx, struct profile *p),
 		    void *ctx)
 {
-	for (size_t i = 0; i < TAPS_MAX; i++) {
-		struct tap *tap = &t->tap[i];
+	for (size_t i = 0; i < LIVE_PROFILES_MAX; i++) {
+		struct live_profile *tap = &t->tap[i];
 		bool due, left;
 
 		pthread_mutex_lock(&t->lock);
@@ -256,30 +258,30 @@ static void end_due(struct taps *t, const struct clocks *now, uint64_t due_ns,
 	}
 }
 
-void taps__turn(struct taps *t, const struct clocks *now, uint32_t frequency_hz, uint32_t cpus,
-		int (*name)(void *ctx, struct profile *p), void *ctx)
+void live_profiles__turn(struct live_profiles *t, const struct clocks *now, uint32_t frequency_hz,
+			 uint32_t cpus, int (*name)(void *ctx, struct profile *p), void *ctx)
 {
 	end_due(t, now, now->mono_ns, frequency_hz, cpus, name, ctx);
 	pthread_mutex_lock(&t->lock);
-	for (size_t i = 0; i < TAPS_MAX; i++)
+	for (size_t i = 0; i < LIVE_PROFILES_MAX; i++)
 		if (t->tap[i].state == TAP_ASKED)
 			begin(&t->tap[i], now);
 	pthread_cond_broadcast(&t->changed);
 	pthread_mutex_unlock(&t->lock);
 }
 
-void taps__cut(struct taps *t, const struct clocks *now, uint32_t frequency_hz, uint32_t cpus,
-	       int (*name)(void *ctx, struct profile *p), void *ctx)
+void live_profiles__cut(struct live_profiles *t, const struct clocks *now, uint32_t frequency_hz,
+			uint32_t cpus, int (*name)(void *ctx, struct profile *p), void *ctx)
 {
 	end_due(t, now, UINT64_MAX, frequency_hz, cpus, name, ctx);
 }
 
-void taps__end(struct taps *t, const struct clocks *now, uint32_t frequency_hz, uint32_t cpus,
-	       int (*name)(void *ctx, struct profile *p), void *ctx)
+void live_profiles__end(struct live_profiles *t, const struct clocks *now, uint32_t frequency_hz,
+			uint32_t cpus, int (*name)(void *ctx, struct profile *p), void *ctx)
 {
 	pthread_mutex_lock(&t->lock);
 	t->ending = true;
-	for (size_t i = 0; i < TAPS_MAX; i++) {
+	for (size_t i = 0; i < LIVE_PROFILES_MAX; i++) {
 		if (t->tap[i].state != TAP_ASKED)
 			continue;
 		t->tap[i].err = -ECANCELED;
@@ -294,7 +296,7 @@ void taps__end(struct taps *t, const struct clocks *now, uint32_t frequency_hz, 
 	pthread_mutex_unlock(&t->lock);
 }
 
-void taps__resume(struct taps *t)
+void live_profiles__resume(struct live_profiles *t)
 {
 	pthread_mutex_lock(&t->lock);
 	t->ending = false;

@@ -16,14 +16,14 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "agent/taps.h"
+#include "agent/live_profiles.h"
 #include "base/clock.h"
 
 static const struct period_limits limits = { .stacks = 100, .processes = 10 };
 
 struct asker {
 	pthread_t thread;
-	struct taps *taps;
+	struct live_profiles *live;
 	unsigned seconds;
 	int client_fd;
 	int result;
@@ -36,18 +36,18 @@ static void *ask(void *arg)
 	struct asker *a = arg;
 	FILE *f = open_memstream(&a->data, &a->size);
 
-	a->result = taps__profile(a->taps, a->seconds, a->client_fd, f);
+	a->result = live_profiles__profile(a->live, a->seconds, a->client_fd, f);
 	fclose(f);
 	return NULL;
 }
 
-static void begin_for(struct asker *a, struct taps *t, unsigned seconds, int client_fd)
+static void begin_for(struct asker *a, struct live_profiles *t, unsigned seconds, int client_fd)
 {
-	*a = (struct asker){ .taps = t, .seconds = seconds, .client_fd = client_fd };
+	*a = (struct asker){ .live = t, .seconds = seconds, .client_fd = client_fd };
 	assert_int_equal(pthread_create(&a->thread, NULL, ask, a), 0);
 }
 
-static void begin(struct asker *a, struct taps *t, unsigned seconds)
+static void begin(struct asker *a, struct live_profiles *t, unsigned seconds)
 {
 	begin_for(a, t, seconds, -1);
 }
@@ -83,59 +83,59 @@ static struct profile *drained(uint64_t count)
 }
 
 /* A drain of so many samples. */
-static void drain(struct taps *t, const struct clocks *now, uint64_t count)
+static void drain(struct live_profiles *t, const struct clocks *now, uint64_t count)
 {
 	struct profile *p = drained(count);
 
-	taps__add(t, p, &limits);
-	taps__turn(t, now, 19, 2, name, NULL);
+	live_profiles__add(t, p, &limits);
+	live_profiles__turn(t, now, 19, 2, name, NULL);
 	profile__free(p);
 }
 
-static void wait_asked(struct taps *t, int fd)
+static void wait_asked(struct live_profiles *t, int fd)
 {
 	uint64_t n;
 
 	assert_int_equal(read(fd, &n, sizeof(n)), sizeof(n));
-	assert_true(taps__due(t, 0));
+	assert_true(live_profiles__due(t, 0));
 }
 
 static void only_what_is_sampled_meanwhile(void **state)
 {
 	int fd = eventfd(0, 0);
-	struct taps *t = taps__new(fd);
+	struct live_profiles *t = live_profiles__new(fd);
 	struct clocks now = { .real_ns = 1000 * NS_PER_S, .mono_ns = 10 * NS_PER_S };
 	struct asker a;
 
 	(void)state;
-	assert_false(taps__due(t, UINT64_MAX - 1));
+	assert_false(live_profiles__due(t, UINT64_MAX - 1));
 	begin(&a, t, 5);
 	wait_asked(t, fd);
 	drain(t, &now, 1000); /* from before it was asked for */
-	assert_int_equal(taps__wake_ns(t), 15 * NS_PER_S);
+	assert_int_equal(live_profiles__wake_ns(t), 15 * NS_PER_S);
 	now.mono_ns += 3 * NS_PER_S;
-	assert_false(taps__due(t, now.mono_ns));
+	assert_false(live_profiles__due(t, now.mono_ns));
 	drain(t, &now, 20);
 	now.mono_ns += 2 * NS_PER_S;
-	assert_true(taps__due(t, now.mono_ns));
+	assert_true(live_profiles__due(t, now.mono_ns));
 	drain(t, &now, 3);
 	end(&a, 0);
 	assert_int_equal(named, 23);
 	drain(t, &now, 1000);
-	taps__end(t, &now, 19, 2, name, NULL);
-	taps__free(t);
+	live_profiles__end(t, &now, 19, 2, name, NULL);
+	live_profiles__free(t);
 	close(fd);
 }
 
 static void several_at_once(void **state)
 {
 	int fd = eventfd(0, EFD_SEMAPHORE);
-	struct taps *t = taps__new(fd);
+	struct live_profiles *t = live_profiles__new(fd);
 	struct clocks now = { .mono_ns = 10 * NS_PER_S };
-	struct asker a[TAPS_MAX], more;
+	struct asker a[LIVE_PROFILES_MAX], more;
 
 	(void)state;
-	for (unsigned i = 0; i < TAPS_MAX; i++) {
+	for (unsigned i = 0; i < LIVE_PROFILES_MAX; i++) {
 		begin(&a[i], t, 1 + i);
 		wait_asked(t, fd);
 	}
@@ -143,17 +143,17 @@ static void several_at_once(void **state)
 	end(&more, -EBUSY);
 	begin(&more, t, 0);
 	end(&more, -EINVAL);
-	begin(&more, t, TAPS_MAX_S + 1);
+	begin(&more, t, LIVE_PROFILE_MAX_S + 1);
 	end(&more, -EINVAL);
 	drain(t, &now, 1);
-	for (unsigned i = 0; i < TAPS_MAX; i++) {
+	for (unsigned i = 0; i < LIVE_PROFILES_MAX; i++) {
 		now.mono_ns += NS_PER_S;
 		drain(t, &now, 1);
 		end(&a[i], 0);
 		assert_int_equal(named, i + 1);
 	}
-	taps__end(t, &now, 19, 2, name, NULL);
-	taps__free(t);
+	live_profiles__end(t, &now, 19, 2, name, NULL);
+	live_profiles__free(t);
 	close(fd);
 }
 
@@ -161,7 +161,7 @@ static void several_at_once(void **state)
 static void at_the_end_nobody_waits(void **state)
 {
 	int fd = eventfd(0, EFD_SEMAPHORE);
-	struct taps *t = taps__new(fd);
+	struct live_profiles *t = live_profiles__new(fd);
 	struct clocks now = { .mono_ns = 10 * NS_PER_S };
 	struct asker a, b, c;
 
@@ -172,7 +172,7 @@ static void at_the_end_nobody_waits(void **state)
 	drain(t, &now, 7);
 	begin(&b, t, 600);
 	wait_asked(t, fd);
-	taps__end(t, &now, 19, 2, name, NULL);
+	live_profiles__end(t, &now, 19, 2, name, NULL);
 	end(&a, 0);
 	assert_int_equal(named, 7);
 	pthread_join(b.thread, NULL);
@@ -181,14 +181,14 @@ static void at_the_end_nobody_waits(void **state)
 	free(b.data);
 	begin(&c, t, 600);
 	end(&c, -EBUSY);
-	taps__free(t);
+	live_profiles__free(t);
 	close(fd);
 }
 
 static void another_frequency_ends_them(void **state)
 {
 	int fd = eventfd(0, 0);
-	struct taps *t = taps__new(fd);
+	struct live_profiles *t = live_profiles__new(fd);
 	struct clocks now = { .mono_ns = 10 * NS_PER_S };
 	struct asker a;
 
@@ -197,11 +197,11 @@ static void another_frequency_ends_them(void **state)
 	wait_asked(t, fd);
 	drain(t, &now, 5);
 	drain(t, &now, 4);
-	taps__cut(t, &now, 19, 2, name, NULL);
+	live_profiles__cut(t, &now, 19, 2, name, NULL);
 	end(&a, 0);
 	assert_int_equal(named, 4);
-	taps__end(t, &now, 19, 2, name, NULL);
-	taps__free(t);
+	live_profiles__end(t, &now, 19, 2, name, NULL);
+	live_profiles__free(t);
 	close(fd);
 }
 
@@ -220,9 +220,9 @@ static void join_left(struct asker *a)
 static void who_leaves_keeps_no_place(void **state)
 {
 	int fd = eventfd(0, EFD_SEMAPHORE), early[2], late[2], stays[2];
-	struct taps *t = taps__new(fd);
+	struct live_profiles *t = live_profiles__new(fd);
 	struct clocks now = { .mono_ns = 10 * NS_PER_S };
-	struct asker a, b, c, more[TAPS_MAX];
+	struct asker a, b, c, more[LIVE_PROFILES_MAX];
 
 	(void)state;
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, early), 0);
@@ -239,22 +239,22 @@ static void who_leaves_keeps_no_place(void **state)
 	drain(t, &now, 1);
 	drain(t, &now, 5);
 	named = 0;
-	assert_false(taps__due(t, now.mono_ns));
+	assert_false(live_profiles__due(t, now.mono_ns));
 	close(late[1]);
 	wait_asked(t, fd); /* it wakes the main thread */
 	drain(t, &now, 6);
 	join_left(&b);
 	assert_int_equal(named, 0);
-	for (unsigned i = 1; i < TAPS_MAX; i++) {
+	for (unsigned i = 1; i < LIVE_PROFILES_MAX; i++) {
 		begin(&more[i], t, 600);
 		wait_asked(t, fd);
 	}
 	drain(t, &now, 7);
-	taps__end(t, &now, 19, 2, name, NULL);
+	live_profiles__end(t, &now, 19, 2, name, NULL);
 	end(&c, 0);
-	for (unsigned i = 1; i < TAPS_MAX; i++)
+	for (unsigned i = 1; i < LIVE_PROFILES_MAX; i++)
 		end(&more[i], 0);
-	taps__free(t);
+	live_profiles__free(t);
 	close(early[0]);
 	close(late[0]);
 	close(stays[0]);

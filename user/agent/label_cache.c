@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-#include "agent/known.h"
+#include "agent/label_cache.h"
 
 #include <stdbool.h>
 #include <stdlib.h>
@@ -14,7 +14,7 @@ struct entry {
 	struct label_set *set;
 };
 
-struct known {
+struct label_cache {
 	const char *root;
 	const struct labels_config *config;
 	struct idmap entries; /* by space */
@@ -23,9 +23,9 @@ struct known {
 	uint64_t missed;
 };
 
-struct known *known__new(const char *root, const struct labels_config *c)
+struct label_cache *label_cache__new(const char *root, const struct labels_config *c)
 {
-	struct known *k = calloc(1, sizeof(*k));
+	struct label_cache *k = calloc(1, sizeof(*k));
 
 	if (k) {
 		k->root = root;
@@ -40,7 +40,7 @@ static void free_entry(struct entry *e)
 	free(e);
 }
 
-void known__free(struct known *k)
+void label_cache__free(struct label_cache *k)
 {
 	struct entry *e;
 
@@ -53,13 +53,13 @@ void known__free(struct known *k)
 	free(k);
 }
 
-void known__set_config(struct known *k, const struct labels_config *c)
+void label_cache__set_config(struct label_cache *k, const struct labels_config *c)
 {
 	k->config = c;
 }
 
 /* Takes ownership of the set. Without memory the process has what the profile says. */
-static void remember(struct known *k, uint32_t space, struct label_set *set)
+static void remember(struct label_cache *k, uint32_t space, struct label_set *set)
 {
 	struct entry *e = set ? malloc(sizeof(*e)) : NULL, *old;
 
@@ -77,7 +77,7 @@ static void remember(struct known *k, uint32_t space, struct label_set *set)
 		free_entry(old);
 }
 
-void known__note(struct known *k, const struct process *p, const struct process *parent)
+void label_cache__note(struct label_cache *k, const struct process *p, const struct process *parent)
 {
 	struct entry *e = parent ? idmap__get(&k->entries, parent->space) : NULL;
 
@@ -90,7 +90,7 @@ void known__note(struct known *k, const struct process *p, const struct process 
 		k->waiting[k->waiting_cnt++] = p->space;
 }
 
-static void read_one(struct known *k, const struct process_table *procs, uint32_t space)
+static void read_one(struct label_cache *k, const struct process_table *procs, uint32_t space)
 {
 	const struct process *p = process_table__find(procs, space);
 	const struct labelled_process what = {
@@ -106,15 +106,15 @@ static void read_one(struct known *k, const struct process_table *procs, uint32_
 		remember(k, space, labels__read(k->root, k->config, &what));
 }
 
-void known__read(struct known *k, const struct process_table *procs)
+void label_cache__read(struct label_cache *k, const struct process_table *procs)
 {
 	for (size_t i = 0; i < k->waiting_cnt; i++)
 		read_one(k, procs, k->waiting[i]);
 	k->waiting_cnt = 0;
 }
 
-struct label_set *known__labels(struct known *k, const struct profile *p,
-				const struct profile_proc *proc)
+struct label_set *label_cache__labels(struct label_cache *k, const struct profile *p,
+				      const struct profile_proc *proc)
 {
 	struct entry *e = idmap__get(&k->entries, proc->space);
 	const struct labelled_process what = {
@@ -130,7 +130,7 @@ struct label_set *known__labels(struct known *k, const struct profile *p,
 	return labels__of_gone(k->config, &what);
 }
 
-void known__forget(struct known *k, const struct process_table *procs)
+void label_cache__forget(struct label_cache *k, const struct process_table *procs)
 {
 	struct entry *e, **gone = calloc(k->entries.cnt + 1, sizeof(struct entry *));
 	size_t cnt = 0;
@@ -145,7 +145,7 @@ void known__forget(struct known *k, const struct process_table *procs)
 	free(gone);
 }
 
-uint64_t known__missed(const struct known *k)
+uint64_t label_cache__missed(const struct label_cache *k)
 {
 	return k->missed;
 }

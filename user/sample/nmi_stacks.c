@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-#include "sample/handed.h"
+#include "sample/nmi_stacks.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -8,9 +8,9 @@
 
 #include "base/hash.h"
 
-static int add_stack(struct handed *h, uint64_t hash, const uint64_t *words, uint32_t cnt)
+static int add_stack(struct nmi_stacks *h, uint64_t hash, const uint64_t *words, uint32_t cnt)
 {
-	struct handed_stack *s;
+	struct nmi_stack *s;
 
 	if (idmap__get(&h->stacks, hash))
 		return 0;
@@ -26,7 +26,7 @@ static int add_stack(struct handed *h, uint64_t hash, const uint64_t *words, uin
 	return -ENOMEM;
 }
 
-int handed__add(struct handed *h, const struct ev_stack *ev, size_t size)
+int nmi_stacks__add(struct nmi_stacks *h, const struct ev_stack *ev, size_t size)
 {
 	if (size < sizeof(*ev) || !ev->cnt || ev->cnt > MAX_FRAMES ||
 	    (size - sizeof(*ev)) / sizeof(uint64_t) < ev->cnt)
@@ -40,12 +40,12 @@ int handed__add(struct handed *h, const struct ev_stack *ev, size_t size)
 	return 0;
 }
 
-const struct handed_stack *handed__stack(const struct handed *h, uint64_t hash)
+const struct nmi_stack *nmi_stacks__stack(const struct nmi_stacks *h, uint64_t hash)
 {
 	return idmap__get(&h->stacks, hash);
 }
 
-void handed__clear(struct handed *h)
+void nmi_stacks__clear(struct nmi_stacks *h)
 {
 	void *stack;
 
@@ -54,5 +54,5 @@ void handed__clear(struct handed *h)
 	idmap__free(&h->stacks);
 	free(h->keys);
 	free(h->vals);
-	*h = (struct handed){ 0 };
+	*h = (struct nmi_stacks){ 0 };
 }

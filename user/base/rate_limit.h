@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-#ifndef PYPERF_SELDOM_H
-#define PYPERF_SELDOM_H
+#ifndef PYPERF_RATE_LIMIT_H
+#define PYPERF_RATE_LIMIT_H
 /*
  * Limits how often a message is printed in a span of time, and counts how often it was held back. A
  * span begins with its first message. Valid when all zero.
  *
- *	if (seldom(&s->said, SELDOM_MINUTE, &held))
+ *	if (rate_limit__allows(&s->said, RATE_LIMIT_MINUTE, &held))
  *		log_warn("%" PRIu64 " windows dropped", held + 1);
  */
 #include <stdbool.h>
@@ -13,9 +13,9 @@
 
 #include "base/clock.h"
 
-#define SELDOM_MINUTE (60 * NS_PER_S)
+#define RATE_LIMIT_MINUTE (60 * NS_PER_S)
 
-struct seldom {
+struct rate_limit {
 	uint64_t since_ns; /* when the span began; 0: none has */
 	unsigned said;	   /* in it */
 	uint64_t held;	   /* held back since the last message */
@@ -24,8 +24,8 @@ struct seldom {
 /*
  * True: print the message; *held: how many were held back before it. Times are those of now_ns().
  */
-static inline bool seldom_at(struct seldom *s, unsigned burst, uint64_t span_ns, uint64_t now,
-			     uint64_t *held)
+static inline bool rate_limit__allows_at(struct rate_limit *s, unsigned burst, uint64_t span_ns,
+					 uint64_t now, uint64_t *held)
 {
 	if (!s->since_ns || now - s->since_ns >= span_ns) {
 		s->since_ns = now;
@@ -42,9 +42,9 @@ static inline bool seldom_at(struct seldom *s, unsigned burst, uint64_t span_ns,
 }
 
 /* The same, once in a span, at the present time. */
-static inline bool seldom(struct seldom *s, uint64_t span_ns, uint64_t *held)
+static inline bool rate_limit__allows(struct rate_limit *s, uint64_t span_ns, uint64_t *held)
 {
-	return seldom_at(s, 1, span_ns, now_ns(), held);
+	return rate_limit__allows_at(s, 1, span_ns, now_ns(), held);
 }
 
-#endif /* PYPERF_SELDOM_H */
+#endif /* PYPERF_RATE_LIMIT_H */
