@@ -196,7 +196,8 @@ bool tracer__has_from(const struct tracer *tr)
 
 /*
  * Tells the kernel that no filter selects this function, that it is not the one inside of which
- * calls are wanted, or that its name is still needed. Its counts stay; calls at this very moment may be lost, but nobody wants them.
+ * calls are wanted, or that its name is still needed. Its counts stay; calls at this very moment
+ * may be lost, but nobody wants them.
  */
 static void refuse_unwanted(struct tracer *tr, const struct trace_code *c)
 {
