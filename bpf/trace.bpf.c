@@ -17,8 +17,9 @@
 #include "trace_codes.bpf.h"
 #include "trace_events.bpf.h"
 #include "trace_values.bpf.h"
-#include "trace_pairs.bpf.h"
 #include "trace_stack.bpf.h"
+#include "trace_from.bpf.h"
+#include "trace_pairs.bpf.h"
 #include "trace_raise.bpf.h"
 #include "trace_gc.bpf.h"
 #include "trace_audit.bpf.h"
@@ -48,6 +49,13 @@ BPF_INLINE __u64 count_call(struct place *p)
 		count(TRACE_CTR_lost_full);
 		return 0;
 	}
+	if (cfg.from) {
+		if (c->refused == TRACE_NAMELESS && !send_names(p, &id, c))
+			count(TRACE_CTR_nameless);
+		p->from = c->from != 0;
+		p->sent = c->refused == TRACE_WANTED;
+		return c->id;
+	}
 	if (c->refused == TRACE_NAMELESS && !send_names(p, &id, c) && cfg.filtered) {
 		count(TRACE_CTR_nameless);
 		return 0;
@@ -76,8 +84,14 @@ TRACE_NOINLINE __u64 take_call(user_regs *ctx, __u32 spot, struct place *p)
 {
 	if (!p)
 		return 0;
-	if (cfg.filtered && is_refused(ctx, spot)) {
-		p->callee = is_callee(frame_at(ctx, spot));
+	/* With cfg.from, `refused` has the functions that are surely not that. */
+	if (cfg.from && is_refused(ctx, spot) && is_outside(frame_at(ctx, spot))) {
+		note_begin(frame_at(ctx, spot));
+		count(TRACE_CTR_outside);
+		return 0;
+	}
+	if (!cfg.from && cfg.filtered && is_refused(ctx, spot)) {
+		p->callee = is_callee(frame_at(ctx, spot)) != 0;
 		if (!p->callee) {
 			count(TRACE_CTR_refused);
 			return 0;
@@ -132,6 +146,10 @@ int on_event(user_regs *ctx)
 		return take_raise(arch_reg(ctx, ARCH_REG_ARG0));
 	id = take_call(ctx, spot, &p);
 	if (!id)
+		return 0;
+	if (cfg.from && !is_thread_known())
+		learn_stack(caller_of(p.frame));
+	if (cfg.from && !take_inside(&p, id))
 		return 0;
 	kind = p.resumed ? EVENT_RESUME : EVENT_CALL;
 	with = take_begin(p.frame, id, arch_sp(ctx), kind, p.callee);

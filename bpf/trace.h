@@ -145,13 +145,21 @@ struct trace_cfg {
 	__u32 frame_max; /* of stacks, up to TRACE_RAISE_FRAMES */
 	__u32 slow;	 /* events have CPU time, beginnings of functions their stack */
 	__u32 callees;	 /* what wanted functions call is sent, too, without its stack */
+	/*
+	 * What happens inside of one function alone is wanted. Its name ends with so many bytes,
+	 * and these: what may be it at first sight.
+	 */
+	__u32 from;
+	__u32 from_len;
+	__u32 pad;
+	__u64 from_tail[2];
 	__u32 audit_cnt;
 	struct trace_audit audits[TRACE_AUDITS];
 	struct trace_values_cfg values;
 	struct trace_spot spots[TRACE_SPOTS];
 	__u8 opcodes[TRACE_OPCODES]; /* what RESUME may be in memory; 0: no more */
 };
-PYPERF_ASSERT_SIZE(struct trace_cfg, 104 + 128 + 64 * TRACE_AUDITS +
+PYPERF_ASSERT_SIZE(struct trace_cfg, 104 + 32 + 128 + 64 * TRACE_AUDITS +
 					     sizeof(struct trace_values_cfg) + 32 * TRACE_SPOTS +
 					     TRACE_OPCODES);
 
@@ -201,7 +209,9 @@ struct trace_count {
 	__u64 id; /* for its names: a hash of the key */
 	__u64 calls;
 	__u64 resumed; /* entered again behind yield or await */
-	__u64 refused; /* enum trace_refusal */
+	__u32 refused; /* enum trace_refusal */
+	/* It may be the function of trace_cfg.from: until user space has read its name. */
+	__u32 from;
 };
 PYPERF_ASSERT_SIZE(struct trace_count, 32);
 
@@ -236,7 +246,11 @@ struct trace_event {
 	__u16 kind; /* enum trace_event_kind */
 	__u16 cpu;
 	__u32 tgid;
-	/* Where slow calls are wanted; else 0: CPU time of the thread when the kernel last added
+	/*
+	 * Where trace_cfg.from is set: trace_count.id of the outermost and the innermost function
+	 * that it may be and that this is inside of.
+	 *
+	 * Where slow calls are wanted; else 0: CPU time of the thread when the kernel last added
 	 * it up ... */
 	__u64 ran_ns;
 	__u64 ran_lag; /* ... and since then; the upper 12 bits are the CPU, whose clock it is by */
@@ -343,6 +357,27 @@ struct trace_collecting {
 };
 PYPERF_ASSERT_SIZE(struct trace_collecting, 16 + 8 * TRACE_GENERATIONS);
 
+/* inside: a frame; or, with frame 0, a process and its thread in one word. */
+struct trace_inside_key {
+	__u64 frame;
+	__u64 process;
+};
+PYPERF_ASSERT_SIZE(struct trace_inside_key, 16);
+
+enum trace_inside_state {
+	INSIDE_RUNS = 1,  /* it is inside of trace_cfg.from, or that itself */
+	INSIDE_CALLS = 2, /* it is not, but has called it */
+	INSIDE_SEEN = 3,  /* a thread whose stack was looked at */
+};
+
+struct trace_inside {
+	__u64 from[2]; /* as in struct trace_event */
+	__u64 caller;  /* of a frame that is in no other one: the frame with INSIDE_CALLS */
+	__u32 state;   /* enum trace_inside_state */
+	__u32 sent;    /* its beginning is an event */
+};
+PYPERF_ASSERT_SIZE(struct trace_inside, 32);
+
 /* frames_by_sp: where the eval function was entered. */
 struct trace_entry {
 	__u64 sp;
@@ -384,6 +419,7 @@ PYPERF_ASSERT_SIZE(struct trace_code_lines, sizeof(struct trace_code) + 8 + TRAC
 	X(passed, "frames that an exception reached behind its first one")                         \
 	X(unknown_raise, "frames with an exception whose thread was not found")                    \
 	X(idle, "calls of the collector that collected nothing")                                   \
+	X(outside, "hits outside of the function that is wanted")                                  \
 	X(nameless, "calls of functions whose names found no room in the ring buffer")             \
 	X(note_searched, "hits whose frame was looked for in all registers")                       \
 	X(note_nameless, "names of functions that found no room in the ring buffer")

@@ -375,6 +375,22 @@ TRACE_NOINLINE int send_names(const struct place *p, const struct identity *id,
 	return 0;
 }
 
+/* Its name ends like that of cfg.from, or cannot be read here. */
+TRACE_NOINLINE __u32 may_be_from(__u64 name)
+{
+	struct string s = { 0 };
+	__u64 data = string_data(name, &s), tail[2] = { 0 };
+	__u32 len = BOUND(cfg.from_len, sizeof(tail));
+
+	if (!data || !len || s.width != 1)
+		return 1;
+	if (s.size < len)
+		return 0;
+	if (read_user(tail, len, data + s.size - len))
+		return 1;
+	return tail[0] == cfg.from_tail[0] && tail[1] == cfg.from_tail[1];
+}
+
 TRACE_NOINLINE int add_code(const struct place *p, const struct identity *id)
 {
 	struct trace_key key;
@@ -388,6 +404,8 @@ TRACE_NOINLINE int add_code(const struct place *p, const struct identity *id)
 	 * 5.12.
 	 */
 	fresh.id = number_of(&key);
+	if (cfg.from)
+		fresh.from = may_be_from(id->name);
 	if (bpf_map_update_elem(&codes, &key, &fresh, BPF_NOEXIST))
 		return 0;
 	c = bpf_map_lookup_elem(&codes, &key);

@@ -23,6 +23,44 @@ BPF_INLINE void set_ran(struct trace_event *e)
 								      << TRACE_LAG_BITS;
 }
 
+/* Notes the frame that the thread runs; 0: not known. */
+BPF_INLINE void note_running(__u64 frame)
+{
+	__u32 tid = this_thread();
+
+	bpf_map_update_elem(&running, &tid, &frame, BPF_ANY);
+}
+
+/* A frame begins, by which the ends of functions may learn where it is. */
+BPF_INLINE void note_begin(__u64 frame)
+{
+	if (!cfg.by_opcode || !unsettled)
+		return;
+	unsettled--;
+	note_running(frame);
+}
+
+/* NULL: it neither is inside nor has called what is. */
+BPF_INLINE struct trace_inside *inside_of(__u64 frame)
+{
+	struct trace_inside_key key = { .frame = frame, .process = this_process() };
+
+	return frame ? bpf_map_lookup_elem(&inside, &key) : 0;
+}
+
+/* What the event is inside of; of an event that only ends what its caller had called: that. */
+BPF_INLINE void set_from(struct trace_event *e)
+{
+	struct trace_inside *in = inside_of(e->frame);
+
+	if (!in)
+		in = inside_of(e->caller);
+	if (!in)
+		return;
+	e->ran_ns = in->from[0];
+	e->ran_lag = in->from[1];
+}
+
 BPF_INLINE void fill_event(struct trace_event *e, __u32 kind, __u64 frame, __u64 caller, __u64 code)
 {
 	e->ns = bpf_ktime_get_ns();
@@ -37,6 +75,8 @@ BPF_INLINE void fill_event(struct trace_event *e, __u32 kind, __u64 frame, __u64
 	e->ran_ns = e->ran_lag = 0;
 	if (cfg.slow)
 		set_ran(e);
+	if (cfg.from)
+		set_from(e);
 }
 
 BPF_INLINE void send_event(__u32 kind, __u64 frame, __u64 caller, __u64 code)

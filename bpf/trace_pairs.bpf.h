@@ -8,15 +8,8 @@
  * Output:  events; `running`, `frames_by_sp`, `candidates`.
  * Fails:   the frame is not known: counted as unknown_end.
  */
+#include "trace_from.bpf.h"
 #include "trace_values.bpf.h"
-
-/* Notes the frame that the thread runs; 0: not known. */
-BPF_INLINE void note_running(__u64 frame)
-{
-	__u32 tid = this_thread();
-
-	bpf_map_update_elem(&running, &tid, &frame, BPF_ANY);
-}
 
 enum begin_with {
 	BEGIN_WITH_STACK = 1,  /* send_call() */
@@ -33,9 +26,8 @@ BPF_NOINLINE int take_begin(__u64 frame, __u64 id, __u64 sp, __u32 kind, __u32 c
 
 	if (!cfg.by_opcode) {
 		bpf_map_update_elem(&frames_by_sp, &at, &frame, BPF_ANY);
-	} else if (unsettled) {
-		unsettled--;
-		note_running(frame);
+	} else {
+		note_begin(frame);
 	}
 	if (cfg.slow && !callee)
 		return BEGIN_WITH_STACK;
@@ -112,6 +104,13 @@ TRACE_NOINLINE int learn_end(user_regs *ctx, __u32 spot)
 	return 0;
 }
 
+BPF_INLINE int leave_outside(__u64 frame)
+{
+	leave(frame);
+	count(TRACE_CTR_outside);
+	return 0;
+}
+
 /* `frame`: 0: it is not known. 1: the caller sends the end with its value. */
 BPF_NOINLINE int take_end(__u64 frame, __u32 kind)
 {
@@ -119,12 +118,16 @@ BPF_NOINLINE int take_end(__u64 frame, __u32 kind)
 		note_running(frame ? caller_of(frame) : 0);
 	if (!frame)
 		count(TRACE_CTR_unknown_end);
-	else if (cfg.filtered && is_refused_frame(frame) && !is_callee(frame))
+	else if (cfg.from && !is_sent(frame))
+		return leave_outside(frame);
+	else if (!cfg.from && cfg.filtered && is_refused_frame(frame) && !is_callee(frame))
 		count(TRACE_CTR_refused);
 	else if (cfg.values.returns && kind == EVENT_RETURN)
 		return 1;
 	else
 		send_event(kind, frame, 0, 0);
+	if (cfg.from)
+		leave(frame);
 	return 0;
 }
 
@@ -139,7 +142,8 @@ BPF_INLINE int on_end(user_regs *ctx, __u32 spot, __u32 kind)
 	frame = known->agreed ? arch_reg(ctx, known->frame) : 0;
 	if (!take_end(frame, kind))
 		return 0;
-	return send_return(frame, returned_bits(frame, s->constant), kind, arch_pc(ctx) - s->pc);
+	send_return(frame, returned_bits(frame, s->constant), kind, arch_pc(ctx) - s->pc);
+	return cfg.from ? leave(frame) : 0;
 }
 
 /* Does the branch that is about to be executed leave the function? */
@@ -195,10 +199,14 @@ BPF_INLINE int on_exit_insn(user_regs *ctx, __u32 spot, const volatile struct tr
 		learn_exit(ctx, spot, frame);
 	else if (candidates[spot & (TRACE_SPOTS - 1)])
 		frame = arch_reg(ctx, known->frame);
-	if (cfg.values.returns)
+	if (cfg.from && !is_sent(frame))
+		count(TRACE_CTR_outside);
+	else if (cfg.values.returns)
 		send_return(frame, left_bits(ctx, s), EVENT_LEFT, arch_pc(ctx) - s->pc);
 	else
 		send_event(EVENT_LEFT, frame, 0, 0);
+	if (cfg.from)
+		leave(frame);
 	if (frame == *entry)
 		bpf_map_delete_elem(&frames_by_sp, &at);
 	return 0;
@@ -211,8 +219,12 @@ BPF_NOINLINE int take_raise(__u64 frame)
 		frame = read64(frame + cfg.frame_of_object);
 	if (cfg.by_opcode && unsettled)
 		note_running(frame);
+	if (cfg.from && !raises_inside(frame)) {
+		count(TRACE_CTR_outside);
+		return 0;
+	}
 	send_event(EVENT_RAISE, frame, caller_of(frame), 0);
-	return 0;
+	return cfg.from ? raised(frame) : 0;
 }
 
 #endif /* PYPERF_TRACE_PAIRS_BPF_H */

@@ -138,6 +138,18 @@ struct {
 	__type(value, __u64);
 } process_hits SEC(".maps");
 
+/*
+ * What runs inside of cfg.from. An entry is replaced when its frame begins again, so those that an
+ * exception or the end of a process leaves do no harm. Full: the least recently used entry goes.
+ * 96 B each, only if it is wanted (else one entry).
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 65536);
+	__type(key, struct trace_inside_key);
+	__type(value, struct trace_inside);
+} inside SEC(".maps");
+
 /* By spot: the registers that have held the frame at each hit for which it was known. */
 __u32 candidates[TRACE_SPOTS];
 
@@ -149,9 +161,12 @@ struct place {
 	__u64 frame;
 	__u64 code;
 	__u64 type; /* PyCode_Type, in this process */
-	__u32 resumed;
-	__u32 other;  /* it is another opcode */
-	__u32 callee; /* not wanted itself, but called by what is */
+	/* Small, because the BPF stack is: 512 bytes. */
+	__u8 resumed;
+	__u8 other;  /* it is another opcode */
+	__u8 callee; /* not wanted itself, but called by what is */
+	__u8 from;   /* trace_count.from */
+	__u8 sent;   /* with cfg.from: it is wanted, if it is inside */
 };
 
 /* Preemptible: two programs of one CPU may meet here. */

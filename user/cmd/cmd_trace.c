@@ -37,6 +37,7 @@ struct trace_cmd {
 	struct counting_opts o;
 	struct trace_filter filters[FILTERS_MAX];
 	struct condition only;
+	struct trace_filter from;
 	const char *python; /* as --python says; NULL: it is looked for */
 	bool as_root;
 	bool interval_said;
@@ -61,6 +62,7 @@ enum {
 	OPT_NATIVE_FROM,
 	OPT_LIB,
 	OPT_FORMAT,
+	OPT_FROM,
 	OPT_JSON,
 	OPT_TOP,
 	OPT_MAX_SLOWDOWN,
@@ -90,6 +92,7 @@ static const struct option long_options[] = {
 	{ "duration", required_argument, NULL, 'd' },
 	{ "interval", required_argument, NULL, 'i' },
 	{ "top", required_argument, NULL, OPT_TOP },
+	{ "from", required_argument, NULL, OPT_FROM },
 	{ "format", required_argument, NULL, OPT_FORMAT },
 	{ "json", no_argument, NULL, OPT_JSON },
 	{ "max-slowdown", required_argument, NULL, OPT_MAX_SLOWDOWN },
@@ -115,8 +118,8 @@ static void usage(void)
 	       "      --slow TIME        calls that took so long, like 50ms, or the slowest of\n"
 	       "                         each function, like p99: with --calls each one; then,\n"
 	       "                         as with --hist, how they differ, and their callers\n"
-	       "      --args[=K]         with --calls, the first K arguments (default %d)\n"
-	       "      --ret              with --calls, what functions return\n"
+	       "      --from FUNCTION    with --calls and --hist, only inside of its calls\n"
+	       "      --args[=K]         the first K arguments (%d)  --ret  what is returned\n"
 	       "      --if CONDITION     only calls with such an argument, like 'n > 5'\n"
 	       "      --exceptions       exceptions raised, by type and stack\n"
 	       "      --gc               garbage collections: pauses, by generation and stack\n"
@@ -226,6 +229,25 @@ static int set_condition(struct trace_cmd *t, const char *arg)
 	return 0;
 }
 
+static int set_from(struct trace_cmd *t, const char *arg)
+{
+	int err = t->o.from ? -EEXIST : trace_filter__parse(&t->from, arg);
+
+	if (!err && strpbrk(t->from.function, "*?[")) {
+		log_err("--from %s: must be one function, without wildcards in its name", arg);
+		return -EINVAL;
+	}
+	if (err == -ENOMEM)
+		return log_no_memory();
+	if (err == -EEXIST)
+		log_err("--from %s: only one function", arg);
+	else if (err)
+		log_err("--from %s: must be FUNCTION, MODULE:FUNCTION or FILE:FUNCTION", arg);
+	else
+		t->o.from = &t->from;
+	return err;
+}
+
 static int set_format(struct counting_opts *o, const char *arg)
 {
 	if (!strcmp(arg, "json")) {
@@ -320,6 +342,8 @@ static int set_option(void *ctx, int opt, const char *arg)
 	case OPT_LIB:
 		t->native.lib = arg;
 		return 0;
+	case OPT_FROM:
+		return set_from(t, arg);
 	case OPT_FORMAT:
 		return set_format(o, arg);
 	case 'o':
@@ -375,6 +399,15 @@ static int check_format(const struct trace_cmd *t)
 	return -EINVAL;
 }
 
+static int check_from(const struct trace_cmd *t)
+{
+	if (!t->o.from || (t->o.what == COUNTING_CALLS && t->o.mode != TIMING_NONE &&
+			   !is_slow(&t->o) && !t->probes.cnt && !t->native.function))
+		return 0;
+	log_err("trace: --from goes with --calls or --hist, without --slow");
+	return -EINVAL;
+}
+
 static int check_native(const struct trace_cmd *t, const char *word)
 {
 	if (!t->native.function || !t->native.lib)
@@ -417,7 +450,7 @@ static int check(const struct trace_cmd *t, char **words)
 		log_err("trace: -p and a command: '%s'", words[0]);
 		return -EINVAL;
 	}
-	if (check_format(t))
+	if (check_format(t) || check_from(t))
 		return -EINVAL;
 	if (t->native.function || t->native.lib)
 		return check_native(t, words[0]);
@@ -704,6 +737,7 @@ static int run(int argc, char **argv)
 	for (size_t i = 0; i < t.o.filter_cnt; i++)
 		trace_filter__free(&t.filters[i]);
 	outputs__free(&t.pictures);
+	trace_filter__free(&t.from);
 	return status;
 }
 

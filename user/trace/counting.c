@@ -87,6 +87,10 @@ static int read_counts(struct counting *c)
 		l->all[kept++] = l->all[i];
 	}
 	l->cnt = kept;
+	if (c->o->from) { /* the kernel counts them only as events */
+		l->calls = timing__call_cnt(c->timing);
+		l->resumed = timing__resumed_cnt(c->timing);
+	}
 	return 0;
 }
 
@@ -123,11 +127,14 @@ static void explain_nothing(struct counting *c, bool final)
 	const char *what = c->stacked ? stacked__verb(c->stacked) : "was called";
 	struct traced_list all = { 0 };
 
-	for (size_t i = 0; i < c->o->filter_cnt && !tracer__read(c->tracer, &all); i++) {
-		const struct trace_filter *f = &c->o->filters[i];
+	const struct trace_filter *filters = c->o->from ? c->o->from : c->o->filters;
+	size_t cnt = c->o->from ? 1 : c->o->filter_cnt;
+
+	for (size_t i = 0; i < cnt && !tracer__read(c->tracer, &all); i++) {
+		const struct trace_filter *f = &filters[i];
 		const struct py_function *meant = find_meant(&all, f);
 
-		if (!c->stacked && has_wanted(c, &all)) /* since the last table */
+		if (!c->stacked && !c->o->from && has_wanted(c, &all)) /* since the last table */
 			break;
 		c->explained |= meant != NULL;
 		if (meant)
@@ -157,7 +164,7 @@ static uint64_t hits(struct counting *c)
 		       2 * n[TRACE_CTR_idle] + c->refused;
 	return (c->timing ? timing__event_cnt(c->timing) : c->hits) + c->refused +
 	       n[TRACE_CTR_other] + n[TRACE_CTR_unknown] + n[TRACE_CTR_lost_full] +
-	       n[TRACE_CTR_nameless] + n[TRACE_CTR_unknown_end];
+	       n[TRACE_CTR_nameless] + n[TRACE_CTR_outside] + n[TRACE_CTR_unknown_end];
 }
 
 /*
@@ -295,7 +302,9 @@ static void add_calls(struct counting *c, double seconds, bool final)
 		strbuf__addz(b, " and ");
 		add_number(b, c->now.resumed, "resumption", "resumptions");
 	}
-	if (c->now.cnt) {
+	if (c->o->from) {
+		strbuf__addf(b, " inside of %s", c->o->from->function);
+	} else if (c->now.cnt) {
 		strbuf__addz(b, " of ");
 		add_number(b, c->now.cnt, "function", "functions");
 	}
@@ -352,12 +361,16 @@ static bool is_empty(const struct counting *c)
 {
 	if (c->imports)
 		return !imports__cnt(c->imports);
+	if (c->o->from)
+		return !c->now.calls && !c->now.resumed;
 	return c->stacked ? !stacked__cnt(c->stacked) : !c->now.cnt;
 }
 
 /* Were functions selected of which none was called? */
 static bool is_missing(const struct counting *c)
 {
+	if (c->o->from)
+		return !tracer__has_from(c->tracer);
 	return c->o->filter_cnt && is_empty(c);
 }
 
@@ -549,6 +562,8 @@ static int prepare(struct counting *c)
 		if (c->timing)
 			timing__set_format(c->timing, c->o->format);
 		if (c->timing)
+			timing__want_from(c->timing, c->o->from);
+		if (c->timing)
 			timing__want_values(c->timing, c->o->args, c->o->returns, c->o->only);
 		events = c->timing ? timing__events(c->timing) : NULL;
 	}
@@ -678,7 +693,7 @@ static void report_losses(struct counting *c)
 	if (c->stacked)
 		stacked__report(c->stacked);
 	if (c->timing)
-		timing__report(c->timing, c->o->filter_cnt > 0 || c->o->only);
+		timing__report(c->timing, c->o->filter_cnt || c->o->only || c->o->from);
 	log_debug("%" PRIu64 " hits, %" PRIu64 " refused, %" PRIu64 " searched, %" PRIu64
 		  " of other opcodes",
 		  hits(c), n[TRACE_CTR_refused], n[TRACE_CTR_note_searched], n[TRACE_CTR_other]);

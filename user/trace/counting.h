@@ -47,10 +47,12 @@ struct counting_opts {
 	bool json;	     /* one object a line */
 	enum timing_mode mode;
 	enum timing_format format; /* of TIMING_CALLS; unless it is TIMING_LINES, nothing else */
-	struct timing_slow slow; /* shown apart */
-	uint32_t args;		 /* with TIMING_CALLS: so many arguments of each call; 0: none */
-	bool returns;		 /* ... and what functions return */
+	struct timing_slow slow;   /* shown apart */
+	uint32_t args;		   /* with TIMING_CALLS: so many arguments of each call; 0: none */
+	bool returns;		   /* ... and what functions return */
 	const struct condition *only; /* calls for which it holds; NULL: all */
+	/* with a mode but TIMING_NONE: only what happens inside of its calls; NULL: all */
+	const struct trace_filter *from;
 	enum counting_what what;
 	const char *audits; /* of COUNTING_AUDITS: a list that stacked__check_audits() accepts */
 	const struct trace_filter *filters; /* functions that match none of them are not shown */

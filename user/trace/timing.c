@@ -324,6 +324,9 @@ static void take_event(void *ctx, const struct trace_event *e, const struct trac
 	struct timed *f = NULL;
 
 	t->event_cnt++;
+	if (!tracer__is_inside(t->tracer, e))
+		return;
+	known.ran_ns = t->events.from ? 0 : known.ran_ns;
 	known.frame ^= process;
 	t->frame = known.frame;
 	t->tgid = e->tgid;
@@ -364,6 +367,11 @@ void timing__want_values(struct timing *t, uint32_t args, bool returns,
 	t->events.args = only ? TRACE_ARGS_MAX : args;
 	t->events.returns = returns;
 	t->events.take_valued = take_valued;
+}
+
+void timing__want_from(struct timing *t, const struct trace_filter *from)
+{
+	t->events.from = from;
 }
 
 struct timing *timing__new(enum timing_mode mode, bool json, struct timing_slow slow)
@@ -430,6 +438,15 @@ uint64_t timing__call_cnt(const struct timing *t)
 
 	for (size_t i = 0; i < t->cnt; i++)
 		sum += t->all[i].calls;
+	return sum;
+}
+
+uint64_t timing__resumed_cnt(const struct timing *t)
+{
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < t->cnt; i++)
+		sum += t->all[i].resumed;
 	return sum;
 }
 

@@ -53,8 +53,11 @@ void timing__set_format(struct timing *t, enum timing_format format);
  */
 void timing__want_values(struct timing *t, uint32_t args, bool returns,
 			 const struct condition *only);
+/* Only what happens inside of calls of this function (borrowed), before timing__events(). */
+void timing__want_from(struct timing *t, const struct trace_filter *from);
 /* Calls that were taken. */
 uint64_t timing__call_cnt(const struct timing *t);
+uint64_t timing__resumed_cnt(const struct timing *t);
 
 /* The argument for tracer__open(); timing__start() then gets the tracer. Borrowed. */
 const struct tracer_events *timing__events(const struct timing *t);

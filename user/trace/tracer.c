@@ -42,6 +42,8 @@ struct tracer {
 	const struct trace_filter *filters; /* borrowed; none: all functions are wanted */
 	size_t filter_cnt;
 	struct trace_values_cfg values_cfg;
+	bool has_from;
+	uint64_t from_code; /* the last code object that was found to be on_event.from; 0: none */
 	struct family *family;	     /* the breakpoints; NULL: they are these, without children */
 	int events[2 * TRACE_SPOTS]; /* descriptors of breakpoints and of programs at them */
 	size_t event_cnt;
@@ -151,7 +153,7 @@ static const struct py_function unknown = {
 static bool find_function(const struct tracer *tr, uint64_t code, struct py_function *out)
 {
 	int missing = sym_python__missing(tr->names, code);
-	int needed = tr->filter_cnt ? 1 << BLOB_NAME | 1 << BLOB_FILENAME : 0;
+	int needed = tr->filter_cnt || tr->on_event.from ? 1 << BLOB_NAME | 1 << BLOB_FILENAME : 0;
 
 	if (missing >= 0 && !(missing & needed) && sym_python__find(tr->names, code, out))
 		return true;
@@ -167,20 +169,52 @@ bool tracer__wants(const struct tracer *tr, const struct py_function *f)
 	return !tr->filter_cnt;
 }
 
+static bool is_from(const struct tracer *tr, const struct py_function *f)
+{
+	return f->number != TRACER_UNKNOWN &&
+	       trace_filter__matches(tr->on_event.from, f->name, f->file);
+}
+
+bool tracer__is_inside(struct tracer *tr, const struct trace_event *e)
+{
+	const uint64_t codes[] = { e->ran_ns, e->ran_lag };
+	struct py_function f;
+
+	if (!tr->on_event.from || (tr->from_code && tr->from_code == codes[0]))
+		return true;
+	for (size_t i = 0; i < 2; i++) {
+		if (!tracer__find(tr, codes[i], &f) || !is_from(tr, &f))
+			continue;
+		tr->from_code = codes[i];
+		return true;
+	}
+	return false;
+}
+
+bool tracer__has_from(const struct tracer *tr)
+{
+	return tr->has_from;
+}
+
 /*
- * Tells the kernel that no filter selects this function, or that its name is still needed. Its
- * counts stay; calls at this very moment may be lost, but nobody wants them.
+ * Tells the kernel that no filter selects this function, that it is not the one inside of which
+ * calls are wanted, or that its name is still needed. Its counts stay; calls at this very moment
+ * may be lost, but nobody wants them.
  */
 static void refuse_unwanted(struct tracer *tr, const struct trace_code *c)
 {
 	int fd = bpf_map__fd(tr->skel->maps.codes);
 	struct trace_count count;
 	struct py_function f;
-	bool named = find_function(tr, c->id, &f);
+	bool named = find_function(tr, c->id, &f), wanted = tracer__wants(tr, &f);
+	bool from = tr->on_event.from && is_from(tr, &f);
 
-	if (tracer__wants(tr, &f) || bpf_map_lookup_elem(fd, &c->key, &count))
+	tr->has_from |= from;
+	if ((wanted && (from || !tr->on_event.from)) || bpf_map_lookup_elem(fd, &c->key, &count))
 		return;
-	count.refused = named ? TRACE_UNWANTED : TRACE_NAMELESS;
+	if (!wanted)
+		count.refused = named ? TRACE_UNWANTED : TRACE_NAMELESS;
+	count.from &= from || !named;
 	bpf_map_update_elem(fd, &c->key, &count, BPF_EXIST);
 }
 
@@ -429,6 +463,19 @@ static uint32_t constant_of(const struct target *t, const struct trace_point *p)
 	return p->kind == POINT_RETURN ? values__constant_opcode(t, p->opcode) : 0;
 }
 
+/* What all names end with that the filter selects, as far as it is plain ASCII. */
+static void set_from(struct trace_cfg *cfg, const char *pattern)
+{
+	size_t len = strlen(pattern), max = sizeof(cfg->from_tail) - 1, cnt = 0;
+
+	while (cnt < len && cnt < max && !strchr("*?[]\\", pattern[len - cnt - 1]) &&
+	       (unsigned char)pattern[len - cnt - 1] < 0x80)
+		cnt++;
+	cfg->from = 1;
+	cfg->from_len = (uint32_t)cnt;
+	memcpy(cfg->from_tail, pattern + len - cnt, cnt);
+}
+
 static void configure(const struct tracer *tr, struct trace_cfg *cfg)
 {
 	const struct pidns_file ns = pidns__file();
@@ -475,6 +522,8 @@ static void configure(const struct tracer *tr, struct trace_cfg *cfg)
 		if (p->kind == POINT_RESUME)
 			cfg->opcodes[opcode_cnt++] = p->opcode;
 	}
+	if (tr->on_event.from)
+		set_from(cfg, tr->on_event.from->function);
 	for (size_t i = 0; i < tr->on_event.audit_cnt && i < TRACE_AUDITS; i++)
 		cfg->audits[cfg->audit_cnt++] = tr->on_event.audits[i];
 	add_opcodes(cfg, t->py.version_hex >> 16);
@@ -517,6 +566,8 @@ static int load(struct tracer *tr)
 	bpf_program__set_autoload(tr->skel->progs.on_audit, false);
 	bpf_program__set_autoload(tr->skel->progs.on_import, false);
 	bpf_program__set_autoload(program_of(tr), true);
+	if (!tr->on_event.from)
+		bpf_map__set_max_entries(tr->skel->maps.inside, 1);
 	if (!has_events(tr))
 		bpf_map__set_max_entries(tr->skel->maps.events, (uint32_t)getpagesize());
 	else /* Code of modules is gone when they are there; and what has no name is not shown. */

@@ -38,6 +38,8 @@ struct tracer_events {
 	 */
 	uint32_t args;
 	bool returns;
+	/* Only inside of calls of this function (tracer__is_inside()); borrowed; not with `slow` */
+	const struct trace_filter *from;
 	void (*take_valued)(void *ctx, const struct trace_valued *e, uint32_t cnt);
 	/* Exceptions, instead of calls. The fields are as BPF wrote them. */
 	void (*take_raise)(void *ctx, const struct trace_raise *e);
@@ -105,6 +107,14 @@ void traced_list__free(struct traced_list *list);
 
 /* A filter selects this function, or there is none. */
 bool tracer__wants(const struct tracer *tr, const struct py_function *f);
+
+/*
+ * Without a filter `from` all is. False: as far as names tell, the event is not inside of that
+ * function.
+ */
+bool tracer__is_inside(struct tracer *tr, const struct trace_event *e);
+/* That function was called, or is running. */
+bool tracer__has_from(const struct tracer *tr);
 
 /* A number for a process, below 65,536; the first one is the target. 0 if there are too many. */
 size_t tracer__process(struct tracer *tr, pid_t pid);
