@@ -45,10 +45,15 @@ static bool is_sum(const struct value_type *v)
 	return is_probe(v) && strstr(v->name, " sum arg");
 }
 
+static bool is_call_time(const struct value_type *v)
+{
+	return v->event == VALUE_FOREIGN && !strcmp(v->name, VALUE_CALL_TIME);
+}
+
 bool value_type__is_exact(const struct value_type *v)
 {
-	return is_probe(v) || v->event == EVENT_REFS_TAKEN || v->event == EVENT_REFS_DROPPED ||
-	       (!value_type__is_clock(v) && v->period == 1);
+	return is_probe(v) || value_type__is_calls(v) || v->event == EVENT_REFS_TAKEN ||
+	       v->event == EVENT_REFS_DROPPED || (!value_type__is_clock(v) && v->period == 1);
 }
 
 const char *value_type__name(const struct value_type *v)
@@ -75,6 +80,8 @@ const char *value_type__noun(const struct value_type *v, uint64_t count)
 		return count == 1 ? "unit" : "units";
 	if (is_probe(v) && !value_type__is_bytes(v))
 		return count == 1 ? "hit" : "hits";
+	if (value_type__is_calls(v) && !is_call_time(v))
+		return count == 1 ? "call" : "calls";
 	return value_type__is_bytes(v) ? "bytes" : v->name;
 }
 
@@ -97,6 +104,8 @@ const char *value_type__whole(const struct value_type *v)
 
 	bool known = value_type__per_second(v) || !value_type__is_clock(v);
 
+	if (is_call_time(v))
+		return "call time";
 	return w && w->whole && known ? w->whole : value_type__noun(v, 2);
 }
 
@@ -139,7 +148,9 @@ const char *value_type__doing(const struct value_type *v)
 
 bool value_type__is_calls(const struct value_type *v)
 {
-	return v->event == EVENT_CALL_TIME || v->event == EVENT_CALLS;
+	return v->event == VALUE_FOREIGN &&
+	       ((is_call_time(v) && !strcmp(v->unit, UNIT_NS)) ||
+		(!strcmp(v->name, VALUE_CALLS) && !strcmp(v->unit, UNIT_COUNT)));
 }
 
 const char *value_type__sample(const struct value_type *v, uint64_t count)

@@ -87,10 +87,7 @@
 	  "references to the object that were dropped", "references dropped", NULL, NULL, NULL)    \
 	X(PEAK_SPACE, "peak_space", UNIT_BYTES, "byte", "bytes",                                   \
 	  "memory in use at the highest resident memory", "memory in use at the peak", NULL, NULL, \
-	  NULL)                                                                                    \
-	X(CALL_TIME, "call-time", UNIT_NS, "nanosecond", "nanoseconds",                            \
-	  "time of calls, each of which was seen", "call time", "CALL s", "CALL%", NULL)           \
-	X(CALLS, "calls", UNIT_COUNT, "call", "calls", "calls, each of which was seen", IS_NO_TIME)
+	  NULL)
 
 enum event_id {
 #define X(id, ...) EVENT_##id,
@@ -129,7 +126,10 @@ const char *value_type__shared(const struct value_type *v);
 /* Titles of columns: of seconds or counts ("CPU s", "COUNT"), and of them per second ("CPU%") */
 const char *value_type__column(const struct value_type *v);
 const char *value_type__rate_column(const struct value_type *v);
-/* Are its samples calls of functions, of whatever process was asked for? */
+/* Names of value types that no source has: time of calls that were all seen, or their number. */
+#define VALUE_CALL_TIME "call-time"
+#define VALUE_CALLS	"calls"
+/* Is it one of these, by its name, which a file has, too? Its samples are calls. */
 bool value_type__is_calls(const struct value_type *v);
 /* What one sample of it is: "sample", "calls" */
 const char *value_type__sample(const struct value_type *v, uint64_t count);

@@ -56,8 +56,12 @@ static int add_process(struct call_picture *c, pid_t pid)
 
 static int begin(struct call_picture *c, const struct call_picture_opts *o)
 {
-	const struct value_type v = { .event = o->times ? EVENT_CALL_TIME : EVENT_CALLS,
-				      .period = 1 };
+	static const struct value_type time = { .event = VALUE_FOREIGN,
+						.name = VALUE_CALL_TIME,
+						.unit = UNIT_NS },
+				       calls = { .event = VALUE_FOREIGN,
+						 .name = VALUE_CALLS,
+						 .unit = UNIT_COUNT };
 	struct profile_module m = { .file = 1 };
 	int err = add_process(c, o->pid);
 
@@ -65,7 +69,7 @@ static int begin(struct call_picture *c, const struct call_picture_opts *o)
 	c->module = profile__add_module(c->p, &m);
 	c->p->stats.start_unix_ns = unix_ns();
 	c->p->stats.value_cnt = 1;
-	c->p->stats.values[0] = v;
+	c->p->stats.values[0] = o->times ? time : calls;
 	return err ? err : c->module < 0 ? c->module : 0;
 }
 

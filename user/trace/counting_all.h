@@ -14,7 +14,7 @@
  */
 #include "trace/counting.h"
 
-/* Of the options, those of counting calls. Writes to stdout. The exit status: 0; 1 after a message. */
+/* Takes the options of counting calls. Writes to stdout. The exit status: 0; 1 after a message. */
 int counting_all__run(const struct counting_opts *o);
 
 #endif /* PYPERF_COUNTING_ALL_H */

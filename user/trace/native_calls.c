@@ -72,6 +72,8 @@ struct native {
 	uint64_t python_hits;
 	uint64_t start_ns;
 	bool over;
+	bool said_other; /* a process has another file of that name */
+	bool said_full;	 /* there are too many processes */
 	int err;
 };
 
@@ -488,7 +490,8 @@ static void forget_ended(struct native *n)
 /* The first file of that name is the one that is meant. 0 or negative errno after a message. */
 static int follow(struct native *n, pid_t pid, struct elf_file *ef)
 {
-	int err = 0;
+	bool same;
+	int err;
 
 	if (!n->ef) {
 		n->ef = ef;
@@ -498,20 +501,23 @@ static int follow(struct native *n, pid_t pid, struct elf_file *ef)
 		if (err)
 			return err;
 	} else {
-		if (!is_same_file(n->ef, ef))
+		same = is_same_file(n->ef, ef);
+		if (!same && !n->said_other)
 			log_warn("process %d has another %s; its functions are not traced", pid,
 				 n->file);
-		else
-			err = 1;
+		n->said_other |= !same;
 		elf_file__close(ef);
-		if (!err)
+		if (!same)
 			return 0;
 	}
 	if (n->link_cnt == LINKS_MAX)
 		forget_ended(n);
 	if (n->link_cnt == LINKS_MAX) {
-		log_warn("process %d is not traced: at most %d processes at a time", pid,
-			 LINKS_MAX);
+		if (!n->said_full)
+			log_warn("process %d, and further ones, are not traced: at most %d at a "
+				 "time",
+				 pid, LINKS_MAX);
+		n->said_full = true;
 		return 0;
 	}
 	err = attach(n, pid);
