@@ -546,7 +546,7 @@ static void test_help_stdout_full(void **state)
 	assert_int_equal(dup2(saved, STDOUT_FILENO), STDOUT_FILENO);
 	close(saved);
 	assert_int_equal(result, CMDLINE_FAILED);
-	assert_non_null(strstr(text, "stdout: No space left on device"));
+	assert_non_null(strstr(text, "standard output: No space left on device"));
 	options__free(&o);
 }
 
