@@ -69,6 +69,11 @@ def hollow_files(ground):
     return ground.tenant("hollow.py", ground.room, 4)
 
 
+def large_files(ground):
+    """Files with tables of symbols that are large: what was read of one is not kept while others are."""
+    return ground.tenant("hollow.py", ground.room, 4, 7)
+
+
 @contextlib.contextmanager
 def big_perf_map(ground):
     with ground.tenant("big_map.py", 100) as tenant:
@@ -120,7 +125,7 @@ def userfault(ground):
     return ground.tenant("userfault.py", namespace="mount")
 
 
-ATTACKS = [kernel_log, leases, memory_of_fuse, overlay_of_fuse, held_lock, silent_names, hollow_files, big_perf_map, full_table_of_mappings,
+ATTACKS = [kernel_log, leases, memory_of_fuse, overlay_of_fuse, held_lock, silent_names, hollow_files, large_files, big_perf_map, full_table_of_mappings,
            long_names, code_flood, changing_files, deleted_root, many_threads, stopped_processes, userfault]
 SAID = {overlay_of_fuse: "do not answer when they are opened or read",
         held_lock: "do not answer when they are opened or read",

@@ -362,6 +362,7 @@ static void judge(struct file_table *ft, struct inode *inode, struct file_answer
 	if (!py)
 		goto out;
 	python = py_binary__analyse(elf, py);
+	elf_file__forget(elf); /* anyone can map files whose tables are large */
 	if (python != 0 && python != -ENOTSUP && python != -EAGAIN) {
 		free(py);
 		py = NULL;

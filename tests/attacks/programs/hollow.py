@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-"""Runs code of ELF files that are nearly all hole: each section claims 500 MiB that are not there.
+"""Runs code of ELF files that are nearly all hole: each section claims 500 MiB that are not there, or MIB that are.
 
-usage: hollow.py DIRECTORY CNT
+usage: hollow.py DIRECTORY CNT [MIB]
 """
 import os
 import struct
@@ -10,7 +10,8 @@ import sys
 import tenant
 
 SECTIONS = [b".symtab", b".strtab", b".dynsym", b".dynstr", b".eh_frame", b".debug_frame", b".gnu_debugdata"]
-CLAIM, CODE, NAMES, HEADERS = 500 << 20, 4096, 8192, 12288
+CLAIM = int(sys.argv[3]) << 20 if sys.argv[3:] else 500 << 20
+CODE, NAMES, HEADERS = 4096, 8192, 12288
 
 
 def make(path, n):
@@ -39,6 +40,8 @@ def make(path, n):
         f.seek(HEADERS)
         f.write(b"".join(head))
         f.truncate(offset)
+        if sys.argv[3:]:
+            os.posix_fallocate(f.fileno(), 0, offset)
 
 
 for n in range(int(sys.argv[2])):
