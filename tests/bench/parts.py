@@ -9,6 +9,7 @@ import sys
 
 import collector
 import profilers
+import waits as waiting
 import whole as everything
 from runs import (SPEED, SPEEDY, BenchError, Running, Target, Workload, fastest, in_turn, is_full, rounds,
                   share_at_full_speed, slices_of, slowdown, together)
@@ -348,6 +349,12 @@ def whole(args, python):
         for situation in everything.chosen(args.situation):
             say("whole: %s" % situation.name)
             yield from everything.rows_of(situation, python, args.seconds, args.rounds, end, args.otel)
+
+
+def waits(args, python):
+    """What the events of waits cost, and how right they are."""
+    with contextlib.closing(collector.Collector()) as end:
+        yield from waiting.rows(args, python, say, end)
 
 
 PAIRS = 6  # fewer tell nothing

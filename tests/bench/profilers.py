@@ -30,6 +30,7 @@ class Profiler:
     after: Callable = lambda output: ()  # commands to be run for the result
     every_run: bool = False  # each run of that is a sample of the target
     ready: Callable = lambda: True  # it has found the target
+    begins: str = ""        # what it says when it begins
     settle_s: float = 0     # until it is surely at work, where nothing tells
     python: tuple = ()      # the only interpreter that it works with
     note: str = ""
@@ -40,7 +41,7 @@ class Profiler:
 def read_ours(output, said):
     profile = json.loads(output.with_suffix(".json").read_text())
     drain = re.search(r"^counter drain_ns (\d+)$", said, re.M)
-    return {"counters": profile["counters"], "cost": profile["cost"],
+    return {"counters": profile.get("counters", {}), "cost": profile["cost"],
             "duration_s": profile["duration_s"], "cpus": profile["cpus"],
             "stacks": len(profile["stacks"]), "drain_ns": int(drain[1]) if drain else None}
 
@@ -288,4 +289,55 @@ def peers(otel_program, collector):
         found.append(otel(program, collector))
     else:
         missing[OTEL] = "%s --version fails" % program if program else "not installed"
+    return found, missing
+
+
+# ---- of waits ------------------------------------------------------------------------------------
+
+def ours_of(event):
+    """With an event of waits, or several."""
+    one = ours()
+
+    def argv(target, hz, output):
+        return [*one.argv(target, hz, output), "-e", event]
+
+    return Profiler("pyperf-bpf -e " + event, argv, read_ours, begins="the profile begins", settle_s=1)
+
+
+def perf_sched():
+    """All switches of the machine, without stacks."""
+    return Profiler("perf sched record", lambda target, hz, output:
+                    [find("perf"), "sched", "record", "-q", "-o", str(output)], settle_s=1)
+
+
+def offcputime(tool):
+    """All threads of the machine, for it takes one process at most; without Python frames."""
+    return Profiler("bcc offcputime", lambda target, hz, output: [tool], settle_s=1)
+
+
+def otel_waits(program, collector):
+    """All threads of the machine, one wait in a hundred."""
+    one = otel_on_all(program, collector)
+    return Profiler(OTEL + ", off-CPU", lambda target, hz, output:
+                    [*one.argv(target, hz, output), "-off-cpu-threshold", "0.01"], settle_s=8)
+
+
+def of_waits(events, otel_program, collector):
+    """(ours with each event, and the others that are installed; {name of those that are not: why})."""
+    found, missing = [ours_of(e) for e in events], {}
+    if find("perf"):
+        found.append(perf_sched())
+    else:
+        missing["perf sched record"] = "not installed"
+    # The one of libbpf-tools; that of bpfcc-tools compiles itself with the kernel's headers first.
+    tool = find("offcputime") or find("offcputime-bpfcc")
+    if tool:
+        found.append(offcputime(tool))
+    else:
+        missing["bcc offcputime"] = "not installed"
+    program = find_otel(otel_program)
+    if program:
+        found.append(otel_waits(program, collector))
+    else:
+        missing[OTEL + ", off-CPU"] = "not installed"
     return found, missing

@@ -370,6 +370,8 @@ class Running:
         try:
             if profiler.bpf:
                 self.wait_for("no sample", first_run(self.pid))
+            if profiler.begins:
+                self.wait_for("did not begin", lambda: profiler.begins in self.said())
             self.ready_s = time.monotonic() - begin
             self.ready_cpu_s = cpu_seconds(self.pid)
             self.find(target)
@@ -408,13 +410,17 @@ class Running:
     def bpf_time(self):
         return bpf_time(self.programs)
 
+    def samplers(self):
+        """Of a profiler that is still loading, some that it closes again."""
+        return samplers(self.pid) if self.profiler.bpf else {}
+
     def settle(self, target):
         """The target works meanwhile."""
-        self.programs = samplers(self.pid)
+        self.programs = self.samplers()
         end_s = time.monotonic() + self.profiler.settle_s
         while time.monotonic() < end_s:
             self.settled.append(target.slice(target.slice_laps, self.bpf_time))
-        self.programs = samplers(self.pid)  # some load one later
+        self.programs = self.samplers()  # some load one later
 
     def measure(self, target):
         self.check()
@@ -449,7 +455,10 @@ class Running:
         cost.whole_cpu_s = cpu_of_the_ended() - before
         cost.results_cpu_s = cost.whole_cpu_s - until_now
         cost.rss = self.rss
-        cost.result = self.profiler.read(self.output, self.said())
+        try:
+            cost.result = self.profiler.read(self.output, self.said())
+        except FileNotFoundError as e:
+            raise BenchError("%s wrote no result in %.0f s: %s" % (self.profiler.name, cost.exit_s, self.said()[-300:].strip())) from e
 
     def close(self):
         with contextlib.suppress(BrokenPipeError):

@@ -125,6 +125,36 @@ def whole(rows):
     return lines
 
 
+def of_kind(rows, kind):
+    return [r for r in rows if r["of"] == kind and "failed" not in r]
+
+
+def waits(rows):
+    lines = []
+    found = of_kind(rows, "switches")
+    if found:
+        lines += table("Switches: the median, and the least and the most of the rounds", [
+            "tool", "wanted/s", "switches/s", "of alone %", "BPF % of a CPU", "net %", "ns a switch", "user %", "lost"],
+            [[r["name"], str(r["rate"]), ranged(r["switches"], 1, 0), ranged(r["ratio"], 100, 1), ranged(r["bpf"], 100, 2),
+              ranged(r["net"], 100, 2), ranged(r["each_ns"], 1, 0), ranged(r["user"], 100, 2),
+              "-" if r["lost"] is None else str(r["lost"])] for r in found])
+    found = of_kind(rows, "service")
+    if found:
+        lines += table("A service", ["tool", "rounds", "slowdown", "lost"],
+                       [[r["name"], str(r["rounds"]), spread(r["slowdown"]), "-" if r["lost"] is None else str(r["lost"])]
+                        for r in found])
+    found = of_kind(rows, "truth")
+    if found:
+        lines += table("Waits, by the clocks of a program and by -e off-cpu", [
+            "function", "reason", "true s", "told s", "of the reason s", "differs %"],
+            [[r["name"], r["reason"], "%.3f" % r["true_s"], "%.3f" % r["told_s"], "%.3f" % r["reason_s"], ranged(r["differs"], 100, 2)]
+             for r in found])
+    lines += ["%s: the thread that differs most does by %s %%" % (r["name"], ranged(r["differs"], 100, 2))
+              for r in of_kind(rows, "timehist")]
+    return lines + ["%s%s: %s" % (r["name"], ", %d switches/s" % r["rate"] if "rate" in r else "", r["failed"])
+                    for r in rows if "failed" in r] + [""]
+
+
 def targets(verdicts):
     lines = table("Targets", ["target", "wanted", "figure"],
                   [[v["target"], v["wanted"], v["figure"]] for v in verdicts])
@@ -167,6 +197,8 @@ def text(run):
         lines += peers(run["peers"])
     if run.get("whole"):
         lines += whole(run["whole"])
+    if run.get("waits"):
+        lines += waits(run["waits"])
     if run.get("against"):
         lines += against(run["against"])
     return "\n".join(lines)

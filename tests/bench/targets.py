@@ -186,9 +186,54 @@ def against(row, peer, what):
                       is_told(mine, other))
 
 
+# Switches a second -> the most that an event of waits may take of a CPU.
+SWITCHES = {1000: 0.01, 10000: 0.02, 100000: 0.05}
+SAME_SWITCHES = 0.01
+MOST_OF_A_SERVICE = 0.03
+# By how much a reason's time, and a thread's time off its CPU, may be wrong.
+A_REASON, A_THREAD = 0.02, 0.01
+
+
+def within(name, value, limit):
+    """A difference, up or down. Noise if some rounds keep to the limit and others do not."""
+    most = max(abs(value["least"]), abs(value["most"]))
+    least = min(abs(value["least"]), abs(value["most"])) if value["least"] * value["most"] > 0 else 0
+    return verdict(name, abs(value["median"]) <= limit, "%.2f%%" % (100 * value["median"]), "within %g%%" % (100 * limit),
+                   most <= limit or least > limit)
+
+
+def of_switches(r):
+    what = "%s, %d switches/s" % (r["name"], r["rate"])
+    limit = SWITCHES[r["rate"]]
+    yield limit_of(r, "net", limit, lambda s: "%.2f%% at %.0f" % (100 * s, r["switches"]["median"]),
+                   "CPU of BPF: " + what, "<= %g%%" % (100 * limit))
+    yield within("switches with and without: " + what, {k: v - 1 for k, v in r["ratio"].items()}, SAME_SWITCHES)
+
+
+def of_waits(rows):
+    done = [r for r in rows if "failed" not in r]
+    for r in done:
+        mine = r["name"].startswith("pyperf-bpf")
+        if r["of"] == "switches" and mine:
+            yield from of_switches(r)
+        if r["of"] == "service" and mine:
+            slow = r["slowdown"]
+            yield verdict("slowdown of a service: %s" % r["name"], slow["median"] < MOST_OF_A_SERVICE, noisy(slow),
+                          "< %g%%" % (100 * MOST_OF_A_SERVICE),
+                          abs(slow["median"] - MOST_OF_A_SERVICE) > (slow["spread"] or 0))
+        if r["of"] == "truth":
+            yield within("%s, against clocks" % r["name"], r["differs"], A_REASON)
+        if r["of"] == "timehist":
+            yield within("the worst thread, against perf sched timehist", r["differs"], A_THREAD)
+    lost = [r["lost"] for r in done if r.get("lost") is not None]
+    if lost:
+        yield verdict("lost waits", not sum(lost), str(sum(lost)), "0")
+
+
 def judge(run):
     cells = run.get("matrix", [])
     return [*of_slowdown(cells), *of_frames(run.get("frames", []), run["python"]),
             *of_scale(run.get("flat", []), run.get("start", [])),
             *of_sizes(run.get("scale", [])), *of_samples(cells),
-            *of_memory(cells), *of_peers(run.get("peers", [])), *of_whole(run.get("whole", []))]
+            *of_memory(cells), *of_peers(run.get("peers", [])), *of_whole(run.get("whole", [])),
+            *of_waits(run.get("waits", []))]

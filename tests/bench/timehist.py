@@ -92,21 +92,27 @@ def ours(path):
     return threads
 
 
+def compare(seconds, hz, work):
+    """(a line for each thread, by how much the one that differs most does)."""
+    data, path = record(seconds, hz, work)
+    exact, threads = theirs(data), ours(path)
+    lines, worst = [], 0.0
+    for tid, (name, wait, queue) in sorted(threads.items()):
+        off = exact.get(tid, 0)
+        differs = (wait + queue) / off - 1 if off else 0
+        worst = max(worst, abs(differs))
+        lines.append("%-14s %8.3f %7.3f %7.3f %7.3f  %+6.2f%%" % (name, off, wait + queue, wait, queue, 100 * differs))
+    return lines, worst
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("-d", type=float, default=10, metavar="SECONDS")
     parser.add_argument("-F", type=int, default=999, metavar="HZ")
     o = parser.parse_args()
     with tempfile.TemporaryDirectory() as work:
-        data, path = record(o.d, o.F, work)
-        exact, threads = theirs(data), ours(path)
-    worst = 0.0
-    print("thread           perf s  ours s    wait   queue  differs")
-    for tid, (name, wait, queue) in sorted(threads.items()):
-        off = exact.get(tid, 0)
-        differs = (wait + queue) / off - 1 if off else 0
-        worst = max(worst, abs(differs))
-        print("%-14s %8.3f %7.3f %7.3f %7.3f  %+6.2f%%" % (name, off, wait + queue, wait, queue, 100 * differs))
+        lines, worst = compare(o.d, o.F, work)
+    print("thread           perf s  ours s    wait   queue  differs", *lines, sep="\n")
     print("worst: %.2f%%" % (100 * worst))
     return worst > MOST
 

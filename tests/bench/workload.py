@@ -329,6 +329,71 @@ def imports(size):
     serve(lambda: subprocess.call([sys.executable, "-E", "-c", program]))
 
 
+# ---- a service -----------------------------------------------------------------------------------
+
+def http_server(port_into):
+    """A thread for each connection. A request takes a lock, asks SQLite and answers with JSON."""
+    import sqlite3
+    from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+    lock, stock = threading.Lock(), sqlite3.connect(":memory:", check_same_thread=False)
+    stock.execute("CREATE TABLE stock (name TEXT, number INTEGER)")
+    stock.executemany("INSERT INTO stock VALUES (?, ?)", [("thing %d" % i, i) for i in range(300)])
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+        disable_nagle_algorithm = True
+
+        def do_GET(self):
+            with lock:
+                found = stock.execute("SELECT * FROM stock WHERE number % 7 = 3 ORDER BY name").fetchall()
+            body = json.dumps(found).encode()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *args):
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    os.write(port_into, b"%d" % server.server_address[1])
+    server.serve_forever()
+
+
+def answer_of(stream):
+    """Reads it to its end."""
+    length = 0
+    for line in iter(stream.readline, b"\r\n"):
+        if line.lower().startswith(b"content-length:"):
+            length = int(line.split(b":")[1])
+    stream.read(length)
+
+
+def service(connections):
+    """A lap is ten requests on each connection, all at once, to a server that is a process of its own."""
+    import socket
+    port, port_into = os.pipe()
+    server = os.fork()
+    if not server:
+        signal.alarm(10 * LIMIT)
+        http_server(port_into)
+    number = int(os.read(port, 9))
+    clients = [socket.create_connection(("127.0.0.1", number)) for i in range(connections)]
+    streams = [client.makefile("rb") for client in clients]
+
+    def requests():
+        for i in range(10):
+            for client in clients:
+                client.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            for stream in streams:
+                answer_of(stream)
+
+    try:
+        serve(requests)
+    finally:
+        os.kill(server, signal.SIGKILL)
+
+
 # ---- what the kernel does for a program ----------------------------------------------------------
 
 TREE_DEPTH = 8
@@ -402,7 +467,7 @@ def main():
     name, sizes = sys.argv[1], [int(word) for word in sys.argv[2].split("+")]
     {f.__name__: f for f in (shallow, deep, chain, extensions, typical, stacks, threads,
                              processes, relay, thread_relay, on_cpus, stacks_on_cpus,
-                             crowd, imports, chunks, temporaries, execs, forks, compiles)}[name](*sizes)
+                             crowd, imports, chunks, temporaries, execs, forks, compiles, service)}[name](*sizes)
 
 
 if __name__ == "__main__":

@@ -128,6 +128,22 @@ def test_bench_scale(monkeypatch):
     assert row["lost"] == 0 and row["stacks"] > 1, row
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="not root")
+def test_bench_waits(monkeypatch):
+    """A rate of switches that is held, beside one tool; and a wait against the clock of its program."""
+    runs, profilers = bench_module(monkeypatch, "runs"), bench_module(monkeypatch, "profilers")
+    waits = bench_module(monkeypatch, "waits")
+    with runs.bpf_stats(), contextlib.closing(waits.Pairs([sys.executable], 1000)) as pairs:
+        begin = pairs.switches(), time.monotonic()
+        found = waits.beside(pairs, profilers.ours_of("off-cpu"), 0.3)
+        rate = (pairs.switches() - begin[0]) / (time.monotonic() - begin[1])
+    assert 0 < rate < 3000 and 0 < found["switches"] < 3000, (rate, found)
+    assert 0 < found["bpf_ns"] < 1e9 and found["bpf_runs"] > found["switches"] and found["lost"] == 0, found
+    (row,) = waits.truths([sys.executable], [{"piping": "pipe"}], 1)
+    assert row["true_s"] >= 0.5 and row["told_s"] == pytest.approx(row["true_s"], rel=0.1), row
+    assert row["reason_s"] <= row["told_s"] and row["differs"]["median"] == row["told_s"] / row["true_s"] - 1, row
+
+
 def test_bench_waits_for_full_speed(monkeypatch):
     """What was measured while the machine was slow is measured again, and all of it counts."""
     parts = bench_module(monkeypatch, "parts")
@@ -197,6 +213,9 @@ def made_run():
     def pair(median, spread=None):
         return {"median": median, "spread": spread}
 
+    def same(value):
+        return {"median": value, "least": value, "most": value}
+
     cell = {"workload": "typical", "hz": 99, "over_empty": pair(0.0005, 0.0001), "lost": 0,
             "handler": 0.0009, "full_speed": 0.5,
             "reasons": [], "rss": 20 << 20, "sampling_rss": 19 << 20}
@@ -211,6 +230,13 @@ def made_run():
             "scale": [{**size, "n": 1}, size, {**size, "of": "stacks", "n": 1},
                       {**size, "of": "stacks", "n": 100000, "stacks": 100001, "rss": 90 << 20}],
             "start": [{"processes": 300, "first_sample_s": 0.1, "rss": 20 << 20, "full_speed": 0.5}],
+            "waits": [{"of": "switches", "name": "pyperf-bpf -e wall", "rate": 10000, "net": same(0.01), "ratio": same(1.0),
+                       "switches": same(10000), "bpf": same(0.01), "each_ns": same(500), "user": same(0), "lost": 0},
+                      {"of": "service", "name": "pyperf-bpf -e wall", "rounds": 3, "slowdown": pair(0.01, 0.001), "lost": 0},
+                      {"of": "truth", "name": "piping", "reason": "pipe", "differs": same(0.001), "true_s": 1, "told_s": 1,
+                       "reason_s": 1},
+                      {"of": "timehist", "name": "perf sched timehist", "differs": same(0.001)},
+                      {"of": "switches", "name": "another", "rate": 1000, "failed": "not here"}],
             "peers": [{**peer, "name": "pyperf-bpf"}, {**peer, "name": "a & <b>", "cpu": 0.02},
                       {**peer, "name": "OpenTelemetry eBPF profiler", "cpu": 1, "bpf_ns": 11000.0},
                       {"name": "austin", "missing": "not installed"}]}
@@ -234,6 +260,16 @@ def made_run():
     (("scale", 3, "rss"), 120 << 20, "memory for each stack"),
     (("start", 0, "first_sample_s"), 0.151, "first sample on a host of 300 processes"),
     (("start", 0, "rss"), 31 << 20, "resident memory on a host of 300 processes"),
+    (("waits", 0, "net"), {"median": 0.021, "least": 0.0205, "most": 0.022}, "CPU of BPF: pyperf-bpf -e wall, 10000 switches/s"),
+    (("waits", 0, "ratio"), {"median": 1.02, "least": 1.015, "most": 1.03},
+     "switches with and without: pyperf-bpf -e wall, 10000 switches/s"),
+    (("waits", 0, "ratio"), {"median": 1.005, "least": 0.98, "most": 1.03},
+     "switches with and without: pyperf-bpf -e wall, 10000 switches/s"),
+    (("waits", 0, "lost"), 1, "lost waits"),
+    (("waits", 1, "slowdown", "median"), 0.04, "slowdown of a service: pyperf-bpf -e wall"),
+    (("waits", 1, "slowdown", "spread"), 0.03, "slowdown of a service: pyperf-bpf -e wall"),
+    (("waits", 2, "differs"), {"median": -0.03, "least": -0.05, "most": -0.025}, "piping, against clocks"),
+    (("waits", 3, "differs"), {"median": 0.02, "least": 0.015, "most": 0.03}, "the worst thread, against perf sched timehist"),
     (("peers", 1, "cpu"), 0.009, "user space against a & <b> at 999 Hz"),
     (("peers", 2, "bpf_ns"), 9999.0, "BPF time against OpenTelemetry eBPF profiler at 999 Hz"),
     (("peers", 2, "target_share"), 0.5, "BPF time against OpenTelemetry eBPF profiler at 999 Hz"),
@@ -267,6 +303,7 @@ def test_bench_document(monkeypatch):
            "python": "3.13.0", "date": "today", "took_s": {"start": 3}, "options": {"rounds": 2},
            "start": [{"processes": 300, "full_speed": 1, "first_sample_s": 0.1, "worst_s": 0.2, "cpu_s": 0.2,
                       "sampling_rss": 20 << 20, "rss": 20 << 20}]}
+    run["waits"] = made_run()["waits"]
     run["targets"] = bench_module(monkeypatch, "targets").judge(run)
     lines = show.markdown(show.text(run)).splitlines()
     assert lines[:3] == ["C, 2 CPUs, Linux 6.1, load 0.1;", "p 1; CPython 3.13.0; today",

@@ -89,7 +89,8 @@ static void test_text(void **state)
 	      "    worker (/srv/app.py:12)\n"
 	      "    <module> (/srv/app.py:40)\n"
 	      "\n"
-	      "Thread 4712 \"\xef\xbf\xbd[1m\xef\xbf\xbd\": blocked in the kernel (waits: page fault)\n"
+	      "Thread 4712 \"\xef\xbf\xbd[1m\xef\xbf\xbd\": blocked in the kernel "
+	      "(waits: page fault)\n"
 	      "    in native code: _start [libc.so.6]\n"
 	      "    (no Python frames)\n"
 	      "\n"
@@ -120,7 +121,8 @@ static void test_text(void **state)
 	      "    <module> (/srv/app.py:40)\n"
 	      "    _start (/usr/lib/libc.so.6)\n"
 	      "\n"
-	      "Thread 4712 \"\xef\xbf\xbd[1m\xef\xbf\xbd\": blocked in the kernel (waits: page fault)\n"
+	      "Thread 4712 \"\xef\xbf\xbd[1m\xef\xbf\xbd\": blocked in the kernel "
+	      "(waits: page fault)\n"
 	      "    0x7f00 ([anon])\n"
 	      "    _start (/usr/lib/libc.so.6)\n");
 	profile__free(p);
@@ -163,13 +165,15 @@ static void test_json(void **state)
 		 "\"python\":\"3.11.2\","
 		 "\"native_only\":null,\"container\":null,\"threads\":[\n"
 		 "{\"tid\":4711,\"name\":null,\"state\":\"sleeping\",\"syscall_number\":%d,"
-		 "\"syscall\":\"futex\",\"waits_for\":\"lock\",\"gil\":\"waits\",\"consistent\":true,\"frames\":[\n"
+		 "\"syscall\":\"futex\",\"waits_for\":\"lock\",\"gil\":\"waits\","
+		 "\"consistent\":true,\"frames\":[\n"
 		 "{\"kind\":\"python\",\"function\":\"a\\\"\\u001b\\u000a\\u003c/script\\u003e\","
 		 "\"file\":\"/srv/app.py\",\"line\":12,\"module\":null,\"address\":null},\n"
 		 "{\"kind\":\"python\",\"function\":\"\\u003cmodule\\u003e\","
 		 "\"file\":\"/srv/app.py\",\"line\":40,\"module\":null,\"address\":null}]},\n"
 		 "{\"tid\":4712,\"name\":null,\"state\":\"running\",\"syscall_number\":null,"
-		 "\"syscall\":null,\"waits_for\":null,\"gil\":null,\"consistent\":false,\"frames\":[]}]}\n",
+		 "\"syscall\":null,\"waits_for\":null,\"gil\":null,"
+		 "\"consistent\":false,\"frames\":[]}]}\n",
 		 SYS_futex);
 	check(json(&d), want);
 	profile__free(p);

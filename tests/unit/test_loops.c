@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* loops.c: a wait that a coroutine makes is the loop's, its poll is not. */
+/* loops.c: a wait that a coroutine makes is the loop's, its poll is not; and a package's wait. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -334,13 +334,45 @@ static void test_tasks(void **state)
 	profile__free(p);
 }
 
+/* A stack without own code: the package's function that waits, not what the library does for it. */
+static void test_causes_in_packages(void **state)
+{
+	struct profile *p = profile__new();
+	int proc = add_proc(p, 10, "celery", "/usr/bin/python3.11", "3.11.2", "", "");
+	int task = py(p, "task", "/srv/app/shop.py", 22, 20);
+	int loop = py(p, "synloop", "/venv/lib/python3.11/site-packages/celery/loops.py", 5, 1);
+	int apply =
+		py(p, "Pool.apply", "/venv/lib/python3.11/site-packages/billiard/pool.py", 9, 7);
+	int wait = py(p, "Condition.wait", "/usr/lib/python3.11/threading.py", 327, 300);
+	int acquire = py(p, "Semaphore.acquire", "/usr/lib/python3.11/threading.py", 400, 390);
+	int lock = marker(p, "[waits: lock]");
+	struct strbuf b = { 0 };
+	struct view v;
+
+	(void)state;
+	STACK(p, proc, 0, 60, loop, apply, acquire, wait, lock);
+	STACK(p, proc, 0, 30, loop, task, apply, acquire, wait, lock);
+	STACK(p, proc, 0, 10, acquire, wait, lock);
+	symbolized(p);
+	p->stats.values[0] = (struct value_type){ .event = EVENT_WALL };
+	assert_int_equal(view__init(&v, p, true), 0);
+	assert_int_equal(view_add_causes(&b, &v), 0);
+	assert_string_equal(
+		b.s, "60% of the thread time goes to a lock in Pool.apply (billiard/pool.py:9) -> "
+		     "... -> Condition.wait, 30% to a lock in task (shop.py:22) -> ... -> "
+		     "Condition.wait, 10% to a lock in Condition.wait (threading.py:327).");
+	strbuf__free(&b);
+	view__free(&v);
+	profile__free(p);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_iterations),    cmocka_unit_test(test_no_event_loop),
 		cmocka_unit_test(test_slow_sentence), cmocka_unit_test(test_loops),
 		cmocka_unit_test(test_tasks),	      cmocka_unit_test(test_slow_without_stack),
-		cmocka_unit_test(test_sentence),
+		cmocka_unit_test(test_sentence),      cmocka_unit_test(test_causes_in_packages),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

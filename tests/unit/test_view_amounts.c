@@ -262,34 +262,6 @@ static void test_causes_without_a_place(void **state)
 	done(&v, p);
 }
 
-/* A stack without own code: the package's function that waits, not what the library does for it. */
-static void test_causes_in_packages(void **state)
-{
-	struct profile *p = profile__new();
-	int proc = add_proc(p, 10, "celery", "/usr/bin/python3.11", "3.11.2", "", "");
-	int task = py(p, "task", "/srv/app/shop.py", 22, 20);
-	int loop = py(p, "synloop", "/venv/lib/python3.11/site-packages/celery/loops.py", 5, 1);
-	int apply =
-		py(p, "Pool.apply", "/venv/lib/python3.11/site-packages/billiard/pool.py", 9, 7);
-	int wait = py(p, "Condition.wait", "/usr/lib/python3.11/threading.py", 327, 300);
-	int acquire = py(p, "Semaphore.acquire", "/usr/lib/python3.11/threading.py", 400, 390);
-	int lock = marker(p, "[waits: lock]");
-	struct view v;
-
-	(void)state;
-	STACK(p, proc, 0, 60, loop, apply, acquire, wait, lock);
-	STACK(p, proc, 0, 30, loop, task, apply, acquire, wait, lock);
-	STACK(p, proc, 0, 10, acquire, wait, lock);
-	finished(p);
-	p->stats.values[0] = (struct value_type){ .event = EVENT_WALL };
-	assert_int_equal(view__init(&v, p, true), 0);
-	check_says(&v,
-		   "60% of the thread time goes to a lock in Pool.apply (billiard/pool.py:9) -> "
-		   "... -> Condition.wait, 30% to a lock in task (shop.py:22) -> ... -> "
-		   "Condition.wait, 10% to a lock in Condition.wait (threading.py:327).");
-	done(&v, p);
-}
-
 /* What imports take is no function: one of the import statement's own is not named. */
 static void test_import_code(void **state)
 {
@@ -596,7 +568,6 @@ int main(void)
 		cmocka_unit_test(test_causes),
 		cmocka_unit_test(test_import_code),
 		cmocka_unit_test(test_causes_without_a_place),
-		cmocka_unit_test(test_causes_in_packages),
 		cmocka_unit_test(test_without_a_cpu),
 		cmocka_unit_test(test_seldom_on_a_cpu),
 		cmocka_unit_test(test_expressions),
