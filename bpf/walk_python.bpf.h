@@ -16,6 +16,7 @@
  */
 #include "state.bpf.h"
 #include "codes.bpf.h"
+#include "tstates.bpf.h"
 #include "walk_native.bpf.h" /* find_cframe_step() unwinds */
 
 #define OWNER_GENERATOR 1    /* FRAME_OWNED_BY_GENERATOR */
@@ -30,252 +31,6 @@
 #define IS_ENTRY	1  /* 3.11: owner less is_entry */
 #define CHUNK_TOP	16 /* 3.11, 3.12: struct _stack_chunk, Include/cpython/pystate.h */
 #define CHUNK_DATA	24
-
-BPF_INLINE int python_lost(struct walk *w, __u32 why)
-{
-	w->py_marker = MARKER_WORD(why, 0);
-	w->flags |= WALK_PY_LOST;
-	return 1;
-}
-
-BPF_INLINE int python_truncated(struct walk *w)
-{
-	w->flags |= WALK_TRUNCATED;
-	return python_lost(w, MARK_PY_TRUNCATED);
-}
-
-/* ---- the thread's PyThreadState ------------------------------------------------------------ */
-
-BPF_INLINE int has_cframe(const struct walk *w)
-{
-	return w->in.layout.chain == PY_CHAIN_CFRAME ||
-	       w->in.layout.chain == PY_CHAIN_CFRAME_SHIM || w->in.layout.chain == PY_CHAIN_FRAME_C;
-}
-
-BPF_INLINE int has_data_stack(const struct walk *w)
-{
-	return w->in.layout.chain == PY_CHAIN_CFRAME || w->in.layout.chain == PY_CHAIN_CFRAME_SHIM;
-}
-
-/*
- * 3.11, 3.12: has an extension linked a frame outside of all eval loops (see is_compiled())? Then
- * it is in the root CFrame, where CPython has none.
- */
-BPF_INLINE int has_root_frame(const struct walk *w, __u64 tstate)
-{
-	__u64 frame;
-
-	return has_data_stack(w) &&
-	       !read_user(&frame, 8,
-			  tstate + w->in.layout.root_cframe + w->in.layout.cframe_frame) &&
-	       frame;
-}
-
-/*
- * Does the thread state in w->buf have frames? Up to 3.9, in 3.13 and in 3.14 a leaf of 0 means
- * that it has none.
- */
-BPF_INLINE int has_frames(const struct walk *w, __u64 tstate, __u64 leaf)
-{
-	if (has_cframe(w) && leaf == tstate + w->in.layout.root_cframe)
-		return has_root_frame(w, tstate);
-	if (w->in.layout.base_frame != PY_OFF_NONE && leaf == buf64(w, w->in.layout.base_frame))
-		return 0;
-	return !!leaf;
-}
-
-/* Notes where the frames of the thread state in w->buf begin. */
-BPF_INLINE void keep_leaf(struct walk *w, __u64 tstate)
-{
-	w->leaf_of = tstate;
-	w->leaf = buf64(w, w->in.layout.tstate_frame);
-	if (w->in.layout.chain == PY_CHAIN_FRAME_C)
-		w->leaf_cframe = buf64(w, w->in.layout.cframe_tstate);
-}
-
-/* Reads a thread state and tells whether it is this thread's. */
-BPF_INLINE int tstate_is_ours(struct walk *w, __u64 tstate)
-{
-	if (buf_read(w, tstate, w->in.layout.tstate_read) ||
-	    buf64(w, w->in.layout.tstate_thread_id) != w->tp)
-		return 0;
-	keep_leaf(w, tstate);
-	return 1;
-}
-
-/*
- * One thread can have a state in each of several interpreters, all of them with frames: code of one
- * has called into C, which runs code of another. The frames of all are on the stack, and their
- * anchors say in which order (order_segments()). Up to 3.9 there are no anchors: the newest
- * interpreter, which comes first in the list, is taken for the innermost.
- */
-
-/*
- * 3.10, 3.11: _xxsubinterpreters runs an interpreter with the state, and the id, of the thread that
- * created it (_run_script_in_interpreter, Modules/_xxsubinterpretersmodule.c). But the CFrame lies
- * on the stack of the thread that runs it, between the stack pointer and the thread pointer; the
- * first thread, which has no thread pointer above it, has its stack above all others.
- */
-BPF_INLINE int on_our_stack(const struct walk *w, __u64 addr)
-{
-	return addr >= w->sp && (addr < w->tp || w->tp < w->sp);
-}
-
-BPF_INLINE int several_interpreters(const struct walk *w)
-{
-	return w->scan_cnt > 1 || w->scan_interp;
-}
-
-/* The thread state in w->buf. 1: it is this thread's and has frames. */
-BPF_INLINE int consider_tstate(struct walk *w, __u64 tstate)
-{
-	__u64 leaf = buf64(w, w->in.layout.tstate_frame);
-	__u64 anchor = w->in.layout.chain == PY_CHAIN_FRAME_C ? buf64(w, w->in.layout.cframe_tstate)
-							      : leaf;
-	int ours = buf64(w, w->in.layout.tstate_thread_id) == w->tp;
-	int framed = (ours || several_interpreters(w)) && has_frames(w, tstate, leaf);
-	int running = framed && ours;
-	struct tstate_run *run;
-
-	if (framed && has_cframe(w) && several_interpreters(w) &&
-	    leaf != tstate + w->in.layout.root_cframe)
-		running = on_our_stack(w, anchor);
-	/*
-	 * Up to 3.11 the state of a thread that is being started carries its parent's id for a
-	 * moment (t_bootstrap, _threadmodule.c): the one that has frames is the one that runs.
-	 */
-	if (ours && (running || (!w->tstate && !framed))) {
-		w->tstate = tstate;
-		w->tstate_at = w->scan_at;
-	}
-	if (!running)
-		return 0;
-	if (w->run_cnt >= MAX_TSTATES)
-		return python_lost(w, MARK_PY_SCAN_LIMIT);
-	run = &w->run[BOUND(w->run_cnt, MAX_TSTATES)];
-	run->tstate = tstate;
-	run->leaf = leaf;
-	run->interp_id = (__u32)w->scan_id;
-	w->run_cnt++;
-	return 1;
-}
-
-/* Goes to the next interpreter's thread states. 1: there is none. */
-BPF_INLINE int next_interpreter(struct walk *w)
-{
-	__u64 head_id, interp = w->scan_interp;
-
-	if (!interp)
-		return 1;
-	if (read_user(&w->scan_tstate, 8, interp + w->in.layout.interp_threads_head) ||
-	    read_user(&w->scan_interp, 8, interp + w->in.layout.interp_next))
-		return python_lost(w, MARK_PY_READ_FAILED);
-	w->scan_id = 0;
-	w->scan_at = interp;
-	w->scan_cnt++;
-	if (w->in.layout.interp_id != PY_OFF_NONE && several_interpreters(w))
-		read_user(&w->scan_id, 8, interp + w->in.layout.interp_id); /* 0 on failure */
-	/* The memory of the first state may be another thread's by now: its id tells. */
-	if (read_user(&head_id, 8, w->scan_tstate + w->in.layout.tstate_thread_id))
-		head_id = 0;
-	w->scan_heads = mix64(mix64(w->scan_heads, w->scan_tstate ^ interp), head_id);
-	if (interp == w->scan_known_at)
-		w->scan_tstate = w->scan_known;
-	return 0;
-}
-
-/*
- * The state that seemed to be the thread's has no frames: it may be a freed one of an earlier
- * thread with the same stack. So the whole list of its interpreter is searched.
- */
-BPF_INLINE int forget_known(struct walk *w)
-{
-	w->scan_known_at = 0;
-	if (read_user(&w->scan_tstate, 8, w->scan_at + w->in.layout.interp_threads_head))
-		return python_lost(w, MARK_PY_READ_FAILED);
-	return 0;
-}
-
-/*
- * Notes the state of another thread for its first sample, or each of a thousand threads would
- * search for its own. One walk does not note all states that it passes, which would make the
- * longest sample twice as long; a few walks cover all of them.
- */
-BPF_INLINE int is_noted(const struct walk *w, __u32 i)
-{
-	__u64 turn = w->sample * CODE_MULT >> 32; /* others in each walk */
-
-	return w->scan_mode == SCAN_ALL && (i + turn) % PASSED_SHARE == 0 &&
-	       buf64(w, w->in.layout.tstate_thread_id) != w->tp;
-}
-
-/* One entry of the lists interpreters -> thread states. 0: go on; else it is done. */
-BPF_NOINLINE int find_tstate_step(__u32 i)
-{
-	struct walk *w = the_walk();
-	__u64 cur;
-	int found;
-
-	if (!w)
-		return -1;
-	cur = w->scan_tstate;
-	if (!cur)
-		return next_interpreter(w) + (int)(i & 0);
-	if (buf_read(w, cur, w->in.layout.tstate_read))
-		return python_lost(w, MARK_PY_READ_FAILED);
-	w->scan_tstate = buf64(w, w->in.layout.tstate_next);
-	if (w->scan_tstate == cur)
-		return python_lost(w, MARK_PY_SCAN_LIMIT);
-	found = consider_tstate(w, cur);
-	if (is_noted(w, i))
-		note_tstate(w, cur);
-	/* A thread has one state in an interpreter. */
-	if (found || w->scan_mode == SCAN_HEADS)
-		w->scan_tstate = 0;
-	else if (w->scan_at == w->scan_known_at && forget_known(w))
-		return 1;
-	return found && !w->scan_interp;
-}
-
-BLOCK_STEPS(find_tstate_block, find_tstate_step)
-
-/* Prepares the walk of the lists. 0: go on; 1: no interpreter is initialised, or python_lost(). */
-BPF_INLINE int find_tstate_start(struct walk *w)
-{
-	w->tstate = w->tstate_at = w->scan_tstate = w->scan_at = w->scan_heads = 0;
-	w->run_cnt = w->scan_cnt = w->only = 0;
-	w->flags |= WALK_PY_SCAN;
-	if (read_user(&w->scan_interp, 8, w->in.interp_head))
-		return python_lost(w, MARK_PY_READ_FAILED);
-	return !w->scan_interp || !w->tp; /* a thread state has the id 0 until its thread runs */
-}
-
-BPF_INLINE int scan_result(struct walk *w)
-{
-	if (!(w->flags & WALK_PY_LOST)) {
-		w->only = several_interpreters(w) ? 0 : w->scan_at;
-		return 0;
-	}
-	w->tstate = w->run_cnt = 0; /* the innermost may be missing */
-	return -1;
-}
-
-/*
- * Sets w->tstate and w->run[]; neither: Python never saw this thread. Negative: the lists were not
- * read to their end.
- */
-BPF_NOINLINE int scan_thread_states(NO_ARG)
-{
-	struct walk *w = the_walk();
-
-	if (!w)
-		return -1;
-	if (find_tstate_start(w))
-		return scan_result(w);
-	if (!RUN_BLOCKS(find_tstate_block, MAX_THREAD_SCAN))
-		python_lost(w, MARK_PY_SCAN_LIMIT);
-	return scan_result(w);
-}
 
 /* ---- segments ------------------------------------------------------------------------------ */
 
@@ -429,12 +184,13 @@ BPF_INLINE __u64 frame_object(const struct walk *w)
 }
 
 /*
- * Is the current frame, which is at `frame`, of compiled code? Nuitka links a frame for each
- * function that it has compiled to C, so that tracebacks show it (pushFrameStackCompiledFrame(),
- * nuitka/compiled_frame.h). No eval loop runs it, and so there is no shim and no CFrame of it. It
- * lies in its own frame object, right behind CPython's part, 56 to 80 bytes, and a few fields of
- * Nuitka's. CPython's own frames that run never do: their frame object is made later, and even that
- * of a generator's frame which happens to lie before it is longer, with its head, than 192 bytes.
+ * From 3.11 on: is the current frame, which is at `frame`, of compiled code? Nuitka links one
+ * for each function that it has compiled to C, so that tracebacks show it
+ * (pushFrameStackCompiledFrame(), nuitka/compiled_frame.h). No eval loop runs it, and so there
+ * is no shim and no CFrame of it. It lies in its own frame object, right behind CPython's part,
+ * 56 to 80 bytes, and a few fields of Nuitka's. CPython's own frames that run never do: their
+ * frame object is made later, and even that of a generator's frame which happens to lie before
+ * it is longer, with its head, than 192 bytes.
  */
 BPF_INLINE int is_compiled(const struct walk *w, __u64 frame)
 {
@@ -446,14 +202,16 @@ BPF_INLINE int is_compiled(const struct walk *w, __u64 frame)
 /*
  * The line of such a frame is not in its bytecode, but in f_lineno of its frame object, where
  * CPython looks first (PyFrame_GetLineNumber(), Objects/frameobject.c): behind f_back, f_frame and
- * f_trace, which are behind the head, whose last field is ob_type.
+ * f_trace, which are behind the head, whose last field is ob_type. Up to 3.10 it follows f_lasti.
  */
 BPF_INLINE __u32 compiled_offset(const struct walk *w)
 {
 	__u32 line;
 
-	if (read_user(&line, 4, frame_object(w) + w->in.layout.ob_type + 32) ||
-	    line >= OFFSET_LINES)
+	if (w->in.layout.chain < PY_CHAIN_CFRAME)
+		line = frame32(w, (__u32)w->in.layout.frame_lasti + 4);
+	else if (read_user(&line, 4, frame_object(w) + w->in.layout.ob_type + 32) ||
+		 line >= OFFSET_LINES)
 		return OFFSET_LINE;
 	return OFFSET_LINE + line;
 }
@@ -480,20 +238,27 @@ BPF_INLINE int is_phantom(const struct walk *w)
 }
 
 /*
- * 2.7: pyexpat puts a frame around each of its callbacks that never runs (call_with_frame,
- * Modules/pyexpat.c). Its code has no instructions, so it needs no stack (PyCode_NewEmpty).
+ * Up to 3.10: a frame whose code has no instructions, and so needs no stack, never runs. Nuitka's
+ * compiled functions link such frames (makeCodeObject(), CompiledCodeHelpers.c); in 2.7, pyexpat
+ * puts one around each of its callbacks (call_with_frame, Modules/pyexpat.c; PyCode_NewEmpty).
  * Negative: it cannot be read.
  */
-BPF_INLINE int is_pseudo(const struct walk *w, __u64 code)
+BPF_INLINE int is_empty(const struct walk *w, __u64 code)
 {
 	__u32 stack;
 
-	if (w->in.layout.chain != PY_CHAIN_FRAME || w->in.layout.code_stacksize == PY_OFF_NONE ||
+	if (w->in.layout.chain >= PY_CHAIN_CFRAME || w->in.layout.code_stacksize == PY_OFF_NONE ||
 	    (__s32)frame32(w, w->in.layout.frame_lasti) >= 0)
 		return 0;
 	if (read_user(&stack, 4, code + w->in.layout.code_stacksize))
 		return -1;
 	return !stack;
+}
+
+/* Is a frame that never runs, in this version, pyexpat's? */
+BPF_INLINE int has_pseudo(const struct walk *w)
+{
+	return w->in.layout.chain == PY_CHAIN_FRAME && w->in.layout.frame_executing == PY_OFF_NONE;
 }
 
 /* ---- a frame that is being entered or left --------------------------------------------------- */
@@ -663,7 +428,8 @@ BPF_INLINE int go_to_caller(struct walk *w, __u64 frame)
 }
 
 /*
- * Up to 3.9 each frame is a segment. pyexpat's pseudo frame stands outwards of its callee's
+ * Up to 3.10 each frame is a segment. Compiled frames have no activation: they join that of the
+ * next frame outwards which has one. pyexpat's pseudo frame stands outwards of its callee's
  * activation, with the C functions that called the callback between it and its caller: it joins the
  * callee's segment.
  */
@@ -671,6 +437,8 @@ BPF_INLINE void end_frame_segment(struct walk *w, __u64 *deep, int pseudo)
 {
 	if (is_phantom(w))
 		w->flags |= WALK_PY_CUT;
+	if (w->compiled)
+		return;
 	if (!pseudo) {
 		close_segment(w, NO_ANCHOR);
 		return;
@@ -685,7 +453,7 @@ BPF_NOINLINE int walk_python_step(__u32 i)
 {
 	struct walk *w = the_walk();
 	__u64 *deep = the_deep(), frame, code;
-	int err, pseudo;
+	int err, empty, pseudo;
 	__u32 offset;
 
 	if (!w || !deep)
@@ -707,22 +475,23 @@ BPF_NOINLINE int walk_python_step(__u32 i)
 		return go_to_caller(w, frame);
 	}
 	code = frame64(w, w->in.layout.frame_code) & ~TAG_BITS;
-	pseudo = is_pseudo(w, code);
-	if (pseudo < 0)
+	empty = is_empty(w, code);
+	if (empty < 0)
 		return python_lost(w, MARK_PY_READ_FAILED);
+	pseudo = empty && has_pseudo(w);
 	err = pseudo && w->seg_cnt == w->run_seg ? CODE_HIDDEN : code_identify(w, code);
 	if (err < 0)
 		return python_lost(w, MARK_PY_BAD_CODE);
 	if (err == CODE_HIDDEN)
 		return go_to_caller(w, frame);
-	w->compiled = is_compiled(w, frame);
+	w->compiled = (empty && !pseudo) || is_compiled(w, frame);
 	offset = w->compiled ? compiled_offset(w) : frame_offset(w, code);
 	deep[deep_at(DEEP_PY, w->py_cnt)] = PYTHON_WORD(w->code_id, offset);
 	w->py_cnt++;
 	w->seg_open++;
 	if (!w->compiled && is_loose(w, frame, offset) && find_caller(frame))
 		return python_lost(w, MARK_PY_SETUP);
-	if (w->in.layout.chain == PY_CHAIN_FRAME)
+	if (w->in.layout.chain < PY_CHAIN_CFRAME)
 		end_frame_segment(w, deep, pseudo);
 	return go_to_caller(w, frame);
 }
@@ -755,10 +524,11 @@ BPF_NOINLINE int walk_cframe_step(__u32 i)
 }
 
 /*
- * 3.10: one frame per CFrame, paired from the outermost. One CFrame too many: the innermost
- * activation has no frame yet, or a greenlet has its own. Frames too many (generators under
- * throw()): they join the innermost. When the end of one list was not seen, the counts say nothing:
- * one to one from the innermost.
+ * 3.10: one frame per CFrame, with the compiled ones inwards of it, paired from the outermost.
+ * The segments of CFrames replace those of frames, at the same number or a lower one. One CFrame
+ * too many: the innermost activation has no frame yet, or a greenlet has its own. Frames too
+ * many (generators under throw()): they join the innermost. When the end of one list was not
+ * seen, the counts say nothing: one to one from the innermost.
  */
 BPF_NOINLINE int pair_cframe_step(__u32 s)
 {
@@ -773,8 +543,9 @@ BPF_NOINLINE int pair_cframe_step(__u32 s)
 	at = w->run_seg + s;
 	if (at + skip >= w->seg_cnt)
 		return 1;
-	start = w->run_py + w->pair_lead + s + (s ? extra : 0);
-	end = w->run_py + w->pair_lead + s + 1 + extra;
+	start = w->seg_py;
+	end = (__u32)deep[deep_at(DEEP_SEG_END, at + w->pair_lead + extra)];
+	w->seg_py = end;
 	set_segment(deep, at, deep[deep_at(DEEP_ANCHOR, at + skip)], start, end);
 	if (w->pair_lead)
 		deep[deep_at(DEEP_SEG_ORDER, at)] = at - 1; /* add_lead() sets the first */
@@ -815,28 +586,34 @@ BPF_INLINE int may_be_leaving(const struct walk *w)
  * Makes the innermost frame a segment of its own, for the activation whose CFrame is already
  * unlinked. It is the last one in memory.
  */
-BPF_INLINE void add_lead(struct walk *w, __u64 *deep)
+BPF_INLINE void add_lead(struct walk *w, __u64 *deep, __u32 end)
 {
 	__u32 at = w->seg_cnt;
 
-	set_segment(deep, at, NO_ANCHOR, w->run_py, w->run_py + 1);
+	set_segment(deep, at, NO_ANCHOR, w->run_py, end);
 	deep[deep_at(DEEP_SEG_ORDER, at)] = at - 1;
 	deep[deep_at(DEEP_SEG_ORDER, w->run_seg)] = at;
 	w->seg_cnt = at + 1;
+}
+
+/* Compiled frames are the outermost ones: no activation called them. */
+BPF_INLINE int has_compiled_rest(const struct walk *w)
+{
+	return w->compiled && w->seg_py < w->py_cnt && !(w->flags & WALK_PY_LOST);
 }
 
 BPF_NOINLINE int pair_cframes(NO_ARG)
 {
 	struct walk *w = the_walk();
 	__u64 *deep = the_deep();
-	__u32 cframes, kept, frames;
+	__u32 cframes, kept, frames, lead = 0;
 
 	if (!w || !deep)
 		return 0;
 	w->words[0] = w->words[1] = w->pair_lead = 0;
 	cframes = w->seg_total - w->run_total;
 	kept = w->seg_cnt - w->run_seg;
-	frames = w->py_cnt - w->run_py;
+	frames = w->pair_frames;
 	if (w->flags & WALK_PY_LOST) {
 		kept = kept < frames ? kept : frames;
 		w->seg_cnt = w->run_seg + kept;
@@ -854,16 +631,18 @@ BPF_NOINLINE int pair_cframes(NO_ARG)
 		w->pair_lead = frames > cframes && kept && may_be_leaving(w);
 		w->words[1] = frames - cframes - w->pair_lead; /* extra */
 	}
+	if (w->pair_lead)
+		w->seg_py = lead = (__u32)deep[deep_at(DEEP_SEG_END, w->run_seg)];
 	RUN_BLOCKS(pair_cframe_block, deep_parts());
 	w->seg_cnt -= (__u32)w->words[0];
-	w->seg_py = w->run_py;
 	kept = w->seg_cnt - w->run_seg;
-	if (kept)
-		w->seg_py += w->pair_lead + kept + (__u32)w->words[1];
-	else if (frames)
+	if (!kept ? frames || w->compiled : has_compiled_rest(w)) {
 		close_segment(w, NO_ANCHOR);
+		if (w->pair_lead)
+			deep[deep_at(DEEP_SEG_ORDER, w->seg_cnt - 1)] = w->seg_cnt - 2;
+	}
 	if (w->pair_lead)
-		add_lead(w, deep);
+		add_lead(w, deep, lead);
 	return 0;
 }
 
@@ -996,6 +775,8 @@ BLOCK_STEPS(walk_python_block, walk_python_step)
 /* 3.10: collects the CFrames and pairs them with frames. */
 BPF_INLINE void walk_cframes(struct walk *w)
 {
+	w->pair_frames = w->seg_cnt - w->run_seg;
+	w->seg_py = w->run_py;
 	w->seg_cnt = w->run_seg;
 	w->seg_total = w->run_total;
 	if (!RUN_BLOCKS(walk_cframe_block, deep_parts() + BLOCK))
@@ -1016,13 +797,17 @@ BPF_INLINE void walk_frames(struct walk *w, __u64 cframe)
 		return;
 	if (!RUN_BLOCKS(walk_python_block, 2 * deep_parts() /* frames and shims */))
 		python_truncated(w);
-	if (w->seg_open)
-		close_segment(w,
-			      w->in.layout.chain == PY_CHAIN_CFRAME && w->cframe != w->root_cframe
-				      ? w->cframe
-				      : NO_ANCHOR);
-	if (w->in.layout.chain == PY_CHAIN_FRAME_C)
+	if (w->in.layout.chain == PY_CHAIN_FRAME_C) {
 		walk_cframes(w);
+		return;
+	}
+	if (!w->seg_open)
+		return;
+	close_segment(w, w->in.layout.chain == PY_CHAIN_CFRAME && w->cframe != w->root_cframe
+				 ? w->cframe
+				 : NO_ANCHOR);
+	if (w->in.layout.chain == PY_CHAIN_FRAME)
+		w->seg_total--; /* compiled frames only: it is no activation's */
 }
 
 /*
