@@ -66,7 +66,7 @@ struct py_layout {
 	__u16 code_linetable;
 	__u16 code_version;	   /* u32, unique per code object (3.12+), 0 when exhausted */
 	__u16 code_firsttraceable; /* int, in code units (3.11+) */
-	__u16 code_stacksize;	   /* int, in words (2.7), as ... (3.11, 3.12) */
+	__u16 code_stacksize;	   /* int, in words (until 3.10), as ... (3.11, 3.12) */
 	__u16 code_nlocalsplus;	   /* ... this */
 	__u16 code_bytecode;	   /* co_code_adaptive (3.11+) */
 	__u16 code_tlbc;	   /* co_tlbc (3.14t+) */

@@ -104,10 +104,11 @@ struct walk {
 	__u64 leaf_regs[GREG_CNT]; /* rewind_native() puts them back */
 	__u32 exact_pc;		   /* pc is where the thread stands, not a return address */
 	__u32 native_cnt;
-	__u32 seg_next;	 /* first segment not yet placed */
-	__u32 eval_cnt;	 /* activations seen (<= 3.9) */
-	__u32 own_cnt;	 /* native frames up to the last one that has a segment */
-	__u32 pair_lead; /* 3.10: 1, if the innermost frame has no CFrame any more */
+	__u32 seg_next;	   /* first segment not yet placed */
+	__u32 eval_cnt;	   /* activations seen (<= 3.9) */
+	__u32 own_cnt;	   /* native frames up to the last one that has a segment */
+	__u32 pair_frames; /* 3.10: frames that are not compiled */
+	__u32 pair_lead;   /* 3.10: 1, if the innermost frame has no CFrame any more */
 	__u64 native_marker;
 	__u64 py_marker;
 	struct mapping map;	     /* the last one hit */
@@ -154,7 +155,7 @@ struct walk {
 	__u32 seg_cnt;
 	__u32 seg_total; /* the same without the limit, max_frames */
 	__u32 seg_open;	 /* frames since the last segment ended */
-	__u32 compiled;	 /* the last frame is_compiled(): so no activation is behind it */
+	__u32 compiled;	 /* the last frame is, see is_compiled(): so no activation is behind it */
 	__u32 seg_py;	 /* where they, or frames without a segment, begin in DEEP_PY */
 	__u32 run_seg, run_py, run_total; /* seg_cnt, py_cnt, seg_total at the start of this run */
 	__u32 seg_ordered;		  /* entries of DEEP_SEG_ORDER */

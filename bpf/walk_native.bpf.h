@@ -379,7 +379,7 @@ BPF_INLINE int python_passed(const struct walk *w)
 	if (!deep || !w->py_cnt)
 		return 1;
 	if (w->in.layout.chain == PY_CHAIN_FRAME)
-		return w->eval_cnt >= w->seg_cnt;
+		return w->eval_cnt + !!w->compiled >= w->seg_cnt;
 	if (next_is_compiled(w))
 		return 1;
 	if (!w->seg_next)

@@ -103,12 +103,13 @@ BPF_INLINE __u64 frame_object(const struct walk *w)
 }
 
 /*
- * Is the current frame, which is at `frame`, of compiled code? Nuitka links a frame for each
- * function that it has compiled to C, so that tracebacks show it (pushFrameStackCompiledFrame(),
- * nuitka/compiled_frame.h). No eval loop runs it, and so there is no shim and no CFrame of it. It
- * lies in its own frame object, right behind CPython's part, 56 to 80 bytes, and a few fields of
- * Nuitka's. CPython's own frames that run never do: their frame object is made later, and even that
- * of a generator's frame which happens to lie before it is longer, with its head, than 192 bytes.
+ * From 3.11 on: is the current frame, which is at `frame`, of compiled code? Nuitka links one
+ * for each function that it has compiled to C, so that tracebacks show it
+ * (pushFrameStackCompiledFrame(), nuitka/compiled_frame.h). No eval loop runs it, and so there
+ * is no shim and no CFrame of it. It lies in its own frame object, right behind CPython's part,
+ * 56 to 80 bytes, and a few fields of Nuitka's. CPython's own frames that run never do: their
+ * frame object is made later, and even that of a generator's frame which happens to lie before
+ * it is longer, with its head, than 192 bytes.
  */
 BPF_INLINE int is_compiled(const struct walk *w, __u64 frame)
 {
@@ -120,14 +121,16 @@ BPF_INLINE int is_compiled(const struct walk *w, __u64 frame)
 /*
  * The line of such a frame is not in its bytecode, but in f_lineno of its frame object, where
  * CPython looks first (PyFrame_GetLineNumber(), Objects/frameobject.c): behind f_back, f_frame and
- * f_trace, which are behind the head, whose last field is ob_type.
+ * f_trace, which are behind the head, whose last field is ob_type. Up to 3.10 it follows f_lasti.
  */
 BPF_INLINE __u32 compiled_offset(const struct walk *w)
 {
 	__u32 line;
 
-	if (read_user(&line, 4, frame_object(w) + w->in.layout.ob_type + 32) ||
-	    line >= OFFSET_LINES)
+	if (w->in.layout.chain < PY_CHAIN_CFRAME)
+		line = frame32(w, (__u32)w->in.layout.frame_lasti + 4);
+	else if (read_user(&line, 4, frame_object(w) + w->in.layout.ob_type + 32) ||
+		 line >= OFFSET_LINES)
 		return OFFSET_LINE;
 	return OFFSET_LINE + line;
 }
@@ -154,15 +157,16 @@ BPF_INLINE int is_phantom(const struct walk *w)
 }
 
 /*
- * 2.7: pyexpat puts a frame around each of its callbacks that never runs (call_with_frame,
- * Modules/pyexpat.c). Its code has no instructions, so it needs no stack (PyCode_NewEmpty).
+ * Up to 3.10: a frame whose code has no instructions, and so needs no stack, never runs. Nuitka's
+ * compiled functions link such frames (makeCodeObject(), CompiledCodeHelpers.c); in 2.7, pyexpat
+ * puts one around each of its callbacks (call_with_frame, Modules/pyexpat.c; PyCode_NewEmpty).
  * Negative: it cannot be read.
  */
-BPF_INLINE int is_pseudo(const struct walk *w, __u64 code)
+BPF_INLINE int is_empty(const struct walk *w, __u64 code)
 {
 	__u32 stack;
 
-	if (w->in.layout.chain != PY_CHAIN_FRAME || w->in.layout.code_stacksize == PY_OFF_NONE ||
+	if (w->in.layout.chain >= PY_CHAIN_CFRAME || w->in.layout.code_stacksize == PY_OFF_NONE ||
 	    (__s32)frame32(w, w->in.layout.frame_lasti) >= 0)
 		return 0;
 	if (read_user(&stack, 4, code + w->in.layout.code_stacksize))

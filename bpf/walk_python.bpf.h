@@ -93,6 +93,12 @@ BPF_INLINE int cframe_advance(struct walk *w)
 	return w->in.layout.chain == PY_CHAIN_CFRAME && previous ? next_stop(w) : 0;
 }
 
+/* Is a frame that never runs, in this version, pyexpat's? */
+BPF_INLINE int has_pseudo(const struct walk *w)
+{
+	return w->in.layout.chain == PY_CHAIN_FRAME && w->in.layout.frame_executing == PY_OFF_NONE;
+}
+
 /* ---- a frame that is being entered or left --------------------------------------------------- */
 
 /*
@@ -260,7 +266,8 @@ BPF_INLINE int go_to_caller(struct walk *w, __u64 frame)
 }
 
 /*
- * Up to 3.9 each frame is a segment. pyexpat's pseudo frame stands outwards of its callee's
+ * Up to 3.10 each frame is a segment. Compiled frames have no activation: they join that of the
+ * next frame outwards which has one. pyexpat's pseudo frame stands outwards of its callee's
  * activation, with the C functions that called the callback between it and its caller: it joins the
  * callee's segment.
  */
@@ -268,6 +275,8 @@ BPF_INLINE void end_frame_segment(struct walk *w, __u64 *deep, int pseudo)
 {
 	if (is_phantom(w))
 		w->flags |= WALK_PY_CUT;
+	if (w->compiled)
+		return;
 	if (!pseudo) {
 		close_segment(w, NO_ANCHOR);
 		return;
@@ -282,7 +291,7 @@ BPF_NOINLINE int walk_python_step(__u32 i)
 {
 	struct walk *w = the_walk();
 	__u64 *deep = the_deep(), frame, code;
-	int err, pseudo;
+	int err, empty, pseudo;
 	__u32 offset;
 
 	if (!w || !deep)
@@ -304,22 +313,23 @@ BPF_NOINLINE int walk_python_step(__u32 i)
 		return go_to_caller(w, frame);
 	}
 	code = frame64(w, w->in.layout.frame_code) & ~TAG_BITS;
-	pseudo = is_pseudo(w, code);
-	if (pseudo < 0)
+	empty = is_empty(w, code);
+	if (empty < 0)
 		return python_lost(w, MARK_PY_READ_FAILED);
+	pseudo = empty && has_pseudo(w);
 	err = pseudo && w->seg_cnt == w->run_seg ? CODE_HIDDEN : code_identify(w, code);
 	if (err < 0)
 		return python_lost(w, MARK_PY_BAD_CODE);
 	if (err == CODE_HIDDEN)
 		return go_to_caller(w, frame);
-	w->compiled = is_compiled(w, frame);
+	w->compiled = (empty && !pseudo) || is_compiled(w, frame);
 	offset = w->compiled ? compiled_offset(w) : frame_offset(w, code);
 	deep[deep_at(DEEP_PY, w->py_cnt)] = PYTHON_WORD(w->code_id, offset);
 	w->py_cnt++;
 	w->seg_open++;
 	if (!w->compiled && is_loose(w, frame, offset) && find_caller(frame))
 		return python_lost(w, MARK_PY_SETUP);
-	if (w->in.layout.chain == PY_CHAIN_FRAME)
+	if (w->in.layout.chain < PY_CHAIN_CFRAME)
 		end_frame_segment(w, deep, pseudo);
 	return go_to_caller(w, frame);
 }
@@ -352,10 +362,11 @@ BPF_NOINLINE int walk_cframe_step(__u32 i)
 }
 
 /*
- * 3.10: one frame per CFrame, paired from the outermost. One CFrame too many: the innermost
- * activation has no frame yet, or a greenlet has its own. Frames too many (generators under
- * throw()): they join the innermost. When the end of one list was not seen, the counts say nothing:
- * one to one from the innermost.
+ * 3.10: one frame per CFrame, with the compiled ones inwards of it, paired from the outermost.
+ * The segments of CFrames replace those of frames, at the same number or a lower one. One CFrame
+ * too many: the innermost activation has no frame yet, or a greenlet has its own. Frames too
+ * many (generators under throw()): they join the innermost. When the end of one list was not
+ * seen, the counts say nothing: one to one from the innermost.
  */
 BPF_NOINLINE int pair_cframe_step(__u32 s)
 {
@@ -370,8 +381,9 @@ BPF_NOINLINE int pair_cframe_step(__u32 s)
 	at = w->run_seg + s;
 	if (at + skip >= w->seg_cnt)
 		return 1;
-	start = w->run_py + w->pair_lead + s + (s ? extra : 0);
-	end = w->run_py + w->pair_lead + s + 1 + extra;
+	start = w->seg_py;
+	end = (__u32)deep[deep_at(DEEP_SEG_END, at + w->pair_lead + extra)];
+	w->seg_py = end;
 	set_segment(deep, at, deep[deep_at(DEEP_ANCHOR, at + skip)], start, end);
 	if (w->pair_lead)
 		deep[deep_at(DEEP_SEG_ORDER, at)] = at - 1; /* add_lead() sets the first */
@@ -412,28 +424,34 @@ BPF_INLINE int may_be_leaving(const struct walk *w)
  * Makes the innermost frame a segment of its own, for the activation whose CFrame is already
  * unlinked. It is the last one in memory.
  */
-BPF_INLINE void add_lead(struct walk *w, __u64 *deep)
+BPF_INLINE void add_lead(struct walk *w, __u64 *deep, __u32 end)
 {
 	__u32 at = w->seg_cnt;
 
-	set_segment(deep, at, NO_ANCHOR, w->run_py, w->run_py + 1);
+	set_segment(deep, at, NO_ANCHOR, w->run_py, end);
 	deep[deep_at(DEEP_SEG_ORDER, at)] = at - 1;
 	deep[deep_at(DEEP_SEG_ORDER, w->run_seg)] = at;
 	w->seg_cnt = at + 1;
+}
+
+/* Compiled frames are the outermost ones: no activation called them. */
+BPF_INLINE int has_compiled_rest(const struct walk *w)
+{
+	return w->compiled && w->seg_py < w->py_cnt && !(w->flags & WALK_PY_LOST);
 }
 
 BPF_NOINLINE int pair_cframes(NO_ARG)
 {
 	struct walk *w = the_walk();
 	__u64 *deep = the_deep();
-	__u32 cframes, kept, frames;
+	__u32 cframes, kept, frames, lead = 0;
 
 	if (!w || !deep)
 		return 0;
 	w->words[0] = w->words[1] = w->pair_lead = 0;
 	cframes = w->seg_total - w->run_total;
 	kept = w->seg_cnt - w->run_seg;
-	frames = w->py_cnt - w->run_py;
+	frames = w->pair_frames;
 	if (w->flags & WALK_PY_LOST) {
 		kept = kept < frames ? kept : frames;
 		w->seg_cnt = w->run_seg + kept;
@@ -451,16 +469,18 @@ BPF_NOINLINE int pair_cframes(NO_ARG)
 		w->pair_lead = frames > cframes && kept && may_be_leaving(w);
 		w->words[1] = frames - cframes - w->pair_lead; /* extra */
 	}
+	if (w->pair_lead)
+		w->seg_py = lead = (__u32)deep[deep_at(DEEP_SEG_END, w->run_seg)];
 	RUN_BLOCKS(pair_cframe_block, deep_parts());
 	w->seg_cnt -= (__u32)w->words[0];
-	w->seg_py = w->run_py;
 	kept = w->seg_cnt - w->run_seg;
-	if (kept)
-		w->seg_py += w->pair_lead + kept + (__u32)w->words[1];
-	else if (frames)
+	if (!kept ? frames || w->compiled : has_compiled_rest(w)) {
 		close_segment(w, NO_ANCHOR);
+		if (w->pair_lead)
+			deep[deep_at(DEEP_SEG_ORDER, w->seg_cnt - 1)] = w->seg_cnt - 2;
+	}
 	if (w->pair_lead)
-		add_lead(w, deep);
+		add_lead(w, deep, lead);
 	return 0;
 }
 
@@ -593,6 +613,8 @@ BLOCK_STEPS(walk_python_block, walk_python_step)
 /* 3.10: collects the CFrames and pairs them with frames. */
 BPF_INLINE void walk_cframes(struct walk *w)
 {
+	w->pair_frames = w->seg_cnt - w->run_seg;
+	w->seg_py = w->run_py;
 	w->seg_cnt = w->run_seg;
 	w->seg_total = w->run_total;
 	if (!RUN_BLOCKS(walk_cframe_block, deep_parts() + BLOCK))
@@ -613,13 +635,17 @@ BPF_INLINE void walk_frames(struct walk *w, __u64 cframe)
 		return;
 	if (!RUN_BLOCKS(walk_python_block, 2 * deep_parts() /* frames and shims */))
 		python_truncated(w);
-	if (w->seg_open)
-		close_segment(w,
-			      w->in.layout.chain == PY_CHAIN_CFRAME && w->cframe != w->root_cframe
-				      ? w->cframe
-				      : NO_ANCHOR);
-	if (w->in.layout.chain == PY_CHAIN_FRAME_C)
+	if (w->in.layout.chain == PY_CHAIN_FRAME_C) {
 		walk_cframes(w);
+		return;
+	}
+	if (!w->seg_open)
+		return;
+	close_segment(w, w->in.layout.chain == PY_CHAIN_CFRAME && w->cframe != w->root_cframe
+				 ? w->cframe
+				 : NO_ANCHOR);
+	if (w->in.layout.chain == PY_CHAIN_FRAME)
+		w->seg_total--; /* compiled frames only: it is no activation's */
 }
 
 /*

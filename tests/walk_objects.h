@@ -85,8 +85,8 @@ static struct py_layout world__layout(enum chain_case chain)
 		lay.frame_lasti = 68;
 	}
 	if (chain == CHAIN_39)
-		lay.frame_executing = 72;
-	if (chain == CHAIN_27)
+		lay.frame_executing = 76;
+	if (lay.chain < PY_CHAIN_CFRAME)
 		lay.code_stacksize = 88;
 	if (chain == CHAIN_310)
 		lay.cframe_previous = 8;

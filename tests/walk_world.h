@@ -317,16 +317,19 @@ static void insert_item(struct world *w, const struct item *it)
 	w->last_native++;
 }
 
-/*
- * A frame that Nuitka links for a function that it has compiled, from 3.11 on. It comes out behind
- * the Python frames of the activation outwards.
- */
-static void add_compiled(struct world *w)
+/* Up to 3.10: an ordinary frame, whose code has no instructions. */
+static void make_compiled(struct world *w, int code, __u32 line)
 {
 	const struct py_layout *lay = &w->interp.layout;
-	int code = (int)(w->next_code++ % CODE_CNT);
-	__u32 line = 100 + w->frame_cnt;
-	struct item it = { .code = code, .off = OFFSET_LINE + line };
+
+	put32(w, w->codes[code] + lay->code_stacksize, 0);
+	put32(w, make_frame(w, 0, code, OFFSET_NOT_STARTED) + lay->frame_lasti + 4, line);
+}
+
+/* From 3.11 on it lies in its frame object. */
+static void link_compiled(struct world *w, int code, __u32 line)
+{
+	const struct py_layout *lay = &w->interp.layout;
 	__u64 object = heap_alloc(w, COMPILED_AT + 96), addr = object + COMPILED_AT;
 
 	put32(w, object + LAY_F_LINENO, line);
@@ -339,6 +342,22 @@ static void add_compiled(struct world *w)
 		put64(w, w->top_cframe + lay->cframe_frame, addr);
 	w->top_frame = addr;
 	w->frame[w->frame_cnt++] = addr;
+}
+
+/*
+ * A frame that Nuitka links for a function that it has compiled. It comes out behind the Python
+ * frames of the activation outwards.
+ */
+static void add_compiled(struct world *w)
+{
+	int code = (int)(w->next_code++ % CODE_CNT);
+	__u32 line = 100 + w->frame_cnt;
+	struct item it = { .code = code, .off = OFFSET_LINE + line };
+
+	if (w->interp.layout.chain < PY_CHAIN_CFRAME)
+		make_compiled(w, code, line);
+	else
+		link_compiled(w, code, line);
 	if (!w->compiled) {
 		insert_item(w, &(struct item){ .word = MARKER_WORD(MARK_PY_COMPILED, 0) });
 		w->own_cnt--; /* inwards of all of them */

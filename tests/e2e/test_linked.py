@@ -8,19 +8,24 @@ import pytest
 
 import harness
 from conftest import INTERPRETERS, interpreter_name
-from harness import COMPILED, HZ, MARKER, Target, check_stacks, profile_target, share
+from harness import COMPILED, HZ, MARKER, PYTHON, Target, check_stacks, profile_target, share
 from test_dump import dump_json
 
 
-@pytest.fixture(name="linking", params=["3.11", "3.12", "3.13"])
+VERSIONS = ["3.8", "3.10", "3.11", "3.12", "3.13"]
+
+
+def find_python(version):
+    if INTERPRETERS.get("system", "").endswith("python" + version):
+        version = "system"
+    if version not in INTERPRETERS:
+        pytest.skip(interpreter_name(version) + " is not installed")
+    return INTERPRETERS[version]
+
+
+@pytest.fixture(name="linking", params=VERSIONS)
 def linking_python(request):
-    """Before 3.11 all frames are objects of their own."""
-    slot = request.param
-    if INTERPRETERS.get("system", "").endswith("python" + slot):
-        slot = "system"
-    if slot not in INTERPRETERS:
-        pytest.skip(interpreter_name(slot) + " is not installed")
-    return INTERPRETERS[slot]
+    return find_python(request.param)
 
 
 def build(python, directory, *flags):
@@ -43,6 +48,26 @@ def test_stripped(linking, directory):
     linked = [s for s in result.stacks if s.leaf() and s.leaf().name in ("inner", "leaf")]
     assert share(result.stacks, lambda s: s in linked) > 0.5
     assert share(linked, apart) == 1
+
+
+@pytest.mark.parametrize("version", ["3.8", "3.10", "3.12"])
+def test_placed(version, directory):
+    """Their native functions are named as Nuitka names them: each frame stands at its own."""
+    linking = find_python(version)
+    build(linking, directory, "-fno-optimize-sibling-calls")  # each caller has a frame
+    result, truth = profile_target(linking, "linked.py", directory, hz=HZ)
+    result.complete(0.99)
+    check_stacks(result.stacks, truth["stacks"])
+    linked = [s for s in result.stacks if s.leaf() and s.leaf().name in ("inner", "leaf")]
+    assert share(linked, apart) == 0
+    called_by = {"outer": ("outer", "thread"), "middle": ("outer",), "inner": ("inner",)}
+    for stack in linked:
+        frames = [f for f in stack.frames if f.file in ("linked.so", "linked_source.py")]
+        for caller, frame in zip(frames, frames[1:]):
+            if frame.kind == PYTHON:
+                assert caller.name in called_by[frame.name], stack
+            else:  # only one that has not pushed its frame yet
+                assert not frame.name.startswith("impl_") or frame is frames[-1], stack
 
 
 def test_dump(linking, directory):

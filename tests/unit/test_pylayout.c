@@ -74,7 +74,7 @@ static const struct truth truths[] = {
 	T(frame_executing, 0x0306, 0x0309, "_frame.f_executing"),
 	T(frame_tlbc_index, 0x030e, NEW, "_PyInterpreterFrame.tlbc_index|absent"),
 	T(code_firstlineno, OLD, NEW, "PyCodeObject.co_firstlineno"),
-	T(code_stacksize, OLD, OLD, "PyCodeObject.co_stacksize"),
+	T(code_stacksize, OLD, 0x030a, "PyCodeObject.co_stacksize"),
 	T(code_stacksize, 0x030b, 0x030c, "PyCodeObject.co_stacksize"),
 	T(code_nlocalsplus, 0x030b, 0x030c, "PyCodeObject.co_nlocalsplus"),
 	T(code_filename, OLD, NEW, "PyCodeObject.co_filename"),

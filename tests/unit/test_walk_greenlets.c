@@ -311,7 +311,7 @@ static void test_chain_ends_early(void **state)
 static void test_compiled_frames(void **state)
 {
 	(void)state;
-	for (int c = CHAIN_311; c <= CHAIN_315; c++) {
+	for (int c = CHAIN_39; c <= CHAIN_315; c++) {
 		enum chain_case chain = (enum chain_case)c;
 
 		RUN_ON(chain, ROOT, { FN_C, 1 });
@@ -321,6 +321,29 @@ static void test_compiled_frames(void **state)
 		RUN_ON(chain, ROOT, { FN_C, 2 }, { FN_EVAL, 2 }, { FN_C }, { FN_C, 1 },
 		       { FN_EVAL, 1 }, { FN_C, 3 }, { FN_C });
 	}
+}
+
+/* Up to 3.10 activations and frames are counted: compiled frames have none. */
+static void test_compiled_old(void **state)
+{
+	struct world *w;
+
+	(void)state;
+	for (int c = CHAIN_39; c <= CHAIN_310; c++) {
+		enum chain_case chain = (enum chain_case)c;
+
+		RUN_ON(chain, ROOT, { FN_C, 2 }, { FN_EVAL, 1 }, { FN_C, 1 }, { FN_EVAL, 3 },
+		       { FN_C, 2 }, { FN_C });
+		RUN_ON(chain, ROOT, { FN_C, 2 }, { FN_EVAL, 1, ACT_NOT_STARTED });
+		RUN_ON(chain, ROOT, { FN_EVAL, 1 }, { FN_C, 1 }, { FN_EVAL, 0, ACT_NO_FRAME });
+		RUN_ON(chain, ROOT, { FN_C, 1 }, { FN_EVAL, 1 }, { FN_C, 2 },
+		       { FN_EVAL, 0, ACT_NO_FRAME });
+	}
+	/* What has not begun is compiled only if its code has no instructions. */
+	w = BUILD(CHAIN_310, ROOT, { FN_EVAL, 1 }, { FN_C }, { FN_EVAL, 1, ACT_NOT_STARTED });
+	world__sample(w);
+	check(w, !w->walk->compiled && w->walk->py_cnt == 2);
+	world__free(w);
 }
 
 /* The eval loop is set up, or its frame is entered, with a compiled frame as the caller. */
@@ -426,6 +449,7 @@ int main(void)
 		cmocka_unit_test(test_loose_frame),
 		cmocka_unit_test(test_chain_ends_early),
 		cmocka_unit_test(test_compiled_frames),
+		cmocka_unit_test(test_compiled_old),
 		cmocka_unit_test(test_compiled_callers),
 		cmocka_unit_test(test_compiled_greenlet),
 		cmocka_unit_test(test_is_compiled),

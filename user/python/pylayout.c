@@ -119,7 +119,7 @@ static const struct py_layout layouts[] = {
 		.code_filename = 96,	/* co_filename */
 		.code_name = 104,	/* co_name */
 		.code_linetable = 112,	/* co_lnotab */
-		.code_stacksize = NONE,
+		.code_stacksize = 28,	/* co_stacksize */
 		NO_CODE_311,
 		NO_TLBC,
 		OBJECT,
@@ -150,7 +150,7 @@ static const struct py_layout layouts[] = {
 		.code_filename = 96,	/* co_filename */
 		.code_name = 104,	/* co_name */
 		.code_linetable = 112,	/* co_lnotab */
-		.code_stacksize = NONE,
+		.code_stacksize = 28,	/* co_stacksize */
 		NO_CODE_311,
 		NO_TLBC,
 		OBJECT,
@@ -181,7 +181,7 @@ static const struct py_layout layouts[] = {
 		.code_filename = 104,	/* co_filename */
 		.code_name = 112,	/* co_name */
 		.code_linetable = 120,	/* co_lnotab */
-		.code_stacksize = NONE,
+		.code_stacksize = 32,	/* co_stacksize */
 		NO_CODE_311,
 		NO_TLBC,
 		OBJECT,
@@ -212,7 +212,7 @@ static const struct py_layout layouts[] = {
 		.code_filename = 104,	/* co_filename */
 		.code_name = 112,	/* co_name */
 		.code_linetable = 120,	/* co_lnotab */
-		.code_stacksize = NONE,
+		.code_stacksize = 32,	/* co_stacksize */
 		NO_CODE_311,
 		NO_TLBC,
 		OBJECT,
@@ -248,7 +248,7 @@ static const struct py_layout layouts[] = {
 		.code_filename = 104,	/* co_filename */
 		.code_name = 112,	/* co_name */
 		.code_linetable = 120,	/* co_linetable */
-		.code_stacksize = NONE,
+		.code_stacksize = 32,	/* co_stacksize */
 		NO_CODE_311,
 		NO_TLBC,
 		OBJECT,

@@ -87,6 +87,13 @@ static bool legal_owner(const struct py_layout *lay, uint8_t owner)
 	return owner <= (lay->version < 0x030e ? 3 : 4);
 }
 
+/* Is it of compiled code? See is_compiled() and is_empty(). */
+static bool has_compiled_code(const struct walk *w, uint64_t frame)
+{
+	return is_compiled(w, frame) ||
+	       (!has_pseudo(w) && is_empty(w, frame64(w, w->in.layout.frame_code) & ~TAG_BITS) > 0);
+}
+
 /*
  * May the chain end in the current frame? 3.12+: in an activation's shim, or in 3.15's base_frame,
  * which is a shim, too. 3.11: in an activation's outermost frame, whose is_entry stands before
@@ -120,7 +127,7 @@ static void note_frame(const struct walk *w, __u64 frame)
 	}
 	if (is_shim(w) || ck->frame_cnt == MAX_KEPT)
 		return;
-	k->code = is_compiled(w, frame) ? 0 : frame64(w, lay->frame_code) & ~TAG_BITS;
+	k->code = has_compiled_code(w, frame) ? 0 : frame64(w, lay->frame_code) & ~TAG_BITS;
 	k->lasti = lay->lasti == PY_LASTI_POINTER
 			   ? frame64(w, lay->frame_lasti)
 			   : (uint64_t)(int64_t)(int32_t)frame32(w, lay->frame_lasti);
@@ -368,6 +375,7 @@ static const char *check_code(struct check *ck, struct kept_code *code)
 {
 	uint64_t name, file = ck->w.blob_addr[BLOB_FILENAME];
 	const char *wrong;
+	bool compiled;
 
 	if (ck->w.firstlineno < 0)
 		return "has a negative first line";
@@ -375,12 +383,13 @@ static const char *check_code(struct check *ck, struct kept_code *code)
 	if (read_user(&name, sizeof(name), code->addr + ck->w.in.layout.code_name) || name == file)
 		return "is named like its file";
 	code->size = bytecode_size(ck, code->addr);
-	if (!code->size)
+	compiled = !code->size && !has_pseudo(&ck->w) && is_empty(&ck->w, code->addr) > 0;
+	if (!code->size && !compiled)
 		return "has no plausible bytecode";
 	wrong = check_name(ck, ck->w.blob_addr[BLOB_NAME]);
 	if (!wrong)
 		wrong = check_name(ck, file);
-	if (!wrong)
+	if (!wrong && !compiled) /* up to 3.10, those have an empty one */
 		wrong = check_line_table(ck, ck->w.blob_addr[BLOB_LINETABLE], code->size);
 	return wrong;
 }

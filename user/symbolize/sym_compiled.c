@@ -11,9 +11,8 @@
  * A name of Cython is a prefix for the kind of the function, the scopes around it, each with its
  * length, and the name of the function, behind a number for Python functions (Symtab.py, Naming.py
  * and Nodes.py of Cython). The path of the file tells which of the scopes are packages and the
- * module. A wrapper and what it wraps have one name. Of two readings the right one is that by which
- * the wrapper, or what it wraps, is in the file, too. What has no reading, or still two, stays as it
- * is.
+ * module. A wrapper and what it wraps have one name. Of two readings, that one is right by which
+ * the file has the wrapper, or what it wraps, too. What has no reading, or still two, stays.
  */
 #include "symbolize/symbolize.h"
 

@@ -670,6 +670,7 @@ int symbolizer__run(struct symbolizer *s, struct profile *p, const struct symbol
 		err = resolve_words(&r);
 	for (size_t i = 0; !err && i < p->frame_cnt; i++)
 		p->frame_syms[i] = r.words[p->frame_syms[i]].sym;
+	err = err ? err : sym_place_compiled(p);
 	if (err) {
 		free(p->frame_syms);
 		p->frame_syms = NULL;

@@ -80,6 +80,12 @@ void sym_native_name(struct strbuf *b, const char *symbol, const char *path,
 /* The peers in the file of `s`, as long as that lives. */
 struct sym_peers sym_native__peers(struct sym_native *s);
 
+/*
+ * In a profile whose frames have names: puts frames of code that Nuitka has compiled where their
+ * native functions are. Stacks get shorter. 0 or -ENOMEM.
+ */
+int sym_place_compiled(struct profile *p);
+
 /* ---- kernel ---- */
 struct sym_kernel;
 /*

@@ -2,7 +2,7 @@
 /*
  * Functions as Nuitka compiles them from Python: each links a frame of its own into the interpreter
  * while it runs, without an eval loop, so that tracebacks show it. What is done to CPython's
- * structures is what nuitka/compiled_frame.h and CompiledFrameType.c of Nuitka 4.0 do for 3.11 to
+ * structures is what nuitka/compiled_frame.h and CompiledFrameType.c of Nuitka 4.0 do for 3.6 to
  * 3.13, and the C functions are named as Nuitka names them. Their source would be linked_source.py:
  *
  *	3	def outer(through):
@@ -17,13 +17,64 @@
 #define Py_BUILD_CORE 1
 #include <Python.h>
 #undef _PyGC_FINALIZED /* 3.12: defined twice */
+#if PY_VERSION_HEX < 0x030b0000
+#include <frameobject.h>
+#else
 #include <internal/pycore_frame.h>
+#endif
 #include <pthread.h>
 #include <time.h>
 
 #define SOURCE	"linked_source.py"
 #define BEFORE	48 /* bytes of Nuitka's own between CPython's part and the frame */
 #define WORK_NS 4000000
+
+#if PY_VERSION_HEX < 0x03090000
+#define PyObject_CallNoArgs(callable) PyObject_CallObject(callable, NULL)
+#endif
+
+static PyObject *callbacks[3]; /* through, tell, leaf */
+
+#if PY_VERSION_HEX < 0x030b0000
+
+/* Frames are objects. Nuitka's have a type of their own, which tells their lines. */
+struct linked {
+	PyFrameObject *object;
+};
+
+static struct linked make(const char *name, int line)
+{
+	PyCodeObject *code = PyCode_NewEmpty(SOURCE, name, line);
+	PyFrameObject *object = PyFrame_New(PyThreadState_Get(), code, PyEval_GetBuiltins(), NULL);
+
+	Py_CLEAR(object->f_back);
+	Py_INCREF(Py_None);
+	object->f_trace = Py_None; /* else CPython computes the line from f_lasti */
+	object->f_lineno = line;
+#if PY_VERSION_HEX < 0x030a0000
+	object->f_executing = 1;
+#else
+	object->f_state = FRAME_EXECUTING;
+#endif
+	return (struct linked){ object };
+}
+
+static void push(const struct linked *l)
+{
+	PyThreadState *tstate = PyThreadState_Get();
+
+	Py_XINCREF(tstate->frame);
+	l->object->f_back = tstate->frame;
+	tstate->frame = l->object;
+}
+
+static void pop(const struct linked *l)
+{
+	PyThreadState_Get()->frame = l->object->f_back;
+	Py_CLEAR(l->object->f_back);
+}
+
+#else
 
 struct linked {
 	PyFrameObject *object;
@@ -35,8 +86,6 @@ struct linked {
 #else
 #define CURRENT(tstate) ((tstate)->current_frame)
 #endif
-
-static PyObject *callbacks[3]; /* through, tell, leaf */
 
 /* They are kept: nothing is freed, and nothing has to be. */
 static struct linked make(const char *name, int line)
@@ -80,6 +129,7 @@ static void pop(const struct linked *l)
 	Py_CLEAR(l->object->f_back);
 	l->frame->previous = NULL;
 }
+#endif
 
 static long long cpu_ns(void)
 {
