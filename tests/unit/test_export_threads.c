@@ -132,8 +132,8 @@ static void test_text(void **state)
 static void test_parts(void **state)
 {
 	struct profile *p = app("worker");
-	const struct dumped_thread threads[] = { { 4712, 0, DUMPED_RUNNING, -1, GIL_NONE, 0,
-						   false } };
+	const struct dumped_thread threads[] = { { 4712, 0, DUMPED_RUNNING, -1, GIL_NONE, 0, false,
+						   NULL } };
 	struct dumped_process d = { .p = p, THREADS(threads), .all_cnt = 900 };
 	char *first = text(&d), *next;
 
