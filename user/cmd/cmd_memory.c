@@ -458,7 +458,7 @@ static int check(const struct options *o, const struct memory_opts *m)
 	}
 	if (o->command || o->targets.pid_cnt || o->targets.name)
 		return 0;
-	log_err("memory: the number of the process is missing");
+	log_err("memory: the number of the process is missing: memory -p PID");
 	return -1;
 }
 
