@@ -65,7 +65,7 @@ def test_no_such_process(directory):
 def test_no_python(directory):
     sleeper = subprocess.Popen(["sleep", "1000"])
     try:
-        line = fails(1, "-p", sleeper.pid, "-o", directory / "x.folded")
+        line = fails(1, "--no-children", "-p", sleeper.pid, "-o", directory / "x.folded")
     finally:
         sleeper.kill()
         sleeper.wait()

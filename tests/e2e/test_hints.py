@@ -76,13 +76,14 @@ def test_nothing_ran(resting):
     numbers = [int(m[1]) for m in shown]
     assert numbers == [pids[1]] + sorted(set(pids) - {pids[1]})[:7]
     assert calls_of(pids[1]) == {"futex": 3, "read": 1, "clock_nanosleep": 0}
-    assert shown[0][2] == "4" and shown[0][3] == "3 sleeping in futex (lock), 1 sleeping in read (pipe)"
+    assert shown[0][2] == "4" and shown[0][3] == "3 sleeping in futex (waits: lock), 1 sleeping in read (waits: pipe)"
     by_pid = {int(m[1]): m[3] for m in shown}
-    assert by_pid.get(pids[0], "sleeping in clock_nanosleep (sleep)") == "sleeping in clock_nanosleep (sleep)"
+    sleeps = "sleeping in clock_nanosleep (waits: sleep)"
+    assert by_pid.get(pids[0], sleeps) == sleeps
     assert '"pyperf-bpf dump %d"' % pids[1] in lines[at + 10] and "-e off-cpu" in lines[at + 10]
     # In the words of dump.
-    states = set(re.findall(r"^Thread .*: (.*)$", run("dump", pids[1]).stdout, re.M))
-    assert states == {"sleeping in futex", "sleeping in read"}
+    states = set(re.findall(r"^Thread .*?: (.*)$", run("dump", pids[1]).stdout, re.M))
+    assert states == {"sleeping in futex (waits: lock)", "sleeping in read (waits: pipe)"}
 
 
 @pytest.mark.parametrize("name, text", [

@@ -103,8 +103,8 @@ static void test_report_nothing(void **state)
 	p = profile__new();
 	set_stats(p, 0, 0);
 	p->resting[0] = profile__intern_z(p, "4711 app.py, Python 3.11.2, 2 threads: 1 sleeping in "
-					     "futex (lock), 1 sleeping in epoll_wait");
-	p->resting[1] = profile__intern_z(p, "4712 \033[31m.py: sleeping in read (pipe)");
+					     "futex (waits: lock), 1 sleeping in epoll_wait");
+	p->resting[1] = profile__intern_z(p, "4712 \033[31m.py: sleeping in read (waits: pipe)");
 	p->resting_cnt = 2;
 	p->resting_more = 3;
 	p->resting_tgid = 4711;

@@ -9,9 +9,7 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/log.h"
-#include "base/syscalls.h"
 #include "process/containers.h"
-#include "process/waitword.h"
 #include "profile/export_text.h"
 #include "threads/export_threads.h"
 #include "threads/gil.h"
@@ -136,20 +134,16 @@ static enum dumped_gil gil_of(struct lister *l, const struct thread_now *t)
 	return gil.waits ? GIL_WAITS : gil.holds ? GIL_HOLDS : GIL_NONE;
 }
 
-/* As dump says it, then as -e off-cpu does, if that is another word. */
+/* As dump says it. */
 static void add_state(struct lister *l, struct strbuf *b, const struct thread_now *t, bool gil)
 {
 	struct dumped_thread now = { .tid = t->tid, .state = waiter__state(t), .syscall = -1 };
-	const char *reason = wait_word_text(wait_word_of_sleeper(t)), *call;
 
 	if (now.state != DUMPED_RUNNING && t->flags & THREAD_REGS)
 		now.syscall = t->syscall;
 	now.gil = gil ? gil_of(l, t) : GIL_UNKNOWN;
+	now.waits_for = waiter__reason(t, &now);
 	thread_add_state(b, &now);
-	call = syscall_name(now.syscall);
-	if (reason && now.gil != GIL_WAITS && !(call && !strcmp(call, reason)) &&
-	    (now.state == DUMPED_SLEEPING || now.state == DUMPED_BLOCKED))
-		strbuf__addf(b, " (%s)", reason);
 }
 
 static int by_count(const void *a, const void *b)

@@ -20,7 +20,6 @@
 #include "follow/follow.h"
 #include "process/called.h"
 #include "process/unsupported.h"
-#include "process/waitword.h"
 #include "profile/profile.h"
 #include "python/threadnames.h"
 #include "sample/dump.h"
@@ -450,19 +449,6 @@ static int add_stack(struct dumper *d, const struct seen *s)
 	return profile__add_stack(d->profile, 0, s->now.tid, words, (size_t)cnt, 1);
 }
 
-/* In the word that a profile of waits has for it. */
-static const char *reason_of(const struct seen *s, const struct dumped_thread *t)
-{
-	if (t->gil == GIL_WAITS)
-		return wait_word_text(WAIT_WORD(WAIT_GIL, WAIT_NO_CALL));
-	if (t->state == DUMPED_RUNNABLE)
-		return wait_word_text(WAIT_WORD(WAIT_CPU, WAIT_NO_CALL));
-	if ((t->state != DUMPED_SLEEPING && t->state != DUMPED_BLOCKED) ||
-	    !(s->now.flags & THREAD_REGS))
-		return NULL;
-	return wait_word_text(wait_word_of_sleeper(&s->now));
-}
-
 static int fill_thread(struct dumper *d, const struct seen *s, struct dumped_thread *t)
 {
 	*t = (struct dumped_thread){
@@ -476,7 +462,7 @@ static int fill_thread(struct dumper *d, const struct seen *s, struct dumped_thr
 	};
 	if (t->state != DUMPED_RUNNING && s->now.flags & THREAD_REGS)
 		t->syscall = s->now.syscall;
-	t->waits_for = reason_of(s, t);
+	t->waits_for = waiter__reason(&s->now, t);
 	return t->stack == -ENOMEM ? -ENOMEM : 0;
 }
 

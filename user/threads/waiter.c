@@ -4,6 +4,8 @@
 #include <bpf/bpf.h>
 #include <fnmatch.h>
 
+#include "process/waitword.h"
+
 bool waiter__sleeps(const struct thread_now *t)
 {
 	return !(t->flags & THREAD_ON_CPU) && !t->exit_state;
@@ -44,4 +46,16 @@ bool waiter__is_chosen(const struct session *s, const struct process_maps *maps,
 		chosen |= spec->tids[i] == t->tid;
 	return chosen && !(spec->by_user && p->ids_known && p->uid != spec->uid) &&
 	       !(spec->comm && fnmatch(spec->comm, t->comm, 0));
+}
+
+const char *waiter__reason(const struct thread_now *now, const struct dumped_thread *t)
+{
+	if (t->gil == GIL_WAITS)
+		return wait_word_text(WAIT_WORD(WAIT_GIL, WAIT_NO_CALL));
+	if (t->state == DUMPED_RUNNABLE)
+		return wait_word_text(WAIT_WORD(WAIT_CPU, WAIT_NO_CALL));
+	if ((t->state != DUMPED_SLEEPING && t->state != DUMPED_BLOCKED) ||
+	    !(now->flags & THREAD_REGS))
+		return NULL;
+	return wait_word_text(wait_word_of_sleeper(now));
 }

@@ -21,5 +21,7 @@ enum dumped_state waiter__state(const struct thread_now *t);
  */
 bool waiter__is_chosen(const struct session *s, const struct process_maps *maps,
 		       const struct thread_now *t, const struct process *p);
+/* What it waits for, in the word of a profile of waits. `t` has its state; NULL: not known. */
+const char *waiter__reason(const struct thread_now *now, const struct dumped_thread *t);
 
 #endif /* PYPERF_WAITER_H */
