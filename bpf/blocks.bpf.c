@@ -25,6 +25,7 @@
  */
 #include "shares.bpf.h"
 #include "take.bpf.h"
+#include "own_stack.bpf.h"
 
 char LICENSE[] SEC("license") = "GPL";
 
@@ -351,6 +352,7 @@ int on_drawn(struct pt_regs *ctx)
 		.type = blocks_cfg.space_type,
 	};
 
+	KEEP_OWN_STACK(ctx);
 	if (!b || !c)
 		return 1;
 	t.value = worth_of(b->size);

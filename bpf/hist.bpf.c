@@ -7,6 +7,7 @@
  */
 #include "rule.bpf.h"
 #include "probe_cost.bpf.h"
+#include "own_stack.bpf.h"
 
 char LICENSE[] SEC("license") = "GPL";
 
@@ -87,6 +88,7 @@ BPF_INLINE int hit(struct pt_regs *ctx, __u32 type)
 	SEC("uprobe")                                                                              \
 	int on_value##n(struct pt_regs *ctx)                                                       \
 	{                                                                                          \
+		KEEP_OWN_STACK(ctx);                                                               \
 		return hit(ctx, n);                                                                \
 	}
 

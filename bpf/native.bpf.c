@@ -9,6 +9,7 @@
  */
 #include "seam.bpf.h"
 #include "taskinfo.bpf.h"
+#include "own_stack.bpf.h"
 #include "probe_cost.bpf.h"
 #include "native.h"
 
@@ -82,6 +83,7 @@ int on_place(user_regs *ctx)
 	struct native_inside *in, now = {};
 	int is_first;
 
+	KEEP_OWN_STACK(ctx);
 	if (!p || *(volatile __u32 *)&over)
 		return 0;
 	note_cost(p->stepped);

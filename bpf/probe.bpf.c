@@ -15,6 +15,7 @@
  */
 #include "rule.bpf.h"
 #include "take.bpf.h"
+#include "own_stack.bpf.h"
 
 char LICENSE[] SEC("license") = "GPL";
 
@@ -112,6 +113,7 @@ int on_probe(struct pt_regs *ctx)
 {
 	struct counters *c = the_counters();
 
+	KEEP_OWN_STACK(ctx);
 	if (!c)
 		return 0;
 	const struct trigger t = {

@@ -113,6 +113,7 @@ int on_call(user_regs *ctx)
 {
 	struct place p = { 0 };
 
+	KEEP_OWN_STACK(ctx);
 	if (is_over())
 		return 0;
 	if (by_process)
@@ -134,6 +135,7 @@ int on_event(user_regs *ctx)
 	__u32 kind, with;
 	__u64 id;
 
+	KEEP_OWN_STACK(ctx);
 	if (spot == TRACE_SPOTS || is_over())
 		return 0;
 	if (s->kind == POINT_RETURN)
@@ -193,6 +195,7 @@ int on_import(user_regs *ctx)
 	struct place p = { 0 };
 	__u64 id;
 
+	KEEP_OWN_STACK(ctx);
 	if (is_over())
 		return 0;
 	id = take_call(ctx, spot_of(ctx), &p);
@@ -203,6 +206,7 @@ int on_import(user_regs *ctx)
 SEC("uprobe")
 int on_nothing(user_regs *ctx)
 {
+	KEEP_OWN_STACK(ctx);
 	(void)ctx;
 	return 0;
 }

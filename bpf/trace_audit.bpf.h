@@ -90,6 +90,7 @@ int on_audit(user_regs *ctx)
 	const volatile struct trace_spot *s = &cfg.spots[BOUND(spot, TRACE_SPOTS)];
 	__u64 event, tstate;
 
+	KEEP_OWN_STACK(ctx);
 	if (spot == TRACE_SPOTS || is_over())
 		return 0;
 	event = audited_here(ctx, s->kind);

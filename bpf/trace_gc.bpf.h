@@ -132,6 +132,7 @@ int on_collect(user_regs *ctx)
 	const volatile struct trace_spot *s = &cfg.spots[BOUND(spot, TRACE_SPOTS)];
 	struct trace_collecting *known, ended;
 
+	KEEP_OWN_STACK(ctx);
 	if (spot == TRACE_SPOTS || is_over())
 		return 0;
 	if (s->kind == POINT_COLLECT)

@@ -65,6 +65,7 @@ int on_raise(user_regs *ctx)
 {
 	__u64 frame = arch_reg(ctx, ARCH_REG_ARG0), type, tstate;
 
+	KEEP_OWN_STACK(ctx);
 	if (is_over())
 		return 0;
 	tstate = find_state(arch_pc(ctx) - cfg.spots[0].pc);

@@ -8,6 +8,7 @@
 #include "seam.bpf.h"
 #include "kernel_types.bpf.h"
 #include "taskinfo.bpf.h"
+#include "own_stack.bpf.h"
 #include "trace.h"
 
 #define TRACE_UNSETTLED 4096

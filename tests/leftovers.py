@@ -22,7 +22,7 @@ def ancestors():
     found, pid = set(), os.getpid()
     while pid > 1:
         found.add(pid)
-        stat = Path("/proc/%d/stat" % pid).read_text()
+        stat = Path("/proc/%d/stat" % pid).read_text(errors="replace")
         pid = int(stat.rpartition(")")[2].split()[1])
     return found
 
@@ -33,7 +33,8 @@ def processes(run):
     for directory in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
             pid = int(directory.name)
-            stat = (directory / "stat").read_text().rpartition(")")[2].split()
+            # A name may be any bytes.
+            stat = (directory / "stat").read_text(errors="replace").rpartition(")")[2].split()
             if pid in ours or stat[0] == "Z" or int(stat[1]) != 1:
                 continue
             if mark in (directory / "environ").read_bytes().split(b"\0"):

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 #include <dirent.h>
 #include <errno.h>
+#include <glob.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -163,6 +164,57 @@ static void defaults_load(void **state)
 	(void)state;
 	assert_non_null(skel);
 	pyperf_bpf__destroy(skel);
+}
+
+/* ---- stacks --------------------------------------------------------------------------------- */
+
+static bool has_tail_call(const struct bpf_program *prog)
+{
+	const struct bpf_insn *insns = bpf_program__insns(prog);
+
+	for (size_t i = 0; i < bpf_program__insn_cnt(prog); i++)
+		if (insns[i].code == (BPF_JMP | BPF_CALL) && !insns[i].src_reg &&
+		    insns[i].imm == BPF_FUNC_tail_call)
+			return true;
+	return false;
+}
+
+/* The programs at breakpoints in the object. */
+static size_t check_stacks(const char *path)
+{
+	struct bpf_object *obj = bpf_object__open_file(path, NULL);
+	struct bpf_program *prog;
+	size_t cnt = 0;
+
+	assert_non_null(obj);
+	bpf_object__for_each_program(prog, obj)
+	{
+		if (strcmp(bpf_program__section_name(prog), "uprobe"))
+			continue;
+		if (!has_tail_call(prog))
+			fail_msg("%s: %s: KEEP_OWN_STACK (bpf/own_stack.bpf.h) is missing", path,
+				 bpf_program__name(prog));
+		cnt++;
+	}
+	bpf_object__close(obj);
+	return cnt;
+}
+
+/*
+ * No program at a breakpoint shares its stack with the next thread of the CPU: where the kernel is
+ * preemptible and gives private stacks, one call in a thousand forked children went wrong.
+ */
+static void programs_at_breakpoints_keep_their_stacks(void **state)
+{
+	size_t cnt = 0;
+	glob_t found;
+
+	(void)state;
+	assert_int_equal(glob(".output/*.bpf.o", 0, NULL, &found), 0);
+	for (size_t i = 0; i < found.gl_pathc; i++)
+		cnt += check_stacks(found.gl_pathv[i]);
+	globfree(&found);
+	assert_true(cnt >= 10);
 }
 
 /* ---- nothing is left ------------------------------------------------------------------------ */
@@ -324,6 +376,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(defaults_load),
 		cmocka_unit_test(every_configuration_is_verified),
+		cmocka_unit_test(programs_at_breakpoints_keep_their_stacks),
 		cmocka_unit_test(close_leaves_nothing),
 		cmocka_unit_test(kill_leaves_nothing),
 	};
