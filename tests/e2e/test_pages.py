@@ -95,13 +95,27 @@ def name_at(browser, share, row):
     return browser.text("#tip b") if browser.shown("#tip") else None
 
 
-def functions(browser):
-    """{name: (self, total)} as the table shows them."""
+def table(browser):
+    """Its rows, a list of texts each."""
     if not browser.shown("#table"):
         browser.click("[data-view=table]")
-    rows = browser.js("return [...document.querySelectorAll('#table tbody tr')]"
+    return browser.js("return [...document.querySelectorAll('#table tbody tr')]"
                       ".map(r => [...r.cells].map(c => c.innerText))")
-    return {row[3]: (row[0], row[1]) for row in rows}
+
+
+def functions(browser):
+    """{name: (self, total)} as the table shows them."""
+    return {row[4]: (row[1], row[2]) for row in table(browser)}
+
+
+def own_times(browser):
+    """(name, own time) as the table shows them, in its order."""
+    return [(row[4], row[0]) for row in table(browser)]
+
+
+def is_share(text, share):
+    """A text may differ in the last digit, where both round a number that is half way."""
+    return 100 * share < 0.05 if text == "<0.1%" else abs(float(text.rstrip("%")) - 100 * share) < 0.0501
 
 
 def test_zoom(show):
@@ -498,6 +512,9 @@ def test_hide(show):
         "main": ("10.0%", "100.0%"), "f": ("20.0%", "60.0%"), "g": ("30.0%", "40.0%"),
         "Shop.h": ("0.0%", "30.0%"), "CPython": ("30.0%", "30.0%"),
         "read": ("0.0%", "10.0%"), "vfs_read": ("10.0%", "10.0%")}
+    # The report's order: what a function calls that is not Python is its own time.
+    assert own_times(browser)[:4] == [("g", "40.0%"), ("Shop.h", "30.0%"), ("f", "20.0%"), ("main", "10.0%")]
+    assert set(own_times(browser)[4:]) == {(name, "0.0%") for name in ("CPython", "read", "vfs_read")}
     browser.click("[data-kind=plumbing]")
     shown = functions(browser)
     assert shown["call"] == ("0.0%", "70.0%") and shown["dict_get"] == ("30.0%", "30.0%")
@@ -784,16 +801,16 @@ def test_recorded(browser, recorded):
     assert sum(pages.undigits(data["stacks"]["value"])) == data["total"]
     browser.open(recorded / "cpu.html")
     settle(browser)
-    shown = functions(browser)
-    names = {f.name for s in stacks for f in s.python()}
-    assert names
-    for name in names:
+    shown, own = functions(browser), dict(own_times(browser))
+    files = {}
+    for frame in {f for s in stacks for f in s.python()}:
+        files.setdefault(frame.name, set()).add(frame.file)
+    assert files
+    for name in (name for name in files if len(files[name]) == 1):
         share = harness.share(stacks, lambda s: name in {f.name for f in s.python()})
-        if len({f.file for s in stacks for f in s.python() if f.name == name}) == 1:
-            # As text it may differ in the last digit, where both round a number that is half way.
-            text = shown[name][1]
-            assert (100 * share < 0.05 if text == "<0.1%" else
-                    abs(float(text.rstrip("%")) - 100 * share) < 0.0501), (name, text, share)
+        assert is_share(shown[name][1], share), (name, shown[name], share)
+        share = harness.share(stacks, lambda s: [f.name for f in s.python()][-1:] == [name])
+        assert is_share(own[name], share), (name, own[name], share)
     quiet(browser)
 
 

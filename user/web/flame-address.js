@@ -55,7 +55,7 @@ function stateText() {
   put("task", taskLink(view.task));
   put("search", view.search);
   put("regex", view.regex && "1");
-  put("sort", view.sort !== "self" && view.sort);
+  put("sort", view.sort !== "own" && view.sort);
   put("time", curves && view.point !== curves.cnt - 1 && String(curves.when[view.point]));
   put("value", shownValue && values[shownValue].dataset.value);
   put("zoom", zoomTags().join("."));
@@ -112,7 +112,7 @@ function readAddress() {
   view.task = options.find((value) => taskLink(value) === (q.get("task") || "")) || "all";
   view.search = (q.get("search") || "").slice(0, LABEL_CHARS);
   view.regex = q.has("regex");
-  view.sort = oneOf(["self", "total"], "sort");
+  view.sort = oneOf(["own", "self", "total"], "sort");
   if (curves)
     view.point = q.has("time") ? nearestTo(curves.when, Number(q.get("time")) || 0) : curves.cnt - 1;
   $("task").value = view.task;

@@ -332,13 +332,17 @@ function showTasks() {
 
 // ---- the table ---------------------------------------------------------------------------------
 
-const COLUMNS = [["self", "Self"], ["total", "Total"]];
+const COLUMNS = [
+  ["own", "Own", "In the function, and in the native and kernel code that it calls: as the report's table"],
+  ["self", "Self", "In the function itself"],
+  ["total", "Total", "In the function and in all that it calls"],
+];
 
 function tableHead() {
   const head = element("tr");
-  for (const [id, text] of COLUMNS) {
+  for (const [id, text, title] of COLUMNS) {
     const th = element("th", "", { className: "number", scope: "col" });
-    const button = element("button", text, { type: "button" });
+    const button = element("button", text, { type: "button", title });
     if (view.sort === id)
       th.setAttribute("aria-sort", "descending");
     button.addEventListener("click", () => {
@@ -360,9 +364,9 @@ function tableRow(f, sum) {
   const dot = element("i", "", { className: "dot" });
   dot.style.background = colourOf(f);
   name.append(dot, element("button", shorten(nameOf(f), 300), { type: "button", className: "name" }));
-  row.append(element("td", percent(sum.self[f], all.value), { className: "number" }),
-    element("td", percent(sum.total[f], all.value), { className: "number" }),
-    meter(sum.self[f], sum.total[f], all.value));
+  for (const [id] of COLUMNS)
+    row.append(element("td", percent(sum[id][f], all.value), { className: "number" }));
+  row.append(meter(sum.own[f], sum.total[f], all.value));
   if (compared)
     row.append(element("td", deltaText(sum.total[f], sum.base[f]), { className: "number " + deltaClass(sum.total[f], sum.base[f]) }));
   row.append(name, element("td", shorten(placeText(f, funcs.line[f]), 300), { className: "place" }));
@@ -375,7 +379,7 @@ function showTable() {
   for (let f = 0; f < funcCnt; f++)
     if ((sum.total[f] || sum.base[f]) && (!hasMatches || matched[f]))
       order.push(f);
-  const by = sum[view.sort], other = sum[view.sort === "self" ? "total" : "self"];
+  const by = sum[view.sort], other = sum[view.sort === "total" ? "own" : "total"];
   order.sort((a, b) => by[b] - by[a] || other[b] - other[a] || a - b);
   const body = element("tbody");
   for (const f of order.slice(0, TABLE_ROWS))

@@ -226,26 +226,34 @@ function linesOf(node) {
   return [...lines.values()].sort((a, b) => b.self - a.self || b.total - a.total || a.line - b.line);
 }
 
-// Self and total of each function, over all stacks that are shown; a stack counts once.
+// Own, self and total time of each function, over all stacks that are shown; a stack counts once. Own as in
+// user/profile/view.h: of the innermost Python function, else of the innermost native one.
 function sumFunctions() {
-  const sum = { self: new Float64Array(funcCnt), total: new Float64Array(funcCnt), base: new Float64Array(funcCnt) };
+  const column = () => new Float64Array(funcCnt);
+  const sum = { own: column(), self: column(), total: column(), base: column() };
   const seen = new Int32Array(funcCnt).fill(-1);
   for (let s = 0; s < stacks.cnt; s++) {
     if (!inTask(s))
       continue;
-    let f = -1;
+    let f = -1, python = -1, native = -1; // the innermost ones
     for (let at = stacks.offset[s]; at < stacks.offset[s + 1]; at++) {
       if (!isShown(s, at))
         continue;
       f = placeFunc[stacks.elems[at]];
+      if (isPython(funcs.kind[f]))
+        python = f;
+      else if (funcs.kind[f] === NATIVE)
+        native = f;
       if (seen[f] === s)
         continue;
       seen[f] = s;
       sum.total[f] += stacks.value[s];
       sum.base[f] += stacks.base ? stacks.base[s] : 0;
     }
-    if (f >= 0)
-      sum.self[f] += stacks.value[s];
+    if (f < 0)
+      continue;
+    sum.self[f] += stacks.value[s];
+    sum.own[python >= 0 ? python : native >= 0 ? native : f] += stacks.value[s];
   }
   return sum;
 }

@@ -24,7 +24,7 @@ const view = {
   regex: false,
   theme: "light",
   themed: false, // by the address or a person, not by the system
-  sort: "self",
+  sort: "own",
   middle: -1, // the function of a sandwich
   point: 0, // in time
   byTask: false, // the first row has a box for each thread, or process
