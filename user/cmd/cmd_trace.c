@@ -585,37 +585,37 @@ static void say_no_python(char **words)
 	log_err("%s: found no Python that it could run (--python names it)", words[0]);
 }
 
-static int trace_command(struct trace_cmd *t, char **words)
+/* Starts the command under the trace that `run` makes. */
+static int run_command(struct trace_cmd *t, char **words, bool needs_python,
+		       int (*run)(struct trace_cmd *))
 {
 	char path[TARGET_PATH_MAX];
-	struct counting_command command = { .interpreter = path, .go = go };
+	struct counting_command command = { .go = go };
 	int status = 1;
 
 	t->launch = launch__new(words, t->as_root);
 	if (!t->launch)
 		return 1;
 	command.ctx = t->launch;
-	t->o.command = &command;
-	t->o.pid = launch__pid(t->launch);
-	if (find_interpreter(t, words, path))
-		status = counting__run(&t->o);
+	t->o.command = t->probes.command = t->native.command = &command;
+	t->o.pid = t->probes.pid = t->native.pid = launch__pid(t->launch);
+	if (needs_python)
+		command.interpreter = path;
+	if (!needs_python || find_interpreter(t, words, path))
+		status = run(t);
 	else
 		say_no_python(words);
 	return end_command(t, status);
 }
 
-/* No interpreter is needed. */
-static int probe_command(struct trace_cmd *t, char **words)
+static int run_counting(struct trace_cmd *t)
 {
-	struct counting_command command = { .go = go };
+	return counting__run(&t->o);
+}
 
-	t->launch = launch__new(words, t->as_root);
-	if (!t->launch)
-		return 1;
-	command.ctx = t->launch;
-	t->probes.command = &command;
-	t->probes.pid = launch__pid(t->launch);
-	return end_command(t, probing__run(&t->probes));
+static int run_probing(struct trace_cmd *t)
+{
+	return probing__run(&t->probes);
 }
 
 static int trace_probes(struct trace_cmd *t, char **words)
@@ -626,9 +626,9 @@ static int trace_probes(struct trace_cmd *t, char **words)
 	t->probes.max_slowdown = t->o.max_slowdown;
 	t->probes.force = t->o.force;
 	if (words[0])
-		return probe_command(t, words);
+		return run_command(t, words, false, run_probing);
 	t->probes.pid = t->o.pid ? t->o.pid : -1;
-	return probing__run(&t->probes);
+	return run_probing(t);
 }
 
 static int draw_native(struct trace_cmd *t)
@@ -657,25 +657,6 @@ static int run_native(struct trace_cmd *t)
 	return outputs__open(&t->pictures) ? 1 : draw_native(t);
 }
 
-static int native_command(struct trace_cmd *t, char **words)
-{
-	char path[TARGET_PATH_MAX];
-	struct counting_command command = { .interpreter = path, .go = go };
-	int status = 1;
-
-	t->launch = launch__new(words, t->as_root);
-	if (!t->launch)
-		return 1;
-	command.ctx = t->launch;
-	t->native.command = &command;
-	t->native.pid = launch__pid(t->launch);
-	if (!t->native.python || find_interpreter(t, words, path))
-		status = run_native(t);
-	else
-		say_no_python(words);
-	return end_command(t, status);
-}
-
 static int trace_native(struct trace_cmd *t, char **words)
 {
 	t->native.pid = t->o.pid;
@@ -688,14 +669,16 @@ static int trace_native(struct trace_cmd *t, char **words)
 	t->native.json = t->o.json;
 	t->native.max_slowdown = t->o.max_slowdown;
 	t->native.force = t->o.force;
-	return words[0] ? native_command(t, words) : run_native(t);
+	return words[0] ? run_command(t, words, t->native.python, run_native) : run_native(t);
 }
 
-static int trace_process(struct trace_cmd *t)
+static int trace_functions(struct trace_cmd *t, char **words)
 {
+	if (words[0])
+		return run_command(t, words, true, run_counting);
 	if (!t->o.pid)
 		return counting_all__run(&t->o);
-	return chosen__stand_in(&t->o.pid, NULL) ? 1 : counting__run(&t->o);
+	return chosen__stand_in(&t->o.pid, NULL) ? 1 : run_counting(t);
 }
 
 static int run(int argc, char **argv)
@@ -732,7 +715,7 @@ static int run(int argc, char **argv)
 		else if (t.probes.cnt)
 			status = trace_probes(&t, c.words);
 		else
-			status = c.words[0] ? trace_command(&t, c.words) : trace_process(&t);
+			status = trace_functions(&t, c.words);
 	}
 	for (size_t i = 0; i < t.o.filter_cnt; i++)
 		trace_filter__free(&t.filters[i]);

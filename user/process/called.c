@@ -15,8 +15,9 @@
 #include "base/opener.h"
 #include "process/application.h"
 
-#define ARGS_MAX_BYTES 4096 /* more is cut at a word's end */
-#define PIDS_MAX       (1U << 22)
+#define ARGS_MAX_BYTES	4096 /* more is cut at a word's end */
+#define PIDS_MAX	(1U << 22)
+#define GENERATIONS_MAX 64
 
 /* A file of /proc/PID, NUL-terminated: its length, or 0. */
 static size_t read_entry(pid_t pid, const char *entry, char *buf, size_t size)
@@ -67,6 +68,16 @@ pid_t called__parent(pid_t pid)
 		return 0;
 	behind = strrchr(stat, ')'); /* the name may hold anything */
 	return behind && sscanf(behind + 1, " %*c %d", &parent) == 1 ? parent : 0;
+}
+
+bool called__descends(pid_t pid, pid_t ancestor)
+{
+	for (int i = 0; i < GENERATIONS_MAX && pid > 1; i++) {
+		pid = called__parent(pid);
+		if (pid == ancestor)
+			return true;
+	}
+	return false;
 }
 
 static bool is_match(const regex_t *re, const char *name)

@@ -26,5 +26,10 @@ bool called__matches(struct readers *rs, pid_t pid, const regex_t *re);
 int called__find(struct readers *rs, const regex_t *re, pid_t **pids, size_t *cnt);
 /* The number of the parent of a process, or 0. */
 pid_t called__parent(pid_t pid);
+/*
+ * Does the process descend from `ancestor`, in at most 64 generations? Who was handed to init when
+ * its parent ended does not.
+ */
+bool called__descends(pid_t pid, pid_t ancestor);
 
 #endif /* PYPERF_CALLED_H */

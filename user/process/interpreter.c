@@ -15,9 +15,8 @@ static int complete(struct interpreter *in, struct readers *readers, uint32_t pi
 	return err ? err : py_binary__from_process(&in->py, bytes, size);
 }
 
-/* Is the file behind the mapping an interpreter? -ENOENT: no, or it cannot be opened. */
-static int try_mapping(struct interpreter *in, struct readers *readers, uint32_t pid, int proc_fd,
-		       const struct map_line *line)
+int interpreter__at(struct interpreter *in, struct readers *readers, uint32_t pid, int proc_fd,
+		    const struct map_line *line)
 {
 	uint64_t addr;
 	int err = -ENOENT;
@@ -49,7 +48,7 @@ int interpreter__find(struct interpreter *out, struct readers *readers, uint32_t
 		if (!line->inode || line->inode == inode)
 			continue;
 		inode = line->inode;
-		err = try_mapping(out, readers, pid, proc_fd, line);
+		err = interpreter__at(out, readers, pid, proc_fd, line);
 	}
 	return err;
 }

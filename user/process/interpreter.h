@@ -34,6 +34,9 @@ struct interpreter {
  */
 int interpreter__find(struct interpreter *out, struct readers *readers, uint32_t pid, int proc_fd,
 		      const struct exec_maps *maps);
+/* The same of the file behind one mapping. -ENOENT: it is no interpreter, or cannot be opened. */
+int interpreter__at(struct interpreter *out, struct readers *readers, uint32_t pid, int proc_fd,
+		    const struct map_line *line);
 void interpreter__close(struct interpreter *in);
 
 #endif /* PYPERF_INTERPRETER_H */

@@ -8,25 +8,10 @@
 #include "process/called.h"
 #include "process/unsupported.h"
 
-#define FAMILY_DEPTH 64 /* generations that are looked through for a process */
-
 /* It runs Python, or nobody knows yet. */
 static bool is_useful(const struct process *p)
 {
 	return p->is_python || p->native_only || !p->analysed;
-}
-
-/* Does `tgid` descend from `pid`? Who was handed to init when its parent ended does not. */
-static bool descends(uint32_t tgid, pid_t pid)
-{
-	pid_t parent = (pid_t)tgid;
-
-	for (int i = 0; i < FAMILY_DEPTH && parent > 1; i++) {
-		parent = called__parent(parent);
-		if (parent == pid)
-			return true;
-	}
-	return false;
 }
 
 /*
@@ -41,7 +26,7 @@ static bool leads_to_python(const struct awaited *a, pid_t pid)
 	if (!a->targets->children)
 		return false;
 	for (size_t at = 0; (p = process_table__next(a->procs, &at));)
-		if (is_useful(p) && !p->exited && descends(p->tgid, pid))
+		if (is_useful(p) && !p->exited && called__descends((pid_t)p->tgid, pid))
 			return true;
 	return false;
 }

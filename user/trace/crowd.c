@@ -18,7 +18,7 @@
 #include "base/procfield.h"
 #include "base/str.h"
 #include "process/called.h"
-#include "process/mapped.h"
+#include "process/interpreter.h"
 #include "process/maps_read.h"
 #include "process/mmapwatch.h"
 #include "process/unsupported.h"
@@ -151,11 +151,10 @@ static struct crowd_file *find_file(const struct crowd *c, const struct map_line
 static bool is_interpreter(const struct crowd *c, pid_t pid, int proc_fd,
 			   const struct map_line *line)
 {
-	struct elf_file *ef = mapped__open(c->state->readers, (uint32_t)pid, proc_fd, line);
-	struct py_binary py = { 0 };
-	int err = ef ? py_binary__analyse(ef, &py) : -ENOENT;
+	struct interpreter in = { 0 };
+	int err = interpreter__at(&in, c->state->readers, (uint32_t)pid, proc_fd, line);
 
-	elf_file__close(ef);
+	interpreter__close(&in);
 	return err != -ENOENT;
 }
 
@@ -240,7 +239,9 @@ static void follow(struct crowd *c, struct crowd_process *p)
 
 	if (link == -ESRCH) {
 		p->gone = true;
-	} else if (link < 0) {
+		return;
+	}
+	if (link < 0) {
 		say_untraceable(c, p->pid,
 				link == -EINVAL || link == -EOPNOTSUPP
 					? "breakpoints in many processes need Linux 6.6"
@@ -257,16 +258,27 @@ static void follow(struct crowd *c, struct crowd_process *p)
 	log_debug("process %d (%s) is traced", p->pid, p->name);
 }
 
+/* Of what is known of a process number. */
+static bool is_gone(const void *what)
+{
+	return what && what != NOT_PYTHON && ((const struct crowd_process *)what)->gone;
+}
+
 /* Those that have ended make room. */
 static void forget_gone(struct crowd *c)
 {
 	size_t kept = 0;
 
 	for (size_t i = 0; i < c->cnt; i++) {
-		if (c->all[i]->gone)
-			free(c->all[i]);
-		else
-			c->all[kept++] = c->all[i];
+		struct crowd_process *p = c->all[i];
+
+		if (!p->gone) {
+			c->all[kept++] = p;
+			continue;
+		}
+		if (idmap__get(&c->state->known, (uint64_t)p->pid) == p)
+			idmap__remove(&c->state->known, (uint64_t)p->pid);
+		free(p);
 	}
 	c->cnt = kept;
 }
@@ -353,7 +365,7 @@ static void *look(struct crowd *c, pid_t pid)
 			say_untraceable(c, pid, why);
 	}
 	close(proc_fd);
-	return p ? (void *)p : NOT_PYTHON;
+	return p && !p->gone ? (void *)p : NOT_PYTHON;
 }
 
 /* A program was executed, or a library loaded: look again. */
@@ -386,6 +398,8 @@ static int take_entry(struct crowd *c, const struct dirent *e, struct idmap *see
 	    pid == getpid())
 		return 0;
 	what = idmap__get(&c->state->known, (uint64_t)pid);
+	if (is_gone(what))
+		what = NULL;
 	if (!what && c->state->look_cnt == LOOKS_MAX && c->state->attached)
 		return 0;
 	c->state->look_cnt += !what;

@@ -22,12 +22,12 @@
 #include "base/log.h"
 #include "base/nearest.h"
 #include "base/opener.h"
-#include "base/procfield.h"
 #include "base/signals.h"
 #include "bpf/native.h"
 #include "follow/held.h"
 #include "follow/uprobe.h"
 #include "native.skel.h"
+#include "process/called.h"
 #include "process/maps_read.h"
 #include "process/mapped.h"
 #include "process/mmapwatch.h"
@@ -37,10 +37,9 @@
 #include "trace/price.h"
 #include "trace/probe_price.h"
 
-#define DRAIN_MS      50
-#define LATE_MS	      100 /* after which an event has come from either ring */
-#define LINKS_MAX     1024
-#define ANCESTORS_MAX 64 /* between a process and the command that it belongs to */
+#define DRAIN_MS  50
+#define LATE_MS	  100 /* after which an event has come from either ring */
+#define LINKS_MAX 1024
 
 /* A process with breakpoints. */
 struct followed {
@@ -454,15 +453,7 @@ static bool is_followed(const struct native *n, pid_t pid)
 /* Is it the command, or was it started by it? */
 static bool is_of_command(const struct native *n, pid_t pid)
 {
-	char path[32], parent[16];
-
-	for (int i = 0; i < ANCESTORS_MAX && pid > 1 && pid != n->o->pid; i++) {
-		snprintf(path, sizeof(path), "/proc/%d/status", pid);
-		if (procfield__read(path, "PPid", parent, sizeof(parent)))
-			return false;
-		pid = (pid_t)strtol(parent, NULL, 10);
-	}
-	return pid == n->o->pid;
+	return pid == n->o->pid || called__descends(pid, n->o->pid);
 }
 
 static bool is_same_file(const struct elf_file *a, const struct elf_file *b)
