@@ -34,7 +34,8 @@
 static void usage(void)
 {
 	printf("Usage: pyperf-bpf memory PID [OPTION]...\n"
-	       "  or:  pyperf-bpf memory -p PID,... [OPTION]...\n"
+	       "  or:  pyperf-bpf memory -p PID,... | --name NAME [OPTION]...\n"
+	       "  or:  pyperf-bpf memory [OPTION]... -- COMMAND [ARG]...\n"
 	       "Show which code makes a process's memory grow, without stopping it.\n"
 	       "\n"
 	       "What counts is memory that was touched for the first time meanwhile, or that\n"
