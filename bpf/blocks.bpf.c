@@ -273,9 +273,9 @@ BPF_INLINE int look_at_call(struct pt_regs *ctx, __u64 word, struct block_cpu *b
 
 	if (size == BLOCK_NONE)
 		return 1;
-	size += !size; /* malloc(0) makes a block, too */
-	b->calls++;
-	b->bytes += size;
+	size += !size;			    /* malloc(0) makes a block, too */
+	__sync_fetch_and_add(&b->calls, 1); /* this program can be preempted by itself */
+	__sync_fetch_and_add(&b->bytes, size);
 	if (!is_on() || !is_drawn(b, size) || !c || !claim_delivered(c, VALUES_DRAWN))
 		return 1;
 	b->size = size;
@@ -303,7 +303,7 @@ int on_block(struct pt_regs *ctx)
 		return 0;
 	}
 	if (BLOCK_CALL(word) == BLOCK_FREE) {
-		b->frees++;
+		__sync_fetch_and_add(&b->frees, 1);
 		forget_block(arch_reg(r, ARCH_REG_ARG0));
 		return 1;
 	}

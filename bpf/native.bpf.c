@@ -45,6 +45,8 @@ __u32 lost;
 
 BPF_INLINE void send(__u32 kind, __u32 function, __u64 cfa)
 {
+	/* Before the event has its place: what is lost meanwhile comes behind it. */
+	__u32 before = *(volatile __u32 *)&lost;
 	struct native_event *e = bpf_ringbuf_reserve(&native_events, sizeof(*e), 0);
 
 	if (!e) {
@@ -56,7 +58,7 @@ BPF_INLINE void send(__u32 kind, __u32 function, __u64 cfa)
 	e->tid = (__u32)task_seen_from(native_cfg.pidns_dev, native_cfg.pidns_inum);
 	e->function = function;
 	e->kind = kind;
-	e->lost = *(volatile __u32 *)&lost;
+	e->lost = before;
 	bpf_ringbuf_submit(e, 0);
 }
 

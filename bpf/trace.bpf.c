@@ -54,7 +54,7 @@ BPF_INLINE __u64 count_call(struct place *p)
 			count(TRACE_CTR_nameless);
 		p->from = c->from != 0;
 		p->sent = c->refused == TRACE_WANTED;
-		return c->id;
+		return number_of(&key);
 	}
 	if (c->refused == TRACE_NAMELESS && !send_names(p, &id, c) && cfg.filtered) {
 		count(TRACE_CTR_nameless);
@@ -64,7 +64,7 @@ BPF_INLINE __u64 count_call(struct place *p)
 		refuse(p);
 		p->callee = p->callee || is_callee(p->frame);
 		if (p->callee)
-			return c->id;
+			return number_of(&key);
 		count(TRACE_CTR_refused);
 		return 0;
 	}
@@ -72,7 +72,7 @@ BPF_INLINE __u64 count_call(struct place *p)
 		__sync_fetch_and_add(&c->resumed, 1);
 	else
 		__sync_fetch_and_add(&c->calls, 1);
-	return c->id;
+	return number_of(&key);
 }
 
 /*
@@ -164,18 +164,18 @@ int on_event(user_regs *ctx)
 
 TRACE_NOINLINE int send_import(__u64 frame, __u64 id)
 {
-	struct trace_import *e = bpf_ringbuf_reserve(&events, sizeof(*e), 0);
+	struct trace_import *e;
+	__u32 before;
 
-	if (!e) {
-		__sync_fetch_and_add(&lost, 1);
+	e = RESERVE_EVENT(sizeof(*e), &before);
+	if (!e)
 		return 0;
-	}
 	e->frame = frame;
 	e->caller = caller_of(frame);
 	e->at.ns = bpf_ktime_get_ns();
 	e->at.tgid = this_process();
 	e->at.tid = this_thread();
-	e->at.lost = *(volatile __u32 *)&lost;
+	e->at.lost = before;
 	e->at.cut = e->at.pad = 0;
 	e->at.type[0] = 0;
 	e->at.codes[0] = id;

@@ -42,16 +42,16 @@ BPF_INLINE __u64 ascii_text(__u64 str)
 
 TRACE_NOINLINE int send_audit(__u64 event, __u64 frame)
 {
-	struct trace_raise *e = bpf_ringbuf_reserve(&events, sizeof(*e), 0);
+	struct trace_raise *e;
+	__u32 before;
 
-	if (!e) {
-		__sync_fetch_and_add(&lost, 1);
+	e = RESERVE_EVENT(sizeof(*e), &before);
+	if (!e)
 		return 0;
-	}
 	e->ns = bpf_ktime_get_ns();
 	e->tgid = this_process();
 	e->tid = this_thread();
-	e->lost = *(volatile __u32 *)&lost;
+	e->lost = before;
 	e->pad = 0;
 	if (bpf_probe_read_user_str(e->type, sizeof(e->type), (void *)(unsigned long)event) < 0)
 		e->type[0] = 0;

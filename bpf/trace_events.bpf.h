@@ -61,6 +61,7 @@ BPF_INLINE void set_from(struct trace_event *e)
 	e->ran_lag = in->from[1];
 }
 
+/* All but `lost`. */
 BPF_INLINE void fill_event(struct trace_event *e, __u32 kind, __u64 frame, __u64 caller, __u64 code)
 {
 	e->ns = bpf_ktime_get_ns();
@@ -68,7 +69,6 @@ BPF_INLINE void fill_event(struct trace_event *e, __u32 kind, __u64 frame, __u64
 	e->caller = caller;
 	e->code = code;
 	e->tid = this_thread();
-	e->lost = *(volatile __u32 *)&lost;
 	e->kind = (__u16)kind;
 	e->cpu = (__u16)bpf_get_smp_processor_id();
 	e->tgid = this_process();
@@ -81,12 +81,13 @@ BPF_INLINE void fill_event(struct trace_event *e, __u32 kind, __u64 frame, __u64
 
 BPF_INLINE void send_event(__u32 kind, __u64 frame, __u64 caller, __u64 code)
 {
-	struct trace_event *e = bpf_ringbuf_reserve(&events, sizeof(*e), 0);
+	struct trace_event *e;
+	__u32 before;
 
-	if (!e) {
-		__sync_fetch_and_add(&lost, 1);
+	e = RESERVE_EVENT(sizeof(*e), &before);
+	if (!e)
 		return;
-	}
+	e->lost = before;
 	fill_event(e, kind, frame, caller, code);
 	bpf_ringbuf_submit(e, BPF_RB_NO_WAKEUP); /* user space looks often enough */
 }

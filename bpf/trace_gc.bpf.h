@@ -97,6 +97,7 @@ TRACE_NOINLINE int send_collection(user_regs *ctx, struct trace_collecting *c, _
 {
 	__u64 now = bpf_ktime_get_ns(), tstate = find_state(moved);
 	struct trace_collection *e;
+	__u32 before;
 
 	if (!c)
 		return 0;
@@ -104,11 +105,9 @@ TRACE_NOINLINE int send_collection(user_regs *ctx, struct trace_collecting *c, _
 		count(TRACE_CTR_idle);
 		return 0;
 	}
-	e = bpf_ringbuf_reserve(&events, sizeof(*e), 0);
-	if (!e) {
-		__sync_fetch_and_add(&lost, 1);
+	e = RESERVE_EVENT(sizeof(*e), &before);
+	if (!e)
 		return 0;
-	}
 	e->start_ns = c->start_ns;
 	e->generation = c->generation;
 	e->found = arch_reg(ctx, ARCH_REG_RETURN);
@@ -116,7 +115,7 @@ TRACE_NOINLINE int send_collection(user_regs *ctx, struct trace_collecting *c, _
 	e->at.ns = now;
 	e->at.tgid = this_process();
 	e->at.tid = this_thread();
-	e->at.lost = *(volatile __u32 *)&lost;
+	e->at.lost = before;
 	e->at.pad = 0;
 	e->at.type[0] = 0;
 	walk_raise(&e->at, tstate ? running_frame(tstate) : 0, 0);

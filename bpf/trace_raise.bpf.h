@@ -39,16 +39,16 @@ BPF_INLINE void read_type(struct trace_raise *e, __u64 type)
 
 TRACE_NOINLINE int send_raise(__u64 tstate, __u64 type, __u64 frame)
 {
-	struct trace_raise *e = bpf_ringbuf_reserve(&events, sizeof(*e), 0);
+	struct trace_raise *e;
+	__u32 before;
 
-	if (!e) {
-		__sync_fetch_and_add(&lost, 1);
+	e = RESERVE_EVENT(sizeof(*e), &before);
+	if (!e)
 		return 0;
-	}
 	e->ns = bpf_ktime_get_ns();
 	e->tgid = this_process();
 	e->tid = this_thread();
-	e->lost = *(volatile __u32 *)&lost;
+	e->lost = before;
 	e->pad = 0;
 	read_type(e, type);
 	walk_raise(e, frame, cfg.frame_of_object ? running_frame(tstate) : 0);

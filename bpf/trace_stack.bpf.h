@@ -186,12 +186,13 @@ BPF_INLINE void walk_raise(struct trace_raise *e, __u64 frame, __u64 running)
 /* Sends a beginning with its stack. The time of the walk is not charged to the function. */
 BPF_NOINLINE int send_call(__u64 frame, __u64 id, __u32 kind)
 {
-	struct trace_call *c = bpf_ringbuf_reserve(&events, sizeof(*c), 0);
+	struct trace_call *c;
+	__u32 before;
 
-	if (!c) {
-		__sync_fetch_and_add(&lost, 1);
+	c = RESERVE_EVENT(sizeof(*c), &before);
+	if (!c)
 		return 0;
-	}
+	c->e.lost = before;
 	walk_raise(&c->at, frame, 0);
 	fill_event(&c->e, kind, frame, caller_of(frame), id);
 	bpf_ringbuf_submit(c, BPF_RB_NO_WAKEUP);

@@ -76,6 +76,21 @@ struct {
 __u32 lost;
 
 /*
+ * Room for an event, which reads `lost` first: what is lost while the program is preempted between
+ * the two, or before it fills the event, comes behind it in the ring. 0: there is no room.
+ */
+#define RESERVE_EVENT(size, before)                                                                \
+	({                                                                                         \
+		void *event_;                                                                      \
+                                                                                                   \
+		*(before) = *(volatile __u32 *)&lost;                                              \
+		event_ = bpf_ringbuf_reserve(&events, size, 0);                                    \
+		if (!event_)                                                                       \
+			__sync_fetch_and_add(&lost, 1);                                            \
+		event_;                                                                            \
+	})
+
+/*
  * User space sets it when the trace is over: removing all breakpoints can take seconds, and calls
  * meanwhile belong to no rate.
  */

@@ -153,13 +153,14 @@ TRACE_NOINLINE int send_args(__u64 frame, __u64 id, __u64 moved)
 {
 	const __u32 size =
 		sizeof(struct trace_event) + cfg.values.args * sizeof(struct trace_value);
-	struct trace_valued *e = bpf_ringbuf_reserve(&events, size, 0);
 	__u64 code = code_of(frame);
+	struct trace_valued *e;
+	__u32 before;
 
-	if (!e) {
-		__sync_fetch_and_add(&lost, 1);
+	e = RESERVE_EVENT(size, &before);
+	if (!e)
 		return 0;
-	}
+	e->e.lost = before;
 	for (__u32 i = 0; i < TRACE_ARGS_MAX && i < cfg.values.args; i++) {
 		__u64 bits = read64(frame + cfg.local_at + 8 * i);
 
@@ -210,13 +211,13 @@ BPF_NOINLINE __u64 returned_bits(__u64 frame, __u32 constant)
 
 TRACE_NOINLINE int send_return(__u64 frame, __u64 bits, __u32 kind, __u64 moved)
 {
-	struct trace_valued *e = bpf_ringbuf_reserve(
-		&events, sizeof(struct trace_event) + sizeof(struct trace_value), 0);
+	struct trace_valued *e;
+	__u32 before;
 
-	if (!e) {
-		__sync_fetch_and_add(&lost, 1);
+	e = RESERVE_EVENT(sizeof(struct trace_event) + sizeof(struct trace_value), &before);
+	if (!e)
 		return 0;
-	}
+	e->e.lost = before;
 	fill_event(&e->e, kind, frame, 0, 0);
 	read_value(&e->at[0], bits, moved);
 	bpf_ringbuf_submit(e, BPF_RB_NO_WAKEUP);

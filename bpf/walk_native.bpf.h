@@ -130,8 +130,9 @@ BPF_INLINE void learn_anchor(struct walk *w, __u64 cfa, __u32 first)
 	if (!in)
 		return;
 	if (!w->in.anchor_delta) {
-		w->in.anchor_delta = in->anchor_delta = (__s32)delta;
 		w->in.anchor_fp_off = in->anchor_fp_off = w->rule.fp_off;
+		__asm__ volatile("" ::: "memory"); /* who sees the delta sees this, too */
+		w->in.anchor_delta = in->anchor_delta = (__s32)delta;
 	}
 	if (!w->in.cframe_delta && first == 0 && w->leaf_anchor >= w->sp && w->leaf_anchor < cfa)
 		w->in.cframe_delta = in->cframe_delta = (__s32)(cfa - w->leaf_anchor);

@@ -144,10 +144,15 @@ static size_t count_fds(void)
 	return cnt;
 }
 
-/* `r->child` is to be sampled, with its descendants. */
+/*
+ * `r->child` is to be sampled, with its descendants. Without kernel frames: one in a BPF program
+ * that is gone, of whoever runs beside us, would have the list of all kernel symbols read.
+ */
 static void rig_open(struct rig *r, bool all, uint32_t table_mib)
 {
-	const struct session_opts o = { .targets = &r->targets, .table_mib = table_mib };
+	const struct session_opts o = { .targets = &r->targets,
+					.table_mib = table_mib,
+					.no_kernel = true };
 
 	r->targets = (struct sample_spec){
 		.sources = { { .source = source__of_event(EVENT_CPU_CLOCK) } },

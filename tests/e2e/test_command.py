@@ -116,7 +116,7 @@ def test_every_short_process_is_analysed(any_python, directory):
     late = sorted(counted)[20:]
     # Without real-time priority it depends on the others that run, and how much of it there may be is not known.
     may_hurry = not os.system("chrt -f 1 true")
-    assert sum(pending[p] for p in late) <= (0.05 if may_hurry else 0.5) * sum(counted[p] for p in late), (c, pending)
+    assert sum(pending[p] for p in late) <= (0.15 if may_hurry else 0.5) * sum(counted[p] for p in late), (c, pending)
     # They are not left out where it is said how many stacks are complete.
     assert c["complete"] + c["note_pending"] <= c["user_stacks"], c
 

@@ -7,8 +7,8 @@ import pytest
 
 import harness
 import pprof_read
+from flame_page import functions, press, quiet, settle
 from harness import HZ, profile
-from test_pages import functions, press, quiet, settle
 
 pytestmark = pytest.mark.beside
 

@@ -108,9 +108,9 @@ def test_libpython_out_of_reach(directory):
     with Process(program, env=clean_environment(LD_PRELOAD=path)) as target:
         (directory / "new").write_text("another version")
         os.rename(directory / "new", path)
-        prefix = permitted([c for c in CAPS if c != "checkpoint_restore"])
+        prefix = [*permitted([c for c in CAPS if c != "checkpoint_restore"]), installed(directory)]
         for command in ["check", "-p"], ["dump"], ["heap", "-p"], ["record", "-d", "1", "-p"]:
-            result = subprocess.run([*prefix, installed(directory), *command, str(target.pid)],
+            result = subprocess.run([*prefix, *command, str(target.pid)],
                                     capture_output=True, text=True)
             text = result.stdout + result.stderr
             assert result.returncode == 1, (command, text)

@@ -70,8 +70,8 @@ def test_difference(python, traced):
         more = f["slow"]["total_ns"] - f["others"]["total_ns"]
         assert abs(fetch["more_ns"] - more) < more / 2 and fetch["more_ns"] > 0.9 * SLOW_NS
         assert 0.5 * SLOW_NS < fetch["more_waiting_ns"] <= fetch["more_ns"] + 1
-        assert fetch["other_calls"] == 0 < price["other_calls"]
         # One call that another program delays may be among the slowest in place of one that is slow itself.
+        assert fetch["other_calls"] < 0.005 < price["other_calls"]
         assert 0.5 <= fetch["slow_calls"] <= 1 and price["slow_calls"] < price["other_calls"]
         assert f["slow"]["own_ns"] < f["slow"]["total_ns"] / 2
     compute = functions["compute"]

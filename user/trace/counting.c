@@ -20,6 +20,7 @@
 #include "base/str.h"
 #include "base/stream.h"
 #include "base/terminal.h"
+#include "follow/object.h"
 #include "trace/imports.h"
 #include "trace/price.h"
 #include "trace/stacked.h"
@@ -621,6 +622,7 @@ static int finish(struct counting *c)
 
 	tracer__stop(c->tracer);
 	c->end_ns = now_ns();
+	wait_for_programs();
 	tracer__drain(c->tracer);
 	if (c->imports)
 		imports__finish(c->imports, c->end_ns);

@@ -16,6 +16,7 @@
 #include "base/signals.h"
 #include "base/str.h"
 #include "base/terminal.h"
+#include "follow/object.h"
 #include "profile/export_text.h"
 #include "trace/crowd.h"
 #include "trace/price.h"
@@ -395,6 +396,7 @@ static int count(struct counting_all *c)
 			err = show(c, false);
 	}
 	crowd__stop(c->crowd);
+	wait_for_programs();
 	return err ? err : show(c, true);
 }
 

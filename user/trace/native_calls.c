@@ -25,6 +25,7 @@
 #include "base/signals.h"
 #include "bpf/native.h"
 #include "follow/held.h"
+#include "follow/object.h"
 #include "follow/uprobe.h"
 #include "native.skel.h"
 #include "process/called.h"
@@ -649,6 +650,7 @@ static int finish(struct native *n)
 	n->skel->bss->over = 1;
 	if (n->tracer)
 		tracer__stop(n->tracer);
+	wait_for_programs();
 	drain(n);
 	native_tree__flush(n->tree, UINT64_MAX);
 	n->err = n->err ? n->err : finish_picture(n);
