@@ -230,11 +230,28 @@ BPF_INLINE int is_shim(__u64 frame)
 }
 
 /* From 3.12 on, a call from C has a frame of its own in between (FRAME_OWNED_BY_CSTACK). */
+BPF_INLINE __u64 back_of(__u64 frame)
+{
+	__u64 back = read64(frame + cfg.layout.frame_back);
+
+	return back && is_shim(back) ? read64(back + cfg.layout.frame_back) : back;
+}
+
+/* As is_init_shim() of codes.bpf.h: it runs nothing of the program. */
+BPF_INLINE int is_init_shim(__u64 frame)
+{
+	__u64 code = cfg.layout.chain == PY_CHAIN_SHIM ? code_of(frame) : 0;
+
+	return code &&
+	       read64(code + cfg.layout.code_name) == read64(code + cfg.layout.code_filename);
+}
+
+/* From 3.13 on, a call of a class may have a frame between the caller and __init__(). */
 BPF_INLINE __u64 caller_of(__u64 frame)
 {
-	__u64 caller = read64(frame + cfg.layout.frame_back);
+	__u64 back = back_of(frame);
 
-	return caller && is_shim(caller) ? read64(caller + cfg.layout.frame_back) : caller;
+	return back && is_init_shim(back) ? back_of(back) : back;
 }
 
 #endif /* PYPERF_TRACE_FRAME_BPF_H */

@@ -57,34 +57,9 @@ BPF_NOINLINE int know_thread(void)
 /* The id of the frame's function, if it may be cfg.from and its code object was seen; else 0. */
 BPF_NOINLINE __u64 known_from(__u64 frame)
 {
-	struct place p = { .frame = frame, .code = code_of(frame) };
-	struct identity id = { 0 };
-	struct trace_count *c;
-	struct trace_key key;
+	struct sight s;
+	struct trace_count *c = look_up(frame, &s);
 
-	if (!p.code || identify_apart(&p, &id))
-		return 0;
-	key = (struct trace_key){ .addr = p.code, .fingerprint = id.fingerprint };
-	c = bpf_map_lookup_elem(&codes, &key);
-	return c && c->from ? c->id : 0;
-}
-
-/* The same, whether it was seen or not. */
-BPF_NOINLINE __u64 from_in(__u64 frame)
-{
-	struct place p = { .frame = frame, .code = code_of(frame) };
-	struct identity id = { 0 };
-	struct trace_count *c;
-	struct trace_key key;
-
-	if (!p.code || identify_apart(&p, &id))
-		return 0;
-	key = (struct trace_key){ .addr = p.code, .fingerprint = id.fingerprint };
-	c = bpf_map_lookup_elem(&codes, &key);
-	if (!c && id.name != id.file) {
-		add_code(&p, &id);
-		c = bpf_map_lookup_elem(&codes, &key);
-	}
 	return c && c->from ? c->id : 0;
 }
 
@@ -105,8 +80,10 @@ BPF_NOINLINE int learn_stack(__u64 frame)
 	know_thread();
 
 	for (__u32 i = 0; i < FROM_FRAMES && at; i++) {
-		__u64 id = from_in(at);
+		__u64 id;
 
+		code_id_of(at); /* makes it known */
+		id = known_from(at);
 		root = pick(id, id, root);
 		depth = pick(id, i + 1, depth);
 		at = caller_of_frame(at);

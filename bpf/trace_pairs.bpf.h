@@ -115,13 +115,15 @@ BPF_INLINE int leave_outside(__u64 frame)
 BPF_NOINLINE int take_end(__u64 frame, __u32 kind)
 {
 	if (unsettled)
-		note_running(frame ? caller_of(frame) : 0);
+		note_running(frame ? back_of(frame) : 0);
 	if (!frame)
 		count(TRACE_CTR_unknown_end);
 	else if (cfg.from && !is_sent(frame))
 		return leave_outside(frame);
 	else if (!cfg.from && cfg.filtered && is_refused_frame(frame) && !is_callee(frame))
 		count(TRACE_CTR_refused);
+	else if (is_init_shim(frame)) /* no beginning of it was seen */
+		count(TRACE_CTR_other);
 	else if (cfg.values.returns && kind == EVENT_RETURN)
 		return 1;
 	else

@@ -81,31 +81,43 @@ BPF_INLINE __u64 find_state(__u64 moved)
  */
 #define CODE_OF_SHIM 2
 
-/* Its copy of the code object must not lie on the BPF stack while names are sent. */
-TRACE_NOINLINE int identify_apart(const struct place *p, struct identity *id)
+/* The code object of a frame. */
+struct sight {
+	struct place p;
+	struct identity id;
+	struct trace_key key; /* all 0: it cannot be read */
+};
+
+/*
+ * NULL: it was not seen yet, or cannot be read. A function of its own, because its copy of the code
+ * object must not lie on the BPF stack while names are sent.
+ */
+TRACE_NOINLINE struct trace_count *look_up(__u64 frame, struct sight *s)
 {
-	return p && id ? identify(p, id) : -1;
+	if (!s)
+		return NULL;
+	*s = (struct sight){ .p = { .frame = frame, .code = code_of(frame) } };
+	if (!s->p.code || identify(&s->p, &s->id))
+		return NULL;
+	s->key = (struct trace_key){ .addr = s->p.code, .fingerprint = s->id.fingerprint };
+	return bpf_map_lookup_elem(&codes, &s->key);
 }
 
 /* The id of the code object of a frame; its names are sent at first sight. */
 BPF_NOINLINE __u64 code_id_of(__u64 frame)
 {
-	struct place p = { .frame = frame, .code = code_of(frame) };
-	struct identity id = { 0 };
-	struct trace_count *c;
-	struct trace_key key;
+	struct sight s;
+	struct trace_count *c = look_up(frame, &s);
 
-	if (!p.code || identify_apart(&p, &id))
+	if (!s.key.addr)
 		return 0;
-	if (id.name == id.file)
+	if (s.id.name == s.id.file)
 		return CODE_OF_SHIM;
-	key = (struct trace_key){ .addr = p.code, .fingerprint = id.fingerprint };
-	c = bpf_map_lookup_elem(&codes, &key);
 	if (!c)
-		add_code(&p, &id);
+		add_code(&s.p, &s.id);
 	else if (c->refused == TRACE_NAMELESS)
-		send_names(&p, &id, c);
-	return number_of(&key);
+		send_names(&s.p, &s.id, c);
+	return number_of(&s.key);
 }
 
 /* The frame's own bytecode, in builds where each thread has one (3.14t, _PyCodeArray). */
@@ -143,9 +155,9 @@ BPF_NOINLINE __u32 offset_of(__u64 frame)
 /* 3.15: below all frames of a thread there is another frame that runs nothing (base_frame). */
 BPF_NOINLINE __u64 caller_of_frame(__u64 frame)
 {
-	__u64 caller = caller_of(frame);
+	__u64 back = back_of(frame);
 
-	return caller && is_shim(caller) ? 0 : caller;
+	return back && is_shim(back) ? 0 : back;
 }
 
 /*

@@ -172,3 +172,15 @@ def find():
             found[variant.name] = variant
     order = sorted(found.values(), key=lambda i: (i.minor, i.name))
     return {i.name: i for i in order}
+
+
+@functools.lru_cache(maxsize=None)
+def named(name):
+    """The release build of WHERE/VERSION, without a look at the others. None: it is not there."""
+    where, version = name.split("/")
+    found = None
+    for place, root, path in candidates():
+        if place == where and path.name == "python" + version and os.access(root + str(path), os.X_OK):
+            interpreter = Interpreter("%s/%s" % (where, path.name), [str(path)], root)
+            found = interpreter if interpreter.ask() else found
+    return found

@@ -6,6 +6,7 @@ import subprocess
 import pytest
 
 import harness
+import interpreters
 from harness import Target
 from tracing import FOLLOWS, PROGRAM, Trace, events_of, work
 
@@ -54,6 +55,15 @@ def check_inside(python, functions):
 def test_inside(python):
     """Each call and each end inside, and nothing else: of what catches exceptions, of generators, in threads."""
     check_inside(python, ["catcher", "steps", "in_thread"])
+
+
+@pytest.mark.parametrize("name", ["pyenv/2.7", "pyenv/3.6", "pyenv/3.7", "sid/3.14", "sid/3.15"])
+def test_inside_of_all_versions(name):
+    """Of the whole work in one thread: recursion, exceptions, generators, coroutines, classes. Its threads are outside."""
+    python = interpreters.named(name)
+    if not python:
+        pytest.skip(name + " is not installed")
+    check_inside(python, ["work"])
 
 
 def test_inside_of_others(any_python):

@@ -6,6 +6,7 @@ import subprocess
 import pytest
 
 import harness
+import interpreters
 from harness import PROGRAMS, Target
 from programs.slowest import SLOW_S
 from tracing import Trace
@@ -109,6 +110,33 @@ def test_all_functions(any_python):
     assert {c["function"] for c in functions["caught"]["callees"]} == set(FUNCTIONS)
     assert functions["measure"]["callees"][0]["function"] == "caught"
     assert functions["fetch"]["compared"] == 0 and functions["fetch"]["limit_ns"] is None
+
+
+CLASSES = """
+class Item(object):
+    def __init__(self, n):
+        self.sum = sum(range(1000000 if n % 50 == 0 else 1))
+def make(n):
+    return Item(n)
+for i in range(400):
+    make(i)
+"""
+
+
+def test_class_that_is_called():
+    """The time of __init__() is that of what calls the class, though the interpreter has a frame of its own in between."""
+    python = interpreters.named("pyenv/3.13")
+    if not python:
+        pytest.skip("pyenv/3.13 is not installed")
+    answer = subprocess.run([harness.PYPERF, "trace", "--json", "--force", "--hist", "--slow", "p98", "-f", "make",
+                             "--", python, "-c", CLASSES], capture_output=True, text=True, timeout=harness.PATIENCE,
+                            env=harness.clean_environment())
+    assert answer.returncode == 0, answer.stderr
+    make = by_name(json.loads(answer.stdout.splitlines()[-1]))["make"]
+    init, = make["callees"]
+    assert init["function"] == "Item.__init__" and make["slow"]["count"] == 8
+    assert init["slow_calls"] == 1 and init["other_calls"] == 1
+    assert make["slow"]["own_ns"] < make["slow"]["total_ns"] / 2
 
 
 @pytest.mark.parametrize("calls, sentence", [

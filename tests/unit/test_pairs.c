@@ -26,7 +26,7 @@ static void add(struct log *l, const char *format, ...)
 	va_end(args);
 }
 
-static void begun(void *ctx, const struct activation *a)
+static void begun(void *ctx, struct activation *a)
 {
 	add(ctx, "%s%c%u ",
 	    a->how == PAIRS_CALL     ? "+"

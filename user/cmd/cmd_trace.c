@@ -43,7 +43,7 @@ struct trace_cmd {
 	bool interval_said;
 	struct probing_opts probes; /* -e; without any, functions of Python are traced */
 	struct native_opts native;
-	struct outputs pictures; /* of --native-from */
+	struct outputs pictures; /* of calls, in Python or from --native-from on */
 	struct launch *launch;	 /* NULL: a process that runs is traced */
 };
 
@@ -132,7 +132,7 @@ static void usage(void)
 	       "                         'uprobe:PATH:malloc hist arg1 if arg1 > 99' (man page)\n"
 	       "      --native-from FUNCTION  what a C function calls until it returns ...\n"
 	       "      --lib FILE         ... of this file; --calls: and Python's, --ret: ends\n"
-	       "  -o, --output FILE      ... drawn as a flame graph: FILE.html or FILE.svg\n"
+	       "  -o, --output FILE      draw these calls, or those of --calls: x.html, x.svg\n"
 	       "  -d, --duration SEC     default: at Ctrl-C  -i, --interval SEC  of tables (1)\n"
 	       "      --top N            functions shown, 0: all (%d)  --force  at any cost\n"
 	       "      --json             JSON, no tables  --format FORMAT  pythonflow, systemtap\n"
@@ -408,6 +408,15 @@ static int check_from(const struct trace_cmd *t)
 	return -EINVAL;
 }
 
+static int check_pictures(const struct trace_cmd *t)
+{
+	if (!t->pictures.cnt || (t->o.what == COUNTING_CALLS && t->o.mode != TIMING_NONE &&
+				 !is_slow(&t->o) && !t->probes.cnt))
+		return 0;
+	log_err("trace: -o goes with --calls and --hist, without --slow, and with --native-from");
+	return -EINVAL;
+}
+
 static int check_native(const struct trace_cmd *t, const char *word)
 {
 	if (!t->native.function || !t->native.lib)
@@ -454,10 +463,8 @@ static int check(const struct trace_cmd *t, char **words)
 		return -EINVAL;
 	if (t->native.function || t->native.lib)
 		return check_native(t, words[0]);
-	if (t->pictures.cnt) {
-		log_err("trace: -o draws the calls of --native-from");
+	if (check_pictures(t))
 		return -EINVAL;
-	}
 	if (t->probes.cnt)
 		return check_probes(t);
 	if (!words[0] && !t->o.pid)
@@ -608,9 +615,38 @@ static int run_command(struct trace_cmd *t, char **words, bool needs_python,
 	return end_command(t, status);
 }
 
-static int run_counting(struct trace_cmd *t)
+/* With a profile, which gets the calls and is written, if files are wanted. */
+static int draw(struct trace_cmd *t, struct profile **picture, int (*trace)(struct trace_cmd *))
+{
+	const struct export_opts o = { .live = true };
+	int status;
+
+	if (!t->pictures.cnt)
+		return trace(t);
+	/* stdout has the calls. */
+	t->pictures.quiet = true;
+	if (outputs__check(&t->pictures))
+		return 2;
+	if (outputs__open(&t->pictures))
+		return 1;
+	*picture = profile__new();
+	if (!*picture)
+		return log_no_memory() != 0;
+	status = trace(t);
+	if (!status && outputs__write(&t->pictures, *picture, &o))
+		status = 1;
+	profile__free(*picture);
+	return status;
+}
+
+static int count_calls(struct trace_cmd *t)
 {
 	return counting__run(&t->o);
+}
+
+static int run_counting(struct trace_cmd *t)
+{
+	return draw(t, &t->o.picture, count_calls);
 }
 
 static int run_probing(struct trace_cmd *t)
@@ -631,30 +667,14 @@ static int trace_probes(struct trace_cmd *t, char **words)
 	return run_probing(t);
 }
 
-static int draw_native(struct trace_cmd *t)
+static int trace_calls(struct trace_cmd *t)
 {
-	const struct export_opts o = { .live = true };
-	int status;
-
-	t->native.picture = profile__new();
-	if (!t->native.picture)
-		return log_no_memory() != 0;
-	status = native_calls__run(&t->native);
-	if (!status && outputs__write(&t->pictures, t->native.picture, &o))
-		status = 1;
-	profile__free(t->native.picture);
-	return status;
+	return native_calls__run(&t->native);
 }
 
 static int run_native(struct trace_cmd *t)
 {
-	if (!t->pictures.cnt)
-		return native_calls__run(&t->native);
-	/* stdout has the calls. */
-	t->pictures.quiet = true;
-	if (outputs__check(&t->pictures))
-		return 2;
-	return outputs__open(&t->pictures) ? 1 : draw_native(t);
+	return draw(t, &t->native.picture, trace_calls);
 }
 
 static int trace_native(struct trace_cmd *t, char **words)

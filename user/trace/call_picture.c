@@ -65,8 +65,10 @@ static int begin(struct call_picture *c, const struct call_picture_opts *o)
 	struct profile_module m = { .file = 1 };
 	int err = add_process(c, o->pid);
 
-	m.path = profile__intern_z(c->p, o->path);
-	c->module = profile__add_module(c->p, &m);
+	if (o->functions) {
+		m.path = profile__intern_z(c->p, o->path);
+		c->module = profile__add_module(c->p, &m);
+	}
 	c->p->stats.start_unix_ns = unix_ns();
 	c->p->stats.value_cnt = 1;
 	c->p->stats.values[0] = o->times ? time : calls;
@@ -81,7 +83,7 @@ struct call_picture *call_picture__new(struct profile *p, const struct call_pict
 		return NULL;
 	c->p = p;
 	c->functions = o->functions;
-	c->native = calloc(o->functions->cnt + 1, sizeof(*c->native));
+	c->native = calloc(o->functions ? o->functions->cnt + 1 : 1, sizeof(*c->native));
 	if (c->native && !begin(c, o))
 		return c;
 	call_picture__free(c);
@@ -139,18 +141,25 @@ uint64_t call_picture__python(struct call_picture *c, const struct py_function *
 	return word;
 }
 
-int call_picture__add(struct call_picture *c, const uint64_t *words, size_t cnt, uint64_t amount)
+void call_picture__leave_out(struct call_picture *c, uint64_t calls)
+{
+	c->left_out += calls;
+}
+
+int call_picture__add(struct call_picture *c, const uint64_t *words, size_t cnt, uint64_t calls,
+		      uint64_t amount)
 {
 	int i;
 
 	if (c->p->frame_cnt + cnt > FRAMES_MAX) {
 		i = profile__find_stack(c->p, 0, c->proc, 0, words, cnt);
-		c->left_out += i < 0;
-		if (i < 0)
+		if (i < 0) {
+			c->left_out += calls;
 			return 0;
+		}
 	}
-	c->calls++;
-	i = profile__add_weighted(c->p, c->proc, 0, words, cnt, 1, amount);
+	c->calls += calls;
+	i = profile__add_weighted(c->p, c->proc, 0, words, cnt, calls, amount);
 	return i < 0 ? i : 0;
 }
 

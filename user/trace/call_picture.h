@@ -2,13 +2,13 @@
 #ifndef PYPERF_CALL_PICTURE_H
 #define PYPERF_CALL_PICTURE_H
 /*
- * `trace --native-from -o FILE`: the calls as a profile, which export/ writes as any other one. A
- * stack is a way of calls, and its amount the own time of all calls that ended there, or, where
- * the ends of functions are not wanted, how many calls there were.
+ * `trace -o FILE`: the calls as a profile, which export/ writes as any other one. A stack is a way
+ * of calls, and its amount the own time of all calls that ended there, or, where the ends of
+ * functions are not wanted, how many calls there were.
  *
  *	pic = call_picture__new(profile, &opts);
  *	word = call_picture__native(pic, number);	a call begins
- *	call_picture__add(pic, words, depth, own_ns);	it has ended
+ *	call_picture__add(pic, words, depth, 1, own_ns);	it has ended
  *	call_picture__finish(pic, duration_ns);		the profile can be written
  *	call_picture__free(pic);
  *
@@ -28,7 +28,7 @@
 struct call_picture_opts {
 	pid_t pid;
 	const char *path; /* of the file; foreign text, borrowed during the call */
-	const struct native_functions *functions; /* borrowed */
+	const struct native_functions *functions; /* borrowed; NULL: only Python's, and no file */
 	bool times;				  /* amounts are nanoseconds, else calls */
 };
 
@@ -40,8 +40,11 @@ void call_picture__free(struct call_picture *c);
 /* The frames of functions; 0: no memory. */
 uint64_t call_picture__native(struct call_picture *c, uint32_t number);
 uint64_t call_picture__python(struct call_picture *c, const struct py_function *f);
-/* Outermost first. 0 or -ENOMEM. */
-int call_picture__add(struct call_picture *c, const uint64_t *words, size_t cnt, uint64_t amount);
+/* So many calls that ended there, outermost first. 0 or -ENOMEM. */
+int call_picture__add(struct call_picture *c, const uint64_t *words, size_t cnt, uint64_t calls,
+		      uint64_t amount);
+/* So many have found no room elsewhere. */
+void call_picture__leave_out(struct call_picture *c, uint64_t calls);
 /* 0 or -ENOMEM. After a message if there were too many ways of calls. */
 int call_picture__finish(struct call_picture *c, uint64_t duration_ns);
 

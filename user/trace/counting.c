@@ -21,6 +21,7 @@
 #include "base/stream.h"
 #include "base/terminal.h"
 #include "follow/object.h"
+#include "trace/call_picture.h"
 #include "trace/imports.h"
 #include "trace/price.h"
 #include "trace/stacked.h"
@@ -35,9 +36,10 @@ struct counting {
 	const struct counting_opts *o;
 	struct target target;
 	struct tracer *tracer;
-	struct timing *timing;	 /* NULL: calls are only counted */
-	struct stacked *stacked; /* NULL: neither exceptions nor collections */
-	struct imports *imports; /* NULL: they are not wanted */
+	struct timing *timing;	      /* NULL: calls are only counted */
+	struct stacked *stacked;      /* NULL: neither exceptions nor collections */
+	struct imports *imports;      /* NULL: they are not wanted */
+	struct call_picture *picture; /* NULL: not wanted */
 	int signal_fd, pid_fd;
 	bool over,
 		/* the user, or the time, ends it; the process has ended or is another program */
@@ -566,6 +568,8 @@ static int prepare(struct counting *c)
 			timing__want_from(c->timing, c->o->from);
 		if (c->timing)
 			timing__want_values(c->timing, c->o->args, c->o->returns, c->o->only);
+		if (c->timing && c->o->picture && timing__want_picture(c->timing))
+			return log_no_memory();
 		events = c->timing ? timing__events(c->timing) : NULL;
 	}
 	if ((c->o->what != COUNTING_CALLS || c->o->mode != TIMING_NONE) && !events)
@@ -583,6 +587,15 @@ static int prepare(struct counting *c)
 			 "not counted",
 			 c->o->pid);
 	return 0;
+}
+
+/* Once a command is itself, and not what is about to execute it. */
+static int open_picture(struct counting *c)
+{
+	const struct call_picture_opts o = { .pid = c->o->pid, .times = true };
+
+	c->picture = c->o->picture ? call_picture__new(c->o->picture, &o) : NULL;
+	return c->o->picture && !c->picture ? log_no_memory() : 0;
 }
 
 static int begin(struct counting *c)
@@ -607,6 +620,8 @@ static int begin(struct counting *c)
 	err = judge(c);
 	c->last_ns = c->start_ns;
 	if (!err)
+		err = open_picture(c);
+	if (!err)
 		log_info("counting the %s of process %d (%s, CPython %s); Ctrl-C ends it",
 			 c->stacked   ? stacked__name(c->stacked)
 			 : c->imports ? "imports"
@@ -627,6 +642,10 @@ static int finish(struct counting *c)
 	if (c->imports)
 		imports__finish(c->imports, c->end_ns);
 	err = show(c, true);
+	if (!err && c->picture &&
+	    (timing__draw(c->timing, c->picture) ||
+	     call_picture__finish(c->picture, c->end_ns - c->start_ns)))
+		err = log_no_memory();
 	tracer__detach(c->tracer);
 	return err;
 }
@@ -714,6 +733,7 @@ int counting__run(const struct counting_opts *o)
 		report_losses(&c);
 	tracer__close(c.tracer);
 	target__close(&c.target);
+	call_picture__free(c.picture);
 	timing__free(c.timing);
 	stacked__free(c.stacked);
 	imports__free(c.imports);

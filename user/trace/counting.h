@@ -13,6 +13,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "profile/profile.h"
 #include "trace/filter.h"
 #include "trace/timing.h"
 
@@ -57,6 +58,8 @@ struct counting_opts {
 	const char *audits; /* of COUNTING_AUDITS: a list that stacked__check_audits() accepts */
 	const struct trace_filter *filters; /* functions that match none of them are not shown */
 	size_t filter_cnt;		    /* 0: all are */
+	/* empty: gets the calls, by call_picture.h; with a mode but TIMING_NONE, without `slow` */
+	struct profile *picture; /* NULL: not wanted */
 };
 
 /* Writes to stdout. The exit status: 0; 1 after a message. */

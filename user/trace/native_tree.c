@@ -211,7 +211,7 @@ static void draw(struct native_tree *t, const struct thread_calls *th, uint64_t 
 
 	for (size_t i = 0; i < cnt; i++)
 		words[i] = th->open[i].frame;
-	if (amount && call_picture__add(t->o.picture, words, cnt, amount))
+	if (amount && call_picture__add(t->o.picture, words, cnt, 1, amount))
 		t->no_memory = true;
 }
 

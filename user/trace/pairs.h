@@ -61,6 +61,7 @@ struct activation {
 	struct pairs_cpu start_cpu, raised_cpu;
 	struct pairs_stack *stack; /* owned; NULL: not given */
 	void *note;		   /* of the handler, at first NULL; freed with free() */
+	uint32_t mark;		   /* of the handler, at first 0 */
 	uint32_t tid;
 	uint32_t depth;		  /* activations below it */
 	struct activation *below; /* NULL: not known, or none */
@@ -77,7 +78,7 @@ struct pairs_times {
 };
 
 struct pairs_handler {
-	void (*begun)(void *ctx, const struct activation *a);
+	void (*begun)(void *ctx, struct activation *a);
 	void (*ended)(void *ctx, const struct activation *a, enum pairs_how how,
 		      const struct pairs_times *t);
 	/* `cnt` events were lost here: all activations have just been ended as PAIRS_LOST. */

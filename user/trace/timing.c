@@ -250,7 +250,7 @@ static void write_event(struct timing *t, const struct activation *a, const stru
 
 /* ---- activations ----------------------------------------------------------------------------- */
 
-static void on_begun(void *ctx, const struct activation *a)
+static void on_begun(void *ctx, struct activation *a)
 {
 	struct timing *t = ctx;
 	struct timed *f = timed_of(t, a->code);
@@ -259,6 +259,9 @@ static void on_begun(void *ctx, const struct activation *a)
 		return;
 	f->calls += a->how == PAIRS_CALL;
 	f->resumed += a->how == PAIRS_RESUME;
+	if (t->paths)
+		a->mark = call_paths__call(t->paths, a->below ? a->below->mark : CALL_PATHS_TOP,
+					   f->first);
 	write_event(t, a, f, a->how, NULL);
 }
 
@@ -282,6 +285,8 @@ static void on_ended(void *ctx, const struct activation *a, enum pairs_how how,
 		if (!a->nested)
 			f->total_ns += times->total_ns;
 		f->own_ns += times->own_ns;
+		if (a->mark)
+			call_paths__add(t->paths, a->mark, times->own_ns);
 		if (times->total_ns > f->longest_ns)
 			f->longest_ns = times->total_ns;
 		f->total[bucket_of(times->total_ns)]++;
@@ -374,6 +379,32 @@ void timing__want_from(struct timing *t, const struct trace_filter *from)
 	t->events.from = from;
 }
 
+int timing__want_picture(struct timing *t)
+{
+	t->paths = call_paths__new();
+	return t->paths ? 0 : -ENOMEM;
+}
+
+struct drawing {
+	struct timing *t;
+	struct call_picture *picture;
+};
+
+static uint64_t word_of(void *ctx, uint32_t function)
+{
+	const struct drawing *d = ctx;
+	const struct timed *f = timed_of(d->t, d->t->all[function].code);
+
+	return f ? call_picture__python(d->picture, &f->function) : 0;
+}
+
+int timing__draw(struct timing *t, struct call_picture *picture)
+{
+	struct drawing d = { .t = t, .picture = picture };
+
+	return call_paths__draw(t->paths, picture, word_of, &d);
+}
+
 struct timing *timing__new(enum timing_mode mode, bool json, struct timing_slow slow)
 {
 	struct timing *t = calloc(1, sizeof(*t));
@@ -412,6 +443,7 @@ void timing__free(struct timing *t)
 	timing_format__free(t);
 	pairs__free(t->pairs);
 	windows__free(t->windows);
+	call_paths__free(t->paths);
 	free(t->firsts);
 	for (size_t i = 0; i < t->cnt; i++)
 		free(t->all[i].slow);

@@ -16,6 +16,7 @@
 
 #include "base/json.h"
 #include "base/str.h"
+#include "trace/call_picture.h"
 #include "trace/tracer.h"
 
 #define TIMING_BUCKETS 40 /* of a histogram: below 2 ns, 4 ns, 8 ns ... */
@@ -55,6 +56,10 @@ void timing__want_values(struct timing *t, uint32_t args, bool returns,
 			 const struct condition *only);
 /* Only what happens inside of calls of this function (borrowed), before timing__events(). */
 void timing__want_from(struct timing *t, const struct trace_filter *from);
+/* Keeps what timing__draw() needs, before the first event. 0 or -ENOMEM. Not with `slow`. */
+int timing__want_picture(struct timing *t);
+/* Puts all calls that have ended into the picture. 0 or -ENOMEM. */
+int timing__draw(struct timing *t, struct call_picture *picture);
 /* Calls that were taken. */
 uint64_t timing__call_cnt(const struct timing *t);
 uint64_t timing__resumed_cnt(const struct timing *t);

@@ -10,6 +10,7 @@
  */
 #include "base/hash.h"
 #include "base/str.h"
+#include "trace/call_paths.h"
 #include "trace/pairs.h"
 #include "trace/timing.h"
 #include "trace/window.h"
@@ -68,6 +69,7 @@ struct timing {
 	uint32_t arg_cnt;		  /* that are shown */
 	const struct condition *only;	  /* NULL: all calls are taken */
 	bool refused;			  /* the call at hand is not */
+	struct call_paths *paths;	  /* NULL: no picture is wanted */
 	bool headed;			  /* the line above the first call is written */
 	struct thread_name *thread_names; /* for TIMING_SYSTEMTAP */
 	size_t thread_cnt, thread_cap;

@@ -62,6 +62,20 @@ class Derived(Point):
         super(Derived, self).__init__(x)
 
 
+class Refusing(Point):
+    def __init__(self, x):
+        Point.__init__(self, x)
+        if x % 2:
+            raise ValueError(x)
+
+
+def refused(x):
+    try:
+        Refusing(x)
+    except ValueError:
+        pass
+
+
 def raiser(depth):
     if not depth:
         raise ValueError(depth)
@@ -170,6 +184,7 @@ def work():
         Derived(i) == Point(i)
         Point(i)(1, a=2)
         Point(i).double
+        refused(i)
         with Point(i):
             raise ValueError
         star(1, 2, *[3], **{"b": 4})

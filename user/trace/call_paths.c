@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+#include "trace/call_paths.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/hash.h"
+
+#define FULL UINT32_MAX /* a way that found no room, and all that begin with it */
+
+struct call_path {
+	uint32_t from, function;
+	uint32_t depth;
+	uint64_t calls, own_ns; /* that ended here */
+};
+
+struct call_paths {
+	struct call_path *all; /* the first is CALL_PATHS_TOP */
+	size_t cnt, cap;
+	struct hash_index index;
+	struct hash_key key;
+	uint64_t left_out; /* calls whose way found no room */
+};
+
+struct call_paths *call_paths__new(void)
+{
+	struct call_paths *p = calloc(1, sizeof(*p));
+
+	if (!p)
+		return NULL;
+	p->key = hash_key();
+	if (ARRAY_GROW(p->all, p->cap, p->cnt, CALL_PATHS_MAX)) {
+		free(p);
+		return NULL;
+	}
+	p->all[p->cnt++] = (struct call_path){ 0 };
+	return p;
+}
+
+void call_paths__free(struct call_paths *p)
+{
+	if (!p)
+		return;
+	hash_index__free(&p->index);
+	free(p->all);
+	free(p);
+}
+
+uint32_t call_paths__call(struct call_paths *p, uint32_t from, uint32_t function)
+{
+	const uint32_t words[] = { from, function };
+	uint64_t hash = hash_bytes(&p->key, words, sizeof(words));
+	uint32_t i;
+
+	/* What is called deeper belongs to the function there. */
+	if (from == FULL || p->all[from].depth == CALL_PICTURE_DEPTH)
+		return from;
+	for (size_t at = 0; (i = hash_index__next(&p->index, hash, &at)) != HASH_NONE;)
+		if (p->all[i].from == from && p->all[i].function == function)
+			return i;
+	if (ARRAY_GROW(p->all, p->cap, p->cnt, CALL_PATHS_MAX) ||
+	    hash_index__add(&p->index, hash, (uint32_t)p->cnt))
+		return FULL;
+	p->all[p->cnt] = (struct call_path){ .from = from,
+					     .function = function,
+					     .depth = p->all[from].depth + 1 };
+	return (uint32_t)p->cnt++;
+}
+
+void call_paths__add(struct call_paths *p, uint32_t at, uint64_t own_ns)
+{
+	if (at == FULL) {
+		p->left_out++;
+		return;
+	}
+	p->all[at].calls++;
+	p->all[at].own_ns += own_ns;
+}
+
+/* 0 or -ENOMEM. */
+static int draw(const struct call_paths *p, uint32_t at, struct call_picture *picture,
+		const uint64_t *frames)
+{
+	const struct call_path *path = &p->all[at];
+	uint64_t words[CALL_PICTURE_DEPTH];
+	uint32_t cnt = path->depth;
+
+	for (uint32_t i = cnt; i--; at = p->all[at].from)
+		words[i] = frames[at];
+	return call_picture__add(picture, words, cnt, path->calls, path->own_ns);
+}
+
+int call_paths__draw(const struct call_paths *p, struct call_picture *picture,
+		     uint64_t (*word_of)(void *ctx, uint32_t function), void *ctx)
+{
+	uint64_t *frames = calloc(p->cnt, sizeof(*frames));
+	int err = frames ? 0 : -ENOMEM;
+
+	/* What calls stands before what is called. */
+	for (uint32_t i = 1; i < p->cnt && !err; i++) {
+		frames[i] = word_of(ctx, p->all[i].function);
+		err = frames[i] ? 0 : -ENOMEM;
+		if (!err && p->all[i].own_ns)
+			err = draw(p, i, picture, frames);
+	}
+	free(frames);
+	call_picture__leave_out(picture, p->left_out);
+	return err;
+}
