@@ -89,7 +89,7 @@ int target__open_file(struct target *t, const char *path)
 {
 	int fd = foreign__open(path), err;
 
-	*t = (struct target){ .proc_fd = -1 };
+	*t = (struct target){ .proc_fd = -1, .readers = readers__new() };
 	snprintf(t->path, sizeof(t->path), "%s", path);
 	if (fd < 0) {
 		log_err("%s: %s", path, strerror(-fd));

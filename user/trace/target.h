@@ -24,7 +24,7 @@
 
 struct target {
 	pid_t pid;		 /* 0: a file */
-	struct readers *readers; /* of a process: the helpers that read its memory and its files */
+	struct readers *readers; /* the helpers that read memory and files of processes */
 	struct elf_file *ef;
 	struct py_binary py;
 	uint64_t bias;		    /* load address minus link address; of a process */

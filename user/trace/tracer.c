@@ -258,7 +258,7 @@ static int on_code(void *ctx, void *data, size_t size)
 	if (!err && size >= sizeof(struct trace_code_lines) && !take_lines(tr, data))
 		wanted |= 1 << BLOB_LINETABLE;
 	if (!err)
-		err = readcode__supply(NULL, tr->names, &ev, layout, wanted);
+		err = readcode__supply(tr->t->readers, tr->names, &ev, layout, wanted);
 	if (err)
 		log_debug("code object at 0x%llx: %s", (unsigned long long)c->key.addr,
 			  strerror(-err));
