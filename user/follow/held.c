@@ -8,8 +8,12 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/str.h"
+
+#define PAUSES	      10 /* times as long as the question took */
+#define HELD_PAUSE_NS NS_PER_S
 
 /* Nothing is mapped at address 0, but the kernel locks the mappings to find that out. */
 static bool does_not_answer(struct readers *rs, uint32_t tgid)
@@ -17,6 +21,12 @@ static bool does_not_answer(struct readers *rs, uint32_t tgid)
 	uint8_t byte;
 
 	return reader__read(rs, tgid, &byte, sizeof(byte), 0) == -ETIMEDOUT;
+}
+
+/* If our own memory does not answer either, it is the reader that cannot be had. */
+static int check(struct readers *rs, int found)
+{
+	return does_not_answer(rs, (uint32_t)getpid()) ? -ECHILD : found;
 }
 
 static int find(struct readers *rs)
@@ -29,7 +39,7 @@ static int find(struct readers *rs)
 	while (!found && dir && (de = readdir(dir)))
 		if (!parse_int(de->d_name, 1, INT32_MAX, &pid) && pid != getpid() &&
 		    does_not_answer(rs, (uint32_t)pid))
-			found = (int)pid;
+			found = check(rs, (int)pid);
 	if (dir)
 		closedir(dir);
 	return found;
@@ -44,6 +54,11 @@ int held__find(struct readers *rs)
 	return found;
 }
 
+static const char *why_not(int err)
+{
+	return err == -ECHILD ? "the process that reads memory cannot be had" : strerror(-err);
+}
+
 int held__refuse(struct readers *rs)
 {
 	int found = held__find(rs);
@@ -51,11 +66,40 @@ int held__refuse(struct readers *rs)
 	if (!found)
 		return 0;
 	if (found < 0)
-		log_err("no breakpoints: /proc: %s", strerror(-found));
+		log_err("no breakpoints: whether all processes answer cannot be told: %s",
+			why_not(found));
 	else
 		log_err("no breakpoints: the memory of process %d does not answer: the kernel "
 			"might wait for it too, and let no process of this machine start another "
 			"one meanwhile; end that process",
 			found);
 	return -EBUSY;
+}
+
+static void say_held(int found)
+{
+	if (found < 0)
+		log_warn("no further breakpoints for now: whether all processes answer cannot be "
+			 "told: %s",
+			 why_not(found));
+	else
+		log_warn("no further breakpoints for now: the memory of process %d does not "
+			 "answer: the kernel might wait for it too, and let no process of this "
+			 "machine start another one meanwhile; end that process",
+			 found);
+}
+
+bool held__permits(struct held_watch *w)
+{
+	uint64_t start = now_ns();
+	int found;
+
+	if (start < w->next_ns)
+		return false;
+	found = held__find(w->readers);
+	w->next_ns = now_ns() + (found ? HELD_PAUSE_NS : PAUSES * (now_ns() - start));
+	if (found && !w->held)
+		say_held(found);
+	w->held = found != 0;
+	return !found;
 }
