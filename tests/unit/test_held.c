@@ -25,14 +25,14 @@ static void without_a_reader(void **state)
 	close(next);
 	assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
 	/* Enough for /proc; a reader needs two descriptors. */
-	assert_int_equal(setrlimit(RLIMIT_NOFILE, &(struct rlimit){ (rlim_t)next + 1,
-								    before.rlim_max }),
-			 0);
+	assert_int_equal(
+		setrlimit(RLIMIT_NOFILE, &(struct rlimit){ (rlim_t)next + 1, before.rlim_max }), 0);
 	found = held__find(NULL);
 	permitted = held__permits(&w);
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
 	assert_int_equal(found, -ECHILD);
 	assert_false(permitted);
+	held__end(&w);
 }
 
 int main(void)

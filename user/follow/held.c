@@ -3,6 +3,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
@@ -12,8 +13,8 @@
 #include "base/log.h"
 #include "base/str.h"
 
-#define PAUSES	      10 /* times as long as the question took */
-#define HELD_PAUSE_NS NS_PER_S
+#define PAUSES	      10	      /* times as long as the question took */
+#define HELD_PAUSE_NS (60 * NS_PER_S) /* a reader is given up each time */
 
 /* Nothing is mapped at address 0, but the kernel locks the mappings to find that out. */
 static bool does_not_answer(struct readers *rs, uint32_t tgid)
@@ -89,17 +90,36 @@ static void say_held(int found)
 			 found);
 }
 
+/* There is an answer, and it still holds. */
+static bool is_fresh(const struct held_watch *w, uint64_t now)
+{
+	bool ended = w->found > 0 && kill(w->found, 0) && errno == ESRCH;
+
+	return now < w->next_ns && !ended;
+}
+
 bool held__permits(struct held_watch *w)
 {
 	uint64_t start = now_ns();
-	int found;
+	int before = w->found;
 
-	if (start < w->next_ns)
+	if (is_fresh(w, start))
 		return false;
-	found = held__find(w->readers);
-	w->next_ns = now_ns() + (found ? HELD_PAUSE_NS : PAUSES * (now_ns() - start));
-	if (found && !w->held)
-		say_held(found);
-	w->held = found != 0;
-	return !found;
+	/* The old ones would not ask again those who have not answered them. */
+	if (before)
+		held__end(w);
+	if (!w->readers)
+		w->readers = readers__new();
+	w->found = w->readers ? find(w->readers) : -ENOMEM;
+	w->next_ns =
+		now_ns() + (w->found > 0 ? HELD_PAUSE_NS : NS_PER_MS + PAUSES * (now_ns() - start));
+	if (w->found && !before)
+		say_held(w->found);
+	return !w->found;
+}
+
+void held__end(struct held_watch *w)
+{
+	readers__free(w->readers);
+	*w = (struct held_watch){ 0 };
 }

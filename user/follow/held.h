@@ -16,10 +16,11 @@
  * Who sets and removes breakpoints as processes come and go asks again each time, and puts off what
  * is not permitted:
  *
- *	struct held_watch held = { .readers = readers };
+ *	struct held_watch held = { 0 };
  *
  *	if (held__permits(&held))
  *		... as many as are wanted now
+ *	held__end(&held);
  *
  * A process that takes its lock between the question and the breakpoint still does that.
  */
@@ -38,16 +39,17 @@ int held__find(struct readers *rs);
 int held__refuse(struct readers *rs);
 
 struct held_watch {
-	struct readers *readers; /* borrowed */
-
 	/* private to held.c */
-	uint64_t next_ns; /* not asked again before */
-	bool held;	  /* the last answer; it has been said */
+	struct readers *readers; /* others than the caller's: who refuses whom is not asked */
+	uint64_t next_ns;	 /* not asked again before */
+	int found;		 /* the last answer, of held__find() */
 };
 /*
  * False: not now. The first time in a row a warning names the process. Asking takes at most a tenth
- * of the time: so it may be false only because the last answer is too fresh.
+ * of the time: so it may be false only because the last answer is too fresh. While a process holds
+ * its lock, it is asked again each minute, or when it has ended.
  */
 bool held__permits(struct held_watch *w);
+void held__end(struct held_watch *w);
 
 #endif /* PYPERF_HELD_H */
