@@ -7,10 +7,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/descriptors.h"
 #include "base/hash.h"
 #include "base/idmap.h"
 #include "base/log.h"
@@ -615,22 +615,11 @@ int crowd__scan(struct crowd *c)
 	return 0;
 }
 
-/* A link for each process. */
-static void allow_descriptors(void)
-{
-	struct rlimit limit;
-
-	if (getrlimit(RLIMIT_NOFILE, &limit))
-		return;
-	limit.rlim_cur = limit.rlim_max;
-	setrlimit(RLIMIT_NOFILE, &limit);
-}
-
 int crowd__attach(struct crowd *c)
 {
 	size_t wanted = c->cnt;
 
-	allow_descriptors();
+	descriptors__allow(); /* a link for each process */
 	c->state->attached = true;
 	settle(c);
 	for (size_t i = 0; i < c->cnt; i++)
