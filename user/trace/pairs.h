@@ -61,7 +61,7 @@ struct activation {
 	struct pairs_cpu start_cpu, raised_cpu;
 	struct pairs_stack *stack; /* owned; NULL: not given */
 	void *note;		   /* of the handler, at first NULL; freed with free() */
-	uint32_t tid;
+	uint32_t tgid, tid;
 	uint32_t depth;		  /* activations below it */
 	struct activation *below; /* NULL: not known, or none */
 	struct activation *next;  /* for pairs.c */
