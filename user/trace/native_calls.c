@@ -656,6 +656,11 @@ static int finish(struct native *n)
 		native_tree__write_table(n->tree, n->o->top);
 	if (fflush(stdout) || ferror(stdout))
 		n->err = n->err ? n->err : -EIO;
+	if (native_tree__dropped_cnt(n->tree))
+		log_warn("%" PRIu64 " calls in further threads are not shown: at most %d threads "
+			 "at a time can be inside of %s",
+			 native_tree__dropped_cnt(n->tree), NATIVE_TREE_THREADS,
+			 n->functions.all[n->first].name);
 	if (n->lost || n->python_lost)
 		log_warn("%" PRIu32 " events found no room", n->lost + n->python_lost);
 	if (!native_tree__root_cnt(n->tree))
