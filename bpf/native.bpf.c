@@ -25,9 +25,12 @@ struct {
 	__type(value, struct native_place);
 } native_places SEC(".maps");
 
-/* Full: what is called in further threads is not seen. */
+/*
+ * Full: the thread that was here longest ago is taken for outside; most often it has ended inside,
+ * which nobody says.
+ */
 struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 4096);
 	__type(key, __u64);
 	__type(value, struct native_inside);

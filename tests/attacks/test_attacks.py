@@ -287,6 +287,48 @@ def test_no_breakpoint_waits_for_a_tenant(ground):
             assert result.status == 1 and "no breakpoints: the memory of process" in result.stderr, (args, result.stderr)
 
 
+# In a PID namespace of its own: only these processes are looked at.
+HELD_ALL = """
+import json, os, signal, subprocess, sys, tempfile
+sys.path[:0] = sys.argv[1:3]
+import harness
+from conftest import Ground
+os.mkdir(sys.argv[3])
+ground = Ground(sys.argv[3])
+for name in "held", "copies":
+    (ground.room / name).mkdir()
+    (ground.room / name).chmod(0o777)
+err = tempfile.TemporaryFile("w+")
+def said(text):
+    err.seek(0)
+    return text in err.read()
+def has(line, pid):
+    return any(p["pid"] == pid for p in json.loads(line)["processes"])
+first = ground.neighbour()
+with ground.start("held_lock.py", ground.room / "held", ground.room / "copies", namespace="user"):
+    trace = subprocess.Popen([harness.PYPERF, "trace", "--force", "--json", "-i", "0.1"], stdout=subprocess.PIPE, stderr=err)
+    harness.poll(lambda: said("breakpoints for now: the memory") or trace.poll() is not None, "the warning")
+    for _ in range(3):
+        assert not has(trace.stdout.readline(), first.pid)
+# It has ended.
+assert any(has(line, first.pid) for line in trace.stdout)
+trace.send_signal(signal.SIGINT)
+trace.communicate(timeout=harness.PATIENCE)
+assert trace.returncode == 0
+err.seek(0)
+print(err.read())
+"""
+
+
+def test_breakpoints_wait_until_all_answer(ground):
+    """`trace` of all processes puts them off as long as one holds its lock, says so once, and goes on."""
+    done = subprocess.run(["unshare", "--pid", "--fork", "--kill-child", "--mount-proc", sys.executable, "-B", "-c", HELD_ALL,
+                           os.path.dirname(__file__), os.path.dirname(harness.__file__), ground.path / "inside"],
+                          capture_output=True, text=True, timeout=harness.PATIENCE, env=harness.clean_environment())
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("breakpoints for now") == 1, done.stdout
+
+
 def test_long_names(ground):
     """Names of a megabyte are cut, and reach no terminal and no page as they are."""
     outputs = [ground.path / ("x" + suffix) for suffix in (".folded", ".txt", ".html", ".json", ".svg")]

@@ -11,6 +11,7 @@ import harness
 
 pytestmark = pytest.mark.beside
 
+BPFTOOL = harness.find_tool("bpftool")
 UNSHARE = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"]
 
 # Runs inside. A trace shows in `processes` whom it has found.
@@ -88,13 +89,79 @@ print(json.dumps({"refused": [p["pid"] for p in last["processes"] if p["refused"
 """
 
 
-def run_inside(code, one, other):
+# A copy of the interpreter, which another process has mapped so that it tells nothing of it; a count that the kernel
+# forgets; a shell that executes Python while the records of that are lost.
+HIDDEN = COMMON + """
+import mmap, shutil
+place = tempfile.TemporaryDirectory()
+copy = os.path.realpath(shutil.copy("/usr/bin/python3", place.name))
+with open(copy, "ab") as f:
+    f.write(bytes(8192))
+own = dict(env=dict(harness.clean_environment(), PYTHONHOME="/usr"))
+os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+MAP = '''
+import ctypes, os, sys
+fd = os.open(sys.argv[1], os.O_RDONLY)
+c = ctypes.CDLL(None)
+c.mmap.restype = ctypes.c_void_p
+c.mmap.argtypes = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long
+# PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_FIXED: before all others, of what is behind the program.
+assert c.mmap(0x200000, 4096, 5, 0x12, fd, os.fstat(fd).st_size // 4096 * 4096 - 4096) == 0x200000
+print("ready", flush=True)
+sys.stdin.read()
+'''
+def flood(cnt):
+    with open(copy, "rb") as f:
+        for _ in range(cnt):
+            mmap.mmap(f.fileno(), 4096, prot=mmap.PROT_READ | mmap.PROT_EXEC, flags=mmap.MAP_PRIVATE).close()
+    return True
+def forget(pid):
+    for number in os.listdir("/proc/%d/fdinfo" % trace.process.pid):
+        with open("/proc/%d/fdinfo/%s" % (trace.process.pid, number)) as f:
+            of_map = [line.split()[1] for line in f if line.startswith("map_id:")]
+        for number in of_map:
+            key = ["%02x" % b for b in pid.to_bytes(4, "little")]
+            subprocess.run([sys.argv[4], "map", "delete", "id", number, "key", "hex", *key], capture_output=True)
+hits = {}
+def counted(found, pid, least=1):
+    hits[pid] = found[pid]["hits"] if pid in found else 0
+    return hits[pid] >= least
+with harness.Process(["/usr/bin/python3", "-c", MAP, copy]) as odd, Target(copy, "counted.py", "run", **own) as a, \\
+        subprocess.Popen(["sh", "-c", "read x; exec %s -c 'while True: (lambda: 1)()'" % copy],
+                         stdin=subprocess.PIPE, **own) as late:
+    trace = All("--force")
+    trace.wait_for(lambda found: a.pid in found)
+    work(a)
+    trace.wait_for(lambda found: counted(found, a.pid, 1000))
+    before = hits[a.pid]
+    forget(a.pid)
+    trace.process.send_signal(signal.SIGSTOP)
+    flood(3000)
+    late.stdin.write(b"go\\n")
+    late.stdin.flush()
+    harness.poll(lambda: os.readlink("/proc/%d/exe" % late.pid) == copy, "Python")
+    trace.process.send_signal(signal.SIGCONT)
+    trace.wait_for(lambda found: flood(1) and counted(found, late.pid))
+    last = trace.finish()
+    late.kill()
+print(json.dumps({"before": before, "after": [p["hits"] for p in last["processes"] if p["pid"] == a.pid]}))
+"""
+
+
+def run_inside(code, *args):
     if subprocess.run([*UNSHARE, "true"], check=False).returncode:
         pytest.skip("cannot unshare")
-    done = subprocess.run([*UNSHARE, sys.executable, "-c", code, str(Path(__file__).parent), one, other],
+    done = subprocess.run([*UNSHARE, sys.executable, "-c", code, str(Path(__file__).parent), *args],
                           capture_output=True, text=True, timeout=harness.PATIENCE, env=harness.clean_environment())
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
+
+
+@pytest.mark.skipif(not BPFTOOL, reason="no bpftool")
+def test_hidden(any_python):
+    """Neither one process nor the kernel's tables hide others, or what was counted."""
+    found = run_inside(HIDDEN, any_python, any_python, BPFTOOL)
+    assert found["after"] and found["after"][0] >= found["before"] > 0, found
 
 
 def test_counts(any_python, another_python):

@@ -14,6 +14,8 @@ struct log {
 	struct pairs *p;
 	uint64_t ns;
 	uint32_t lost;
+	uint32_t tgid;	      /* of the events */
+	uint32_t ended_tgids; /* bits */
 };
 
 static void add(struct log *l, const char *format, ...)
@@ -38,6 +40,7 @@ static void begun(void *ctx, struct activation *a)
 static void ended(void *ctx, const struct activation *a, enum pairs_how how,
 		  const struct pairs_times *t)
 {
+	((struct log *)ctx)->ended_tgids |= 1U << a->tgid;
 	add(ctx, "%s%c",
 	    how == PAIRS_EXCEPTION ? "!"
 	    : how == PAIRS_LOST	   ? "?"
@@ -80,6 +83,7 @@ static void event(struct log *l, uint32_t tid, enum trace_event_kind kind, uint6
 				 .frame = frame,
 				 .caller = caller,
 				 .code = (uint64_t)code,
+				 .tgid = l->tgid,
 				 .tid = tid,
 				 .lost = l->lost,
 				 .kind = kind };
@@ -265,6 +269,18 @@ static void test_lost(void **state)
 	assert_int_equal(pairs__unknown_cnt(l->p), 1);
 }
 
+/* Calls of all processes end by the event of one, and each is of its own process. */
+static void test_lost_of_processes(void **state)
+{
+	struct log *l = *state;
+
+	for (l->tgid = 3; l->tgid < 5; l->tgid++)
+		call(l, 1, l->tgid, 0, 'a');
+	l->lost = 1;
+	call(l, 1, 9, 0, 'b');
+	assert_int_equal(l->ended_tgids, 1 << 3 | 1 << 4);
+}
+
 /* Another CPU has read the number before, and its event came later: nothing more was lost. */
 static void test_older_loss(void **state)
 {
@@ -286,10 +302,10 @@ static void test_older_loss(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		CASE(test_calls),	CASE(test_exception), CASE(test_cleared),
-		CASE(test_generator),	CASE(test_greenlets), CASE(test_threads),
-		CASE(test_filtered),	CASE(test_lost),      CASE(test_older_loss),
-		CASE(test_only_called),
+		CASE(test_calls),      CASE(test_exception),   CASE(test_cleared),
+		CASE(test_generator),  CASE(test_greenlets),   CASE(test_threads),
+		CASE(test_filtered),   CASE(test_lost),	       CASE(test_lost_of_processes),
+		CASE(test_older_loss), CASE(test_only_called),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

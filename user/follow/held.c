@@ -3,13 +3,18 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/str.h"
+
+#define PAUSES	      10	      /* times as long as the question took */
+#define HELD_PAUSE_NS (60 * NS_PER_S) /* a reader is given up each time */
 
 /* Nothing is mapped at address 0, but the kernel locks the mappings to find that out. */
 static bool does_not_answer(struct readers *rs, uint32_t tgid)
@@ -17,6 +22,12 @@ static bool does_not_answer(struct readers *rs, uint32_t tgid)
 	uint8_t byte;
 
 	return reader__read(rs, tgid, &byte, sizeof(byte), 0) == -ETIMEDOUT;
+}
+
+/* If our own memory does not answer either, it is the reader that cannot be had. */
+static int check(struct readers *rs, int found)
+{
+	return does_not_answer(rs, (uint32_t)getpid()) ? -ECHILD : found;
 }
 
 static int find(struct readers *rs)
@@ -29,7 +40,7 @@ static int find(struct readers *rs)
 	while (!found && dir && (de = readdir(dir)))
 		if (!parse_int(de->d_name, 1, INT32_MAX, &pid) && pid != getpid() &&
 		    does_not_answer(rs, (uint32_t)pid))
-			found = (int)pid;
+			found = check(rs, (int)pid);
 	if (dir)
 		closedir(dir);
 	return found;
@@ -44,6 +55,11 @@ int held__find(struct readers *rs)
 	return found;
 }
 
+static const char *why_not(int err)
+{
+	return err == -ECHILD ? "the process that reads memory cannot be had" : strerror(-err);
+}
+
 int held__refuse(struct readers *rs)
 {
 	int found = held__find(rs);
@@ -51,11 +67,59 @@ int held__refuse(struct readers *rs)
 	if (!found)
 		return 0;
 	if (found < 0)
-		log_err("no breakpoints: /proc: %s", strerror(-found));
+		log_err("no breakpoints: whether all processes answer cannot be told: %s",
+			why_not(found));
 	else
 		log_err("no breakpoints: the memory of process %d does not answer: the kernel "
 			"might wait for it too, and let no process of this machine start another "
 			"one meanwhile; end that process",
 			found);
 	return -EBUSY;
+}
+
+static void say_held(int found)
+{
+	if (found < 0)
+		log_warn("no further breakpoints for now: whether all processes answer cannot be "
+			 "told: %s",
+			 why_not(found));
+	else
+		log_warn("no further breakpoints for now: the memory of process %d does not "
+			 "answer: the kernel might wait for it too, and let no process of this "
+			 "machine start another one meanwhile; end that process",
+			 found);
+}
+
+/* There is an answer, and it still holds. */
+static bool is_fresh(const struct held_watch *w, uint64_t now)
+{
+	bool ended = w->found > 0 && kill(w->found, 0) && errno == ESRCH;
+
+	return now < w->next_ns && !ended;
+}
+
+bool held__permits(struct held_watch *w)
+{
+	uint64_t start = now_ns();
+	int before = w->found;
+
+	if (is_fresh(w, start))
+		return false;
+	/* The old ones would not ask again those who have not answered them. */
+	if (before)
+		held__end(w);
+	if (!w->readers)
+		w->readers = readers__new();
+	w->found = w->readers ? find(w->readers) : -ENOMEM;
+	w->next_ns =
+		now_ns() + (w->found > 0 ? HELD_PAUSE_NS : NS_PER_MS + PAUSES * (now_ns() - start));
+	if (w->found && !before)
+		say_held(w->found);
+	return !w->found;
+}
+
+void held__end(struct held_watch *w)
+{
+	readers__free(w->readers);
+	*w = (struct held_watch){ 0 };
 }

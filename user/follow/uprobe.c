@@ -33,6 +33,7 @@
 #define ROUNDS	      7
 #define CALLS	      200 /* of a round */
 #define STEPPED_CALLS 20  /* in a virtual machine, some 40 us each */
+#define OTHER_LINKS   64
 #define EMULATED_NS   500
 #define STEPPED_NS    3000
 
@@ -317,6 +318,71 @@ static void measure_both(int prog_fd, struct uprobe_prices *out)
 	out->stepped_ns = (double)stepped;
 }
 
+/* ---- many links ------------------------------------------------------------------------------ */
+
+/* A process that waits until we end it. */
+static pid_t start_other(void)
+{
+	pid_t pid = fork();
+
+	if (pid)
+		return pid;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	while (true)
+		pause();
+}
+
+static void end_other(pid_t pid)
+{
+	kill(pid, SIGKILL);
+	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+		;
+}
+
+/* Each spot of a link is asked like a link of its own. */
+static int64_t time_beside(pid_t other, int exe, uint64_t offset, int prog_fd)
+{
+	struct uprobe_spot spots[OTHER_LINKS];
+	int64_t hit;
+	int links;
+
+	for (int i = 0; i < OTHER_LINKS; i++)
+		spots[i] = (struct uprobe_spot){ .offset = offset };
+	links = uprobe__open_multi(other, exe, spots, OTHER_LINKS, prog_fd);
+	if (links < 0)
+		return links;
+	hit = (int64_t)time_calls(measured, CALLS);
+	close(links);
+	return hit;
+}
+
+int uprobe__measure_multi(int64_t *hit_ns, double *link_ns)
+{
+	uint64_t offset = 0, plain = time_calls(measured, CALLS);
+	const int prog = load_nothing(UPROBE_MULTI_TYPE);
+	const int exe = open_place((uintptr_t)pyperf_measured, &offset);
+	const struct uprobe_spot spot = { .offset = offset };
+	int own = prog < 0 || exe < 0 ? -ENOENT : uprobe__open_multi(getpid(), exe, &spot, 1, prog);
+	int64_t alone = own < 0 ? own : (int64_t)time_calls(measured, CALLS), beside = -ESRCH;
+	pid_t other = own < 0 ? -1 : start_other();
+
+	if (other > 0) {
+		beside = time_beside(other, exe, offset, prog);
+		end_other(other);
+	}
+	if (own >= 0)
+		close(own);
+	if (exe >= 0)
+		close(exe);
+	if (prog >= 0)
+		close(prog);
+	if (alone < 0 || beside < 0)
+		return (int)(alone < 0 ? alone : beside);
+	*hit_ns = alone > (int64_t)plain ? alone - (int64_t)plain : 0;
+	*link_ns = beside > alone ? (double)(beside - alone) / OTHER_LINKS : 0;
+	return 0;
+}
+
 /* ---- a filter of system calls ---------------------------------------------------------------- */
 
 /* Nothing but its end is allowed. */
@@ -417,6 +483,12 @@ int64_t uprobe__measure(int prog_fd)
 int64_t uprobe__measure_session(int prog_fd)
 {
 	(void)prog_fd;
+	return -ENOTSUP;
+}
+
+int uprobe__measure_multi(int64_t *hit_ns, double *link_ns)
+{
+	(void)hit_ns, (void)link_ns;
 	return -ENOTSUP;
 }
 #endif

@@ -88,5 +88,10 @@ void uprobe__prices(int prog_fd, struct uprobe_prices *out);
 int64_t uprobe__measure(int prog_fd);
 /* The same for a session whose program returns 1. */
 int64_t uprobe__measure_session(int prog_fd);
+/*
+ * The same for a link of uprobe__open_multi(), and how many ns more a hit takes for each further
+ * link at that place, of other processes: the kernel asks each of them whether it is meant.
+ */
+int uprobe__measure_multi(int64_t *hit_ns, double *link_ns);
 
 #endif /* PYPERF_UPROBE_H */

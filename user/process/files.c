@@ -10,11 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/descriptors.h"
 #include "base/foreign.h"
 #include "base/idmap.h"
 #include "base/log.h"
@@ -55,17 +55,6 @@ struct inode {
 
 /* ---- life ----------------------------------------------------------------------------------- */
 
-/* Files stay open, so the soft limit of descriptors, 1024 as a rule, is not for us. */
-static void raise_nofile(void)
-{
-	struct rlimit limit;
-
-	if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur == limit.rlim_max)
-		return;
-	limit.rlim_cur = limit.rlim_max;
-	setrlimit(RLIMIT_NOFILE, &limit);
-}
-
 struct file_table *file_table__new(const struct file_maps *maps, struct file_sink sink)
 {
 	struct file_table *ft = calloc(1, sizeof(*ft));
@@ -88,7 +77,7 @@ struct file_table *file_table__new(const struct file_maps *maps, struct file_sin
 		errno = ENOMEM;
 		return NULL;
 	}
-	raise_nofile();
+	descriptors__allow(); /* files stay open */
 	return ft;
 }
 

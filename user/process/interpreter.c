@@ -5,6 +5,8 @@
 
 #include "process/mapped.h"
 
+#define FILES_MAX 1024 /* that are opened in search of one */
+
 /* From 3.13 on the layout may have to come from the memory of the process. */
 static int complete(struct interpreter *in, struct readers *readers, uint32_t pid)
 {
@@ -15,23 +17,32 @@ static int complete(struct interpreter *in, struct readers *readers, uint32_t pi
 	return err ? err : py_binary__from_process(&in->py, bytes, size);
 }
 
+/* Its contents say that it is none, or it may be one. */
+static int not_opened(int err)
+{
+	if (err == ENOMEM || err == ETIMEDOUT)
+		return -err;
+	return err == ENOEXEC ? -ENOENT : -ESTALE;
+}
+
 int interpreter__at(struct interpreter *in, struct readers *readers, uint32_t pid, int proc_fd,
 		    const struct map_line *line)
 {
 	uint64_t addr;
-	int err = -ENOENT;
+	int err;
 
 	in->ef = mapped__open(readers, pid, proc_fd, line);
 	if (!in->ef)
-		return errno == ENOMEM || errno == ETIMEDOUT ? -errno : -ENOENT;
+		return not_opened(errno);
 	in->mapping = *line;
-	if (elf_file__off_to_addr(in->ef, line->offset, &addr)) {
+	err = py_binary__analyse(in->ef, &in->py);
+	if (err != -ENOENT && !elf_file__off_to_addr(in->ef, line->offset, &addr))
+		err = -ESTALE;
+	else if (err != -ENOENT)
 		in->bias = line->start - addr;
-		err = py_binary__analyse(in->ef, &in->py);
-	}
 	if (err == -EAGAIN)
 		err = complete(in, readers, pid);
-	if (err == -ENOENT)
+	if (err == -ENOENT || err == -ESTALE)
 		interpreter__close(in);
 	return err;
 }
@@ -40,15 +51,19 @@ int interpreter__find(struct interpreter *out, struct readers *readers, uint32_t
 		      const struct exec_maps *maps)
 {
 	uint64_t inode = 0;
+	size_t file_cnt = 0;
 	int err = -ENOENT;
 
-	for (size_t i = 0; i < maps->cnt && err == -ENOENT; i++) {
+	for (size_t i = 0; i < maps->cnt && err == -ENOENT && file_cnt < FILES_MAX; i++) {
 		const struct map_line *line = &maps->lines[i];
 
 		if (!line->inode || line->inode == inode)
 			continue;
 		inode = line->inode;
+		file_cnt++;
 		err = interpreter__at(out, readers, pid, proc_fd, line);
+		if (err == -ESTALE)
+			err = -ENOENT;
 	}
 	return err;
 }

@@ -28,13 +28,17 @@ struct interpreter {
 };
 
 /*
- * 0; -ENOENT: the process has none; -ENOTSUP: one that cannot be walked, see py.why_not;
+ * 0; -ENOENT: the process has none, in its first 1,024 files; -ENOTSUP: one that cannot be walked, see py.why_not;
  * -ETIMEDOUT: its files or its memory do not answer; else negative errno. In all cases but -ENOENT
  * `out` has what is known, and interpreter__close() is wanted.
  */
 int interpreter__find(struct interpreter *out, struct readers *readers, uint32_t pid, int proc_fd,
 		      const struct exec_maps *maps);
-/* The same of the file behind one mapping. -ENOENT: it is no interpreter, or cannot be opened. */
+/*
+ * The same of the file behind one mapping. -ENOENT: its contents say that it is no interpreter.
+ * -ESTALE, and nothing is known of the file: it cannot be opened as this process has it mapped, or
+ * the mapping is of no part of its program.
+ */
 int interpreter__at(struct interpreter *out, struct readers *readers, uint32_t pid, int proc_fd,
 		    const struct map_line *line);
 void interpreter__close(struct interpreter *in);

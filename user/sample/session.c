@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/descriptors.h"
 #include "base/log.h"
 #include "base/procfield.h"
 #include "base/rights.h"
@@ -150,8 +151,6 @@ int session__check(const struct sample_spec *t)
 
 static void set_up_process(struct session *s)
 {
-	struct rlimit files;
-
 	/*
 	 * Otherwise malloc() raises both limits up to 32 MiB when memory is freed, and then large
 	 * arrays, such as those of a window, lie in the heap and stay there. Mapped arrays are
@@ -160,10 +159,7 @@ static void set_up_process(struct session *s)
 	mallopt(M_MMAP_THRESHOLD, MMAP_THRESHOLD);
 	mallopt(M_TRIM_THRESHOLD, TRIM_THRESHOLD);
 
-	if (!getrlimit(RLIMIT_NOFILE, &files)) { /* one descriptor per ELF file in use */
-		files.rlim_cur = files.rlim_max;
-		setrlimit(RLIMIT_NOFILE, &files);
-	}
+	descriptors__allow(); /* one for each ELF file in use */
 	if (setpriority(PRIO_PROCESS, 0, NICE_PRIORITY))
 		log_debug("priority: %s", strerror(errno));
 	if (s->o.urgent)

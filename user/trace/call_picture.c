@@ -38,20 +38,28 @@ static uint64_t unix_ns(void)
 
 static int add_process(struct call_picture *c, pid_t pid)
 {
-	struct profile_proc proc = { .space = 1, .tgid = (uint32_t)pid };
-	struct strbuf title = { 0 };
-	char path[32], comm[64] = "";
-	int i;
+	const struct profile_proc proc = { .space = 1, .tgid = (uint32_t)pid };
+	int i = profile__add_proc(c->p, &proc);
 
-	snprintf(path, sizeof(path), "/proc/%d/status", pid);
-	if (!procfield__read(path, "Name", comm, sizeof(comm)))
-		proc.comm = profile__intern_z(c->p, comm);
-	if (called__title(NULL, pid, &title))
-		proc.title = profile__intern_z(c->p, title.s);
-	strbuf__free(&title);
-	i = profile__add_proc(c->p, &proc);
 	c->proc = i < 0 ? 0 : (uint32_t)i;
 	return i < 0 ? i : 0;
+}
+
+bool call_picture__name(struct call_picture *c, struct readers *rs)
+{
+	struct profile_proc *proc = &c->p->procs[c->proc];
+	struct strbuf title = { 0 };
+	char path[32], comm[64] = "";
+	bool found;
+
+	snprintf(path, sizeof(path), "/proc/%u/status", proc->tgid);
+	if (procfield__read(path, "Name", comm, sizeof(comm)))
+		return false;
+	found = called__title(rs, (pid_t)proc->tgid, &title);
+	proc->comm = profile__intern_z(c->p, comm);
+	proc->title = found ? profile__intern_z(c->p, title.s) : 0;
+	strbuf__free(&title);
+	return found;
 }
 
 static int begin(struct call_picture *c, const struct call_picture_opts *o)

@@ -7,6 +7,7 @@
  * functions are not wanted, how many calls there were.
  *
  *	pic = call_picture__new(profile, &opts);
+ *	call_picture__name(pic, readers);
  *	word = call_picture__native(pic, number);	a call begins
  *	call_picture__add(pic, words, depth, 1, own_ns);	it has ended
  *	call_picture__finish(pic, duration_ns);		the profile can be written
@@ -19,6 +20,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "base/reader.h"
 #include "profile/profile.h"
 #include "symbolize/symbolize.h"
 #include "trace/native_functions.h"
@@ -26,7 +28,7 @@
 #define CALL_PICTURE_DEPTH 512 /* what is called deeper belongs to the function there */
 
 struct call_picture_opts {
-	pid_t pid;
+	pid_t pid;	  /* whose names call_picture__name() reads */
 	const char *path; /* of the file; foreign text, borrowed during the call */
 	const struct native_functions *functions; /* borrowed; NULL: only Python's, and no file */
 	bool times;				  /* amounts are nanoseconds, else calls */
@@ -37,6 +39,11 @@ struct call_picture;
 /* `p` is empty, and borrowed. NULL: no memory. */
 struct call_picture *call_picture__new(struct profile *p, const struct call_picture_opts *o);
 void call_picture__free(struct call_picture *c);
+/*
+ * Notes the names that the process has now. False: it has no arguments, is gone, or its memory does
+ * not answer. `rs` may be NULL.
+ */
+bool call_picture__name(struct call_picture *c, struct readers *rs);
 /* The frames of functions; 0: no memory. */
 uint64_t call_picture__native(struct call_picture *c, uint32_t number);
 uint64_t call_picture__python(struct call_picture *c, const struct py_function *f);

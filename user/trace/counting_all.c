@@ -313,7 +313,7 @@ static void say_price(const struct counting_all *c)
 
 		files += f->tracer != NULL;
 		if (f->tracer)
-			most = fmax(most, tracer__hit_ns(f->tracer));
+			most = fmax(most, crowd__hit_ns(c->crowd, f));
 	}
 	if (!c->crowd->cnt)
 		log_info("no Python process runs that can be traced; those that start will be");
@@ -333,7 +333,7 @@ static void say_costs(const struct counting_all *c)
 	for (size_t i = 0; i < c->crowd->cnt; i++) {
 		const struct crowd_process *p = c->crowd->all[i];
 
-		if (p->link < 0)
+		if (p->link < 0 || p->left)
 			continue;
 		load += p->load;
 		if (p->load >= PRICE_NO_LOAD && (!worst || p->slowdown > worst->slowdown))

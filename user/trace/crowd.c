@@ -7,18 +7,19 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/descriptors.h"
 #include "base/hash.h"
 #include "base/idmap.h"
 #include "base/log.h"
 #include "base/opener.h"
 #include "base/procfield.h"
 #include "base/str.h"
+#include "follow/held.h"
+#include "follow/uprobe.h"
 #include "process/called.h"
-#include "process/interpreter.h"
 #include "process/maps_read.h"
 #include "process/mmapwatch.h"
 #include "process/unsupported.h"
@@ -26,40 +27,64 @@
 
 #define FILES_MAX     4096 /* that may be interpreters */
 #define TRACERS_MAX   64
+#define FAILURES_MAX  8 /* of the kernel to load a tracer: then none is tried any more */
 #define PROCESSES_MAX 4096
 #define REASONS_MAX   16
 #define REFUSALS_MAX  20  /* that are said */
-#define LOOKS_MAX     512 /* of a scan: the others have to wait for the next one */
+#define NEW_FILES_MAX 64  /* of a process and a scan: it is looked at again in the next one */
+#define OF_PROCESS    512 /* files */
+/* Of a scan: the others have to wait for the next one. */
+#define LOOK_NS	      (100 * NS_PER_MS)
+#define FIRST_LOOK_NS (10 * NS_PER_S)
+#define AGAIN_NS      NS_PER_S /* between two looks at all because records were lost */
 
 /* What is known of a process number; else a struct crowd_process. */
 #define NOT_PYTHON    ((void *)1)
 
 struct crowd_state {
 	struct readers *readers;
+	struct held_watch held;
 	struct exec_maps maps;
 	struct mmapwatch *watch; /* NULL: programs that are executed later may be missed */
 	struct idmap known;	 /* by process */
 	struct strbuf reasons[REASONS_MAX]; /* why some cannot be traced, each said once */
-	size_t reason_cnt, tracer_cnt, refused_cnt, look_cnt;
-	bool attached, full, many_files;
+	size_t reason_cnt, tracer_cnt, failure_cnt, refused_cnt;
+	bool attached, full, many_files, made_room;
+	int64_t trap_ns; /* 0: not known */
+	double link_ns;	 /* that a hit takes for each further process of its interpreter */
+	/* The scan that is made. */
+	uint64_t look_until_ns;
+	pid_t look_from; /* the one before came so far */
+	pid_t stopped;	 /* 0: it has not run out of time */
+	bool again;	 /* those that were no Python are looked at, too */
+	bool lost;	 /* records of what they executed */
+	uint64_t last_again_ns;
 };
 
 struct crowd *crowd__new(const struct crowd_opts *o)
 {
 	struct crowd *c = calloc(1, sizeof(*c));
+	struct crowd_state *s = c ? calloc(1, sizeof(*s)) : NULL;
 
-	if (c)
-		c->state = calloc(1, sizeof(*c->state));
-	if (!c || !c->state) {
+	if (!s) {
 		log_no_memory();
 		free(c);
 		return NULL;
 	}
 	c->o = *o;
-	c->state->readers = readers__new();
-	if (c->state->readers)
-		readers__start(c->state->readers);
-	c->state->watch = mmapwatch__new(0, MMAPWATCH_HALF);
+	c->state = s;
+	s->readers = readers__new();
+	if (s->readers)
+		readers__start(s->readers);
+	s->watch = mmapwatch__new(0, MMAPWATCH_HALF);
+	if (!s->watch)
+		log_warn("processes that execute Python later than they start may be missed: perf "
+			 "events: %s",
+			 strerror(errno));
+	if (held__permits(&s->held) && uprobe__measure_multi(&s->trap_ns, &s->link_ns))
+		s->trap_ns = 0;
+	log_debug("a hit takes %lld ns, and %.1f ns more for each further process",
+		  (long long)s->trap_ns, s->link_ns);
 	return c;
 }
 
@@ -73,20 +98,33 @@ static void free_file(struct crowd_file *f)
 	free(f);
 }
 
+/* The kernel may have forgotten it, and counted from 0 again. */
 static void take_hits(struct crowd_process *p)
 {
 	uint64_t hits = tracer__hits(p->file->tracer, p->pid);
 
-	p->hits = hits > p->first_hits ? hits - p->first_hits : 0;
+	p->hits += hits < p->seen_hits ? hits : hits - p->seen_hits;
+	p->seen_hits = hits;
 }
 
-static void leave(struct crowd_process *p)
+static void remove_breakpoints(struct crowd_process *p)
 {
-	if (p->link < 0)
-		return;
-	take_hits(p);
 	close(p->link);
 	p->link = -1;
+	p->file->user_cnt--;
+	tracer__forget(p->file->tracer, p->pid);
+}
+
+/* The breakpoints go with settle(). */
+static void leave(struct crowd_process *p)
+{
+	if (p->left)
+		return;
+	p->left = true;
+	if (p->link >= 0)
+		take_hits(p);
+	else
+		p->file->user_cnt--;
 }
 
 void crowd__free(struct crowd *c)
@@ -94,7 +132,8 @@ void crowd__free(struct crowd *c)
 	if (!c)
 		return;
 	for (size_t i = 0; i < c->cnt; i++) {
-		leave(c->all[i]);
+		if (c->all[i]->link >= 0)
+			close(c->all[i]->link);
 		free(c->all[i]);
 	}
 	for (size_t i = 0; i < c->file_cnt; i++)
@@ -105,6 +144,7 @@ void crowd__free(struct crowd *c)
 	exec_maps__free(&c->state->maps);
 	idmap__free(&c->state->known);
 	readers__free(c->state->readers);
+	held__end(&c->state->held);
 	free(c->state);
 	free(c->all);
 	free(c->files);
@@ -148,37 +188,13 @@ static struct crowd_file *find_file(const struct crowd *c, const struct map_line
 	return NULL;
 }
 
-static bool is_interpreter(const struct crowd *c, pid_t pid, int proc_fd,
-			   const struct map_line *line)
-{
-	struct interpreter in = { 0 };
-	int err = interpreter__at(&in, c->state->readers, (uint32_t)pid, proc_fd, line);
-
-	interpreter__close(&in);
-	return err != -ENOENT;
-}
-
-/* Messages about an interpreter that cannot be traced come from these two. */
-static void open_tracer(struct crowd *c, struct crowd_file *f, pid_t pid)
-{
-	if (target__open_process(&f->target, pid))
-		return;
-	f->tracer = tracer__open_many(&f->target, c->o.filters, c->o.filter_cnt);
-	c->state->tracer_cnt += f->tracer != NULL;
-	if (f->tracer && f->target.generates &&
-	    f->target.py.version_hex >= PY_VERSION_MINOR_HEX(3, 13))
-		log_warn("process %d has generated code: calls of JIT-compiled functions are not "
-			 "counted",
-			 pid);
-}
-
-/* Programs that are no Python make room. */
-static void forget_programs(struct crowd *c)
+/* Programs that are no Python make room, and what cannot be traced. */
+static void forget_others(struct crowd *c)
 {
 	size_t kept = 0;
 
 	for (size_t i = 0; i < c->file_cnt; i++) {
-		if (c->files[i]->is_python)
+		if (c->files[i]->kind == CROWD_PYTHON)
 			c->files[kept++] = c->files[i];
 		else
 			free_file(c->files[i]);
@@ -186,14 +202,134 @@ static void forget_programs(struct crowd *c)
 	c->file_cnt = kept;
 }
 
+static void forget_process(struct crowd *c, struct crowd_process *p)
+{
+	if (idmap__get(&c->state->known, (uint64_t)p->pid) == p)
+		idmap__remove(&c->state->known, (uint64_t)p->pid);
+	free(p);
+}
+
+/* Those of this interpreter, all of which have ended; NULL: all that have ended. */
+static void forget_processes(struct crowd *c, const struct crowd_file *of)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < c->cnt; i++) {
+		struct crowd_process *p = c->all[i];
+
+		if (of ? p->file == of : p->gone && p->link < 0)
+			forget_process(c, p);
+		else
+			c->all[kept++] = p;
+	}
+	c->cnt = kept;
+}
+
+static void keep_sums(struct crowd *c, struct crowd_file *f)
+{
+	uint64_t n[TRACE_CTR_CNT] = { 0 };
+
+	tracer__counters(f->tracer, n);
+	for (int i = 0; i < TRACE_CTR_CNT; i++)
+		c->former[i] += n[i];
+	if (tracer__read(f->tracer, &f->now))
+		return;
+	for (size_t i = 0; i < f->now.cnt; i++) {
+		if (!tracer__wants(f->tracer, &f->now.all[i].function))
+			continue;
+		c->former_calls += f->now.all[i].calls;
+		c->former_resumed += f->now.all[i].resumed;
+	}
+}
+
+static bool is_used(const struct crowd *c, const struct crowd_file *f)
+{
+	for (size_t i = 0; i < c->cnt; i++)
+		if (c->all[i]->file == f && (!c->all[i]->gone || c->all[i]->link >= 0))
+			return true;
+	return false;
+}
+
+/* An interpreter makes room whose processes have all ended. */
+static void forget_interpreter(struct crowd *c)
+{
+	size_t at = 0;
+
+	while (at < c->file_cnt && (c->files[at]->kind != CROWD_PYTHON || is_used(c, c->files[at])))
+		at++;
+	if (at == c->file_cnt)
+		return;
+	if (!c->state->made_room)
+		log_warn("functions of interpreters that no process runs any more are not shown, "
+			 "as there are more than %d",
+			 TRACERS_MAX);
+	c->state->made_room = true;
+	keep_sums(c, c->files[at]);
+	forget_processes(c, c->files[at]);
+	free_file(c->files[at]);
+	memmove(&c->files[at], &c->files[at + 1], (c->file_cnt - at - 1) * sizeof(*c->files));
+	c->file_cnt--;
+	c->state->tracer_cnt--;
+}
+
+static void open_tracer(struct crowd *c, struct crowd_file *f, pid_t pid)
+{
+	struct crowd_state *s = c->state;
+	const char *why_not = NULL;
+
+	f->kind = CROWD_UNTRACEABLE;
+	if (s->failure_cnt < FAILURES_MAX)
+		f->tracer = tracer__open_many(&f->target, c->o.filters, c->o.filter_cnt, s->trap_ns,
+					      &why_not);
+	if (!f->tracer) {
+		s->failure_cnt += !why_not;
+		if (why_not)
+			say_untraceable(c, pid, why_not);
+		return;
+	}
+	f->kind = CROWD_PYTHON;
+	s->tracer_cnt++;
+	if (f->target.generates && f->target.py.version_hex >= PY_VERSION_MINOR_HEX(3, 13))
+		log_warn("process %d has generated code: calls of JIT-compiled functions are not "
+			 "counted",
+			 pid);
+}
+
+/* What this process tells of the file behind one of its mappings. */
+static void analyse(struct crowd *c, struct crowd_file *f, pid_t pid, int proc_fd,
+		    const struct map_line *line)
+{
+	struct crowd_state *s = c->state;
+	int err = target__open_mapped(&f->target, s->readers, pid, proc_fd, &s->maps, line);
+
+	f->tried = pid;
+	f->kind = err == -ENOENT    ? CROWD_OTHER
+		  : err == -ENOTSUP ? CROWD_UNTRACEABLE
+				    : CROWD_UNKNOWN;
+	if (err == -ENOTSUP && f->target.py.why_not)
+		say_untraceable(c, pid, f->target.py.why_not);
+	if (!err && s->tracer_cnt == TRACERS_MAX)
+		forget_interpreter(c);
+	if (!err && s->tracer_cnt < TRACERS_MAX)
+		open_tracer(c, f, pid);
+	else if (!err && !s->many_files)
+		log_warn("process %d, and others of further interpreters, are not traced: at most "
+			 "%d interpreters at a time",
+			 pid, TRACERS_MAX);
+	s->many_files |= !err && f->kind == CROWD_UNKNOWN;
+	if (f->kind == CROWD_PYTHON)
+		return;
+	target__close(&f->target);
+	f->target = (struct target){ 0 };
+}
+
 /* NULL: no memory, or too many interpreters. */
-static struct crowd_file *add_file(struct crowd *c, pid_t pid, int proc_fd,
-				   const struct map_line *line)
+static struct crowd_file *add_file(struct crowd *c, const struct map_line *line)
 {
 	struct crowd_file *f = NULL;
 
 	if (c->file_cnt == FILES_MAX)
-		forget_programs(c);
+		forget_others(c);
 	if (!ARRAY_GROW(c->files, c->file_cap, c->file_cnt, FILES_MAX))
 		f = calloc(1, sizeof(*f));
 	if (!f)
@@ -201,14 +337,6 @@ static struct crowd_file *add_file(struct crowd *c, pid_t pid, int proc_fd,
 	f->major = line->major;
 	f->minor = line->minor;
 	f->inode = line->inode;
-	f->is_python = is_interpreter(c, pid, proc_fd, line);
-	if (f->is_python && c->state->tracer_cnt < TRACERS_MAX)
-		open_tracer(c, f, pid);
-	else if (f->is_python && !c->state->many_files)
-		log_warn("process %d, and others of further interpreters, are not traced: at most "
-			 "%d interpreters at a time",
-			 pid, TRACERS_MAX);
-	c->state->many_files |= f->is_python && c->state->tracer_cnt == TRACERS_MAX;
 	c->files[c->file_cnt++] = f;
 	return f;
 }
@@ -237,6 +365,8 @@ static void follow(struct crowd *c, struct crowd_process *p)
 {
 	int link = tracer__follow(p->file->tracer, p->pid);
 
+	if (link < 0)
+		leave(p);
 	if (link == -ESRCH) {
 		p->gone = true;
 		return;
@@ -253,8 +383,7 @@ static void follow(struct crowd *c, struct crowd_process *p)
 	p->last_ns = now_ns();
 	if (!price__cpu_ns(p->pid, &p->last_cpu_ns))
 		p->last_cpu_ns = 0;
-	/* The number may have been another process's before. */
-	p->first_hits = p->last_hits = tracer__hits(p->file->tracer, p->pid);
+	p->seen_hits = 0; /* tracer__forget() */
 	log_debug("process %d (%s) is traced", p->pid, p->name);
 }
 
@@ -264,23 +393,22 @@ static bool is_gone(const void *what)
 	return what && what != NOT_PYTHON && ((const struct crowd_process *)what)->gone;
 }
 
-/* Those that have ended make room. */
-static void forget_gone(struct crowd *c)
+/* Sets and removes breakpoints, if all processes answer. */
+static void settle(struct crowd *c)
 {
-	size_t kept = 0;
+	bool any = false;
 
-	for (size_t i = 0; i < c->cnt; i++) {
-		struct crowd_process *p = c->all[i];
-
-		if (!p->gone) {
-			c->all[kept++] = p;
-			continue;
-		}
-		if (idmap__get(&c->state->known, (uint64_t)p->pid) == p)
-			idmap__remove(&c->state->known, (uint64_t)p->pid);
-		free(p);
-	}
-	c->cnt = kept;
+	for (size_t i = 0; i < c->cnt && !any; i++)
+		any = c->all[i]->left == (c->all[i]->link >= 0);
+	if (!any || !c->state->attached || !held__permits(&c->state->held))
+		return;
+	/* Its number may be another process's already. */
+	for (size_t i = 0; i < c->cnt; i++)
+		if (c->all[i]->left && c->all[i]->link >= 0)
+			remove_breakpoints(c->all[i]);
+	for (size_t i = 0; i < c->cnt; i++)
+		if (!c->all[i]->left && c->all[i]->link < 0)
+			follow(c, c->all[i]);
 }
 
 /* NULL: it is not traced. */
@@ -290,7 +418,7 @@ static struct crowd_process *add_process(struct crowd *c, pid_t pid, struct crow
 	struct crowd_process *p = NULL;
 
 	if (c->cnt == PROCESSES_MAX)
-		forget_gone(c);
+		forget_processes(c, NULL);
 	if (c->cnt == PROCESSES_MAX && !c->state->full)
 		log_warn("process %d, and further ones, are not traced: at most %d at a time", pid,
 			 PROCESSES_MAX);
@@ -303,30 +431,41 @@ static struct crowd_process *add_process(struct crowd *c, pid_t pid, struct crow
 		.pid = pid, .file = f, .link = -1, .slowdown = -1, .found_ns = found_ns
 	};
 	set_name(c, p);
+	f->user_cnt++;
 	c->all[c->cnt++] = p;
-	if (c->state->attached)
-		follow(c, p);
 	return p;
 }
 
-/* Its interpreter; NULL: none that can be traced (`*untraceable`), or it is not Python. */
-static struct crowd_file *look_at_files(struct crowd *c, pid_t pid, int proc_fd, bool *untraceable)
+/*
+ * Its interpreter; NULL: none that can be traced (`*untraceable`), it is not Python, or this has to
+ * go on in the next scan (`*more`).
+ */
+static struct crowd_file *look_at_files(struct crowd *c, pid_t pid, int proc_fd, bool *untraceable,
+					bool *more)
 {
 	struct exec_maps *m = &c->state->maps;
+	size_t file_cnt = 0, new_cnt = 0;
 	uint64_t last = 0;
 
-	for (size_t i = 0; i < m->cnt; i++) {
+	for (size_t i = 0; i < m->cnt && file_cnt < OF_PROCESS; i++) {
 		struct crowd_file *f;
 
 		if (m->lines[i].inode == last || !is_candidate(&m->lines[i], !last))
 			continue;
 		last = m->lines[i].inode;
+		file_cnt++;
 		f = find_file(c, &m->lines[i]);
+		*more = (!f || (f->kind == CROWD_UNKNOWN && f->tried != pid)) &&
+			new_cnt++ == NEW_FILES_MAX && c->state->attached;
+		if (*more)
+			return NULL;
 		if (!f)
-			f = add_file(c, pid, proc_fd, &m->lines[i]);
-		if (f && f->tracer)
+			f = add_file(c, &m->lines[i]);
+		if (f && f->kind == CROWD_UNKNOWN && f->tried != pid)
+			analyse(c, f, pid, proc_fd, &m->lines[i]);
+		if (f && f->kind == CROWD_PYTHON)
 			return f;
-		*untraceable |= f && f->is_python;
+		*untraceable |= f && f->kind == CROWD_UNTRACEABLE;
 	}
 	return NULL;
 }
@@ -341,14 +480,14 @@ static bool may_be_python(const struct exec_maps *m)
 	return false;
 }
 
-/* What to note of a process number that is new, or has another program. */
+/* What to note of a process number that is new, or has another program. NULL: look again. */
 static void *look(struct crowd *c, pid_t pid)
 {
 	int proc_fd = opener__proc_dir((uint32_t)pid), err;
 	struct crowd_process *p = NULL;
 	uint64_t found_ns = now_ns();
 	char why[UNSUPPORTED_LEN];
-	bool untraceable = false;
+	bool untraceable = false, more = false;
 	struct crowd_file *f;
 
 	if (proc_fd < 0)
@@ -357,15 +496,17 @@ static void *look(struct crowd *c, pid_t pid)
 	if (err == -EACCES || err == -EPERM)
 		say_untraceable(c, pid, "its memory cannot be read (needs CAP_SYS_PTRACE)");
 	if (!err) {
-		f = look_at_files(c, pid, proc_fd, &untraceable);
+		f = look_at_files(c, pid, proc_fd, &untraceable, &more);
 		if (f)
 			p = add_process(c, pid, f, found_ns);
-		else if (!untraceable && may_be_python(&c->state->maps) &&
+		else if (!untraceable && !more && may_be_python(&c->state->maps) &&
 			 unsupported__explain(c->state->readers, pid, why))
 			say_untraceable(c, pid, why);
 	}
 	close(proc_fd);
-	return p && !p->gone ? (void *)p : NOT_PYTHON;
+	if (more)
+		return NULL;
+	return p ? (void *)p : NOT_PYTHON;
 }
 
 /* A program was executed, or a library loaded: look again. */
@@ -375,6 +516,7 @@ static void on_mmap(void *ctx, const struct mmap_event *e)
 	struct crowd_process *p;
 	void *what = idmap__get(&c->state->known, e->tgid);
 
+	c->state->lost |= e->type == MMAP_EVENT_LOST;
 	if (!what || (e->type != MMAP_EVENT_EXEC && e->type != MMAP_EVENT_MMAP))
 		return;
 	p = what == NOT_PYTHON ? NULL : what;
@@ -389,6 +531,16 @@ static void on_mmap(void *ctx, const struct mmap_event *e)
 
 /* ---- all of them ----------------------------------------------------------------------------- */
 
+/* There is time for it in this scan. */
+static bool is_its_turn(struct crowd_state *s, pid_t pid)
+{
+	if (pid < s->look_from || s->stopped)
+		return false;
+	if (now_ns() >= s->look_until_ns)
+		s->stopped = pid;
+	return !s->stopped;
+}
+
 static int take_entry(struct crowd *c, const struct dirent *e, struct idmap *seen)
 {
 	long long pid;
@@ -398,14 +550,11 @@ static int take_entry(struct crowd *c, const struct dirent *e, struct idmap *see
 	    pid == getpid())
 		return 0;
 	what = idmap__get(&c->state->known, (uint64_t)pid);
-	if (is_gone(what))
+	if (is_gone(what) || (what == NOT_PYTHON && c->state->again))
 		what = NULL;
-	if (!what && c->state->look_cnt == LOOKS_MAX && c->state->attached)
-		return 0;
-	c->state->look_cnt += !what;
-	if (!what)
+	if (!what && is_its_turn(c->state, (pid_t)pid))
 		what = look(c, (pid_t)pid);
-	return idmap__set(seen, (uint64_t)pid, what);
+	return what ? idmap__set(seen, (uint64_t)pid, what) : 0;
 }
 
 /* `known` has those of this scan alone. */
@@ -421,6 +570,23 @@ static void note_ended(struct crowd *c)
 	}
 }
 
+static void begin_scan(struct crowd *c)
+{
+	struct crowd_state *s = c->state;
+	uint64_t now = now_ns();
+
+	if (s->watch)
+		mmapwatch__read(s->watch, on_mmap, c);
+	s->again = s->lost && now - s->last_again_ns >= AGAIN_NS;
+	if (s->again) {
+		s->lost = false;
+		s->last_again_ns = now;
+	}
+	s->look_until_ns = now + (s->attached ? LOOK_NS : FIRST_LOOK_NS);
+	s->look_from = s->stopped;
+	s->stopped = 0;
+}
+
 int crowd__scan(struct crowd *c)
 {
 	struct idmap seen = { 0 };
@@ -428,15 +594,13 @@ int crowd__scan(struct crowd *c)
 	DIR *dir;
 	int err = 0;
 
-	if (c->state->watch)
-		mmapwatch__read(c->state->watch, on_mmap, c);
+	begin_scan(c);
 	dir = opendir("/proc");
 	if (!dir) {
 		err = -errno;
 		log_err("/proc: %s", strerror(-err));
 		return err;
 	}
-	c->state->look_cnt = 0;
 	while (!err && (e = readdir(dir)))
 		err = take_entry(c, e, &seen);
 	closedir(dir);
@@ -447,30 +611,21 @@ int crowd__scan(struct crowd *c)
 	idmap__free(&c->state->known);
 	c->state->known = seen;
 	note_ended(c);
+	settle(c);
 	return 0;
-}
-
-/* A link for each process. */
-static void allow_descriptors(void)
-{
-	struct rlimit limit;
-
-	if (getrlimit(RLIMIT_NOFILE, &limit))
-		return;
-	limit.rlim_cur = limit.rlim_max;
-	setrlimit(RLIMIT_NOFILE, &limit);
 }
 
 int crowd__attach(struct crowd *c)
 {
 	size_t wanted = c->cnt;
 
-	allow_descriptors();
+	descriptors__allow(); /* a link for each process */
 	c->state->attached = true;
+	settle(c);
 	for (size_t i = 0; i < c->cnt; i++)
-		if (!c->all[i]->gone)
-			follow(c, c->all[i]);
-	if (!wanted || crowd__followed_cnt(c))
+		if (!c->all[i]->left)
+			return 0;
+	if (!wanted)
 		return 0;
 	log_err("none of %zu Python processes can be traced", wanted);
 	return -EIO;
@@ -481,8 +636,28 @@ size_t crowd__followed_cnt(const struct crowd *c)
 	size_t cnt = 0;
 
 	for (size_t i = 0; i < c->cnt; i++)
-		cnt += c->all[i]->link >= 0;
+		cnt += c->all[i]->link >= 0 && !c->all[i]->left;
 	return cnt;
+}
+
+double crowd__hit_ns(const struct crowd *c, const struct crowd_file *f)
+{
+	size_t others = f->user_cnt ? f->user_cnt - 1 : 0;
+
+	return tracer__hit_ns(f->tracer) + c->state->link_ns * (double)others;
+}
+
+void crowd__counters(const struct crowd *c, uint64_t out[TRACE_CTR_CNT])
+{
+	uint64_t n[TRACE_CTR_CNT];
+
+	memcpy(out, c->former, sizeof(c->former));
+	for (size_t i = 0; i < c->file_cnt; i++) {
+		if (!c->files[i]->tracer || tracer__counters(c->files[i]->tracer, n))
+			continue;
+		for (int k = 0; k < TRACE_CTR_CNT; k++)
+			out[k] += n[k];
+	}
 }
 
 void crowd__drain(struct crowd *c)
@@ -502,7 +677,7 @@ void crowd__stop(struct crowd *c)
 void crowd__count(struct crowd *c)
 {
 	for (size_t i = 0; i < c->cnt; i++)
-		if (c->all[i]->link >= 0)
+		if (c->all[i]->link >= 0 && !c->all[i]->left)
 			take_hits(c->all[i]);
 }
 
@@ -517,7 +692,7 @@ static void refuse(struct crowd *c, struct crowd_process *p, double per_second)
 	log_warn("process %d (%s) is not traced: %.0f calls/s at %.2f us each would slow it down "
 		 "by %.0f%% of its CPU time, more than %g%% (--max-slowdown %.0f or --force allows "
 		 "that)",
-		 p->pid, p->name, per_second, tracer__hit_ns(p->file->tracer) / 1000, p->slowdown,
+		 p->pid, p->name, per_second, crowd__hit_ns(c, p->file) / 1000, p->slowdown,
 		 c->o.max_slowdown, ceil(p->slowdown * 1.2));
 	if (c->state->refused_cnt == REFUSALS_MAX)
 		log_warn("further processes that would be slowed down too much are not named");
@@ -525,19 +700,20 @@ static void refuse(struct crowd *c, struct crowd_process *p, double per_second)
 
 static void judge_one(struct crowd *c, struct crowd_process *p, uint64_t now)
 {
-	uint64_t hits = tracer__hits(p->file->tracer, p->pid), cpu, ns = now - p->last_ns;
-	uint64_t new_hits = hits > p->last_hits ? hits - p->last_hits : 0;
-	double cost = (double)new_hits * tracer__hit_ns(p->file->tracer);
+	uint64_t cpu, ns = now - p->last_ns, new_hits;
+	double cost;
 
 	if (!price__cpu_ns(p->pid, &cpu))
 		cpu = p->last_cpu_ns;
 	take_hits(p);
+	new_hits = p->hits - p->last_hits;
+	cost = (double)new_hits * crowd__hit_ns(c, p->file);
 	p->slowdown =
 		price__slowdown(cost, cpu > p->last_cpu_ns ? (double)(cpu - p->last_cpu_ns) : 0);
 	p->load = ns ? 100 * cost / (double)ns : 0;
 	p->last_ns = now;
 	p->last_cpu_ns = cpu;
-	p->last_hits = hits;
+	p->last_hits = p->hits;
 	p->judged = true;
 	if (!c->o.force && price__is_high(p->slowdown, p->load, c->o.max_slowdown))
 		refuse(c, p, (double)new_hits * NS_PER_S / (double)(ns ? ns : 1));
@@ -551,7 +727,8 @@ void crowd__judge(struct crowd *c, uint64_t interval_ns)
 		struct crowd_process *p = c->all[i];
 		uint64_t least = p->judged ? interval_ns : PRICE_MEASURE_MS * NS_PER_MS;
 
-		if (p->link >= 0 && now - p->last_ns >= least)
+		if (p->link >= 0 && !p->left && now - p->last_ns >= least)
 			judge_one(c, p, now);
 	}
+	settle(c);
 }

@@ -12,6 +12,9 @@
  *	crowd__attach(c);
  *	each 50 ms: crowd__scan(c) finds new ones and attaches them; crowd__judge(c)
  *
+ * Breakpoints come and go only while all processes answer (follow/held.h); else they are put off.
+ * Whatever files processes map, a scan takes some 100 ms at most, and the next one goes on.
+ *
  * A process that starts later is found within a scan, and its first calls are not seen. A process
  * is identified by its number as long as each scan has seen it.
  *
@@ -28,13 +31,23 @@
 
 #define CROWD_NAME_MAX 40
 
-/* An interpreter. */
+enum crowd_file_kind {
+	CROWD_UNKNOWN, /* as far as process `tried` tells: it may have ended just then */
+	CROWD_OTHER,   /* no Python */
+	CROWD_UNTRACEABLE,
+	CROWD_PYTHON,
+};
+
+/* A file that may be an interpreter. */
 struct crowd_file {
 	uint32_t major, minor; /* of the file; with `inode` */
 	uint64_t inode;
-	bool is_python;
+	enum crowd_file_kind kind;
+	pid_t tried;
+	size_t user_cnt; /* processes that have breakpoints, or are to have them */
+	/* CROWD_PYTHON */
 	struct target target;
-	struct tracer *tracer; /* NULL: it cannot be traced */
+	struct tracer *tracer;
 	struct traced_list now, before;
 };
 
@@ -43,12 +56,13 @@ struct crowd_process {
 	pid_t pid;
 	struct crowd_file *file; /* borrowed */
 	int link;		 /* -1: no breakpoints */
+	bool left;		 /* it is not to have any, and its hits count no more */
 	bool judged, refused, gone;
 	char name[CROWD_NAME_MAX + 1]; /* sanitised */
 	uint64_t found_ns;	       /* what it executed before is another program */
 	uint64_t last_ns, last_cpu_ns, last_hits;
-	uint64_t first_hits;   /* when it was followed */
-	uint64_t shown_hits;   /* ... at the last table */
+	uint64_t seen_hits;    /* that the kernel had counted when it was asked last */
+	uint64_t shown_hits;   /* `hits` at the last table */
 	uint64_t hits;	       /* since it was followed */
 	double slowdown, load; /* percent; slowdown below 0: not known */
 };
@@ -62,10 +76,12 @@ struct crowd_opts {
 
 struct crowd {
 	struct crowd_opts o;
-	struct crowd_file **files; /* also those that are no Python */
+	struct crowd_file **files;
 	size_t file_cnt, file_cap;
 	struct crowd_process **all;
 	size_t cnt, cap;
+	/* Of interpreters that had to make room: wanted calls, and all counters. */
+	uint64_t former_calls, former_resumed, former[TRACE_CTR_CNT];
 
 	/* private to crowd.c */
 	struct crowd_state *state;
@@ -76,8 +92,15 @@ struct crowd *crowd__new(const struct crowd_opts *o);
 void crowd__free(struct crowd *c);
 /* Finds processes, and forgets those that have ended. 0 or negative errno after a message. */
 int crowd__scan(struct crowd *c);
-/* Sets breakpoints in all that were found. 0 or negative errno after a message. */
+/*
+ * Sets breakpoints in all that were found, and from now on in those that a scan finds. 0 or
+ * negative errno after a message.
+ */
 int crowd__attach(struct crowd *c);
+/* Nanoseconds that a hit costs a process of this interpreter: the more of them, the more. */
+double crowd__hit_ns(const struct crowd *c, const struct crowd_file *f);
+/* By enum trace_counter, of all interpreters. */
+void crowd__counters(const struct crowd *c, uint64_t out[TRACE_CTR_CNT]);
 /*
  * Computes the costs of those that were not looked at for so long; those that are too high end
  * with a message.

@@ -14,11 +14,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/descriptors.h"
 #include "base/hash.h"
 #include "bpf/trace.h"
 #include "follow/uprobe.h"
@@ -299,17 +299,6 @@ static int open_events(struct family *f, size_t first_tid)
 	return 0;
 }
 
-/* Raises the limit of descriptors: one for each thread and breakpoint. */
-static void allow_descriptors(void)
-{
-	struct rlimit limit;
-
-	if (getrlimit(RLIMIT_NOFILE, &limit))
-		return;
-	limit.rlim_cur = limit.rlim_max;
-	setrlimit(RLIMIT_NOFILE, &limit);
-}
-
 int family__add(struct family *f, int fd, uint64_t offset, int prog_fd, uint64_t cookie)
 {
 	char group[32], name[64], line[160];
@@ -339,7 +328,7 @@ int family__attach(struct family *f)
 	size_t first = 0;
 	int cnt, err = 0;
 
-	allow_descriptors();
+	descriptors__allow(); /* one for each thread and breakpoint */
 	for (int i = 0; i < LISTINGS_MAX && !err; i++) {
 		cnt = list_threads(f);
 		if (cnt <= 0)

@@ -3,6 +3,7 @@
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
+#include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
@@ -16,6 +17,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/descriptors.h"
 #include "base/foreign.h"
 #include "base/hash.h"
 #include "base/libbpf_text.h"
@@ -23,6 +25,8 @@
 #include "base/nearest.h"
 #include "base/opener.h"
 #include "base/signals.h"
+#include "base/str.h"
+#include "base/stream.h"
 #include "bpf/native.h"
 #include "follow/held.h"
 #include "follow/object.h"
@@ -41,6 +45,11 @@
 #define DRAIN_MS  50
 #define LATE_MS	  100 /* after which an event has come from either ring */
 #define LINKS_MAX 1024
+#define CLOSE_MAX 8    /* at once: each takes some 30 ms, in which nothing is drained */
+#define CLOSE_MS  1000 /* from one time to the next one */
+#define LOOK_MS	  100  /* at least, from one look at all processes to the next one */
+#define LOOK_PART 10   /* ... and so many times the time that it took */
+#define NAMES_MAX 8    /* a program that was just executed has no arguments for a moment */
 
 /* A process with breakpoints. */
 struct followed {
@@ -66,7 +75,13 @@ struct native {
 	struct mmapwatch *watch;      /* of a command: who maps the file; else NULL */
 	struct uprobe_spot *all;      /* the breakpoints that are wanted */
 	struct followed *links;
-	size_t link_cnt, link_cap;
+	size_t link_cnt, link_cap, links_max;
+	uint64_t closed_ns; /* when links were last looked through */
+	struct held_watch held;
+	bool asked, permitted; /* in this round, by may_break() */
+	bool missed;	       /* processes of the command that have the file may be unknown */
+	uint64_t look_ns;      /* not before then they are looked for */
+	int names_left;	       /* attempts to read the names of the command */
 	int signal_fd, pid_fd;
 	uint32_t lost, python_lost; /* said by the last events */
 	uint64_t python_hits;
@@ -297,7 +312,8 @@ static void note_lost(struct native *n, uint32_t *known, uint32_t lost, uint64_t
 {
 	const struct native_step s = { .ns = ns, .kind = STEP_LOST };
 
-	if (lost == *known)
+	/* Programs on two CPUs may read the number in another order than they took their room. */
+	if ((int32_t)(lost - *known) <= 0)
 		return;
 	*known = lost;
 	add(n, &s);
@@ -371,6 +387,16 @@ static void drain(struct native *n)
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
+/* They may have changed: the command has executed a program. */
+static void name_picture(struct native *n)
+{
+	if (!n->picture || !n->names_left)
+		return;
+	n->names_left--;
+	if (call_picture__name(n->picture, n->readers))
+		n->names_left = 0;
+}
+
 static int open_tree(struct native *n)
 {
 	const struct call_picture_opts po = { .pid = n->o->pid,
@@ -389,6 +415,8 @@ static int open_tree(struct native *n)
 	if (n->o->picture && !n->picture)
 		return log_no_memory();
 	o.picture = n->picture;
+	if (!n->path[0]) /* else the command has not begun yet */
+		name_picture(n);
 	n->tree = native_tree__new(&o);
 	n->ring = ring_buffer__new(bpf_map__fd(n->skel->maps.native_events), on_native, n, NULL);
 	return n->tree && n->ring ? 0 : log_no_memory();
@@ -410,6 +438,9 @@ static int prepare(struct native *n)
 {
 	int err = 0;
 
+	n->links_max = descriptors__allow() / 2;
+	if (!n->links_max || n->links_max > LINKS_MAX)
+		n->links_max = LINKS_MAX;
 	n->readers = readers__new();
 	if (n->readers)
 		readers__start(n->readers);
@@ -465,18 +496,56 @@ static bool is_same_file(const struct elf_file *a, const struct elf_file *b)
 	       sa.st_dev == sb.st_dev && sa.st_ino == sb.st_ino;
 }
 
-/* Those that have ended make room. */
+static bool is_over(const struct followed *f)
+{
+	return kill(f->pid, 0) && errno == ESRCH;
+}
+
+static bool has_ended(const struct native *n)
+{
+	size_t i = 0;
+
+	while (i < n->link_cnt && !is_over(&n->links[i]))
+		i++;
+	return i < n->link_cnt;
+}
+
+/* Some of those that have ended make room. */
 static void forget_ended(struct native *n)
 {
-	size_t kept = 0;
+	size_t kept = 0, closed = 0;
 
 	for (size_t i = 0; i < n->link_cnt; i++) {
-		if (kill(n->links[i].pid, 0) && errno == ESRCH)
-			close(n->links[i].link);
+		if (closed < CLOSE_MAX && is_over(&n->links[i]))
+			closed += !close(n->links[i].link);
 		else
 			n->links[kept++] = n->links[i];
 	}
 	n->link_cnt = kept;
+}
+
+/* May the kernel set and remove breakpoints? Asked once in a round of wait_until(). */
+static bool may_break(struct native *n)
+{
+	if (!n->asked)
+		n->permitted = held__permits(&n->held);
+	n->asked = true;
+	return n->permitted;
+}
+
+/* Makes room for one more. False, after a message, if there are too many. */
+static bool has_room(struct native *n, pid_t pid)
+{
+	if (n->link_cnt >= n->links_max)
+		forget_ended(n);
+	if (n->link_cnt < n->links_max)
+		return true;
+	if (!n->said_full)
+		log_warn("process %d, and further ones, are not traced: at most %zu at a time%s",
+			 pid, n->links_max,
+			 n->links_max < LINKS_MAX ? ", half of the open files (ulimit -Hn)" : "");
+	n->said_full = true;
+	return false;
 }
 
 /* The first file of that name is the one that is meant. 0 or negative errno after a message. */
@@ -502,34 +571,86 @@ static int follow(struct native *n, pid_t pid, struct elf_file *ef)
 		if (!same)
 			return 0;
 	}
-	if (n->link_cnt == LINKS_MAX)
-		forget_ended(n);
-	if (n->link_cnt == LINKS_MAX) {
-		if (!n->said_full)
-			log_warn("process %d, and further ones, are not traced: at most %d at a "
-				 "time",
-				 pid, LINKS_MAX);
-		n->said_full = true;
+	if (!may_break(n)) {
+		n->missed = true;
 		return 0;
 	}
+	if (!has_room(n, pid))
+		return 0;
 	err = attach(n, pid);
 	return err == -ESRCH ? 0 : err;
 }
 
-static void on_mmap(void *ctx, const struct mmap_event *e)
+static void look_at(struct native *n, pid_t pid)
 {
-	struct native *n = ctx;
-	pid_t pid = (pid_t)e->tgid;
 	struct elf_file *ef;
 
-	if (e->type != MMAP_EVENT_MMAP || n->err || is_followed(n, pid) || !is_of_command(n, pid))
+	if (n->err || is_followed(n, pid) || !is_of_command(n, pid))
 		return;
 	ef = open_mapped(n, pid);
 	if (ef)
 		n->err = follow(n, pid, ef);
 }
 
-/* Also until the file is loaded, with `for_file`. */
+static void look_at_all(struct native *n)
+{
+	DIR *dir = opendir("/proc");
+	uint64_t start = now_ns();
+	struct dirent *de;
+	long long pid;
+
+	n->missed = false;
+	while (dir && (de = readdir(dir)))
+		if (!parse_int(de->d_name, 1, INT32_MAX, &pid))
+			look_at(n, (pid_t)pid);
+	if (dir)
+		closedir(dir);
+	n->look_ns = now_ns() + LOOK_MS * NS_PER_MS + LOOK_PART * (now_ns() - start);
+}
+
+static void on_mmap(void *ctx, const struct mmap_event *e)
+{
+	struct native *n = ctx;
+	pid_t pid = (pid_t)e->tgid;
+
+	n->missed |= e->type == MMAP_EVENT_LOST;
+	if (e->type == MMAP_EVENT_EXEC && pid == n->o->pid)
+		n->names_left = NAMES_MAX;
+	if (e->type != MMAP_EVENT_MMAP)
+		return;
+	if (pid == n->o->pid)
+		name_picture(n);
+	look_at(n, pid);
+}
+
+/* Who has the file now, and who has ended. */
+static void look_at_processes(struct native *n)
+{
+	uint64_t now = now_ns();
+
+	if (!n->watch)
+		return;
+	n->asked = false;
+	mmapwatch__read(n->watch, on_mmap, n);
+	if (n->missed && now >= n->look_ns)
+		look_at_all(n);
+	if (now >= n->closed_ns + CLOSE_MS * NS_PER_MS && has_ended(n) && may_break(n)) {
+		forget_ended(n);
+		n->closed_ns = now_ns();
+	}
+}
+
+static void flush_stdout(struct native *n)
+{
+	int err = n->err ? 0 : stream__flush(stdout);
+
+	if (!err)
+		return;
+	log_err("stdout: %s", strerror(-err));
+	n->err = err;
+}
+
+/* Also until a process has the file and breakpoints, with `for_file`. */
 static void wait_until(struct native *n, uint64_t until_ns, bool for_file)
 {
 	struct pollfd fds[] = { { .fd = n->signal_fd, .events = POLLIN },
@@ -538,20 +659,16 @@ static void wait_until(struct native *n, uint64_t until_ns, bool for_file)
 				  .events = POLLIN } };
 
 	for (uint64_t now = now_ns();
-	     now < until_ns && !n->over && !n->err && !(for_file && n->tree); now = now_ns()) {
+	     now < until_ns && !n->over && !n->err && !(for_file && n->link_cnt); now = now_ns()) {
 		uint64_t left = (until_ns - now) / NS_PER_MS + 1;
 
 		poll(fds, 3, left < DRAIN_MS ? (int)left : DRAIN_MS);
 		n->over = fds[0].revents || fds[1].revents;
-		if (n->watch)
-			mmapwatch__read(n->watch, on_mmap, n);
+		look_at_processes(n);
 		drain(n);
 		if (n->tree)
 			native_tree__flush(n->tree, now_ns() - LATE_MS * NS_PER_MS);
-		if (fflush(stdout) || ferror(stdout)) {
-			n->err = errno ? -errno : -EIO;
-			log_err("stdout: %s", strerror(-n->err));
-		}
+		flush_stdout(n);
 	}
 }
 
@@ -608,6 +725,15 @@ static uint64_t end_of(const struct native *n)
 	return n->o->duration_s > 0 ? n->start_ns + (uint64_t)(n->o->duration_s * 1e9) : UINT64_MAX;
 }
 
+static int attach_target(struct native *n)
+{
+	int err = attach(n, n->o->pid);
+
+	if (err == -ESRCH)
+		log_err("process %d: there is no such process", n->o->pid);
+	return err;
+}
+
 static int begin(struct native *n)
 {
 	int err;
@@ -615,18 +741,18 @@ static int begin(struct native *n)
 	signals__hand_over(1);
 	err = n->o->python ? open_python(n) : 0;
 	if (!err && n->ef)
-		err = attach(n, n->o->pid);
+		err = attach_target(n);
 	n->start_ns = now_ns();
 	if (!err && n->ef)
 		err = open_tree(n);
 	if (!err && n->o->command)
 		err = n->o->command->go(n->o->command->ctx);
-	if (!err && !n->tree)
+	if (!err && !n->link_cnt)
 		wait_until(n, end_of(n), true);
 	err = err ? err : n->err;
-	if (!err && n->tree && !n->o->force)
+	if (!err && n->link_cnt && !n->o->force)
 		err = judge(n);
-	if (!err && n->tree)
+	if (!err && n->link_cnt)
 		log_info("tracing %s and what it calls in %s of process %d: %zu functions, %" PRIu32
 			 " breakpoints; Ctrl-C ends it",
 			 n->functions.all[n->first].name, n->file, n->o->pid, n->functions.cnt,
@@ -652,12 +778,17 @@ static int finish(struct native *n)
 		tracer__stop(n->tracer);
 	wait_for_programs();
 	drain(n);
+	note_lost(n, &n->lost, n->skel->bss->lost, now_ns());
 	native_tree__flush(n->tree, UINT64_MAX);
 	n->err = n->err ? n->err : finish_picture(n);
 	if (!n->o->json)
 		native_tree__write_table(n->tree, n->o->top);
-	if (fflush(stdout) || ferror(stdout))
-		n->err = n->err ? n->err : -EIO;
+	flush_stdout(n);
+	if (native_tree__dropped_cnt(n->tree))
+		log_warn("%" PRIu64 " calls in further threads are not shown: at most %d threads "
+			 "at a time can be inside of %s",
+			 native_tree__dropped_cnt(n->tree), NATIVE_TREE_THREADS,
+			 n->functions.all[n->first].name);
 	if (n->lost || n->python_lost)
 		log_warn("%" PRIu32 " events found no room", n->lost + n->python_lost);
 	if (!native_tree__root_cnt(n->tree))
@@ -672,6 +803,7 @@ static void end(struct native *n)
 	free(n->links);
 	free(n->all);
 	mmapwatch__free(n->watch);
+	held__end(&n->held);
 	tracer__close(n->tracer);
 	if (n->target.pid)
 		target__close(&n->target);
@@ -690,7 +822,7 @@ static void end(struct native *n)
 
 int native_calls__run(const struct native_opts *o)
 {
-	struct native n = { .o = o, .signal_fd = -1, .pid_fd = -1 };
+	struct native n = { .o = o, .names_left = NAMES_MAX, .signal_fd = -1, .pid_fd = -1 };
 	int err = prepare(&n);
 
 	if (!err)

@@ -3,20 +3,22 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/hash.h"
+#include "base/idmap.h"
 #include "base/json.h"
 #include "base/str.h"
 #include "trace/timing.h"
 
-#define STEPS_MAX   (1U << 22)
-#define OPEN_MAX    16384 /* calls of a thread; deeper ones are not shown */
-#define THREADS_MAX 4096
-#define INDENT_MAX  40
+#define STEPS_MAX  (1U << 22)
+#define OPEN_MAX   16384 /* calls of a thread; deeper ones are not shown */
+#define INDENT_MAX 40
+#define LOOK_EACH  1024 /* calls without room, until threads are looked through again */
 
 /* A call that has not ended. */
 struct open_call {
@@ -42,8 +44,8 @@ struct native_tree {
 	struct native_tree_opts o;
 	struct native_step *steps; /* to be taken */
 	size_t cnt, cap;
-	struct thread_calls *threads;
-	size_t thread_cnt, thread_cap;
+	struct idmap threads; /* by tid */
+	uint64_t dropped_cnt;
 	struct called *called; /* by number of the function */
 	uint64_t root_cnt;
 	bool headed;
@@ -65,13 +67,21 @@ struct native_tree *native_tree__new(const struct native_tree_opts *o)
 	return NULL;
 }
 
+static void free_thread(struct thread_calls *th)
+{
+	free(th->open);
+	free(th);
+}
+
 void native_tree__free(struct native_tree *t)
 {
+	struct thread_calls *th;
+
 	if (!t)
 		return;
-	for (size_t i = 0; i < t->thread_cnt; i++)
-		free(t->threads[i].open);
-	free(t->threads);
+	for (size_t at = 0; (th = idmap__next(&t->threads, &at));)
+		free_thread(th);
+	idmap__free(&t->threads);
 	free(t->steps);
 	free(t->called);
 	strbuf__free(&t->line);
@@ -81,6 +91,11 @@ void native_tree__free(struct native_tree *t)
 uint64_t native_tree__root_cnt(const struct native_tree *t)
 {
 	return t->root_cnt;
+}
+
+uint64_t native_tree__dropped_cnt(const struct native_tree *t)
+{
+	return t->dropped_cnt;
 }
 
 /* ---- lines ----------------------------------------------------------------------------------- */
@@ -192,15 +207,42 @@ static void write_call(struct native_tree *t, uint32_t tid, const struct open_ca
 
 /* ---- the tree -------------------------------------------------------------------------------- */
 
-static struct thread_calls *thread_of(struct native_tree *t, uint32_t tid)
+/* It has no open calls, or ended in the midst of them. */
+static bool is_over(const struct thread_calls *th)
 {
-	for (size_t i = 0; i < t->thread_cnt; i++)
-		if (t->threads[i].tid == tid)
-			return &t->threads[i];
-	if (ARRAY_GROW(t->threads, t->thread_cap, t->thread_cnt, THREADS_MAX))
+	return !th->cnt || (kill((pid_t)th->tid, 0) && errno == ESRCH);
+}
+
+static void forget_threads(struct native_tree *t)
+{
+	struct idmap kept = { 0 };
+	struct thread_calls *th;
+
+	for (size_t at = 0; (th = idmap__next(&t->threads, &at));)
+		if (is_over(th) || idmap__set(&kept, th->tid, th))
+			free_thread(th);
+	idmap__free(&t->threads);
+	t->threads = kept;
+}
+
+/* Makes one if `begins`. NULL: there is none, or no room. */
+static struct thread_calls *thread_of(struct native_tree *t, uint32_t tid, bool begins)
+{
+	struct thread_calls *th = idmap__get(&t->threads, tid);
+
+	if (th || !begins)
+		return th;
+	if (t->threads.cnt == NATIVE_TREE_THREADS && t->dropped_cnt % LOOK_EACH == 0)
+		forget_threads(t);
+	if (t->threads.cnt < NATIVE_TREE_THREADS)
+		th = calloc(1, sizeof(*th));
+	if (!th || idmap__set(&t->threads, tid, th)) {
+		free(th);
+		t->dropped_cnt++;
 		return NULL;
-	t->threads[t->thread_cnt] = (struct thread_calls){ .tid = tid };
-	return &t->threads[t->thread_cnt++];
+	}
+	th->tid = tid;
+	return th;
 }
 
 /* The innermost call with what called it. */
@@ -304,10 +346,20 @@ static void end_at(struct native_tree *t, struct thread_calls *th, const struct 
 		th->cnt = i;
 }
 
+static void end_everything(struct native_tree *t)
+{
+	struct thread_calls *th;
+
+	for (size_t at = 0; (th = idmap__next(&t->threads, &at));)
+		th->cnt = 0;
+}
+
 static void take(struct native_tree *t, const struct native_step *s)
 {
-	struct thread_calls *th = thread_of(t, s->tid);
+	struct thread_calls *th = thread_of(t, s->tid, s->kind == STEP_CALL);
 
+	if (s->kind == STEP_LOST)
+		end_everything(t);
 	if (!th)
 		return;
 	switch (s->kind) {
@@ -333,8 +385,7 @@ static void take(struct native_tree *t, const struct native_step *s)
 		th->cnt = 0;
 		break;
 	case STEP_LOST:
-		for (size_t i = 0; i < t->thread_cnt; i++)
-			t->threads[i].cnt = 0;
+		break;
 	}
 }
 

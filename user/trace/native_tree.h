@@ -21,6 +21,8 @@
 #include "trace/native_functions.h"
 #include "trace/tracer.h"
 
+#define NATIVE_TREE_THREADS 4096 /* that may have open calls at a time */
+
 enum native_step_kind {
 	STEP_CALL,	  /* native */
 	STEP_RETURN,	  /* native */
@@ -62,5 +64,7 @@ void native_tree__flush(struct native_tree *t, uint64_t until_ns);
 void native_tree__write_table(struct native_tree *t, uint32_t top);
 /* Calls of the function from which on calls are wanted. */
 uint64_t native_tree__root_cnt(const struct native_tree *t);
+/* Calls that were left out: too many threads had open ones. */
+uint64_t native_tree__dropped_cnt(const struct native_tree *t);
 
 #endif /* PYPERF_NATIVE_TREE_H */

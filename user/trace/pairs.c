@@ -291,6 +291,7 @@ static int begin(struct pairs *p, const struct trace_event *e, enum pairs_how ho
 				  .start_ns = e->ns,
 				  .start_cpu = cpu_of(e),
 				  .stack = copy_stack(stack),
+				  .tgid = e->tgid,
 				  .tid = e->tid,
 				  .how = how };
 	/* If the caller is not traced, this is the best known time. */

@@ -62,7 +62,7 @@ struct activation {
 	struct pairs_stack *stack; /* owned; NULL: not given */
 	void *note;		   /* of the handler, at first NULL; freed with free() */
 	uint32_t mark;		   /* of the handler, at first 0 */
-	uint32_t tid;
+	uint32_t tgid, tid;
 	uint32_t depth;		  /* activations below it */
 	struct activation *below; /* NULL: not known, or none */
 	struct activation *next;  /* for pairs.c */

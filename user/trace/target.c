@@ -25,24 +25,34 @@ static bool is_musl(const struct map_line *line)
 	return memmem(line->name, line->name_len, name, sizeof(name) - 1) != NULL;
 }
 
+static void note_mappings(struct target *t, const struct exec_maps *m)
+{
+	for (size_t i = 0; i < m->cnt; i++) {
+		t->generates |= !m->lines[i].inode && !m->lines[i].name_len;
+		t->musl |= is_musl(&m->lines[i]);
+	}
+}
+
+static void take(struct target *t, const struct interpreter *in)
+{
+	t->ef = in->ef;
+	t->py = in->py;
+	t->bias = in->bias;
+	t->mapping = in->mapping;
+	snprintf(t->path, sizeof(t->path), "%.*s", (int)in->mapping.name_len,
+		 in->mapping.name ? in->mapping.name : "");
+	t->mapping.name = "";
+	t->mapping.name_len = 0;
+}
+
 static int search_mappings(struct target *t, const struct exec_maps *m)
 {
 	struct interpreter in = { 0 };
 	int err;
 
-	for (size_t i = 0; i < m->cnt; i++) {
-		t->generates |= !m->lines[i].inode && !m->lines[i].name_len;
-		t->musl |= is_musl(&m->lines[i]);
-	}
+	note_mappings(t, m);
 	err = interpreter__find(&in, t->readers, (uint32_t)t->pid, t->proc_fd, m);
-	t->ef = in.ef;
-	t->py = in.py;
-	t->bias = in.bias;
-	t->mapping = in.mapping;
-	snprintf(t->path, sizeof(t->path), "%.*s", (int)in.mapping.name_len,
-		 in.mapping.name ? in.mapping.name : "");
-	t->mapping.name = "";
-	t->mapping.name_len = 0;
+	take(t, &in);
 	return err;
 }
 
@@ -85,11 +95,27 @@ int target__open_process(struct target *t, pid_t pid)
 	return err;
 }
 
+int target__open_mapped(struct target *t, struct readers *rs, pid_t pid, int proc_fd,
+			const struct exec_maps *maps, const struct map_line *line)
+{
+	struct interpreter in = { 0 };
+	int err;
+
+	*t = (struct target){ .pid = pid, .readers = rs, .borrowed = true };
+	t->proc_fd = fcntl(proc_fd, F_DUPFD_CLOEXEC, 0);
+	if (t->proc_fd < 0)
+		return -errno;
+	note_mappings(t, maps);
+	err = interpreter__at(&in, rs, (uint32_t)pid, proc_fd, line);
+	take(t, &in);
+	return err;
+}
+
 int target__open_file(struct target *t, const char *path)
 {
 	int fd = foreign__open(path), err;
 
-	*t = (struct target){ .proc_fd = -1 };
+	*t = (struct target){ .proc_fd = -1, .readers = readers__new() };
 	snprintf(t->path, sizeof(t->path), "%s", path);
 	if (fd < 0) {
 		log_err("%s: %s", path, strerror(-fd));
@@ -159,7 +185,8 @@ void target__close(struct target *t)
 	if (t->pid && t->proc_fd >= 0)
 		close(t->proc_fd);
 	t->proc_fd = -1;
-	readers__free(t->readers);
+	if (!t->borrowed)
+		readers__free(t->readers);
 	t->readers = NULL;
 }
 

@@ -17,14 +17,15 @@
 #include <sys/types.h>
 
 #include "elf/elf.h"
-#include "process/maps_parse.h"
+#include "process/maps_read.h"
 #include "python/pyproc.h"
 
 #define TARGET_PATH_MAX 4096
 
 struct target {
 	pid_t pid;		 /* 0: a file */
-	struct readers *readers; /* of a process: the helpers that read its memory and its files */
+	struct readers *readers; /* the helpers that read memory and files of processes */
+	bool borrowed;		 /* the helpers */
 	struct elf_file *ef;
 	struct py_binary py;
 	uint64_t bias;		    /* load address minus link address; of a process */
@@ -40,6 +41,13 @@ struct target {
  * Call target__close() in any case.
  */
 int target__open_process(struct target *t, pid_t pid);
+/*
+ * Opens the file behind one of the mappings `maps` of a process, and prints nothing. 0; -ENOENT: it
+ * is no interpreter; -ENOTSUP: it cannot be walked, see py.why_not; else nothing is known of the
+ * file (interpreter.h). `rs` is borrowed. Call target__close() in any case.
+ */
+int target__open_mapped(struct target *t, struct readers *rs, pid_t pid, int proc_fd,
+			const struct exec_maps *maps, const struct map_line *line);
 /*
  * Opens an executable or a libpython. -ENOENT without a message: an ELF file without an
  * interpreter; `ef` is set.

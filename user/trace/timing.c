@@ -334,7 +334,6 @@ static void take_event(void *ctx, const struct trace_event *e, const struct trac
 	known.ran_ns = t->events.from ? 0 : known.ran_ns;
 	known.frame ^= process;
 	t->frame = known.frame;
-	t->tgid = e->tgid;
 	t->cpu = e->cpu;
 	if (known.caller)
 		known.caller ^= process;

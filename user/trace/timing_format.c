@@ -42,7 +42,7 @@ static void read_name(uint32_t tgid, struct thread_name *n)
 		fclose(f);
 }
 
-static const char *name_of(struct timing *t, uint32_t tid)
+static const char *name_of(struct timing *t, uint32_t tgid, uint32_t tid)
 {
 	struct thread_name *n;
 
@@ -53,7 +53,7 @@ static const char *name_of(struct timing *t, uint32_t tid)
 		return "python";
 	n = &t->thread_names[t->thread_cnt++];
 	n->tid = tid;
-	read_name(t->tgid, n);
+	read_name(tgid, n);
 	return n->name;
 }
 
@@ -79,15 +79,19 @@ static int levels(const struct activation *a)
 }
 
 static void add_pythonflow(struct timing *t, const struct activation *a,
-			   const struct py_function *f, const struct pairs_times *times)
+			   const struct py_function *f, enum pairs_how how,
+			   const struct pairs_times *times)
 {
 	struct strbuf *b = &t->line;
+	char cpu[12] = "-";
 
+	if (how != PAIRS_LOST)
+		snprintf(cpu, sizeof(cpu), "%u", t->cpu);
 	if (!t->headed)
 		strbuf__addf(b, "%-3s %-6s %-6s %-8s %s\n", "CPU", "PID", "TID", "TIME(us)",
 			     "METHOD");
 	t->headed = true;
-	strbuf__addf(b, "%-3u %-6u %-6u %-8.3f %*s%s ", t->cpu, t->tgid, a->tid,
+	strbuf__addf(b, "%-3s %-6u %-6u %-8.3f %*s%s ", cpu, a->tgid, a->tid,
 		     1e6 * timing__seconds(t, ns_of(a, times)), 2 * levels(a), "",
 		     times ? "<-" : "->");
 	str_sanitise(b, f->file, f->file_len, 0);
@@ -99,7 +103,7 @@ static void add_systemtap(struct timing *t, const struct activation *a, const st
 			  const struct pairs_times *times)
 {
 	struct strbuf *b = &t->line;
-	const char *name = name_of(t, a->tid);
+	const char *name = name_of(t, a->tgid, a->tid);
 
 	strbuf__addf(b, "%6" PRIu64 " ", ns_since_outermost(a, times) / 1000);
 	str_sanitise(b, name, strlen(name), 0);
@@ -117,7 +121,7 @@ void timing_format__add_line(struct timing *t, const struct activation *a,
 	if (how == PAIRS_LOST) /* its time is not known, so the line is a remark */
 		strbuf__addz(&t->line, "# end not seen: ");
 	if (t->format == TIMING_PYTHONFLOW)
-		add_pythonflow(t, a, f, times);
+		add_pythonflow(t, a, f, how, times);
 	else
 		add_systemtap(t, a, f, times);
 	timing__add_values(t, &t->line, a, f, how);

@@ -61,8 +61,8 @@ struct timing {
 	struct strbuf line;
 	uint64_t start_ns, event_cnt, lost_cnt, unknown_ends;
 	uint64_t nameless_cnt; /* calls not taken: the name of their function was not read */
-	/* Of the event at hand: its process, CPU and frame, and values; NULL: it has none. */
-	uint32_t tgid, cpu;
+	/* Of the event at hand: its CPU and frame, and values; NULL: it has none. */
+	uint32_t cpu;
 	uint64_t frame;
 	const struct trace_value *values;
 	uint32_t value_cnt;

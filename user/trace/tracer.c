@@ -258,7 +258,7 @@ static int on_code(void *ctx, void *data, size_t size)
 	if (!err && size >= sizeof(struct trace_code_lines) && !take_lines(tr, data))
 		wanted |= 1 << BLOB_LINETABLE;
 	if (!err)
-		err = readcode__supply(NULL, tr->names, &ev, layout, wanted);
+		err = readcode__supply(tr->t->readers, tr->names, &ev, layout, wanted);
 	if (err)
 		log_debug("code object at 0x%llx: %s", (unsigned long long)c->key.addr,
 			  strerror(-err));
@@ -614,7 +614,7 @@ static int find_points(struct tracer *tr)
 			tr->points.why_not = "CPython imports in Python from 3.3 on";
 		}
 	}
-	if (err)
+	if (err && !tr->many)
 		log_err("process %d: %s: %s cannot be traced: %s", t->pid, t->path, what,
 			tr->points.why_not ? tr->points.why_not : strerror(-err));
 	return err;
@@ -644,7 +644,8 @@ static int configure_values(struct tracer *tr)
 }
 
 static struct tracer *open_tracer(const struct target *t, const struct trace_filter *filters,
-				  size_t filter_cnt, const struct tracer_events *events, bool many)
+				  size_t filter_cnt, const struct tracer_events *events, bool many,
+				  const char **why_not)
 {
 	struct tracer *tr = calloc(1, sizeof(*tr));
 	int err = -ENOMEM;
@@ -677,17 +678,19 @@ static struct tracer *open_tracer(const struct target *t, const struct trace_fil
 	}
 	if (!err)
 		err = configure_values(tr);
-	if (!err)
+	if (!err && !many)
 		err = held__refuse(t->readers);
 	if (!err) {
 		err = load(tr);
 		if (err)
 			libbpf_load_failed(err, "", LOAD_NEEDS_KERNEL);
 	}
-	if (!err)
+	if (!err && !many)
 		tr->trap_ns = uprobe__measure(bpf_program__fd(tr->skel->progs.on_nothing));
 	if (!err)
 		return tr;
+	if (why_not)
+		*why_not = tr->points.why_not;
 	tracer__close(tr);
 	return NULL;
 }
@@ -695,16 +698,20 @@ static struct tracer *open_tracer(const struct target *t, const struct trace_fil
 struct tracer *tracer__open(const struct target *t, const struct trace_filter *filters,
 			    size_t filter_cnt, const struct tracer_events *events)
 {
-	return open_tracer(t, filters, filter_cnt, events, false);
+	return open_tracer(t, filters, filter_cnt, events, false, NULL);
 }
 
 struct tracer *tracer__open_many(const struct target *t, const struct trace_filter *filters,
-				 size_t filter_cnt)
+				 size_t filter_cnt, int64_t trap_ns, const char **why_not)
 {
-	struct tracer *tr = open_tracer(t, filters, filter_cnt, NULL, true);
+	struct tracer *tr;
 
-	if (tr)
-		tr->stats_fd = bpf_enable_stats(BPF_STATS_RUN_TIME);
+	*why_not = NULL;
+	tr = open_tracer(t, filters, filter_cnt, NULL, true, why_not);
+	if (!tr)
+		return NULL;
+	tr->trap_ns = trap_ns;
+	tr->stats_fd = bpf_enable_stats(BPF_STATS_RUN_TIME);
 	return tr;
 }
 
@@ -828,6 +835,13 @@ uint64_t tracer__hits(const struct tracer *tr, pid_t pid)
 
 	return bpf_map_lookup_elem(bpf_map__fd(tr->skel->maps.process_hits), &tgid, &hits) ? 0
 											   : hits;
+}
+
+void tracer__forget(struct tracer *tr, pid_t pid)
+{
+	uint32_t tgid = (uint32_t)pid;
+
+	bpf_map_delete_elem(bpf_map__fd(tr->skel->maps.process_hits), &tgid);
 }
 
 void tracer__stop(struct tracer *tr)

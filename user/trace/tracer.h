@@ -78,17 +78,23 @@ void tracer__close(struct tracer *tr);
 
 /*
  * The same for many processes that have mapped one interpreter, that of `t`: counts their calls
- * together. tracer__follow() takes the place of tracer__attach(). Needs Linux 6.6.
+ * together. tracer__follow() takes the place of tracer__attach(). Needs Linux 6.6. `trap_ns`: what
+ * a hit costs beside the program; 0: it is assumed. NULL: `why_not` is a sentence, or NULL after a
+ * message.
  */
 struct tracer *tracer__open_many(const struct target *t, const struct trace_filter *filters,
-				 size_t filter_cnt);
+				 size_t filter_cnt, int64_t trap_ns, const char **why_not);
 /*
  * Sets the breakpoints in a process, not in what it starts. A descriptor, whose close removes them,
  * or negative errno without a message.
  */
 int tracer__follow(struct tracer *tr, pid_t pid);
-/* Hits in this process so far, also those that no filter means. */
+/*
+ * Hits in this process so far, also those that no filter means. Of 16,384 processes the kernel may
+ * forget some, which then begin again at 0. The process is not followed any more: it makes room.
+ */
 uint64_t tracer__hits(const struct tracer *tr, pid_t pid);
+void tracer__forget(struct tracer *tr, pid_t pid);
 
 /* Sets the breakpoints: calls are counted from now on. 0 or negative errno after a message. */
 int tracer__attach(struct tracer *tr);
