@@ -17,7 +17,7 @@ import pytest
 
 import harness
 import owncalls
-from conftest import as_user, Beside, COMM, NAME, NEIGHBOUR, SOON, TENANT
+from conftest import as_user, Beside, COMM, MEMORY, NAME, NEIGHBOUR, SOON, TENANT
 from agent_runs import Agent, get
 
 INTERPRETER = os.path.realpath("/usr/bin/python3")
@@ -344,6 +344,26 @@ def test_long_names(ground):
         assert not re.search("[\x00-\x08\x0b-\x1f\x7f\u202e]", text), out.name
         assert "</script>\u202e" not in text and "owned</script>" not in text, out.name
         assert len(text) < 32 << 20, len(text)
+
+
+def test_many_names(ground):
+    """One user's names do not fill our memory, and another one's functions, which come later, keep theirs."""
+    with ground.tenant("many_names.py", 6) as tenant:
+        run = Beside()
+        try:
+            # 256 KiB each 4 ms: twice the bound.
+            spent = sum(map(harness.cpu_seconds, children(tenant.pid)))
+            harness.poll(lambda: sum(map(harness.cpu_seconds, children(tenant.pid))) > spent + 2, "names", bound=120)
+            with ground.neighbour() as neighbour:
+                run.watch(neighbour, 0.7)
+                assert run.memory < MEMORY, "%d MiB" % (run.memory >> 20)
+                result = run.end()
+        finally:
+            if run.profiler.process.poll() is None:
+                run.profiler.process.kill()
+    run.check(result, late=True)
+    assert "of user %d have too many names, or too long ones" % TENANT in result.stderr, result.stderr[-2000:]
+    assert any(f.name == "<no room for names>" for s in result.stacks for f in s.frames)
 
 
 def words(elements):

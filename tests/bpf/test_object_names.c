@@ -51,9 +51,9 @@ static void on_announced(void *ctx, const struct ev_code *ev, size_t size)
 	const struct py_binary *bin = process_table__interp(c->r->pt, ev->interp);
 
 	assert_non_null(bin);
-	assert_int_equal(
-		sym_python__on_code(symbolizer__python(c->r->sym), ev, size, &bin->interp.layout),
-		0);
+	assert_int_equal(sym_python__on_code(symbolizer__python(c->r->sym), ev, size,
+					     &bin->interp.layout, 0),
+			 0);
 	if (ev->blob[BLOB_NAME].size < NAME_CHARS)
 		return;
 	assert_int_equal(c->id, 0);

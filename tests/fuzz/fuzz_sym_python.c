@@ -114,7 +114,7 @@ static void op_code(struct sym_python *s, struct input *in, uint64_t id)
 	take(in, &ev.firstlineno, sizeof(ev.firstlineno));
 	for (int i = 0; i < BLOB_CNT; i++)
 		take_info(in, &ev.blob[i]);
-	sym_python__on_code(s, &ev, sizeof(ev), &layout);
+	sym_python__on_code(s, &ev, sizeof(ev), &layout, 0);
 }
 
 static void op_supply(struct sym_python *s, struct input *in, uint64_t id)
@@ -148,7 +148,7 @@ static void op_bytes(struct sym_python *s, struct input *in)
 	if (type & 1)
 		sym_python__on_blob(s, &ev.blob, size);
 	else
-		sym_python__on_code(s, &ev.code, size, &layout);
+		sym_python__on_code(s, &ev.code, size, &layout, 0);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -166,11 +166,11 @@ static void one_code(struct sym_python *s, uint64_t id, const char *name)
 	assert_true(!err || err == -ENOMEM);
 	err = send_blob(s, id, BLOB_FILENAME, name);
 	assert_true(!err || err == -ENOMEM);
-	err = sym_python__on_code(s, &ev, sizeof(ev), &layout);
+	err = sym_python__on_code(s, &ev, sizeof(ev), &layout, 0);
 	if (err) {
 		assert_int_equal(err, -ENOMEM);
 		assert_false(sym_python__find(s, id, &f));
-		assert_int_equal(sym_python__on_code(s, &ev, sizeof(ev), &layout), 0);
+		assert_int_equal(sym_python__on_code(s, &ev, sizeof(ev), &layout, 0), 0);
 	}
 	for (int kind = 0; kind < BLOB_CNT; kind++)
 		retry_supply(s, id, (enum blob_kind)kind, name);

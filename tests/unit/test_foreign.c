@@ -14,6 +14,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
@@ -149,6 +150,80 @@ static void test_nothing_leads_out(void **state)
 	close(proc);
 }
 
+static void leads(const char *path, const char *text)
+{
+	int proc = proc_fd();
+
+	is_found(foreign__find_followed(proc, path), text);
+	close(proc);
+}
+
+static int where(const char *path)
+{
+	int proc = proc_fd(), fd = foreign__find_followed(proc, path);
+
+	close(proc);
+	return fd;
+}
+
+/* As the process itself would find it, whose root is dir/root. */
+static void test_links(void **state)
+{
+	char longest[4200];
+	struct stat st;
+	int fd;
+
+	(void)state;
+	make_root();
+	assert_int_equal(symlink("/tmp", in_dir("root/absolute")), 0);
+	assert_int_equal(symlink("../../../tmp/./map", in_dir("root/tmp/beyond")), 0);
+	assert_int_equal(symlink("absolute/../tmp//beyond", in_dir("root/chain")), 0);
+	assert_int_equal(symlink("loop", in_dir("root/loop")), 0);
+	assert_int_equal(symlink("/outside", in_dir("root/none")), 0);
+	assert_int_equal(symlink("/proc/self/exe", in_dir("root/magic")), 0);
+	leads("absolute/map", "map");
+	leads("/absolute//./map", "map");
+	leads("../../tmp/map", "map");
+	leads("tmp/beyond", "map");
+	leads("chain", "map");
+	assert_int_equal(where("loop"), -ELOOP);
+	assert_int_equal(where("loop/map"), -ELOOP);
+	assert_int_equal(where("none"), -ENOENT);
+	assert_int_equal(where("magic"), -ENOENT); /* there is no /proc in that root */
+	assert_int_equal(where("tmp/map/"), -ENOTDIR);
+	assert_int_equal(where("tmp/map/.."), -ENOTDIR);
+	assert_int_equal(where("tmp/beyond/x"), -ENOTDIR);
+	assert_int_equal(where(""), -ENOENT);
+	memset(longest, 'x', sizeof(longest) - 1);
+	longest[sizeof(longest) - 1] = '\0';
+	assert_int_equal(where(longest), -ENAMETOOLONG);
+	/* a link at the end is what is found, unless it is to be followed */
+	fd = foreign__find(proc_fd(), "absolute");
+	assert_int_equal(foreign__stat(fd, &st), 0);
+	assert_true(S_ISLNK(st.st_mode));
+	close(fd);
+	fd = where("absolute/");
+	assert_int_equal(foreign__stat(fd, &st), 0);
+	assert_true(S_ISDIR(st.st_mode));
+	close(fd);
+}
+
+/* Links of procfs lead where no text says. */
+static void test_magic_links(void **state)
+{
+	static const char *const links[] = { "self/exe", "%d/exe", "%d/root", "%d/cwd/." };
+	int self = open("/proc/self", O_PATH | O_DIRECTORY);
+	char link[32], path[64];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(links) / sizeof(links[0]); i++) {
+		snprintf(link, sizeof(link), links[i], (int)getpid());
+		snprintf(path, sizeof(path), "proc/%s", link);
+		assert_int_equal(foreign__find_followed(self, path), -ELOOP);
+	}
+	close(self);
+}
+
 /* What a tenant mounts on a name of its /tmp. In a mount namespace of the test's own. */
 static int find_mounted(void)
 {
@@ -189,6 +264,8 @@ int main(void)
 		cmocka_unit_test(test_others_are_not_opened),
 		cmocka_unit_test(test_lease_is_not_waited_for),
 		cmocka_unit_test(test_nothing_leads_out),
+		cmocka_unit_test(test_links),
+		cmocka_unit_test(test_magic_links),
 		cmocka_unit_test(test_mount_on_a_file),
 	};
 

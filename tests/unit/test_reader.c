@@ -14,6 +14,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <linux/futex.h>
@@ -326,42 +327,79 @@ static void test_opens(void **state)
 	assert_int_equal(cnt, 0);
 }
 
+/* Not even an empty file, where everyone may create one. */
+static int creates(const char *dir, const char *name)
+{
+	const struct open_how new = { .flags = O_RDONLY | O_CREAT, .mode = 0600 },
+			      nameless = { .flags = O_WRONLY | O_TMPFILE, .mode = 0600 };
+	int at = open(dir, O_PATH | O_DIRECTORY);
+
+	return at < 0 || openat(at, name, O_RDONLY | O_CREAT, 0600) >= 0 ||
+	       openat(at, name, O_WRONLY | O_CREAT | O_EXCL, 0600) >= 0 ||
+	       openat(at, ".", O_WRONLY | O_TMPFILE, 0600) >= 0 ||
+	       syscall(SYS_openat2, at, name, &new, sizeof(new)) >= 0 ||
+	       syscall(SYS_openat2, at, ".", &nameless, sizeof(nameless)) >= 0 ||
+	       !mkdirat(at, name, 0700) || !symlinkat("/", at, name) ||
+	       !mknodat(at, name, S_IFIFO | 0600, 0) || syscall(SYS_memfd_create, "", 0) >= 0;
+}
+
+static int changes(const char *path, const char *name)
+{
+	const struct open_how how = { .flags = O_WRONLY }, emptied = { .flags = O_TRUNC };
+	int fd = open(path, O_RDONLY);
+	char again[32];
+
+	snprintf(again, sizeof(again), "/proc/self/fd/%d", fd);
+	return fd < 0 || open(path, O_WRONLY) >= 0 || open(path, O_RDWR) >= 0 ||
+	       open(path, O_RDONLY | O_TRUNC) >= 0 || open(again, O_WRONLY) >= 0 ||
+	       syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof(how)) >= 0 ||
+	       syscall(SYS_openat2, AT_FDCWD, path, &emptied, sizeof(emptied)) >= 0 ||
+	       !truncate(path, 0) || !ftruncate(fd, 0) || write(fd, "x", 1) >= 0 ||
+	       !rename(path, name) || !link(path, name) || !unlink(path) || !chmod(path, 0777) ||
+	       !chown(path, 1, 1) || !utimensat(AT_FDCWD, path, NULL, 0);
+}
+
+/* `path` is owned by whom these tests run as, and its directory is open to all. */
+static bool writes(const char *path)
+{
+	char dir[64], name[80];
+
+	snprintf(dir, sizeof(dir), "%.*s", (int)(strrchr(path, '/') - path), path);
+	snprintf(name, sizeof(name), "%s/new", dir);
+	return creates(dir, "new") || changes(path, name);
+}
+
 /* Where the other process is root, and where it is not. */
 static int do_the_forbidden(struct reader_job *job)
 {
-	const char *path = job->question;
-	const struct open_how how = { .flags = O_WRONLY };
-
-	if (openat(AT_FDCWD, path, O_WRONLY) >= 0 || openat(AT_FDCWD, path, O_RDWR) >= 0 ||
-	    openat(AT_FDCWD, path, O_RDONLY | O_TRUNC) >= 0 ||
-	    openat(AT_FDCWD, "/tmp/pyperf-reader-test", O_RDONLY | O_CREAT, 0600) >= 0)
-		return -EUCLEAN;
-	if (syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof(how)) >= 0)
+	if (writes((const char *)job->question))
 		return -EUCLEAN;
 	if (socket(AF_INET, SOCK_STREAM, 0) >= 0 || fork() >= 0 || !kill(getppid(), 0) ||
-	    !unlink(path) || !chmod(path, 0777) || syscall(SYS_setfsuid, 0) >= 0 ||
-	    syscall(SYS_setuid, 0) >= 0 || syscall(SYS_bpf, 0, NULL, 0) >= 0)
+	    syscall(SYS_setfsuid, 0) >= 0 || syscall(SYS_setuid, 0) >= 0 ||
+	    syscall(SYS_bpf, 0, NULL, 0) >= 0)
 		return -EUCLEAN;
 	return 0;
 }
 
 static void test_rights_of_files(void **state)
 {
-	char path[] = "/tmp/pyperf-reader-XXXXXX";
-	int fds[READER_FDS_MAX], fd = mkstemp(path);
+	char dir[] = "/tmp/pyperf-reader-XXXXXX", path[64];
+	int fds[READER_FDS_MAX], fd;
 	size_t cnt;
 
 	(void)state;
-	if (geteuid()) { /* what it owns it may write, but for the call it does not see */
-		close(fd);
-		unlink(path);
-		skip();
-	}
+	assert_non_null(mkdtemp(dir));
+	assert_int_equal(chmod(dir, 0777), 0);
+	snprintf(path, sizeof(path), "%s/file", dir);
+	fd = open(path, O_RDWR | O_CREAT | O_EXCL, 0600);
+	assert_int_equal(write(fd, "text", 4), 4);
 	assert_int_equal(ask_files(do_the_forbidden, path, fds, &cnt), 0);
 	assert_int_equal(ask_files(open_place, path, fds, &cnt), 0); /* mode 0600 */
 	close(fds[0]);
+	assert_int_equal(lseek(fd, 0, SEEK_END), 4);
 	close(fd);
-	unlink(path);
+	assert_int_equal(unlink(path), 0);
+	assert_int_equal(rmdir(dir), 0); /* so there is nothing else in it */
 }
 
 /* The answer is not to be believed. */

@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -64,7 +65,7 @@ static void add(struct sym_python *s, uint64_t id, const char *file, const char 
 	send_all(s, id, BLOB_FILENAME, file, (uint32_t)strlen(file));
 	send_all(s, id, BLOB_NAME, name, (uint32_t)strlen(name));
 	send_all(s, id, BLOB_LINETABLE, table_311, sizeof(table_311));
-	assert_int_equal(sym_python__on_code(s, &ev, sizeof(ev), &layout_311), 0);
+	assert_int_equal(sym_python__on_code(s, &ev, sizeof(ev), &layout_311, 0), 0);
 }
 
 static void check_names(struct sym_python *s, uint64_t id, const char *file, const char *name)
@@ -221,8 +222,8 @@ static void test_pieces(void **state)
 			send_all(s, 8, BLOB_FILENAME, "f", 1);
 	}
 	assert_int_equal(send(s, 7, BLOB_NAME, size, name, 1), -E2BIG);
-	assert_int_equal(sym_python__on_code(s, &other, sizeof(other), &layout_311), 0);
-	assert_int_equal(sym_python__on_code(s, &ev, sizeof(ev), &layout_311), 0);
+	assert_int_equal(sym_python__on_code(s, &other, sizeof(other), &layout_311, 0), 0);
+	assert_int_equal(sym_python__on_code(s, &ev, sizeof(ev), &layout_311, 0), 0);
 	check_names(s, 7, file, name);
 	check_names(s, 8, "f", "n");
 	assert_int_equal(sym_python__missing(s, 7), 0);
@@ -247,7 +248,7 @@ static void test_cut(void **state)
 	assert_int_equal(send(s, 1, BLOB_NAME, 0, name, BLOB_DATA), 0);
 	assert_int_equal(send(s, 1, BLOB_NAME, 2 * BLOB_DATA, name, BLOB_DATA), 0);
 	assert_int_equal(send(s, 1, BLOB_LINETABLE, 0, table_311, 2), 0);
-	assert_int_equal(sym_python__on_code(s, &ev, sizeof(ev), &layout_311), 0);
+	assert_int_equal(sym_python__on_code(s, &ev, sizeof(ev), &layout_311, 0), 0);
 	check_names(s, 1, "", want);
 	assert_int_equal(sym_python__missing(s, 1), 7);
 	assert_int_equal(sym_python__line(s, 1, 0), 0);
@@ -278,7 +279,7 @@ static void test_unreadable(void **state)
 	(void)state;
 	for (int i = 0; i < BLOB_CNT; i++)
 		ev.blob[i] = (struct blob_info){ .flags = BLOB_MISSING };
-	assert_int_equal(sym_python__on_code(s, &ev, sizeof(ev), &layout_36), 0);
+	assert_int_equal(sym_python__on_code(s, &ev, sizeof(ev), &layout_36, 0), 0);
 	check_names(s, 1, "", "<unknown>");
 	assert_int_equal(sym_python__missing(s, 1), 7);
 	assert_int_equal(sym_python__line(s, 1, 0), 0);
@@ -303,7 +304,7 @@ static void check_name(unsigned width, unsigned flags, const void *data, size_t 
 	ev.blob[BLOB_NAME].width = (uint8_t)width;
 	ev.blob[BLOB_NAME].flags = (uint8_t)flags;
 	send_all(s, 1, BLOB_NAME, data, (uint32_t)size);
-	assert_int_equal(sym_python__on_code(s, &ev, sizeof(ev), &layout_36), 0);
+	assert_int_equal(sym_python__on_code(s, &ev, sizeof(ev), &layout_36, 0), 0);
 	check_names(s, 1, "", want);
 	sym_python__free(s);
 }
@@ -343,16 +344,16 @@ static void test_nonsense(void **state)
 	blob.kind = BLOB_NAME;
 	blob.type = EV_CODE;
 	assert_int_equal(sym_python__on_blob(s, &blob, sizeof(blob)), -EINVAL);
-	assert_int_equal(sym_python__on_code(s, &code, sizeof(code) - 1, &layout_36), -EINVAL);
+	assert_int_equal(sym_python__on_code(s, &code, sizeof(code) - 1, &layout_36, 0), -EINVAL);
 	code.type = EV_BLOB;
-	assert_int_equal(sym_python__on_code(s, &code, sizeof(code), &layout_36), -EINVAL);
+	assert_int_equal(sym_python__on_code(s, &code, sizeof(code), &layout_36, 0), -EINVAL);
 	code.type = EV_CODE;
 	/* the same piece twice; more than the record says; a record too many */
 	assert_int_equal(send(s, 1, BLOB_NAME, 0, "abcd", 4), 0);
 	assert_int_equal(send(s, 1, BLOB_NAME, 0, "efgh", 4), -EINVAL);
-	assert_int_equal(sym_python__on_code(s, &code, sizeof(code), &layout_36), 0);
+	assert_int_equal(sym_python__on_code(s, &code, sizeof(code), &layout_36, 0), 0);
 	check_names(s, 1, "", "ab");
-	assert_int_equal(sym_python__on_code(s, &code, sizeof(code), &layout_36), -EEXIST);
+	assert_int_equal(sym_python__on_code(s, &code, sizeof(code), &layout_36, 0), -EEXIST);
 	assert_int_equal(send(s, 1, BLOB_NAME, 0, "late", 4), -EEXIST);
 	check_names(s, 1, "", "ab");
 	sym_python__free(s);
@@ -373,7 +374,7 @@ static void test_orphans(void **state)
 		assert_int_equal(send(s, id, BLOB_NAME, 0, piece, BLOB_DATA), 0);
 	for (uint64_t id = 1; id <= n; id++) {
 		ev.id = id;
-		assert_int_equal(sym_python__on_code(s, &ev, sizeof(ev), &layout_36), 0);
+		assert_int_equal(sym_python__on_code(s, &ev, sizeof(ev), &layout_36, 0), 0);
 		known += !sym_python__missing(s, id);
 	}
 	assert_int_equal(sym_python__missing(s, n), 0);
@@ -387,11 +388,63 @@ static void test_orphans(void **state)
 	ev.blob[BLOB_NAME].size = MAX_BLOB_PIECES * BLOB_DATA;
 	for (uint64_t id = n + 1; id <= n + 200; id++) {
 		ev.id = id;
-		assert_int_equal(sym_python__on_code(s, &ev, sizeof(ev), &layout_36), 0);
+		assert_int_equal(sym_python__on_code(s, &ev, sizeof(ev), &layout_36, 0), 0);
 		known += !sym_python__missing(s, id);
 	}
 	assert_int_equal(known, (4 << 20) / (MAX_BLOB_PIECES * BLOB_DATA));
 	send(s, n + 1000, BLOB_NAME, 0, piece, 1); /* left for sym_python__free() */
+	sym_python__free(s);
+}
+
+/* One user's names leave room for another's; what was known stays so; forgetting makes room. */
+static void test_shares(void **state)
+{
+	enum { HOSTILE = 7, OTHER = 8, MANY = 200 };
+	struct sym_python *s = sym_python__new();
+	size_t size = MAX_BLOB_PIECES * BLOB_DATA;
+	char *name = calloc(1, size + 1);
+	struct ev_code ev = make_code(0, 0, (uint32_t)size, 0);
+	struct py_function f;
+	uint64_t id = 1, named = 0;
+
+	(void)state;
+	memset(name, 'x', size);
+	for (; id <= MANY; id++) {
+		ev.id = id;
+		snprintf(name, 8, "%07d", (int)id % 1000);
+		name[7] = 'x';
+		send_all(s, id, BLOB_NAME, name, (uint32_t)size);
+		assert_int_equal(sym_python__on_code(s, &ev, sizeof(ev), &layout_36, HOSTILE), 0);
+		assert_true(sym_python__find(s, id, &f));
+		named += f.name_len == size;
+	}
+	assert_in_range(named, 90, 110); /* four fifths of 16 MiB */
+	assert_string_equal(f.name, "<no room for names>");
+	assert_int_equal(sym_python__missing(s, MANY), 0);
+	assert_true(sym_python__memory(s) < (16 << 20));
+	snprintf(name, 8, "%07d", 1);
+	name[7] = 'x';
+	for (; id <= MANY + 2; id++) { /* known; and new, of another */
+		ev.id = id;
+		send_all(s, id, BLOB_NAME, name, (uint32_t)size);
+		assert_int_equal(sym_python__on_code(s, &ev, sizeof(ev), &layout_36,
+						     id == MANY + 1 ? HOSTILE : OTHER),
+				 0);
+		assert_true(sym_python__find(s, id, &f));
+		assert_string_equal(f.name, name);
+		memset(name, 'y', size);
+	}
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(sym_python__sweep(s, (uint64_t[]){ MANY + 2 }, 1), 0);
+	ev.id = id;
+	send_all(s, id, BLOB_NAME, name, (uint32_t)size);
+	name[0] = 'z';
+	ev.id = id + 1;
+	send_all(s, id + 1, BLOB_NAME, name, (uint32_t)size);
+	assert_int_equal(sym_python__on_code(s, &ev, sizeof(ev), &layout_36, HOSTILE), 0);
+	assert_true(sym_python__find(s, id + 1, &f));
+	assert_string_equal(f.name, name);
+	free(name);
 	sym_python__free(s);
 }
 
@@ -403,7 +456,7 @@ static void test_first_lines(void **state)
 
 	(void)state;
 	ev.firstlineno = -3;
-	assert_int_equal(sym_python__on_code(s, &ev, sizeof(ev), &layout_36), 0);
+	assert_int_equal(sym_python__on_code(s, &ev, sizeof(ev), &layout_36, 0), 0);
 	assert_true(sym_python__find(s, 1, &f));
 	assert_int_equal(f.first_line, 0);
 	assert_int_equal(sym_python__line(s, 1, 0), 0);
@@ -418,7 +471,7 @@ static void add_table(struct sym_python *s, uint64_t id, enum py_linetable kind,
 	struct ev_code ev = make_code(id, 0, 0, size);
 
 	send_all(s, id, BLOB_LINETABLE, table, size);
-	assert_int_equal(sym_python__on_code(s, &ev, sizeof(ev), &layout), 0);
+	assert_int_equal(sym_python__on_code(s, &ev, sizeof(ev), &layout, 0), 0);
 }
 
 /*
@@ -474,13 +527,13 @@ static void test_bad_tables(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_whole),	    cmocka_unit_test(test_shared),
-		cmocka_unit_test(test_forgetting),  cmocka_unit_test(test_due),
-		cmocka_unit_test(test_pieces),	    cmocka_unit_test(test_cut),
-		cmocka_unit_test(test_unreadable),  cmocka_unit_test(test_widths),
-		cmocka_unit_test(test_nonsense),    cmocka_unit_test(test_orphans),
-		cmocka_unit_test(test_first_lines), cmocka_unit_test(test_prologue),
-		cmocka_unit_test(test_bad_tables),
+		cmocka_unit_test(test_whole),	   cmocka_unit_test(test_shared),
+		cmocka_unit_test(test_forgetting), cmocka_unit_test(test_due),
+		cmocka_unit_test(test_pieces),	   cmocka_unit_test(test_cut),
+		cmocka_unit_test(test_unreadable), cmocka_unit_test(test_widths),
+		cmocka_unit_test(test_nonsense),   cmocka_unit_test(test_orphans),
+		cmocka_unit_test(test_shares),	   cmocka_unit_test(test_first_lines),
+		cmocka_unit_test(test_prologue),   cmocka_unit_test(test_bad_tables),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -4,17 +4,17 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>
-#include <linux/openat2.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <sys/vfs.h>
 #include <unistd.h>
+
+#include "base/below.h"
 
 /* Not in linux/magic.h of every distribution; from the file systems' own sources. */
 #define AUFS_MAGIC     0x61756673
@@ -215,43 +215,34 @@ int foreign__open(const char *path)
 	return fd;
 }
 
-static int find(int dir_fd, const char *path, uint64_t flags, uint64_t resolve)
-{
-	const struct open_how how = { .flags = O_PATH | O_CLOEXEC | flags,
-				      .resolve = resolve | RESOLVE_NO_MAGICLINKS };
-	long fd = syscall(SYS_openat2, dir_fd, path, &how, sizeof(how));
-
-	return fd < 0 ? -errno : (int)fd;
-}
-
-static int find_in_root(int proc_fd, const char *path, uint64_t flags)
+static int find_in_root(int proc_fd, const char *path, unsigned int how)
 {
 	int root = openat(proc_fd, "root", O_PATH | O_DIRECTORY | O_CLOEXEC), fd;
 
 	if (root < 0)
 		return -errno;
-	fd = find(root, path, flags, RESOLVE_IN_ROOT);
+	fd = below__find(root, path, BELOW_ROOT | how);
 	close(root);
 	return fd;
 }
 
 int foreign__find(int proc_fd, const char *path)
 {
-	return find_in_root(proc_fd, path, O_NOFOLLOW);
+	return find_in_root(proc_fd, path, 0);
 }
 
 int foreign__find_followed(int proc_fd, const char *path)
 {
-	return find_in_root(proc_fd, path, 0);
+	return find_in_root(proc_fd, path, BELOW_FOLLOW);
 }
 
 int foreign__find_plain(int proc_fd, const char *dir, const char *name)
 {
-	int place = find_in_root(proc_fd, dir, O_DIRECTORY), fd;
+	int place = find_in_root(proc_fd, dir, BELOW_FOLLOW), fd;
 
 	if (place < 0)
 		return place;
-	fd = find(place, name, 0, RESOLVE_BENEATH | RESOLVE_NO_XDEV | RESOLVE_NO_SYMLINKS);
+	fd = below__find_plain(place, name);
 	close(place);
 	return fd;
 }

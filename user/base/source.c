@@ -6,7 +6,6 @@
 #include <grp.h>
 #include <limits.h>
 #include <linux/capability.h>
-#include <linux/openat2.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +13,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/below.h"
 #include "base/foreign.h"
 #include "base/opener.h"
 #include "base/procfield.h"
@@ -163,17 +163,10 @@ static int open_start(struct source_owner *who, const char *path)
 
 /* ---- The file ---- */
 
+/* A relative path stays in the working directory, because its root is not known. */
 static int open_in(int start, const char *path)
 {
-	const struct open_how how = {
-		.flags = O_PATH | O_CLOEXEC,
-		/* a relative path stays in the working directory, because its root is not known */
-		.resolve =
-			RESOLVE_NO_MAGICLINKS | (*path == '/' ? RESOLVE_IN_ROOT : RESOLVE_BENEATH),
-	};
-	long fd = syscall(SYS_openat2, start, path, &how, sizeof(how));
-
-	return fd < 0 ? -errno : (int)fd;
+	return below__find(start, path, BELOW_FOLLOW | (*path == '/' ? BELOW_ROOT : 0));
 }
 
 /* Nothing of the file is touched before it is known to be a file. */

@@ -170,6 +170,21 @@ static char *arena_alloc(struct strtab *t, size_t size)
 	return block->data;
 }
 
+static uint32_t find(const struct strtab *t, const char *s, size_t len, uint64_t hash)
+{
+	uint32_t id;
+
+	for (size_t at = 0; (id = hash_index__next(&t->index, hash, &at)) != HASH_NONE;)
+		if (t->entries[id].len == len && !memcmp(t->entries[id].s, s, len))
+			return id;
+	return 0;
+}
+
+uint32_t strtab__find(const struct strtab *t, const char *s, size_t len)
+{
+	return len ? find(t, s, len, hash_bytes(&t->key, s, len)) : 0;
+}
+
 uint32_t strtab__add(struct strtab *t, const char *s, size_t len)
 {
 	uint64_t hash;
@@ -179,9 +194,9 @@ uint32_t strtab__add(struct strtab *t, const char *s, size_t len)
 	if (!len || len > SIZE_MAX / 4)
 		return 0;
 	hash = hash_bytes(&t->key, s, len);
-	for (size_t at = 0; (id = hash_index__next(&t->index, hash, &at)) != HASH_NONE;)
-		if (t->entries[id].len == len && !memcmp(t->entries[id].s, s, len))
-			return id;
+	id = find(t, s, len, hash);
+	if (id)
+		return id;
 	if (array_grow(&t->entries, &t->cap, t->cnt, 1, sizeof(*t->entries), UINT32_MAX) ||
 	    hash_index__reserve(&t->index))
 		return 0;

@@ -32,6 +32,8 @@ struct strtab;
 struct strtab *strtab__new(void);
 void strtab__free(struct strtab *t);
 uint32_t strtab__add(struct strtab *t, const char *s, size_t len); /* 0 when out of memory */
+/* The id of a string that was added, or 0. */
+uint32_t strtab__find(const struct strtab *t, const char *s, size_t len);
 /* NUL-terminated; `len` may be NULL. "" for an id that strtab__add() did not give. */
 const char *strtab__get(const struct strtab *t, uint32_t id, size_t *len);
 size_t strtab__count(const struct strtab *t);

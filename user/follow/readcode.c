@@ -126,15 +126,16 @@ int readcode__supply(struct readers *rs, struct sym_python *sym, const struct ev
 	return err;
 }
 
-void readcode__take(struct sym_python *sym, const struct process_table *procs,
-		    const struct ev_code *ev, size_t size)
+void readcode__take(struct sym_python *sym, struct process_table *procs, const struct ev_code *ev,
+		    size_t size)
 {
 	const struct py_binary *bin = process_table__interp(procs, ev->interp);
 	int err;
 
 	if (!bin)
 		return;
-	err = sym_python__on_code(sym, ev, size, &bin->interp.layout);
+	err = sym_python__on_code(sym, ev, size, &bin->interp.layout,
+				  process_table__slot_of(procs, ev->tgid));
 	if (!err)
 		err = readcode__supply(process_table__readers(procs), sym, ev, &bin->interp.layout,
 				       ~0);

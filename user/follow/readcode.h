@@ -17,8 +17,8 @@
  * the layout of its interpreter, what the event lacks. Leaves out what cannot be read, with a debug
  * message.
  */
-void readcode__take(struct sym_python *sym, const struct process_table *procs,
-		    const struct ev_code *ev, size_t size);
+void readcode__take(struct sym_python *sym, struct process_table *procs, const struct ev_code *ev,
+		    size_t size);
 
 /*
  * Reads the parts of a code object that sym_python__on_code() still lacks. `wanted`: bits 1 << enum

@@ -191,6 +191,13 @@ uint32_t process_table__slot(struct process_table *pt, struct process *p)
 	return p->slot;
 }
 
+uint32_t process_table__slot_of(struct process_table *pt, uint32_t tgid)
+{
+	struct process *p = process_table__find_tgid(pt, tgid);
+
+	return p ? process_table__slot(pt, p) : 0;
+}
+
 struct readers *process_table__readers(const struct process_table *pt)
 {
 	return pt->opts.readers;

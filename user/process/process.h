@@ -239,6 +239,8 @@ struct readers *process_table__readers(const struct process_table *pt);
 struct process *process_table__find(const struct process_table *pt, uint32_t space);
 struct process *process_table__find_tgid(const struct process_table *pt,
 					 uint32_t tgid); /* living */
+/* The slot of struct shares of a living process's user; 0: not known. */
+uint32_t process_table__slot_of(struct process_table *pt, uint32_t tgid);
 /* Iterates over all processes, exited ones included; *at is 0 at the first call. NULL: no more. */
 struct process *process_table__next(const struct process_table *pt, size_t *at);
 /* The ELF file of a file id, or NULL. Borrowed until process_table__free(). */

@@ -2,10 +2,13 @@
 #include "symbolize/symbolize.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/hash.h"
+#include "base/log.h"
+#include "base/tenant.h"
 #include "python/pylines.h"
 
 /* Also of a name, wherever it is from */
@@ -14,6 +17,7 @@
 #define TABLE_MAX	  ((size_t)1 << 25)
 #define ELLIPSIS	  0x2026
 #define NO_NAME		  "<unknown>"
+#define NO_ROOM		  "<no room for names>"
 #define BLOB_BIT(kind)	  (1U << (kind))
 
 /*
@@ -25,6 +29,9 @@
 
 #define STRING_OVERHEAD	  32 /* bytes of one in a strtab, beside it, about */
 #define INDEX_OVERHEAD	  16
+
+/* Bytes of the strings of all users, who share them as they share the entries of a table. */
+#define ROOM		  ((size_t)16 << 20)
 
 /* ---- Characters ---- */
 
@@ -51,6 +58,8 @@ struct function {
 struct code {
 	uint64_t id;
 	uint32_t function;
+	uint32_t tgid;	 /* whose it is */
+	uint16_t slot;	 /* of struct shares: who is charged for its strings */
 	uint8_t missing; /* BLOB_BIT() of the incomplete blobs */
 	bool idle;	 /* see sym_python__sweep() */
 	uint32_t named;	 /* the last round of sym_python__begin_round() in which it was */
@@ -79,9 +88,11 @@ struct sym_python {
 	struct pending *pending;      /* by age, the oldest first */
 	size_t pending_cnt, pending_cap;
 	size_t pending_bytes;
-	size_t string_bytes; /* of the strings, and what goes with each */
-	size_t kept_bytes;   /* that the last sweep has left */
-	bool marked;	     /* the first of the two sweeps is done */
+	/* Bytes of the strings and of what goes with each; of who was the first to have it. */
+	struct shares shares;
+	bool said_no_room;
+	size_t kept_bytes; /* that the last sweep has left */
+	bool marked;	   /* the first of the two sweeps is done */
 	uint32_t round;
 	uint64_t last_id;
 	struct strbuf text; /* of the name at work */
@@ -267,19 +278,38 @@ static bool is_whole(const struct bytes *b, const struct blob_info *info, enum b
 	return known && b->len >= info->size;
 }
 
-/* The id of `data` in strings. */
-static int intern(struct sym_python *s, const void *data, size_t len, uint32_t *id)
+static bool has_room(const struct sym_python *s, uint32_t slot, size_t size)
+{
+	size_t left = ROOM - s->shares.taken;
+
+	return size < left && s->shares.of[slot] + size <= SHARE_OF_FREE * (left - size);
+}
+
+/* The id of `data` in strings, charged to a user if it is new. 0, -ENOMEM. */
+static int intern(struct sym_python *s, uint32_t slot, const void *data, size_t len, uint32_t *id)
 {
 	size_t cnt = strtab__count(s->strings);
 
 	*id = strtab__add(s->strings, data, len);
-	if (strtab__count(s->strings) > cnt)
-		s->string_bytes += len + STRING_OVERHEAD;
+	if (strtab__count(s->strings) > cnt) {
+		s->shares.taken += (uint32_t)(len + STRING_OVERHEAD);
+		s->shares.of[slot] += (uint32_t)(len + STRING_OVERHEAD);
+	}
 	return *id || !len ? 0 : -ENOMEM;
 }
 
-static int intern_name(struct sym_python *s, const struct bytes *b, const struct blob_info *info,
-		       bool whole, uint32_t *id)
+/* The same; -ENOSPC: the user has too many. */
+static int intern_within(struct sym_python *s, uint32_t slot, const void *data, size_t len,
+			 uint32_t *id)
+{
+	if (len && !strtab__find(s->strings, data, len) &&
+	    !has_room(s, slot, len + STRING_OVERHEAD))
+		return -ENOSPC;
+	return intern(s, slot, data, len, id);
+}
+
+static int intern_name(struct sym_python *s, uint32_t slot, const struct bytes *b,
+		       const struct blob_info *info, bool whole, uint32_t *id)
 {
 	size_t len = b->len < info->size ? b->len : info->size;
 
@@ -296,46 +326,82 @@ static int intern_name(struct sym_python *s, const struct bytes *b, const struct
 		utf8_add(&s->text, ELLIPSIS);
 	if (s->text.err)
 		return s->text.err;
-	return intern(s, s->text.s, s->text.len, id);
+	return intern_within(s, slot, s->text.s, s->text.len, id);
 }
 
 /* Puts one blob into `f`. */
-static int set_blob(struct sym_python *s, struct function *f, enum blob_kind kind,
+static int set_blob(struct sym_python *s, uint32_t slot, struct function *f, enum blob_kind kind,
 		    const struct bytes *b, const struct blob_info *info, bool whole)
 {
 	if (kind != BLOB_LINETABLE)
-		return intern_name(s, b, info, whole, kind == BLOB_NAME ? &f->name : &f->file);
+		return intern_name(s, slot, b, info, whole,
+				   kind == BLOB_NAME ? &f->name : &f->file);
 	/* Half a table gives wrong lines for the offsets that it does not reach. */
 	f->table = 0;
-	return whole ? intern(s, b->data, info->size, &f->table) : 0;
+	return whole ? intern_within(s, slot, b->data, info->size, &f->table) : 0;
+}
+
+static void say_no_room(struct sym_python *s, uint32_t tgid)
+{
+	uint32_t user = tenant__user(tenant__of_process(tgid));
+	char of[32] = "";
+
+	if (user != TENANT_USER_UNKNOWN)
+		snprintf(of, sizeof(of), " of user %u", user);
+	if (!s->said_no_room)
+		log_warn("functions of process %u%s have too many names, or too long ones: its "
+			 "user's new functions are shown as " NO_ROOM,
+			 tgid, of);
+	s->said_no_room = true;
+}
+
+/* What all code objects that found no room are shown as: one function. */
+static int find_no_room(struct sym_python *s, struct code *code, struct function *f)
+{
+	say_no_room(s, code->tgid);
+	code->missing = 0;
+	*f = (struct function){ 0 };
+	return intern(s, 0, NO_ROOM, strlen(NO_ROOM), &f->name);
 }
 
 /* `p` holds what came of the blobs of `ev`. */
-static int new_code(struct sym_python *s, const struct ev_code *ev, const struct py_layout *layout,
-		    const struct pending *p)
+static int set_blobs(struct sym_python *s, const struct ev_code *ev, const struct pending *p,
+		     struct function *f, struct code *code)
 {
-	struct function f = { .first_line = ev->firstlineno };
-	struct code code = { .id = ev->id, .named = s->round - 2 };
-	int err;
+	int err = 0;
 
-	f.table_kind = layout->linetable_kind;
-	for (unsigned kind = 0; kind < BLOB_CNT; kind++) {
+	for (unsigned kind = 0; kind < BLOB_CNT && !err; kind++) {
 		const struct blob_info *info = &ev->blob[kind];
 		struct bytes b = { p->blob[kind].data, p->blob[kind].len };
 		bool whole = !(info->flags & BLOB_MISSING) && is_whole(&b, info, kind);
 
-		err = set_blob(s, &f, kind, &b, info, whole);
-		if (err)
-			return err;
+		err = set_blob(s, code->slot, f, kind, &b, info, whole);
 		if (!whole)
-			code.missing |= BLOB_BIT(kind);
+			code->missing |= BLOB_BIT(kind);
 	}
-	err = intern_function(s, &f, &code.function);
+	return err;
+}
+
+static int new_code(struct sym_python *s, const struct ev_code *ev, const struct py_layout *layout,
+		    uint32_t slot, const struct pending *p)
+{
+	struct function f = { .first_line = ev->firstlineno };
+	struct code code = {
+		.id = ev->id, .tgid = ev->tgid, .slot = (uint16_t)slot, .named = s->round - 2
+	};
+	int err;
+
+	f.table_kind = layout->linetable_kind;
+	err = set_blobs(s, ev, p, &f, &code);
+	if (err == -ENOSPC)
+		err = find_no_room(s, &code, &f);
+	if (!err)
+		err = intern_function(s, &f, &code.function);
 	return err ? err : add_code(s, &code);
 }
 
 int sym_python__on_code(struct sym_python *s, const struct ev_code *ev, size_t size,
-			const struct py_layout *layout)
+			const struct py_layout *layout, uint32_t slot)
 {
 	struct pending p = { 0 };
 	size_t i;
@@ -348,7 +414,7 @@ int sym_python__on_code(struct sym_python *s, const struct ev_code *ev, size_t s
 	i = find_pending(s, ev->id);
 	if (i != SIZE_MAX)
 		p = take_pending(s, i);
-	err = new_code(s, ev, layout, &p);
+	err = new_code(s, ev, layout, slot < SHARE_SLOTS ? slot : 0, &p);
 	pending__free(&p);
 	return err;
 }
@@ -377,7 +443,9 @@ int sym_python__supply(struct sym_python *s, uint64_t code_id, enum blob_kind ki
 	if (kind == BLOB_LINETABLE && info->size > TABLE_MAX)
 		return -E2BIG;
 	f = s->functions[code->function];
-	err = set_blob(s, &f, kind, &b, info, true);
+	err = set_blob(s, code->slot, &f, kind, &b, info, true);
+	if (err == -ENOSPC)
+		err = find_no_room(s, code, &f);
 	if (!err)
 		err = intern_function(s, &f, &code->function);
 	if (!err)
@@ -389,7 +457,7 @@ int sym_python__supply(struct sym_python *s, uint64_t code_id, enum blob_kind ki
 
 size_t sym_python__memory(const struct sym_python *s)
 {
-	return s->string_bytes + s->code_cnt * (sizeof(*s->codes) + INDEX_OVERHEAD) +
+	return s->shares.taken + s->code_cnt * (sizeof(*s->codes) + INDEX_OVERHEAD) +
 	       s->function_cnt * (sizeof(*s->functions) + INDEX_OVERHEAD);
 }
 
@@ -428,7 +496,7 @@ static int copy_code(struct sym_python *to, const struct sym_python *from, struc
 		size_t len;
 		const char *text = strtab__get(from->strings, *ids[i], &len);
 
-		err = intern(to, text, len, ids[i]);
+		err = intern(to, code.slot, text, len, ids[i]);
 	}
 	if (!err)
 		err = intern_function(to, &f, &code.function);
@@ -449,7 +517,7 @@ static void take_tables(struct sym_python *s, struct sym_python *from)
 	s->code_cnt = from->code_cnt;
 	s->code_cap = from->code_cap;
 	s->code_index = from->code_index;
-	s->string_bytes = from->string_bytes;
+	s->shares = from->shares;
 	hash_index__free(&old.code_index);
 	hash_index__free(&old.function_index);
 	free(old.codes);

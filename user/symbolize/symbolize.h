@@ -114,11 +114,13 @@ void sym_python__free(struct sym_python *s);
 /*
  * Take the records of the `blobs` ring buffer, in order. Return 0, or negative errno for a record
  * that makes no sense (it is ignored): -EINVAL, -E2BIG, -EEXIST for a second EV_CODE of a code id.
- * -ENOMEM: the record is lost. `layout` tells the kind of line table.
+ * -ENOMEM: the record is lost. `layout` tells the kind of line table. `slot`: of struct shares,
+ * whose strings they are; 0: not known. All users' strings have 16 MiB, divided as the entries of a
+ * table. What finds no room is one function, "<no room for names>", and a message says whose it is.
  */
 int sym_python__on_blob(struct sym_python *s, const struct ev_blob *ev, size_t size);
 int sym_python__on_code(struct sym_python *s, const struct ev_code *ev, size_t size,
-			const struct py_layout *layout);
+			const struct py_layout *layout, uint32_t slot);
 /* Which blobs of a code object are incomplete: bit 1 << enum blob_kind. -ENOENT: code id not known.
  */
 int sym_python__missing(const struct sym_python *s, uint64_t code_id);

@@ -254,7 +254,7 @@ static int on_code(void *ctx, void *data, size_t size)
 	take_name(tr, c, &c->file, BLOB_FILENAME, known, &ev.blob[BLOB_FILENAME]);
 	ev.blob[BLOB_LINETABLE] =
 		(struct blob_info){ .uaddr = c->linetable, .flags = BLOB_MISSING };
-	err = known ? 0 : sym_python__on_code(tr->names, &ev, sizeof(ev), layout);
+	err = known ? 0 : sym_python__on_code(tr->names, &ev, sizeof(ev), layout, 0);
 	if (!err && size >= sizeof(struct trace_code_lines) && !take_lines(tr, data))
 		wanted |= 1 << BLOB_LINETABLE;
 	if (!err)
