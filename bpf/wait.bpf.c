@@ -19,6 +19,9 @@
  * and a walk neither sleeps nor switches. So no two walks of this object meet on a CPU. Samples
  * interrupt them and have scratch of their own.
  *
+ * user/ may count a part of a wait before it ends (struct wait_told). At its end the rest of such a
+ * wait counts, which is drawn by its own length.
+ *
  * Invariant: delivered = counted + filtered_* + lost_*, as in the sampler; a wait that is drawn is
  * delivered.
  */
@@ -38,6 +41,14 @@ struct {
 	__type(key, __u32);
 	__type(value, struct wait_thread);
 } waits SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, WAIT_THREADS);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, __u32);
+	__type(value, struct wait_told);
+} told_waits SEC(".maps");
 
 BPF_INLINE struct wait_thread *new_thread(__u32 nr, const struct wait_thread *t)
 {
@@ -228,19 +239,42 @@ BPF_INLINE struct wait_thread *first_seen(struct task_struct *task, __u32 nr, in
 	return new_thread(nr, &new);
 }
 
+/* Up to when the wait that ends is told; 0: nothing of it is. user/ learns what is left out. */
+BPF_INLINE __u64 take_told(struct wait_thread *t)
+{
+	__u32 tid = t->tid;
+	const struct wait_told *part;
+
+	if (t->out_ns >= wait_state().told_ns)
+		return 0;
+	part = bpf_map_lookup_elem(&told_waits, &tid);
+	if (!part || part->out_ns != t->out_ns)
+		return 0;
+	t->told_ns = part->until_ns;
+	return t->told_ns;
+}
+
+/* Samples what is not told of a stretch of a wait. Whether that counts depends on its length. */
+BPF_INLINE __u64 draw_rest(__u64 from, __u64 to, __u64 told_ns)
+{
+	if (told_ns <= from)
+		return draw(to - from);
+	return to > told_ns && to - from >= wait_cfg.least_ns ? draw_any(to - told_ns) : 0;
+}
+
 /* A wake-up before the thread left its CPU does not belong to this wait: it may be an old one. */
 BPF_INLINE void end_wait(struct wait_thread *t, __u32 nr, __u64 now)
 {
-	__u64 woken = t->preempted ? t->out_ns : t->woken_ns;
+	__u64 woken = t->preempted ? t->out_ns : t->woken_ns, told_ns = take_told(t);
 	int bare = wait_state().flags & WAIT_LATE && !t->in_call;
 
 	if (woken < t->out_ns || woken > now)
 		woken = now;
 	t->waited_ns += woken - t->out_ns;
 	t->queued_ns += now - woken;
-	*(bare ? &t->bare_wait_ns : &t->due_wait_ns) += draw(woken - t->out_ns);
-	*(bare ? &t->bare_queue_ns : &t->due_queue_ns) += draw(now - woken);
-	t->out_ns = 0;
+	*(bare ? &t->bare_wait_ns : &t->due_wait_ns) += draw_rest(t->out_ns, woken, told_ns);
+	*(bare ? &t->bare_queue_ns : &t->due_queue_ns) += draw_rest(woken, now, told_ns);
+	t->out_ns = 0; /* after told_ns */
 	t->in_ns = now;
 	if (t->polls)
 		begin_stretch(nr, now);

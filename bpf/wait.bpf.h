@@ -94,16 +94,19 @@ BPF_NOINLINE __s64 current_call(NO_ARG)
 	return arch_syscall(&regs);
 }
 
-/* Samples a wait by its length. Returns the value that it counts; 0: not sampled. */
-BPF_INLINE __u64 draw(__u64 ns)
+BPF_INLINE __u64 draw_any(__u64 ns)
 {
 	__u64 step = wait_state().step_ns;
 
-	if (ns < wait_cfg.least_ns)
-		return 0;
 	if (ns >= step)
 		return ns;
 	return (bpf_get_prandom_u32() * step) >> 32 < ns ? step : 0;
+}
+
+/* Samples a wait by its length. Returns the value that it counts; 0: not sampled. */
+BPF_INLINE __u64 draw(__u64 ns)
+{
+	return ns < wait_cfg.least_ns ? 0 : draw_any(ns);
 }
 
 /* ---- what it waits for ----------------------------------------------------------------------- */

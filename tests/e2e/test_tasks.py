@@ -16,7 +16,7 @@ pytestmark = pytest.mark.beside
 
 SCHEMA = harness.REPO / "docs" / "tasks.schema.json"
 OTHERS = ["pyenv/3.7", "bookworm/3.11", "trixie/3.13", "sid/3.13", "sid/3.14", "sid/3.14+jit",
-          "sid/3.14d", "sid/3.15", "sid/3.15d"]
+          "sid/3.14d", "sid/3.15", "sid/3.15+jit", "sid/3.15d"]
 
 
 def dump_json(pid, *args):
@@ -86,6 +86,51 @@ def test_tasks_of_others(name):
     if name not in interpreters.find():
         pytest.skip("there is no " + name)
     check(interpreters.find()[name])
+
+
+# The loop of a thread that has ended, and an eager task where there are such.
+ENDED = """
+import asyncio, json, os, sys, threading
+kept = []
+async def waits(): await asyncio.Event().wait()
+async def awaits(other): await other
+async def makes():
+    kept.append(asyncio.get_running_loop())
+    kept.append(asyncio.ensure_future(waits()))
+    kept.append(asyncio.ensure_future(awaits(kept[1])))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+def lives_shortly(): asyncio.new_event_loop().run_until_complete(makes())
+async def main():
+    if sys.version_info >= (3, 12):
+        kept.append(asyncio.Task(waits(), loop=asyncio.get_running_loop(), eager_start=True))
+    told = [[t.get_coro().__name__ for t in asyncio.all_tasks(loop)] for loop in (kept[0], asyncio.get_running_loop())]
+    asyncio.get_running_loop().add_reader(0, os._exit, 0)
+    os.write(1, json.dumps(told).encode() + b"\\n")
+    await waits()
+thread = threading.Thread(target=lives_shortly)
+thread.start()
+thread.join()
+os.write(1, b"ready\\n")
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("name", ["any", "sid/3.14", "sid/3.15"])
+def test_thread_has_ended(any_python, name):
+    """From 3.14 on its tasks are in another list then."""
+    if name != "any" and name not in interpreters.find():
+        pytest.skip("there is no " + name)
+    python = any_python if name == "any" else interpreters.find()[name]
+    with harness.Process([python, "-c", ENDED], env=harness.clean_environment()) as process:
+        told = [sorted(names) for names in json.loads(process.read_line())]
+        found = dump_json(process.pid)
+    outermost = {t["id"]: t["frames"][-1]["function"] for t in found["tasks"]}
+    loops = {tid: sorted(outermost[t["id"]] for t in found["tasks"] if t["loop"] == number)
+             for number, tid in enumerate(loop["tid"] for loop in found["loops"])}
+    assert loops == {None: told[0], process.pid: told[1]} and told[0] == ["awaits", "waits"], (loops, told)
+    chain, = ([outermost[by] for by in t["awaited_by"]] for t in found["tasks"] if t["awaited_by"])
+    assert chain == ["awaits"]
 
 
 def has(module, python="/usr/bin/python3"):

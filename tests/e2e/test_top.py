@@ -378,10 +378,65 @@ def test_waits(any_python):
             terminal.shows(r"^ +PID +THREAD% +THREAD s +WAIT% +QUEUE% +GIL% ")
             terminal.press("t")
             terminal.shows(r"^ +PID +TID +THREAD% +THREAD s +WAIT% +QUEUE% +GIL% +STATE")
-            # Of the interval, by the kernel's clock: a sleep counts in the interval in which it ends.
+            # Of the interval, by the kernel's clock.
             terminal.until(lambda _: any(
                 (m := re.search(r"^ +%d +\d+ +[\d.]+ +[\d.]+ +(\d+\.\d) " % process.pid, line)) and float(m[1]) > 60
                 for line in terminal.lines), "a thread that waits")
+
+
+LONG_WAITS = """
+import json, sys, threading, time
+go = threading.Event()
+def for_ever(): time.sleep(1e6)
+def first(): time.sleep(2.2)
+def burns():
+    end = time.thread_time() + 0.5
+    while time.thread_time() < end: pass
+def second(): time.sleep(1.7)
+def works():
+    go.wait()
+    true = {}
+    for f in (first, burns, second):
+        begin = time.monotonic()
+        f()
+        true[f.__name__] = time.monotonic() - begin
+    print(json.dumps(true), flush=True)
+    for_ever()
+for f in (for_ever, works): threading.Thread(target=f, daemon=True, name=f.__name__).start()
+print("ready", flush=True)
+sys.stdin.readline()
+go.set()
+sys.stdin.readline()
+"""
+
+
+def test_waits_that_go_on(any_python):
+    """A wait counts in each interval that it lasts, and what has counted does not count again at its end."""
+    row = r"^ +%s +%s +%s +%s %%s +<string>:\d+$" % (PERCENT, PERCENT, SECONDS, SECONDS)
+    own = lambda name: float((m := next(filter(None, (re.search(row % name, line) for line in terminal.lines)), None)) and m[3] or 0)
+    with harness.Process([any_python, "-c", LONG_WAITS], env=harness.clean_environment()) as process:
+        with top("-e", "wall", "-p", process.pid, cols=120) as terminal:
+            terminal.shows(process_row(process.pid))
+            terminal.press("enter")
+            terminal.until(lambda _: own("for_ever") > 0, "a wait without an end")
+            begin = own("for_ever")
+            process.process.stdin.write(b"go\n")
+            for least in (0.4, 1.0, 1.6):  # it ends later than the last of these is shown
+                terminal.until(lambda _: own("first") >= least, "a wait that goes on")
+            true = json.loads(process.read_line())
+            terminal.until(lambda _: own("second") >= 0.97 * true["second"], "a wait that has ended")
+            since = own("for_ever")
+            terminal.until(lambda _: own("for_ever") >= since + 1, "two more intervals")
+            for name in ("first", "second"):
+                assert own(name) == pytest.approx(true[name], rel=0.03, abs=0.02), (name, own(name), true, str(terminal))
+            # On a CPU or waiting for one; its time on a CPU is sampled.
+            assert own("burns") == pytest.approx(true["burns"], rel=0.15, abs=0.05), (own("burns"), true, str(terminal))
+            assert own("for_ever") - begin >= 0.95 * sum(true.values()), (begin, own("for_ever"), true)
+            terminal.press("t")
+            # All of the life of each thread, in one interval: the share is of the thread's own time.
+            for name in ("MainThread", "for_ever", "works"):
+                wait = terminal.shows(r"^ +%d +\d+ +(\d+\.\d) +[\d.]+ +(\d+\.\d) .* %s$" % (process.pid, name))
+                assert float(wait[1]) == pytest.approx(100, abs=3) == float(wait[2]), wait[0]
 
 
 def test_event_loops(python):

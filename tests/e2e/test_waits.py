@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import interpreters
 from harness import PROGRAMS, PYPERF, Process, clean_environment, parse_folded, profile, stolen_seconds
 
 PROGRAM = PROGRAMS / "waiting.py"
@@ -716,6 +717,14 @@ def awaits_of(python, path, *options, seconds=4):
     awaits = json.loads((path / "x.json").read_text()).get("awaits", [])
     own = ("often", "seldom", "gets", "main", "turns")
     return (path / "x.txt").read_text(), {next(f for f in reversed(a["functions"]) if f in own): a for a in awaits}
+
+
+@pytest.mark.parametrize("name", ["sid/3.14", "sid/3.15"])
+def test_what_tasks_of_others_wait_for(name, tmp_path):
+    """Those in lists that the interpreter itself describes."""
+    if name not in interpreters.find():
+        pytest.skip("there is no " + name)
+    test_what_tasks_wait_for(interpreters.find()[name], tmp_path)
 
 
 def test_what_tasks_wait_for(python, tmp_path):

@@ -841,6 +841,16 @@ bool session__asleep(const struct session *s, struct source_asleep *out)
 	return false;
 }
 
+int session__tell(struct session *s, uint64_t until_ns)
+{
+	int err = 0;
+
+	for (uint32_t i = 0; i < s->uses.cnt && !err; i++)
+		if (s->uses.by[i].spec.source->tell)
+			err = s->uses.by[i].spec.source->tell(&s->uses.by[i], until_ns);
+	return err;
+}
+
 int session__add(struct session *s, struct profile *p, const struct dump_stack *stacks, size_t cnt)
 {
 	return dump__add(stacks, cnt, s->procs, &s->dump, p, &s->late);

@@ -116,13 +116,14 @@ int session__wait(struct session *s, uint64_t until_ns);
 bool session__wants_drain(const struct session *s);
 int session__drain(struct session *s, struct profile *p); /* 0 or negative errno */
 /*
- * After session__stop(): the threads that still wait, as the source that counts waits knows them.
- * False: no source counts waits.
+ * The threads that still wait, as the source that counts waits knows them. False: no source counts
+ * waits.
  */
 bool session__asleep(const struct session *s, struct source_asleep *out);
+/* Waits that began before `until_ns` may be told in part: struct wait_told. 0 or negative errno. */
+int session__tell(struct session *s, uint64_t until_ns);
 /*
- * Adds stacks that the kernel has not counted; call it after the last drain. 0 or negative errno,
- * printed.
+ * Adds stacks that the kernel has not counted; call it after a drain. 0 or negative errno, printed.
  */
 int session__add(struct session *s, struct profile *p, const struct dump_stack *stacks, size_t cnt);
 /*

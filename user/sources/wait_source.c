@@ -320,10 +320,11 @@ static int wait_asleep(const struct source_use *u, struct source_asleep *out)
 {
 	const struct waiting *x = u->state;
 
-	if (!x->wait || !x->stopped_ns)
+	if (!x->wait || !x->state.since_ns)
 		return -ENOENT;
 	*out = (struct source_asleep){
 		.threads_fd = side_object__map_fd(&x->side, "waits"),
+		.told_fd = side_object__map_fd(&x->side, "told_waits"),
 		.type = u->type,
 		.since_ns = x->state.since_ns,
 		.until_ns = x->stopped_ns,
@@ -331,6 +332,14 @@ static int wait_asleep(const struct source_use *u, struct source_asleep *out)
 		.least_ns = u->least_ns,
 	};
 	return 0;
+}
+
+static int wait_tell(struct source_use *u, uint64_t until_ns)
+{
+	struct waiting *x = u->state;
+
+	x->state.told_ns = until_ns;
+	return x->wait ? tell_state(x) : 0;
 }
 
 static void wait_counters(const struct source_use *u, uint64_t counters[CTR_CNT])
@@ -380,8 +389,8 @@ static const char *check(const struct source *s)
 #define WAITS(id)                                                                                  \
 	.type = { .event = EVENT_##id }, .open = wait_open, .start = wait_start,                   \
 	.set_rate = wait_set_rate, .cpus = wait_cpus, .blobs = wait_blobs, .window = wait_window,  \
-	.asleep = wait_asleep, .counters = wait_counters, .stop = wait_stop, .close = wait_close,  \
-	.check = check
+	.asleep = wait_asleep, .tell = wait_tell, .counters = wait_counters, .stop = wait_stop,    \
+	.close = wait_close, .check = check
 
 /* See open_clock(). */
 #define BESIDE_CLOCK .perf = true, .kind = PERF_TYPE_SOFTWARE, .config = PERF_COUNT_SW_CPU_CLOCK

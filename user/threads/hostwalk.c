@@ -449,6 +449,16 @@ struct hostwalk *hostwalk__new(const struct process_table *pt, const struct proc
 	return h;
 }
 
+uint64_t hostwalk__dealt_codes(const struct hostwalk *h)
+{
+	return h->next_code;
+}
+
+void hostwalk__skip_codes(struct hostwalk *h, uint64_t cnt)
+{
+	h->next_code = cnt;
+}
+
 void hostwalk__free(struct hostwalk *h)
 {
 	struct table *t;

@@ -39,6 +39,12 @@ struct hoststack {
 struct hostwalk *hostwalk__new(const struct process_table *pt, const struct process_maps *maps,
 			       const struct ring_sink *sink);
 void hostwalk__free(struct hostwalk *h);
+/*
+ * How many numbers of code objects it has dealt out. A later walker with the same sink must not
+ * deal these out again: it is told to skip them.
+ */
+uint64_t hostwalk__dealt_codes(const struct hostwalk *h);
+void hostwalk__skip_codes(struct hostwalk *h, uint64_t cnt);
 
 /*
  * Selects the process whose threads are walked next: takes over its mappings and interpreters. Call

@@ -12,6 +12,7 @@
 #include "base/hash.h"
 #include "base/idmap.h"
 #include "base/log.h"
+#include "follow/object.h"
 #include "process/waitword.h"
 #include "threads/gil.h"
 #include "threads/hostwalk.h"
@@ -20,13 +21,29 @@
 
 #define THREADS_MAX 16384
 #define DEADLINE_NS (10 * NS_PER_S) /* after it, threads count without their stacks */
+#define WALKS_PER_S 500		    /* of an interval, and at least ... */
+#define LEAST_WALKS 50
+#define LEAST_NS    (NS_PER_S / 4) /* for them, unless the interval is longer than a second */
 #define BATCH	    1024
 #define TABLE_MAX   (8 * THREADS_MAX)
+
+/* A part of a wait that was counted before the wait has ended. */
+struct part {
+	uint32_t tid;
+	bool gone; /* the wait has ended, or a longer part replaces it */
+	struct wait_told told;
+};
 
 struct openwaits {
 	struct threadlist *list;
 	struct thread_now *before; /* that slept at the first look, by process */
 	size_t cnt, cap;
+	struct part *parts; /* by tid */
+	size_t part_cnt, part_cap;
+	struct idmap spaces; /* of processes in the last profile, with --cgroup */
+	size_t next;	     /* sleeper whose stack is read first */
+	uint64_t code_cnt;   /* numbers of code objects that are taken */
+	bool crowded;	     /* that was said */
 };
 
 /* A thread that still waits. */
@@ -37,11 +54,14 @@ struct sleeper {
 	uint64_t *words;	    /* its stack, innermost first; without its reason */
 	size_t cnt;
 	uint64_t leaf;
-	bool held; /* `words` are there, if it has not run since */
+	bool held;	   /* `words` are there, if it has not run since */
+	uint64_t out_ns;   /* when its wait began */
+	bool unseen;	   /* its wait began before the kernel half did */
+	struct part *part; /* of this wait, counted before; NULL: none was */
 };
 
-/* The end of a profile. What is not made here is borrowed. */
-struct ending {
+/* The end of a profile, or of an interval. What is not made here is borrowed. */
+struct look {
 	struct session *s;
 	struct openwaits *w;
 	struct profile *profile;
@@ -53,7 +73,9 @@ struct ending {
 	struct sleeper *sleepers;
 	size_t sleeper_cnt, sleeper_cap;
 	uint64_t deadline_ns;
+	size_t most;	/* stacks are read */
 	bool all_known; /* a thread that is not in the table has slept since the beginning */
+	bool goes_on;	/* parts are told, and counting goes on */
 };
 
 /* ---- the first look -------------------------------------------------------------------------- */
@@ -84,6 +106,7 @@ static int keep_sleepers(struct openwaits *w, const struct session *s)
 {
 	struct process_maps maps;
 
+	w->cnt = 0;
 	session__maps(s, &maps);
 	for (size_t i = 0; i < threadlist__cnt(w->list); i++) {
 		const struct thread_now *t = threadlist__at(w->list, i);
@@ -93,9 +116,11 @@ static int keep_sleepers(struct openwaits *w, const struct session *s)
 		if (!waiter__sleeps(t) || !p || !waiter__is_chosen(s, &maps, t, p))
 			continue;
 		if (w->cnt == THREADS_MAX) {
-			log_warn("more than %d threads sleep: waits of the others count only if "
-				 "they have ended",
-				 THREADS_MAX);
+			if (!w->crowded)
+				log_warn("more than %d threads sleep: waits of the others count "
+					 "only if they have ended",
+					 THREADS_MAX);
+			w->crowded = true;
 			break;
 		}
 		if (array_grow(&w->before, &w->cap, w->cnt, 1, sizeof(*w->before), THREADS_MAX))
@@ -107,10 +132,23 @@ static int keep_sleepers(struct openwaits *w, const struct session *s)
 	return 0;
 }
 
-struct openwaits *openwaits__begin(const struct session *s)
+/* The only process whose threads count; 0: there may be several. */
+static uint32_t only_process(const struct session *s)
+{
+	const struct sample_spec *t = session__opts(s)->targets;
+	bool one = t->pid_cnt == 1 && !t->children && !session__opts(s)->command;
+
+	return one ? (uint32_t)t->pids[0] : 0;
+}
+
+static void say_lost(int err)
+{
+	log_warn("threads that still wait: %s: their waits do not count", strerror(-err));
+}
+
+struct openwaits *openwaits__new(const struct session *s)
 {
 	struct openwaits *w;
-	int err;
 
 	if (!counts_waits(s))
 		return NULL;
@@ -119,13 +157,29 @@ struct openwaits *openwaits__begin(const struct session *s)
 		log_no_memory();
 		return NULL;
 	}
-	w->list = threadlist__open(0);
-	err = w->list ? threadlist__read(w->list) : -EIO;
-	if (!err)
-		err = keep_sleepers(w, s);
+	w->list = threadlist__open(only_process(s));
+	if (w->list)
+		return w;
+	say_lost(-EIO);
+	openwaits__free(w);
+	return NULL;
+}
+
+static int look_first(struct openwaits *w, const struct session *s)
+{
+	int err = threadlist__read(w->list);
+
+	return err ? err : keep_sleepers(w, s);
+}
+
+struct openwaits *openwaits__begin(const struct session *s)
+{
+	struct openwaits *w = openwaits__new(s);
+	int err = w ? look_first(w, s) : 0;
+
 	if (!err)
 		return w;
-	log_warn("threads that still wait: %s: their waits do not count", strerror(-err));
+	say_lost(err);
 	openwaits__free(w);
 	return NULL;
 }
@@ -136,19 +190,58 @@ void openwaits__free(struct openwaits *w)
 		return;
 	threadlist__close(w->list);
 	free(w->before);
+	free(w->parts);
+	idmap__free(&w->spaces);
 	free(w);
+}
+
+/* ---- what was counted before ----------------------------------------------------------------- */
+
+static int by_tid(const void *a, const void *b)
+{
+	uint32_t x = ((const struct part *)a)->tid, y = ((const struct part *)b)->tid;
+
+	return (x > y) - (x < y);
+}
+
+static struct part *find_part(const struct openwaits *w, uint32_t tid, uint64_t out_ns)
+{
+	const struct part key = { .tid = tid };
+	struct part *part =
+		w->part_cnt ? bsearch(&key, w->parts, w->part_cnt, sizeof(key), by_tid) : NULL;
+
+	return part && part->told.out_ns == out_ns ? part : NULL;
+}
+
+/* Of waits that have ended. */
+static void drop_parts(const struct look *e)
+{
+	for (size_t i = 0; i < e->w->part_cnt; i++) {
+		struct part *part = &e->w->parts[i];
+		const struct wait_thread *k = idmap__get(&e->known, part->tid);
+		uint64_t out_ns = k ? k->out_ns : e->a.since_ns;
+
+		if (out_ns == part->told.out_ns && threadlist__find(e->w->list, part->tid))
+			continue;
+		bpf_map_delete_elem(e->a.told_fd, &part->tid);
+		part->gone = true;
+	}
 }
 
 /* ---- how long -------------------------------------------------------------------------------- */
 
 /* If the table is larger than our copy, not all threads are known. */
-static int read_threads(struct ending *e)
+static int read_threads(struct look *e)
 {
 	uint32_t keys[BATCH], token, cnt;
 	bool first = true;
 	size_t have = 0, cap = 0;
 	int err = 0;
 
+	free(e->threads);
+	e->threads = NULL;
+	idmap__free(&e->known);
+	e->known = (struct idmap){ 0 };
 	while (!err) {
 		if (have + BATCH > TABLE_MAX) {
 			e->all_known = false;
@@ -171,7 +264,7 @@ static int read_threads(struct ending *e)
 }
 
 /* As the kernel half draws waits: those below `step_ns` by their length. */
-static uint64_t draw(const struct ending *e, uint64_t ns)
+static uint64_t draw(const struct look *e, uint64_t ns)
 {
 	uint64_t step = e->a.step_ns;
 	uint32_t any;
@@ -186,41 +279,91 @@ static uint64_t draw(const struct ending *e, uint64_t ns)
 }
 
 /*
- * Measures a thread's wait. A thread that is not in the table has slept since before the beginning,
- * or it is new and has run unseen: then nothing is known.
+ * When a thread's wait began, and when it was woken, or the end. A thread that is not in the table
+ * has slept since before the beginning, or it is new and has run unseen: then nothing is known.
  */
-static bool measure(const struct ending *e, struct sleeper *s)
+static bool find_wait(const struct look *e, struct sleeper *s, uint64_t *woken)
 {
 	const struct wait_thread *k = idmap__get(&e->known, s->t->tid);
-	uint64_t out = k ? k->out_ns : e->a.since_ns, end = e->a.until_ns, woken = end;
+	uint64_t end = e->a.until_ns;
 
+	s->unseen = !k;
+	s->out_ns = k ? k->out_ns : e->a.since_ns;
 	if (!k &&
 	    (!e->all_known || s->t->state == THREAD_RUNNABLE || s->t->start_ns > e->a.since_ns))
 		return false;
-	if (!out || out >= end)
+	if (!s->out_ns || s->out_ns >= end)
 		return false; /* it was on a CPU */
+	*woken = end;
 	if (k && k->preempted)
-		woken = out;
-	else if (k && k->woken_ns >= out && k->woken_ns < end)
-		woken = k->woken_ns;
-	s->wait_ns = draw(e, woken - out);
-	s->queue_ns = draw(e, end - woken);
+		*woken = s->out_ns;
+	else if (k && k->woken_ns >= s->out_ns && k->woken_ns < end)
+		*woken = k->woken_ns;
+	return true;
+}
+
+/*
+ * What counts of a wait that goes on: what was not counted before. Less than a step does not yet,
+ * so that nothing is drawn here; nor does a wait that may stay below the least length.
+ */
+static void measure_part(const struct look *e, struct sleeper *s, uint64_t woken)
+{
+	uint64_t end = e->a.until_ns, from = s->part ? s->part->told.until_ns : s->out_ns;
+	uint64_t now_for = end - (woken < end ? woken : s->out_ns);
+
+	if (from >= end || end - from < e->a.step_ns || now_for < e->a.least_ns)
+		return;
+	if (woken > from && woken - s->out_ns >= e->a.least_ns)
+		s->wait_ns = woken - from;
+	s->queue_ns = end - (woken > from ? woken : from);
+}
+
+/* Measures a thread's wait. False: it does not count. */
+static bool measure(const struct look *e, struct sleeper *s)
+{
+	uint64_t woken;
+
+	if (!find_wait(e, s, &woken))
+		return false;
+	s->part = find_part(e->w, s->t->tid, s->out_ns);
+	if (e->goes_on) {
+		measure_part(e, s, woken);
+	} else {
+		s->wait_ns = draw(e, woken - s->out_ns);
+		s->queue_ns = draw(e, e->a.until_ns - woken);
+	}
 	return s->wait_ns || s->queue_ns;
 }
 
 /* ---- whose ----------------------------------------------------------------------------------- */
 
-static bool is_wanted(const struct ending *e, const struct thread_now *t, const struct process *p)
+static bool is_wanted(const struct look *e, const struct thread_now *t, const struct process *p)
 {
 	const struct sample_spec *spec = session__opts(e->s)->targets;
 
 	if (!p || !waiter__is_chosen(e->s, &e->maps, t, p))
 		return false;
 	/* Which control group it is in was asked when it was first counted. */
-	return !spec->cgroup || profile__find_proc(e->profile, p->space) >= 0;
+	return !spec->cgroup || profile__find_proc(e->profile, p->space) >= 0 ||
+	       idmap__get(&e->w->spaces, p->space);
 }
 
-static int find_sleepers(struct ending *e)
+/* For the next look: a process that sleeps counts in no interval by itself. */
+static int note_spaces(struct look *e)
+{
+	struct idmap *m = &e->w->spaces;
+
+	if (!session__opts(e->s)->targets->cgroup)
+		return 0;
+	idmap__free(m);
+	*m = (struct idmap){ 0 };
+	for (size_t i = 0; i < e->profile->proc_cnt; i++)
+		if (idmap__set(m, e->profile->procs[i].space, e->w))
+			return -ENOMEM;
+	return 0;
+}
+
+static int find_sleepers(struct look *e)
 {
 	for (size_t i = 0; i < e->w->cnt; i++) {
 		struct sleeper s = { .t = &e->w->before[i] };
@@ -239,7 +382,7 @@ static int find_sleepers(struct ending *e)
 /* ---- its stack ------------------------------------------------------------------------------- */
 
 /* As the programs of the scheduler take it: without frames of the kernel. */
-static int keep_stack(const struct ending *e, struct sleeper *s, const struct hoststack *st)
+static int keep_stack(const struct look *e, struct sleeper *s, const struct hoststack *st)
 {
 	bool native = !session__opts(e->s)->no_native;
 
@@ -256,7 +399,7 @@ static int keep_stack(const struct ending *e, struct sleeper *s, const struct ho
 	return 0;
 }
 
-static int walk(struct ending *e, struct sleeper *s)
+static int walk(struct look *e, struct sleeper *s)
 {
 	struct thread_now t = *s->t;
 	struct gil_look gil;
@@ -272,18 +415,34 @@ static int walk(struct ending *e, struct sleeper *s)
 	return keep_stack(e, s, &st);
 }
 
-/* They are in the order of their processes. */
-static int walk_all(struct ending *e)
+/* It has run since it was looked at. */
+static void leave_out(const struct look *e, struct sleeper *s)
+{
+	s->held = false;
+	if (e->goes_on)
+		s->wait_ns = s->queue_ns = 0;
+}
+
+/*
+ * They are in the order of their processes. If the time does not suffice for all, the next look
+ * begins where this one ends.
+ */
+static int walk_all(struct look *e)
 {
 	const struct process *at = NULL;
-	bool readable = false;
+	size_t cnt = e->sleeper_cnt, first = cnt ? e->w->next % cnt : 0;
+	bool readable = false, late = false;
 	int err = 0;
 
-	for (size_t i = 0; i < e->sleeper_cnt && !err; i++) {
-		struct sleeper *s = &e->sleepers[i];
+	for (size_t i = 0; i < cnt && !err; i++) {
+		struct sleeper *s = &e->sleepers[(first + i) % cnt];
 
 		s->leaf = wait_word_of_sleeper(s->t);
-		if (now_ns() > e->deadline_ns || !(s->t->flags & THREAD_REGS))
+		if (!late && (i == e->most || now_ns() > e->deadline_ns)) {
+			late = true;
+			e->w->next = first + i;
+		}
+		if (late || !(s->t->flags & THREAD_REGS))
 			continue;
 		if (s->p != at)
 			readable = !hostwalk__begin(e->walker, s->p);
@@ -294,8 +453,11 @@ static int walk_all(struct ending *e)
 	return err;
 }
 
-/* Who has run since the first look has changed the memory that was read. */
-static int check_all(struct ending *e)
+/*
+ * Who has run since the first look has changed the memory that was read. If counting goes on, the
+ * kernel half counts that wait.
+ */
+static int check_all(struct look *e)
 {
 	int err = threadlist__read(e->w->list);
 
@@ -304,15 +466,91 @@ static int check_all(struct ending *e)
 		const struct thread_now *now = threadlist__find(e->w->list, s->t->tid);
 
 		if (!now || !waiter__sleeps(now) || now->switches != s->t->switches)
-			s->held = false;
+			leave_out(e, s);
 	}
 	return err;
+}
+
+/* ---- the kernel half leaves out what is counted here ----------------------------------------- */
+
+/*
+ * Programs that did not see the part, because they began before it was there, have ended. So if the
+ * wait goes on, its end will; if it has ended, the thread says whether it has.
+ */
+static bool is_left_out(const struct look *e, const struct sleeper *s)
+{
+	const struct wait_thread *k = idmap__get(&e->known, s->t->tid);
+
+	if (!k)
+		return s->unseen;
+	return k->out_ns == s->out_ns || k->told_ns == e->a.until_ns;
+}
+
+static int add_part(struct openwaits *w, const struct part *part)
+{
+	if (array_grow(&w->parts, &w->part_cap, w->part_cnt, 1, sizeof(*part), 2 * THREADS_MAX))
+		return -ENOMEM;
+	w->parts[w->part_cnt++] = *part;
+	return 0;
+}
+
+static void tell(const struct look *e, struct sleeper *s)
+{
+	const struct wait_told told = { s->out_ns, e->a.until_ns };
+
+	if (s->part)
+		s->part->gone = true;
+	if (bpf_map_update_elem(e->a.told_fd, &s->t->tid, &told, BPF_ANY))
+		s->wait_ns = s->queue_ns = 0; /* no room */
+}
+
+static int keep_parts(struct look *e)
+{
+	struct openwaits *w = e->w;
+	size_t kept = 0;
+	int err = 0;
+
+	for (size_t i = 0; i < w->part_cnt; i++)
+		if (!w->parts[i].gone)
+			w->parts[kept++] = w->parts[i];
+	w->part_cnt = kept;
+	for (size_t i = 0; i < e->sleeper_cnt && !err; i++) {
+		struct sleeper *s = &e->sleepers[i];
+		const struct part part = { .tid = s->t->tid, .told = { s->out_ns, e->a.until_ns } };
+
+		if (!s->wait_ns && !s->queue_ns)
+			continue;
+		if (is_left_out(e, s)) {
+			err = add_part(w, &part);
+			continue;
+		}
+		s->wait_ns = s->queue_ns = 0;
+		bpf_map_delete_elem(e->a.told_fd, &s->t->tid);
+	}
+	if (w->part_cnt)
+		qsort(w->parts, w->part_cnt, sizeof(*w->parts), by_tid);
+	return err;
+}
+
+/* What the kernel half cannot be told does not count here. */
+static int tell_all(struct look *e)
+{
+	int err = session__tell(e->s, e->a.until_ns);
+
+	for (size_t i = 0; i < e->sleeper_cnt && !err; i++)
+		if (e->sleepers[i].wait_ns || e->sleepers[i].queue_ns)
+			tell(e, &e->sleepers[i]);
+	if (err)
+		return err;
+	wait_for_programs();
+	err = read_threads(e);
+	return err ? err : keep_parts(e);
 }
 
 /* ---- into the profile ------------------------------------------------------------------------ */
 
 /* `words` has room for it. */
-static struct dump_stack stack_of(const struct ending *e, const struct sleeper *s, uint64_t leaf,
+static struct dump_stack stack_of(const struct look *e, const struct sleeper *s, uint64_t leaf,
 				  uint64_t ns, uint64_t *words)
 {
 	struct dump_stack out = { s->p->space, s->t->tid, e->a.type, ns, words, 0 };
@@ -326,7 +564,7 @@ static struct dump_stack stack_of(const struct ending *e, const struct sleeper *
 }
 
 /* At once: names of threads are read once for each process. */
-static int add_all(struct ending *e)
+static int add_all(struct look *e)
 {
 	struct dump_stack *stacks = calloc(2 * e->sleeper_cnt + 1, sizeof(*stacks));
 	size_t word_cnt = 0, cnt = 0;
@@ -353,14 +591,17 @@ static int add_all(struct ending *e)
 	return err;
 }
 
-static int open_walker(struct ending *e)
+static int open_walker(struct look *e)
 {
 	struct ring_sink sink;
 
 	session__maps(e->s, &e->maps);
 	session__sink(e->s, &sink);
 	e->walker = hostwalk__new(session__procs(e->s), &e->maps, &sink);
-	return e->walker ? 0 : -ENOMEM;
+	if (!e->walker)
+		return -ENOMEM;
+	hostwalk__skip_codes(e->walker, e->w->code_cnt);
+	return 0;
 }
 
 static bool table_was_full(struct session *s)
@@ -371,39 +612,82 @@ static bool table_was_full(struct session *s)
 	return counters[CTR_note_wait_full];
 }
 
-static int add_sleepers(struct ending *e)
+static int read_sleepers(struct look *e)
 {
 	int err = open_walker(e);
 
 	e->all_known = !table_was_full(e->s);
-	e->deadline_ns = now_ns() + DEADLINE_NS;
 	if (!err)
 		err = read_threads(e);
+	drop_parts(e);
 	if (!err)
 		err = find_sleepers(e);
 	if (!err)
 		err = walk_all(e);
+	return err ? err : check_all(e);
+}
+
+static void end_look(struct look *e)
+{
+	if (e->w)
+		log_debug("%zu threads still wait", e->sleeper_cnt);
+	for (size_t i = 0; i < e->sleeper_cnt; i++)
+		free(e->sleepers[i].words);
+	if (e->walker)
+		e->w->code_cnt = hostwalk__dealt_codes(e->walker);
+	free(e->sleepers);
+	free(e->threads);
+	idmap__free(&e->known);
+	hostwalk__free(e->walker);
+}
+
+/* A stack takes some 80 us, of two processes: these are 4% of a CPU. */
+static size_t most_walks(uint64_t interval_ns)
+{
+	size_t most = (size_t)(interval_ns / (NS_PER_S / WALKS_PER_S));
+
+	return most > LEAST_WALKS ? most : LEAST_WALKS;
+}
+
+int openwaits__count(struct openwaits *w, struct session *s, struct profile *p, uint64_t begin_ns,
+		     uint64_t end_ns)
+{
+	struct look e = { .s = s, .w = w, .profile = p, .goes_on = true };
+	uint64_t interval_ns = end_ns - begin_ns, within_ns = interval_ns / 4;
+	int err;
+
+	if (!w || !session__asleep(s, &e.a))
+		return 0;
+	e.a.until_ns = end_ns;
+	e.most = most_walks(interval_ns);
+	e.deadline_ns = now_ns() + (within_ns > LEAST_NS ? within_ns : LEAST_NS);
+	err = look_first(w, s);
 	if (!err)
-		err = check_all(e);
-	return err ? err : add_all(e);
+		err = read_sleepers(&e);
+	if (!err)
+		err = tell_all(&e);
+	if (!err)
+		err = add_all(&e);
+	if (!err)
+		err = note_spaces(&e);
+	end_look(&e);
+	if (err)
+		say_lost(err);
+	return err;
 }
 
 void openwaits__end(struct openwaits *w, struct session *s, struct profile *p)
 {
-	struct ending e = { .s = s, .w = w, .profile = p };
+	struct look e = { .s = s, .w = w, .profile = p, .most = THREADS_MAX };
 	int err = 0;
 
+	e.deadline_ns = now_ns() + DEADLINE_NS;
 	if (w && session__asleep(s, &e.a))
-		err = add_sleepers(&e);
+		err = read_sleepers(&e);
+	if (w && !err)
+		err = add_all(&e);
 	if (err)
-		log_warn("threads that still wait: %s: their waits do not count", strerror(-err));
-	if (w)
-		log_debug("%zu threads still wait", e.sleeper_cnt);
-	for (size_t i = 0; i < e.sleeper_cnt; i++)
-		free(e.sleepers[i].words);
-	free(e.sleepers);
-	free(e.threads);
-	idmap__free(&e.known);
-	hostwalk__free(e.walker);
+		say_lost(err);
+	end_look(&e);
 	openwaits__free(w);
 }

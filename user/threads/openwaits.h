@@ -2,11 +2,13 @@
 #ifndef PYPERF_OPENWAITS_H
 #define PYPERF_OPENWAITS_H
 /*
- * Adds the waits that have not ended when a profile ends (-e off-cpu, -e wall). The kernel half
- * counts a wait when it ends, so a worker that sleeps for ten minutes would not be in a profile of
- * 30 s. Such a thread counts with the time from when it fell asleep, or the profile began, to the
- * end. Its stack and its reason are read from outside, as dump does, because the thread does not
- * run.
+ * Adds the waits that have not ended when a profile ends, or an interval of one that goes on (-e
+ * off-cpu, -e wall). The kernel half counts a wait when it ends, so a worker that sleeps for ten
+ * minutes would not be in a profile of 30 s. Such a thread counts with the time from when it fell
+ * asleep, or the profile began, to the end. Its stack and its reason are read from outside, as dump
+ * does, because the thread does not run.
+ *
+ * The end of a profile:
  *
  *	w = openwaits__begin(s);	the sleeping threads, right before session__stop()
  *	session__stop(s);
@@ -15,16 +17,36 @@
  *
  * A thread that ran between the look at it and the end of the walk has another stack by now. It
  * counts as [stack-not-taken], with the reason it had.
+ *
+ * The ends of intervals:
+ *
+ *	w = openwaits__new(s);
+ *	session__drain(s, p);
+ *	openwaits__count(w, s, p, begin_ns, end_ns);	adds what was not counted yet
+ *	...
+ *	openwaits__free(w);
+ *
+ * The kernel half is told what is counted here, and leaves it out when the wait ends: no time
+ * counts twice. A thread that ran meanwhile is left to it.
  */
+#include <stdint.h>
+
 #include "profile/profile.h"
 #include "sample/session.h"
 
 struct openwaits;
 
-/* NULL: no source counts waits, or it failed, which was printed. */
+/* Both: NULL if no source counts waits, or it failed, which was printed. */
+struct openwaits *openwaits__new(const struct session *s);
 struct openwaits *openwaits__begin(const struct session *s);
 /* A failure is printed and loses only these waits. `w` may be NULL. */
 void openwaits__end(struct openwaits *w, struct session *s, struct profile *p);
+/*
+ * Adds the waits that go on at the end of an interval, which is past. Stacks that there is no time
+ * for are [stack-not-taken]. 0 or negative errno, printed: free it then. `w` may be NULL.
+ */
+int openwaits__count(struct openwaits *w, struct session *s, struct profile *p, uint64_t begin_ns,
+		     uint64_t end_ns);
 void openwaits__free(struct openwaits *w);
 
 #endif /* PYPERF_OPENWAITS_H */

@@ -22,6 +22,7 @@
 #include "sample/threadbook.h"
 #include "threads/gil.h"
 #include "threads/hostwalk.h"
+#include "threads/openwaits.h"
 #include "threads/threadlist.h"
 #include "top/screen.h"
 #include "top/topmodel.h"
@@ -45,6 +46,7 @@ struct live {
 	struct screen *screen;
 	struct canvas canvas;
 	struct profile *window;	   /* since begin_ns, without names */
+	struct openwaits *waits;   /* that go on; NULL: they do not count */
 	struct threadlist *list;   /* of the process that is looked into */
 	struct hostwalk *walker;   /* NULL: its memory cannot be read */
 	uint32_t looked_into;	   /* its space; 0: none */
@@ -327,6 +329,15 @@ static void note_counters(struct live *l, uint64_t duration_ns)
 	l->then = st->now;
 }
 
+/* A failure costs these waits, not the picture. */
+static void count_open_waits(struct live *l, uint64_t end_ns)
+{
+	if (!openwaits__count(l->waits, l->session, l->window, l->begin_ns, end_ns))
+		return;
+	openwaits__free(l->waits);
+	l->waits = NULL;
+}
+
 /* The counts since the last call become the last interval. */
 static int end_interval(struct live *l)
 {
@@ -336,6 +347,7 @@ static int end_interval(struct live *l)
 
 	if (err)
 		return err;
+	count_open_waits(l, end_ns);
 	note_counters(l, end_ns - l->begin_ns);
 	profile_stats__take_values(&l->window->stats, &l->status.now);
 	err = session__name(l->session, l->window, &so);
@@ -483,6 +495,7 @@ static int open_all(struct live *l)
 	err = session__start(l->session);
 	if (err)
 		return err;
+	l->waits = openwaits__new(l->session);
 	l->screen = screen__open();
 	if (!l->screen)
 		return -EIO;
@@ -516,6 +529,7 @@ static int run(struct live *l)
 static void close_all(struct live *l)
 {
 	close_threads(l);
+	openwaits__free(l->waits);
 	session__close(l->session);
 	profile__free(l->window);
 	topview__free(l->view);
