@@ -75,7 +75,7 @@ static void usage(void)
 {
 	printf("Usage: pyperf-bpf diff [OPTION]... BEFORE AFTER\n"
 	       "  or:  pyperf-bpf diff --before FROM..TO [--after FROM..TO] [--service NAME]\n"
-	       "Show which functions take more time than before, and which take less.\n"
+	       "Show which functions take more than before, and which take less.\n"
 	       "Needs no privileges. BEFORE and AFTER are files as 'report' reads them.\n"
 	       "\n"
 	       "Shares of the whole are compared, so runs need not be equally long. Changes\n"
@@ -415,7 +415,7 @@ static int run(int argc, char **argv)
 
 const struct command cmd_diff = {
 	.name = "diff",
-	.summary = "what takes more and what takes less time than before",
+	.summary = "what takes more and what takes less than before",
 	.usage = usage,
 	.run = run,
 };
