@@ -68,7 +68,7 @@ static int open_session(struct recorder *r)
 		.no_native = r->o->no_native,
 		.no_kernel = r->o->no_kernel,
 		.bpf_stats = r->o->verbosity > 0,
-		.urgent = true,
+		.realtime = true,
 		.curves = true,
 	};
 
