@@ -113,7 +113,7 @@ static bool has_source(const struct sample_spec *t, bool (*is)(const struct sour
 }
 
 /* The process table is about to do what takes long. */
-static void on_lengthy(void *ctx)
+static void on_long_work(void *ctx)
 {
 	struct session *s = ctx;
 
@@ -291,8 +291,8 @@ static int open_follow(struct session *s)
 			.known = s->o.known,
 			.known_ctx = s->o.known_ctx,
 			.titles = s->o.titles,
-			.lengthy = on_lengthy,
-			.lengthy_ctx = s,
+			.before_long_work = on_long_work,
+			.before_long_work_ctx = s,
 		},
 		.watch = FOLLOW_WATCH_HALF,
 		.events = s->o.events,
