@@ -53,7 +53,7 @@ AGENT_PROTO_OBJS := $(patsubst user/%.proto,$(OUT)/%.pb-c.o,$(wildcard user/agen
 AGENT_OBJS := $(patsubst user/%.c,$(OUT)/%.o,$(AGENT_SRCS) $(PURE_SRCS)) \
 	$(patsubst %,$(OUT)/%.o,$(filter follow/% sample/%,$(NEEDS_SKEL))) $(PROTO_OBJS) $(AGENT_PROTO_OBJS)
 AGENT_LDLIBS := -lcurl -lmicrohttpd -linih
-AGENT_PURE := $(filter-out $(patsubst %,user/agent/%.c,main agent agent_told),$(AGENT_SRCS))
+AGENT_PURE := $(filter-out $(patsubst %,user/agent/%.c,main agent agent_status),$(AGENT_SRCS))
 SAN_OBJS   := $(patsubst user/%.c,$(OUT)/san/%.o,$(PURE_SRCS) $(AGENT_PURE)) $(OUT)/san/profile/profile.pb-c.o \
 	$(patsubst $(OUT)/%,$(OUT)/san/%,$(AGENT_PROTO_OBJS))
 # The folders of user/, each with a slash: where objects and what they depend on are.

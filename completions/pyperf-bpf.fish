@@ -4,7 +4,7 @@ complete -c pyperf-bpf -f
 complete -c pyperf-bpf -n '__fish_is_first_token' -a record -d 'sample processes, then report (the default)'
 complete -c pyperf-bpf -n '__fish_is_first_token' -a top -d 'live view of where time goes'
 complete -c pyperf-bpf -n '__fish_is_first_token' -a report -d 'show profile files or the agent\'s store, or write other formats'
-complete -c pyperf-bpf -n '__fish_is_first_token' -a diff -d 'what takes more and what takes less time than before'
+complete -c pyperf-bpf -n '__fish_is_first_token' -a diff -d 'what takes more and what takes less than before'
 complete -c pyperf-bpf -n '__fish_is_first_token' -a dump -d 'what every thread of a process does now, and who holds the GIL'
 complete -c pyperf-bpf -n '__fish_is_first_token' -a trace -d 'count and time the calls of Python functions, live'
 complete -c pyperf-bpf -n '__fish_is_first_token' -a probes -d 'what can be traced in a process or a file, and at what price'

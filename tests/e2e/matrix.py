@@ -29,7 +29,7 @@ from harness import (HZ, PROGRAMS, Target, check_stacks, native_between,  # noqa
 
 RECORDED = harness.REPO / "tests" / "pythons.txt"
 LEAST_COMPLETE = 0.995
-LEAST_COMPLETE_NO_ROWS = 0.95  # docs/limits.md, Native frames
+LEAST_COMPLETE_NO_ROWS = 0.95  # docs/limits.md, Native code
 LEAST_STACKS = 10000
 PATIENCE = 600  # in each run, on a machine that has other things to do
 SHORT_LIVED = 20

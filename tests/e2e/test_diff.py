@@ -110,7 +110,7 @@ def test_moved_by_a_deploy(any_python, directory):
     out = directory / "d.json"
     diff(*pair, "-o", out)
     rows = [f for f in json.loads(out.read_text())["functions"] if f["function"] in ("price", "route")]
-    assert len(rows) == 2 and all(f["total"]["samples_before"] and f["total"]["samples_after"] for f in rows)
+    assert len(rows) == 2 and all(f["total"]["count_before"] and f["total"]["count_after"] for f in rows)
     text = diff("--trim-path", directory / "r1", "--trim-path", directory / "r2", *pair, "-o", out).stdout
     assert "Matched across" not in text
     assert {f["file"] for f in json.loads(out.read_text())["functions"] if f["function"] == "price"} == {"shop/cart.py"}
@@ -123,7 +123,7 @@ def test_json(pair, directory):
     rows = {f["function"]: f for f in json.loads(out.read_text())["functions"]}
     changed = {n for n, f in rows.items() if f["self"]["significant"]}
     assert changed == {"slower", "old", "new", "same"}
-    assert rows["main"]["total"]["change"] == 0 and rows["rare"]["self"]["samples_after"] == 3
+    assert rows["main"]["total"]["change"] == 0 and rows["rare"]["self"]["count_after"] == 3
 
 
 def test_markdown(pair, directory):

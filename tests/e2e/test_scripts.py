@@ -754,6 +754,26 @@ def test_spilled_counters_are_found(tmp_path, bits, reg, kept, found):
     assert got.stdout.startswith("counted: a loop") == found, got
 
 
+# ---- scripts/check-words -------------------------------------------------------------------------
+
+@pytest.mark.parametrize("name, text, found", [
+    ("x.c", 'strbuf__addf(b, "%s by %s time", functions, which);', "%s time"),
+    ("x.c", 'add(b, n == 1 ? "sample" : "samples");', "sample"),
+    ("x.c", 'strbuf__addf(b, "%d sample%s, none lost", n);', "sample%s"),
+    ("x.c", 'static const char *const titles[] = { "CPU s", "FUNCTION" };', "CPU s"),
+    ("x.c", '/* "3 samples" */ json__uint(&j, "samples", n); // "own time"', None),
+    ("x.c", 'strbuf__addf(b, "on %u CPU%s for the first time, %.2f%% of a CPU", n);', None),
+    ("x.js", 'const COLUMNS = [["own", "Own time", ""]]; // "3 samples"', "Own time"),
+    ("x.js", 'for (const s of samples) sum(s.samples); // its own time', None),
+    ("x.html", '<p id="samples">Where the CPU time goes</p>', "CPU time"),
+    ("x.html", '<!-- 3 samples --><p id="samples">All stacks</p>', None)])
+def test_words_of_profiles_come_from_one_place(tmp_path, name, text, found):
+    """Text that calls the values of any profile samples or time is refused; comments, keys and names are not."""
+    (tmp_path / name).write_text(text + "\n")
+    got = subprocess.run([TOP / "scripts/check-words", tmp_path / name], capture_output=True, text=True)
+    assert not got.stderr and got.returncode == bool(found), got
+    assert not found or '%s:1: "%s": ' % (tmp_path / name, found) in got.stdout
+
 
 # ---- scripts/layers ------------------------------------------------------------------------------
 

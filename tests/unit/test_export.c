@@ -387,6 +387,10 @@ static void test_no_events(void **state)
 	assert_null(strstr(s, "nothing ran"));
 	assert_non_null(strstr(s, "too few events"));
 	free(s);
+	p->stats.values[0].period = 1;
+	s = output(export__report, p, &defaults, NULL);
+	assert_non_null(strstr(s, "There were no page faults."));
+	free(s);
 	profile__free(p);
 }
 

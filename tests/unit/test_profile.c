@@ -195,6 +195,33 @@ static void test_curves_of_nothing(void **state)
 	profile__free(p);
 }
 
+/* A sample of what is counted one by one has its name; else it stands for many. */
+static void test_words_for_samples(void **state)
+{
+	const struct value_type types[] = {
+		{ .event = EVENT_CPU_CLOCK, .frequency_hz = 99 },
+		{ .event = EVENT_OFF_CPU, .rate_hz = 99 },
+		{ .event = EVENT_PAGE_FAULTS, .rate_hz = 99 },
+		{ .event = EVENT_PAGE_FAULTS, .period = 1 },
+		{ .event = EVENT_GROWTH, .period = 1 },
+		{ .event = EVENT_REFS_TAKEN },
+		{ .event = VALUE_FOREIGN, .name = "uprobe:x:f", .unit = UNIT_COUNT },
+		{ .event = VALUE_FOREIGN, .name = "uprobe:x:f sum arg1", .unit = UNIT_COUNT },
+		{ .event = VALUE_FOREIGN, .name = VALUE_CALL_TIME, .unit = UNIT_NS },
+	};
+	static const char *const words[] = { "samples",	    "samples", "samples",
+					     "page faults", "samples", "references",
+					     "hits",	    "hits",    "calls" };
+
+	(void)state;
+	for (uint32_t i = 0; i < sizeof(types) / sizeof(types[0]); i++)
+		assert_string_equal(value_types__sample(&types[i], 1, 3), words[i]);
+	assert_string_equal(value_types__sample(&types[6], 1, 1), "hit");
+	assert_string_equal(value_types__sample(&types[6], 2, 3), "hits");
+	assert_string_equal(value_types__sample(&types[5], 2, 1), "sample");
+	assert_string_equal(value_types__sample(&types[5], 2, 3), "samples");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -207,6 +234,7 @@ int main(void)
 		cmocka_unit_test(test_sums),
 		cmocka_unit_test(test_sampler_time),
 		cmocka_unit_test(test_curves_of_nothing),
+		cmocka_unit_test(test_words_for_samples),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -394,14 +394,14 @@ static void test_deep_branches(void **state)
 
 /* ---- Narrowed ---- */
 
-static void test_narrow(void **state)
+static void test_reduce(void **state)
 {
 	struct profile *p = shop();
 	struct view v;
 	const pid_t other = 11, web = 10;
 
 	(void)state;
-	profile__narrow(p, &(struct narrowing){ .no_native = true, .no_kernel = true });
+	profile__reduce(p, &(struct reduction){ .no_native = true, .no_kernel = true });
 	for (size_t i = 0; i < p->stack_cnt; i++)
 		for (uint32_t j = 0; j < p->stacks[i].cnt; j++)
 			assert_int_equal(p->syms[p->frame_syms[p->stacks[i].first + j]].kind,
@@ -411,14 +411,14 @@ static void test_narrow(void **state)
 	check_own(&v, "pbkdf2", 76, 76, "");
 	check_own(&v, "handle", 9, 100, "");
 	view__free(&v);
-	profile__narrow(p, &(struct narrowing){ .comm = "guni*", .pids = &web, .pid_cnt = 1 });
+	profile__reduce(p, &(struct reduction){ .comm = "guni*", .pids = &web, .pid_cnt = 1 });
 	assert_int_equal(profile__total(p), 100);
-	profile__narrow(p, &(struct narrowing){ .pids = &other, .pid_cnt = 1 });
+	profile__reduce(p, &(struct reduction){ .pids = &other, .pid_cnt = 1 });
 	assert_int_equal(profile__total(p), 0);
 	assert_int_equal(profile__all_samples(p), 100); /* none is said to be lost */
 	profile__free(p);
 	p = shop();
-	profile__narrow(p, &(struct narrowing){ .comm = "celery" });
+	profile__reduce(p, &(struct reduction){ .comm = "celery" });
 	assert_int_equal(profile__total(p), 0);
 	profile__free(p);
 }
@@ -563,7 +563,7 @@ int main(void)
 		cmocka_unit_test(test_special),
 		cmocka_unit_test(test_by_definition),
 		cmocka_unit_test(test_tracepoints_are_in_the_kernel),
-		cmocka_unit_test(test_narrow),
+		cmocka_unit_test(test_reduce),
 		cmocka_unit_test(test_few),
 		cmocka_unit_test(test_causes),
 		cmocka_unit_test(test_import_code),

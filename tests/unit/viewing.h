@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "profile/export_text.h"
-#include "profile/narrow.h"
+#include "profile/reduce.h"
 #include "profile/view.h"
 #include "unit/profiles.h"
 

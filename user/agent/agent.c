@@ -32,7 +32,7 @@
 #include "agent/secrets.h"
 #include "agent/sinks.h"
 #include "agent/spool_left.h"
-#include "agent/standstill.h"
+#include "agent/stall_watch.h"
 #include "agent/live_profiles.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -65,7 +65,7 @@ static void at(struct agent *a, const char *doing)
 	atomic_store(&a->moved_ns, now_ns());
 }
 
-static void look_after(void *ctx, struct stander *out)
+static void look_after(void *ctx, struct watched_thread *out)
 {
 	struct agent *a = ctx;
 	struct deliver *deliver = atomic_load(&a->deliver);
@@ -73,10 +73,10 @@ static void look_after(void *ctx, struct stander *out)
 
 	if (deliver)
 		deliver__stats(deliver, &d);
-	out[0] = (struct stander){ "sampling", atomic_load(&a->doing), getpid(),
-				   atomic_load(&a->moved_ns), SAY_NS };
-	out[1] = (struct stander){ "storing", "with one window", d.tid, d.moved_ns,
-				   SAY_DELIVERY_NS };
+	out[0] = (struct watched_thread){ "sampling", atomic_load(&a->doing), getpid(),
+					  atomic_load(&a->moved_ns), SAY_NS };
+	out[1] = (struct watched_thread){ "storing", "with one window", d.tid, d.moved_ns,
+					  SAY_DELIVERY_NS };
 }
 
 /* ---- configuration --------------------------------------------------------------------------- */
@@ -608,7 +608,7 @@ static void read_signals(struct agent *a)
 	while (read(a->wake_fd, &n, sizeof(n)) == sizeof(n))
 		; /* live_profiles__due() says why not */
 
-	while (read(standstill__fd(a->standstill), &number, 1) == 1)
+	while (read(stall_watch__fd(a->stall_watch), &number, 1) == 1)
 		on_signal(a, number);
 }
 
@@ -680,15 +680,15 @@ static int start(struct agent *a)
 	at(a, "starting");
 	err = settle(a);
 	if (!err) {
-		a->standstill = standstill__start(a->signal_fd, look_after, a);
-		err = a->standstill ? 0 : -errno;
+		a->stall_watch = stall_watch__start(a->signal_fd, look_after, a);
+		err = a->stall_watch ? 0 : -errno;
 	}
 	if (!err)
 		err = open_delivery(a);
 	if (!err)
 		err = open_session(a);
 	if (!err)
-		err = session__watch(a->session, standstill__fd(a->standstill));
+		err = session__watch(a->session, stall_watch__fd(a->stall_watch));
 	if (!err)
 		err = session__watch(a->session, a->wake_fd);
 	if (!err)
@@ -823,7 +823,7 @@ static void close_all(struct agent *a, bool ran)
 	deliver__finish(a->deliver);
 	at(a, "sending what the spools hold");
 	sinks__close(a->sinks);
-	standstill__stop(a->standstill);
+	stall_watch__stop(a->stall_watch);
 	deliver__close(a->deliver, &d);
 	if (ran)
 		say_end(a, &d);

@@ -2,8 +2,8 @@
 #ifndef PYPERF_AGENT_PARTS_H
 #define PYPERF_AGENT_PARTS_H
 /*
- * What agent.c and agent_told.c share. agent.c owns all of it, and its main thread is the only one
- * that changes it, but for what has a lock or is atomic.
+ * What agent.c and agent_status.c share. agent.c owns all of it, and its main thread is the only
+ * one that changes it, but for what has a lock or is atomic.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -21,7 +21,7 @@
 #include "agent/period.h"
 #include "agent/schedule.h"
 #include "agent/sinks.h"
-#include "agent/standstill.h"
+#include "agent/stall_watch.h"
 #include "agent/live_profiles.h"
 #include "base/rate_limit.h"
 #include "follow/perf.h"
@@ -65,10 +65,10 @@ struct agent {
 	uint64_t lost_periods;
 	struct perf_events *events;
 	int guard_fd, signal_fd, wake_fd;
-	struct oom *oom;	       /* NULL: no memory for it */
-	struct standstill *standstill; /* takes the signals */
-	_Atomic(const char *) doing;   /* the main thread, for messages: a literal */
-	_Atomic uint64_t moved_ns;     /* since when it does that */
+	struct oom *oom;		 /* NULL: no memory for it */
+	struct stall_watch *stall_watch; /* takes the signals */
+	_Atomic(const char *) doing;	 /* the main thread, for messages: a literal */
+	_Atomic uint64_t moved_ns;	 /* since when it does that */
 	bool stop;
 
 	struct agent_stats stats; /* the main thread's */
@@ -84,7 +84,7 @@ int agent__name(void *ctx, struct profile *p);
 /* Memory of this process alone, not shared with files or the kernel. */
 uint64_t agent__own_memory(void);
 
-/* agent_told.c */
+/* agent_status.c */
 
 void agent__publish(struct agent *a);
 /* 0, also if none is configured; or negative errno after a message. */

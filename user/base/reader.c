@@ -94,7 +94,7 @@ struct hangs {
 
 struct readers {
 	struct helper memory, files;
-	bool urgent;
+	bool realtime;
 	pthread_mutex_t lock; /* of what follows */
 	struct hangs hangs[TENANTS_MAX];
 	struct hang_notes notes; /* what was logged of them */
@@ -701,15 +701,15 @@ static int ask(struct helper *h, const struct reader_whose *whose, int in, int o
 }
 
 /* The helper must not wait for a CPU, or a caller with real-time priority would wait, too. */
-static void keep_pace(struct helper *h, bool urgent)
+static void keep_pace(struct helper *h, bool realtime)
 {
 	const struct sched_param none = { 0 }, lowest = { sched_get_priority_min(SCHED_FIFO) };
 
-	if (h->pid <= 0 || h->hurries == urgent)
+	if (h->pid <= 0 || h->hurries == realtime)
 		return;
-	if (!sched_setscheduler(h->pid, urgent ? SCHED_FIFO : SCHED_OTHER,
-				urgent ? &lowest : &none))
-		h->hurries = urgent;
+	if (!sched_setscheduler(h->pid, realtime ? SCHED_FIFO : SCHED_OTHER,
+				realtime ? &lowest : &none))
+		h->hurries = realtime;
 }
 
 /* The result, once the exchange has it; the caller has the lock. */
@@ -719,7 +719,7 @@ static int64_t put(struct readers *rs, struct helper *h, const struct reader_who
 	int64_t result;
 	int err;
 
-	if (__atomic_load_n(&rs->urgent, __ATOMIC_RELAXED))
+	if (__atomic_load_n(&rs->realtime, __ATOMIC_RELAXED))
 		keep_pace(h, true);
 	err = ask(h, whose, in, out, out_cnt);
 
@@ -926,12 +926,12 @@ void readers__start(struct readers *rs)
 	}
 }
 
-void readers__hurry(struct readers *rs, bool urgent)
+void readers__hurry(struct readers *rs, bool realtime)
 {
 	if (!rs)
 		return;
-	__atomic_store_n(&rs->urgent, urgent, __ATOMIC_RELAXED);
-	if (urgent) /* when they are asked */
+	__atomic_store_n(&rs->realtime, realtime, __ATOMIC_RELAXED);
+	if (realtime) /* when they are asked */
 		return;
 	keep_pace(&rs->memory, false);
 	keep_pace(&rs->files, false);

@@ -42,8 +42,8 @@ struct readers *readers__new(void); /* NULL: no memory */
  * cheaper is the fork.
  */
 void readers__start(struct readers *rs);
-/* Gives the helpers the urgency of the thread that asks (sample/urgent.h), or takes it back. */
-void readers__hurry(struct readers *rs, bool urgent);
+/* Gives the helpers the priority of the thread that asks (sample/realtime.h), or takes it back. */
+void readers__hurry(struct readers *rs, bool realtime);
 /* Sets the nice value of both helpers, see setpriority(2). 0 or negative errno. */
 int readers__renice(struct readers *rs, int nice);
 /* Ends both helpers; does not wait for one that hangs. */

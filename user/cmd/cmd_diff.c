@@ -13,7 +13,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "cmd/cmdline.h"
-#include "cmd/narrowed.h"
+#include "cmd/reduce_options.h"
 #include "cmd/output_options.h"
 #include "cmd/stored.h"
 #include "import/import.h"
@@ -45,7 +45,7 @@ struct side {
 struct diff_options {
 	struct outputs outputs;
 	struct import_opts import;
-	struct narrowed narrowed;
+	struct reduce_options reduce;
 	const char *trim[TRIM_MAX]; /* borrowed from argv */
 	size_t trim_cnt;
 	bool absolute;
@@ -65,7 +65,7 @@ static const struct option long_options[] = {
 	{ "after", required_argument, NULL, OPT_AFTER },
 	{ "before-label", required_argument, NULL, OPT_BEFORE_LABEL },
 	{ "after-label", required_argument, NULL, OPT_AFTER_LABEL },
-	NARROWED_LONG_OPTIONS,
+	REDUCE_LONG_OPTIONS,
 	STORED_LONG_OPTIONS,
 	CMDLINE_LONG_OPTIONS,
 	{ NULL, 0, NULL, 0 },
@@ -75,7 +75,7 @@ static void usage(void)
 {
 	printf("Usage: pyperf-bpf diff [OPTION]... BEFORE AFTER\n"
 	       "  or:  pyperf-bpf diff --before FROM..TO [--after FROM..TO] [--service NAME]\n"
-	       "Show which functions take more time than before, and which take less.\n"
+	       "Show which functions take more than before, and which take less.\n"
 	       "Needs no privileges. BEFORE and AFTER are files as 'report' reads them.\n"
 	       "\n"
 	       "Shares of the whole are compared, so runs need not be equally long. Changes\n"
@@ -87,7 +87,7 @@ static void usage(void)
 	       "      --markdown         a short table as Markdown, as --format markdown\n"
 	       "      --trim-path DIR    paths are shown and compared without DIR in front\n"
 	       "  -t, --type NAME        count by this sample type of pprof files; default:\n"
-	       "                         the number of samples\n" NARROWED_HELP
+	       "                         the number of samples\n" REDUCE_HELP
 	       "From the store of 'pyperf-bpf agent', which may be running\n"
 	       "      --before FROM..TO  windows between these times, like -2h..-1h; see\n"
 	       "                         'pyperf-bpf report --help'; default: as --after\n"
@@ -149,8 +149,8 @@ static int set_option(void *ctx, int opt, const char *arg)
 
 	if (stored__takes(opt))
 		return set_stored(o, opt, arg);
-	if (narrowed__takes(opt))
-		return narrowed__set(&o->narrowed, opt, arg);
+	if (reduce_options__takes(opt))
+		return reduce_options__set(&o->reduce, opt, arg);
 	if (output_options__takes(opt))
 		return output_options__set(&o->outputs, opt, arg);
 	switch (opt) {
@@ -281,7 +281,7 @@ static struct import *load(const struct diff_options *o, const struct side *side
 		import__free(im);
 		return NULL;
 	}
-	if (narrowed__apply(&o->narrowed, import__profile(im), side->name)) {
+	if (reduce_options__apply(&o->reduce, import__profile(im), side->name)) {
 		import__free(im);
 		return NULL;
 	}
@@ -408,14 +408,14 @@ static int run(int argc, char **argv)
 		status = diff(&o) ? 1 : o.failed ? STATUS_GREW : 0;
 	stored__free(&o.before.stored);
 	stored__free(&o.after.stored);
-	narrowed__free(&o.narrowed);
+	reduce_options__free(&o.reduce);
 	outputs__free(&o.outputs);
 	return status;
 }
 
 const struct command cmd_diff = {
 	.name = "diff",
-	.summary = "what takes more and what takes less time than before",
+	.summary = "what takes more and what takes less than before",
 	.usage = usage,
 	.run = run,
 };

@@ -7,7 +7,7 @@
 
 #include "base/log.h"
 #include "cmd/cmdline.h"
-#include "cmd/narrowed.h"
+#include "cmd/reduce_options.h"
 #include "cmd/output_options.h"
 #include "cmd/stored.h"
 #include "import/import.h"
@@ -25,7 +25,7 @@ enum long_only {
 struct report_options {
 	struct outputs outputs;
 	struct import_opts import;
-	struct narrowed narrowed;
+	struct reduce_options reduce;
 	bool native, no_lines;
 	bool verbose;
 	char **files; /* borrowed from argv; NULL-terminated; at least one, or `stored` is used */
@@ -48,7 +48,7 @@ static const struct option long_options[] = {
 	{ "to", required_argument, NULL, OPT_TO },
 	{ "list", no_argument, NULL, OPT_LIST },
 	{ "pid", required_argument, NULL, 'p' },
-	NARROWED_LONG_OPTIONS,
+	REDUCE_LONG_OPTIONS,
 	STORED_LONG_OPTIONS,
 	CMDLINE_LONG_OPTIONS,
 	{ NULL, 0, NULL, 0 },
@@ -70,7 +70,7 @@ static void usage(void)
 	       "      --markdown         a short report as Markdown, as --format markdown\n"
 	       "      --no-lines         functions only, no line numbers\n"
 	       "      --threads          keep threads apart (default)  --no-threads  add them up\n"
-	       "  -p, --pid PID[,...]    only these processes\n" NARROWED_HELP
+	       "  -p, --pid PID[,...]    only these processes\n" REDUCE_HELP
 	       "From the store of 'pyperf-bpf agent', which may be running\n"
 	       "      --from TIME        windows from TIME on: -2h, \"2026-11-21 10:00\",\n"
 	       "                         2026-11-21T10:00:00Z, seconds since 1970; default: -1h\n"
@@ -89,8 +89,8 @@ static int set_option(void *ctx, int opt, const char *arg)
 
 	if (stored__takes(opt))
 		return stored__set(&o->stored, opt, arg);
-	if (narrowed__takes(opt))
-		return narrowed__set(&o->narrowed, opt, arg);
+	if (reduce_options__takes(opt))
+		return reduce_options__set(&o->reduce, opt, arg);
 	if (output_options__takes(opt))
 		return output_options__set(&o->outputs, opt, arg);
 	o->stored.used |= opt == OPT_FROM || opt == OPT_TO || opt == OPT_LIST;
@@ -187,8 +187,8 @@ static int report(struct report_options *o)
 
 	err = err ? err : load(o, im);
 	if (!err)
-		err = narrowed__apply(&o->narrowed, import__profile(im),
-				      *o->files ? *o->files : "the store");
+		err = reduce_options__apply(&o->reduce, import__profile(im),
+					    *o->files ? *o->files : "the store");
 	if (!err) {
 		eo = (struct export_opts){
 			.source = true,
@@ -215,7 +215,7 @@ static int run(int argc, char **argv)
 	else if (result == CMDLINE_RUN)
 		status = report(&o) ? 1 : 0;
 	stored__free(&o.stored);
-	narrowed__free(&o.narrowed);
+	reduce_options__free(&o.reduce);
 	outputs__free(&o.outputs);
 	return status;
 }

@@ -68,7 +68,7 @@ static int open_session(struct recorder *r)
 		.no_native = r->o->no_native,
 		.no_kernel = r->o->no_kernel,
 		.bpf_stats = r->o->verbosity > 0,
-		.urgent = true,
+		.realtime = true,
 		.curves = true,
 	};
 
@@ -157,12 +157,25 @@ static bool shows_progress(const struct recorder *r)
 	return r->o->verbosity >= 0 && isatty(STDERR_FILENO);
 }
 
+/* What the counters count: "samples", "hits". */
+static const char *counted_word(const struct recorder *r, uint64_t count)
+{
+	const struct sample_spec *t = &r->o->targets;
+	struct value_type values[VALUES_MAX];
+
+	for (uint32_t i = 0; i < t->source_cnt; i++) {
+		values[i] = source_spec__type(&t->sources[i]);
+		values[i].period = t->period;
+	}
+	return value_types__sample(values, t->source_cnt, count);
+}
+
 /* One line on a terminal, overwritten each second. */
 static void show_progress(struct recorder *r, bool last)
 {
 	struct profile_stats now = { .cpus = 0 };
 	double seconds = (double)(now_ns() - r->start_ns) / 1e9;
-	uint64_t lost;
+	uint64_t counted, lost;
 
 	if (!shows_progress(r))
 		return;
@@ -172,11 +185,12 @@ static void show_progress(struct recorder *r, bool last)
 		return;
 	}
 	session__counters(r->session, now.counters);
+	counted = now.counters[CTR_counted];
 	lost = profile__lost(&now);
 	fprintf(stderr, "\r\033[K%.0f", seconds);
 	if (r->o->duration_s > 0)
 		fprintf(stderr, " of %g", r->o->duration_s);
-	fprintf(stderr, " s, %" PRIu64 " samples", now.counters[CTR_counted]);
+	fprintf(stderr, " s, %" PRIu64 " %s", counted, counted_word(r, counted));
 	if (lost)
 		fprintf(stderr, ", %" PRIu64 " lost", lost);
 	fputs(", Ctrl-C ends and reports", stderr);

@@ -162,10 +162,7 @@ static void print_table_title(struct report *r, const struct table *kind)
 	struct strbuf b = { 0 };
 
 	strbuf__addz(&b, kind->sign > 0 ? "More " : time ? "Less " : "Fewer ");
-	if (value_type__is_clock(v))
-		strbuf__addf(&b, "%s time", which);
-	else
-		strbuf__addf(&b, "%s: %s", value_type__whole(v), which);
+	value_type__add_part(&b, v, which);
 	text_out__newline(&r->out);
 	if (b.err)
 		r->out.line.err = b.err;
@@ -435,7 +432,8 @@ int export__diff_folded(const struct profile *before, const struct profile *afte
 static void put_side(struct json *j, const char *key, const struct profile *p)
 {
 	json__object(j, key);
-	json__uint(j, "samples", profile__total(p));
+	json__stringz(j, "value", value_type__name(&p->stats.values[0]));
+	json__uint(j, "total", profile__total(p));
 	json__uint(j, "frequency_hz", p->stats.values[0].frequency_hz);
 	json__double(j, "duration_s", (double)p->stats.duration_ns / 1e9);
 	json__double(j, "start_unix_s", (double)p->stats.start_unix_ns / 1e9);
@@ -445,8 +443,8 @@ static void put_side(struct json *j, const char *key, const struct profile *p)
 static void put_value(struct json *j, const char *key, const struct diff_value *v)
 {
 	json__object(j, key);
-	json__uint(j, "samples_before", v->samples[DIFF_BEFORE]);
-	json__uint(j, "samples_after", v->samples[DIFF_AFTER]);
+	json__uint(j, "count_before", v->samples[DIFF_BEFORE]);
+	json__uint(j, "count_after", v->samples[DIFF_AFTER]);
 	json__double(j, "before", v->value[DIFF_BEFORE]);
 	json__double(j, "after", v->value[DIFF_AFTER]);
 	json__double(j, "change", diff__change(v));

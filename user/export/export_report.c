@@ -90,13 +90,10 @@ void report_print_title(struct report *r, const char *title)
 /* "Functions by own time", "Functions by page faults: own" */
 static void print_functions_title(struct report *r, const char *functions, const char *which)
 {
-	const struct value_type *v = &r->p->stats.values[0];
 	struct strbuf b = { 0 };
 
-	if (value_type__is_clock(v))
-		strbuf__addf(&b, "%s by %s time", functions, which);
-	else
-		strbuf__addf(&b, "%s by %s: %s", functions, value_type__whole(v), which);
+	strbuf__addf(&b, "%s by ", functions);
+	value_type__add_part(&b, &r->p->stats.values[0], which);
 	if (b.err)
 		r->out.line.err = b.err;
 	else

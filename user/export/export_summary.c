@@ -163,6 +163,15 @@ static const struct counter_text {
 #undef X
 };
 
+/* What the counters count: "samples", "hits". They are of all value types of a run. */
+static const char *counted_word(const struct profile_stats *s, uint64_t count)
+{
+	static const struct value_type several;
+
+	return s->hidden_samples ? value_type__sample(&several, count)
+				 : value_types__sample(s->values, s->value_cnt, count);
+}
+
 /* Filtered samples were not asked for, so they are mentioned only if there are no others. */
 static bool is_told(const struct profile *p, size_t counter)
 {
@@ -243,8 +252,7 @@ void summary_add_fine(struct strbuf *b, const struct profile *p)
 	/* The kernel times programs only when it was asked to (-v). */
 	uint64_t sampler_ns = s->bpf_ns ? s->bpf_ns : profile__sampler_ns(s);
 
-	add_amount(b, s->counters[CTR_counted], value_type__sample(&s->values[0], 1),
-		   value_type__sample(&s->values[0], 2));
+	add_amount(b, s->counters[CTR_counted], counted_word(s, 1), counted_word(s, 2));
 	strbuf__addz(b, ", none lost");
 	if (s->counters[CTR_note_missed]) {
 		strbuf__addz(b, " (");
@@ -268,34 +276,33 @@ void summary_add_fine(struct strbuf *b, const struct profile *p)
 /* ---- Nothing sampled ---- */
 
 /*
- * Why there are no samples: `text`; or, for time, the activity of a thread between `before` and
- * `after`.
+ * Why there are no samples: `all` says it of all that came ("All samples are of idle CPUs."); or
+ * `text`; or, for time, the activity of a thread between `before` and `after`.
  */
 static const struct hint {
 	enum pyperf_counter counter;
 	const char *before, *after; /* NULL: the text for all */
-	const char *text;
+	const char *all, *text;	    /* one of them is NULL */
 } hints[] = {
-	{ CTR_filtered_idle, NULL, NULL, "All samples are of idle CPUs." },
+	{ CTR_filtered_idle, NULL, NULL, "are of idle CPUs.", NULL },
 	{ CTR_filtered_target, "The processes asked for (-p) were not ", "; others were.",
-	  "All samples are of processes other than those of -p." },
+	  "are of processes other than those of -p.", NULL },
 	{ CTR_filtered_comm, "No process that matches --comm was ", "; others were.",
-	  "All samples are of processes that do not match --comm." },
+	  "are of processes that do not match --comm.", NULL },
 	{ CTR_filtered_cgroup, "Nothing in this control group (-C) was ", "; other processes were.",
-	  "All samples are of control groups other than that of -C." },
+	  "are of control groups other than that of -C.", NULL },
 	{ CTR_filtered_user, "No process of this user (-u) was ", "; others were.",
-	  "All samples are of processes of other users than that of -u." },
+	  "are of processes of other users than that of -u.", NULL },
 	{ CTR_filtered_thread, "The threads asked for (-t) were not ", "; others were.",
-	  "All samples are of threads other than those of -t." },
-	{ CTR_filtered_python, NULL, NULL,
+	  "are of threads other than those of -t.", NULL },
+	{ CTR_filtered_python, NULL, NULL, NULL,
 	  "Only non-Python processes ran. Use -a to include them." },
-	{ CTR_filtered_exited, NULL, NULL, "Only processes that were exiting ran." },
-	{ CTR_filtered_pidns, NULL, NULL, "Only processes outside this pid namespace ran." },
-	{ CTR_filtered_unknown, NULL, NULL,
+	{ CTR_filtered_exited, NULL, NULL, NULL, "Only processes that were exiting ran." },
+	{ CTR_filtered_pidns, NULL, NULL, NULL, "Only processes outside this pid namespace ran." },
+	{ CTR_filtered_unknown, NULL, NULL, NULL,
 	  "All that ran ended before it could be analysed. Use -a to include it." },
-	{ CTR_filtered_condition, NULL, NULL, "The condition (if) was true of no hit." },
-	{ CTR_filtered_nmi, NULL, NULL,
-	  "All hits came in NMI context, where nothing can be kept." },
+	{ CTR_filtered_condition, NULL, NULL, NULL, "The condition (if) was true of no hit." },
+	{ CTR_filtered_nmi, NULL, NULL, "came in NMI context, where nothing can be kept.", NULL },
 };
 
 /* The commonest reason. Idle CPUs outnumber everything: they are it only when there is no other. */
@@ -320,9 +327,10 @@ static void add_why_nothing(struct strbuf *b, const struct profile_stats *s)
 	const struct value_type *v = &s->values[0];
 	const struct hint *why = find_hint(s);
 	const char *doing = value_type__doing(v);
+	const char *samples = counted_word(s, 2);
 
 	if (profile__lost(s) > profile__filtered(s))
-		strbuf__addz(b, "All samples were lost, see below.");
+		strbuf__addf(b, "All %s were lost, see below.", samples);
 	else if (v->event == EVENT_GIL || v->event == EVENT_GIL_HELD)
 		strbuf__addz(b, "No thread waited for a GIL. It is known in CPython from 3.7.4 on; "
 				"older versions and PyPy have one that is not, free-threaded "
@@ -331,8 +339,12 @@ static void add_why_nothing(struct strbuf *b, const struct profile_stats *s)
 		strbuf__addf(b, "The CPUs were idle. Only %s is sampled.", value_type__counts(v));
 	else if (why && why->before && *doing)
 		strbuf__addf(b, "%s%s%s", why->before, doing, why->after);
+	else if (why && why->all)
+		strbuf__addf(b, "All %s %s", samples, why->all);
 	else if (why)
 		strbuf__addz(b, why->text);
+	else if (value_type__is_exact(v))
+		strbuf__addf(b, "There were no %s.", samples);
 	else if (value_type__is_clock(v))
 		strbuf__addz(b, "The kernel delivered no sample: nothing ran while sampling.");
 	else

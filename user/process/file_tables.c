@@ -206,7 +206,7 @@ static void build_table(struct file_table *ft, struct mapped_file *file)
 	uint64_t start = now_ns();
 	struct unwind_table *t;
 
-	begin_lengthy(ft);
+	announce_long_work(ft);
 	if (is_big(file) && !table_builder__add(ft->builder, file->id, file->elf)) {
 		file->table_state = TABLE_BUILDING;
 		return;

@@ -330,7 +330,7 @@ static void judge(struct file_table *ft, struct inode *inode, struct file_answer
 	struct elf_file *elf = NULL;
 	int python;
 
-	begin_lengthy(ft);
+	announce_long_work(ft);
 	errno = -a->open_err;
 	if (a->file.fd >= 0)
 		elf = open_elf(ft, &a->file, line);

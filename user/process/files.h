@@ -46,11 +46,11 @@ struct file_maps {
 	/* a stack came by, by file id modulo seen_cap; NULL: all files count as seen */
 	__u64 *seen;
 	uint32_t mapping_cap, seen_cap;
-	struct readers *readers;    /* the helpers that open them; borrowed, or NULL */
-	uint64_t table_budget;	    /* bytes of unwind tables; 0: the default */
-	uint64_t spare_bytes;	    /* bytes of spare tables; 0: the default, 1: none */
-	void (*lengthy)(void *ctx); /* called before work that takes milliseconds; or NULL */
-	void *lengthy_ctx;
+	struct readers *readers;	     /* the helpers that open them; borrowed, or NULL */
+	uint64_t table_budget;		     /* bytes of unwind tables; 0: the default */
+	uint64_t spare_bytes;		     /* bytes of spare tables; 0: the default, 1: none */
+	void (*before_long_work)(void *ctx); /* work that takes milliseconds; or NULL */
+	void *before_long_work_ctx;
 };
 
 enum table_state {

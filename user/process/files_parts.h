@@ -40,10 +40,10 @@ struct file_table {
 	struct file_stats stats;
 };
 
-static inline void begin_lengthy(const struct file_table *ft)
+static inline void announce_long_work(const struct file_table *ft)
 {
-	if (ft->maps.lengthy)
-		ft->maps.lengthy(ft->maps.lengthy_ctx);
+	if (ft->maps.before_long_work)
+		ft->maps.before_long_work(ft->maps.before_long_work_ctx);
 }
 
 /* In use by a process, but no stack came by in this window and the last one. */

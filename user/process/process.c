@@ -37,8 +37,8 @@ struct process_table *process_table__new(const struct process_maps *maps, struct
 				.readers = opts->readers,
 				.table_budget = opts->table_budget,
 				.spare_bytes = opts->spare_bytes,
-				.lengthy = opts->lengthy,
-				.lengthy_ctx = opts->lengthy_ctx };
+				.before_long_work = opts->before_long_work,
+				.before_long_work_ctx = opts->before_long_work_ctx };
 	struct process_table *pt = calloc(1, sizeof(*pt));
 
 	if (!pt)

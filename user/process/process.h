@@ -69,9 +69,9 @@ struct process_opts {
 	 */
 	void (*known)(void *ctx, const struct process *p, const struct process *parent);
 	void *known_ctx;
-	bool titles;		    /* read the titles of processes */
-	void (*lengthy)(void *ctx); /* see struct file_maps */
-	void *lengthy_ctx;
+	bool titles;			     /* read the titles of processes */
+	void (*before_long_work)(void *ctx); /* see struct file_maps */
+	void *before_long_work_ctx;
 };
 
 #define PYTHON_LEN 64 /* versions of IMAGE_INTERPS interpreters, and a remark on each */

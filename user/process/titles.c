@@ -54,8 +54,8 @@ static bool may_have_title(const struct process_table *pt, const struct process 
 
 void process_table__read_titles(struct process_table *pt)
 {
-	if (pt->untitled_cnt && pt->opts.lengthy)
-		pt->opts.lengthy(pt->opts.lengthy_ctx);
+	if (pt->untitled_cnt && pt->opts.before_long_work)
+		pt->opts.before_long_work(pt->opts.before_long_work_ctx);
 	for (size_t i = 0; i < pt->untitled_cnt; i++) {
 		struct process *p = process_table__find(pt, pt->untitled[i]);
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/str.h"
 
 struct words {
 	const char *name, *unit, *one, *many, *counts;
@@ -157,7 +158,30 @@ const char *value_type__sample(const struct value_type *v, uint64_t count)
 {
 	if (value_type__is_calls(v))
 		return count == 1 ? "call" : "calls";
+	if (is_probe(v))
+		return count == 1 ? "hit" : "hits";
+	if (value_type__is_exact(v) && !strcmp(value_type__unit(v), UNIT_COUNT))
+		return value_type__noun(v, count);
 	return count == 1 ? "sample" : "samples";
+}
+
+const char *value_types__sample(const struct value_type *values, uint32_t cnt, uint64_t count)
+{
+	static const struct value_type sampled;
+	const char *word = value_type__sample(&values[0], count);
+
+	for (uint32_t i = 1; i < cnt; i++)
+		if (strcmp(value_type__sample(&values[i], count), word))
+			return value_type__sample(&sampled, count);
+	return word;
+}
+
+void value_type__add_part(struct strbuf *b, const struct value_type *v, const char *part)
+{
+	if (value_type__is_clock(v))
+		strbuf__addf(b, "%s time", part);
+	else
+		strbuf__addf(b, "%s: %s", value_type__whole(v), part);
 }
 
 const char *value_type__pprof_name(const struct value_type *v)

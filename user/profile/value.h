@@ -17,6 +17,8 @@
 
 #include "bpf/pyperf.h"
 
+struct strbuf;
+
 #define VALUES_MAX     8 /* per profile. SAMPLED_MAX of them can be sampled at once */
 #define VALUE_NAME_MAX 40
 #define VALUE_UNIT_MAX 16
@@ -131,8 +133,12 @@ const char *value_type__rate_column(const struct value_type *v);
 #define VALUE_CALLS	"calls"
 /* Is it one of these, by its name, which a file has, too? Its samples are calls. */
 bool value_type__is_calls(const struct value_type *v);
-/* What one sample of it is: "sample", "calls" */
+/* What one sample of it is: "sample"; where each event is counted, that: "hit", "page faults" */
 const char *value_type__sample(const struct value_type *v, uint64_t count);
+/* The same for samples of all these types together. Where they differ: "sample" */
+const char *value_types__sample(const struct value_type *values, uint32_t cnt, uint64_t count);
+/* What a table has of it: "own time", "page faults: own", for the part "own" */
+void value_type__add_part(struct strbuf *b, const struct value_type *v, const char *part);
 /* What a thread does while such time passes: "on a CPU". "": not known, or no time. */
 const char *value_type__doing(const struct value_type *v);
 /* The name and the unit of the sum in a pprof file: "cpu" in "nanoseconds" */
@@ -149,7 +155,7 @@ bool value_type__is_bytes(const struct value_type *v);
 bool value_type__is_time(const struct value_type *v);
 /* Is each event counted, none drawn? Then shares have no error. */
 bool value_type__is_exact(const struct value_type *v);
-/* The same for an event of ours; an unknown one is treated like the default. */
+/* Name and is_clock of an event of ours; an unknown one is treated like the default. */
 const char *event_name(uint32_t event);
 bool event_is_clock(uint32_t event);
 /* The event with this name; EVENT_CNT: none. */

@@ -28,7 +28,7 @@
 #include "sample/rate.h"
 #include "sample/share.h"
 #include "sample/threadbook.h"
-#include "sample/urgent.h"
+#include "sample/realtime.h"
 #include "sample/uses.h"
 
 #define TICK_MS	       1000  /* CPUs, the cost of samples, exits that were not told */
@@ -114,11 +114,11 @@ static bool has_source(const struct sample_spec *t, bool (*is)(const struct sour
 }
 
 /* The process table is about to do what takes long. */
-static void on_lengthy(void *ctx)
+static void on_long_work(void *ctx)
 {
 	struct session *s = ctx;
 
-	urgent__end(&s->urgent);
+	realtime__end(&s->realtime);
 }
 
 /* ---- before sampling ------------------------------------------------------------------------- */
@@ -162,8 +162,8 @@ static void set_up_process(struct session *s)
 	descriptors__allow(); /* one for each ELF file in use */
 	if (setpriority(PRIO_PROCESS, 0, NICE_PRIORITY))
 		log_debug("priority: %s", strerror(errno));
-	if (s->o.urgent)
-		urgent__init(&s->urgent);
+	if (s->o.realtime)
+		realtime__init(&s->realtime);
 }
 
 /* The command's descendants count, with Python or without. */
@@ -287,8 +287,8 @@ static int open_follow(struct session *s)
 			.known = s->o.known,
 			.known_ctx = s->o.known_ctx,
 			.titles = s->o.titles,
-			.lengthy = on_lengthy,
-			.lengthy_ctx = s,
+			.before_long_work = on_long_work,
+			.before_long_work_ctx = s,
 		},
 		.watch = FOLLOW_WATCH_HALF,
 		.events = s->o.events,
@@ -304,7 +304,7 @@ static int open_follow(struct session *s)
 	s->object = follow__object(s->follow);
 	s->procs = follow__procs(s->follow);
 	bills__init(&s->bills, s->object);
-	s->urgent.readers = process_table__readers(s->procs);
+	s->realtime.readers = process_table__readers(s->procs);
 	if (s->o.threads && !(s->names = threadbook__new(s->procs)))
 		return log_no_memory();
 	s->dump = (struct dump_opts){
@@ -522,7 +522,7 @@ int session__set_frequency(struct session *s, uint32_t frequency_hz)
 void session__stop(struct session *s)
 {
 	look_for_starving(s);
-	urgent__end(&s->urgent);
+	realtime__end(&s->realtime);
 	uses__stop(&s->uses);
 	wait_for_programs();
 	s->end_ns = now_ns();
@@ -683,7 +683,7 @@ static void look_at_threads(struct session *s)
 {
 	if (!s->names || !s->start_ns || now_ns() < threadbook__due_ns(s->names))
 		return;
-	urgent__end(&s->urgent);
+	realtime__end(&s->realtime);
 	threadbook__look(s->names);
 }
 
@@ -691,23 +691,23 @@ int session__wait(struct session *s, uint64_t until_ns)
 {
 	int err, n;
 
-	urgent__begin(&s->urgent);
+	realtime__begin(&s->realtime);
 	n = wait_for_events(s, follow__await_ns(s->follow), until_ns);
 	if (n < 0 && errno != EINTR) {
 		err = -errno;
-		urgent__end(&s->urgent);
+		realtime__end(&s->realtime);
 		log_err("epoll: %s", strerror(-err));
 		return err;
 	}
 	follow__gather(s->follow, s->frequency_hz);
-	urgent__woken(&s->urgent);
+	realtime__woken(&s->realtime);
 	follow__look(s->follow);
 	follow__make_good(s->follow);
 	awaited__look(&s->awaited);
 	process_table__read_titles(s->procs);
 	look_at_threads(s);
 	if (now_ns() >= s->tick_ns) {
-		urgent__end(&s->urgent);
+		realtime__end(&s->realtime);
 		s->tick_ns = now_ns() + tick_ms(s) * NS_PER_MS;
 		on_tick(s);
 	}
@@ -786,7 +786,7 @@ int session__drain(struct session *s, struct profile *p)
 	unsigned old;
 	int err, read_err;
 
-	urgent__end(&s->urgent);
+	realtime__end(&s->realtime);
 	/*
 	 * Stacks handed over up to now belong to this window, those that come while it is flipped
 	 * to the next one, which names them early enough: files and processes are kept for one

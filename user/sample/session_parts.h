@@ -20,7 +20,7 @@
 #include "sample/session.h"
 #include "sample/share.h"
 #include "sample/threadbook.h"
-#include "sample/urgent.h"
+#include "sample/realtime.h"
 #include "sample/uses.h"
 
 struct session {
@@ -55,7 +55,7 @@ struct session {
 	bool drained;				    /* since session__forget() */
 	bool has_peak;				    /* its value type is there, the last */
 	struct awaited awaited;
-	struct urgent urgent;
+	struct realtime realtime;
 	struct threadbook *names; /* NULL: threads are not kept apart */
 	struct loopbook *loops;	  /* NULL: they are not wanted, or no source sees them */
 };

@@ -474,7 +474,7 @@ static int open_all(struct live *l)
 		.targets = &l->o->targets,
 		.threads = true,
 		.titles = true,
-		.urgent = true,
+		.realtime = true,
 		.loops = SESSION_LOOPS_EACH,
 	};
 	int err;

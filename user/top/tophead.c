@@ -84,7 +84,8 @@ static void add_fine(struct strbuf *b, const struct context *x, const struct top
 
 	if (hottest)
 		add_hottest(b, x, hottest);
-	strbuf__addf(b, "%" PRIu64 " sample%s, none lost", counted, counted == 1 ? "" : "s");
+	strbuf__addf(b, "%" PRIu64 " %s, none lost", counted,
+		     value_types__sample(now->values, now->value_cnt, counted));
 	if (now->counters[CTR_user_stacks])
 		strbuf__addz(b, now->counters[CTR_complete] == now->counters[CTR_user_stacks]
 					? ", all stacks complete"

@@ -12,7 +12,7 @@ const JUMPS = 4; // callers and callees in the panel
 // ---- the panels --------------------------------------------------------------------------------
 
 function sentence(node) {
-  const box = boxOf.get(node), shares = ", " + percent(node.value, all.value) + ", " + samples(node.value);
+  const box = boxOf.get(node), shares = ", " + percent(node.value, all.value) + ", " + amount(node.value);
   if (box && box.chain)
     return boxName(box) + shares + ", Enter shows them";
   return nodeName(node) + shares + (funcOfNode(node) < 0 ? "" : ", " + kindText(funcOfNode(node)));
@@ -49,7 +49,7 @@ function showTip(event, box) {
   if (!box)
     return;
   const { value, base } = box.node;
-  const share = element("p", percent(value, all.value) + " \u00b7 " + samples(value), { className: "share" });
+  const share = element("p", percent(value, all.value) + " \u00b7 " + amount(value), { className: "share" });
   if (compared)
     share.append(" \u00b7 ", element("span", deltaText(value, base), { className: deltaClass(value, base) }));
   tip.replaceChildren(element("b", shorten(boxName(box), 300)), share, ...tipLines(box));
@@ -70,9 +70,9 @@ function number(list, title, part, whole, more) {
 function showNumbers(node) {
   const list = element("dl", "", { className: "numbers" }), back = node.tree.by < 0;
   expand(node);
-  number(list, back ? "Of all" : "Total", node.value, all.value, samples(node.value));
+  number(list, back ? "Of all" : "Total", node.value, all.value, amount(node.value));
   if (!back)
-    number(list, "Self", node.self, all.value, samples(node.self));
+    number(list, "Self", node.self, all.value, amount(node.self));
   if (node.parent && funcOfNode(node.parent) >= 0)
     number(list, back ? "Of the callee" : "Of the caller", node.value, node.parent.value, "");
   if (compared) {

@@ -14,7 +14,7 @@ function percent(part, whole) {
 }
 
 // "825 samples, 8.33 s", "3 page faults", "2.35 s waiting", "5.34 ms waiting"
-function samples(n) {
+function amount(n) {
   const s = n / data.hz, text = count(n) + " " + (n === 1 ? data.one : data.many);
   if (data.seconds)
     return (s && Math.abs(s) < 0.1 ? (1000 * s).toPrecision(3) + " m" : s.toFixed(2) + " ") + data.seconds.trim();

@@ -107,8 +107,8 @@ static void answer_pprof_index(const struct http_backend *b, const struct http_a
 	(void)b;
 	(void)args;
 	http_answer__text(a, 200,
-			  "profile?seconds=N: where the time of this host's Python goes, for N "
-			  "seconds from now (default 30), as pprof\n"
+			  "profile?seconds=N: a pprof profile of this host's Python, of N seconds "
+			  "from now (default 30)\n"
 			  "go tool pprof http://ADDRESS/debug/pprof/profile?seconds=10");
 }
 

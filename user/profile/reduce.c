@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-#include "profile/narrow.h"
+#include "profile/reduce.h"
 
 #include "base/str.h"
 
@@ -9,7 +9,7 @@ static bool is_called(const struct profile *p, const struct profile_proc *x, con
 	       glob_match(glob, profile__str(p, profile_proc__name(x)));
 }
 
-static bool is_wanted(const struct profile *p, uint32_t proc, const struct narrowing *n)
+static bool is_wanted(const struct profile *p, uint32_t proc, const struct reduction *n)
 {
 	const struct profile_proc *x = proc < p->proc_cnt ? &p->procs[proc] : NULL;
 	bool found = !n->pid_cnt;
@@ -19,7 +19,7 @@ static bool is_wanted(const struct profile *p, uint32_t proc, const struct narro
 	return found && (!n->comm || (x && is_called(p, x, n->comm)));
 }
 
-static bool is_shown(const struct profile *p, size_t frame, const struct narrowing *n)
+static bool is_shown(const struct profile *p, size_t frame, const struct reduction *n)
 {
 	uint32_t sym = p->frame_syms ? p->frame_syms[frame] : UINT32_MAX;
 	uint8_t kind = sym < p->sym_cnt ? p->syms[sym].kind : SYM_MARKER;
@@ -27,7 +27,7 @@ static bool is_shown(const struct profile *p, size_t frame, const struct narrowi
 	return !(kind == SYM_NATIVE && n->no_native) && !(kind == SYM_KERNEL && n->no_kernel);
 }
 
-static void narrow_stack(struct profile *p, struct profile_stack *s, const struct narrowing *n)
+static void narrow_stack(struct profile *p, struct profile_stack *s, const struct reduction *n)
 {
 	uint32_t kept = 0;
 
@@ -42,7 +42,7 @@ static void narrow_stack(struct profile *p, struct profile_stack *s, const struc
 	s->cnt = kept;
 }
 
-static void narrow_loops(struct profile *p, const struct narrowing *n)
+static void narrow_loops(struct profile *p, const struct reduction *n)
 {
 	size_t kept = 0;
 
@@ -57,7 +57,7 @@ static void narrow_loops(struct profile *p, const struct narrowing *n)
 	p->await_cnt = kept;
 }
 
-void profile__narrow(struct profile *p, const struct narrowing *n)
+void profile__reduce(struct profile *p, const struct reduction *n)
 {
 	size_t kept = 0;
 

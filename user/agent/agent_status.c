@@ -15,7 +15,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 
-#define STANDSTILL_NS (60 * NS_PER_S) /* of the main thread, which turns once a second */
+#define STALLED_NS (60 * NS_PER_S) /* of the main thread, which turns once a second */
 
 /* Linux 6.2 (f1f1f2569901) tells the number of descriptors; before, count them. */
 static uint32_t count_fds(void)
@@ -115,7 +115,7 @@ bool agent__healthy(struct agent *a, const char **why)
 	pthread_mutex_unlock(&a->lock);
 	deliver__stats(a->deliver, &d);
 	*why = NULL;
-	if (!alive || now - alive > STANDSTILL_NS)
+	if (!alive || now - alive > STALLED_NS)
 		*why = "sampling stands still";
 	else if (deliver__hangs(&d, now))
 		*why = "windows are not stored: one has been on its way for five minutes";

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-#ifndef PYPERF_NARROW_H
-#define PYPERF_NARROW_H
+#ifndef PYPERF_REDUCE_H
+#define PYPERF_REDUCE_H
 /* Reduces a saved profile to what it would have if it had been recorded with narrower options. */
 #include <stdbool.h>
 #include <stddef.h>
@@ -8,7 +8,7 @@
 
 #include "profile/profile.h"
 
-struct narrowing {
+struct reduction {
 	bool no_native, no_kernel; /* leave frames of these kinds out */
 	const pid_t *pids;	   /* only these processes, if there are any */
 	size_t pid_cnt;
@@ -20,6 +20,6 @@ struct narrowing {
  * equal stay apart, because exporters add them up. Samples that are left out count as hidden, so
  * the account of the samples stays true.
  */
-void profile__narrow(struct profile *p, const struct narrowing *n);
+void profile__reduce(struct profile *p, const struct reduction *n);
 
-#endif /* PYPERF_NARROW_H */
+#endif /* PYPERF_REDUCE_H */

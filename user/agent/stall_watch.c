@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-#include "agent/standstill.h"
+#include "agent/stall_watch.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -30,18 +30,18 @@ struct said {
 	uint64_t said_ns;
 };
 
-struct standstill {
+struct stall_watch {
 	int signal_fd, pipe[2], stop_fd;
-	void (*look)(void *ctx, struct stander *out);
+	void (*look)(void *ctx, struct watched_thread *out);
 	void *ctx;
 	pthread_t thread;
 	uint64_t ending_ns; /* since when; 0: nobody told us to */
-	struct said said[STANDSTILL_THREADS];
+	struct said said[STALL_WATCH_THREADS];
 };
 
 /* ---- standing still -------------------------------------------------------------------------- */
 
-static void say(const struct standstill *s, const struct stander *t, uint64_t now)
+static void say(const struct stall_watch *s, const struct watched_thread *t, uint64_t now)
 {
 	struct strbuf what = { 0 };
 
@@ -52,7 +52,7 @@ static void say(const struct standstill *s, const struct stander *t, uint64_t no
 	strbuf__free(&what);
 }
 
-static void look_at(struct standstill *s, const struct stander *t, struct said *said)
+static void look_at(struct stall_watch *s, const struct watched_thread *t, struct said *said)
 {
 	uint64_t now = now_ns();
 	uint64_t patience = s->ending_ns && t->patience_ns > END_NS ? END_NS : t->patience_ns;
@@ -70,13 +70,13 @@ static void look_at(struct standstill *s, const struct stander *t, struct said *
 	say(s, t, now);
 }
 
-static bool look_at_all(struct standstill *s)
+static bool look_at_all(struct stall_watch *s)
 {
-	struct stander threads[STANDSTILL_THREADS] = { { 0 } };
+	struct watched_thread threads[STALL_WATCH_THREADS] = { { 0 } };
 	bool still = false;
 
 	s->look(s->ctx, threads);
-	for (size_t i = 0; i < STANDSTILL_THREADS; i++) {
+	for (size_t i = 0; i < STALL_WATCH_THREADS; i++) {
 		look_at(s, &threads[i], &s->said[i]);
 		still |= s->said[i].moved_ns != 0;
 	}
@@ -99,7 +99,7 @@ static void let_the_next_one_end_it(void)
 	pthread_sigmask(SIG_UNBLOCK, &set, NULL);
 }
 
-static void take_signals(struct standstill *s)
+static void take_signals(struct stall_watch *s)
 {
 	struct signalfd_siginfo si;
 
@@ -124,14 +124,14 @@ static void end_process(void)
 	raise(SIGTERM); /* not blocked here, by now */
 }
 
-static int patience_ms(const struct standstill *s, bool soon)
+static int patience_ms(const struct stall_watch *s, bool soon)
 {
 	return s->ending_ns ? ENDING_TICK_MS : soon ? LOOK_SOON_MS : LOOK_MS;
 }
 
 static void *run(void *arg)
 {
-	struct standstill *s = arg;
+	struct stall_watch *s = arg;
 	struct pollfd fds[] = { { .fd = s->signal_fd, .events = POLLIN },
 				{ .fd = s->stop_fd, .events = POLLIN } };
 	bool soon = false, next_ends = false;
@@ -153,7 +153,7 @@ static void *run(void *arg)
 
 /* ---- start and stop -------------------------------------------------------------------------- */
 
-static void close_fds(struct standstill *s)
+static void close_fds(struct stall_watch *s)
 {
 	const int fds[] = { s->pipe[0], s->pipe[1], s->stop_fd };
 
@@ -162,7 +162,7 @@ static void close_fds(struct standstill *s)
 			close(fds[i]);
 }
 
-static int begin(struct standstill *s)
+static int begin(struct stall_watch *s)
 {
 	int err;
 
@@ -176,17 +176,17 @@ static int begin(struct standstill *s)
 	return -err;
 }
 
-struct standstill *standstill__start(int signal_fd, void (*look)(void *ctx, struct stander *out),
-				     void *ctx)
+struct stall_watch *
+stall_watch__start(int signal_fd, void (*look)(void *ctx, struct watched_thread *out), void *ctx)
 {
-	struct standstill *s = calloc(1, sizeof(*s));
+	struct stall_watch *s = calloc(1, sizeof(*s));
 	int err;
 
 	if (!s) {
 		log_no_memory();
 		return NULL;
 	}
-	*s = (struct standstill){
+	*s = (struct stall_watch){
 		.signal_fd = signal_fd, .pipe = { -1, -1 }, .stop_fd = -1, .look = look, .ctx = ctx
 	};
 	err = begin(s);
@@ -198,12 +198,12 @@ struct standstill *standstill__start(int signal_fd, void (*look)(void *ctx, stru
 	return NULL;
 }
 
-int standstill__fd(const struct standstill *s)
+int stall_watch__fd(const struct stall_watch *s)
 {
 	return s->pipe[0];
 }
 
-void standstill__stop(struct standstill *s)
+void stall_watch__stop(struct stall_watch *s)
 {
 	if (!s)
 		return;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-#include "cmd/narrowed.h"
+#include "cmd/reduce_options.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -8,12 +8,12 @@
 
 #include "base/log.h"
 
-bool narrowed__takes(int opt)
+bool reduce_options__takes(int opt)
 {
-	return opt == 'p' || (opt >= NARROWED_NO_NATIVE && opt <= NARROWED_COMM);
+	return opt == 'p' || (opt >= REDUCE_NO_NATIVE && opt <= REDUCE_COMM);
 }
 
-static int add_narrowed_pid(struct narrowed *n, pid_t pid)
+static int add_narrowed_pid(struct reduce_options *n, pid_t pid)
 {
 	pid_t *pids = reallocarray(n->pids, n->what.pid_cnt + 1, sizeof(*pids));
 
@@ -24,7 +24,7 @@ static int add_narrowed_pid(struct narrowed *n, pid_t pid)
 	return 0;
 }
 
-static int add_narrowed_pids(struct narrowed *n, const char *arg)
+static int add_narrowed_pids(struct reduce_options *n, const char *arg)
 {
 	char word[16];
 	pid_t pid;
@@ -47,37 +47,37 @@ static int add_narrowed_pids(struct narrowed *n, const char *arg)
 	return err;
 }
 
-int narrowed__set(struct narrowed *n, int opt, const char *arg)
+int reduce_options__set(struct reduce_options *n, int opt, const char *arg)
 {
 	switch (opt) {
 	case 'p':
 		return add_narrowed_pids(n, arg);
-	case NARROWED_COMM:
+	case REDUCE_COMM:
 		n->what.comm = arg;
 		break;
-	case NARROWED_NO_NATIVE:
+	case REDUCE_NO_NATIVE:
 		n->what.no_native = true;
 		break;
-	case NARROWED_NO_KERNEL:
+	case REDUCE_NO_KERNEL:
 		n->what.no_kernel = true;
 		break;
 	}
 	return 0;
 }
 
-int narrowed__apply(const struct narrowed *n, struct profile *p, const char *name)
+int reduce_options__apply(const struct reduce_options *n, struct profile *p, const char *name)
 {
 	bool had = profile__total(p) != 0;
 
-	profile__narrow(p, &n->what);
+	profile__reduce(p, &n->what);
 	if (!had || profile__total(p))
 		return 0;
 	log_err("%s: has no sample of the processes asked for", name);
 	return -ENOENT;
 }
 
-void narrowed__free(struct narrowed *n)
+void reduce_options__free(struct reduce_options *n)
 {
 	free(n->pids);
-	*n = (struct narrowed){ 0 };
+	*n = (struct reduce_options){ 0 };
 }

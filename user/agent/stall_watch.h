@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-#ifndef PYPERF_AGENT_STANDSTILL_H
-#define PYPERF_AGENT_STANDSTILL_H
+#ifndef PYPERF_AGENT_STALL_WATCH_H
+#define PYPERF_AGENT_STALL_WATCH_H
 /*
  * A thread beside those that work, which waits for nothing but time and signals:
  *
@@ -10,37 +10,37 @@
  *	- after SIGTERM or SIGINT it ends the process when nothing goes on for 2 s (ending.h), and
  *	  at a second one at once, whatever the others wait for.
  *
- *	s = standstill__start(signal_fd, look, ctx);
- *	n = read(standstill__fd(s), signals, sizeof(signals));
- *	standstill__stop(s);
+ *	s = stall_watch__start(signal_fd, look, ctx);
+ *	n = read(stall_watch__fd(s), signals, sizeof(signals));
+ *	stall_watch__stop(s);
  */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
-#define STANDSTILL_THREADS 2
+#define STALL_WATCH_THREADS 2
 
 /* A thread that should not stand still. */
-struct stander {
+struct watched_thread {
 	const char *name;  /* a literal: "sampling" */
 	const char *doing; /* a literal: "reading the configuration" */
 	pid_t tid;
 	uint64_t moved_ns;    /* when it was last seen to go on; 0: it has nothing to do */
-	uint64_t patience_ns; /* a shorter time is no standstill */
+	uint64_t patience_ns; /* a shorter time is no stall */
 };
 
-struct standstill;
+struct stall_watch;
 
 /*
- * `look` fills in STANDSTILL_THREADS; it must not wait. signal_fd is a signalfd that does not
+ * `look` fills in STALL_WATCH_THREADS; it must not wait. signal_fd is a signalfd that does not
  * block, its signals are blocked in all threads, and nobody else reads it. NULL and errno after a
  * message.
  */
-struct standstill *standstill__start(int signal_fd, void (*look)(void *ctx, struct stander *out),
-				     void *ctx);
+struct stall_watch *
+stall_watch__start(int signal_fd, void (*look)(void *ctx, struct watched_thread *out), void *ctx);
 /* Read it: a byte for each signal, its number. Does not block. */
-int standstill__fd(const struct standstill *s);
-void standstill__stop(struct standstill *s);
+int stall_watch__fd(const struct stall_watch *s);
+void stall_watch__stop(struct stall_watch *s);
 
-#endif /* PYPERF_AGENT_STANDSTILL_H */
+#endif /* PYPERF_AGENT_STALL_WATCH_H */

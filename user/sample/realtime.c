@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-#include "sample/urgent.h"
+#include "sample/realtime.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -30,7 +30,7 @@ static int restore_priority(void)
 	return 0;
 }
 
-void urgent__init(struct urgent *u)
+void realtime__init(struct realtime *u)
 {
 	int err = raise_priority();
 
@@ -41,18 +41,19 @@ void urgent__init(struct urgent *u)
 		restore_priority();
 }
 
-void urgent__earn(struct urgent *u, uint64_t now)
+void realtime__earn(struct realtime *u, uint64_t now)
 {
-	uint64_t earned =
-		u->credited_ns && now > u->credited_ns ? (now - u->credited_ns) / URGENT_SHARE : 0;
+	uint64_t earned = u->credited_ns && now > u->credited_ns
+				  ? (now - u->credited_ns) / REALTIME_SHARE
+				  : 0;
 
-	u->credit_ns = u->credited_ns ? u->credit_ns + earned : URGENT_CREDIT_NS;
-	if (u->credit_ns > URGENT_CREDIT_NS)
-		u->credit_ns = URGENT_CREDIT_NS;
+	u->credit_ns = u->credited_ns ? u->credit_ns + earned : REALTIME_CREDIT_NS;
+	if (u->credit_ns > REALTIME_CREDIT_NS)
+		u->credit_ns = REALTIME_CREDIT_NS;
 	u->credited_ns = now;
 }
 
-void urgent__spend(struct urgent *u, uint64_t now)
+void realtime__spend(struct realtime *u, uint64_t now)
 {
 	uint64_t spent = u->woken_ns && now > u->woken_ns ? now - u->woken_ns : 0;
 
@@ -60,32 +61,32 @@ void urgent__spend(struct urgent *u, uint64_t now)
 	u->woken_ns = 0;
 }
 
-void urgent__begin(struct urgent *u)
+void realtime__begin(struct realtime *u)
 {
 	uint64_t now = now_ns();
 
 	if (!u->permitted)
 		return;
-	urgent__earn(u, now);
-	urgent__spend(u, now);
-	if (u->credit_ns < URGENT_LEAST_NS)
-		urgent__end(u);
+	realtime__earn(u, now);
+	realtime__spend(u, now);
+	if (u->credit_ns < REALTIME_LEAST_NS)
+		realtime__end(u);
 	else if (!u->on)
 		u->on = !raise_priority();
 	readers__hurry(u->readers, u->on);
 }
 
-void urgent__woken(struct urgent *u)
+void realtime__woken(struct realtime *u)
 {
 	if (u->on)
 		u->woken_ns = now_ns();
 }
 
-void urgent__end(struct urgent *u)
+void realtime__end(struct realtime *u)
 {
 	if (!u->on)
 		return;
-	urgent__spend(u, now_ns());
+	realtime__spend(u, now_ns());
 	u->on = restore_priority() != 0;
 	readers__hurry(u->readers, false);
 }
