@@ -170,7 +170,7 @@ static char *arena_alloc(struct strtab *t, size_t size)
 	return block->data;
 }
 
-static uint32_t find(const struct strtab *t, const char *s, size_t len, uint64_t hash)
+static uint32_t find_entry(const struct strtab *t, const char *s, size_t len, uint64_t hash)
 {
 	uint32_t id;
 
@@ -182,7 +182,7 @@ static uint32_t find(const struct strtab *t, const char *s, size_t len, uint64_t
 
 uint32_t strtab__find(const struct strtab *t, const char *s, size_t len)
 {
-	return len ? find(t, s, len, hash_bytes(&t->key, s, len)) : 0;
+	return len ? find_entry(t, s, len, hash_bytes(&t->key, s, len)) : 0;
 }
 
 uint32_t strtab__add(struct strtab *t, const char *s, size_t len)
@@ -194,7 +194,7 @@ uint32_t strtab__add(struct strtab *t, const char *s, size_t len)
 	if (!len || len > SIZE_MAX / 4)
 		return 0;
 	hash = hash_bytes(&t->key, s, len);
-	id = find(t, s, len, hash);
+	id = find_entry(t, s, len, hash);
 	if (id)
 		return id;
 	if (array_grow(&t->entries, &t->cap, t->cnt, 1, sizeof(*t->entries), UINT32_MAX) ||
