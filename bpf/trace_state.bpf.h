@@ -26,7 +26,8 @@ struct trace_way ways[TRACE_SPOTS];
 
 /*
  * Code object -> its counts. BPF writes; user space writes to refuse one, and empties it at the
- * end. Full: counted as lost_full. 88 B each.
+ * end. Full: counted as lost_full. 88 B each. Of many processes at once 262,144, without memory
+ * until they come.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);

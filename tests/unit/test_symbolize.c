@@ -57,7 +57,7 @@ static void add_code(struct sym_python *s, uint64_t id, const char *name, int li
 	send(s, id, BLOB_FILENAME, "app.py", 6);
 	send(s, id, BLOB_NAME, name, strlen(name));
 	send(s, id, BLOB_LINETABLE, table_311, sizeof(table_311));
-	assert_int_equal(sym_python__on_code(s, &ev, sizeof(ev), &layout), 0);
+	assert_int_equal(sym_python__on_code(s, &ev, sizeof(ev), &layout, 0), 0);
 }
 
 static int setup(void **state)

@@ -100,10 +100,10 @@ static bool is_fresh(const struct held_watch *w, uint64_t now)
 
 bool held__permits(struct held_watch *w)
 {
-	uint64_t start = now_ns();
+	uint64_t start = thread_cpu_ns();
 	int before = w->found;
 
-	if (is_fresh(w, start))
+	if (is_fresh(w, now_ns()))
 		return false;
 	/* The old ones would not ask again those who have not answered them. */
 	if (before)
@@ -111,8 +111,8 @@ bool held__permits(struct held_watch *w)
 	if (!w->readers)
 		w->readers = readers__new();
 	w->found = w->readers ? find(w->readers) : -ENOMEM;
-	w->next_ns =
-		now_ns() + (w->found > 0 ? HELD_PAUSE_NS : NS_PER_MS + PAUSES * (now_ns() - start));
+	w->next_ns = now_ns() + (w->found > 0 ? HELD_PAUSE_NS
+					      : NS_PER_MS + PAUSES * (thread_cpu_ns() - start));
 	if (w->found && !before)
 		say_held(w->found);
 	return !w->found;

@@ -46,7 +46,7 @@ struct held_watch {
 };
 /*
  * False: not now. The first time in a row a warning names the process. Asking takes at most a tenth
- * of the time: so it may be false only because the last answer is too fresh. While a process holds
+ * of a CPU: so it may be false only because the last answer is too fresh. While a process holds
  * its lock, it is asked again each minute, or when it has ended.
  */
 bool held__permits(struct held_watch *w);

@@ -2,6 +2,7 @@
 #include "trace/counting_all.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <math.h>
 #include <poll.h>
 #include <stdio.h>
@@ -15,6 +16,7 @@
 #include "base/log.h"
 #include "base/signals.h"
 #include "base/str.h"
+#include "base/stream.h"
 #include "base/terminal.h"
 #include "follow/object.h"
 #include "profile/export_text.h"
@@ -38,22 +40,34 @@ struct counting_all {
 	uint64_t start_ns, last_ns;
 	struct row *rows; /* most calls first */
 	size_t row_cnt, row_cap;
-	uint64_t calls, resumed;	/* of these */
+	uint64_t calls, resumed;	/* of these, and of what had to make room */
+	uint64_t nameless;		/* calls that no filter can mean: they have no name */
 	uint64_t last_entered;		/* ... at the last table */
 	struct crowd_process **busiest; /* those that were followed, most calls first */
 	size_t busy_cnt, busy_cap;
 	bool redraw;
+	bool full; /* a table in the kernel; it has been said */
 	struct strbuf line;
 };
 
 /* ---- what is shown --------------------------------------------------------------------------- */
 
+static int by_number(const void *a, const void *b)
+{
+	uint32_t x = ((const struct traced *)a)->function.number;
+	uint32_t y = ((const struct traced *)b)->function.number;
+
+	return (x > y) - (x < y);
+}
+
+/* `before` is sorted by number. */
 static uint64_t entered_before(const struct crowd_file *f, const struct traced *t)
 {
-	for (size_t i = 0; i < f->before.cnt; i++)
-		if (f->before.all[i].function.number == t->function.number)
-			return f->before.all[i].calls + f->before.all[i].resumed;
-	return 0;
+	const struct traced *b =
+		f->before.cnt ? bsearch(t, f->before.all, f->before.cnt, sizeof(*t), by_number)
+			      : NULL;
+
+	return b ? b->calls + b->resumed : 0;
 }
 
 static int add_rows(struct counting_all *c, struct crowd_file *f, bool final)
@@ -63,12 +77,17 @@ static int add_rows(struct counting_all *c, struct crowd_file *f, bool final)
 
 	f->before = f->now;
 	f->now = swap;
+	if (f->before.cnt)
+		qsort(f->before.all, f->before.cnt, sizeof(*f->before.all), by_number);
 	err = tracer__read(f->tracer, &f->now);
 	for (size_t i = 0; i < f->now.cnt && !err; i++) {
 		const struct traced *t = &f->now.all[i];
 
-		if (!tracer__wants(f->tracer, &t->function))
+		if (!tracer__wants(f->tracer, &t->function)) {
+			if (t->function.number == TRACER_UNKNOWN)
+				c->nameless += t->calls + t->resumed;
 			continue;
+		}
 		if (ARRAY_GROW(c->rows, c->row_cap, c->row_cnt, SIZE_MAX / 64))
 			return -ENOMEM;
 		c->rows[c->row_cnt++] =
@@ -102,7 +121,9 @@ static int read_all(struct counting_all *c, bool final)
 	int err = 0;
 
 	c->row_cnt = c->busy_cnt = 0;
-	c->calls = c->resumed = 0;
+	c->calls = c->crowd->former_calls;
+	c->resumed = c->crowd->former_resumed;
+	c->nameless = 0;
 	for (size_t i = 0; i < c->crowd->file_cnt && !err; i++)
 		if (c->crowd->files[i]->tracer)
 			err = add_rows(c, c->crowd->files[i], final);
@@ -188,7 +209,6 @@ static int write_tables(struct counting_all *c, double seconds, bool final)
 	struct strbuf *b = &c->line;
 	uint64_t entered = c->calls + c->resumed;
 	size_t cnt = final ? c->busy_cnt : crowd__followed_cnt(c->crowd);
-	int err = 0;
 
 	strbuf__clear(b);
 	if (c->redraw && !final)
@@ -206,11 +226,7 @@ static int write_tables(struct counting_all *c, double seconds, bool final)
 	if (c->busy_cnt)
 		add_processes(c, seconds, final);
 	add_functions(c, seconds);
-	if (b->err)
-		err = b->err;
-	else if (fwrite(b->s, 1, b->len, stdout) != b->len)
-		err = -EIO;
-	return err;
+	return b->err ? b->err : stream__put(stdout, b->s, b->len);
 }
 
 static void write_process_json(struct json *j, const struct crowd_process *p)
@@ -256,6 +272,36 @@ static int write_json(struct counting_all *c, double seconds, bool final)
 	return 0;
 }
 
+/* The table goes on without them, so not only at the end. */
+static void say_full(struct counting_all *c)
+{
+	uint64_t n[TRACE_CTR_CNT];
+
+	crowd__counters(c->crowd, n);
+	if (n[TRACE_CTR_lost_full] && !c->full)
+		log_warn("there are too many functions: those that are called first from now on "
+			 "are not counted");
+	c->full |= n[TRACE_CTR_lost_full] != 0;
+}
+
+static void report_losses(const struct counting_all *c)
+{
+	uint64_t n[TRACE_CTR_CNT], nameless;
+
+	crowd__counters(c->crowd, n);
+	nameless = n[TRACE_CTR_nameless] + (c->o->filter_cnt ? c->nameless : 0);
+	if (n[TRACE_CTR_unknown])
+		log_warn("%" PRIu64 " hits are not counted: their frame was not found",
+			 n[TRACE_CTR_unknown]);
+	if (n[TRACE_CTR_lost_full])
+		log_warn("%" PRIu64 " calls are not counted: there are too many functions",
+			 n[TRACE_CTR_lost_full]);
+	if (nameless)
+		log_warn("%" PRIu64 " calls are not shown: the names of their functions were not "
+			 "read in time to tell whether they are wanted",
+			 nameless);
+}
+
 static int show(struct counting_all *c, bool final)
 {
 	uint64_t now = now_ns(), since = final ? c->start_ns : c->last_ns;
@@ -266,8 +312,9 @@ static int show(struct counting_all *c, bool final)
 	err = read_all(c, final);
 	if (!err)
 		err = (c->o->json ? write_json : write_tables)(c, seconds, final);
-	if (!err && (fflush(stdout) || ferror(stdout)))
-		err = -EIO;
+	if (!err)
+		err = stream__flush(stdout);
+	say_full(c);
 	c->last_ns = now;
 	c->last_entered = c->calls + c->resumed;
 	for (size_t i = 0; i < c->crowd->cnt; i++)
@@ -407,6 +454,8 @@ int counting_all__run(const struct counting_opts *o)
 
 	if (!err)
 		err = count(&c);
+	if (!err)
+		report_losses(&c);
 	crowd__free(c.crowd);
 	free(c.rows);
 	free(c.busiest);

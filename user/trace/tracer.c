@@ -27,6 +27,7 @@
 
 #define EVENTS_NEWS	(16U << 20) /* bytes: thousands of functions between two drains */
 #define CODES_AT_ONCE	1024
+#define CODES_OF_MANY	262144
 #define IMPORT_FRAMES	24    /* of a stack: those of importlib and what has called them */
 #define PROCESSES_MAX	65536 /* numbers of them fit in 16 bits */
 #define EMULATED_HIT_NS 500   /* where it cannot be measured */
@@ -573,11 +574,15 @@ static int load(struct tracer *tr)
 	else /* Code of modules is gone when they are there; and what has no name is not shown. */
 		bpf_map__set_max_entries(tr->skel->maps.news, EVENTS_NEWS);
 	tr->skel->rodata->by_process = tr->many;
-	if (tr->many)
+	if (tr->many) {
 		bpf_program__set_expected_attach_type(program_of(tr),
 						      (enum bpf_attach_type)UPROBE_MULTI_TYPE);
-	else
+		/* Of each process its own. No memory until they come: these kernels permit that. */
+		bpf_map__set_max_entries(tr->skel->maps.codes, CODES_OF_MANY);
+		bpf_map__set_map_flags(tr->skel->maps.codes, BPF_F_NO_PREALLOC);
+	} else {
 		bpf_map__set_max_entries(tr->skel->maps.process_hits, 1);
+	}
 	err = trace_bpf__load(tr->skel);
 	if (err)
 		return err;
