@@ -4,7 +4,10 @@
 
 Threads of one program sleep, wait for a queue, a lock, a pipe and the GIL, and compete for a CPU, while perf records all switches of
 the machine and the profiler runs beside it. Both see each thread's whole life. Prints for each thread the seconds that it was off
-its CPU, by both, and by how much they differ; perf's is exact. "wait" is what it waited for something, "queue" for a CPU.
+its CPU, by both, and by how much they differ. "wait" is what a thread waited for something, "queue" for a CPU.
+
+perf is exact as long as no CPU is idle. On an idle machine it loses an eighth of this program's switches, all of them those from
+the idle task to a thread (Linux 6.18, perf 6.1). So a loop of the lowest scheduling class spins on each CPU.
 
 Usage: tests/bench/timehist.py [-d SECONDS] [-F HZ]
 
@@ -12,6 +15,7 @@ Needs root, perf, and a built program (make). Exit status 1: a thread's time off
 """
 import argparse
 import collections
+import contextlib
 import json
 import os
 import re
@@ -59,9 +63,35 @@ for t in threads: t.start()
 for t in threads: t.join()
 """
 
+SPIN = """
+import os, sys
+os.sched_setaffinity(0, [int(sys.argv[1])])
+os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+while os.getppid() != 1: pass # not beyond the measurement
+"""
+
+
+@contextlib.contextmanager
+def no_cpu_idle():
+    """Keeps each CPU busy with a loop that runs only when nothing else wants to (SCHED_IDLE)."""
+    loops = []
+    try:
+        for cpu in os.sched_getaffinity(0):
+            loops.append(subprocess.Popen([sys.executable, "-c", SPIN, str(cpu)]))
+        yield
+    finally:
+        for loop in loops:
+            loop.kill()
+            loop.wait()
+
 
 def record(seconds, hz, work):
     """Runs the program beside both. Returns the paths of what they wrote."""
+    with no_cpu_idle():
+        return record_beside_loops(seconds, hz, work)
+
+
+def record_beside_loops(seconds, hz, work):
     data, ours = os.path.join(work, "sched.data"), os.path.join(work, "wall.json")
     profile = [PYPERF, "-q", "-e", "wall", "-F", str(hz), "--threads", "--idle", "^$", "-o", ours]
     # perf records before it begins its command, and until that ends.
