@@ -144,7 +144,7 @@ def test_cpu_budget_finds_out_what_is_dear(agents, failing_batch):
         return [(int(a), int(b)) for a, kind, b in found if way in kind]
 
     def metric(name):
-        return int(re.search(r"^pyperf_%s (\d+)$" % name, get(agent, "/metrics").decode(), re.M)[1])
+        return int(re.search(r"^pyperf_%s (\d+)$" % re.escape(name), get(agent, "/metrics").decode(), re.M)[1])
 
     environment, file = failing_batch
     agent = agents("[budget]\ncpu = 10\n", window=1, **environment)
@@ -159,6 +159,9 @@ def test_cpu_budget_finds_out_what_is_dear(agents, failing_batch):
         poll(lambda: metric("window_length_seconds") == 1, "windows as they were")
         poll(lambda: metric("frequency_hz") == 99, "what /metrics says of it")
         assert metric("frequency_configured_hz") == 99
+        # What is due changes with the frequency: at 99 Hz all the time it would be a fifth more than came, and more.
+        never, came = metric('notes_total{note="missed"}'), metric("samples_delivered_total")
+        assert never < came / 8, (never, came)
         agent.stop()
     all_steps = steps()
     assert all_steps[0] == (99, 66)

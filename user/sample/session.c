@@ -492,7 +492,7 @@ int session__start(struct session *s)
 	share__restart(&s->share);
 	if (!err)
 		err = start_sources(s);
-	s->start_ns = s->drained_ns = now_ns();
+	s->start_ns = s->drained_ns = s->due_ns = now_ns();
 	if (pid && starved__read(pid, &s->starved_then))
 		s->starved_now = s->starved_then;
 	follow__stir(s->follow);
@@ -508,12 +508,23 @@ uint32_t session__slowed(const struct session *s)
 	return s->rate.slowed;
 }
 
+/* Before each change of the rate, and so often that a CPU counts while it is there. */
+static void count_due(struct session *s)
+{
+	uint64_t now = now_ns();
+
+	s->due += session_due(s, now);
+	s->due_ns = now;
+}
+
 int session__set_frequency(struct session *s, uint32_t frequency_hz)
 {
 	int err = uses__set_rate(&s->uses, frequency_hz, s->rate.slowed);
 
 	if (err)
 		return err;
+	count_due(s);
+	s->rate_cnt++;
 	share__restart(&s->share);
 	s->frequency_hz = frequency_hz;
 	return 0;
@@ -580,6 +591,8 @@ static void limit_rate(struct session *s)
 		return; /* keep the old rate, and try again */
 	share__restart(&s->share);
 	say_rate(s, &look, throttled, slowed);
+	count_due(s);
+	s->rate_cnt++;
 	rate__set(&s->rate, slowed);
 	s->rate_lowered += slowed > was;
 	s->window_slowed = slowed > s->window_slowed ? slowed : s->window_slowed;
@@ -616,6 +629,7 @@ static void on_tick(struct session *s)
 {
 	look_for_starving(s);
 	s->look_for_exits = true;
+	count_due(s);
 	follow_cpus(s);
 	watch_kernel_rate(s);
 	limit_rate(s);

@@ -42,6 +42,9 @@ struct session {
 	uint64_t end_ns, cpu_end_ns;			/* end_ns 0: not stopped */
 	struct starved starved_then, starved_now;	/* of the only process of -p */
 	uint32_t frequency_hz;
+	double due;	   /* samples of the clock up to due_ns, at the rates that it had */
+	uint64_t due_ns;   /* the last change of the rate, or tick */
+	uint32_t rate_cnt; /* changes of the rate */
 	uint64_t drained_ns, tick_ns;
 	uint64_t drain_ns; /* the longest that reading a window took */
 	struct rate rate;
@@ -60,6 +63,8 @@ struct session {
 	struct loopbook *loops;	  /* NULL: they are not wanted, or no source sees them */
 };
 
+/* Samples of the clock that are due from due_ns to now_ns. */
+double session_due(const struct session *s, uint64_t now_ns);
 /* CPU time of this process. */
 uint64_t session_self_cpu_ns(void);
 /* Its samples are no periods of a clock. */

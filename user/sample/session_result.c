@@ -84,20 +84,27 @@ void session__counters(struct session *s, uint64_t counters[CTR_CNT])
 			      (struct reader_refused[READER_REFUSED_MAX]){ 0 });
 }
 
+double session_due(const struct session *s, uint64_t now_ns)
+{
+	double seconds = now_ns > s->due_ns ? (double)(now_ns - s->due_ns) / NS_PER_S : 0;
+
+	return seconds * s->frequency_hz / s->rate.slowed * (double)follow__cpu_cnt(s->follow);
+}
+
 /*
- * The samples of one clock at one rate that should have come but did not. Its events may have begun
- * earlier than we say, never later; each may lack a part of a period at both ends.
+ * The samples of one clock that should have come but did not. Its events may have begun earlier
+ * than we say, never later; each may lack a part of a period at both ends, and where its rate
+ * changes.
  */
 static uint64_t missed(const struct session *s, const struct profile_stats *out)
 {
-	const struct value_type *v = &out->values[0];
-	uint64_t least =
-		(uint64_t)((double)out->duration_ns / NS_PER_S * v->frequency_hz) * out->cpus;
-	uint64_t came = out->counters[CTR_delivered] + 2ULL * out->cpus;
+	double least = s->due + session_due(s, s->end_ns ? s->end_ns : now_ns());
+	double came = (double)out->counters[CTR_delivered] + 2.0 * (1 + s->rate_cnt) * out->cpus;
 
-	if (out->value_cnt != 1 || out->slowed > 1 || s->rate_lowered || s->kernel_rate_lowered)
+	if (out->value_cnt != 1 || session_is_no_clock(s->o.targets->sources[0].source) ||
+	    s->kernel_rate_lowered)
 		return 0;
-	return least > came ? least - came : 0;
+	return least > came ? (uint64_t)(least - came) : 0;
 }
 
 static void set_rate(const struct session *s, struct profile_stats *out)
