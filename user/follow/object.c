@@ -14,6 +14,7 @@
 
 #include "base/libbpf_text.h"
 #include "base/log.h"
+#include "base/percpu.h"
 #include "base/procfield.h"
 #include "base/rights.h"
 #include "base/str.h"
@@ -357,13 +358,10 @@ struct counters *object__cpu_counters(const struct object *o)
 
 void object__counters(const struct object *o, uint64_t counters[CTR_CNT])
 {
-	struct counters *per_cpu = object__cpu_counters(o);
+	struct counters sum = { 0 };
 
-	memset(counters, 0, CTR_CNT * sizeof(*counters));
-	for (int cpu = 0; per_cpu && cpu < o->cpu_cap; cpu++)
-		for (uint32_t i = 0; i < CTR_CNT; i++)
-			counters[i] += per_cpu[cpu].n[i];
-	free(per_cpu);
+	percpu__add(bpf_map__fd(o->skel->maps.counters), 0, &sum, sizeof(sum));
+	memcpy(counters, sum.n, CTR_CNT * sizeof(*counters));
 }
 
 uint64_t object__events_lost(const struct object *o)

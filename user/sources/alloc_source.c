@@ -22,6 +22,7 @@
 #include "base/libbpf_text.h"
 #include "base/log.h"
 #include "base/opener.h"
+#include "base/percpu.h"
 #include "base/procfield.h"
 #include "blocks.skel.h"
 #include "bpf/arch/arch.h"
@@ -56,7 +57,6 @@ struct allocating {
 	struct readers *readers; /* helpers that open what processes own; borrowed, or NULL */
 	struct blocks_bpf *skel;
 	struct side_object side;
-	int cpu_cap;
 	pid_t *pids;
 	size_t pid_cnt;
 	int *links;
@@ -132,7 +132,6 @@ static int alloc_open(struct source_use *u, const struct world *w)
 	if (!x)
 		return log_no_memory();
 	x->readers = w->readers;
-	x->cpu_cap = w->cpu_cap;
 	x->step = u->period;
 	x->keeps_curves = w->curves;
 	x->children = w->children;
@@ -355,20 +354,12 @@ static void detach(struct allocating *x)
 
 /* ---- what it costs --------------------------------------------------------------------------- */
 
-/* Sums of all CPUs. */
+/* Of all CPUs: calls, frees and bytes; its other members are of one CPU. */
 static struct block_cpu sum_cpus(const struct allocating *x)
 {
-	struct block_cpu *all = calloc((size_t)x->cpu_cap, sizeof(*all)), sum = { 0 };
-	uint32_t zero = 0;
+	struct block_cpu sum = { 0 };
 
-	if (all && !bpf_map_lookup_elem(side_object__map_fd(&x->side, "block_cpus"), &zero, all)) {
-		for (int i = 0; i < x->cpu_cap; i++) {
-			sum.calls += all[i].calls;
-			sum.frees += all[i].frees;
-			sum.bytes += all[i].bytes;
-		}
-	}
-	free(all);
+	percpu__add(side_object__map_fd(&x->side, "block_cpus"), 0, &sum, sizeof(sum));
 	return sum;
 }
 

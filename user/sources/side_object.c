@@ -13,6 +13,7 @@
 
 #include "base/libbpf_text.h"
 #include "base/log.h"
+#include "base/percpu.h"
 #include "base/thread.h"
 
 /* Sizes of the sampler's tables below this are a test's. */
@@ -124,7 +125,7 @@ void side_object__show_kernel(const struct world *w, struct pyperf_cfg *cfg)
 void side_object__begin(struct side_object *o, const struct world *w,
 			struct bpf_object_open_opts *opts)
 {
-	*o = (struct side_object){ .cpu_cap = w->cpu_cap };
+	*o = (struct side_object){ .obj = NULL };
 	o->btf_fd = w->btf_path ? open(w->btf_path, O_RDONLY | O_CLOEXEC) : -1;
 	snprintf(o->btf_path, sizeof(o->btf_path), "/proc/self/fd/%d", o->btf_fd);
 	if (o->btf_fd >= 0)
@@ -235,14 +236,11 @@ void side_object__tables(const struct side_object *o, uint32_t active_window,
 
 void side_object__counters(const struct side_object *o, uint64_t counters[CTR_CNT])
 {
-	struct counters *per_cpu = calloc((size_t)o->cpu_cap, sizeof(*per_cpu));
-	uint32_t zero = 0;
+	struct counters sum = { 0 };
 
-	if (per_cpu && !bpf_map_lookup_elem(side_object__map_fd(o, "counters"), &zero, per_cpu))
-		for (int cpu = 0; cpu < o->cpu_cap; cpu++)
-			for (uint32_t i = 0; i < CTR_CNT; i++)
-				counters[i] += per_cpu[cpu].n[i];
-	free(per_cpu);
+	percpu__add(side_object__map_fd(o, "counters"), 0, &sum, sizeof(sum));
+	for (uint32_t i = 0; i < CTR_CNT; i++)
+		counters[i] += sum.n[i];
 }
 
 /* ---- the room that its users take ------------------------------------------------------------ */

@@ -45,7 +45,6 @@
 
 struct side_object {
 	struct bpf_object *obj; /* of the skeleton; NULL: not shared yet */
-	int cpu_cap;
 	pthread_t thread; /* which loads it */
 	bool loading;
 	int (*load)(void *skel);

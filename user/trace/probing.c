@@ -18,6 +18,7 @@
 #include "base/json.h"
 #include "base/libbpf_text.h"
 #include "base/log.h"
+#include "base/percpu.h"
 #include "base/signals.h"
 #include "base/str.h"
 #include "base/stream.h"
@@ -38,7 +39,6 @@ struct probing {
 	struct bpf_link **links;
 	size_t link_cnt, link_cap;
 	int signal_fd, pid_fd;
-	int cpu_cap;
 	uint64_t start_ns, end_ns; /* end_ns 0: it still goes on */
 	bool over;		   /* the user ends it, or the process has ended */
 	int err;
@@ -139,19 +139,10 @@ static int attach(struct probing *p, uint32_t type)
 /* The price of hits, with the program of the first place, whose count begins again then. */
 static int measure(struct probing *p)
 {
-	struct probe_hist *none = calloc((size_t)p->cpu_cap, sizeof(*none));
-	uint32_t first = 0;
-	int err = 0;
-
-	if (!none)
-		return log_no_memory();
-	if (!p->o->force) {
-		uprobe__prices(bpf_program__fd(program_of(p, first)), &p->prices);
-		err = bpf_map_update_elem(bpf_map__fd(p->skel->maps.probe_hists), &first, none,
-					  BPF_ANY);
-	}
-	free(none);
-	return err;
+	if (p->o->force)
+		return 0;
+	uprobe__prices(bpf_program__fd(program_of(p, 0)), &p->prices);
+	return percpu__clear(bpf_map__fd(p->skel->maps.probe_hists), 0, sizeof(struct probe_hist));
 }
 
 static int load(struct probing *p)
@@ -160,9 +151,8 @@ static int load(struct probing *p)
 
 	libbpf_set_print(libbpf_text);
 	p->cookies = uprobe__has_cookies();
-	p->cpu_cap = libbpf_num_possible_cpus();
 	p->skel = hist_bpf__open();
-	if (!p->skel || p->cpu_cap < 0)
+	if (!p->skel)
 		return log_no_memory();
 	((struct probe_cfg *)&p->skel->rodata->probe_cfg)->by_cookie = p->cookies;
 	err = hist_bpf__load(p->skel);
@@ -207,22 +197,8 @@ static void detach(struct probing *p)
 /* Of all CPUs. */
 static int read_hist(const struct probing *p, uint32_t type, struct probe_hist *sum)
 {
-	struct probe_hist *all = calloc((size_t)p->cpu_cap, sizeof(*all));
-	int err = all ? 0 : -ENOMEM;
-
 	*sum = (struct probe_hist){ 0 };
-	if (!err && bpf_map_lookup_elem(bpf_map__fd(p->skel->maps.probe_hists), &type, all))
-		err = -errno;
-	for (int cpu = 0; cpu < p->cpu_cap && !err; cpu++) {
-		sum->hits += all[cpu].hits;
-		sum->others += all[cpu].others;
-		sum->unread += all[cpu].unread;
-		sum->sum += all[cpu].sum;
-		for (int i = 0; i < PROBE_BUCKETS; i++)
-			sum->bucket[i] += all[cpu].bucket[i];
-	}
-	free(all);
-	return err;
+	return percpu__add(bpf_map__fd(p->skel->maps.probe_hists), type, sum, sizeof(*sum));
 }
 
 static uint64_t first_of(int bucket)

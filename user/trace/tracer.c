@@ -14,6 +14,7 @@
 #include "base/hash.h"
 #include "base/libbpf_text.h"
 #include "base/log.h"
+#include "base/percpu.h"
 #include "base/str.h"
 #include "follow/held.h"
 #include "follow/readcode.h"
@@ -958,21 +959,10 @@ void traced_list__free(struct traced_list *list)
 
 int tracer__counters(const struct tracer *tr, uint64_t out[TRACE_CTR_CNT])
 {
-	int cpu_cnt = libbpf_num_possible_cpus(), err;
-	struct trace_counters *all;
-	uint32_t zero = 0;
+	struct trace_counters sum = { 0 };
+	int err = percpu__add(bpf_map__fd(tr->skel->maps.counters), 0, &sum, sizeof(sum));
 
-	if (cpu_cnt < 0)
-		return cpu_cnt;
-	all = calloc((size_t)cpu_cnt, sizeof(*all));
-	if (!all)
-		return -ENOMEM;
-	err = bpf_map_lookup_elem(bpf_map__fd(tr->skel->maps.counters), &zero, all);
-	memset(out, 0, TRACE_CTR_CNT * sizeof(*out));
-	for (int cpu = 0; cpu < cpu_cnt && !err; cpu++)
-		for (int i = 0; i < TRACE_CTR_CNT; i++)
-			out[i] += all[cpu].n[i];
-	free(all);
+	memcpy(out, sum.n, TRACE_CTR_CNT * sizeof(*out));
 	return err;
 }
 
