@@ -24,6 +24,7 @@ struct world {
 	const struct bpf_object *object;
 	/* The samplers, by number of the value type; as many as were asked for. */
 	struct bpf_program *samplers[SAMPLED_MAX];
+	const uint32_t *active_window; /* which programs write to; its lowest bit counts */
 	/* The weight of a sample of a clock, likewise, in ns; 0: no clock, which BPF counts. */
 	uint64_t *clock_ns;
 	struct perf_events *events;    /* opened before; NULL: none */

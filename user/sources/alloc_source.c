@@ -19,7 +19,6 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/libbpf_text.h"
 #include "base/log.h"
 #include "base/opener.h"
 #include "base/percpu.h"
@@ -94,19 +93,11 @@ static void configure(const struct source_use *u, struct blocks_cfg *cfg)
 	}
 }
 
-static int load(void *skel)
-{
-	return blocks_bpf__load(skel);
-}
-
 static int open_object(struct source_use *u, const struct world *w)
 {
-	LIBBPF_OPTS(bpf_object_open_opts, opts, .btf_custom_path = NULL);
 	struct allocating *x = u->state;
-	int err;
 
-	side_object__begin(&x->side, w, &opts);
-	x->skel = blocks_bpf__open_opts(&opts);
+	x->skel = blocks_bpf__open_opts(side_object__begin(&x->side, w));
 	if (!x->skel)
 		return -errno;
 	configure(u, (struct blocks_cfg *)&x->skel->rodata->blocks_cfg);
@@ -114,9 +105,9 @@ static int open_object(struct source_use *u, const struct world *w)
 					      (enum bpf_attach_type)UPROBE_SESSION_TYPE);
 	bpf_program__set_expected_attach_type(x->skel->progs.on_drawn,
 					      (enum bpf_attach_type)UPROBE_SESSION_TYPE);
-	err = side_object__share(&x->side, w, x->skel->obj,
+	u->side = &x->side;
+	return side_object__load(&x->side, x->skel->skeleton,
 				 (struct pyperf_cfg *)&x->skel->rodata->cfg, BLOCKS_OBJECT);
-	return err ? err : side_object__load(&x->side, load, x->skel);
 }
 
 static int alloc_open(struct source_use *u, const struct world *w)
@@ -510,7 +501,7 @@ static uint32_t window_of(void *ctx)
 {
 	const struct allocating *x = ctx;
 
-	return *(volatile uint32_t *)&x->skel->bss->active_window & 1;
+	return side_object__active_window(&x->side);
 }
 
 static void start_tracker(struct allocating *x)
@@ -543,12 +534,12 @@ static bool lacks_sessions(void)
 static int alloc_start(struct source_use *u)
 {
 	struct allocating *x = u->state;
-	int err = side_object__wait(&x->side);
+	int err = loader__wait(x->side.loader);
 	int64_t ns;
 
 	if (err) {
 		if (!lacks_sessions())
-			libbpf_load_failed(err, " of blocks", "");
+			loader__say_failed(err, " of blocks", "");
 		return err;
 	}
 	err = side_object__go_on_in(&x->side, x->skel->progs.on_drawn);
@@ -585,13 +576,6 @@ static int alloc_set_rate(struct source_use *u)
 {
 	(void)u; /* it goes by bytes */
 	return 0;
-}
-
-static int alloc_blobs(const struct source_use *u)
-{
-	struct allocating *x = u->state;
-
-	return side_object__blobs(&x->side);
 }
 
 /* Adds another value for a stack that is in the window. */
@@ -634,11 +618,11 @@ static void take_blocks(struct source_use *u, uint32_t window, int counts_fd)
 static int alloc_window(struct source_use *u, struct source_tables *out)
 {
 	struct allocating *x = u->state;
-	uint32_t active = x->skel->bss->active_window;
+	uint32_t active = side_object__active_window(&x->side);
 
 	side_object__tables(&x->side, active, out);
 	tracker__lock(x->tracker);
-	take_blocks(u, !(active & 1), out->counts_fd);
+	take_blocks(u, !active, out->counts_fd);
 	tracker__end_window(x->tracker, out, u->type);
 	tracker__unlock(x->tracker);
 	return 0;
@@ -713,7 +697,7 @@ const struct source alloc_sources[] = {
 	  .open = alloc_open,
 	  .start = alloc_start,
 	  .set_rate = alloc_set_rate,
-	  .blobs = alloc_blobs,
+	  .blobs = side_source__blobs,
 	  .window = alloc_window,
 	  .curves = alloc_curves,
 	  .counters = alloc_counters,

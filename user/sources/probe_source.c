@@ -69,25 +69,16 @@ static const char *check(const struct source *s)
 
 /* ---- the object ------------------------------------------------------------------------------ */
 
-static int load(void *skel)
-{
-	return probe_bpf__load(skel);
-}
-
 static int open_object(struct side_object *o, const struct world *w)
 {
-	LIBBPF_OPTS(bpf_object_open_opts, opts, .btf_custom_path = NULL);
-	struct probe_bpf *skel;
-	int err;
+	struct probe_bpf *skel = probe_bpf__open_opts(side_object__begin(o, w));
 
-	side_object__begin(o, w, &opts);
-	o->skel = skel = probe_bpf__open_opts(&opts);
+	o->skel = skel;
 	if (!skel)
 		return -errno;
 	((struct probe_cfg *)&skel->rodata->probe_cfg)->by_cookie = uprobe__has_cookies();
-	err = side_object__share(o, w, skel->obj, (struct pyperf_cfg *)&skel->rodata->cfg,
+	return side_object__load(o, skel->skeleton, (struct pyperf_cfg *)&skel->rodata->cfg,
 				 PROBE_OBJECT);
-	return err ? err : side_object__load(o, load, skel);
 }
 
 static void destroy(void *skel)
@@ -131,7 +122,7 @@ static int probe_open(struct source_use *u, const struct world *w)
 		p->readers = w->readers;
 	if (!p || copy_pids(p, w))
 		return log_no_memory();
-	return side_use__open(&p->use, &probes, w->probes, w);
+	return side_use__open(u, &p->use, &probes, w->probes, w);
 }
 
 /* By number of the value type. */
@@ -238,28 +229,6 @@ static int probe_start(struct source_use *u)
 	return err ? err : attach_all(u);
 }
 
-static int probe_blobs(const struct source_use *u)
-{
-	const struct probe *p = u->state;
-
-	return side_use__blobs(&p->use);
-}
-
-static int probe_window(struct source_use *u, struct source_tables *out)
-{
-	const struct probe *p = u->state;
-
-	side_use__tables(&p->use, skel_of(p)->bss->active_window, out);
-	return 0;
-}
-
-static void probe_counters(const struct source_use *u, uint64_t counters[CTR_CNT])
-{
-	const struct probe *p = u->state;
-
-	side_use__counters(&p->use, counters);
-}
-
 static void probe_stop(struct source_use *u)
 {
 	struct probe *p = u->state;
@@ -291,9 +260,7 @@ const struct source probe_sources[] = {
 		.parse = parse,
 		.open = probe_open,
 		.start = probe_start,
-		.blobs = probe_blobs,
-		.window = probe_window,
-		.counters = probe_counters,
+		SIDE_SOURCE,
 		.stop = probe_stop,
 		.close = probe_close,
 		.check = check,
@@ -304,9 +271,7 @@ const struct source probe_sources[] = {
 		.parse = parse,
 		.open = probe_open,
 		.start = probe_start,
-		.blobs = probe_blobs,
-		.window = probe_window,
-		.counters = probe_counters,
+		SIDE_SOURCE,
 		.stop = probe_stop,
 		.close = probe_close,
 		.check = check,

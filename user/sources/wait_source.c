@@ -63,26 +63,9 @@ static uint64_t step_ns(const struct source_use *u)
 	return ns < u->least_ns ? u->least_ns : ns; /* all that count are exact */
 }
 
-static int load_waits(void *skel)
-{
-	return wait_bpf__load(skel);
-}
-
-static int load_gil(void *skel)
-{
-	return gil_bpf__load(skel);
-}
-
-static int load_wakers(void *skel)
-{
-	return wakers_bpf__load(skel);
-}
-
 /* The parts of all skeletons. `skel` NULL: it could not be opened, see errno. */
 struct parts {
-	void *skel;
-	int (*load)(void *skel);
-	struct bpf_object *obj;
+	struct bpf_object_skeleton *skel;
 	struct wait_cfg *wait_cfg;
 	struct pyperf_cfg *cfg;
 	uint32_t number;
@@ -94,9 +77,7 @@ static struct parts open_waits(struct waiting *x, const struct bpf_object_open_o
 
 	if (!skel)
 		return (struct parts){ .skel = NULL };
-	return (struct parts){ .skel = skel,
-			       .load = load_waits,
-			       .obj = skel->obj,
+	return (struct parts){ .skel = skel->skeleton,
 			       .wait_cfg = (struct wait_cfg *)&skel->rodata->wait_cfg,
 			       .cfg = (struct pyperf_cfg *)&skel->rodata->cfg,
 			       .number = WAIT_OBJECT };
@@ -108,9 +89,7 @@ static struct parts open_gil(struct waiting *x, const struct bpf_object_open_opt
 
 	if (!skel)
 		return (struct parts){ .skel = NULL };
-	return (struct parts){ .skel = skel,
-			       .load = load_gil,
-			       .obj = skel->obj,
+	return (struct parts){ .skel = skel->skeleton,
 			       .wait_cfg = (struct wait_cfg *)&skel->rodata->wait_cfg,
 			       .cfg = (struct pyperf_cfg *)&skel->rodata->cfg,
 			       .number = GIL_OBJECT };
@@ -122,9 +101,7 @@ static struct parts open_wakers(struct waiting *x, const struct bpf_object_open_
 
 	if (!skel)
 		return (struct parts){ .skel = NULL };
-	return (struct parts){ .skel = skel,
-			       .load = load_wakers,
-			       .obj = skel->obj,
+	return (struct parts){ .skel = skel->skeleton,
 			       .wait_cfg = (struct wait_cfg *)&skel->rodata->wait_cfg,
 			       .cfg = (struct pyperf_cfg *)&skel->rodata->cfg,
 			       .number = WAKERS_OBJECT };
@@ -142,20 +119,17 @@ static bool counts_wakers(const struct source_use *u)
 
 static int open_object(struct source_use *u, const struct world *w)
 {
-	LIBBPF_OPTS(bpf_object_open_opts, opts, .btf_custom_path = NULL);
 	struct waiting *x = u->state;
-	struct parts p;
-	int err;
+	const struct bpf_object_open_opts *opts = side_object__begin(&x->side, w);
+	struct parts p = is_gil(u)	    ? open_gil(x, opts)
+			 : counts_wakers(u) ? open_wakers(x, opts)
+					    : open_waits(x, opts);
 
-	side_object__begin(&x->side, w, &opts);
-	p = is_gil(u)	       ? open_gil(x, &opts)
-	    : counts_wakers(u) ? open_wakers(x, &opts)
-			       : open_waits(x, &opts);
 	if (!p.skel)
 		return -errno;
 	configure(u, p.wait_cfg);
-	err = side_object__share(&x->side, w, p.obj, p.cfg, p.number);
-	return err ? err : side_object__load(&x->side, p.load, p.skel);
+	u->side = &x->side;
+	return side_object__load(&x->side, p.skel, p.cfg, p.number);
 }
 
 /* ---- life ------------------------------------------------------------------------------------ */
@@ -202,7 +176,7 @@ static const struct bpf_program *program(const struct waiting *x, const char *na
 
 static int attach(struct waiting *x, const char *name)
 {
-	return side_object__attach(&x->side, program(x, name));
+	return loader__attach(x->side.loader, program(x, name));
 }
 
 /*
@@ -297,25 +271,6 @@ static int wait_cpus(struct source_use *u, const bool *online)
 	return x->clock.spec.source ? x->clock.spec.source->cpus(&x->clock, online) : 0;
 }
 
-static int wait_blobs(const struct source_use *u)
-{
-	struct waiting *x = u->state;
-
-	return side_object__blobs(&x->side);
-}
-
-static int wait_window(struct source_use *u, struct source_tables *out)
-{
-	const struct waiting *x = u->state;
-
-	side_object__tables(&x->side,
-			    x->gil	? x->gil->bss->active_window
-			    : x->wakers ? x->wakers->bss->active_window
-					: x->wait->bss->active_window,
-			    out);
-	return 0;
-}
-
 static int wait_asleep(const struct source_use *u, struct source_asleep *out)
 {
 	const struct waiting *x = u->state;
@@ -342,13 +297,6 @@ static int wait_tell(struct source_use *u, uint64_t until_ns)
 	return x->wait ? tell_state(x) : 0;
 }
 
-static void wait_counters(const struct source_use *u, uint64_t counters[CTR_CNT])
-{
-	const struct waiting *x = u->state;
-
-	side_object__counters(&x->side, counters);
-}
-
 static void wait_stop(struct source_use *u)
 {
 	struct waiting *x = u->state;
@@ -359,7 +307,7 @@ static void wait_stop(struct source_use *u)
 		x->clock.spec.source->stop(&x->clock);
 	if (x->state.since_ns && !x->stopped_ns)
 		x->stopped_ns = now_ns();
-	side_object__detach(&x->side);
+	loader__detach(x->side.loader);
 }
 
 static void wait_close(struct source_use *u)
@@ -388,9 +336,8 @@ static const char *check(const struct source *s)
 
 #define WAITS(id)                                                                                  \
 	.type = { .event = EVENT_##id }, .open = wait_open, .start = wait_start,                   \
-	.set_rate = wait_set_rate, .cpus = wait_cpus, .blobs = wait_blobs, .window = wait_window,  \
-	.asleep = wait_asleep, .tell = wait_tell, .counters = wait_counters, .stop = wait_stop,    \
-	.close = wait_close, .check = check
+	.set_rate = wait_set_rate, .cpus = wait_cpus, SIDE_SOURCE, .asleep = wait_asleep,          \
+	.tell = wait_tell, .stop = wait_stop, .close = wait_close, .check = check
 
 /* See open_clock(). */
 #define BESIDE_CLOCK .perf = true, .kind = PERF_TYPE_SOFTWARE, .config = PERF_COUNT_SW_CPU_CLOCK

@@ -16,7 +16,7 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/json.h"
-#include "base/libbpf_text.h"
+#include "base/loader.h"
 #include "base/log.h"
 #include "base/percpu.h"
 #include "base/signals.h"
@@ -149,15 +149,12 @@ static int load(struct probing *p)
 {
 	int err;
 
-	libbpf_set_print(libbpf_text);
 	p->cookies = uprobe__has_cookies();
 	p->skel = hist_bpf__open();
 	if (!p->skel)
 		return log_no_memory();
 	((struct probe_cfg *)&p->skel->rodata->probe_cfg)->by_cookie = p->cookies;
-	err = hist_bpf__load(p->skel);
-	if (err)
-		libbpf_load_failed(err, " of probes", "");
+	err = loader__load_now(p->skel->skeleton, " of probes", "");
 	return err ? err : measure(p);
 }
 

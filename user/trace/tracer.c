@@ -12,7 +12,7 @@
 
 #include "base/clock.h"
 #include "base/hash.h"
-#include "base/libbpf_text.h"
+#include "base/loader.h"
 #include "base/log.h"
 #include "base/percpu.h"
 #include "base/str.h"
@@ -553,7 +553,6 @@ static int load(struct tracer *tr)
 	struct trace_cfg cfg;
 	int err;
 
-	libbpf_set_print(libbpf_text);
 	tr->skel = trace_bpf__open();
 	if (!tr->skel)
 		return -errno;
@@ -689,7 +688,7 @@ static struct tracer *open_tracer(const struct target *t, const struct trace_fil
 	if (!err) {
 		err = load(tr);
 		if (err)
-			libbpf_load_failed(err, "", LOAD_NEEDS_KERNEL);
+			loader__say_failed(err, "", LOAD_NEEDS_KERNEL);
 	}
 	if (!err && !many)
 		tr->trap_ns = uprobe__measure(bpf_program__fd(tr->skel->progs.on_nothing));
