@@ -23,6 +23,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/hash.h"
 #include "base/log.h"
 #include "base/opener.h"
 #include "elf/elf.h"
@@ -30,6 +31,8 @@
 #include "process/maps_read.h"
 
 #define PMU_TYPE      "/sys/bus/event_source/devices/uprobe/type"
+#define SEMAPHORE_SHIFT 32 /* in the config of its events: format/ref_ctr_offset there */
+#define LIST_MAX      (1U << 20)
 #define ROUNDS	      7
 #define CALLS	      200 /* of a round */
 #define STEPPED_CALLS 20  /* in a virtual machine, some 40 us each */
@@ -65,7 +68,8 @@ int uprobe__run(int event, int prog_fd, uint64_t cookie)
 	return ioctl(event, PERF_EVENT_IOC_SET_BPF, prog_fd) ? -errno : UPROBE_NO_LINK;
 }
 
-int uprobe__open(pid_t pid, int fd, uint64_t offset)
+/* Returns its descriptor or negative errno. */
+static int open_event(pid_t pid, int fd, const struct uprobe_spot *spot)
 {
 	struct perf_event_attr attr = { .size = sizeof(attr),
 					.sample_period = 1,
@@ -75,13 +79,49 @@ int uprobe__open(pid_t pid, int fd, uint64_t offset)
 
 	if (type < 0)
 		return type;
+	if (spot->semaphore >> (64 - SEMAPHORE_SHIFT))
+		return -EINVAL;
 	/* The file itself: its name may lead to another one by now. */
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
 	attr.type = (uint32_t)type;
+	attr.config = spot->semaphore << SEMAPHORE_SHIFT;
 	attr.config1 = (uintptr_t)path;
-	attr.config2 = offset;
-	event = (int)syscall(SYS_perf_event_open, &attr, pid, -1, -1, PERF_FLAG_FD_CLOEXEC);
+	attr.config2 = spot->offset;
+	event = (int)syscall(SYS_perf_event_open, &attr, pid, pid < 0 ? 0 : -1, -1,
+			     PERF_FLAG_FD_CLOEXEC);
 	return event < 0 ? -errno : event;
+}
+
+int uprobe_list__keep(struct uprobe_list *l, int fd)
+{
+	int err = fd < 0 ? fd : ARRAY_GROW(l->fds, l->cap, l->cnt, LIST_MAX);
+
+	if (!err)
+		l->fds[l->cnt++] = fd;
+	else if (fd >= 0)
+		close(fd);
+	return err ? err : fd;
+}
+
+int uprobe_list__add(struct uprobe_list *l, pid_t pid, int fd, const struct uprobe_spot *spot,
+		     int prog_fd)
+{
+	int event = uprobe_list__keep(l, open_event(pid, fd, spot)), link;
+
+	if (event < 0)
+		return event;
+	link = uprobe__run(event, prog_fd, spot->cookie);
+	if (link != UPROBE_NO_LINK)
+		link = uprobe_list__keep(l, link);
+	return link < 0 && link != UPROBE_NO_LINK ? link : 0;
+}
+
+void uprobe_list__close(struct uprobe_list *l)
+{
+	while (l->cnt)
+		close(l->fds[--l->cnt]);
+	free(l->fds);
+	*l = (struct uprobe_list){ .cnt = 0 };
 }
 
 /* ---- many at once ---------------------------------------------------------------------------- */
@@ -239,27 +279,21 @@ static uint64_t time_calls(void (*call)(void), unsigned cnt)
 	return best / cnt;
 }
 
-/* A descriptor, at whose end the breakpoint is gone, or negative errno. */
-typedef int put_breakpoint(int prog_fd, int exe, uint64_t offset);
+/* Negative errno: it is not there. */
+typedef int put_breakpoint(struct uprobe_list *l, int prog_fd, int exe, uint64_t offset);
 
-static int put_event(int prog_fd, int exe, uint64_t offset)
+static int put_event(struct uprobe_list *l, int prog_fd, int exe, uint64_t offset)
 {
-	int event = uprobe__open(getpid(), exe, offset), err;
+	const struct uprobe_spot spot = { .offset = offset, .cookie = UPROBE_NO_COOKIE };
 
-	if (event < 0)
-		return event;
-	err = uprobe__run(event, prog_fd, UPROBE_NO_COOKIE);
-	if (err == UPROBE_NO_LINK)
-		return event;
-	close(event);
-	return err;
+	return uprobe_list__add(l, getpid(), exe, &spot, prog_fd);
 }
 
-static int put_session(int prog_fd, int exe, uint64_t offset)
+static int put_session(struct uprobe_list *l, int prog_fd, int exe, uint64_t offset)
 {
 	const struct uprobe_spot spot = { .offset = offset };
 
-	return uprobe__open_session(getpid(), exe, &spot, 1, prog_fd);
+	return uprobe_list__keep(l, uprobe__open_session(getpid(), exe, &spot, 1, prog_fd));
 }
 
 /* An old kernel loads the program all the same, so it has to be attached. */
@@ -267,13 +301,13 @@ bool uprobe__has_sessions(void)
 {
 	uint64_t offset = 0;
 	int prog = load_session(), exe = open_place((uintptr_t)pyperf_measured, &offset);
-	int link = prog < 0 || exe < 0 ? -1 : put_session(prog, exe, offset);
+	struct uprobe_list l = { .cnt = 0 };
+	int link = prog < 0 || exe < 0 ? -1 : put_session(&l, prog, exe, offset);
 
 	if (link < 0)
 		log_debug("no breakpoints of sessions: program %d, file %d, link %d", prog, exe,
 			  link);
-	if (link >= 0)
-		close(link);
+	uprobe_list__close(&l);
 	if (exe >= 0)
 		close(exe);
 	if (prog >= 0)
@@ -286,18 +320,17 @@ static int64_t measure_at(int prog_fd, put_breakpoint *put, const char *place, v
 			  unsigned cnt)
 {
 	uint64_t offset = 0, plain, hit;
-	int exe = open_place((uintptr_t)place, &offset), event;
+	int exe = open_place((uintptr_t)place, &offset), err;
+	struct uprobe_list l = { .cnt = 0 };
 
 	if (exe < 0)
 		return exe;
 	plain = time_calls(call, cnt);
-	event = put(prog_fd, exe, offset);
+	err = put(&l, prog_fd, exe, offset);
 	close(exe);
-	if (event < 0)
-		return event;
-	hit = time_calls(call, cnt);
-	close(event);
-	return hit > plain ? (int64_t)(hit - plain) : 0;
+	hit = err < 0 ? 0 : time_calls(call, cnt);
+	uprobe_list__close(&l);
+	return err < 0 ? err : hit > plain ? (int64_t)(hit - plain) : 0;
 }
 
 static int64_t measure(int prog_fd, put_breakpoint *put)

@@ -58,8 +58,7 @@ struct allocating {
 	struct side_object side;
 	pid_t *pids;
 	size_t pid_cnt;
-	int *links;
-	size_t link_cnt;
+	struct uprobe_list breakpoints;
 	double hit_ns;
 	uint64_t inuse; /* counts that were added here */
 	/* While it counts, a thread of its own looks what that costs; it has the links then. */
@@ -234,14 +233,14 @@ static int attach_file(struct allocating *x, pid_t pid, const struct elf_file *e
 
 	if (cnt <= 0)
 		return cnt;
-	link = uprobe__open_session(pid, elf_file__fd(ef), spots, (size_t)cnt,
-				    bpf_program__fd(x->skel->progs.on_block));
+	link = uprobe_list__keep(&x->breakpoints,
+				 uprobe__open_session(pid, elf_file__fd(ef), spots, (size_t)cnt,
+						      bpf_program__fd(x->skel->progs.on_block)));
 	if (link < 0) {
 		log_err("-e alloc: breakpoints in %s of process %d: %s", elf_file__path(ef), pid,
 			strerror(-link));
 		return link;
 	}
-	x->links[x->link_cnt++] = link;
 	return 1;
 }
 
@@ -329,18 +328,9 @@ static int attach_all(struct allocating *x)
 {
 	int err = 0;
 
-	x->links = calloc(x->pid_cnt * FILES_MAX, sizeof(*x->links));
-	if (!x->links)
-		return log_no_memory();
 	for (size_t i = 0; i < x->pid_cnt && !err; i++)
 		err = attach(x, x->pids[i]);
 	return err;
-}
-
-static void detach(struct allocating *x)
-{
-	while (x->link_cnt)
-		close(x->links[--x->link_cnt]);
 }
 
 /* ---- what it costs --------------------------------------------------------------------------- */
@@ -435,7 +425,7 @@ static void *watch(void *arg)
 
 		dear = percent > x->most ? dear + 1 : 0;
 		if (dear == WATCHER_DEAR_MAX) {
-			detach(x);
+			uprobe_list__close(&x->breakpoints);
 			log_warn("-e alloc: malloc() and free() are called %.0f times a second: "
 				 "stopped after %.0f s, as that slows %s down by %.0f%%, more than "
 				 "%g%%. The results are those up to then",
@@ -566,7 +556,7 @@ static int alloc_start(struct source_use *u)
 	if (!err)
 		switch_on(x);
 	else
-		detach(x);
+		uprobe_list__close(&x->breakpoints);
 	if (!err)
 		start_tracker(x);
 	return err;
@@ -652,7 +642,7 @@ static void alloc_stop(struct source_use *u)
 	if (!x || !x->watcher.runs)
 		return;
 	watcher__stop(&x->watcher);
-	detach(x);
+	uprobe_list__close(&x->breakpoints);
 	tracker__stop(x->tracker);
 	sum = sum_cpus(x);
 	log_debug("-e alloc: %llu blocks of %llu bytes, %llu freed", sum.calls, sum.bytes,
@@ -670,7 +660,6 @@ static void alloc_close(struct source_use *u)
 	tracker__free(x->tracker);
 	side_object__end(&x->side);
 	blocks_bpf__destroy(x->skel);
-	free(x->links);
 	free(x->pids);
 	free(x);
 	u->state = NULL;

@@ -7,20 +7,16 @@
  */
 #include "sources/sources.h"
 
-#include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <errno.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "base/hash.h"
 #include "base/log.h"
 #include "follow/held.h"
 #include "follow/probe_place.h"
-#include "follow/uprobe.h"
 #include "probe.skel.h"
 #include "pyperf.skel.h"
 #include "sources/side_object.h"
@@ -33,8 +29,7 @@ SIDE_SAME_BSS(probe_bpf__bss);
 struct probe {
 	struct side_use use;
 	struct readers *readers; /* helpers that open what processes own; borrowed, or NULL */
-	struct bpf_link **links;
-	size_t link_cnt, link_cap;
+	struct probe_set set;
 	pid_t *pids; /* whose address spaces it is put into; none: all */
 	size_t pid_cnt;
 };
@@ -93,12 +88,6 @@ static const struct probe_bpf *skel_of(const struct probe *p)
 	return p->use.shared->side.skel;
 }
 
-/* The kernel tells programs which breakpoint was hit. */
-static bool has_cookies(const struct probe *p)
-{
-	return skel_of(p)->rodata->probe_cfg.by_cookie;
-}
-
 /* ---- life ------------------------------------------------------------------------------------ */
 
 static int copy_pids(struct probe *p, const struct world *w)
@@ -139,56 +128,7 @@ static struct bpf_program *program_of(const struct probe *p, uint32_t type)
 	return progs[type % SAMPLED_MAX];
 }
 
-/* Breakpoint `n` of a probe. Its rule is there before it can be hit. */
-static int attach_at(struct source_use *u, const struct probe_spots *spots, size_t n, pid_t pid)
-{
-	const struct probe_spot *at = &spots->at[n];
-	struct probe *p = u->state;
-	bool cookies = has_cookies(p);
-	uint32_t number = u->type * PROBE_SPOTS + (cookies ? (uint32_t)n : 0);
-	LIBBPF_OPTS(bpf_uprobe_opts, opts, .ref_ctr_offset = at->semaphore,
-		    .bpf_cookie = cookies ? number : 0);
-	struct bpf_link *link;
-	char path[32];
-	int err;
-
-	if (ARRAY_GROW(p->links, p->link_cap, p->link_cnt, SIZE_MAX))
-		return log_no_memory();
-	if (bpf_map_update_elem(side_object__map_fd(&p->use.shared->side, "probe_rules"), &number,
-				&at->rule, BPF_ANY))
-		return -errno;
-	probe_spots__path(spots, path);
-	link = bpf_program__attach_uprobe_opts(program_of(p, u->type), pid, path, at->offset,
-					       &opts);
-	if (!link) {
-		err = -errno;
-		log_err("-e %s:%s: at 0x%" PRIx64 " of the file: %s", source__name(u->spec.source),
-			u->spec.args, at->offset, strerror(errno));
-		return err;
-	}
-	p->links[p->link_cnt++] = link;
-	return 0;
-}
-
-/* Without cookies a program knows the value type alone, and so one rule. */
-static int check_rules(const struct source_use *u, const struct probe_spots *s)
-{
-	const struct probe *p = u->state;
-
-	for (size_t i = 1; i < s->cnt && !has_cookies(p); i++) {
-		if (!memcmp(&s->at[0].rule, &s->at[i].rule, sizeof(s->at[0].rule)))
-			continue;
-		log_err("-e usdt:%s: its arguments are not at one place, which needs Linux 5.15",
-			u->spec.args);
-		return -ENOTSUP;
-	}
-	return 0;
-}
-
-/*
- * `pid`: -1: every process. The kernel counts in the semaphore of a static probe while a breakpoint
- * is there, and takes it back at any end.
- */
+/* `pid`: -1: every process. */
 static int attach(struct source_use *u, const struct probe_place *place, pid_t pid)
 {
 	struct probe *p = u->state;
@@ -197,9 +137,8 @@ static int attach(struct source_use *u, const struct probe_place *place, pid_t p
 
 	if (!spots)
 		return -errno;
-	err = check_rules(u, spots);
-	for (size_t i = 0; i < spots->cnt && !err; i++)
-		err = attach_at(u, spots, i, pid);
+	err = probe_set__add(&p->set, place, spots, u->type, pid,
+			     bpf_program__fd(program_of(p, u->type)));
 	probe_spots__free(spots);
 	return err;
 }
@@ -214,6 +153,8 @@ static int attach_all(struct source_use *u)
 		return -EINVAL;
 	if (held__refuse(p->readers))
 		return -EBUSY;
+	p->set.rules_fd = side_object__map_fd(&p->use.shared->side, "probe_rules");
+	p->set.cookies = skel_of(p)->rodata->probe_cfg.by_cookie;
 	if (!p->pid_cnt)
 		return attach(u, &place, -1);
 	for (size_t i = 0; i < p->pid_cnt && !err; i++)
@@ -233,10 +174,8 @@ static void probe_stop(struct source_use *u)
 {
 	struct probe *p = u->state;
 
-	if (!p)
-		return;
-	while (p->link_cnt)
-		bpf_link__destroy(p->links[--p->link_cnt]);
+	if (p)
+		uprobe_list__close(&p->set.breakpoints);
 }
 
 static void probe_close(struct source_use *u)
@@ -247,7 +186,6 @@ static void probe_close(struct source_use *u)
 		return;
 	probe_stop(u);
 	side_use__close(&p->use);
-	free(p->links);
 	free(p->pids);
 	free(p);
 	u->state = NULL;

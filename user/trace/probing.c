@@ -14,7 +14,6 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/hash.h"
 #include "base/json.h"
 #include "base/loader.h"
 #include "base/log.h"
@@ -23,7 +22,6 @@
 #include "base/str.h"
 #include "base/stream.h"
 #include "follow/held.h"
-#include "follow/uprobe.h"
 #include "hist.skel.h"
 #include "trace/price.h"
 #include "trace/probe_price.h"
@@ -34,10 +32,8 @@ struct probing {
 	const struct probing_opts *o;
 	struct hist_bpf *skel;
 	struct readers *readers;
-	bool cookies;
+	struct probe_set set;
 	struct uprobe_prices prices; /* unless it is forced */
-	struct bpf_link **links;
-	size_t link_cnt, link_cap;
 	int signal_fd, pid_fd;
 	uint64_t start_ns, end_ns; /* end_ns 0: it still goes on */
 	bool over;		   /* the user ends it, or the process has ended */
@@ -75,50 +71,6 @@ static struct bpf_program *program_of(const struct probing *p, uint32_t type)
 	return bpf_object__find_program_by_name(p->skel->obj, name);
 }
 
-static int attach_at(struct probing *p, uint32_t type, const struct probe_spots *spots, size_t n)
-{
-	const struct probe_spot *at = &spots->at[n];
-	uint32_t number = type * PROBE_SPOTS + (p->cookies ? (uint32_t)n : 0);
-	LIBBPF_OPTS(bpf_uprobe_opts, opts, .ref_ctr_offset = at->semaphore,
-		    .bpf_cookie = p->cookies ? number : 0);
-	struct bpf_link *link;
-	char path[32];
-
-	if (ARRAY_GROW(p->links, p->link_cap, p->link_cnt, SIZE_MAX))
-		return log_no_memory();
-	/* Where hits do not tell their place, all count as the dearest. */
-	if (!at->emulated)
-		p->skel->bss->stepped[number] = 1;
-	if (bpf_map_update_elem(bpf_map__fd(p->skel->maps.probe_rules), &number, &at->rule,
-				BPF_ANY))
-		return -errno;
-	probe_spots__path(spots, path);
-	link = bpf_program__attach_uprobe_opts(program_of(p, type), p->o->pid, path, at->offset,
-					       &opts);
-	if (!link) {
-		int err = -errno;
-
-		log_err("-e %s: at 0x%" PRIx64 " of the file: %s", p->o->places[type].text,
-			at->offset, strerror(-err));
-		return err;
-	}
-	p->links[p->link_cnt++] = link;
-	return 0;
-}
-
-static int check_rules(const struct probing *p, const struct probe_place *place,
-		       const struct probe_spots *s)
-{
-	for (size_t i = 1; i < s->cnt && !p->cookies; i++) {
-		if (!memcmp(&s->at[0].rule, &s->at[i].rule, sizeof(s->at[0].rule)))
-			continue;
-		log_err("-e usdt:%s: its arguments are not at one place, which needs Linux 5.15",
-			place->text);
-		return -ENOTSUP;
-	}
-	return 0;
-}
-
 /* The path of a command is ours: it is not there yet. */
 static int attach(struct probing *p, uint32_t type)
 {
@@ -129,9 +81,12 @@ static int attach(struct probing *p, uint32_t type)
 
 	if (!spots)
 		return -errno;
-	err = check_rules(p, place, spots);
-	for (size_t i = 0; i < spots->cnt && !err; i++)
-		err = attach_at(p, type, spots, i);
+	/* Where hits do not tell their place, all count as the dearest. */
+	for (size_t i = 0; i < spots->cnt; i++)
+		if (!spots->at[i].emulated)
+			p->skel->bss->stepped[probe_set__number(&p->set, type, i)] = 1;
+	err = probe_set__add(&p->set, place, spots, type, p->o->pid,
+			     bpf_program__fd(program_of(p, type)));
 	probe_spots__free(spots);
 	return err;
 }
@@ -149,12 +104,13 @@ static int load(struct probing *p)
 {
 	int err;
 
-	p->cookies = uprobe__has_cookies();
+	p->set.cookies = uprobe__has_cookies();
 	p->skel = hist_bpf__open();
 	if (!p->skel)
 		return log_no_memory();
-	((struct probe_cfg *)&p->skel->rodata->probe_cfg)->by_cookie = p->cookies;
+	((struct probe_cfg *)&p->skel->rodata->probe_cfg)->by_cookie = p->set.cookies;
 	err = loader__load_now(p->skel->skeleton, " of probes", "");
+	p->set.rules_fd = bpf_map__fd(p->skel->maps.probe_rules);
 	return err ? err : measure(p);
 }
 
@@ -181,12 +137,6 @@ static int prepare(struct probing *p)
 	for (uint32_t i = 0; i < p->o->cnt && !err; i++)
 		err = attach(p, i);
 	return err;
-}
-
-static void detach(struct probing *p)
-{
-	while (p->link_cnt)
-		bpf_link__destroy(p->links[--p->link_cnt]);
 }
 
 /* ---- what was counted ------------------------------------------------------------------------ */
@@ -358,7 +308,7 @@ static int count(struct probing *p)
 		next += step;
 	}
 	p->end_ns = now_ns();
-	detach(p);
+	uprobe_list__close(&p->set.breakpoints);
 	return show(p);
 }
 
@@ -416,8 +366,7 @@ int probing__run(const struct probing_opts *o)
 		err = begin(&p);
 	if (!err)
 		err = count(&p);
-	detach(&p);
-	free(p.links);
+	uprobe_list__close(&p.set.breakpoints);
 	readers__free(p.readers);
 	hist_bpf__destroy(p.skel);
 	if (p.signal_fd >= 0)

@@ -46,9 +46,8 @@ struct tracer {
 	struct trace_values_cfg values_cfg;
 	bool has_from;
 	uint64_t from_code; /* the last code object that was found to be on_event.from; 0: none */
-	struct family *family;	     /* the breakpoints; NULL: they are these, without children */
-	int events[2 * TRACE_SPOTS]; /* descriptors of breakpoints and of programs at them */
-	size_t event_cnt;
+	struct family *family; /* the breakpoints; NULL: they are these, without children */
+	struct uprobe_list breakpoints;
 	bool by_cookie;
 	bool many;	  /* processes */
 	pid_t *processes; /* that were seen */
@@ -760,23 +759,13 @@ static uint64_t cookie_of(const struct tracer *tr, uint32_t spot)
 	return tr->by_cookie ? spot : UPROBE_NO_COOKIE;
 }
 
-static int attach_family(struct tracer *tr, const struct trace_point *p, uint32_t spot)
+static int attach_point(struct tracer *tr, const struct uprobe_spot *spot)
 {
-	return family__add(tr->family, elf_file__fd(tr->t->ef), p->offset, program_fd(tr),
-			   cookie_of(tr, spot));
-}
+	int fd = elf_file__fd(tr->t->ef);
 
-static int attach_alone(struct tracer *tr, const struct trace_point *p, uint32_t spot)
-{
-	int event = uprobe__open(tr->t->pid, elf_file__fd(tr->t->ef), p->offset), link;
-
-	if (event < 0)
-		return event;
-	tr->events[tr->event_cnt++] = event;
-	link = uprobe__run(event, program_fd(tr), cookie_of(tr, spot));
-	if (link >= 0)
-		tr->events[tr->event_cnt++] = link;
-	return link >= 0 || link == UPROBE_NO_LINK ? 0 : link;
+	return tr->family ? family__add(tr->family, fd, spot, program_fd(tr))
+			  : uprobe_list__add(&tr->breakpoints, tr->t->pid, fd, spot,
+					     program_fd(tr));
 }
 
 /* The last point comes first: calls follow where they end, so each that begins is seen to end. */
@@ -786,12 +775,12 @@ static int attach_points(struct tracer *tr)
 	int err = 0;
 
 	for (size_t i = tr->points.cnt; i-- > 0 && !err;) {
-		const struct trace_point *p = &tr->points.at[i];
+		struct uprobe_spot at = { .offset = tr->points.at[i].offset };
 
-		if (!is_used(tr, p))
+		if (!is_used(tr, &tr->points.at[i]))
 			continue;
-		spot--;
-		err = tr->family ? attach_family(tr, p, spot) : attach_alone(tr, p, spot);
+		at.cookie = cookie_of(tr, --spot);
+		err = attach_point(tr, &at);
 	}
 	if (!err && tr->family)
 		err = family__attach(tr->family);
@@ -856,8 +845,7 @@ void tracer__stop(struct tracer *tr)
 
 void tracer__detach(struct tracer *tr)
 {
-	while (tr->event_cnt)
-		close(tr->events[--tr->event_cnt]);
+	uprobe_list__close(&tr->breakpoints);
 	family__close(tr->family);
 	tr->family = NULL;
 }
