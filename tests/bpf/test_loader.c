@@ -58,8 +58,8 @@ static void a_failure_ends_all_waiting(void **state)
 	assert_non_null(l);
 	assert_non_null(skel);
 	/* Its context is none of this type. */
-	assert_int_equal(
-		bpf_program__set_type(skel->progs.on_fork, BPF_PROG_TYPE_SOCKET_FILTER), 0);
+	assert_int_equal(bpf_program__set_type(skel->progs.on_fork, BPF_PROG_TYPE_SOCKET_FILTER),
+			 0);
 	assert_int_equal(loader__start(l, skel->skeleton, true), 0);
 	err = loader__wait_early(l);
 	assert_true(err < 0);

@@ -18,7 +18,7 @@
  */
 #define LATE_SECTION "perf_event"
 
-#define LINKS_MAX 8
+#define LINKS_MAX    8
 
 struct loader {
 	struct bpf_object_skeleton *skel;
@@ -91,9 +91,9 @@ struct loader *loader__new(int btf_fd)
 	}
 	l->btf_fd = btf_fd;
 	snprintf(l->btf_path, sizeof(l->btf_path), "/proc/self/fd/%d", btf_fd);
-	l->opts = (struct bpf_object_open_opts){
-		.sz = sizeof(l->opts), .btf_custom_path = btf_fd < 0 ? NULL : l->btf_path
-	};
+	l->opts =
+		(struct bpf_object_open_opts){ .sz = sizeof(l->opts),
+					       .btf_custom_path = btf_fd < 0 ? NULL : l->btf_path };
 	pthread_mutex_init(&l->lock, NULL);
 	pthread_cond_init(&l->changed, NULL);
 	pthread_once(&once, register_handler); /* if it fails, "early" is when all is loaded */

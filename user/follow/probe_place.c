@@ -171,16 +171,11 @@ static uint64_t skip_landing(const struct elf_file *ef, uint64_t addr)
 static int insn_at(const struct elf_file *ef, uint64_t addr, struct insn *insn)
 {
 	uint8_t code[INSN_MAX];
-	size_t left = sizeof(code);
 
-	if (elf_file__machine(ef) != EM_X86_64) {
-		*insn = (struct insn){ .size = 4 };
-		return 0;
-	}
-	/* Close to the end of a segment there are fewer bytes. */
-	while (left && elf_file__read(ef, addr, code, left))
-		left--;
-	return insn__decode(code, left, addr, insn);
+	if (elf_file__machine(ef) == EM_X86_64)
+		return insn__at(ef, addr, code, insn);
+	*insn = (struct insn){ .size = 4 };
+	return 0;
 }
 
 /* Of a symbol without a size, as assembler leaves it. Nobody writes functions that are larger. */
@@ -421,8 +416,8 @@ int probe_set__add(struct probe_set *s, const struct probe_place *place,
 		uint32_t number = probe_set__number(s, type, i);
 		const struct uprobe_spot spot = { .offset = at->offset,
 						  .semaphore = at->semaphore,
-						  .cookie = s->cookies ? number
-								       : UPROBE_NO_COOKIE };
+						  .cookie =
+							  s->cookies ? number : UPROBE_NO_COOKIE };
 
 		/* Its rule is there before it can be hit. */
 		if (bpf_map_update_elem(s->rules_fd, &number, &at->rule, BPF_ANY))

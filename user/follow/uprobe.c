@@ -3,7 +3,6 @@
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
-#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -30,15 +29,15 @@
 #include "elf/insn.h"
 #include "process/maps_read.h"
 
-#define PMU_TYPE      "/sys/bus/event_source/devices/uprobe/type"
+#define PMU_TYPE	"/sys/bus/event_source/devices/uprobe/type"
 #define SEMAPHORE_SHIFT 32 /* in the config of its events: format/ref_ctr_offset there */
-#define LIST_MAX      (1U << 20)
-#define ROUNDS	      7
-#define CALLS	      200 /* of a round */
-#define STEPPED_CALLS 20  /* in a virtual machine, some 40 us each */
-#define OTHER_LINKS   64
-#define EMULATED_NS   500
-#define STEPPED_NS    3000
+#define LIST_MAX	(1U << 20)
+#define ROUNDS		7
+#define CALLS		200 /* of a round */
+#define STEPPED_CALLS	20  /* in a virtual machine, some 40 us each */
+#define OTHER_LINKS	64
+#define EMULATED_NS	500
+#define STEPPED_NS	3000
 
 /* The number that the kernel has given its PMU. */
 static int pmu_type(void)
@@ -200,14 +199,12 @@ static int load_session(void)
 
 bool uprobe__emulates(const struct elf_file *ef, uint64_t offset)
 {
-	uint8_t code[INSN_MAX] = { 0 };
-	struct insn insn = { 0 };
+	uint8_t code[INSN_MAX];
+	struct insn insn;
+	uint64_t addr;
 
-	/* Close to the end of the file there are fewer bytes. */
-	for (size_t left = sizeof(code); left && elf_file__read_at(ef, offset, code, left);)
-		left--;
-	return elf_file__machine(ef) == EM_X86_64 &&
-	       !insn__decode(code, sizeof(code), offset, &insn) && insn.emulated;
+	return elf_file__off_to_addr(ef, offset, &addr) && !insn__at(ef, addr, code, &insn) &&
+	       insn.emulated;
 }
 
 /*

@@ -155,37 +155,22 @@ static const struct {
 _Static_assert(FUNCTION_CNT <= UPROBE_SPOTS_MAX, "UPROBE_SPOTS_MAX");
 
 /*
- * Instructions that change neither arguments nor stack, but would be dear: a mark for calls, test
- * %rdi,%rdi, cmpb $0,x(%rip), cmpl $0,x(%rip).
+ * An insn_pass_fn. These change neither arguments nor stack, but would be dear: a mark for calls,
+ * test %rdi,%rdi, cmpb $0,x(%rip), cmpl $0,x(%rip).
  */
-static size_t harmless(const uint8_t *code)
+static bool is_harmless(const uint8_t *code, const struct insn *insn)
 {
-	if (!memcmp(code, ARCH_LANDING, sizeof(ARCH_LANDING) - 1))
-		return sizeof(ARCH_LANDING) - 1;
-	if (!memcmp(code, "\x48\x85\xff", 3))
-		return 3;
-	return !memcmp(code, "\x80\x3d", 2) || !memcmp(code, "\x83\x3d", 2) ? 7 : 0;
+	(void)insn;
+	return !memcmp(code, ARCH_LANDING, sizeof(ARCH_LANDING) - 1) ||
+	       !memcmp(code, "\x48\x85\xff", 3) || !memcmp(code, "\x80\x3d", 2) ||
+	       !memcmp(code, "\x83\x3d", 2);
 }
 
 /* The first instruction that the kernel emulates. False: none stands early enough. */
 static bool find_spot(const struct elf_file *ef, uint64_t addr, uint64_t *offset)
 {
-	for (int i = 0; i < LOOKED_AT_MAX; i++) {
-		uint8_t code[INSN_MAX];
-		struct insn insn;
-		size_t skip;
-
-		if (elf_file__read(ef, addr, code, sizeof(code)) ||
-		    insn__decode(code, sizeof(code), addr, &insn))
-			return false;
-		if (insn.emulated)
-			return elf_file__addr_to_off(ef, addr, offset);
-		skip = harmless(code);
-		if (!skip)
-			return false;
-		addr += skip;
-	}
-	return false;
+	return !insn__find_emulated(ef, addr, LOOKED_AT_MAX, is_harmless, &addr) &&
+	       elf_file__addr_to_off(ef, addr, offset);
 }
 
 /* Names of one function count once. Their number, or negative errno. */

@@ -295,8 +295,7 @@ int family__add(struct family *f, int fd, const struct uprobe_spot *spot, int pr
 	group_name(group, getpid());
 	snprintf(name, sizeof(name), "%s/at%u", group, f->def_cnt);
 	/* The file itself: its name may lead to another one by now. */
-	snprintf(line, sizeof(line), "p:%s /proc/self/fd/%d:0x%" PRIx64, name, fd,
-		 spot->offset);
+	snprintf(line, sizeof(line), "p:%s /proc/self/fd/%d:0x%" PRIx64, name, fd, spot->offset);
 	err = write_definition(f->tracefs_fd, line);
 	if (!err)
 		err = read_id(f, name, &f->ids[f->def_cnt]);

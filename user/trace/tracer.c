@@ -763,9 +763,9 @@ static int attach_point(struct tracer *tr, const struct uprobe_spot *spot)
 {
 	int fd = elf_file__fd(tr->t->ef);
 
-	return tr->family ? family__add(tr->family, fd, spot, program_fd(tr))
-			  : uprobe_list__add(&tr->breakpoints, tr->t->pid, fd, spot,
-					     program_fd(tr));
+	return tr->family
+		       ? family__add(tr->family, fd, spot, program_fd(tr))
+		       : uprobe_list__add(&tr->breakpoints, tr->t->pid, fd, spot, program_fd(tr));
 }
 
 /* The last point comes first: calls follow where they end, so each that begins is seen to end. */
