@@ -71,41 +71,12 @@ struct parts {
 	uint32_t number;
 };
 
-static struct parts open_waits(struct waiting *x, const struct bpf_object_open_opts *opts)
-{
-	struct wait_bpf *skel = x->wait = wait_bpf__open_opts(opts);
-
-	if (!skel)
-		return (struct parts){ .skel = NULL };
-	return (struct parts){ .skel = skel->skeleton,
-			       .wait_cfg = (struct wait_cfg *)&skel->rodata->wait_cfg,
-			       .cfg = (struct pyperf_cfg *)&skel->rodata->cfg,
-			       .number = WAIT_OBJECT };
-}
-
-static struct parts open_gil(struct waiting *x, const struct bpf_object_open_opts *opts)
-{
-	struct gil_bpf *skel = x->gil = gil_bpf__open_opts(opts);
-
-	if (!skel)
-		return (struct parts){ .skel = NULL };
-	return (struct parts){ .skel = skel->skeleton,
-			       .wait_cfg = (struct wait_cfg *)&skel->rodata->wait_cfg,
-			       .cfg = (struct pyperf_cfg *)&skel->rodata->cfg,
-			       .number = GIL_OBJECT };
-}
-
-static struct parts open_wakers(struct waiting *x, const struct bpf_object_open_opts *opts)
-{
-	struct wakers_bpf *skel = x->wakers = wakers_bpf__open_opts(opts);
-
-	if (!skel)
-		return (struct parts){ .skel = NULL };
-	return (struct parts){ .skel = skel->skeleton,
-			       .wait_cfg = (struct wait_cfg *)&skel->rodata->wait_cfg,
-			       .cfg = (struct pyperf_cfg *)&skel->rodata->cfg,
-			       .number = WAKERS_OBJECT };
-}
+#define PARTS(x, n)                                                                                \
+	(struct parts)                                                                             \
+	{                                                                                          \
+		.skel = (x)->skeleton, .wait_cfg = (struct wait_cfg *)&(x)->rodata->wait_cfg,      \
+		.cfg = (struct pyperf_cfg *)&(x)->rodata->cfg, .number = (n)                       \
+	}
 
 static bool is_gil(const struct source_use *u)
 {
@@ -117,13 +88,26 @@ static bool counts_wakers(const struct source_use *u)
 	return u->spec.source->type.event == EVENT_WAKERS;
 }
 
+static struct parts open_parts(struct source_use *u, const struct bpf_object_open_opts *opts)
+{
+	struct waiting *x = u->state;
+
+	if (is_gil(u)) {
+		x->gil = gil_bpf__open_opts(opts);
+		return x->gil ? PARTS(x->gil, GIL_OBJECT) : (struct parts){ .skel = NULL };
+	}
+	if (counts_wakers(u)) {
+		x->wakers = wakers_bpf__open_opts(opts);
+		return x->wakers ? PARTS(x->wakers, WAKERS_OBJECT) : (struct parts){ .skel = NULL };
+	}
+	x->wait = wait_bpf__open_opts(opts);
+	return x->wait ? PARTS(x->wait, WAIT_OBJECT) : (struct parts){ .skel = NULL };
+}
+
 static int open_object(struct source_use *u, const struct world *w)
 {
 	struct waiting *x = u->state;
-	const struct bpf_object_open_opts *opts = side_object__begin(&x->side, w);
-	struct parts p = is_gil(u)	    ? open_gil(x, opts)
-			 : counts_wakers(u) ? open_wakers(x, opts)
-					    : open_waits(x, opts);
+	struct parts p = open_parts(u, side_object__begin(&x->side, w));
 
 	if (!p.skel)
 		return -errno;
