@@ -3,8 +3,8 @@
 #define PYPERF_WORLD_H
 /*
  * What sources may use of struct follow. All of it is borrowed, and available before the BPF object
- * is loaded; until then only descriptors of maps may be asked for. The programs of another object
- * share its maps: bpf_map__reuse_fd() with bpf_object__find_map_fd_by_name(world->object, "procs").
+ * is loaded; until then only descriptors of maps may be asked for. How other objects share its maps:
+ * sources/side_object.h.
  */
 #include <stdbool.h>
 #include <stddef.h>
