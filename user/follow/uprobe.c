@@ -5,7 +5,6 @@
 #include <bpf/libbpf.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <linux/filter.h>
 #include <linux/perf_event.h>
 #include <linux/seccomp.h>
@@ -28,6 +27,7 @@
 #include "elf/elf.h"
 #include "elf/insn.h"
 #include "process/maps_read.h"
+#include "process/mapped.h"
 
 #define PMU_TYPE	"/sys/bus/event_source/devices/uprobe/type"
 #define SEMAPHORE_SHIFT 32 /* in the config of its events: format/ref_ctr_offset there */
@@ -225,32 +225,25 @@ static __attribute__((noinline)) void measured_stepped(void)
 extern const char pyperf_measured[], pyperf_measured_stepped[];
 #endif
 
-/* The file of a mapping. By a loader as a command, /proc/self/exe would be that. */
-static int open_mapped(const struct map_line *m)
-{
-	char path[64];
-
-	snprintf(path, sizeof(path), "/proc/self/map_files/%" PRIx64 "-%" PRIx64, m->start, m->end);
-	return open(path, O_RDONLY | O_CLOEXEC);
-}
-
 /*
- * Opens the file of an address of this program, and finds the offset in it. A descriptor or
- * negative errno.
+ * Opens the file of an address of this program, and finds the offset in it. By a loader as a
+ * command, /proc/self/exe would be that. A descriptor or negative errno.
  */
 static int open_place(uint64_t addr, uint64_t *offset)
 {
 	struct exec_maps maps = { 0 };
 	int dir = opener__proc_dir((uint32_t)getpid());
 	int err = dir < 0 ? dir : exec_maps__read(&maps, dir), fd = -ENOENT;
+	struct elf_file *ef;
 
 	for (size_t i = 0; !err && i < maps.cnt && fd == -ENOENT; i++) {
 		if (addr < maps.lines[i].start || addr >= maps.lines[i].end)
 			continue;
 		*offset = addr - maps.lines[i].start + maps.lines[i].offset;
-		fd = open_mapped(&maps.lines[i]);
-		fd = fd < 0 ? open("/proc/self/exe", O_RDONLY | O_CLOEXEC) : fd;
+		ef = mapped__open(NULL, (uint32_t)getpid(), dir, &maps.lines[i]);
+		fd = ef ? fcntl(elf_file__fd(ef), F_DUPFD_CLOEXEC, 0) : -1;
 		fd = fd < 0 ? -errno : fd;
+		elf_file__close(ef);
 	}
 	exec_maps__free(&maps);
 	if (dir >= 0)
