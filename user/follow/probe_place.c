@@ -425,8 +425,8 @@ int probe_set__add(struct probe_set *s, const struct probe_place *place,
 		err = uprobe_list__add(&s->breakpoints, pid, elf_file__fd(spots->ef), &spot,
 				       prog_fd);
 		if (err)
-			log_err("-e %s:%s: at 0x%" PRIx64 " of the file: %s", kind_of(place),
-				place->text, at->offset, strerror(-err));
+			log_err("-e %s:%s: at 0x%" PRIx64 " of the file: %s%s", kind_of(place),
+				place->text, at->offset, strerror(-err), uprobe__remedy(err));
 	}
 	return err;
 }

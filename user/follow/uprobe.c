@@ -58,6 +58,15 @@ bool uprobe__has_cookies(void)
 	return libbpf_probe_bpf_helper(BPF_PROG_TYPE_KPROBE, BPF_FUNC_get_attach_cookie, NULL) > 0;
 }
 
+const char *uprobe__remedy(int err)
+{
+	if (err == -ENOSYS)
+		return " (the kernel must be built with CONFIG_UPROBE_EVENTS=y)";
+	if (err == -EPERM || err == -EACCES)
+		return " (CAP_PERFMON is needed, on Debian and Ubuntu CAP_SYS_ADMIN)";
+	return "";
+}
+
 int uprobe__run(int event, int prog_fd, uint64_t cookie)
 {
 	LIBBPF_OPTS(bpf_link_create_opts, opts, .perf_event.bpf_cookie = cookie);

@@ -54,6 +54,8 @@ void uprobe_list__close(struct uprobe_list *l);
  * closing it detaches the program. Without, returns UPROBE_NO_LINK. Or negative errno.
  */
 int uprobe__run(int event, int prog_fd, uint64_t cookie);
+/* What to do about the negative errno of a breakpoint: " (...)", or "". */
+const char *uprobe__remedy(int err);
 /* Can programs read cookies in this kernel (5.15)? */
 bool uprobe__has_cookies(void);
 

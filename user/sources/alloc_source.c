@@ -222,8 +222,8 @@ static int attach_file(struct allocating *x, pid_t pid, const struct elf_file *e
 				 uprobe__open_session(pid, elf_file__fd(ef), spots, (size_t)cnt,
 						      bpf_program__fd(x->skel->progs.on_block)));
 	if (link < 0) {
-		log_err("-e alloc: breakpoints in %s of process %d: %s", elf_file__path(ef), pid,
-			strerror(-link));
+		log_err("-e alloc: breakpoints in %s of process %d: %s%s", elf_file__path(ef), pid,
+			strerror(-link), uprobe__remedy(link));
 		return link;
 	}
 	return 1;

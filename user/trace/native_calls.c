@@ -291,7 +291,8 @@ static int attach(struct native *n, pid_t pid)
 		n->links[n->link_cnt++] = (struct followed){ .pid = pid, .link = link };
 	else if (err != -ESRCH)
 		log_err("process %d: breakpoints in %s: %s%s", pid, n->file, strerror(-err),
-			err == -EINVAL || err == -EOPNOTSUPP ? " (needs Linux 6.6)" : "");
+			err == -EINVAL || err == -EOPNOTSUPP ? " (needs Linux 6.6)"
+							     : uprobe__remedy(err));
 	return err;
 }
 

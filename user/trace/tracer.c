@@ -736,18 +736,6 @@ void tracer__close(struct tracer *tr)
 
 /* ---- breakpoints ----------------------------------------------------------------------------- */
 
-static void explain_attach(const struct tracer *tr, int err)
-{
-	const char *remedy = "";
-
-	if (err == -ENOSYS)
-		remedy = " (the kernel must be built with CONFIG_UPROBE_EVENTS=y)";
-	else if (err == -EPERM || err == -EACCES)
-		remedy = " (CAP_PERFMON is needed, on Debian and Ubuntu CAP_SYS_ADMIN)";
-	log_err("process %d: breakpoint in %s: %s%s", tr->t->pid, tr->t->path, strerror(-err),
-		remedy);
-}
-
 static int program_fd(const struct tracer *tr)
 {
 	return bpf_program__fd(program_of(tr));
@@ -802,7 +790,8 @@ int tracer__attach(struct tracer *tr)
 	err = attach_points(tr);
 	if (!err)
 		return 0;
-	explain_attach(tr, err);
+	log_err("process %d: breakpoint in %s: %s%s", tr->t->pid, tr->t->path, strerror(-err),
+		uprobe__remedy(err));
 	tracer__detach(tr);
 	return err;
 }
