@@ -62,8 +62,8 @@ bool uprobe__has_cookies(void);
 #define UPROBE_SPOTS_MAX 16
 /*
  * Sets breakpoints in a process by one link (Linux 6.6), which the kernel removes at once, too:
- * thousands of them, where uprobe_list__add() takes some milliseconds for each. Returns a descriptor,
- * whose close removes the breakpoints, or negative errno.
+ * thousands of them, where uprobe_list__add() takes some milliseconds for each. Returns a
+ * descriptor, whose close removes the breakpoints, or negative errno.
  */
 int uprobe__open_multi(pid_t pid, int fd, const struct uprobe_spot *spots, size_t cnt, int prog_fd);
 /* Expected attach type of its programs: see UPROBE_SESSION_TYPE. */

@@ -3,7 +3,7 @@
 #define PYPERF_WORLD_H
 /*
  * What sources may use of struct follow. All of it is borrowed, and available before the BPF object
- * is loaded; until then only descriptors of maps may be asked for. How other objects share its maps:
+ * is loaded; until then only descriptors of maps may be asked for. How others share its maps:
  * sources/side_object.h.
  */
 #include <stdbool.h>

@@ -47,7 +47,7 @@ struct side_object {
 	struct bpf_object *obj; /* of its skeleton */
 	const struct bpf_object *sampler;
 	const uint32_t *active_window;
-	bool kernel; /* set it before the load: stacks have the kernel's frames if the sampler's do */
+	bool kernel; /* set before the load: stacks have the kernel's frames if the sampler's do */
 	void *skel;
 	struct shares *shares; /* of its table, mapped; NULL: it has none */
 };
