@@ -14,14 +14,9 @@
 
 #include "bpf/pyperf.h"
 #include "pyperf.skel.h"
+#include "user/base/loader.h"
 #include "user/base/rights.h"
 #include "user/follow/kernelbtf.h"
-#include "user/follow/loader.h"
-
-static int load(void *skel)
-{
-	return pyperf_bpf__load(skel);
-}
 
 /*
  * While the kernel verifies the sampler, processes are followed: maps and programs are those that
@@ -29,68 +24,65 @@ static int load(void *skel)
  */
 static void all_but_the_sampler_is_there_early(void **state)
 {
-	struct loader *l = loader__new();
+	struct loader *l = loader__new(-1);
 	const uint32_t tgid = 1;
 	struct pyperf_bpf *skel;
 	struct proc val = { .space = 1 };
-	struct bpf_link *link;
 
 	(void)state;
 	assert_non_null(l);
-	skel = pyperf_bpf__open();
+	skel = pyperf_bpf__open_opts(loader__opts(l));
 	assert_non_null(skel);
-	assert_int_equal(loader__start(l, skel->obj, load, skel), 0);
+	assert_int_equal(loader__start(l, skel->skeleton, true), 0);
 	assert_int_equal(bpf_map_update_elem(bpf_map__fd(skel->maps.procs), &tgid, &val, 0), 0);
 	assert_int_equal(loader__wait_early(l), 0);
 	assert_true(bpf_program__fd(skel->progs.on_fork) >= 0);
 	assert_true(bpf_program__fd(skel->progs.on_unmapped_area) >= 0);
-	link = bpf_program__attach(skel->progs.on_exit);
-	assert_non_null(link);
+	assert_int_equal(loader__attach(l, skel->progs.on_exit), 0);
 	assert_int_equal(loader__wait(l), 0);
 	assert_true(bpf_program__fd(skel->progs.on_cpu_sample) >= 0);
 	val.space = 0;
 	assert_int_equal(bpf_map_lookup_elem(bpf_map__fd(skel->maps.procs), &tgid, &val), 0);
 	assert_int_equal(val.space, 1);
-	bpf_link__destroy(link);
-	pyperf_bpf__destroy(skel);
 	loader__free(l);
-}
-
-static int refuse(void *ctx)
-{
-	(void)ctx;
-	return -E2BIG;
+	pyperf_bpf__destroy(skel);
 }
 
 static void a_failure_ends_all_waiting(void **state)
 {
-	struct loader *l = loader__new();
+	struct loader *l = loader__new(-1);
 	struct pyperf_bpf *skel = pyperf_bpf__open();
+	int err;
 
 	(void)state;
 	assert_non_null(l);
 	assert_non_null(skel);
-	assert_int_equal(loader__start(l, skel->obj, refuse, NULL), 0);
-	assert_int_equal(loader__wait_early(l), -E2BIG);
-	assert_int_equal(loader__wait(l), -E2BIG);
-	pyperf_bpf__destroy(skel);
+	/* Its context is none of this type. */
+	assert_int_equal(bpf_program__set_type(skel->progs.on_fork, BPF_PROG_TYPE_SOCKET_FILTER),
+			 0);
+	assert_int_equal(loader__start(l, skel->skeleton, true), 0);
+	err = loader__wait_early(l);
+	assert_true(err < 0);
+	assert_int_equal(loader__wait(l), err);
+	assert_int_equal(loader__wait(l), err);
 	loader__free(l);
+	pyperf_bpf__destroy(skel);
 }
 
 /* A map that the kernel refuses: nothing is started, and there is nothing to wait for. */
 static void a_map_that_cannot_be_made_is_an_error_at_once(void **state)
 {
-	struct loader *l = loader__new();
+	struct loader *l = loader__new(-1);
 	struct pyperf_bpf *skel = pyperf_bpf__open();
 
 	(void)state;
 	assert_non_null(l);
 	assert_non_null(skel);
 	assert_int_equal(bpf_map__set_max_entries(skel->maps.counts0, 0), 0);
-	assert_int_equal(loader__start(l, skel->obj, load, skel), -EINVAL);
+	assert_int_equal(loader__start(l, skel->skeleton, true), -EINVAL);
 	assert_int_equal(loader__wait(l), 0);
-	pyperf_bpf__destroy(skel);
 	loader__free(l);
+	pyperf_bpf__destroy(skel);
 }
 
 /* The kernel's hash of a program's instructions, before it puts in the addresses of maps. */

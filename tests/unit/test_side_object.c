@@ -16,9 +16,7 @@ static struct fake {
 
 static int fake_open(struct side_object *o, const struct world *w)
 {
-	LIBBPF_OPTS(bpf_object_open_opts, opts, .btf_custom_path = NULL);
-
-	side_object__begin(o, w, &opts);
+	side_object__begin(o, w);
 	fake.opened++;
 	o->skel = &fake;
 	return fake.open_err;
@@ -43,11 +41,12 @@ static int begin(void **state)
 static void all_sources_share_one_object(void **state)
 {
 	struct side_shared shared = { .user_cnt = 0 };
+	struct source_use first = { .type = 0 }, second = { .type = 1 };
 	struct side_use a, b;
 
 	(void)state;
-	assert_int_equal(side_use__open(&a, &kind, &shared, &world), 0);
-	assert_int_equal(side_use__open(&b, &kind, &shared, &world), 0);
+	assert_int_equal(side_use__open(&first, &a, &kind, &shared, &world), 0);
+	assert_int_equal(side_use__open(&second, &b, &kind, &shared, &world), 0);
 	assert_int_equal(fake.opened, 1);
 	assert_ptr_equal(a.shared, b.shared);
 
@@ -63,22 +62,23 @@ static void all_sources_share_one_object(void **state)
 static void only_the_first_hands_out_what_it_counts(void **state)
 {
 	struct side_shared shared = { .user_cnt = 0 };
+	struct source_use first = { .type = 0 }, second = { .type = 1 };
 	struct side_use a, b;
 	struct source_tables tables = { 1, 1 };
 	uint64_t counters[CTR_CNT] = { 0 };
 
 	(void)state;
-	assert_int_equal(side_use__open(&a, &kind, &shared, &world), 0);
-	assert_int_equal(side_use__open(&b, &kind, &shared, &world), 0);
-	assert_true(a.first);
-	assert_false(b.first);
+	assert_int_equal(side_use__open(&first, &a, &kind, &shared, &world), 0);
+	assert_int_equal(side_use__open(&second, &b, &kind, &shared, &world), 0);
+	assert_ptr_equal(first.side, &shared.side);
+	assert_null(second.side);
 
 	/* Would ask the object, of which there is none. */
-	assert_int_equal(side_use__blobs(&b), -ENOENT);
-	side_use__tables(&b, 0, &tables);
+	assert_int_equal(side_source__blobs(&second), -ENOENT);
+	assert_int_equal(side_source__window(&second, &tables), 0);
 	assert_int_equal(tables.counts_fd, -1);
 	assert_int_equal(tables.chunks_fd, -1);
-	side_use__counters(&b, counters);
+	side_source__counters(&second, counters);
 	side_use__close(&a);
 	side_use__close(&b);
 }
@@ -86,17 +86,18 @@ static void only_the_first_hands_out_what_it_counts(void **state)
 static void object_that_does_not_open_is_destroyed(void **state)
 {
 	struct side_shared shared = { .user_cnt = 0 };
+	struct source_use u = { .type = 0 };
 	struct side_use use, again;
 
 	(void)state;
 	fake.open_err = -EINVAL;
-	assert_int_equal(side_use__open(&use, &kind, &shared, &world), -EINVAL);
+	assert_int_equal(side_use__open(&u, &use, &kind, &shared, &world), -EINVAL);
 	side_use__close(&use);
 	assert_int_equal(fake.destroyed, 1);
 
 	fake.open_err = 0;
-	assert_int_equal(side_use__open(&again, &kind, &shared, &world), 0);
-	assert_true(again.first);
+	assert_int_equal(side_use__open(&u, &again, &kind, &shared, &world), 0);
+	assert_ptr_equal(u.side, &shared.side);
 	assert_int_equal(fake.opened, 2);
 	side_use__close(&again);
 	assert_int_equal(fake.destroyed, 2);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 #include "base/libbpf_text.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,16 +26,4 @@ int libbpf_text(enum libbpf_print_level level, const char *fmt, va_list args)
 	log_debug("%s", text);
 	free(text);
 	return 0;
-}
-
-void libbpf_load_failed(int err, const char *of, const char *needs)
-{
-	if (err == -EPERM || err == -EACCES)
-		needs = "CAP_BPF and CAP_PERFMON are needed; ";
-	else if (err == -EMFILE)
-		needs = "the limit of open files, ulimit -n, is too low; ";
-	else if (err == -ENFILE || err == -ENOMEM)
-		needs = "";
-	log_err("loading the BPF programs%s: %s (%s-vv shows the kernel's log)", of, strerror(-err),
-		needs);
 }

@@ -7,18 +7,10 @@
 #include <bpf/libbpf.h>
 
 /*
- * For libbpf_set_print(). We explain ourselves what libbpf calls a warning, so its text is shown
- * with -vv only. The kernel's log about a program that it refuses is one message of up to megabytes
- * and gives the reason at its end.
+ * For libbpf_set_print(), which main() calls. We explain ourselves what libbpf calls a warning, so
+ * its text is shown with -vv only. The kernel's log about a program that it refuses is one message
+ * of up to megabytes and gives the reason at its end.
  */
 int libbpf_text(enum libbpf_print_level level, const char *fmt, va_list args);
-
-#define LOAD_NEEDS_KERNEL "kernel 5.15 or later is needed; "
-
-/*
- * Logs why programs could not be loaded. `of`: which programs (" of probes"), or "". `needs`: the
- * meaning of any failure but missing rights, files or memory, or "".
- */
-void libbpf_load_failed(int err, const char *of, const char *needs);
 
 #endif /* PYPERF_LIBBPF_TEXT_H */

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 #include "elf/insn.h"
 
+#include <elf.h>
 #include <errno.h>
 #include <string.h>
+
+#include "elf/elf.h"
 
 /* The bytes after an opcode: Intel SDM vol. 2, appendix A. */
 enum form {
@@ -284,4 +287,38 @@ int insn__decode(const uint8_t *code, size_t left, uint64_t pc, struct insn *out
 	}
 	out->size = (uint8_t)r.at;
 	return err;
+}
+
+int insn__at(const struct elf_file *ef, uint64_t addr, uint8_t code[INSN_MAX], struct insn *out)
+{
+	size_t left = INSN_MAX;
+
+	if (elf_file__machine(ef) != EM_X86_64)
+		return -EINVAL;
+	memset(code, 0, INSN_MAX);
+	/* Close to the end of a segment there are fewer bytes. */
+	while (left && elf_file__read(ef, addr, code, left))
+		left--;
+	return insn__decode(code, left, addr, out);
+}
+
+int insn__find_emulated(const struct elf_file *ef, uint64_t from, unsigned max,
+			insn_pass_fn *may_pass, uint64_t *found)
+{
+	uint8_t code[INSN_MAX];
+	uint64_t at = from;
+	struct insn insn;
+
+	for (unsigned i = 0; i < max; i++) {
+		if (insn__at(ef, at, code, &insn))
+			return i ? -ENOENT : -EINVAL;
+		if (insn.emulated) {
+			*found = at;
+			return 0;
+		}
+		if (!may_pass(code, &insn))
+			break;
+		at += insn.size;
+	}
+	return -ENOENT;
 }

@@ -14,6 +14,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct elf_file;
+
 #define INSN_MAX 15 /* bytes; Intel SDM vol. 2, 2.3.11 */
 
 struct insn {
@@ -29,5 +31,20 @@ struct insn {
  * -EINVAL.
  */
 int insn__decode(const uint8_t *code, size_t left, uint64_t pc, struct insn *out);
+
+/*
+ * The instruction at an address of a file, and its bytes, with others behind them. 0; -EINVAL: none
+ * is there, or the file is of another machine.
+ */
+int insn__at(const struct elf_file *ef, uint64_t addr, uint8_t code[INSN_MAX], struct insn *out);
+
+/* May a breakpoint stand behind this instruction instead of on it? */
+typedef bool insn_pass_fn(const uint8_t *code, const struct insn *insn);
+/*
+ * Where a breakpoint is cheap: the first instruction from `from` on that the kernel emulates, of
+ * `max`, if all before it may be passed. 0; -ENOENT: there is none; -EINVAL: no code is at `from`.
+ */
+int insn__find_emulated(const struct elf_file *ef, uint64_t from, unsigned max,
+			insn_pass_fn *may_pass, uint64_t *found);
 
 #endif /* PYPERF_INSN_H */

@@ -12,13 +12,13 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "base/libbpf_text.h"
+#include "base/loader.h"
 #include "base/log.h"
+#include "base/percpu.h"
 #include "base/procfield.h"
 #include "base/rights.h"
 #include "base/str.h"
 #include "follow/kernelbtf.h"
-#include "follow/loader.h"
 
 /* ---- why it cannot work ---------------------------------------------------------------------- */
 
@@ -80,14 +80,9 @@ static struct object *object__alloc(const struct object_opts *opts)
 
 	if (!o)
 		return NULL;
-	o->stats_fd = o->btf_fd = -1;
+	o->stats_fd = -1;
 	o->sampler_cnt = opts->sampler_cnt ? opts->sampler_cnt : 1;
 	return o;
-}
-
-static int load(void *skel)
-{
-	return pyperf_bpf__load(skel);
 }
 
 /* The kernel writes as many values of a map as it has CPUs, however many we have room for. */
@@ -100,27 +95,18 @@ static int count_cpus(struct object *o)
 	return -EIO;
 }
 
-static void close_btf(struct object *o)
-{
-	if (o->btf_fd >= 0)
-		close(o->btf_fd);
-	o->btf_fd = -1;
-}
-
 /*
  * With the kernel's types that it needs; where these cannot be copied, libbpf looks for them among
  * all.
  */
 static struct pyperf_bpf *open_object(struct object *o)
 {
-	LIBBPF_OPTS(bpf_object_open_opts, opts, .btf_custom_path = o->btf_path);
+	int btf_fd = kernelbtf__open(BTF_PATH);
 
-	o->btf_fd = kernelbtf__open(BTF_PATH);
-	snprintf(o->btf_path, sizeof(o->btf_path), "/proc/self/fd/%d", o->btf_fd);
-	if (o->btf_fd >= 0)
-		return pyperf_bpf__open_opts(&opts);
-	log_debug("%s: %s", BTF_PATH, strerror(-o->btf_fd));
-	return pyperf_bpf__open();
+	if (btf_fd < 0)
+		log_debug("%s: %s", BTF_PATH, strerror(-btf_fd));
+	o->loader = loader__new(btf_fd);
+	return o->loader ? pyperf_bpf__open_opts(loader__opts(o->loader)) : NULL;
 }
 
 struct object *object__open(const struct object_opts *opts)
@@ -130,7 +116,6 @@ struct object *object__open(const struct object_opts *opts)
 
 	if (check_rights())
 		return NULL;
-	libbpf_set_print(libbpf_text);
 	o = object__alloc(opts);
 	if (!o) {
 		log_no_memory();
@@ -138,17 +123,16 @@ struct object *object__open(const struct object_opts *opts)
 	}
 	if (count_cpus(o))
 		goto fail;
-	o->loader = loader__new();
-	o->skel = o->loader ? open_object(o) : NULL;
+	o->skel = open_object(o);
 	if (!o->skel) {
 		log_err("the BPF object: %s", strerror(errno));
 		goto fail;
 	}
 	if (object__configure(o, opts))
 		goto fail;
-	err = loader__start(o->loader, o->skel->obj, load, o->skel);
+	err = loader__start(o->loader, o->skel->skeleton, true);
 	if (err) {
-		libbpf_load_failed(err, "", LOAD_NEEDS_KERNEL);
+		loader__say_failed(err, "", LOAD_NEEDS_KERNEL);
 		goto fail;
 	}
 	err = map_arrays(o);
@@ -191,11 +175,8 @@ void object__close(struct object *o)
 	object__unmap(o);
 	if (o->stats_fd >= 0)
 		close(o->stats_fd);
-	if (o->loader)
-		loader__wait(o->loader);
-	pyperf_bpf__destroy(o->skel);
-	close_btf(o);
 	loader__free(o->loader);
+	pyperf_bpf__destroy(o->skel);
 	free(o);
 }
 
@@ -223,9 +204,10 @@ void object__world(const struct object *o, struct world *w)
 	w->object = o->skel->obj;
 	for (uint32_t i = 0; i < SAMPLED_MAX; i++)
 		w->samplers[i] = object__sampler(o, i);
+	w->active_window = &o->bss->active_window;
 	w->clock_ns = (uint64_t *)o->bss->clock_ns;
 	w->cpu_cap = o->cpu_cap;
-	w->btf_path = o->btf_fd < 0 ? NULL : o->btf_path;
+	w->btf_path = loader__opts(o->loader)->btf_custom_path;
 }
 
 /* ---- attaching ------------------------------------------------------------------------------- */
@@ -234,20 +216,17 @@ int object__attach_lifecycle(struct object *o)
 {
 	struct bpf_program *const progs[] = { o->skel->progs.on_fork, o->skel->progs.on_exec,
 					      o->skel->progs.on_exit };
-	struct bpf_link **const links[] = { &o->skel->links.on_fork, &o->skel->links.on_exec,
-					    &o->skel->links.on_exit };
-
 	int err = loader__wait_early(o->loader);
 
 	if (err) {
-		libbpf_load_failed(err, "", LOAD_NEEDS_KERNEL);
+		loader__say_failed(err, "", LOAD_NEEDS_KERNEL);
 		return err;
 	}
 	for (size_t i = 0; i < sizeof(progs) / sizeof(progs[0]); i++) {
-		*links[i] = bpf_program__attach(progs[i]);
-		if (!*links[i]) {
-			log_err("attach %s: %s", bpf_program__name(progs[i]), strerror(errno));
-			return -errno;
+		err = loader__attach(o->loader, progs[i]);
+		if (err) {
+			log_err("attach %s: %s", bpf_program__name(progs[i]), strerror(-err));
+			return err;
 		}
 	}
 	object__follow_areas(o, true);
@@ -289,9 +268,8 @@ int object__wait_loaded(struct object *o)
 {
 	int err = loader__wait(o->loader);
 
-	close_btf(o);
 	if (err) {
-		libbpf_load_failed(err, "", LOAD_NEEDS_KERNEL);
+		loader__say_failed(err, "", LOAD_NEEDS_KERNEL);
 		return err;
 	}
 	err = link_samplers(o);
@@ -357,13 +335,10 @@ struct counters *object__cpu_counters(const struct object *o)
 
 void object__counters(const struct object *o, uint64_t counters[CTR_CNT])
 {
-	struct counters *per_cpu = object__cpu_counters(o);
+	struct counters sum = { 0 };
 
-	memset(counters, 0, CTR_CNT * sizeof(*counters));
-	for (int cpu = 0; per_cpu && cpu < o->cpu_cap; cpu++)
-		for (uint32_t i = 0; i < CTR_CNT; i++)
-			counters[i] += per_cpu[cpu].n[i];
-	free(per_cpu);
+	percpu__add(bpf_map__fd(o->skel->maps.counters), 0, &sum, sizeof(sum));
+	memcpy(counters, sum.n, CTR_CNT * sizeof(*counters));
 }
 
 uint64_t object__events_lost(const struct object *o)

@@ -18,8 +18,6 @@ struct object {
 	int cpu_cap;
 	uint32_t sampler_cnt;
 	int stats_fd;
-	int btf_fd;	   /* the kernel's types, until the object is loaded; negative: none */
-	char btf_path[32]; /* ... by this name */
 	__u64 *seen;
 	size_t seen_size;
 	struct shares *proc_shares;

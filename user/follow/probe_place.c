@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 #include "follow/probe_place.h"
 
+#include <bpf/bpf.h>
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +17,6 @@
 #include "elf/ehframe.h"
 #include "elf/insn.h"
 #include "elf/usdt.h"
-#include "follow/uprobe.h"
 
 /* ---- what is asked for ----------------------------------------------------------------------- */
 
@@ -170,16 +171,11 @@ static uint64_t skip_landing(const struct elf_file *ef, uint64_t addr)
 static int insn_at(const struct elf_file *ef, uint64_t addr, struct insn *insn)
 {
 	uint8_t code[INSN_MAX];
-	size_t left = sizeof(code);
 
-	if (elf_file__machine(ef) != EM_X86_64) {
-		*insn = (struct insn){ .size = 4 };
-		return 0;
-	}
-	/* Close to the end of a segment there are fewer bytes. */
-	while (left && elf_file__read(ef, addr, code, left))
-		left--;
-	return insn__decode(code, left, addr, insn);
+	if (elf_file__machine(ef) == EM_X86_64)
+		return insn__at(ef, addr, code, insn);
+	*insn = (struct insn){ .size = 4 };
+	return 0;
 }
 
 /* Of a symbol without a size, as assembler leaves it. Nobody writes functions that are larger. */
@@ -381,15 +377,56 @@ struct probe_spots *probe_place__find(const struct probe_place *p, struct reader
 	return NULL;
 }
 
-void probe_spots__path(const struct probe_spots *s, char out[32])
-{
-	snprintf(out, 32, "/proc/self/fd/%d", elf_file__fd(s->ef));
-}
-
 void probe_spots__free(struct probe_spots *s)
 {
 	if (!s)
 		return;
 	elf_file__close(s->ef);
 	free(s);
+}
+
+/* ---- breakpoints ----------------------------------------------------------------------------- */
+
+uint32_t probe_set__number(const struct probe_set *s, uint32_t type, size_t spot)
+{
+	return type * PROBE_SPOTS + (s->cookies ? (uint32_t)spot : 0);
+}
+
+/* Without cookies a program knows the probe alone, and so one rule. */
+static int check_rules(const struct probe_set *s, const struct probe_place *place,
+		       const struct probe_spots *spots)
+{
+	for (size_t i = 1; i < spots->cnt && !s->cookies; i++) {
+		if (!memcmp(&spots->at[0].rule, &spots->at[i].rule, sizeof(spots->at[0].rule)))
+			continue;
+		log_err("-e usdt:%s: its arguments are not at one place, which needs Linux 5.15",
+			place->text);
+		return -ENOTSUP;
+	}
+	return 0;
+}
+
+int probe_set__add(struct probe_set *s, const struct probe_place *place,
+		   const struct probe_spots *spots, uint32_t type, pid_t pid, int prog_fd)
+{
+	int err = check_rules(s, place, spots);
+
+	for (size_t i = 0; i < spots->cnt && !err; i++) {
+		const struct probe_spot *at = &spots->at[i];
+		uint32_t number = probe_set__number(s, type, i);
+		const struct uprobe_spot spot = { .offset = at->offset,
+						  .semaphore = at->semaphore,
+						  .cookie =
+							  s->cookies ? number : UPROBE_NO_COOKIE };
+
+		/* Its rule is there before it can be hit. */
+		if (bpf_map_update_elem(s->rules_fd, &number, &at->rule, BPF_ANY))
+			return -errno;
+		err = uprobe_list__add(&s->breakpoints, pid, elf_file__fd(spots->ef), &spot,
+				       prog_fd);
+		if (err)
+			log_err("-e %s:%s: at 0x%" PRIx64 " of the file: %s%s", kind_of(place),
+				place->text, at->offset, strerror(-err), uprobe__remedy(err));
+	}
+	return err;
 }

@@ -11,8 +11,10 @@
  *
  *	probe_place__parse(&place, "uprobe", text);
  *	spots = probe_place__find(&place, readers, pid);
- *	... a breakpoint at spots->at[0].offset of probe_spots__path() ...
+ *	probe_set__add(&set, &place, spots, 0, pid, prog_fd);
  *	probe_spots__free(spots);
+ *	... hits ...
+ *	uprobe_list__close(&set.breakpoints);
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -22,6 +24,7 @@
 #include "base/reader.h"
 #include "elf/elf.h"
 #include "follow/probe_rule.h"
+#include "follow/uprobe.h"
 
 #define PROBE_TEXT_MAX 256
 
@@ -59,8 +62,22 @@ void probe_place__name(const struct probe_place *p, char *out, size_t size);
  * message, and errno.
  */
 struct probe_spots *probe_place__find(const struct probe_place *p, struct readers *rs, pid_t pid);
-/* The file itself: its name may lead to another one by now. */
-void probe_spots__path(const struct probe_spots *s, char out[32]);
 void probe_spots__free(struct probe_spots *s);
+
+/* The breakpoints of all probes of a BPF object. */
+struct probe_set {
+	int rules_fd; /* its map probe_rules */
+	bool cookies; /* the kernel tells its programs which breakpoint was hit */
+	struct uprobe_list breakpoints;
+};
+/* The number of a breakpoint in probe_rules: of the probe `type`, at the place `spot` of it. */
+uint32_t probe_set__number(const struct probe_set *s, uint32_t type, size_t spot);
+/*
+ * Sets the breakpoints of a probe, at which a program runs. `pid`: in this process; -1: in all. The
+ * kernel counts in the semaphore of a static probe while a breakpoint is there, and takes it back
+ * at any end. 0, or negative errno after a message.
+ */
+int probe_set__add(struct probe_set *s, const struct probe_place *place,
+		   const struct probe_spots *spots, uint32_t type, pid_t pid, int prog_fd);
 
 #endif /* PYPERF_PROBE_PLACE_H */

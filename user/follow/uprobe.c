@@ -3,10 +3,8 @@
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
-#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <linux/filter.h>
 #include <linux/perf_event.h>
 #include <linux/seccomp.h>
@@ -23,19 +21,23 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/hash.h"
 #include "base/log.h"
 #include "base/opener.h"
 #include "elf/elf.h"
 #include "elf/insn.h"
 #include "process/maps_read.h"
+#include "process/mapped.h"
 
-#define PMU_TYPE      "/sys/bus/event_source/devices/uprobe/type"
-#define ROUNDS	      7
-#define CALLS	      200 /* of a round */
-#define STEPPED_CALLS 20  /* in a virtual machine, some 40 us each */
-#define OTHER_LINKS   64
-#define EMULATED_NS   500
-#define STEPPED_NS    3000
+#define PMU_TYPE	"/sys/bus/event_source/devices/uprobe/type"
+#define SEMAPHORE_SHIFT 32 /* in the config of its events: format/ref_ctr_offset there */
+#define LIST_MAX	(1U << 20)
+#define ROUNDS		7
+#define CALLS		200 /* of a round */
+#define STEPPED_CALLS	20  /* in a virtual machine, some 40 us each */
+#define OTHER_LINKS	64
+#define EMULATED_NS	500
+#define STEPPED_NS	3000
 
 /* The number that the kernel has given its PMU. */
 static int pmu_type(void)
@@ -56,6 +58,15 @@ bool uprobe__has_cookies(void)
 	return libbpf_probe_bpf_helper(BPF_PROG_TYPE_KPROBE, BPF_FUNC_get_attach_cookie, NULL) > 0;
 }
 
+const char *uprobe__remedy(int err)
+{
+	if (err == -ENOSYS)
+		return " (the kernel must be built with CONFIG_UPROBE_EVENTS=y)";
+	if (err == -EPERM || err == -EACCES)
+		return " (CAP_PERFMON is needed, on Debian and Ubuntu CAP_SYS_ADMIN)";
+	return "";
+}
+
 int uprobe__run(int event, int prog_fd, uint64_t cookie)
 {
 	LIBBPF_OPTS(bpf_link_create_opts, opts, .perf_event.bpf_cookie = cookie);
@@ -65,7 +76,8 @@ int uprobe__run(int event, int prog_fd, uint64_t cookie)
 	return ioctl(event, PERF_EVENT_IOC_SET_BPF, prog_fd) ? -errno : UPROBE_NO_LINK;
 }
 
-int uprobe__open(pid_t pid, int fd, uint64_t offset)
+/* Returns its descriptor or negative errno. */
+static int open_event(pid_t pid, int fd, const struct uprobe_spot *spot)
 {
 	struct perf_event_attr attr = { .size = sizeof(attr),
 					.sample_period = 1,
@@ -75,13 +87,49 @@ int uprobe__open(pid_t pid, int fd, uint64_t offset)
 
 	if (type < 0)
 		return type;
+	if (spot->semaphore >> (64 - SEMAPHORE_SHIFT))
+		return -EINVAL;
 	/* The file itself: its name may lead to another one by now. */
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
 	attr.type = (uint32_t)type;
+	attr.config = spot->semaphore << SEMAPHORE_SHIFT;
 	attr.config1 = (uintptr_t)path;
-	attr.config2 = offset;
-	event = (int)syscall(SYS_perf_event_open, &attr, pid, -1, -1, PERF_FLAG_FD_CLOEXEC);
+	attr.config2 = spot->offset;
+	event = (int)syscall(SYS_perf_event_open, &attr, pid, pid < 0 ? 0 : -1, -1,
+			     PERF_FLAG_FD_CLOEXEC);
 	return event < 0 ? -errno : event;
+}
+
+int uprobe_list__keep(struct uprobe_list *l, int fd)
+{
+	int err = fd < 0 ? fd : ARRAY_GROW(l->fds, l->cap, l->cnt, LIST_MAX);
+
+	if (!err)
+		l->fds[l->cnt++] = fd;
+	else if (fd >= 0)
+		close(fd);
+	return err ? err : fd;
+}
+
+int uprobe_list__add(struct uprobe_list *l, pid_t pid, int fd, const struct uprobe_spot *spot,
+		     int prog_fd)
+{
+	int event = uprobe_list__keep(l, open_event(pid, fd, spot)), link;
+
+	if (event < 0)
+		return event;
+	link = uprobe__run(event, prog_fd, spot->cookie);
+	if (link != UPROBE_NO_LINK)
+		link = uprobe_list__keep(l, link);
+	return link < 0 && link != UPROBE_NO_LINK ? link : 0;
+}
+
+void uprobe_list__close(struct uprobe_list *l)
+{
+	while (l->cnt)
+		close(l->fds[--l->cnt]);
+	free(l->fds);
+	*l = (struct uprobe_list){ .cnt = 0 };
 }
 
 /* ---- many at once ---------------------------------------------------------------------------- */
@@ -160,14 +208,12 @@ static int load_session(void)
 
 bool uprobe__emulates(const struct elf_file *ef, uint64_t offset)
 {
-	uint8_t code[INSN_MAX] = { 0 };
-	struct insn insn = { 0 };
+	uint8_t code[INSN_MAX];
+	struct insn insn;
+	uint64_t addr;
 
-	/* Close to the end of the file there are fewer bytes. */
-	for (size_t left = sizeof(code); left && elf_file__read_at(ef, offset, code, left);)
-		left--;
-	return elf_file__machine(ef) == EM_X86_64 &&
-	       !insn__decode(code, sizeof(code), offset, &insn) && insn.emulated;
+	return elf_file__off_to_addr(ef, offset, &addr) && !insn__at(ef, addr, code, &insn) &&
+	       insn.emulated;
 }
 
 /*
@@ -188,32 +234,25 @@ static __attribute__((noinline)) void measured_stepped(void)
 extern const char pyperf_measured[], pyperf_measured_stepped[];
 #endif
 
-/* The file of a mapping. By a loader as a command, /proc/self/exe would be that. */
-static int open_mapped(const struct map_line *m)
-{
-	char path[64];
-
-	snprintf(path, sizeof(path), "/proc/self/map_files/%" PRIx64 "-%" PRIx64, m->start, m->end);
-	return open(path, O_RDONLY | O_CLOEXEC);
-}
-
 /*
- * Opens the file of an address of this program, and finds the offset in it. A descriptor or
- * negative errno.
+ * Opens the file of an address of this program, and finds the offset in it. By a loader as a
+ * command, /proc/self/exe would be that. A descriptor or negative errno.
  */
 static int open_place(uint64_t addr, uint64_t *offset)
 {
 	struct exec_maps maps = { 0 };
 	int dir = opener__proc_dir((uint32_t)getpid());
 	int err = dir < 0 ? dir : exec_maps__read(&maps, dir), fd = -ENOENT;
+	struct elf_file *ef;
 
 	for (size_t i = 0; !err && i < maps.cnt && fd == -ENOENT; i++) {
 		if (addr < maps.lines[i].start || addr >= maps.lines[i].end)
 			continue;
 		*offset = addr - maps.lines[i].start + maps.lines[i].offset;
-		fd = open_mapped(&maps.lines[i]);
-		fd = fd < 0 ? open("/proc/self/exe", O_RDONLY | O_CLOEXEC) : fd;
+		ef = mapped__open(NULL, (uint32_t)getpid(), dir, &maps.lines[i]);
+		fd = ef ? fcntl(elf_file__fd(ef), F_DUPFD_CLOEXEC, 0) : -1;
 		fd = fd < 0 ? -errno : fd;
+		elf_file__close(ef);
 	}
 	exec_maps__free(&maps);
 	if (dir >= 0)
@@ -239,27 +278,21 @@ static uint64_t time_calls(void (*call)(void), unsigned cnt)
 	return best / cnt;
 }
 
-/* A descriptor, at whose end the breakpoint is gone, or negative errno. */
-typedef int put_breakpoint(int prog_fd, int exe, uint64_t offset);
+/* Negative errno: it is not there. */
+typedef int put_breakpoint(struct uprobe_list *l, int prog_fd, int exe, uint64_t offset);
 
-static int put_event(int prog_fd, int exe, uint64_t offset)
+static int put_event(struct uprobe_list *l, int prog_fd, int exe, uint64_t offset)
 {
-	int event = uprobe__open(getpid(), exe, offset), err;
+	const struct uprobe_spot spot = { .offset = offset, .cookie = UPROBE_NO_COOKIE };
 
-	if (event < 0)
-		return event;
-	err = uprobe__run(event, prog_fd, UPROBE_NO_COOKIE);
-	if (err == UPROBE_NO_LINK)
-		return event;
-	close(event);
-	return err;
+	return uprobe_list__add(l, getpid(), exe, &spot, prog_fd);
 }
 
-static int put_session(int prog_fd, int exe, uint64_t offset)
+static int put_session(struct uprobe_list *l, int prog_fd, int exe, uint64_t offset)
 {
 	const struct uprobe_spot spot = { .offset = offset };
 
-	return uprobe__open_session(getpid(), exe, &spot, 1, prog_fd);
+	return uprobe_list__keep(l, uprobe__open_session(getpid(), exe, &spot, 1, prog_fd));
 }
 
 /* An old kernel loads the program all the same, so it has to be attached. */
@@ -267,13 +300,13 @@ bool uprobe__has_sessions(void)
 {
 	uint64_t offset = 0;
 	int prog = load_session(), exe = open_place((uintptr_t)pyperf_measured, &offset);
-	int link = prog < 0 || exe < 0 ? -1 : put_session(prog, exe, offset);
+	struct uprobe_list l = { .cnt = 0 };
+	int link = prog < 0 || exe < 0 ? -1 : put_session(&l, prog, exe, offset);
 
 	if (link < 0)
 		log_debug("no breakpoints of sessions: program %d, file %d, link %d", prog, exe,
 			  link);
-	if (link >= 0)
-		close(link);
+	uprobe_list__close(&l);
 	if (exe >= 0)
 		close(exe);
 	if (prog >= 0)
@@ -286,18 +319,17 @@ static int64_t measure_at(int prog_fd, put_breakpoint *put, const char *place, v
 			  unsigned cnt)
 {
 	uint64_t offset = 0, plain, hit;
-	int exe = open_place((uintptr_t)place, &offset), event;
+	int exe = open_place((uintptr_t)place, &offset), err;
+	struct uprobe_list l = { .cnt = 0 };
 
 	if (exe < 0)
 		return exe;
 	plain = time_calls(call, cnt);
-	event = put(prog_fd, exe, offset);
+	err = put(&l, prog_fd, exe, offset);
 	close(exe);
-	if (event < 0)
-		return event;
-	hit = time_calls(call, cnt);
-	close(event);
-	return hit > plain ? (int64_t)(hit - plain) : 0;
+	hit = err < 0 ? 0 : time_calls(call, cnt);
+	uprobe_list__close(&l);
+	return err < 0 ? err : hit > plain ? (int64_t)(hit - plain) : 0;
 }
 
 static int64_t measure(int prog_fd, put_breakpoint *put)

@@ -2,9 +2,17 @@
 #ifndef PYPERF_UPROBE_H
 #define PYPERF_UPROBE_H
 /*
- * Sets breakpoints in one process, with perf events of the kernel's PMU `uprobe` (4.17). The kernel
- * sets them for all threads of the process, for no other process that maps the file, and removes
- * them when the descriptor is closed, however this program ends.
+ * Sets breakpoints (uprobes). The kernel sets them for all threads of a process, for no other
+ * process that maps the file, and removes them when the descriptor is closed, however this program
+ * ends. The file is a descriptor, so that it is the mapped one (process/mapped.h), whatever its
+ * name leads to by now. There are four ways, as no kernel has one that does all:
+ *
+ *	uprobe_list__add()	one place of one process, or of all: every kernel
+ *	uprobe__open_multi()	thousands of places of one process at once: Linux 6.6
+ *	uprobe__open_session()	entries and returns of functions: Linux 6.13
+ *	family__add()		(trace/family.h) a process and those that it starts: Linux 6.12
+ *
+ * The first one has perf events of the kernel's PMU `uprobe` (4.17).
  *
  * Only breakpoints at instructions: from Linux 6.11 on a return probe makes the process execute a
  * system call, for which a seccomp filter kills it (systemd #34615).
@@ -19,28 +27,43 @@ struct elf_file;
 #define UPROBE_NO_COOKIE UINT64_MAX
 #define UPROBE_NO_LINK	 (-4096) /* not a negative errno */
 
+/* A breakpoint: its offset in the file, and the cookie of its program. */
+struct uprobe_spot {
+	uint64_t offset, cookie;
+	uint64_t semaphore; /* of a static probe: its offset in the file; 0: none. One place only */
+};
+
+/* Descriptors of breakpoints, and of the programs at them. Zeroed: none. */
+struct uprobe_list {
+	int *fds;
+	size_t cnt, cap;
+};
 /*
- * Opens a breakpoint at `offset` of the file `fd` in a process. Returns its descriptor or negative
- * errno. -ENOSYS: the kernel has no such events.
+ * The program runs from now on at each hit of the spot of the file `fd`. `pid`: -1: in every
+ * process. 0 or negative errno. -ENOSYS: the kernel has no such events.
  */
-int uprobe__open(pid_t pid, int fd, uint64_t offset);
+int uprobe_list__add(struct uprobe_list *l, pid_t pid, int fd, const struct uprobe_spot *spot,
+		     int prog_fd);
+/* Takes a descriptor over, and returns it; or negative errno, also that which `fd` is. */
+int uprobe_list__keep(struct uprobe_list *l, int fd);
+/* Removes them, the last one first. */
+void uprobe_list__close(struct uprobe_list *l);
+
 /*
  * Runs the program at each hit of the event from now on. With a cookie, returns a descriptor:
  * closing it detaches the program. Without, returns UPROBE_NO_LINK. Or negative errno.
  */
 int uprobe__run(int event, int prog_fd, uint64_t cookie);
+/* What to do about the negative errno of a breakpoint: " (...)", or "". */
+const char *uprobe__remedy(int err);
 /* Can programs read cookies in this kernel (5.15)? */
 bool uprobe__has_cookies(void);
 
-/* A breakpoint of a session: its offset in the file, and the cookie of its program. */
-struct uprobe_spot {
-	uint64_t offset, cookie;
-};
 #define UPROBE_SPOTS_MAX 16
 /*
  * Sets breakpoints in a process by one link (Linux 6.6), which the kernel removes at once, too:
- * thousands of them, where uprobe__open() takes some milliseconds for each. Returns a descriptor,
- * whose close removes the breakpoints, or negative errno.
+ * thousands of them, where uprobe_list__add() takes some milliseconds for each. Returns a
+ * descriptor, whose close removes the breakpoints, or negative errno.
  */
 int uprobe__open_multi(pid_t pid, int fd, const struct uprobe_spot *spots, size_t cnt, int prog_fd);
 /* Expected attach type of its programs: see UPROBE_SESSION_TYPE. */

@@ -3,8 +3,8 @@
 #define PYPERF_WORLD_H
 /*
  * What sources may use of struct follow. All of it is borrowed, and available before the BPF object
- * is loaded; until then only descriptors of maps may be asked for. The programs of another object
- * share its maps: bpf_map__reuse_fd() with bpf_object__find_map_fd_by_name(world->object, "procs").
+ * is loaded; until then only descriptors of maps may be asked for. How others share its maps:
+ * sources/side_object.h.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -24,6 +24,7 @@ struct world {
 	const struct bpf_object *object;
 	/* The samplers, by number of the value type; as many as were asked for. */
 	struct bpf_program *samplers[SAMPLED_MAX];
+	const uint32_t *active_window; /* which programs write to; its lowest bit counts */
 	/* The weight of a sample of a clock, likewise, in ns; 0: no clock, which BPF counts. */
 	uint64_t *clock_ns;
 	struct perf_events *events;    /* opened before; NULL: none */

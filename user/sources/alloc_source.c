@@ -19,9 +19,9 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/libbpf_text.h"
 #include "base/log.h"
 #include "base/opener.h"
+#include "base/percpu.h"
 #include "base/procfield.h"
 #include "blocks.skel.h"
 #include "bpf/arch/arch.h"
@@ -56,11 +56,9 @@ struct allocating {
 	struct readers *readers; /* helpers that open what processes own; borrowed, or NULL */
 	struct blocks_bpf *skel;
 	struct side_object side;
-	int cpu_cap;
 	pid_t *pids;
 	size_t pid_cnt;
-	int *links;
-	size_t link_cnt;
+	struct uprobe_list breakpoints;
 	double hit_ns;
 	uint64_t inuse; /* counts that were added here */
 	/* While it counts, a thread of its own looks what that costs; it has the links then. */
@@ -94,19 +92,11 @@ static void configure(const struct source_use *u, struct blocks_cfg *cfg)
 	}
 }
 
-static int load(void *skel)
-{
-	return blocks_bpf__load(skel);
-}
-
 static int open_object(struct source_use *u, const struct world *w)
 {
-	LIBBPF_OPTS(bpf_object_open_opts, opts, .btf_custom_path = NULL);
 	struct allocating *x = u->state;
-	int err;
 
-	side_object__begin(&x->side, w, &opts);
-	x->skel = blocks_bpf__open_opts(&opts);
+	x->skel = blocks_bpf__open_opts(side_object__begin(&x->side, w));
 	if (!x->skel)
 		return -errno;
 	configure(u, (struct blocks_cfg *)&x->skel->rodata->blocks_cfg);
@@ -114,9 +104,9 @@ static int open_object(struct source_use *u, const struct world *w)
 					      (enum bpf_attach_type)UPROBE_SESSION_TYPE);
 	bpf_program__set_expected_attach_type(x->skel->progs.on_drawn,
 					      (enum bpf_attach_type)UPROBE_SESSION_TYPE);
-	err = side_object__share(&x->side, w, x->skel->obj,
+	u->side = &x->side;
+	return side_object__load(&x->side, x->skel->skeleton,
 				 (struct pyperf_cfg *)&x->skel->rodata->cfg, BLOCKS_OBJECT);
-	return err ? err : side_object__load(&x->side, load, x->skel);
 }
 
 static int alloc_open(struct source_use *u, const struct world *w)
@@ -132,7 +122,6 @@ static int alloc_open(struct source_use *u, const struct world *w)
 	if (!x)
 		return log_no_memory();
 	x->readers = w->readers;
-	x->cpu_cap = w->cpu_cap;
 	x->step = u->period;
 	x->keeps_curves = w->curves;
 	x->children = w->children;
@@ -166,37 +155,22 @@ static const struct {
 _Static_assert(FUNCTION_CNT <= UPROBE_SPOTS_MAX, "UPROBE_SPOTS_MAX");
 
 /*
- * Instructions that change neither arguments nor stack, but would be dear: a mark for calls, test
- * %rdi,%rdi, cmpb $0,x(%rip), cmpl $0,x(%rip).
+ * An insn_pass_fn. These change neither arguments nor stack, but would be dear: a mark for calls,
+ * test %rdi,%rdi, cmpb $0,x(%rip), cmpl $0,x(%rip).
  */
-static size_t harmless(const uint8_t *code)
+static bool is_harmless(const uint8_t *code, const struct insn *insn)
 {
-	if (!memcmp(code, ARCH_LANDING, sizeof(ARCH_LANDING) - 1))
-		return sizeof(ARCH_LANDING) - 1;
-	if (!memcmp(code, "\x48\x85\xff", 3))
-		return 3;
-	return !memcmp(code, "\x80\x3d", 2) || !memcmp(code, "\x83\x3d", 2) ? 7 : 0;
+	(void)insn;
+	return !memcmp(code, ARCH_LANDING, sizeof(ARCH_LANDING) - 1) ||
+	       !memcmp(code, "\x48\x85\xff", 3) || !memcmp(code, "\x80\x3d", 2) ||
+	       !memcmp(code, "\x83\x3d", 2);
 }
 
 /* The first instruction that the kernel emulates. False: none stands early enough. */
 static bool find_spot(const struct elf_file *ef, uint64_t addr, uint64_t *offset)
 {
-	for (int i = 0; i < LOOKED_AT_MAX; i++) {
-		uint8_t code[INSN_MAX];
-		struct insn insn;
-		size_t skip;
-
-		if (elf_file__read(ef, addr, code, sizeof(code)) ||
-		    insn__decode(code, sizeof(code), addr, &insn))
-			return false;
-		if (insn.emulated)
-			return elf_file__addr_to_off(ef, addr, offset);
-		skip = harmless(code);
-		if (!skip)
-			return false;
-		addr += skip;
-	}
-	return false;
+	return !insn__find_emulated(ef, addr, LOOKED_AT_MAX, is_harmless, &addr) &&
+	       elf_file__addr_to_off(ef, addr, offset);
 }
 
 /* Names of one function count once. Their number, or negative errno. */
@@ -244,14 +218,14 @@ static int attach_file(struct allocating *x, pid_t pid, const struct elf_file *e
 
 	if (cnt <= 0)
 		return cnt;
-	link = uprobe__open_session(pid, elf_file__fd(ef), spots, (size_t)cnt,
-				    bpf_program__fd(x->skel->progs.on_block));
+	link = uprobe_list__keep(&x->breakpoints,
+				 uprobe__open_session(pid, elf_file__fd(ef), spots, (size_t)cnt,
+						      bpf_program__fd(x->skel->progs.on_block)));
 	if (link < 0) {
-		log_err("-e alloc: breakpoints in %s of process %d: %s", elf_file__path(ef), pid,
-			strerror(-link));
+		log_err("-e alloc: breakpoints in %s of process %d: %s%s", elf_file__path(ef), pid,
+			strerror(-link), uprobe__remedy(link));
 		return link;
 	}
-	x->links[x->link_cnt++] = link;
 	return 1;
 }
 
@@ -339,36 +313,19 @@ static int attach_all(struct allocating *x)
 {
 	int err = 0;
 
-	x->links = calloc(x->pid_cnt * FILES_MAX, sizeof(*x->links));
-	if (!x->links)
-		return log_no_memory();
 	for (size_t i = 0; i < x->pid_cnt && !err; i++)
 		err = attach(x, x->pids[i]);
 	return err;
 }
 
-static void detach(struct allocating *x)
-{
-	while (x->link_cnt)
-		close(x->links[--x->link_cnt]);
-}
-
 /* ---- what it costs --------------------------------------------------------------------------- */
 
-/* Sums of all CPUs. */
+/* Of all CPUs: calls, frees and bytes; its other members are of one CPU. */
 static struct block_cpu sum_cpus(const struct allocating *x)
 {
-	struct block_cpu *all = calloc((size_t)x->cpu_cap, sizeof(*all)), sum = { 0 };
-	uint32_t zero = 0;
+	struct block_cpu sum = { 0 };
 
-	if (all && !bpf_map_lookup_elem(side_object__map_fd(&x->side, "block_cpus"), &zero, all)) {
-		for (int i = 0; i < x->cpu_cap; i++) {
-			sum.calls += all[i].calls;
-			sum.frees += all[i].frees;
-			sum.bytes += all[i].bytes;
-		}
-	}
-	free(all);
+	percpu__add(side_object__map_fd(&x->side, "block_cpus"), 0, &sum, sizeof(sum));
 	return sum;
 }
 
@@ -453,7 +410,7 @@ static void *watch(void *arg)
 
 		dear = percent > x->most ? dear + 1 : 0;
 		if (dear == WATCHER_DEAR_MAX) {
-			detach(x);
+			uprobe_list__close(&x->breakpoints);
 			log_warn("-e alloc: malloc() and free() are called %.0f times a second: "
 				 "stopped after %.0f s, as that slows %s down by %.0f%%, more than "
 				 "%g%%. The results are those up to then",
@@ -519,7 +476,7 @@ static uint32_t window_of(void *ctx)
 {
 	const struct allocating *x = ctx;
 
-	return *(volatile uint32_t *)&x->skel->bss->active_window & 1;
+	return side_object__active_window(&x->side);
 }
 
 static void start_tracker(struct allocating *x)
@@ -552,12 +509,12 @@ static bool lacks_sessions(void)
 static int alloc_start(struct source_use *u)
 {
 	struct allocating *x = u->state;
-	int err = side_object__wait(&x->side);
+	int err = loader__wait(x->side.loader);
 	int64_t ns;
 
 	if (err) {
 		if (!lacks_sessions())
-			libbpf_load_failed(err, " of blocks", "");
+			loader__say_failed(err, " of blocks", "");
 		return err;
 	}
 	err = side_object__go_on_in(&x->side, x->skel->progs.on_drawn);
@@ -584,7 +541,7 @@ static int alloc_start(struct source_use *u)
 	if (!err)
 		switch_on(x);
 	else
-		detach(x);
+		uprobe_list__close(&x->breakpoints);
 	if (!err)
 		start_tracker(x);
 	return err;
@@ -594,13 +551,6 @@ static int alloc_set_rate(struct source_use *u)
 {
 	(void)u; /* it goes by bytes */
 	return 0;
-}
-
-static int alloc_blobs(const struct source_use *u)
-{
-	struct allocating *x = u->state;
-
-	return side_object__blobs(&x->side);
 }
 
 /* Adds another value for a stack that is in the window. */
@@ -643,11 +593,11 @@ static void take_blocks(struct source_use *u, uint32_t window, int counts_fd)
 static int alloc_window(struct source_use *u, struct source_tables *out)
 {
 	struct allocating *x = u->state;
-	uint32_t active = x->skel->bss->active_window;
+	uint32_t active = side_object__active_window(&x->side);
 
 	side_object__tables(&x->side, active, out);
 	tracker__lock(x->tracker);
-	take_blocks(u, !(active & 1), out->counts_fd);
+	take_blocks(u, !active, out->counts_fd);
 	tracker__end_window(x->tracker, out, u->type);
 	tracker__unlock(x->tracker);
 	return 0;
@@ -677,7 +627,7 @@ static void alloc_stop(struct source_use *u)
 	if (!x || !x->watcher.runs)
 		return;
 	watcher__stop(&x->watcher);
-	detach(x);
+	uprobe_list__close(&x->breakpoints);
 	tracker__stop(x->tracker);
 	sum = sum_cpus(x);
 	log_debug("-e alloc: %llu blocks of %llu bytes, %llu freed", sum.calls, sum.bytes,
@@ -695,7 +645,6 @@ static void alloc_close(struct source_use *u)
 	tracker__free(x->tracker);
 	side_object__end(&x->side);
 	blocks_bpf__destroy(x->skel);
-	free(x->links);
 	free(x->pids);
 	free(x);
 	u->state = NULL;
@@ -722,7 +671,7 @@ const struct source alloc_sources[] = {
 	  .open = alloc_open,
 	  .start = alloc_start,
 	  .set_rate = alloc_set_rate,
-	  .blobs = alloc_blobs,
+	  .blobs = side_source__blobs,
 	  .window = alloc_window,
 	  .curves = alloc_curves,
 	  .counters = alloc_counters,

@@ -55,25 +55,17 @@ static void configure(const struct source_use *u, struct growth_cfg *cfg)
 	cfg->page_bits = (uint32_t)__builtin_ctzl((unsigned long)page);
 }
 
-static int load(void *skel)
-{
-	return growth_bpf__load(skel);
-}
-
 static int open_object(struct source_use *u, const struct world *w)
 {
-	LIBBPF_OPTS(bpf_object_open_opts, opts, .btf_custom_path = NULL);
 	struct growing *x = u->state;
-	int err;
 
-	side_object__begin(&x->side, w, &opts);
-	x->skel = growth_bpf__open_opts(&opts);
+	x->skel = growth_bpf__open_opts(side_object__begin(&x->side, w));
 	if (!x->skel)
 		return -errno;
 	configure(u, (struct growth_cfg *)&x->skel->rodata->growth_cfg);
-	err = side_object__share(&x->side, w, x->skel->obj,
+	u->side = &x->side;
+	return side_object__load(&x->side, x->skel->skeleton,
 				 (struct pyperf_cfg *)&x->skel->rodata->cfg, GROWTH_OBJECT);
-	return err ? err : side_object__load(&x->side, load, x->skel);
 }
 
 /* ---- what was given back --------------------------------------------------------------------- */
@@ -317,7 +309,7 @@ static uint32_t window_of(void *ctx)
 {
 	const struct growing *x = ctx;
 
-	return *(volatile uint32_t *)&x->skel->bss->active_window & 1;
+	return side_object__active_window(&x->side);
 }
 
 static void start_tracker(struct growing *x)
@@ -365,10 +357,10 @@ static int growth_open(struct source_use *u, const struct world *w)
 /* Without addresses all that is touched counts, whether it stays or not. */
 static void attach_faults(struct growing *x)
 {
-	int err = side_object__attach(&x->side, x->skel->progs.on_user_fault);
+	int err = loader__attach(x->side.loader, x->skel->progs.on_user_fault);
 
 	if (!err)
-		err = side_object__attach(&x->side, x->skel->progs.on_kernel_fault);
+		err = loader__attach(x->side.loader, x->skel->progs.on_kernel_fault);
 	if (err)
 		log_warn("-e growth: this kernel does not report the addresses of page faults: "
 			 "freed memory counts, too");
@@ -387,7 +379,7 @@ static int growth_start(struct source_use *u)
 		return err;
 	}
 	attach_faults(x);
-	err = side_object__attach(&x->side, x->skel->progs.on_pages);
+	err = loader__attach(x->side.loader, x->skel->progs.on_pages);
 	if (err)
 		log_err("-e growth: attaching to the kernel's count of pages: %s", strerror(-err));
 	else
@@ -402,21 +394,14 @@ static int growth_set_rate(struct source_use *u)
 	return 0;
 }
 
-static int growth_blobs(const struct source_use *u)
-{
-	struct growing *x = u->state;
-
-	return side_object__blobs(&x->side);
-}
-
 static int growth_window(struct source_use *u, struct source_tables *out)
 {
 	struct growing *x = u->state;
-	uint32_t active = x->skel->bss->active_window;
+	uint32_t active = side_object__active_window(&x->side);
 
 	side_object__tables(&x->side, active, out);
 	tracker__lock(x->tracker);
-	look_at_pages(x, !(active & 1), out->counts_fd);
+	look_at_pages(x, !active, out->counts_fd);
 	tracker__end_window(x->tracker, out, u->type);
 	tracker__unlock(x->tracker);
 	return 0;
@@ -459,7 +444,7 @@ static void growth_stop(struct source_use *u)
 
 	if (!x)
 		return;
-	side_object__detach(&x->side);
+	loader__detach(x->side.loader);
 	tracker__stop(x->tracker);
 	if (x->runs)
 		side_object__say_refused(&x->side, "-e growth", "pages", "memory that stays");
@@ -493,7 +478,7 @@ const struct source growth_sources[] = {
 	  .open = growth_open,
 	  .start = growth_start,
 	  .set_rate = growth_set_rate,
-	  .blobs = growth_blobs,
+	  .blobs = side_source__blobs,
 	  .window = growth_window,
 	  .curves = growth_curves,
 	  .counters = growth_counters,

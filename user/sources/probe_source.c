@@ -7,20 +7,16 @@
  */
 #include "sources/sources.h"
 
-#include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <errno.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "base/hash.h"
 #include "base/log.h"
 #include "follow/held.h"
 #include "follow/probe_place.h"
-#include "follow/uprobe.h"
 #include "probe.skel.h"
 #include "pyperf.skel.h"
 #include "sources/side_object.h"
@@ -33,8 +29,7 @@ SIDE_SAME_BSS(probe_bpf__bss);
 struct probe {
 	struct side_use use;
 	struct readers *readers; /* helpers that open what processes own; borrowed, or NULL */
-	struct bpf_link **links;
-	size_t link_cnt, link_cap;
+	struct probe_set set;
 	pid_t *pids; /* whose address spaces it is put into; none: all */
 	size_t pid_cnt;
 };
@@ -69,25 +64,16 @@ static const char *check(const struct source *s)
 
 /* ---- the object ------------------------------------------------------------------------------ */
 
-static int load(void *skel)
-{
-	return probe_bpf__load(skel);
-}
-
 static int open_object(struct side_object *o, const struct world *w)
 {
-	LIBBPF_OPTS(bpf_object_open_opts, opts, .btf_custom_path = NULL);
-	struct probe_bpf *skel;
-	int err;
+	struct probe_bpf *skel = probe_bpf__open_opts(side_object__begin(o, w));
 
-	side_object__begin(o, w, &opts);
-	o->skel = skel = probe_bpf__open_opts(&opts);
+	o->skel = skel;
 	if (!skel)
 		return -errno;
 	((struct probe_cfg *)&skel->rodata->probe_cfg)->by_cookie = uprobe__has_cookies();
-	err = side_object__share(o, w, skel->obj, (struct pyperf_cfg *)&skel->rodata->cfg,
+	return side_object__load(o, skel->skeleton, (struct pyperf_cfg *)&skel->rodata->cfg,
 				 PROBE_OBJECT);
-	return err ? err : side_object__load(o, load, skel);
 }
 
 static void destroy(void *skel)
@@ -100,12 +86,6 @@ static const struct side_kind probes = { "probes", open_object, destroy };
 static const struct probe_bpf *skel_of(const struct probe *p)
 {
 	return p->use.shared->side.skel;
-}
-
-/* The kernel tells programs which breakpoint was hit. */
-static bool has_cookies(const struct probe *p)
-{
-	return skel_of(p)->rodata->probe_cfg.by_cookie;
 }
 
 /* ---- life ------------------------------------------------------------------------------------ */
@@ -131,7 +111,7 @@ static int probe_open(struct source_use *u, const struct world *w)
 		p->readers = w->readers;
 	if (!p || copy_pids(p, w))
 		return log_no_memory();
-	return side_use__open(&p->use, &probes, w->probes, w);
+	return side_use__open(u, &p->use, &probes, w->probes, w);
 }
 
 /* By number of the value type. */
@@ -148,56 +128,7 @@ static struct bpf_program *program_of(const struct probe *p, uint32_t type)
 	return progs[type % SAMPLED_MAX];
 }
 
-/* Breakpoint `n` of a probe. Its rule is there before it can be hit. */
-static int attach_at(struct source_use *u, const struct probe_spots *spots, size_t n, pid_t pid)
-{
-	const struct probe_spot *at = &spots->at[n];
-	struct probe *p = u->state;
-	bool cookies = has_cookies(p);
-	uint32_t number = u->type * PROBE_SPOTS + (cookies ? (uint32_t)n : 0);
-	LIBBPF_OPTS(bpf_uprobe_opts, opts, .ref_ctr_offset = at->semaphore,
-		    .bpf_cookie = cookies ? number : 0);
-	struct bpf_link *link;
-	char path[32];
-	int err;
-
-	if (ARRAY_GROW(p->links, p->link_cap, p->link_cnt, SIZE_MAX))
-		return log_no_memory();
-	if (bpf_map_update_elem(side_object__map_fd(&p->use.shared->side, "probe_rules"), &number,
-				&at->rule, BPF_ANY))
-		return -errno;
-	probe_spots__path(spots, path);
-	link = bpf_program__attach_uprobe_opts(program_of(p, u->type), pid, path, at->offset,
-					       &opts);
-	if (!link) {
-		err = -errno;
-		log_err("-e %s:%s: at 0x%" PRIx64 " of the file: %s", source__name(u->spec.source),
-			u->spec.args, at->offset, strerror(errno));
-		return err;
-	}
-	p->links[p->link_cnt++] = link;
-	return 0;
-}
-
-/* Without cookies a program knows the value type alone, and so one rule. */
-static int check_rules(const struct source_use *u, const struct probe_spots *s)
-{
-	const struct probe *p = u->state;
-
-	for (size_t i = 1; i < s->cnt && !has_cookies(p); i++) {
-		if (!memcmp(&s->at[0].rule, &s->at[i].rule, sizeof(s->at[0].rule)))
-			continue;
-		log_err("-e usdt:%s: its arguments are not at one place, which needs Linux 5.15",
-			u->spec.args);
-		return -ENOTSUP;
-	}
-	return 0;
-}
-
-/*
- * `pid`: -1: every process. The kernel counts in the semaphore of a static probe while a breakpoint
- * is there, and takes it back at any end.
- */
+/* `pid`: -1: every process. */
 static int attach(struct source_use *u, const struct probe_place *place, pid_t pid)
 {
 	struct probe *p = u->state;
@@ -206,9 +137,8 @@ static int attach(struct source_use *u, const struct probe_place *place, pid_t p
 
 	if (!spots)
 		return -errno;
-	err = check_rules(u, spots);
-	for (size_t i = 0; i < spots->cnt && !err; i++)
-		err = attach_at(u, spots, i, pid);
+	err = probe_set__add(&p->set, place, spots, u->type, pid,
+			     bpf_program__fd(program_of(p, u->type)));
 	probe_spots__free(spots);
 	return err;
 }
@@ -223,6 +153,8 @@ static int attach_all(struct source_use *u)
 		return -EINVAL;
 	if (held__refuse(p->readers))
 		return -EBUSY;
+	p->set.rules_fd = side_object__map_fd(&p->use.shared->side, "probe_rules");
+	p->set.cookies = skel_of(p)->rodata->probe_cfg.by_cookie;
 	if (!p->pid_cnt)
 		return attach(u, &place, -1);
 	for (size_t i = 0; i < p->pid_cnt && !err; i++)
@@ -238,36 +170,12 @@ static int probe_start(struct source_use *u)
 	return err ? err : attach_all(u);
 }
 
-static int probe_blobs(const struct source_use *u)
-{
-	const struct probe *p = u->state;
-
-	return side_use__blobs(&p->use);
-}
-
-static int probe_window(struct source_use *u, struct source_tables *out)
-{
-	const struct probe *p = u->state;
-
-	side_use__tables(&p->use, skel_of(p)->bss->active_window, out);
-	return 0;
-}
-
-static void probe_counters(const struct source_use *u, uint64_t counters[CTR_CNT])
-{
-	const struct probe *p = u->state;
-
-	side_use__counters(&p->use, counters);
-}
-
 static void probe_stop(struct source_use *u)
 {
 	struct probe *p = u->state;
 
-	if (!p)
-		return;
-	while (p->link_cnt)
-		bpf_link__destroy(p->links[--p->link_cnt]);
+	if (p)
+		uprobe_list__close(&p->set.breakpoints);
 }
 
 static void probe_close(struct source_use *u)
@@ -278,7 +186,6 @@ static void probe_close(struct source_use *u)
 		return;
 	probe_stop(u);
 	side_use__close(&p->use);
-	free(p->links);
 	free(p->pids);
 	free(p);
 	u->state = NULL;
@@ -291,9 +198,7 @@ const struct source probe_sources[] = {
 		.parse = parse,
 		.open = probe_open,
 		.start = probe_start,
-		.blobs = probe_blobs,
-		.window = probe_window,
-		.counters = probe_counters,
+		SIDE_SOURCE,
 		.stop = probe_stop,
 		.close = probe_close,
 		.check = check,
@@ -304,9 +209,7 @@ const struct source probe_sources[] = {
 		.parse = parse,
 		.open = probe_open,
 		.start = probe_start,
-		.blobs = probe_blobs,
-		.window = probe_window,
-		.counters = probe_counters,
+		SIDE_SOURCE,
 		.stop = probe_stop,
 		.close = probe_close,
 		.check = check,

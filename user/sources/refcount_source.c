@@ -81,29 +81,21 @@ static int parse(struct source_spec *spec)
 	return -EINVAL;
 }
 
-static int load(void *skel)
-{
-	return refcount_bpf__load(skel);
-}
-
 static int open_object(struct source_use *u, const struct world *w)
 {
-	LIBBPF_OPTS(bpf_object_open_opts, opts, .btf_custom_path = NULL);
 	struct refcounting *x = u->state;
 	struct refcount_cfg *cfg;
-	int err;
 
-	side_object__begin(&x->side, w, &opts);
-	x->skel = refcount_bpf__open_opts(&opts);
+	x->skel = refcount_bpf__open_opts(side_object__begin(&x->side, w));
 	if (!x->skel)
 		return -errno;
 	cfg = (struct refcount_cfg *)&x->skel->rodata->refcount_cfg;
 	cfg->addr = x->addr;
 	cfg->taken_type = u->type;
 	cfg->dropped_type = u->type + 1;
-	err = side_object__share(&x->side, w, x->skel->obj,
+	u->side = &x->side;
+	return side_object__load(&x->side, x->skel->skeleton,
 				 (struct pyperf_cfg *)&x->skel->rodata->cfg, REFCOUNT_OBJECT);
-	return err ? err : side_object__load(&x->side, load, x->skel);
 }
 
 static int refcount_open(struct source_use *u, const struct world *w)
@@ -324,28 +316,6 @@ static int refcount_set_rate(struct source_use *u)
 	return 0;
 }
 
-static int refcount_blobs(const struct source_use *u)
-{
-	struct refcounting *x = u->state;
-
-	return side_object__blobs(&x->side);
-}
-
-static int refcount_window(struct source_use *u, struct source_tables *out)
-{
-	struct refcounting *x = u->state;
-
-	side_object__tables(&x->side, x->skel->bss->active_window, out);
-	return 0;
-}
-
-static void refcount_counters(const struct source_use *u, uint64_t counters[CTR_CNT])
-{
-	const struct refcounting *x = u->state;
-
-	side_object__counters(&x->side, counters);
-}
-
 static void refcount_stop(struct source_use *u)
 {
 	struct refcounting *x = u->state;
@@ -404,9 +374,7 @@ const struct source refcount_sources[] = {
 	  .open = refcount_open,
 	  .start = refcount_start,
 	  .set_rate = refcount_set_rate,
-	  .blobs = refcount_blobs,
-	  .window = refcount_window,
-	  .counters = refcount_counters,
+	  SIDE_SOURCE,
 	  .stop = refcount_stop,
 	  .close = refcount_close,
 	  .check = check },

@@ -11,9 +11,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "base/libbpf_text.h"
 #include "base/log.h"
-#include "base/thread.h"
+#include "base/percpu.h"
 
 /* Sizes of the sampler's tables below this are a test's. */
 #define LEAST_ENTRIES 1024
@@ -83,109 +82,61 @@ static const struct pyperf_cfg *sampler_cfg(const struct bpf_object *sampler)
 	return theirs && size == sizeof(*theirs) ? theirs : NULL;
 }
 
-static int configure(struct pyperf_cfg *cfg, const struct bpf_object *sampler, uint32_t number)
+static int configure(struct pyperf_cfg *cfg, const struct side_object *o, uint32_t number)
 {
-	const struct pyperf_cfg *theirs = sampler_cfg(sampler);
+	const struct pyperf_cfg *theirs = sampler_cfg(o->sampler);
+	const uint32_t of_perf = CFG_NMI | CFG_RECALL | CFG_TIMED | (o->kernel ? 0 : CFG_KERNEL);
 
 	if (!theirs)
 		return -EINVAL;
 	memcpy(cfg, theirs, sizeof(*cfg));
-	cfg->flags &= ~(uint32_t)(CFG_NMI | CFG_KERNEL | CFG_RECALL | CFG_TIMED);
+	cfg->flags &= ~of_perf;
 	cfg->object = number;
 	return 0;
 }
 
-int side_object__share(struct side_object *o, const struct world *w, struct bpf_object *obj,
-		       struct pyperf_cfg *cfg, uint32_t number)
+static int share(const struct side_object *o, struct pyperf_cfg *cfg, uint32_t number)
 {
 	struct bpf_map *map;
 	int err = 0;
 
-	o->obj = obj;
-	bpf_object__for_each_map(map, obj)
+	bpf_object__for_each_map(map, o->obj)
 	{
 		if (!err && !(bpf_map__map_flags(map) & BPF_F_RDONLY_PROG)) /* its configuration */
-			err = share_map(map, w->object);
+			err = share_map(map, o->sampler);
 	}
-	return err ? err : configure(cfg, w->object, number);
-}
-
-void side_object__show_kernel(const struct world *w, struct pyperf_cfg *cfg)
-{
-	const struct pyperf_cfg *theirs = sampler_cfg(w->object);
-
-	if (theirs)
-		cfg->flags |= theirs->flags & (uint32_t)CFG_KERNEL;
+	return err ? err : configure(cfg, o, number);
 }
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
 /* The sampler may be loaded, and close its own types, before this one is. */
-void side_object__begin(struct side_object *o, const struct world *w,
-			struct bpf_object_open_opts *opts)
+const struct bpf_object_open_opts *side_object__begin(struct side_object *o, const struct world *w)
 {
-	*o = (struct side_object){ .cpu_cap = w->cpu_cap };
-	o->btf_fd = w->btf_path ? open(w->btf_path, O_RDONLY | O_CLOEXEC) : -1;
-	snprintf(o->btf_path, sizeof(o->btf_path), "/proc/self/fd/%d", o->btf_fd);
-	if (o->btf_fd >= 0)
-		opts->btf_custom_path = o->btf_path;
+	int btf_fd = w->btf_path ? open(w->btf_path, O_RDONLY | O_CLOEXEC) : -1;
+
+	*o = (struct side_object){ .loader = loader__new(btf_fd),
+				   .sampler = w->object,
+				   .active_window = w->active_window };
+	return o->loader ? loader__opts(o->loader) : NULL;
 }
 
-static void *run_load(void *arg)
-{
-	struct side_object *o = arg;
-
-	o->load_err = o->load(o->skel);
-	return NULL;
-}
-
-int side_object__load(struct side_object *o, int (*load)(void *skel), void *skel)
+int side_object__load(struct side_object *o, struct bpf_object_skeleton *skel,
+		      struct pyperf_cfg *cfg, uint32_t number)
 {
 	int err;
 
-	o->load = load;
-	o->skel = skel;
-	err = thread__start(&o->thread, run_load, o);
-	o->loading = !err;
-	return err;
-}
-
-int side_object__wait(struct side_object *o)
-{
-	if (o->loading)
-		pthread_join(o->thread, NULL);
-	o->loading = false;
-	if (o->btf_fd >= 0)
-		close(o->btf_fd);
-	o->btf_fd = -1;
-	return o->load_err;
-}
-
-int side_object__attach(struct side_object *o, const struct bpf_program *program)
-{
-	struct bpf_link *link;
-
-	if (!program)
-		return -ENOENT;
-	if (o->link_cnt == SIDE_LINKS)
-		return -ENOSPC;
-	link = bpf_program__attach(program);
-	if (!link)
-		return -errno;
-	o->links[o->link_cnt++] = link;
-	return 0;
-}
-
-void side_object__detach(struct side_object *o)
-{
-	while (o->link_cnt)
-		bpf_link__destroy(o->links[--o->link_cnt]);
+	if (!o->loader)
+		return -ENOMEM;
+	o->obj = *skel->obj;
+	err = share(o, cfg, number);
+	return err ? err : loader__start(o->loader, skel, false);
 }
 
 void side_object__end(struct side_object *o)
 {
-	side_object__detach(o);
-	side_object__wait(o);
+	loader__free(o->loader);
+	o->loader = NULL;
 	if (o->shares)
 		munmap(o->shares, sizeof(*o->shares));
 	o->shares = NULL;
@@ -198,12 +149,6 @@ int side_object__map_fd(const struct side_object *o, const char *name)
 	return bpf_object__find_map_fd_by_name(o->obj, name);
 }
 
-int side_object__blobs(struct side_object *o)
-{
-	side_object__wait(o);
-	return side_object__map_fd(o, "blobs");
-}
-
 int side_object__go_on_in(const struct side_object *o, const struct bpf_program *program)
 {
 	uint32_t zero = 0;
@@ -214,14 +159,19 @@ int side_object__go_on_in(const struct side_object *o, const struct bpf_program 
 
 int side_object__ready(struct side_object *o, const struct bpf_program *program, const char *what)
 {
-	int err = side_object__wait(o);
+	int err = loader__wait(o->loader);
 	char of[64];
 
 	if (!err)
 		return side_object__go_on_in(o, program);
 	snprintf(of, sizeof(of), " of %s", what);
-	libbpf_load_failed(err, of, "");
+	loader__say_failed(err, of, "");
 	return err;
+}
+
+uint32_t side_object__active_window(const struct side_object *o)
+{
+	return *(const volatile uint32_t *)o->active_window & 1;
 }
 
 void side_object__tables(const struct side_object *o, uint32_t active_window,
@@ -235,14 +185,32 @@ void side_object__tables(const struct side_object *o, uint32_t active_window,
 
 void side_object__counters(const struct side_object *o, uint64_t counters[CTR_CNT])
 {
-	struct counters *per_cpu = calloc((size_t)o->cpu_cap, sizeof(*per_cpu));
-	uint32_t zero = 0;
+	struct counters sum = { 0 };
 
-	if (per_cpu && !bpf_map_lookup_elem(side_object__map_fd(o, "counters"), &zero, per_cpu))
-		for (int cpu = 0; cpu < o->cpu_cap; cpu++)
-			for (uint32_t i = 0; i < CTR_CNT; i++)
-				counters[i] += per_cpu[cpu].n[i];
-	free(per_cpu);
+	percpu__add(side_object__map_fd(o, "counters"), 0, &sum, sizeof(sum));
+	for (uint32_t i = 0; i < CTR_CNT; i++)
+		counters[i] += sum.n[i];
+}
+
+/* ---- of a source ----------------------------------------------------------------------------- */
+
+int side_source__blobs(const struct source_use *u)
+{
+	return u->side ? side_object__map_fd(u->side, "blobs") : -ENOENT;
+}
+
+int side_source__window(struct source_use *u, struct source_tables *out)
+{
+	*out = (struct source_tables){ -1, -1 };
+	if (u->side)
+		side_object__tables(u->side, side_object__active_window(u->side), out);
+	return 0;
+}
+
+void side_source__counters(const struct source_use *u, uint64_t counters[CTR_CNT])
+{
+	if (u->side)
+		side_object__counters(u->side, counters);
 }
 
 /* ---- the room that its users take ------------------------------------------------------------ */
@@ -282,12 +250,13 @@ void side_object__say_refused(const struct side_object *o, const char *source, c
 
 /* ---- shared by several sources ------------------------------------------------------------- */
 
-int side_use__open(struct side_use *use, const struct side_kind *kind, struct side_shared *shared,
-		   const struct world *w)
+int side_use__open(struct source_use *u, struct side_use *use, const struct side_kind *kind,
+		   struct side_shared *shared, const struct world *w)
 {
 	int err = 0;
 
-	*use = (struct side_use){ kind, shared, .first = !shared->user_cnt };
+	*use = (struct side_use){ kind, shared };
+	u->side = shared->user_cnt ? NULL : &shared->side;
 	if (!shared->user_cnt++)
 		err = kind->open(&shared->side, w);
 	if (err)
@@ -304,23 +273,5 @@ void side_use__close(struct side_use *use)
 		use->kind->destroy(shared->side.skel);
 		*shared = (struct side_shared){ .user_cnt = 0 };
 	}
-	*use = (struct side_use){ .first = false };
-}
-
-int side_use__blobs(const struct side_use *use)
-{
-	return use->first ? side_object__blobs(&use->shared->side) : -ENOENT;
-}
-
-void side_use__tables(const struct side_use *use, uint32_t active_window, struct source_tables *out)
-{
-	*out = (struct source_tables){ -1, -1 };
-	if (use->first)
-		side_object__tables(&use->shared->side, active_window, out);
-}
-
-void side_use__counters(const struct side_use *use, uint64_t counters[CTR_CNT])
-{
-	if (use->first)
-		side_object__counters(&use->shared->side, counters);
+	*use = (struct side_use){ .shared = NULL };
 }

@@ -4,22 +4,23 @@
 /*
  * A BPF object beside the sampler's. Its programs walk with the maps of the sampler, except for the
  * maps that a program writes while it holds the scratch and those that only this object has. Loaded
- * in a thread of its own.
+ * in a thread of its own (base/loader.h).
  *
- *	side_object__begin(&o, w, &opts);	its skeleton is opened with `opts`
- *	side_object__share(&o, skel->obj, cfg, 2);
- *	side_object__load(&o, load, skel);
+ *	skel = ...__open_opts(side_object__begin(&o, w))
+ *	side_object__load(&o, skel->skeleton, cfg, 2);
  *	side_object__ready(&o, skel->progs.on_walk, "waits");	0: it is loaded
- *	side_object__attach(&o, skel->progs.on_x);
- *	side_object__detach(&o);
+ *	loader__attach(o.loader, skel->progs.on_x);
  *	side_object__end(&o);			before the skeleton is destroyed
+ *
+ * A source that sets source_use.side has its ring, tables and counters handed out by
+ * side_source__blobs(), side_source__window() and side_source__counters().
  */
 #include <bpf/libbpf.h>
-#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/loader.h"
 #include "follow/world.h"
 #include "sources/sources.h"
 
@@ -41,47 +42,26 @@
 	_Static_assert(sizeof(struct bss) == sizeof(struct pyperf_bpf__bss),                       \
 		       #bss " has other variables")
 
-#define SIDE_LINKS 8
-
 struct side_object {
-	struct bpf_object *obj; /* of the skeleton; NULL: not shared yet */
-	int cpu_cap;
-	pthread_t thread; /* which loads it */
-	bool loading;
-	int (*load)(void *skel);
+	struct loader *loader;
+	struct bpf_object *obj; /* of its skeleton */
+	const struct bpf_object *sampler;
+	const uint32_t *active_window;
+	bool kernel; /* set before the load: stacks have the kernel's frames if the sampler's do */
 	void *skel;
-	int load_err;
-	int btf_fd; /* types of the kernel, until it is loaded; negative: none */
-	char btf_path[32];
-	struct bpf_link *links[SIDE_LINKS]; /* of its programs that are attached once */
-	size_t link_cnt;
 	struct shares *shares; /* of its table, mapped; NULL: it has none */
 };
 
-/* `opts` borrows from `o`. */
-void side_object__begin(struct side_object *o, const struct world *w,
-			struct bpf_object_open_opts *opts);
+/* What its skeleton is opened with. */
+const struct bpf_object_open_opts *side_object__begin(struct side_object *o, const struct world *w);
 /*
- * Lets the object share the sampler's maps. `cfg`: the configuration in its .rodata, which becomes
- * the sampler's without the flags for perf events. `number`: see pyperf_cfg.object. 0 or negative
- * errno.
+ * Lets the object share the sampler's maps, and begins to load it. `cfg`: the configuration in its
+ * .rodata, which becomes the sampler's without the flags for perf events. `number`: see
+ * pyperf_cfg.object. 0 or negative errno.
  */
-int side_object__share(struct side_object *o, const struct world *w, struct bpf_object *obj,
-		       struct pyperf_cfg *cfg, uint32_t number);
-/*
- * Behind that, of programs that the kernel runs in its own code: stacks have its frames if those of
- * the sampler do.
- */
-void side_object__show_kernel(const struct world *w, struct pyperf_cfg *cfg);
-int side_object__load(struct side_object *o, int (*load)(void *skel), void *skel);
-/* Waits for the thread. The result of the load: 0 or negative errno. */
-int side_object__wait(struct side_object *o);
+int side_object__load(struct side_object *o, struct bpf_object_skeleton *skel,
+		      struct pyperf_cfg *cfg, uint32_t number);
 void side_object__end(struct side_object *o);
-
-/* Attaches a program where its section says. 0 or negative errno. */
-int side_object__attach(struct side_object *o, const struct bpf_program *program);
-/* Detaches all programs. */
-void side_object__detach(struct side_object *o);
 
 /*
  * Maps the array `name` with the struct shares of a table of the object, once it is loaded, until
@@ -105,17 +85,25 @@ int side_object__go_on_in(const struct side_object *o, const struct bpf_program 
  */
 int side_object__ready(struct side_object *o, const struct bpf_program *program, const char *what);
 int side_object__map_fd(const struct side_object *o, const char *name);
-/* The ring in which it sends names of code objects. Waits for the load. */
-int side_object__blobs(struct side_object *o);
-/* The tables of the window that has ended. `active_window`: the one that BPF now writes to. */
+/* 0 or 1: the one that BPF writes to. */
+uint32_t side_object__active_window(const struct side_object *o);
+/* The tables of the other window than the active one. */
 void side_object__tables(const struct side_object *o, uint32_t active_window,
 			 struct source_tables *out);
 /* Adds its counters of all CPUs. */
 void side_object__counters(const struct side_object *o, uint64_t counters[CTR_CNT]);
 
+/* See source.blobs, .window and .counters. */
+int side_source__blobs(const struct source_use *u);
+int side_source__window(struct source_use *u, struct source_tables *out);
+void side_source__counters(const struct source_use *u, uint64_t counters[CTR_CNT]);
+#define SIDE_SOURCE                                                                                \
+	.blobs = side_source__blobs, .window = side_source__window,                                \
+	.counters = side_source__counters
+
 /*
  * One object of all sources of a kind in a session: the first source opens it, and the last one
- * closes it. Only the first one hands out its ring, tables and counters, so nothing counts twice.
+ * closes it. It is the `side` of the first one alone, so nothing counts twice.
  */
 struct side_shared {
 	struct side_object side;
@@ -125,8 +113,8 @@ struct side_shared {
 struct side_kind {
 	const char *name; /* for messages: "probes" */
 	/*
-	 * Opens the skeleton with side_object__begin(), puts it into `skel`, shares it and begins
-	 * to load it. 0 or negative errno; destroy() is called in any case.
+	 * Opens the skeleton with side_object__begin(), puts it into `skel`, and begins to load it.
+	 * 0 or negative errno; destroy() is called in any case.
 	 */
 	int (*open)(struct side_object *o, const struct world *w);
 	void (*destroy)(void *skel); /* NULL: does nothing */
@@ -136,17 +124,11 @@ struct side_kind {
 struct side_use {
 	const struct side_kind *kind;
 	struct side_shared *shared; /* borrowed */
-	bool first;
 };
 
 /* 0, or negative errno after a message. Call side_use__close() in any case. */
-int side_use__open(struct side_use *use, const struct side_kind *kind, struct side_shared *shared,
-		   const struct world *w);
+int side_use__open(struct source_use *u, struct side_use *use, const struct side_kind *kind,
+		   struct side_shared *shared, const struct world *w);
 void side_use__close(struct side_use *use);
-/* As those of the object, for source.blobs, .window and .counters. */
-int side_use__blobs(const struct side_use *use);
-void side_use__tables(const struct side_use *use, uint32_t active_window,
-		      struct source_tables *out);
-void side_use__counters(const struct side_use *use, uint64_t counters[CTR_CNT]);
 
 #endif /* PYPERF_SIDE_OBJECT_H */

@@ -35,6 +35,7 @@
 
 struct source;
 struct curves;
+struct side_object;
 
 /* The request of one -e: plain data. */
 struct source_spec {
@@ -55,6 +56,7 @@ struct source_use {
 	uint64_t least_ns;     /* shorter waits do not count */
 	uint32_t slowed;       /* it runs at 1 / this of its rate */
 	void *state;	       /* private to the source */
+	struct side_object *side; /* for SIDE_SOURCE; NULL: another source has it, or none */
 };
 
 /*

@@ -144,27 +144,15 @@ static int parse(struct source_spec *spec)
 
 /* ---- the object ------------------------------------------------------------------------------ */
 
-static int load(void *skel)
-{
-	return tracepoint_bpf__load(skel);
-}
-
 static int open_object(struct side_object *o, const struct world *w)
 {
-	LIBBPF_OPTS(bpf_object_open_opts, opts, .btf_custom_path = NULL);
-	struct tracepoint_bpf *skel;
-	struct pyperf_cfg *cfg;
-	int err;
+	struct tracepoint_bpf *skel = tracepoint_bpf__open_opts(side_object__begin(o, w));
 
-	side_object__begin(o, w, &opts);
-	o->skel = skel = tracepoint_bpf__open_opts(&opts);
-	if (!skel)
-		return -errno;
-	cfg = (struct pyperf_cfg *)&skel->rodata->cfg;
-	err = side_object__share(o, w, skel->obj, cfg, TRACEPOINT_OBJECT);
-	if (!err)
-		side_object__show_kernel(w, cfg);
-	return err ? err : side_object__load(o, load, skel);
+	o->skel = skel;
+	o->kernel = true;
+	return skel ? side_object__load(o, skel->skeleton, (struct pyperf_cfg *)&skel->rodata->cfg,
+					TRACEPOINT_OBJECT)
+		    : -errno;
 }
 
 static void destroy(void *skel)
@@ -188,7 +176,7 @@ static int tracepoint_open(struct source_use *u, const struct world *w)
 	u->state = t;
 	if (!t)
 		return log_no_memory();
-	return side_use__open(&t->use, &tracepoints, w->tracepoints, w);
+	return side_use__open(u, &t->use, &tracepoints, w->tracepoints, w);
 }
 
 /* By number of the value type. */
@@ -262,28 +250,6 @@ static int tracepoint_start(struct source_use *u)
 	return err ? err : attach(u, &p);
 }
 
-static int tracepoint_blobs(const struct source_use *u)
-{
-	const struct tracepoint *t = u->state;
-
-	return side_use__blobs(&t->use);
-}
-
-static int tracepoint_window(struct source_use *u, struct source_tables *out)
-{
-	const struct tracepoint *t = u->state;
-
-	side_use__tables(&t->use, skel_of(t)->bss->active_window, out);
-	return 0;
-}
-
-static void tracepoint_counters(const struct source_use *u, uint64_t counters[CTR_CNT])
-{
-	const struct tracepoint *t = u->state;
-
-	side_use__counters(&t->use, counters);
-}
-
 static void tracepoint_stop(struct source_use *u)
 {
 	struct tracepoint *t = u->state;
@@ -321,9 +287,7 @@ const struct source tracepoint_sources[] = {
 		.parse = parse,
 		.open = tracepoint_open,
 		.start = tracepoint_start,
-		.blobs = tracepoint_blobs,
-		.window = tracepoint_window,
-		.counters = tracepoint_counters,
+		SIDE_SOURCE,
 		.stop = tracepoint_stop,
 		.close = tracepoint_close,
 		.check = check,

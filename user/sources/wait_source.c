@@ -63,72 +63,20 @@ static uint64_t step_ns(const struct source_use *u)
 	return ns < u->least_ns ? u->least_ns : ns; /* all that count are exact */
 }
 
-static int load_waits(void *skel)
-{
-	return wait_bpf__load(skel);
-}
-
-static int load_gil(void *skel)
-{
-	return gil_bpf__load(skel);
-}
-
-static int load_wakers(void *skel)
-{
-	return wakers_bpf__load(skel);
-}
-
 /* The parts of all skeletons. `skel` NULL: it could not be opened, see errno. */
 struct parts {
-	void *skel;
-	int (*load)(void *skel);
-	struct bpf_object *obj;
+	struct bpf_object_skeleton *skel;
 	struct wait_cfg *wait_cfg;
 	struct pyperf_cfg *cfg;
 	uint32_t number;
 };
 
-static struct parts open_waits(struct waiting *x, const struct bpf_object_open_opts *opts)
-{
-	struct wait_bpf *skel = x->wait = wait_bpf__open_opts(opts);
-
-	if (!skel)
-		return (struct parts){ .skel = NULL };
-	return (struct parts){ .skel = skel,
-			       .load = load_waits,
-			       .obj = skel->obj,
-			       .wait_cfg = (struct wait_cfg *)&skel->rodata->wait_cfg,
-			       .cfg = (struct pyperf_cfg *)&skel->rodata->cfg,
-			       .number = WAIT_OBJECT };
-}
-
-static struct parts open_gil(struct waiting *x, const struct bpf_object_open_opts *opts)
-{
-	struct gil_bpf *skel = x->gil = gil_bpf__open_opts(opts);
-
-	if (!skel)
-		return (struct parts){ .skel = NULL };
-	return (struct parts){ .skel = skel,
-			       .load = load_gil,
-			       .obj = skel->obj,
-			       .wait_cfg = (struct wait_cfg *)&skel->rodata->wait_cfg,
-			       .cfg = (struct pyperf_cfg *)&skel->rodata->cfg,
-			       .number = GIL_OBJECT };
-}
-
-static struct parts open_wakers(struct waiting *x, const struct bpf_object_open_opts *opts)
-{
-	struct wakers_bpf *skel = x->wakers = wakers_bpf__open_opts(opts);
-
-	if (!skel)
-		return (struct parts){ .skel = NULL };
-	return (struct parts){ .skel = skel,
-			       .load = load_wakers,
-			       .obj = skel->obj,
-			       .wait_cfg = (struct wait_cfg *)&skel->rodata->wait_cfg,
-			       .cfg = (struct pyperf_cfg *)&skel->rodata->cfg,
-			       .number = WAKERS_OBJECT };
-}
+#define PARTS(x, n)                                                                                \
+	(struct parts)                                                                             \
+	{                                                                                          \
+		.skel = (x)->skeleton, .wait_cfg = (struct wait_cfg *)&(x)->rodata->wait_cfg,      \
+		.cfg = (struct pyperf_cfg *)&(x)->rodata->cfg, .number = (n)                       \
+	}
 
 static bool is_gil(const struct source_use *u)
 {
@@ -140,22 +88,32 @@ static bool counts_wakers(const struct source_use *u)
 	return u->spec.source->type.event == EVENT_WAKERS;
 }
 
+static struct parts open_parts(struct source_use *u, const struct bpf_object_open_opts *opts)
+{
+	struct waiting *x = u->state;
+
+	if (is_gil(u)) {
+		x->gil = gil_bpf__open_opts(opts);
+		return x->gil ? PARTS(x->gil, GIL_OBJECT) : (struct parts){ .skel = NULL };
+	}
+	if (counts_wakers(u)) {
+		x->wakers = wakers_bpf__open_opts(opts);
+		return x->wakers ? PARTS(x->wakers, WAKERS_OBJECT) : (struct parts){ .skel = NULL };
+	}
+	x->wait = wait_bpf__open_opts(opts);
+	return x->wait ? PARTS(x->wait, WAIT_OBJECT) : (struct parts){ .skel = NULL };
+}
+
 static int open_object(struct source_use *u, const struct world *w)
 {
-	LIBBPF_OPTS(bpf_object_open_opts, opts, .btf_custom_path = NULL);
 	struct waiting *x = u->state;
-	struct parts p;
-	int err;
+	struct parts p = open_parts(u, side_object__begin(&x->side, w));
 
-	side_object__begin(&x->side, w, &opts);
-	p = is_gil(u)	       ? open_gil(x, &opts)
-	    : counts_wakers(u) ? open_wakers(x, &opts)
-			       : open_waits(x, &opts);
 	if (!p.skel)
 		return -errno;
 	configure(u, p.wait_cfg);
-	err = side_object__share(&x->side, w, p.obj, p.cfg, p.number);
-	return err ? err : side_object__load(&x->side, p.load, p.skel);
+	u->side = &x->side;
+	return side_object__load(&x->side, p.skel, p.cfg, p.number);
 }
 
 /* ---- life ------------------------------------------------------------------------------------ */
@@ -202,7 +160,7 @@ static const struct bpf_program *program(const struct waiting *x, const char *na
 
 static int attach(struct waiting *x, const char *name)
 {
-	return side_object__attach(&x->side, program(x, name));
+	return loader__attach(x->side.loader, program(x, name));
 }
 
 /*
@@ -297,25 +255,6 @@ static int wait_cpus(struct source_use *u, const bool *online)
 	return x->clock.spec.source ? x->clock.spec.source->cpus(&x->clock, online) : 0;
 }
 
-static int wait_blobs(const struct source_use *u)
-{
-	struct waiting *x = u->state;
-
-	return side_object__blobs(&x->side);
-}
-
-static int wait_window(struct source_use *u, struct source_tables *out)
-{
-	const struct waiting *x = u->state;
-
-	side_object__tables(&x->side,
-			    x->gil	? x->gil->bss->active_window
-			    : x->wakers ? x->wakers->bss->active_window
-					: x->wait->bss->active_window,
-			    out);
-	return 0;
-}
-
 static int wait_asleep(const struct source_use *u, struct source_asleep *out)
 {
 	const struct waiting *x = u->state;
@@ -342,13 +281,6 @@ static int wait_tell(struct source_use *u, uint64_t until_ns)
 	return x->wait ? tell_state(x) : 0;
 }
 
-static void wait_counters(const struct source_use *u, uint64_t counters[CTR_CNT])
-{
-	const struct waiting *x = u->state;
-
-	side_object__counters(&x->side, counters);
-}
-
 static void wait_stop(struct source_use *u)
 {
 	struct waiting *x = u->state;
@@ -359,7 +291,7 @@ static void wait_stop(struct source_use *u)
 		x->clock.spec.source->stop(&x->clock);
 	if (x->state.since_ns && !x->stopped_ns)
 		x->stopped_ns = now_ns();
-	side_object__detach(&x->side);
+	loader__detach(x->side.loader);
 }
 
 static void wait_close(struct source_use *u)
@@ -388,9 +320,8 @@ static const char *check(const struct source *s)
 
 #define WAITS(id)                                                                                  \
 	.type = { .event = EVENT_##id }, .open = wait_open, .start = wait_start,                   \
-	.set_rate = wait_set_rate, .cpus = wait_cpus, .blobs = wait_blobs, .window = wait_window,  \
-	.asleep = wait_asleep, .tell = wait_tell, .counters = wait_counters, .stop = wait_stop,    \
-	.close = wait_close, .check = check
+	.set_rate = wait_set_rate, .cpus = wait_cpus, SIDE_SOURCE, .asleep = wait_asleep,          \
+	.tell = wait_tell, .stop = wait_stop, .close = wait_close, .check = check
 
 /* See open_clock(). */
 #define BESIDE_CLOCK .perf = true, .kind = PERF_TYPE_SOFTWARE, .config = PERF_COUNT_SW_CPU_CLOCK

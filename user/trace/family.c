@@ -24,7 +24,6 @@
 #include "follow/uprobe.h"
 
 #define THREADS_MAX   100000
-#define FDS_MAX	      (1U << 20)
 #define LISTINGS_MAX  16  /* of the threads, until no new one is seen */
 #define DELETIONS_MAX 100 /* attempts: the events of a killed program take a moment to go */
 #define DELETION_US   20000
@@ -39,8 +38,7 @@ struct family {
 	size_t tid_cnt, tid_cap;
 	uint64_t ids[TRACE_SPOTS]; /* the kernel's, of the definitions */
 	uint32_t def_cnt;
-	int *fds; /* of events, and of programs at them */
-	size_t fd_cnt, fd_cap;
+	struct uprobe_list events;
 };
 
 /* ---- tracefs --------------------------------------------------------------------------------- */
@@ -209,18 +207,6 @@ static int read_id(const struct family *f, const char *name, uint64_t *id)
 	return 0;
 }
 
-static int keep_fd(struct family *f, int fd)
-{
-	if (fd < 0)
-		return fd;
-	if (ARRAY_GROW(f->fds, f->fd_cap, f->fd_cnt, FDS_MAX)) {
-		close(fd);
-		return -ENOMEM;
-	}
-	f->fds[f->fd_cnt++] = fd;
-	return fd;
-}
-
 /*
  * Where two tasks of a family follow each other on a CPU, the kernel would let them change their
  * events instead of switching them (perf_event_context_sched_out()). Then the end of one takes the
@@ -253,7 +239,7 @@ static int open_event(struct family *f, uint64_t id, pid_t tid)
 {
 	int event = open_inherited(PERF_TYPE_TRACEPOINT, id, tid);
 
-	return keep_fd(f, event < 0 ? -errno : event);
+	return uprobe_list__keep(&f->events, event < 0 ? -errno : event);
 }
 
 static int open_own_event(struct family *f, uint64_t id)
@@ -263,7 +249,7 @@ static int open_own_event(struct family *f, uint64_t id)
 					.config = id };
 	int event = (int)syscall(SYS_perf_event_open, &attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
 
-	return keep_fd(f, event < 0 ? -errno : event);
+	return uprobe_list__keep(&f->events, event < 0 ? -errno : event);
 }
 
 /*
@@ -281,7 +267,7 @@ static int run_program(struct family *f, int prog_fd, uint64_t cookie)
 	link = uprobe__run(event, prog_fd, cookie);
 	if (link == UPROBE_NO_LINK)
 		return 0;
-	link = keep_fd(f, link);
+	link = uprobe_list__keep(&f->events, link);
 	return link < 0 ? link : 0;
 }
 
@@ -299,7 +285,7 @@ static int open_events(struct family *f, size_t first_tid)
 	return 0;
 }
 
-int family__add(struct family *f, int fd, uint64_t offset, int prog_fd, uint64_t cookie)
+int family__add(struct family *f, int fd, const struct uprobe_spot *spot, int prog_fd)
 {
 	char group[32], name[64], line[160];
 	int err;
@@ -309,12 +295,12 @@ int family__add(struct family *f, int fd, uint64_t offset, int prog_fd, uint64_t
 	group_name(group, getpid());
 	snprintf(name, sizeof(name), "%s/at%u", group, f->def_cnt);
 	/* The file itself: its name may lead to another one by now. */
-	snprintf(line, sizeof(line), "p:%s /proc/self/fd/%d:0x%" PRIx64, name, fd, offset);
+	snprintf(line, sizeof(line), "p:%s /proc/self/fd/%d:0x%" PRIx64, name, fd, spot->offset);
 	err = write_definition(f->tracefs_fd, line);
 	if (!err)
 		err = read_id(f, name, &f->ids[f->def_cnt]);
 	if (!err)
-		err = run_program(f, prog_fd, cookie);
+		err = run_program(f, prog_fd, spot->cookie);
 	f->def_cnt += !err;
 	return err;
 }
@@ -372,15 +358,13 @@ void family__close(struct family *f)
 {
 	if (!f)
 		return;
-	while (f->fd_cnt)
-		close(f->fds[--f->fd_cnt]);
+	uprobe_list__close(&f->events);
 	if (f->keeper_fd >= 0)
 		close(f->keeper_fd);
 	if (f->keeper > 0)
 		waitpid(f->keeper, NULL, 0);
 	if (f->tracefs_fd >= 0)
 		close(f->tracefs_fd);
-	free(f->fds);
 	free(f->tids);
 	free(f);
 }

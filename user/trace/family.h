@@ -13,14 +13,14 @@
  * a child process waits for its end and deletes them, also after SIGKILL.
  *
  *	struct family *f = family__open(pid);
- *	family__add(f, fd, offset, prog_fd, cookie);
+ *	family__add(f, fd, &spot, prog_fd);
  *	family__attach(f);
  *	family__close(f);
  */
-#include <stdint.h>
 #include <sys/types.h>
 
 struct family;
+struct uprobe_spot;
 
 /*
  * NULL and errno: tracefs is missing or not accessible; ENOTSUP: the kernel is older than 6.12. The
@@ -28,10 +28,10 @@ struct family;
  */
 struct family *family__open(pid_t pid);
 /*
- * Adds a breakpoint at `offset` of the file `fd`. `prog_fd` runs at each hit and gets the cookie.
+ * Adds a breakpoint in the file `fd`. `prog_fd` runs at each hit and gets the cookie.
  * UPROBE_NO_COOKIE: none. 0 or negative errno.
  */
-int family__add(struct family *f, int fd, uint64_t offset, int prog_fd, uint64_t cookie);
+int family__add(struct family *f, int fd, const struct uprobe_spot *spot, int prog_fd);
 /* Sets all added breakpoints. 0 or negative errno. */
 int family__attach(struct family *f);
 /* Removes all of them. */

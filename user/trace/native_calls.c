@@ -20,7 +20,7 @@
 #include "base/descriptors.h"
 #include "base/foreign.h"
 #include "base/hash.h"
-#include "base/libbpf_text.h"
+#include "base/loader.h"
 #include "base/log.h"
 #include "base/nearest.h"
 #include "base/opener.h"
@@ -231,9 +231,7 @@ static int load(struct native *n)
 {
 	struct native_cfg *cfg;
 	struct pidns_file ns;
-	int err;
 
-	libbpf_set_print(libbpf_text);
 	n->skel = native_bpf__open();
 	if (!n->skel)
 		return log_no_memory();
@@ -245,10 +243,7 @@ static int load(struct native *n)
 	cfg->ra_below = NATIVE_RA_BELOW;
 	bpf_program__set_expected_attach_type(n->skel->progs.on_place,
 					      (enum bpf_attach_type)UPROBE_MULTI_TYPE);
-	err = native_bpf__load(n->skel);
-	if (err)
-		libbpf_load_failed(err, " of native functions", "");
-	return err;
+	return loader__load_now(n->skel->skeleton, " of native functions", "");
 }
 
 static int put_place(struct native *n, const struct native_spot *s, struct uprobe_spot *out)
@@ -296,7 +291,8 @@ static int attach(struct native *n, pid_t pid)
 		n->links[n->link_cnt++] = (struct followed){ .pid = pid, .link = link };
 	else if (err != -ESRCH)
 		log_err("process %d: breakpoints in %s: %s%s", pid, n->file, strerror(-err),
-			err == -EINVAL || err == -EOPNOTSUPP ? " (needs Linux 6.6)" : "");
+			err == -EINVAL || err == -EOPNOTSUPP ? " (needs Linux 6.6)"
+							     : uprobe__remedy(err));
 	return err;
 }
 

@@ -314,33 +314,26 @@ static bool is_joined(const struct search *s, uint64_t start, uint64_t end)
 	return low < s->target_cnt && s->targets[low] <= end;
 }
 
+/* An insn_pass_fn. */
+static bool is_straight(const uint8_t *code, const struct insn *insn)
+{
+	(void)code;
+	return !insn->direct && !insn->ends;
+}
+
 /*
  * The first instruction from p->handler on that the kernel emulates, before any other branch; the
  * first one if there is none.
  */
 static int choose_insn(const struct search *s, struct trace_point *p, unsigned max_insns)
 {
-	uint8_t code[INSN_MAX];
-	uint64_t at = p->handler;
-	struct insn insn;
+	int err;
 
 	p->addr = p->handler;
-	for (unsigned i = 0; i < max_insns; i++) {
-		size_t left = sizeof(code);
-
-		while (left && elf_file__read(s->ef, at, code, left))
-			left--;
-		if (insn__decode(code, left, at, &insn))
-			return i ? 0 : -EINVAL;
-		if (insn.emulated) {
-			p->addr = at;
-			p->emulated = true;
-			break;
-		}
-		if (insn.direct || insn.ends)
-			break;
-		at += insn.size;
-	}
+	err = insn__find_emulated(s->ef, p->handler, max_insns, is_straight, &p->addr);
+	if (err == -EINVAL)
+		return err;
+	p->emulated = !err;
 	p->joined = is_joined(s, p->handler, p->addr);
 	return 0;
 }

@@ -14,15 +14,14 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/hash.h"
 #include "base/json.h"
-#include "base/libbpf_text.h"
+#include "base/loader.h"
 #include "base/log.h"
+#include "base/percpu.h"
 #include "base/signals.h"
 #include "base/str.h"
 #include "base/stream.h"
 #include "follow/held.h"
-#include "follow/uprobe.h"
 #include "hist.skel.h"
 #include "trace/price.h"
 #include "trace/probe_price.h"
@@ -33,12 +32,9 @@ struct probing {
 	const struct probing_opts *o;
 	struct hist_bpf *skel;
 	struct readers *readers;
-	bool cookies;
+	struct probe_set set;
 	struct uprobe_prices prices; /* unless it is forced */
-	struct bpf_link **links;
-	size_t link_cnt, link_cap;
 	int signal_fd, pid_fd;
-	int cpu_cap;
 	uint64_t start_ns, end_ns; /* end_ns 0: it still goes on */
 	bool over;		   /* the user ends it, or the process has ended */
 	int err;
@@ -75,50 +71,6 @@ static struct bpf_program *program_of(const struct probing *p, uint32_t type)
 	return bpf_object__find_program_by_name(p->skel->obj, name);
 }
 
-static int attach_at(struct probing *p, uint32_t type, const struct probe_spots *spots, size_t n)
-{
-	const struct probe_spot *at = &spots->at[n];
-	uint32_t number = type * PROBE_SPOTS + (p->cookies ? (uint32_t)n : 0);
-	LIBBPF_OPTS(bpf_uprobe_opts, opts, .ref_ctr_offset = at->semaphore,
-		    .bpf_cookie = p->cookies ? number : 0);
-	struct bpf_link *link;
-	char path[32];
-
-	if (ARRAY_GROW(p->links, p->link_cap, p->link_cnt, SIZE_MAX))
-		return log_no_memory();
-	/* Where hits do not tell their place, all count as the dearest. */
-	if (!at->emulated)
-		p->skel->bss->stepped[number] = 1;
-	if (bpf_map_update_elem(bpf_map__fd(p->skel->maps.probe_rules), &number, &at->rule,
-				BPF_ANY))
-		return -errno;
-	probe_spots__path(spots, path);
-	link = bpf_program__attach_uprobe_opts(program_of(p, type), p->o->pid, path, at->offset,
-					       &opts);
-	if (!link) {
-		int err = -errno;
-
-		log_err("-e %s: at 0x%" PRIx64 " of the file: %s", p->o->places[type].text,
-			at->offset, strerror(-err));
-		return err;
-	}
-	p->links[p->link_cnt++] = link;
-	return 0;
-}
-
-static int check_rules(const struct probing *p, const struct probe_place *place,
-		       const struct probe_spots *s)
-{
-	for (size_t i = 1; i < s->cnt && !p->cookies; i++) {
-		if (!memcmp(&s->at[0].rule, &s->at[i].rule, sizeof(s->at[0].rule)))
-			continue;
-		log_err("-e usdt:%s: its arguments are not at one place, which needs Linux 5.15",
-			place->text);
-		return -ENOTSUP;
-	}
-	return 0;
-}
-
 /* The path of a command is ours: it is not there yet. */
 static int attach(struct probing *p, uint32_t type)
 {
@@ -129,9 +81,12 @@ static int attach(struct probing *p, uint32_t type)
 
 	if (!spots)
 		return -errno;
-	err = check_rules(p, place, spots);
-	for (size_t i = 0; i < spots->cnt && !err; i++)
-		err = attach_at(p, type, spots, i);
+	/* Where hits do not tell their place, all count as the dearest. */
+	for (size_t i = 0; i < spots->cnt; i++)
+		if (!spots->at[i].emulated)
+			p->skel->bss->stepped[probe_set__number(&p->set, type, i)] = 1;
+	err = probe_set__add(&p->set, place, spots, type, p->o->pid,
+			     bpf_program__fd(program_of(p, type)));
 	probe_spots__free(spots);
 	return err;
 }
@@ -139,35 +94,23 @@ static int attach(struct probing *p, uint32_t type)
 /* The price of hits, with the program of the first place, whose count begins again then. */
 static int measure(struct probing *p)
 {
-	struct probe_hist *none = calloc((size_t)p->cpu_cap, sizeof(*none));
-	uint32_t first = 0;
-	int err = 0;
-
-	if (!none)
-		return log_no_memory();
-	if (!p->o->force) {
-		uprobe__prices(bpf_program__fd(program_of(p, first)), &p->prices);
-		err = bpf_map_update_elem(bpf_map__fd(p->skel->maps.probe_hists), &first, none,
-					  BPF_ANY);
-	}
-	free(none);
-	return err;
+	if (p->o->force)
+		return 0;
+	uprobe__prices(bpf_program__fd(program_of(p, 0)), &p->prices);
+	return percpu__clear(bpf_map__fd(p->skel->maps.probe_hists), 0, sizeof(struct probe_hist));
 }
 
 static int load(struct probing *p)
 {
 	int err;
 
-	libbpf_set_print(libbpf_text);
-	p->cookies = uprobe__has_cookies();
-	p->cpu_cap = libbpf_num_possible_cpus();
+	p->set.cookies = uprobe__has_cookies();
 	p->skel = hist_bpf__open();
-	if (!p->skel || p->cpu_cap < 0)
+	if (!p->skel)
 		return log_no_memory();
-	((struct probe_cfg *)&p->skel->rodata->probe_cfg)->by_cookie = p->cookies;
-	err = hist_bpf__load(p->skel);
-	if (err)
-		libbpf_load_failed(err, " of probes", "");
+	((struct probe_cfg *)&p->skel->rodata->probe_cfg)->by_cookie = p->set.cookies;
+	err = loader__load_now(p->skel->skeleton, " of probes", "");
+	p->set.rules_fd = bpf_map__fd(p->skel->maps.probe_rules);
 	return err ? err : measure(p);
 }
 
@@ -196,33 +139,13 @@ static int prepare(struct probing *p)
 	return err;
 }
 
-static void detach(struct probing *p)
-{
-	while (p->link_cnt)
-		bpf_link__destroy(p->links[--p->link_cnt]);
-}
-
 /* ---- what was counted ------------------------------------------------------------------------ */
 
 /* Of all CPUs. */
 static int read_hist(const struct probing *p, uint32_t type, struct probe_hist *sum)
 {
-	struct probe_hist *all = calloc((size_t)p->cpu_cap, sizeof(*all));
-	int err = all ? 0 : -ENOMEM;
-
 	*sum = (struct probe_hist){ 0 };
-	if (!err && bpf_map_lookup_elem(bpf_map__fd(p->skel->maps.probe_hists), &type, all))
-		err = -errno;
-	for (int cpu = 0; cpu < p->cpu_cap && !err; cpu++) {
-		sum->hits += all[cpu].hits;
-		sum->others += all[cpu].others;
-		sum->unread += all[cpu].unread;
-		sum->sum += all[cpu].sum;
-		for (int i = 0; i < PROBE_BUCKETS; i++)
-			sum->bucket[i] += all[cpu].bucket[i];
-	}
-	free(all);
-	return err;
+	return percpu__add(bpf_map__fd(p->skel->maps.probe_hists), type, sum, sizeof(*sum));
 }
 
 static uint64_t first_of(int bucket)
@@ -385,7 +308,7 @@ static int count(struct probing *p)
 		next += step;
 	}
 	p->end_ns = now_ns();
-	detach(p);
+	uprobe_list__close(&p->set.breakpoints);
 	return show(p);
 }
 
@@ -443,8 +366,7 @@ int probing__run(const struct probing_opts *o)
 		err = begin(&p);
 	if (!err)
 		err = count(&p);
-	detach(&p);
-	free(p.links);
+	uprobe_list__close(&p.set.breakpoints);
 	readers__free(p.readers);
 	hist_bpf__destroy(p.skel);
 	if (p.signal_fd >= 0)

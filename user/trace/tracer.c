@@ -12,8 +12,9 @@
 
 #include "base/clock.h"
 #include "base/hash.h"
-#include "base/libbpf_text.h"
+#include "base/loader.h"
 #include "base/log.h"
+#include "base/percpu.h"
 #include "base/str.h"
 #include "follow/held.h"
 #include "follow/readcode.h"
@@ -45,9 +46,8 @@ struct tracer {
 	struct trace_values_cfg values_cfg;
 	bool has_from;
 	uint64_t from_code; /* the last code object that was found to be on_event.from; 0: none */
-	struct family *family;	     /* the breakpoints; NULL: they are these, without children */
-	int events[2 * TRACE_SPOTS]; /* descriptors of breakpoints and of programs at them */
-	size_t event_cnt;
+	struct family *family; /* the breakpoints; NULL: they are these, without children */
+	struct uprobe_list breakpoints;
 	bool by_cookie;
 	bool many;	  /* processes */
 	pid_t *processes; /* that were seen */
@@ -552,7 +552,6 @@ static int load(struct tracer *tr)
 	struct trace_cfg cfg;
 	int err;
 
-	libbpf_set_print(libbpf_text);
 	tr->skel = trace_bpf__open();
 	if (!tr->skel)
 		return -errno;
@@ -688,7 +687,7 @@ static struct tracer *open_tracer(const struct target *t, const struct trace_fil
 	if (!err) {
 		err = load(tr);
 		if (err)
-			libbpf_load_failed(err, "", LOAD_NEEDS_KERNEL);
+			loader__say_failed(err, "", LOAD_NEEDS_KERNEL);
 	}
 	if (!err && !many)
 		tr->trap_ns = uprobe__measure(bpf_program__fd(tr->skel->progs.on_nothing));
@@ -737,18 +736,6 @@ void tracer__close(struct tracer *tr)
 
 /* ---- breakpoints ----------------------------------------------------------------------------- */
 
-static void explain_attach(const struct tracer *tr, int err)
-{
-	const char *remedy = "";
-
-	if (err == -ENOSYS)
-		remedy = " (the kernel must be built with CONFIG_UPROBE_EVENTS=y)";
-	else if (err == -EPERM || err == -EACCES)
-		remedy = " (CAP_PERFMON is needed, on Debian and Ubuntu CAP_SYS_ADMIN)";
-	log_err("process %d: breakpoint in %s: %s%s", tr->t->pid, tr->t->path, strerror(-err),
-		remedy);
-}
-
 static int program_fd(const struct tracer *tr)
 {
 	return bpf_program__fd(program_of(tr));
@@ -760,23 +747,13 @@ static uint64_t cookie_of(const struct tracer *tr, uint32_t spot)
 	return tr->by_cookie ? spot : UPROBE_NO_COOKIE;
 }
 
-static int attach_family(struct tracer *tr, const struct trace_point *p, uint32_t spot)
+static int attach_point(struct tracer *tr, const struct uprobe_spot *spot)
 {
-	return family__add(tr->family, elf_file__fd(tr->t->ef), p->offset, program_fd(tr),
-			   cookie_of(tr, spot));
-}
+	int fd = elf_file__fd(tr->t->ef);
 
-static int attach_alone(struct tracer *tr, const struct trace_point *p, uint32_t spot)
-{
-	int event = uprobe__open(tr->t->pid, elf_file__fd(tr->t->ef), p->offset), link;
-
-	if (event < 0)
-		return event;
-	tr->events[tr->event_cnt++] = event;
-	link = uprobe__run(event, program_fd(tr), cookie_of(tr, spot));
-	if (link >= 0)
-		tr->events[tr->event_cnt++] = link;
-	return link >= 0 || link == UPROBE_NO_LINK ? 0 : link;
+	return tr->family
+		       ? family__add(tr->family, fd, spot, program_fd(tr))
+		       : uprobe_list__add(&tr->breakpoints, tr->t->pid, fd, spot, program_fd(tr));
 }
 
 /* The last point comes first: calls follow where they end, so each that begins is seen to end. */
@@ -786,12 +763,12 @@ static int attach_points(struct tracer *tr)
 	int err = 0;
 
 	for (size_t i = tr->points.cnt; i-- > 0 && !err;) {
-		const struct trace_point *p = &tr->points.at[i];
+		struct uprobe_spot at = { .offset = tr->points.at[i].offset };
 
-		if (!is_used(tr, p))
+		if (!is_used(tr, &tr->points.at[i]))
 			continue;
-		spot--;
-		err = tr->family ? attach_family(tr, p, spot) : attach_alone(tr, p, spot);
+		at.cookie = cookie_of(tr, --spot);
+		err = attach_point(tr, &at);
 	}
 	if (!err && tr->family)
 		err = family__attach(tr->family);
@@ -813,7 +790,8 @@ int tracer__attach(struct tracer *tr)
 	err = attach_points(tr);
 	if (!err)
 		return 0;
-	explain_attach(tr, err);
+	log_err("process %d: breakpoint in %s: %s%s", tr->t->pid, tr->t->path, strerror(-err),
+		uprobe__remedy(err));
 	tracer__detach(tr);
 	return err;
 }
@@ -856,8 +834,7 @@ void tracer__stop(struct tracer *tr)
 
 void tracer__detach(struct tracer *tr)
 {
-	while (tr->event_cnt)
-		close(tr->events[--tr->event_cnt]);
+	uprobe_list__close(&tr->breakpoints);
 	family__close(tr->family);
 	tr->family = NULL;
 }
@@ -958,21 +935,10 @@ void traced_list__free(struct traced_list *list)
 
 int tracer__counters(const struct tracer *tr, uint64_t out[TRACE_CTR_CNT])
 {
-	int cpu_cnt = libbpf_num_possible_cpus(), err;
-	struct trace_counters *all;
-	uint32_t zero = 0;
+	struct trace_counters sum = { 0 };
+	int err = percpu__add(bpf_map__fd(tr->skel->maps.counters), 0, &sum, sizeof(sum));
 
-	if (cpu_cnt < 0)
-		return cpu_cnt;
-	all = calloc((size_t)cpu_cnt, sizeof(*all));
-	if (!all)
-		return -ENOMEM;
-	err = bpf_map_lookup_elem(bpf_map__fd(tr->skel->maps.counters), &zero, all);
-	memset(out, 0, TRACE_CTR_CNT * sizeof(*out));
-	for (int cpu = 0; cpu < cpu_cnt && !err; cpu++)
-		for (int i = 0; i < TRACE_CTR_CNT; i++)
-			out[i] += all[cpu].n[i];
-	free(all);
+	memcpy(out, sum.n, TRACE_CTR_CNT * sizeof(*out));
 	return err;
 }
 

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-#include "follow/loader.h"
+#include "base/loader.h"
 
 #include <bpf/bpf.h>
 #include <errno.h>
 #include <pthread.h>
-#include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
+#include "base/log.h"
 #include "base/thread.h"
 
 /*
@@ -16,11 +18,17 @@
  */
 #define LATE_SECTION "perf_event"
 
+#define LINKS_MAX    8
+
 struct loader {
-	int (*load)(void *arg);
-	void *arg;
+	struct bpf_object_skeleton *skel;
+	int btf_fd;
+	char btf_path[32]; /* of that file */
+	struct bpf_object_open_opts opts;
+	struct bpf_link *links[LINKS_MAX];
+	size_t link_cnt;
 	pthread_t thread;
-	bool started;
+	bool started; /* and not waited for yet */
 	/* between the threads, under `lock` */
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
@@ -63,25 +71,47 @@ static void register_handler(void)
 	libbpf_register_prog_handler(LATE_SECTION, BPF_PROG_TYPE_PERF_EVENT, 0, &opts);
 }
 
-struct loader *loader__new(void)
+static void close_btf(struct loader *l)
+{
+	if (l->btf_fd >= 0)
+		close(l->btf_fd);
+	l->btf_fd = -1;
+	l->opts.btf_custom_path = NULL;
+}
+
+struct loader *loader__new(int btf_fd)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	struct loader *l = calloc(1, sizeof(*l));
 
-	if (!l)
+	if (!l) {
+		if (btf_fd >= 0)
+			close(btf_fd);
 		return NULL;
+	}
+	l->btf_fd = btf_fd;
+	snprintf(l->btf_path, sizeof(l->btf_path), "/proc/self/fd/%d", btf_fd);
+	l->opts =
+		(struct bpf_object_open_opts){ .sz = sizeof(l->opts),
+					       .btf_custom_path = btf_fd < 0 ? NULL : l->btf_path };
 	pthread_mutex_init(&l->lock, NULL);
 	pthread_cond_init(&l->changed, NULL);
 	pthread_once(&once, register_handler); /* if it fails, "early" is when all is loaded */
 	return l;
 }
 
+const struct bpf_object_open_opts *loader__opts(const struct loader *l)
+{
+	return &l->opts;
+}
+
 void loader__free(struct loader *l)
 {
 	if (!l)
 		return;
-	if (l->started)
-		pthread_join(l->thread, NULL);
+	loader__detach(l);
+	loader__wait(l);
+	close_btf(l);
 	pthread_cond_destroy(&l->changed);
 	pthread_mutex_destroy(&l->lock);
 	free(l);
@@ -137,41 +167,85 @@ static void *run(void *arg)
 	struct loader *l = arg;
 
 	ours = l;
-	tell(l, true, l->load(l->arg));
+	tell(l, true, bpf_object__load_skeleton(l->skel));
 	return NULL;
 }
 
-int loader__start(struct loader *l, const struct bpf_object *obj, int (*load)(void *arg), void *arg)
+int loader__start(struct loader *l, struct bpf_object_skeleton *skel, bool maps_first)
 {
-	int err = create_maps(obj);
+	int err = maps_first ? create_maps(*skel->obj) : 0;
 
 	if (err)
 		return err;
-	l->load = load;
-	l->arg = arg;
+	l->skel = skel;
 	err = thread__start(&l->thread, run, l);
 	l->started = !err;
 	return err;
 }
 
-static int wait_for(struct loader *l, const bool *what)
+int loader__wait_early(struct loader *l)
 {
 	int err;
 
 	pthread_mutex_lock(&l->lock);
-	while (l->started && !*what)
+	while (l->started && !l->early)
 		pthread_cond_wait(&l->changed, &l->lock);
 	err = l->done ? l->err : 0;
 	pthread_mutex_unlock(&l->lock);
 	return err;
 }
 
-int loader__wait_early(struct loader *l)
-{
-	return wait_for(l, &l->early);
-}
-
 int loader__wait(struct loader *l)
 {
-	return wait_for(l, &l->done);
+	if (l->started)
+		pthread_join(l->thread, NULL);
+	l->started = false;
+	close_btf(l);
+	return l->err;
+}
+
+/* ---- attaching ------------------------------------------------------------------------------- */
+
+int loader__attach(struct loader *l, const struct bpf_program *program)
+{
+	struct bpf_link *link;
+
+	if (!program)
+		return -ENOENT;
+	if (l->link_cnt == LINKS_MAX)
+		return -ENOSPC;
+	link = bpf_program__attach(program);
+	if (!link)
+		return -errno;
+	l->links[l->link_cnt++] = link;
+	return 0;
+}
+
+void loader__detach(struct loader *l)
+{
+	while (l && l->link_cnt)
+		bpf_link__destroy(l->links[--l->link_cnt]);
+}
+
+/* ---- at once --------------------------------------------------------------------------------- */
+
+void loader__say_failed(int err, const char *of, const char *needs)
+{
+	if (err == -EPERM || err == -EACCES)
+		needs = "CAP_BPF and CAP_PERFMON are needed; ";
+	else if (err == -EMFILE)
+		needs = "the limit of open files, ulimit -n, is too low; ";
+	else if (err == -ENFILE || err == -ENOMEM)
+		needs = "";
+	log_err("loading the BPF programs%s: %s (%s-vv shows the kernel's log)", of, strerror(-err),
+		needs);
+}
+
+int loader__load_now(struct bpf_object_skeleton *skel, const char *of, const char *needs)
+{
+	int err = bpf_object__load_skeleton(skel);
+
+	if (err)
+		loader__say_failed(err, of, needs);
+	return err;
 }
