@@ -849,6 +849,11 @@ void tracer__forget(struct tracer *tr, pid_t pid)
 	bpf_map_delete_elem(bpf_map__fd(tr->skel->maps.process_hits), &tgid);
 }
 
+uint32_t tracer__lost(const struct tracer *tr)
+{
+	return *(volatile uint32_t *)&tr->skel->bss->lost;
+}
+
 void tracer__stop(struct tracer *tr)
 {
 	tr->skel->bss->over = 1;

@@ -107,6 +107,8 @@ void tracer__detach(struct tracer *tr);
 void tracer__drain(struct tracer *tr);
 /* ... and when this descriptor is readable: many names have come. */
 int tracer__news_fd(const struct tracer *tr);
+/* Events that found no room so far. */
+uint32_t tracer__lost(const struct tracer *tr);
 /* Reads the counts since the beginning. 0 or negative errno. */
 int tracer__read(struct tracer *tr, struct traced_list *list);
 void traced_list__free(struct traced_list *list);
