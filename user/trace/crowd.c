@@ -49,6 +49,7 @@ struct crowd_state {
 	struct idmap known;	 /* by process */
 	struct strbuf reasons[REASONS_MAX]; /* why some cannot be traced, each said once */
 	size_t reason_cnt, tracer_cnt, failure_cnt, refused_cnt;
+	size_t tidied; /* the file whose tracer was tidied last */
 	bool attached, full, many_files, made_room;
 	int64_t trap_ns; /* 0: not known */
 	double link_ns;	 /* that a hit takes for each further process of its interpreter */
@@ -279,8 +280,8 @@ static void open_tracer(struct crowd *c, struct crowd_file *f, pid_t pid)
 
 	f->kind = CROWD_UNTRACEABLE;
 	if (s->failure_cnt < FAILURES_MAX)
-		f->tracer = tracer__open_many(&f->target, c->o.filters, c->o.filter_cnt, s->trap_ns,
-					      &why_not);
+		f->tracer = tracer__open_many(&f->target, c->o.filters, c->o.filter_cnt, NULL,
+					      s->trap_ns, &why_not);
 	if (!f->tracer) {
 		s->failure_cnt += !why_not;
 		if (why_not)
@@ -570,6 +571,19 @@ static void note_ended(struct crowd *c)
 	}
 }
 
+/* Of one interpreter in a scan. */
+static void tidy(struct crowd *c)
+{
+	for (size_t i = 1; i <= c->file_cnt; i++) {
+		size_t at = (c->state->tidied + i) % c->file_cnt;
+
+		if (!c->files[at]->tracer || !tracer__tidy(c->files[at]->tracer))
+			continue;
+		c->state->tidied = at;
+		return;
+	}
+}
+
 static void begin_scan(struct crowd *c)
 {
 	struct crowd_state *s = c->state;
@@ -612,6 +626,7 @@ int crowd__scan(struct crowd *c)
 	c->state->known = seen;
 	note_ended(c);
 	settle(c);
+	tidy(c);
 	return 0;
 }
 
