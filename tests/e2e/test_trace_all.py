@@ -22,10 +22,10 @@ import harness
 from tracing import PROGRAM, Target, counts_of, truth_of, work
 one, other = sys.argv[2:4]
 class All:
-    def __init__(self, *args):
+    def __init__(self, *args, stdout=subprocess.PIPE):
         self.err = tempfile.TemporaryFile("w+")
         self.process = subprocess.Popen([harness.PYPERF, "trace", "--json", "--top", "0", "-i", "0.1", *args],
-                                        stdout=subprocess.PIPE, stderr=self.err, text=True)
+                                        stdout=stdout, stderr=self.err, text=True)
     def wait_for(self, good):
         for line in self.process.stdout:
             if good({p["pid"]: p for p in json.loads(line)["processes"]}):
@@ -34,6 +34,11 @@ class All:
     def messages(self):
         self.err.seek(0)
         return self.err.read()
+    def wait_said(self, text, meanwhile=bool):
+        harness.poll(lambda: meanwhile() or text in self.messages(), text)
+    def interrupt(self):
+        self.process.send_signal(signal.SIGINT)
+        assert self.process.wait(harness.PATIENCE) == 0, self.messages()
     def finish(self):
         self.process.send_signal(signal.SIGINT)
         lines = self.process.stdout.read().splitlines()
@@ -148,6 +153,38 @@ print(json.dumps({"before": before, "after": [p["hits"] for p in last["processes
 """
 
 
+# A program that was none of Python's executes Python while the rings have no room to tell of it.
+UNSAID = COMMON + """
+import mmap
+from harness import PROGRAMS
+cpus = os.sched_getaffinity(0)
+def storm(cnt):
+    with open(sys.executable, "rb") as f:
+        for cpu in cpus:
+            os.sched_setaffinity(0, [cpu])
+            for _ in range(cnt):
+                mmap.mmap(f.fileno(), 4096, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_EXEC).close()
+def state(pid):
+    return open("/proc/%d/stat" % pid).read().rpartition(")")[2].split()[0]
+line = 'echo ready; read go; exec "$@"'
+later = harness.Process(["sh", "-c", line, "sh", one, "-B", str(PROGRAMS / "counted.py"), "run"])
+trace = All("-v", "--force", stdout=subprocess.DEVNULL)
+trace.wait_said("counting the calls of")
+trace.process.send_signal(signal.SIGSTOP)
+harness.poll(lambda: state(trace.process.pid) == "T", "the trace to stop")
+storm(2000)
+later.process.stdin.write(b"go\\n")
+later.process.stdin.flush()
+assert later.read_line() == b"ready\\n"
+trace.process.send_signal(signal.SIGCONT)
+# The loss is said with the next record that finds room.
+trace.wait_said("process %d (counted.py) is traced" % later.pid, lambda: storm(1))
+trace.interrupt()
+later.process.kill()
+print(json.dumps({"messages": trace.messages()}))
+"""
+
+
 def run_inside(code, *args):
     if subprocess.run([*UNSHARE, "true"], check=False).returncode:
         pytest.skip("cannot unshare")
@@ -183,6 +220,11 @@ def test_counts(any_python, another_python):
     for hits, calls in zip(found["hits"], found["calls"]):
         assert hits >= calls
     assert "tracing 3 Python processes of" in found["messages"]  # with the one inside that starts them
+
+
+def test_unsaid(any_python, another_python):
+    """Who executed Python while the kernel had no room to tell of it is found, because a loss is said."""
+    run_inside(UNSAID, any_python, another_python)
 
 
 def test_too_expensive(any_python, another_python):
