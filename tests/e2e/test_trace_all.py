@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import harness
+from conftest import INTERPRETERS
 
 pytestmark = pytest.mark.beside
 
@@ -153,6 +154,86 @@ print(json.dumps({"before": before, "after": [p["hits"] for p in last["processes
 """
 
 
+# Programs of as many interpreters as are given, a log for each, and one more that starts while the trace runs.
+CALLED = COMMON + """
+from harness import PROGRAMS
+LOGGED = str(PROGRAMS / "logged.py")
+pythons, options = json.loads(sys.argv[4]), json.loads(sys.argv[5])
+FUNCTIONS = {"leaf", "steps", "fails", "handles", "branch"}
+places = tempfile.TemporaryDirectory()
+def log_of(i):
+    return "%s/%d" % (places.name, i)
+def start(i):
+    python = pythons[i % len(pythons)]
+    if not subprocess.run([python, "-c", "import sys; sys.exit(not hasattr(sys, 'monitoring'))"]).returncode:
+        # There a profile function changes the code, so that some calls begin twice: a twin has one.
+        with Target(python, "logged.py", str(7 * i), log_of(i)) as twin:
+            work(twin)
+        return Target(python, "logged.py", str(7 * i), "")
+    return Target(python, "logged.py", str(7 * i), log_of(i))
+targets = [start(i) for i in range(len(pythons))]
+out = tempfile.TemporaryFile("w+")
+trace = All("-v", "--calls", "--force", *options, stdout=out)
+trace.wait_said("counting the calls of")
+targets.append(start(len(pythons)))
+trace.wait_said("process %d (logged.py) is traced" % targets[-1].pid)
+for t in targets:
+    work(t)
+trace.interrupt()
+out.seek(0)
+lines = [json.loads(line) for line in out]
+events = {t.pid: {} for t in targets}
+names = {t.pid: set() for t in targets}
+for e in lines[:-1]:
+    if e.get("file") == LOGGED and e["function"] in FUNCTIONS:
+        sign = "+" if e["event"] in ("call", "resume") else "-"
+        events[e["pid"]].setdefault(e["thread"], []).append("%s%s:%d" % (sign, e["function"], e["line"]))
+        names[e["pid"]].add(e["name"])
+for t in targets:
+    t.process.kill()
+print(json.dumps({"events": [sorted(events[t.pid].values()) for t in targets],
+                  "truth": [json.load(open(log_of(i))) for i in range(len(targets))],
+                  "names": [sorted(names[t.pid]) for t in targets],
+                  "last": lines[-1], "messages": trace.messages()}))
+"""
+
+# More events than there is room for, while the trace stands still; and some behind them.
+OVERFLOWING = COMMON + """
+STORM = '''
+import sys
+def leaf():
+    pass
+def storm(n):
+    for _ in range(n):
+        leaf()
+print("ready", flush=True)
+for n in sys.stdin:
+    storm(int(n))
+    print("done", flush=True)
+'''
+def storm(n):
+    target.process.stdin.write(b"%d\\n" % n)
+    assert target.read_line() == b"done\\n"
+out = tempfile.TemporaryFile("w+")
+with harness.Process([other, "-c", STORM]) as target:
+    trace = All("--calls", "--force", "-f", "leaf", "-f", "storm", stdout=out)
+    trace.wait_said("counting the calls of")
+    trace.process.send_signal(signal.SIGSTOP)
+    harness.poll(lambda: open("/proc/%d/stat" % trace.process.pid).read().rpartition(")")[2].split()[0] == "T", "a stop")
+    storm(150000)
+    trace.process.send_signal(signal.SIGCONT)
+    harness.poll(lambda: os.fstat(out.fileno()).st_size, "calls")
+    for _ in range(100): # until the ring is empty
+        storm(1)
+    trace.interrupt()
+out.seek(0)
+lines = [json.loads(line) for line in out]
+print(json.dumps({"events": [e for e in lines[:-1] if e.get("python") or e.get("pid") == target.pid][-1000:],
+                  "seen": sum(e.get("pid") == target.pid and e["event"] != "unknown" for e in lines[:-1]),
+                  "lost": [e["events"] for e in lines[:-1] if e["event"] == "lost"],
+                  "last": lines[-1], "messages": trace.messages()}))
+"""
+
 # A program that was none of Python's executes Python while the rings have no room to tell of it.
 UNSAID = COMMON + """
 import mmap
@@ -220,6 +301,72 @@ def test_counts(any_python, another_python):
     for hits, calls in zip(found["hits"], found["calls"]):
         assert hits >= calls
     assert "tracing 3 Python processes of" in found["messages"]  # with the one inside that starts them
+
+
+@pytest.fixture(scope="module")
+def three_pythons(any_python, another_python):
+    """Of three files and, as far as there are, of three kinds: the frame is an argument, in a register, or else."""
+    found = [p for slot, p in INTERPRETERS.items() if p not in (any_python, another_python)]
+    if not found:
+        pytest.skip("only two CPython 3.8 to 3.13 are installed")
+    return [any_python, another_python, found[-1]]
+
+
+def inside_of(function, events):
+    """Those of a thread's log that are inside of that function, and its own."""
+    chosen, depth, begun = [], 0, []
+    for event in events:
+        if event[0] == "+":
+            depth += 1
+            if event.startswith("+%s:" % function):
+                begun.append(depth)
+        if begun:
+            chosen.append(event)
+        if event[0] == "-":
+            if begun and begun[-1] == depth:
+                begun.pop()
+            depth -= 1
+    return chosen
+
+
+def of_functions(names, events):
+    return [event for event in events if event[1:].split(":")[0] in names]
+
+
+CHOICES = {
+    "all": ([], list),
+    "filter": (["-f", "logged.py:leaf", "-f", "logged:h*"], lambda log: of_functions(("leaf", "handles"), log)),
+    "from": (["--from", "handles"], lambda log: inside_of("handles", log)),
+}
+
+
+@pytest.mark.parametrize("choice", CHOICES)
+def test_calls(three_pythons, choice):
+    """Each call and each end in each thread of each process, also of one that starts later, as its own log has them."""
+    options, choose = CHOICES[choice]
+    found = run_inside(CALLED, three_pythons[0], three_pythons[1], json.dumps(three_pythons), json.dumps(options))
+    for mine, log in zip(found["events"], found["truth"]):
+        theirs = sorted(map(choose, log))
+        assert len(theirs) == 2 and sum(map(len, theirs)) > 100
+        assert mine == theirs, [(a[:5], b[:5], len(a), len(b)) for a, b in zip(mine, theirs)]
+    assert found["names"] == [["logged.py"]] * 4
+    assert found["last"]["final"] and not [i["lost_events"] for i in found["last"]["interpreters"] if i["lost_events"]]
+
+
+def test_lost(any_python, another_python):
+    """What found no room is said in its place, and all add up; calls that were open then have no end."""
+    found = run_inside(OVERFLOWING, any_python, another_python)
+    total = 2 * (150000 + 1 + 100 * 2)
+    assert sum(found["lost"]) > 10000
+    assert total - 4 * len(found["lost"]) <= found["seen"] + sum(found["lost"]) <= total, found["seen"]
+    lost, = [i for i in found["last"]["interpreters"] if i["lost_events"]]
+    assert lost["lost_events"] == sum(found["lost"])
+    kinds = [e["event"] for e in found["events"]]
+    at = kinds.index("lost")
+    assert found["events"][at]["python"] == lost["python"] and "unknown" in kinds[at - 2:at]
+    names = [e.get("function") for e in found["events"]]
+    assert names[-4:] == ["storm", "leaf", "leaf", "storm"] and "unknown" not in kinds[-4:]
+    assert "events were lost" in found["messages"]
 
 
 def test_unsaid(any_python, another_python):

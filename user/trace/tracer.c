@@ -53,7 +53,7 @@ struct tracer {
 	pid_t *processes; /* that were seen, by number; 0: it is free */
 	size_t process_cnt, process_cap, last_process, free_cnt;
 	struct idmap numbers; /* by process: one more than its number */
-	/* Of processes that are not followed any more, what the kernel still has, and had counted. */
+	/* Of processes not followed any more: what the kernel still has, and had counted. */
 	struct retired codes, frames;
 	struct traced_list past;
 	size_t past_max;  /* then equal functions become one */
