@@ -86,10 +86,14 @@ SPIN = "import sys\\ndef f(): pass\\nprint('ready', flush=True)\\nwhile True: f(
 with Target(one, "counted.py", "run") as a, Target(other, "counted.py", "run") as b, \\
         subprocess.Popen([one, "-c", SPIN], stdout=subprocess.PIPE) as spin:
     assert spin.stdout.readline() == b"ready\\n"
-    trace = All()
-    trace.wait_for(lambda found: spin.pid in found and found[spin.pid]["refused"] and a.pid in found and b.pid in found)
-    last = trace.finish()
+    out = tempfile.TemporaryFile("w+")
+    trace = All("-v", *json.loads(sys.argv[4]), stdout=out)
+    for said in ["process %d (counted.py) is traced" % t.pid for t in (a, b)] + ["would slow it down", "counting the"]:
+        trace.wait_said(said)
+    trace.interrupt()
     spin.kill()
+    out.seek(0)
+    last = json.loads(out.readlines()[-1])
 print(json.dumps({"refused": [p["pid"] for p in last["processes"] if p["refused"]], "spin": spin.pid,
                   "others": [a.pid, b.pid], "all": [p["pid"] for p in last["processes"]], "messages": trace.messages()}))
 """
@@ -374,10 +378,11 @@ def test_unsaid(any_python, another_python):
     run_inside(UNSAID, any_python, another_python)
 
 
-def test_too_expensive(any_python, another_python):
-    """One is called too often: it is refused by name, and the others go on."""
-    found = run_inside(REFUSED, any_python, another_python)
+@pytest.mark.parametrize("options", [[], ["--calls", "-f", "counted.py:fib"]], ids=["count", "calls"])
+def test_too_expensive(any_python, another_python, options):
+    """One is called too often: it is refused by name, and the others go on. Also if no filter means what it calls."""
+    found = run_inside(REFUSED, any_python, another_python, json.dumps(options))
     assert found["refused"] == [found["spin"]], found["messages"]
     assert set(found["others"]) <= set(found["all"])
     assert "process %d (" % found["spin"] in found["messages"] and "would slow it down" in found["messages"]
-    assert "tracing 4 Python processes of" in found["messages"].splitlines()[0]
+    assert "tracing 4 Python processes of" in found["messages"]
