@@ -138,6 +138,8 @@ int on_event(user_regs *ctx)
 	KEEP_OWN_STACK(ctx);
 	if (spot == TRACE_SPOTS || is_over())
 		return 0;
+	if (by_process)
+		note_process();
 	if (s->kind == POINT_RETURN)
 		return on_end(ctx, spot, EVENT_RETURN);
 	if (s->kind == POINT_YIELD)

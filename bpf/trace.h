@@ -209,9 +209,10 @@ struct trace_count {
 	__u64 id; /* for its names: a hash of the key */
 	__u64 calls;
 	__u64 resumed; /* entered again behind yield or await */
-	__u32 refused; /* enum trace_refusal */
+	__u16 refused; /* enum trace_refusal */
 	/* It may be the function of trace_cfg.from: until user space has read its name. */
-	__u32 from;
+	__u16 from;
+	__u32 tgid; /* whose it is */
 };
 PYPERF_ASSERT_SIZE(struct trace_count, 32);
 
@@ -381,7 +382,7 @@ PYPERF_ASSERT_SIZE(struct trace_inside, 32);
 /* frames_by_sp: where the eval function was entered. */
 struct trace_entry {
 	__u64 sp;
-	__u64 tid;
+	__u64 task; /* the process and, in the low half, its thread */
 };
 PYPERF_ASSERT_SIZE(struct trace_entry, 16);
 

@@ -404,8 +404,9 @@ TRACE_NOINLINE int add_code(const struct place *p, const struct identity *id)
 	 * 5.12.
 	 */
 	fresh.id = number_of(&key);
+	fresh.tgid = this_process();
 	if (cfg.from)
-		fresh.from = may_be_from(id->name);
+		fresh.from = (__u16)may_be_from(id->name);
 	if (bpf_map_update_elem(&codes, &key, &fresh, BPF_NOEXIST))
 		return 0;
 	c = bpf_map_lookup_elem(&codes, &key);

@@ -22,7 +22,7 @@ enum begin_with {
  */
 BPF_NOINLINE int take_begin(__u64 frame, __u64 id, __u64 sp, __u32 kind, __u32 callee)
 {
-	struct trace_entry at = { .sp = sp, .tid = this_thread() };
+	struct trace_entry at = { .sp = sp, .task = this_task() };
 
 	if (!cfg.by_opcode) {
 		bpf_map_update_elem(&frames_by_sp, &at, &frame, BPF_ANY);
@@ -188,7 +188,7 @@ BPF_INLINE __u64 left_bits(user_regs *ctx, const volatile struct trace_spot *s)
 BPF_INLINE int on_exit_insn(user_regs *ctx, __u32 spot, const volatile struct trace_spot *s)
 {
 	struct trace_way *known = &ways[spot & (TRACE_SPOTS - 1)];
-	struct trace_entry at = { .sp = arch_sp(ctx) + s->sp_below, .tid = this_thread() };
+	struct trace_entry at = { .sp = arch_sp(ctx) + s->sp_below, .task = this_task() };
 	__u64 *entry, frame;
 
 	if (!leaves(ctx, s->condition))

@@ -25,9 +25,9 @@ const volatile struct trace_cfg cfg = { .spot_cnt = 1 };
 struct trace_way ways[TRACE_SPOTS];
 
 /*
- * Code object -> its counts. BPF writes; user space writes to refuse one, and empties it at the
- * end. Full: counted as lost_full. 88 B each. Of many processes at once 262,144, without memory
- * until they come.
+ * Code object -> its counts. BPF writes; user space writes to refuse one. Full: counted as
+ * lost_full. 88 B each. Of many processes at once 262,144, without memory until they come; user
+ * space removes those of processes that have ended.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -99,7 +99,8 @@ __u32 over;
 
 /*
  * Thread -> the frame that it runs: until the register is known that has the frame where functions
- * end. Full: nothing is learned from the thread. 32 B each.
+ * end. Full: nothing is learned from the thread; of many processes at once the least recently used
+ * entry goes. 32 B each.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -109,8 +110,9 @@ struct {
 } running SEC(".maps");
 
 /*
- * Up to 3.10: place where the eval function was entered -> the frame. Deleted where it is left.
- * Full: the end of that call is not seen. 64 B each.
+ * Up to 3.10: place where the eval function was entered -> the frame. Deleted where it is left, and
+ * of many processes at once by user space when a process has ended. Full: the end of that call is
+ * not seen. 64 B each.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);

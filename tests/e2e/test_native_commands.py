@@ -191,3 +191,27 @@ def test_lost_at_the_end(any_python, lib):
     with trace(lib, "--force", "--json", "--", any_python, "-c", MANY, lib, stdout=subprocess.DEVNULL) as profiler:
         result = profiler.wait().ok()
     assert " events found no room" in result.stderr, result.stderr
+
+
+# The same of Python functions: what executes the shell is lost, too.
+MANY_OF_PYTHON = CALLS + """
+import os, signal
+def leaf():
+    pass
+def storm(n):
+    tracer = os.getppid()
+    os.kill(tracer, signal.SIGSTOP)
+    for _ in range(200000):
+        leaf()
+    os.execv("/bin/sh", ["sh", "-c", "kill -CONT $0", str(tracer)])
+back = ctypes.CFUNCTYPE(ctypes.c_long, ctypes.c_long)(storm)
+call(1)
+"""
+
+
+def test_python_lost_at_the_end(any_python, lib):
+    """Nor does one of Python."""
+    with trace(lib, "--calls", "--force", "--json", "--", any_python, "-c", MANY_OF_PYTHON, lib,
+               stdout=subprocess.DEVNULL) as profiler:
+        result = profiler.wait().ok()
+    assert " events found no room" in result.stderr, result.stderr

@@ -637,9 +637,11 @@ def test_seccomp(any_python, mode):
 
 
 @pytest.mark.parametrize("args, message", [
-    (["trace", "--calls"], "--calls needs -p PID or a command"),
+    (["trace", "--calls", "--args"], "--args needs -p PID or a command"),
     (["trace", "--exceptions"], "--exceptions needs -p PID or a command"),
-    (["trace", "--slow", "p99"], "--slow needs -p PID or a command"),
+    (["trace", "--slow", "p99"], "--slow with a percentile needs -p PID or a command"),
+    (["trace", "--calls", "--format", "systemtap"], "--format needs -p PID or a command"),
+    (["trace", "--hist", "-o", "x.html"], "--output needs -p PID or a command"),
     (["trace", "-p", "x"], "not the number of a process"),
     (["trace", "-p", "1", "2"], "-p and a command: '2'"),
     (["trace", "-p", "1", "--", "sleep"], "-p and a command: 'sleep'"),

@@ -297,15 +297,62 @@ static void test_older_loss(void **state)
 	assert_null(strstr(l->text, "?a"));
 }
 
+/* Behind the last event nobody says so. */
+static void test_lost_at_the_end(void **state)
+{
+	struct log *l = *state;
+
+	call(l, 1, 1, 0, 'a');
+	pairs__lose(l->p, 3);
+	pairs__lose(l->p, 3);
+	check(l, "+a0 ?a lost3", 0);
+}
+
+/* What a process had called ends with it, innermost first, and nobody else's. */
+static void test_process_ends(void **state)
+{
+	struct log *l = *state;
+
+	l->tgid = 1;
+	call(l, 1, 1, 0, 'a');
+	call(l, 1, 2, 1, 'b');
+	yield(l, 1, 2);
+	call(l, 1, 3, 1, 'c');
+	l->tgid = 2;
+	call(l, 2, 4, 0, 'd');
+	pairs__end_process(l->p, 1);
+	ret(l, 2, 4);
+	/* Another process has its number, and what waited in the first one is not thrown into. */
+	l->tgid = 1;
+	raised(l, 1, 2, 0);
+	call(l, 1, 1, 0, 'e');
+	check(l, "+a0 +b1 yb10/10 +c1 +d0 ?c ?a -d10/10 +e0", 1);
+}
+
+/* Threads come and go, more than are known at a time. */
+static void test_many_threads(void **state)
+{
+	struct log *l = *state;
+
+	call(l, 1, 1, 0, 'a');
+	for (uint32_t tid = 2; tid < 70000; tid++) {
+		l->text[0] = '\0';
+		call(l, tid, 2, 0, 'b');
+		ret(l, tid, 2);
+	}
+	check(l, "+b0 -b10/10", 1);
+}
+
 #define CASE(test) cmocka_unit_test_setup_teardown(test, open_log, close_log)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		CASE(test_calls),      CASE(test_exception),   CASE(test_cleared),
-		CASE(test_generator),  CASE(test_greenlets),   CASE(test_threads),
-		CASE(test_filtered),   CASE(test_lost),	       CASE(test_lost_of_processes),
-		CASE(test_older_loss), CASE(test_only_called),
+		CASE(test_calls),	 CASE(test_exception),	  CASE(test_cleared),
+		CASE(test_generator),	 CASE(test_greenlets),	  CASE(test_threads),
+		CASE(test_filtered),	 CASE(test_lost),	  CASE(test_lost_of_processes),
+		CASE(test_older_loss),	 CASE(test_only_called),  CASE(test_lost_at_the_end),
+		CASE(test_process_ends), CASE(test_many_threads),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

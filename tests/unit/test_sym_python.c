@@ -62,6 +62,7 @@ static void add(struct sym_python *s, uint64_t id, const char *file, const char 
 {
 	struct ev_code ev = make_code(id, strlen(file), strlen(name), sizeof(table_311));
 
+	ev.tgid = (uint32_t)(id % 2);
 	send_all(s, id, BLOB_FILENAME, file, (uint32_t)strlen(file));
 	send_all(s, id, BLOB_NAME, name, (uint32_t)strlen(name));
 	send_all(s, id, BLOB_LINETABLE, table_311, sizeof(table_311));
@@ -171,6 +172,34 @@ static void test_forgetting(void **state)
 	assert_true(sym_python__memory(s) < all);
 	add(s, 6, "/srv/new.py", "new");
 	check_names(s, 6, "/srv/new.py", "new");
+	sym_python__free(s);
+}
+
+static bool is_first_process(void *ctx, uint32_t tgid)
+{
+	(void)ctx;
+	return tgid == 1;
+}
+
+/* A process has gone: not so its functions, which may be another one's, too. */
+static void test_process_gone(void **state)
+{
+	struct sym_python *s = sym_python__new();
+	struct py_function before, after;
+
+	(void)state;
+	for (uint64_t id = 1; id <= 1000; id++)
+		add(s, id, "/srv/app.py", id % 2 ? "odd" : "even");
+	assert_true(sym_python__find(s, 7, &before));
+	assert_int_equal(sym_python__forget(s, is_first_process, NULL), 0);
+	assert_int_equal(sym_python__code_cnt(s), 500);
+	for (uint64_t id = 1; id <= 1000; id++)
+		assert_int_equal(sym_python__find(s, id, &after), id % 2 == 0);
+	assert_string_equal(after.name, "even");
+	assert_string_equal(before.name, "odd");
+	add(s, 7, "/srv/app.py", "odd");
+	assert_true(sym_python__find(s, 7, &after));
+	assert_int_equal(after.number, before.number);
 	sym_python__free(s);
 }
 
@@ -527,13 +556,14 @@ static void test_bad_tables(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_whole),	   cmocka_unit_test(test_shared),
-		cmocka_unit_test(test_forgetting), cmocka_unit_test(test_due),
-		cmocka_unit_test(test_pieces),	   cmocka_unit_test(test_cut),
-		cmocka_unit_test(test_unreadable), cmocka_unit_test(test_widths),
-		cmocka_unit_test(test_nonsense),   cmocka_unit_test(test_orphans),
-		cmocka_unit_test(test_shares),	   cmocka_unit_test(test_first_lines),
-		cmocka_unit_test(test_prologue),   cmocka_unit_test(test_bad_tables),
+		cmocka_unit_test(test_whole),	     cmocka_unit_test(test_shared),
+		cmocka_unit_test(test_forgetting),   cmocka_unit_test(test_due),
+		cmocka_unit_test(test_process_gone), cmocka_unit_test(test_pieces),
+		cmocka_unit_test(test_cut),	     cmocka_unit_test(test_unreadable),
+		cmocka_unit_test(test_widths),	     cmocka_unit_test(test_nonsense),
+		cmocka_unit_test(test_orphans),	     cmocka_unit_test(test_shares),
+		cmocka_unit_test(test_first_lines),  cmocka_unit_test(test_prologue),
+		cmocka_unit_test(test_bad_tables),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

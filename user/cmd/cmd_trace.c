@@ -109,7 +109,7 @@ static void usage(void)
 	       "       pyperf-bpf trace [OPTION]... [--] COMMAND [ARGUMENT]...\n"
 	       "Count and time the calls of Python functions, exactly, in any CPython.\n"
 	       "\n"
-	       "  -p, --pid PID          the process, and all it starts; without: all, counted\n"
+	       "  -p, --pid PID          the process, and all it starts; without: all processes\n"
 	       "      --python FILE      the command's interpreter, if it does not name it\n"
 	       "      --as-root          run the command as root, not as who called sudo\n"
 	       "      --count            the functions called most, each second (the default)\n"
@@ -434,20 +434,21 @@ static int check_native(const struct trace_cmd *t, const char *word)
 /* Neither a process nor a command: all. */
 static int check_all(const struct trace_cmd *t)
 {
-	const char *option = t->o.what != COUNTING_CALLS ? whats[t->o.what]
-			     : is_slow(&t->o)		 ? "slow"
-			     : t->o.mode == TIMING_CALLS ? "calls"
-			     : t->o.mode == TIMING_HIST	 ? "hist"
-			     : t->o.args		 ? "args"
-			     : t->o.returns		 ? "ret"
-			     : t->o.only		 ? "if"
-			     : t->python		 ? "python"
-			     : t->as_root		 ? "as-root"
-							 : NULL;
+	const char *option = t->o.what != COUNTING_CALLS   ? whats[t->o.what]
+			     : t->o.slow.percentile > 0	   ? "slow with a percentile"
+			     : t->o.args		   ? "args"
+			     : t->o.returns		   ? "ret"
+			     : t->o.only		   ? "if"
+			     : t->o.format != TIMING_LINES ? "format"
+			     : t->pictures.cnt		   ? "output"
+			     : t->python		   ? "python"
+			     : t->as_root		   ? "as-root"
+							   : NULL;
 
 	if (!option)
 		return 0;
-	log_err("trace: --%s needs -p PID or a command: of all processes calls are only counted",
+	log_err("trace: --%s needs -p PID or a command: calls of all processes are counted and "
+		"timed",
 		option);
 	return -EINVAL;
 }

@@ -8,6 +8,7 @@
 #include <linux/filter.h>
 #include <linux/perf_event.h>
 #include <linux/seccomp.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -24,6 +25,7 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/opener.h"
+#include "base/thread.h"
 #include "elf/elf.h"
 #include "elf/insn.h"
 #include "process/maps_read.h"
@@ -38,6 +40,9 @@
 #define OTHER_LINKS	64
 #define EMULATED_NS	500
 #define STEPPED_NS	3000
+#define CLOSERS_MAX	64
+#define LINKS_FEW	16 /* that are closed at once */
+#define LEAVE_MS	1000
 
 /* The number that the kernel has given its PMU. */
 static int pmu_type(void)
@@ -180,6 +185,101 @@ int uprobe__open_session(pid_t pid, int fd, const struct uprobe_spot *spots, siz
 int uprobe__open_multi(pid_t pid, int fd, const struct uprobe_spot *spots, size_t cnt, int prog_fd)
 {
 	return open_many(pid, fd, spots, cnt, prog_fd, UPROBE_MULTI_TYPE);
+}
+
+struct closing {
+	const int *links;
+	size_t cnt, next;
+};
+
+static void *close_some(void *closing)
+{
+	struct closing *c = closing;
+	size_t i;
+
+	while ((i = __atomic_fetch_add(&c->next, 1, __ATOMIC_RELAXED)) < c->cnt)
+		close(c->links[i]);
+	return NULL;
+}
+
+void uprobe__close_links(const int *links, size_t cnt)
+{
+	struct closing c = { .links = links, .cnt = cnt };
+	pthread_t threads[CLOSERS_MAX];
+	size_t started = 0;
+
+	while (started < CLOSERS_MAX && started + 1 < cnt &&
+	       !thread__start(&threads[started], close_some, &c))
+		started++;
+	close_some(&c);
+	while (started)
+		pthread_join(threads[--started], NULL);
+}
+
+static int by_number(const void *a, const void *b)
+{
+	return *(const int *)a - *(const int *)b;
+}
+
+/* The child. Whoever reads our output, or waits for what else we have open, is not kept waiting. */
+static void close_beside(int *links, size_t cnt, int go_fd)
+{
+	unsigned next = 0;
+	char nothing;
+
+	setsid();
+	for (int sig = 1; sig < NSIG; sig++)
+		signal(sig, SIG_IGN);
+	/* Whoever closes a link last waits for the kernel. */
+	while (read(go_fd, &nothing, 1) < 0 && errno == EINTR)
+		;
+	qsort(links, cnt, sizeof(*links), by_number);
+	for (size_t i = 0; i < cnt; i++) {
+		if ((unsigned)links[i] > next)
+			syscall(SYS_close_range, next, (unsigned)links[i] - 1, 0U);
+		next = (unsigned)links[i] + 1;
+	}
+	syscall(SYS_close_range, next, ~0U, 0U);
+	uprobe__close_links(links, cnt);
+	_exit(0);
+}
+
+static void wait_a_while(pid_t child)
+{
+	struct pollfd fd = { .fd = (int)syscall(SYS_pidfd_open, child, 0), .events = POLLIN };
+
+	if (fd.fd >= 0) {
+		poll(&fd, 1, LEAVE_MS);
+		close(fd.fd);
+	}
+	waitpid(child, NULL, WNOHANG);
+}
+
+void uprobe__leave_links(const int *links, size_t cnt)
+{
+	int *own = cnt > LINKS_FEW ? malloc(cnt * sizeof(*own)) : NULL, ends[2];
+	pid_t child = -1;
+
+	if (own && !pipe2(ends, O_CLOEXEC)) {
+		memcpy(own, links, cnt * sizeof(*own));
+		child = fork();
+		if (!child) {
+			close(ends[1]);
+			close_beside(own, cnt, ends[0]);
+		}
+		close(ends[0]);
+		if (child < 0)
+			close(ends[1]);
+	}
+	free(own);
+	if (child < 0) {
+		uprobe__close_links(links, cnt);
+		return;
+	}
+	for (size_t i = 0; i < cnt; i++)
+		close(links[i]);
+	close(ends[1]);
+	wait_a_while(child);
 }
 
 /* A program that does nothing. Its descriptor or negative errno. */

@@ -69,6 +69,17 @@ int uprobe__open_multi(pid_t pid, int fd, const struct uprobe_spot *spots, size_
 /* Expected attach type of its programs: see UPROBE_SESSION_TYPE. */
 #define UPROBE_MULTI_TYPE 48
 /*
+ * Closes links of uprobe__open_multi(), many at a time: for each, the kernel waits until no program
+ * runs any more, some 30 ms, and all that wait at a time wait for the same.
+ */
+void uprobe__close_links(const int *links, size_t cnt);
+/*
+ * The same at the end of the program, which does not wait for more than a second: for each link the
+ * kernel looks at all processes that map the file, so those of a thousand processes take half a
+ * minute. A child that has nothing else open goes on with it.
+ */
+void uprobe__leave_links(const int *links, size_t cnt);
+/*
  * Sets breakpoints at the first instructions of functions of a process by one link: the program
  * runs at the entry and, if it returned 0 there, at the return (Linux 6.13). The kernel expects the
  * return address on top of the stack. Returns a descriptor, whose close removes the breakpoints, or

@@ -577,6 +577,37 @@ int sym_python__sweep(struct sym_python *s, uint64_t *live, size_t cnt)
 	return err;
 }
 
+int sym_python__forget(struct sym_python *s, bool (*gone)(void *ctx, uint32_t tgid), void *ctx)
+{
+	struct hash_index index = { 0 };
+	size_t kept = 0;
+
+	for (size_t i = 0; i < s->code_cnt; i++) {
+		const struct code *code = &s->codes[i];
+		uint64_t hash = hash_bytes(&s->key, &code->id, sizeof(code->id));
+
+		if (gone(ctx, code->tgid))
+			continue;
+		if (hash_index__add(&index, hash, (uint32_t)kept++)) {
+			hash_index__free(&index);
+			return -ENOMEM;
+		}
+	}
+	kept = 0;
+	for (size_t i = 0; i < s->code_cnt; i++)
+		if (!gone(ctx, s->codes[i].tgid))
+			s->codes[kept++] = s->codes[i];
+	s->code_cnt = kept;
+	hash_index__free(&s->code_index);
+	s->code_index = index;
+	return 0;
+}
+
+size_t sym_python__code_cnt(const struct sym_python *s)
+{
+	return s->code_cnt;
+}
+
 /* ---- Answers ---- */
 
 bool sym_python__find(const struct sym_python *s, uint64_t code_id, struct py_function *out)

@@ -160,6 +160,12 @@ bool sym_python__was_named(const struct sym_python *s, uint64_t code_id);
  * of functions change.
  */
 int sym_python__sweep(struct sym_python *s, uint64_t *live, size_t cnt);
+/*
+ * Forgets the code objects of processes that have gone. Functions, their strings and their numbers
+ * stay. 0 or -ENOMEM: nothing is forgotten.
+ */
+int sym_python__forget(struct sym_python *s, bool (*gone)(void *ctx, uint32_t tgid), void *ctx);
+size_t sym_python__code_cnt(const struct sym_python *s);
 
 /* ---- all ---- */
 struct symbolizer; /* knows which file id is which ELF file; filled by the process stage */

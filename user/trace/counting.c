@@ -639,6 +639,8 @@ static int finish(struct counting *c)
 	c->end_ns = now_ns();
 	wait_for_programs();
 	tracer__drain(c->tracer);
+	if (c->timing)
+		timing__lose(c->timing, tracer__lost(c->tracer));
 	if (c->imports)
 		imports__finish(c->imports, c->end_ns);
 	err = show(c, true);

@@ -48,7 +48,13 @@ struct counting_all {
 	bool redraw;
 	bool full; /* a table in the kernel; it has been said */
 	struct strbuf line;
+	struct blocks *blocks; /* of --calls; NULL: they are not wanted */
 };
+
+static bool is_timed(const struct counting_all *c)
+{
+	return c->o->mode != TIMING_NONE;
+}
 
 /* ---- what is shown --------------------------------------------------------------------------- */
 
@@ -75,6 +81,12 @@ static int add_rows(struct counting_all *c, struct crowd_file *f, bool final)
 	struct traced_list swap = f->before;
 	int err;
 
+	if (f->timing) {
+		c->calls += timing__call_cnt(f->timing);
+		c->resumed += timing__resumed_cnt(f->timing);
+		c->nameless += timing__nameless_cnt(f->timing);
+		return 0;
+	}
 	f->before = f->now;
 	f->now = swap;
 	if (f->before.cnt)
@@ -164,7 +176,8 @@ static void add_processes(struct counting_all *c, double seconds, bool final)
 {
 	struct strbuf *b = &c->line;
 
-	strbuf__addf(b, "%11s%15s%13s  PROCESS\n", "CALLS/S", "CALLS", "SLOWER");
+	strbuf__addf(b, "%11s%15s%13s  PROCESS\n", is_timed(c) ? "EVENTS/S" : "CALLS/S",
+		     is_timed(c) ? "EVENTS" : "CALLS", "SLOWER");
 	for (size_t i = 0; i < shown(c, c->busy_cnt); i++) {
 		const struct crowd_process *p = c->busiest[i];
 
@@ -204,29 +217,63 @@ static void add_functions(struct counting_all *c, double seconds)
 	strbuf__addc(b, '\n');
 }
 
-static int write_tables(struct counting_all *c, double seconds, bool final)
+static void add_head(struct counting_all *c, double seconds, bool final)
 {
 	struct strbuf *b = &c->line;
 	uint64_t entered = c->calls + c->resumed;
 	size_t cnt = final ? c->busy_cnt : crowd__followed_cnt(c->crowd);
 
+	strbuf__addf(b, "%zu Python process%s: ", cnt, cnt == 1 ? "" : "es");
+	if (!final) {
+		text_add_count(b, rate(entered - c->last_entered, seconds));
+		strbuf__addz(b, " calls/s\n\n");
+		return;
+	}
+	text_add_count(b, entered);
+	strbuf__addz(b, " calls and resumptions");
+	if (c->o->from)
+		strbuf__addf(b, " inside of %s", c->o->from->function);
+	if (!is_timed(c)) {
+		strbuf__addz(b, " of ");
+		text_add_count(b, c->row_cnt);
+		strbuf__addz(b, " functions");
+	}
+	strbuf__addf(b, " in %.1f s\n\n", seconds);
+}
+
+/* A table for each interpreter. */
+static int write_timings(const struct counting_all *c)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < c->crowd->file_cnt && !err; i++) {
+		const struct crowd_file *f = c->crowd->files[i];
+
+		if (!f->timing || !(timing__call_cnt(f->timing) + timing__resumed_cnt(f->timing)))
+			continue;
+		printf("CPython %s\n", f->target.py.version);
+		err = timing__write(f->timing, c->o->top);
+		putchar('\n');
+	}
+	return err;
+}
+
+static int write_tables(struct counting_all *c, double seconds, bool final)
+{
+	struct strbuf *b = &c->line;
+	int err;
+
 	strbuf__clear(b);
 	if (c->redraw && !final)
 		strbuf__addz(b, CLEAR);
-	strbuf__addf(b, "%zu Python process%s: ", cnt, cnt == 1 ? "" : "es");
-	if (final) {
-		text_add_count(b, entered);
-		strbuf__addf(b, " calls and resumptions of ");
-		text_add_count(b, c->row_cnt);
-		strbuf__addf(b, " functions in %.1f s\n\n", seconds);
-	} else {
-		text_add_count(b, rate(entered - c->last_entered, seconds));
-		strbuf__addz(b, " calls/s\n\n");
-	}
+	if (c->o->mode == TIMING_CALLS)
+		strbuf__addc(b, '\n');
+	add_head(c, seconds, final);
 	if (c->busy_cnt)
 		add_processes(c, seconds, final);
 	add_functions(c, seconds);
-	return b->err ? b->err : stream__put(stdout, b->s, b->len);
+	err = b->err ? b->err : stream__put(stdout, b->s, b->len);
+	return err ? err : write_timings(c);
 }
 
 static void write_process_json(struct json *j, const struct crowd_process *p)
@@ -245,9 +292,42 @@ static void write_process_json(struct json *j, const struct crowd_process *p)
 	json__end(j, '}');
 }
 
+static void write_functions_json(const struct counting_all *c, struct json *j)
+{
+	json__array(j, "functions");
+	for (size_t i = 0; i < shown(c, c->row_cnt); i++) {
+		const struct traced *t = c->rows[i].f;
+
+		json__object(j, NULL);
+		timing__function_json(j, &t->function, t->calls, t->resumed);
+		json__end(j, '}');
+	}
+	json__end(j, ']');
+}
+
+static int write_timings_json(const struct counting_all *c, struct json *j)
+{
+	int err = 0;
+
+	json__array(j, "interpreters");
+	for (size_t i = 0; i < c->crowd->file_cnt && !err; i++) {
+		const struct crowd_file *f = c->crowd->files[i];
+
+		if (!f->timing)
+			continue;
+		json__object(j, NULL);
+		json__stringz(j, "python", f->target.py.version);
+		err = timing__write_json(f->timing, j, c->o->top);
+		json__end(j, '}');
+	}
+	json__end(j, ']');
+	return err;
+}
+
 static int write_json(struct counting_all *c, double seconds, bool final)
 {
 	struct json j = { .f = stdout };
+	int err = 0;
 
 	json__object(&j, NULL);
 	json__bool(&j, "final", final);
@@ -258,18 +338,13 @@ static int write_json(struct counting_all *c, double seconds, bool final)
 	for (size_t i = 0; i < shown(c, c->busy_cnt); i++)
 		write_process_json(&j, c->busiest[i]);
 	json__end(&j, ']');
-	json__array(&j, "functions");
-	for (size_t i = 0; i < shown(c, c->row_cnt); i++) {
-		const struct traced *t = c->rows[i].f;
-
-		json__object(&j, NULL);
-		timing__function_json(&j, &t->function, t->calls, t->resumed);
-		json__end(&j, '}');
-	}
-	json__end(&j, ']');
+	if (is_timed(c))
+		err = write_timings_json(c, &j);
+	else
+		write_functions_json(c, &j);
 	json__end(&j, '}');
 	fputc('\n', stdout);
-	return 0;
+	return err;
 }
 
 /* The table goes on without them, so not only at the end. */
@@ -289,7 +364,7 @@ static void report_losses(const struct counting_all *c)
 	uint64_t n[TRACE_CTR_CNT], nameless;
 
 	crowd__counters(c->crowd, n);
-	nameless = n[TRACE_CTR_nameless] + (c->o->filter_cnt ? c->nameless : 0);
+	nameless = n[TRACE_CTR_nameless] + (c->o->filter_cnt || c->o->from ? c->nameless : 0);
 	if (n[TRACE_CTR_unknown])
 		log_warn("%" PRIu64 " hits are not counted: their frame was not found",
 			 n[TRACE_CTR_unknown]);
@@ -300,6 +375,9 @@ static void report_losses(const struct counting_all *c)
 		log_warn("%" PRIu64 " calls are not shown: the names of their functions were not "
 			 "read in time to tell whether they are wanted",
 			 nameless);
+	for (size_t i = 0; i < c->crowd->file_cnt; i++)
+		if (c->crowd->files[i]->timing)
+			timing__report(c->crowd->files[i]->timing, c->o->filter_cnt || c->o->from);
 }
 
 static int show(struct counting_all *c, bool final)
@@ -310,7 +388,7 @@ static int show(struct counting_all *c, bool final)
 
 	crowd__count(c->crowd);
 	err = read_all(c, final);
-	if (!err)
+	if (!err && (final || c->o->mode != TIMING_CALLS)) /* these are written as they come */
 		err = (c->o->json ? write_json : write_tables)(c, seconds, final);
 	if (!err)
 		err = stream__flush(stdout);
@@ -331,6 +409,24 @@ static int show(struct counting_all *c, bool final)
 
 /* ---- the run --------------------------------------------------------------------------------- */
 
+/* Events that came. 0 or negative errno after a message. */
+static int write_calls(struct counting_all *c)
+{
+	int err;
+
+	crowd__drain(c->crowd);
+	if (c->o->mode != TIMING_CALLS)
+		return 0;
+	err = blocks__flush(c->blocks);
+	if (!err)
+		err = stream__flush(stdout);
+	if (err == -ENOMEM)
+		log_no_memory();
+	else if (err)
+		log_err("stdout: %s", strerror(-err));
+	return err;
+}
+
 /* Finds processes meanwhile. 0 or negative errno after a message. */
 static int wait_until(struct counting_all *c, uint64_t until_ns)
 {
@@ -342,9 +438,11 @@ static int wait_until(struct counting_all *c, uint64_t until_ns)
 		uint64_t left = (until_ns - now) / NS_PER_MS + 1;
 
 		c->over = poll(&fd, 1, left < SCAN_MS ? (int)left : SCAN_MS) > 0;
-		crowd__drain(c->crowd);
-		err = crowd__scan(c->crowd);
-		crowd__judge(c->crowd, step < NS_PER_S ? NS_PER_S : step);
+		err = write_calls(c);
+		if (!err)
+			err = crowd__scan(c->crowd);
+		if (!err)
+			crowd__judge(c->crowd, step < NS_PER_S ? NS_PER_S : step);
 	}
 	return err;
 }
@@ -365,10 +463,13 @@ static void say_price(const struct counting_all *c)
 	if (!c->crowd->cnt)
 		log_info("no Python process runs that can be traced; those that start will be");
 	else
-		log_info("tracing %zu Python process%s of %zu interpreter%s: each call costs its "
-			 "process some %.1f us; in the first %d ms calls are only counted",
+		log_info("tracing %zu Python process%s of %zu interpreter%s: each call%s costs its "
+			 "process some %.1f us; %s",
 			 c->crowd->cnt, c->crowd->cnt == 1 ? "" : "es", files,
-			 files == 1 ? "" : "s", most / 1000, PRICE_MEASURE_MS);
+			 files == 1 ? "" : "s", is_timed(c) ? ", and each end of one," : "",
+			 most / 1000,
+			 is_timed(c) ? "that is judged from the first 100 ms on"
+				     : "in the first 100 ms calls are only counted");
 }
 
 /* Of those that are left. */
@@ -397,12 +498,22 @@ static void say_costs(const struct counting_all *c)
 			 crowd__followed_cnt(c->crowd), load);
 }
 
+static const char *name_of(void *ctx, pid_t pid)
+{
+	return crowd__name(((const struct counting_all *)ctx)->crowd, pid);
+}
+
 static int begin(struct counting_all *c)
 {
 	const struct crowd_opts o = { .filters = c->o->filters,
 				      .filter_cnt = c->o->filter_cnt,
 				      .max_slowdown = c->o->max_slowdown,
-				      .force = c->o->force };
+				      .force = c->o->force,
+				      .mode = c->o->mode,
+				      .blocks = c->blocks,
+				      .json = c->o->json,
+				      .slow = c->o->slow,
+				      .from = c->o->from };
 	bool color;
 	int err;
 
@@ -429,6 +540,18 @@ static int begin(struct counting_all *c)
 	return err;
 }
 
+static int finish_calls(struct counting_all *c)
+{
+	crowd__drain(c->crowd);
+	for (size_t i = 0; i < c->crowd->file_cnt; i++) {
+		const struct crowd_file *f = c->crowd->files[i];
+
+		if (f->timing)
+			timing__lose(f->timing, tracer__lost(f->tracer));
+	}
+	return write_calls(c);
+}
+
 static int count(struct counting_all *c)
 {
 	uint64_t step = (uint64_t)(c->o->interval_s * 1e9), next = c->start_ns;
@@ -444,19 +567,28 @@ static int count(struct counting_all *c)
 	}
 	crowd__stop(c->crowd);
 	wait_for_programs();
+	if (!err)
+		err = finish_calls(c);
 	return err ? err : show(c, true);
 }
 
 int counting_all__run(const struct counting_opts *o)
 {
 	struct counting_all c = { .o = o, .signal_fd = -1 };
-	int err = begin(&c);
+	int err = 0;
 
+	if (is_timed(&c)) {
+		c.blocks = blocks__new(name_of, &c);
+		err = c.blocks ? 0 : log_no_memory();
+	}
+	if (!err)
+		err = begin(&c);
 	if (!err)
 		err = count(&c);
 	if (!err)
 		report_losses(&c);
 	crowd__free(c.crowd);
+	blocks__free(c.blocks);
 	free(c.rows);
 	free(c.busiest);
 	strbuf__free(&c.line);

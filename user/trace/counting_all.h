@@ -3,7 +3,7 @@
 #define PYPERF_COUNTING_ALL_H
 /*
  * `trace` without a process: prints each second which processes call most, and which functions, of
- * all Python processes.
+ * all Python processes; or their calls (timing.h, blocks.h).
  *
  *	12 Python processes: 12,345 calls/s
  *	   CALLS/S       CALLS   SLOWER  PROCESS
@@ -14,7 +14,10 @@
  */
 #include "trace/counting.h"
 
-/* Takes the options of counting calls. Writes to stdout. The exit status: 0; 1 after a message. */
+/*
+ * Takes the options of counting and timing calls, but for --slow with a percentile, values, formats
+ * and pictures. Writes to stdout. The exit status: 0; 1 after a message.
+ */
 int counting_all__run(const struct counting_opts *o);
 
 #endif /* PYPERF_COUNTING_ALL_H */

@@ -27,12 +27,14 @@
 
 #define FILES_MAX     4096 /* that may be interpreters */
 #define TRACERS_MAX   64
-#define FAILURES_MAX  8 /* of the kernel to load a tracer: then none is tried any more */
+#define TIMED_MAX     16 /* tracers with events: 20 MiB each */
+#define FAILURES_MAX  8	 /* of the kernel to load a tracer: then none is tried any more */
 #define PROCESSES_MAX 4096
 #define REASONS_MAX   16
 #define REFUSALS_MAX  20  /* that are said */
 #define NEW_FILES_MAX 64  /* of a process and a scan: it is looked at again in the next one */
 #define OF_PROCESS    512 /* files */
+#define CLOSE_MAX     256 /* links at a time */
 /* Of a scan: the others have to wait for the next one. */
 #define LOOK_NS	      (100 * NS_PER_MS)
 #define FIRST_LOOK_NS (10 * NS_PER_S)
@@ -49,6 +51,7 @@ struct crowd_state {
 	struct idmap known;	 /* by process */
 	struct strbuf reasons[REASONS_MAX]; /* why some cannot be traced, each said once */
 	size_t reason_cnt, tracer_cnt, failure_cnt, refused_cnt;
+	size_t tidied; /* the file whose tracer was tidied last */
 	bool attached, full, many_files, made_room;
 	int64_t trap_ns; /* 0: not known */
 	double link_ns;	 /* that a hit takes for each further process of its interpreter */
@@ -91,6 +94,7 @@ struct crowd *crowd__new(const struct crowd_opts *o)
 static void free_file(struct crowd_file *f)
 {
 	tracer__close(f->tracer);
+	timing__free(f->timing);
 	if (f->target.pid)
 		target__close(&f->target);
 	traced_list__free(&f->now);
@@ -107,12 +111,44 @@ static void take_hits(struct crowd_process *p)
 	p->seen_hits = hits;
 }
 
-static void remove_breakpoints(struct crowd_process *p)
+/* Its breakpoints are gone, and all its events were drained. */
+static void forget_hits(struct crowd_process *p)
 {
-	close(p->link);
-	p->link = -1;
 	p->file->user_cnt--;
+	if (p->file->timing)
+		timing__end_process(p->file->timing, p->pid);
 	tracer__forget(p->file->tracer, p->pid);
+}
+
+/* Takes the breakpoints away from those that have been left, as many as can be at a time. */
+static size_t close_links(struct crowd *c, struct crowd_process *closed[CLOSE_MAX])
+{
+	int links[CLOSE_MAX];
+	size_t cnt = 0;
+
+	for (size_t i = 0; i < c->cnt && cnt < CLOSE_MAX; i++) {
+		if (!c->all[i]->left || c->all[i]->link < 0)
+			continue;
+		links[cnt] = c->all[i]->link;
+		c->all[i]->link = -1;
+		closed[cnt++] = c->all[i];
+	}
+	uprobe__close_links(links, cnt);
+	return cnt;
+}
+
+static void remove_breakpoints(struct crowd *c)
+{
+	struct crowd_process *closed[CLOSE_MAX];
+	size_t cnt;
+
+	do {
+		cnt = close_links(c, closed);
+		if (cnt)
+			crowd__drain(c);
+		for (size_t i = 0; i < cnt; i++)
+			forget_hits(closed[i]);
+	} while (cnt == CLOSE_MAX);
 }
 
 /* The breakpoints go with settle(). */
@@ -129,13 +165,17 @@ static void leave(struct crowd_process *p)
 
 void crowd__free(struct crowd *c)
 {
+	int links[PROCESSES_MAX];
+	size_t cnt = 0;
+
 	if (!c)
 		return;
 	for (size_t i = 0; i < c->cnt; i++) {
 		if (c->all[i]->link >= 0)
-			close(c->all[i]->link);
+			links[cnt++] = c->all[i]->link;
 		free(c->all[i]);
 	}
+	uprobe__leave_links(links, cnt);
 	for (size_t i = 0; i < c->file_cnt; i++)
 		free_file(c->files[i]);
 	for (size_t i = 0; i < c->state->reason_cnt; i++)
@@ -232,6 +272,11 @@ static void keep_sums(struct crowd *c, struct crowd_file *f)
 	tracer__counters(f->tracer, n);
 	for (int i = 0; i < TRACE_CTR_CNT; i++)
 		c->former[i] += n[i];
+	if (f->timing) {
+		c->former_calls += timing__call_cnt(f->timing);
+		c->former_resumed += timing__resumed_cnt(f->timing);
+		return;
+	}
 	if (tracer__read(f->tracer, &f->now))
 		return;
 	for (size_t i = 0; i < f->now.cnt; i++) {
@@ -250,6 +295,11 @@ static bool is_used(const struct crowd *c, const struct crowd_file *f)
 	return false;
 }
 
+static size_t tracers_max(const struct crowd *c)
+{
+	return c->o.mode == TIMING_NONE ? TRACERS_MAX : TIMED_MAX;
+}
+
 /* An interpreter makes room whose processes have all ended. */
 static void forget_interpreter(struct crowd *c)
 {
@@ -261,8 +311,8 @@ static void forget_interpreter(struct crowd *c)
 		return;
 	if (!c->state->made_room)
 		log_warn("functions of interpreters that no process runs any more are not shown, "
-			 "as there are more than %d",
-			 TRACERS_MAX);
+			 "as there are more than %zu",
+			 tracers_max(c));
 	c->state->made_room = true;
 	keep_sums(c, c->files[at]);
 	forget_processes(c, c->files[at]);
@@ -272,16 +322,37 @@ static void forget_interpreter(struct crowd *c)
 	c->state->tracer_cnt--;
 }
 
+/* Of an interpreter. NULL: no memory. */
+static struct timing *new_timing(const struct crowd *c, const struct crowd_file *f)
+{
+	struct timing *t = timing__new(c->o.mode, c->o.json, c->o.slow);
+
+	if (!t)
+		return NULL;
+	timing__set_many(t, c->o.blocks, f->target.py.version);
+	timing__want_from(t, c->o.from);
+	return t;
+}
+
 static void open_tracer(struct crowd *c, struct crowd_file *f, pid_t pid)
 {
+	const struct tracer_events *events = NULL;
 	struct crowd_state *s = c->state;
 	const char *why_not = NULL;
 
 	f->kind = CROWD_UNTRACEABLE;
-	if (s->failure_cnt < FAILURES_MAX)
-		f->tracer = tracer__open_many(&f->target, c->o.filters, c->o.filter_cnt, s->trap_ns,
-					      &why_not);
+	if (c->o.mode != TIMING_NONE) {
+		f->timing = new_timing(c, f);
+		events = f->timing ? timing__events(f->timing) : NULL;
+	}
+	if (s->failure_cnt < FAILURES_MAX && (events || c->o.mode == TIMING_NONE))
+		f->tracer = tracer__open_many(&f->target, c->o.filters, c->o.filter_cnt, events,
+					      s->trap_ns, &why_not);
+	if (f->tracer && f->timing)
+		timing__start(f->timing, f->tracer, c->start_ns);
 	if (!f->tracer) {
+		timing__free(f->timing);
+		f->timing = NULL;
 		s->failure_cnt += !why_not;
 		if (why_not)
 			say_untraceable(c, pid, why_not);
@@ -308,14 +379,14 @@ static void analyse(struct crowd *c, struct crowd_file *f, pid_t pid, int proc_f
 				    : CROWD_UNKNOWN;
 	if (err == -ENOTSUP && f->target.py.why_not)
 		say_untraceable(c, pid, f->target.py.why_not);
-	if (!err && s->tracer_cnt == TRACERS_MAX)
+	if (!err && s->tracer_cnt == tracers_max(c))
 		forget_interpreter(c);
-	if (!err && s->tracer_cnt < TRACERS_MAX)
+	if (!err && s->tracer_cnt < tracers_max(c))
 		open_tracer(c, f, pid);
 	else if (!err && !s->many_files)
 		log_warn("process %d, and others of further interpreters, are not traced: at most "
-			 "%d interpreters at a time",
-			 pid, TRACERS_MAX);
+			 "%zu interpreters at a time",
+			 pid, tracers_max(c));
 	s->many_files |= !err && f->kind == CROWD_UNKNOWN;
 	if (f->kind == CROWD_PYTHON)
 		return;
@@ -403,9 +474,7 @@ static void settle(struct crowd *c)
 	if (!any || !c->state->attached || !held__permits(&c->state->held))
 		return;
 	/* Its number may be another process's already. */
-	for (size_t i = 0; i < c->cnt; i++)
-		if (c->all[i]->left && c->all[i]->link >= 0)
-			remove_breakpoints(c->all[i]);
+	remove_breakpoints(c);
 	for (size_t i = 0; i < c->cnt; i++)
 		if (!c->all[i]->left && c->all[i]->link < 0)
 			follow(c, c->all[i]);
@@ -570,6 +639,19 @@ static void note_ended(struct crowd *c)
 	}
 }
 
+/* Of one interpreter in a scan. */
+static void tidy(struct crowd *c)
+{
+	for (size_t i = 1; i <= c->file_cnt; i++) {
+		size_t at = (c->state->tidied + i) % c->file_cnt;
+
+		if (!c->files[at]->tracer || !tracer__tidy(c->files[at]->tracer))
+			continue;
+		c->state->tidied = at;
+		return;
+	}
+}
+
 static void begin_scan(struct crowd *c)
 {
 	struct crowd_state *s = c->state;
@@ -612,6 +694,7 @@ int crowd__scan(struct crowd *c)
 	c->state->known = seen;
 	note_ended(c);
 	settle(c);
+	tidy(c);
 	return 0;
 }
 
@@ -621,6 +704,10 @@ int crowd__attach(struct crowd *c)
 
 	descriptors__allow(); /* a link for each process */
 	c->state->attached = true;
+	c->start_ns = now_ns();
+	for (size_t i = 0; i < c->file_cnt; i++)
+		if (c->files[i]->timing)
+			timing__start(c->files[i]->timing, c->files[i]->tracer, c->start_ns);
 	settle(c);
 	for (size_t i = 0; i < c->cnt; i++)
 		if (!c->all[i]->left)
@@ -629,6 +716,19 @@ int crowd__attach(struct crowd *c)
 		return 0;
 	log_err("none of %zu Python processes can be traced", wanted);
 	return -EIO;
+}
+
+const char *crowd__name(const struct crowd *c, pid_t pid)
+{
+	const void *what = idmap__get(&c->state->known, (uint64_t)pid);
+
+	if (what && what != NOT_PYTHON)
+		return ((const struct crowd_process *)what)->name;
+	/* It has ended: the newest one with this number. */
+	for (size_t i = c->cnt; i-- > 0;)
+		if (c->all[i]->pid == pid)
+			return c->all[i]->name;
+	return "?";
 }
 
 size_t crowd__followed_cnt(const struct crowd *c)
@@ -689,11 +789,12 @@ static void refuse(struct crowd *c, struct crowd_process *p, double per_second)
 	p->refused = true;
 	if (++c->state->refused_cnt > REFUSALS_MAX)
 		return;
-	log_warn("process %d (%s) is not traced: %.0f calls/s at %.2f us each would slow it down "
+	log_warn("process %d (%s) is not traced: %.0f %s/s at %.2f us each would slow it down "
 		 "by %.0f%% of its CPU time, more than %g%% (--max-slowdown %.0f or --force allows "
 		 "that)",
-		 p->pid, p->name, per_second, crowd__hit_ns(c, p->file) / 1000, p->slowdown,
-		 c->o.max_slowdown, ceil(p->slowdown * 1.2));
+		 p->pid, p->name, per_second, c->o.mode == TIMING_NONE ? "calls" : "calls and ends",
+		 crowd__hit_ns(c, p->file) / 1000, p->slowdown, c->o.max_slowdown,
+		 ceil(p->slowdown * 1.2));
 	if (c->state->refused_cnt == REFUSALS_MAX)
 		log_warn("further processes that would be slowed down too much are not named");
 }

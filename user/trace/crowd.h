@@ -12,6 +12,8 @@
  *	crowd__attach(c);
  *	each 50 ms: crowd__scan(c) finds new ones and attaches them; crowd__judge(c)
  *
+ * Calls are counted, or timed (timing.h): a struct timing for each interpreter.
+ *
  * Breakpoints come and go only while all processes answer (follow/held.h); else they are put off.
  * Whatever files processes map, a scan takes some 100 ms at most, and the next one goes on.
  *
@@ -26,7 +28,9 @@
 #include <sys/types.h>
 
 #include "trace/filter.h"
+#include "trace/blocks.h"
 #include "trace/target.h"
+#include "trace/timing.h"
 #include "trace/tracer.h"
 
 #define CROWD_NAME_MAX 40
@@ -48,6 +52,7 @@ struct crowd_file {
 	/* CROWD_PYTHON */
 	struct target target;
 	struct tracer *tracer;
+	struct timing *timing; /* NULL: calls are only counted */
 	struct traced_list now, before;
 };
 
@@ -72,6 +77,12 @@ struct crowd_opts {
 	size_t filter_cnt;
 	double max_slowdown; /* percent */
 	bool force;	     /* nobody is refused */
+	/* But for TIMING_NONE, calls are timed, and their lines go to `blocks` (borrowed). */
+	enum timing_mode mode;
+	struct blocks *blocks;
+	bool json;
+	struct timing_slow slow;	 /* without a percentile */
+	const struct trace_filter *from; /* borrowed; NULL: all calls */
 };
 
 struct crowd {
@@ -82,6 +93,7 @@ struct crowd {
 	size_t cnt, cap;
 	/* Of interpreters that had to make room: wanted calls, and all counters. */
 	uint64_t former_calls, former_resumed, former[TRACE_CTR_CNT];
+	uint64_t start_ns; /* when breakpoints were set first; 0: they were not yet */
 
 	/* private to crowd.c */
 	struct crowd_state *state;
@@ -112,6 +124,8 @@ void crowd__drain(struct crowd *c);
 void crowd__count(struct crowd *c);
 /* No hit counts from now on. */
 void crowd__stop(struct crowd *c);
+/* What a process is called. "?": it is not known. */
+const char *crowd__name(const struct crowd *c, pid_t pid);
 /* Processes with breakpoints. */
 size_t crowd__followed_cnt(const struct crowd *c);
 

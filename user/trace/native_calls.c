@@ -45,7 +45,7 @@
 #define DRAIN_MS  50
 #define LATE_MS	  100 /* after which an event has come from either ring */
 #define LINKS_MAX 1024
-#define CLOSE_MAX 8    /* at once: each takes some 30 ms, in which nothing is drained */
+#define CLOSE_MAX 64   /* at once: nothing is drained meanwhile */
 #define CLOSE_MS  1000 /* from one time to the next one */
 #define LOOK_MS	  100  /* at least, from one look at all processes to the next one */
 #define LOOK_PART 10   /* ... and so many times the time that it took */
@@ -506,18 +506,30 @@ static bool has_ended(const struct native *n)
 	return i < n->link_cnt;
 }
 
+static void close_links(const struct followed *links, size_t cnt,
+			void (*close_all)(const int *, size_t))
+{
+	int fds[LINKS_MAX];
+
+	for (size_t i = 0; i < cnt; i++)
+		fds[i] = links[i].link;
+	close_all(fds, cnt);
+}
+
 /* Some of those that have ended make room. */
 static void forget_ended(struct native *n)
 {
-	size_t kept = 0, closed = 0;
+	struct followed ended[CLOSE_MAX];
+	size_t kept = 0, cnt = 0;
 
 	for (size_t i = 0; i < n->link_cnt; i++) {
-		if (closed < CLOSE_MAX && is_over(&n->links[i]))
-			closed += !close(n->links[i].link);
+		if (cnt < CLOSE_MAX && is_over(&n->links[i]))
+			ended[cnt++] = n->links[i];
 		else
 			n->links[kept++] = n->links[i];
 	}
 	n->link_cnt = kept;
+	close_links(ended, cnt, uprobe__close_links);
 }
 
 /* May the kernel set and remove breakpoints? Asked once in a round of wait_until(). */
@@ -775,6 +787,8 @@ static int finish(struct native *n)
 	wait_for_programs();
 	drain(n);
 	note_lost(n, &n->lost, n->skel->bss->lost, now_ns());
+	if (n->tracer)
+		note_lost(n, &n->python_lost, tracer__lost(n->tracer), now_ns());
 	native_tree__flush(n->tree, UINT64_MAX);
 	n->err = n->err ? n->err : finish_picture(n);
 	if (!n->o->json)
@@ -794,8 +808,7 @@ static int finish(struct native *n)
 
 static void end(struct native *n)
 {
-	while (n->link_cnt)
-		close(n->links[--n->link_cnt].link);
+	close_links(n->links, n->link_cnt, uprobe__leave_links);
 	free(n->links);
 	free(n->all);
 	mmapwatch__free(n->watch);

@@ -15,6 +15,7 @@
 /* A generator or coroutine that has yielded. */
 struct waiting {
 	uint64_t frame, code;
+	uint32_t tgid;
 	bool left; /* or it has returned: up to CPython 3.10 the end does not tell */
 	struct waiting *next;
 };
@@ -26,7 +27,7 @@ struct callee {
 
 struct thread {
 	uint32_t tid;
-	struct activation *top; /* the innermost that is known to run there */
+	struct activation *top; /* the innermost that is known to run there; of this thread */
 };
 
 struct pairs {
@@ -107,11 +108,33 @@ static void unlink_callee(struct pairs *p, const struct activation *a)
 	free(gone);
 }
 
-static struct thread *thread_of(struct pairs *p, uint32_t tid)
+static struct thread *find_thread(struct pairs *p, uint32_t tid)
 {
 	for (size_t i = p->thread_cnt; i-- > 0;)
 		if (p->threads[i].tid == tid)
 			return &p->threads[i];
+	return NULL;
+}
+
+/* Those that run nothing: most have ended. */
+static void forget_threads(struct pairs *p)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < p->thread_cnt; i++)
+		if (p->threads[i].top)
+			p->threads[kept++] = p->threads[i];
+	p->thread_cnt = kept;
+}
+
+static struct thread *thread_of(struct pairs *p, uint32_t tid)
+{
+	struct thread *t = find_thread(p, tid);
+
+	if (t)
+		return t;
+	if (p->thread_cnt == p->thread_cap)
+		forget_threads(p);
 	if (ARRAY_GROW(p->threads, p->thread_cap, p->thread_cnt, THREADS_MAX))
 		return NULL;
 	p->threads[p->thread_cnt] = (struct thread){ .tid = tid };
@@ -136,14 +159,18 @@ static bool wake(struct pairs *p, uint64_t frame, bool surely, uint64_t *code)
 }
 
 /* Without memory, or with too many, a throw() into it will not be seen to begin. */
-static void put_to_wait(struct pairs *p, uint64_t frame, uint64_t code, bool left)
+static void put_to_wait(struct pairs *p, const struct trace_event *e, uint64_t code)
 {
 	struct waiting *w = p->waiting_cnt < WAITING_MAX ? malloc(sizeof(*w)) : NULL;
-	size_t at = bucket(p, frame);
+	size_t at = bucket(p, e->frame);
 
 	if (!w)
 		return;
-	*w = (struct waiting){ .frame = frame, .code = code, .left = left, .next = p->waiting[at] };
+	*w = (struct waiting){ .frame = e->frame,
+			       .code = code,
+			       .tgid = e->tgid,
+			       .left = e->kind == EVENT_LEFT,
+			       .next = p->waiting[at] };
 	p->waiting[at] = w;
 	p->waiting_cnt++;
 }
@@ -162,15 +189,16 @@ static void set_below(struct activation *a, struct activation *below)
 /* Nobody may point at an activation that is freed. */
 static void forget(struct pairs *p, struct activation *a)
 {
+	struct thread *t = find_thread(p, a->tid);
+
 	unlink_callee(p, a);
 	unlink_open(p, a);
 	for (size_t i = 0; i < BUCKETS && a->above_cnt; i++)
 		for (struct activation *b = p->open[i]; b; b = b->next)
 			if (b->below == a)
 				set_below(b, a->below);
-	for (size_t i = 0; i < p->thread_cnt; i++)
-		if (p->threads[i].top == a)
-			p->threads[i].top = a->below;
+	if (t && t->top == a)
+		t->top = a->below && a->below->tid == a->tid ? a->below : NULL;
 	set_below(a, NULL);
 	free(a->stack);
 	free(a->note);
@@ -248,6 +276,45 @@ static void end_all(struct pairs *p)
 	for (size_t i = 0; i < BUCKETS; i++)
 		while (p->open[i])
 			end(p, p->open[i], PAIRS_LOST, 0, (struct pairs_cpu){ 0 });
+}
+
+static struct activation *first_of(const struct pairs *p, size_t at, uint32_t tgid)
+{
+	struct activation *a = p->open[at];
+
+	while (a && a->tgid != tgid)
+		a = a->next;
+	return a;
+}
+
+static void forget_waiting(struct pairs *p, struct waiting **at, uint32_t tgid)
+{
+	while (*at) {
+		struct waiting *w = *at;
+
+		if (w->tgid != tgid) {
+			at = &w->next;
+			continue;
+		}
+		*at = w->next;
+		p->waiting_cnt--;
+		free(w);
+	}
+}
+
+void pairs__end_process(struct pairs *p, uint32_t tgid)
+{
+	struct activation *a;
+
+	for (size_t i = 0; i < BUCKETS; i++) {
+		forget_waiting(p, &p->waiting[i], tgid);
+		while ((a = first_of(p, i, tgid))) {
+			/* What it has called comes first. */
+			for (int k = 0; k < CHAIN_MAX && called_by(p, a->frame); k++)
+				a = called_by(p, a->frame);
+			end(p, a, PAIRS_LOST, 0, (struct pairs_cpu){ 0 });
+		}
+	}
 }
 
 /* ---- beginnings ------------------------------------------------------------------------------ */
@@ -353,7 +420,7 @@ static void take_end(struct pairs *p, const struct trace_event *e)
 				      : PAIRS_LEFT,
 	    e->ns, cpu_of(e));
 	if (e->kind == EVENT_YIELD || (e->kind == EVENT_LEFT && p->only_called))
-		put_to_wait(p, e->frame, code, e->kind == EVENT_LEFT);
+		put_to_wait(p, e, code);
 }
 
 static int take_raise(struct pairs *p, const struct trace_event *e)
@@ -376,14 +443,19 @@ static int take_raise(struct pairs *p, const struct trace_event *e)
 	return err;
 }
 
-int pairs__take(struct pairs *p, const struct trace_event *e, const struct trace_raise *stack)
+void pairs__lose(struct pairs *p, uint32_t lost)
 {
 	/* Programs on two CPUs may read the number in another order than they took their room. */
-	if ((int32_t)(e->lost - p->lost) > 0) {
-		end_all(p);
-		p->h.lost(p->h.ctx, e->lost - p->lost);
-		p->lost = e->lost;
-	}
+	if ((int32_t)(lost - p->lost) <= 0)
+		return;
+	end_all(p);
+	p->h.lost(p->h.ctx, lost - p->lost);
+	p->lost = lost;
+}
+
+int pairs__take(struct pairs *p, const struct trace_event *e, const struct trace_raise *stack)
+{
+	pairs__lose(p, e->lost);
 	switch (e->kind) {
 	case EVENT_CALL:
 	case EVENT_RESUME:

@@ -96,6 +96,10 @@ void pairs__free(struct pairs *p);
  * beginning, or NULL.
  */
 int pairs__take(struct pairs *p, const struct trace_event *e, const struct trace_raise *stack);
+/* So many events found no room up to now, though no event behind them has said so yet. */
+void pairs__lose(struct pairs *p, uint32_t lost);
+/* A process has ended: so have all its activations, as PAIRS_LOST. */
+void pairs__end_process(struct pairs *p, uint32_t tgid);
 /* Code that the activation of a frame runs; 0: none is open. */
 uint64_t pairs__code(const struct pairs *p, uint64_t frame);
 size_t pairs__open_cnt(const struct pairs *p); /* activations that have not ended */

@@ -2,7 +2,10 @@
 #include "trace/price.h"
 
 #include <math.h>
+#include <stdio.h>
+#include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 
@@ -30,4 +33,27 @@ bool price__cpu_ns(pid_t pid, uint64_t *ns)
 		return false;
 	*ns = timespec_ns(t);
 	return true;
+}
+
+uint64_t price__reaped_ns(pid_t pid)
+{
+	unsigned long user, system;
+	char path[32], text[1024];
+	uint64_t ticks = 0;
+	const char *at;
+	size_t len;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	f = fopen(path, "re");
+	if (!f)
+		return 0;
+	len = fread(text, 1, sizeof(text) - 1, f);
+	fclose(f);
+	text[len] = '\0';
+	at = strrchr(text, ')'); /* proc(5): fields 16 and 17 are cutime and cstime */
+	if (at && sscanf(at, ") %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %lu %lu", &user,
+			 &system) == 2)
+		ticks = (uint64_t)user + system;
+	return ticks * (1000000000ULL / (uint64_t)sysconf(_SC_CLK_TCK));
 }

@@ -24,5 +24,7 @@ bool price__is_high(double slowdown, double load, double max_slowdown);
 
 /* The CPU time of a process since it began. false: there is no such process. */
 bool price__cpu_ns(pid_t pid, uint64_t *ns);
+/* The CPU time of the children that it has waited for. */
+uint64_t price__reaped_ns(pid_t pid);
 
 #endif /* PYPERF_PRICE_H */

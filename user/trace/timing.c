@@ -12,20 +12,35 @@
 
 #define INDENT_MAX 60 /* of lines, in levels */
 #define BAR_WIDTH  24
+#define CODES_MAX  262144 /* code objects that are remembered: of processes that come and go */
 
 /* ---- functions ------------------------------------------------------------------------------- */
 
+/* What another code object of the same function has; NULL: this is the first one. */
+static struct timed *find_timed(struct timing *t, uint64_t code)
+{
+	struct py_function f;
+
+	if (!tracer__find(t->tracer, code, &f) || f.number >= t->first_cnt ||
+	    t->firsts[f.number] == HASH_NONE)
+		return NULL;
+	return &t->all[t->firsts[f.number]];
+}
+
 static struct timed *add_timed(struct timing *t, uint64_t code, uint64_t hash)
 {
-	struct timed *f;
+	struct timed *f = find_timed(t, code);
 
-	if (ARRAY_GROW(t->all, t->cap, t->cnt, HASH_NONE - 1) ||
-	    hash_index__add(&t->by_code, hash, (uint32_t)t->cnt)) {
+	if (t->by_code.cnt >= CODES_MAX)
+		idmap__free(&t->by_code);
+	if (!f && !ARRAY_GROW(t->all, t->cap, t->cnt, HASH_NONE - 1)) {
+		f = &t->all[t->cnt++];
+		*f = (struct timed){ .code = code, .first = (uint32_t)t->cnt - 1 };
+	}
+	if (!f || idmap__set(&t->by_code, hash, (void *)(f - t->all + 1))) {
 		t->err = -ENOMEM;
 		return NULL;
 	}
-	f = &t->all[t->cnt++];
-	*f = (struct timed){ .code = code, .first = (uint32_t)t->cnt - 1 };
 	return f;
 }
 
@@ -52,14 +67,9 @@ static void find_first(struct timing *t, struct timed *f)
 static struct timed *timed_of(struct timing *t, uint64_t code)
 {
 	uint64_t hash = hash_bytes(&t->key, &code, sizeof(code));
-	struct timed *f = NULL;
-	uint32_t i;
+	size_t i = (size_t)(uintptr_t)idmap__get(&t->by_code, hash);
+	struct timed *f = i ? &t->all[i - 1] : add_timed(t, code, hash);
 
-	for (size_t at = 0; (i = hash_index__next(&t->by_code, hash, &at)) != HASH_NONE && !f;)
-		if (t->all[i].code == code)
-			f = &t->all[i];
-	if (!f)
-		f = add_timed(t, code, hash);
 	if (!f || f->named)
 		return f;
 	f->named = tracer__find(t->tracer, code, &f->function);
@@ -108,6 +118,25 @@ void timing__flush_line(struct timing *t)
 	else if (t->line.len)
 		t->err = stream__put(stdout, t->line.s, t->line.len);
 	strbuf__clear(&t->line);
+}
+
+void timing__put_line(struct timing *t, uint32_t tgid)
+{
+	if (!t->blocks) {
+		timing__flush_line(t);
+		return;
+	}
+	if (t->line.len)
+		blocks__add(t->blocks, (pid_t)tgid, t->line.s, t->line.len);
+	strbuf__clear(&t->line);
+}
+
+void timing__add_process(const struct timing *t, struct json *j, uint32_t tgid)
+{
+	if (!t->blocks)
+		return;
+	json__uint(j, "pid", tgid);
+	json__stringz(j, "name", blocks__name(t->blocks, (pid_t)tgid));
 }
 
 const char *const timing_hows[] = {
@@ -180,6 +209,7 @@ static void write_event_json(struct timing *t, const struct activation *a,
 	json__object(&j, NULL);
 	json__stringz(&j, "event", timing_hows[how]);
 	json__double(&j, "seconds", timing__seconds(t, times ? times->at_ns : a->start_ns));
+	timing__add_process(t, &j, a->tgid);
 	json__uint(&j, "thread", a->tid);
 	json__uint(&j, "depth", a->depth);
 	json__string(&j, "function", f->name, f->name_len);
@@ -201,10 +231,9 @@ static void write_event_text(struct timing *t, const struct activation *a,
 	struct strbuf *b = &t->line;
 	int indent = a->depth < INDENT_MAX ? 2 * (int)a->depth : 2 * INDENT_MAX;
 
-	if (!t->headed)
+	if (timing__heads(t))
 		strbuf__addf(b, "%11s %8s %10s %10s  FUNCTION\n", "SECONDS", "THREAD", "TOTAL",
 			     "OWN");
-	t->headed = true;
 	if (how == PAIRS_LOST)
 		strbuf__addf(b, "%11s", "?");
 	else
@@ -224,7 +253,7 @@ static void write_event_text(struct timing *t, const struct activation *a,
 		timing__add_place(b, f);
 	strbuf__addz(b, timing_remarks[how]);
 	strbuf__addc(b, '\n');
-	timing__flush_line(t);
+	timing__put_line(t, a->tgid);
 }
 
 /* ---- each one -------------------------------------------------------------------------------- */
@@ -296,6 +325,22 @@ static void on_ended(void *ctx, const struct activation *a, enum pairs_how how,
 	write_event(t, a, f, how, times);
 }
 
+/* Nobody knows of which process, but for its interpreter. */
+static void write_lost_of_many(struct timing *t, uint32_t cnt)
+{
+	struct strbuf *b = &t->line;
+
+	if (t->json)
+		strbuf__addf(b, "{\"event\":\"lost\",\"events\":%u,\"python\":\"%s\"}\n", cnt,
+			     t->version);
+	else
+		strbuf__addf(b, "%11s %u events of CPython %s were lost here\n", "?", cnt,
+			     t->version);
+	if (b->len)
+		blocks__remark(t->blocks, b->s, b->len);
+	strbuf__clear(b);
+}
+
 static void on_lost(void *ctx, uint32_t cnt)
 {
 	struct timing *t = ctx;
@@ -303,7 +348,9 @@ static void on_lost(void *ctx, uint32_t cnt)
 	t->lost_cnt += cnt;
 	if (t->mode != TIMING_CALLS)
 		return;
-	if (t->json)
+	if (t->blocks)
+		write_lost_of_many(t, cnt);
+	else if (t->json)
 		printf("{\"event\":\"lost\",\"events\":%u}\n", cnt);
 	else if (t->format == TIMING_LINES)
 		printf("%11s %u events were lost here\n", "?", cnt);
@@ -378,6 +425,22 @@ void timing__want_from(struct timing *t, const struct trace_filter *from)
 	t->events.from = from;
 }
 
+void timing__set_many(struct timing *t, struct blocks *blocks, const char *version)
+{
+	t->blocks = blocks;
+	t->version = version;
+}
+
+void timing__end_process(struct timing *t, pid_t pid)
+{
+	pairs__end_process(t->pairs, (uint32_t)pid);
+}
+
+void timing__lose(struct timing *t, uint32_t lost)
+{
+	pairs__lose(t->pairs, lost);
+}
+
 int timing__want_picture(struct timing *t)
 {
 	t->paths = call_paths__new();
@@ -446,7 +509,7 @@ void timing__free(struct timing *t)
 	free(t->firsts);
 	for (size_t i = 0; i < t->cnt; i++)
 		free(t->all[i].slow);
-	hash_index__free(&t->by_code);
+	idmap__free(&t->by_code);
 	strbuf__free(&t->line);
 	free(t->all);
 	free(t);

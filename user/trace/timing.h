@@ -16,6 +16,7 @@
 
 #include "base/json.h"
 #include "base/str.h"
+#include "trace/blocks.h"
 #include "trace/call_picture.h"
 #include "trace/tracer.h"
 
@@ -56,6 +57,15 @@ void timing__want_values(struct timing *t, uint32_t args, bool returns,
 			 const struct condition *only);
 /* Only what happens inside of calls of this function (borrowed), before timing__events(). */
 void timing__want_from(struct timing *t, const struct trace_filter *from);
+/*
+ * Calls of many processes that run this version of Python: lines go to `blocks` (borrowed), and in
+ * JSON they have the process.
+ */
+void timing__set_many(struct timing *t, struct blocks *blocks, const char *version);
+/* A process has ended, or is not traced any more: its calls have no end. */
+void timing__end_process(struct timing *t, pid_t pid);
+/* So many events were lost (tracer__lost()), though none behind them has said so yet. */
+void timing__lose(struct timing *t, uint32_t lost);
 /* Keeps what timing__draw() needs, before the first event. 0 or -ENOMEM. Not with `slow`. */
 int timing__want_picture(struct timing *t);
 /* Puts all calls that have ended into the picture. 0 or -ENOMEM. */

@@ -9,6 +9,7 @@
  *	timing_format.c	lines as other tools have them
  */
 #include "base/hash.h"
+#include "base/idmap.h"
 #include "base/str.h"
 #include "trace/call_paths.h"
 #include "trace/pairs.h"
@@ -56,7 +57,7 @@ struct timing {
 	struct pairs *pairs;
 	struct timed *all;
 	size_t cnt, cap;
-	struct hash_index by_code;
+	struct idmap by_code; /* one more than the number in `all`, by a hash of the code object */
 	struct hash_key key;
 	struct strbuf line;
 	uint64_t start_ns, event_cnt, lost_cnt, unknown_ends;
@@ -71,6 +72,8 @@ struct timing {
 	bool refused;			  /* the call at hand is not */
 	struct call_paths *paths;	  /* NULL: no picture is wanted */
 	bool headed;			  /* the line above the first call is written */
+	struct blocks *blocks;		  /* NULL: it is one process with what it starts */
+	const char *version;		  /* ... of Python in `blocks` */
 	struct thread_name *thread_names; /* for TIMING_SYSTEMTAP */
 	size_t thread_cnt, thread_cap;
 	int err;
@@ -81,6 +84,19 @@ extern const char *const timing_hows[], *const timing_remarks[];
 
 /* Writes t->line to stdout. */
 void timing__flush_line(struct timing *t);
+/* Writes t->line, which is about a call in this process. */
+void timing__put_line(struct timing *t, uint32_t tgid);
+/* The members of such a line in JSON that say which process it is. */
+void timing__add_process(const struct timing *t, struct json *j, uint32_t tgid);
+
+/* Is the line above the first one still to be written? It is said once. */
+static inline bool timing__heads(struct timing *t)
+{
+	bool *headed = t->blocks ? blocks__headed(t->blocks) : &t->headed, first = !*headed;
+
+	*headed = true;
+	return first;
+}
 
 static inline double timing__seconds(const struct timing *t, uint64_t ns)
 {

@@ -111,6 +111,7 @@ static void write_slow_json(struct timing *t, const struct activation *a,
 	json__object(&j, NULL);
 	json__stringz(&j, "event", timing_hows[how]);
 	json__double(&j, "seconds", timing__seconds(t, a->start_ns));
+	timing__add_process(t, &j, a->tgid);
 	json__uint(&j, "thread", a->tid);
 	json__string(&j, "function", f->name, f->name_len);
 	json__string(&j, "file", f->file, f->file_len);
@@ -133,10 +134,9 @@ static void write_slow(struct timing *t, const struct activation *a, const struc
 		write_slow_json(t, a, &f->function, how, times, stack);
 		return;
 	}
-	if (!t->headed)
+	if (timing__heads(t))
 		strbuf__addf(b, "%11s %8s%12s%12s%12s%12s  FUNCTION\n", "SECONDS", "THREAD",
 			     "TOTAL", "OWN", "ON CPU", "WAITING");
-	t->headed = true;
 	strbuf__addf(b, "%11.6f %8u", timing__seconds(t, a->start_ns), a->tid);
 	add_times(b, times);
 	strbuf__addz(b, "  ");
@@ -144,7 +144,7 @@ static void write_slow(struct timing *t, const struct activation *a, const struc
 	strbuf__addz(b, timing_remarks[how]);
 	add_stack(t, b, stack, " < ");
 	strbuf__addc(b, '\n');
-	timing__flush_line(t);
+	timing__put_line(t, a->tgid);
 }
 
 void timing_slow__write_call(struct timing *t, const struct activation *a, const struct timed *f,

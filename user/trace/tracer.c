@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -18,20 +17,21 @@
 #include "base/str.h"
 #include "follow/held.h"
 #include "follow/readcode.h"
-#include "process/pidns.h"
 #include "trace.skel.h"
 #include "trace/family.h"
 #include "trace/pairs.h"
 #include "trace/points.h"
 #include "trace/price.h"
+#include "trace/retired.h"
+#include "trace/trace_config.h"
 #include "follow/uprobe.h"
 
 #define EVENTS_NEWS	(16U << 20) /* bytes: thousands of functions between two drains */
 #define CODES_AT_ONCE	1024
 #define CODES_OF_MANY	262144
-#define IMPORT_FRAMES	24    /* of a stack: those of importlib and what has called them */
-#define PROCESSES_MAX	65536 /* numbers of them fit in 16 bits */
-#define EMULATED_HIT_NS 500   /* where it cannot be measured */
+#define NEWS_OF_MANY	(4U << 20) /* of each interpreter */
+#define PROCESSES_MAX	65536	   /* numbers of them fit in 16 bits */
+#define EMULATED_HIT_NS 500	   /* where it cannot be measured */
 
 struct tracer {
 	const struct target *t;
@@ -50,54 +50,65 @@ struct tracer {
 	struct uprobe_list breakpoints;
 	bool by_cookie;
 	bool many;	  /* processes */
-	pid_t *processes; /* that were seen */
-	size_t process_cnt, process_cap, last_process;
-	int64_t trap_ns; /* of a breakpoint whose program does nothing */
-	int stats_fd;	 /* while the kernel measures run times; -1 */
+	pid_t *processes; /* that were seen, by number; 0: it is free */
+	size_t process_cnt, process_cap, last_process, free_cnt;
+	struct idmap numbers; /* by process: one more than its number */
+	/* Of processes not followed any more: what the kernel still has, and had counted. */
+	struct retired codes, frames;
+	struct traced_list past;
+	size_t past_max;  /* then equal functions become one */
+	size_t codes_max; /* that have names; then those of former processes have none any more */
+	int64_t trap_ns;  /* of a breakpoint whose program does nothing */
+	int stats_fd;	  /* while the kernel measures run times; -1 */
 };
 
 /* ---- processes ------------------------------------------------------------------------------- */
 
+/* PROCESSES_MAX: there is none, or no memory. */
+static size_t free_number(struct tracer *tr)
+{
+	size_t i = tr->free_cnt ? 0 : tr->process_cnt;
+
+	while (i < tr->process_cnt && tr->processes[i])
+		i++;
+	if (i < tr->process_cnt ||
+	    !ARRAY_GROW(tr->processes, tr->process_cap, tr->process_cnt, PROCESSES_MAX))
+		return i;
+	return PROCESSES_MAX;
+}
+
 size_t tracer__process(struct tracer *tr, pid_t pid)
 {
+	size_t i;
+
 	if (tr->last_process < tr->process_cnt && tr->processes[tr->last_process] == pid)
 		return tr->last_process;
-	for (size_t i = tr->process_cnt; i-- > 0;)
-		if (tr->processes[i] == pid)
-			return tr->last_process = i;
-	if (ARRAY_GROW(tr->processes, tr->process_cap, tr->process_cnt, PROCESSES_MAX))
+	i = (size_t)(uintptr_t)idmap__get(&tr->numbers, (uint64_t)pid);
+	if (i)
+		return tr->last_process = i - 1;
+	i = free_number(tr);
+	if (i == PROCESSES_MAX || idmap__set(&tr->numbers, (uint64_t)pid, (void *)(i + 1)))
 		return 0;
-	tr->processes[tr->process_cnt] = pid;
-	return tr->last_process = tr->process_cnt++;
+	tr->free_cnt -= i < tr->process_cnt;
+	tr->process_cnt += i == tr->process_cnt;
+	tr->processes[i] = pid;
+	return tr->last_process = i;
+}
+
+static void free_process(struct tracer *tr, pid_t pid)
+{
+	size_t i = (size_t)(uintptr_t)idmap__get(&tr->numbers, (uint64_t)pid);
+
+	idmap__remove(&tr->numbers, (uint64_t)pid);
+	if (!i)
+		return;
+	tr->processes[i - 1] = 0;
+	tr->free_cnt++;
 }
 
 size_t tracer__process_cnt(const struct tracer *tr)
 {
 	return tr->process_cnt;
-}
-
-/* The CPU time of the children that a process has waited for. */
-static uint64_t reaped_ns(pid_t pid)
-{
-	unsigned long user, system;
-	char path[32], text[1024];
-	uint64_t ticks = 0;
-	const char *at;
-	size_t len;
-	FILE *f;
-
-	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
-	f = fopen(path, "re");
-	if (!f)
-		return 0;
-	len = fread(text, 1, sizeof(text) - 1, f);
-	fclose(f);
-	text[len] = '\0';
-	at = strrchr(text, ')'); /* proc(5): fields 16 and 17 are cutime and cstime */
-	if (at && sscanf(at, ") %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %lu %lu", &user,
-			 &system) == 2)
-		ticks = (uint64_t)user + system;
-	return ticks * (1000000000ULL / (uint64_t)sysconf(_SC_CLK_TCK));
 }
 
 uint64_t tracer__cpu_ns(struct tracer *tr)
@@ -108,7 +119,7 @@ uint64_t tracer__cpu_ns(struct tracer *tr)
 		uint64_t ns;
 
 		if (price__cpu_ns(tr->processes[i], &ns))
-			sum += ns + reaped_ns(tr->processes[i]);
+			sum += ns + price__reaped_ns(tr->processes[i]);
 	}
 	return sum;
 }
@@ -331,208 +342,93 @@ uint32_t tracer__line(const struct tracer *tr, uint64_t code, uint32_t offset)
 	return sym_python__line(tr->names, code, offset);
 }
 
-/* ---- opening --------------------------------------------------------------------------------- */
+/* ---- counts --------------------------------------------------------------------------------- */
 
-/*
- * Instrumented bytecode (sys.monitoring, sys.settrace) names RESUME elsewhere: these stand in its
- * place.
- */
-static void add_opcodes(struct trace_cfg *cfg, uint32_t version)
+static int by_number(const void *a, const void *b)
 {
-	static const struct {
-		uint32_t version;
-		/* INSTRUMENTED_LINE, INSTRUMENTED_INSTRUCTION, ENTER_EXECUTOR */
-		uint8_t opcodes[3];
-	} others[] = {
-		{ 0x030c, { 254, 253, 0 } },
-		{ 0x030d, { 254, 247, 0 } },
-		{ 0x030e, { 254, 238, 255 } },
-		{ 0x030f, { 253, 237, 254 } },
-	};
-	size_t cnt = 0;
+	uint32_t x = ((const struct traced *)a)->function.number;
+	uint32_t y = ((const struct traced *)b)->function.number;
 
-	while (cfg->opcodes[cnt])
-		cnt++;
-	for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++)
-		if (others[i].version == version)
-			memcpy(cfg->opcodes + cnt, others[i].opcodes, sizeof(others[i].opcodes));
+	return (x > y) - (x < y);
 }
 
-static bool is_call(const struct trace_point *p)
+static int by_calls(const void *a, const void *b)
 {
-	return p->kind == POINT_ENTRY || p->kind == POINT_RESUME;
+	const struct traced *x = a, *y = b;
+
+	if (x->calls + x->resumed != y->calls + y->resumed)
+		return x->calls + x->resumed < y->calls + y->resumed ? 1 : -1;
+	return by_number(a, b);
 }
 
-static bool has_events(const struct tracer *tr)
+static int add_traced(struct traced_list *list, const struct traced *f)
 {
-	return tr->on_event.take || tr->on_event.take_raise || tr->on_event.take_collection ||
-	       tr->on_event.take_import || tr->on_event.take_audit;
+	if (array_grow(&list->all, &list->cap, list->cnt, 1, sizeof(*list->all), SIZE_MAX / 64))
+		return -ENOMEM;
+	list->all[list->cnt++] = *f;
+	list->calls += f->calls;
+	list->resumed += f->resumed;
+	return 0;
 }
 
-static bool is_used(const struct tracer *tr, const struct trace_point *p)
+static int add_count(struct tracer *tr, struct traced_list *list, const struct trace_count *c)
 {
-	return is_call(p) || (has_events(tr) && !tr->on_event.take_import);
+	struct traced f = { .calls = c->calls, .resumed = c->resumed };
+
+	find_function(tr, c->id, &f.function);
+	return add_traced(list, &f);
 }
 
-/*
- * _PyEval_EvalFrameDefault(tstate, f, throwflag) from 3.9 on, (f, throwflag) before:
- * Python/ceval.c.
- */
-static bool takes_state(const struct target *t)
+/* Code objects that are one function become one. */
+static void merge(struct traced_list *list)
 {
-	return t->py.version_hex >= PY_VERSION_MINOR_HEX(3, 9);
-}
+	size_t kept = 0;
 
-/* PyObject_HEAD, f_back, f_frame: Include/internal/pycore_frame.h. */
-static uint32_t frame_of_object(const struct target *t)
-{
-	return t->py.version_hex < PY_VERSION_MINOR_HEX(3, 11) ? 0
-							       : t->py.interp.layout.ob_type + 16U;
-}
-
-/*
- * PyThreadState.curexc_type, from 3.12 on current_exception: Include/pystate.h, later
- * Include/cpython/pystate.h.
- */
-static uint32_t exception_of_state(uint32_t version)
-{
-	static const struct {
-		uint32_t below, at;
-	} offsets[] = {
-		{ 0x0300, 72 }, { 0x0307, 80 }, { 0x030b, 88 }, { 0x030d, 96 }, { 0x030f, 112 }
-	};
-
-	for (size_t i = 0; i < sizeof(offsets) / sizeof(*offsets); i++)
-		if (version < offsets[i].below)
-			return offsets[i].at;
-	return 136;
-}
-
-/* dict, args and notes are before it: Include/cpython/pyerrors.h. */
-static uint32_t traceback_of_exception(const struct target *t)
-{
-	if (t->py.version_hex < PY_VERSION_MINOR_HEX(3, 12))
-		return 0;
-	return t->py.interp.layout.ob_type + 8U + 24;
-}
-
-/* pthread_cond_t.__data.__wrefs: glibc, sysdeps/nptl/bits/thread-shared-types.h; musl has none. */
-#define COND_WREFS 36
-
-static void set_gil(const struct target *t, struct trace_cfg *cfg)
-{
-	struct py_gil gil;
-
-	if (t->musl || py_layout__gil(&gil, t->py.version_hex, t->py.free_threaded))
+	if (!list->cnt)
 		return;
-	cfg->gil_waiters = gil.locks + COND_WREFS;
-	cfg->tstate_interp = gil.tstate_interp;
-	cfg->interp_gil = gil.interp_gil;
-	if (gil.interp_gil == PY_OFF_NONE)
-		cfg->gil = t->bias + t->py.runtime + gil.runtime_gil;
-}
+	qsort(list->all, list->cnt, sizeof(*list->all), by_number);
+	for (size_t i = 1; i < list->cnt; i++) {
+		struct traced *last = &list->all[kept], *f = &list->all[i];
 
-/*
- * _Py_DebugOffsets.interpreter_state.gc, and _gc_runtime_state.generation_stats of builds with a
- * GIL: Include/internal/pycore_runtime.h and pycore_gc.h of 3.13, later pycore_debug_offsets.h and
- * pycore_interp_structs.h.
- */
-static void set_gc(const struct target *t, struct trace_cfg *cfg)
-{
-	static const struct {
-		uint32_t version, at_gc, stats;
-		bool rings;
-	} versions[] = {
-		{ 0x030d, 80, 128, false },
-		{ 0x030e, 88, 120, false },
-		{ 0x030f, 88, 104, true },
-	};
-
-	for (size_t i = 0; i < sizeof(versions) / sizeof(*versions) && !t->py.free_threaded; i++) {
-		if (versions[i].version != t->py.version_hex >> 16)
-			continue;
-		cfg->gc_said = t->bias + t->py.runtime + versions[i].at_gc;
-		cfg->gc_stats = versions[i].stats;
-		cfg->gc_rings = versions[i].rings;
-		cfg->tstate_interp = 16;
+		if (last->function.number == f->function.number) {
+			last->calls += f->calls;
+			last->resumed += f->resumed;
+		} else {
+			list->all[++kept] = *f;
+		}
 	}
+	list->cnt = kept + 1;
+	qsort(list->all, list->cnt, sizeof(*list->all), by_calls);
 }
 
-/* The opcode, if it returns a constant. */
-static uint32_t constant_of(const struct target *t, const struct trace_point *p)
+/* The counts of a code object that the kernel forgets. Without memory they are lost. */
+static void keep_count(void *ctx, const void *value)
 {
-	return p->kind == POINT_RETURN ? values__constant_opcode(t, p->opcode) : 0;
-}
+	const struct trace_count *c = value;
+	struct tracer *tr = ctx;
 
-/* What all names end with that the filter selects, as far as it is plain ASCII. */
-static void set_from(struct trace_cfg *cfg, const char *pattern)
-{
-	size_t len = strlen(pattern), max = sizeof(cfg->from_tail) - 1, cnt = 0;
-
-	while (cnt < len && cnt < max && !strchr("*?[]\\", pattern[len - cnt - 1]) &&
-	       (unsigned char)pattern[len - cnt - 1] < 0x80)
-		cnt++;
-	cfg->from = 1;
-	cfg->from_len = (uint32_t)cnt;
-	memcpy(cfg->from_tail, pattern + len - cnt, cnt);
-}
-
-static void configure(const struct tracer *tr, struct trace_cfg *cfg)
-{
-	const struct pidns_file ns = pidns__file();
-	const struct target *t = tr->t;
-	bool is_315 = t->py.version_hex >= PY_VERSION_MINOR_HEX(3, 15);
-	size_t opcode_cnt = 0;
-
-	*cfg = (struct trace_cfg){ .layout = t->py.interp.layout,
-				   .code_type = t->bias + t->py.interp.code_type,
-				   .by_opcode = tr->points.table != 0,
-				   .entry_reg = takes_state(t) ? ARCH_REG_ARG1 : ARCH_REG_ARG0,
-				   .resume_size = is_315 ? 4 : 2,
-				   .resume_mask = is_315 ? 7 : 3,
-				   .filtered = tr->filter_cnt > 0,
-				   .frame_of_object = frame_of_object(t),
-				   .by_cookie = tr->by_cookie,
-				   .imports = tr->on_event.take_import != NULL,
-				   .local_at = py_layout__frame_locals(&t->py.interp.layout),
-				   .slow = tr->on_event.slow,
-				   .callees = tr->on_event.callees,
-				   .frame_max = tr->on_event.take_import ? IMPORT_FRAMES
-						: tr->on_event.slow	 ? PAIRS_FRAMES
-									 : TRACE_RAISE_FRAMES,
-				   .lines = has_events(tr) &&
-					    (!tr->on_event.take || tr->on_event.slow),
-				   .interp_head = t->bias + t->py.interp.interp_head,
-				   .exc_at = tr->on_event.take_collection || tr->on_event.take_audit
-						     ? 0
-						     : exception_of_state(t->py.version_hex >> 16),
-				   .exc_traceback = traceback_of_exception(t) };
-	for (size_t i = 0; i < tr->points.cnt; i++) {
-		const struct trace_point *p = &tr->points.at[i];
-
-		if (!is_used(tr, p))
-			continue;
-		cfg->spots[cfg->spot_cnt++] = (struct trace_spot){ .pc = t->bias + p->addr,
-								   .kind = p->kind,
-								   .condition = p->condition,
-								   .sp_below = p->sp_below,
-								   .constant = constant_of(t, p),
-								   .place = p->place,
-								   .reg = p->reg,
-								   .offset = p->value_offset };
-		if (p->kind == POINT_RESUME)
-			cfg->opcodes[opcode_cnt++] = p->opcode;
+	if (!c->calls && !c->resumed)
+		return;
+	if (tr->past.cnt == tr->past_max) {
+		merge(&tr->past);
+		tr->past_max = 2 * tr->past.cnt + CODES_AT_ONCE;
 	}
-	if (tr->on_event.from)
-		set_from(cfg, tr->on_event.from->function);
-	for (size_t i = 0; i < tr->on_event.audit_cnt && i < TRACE_AUDITS; i++)
-		cfg->audits[cfg->audit_cnt++] = tr->on_event.audits[i];
-	add_opcodes(cfg, t->py.version_hex >> 16);
-	set_gil(t, cfg);
-	set_gc(t, cfg);
-	cfg->pidns_dev = ns.dev;
-	cfg->pidns_inum = ns.inum;
+	add_count(tr, &tr->past, c);
 }
+
+static pid_t owner_of_code(const void *key, const void *value)
+{
+	(void)key;
+	return (pid_t)((const struct trace_count *)value)->tgid;
+}
+
+static pid_t owner_of_frame(const void *key, const void *value)
+{
+	(void)value;
+	return (pid_t)(((const struct trace_entry *)key)->task >> 32);
+}
+
+/* ---- opening --------------------------------------------------------------------------------- */
 
 static struct bpf_program *program_of(const struct tracer *tr)
 {
@@ -549,13 +445,18 @@ static struct bpf_program *program_of(const struct tracer *tr)
 
 static int load(struct tracer *tr)
 {
+	const struct trace_config config = { .target = tr->t,
+					     .points = &tr->points,
+					     .events = &tr->on_event,
+					     .filtered = tr->filter_cnt > 0,
+					     .by_cookie = tr->by_cookie };
 	struct trace_cfg cfg;
 	int err;
 
 	tr->skel = trace_bpf__open();
 	if (!tr->skel)
 		return -errno;
-	configure(tr, &cfg);
+	trace_config__fill(&cfg, &config);
 	cfg.values = tr->values_cfg;
 	memcpy((void *)&tr->skel->rodata->cfg, &cfg, sizeof(cfg));
 	/* The verifier needs most of the time that a start takes. */
@@ -568,10 +469,11 @@ static int load(struct tracer *tr)
 	bpf_program__set_autoload(program_of(tr), true);
 	if (!tr->on_event.from)
 		bpf_map__set_max_entries(tr->skel->maps.inside, 1);
-	if (!has_events(tr))
+	if (!tracer_events__any(&tr->on_event))
 		bpf_map__set_max_entries(tr->skel->maps.events, (uint32_t)getpagesize());
 	else /* Code of modules is gone when they are there; and what has no name is not shown. */
-		bpf_map__set_max_entries(tr->skel->maps.news, EVENTS_NEWS);
+		bpf_map__set_max_entries(tr->skel->maps.news,
+					 tr->many ? NEWS_OF_MANY : EVENTS_NEWS);
 	tr->skel->rodata->by_process = tr->many;
 	if (tr->many) {
 		bpf_program__set_expected_attach_type(program_of(tr),
@@ -579,6 +481,7 @@ static int load(struct tracer *tr)
 		/* Of each process its own. No memory until they come: these kernels permit that. */
 		bpf_map__set_max_entries(tr->skel->maps.codes, CODES_OF_MANY);
 		bpf_map__set_map_flags(tr->skel->maps.codes, BPF_F_NO_PREALLOC);
+		bpf_map__set_type(tr->skel->maps.running, BPF_MAP_TYPE_LRU_HASH);
 	} else {
 		bpf_map__set_max_entries(tr->skel->maps.process_hits, 1);
 	}
@@ -586,10 +489,10 @@ static int load(struct tracer *tr)
 	if (err)
 		return err;
 	tr->ring = ring_buffer__new(bpf_map__fd(tr->skel->maps.news), on_code, tr, NULL);
-	if (tr->ring && has_events(tr))
+	if (tr->ring && tracer_events__any(&tr->on_event))
 		tr->event_ring =
 			ring_buffer__new(bpf_map__fd(tr->skel->maps.events), on_event, tr, NULL);
-	return tr->ring && (tr->event_ring || !has_events(tr)) ? 0 : -errno;
+	return tr->ring && (tr->event_ring || !tracer_events__any(&tr->on_event)) ? 0 : -errno;
 }
 
 static int find_points(struct tracer *tr)
@@ -677,8 +580,10 @@ static struct tracer *open_tracer(const struct target *t, const struct trace_fil
 	}
 	if (!err && tr->on_event.take && tr->points.why_no_returns) {
 		err = -ENOTSUP;
-		log_err("process %d: %s: calls can be counted, not timed: %s", t->pid, t->path,
-			tr->points.why_no_returns);
+		tr->points.why_not = tr->points.why_no_returns;
+		if (!many)
+			log_err("process %d: %s: calls can be counted, not timed: %s", t->pid,
+				t->path, tr->points.why_not);
 	}
 	if (!err)
 		err = configure_values(tr);
@@ -706,15 +611,27 @@ struct tracer *tracer__open(const struct target *t, const struct trace_filter *f
 }
 
 struct tracer *tracer__open_many(const struct target *t, const struct trace_filter *filters,
-				 size_t filter_cnt, int64_t trap_ns, const char **why_not)
+				 size_t filter_cnt, const struct tracer_events *events,
+				 int64_t trap_ns, const char **why_not)
 {
 	struct tracer *tr;
 
 	*why_not = NULL;
-	tr = open_tracer(t, filters, filter_cnt, NULL, true, why_not);
+	tr = open_tracer(t, filters, filter_cnt, events, true, why_not);
 	if (!tr)
 		return NULL;
 	tr->trap_ns = trap_ns;
+	tr->codes_max = CODES_OF_MANY;
+	tr->codes = (struct retired){ .fd = bpf_map__fd(tr->skel->maps.codes),
+				      .key_size = sizeof(struct trace_key),
+				      .value_size = sizeof(struct trace_count),
+				      .owner = owner_of_code,
+				      .take = keep_count,
+				      .ctx = tr };
+	tr->frames = (struct retired){ .fd = bpf_map__fd(tr->skel->maps.frames_by_sp),
+				       .key_size = sizeof(struct trace_entry),
+				       .value_size = sizeof(uint64_t),
+				       .owner = owner_of_frame };
 	tr->stats_fd = bpf_enable_stats(BPF_STATS_RUN_TIME);
 	return tr;
 }
@@ -730,6 +647,10 @@ void tracer__close(struct tracer *tr)
 	trace_bpf__destroy(tr->skel);
 	sym_python__free(tr->names);
 	values__free(tr->values);
+	retired__free(&tr->codes);
+	retired__free(&tr->frames);
+	traced_list__free(&tr->past);
+	idmap__free(&tr->numbers);
 	free(tr->processes);
 	free(tr);
 }
@@ -765,7 +686,7 @@ static int attach_points(struct tracer *tr)
 	for (size_t i = tr->points.cnt; i-- > 0 && !err;) {
 		struct uprobe_spot at = { .offset = tr->points.at[i].offset };
 
-		if (!is_used(tr, &tr->points.at[i]))
+		if (!trace_config__is_used(&tr->on_event, &tr->points.at[i]))
 			continue;
 		at.cookie = cookie_of(tr, --spot);
 		err = attach_point(tr, &at);
@@ -800,15 +721,24 @@ int tracer__follow(struct tracer *tr, pid_t pid)
 {
 	struct uprobe_spot spots[TRACE_SPOTS];
 	uint32_t cnt = 0;
+	int link;
 
-	for (size_t i = 0; i < tr->points.cnt; i++) {
-		if (!is_used(tr, &tr->points.at[i]))
+	/* As in attach_points(): the ends first. */
+	for (size_t i = tr->points.cnt; i-- > 0;) {
+		if (!trace_config__is_used(&tr->on_event, &tr->points.at[i]))
 			continue;
 		spots[cnt] =
-			(struct uprobe_spot){ .offset = tr->points.at[i].offset, .cookie = cnt };
+			(struct uprobe_spot){ .offset = tr->points.at[i].offset,
+					      .cookie = tr->skel->rodata->cfg.spot_cnt - 1 - cnt };
 		cnt++;
 	}
-	return uprobe__open_multi(pid, elf_file__fd(tr->t->ef), spots, cnt, program_fd(tr));
+	retired__keep(&tr->codes, pid);
+	retired__keep(&tr->frames, pid);
+	tracer__process(tr, pid);
+	link = uprobe__open_multi(pid, elf_file__fd(tr->t->ef), spots, cnt, program_fd(tr));
+	if (link < 0)
+		free_process(tr, pid);
+	return link;
 }
 
 uint64_t tracer__hits(const struct tracer *tr, pid_t pid)
@@ -825,6 +755,42 @@ void tracer__forget(struct tracer *tr, pid_t pid)
 	uint32_t tgid = (uint32_t)pid;
 
 	bpf_map_delete_elem(bpf_map__fd(tr->skel->maps.process_hits), &tgid);
+	retired__add(&tr->codes, pid);
+	if (!tr->points.table && tracer_events__any(&tr->on_event))
+		retired__add(&tr->frames, pid);
+	free_process(tr, pid);
+}
+
+static bool is_former(void *ctx, uint32_t tgid)
+{
+	const struct tracer *tr = ctx;
+
+	return !idmap__get(&tr->numbers, tgid) && !retired__has(&tr->codes, (pid_t)tgid);
+}
+
+static void forget_names(struct tracer *tr)
+{
+	if (sym_python__code_cnt(tr->names) < tr->codes_max)
+		return;
+	sym_python__forget(tr->names, is_former, tr);
+	tr->codes_max = 2 * sym_python__code_cnt(tr->names) + CODES_OF_MANY;
+}
+
+bool tracer__tidy(struct tracer *tr)
+{
+	if (!retired__waits(&tr->codes) && !retired__waits(&tr->frames))
+		return false;
+	/* Those whose names are on their way have one then. */
+	ring_buffer__consume(tr->ring);
+	retired__step(&tr->codes);
+	retired__step(&tr->frames);
+	forget_names(tr);
+	return true;
+}
+
+uint32_t tracer__lost(const struct tracer *tr)
+{
+	return *(volatile uint32_t *)&tr->skel->bss->lost;
 }
 
 void tracer__stop(struct tracer *tr)
@@ -848,59 +814,6 @@ void tracer__stop_measuring(struct tracer *tr)
 
 /* ---- results --------------------------------------------------------------------------------- */
 
-static int by_number(const void *a, const void *b)
-{
-	uint32_t x = ((const struct traced *)a)->function.number;
-	uint32_t y = ((const struct traced *)b)->function.number;
-
-	return (x > y) - (x < y);
-}
-
-static int by_calls(const void *a, const void *b)
-{
-	const struct traced *x = a, *y = b;
-
-	if (x->calls + x->resumed != y->calls + y->resumed)
-		return x->calls + x->resumed < y->calls + y->resumed ? 1 : -1;
-	return by_number(a, b);
-}
-
-static int add_traced(struct tracer *tr, struct traced_list *list, const struct trace_count *c)
-{
-	struct traced *f;
-
-	if (array_grow(&list->all, &list->cap, list->cnt, 1, sizeof(*list->all), SIZE_MAX / 64))
-		return -ENOMEM;
-	f = &list->all[list->cnt++];
-	*f = (struct traced){ .calls = c->calls, .resumed = c->resumed };
-	find_function(tr, c->id, &f->function);
-	list->calls += c->calls;
-	list->resumed += c->resumed;
-	return 0;
-}
-
-/* Code objects that are one function become one. */
-static void merge(struct traced_list *list)
-{
-	size_t kept = 0;
-
-	if (!list->cnt)
-		return;
-	qsort(list->all, list->cnt, sizeof(*list->all), by_number);
-	for (size_t i = 1; i < list->cnt; i++) {
-		struct traced *last = &list->all[kept], *f = &list->all[i];
-
-		if (last->function.number == f->function.number) {
-			last->calls += f->calls;
-			last->resumed += f->resumed;
-		} else {
-			list->all[++kept] = *f;
-		}
-	}
-	list->cnt = kept + 1;
-	qsort(list->all, list->cnt, sizeof(*list->all), by_calls);
-}
-
 int tracer__read(struct tracer *tr, struct traced_list *list)
 {
 	struct trace_key *keys = calloc(CODES_AT_ONCE, sizeof(*keys));
@@ -919,8 +832,10 @@ int tracer__read(struct tracer *tr, struct traced_list *list)
 		if (err == -ENOENT)
 			err = 0;
 		for (uint32_t i = 0; i < got && !err; i++)
-			err = add_traced(tr, list, &counts[i]);
+			err = add_count(tr, list, &counts[i]);
 	}
+	for (size_t i = 0; i < tr->past.cnt && !err; i++)
+		err = add_traced(list, &tr->past.all[i]);
 	free(keys);
 	free(counts);
 	merge(list);

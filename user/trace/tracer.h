@@ -78,20 +78,27 @@ void tracer__close(struct tracer *tr);
 
 /*
  * The same for many processes that have mapped one interpreter, that of `t`: counts their calls
- * together. tracer__follow() takes the place of tracer__attach(). Needs Linux 6.6. `trap_ns`: what
- * a hit costs beside the program; 0: it is assumed. NULL: `why_not` is a sentence, or NULL after a
- * message.
+ * together, or passes their events on. tracer__follow() takes the place of tracer__attach(). Needs
+ * Linux 6.6. `trap_ns`: what a hit costs beside the program; 0: it is assumed. NULL: `why_not` is a
+ * sentence, or NULL after a message.
  */
 struct tracer *tracer__open_many(const struct target *t, const struct trace_filter *filters,
-				 size_t filter_cnt, int64_t trap_ns, const char **why_not);
+				 size_t filter_cnt, const struct tracer_events *events,
+				 int64_t trap_ns, const char **why_not);
 /*
  * Sets the breakpoints in a process, not in what it starts. A descriptor, whose close removes them,
  * or negative errno without a message.
  */
 int tracer__follow(struct tracer *tr, pid_t pid);
 /*
+ * Removes some of what the kernel has of processes that are not followed any more; their counts
+ * stay in tracer__read(). False: there was nothing to remove.
+ */
+bool tracer__tidy(struct tracer *tr);
+/*
  * Hits in this process so far, also those that no filter means. Of 16,384 processes the kernel may
- * forget some, which then begin again at 0. The process is not followed any more: it makes room.
+ * forget some, which then begin again at 0. The process is not followed any more, and all its
+ * events have been drained: it makes room.
  */
 uint64_t tracer__hits(const struct tracer *tr, pid_t pid);
 void tracer__forget(struct tracer *tr, pid_t pid);
@@ -107,6 +114,8 @@ void tracer__detach(struct tracer *tr);
 void tracer__drain(struct tracer *tr);
 /* ... and when this descriptor is readable: many names have come. */
 int tracer__news_fd(const struct tracer *tr);
+/* Events that found no room so far. */
+uint32_t tracer__lost(const struct tracer *tr);
 /* Reads the counts since the beginning. 0 or negative errno. */
 int tracer__read(struct tracer *tr, struct traced_list *list);
 void traced_list__free(struct traced_list *list);
@@ -122,7 +131,10 @@ bool tracer__is_inside(struct tracer *tr, const struct trace_event *e);
 /* That function was called, or is running. */
 bool tracer__has_from(const struct tracer *tr);
 
-/* A number for a process, below 65,536; the first one is the target. 0 if there are too many. */
+/*
+ * A number for a process, below 65,536; the first one is the target. 0 if there are too many.
+ * tracer__forget() makes it free.
+ */
 size_t tracer__process(struct tracer *tr, pid_t pid);
 size_t tracer__process_cnt(const struct tracer *tr);
 /* CPU time of the seen processes that still run, and of children that they waited for. */

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+#ifndef PYPERF_TRACE_CONFIG_H
+#define PYPERF_TRACE_CONFIG_H
+/*
+ * What bpf/trace.bpf.c has to know of an interpreter and of what is wanted: struct trace_cfg, but
+ * for its values (values.h).
+ */
+#include <stdbool.h>
+
+#include "bpf/trace.h"
+#include "trace/points.h"
+#include "trace/target.h"
+#include "trace/tracer.h"
+
+struct trace_config {
+	const struct target *target;
+	const struct trace_points *points;
+	const struct tracer_events *events;
+	bool filtered, by_cookie;
+};
+
+void trace_config__fill(struct trace_cfg *cfg, const struct trace_config *c);
+/* Is there a breakpoint at this point? cfg.spots has the used ones, in their order. */
+bool trace_config__is_used(const struct tracer_events *e, const struct trace_point *p);
+/* Are any wanted, or are calls only counted? */
+bool tracer_events__any(const struct tracer_events *e);
+
+#endif /* PYPERF_TRACE_CONFIG_H */
