@@ -4,6 +4,7 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -791,6 +792,8 @@ static int attach_points(struct tracer *tr)
 		if (!is_used(tr, p))
 			continue;
 		spot--;
+		log_debug("breakpoint %" PRIu32 " at 0x%" PRIx64 " in %s", spot, p->offset,
+			  tr->t->path);
 		err = tr->family ? attach_family(tr, p, spot) : attach_alone(tr, p, spot);
 	}
 	if (!err && tr->family)
