@@ -284,7 +284,7 @@ $(OUT)/bench/%.skel.h: tests/bench/%.bpf.c Makefile
 	$(Q)$(CLANG) $(BPF_CFLAGS) -c $< -o $(@D)/$*.bpf.o
 	$(Q)$(BPFTOOL) gen skeleton $(@D)/$*.bpf.o name $*_bpf > $@
 
-$(OUT)/bench/bench_empty $(OUT)/bench/bench_getstack: $(OUT)/bench/bench_%: tests/bench/bench_%.c $(OUT)/bench/%.skel.h
+$(addprefix $(OUT)/bench/bench_,empty getstack trap): $(OUT)/bench/bench_%: tests/bench/bench_%.c $(OUT)/bench/%.skel.h
 	$(call say,BENCH)
 	$(Q)$(CC) $(ALL_CFLAGS) -I$(@D) $< -o $@ $(LDLIBS)
 

@@ -15,7 +15,6 @@
 /* ---- what is called -------------------------------------------------------------------------- */
 
 #define CODE_BYTES 128
-#define CODE_MULT  0x9e3779b97f4a7c15ULL /* 2^64 / golden ratio, odd */
 
 /* The fields that identify a code object. */
 struct identity {
@@ -24,12 +23,6 @@ struct identity {
 	__u32 version;
 	__u64 fingerprint;
 };
-
-BPF_INLINE __u64 mix(__u64 h, __u64 x)
-{
-	h = (h ^ x) * CODE_MULT;
-	return h ^ (h >> 32);
-}
 
 /* The verifier knows cfg, so each offset is a constant to it. */
 BPF_INLINE __u64 field64(const __u8 *buf, __u32 offset)
@@ -78,6 +71,12 @@ BPF_INLINE int identify(const struct place *p, struct identity *id)
 	return 0;
 }
 
+/* A function of its own, so that its copy of the code object is on nobody else's stack. */
+TRACE_NOINLINE int read_identity(const struct place *p, struct identity *id)
+{
+	return p && id ? identify(p, id) : -14; /* EFAULT */
+}
+
 BPF_INLINE __u64 number_of(const struct trace_key *key)
 {
 	return mix(key->fingerprint, key->addr) | 1;
@@ -92,6 +91,24 @@ BPF_INLINE __u64 *refused_slot(__u64 mark)
 	return bpf_map_lookup_elem(&refused, &slot);
 }
 
+/* 0: there is none, or the interpreter has run out of them. */
+BPF_INLINE int read_version(__u32 *version, __u64 code)
+{
+	*version = 0;
+	return cfg.layout.code_version == PY_OFF_NONE
+		       ? 0
+		       : read_user(version, sizeof(*version), code + cfg.layout.code_version);
+}
+
+BPF_INLINE __u64 mark_by(const struct place *p, const struct identity *id)
+{
+	const struct trace_key key = { .addr = p->code, .fingerprint = id->fingerprint };
+
+	if (id->version)
+		return mix(id->version | (__u64)this_process() << 32, p->code) | 1;
+	return number_of(&key);
+}
+
 /*
  * The mark of a code object in `refused`. From 3.12 on two small reads are enough; before, or when
  * the interpreter has run out of versions, all fields that identify() reads. 0: it cannot be read.
@@ -99,46 +116,28 @@ BPF_INLINE __u64 *refused_slot(__u64 mark)
 BPF_INLINE __u64 mark_of(const struct place *p)
 {
 	struct identity id = { 0 };
-	struct trace_key key;
-	__u32 version = 0;
 
-	if (cfg.layout.code_version != PY_OFF_NONE &&
-	    read_user(&version, sizeof(version), p->code + cfg.layout.code_version))
+	if (read_version(&id.version, p->code) || (!id.version && identify(p, &id)))
 		return 0;
-	if (version)
-		return mix(version | (__u64)this_process() << 32, p->code) | 1;
-	if (identify(p, &id))
-		return 0;
-	key = (struct trace_key){ .addr = p->code, .fingerprint = id.fingerprint };
-	return number_of(&key);
+	return mark_by(p, &id);
 }
 
-/* Global, so that the verifier checks it once. */
-BPF_NOINLINE int is_refused_frame(__u64 frame)
+BPF_INLINE int is_refused(__u64 mark)
 {
-	struct place p = { .code = code_of(frame) };
-	__u64 mark = mark_of(&p), *slot = refused_slot(mark);
+	__u64 *slot = refused_slot(mark);
 
 	return mark && slot && *slot == mark;
 }
 
-/* As it was learned. */
-BPF_INLINE __u64 frame_at(user_regs *ctx, __u32 spot)
+/* Global, so that the verifier checks it once. */
+BPF_NOINLINE int is_refused_code(__u64 code)
 {
-	const struct trace_way *known = &ways[spot & (TRACE_SPOTS - 1)];
+	struct place p = { .code = code };
 
-	return arch_reg(ctx, cfg.by_opcode ? known->frame : cfg.entry_reg);
+	return is_refused(mark_of(&p));
 }
 
-/* Says no as long as it is not known where the frame is. */
-BPF_INLINE int is_refused(user_regs *ctx, __u32 spot)
-{
-	if (ways[spot & (TRACE_SPOTS - 1)].agreed < TRACE_AGREED)
-		return 0;
-	return is_refused_frame(frame_at(ctx, spot));
-}
-
-/* Global, as is_refused_frame(). The frame runs a function that has been called and is wanted. */
+/* Global, as is_refused_code(). The frame runs a function that has been called and is wanted. */
 BPF_NOINLINE int is_wanted_frame(__u64 frame)
 {
 	struct place p = { .code = code_of(frame) };
@@ -158,20 +157,108 @@ BPF_INLINE int is_callee(__u64 frame)
 {
 	__u64 caller = cfg.callees ? caller_of(frame) : 0;
 
-	return caller && !is_refused_frame(caller) && is_wanted_frame(caller);
+	return caller && !is_refused_code(code_of(caller)) && is_wanted_frame(caller);
 }
 
-TRACE_NOINLINE int refuse(const struct place *p)
+BPF_INLINE void put_refused(__u64 mark)
 {
-	__u64 mark, *slot;
+	__u64 *slot = refused_slot(mark);
 
-	if (!p)
-		return 0;
-	mark = mark_of(p);
-	slot = refused_slot(mark);
-	if (slot)
+	if (slot && *slot != mark)
 		*slot = mark;
+}
+
+BPF_INLINE struct trace_key key_of(const struct place *p)
+{
+	return (struct trace_key){ .addr = p->code, .fingerprint = p->fingerprint };
+}
+
+/* ---- where functions begin ------------------------------------------------------------------- */
+
+enum start_flag {
+	START_RESUMED = 1, /* it goes on there */
+	START_REFUSED = 2,
+	START_FLAGS = 7,
+};
+
+BPF_INLINE struct trace_start *start_slot(__u64 instr)
+{
+	__u32 slot = (__u32)(mix(instr, this_process()) >> 32) & (TRACE_STARTS - 1);
+
+	return bpf_map_lookup_elem(&starts, &slot);
+}
+
+/* Half of a slot may be of another program, which writes it at the same time: the mark tells. */
+BPF_INLINE __u64 start_mark(const struct trace_start *s, __u64 instr, __u32 version)
+{
+	return mix(mix(mix(instr, version | (__u64)this_process() << 32), s->code), s->fingerprint);
+}
+
+/*
+ * Finds in `starts` what begins here. The code object is read again, as another one may be at its
+ * address: one with another version, or with another fingerprint. `frame` is wanted: the register
+ * is not right at each hit where the compiler keeps the frame in memory.
+ */
+TRACE_NOINLINE int known_start(user_regs *ctx, __u32 spot, struct place *p, __u32 frame)
+{
+	const struct trace_way *way = &ways[spot & (TRACE_SPOTS - 1)];
+	struct trace_start *slot, s;
+	struct identity id = { 0 };
+
+	if (!p || way->agreed < TRACE_AGREED)
+		return 0;
+	p->instr = arch_reg(ctx, way->instr) - way->back;
+	slot = start_slot(p->instr);
+	if (!slot)
+		return 0;
+	s = *slot;
+	p->code = s.code & ~(__u64)START_FLAGS;
+	if (!p->code || read_version(&id.version, p->code) ||
+	    s.mark != start_mark(&s, p->instr, id.version))
+		return 0;
+	if (id.version)
+		id.fingerprint = s.fingerprint;
+	else if (identify(p, &id) || id.fingerprint != s.fingerprint)
+		return 0;
+	p->frame = arch_reg(ctx, way->frame);
+	p->fingerprint = s.fingerprint;
+	p->resumed = s.code & START_RESUMED;
+	p->refused = (s.code & START_REFUSED) != 0;
+	if (frame && (!p->refused || cfg.from || cfg.callees) && code_of(p->frame) != p->code)
+		return 0;
+	if (p->refused) /* its end is looked up there, and another one may have had the slot */
+		put_refused(mark_by(p, &id));
+	return 1;
+}
+
+/* Into `starts`. In builds where each thread has its own bytecode, that may go before its code. */
+TRACE_NOINLINE int note_start(const struct place *p)
+{
+	struct trace_start *slot, s;
+	__u32 version;
+
+	if (!p || !p->instr || cfg.layout.code_tlbc != PY_OFF_NONE ||
+	    p->instr - p->code - cfg.layout.code_bytecode >= code_bytes(p->code) ||
+	    read_version(&version, p->code))
+		return 0;
+	slot = start_slot(p->instr);
+	if (!slot)
+		return 0;
+	s.code = p->code | (p->resumed ? START_RESUMED : 0) | (p->refused ? START_REFUSED : 0);
+	s.fingerprint = p->fingerprint;
+	s.mark = start_mark(&s, p->instr, version);
+	*slot = s;
 	return 0;
+}
+
+/* The function is not wanted: from now on that is known earlier. */
+TRACE_NOINLINE int refuse(struct place *p)
+{
+	if (!p || p->refused)
+		return 0;
+	p->refused = 1;
+	put_refused(mark_of(p));
+	return note_start(p);
 }
 
 /* ---- first sight ----------------------------------------------------------------------------- */

@@ -160,15 +160,14 @@ BPF_INLINE void learn(struct trace_way *known, const struct trace_way *way)
 /* Uses the learned registers. 0: they are wrong for this hit. */
 BPF_INLINE int known_frame(user_regs *ctx, const struct trace_way *way, struct place *p)
 {
-	__u64 instr;
 	__u16 word = 0;
 
 	p->frame = arch_reg(ctx, way->frame);
 	p->code = code_of(p->frame);
 	if (!p->code)
 		return 0;
-	instr = arch_reg(ctx, way->instr);
-	if (read_user(&word, sizeof(word), instr - way->back))
+	p->instr = arch_reg(ctx, way->instr) - way->back;
+	if (read_user(&word, sizeof(word), p->instr))
 		return 0;
 	set_resumed(p, word);
 	return 1;
@@ -180,13 +179,15 @@ BPF_INLINE int known_frame(user_regs *ctx, const struct trace_way *way, struct p
  * Up to 3.10: the frame is an argument of the eval function. f_lasti is -1 until it has run; both
  * fields are read at once.
  */
-BPF_INLINE int entered_frame(user_regs *ctx, struct trace_way *known, struct place *p)
+TRACE_NOINLINE int entered_frame(user_regs *ctx, struct trace_way *known, struct place *p)
 {
 	__u32 size = (cfg.layout.frame_lasti + 4 - cfg.layout.frame_code) & (FRAME_BYTES - 1);
 	__u32 at = (cfg.layout.frame_lasti - cfg.layout.frame_code) & (FRAME_BYTES - 4);
 	__u8 buf[FRAME_BYTES] __attribute__((aligned(8))) = { 0 };
 	__s32 lasti;
 
+	if (!known || !p)
+		return 0;
 	p->frame = arch_reg(ctx, cfg.entry_reg);
 	if (read_user(buf, size, p->frame + cfg.layout.frame_code))
 		return 0;
@@ -237,21 +238,66 @@ BPF_INLINE __u64 back_of(__u64 frame)
 	return back && is_shim(back) ? read64(back + cfg.layout.frame_back) : back;
 }
 
-/* As is_init_shim() of codes.bpf.h: it runs nothing of the program. */
-BPF_INLINE int is_init_shim(__u64 frame)
+/* As is_init_shim() of codes.bpf.h: a frame of this code object runs nothing of the program. */
+BPF_NOINLINE int is_init_shim(__u64 code)
 {
-	__u64 code = cfg.layout.chain == PY_CHAIN_SHIM ? code_of(frame) : 0;
+	__u64 known = mix(code, this_process()), *slot;
+	__u32 at = (__u32)(known >> 32) & (TRACE_PLAIN - 1);
 
-	return code &&
-	       read64(code + cfg.layout.code_name) == read64(code + cfg.layout.code_filename);
+	if (cfg.layout.chain != PY_CHAIN_SHIM || !code)
+		return 0;
+	slot = bpf_map_lookup_elem(&plain, &at);
+	if (slot && *slot == known)
+		return 0;
+	if (read64(code + cfg.layout.code_name) == read64(code + cfg.layout.code_filename))
+		return 1;
+	if (slot)
+		*slot = known;
+	return 0;
 }
 
-/* From 3.13 on, a call of a class may have a frame between the caller and __init__(). */
-BPF_INLINE __u64 caller_of(__u64 frame)
-{
-	__u64 back = back_of(frame);
+/* Of a frame, what tells who has called another one. */
+struct link {
+	__u64 back, code;
+	__u8 is_shim;
+};
 
-	return back && is_init_shim(back) ? back_of(back) : back;
+#define LINK_BYTES 128
+
+/* Reads it at once: the members are in the first 80 bytes (_PyInterpreterFrame). */
+BPF_INLINE int read_link(struct link *l, __u64 frame)
+{
+	__u32 size = (cfg.layout.frame_owner + 1) & (LINK_BYTES - 1);
+	__u32 back = cfg.layout.frame_back & (LINK_BYTES - 8);
+	__u32 code = cfg.layout.frame_code & (LINK_BYTES - 8);
+	__u8 buf[LINK_BYTES] __attribute__((aligned(8))) = { 0 };
+
+	if (read_user(buf, size, frame))
+		return -14; /* EFAULT */
+	__builtin_memcpy(&l->back, buf + back, 8);
+	__builtin_memcpy(&l->code, buf + code, 8);
+	l->code &= ~7ULL;
+	l->is_shim = buf[cfg.layout.frame_owner & (LINK_BYTES - 1)] >= 3;
+	return 0;
+}
+
+/*
+ * A call from C has a frame of its own in between from 3.12 on, as in back_of(); from 3.13 on, one
+ * of a class may have a frame between the caller and __init__().
+ */
+BPF_NOINLINE __u64 caller_of(__u64 frame)
+{
+	__u64 back = read64(frame + cfg.layout.frame_back);
+	struct link l;
+
+	if (!back || cfg.layout.frame_owner == PY_OFF_NONE || read_link(&l, back))
+		return back;
+	if (l.is_shim) {
+		back = l.back;
+		if (!back || cfg.layout.chain != PY_CHAIN_SHIM || read_link(&l, back))
+			return back;
+	}
+	return is_init_shim(l.code) ? back_of(back) : back;
 }
 
 #endif /* PYPERF_TRACE_FRAME_BPF_H */

@@ -143,7 +143,7 @@ BPF_NOINLINE int enter(__u64 frame, __u64 id, __u32 from, __u32 sent)
 }
 
 /* 0: it is no event. */
-TRACE_NOINLINE int take_inside(const struct place *p, __u64 id)
+TRACE_NOINLINE int take_inside(struct place *p, __u64 id)
 {
 	if (!p)
 		return 0;

@@ -111,6 +111,23 @@ BPF_INLINE int leave_outside(__u64 frame)
 	return 0;
 }
 
+/* If not, it is counted why. */
+BPF_NOINLINE int is_end_wanted(__u64 frame)
+{
+	int is_filtered = cfg.filtered && !cfg.from;
+	__u64 code = is_filtered || cfg.layout.chain == PY_CHAIN_SHIM ? code_of(frame) : 0;
+
+	if (is_filtered && is_refused_code(code) && !is_callee(frame)) {
+		count(TRACE_CTR_refused);
+		return 0;
+	}
+	if (is_init_shim(code)) { /* no beginning of it was seen */
+		count(TRACE_CTR_other);
+		return 0;
+	}
+	return 1;
+}
+
 /* `frame`: 0: it is not known. 1: the caller sends the end with its value. */
 BPF_NOINLINE int take_end(__u64 frame, __u32 kind)
 {
@@ -120,14 +137,11 @@ BPF_NOINLINE int take_end(__u64 frame, __u32 kind)
 		count(TRACE_CTR_unknown_end);
 	else if (cfg.from && !is_sent(frame))
 		return leave_outside(frame);
-	else if (!cfg.from && cfg.filtered && is_refused_frame(frame) && !is_callee(frame))
-		count(TRACE_CTR_refused);
-	else if (is_init_shim(frame)) /* no beginning of it was seen */
-		count(TRACE_CTR_other);
-	else if (cfg.values.returns && kind == EVENT_RETURN)
-		return 1;
-	else
+	else if (is_end_wanted(frame)) {
+		if (cfg.values.returns && kind == EVENT_RETURN)
+			return 1;
 		send_event(kind, frame, 0, 0);
+	}
 	if (cfg.from)
 		leave(frame);
 	return 0;
@@ -185,8 +199,9 @@ BPF_INLINE __u64 left_bits(user_regs *ctx, const volatile struct trace_spot *s)
  * The frame by the stack pointer at entry. Greenlets have several frames at one address, so a
  * register is better, if one is known.
  */
-BPF_INLINE int on_exit_insn(user_regs *ctx, __u32 spot, const volatile struct trace_spot *s)
+TRACE_NOINLINE int on_exit_insn(user_regs *ctx, __u32 spot)
 {
+	const volatile struct trace_spot *s = &cfg.spots[BOUND(spot, TRACE_SPOTS)];
 	struct trace_way *known = &ways[spot & (TRACE_SPOTS - 1)];
 	struct trace_entry at = { .sp = arch_sp(ctx) + s->sp_below, .task = this_task() };
 	__u64 *entry, frame;

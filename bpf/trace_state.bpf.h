@@ -16,7 +16,9 @@
 /* Not global: a kernel before 5.13 gives those no pointers to the stack (e5069b9c23b3). */
 #define TRACE_NOINLINE	static __attribute__((noinline))
 
-#define TRACE_REFUSED	16384 /* a power of two */
+#define TRACE_REFUSED	16384 /* a power of two, as the next ones */
+#define TRACE_STARTS	8192
+#define TRACE_PLAIN	4096
 #define TRACE_PROCESSES 16384
 
 const volatile struct trace_cfg cfg = { .spot_cnt = 1 };
@@ -47,6 +49,36 @@ struct {
 	__type(key, __u32);
 	__type(value, __u64);
 } refused SEC(".maps");
+
+/* Where a function begins or goes on in its bytecode. */
+struct trace_start {
+	__u64 code;	   /* with enum start_flag in the low bits */
+	__u64 fingerprint; /* of its key in `codes` */
+	__u64 mark;	   /* of all that, of where it is, and of co_version */
+};
+
+/*
+ * By the address in the bytecode: what was found there. One read of the process tells whether it is
+ * still there (known_start()). A slot has the last that came. 192 KiB.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, TRACE_STARTS);
+	__type(key, __u32);
+	__type(value, struct trace_start);
+} starts SEC(".maps");
+
+/*
+ * Code objects, by process, that are_plain(): not that of is_init_shim(), which is part of the
+ * interpreter, so what is at another address never becomes it. A slot has the last that came. 32
+ * KiB.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, TRACE_PLAIN);
+	__type(key, __u32);
+	__type(value, __u64);
+} plain SEC(".maps");
 
 /*
  * Names of new code objects: struct trace_code. User space sleeps until it is half full, but for
@@ -179,13 +211,16 @@ __u32 unsettled = TRACE_UNSETTLED;
 struct place {
 	__u64 frame;
 	__u64 code;
-	__u64 type; /* PyCode_Type, in this process */
+	__u64 type;	   /* PyCode_Type, in this process */
+	__u64 instr;	   /* where its bytecode begins or goes on; 0: not known */
+	__u64 fingerprint; /* of its key in `codes` */
 	/* Small, because the BPF stack is: 512 bytes. */
 	__u8 resumed;
-	__u8 other;  /* it is another opcode */
-	__u8 callee; /* not wanted itself, but called by what is */
-	__u8 from;   /* trace_count.from */
-	__u8 sent;   /* with cfg.from: it is wanted, if it is inside */
+	__u8 other;   /* it is another opcode */
+	__u8 refused; /* it was found in `starts` or `refused` */
+	__u8 callee;  /* not wanted itself, but called by what is */
+	__u8 from;    /* trace_count.from */
+	__u8 sent;    /* with cfg.from: it is wanted, if it is inside */
 };
 
 /* Preemptible: two programs of one CPU may meet here. */
@@ -230,6 +265,14 @@ BPF_INLINE __u64 read64(__u64 addr)
 	__u64 word;
 
 	return read_user(&word, sizeof(word), addr) ? 0 : word;
+}
+
+#define TRACE_MULT 0x9e3779b97f4a7c15ULL /* 2^64 / golden ratio, odd */
+
+BPF_INLINE __u64 mix(__u64 h, __u64 x)
+{
+	h = (h ^ x) * TRACE_MULT;
+	return h ^ (h >> 32);
 }
 
 /* The low bits of the pointer to the code object are a tag from 3.14 on (_PyStackRef). */

@@ -7,6 +7,7 @@ import statistics
 import subprocess
 import sys
 
+import calls
 import collector
 import profilers
 import waits as waiting
@@ -355,6 +356,11 @@ def waits(args, python):
     """What the events of waits cost, and how right they are."""
     with contextlib.closing(collector.Collector()) as end:
         yield from waiting.rows(args, python, say, end)
+
+
+def trace(args):
+    """What a traced call costs, by interpreter."""
+    yield from calls.rows(args, say)
 
 
 PAIRS = 6  # fewer tell nothing

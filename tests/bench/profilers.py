@@ -168,17 +168,21 @@ def install():
 
 
 IN_ROOT = ("mount --rbind /proc \"$0/proc\" && mount --bind /tmp \"$0/tmp\" && "
-           "exec chroot \"$0\" /usr/bin/python3.15 \"$@\"")
+           "exec chroot \"$0\" \"$@\"")
+
+
+def in_a_root(version):
+    """(a command, its file): this CPython of a test root (scripts/test-roots); ((), None): there is none."""
+    program = "/usr/bin/python" + version
+    for root in sorted((CACHE / "roots").glob("*")):
+        if (root / program[1:]).exists():
+            return ("unshare", "--mount", "--propagation", "private", "sh", "-c", IN_ROOT, str(root), program), root / program[1:]
+    return (), None
 
 
 def python315():
-    """A command: CPython 3.15 of this system, or of a test root (scripts/test-roots)."""
-    if shutil.which("python3.15"):
-        return shutil.which("python3.15"),
-    for root in sorted((CACHE / "roots").glob("*")):
-        if (root / "usr/bin/python3.15").exists():
-            return ("unshare", "--mount", "--propagation", "private", "sh", "-c", IN_ROOT, str(root))
-    return ()
+    """A command: CPython 3.15 of this system, or of a test root."""
+    return (shutil.which("python3.15"),) if shutil.which("python3.15") else in_a_root("3.15")[0]
 
 
 def py_spy(native):

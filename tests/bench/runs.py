@@ -49,8 +49,9 @@ def environment():
 
 # ---- this machine --------------------------------------------------------------------------------
 
-def version_of(python):
-    run = subprocess.run([python, "-c", "import sys; print('%d.%d.%d' % sys.version_info[:3])"],
+def version_of(*python):
+    """What the command says; None: it does not run."""
+    run = subprocess.run([*python, "-c", "import sys; print('%d.%d.%d' % sys.version_info[:3])"],
                          capture_output=True, text=True)
     return run.stdout.strip() if run.returncode == 0 else None
 

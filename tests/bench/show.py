@@ -155,6 +155,36 @@ def waits(rows):
                     for r in rows if "failed" in r] + [""]
 
 
+TRACE_FIGURES = (("cost", "CPU time that a call costs the program, us"), ("bpf_ns", "... of that in BPF programs, ns"),
+                 ("runs", "breakpoints that a call hits"), ("user", "CPU time of the tool for a call, us"))
+
+
+def trace_figure(row, key):
+    value = row.get(key)
+    if value is None:
+        return "-"
+    if isinstance(value, dict):
+        return "%.2f +-%.2f" % (value["median"], value["spread"])
+    return "%.0f" % value if key == "bpf_ns" else "%.1f" % value
+
+
+def trace(rows):
+    """A table for each figure: the tools by interpreter."""
+    pythons = list(dict.fromkeys(r["python"] for r in rows))
+    found = {(r["tool"], r["python"]): r for r in rows if "failed" not in r}
+    lines = []
+    for key, title in TRACE_FIGURES:
+        shown = [t for t in dict.fromkeys(r["tool"] for r in rows)
+                 if any(found.get((t, p), {}).get(key) is not None for p in pythons)]
+        cells = [[t, *(trace_figure(found.get((t, p), {}), key) for p in pythons)] for t in shown]
+        if key == "cost":
+            alone = {r["python"]: r for r in found.values()}
+            cells.insert(0, ["(a call that nothing looks at)", *(trace_figure(alone.get(p, {}), "alone") for p in pythons)])
+        lines += table(title, ["tool", *pythons], cells)
+    return lines + ["%s, CPython %s: %s" % (r["tool"], r["python"], r["failed"]) for r in rows if "failed" in r] + [
+        "%s, CPython %s: %d events were lost" % (r["tool"], r["python"], r["lost"]) for r in rows if r.get("lost")] + [""]
+
+
 def targets(verdicts):
     lines = table("Targets", ["target", "wanted", "figure"],
                   [[v["target"], v["wanted"], v["figure"]] for v in verdicts])
@@ -199,6 +229,8 @@ def text(run):
         lines += whole(run["whole"])
     if run.get("waits"):
         lines += waits(run["waits"])
+    if run.get("trace"):
+        lines += trace(run["trace"])
     if run.get("against"):
         lines += against(run["against"])
     return "\n".join(lines)

@@ -230,10 +230,20 @@ def of_waits(rows):
         yield verdict("lost waits", not sum(lost), str(sum(lost)), "0")
 
 
+def of_trace(rows):
+    """What a call may cost the program that is traced, trap included."""
+    for r in rows:
+        if r.get("limit") and "failed" not in r:
+            cost = r["cost"]
+            yield verdict("a call: %s, CPython %s" % (r["tool"], r["python"]), cost["median"] <= r["limit"],
+                          "%.2f +-%.2f us" % (cost["median"], cost["spread"]), "<= %.1f us" % r["limit"],
+                          abs(cost["median"] - r["limit"]) > cost["spread"])
+
+
 def judge(run):
     cells = run.get("matrix", [])
     return [*of_slowdown(cells), *of_frames(run.get("frames", []), run["python"]),
             *of_scale(run.get("flat", []), run.get("start", [])),
             *of_sizes(run.get("scale", [])), *of_samples(cells),
             *of_memory(cells), *of_peers(run.get("peers", [])), *of_whole(run.get("whole", [])),
-            *of_waits(run.get("waits", []))]
+            *of_waits(run.get("waits", [])), *of_trace(run.get("trace", []))]

@@ -77,6 +77,37 @@ def test_bench_whole(directory):
     assert {p.name for p in directory.iterdir()} == {"run.json"}
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="not root")
+def test_bench_trace(directory):
+    """A call is counted once, at one breakpoint, which costs it more than an empty one; the program's own profiler has none."""
+    stats = Path("/proc/sys/kernel/bpf_stats_enabled").read_text()
+    got = bench("--quick", "--part", "trace", "-o", directory / "run.json", TMPDIR=str(directory))
+    assert got.returncode == 0, got.stderr
+    rows = {row["tool"]: row for row in json.loads((directory / "run.json").read_text())["trace"]}
+    assert set(rows) == {"trace", "the bare trap", "cProfile"} and not any("failed" in row for row in rows.values()), rows
+    for name in ("trace", "the bare trap"):
+        assert 1 <= rows[name]["runs"] < 1.01 and rows[name]["cost"]["median"] > rows[name]["alone"]["median"], rows
+        assert rows[name]["user"]["median"] >= 0 and rows[name]["lost"] == 0, rows
+    assert rows["trace"]["bpf_ns"] > rows["the bare trap"]["bpf_ns"] > 0, rows
+    assert rows["cProfile"]["runs"] is None and rows["cProfile"]["cost"]["median"] > 0, rows
+    shown = [line.split() for line in got.stdout.splitlines() if line.startswith("the bare trap ")]
+    assert [line[3] for line in shown][2:3] == ["1.0"], got.stdout
+    assert Path("/proc/sys/kernel/bpf_stats_enabled").read_text() == stats
+    assert {p.name for p in directory.iterdir()} == {"run.json"}
+
+
+def test_bench_trace_figures(monkeypatch):
+    """The spread is half of the distance between the quartiles; breakpoints and losses are those that the program tells."""
+    calls = bench_module(monkeypatch, "calls")
+    assert calls.spread([5, 1, 9, 3, 7]) == {"median": 5, "spread": 2}
+    assert calls.spread([4]) == {"median": 4, "spread": 0}
+    said = ("pyperf-bpf: breakpoint 1 at 0x2f0 in /usr/bin/python3.11\n"
+            "pyperf-bpf: breakpoint 0 at 0x1a0 in /usr/bin/python3.11\n"
+            "pyperf-bpf: 12 events were lost, and the times of calls that were open: ...\n")
+    assert calls.places_in(said) == ["/usr/bin/python3.11", "0x2f0", "0x1a0"] and calls.lost(said) == 12
+    assert calls.places_in("") == [] and calls.lost("") == 0
+
+
 def test_bench_judges_rounds(monkeypatch):
     """A difference that is smaller than that of the rounds is noise."""
     targets = bench_module(monkeypatch, "targets")
@@ -204,6 +235,7 @@ def test_bench_refuses():
     assert bench("-o", "x.txt").returncode == 2
     assert bench("-w", "nonesuch").returncode == 2
     assert bench("--against", "HEAD", "--part", "whole").returncode == 2
+    assert bench("--record").returncode == bench("--record", "--part", "trace", "--part", "flat").returncode == 2
     got = bench("--quick", PYPERF_BPF="/nonexistent")
     assert got.returncode == 1
     assert ("needs root" if os.geteuid() else "/nonexistent is not there") in got.stderr
@@ -237,6 +269,11 @@ def made_run():
                        "reason_s": 1},
                       {"of": "timehist", "name": "perf sched timehist", "differs": same(0.001)},
                       {"of": "switches", "name": "another", "rate": 1000, "failed": "not here"}],
+            "trace": [{"tool": "trace", "python": "3.13.0", "rounds": 9, "limit": 0.8, "cost": pair(0.5, 0.01), "lost": 0,
+                       "alone": pair(0.02, 0.001), "user": pair(0, 0), "bpf_ns": 90.0, "runs": 1.0},
+                      {"tool": "cProfile", "python": "3.13.0", "rounds": 9, "limit": None, "cost": pair(0.9, 0.01), "lost": 0,
+                       "alone": pair(0.02, 0.001), "user": None, "bpf_ns": None, "runs": None},
+                      {"tool": "another", "python": "3.8.18", "failed": "not here"}],
             "peers": [{**peer, "name": "pyperf-bpf"}, {**peer, "name": "a & <b>", "cpu": 0.02},
                       {**peer, "name": "OpenTelemetry eBPF profiler", "cpu": 1, "bpf_ns": 11000.0},
                       {"name": "austin", "missing": "not installed"}]}
@@ -270,6 +307,8 @@ def made_run():
     (("waits", 1, "slowdown", "spread"), 0.03, "slowdown of a service: pyperf-bpf -e wall"),
     (("waits", 2, "differs"), {"median": -0.03, "least": -0.05, "most": -0.025}, "piping, against clocks"),
     (("waits", 3, "differs"), {"median": 0.02, "least": 0.015, "most": 0.03}, "the worst thread, against perf sched timehist"),
+    (("trace", 0, "cost"), {"median": 0.9, "spread": 0.01}, "a call: trace, CPython 3.13.0"),
+    (("trace", 0, "cost"), {"median": 0.79, "spread": 0.02}, "a call: trace, CPython 3.13.0"),
     (("peers", 1, "cpu"), 0.009, "user space against a & <b> at 999 Hz"),
     (("peers", 2, "bpf_ns"), 9999.0, "BPF time against OpenTelemetry eBPF profiler at 999 Hz"),
     (("peers", 2, "target_share"), 0.5, "BPF time against OpenTelemetry eBPF profiler at 999 Hz"),
@@ -303,13 +342,16 @@ def test_bench_document(monkeypatch):
            "python": "3.13.0", "date": "today", "took_s": {"start": 3}, "options": {"rounds": 2},
            "start": [{"processes": 300, "full_speed": 1, "first_sample_s": 0.1, "worst_s": 0.2, "cpu_s": 0.2,
                       "sampling_rss": 20 << 20, "rss": 20 << 20}]}
-    run["waits"] = made_run()["waits"]
+    run["waits"], run["trace"] = made_run()["waits"], made_run()["trace"]
     run["targets"] = bench_module(monkeypatch, "targets").judge(run)
     lines = show.markdown(show.text(run)).splitlines()
     assert lines[:3] == ["C, 2 CPUs, Linux 6.1, load 0.1;", "p 1; CPython 3.13.0; today",
                          "2 rounds; 3 s: start 3"] and lines[3] == ""
     assert all(line.startswith("    ") for line in lines[4:] if line)
     assert any(line.split()[0] == "met" for line in lines[4:] if line)
+    assert [line for line in lines if "another, CPython 3.8.18" in line] == ["    another, CPython 3.8.18: not here"]
+    costs = next(line for line in lines if line.startswith("    trace  ")).split()
+    assert costs == ["trace", "0.50", "+-0.01", "-"], lines
 
 
 def test_bench_arithmetic(monkeypatch):

@@ -4,6 +4,7 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -689,6 +690,8 @@ static int attach_points(struct tracer *tr)
 		if (!trace_config__is_used(&tr->on_event, &tr->points.at[i]))
 			continue;
 		at.cookie = cookie_of(tr, --spot);
+		log_debug("breakpoint %" PRIu32 " at 0x%" PRIx64 " in %s", spot, at.offset,
+			  tr->t->path);
 		err = attach_point(tr, &at);
 	}
 	if (!err && tr->family)
