@@ -6,13 +6,16 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/ending.h"
+#include "base/rights.h"
 
 #define KILL_MS 500
 #define LOOK_MS 50
@@ -52,6 +55,90 @@ pid_t child__fork(int in, int out)
 		_exit(1);
 	default_signals();
 	return 0;
+}
+
+/*
+ * A child that hangs must not keep our standard files: a program that reads our output, or waits
+ * for our files to be closed, would wait for it.
+ */
+static void give_back_standard_files(void)
+{
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+	for (int fd = STDIN_FILENO; null >= 0 && fd <= STDERR_FILENO; fd++)
+		dup2(null, fd);
+	if (null > CHILD_OUT)
+		close(null);
+}
+
+/* What it may have outlives the execution as root's, by the file (setcap), or by inheritance. */
+static int pass_on(uint64_t caps)
+{
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
+		return -errno;
+	if (rights__keep(caps, true))
+		return rights__keep(caps, false);
+	for (int cap = 0; cap < 64; cap++)
+		if (caps >> cap & 1)
+			prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, cap, 0, 0);
+	return 0;
+}
+
+/* Without it the program may not find its libraries. The dynamic linker has judged it for us. */
+static char *library_path(void)
+{
+	static const char name[] = "LD_LIBRARY_PATH=";
+
+	for (char **var = environ; *var; var++)
+		if (!strncmp(*var, name, sizeof(name) - 1))
+			return *var;
+	return NULL;
+}
+
+void child__execute(const char *name, uint64_t caps)
+{
+	char *const argv[] = { (char *)name, NULL };
+	char *const env[] = { library_path(), NULL };
+	int err;
+
+	give_back_standard_files();
+	err = pass_on(caps);
+	if (err)
+		_exit(-err);
+	execve("/proc/self/exe", argv, env); /* the file that runs, also if it was replaced */
+	_exit(errno);
+}
+
+bool child__is(const char *name)
+{
+	if (strcmp(program_invocation_name, name))
+		return false;
+	if (prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) != 1) {
+		fprintf(stderr, "%s: only pyperf-bpf starts it\n", name);
+		_exit(EPERM);
+	}
+	prctl(PR_SET_NAME, name);
+	return true;
+}
+
+#define NO_LIBRARY 127 /* exit status of the dynamic linker */
+
+int child__why_not(int status)
+{
+	int code = WIFEXITED(status) ? WEXITSTATUS(status) : 0;
+
+	return code == NO_LIBRARY ? ELIBACC : code ? code : EPERM;
+}
+
+void child__limit(int what, uint64_t most)
+{
+	struct rlimit limit;
+
+	if (getrlimit(what, &limit))
+		return;
+	limit.rlim_max = most < limit.rlim_max ? most : limit.rlim_max;
+	limit.rlim_cur = limit.rlim_max;
+	setrlimit(what, &limit);
 }
 
 int child__wait(pid_t pid, bool kill_it)

@@ -25,6 +25,22 @@
  * Returns the pid, 0 in the child, or -errno.
  */
 pid_t child__fork(int in, int out);
+/* Sets a resource limit of this process, RLIMIT_..., to `most`, or leaves it if it is lower. */
+void child__limit(int what, uint64_t most);
+/*
+ * Executes this program anew, in such a child, under another name: nothing of its memory and of its
+ * environment stays, nor its standard files. Under no_new_privs, and with no more than the
+ * capabilities of a mask (by number), so that those of the file add none. Does not return: if it
+ * fails, the process ends with a status for child__why_not().
+ */
+_Noreturn void child__execute(const char *name, uint64_t caps);
+/*
+ * Is this process such a one? For a constructor, before main(). Who merely calls the program by
+ * that name gains no right by it: that process ends.
+ */
+bool child__is(const char *name);
+/* Why it could not be executed; `status` as wait() gives it. A positive errno. */
+int child__why_not(int status);
 /* Returns the wait status of the child. `kill_it`: kills it first, and waits only briefly. */
 int child__wait(pid_t pid, bool kill_it);
 /*
