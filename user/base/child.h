@@ -27,13 +27,20 @@
 pid_t child__fork(int in, int out);
 /* Sets a resource limit of this process, RLIMIT_..., to `most`, or leaves it if it is lower. */
 void child__limit(int what, uint64_t most);
+struct child_program {
+	const char *name;
+	uint64_t caps; /* the most that it may have, by number */
+	int in, out;   /* as for child__fork() */
+	bool is_deaf;  /* to signals of the terminal, and SIGTERM */
+};
+
 /*
- * Executes this program anew, in such a child, under another name: nothing of its memory and of its
- * environment stays, nor its standard files. Under no_new_privs, and with no more than the
- * capabilities of a mask (by number), so that those of the file add none. Does not return: if it
- * fails, the process ends with a status for child__why_not().
+ * Executes this program anew, in a child, under another name: nothing of our memory and of our
+ * environment is there, nor our standard files. It is under no_new_privs, and capabilities of the
+ * file add none. Returns its pid, or negative errno. If it cannot be executed it ends with a status
+ * for child__why_not().
  */
-_Noreturn void child__execute(const char *name, uint64_t caps);
+pid_t child__execute(const struct child_program *program);
 /*
  * Is this process such a one? For a constructor, before main(). Who merely calls the program by
  * that name gains no right by it: that process ends.

@@ -256,23 +256,14 @@ static void serve(const struct worker_kind *kind, struct exchange *x, const stru
 
 /* ---- its beginning --------------------------------------------------------------------------- */
 
-/* Ctrl-C is for all of the terminal's; the last window is read after it. */
-static void ignore_signals_of_the_group(void)
-{
-	static const int of_the_group[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP, SIGXFSZ };
-
-	for (size_t i = 0; i < sizeof(of_the_group) / sizeof(of_the_group[0]); i++)
-		signal(of_the_group[i], SIG_IGN);
-}
-
 pid_t worker__start(const struct worker_kind *kind, int socket, int memory)
 {
-	pid_t pid = child__fork(socket, memory);
-
-	if (pid)
-		return pid;
-	ignore_signals_of_the_group();
-	child__execute(kind->name, caps_of(kind));
+	/* Ctrl-C is for all of the terminal's; the last window is read after it. */
+	return child__execute(&(struct child_program){ .name = kind->name,
+						       .caps = caps_of(kind),
+						       .in = socket,
+						       .out = memory,
+						       .is_deaf = true });
 }
 
 /* 0 when it has served, or a negative errno. */
