@@ -15,8 +15,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 size_t fuzz_seed(size_t i, uint8_t *buf, size_t cap);
 
 static int read_world(uint32_t tgid, void *dst, size_t size, uint64_t src);
-static int ask_world(struct readers *rs, uint32_t tgid, reader_fn fn, const void *question,
-		     size_t size, void *answer, size_t answer_size);
+static int ask_world(struct readers *rs, uint32_t tgid, const struct reader_operation *op,
+		     const void *question, size_t size, void *answer, size_t answer_size);
 static int ask_bytes(struct readers *rs, uint32_t tgid, void *dst, size_t size, uint64_t src);
 
 /* Instead of a helper and a process. */
@@ -91,12 +91,12 @@ static int ask_bytes(struct readers *rs, uint32_t tgid, void *dst, size_t size, 
 }
 
 /* Up to 3.13 roots are deep in modules: there the second byte says what the root is. */
-static int answer_it(reader_fn fn, const void *question, void *answer)
+static int answer_it(const struct reader_operation *op, const void *question, void *answer)
 {
 	struct roots *a = answer;
-	int err = fn(question, answer);
+	int err = op->read(question, answer);
 
-	if (fn != read_roots || a->cnt || world.size < 2)
+	if (op->read != read_roots || a->cnt || world.size < 2)
 		return err;
 	a->cnt = 1;
 	a->roots[0].kind = 1 + world.data[1] % ROOT_LOOP;
@@ -105,8 +105,8 @@ static int answer_it(reader_fn fn, const void *question, void *answer)
 }
 
 /* All of an answer is set, as the helper's is. */
-static int ask_world(struct readers *rs, uint32_t tgid, reader_fn fn, const void *question,
-		     size_t size, void *answer, size_t answer_size)
+static int ask_world(struct readers *rs, uint32_t tgid, const struct reader_operation *op,
+		     const void *question, size_t size, void *answer, size_t answer_size)
 {
 	size_t left = world.size - world.answer;
 
@@ -117,7 +117,7 @@ static int ask_world(struct readers *rs, uint32_t tgid, reader_fn fn, const void
 		return -ETIMEDOUT;
 	memset(answer, 0, answer_size);
 	if (!world.answers)
-		return answer_it(fn, question, answer);
+		return answer_it(op, question, answer);
 	if (left > ANSWER)
 		left = ANSWER;
 	if (left > answer_size)

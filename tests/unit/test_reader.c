@@ -45,12 +45,14 @@ static int answer_pid(const void *question, void *answer)
 	return 0;
 }
 
+READER_OPERATION(answer_pid);
+
 static pid_t reader_pid(void)
 {
 	pid_t pid = 0;
 
-	assert_int_equal(reader__call(rs, (uint32_t)getpid(), answer_pid, "", 1, &pid, sizeof(pid)),
-			 0);
+	assert_int_equal(
+		reader__call(rs, (uint32_t)getpid(), &op_answer_pid, "", 1, &pid, sizeof(pid)), 0);
 	return pid;
 }
 
@@ -80,14 +82,16 @@ static int try_the_forbidden(const void *question, void *answer)
 	return 0;
 }
 
+READER_OPERATION(try_the_forbidden);
+
 static void test_rights(void **state)
 {
 	char byte;
 
 	(void)state;
 	assert_int_not_equal(reader_pid(), getpid());
-	assert_int_equal(reader__call(rs, (uint32_t)getpid(), try_the_forbidden, "", 1, &byte, 1),
-			 0);
+	assert_int_equal(
+		reader__call(rs, (uint32_t)getpid(), &op_try_the_forbidden, "", 1, &byte, 1), 0);
 }
 
 static int result_of(const void *question, void *answer)
@@ -99,6 +103,8 @@ static int result_of(const void *question, void *answer)
 	return result;
 }
 
+READER_OPERATION(result_of);
+
 static void test_results(void **state)
 {
 	static const int results[] = { 0, 5, -ENOENT, -4095 };
@@ -108,15 +114,15 @@ static void test_results(void **state)
 	(void)state;
 	for (size_t i = 0; i < sizeof(results) / sizeof(results[0]); i++) {
 		byte = 1;
-		assert_int_equal(reader__call(rs, (uint32_t)getpid(), result_of, &results[i],
+		assert_int_equal(reader__call(rs, (uint32_t)getpid(), &op_result_of, &results[i],
 					      sizeof(int), &byte, 1),
 				 results[i]);
 		assert_int_equal(byte, results[i] < 0 ? 1 : 7);
 	}
 	assert_int_equal(
-		reader__call(rs, (uint32_t)getpid(), result_of, &beyond, sizeof(int), &byte, 1),
+		reader__call(rs, (uint32_t)getpid(), &op_result_of, &beyond, sizeof(int), &byte, 1),
 		-EBADMSG);
-	assert_int_equal(reader__call(rs, 1, result_of, "", READER_MESSAGE_MAX + 1, &byte, 1),
+	assert_int_equal(reader__call(rs, 1, &op_result_of, "", READER_MESSAGE_MAX + 1, &byte, 1),
 			 -E2BIG);
 }
 
@@ -141,7 +147,7 @@ static void test_killed(void **state)
 
 	(void)state;
 	assert_int_equal(kill(pid, SIGKILL), 0);
-	err = reader__call(rs, (uint32_t)getpid(), answer_pid, "", 1, &other, sizeof(other));
+	err = reader__call(rs, (uint32_t)getpid(), &op_answer_pid, "", 1, &other, sizeof(other));
 	assert_true(err == -EPIPE || !err);
 	assert_int_not_equal(reader_pid(), pid);
 }
@@ -155,6 +161,8 @@ static int wait_for_ever(const void *question, void *answer)
 	return (int)read(3, &byte, 1); /* of its own socket: nobody asks meanwhile */
 }
 
+READER_OPERATION(wait_for_ever);
+
 static int computes(const void *question, void *answer)
 {
 	volatile uint64_t n = 0;
@@ -166,6 +174,8 @@ static int computes(const void *question, void *answer)
 	return 0;
 }
 
+READER_OPERATION(computes);
+
 /*
  * One that works has time; one that waits for somebody is given up. The user's processes are left
  * alone then.
@@ -176,13 +186,13 @@ static void test_hangs(void **state)
 	uint8_t byte;
 
 	(void)state;
-	assert_int_equal(reader__call(rs, (uint32_t)getpid(), computes, "", 1, &byte, 1), 0);
+	assert_int_equal(reader__call(rs, (uint32_t)getpid(), &op_computes, "", 1, &byte, 1), 0);
 	assert_int_equal(reader_pid(), pid);
 	for (int i = 0; i < 2; i++)
 		assert_int_equal(
-			reader__call(rs, (uint32_t)getpid(), wait_for_ever, "", 1, &byte, 1),
+			reader__call(rs, (uint32_t)getpid(), &op_wait_for_ever, "", 1, &byte, 1),
 			-ETIMEDOUT);
-	assert_int_equal(reader__call(rs, (uint32_t)getpid(), computes, "", 1, &byte, 1),
+	assert_int_equal(reader__call(rs, (uint32_t)getpid(), &op_computes, "", 1, &byte, 1),
 			 -ETIMEDOUT);
 }
 
@@ -226,9 +236,9 @@ static void test_one_user(void **state)
 	assert_true(tenant__of_process((uint32_t)pids[0]) != tenant__of_process((uint32_t)pids[2]));
 	for (int i = 0; i < 2; i++)
 		assert_int_equal(
-			reader__call(rs, (uint32_t)pids[i], wait_for_ever, "", 1, &byte, 1),
+			reader__call(rs, (uint32_t)pids[i], &op_wait_for_ever, "", 1, &byte, 1),
 			-ETIMEDOUT);
-	assert_int_equal(reader__call(rs, (uint32_t)pids[2], computes, "", 1, &byte, 1),
+	assert_int_equal(reader__call(rs, (uint32_t)pids[2], &op_computes, "", 1, &byte, 1),
 			 -ETIMEDOUT);
 	assert_int_not_equal(reader_pid(), getpid());
 	for (int i = 0; i < 3; i++) {
@@ -268,7 +278,7 @@ static void test_hangs_are_said_once(void **state)
 	log_set_writer(count_message);
 	for (int i = 0; i < TENANTS; i++) {
 		assert_int_equal(
-			reader__call(rs, (uint32_t)pids[i], wait_for_ever, "", 1, &byte, 1),
+			reader__call(rs, (uint32_t)pids[i], &op_wait_for_ever, "", 1, &byte, 1),
 			-ETIMEDOUT);
 		if (!i)
 			assert_non_null(strstr(last_message, "of user 65534: its memory does not "
@@ -295,12 +305,15 @@ static int open_place(struct reader_job *job)
 	return 0;
 }
 
-static int ask_files(reader_job_fn fn, const char *question, int fds[READER_FDS_MAX], size_t *cnt)
+READER_JOB(open_place);
+
+static int ask_files(const struct reader_operation *op, const char *question,
+		     int fds[READER_FDS_MAX], size_t *cnt)
 {
 	static char answer[64];
 
 	return reader__files(rs, &(struct reader_call){ .whose = { .tgid = (uint32_t)getpid() },
-							.fn = fn,
+							.op = op,
 							.question = question,
 							.size = strlen(question) + 1,
 							.in = -1,
@@ -317,13 +330,13 @@ static void test_opens(void **state)
 	size_t cnt;
 
 	(void)state;
-	assert_int_equal(ask_files(open_place, "/proc/self/exe", fds, &cnt), 0);
+	assert_int_equal(ask_files(&op_open_place, "/proc/self/exe", fds, &cnt), 0);
 	assert_int_equal(cnt, 1);
 	assert_int_equal(read(fds[0], text, 4), 4);
 	assert_memory_equal(text, "\177ELF", 4);
 	assert_true(fcntl(fds[0], F_GETFD) & FD_CLOEXEC);
 	close(fds[0]);
-	assert_int_equal(ask_files(open_place, "/nowhere", fds, &cnt), -ENOENT);
+	assert_int_equal(ask_files(&op_open_place, "/nowhere", fds, &cnt), -ENOENT);
 	assert_int_equal(cnt, 0);
 }
 
@@ -381,6 +394,8 @@ static int do_the_forbidden(struct reader_job *job)
 	return 0;
 }
 
+READER_JOB(do_the_forbidden);
+
 static void test_rights_of_files(void **state)
 {
 	char dir[] = "/tmp/pyperf-reader-XXXXXX", path[64];
@@ -393,8 +408,8 @@ static void test_rights_of_files(void **state)
 	snprintf(path, sizeof(path), "%s/file", dir);
 	fd = open(path, O_RDWR | O_CREAT | O_EXCL, 0600);
 	assert_int_equal(write(fd, "text", 4), 4);
-	assert_int_equal(ask_files(do_the_forbidden, path, fds, &cnt), 0);
-	assert_int_equal(ask_files(open_place, path, fds, &cnt), 0); /* mode 0600 */
+	assert_int_equal(ask_files(&op_do_the_forbidden, path, fds, &cnt), 0);
+	assert_int_equal(ask_files(&op_open_place, path, fds, &cnt), 0); /* mode 0600 */
 	close(fds[0]);
 	assert_int_equal(lseek(fd, 0, SEEK_END), 4);
 	close(fd);
@@ -409,11 +424,15 @@ static int answer_too_much(struct reader_job *job)
 	return 65;
 }
 
+READER_JOB(answer_too_much);
+
 static int answer_beyond(struct reader_job *job)
 {
 	(void)job;
 	return READER_ANSWER_MAX + 1;
 }
+
+READER_JOB(answer_beyond);
 
 static unsigned int open_fds(void)
 {
@@ -433,9 +452,9 @@ static void test_answers(void **state)
 	(void)state;
 	readers__start(rs);
 	before = open_fds();
-	assert_int_equal(ask_files(answer_too_much, "", fds, &cnt), -EBADMSG);
+	assert_int_equal(ask_files(&op_answer_too_much, "", fds, &cnt), -EBADMSG);
 	assert_int_equal(cnt, 0);
-	assert_int_equal(ask_files(answer_beyond, "", fds, &cnt), -EBADMSG);
+	assert_int_equal(ask_files(&op_answer_beyond, "", fds, &cnt), -EBADMSG);
 	assert_int_equal(open_fds(), before);
 }
 
@@ -447,6 +466,8 @@ static int wait_for_nobody(struct reader_job *job)
 	return (int)read(3, &byte, 1);
 }
 
+READER_JOB(wait_for_nobody);
+
 static void test_files_hang(void **state)
 {
 	int fds[READER_FDS_MAX];
@@ -454,9 +475,9 @@ static void test_files_hang(void **state)
 
 	(void)state;
 	for (int i = 0; i < 2; i++)
-		assert_int_equal(ask_files(wait_for_nobody, "", fds, &cnt), -ETIMEDOUT);
+		assert_int_equal(ask_files(&op_wait_for_nobody, "", fds, &cnt), -ETIMEDOUT);
 	/* Neither its files nor its memory. */
-	assert_int_equal(ask_files(open_place, "/proc/self/exe", fds, &cnt), -ETIMEDOUT);
+	assert_int_equal(ask_files(&op_open_place, "/proc/self/exe", fds, &cnt), -ETIMEDOUT);
 }
 
 /* Waits for nobody, for as long as the question says, in ms. */
@@ -469,6 +490,8 @@ static int wait_for_a_while(struct reader_job *job)
 	return 0;
 }
 
+READER_JOB(wait_for_a_while);
+
 /* Waits with what a user's process has, or root's. */
 static int wait_with(uint32_t uid, const char *ms)
 {
@@ -479,7 +502,7 @@ static int wait_with(uint32_t uid, const char *ms)
 	return reader__files(rs,
 			     &(struct reader_call){ .whose = { .tgid = uid ? 0 : (uint32_t)getpid(),
 							       .tenant = tenant__of_user(uid) },
-						    .fn = wait_for_a_while,
+						    .op = &op_wait_for_a_while,
 						    .question = ms,
 						    .size = strlen(ms) + 1,
 						    .in = -1,
@@ -531,6 +554,8 @@ static int die(struct reader_job *job)
 	_exit(7);
 }
 
+READER_JOB(die);
+
 /* Whose files end the process that reads them ends it twice. */
 static void test_files_kill(void **state)
 {
@@ -538,10 +563,10 @@ static void test_files_kill(void **state)
 	size_t cnt;
 
 	(void)state;
-	assert_int_equal(ask_files(open_place, "/nowhere", fds, &cnt), -ENOENT);
+	assert_int_equal(ask_files(&op_open_place, "/nowhere", fds, &cnt), -ENOENT);
 	for (int i = 0; i < 2; i++)
-		assert_int_equal(ask_files(die, "", fds, &cnt), -EPIPE);
-	assert_int_equal(ask_files(open_place, "/nowhere", fds, &cnt), -ETIMEDOUT);
+		assert_int_equal(ask_files(&op_die, "", fds, &cnt), -EPIPE);
+	assert_int_equal(ask_files(&op_open_place, "/nowhere", fds, &cnt), -ETIMEDOUT);
 }
 
 static pid_t parent;
@@ -555,6 +580,8 @@ static int die_unless_here(const void *question, void *answer)
 	return 0;
 }
 
+READER_OPERATION(die_unless_here);
+
 /* Whose processes end each reader before it has answered anything: nobody reads instead. */
 static void test_never_here(void **state)
 {
@@ -564,7 +591,7 @@ static void test_never_here(void **state)
 	parent = getpid();
 	for (int i = 0; i < 20; i++)
 		assert_true(reader__call(rs, (uint32_t)(i % 2 ? getpid() : getppid()),
-					 die_unless_here, "", 1, &byte, 1) < 0);
+					 &op_die_unless_here, "", 1, &byte, 1) < 0);
 	assert_int_equal(byte, 0);
 }
 
@@ -581,8 +608,8 @@ static void test_no_descriptors(void **state)
 		none = (struct rlimit){ .rlim_max = was.rlim_max };
 		assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
 		for (int i = 0; i < times; i++)
-			assert_int_equal(reader__call(rs, (uint32_t)getpid(), die_unless_here, "",
-						      1, &byte, 1),
+			assert_int_equal(reader__call(rs, (uint32_t)getpid(), &op_die_unless_here,
+						      "", 1, &byte, 1),
 					 -ETIMEDOUT);
 		assert_int_equal(setrlimit(RLIMIT_NOFILE, &was), 0);
 		assert_int_equal(byte, 0);
@@ -592,7 +619,7 @@ static void test_no_descriptors(void **state)
 			rs = readers__new();
 		}
 	}
-	assert_int_equal(reader__call(rs, (uint32_t)getpid(), die_unless_here, "", 1, &byte, 1),
+	assert_int_equal(reader__call(rs, (uint32_t)getpid(), &op_die_unless_here, "", 1, &byte, 1),
 			 -ETIMEDOUT);
 }
 
@@ -618,11 +645,243 @@ static void test_without(void **state)
 
 	(void)state;
 	rs = NULL;
-	assert_int_equal(ask_files(open_place, "/proc/self/exe", fds, &cnt), 0);
+	assert_int_equal(ask_files(&op_open_place, "/proc/self/exe", fds, &cnt), 0);
 	assert_int_equal(cnt, 1);
 	close(fds[0]);
-	assert_int_equal(ask_files(answer_too_much, "", fds, &cnt), -EBADMSG);
+	assert_int_equal(ask_files(&op_answer_too_much, "", fds, &cnt), -EBADMSG);
 	rs = was;
+}
+
+/* ---- what they begin with -------------------------------------------------------------------- */
+
+static int job_pid(struct reader_job *job)
+{
+	pid_t pid = getpid();
+
+	memcpy(job->answer, &pid, sizeof(pid));
+	return sizeof(pid);
+}
+
+READER_JOB(job_pid);
+
+static pid_t opener_pid(void)
+{
+	pid_t pid = 0;
+	const struct reader_call c = { .whose = { .tgid = (uint32_t)getpid() },
+				       .op = &op_job_pid,
+				       .question = "",
+				       .size = 1,
+				       .in = -1,
+				       .answer = &pid,
+				       .answer_size = sizeof(pid) };
+
+	assert_int_equal(reader__files(rs, &c), sizeof(pid));
+	return pid;
+}
+
+static FILE *open_of(pid_t pid, const char *name)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, name);
+	return fopen(path, "re");
+}
+
+#define PART 65536
+
+/* Is the text anywhere in the memory of the process? */
+static bool has_in_memory(pid_t pid, const char *text, size_t len)
+{
+	FILE *maps = open_of(pid, "maps"), *mem = open_of(pid, "mem");
+	char line[4096], *part = malloc(PART + len);
+	unsigned long start, end;
+	bool found = false;
+
+	assert_true(maps && mem && part);
+	while (!found && fgets(line, sizeof(line), maps)) {
+		/* A sanitizer's shadow of terabytes is left out. */
+		if (sscanf(line, "%lx-%lx", &start, &end) != 2 || end - start > 256UL << 20)
+			continue;
+		for (; !found && start < end; start += PART) {
+			ssize_t n = pread(fileno(mem), part, PART + len, (off_t)start);
+
+			found = n > 0 && memmem(part, (size_t)n, text, len);
+		}
+	}
+	fclose(maps);
+	fclose(mem);
+	free(part);
+	return found;
+}
+
+static void need_root(void)
+{
+	if (!geteuid())
+		return;
+	print_message("skipped: needs root, to look into the processes\n");
+	skip();
+}
+
+/* None of our memory is theirs. */
+static void test_no_memory_of_ours(void **state)
+{
+	const size_t len = 32;
+	char *secret = malloc(len);
+	pid_t child;
+	int status;
+
+	(void)state;
+	need_root();
+	for (size_t i = 0; i < len; i++)
+		secret[i] = (char)(0x80 | rand());
+	child = fork(); /* as they were once started */
+	if (!child)
+		pause();
+	assert_true(has_in_memory(child, secret, len));
+	kill(child, SIGKILL);
+	waitpid(child, &status, 0);
+	assert_false(has_in_memory(reader_pid(), secret, len));
+	assert_false(has_in_memory(opener_pid(), secret, len));
+	free(secret);
+}
+
+/* The number behind a name in a file of a process; UINT64_MAX: "unlimited". */
+static uint64_t number_of(pid_t pid, const char *file, const char *name, int base)
+{
+	FILE *f = open_of(pid, file);
+	uint64_t number = 0;
+	bool found = false;
+	char line[256], *at;
+
+	assert_non_null(f);
+	while (!found && fgets(line, sizeof(line), f)) {
+		found = !strncmp(line, name, strlen(name));
+		at = line + strlen(name) + strspn(line + strlen(name), ": \t");
+		number = *at == 'u' ? UINT64_MAX : strtoull(at, NULL, base);
+	}
+	fclose(f);
+	if (!found)
+		fail_msg("%s has no %s", file, name);
+	return number;
+}
+
+static void check_limits(pid_t pid, uint64_t files)
+{
+	static const char *const none[] = { "Max core file size", "Max file size", "Max processes",
+					    "Max locked memory" };
+
+	for (size_t i = 0; i < sizeof(none) / sizeof(none[0]); i++)
+		assert_int_equal(number_of(pid, "limits", none[i], 10), 0);
+	assert_true(number_of(pid, "limits", "Max open files", 10) == files);
+	assert_true(number_of(pid, "limits", "Max cpu time", 10) <= 120);
+#if !defined(__SANITIZE_ADDRESS__)
+	assert_true(number_of(pid, "limits", "Max address space", 10) < 1ULL << 30);
+#endif
+	assert_int_equal(number_of(pid, "status", "NoNewPrivs", 10), 1);
+	assert_int_equal(number_of(pid, "status", "Seccomp", 10), 2);
+}
+
+static void check_caps(pid_t pid, uint64_t most)
+{
+	static const char *const sets[] = { "CapPrm", "CapEff" };
+
+	for (size_t i = 0; i < sizeof(sets) / sizeof(sets[0]); i++)
+		assert_int_equal(number_of(pid, "status", sets[i], 16) & ~most, 0);
+	assert_int_equal(number_of(pid, "status", "CapInh", 16), 0);
+	assert_int_equal(number_of(pid, "status", "CapAmb", 16), 0);
+}
+
+/* Three of /dev/null and the socket; nothing of the environment. */
+static void check_belongings(pid_t pid)
+{
+	FILE *f = open_of(pid, "environ");
+	char path[64], target[64], env[4096];
+
+	assert_non_null(f);
+	env[fread(env, 1, sizeof(env) - 1, f)] = '\0';
+	fclose(f);
+	assert_true(!*env || !strncmp(env, "LD_LIBRARY_PATH=", 16));
+	for (int fd = 0; fd < 256; fd++) {
+		ssize_t n;
+
+		snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int)pid, fd);
+		n = readlink(path, target, sizeof(target) - 1);
+		if (fd > 3) {
+			assert_int_equal(n, -1);
+			continue;
+		}
+		assert_true(n > 0);
+		target[n] = '\0';
+		assert_non_null(strstr(target, fd < 3 ? "/dev/null" : "socket:"));
+	}
+}
+
+static void test_what_they_have(void **state)
+{
+	const uint64_t ptrace = 1 << 19, files = ptrace | 1 << 2 | 1 << 6 | 1 << 7 | 1ULL << 40;
+	int secret = open("/proc/self/status", O_RDONLY); /* not closed by an execution */
+	pid_t reader = reader_pid(), opener = opener_pid();
+
+	(void)state;
+	need_root();
+	setenv("TOKEN", "secret", 1);
+	check_limits(reader, 0);
+	check_limits(opener, 256);
+	check_caps(reader, ptrace);
+	check_caps(opener, files);
+	check_belongings(reader);
+	check_belongings(opener);
+	close(secret);
+}
+
+/* In a process whose limit leaves a helper 1 s. */
+static int outlive_one(void)
+{
+	const struct rlimit limit = { 2, 2 };
+	pid_t first;
+	uint8_t byte;
+
+	if (setrlimit(RLIMIT_CPU, &limit))
+		return 1;
+	rs = readers__new();
+	first = reader_pid();
+	for (int i = 0; i < 100 && reader_pid() == first; i++)
+		if (reader__call(rs, (uint32_t)getpid(), &op_computes, "", 1, &byte, 1))
+			return 2;
+	return reader_pid() == first ? 3 : 0;
+}
+
+/* One that has used its time makes room for another, and no question is lost by it. */
+static void test_retires(void **state)
+{
+	int status = 0;
+	pid_t pid;
+
+	(void)state;
+	readers__free(rs);
+	rs = NULL;
+	pid = fork();
+	if (!pid)
+		_exit(outlive_one());
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+}
+
+/* Who calls this program by the name of a helper gets nothing by it. */
+static void test_name_alone(void **state)
+{
+	int status = 0;
+	pid_t pid = fork();
+
+	(void)state;
+	if (!pid) {
+		close(2);
+		execl("/proc/self/exe", "pyperf-reader", NULL);
+		_exit(0);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status));
+	assert_int_equal(WEXITSTATUS(status), EPERM);
 }
 
 static int setup(void **state)
@@ -656,6 +915,10 @@ int main(void)
 		test(test_files_hang),
 		test(test_files_kill),
 		test(test_without),
+		test(test_no_memory_of_ours),
+		test(test_what_they_have),
+		test(test_retires),
+		test(test_name_alone),
 		test(test_unknown_user),
 		test(test_patience),
 		test(test_standstill),

@@ -4,25 +4,36 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/ending.h"
+#include "base/rights.h"
 
-#define KILL_MS 500
-#define LOOK_MS 50
+#define KILL_MS	    500
+#define LOOK_MS	    50
 
-static void default_signals(void)
+#define BIRTH_STACK 16384
+
+/* `is_deaf`: Ctrl-C and the like are for all of the terminal's; it ends with us. */
+static void default_signals(bool is_deaf)
 {
+	static const int of_the_group[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP, SIGXFSZ };
 	sigset_t none;
 
 	for (int sig = 1; sig < SIGRTMIN; sig++)
 		signal(sig, SIG_DFL);
+	for (size_t i = 0; is_deaf && i < sizeof(of_the_group) / sizeof(of_the_group[0]); i++)
+		signal(of_the_group[i], SIG_IGN);
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 }
@@ -50,8 +61,124 @@ pid_t child__fork(int in, int out)
 		return pid;
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL) || getppid() != parent || !keep_only(in, out))
 		_exit(1);
-	default_signals();
+	default_signals(false);
 	return 0;
+}
+
+/*
+ * A child that hangs must not keep our standard files: a program that reads our output, or waits
+ * for our files to be closed, would wait for it.
+ */
+static void give_back_standard_files(void)
+{
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+	for (int fd = STDIN_FILENO; null >= 0 && fd <= STDERR_FILENO; fd++)
+		dup2(null, fd);
+	if (null > CHILD_OUT)
+		close(null);
+}
+
+/* What it may have outlives the execution as root's, by the file (setcap), or by inheritance. */
+static int pass_on(uint64_t caps)
+{
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
+		return -errno;
+	if (rights__keep(caps, true))
+		return rights__keep(caps, false);
+	for (int cap = 0; cap < 64; cap++)
+		if (caps >> cap & 1)
+			prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, cap, 0, 0);
+	return 0;
+}
+
+/* Without it the program may not find its libraries. The dynamic linker has judged it for us. */
+static char *library_path(void)
+{
+	static const char name[] = "LD_LIBRARY_PATH=";
+
+	for (char **var = environ; *var; var++)
+		if (!strncmp(*var, name, sizeof(name) - 1))
+			return *var;
+	return NULL;
+}
+
+struct birth {
+	const struct child_program *program;
+	pid_t parent;
+};
+
+/*
+ * In the memory of the parent, one of whose threads waits: changes nothing there. Without ASan's
+ * marks around its variables, which nothing would take away again, as it does not return.
+ */
+__attribute__((no_sanitize("address"))) static int be_born(void *arg)
+{
+	const struct birth *birth = arg;
+	const struct child_program *p = birth->program;
+	char *const argv[] = { (char *)p->name, NULL };
+	char *const env[] = { library_path(), NULL };
+	int err;
+
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL) || getppid() != birth->parent ||
+	    !keep_only(p->in, p->out))
+		_exit(EPERM);
+	default_signals(p->is_deaf);
+	give_back_standard_files();
+	err = pass_on(p->caps);
+	if (err)
+		_exit(-err);
+	execve("/proc/self/exe", argv, env); /* the file that runs, also if it was replaced */
+	_exit(errno);
+}
+
+pid_t child__execute(const struct child_program *program)
+{
+	struct birth birth = { program, getpid() };
+	_Alignas(16) char stack[BIRTH_STACK];
+	sigset_t all, old;
+	pid_t pid;
+	int err;
+
+	/* Not fork(): a copy of the tables of our memory takes longer than all the rest. */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	pid = clone(be_born, stack + sizeof(stack), CLONE_VM | CLONE_VFORK | SIGCHLD, &birth);
+	err = errno;
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	return pid < 0 ? -err : pid;
+}
+
+bool child__is(const char *name)
+{
+	if (strcmp(program_invocation_name, name))
+		return false;
+	if (prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) != 1) {
+		fprintf(stderr, "%s: only pyperf-bpf starts it\n", name);
+		_exit(EPERM);
+	}
+	prctl(PR_SET_NAME, name);
+	return true;
+}
+
+#define NO_LIBRARY 127 /* exit status of the dynamic linker */
+
+int child__why_not(int status)
+{
+	int code = WIFEXITED(status) ? WEXITSTATUS(status) : 0;
+
+	return code == NO_LIBRARY ? ELIBACC : code ? code : EPERM;
+}
+
+void child__limit(int what, uint64_t most)
+{
+	struct rlimit limit;
+
+	if (getrlimit(what, &limit))
+		return;
+	limit.rlim_max = most < limit.rlim_max ? most : limit.rlim_max;
+	limit.rlim_cur = limit.rlim_max;
+	setrlimit(what, &limit);
 }
 
 int child__wait(pid_t pid, bool kill_it)

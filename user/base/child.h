@@ -25,6 +25,29 @@
  * Returns the pid, 0 in the child, or -errno.
  */
 pid_t child__fork(int in, int out);
+/* Sets a resource limit of this process, RLIMIT_..., to `most`, or leaves it if it is lower. */
+void child__limit(int what, uint64_t most);
+struct child_program {
+	const char *name;
+	uint64_t caps; /* the most that it may have, by number */
+	int in, out;   /* as for child__fork() */
+	bool is_deaf;  /* to signals of the terminal, and SIGTERM */
+};
+
+/*
+ * Executes this program anew, in a child, under another name: nothing of our memory and of our
+ * environment is there, nor our standard files. It is under no_new_privs, and capabilities of the
+ * file add none. Returns its pid, or negative errno. If it cannot be executed it ends with a status
+ * for child__why_not().
+ */
+pid_t child__execute(const struct child_program *program);
+/*
+ * Is this process such a one? For a constructor, before main(). Who merely calls the program by
+ * that name gains no right by it: that process ends.
+ */
+bool child__is(const char *name);
+/* Why it could not be executed; `status` as wait() gives it. A positive errno. */
+int child__why_not(int status);
 /* Returns the wait status of the child. `kill_it`: kills it first, and waits only briefly. */
 int child__wait(pid_t pid, bool kill_it);
 /*

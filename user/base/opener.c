@@ -77,6 +77,8 @@ static int open_it(struct reader_job *job)
 	return hand_over(job, fd, &a);
 }
 
+READER_JOB(open_it);
+
 struct range {
 	uint64_t off;
 	uint32_t size;
@@ -95,6 +97,8 @@ static int read_it(struct reader_job *job)
 	return n < 0 && !done ? -errno : (int)done;
 }
 
+READER_JOB(read_it);
+
 static int stat_it(struct reader_job *job)
 {
 	struct stat st;
@@ -105,6 +109,8 @@ static int stat_it(struct reader_job *job)
 	return sizeof(st);
 }
 
+READER_JOB(stat_it);
+
 struct proc_text {
 	size_t max;
 	char name[32];
@@ -113,20 +119,23 @@ struct proc_text {
 static int read_proc_text(struct reader_job *job)
 {
 	const struct proc_text *q = job->question;
+	size_t max = q->max < job->answer_max ? q->max : job->answer_max;
 	int fd = openat(job->in, q->name, O_RDONLY | O_CLOEXEC);
 	size_t done = 0;
 	ssize_t n = 1;
 
 	if (fd < 0)
 		return -errno;
-	while (n > 0 && done < q->max) {
-		n = read(fd, job->answer + done, q->max - done);
+	while (n > 0 && done < max) {
+		n = read(fd, job->answer + done, max - done);
 		done += n > 0 ? (size_t)n : 0;
 	}
 	n = n < 0 && !done ? -errno : (ssize_t)done;
 	close(fd);
 	return (int)n;
 }
+
+READER_JOB(read_proc_text);
 
 /* ---- here ------------------------------------------------------------------------------------ */
 
@@ -144,7 +153,7 @@ static int open_by(struct readers *rs, struct reader_whose whose, int proc_fd,
 	struct answer a = { 0 };
 	size_t cnt;
 	const struct reader_call c = { .whose = whose,
-				       .fn = open_it,
+				       .op = &op_open_it,
 				       .question = q,
 				       .size = offsetof(struct question, path) + strlen(q->path) +
 					       1,
@@ -244,9 +253,9 @@ int opener__proc_file(struct readers *rs, uint32_t tgid, int proc_fd, const char
 int opener__proc_text(struct readers *rs, uint32_t tgid, int proc_fd, const char *name, size_t max,
 		      struct strbuf *text)
 {
-	struct proc_text q = { .max = max < READER_ANSWER_MAX ? max : READER_ANSWER_MAX };
+	struct proc_text q = { .max = max };
 	const struct reader_call c = { .whose = { .tgid = tgid },
-				       .fn = read_proc_text,
+				       .op = &op_read_proc_text,
 				       .question = &q,
 				       .size = sizeof(q),
 				       .in = proc_fd,
@@ -292,7 +301,7 @@ static ssize_t ask_for(const struct opened *f, void *buf, size_t size, uint64_t 
 	const struct range r = { .off = off,
 				 .size = (uint32_t)(size < READ_MAX ? size : READ_MAX) };
 	const struct reader_call c = { .whose = { .tenant = f->tenant },
-				       .fn = read_it,
+				       .op = &op_read_it,
 				       .question = &r,
 				       .size = sizeof(r),
 				       .in = f->fd,
@@ -327,7 +336,7 @@ ssize_t opened__read(const struct opened *f, void *buf, size_t size, uint64_t of
 int opened__stat(const struct opened *f, struct stat *st)
 {
 	const struct reader_call c = { .whose = { .tenant = f->tenant },
-				       .fn = stat_it,
+				       .op = &op_stat_it,
 				       .question = "",
 				       .size = 1,
 				       .in = f->fd,

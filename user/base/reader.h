@@ -12,17 +12,21 @@
  *	memory	reads the memory of processes; keeps no right but that (CAP_SYS_PTRACE)
  *	files	finds and opens files, and reads those that may not answer
  *
- * Both are forked from this process, see the rest of its memory as it was then, and may make only
- * the system calls that they need: no socket, no fork, no writing. A helper that hangs is given up
- * and replaced. After a few such, the processes of that user are not looked at any more.
+ * Both execute this program anew (worker.h): they have nothing of the memory of this process, and
+ * may make only the system calls that they need: no socket, no fork, no writing. A helper that
+ * hangs is given up and replaced. After a few such, the processes of that user are not looked at
+ * any more. One that has computed for long retires, so that a limit on its CPU time can be low.
+ *
+ *	READER_OPERATION(walk_it);
  *
  *	rs = readers__new();
- *	reader__call(rs, tgid, walk_it, &question, sizeof(question), &answer, sizeof(answer));
+ *	reader__call(rs, tgid, &op_walk_it, &question, sizeof(question), &answer, sizeof(answer));
  *	readers__free(rs);
  *
  * Each helper answers one question at a time, from any thread, in some 20 us. Where one cannot be
- * had (fork() fails, or it ends before it has answered), nothing is read, and a warning says so:
- * a tenant that could end it would hold up this process next. If `rs` is NULL, this process reads.
+ * had (it cannot be executed, or ends before it has answered), nothing is read, and a warning says
+ * so: a tenant that could end it would hold up this process next. If `rs` is NULL, this process
+ * reads.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -38,8 +42,8 @@ struct readers;
 
 struct readers *readers__new(void); /* NULL: no memory */
 /*
- * Starts both helpers, so that the first question does not wait. The less memory is in use, the
- * cheaper is the fork.
+ * Starts both helpers, so that the first question does not wait: some milliseconds. The less memory
+ * is in use, the cheaper it is.
  */
 void readers__start(struct readers *rs);
 /* Gives the helpers the priority of the thread that asks (sample/realtime.h), or takes it back. */
@@ -49,41 +53,58 @@ int readers__renice(struct readers *rs, int nice);
 /* Ends both helpers; does not wait for one that hangs. */
 void readers__free(struct readers *rs);
 
-/* ---- memory --------------------------------------------------------------------------------- */
+/* ---- what they do --------------------------------------------------------------------------- */
 
-/*
- * The function that the helper for memory runs. It allocates, computes and reads memory with
- * read_process(); it opens nothing. Returns the result of the call, 0 or more, or negative errno.
- */
-typedef int (*reader_fn)(const void *question, void *answer);
-
-/*
- * Runs `fn` in the helper for memory, about a process. Returns what fn() returned. If that is not
- * negative, all `answer_size` bytes are set; the answer is as untrusted as the process itself.
- * -ETIMEDOUT: the helper hangs, or, if the call returns at once, others of the same user hung
- * before.
- */
-int reader__call(struct readers *rs, uint32_t tgid, reader_fn fn, const void *question, size_t size,
-		 void *answer, size_t answer_size);
-
-/* Reads memory of a process as read_process() does; -ETIMEDOUT, too. */
-int reader__read(struct readers *rs, uint32_t tgid, void *dst, size_t size, uint64_t src);
-
-/* ---- files ---------------------------------------------------------------------------------- */
-
-/* A job, as the helper sees it. */
+/* A job for files, as the helper sees it. */
 struct reader_job {
 	const void *question;
-	uint8_t *answer;	 /* READER_ANSWER_MAX bytes */
+	uint8_t *answer;
+	size_t answer_max;	 /* READER_ANSWER_MAX, or less; at least 4 MiB */
 	int in;			 /* descriptor of the call, or -1; the caller closes it */
 	int out[READER_FDS_MAX]; /* descriptors for the caller, which closes them */
 	size_t out_cnt;
 };
 
 /*
- * Returns the size of the answer in bytes, or negative errno: then no descriptors are handed over.
+ * A function that a helper runs. It depends on nothing but its question, because the helper has
+ * none of this process's variables; addresses of this process mean nothing there.
+ *
+ * Of one for memory: it allocates, computes and reads memory with read_process(); it opens nothing.
+ * Returns the result of the call, 0 or more, or negative errno. Of one for files: returns the size
+ * of the answer in bytes, or negative errno: then no descriptors are handed over.
+ *
+ * All that there are stand in one section of the program, and a question names one by its place
+ * there: nothing else can be asked.
  */
-typedef int (*reader_job_fn)(struct reader_job *job);
+struct reader_operation {
+	int (*read)(const void *question, void *answer); /* one of the two is NULL */
+	int (*job)(struct reader_job *job);
+};
+
+#define READER_OPERATION__(fn, kind)                                                               \
+	__attribute__((                                                                            \
+		section("reader_operations"), used,                                                \
+		aligned(sizeof(struct reader_operation)))) static const struct reader_operation    \
+		op_##fn = { .kind = (fn) }
+/* Makes op_FN, of a function for memory or for files. */
+#define READER_OPERATION(fn) READER_OPERATION__(fn, read)
+#define READER_JOB(fn)	     READER_OPERATION__(fn, job)
+
+/* ---- memory --------------------------------------------------------------------------------- */
+
+/*
+ * Runs an operation in the helper for memory, about a process. Returns what it returned. If that
+ * is not negative, all `answer_size` bytes are set; the answer is as untrusted as the process
+ * itself. -ETIMEDOUT: the helper hangs, or, if the call returns at once, others of the same user
+ * hung before.
+ */
+int reader__call(struct readers *rs, uint32_t tgid, const struct reader_operation *op,
+		 const void *question, size_t size, void *answer, size_t answer_size);
+
+/* Reads memory of a process as read_process() does; -ETIMEDOUT, too. */
+int reader__read(struct readers *rs, uint32_t tgid, void *dst, size_t size, uint64_t src);
+
+/* ---- files ---------------------------------------------------------------------------------- */
 
 /* Whom to blame if a read hangs: the user of a process, or a tenant (tenant.h). */
 struct reader_whose {
@@ -93,7 +114,7 @@ struct reader_whose {
 
 struct reader_call {
 	struct reader_whose whose;
-	reader_job_fn fn;
+	const struct reader_operation *op;
 	const void *question;
 	size_t size;
 	int in; /* -1: none */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 #include "base/rights.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>
 #include <stdio.h>
@@ -38,6 +39,21 @@ static bool has_capability(int cap)
 bool rights__has(const struct right *right)
 {
 	return has_capability(right->cap) || has_capability(right->or_cap);
+}
+
+int rights__keep(uint64_t mask, bool inherit)
+{
+	struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct caps[2];
+
+	if (syscall(SYS_capget, &head, caps))
+		return -errno;
+	for (int i = 0; i < 2; i++) {
+		caps[i].permitted &= (uint32_t)(mask >> (32 * i));
+		caps[i].effective = caps[i].permitted;
+		caps[i].inheritable = inherit ? caps[i].permitted : 0;
+	}
+	return syscall(SYS_capset, &head, caps) ? -errno : 0;
 }
 
 bool rights__locked_down(void)

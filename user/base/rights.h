@@ -7,6 +7,7 @@
  * record warns by it, and check prints it.
  */
 #include <stdbool.h>
+#include <stdint.h>
 
 struct right {
 	const char *name;    /* "CAP_BPF" */
@@ -21,6 +22,11 @@ struct right {
 extern const struct right rights__needed[];
 
 bool rights__has(const struct right *right);
+/*
+ * Keeps of our capabilities those of a mask, by number. `inherit`: makes them inheritable, too. 0
+ * or negative errno.
+ */
+int rights__keep(uint64_t mask, bool inherit);
 /* The remedy for any right that is missing. */
 #define RIGHTS_REMEDY                                                                              \
 	"run it with sudo, or: setcap cap_bpf,cap_perfmon,cap_sys_ptrace,cap_dac_read_search,"     \

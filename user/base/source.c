@@ -251,6 +251,8 @@ static int read_it(struct reader_job *job)
 	return err ? err : n;
 }
 
+READER_JOB(read_it);
+
 int source__read(struct readers *rs, const struct source_owner *owner, const char *path,
 		 struct strbuf *text, struct stat *st)
 {
@@ -258,7 +260,7 @@ int source__read(struct readers *rs, const struct source_owner *owner, const cha
 	struct question q = { .owner = *owner };
 	const struct reader_call c = { .whose = { .tgid = owner->tgid,
 						  .tenant = tenant__of_user(owner->uid) },
-				       .fn = read_it,
+				       .op = &op_read_it,
 				       .question = &q,
 				       .size = sizeof(q),
 				       .in = -1,

@@ -114,7 +114,7 @@ struct places {
 	uint64_t addrs[HEAP_GATHER_MAX]; /* last: those behind `cnt` are not sent */
 };
 
-/* A reader_fn. The kernel reads what comes before the first word of a call that it cannot read. */
+/* The kernel reads what comes before the first word of a call that it cannot read. */
 static int gather_words(const void *question, void *answer)
 {
 	const struct places *q = question;
@@ -137,6 +137,8 @@ static int gather_words(const void *question, void *answer)
 	return 0;
 }
 
+READER_OPERATION(gather_words);
+
 static void gather_target(void *ctx, uint64_t *words, const uint64_t *addrs, size_t cnt)
 {
 	struct heap_target *t = ctx;
@@ -152,7 +154,7 @@ static void gather_target(void *ctx, uint64_t *words, const uint64_t *addrs, siz
 		q.cnt = (uint32_t)(cnt - done < HEAP_GATHER_MAX ? cnt - done : HEAP_GATHER_MAX);
 		memcpy(q.addrs, addrs + done, q.cnt * sizeof(*addrs));
 		if (!t->silent)
-			err = reader__call(t->readers, q.tgid, gather_words, &q,
+			err = reader__call(t->readers, q.tgid, &op_gather_words, &q,
 					   offsetof(struct places, addrs) + q.cnt * sizeof(*addrs),
 					   words + done, q.cnt * sizeof(*words));
 		if (note_silence(t, err) || t->silent)
@@ -364,7 +366,6 @@ struct entries {
 	uint8_t first[CANDIDATES_MAX][ARENA_ENTRY_SIZE];
 };
 
-/* A reader_fn. */
 static int read_entries(const void *question, void *answer)
 {
 	const struct candidates *c = question;
@@ -375,6 +376,8 @@ static int read_entries(const void *question, void *answer)
 			memset(e->first[i], 0, ARENA_ENTRY_SIZE);
 	return 0;
 }
+
+READER_OPERATION(read_entries);
 
 struct searching {
 	const struct heap_target *t;
@@ -397,8 +400,8 @@ static int try_candidates(struct searching *x)
 	struct candidates *c = &x->candidates;
 	size_t size = offsetof(struct candidates, arrays) + c->cnt * sizeof(c->arrays[0]);
 	int err = t->silent ? -ETIMEDOUT
-			    : reader__call(t->readers, c->tgid, read_entries, c, size, &x->entries,
-					   c->cnt * ARENA_ENTRY_SIZE);
+			    : reader__call(t->readers, c->tgid, &op_read_entries, c, size,
+					   &x->entries, c->cnt * ARENA_ENTRY_SIZE);
 	uint32_t cnt = note_silence(t, err) < 0 ? 0 : c->cnt;
 
 	for (uint32_t i = 0; i < cnt && x->found_cnt < ARRAYS_MAX && err != -ENOMEM; i++) {

@@ -237,6 +237,8 @@ static int open_all(struct reader_job *job)
 	return sizeof(reply);
 }
 
+READER_JOB(open_all);
+
 /* ---- here ------------------------------------------------------------------------------------ */
 
 bool file_batch__add(struct file_batch *m, const struct map_line *line,
@@ -263,6 +265,7 @@ static size_t put_question(const struct file_batch *m, struct question *q)
 		const struct map_line *line = m->lines[i];
 
 		q->of[i].line = *line;
+		q->of[i].line.name = NULL; /* an address of ours */
 		q->of[i].is_known = m->is_known[i];
 		q->of[i].known = m->known[i];
 		if (line->name_len > NAME_LEN_MAX) /* that no path has */
@@ -303,12 +306,12 @@ static void take_reply(struct file_batch *m, const struct reply *reply, int err,
 
 void file_batch__ask(struct file_batch *m, struct readers *rs, uint32_t tgid, int proc_fd)
 {
-	struct question *q = malloc(sizeof(*q));
+	struct question *q = calloc(1, sizeof(*q)); /* nothing of our memory goes with it */
 	struct reply reply = { 0 };
 	int fds[READER_FDS_MAX], n = -ENOMEM;
 	size_t fd_cnt = 0;
 	struct reader_call c = { .whose = { .tgid = tgid },
-				 .fn = open_all,
+				 .op = &op_open_all,
 				 .question = q,
 				 .in = proc_fd,
 				 .answer = &reply,

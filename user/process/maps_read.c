@@ -206,7 +206,7 @@ static void put_lines(struct reader_job *job, const struct exec_maps *m, struct 
 		      size_t *size)
 {
 	struct map_line *lines = (struct map_line *)(job->answer + sizeof(*a));
-	uint8_t *names = (uint8_t *)(lines + m->cnt), *end = job->answer + READER_ANSWER_MAX;
+	uint8_t *names = (uint8_t *)(lines + m->cnt), *end = job->answer + job->answer_max;
 
 	for (a->cnt = 0; a->cnt < m->cnt; a->cnt++) {
 		const struct map_line *line = &m->lines[a->cnt];
@@ -238,6 +238,8 @@ static int read_maps(struct reader_job *job)
 	memcpy(job->answer, &a, sizeof(a));
 	return (int)size;
 }
+
+READER_JOB(read_maps);
 
 /* The order and the sizes are what others go by. */
 static int take_lines(struct exec_maps *m)
@@ -273,7 +275,7 @@ static int take_lines(struct exec_maps *m)
 int exec_maps__ask(struct exec_maps *m, struct readers *rs, uint32_t tgid, int proc_fd)
 {
 	const struct reader_call c = { .whose = { .tgid = tgid },
-				       .fn = read_maps,
+				       .op = &op_read_maps,
 				       .question = &m->no_query,
 				       .size = sizeof(m->no_query),
 				       .in = proc_fd,

@@ -280,10 +280,12 @@ static int explain_it(struct reader_job *job)
 	return sizeof(why);
 }
 
+READER_JOB(explain_it);
+
 bool unsupported__explain(struct readers *rs, pid_t pid, char why[UNSUPPORTED_LEN])
 {
 	const struct reader_call c = { .whose = { .tgid = (uint32_t)pid },
-				       .fn = explain_it,
+				       .op = &op_explain_it,
 				       .question = &pid,
 				       .size = sizeof(pid),
 				       .in = -1,

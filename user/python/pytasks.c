@@ -175,6 +175,8 @@ static int read_roots(const void *question, void *answer)
 	return 0;
 }
 
+READER_OPERATION(read_roots);
+
 /* wr_object of a weak reference: Include/cpython/weakrefobject.h. */
 static uint64_t referent(struct walker *w, uint64_t ref)
 {
@@ -234,6 +236,8 @@ static int read_members(const void *question, void *answer)
 		read_set(&w, a);
 	return 0;
 }
+
+READER_OPERATION(read_members);
 
 /* A task's own fields. */
 struct fields {
@@ -314,6 +318,8 @@ static int read_tasks(const void *question, void *answer)
 	return 0;
 }
 
+READER_OPERATION(read_tasks);
+
 /* The thread of an event loop that says it itself: BaseEventLoop._thread_id. */
 static int read_loop(const void *question, void *answer)
 {
@@ -338,6 +344,8 @@ static int read_loop(const void *question, void *answer)
 	return 0;
 }
 
+READER_OPERATION(read_loop);
+
 /* ---- here ------------------------------------------------------------------------------------ */
 
 struct collector {
@@ -353,9 +361,9 @@ struct collector {
 	uint64_t deadline_ns;
 };
 
-static int ask(struct collector *c, reader_fn fn, void *answer, size_t size)
+static int ask(struct collector *c, const struct reader_operation *op, void *answer, size_t size)
 {
-	return reader__call(c->readers, c->q.tgid, fn, &c->q, sizeof(c->q), answer, size);
+	return reader__call(c->readers, c->q.tgid, op, &c->q, sizeof(c->q), answer, size);
 }
 
 static int add_loop(struct collector *c, uint64_t addr, uint64_t task, uint32_t tid)
@@ -385,7 +393,7 @@ static int give(struct collector *c, const struct pytask *t)
 
 static int flush(struct collector *c)
 {
-	int err = c->q.task_cnt ? ask(c, read_tasks, &c->tasks, sizeof(c->tasks)) : 0;
+	int err = c->q.task_cnt ? ask(c, &op_read_tasks, &c->tasks, sizeof(c->tasks)) : 0;
 
 	for (uint32_t i = 0; err >= 0 && i < c->q.task_cnt; i++) {
 		struct pytask *t = &c->tasks.tasks[i];
@@ -423,7 +431,7 @@ static int read_part(struct collector *c, struct root *root)
 {
 	struct members *a = &c->members;
 	bool again = false;
-	int err = ask(c, read_members, a, sizeof(*a));
+	int err = ask(c, &op_read_members, a, sizeof(*a));
 
 	if (err < 0)
 		return err;
@@ -483,7 +491,7 @@ static int find_threads(struct collector *c)
 		c->q.root.addr = loop->addr;
 		if (loop->tid || now_ns() > c->deadline_ns)
 			continue;
-		err = ask(c, read_loop, &loop->tid, sizeof(loop->tid));
+		err = ask(c, &op_read_loop, &loop->tid, sizeof(loop->tid));
 		if (err < 0)
 			return err;
 	}
@@ -492,7 +500,7 @@ static int find_threads(struct collector *c)
 
 static int collect(struct collector *c)
 {
-	int err = ask(c, read_roots, &c->roots, sizeof(c->roots));
+	int err = ask(c, &op_read_roots, &c->roots, sizeof(c->roots));
 
 	if (err < 0)
 		return err;
@@ -526,6 +534,7 @@ int pytasks__read(const struct pytasks_source *src, pytask_fn fn, void *ctx,
 		return -ENOMEM;
 	c->readers = src->readers;
 	c->q = (struct question){ .bin = *bin, .bias = src->bias, .tgid = src->tgid };
+	c->q.bin.why_not = NULL; /* an address of ours */
 	if (src->debug)
 		c->q.debug = *src->debug;
 	c->out = out;

@@ -840,13 +840,17 @@ static int walk_it(const void *question, void *answer)
 	return 0;
 }
 
+READER_OPERATION(walk_it);
+
 int selfcheck__walk(struct readers *rs, struct py_binary *bin, uint32_t tgid, uint64_t bias,
 		    char why[SELFCHECK_WHY_LEN])
 {
-	const struct question q = { .bin = *bin, .bias = bias, .tgid = tgid };
+	struct question q = { .bin = *bin, .bias = bias, .tgid = tgid };
 	struct answer a = { 0 };
-	int err = reader__call(rs, tgid, walk_it, &q, sizeof(q), &a, sizeof(a));
+	int err;
 
+	q.bin.why_not = NULL; /* an address of ours */
+	err = reader__call(rs, tgid, &op_walk_it, &q, sizeof(q), &a, sizeof(a));
 	why[0] = '\0';
 	if (err == -ETIMEDOUT) {
 		snprintf(why, SELFCHECK_WHY_LEN, "its memory does not answer when it is read");

@@ -165,6 +165,8 @@ static int read_it(const void *question, void *answer)
 	return read_here(&q->bin, q->tgid, q->bias, put_name, a);
 }
 
+READER_OPERATION(read_it);
+
 static void take_names(const struct answer *a, threadnames_fn fn, void *ctx)
 {
 	uint32_t size = a->size < sizeof(a->text) ? a->size : sizeof(a->text);
@@ -185,13 +187,14 @@ static void take_names(const struct answer *a, threadnames_fn fn, void *ctx)
 int threadnames__read(struct readers *rs, const struct py_binary *bin, uint32_t tgid, uint64_t bias,
 		      threadnames_fn fn, void *ctx)
 {
-	const struct question q = { .bin = *bin, .bias = bias, .tgid = tgid };
+	struct question q = { .bin = *bin, .bias = bias, .tgid = tgid };
 	struct answer *a = calloc(1, sizeof(*a));
 	int err;
 
+	q.bin.why_not = NULL; /* an address of ours */
 	if (!a)
 		return -ENOMEM;
-	err = reader__call(rs, tgid, read_it, &q, sizeof(q), a, sizeof(*a));
+	err = reader__call(rs, tgid, &op_read_it, &q, sizeof(q), a, sizeof(*a));
 	if (err >= 0)
 		take_names(a, fn, ctx);
 	free(a);

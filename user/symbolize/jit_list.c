@@ -54,6 +54,8 @@ static int walk_list(const void *question, void *answer)
 	return 0;
 }
 
+READER_OPERATION(walk_list);
+
 int jit_list__objects(struct readers *rs, uint32_t tgid, uint64_t list,
 		      const struct jit_object *known, struct jit_objects *out)
 {
@@ -62,7 +64,7 @@ int jit_list__objects(struct readers *rs, uint32_t tgid, uint64_t list,
 
 	if (known)
 		q.known = *known;
-	err = reader__call(rs, tgid, walk_list, &q, sizeof(q), out, sizeof(*out));
+	err = reader__call(rs, tgid, &op_walk_list, &q, sizeof(q), out, sizeof(*out));
 	if (err < 0)
 		return err;
 	return out->cnt <= JIT_OBJECTS_MAX ? 0 : -EINVAL;
@@ -194,6 +196,8 @@ static int read_object(const void *question, void *answer)
 	return err;
 }
 
+READER_OPERATION(read_object);
+
 static bool is_sound(const struct jit_functions *f)
 {
 	if (f->cnt > JIT_FUNCTIONS_MAX)
@@ -213,7 +217,7 @@ int jit_list__functions(struct readers *rs, uint32_t tgid, const struct jit_obje
 
 	if (o->size < sizeof(Elf64_Ehdr) || o->size > JIT_OBJECT_SIZE)
 		return -ENOEXEC;
-	err = reader__call(rs, tgid, read_object, &q, sizeof(q), out, sizeof(*out));
+	err = reader__call(rs, tgid, &op_read_object, &q, sizeof(q), out, sizeof(*out));
 	if (err < 0)
 		return err;
 	return is_sound(out) && (!out->next || out->next > from) ? 0 : -EINVAL;

@@ -82,7 +82,7 @@ static _Thread_local struct hostwalk *at_hand;
 
 /* ---- the seam -------------------------------------------------------------------------------- */
 
-/* A reader_fn: pages that are not there are left out. */
+/* Pages that are not there are left out. */
 static int read_block(const void *question, void *answer)
 {
 	const struct block_question *q = question;
@@ -101,6 +101,8 @@ static int read_block(const void *question, void *answer)
 	return 0;
 }
 
+READER_OPERATION(read_block);
+
 /* As it was at its first read of this walk. */
 static const struct block *get_block(struct hostwalk *h, uint64_t addr)
 {
@@ -111,7 +113,7 @@ static const struct block *get_block(struct hostwalk *h, uint64_t addr)
 	if (k->walk == h->walks && k->block.addr == q.addr)
 		return &k->block;
 	k->walk = h->walks;
-	if (reader__call(process_table__readers(h->pt), h->tgid, read_block, &q, sizeof(q),
+	if (reader__call(process_table__readers(h->pt), h->tgid, &op_read_block, &q, sizeof(q),
 			 &k->block, sizeof(k->block)) < 0)
 		k->block.pages = 0;
 	k->block.addr = q.addr;
