@@ -51,7 +51,7 @@ PURE_OBJS  := $(patsubst user/%.c,$(OUT)/%.o,$(PURE_SRCS)) $(PROTO_OBJS)
 AGENT_SRCS := $(sort $(wildcard user/agent/*.c user/agent/*/*.c))
 AGENT_PROTO_OBJS := $(patsubst user/%.proto,$(OUT)/%.pb-c.o,$(wildcard user/agent/*/*.proto))
 AGENT_OBJS := $(patsubst user/%.c,$(OUT)/%.o,$(AGENT_SRCS) $(PURE_SRCS)) \
-	$(patsubst %,$(OUT)/%.o,$(filter follow/% sample/%,$(NEEDS_SKEL))) $(PROTO_OBJS) $(AGENT_PROTO_OBJS)
+	$(patsubst %,$(OUT)/%.o,$(filter follow/% sample/% threads/threadlist,$(NEEDS_SKEL))) $(PROTO_OBJS) $(AGENT_PROTO_OBJS)
 AGENT_LDLIBS := -lcurl -lmicrohttpd -linih
 AGENT_PURE := $(filter-out $(patsubst %,user/agent/%.c,main agent agent_status),$(AGENT_SRCS))
 SAN_OBJS   := $(patsubst user/%.c,$(OUT)/san/%.o,$(PURE_SRCS) $(AGENT_PURE)) $(OUT)/san/profile/profile.pb-c.o \

@@ -163,6 +163,10 @@ static void test_forgetting(void **state)
 	check_names(s, 5, "/srv/app.py", "odd");
 	check_names(s, 6, "/srv/new.py", "new");
 	assert_int_equal(sym_python__last_id(s), 6);
+	add(s, CODE_IDS_HOST + 5, "/srv/app.py", "even"); /* a walk outside of the kernel */
+	assert_int_equal(sym_python__last_id(s), 6);
+	add(s, CODE_IDS_HOST + 7, "/srv/app.py", "even");
+	assert_int_equal(sym_python__last_id(s), 7);
 
 	for (int i = 0; i < 2; i++)
 		assert_int_equal(sym_python__sweep(s, third, 1), 0);

@@ -51,6 +51,7 @@
 #define NICE_PRIORITY	  (-10)		  /* as session.c sets it; later the privilege is gone */
 #define NAMES_BUDGET	  (16 << 10)	  /* bytes of names that Python may have: see session.h */
 #define SYMBOLS_SHARE	  4 /* cached symbols may take 1 / this of the memory budget */
+#define WAITS_SHARE	  5 /* stacks of waits that go on may take 1 / this of the CPU budget */
 
 #define FAILED_DRAINS_MAX 10 /* in a row, seconds apart */
 
@@ -304,12 +305,32 @@ static int take(struct agent *a, const struct profile *p)
 	return err;
 }
 
+/* Why the counts are read. */
+enum drain_why {
+	DRAIN_BETWEEN, /* because there are many, or they are old */
+	DRAIN_BORDER, /* a period, or a live profile, begins or ends: waits that go on count, too */
+};
+
+/* Waits that go on at `end_ns`, as far as the CPU budget allows; a failure costs only these. */
+static void count_open_waits(struct agent *a, struct profile *p, enum drain_why why,
+			     uint64_t end_ns)
+{
+	double share = a->config->budget.cpu_percent / 100 / WAITS_SHARE;
+
+	if (why == DRAIN_BETWEEN) {
+		openwaits__note(a->waits, p);
+		return;
+	}
+	at(a, "looking at threads that wait");
+	openwaits__count(a->waits, a->session, p, end_ns, share);
+}
+
 /*
  * Moves all counts since the last drain into the period and to the live profiles. Running short of
  * memory is no reason to end: a later drain reads the counts that a failed one leaves in the
  * kernel.
  */
-static void drain(struct agent *a)
+static void drain(struct agent *a, enum drain_why why)
 {
 	struct profile *p = profile__new();
 	uint64_t begin = now_ns(), begin_cpu = thread_cpu_ns();
@@ -317,10 +338,12 @@ static void drain(struct agent *a)
 
 	at(a, "reading the counts");
 	err = p ? session__drain(a->session, p) : log_no_memory();
+	if (p)
+		bills__note(session__bills(a->session), p); /* the counts alone */
+	if (!err)
+		count_open_waits(a, p, why, begin);
 	if (p && take(a, p))
 		err = -ENOMEM;
-	if (p)
-		bills__note(session__bills(a->session), p);
 	profile__free(p);
 	a->failed_drains = err ? a->failed_drains + 1 : 0;
 	a->stats.drains_failed += err != 0;
@@ -494,7 +517,7 @@ static int end_period(struct agent *a, enum schedule_why why, const struct clock
 {
 	struct period *p = a->period;
 
-	drain(a);
+	drain(a, DRAIN_BORDER);
 	turn_live_profiles(a, now);
 	schedule__take(&a->schedule, now, &p->span);
 	say_why(why, &p->span);
@@ -699,6 +722,7 @@ static int start(struct agent *a)
 		err = session__start(a->session);
 	if (err)
 		return err;
+	a->waits = openwaits__new(a->session); /* without it waits count when they end */
 	clocks__read(&now);
 	schedule__begin(&a->schedule, a->config->agent.window_s * NS_PER_S, &now);
 	budget__init(&a->budget, &a->config->budget, a->config->agent.frequency_hz);
@@ -749,10 +773,10 @@ static int look(struct agent *a)
 		err = end_period(a, why, &now);
 		end_if_worn(a);
 	} else if (live_profiles__due(a->live, now.mono_ns)) {
-		drain(a);
+		drain(a, DRAIN_BORDER);
 		turn_live_profiles(a, &now);
 	} else if (session__wants_drain(a->session)) {
-		drain(a);
+		drain(a, DRAIN_BETWEEN);
 	}
 	if (a->failed_drains < FAILED_DRAINS_MAX)
 		return err;
@@ -786,13 +810,17 @@ static void finish(struct agent *a)
 	struct clocks now;
 
 	notify("STOPPING=1\nSTATUS=writing the last windows");
+	if (a->period) /* threads that wait are looked at as long as the programs follow them */
+		drain(a, DRAIN_BORDER);
+	openwaits__free(a->waits);
+	a->waits = NULL;
 	at(a, "writing the last windows");
 	session__stop(a->session);
 	a->stop = true;
 	if (!a->period) /* out of memory */
 		return;
 	if (a->stats.drains_failed)
-		drain(a); /* the samples that are still in the other table */
+		drain(a, DRAIN_BETWEEN); /* samples that are still in the other table */
 	clocks__read(&now);
 	end_period(a, SCHEDULE_DUE, &now);
 }
@@ -829,6 +857,7 @@ static void close_all(struct agent *a, bool ran)
 		say_end(a, &d);
 	live_profiles__free(a->live);
 	period__free(a->period);
+	openwaits__free(a->waits);
 	session__close(a->session);
 	perf_events__free(a->events);
 	label_cache__free(a->labels);

@@ -26,6 +26,7 @@
 #include "base/rate_limit.h"
 #include "follow/perf.h"
 #include "sample/session.h"
+#include "threads/openwaits.h"
 
 struct agent {
 	const struct agent_opts *o;
@@ -39,6 +40,7 @@ struct agent {
 	_Atomic(struct deliver *) deliver;
 	struct live_profiles *live;
 	struct loopstats *loops; /* NULL: no event counts waits */
+	struct openwaits *waits; /* that go on; NULL: they do not count */
 	struct http_backend backend;
 	const char *values[SAMPLED_MAX + 1]; /* names of the sampled value types */
 	struct http *http;		     /* NULL: none */

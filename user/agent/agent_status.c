@@ -86,6 +86,7 @@ void agent__publish(struct agent *a)
 	s->user_cnt = bills__costliest(session__bills(a->session), s->users, AGENT_USERS);
 	s->processes = (uint32_t)(procs.python + procs.native_only);
 	s->unlabelled = label_cache__missed(a->labels);
+	openwaits__stats(a->waits, &s->waits);
 	note_delivery(a, s);
 	pthread_mutex_lock(&a->lock);
 	a->published = *s;

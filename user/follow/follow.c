@@ -464,7 +464,7 @@ bool follow__worn(const struct follow *f)
 	process_table__stats(f->procs, &procs);
 	process_table__file_stats(f->procs, &files);
 	return procs.last_space > UINT32_MAX / 2 || files.last_id > FRAME_NATIVE_FILE / 2 ||
-	       sym_python__last_id(symbolizer__python(f->sym)) > FRAME_PYTHON_CODE / 2;
+	       sym_python__last_id(symbolizer__python(f->sym)) > CODE_IDS_HOST / 2;
 }
 
 /* ---- what others take ------------------------------------------------------------------------ */

@@ -42,6 +42,15 @@ void bills__note(struct bills *b, const struct profile *drained)
 	}
 }
 
+void bills__note_read(struct bills *b, uint32_t uid)
+{
+	struct bill *x = find_or_add(b, uid);
+
+	if (x)
+		x->stacks++;
+	b->noted++;
+}
+
 static uint64_t part(uint64_t ns, uint64_t of, uint64_t all)
 {
 	return all ? (uint64_t)((double)ns * (double)of / (double)all) : 0;

@@ -52,6 +52,8 @@ struct bills {
 void bills__init(struct bills *b, struct object *object);
 /* Counts new stacks by user. Stacks of processes whose user is not known are charged to nobody. */
 void bills__note(struct bills *b, const struct profile *drained);
+/* One more stack of a user: it was read for a thread that still waits. */
+void bills__note_read(struct bills *b, uint32_t uid);
 /*
  * Ends a period, in which we used `own_ns` of CPU time for stacks and `looks_ns` for looks at
  * processes.

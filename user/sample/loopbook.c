@@ -355,6 +355,7 @@ void loopbook__take(struct loopbook *b, const struct process_table *procs, struc
 	else
 		forget_gone(b);
 	idmap__free(&b->stacks);
+	idmap__free(&b->open); /* only loopbook__fill() asks for these */
 }
 
 void loopbook__learn(struct loopbook *b, const struct profile *p)

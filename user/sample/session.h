@@ -156,7 +156,7 @@ int session__name(struct session *s, struct profile *p, const struct symbolize_o
 void session__forget(struct session *s);
 /*
  * Half of the numbers of processes, files or code objects, which are never given twice, are used
- * up: after some 10^9 processes, 10^7 files or 10^10 code objects, divided by the number of CPUs if
+ * up: after some 10^9 processes, 10^7 files or 10^9 code objects, divided by the number of CPUs if
  * one CPU makes all. When all are used up, new processes are not followed and new files and code
  * objects have no names; counters say so.
  */

@@ -94,7 +94,7 @@ struct sym_python {
 	size_t kept_bytes; /* that the last sweep has left */
 	bool marked;	   /* the first of the two sweeps is done */
 	uint32_t round;
-	uint64_t last_id;
+	uint64_t last_id;   /* see sym_python__last_id() */
 	struct strbuf text; /* of the name at work */
 };
 
@@ -177,8 +177,8 @@ static int add_code(struct sym_python *s, const struct code *code)
 	    hash_index__add(&s->code_index, hash, (uint32_t)s->code_cnt))
 		return -ENOMEM;
 	s->codes[s->code_cnt++] = *code;
-	if (code->id > s->last_id)
-		s->last_id = code->id;
+	if (code->id % CODE_IDS_HOST > s->last_id)
+		s->last_id = code->id % CODE_IDS_HOST;
 	return 0;
 }
 

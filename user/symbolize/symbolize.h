@@ -142,7 +142,13 @@ uint32_t sym_python__line(const struct sym_python *s, uint64_t code_id, uint32_t
 
 /* Its memory in bytes, about. */
 size_t sym_python__memory(const struct sym_python *s);
-uint64_t sym_python__last_id(const struct sym_python *s); /* the highest code id so far */
+/*
+ * Ids of code objects are never given twice. BPF deals out those from 1 on, and who walks stacks
+ * outside of the kernel (threads/hostwalk.h) those from here on.
+ */
+#define CODE_IDS_HOST ((FRAME_PYTHON_CODE + 1) / 2)
+/* The highest id so far, from where those of its dealer begin. */
+uint64_t sym_python__last_id(const struct sym_python *s);
 #define SYM_PYTHON_BUDGET ((size_t)64 << 10)
 /*
  * Should the next sweep be made? True if there are more than `budget` bytes and a quarter more than

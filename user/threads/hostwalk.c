@@ -11,6 +11,7 @@
 #include "base/idmap.h"
 #include "base/readmem.h"
 #include "elf/ehframe.h"
+#include "symbolize/symbolize.h"
 
 static struct stack *the_stack(void); /* of the seam, but for the merge only */
 static void note_tstate(const struct walk *w, __u64 tstate);
@@ -30,8 +31,6 @@ static void note_tstate(const struct walk *w, __u64 tstate);
 #define READ_SIZE  (READ_PAGES * READ_PAGE)
 #define STATES_MAX (1U << 17)
 #define KEPT	   64U
-
-#define FIRST_CODE (1ULL << 35) /* BPF deals out ids from 1 on, 36 bits wide */
 
 struct table {
 	struct unwind_table *rows; /* NULL: there is none, which is known then */
@@ -238,7 +237,7 @@ static int code_insert(struct walk *w)
 
 static __u64 code_new_id(void)
 {
-	return FIRST_CODE + at_hand->next_code++;
+	return CODE_IDS_HOST + at_hand->next_code++;
 }
 
 static struct ev_blob *blob_scratch(void)

@@ -17,13 +17,16 @@
 #include "threads/gil.h"
 #include "threads/hostwalk.h"
 #include "threads/threadlist.h"
+#include "threads/turns.h"
 #include "threads/waiter.h"
 
 #define THREADS_MAX 16384
 #define DEADLINE_NS (10 * NS_PER_S) /* after it, threads count without their stacks */
-#define WALKS_PER_S 500		    /* of an interval, and at least ... */
-#define LEAST_WALKS 50
-#define LEAST_NS    (NS_PER_S / 4) /* for them, unless the interval is longer than a second */
+/* The same of an interval, of which a quarter lies between them. */
+#define LEAST_NS    (NS_PER_S / 4)
+#define MOST_NS	    (NS_PER_S / 2)
+#define WALK_NS	    80000	    /* of CPU time: about what a stack takes, of two processes */
+#define SPARED_NS   (10 * NS_PER_S) /* for so long what was not used is kept */
 #define BATCH	    1024
 #define TABLE_MAX   (8 * THREADS_MAX)
 
@@ -35,15 +38,21 @@ struct part {
 };
 
 struct openwaits {
+	const struct session *s; /* borrowed */
 	struct threadlist *list;
 	struct thread_now *before; /* that slept at the first look, by process */
 	size_t cnt, cap;
 	struct part *parts; /* by tid */
 	size_t part_cnt, part_cap;
-	struct idmap spaces; /* of processes in the last profile, with --cgroup */
+	struct idmap spaces; /* of processes in the last profile and since, with --cgroup */
 	size_t next;	     /* sleeper whose stack is read first */
-	uint64_t code_cnt;   /* numbers of code objects that are taken */
-	bool crowded;	     /* that was said */
+	struct turns rooms;  /* who has a place in `before`, and whose stack is read */
+	struct turns walks;
+	uint64_t counted_ns; /* end of the last interval */
+	double credit_ns;    /* CPU time that looks may take */
+	struct openwaits_stats stats;
+	uint64_t code_cnt; /* numbers of code objects that are taken */
+	bool crowded;	   /* that was said */
 };
 
 /* A thread that still waits. */
@@ -54,6 +63,7 @@ struct sleeper {
 	uint64_t *words;	    /* its stack, innermost first; without its reason */
 	size_t cnt;
 	uint64_t leaf;
+	bool turn;	   /* its stack is to be read */
 	bool held;	   /* `words` are there, if it has not run since */
 	uint64_t out_ns;   /* when its wait began */
 	bool unseen;	   /* its wait began before the kernel half did */
@@ -73,9 +83,11 @@ struct look {
 	struct sleeper *sleepers;
 	size_t sleeper_cnt, sleeper_cap;
 	uint64_t deadline_ns;
-	size_t most;	/* stacks are read */
-	bool all_known; /* a thread that is not in the table has slept since the beginning */
-	bool goes_on;	/* parts are told, and counting goes on */
+	uint64_t credit_ns; /* CPU time for stacks; 0: any */
+	uint32_t most;	    /* stacks are read */
+	uint64_t walk_ns;   /* what these took */
+	bool all_known;	    /* a thread that is not in the table has slept since the beginning */
+	bool goes_on;	    /* parts are told, and counting goes on */
 };
 
 /* ---- the first look -------------------------------------------------------------------------- */
@@ -101,28 +113,52 @@ static int by_process(const void *a, const void *b)
 	return (x->tid > y->tid) - (x->tid < y->tid);
 }
 
+static const struct process *process_of(const struct openwaits *w, const struct thread_now *t)
+{
+	return process_table__find_tgid(session__procs(w->s), t->tgid);
+}
+
+/* A threadlist_fn. Neither what is on a CPU nor what the session never counts. */
+static bool may_count(void *ctx, const struct thread_now *t)
+{
+	const struct openwaits *w = ctx;
+	const struct session_opts *o = session__opts(w->s);
+	const struct process *p = waiter__sleeps(t) ? process_of(w, t) : NULL;
+
+	return p && (o->targets->all || o->command || p->is_python || p->native_only);
+}
+
 /* Others may have more threads than there is room for. */
-static int keep_sleepers(struct openwaits *w, const struct session *s)
+static void share_room(struct openwaits *w)
+{
+	size_t cnt = threadlist__cnt(w->list);
+
+	turns__begin(&w->rooms);
+	for (size_t i = 0; i < cnt; i++)
+		turns__add(&w->rooms, turns__user(process_of(w, threadlist__at(w->list, i))));
+	turns__share(&w->rooms, THREADS_MAX);
+	if (cnt > THREADS_MAX && !w->crowded)
+		log_warn("more than %d threads sleep: not all are looked at", THREADS_MAX);
+	w->crowded |= cnt > THREADS_MAX;
+}
+
+static int keep_sleepers(struct openwaits *w)
 {
 	struct process_maps maps;
 
 	w->cnt = 0;
-	session__maps(s, &maps);
+	session__maps(w->s, &maps);
+	share_room(w);
 	for (size_t i = 0; i < threadlist__cnt(w->list); i++) {
 		const struct thread_now *t = threadlist__at(w->list, i);
+		const struct process *p = process_of(w, t);
 
-		const struct process *p = process_table__find_tgid(session__procs(s), t->tgid);
-
-		if (!waiter__sleeps(t) || !p || !waiter__is_chosen(s, &maps, t, p))
+		if (!turns__take(&w->rooms, turns__user(p))) {
+			w->stats.left_out++;
 			continue;
-		if (w->cnt == THREADS_MAX) {
-			if (!w->crowded)
-				log_warn("more than %d threads sleep: waits of the others count "
-					 "only if they have ended",
-					 THREADS_MAX);
-			w->crowded = true;
-			break;
 		}
+		if (!waiter__is_chosen(w->s, &maps, t, p))
+			continue;
 		if (array_grow(&w->before, &w->cap, w->cnt, 1, sizeof(*w->before), THREADS_MAX))
 			return -ENOMEM;
 		w->before[w->cnt++] = *t;
@@ -157,25 +193,30 @@ struct openwaits *openwaits__new(const struct session *s)
 		log_no_memory();
 		return NULL;
 	}
+	w->s = s;
+	w->counted_ns = now_ns();
+	w->credit_ns = SPARED_NS; /* no more than that is spared: see give_credit() */
 	w->list = threadlist__open(only_process(s));
-	if (w->list)
+	if (w->list) {
+		threadlist__filter(w->list, may_count, w);
 		return w;
+	}
 	say_lost(-EIO);
 	openwaits__free(w);
 	return NULL;
 }
 
-static int look_first(struct openwaits *w, const struct session *s)
+static int look_first(struct openwaits *w)
 {
 	int err = threadlist__read(w->list);
 
-	return err ? err : keep_sleepers(w, s);
+	return err ? err : keep_sleepers(w);
 }
 
 struct openwaits *openwaits__begin(const struct session *s)
 {
 	struct openwaits *w = openwaits__new(s);
-	int err = w ? look_first(w, s) : 0;
+	int err = w ? look_first(w) : 0;
 
 	if (!err)
 		return w;
@@ -221,7 +262,7 @@ static void drop_parts(const struct look *e)
 		const struct wait_thread *k = idmap__get(&e->known, part->tid);
 		uint64_t out_ns = k ? k->out_ns : e->a.since_ns;
 
-		if (out_ns == part->told.out_ns && threadlist__find(e->w->list, part->tid))
+		if (out_ns == part->told.out_ns && (k || threadlist__find(e->w->list, part->tid)))
 			continue;
 		bpf_map_delete_elem(e->a.told_fd, &part->tid);
 		part->gone = true;
@@ -348,19 +389,21 @@ static bool is_wanted(const struct look *e, const struct thread_now *t, const st
 	       idmap__get(&e->w->spaces, p->space);
 }
 
+int openwaits__note(struct openwaits *w, const struct profile *p)
+{
+	if (!w || !session__opts(w->s)->targets->cgroup)
+		return 0;
+	for (size_t i = 0; i < p->proc_cnt; i++)
+		if (idmap__set(&w->spaces, p->procs[i].space, w))
+			return -ENOMEM;
+	return 0;
+}
+
 /* For the next look: a process that sleeps counts in no interval by itself. */
 static int note_spaces(struct look *e)
 {
-	struct idmap *m = &e->w->spaces;
-
-	if (!session__opts(e->s)->targets->cgroup)
-		return 0;
-	idmap__free(m);
-	*m = (struct idmap){ 0 };
-	for (size_t i = 0; i < e->profile->proc_cnt; i++)
-		if (idmap__set(m, e->profile->procs[i].space, e->w))
-			return -ENOMEM;
-	return 0;
+	idmap__free(&e->w->spaces);
+	return openwaits__note(e->w, e->profile);
 }
 
 static int find_sleepers(struct look *e)
@@ -423,6 +466,37 @@ static void leave_out(const struct look *e, struct sleeper *s)
 		s->wait_ns = s->queue_ns = 0;
 }
 
+/* Whose stacks are read. Read ones are charged to their user; a look at the others costs little. */
+static void share_walks(struct look *e)
+{
+	struct turns *t = &e->w->walks;
+
+	turns__begin(t);
+	for (size_t i = 0; i < e->sleeper_cnt; i++)
+		turns__add(t, turns__user(e->sleepers[i].p));
+	turns__share(t, e->most);
+	for (size_t i = 0; i < e->sleeper_cnt; i++)
+		e->sleepers[i].turn = turns__take(t, turns__user(e->sleepers[i].p));
+}
+
+static int walk_one(struct look *e, struct sleeper *s)
+{
+	uint64_t begin_ns = thread_cpu_ns(), ns;
+	int err = walk(e, s);
+
+	ns = 2 * (thread_cpu_ns() - begin_ns);
+	e->walk_ns += ns > WALK_NS ? ns : WALK_NS; /* a helper reads, as long */
+	if (s->p->ids_known)
+		bills__note_read(session__bills(e->s), s->p->payer);
+	return err;
+}
+
+/* A file whose frames come for the first time may cost as much as hundreds of stacks. */
+static bool is_late(const struct look *e)
+{
+	return now_ns() > e->deadline_ns || (e->credit_ns && e->walk_ns > e->credit_ns);
+}
+
 /*
  * They are in the order of their processes. If the time does not suffice for all, the next look
  * begins where this one ends.
@@ -434,21 +508,23 @@ static int walk_all(struct look *e)
 	bool readable = false, late = false;
 	int err = 0;
 
+	share_walks(e);
 	for (size_t i = 0; i < cnt && !err; i++) {
 		struct sleeper *s = &e->sleepers[(first + i) % cnt];
 
 		s->leaf = wait_word_of_sleeper(s->t);
-		if (!late && (i == e->most || now_ns() > e->deadline_ns)) {
+		if (!late && is_late(e)) {
 			late = true;
 			e->w->next = first + i;
 		}
-		if (late || !(s->t->flags & THREAD_REGS))
+		e->w->stats.unread += late || !s->turn;
+		if (late || !s->turn || !(s->t->flags & THREAD_REGS))
 			continue;
 		if (s->p != at)
 			readable = !hostwalk__begin(e->walker, s->p);
 		at = s->p;
 		if (readable)
-			err = walk(e, s);
+			err = walk_one(e, s);
 	}
 	return err;
 }
@@ -585,6 +661,7 @@ static int add_all(struct look *e)
 				stack_of(e, s, WAIT_WORD(WAIT_CPU, WAIT_NO_CALL), s->queue_ns, at);
 		at += s->cnt + 2;
 	}
+	e->w->stats.parts += cnt;
 	err = stacks && words ? session__add(e->s, e->profile, stacks, cnt) : log_no_memory();
 	free(stacks);
 	free(words);
@@ -619,12 +696,22 @@ static int read_sleepers(struct look *e)
 	e->all_known = !table_was_full(e->s);
 	if (!err)
 		err = read_threads(e);
-	drop_parts(e);
-	if (!err)
+	if (!err) {
+		drop_parts(e);
 		err = find_sleepers(e);
+	}
 	if (!err)
 		err = walk_all(e);
 	return err ? err : check_all(e);
+}
+
+/* There may be many threads, and a look comes once a minute. */
+static void forget_list(struct openwaits *w)
+{
+	threadlist__forget(w->list);
+	free(w->before);
+	w->before = NULL;
+	w->cnt = w->cap = 0;
 }
 
 static void end_look(struct look *e)
@@ -641,39 +728,75 @@ static void end_look(struct look *e)
 	hostwalk__free(e->walker);
 }
 
-/* A stack takes some 80 us, of two processes: these are 4% of a CPU. */
-static size_t most_walks(uint64_t interval_ns)
+/*
+ * What was not used lately is kept, so that a short interval behind a long one has its stacks, too,
+ * and many short ones together take no more than their share of a CPU.
+ */
+static void give_credit(struct openwaits *w, uint64_t interval_ns, double share)
 {
-	size_t most = (size_t)(interval_ns / (NS_PER_S / WALKS_PER_S));
+	double spared = SPARED_NS * share;
 
-	return most > LEAST_WALKS ? most : LEAST_WALKS;
+	if (w->credit_ns > spared)
+		w->credit_ns = spared;
+	w->credit_ns += (double)interval_ns * share;
 }
 
-int openwaits__count(struct openwaits *w, struct session *s, struct profile *p, uint64_t begin_ns,
-		     uint64_t end_ns)
+static void take_credit(struct openwaits *w, double ns)
+{
+	w->credit_ns = w->credit_ns > ns ? w->credit_ns - ns : 0;
+}
+
+static void set_bounds(struct look *e, double share)
+{
+	struct openwaits *w = e->w;
+	uint64_t interval_ns = e->a.until_ns - w->counted_ns, most_ns = interval_ns / 4;
+
+	most_ns = most_ns < LEAST_NS ? LEAST_NS : most_ns > MOST_NS ? MOST_NS : most_ns;
+	e->deadline_ns = now_ns() + most_ns;
+	give_credit(w, interval_ns, share);
+	e->most = w->credit_ns < (double)THREADS_MAX * WALK_NS ? (uint32_t)(w->credit_ns / WALK_NS)
+							       : THREADS_MAX;
+	e->credit_ns = (uint64_t)w->credit_ns + 1;
+	w->counted_ns = e->a.until_ns;
+}
+
+static int count(struct look *e)
+{
+	int err = look_first(e->w);
+
+	if (!err)
+		err = read_sleepers(e);
+	if (!err)
+		err = tell_all(e);
+	if (!err)
+		err = add_all(e);
+	return err ? err : note_spaces(e);
+}
+
+int openwaits__count(struct openwaits *w, struct session *s, struct profile *p, uint64_t end_ns,
+		     double share)
 {
 	struct look e = { .s = s, .w = w, .profile = p, .goes_on = true };
-	uint64_t interval_ns = end_ns - begin_ns, within_ns = interval_ns / 4;
+	uint64_t begin_ns = thread_cpu_ns();
 	int err;
 
 	if (!w || !session__asleep(s, &e.a))
 		return 0;
 	e.a.until_ns = end_ns;
-	e.most = most_walks(interval_ns);
-	e.deadline_ns = now_ns() + (within_ns > LEAST_NS ? within_ns : LEAST_NS);
-	err = look_first(w, s);
-	if (!err)
-		err = read_sleepers(&e);
-	if (!err)
-		err = tell_all(&e);
-	if (!err)
-		err = add_all(&e);
-	if (!err)
-		err = note_spaces(&e);
+	set_bounds(&e, share);
+	err = count(&e);
 	end_look(&e);
+	forget_list(w);
+	take_credit(w, (double)e.walk_ns);
+	w->stats.cpu_ns += thread_cpu_ns() - begin_ns;
 	if (err)
 		say_lost(err);
 	return err;
+}
+
+void openwaits__stats(const struct openwaits *w, struct openwaits_stats *out)
+{
+	*out = w ? w->stats : (struct openwaits_stats){ 0 };
 }
 
 void openwaits__end(struct openwaits *w, struct session *s, struct profile *p)

@@ -21,6 +21,8 @@ struct threadlist {
 	struct bpf_link *link;
 	struct thread_now *threads;
 	size_t cnt, cap;
+	threadlist_fn wants; /* NULL: all */
+	void *wants_ctx;
 };
 
 struct threadlist *threadlist__open(uint32_t tgid)
@@ -71,23 +73,42 @@ static int by_tid(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
+void threadlist__filter(struct threadlist *l, threadlist_fn wants, void *ctx)
+{
+	l->wants = wants;
+	l->wants_ctx = ctx;
+}
+
+/* Of `cnt` records behind the list those that are wanted become part of it. */
+static void take_wanted(struct threadlist *l, size_t cnt)
+{
+	size_t end = l->cnt + cnt;
+
+	for (size_t i = l->cnt; i < end; i++)
+		if (!l->wants || l->wants(l->wants_ctx, &l->threads[i]))
+			l->threads[l->cnt++] = l->threads[i];
+}
+
 /* The kernel gives whole records, but a read may end inside of one. */
 static int read_all(struct threadlist *l, int fd)
 {
-	size_t size = sizeof(*l->threads), bytes = 0;
+	size_t size = sizeof(*l->threads), bytes = 0; /* behind the list */
 	ssize_t n;
 
 	do {
-		size_t more = READ_BYTES / size + 1;
+		size_t more = READ_BYTES / size + 1, first = l->cnt, whole;
 
-		if (array_grow(&l->threads, &l->cap, bytes / size + 1, more, size, MAX_THREADS))
+		if (array_grow(&l->threads, &l->cap, l->cnt + 1, more, size, MAX_THREADS))
 			return -ENOMEM;
-		n = read(fd, (char *)l->threads + bytes, READ_BYTES);
+		n = read(fd, (char *)&l->threads[l->cnt] + bytes, READ_BYTES);
 		if (n < 0 && errno != EINTR && errno != EAGAIN)
 			return -errno;
 		bytes += n > 0 ? (size_t)n : 0;
+		whole = bytes / size;
+		bytes %= size;
+		take_wanted(l, whole);
+		memmove(&l->threads[l->cnt], &l->threads[first + whole], bytes);
 	} while (n);
-	l->cnt = bytes / size;
 	return 0;
 }
 
@@ -106,6 +127,13 @@ int threadlist__read(struct threadlist *l)
 	else
 		qsort(l->threads, l->cnt, sizeof(*l->threads), by_tid);
 	return err;
+}
+
+void threadlist__forget(struct threadlist *l)
+{
+	free(l->threads);
+	l->threads = NULL;
+	l->cnt = l->cap = 0;
 }
 
 size_t threadlist__cnt(const struct threadlist *l)

@@ -28,6 +28,7 @@
 #include "top/topmodel.h"
 #include "top/topview.h"
 
+#define WAITS_SHARE 0.04 /* of a CPU, for stacks of waits that go on */
 #define MAX_COMMAND 1024 /* bytes of a command line */
 #define MAX_LOOKED  512	 /* limit of threads of a process that are checked for the GIL */
 #define MAX_NAMES   4096 /* ... whose names are read */
@@ -332,7 +333,7 @@ static void note_counters(struct live *l, uint64_t duration_ns)
 /* A failure costs these waits, not the picture. */
 static void count_open_waits(struct live *l, uint64_t end_ns)
 {
-	if (!openwaits__count(l->waits, l->session, l->window, l->begin_ns, end_ns))
+	if (!openwaits__count(l->waits, l->session, l->window, end_ns, WAITS_SHARE))
 		return;
 	openwaits__free(l->waits);
 	l->waits = NULL;

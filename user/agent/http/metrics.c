@@ -166,6 +166,24 @@ static void put_sampling(const struct agent_stats *s, FILE *f)
 		    s->run.drain_ns);
 }
 
+/* All 0 if no event counts waits. */
+static void put_open_waits(const struct openwaits_stats *s, FILE *f)
+{
+	put_uint(f, "pyperf_open_waits_total", METRIC_COUNTER,
+		 "Parts of waits that went on when a period ended, each counted in its window.",
+		 s->parts);
+	put_uint(f, "pyperf_open_waits_stack_not_read_total", METRIC_COUNTER,
+		 "Threads whose stack was not read for that: it would have taken more of the CPU "
+		 "budget than it may.",
+		 s->unread);
+	put_uint(f, "pyperf_open_waits_left_out_total", METRIC_COUNTER,
+		 "Threads that were not looked at, because too many sleep: their waits count "
+		 "later.",
+		 s->left_out);
+	put_seconds(f, "pyperf_open_waits_cpu_seconds_total", METRIC_COUNTER,
+		    "CPU time of the agent for all of this.", s->cpu_ns);
+}
+
 /* Users are numbers: no label needs an escape. */
 static void put_users(const struct agent_stats *s, FILE *f)
 {
@@ -238,6 +256,7 @@ void metrics__agent(const struct agent_stats *s, FILE *f)
 	metric__family(f, "pyperf_build_info", METRIC_GAUGE, "The version that runs; always 1.");
 	metric__uint(f, "pyperf_build_info", "version", PYPERF_VERSION, 1);
 	put_sampling(s, f);
+	put_open_waits(&s->waits, f);
 	put_users(s, f);
 	put_windows(s, f);
 }

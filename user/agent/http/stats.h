@@ -6,6 +6,7 @@
 
 #include "profile/profile.h"
 #include "sample/session.h"
+#include "threads/openwaits.h"
 
 #define AGENT_USERS 8
 
@@ -45,6 +46,7 @@ struct agent_stats {
 	struct table_fill fill[SESSION_FILLS]; /* tables in the kernel */
 	uint64_t drains, drains_failed;
 	uint64_t drain_ns; /* all of them; the longest is run.drain_ns */
+	struct openwaits_stats waits;
 };
 
 #define LOOP_SERVICES	  64   /* that are told apart; further ones count together */
