@@ -137,11 +137,14 @@ PYPERF_ASSERT_SIZE(struct wait_thread, 112);
 #define LOOP_THREADS 1024
 #define LOOP_BUCKETS                                                                               \
 	32 /* by the binary logarithm of microseconds; what is less counts in the first */
-#define LOOP_LONGEST 10
-#define LOOP_STACKS  6
-#define LOOP_SLOW_NS 100000000 /* asyncio's own threshold: slow_callback_duration */
-#define LOOP_NO_FD   0xffffffffU
-#define LOOP_OTHERS  16 /* waits in another poll after which that one is the loop's */
+#define LOOP_LONGEST  10
+#define LOOP_STACKS   6
+#define LOOP_SLOW_NS  100000000 /* asyncio's own threshold: slow_callback_duration */
+#define LOOP_NO_FD    0xffffffffU
+#define LOOP_OTHERS   16 /* waits in another poll after which that one is the loop's */
+
+/* In the number of a thread: what it did in the program that exec() has replaced. */
+#define LOOP_REPLACED (1U << 31)
 
 struct loop_stack {
 	__u64 stack; /* COUNT_HASH() of its key; 0: none */

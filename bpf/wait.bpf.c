@@ -163,7 +163,8 @@ BPF_NOINLINE int leave_in_poll(__u32 nr, __u64 now)
 	l = bpf_map_lookup_elem(&loops, &nr);
 	if (!l)
 		return new_loop(nr, poll);
-	if (!is_its_poll(l, nr, poll))
+	/* One that has ended is of an earlier thread of this number, or of an earlier program. */
+	if (l->ended || !is_its_poll(l, nr, poll))
 		return 0;
 	end_stretch(nr, now);
 	return 1;
@@ -337,6 +338,12 @@ BPF_INLINE void forget_thread(__u32 nr)
 		share_delete(&waits, &nr, shares_of(&wait_shares), slot);
 	if (cfg.loop_types)
 		end_loop(nr);
+}
+
+BPF_INLINE void leave_program(__u32 nr)
+{
+	if (cfg.loop_types)
+		replace_loop(nr);
 }
 
 /* ---- what it waited for ---------------------------------------------------------------------- */

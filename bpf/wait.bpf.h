@@ -60,6 +60,9 @@ int on_thread_exit(void *ctx)
 	return 0;
 }
 
+/* Each object defines this: a thread goes on in another program. */
+BPF_INLINE void leave_program(__u32 nr);
+
 /*
  * A thread that calls exec() takes the number of the first one, so no exit event has its old
  * number.
@@ -67,10 +70,11 @@ int on_thread_exit(void *ctx)
 SEC("raw_tp/sched_process_exec")
 int on_thread_exec(struct bpf_raw_tracepoint_args *ctx)
 {
-	__u32 before = (__u32)ctx->args[1];
+	__u32 before = (__u32)ctx->args[1], nr = (__u32)bpf_get_current_pid_tgid();
 
-	if (before != (__u32)bpf_get_current_pid_tgid())
+	if (before != nr)
 		forget_thread(before);
+	leave_program(nr);
 	return 0;
 }
 

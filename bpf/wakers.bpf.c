@@ -99,6 +99,11 @@ BPF_INLINE void forget_thread(__u32 nr)
 		share_delete(&sleepers, &nr, shares_of(&wait_shares), slot);
 }
 
+BPF_INLINE void leave_program(__u32 nr)
+{
+	(void)nr;
+}
+
 SEC("raw_tp/sched_switch")
 int on_switch(struct bpf_raw_tracepoint_args *ctx)
 {

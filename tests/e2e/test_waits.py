@@ -680,6 +680,31 @@ def test_iteration_without_an_end(any_python, tmp_path):
     assert first["open"] and 0 < first["s"] <= 3.5 and first["what"].startswith("by_sleep"), loop
 
 
+# Programs that one process executes one after the other, with an event loop each.
+REPLACED = """
+import asyncio, os, sys, time
+time.sleep(float(sys.argv[1]))
+async def main():
+    for _ in range(20): await asyncio.sleep(0.01)
+asyncio.get_event_loop_policy().new_event_loop().run_until_complete(main())
+if sys.argv[2:]: os.execv(sys.executable, [sys.executable] + sys.argv[2:])
+"""
+
+
+@pytest.mark.parametrize("env", [{}, {"PYPERF_BPF_LATE": "1"}])
+def test_iterations_of_a_program_that_is_replaced(any_python, tmp_path, env):
+    """Each has those of its own loop, and what is between two programs is no iteration."""
+    first, second = tmp_path / "first.py", tmp_path / "second.py"
+    for program in (first, second):
+        program.write_text(REPLACED)
+    profile("-e", "off-cpu", "-o", tmp_path / "x.json", "-o", tmp_path / "x.txt", "--", any_python, first, 0, second, 1.5,
+            env=clean_environment(**env)).ok()
+    loops = json.loads((tmp_path / "x.json").read_text())["loops"]
+    text = (tmp_path / "x.txt").read_text()
+    assert re.findall(r"^ +(\w+)\.py \(\d+\): \d+ iterations", text, re.M) in (["first", "second"], ["second", "first"]), text
+    assert all(10 <= loop["iterations"] <= 40 and loop["longest"][0]["s"] < 1.5 for loop in loops), loops
+
+
 def test_polls_of_no_event_loop(any_python, tmp_path):
     """A thread that waits in epoll in a loop of its own runs no event loop that is known."""
     program = "import select\ne = select.epoll()\nfor i in range(30): e.poll(0.02)\n"
