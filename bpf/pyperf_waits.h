@@ -43,6 +43,7 @@ struct thread_now {
 	__u64 regs[GREG_CNT]; /* includes sp, fp and the arguments of a system call */
 	__s64 syscall;	      /* number of its system call; negative: it is in none */
 	char comm[TASK_COMM_LEN];
+	char leader_comm[TASK_COMM_LEN]; /* of the first thread: what the process is called */
 	__u32 kernel_cnt;
 	__u32 inner_tid; /* as the process itself sees it */
 	__u32 tgid;	 /* as `tid` */
@@ -50,7 +51,7 @@ struct thread_now {
 	__u64 start_ns;			  /* when it began, by bpf_ktime_get_ns() */
 	__u64 kernel[THREAD_KERN_FRAMES]; /* addresses, innermost first */
 };
-PYPERF_ASSERT_SIZE(struct thread_now, 48 + 8 * GREG_CNT + 40 + 8 * THREAD_KERN_FRAMES);
+PYPERF_ASSERT_SIZE(struct thread_now, 48 + 8 * GREG_CNT + 56 + 8 * THREAD_KERN_FRAMES);
 
 /* ---- Waiting ------------------------------------------------------------------------------ */
 

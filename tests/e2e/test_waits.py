@@ -238,9 +238,9 @@ ASLEEP_REASONS = {"in_sleep": "sleep", "in_recv": "net", "in_pipe": "pipe", "in_
                   "naps": "sleep", "<module>": "poll"}
 
 
-def asleep(python, *options, **env):
+def asleep(python, *options, program=ASLEEP, **env):
     """Seconds by innermost Python function and reason of a profile, its folded stacks, and its length."""
-    with Process([python, "-c", ASLEEP], env=clean_environment()) as process:
+    with Process([python, "-c", program], env=clean_environment()) as process:
         result = profile("-f", "--threads", "-F", 999, *options, "-p", process.pid, "-d", 2, env=clean_environment(**env)).ok()
     seconds = collections.Counter()
     for s in result.stacks:
@@ -268,6 +268,15 @@ def test_waits_without_an_end(any_python, event):
     # The stack is that of a wait that has ended: the same frames below the thread's function.
     assert len({tuple(f.name for f in s.frames[:3]) for s in stacks
                 if any(f.name in ("in_sleep", "in_lock") for f in s.frames)}) == 1
+
+
+def test_waits_without_an_end_by_command_name(any_python):
+    """A process is chosen by its first thread's name, whatever its other threads are called."""
+    program = ASLEEP.replace("def in_sleep(): ", "def in_sleep(): open('/proc/thread-self/comm', 'w').write('another'); ")
+    seconds, _ = asleep(any_python, "-e", "off-cpu", "--comm", "py*", program=program)
+    assert seconds["in_sleep", "sleep"] == pytest.approx(seconds["in_lock", "lock"], rel=0.001) and seconds["in_lock", "lock"] > 1.9, seconds
+    seconds, _ = asleep(any_python, "-e", "off-cpu", "--comm", "another", program=program)
+    assert not seconds, seconds
 
 
 SPINS = "import os\nos.write(1, b'ready\\n')\ndef spins():\n while True: pass\nspins()"
