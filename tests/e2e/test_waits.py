@@ -6,12 +6,14 @@ import contextlib
 import json
 import re
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
 
 import interpreters
-from harness import PROGRAMS, PYPERF, Process, clean_environment, parse_folded, profile, stolen_seconds
+from harness import PROGRAMS, PYPERF, Process, Profiler, clean_environment, parse_folded, profile, stolen_seconds
+from test_embedded import compile_host, shared_library
 
 PROGRAM = PROGRAMS / "waiting.py"
 # Steps of 0.1 ms: what is drawn is some per mille of what is measured here.
@@ -277,6 +279,22 @@ def test_waits_without_an_end_by_command_name(any_python):
     assert seconds["in_sleep", "sleep"] == pytest.approx(seconds["in_lock", "lock"], rel=0.001) and seconds["in_lock", "lock"] > 1.9, seconds
     seconds, _ = asleep(any_python, "-e", "off-cpu", "--comm", "another", program=program)
     assert not seconds, seconds
+
+
+def test_process_that_loads_python_late(tmp_path):
+    """Of a thread's first wait that is seen, what it did while its process was not Python is no part."""
+    library, host = shared_library("any"), compile_host(tmp_path / "host")
+    (tmp_path / "life.py").write_text("import time\ntime.sleep(0.1)\n")
+    with Process([host, "--wait", "--load", library.shared, "--rest", 1500, tmp_path / "life.py"],
+                 env=library.environment()) as process:
+        profiler = Profiler("-v", "-f", "--threads", "-e", "off-cpu", "-F", 99, "-p", process.pid)
+        profiler.wait_said("the profile begins")
+        time.sleep(3)  # without Python
+        process.process.stdin.write(b"x")
+        process.process.stdin.close()
+        result = profiler.wait().ok()
+    waited = [s for s in result.stacks if s.tid == process.pid]
+    assert sum(s.count for s in waited) / 1e9 < 2.5, waited
 
 
 SPINS = "import os\nos.write(1, b'ready\\n')\ndef spins():\n while True: pass\nspins()"
