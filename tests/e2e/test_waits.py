@@ -797,6 +797,38 @@ def test_tasks_are_read_where_waits_count(any_python, tmp_path):
     assert not awaits and "looks" not in text
 
 
+# The list of tasks of each of 200 threads leads into a ring of what are none.
+RINGS = """
+import asyncio, ctypes, os, threading, time
+def word(at): return ctypes.c_uint64.from_address(at)
+ring = (ctypes.c_uint64 * 2)()
+ring[0] = ctypes.addressof(ring)
+entered, kept = threading.Semaphore(0), []
+async def never(): await asyncio.get_running_loop().create_future()
+async def enters():
+    a, b = asyncio.ensure_future(never()), asyncio.ensure_future(never())
+    kept.extend([a, b])
+    node = next(at for at in range(64, 400, 8) if word(id(a) + at).value == id(b) + at)
+    word(word(id(b) + node).value).value = ring[0]
+    entered.release()
+    time.sleep(1000)
+for _ in range(200): threading.Thread(target=asyncio.run, args=(enters(),), daemon=True).start()
+for _ in range(200): entered.acquire()
+os.write(1, b"ready\\n")
+os.read(0, 1)
+os._exit(0)
+"""
+
+
+def test_a_look_at_tasks_ends(tmp_path):
+    """However many lists there are, and however long they are: a part of each would take seconds."""
+    python = interpreters.find().get("sid/3.14") or pytest.skip("there is no sid/3.14")
+    with Process([python, "-c", RINGS], env=clean_environment()) as process:
+        result = profile("-e", "wall", "-p", process.pid, "-d", 3, "-o", tmp_path / "x.json", env=clean_environment()).ok()
+    took = [int(us) / 1e6 for us in re.findall(r"a look at tasks took (\d+) us", "\n".join(result.messages))]
+    assert took and min(took) < 0.5, took
+
+
 @pytest.mark.parametrize("args, words", [
     (("-e", "off-cpu,wall"), "exclude each other"),
     (("--wait-min", "1ms"), "-e off-cpu or -e wall"),
