@@ -81,6 +81,20 @@ enum wait_state_flags {
 	WAIT_LATE = 1 << 0,
 };
 
+/*
+ * What a wait of `ns` counts, given 32 random bits. The product of these bits and of the step has
+ * 96 bits: a step is longer than 4.29 s where samples are rare.
+ */
+static inline __attribute__((always_inline, unused)) __u64 wait_drawn(__u32 any, __u64 ns,
+								      __u64 step_ns)
+{
+	__u64 at = any * (step_ns >> 32) + (any * (step_ns & 0xffffffff) >> 32);
+
+	if (ns >= step_ns)
+		return ns;
+	return at < ns ? step_ns : 0;
+}
+
 struct wait_state {
 	__u64 since_ns;
 	/* a shorter wait is sampled with probability length / step_ns, and counts as step_ns */

@@ -100,11 +100,7 @@ BPF_NOINLINE __s64 current_call(NO_ARG)
 
 BPF_INLINE __u64 draw_any(__u64 ns)
 {
-	__u64 step = wait_state().step_ns;
-
-	if (ns >= step)
-		return ns;
-	return (bpf_get_prandom_u32() * step) >> 32 < ns ? step : 0;
+	return wait_drawn(bpf_get_prandom_u32(), ns, wait_state().step_ns);
 }
 
 /* Samples a wait by its length. Returns the value that it counts; 0: not sampled. */
