@@ -177,8 +177,8 @@ BPF_INLINE int load_call(struct call_now *call)
 {
 	user_regs regs;
 
-	if (bpf_probe_read_kernel(&regs, sizeof(regs), task_user_regs()))
-		return -1;
+	if (bpf_probe_read_kernel(&regs, sizeof(regs), task_user_regs()) || arch_is_compat(&regs))
+		return -1; /* numbers of a 32-bit program are others */
 	call->nr = arch_syscall(&regs);
 	call->arg0 = arch_syscall_arg0(&regs);
 	return 0;

@@ -4,6 +4,7 @@ import ast
 import collections
 import contextlib
 import json
+import platform
 import re
 import subprocess
 import time
@@ -705,6 +706,31 @@ def test_iteration_without_an_end(any_python, tmp_path):
     [loop] = json.loads(out.read_text())["loops"]
     first = loop["longest"][0]
     assert first["open"] and 0 < first["s"] <= 3.5 and first["what"].startswith("by_sleep"), loop
+
+
+# nanosleep(), whose number is that of sync() in a 64-bit program.
+SLEEPS_32 = """
+.globl _start
+_start: movl $162, %eax; movl $for, %ebx; xorl %ecx, %ecx; int $0x80
+movl $1, %eax; xorl %ebx, %ebx; int $0x80
+.data
+for: .long 1, 0
+"""
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="code of x86")
+def test_reasons_of_a_32_bit_program(tmp_path):
+    """Its system calls have other numbers: no reason is better than a wrong one."""
+    (tmp_path / "sleeps.s").write_text(SLEEPS_32)
+    try:
+        subprocess.run(["as", "--32", "-o", tmp_path / "sleeps.o", tmp_path / "sleeps.s"], check=True)
+        subprocess.run(["ld", "-m", "elf_i386", "-o", tmp_path / "sleeps", tmp_path / "sleeps.o"], check=True)
+        subprocess.run([tmp_path / "sleeps"], check=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        pytest.skip("32-bit programs: %s" % error)
+    result = profile("-f", "-F", 999, "-e", "off-cpu", "--", tmp_path / "sleeps").ok()
+    slept = [s for s in result.stacks if s.count > 500000000]
+    assert slept and {s.frames[-1].name for s in slept} == {"waits"}, result.stacks
 
 
 # Programs that one process executes one after the other, with an event loop each.
