@@ -320,6 +320,19 @@ BPF_INLINE void forget_thread(__u32 nr)
 	share_delete(&gil_threads, &nr, shares_of(&wait_shares), slot);
 }
 
+/* The new program has another GIL, perhaps at the same address. */
+BPF_INLINE void leave_program(__u32 nr)
+{
+	struct gil_thread *t = bpf_map_lookup_elem(&gil_threads, &nr);
+
+	if (!t)
+		return;
+	leave_gil(t);
+	t->away = 0;
+	t->look_ns = 0;
+	t->look_gap_ns = 0;
+}
+
 /* ---- its stack ------------------------------------------------------------------------------- */
 
 /*

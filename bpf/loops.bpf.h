@@ -186,4 +186,28 @@ BPF_INLINE void end_loop(__u32 nr)
 	l->ended = 1;
 }
 
+/*
+ * The thread goes on in another program, whose loops are none of the old one's. What it did is kept
+ * as that of a thread that has ended, and user/ takes it out. Where that finds no room, the new
+ * program has no iterations until user/ has read the old ones.
+ */
+BPF_NOINLINE int replace_loop(__u32 nr)
+{
+	struct loop_thread *l = bpf_map_lookup_elem(&loops, &nr);
+	__u32 replaced = nr | LOOP_REPLACED;
+
+	if (!l || l->ended)
+		return 0;
+	l->now.begin_ns = 0;
+	if (bpf_map_update_elem(&loops, &replaced, l, BPF_NOEXIST)) {
+		l->ended = 1;
+		return 0;
+	}
+	bpf_map_delete_elem(&loops, &nr);
+	l = bpf_map_lookup_elem(&loops, &replaced);
+	if (l)
+		l->ended = 1; /* last: from here on user/ may take it out */
+	return 0;
+}
+
 #endif /* PYPERF_LOOPS_BPF_H */

@@ -192,8 +192,13 @@ struct image {
 	__u32 map_cnt;
 	__u32 interp_cnt;
 	struct image_interp interps[IMAGE_INTERPS];
+	/*
+	 * When Python was found in a process that was known to have none, by bpf_ktime_get_ns();
+	 * 0: there was none such time.
+	 */
+	__u64 python_ns;
 };
-PYPERF_ASSERT_SIZE(struct image, 16 + 16 * IMAGE_INTERPS);
+PYPERF_ASSERT_SIZE(struct image, 24 + 16 * IMAGE_INTERPS);
 
 /* steps of a binary search in `mappings`, which has at most 1 << MAP_STEPS */
 #define MAP_STEPS      17

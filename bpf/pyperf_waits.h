@@ -43,6 +43,7 @@ struct thread_now {
 	__u64 regs[GREG_CNT]; /* includes sp, fp and the arguments of a system call */
 	__s64 syscall;	      /* number of its system call; negative: it is in none */
 	char comm[TASK_COMM_LEN];
+	char leader_comm[TASK_COMM_LEN]; /* of the first thread: what the process is called */
 	__u32 kernel_cnt;
 	__u32 inner_tid; /* as the process itself sees it */
 	__u32 tgid;	 /* as `tid` */
@@ -50,7 +51,7 @@ struct thread_now {
 	__u64 start_ns;			  /* when it began, by bpf_ktime_get_ns() */
 	__u64 kernel[THREAD_KERN_FRAMES]; /* addresses, innermost first */
 };
-PYPERF_ASSERT_SIZE(struct thread_now, 48 + 8 * GREG_CNT + 40 + 8 * THREAD_KERN_FRAMES);
+PYPERF_ASSERT_SIZE(struct thread_now, 48 + 8 * GREG_CNT + 56 + 8 * THREAD_KERN_FRAMES);
 
 /* ---- Waiting ------------------------------------------------------------------------------ */
 
@@ -79,6 +80,20 @@ enum wait_state_flags {
 	 */
 	WAIT_LATE = 1 << 0,
 };
+
+/*
+ * What a wait of `ns` counts, given 32 random bits. The product of these bits and of the step has
+ * 96 bits: a step is longer than 4.29 s where samples are rare.
+ */
+static inline __attribute__((always_inline, unused)) __u64 wait_drawn(__u32 any, __u64 ns,
+								      __u64 step_ns)
+{
+	__u64 at = any * (step_ns >> 32) + (any * (step_ns & 0xffffffff) >> 32);
+
+	if (ns >= step_ns)
+		return ns;
+	return at < ns ? step_ns : 0;
+}
 
 struct wait_state {
 	__u64 since_ns;
@@ -137,11 +152,14 @@ PYPERF_ASSERT_SIZE(struct wait_thread, 112);
 #define LOOP_THREADS 1024
 #define LOOP_BUCKETS                                                                               \
 	32 /* by the binary logarithm of microseconds; what is less counts in the first */
-#define LOOP_LONGEST 10
-#define LOOP_STACKS  6
-#define LOOP_SLOW_NS 100000000 /* asyncio's own threshold: slow_callback_duration */
-#define LOOP_NO_FD   0xffffffffU
-#define LOOP_OTHERS  16 /* waits in another poll after which that one is the loop's */
+#define LOOP_LONGEST  10
+#define LOOP_STACKS   6
+#define LOOP_SLOW_NS  100000000 /* asyncio's own threshold: slow_callback_duration */
+#define LOOP_NO_FD    0xffffffffU
+#define LOOP_OTHERS   16 /* waits in another poll after which that one is the loop's */
+
+/* In the number of a thread: what it did in the program that exec() has replaced. */
+#define LOOP_REPLACED (1U << 31)
 
 struct loop_stack {
 	__u64 stack; /* COUNT_HASH() of its key; 0: none */

@@ -129,6 +129,26 @@ BPF_INLINE void *task_user_regs(void)
 	return task_stack_regs((void *)bpf_get_current_task());
 }
 
+/*
+ * Those of any task: in its stack where the current task has them in its own. The kernel may keep
+ * room behind them: 16 bytes with CONFIG_X86_FRED, from 6.9 on (65c9cc9e2c14).
+ */
+BPF_INLINE void *user_regs_of(struct task_struct *task)
+{
+	struct task_struct *current;
+	__u64 at;
+
+	if (!bpf_core_enum_value_exists(enum bpf_func_id, BPF_FUNC_task_pt_regs))
+		return task_stack_regs(task);
+	/* verifier: the difference of two pointers is a number; so is the helper's result below */
+	current = bpf_get_current_task_btf();
+	at = (__u64)bpf_task_pt_regs(current) - (__u64)current;
+	__asm__ volatile("" : "+r"(at));
+	current = (void *)bpf_get_current_task();
+	at += (__u64)current - (__u64)BPF_CORE_READ(current, stack);
+	return BPF_CORE_READ(task, stack) + at;
+}
+
 enum regs_verdict {
 	REGS_LOADED = 0,
 	REGS_NONE = 1,	   /* a kernel thread, or not to be read */

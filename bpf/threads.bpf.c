@@ -98,6 +98,7 @@ int each_task(struct bpf_iter__task *ctx)
 	t->tp = task_tp(task);
 	t->syscall = -1;
 	BPF_CORE_READ_STR_INTO(&t->comm, task, comm);
+	BPF_CORE_READ_STR_INTO(&t->leader_comm, task, group_leader, comm);
 	if (is_on_cpu(task)) {
 		t->flags |= THREAD_ON_CPU;
 	} else if (!t->exit_state) {

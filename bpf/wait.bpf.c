@@ -163,7 +163,8 @@ BPF_NOINLINE int leave_in_poll(__u32 nr, __u64 now)
 	l = bpf_map_lookup_elem(&loops, &nr);
 	if (!l)
 		return new_loop(nr, poll);
-	if (!is_its_poll(l, nr, poll))
+	/* One that has ended is of an earlier thread of this number, or of an earlier program. */
+	if (l->ended || !is_its_poll(l, nr, poll))
 		return 0;
 	end_stretch(nr, now);
 	return 1;
@@ -216,6 +217,16 @@ BPF_INLINE int switch_out(struct task_struct *task, int preempted, __u64 now)
 
 /* ---- a thread comes to a CPU ----------------------------------------------------------------- */
 
+/* What its process did before is not known. */
+BPF_INLINE __u64 counts_since(__u32 tgid)
+{
+	const struct proc *p = bpf_map_lookup_elem(&procs, &tgid);
+	const struct image *im = p ? find_image(p) : NULL;
+	__u64 since = wait_state().since_ns;
+
+	return im && im->python_ns > since ? im->python_ns : since;
+}
+
 /*
  * It has been off its CPU since we began, or it is new. `woken`: it wakes up now, so it has waited.
  * Else it comes to a CPU, and what was not woken all the while has waited for that CPU.
@@ -223,7 +234,7 @@ BPF_INLINE int switch_out(struct task_struct *task, int preempted, __u64 now)
 BPF_INLINE struct wait_thread *first_seen(struct task_struct *task, __u32 nr, int woken)
 {
 	struct wait_thread new = { .out_ns = BPF_CORE_READ(task, start_time) };
-	__u64 since = wait_state().since_ns;
+	__u64 since;
 
 	new.tgid = task_tgid(task);
 	if (!is_wanted(new.tgid) || BPF_CORE_READ(task, flags) & PF_EXITING)
@@ -234,6 +245,7 @@ BPF_INLINE struct wait_thread *first_seen(struct task_struct *task, __u32 nr, in
 	new.tid = task_tid(task);
 	new.preempted = (__u16)!woken;
 	new.in_call = (__u8)woken; /* likely, and its stack is taken as it is then */
+	since = counts_since(new.tgid);
 	if (new.out_ns < since)
 		new.out_ns = since;
 	return new_thread(nr, &new);
@@ -337,6 +349,12 @@ BPF_INLINE void forget_thread(__u32 nr)
 		share_delete(&waits, &nr, shares_of(&wait_shares), slot);
 	if (cfg.loop_types)
 		end_loop(nr);
+}
+
+BPF_INLINE void leave_program(__u32 nr)
+{
+	if (cfg.loop_types)
+		replace_loop(nr);
 }
 
 /* ---- what it waited for ---------------------------------------------------------------------- */

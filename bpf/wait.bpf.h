@@ -60,6 +60,9 @@ int on_thread_exit(void *ctx)
 	return 0;
 }
 
+/* Each object defines this: a thread goes on in another program. */
+BPF_INLINE void leave_program(__u32 nr);
+
 /*
  * A thread that calls exec() takes the number of the first one, so no exit event has its old
  * number.
@@ -67,10 +70,11 @@ int on_thread_exit(void *ctx)
 SEC("raw_tp/sched_process_exec")
 int on_thread_exec(struct bpf_raw_tracepoint_args *ctx)
 {
-	__u32 before = (__u32)ctx->args[1];
+	__u32 before = (__u32)ctx->args[1], nr = (__u32)bpf_get_current_pid_tgid();
 
-	if (before != (__u32)bpf_get_current_pid_tgid())
+	if (before != nr)
 		forget_thread(before);
+	leave_program(nr);
 	return 0;
 }
 
@@ -96,11 +100,7 @@ BPF_NOINLINE __s64 current_call(NO_ARG)
 
 BPF_INLINE __u64 draw_any(__u64 ns)
 {
-	__u64 step = wait_state().step_ns;
-
-	if (ns >= step)
-		return ns;
-	return (bpf_get_prandom_u32() * step) >> 32 < ns ? step : 0;
+	return wait_drawn(bpf_get_prandom_u32(), ns, wait_state().step_ns);
 }
 
 /* Samples a wait by its length. Returns the value that it counts; 0: not sampled. */
@@ -177,8 +177,8 @@ BPF_INLINE int load_call(struct call_now *call)
 {
 	user_regs regs;
 
-	if (bpf_probe_read_kernel(&regs, sizeof(regs), task_user_regs()))
-		return -1;
+	if (bpf_probe_read_kernel(&regs, sizeof(regs), task_user_regs()) || arch_is_compat(&regs))
+		return -1; /* numbers of a 32-bit program are others */
 	call->nr = arch_syscall(&regs);
 	call->arg0 = arch_syscall_arg0(&regs);
 	return 0;

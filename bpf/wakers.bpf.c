@@ -99,6 +99,11 @@ BPF_INLINE void forget_thread(__u32 nr)
 		share_delete(&sleepers, &nr, shares_of(&wait_shares), slot);
 }
 
+BPF_INLINE void leave_program(__u32 nr)
+{
+	(void)nr;
+}
+
 SEC("raw_tp/sched_switch")
 int on_switch(struct bpf_raw_tracepoint_args *ctx)
 {
@@ -138,7 +143,7 @@ BPF_NOINLINE __u64 leaf_of_sleeper(__u64 address)
 	user_regs regs;
 	__s64 nr;
 
-	if (!t || class < 0 || bpf_probe_read_kernel(&regs, sizeof(regs), task_stack_regs(task)))
+	if (!t || class < 0 || bpf_probe_read_kernel(&regs, sizeof(regs), user_regs_of(task)))
 		return 0;
 	nr = arch_syscall(&regs);
 	if (nr < 0)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 """dump --tasks: all asyncio tasks and who awaits whom, against what the process says of itself."""
 import json
+import os
 import re
 import subprocess
 
@@ -213,6 +214,37 @@ def test_forged(any_python, how, name):
         assert {key(t["name"], frames_of(t)) for t in mine} < true
     else:
         compare(found, truth)
+
+
+# A task in as many functions as a stack may have, each with a code object of its own and the longest line table that is read.
+LONG_TABLES = """
+import asyncio, os, types
+key, table = ("co_linetable" if hasattr((lambda: 0).__code__, "co_linetable") else "co_lnotab"), bytes(1 << 20)
+async def forever(): await asyncio.get_running_loop().create_future()
+async def awaits(inner): await inner
+async def main():
+    coro = forever()
+    for _ in range(200):
+        coro = types.FunctionType(awaits.__code__.replace(**{key: table}), globals())(coro)
+    kept = asyncio.ensure_future(coro)
+    await asyncio.sleep(0)
+    asyncio.get_running_loop().add_reader(0, os._exit, 0)
+    os.write(1, b"ready\\n")
+    await forever()
+asyncio.run(main())
+"""
+
+
+def test_memory_is_bounded(any_python):
+    """Many code objects with one long table are as many to whom reads them."""
+    with harness.Process([any_python, "-c", LONG_TABLES]) as process:
+        with subprocess.Popen([harness.PYPERF, "dump", str(process.pid), "--tasks", "--json"], stdout=subprocess.PIPE) as dumper:
+            found = json.loads(dumper.stdout.read())
+            _, dumper.returncode, usage = os.wait4(dumper.pid, 0)
+    longest = max((t["frames"] for t in found["tasks"]), key=len)
+    names = [f["function"] for f in longest]
+    assert len(names) == 201 and names.count("awaits") > 20 and set(names) <= {"forever", "awaits", "<unknown>"}, names
+    assert usage.ru_maxrss < 120 << 10, usage.ru_maxrss
 
 
 def test_no_tasks(any_python):

@@ -4,14 +4,17 @@ import ast
 import collections
 import contextlib
 import json
+import platform
 import re
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
 
 import interpreters
-from harness import PROGRAMS, PYPERF, Process, clean_environment, parse_folded, profile, stolen_seconds
+from harness import PROGRAMS, PYPERF, Process, Profiler, clean_environment, parse_folded, profile, stolen_seconds
+from test_embedded import compile_host, shared_library
 
 PROGRAM = PROGRAMS / "waiting.py"
 # Steps of 0.1 ms: what is drawn is some per mille of what is measured here.
@@ -238,9 +241,9 @@ ASLEEP_REASONS = {"in_sleep": "sleep", "in_recv": "net", "in_pipe": "pipe", "in_
                   "naps": "sleep", "<module>": "poll"}
 
 
-def asleep(python, *options, **env):
+def asleep(python, *options, program=ASLEEP, **env):
     """Seconds by innermost Python function and reason of a profile, its folded stacks, and its length."""
-    with Process([python, "-c", ASLEEP], env=clean_environment()) as process:
+    with Process([python, "-c", program], env=clean_environment()) as process:
         result = profile("-f", "--threads", "-F", 999, *options, "-p", process.pid, "-d", 2, env=clean_environment(**env)).ok()
     seconds = collections.Counter()
     for s in result.stacks:
@@ -268,6 +271,31 @@ def test_waits_without_an_end(any_python, event):
     # The stack is that of a wait that has ended: the same frames below the thread's function.
     assert len({tuple(f.name for f in s.frames[:3]) for s in stacks
                 if any(f.name in ("in_sleep", "in_lock") for f in s.frames)}) == 1
+
+
+def test_waits_without_an_end_by_command_name(any_python):
+    """A process is chosen by its first thread's name, whatever its other threads are called."""
+    program = ASLEEP.replace("def in_sleep(): ", "def in_sleep(): open('/proc/thread-self/comm', 'w').write('another'); ")
+    seconds, _ = asleep(any_python, "-e", "off-cpu", "--comm", "py*", program=program)
+    assert seconds["in_sleep", "sleep"] == pytest.approx(seconds["in_lock", "lock"], rel=0.001) and seconds["in_lock", "lock"] > 1.9, seconds
+    seconds, _ = asleep(any_python, "-e", "off-cpu", "--comm", "another", program=program)
+    assert not seconds, seconds
+
+
+def test_process_that_loads_python_late(tmp_path):
+    """Of a thread's first wait that is seen, what it did while its process was not Python is no part."""
+    library, host = shared_library("any"), compile_host(tmp_path / "host")
+    (tmp_path / "life.py").write_text("import time\ntime.sleep(0.1)\n")
+    with Process([host, "--wait", "--load", library.shared, "--rest", 1500, tmp_path / "life.py"],
+                 env=library.environment()) as process:
+        profiler = Profiler("-v", "-f", "--threads", "-e", "off-cpu", "-F", 99, "-p", process.pid)
+        profiler.wait_said("the profile begins")
+        time.sleep(3)  # without Python
+        process.process.stdin.write(b"x")
+        process.process.stdin.close()
+        result = profiler.wait().ok()
+    waited = [s for s in result.stacks if s.tid == process.pid]
+    assert sum(s.count for s in waited) / 1e9 < 2.5, waited
 
 
 SPINS = "import os\nos.write(1, b'ready\\n')\ndef spins():\n while True: pass\nspins()"
@@ -680,6 +708,56 @@ def test_iteration_without_an_end(any_python, tmp_path):
     assert first["open"] and 0 < first["s"] <= 3.5 and first["what"].startswith("by_sleep"), loop
 
 
+# nanosleep(), whose number is that of sync() in a 64-bit program.
+SLEEPS_32 = """
+.globl _start
+_start: movl $162, %eax; movl $for, %ebx; xorl %ecx, %ecx; int $0x80
+movl $1, %eax; xorl %ebx, %ebx; int $0x80
+.data
+for: .long 1, 0
+"""
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="code of x86")
+def test_reasons_of_a_32_bit_program(tmp_path):
+    """Its system calls have other numbers: no reason is better than a wrong one."""
+    (tmp_path / "sleeps.s").write_text(SLEEPS_32)
+    try:
+        subprocess.run(["as", "--32", "-o", tmp_path / "sleeps.o", tmp_path / "sleeps.s"], check=True)
+        subprocess.run(["ld", "-m", "elf_i386", "-o", tmp_path / "sleeps", tmp_path / "sleeps.o"], check=True)
+        subprocess.run([tmp_path / "sleeps"], check=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        pytest.skip("32-bit programs: %s" % error)
+    result = profile("-f", "-F", 999, "-e", "off-cpu", "--", tmp_path / "sleeps").ok()
+    slept = [s for s in result.stacks if s.count > 500000000]
+    assert slept and {s.frames[-1].name for s in slept} == {"waits"}, result.stacks
+
+
+# Programs that one process executes one after the other, with an event loop each.
+REPLACED = """
+import asyncio, os, sys, time
+time.sleep(float(sys.argv[1]))
+async def main():
+    for _ in range(20): await asyncio.sleep(0.01)
+asyncio.get_event_loop_policy().new_event_loop().run_until_complete(main())
+if sys.argv[2:]: os.execv(sys.executable, [sys.executable] + sys.argv[2:])
+"""
+
+
+@pytest.mark.parametrize("env", [{}, {"PYPERF_BPF_LATE": "1"}])
+def test_iterations_of_a_program_that_is_replaced(any_python, tmp_path, env):
+    """Each has those of its own loop, and what is between two programs is no iteration."""
+    first, second = tmp_path / "first.py", tmp_path / "second.py"
+    for program in (first, second):
+        program.write_text(REPLACED)
+    profile("-e", "off-cpu", "-o", tmp_path / "x.json", "-o", tmp_path / "x.txt", "--", any_python, first, 0, second, 1.5,
+            env=clean_environment(**env)).ok()
+    loops = json.loads((tmp_path / "x.json").read_text())["loops"]
+    text = (tmp_path / "x.txt").read_text()
+    assert re.findall(r"^ +(\w+)\.py \(\d+\): \d+ iterations", text, re.M) in (["first", "second"], ["second", "first"]), text
+    assert all(10 <= loop["iterations"] <= 40 and loop["longest"][0]["s"] < 1.5 for loop in loops), loops
+
+
 def test_polls_of_no_event_loop(any_python, tmp_path):
     """A thread that waits in epoll in a loop of its own runs no event loop that is known."""
     program = "import select\ne = select.epoll()\nfor i in range(30): e.poll(0.02)\n"
@@ -743,6 +821,38 @@ def test_what_tasks_wait_for(python, tmp_path):
 def test_tasks_are_read_where_waits_count(any_python, tmp_path):
     text, awaits = awaits_of(any_python, tmp_path, "-e", "cpu-clock", seconds=1)
     assert not awaits and "looks" not in text
+
+
+# The list of tasks of each of 200 threads leads into a ring of what are none.
+RINGS = """
+import asyncio, ctypes, os, threading, time
+def word(at): return ctypes.c_uint64.from_address(at)
+ring = (ctypes.c_uint64 * 2)()
+ring[0] = ctypes.addressof(ring)
+entered, kept = threading.Semaphore(0), []
+async def never(): await asyncio.get_running_loop().create_future()
+async def enters():
+    a, b = asyncio.ensure_future(never()), asyncio.ensure_future(never())
+    kept.extend([a, b])
+    node = next(at for at in range(64, 400, 8) if word(id(a) + at).value == id(b) + at)
+    word(word(id(b) + node).value).value = ring[0]
+    entered.release()
+    time.sleep(1000)
+for _ in range(200): threading.Thread(target=asyncio.run, args=(enters(),), daemon=True).start()
+for _ in range(200): entered.acquire()
+os.write(1, b"ready\\n")
+os.read(0, 1)
+os._exit(0)
+"""
+
+
+def test_a_look_at_tasks_ends(tmp_path):
+    """However many lists there are, and however long they are: a part of each would take seconds."""
+    python = interpreters.find().get("sid/3.14") or pytest.skip("there is no sid/3.14")
+    with Process([python, "-c", RINGS], env=clean_environment()) as process:
+        result = profile("-e", "wall", "-p", process.pid, "-d", 3, "-o", tmp_path / "x.json", env=clean_environment()).ok()
+    took = [int(us) / 1e6 for us in re.findall(r"a look at tasks took (\d+) us", "\n".join(result.messages))]
+    assert took and min(took) < 0.5, took
 
 
 @pytest.mark.parametrize("args, words", [

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Which rate is too much (rate.h), events by name (value.h), and stacks that were handed over
- * (nmi_stacks.h).
+ * Which rate is too much (rate.h), what a wait counts for (bpf/pyperf_waits.h), events by name
+ * (value.h), and stacks that were handed over (nmi_stacks.h).
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -218,6 +218,23 @@ static void damaged_records_are_refused(void **state)
 	nmi_stacks__clear(&h);
 }
 
+#define DRAWS 100000
+
+/* Drawn with all numbers alike, a wait counts for what it took: of a step of 10 ms, and of 82 s. */
+static void waits_count_for_their_length(void **state)
+{
+	(void)state;
+	for (uint64_t step = 10 * NS_PER_MS; step <= 8192 * 10 * NS_PER_MS; step *= 2) {
+		for (uint64_t tenths = 0; tenths <= 20; tenths++) {
+			uint64_t ns = step / 10 * tenths, sum = 0;
+
+			for (uint64_t i = 0; i < DRAWS; i++)
+				sum += wait_drawn((uint32_t)((i << 32) / DRAWS), ns, step) / DRAWS;
+			assert_in_range(sum, ns - ns / 1000, ns + ns / 1000 + step / 1000);
+		}
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -228,6 +245,7 @@ int main(void)
 		cmocka_unit_test(goes_on_faster_after_a_quiet_time),
 		cmocka_unit_test(patience_grows),
 		cmocka_unit_test(kernels_limit_is_not_exceeded),
+		cmocka_unit_test(waits_count_for_their_length),
 		cmocka_unit_test(events_have_names),
 		cmocka_unit_test(each_sample_counts_and_words_are_kept_once),
 		cmocka_unit_test(damaged_records_are_refused),

@@ -298,7 +298,7 @@ static void test_spread_elsewhere(void **state)
 }
 
 /* Where the calls of a function fork, the sentence goes on to the one that has most. */
-static void test_called_there(void **state)
+static void check_called_there(uint64_t unit)
 {
 	struct profile *p = profile__new();
 	int proc = add_proc(p, 10, "python3", "/usr/bin/python3.11", "3.11.2", "", "");
@@ -309,15 +309,21 @@ static void test_called_there(void **state)
 	int save = py(p, "save", SITE "PIL/Image.py", 40, 1);
 	struct view v;
 
-	(void)state;
-	STACK(p, proc, 0, 130, thumb, open, filter, scale);
-	STACK(p, proc, 0, 66, thumb, open, save);
-	STACK(p, proc, 0, 4, thumb);
+	STACK(p, proc, 0, 130 * unit, thumb, open, filter, scale);
+	STACK(p, proc, 0, 66 * unit, thumb, open, save);
+	STACK(p, proc, 0, 4 * unit, thumb);
 	finished(p);
 	assert_int_equal(view__init(&v, p, true), 0);
 	check_says(&v, "98% of the CPU time is in thumb (thumbs.py:16) -> open, 65% in"
 		       " GaussianBlur.filter -> scale, called there.");
 	done(&v, p);
+}
+
+static void test_called_there(void **state)
+{
+	(void)state;
+	check_called_there(1);
+	check_called_there(1000000000000000); /* of a machine's threads in a day, in ns */
 }
 
 /* ---- Who is own code ---- */

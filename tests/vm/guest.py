@@ -155,6 +155,32 @@ def gil():
     assert all(s.frames[-1].name == "waits: GIL" for s in result.stacks), result.stacks
 
 
+# Who ends the waits of gets() is known.
+HANDS_OVER = """
+import queue, threading, time
+q = queue.Queue()
+def puts():
+    for i in range(20): time.sleep(0.05) or q.put(1)
+def gets():
+    for i in range(20): q.get()
+threads = [threading.Thread(target=f) for f in (puts, gets)]
+for t in threads: t.start()
+for t in threads: t.join()
+"""
+
+
+def wakers():
+    """The registers of a thread that is not the current one, which kernels with CONFIG_X86_FRED keep 16 bytes lower."""
+    fred = "asm_fred_entrypoint_user" in Path("/proc/kallsyms").read_text()
+    result = profile("-f", "-F", HZ, "-e", "off-cpu,wakers", "--value", "wakers", "--", PYTHON, "-c", HANDS_OVER).ok()
+    ended = collections.Counter()
+    for s in result.stacks:
+        if any(f.name == "puts" for f in s.frames):
+            ended[s.frames[-1].name] += s.count / 1e9
+    say("figure", "fred", int(fred))
+    assert ended["ends a wait: lock"] > 0.8 and ended.keys() <= {"ends a wait: lock", "ends a wait: GIL"}, (fred, ended)
+
+
 def growth():
     """The kernel's counters of pages, which lie elsewhere from 6.2 on."""
     fine, mib = 16384, 1 << 20
@@ -283,7 +309,7 @@ def trace():
     say("figure", "events", sum(map(len, truth)))
 
 
-CASES = [fields, shares, order, kernel_frames, whole_machine, waits, gil, growth, blocks, dump, hotplug, throttling, probes,
+CASES = [fields, shares, order, kernel_frames, whole_machine, waits, gil, wakers, growth, blocks, dump, hotplug, throttling, probes,
          trace]
 
 

@@ -464,8 +464,8 @@ static void add_detail(struct report *r, struct text_table *t, const struct view
 
 	if (!row->frames && f->python && !f->muted)
 		source_lines__add(&r->source, &b, row->function, row->line);
-	if (!b.len && !b.err && !row->frames && row->own * 100 >= r->total * r->tree.cut &&
-	    row->own * 100 >= f->own * WHOLE_PERCENT)
+	if (!b.len && !b.err && !row->frames && text_percent(row->own, r->total) >= r->tree.cut &&
+	    text_percent(row->own, f->own) >= WHOLE_PERCENT)
 		view_add_parts(&b, &r->view, row->function);
 	text_table__add(t, SGR_DIM, &b);
 }

@@ -223,10 +223,21 @@ static void note_closed(struct process_table *pt, const struct fresh *f)
 	pt->restless++;
 }
 
+/* Until an image says that there is no Python, a process counts. */
+static uint64_t python_since(const struct image *old, const struct image *new)
+{
+	const uint32_t counts = IMAGE_PYTHON | IMAGE_NOT_WALKED;
+
+	if (old && !(old->flags & counts) && new->flags & counts)
+		return now_ns();
+	return old ? old->python_ns : 0;
+}
+
 int image__publish(struct process_table *pt, struct fresh *f)
 {
 	int err;
 
+	f->val.python_ns = python_since(f->p->image ? &f->p->image->val : NULL, &f->val);
 	note_closed(pt, f);
 	err = room__write(pt, f);
 

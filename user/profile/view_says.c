@@ -57,6 +57,12 @@ static void add_share(const struct speech *s, uint64_t count)
 	strbuf__addf(s->b, "%.0f%%", text_percent(count, s->v->total));
 }
 
+/* Not by integers: a hundred times the nanoseconds of six years are too many for 64 bits. */
+static bool is_nearly_all(uint64_t count, uint64_t all)
+{
+	return text_percent(count, all) >= STEP_PERCENT;
+}
+
 /* "of the CPU time", "of the page faults" */
 static void add_whole(const struct speech *s)
 {
@@ -256,7 +262,7 @@ static void follow(const struct view *v, struct leaving *l, uint32_t function, u
 		uint64_t count;
 		uint32_t f = heaviest_step(v, l, *step, &count);
 
-		if (f == UINT32_MAX || count * 100 < all * STEP_PERCENT)
+		if (f == UINT32_MAX || !is_nearly_all(count, all))
 			return;
 		keep_step(v, l, *step, f);
 		if (view_has_expression(v, function, f)) /* it is there already */
@@ -354,7 +360,7 @@ static void follow_others(const struct view *v, struct leaving *l, struct path *
 		uint64_t count;
 		uint32_t f = heaviest_step(v, l, step, &count);
 
-		if (f == UINT32_MAX || (step && count * 100 < all * STEP_PERCENT))
+		if (f == UINT32_MAX || (step && !is_nearly_all(count, all)))
 			break;
 		keep_step(v, l, step, f);
 		at = f;
@@ -408,7 +414,7 @@ static void add_path_library(struct speech *s, const struct path *path)
 
 	if (!path->charged || !s->v->has_native || !f->part_cnt ||
 	    part->library < VIEW_FIRST_LIBRARY || part->library & VIEW_WAIT ||
-	    part->count * 100 < path->count * STEP_PERCENT)
+	    !is_nearly_all(part->count, path->count))
 		return;
 	if (sym->kind == SYM_NATIVE && sym->module >= 0 &&
 	    s->v->library_of[sym->module] == part->library)
@@ -673,13 +679,13 @@ static int find_imports(const struct view *v, struct imports *im)
 /* The path is the import itself: to say it twice tells nothing. */
 static bool is_import_path(const struct path *path)
 {
-	return path->charged && path->imported * 100 >= path->charged * STEP_PERCENT;
+	return is_nearly_all(path->imported, path->charged);
 }
 
 /* `at`: the code that imports, or NULL. */
 static void say_imports(struct speech *s, const struct imports *im, const struct path *at)
 {
-	bool one = im->count * 100 >= im->total * STEP_PERCENT;
+	bool one = is_nearly_all(im->count, im->total);
 	bool most = im->count * 2 > im->total;
 	const char *name;
 	size_t len;

@@ -7,6 +7,8 @@
 
 #define NAME_MAX_CHARS 4096
 #define TABLE_MAX      (1U << 20)
+/* Of all that is kept of a process: many code objects may have the same long table. */
+#define BYTES_MAX      (32U << 20)
 
 static void take_text(struct pycodes *c, uint64_t at, char **text, size_t *len)
 {
@@ -59,10 +61,13 @@ static void free_code(struct pycode *code)
 
 const struct pycode *pycodes__get(struct pycodes *c, uint64_t addr)
 {
+	static const struct pycode nameless;
 	struct pycode *code = idmap__get(&c->by_addr, addr);
 
 	if (code)
 		return code;
+	if (c->bytes >= BYTES_MAX)
+		return &nameless;
 	code = calloc(1, sizeof(*code));
 	if (!code)
 		return NULL;
@@ -71,6 +76,7 @@ const struct pycode *pycodes__get(struct pycodes *c, uint64_t addr)
 		return NULL;
 	}
 	read_code(c, addr, code);
+	c->bytes += sizeof(*code) + code->name_len + code->file_len + code->table_size;
 	return code;
 }
 

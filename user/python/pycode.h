@@ -5,6 +5,8 @@
  * Reads names and lines of code objects in the memory of another process, each once, and keeps
  * them. For stacks that user space takes: the kernel half sends the names of those that the sampler
  * finds. The table owns what it returns.
+ *
+ * What is kept of a process is bounded. Behind that, code objects have no names.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -26,6 +28,7 @@ struct pycodes {
 	struct pymem *mem; /* borrowed */
 	uint64_t code_type;
 	struct idmap by_addr;
+	size_t bytes; /* are kept */
 };
 
 /* Borrowed until pycodes__free(). NULL: no memory. */

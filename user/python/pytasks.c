@@ -505,8 +505,14 @@ static int collect(struct collector *c)
 	if (err < 0)
 		return err;
 	c->out->cut = c->roots.cut;
-	for (uint32_t i = 0; i < c->roots.cnt && i < ROOTS_MAX && err >= 0; i++)
+	for (uint32_t i = 0; i < c->roots.cnt && i < ROOTS_MAX && err >= 0; i++) {
+		/* There may be thousands of lists, and a part of each is read in any case. */
+		if (now_ns() > c->deadline_ns) {
+			c->out->cut = true;
+			break;
+		}
 		err = read_root(c, &c->roots.roots[i]);
+	}
 	if (err >= 0)
 		err = flush(c);
 	return err < 0 ? err : find_threads(c);

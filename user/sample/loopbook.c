@@ -16,7 +16,7 @@
 
 /* A thread as loopbook__take() found it last. */
 struct seen {
-	uint32_t nr, space, tid;
+	uint32_t space, tid;
 	enum loop_kind kind;
 	bool there; /* at this look */
 	/* What of it is in a profile. */
@@ -26,7 +26,7 @@ struct seen {
 
 struct loopbook {
 	const struct object *o;
-	struct idmap seen;   /* number of the thread -> struct seen, owned */
+	struct idmap seen;   /* seen_key() -> struct seen, owned */
 	struct idmap stacks; /* key -> number of the stack + 1 */
 	struct idmap open;   /* tid -> the same, of a wait that goes on */
 	struct loop_thread *ended;
@@ -244,20 +244,25 @@ struct taker {
 	struct profile *p;
 };
 
-/* NULL: no memory. */
-static struct seen *seen_of(struct loopbook *b, uint32_t nr, const struct loop_thread *l)
+static uint64_t seen_key(uint32_t space, uint32_t tid)
 {
-	struct seen *s = idmap__get(&b->seen, nr);
+	return (uint64_t)space << 32 | tid;
+}
+
+/* NULL: no memory. */
+static struct seen *seen_of(struct loopbook *b, const struct loop_thread *l)
+{
+	struct seen *s = idmap__get(&b->seen, seen_key(l->space, l->tid));
 
 	if (!s) {
 		s = calloc(1, sizeof(*s));
-		if (!s || idmap__set(&b->seen, nr, s)) {
+		if (!s || idmap__set(&b->seen, seen_key(l->space, l->tid), s)) {
 			free(s);
 			return NULL;
 		}
+		s->space = l->space;
+		s->tid = l->tid;
 	}
-	if (s->space != l->space || s->tid != l->tid) /* an earlier thread of this number */
-		*s = (struct seen){ .nr = nr, .space = l->space, .tid = l->tid };
 	s->there = true;
 	return s;
 }
@@ -273,7 +278,7 @@ static bool has_begun_anew(const struct seen *s, const struct loop_thread *l)
 
 static struct profile_loop since(const struct seen *s, const struct loop_thread *l)
 {
-	static const struct seen nothing = { .nr = 0 };
+	static const struct seen nothing = { .tid = 0 };
 	const struct seen *from = has_begun_anew(s, l) ? &nothing : s;
 	struct profile_loop out = {
 		.space = l->space,
@@ -320,7 +325,7 @@ static int give(struct loopbook *b, struct seen *s, const struct loop_thread *l,
 static int take_one(struct loopbook *b, uint32_t nr, const struct loop_thread *l, void *ctx)
 {
 	bool ended = take_out(b, nr, l);
-	struct seen *s = seen_of(b, nr, l);
+	struct seen *s = seen_of(b, l);
 	int err = s ? give(b, s, l, ctx) : -ENOMEM;
 
 	if (s && ended)
@@ -335,7 +340,7 @@ static void forget_gone(struct loopbook *b)
 
 	for (size_t at = 0; (s = idmap__next(&b->seen, &at));)
 		if (!s->there) {
-			idmap__remove(&b->seen, s->nr);
+			idmap__remove(&b->seen, seen_key(s->space, s->tid));
 			free(s);
 			at = 0;
 		}
@@ -360,13 +365,11 @@ void loopbook__take(struct loopbook *b, const struct process_table *procs, struc
 
 void loopbook__learn(struct loopbook *b, const struct profile *p)
 {
-	struct seen *s;
-
 	for (size_t i = 0; i < p->loop_cnt; i++) {
 		const struct profile_loop *l = &p->loops[i];
+		struct seen *s = idmap__get(&b->seen, seen_key(l->space, l->tid));
 
-		for (size_t at = 0; l->poll.cnt && (s = idmap__next(&b->seen, &at));)
-			if (s->space == l->space && s->tid == l->tid)
-				s->kind = loops_is_event_loop(p, l) ? LOOP_EVENT : LOOP_OTHER;
+		if (s && l->poll.cnt)
+			s->kind = loops_is_event_loop(p, l) ? LOOP_EVENT : LOOP_OTHER;
 	}
 }

@@ -45,7 +45,7 @@ bool waiter__is_chosen(const struct session *s, const struct process_maps *maps,
 	for (uint32_t i = 0; i < spec->tid_cnt; i++)
 		chosen |= spec->tids[i] == t->tid;
 	return chosen && !(spec->by_user && p->ids_known && p->uid != spec->uid) &&
-	       !(spec->comm && fnmatch(spec->comm, t->comm, 0));
+	       !(spec->comm && fnmatch(spec->comm, t->leader_comm, 0));
 }
 
 const char *waiter__reason(const struct thread_now *now, const struct dumped_thread *t)
