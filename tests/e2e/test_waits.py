@@ -2,6 +2,7 @@
 """Waiting (-e off-cpu, -e wall): how long, for what, and where, against the clocks of the threads that waited."""
 import ast
 import collections
+import concurrent.futures
 import contextlib
 import json
 import re
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+import conftest
 import interpreters
 from harness import PROGRAMS, PYPERF, Process, clean_environment, parse_folded, profile, stolen_seconds
 
@@ -746,17 +748,30 @@ def awaits_of(python, path, *options, seconds=4):
     return (path / "x.txt").read_text(), {next(f for f in reversed(a["functions"]) if f in own): a for a in awaits}
 
 
-@pytest.mark.parametrize("name", ["sid/3.14", "sid/3.15"])
-def test_what_tasks_of_others_wait_for(name, tmp_path):
+NEWEST = ["sid/3.14", "sid/3.15"]
+
+
+@pytest.fixture(scope="module")
+def awaits_of_each(tmp_path_factory):
+    """What awaits_of() says of each interpreter. All are looked at at a time: they rest."""
+    found = interpreters.find()
+    pythons = {python: python for python in (conftest.chosen_interpreters() or conftest.INTERPRETERS).values()}
+    pythons.update((name, found[name]) for name in NEWEST if name in found)
+    with concurrent.futures.ThreadPoolExecutor(len(pythons) or 1) as pool:
+        return {key: pool.submit(awaits_of, python, tmp_path_factory.mktemp("awaits")) for key, python in pythons.items()}
+
+
+@pytest.mark.parametrize("name", NEWEST)
+def test_what_tasks_of_others_wait_for(name, awaits_of_each):
     """Those in lists that the interpreter itself describes."""
-    if name not in interpreters.find():
+    if name not in awaits_of_each:
         pytest.skip("there is no " + name)
-    test_what_tasks_wait_for(interpreters.find()[name], tmp_path)
+    test_what_tasks_wait_for(name, awaits_of_each)
 
 
-def test_what_tasks_wait_for(python, tmp_path):
+def test_what_tasks_wait_for(python, awaits_of_each):
     """In the first sentence, what the tasks wait for; the one that awaits the others is none of them."""
-    text, awaits = awaits_of(python, tmp_path)
+    text, awaits = awaits_of_each[python].result()
     assert set(awaits) <= {"often", "seldom", "gets"}, awaits
     gets, often = awaits["gets"], awaits["often"]
     assert gets["looks"] == gets["of"] >= 3 and gets["tasks"] == 3 * gets["of"] and not gets["came"], awaits
