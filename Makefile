@@ -2,6 +2,8 @@
 # pyperf-bpf. `make help` lists the targets; `V=1` shows commands; `DEV=1` makes warnings errors.
 
 OUT     := .output
+# Where the BPF half is. It depends on no flag of the user half, so a second build of that one, elsewhere, takes it from here.
+BPF_OUT := $(OUT)
 CC      ?= gcc
 CLANG   ?= clang
 BPFTOOL ?= $(or $(shell command -v bpftool 2>/dev/null),/usr/sbin/bpftool)
@@ -21,7 +23,7 @@ WARN   := -Wall -Wextra -Wsign-compare -Wstrict-prototypes -Wmissing-prototypes
 CFLAGS ?= -O2 -g
 # The same sources give the same programs wherever they are built.
 PLACE  := -ffile-prefix-map=$(CURDIR)=.
-ALL_CFLAGS := -std=gnu11 $(PLACE) $(WARN) $(if $(DEV),-Werror) -D_GNU_SOURCE -I. -iquote user -I$(OUT) $(CFLAGS)
+ALL_CFLAGS := -std=gnu11 $(PLACE) $(WARN) $(if $(DEV),-Werror) -D_GNU_SOURCE -I. -iquote user -I$(BPF_OUT) -I$(OUT) $(CFLAGS)
 # What makes a fault in a parser harder to use, as far as the compiler has it. CFLAGS come later and win. Not where
 # a sanitizer looks at the same calls, nor without optimisation.
 HARDEN_TRY := -fstack-protector-strong -fstack-clash-protection -fcf-protection -fPIE
@@ -32,7 +34,7 @@ HARDEN := $(shell for flag in $(HARDEN_TRY); do \
 			-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=3 -include stdio.h -x c -c - -o /dev/null 2>/dev/null && \
 			echo 3 || echo 2))
 HARDEN_LD := -pie -Wl,-z,relro -Wl,-z,now -Wl,-z,noexecstack
-SAN_CFLAGS := -std=gnu11 $(WARN) $(if $(DEV),-Werror) -D_GNU_SOURCE -I. -iquote user -I$(OUT) -O1 -g \
+SAN_CFLAGS := -std=gnu11 $(WARN) $(if $(DEV),-Werror) -D_GNU_SOURCE -I. -iquote user -I$(BPF_OUT) -I$(OUT) -O1 -g \
 	-fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=undefined
 LDLIBS := -pthread -lbpf -ldw -lelf -lprotobuf-c -liberty -llzma -lz -lncursesw -ltinfo -lm
 BPF_CFLAGS := $(PLACE) -target bpf -mcpu=v3 -O2 -g -Wall -Wextra -Wno-unused-function \
@@ -61,6 +63,7 @@ ROOMS      := $(sort $(patsubst user/%,%,$(dir $(USER_SRCS) $(AGENT_SRCS))))
 UNIT_BINS  := $(patsubst tests/unit/%.c,$(OUT)/tests/%,$(wildcard tests/unit/test_*.c))
 FUZZ_BINS  := $(patsubst tests/fuzz/%.c,$(OUT)/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c))
 BPF_TESTS  := $(patsubst tests/bpf/%.c,$(OUT)/tests/%,$(wildcard tests/bpf/test_*.c))
+BPF_HALF   := $(patsubst bpf/%.bpf.c,$(BPF_OUT)/%.skel.h,$(wildcard bpf/*.bpf.c)) $(BPF_OUT)/core_types.h
 ORACLES    := $(OUT)/oracle/rows $(OUT)/oracle/stacks
 
 .DELETE_ON_ERROR:
@@ -70,16 +73,16 @@ ORACLES    := $(OUT)/oracle/rows $(OUT)/oracle/stacks
 
 all: $(OUT)/pyperf-bpf $(OUT)/pyperf-bpf-agent $(OUT)/names  ## build the programs
 
-$(OUT) $(OUT)/tests $(OUT)/fuzz $(addprefix $(OUT)/,$(ROOMS)) $(addprefix $(OUT)/san/,$(ROOMS)):
+$(sort $(OUT) $(BPF_OUT)) $(OUT)/tests $(OUT)/fuzz $(addprefix $(OUT)/,$(ROOMS)) $(addprefix $(OUT)/san/,$(ROOMS)):
 	$(Q)mkdir -p $@
 
 # ---- BPF half --------------------------------------------------------------------------------
-$(OUT)/%.bpf.o: bpf/%.bpf.c Makefile | $(OUT)
+$(BPF_OUT)/%.bpf.o: bpf/%.bpf.c Makefile | $(BPF_OUT)
 	$(call say,BPF)
-	$(Q)$(CLANG) $(BPF_CFLAGS) -MMD -MP -MF $(OUT)/$*.bpf.d -c $< -o $@
+	$(Q)$(CLANG) $(BPF_CFLAGS) -MMD -MP -MF $(BPF_OUT)/$*.bpf.d -c $< -o $@
 	$(Q)llvm-strip -g $@
 
-$(OUT)/%.skel.h: $(OUT)/%.bpf.o
+$(BPF_OUT)/%.skel.h: $(BPF_OUT)/%.bpf.o
 	$(call say,SKEL)
 	$(Q)$(BPFTOOL) gen skeleton $< name $*_bpf > $@
 
@@ -113,27 +116,27 @@ $(OUT)/agent/http/http_page.o $(OUT)/san/agent/http/http_page.o: $(OUT)/page_age
 $(OUT)/%.o: user/%.c Makefile | $(addprefix $(OUT)/,$(ROOMS))
 	$(call say,CC)
 	$(Q)$(CC) $(HARDEN) $(ALL_CFLAGS) -MMD -MP -c $< -o $@
-$(patsubst %,$(OUT)/%.o,$(NEEDS_SKEL)): $(OUT)/pyperf.skel.h
-$(OUT)/threads/threadlist.o: $(OUT)/threads.skel.h
-$(OUT)/trace/tracer.o: $(OUT)/trace.skel.h
-$(OUT)/trace/probing.o: $(OUT)/hist.skel.h
-$(OUT)/trace/native_calls.o: $(OUT)/native.skel.h
-$(OUT)/sources/probe_source.o $(OUT)/san/sources/probe_source.o: $(OUT)/probe.skel.h $(OUT)/pyperf.skel.h
-$(OUT)/sources/tracepoint_source.o $(OUT)/san/sources/tracepoint_source.o: $(OUT)/tracepoint.skel.h \
-	$(OUT)/pyperf.skel.h
-$(OUT)/sources/wait_source.o $(OUT)/san/sources/wait_source.o: $(OUT)/wait.skel.h $(OUT)/gil.skel.h \
-	$(OUT)/wakers.skel.h $(OUT)/pyperf.skel.h
-$(OUT)/sources/growth_source.o $(OUT)/san/sources/growth_source.o: $(OUT)/growth.skel.h $(OUT)/pyperf.skel.h
-$(OUT)/sources/alloc_source.o $(OUT)/san/sources/alloc_source.o: $(OUT)/blocks.skel.h $(OUT)/pyperf.skel.h
-$(OUT)/sources/refcount_source.o $(OUT)/san/sources/refcount_source.o: $(OUT)/refcount.skel.h $(OUT)/pyperf.skel.h
+$(patsubst %,$(OUT)/%.o,$(NEEDS_SKEL)): $(BPF_OUT)/pyperf.skel.h
+$(OUT)/threads/threadlist.o: $(BPF_OUT)/threads.skel.h
+$(OUT)/trace/tracer.o: $(BPF_OUT)/trace.skel.h
+$(OUT)/trace/probing.o: $(BPF_OUT)/hist.skel.h
+$(OUT)/trace/native_calls.o: $(BPF_OUT)/native.skel.h
+$(OUT)/sources/probe_source.o $(OUT)/san/sources/probe_source.o: $(BPF_OUT)/probe.skel.h $(BPF_OUT)/pyperf.skel.h
+$(OUT)/sources/tracepoint_source.o $(OUT)/san/sources/tracepoint_source.o: $(BPF_OUT)/tracepoint.skel.h \
+	$(BPF_OUT)/pyperf.skel.h
+$(OUT)/sources/wait_source.o $(OUT)/san/sources/wait_source.o: $(BPF_OUT)/wait.skel.h $(BPF_OUT)/gil.skel.h \
+	$(BPF_OUT)/wakers.skel.h $(BPF_OUT)/pyperf.skel.h
+$(OUT)/sources/growth_source.o $(OUT)/san/sources/growth_source.o: $(BPF_OUT)/growth.skel.h $(BPF_OUT)/pyperf.skel.h
+$(OUT)/sources/alloc_source.o $(OUT)/san/sources/alloc_source.o: $(BPF_OUT)/blocks.skel.h $(BPF_OUT)/pyperf.skel.h
+$(OUT)/sources/refcount_source.o $(OUT)/san/sources/refcount_source.o: $(BPF_OUT)/refcount.skel.h $(BPF_OUT)/pyperf.skel.h
 
 # The names of all types in the objects, in the order of strcmp(); those of the kernel are among them.
-$(OUT)/core_types.h: $(patsubst %,$(OUT)/%.bpf.o,pyperf wait gil wakers growth blocks refcount tracepoint) Makefile
+$(BPF_OUT)/core_types.h: $(patsubst %,$(BPF_OUT)/%.bpf.o,pyperf wait gil wakers growth blocks refcount tracepoint) Makefile
 	$(call say,GEN)
 	$(Q){ echo 'static const char *const core_types[] = {'; for o in $(filter %.o,$^); do $(BPFTOOL) btf dump file $$o; done | \
 		sed -nE "s/^\[[0-9]+\] (STRUCT|UNION|ENUM|ENUM64) '([A-Za-z_0-9]+)'.*/\2/p" | sed 's/___.*//' | \
 		LC_ALL=C sort -u | sed 's/.*/"&",/'; echo '};'; } > $@
-$(OUT)/follow/kernelbtf.o $(OUT)/san/follow/kernelbtf.o: $(OUT)/core_types.h
+$(OUT)/follow/kernelbtf.o $(OUT)/san/follow/kernelbtf.o: $(BPF_OUT)/core_types.h
 $(OUT)/base/syscalls.o $(OUT)/san/base/syscalls.o: $(OUT)/syscall_names.h
 $(foreach o,export/export_pprof agent/push/push_values,$(OUT)/$(o).o $(OUT)/san/$(o).o): $(OUT)/profile/profile.pb-c.h
 $(foreach k,otlp parca pyroscope,$(eval $(addsuffix agent/push/push_$(k).o,$(OUT)/ $(OUT)/san/): $(OUT)/agent/push/$(k).pb-c.h))
@@ -302,7 +305,7 @@ format:                                ## clang-format in place
 	$(Q)clang-format -i bpf/*.[ch] bpf/arch/*.h $(wildcard user/*/*.[ch] user/agent/*/*.[ch]) $(wildcard tests/*/*.[ch])
 
 size: all                              ## sizes of the products
-	$(Q)size $(OUT)/pyperf-bpf $(OUT)/pyperf-bpf-agent $(OUT)/pyperf.bpf.o
+	$(Q)size $(OUT)/pyperf-bpf $(OUT)/pyperf-bpf-agent $(BPF_OUT)/pyperf.bpf.o
 
 # What `install` puts where, SOURCE:TARGET, and the directories that are the program's own. `uninstall` goes
 # by the same list. STRIP= keeps the symbols.
@@ -338,9 +341,9 @@ uninstall:                             ## remove what install has put into $(DES
 
 # The programs of the package: with Debian's own flags, in a directory of their own. Its _FORTIFY_SOURCE may be lower.
 DEB_FLAGS = $(shell DEB_BUILD_MAINT_OPTIONS=hardening=+all dpkg-buildflags --get $1)
-DEB_BUILD = OUT='$(OUT)/deb' CFLAGS='$(filter-out -D_FORTIFY_SOURCE=%,$(call DEB_FLAGS,CPPFLAGS) $(call DEB_FLAGS,CFLAGS))' \
+DEB_BUILD = OUT='$(OUT)/deb' BPF_OUT='$(BPF_OUT)' CFLAGS='$(filter-out -D_FORTIFY_SOURCE=%,$(call DEB_FLAGS,CPPFLAGS) $(call DEB_FLAGS,CFLAGS))' \
 	LDFLAGS='$(call DEB_FLAGS,LDFLAGS)'
-deb-programs:                          ## the programs of the Debian package (dpkg-dev), in .output/deb
+deb-programs: $(BPF_HALF)              ## the programs of the Debian package (dpkg-dev), in .output/deb
 	$(Q)$(MAKE) $(DEB_BUILD) all
 deb-install:
 	$(Q)$(MAKE) $(DEB_BUILD) install
@@ -357,5 +360,5 @@ clean:                                 ## remove the products
 help:                                  ## this list
 	$(Q)sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  \1\t\2/p' Makefile | expand -t 16
 
--include $(sort $(wildcard $(OUT)/*.d $(patsubst %,$(OUT)/%/*.d,tests fuzz bench oracle store) \
+-include $(sort $(wildcard $(OUT)/*.d $(BPF_OUT)/*.d $(patsubst %,$(OUT)/%/*.d,tests fuzz bench oracle store) \
 	$(foreach r,$(ROOMS),$(OUT)/$r*.d $(OUT)/san/$r*.d)))

@@ -50,7 +50,7 @@ class Window:
 class Agent(Profiler):
     """A running agent whose windows are files."""
 
-    def __init__(self, tmp_path, config="", state="state", window=2, ready=True, program=AGENT, prefix=(), user=None,
+    def __init__(self, tmp_path, config="", state="state", window=1, ready=True, program=AGENT, prefix=(), user=None,
                  **environment):
         self.dir = tmp_path / state
         self.windows_dir = self.dir / "windows"

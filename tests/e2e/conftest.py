@@ -102,6 +102,13 @@ def any_python():
     pytest.skip("no CPython 3.8 to 3.13 is installed")
 
 
+@pytest.fixture(params=["oldest", "any"])
+def old_or_new_python(request, any_python):
+    """Frames are found in one way up to 3.10, in another one later."""
+    found = [INTERPRETERS[v] for v in ("3.8", "3.9", "3.10") if v in INTERPRETERS]
+    return found[0] if found and request.param == "oldest" else any_python
+
+
 @pytest.fixture(scope="session")
 def another_python(any_python):
     """Of another file, and another version if there is one."""

@@ -261,10 +261,19 @@ def run_one(python, options):
     return row
 
 
+def wait_end(pid):
+    """Of a process that somebody else started."""
+    with contextlib.suppress(OSError):
+        while Path("/proc/%d/stat" % pid).read_text().rpartition(")")[2].split()[0] != "Z":
+            time.sleep(0.2)
+
+
 def run_all(chosen, options):
     """[(name, version, row), ...], several interpreters at a time."""
     begin = time.monotonic()
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+        if options.beside:
+            pool.submit(wait_end, options.beside)  # takes one of the turns
         futures = {pool.submit(run_one, python, options): python for python in chosen}
         for n, future in enumerate(concurrent.futures.as_completed(futures)):
             row = future.result()
@@ -370,6 +379,7 @@ def arguments():
     parser.add_argument("--expect-recorded", action="store_true")
     parser.add_argument("--samples", type=int, default=20000)
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    parser.add_argument("--beside", type=int)
     return parser.parse_args()
 
 

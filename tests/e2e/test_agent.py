@@ -20,7 +20,7 @@ pytestmark = pytest.mark.beside
 
 def test_windows_of_services(agents):
     with service("alpha", OTEL_RESOURCE_ATTRIBUTES="deployment.environment=test") as alpha, service("beta"):
-        agent = agents()
+        agent = agents(window=2)
         agent.wait_windows("alpha", 3)
         agent.wait_windows("beta", 3)
         samples = agent.stop()

@@ -196,7 +196,7 @@ def test_waits(agents, tmp_path):
         agent = agents("events = cpu-clock, off-cpu, gil\n[budget]\ncpu = 50\n[store]\nenabled = yes\n" + "".join(
             "[push.%s]\nkind = %s\nmax-windows = 1\nurl = http://127.0.0.1:%d%s\n" % (
                 kind, kind, server.server_port, "/{id}.pb.gz" if kind == "put" else "") for kind, server in servers.items())
-            + "[push.parca]\nkind = parca\nurl = %s\n" % parca.url)
+            + "[push.parca]\nkind = parca\nurl = %s\n" % parca.url, window=2)
         agent.wait_windows("nu", 3)
         agent.wait_windows("xi", 2)
         assert json.loads(get(agent, "/api/services"))["values"] == ["cpu-clock", "off-cpu", "gil", "gil-held"]

@@ -308,21 +308,22 @@ pytestmark = pytest.mark.beside
 def test_a():
     at, end = pathlib.Path(%(at)r), time.monotonic() + 20
     (at / "runs.%(me)s").touch()
-    while not (at / "runs.%(other)s").exists():
+    while len(list(at.glob("runs.*"))) < 3:
         assert time.monotonic() < end
         time.sleep(0.02)
+    assert not (at / "measures").exists()
 """
 
 
 @pytest.mark.skipif(os.cpu_count() < 2, reason="needs two CPUs")
 def test_two_files_run_at_a_time(tmp_path):
-    """Of which one at most measures; when all of these are done, two of the others."""
+    """Of which one at most measures; when all of these are done, three of the others."""
     for name, text in ("a", MEASURES), ("b", MEASURES):
         (tmp_path / ("test_%s.py" % name)).write_text(text % {"at": str(tmp_path)})
-    for me, other in ("c", "d"), ("d", "c"):
-        (tmp_path / ("test_%s.py" % me)).write_text(BESIDE_IT % {"at": str(tmp_path), "me": me, "other": other})
+    for me in "cde":
+        (tmp_path / ("test_%s.py" % me)).write_text(BESIDE_IT % {"at": str(tmp_path), "me": me})
     got = run_tests(tmp_path / "results", "e2e", *sorted(tmp_path.glob("test_*.py")))
-    assert got[2] == "4 passed, 0 failed, 0 skipped", got[1]
+    assert got[2] == "5 passed, 0 failed, 0 skipped", got[1]
 
 
 def failures(output):
@@ -594,7 +595,12 @@ def test_two_guests_run_at_a_time(directory):
 # It stands in for make: each of the two kinds waits until the other one runs.
 BESIDE = """
 for word; do
-    case $word in test-vm) kind=vm other=systemd ;; test-systemd) kind=systemd other=vm ;; esac
+    case $word in
+    test-vm) kind=vm other=systemd ;;
+    test-systemd) kind=systemd other=vm ;;
+    test-pythons) kind=pythons other=attacks ;;
+    test-attacks) kind=attacks other=pythons ;;
+    esac
 done
 [ -n "${kind:-}" ] || exit 0
 touch %(at)s/runs.$kind
@@ -611,27 +617,59 @@ exit 1
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="not root")
-@pytest.mark.parametrize("kinds", [["vm", "systemd"], ["unit", "systemd", "vm"]])
-def test_guests_of_two_kinds_run_beside_each_other(directory, kinds):
+@pytest.mark.parametrize("kinds, first, second", [
+    (["vm", "systemd"], "vm", "systemd"), (["unit", "systemd", "vm"], "vm", "systemd"), (["attacks", "pythons"], "pythons", "attacks")])
+def test_two_kinds_run_beside_each_other(directory, kinds, first, second):
     """What they write and find is in order, and what failed runs again."""
     checkout = Checkout(directory)
     checkout.add(checkout.tree / "scripts/deps",
                  (TOP / "scripts/deps").read_text() + "\ndeps_ensure() { return 0; }\n")
     checkout.add(checkout.tools / "make", BESIDE % {"at": directory})
+    checkout.add(checkout.tree / "scripts/test-roots", "exit 0")
     checkout.add(checkout.tree / "scripts/once",
                  r'printf "$1\tpass\tonce\t\t\t\n" >>"$PYPERF_TEST_RESULTS"')
     status, out, err = checkout.run(*kinds, script="test", nobody=False)
     lines = out.splitlines()
-    shown = ["vm", "vm waits", "vm ends", "systemd", "systemd waits", "systemd ends"]
+    shown = [kind + what for kind in (first, second) for what in ("", " waits", " ends")]
     assert [line for line, _ in itertools.groupby(lines) if line in shown] == shown, out
     results = [line.split("\t")[:3]
                for line in (checkout.tree / ".output/test-results").read_text().splitlines()]
-    assert results[-4:] == [["vm", "pass", "met"], ["vm", "unsteady", "once"],
-                            ["systemd", "pass", "met"], ["systemd", "unsteady", "once"]], results
-    assert re.search(r"^(unit \d+ s, )?vm \d+ s, systemd \d+ s, again \d+ s; \d minutes$", out, re.M), out
+    assert results[-4:] == [[first, "pass", "met"], [first, "unsteady", "once"],
+                            [second, "pass", "met"], [second, "unsteady", "once"]], results
+    assert re.search(r"^(unit \d+ s, )?%s \d+ s, %s \d+ s, again \d+ s; \d minutes$" % (first, second), out, re.M), out
     assert status == 0, (out, err)
     assert lines[-1] == "4 passed, 0 failed, %d skipped" % ("unit" in kinds), out
-    assert not list((checkout.tree / ".output").glob("test-results.systemd*"))
+    assert not list((checkout.tree / ".output").glob("test-results.%s*" % second))
+
+
+# It stands in for make.
+NOTES_FILES = r"""
+for word; do
+    case $word in test-*) kind=${word#test-} ;; t=*) files=${word#t=} ;; esac
+done
+[ -n "${kind:-}" ] || exit 0
+echo "$kind $files" >>%s
+printf '%%s\tpass\tall\t\t\t\n' "$kind" >>"$PYPERF_TEST_RESULTS"
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="not root")
+def test_files_that_run_beside_no_other_kind(directory):
+    """Those with the marker, when both kinds are done."""
+    checkout = Checkout(directory)
+    checkout.add(checkout.tree / "scripts/deps",
+                 (TOP / "scripts/deps").read_text() + "\ndeps_ensure() { return 0; }\n")
+    checkout.add(checkout.tree / "scripts/test-roots", "exit 0")
+    checkout.add(checkout.tools / "make", NOTES_FILES % (directory / "log"))
+    attacks = checkout.tree / "tests/attacks"
+    attacks.mkdir(parents=True)
+    for name, text in ("a", ""), ("b", "pytestmark = pytest.mark.alone\n"), ("c", ""):
+        (attacks / ("test_%s.py" % name)).write_text(text)
+    status, out, err = checkout.run("attacks", "pythons", script="test", nobody=False)
+    assert status == 0 and out.splitlines()[-1] == "3 passed, 0 failed, 0 skipped", (out, err)
+    lines = (directory / "log").read_text().splitlines()
+    assert sorted(lines[:2]) == ["attacks tests/attacks/test_a.py tests/attacks/test_c.py", "pythons "], lines
+    assert lines[2:] == ["attacks tests/attacks/test_b.py"], lines
 
 
 # ---- scripts/test-long ---------------------------------------------------------------------------

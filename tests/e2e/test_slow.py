@@ -33,19 +33,9 @@ def line_of(text):
     return 1 + next(i for i, line in enumerate(PROGRAM.read_text().split("\n")) if line.startswith(text))
 
 
-@pytest.fixture(params=["oldest", "any"])
-def one_python(request, any_python):
-    """Frames are found in one way up to 3.10, in another one later."""
-    if request.param == "any":
-        return any_python
-    import conftest
-    found = [conftest.INTERPRETERS[v] for v in ("3.8", "3.9", "3.10") if v in conftest.INTERPRETERS]
-    return found[0] if found else any_python
-
-
-def test_each(one_python):
+def test_each(old_or_new_python):
     """--calls has those that were slow, with what the program itself says that they took."""
-    truth, lines = trace(one_python, "--calls")
+    truth, lines = trace(old_or_new_python, "--calls")
     events = lines[:-1]
     slow = [n for n in range(20) if truth[n][0] >= 50e6 and n % 10 in CALLERS]
     named = [e for e in events if e["callers"][0]["function"] in CALLERS.values()]
@@ -57,9 +47,9 @@ def test_each(one_python):
         assert e["callers"][0]["file"] == str(PROGRAM) and e["callers"][0]["line"] == line_of("def " + CALLERS[n % 10]) + 1
 
 
-def test_difference(one_python):
+def test_difference(old_or_new_python):
     """--hist says what the slow ones and the others took on average, and has the slowest."""
-    truth, lines = trace(one_python, "--hist")
+    truth, lines = trace(old_or_new_python, "--hist")
     (f,) = lines[-1]["functions"]
     assert f["slow"]["count"] + f["others"]["count"] == f["ended"] == 20 and f["slow"]["count"] >= 4
     totals = [call["total_ns"] for call in f["slowest"]]

@@ -43,7 +43,9 @@ def tasks(pid):
 
 
 def is_stopped(pid, tid):
-    return Path("/proc/%d/task/%d/stat" % (pid, tid)).read_text().rpartition(")")[2].split()[0] == "T"
+    """Also off its CPU, and in no run queue: the state is set before that, and a busy machine may preempt the thread in between."""
+    task = Path("/proc/%d/task/%d" % (pid, tid))
+    return task.joinpath("stat").read_text().rpartition(")")[2].split()[0] == "T" and task.joinpath("syscall").read_text() != "running\n"
 
 
 class Stopped:
@@ -114,14 +116,20 @@ def test_waits_by_the_clocks_of_the_program(any_python, tmp_path, cold_file, rea
     waits = Waits(any_python, tmp_path / "truth", *reasons, env={"WAITING_FILE": str(cold_file)})
     for label, reason in reasons.items():
         true = waits.truth[label]
-        off = true["elapsed"] - true["cpu"] - true["run_delay"]
+        off, queued = true["elapsed"] - true["cpu"], waits.seconds(label, "CPU")
         away = waits.seconds(label) - waits.seconds(label, "CPU", None)
         # Short waits are drawn, and the kernel counts no time that interrupts take.
-        room = 0.02 * true["elapsed"] + 0.003
-        if label == "faulting":  # all of its waits are short: four standard errors, and the interrupts of the disk
+        room = 0.02 * true["elapsed"] + 0.003 + waits.stolen
+        if label == "faulting":  # all of its waits are short: four standard errors
             room += 4 * (off / FINE_HZ) ** 0.5
-        told = (label, off, away, waits.seconds(label, reason), true, waits.stolen)
-        assert away == pytest.approx(off, abs=room + waits.stolen), told
+        told = (label, off, away, queued, waits.seconds(label, reason), true, waits.stolen)
+        assert away + queued >= off - room and queued >= true["run_delay"] - room, told
+        most = off - true["run_delay"] + room
+        # To us a thread waits for a CPU from when it is woken until the tracepoint of the switch. The kernel's count begins when it is
+        # in a run queue, where a CPU that was idle has to be told to put it, and ends earlier in the switch. Of waits as short as
+        # these, which are thousands, that can be a good part.
+        least = most - 2 * room
+        assert (least / 4 if label == "faulting" else least) <= away <= most, told
         # The rest waits for the GIL, and for the start of a thread; subprocess also does this and that until its child runs.
         if label != "awaiting_child":
             assert away - waits.seconds(label, reason, "GIL", "lock", "disk") <= room, told

@@ -2,6 +2,7 @@
 """Waiting (-e off-cpu, -e wall): how long, for what, and where, against the clocks of the threads that waited."""
 import ast
 import collections
+import concurrent.futures
 import contextlib
 import json
 import platform
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+import conftest
 import interpreters
 from harness import PROGRAMS, PYPERF, Process, Profiler, clean_environment, parse_folded, profile, stolen_seconds
 from test_embedded import compile_host, shared_library
@@ -140,8 +142,8 @@ def test_gil(python, tmp_path):
     assert waited + waits.seconds("locking", "GIL", "CPU") == pytest.approx(true["elapsed"] - true["cpu"], rel=0.1, abs=waits.stolen)
     # usleep() with the GIL, and time.sleep() without.
     assert waits.seconds("holding", "sleep with the GIL held") == pytest.approx(0.6, rel=0.1, abs=waits.stolen)
-    # From 3.11 on the end of a sleep is set before the GIL is given up, for which the thread may have to wait.
-    assert 0.15 < waits.seconds("holding", "sleep") < 0.4
+    # From 3.11 on the end of a sleep is set before the GIL is given up, for which the thread may have to wait, or for a CPU.
+    assert 0.15 - waits.seconds("holding", "CPU") - waits.stolen < waits.seconds("holding", "sleep") < 0.4
 
 
 # Who ends the wait of consumes() and of wants() is known.
@@ -413,9 +415,9 @@ def test_gil_is_charged_to_its_holders(python, tmp_path):
                      run.words()), run.report
 
 
-def test_gil_at_the_end_of_system_calls(python, tmp_path):
+def test_gil_at_the_end_of_system_calls(old_or_new_python, tmp_path):
     """As before Linux 6.16."""
-    run = GilRun(python, tmp_path / "truth", "holding_alone", "wanting", env={"PYPERF_BPF_LATE": "1"})
+    run = GilRun(old_or_new_python, tmp_path / "truth", "holding_alone", "wanting", env={"PYPERF_BPF_LATE": "1"})
     assert run.seconds("gil-held") == pytest.approx(run.seconds("gil"), rel=0.05, abs=0.03)
     assert run.seconds("gil-held", "holding_alone", "[waits: sleep]") > 0.5 * run.seconds("gil")
 
@@ -441,7 +443,9 @@ def test_short_waits_are_drawn_without_bias(any_python, tmp_path):
     true = waits.truth["napping"]
     off = true["elapsed"] - true["cpu"]
     assert 0.8 * off - waits.stolen <= waits.seconds("napping") <= 1.2 * off, true
-    assert waits.result.counters["counted"] < 1700, waits.result.counters
+    # Each of those in a run queue counts as long as these at least.
+    queued = sum(s.count for s in waits.result.stacks if reason_of(s) == "CPU") / 1e9
+    assert waits.result.counters["counted"] < 1700 + 799 * queued, (waits.result.counters, queued)
 
 
 def test_at_the_end_of_system_calls(any_python, tmp_path):
@@ -627,8 +631,9 @@ def test_blocked_loop(python, tmp_path):
 
 
 # Blocks of known length, by the program's own clock. A socket with a timeout waits in poll(), and another epoll is not the loop's.
+# What runs between two waits of the loop is one iteration: on a busy machine a sleep may be over before the loop can wait for it.
 ITERATIONS = """
-import asyncio, json, select, socket, sys, time
+import asyncio, json, resource, select, socket, sys, time
 ours, theirs = socket.socketpair()
 ours.settimeout(0.13)
 other = select.epoll()
@@ -642,24 +647,33 @@ def by_epoll():
 def by_computing():
     end = time.monotonic() + 0.14
     while time.monotonic() < end: pass
-took = []
+def waits(): return resource.getrusage(resource.RUSAGE_THREAD).ru_nvcsw
+took, begun = [[0, []]], 0
+async def rests(seconds):
+    global begun, waited
+    took[-1][0] = time.monotonic() - begun
+    waited = waits()
+    await asyncio.sleep(seconds)
+    if waits() != waited:
+        took.append([0, []])
+        begun = time.monotonic()
 async def blocks():
     for block in [by_sleep, by_poll, by_epoll, by_computing] * 3:
-        await asyncio.sleep(0.03)
-        begun = time.monotonic()
+        await rests(0.03)
         block()
-        took.append((time.monotonic() - begun, block.__name__))
+        took[-1][1].append(block.__name__)
+    await rests(0)
 async def ticks():
-    for _ in range(50): await asyncio.sleep(0.01)
+    for _ in range(50): await rests(0.01)
 async def main():
     await asyncio.gather(blocks(), ticks())
 asyncio.get_event_loop_policy().new_event_loop().run_until_complete(main())
-json.dump(sorted(took, reverse=True), open(sys.argv[1], "w"))
+# What ran before the first wait, and after the last one, is no iteration.
+json.dump(sorted(took[1:-1], reverse=True), open(sys.argv[1], "w"))
 """
 
 
-@pytest.mark.parametrize("env", [{}, {"PYPERF_BPF_LATE": "1"}])
-def test_iterations(python, tmp_path, env):
+def check_iterations(python, tmp_path, **env):
     """Each block is one iteration, however it waits, and the longest ones are not shorter than the program says."""
     (tmp_path / "blocks.py").write_text(ITERATIONS)
     out = tmp_path / "x.json"
@@ -672,15 +686,28 @@ def test_iterations(python, tmp_path, env):
     for (seconds, _), stretch in zip(true, longest):
         assert stretch["s"] >= seconds - 0.001, (true, longest)
     # One that is split, or is joined with the next one, is not among so many.
-    assert loop["slow"] >= len(true) and loop["iterations"] >= 12 + loop["slow"] and loop["slow_s"] >= sum(s for s, _ in true) - 0.01
+    slow = [s for s, names in true if names]
+    assert loop["slow"] >= len(slow) and loop["iterations"] >= len(true) and loop["slow_s"] >= sum(slow) - 0.01, (true, loop)
     assert sum(h["iterations"] for h in loop["histogram"]) == loop["iterations"]
     assert sum(h["iterations"] for h in loop["histogram"] if h["below_us"] >= 2 * 131072) <= loop["slow"]
     named = [s["what"] for s in longest if "what" in s]
-    blocks = {name for _, name in true}
-    assert len(named) >= 8 and all(any(n.startswith(block) for block in blocks) for n in named), named
+    blocks = {name for _, names in true for name in names}
+    strangers = [n for n in named if not any(n.startswith(block) for block in blocks)]
+    # On a busy machine one of the longest may be without a block.
+    stalled = [s for s, names in true if not names and s >= 0.05]
+    assert len(blocks) == 4 and len(named) >= 8 - len(stalled) and len(strangers) <= len(stalled), (named, true)
     # The saved profile has the same numbers and names.
     subprocess.run([PYPERF, "report", tmp_path / "x.pb.gz", "-o", tmp_path / "y.json"], check=True, timeout=100)
     assert json.loads((tmp_path / "y.json").read_text())["loops"] == [loop]
+
+
+def test_iterations(python, tmp_path):
+    check_iterations(python, tmp_path)
+
+
+def test_iterations_at_the_end_of_system_calls(old_or_new_python, tmp_path):
+    """As before Linux 6.16."""
+    check_iterations(old_or_new_python, tmp_path, PYPERF_BPF_LATE="1")
 
 
 def test_iterations_in_the_report(any_python, tmp_path):
@@ -690,7 +717,8 @@ def test_iterations_in_the_report(any_python, tmp_path):
                      tmp_path / "truth", env=clean_environment()).ok()
     text = (tmp_path / "x.txt").read_text()
     said = re.search(r"The event loop was blocked (\d+) times for 100 ms or more, \d+\.\d+ s in all, the longest (\d+) ms, in by_poll \(", text)
-    assert said and int(said[1]) >= 3 and int(said[2]) >= 130, (text, result.messages)
+    true = [s for s, names in json.loads((tmp_path / "truth").read_text()) if names]
+    assert said and int(said[1]) >= len(true) > 0 and int(said[2]) >= 130, (text, result.messages)
     table = text[text.index("Iterations of event loops"):].split("\n\n")
     assert re.search(r"\d+ iterations, .* of 100 ms or more", table[0]) and re.search(r"^ +\d+ +\d+.* - .*#", table[0], re.M), text
     assert "by_poll" in table[1] and "poll" in table[1].splitlines()[1].split()[-2], text
@@ -703,9 +731,10 @@ def test_iteration_without_an_end(any_python, tmp_path):
     out = tmp_path / "x.json"
     profile("-e", "off-cpu", "-d", 3, "-o", out, "--", any_python, tmp_path / "blocks.py", tmp_path / "truth",
             env=clean_environment()).ok()
-    [loop] = json.loads(out.read_text())["loops"]
+    document = json.loads(out.read_text())
+    [loop] = document["loops"]
     first = loop["longest"][0]
-    assert first["open"] and 0 < first["s"] <= 3.5 and first["what"].startswith("by_sleep"), loop
+    assert first["open"] and 0 < first["s"] <= document["duration_s"] and first["what"].startswith("by_sleep"), document
 
 
 # nanosleep(), whose number is that of sync() in a 64-bit program.
@@ -797,17 +826,30 @@ def awaits_of(python, path, *options, seconds=4):
     return (path / "x.txt").read_text(), {next(f for f in reversed(a["functions"]) if f in own): a for a in awaits}
 
 
-@pytest.mark.parametrize("name", ["sid/3.14", "sid/3.15"])
-def test_what_tasks_of_others_wait_for(name, tmp_path):
+NEWEST = ["sid/3.14", "sid/3.15"]
+
+
+@pytest.fixture(scope="module")
+def awaits_of_each(tmp_path_factory):
+    """What awaits_of() says of each interpreter. All are looked at at a time: they rest."""
+    found = interpreters.find()
+    pythons = {python: python for python in (conftest.chosen_interpreters() or conftest.INTERPRETERS).values()}
+    pythons.update((name, found[name]) for name in NEWEST if name in found)
+    with concurrent.futures.ThreadPoolExecutor(len(pythons) or 1) as pool:
+        return {key: pool.submit(awaits_of, python, tmp_path_factory.mktemp("awaits")) for key, python in pythons.items()}
+
+
+@pytest.mark.parametrize("name", NEWEST)
+def test_what_tasks_of_others_wait_for(name, awaits_of_each):
     """Those in lists that the interpreter itself describes."""
-    if name not in interpreters.find():
+    if name not in awaits_of_each:
         pytest.skip("there is no " + name)
-    test_what_tasks_wait_for(interpreters.find()[name], tmp_path)
+    test_what_tasks_wait_for(name, awaits_of_each)
 
 
-def test_what_tasks_wait_for(python, tmp_path):
+def test_what_tasks_wait_for(python, awaits_of_each):
     """In the first sentence, what the tasks wait for; the one that awaits the others is none of them."""
-    text, awaits = awaits_of(python, tmp_path)
+    text, awaits = awaits_of_each[python].result()
     assert set(awaits) <= {"often", "seldom", "gets"}, awaits
     gets, often = awaits["gets"], awaits["often"]
     assert gets["looks"] == gets["of"] >= 3 and gets["tasks"] == 3 * gets["of"] and not gets["came"], awaits
