@@ -573,19 +573,19 @@ BPF_INLINE int is_news(const struct proc *p, const struct image *im, __u16 was, 
  */
 BPF_INLINE void watch_code(struct proc *p, const struct image *im, const struct walk *w)
 {
-	__u16 was = p->code_pages, now = w->has_mm ? w->code_pages : was;
+	__u16 was = p->code_pages, now = w->thread.has_mm ? w->thread.code_pages : was;
 
 	if (is_quiet(p)) {
 		p->code_pages = now;
 		if (image_counts(im) || (was && now != was && is_news(p, im, was, now)))
-			announce(w->tgid, im && image_counts(im) ? EV_FORK : EV_EXEC);
+			announce(w->thread.tgid, im && image_counts(im) ? EV_FORK : EV_EXEC);
 		return;
 	}
 	if (cfg.flags & CFG_NMI || now == was)
 		return;
 	p->code_pages = now;
 	if (is_news(p, im, was, now))
-		tell_code(w->tgid, p->space, AREA_THERE);
+		tell_code(w->thread.tgid, p->space, AREA_THERE);
 }
 
 #endif /* PYPERF_LIFECYCLE_H */

@@ -451,14 +451,14 @@ BPF_INLINE struct code_row *code_row(__u32 index)
 /* A failure only costs another walk of the list. */
 BPF_INLINE void note_tstate(const struct walk *w, __u64 tstate)
 {
-	struct thread_key key = { .space = w->space, .bias = w->bias };
+	struct thread_key key = { .space = w->thread.space, .bias = w->image.bias };
 	struct thread_val val = {
 		.tstate = tstate,
-		.interp = w->scan_at,
-		.heads = w->scan_heads,
+		.interp = w->scan.interp,
+		.heads = w->scan.heads,
 	};
 
-	key.tid = THREAD_PASSED_TID(buf64(w, w->in.layout.tstate_thread_id));
+	key.tid = THREAD_PASSED_TID(buf64(w, w->interp.layout.tstate_thread_id));
 	if (!(cfg.flags & CFG_NMI))
 		bpf_map_update_elem(&threads, &key, &val, BPF_ANY);
 }

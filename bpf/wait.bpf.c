@@ -369,7 +369,7 @@ BPF_INLINE __u32 count_queued(__u64 ns)
 	if (!w || !deep)
 		return CTR_lost_internal;
 	deep[deep_frame(0)] = WAIT_WORD(WAIT_CPU, WAIT_NO_CALL);
-	w->value = ns;
+	w->count.value = ns;
 	return (__u32)aggregate(0);
 }
 

@@ -144,16 +144,16 @@ static void check_sane(struct world *w)
 	struct walk *k = w->walk;
 
 	check(w, w->out->cnt <= 2 * WORLD_DEPTH);
-	check(w, k->native_cnt <= WORLD_DEPTH);
-	check(w, k->py_cnt <= WORLD_DEPTH);
-	check(w, k->seg_cnt <= WORLD_DEPTH);
+	check(w, k->native.cnt <= WORLD_DEPTH);
+	check(w, k->python.cnt <= WORLD_DEPTH);
+	check(w, k->segs.cnt <= WORLD_DEPTH);
 	check(w, !(k->flags & WALK_NATIVE_END) != !(k->flags & WALK_NATIVE_LOST));
-	for (__u32 i = 0; i < k->py_cnt; i++)
+	for (__u32 i = 0; i < k->python.cnt; i++)
 		check(w, code_of(w, PYTHON_CODE(w->deep[deep_at(DEEP_PY, i)])) >= 0);
 	if (k->flags & WALK_NATIVE_LOST)
-		check(w, marker_cnt(w, k->native_marker) >= 1);
+		check(w, marker_cnt(w, k->native.marker) >= 1);
 	if (k->flags & WALK_PY_LOST)
-		check(w, out_word(w, w->out->cnt - 1) == k->py_marker);
+		check(w, out_word(w, w->out->cnt - 1) == k->python.marker);
 }
 
 static int says_complete(const struct walk *k)

@@ -133,9 +133,9 @@ int code_insert(struct walk *walk)
 	if (announce_code(0))
 		return -1;
 	if (w->key_cnt < MAX_SEEN) {
-		w->keys[w->key_cnt].addr = walk->code;
-		w->keys[w->key_cnt].fingerprint = walk->fingerprint;
-		w->ids[w->key_cnt++] = walk->code_id;
+		w->keys[w->key_cnt].addr = walk->code.addr;
+		w->keys[w->key_cnt].fingerprint = walk->code.fingerprint;
+		w->ids[w->key_cnt++] = walk->code.id;
 	}
 	return 0;
 }
