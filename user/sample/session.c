@@ -29,7 +29,7 @@
 #include "sample/share.h"
 #include "sample/threadbook.h"
 #include "sample/realtime.h"
-#include "sample/uses.h"
+#include "sample/source_set.h"
 
 #define TICK_MS	       1000  /* CPUs, the cost of samples, exits that were not told */
 #define QUIET_TICK_MS  10000 /* ... with -p at a low rate, which costs little */
@@ -342,15 +342,15 @@ static int open_sources(struct session *s)
 	world.pids = s->pids;
 	world.pid_cnt = s->pid_cnt;
 	world.children = s->o.targets->children || s->o.command;
-	world.probes = &s->uses.probes;
-	world.tracepoints = &s->uses.tracepoints;
+	world.probes = &s->sources.probes;
+	world.tracepoints = &s->sources.tracepoints;
 	if (collect_cpus(s, world.cpu_cap))
 		return -EINVAL;
 	world.cpus = s->cpus;
 	world.curves = s->o.curves;
 	if (share__init(&s->share, s->object))
 		return log_no_memory();
-	return uses__open(&s->uses, s->o.targets, &world);
+	return source_set__open(&s->sources, s->o.targets, &world);
 }
 
 int session__check_python(const struct session *s, const char *command)
@@ -431,7 +431,7 @@ void session__close(struct session *s)
 		return;
 	threadbook__free(s->names);
 	loopbook__free(s->loops);
-	uses__close(&s->uses);
+	source_set__close(&s->sources);
 	share__free(&s->share);
 	follow__close(s->follow);
 	nmi_stacks__clear(&s->nmi_stacks[0]);
@@ -446,8 +446,8 @@ void session__close(struct session *s)
 /* They count, and name code objects in rings of their own. */
 static int start_sources(struct session *s)
 {
-	int fds[SAMPLED_MAX], err = uses__start(&s->uses);
-	uint32_t cnt = err ? 0 : uses__blobs(&s->uses, fds);
+	int fds[SAMPLED_MAX], err = source_set__start(&s->sources);
+	uint32_t cnt = err ? 0 : source_set__blobs(&s->sources, fds);
 
 	for (uint32_t i = 0; i < cnt && !err; i++)
 		err = follow__add_blobs(s->follow, fds[i]);
@@ -510,7 +510,7 @@ uint32_t session__slowed(const struct session *s)
 
 int session__set_frequency(struct session *s, uint32_t frequency_hz)
 {
-	int err = uses__set_rate(&s->uses, frequency_hz, s->rate.slowed);
+	int err = source_set__set_rate(&s->sources, frequency_hz, s->rate.slowed);
 
 	if (err)
 		return err;
@@ -523,7 +523,7 @@ void session__stop(struct session *s)
 {
 	look_for_starving(s);
 	realtime__end(&s->realtime);
-	uses__stop(&s->uses);
+	source_set__stop(&s->sources);
 	wait_for_programs();
 	s->end_ns = now_ns();
 	s->cpu_end_ns = session_self_cpu_ns();
@@ -576,7 +576,7 @@ static void limit_rate(struct session *s)
 	s->throttled_seen = follow__throttled(s->follow);
 	if (s->rate.over && slowed == was)
 		s->tick_ns = look.now_ns + FIRST_TICK_MS * NS_PER_MS; /* is it so? */
-	if (slowed == was || uses__set_rate(&s->uses, s->frequency_hz, slowed))
+	if (slowed == was || source_set__set_rate(&s->sources, s->frequency_hz, slowed))
 		return; /* keep the old rate, and try again */
 	share__restart(&s->share);
 	say_rate(s, &look, throttled, slowed);
@@ -608,7 +608,7 @@ static void follow_cpus(struct session *s)
 {
 	const bool *online = follow__cpus(s->follow);
 
-	if (online && uses__cpus(&s->uses, online))
+	if (online && source_set__cpus(&s->sources, online))
 		follow__cpus_again(s->follow);
 }
 
@@ -637,8 +637,8 @@ static bool window_is_long(const struct session *s)
 {
 	if (!s->o.targets->pid_cnt && !s->o.command)
 		return false;
-	for (uint32_t i = 0; i < s->uses.cnt; i++)
-		if (s->uses.by[i].spec.source->to_end)
+	for (uint32_t i = 0; i < s->sources.cnt; i++)
+		if (s->sources.by[i].spec.source->to_end)
 			return true;
 	return false;
 }
@@ -724,8 +724,8 @@ static int end_windows(struct session *s, struct dump_tables *tables, uint32_t *
 {
 	int first = 0;
 
-	for (uint32_t i = 0; i < s->uses.cnt; i++) {
-		struct source_use *u = &s->uses.by[i];
+	for (uint32_t i = 0; i < s->sources.cnt; i++) {
+		struct source_use *u = &s->sources.by[i];
 		struct source_tables t;
 		int err;
 
@@ -801,8 +801,8 @@ int session__drain(struct session *s, struct profile *p)
 	follow__look(s->follow);
 	awaited__look(&s->awaited);
 	s->dump.nmi_stacks = &s->nmi_stacks[old];
-	for (uint32_t i = 0; i < s->uses.cnt; i++)
-		s->dump.units[i] = count_unit(s, &s->uses.by[i].spec);
+	for (uint32_t i = 0; i < s->sources.cnt; i++)
+		s->dump.units[i] = count_unit(s, &s->sources.by[i].spec);
 	note_slowed(s, p);
 	read_err = read_windows(s, tables, cnt, p);
 	if (s->names)
@@ -832,10 +832,10 @@ int session__cut_user(struct session *s, uint32_t uid, uint32_t one_of)
 
 bool session__asleep(const struct session *s, struct source_asleep *out)
 {
-	for (uint32_t i = 0; i < s->uses.cnt; i++) {
-		const struct source *source = s->uses.by[i].spec.source;
+	for (uint32_t i = 0; i < s->sources.cnt; i++) {
+		const struct source *source = s->sources.by[i].spec.source;
 
-		if (source->asleep && !source->asleep(&s->uses.by[i], out))
+		if (source->asleep && !source->asleep(&s->sources.by[i], out))
 			return true;
 	}
 	return false;
@@ -845,9 +845,9 @@ int session__tell(struct session *s, uint64_t until_ns)
 {
 	int err = 0;
 
-	for (uint32_t i = 0; i < s->uses.cnt && !err; i++)
-		if (s->uses.by[i].spec.source->tell)
-			err = s->uses.by[i].spec.source->tell(&s->uses.by[i], until_ns);
+	for (uint32_t i = 0; i < s->sources.cnt && !err; i++)
+		if (s->sources.by[i].spec.source->tell)
+			err = s->sources.by[i].spec.source->tell(&s->sources.by[i], until_ns);
 	return err;
 }
 
@@ -858,15 +858,15 @@ int session__add(struct session *s, struct profile *p, const struct dump_stack *
 
 int session__curves(struct session *s, struct profile *p)
 {
-	for (uint32_t i = 0; i < s->uses.cnt; i++) {
-		const struct source *source = s->uses.by[i].spec.source;
-		const struct curves *c = source->curves ? source->curves(&s->uses.by[i]) : NULL;
+	for (uint32_t i = 0; i < s->sources.cnt; i++) {
+		const struct source *source = s->sources.by[i].spec.source;
+		const struct curves *c = source->curves ? source->curves(&s->sources.by[i]) : NULL;
 		int err;
 
 		if (!c)
 			continue;
 		s->has_peak = true;
-		err = dump__add_curves(c, i, s->uses.cnt, s->procs, &s->dump, p, &s->late);
+		err = dump__add_curves(c, i, s->sources.cnt, s->procs, &s->dump, p, &s->late);
 		if (p->curves)
 			p->curves->event = source->type.event;
 		return err;

@@ -21,14 +21,14 @@
 #include "sample/share.h"
 #include "sample/threadbook.h"
 #include "sample/realtime.h"
-#include "sample/uses.h"
+#include "sample/source_set.h"
 
 struct session {
 	struct session_opts o;
 	struct follow *follow;
 	struct object *object; /* of `follow`, as the next one */
 	struct process_table *procs;
-	struct uses uses;
+	struct source_set sources;
 	struct share share;
 	struct bills bills;
 	pid_t *pids; /* sampled; none: all */

@@ -23,7 +23,7 @@
 #include "profile/profile.h"
 #include "python/threadnames.h"
 #include "sample/dump.h"
-#include "sample/uses.h"
+#include "sample/source_set.h"
 #include "threads/export_groups.h"
 #include "threads/export_tasks.h"
 #include "threads/export_threads.h"
@@ -75,7 +75,7 @@ struct dumper {
 	struct process_table *procs; /* of `follow`, as the next two */
 	struct object *object;
 	struct sym_jit *jit;
-	struct uses sampler;
+	struct source_set sampler;
 	const struct process *p;
 	struct hostwalk *walker;
 	struct profile *profile; /* the profile to print */
@@ -330,8 +330,8 @@ static int start_sampler(struct dumper *d)
 
 	follow__world(d->follow, &world);
 	if (!err)
-		err = uses__open(&d->sampler, &spec, &world);
-	return err ? err : uses__start(&d->sampler);
+		err = source_set__open(&d->sampler, &spec, &world);
+	return err ? err : source_set__start(&d->sampler);
 }
 
 /* Until all are caught, in their sleep or by a sample. */
@@ -351,7 +351,7 @@ static int sample_the_rest(struct dumper *d)
 	}
 	if (!err && open)
 		err = take_samples(d, true);
-	uses__stop(&d->sampler);
+	source_set__stop(&d->sampler);
 	wait_for_programs();
 	follow__read(d->follow);
 	return err;
@@ -637,7 +637,7 @@ static void close_process(struct dumper *d)
 	for (size_t i = 0; i < d->name_cnt; i++)
 		free(d->names[i].name);
 	d->seen_cnt = d->name_cnt = d->from = d->unseen_cnt = 0;
-	uses__close(&d->sampler);
+	source_set__close(&d->sampler);
 	threadlist__close(d->list);
 	d->list = NULL;
 	profile__free(d->profile);
@@ -754,7 +754,7 @@ static size_t part_end(const struct dumper *d)
 /* Prepares for the next part, once one was printed. 0, or -ENOMEM after a message. */
 static int renew(struct dumper *d)
 {
-	uses__close(&d->sampler);
+	source_set__close(&d->sampler);
 	profile__free(d->samples);
 	d->samples = profile__new();
 	d->profile = profile__new();
