@@ -482,21 +482,21 @@ void idle__free(struct idle *idle)
 
 /* ---- The line -------------------------------------------------------------------------------- */
 
-struct share {
+struct label_share {
 	str_id label;
 	uint64_t count;
 };
 
 static int cmp_labels(const void *a, const void *b)
 {
-	const struct share *sa = a, *sb = b;
+	const struct label_share *sa = a, *sb = b;
 
 	return (sa->label > sb->label) - (sa->label < sb->label);
 }
 
 static int cmp_shares(const void *a, const void *b, void *p)
 {
-	const struct share *sa = a, *sb = b;
+	const struct label_share *sa = a, *sb = b;
 
 	if (sa->count != sb->count)
 		return sa->count > sb->count ? -1 : 1;
@@ -504,7 +504,7 @@ static int cmp_shares(const void *a, const void *b, void *p)
 }
 
 /* By label, the largest first. */
-static size_t find_shares(const struct profile *p, struct share *shares)
+static size_t find_shares(const struct profile *p, struct label_share *shares)
 {
 	size_t all = 0, cnt = 0;
 
@@ -512,7 +512,7 @@ static size_t find_shares(const struct profile *p, struct share *shares)
 		const struct sym *sym = folded_sym(p, &p->stacks[i]);
 
 		if (sym)
-			shares[all++] = (struct share){ sym->file, p->stacks[i].count };
+			shares[all++] = (struct label_share){ sym->file, p->stacks[i].count };
 	}
 	if (all)
 		qsort(shares, all, sizeof(*shares), cmp_labels);
@@ -562,7 +562,7 @@ static void add_amount(struct strbuf *b, const struct profile *p, uint64_t count
 		strbuf__addf(b, " %.0f%%", 100.0 * (double)count / (double)all);
 }
 
-static void add_shares(struct strbuf *b, const struct profile *p, const struct share *shares,
+static void add_shares(struct strbuf *b, const struct profile *p, const struct label_share *shares,
 		       size_t cnt)
 {
 	for (size_t i = 0; i < cnt && i < SHOWN_MAX; i++) {
@@ -595,7 +595,7 @@ static bool add_quiet(struct strbuf *b, const struct profile *p, uint64_t idle)
 void idle_add_line(struct strbuf *b, const struct idle *idle)
 {
 	const struct profile *p = idle->folded;
-	struct share *shares = calloc(p->stack_cnt + 1, sizeof(*shares));
+	struct label_share *shares = calloc(p->stack_cnt + 1, sizeof(*shares));
 	bool left_out = idle->busy != idle->p, quiet;
 	uint64_t sum = 0;
 	size_t cnt;

@@ -26,7 +26,7 @@
 #include "sample/nmi_stacks.h"
 #include "sample/loopbook.h"
 #include "sample/rate.h"
-#include "sample/share.h"
+#include "sample/overhead.h"
 #include "sample/threadbook.h"
 #include "sample/realtime.h"
 #include "sample/source_set.h"
@@ -53,7 +53,7 @@ static uint64_t tick_ms(const struct session *s)
 /* Before that the cost of samples is not known. */
 static uint64_t first_tick_ms(const struct session *s)
 {
-	uint64_t ms = s->frequency_hz ? SHARE_SAMPLES * 1000ULL / s->frequency_hz : 0;
+	uint64_t ms = s->frequency_hz ? OVERHEAD_SAMPLES * 1000ULL / s->frequency_hz : 0;
 
 	if (ms < FIRST_TICK_MS)
 		return FIRST_TICK_MS;
@@ -348,7 +348,7 @@ static int open_sources(struct session *s)
 		return -EINVAL;
 	world.cpus = s->cpus;
 	world.curves = s->o.curves;
-	if (share__init(&s->share, s->object))
+	if (overhead__init(&s->overhead, s->object))
 		return log_no_memory();
 	return source_set__open(&s->sources, s->o.targets, &world);
 }
@@ -432,7 +432,7 @@ void session__close(struct session *s)
 	threadbook__free(s->names);
 	loopbook__free(s->loops);
 	source_set__close(&s->sources);
-	share__free(&s->share);
+	overhead__free(&s->overhead);
 	follow__close(s->follow);
 	nmi_stacks__clear(&s->nmi_stacks[0]);
 	nmi_stacks__clear(&s->nmi_stacks[1]);
@@ -489,7 +489,7 @@ int session__start(struct session *s)
 	/* As the events find it. */
 	s->kernel_rate = rights__sysctl("kernel/perf_event_max_sample_rate");
 	err = object__wait_loaded(s->object);
-	share__restart(&s->share);
+	overhead__restart(&s->overhead);
 	if (!err)
 		err = start_sources(s);
 	s->start_ns = s->drained_ns = now_ns();
@@ -514,7 +514,7 @@ int session__set_frequency(struct session *s, uint32_t frequency_hz)
 
 	if (err)
 		return err;
-	share__restart(&s->share);
+	overhead__restart(&s->overhead);
 	s->frequency_hz = frequency_hz;
 	return 0;
 }
@@ -567,7 +567,7 @@ static void limit_rate(struct session *s)
 	const struct rate_look look = {
 		.now_ns = now_ns(),
 		.budget = rate__budget(rights__sysctl("kernel/perf_cpu_time_max_percent")),
-		.share = share__busiest(&s->share),
+		.share = overhead__busiest(&s->overhead),
 		.throttled = throttled > 2 * follow__cpu_cnt(s->follow),
 		.may_double = may_double(s),
 	};
@@ -578,7 +578,7 @@ static void limit_rate(struct session *s)
 		s->tick_ns = look.now_ns + FIRST_TICK_MS * NS_PER_MS; /* is it so? */
 	if (slowed == was || source_set__set_rate(&s->sources, s->frequency_hz, slowed))
 		return; /* keep the old rate, and try again */
-	share__restart(&s->share);
+	overhead__restart(&s->overhead);
 	say_rate(s, &look, throttled, slowed);
 	rate__set(&s->rate, slowed);
 	s->rate_lowered += slowed > was;

@@ -18,7 +18,7 @@
 #include "sample/loopbook.h"
 #include "sample/rate.h"
 #include "sample/session.h"
-#include "sample/share.h"
+#include "sample/overhead.h"
 #include "sample/threadbook.h"
 #include "sample/realtime.h"
 #include "sample/source_set.h"
@@ -29,7 +29,7 @@ struct session {
 	struct object *object; /* of `follow`, as the next one */
 	struct process_table *procs;
 	struct source_set sources;
-	struct share share;
+	struct overhead overhead;
 	struct bills bills;
 	pid_t *pids; /* sampled; none: all */
 	bool *cpus;  /* by number: those to sample; NULL: all */
