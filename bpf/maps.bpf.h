@@ -334,7 +334,7 @@ const volatile struct pyperf_cfg cfg = {
 __u64 draft;
 
 __u64 events_lost; /* note_event_lost + note_proc_busy, readable without a system call */
-__u32 told;	   /* user space was woken; it clears this before it reads `events` */
+__u32 user_woken;  /* user space was woken; it clears this before it reads `events` */
 /*
  * Written by user/: the value of one sample of each event that is a clock. 0: the event is none,
  * and its counter tells.
