@@ -109,7 +109,7 @@ static const struct {
 	{ "blas_thread_server", "OpenBLAS's workers" },
 };
 
-/* A thread without Python that is in one of them waits to be told what to do. */
+/* A thread without Python that is in one of them waits for work. */
 static const char *const native_waits[] = {
 	"pthread_cond_wait",
 	"pthread_cond_timedwait",

@@ -31,7 +31,7 @@
 #include "sample/realtime.h"
 #include "sample/source_set.h"
 
-#define TICK_MS	       1000  /* CPUs, the cost of samples, exits that were not told */
+#define TICK_MS	       1000  /* CPUs, the cost of samples, exits without an event */
 #define QUIET_TICK_MS  10000 /* ... with -p at a low rate, which costs little */
 #define QUIET_HZ       1000
 #define FIRST_TICK_MS  100 /* a rate that is too high is not kept for a second */

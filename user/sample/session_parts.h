@@ -51,7 +51,7 @@ struct session {
 	long kernel_rate;	/* kernel.perf_event_max_sample_rate at the last look */
 	uint64_t rate_lowered, kernel_rate_lowered; /* how often */
 	uint64_t throttled_seen;		    /* up to the last tick */
-	bool look_for_exits;			    /* one that was not told may be found */
+	bool look_for_exits;			    /* an exit without an event may be found */
 	bool drained;				    /* since session__forget() */
 	bool has_peak;				    /* its value type is there, the last */
 	struct awaited awaited;

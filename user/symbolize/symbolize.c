@@ -230,7 +230,7 @@ struct file_sink symbolizer__sink(struct symbolizer *s)
 				   .forget = sink_forget };
 }
 
-/* At the first kernel frame; a failure is told once, and kernel frames have no names then. */
+/* At the first kernel frame; a failure is reported once, and kernel frames have no names then. */
 static struct sym_kernel *kernel_symbols(struct symbolizer *s)
 {
 	if (s->kernel_tried)
