@@ -27,14 +27,14 @@ BPF_INLINE int code_insert(struct walk *w);
 BPF_INLINE __u64 code_new_id(void);
 BPF_INLINE struct ev_blob *blob_scratch(void);
 BPF_INLINE struct ev_code *code_scratch(void);
-BPF_INLINE int blob_send(const void *data, __u32 size, int urgent);
+BPF_INLINE int blob_send(const void *data, __u32 size, int wake_now);
 #else
 __u64 code_lookup(__u64 addr, __u64 fingerprint);
 int code_insert(struct walk *w);
 __u64 code_new_id(void);
 struct ev_blob *blob_scratch(void);
 struct ev_code *code_scratch(void);
-int blob_send(const void *data, __u32 size, int urgent);
+int blob_send(const void *data, __u32 size, int wake_now);
 #endif
 
 #define CODE_MULT 0x9e3779b97f4a7c15ULL /* 2^64 / golden ratio, odd */

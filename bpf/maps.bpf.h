@@ -543,18 +543,18 @@ BPF_INLINE struct ev_code *code_scratch(void)
 	return o ? &o->code : NULL;
 }
 
-BPF_INLINE int blob_send(const void *data, __u32 size, int urgent)
+BPF_INLINE int blob_send(const void *data, __u32 size, int wake_now)
 {
 	/*
 	 * In NMI each CPU announces a code object until user space has put it into `codes`, so do
 	 * not wait for more.
 	 */
-	__u64 wake = cfg.flags & CFG_NMI ? 0 : BPF_RB_NO_WAKEUP;
+	__u64 flags = cfg.flags & CFG_NMI ? 0 : BPF_RB_NO_WAKEUP;
 
-	if (urgent || bpf_ringbuf_query(&blobs, BPF_RB_AVAIL_DATA) >
-			      bpf_ringbuf_query(&blobs, BPF_RB_RING_SIZE) / 4)
-		wake = BPF_RB_FORCE_WAKEUP;
-	return (int)bpf_ringbuf_output(&blobs, (void *)data, size, wake);
+	if (wake_now || bpf_ringbuf_query(&blobs, BPF_RB_AVAIL_DATA) >
+				bpf_ringbuf_query(&blobs, BPF_RB_RING_SIZE) / 4)
+		flags = BPF_RB_FORCE_WAKEUP;
+	return (int)bpf_ringbuf_output(&blobs, (void *)data, size, flags);
 }
 
 #endif /* PYPERF_MAPS_H */

@@ -161,14 +161,14 @@ static struct seen_code *world__seen(struct world *w, __u64 id)
 	return &w->seen[w->seen_cnt++];
 }
 
-int blob_send(const void *data, __u32 size, int urgent)
+int blob_send(const void *data, __u32 size, int wake_now)
 {
 	struct world *w = the_world;
 	const struct ev_blob *b = data;
 	struct seen_code *s;
 	__u32 end;
 
-	(void)urgent;
+	(void)wake_now;
 	if (w->ring_full)
 		return -11;
 	s = world__seen(w, b->id);

@@ -172,9 +172,9 @@ struct ev_code *code_scratch(void)
 	return NULL;
 }
 
-int blob_send(const void *data, __u32 size, int urgent)
+int blob_send(const void *data, __u32 size, int wake_now)
 {
-	(void)data, (void)size, (void)urgent;
+	(void)data, (void)size, (void)wake_now;
 	return -EAGAIN;
 }
 

@@ -218,9 +218,9 @@ static struct ev_code *code_scratch(void)
 	return NULL;
 }
 
-static int blob_send(const void *data, __u32 size, int urgent)
+static int blob_send(const void *data, __u32 size, int wake_now)
 {
-	(void)data, (void)size, (void)urgent;
+	(void)data, (void)size, (void)wake_now;
 	return E_FAULT;
 }
 

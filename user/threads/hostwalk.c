@@ -249,11 +249,11 @@ static struct ev_code *code_scratch(void)
 	return &at_hand->code;
 }
 
-static int blob_send(const void *data, __u32 size, int urgent)
+static int blob_send(const void *data, __u32 size, int wake_now)
 {
 	const __u32 *type = data;
 
-	(void)urgent;
+	(void)wake_now;
 	if (*type == EV_CODE)
 		at_hand->sink.code(at_hand->sink.ctx, data, size);
 	else
