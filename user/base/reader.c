@@ -19,7 +19,6 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/fsuid.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -31,6 +30,7 @@
 #include "base/hangs.h"
 #include "base/log.h"
 #include "base/readmem.h"
+#include "base/resources.h"
 #include "base/rights.h"
 #include "base/tenant.h"
 
@@ -192,13 +192,6 @@ static void close_fds(const int *fds, size_t cnt)
 
 /* ---- the other process ---------------------------------------------------------------------- */
 
-static void set_limit(int what, rlim_t value)
-{
-	const struct rlimit limit = { value, value };
-
-	setrlimit(what, &limit);
-}
-
 /* Keeps of the capabilities we have those in a mask; by number, 64 of them. */
 static int keep_caps(uint64_t mask)
 {
@@ -256,9 +249,9 @@ static int drop_rights(const struct kind *kind)
 {
 	uint64_t caps = kind->files ? caps_of_files() : CAP_BIT(CAP_SYS_PTRACE);
 
-	set_limit(RLIMIT_CORE, 0);
-	set_limit(RLIMIT_FSIZE, 0);
-	set_limit(RLIMIT_NPROC, 0);
+	resources__limit(RLIMIT_CORE, 0);
+	resources__limit(RLIMIT_FSIZE, 0);
+	resources__limit(RLIMIT_NPROC, 0);
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
 		return -errno;
 	if (kind->files)
@@ -942,9 +935,11 @@ int readers__renice(struct readers *rs, int nice)
 	struct helper *const all[] = { &rs->memory, &rs->files };
 	int err = 0;
 
-	for (size_t i = 0; rs && i < 2; i++)
-		if (all[i]->pid > 0 && setpriority(PRIO_PROCESS, (id_t)all[i]->pid, nice))
-			err = -errno;
+	for (size_t i = 0; rs && i < 2; i++) {
+		int failed = all[i]->pid > 0 ? resources__set_nice(all[i]->pid, nice) : 0;
+
+		err = failed ? failed : err;
+	}
 	return err;
 }
 

@@ -10,13 +10,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/descriptors.h"
 #include "base/log.h"
 #include "base/procfield.h"
+#include "base/resources.h"
 #include "base/rights.h"
 #include "follow/cpus.h"
 #include "follow/follow.h"
@@ -41,7 +41,6 @@
 #define RECALL_MAX_HZ  500 /* above it the cache lines of the last sample are still there */
 #define MMAP_THRESHOLD (64 << 10)
 #define TRIM_THRESHOLD (256 << 10)
-#define NICE_PRIORITY  (-10) /* a new process should be known before its next sample */
 
 static uint64_t tick_ms(const struct session *s)
 {
@@ -160,8 +159,7 @@ static void set_up_process(struct session *s)
 	mallopt(M_TRIM_THRESHOLD, TRIM_THRESHOLD);
 
 	descriptors__allow(); /* one for each ELF file in use */
-	if (setpriority(PRIO_PROCESS, 0, NICE_PRIORITY))
-		log_debug("priority: %s", strerror(errno));
+	resources__hurry();   /* a new process should be known before its next sample */
 	if (s->o.realtime)
 		realtime__init(&s->realtime);
 }

@@ -11,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -20,6 +19,7 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/log.h"
+#include "base/resources.h"
 #include "base/selfmem.h"
 #include "base/str.h"
 #include "symbolize/sym_debugfile.h"
@@ -102,18 +102,6 @@ void sym_inline__free(struct sym_inline *s)
 
 /* ---- The child ---- */
 
-static void set_limit(int what, rlim_t value)
-{
-	struct rlimit now;
-
-	if (getrlimit(what, &now))
-		return;
-	if (value < now.rlim_max)
-		now.rlim_max = value;
-	now.rlim_cur = now.rlim_max;
-	setrlimit(what, &now);
-}
-
 /* Leaves us nothing but memory, some time, two descriptors, and files that everyone may read. */
 static void drop_everything(uint64_t file_size, unsigned limit_s)
 {
@@ -123,11 +111,11 @@ static void drop_everything(uint64_t file_size, unsigned limit_s)
 
 	self_memory(&now);
 	if (LIMIT_MEMORY)
-		set_limit(RLIMIT_AS, now.size + file_size + CHILD_MEMORY);
-	set_limit(RLIMIT_CPU, limit_s);
-	set_limit(RLIMIT_CORE, 0);
-	set_limit(RLIMIT_FSIZE, 0);
-	set_limit(RLIMIT_NPROC, 0);
+		resources__limit(RLIMIT_AS, now.size + file_size + CHILD_MEMORY);
+	resources__limit(RLIMIT_CPU, limit_s);
+	resources__limit(RLIMIT_CORE, 0);
+	resources__limit(RLIMIT_FSIZE, 0);
+	resources__limit(RLIMIT_NPROC, 0);
 	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
 	if (!geteuid() && (setgroups(0, NULL) || setresgid(NOBODY, NOBODY, NOBODY) ||
 			   setresuid(NOBODY, NOBODY, NOBODY)))

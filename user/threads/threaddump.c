@@ -8,13 +8,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/ending.h"
 #include "base/hash.h"
 #include "base/log.h"
+#include "base/resources.h"
 #include "base/signals.h"
 #include "base/terminal.h"
 #include "follow/follow.h"
@@ -33,21 +33,20 @@
 #include "threads/threadlist.h"
 #include "threads/waiter.h"
 
-#define SAMPLE_HZ     999
-#define QUICK_LOOKS   3	    /* one after the other, before the sampler is attached */
-#define LOOK_MS	      5	    /* between two looks while it is */
-#define WINDOW_MS     20    /* duration of sampling before the samples are read */
-#define DEADLINE_MS   30000 /* of all looks at a process; then what there is is printed */
-#define PROGRESS_MS   200
-#define PATIENCE_MS   1000 /* then a thread that is not caught is given up */
-#define MAX_THREADS   (1U << 22)
+#define SAMPLE_HZ    999
+#define QUICK_LOOKS  3	   /* one after the other, before the sampler is attached */
+#define LOOK_MS	     5	   /* between two looks while it is */
+#define WINDOW_MS    20	   /* duration of sampling before the samples are read */
+#define DEADLINE_MS  30000 /* of all looks at a process; then what there is is printed */
+#define PROGRESS_MS  200
+#define PATIENCE_MS  1000 /* then a thread that is not caught is given up */
+#define MAX_THREADS  (1U << 22)
 /*
  * As text, the threads of one process are printed as they are read: so many at first, then twice as
  * many each time, because each part costs looks at all threads.
  */
-#define PART_FIRST    512U
-#define STACK_FRAMES  (2 * STACK_DEPTH_DEFAULT) /* of hostwalk, and of the sampler as set up here */
-#define NICE_PRIORITY (-10) /* the looks should be close to each other, on a busy machine as well */
+#define PART_FIRST   512U
+#define STACK_FRAMES (2 * STACK_DEPTH_DEFAULT) /* of hostwalk, and of the sampler as set up here */
 
 /* One thread during its walk. */
 struct seen {
@@ -877,8 +876,7 @@ int threaddump(const struct threaddump_opts *o)
 
 	if (!are_there(o))
 		return 1;
-	if (setpriority(PRIO_PROCESS, 0, NICE_PRIORITY))
-		log_debug("priority: %s", strerror(errno));
+	resources__hurry(); /* the looks should be close to each other, on a busy machine as well */
 	signal_fd = open_signals();
 	err = signal_fd < 0 ? signal_fd : open_stages(&d);
 	if (!err && !o->tasks)
