@@ -75,14 +75,14 @@ struct {
 #define POLL_CALL(p) ((__u32)((p) >> 32))
 
 /* Number of the system call << 32 | descriptor; negative: the current thread is in no poll. */
-BPF_NOINLINE __s64 current_poll(__u32 unused)
+BPF_NOINLINE __s64 current_poll(NO_ARG)
 {
 	user_regs regs;
 	__s64 nr;
 	__u32 what;
 
 	if (bpf_probe_read_kernel(&regs, sizeof(regs), task_user_regs()))
-		return NO_POLL - (__s64)(unused & 0);
+		return NO_POLL;
 	nr = arch_syscall(&regs);
 	if (nr < 0 || nr >= WAIT_CALLS)
 		return NO_POLL;

@@ -554,7 +554,7 @@ BPF_INLINE int leave_by_rule(struct walk *w, __u64 word, int is_eval, __u32 kind
 }
 
 /* Walks one native frame. 0: go on; else the walk is over. */
-BPF_NOINLINE int walk_native_step(__u32 i)
+BPF_NOINLINE int walk_native_step(NO_ARG)
 {
 	struct walk *w = the_walk();
 	__u64 look, off, word;
@@ -565,7 +565,7 @@ BPF_NOINLINE int walk_native_step(__u32 i)
 		return -1;
 	if (w->native.cnt + 2 > max_frames()) { /* shim_jump() adds two */
 		w->flags |= WALK_TRUNCATED;
-		return native_lost(w, MARK_TRUNCATED, i & 0);
+		return native_lost(w, MARK_TRUNCATED, 0);
 	}
 	look = w->native.exact_pc ? w->native.pc : w->native.pc - 1;
 	is_new_map = look - w->place.map.start >= w->place.map.end - w->place.map.start;
@@ -830,12 +830,12 @@ BPF_NOINLINE int walk_known_frames(NO_ARG)
 }
 
 /* 0: go on; else the walk is over. */
-BPF_NOINLINE int walk_native_block(__u32 first)
+BPF_NOINLINE int walk_native_block(NO_ARG)
 {
 	for (__u32 i = 0; i < BLOCK; i++) {
 		int known = walk_known_frames(0);
 
-		if (known == KNOWN_END || (known == KNOWN_NOT && walk_native_step(first + i)))
+		if (known == KNOWN_END || (known == KNOWN_NOT && walk_native_step(0)))
 			return 1;
 	}
 	return 0;

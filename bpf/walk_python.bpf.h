@@ -517,7 +517,7 @@ BPF_NOINLINE int check_setup(NO_ARG)
  * Unwinds to the activation below the one that is being set up; its CFrame is at a fixed distance.
  * 0: go on; 1: w->python.cframe is set, or is 0 when there is no such activation.
  */
-BPF_NOINLINE int find_cframe_step(__u32 i)
+BPF_NOINLINE int find_cframe_step(NO_ARG)
 {
 	struct walk *w = the_walk();
 	__u32 evals;
@@ -525,7 +525,7 @@ BPF_NOINLINE int find_cframe_step(__u32 i)
 	if (!w)
 		return -1;
 	evals = w->native.eval_cnt;
-	if (walk_native_step(i))
+	if (walk_native_step(0))
 		return 1;
 	if (w->native.eval_cnt == evals || ++w->python.setup_evals < 2)
 		return 0;

@@ -206,7 +206,7 @@ BPF_NOINLINE int find_tstate_step(__u32 i)
 		return -1;
 	cur = w->scan.next_tstate;
 	if (!cur)
-		return next_interpreter(w) + (int)(i & 0);
+		return next_interpreter(w);
 	if (buf_read(w, cur, w->interp.layout.tstate_read))
 		return python_lost(w, MARK_PY_READ_FAILED);
 	w->scan.next_tstate = buf64(w, w->interp.layout.tstate_next);
