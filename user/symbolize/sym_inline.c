@@ -191,7 +191,7 @@ static int add_frame(struct sym_inline *s, const struct dwarf_frame *f, const ch
 {
 	struct stored_frame *out;
 
-	if (array_grow(&s->stored, &s->frame_cap, s->frame_cnt, 1, sizeof(*s->stored), FRAMES_MAX))
+	if (ARRAY_GROW(s->stored, s->frame_cap, s->frame_cnt, FRAMES_MAX))
 		return -ENOMEM;
 	out = &s->stored[s->frame_cnt++];
 	out->name = strtab__add(s->strings, text, f->name_len);
@@ -339,7 +339,7 @@ static int add_places(struct sym_inline *s, const uint64_t *offsets, size_t cnt)
 	for (size_t i = 0; i < cnt; i++) {
 		if (find(s, old, offsets[i]))
 			continue;
-		if (array_grow(&s->places, &s->cap, s->cnt, 1, sizeof(*s->places), OFFSETS_MAX)) {
+		if (ARRAY_GROW(s->places, s->cap, s->cnt, OFFSETS_MAX)) {
 			s->cnt = old;
 			return -ENOMEM;
 		}

@@ -210,7 +210,7 @@ static int add_line(struct kallsyms_reader *r, const struct line *line)
 		r->nonzero |= line->addr != 0;
 	}
 	f.size = place << 24 | r->module_nr;
-	if (array_grow(&k->functions, &k->cap, k->cnt, 1, sizeof(f), SYMBOLS_MAX))
+	if (ARRAY_GROW(k->functions, k->cap, k->cnt, SYMBOLS_MAX))
 		return -ENOMEM;
 	k->functions[k->cnt++] = f;
 	return 0;
@@ -309,7 +309,7 @@ static int load(struct sym_kernel *k, int fd)
 	char *buf = malloc(READ_SZ);
 	int err = -ENOMEM;
 
-	if (!buf || array_grow(&k->names, &k->names_cap, 0, 1, 1, NAMES_MAX))
+	if (!buf || ARRAY_GROW(k->names, k->names_cap, 0, NAMES_MAX))
 		goto out;
 	k->names[k->names_sz++] = '\0';
 	err = read_lines(&r, fd, buf);

@@ -353,8 +353,7 @@ static int add_claim(struct tables_reader *r, enum claim_rank rank, uint64_t own
 
 	if (r->claim_cnt == SYM_TABLES_CLAIMS_MAX)
 		return 0;
-	if (array_grow(&r->claims, &r->claim_cap, r->claim_cnt, 1, sizeof(*c),
-		       SYM_TABLES_CLAIMS_MAX))
+	if (ARRAY_GROW(r->claims, r->claim_cap, r->claim_cnt, SYM_TABLES_CLAIMS_MAX))
 		return -ENOMEM;
 	c = &r->claims[r->claim_cnt];
 	*c = (struct claim){ .func = func,
@@ -427,8 +426,7 @@ static int add_method(struct tables_reader *r, uint64_t entry)
 	const struct methods *last = r->method_cnt ? &r->methods[r->method_cnt - 1] : NULL;
 	uint64_t table = last && last->entry + METHOD_SIZE == entry ? last->table : entry;
 
-	if (array_grow(&r->methods, &r->method_cap, r->method_cnt, 1, sizeof(*r->methods),
-		       SYM_TABLES_CLAIMS_MAX))
+	if (ARRAY_GROW(r->methods, r->method_cap, r->method_cnt, SYM_TABLES_CLAIMS_MAX))
 		return r->method_cnt == SYM_TABLES_CLAIMS_MAX ? 0 : -ENOMEM;
 	r->methods[r->method_cnt++] = (struct methods){ .table = table, .entry = entry };
 	return 0;

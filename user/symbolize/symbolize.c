@@ -513,7 +513,7 @@ static int add_word(struct run *r, uint64_t word, uint32_t *index)
 	for (size_t at = 0; (*index = hash_index__next(&r->word_index, hash, &at)) != HASH_NONE;)
 		if (r->words[*index].word == word)
 			return 0;
-	if (array_grow(&r->words, &r->word_cap, r->word_cnt, 1, sizeof(*r->words), HASH_NONE))
+	if (ARRAY_GROW(r->words, r->word_cap, r->word_cnt, HASH_NONE))
 		return -ENOMEM;
 	*index = (uint32_t)r->word_cnt;
 	r->words[r->word_cnt++] = (struct distinct){ .word = word };

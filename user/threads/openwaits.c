@@ -123,7 +123,7 @@ static int keep_sleepers(struct openwaits *w, const struct session *s)
 			w->crowded = true;
 			break;
 		}
-		if (array_grow(&w->before, &w->cap, w->cnt, 1, sizeof(*w->before), THREADS_MAX))
+		if (ARRAY_GROW(w->before, w->cap, w->cnt, THREADS_MAX))
 			return -ENOMEM;
 		w->before[w->cnt++] = *t;
 	}
@@ -371,8 +371,7 @@ static int find_sleepers(struct look *e)
 		s.p = process_table__find_tgid(session__procs(e->s), s.t->tgid);
 		if (!is_wanted(e, s.t, s.p) || !measure(e, &s))
 			continue;
-		if (array_grow(&e->sleepers, &e->sleeper_cap, e->sleeper_cnt, 1,
-			       sizeof(*e->sleepers), THREADS_MAX))
+		if (ARRAY_GROW(e->sleepers, e->sleeper_cap, e->sleeper_cnt, THREADS_MAX))
 			return -ENOMEM;
 		e->sleepers[e->sleeper_cnt++] = s;
 	}
@@ -488,7 +487,7 @@ static bool is_left_out(const struct look *e, const struct sleeper *s)
 
 static int add_part(struct openwaits *w, const struct part *part)
 {
-	if (array_grow(&w->parts, &w->part_cap, w->part_cnt, 1, sizeof(*part), 2 * THREADS_MAX))
+	if (ARRAY_GROW(w->parts, w->part_cap, w->part_cnt, 2 * THREADS_MAX))
 		return -ENOMEM;
 	w->parts[w->part_cnt++] = *part;
 	return 0;

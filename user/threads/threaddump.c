@@ -152,7 +152,7 @@ static bool is_same(const struct thread_now *before, const struct thread_now *no
 
 static int add_seen(struct dumper *d, const struct thread_now *t)
 {
-	if (array_grow(&d->seen, &d->seen_cap, d->seen_cnt, 1, sizeof(*d->seen), MAX_THREADS))
+	if (ARRAY_GROW(d->seen, d->seen_cap, d->seen_cnt, MAX_THREADS))
 		return -ENOMEM;
 	d->seen[d->seen_cnt++] = (struct seen){ .now = *t };
 	return 0;
@@ -407,7 +407,7 @@ static void take_name(void *ctx, uint32_t tid, const char *name)
 {
 	struct dumper *d = ctx;
 
-	if (array_grow(&d->names, &d->name_cap, d->name_cnt, 1, sizeof(*d->names), MAX_THREADS))
+	if (ARRAY_GROW(d->names, d->name_cap, d->name_cnt, MAX_THREADS))
 		return;
 	d->names[d->name_cnt].name = strdup(name);
 	d->names[d->name_cnt].tid = tid;
