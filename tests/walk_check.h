@@ -242,4 +242,26 @@ static inline void run_all(const struct act *acts, __u32 cnt)
 		FN_MAIN                                                                            \
 	}
 
+/*
+ * Code without rows, called by the eval loop: the anchor leads across, once its distance is known.
+ * The return address lies behind the frame pointer, which the eval loop has saved.
+ */
+static inline void run_shim_jumps(void)
+{
+	for (int c = CHAIN_310; c <= CHAIN_315; c++) {
+		struct world *w =
+			BUILD((enum chain_case)c, ROOT, { FN_CFP }, { FN_EVAL, 2 }, { FN_C },
+			      { FN_EVAL, 2 }, { FN_C, 0, ACT_JUMPED }, { FN_ANON });
+		int by_cframe = c == CHAIN_310 || c == CHAIN_311;
+
+		w->interp.anchor_delta = by_cframe ? CFR_BELOW : SHIM_BELOW;
+		w->interp.anchor_fp_off = EVAL_FP_OFF;
+		expect_built(w);
+		check(w, w->walk->flags & WALK_SHIM_JUMP);
+		check(w, !(w->walk->flags & WALK_SKIPPED)); /* no file's code */
+		fail_each_read(w, 1);
+		world__free(w);
+	}
+}
+
 #endif /* PYPERF_WALK_CHECK_H */
