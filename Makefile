@@ -44,7 +44,7 @@ PROTO_OBJS := $(OUT)/profile/profile.pb-c.o
 USER_SRCS  := $(sort $(filter-out user/agent/%,$(wildcard user/*/*.c)))
 USER_OBJS  := $(patsubst user/%.c,$(OUT)/%.o,$(USER_SRCS)) $(PROTO_OBJS)
 # Everything that neither needs the BPF skeleton nor holds main(): what unit tests link with.
-NEEDS_SKEL := $(addprefix follow/,object object_config windows rings follow) $(addprefix sample/,dump share session session_result) \
+NEEDS_SKEL := $(addprefix follow/,object object_config windows rings follow) $(addprefix sample/,dump overhead session session_result) \
 	$(addprefix threads/,threaddump threadlist) top/top $(addprefix trace/,tracer counting probing native_calls) \
 	$(addprefix cmd/,main check record cmd_check cmd_dump cmd_record cmd_top cmd_trace)
 PURE_SRCS  := $(filter-out $(patsubst %,user/%.c,$(NEEDS_SKEL)),$(USER_SRCS))

@@ -230,12 +230,12 @@ BPF_INLINE int name_stack(struct count_key *key)
 
 	if (!w || !st || !deep)
 		return E_INVAL;
-	key->space = w->space;
+	key->space = w->thread.space;
 	if (cfg.flags & CFG_THREADS)
-		key->thread = THREAD_WORD(w->tid, w->interp_id);
+		key->thread = THREAD_WORD(w->thread.tid, w->tstate.interp_id);
 	hash_stack(0);
 	last = st->cnt ? (st->cnt - 1) / CHUNK_FRAMES : 0;
-	key->stack = COUNT_WORD(deep[deep_hash(last)], w->type % SAMPLED_MAX);
+	key->stack = COUNT_WORD(deep[deep_hash(last)], w->count.type % SAMPLED_MAX);
 	return 0;
 }
 
@@ -273,8 +273,8 @@ BPF_INLINE __u32 add_stack(__u32 window, const struct count_key *key, __u64 valu
 }
 
 /*
- * Adds w->value to the count of the merged stack. Returns the counter to increment. A function of
- * its own, so that its variables do not use BPF stack during the walks.
+ * Adds w->count.value to the count of the merged stack. Returns the counter to increment. A
+ * function of its own, so that its variables do not use BPF stack during the walks.
  */
 BPF_NOINLINE int aggregate(NO_ARG)
 {
@@ -288,9 +288,9 @@ BPF_NOINLINE int aggregate(NO_ARG)
 		return CTR_lost_internal;
 	count = find_count(window, &key);
 	if (!count)
-		return cfg.flags & CFG_NMI ? hand_over(&key, w->value, st->cnt)
-					   : add_stack(window, &key, w->value);
-	add_count(count, w->value);
+		return cfg.flags & CFG_NMI ? hand_over(&key, w->count.value, st->cnt)
+					   : add_stack(window, &key, w->count.value);
+	add_count(count, w->count.value);
 	return CTR_counted;
 }
 

@@ -325,10 +325,10 @@ BPF_NOINLINE __u32 note_drawn(__u32 window)
 
 	if (!b || !w)
 		return CTR_lost_internal;
-	w->type = blocks_cfg.object_type;
+	w->count.type = blocks_cfg.object_type;
 	if (name_stack(&key))
 		return CTR_lost_internal;
-	val.bytes = w->value;
+	val.bytes = w->count.value;
 	val.objects = objects_of(val.bytes, b->size);
 	val.stack = COUNT_HASH(key.stack);
 	val.space = key.space;

@@ -4,7 +4,7 @@
 /*
  * Stage 3: code objects: identity, and their names at first sight.
  * Input:   the address of a code object of the stopped thread.
- * Output:  w->code_id; for a new one, its names and line table in the ring buffer `blobs`.
+ * Output:  w->code.id; for a new one, its names and line table in the ring buffer `blobs`.
  * Cost:    two look-ups in arrays, and one in a hash for what is in neither; 3.12+ one read, 3.13+
  *          none while no code is made (see set_epoch()); below, three reads more (see
  *          mix_contents()).
@@ -27,14 +27,14 @@ BPF_INLINE int code_insert(struct walk *w);
 BPF_INLINE __u64 code_new_id(void);
 BPF_INLINE struct ev_blob *blob_scratch(void);
 BPF_INLINE struct ev_code *code_scratch(void);
-BPF_INLINE int blob_send(const void *data, __u32 size, int urgent);
+BPF_INLINE int blob_send(const void *data, __u32 size, int wake_now);
 #else
 __u64 code_lookup(__u64 addr, __u64 fingerprint);
 int code_insert(struct walk *w);
 __u64 code_new_id(void);
 struct ev_blob *blob_scratch(void);
 struct ev_code *code_scratch(void);
-int blob_send(const void *data, __u32 size, int urgent);
+int blob_send(const void *data, __u32 size, int wake_now);
 #endif
 
 #define CODE_MULT 0x9e3779b97f4a7c15ULL /* 2^64 / golden ratio, odd */
@@ -71,7 +71,7 @@ BPF_INLINE __u64 hash_object(struct walk *w, __u32 start, __u64 size)
 /* Reads the state of a string in w->buf. False: the old API made it, its data are elsewhere. */
 BPF_INLINE int string_shape(const struct walk *w, __u32 *kind, __u32 *ascii)
 {
-	const struct py_layout *lay = &w->in.layout;
+	const struct py_layout *lay = &w->interp.layout;
 	__u32 state = buf32(w, (__u32)lay->str_state - lay->str_length);
 	__u32 shift = lay->str == PY_STR_STATE_T14 ? 8 : 2;
 
@@ -83,7 +83,7 @@ BPF_INLINE int string_shape(const struct walk *w, __u32 *kind, __u32 *ascii)
 /* 0: it cannot be read, or its characters are elsewhere. */
 BPF_INLINE __u64 read_object(struct walk *w, __u64 addr, __u32 is_bytes)
 {
-	const struct py_layout *lay = &w->in.layout;
+	const struct py_layout *lay = &w->interp.layout;
 	__u32 length = is_bytes ? lay->bytes_size : lay->str_length, start = lay->bytes_data;
 	__u32 kind = 1, ascii;
 	__u64 hash = 0;
@@ -111,10 +111,10 @@ BPF_NOINLINE __u64 object_hash(__u64 addr, __u32 is_bytes)
 	if (!w)
 		return 0;
 	o = &w->objects[BOUND(addr * CODE_MULT >> 32, OBJECT_SLOTS)];
-	if (o->addr != addr || o->sample != w->sample) {
+	if (o->addr != addr || o->sample != w->cache.sample) {
 		o->hash = read_object(w, addr, is_bytes);
 		o->addr = addr;
-		o->sample = w->sample;
+		o->sample = w->cache.sample;
 	}
 	return o->hash;
 }
@@ -133,8 +133,9 @@ BPF_NOINLINE int mix_contents(NO_ARG)
 	if (!w)
 		return 0;
 	for (__u32 kind = 0; kind < BLOB_CNT; kind++) {
-		is_bytes = kind == BLOB_LINETABLE || w->in.layout.str == PY_STR_BYTES;
-		w->fingerprint = mix64(w->fingerprint, object_hash(w->blob_addr[kind], is_bytes));
+		is_bytes = kind == BLOB_LINETABLE || w->interp.layout.str == PY_STR_BYTES;
+		w->code.fingerprint =
+			mix64(w->code.fingerprint, object_hash(w->code.blob_addr[kind], is_bytes));
 	}
 	return 0;
 }
@@ -142,28 +143,28 @@ BPF_NOINLINE int mix_contents(NO_ARG)
 /* From the code object in w->buf: what names it. */
 BPF_INLINE void load_code(struct walk *w)
 {
-	const struct py_layout *lay = &w->in.layout;
+	const struct py_layout *lay = &w->interp.layout;
 	__u16 name = lay->code_qualname != PY_OFF_NONE ? lay->code_qualname : lay->code_name;
 
-	w->blob_addr[BLOB_NAME] = buf64(w, name);
-	w->blob_addr[BLOB_FILENAME] = buf64(w, lay->code_filename);
-	w->blob_addr[BLOB_LINETABLE] = buf64(w, lay->code_linetable);
-	w->firstlineno = (__s32)buf32(w, lay->code_firstlineno);
+	w->code.blob_addr[BLOB_NAME] = buf64(w, name);
+	w->code.blob_addr[BLOB_FILENAME] = buf64(w, lay->code_filename);
+	w->code.blob_addr[BLOB_LINETABLE] = buf64(w, lay->code_linetable);
+	w->code.firstlineno = (__s32)buf32(w, lay->code_firstlineno);
 }
 
-/* Sets w->fingerprint from the code object in w->buf. */
+/* Sets w->code.fingerprint from the code object in w->buf. */
 BPF_INLINE void set_fingerprint(struct walk *w)
 {
 	__u32 version = 0;
 	__u64 h;
 
-	if (w->in.layout.code_version != PY_OFF_NONE)
-		version = buf32(w, w->in.layout.code_version);
-	h = mix64(w->space, ((__u64)version << 32) | (__u32)w->firstlineno);
-	h += w->blob_addr[BLOB_NAME] * 0xc2b2ae3d27d4eb4fULL; /* three primes */
-	h += w->blob_addr[BLOB_FILENAME] * 0x165667b19e3779f9ULL;
-	h += w->blob_addr[BLOB_LINETABLE] * 0x27d4eb2f165667c5ULL;
-	w->fingerprint = h;
+	if (w->interp.layout.code_version != PY_OFF_NONE)
+		version = buf32(w, w->interp.layout.code_version);
+	h = mix64(w->thread.space, ((__u64)version << 32) | (__u32)w->code.firstlineno);
+	h += w->code.blob_addr[BLOB_NAME] * 0xc2b2ae3d27d4eb4fULL; /* three primes */
+	h += w->code.blob_addr[BLOB_FILENAME] * 0x165667b19e3779f9ULL;
+	h += w->code.blob_addr[BLOB_LINETABLE] * 0x27d4eb2f165667c5ULL;
+	w->code.fingerprint = h;
 	if (!version)
 		mix_contents(0);
 }
@@ -173,7 +174,7 @@ BPF_INLINE void set_fingerprint(struct walk *w)
 /* Length and kind of a name, from the header of its string object. False: cannot be read. */
 BPF_INLINE int string_info(struct walk *w, __u64 addr, struct blob_info *info, __u64 *data)
 {
-	const struct py_layout *lay = &w->in.layout;
+	const struct py_layout *lay = &w->interp.layout;
 	__u32 kind, ascii;
 	__u64 length;
 
@@ -205,11 +206,11 @@ BPF_INLINE int bytes_info(struct walk *w, __u64 addr, struct blob_info *info, __
 {
 	__u64 size;
 
-	if (read_user(&size, 8, addr + w->in.layout.bytes_size) || size > 0x7fffffff)
+	if (read_user(&size, 8, addr + w->interp.layout.bytes_size) || size > 0x7fffffff)
 		return 0;
 	info->size = (__u32)size;
 	info->width = 1;
-	*data = addr + w->in.layout.bytes_data;
+	*data = addr + w->interp.layout.bytes_data;
 	return 1;
 }
 
@@ -223,29 +224,29 @@ BPF_NOINLINE int send_piece(__u32 kind)
 
 	if (!w || !b)
 		return -1;
-	left = w->piece_left;
+	left = w->code.piece_left;
 	if (!left)
 		return 1;
 	size = left > BLOB_DATA ? BLOB_DATA : (__u32)left;
 	if (size &
 	    (BLOB_DATA - 1)) { /* verifier: either all of the buffer or a masked part of it */
 		size &= BLOB_DATA - 1;
-		if (read_user(b->data, size, w->piece_addr))
+		if (read_user(b->data, size, w->code.piece_addr))
 			return E_FAULT;
 	} else {
 		size = BLOB_DATA;
-		if (read_user(b->data, BLOB_DATA, w->piece_addr))
+		if (read_user(b->data, BLOB_DATA, w->code.piece_addr))
 			return E_FAULT;
 	}
 	b->type = EV_BLOB;
 	b->kind = kind;
-	b->id = w->code_id;
+	b->id = w->code.id;
 	b->size = size;
 	if (blob_send(b, offsetof(struct ev_blob, data) + size, 0))
 		return E_FAULT;
 	b->offset += size;
-	w->piece_addr += size;
-	w->piece_left -= size;
+	w->code.piece_addr += size;
+	w->code.piece_left -= size;
 	return 0;
 }
 
@@ -263,7 +264,7 @@ BPF_NOINLINE int send_blob(__u32 kind)
 		return -1;
 	info = &ev->blob[kind];
 	__builtin_memset(info, 0, sizeof(*info));
-	info->uaddr = w->blob_addr[kind];
+	info->uaddr = w->code.blob_addr[kind];
 	info->flags = 0;
 	ok = kind == BLOB_LINETABLE ? bytes_info(w, info->uaddr, info, &data)
 				    : string_info(w, info->uaddr, info, &data);
@@ -271,15 +272,15 @@ BPF_NOINLINE int send_blob(__u32 kind)
 		info->flags = BLOB_MISSING;
 		return E_FAULT;
 	}
-	w->piece_addr = data;
-	w->piece_left = info->size;
+	w->code.piece_addr = data;
+	w->code.piece_left = info->size;
 	b->offset = 0;
 	for (int i = 0; i < MAX_BLOB_PIECES; i++) {
 		err = send_piece(kind);
 		if (err)
 			break;
 	}
-	if (w->piece_left) {
+	if (w->code.piece_left) {
 		info->flags |= BLOB_MISSING;
 		return E_FAULT;
 	}
@@ -296,13 +297,13 @@ BPF_NOINLINE int announce_code(NO_ARG)
 	if (!w || !ev)
 		return -1;
 	ev->type = EV_CODE;
-	ev->tgid = w->tgid;
-	ev->id = w->code_id;
-	ev->addr = w->code;
-	ev->space = w->space;
-	ev->firstlineno = w->firstlineno;
-	ev->interp = w->interp;
-	ev->fingerprint = w->fingerprint;
+	ev->tgid = w->thread.tgid;
+	ev->id = w->code.id;
+	ev->addr = w->code.addr;
+	ev->space = w->thread.space;
+	ev->firstlineno = w->code.firstlineno;
+	ev->interp = w->image.interp;
+	ev->fingerprint = w->code.fingerprint;
 	ev->pad = 0;
 	for (__u32 kind = 0; kind < BLOB_CNT; kind++)
 		if (send_blob(kind))
@@ -316,7 +317,7 @@ BPF_NOINLINE int announce_code(NO_ARG)
  */
 BPF_INLINE int is_init_shim(const struct walk *w, __u64 name)
 {
-	return w->in.layout.chain == PY_CHAIN_SHIM && name == w->blob_addr[BLOB_FILENAME];
+	return w->interp.layout.chain == PY_CHAIN_SHIM && name == w->code.blob_addr[BLOB_FILENAME];
 }
 
 /*
@@ -325,20 +326,23 @@ BPF_INLINE int is_init_shim(const struct walk *w, __u64 name)
  */
 BPF_INLINE __u64 known_fingerprint(const struct walk *w)
 {
-	return w->fingerprint + w->code_epoch;
+	return w->code.fingerprint + w->cache.code_epoch;
 }
 
-/* Sets w->code_id for the contents at hand of w->code. False: the names could not be announced. */
+/*
+ * Sets w->code.id for the contents at hand of w->code.addr. False: the names could not be
+ * announced.
+ */
 BPF_INLINE int code_find(struct walk *w, const struct known_code *known)
 {
-	if (known && known->addr == w->code && known->fingerprint == known_fingerprint(w)) {
-		w->code_id = known->id;
+	if (known && known->addr == w->code.addr && known->fingerprint == known_fingerprint(w)) {
+		w->code.id = known->id;
 		return 1;
 	}
-	w->code_id = code_lookup(w->code, w->fingerprint);
-	if (w->code_id)
+	w->code.id = code_lookup(w->code.addr, w->code.fingerprint);
+	if (w->code.id)
 		return 1;
-	w->code_id = code_new_id();
+	w->code.id = code_new_id();
 	return code_insert(w) >= 0;
 }
 
@@ -348,8 +352,8 @@ BPF_INLINE int code_find(struct walk *w, const struct known_code *known)
  */
 BPF_INLINE int is_unchanged(struct walk *w, __u64 code, const struct known_code *known)
 {
-	__u32 first = w->in.layout.code_first & (BUF_BYTES / 2 - 1);
-	__u32 size = (w->in.layout.code_last - first) & (BUF_BYTES / 2 - 1);
+	__u32 first = w->interp.layout.code_first & (BUF_BYTES / 2 - 1);
+	__u32 size = (w->interp.layout.code_last - first) & (BUF_BYTES / 2 - 1);
 
 	if (read_user(w->buf + first, size, code + first))
 		return 0;
@@ -375,14 +379,17 @@ BPF_INLINE void set_epoch(struct walk *w)
 {
 	__u64 count;
 
-	w->epoch = w->sample;
-	if (!w->in.layout.interp_codes || !w->only ||
-	    read_user(&count, 8, w->only + 8 * (__u64)w->in.layout.interp_codes) ||
+	w->cache.epoch = w->cache.sample;
+	if (!w->interp.layout.interp_codes || !w->tstate.only_interp ||
+	    read_user(&count, 8,
+		      w->tstate.only_interp + 8 * (__u64)w->interp.layout.interp_codes) ||
 	    count < EPOCH_FIRST)
 		return;
 	/* One by one: sums of small numbers are soon the same. */
-	w->epoch =
-		EPOCH_HASH | mix64(mix64(mix64(mix64(0, w->space), w->only), w->code_epoch), count);
+	w->cache.epoch =
+		EPOCH_HASH | mix64(mix64(mix64(mix64(0, w->thread.space), w->tstate.only_interp),
+					 w->cache.code_epoch),
+				   count);
 }
 
 /* ---- what was seen before -------------------------------------------------------------------- */
@@ -395,18 +402,20 @@ BPF_INLINE void set_epoch(struct walk *w)
  */
 BPF_INLINE __u64 row_tag(const struct walk *w, __u64 code)
 {
-	return w->epoch & EPOCH_HASH && w->py_cnt < ROW_FRAMES ? mix64(w->epoch, code) : 0;
+	return w->cache.epoch & EPOCH_HASH && w->python.cnt < ROW_FRAMES
+		       ? mix64(w->cache.epoch, code)
+		       : 0;
 }
 
 BPF_INLINE struct row_code *row_line(const struct walk *w, __u64 tag)
 {
-	struct code_row *row = tag ? code_row(w->row) : NULL;
+	struct code_row *row = tag ? code_row(w->cache.row) : NULL;
 
 	return row ? row->line[tag >> 32 & (ROW_LINES - 1)] : NULL;
 }
 
 /*
- * Sets w->code_id if the code object was seen in this epoch, in this thread or another one with
+ * Sets w->code.id if the code object was seen in this epoch, in this thread or another one with
  * this row.
  */
 BPF_INLINE int find_in_row(struct walk *w, const struct row_code *line, __u64 tag)
@@ -419,7 +428,7 @@ BPF_INLINE int find_in_row(struct walk *w, const struct row_code *line, __u64 ta
 		id = line[i].id;
 		if (id >> ROW_ID_SHIFT != (tag & (~0ULL >> ROW_ID_SHIFT)))
 			continue; /* one half is of another entry */
-		w->code_id = id & ((1ULL << ROW_ID_SHIFT) - 1);
+		w->code.id = id & ((1ULL << ROW_ID_SHIFT) - 1);
 		return 1;
 	}
 	return 0;
@@ -431,7 +440,7 @@ BPF_INLINE int find_in_row(struct walk *w, const struct row_code *line, __u64 ta
  */
 BPF_INLINE void add_to_row(const struct walk *w, struct row_code *line, __u64 tag)
 {
-	__u32 at = (__u32)(tag >> 36 ^ w->sample);
+	__u32 at = (__u32)(tag >> 36 ^ w->cache.sample);
 
 	if (!line)
 		return;
@@ -440,20 +449,20 @@ BPF_INLINE void add_to_row(const struct walk *w, struct row_code *line, __u64 ta
 			at = i;
 	at = BOUND(at, LINE_CODES);
 	line[at].tag = tag;
-	line[at].id = tag << ROW_ID_SHIFT | w->code_id;
+	line[at].id = tag << ROW_ID_SHIFT | w->code.id;
 }
 
 BPF_INLINE int find_in_slot(struct walk *w, __u64 code, struct known_code *known)
 {
 	if (!known || known->addr != code ||
-	    (known->epoch != w->epoch && !is_unchanged(w, code, known)))
+	    (known->epoch != w->cache.epoch && !is_unchanged(w, code, known)))
 		return 0;
-	known->epoch = w->epoch;
-	w->code_id = known->id;
+	known->epoch = w->cache.epoch;
+	w->code.id = known->id;
 	return 1;
 }
 
-/* Fills a slot for w->code_id. `fingerprint`: 0 if unknown; the next epoch reads it again. */
+/* Fills a slot for w->code.id. `fingerprint`: 0 if unknown; the next epoch reads it again. */
 BPF_INLINE void keep_slot(const struct walk *w, struct known_code *known, __u64 code,
 			  __u64 fingerprint, __u64 epoch)
 {
@@ -461,7 +470,7 @@ BPF_INLINE void keep_slot(const struct walk *w, struct known_code *known, __u64 
 		return;
 	known->addr = code;
 	known->fingerprint = fingerprint;
-	known->id = w->code_id;
+	known->id = w->code.id;
 	known->epoch = epoch;
 }
 
@@ -472,23 +481,23 @@ BPF_INLINE void keep_slot(const struct walk *w, struct known_code *known, __u64 
 BPF_INLINE int was_seen(struct walk *w, __u64 code, struct known_code *known, struct row_code *line,
 			__u64 tag)
 {
-	if (w->by_row && find_in_row(w, line, tag))
+	if (w->cache.by_row && find_in_row(w, line, tag))
 		return 1;
 	if (find_in_slot(w, code, known)) {
-		if (w->by_row)
+		if (w->cache.by_row)
 			add_to_row(w, line, tag);
 		return 1;
 	}
-	if (w->by_row || !find_in_row(w, line, tag))
+	if (w->cache.by_row || !find_in_row(w, line, tag))
 		return 0;
-	keep_slot(w, known, code, 0, w->epoch);
+	keep_slot(w, known, code, 0, w->cache.epoch);
 	return 1;
 }
 
 /* Processes that were forked from one have their code objects at the same addresses. */
 BPF_INLINE __u32 code_slot_of(const struct walk *w, __u64 code)
 {
-	__u64 hash = (code + w->space * 0xc2b2ae3d27d4eb4fULL) * CODE_MULT;
+	__u64 hash = (code + w->thread.space * 0xc2b2ae3d27d4eb4fULL) * CODE_MULT;
 
 	return (__u32)(hash >> 32) % CODE_SLOTS;
 }
@@ -503,28 +512,28 @@ BPF_NOINLINE int read_code(__u64 code)
 	struct known_code *known;
 	__u64 tag;
 
-	if (!w || code & 7 || buf_read(w, code, w->in.layout.code_read))
+	if (!w || code & 7 || buf_read(w, code, w->interp.layout.code_read))
 		return E_FAULT;
-	if (buf64(w, w->in.layout.ob_type) != w->in.code_type)
+	if (buf64(w, w->interp.layout.ob_type) != w->interp.code_type)
 		return E_INVAL;
 	load_code(w);
-	if (is_init_shim(w, buf64(w, w->in.layout.code_name)))
+	if (is_init_shim(w, buf64(w, w->interp.layout.code_name)))
 		return CODE_HIDDEN;
 	set_fingerprint(w);
-	w->code = code;
+	w->code.addr = code;
 	known = code_slot(code_slot_of(w, code));
 	if (!code_find(w, known)) { /* announced again by the next sample */
-		keep_slot(w, known, code, 0, w->sample);
+		keep_slot(w, known, code, 0, w->cache.sample);
 		return 0;
 	}
-	keep_slot(w, known, code, known_fingerprint(w), w->epoch);
+	keep_slot(w, known, code, known_fingerprint(w), w->cache.epoch);
 	tag = row_tag(w, code);
 	add_to_row(w, row_line(w, tag), tag);
 	return 0;
 }
 
 /*
- * Sets w->code_id for the code object at `code`. 0, CODE_HIDDEN, or negative errno. What was seen
+ * Sets w->code.id for the code object at `code`. 0, CODE_HIDDEN, or negative errno. What was seen
  * in this epoch is not read again.
  */
 BPF_INLINE int code_identify(struct walk *w, __u64 code)

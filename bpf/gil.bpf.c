@@ -113,13 +113,13 @@ BPF_INLINE void leave_gil(struct gil_thread *t)
 BPF_INLINE void learn_gil(struct gil_thread *t, const struct walk *w)
 {
 	struct gil_state new = {
-		.locks = w->in.gil_locks,
-		.size = w->in.gil_size,
-		.holder = w->in.gil_holder,
-		.locked = w->in.gil_locked,
-		.thread_id = (__u16)w->in.layout.tstate_thread_id,
+		.locks = w->interp.gil_locks,
+		.size = w->interp.gil_size,
+		.holder = w->interp.gil_holder,
+		.locked = w->interp.gil_locked,
+		.thread_id = (__u16)w->interp.layout.tstate_thread_id,
 	};
-	struct gil_key key = { .gil = gil_of_walk(w), .tgid = w->tgid };
+	struct gil_key key = { .gil = gil_of_walk(w), .tgid = w->thread.tgid };
 	struct gil_state *g;
 
 	if (!key.gil || (t->gil == key.gil && find_state(t)))
@@ -162,12 +162,12 @@ BPF_NOINLINE int look_for_gil(NO_ARG)
 	if (!t || !w)
 		return 0;
 	set_next_look(t, bpf_ktime_get_ns());
-	if (select_sample(w, current_task()) != SAMPLE_TAKE || !w->has_mm ||
+	if (select_sample(w, current_task()) != SAMPLE_TAKE || !w->thread.has_mm ||
 	    load_task_regs(0) != REGS_LOADED)
 		return 0;
-	w->tp = current_tp(current_task());
+	w->thread.tp = current_tp(current_task());
 	for (__u32 n = 0; n < IMAGE_INTERPS; n++)
-		if (!begin_interp(n) || w->tstate)
+		if (!begin_interp(n) || w->tstate.addr)
 			break;
 	learn_gil(t, w);
 	return 0;

@@ -439,12 +439,12 @@ BPF_NOINLINE int remember_page(__u32 window)
 
 	if (!w || !f || !f->addr || name_stack(&key))
 		return 0;
-	at = page_of(f, w->space);
+	at = page_of(f, w->thread.space);
 	val.stack = key.stack;
 	val.space = key.space;
 	val.thread = key.thread;
 	val.value = f->value;
-	val.tgid = w->tgid;
+	val.tgid = w->thread.tgid;
 	if (put_page(&at, &val)) {
 		stat_inc(CTR_note_memory_full);
 		return 0;

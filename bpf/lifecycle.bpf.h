@@ -24,22 +24,23 @@
 
 /*
  * Wakes user space, unless it was woken and has not read since: see rings__consume(). The caller
- * has submitted a record before, which is a full barrier; user space clears `told` before it reads.
- * The wake-up comes with a record of its own, which user space must see: if user space read that
- * record before the wake-up arrived, it would sleep on while `told` says that it was woken. If the
- * ring has no room for it, it contains other records, and user space finds those at its next tick.
+ * has submitted a record before, which is a full barrier; user space clears `user_woken` before it
+ * reads. The wake-up comes with a record of its own, which user space must see: if user space read
+ * that record before the wake-up arrived, it would sleep on while `user_woken` says that it was
+ * woken. If the ring has no room for it, it contains other records, and user space finds those at
+ * its next tick.
  */
 BPF_INLINE void wake_user(void)
 {
 	__u64 *only_wakes;
 
-	if (*(volatile __u32 *)&told)
+	if (*(volatile __u32 *)&user_woken)
 		return;
 	only_wakes = bpf_ringbuf_reserve(&events, sizeof(*only_wakes), 0);
 	if (!only_wakes)
 		return;
 	*only_wakes = 0;
-	told = 1;
+	user_woken = 1;
 	bpf_ringbuf_submit(only_wakes, BPF_RB_FORCE_WAKEUP);
 }
 
@@ -152,7 +153,7 @@ BPF_NOINLINE int tell_code(__u32 tgid, __u32 space, __u32 state)
 {
 	struct ev_proc ev = { .type = EV_AREA, .tgid = tgid, .space = space, .status = state };
 
-	if (*(volatile __u32 *)&told) /* user space looks soon in any case */
+	if (*(volatile __u32 *)&user_woken) /* user space looks soon in any case */
 		return 0;
 	ev.time_ns = bpf_ktime_get_ns();
 	if (!bpf_ringbuf_output(&events, &ev, sizeof(ev), BPF_RB_NO_WAKEUP))
@@ -573,19 +574,19 @@ BPF_INLINE int is_news(const struct proc *p, const struct image *im, __u16 was, 
  */
 BPF_INLINE void watch_code(struct proc *p, const struct image *im, const struct walk *w)
 {
-	__u16 was = p->code_pages, now = w->has_mm ? w->code_pages : was;
+	__u16 was = p->code_pages, now = w->thread.has_mm ? w->thread.code_pages : was;
 
 	if (is_quiet(p)) {
 		p->code_pages = now;
 		if (image_counts(im) || (was && now != was && is_news(p, im, was, now)))
-			announce(w->tgid, im && image_counts(im) ? EV_FORK : EV_EXEC);
+			announce(w->thread.tgid, im && image_counts(im) ? EV_FORK : EV_EXEC);
 		return;
 	}
 	if (cfg.flags & CFG_NMI || now == was)
 		return;
 	p->code_pages = now;
 	if (is_news(p, im, was, now))
-		tell_code(w->tgid, p->space, AREA_THERE);
+		tell_code(w->thread.tgid, p->space, AREA_THERE);
 }
 
 #endif /* PYPERF_LIFECYCLE_H */

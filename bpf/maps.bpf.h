@@ -334,7 +334,7 @@ const volatile struct pyperf_cfg cfg = {
 __u64 draft;
 
 __u64 events_lost; /* note_event_lost + note_proc_busy, readable without a system call */
-__u32 told;	   /* user space was woken; it clears this before it reads `events` */
+__u32 user_woken;  /* user space was woken; it clears this before it reads `events` */
 /*
  * Written by user/: the value of one sample of each event that is a clock. 0: the event is none,
  * and its counter tells.
@@ -451,14 +451,14 @@ BPF_INLINE struct code_row *code_row(__u32 index)
 /* A failure only costs another walk of the list. */
 BPF_INLINE void note_tstate(const struct walk *w, __u64 tstate)
 {
-	struct thread_key key = { .space = w->space, .bias = w->bias };
+	struct thread_key key = { .space = w->thread.space, .bias = w->image.bias };
 	struct thread_val val = {
 		.tstate = tstate,
-		.interp = w->scan_at,
-		.heads = w->scan_heads,
+		.interp = w->scan.interp,
+		.heads = w->scan.heads,
 	};
 
-	key.tid = THREAD_PASSED_TID(buf64(w, w->in.layout.tstate_thread_id));
+	key.tid = THREAD_PASSED_TID(buf64(w, w->interp.layout.tstate_thread_id));
 	if (!(cfg.flags & CFG_NMI))
 		bpf_map_update_elem(&threads, &key, &val, BPF_ANY);
 }
@@ -543,18 +543,18 @@ BPF_INLINE struct ev_code *code_scratch(void)
 	return o ? &o->code : NULL;
 }
 
-BPF_INLINE int blob_send(const void *data, __u32 size, int urgent)
+BPF_INLINE int blob_send(const void *data, __u32 size, int wake_now)
 {
 	/*
 	 * In NMI each CPU announces a code object until user space has put it into `codes`, so do
 	 * not wait for more.
 	 */
-	__u64 wake = cfg.flags & CFG_NMI ? 0 : BPF_RB_NO_WAKEUP;
+	__u64 flags = cfg.flags & CFG_NMI ? 0 : BPF_RB_NO_WAKEUP;
 
-	if (urgent || bpf_ringbuf_query(&blobs, BPF_RB_AVAIL_DATA) >
-			      bpf_ringbuf_query(&blobs, BPF_RB_RING_SIZE) / 4)
-		wake = BPF_RB_FORCE_WAKEUP;
-	return (int)bpf_ringbuf_output(&blobs, (void *)data, size, wake);
+	if (wake_now || bpf_ringbuf_query(&blobs, BPF_RB_AVAIL_DATA) >
+				bpf_ringbuf_query(&blobs, BPF_RB_RING_SIZE) / 4)
+		flags = BPF_RB_FORCE_WAKEUP;
+	return (int)bpf_ringbuf_output(&blobs, (void *)data, size, flags);
 }
 
 #endif /* PYPERF_MAPS_H */

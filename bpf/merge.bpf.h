@@ -45,15 +45,15 @@ BPF_NOINLINE int pair_activation_step(__u32 i)
 	__u64 *deep = the_deep();
 	__u32 at = deep_at(DEEP_NATIVE_SEG, i);
 
-	if (!w || !deep || i >= w->native_cnt)
+	if (!w || !deep || i >= w->native.cnt)
 		return 1;
 	if (deep[at] != SEG_EVAL)
 		return 0;
 	deep[at] = SEG_NONE;
-	if (w->edge_eval && i <= EDGE_CALLS)
-		w->edge_eval = 0;
-	else if (w->seg_next < w->seg_cnt)
-		deep[at] = ++w->seg_next;
+	if (w->merge.edge_eval && i <= EDGE_CALLS)
+		w->merge.edge_eval = 0;
+	else if (w->segs.next < w->segs.cnt)
+		deep[at] = ++w->segs.next;
 	return 0;
 }
 
@@ -65,8 +65,8 @@ BPF_NOINLINE int pair_activations(NO_ARG)
 
 	if (!w)
 		return 0;
-	w->edge_eval =
-		!(w->flags & (WALK_PY_LOST | WALK_PY_CUT)) && w->eval_cnt == w->seg_total + 1;
+	w->merge.edge_eval = !(w->flags & (WALK_PY_LOST | WALK_PY_CUT)) &&
+			     w->native.eval_cnt == w->segs.total + 1;
 	RUN_BLOCKS(pair_activation_block, deep_parts());
 	return 0;
 }
@@ -79,29 +79,29 @@ BPF_NOINLINE int pair_activations(NO_ARG)
  */
 BPF_INLINE void open_segment(struct walk *w, struct stack *st, __u64 *deep)
 {
-	__u32 seg = (__u32)deep[deep_at(DEEP_SEG_ORDER, w->merge_seg)];
+	__u32 seg = (__u32)deep[deep_at(DEEP_SEG_ORDER, w->merge.seg)];
 
-	w->py_at = (__u32)deep[deep_at(DEEP_SEG_START, seg)];
-	w->py_end = (__u32)deep[deep_at(DEEP_SEG_END, seg)];
-	w->py_left -= w->py_end - w->py_at;
-	w->merge_seg++;
-	if (w->py_at < w->py_end &&
-	    OFFSET_HAS_LINE(PYTHON_OFFSET(deep[deep_at(DEEP_PY, w->py_at)])))
+	w->merge.py_at = (__u32)deep[deep_at(DEEP_SEG_START, seg)];
+	w->merge.py_end = (__u32)deep[deep_at(DEEP_SEG_END, seg)];
+	w->merge.py_left -= w->merge.py_end - w->merge.py_at;
+	w->merge.seg++;
+	if (w->merge.py_at < w->merge.py_end &&
+	    OFFSET_HAS_LINE(PYTHON_OFFSET(deep[deep_at(DEEP_PY, w->merge.py_at)])))
 		put_frame(st, deep, MARKER_WORD(MARK_PY_COMPILED, 0));
 }
 
 BPF_INLINE int has_segment(const struct walk *w)
 {
-	return w->merge_seg < w->merge_to && w->merge_seg < w->seg_cnt;
+	return w->merge.seg < w->merge.seg_end && w->merge.seg < w->segs.cnt;
 }
 
 /* Copies some of the Python frames [py_at, py_end), which replace a native one. */
 BPF_INLINE void merge_python(struct walk *w, struct stack *st, __u64 *deep)
 {
-	for (int i = 0; i < MERGE_STEPS && w->py_at < w->py_end; i++) {
-		put_frame(st, deep, deep[deep_at(DEEP_PY, w->py_at)]);
-		w->py_at++;
-		w->merge_empty = 0;
+	for (int i = 0; i < MERGE_STEPS && w->merge.py_at < w->merge.py_end; i++) {
+		put_frame(st, deep, deep[deep_at(DEEP_PY, w->merge.py_at)]);
+		w->merge.py_at++;
+		w->merge.empty = 0;
 	}
 }
 
@@ -111,23 +111,23 @@ BPF_INLINE int merge_native(struct walk *w, struct stack *st, __u64 *deep)
 	__u64 seg;
 
 	for (int i = 0; i < MERGE_STEPS; i++) {
-		if (w->merge_at >= w->native_cnt)
+		if (w->merge.native_at >= w->native.cnt)
 			return 1;
-		seg = deep[deep_at(DEEP_NATIVE_SEG, w->merge_at)];
+		seg = deep[deep_at(DEEP_NATIVE_SEG, w->merge.native_at)];
 		if (seg != SEG_NONE && seg != SEG_EVAL) {
-			w->merge_to = (__u32)seg;
-			w->merge_empty = 1;
-			w->merge_at++;
+			w->merge.seg_end = (__u32)seg;
+			w->merge.empty = 1;
+			w->merge.native_at++;
 			return 0;
 		}
-		put_frame(st, deep, deep[deep_at(DEEP_NATIVE, w->merge_at)]);
-		w->merge_at++;
+		put_frame(st, deep, deep[deep_at(DEEP_NATIVE, w->merge.native_at)]);
+		w->merge.native_at++;
 	}
 	return 0;
 }
 
 /*
- * Copies the next words: Python frames [py_at, py_end), the next segment up to number merge_to, and
+ * Copies the next words: Python frames [py_at, py_end), the next segment up to number seg_end, and
  * after the last of these, native frames. One kind per step: in one loop over all kinds the
  * verifier would follow each order of kinds. 1: there are no more.
  */
@@ -139,14 +139,14 @@ BPF_NOINLINE int merge_some(NO_ARG)
 
 	if (!w || !st || !deep)
 		return 1;
-	if (w->py_at >= w->py_end && has_segment(w))
+	if (w->merge.py_at >= w->merge.py_end && has_segment(w))
 		open_segment(w, st, deep);
 	merge_python(w, st, deep);
-	if (w->py_at < w->py_end || has_segment(w))
+	if (w->merge.py_at < w->merge.py_end || has_segment(w))
 		return 0;
-	if (w->merge_empty) { /* an activation without frames */
-		put_frame(st, deep, deep[deep_at(DEEP_NATIVE, w->merge_at - 1)]);
-		w->merge_empty = 0;
+	if (w->merge.empty) { /* an activation without frames */
+		put_frame(st, deep, deep[deep_at(DEEP_NATIVE, w->merge.native_at - 1)]);
+		w->merge.empty = 0;
 	}
 	return merge_native(w, st, deep);
 }
@@ -165,7 +165,7 @@ BPF_NOINLINE int merge_words(NO_ARG)
  */
 BPF_INLINE int before_python(const struct walk *w)
 {
-	return w->flags & WALK_ENTRY && !w->eval_cnt && !w->py_cnt;
+	return w->flags & WALK_ENTRY && !w->native.eval_cnt && !w->python.cnt;
 }
 
 /*
@@ -179,22 +179,22 @@ BPF_INLINE void merge_rest(struct walk *w, struct stack *st)
 	if (before_python(w))
 		w->flags &= ~WALK_PY_LOST;
 	if (w->flags & WALK_NATIVE_LOST)
-		push_frame(w->native_marker);
-	if (w->py_left) {
+		push_frame(w->native.marker);
+	if (w->merge.py_left) {
 		if (w->flags & WALK_NATIVE_END && !next_is_compiled(w)) {
 			w->flags |= WALK_PY_UNMERGED;
 			push_frame(MARKER_WORD(MARK_PY_UNMERGED, 0));
 		}
-		w->merge_to = w->seg_cnt;
+		w->merge.seg_end = w->segs.cnt;
 		merge_words(0);
-		w->py_at = w->seg_py; /* more activations than there is room for */
-		w->py_end = w->py_cnt;
+		w->merge.py_at = w->segs.open_py; /* more activations than there is room for */
+		w->merge.py_end = w->python.cnt;
 		merge_words(0);
 	}
 	if (w->flags & WALK_GREENLET)
 		push_frame(MARKER_WORD(MARK_GREENLET, 0));
 	if (w->flags & WALK_PY_LOST)
-		push_frame(w->py_marker);
+		push_frame(w->python.marker);
 	if (st->cut && deep) {
 		deep[deep_frame(2 * deep_parts() - 1)] = MARKER_WORD(MARK_TRUNCATED, 0);
 		w->flags |= WALK_TRUNCATED;
@@ -209,10 +209,10 @@ BPF_NOINLINE int merge(NO_ARG)
 
 	if (!w || !st)
 		return 0;
-	if (w->has_python && w->in.layout.chain == PY_CHAIN_FRAME)
+	if (w->image.has_python && w->interp.layout.chain == PY_CHAIN_FRAME)
 		pair_activations(0);
-	w->merge_seg = w->merge_to = w->merge_at = w->merge_empty = 0;
-	w->py_at = w->py_end = 0;
+	w->merge.seg = w->merge.seg_end = w->merge.native_at = w->merge.empty = 0;
+	w->merge.py_at = w->merge.py_end = 0;
 	merge_words(0);
 	merge_rest(w, st);
 	return 0;

@@ -99,21 +99,21 @@ struct wait_state {
 	__u64 since_ns;
 	/* a shorter wait is sampled with probability length / step_ns, and counts as step_ns */
 	__u64 step_ns;
-	__u64 told_ns; /* of waits that began before it a part may be told; 0: of none */
+	__u64 counted_ns; /* of waits that began before it user/ may count a part; 0: of none */
 	__u32 flags;
 	__u32 pad;
 };
 PYPERF_ASSERT_SIZE(struct wait_state, 32);
 
 /*
- * told_waits: thread, as wait_thread.tid -> the part of a wait that user/ counts before the wait
+ * counted_waits: thread, as wait_thread.tid -> the part of a wait that user/ counts before the wait
  * ends: from `out_ns`, where it began, to `until_ns`. user/ inserts and deletes. When the wait ends
- * BPF counts what is left of it, and says so in wait_thread.told_ns.
+ * BPF counts what is left of it, and says so in wait_thread.counted_ns.
  */
-struct wait_told {
+struct wait_counted {
 	__u64 out_ns, until_ns;
 };
-PYPERF_ASSERT_SIZE(struct wait_told, 16);
+PYPERF_ASSERT_SIZE(struct wait_counted, 16);
 
 /* In .rodata of the object of waits, written before it is loaded. */
 struct wait_cfg {
@@ -137,13 +137,13 @@ struct wait_thread {
 	__u64 bare_wait_ns, bare_queue_ns;
 	/* Sums over all of its life that was seen. */
 	__u64 ran_ns, queued_ns, waited_ns;
-	__u32 tgid, tid; /* as the caller's pid namespace sees them */
-	__u16 preempted; /* it left its CPU although it could run */
-	__u8 in_call;	 /* ... in a system call; of WAIT_LATE only */
-	__u8 polls;	 /* ... to wait in the poll of struct loop_thread */
-	__u32 slot;	 /* of struct shares */
-	__u64 futex;	 /* the futex of its last wait, if that is known */
-	__u64 told_ns;	 /* until_ns of the last told part that was left out at a wait's end */
+	__u32 tgid, tid;  /* as the caller's pid namespace sees them */
+	__u16 preempted;  /* it left its CPU although it could run */
+	__u8 in_call;	  /* ... in a system call; of WAIT_LATE only */
+	__u8 polls;	  /* ... to wait in the poll of struct loop_thread */
+	__u32 slot;	  /* of struct shares */
+	__u64 futex;	  /* the futex of its last wait, if that is known */
+	__u64 counted_ns; /* until_ns of the last part that was left out at a wait's end */
 };
 PYPERF_ASSERT_SIZE(struct wait_thread, 112);
 

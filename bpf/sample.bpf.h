@@ -51,7 +51,7 @@ BPF_INLINE int is_wanted(__u32 tgid)
 
 BPF_INLINE void recall_row(const struct walk *w)
 {
-	struct code_row *row = code_row(w->row);
+	struct code_row *row = code_row(w->cache.row);
 
 	for (__u32 i = 0; row && i < ROW_LINES; i++)
 		(void)*(volatile __u64 *)&row->line[i][0].tag;
@@ -99,9 +99,9 @@ BPF_NOINLINE int recall_lines(__u32 is_python)
 
 	if (!w)
 		return 0;
-	if (w->by_row && is_python)
+	if (w->cache.by_row && is_python)
 		recall_row(w);
-	if (w->by_row || w->recall.tid != w->tid)
+	if (w->cache.by_row || w->recall.tid != w->thread.tid)
 		return 0;
 	for (__u32 i = 0; i < RECALL_SLOTS && i < w->recall.code_cnt; i += RECALL_STEPS)
 		recall_codes(i);
@@ -122,13 +122,13 @@ BPF_NOINLINE int look_at_memory(NO_ARG)
 
 	if (!w)
 		return 0;
-	w->has_mm = 0;
-	w->stack_start = 0;
+	w->thread.has_mm = 0;
+	w->thread.stack_start = 0;
 	if (!mm)
 		return 0;
-	w->has_mm = 1;
-	w->code_pages = (__u16)CURRENT_READ(mm, exec_vm);
-	w->stack_start = CURRENT_READ(mm, start_stack);
+	w->thread.has_mm = 1;
+	w->thread.code_pages = (__u16)CURRENT_READ(mm, exec_vm);
+	w->thread.stack_start = CURRENT_READ(mm, start_stack);
 	return 0;
 }
 
@@ -143,10 +143,10 @@ BPF_INLINE __u32 select_sample(struct walk *w, struct task_struct *task)
 
 	if (!(__u32)bpf_get_current_pid_tgid() || CURRENT_READ(task, flags) & PF_KTHREAD)
 		return CTR_filtered_idle;
-	w->tgid = current_tgid(task);
-	if (!w->tgid)
+	w->thread.tgid = current_tgid(task);
+	if (!w->thread.tgid)
 		return CTR_filtered_pidns;
-	p = bpf_map_lookup_elem(&procs, &w->tgid);
+	p = bpf_map_lookup_elem(&procs, &w->thread.tgid);
 	if (!p)
 		return unknown_process(task);
 	if ((cfg.flags & CFG_TARGETS) && !(p->flags & PROC_TARGET))
@@ -157,11 +157,11 @@ BPF_INLINE __u32 select_sample(struct walk *w, struct task_struct *task)
 		return CTR_filtered_cgroup;
 	if ((cfg.flags & CFG_USER) && (__u32)bpf_get_current_uid_gid() != cfg.uid)
 		return CTR_filtered_user;
-	w->tid = current_tid(task);
-	if ((cfg.flags & CFG_TIDS) && !tid_matches(w->tid))
+	w->thread.tid = current_tid(task);
+	if ((cfg.flags & CFG_TIDS) && !tid_matches(w->thread.tid))
 		return CTR_filtered_thread;
-	w->interp_id = 0; /* not yet known, or never */
-	w->space = p->space;
+	w->tstate.interp_id = 0; /* not yet known, or never */
+	w->thread.space = p->space;
 	im = find_image(p);
 	look_at_memory(0);
 	watch_code(p, im, w);
@@ -169,12 +169,12 @@ BPF_INLINE __u32 select_sample(struct walk *w, struct task_struct *task)
 		return CTR_note_pending;
 	if ((cfg.flags & CFG_PYTHON_ONLY) && !image_counts(im))
 		return CTR_filtered_python;
-	w->by_row = w->recall.space != w->space;
-	w->row = (__u32)(mix64(mix64(0, w->space), w->tid) >> 32) % CODE_ROWS;
+	w->cache.by_row = w->recall.space != w->thread.space;
+	w->cache.row = (__u32)(mix64(mix64(0, w->thread.space), w->thread.tid) >> 32) % CODE_ROWS;
 	if (cfg.flags & CFG_RECALL)
 		recall_lines(im->flags & IMAGE_PYTHON);
 	reset_walk(w);
-	w->code_epoch = *(volatile __u32 *)&code_epoch; /* once: for all of the sample */
+	w->cache.code_epoch = *(volatile __u32 *)&code_epoch; /* once: for all of the sample */
 	load_image(w, im);
 	return SAMPLE_TAKE;
 }
@@ -186,7 +186,7 @@ BPF_INLINE __u32 select_sample(struct walk *w, struct task_struct *task)
  */
 BPF_INLINE struct thread_val *find_thread(const struct walk *w, __u32 tid)
 {
-	struct thread_key key = { .space = w->space, .tid = tid, .bias = w->bias };
+	struct thread_key key = { .space = w->thread.space, .tid = tid, .bias = w->image.bias };
 
 	return bpf_map_lookup_elem(&threads, &key);
 }
@@ -202,11 +202,12 @@ BPF_NOINLINE int lists_unchanged(__u64 heads, __u64 tstate)
 
 	if (!w || !heads)
 		return 0;
-	w->scan_mode = SCAN_HEADS;
+	w->scan.mode = SCAN_HEADS;
 	err = scan_thread_states(0);
-	w->scan_mode = SCAN_ALL;
+	w->scan.mode = SCAN_ALL;
 	w->flags &= ~WALK_PY_LOST;
-	return !err && !w->run_cnt && w->scan_heads == heads && (!w->tstate || w->tstate == tstate);
+	return !err && !w->tstate.run_cnt && w->scan.heads == heads &&
+	       (!w->tstate.addr || w->tstate.addr == tstate);
 }
 
 /*
@@ -229,17 +230,17 @@ BPF_NOINLINE int scan_tstates(NO_ARG)
 
 	if (!w)
 		return 0;
-	if (!w->scan_known)
+	if (!w->scan.known)
 		stat_inc(CTR_note_tstate_scan);
 	if (scan_thread_states(0))
 		return 0;
-	ev.key.space = w->space;
-	ev.key.tid = w->tid;
-	ev.key.bias = w->bias;
-	ev.val.tstate = w->tstate;
-	ev.val.interp = w->tstate_at;
-	ev.val.only = w->only;
-	ev.val.heads = w->scan_heads;
+	ev.key.space = w->thread.space;
+	ev.key.tid = w->thread.tid;
+	ev.key.bias = w->image.bias;
+	ev.val.tstate = w->tstate.addr;
+	ev.val.interp = w->tstate.interp;
+	ev.val.only = w->tstate.only_interp;
+	ev.val.heads = w->scan.heads;
 	if (!ev.val.tstate && (!ev.val.heads || thread_starts()))
 		return 0; /* nothing to remember */
 	/* A failure of either only costs another search. */
@@ -261,32 +262,33 @@ BPF_NOINLINE int recall_passed(NO_ARG)
 
 	if (!w)
 		return 0;
-	val = find_thread(w, THREAD_PASSED_TID(w->tp));
+	val = find_thread(w, THREAD_PASSED_TID(w->thread.tp));
 	if (val && lists_unchanged(val->heads, val->tstate) && tstate_is_ours(w, val->tstate)) {
-		w->scan_known = val->tstate;
-		w->scan_known_at = val->interp;
+		w->scan.known = val->tstate;
+		w->scan.known_interp = val->interp;
 	}
 	return 0;
 }
 
 /*
- * Sets w->tstate and w->run[]; neither when Python never saw this thread. Where there are several
- * interpreters the thread may have got a state in another one since: only that in the interpreter
- * of the known state need not be searched.
+ * Sets w->tstate.addr and w->tstate.run[]; neither when Python never saw this thread. Where there
+ * are several interpreters the thread may have got a state in another one since: only that in the
+ * interpreter of the known state need not be searched.
  */
 BPF_INLINE void find_tstate(struct walk *w)
 {
-	struct thread_val *val = find_thread(w, w->tid);
+	struct thread_val *val = find_thread(w, w->thread.tid);
 	__u64 newest;
 
 	if (val && val->tstate && tstate_is_ours(w, val->tstate)) {
-		if (val->only && !read_user(&newest, 8, w->in.interp_head) && newest == val->only) {
-			w->tstate = val->tstate;
-			w->only = val->only;
+		if (val->only && !read_user(&newest, 8, w->interp.interp_head) &&
+		    newest == val->only) {
+			w->tstate.addr = val->tstate;
+			w->tstate.only_interp = val->only;
 			return;
 		}
-		w->scan_known = val->tstate;
-		w->scan_known_at = val->interp;
+		w->scan.known = val->tstate;
+		w->scan.known_interp = val->interp;
 	} else if (val && !val->tstate && lists_unchanged(val->heads, 0)) {
 		return;
 	} else {
@@ -305,9 +307,9 @@ BPF_NOINLINE int search_if_stale(NO_ARG)
 	struct walk *w = the_walk();
 	struct thread_val *val;
 
-	if (!w || w->py_cnt || (w->flags & WALK_PY_SCAN && !w->scan_known))
+	if (!w || w->python.cnt || (w->flags & WALK_PY_SCAN && !w->scan.known))
 		return 0;
-	val = find_thread(w, w->tid);
+	val = find_thread(w, w->thread.tid);
 	if (!val || !val->tstate || lists_unchanged(val->heads, val->tstate))
 		return 0;
 	reset_python(w);
@@ -323,7 +325,7 @@ BPF_NOINLINE int begin_interp(__u32 n)
 {
 	struct walk *w = the_walk();
 
-	if (!w || n >= w->interp_cnt || load_interp(w, n))
+	if (!w || n >= w->image.interp_cnt || load_interp(w, n))
 		return 0;
 	reset_python(w);
 	find_tstate(w);
@@ -343,7 +345,7 @@ BPF_INLINE int walk_interp(struct walk *w, __u32 n)
 	walk_python(w);
 	if (search_if_stale(0))
 		walk_python(w);
-	return w->py_cnt || w->flags & WALK_PY_LOST;
+	return w->python.cnt || w->flags & WALK_PY_LOST;
 }
 
 /*
@@ -352,8 +354,8 @@ BPF_INLINE int walk_interp(struct walk *w, __u32 n)
  */
 BPF_INLINE int code_insert(struct walk *w)
 {
-	struct code_key key = { .addr = w->code, .fingerprint = w->fingerprint };
-	struct code_val val = { .id = w->code_id };
+	struct code_key key = { .addr = w->code.addr, .fingerprint = w->code.fingerprint };
+	struct code_val val = { .id = w->code.id };
 
 	stat_inc(CTR_note_code_new);
 	if (announce_code(0)) {

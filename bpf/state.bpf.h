@@ -13,8 +13,8 @@
 
 enum walk_flags {
 	WALK_NATIVE_END = 1 << 0,  /* the native stack was unwound to its root */
-	WALK_NATIVE_LOST = 1 << 1, /* it ended early: native_marker says why */
-	WALK_PY_LOST = 1 << 2,	   /* the Python chain ended early: py_marker says why */
+	WALK_NATIVE_LOST = 1 << 1, /* it ended early: native.marker says why */
+	WALK_PY_LOST = 1 << 2,	   /* the Python chain ended early: python.marker says why */
 	WALK_TRUNCATED = 1 << 3,
 	WALK_SHIM_JUMP = 1 << 4,
 	WALK_PY_SCAN = 1 << 5,	   /* the list of thread states was walked */
@@ -78,123 +78,226 @@ enum scan_mode {
 	SCAN_HEADS = 1, /* only the first thread state of each interpreter */
 };
 
-struct walk {
-	/* whose */
-	__u32 tgid, tid; /* as the caller's pid namespace sees them */
-	__u32 space;
-	__u32 flags; /* enum walk_flags */
-	__u32 map_first, map_cnt;
-	__u32 interp_cnt; /* of the process: image[] */
-	struct image_interp image[IMAGE_INTERPS];
-	__u32 interp;	  /* index of the current one in `interps` */
-	__u32 has_python; /* `in` is set */
-	__u64 bias;
-	__u64 tp;	   /* thread pointer */
-	__u64 stack_start; /* stack pointer with which the process began; 0: not known */
-	__u32 code_pages;  /* executable ones that the process has mapped; the low 16 bits */
-	/* false: the memory of the thread is gone, and the two above are not valid */
-	__u32 has_mm;
-	__u64 value;  /* value of the stack, in units of ... */
-	__u32 type;   /* ... this value type */
-	__u32 is_cut; /* some of its mappings are missing */
+/* ---- the parts of struct walk ---------------------------------------------------------------- */
 
-	/* native position: the registers of the next frame */
+/*
+ * Addresses are those of the target. A count is of entries, a size in bytes. "By" says which code
+ * writes a part; on the host, that and who calls the walkers.
+ *
+ * What is cleared together lies side by side, so that one store clears two members. The first
+ * member of a part is none whose address is taken: clang keeps the part's address in a register
+ * then.
+ */
+
+/* Whose stack it is. By select_sample() and look_at_memory(), tp by walk_user(). */
+struct walk_thread {
+	__u32 tgid, tid;   /* as the caller's pid namespace sees them */
+	__u32 space;	   /* number of the address space */
+	__u32 code_pages;  /* executable ones that the process has mapped; the low 16 bits */
+	__u64 stack_start; /* stack pointer with which the process began; 0: not known */
+	__u64 tp;	   /* thread pointer */
+	__u32 has_mm;	   /* 0: the thread's memory is gone; the pages and the start not valid */
+	__u32 pad0;
+};
+
+/*
+ * What user space found out about the process, and the interpreter of it that is walked. By
+ * load_image() and load_interp().
+ */
+struct walk_image {
+	__u32 map_first, map_cnt; /* its entries of `mappings` */
+	__u32 is_cut;		  /* some mappings are missing there */
+	__u32 interp_cnt;
+	struct image_interp interps[IMAGE_INTERPS];
+	__u64 bias;	  /* what the interpreter's addresses have more than those of its file */
+	__u32 interp;	  /* its index in the map `interps` */
+	__u32 has_python; /* walk.interp is set */
+};
+
+/* What the stack counts. By take(), and by a program between the walk and aggregate(). */
+struct walk_count {
+	__u64 value; /* in units of ... */
+	__u32 type;  /* ... this value type */
+	__u32 pad0;
+};
+
+/*
+ * The native walk: the registers of the frame at hand, and the frames that are in DEEP_NATIVE. By
+ * load_regs() and walk_native.bpf.h.
+ */
+struct walk_native {
 	__u64 pc, sp, fp;
 	__u64 regs[GREG_CNT];	   /* by DWARF number; only while exact_pc */
-	__u64 leaf_regs[GREG_CNT]; /* rewind_native() puts them back */
+	__u64 leaf_regs[GREG_CNT]; /* of the innermost frame: rewind_native() puts them back */
 	__u32 exact_pc;		   /* pc is where the thread stands, not a return address */
-	__u32 native_cnt;
-	__u32 seg_next;	   /* first segment not yet placed */
-	__u32 eval_cnt;	   /* activations seen (<= 3.9) */
-	__u32 own_cnt;	   /* native frames up to the last one that has a segment */
-	__u32 pair_frames; /* 3.10: frames that are not compiled */
-	__u32 pair_lead;   /* 3.10: 1, if the innermost frame has no CFrame any more */
-	__u64 native_marker;
-	__u64 py_marker;
-	struct mapping map;	     /* the last one hit */
+	__u32 cnt;		   /* frames in DEEP_NATIVE */
+	__u32 eval_cnt;		   /* activations of the eval loop among them (<= 3.9) */
+	__u32 own_cnt;		   /* frames up to the last one that has a segment */
+	__u64 marker;		   /* the word behind WALK_NATIVE_LOST */
+	__u64 cfa, caller_pc, caller_fp; /* of the frame at hand, by its rule */
+	/* A frame's two words as they lie side by side on the stack, for one read. */
+	struct {
+		__u64 fp, ra;
+	} saved;
+};
+
+/* The last address looked up: its mapping, the rule to leave a frame there. By walk_rows.bpf.h. */
+struct walk_place {
+	struct mapping map;	     /* start == end: none yet */
 	struct unwind_header header; /* of header_table */
-	__u32 header_table;
-	__u32 pad0;
+	__u32 header_table;	     /* index in `tables`; 0: none */
+	__u32 map_index;	     /* of `map` among the mappings of the process */
 	struct unwind_rule rule;
-	__u64 words[2]; /* read off the stack, side by side */
-	/* of the current frame */
-	__u64 cfa, caller_pc, caller_fp;
-	__u32 map_index; /* index of `map` among the process's mappings */
-	__u32 stack_size;
-	__u64 stack_at; /* the address of stack[0] */
-	__u64 anchor;	/* of segment seg_next; 0: there is none */
+};
+
+/* The state of walk_known_frames(), in memory for the verifier. By begin_known(). */
+struct walk_known {
+	__u64 anchor;	/* of the next segment; 0: there is none */
 	__u32 eval_seg; /* SEG_EVAL, or SEG_NONE where segments have anchors */
 	__u32 learning; /* learn_anchor() wants to see an eval loop's frame */
+};
 
-	/* Python position */
-	struct interp in;	/* copy of interps[interp], addresses with bias added */
-	__u64 scan_interp;	/* looked at next */
-	__u64 scan_tstate;	/* next thread state, of interpreter scan_at */
-	__u64 scan_at, scan_id; /* interpreter whose list is searched, and its number */
-	__u64 scan_heads;	/* hash of the heads of all lists, and of the known state */
-	__u64 scan_known, scan_known_at; /* the thread's state in that interpreter; 0: not known */
-	__u32 scan_mode;		 /* enum scan_mode */
-	__u32 scan_cnt;			 /* interpreters */
-	__u64 tstate;			 /* the thread's, or the first of several */
-	__u64 tstate_at;		 /* its interpreter */
-	__u64 only;			 /* the only interpreter that there is; 0: not known */
-	__u64 leaf_of; /* state to which leaf and leaf_cframe belong; 0: not read */
+/* The search of the lists interpreters -> thread states. By walk_tstate.bpf.h. */
+struct walk_scan {
+	__u64 next_interp;	   /* PyInterpreterState to look at next; 0: no more */
+	__u64 next_tstate;	   /* PyThreadState to look at next, of `interp` */
+	__u64 interp, interp_id;   /* whose list is searched, and its number */
+	__u64 heads;		   /* hash of the heads of all lists, and of the known state */
+	__u64 known, known_interp; /* the thread's, found before by any walk; 0: none */
+	__u32 mode;		   /* enum scan_mode, by lists_unchanged() */
+	__u32 interp_cnt;	   /* interpreters searched */
+};
+
+/* The thread's states. By find_tstate(), the scan and walk_run(). */
+struct walk_tstate {
+	__u64 addr;	   /* PyThreadState at hand: the thread's, or of one of its runs; 0: none */
+	__u64 interp;	   /* PyInterpreterState of the one that the scan found */
+	__u64 only_interp; /* the only interpreter that there is; 0: not known, or several */
+	__u64 leaf_of;	   /* state to which leaf and leaf_cframe belong; 0: not read */
 	__u64 leaf, leaf_cframe;
 	struct tstate_run run[MAX_TSTATES];
 	__u32 run_cnt;	 /* thread states with frames, if they were searched */
 	__u32 interp_id; /* of the innermost one; 0 is the main interpreter */
-	__u64 frame;	 /* looked at next */
-	__u64 cframe;	 /* of the segment at hand (3.10 - 3.12) */
-	__u64 root_cframe;
-	/* of the innermost activation while it is being set up (3.11, 3.12) */
+};
+
+/*
+ * The Python walk: the position in the chain of frames, and the frames in DEEP_PY. By
+ * walk_python.bpf.h.
+ */
+struct walk_python {
+	__u64 marker;	   /* the word behind WALK_PY_LOST */
+	__u64 frame;	   /* address of the frame to look at next; 0: the chain has ended */
+	__u64 cframe;	   /* of the segment at hand (3.10 - 3.12) */
+	__u64 root_cframe; /* the one in the thread state, of no activation */
+	/* CFrame of the innermost activation while it is being set up (3.11, 3.12); else 0 */
 	__u64 set_up;
 	__u64 setup_cframe; /* CFrame of the activation below that one; 0: none is being set up */
 	__u64 seg_stop;	    /* first frame of the next segment (3.11) */
 	__u64 leaf_anchor;  /* tstate->cframe, to learn cframe_delta */
-	__u32 py_cnt;
-	__u32 seg_cnt;
-	__u32 seg_total; /* the same without the limit, max_frames */
-	__u32 seg_open;	 /* frames since the last segment ended */
-	__u32 compiled;	 /* the last frame is, see is_compiled(): so no activation is behind it */
-	__u32 seg_py;	 /* where they, or frames without a segment, begin in DEEP_PY */
-	__u32 run_seg, run_py, run_total; /* seg_cnt, py_cnt, seg_total at the start of this run */
-	__u32 seg_ordered;		  /* entries of DEEP_SEG_ORDER */
-	/* the run with the innermost next segment; in memory, like the result of next_anchor() */
-	__u32 order_best;
-	__u64 order_lowest;	  /* ... its anchor */
-	__u32 merge_seg, py_left; /* segments merged; Python frames left to merge */
-	__u32 merge_to, merge_at; /* segments to merge now; native frames done ... */
-	__u32 edge_eval;	  /* the innermost activation has no frame yet, or none any more */
-	__u32 merge_empty;	  /* ... the last of which has no Python frame in its place yet */
-	__u32 py_at, py_end;	  /* Python frames to merge now */
-	__u32 scan_eval;	  /* eval activations passed while looking for a CFrame */
-	__u64 window;		  /* address of the bytes in frames[] */
-	__u32 window_len;
-	__u32 frame_at; /* the current frame in frames[] */
+	__u32 cnt;	    /* frames in DEEP_PY */
+	__u32 compiled;	   /* the last frame is, see is_compiled(): so no activation is behind it */
+	__u32 setup_evals; /* eval activations passed while looking for a CFrame */
+	__u32 pad0;
+};
 
-	/* the current code object (codes.bpf.h) */
-	__u64 code;
-	__u64 fingerprint;
-	__u64 code_id;
+/*
+ * The segments: runs of Python frames, one for each activation, and where the two walks meet. The
+ * Python walk makes them; push_native() and take_segment() give each to the native frame that holds
+ * its anchor.
+ */
+struct walk_segs {
+	__u32 cnt;     /* in DEEP_ANCHOR, DEEP_SEG_START and DEEP_SEG_END */
+	__u32 total;   /* the same without the limit, max_frames */
+	__u32 open;    /* Python frames since the last one ended */
+	__u32 open_py; /* where they, or frames without a segment, begin in DEEP_PY */
+	__u32 run_seg, run_py, run_total; /* cnt, python.cnt, total at the start of this run */
+	__u32 next;			  /* first one that has no native frame yet */
+	/* By pair_cframes(), 3.10: frames that are not compiled */
+	__u32 pair_frames;
+	__u32 pair_lead;  /* 1, if the innermost frame has no CFrame any more */
+	__u32 pair_skip;  /* CFrames without a frame */
+	__u32 pair_extra; /* frames without a CFrame, which join the innermost one's */
+	/* By order_segments(), which puts those of several thread states into one order: */
+	__u32 ordered; /* entries of DEEP_SEG_ORDER */
+	/* The run with the innermost next one; in memory, like the result of next_anchor() */
+	__u32 best_run;
+	__u64 best_anchor; /* ... its anchor */
+};
+
+/* The merge of both kinds of frames into DEEP_FRAMES. By merge.bpf.h. */
+struct walk_merge {
+	__u32 seg, seg_end;  /* segments merged, and number up to which to merge now */
+	__u32 native_at;     /* native frames done ... */
+	__u32 empty;	     /* ... the last of which has no Python frame in its place yet */
+	__u32 py_at, py_end; /* Python frames to merge now, in DEEP_PY */
+	__u32 py_left;	     /* Python frames left to merge; walk_python() sets it */
+	__u32 edge_eval;     /* the innermost activation has no frame yet, or none any more */
+};
+
+/* The code object at hand. By codes.bpf.h. */
+struct walk_code {
+	__u64 addr;	   /* PyCodeObject */
+	__u64 fingerprint; /* of its contents */
+	__u64 id;	   /* what frame words carry */
 	__u64 blob_addr[BLOB_CNT];
+	__u64 piece_addr, piece_left; /* of its name or line table: bytes left to send */
+	__u64 tlbc_array;	      /* its copies of the bytecode, one per thread (3.14t) */
 	__s32 firstlineno;
-	__s32 firsttraceable;
-	__u64 piece_addr, piece_left; /* of its name or line table: the rest to send */
+	__u32 pad0;
+};
 
-	/* number of the sample on this CPU: objects seen in it stay valid until its end */
-	__u64 sample;
-	__u64 code_epoch; /* of known_codes: see maps.bpf.h */
-	/* the same, but constant while the process makes no code object: see set_epoch() */
+/* What samples leave for later ones, and which of it this sample may use. */
+struct walk_cache {
+	__u64 sample;	  /* number of the sample on this CPU: objects seen in it stay valid */
+	__u64 code_epoch; /* of known_codes: see maps.bpf.h; by select_sample() */
+	/* `sample`, but constant while the process makes no code object; by set_epoch() */
 	__u64 epoch;
-	/* Set by select_sample(); not used where code_row() has none: */
+	/* By select_sample(); not used where code_row() has none: */
 	__u32 row;    /* of code_rows */
 	__u32 by_row; /* the last sample of this CPU was another process's: see code_identify() */
-	struct recall recall;
+};
+
+/* A piece of the thread's C stack. By move_window(). */
+struct stack_window {
+	__u64 words[STACK_BYTES / 8];
+	__u64 addr; /* of words[0] */
+	__u32 size; /* bytes; 0: none */
+	__u32 pad0;
+};
+
+/* A piece of its data stack, followed by room for a frame elsewhere. By walk_pyframe.bpf.h. */
+struct frame_window {
+	__u64 addr; /* of bytes[0] */
+	__u32 size; /* bytes of the piece; 0: none */
+	__u32 at;   /* offset of the frame at hand in bytes[] */
+	__u8 bytes[FRAMES_BYTES] __attribute__((aligned(8)));
+};
+
+struct walk {
+	struct walk_thread thread;
+	__u32 flags; /* enum walk_flags, by all stages */
+	__u32 pad0;
+	struct walk_image image;
+	struct walk_count count;
+	struct walk_native native;
+	struct walk_place place;
+	struct walk_known known;
+	/* The interpreter at hand, with the bias added to its addresses. By load_interp(). */
+	struct interp interp;
+	struct walk_scan scan;
+	struct walk_tstate tstate;
+	struct walk_python python;
+	struct walk_segs segs;
+	struct walk_merge merge;
+	struct walk_code code;
+	struct walk_cache cache;
+	struct recall recall; /* by note_code_slot() and note_place_slot() */
+	/* What was read in this sample, by a hash of its address. By object_hash(). */
+	struct known_object objects[OBJECT_SLOTS];
+	/* What buf_read() has read last, of any object of the target. */
 	__u8 buf[BUF_BYTES] __attribute__((aligned(8)));
-	struct known_object objects[OBJECT_SLOTS]; /* by a hash of their address */
-	/* The window, followed by room for a frame elsewhere. */
-	__u8 frames[FRAMES_BYTES] __attribute__((aligned(8)));
-	__u64 stack[STACK_BYTES / 8]; /* a piece of it */
+	struct frame_window frames;
+	struct stack_window stack;
 };
 
 struct stack {
@@ -206,18 +309,20 @@ struct stack {
 BPF_INLINE void reset_python(struct walk *w)
 {
 	w->flags &= ~(WALK_PY_LOST | WALK_PY_SCAN | WALK_TRUNCATED | WALK_PY_CUT);
-	w->py_cnt = w->seg_cnt = w->seg_total = w->seg_open = w->scan_eval = 0;
-	w->seg_py = w->run_seg = w->run_py = w->run_total = w->py_left = 0;
-	w->run_cnt = w->interp_id = w->scan_mode = 0;
-	w->scan_known = w->scan_known_at = w->only = w->leaf_of = 0;
-	w->window_len = w->compiled = 0;
-	w->tstate = w->frame = w->cframe = w->leaf_anchor = w->seg_stop = 0;
+	w->python.cnt = w->segs.cnt = w->segs.total = w->segs.open = w->python.setup_evals = 0;
+	w->segs.open_py = w->segs.run_seg = w->segs.run_py = w->segs.run_total = w->merge.py_left =
+		0;
+	w->tstate.run_cnt = w->tstate.interp_id = w->scan.mode = 0;
+	w->scan.known = w->scan.known_interp = w->tstate.only_interp = w->tstate.leaf_of = 0;
+	w->frames.size = w->python.compiled = 0;
+	w->tstate.addr = w->python.frame = w->python.cframe = w->python.leaf_anchor =
+		w->python.seg_stop = 0;
 }
 
 /* The next segment is the last, and has compiled frames only: it belongs to no activation. */
 BPF_INLINE int next_is_compiled(const struct walk *w)
 {
-	return w->compiled && w->run_cnt <= 1 && w->seg_next + 1 == w->seg_cnt;
+	return w->python.compiled && w->tstate.run_cnt <= 1 && w->segs.next + 1 == w->segs.cnt;
 }
 
 BPF_INLINE void note_code_slot(struct walk *w, __u32 slot)
@@ -236,12 +341,12 @@ BPF_INLINE void note_place_slot(struct walk *w, __u32 slot)
 BPF_INLINE void reset_walk(struct walk *w)
 {
 	w->flags = 0;
-	w->epoch = ++w->sample;
-	w->native_cnt = w->seg_next = w->eval_cnt = w->own_cnt = 0;
-	w->header_table = 0;
-	w->stack_size = 0;
-	w->recall.space = w->space;
-	w->recall.tid = w->tid;
+	w->cache.epoch = ++w->cache.sample;
+	w->native.cnt = w->segs.next = w->native.eval_cnt = w->native.own_cnt = 0;
+	w->place.header_table = 0;
+	w->stack.size = 0;
+	w->recall.space = w->thread.space;
+	w->recall.tid = w->thread.tid;
 	w->recall.code_cnt = w->recall.place_cnt = 0;
 	reset_python(w);
 }

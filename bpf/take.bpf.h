@@ -41,7 +41,7 @@ BPF_INLINE int walk_user(const user_regs *regs, struct walk *w, struct task_stru
 {
 	int verdict;
 
-	if (!w->has_mm) /* the memory of an ending thread is gone */
+	if (!w->thread.has_mm) /* the memory of an ending thread is gone */
 		return 0;
 	verdict = regs ? use_regs(w, regs) : REGS_NONE;
 	if (verdict == REGS_NONE) /* the trigger came in the kernel */
@@ -58,7 +58,7 @@ BPF_INLINE int walk_user(const user_regs *regs, struct walk *w, struct task_stru
 		push_frame(MARKER_WORD(MARK_COMPAT32, 0));
 		return 1;
 	}
-	w->tp = current_tp(task);
+	w->thread.tp = current_tp(task);
 	for (__u32 n = 0; n < IMAGE_INTERPS; n++)
 		if (walk_interp(w, n))
 			break;
@@ -71,12 +71,12 @@ BPF_INLINE int walk_user(const user_regs *regs, struct walk *w, struct task_stru
 /* The address of the GIL of the thread's interpreter; 0: not known, or there is none. */
 BPF_INLINE __u64 gil_of_walk(const struct walk *w)
 {
-	__u64 interp, gil = w->in.gil + w->bias;
+	__u64 interp, gil = w->interp.gil + w->image.bias;
 
-	if (!w->tstate || !w->in.gil_size)
+	if (!w->tstate.addr || !w->interp.gil_size)
 		return 0;
-	if (!w->in.gil && (read_user(&interp, 8, w->tstate + w->in.gil_interp) ||
-			   read_user(&gil, 8, interp + w->in.gil_of_interp)))
+	if (!w->interp.gil && (read_user(&interp, 8, w->tstate.addr + w->interp.gil_interp) ||
+			       read_user(&gil, 8, interp + w->interp.gil_of_interp)))
 		return 0;
 	return gil;
 }
@@ -87,8 +87,9 @@ BPF_INLINE int holds_gil(const struct walk *w, __u64 gil)
 	__u64 holder;
 	__u32 locked;
 
-	return !read_user(&locked, sizeof(locked), gil + w->in.gil_locked) && locked == 1 &&
-	       !read_user(&holder, sizeof(holder), gil + w->in.gil_holder) && holder == w->tstate;
+	return !read_user(&locked, sizeof(locked), gil + w->interp.gil_locked) && locked == 1 &&
+	       !read_user(&holder, sizeof(holder), gil + w->interp.gil_holder) &&
+	       holder == w->tstate.addr;
 }
 
 /*
@@ -102,7 +103,7 @@ BPF_INLINE void name_gil(const struct walk *w, __u64 futex, __u32 waited)
 
 	if (!deep || !gil)
 		return;
-	if (futex && futex - (gil + w->in.gil_locks) < w->in.gil_size)
+	if (futex && futex - (gil + w->interp.gil_locks) < w->interp.gil_size)
 		deep[deep_frame(0)] = WAIT_WORD(WAIT_GIL, WAIT_CALL(deep[deep_frame(0)])) |
 				      (deep[deep_frame(0)] & WAIT_ENDED);
 	else if (waited == WAITED_SELF && holds_gil(w, gil))
@@ -129,8 +130,8 @@ BPF_INLINE void count_quality(struct counters *c, const struct walk *w, __u32 ke
 				 WALK_TRUNCATED | WALK_NO_REGS | WALK_SKIPPED);
 
 	c->n[CTR_user_stacks]++;
-	c->n[CTR_frames_native] += w->native_cnt;
-	c->n[CTR_frames_python] += w->py_cnt;
+	c->n[CTR_frames_native] += w->native.cnt;
+	c->n[CTR_frames_python] += w->python.cnt;
 	c->n[CTR_frames_kernel] += kernel_cnt;
 	if (!lost && (w->flags & WALK_NATIVE_END || !(cfg.flags & CFG_NATIVE)))
 		c->n[CTR_complete]++;
@@ -210,8 +211,8 @@ BPF_INLINE __u32 take(const struct trigger *t, struct counters *c)
 
 	if (!w || !st)
 		return CTR_lost_internal;
-	w->value = t->value; /* in memory: the BPF stack is full below the walks */
-	w->type = t->type;
+	w->count.value = t->value; /* in memory: the BPF stack is full below the walks */
+	w->count.type = t->type;
 	verdict = select_sample(w, task);
 	pending = verdict == CTR_note_pending;
 	if (verdict != SAMPLE_TAKE && !pending)

@@ -114,11 +114,11 @@ BPF_INLINE int regs_in_exec(const user_regs *r)
 
 BPF_INLINE void load_regs(struct walk *w, const user_regs *r)
 {
-	arch_copy_regs(w->regs, r);
-	w->pc = arch_pc(r);
-	w->sp = arch_sp(r);
-	w->fp = arch_fp(r);
-	w->exact_pc = 1;
+	arch_copy_regs(w->native.regs, r);
+	w->native.pc = arch_pc(r);
+	w->native.sp = arch_sp(r);
+	w->native.fp = arch_fp(r);
+	w->native.exact_pc = 1;
 }
 
 /* The registers with which the current task entered the kernel. */

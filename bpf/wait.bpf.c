@@ -2,10 +2,10 @@
 /*
  * The object of waits: programs in the scheduler. It is loaded when such a source is asked for.
  *
- *	sched_switch    a thread leaves its CPU, another one comes: how long has that been away?
- *	sched_waking    a thread that waits may run: from here on it waits for a CPU
- *	sched_exit_tp   the thread that came runs again, still in the kernel: its stack is taken
- *	sys_exit        ... in a kernel without that tracepoint (before 6.16)
+ *         sched_switch    a thread leaves its CPU, another one comes: how long has that been away?
+ * sched_waking    a thread that waits may run: from here on it waits for a CPU sched_exit_tp   the
+ * thread that came runs again, still in the kernel: its stack is taken sys_exit        ... in a
+ * kernel without that tracepoint (before 6.16)
  *
  * Most waits are short, and a stack costs a hundred times as much as the look at the clock. So a
  * wait of length d below step_ns is drawn with probability d / step_ns and counts step_ns; a longer
@@ -19,8 +19,8 @@
  * and a walk neither sleeps nor switches. So no two walks of this object meet on a CPU. Samples
  * interrupt them and have scratch of their own.
  *
- * user/ may count a part of a wait before it ends (struct wait_told). At its end the rest of such a
- * wait counts, which is drawn by its own length.
+ * user/ may count a part of a wait before it ends (struct wait_counted). At its end the rest of
+ * such a wait counts, which is drawn by its own length.
  *
  * Invariant: delivered = counted + filtered_* + lost_*, as in the sampler; a wait that is drawn is
  * delivered.
@@ -47,8 +47,8 @@ struct {
 	__uint(max_entries, WAIT_THREADS);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, __u32);
-	__type(value, struct wait_told);
-} told_waits SEC(".maps");
+	__type(value, struct wait_counted);
+} counted_waits SEC(".maps");
 
 BPF_INLINE struct wait_thread *new_thread(__u32 nr, const struct wait_thread *t)
 {
@@ -75,14 +75,14 @@ struct {
 #define POLL_CALL(p) ((__u32)((p) >> 32))
 
 /* Number of the system call << 32 | descriptor; negative: the current thread is in no poll. */
-BPF_NOINLINE __s64 current_poll(__u32 unused)
+BPF_NOINLINE __s64 current_poll(NO_ARG)
 {
 	user_regs regs;
 	__s64 nr;
 	__u32 what;
 
 	if (bpf_probe_read_kernel(&regs, sizeof(regs), task_user_regs()))
-		return NO_POLL - (__s64)(unused & 0);
+		return NO_POLL;
 	nr = arch_syscall(&regs);
 	if (nr < 0 || nr >= WAIT_CALLS)
 		return NO_POLL;
@@ -251,42 +251,45 @@ BPF_INLINE struct wait_thread *first_seen(struct task_struct *task, __u32 nr, in
 	return new_thread(nr, &new);
 }
 
-/* Up to when the wait that ends is told; 0: nothing of it is. user/ learns what is left out. */
-BPF_INLINE __u64 take_told(struct wait_thread *t)
+/* Up to when user/ has counted the wait that ends; 0: nothing of it. It learns what is left out. */
+BPF_INLINE __u64 take_counted(struct wait_thread *t)
 {
 	__u32 tid = t->tid;
-	const struct wait_told *part;
+	const struct wait_counted *part;
 
-	if (t->out_ns >= wait_state().told_ns)
+	if (t->out_ns >= wait_state().counted_ns)
 		return 0;
-	part = bpf_map_lookup_elem(&told_waits, &tid);
+	part = bpf_map_lookup_elem(&counted_waits, &tid);
 	if (!part || part->out_ns != t->out_ns)
 		return 0;
-	t->told_ns = part->until_ns;
-	return t->told_ns;
+	t->counted_ns = part->until_ns;
+	return t->counted_ns;
 }
 
-/* Samples what is not told of a stretch of a wait. Whether that counts depends on its length. */
-BPF_INLINE __u64 draw_rest(__u64 from, __u64 to, __u64 told_ns)
+/*
+ * Samples what user/ has not counted of a stretch of a wait. Whether that counts depends on its
+ * length.
+ */
+BPF_INLINE __u64 draw_rest(__u64 from, __u64 to, __u64 counted_ns)
 {
-	if (told_ns <= from)
+	if (counted_ns <= from)
 		return draw(to - from);
-	return to > told_ns && to - from >= wait_cfg.least_ns ? draw_any(to - told_ns) : 0;
+	return to > counted_ns && to - from >= wait_cfg.least_ns ? draw_any(to - counted_ns) : 0;
 }
 
 /* A wake-up before the thread left its CPU does not belong to this wait: it may be an old one. */
 BPF_INLINE void end_wait(struct wait_thread *t, __u32 nr, __u64 now)
 {
-	__u64 woken = t->preempted ? t->out_ns : t->woken_ns, told_ns = take_told(t);
+	__u64 woken = t->preempted ? t->out_ns : t->woken_ns, counted_ns = take_counted(t);
 	int bare = wait_state().flags & WAIT_LATE && !t->in_call;
 
 	if (woken < t->out_ns || woken > now)
 		woken = now;
 	t->waited_ns += woken - t->out_ns;
 	t->queued_ns += now - woken;
-	*(bare ? &t->bare_wait_ns : &t->due_wait_ns) += draw_rest(t->out_ns, woken, told_ns);
-	*(bare ? &t->bare_queue_ns : &t->due_queue_ns) += draw_rest(woken, now, told_ns);
-	t->out_ns = 0; /* after told_ns */
+	*(bare ? &t->bare_wait_ns : &t->due_wait_ns) += draw_rest(t->out_ns, woken, counted_ns);
+	*(bare ? &t->bare_queue_ns : &t->due_queue_ns) += draw_rest(woken, now, counted_ns);
+	t->out_ns = 0; /* after counted_ns */
 	t->in_ns = now;
 	if (t->polls)
 		begin_stretch(nr, now);
@@ -387,7 +390,7 @@ BPF_INLINE __u32 count_queued(__u64 ns)
 	if (!w || !deep)
 		return CTR_lost_internal;
 	deep[deep_frame(0)] = WAIT_WORD(WAIT_CPU, WAIT_NO_CALL);
-	w->value = ns;
+	w->count.value = ns;
 	return (__u32)aggregate(0);
 }
 

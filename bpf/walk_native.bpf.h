@@ -3,8 +3,8 @@
 #define PYPERF_WALK_NATIVE_H
 /*
  * Stage 2: user frames by unwind rows.
- * Input:   w->pc, sp, fp, regs; mappings and tables; the anchors of the Python segments.
- * Output:  DEEP_NATIVE, DEEP_NATIVE_SEG; WALK_NATIVE_END, or WALK_NATIVE_LOST and w->native_marker.
+ * Input:   w->native.pc, sp, fp, regs; mappings and tables; the anchors of the Python segments.
+ * Output:  DEEP_NATIVE, DEEP_NATIVE_SEG; WALK_NATIVE_END, or WALK_NATIVE_LOST and w->native.marker.
  * Cost:    one row search and one 16-byte read per frame.
  * Fails:   no rows (then: the code itself, the next Python anchor, the frame pointer), unreadable
  *          stack.
@@ -20,17 +20,17 @@
 
 BPF_INLINE int native_lost(struct walk *w, __u32 why, __u64 detail)
 {
-	w->native_marker = MARKER_WORD(why, detail);
+	w->native.marker = MARKER_WORD(why, detail);
 	w->flags |= WALK_NATIVE_LOST;
 	return 1;
 }
 
 BPF_INLINE int in_eval(const struct walk *w, __u64 pc)
 {
-	if (!w->has_python)
+	if (!w->image.has_python)
 		return 0;
 	for (int i = 0; i < MAX_EVAL_RANGES; i++)
-		if (pc >= w->in.eval[i].start && pc < w->in.eval[i].end)
+		if (pc >= w->interp.eval[i].start && pc < w->interp.eval[i].end)
 			return 1;
 	return 0;
 }
@@ -43,12 +43,12 @@ BPF_INLINE int in_eval(const struct walk *w, __u64 pc)
 BPF_INLINE int reg_value(const struct walk *w, __u32 reg, __u64 *value)
 {
 	if (reg == ARCH_REG_SP)
-		*value = w->sp;
+		*value = w->native.sp;
 	else if (reg == ARCH_REG_FP)
-		*value = w->fp;
-	else if (reg < GREG_CNT && (w->exact_pc || !(ARCH_CALLEE_SAVED >> reg & 1) ||
+		*value = w->native.fp;
+	else if (reg < GREG_CNT && (w->native.exact_pc || !(ARCH_CALLEE_SAVED >> reg & 1) ||
 				    (reg == ARCH_REG_EXTRA && w->flags & WALK_HAVE_EXTRA)))
-		*value = w->regs[BOUND(reg, GREG_CNT)];
+		*value = w->native.regs[BOUND(reg, GREG_CNT)];
 	else
 		return 0;
 	return 1;
@@ -57,7 +57,7 @@ BPF_INLINE int reg_value(const struct walk *w, __u32 reg, __u64 *value)
 /* The thread stands where the eval loop sets up an activation. */
 BPF_INLINE int in_prologue(const struct walk *w)
 {
-	return w->exact_pc && w->pc - w->in.eval[0].start < SETUP_BYTES;
+	return w->native.exact_pc && w->native.pc - w->interp.eval[0].start < SETUP_BYTES;
 }
 
 /* The segment with number `s`, counted from the innermost. */
@@ -72,10 +72,10 @@ BPF_INLINE __u64 segment_anchor(const __u64 *deep, __u32 s)
  */
 BPF_INLINE int owns_unanchored(const struct walk *w, const __u64 *deep, __u64 size)
 {
-	if (w->seg_next >= w->seg_cnt || w->in.layout.chain == PY_CHAIN_FRAME ||
-	    next_is_compiled(w) || segment_anchor(deep, w->seg_next) != NO_ANCHOR)
+	if (w->segs.next >= w->segs.cnt || w->interp.layout.chain == PY_CHAIN_FRAME ||
+	    next_is_compiled(w) || segment_anchor(deep, w->segs.next) != NO_ANCHOR)
 		return 0;
-	return !in_prologue(w) || w->set_up - w->sp < size;
+	return !in_prologue(w) || w->python.set_up - w->native.sp < size;
 }
 
 /*
@@ -90,26 +90,26 @@ BPF_NOINLINE int push_native(__u64 word, __u64 cfa, int is_eval)
 
 	if (!w || !deep)
 		return -1;
-	first = w->seg_next;
-	size = cfa > w->sp ? cfa - w->sp : 0;
+	first = w->segs.next;
+	size = cfa > w->native.sp ? cfa - w->native.sp : 0;
 	if (is_eval && owns_unanchored(w, deep, size))
-		w->seg_next++;
-	for (int k = 0; k < FRAME_SEGMENTS && w->seg_next < w->seg_cnt; k++) {
-		if (segment_anchor(deep, w->seg_next) - w->sp >= size)
+		w->segs.next++;
+	for (int k = 0; k < FRAME_SEGMENTS && w->segs.next < w->segs.cnt; k++) {
+		if (segment_anchor(deep, w->segs.next) - w->native.sp >= size)
 			break;
-		w->seg_next++;
+		w->segs.next++;
 	}
-	if (w->seg_next != first)
-		seg = w->seg_next;
-	else if (is_eval && w->in.layout.chain == PY_CHAIN_FRAME)
+	if (w->segs.next != first)
+		seg = w->segs.next;
+	else if (is_eval && w->interp.layout.chain == PY_CHAIN_FRAME)
 		seg = SEG_EVAL;
-	deep[deep_at(DEEP_NATIVE, w->native_cnt)] = word;
-	deep[deep_at(DEEP_NATIVE_SEG, w->native_cnt)] = seg;
-	w->native_cnt++;
-	if (seg != SEG_NONE && (seg != SEG_EVAL || w->eval_cnt < w->seg_total))
-		w->own_cnt = w->native_cnt;
+	deep[deep_at(DEEP_NATIVE, w->native.cnt)] = word;
+	deep[deep_at(DEEP_NATIVE_SEG, w->native.cnt)] = seg;
+	w->native.cnt++;
+	if (seg != SEG_NONE && (seg != SEG_EVAL || w->native.eval_cnt < w->segs.total))
+		w->native.own_cnt = w->native.cnt;
 	if (is_eval)
-		w->eval_cnt++;
+		w->native.eval_cnt++;
 	return 0;
 }
 
@@ -120,22 +120,23 @@ BPF_INLINE void learn_anchor(struct walk *w, __u64 cfa, __u32 first)
 	struct interp *in;
 	__u64 anchor, delta;
 
-	if (!deep || first >= w->seg_cnt || w->in.layout.chain == PY_CHAIN_FRAME)
+	if (!deep || first >= w->segs.cnt || w->interp.layout.chain == PY_CHAIN_FRAME)
 		return;
 	anchor = segment_anchor(deep, first);
 	delta = cfa - anchor;
-	if (anchor < w->sp || delta > 65536 || w->rule.fp_rule != REG_CFA_OFF)
+	if (anchor < w->native.sp || delta > 65536 || w->place.rule.fp_rule != REG_CFA_OFF)
 		return;
-	in = get_interp(w->interp);
+	in = get_interp(w->image.interp);
 	if (!in)
 		return;
-	if (!w->in.anchor_delta) {
-		w->in.anchor_fp_off = in->anchor_fp_off = w->rule.fp_off;
+	if (!w->interp.anchor_delta) {
+		w->interp.anchor_fp_off = in->anchor_fp_off = w->place.rule.fp_off;
 		__asm__ volatile("" ::: "memory"); /* who sees the delta sees this, too */
-		w->in.anchor_delta = in->anchor_delta = (__s32)delta;
+		w->interp.anchor_delta = in->anchor_delta = (__s32)delta;
 	}
-	if (!w->in.cframe_delta && first == 0 && w->leaf_anchor >= w->sp && w->leaf_anchor < cfa)
-		w->in.cframe_delta = in->cframe_delta = (__s32)(cfa - w->leaf_anchor);
+	if (!w->interp.cframe_delta && first == 0 && w->python.leaf_anchor >= w->native.sp &&
+	    w->python.leaf_anchor < cfa)
+		w->interp.cframe_delta = in->cframe_delta = (__s32)(cfa - w->python.leaf_anchor);
 }
 
 /* Continues where the signal came: all registers are in its frame. */
@@ -149,13 +150,13 @@ BPF_NOINLINE int step_signal(__u64 uc)
 	if (buf_read(w, uc + ARCH_UC_REGS, ARCH_UC_SIZE))
 		return native_lost(w, MARK_READ_FAILED, 0);
 	saved = (const __u64 *)w->buf;
-	arch_signal_regs(w->regs, saved);
-	w->fp = w->regs[ARCH_REG_FP];
-	w->sp = w->regs[ARCH_REG_SP];
+	arch_signal_regs(w->native.regs, saved);
+	w->native.fp = w->native.regs[ARCH_REG_FP];
+	w->native.sp = w->native.regs[ARCH_REG_SP];
 	if (w->flags & WALK_WANT_EXTRA)
 		w->flags |= WALK_HAVE_EXTRA;
-	w->pc = arch_signal_pc(saved);
-	w->exact_pc = 1;
+	w->native.pc = arch_signal_pc(saved);
+	w->native.exact_pc = 1;
 	return 0;
 }
 
@@ -169,24 +170,24 @@ BPF_INLINE int shim_jump(struct walk *w, __u64 word)
 	const __u64 *deep = the_deep();
 	__u64 anchor, cfa, ra, fp;
 
-	if (!deep || !w->in.anchor_delta || w->seg_next >= w->seg_cnt)
+	if (!deep || !w->interp.anchor_delta || w->segs.next >= w->segs.cnt)
 		return -1;
-	anchor = segment_anchor(deep, w->seg_next);
-	if (anchor < w->sp)
+	anchor = segment_anchor(deep, w->segs.next);
+	if (anchor < w->native.sp)
 		return -1;
-	cfa = anchor + w->in.anchor_delta;
-	if (read_user(&ra, 8, arch_ra_at(cfa, cfa + w->in.anchor_fp_off)) ||
-	    read_user(&fp, 8, cfa + w->in.anchor_fp_off))
+	cfa = anchor + w->interp.anchor_delta;
+	if (read_user(&ra, 8, arch_ra_at(cfa, cfa + w->interp.anchor_fp_off)) ||
+	    read_user(&fp, 8, cfa + w->interp.anchor_fp_off))
 		return -1;
 	push_native(word, 0, 0);   /* where the thread stands ... */
 	push_native(word, cfa, 1); /* ... and the activation, which its Python frames replace */
-	w->pc = arch_code_address(ra);
-	w->sp = cfa;
-	w->fp = fp;
-	w->exact_pc = 0;
+	w->native.pc = arch_code_address(ra);
+	w->native.sp = cfa;
+	w->native.fp = fp;
+	w->native.exact_pc = 0;
 	w->flags &= ~WALK_HAVE_EXTRA;
 	w->flags |= WALK_SHIM_JUMP;
-	if (FRAME_TAG(word) == FRAME_NATIVE || w->is_cut)
+	if (FRAME_TAG(word) == FRAME_NATIVE || w->image.is_cut)
 		w->flags |= WALK_SKIPPED;
 	return 0;
 }
@@ -197,41 +198,42 @@ BPF_INLINE int shim_jump(struct walk *w, __u64 word)
  */
 BPF_INLINE int step_frame_pointer(struct walk *w, __u64 word)
 {
-	__u64 fp = w->fp, ra;
+	__u64 fp = w->native.fp, ra;
 
-	if (fp & 7 || fp < w->sp || fp - w->sp > FP_FRAME_MAX || read_user(w->words, 16, fp))
+	if (fp & 7 || fp < w->native.sp || fp - w->native.sp > FP_FRAME_MAX ||
+	    read_user(&w->native.saved, 16, fp))
 		return -1;
-	ra = arch_code_address(w->words[1]);
+	ra = arch_code_address(w->native.saved.ra);
 	if (ra < 4096 || ra >= ARCH_USER_MAX || find_mapping(ra - 1) || !arch_is_call_before(ra))
 		return -1;
 	push_native(word, fp + 16, 0);
 	w->flags &= ~WALK_HAVE_EXTRA;
-	w->sp = fp + 16;
-	w->fp = w->words[0];
-	w->pc = ra;
-	w->exact_pc = 0;
+	w->native.sp = fp + 16;
+	w->native.fp = w->native.saved.fp;
+	w->native.pc = ra;
+	w->native.exact_pc = 0;
 	return 0;
 }
 
 /* A register that is not tracked may have another value by now. */
 BPF_INLINE int in_frame_range(const struct walk *w, __u64 cfa)
 {
-	return w->exact_pc || w->rule.cfa_reg == ARCH_REG_SP || w->rule.cfa_reg == ARCH_REG_FP ||
-	       cfa - w->sp < FP_FRAME_MAX;
+	return w->native.exact_pc || w->place.rule.cfa_reg == ARCH_REG_SP ||
+	       w->place.rule.cfa_reg == ARCH_REG_FP || cfa - w->native.sp < FP_FRAME_MAX;
 }
 
 /* The word at `at`, and cfa_add, make the CFA. */
 BPF_INLINE int deref_cfa(struct walk *w, __u64 at)
 {
-	if (read_user(&w->cfa, 8, at))
+	if (read_user(&w->native.cfa, 8, at))
 		return -1;
-	w->cfa += (__s64)w->rule.cfa_add;
+	w->native.cfa += (__s64)w->place.rule.cfa_add;
 	return 0;
 }
 
 /*
- * Finds w->cfa by the rule of the frame. This and rule_caller() are functions of their own so that
- * their ways add up for the verifier; in walk_native_step() they would multiply.
+ * Finds w->native.cfa by the rule of the frame. This and rule_caller() are functions of their own
+ * so that their ways add up for the verifier; in walk_native_step() they would multiply.
  */
 BPF_NOINLINE int rule_cfa(NO_ARG)
 {
@@ -240,24 +242,24 @@ BPF_NOINLINE int rule_cfa(NO_ARG)
 
 	if (!w)
 		return -1;
-	switch (w->rule.cfa_kind) {
+	switch (w->place.rule.cfa_kind) {
 	case CFA_REG:
-		if (!reg_value(w, w->rule.cfa_reg, &base))
+		if (!reg_value(w, w->place.rule.cfa_reg, &base))
 			return -1;
-		w->cfa = base + (__s64)w->rule.cfa_off;
-		return in_frame_range(w, w->cfa) ? 0 : -1;
+		w->native.cfa = base + (__s64)w->place.rule.cfa_off;
+		return in_frame_range(w, w->native.cfa) ? 0 : -1;
 	case CFA_DEREF_REG:
-		if (!reg_value(w, w->rule.cfa_reg, &base))
+		if (!reg_value(w, w->place.rule.cfa_reg, &base))
 			return -1;
-		return deref_cfa(w, base + (__s64)w->rule.cfa_off);
+		return deref_cfa(w, base + (__s64)w->place.rule.cfa_off);
 	case CFA_DEREF_INDEX:
-		if (!reg_value(w, w->rule.cfa_reg & 15, &base) ||
-		    !reg_value(w, w->rule.cfa_reg >> 4, &index))
+		if (!reg_value(w, w->place.rule.cfa_reg & 15, &base) ||
+		    !reg_value(w, w->place.rule.cfa_reg >> 4, &index))
 			return -1;
-		return deref_cfa(w, base + 8 * index + (__s64)w->rule.cfa_off);
+		return deref_cfa(w, base + 8 * index + (__s64)w->place.rule.cfa_off);
 	case CFA_PLT:
-		w->cfa = w->sp + (__s64)w->rule.cfa_off +
-			 ((__s64)(w->pc & 15) >= w->rule.cfa_add ? 8 : 0);
+		w->native.cfa = w->native.sp + (__s64)w->place.rule.cfa_off +
+				((__s64)(w->native.pc & 15) >= w->place.rule.cfa_add ? 8 : 0);
 		return 0;
 	}
 	return -1;
@@ -266,15 +268,16 @@ BPF_NOINLINE int rule_cfa(NO_ARG)
 /* The return address of a frame that arch_rule_fits(). */
 BPF_INLINE int rule_ra(struct walk *w)
 {
-	if (!arch_ra_in_register(&w->rule))
-		return read_user(&w->caller_pc, 8, w->cfa + (__s64)w->rule.ra_off);
-	w->caller_pc = arch_ra_register(w->regs);
+	if (!arch_ra_in_register(&w->place.rule))
+		return read_user(&w->native.caller_pc, 8,
+				 w->native.cfa + (__s64)w->place.rule.ra_off);
+	w->native.caller_pc = arch_ra_register(w->native.regs);
 	return 0;
 }
 
 /*
- * Finds w->caller_pc and w->caller_fp by the rule and w->cfa; with one read when they lie side by
- * side.
+ * Finds w->native.caller_pc and w->native.caller_fp by the rule and w->native.cfa; with one read
+ * when they lie side by side.
  */
 BPF_NOINLINE int rule_caller(NO_ARG)
 {
@@ -282,32 +285,34 @@ BPF_NOINLINE int rule_caller(NO_ARG)
 
 	if (!w)
 		return -1;
-	w->caller_fp = w->rule.fp_rule == REG_SAME ? w->fp : 0;
-	if (w->rule.fp_rule == REG_CFA_OFF && w->rule.fp_off == w->rule.ra_off - 8 &&
-	    !arch_ra_in_register(&w->rule)) {
-		if (read_user(w->words, 16, w->cfa + (__s64)w->rule.fp_off))
+	w->native.caller_fp = w->place.rule.fp_rule == REG_SAME ? w->native.fp : 0;
+	if (w->place.rule.fp_rule == REG_CFA_OFF &&
+	    w->place.rule.fp_off == w->place.rule.ra_off - 8 &&
+	    !arch_ra_in_register(&w->place.rule)) {
+		if (read_user(&w->native.saved, 16, w->native.cfa + (__s64)w->place.rule.fp_off))
 			return -1;
-		w->caller_fp = w->words[0];
-		w->caller_pc = w->words[1];
+		w->native.caller_fp = w->native.saved.fp;
+		w->native.caller_pc = w->native.saved.ra;
 		return 0;
 	}
 	if (rule_ra(w))
 		return -1;
-	if (w->rule.fp_rule == REG_CFA_OFF)
-		return read_user(&w->caller_fp, 8, w->cfa + (__s64)w->rule.fp_off);
+	if (w->place.rule.fp_rule == REG_CFA_OFF)
+		return read_user(&w->native.caller_fp, 8,
+				 w->native.cfa + (__s64)w->place.rule.fp_off);
 	/*
 	 * GCC's rows of a realigned function's last instruction still say so when fp is restored
 	 * already and may be anything. Then it reads as 0: lost, and most callers do not need it.
 	 */
-	if (w->rule.fp_rule == REG_FP_OFF)
-		read_user(&w->caller_fp, 8, w->fp + (__s64)w->rule.fp_off);
+	if (w->place.rule.fp_rule == REG_FP_OFF)
+		read_user(&w->native.caller_fp, 8, w->native.fp + (__s64)w->place.rule.fp_off);
 	return 0;
 }
 
 /* The thread stands right behind a system call: it is in the kernel, or was just now. */
 BPF_INLINE int behind_syscall(const struct walk *w)
 {
-	return w->exact_pc && arch_is_syscall_before(w->pc);
+	return w->native.exact_pc && arch_is_syscall_before(w->native.pc);
 }
 
 /*
@@ -317,7 +322,7 @@ BPF_INLINE int behind_syscall(const struct walk *w)
  */
 BPF_INLINE int step_entry(struct walk *w, __u64 word)
 {
-	if (!w->stack_start || w->sp - w->stack_start >= ENTRY_ROOM)
+	if (!w->thread.stack_start || w->native.sp - w->thread.stack_start >= ENTRY_ROOM)
 		return -1;
 	push_native(word, 0, 0);
 	w->flags |= WALK_NATIVE_END | WALK_ENTRY;
@@ -331,25 +336,25 @@ BPF_INLINE int step_entry(struct walk *w, __u64 word)
  */
 BPF_INLINE int step_stub(struct walk *w, __u64 word)
 {
-	int in_syscall = behind_syscall(w), in_vfork = in_syscall && arch_is_vfork_at(w->pc);
+	int in_syscall = behind_syscall(w), in_vfork = in_syscall && arch_is_vfork_at(w->native.pc);
 	__u64 ra;
 
-	if (in_syscall && !in_vfork && !arch_syscall_result(w->regs)) {
+	if (in_syscall && !in_vfork && !arch_syscall_result(w->native.regs)) {
 		push_native(word, 0, 0);
 		w->flags |= WALK_NATIVE_END;
 		return 0;
 	}
-	if (!in_syscall && !(w->exact_pc && arch_is_entry_at(w->pc)))
+	if (!in_syscall && !(w->native.exact_pc && arch_is_entry_at(w->native.pc)))
 		return -1;
-	if (arch_leaf_ra(w->regs, w->sp, in_vfork, &ra))
+	if (arch_leaf_ra(w->native.regs, w->native.sp, in_vfork, &ra))
 		return -1;
 	ra = arch_code_address(ra);
 	if (find_mapping(ra - 1))
 		return -1;
-	push_native(word, w->sp + arch_leaf_size(0), 0);
-	w->pc = ra;
-	w->sp += arch_leaf_size(in_vfork);
-	w->exact_pc = 0;
+	push_native(word, w->native.sp + arch_leaf_size(0), 0);
+	w->native.pc = ra;
+	w->native.sp += arch_leaf_size(in_vfork);
+	w->native.exact_pc = 0;
 	return 0;
 }
 
@@ -359,15 +364,15 @@ BPF_INLINE int step_stub(struct walk *w, __u64 word)
  */
 BPF_INLINE int step_epilogue(struct walk *w, __u64 word)
 {
-	int how = w->exact_pc ? EPILOGUE_NONE : arch_epilogue_at(w->pc);
+	int how = w->native.exact_pc ? EPILOGUE_NONE : arch_epilogue_at(w->native.pc);
 
-	if (how == EPILOGUE_NONE || read_user(w->words, 16, w->sp))
+	if (how == EPILOGUE_NONE || read_user(&w->native.saved, 16, w->native.sp))
 		return -1;
-	push_native(word, w->sp + 16, 0);
-	w->sp += 16;
-	w->pc = arch_code_address(w->words[1]);
+	push_native(word, w->native.sp + 16, 0);
+	w->native.sp += 16;
+	w->native.pc = arch_code_address(w->native.saved.ra);
 	if (how == EPILOGUE_POPS)
-		w->fp = w->words[0];
+		w->native.fp = w->native.saved.fp;
 	return 0;
 }
 
@@ -377,16 +382,16 @@ BPF_INLINE int python_passed(const struct walk *w)
 	const __u64 *deep = the_deep();
 	__u32 seg;
 
-	if (!deep || !w->py_cnt)
+	if (!deep || !w->python.cnt)
 		return 1;
-	if (w->in.layout.chain == PY_CHAIN_FRAME)
-		return w->eval_cnt + !!w->compiled >= w->seg_cnt;
+	if (w->interp.layout.chain == PY_CHAIN_FRAME)
+		return w->native.eval_cnt + !!w->python.compiled >= w->segs.cnt;
 	if (next_is_compiled(w))
 		return 1;
-	if (!w->seg_next)
+	if (!w->segs.next)
 		return 0;
-	seg = (__u32)deep[deep_at(DEEP_SEG_ORDER, w->seg_next - 1)];
-	return deep[deep_at(DEEP_SEG_END, seg)] >= w->py_cnt;
+	seg = (__u32)deep[deep_at(DEEP_SEG_ORDER, w->segs.next - 1)];
+	return deep[deep_at(DEEP_SEG_END, seg)] >= w->python.cnt;
 }
 
 /*
@@ -397,8 +402,9 @@ BPF_INLINE int python_passed(const struct walk *w)
  */
 BPF_INLINE int step_base(struct walk *w, __u64 word)
 {
-	if (w->exact_pc || !python_passed(w) ||
-	    (w->stack_start - w->sp >= BASE_ROOM && w->tp - w->sp >= BASE_ROOM))
+	if (w->native.exact_pc || !python_passed(w) ||
+	    (w->thread.stack_start - w->native.sp >= BASE_ROOM &&
+	     w->thread.tp - w->native.sp >= BASE_ROOM))
 		return -1;
 	push_native(word, 0, 0);
 	w->flags |= WALK_NATIVE_END;
@@ -425,21 +431,21 @@ BPF_NOINLINE int no_rows(__u64 word, __u32 why, __u64 detail)
 /* Reads the extra register of the caller when it is tracked. */
 BPF_INLINE void rule_extra(struct walk *w, __u64 cfa)
 {
-	__s64 off = w->rule.cfa_add;
+	__s64 off = w->place.rule.cfa_add;
 
-	if (!(w->flags & WALK_HAVE_EXTRA) || w->rule.cfa_kind == CFA_PLT ||
-	    (w->rule.cfa_kind == CFA_REG && off == UW_EXTRA_SAME))
+	if (!(w->flags & WALK_HAVE_EXTRA) || w->place.rule.cfa_kind == CFA_PLT ||
+	    (w->place.rule.cfa_kind == CFA_REG && off == UW_EXTRA_SAME))
 		return;
-	if (w->rule.cfa_kind != CFA_REG || off == UW_EXTRA_LOST ||
-	    read_user(&w->regs[ARCH_REG_EXTRA], 8, cfa + off))
+	if (w->place.rule.cfa_kind != CFA_REG || off == UW_EXTRA_LOST ||
+	    read_user(&w->native.regs[ARCH_REG_EXTRA], 8, cfa + off))
 		w->flags &= ~WALK_HAVE_EXTRA;
 }
 
 /* The frame's CFA is in the extra register, which nobody has looked at on the way here. */
 BPF_INLINE int wants_extra(struct walk *w)
 {
-	if (!ARCH_HAS_EXTRA || w->exact_pc || w->rule.cfa_kind != CFA_REG ||
-	    w->rule.cfa_reg != ARCH_REG_EXTRA || w->flags & WALK_WANT_EXTRA)
+	if (!ARCH_HAS_EXTRA || w->native.exact_pc || w->place.rule.cfa_kind != CFA_REG ||
+	    w->place.rule.cfa_reg != ARCH_REG_EXTRA || w->flags & WALK_WANT_EXTRA)
 		return 0;
 	w->flags |= WALK_WANT_EXTRA;
 	return 1;
@@ -448,9 +454,9 @@ BPF_INLINE int wants_extra(struct walk *w)
 /* An FDE may end with the system call that does not return: __restore_rt's. */
 BPF_INLINE int no_rule(struct walk *w, __u64 off)
 {
-	if (!find_rule(w, off) && w->rule.cfa_kind != CFA_NONE)
+	if (!find_rule(w, off) && w->place.rule.cfa_kind != CFA_NONE)
 		return 0;
-	return !behind_syscall(w) || find_rule(w, off - 1) || w->rule.cfa_kind == CFA_NONE;
+	return !behind_syscall(w) || find_rule(w, off - 1) || w->place.rule.cfa_kind == CFA_NONE;
 }
 
 /*
@@ -461,12 +467,12 @@ BPF_INLINE int no_rule(struct walk *w, __u64 off)
  */
 BPF_INLINE int is_foreign(const struct walk *w)
 {
-	if (!w->own_cnt || w->flags & (WALK_PY_LOST | WALK_PY_CUT) ||
-	    w->native_cnt < w->own_cnt + 2)
+	if (!w->native.own_cnt || w->flags & (WALK_PY_LOST | WALK_PY_CUT) ||
+	    w->native.cnt < w->native.own_cnt + 2)
 		return 0;
-	if (w->in.layout.chain == PY_CHAIN_FRAME)
-		return w->eval_cnt > w->seg_total + 1;
-	return w->run_cnt > 1 ? w->seg_next >= w->seg_cnt : python_passed(w);
+	if (w->interp.layout.chain == PY_CHAIN_FRAME)
+		return w->native.eval_cnt > w->segs.total + 1;
+	return w->tstate.run_cnt > 1 ? w->segs.next >= w->segs.cnt : python_passed(w);
 }
 
 /* The stack ends here: outwards lies another greenlet's. */
@@ -488,9 +494,9 @@ BPF_INLINE int is_base(struct walk *w, __u32 kind)
 {
 	if (kind == CFA_BASE)
 		return python_passed(w) || w->flags & WALK_PY_LOST;
-	if (kind != CFA_SWITCH || w->seg_next || w->eval_cnt)
+	if (kind != CFA_SWITCH || w->segs.next || w->native.eval_cnt)
 		return 0;
-	w->py_left = 0;
+	w->merge.py_left = 0;
 	w->flags &= ~WALK_PY_LOST;
 	return 1;
 }
@@ -498,11 +504,11 @@ BPF_INLINE int is_base(struct walk *w, __u32 kind)
 /* Makes the caller the current frame. 0: go on; 1: there is none. */
 BPF_INLINE int enter_caller(struct walk *w)
 {
-	w->pc = arch_code_address(w->caller_pc);
-	w->sp = w->cfa;
-	w->fp = w->caller_fp;
-	w->exact_pc = 0;
-	if (!w->pc) { /* set up by a thread library without CFI for its first frame */
+	w->native.pc = arch_code_address(w->native.caller_pc);
+	w->native.sp = w->native.cfa;
+	w->native.fp = w->native.caller_fp;
+	w->native.exact_pc = 0;
+	if (!w->native.pc) { /* set up by a thread library without CFI for its first frame */
 		w->flags |= WALK_NATIVE_END;
 		return 1;
 	}
@@ -515,31 +521,31 @@ BPF_INLINE int leave_by_rule(struct walk *w, __u64 word, int is_eval, __u32 kind
 	__u32 first;
 
 	if (rule_cfa(0))
-		return wants_extra(w) || no_rows(word, MARK_NO_UNWIND_INFO, w->map.file);
-	if (!arch_rule_fits(&w->rule, w->cfa, w->sp, (int)w->exact_pc)) {
+		return wants_extra(w) || no_rows(word, MARK_NO_UNWIND_INFO, w->place.map.file);
+	if (!arch_rule_fits(&w->place.rule, w->native.cfa, w->native.sp, (int)w->native.exact_pc)) {
 		push_native(word, 0, is_eval);
-		return native_lost(w, MARK_BAD_FRAME, w->map.file);
+		return native_lost(w, MARK_BAD_FRAME, w->place.map.file);
 	}
 	if (rule_caller(0)) {
-		push_native(word, w->cfa, is_eval);
-		return native_lost(w, MARK_READ_FAILED, w->map.file);
+		push_native(word, w->native.cfa, is_eval);
+		return native_lost(w, MARK_READ_FAILED, w->place.map.file);
 	}
-	rule_extra(w, w->cfa);
-	first = w->seg_next;
-	push_native(word, w->cfa, is_eval);
+	rule_extra(w, w->native.cfa);
+	first = w->segs.next;
+	push_native(word, w->native.cfa, is_eval);
 	if (is_eval) {
-		learn_anchor(w, w->cfa, first);
+		learn_anchor(w, w->native.cfa, first);
 		if (is_foreign(w)) {
-			w->native_cnt = w->own_cnt;
+			w->native.cnt = w->native.own_cnt;
 			return end_of_greenlet(w);
 		}
 	}
-	if (kind == CFA_BASE && w->seg_next != first && !(w->flags & WALK_PY_LOST)) {
+	if (kind == CFA_BASE && w->segs.next != first && !(w->flags & WALK_PY_LOST)) {
 		/*
 		 * 3.10: greenlet's own CFrame. No activation lies here, so frames stand one too far
 		 * outwards.
 		 */
-		w->py_marker = MARKER_WORD(MARK_PY_SETUP, 0);
+		w->python.marker = MARKER_WORD(MARK_PY_SETUP, 0);
 		w->flags |= WALK_PY_LOST;
 	}
 	if (kind >= CFA_BASE && is_base(w, kind))
@@ -548,7 +554,7 @@ BPF_INLINE int leave_by_rule(struct walk *w, __u64 word, int is_eval, __u32 kind
 }
 
 /* Walks one native frame. 0: go on; else the walk is over. */
-BPF_NOINLINE int walk_native_step(__u32 i)
+BPF_NOINLINE int walk_native_step(NO_ARG)
 {
 	struct walk *w = the_walk();
 	__u64 look, off, word;
@@ -557,36 +563,37 @@ BPF_NOINLINE int walk_native_step(__u32 i)
 
 	if (!w)
 		return -1;
-	if (w->native_cnt + 2 > max_frames()) { /* shim_jump() adds two */
+	if (w->native.cnt + 2 > max_frames()) { /* shim_jump() adds two */
 		w->flags |= WALK_TRUNCATED;
-		return native_lost(w, MARK_TRUNCATED, i & 0);
+		return native_lost(w, MARK_TRUNCATED, 0);
 	}
-	look = w->exact_pc ? w->pc : w->pc - 1;
-	is_new_map = look - w->map.start >= w->map.end - w->map.start;
+	look = w->native.exact_pc ? w->native.pc : w->native.pc - 1;
+	is_new_map = look - w->place.map.start >= w->place.map.end - w->place.map.start;
 	if (find_mapping(look)) {
 		if (look >= ARCH_USER_MAX || look < 4096)
 			return native_lost(w, MARK_BAD_FRAME, 0);
 		return no_rows(FRAME_WORD(FRAME_ANON, look),
-			       w->is_cut ? MARK_NO_ROOM : MARK_UNMAPPED, 0);
+			       w->image.is_cut ? MARK_NO_ROOM : MARK_UNMAPPED, 0);
 	}
-	off = look - w->map.start + w->map.offset;
-	word = w->map.file ? NATIVE_WORD(w->map.file, off) : FRAME_WORD(FRAME_ANON, look);
+	off = look - w->place.map.start + w->place.map.offset;
+	word = w->place.map.file ? NATIVE_WORD(w->place.map.file, off)
+				 : FRAME_WORD(FRAME_ANON, look);
 	if (no_rule(w, off))
-		return no_rows(word, MARK_NO_UNWIND_INFO, w->map.file);
+		return no_rows(word, MARK_NO_UNWIND_INFO, w->place.map.file);
 	if (is_new_map)
 		remember_address(w, look, word);
 	is_eval = in_eval(w, look);
-	kind = w->rule.cfa_kind;
+	kind = w->place.rule.cfa_kind;
 	if (kind >= CFA_BASE)
-		w->rule.cfa_kind = CFA_REG;
-	if (w->rule.cfa_kind == CFA_END) {
+		w->place.rule.cfa_kind = CFA_REG;
+	if (w->place.rule.cfa_kind == CFA_END) {
 		push_native(word, 0, is_eval);
 		w->flags |= WALK_NATIVE_END;
 		return 1;
 	}
-	if (w->rule.cfa_kind == CFA_SIGNAL) {
+	if (w->place.rule.cfa_kind == CFA_SIGNAL) {
 		push_native(word, 0, 0);
-		return step_signal(w->sp + (__s64)w->rule.cfa_off);
+		return step_signal(w->native.sp + (__s64)w->place.rule.cfa_off);
 	}
 	return leave_by_rule(w, word, is_eval, kind);
 }
@@ -594,12 +601,12 @@ BPF_NOINLINE int walk_native_step(__u32 i)
 /* The walk begins again where it began. */
 BPF_INLINE void rewind_native(struct walk *w, __u64 pc, __u64 sp, __u64 fp)
 {
-	__builtin_memcpy(w->regs, w->leaf_regs, sizeof(w->regs));
-	w->pc = pc;
-	w->sp = sp;
-	w->fp = fp;
-	w->exact_pc = 1;
-	w->native_cnt = w->eval_cnt = w->seg_next = w->own_cnt = 0;
+	__builtin_memcpy(w->native.regs, w->native.leaf_regs, sizeof(w->native.regs));
+	w->native.pc = pc;
+	w->native.sp = sp;
+	w->native.fp = fp;
+	w->native.exact_pc = 1;
+	w->native.cnt = w->native.eval_cnt = w->segs.next = w->native.own_cnt = 0;
 	w->flags &= ~(WALK_NATIVE_END | WALK_NATIVE_LOST | WALK_TRUNCATED | WALK_SHIM_JUMP |
 		      WALK_SKIPPED | WALK_WANT_EXTRA | WALK_HAVE_EXTRA | WALK_GREENLET);
 }
@@ -621,11 +628,11 @@ BPF_NOINLINE int move_window(__u64 addr)
 		return -1;
 	if (size > STACK_BYTES)
 		size = STACK_BYTES;
-	w->stack_size = 0;
-	if (read_user(w->stack, size, addr))
+	w->stack.size = 0;
+	if (read_user(w->stack.words, size, addr))
 		return -1;
-	w->stack_at = addr;
-	w->stack_size = size;
+	w->stack.addr = addr;
+	w->stack.size = size;
 	return 0;
 }
 
@@ -636,14 +643,14 @@ BPF_NOINLINE int move_window(__u64 addr)
  */
 BPF_INLINE int in_window(const struct walk *w, __u64 start, __u64 end)
 {
-	__u64 off = start - w->stack_at, left = w->stack_size - off - (end - start);
+	__u64 off = start - w->stack.addr, left = w->stack.size - off - (end - start);
 
 	return (__s64)(off | left | -(off & 7)) >= 0;
 }
 
 BPF_INLINE __u64 window_word(const struct walk *w, __u64 addr)
 {
-	return w->stack[BOUND((addr - w->stack_at) / 8, STACK_BYTES / 8)];
+	return w->stack.words[BOUND((addr - w->stack.addr) / 8, STACK_BYTES / 8)];
 }
 
 /* Makes the mapping of a place the last one hit, if `addr` is that place in it. */
@@ -651,14 +658,14 @@ BPF_INLINE int use_mapping(struct walk *w, const struct known_place *p, __u64 ad
 {
 	const struct mapping *m;
 
-	if (p->map >= w->map_cnt)
+	if (p->map >= w->image.map_cnt)
 		return 0;
-	m = get_mapping(w->map_first + p->map);
+	m = get_mapping(w->image.map_first + p->map);
 	if (!m || addr - m->start >= m->end - m->start ||
 	    p->word != NATIVE_WORD(m->file, addr - m->start + m->offset))
 		return 0;
-	w->map = *m;
-	w->map_index = p->map;
+	w->place.map = *m;
+	w->place.map_index = p->map;
 	note_seen(m->file);
 	return 1;
 }
@@ -671,8 +678,9 @@ BPF_INLINE int use_mapping(struct walk *w, const struct known_place *p, __u64 ad
 BPF_INLINE const struct known_place *find_place(struct walk *w, struct known_place *places,
 						__u64 addr)
 {
-	__u64 off = addr - w->map.start, word = NATIVE_WORD(w->map.file, off + w->map.offset);
-	int here = off < w->map.end - w->map.start;
+	__u64 off = addr - w->place.map.start,
+	      word = NATIVE_WORD(w->place.map.file, off + w->place.map.offset);
+	int here = off < w->place.map.end - w->place.map.start;
 	__u32 slot = place_slot(here ? word : addr);
 	const struct known_place *p = &places[slot];
 
@@ -688,18 +696,20 @@ BPF_INLINE const struct known_place *find_place(struct walk *w, struct known_pla
  */
 BPF_INLINE void next_anchor(struct walk *w, const __u64 *deep)
 {
-	w->anchor =
-		!w->eval_seg && w->seg_next < w->seg_cnt ? segment_anchor(deep, w->seg_next) : 0;
+	w->known.anchor = !w->known.eval_seg && w->segs.next < w->segs.cnt
+				  ? segment_anchor(deep, w->segs.next)
+				  : 0;
 }
 
 BPF_INLINE void begin_known(struct walk *w, const __u64 *deep)
 {
-	int by_frame = w->has_python && w->in.layout.chain == PY_CHAIN_FRAME;
+	int by_frame = w->image.has_python && w->interp.layout.chain == PY_CHAIN_FRAME;
 
-	w->eval_seg = by_frame ? SEG_EVAL : SEG_NONE;
+	w->known.eval_seg = by_frame ? SEG_EVAL : SEG_NONE;
 	next_anchor(w, deep);
-	w->learning = w->has_python && !by_frame &&
-		      (!w->in.anchor_delta || (w->leaf_anchor && !w->in.cframe_delta));
+	w->known.learning =
+		w->image.has_python && !by_frame &&
+		(!w->interp.anchor_delta || (w->python.leaf_anchor && !w->interp.cframe_delta));
 }
 
 /* in_eval() without a branch, for addresses below 1 << 63. 0 or 1. */
@@ -708,8 +718,8 @@ BPF_INLINE __u32 is_eval_at(const struct walk *w, __u64 pc)
 	__u64 in = 0;
 
 	for (int i = 0; i < MAX_EVAL_RANGES; i++)
-		in |= ~(pc - w->in.eval[i].start) & (pc - w->in.eval[i].end);
-	return (__u32)(in >> 63) & w->has_python;
+		in |= ~(pc - w->interp.eval[i].start) & (pc - w->interp.eval[i].end);
+	return (__u32)(in >> 63) & w->image.has_python;
 }
 
 enum known {
@@ -720,20 +730,20 @@ enum known {
 
 BPF_INLINE void push_known(struct walk *w, __u64 *deep, __u64 word, __u64 seg)
 {
-	deep[deep_at(DEEP_NATIVE, w->native_cnt)] = word;
-	deep[deep_at(DEEP_NATIVE_SEG, w->native_cnt)] = seg;
-	w->native_cnt++;
-	w->exact_pc = 0;
+	deep[deep_at(DEEP_NATIVE, w->native.cnt)] = word;
+	deep[deep_at(DEEP_NATIVE_SEG, w->native.cnt)] = seg;
+	w->native.cnt++;
+	w->native.exact_pc = 0;
 }
 
 /* Takes the segment that lies in the frame. False: another one does, too. */
 BPF_INLINE int take_segment(struct walk *w, const __u64 *deep, __u64 sp, __u64 cfa)
 {
-	w->seg_next++;
+	w->segs.next++;
 	next_anchor(w, deep);
-	if (w->anchor - sp >= cfa - sp)
+	if (w->known.anchor - sp >= cfa - sp)
 		return 1;
-	w->seg_next--;
+	w->segs.next--;
 	return 0;
 }
 
@@ -745,7 +755,7 @@ BPF_INLINE __u64 has_flag(__u32 flags, __u32 flag)
 /* Up to 3.9: the next activation has no Python frame. 0 or 1. */
 BPF_INLINE __u64 beyond_frames(const struct walk *w)
 {
-	return w->eval_seg & 1 & not_above(w->seg_total, w->eval_cnt);
+	return w->known.eval_seg & 1 & not_above(w->segs.total, w->native.eval_cnt);
 }
 
 /* Leaves one more frame, if all that its rule needs has been read. enum known */
@@ -755,7 +765,7 @@ BPF_INLINE int known_frame(struct walk *w, struct known_place *places, __u64 *de
 	const struct known_place *p = find_place(w, places, *pc);
 	__u64 cfa, low, end, ra, seg, is_eval = is_eval_at(w, *pc);
 
-	if (!p || w->native_cnt + 2 > max_frames())
+	if (!p || w->native.cnt + 2 > max_frames())
 		return KNOWN_NOT;
 	if (p->how & HOW_END) {
 		push_known(w, deep, p->word, SEG_NONE);
@@ -768,19 +778,20 @@ BPF_INLINE int known_frame(struct walk *w, struct known_place *places, __u64 *de
 	    (!in_window(w, low, end) && (move_window(low) || !in_window(w, low, end))))
 		return KNOWN_NOT;
 	ra = arch_code_address(window_word(w, arch_ra_at(cfa, low)));
-	if (is_zero(ra) | (is_eval & (w->learning | is_zero(~w->anchor) | beyond_frames(w))))
+	if (is_zero(ra) |
+	    (is_eval & (w->known.learning | is_zero(~w->known.anchor) | beyond_frames(w))))
 		return KNOWN_NOT;
-	seg = is_eval * w->eval_seg;
-	if (w->anchor - *sp < cfa - *sp) {
+	seg = is_eval * w->known.eval_seg;
+	if (w->known.anchor - *sp < cfa - *sp) {
 		if (!take_segment(w, deep, *sp, cfa))
 			return KNOWN_NOT;
-		seg = w->seg_next;
+		seg = w->segs.next;
 	}
 	if (is_eval & is_zero(seg)) /* another greenlet's? */
 		return KNOWN_NOT;
 	push_known(w, deep, p->word, seg);
-	w->own_cnt = (__u32)choose(is_zero(seg), w->own_cnt, w->native_cnt);
-	w->eval_cnt += is_eval;
+	w->native.own_cnt = (__u32)choose(is_zero(seg), w->native.own_cnt, w->native.cnt);
+	w->native.eval_cnt += is_eval;
 	*fp = choose(has_flag(p->how, HOW_FP_SAVED), window_word(w, low), *fp);
 	*pc = ra - 1;
 	*sp = cfa;
@@ -801,30 +812,30 @@ BPF_NOINLINE int walk_known_frames(NO_ARG)
 	if (!w || !places || !deep || w->flags & WALK_HAVE_EXTRA)
 		return KNOWN_NOT;
 	begin_known(w, deep);
-	pc = w->exact_pc ? w->pc : w->pc - 1;
-	sp = w->sp;
-	fp = w->fp;
+	pc = w->native.exact_pc ? w->native.pc : w->native.pc - 1;
+	sp = w->native.sp;
+	fp = w->native.fp;
 	/* verifier: 64 bits, because 5.11 to 5.14 do not follow a spilled counter of 32 */
 	for (__u64 i = 0; i < KNOWN_STEPS; i++) {
 		known = known_frame(w, places, deep, &pc, &sp, &fp);
 		if (known)
 			break;
 	}
-	w->pc = w->exact_pc ? pc : pc + 1;
-	w->sp = sp;
-	w->fp = fp;
+	w->native.pc = w->native.exact_pc ? pc : pc + 1;
+	w->native.sp = sp;
+	w->native.fp = fp;
 	if (known == KNOWN_END)
 		w->flags |= WALK_NATIVE_END;
 	return known;
 }
 
 /* 0: go on; else the walk is over. */
-BPF_NOINLINE int walk_native_block(__u32 first)
+BPF_NOINLINE int walk_native_block(NO_ARG)
 {
 	for (__u32 i = 0; i < BLOCK; i++) {
 		int known = walk_known_frames(0);
 
-		if (known == KNOWN_END || (known == KNOWN_NOT && walk_native_step(first + i)))
+		if (known == KNOWN_END || (known == KNOWN_NOT && walk_native_step(0)))
 			return 1;
 	}
 	return 0;
@@ -837,8 +848,8 @@ BPF_NOINLINE int native_pass(NO_ARG)
 }
 
 /*
- * From w->pc to the root of the stack. Where the dynamic linker binds a symbol at its first call, a
- * frame's CFA may be in the extra register: only then is it worth a read per frame.
+ * From w->native.pc to the root of the stack. Where the dynamic linker binds a symbol at its first
+ * call, a frame's CFA may be in the extra register: only then is it worth a read per frame.
  */
 BPF_NOINLINE int walk_native(NO_ARG)
 {
@@ -849,10 +860,10 @@ BPF_NOINLINE int walk_native(NO_ARG)
 	if (!w)
 		return 0;
 	flags = w->flags;
-	pc = w->pc;
-	sp = w->sp;
-	fp = w->fp;
-	__builtin_memcpy(w->leaf_regs, w->regs, sizeof(w->regs));
+	pc = w->native.pc;
+	sp = w->native.sp;
+	fp = w->native.fp;
+	__builtin_memcpy(w->native.leaf_regs, w->native.regs, sizeof(w->native.regs));
 	native_pass(0);
 	if (!(w->flags & WALK_WANT_EXTRA))
 		return 0;

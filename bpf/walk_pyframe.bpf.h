@@ -4,8 +4,9 @@
 /*
  * Stage 2: one Python frame: its fields, its place in the code, and what it is if no frame of a
  * function.
- * Input:   w->in.layout; the address of a frame.
- * Output:  the frame in w->frames, of which frame64(), frame32() and frame8() give the fields.
+ * Input:   w->interp.layout; the address of a frame.
+ * Output:  the frame in w->frames.bytes, of which frame64(), frame32() and frame8() give the
+ *          fields.
  * Cost:    one read per frame, from 3.11 on per window of frames.
  * Fails:   unreadable memory: the caller says so.
  */
@@ -18,15 +19,15 @@
 /* A field of the current frame. As in buf64(): fields are aligned, masks bound the access. */
 BPF_INLINE __u64 frame64(const struct walk *w, __u32 off)
 {
-	return ((const __u64 *)w->frames)[((w->frame_at + off) & (FRAMES_BYTES - 8)) / 8];
+	return ((const __u64 *)w->frames.bytes)[((w->frames.at + off) & (FRAMES_BYTES - 8)) / 8];
 }
 BPF_INLINE __u32 frame32(const struct walk *w, __u32 off)
 {
-	return ((const __u32 *)w->frames)[((w->frame_at + off) & (FRAMES_BYTES - 4)) / 4];
+	return ((const __u32 *)w->frames.bytes)[((w->frames.at + off) & (FRAMES_BYTES - 4)) / 4];
 }
 BPF_INLINE __u8 frame8(const struct walk *w, __u32 off)
 {
-	return w->frames[BOUND(w->frame_at + off, FRAMES_BYTES)];
+	return w->frames.bytes[BOUND(w->frames.at + off, FRAMES_BYTES)];
 }
 
 /*
@@ -37,31 +38,31 @@ BPF_INLINE __u8 frame8(const struct walk *w, __u32 off)
  */
 BPF_INLINE int read_frames(struct walk *w, __u64 frame)
 {
-	__u32 size = w->in.layout.frame_read & (FRAMES_BYTES - WINDOW - 1);
+	__u32 size = w->interp.layout.frame_read & (FRAMES_BYTES - WINDOW - 1);
 	__u32 before = frame & (PAGE_BYTES - 1);
 
-	if (w->in.layout.chain < PY_CHAIN_CFRAME || on_our_stack(w, frame)) {
-		w->frame_at = WINDOW;
-		return read_user(w->frames + WINDOW, size, frame);
+	if (w->interp.layout.chain < PY_CHAIN_CFRAME || on_our_stack(w, frame)) {
+		w->frames.at = WINDOW;
+		return read_user(w->frames.bytes + WINDOW, size, frame);
 	}
 	if (before > WINDOW - size)
 		before = WINDOW - size;
-	w->frame_at = before;
-	w->window = frame - before;
-	w->window_len = before + size;
-	if (!read_user(w->frames, BOUND(w->window_len, FRAMES_BYTES), w->window))
+	w->frames.at = before;
+	w->frames.addr = frame - before;
+	w->frames.size = before + size;
+	if (!read_user(w->frames.bytes, BOUND(w->frames.size, FRAMES_BYTES), w->frames.addr))
 		return 0;
-	w->window_len = 0;
+	w->frames.size = 0;
 	return -1;
 }
 
 /* Makes this frame the current one. */
 BPF_INLINE int load_frame(struct walk *w, __u64 frame)
 {
-	__u64 at = frame - w->window;
+	__u64 at = frame - w->frames.addr;
 
-	if (at < w->window_len && at + w->in.layout.frame_read <= w->window_len)
-		w->frame_at = (__u32)at;
+	if (at < w->frames.size && at + w->interp.layout.frame_read <= w->frames.size)
+		w->frames.at = (__u32)at;
 	else if (read_frames(w, frame))
 		return -1;
 	note_frame(w, frame);
@@ -73,18 +74,19 @@ BPF_INLINE __u32 frame_offset(struct walk *w, __u64 code)
 {
 	__u64 base, off, lasti, tlbc = 0;
 
-	if (w->in.layout.lasti != PY_LASTI_POINTER) {
-		off = frame32(w, w->in.layout.frame_lasti);
+	if (w->interp.layout.lasti != PY_LASTI_POINTER) {
+		off = frame32(w, w->interp.layout.frame_lasti);
 		if ((__s32)off < 0 || off >= OFFSET_LINE / 2)
 			return OFFSET_NOT_STARTED;
-		return (__u32)(w->in.layout.lasti == PY_LASTI_UNITS ? off * 2 : off);
+		return (__u32)(w->interp.layout.lasti == PY_LASTI_UNITS ? off * 2 : off);
 	}
-	lasti = frame64(w, w->in.layout.frame_lasti);
-	if (w->in.layout.frame_tlbc_index != PY_OFF_NONE)
-		tlbc = frame32(w, w->in.layout.frame_tlbc_index);
-	base = code + w->in.layout.code_bytecode;
-	if (tlbc && (read_user(&w->words[0], 8, code + w->in.layout.code_tlbc) ||
-		     read_user(&base, 8, w->words[0] + 8 + 8 * tlbc))) /* _PyCodeArray, 3.14t */
+	lasti = frame64(w, w->interp.layout.frame_lasti);
+	if (w->interp.layout.frame_tlbc_index != PY_OFF_NONE)
+		tlbc = frame32(w, w->interp.layout.frame_tlbc_index);
+	base = code + w->interp.layout.code_bytecode;
+	if (tlbc &&
+	    (read_user(&w->code.tlbc_array, 8, code + w->interp.layout.code_tlbc) ||
+	     read_user(&base, 8, w->code.tlbc_array + 8 + 8 * tlbc))) /* _PyCodeArray, 3.14t */
 		return OFFSET_NOT_STARTED;
 	off = lasti - base;
 	if (off >= OFFSET_LINE) /* prev_instr starts one unit below the bytecode (3.11, 3.12) */
@@ -98,8 +100,8 @@ BPF_INLINE __u32 frame_offset(struct walk *w, __u64 code)
  */
 BPF_INLINE __u64 frame_object(const struct walk *w)
 {
-	return frame64(w, (__u32)w->in.layout.frame_lasti -
-				  (w->in.layout.chain == PY_CHAIN_CFRAME ? 16 : 8));
+	return frame64(w, (__u32)w->interp.layout.frame_lasti -
+				  (w->interp.layout.chain == PY_CHAIN_CFRAME ? 16 : 8));
 }
 
 /*
@@ -113,8 +115,8 @@ BPF_INLINE __u64 frame_object(const struct walk *w)
  */
 BPF_INLINE int is_compiled(const struct walk *w, __u64 frame)
 {
-	return w->in.layout.chain >= PY_CHAIN_CFRAME &&
-	       frame8(w, w->in.layout.frame_owner) < OWNER_SHIM &&
+	return w->interp.layout.chain >= PY_CHAIN_CFRAME &&
+	       frame8(w, w->interp.layout.frame_owner) < OWNER_SHIM &&
 	       frame - frame_object(w) < COMPILED_MAX;
 }
 
@@ -127,9 +129,9 @@ BPF_INLINE __u32 compiled_offset(const struct walk *w)
 {
 	__u32 line;
 
-	if (w->in.layout.chain < PY_CHAIN_CFRAME)
-		line = frame32(w, (__u32)w->in.layout.frame_lasti + 4);
-	else if (read_user(&line, 4, frame_object(w) + w->in.layout.ob_type + 32) ||
+	if (w->interp.layout.chain < PY_CHAIN_CFRAME)
+		line = frame32(w, (__u32)w->interp.layout.frame_lasti + 4);
+	else if (read_user(&line, 4, frame_object(w) + w->interp.layout.ob_type + 32) ||
 		 line >= OFFSET_LINES)
 		return OFFSET_LINE;
 	return OFFSET_LINE + line;
@@ -137,8 +139,8 @@ BPF_INLINE __u32 compiled_offset(const struct walk *w)
 
 BPF_INLINE int is_shim(const struct walk *w)
 {
-	return w->in.layout.chain >= PY_CHAIN_CFRAME_SHIM &&
-	       frame8(w, w->in.layout.frame_owner) >= OWNER_SHIM;
+	return w->interp.layout.chain >= PY_CHAIN_CFRAME_SHIM &&
+	       frame8(w, w->interp.layout.frame_owner) >= OWNER_SHIM;
 }
 
 /*
@@ -150,10 +152,10 @@ BPF_INLINE int is_shim(const struct walk *w)
  */
 BPF_INLINE int is_phantom(const struct walk *w)
 {
-	return w->in.layout.frame_executing != PY_OFF_NONE &&
-	       !frame8(w, w->in.layout.frame_executing) &&
-	       (__s32)frame32(w, w->in.layout.frame_lasti) >= 0 &&
-	       !frame64(w, w->in.layout.frame_back);
+	return w->interp.layout.frame_executing != PY_OFF_NONE &&
+	       !frame8(w, w->interp.layout.frame_executing) &&
+	       (__s32)frame32(w, w->interp.layout.frame_lasti) >= 0 &&
+	       !frame64(w, w->interp.layout.frame_back);
 }
 
 /*
@@ -166,10 +168,11 @@ BPF_INLINE int is_empty(const struct walk *w, __u64 code)
 {
 	__u32 stack;
 
-	if (w->in.layout.chain >= PY_CHAIN_CFRAME || w->in.layout.code_stacksize == PY_OFF_NONE ||
-	    (__s32)frame32(w, w->in.layout.frame_lasti) >= 0)
+	if (w->interp.layout.chain >= PY_CHAIN_CFRAME ||
+	    w->interp.layout.code_stacksize == PY_OFF_NONE ||
+	    (__s32)frame32(w, w->interp.layout.frame_lasti) >= 0)
 		return 0;
-	if (read_user(&stack, 4, code + w->in.layout.code_stacksize))
+	if (read_user(&stack, 4, code + w->interp.layout.code_stacksize))
 		return -1;
 	return !stack;
 }

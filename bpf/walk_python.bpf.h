@@ -3,9 +3,10 @@
 #define PYPERF_WALK_PYTHON_H
 /*
  * Stage 2: PyThreadState -> Python frames, cut into segments: one per activation of the eval loop.
- * Input:   w->in (layout and addresses), w->tp, w->run[] or w->tstate (scan_thread_states()).
+ * Input:   w->interp (layout and addresses), w->thread.tp, w->tstate.run[] or w->tstate.addr
+ *          (scan_thread_states()).
  * Output:  DEEP_PY, the segments' ends and anchors, DEEP_SEG_ORDER from the innermost outwards;
- *          WALK_PY_LOST and w->py_marker.
+ *          WALK_PY_LOST and w->python.marker.
  * Cost:    one read per frame, from 3.11 on per window of frames; plus what code_identify() costs.
  * Fails:   unreadable or implausible memory; the frames up to there are kept.
  *
@@ -45,15 +46,15 @@ BPF_INLINE void set_segment(__u64 *deep, __u32 s, __u64 anchor, __u32 start, __u
 BPF_INLINE void close_segment(struct walk *w, __u64 anchor)
 {
 	__u64 *deep = the_deep();
-	__u32 s = w->seg_cnt;
+	__u32 s = w->segs.cnt;
 
-	w->seg_total++;
+	w->segs.total++;
 	if (!deep || s >= max_frames())
 		return;
-	set_segment(deep, s, anchor, w->seg_py, w->py_cnt);
-	w->seg_cnt = s + 1;
-	w->seg_py = w->py_cnt;
-	w->seg_open = 0;
+	set_segment(deep, s, anchor, w->segs.open_py, w->python.cnt);
+	w->segs.cnt = s + 1;
+	w->segs.open_py = w->python.cnt;
+	w->segs.open = 0;
 }
 
 /* Steps to the caller's CFrame: 3.11, 3.12 {current_frame, previous}, 3.10 {previous} only. */
@@ -61,24 +62,26 @@ BPF_INLINE int load_cframe(struct walk *w, __u64 cframe, __u64 *frame, __u64 *pr
 {
 	if (buf_read(w, cframe, 32))
 		return -1;
-	*frame = buf64(w, w->in.layout.cframe_frame);
-	*previous = buf64(w, w->in.layout.cframe_previous);
+	*frame = buf64(w, w->interp.layout.cframe_frame);
+	*previous = buf64(w, w->interp.layout.cframe_previous);
 	return 0;
 }
 
-/* 3.11: sets the end of the segment of w->cframe: the frame that its caller's CFrame names. */
+/*
+ * 3.11: sets the end of the segment of w->python.cframe: the frame that its caller's CFrame names.
+ */
 BPF_INLINE int next_stop(struct walk *w)
 {
 	__u64 frame, previous;
 
-	w->seg_stop = 0;
-	if (w->cframe == w->root_cframe)
+	w->python.seg_stop = 0;
+	if (w->python.cframe == w->python.root_cframe)
 		return 0;
-	if (load_cframe(w, w->cframe, &frame, &previous))
+	if (load_cframe(w, w->python.cframe, &frame, &previous))
 		return -1;
 	if (!previous)
 		return 0;
-	return load_cframe(w, previous, &w->seg_stop, &frame);
+	return load_cframe(w, previous, &w->python.seg_stop, &frame);
 }
 
 /* The anchor of the segment that ends now, and the move to the next one (CFrame versions). */
@@ -86,17 +89,18 @@ BPF_INLINE int cframe_advance(struct walk *w)
 {
 	__u64 frame, previous;
 
-	close_segment(w, w->cframe);
-	if (load_cframe(w, w->cframe, &frame, &previous))
+	close_segment(w, w->python.cframe);
+	if (load_cframe(w, w->python.cframe, &frame, &previous))
 		return -1;
-	w->cframe = previous;
-	return w->in.layout.chain == PY_CHAIN_CFRAME && previous ? next_stop(w) : 0;
+	w->python.cframe = previous;
+	return w->interp.layout.chain == PY_CHAIN_CFRAME && previous ? next_stop(w) : 0;
 }
 
 /* Is a frame that never runs, in this version, pyexpat's? */
 BPF_INLINE int has_pseudo(const struct walk *w)
 {
-	return w->in.layout.chain == PY_CHAIN_FRAME && w->in.layout.frame_executing == PY_OFF_NONE;
+	return w->interp.layout.chain == PY_CHAIN_FRAME &&
+	       w->interp.layout.frame_executing == PY_OFF_NONE;
 }
 
 /* ---- a frame that is being entered or left --------------------------------------------------- */
@@ -107,13 +111,13 @@ BPF_INLINE int has_pseudo(const struct walk *w)
  */
 BPF_INLINE __u64 frame_end(struct walk *w, __u64 frame)
 {
-	__u64 code = frame64(w, w->in.layout.frame_code);
+	__u64 code = frame64(w, w->interp.layout.frame_code);
 	__u32 stack, locals;
 
-	if (read_user(&stack, 4, code + w->in.layout.code_stacksize) ||
-	    read_user(&locals, 4, code + w->in.layout.code_nlocalsplus))
+	if (read_user(&stack, 4, code + w->interp.layout.code_stacksize) ||
+	    read_user(&locals, 4, code + w->interp.layout.code_nlocalsplus))
 		return 0;
-	return frame + w->in.layout.frame_locals + 8 * ((__u64)stack + locals);
+	return frame + w->interp.layout.frame_locals + 8 * ((__u64)stack + locals);
 }
 
 /*
@@ -128,7 +132,7 @@ BPF_NOINLINE int ends_at(__u64 frame, __u64 end)
 
 	if (!w || !frame || frame & 7 || load_frame(w, frame) || is_compiled(w, frame))
 		return 0;
-	if (frame8(w, w->in.layout.frame_owner) == OWNER_GENERATOR)
+	if (frame8(w, w->interp.layout.frame_owner) == OWNER_GENERATOR)
 		return !read_user(&state, 1, frame - GENERATOR_STATE) && state == FRAME_EXECUTING;
 	return end && frame_end(w, frame) == end;
 }
@@ -148,9 +152,9 @@ BPF_NOINLINE __u64 end_of_caller(__u64 frame, __u64 tstate)
 	__u64 before, words;
 	struct data_stack now;
 
-	if (!w || read_user(&now, sizeof(now), tstate + w->in.layout.tstate_chunk))
+	if (!w || read_user(&now, sizeof(now), tstate + w->interp.layout.tstate_chunk))
 		return 0;
-	if (frame8(w, w->in.layout.frame_owner) == OWNER_GENERATOR)
+	if (frame8(w, w->interp.layout.frame_owner) == OWNER_GENERATOR)
 		return now.top;
 	if (frame != now.chunk + CHUNK_DATA)
 		return frame;
@@ -160,9 +164,9 @@ BPF_NOINLINE __u64 end_of_caller(__u64 frame, __u64 tstate)
 }
 
 /*
- * Is the caller that the innermost frame (of w->cframe) names its real caller, and not an earlier
- * value of that field? The real one is the current frame in the caller's CFrame, from 3.12 on with
- * a shim between them, or a frame of the same activation.
+ * Is the caller that the innermost frame (of w->python.cframe) names its real caller, and not an
+ * earlier value of that field? The real one is the current frame in the caller's CFrame, from 3.12
+ * on with a shim between them, or a frame of the same activation.
  */
 BPF_NOINLINE int is_linked(__u64 frame, __u64 tstate)
 {
@@ -172,11 +176,11 @@ BPF_NOINLINE int is_linked(__u64 frame, __u64 tstate)
 
 	if (!w || load_frame(w, frame))
 		return 0;
-	entry = w->in.layout.chain == PY_CHAIN_CFRAME &&
-		frame8(w, w->in.layout.frame_owner - IS_ENTRY);
-	back = frame64(w, w->in.layout.frame_back);
+	entry = w->interp.layout.chain == PY_CHAIN_CFRAME &&
+		frame8(w, w->interp.layout.frame_owner - IS_ENTRY);
+	back = frame64(w, w->interp.layout.frame_back);
 	end = end_of_caller(frame, tstate);
-	if (load_cframe(w, w->cframe, &outer, &previous) ||
+	if (load_cframe(w, w->python.cframe, &outer, &previous) ||
 	    load_cframe(w, previous, &outer, &previous))
 		return 0;
 	if (entry)
@@ -184,7 +188,7 @@ BPF_NOINLINE int is_linked(__u64 frame, __u64 tstate)
 	if (back & 7 || load_frame(w, back))
 		return 0;
 	if (is_shim(w))
-		return frame64(w, w->in.layout.frame_back) == outer;
+		return frame64(w, w->interp.layout.frame_back) == outer;
 	return ends_at(back, end);
 }
 
@@ -196,21 +200,22 @@ BPF_NOINLINE int is_linked(__u64 frame, __u64 tstate)
  */
 BPF_INLINE int is_loose(const struct walk *w, __u64 frame, __u32 offset)
 {
-	if (w->py_cnt > 1 || !w->exact_pc || !has_data_stack(w))
+	if (w->python.cnt > 1 || !w->native.exact_pc || !has_data_stack(w))
 		return 0;
-	if (offset != OFFSET_NOT_STARTED && (w->frame || w->in.layout.chain == PY_CHAIN_CFRAME))
+	if (offset != OFFSET_NOT_STARTED &&
+	    (w->python.frame || w->interp.layout.chain == PY_CHAIN_CFRAME))
 		return 0;
-	return !is_linked(frame, w->tstate);
+	return !is_linked(frame, w->tstate.addr);
 }
 
 BPF_INLINE int is_code(const struct walk *w, __u64 addr)
 {
 	__u64 type;
 
-	return !read_user(&type, 8, addr + w->in.layout.ob_type) && type == w->in.code_type;
+	return !read_user(&type, 8, addr + w->interp.layout.ob_type) && type == w->interp.code_type;
 }
 
-/* Register `i` holds the caller, which ends at `end`, of a frame. Then w->frame is set. */
+/* Register `i` holds the caller, which ends at `end`, of a frame. Then w->python.frame is set. */
 BPF_NOINLINE int is_caller(__u64 frame, __u64 end, __u32 i)
 {
 	struct walk *w = the_walk();
@@ -218,11 +223,11 @@ BPF_NOINLINE int is_caller(__u64 frame, __u64 end, __u32 i)
 
 	if (!w)
 		return 0;
-	caller = w->regs[BOUND(i, GREG_CNT)];
+	caller = w->native.regs[BOUND(i, GREG_CNT)];
 	if (caller == frame || !ends_at(caller, end) ||
-	    !is_code(w, frame64(w, w->in.layout.frame_code)))
+	    !is_code(w, frame64(w, w->interp.layout.frame_code)))
 		return 0;
-	w->frame = caller;
+	w->python.frame = caller;
 	return 1;
 }
 
@@ -238,7 +243,7 @@ BPF_NOINLINE int find_caller(__u64 frame)
 
 	if (!w || load_frame(w, frame))
 		return -1;
-	end = end_of_caller(frame, w->tstate);
+	end = end_of_caller(frame, w->tstate.addr);
 	for (__u32 i = 0; i < GREG_CNT; i++)
 		if ((ARCH_CALLEE_SAVED | 1 << ARCH_REG_FP) >> i & 1 && is_caller(frame, end, i))
 			return 0;
@@ -252,9 +257,9 @@ BPF_NOINLINE int find_caller(__u64 frame)
  */
 BPF_INLINE int end_of_chain(struct walk *w)
 {
-	int cut = w->in.layout.chain == PY_CHAIN_CFRAME	 ? !!w->seg_stop
-		  : w->in.layout.chain > PY_CHAIN_CFRAME ? w->seg_open && !w->compiled
-							 : 0;
+	int cut = w->interp.layout.chain == PY_CHAIN_CFRAME  ? !!w->python.seg_stop
+		  : w->interp.layout.chain > PY_CHAIN_CFRAME ? w->segs.open && !w->python.compiled
+							     : 0;
 
 	return cut ? python_lost(w, MARK_PY_SETUP) : 1;
 }
@@ -262,7 +267,7 @@ BPF_INLINE int end_of_chain(struct walk *w)
 /* Goes to the frame's caller. A frame that is its own caller ends the walk. */
 BPF_INLINE int go_to_caller(struct walk *w, __u64 frame)
 {
-	return w->frame == frame ? python_lost(w, MARK_PY_BAD_CODE) : 0;
+	return w->python.frame == frame ? python_lost(w, MARK_PY_BAD_CODE) : 0;
 }
 
 /*
@@ -275,15 +280,15 @@ BPF_INLINE void end_frame_segment(struct walk *w, __u64 *deep, int pseudo)
 {
 	if (is_phantom(w))
 		w->flags |= WALK_PY_CUT;
-	if (w->compiled)
+	if (w->python.compiled)
 		return;
 	if (!pseudo) {
 		close_segment(w, NO_ANCHOR);
 		return;
 	}
-	deep[deep_at(DEEP_SEG_END, w->seg_cnt - 1)] = w->py_cnt;
-	w->seg_py = w->py_cnt;
-	w->seg_open = 0;
+	deep[deep_at(DEEP_SEG_END, w->segs.cnt - 1)] = w->python.cnt;
+	w->segs.open_py = w->python.cnt;
+	w->segs.open = 0;
 }
 
 /* One frame of the chain. 0: go on; else the walk is over. */
@@ -296,40 +301,40 @@ BPF_NOINLINE int walk_python_step(__u32 i)
 
 	if (!w || !deep)
 		return -1;
-	frame = w->frame;
+	frame = w->python.frame;
 	if (!frame)
 		return end_of_chain(w);
 	if (i >= 2 * max_frames()) /* frames and shims */
 		return python_truncated(w);
-	if (w->in.layout.chain == PY_CHAIN_CFRAME && frame == w->seg_stop)
+	if (w->interp.layout.chain == PY_CHAIN_CFRAME && frame == w->python.seg_stop)
 		return cframe_advance(w) ? python_lost(w, MARK_PY_READ_FAILED) : 0;
-	if (w->py_cnt >= max_frames())
+	if (w->python.cnt >= max_frames())
 		return python_truncated(w);
 	if (frame & 7 || load_frame(w, frame))
 		return python_lost(w, MARK_PY_READ_FAILED);
-	w->frame = frame64(w, w->in.layout.frame_back);
+	w->python.frame = frame64(w, w->interp.layout.frame_back);
 	if (is_shim(w)) {
 		close_segment(w, frame);
 		return go_to_caller(w, frame);
 	}
-	code = frame64(w, w->in.layout.frame_code) & ~TAG_BITS;
+	code = frame64(w, w->interp.layout.frame_code) & ~TAG_BITS;
 	empty = is_empty(w, code);
 	if (empty < 0)
 		return python_lost(w, MARK_PY_READ_FAILED);
 	pseudo = empty && has_pseudo(w);
-	err = pseudo && w->seg_cnt == w->run_seg ? CODE_HIDDEN : code_identify(w, code);
+	err = pseudo && w->segs.cnt == w->segs.run_seg ? CODE_HIDDEN : code_identify(w, code);
 	if (err < 0)
 		return python_lost(w, MARK_PY_BAD_CODE);
 	if (err == CODE_HIDDEN)
 		return go_to_caller(w, frame);
-	w->compiled = (empty && !pseudo) || is_compiled(w, frame);
-	offset = w->compiled ? compiled_offset(w) : frame_offset(w, code);
-	deep[deep_at(DEEP_PY, w->py_cnt)] = PYTHON_WORD(w->code_id, offset);
-	w->py_cnt++;
-	w->seg_open++;
-	if (!w->compiled && is_loose(w, frame, offset) && find_caller(frame))
+	w->python.compiled = (empty && !pseudo) || is_compiled(w, frame);
+	offset = w->python.compiled ? compiled_offset(w) : frame_offset(w, code);
+	deep[deep_at(DEEP_PY, w->python.cnt)] = PYTHON_WORD(w->code.id, offset);
+	w->python.cnt++;
+	w->segs.open++;
+	if (!w->python.compiled && is_loose(w, frame, offset) && find_caller(frame))
 		return python_lost(w, MARK_PY_SETUP);
-	if (w->in.layout.chain < PY_CHAIN_CFRAME)
+	if (w->interp.layout.chain < PY_CHAIN_CFRAME)
 		end_frame_segment(w, deep, pseudo);
 	return go_to_caller(w, frame);
 }
@@ -342,22 +347,22 @@ BPF_NOINLINE int walk_cframe_step(__u32 i)
 
 	if (!w || !deep)
 		return -1;
-	if (!w->cframe || w->cframe == w->root_cframe)
+	if (!w->python.cframe || w->python.cframe == w->python.root_cframe)
 		return 1;
 	if (i > max_frames()) /* one more than frames: see pair_cframe_step() */
 		return python_truncated(w);
-	if (w->seg_cnt < max_frames()) {
-		deep[deep_at(DEEP_ANCHOR, w->seg_cnt)] = w->cframe;
-		w->seg_cnt++;
+	if (w->segs.cnt < max_frames()) {
+		deep[deep_at(DEEP_ANCHOR, w->segs.cnt)] = w->python.cframe;
+		w->segs.cnt++;
 	} else if (w->flags & WALK_PY_LOST) { /* pair_cframes() asks no more for their number */
 		return 1;
 	}
-	w->seg_total++;
-	if (load_cframe(w, w->cframe, &frame, &previous))
+	w->segs.total++;
+	if (load_cframe(w, w->python.cframe, &frame, &previous))
 		return python_lost(w, MARK_PY_READ_FAILED);
-	if (previous == w->cframe)
+	if (previous == w->python.cframe)
 		return python_lost(w, MARK_PY_BAD_CODE);
-	w->cframe = previous;
+	w->python.cframe = previous;
 	return 0;
 }
 
@@ -376,16 +381,16 @@ BPF_NOINLINE int pair_cframe_step(__u32 s)
 
 	if (!w || !deep)
 		return 1;
-	skip = (__u32)w->words[0];
-	extra = (__u32)w->words[1];
-	at = w->run_seg + s;
-	if (at + skip >= w->seg_cnt)
+	skip = w->segs.pair_skip;
+	extra = w->segs.pair_extra;
+	at = w->segs.run_seg + s;
+	if (at + skip >= w->segs.cnt)
 		return 1;
-	start = w->seg_py;
-	end = (__u32)deep[deep_at(DEEP_SEG_END, at + w->pair_lead + extra)];
-	w->seg_py = end;
+	start = w->segs.open_py;
+	end = (__u32)deep[deep_at(DEEP_SEG_END, at + w->segs.pair_lead + extra)];
+	w->segs.open_py = end;
 	set_segment(deep, at, deep[deep_at(DEEP_ANCHOR, at + skip)], start, end);
-	if (w->pair_lead)
+	if (w->segs.pair_lead)
 		deep[deep_at(DEEP_SEG_ORDER, at)] = at - 1; /* add_lead() sets the first */
 	return 0;
 }
@@ -407,17 +412,17 @@ BPF_NOINLINE int is_greenlet_cframe(__u64 cframe)
 		return 0;
 	if (!in_prologue(w))
 		return 1;
-	if (!w->in.anchor_delta || read_user(&ra, 8, cframe + w->in.anchor_delta - 8))
+	if (!w->interp.anchor_delta || read_user(&ra, 8, cframe + w->interp.anchor_delta - 8))
 		return 0;
-	return find_mapping(ra - 1) ||
-	       w->in.eval[0].start - w->map.start >= w->map.end - w->map.start;
+	return find_mapping(ra - 1) || w->interp.eval[0].start - w->place.map.start >=
+					       w->place.map.end - w->place.map.start;
 }
 
 /* 3.10: the eval loop unlinks its CFrame before its frame. */
 BPF_INLINE int may_be_leaving(const struct walk *w)
 {
-	return w->run_cnt <= 1 && w->exact_pc && in_eval(w, w->pc) && !in_prologue(w) &&
-	       w->seg_cnt + 1 < max_frames();
+	return w->tstate.run_cnt <= 1 && w->native.exact_pc && in_eval(w, w->native.pc) &&
+	       !in_prologue(w) && w->segs.cnt + 1 < max_frames();
 }
 
 /*
@@ -426,18 +431,18 @@ BPF_INLINE int may_be_leaving(const struct walk *w)
  */
 BPF_INLINE void add_lead(struct walk *w, __u64 *deep, __u32 end)
 {
-	__u32 at = w->seg_cnt;
+	__u32 at = w->segs.cnt;
 
-	set_segment(deep, at, NO_ANCHOR, w->run_py, end);
+	set_segment(deep, at, NO_ANCHOR, w->segs.run_py, end);
 	deep[deep_at(DEEP_SEG_ORDER, at)] = at - 1;
-	deep[deep_at(DEEP_SEG_ORDER, w->run_seg)] = at;
-	w->seg_cnt = at + 1;
+	deep[deep_at(DEEP_SEG_ORDER, w->segs.run_seg)] = at;
+	w->segs.cnt = at + 1;
 }
 
 /* Compiled frames are the outermost ones: no activation called them. */
 BPF_INLINE int has_compiled_rest(const struct walk *w)
 {
-	return w->compiled && w->seg_py < w->py_cnt && !(w->flags & WALK_PY_LOST);
+	return w->python.compiled && w->segs.open_py < w->python.cnt && !(w->flags & WALK_PY_LOST);
 }
 
 BPF_NOINLINE int pair_cframes(NO_ARG)
@@ -448,38 +453,38 @@ BPF_NOINLINE int pair_cframes(NO_ARG)
 
 	if (!w || !deep)
 		return 0;
-	w->words[0] = w->words[1] = w->pair_lead = 0;
-	cframes = w->seg_total - w->run_total;
-	kept = w->seg_cnt - w->run_seg;
-	frames = w->pair_frames;
+	w->segs.pair_skip = w->segs.pair_extra = w->segs.pair_lead = 0;
+	cframes = w->segs.total - w->segs.run_total;
+	kept = w->segs.cnt - w->segs.run_seg;
+	frames = w->segs.pair_frames;
 	if (w->flags & WALK_PY_LOST) {
 		kept = kept < frames ? kept : frames;
-		w->seg_cnt = w->run_seg + kept;
+		w->segs.cnt = w->segs.run_seg + kept;
 	} else if (cframes > frames) {
 		if (frames && kept == cframes &&
-		    is_greenlet_cframe(deep[deep_at(DEEP_ANCHOR, w->seg_cnt - 1)])) {
-			w->seg_cnt--;
+		    is_greenlet_cframe(deep[deep_at(DEEP_ANCHOR, w->segs.cnt - 1)])) {
+			w->segs.cnt--;
 			kept--;
 			cframes--;
 		}
-		w->words[0] = cframes - frames; /* skip */
-		if (w->words[0] > kept)
-			w->words[0] = kept;
+		w->segs.pair_skip = cframes - frames;
+		if (w->segs.pair_skip > kept)
+			w->segs.pair_skip = kept;
 	} else {
-		w->pair_lead = frames > cframes && kept && may_be_leaving(w);
-		w->words[1] = frames - cframes - w->pair_lead; /* extra */
+		w->segs.pair_lead = frames > cframes && kept && may_be_leaving(w);
+		w->segs.pair_extra = frames - cframes - w->segs.pair_lead;
 	}
-	if (w->pair_lead)
-		w->seg_py = lead = (__u32)deep[deep_at(DEEP_SEG_END, w->run_seg)];
+	if (w->segs.pair_lead)
+		w->segs.open_py = lead = (__u32)deep[deep_at(DEEP_SEG_END, w->segs.run_seg)];
 	RUN_BLOCKS(pair_cframe_block, deep_parts());
-	w->seg_cnt -= (__u32)w->words[0];
-	kept = w->seg_cnt - w->run_seg;
-	if (!kept ? frames || w->compiled : has_compiled_rest(w)) {
+	w->segs.cnt -= w->segs.pair_skip;
+	kept = w->segs.cnt - w->segs.run_seg;
+	if (!kept ? frames || w->python.compiled : has_compiled_rest(w)) {
 		close_segment(w, NO_ANCHOR);
-		if (w->pair_lead)
-			deep[deep_at(DEEP_SEG_ORDER, w->seg_cnt - 1)] = w->seg_cnt - 2;
+		if (w->segs.pair_lead)
+			deep[deep_at(DEEP_SEG_ORDER, w->segs.cnt - 1)] = w->segs.cnt - 2;
 	}
-	if (w->pair_lead)
+	if (w->segs.pair_lead)
 		add_lead(w, deep, lead);
 	return 0;
 }
@@ -487,7 +492,7 @@ BPF_NOINLINE int pair_cframes(NO_ARG)
 /* ---- the leaf ------------------------------------------------------------------------------ */
 
 /*
- * Sets w->set_up if the innermost CFrame names the current frame, and that frame's caller is
+ * Sets w->python.set_up if the innermost CFrame names the current frame, and that frame's caller is
  * linked.
  */
 BPF_NOINLINE int check_setup(NO_ARG)
@@ -495,56 +500,59 @@ BPF_NOINLINE int check_setup(NO_ARG)
 	struct walk *w = the_walk();
 	__u64 tstate, frame, previous, top;
 
-	if (!w || w->run_cnt > 1)
+	if (!w || w->tstate.run_cnt > 1)
 		return 0;
-	tstate = w->run_cnt ? w->run[0].tstate : w->tstate;
-	if (!read_user(&w->cframe, 8, tstate + w->in.layout.tstate_frame) &&
-	    !load_cframe(w, w->cframe, &frame, &previous) &&
+	tstate = w->tstate.run_cnt ? w->tstate.run[0].tstate : w->tstate.addr;
+	if (!read_user(&w->python.cframe, 8, tstate + w->interp.layout.tstate_frame) &&
+	    !load_cframe(w, w->python.cframe, &frame, &previous) &&
 	    /* One that has ended, and left its address on the C stack, does not end there. */
-	    !read_user(&top, 8, tstate + w->in.layout.tstate_chunk + 8) && ends_at(frame, top) &&
-	    is_linked(frame, tstate))
-		w->set_up = w->cframe;
-	w->cframe = 0; /* not known yet */
+	    !read_user(&top, 8, tstate + w->interp.layout.tstate_chunk + 8) &&
+	    ends_at(frame, top) && is_linked(frame, tstate))
+		w->python.set_up = w->python.cframe;
+	w->python.cframe = 0; /* not known yet */
 	return 0;
 }
 
 /*
  * Unwinds to the activation below the one that is being set up; its CFrame is at a fixed distance.
- * 0: go on; 1: w->cframe is set, or is 0 when there is no such activation.
+ * 0: go on; 1: w->python.cframe is set, or is 0 when there is no such activation.
  */
-BPF_NOINLINE int find_cframe_step(__u32 i)
+BPF_NOINLINE int find_cframe_step(NO_ARG)
 {
 	struct walk *w = the_walk();
 	__u32 evals;
 
 	if (!w)
 		return -1;
-	evals = w->eval_cnt;
-	if (walk_native_step(i))
+	evals = w->native.eval_cnt;
+	if (walk_native_step(0))
 		return 1;
-	if (w->eval_cnt == evals || ++w->scan_eval < 2)
+	if (w->native.eval_cnt == evals || ++w->python.setup_evals < 2)
 		return 0;
-	w->cframe = w->sp - w->in.cframe_delta; /* sp is that frame's CFA now */
+	w->python.cframe = w->native.sp - w->interp.cframe_delta; /* sp is that frame's CFA now */
 	return 1;
 }
 
 /*
- * Reads where the frames of w->tstate begin, if that was not read already. States in w->run[] are
- * known to be this thread's.
+ * Reads where the frames of w->tstate.addr begin, if that was not read already. States in
+ * w->tstate.run[] are known to be this thread's.
  */
 BPF_INLINE int read_leaf(struct walk *w)
 {
-	if (w->leaf_of == w->tstate)
+	if (w->tstate.leaf_of == w->tstate.addr)
 		return 0;
-	if (!w->run_cnt)
-		return tstate_is_ours(w, w->tstate) ? 0 : -1;
-	if (buf_read(w, w->tstate, w->in.layout.tstate_read))
+	if (!w->tstate.run_cnt)
+		return tstate_is_ours(w, w->tstate.addr) ? 0 : -1;
+	if (buf_read(w, w->tstate.addr, w->interp.layout.tstate_read))
 		return -1;
-	keep_leaf(w, w->tstate);
+	keep_leaf(w, w->tstate.addr);
 	return 0;
 }
 
-/* Sets w->frame (and w->cframe) from the thread state. 0, or the walk is over before it began. */
+/*
+ * Sets w->python.frame (and w->python.cframe) from the thread state. 0, or the walk is over before
+ * it began.
+ */
 BPF_NOINLINE int python_leaf(__u64 cframe)
 {
 	struct walk *w = the_walk();
@@ -554,23 +562,25 @@ BPF_NOINLINE int python_leaf(__u64 cframe)
 		return -1;
 	if (read_leaf(w))
 		return python_lost(w, MARK_PY_READ_FAILED);
-	leaf = w->leaf;
-	w->root_cframe = w->tstate + w->in.layout.root_cframe;
-	if (w->in.layout.chain == PY_CHAIN_FRAME_C)
-		w->cframe = w->leaf_cframe;
-	if (w->in.layout.chain != PY_CHAIN_CFRAME && w->in.layout.chain != PY_CHAIN_CFRAME_SHIM) {
-		w->frame = leaf;
+	leaf = w->tstate.leaf;
+	w->python.root_cframe = w->tstate.addr + w->interp.layout.root_cframe;
+	if (w->interp.layout.chain == PY_CHAIN_FRAME_C)
+		w->python.cframe = w->tstate.leaf_cframe;
+	if (w->interp.layout.chain != PY_CHAIN_CFRAME &&
+	    w->interp.layout.chain != PY_CHAIN_CFRAME_SHIM) {
+		w->python.frame = leaf;
 		return 0;
 	}
-	w->cframe = cframe ? cframe : leaf;
-	w->leaf_anchor = cframe || w->run_cnt > 1 || leaf == w->root_cframe ? 0 : leaf;
-	if (!w->cframe)
+	w->python.cframe = cframe ? cframe : leaf;
+	w->python.leaf_anchor =
+		cframe || w->tstate.run_cnt > 1 || leaf == w->python.root_cframe ? 0 : leaf;
+	if (!w->python.cframe)
 		return 1;
-	if (load_cframe(w, w->cframe, &w->frame, &previous))
+	if (load_cframe(w, w->python.cframe, &w->python.frame, &previous))
 		return python_lost(w, MARK_PY_READ_FAILED);
-	if (w->cframe == w->root_cframe && !w->frame)
+	if (w->python.cframe == w->python.root_cframe && !w->python.frame)
 		return 1;
-	if (w->in.layout.chain == PY_CHAIN_CFRAME && next_stop(w))
+	if (w->interp.layout.chain == PY_CHAIN_CFRAME && next_stop(w))
 		return python_lost(w, MARK_PY_READ_FAILED);
 	return 0;
 }
@@ -590,19 +600,20 @@ BPF_NOINLINE int cframe_below_setup(NO_ARG)
 
 	if (!w)
 		return 0;
-	pc = w->pc;
-	sp = w->sp;
-	fp = w->fp;
-	__builtin_memcpy(w->leaf_regs, w->regs, sizeof(w->regs));
-	if (!w->in.cframe_delta) {
+	pc = w->native.pc;
+	sp = w->native.sp;
+	fp = w->native.fp;
+	__builtin_memcpy(w->native.leaf_regs, w->native.regs, sizeof(w->native.regs));
+	if (!w->interp.cframe_delta) {
 		python_lost(w, MARK_PY_SETUP);
 		return 0;
 	}
 	RUN_BLOCKS(find_cframe_block, deep_parts());
-	if (!w->cframe && !(w->flags & WALK_NATIVE_END))
+	if (!w->python.cframe && !(w->flags & WALK_NATIVE_END))
 		python_lost(w, MARK_PY_SETUP);
-	else if (!w->cframe && w->run_cnt <= 1)
-		w->cframe = (w->run_cnt ? w->run[0].tstate : w->tstate) + w->in.layout.root_cframe;
+	else if (!w->python.cframe && w->tstate.run_cnt <= 1)
+		w->python.cframe = (w->tstate.run_cnt ? w->tstate.run[0].tstate : w->tstate.addr) +
+				   w->interp.layout.root_cframe;
 	rewind_native(w, pc, sp, fp);
 	return 0;
 }
@@ -613,39 +624,40 @@ BLOCK_STEPS(walk_python_block, walk_python_step)
 /* 3.10: collects the CFrames and pairs them with frames. */
 BPF_INLINE void walk_cframes(struct walk *w)
 {
-	w->pair_frames = w->seg_cnt - w->run_seg;
-	w->seg_py = w->run_py;
-	w->seg_cnt = w->run_seg;
-	w->seg_total = w->run_total;
+	w->segs.pair_frames = w->segs.cnt - w->segs.run_seg;
+	w->segs.open_py = w->segs.run_py;
+	w->segs.cnt = w->segs.run_seg;
+	w->segs.total = w->segs.run_total;
 	if (!RUN_BLOCKS(walk_cframe_block, deep_parts() + BLOCK))
 		python_truncated(w);
 	pair_cframes(0);
 }
 
 /*
- * Walks all frames of w->tstate, from `cframe` instead of the thread state's own if it is set.
+ * Walks all frames of w->tstate.addr, from `cframe` instead of the thread state's own if it is set.
  * Inline: from walk_run() to send_piece() calls nest to the allowed depth, eight.
  */
 BPF_INLINE void walk_frames(struct walk *w, __u64 cframe)
 {
-	w->run_seg = w->seg_cnt;
-	w->run_total = w->seg_total;
-	w->run_py = w->seg_py = w->py_cnt;
+	w->segs.run_seg = w->segs.cnt;
+	w->segs.run_total = w->segs.total;
+	w->segs.run_py = w->segs.open_py = w->python.cnt;
 	if (python_leaf(cframe))
 		return;
 	if (!RUN_BLOCKS(walk_python_block, 2 * deep_parts() /* frames and shims */))
 		python_truncated(w);
-	if (w->in.layout.chain == PY_CHAIN_FRAME_C) {
+	if (w->interp.layout.chain == PY_CHAIN_FRAME_C) {
 		walk_cframes(w);
 		return;
 	}
-	if (!w->seg_open)
+	if (!w->segs.open)
 		return;
-	close_segment(w, w->in.layout.chain == PY_CHAIN_CFRAME && w->cframe != w->root_cframe
-				 ? w->cframe
+	close_segment(w, w->interp.layout.chain == PY_CHAIN_CFRAME &&
+					 w->python.cframe != w->python.root_cframe
+				 ? w->python.cframe
 				 : NO_ANCHOR);
-	if (w->in.layout.chain == PY_CHAIN_FRAME)
-		w->seg_total--; /* compiled frames only: it is no activation's */
+	if (w->interp.layout.chain == PY_CHAIN_FRAME)
+		w->segs.total--; /* compiled frames only: it is no activation's */
 }
 
 /*
@@ -659,31 +671,31 @@ BPF_NOINLINE int order_step(__u32 at)
 	struct tstate_run *run;
 	__u32 seg;
 
-	if (!w || !deep || at >= w->seg_cnt)
+	if (!w || !deep || at >= w->segs.cnt)
 		return 1;
-	w->order_best = MAX_TSTATES;
-	for (__u32 r = 0; r < MAX_TSTATES && r < w->run_cnt; r++) {
-		run = &w->run[r];
+	w->segs.best_run = MAX_TSTATES;
+	for (__u32 r = 0; r < MAX_TSTATES && r < w->tstate.run_cnt; r++) {
+		run = &w->tstate.run[r];
 		anchor = run->seg_next < run->seg_end ? deep[deep_at(DEEP_ANCHOR, run->seg_next)]
 						      : NO_ANCHOR;
 		if (anchor == NO_ANCHOR && run->lost)
 			return 1;
 		if (run->seg_next >= run->seg_end ||
-		    (w->order_best < MAX_TSTATES && anchor >= w->order_lowest))
+		    (w->segs.best_run < MAX_TSTATES && anchor >= w->segs.best_anchor))
 			continue;
-		w->order_lowest = anchor;
-		w->order_best = r;
+		w->segs.best_anchor = anchor;
+		w->segs.best_run = r;
 	}
-	if (w->order_best >= MAX_TSTATES)
+	if (w->segs.best_run >= MAX_TSTATES)
 		return 1;
-	run = &w->run[BOUND(w->order_best, MAX_TSTATES)];
+	run = &w->tstate.run[BOUND(w->segs.best_run, MAX_TSTATES)];
 	if (!at)
-		w->interp_id = run->interp_id;
+		w->tstate.interp_id = run->interp_id;
 	seg = run->seg_next++;
 	deep[deep_at(DEEP_SEG_ORDER, at)] = seg;
-	w->py_left +=
+	w->merge.py_left +=
 		(__u32)(deep[deep_at(DEEP_SEG_END, seg)] - deep[deep_at(DEEP_SEG_START, seg)]);
-	w->seg_ordered = at + 1;
+	w->segs.ordered = at + 1;
 	return 0;
 }
 
@@ -696,10 +708,10 @@ BPF_NOINLINE int order_segments(NO_ARG)
 
 	if (!w)
 		return 0;
-	w->py_left = w->seg_ordered = 0;
+	w->merge.py_left = w->segs.ordered = 0;
 	RUN_BLOCKS(order_block, deep_parts());
-	w->seg_cnt = w->seg_ordered;
-	w->seg_py = w->py_cnt;
+	w->segs.cnt = w->segs.ordered;
+	w->segs.open_py = w->python.cnt;
 	return 0;
 }
 
@@ -707,28 +719,31 @@ BPF_NOINLINE int order_segments(NO_ARG)
 BPF_INLINE int is_leaf_of_other(const struct walk *w, __u32 r, __u64 cframe)
 {
 	for (__u32 k = 0; k < MAX_TSTATES; k++)
-		if (k != r && k < w->run_cnt && w->run[k].leaf == cframe)
+		if (k != r && k < w->tstate.run_cnt && w->tstate.run[k].leaf == cframe)
 			return 1;
 	return 0;
 }
 
 /*
- * Where to begin with w->run[r]: 0, at its own leaf, or at the activation below the one that is
- * being set up. NO_ANCHOR: that is its first, so there is nothing of it yet.
+ * Where to begin with w->tstate.run[r]: 0, at its own leaf, or at the activation below the one that
+ * is being set up. NO_ANCHOR: that is its first, so there is nothing of it yet.
  */
 BPF_INLINE __u64 run_begin(const struct walk *w, __u32 r)
 {
-	const struct tstate_run *run = &w->run[BOUND(r, MAX_TSTATES)];
-	__u64 cframe = w->setup_cframe;
+	const struct tstate_run *run = &w->tstate.run[BOUND(r, MAX_TSTATES)];
+	__u64 cframe = w->python.setup_cframe;
 
-	if (cframe == run->tstate + w->in.layout.root_cframe)
+	if (cframe == run->tstate + w->interp.layout.root_cframe)
 		return cframe;
 	if (run->leaf >= cframe)
 		return 0;
 	return is_leaf_of_other(w, r, cframe) ? NO_ANCHOR : cframe;
 }
 
-/* Walks the frames of w->run[r]; if there is no run, those of w->tstate. 0: go on with the next. */
+/*
+ * Walks the frames of w->tstate.run[r]; if there is no run, those of w->tstate.addr. 0: go on with
+ * the next.
+ */
 BPF_NOINLINE int walk_run(__u32 r)
 {
 	struct walk *w = the_walk();
@@ -736,25 +751,25 @@ BPF_NOINLINE int walk_run(__u32 r)
 	__u64 cframe;
 	__u32 lost;
 
-	if (!w || (r && r >= w->run_cnt))
+	if (!w || (r && r >= w->tstate.run_cnt))
 		return 1;
-	run = &w->run[BOUND(r, MAX_TSTATES)];
-	run->seg_next = w->seg_cnt;
-	cframe = w->setup_cframe;
-	if (w->run_cnt) {
-		w->tstate = run->tstate;
+	run = &w->tstate.run[BOUND(r, MAX_TSTATES)];
+	run->seg_next = w->segs.cnt;
+	cframe = w->python.setup_cframe;
+	if (w->tstate.run_cnt) {
+		w->tstate.addr = run->tstate;
 		cframe = run_begin(w, r);
 	}
 	lost = w->flags & WALK_PY_LOST;
 	w->flags &= ~WALK_PY_LOST;
 	if (cframe != NO_ANCHOR)
 		walk_frames(w, cframe);
-	if (r + 1 < w->run_cnt && w->seg_py < w->py_cnt)
+	if (r + 1 < w->tstate.run_cnt && w->segs.open_py < w->python.cnt)
 		python_truncated(w);
-	run->seg_end = w->seg_cnt;
+	run->seg_end = w->segs.cnt;
 	run->lost = w->flags & WALK_PY_LOST;
 	w->flags |= lost;
-	return run->lost && w->in.layout.chain == PY_CHAIN_FRAME;
+	return run->lost && w->interp.layout.chain == PY_CHAIN_FRAME;
 }
 
 /* Prepares the walk. 0: there are no frames. */
@@ -762,21 +777,21 @@ BPF_NOINLINE int begin_python(NO_ARG)
 {
 	struct walk *w = the_walk();
 
-	if (!w || (!w->tstate && !w->run_cnt))
+	if (!w || (!w->tstate.addr && !w->tstate.run_cnt))
 		return 0;
 	set_epoch(w);
-	w->setup_cframe = w->set_up = 0;
-	if (w->run_cnt)
-		w->interp_id = w->run[0].interp_id;
+	w->python.setup_cframe = w->python.set_up = 0;
+	if (w->tstate.run_cnt)
+		w->tstate.interp_id = w->tstate.run[0].interp_id;
 	if (!has_data_stack(w) || !in_prologue(w))
 		return 1;
 	/* Much of the code there also runs with each call and return. */
 	check_setup(0);
-	if (w->set_up)
+	if (w->python.set_up)
 		return 1;
 	cframe_below_setup(0);
-	w->setup_cframe = w->cframe;
-	return !!w->cframe;
+	w->python.setup_cframe = w->python.cframe;
+	return !!w->python.cframe;
 }
 
 /* Walks all Python frames of the thread. */
@@ -787,8 +802,8 @@ BPF_INLINE void walk_python(struct walk *w)
 	for (__u32 r = 0; r < MAX_TSTATES; r++)
 		if (walk_run(r))
 			break;
-	w->py_left = w->py_cnt;
-	if (w->run_cnt > 1 && w->in.layout.chain != PY_CHAIN_FRAME)
+	w->merge.py_left = w->python.cnt;
+	if (w->tstate.run_cnt > 1 && w->interp.layout.chain != PY_CHAIN_FRAME)
 		order_segments(0);
 }
 

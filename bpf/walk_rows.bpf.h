@@ -3,9 +3,9 @@
 #define PYPERF_WALK_ROWS_H
 /*
  * Stage 2: what is known of an address: its mapping, and the rule by which a frame there is left.
- * Input:   w->map_first, map_cnt; the mappings and tables of user/; the places of the samples
+ * Input:   w->image.map_first, map_cnt; the mappings and tables of user/; the places of the samples
  *          before.
- * Output:  w->map, w->map_index, w->rule.
+ * Output:  w->place.map, w->place.map_index, w->place.rule.
  * Cost:    two binary searches, and for a place that is known one look.
  * Fails:   no mapping, no table, no row: the caller says what that means.
  */
@@ -14,7 +14,7 @@
 
 #define ROW_STEPS 9 /* a page has at most 1 << UW_PAGE_BITS rows */
 
-/* Puts the mapping that holds `addr` into w->map. */
+/* Puts the mapping that holds `addr` into w->place.map. */
 BPF_NOINLINE int find_mapping(__u64 addr)
 {
 	struct walk *w = the_walk();
@@ -24,12 +24,12 @@ BPF_NOINLINE int find_mapping(__u64 addr)
 
 	if (!w)
 		return -1;
-	if (addr - w->map.start < w->map.end - w->map.start)
+	if (addr - w->place.map.start < w->place.map.end - w->place.map.start)
 		return 0;
 	if (addr >> 63)
 		return -1;
-	lo = w->map_first;
-	hi = lo + w->map_cnt;
+	lo = w->image.map_first;
+	hi = lo + w->image.map_cnt;
 	for (int i = 0; i < MAP_STEPS && lo < hi; i++) { /* first entry that starts above addr */
 		mid = (lo + hi) / 2;
 		m = get_mapping(mid);
@@ -39,18 +39,18 @@ BPF_NOINLINE int find_mapping(__u64 addr)
 		lo = (__u32)choose(below, mid + 1, lo);
 		hi = (__u32)choose(below, hi, mid);
 	}
-	if (lo == w->map_first)
+	if (lo == w->image.map_first)
 		return -1;
 	m = get_mapping(lo - 1);
 	if (!m || addr >= m->end)
 		return -1;
-	w->map = *m;
-	w->map_index = lo - 1 - w->map_first;
+	w->place.map = *m;
+	w->place.map_index = lo - 1 - w->image.map_first;
 	note_seen(m->file);
 	return 0;
 }
 
-/* Puts the rule at a file offset of w->map.table into w->rule. */
+/* Puts the rule at a file offset of w->place.map.table into w->place.rule. */
 BPF_NOINLINE int search_rule(__u64 offset)
 {
 	struct walk *w = the_walk();
@@ -61,33 +61,33 @@ BPF_NOINLINE int search_rule(__u64 offset)
 
 	if (!w)
 		return -1;
-	w->rule.cfa_kind = CFA_NONE;
-	if (!w->map.table)
+	w->place.rule.cfa_kind = CFA_NONE;
+	if (!w->place.map.table)
 		return -1;
-	table = uw_table(w->map.table);
+	table = uw_table(w->place.map.table);
 	if (!table)
 		return -1;
-	if (w->header_table != w->map.table) {
+	if (w->place.header_table != w->place.map.table) {
 		words = uw_words(table, 0, 8);
 		if (!words)
 			return -1;
-		__builtin_memcpy(&w->header, words, sizeof(w->header));
-		w->header_table = w->map.table;
+		__builtin_memcpy(&w->place.header, words, sizeof(w->place.header));
+		w->place.header_table = w->place.map.table;
 	}
-	page = (__u32)(offset >> UW_PAGE_BITS) - w->header.first_page;
-	if (page >= w->header.page_cnt)
+	page = (__u32)(offset >> UW_PAGE_BITS) - w->place.header.first_page;
+	if (page >= w->place.header.page_cnt)
 		return -1;
-	words = uw_words(table, w->header.index_word + page, 1);
+	words = uw_words(table, w->place.header.index_word + page, 1);
 	if (!words)
 		return -1;
 	lo = *words;
-	words = uw_words(table, w->header.index_word + page + 1, 1);
+	words = uw_words(table, w->place.header.index_word + page + 1, 1);
 	if (!words)
 		return -1;
 	hi = *words;
 	for (int i = 0; i < ROW_STEPS && lo < hi; i++) { /* first row above the offset */
 		mid = (lo + hi) / 2;
-		words = uw_words(table, w->header.row_word + mid, 1);
+		words = uw_words(table, w->place.header.row_word + mid, 1);
 		if (!words)
 			return -1;
 		below = not_above(*words >> 16, low);
@@ -96,13 +96,13 @@ BPF_NOINLINE int search_rule(__u64 offset)
 	}
 	if (!lo)
 		return -1;
-	words = uw_words(table, w->header.row_word + lo - 1, 1);
+	words = uw_words(table, w->place.header.row_word + lo - 1, 1);
 	if (!words)
 		return -1;
-	words = uw_words(table, w->header.rule_word + (*words & 0xffff) * 4, 4);
+	words = uw_words(table, w->place.header.rule_word + (*words & 0xffff) * 4, 4);
 	if (!words)
 		return -1;
-	__builtin_memcpy(&w->rule, words, sizeof(w->rule));
+	__builtin_memcpy(&w->place.rule, words, sizeof(w->place.rule));
 	return 0;
 }
 
@@ -145,24 +145,24 @@ BPF_INLINE struct known_place *place_of(struct known_place *places, __u64 key)
 BPF_INLINE void remember_place(const struct walk *w, struct known_place *known, __u64 word)
 {
 	known->word = word;
-	known->rule = w->rule;
-	known->map = w->map_index;
-	known->how = rule_how(&w->rule);
+	known->rule = w->place.rule;
+	known->map = w->place.map_index;
+	known->how = rule_how(&w->place.rule);
 }
 
 /* The same, by what was found before. */
 BPF_INLINE int find_rule(struct walk *w, __u64 offset)
 {
-	__u64 word = NATIVE_WORD(w->map.file, offset);
+	__u64 word = NATIVE_WORD(w->place.map.file, offset);
 	struct known_place *places = the_places(), *known = places ? place_of(places, word) : NULL;
 
 	if (known && known->word == word) {
-		w->rule = known->rule;
+		w->place.rule = known->rule;
 		return 0;
 	}
 	if (search_rule(offset))
 		return -1;
-	if (known && w->map.file)
+	if (known && w->place.map.file)
 		remember_place(w, known, word);
 	return 0;
 }
@@ -172,7 +172,7 @@ BPF_INLINE void remember_address(const struct walk *w, __u64 addr, __u64 word)
 {
 	struct known_place *places = the_places();
 
-	if (places && w->map.file)
+	if (places && w->place.map.file)
 		remember_place(w, place_of(places, addr), word);
 }
 

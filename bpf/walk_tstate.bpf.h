@@ -3,8 +3,10 @@
 #define PYPERF_WALK_TSTATE_H
 /*
  * Stage 2: the PyThreadState of a thread.
- * Input:   w->in (layout and addresses), w->tp; what is known of the thread (w->tstate).
- * Output:  w->tstate, w->only, w->run[]; WALK_PY_LOST and w->py_marker.
+ * Input:   w->interp (layout and addresses), w->thread.tp; what is known of the thread
+ *          (w->tstate.addr).
+ * Output:  w->tstate.addr, w->tstate.only_interp, w->tstate.run[]; WALK_PY_LOST and
+ *          w->python.marker.
  * Cost:    none for a thread that is known; else a read for each state up to its own.
  * Fails:   unreadable memory, more states than MAX_THREAD_SCAN.
  */
@@ -13,7 +15,7 @@
 
 BPF_INLINE int python_lost(struct walk *w, __u32 why)
 {
-	w->py_marker = MARKER_WORD(why, 0);
+	w->python.marker = MARKER_WORD(why, 0);
 	w->flags |= WALK_PY_LOST;
 	return 1;
 }
@@ -26,13 +28,15 @@ BPF_INLINE int python_truncated(struct walk *w)
 
 BPF_INLINE int has_cframe(const struct walk *w)
 {
-	return w->in.layout.chain == PY_CHAIN_CFRAME ||
-	       w->in.layout.chain == PY_CHAIN_CFRAME_SHIM || w->in.layout.chain == PY_CHAIN_FRAME_C;
+	return w->interp.layout.chain == PY_CHAIN_CFRAME ||
+	       w->interp.layout.chain == PY_CHAIN_CFRAME_SHIM ||
+	       w->interp.layout.chain == PY_CHAIN_FRAME_C;
 }
 
 BPF_INLINE int has_data_stack(const struct walk *w)
 {
-	return w->in.layout.chain == PY_CHAIN_CFRAME || w->in.layout.chain == PY_CHAIN_CFRAME_SHIM;
+	return w->interp.layout.chain == PY_CHAIN_CFRAME ||
+	       w->interp.layout.chain == PY_CHAIN_CFRAME_SHIM;
 }
 
 /*
@@ -45,7 +49,7 @@ BPF_INLINE int has_root_frame(const struct walk *w, __u64 tstate)
 
 	return has_data_stack(w) &&
 	       !read_user(&frame, 8,
-			  tstate + w->in.layout.root_cframe + w->in.layout.cframe_frame) &&
+			  tstate + w->interp.layout.root_cframe + w->interp.layout.cframe_frame) &&
 	       frame;
 }
 
@@ -55,9 +59,10 @@ BPF_INLINE int has_root_frame(const struct walk *w, __u64 tstate)
  */
 BPF_INLINE int has_frames(const struct walk *w, __u64 tstate, __u64 leaf)
 {
-	if (has_cframe(w) && leaf == tstate + w->in.layout.root_cframe)
+	if (has_cframe(w) && leaf == tstate + w->interp.layout.root_cframe)
 		return has_root_frame(w, tstate);
-	if (w->in.layout.base_frame != PY_OFF_NONE && leaf == buf64(w, w->in.layout.base_frame))
+	if (w->interp.layout.base_frame != PY_OFF_NONE &&
+	    leaf == buf64(w, w->interp.layout.base_frame))
 		return 0;
 	return !!leaf;
 }
@@ -65,17 +70,17 @@ BPF_INLINE int has_frames(const struct walk *w, __u64 tstate, __u64 leaf)
 /* Notes where the frames of the thread state in w->buf begin. */
 BPF_INLINE void keep_leaf(struct walk *w, __u64 tstate)
 {
-	w->leaf_of = tstate;
-	w->leaf = buf64(w, w->in.layout.tstate_frame);
-	if (w->in.layout.chain == PY_CHAIN_FRAME_C)
-		w->leaf_cframe = buf64(w, w->in.layout.cframe_tstate);
+	w->tstate.leaf_of = tstate;
+	w->tstate.leaf = buf64(w, w->interp.layout.tstate_frame);
+	if (w->interp.layout.chain == PY_CHAIN_FRAME_C)
+		w->tstate.leaf_cframe = buf64(w, w->interp.layout.cframe_tstate);
 }
 
 /* Reads a thread state and tells whether it is this thread's. */
 BPF_INLINE int tstate_is_ours(struct walk *w, __u64 tstate)
 {
-	if (buf_read(w, tstate, w->in.layout.tstate_read) ||
-	    buf64(w, w->in.layout.tstate_thread_id) != w->tp)
+	if (buf_read(w, tstate, w->interp.layout.tstate_read) ||
+	    buf64(w, w->interp.layout.tstate_thread_id) != w->thread.tp)
 		return 0;
 	keep_leaf(w, tstate);
 	return 1;
@@ -96,69 +101,71 @@ BPF_INLINE int tstate_is_ours(struct walk *w, __u64 tstate)
  */
 BPF_INLINE int on_our_stack(const struct walk *w, __u64 addr)
 {
-	return addr >= w->sp && (addr < w->tp || w->tp < w->sp);
+	return addr >= w->native.sp && (addr < w->thread.tp || w->thread.tp < w->native.sp);
 }
 
 BPF_INLINE int several_interpreters(const struct walk *w)
 {
-	return w->scan_cnt > 1 || w->scan_interp;
+	return w->scan.interp_cnt > 1 || w->scan.next_interp;
 }
 
 /* The thread state in w->buf. 1: it is this thread's and has frames. */
 BPF_INLINE int consider_tstate(struct walk *w, __u64 tstate)
 {
-	__u64 leaf = buf64(w, w->in.layout.tstate_frame);
-	__u64 anchor = w->in.layout.chain == PY_CHAIN_FRAME_C ? buf64(w, w->in.layout.cframe_tstate)
-							      : leaf;
-	int ours = buf64(w, w->in.layout.tstate_thread_id) == w->tp;
+	__u64 leaf = buf64(w, w->interp.layout.tstate_frame);
+	__u64 anchor = w->interp.layout.chain == PY_CHAIN_FRAME_C
+			       ? buf64(w, w->interp.layout.cframe_tstate)
+			       : leaf;
+	int ours = buf64(w, w->interp.layout.tstate_thread_id) == w->thread.tp;
 	int framed = (ours || several_interpreters(w)) && has_frames(w, tstate, leaf);
 	int running = framed && ours;
 	struct tstate_run *run;
 
 	if (framed && has_cframe(w) && several_interpreters(w) &&
-	    leaf != tstate + w->in.layout.root_cframe)
+	    leaf != tstate + w->interp.layout.root_cframe)
 		running = on_our_stack(w, anchor);
 	/*
 	 * Up to 3.11 the state of a thread that is being started carries its parent's id for a
 	 * moment (t_bootstrap, _threadmodule.c): the one that has frames is the one that runs.
 	 */
-	if (ours && (running || (!w->tstate && !framed))) {
-		w->tstate = tstate;
-		w->tstate_at = w->scan_at;
+	if (ours && (running || (!w->tstate.addr && !framed))) {
+		w->tstate.addr = tstate;
+		w->tstate.interp = w->scan.interp;
 	}
 	if (!running)
 		return 0;
-	if (w->run_cnt >= MAX_TSTATES)
+	if (w->tstate.run_cnt >= MAX_TSTATES)
 		return python_lost(w, MARK_PY_SCAN_LIMIT);
-	run = &w->run[BOUND(w->run_cnt, MAX_TSTATES)];
+	run = &w->tstate.run[BOUND(w->tstate.run_cnt, MAX_TSTATES)];
 	run->tstate = tstate;
 	run->leaf = leaf;
-	run->interp_id = (__u32)w->scan_id;
-	w->run_cnt++;
+	run->interp_id = (__u32)w->scan.interp_id;
+	w->tstate.run_cnt++;
 	return 1;
 }
 
 /* Goes to the next interpreter's thread states. 1: there is none. */
 BPF_INLINE int next_interpreter(struct walk *w)
 {
-	__u64 head_id, interp = w->scan_interp;
+	__u64 head_id, interp = w->scan.next_interp;
 
 	if (!interp)
 		return 1;
-	if (read_user(&w->scan_tstate, 8, interp + w->in.layout.interp_threads_head) ||
-	    read_user(&w->scan_interp, 8, interp + w->in.layout.interp_next))
+	if (read_user(&w->scan.next_tstate, 8, interp + w->interp.layout.interp_threads_head) ||
+	    read_user(&w->scan.next_interp, 8, interp + w->interp.layout.interp_next))
 		return python_lost(w, MARK_PY_READ_FAILED);
-	w->scan_id = 0;
-	w->scan_at = interp;
-	w->scan_cnt++;
-	if (w->in.layout.interp_id != PY_OFF_NONE && several_interpreters(w))
-		read_user(&w->scan_id, 8, interp + w->in.layout.interp_id); /* 0 on failure */
+	w->scan.interp_id = 0;
+	w->scan.interp = interp;
+	w->scan.interp_cnt++;
+	if (w->interp.layout.interp_id != PY_OFF_NONE && several_interpreters(w))
+		read_user(&w->scan.interp_id, 8,
+			  interp + w->interp.layout.interp_id); /* 0 on failure */
 	/* The memory of the first state may be another thread's by now: its id tells. */
-	if (read_user(&head_id, 8, w->scan_tstate + w->in.layout.tstate_thread_id))
+	if (read_user(&head_id, 8, w->scan.next_tstate + w->interp.layout.tstate_thread_id))
 		head_id = 0;
-	w->scan_heads = mix64(mix64(w->scan_heads, w->scan_tstate ^ interp), head_id);
-	if (interp == w->scan_known_at)
-		w->scan_tstate = w->scan_known;
+	w->scan.heads = mix64(mix64(w->scan.heads, w->scan.next_tstate ^ interp), head_id);
+	if (interp == w->scan.known_interp)
+		w->scan.next_tstate = w->scan.known;
 	return 0;
 }
 
@@ -168,8 +175,9 @@ BPF_INLINE int next_interpreter(struct walk *w)
  */
 BPF_INLINE int forget_known(struct walk *w)
 {
-	w->scan_known_at = 0;
-	if (read_user(&w->scan_tstate, 8, w->scan_at + w->in.layout.interp_threads_head))
+	w->scan.known_interp = 0;
+	if (read_user(&w->scan.next_tstate, 8,
+		      w->scan.interp + w->interp.layout.interp_threads_head))
 		return python_lost(w, MARK_PY_READ_FAILED);
 	return 0;
 }
@@ -181,10 +189,10 @@ BPF_INLINE int forget_known(struct walk *w)
  */
 BPF_INLINE int is_noted(const struct walk *w, __u32 i)
 {
-	__u64 turn = w->sample * CODE_MULT >> 32; /* others in each walk */
+	__u64 turn = w->cache.sample * CODE_MULT >> 32; /* others in each walk */
 
-	return w->scan_mode == SCAN_ALL && (i + turn) % PASSED_SHARE == 0 &&
-	       buf64(w, w->in.layout.tstate_thread_id) != w->tp;
+	return w->scan.mode == SCAN_ALL && (i + turn) % PASSED_SHARE == 0 &&
+	       buf64(w, w->interp.layout.tstate_thread_id) != w->thread.tp;
 }
 
 /* One entry of the lists interpreters -> thread states. 0: go on; else it is done. */
@@ -196,23 +204,23 @@ BPF_NOINLINE int find_tstate_step(__u32 i)
 
 	if (!w)
 		return -1;
-	cur = w->scan_tstate;
+	cur = w->scan.next_tstate;
 	if (!cur)
-		return next_interpreter(w) + (int)(i & 0);
-	if (buf_read(w, cur, w->in.layout.tstate_read))
+		return next_interpreter(w);
+	if (buf_read(w, cur, w->interp.layout.tstate_read))
 		return python_lost(w, MARK_PY_READ_FAILED);
-	w->scan_tstate = buf64(w, w->in.layout.tstate_next);
-	if (w->scan_tstate == cur)
+	w->scan.next_tstate = buf64(w, w->interp.layout.tstate_next);
+	if (w->scan.next_tstate == cur)
 		return python_lost(w, MARK_PY_SCAN_LIMIT);
 	found = consider_tstate(w, cur);
 	if (is_noted(w, i))
 		note_tstate(w, cur);
 	/* A thread has one state in an interpreter. */
-	if (found || w->scan_mode == SCAN_HEADS)
-		w->scan_tstate = 0;
-	else if (w->scan_at == w->scan_known_at && forget_known(w))
+	if (found || w->scan.mode == SCAN_HEADS)
+		w->scan.next_tstate = 0;
+	else if (w->scan.interp == w->scan.known_interp && forget_known(w))
 		return 1;
-	return found && !w->scan_interp;
+	return found && !w->scan.next_interp;
 }
 
 BLOCK_STEPS(find_tstate_block, find_tstate_step)
@@ -220,27 +228,29 @@ BLOCK_STEPS(find_tstate_block, find_tstate_step)
 /* Prepares the walk of the lists. 0: go on; 1: no interpreter is initialised, or python_lost(). */
 BPF_INLINE int find_tstate_start(struct walk *w)
 {
-	w->tstate = w->tstate_at = w->scan_tstate = w->scan_at = w->scan_heads = 0;
-	w->run_cnt = w->scan_cnt = w->only = 0;
+	w->tstate.addr = w->tstate.interp = w->scan.next_tstate = w->scan.interp = w->scan.heads =
+		0;
+	w->tstate.run_cnt = w->scan.interp_cnt = w->tstate.only_interp = 0;
 	w->flags |= WALK_PY_SCAN;
-	if (read_user(&w->scan_interp, 8, w->in.interp_head))
+	if (read_user(&w->scan.next_interp, 8, w->interp.interp_head))
 		return python_lost(w, MARK_PY_READ_FAILED);
-	return !w->scan_interp || !w->tp; /* a thread state has the id 0 until its thread runs */
+	return !w->scan.next_interp ||
+	       !w->thread.tp; /* a thread state has the id 0 until its thread runs */
 }
 
 BPF_INLINE int scan_result(struct walk *w)
 {
 	if (!(w->flags & WALK_PY_LOST)) {
-		w->only = several_interpreters(w) ? 0 : w->scan_at;
+		w->tstate.only_interp = several_interpreters(w) ? 0 : w->scan.interp;
 		return 0;
 	}
-	w->tstate = w->run_cnt = 0; /* the innermost may be missing */
+	w->tstate.addr = w->tstate.run_cnt = 0; /* the innermost may be missing */
 	return -1;
 }
 
 /*
- * Sets w->tstate and w->run[]; neither: Python never saw this thread. Negative: the lists were not
- * read to their end.
+ * Sets w->tstate.addr and w->tstate.run[]; neither: Python never saw this thread. Negative: the
+ * lists were not read to their end.
  */
 BPF_NOINLINE int scan_thread_states(NO_ARG)
 {

@@ -144,16 +144,16 @@ static void check_sane(struct world *w)
 	struct walk *k = w->walk;
 
 	check(w, w->out->cnt <= 2 * WORLD_DEPTH);
-	check(w, k->native_cnt <= WORLD_DEPTH);
-	check(w, k->py_cnt <= WORLD_DEPTH);
-	check(w, k->seg_cnt <= WORLD_DEPTH);
+	check(w, k->native.cnt <= WORLD_DEPTH);
+	check(w, k->python.cnt <= WORLD_DEPTH);
+	check(w, k->segs.cnt <= WORLD_DEPTH);
 	check(w, !(k->flags & WALK_NATIVE_END) != !(k->flags & WALK_NATIVE_LOST));
-	for (__u32 i = 0; i < k->py_cnt; i++)
+	for (__u32 i = 0; i < k->python.cnt; i++)
 		check(w, code_of(w, PYTHON_CODE(w->deep[deep_at(DEEP_PY, i)])) >= 0);
 	if (k->flags & WALK_NATIVE_LOST)
-		check(w, marker_cnt(w, k->native_marker) >= 1);
+		check(w, marker_cnt(w, k->native.marker) >= 1);
 	if (k->flags & WALK_PY_LOST)
-		check(w, out_word(w, w->out->cnt - 1) == k->py_marker);
+		check(w, out_word(w, w->out->cnt - 1) == k->python.marker);
 }
 
 static int says_complete(const struct walk *k)
@@ -241,5 +241,27 @@ static inline void run_all(const struct act *acts, __u32 cnt)
 	{                                                                                          \
 		FN_MAIN                                                                            \
 	}
+
+/*
+ * Code without rows, called by the eval loop: the anchor leads across, once its distance is known.
+ * The return address lies behind the frame pointer, which the eval loop has saved.
+ */
+static inline void run_shim_jumps(void)
+{
+	for (int c = CHAIN_310; c <= CHAIN_315; c++) {
+		struct world *w =
+			BUILD((enum chain_case)c, ROOT, { FN_CFP }, { FN_EVAL, 2 }, { FN_C },
+			      { FN_EVAL, 2 }, { FN_C, 0, ACT_JUMPED }, { FN_ANON });
+		int by_cframe = c == CHAIN_310 || c == CHAIN_311;
+
+		w->interp.anchor_delta = by_cframe ? CFR_BELOW : SHIM_BELOW;
+		w->interp.anchor_fp_off = EVAL_FP_OFF;
+		expect_built(w);
+		check(w, w->walk->flags & WALK_SHIM_JUMP);
+		check(w, !(w->walk->flags & WALK_SKIPPED)); /* no file's code */
+		fail_each_read(w, 1);
+		world__free(w);
+	}
+}
 
 #endif /* PYPERF_WALK_CHECK_H */

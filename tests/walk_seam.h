@@ -133,9 +133,9 @@ int code_insert(struct walk *walk)
 	if (announce_code(0))
 		return -1;
 	if (w->key_cnt < MAX_SEEN) {
-		w->keys[w->key_cnt].addr = walk->code;
-		w->keys[w->key_cnt].fingerprint = walk->fingerprint;
-		w->ids[w->key_cnt++] = walk->code_id;
+		w->keys[w->key_cnt].addr = walk->code.addr;
+		w->keys[w->key_cnt].fingerprint = walk->code.fingerprint;
+		w->ids[w->key_cnt++] = walk->code.id;
 	}
 	return 0;
 }
@@ -161,14 +161,14 @@ static struct seen_code *world__seen(struct world *w, __u64 id)
 	return &w->seen[w->seen_cnt++];
 }
 
-int blob_send(const void *data, __u32 size, int urgent)
+int blob_send(const void *data, __u32 size, int wake_now)
 {
 	struct world *w = the_world;
 	const struct ev_blob *b = data;
 	struct seen_code *s;
 	__u32 end;
 
-	(void)urgent;
+	(void)wake_now;
 	if (w->ring_full)
 		return -11;
 	s = world__seen(w, b->id);

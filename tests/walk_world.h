@@ -515,35 +515,35 @@ static void world__load(struct world *w)
 	struct walk *k = w->walk;
 
 	memset(k, 0xa5, sizeof(*k)); /* of the sample before */
-	k->is_cut = 0;
+	k->image.is_cut = 0;
 	memset(w->out, 0xa5, sizeof(*w->out));
 	memset(w->deep, 0xa5, sizeof(w->deep));
 	w->reads = 0;
 	w->faulted = 0;
 	w->out->cnt = 0;
-	k->sample = w->samples++;
+	k->cache.sample = w->samples++;
 	reset_walk(k);
-	k->tgid = k->tid = 4711;
-	k->space = 5;
-	k->row = w->row;
-	k->by_row = w->by_row;
-	k->code_epoch = w->code_epoch;
-	k->map_first = 0;
-	k->map_cnt = 3;
-	k->map.start = k->map.end = 0;
-	k->interp = 0;
-	k->has_python = 1;
-	k->bias = 0;
-	k->in = w->interp;
-	k->tp = WORLD_TP;
-	k->stack_start = w->start_sp;
-	k->pc = w->pc;
-	k->sp = w->sp;
-	k->fp = w->fp;
-	memcpy(k->regs, w->regs, sizeof(k->regs));
-	k->regs[ARCH_REG_SP] = w->sp;
-	k->regs[ARCH_REG_FP] = w->fp;
-	k->exact_pc = 1;
+	k->thread.tgid = k->thread.tid = 4711;
+	k->thread.space = 5;
+	k->cache.row = w->row;
+	k->cache.by_row = w->by_row;
+	k->cache.code_epoch = w->code_epoch;
+	k->image.map_first = 0;
+	k->image.map_cnt = 3;
+	k->place.map.start = k->place.map.end = 0;
+	k->image.interp = 0;
+	k->image.has_python = 1;
+	k->image.bias = 0;
+	k->interp = w->interp;
+	k->thread.tp = WORLD_TP;
+	k->thread.stack_start = w->start_sp;
+	k->native.pc = w->pc;
+	k->native.sp = w->sp;
+	k->native.fp = w->fp;
+	memcpy(k->native.regs, w->regs, sizeof(k->native.regs));
+	k->native.regs[ARCH_REG_SP] = w->sp;
+	k->native.regs[ARCH_REG_FP] = w->fp;
+	k->native.exact_pc = 1;
 }
 
 /* One sample, as walk_user() takes it. */

@@ -3,10 +3,10 @@
 #define PYPERF_TESTS_CLOCK_FIXTURE_H
 /* All CPUs sampled by the clock, as a run does it, into a loaded object. Behind cmocka.h. */
 #include "follow/object.h"
-#include "sample/uses.h"
+#include "sample/source_set.h"
 
 /* Samples all CPUs by the clock. */
-static inline void start_clock(struct uses *u, struct object *o, uint32_t frequency_hz)
+static inline void start_clock(struct source_set *set, struct object *o, uint32_t frequency_hz)
 {
 	const struct sample_spec spec = {
 		.sources = { { .source = source__of_event(EVENT_CPU_CLOCK) } },
@@ -17,13 +17,13 @@ static inline void start_clock(struct uses *u, struct object *o, uint32_t freque
 
 	assert_int_equal(object__wait_loaded(o), 0);
 	object__world(o, &world);
-	assert_int_equal(uses__open(u, &spec, &world), 0);
-	assert_int_equal(uses__start(u), 0);
+	assert_int_equal(source_set__open(set, &spec, &world), 0);
+	assert_int_equal(source_set__start(set), 0);
 }
 
-static inline void stop_clock(struct uses *u)
+static inline void stop_clock(struct source_set *set)
 {
-	uses__close(u);
+	source_set__close(set);
 	wait_for_programs();
 }
 

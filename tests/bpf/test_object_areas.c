@@ -139,7 +139,7 @@ static size_t areas_told(struct rig *r)
 {
 	size_t n = 0;
 
-	r->skel->bss->told = 0;
+	r->skel->bss->user_woken = 0;
 	assert_true(ring_buffer__consume(r->rings) >= 0);
 	for (size_t i = 0; i < r->event_cnt; i++)
 		n += r->events[i].type == EV_AREA && r->events[i].tgid == (uint32_t)getpid();

@@ -95,7 +95,7 @@ static bool fork_wakes(struct rig *r, int timeout_ms)
 	bool woken;
 
 	do {
-		r->skel->bss->told = 0;
+		r->skel->bss->user_woken = 0;
 		assert_true(ring_buffer__consume(r->rings) >= 0);
 	} while (epoll_wait(ring_buffer__epoll_fd(r->rings), &ev, 1, 0) > 0);
 	start_waiting(&w, wait_for_end);
@@ -130,7 +130,7 @@ static void who_was_woken_is_left_alone(void **state)
 	(void)state;
 	lifecycle_rig(&r, CFG_TARGETS | CFG_CHILDREN);
 	assert_true(fork_wakes(&r, DEADLINE_MS));
-	assert_int_equal(r.skel->bss->told, 1);
+	assert_int_equal(r.skel->bss->user_woken, 1);
 	do /* without telling that it begins to read */
 		assert_true(ring_buffer__consume(r.rings) >= 0);
 	while (epoll_wait(ring_buffer__epoll_fd(r.rings), &ev, 1, 0) > 0);
@@ -477,7 +477,7 @@ static void plain_executables_do_not_wake(void **state)
 	await_cat(&w);
 	n = events_of(&r, w.pid, ev);
 	assert_true(n >= 2 && ev[1]->type == EV_EXEC && !(ev[1]->status & PROC_PLAIN));
-	assert_int_equal(r.skel->bss->told, 1);
+	assert_int_equal(r.skel->bss->user_woken, 1);
 	note_plain(&r, &ev[1]->exe);
 	stop_waiting(&w);
 
@@ -493,12 +493,12 @@ static void plain_executables_do_not_wake(void **state)
 	/* Others may start something else meanwhile: not each time. */
 	for (int i = 0; i < 100; i++) {
 		do {
-			r.skel->bss->told = 0;
+			r.skel->bss->user_woken = 0;
 			assert_true(ring_buffer__consume(r.rings) >= 0);
 		} while (epoll_wait(ring_buffer__epoll_fd(r.rings), &woken, 1, 0) > 0);
 		start_waiting(&w, cat_body);
 		await_cat(&w);
-		n = r.skel->bss->told;
+		n = r.skel->bss->user_woken;
 		stop_waiting(&w);
 		if (!n)
 			break;
@@ -562,9 +562,9 @@ static void first_sample_announces(void **state)
 	start_waiting(&w, spinning_shell);
 	await_byte(&w);
 	assert_int_equal(events_of(&r, w.pid, ev), 0);
-	r.skel->bss->told = 0;
+	r.skel->bss->user_woken = 0;
 	expect_outcome(&r, w.pid, CTR_counted);
-	assert_int_equal(r.skel->bss->told, 1);
+	assert_int_equal(r.skel->bss->user_woken, 1);
 	assert_true(rig_proc(&r, w.pid, &p));
 	assert_int_equal(p.flags & (PROC_QUIET | PROC_PLAIN), PROC_PLAIN);
 	assert_int_equal(events_of(&r, w.pid, ev), 1);

@@ -305,7 +305,7 @@ static void await_gone(const struct ids *ids)
 		RIG_WAIT(is_gone(bpf_prog_get_fd_by_id(ids->progs[i])));
 }
 
-static struct follow *run_follow(struct uses *clock, struct process_maps *maps)
+static struct follow *run_follow(struct source_set *clock, struct process_maps *maps)
 {
 	const struct follow_opts opts = {
 		.object = { .flags = CFG_NATIVE | CFG_KERNEL, .bpf_stats = true },
@@ -328,7 +328,7 @@ static void close_leaves_nothing(void **state)
 {
 	static struct ids before, ids;
 	struct process_maps maps;
-	struct uses clock;
+	struct source_set clock;
 	struct follow *f;
 
 	(void)state;
@@ -348,7 +348,7 @@ static void close_leaves_nothing(void **state)
 static void follow_body(int in, int out)
 {
 	struct process_maps maps;
-	struct uses clock;
+	struct source_set clock;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (run_follow(&clock, &maps) && write(out, "x", 1) == 1)

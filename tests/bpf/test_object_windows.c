@@ -126,7 +126,7 @@ static void flipping_loses_nothing(void **state)
 	struct process_maps maps;
 	struct spinner s[2];
 	struct rig r = { 0 };
-	struct uses clock = { .cnt = 0 };
+	struct source_set clock = { .cnt = 0 };
 	struct object *col;
 	uint32_t seed = 1;
 
@@ -296,7 +296,7 @@ static void flip_waits_for_programs(void **state)
 	struct spinner s[2] = { 0 };
 	struct count_key hot[HOT_MAX];
 	size_t hot_cnt;
-	struct uses clock = { .cnt = 0 };
+	struct source_set clock = { .cnt = 0 };
 	struct object *c = object__open(&opts);
 
 	(void)state;

@@ -141,18 +141,19 @@ static void check_frames(struct world *w)
 		}
 	}
 	/* A switch of greenlets is without any: see is_base(). */
-	require(python == w->walk->py_cnt || (w->walk->flags & WALK_GREENLET &&
-					      !w->walk->seg_next && !w->walk->eval_cnt && !python));
+	require(python == w->walk->python.cnt ||
+		(w->walk->flags & WALK_GREENLET && !w->walk->segs.next &&
+		 !w->walk->native.eval_cnt && !python));
 }
 
 static void check_walk(struct world *w)
 {
 	const struct walk *k = w->walk;
 
-	require(k->native_cnt <= WORLD_DEPTH && k->py_cnt <= WORLD_DEPTH);
-	require(k->seg_cnt <= WORLD_DEPTH && w->out->cnt <= 2 * WORLD_DEPTH);
+	require(k->native.cnt <= WORLD_DEPTH && k->python.cnt <= WORLD_DEPTH);
+	require(k->segs.cnt <= WORLD_DEPTH && w->out->cnt <= 2 * WORLD_DEPTH);
 	require(!(k->flags & WALK_NATIVE_END) != !(k->flags & WALK_NATIVE_LOST));
-	require(!(k->flags & WALK_PY_LOST) || out_word(w, w->out->cnt - 1) == k->py_marker);
+	require(!(k->flags & WALK_PY_LOST) || out_word(w, w->out->cnt - 1) == k->python.marker);
 	require(w->reads < 200000);
 	check_frames(w);
 }

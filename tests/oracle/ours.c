@@ -172,9 +172,9 @@ struct ev_code *code_scratch(void)
 	return NULL;
 }
 
-int blob_send(const void *data, __u32 size, int urgent)
+int blob_send(const void *data, __u32 size, int wake_now)
 {
-	(void)data, (void)size, (void)urgent;
+	(void)data, (void)size, (void)wake_now;
 	return -EAGAIN;
 }
 
@@ -345,29 +345,29 @@ static void begin_walk(struct ours *o, const struct user_regs_struct *r)
 				       r->r12, r->r13, r->r14, r->r15 };
 
 	reset_walk(w);
-	memcpy(w->regs, regs, sizeof(regs));
-	w->pc = r->rip;
-	w->sp = r->rsp;
-	w->fp = r->rbp;
-	w->tp = r->fs_base;
-	w->stack_start = o->stack_start;
-	w->exact_pc = 1;
-	w->tgid = w->tid = (uint32_t)o->pid;
-	w->map_first = 0;
-	w->map_cnt = o->mapping_cnt;
-	w->map.start = w->map.end = 0;
-	w->has_python = !!o->interp_file;
-	if (!w->has_python)
+	memcpy(w->native.regs, regs, sizeof(regs));
+	w->native.pc = r->rip;
+	w->native.sp = r->rsp;
+	w->native.fp = r->rbp;
+	w->thread.tp = r->fs_base;
+	w->thread.stack_start = o->stack_start;
+	w->native.exact_pc = 1;
+	w->thread.tgid = w->thread.tid = (uint32_t)o->pid;
+	w->image.map_first = 0;
+	w->image.map_cnt = o->mapping_cnt;
+	w->place.map.start = w->place.map.end = 0;
+	w->image.has_python = !!o->interp_file;
+	if (!w->image.has_python)
 		return;
-	w->in = o->interp;
-	w->bias = o->bias;
-	w->in.interp_head += o->bias;
-	w->in.code_type += o->bias;
+	w->interp = o->interp;
+	w->image.bias = o->bias;
+	w->interp.interp_head += o->bias;
+	w->interp.code_type += o->bias;
 	for (int i = 0; i < MAX_EVAL_RANGES; i++) {
-		if (!w->in.eval[i].end)
+		if (!w->interp.eval[i].end)
 			continue;
-		w->in.eval[i].start += o->bias;
-		w->in.eval[i].end += o->bias;
+		w->interp.eval[i].start += o->bias;
+		w->interp.eval[i].end += o->bias;
 	}
 }
 
@@ -378,19 +378,19 @@ void ours__walk(struct ours *o, const struct user_regs_struct *regs, struct our_
 	at_hand = o;
 	begin_walk(o, regs);
 	o->stack.cnt = o->stack.cut = 0;
-	if (w->has_python) {
+	if (w->image.has_python) {
 		scan_thread_states(0);
 		walk_python(w);
 	}
 	walk_native(0);
-	out->cnt = w->native_cnt;
-	for (__u32 i = 0; i < w->native_cnt; i++)
+	out->cnt = w->native.cnt;
+	for (__u32 i = 0; i < w->native.cnt; i++)
 		out->native[i] = o->deep[deep_at(DEEP_NATIVE, i)];
 	out->whole = w->flags & WALK_NATIVE_END;
 	out->jumped = w->flags & WALK_SHIM_JUMP;
-	out->marker = w->flags & WALK_NATIVE_LOST ? w->native_marker : 0;
+	out->marker = w->flags & WALK_NATIVE_LOST ? w->native.marker : 0;
 	merge(0);
-	out->python_cnt = w->py_cnt;
+	out->python_cnt = w->python.cnt;
 	out->merged_cnt = o->stack.cnt;
 	memcpy(out->merged, o->deep + deep_frame(0), o->stack.cnt * sizeof(out->merged[0]));
 }

@@ -281,37 +281,61 @@ static void test_write_errors(void **state)
 	profile__free(p);
 }
 
+static void make_fifo(char path[PATH_MAX], const char *dir)
+{
+	snprintf(path, PATH_MAX, "%s/fifo.folded", dir);
+	assert_int_equal(mkfifo(path, 0666), 0);
+}
+
+/* Commits in a child, which waits for a reader; it exits with 0 if the result is `expected`. */
+static pid_t commit_in_child(struct export_file *x, const struct profile *p, bool ends,
+			     int expected)
+{
+	pid_t pid;
+	int err;
+
+	assert_non_null(x);
+	pid = fork();
+	assert_true(pid >= 0);
+	if (pid)
+		return pid;
+	alarm(20); /* by itself it would wait for longer */
+	if (ends)
+		ending__ask();
+	err = export__commit(x, p, &defaults);
+	export__close(x);
+	_exit(err != expected);
+}
+
+static void expect_success(pid_t pid)
+{
+	int status;
+
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+}
+
 /* A FIFO is written directly, also when its reader comes only after export__open(). */
 static void test_fifo(void **state)
 {
 	char path[PATH_MAX], *dir = temp_dir(), buf[64] = "";
 	struct profile *p = service();
 	struct export_file *x;
-	int status;
 	pid_t pid;
+	int fd;
 
 	(void)state;
-	snprintf(path, sizeof(path), "%s/fifo.folded", dir);
-	assert_int_equal(mkfifo(path, 0600), 0);
+	make_fifo(path, dir);
 	x = export__open(path, export__find(path));
-	assert_non_null(x);
-	pid = fork();
-	assert_true(pid >= 0);
-	if (!pid) {
-		int err = export__commit(x, p, &defaults);
-
-		export__close(x);
-		_exit(err ? 1 : 0);
-	}
-	status = open(path, O_RDONLY);
-	assert_true(status >= 0);
-	assert_true(read(status, buf, 8) == 8);
+	pid = commit_in_child(x, p, false, 0);
+	fd = open(path, O_RDONLY);
+	assert_true(fd >= 0);
+	assert_true(read(fd, buf, 8) == 8);
 	assert_string_equal(buf, "celery;<");
-	while (read(status, buf, sizeof(buf)) > 0)
+	while (read(fd, buf, sizeof(buf)) > 0)
 		;
-	close(status);
-	assert_int_equal(waitpid(pid, &status, 0), pid);
-	assert_int_equal(status, 0);
+	close(fd);
+	expect_success(pid);
 	export__close(x);
 	remove_dir(dir);
 	profile__free(p);
@@ -323,23 +347,11 @@ static void test_fifo_without_reader(void **state)
 	char path[PATH_MAX], *dir = temp_dir();
 	struct profile *p = service();
 	struct export_file *x;
-	int status;
-	pid_t pid;
 
 	(void)state;
-	snprintf(path, sizeof(path), "%s/fifo.folded", dir);
-	assert_int_equal(mkfifo(path, 0600), 0);
+	make_fifo(path, dir);
 	x = export__open(path, export__find(path));
-	assert_non_null(x);
-	pid = fork();
-	assert_true(pid >= 0);
-	if (!pid) {
-		alarm(20); /* by itself it would wait for longer */
-		ending__ask();
-		_exit(export__commit(x, p, &defaults) != -ENXIO);
-	}
-	assert_int_equal(waitpid(pid, &status, 0), pid);
-	assert_int_equal(status, 0);
+	expect_success(commit_in_child(x, p, true, -ENXIO));
 	export__close(x);
 	remove_dir(dir);
 	profile__free(p);
@@ -376,9 +388,8 @@ static void test_planted(void **state)
 	char path[PATH_MAX], link[PATH_MAX], *dir = temp_dir();
 
 	(void)state;
-	snprintf(path, sizeof(path), "%s/fifo.folded", dir);
+	make_fifo(path, dir);
 	snprintf(link, sizeof(link), "%s/link.folded", dir);
-	assert_int_equal(mkfifo(path, 0666), 0);
 	assert_int_equal(symlink("/dev/null", link), 0);
 	opens("/dev/null", true);
 	opens(path, true);

@@ -304,8 +304,8 @@ static void test_interpreters_nested(void **state)
 			set_leaf(w, w->tstate, w->frame[1], 0);
 		add_interpreter(w, other);
 		world__sample(w);
-		check(w, w->walk->run_cnt == 2 && w->walk->py_cnt == 6);
-		check(w, w->walk->interp_id == (inner_too ? 7 : 0));
+		check(w, w->walk->tstate.run_cnt == 2 && w->walk->python.cnt == 6);
+		check(w, w->walk->tstate.interp_id == (inner_too ? 7 : 0));
 		run_built(w);
 	}
 }
@@ -332,8 +332,8 @@ static void test_interpreter_run_elsewhere(void **state)
 			}
 			add_interpreter(w, other);
 			world__sample(w);
-			check(w, w->walk->run_cnt == 1);
-			check(w, w->walk->interp_id == (ours ? 7 : 0));
+			check(w, w->walk->tstate.run_cnt == 1);
+			check(w, w->walk->tstate.interp_id == (ours ? 7 : 0));
 			run_built(w);
 		}
 }
@@ -363,7 +363,7 @@ static void test_state_list_cycles(void **state)
 		put64(w, w->interp_state + w->interp.layout.interp_threads_head, b);
 		world__sample(w);
 		check_sane(w);
-		check(w, w->walk->py_cnt == 0 && w->walk->flags & WALK_PY_LOST);
+		check(w, w->walk->python.cnt == 0 && w->walk->flags & WALK_PY_LOST);
 		check(w, w->reads < (self ? 20 : 2 * MAX_THREAD_SCAN));
 		world__free(w);
 	}
@@ -377,7 +377,7 @@ static void check_lost(struct world *w, enum marker_why why, __u32 py_cnt)
 	check_sane(w);
 	check(w, is_part(w));
 	check(w, w->walk->flags & WALK_PY_LOST);
-	check(w, w->walk->py_cnt == py_cnt && MARKER_WHY(w->walk->py_marker) == why);
+	check(w, w->walk->python.cnt == py_cnt && MARKER_WHY(w->walk->python.marker) == why);
 }
 
 static __u64 back_of(struct world *w, __u64 frame)
@@ -397,8 +397,8 @@ static void test_cycles(void **state)
 		put64(w, back_of(w, w->frame[1]), w->frame[2]);
 		world__sample(w);
 		check_sane(w);
-		check(w, w->walk->py_cnt == WORLD_DEPTH && w->walk->flags & WALK_TRUNCATED);
-		check(w, w->walk->py_marker == MARKER_WORD(MARK_PY_TRUNCATED, 0));
+		check(w, w->walk->python.cnt == WORLD_DEPTH && w->walk->flags & WALK_TRUNCATED);
+		check(w, w->walk->python.marker == MARKER_WORD(MARK_PY_TRUNCATED, 0));
 		world__free(w);
 	}
 }
@@ -468,7 +468,7 @@ static void test_bad_frames(void **state)
 		put64(w, w->frame[3] + w->interp.layout.frame_code, w->codes[1]);
 		world__sample(w);
 		check_sane(w);
-		check(w, w->walk->py_marker == MARKER_WORD(MARK_PY_READ_FAILED, 0));
+		check(w, w->walk->python.marker == MARKER_WORD(MARK_PY_READ_FAILED, 0));
 		world__free(w);
 	}
 }
@@ -505,7 +505,7 @@ static void run_deep(enum chain_case chain, __u32 depth, enum fn between)
 	world__sample(w);
 	check_sane(w);
 	check(w, is_part(w));
-	check(w, w->walk->py_cnt == (depth < WORLD_DEPTH ? depth : WORLD_DEPTH));
+	check(w, w->walk->python.cnt == (depth < WORLD_DEPTH ? depth : WORLD_DEPTH));
 	check(w, is_exact(w, 0) || w->walk->flags & WALK_TRUNCATED ||
 			 marker_cnt(w, MARKER_WORD(MARK_PY_UNMERGED, 0)));
 	/* the innermost 200 activations are where they belong */

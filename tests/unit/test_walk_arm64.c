@@ -139,26 +139,10 @@ static void test_entry(void **state)
 	run_built(w);
 }
 
-/*
- * The anchor leads across: the return address lies behind the frame pointer, which the eval loop
- * has saved.
- */
 static void test_shim_jump(void **state)
 {
 	(void)state;
-	for (int c = CHAIN_310; c <= CHAIN_315; c++) {
-		struct world *w =
-			BUILD((enum chain_case)c, ROOT, { FN_CFP }, { FN_EVAL, 2 }, { FN_C },
-			      { FN_EVAL, 2 }, { FN_C, 0, ACT_JUMPED }, { FN_ANON });
-		int by_cframe = c == CHAIN_310 || c == CHAIN_311;
-
-		w->interp.anchor_delta = by_cframe ? CFR_BELOW : SHIM_BELOW;
-		w->interp.anchor_fp_off = EVAL_FP_OFF;
-		expect_built(w);
-		check(w, w->walk->flags & WALK_SHIM_JUMP);
-		fail_each_read(w, 1);
-		world__free(w);
-	}
+	run_shim_jumps();
 }
 
 static void test_distances_are_learned(void **state)

@@ -75,7 +75,7 @@ static void test_slots_are_noted(void **state)
 	sample_again(w);
 	assert_int_equal(r->code_cnt, 1);
 	assert_int_equal(code_slot(r->code[0])->addr, w->codes[0]);
-	assert_int_equal(r->place_cnt, w->walk->native_cnt);
+	assert_int_equal(r->place_cnt, w->walk->native.cnt);
 	for (__u32 i = 1; i < r->place_cnt; i++) /* the leaf's is another's by now: there are few */
 		assert_true(is_recalled(w, w->deep[deep_at(DEEP_NATIVE, i)]));
 	world__free(w);
@@ -90,7 +90,7 @@ static __u64 id_of(struct world *w, __u64 code)
 	world__load(w); /* else it may have been seen in this sample */
 	if (code_identify(k, code))
 		return 0;
-	return k->code_id;
+	return k->code.id;
 }
 
 static void test_code_identity(void **state)
@@ -173,28 +173,28 @@ static void test_code_epochs(void **state)
 	w->interp.layout.interp_codes = 56 / 8;
 	put64(w, count, 100);
 	world__sample(w);
-	id = w->walk->code_id;
+	id = w->walk->code.id;
 	put32(w, version, 4000);
 	world__sample(w);
-	assert_true(id && w->walk->code_id == id);
+	assert_true(id && w->walk->code.id == id);
 	put64(w, count, 101);
 	world__sample(w);
-	assert_true(w->walk->code_id != id);
-	id = w->walk->code_id;
+	assert_true(w->walk->code.id != id);
+	id = w->walk->code.id;
 	/* Another interpreter may have made it, or there are no numbers any more. */
 	put64(w, other + 56, 101);
 	put64(w, w->interp_state + w->interp.layout.interp_next, other);
 	world__sample(w);
 	put32(w, version, 4001);
 	world__sample(w);
-	assert_true(w->walk->code_id != id);
-	id = w->walk->code_id;
+	assert_true(w->walk->code.id != id);
+	id = w->walk->code.id;
 	put64(w, w->interp_state + w->interp.layout.interp_next, 0);
 	put64(w, count, 0);
 	world__sample(w);
 	put32(w, version, 4002);
 	world__sample(w);
-	assert_true(w->walk->code_id != id);
+	assert_true(w->walk->code.id != id);
 	world__free(w);
 }
 
@@ -204,7 +204,7 @@ static __u64 id_by_row(struct world *w)
 	memset(w->known_codes, 0, sizeof(w->known_codes));
 	w->by_row = 1;
 	world__sample(w);
-	return w->walk->code_id;
+	return w->walk->code.id;
 }
 
 static struct row_code *in_row(struct world *w, __u64 id)
@@ -239,15 +239,15 @@ static void test_code_rows(void **state)
 	/* Another thread has written one half of it. */
 	entry->id ^= 1ULL << ROW_ID_SHIFT;
 	assert_int_not_equal(id_by_row(w), id);
-	id = w->walk->code_id;
+	id = w->walk->code.id;
 	in_row(w, id)->tag++;
 	put32(w, version, 4001);
 	assert_int_not_equal(id_by_row(w), id);
-	id = w->walk->code_id;
+	id = w->walk->code.id;
 	w->row = 1;
 	put32(w, version, 4002);
 	assert_int_not_equal(id_by_row(w), id);
-	id = w->walk->code_id;
+	id = w->walk->code.id;
 	put64(w, count, 101);
 	put32(w, version, 4003);
 	assert_int_not_equal(id_by_row(w), id);
@@ -258,7 +258,7 @@ static __u64 id_by_slot(struct world *w)
 {
 	w->by_row = 0;
 	world__sample(w);
-	return w->walk->code_id;
+	return w->walk->code.id;
 }
 
 /*
@@ -284,7 +284,7 @@ static void test_rows_and_slots(void **state)
 	/* And a row's again. */
 	w->by_row = 1;
 	world__sample(w);
-	assert_int_equal(w->walk->code_id, by_row);
+	assert_int_equal(w->walk->code.id, by_row);
 	assert_non_null(in_row(w, by_row));
 	/* In a slot there is something else than in the row. */
 	in_row(w, by_row)->tag++;
@@ -297,7 +297,7 @@ static void test_rows_and_slots(void **state)
 	assert_int_equal(id_by_slot(w), by_slot);
 	w->by_row = 1;
 	world__sample(w);
-	assert_int_equal(w->walk->code_id, by_row);
+	assert_int_equal(w->walk->code.id, by_row);
 	world__free(w);
 }
 
@@ -331,7 +331,7 @@ static int outermost_in_row(struct world *w)
 	put64(w, w->interp_state + 56, 100);
 	id_by_row(w);
 	innermost = PYTHON_CODE(w->deep[deep_at(DEEP_PY, 0)]);
-	outermost = PYTHON_CODE(w->deep[deep_at(DEEP_PY, w->walk->py_cnt - 1)]);
+	outermost = PYTHON_CODE(w->deep[deep_at(DEEP_PY, w->walk->python.cnt - 1)]);
 	assert_int_not_equal(innermost, outermost);
 	assert_non_null(in_row(w, innermost));
 	found = in_row(w, outermost) != NULL;
@@ -361,26 +361,26 @@ static void test_full_line(void **state)
 
 	(void)state;
 	for (__u64 i = 1; i <= LINE_CODES; i++) {
-		w.code_id = i;
+		w.code.id = i;
 		add_to_row(&w, line, i << 36 | i);
 	}
 	for (__u64 i = 1; i <= LINE_CODES; i++) {
 		assert_true(find_in_row(&w, line, i << 36 | i));
-		assert_int_equal(w.code_id, i);
+		assert_int_equal(w.code.id, i);
 	}
-	for (w.sample = 0; w.sample < 100; w.sample++)
+	for (w.cache.sample = 0; w.cache.sample < 100; w.cache.sample++)
 		for (__u64 i = 1; i <= LINE_CODES + 1; i++) {
-			w.code_id = i;
+			w.code.id = i;
 			if (find_in_row(&w, line, i << 36 | i))
 				found++;
 			else
 				add_to_row(&w, line, i << 36 | i);
 			assert_true(find_in_row(&w, line, i << 36 | i));
-			assert_int_equal(w.code_id, i);
+			assert_int_equal(w.code.id, i);
 		}
 	assert_true(found > 100);
 	/* Those of an old epoch go. */
-	for (w.sample = 0; w.sample < 100; w.sample++)
+	for (w.cache.sample = 0; w.cache.sample < 100; w.cache.sample++)
 		for (__u64 i = 11; i < 11 + LINE_CODES; i++)
 			if (!find_in_row(&w, line, i << 36 | i))
 				add_to_row(&w, line, i << 36 | i);
@@ -400,7 +400,7 @@ static void test_epochs_differ(void **state)
 		put64(w, w->interp_state + 56, 100 + i % 8);
 		w->code_epoch = i / 8;
 		world__sample(w);
-		epochs[i] = w->walk->epoch;
+		epochs[i] = w->walk->cache.epoch;
 		assert_true(epochs[i] & EPOCH_HASH);
 		for (__u32 k = 0; k < i; k++)
 			assert_int_not_equal(epochs[i], epochs[k]);

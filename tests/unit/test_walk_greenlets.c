@@ -144,13 +144,14 @@ static void test_setup_window_restores(void **state)
 		w->interp.cframe_delta = CFR_BELOW;
 		world__load(w);
 		for (int i = 0; i < GREG_CNT; i++)
-			k->regs[i] += i == RSP || i == RBP ? 0 : (__u64)i * 3;
-		memcpy(regs, k->regs, sizeof(regs));
+			k->native.regs[i] += i == RSP || i == RBP ? 0 : (__u64)i * 3;
+		memcpy(regs, k->native.regs, sizeof(regs));
 		cframe_below_setup(0);
-		check(w, k->cframe);
-		check(w, !memcmp(regs, k->regs, sizeof(regs)));
-		check(w, k->pc == w->pc && k->sp == w->sp && k->fp == w->fp && k->exact_pc);
-		check(w, !k->native_cnt && !k->eval_cnt && !k->seg_next && !k->flags);
+		check(w, k->python.cframe);
+		check(w, !memcmp(regs, k->native.regs, sizeof(regs)));
+		check(w, k->native.pc == w->pc && k->native.sp == w->sp && k->native.fp == w->fp &&
+				 k->native.exact_pc);
+		check(w, !k->native.cnt && !k->native.eval_cnt && !k->segs.next && !k->flags);
 		world__free(w);
 	}
 }
@@ -166,8 +167,8 @@ static void test_setup_window_unlearned(void **state)
 		world__sample(w);
 		check_sane(w);
 		check(w, is_part(w));
-		check(w,
-		      w->walk->py_cnt == 0 && w->walk->py_marker == MARKER_WORD(MARK_PY_SETUP, 0));
+		check(w, w->walk->python.cnt == 0 &&
+				 w->walk->python.marker == MARKER_WORD(MARK_PY_SETUP, 0));
 		fail_each_read(w, 1);
 		world__free(w);
 	}
@@ -261,8 +262,8 @@ static void run_loose(enum chain_case chain, const struct act *acts, __u32 cnt)
 		world__sample(w);
 		check_sane(w);
 		check(w, is_part(w));
-		check(w,
-		      w->walk->py_cnt == 1 && w->walk->py_marker == MARKER_WORD(MARK_PY_SETUP, 0));
+		check(w, w->walk->python.cnt == 1 &&
+				 w->walk->python.marker == MARKER_WORD(MARK_PY_SETUP, 0));
 		w->regs[12] = leaf;
 		w->regs[13] = w->frame[0] + 8;
 		w->regs[14] = caller;
@@ -298,8 +299,8 @@ static void test_chain_ends_early(void **state)
 		world__sample(w);
 		check_sane(w);
 		check(w, is_part(w));
-		check(w,
-		      w->walk->py_cnt == 2 && w->walk->py_marker == MARKER_WORD(MARK_PY_SETUP, 0));
+		check(w, w->walk->python.cnt == 2 &&
+				 w->walk->python.marker == MARKER_WORD(MARK_PY_SETUP, 0));
 		world__free(w);
 	}
 }
@@ -342,7 +343,7 @@ static void test_compiled_old(void **state)
 	/* What has not begun is compiled only if its code has no instructions. */
 	w = BUILD(CHAIN_310, ROOT, { FN_EVAL, 1 }, { FN_C }, { FN_EVAL, 1, ACT_NOT_STARTED });
 	world__sample(w);
-	check(w, !w->walk->compiled && w->walk->py_cnt == 2);
+	check(w, !w->walk->python.compiled && w->walk->python.cnt == 2);
 	world__free(w);
 }
 
@@ -409,12 +410,12 @@ static void test_is_compiled(void **state)
 		for (size_t i = 0; i < CNT(cases); i++) {
 			put64(w, field, w->frame[0] - (__u64)cases[i].below);
 			world__sample(w);
-			check(w, w->walk->py_cnt == 1 && w->walk->run_cnt == 1);
-			check(w, !!w->walk->compiled == cases[i].is);
+			check(w, w->walk->python.cnt == 1 && w->walk->tstate.run_cnt == 1);
+			check(w, !!w->walk->python.compiled == cases[i].is);
 		}
 		put64(w, field, 0);
 		world__sample(w);
-		check(w, !w->walk->compiled);
+		check(w, !w->walk->python.compiled);
 		world__free(w);
 	}
 }

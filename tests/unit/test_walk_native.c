@@ -197,26 +197,10 @@ static void test_leaf_without_rows(void **state)
 	run_built(w);
 }
 
-/*
- * Code without rows, called by the eval loop: the anchor leads across, once its distance is known.
- */
 static void test_shim_jump(void **state)
 {
 	(void)state;
-	for (int c = CHAIN_310; c <= CHAIN_315; c++) {
-		struct world *w =
-			BUILD((enum chain_case)c, ROOT, { FN_CFP }, { FN_EVAL, 2 }, { FN_C },
-			      { FN_EVAL, 2 }, { FN_C, 0, ACT_JUMPED }, { FN_ANON });
-		int by_cframe = c == CHAIN_310 || c == CHAIN_311;
-
-		w->interp.anchor_delta = by_cframe ? CFR_BELOW : SHIM_BELOW;
-		w->interp.anchor_fp_off = -16;
-		expect_built(w);
-		check(w, w->walk->flags & WALK_SHIM_JUMP);
-		check(w, !(w->walk->flags & WALK_SKIPPED)); /* no file's code */
-		fail_each_read(w, 1);
-		world__free(w);
-	}
+	run_shim_jumps();
 }
 
 static void test_unreadable_stack(void **state)

@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -168,17 +167,6 @@ int child__why_not(int status)
 	int code = WIFEXITED(status) ? WEXITSTATUS(status) : 0;
 
 	return code == NO_LIBRARY ? ELIBACC : code ? code : EPERM;
-}
-
-void child__limit(int what, uint64_t most)
-{
-	struct rlimit limit;
-
-	if (getrlimit(what, &limit))
-		return;
-	limit.rlim_max = most < limit.rlim_max ? most : limit.rlim_max;
-	limit.rlim_cur = limit.rlim_max;
-	setrlimit(what, &limit);
 }
 
 int child__wait(pid_t pid, bool kill_it)

@@ -25,8 +25,6 @@
  * Returns the pid, 0 in the child, or -errno.
  */
 pid_t child__fork(int in, int out);
-/* Sets a resource limit of this process, RLIMIT_..., to `most`, or leaves it if it is lower. */
-void child__limit(int what, uint64_t most);
 struct child_program {
 	const char *name;
 	uint64_t caps; /* the most that it may have, by number */

@@ -17,14 +17,14 @@
 #define STILL_NS (2 * NS_PER_S)
 
 /* What children see, too. */
-struct told {
+struct ending {
 	atomic_bool asked, late;
 };
 
 /* Global because a signal is the process's. */
 static atomic_bool begun;
-static struct told own;
-static struct told *told = &own; /* or in memory that children share */
+static struct ending own;
+static struct ending *ending = &own; /* or in memory that children share */
 /* State of the thread that takes the signals. */
 static uint64_t looked_ns, cpu_ns, still_ns, spent_ns;
 
@@ -38,22 +38,22 @@ static uint64_t process_cpu_ns(void)
 
 void ending__share(void)
 {
-	void *shared = told == &own ? mmap(NULL, sizeof(*told), PROT_READ | PROT_WRITE,
-					   MAP_SHARED | MAP_ANONYMOUS, -1, 0)
-				    : MAP_FAILED;
+	void *shared = ending == &own ? mmap(NULL, sizeof(*ending), PROT_READ | PROT_WRITE,
+					     MAP_SHARED | MAP_ANONYMOUS, -1, 0)
+				      : MAP_FAILED;
 
 	if (shared != MAP_FAILED)
-		told = shared;
+		ending = shared;
 }
 
 void ending__ask(void)
 {
-	atomic_store(&told->asked, true);
+	atomic_store(&ending->asked, true);
 }
 
 bool ending__asked(void)
 {
-	return atomic_load(&told->asked);
+	return atomic_load(&ending->asked);
 }
 
 void ending__begin(void)
@@ -72,7 +72,7 @@ bool ending__begun(void)
 
 bool ending__late(void)
 {
-	return atomic_load_explicit(&told->late, memory_order_relaxed);
+	return atomic_load_explicit(&ending->late, memory_order_relaxed);
 }
 
 /* 'R': it computes, or waits for a CPU. */
@@ -122,6 +122,6 @@ bool ending__stands_still(void)
 	looked_ns = now;
 	cpu_ns = cpu;
 	if (spent_ns >= LATE_NS)
-		atomic_store(&told->late, true);
+		atomic_store(&ending->late, true);
 	return still_ns >= STILL_NS;
 }

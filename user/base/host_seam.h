@@ -34,7 +34,7 @@ static int code_insert(struct walk *w);
 static __u64 code_new_id(void);
 static struct ev_blob *blob_scratch(void);
 static struct ev_code *code_scratch(void);
-static int blob_send(const void *data, __u32 size, int urgent);
+static int blob_send(const void *data, __u32 size, int wake_now);
 
 /* The same in all such files: the default depth, and no caches between walks. */
 

@@ -12,7 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -24,6 +23,7 @@
 #include "base/hangs.h"
 #include "base/log.h"
 #include "base/readmem.h"
+#include "base/resources.h"
 #include "base/tenant.h"
 #include "base/worker.h"
 
@@ -671,9 +671,11 @@ int readers__renice(struct readers *rs, int nice)
 	struct helper *const all[] = { &rs->memory, &rs->files };
 	int err = 0;
 
-	for (size_t i = 0; rs && i < 2; i++)
-		if (all[i]->pid > 0 && setpriority(PRIO_PROCESS, (id_t)all[i]->pid, nice))
-			err = -errno;
+	for (size_t i = 0; rs && i < 2; i++) {
+		int failed = all[i]->pid > 0 ? resources__set_nice(all[i]->pid, nice) : 0;
+
+		err = failed ? failed : err;
+	}
 	return err;
 }
 

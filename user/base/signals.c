@@ -84,13 +84,13 @@ static void say_what_it_waits_for(int sig)
  * Is it the one before once more? The terminal's and a relay's (sudo, timeout) come together; a
  * session that ends sends SIGHUP beside others. SIGTERM behind SIGINT is somebody's second word.
  */
-static bool is_the_same(int sig, int told)
+static bool is_the_same(int sig, int last)
 {
-	return sig == told || sig == SIGHUP || told == SIGHUP;
+	return sig == last || sig == SIGHUP || last == SIGHUP;
 }
 
-/* Returns the last one that the others were told of, or `told`. */
-static int take(int told)
+/* Returns the last signal that was handed over, or `last`. */
+static int take(int last)
 {
 	static uint64_t last_ms;
 	struct signalfd_siginfo si;
@@ -99,12 +99,12 @@ static int take(int told)
 		int sig = (int)si.ssi_signo;
 
 		if (sig != SIGCHLD) {
-			if (told && is_the_same(sig, told) && now_ms() < last_ms + ONE_MS)
+			if (last && is_the_same(sig, last) && now_ms() < last_ms + ONE_MS)
 				continue;
 			last_ms = now_ms();
 			if (atomic_fetch_sub(&to_hand_over, 1) <= 0)
 				end(sig);
-			told = sig;
+			last = sig;
 			ending__ask();
 		}
 		if (sig == SIGTERM || sig == SIGHUP)
@@ -113,24 +113,24 @@ static int take(int told)
 		if (write(pipe_end, &si, sizeof(si)) != sizeof(si))
 			continue;
 	}
-	return told;
+	return last;
 }
 
 static void *run(void *unused __attribute__((unused)))
 {
 	struct pollfd fd = { .fd = signal_fd, .events = POLLIN };
 	sigset_t quit;
-	int told = 0;
+	int last = 0;
 
 	sigemptyset(&quit);
 	sigaddset(&quit, SIGQUIT);
 	pthread_sigmask(SIG_UNBLOCK, &quit, NULL);
 	for (;;) {
 		poll(&fd, 1, ending__begun() ? ENDING_TICK_MS : -1);
-		told = take(told);
+		last = take(last);
 		if (ending__begun() && !atomic_load(&no_promise) && ending__stands_still()) {
-			say_what_it_waits_for(told);
-			end(told);
+			say_what_it_waits_for(last);
+			end(last);
 		}
 	}
 }

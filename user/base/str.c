@@ -119,7 +119,7 @@ struct strtab *strtab__new(void)
 
 	if (!t)
 		return NULL;
-	if (array_grow(&t->entries, &t->cap, 0, 1, sizeof(*t->entries), UINT32_MAX)) {
+	if (ARRAY_GROW(t->entries, t->cap, 0, UINT32_MAX)) {
 		strtab__free(t);
 		errno = ENOMEM;
 		return NULL;
@@ -197,8 +197,7 @@ uint32_t strtab__add(struct strtab *t, const char *s, size_t len)
 	id = find_entry(t, s, len, hash);
 	if (id)
 		return id;
-	if (array_grow(&t->entries, &t->cap, t->cnt, 1, sizeof(*t->entries), UINT32_MAX) ||
-	    hash_index__reserve(&t->index))
+	if (ARRAY_GROW(t->entries, t->cap, t->cnt, UINT32_MAX) || hash_index__reserve(&t->index))
 		return 0;
 	copy = arena_alloc(t, len + 1);
 	if (!copy)

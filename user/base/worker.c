@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "base/child.h"
+#include "base/resources.h"
 #include "base/rights.h"
 #include "base/selfmem.h"
 
@@ -98,13 +99,13 @@ static int drop_limits(const struct worker_kind *kind)
 	if (!now.size)
 		return -ENOENT;
 	if (LIMIT_MEMORY)
-		child__limit(RLIMIT_AS, now.size + kind->memory_max);
-	child__limit(RLIMIT_CPU, CPU_MAX_S);
-	child__limit(RLIMIT_CORE, 0);
-	child__limit(RLIMIT_FSIZE, 0);
-	child__limit(RLIMIT_NPROC, 0);
-	child__limit(RLIMIT_MEMLOCK, 0);
-	child__limit(RLIMIT_NOFILE, kind->fd_max);
+		resources__limit(RLIMIT_AS, now.size + kind->memory_max);
+	resources__limit(RLIMIT_CPU, CPU_MAX_S);
+	resources__limit(RLIMIT_CORE, 0);
+	resources__limit(RLIMIT_FSIZE, 0);
+	resources__limit(RLIMIT_NPROC, 0);
+	resources__limit(RLIMIT_MEMLOCK, 0);
+	resources__limit(RLIMIT_NOFILE, kind->fd_max);
 	return 0;
 }
 

@@ -20,7 +20,7 @@
 #include "process/unsupported.h"
 #include "profile/export_text.h"
 #include "python/pyproc.h"
-#include "sample/uses.h"
+#include "sample/source_set.h"
 
 #define SAMPLE_HZ    99
 #define SAMPLE_MS    300
@@ -35,7 +35,7 @@ struct checker {
 	bool failed;
 	struct follow *follow;
 	struct process_table *procs; /* of `follow` */
-	struct uses sampler;
+	struct source_set sampler;
 };
 
 /* ---- lines ----------------------------------------------------------------------------------- */
@@ -164,8 +164,8 @@ static int start_sampler(struct checker *k)
 	int err;
 
 	follow__world(k->follow, &world);
-	err = uses__open(&k->sampler, &spec, &world);
-	return err ? err : uses__start(&k->sampler);
+	err = source_set__open(&k->sampler, &spec, &world);
+	return err ? err : source_set__start(&k->sampler);
 }
 
 /* Samples like record for at most `ms`, until `done`. */
@@ -233,7 +233,7 @@ static void check_sampling(struct checker *k)
 		    SAMPLE_MS);
 	check_limits(k);
 	run_for(k, SETTLE_MS, all_checked);
-	uses__stop(&k->sampler);
+	source_set__stop(&k->sampler);
 }
 
 /* ---- processes ------------------------------------------------------------------------------- */
@@ -365,7 +365,7 @@ int check(const struct check_opts *o)
 	err = text_out__end(&k.out);
 	if (err)
 		log_err("standard output: %s", strerror(-err));
-	uses__close(&k.sampler);
+	source_set__close(&k.sampler);
 	follow__close(k.follow);
 	return err || k.failed;
 }

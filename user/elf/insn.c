@@ -69,14 +69,15 @@ static const uint8_t two_byte[256] = {
 };
 /* clang-format on */
 
-struct reader {
+/* The bytes of one x86-64 instruction, and what its prefixes say. */
+struct insn_reader {
 	const uint8_t *code;
 	size_t left, at;
 	bool opsize, addrsize, prefixed; /* 66; 67; any prefix but REX */
 	uint8_t rex;			 /* 0: none */
 };
 
-static int take(struct reader *r, uint8_t *byte)
+static int take(struct insn_reader *r, uint8_t *byte)
 {
 	if (r->at >= r->left || r->at >= INSN_MAX)
 		return -EINVAL;
@@ -84,7 +85,7 @@ static int take(struct reader *r, uint8_t *byte)
 	return 0;
 }
 
-static int skip(struct reader *r, size_t cnt)
+static int skip(struct insn_reader *r, size_t cnt)
 {
 	if (cnt > r->left - r->at || r->at + cnt > INSN_MAX)
 		return -EINVAL;
@@ -109,7 +110,7 @@ static bool is_prefix(uint8_t byte)
 }
 
 /* Prefixes and the first byte of the opcode. */
-static int take_opcode(struct reader *r, uint8_t *opcode)
+static int take_opcode(struct insn_reader *r, uint8_t *opcode)
 {
 	int err;
 
@@ -126,7 +127,7 @@ static int take_opcode(struct reader *r, uint8_t *opcode)
 }
 
 /* SDM vol. 2, 2.1.5; `modrm` is what was taken. */
-static int skip_operand(struct reader *r, uint8_t *modrm)
+static int skip_operand(struct insn_reader *r, uint8_t *modrm)
 {
 	uint8_t sib, mod, rm;
 
@@ -147,7 +148,7 @@ static int skip_operand(struct reader *r, uint8_t *modrm)
 	return skip(r, mod == 1 ? 1 : 4);
 }
 
-static int skip_form(struct reader *r, enum form form)
+static int skip_form(struct insn_reader *r, enum form form)
 {
 	size_t z = r->opsize ? 2 : 4;
 	uint8_t modrm = 0;
@@ -191,7 +192,7 @@ static int skip_form(struct reader *r, enum form form)
 /*
  * VEX and EVEX: SDM vol. 2, 2.3 and 2.6. The map of opcodes is in the low bits of the second byte.
  */
-static int skip_vector(struct reader *r, uint8_t first)
+static int skip_vector(struct insn_reader *r, uint8_t first)
 {
 	uint8_t map = 1, opcode;
 	size_t more = first == 0x62 ? 2 : first == 0xc4 ? 1 : 0;
@@ -210,7 +211,7 @@ static int skip_vector(struct reader *r, uint8_t first)
 	return skip_form(r, form);
 }
 
-static int skip_two_byte(struct reader *r, uint8_t *opcode)
+static int skip_two_byte(struct insn_reader *r, uint8_t *opcode)
 {
 	uint8_t third;
 
@@ -222,7 +223,7 @@ static int skip_two_byte(struct reader *r, uint8_t *opcode)
 }
 
 /* A relative branch: its displacement is what the instruction ends with. */
-static void set_target(const struct reader *r, uint64_t pc, size_t bytes, struct insn *out)
+static void set_target(const struct insn_reader *r, uint64_t pc, size_t bytes, struct insn *out)
 {
 	int8_t rel1;
 	int32_t rel4;
@@ -243,7 +244,8 @@ static void set_target(const struct reader *r, uint64_t pc, size_t bytes, struct
  * takes no prefix but the REX that names one of the upper registers of push; 0f 1f is left alone:
  * newer kernels rewrite its five-byte form to a call.
  */
-static void describe_one_byte(const struct reader *r, uint64_t pc, uint8_t opcode, struct insn *out)
+static void describe_one_byte(const struct insn_reader *r, uint64_t pc, uint8_t opcode,
+			      struct insn *out)
 {
 	bool branch = (opcode & 0xf0) == 0x70 || opcode == 0xeb || opcode == 0xe8 || opcode == 0xe9;
 
@@ -260,7 +262,7 @@ static void describe_one_byte(const struct reader *r, uint64_t pc, uint8_t opcod
 
 int insn__decode(const uint8_t *code, size_t left, uint64_t pc, struct insn *out)
 {
-	struct reader r = { .code = code, .left = left };
+	struct insn_reader r = { .code = code, .left = left };
 	uint8_t opcode, second;
 	size_t at;
 	int err = take_opcode(&r, &opcode);

@@ -151,7 +151,7 @@ static int close_boxes(struct svg *s, uint32_t from, uint32_t to)
 			s->dropped++;
 			continue;
 		}
-		if (array_grow(&s->boxes, &s->box_cap, s->box_cnt, 1, sizeof(*b), UINT32_MAX))
+		if (ARRAY_GROW(s->boxes, s->box_cap, s->box_cnt, UINT32_MAX))
 			return -ENOMEM;
 		s->boxes[s->box_cnt++] = *b;
 		s->depth = b->depth > s->depth ? b->depth : s->depth;

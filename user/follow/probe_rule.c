@@ -16,12 +16,13 @@ static const uint8_t abi_regs[] = ARCH_ARG_REGS;
 
 /* ---- words ----------------------------------------------------------------------------------- */
 
-struct reader {
+/* The text of a rule that is being parsed. */
+struct rule_reader {
 	const char *p; /* what is left */
 	char *why;
 };
 
-static int refuse(const struct reader *r, const char *at, const char *must)
+static int refuse(const struct rule_reader *r, const char *at, const char *must)
 {
 	int len = (int)strcspn(at, " ");
 
@@ -33,13 +34,13 @@ static int refuse(const struct reader *r, const char *at, const char *must)
 	return -EINVAL;
 }
 
-static void skip_blanks(struct reader *r)
+static void skip_blanks(struct rule_reader *r)
 {
 	r->p += strspn(r->p, " ");
 }
 
 /* A whole word. */
-static bool take_word(struct reader *r, const char *word)
+static bool take_word(struct rule_reader *r, const char *word)
 {
 	size_t len = strlen(word);
 
@@ -51,7 +52,7 @@ static bool take_word(struct reader *r, const char *word)
 }
 
 /* "(uint32)"; none is none */
-static int take_type(struct reader *r, struct probe_said *a)
+static int take_type(struct rule_reader *r, struct probe_said *a)
 {
 	static const struct {
 		const char *name;
@@ -76,7 +77,7 @@ static int take_type(struct reader *r, struct probe_said *a)
 	return refuse(r, r->p, "(int8) to (int64) or (uint8) to (uint64)");
 }
 
-static int take_arg(struct reader *r, struct probe_said *a)
+static int take_arg(struct rule_reader *r, struct probe_said *a)
 {
 	const char *at;
 	unsigned long n = 0;
@@ -97,7 +98,7 @@ static int take_arg(struct reader *r, struct probe_said *a)
 	return 0;
 }
 
-static int take_op(struct reader *r, uint32_t *op)
+static int take_op(struct rule_reader *r, uint32_t *op)
 {
 	/* The longer ones first. */
 	static const struct {
@@ -120,7 +121,7 @@ static int take_op(struct reader *r, uint32_t *op)
 }
 
 /* Decimal or hexadecimal; a negative one as its complement. */
-static int take_number(struct reader *r, uint64_t *value)
+static int take_number(struct rule_reader *r, uint64_t *value)
 {
 	const char *at;
 	bool negative;
@@ -144,7 +145,7 @@ static int take_number(struct reader *r, uint64_t *value)
 }
 
 /* Behind "if" */
-static int take_tests(struct reader *r, struct probe_words *w)
+static int take_tests(struct rule_reader *r, struct probe_words *w)
 {
 	do {
 		uint32_t n = w->test_cnt;
@@ -162,7 +163,7 @@ static int take_tests(struct reader *r, struct probe_words *w)
 }
 
 /* Behind "sum" and "hist" */
-static int take_amount(struct reader *r, struct probe_words *w, bool hist)
+static int take_amount(struct rule_reader *r, struct probe_words *w, bool hist)
 {
 	if (w->amount.number) {
 		snprintf(r->why, PROBE_WHY_MAX, "'%s': one argument at a time",
@@ -179,7 +180,7 @@ static int take_amount(struct reader *r, struct probe_words *w, bool hist)
 
 int probe_words__parse(struct probe_words *w, const char *text, char why[PROBE_WHY_MAX])
 {
-	struct reader r = { text, why };
+	struct rule_reader r = { text, why };
 	int err = 0;
 
 	*w = (struct probe_words){ .test_cnt = 0 };

@@ -206,9 +206,9 @@ static int consume_ring(struct rings *r, int ring)
 }
 
 /*
- * `told` is cleared before the ring is read: later records wake again. A program that sets it after
- * that, and whose record is read in the same round, may have woken us for nothing. So we sleep only
- * after a round without records. See wake_user() in bpf/lifecycle.bpf.h.
+ * `user_woken` is cleared before the ring is read: later records wake again. A program that sets it
+ * after that, and whose record is read in the same round, may have woken us for nothing. So we
+ * sleep only after a round without records. See wake_user() in bpf/lifecycle.bpf.h.
  */
 static int consume_events(struct rings *r)
 {
@@ -216,7 +216,7 @@ static int consume_events(struct rings *r)
 		uint64_t taken = r->events_taken;
 		int err;
 
-		__atomic_store_n(&r->object->bss->told, 0, __ATOMIC_SEQ_CST);
+		__atomic_store_n(&r->object->bss->user_woken, 0, __ATOMIC_SEQ_CST);
 		err = consume_ring(r, RING_EVENTS);
 		if (err || r->events_taken == taken)
 			return err;
@@ -226,7 +226,7 @@ static int consume_events(struct rings *r)
 
 void rings__hush(struct rings *r)
 {
-	__atomic_store_n(&r->object->bss->told, 1, __ATOMIC_RELAXED);
+	__atomic_store_n(&r->object->bss->user_woken, 1, __ATOMIC_RELAXED);
 }
 
 int rings__consume(struct rings *r)

@@ -32,7 +32,7 @@ static struct grown_type *get(struct heap_growth *g, const struct heap_type *typ
 
 	if (t && is_same(t, type))
 		return t;
-	if (array_grow(&g->types, &g->cap, g->cnt, 1, sizeof(*g->types), HEAP_TYPES_MAX))
+	if (ARRAY_GROW(g->types, g->cap, g->cnt, HEAP_TYPES_MAX))
 		return NULL;
 	t = calloc(1, sizeof(*t));
 	if (!t)

@@ -44,7 +44,8 @@ struct reading {
 	uint64_t at_ms, took_ms;
 };
 
-struct reader {
+/* One run of the command: a process, and what its readings have found. */
+struct heap_reader {
 	const struct heap_opts *o;
 	struct heap_target target;
 	struct heap_life life;
@@ -66,7 +67,7 @@ struct reader {
 
 static void show_progress(void *ctx, size_t done, size_t all)
 {
-	struct reader *r = ctx;
+	struct heap_reader *r = ctx;
 
 	if (now_ms() - r->progress_ms < PROGRESS_MS)
 		return;
@@ -75,7 +76,7 @@ static void show_progress(void *ctx, size_t done, size_t all)
 	dprintf(STDERR_FILENO, "\rheap: %zu of %zu arenas\033[K", done, all);
 }
 
-static void end_progress(struct reader *r)
+static void end_progress(struct heap_reader *r)
 {
 	if (r->progress_shown)
 		dprintf(STDERR_FILENO, "\r\033[K");
@@ -86,7 +87,7 @@ static void end_progress(struct reader *r)
 
 static uint64_t resident(void *ctx, uint64_t start, uint64_t end)
 {
-	const struct reader *r = ctx;
+	const struct heap_reader *r = ctx;
 	uint64_t pages[PAGES_READ], sum = 0;
 
 	for (uint64_t at = start & ~(PAGE - 1); at < end;) {
@@ -119,7 +120,7 @@ static bool stack_pointer(const struct strbuf *text, uint64_t *sp)
 }
 
 /* A file of /proc/PID that waits for the process's memory. */
-static int read_text(struct reader *r, const char *name, size_t max, struct strbuf *text)
+static int read_text(struct heap_reader *r, const char *name, size_t max, struct strbuf *text)
 {
 	strbuf__clear(text);
 	return opener__proc_text(r->target.readers, (uint32_t)r->o->pid, r->target.proc_fd, name,
@@ -127,7 +128,7 @@ static int read_text(struct reader *r, const char *name, size_t max, struct strb
 }
 
 /* Addresses in the stacks of threads. */
-static size_t read_stacks(struct reader *r, uint64_t *stacks)
+static size_t read_stacks(struct heap_reader *r, uint64_t *stacks)
 {
 	int fd = openat(r->target.proc_fd, "task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
@@ -150,7 +151,7 @@ static size_t read_stacks(struct reader *r, uint64_t *stacks)
 	return cnt;
 }
 
-static int read_usage(struct reader *r, struct reading *one)
+static int read_usage(struct heap_reader *r, struct reading *one)
 {
 	uint64_t *stacks = calloc(THREADS_MAX, sizeof(*stacks));
 	struct usage_source src = {
@@ -200,7 +201,7 @@ static size_t anonymous_ranges(const struct usage_region *regions, size_t cnt, b
  * How many arrays of arenas, or segments, or negative errno. mimalloc's segments are anonymous
  * memory at multiples of 32 MiB; arrays of arenas are malloc's.
  */
-static int find_arenas(struct reader *r, struct heap_scan *s)
+static int find_arenas(struct heap_reader *r, struct heap_scan *s)
 {
 	bool segments = s->types.shape.free_threaded;
 	struct usage_region *regions = NULL;
@@ -230,7 +231,7 @@ static int find_arenas(struct reader *r, struct heap_scan *s)
  * The gc header had 24 bytes in some releases before 3.8, and has had 32 in others (3.6.9, 3.7.4):
  * the size by which objects are found is the right one.
  */
-static void choose_gc_size(struct reader *r)
+static void choose_gc_size(struct heap_reader *r)
 {
 	static const uint16_t sizes[] = { 32, 24 };
 	uint64_t best = 0;
@@ -259,7 +260,7 @@ static void choose_gc_size(struct reader *r)
 	r->target.shape.gc_size = chosen;
 }
 
-static int read_objects(struct reader *r, struct reading *one)
+static int read_objects(struct heap_reader *r, struct reading *one)
 {
 	uint64_t start = now_ms();
 	int err = heap_scan__init(&one->scan, &r->target.mem, &r->target.shape);
@@ -283,7 +284,7 @@ static int read_objects(struct reader *r, struct reading *one)
 /* ---- all ------------------------------------------------------------------------------------- */
 
 /* True: the process that was opened is gone, which explains any failure. */
-static bool is_gone(struct reader *r)
+static bool is_gone(struct heap_reader *r)
 {
 	if (r->fate == HEAP_RUNS) {
 		r->fate = heap_life__fate(&r->life, r->target.proc_fd);
@@ -292,7 +293,7 @@ static bool is_gone(struct reader *r)
 	return r->fate != HEAP_RUNS;
 }
 
-static int explain(struct reader *r, const char *what, int err)
+static int explain(struct heap_reader *r, const char *what, int err)
 {
 	if (is_gone(r) || err == -ESRCH)
 		log_err("process %d (%s): it %s", r->o->pid, r->target.comm,
@@ -307,7 +308,7 @@ static int explain(struct reader *r, const char *what, int err)
  * Replaces the last reading, unless the process has gone meanwhile: memory that is gone reads like
  * an empty heap.
  */
-static int read_once(struct reader *r)
+static int read_once(struct heap_reader *r)
 {
 	struct reading one = { 0 };
 	const char *what = "its heap cannot be read";
@@ -350,7 +351,7 @@ static int read_once(struct reader *r)
  * Sleeps until the next reading is due, or the process ends. True: somebody wants the end, or it is
  * there.
  */
-static bool is_stopped(const struct reader *r, uint64_t due_ms)
+static bool is_stopped(const struct heap_reader *r, uint64_t due_ms)
 {
 	struct pollfd p[] = { { .fd = r->o->stop_fd, .events = POLLIN },
 			      { .fd = r->end_fd, .events = POLLIN } };
@@ -363,7 +364,7 @@ static bool is_stopped(const struct reader *r, uint64_t due_ms)
  * When the next reading is due: one that took longer than the time between two of them leaves some
  * out, but not so many that too few are left.
  */
-static uint64_t next_due(const struct reader *r, uint64_t due_ms)
+static uint64_t next_due(const struct heap_reader *r, uint64_t due_ms)
 {
 	uint64_t every = r->o->every_s * 1000ULL, now = now_ms();
 
@@ -374,7 +375,7 @@ static uint64_t next_due(const struct reader *r, uint64_t due_ms)
 }
 
 /* A process that ends leaves the readings that there are. */
-static int read_often(struct reader *r)
+static int read_often(struct heap_reader *r)
 {
 	uint64_t end_ms = r->start_ms + r->o->for_s * 1000ULL, due_ms = r->start_ms;
 	int err;
@@ -416,7 +417,7 @@ static uint16_t code_locals(const struct py_layout *l)
 	return (uint16_t)(shift + (l->version == 0x0207 ? 56 : l->version <= 0x0307 ? 64 : 72));
 }
 
-static struct ref_source source_of(struct reader *r)
+static struct ref_source source_of(struct heap_reader *r)
 {
 	const struct py_layout *l = &r->target.py.interp.layout;
 
@@ -431,12 +432,12 @@ static struct ref_source source_of(struct reader *r)
 	};
 }
 
-static int open_holders(struct reader *r)
+static int open_holders(struct heap_reader *r)
 {
 	return r->holders.mem ? 0 : heap_scan__init(&r->holders, &r->target.mem, &r->target.shape);
 }
 
-static int find_referrers(struct reader *r)
+static int find_referrers(struct heap_reader *r)
 {
 	const struct ref_source src = source_of(r);
 	int err = open_holders(r);
@@ -455,7 +456,7 @@ static int find_referrers(struct reader *r)
  * Names are for people, and cost two more readings: a heap that takes long to read, or that is gone
  * meanwhile, has none.
  */
-static void label_largest(struct reader *r)
+static void label_largest(struct heap_reader *r)
 {
 	const struct ref_source src = source_of(r);
 	size_t cnt = 0;
@@ -469,7 +470,7 @@ static void label_largest(struct reader *r)
 		ref_labels__free(r->labels, LARGEST_CNT);
 }
 
-static int report(struct reader *r, const struct heap_sink *sink)
+static int report(struct heap_reader *r, const struct heap_sink *sink)
 {
 	struct heap_view view = {
 		.tgid = (uint32_t)r->o->pid,
@@ -495,7 +496,7 @@ static int report(struct reader *r, const struct heap_sink *sink)
 
 int heap(const struct heap_opts *o, const struct heap_sink *sink)
 {
-	struct reader *r = calloc(1, sizeof(*r));
+	struct heap_reader *r = calloc(1, sizeof(*r));
 	char why[HEAP_WHY_LEN];
 	int err;
 

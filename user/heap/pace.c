@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 #include "heap/pace.h"
 
-#include <errno.h>
 #include <string.h>
-#include <sys/resource.h>
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/resources.h"
 
 #define NICE_LOWEST 19
 #define PATIENT_NS  NS_PER_S
@@ -14,9 +13,9 @@
 
 static int set_priority(const struct pace *p, int nice)
 {
-	if (setpriority(PRIO_PROCESS, 0, nice))
-		return -errno;
-	return readers__renice(p->readers, nice);
+	int err = resources__set_nice(0, nice);
+
+	return err ? err : readers__renice(p->readers, nice);
 }
 
 void pace__begin(struct pace *p, struct readers *readers)

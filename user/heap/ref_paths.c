@@ -96,7 +96,7 @@ static void add_node(struct ref_graph *g, uint64_t addr, enum node_kind kind)
 {
 	if (addr & KIND_MASK)
 		return;
-	if (array_grow(&g->nodes, &g->node_cap, g->node_cnt, 1, sizeof(*g->nodes), REF_NODES_MAX))
+	if (ARRAY_GROW(g->nodes, g->node_cap, g->node_cnt, REF_NODES_MAX))
 		g->full = true;
 	else
 		g->nodes[g->node_cnt++] = addr | kind;
@@ -177,7 +177,7 @@ static void add_edge(struct ref_finder *f, const struct ref_group *hit)
 	}
 	if (g->holder == NONE || !is_node(f, hit->target) || g->holder == g->target)
 		return;
-	if (array_grow(&g->edges, &g->edge_cap, g->edge_cnt, 1, sizeof(*g->edges), REF_EDGES_MAX)) {
+	if (ARRAY_GROW(g->edges, g->edge_cap, g->edge_cnt, REF_EDGES_MAX)) {
 		g->full = true;
 		return;
 	}

@@ -477,7 +477,7 @@ static void count_hit(struct ref_finder *f, const struct ref_group *g)
 			return;
 		}
 	}
-	if (array_grow(&r->groups, &r->group_cap, r->group_cnt, 1, sizeof(*g), REF_GROUPS_MAX)) {
+	if (ARRAY_GROW(r->groups, r->group_cap, r->group_cnt, REF_GROUPS_MAX)) {
 		r->full = true;
 		return;
 	}

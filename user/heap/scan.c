@@ -126,8 +126,7 @@ static int add_entries(struct heap_scan *s, uint64_t array, uint32_t first, uint
 			return -EBADMSG;
 		if (!a.address)
 			continue;
-		if (array_grow(&s->arenas, &s->arena_cap, s->arena_cnt, 1, sizeof(*s->arenas),
-			       ARENAS_MAX))
+		if (ARRAY_GROW(s->arenas, s->arena_cap, s->arena_cnt, ARENAS_MAX))
 			return -ENOMEM;
 		s->arenas[s->arena_cnt++] = a;
 		used++;
@@ -325,7 +324,7 @@ static void add_outside(struct heap_scan *s, uint64_t head)
 	    idmap__get(&s->outside, head))
 		return;
 	if (s->outside.cnt >= OUTSIDE_MAX || s->counts.outside_full ||
-	    array_grow(&s->queue, &s->queue_cap, s->queue_cnt, 1, sizeof(*s->queue), OUTSIDE_MAX) ||
+	    ARRAY_GROW(s->queue, s->queue_cap, s->queue_cnt, OUTSIDE_MAX) ||
 	    idmap__set(&s->outside, head, s)) {
 		s->counts.outside_full = true;
 		return;

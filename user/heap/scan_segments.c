@@ -36,8 +36,7 @@ static bool has_objects(const uint8_t *head, const struct mi_segment *seg)
 static int add_segment(struct heap_scan *s, const struct mi_segment *seg)
 {
 	for (uint64_t part = 0; part < seg->size; part += MI_SEGMENT_SIZE) {
-		if (array_grow(&s->arenas, &s->arena_cap, s->arena_cnt, 1, sizeof(*s->arenas),
-			       ARENAS_MAX))
+		if (ARRAY_GROW(s->arenas, s->arena_cap, s->arena_cnt, ARENAS_MAX))
 			return -ENOMEM;
 		/* The memory after a huge segment's first part belongs to its block. */
 		s->arenas[s->arena_cnt++] = (struct arena){ .address = seg->addr + part,

@@ -166,14 +166,10 @@ static void gather_target(void *ctx, uint64_t *words, const uint64_t *addrs, siz
 
 static int add_data(struct heap_target *t, uint64_t start, uint64_t end)
 {
-	struct heap_range *more;
-
 	if (t->data_cnt == DATA_RANGES_MAX)
 		return 0;
-	more = realloc(t->data, (t->data_cnt + 1) * sizeof(*more));
-	if (!more)
+	if (ARRAY_GROW(t->data, t->data_cap, t->data_cnt, DATA_RANGES_MAX))
 		return -ENOMEM;
-	t->data = more;
 	t->data[t->data_cnt++] = (struct heap_range){ start, end };
 	return 0;
 }

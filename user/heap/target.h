@@ -40,7 +40,7 @@ struct heap_target {
 	uint64_t bias;
 	struct heap_shape shape;
 	struct heap_range *data; /* of the interpreter's file: where its variables are; owned */
-	size_t data_cnt;
+	size_t data_cnt, data_cap;
 	struct heap_range module; /* all of it */
 	struct strbuf text;	  /* of a file below /proc/PID */
 };

@@ -167,7 +167,7 @@ static struct heap_type *add(struct heap_types *t, uint64_t addr, const uint8_t 
 {
 	struct heap_type *one;
 
-	if (array_grow(&t->list, &t->cap, t->cnt, 1, sizeof(*t->list), HEAP_TYPES_MAX)) {
+	if (ARRAY_GROW(t->list, t->cap, t->cnt, HEAP_TYPES_MAX)) {
 		t->full = true;
 		return NULL;
 	}

@@ -69,7 +69,7 @@ int usage__parse(const char *text, size_t len, struct usage_region **out, size_t
 			continue;
 		if (map_line__parse(&m, line, line_len))
 			continue;
-		if (array_grow(&list, &cap, *cnt, 1, sizeof(*list), REGIONS_MAX)) {
+		if (ARRAY_GROW(list, cap, *cnt, REGIONS_MAX)) {
 			free(list);
 			return -ENOMEM;
 		}

@@ -132,7 +132,7 @@ static bool parse_thread(struct text t, struct text *name, uint32_t *tid)
 
 static int add_elem(struct line *l, struct text t)
 {
-	if (array_grow(&l->elems, &l->cap, l->cnt, 1, sizeof(*l->elems), SIZE_MAX))
+	if (ARRAY_GROW(l->elems, l->cap, l->cnt, SIZE_MAX))
 		return -ENOMEM;
 	l->elems[l->cnt++] = t;
 	return 0;

@@ -51,8 +51,7 @@ static struct profile_loop_stack read_stack(struct numbers *n)
 		uint64_t location = next(n, UINT64_MAX);
 		int sym = n->err ? n->err : n->refs->sym(n->refs->ctx, location);
 
-		if (sym >= 0 &&
-		    array_grow(&n->syms, &n->sym_cap, i, 1, sizeof(*n->syms), UINT32_MAX))
+		if (sym >= 0 && ARRAY_GROW(n->syms, n->sym_cap, i, UINT32_MAX))
 			sym = -ENOMEM;
 		if (sym < 0)
 			n->err = sym;

@@ -625,7 +625,7 @@ static int add_frame(struct pprof_reader *r, uint64_t location_id, size_t at)
 		return sym;
 	if (at == IMPORT_MAX_DEPTH)
 		return import_bad(r->im, "a stack of more than %u frames", IMPORT_MAX_DEPTH);
-	if (array_grow(&r->frames, &r->frame_cap, at, 1, sizeof(*r->frames), UINT32_MAX))
+	if (ARRAY_GROW(r->frames, r->frame_cap, at, UINT32_MAX))
 		return -ENOMEM;
 	r->frames[at] = (uint32_t)sym;
 	return 0;

@@ -101,8 +101,7 @@ static int take_frame(struct speedscope *sp)
 		sym = frame__sym(sp->im, &f);
 	strbuf__free(&name);
 	strbuf__free(&file);
-	if (sym < 0 ||
-	    array_grow(&sp->syms, &sp->sym_cap, sp->sym_cnt, 1, sizeof(*sp->syms), FRAMES_MAX))
+	if (sym < 0 || ARRAY_GROW(sp->syms, sp->sym_cap, sp->sym_cnt, FRAMES_MAX))
 		return -ENOMEM;
 	sp->syms[sp->sym_cnt++] = skip ? NO_FRAME : (uint32_t)sym;
 	return 0;

@@ -128,7 +128,7 @@ int called__find(struct readers *rs, const regex_t *re, pid_t **pids, size_t *cn
 		if (parse_int(de->d_name, 1, INT32_MAX, &pid) || pid == getpid() ||
 		    !called__matches(rs, (pid_t)pid, re))
 			continue;
-		err = array_grow(pids, &cap, *cnt, 1, sizeof(**pids), PIDS_MAX);
+		err = ARRAY_GROW(*pids, cap, *cnt, PIDS_MAX);
 		if (!err)
 			(*pids)[(*cnt)++] = (pid_t)pid;
 	}

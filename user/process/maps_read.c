@@ -11,6 +11,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/hash.h"
+
 #define MAX_MAPS_BYTES (64U << 20)
 
 /* include/uapi/linux/fs.h of Linux 6.11 (ed5d583a88a9); older headers do not have it. */
@@ -40,20 +42,12 @@ void exec_maps__free(struct exec_maps *m)
 
 static int add_line(struct exec_maps *m, const struct map_line *line)
 {
-	size_t cap = m->cap ? m->cap * 2 : 64;
-	struct map_line *more;
-
 	if (m->cnt == EXEC_MAPS_MAX) {
 		m->truncated = true;
 		return -E2BIG;
 	}
-	if (m->cnt == m->cap) {
-		more = realloc(m->lines, cap * sizeof(*more));
-		if (!more)
-			return -ENOMEM;
-		m->lines = more;
-		m->cap = cap;
-	}
+	if (ARRAY_GROW(m->lines, m->cap, m->cnt, EXEC_MAPS_MAX))
+		return -ENOMEM;
 	m->lines[m->cnt++] = *line;
 	return 0;
 }

@@ -13,8 +13,8 @@
 
 void titles__want(struct process_table *pt, const struct process *p)
 {
-	if (pt->opts.titles && !array_grow(&pt->untitled, &pt->untitled_cap, pt->untitled_cnt, 1,
-					   sizeof(*pt->untitled), UNTITLED_MAX))
+	if (pt->opts.titles &&
+	    !ARRAY_GROW(pt->untitled, pt->untitled_cap, pt->untitled_cnt, UNTITLED_MAX))
 		pt->untitled[pt->untitled_cnt++] = p->space;
 }
 

@@ -58,7 +58,7 @@ static int find_row(struct diff *d, struct strtab *keys, const struct profile *p
 	if (!id)
 		return -ENOMEM;
 	if (id > d->cnt) {
-		if (array_grow(&d->rows, &d->cap, d->cnt, 1, sizeof(*d->rows), INT32_MAX))
+		if (ARRAY_GROW(d->rows, d->cap, d->cnt, INT32_MAX))
 			return -ENOMEM;
 		d->rows[d->cnt++] = row;
 	}

@@ -88,15 +88,15 @@ int export_function_cmp(const struct profile *p, const struct sym *a, const stru
 
 int export_place_cmp(const struct profile *p, uint32_t a, uint32_t b, const void *parts)
 {
-	const unsigned *told = parts;
+	const unsigned *wanted = parts;
 	const struct sym *sa = export_sym(p, a), *sb = export_sym(p, b);
 	int d = export_function_cmp(p, sa, sb);
 
-	if (!d && *told & PLACE_DEFINITIONS)
+	if (!d && *wanted & PLACE_DEFINITIONS)
 		d = cmp_u64(sa->start_line, sb->start_line);
 	if (!d && !sa->func && (sa->kind == SYM_NATIVE || sa->kind == SYM_KERNEL))
 		d = cmp_u64(sa->addr, sb->addr);
-	return d || !(*told & PLACE_LINES) ? d : cmp_u64(sa->line, sb->line);
+	return d || !(*wanted & PLACE_LINES) ? d : cmp_u64(sa->line, sb->line);
 }
 
 struct cmp_ctx {

@@ -109,7 +109,7 @@ static const struct {
 	{ "blas_thread_server", "OpenBLAS's workers" },
 };
 
-/* A thread without Python that is in one of them waits to be told what to do. */
+/* A thread without Python that is in one of them waits for work. */
 static const char *const native_waits[] = {
 	"pthread_cond_wait",
 	"pthread_cond_timedwait",
@@ -180,7 +180,7 @@ static const struct place *find_place(const struct profile *p, const struct sym 
 /* ---- Of each sym ----------------------------------------------------------------------------- */
 
 /* Properties of a sym, found once for all of its stacks. */
-struct known {
+struct sym_facts {
 	const struct place *place;
 	const char *native; /* the label of a native place */
 	bool idle, busy;    /* by the rules */
@@ -191,7 +191,7 @@ struct known {
 
 struct folder {
 	const struct profile *p;
-	struct known *known; /* of each sym */
+	struct sym_facts *facts; /* of each sym */
 	struct profile *v;
 	struct strbuf text;
 };
@@ -217,7 +217,7 @@ static void learn(struct folder *f, size_t sym, const struct idle_rules *rules)
 {
 	const struct sym *s = &f->p->syms[sym];
 	const char *func = profile__str(f->p, s->func);
-	struct known *k = &f->known[sym];
+	struct sym_facts *k = &f->facts[sym];
 
 	if (rules && s->kind != SYM_MARKER) {
 		k->idle = matches(f, rules->idle, s);
@@ -238,13 +238,13 @@ static void learn(struct folder *f, size_t sym, const struct idle_rules *rules)
 
 /* ---- Of each stack --------------------------------------------------------------------------- */
 
-static const struct known *known_at(const struct folder *f, const struct profile_stack *s,
-				    uint32_t depth)
+static const struct sym_facts *facts_at(const struct folder *f, const struct profile_stack *s,
+					uint32_t depth)
 {
-	static const struct known nothing;
+	static const struct sym_facts nothing;
 	uint32_t sym = f->p->frame_syms[s->first + depth];
 
-	return sym < f->p->sym_cnt ? &f->known[sym] : &nothing;
+	return sym < f->p->sym_cnt ? &f->facts[sym] : &nothing;
 }
 
 static uint8_t kind_at(const struct folder *f, const struct profile_stack *s, uint32_t depth)
@@ -259,7 +259,7 @@ static const char *native_label(const struct folder *f, const struct profile_sta
 	const char *label = NULL;
 
 	for (uint32_t i = cnt; i-- > 0;) {
-		const struct known *k = known_at(f, s, i);
+		const struct sym_facts *k = facts_at(f, s, i);
 
 		if (kind_at(f, s, i) != SYM_NATIVE || k->interpreter)
 			return NULL;
@@ -274,7 +274,7 @@ static const char *place_label(const struct folder *f, const struct profile_stac
 			       bool is_poll, bool is_lock)
 {
 	for (uint32_t i = cnt; i-- > 0;) {
-		const struct known *k = known_at(f, s, i);
+		const struct sym_facts *k = facts_at(f, s, i);
 		uint8_t kind = kind_at(f, s, i);
 
 		if (kind == SYM_NATIVE && k->native && cnt - i <= NATIVE_DEPTH)
@@ -304,9 +304,9 @@ static const char *idle_label(const struct folder *f, const struct profile_stack
 	if (!reason || is_reason(never_idle, ARRAY_SIZE(never_idle), reason, len))
 		return NULL;
 	for (uint32_t i = 0; i < cnt - 1; i++) {
-		if (known_at(f, s, i)->busy)
+		if (facts_at(f, s, i)->busy)
 			return NULL;
-		idle |= known_at(f, s, i)->idle;
+		idle |= facts_at(f, s, i)->idle;
 	}
 	if (idle)
 		return BY_RULE;
@@ -400,8 +400,8 @@ static const struct profile *fold(const struct profile *p, const struct idle_rul
 	/* Who has the GIL and waits keeps others from working. */
 	if (!p->frame_syms || p->stats.values[0].event == EVENT_GIL_HELD || !waits_are_in(p))
 		return p;
-	f.known = calloc(p->sym_cnt + 1, sizeof(*f.known));
-	if (!f.known)
+	f.facts = calloc(p->sym_cnt + 1, sizeof(*f.facts));
+	if (!f.facts)
 		return NULL;
 	for (size_t i = 0; i < p->sym_cnt; i++)
 		learn(&f, i, rules);
@@ -413,7 +413,7 @@ static const struct profile *fold(const struct profile *p, const struct idle_rul
 	if (err && f.v)
 		profile__free_view(f.v, p);
 	strbuf__free(&f.text);
-	free(f.known);
+	free(f.facts);
 	return err ? NULL : found ? f.v : p;
 }
 
@@ -482,21 +482,21 @@ void idle__free(struct idle *idle)
 
 /* ---- The line -------------------------------------------------------------------------------- */
 
-struct share {
+struct label_share {
 	str_id label;
 	uint64_t count;
 };
 
 static int cmp_labels(const void *a, const void *b)
 {
-	const struct share *sa = a, *sb = b;
+	const struct label_share *sa = a, *sb = b;
 
 	return (sa->label > sb->label) - (sa->label < sb->label);
 }
 
 static int cmp_shares(const void *a, const void *b, void *p)
 {
-	const struct share *sa = a, *sb = b;
+	const struct label_share *sa = a, *sb = b;
 
 	if (sa->count != sb->count)
 		return sa->count > sb->count ? -1 : 1;
@@ -504,7 +504,7 @@ static int cmp_shares(const void *a, const void *b, void *p)
 }
 
 /* By label, the largest first. */
-static size_t find_shares(const struct profile *p, struct share *shares)
+static size_t find_shares(const struct profile *p, struct label_share *shares)
 {
 	size_t all = 0, cnt = 0;
 
@@ -512,7 +512,7 @@ static size_t find_shares(const struct profile *p, struct share *shares)
 		const struct sym *sym = folded_sym(p, &p->stacks[i]);
 
 		if (sym)
-			shares[all++] = (struct share){ sym->file, p->stacks[i].count };
+			shares[all++] = (struct label_share){ sym->file, p->stacks[i].count };
 	}
 	if (all)
 		qsort(shares, all, sizeof(*shares), cmp_labels);
@@ -562,7 +562,7 @@ static void add_amount(struct strbuf *b, const struct profile *p, uint64_t count
 		strbuf__addf(b, " %.0f%%", 100.0 * (double)count / (double)all);
 }
 
-static void add_shares(struct strbuf *b, const struct profile *p, const struct share *shares,
+static void add_shares(struct strbuf *b, const struct profile *p, const struct label_share *shares,
 		       size_t cnt)
 {
 	for (size_t i = 0; i < cnt && i < SHOWN_MAX; i++) {
@@ -595,7 +595,7 @@ static bool add_quiet(struct strbuf *b, const struct profile *p, uint64_t idle)
 void idle_add_line(struct strbuf *b, const struct idle *idle)
 {
 	const struct profile *p = idle->folded;
-	struct share *shares = calloc(p->stack_cnt + 1, sizeof(*shares));
+	struct label_share *shares = calloc(p->stack_cnt + 1, sizeof(*shares));
 	bool left_out = idle->busy != idle->p, quiet;
 	uint64_t sum = 0;
 	size_t cnt;

@@ -194,7 +194,7 @@ static struct reading read_stack(struct view *v, const struct flat_stack *s)
 
 static int add_part(struct view *v, uint32_t function, uint32_t library, uint64_t count)
 {
-	if (array_grow(&v->parts, &v->part_cap, v->part_cnt, 1, sizeof(*v->parts), INT_MAX))
+	if (ARRAY_GROW(v->parts, v->part_cap, v->part_cnt, INT_MAX))
 		return -ENOMEM;
 	v->parts[v->part_cnt++] = (struct view_part){ function, library, count };
 	return 0;

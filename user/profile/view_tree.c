@@ -83,7 +83,7 @@ static int find_callees(const struct planter *pl, size_t first, size_t cnt, uint
 			c->left_out = true;
 			continue;
 		}
-		if (array_grow(&c->branches, &c->cap, c->cnt, 1, sizeof(*c->branches), INT_MAX)) {
+		if (ARRAY_GROW(c->branches, c->cap, c->cnt, INT_MAX)) {
 			free(c->branches);
 			*c = (struct callees){ 0 };
 			return -ENOMEM;
@@ -125,7 +125,7 @@ static uint32_t hottest_line(const struct planter *pl, const struct branch *n)
 
 static int add_row(struct view_tree *t, const struct view_row *row)
 {
-	if (array_grow(&t->rows, &t->cap, t->cnt, 1, sizeof(*t->rows), INT_MAX))
+	if (ARRAY_GROW(t->rows, t->cap, t->cnt, INT_MAX))
 		return -ENOMEM;
 	t->rows[t->cnt++] = *row;
 	return 0;

@@ -223,13 +223,13 @@ int view_add_causes(struct strbuf *b, const struct view *v)
 		if (v->stacks.stacks[i].cnt && v->stacks.stacks[i].count)
 			c[cnt++] = cause_of(v, &v->stacks.stacks[i]);
 	cnt = merge_causes(v, c, cnt);
-	for (size_t i = 0, told = 0; i < cnt && told < CAUSES_MAX; i++) {
+	for (size_t i = 0, shown = 0; i < cnt && shown < CAUSES_MAX; i++) {
 		if (text_percent(c[i].count, v->total) < CAUSE_LEAST)
 			break;
 		if (is_nowhere(v, &c[i]))
 			continue;
-		strbuf__addz(b, told ? ", " : "");
-		tell_cause(b, v, &c[i], !told++);
+		strbuf__addz(b, shown ? ", " : "");
+		tell_cause(b, v, &c[i], !shown++);
 	}
 	if (b->len)
 		strbuf__addc(b, '.');

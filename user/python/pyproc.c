@@ -449,7 +449,7 @@ static bool traces_refs(const struct elf_file *ef, const struct py_binary *bin)
 	       elf_file__symbol(ef, "_Py_GetObjects", &sym);
 }
 
-/* So that a wait for it is told from one for another lock. */
+/* So that a wait for it can be distinguished from one for another lock. */
 static void set_gil(struct py_binary *bin)
 {
 	struct py_gil gil;

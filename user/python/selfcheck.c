@@ -91,7 +91,8 @@ static bool legal_owner(const struct py_layout *lay, uint8_t owner)
 static bool has_compiled_code(const struct walk *w, uint64_t frame)
 {
 	return is_compiled(w, frame) ||
-	       (!has_pseudo(w) && is_empty(w, frame64(w, w->in.layout.frame_code) & ~TAG_BITS) > 0);
+	       (!has_pseudo(w) &&
+		is_empty(w, frame64(w, w->interp.layout.frame_code) & ~TAG_BITS) > 0);
 }
 
 /*
@@ -106,15 +107,15 @@ static bool ends_well(const struct check *ck, uint64_t frame)
 
 	if (is_compiled(w, frame))
 		return true;
-	if (w->in.layout.chain == PY_CHAIN_CFRAME)
-		return frame8(w, w->in.layout.frame_owner - 1U) == 1;
-	return w->in.layout.chain < PY_CHAIN_CFRAME || is_shim(w);
+	if (w->interp.layout.chain == PY_CHAIN_CFRAME)
+		return frame8(w, w->interp.layout.frame_owner - 1U) == 1;
+	return w->interp.layout.chain < PY_CHAIN_CFRAME || is_shim(w);
 }
 
 static void note_frame(const struct walk *w, __u64 frame)
 {
 	struct check *ck = at_hand;
-	const struct py_layout *lay = &w->in.layout;
+	const struct py_layout *lay = &w->interp.layout;
 	struct kept_frame *k = &ck->frames[ck->frame_cnt];
 
 	ck->ends_well = ends_well(ck, frame);
@@ -123,7 +124,7 @@ static void note_frame(const struct walk *w, __u64 frame)
 	    ((lay->frame_owner != PY_OFF_NONE && !legal_owner(lay, frame8(w, lay->frame_owner))) ||
 	     (lay->frame_executing != PY_OFF_NONE && frame8(w, lay->frame_executing) > 1))) {
 		ck->bad_owner = true;
-		ck->owner_frame = w->py_cnt;
+		ck->owner_frame = w->python.cnt;
 	}
 	if (is_shim(w) || ck->frame_cnt == MAX_KEPT)
 		return;
@@ -217,9 +218,9 @@ static struct ev_code *code_scratch(void)
 	return NULL;
 }
 
-static int blob_send(const void *data, __u32 size, int urgent)
+static int blob_send(const void *data, __u32 size, int wake_now)
 {
-	(void)data, (void)size, (void)urgent;
+	(void)data, (void)size, (void)wake_now;
 	return E_FAULT;
 }
 
@@ -271,7 +272,7 @@ static const char *check_type(uint64_t object, uint64_t type, const char *wrong)
 	struct check *ck = at_hand;
 	uint64_t is;
 
-	if (read_user(&is, sizeof(is), object + ck->w.in.layout.ob_type))
+	if (read_user(&is, sizeof(is), object + ck->w.interp.layout.ob_type))
 		return wrong;
 	return !type || is == type + ck->bias ? NULL : wrong;
 }
@@ -325,7 +326,7 @@ static bool table_fits(const struct py_layout *lay, const uint8_t *table, uint32
 
 static const char *check_line_table(struct check *ck, uint64_t addr, uint64_t code_size)
 {
-	const struct py_layout *lay = &ck->w.in.layout;
+	const struct py_layout *lay = &ck->w.interp.layout;
 	struct blob_info info = { 0 };
 	uint8_t table[TABLE_BYTES + 1];
 	const char *wrong;
@@ -353,7 +354,7 @@ static const char *check_line_table(struct check *ck, uint64_t addr, uint64_t co
  */
 static uint64_t bytecode_size(struct check *ck, uint64_t code)
 {
-	const struct py_layout *lay = &ck->w.in.layout;
+	const struct py_layout *lay = &ck->w.interp.layout;
 	uint32_t co_code = lay->ob_type + (lay->version < 0x0300   ? 24
 					   : lay->version < 0x0308 ? 32
 								   : 40);
@@ -373,24 +374,25 @@ static uint64_t bytecode_size(struct check *ck, uint64_t code)
 /* NULL, or the fault of the code object that the walker has just identified. */
 static const char *check_code(struct check *ck, struct kept_code *code)
 {
-	uint64_t name, file = ck->w.blob_addr[BLOB_FILENAME];
+	uint64_t name, file = ck->w.code.blob_addr[BLOB_FILENAME];
 	const char *wrong;
 	bool compiled;
 
-	if (ck->w.firstlineno < 0)
+	if (ck->w.code.firstlineno < 0)
 		return "has a negative first line";
 	/* Two fields next to each other, both str; see is_init_shim() for the one that has both. */
-	if (read_user(&name, sizeof(name), code->addr + ck->w.in.layout.code_name) || name == file)
+	if (read_user(&name, sizeof(name), code->addr + ck->w.interp.layout.code_name) ||
+	    name == file)
 		return "is named like its file";
 	code->size = bytecode_size(ck, code->addr);
 	compiled = !code->size && !has_pseudo(&ck->w) && is_empty(&ck->w, code->addr) > 0;
 	if (!code->size && !compiled)
 		return "has no plausible bytecode";
-	wrong = check_name(ck, ck->w.blob_addr[BLOB_NAME]);
+	wrong = check_name(ck, ck->w.code.blob_addr[BLOB_NAME]);
 	if (!wrong)
 		wrong = check_name(ck, file);
 	if (!wrong && !compiled) /* up to 3.10, those have an empty one */
-		wrong = check_line_table(ck, ck->w.blob_addr[BLOB_LINETABLE], code->size);
+		wrong = check_line_table(ck, ck->w.code.blob_addr[BLOB_LINETABLE], code->size);
 	return wrong;
 }
 
@@ -417,14 +419,14 @@ static int code_insert(struct walk *w)
 	struct kept_code *code = &ck->codes[ck->code_cnt];
 	const char *wrong;
 
-	*code = (struct kept_code){ .addr = w->code };
+	*code = (struct kept_code){ .addr = w->code.addr };
 	wrong = check_code(ck, code);
 	if (wrong && ck->reads > MAX_READS) /* we stopped in the middle of it: it is not counted */
 		return 0;
 	ck->code_cnt++;
 	if (wrong && !ck->bad_codes++) {
 		ck->bad_code = wrong;
-		ck->bad_code_frame = w->py_cnt;
+		ck->bad_code_frame = w->python.cnt;
 	}
 	return 0;
 }
@@ -433,7 +435,7 @@ static int code_insert(struct walk *w)
 
 static int fail_in_the_middle(struct check *ck)
 {
-	return fail(ck, "frame %u: the chain ends in the middle", ck->w.py_cnt - 1);
+	return fail(ck, "frame %u: the chain ends in the middle", ck->w.python.cnt - 1);
 }
 
 /* The walk did not come to the chain's end. */
@@ -441,20 +443,22 @@ static int explain_loss(struct check *ck)
 {
 	const struct walk *w = &ck->w;
 
-	switch (MARKER_WHY(w->py_marker)) {
+	switch (MARKER_WHY(w->python.marker)) {
 	case MARK_PY_TRUNCATED:
 		return 0;
 	case MARK_PY_SETUP:
 		return fail_in_the_middle(ck);
 	case MARK_PY_READ_FAILED:
-		return fail(ck, w->frame ? "frame %u cannot be read" : "its CFrames cannot be read",
-			    w->py_cnt);
+		return fail(ck,
+			    w->python.frame ? "frame %u cannot be read"
+					    : "its CFrames cannot be read",
+			    w->python.cnt);
 	default:
 		if (ck->fault)
-			return fail(ck, "frame %u: code object cannot be read", w->py_cnt);
+			return fail(ck, "frame %u: code object cannot be read", w->python.cnt);
 		if (ck->circle)
-			return fail(ck, "frame %u is its own caller", w->py_cnt);
-		return fail(ck, "frame %u: code object's type is not PyCode_Type", w->py_cnt);
+			return fail(ck, "frame %u is its own caller", w->python.cnt);
+		return fail(ck, "frame %u: code object's type is not PyCode_Type", w->python.cnt);
 	}
 }
 
@@ -468,7 +472,7 @@ static int check_end(struct check *ck)
 		return explain_loss(ck);
 	if (!ck->frame_cnt)
 		return -EAGAIN;
-	if (!w->py_cnt)
+	if (!w->python.cnt)
 		return fail(ck, "frame 0: code object is named like its file");
 	if (!ck->ends_well)
 		return fail_in_the_middle(ck);
@@ -478,7 +482,7 @@ static int check_end(struct check *ck)
 /* Finds the beginning of the thread's own copy of the bytecode, or of the code object's. */
 static bool bytecode_start(struct check *ck, const struct kept_frame *f, uint64_t *start)
 {
-	const struct py_layout *lay = &ck->w.in.layout;
+	const struct py_layout *lay = &ck->w.interp.layout;
 	uint64_t array;
 
 	*start = f->code + lay->code_bytecode;
@@ -489,7 +493,7 @@ static bool bytecode_start(struct check *ck, const struct kept_frame *f, uint64_
 /* The frame's place in its code in bytes, -2 or -1: nothing was executed yet. False: unreadable. */
 static bool frame_at(struct check *ck, const struct kept_frame *f, int64_t *at)
 {
-	const struct py_layout *lay = &ck->w.in.layout;
+	const struct py_layout *lay = &ck->w.interp.layout;
 	uint64_t start;
 
 	*at = (int64_t)f->lasti;
@@ -534,7 +538,7 @@ static int check_offsets(struct check *ck)
 		if (!frame_at(ck, &ck->frames[i], &at) || at < -2 || at > (int64_t)code->size)
 			return fail(ck, "frame %u: its instruction is outside of its code", i);
 		callers += i > 0;
-		odd += i > 0 && !can_call_at(&ck->w.in.layout, at);
+		odd += i > 0 && !can_call_at(&ck->w.interp.layout, at);
 	}
 	if (odd * 2 > callers)
 		return fail(ck, "frame 1: its instruction is not a call");
@@ -581,8 +585,8 @@ static int check_stack(struct check *ck, uint64_t tstate, uint64_t thread_id)
 	struct walk *w = &ck->w;
 
 	reset_walk(w);
-	w->tp = thread_id;
-	w->tstate = tstate;
+	w->thread.tp = thread_id;
+	w->tstate.addr = tstate;
 	ck->reads = ck->frame_cnt = ck->code_cnt = ck->bad_codes = 0;
 	memset(ck->tag, 0, sizeof(ck->tag));
 	ck->ends_well = ck->circle = ck->bad_owner = false;
@@ -606,11 +610,11 @@ struct version_slot {
 
 static bool read_version(struct check *ck, uint64_t code, uint32_t *version)
 {
-	const struct py_layout *lay = &ck->w.in.layout;
+	const struct py_layout *lay = &ck->w.interp.layout;
 	uint64_t type;
 
 	return !read_process(ck->tgid, &type, sizeof(type), code + lay->ob_type) &&
-	       type == ck->w.in.code_type &&
+	       type == ck->w.interp.code_type &&
 	       !read_process(ck->tgid, version, sizeof(*version), code + lay->code_version);
 }
 
@@ -692,7 +696,7 @@ struct threads {
  */
 static int list_threads(struct check *ck, uint64_t interp, struct threads *out)
 {
-	const struct py_layout *lay = &ck->w.in.layout;
+	const struct py_layout *lay = &ck->w.interp.layout;
 	uint64_t at;
 
 	out->cnt = 0;
@@ -746,11 +750,11 @@ static int check_interp(struct check *ck, uint64_t interp, bool *sure)
 
 static int check_round(struct check *ck, bool *sure)
 {
-	const struct py_layout *lay = &ck->w.in.layout;
+	const struct py_layout *lay = &ck->w.interp.layout;
 	int err = -EAGAIN, one;
 	uint64_t interp;
 
-	if (read_process(ck->tgid, &interp, sizeof(interp), ck->w.in.interp_head))
+	if (read_process(ck->tgid, &interp, sizeof(interp), ck->w.interp.interp_head))
 		goto unreadable;
 	for (int i = 0; i < MAX_INTERPS && interp && !*sure; i++) {
 		one = check_interp(ck, interp, sure);
@@ -803,9 +807,9 @@ static int walk_here(struct py_binary *bin, uint32_t tgid, uint64_t bias,
 	ck->tgid = tgid;
 	ck->bias = bias;
 	ck->why = why;
-	ck->w.in = bin->interp;
-	ck->w.in.interp_head += bias;
-	ck->w.in.code_type += bias;
+	ck->w.interp = bin->interp;
+	ck->w.interp.interp_head += bias;
+	ck->w.interp.code_type += bias;
 	at_hand = ck;
 	err = check_process(ck);
 	at_hand = NULL;

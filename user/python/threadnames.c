@@ -13,20 +13,21 @@
 
 #define MAX_READS 20000 /* system calls for one process */
 
-struct reader {
+/* Reads threading._active of one process: the names that Python gave its threads. */
+struct names_reader {
 	struct pymem mem;
 	uint32_t tgid;
 };
 
 static int read_target(void *ctx, void *dst, size_t size, uint64_t src)
 {
-	const struct reader *r = ctx;
+	const struct names_reader *r = ctx;
 
 	return read_process(r->tgid, dst, size, src);
 }
 
 /* A name; longer ones are left out. */
-static int get_name(struct reader *r, uint64_t obj, struct strbuf *out)
+static int get_name(struct names_reader *r, uint64_t obj, struct strbuf *out)
 {
 	uint64_t len;
 
@@ -39,7 +40,7 @@ static int get_name(struct reader *r, uint64_t obj, struct strbuf *out)
 /* ---- threads --------------------------------------------------------------------------------- */
 
 /* The kernel's number of a thread: by the Thread, or by its ident. */
-static int get_tid(struct reader *r, uint64_t native, uint64_t ident, uint64_t *tid)
+static int get_tid(struct names_reader *r, uint64_t native, uint64_t ident, uint64_t *tid)
 {
 	if (r->mem.version >= 0x0308)
 		return native ? pyint__read(&r->mem, native, tid) : -ENOENT;
@@ -47,8 +48,8 @@ static int get_tid(struct reader *r, uint64_t native, uint64_t ident, uint64_t *
 	return *tid ? 0 : -ENOENT;
 }
 
-static int read_thread(struct reader *r, uint64_t ident_obj, uint64_t thread, struct strbuf *name,
-		       uint64_t *tid)
+static int read_thread(struct names_reader *r, uint64_t ident_obj, uint64_t thread,
+		       struct strbuf *name, uint64_t *tid)
 {
 	const char *attr_name = r->mem.version < 0x0300 ? "_Thread__name" : "_name";
 	uint64_t native = 0, at, ident, again;
@@ -77,7 +78,7 @@ static int read_thread(struct reader *r, uint64_t ident_obj, uint64_t thread, st
 }
 
 /* The dict threading._active of the main interpreter. */
-static uint64_t find_active(struct reader *r, const struct py_binary *bin, uint64_t bias)
+static uint64_t find_active(struct names_reader *r, const struct py_binary *bin, uint64_t bias)
 {
 	uint64_t interps[PYINTERPS_MAX];
 	uint32_t cnt = pyinterps__list(&r->mem, bin, bias, interps);
@@ -92,7 +93,7 @@ static uint64_t find_active(struct reader *r, const struct py_binary *bin, uint6
 static int read_here(const struct py_binary *bin, uint32_t tgid, uint64_t bias, threadnames_fn fn,
 		     void *ctx)
 {
-	struct reader r = {
+	struct names_reader r = {
 		.mem = {
 			.read = read_target,
 			.ctx = &r,

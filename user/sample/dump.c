@@ -12,46 +12,12 @@
 #include "base/idmap.h"
 #include "base/log.h"
 #include "sample/threadbook.h"
+#include "sources/map_copy.h"
 #include "sources/tracker.h"
 
-#define BATCH 4096
+#define BATCH	   4096
 
 /* ---- maps, emptied in batches ---------------------------------------------------------------- */
-
-/* All entries of a hash map, taken out of it. */
-struct drained {
-	void *keys;
-	void *values;
-	size_t cnt, cap;
-};
-
-static int drained__grow(struct drained *d, size_t key_size, size_t value_size, size_t need)
-{
-	size_t cap = d->cap ? d->cap : BATCH;
-	void *keys, *values;
-
-	while (cap < need)
-		cap *= 2;
-	if (cap == d->cap)
-		return 0;
-	keys = realloc(d->keys, cap * key_size);
-	if (keys)
-		d->keys = keys;
-	values = realloc(d->values, cap * value_size);
-	if (values)
-		d->values = values;
-	if (!keys || !values)
-		return -ENOMEM;
-	d->cap = cap;
-	return 0;
-}
-
-static void drained__free(struct drained *d)
-{
-	free(d->keys);
-	free(d->values);
-	*d = (struct drained){ 0 };
-}
 
 #define BUSY_TRIES 100
 #define BUSY_US	   1000
@@ -62,7 +28,8 @@ static bool is_busy(int err)
 	return err == -EBUSY || err == -EDEADLK || err == -ETIMEDOUT;
 }
 
-static int drain(int fd, struct drained *d, size_t key_size, size_t value_size)
+/* Takes all entries out of a hash map. */
+static int drain(int fd, struct map_copy *m, size_t key_size, size_t value_size)
 {
 	int tries = BUSY_TRIES;
 	uint32_t token, batch = BATCH, n;
@@ -70,20 +37,20 @@ static int drain(int fd, struct drained *d, size_t key_size, size_t value_size)
 	int err;
 
 	for (;;) {
-		err = drained__grow(d, key_size, value_size, d->cnt + batch);
+		err = map_copy__reserve(m, key_size, value_size, m->cnt + batch);
 		if (err)
 			return err;
 		n = batch;
 		err = bpf_map_lookup_and_delete_batch(
-			fd, first ? NULL : &token, &token, (char *)d->keys + d->cnt * key_size,
-			(char *)d->values + d->cnt * value_size, &n, NULL);
+			fd, first ? NULL : &token, &token, (char *)m->keys + m->cnt * key_size,
+			(char *)m->values + m->cnt * value_size, &n, NULL);
 		if (err == -ENOSPC && n == 0) { /* one bucket holds more than a batch */
 			batch *= 2;
 			continue;
 		}
 		if (err && err != -ENOENT && !(is_busy(err) && tries--))
 			return err;
-		d->cnt += n;
+		m->cnt += n;
 		first = false;
 		if (err == -ENOENT)
 			return 0;
@@ -103,9 +70,9 @@ struct window {
 	struct dump_late *late;
 	int err; /* the first; counts that come after it are in no profile, and late->lost */
 
-	struct drained counts; /* struct count_key -> struct count_val */
-	struct drained chunks; /* u64 -> struct chunk */
-	struct idmap by_hash;  /* chunk hash -> its struct chunk, in chunks.values */
+	struct map_copy counts; /* struct count_key -> struct count_val */
+	struct map_copy chunks; /* u64 -> struct chunk */
+	struct idmap by_hash;	/* chunk hash -> its struct chunk, in chunks.values */
 	uint64_t words[MAX_FRAMES];
 };
 
@@ -327,8 +294,8 @@ static void add_counts(struct window *w, const struct count_key *keys, const str
 
 static void window__free(struct window *w)
 {
-	drained__free(&w->counts);
-	drained__free(&w->chunks);
+	map_copy__free(&w->counts);
+	map_copy__free(&w->chunks);
 	idmap__free(&w->by_hash);
 	free(w);
 }

@@ -31,8 +31,8 @@ int nmi_stacks__add(struct nmi_stacks *h, const struct ev_stack *ev, size_t size
 	if (size < sizeof(*ev) || !ev->cnt || ev->cnt > MAX_FRAMES ||
 	    (size - sizeof(*ev)) / sizeof(uint64_t) < ev->cnt)
 		return -EBADMSG;
-	if (array_grow(&h->keys, &h->cap, h->cnt, 1, sizeof(*h->keys), INT_MAX) ||
-	    array_grow(&h->vals, &h->val_cap, h->cnt, 1, sizeof(*h->vals), INT_MAX) ||
+	if (ARRAY_GROW(h->keys, h->cap, h->cnt, INT_MAX) ||
+	    ARRAY_GROW(h->vals, h->val_cap, h->cnt, INT_MAX) ||
 	    add_stack(h, COUNT_HASH(ev->key.stack), (const uint64_t *)(ev + 1), ev->cnt))
 		return -ENOMEM;
 	h->keys[h->cnt] = ev->key;

@@ -10,13 +10,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/descriptors.h"
 #include "base/log.h"
 #include "base/procfield.h"
+#include "base/resources.h"
 #include "base/rights.h"
 #include "follow/cpus.h"
 #include "follow/follow.h"
@@ -26,12 +26,12 @@
 #include "sample/nmi_stacks.h"
 #include "sample/loopbook.h"
 #include "sample/rate.h"
-#include "sample/share.h"
+#include "sample/overhead.h"
 #include "sample/threadbook.h"
 #include "sample/realtime.h"
-#include "sample/uses.h"
+#include "sample/source_set.h"
 
-#define TICK_MS	       1000  /* CPUs, the cost of samples, exits that were not told */
+#define TICK_MS	       1000  /* CPUs, the cost of samples, exits without an event */
 #define QUIET_TICK_MS  10000 /* ... with -p at a low rate, which costs little */
 #define QUIET_HZ       1000
 #define FIRST_TICK_MS  100 /* a rate that is too high is not kept for a second */
@@ -41,7 +41,6 @@
 #define RECALL_MAX_HZ  500 /* above it the cache lines of the last sample are still there */
 #define MMAP_THRESHOLD (64 << 10)
 #define TRIM_THRESHOLD (256 << 10)
-#define NICE_PRIORITY  (-10) /* a new process should be known before its next sample */
 
 static uint64_t tick_ms(const struct session *s)
 {
@@ -53,7 +52,7 @@ static uint64_t tick_ms(const struct session *s)
 /* Before that the cost of samples is not known. */
 static uint64_t first_tick_ms(const struct session *s)
 {
-	uint64_t ms = s->frequency_hz ? SHARE_SAMPLES * 1000ULL / s->frequency_hz : 0;
+	uint64_t ms = s->frequency_hz ? OVERHEAD_SAMPLES * 1000ULL / s->frequency_hz : 0;
 
 	if (ms < FIRST_TICK_MS)
 		return FIRST_TICK_MS;
@@ -160,8 +159,7 @@ static void set_up_process(struct session *s)
 	mallopt(M_TRIM_THRESHOLD, TRIM_THRESHOLD);
 
 	descriptors__allow(); /* one for each ELF file in use */
-	if (setpriority(PRIO_PROCESS, 0, NICE_PRIORITY))
-		log_debug("priority: %s", strerror(errno));
+	resources__hurry();   /* a new process should be known before its next sample */
 	if (s->o.realtime)
 		realtime__init(&s->realtime);
 }
@@ -342,15 +340,15 @@ static int open_sources(struct session *s)
 	world.pids = s->pids;
 	world.pid_cnt = s->pid_cnt;
 	world.children = s->o.targets->children || s->o.command;
-	world.probes = &s->uses.probes;
-	world.tracepoints = &s->uses.tracepoints;
+	world.probes = &s->sources.probes;
+	world.tracepoints = &s->sources.tracepoints;
 	if (collect_cpus(s, world.cpu_cap))
 		return -EINVAL;
 	world.cpus = s->cpus;
 	world.curves = s->o.curves;
-	if (share__init(&s->share, s->object))
+	if (overhead__init(&s->overhead, s->object))
 		return log_no_memory();
-	return uses__open(&s->uses, s->o.targets, &world);
+	return source_set__open(&s->sources, s->o.targets, &world);
 }
 
 int session__check_python(const struct session *s, const char *command)
@@ -431,8 +429,8 @@ void session__close(struct session *s)
 		return;
 	threadbook__free(s->names);
 	loopbook__free(s->loops);
-	uses__close(&s->uses);
-	share__free(&s->share);
+	source_set__close(&s->sources);
+	overhead__free(&s->overhead);
 	follow__close(s->follow);
 	nmi_stacks__clear(&s->nmi_stacks[0]);
 	nmi_stacks__clear(&s->nmi_stacks[1]);
@@ -446,8 +444,8 @@ void session__close(struct session *s)
 /* They count, and name code objects in rings of their own. */
 static int start_sources(struct session *s)
 {
-	int fds[SAMPLED_MAX], err = uses__start(&s->uses);
-	uint32_t cnt = err ? 0 : uses__blobs(&s->uses, fds);
+	int fds[SAMPLED_MAX], err = source_set__start(&s->sources);
+	uint32_t cnt = err ? 0 : source_set__blobs(&s->sources, fds);
 
 	for (uint32_t i = 0; i < cnt && !err; i++)
 		err = follow__add_blobs(s->follow, fds[i]);
@@ -489,7 +487,7 @@ int session__start(struct session *s)
 	/* As the events find it. */
 	s->kernel_rate = rights__sysctl("kernel/perf_event_max_sample_rate");
 	err = object__wait_loaded(s->object);
-	share__restart(&s->share);
+	overhead__restart(&s->overhead);
 	if (!err)
 		err = start_sources(s);
 	s->start_ns = s->drained_ns = s->due_ns = now_ns();
@@ -519,13 +517,13 @@ static void count_due(struct session *s)
 
 int session__set_frequency(struct session *s, uint32_t frequency_hz)
 {
-	int err = uses__set_rate(&s->uses, frequency_hz, s->rate.slowed);
+	int err = source_set__set_rate(&s->sources, frequency_hz, s->rate.slowed);
 
 	if (err)
 		return err;
 	count_due(s);
 	s->rate_cnt++;
-	share__restart(&s->share);
+	overhead__restart(&s->overhead);
 	s->frequency_hz = frequency_hz;
 	return 0;
 }
@@ -534,7 +532,7 @@ void session__stop(struct session *s)
 {
 	look_for_starving(s);
 	realtime__end(&s->realtime);
-	uses__stop(&s->uses);
+	source_set__stop(&s->sources);
 	wait_for_programs();
 	s->end_ns = now_ns();
 	s->cpu_end_ns = session_self_cpu_ns();
@@ -578,7 +576,7 @@ static void limit_rate(struct session *s)
 	const struct rate_look look = {
 		.now_ns = now_ns(),
 		.budget = rate__budget(rights__sysctl("kernel/perf_cpu_time_max_percent")),
-		.share = share__busiest(&s->share),
+		.share = overhead__busiest(&s->overhead),
 		.throttled = throttled > 2 * follow__cpu_cnt(s->follow),
 		.may_double = may_double(s),
 	};
@@ -587,9 +585,9 @@ static void limit_rate(struct session *s)
 	s->throttled_seen = follow__throttled(s->follow);
 	if (s->rate.over && slowed == was)
 		s->tick_ns = look.now_ns + FIRST_TICK_MS * NS_PER_MS; /* is it so? */
-	if (slowed == was || uses__set_rate(&s->uses, s->frequency_hz, slowed))
+	if (slowed == was || source_set__set_rate(&s->sources, s->frequency_hz, slowed))
 		return; /* keep the old rate, and try again */
-	share__restart(&s->share);
+	overhead__restart(&s->overhead);
 	say_rate(s, &look, throttled, slowed);
 	count_due(s);
 	s->rate_cnt++;
@@ -621,7 +619,7 @@ static void follow_cpus(struct session *s)
 {
 	const bool *online = follow__cpus(s->follow);
 
-	if (online && uses__cpus(&s->uses, online))
+	if (online && source_set__cpus(&s->sources, online))
 		follow__cpus_again(s->follow);
 }
 
@@ -651,8 +649,8 @@ static bool window_is_long(const struct session *s)
 {
 	if (!s->o.targets->pid_cnt && !s->o.command)
 		return false;
-	for (uint32_t i = 0; i < s->uses.cnt; i++)
-		if (s->uses.by[i].spec.source->to_end)
+	for (uint32_t i = 0; i < s->sources.cnt; i++)
+		if (s->sources.by[i].spec.source->to_end)
 			return true;
 	return false;
 }
@@ -738,8 +736,8 @@ static int end_windows(struct session *s, struct dump_tables *tables, uint32_t *
 {
 	int first = 0;
 
-	for (uint32_t i = 0; i < s->uses.cnt; i++) {
-		struct source_use *u = &s->uses.by[i];
+	for (uint32_t i = 0; i < s->sources.cnt; i++) {
+		struct source_use *u = &s->sources.by[i];
 		struct source_tables t;
 		int err;
 
@@ -815,8 +813,8 @@ int session__drain(struct session *s, struct profile *p)
 	follow__look(s->follow);
 	awaited__look(&s->awaited);
 	s->dump.nmi_stacks = &s->nmi_stacks[old];
-	for (uint32_t i = 0; i < s->uses.cnt; i++)
-		s->dump.units[i] = count_unit(s, &s->uses.by[i].spec);
+	for (uint32_t i = 0; i < s->sources.cnt; i++)
+		s->dump.units[i] = count_unit(s, &s->sources.by[i].spec);
 	note_slowed(s, p);
 	read_err = read_windows(s, tables, cnt, p);
 	if (s->names)
@@ -846,10 +844,10 @@ int session__cut_user(struct session *s, uint32_t uid, uint32_t one_of)
 
 bool session__asleep(const struct session *s, struct source_asleep *out)
 {
-	for (uint32_t i = 0; i < s->uses.cnt; i++) {
-		const struct source *source = s->uses.by[i].spec.source;
+	for (uint32_t i = 0; i < s->sources.cnt; i++) {
+		const struct source *source = s->sources.by[i].spec.source;
 
-		if (source->asleep && !source->asleep(&s->uses.by[i], out))
+		if (source->asleep && !source->asleep(&s->sources.by[i], out))
 			return true;
 	}
 	return false;
@@ -859,9 +857,9 @@ int session__tell(struct session *s, uint64_t until_ns)
 {
 	int err = 0;
 
-	for (uint32_t i = 0; i < s->uses.cnt && !err; i++)
-		if (s->uses.by[i].spec.source->tell)
-			err = s->uses.by[i].spec.source->tell(&s->uses.by[i], until_ns);
+	for (uint32_t i = 0; i < s->sources.cnt && !err; i++)
+		if (s->sources.by[i].spec.source->tell)
+			err = s->sources.by[i].spec.source->tell(&s->sources.by[i], until_ns);
 	return err;
 }
 
@@ -872,15 +870,15 @@ int session__add(struct session *s, struct profile *p, const struct dump_stack *
 
 int session__curves(struct session *s, struct profile *p)
 {
-	for (uint32_t i = 0; i < s->uses.cnt; i++) {
-		const struct source *source = s->uses.by[i].spec.source;
-		const struct curves *c = source->curves ? source->curves(&s->uses.by[i]) : NULL;
+	for (uint32_t i = 0; i < s->sources.cnt; i++) {
+		const struct source *source = s->sources.by[i].spec.source;
+		const struct curves *c = source->curves ? source->curves(&s->sources.by[i]) : NULL;
 		int err;
 
 		if (!c)
 			continue;
 		s->has_peak = true;
-		err = dump__add_curves(c, i, s->uses.cnt, s->procs, &s->dump, p, &s->late);
+		err = dump__add_curves(c, i, s->sources.cnt, s->procs, &s->dump, p, &s->late);
 		if (p->curves)
 			p->curves->event = source->type.event;
 		return err;

@@ -120,7 +120,10 @@ int session__drain(struct session *s, struct profile *p); /* 0 or negative errno
  * waits.
  */
 bool session__asleep(const struct session *s, struct source_asleep *out);
-/* Waits that began before `until_ns` may be told in part: struct wait_told. 0 or negative errno. */
+/*
+ * Waits that began before `until_ns` may be counted in part: struct wait_counted. 0 or negative
+ * errno.
+ */
 int session__tell(struct session *s, uint64_t until_ns);
 /*
  * Adds stacks that the kernel has not counted; call it after a drain. 0 or negative errno, printed.

@@ -18,18 +18,18 @@
 #include "sample/loopbook.h"
 #include "sample/rate.h"
 #include "sample/session.h"
-#include "sample/share.h"
+#include "sample/overhead.h"
 #include "sample/threadbook.h"
 #include "sample/realtime.h"
-#include "sample/uses.h"
+#include "sample/source_set.h"
 
 struct session {
 	struct session_opts o;
 	struct follow *follow;
 	struct object *object; /* of `follow`, as the next one */
 	struct process_table *procs;
-	struct uses uses;
-	struct share share;
+	struct source_set sources;
+	struct overhead overhead;
 	struct bills bills;
 	pid_t *pids; /* sampled; none: all */
 	bool *cpus;  /* by number: those to sample; NULL: all */
@@ -54,7 +54,7 @@ struct session {
 	long kernel_rate;	/* kernel.perf_event_max_sample_rate at the last look */
 	uint64_t rate_lowered, kernel_rate_lowered; /* how often */
 	uint64_t throttled_seen;		    /* up to the last tick */
-	bool look_for_exits;			    /* one that was not told may be found */
+	bool look_for_exits;			    /* an exit without an event may be found */
 	bool drained;				    /* since session__forget() */
 	bool has_peak;				    /* its value type is there, the last */
 	struct awaited awaited;

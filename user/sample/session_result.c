@@ -74,7 +74,7 @@ void session__fill(const struct session *s, struct table_fill out[SESSION_FILLS]
 void session__counters(struct session *s, uint64_t counters[CTR_CNT])
 {
 	object__counters(s->object, counters);
-	uses__counters(&s->uses, counters);
+	source_set__counters(&s->sources, counters);
 	dump__correct(&s->late, counters);
 	counters[CTR_note_rate_lowered] = s->rate_lowered;
 	counters[CTR_note_kernel_rate] = s->kernel_rate_lowered;

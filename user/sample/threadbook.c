@@ -134,8 +134,7 @@ static void take_name(void *ctx, uint32_t tid, const char *name)
 	struct py_names *names = ctx;
 	char *copy = strdup(name);
 
-	if (!copy ||
-	    array_grow(&names->by, &names->cap, names->cnt, 1, sizeof(*names->by), THREADS_MAX))
+	if (!copy || ARRAY_GROW(names->by, names->cap, names->cnt, THREADS_MAX))
 		free(copy);
 	else
 		names->by[names->cnt++] = (struct py_name){ tid, copy };

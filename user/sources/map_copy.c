@@ -9,7 +9,7 @@
 #define BATCH	  4096
 #define BATCH_MAX (1U << 22)
 
-static int make_room(struct map_copy *m, size_t key_size, size_t value_size, size_t need)
+int map_copy__reserve(struct map_copy *m, size_t key_size, size_t value_size, size_t need)
 {
 	size_t cap = m->cap ? m->cap : BATCH;
 	void *keys, *values;
@@ -35,7 +35,7 @@ static int take_batch(struct map_copy *m, int fd, size_t key_size, size_t value_
 		      uint32_t *batch, uint32_t *token, int first)
 {
 	uint32_t n = *batch;
-	int err = make_room(m, key_size, value_size, m->cnt + n);
+	int err = map_copy__reserve(m, key_size, value_size, m->cnt + n);
 
 	if (err)
 		return err;

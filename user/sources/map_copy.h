@@ -19,6 +19,8 @@ struct map_copy {
 	size_t cnt, cap;
 };
 
+/* Makes room for `need` entries in all. 0 or -ENOMEM; what is there stays in both cases. */
+int map_copy__reserve(struct map_copy *m, size_t key_size, size_t value_size, size_t need);
 /* 0 or negative errno; map_copy__free() is due in both cases. */
 int map_copy__take(struct map_copy *m, int fd, size_t key_size, size_t value_size);
 void map_copy__free(struct map_copy *m);

@@ -26,7 +26,7 @@
 struct cpu_event {
 	int fd; /* -1: not sampled */
 	struct bpf_link *link;
-	bool told; /* that the CPU is online and cannot be sampled */
+	bool reported; /* the message that the CPU is online and cannot be sampled */
 };
 
 struct perf_use {
@@ -265,15 +265,15 @@ static int perf_set_rate(struct source_use *u)
 	return err;
 }
 
-/* A CPU that cannot be sampled is tried again, but told of once. */
+/* A CPU that cannot be sampled is tried again, but reported once. */
 static int start_cpu(struct source_use *u, int cpu)
 {
 	struct perf_use *p = u->state;
 	int err = sample_cpu(u, cpu);
 
-	if (err && err != -ENODEV && !p->cpus[cpu].told) {
+	if (err && err != -ENODEV && !p->cpus[cpu].reported) {
 		explain(u, cpu, err);
-		p->cpus[cpu].told = true;
+		p->cpus[cpu].reported = true;
 	}
 	return err;
 }

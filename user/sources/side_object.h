@@ -31,7 +31,7 @@
 	_Static_assert(offsetof(struct bss, member) == offsetof(struct pyperf_bpf__bss, member),   \
 		       #member " lies elsewhere in " #bss)
 #define SIDE_SAME_BSS(bss)                                                                         \
-	SIDE_SAME_PLACE(bss, told);                                                                \
+	SIDE_SAME_PLACE(bss, user_woken);                                                          \
 	SIDE_SAME_PLACE(bss, chunks_added);                                                        \
 	SIDE_SAME_PLACE(bss, active_window);                                                       \
 	SIDE_SAME_PLACE(bss, draft);                                                               \

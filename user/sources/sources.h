@@ -74,7 +74,7 @@ struct source_tables {
  */
 struct source_asleep {
 	int threads_fd; /* struct wait_thread by number of the thread, as the kernel has it */
-	int told_fd;	/* struct wait_told by struct wait_thread.tid */
+	int counted_fd; /* struct wait_counted by struct wait_thread.tid */
 	uint32_t type;	/* number of the value type */
 	uint64_t since_ns, until_ns; /* when it began to count, and when it was stopped or 0 */
 	uint64_t step_ns, least_ns;  /* see struct wait_state, struct wait_cfg */
@@ -127,8 +127,8 @@ struct source {
 	/* 0: *out is filled in. NULL: it does not count waits. */
 	int (*asleep)(const struct source_use *u, struct source_asleep *out);
 	/*
-	 * From now on told_fd may have parts of waits that began before `until_ns`. 0 or negative
-	 * errno. NULL: it does not count waits.
+	 * From now on counted_fd may have parts of waits that began before `until_ns`. 0 or
+	 * negative errno. NULL: it does not count waits.
 	 */
 	int (*tell)(struct source_use *u, uint64_t until_ns);
 	/*

@@ -28,7 +28,7 @@
 #define PEAK_WAIT_NS	NS_PER_S /* ... or any more after this time */
 #define COST_SHARE	20	 /* a point takes at most 1 / this of the time */
 #define IN_USE_MAX	(1U << 24)
-#define HIGH_STEP	50 /* the kernel's mark is told where it is 1 / this higher */
+#define HIGH_STEP	50 /* the kernel's mark is shown where it is 1 / this higher */
 #define STACK_WORDS_MAX MAX_FRAMES
 
 struct followed {

@@ -263,7 +263,7 @@ static int wait_asleep(const struct source_use *u, struct source_asleep *out)
 		return -ENOENT;
 	*out = (struct source_asleep){
 		.threads_fd = side_object__map_fd(&x->side, "waits"),
-		.told_fd = side_object__map_fd(&x->side, "told_waits"),
+		.counted_fd = side_object__map_fd(&x->side, "counted_waits"),
 		.type = u->type,
 		.since_ns = x->state.since_ns,
 		.until_ns = x->stopped_ns,
@@ -277,7 +277,7 @@ static int wait_tell(struct source_use *u, uint64_t until_ns)
 {
 	struct waiting *x = u->state;
 
-	x->state.told_ns = until_ns;
+	x->state.counted_ns = until_ns;
 	return x->wait ? tell_state(x) : 0;
 }
 

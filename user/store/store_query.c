@@ -252,7 +252,7 @@ static int load_series(struct store *s, struct series *x, int64_t id)
 	x->id = 0;
 	s->sql.bind_int64(stmt, 1, id);
 	while (!err && (rc = s->sql.step(stmt)) == SQLITE_ROW) {
-		err = array_grow(&x->labels, &x->cap, x->cnt, 1, sizeof(*x->labels), UINT32_MAX);
+		err = ARRAY_GROW(x->labels, x->cap, x->cnt, UINT32_MAX);
 		for (int column = 0; column < 2 && !err; column++) {
 			const char *word = text(s, stmt, column);
 

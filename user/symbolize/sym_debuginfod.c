@@ -9,13 +9,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/child.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/resources.h"
 #include "base/str.h"
 
 #define LIBRARY	       "libdebuginfod.so.1"
@@ -92,13 +92,8 @@ static bool resolve(void *library, const char *name, void *function)
  */
 static void limit_size(void)
 {
-	struct rlimit limit;
-
 	signal(SIGXFSZ, SIG_IGN);
-	if (getrlimit(RLIMIT_FSIZE, &limit) || limit.rlim_cur <= SIZE_MAX_BYTES)
-		return;
-	limit.rlim_cur = SIZE_MAX_BYTES;
-	setrlimit(RLIMIT_FSIZE, &limit);
+	resources__limit(RLIMIT_FSIZE, SIZE_MAX_BYTES);
 }
 
 /* A descriptor or negative errno; -ELIBACC: there is no libdebuginfod. */

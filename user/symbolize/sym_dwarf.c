@@ -35,7 +35,8 @@ struct chain {
 	uint32_t cnt;
 };
 
-struct reader {
+/* Reads the functions and inlined calls at some addresses from a file's DWARF. */
+struct dwarf_reader {
 	const uint64_t *addrs;
 	size_t cnt;
 	struct chain *chains; /* one per address of the unit at hand */
@@ -44,7 +45,7 @@ struct reader {
 };
 
 /* The first address at or above `addr`. */
-static size_t lower_bound(const struct reader *r, uint64_t addr)
+static size_t lower_bound(const struct dwarf_reader *r, uint64_t addr)
 {
 	size_t low = 0, high = r->cnt;
 
@@ -63,7 +64,7 @@ static size_t lower_bound(const struct reader *r, uint64_t addr)
  * Which of the addresses among[0 .. cnt) (NULL: all) the entry has code at, into hits. Their
  * number.
  */
-static size_t addresses_of(const struct reader *r, Dwarf_Die *die, const uint32_t *among,
+static size_t addresses_of(const struct dwarf_reader *r, Dwarf_Die *die, const uint32_t *among,
 			   size_t cnt, uint32_t *hits)
 {
 	Dwarf_Addr base, start, end;
@@ -104,7 +105,7 @@ static const char *function_name(Dwarf_Die *die)
 	return name ? name : dwarf_diename(die);
 }
 
-static void enter_function(struct reader *r, Dwarf_Die *die, const uint32_t *hits, size_t cnt,
+static void enter_function(struct dwarf_reader *r, Dwarf_Die *die, const uint32_t *hits, size_t cnt,
 			   bool inlined)
 {
 	uint32_t file = number(die, DW_AT_call_file, false);
@@ -125,10 +126,10 @@ static void enter_function(struct reader *r, Dwarf_Die *die, const uint32_t *hit
 	}
 }
 
-static void walk(struct reader *r, Dwarf_Die *parent, const uint32_t *among, size_t cnt,
+static void walk(struct dwarf_reader *r, Dwarf_Die *parent, const uint32_t *among, size_t cnt,
 		 unsigned depth);
 
-static void walk_code(struct reader *r, Dwarf_Die *die, const uint32_t *among, size_t cnt,
+static void walk_code(struct dwarf_reader *r, Dwarf_Die *die, const uint32_t *among, size_t cnt,
 		      unsigned depth)
 {
 	uint32_t *hits = calloc(cnt, sizeof(*hits));
@@ -142,7 +143,7 @@ static void walk_code(struct reader *r, Dwarf_Die *die, const uint32_t *among, s
 	free(hits);
 }
 
-static void walk(struct reader *r, Dwarf_Die *parent, const uint32_t *among, size_t cnt,
+static void walk(struct dwarf_reader *r, Dwarf_Die *parent, const uint32_t *among, size_t cnt,
 		 unsigned depth)
 {
 	Dwarf_Die die;
@@ -174,7 +175,7 @@ static uint32_t length(const char *s, size_t max)
 	return s ? (uint32_t)strnlen(s, max) : 0;
 }
 
-static void write_frame(struct reader *r, const char *name, const char *file, uint32_t line,
+static void write_frame(struct dwarf_reader *r, const char *name, const char *file, uint32_t line,
 			uint32_t decl_line)
 {
 	const struct dwarf_frame f = { .line = line,
@@ -190,7 +191,7 @@ static void write_frame(struct reader *r, const char *name, const char *file, ui
 /*
  * A level stands at the place where the next one was inlined; the innermost one by the line table.
  */
-static void write_answer(struct reader *r, Dwarf_Die *unit, uint32_t query)
+static void write_answer(struct dwarf_reader *r, Dwarf_Die *unit, uint32_t query)
 {
 	const struct chain *c = &r->chains[query];
 	const struct dwarf_answer a = { .query = query, .cnt = c->cnt ? c->cnt : 1 };
@@ -210,7 +211,7 @@ static void write_answer(struct reader *r, Dwarf_Die *unit, uint32_t query)
 		    c->cnt ? c->v[c->cnt - 1].decl_line : 0);
 }
 
-static void read_unit(struct reader *r, Dwarf_Die *unit, Dwarf_Die *split, uint32_t *hits)
+static void read_unit(struct dwarf_reader *r, Dwarf_Die *unit, Dwarf_Die *split, uint32_t *hits)
 {
 	size_t n = addresses_of(r, unit, NULL, 0, hits), file_cnt;
 
@@ -229,7 +230,7 @@ static void read_unit(struct reader *r, Dwarf_Die *unit, Dwarf_Die *split, uint3
 
 void sym_dwarf__answer(int fd, const uint64_t *addrs, size_t cnt, int out)
 {
-	struct reader r = { .addrs = addrs, .cnt = cnt };
+	struct dwarf_reader r = { .addrs = addrs, .cnt = cnt };
 	uint32_t *hits = calloc(cnt, sizeof(*hits));
 	Dwarf *dw = dwarf_begin(fd, DWARF_C_READ);
 	Dwarf_CU *cu = NULL;

@@ -11,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -20,6 +19,7 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/log.h"
+#include "base/resources.h"
 #include "base/selfmem.h"
 #include "base/str.h"
 #include "symbolize/sym_debugfile.h"
@@ -111,11 +111,11 @@ static void drop_everything(uint64_t file_size, unsigned limit_s)
 
 	self_memory(&now);
 	if (LIMIT_MEMORY)
-		child__limit(RLIMIT_AS, now.size + file_size + CHILD_MEMORY);
-	child__limit(RLIMIT_CPU, limit_s);
-	child__limit(RLIMIT_CORE, 0);
-	child__limit(RLIMIT_FSIZE, 0);
-	child__limit(RLIMIT_NPROC, 0);
+		resources__limit(RLIMIT_AS, now.size + file_size + CHILD_MEMORY);
+	resources__limit(RLIMIT_CPU, limit_s);
+	resources__limit(RLIMIT_CORE, 0);
+	resources__limit(RLIMIT_FSIZE, 0);
+	resources__limit(RLIMIT_NPROC, 0);
 	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
 	if (!geteuid() && (setgroups(0, NULL) || setresgid(NOBODY, NOBODY, NOBODY) ||
 			   setresuid(NOBODY, NOBODY, NOBODY)))
@@ -191,7 +191,7 @@ static int add_frame(struct sym_inline *s, const struct dwarf_frame *f, const ch
 {
 	struct stored_frame *out;
 
-	if (array_grow(&s->stored, &s->frame_cap, s->frame_cnt, 1, sizeof(*s->stored), FRAMES_MAX))
+	if (ARRAY_GROW(s->stored, s->frame_cap, s->frame_cnt, FRAMES_MAX))
 		return -ENOMEM;
 	out = &s->stored[s->frame_cnt++];
 	out->name = strtab__add(s->strings, text, f->name_len);
@@ -339,7 +339,7 @@ static int add_places(struct sym_inline *s, const uint64_t *offsets, size_t cnt)
 	for (size_t i = 0; i < cnt; i++) {
 		if (find(s, old, offsets[i]))
 			continue;
-		if (array_grow(&s->places, &s->cap, s->cnt, 1, sizeof(*s->places), OFFSETS_MAX)) {
+		if (ARRAY_GROW(s->places, s->cap, s->cnt, OFFSETS_MAX)) {
 			s->cnt = old;
 			return -ENOMEM;
 		}

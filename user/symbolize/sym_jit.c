@@ -138,8 +138,7 @@ static bool add_code(struct sym_jit *j, struct source *s, const struct jit_code 
 	 */
 	if (l->cnt >= s->limit && l->cnt - l->settled > s->limit / 4)
 		jit_codes__settle(l);
-	if (l->cnt >= s->limit ||
-	    array_grow(&l->list, &l->cap, l->cnt, 1, sizeof(*c), 2 * CODES_MAX)) {
+	if (l->cnt >= s->limit || ARRAY_GROW(l->list, l->cap, l->cnt, 2 * CODES_MAX)) {
 		warn_codes(j, s);
 		s->ended = true;
 		return false;

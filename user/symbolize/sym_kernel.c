@@ -52,7 +52,7 @@ struct sym_kernel {
 };
 
 /* State of reading the file. */
-struct reader {
+struct kallsyms_reader {
 	struct sym_kernel *k;
 	char module[MODULE_NAME_MAX]; /* "" is the kernel itself */
 	uint32_t module_nr;	      /* symbols of one module are neighbours in the file */
@@ -125,7 +125,7 @@ static bool parse_line(const char *p, const char *end, struct line *line)
 
 /* ---- The table ---- */
 
-static void enter_module(struct reader *r, const struct line *line)
+static void enter_module(struct kallsyms_reader *r, const struct line *line)
 {
 	if (strlen(r->module) == line->module_len &&
 	    !memcmp(r->module, line->module ? line->module : "", line->module_len))
@@ -161,7 +161,7 @@ static uint32_t add_name(struct sym_kernel *k, const struct line *line)
  * The newest name, or the place in the one before where the same is written already: in front of
  * nearly every foo there is a __pfx_foo (padding of the function, since Linux 6.2).
  */
-static uint32_t share_tail(struct reader *r, uint32_t name)
+static uint32_t share_tail(struct kallsyms_reader *r, uint32_t name)
 {
 	struct sym_kernel *k = r->k;
 	size_t len = k->names_sz - name, before = name - r->last_name;
@@ -190,7 +190,7 @@ static uint32_t place_among(const struct sym_kernel *k, uint64_t addr)
 	return place < 255 ? place : 255;
 }
 
-static int add_line(struct reader *r, const struct line *line)
+static int add_line(struct kallsyms_reader *r, const struct line *line)
 {
 	struct sym_kernel *k = r->k;
 	struct function f = { .addr = line->addr };
@@ -210,13 +210,13 @@ static int add_line(struct reader *r, const struct line *line)
 		r->nonzero |= line->addr != 0;
 	}
 	f.size = place << 24 | r->module_nr;
-	if (array_grow(&k->functions, &k->cap, k->cnt, 1, sizeof(f), SYMBOLS_MAX))
+	if (ARRAY_GROW(k->functions, k->cap, k->cnt, SYMBOLS_MAX))
 		return -ENOMEM;
 	k->functions[k->cnt++] = f;
 	return 0;
 }
 
-static int read_lines(struct reader *r, int fd, char *buf)
+static int read_lines(struct kallsyms_reader *r, int fd, char *buf)
 {
 	size_t have = 0;
 	bool overlong = false; /* in the middle of a line that does not fit */
@@ -305,11 +305,11 @@ static void finish(struct sym_kernel *k)
 
 static int load(struct sym_kernel *k, int fd)
 {
-	struct reader r = { .k = k };
+	struct kallsyms_reader r = { .k = k };
 	char *buf = malloc(READ_SZ);
 	int err = -ENOMEM;
 
-	if (!buf || array_grow(&k->names, &k->names_cap, 0, 1, 1, NAMES_MAX))
+	if (!buf || ARRAY_GROW(k->names, k->names_cap, 0, NAMES_MAX))
 		goto out;
 	k->names[k->names_sz++] = '\0';
 	err = read_lines(&r, fd, buf);

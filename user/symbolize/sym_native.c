@@ -144,7 +144,7 @@ static bool in_text(const struct sym_native *s, uint64_t addr, uint32_t *start)
 
 static int add_function(struct sym_native *s, const struct function *f)
 {
-	if (array_grow(&s->functions, &s->cap, s->cnt, 1, sizeof(*f), FUNCTIONS_MAX))
+	if (ARRAY_GROW(s->functions, s->cap, s->cnt, FUNCTIONS_MAX))
 		return -ENOMEM;
 	s->functions[s->cnt++] = *f;
 	return 0;
@@ -229,7 +229,7 @@ static int unpack(lzma_stream *xz, uint8_t **out, size_t *out_sz)
 
 	*out = NULL;
 	do {
-		if (array_grow(out, &cap, xz->total_out, 1, 1, MINIDEBUG_MAX))
+		if (ARRAY_GROW(*out, cap, xz->total_out, MINIDEBUG_MAX))
 			return -E2BIG;
 		xz->next_out = *out + xz->total_out;
 		xz->avail_out = cap - xz->total_out;
@@ -336,8 +336,7 @@ static int add_slots(const struct loader *l, const char *section, struct slots *
 		if (!sym.st_name || sym.st_name >= l->names[NAMES_DYNSYM].size ||
 		    sym.st_name > NAME_MASK)
 			continue;
-		if (array_grow(&slots->v, &slots->cap, slots->cnt, 1, sizeof(*slots->v),
-			       FUNCTIONS_MAX))
+		if (ARRAY_GROW(slots->v, slots->cap, slots->cnt, FUNCTIONS_MAX))
 			return -ENOMEM;
 		slots->v[slots->cnt++] = (struct slot){ .addr = rel.r_offset, .name = sym.st_name };
 	}
@@ -530,8 +529,7 @@ static int find_sections(struct loader *l)
 		if (!elf_file__section_at(s->ef, i, &sec) || !sec.addr || !sec.size ||
 		    sec.off < s->text_start || sec.off >= s->text_end)
 			continue;
-		if (array_grow(&l->sections, &l->section_cap, l->section_cnt, 1,
-			       sizeof(*l->sections), SECTIONS_MAX))
+		if (ARRAY_GROW(l->sections, l->section_cap, l->section_cnt, SECTIONS_MAX))
 			return -ENOMEM;
 		l->sections[l->section_cnt++] =
 			(struct range){ .start = sec.off, .end = sec.off + sec.size };

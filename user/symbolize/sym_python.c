@@ -160,8 +160,7 @@ static int intern_function(struct sym_python *s, const struct function *f, uint3
 		*number = i;
 		return 0;
 	}
-	if (array_grow(&s->functions, &s->function_cap, s->function_cnt, 1, sizeof(*f),
-		       HASH_NONE) ||
+	if (ARRAY_GROW(s->functions, s->function_cap, s->function_cnt, HASH_NONE) ||
 	    hash_index__add(&s->function_index, hash, (uint32_t)s->function_cnt))
 		return -ENOMEM;
 	s->functions[s->function_cnt] = *f;
@@ -173,7 +172,7 @@ static int add_code(struct sym_python *s, const struct code *code)
 {
 	uint64_t hash = hash_bytes(&s->key, &code->id, sizeof(code->id));
 
-	if (array_grow(&s->codes, &s->code_cap, s->code_cnt, 1, sizeof(*code), HASH_NONE) ||
+	if (ARRAY_GROW(s->codes, s->code_cap, s->code_cnt, HASH_NONE) ||
 	    hash_index__add(&s->code_index, hash, (uint32_t)s->code_cnt))
 		return -ENOMEM;
 	s->codes[s->code_cnt++] = *code;
@@ -221,8 +220,7 @@ static struct pending *get_pending(struct sym_python *s, uint64_t id)
 		return &s->pending[i];
 	if (s->pending_cnt == PENDING_MAX)
 		drop_oldest(s);
-	if (array_grow(&s->pending, &s->pending_cap, s->pending_cnt, 1, sizeof(*s->pending),
-		       PENDING_MAX))
+	if (ARRAY_GROW(s->pending, s->pending_cap, s->pending_cnt, PENDING_MAX))
 		return NULL;
 	s->pending[s->pending_cnt] = (struct pending){ .id = id };
 	return &s->pending[s->pending_cnt++];

@@ -43,7 +43,8 @@ struct methods {
 	uint64_t table, entry;
 };
 
-struct reader {
+/* Reads the tables of methods, slots and types in the data of one file. */
+struct tables_reader {
 	const struct elf_file *ef;
 	const struct fde_range *functions;
 	size_t function_cnt;
@@ -60,7 +61,7 @@ struct reader {
 	struct strbuf names;
 };
 
-static struct region *region_of(const struct reader *r, uint64_t addr)
+static struct region *region_of(const struct tables_reader *r, uint64_t addr)
 {
 	for (size_t i = 0; i < r->region_cnt; i++)
 		if (addr >= r->regions[i].addr && addr - r->regions[i].addr < r->regions[i].size)
@@ -68,7 +69,7 @@ static struct region *region_of(const struct reader *r, uint64_t addr)
 	return NULL;
 }
 
-static bool is_function(const struct reader *r, uint64_t addr)
+static bool is_function(const struct tables_reader *r, uint64_t addr)
 {
 	const struct fde_range *f = fde_range__find(r->functions, r->function_cnt, addr);
 
@@ -81,7 +82,7 @@ struct word {
 	bool pointer, there;
 };
 
-static struct word word_at(const struct reader *r, uint64_t addr)
+static struct word word_at(const struct tables_reader *r, uint64_t addr)
 {
 	const struct region *g = region_of(r, addr);
 	struct word w = { 0 };
@@ -100,7 +101,7 @@ static struct word word_at(const struct reader *r, uint64_t addr)
 	return w;
 }
 
-static uint64_t plain_at(const struct reader *r, uint64_t addr, uint64_t if_not)
+static uint64_t plain_at(const struct tables_reader *r, uint64_t addr, uint64_t if_not)
 {
 	struct word w = word_at(r, addr);
 
@@ -108,7 +109,7 @@ static uint64_t plain_at(const struct reader *r, uint64_t addr, uint64_t if_not)
 }
 
 /* A name at `addr`, with dots and dashes if it may have them; NULL: there is none. */
-static const char *name_at(const struct reader *r, uint64_t addr, bool dotted)
+static const char *name_at(const struct tables_reader *r, uint64_t addr, bool dotted)
 {
 	const struct region *g = region_of(r, addr);
 	const char *s;
@@ -129,7 +130,7 @@ static const char *name_at(const struct reader *r, uint64_t addr, bool dotted)
 	return s;
 }
 
-static const char *pointed_name(const struct reader *r, uint64_t addr, bool dotted)
+static const char *pointed_name(const struct tables_reader *r, uint64_t addr, bool dotted)
 {
 	struct word w = word_at(r, addr);
 
@@ -137,7 +138,7 @@ static const char *pointed_name(const struct reader *r, uint64_t addr, bool dott
 }
 
 /* Is it 0, or a pointer to anything but this file's code? */
-static bool is_data_or_0(const struct reader *r, uint64_t addr)
+static bool is_data_or_0(const struct tables_reader *r, uint64_t addr)
 {
 	struct word w = word_at(r, addr);
 
@@ -145,7 +146,7 @@ static bool is_data_or_0(const struct reader *r, uint64_t addr)
 }
 
 /* 0, or a function of this file or another. */
-static bool is_function_or_0(const struct reader *r, uint64_t addr)
+static bool is_function_or_0(const struct tables_reader *r, uint64_t addr)
 {
 	struct word w = word_at(r, addr);
 
@@ -154,7 +155,7 @@ static bool is_function_or_0(const struct reader *r, uint64_t addr)
 
 /* ---- Reading the file ------------------------------------------------------------------------ */
 
-static int add_region(struct reader *r, uint64_t addr, uint64_t size)
+static int add_region(struct tables_reader *r, uint64_t addr, uint64_t size)
 {
 	struct region *g = &r->regions[r->region_cnt];
 	int err;
@@ -174,7 +175,7 @@ static int add_region(struct reader *r, uint64_t addr, uint64_t size)
  * Adds the sections with strings, which old linkers put beside the code. They are half of an
  * interpreter; its tables are elsewhere, because CPython writes to them.
  */
-static int add_rodata(struct reader *r)
+static int add_rodata(struct tables_reader *r)
 {
 	struct elf_section rodata;
 	struct region *g;
@@ -193,7 +194,7 @@ static int add_rodata(struct reader *r)
 }
 
 /* 1: there is nothing to look at, or too much. */
-static int read_regions(struct reader *r)
+static int read_regions(struct tables_reader *r)
 {
 	size_t cnt, sum = 0;
 	const struct elf_segment *s = elf_file__segments(r->ef, &cnt);
@@ -217,7 +218,7 @@ static int read_regions(struct reader *r)
 	return err ? err : !r->region_cnt;
 }
 
-static void relocate(struct reader *r, uint64_t addr, uint64_t value)
+static void relocate(struct tables_reader *r, uint64_t addr, uint64_t value)
 {
 	struct region *g = region_of(r, addr);
 	size_t at;
@@ -229,7 +230,7 @@ static void relocate(struct reader *r, uint64_t addr, uint64_t value)
 	g->pointers[at / WORD / 8] |= (uint8_t)(1U << (at / WORD % 8));
 }
 
-static void relocate_by_symbol(struct reader *r, const struct elf_section *syms,
+static void relocate_by_symbol(struct tables_reader *r, const struct elf_section *syms,
 			       const Elf64_Rela *rel)
 {
 	uint64_t i = ELF64_R_SYM(rel->r_info);
@@ -242,7 +243,7 @@ static void relocate_by_symbol(struct reader *r, const struct elf_section *syms,
 		 sym.st_shndx == SHN_UNDEF ? 0 : sym.st_value + (uint64_t)rel->r_addend);
 }
 
-static int apply_rela(struct reader *r, const struct elf_section *syms)
+static int apply_rela(struct tables_reader *r, const struct elf_section *syms)
 {
 	bool arm = elf_file__machine(r->ef) == EM_AARCH64;
 	uint32_t relative = arm ? R_AARCH64_RELATIVE : R_X86_64_RELATIVE;
@@ -269,7 +270,7 @@ static int apply_rela(struct reader *r, const struct elf_section *syms)
 }
 
 /* A word that is already in place is a pointer. */
-static void relocate_in_place(struct reader *r, uint64_t addr)
+static void relocate_in_place(struct tables_reader *r, uint64_t addr)
 {
 	struct word w = word_at(r, addr);
 
@@ -278,7 +279,7 @@ static void relocate_in_place(struct reader *r, uint64_t addr)
 }
 
 /* SHT_RELR: an address, and then bitmaps of the 63 words behind it (the generic ABI). */
-static int apply_relr(struct reader *r)
+static int apply_relr(struct tables_reader *r)
 {
 	struct elf_section relr;
 	uint64_t base = 0;
@@ -305,7 +306,7 @@ static int apply_relr(struct reader *r)
 }
 
 /* Whether the file has to do with Python, which the names that it imports and exports say. */
-static bool find_python(struct reader *r, const struct elf_section *syms)
+static bool find_python(struct tables_reader *r, const struct elf_section *syms)
 {
 	struct elf_section strings;
 	bool found = false;
@@ -327,7 +328,7 @@ static bool find_python(struct reader *r, const struct elf_section *syms)
 }
 
 /* 1: nothing to look at. */
-static int read_file(struct reader *r)
+static int read_file(struct tables_reader *r)
 {
 	struct elf_section syms = { 0 };
 	int err;
@@ -345,15 +346,14 @@ static int read_file(struct reader *r)
 
 /* ---- Claims ---------------------------------------------------------------------------------- */
 
-static int add_claim(struct reader *r, enum claim_rank rank, uint64_t owner, uint64_t base,
+static int add_claim(struct tables_reader *r, enum claim_rank rank, uint64_t owner, uint64_t base,
 		     uint64_t func, const char *before, const char *name, const char *after)
 {
 	struct claim *c;
 
 	if (r->claim_cnt == SYM_TABLES_CLAIMS_MAX)
 		return 0;
-	if (array_grow(&r->claims, &r->claim_cap, r->claim_cnt, 1, sizeof(*c),
-		       SYM_TABLES_CLAIMS_MAX))
+	if (ARRAY_GROW(r->claims, r->claim_cap, r->claim_cnt, SYM_TABLES_CLAIMS_MAX))
 		return -ENOMEM;
 	c = &r->claims[r->claim_cnt];
 	*c = (struct claim){ .func = func,
@@ -367,7 +367,7 @@ static int add_claim(struct reader *r, enum claim_rank rank, uint64_t owner, uin
 	return r->names.err;
 }
 
-static int claim_method(struct reader *r, uint64_t entry, uint64_t owner, uint64_t base,
+static int claim_method(struct tables_reader *r, uint64_t entry, uint64_t owner, uint64_t base,
 			const char *of)
 {
 	char before[NAME_MAX_LEN + 2];
@@ -377,8 +377,8 @@ static int claim_method(struct reader *r, uint64_t entry, uint64_t owner, uint64
 			 pointed_name(r, entry, false), "");
 }
 
-static int claim_slot(struct reader *r, uint64_t type, uint64_t base, const char *of, uint64_t addr,
-		      const char *slot)
+static int claim_slot(struct tables_reader *r, uint64_t type, uint64_t base, const char *of,
+		      uint64_t addr, const char *slot)
 {
 	struct word w = word_at(r, addr);
 	char after[40];
@@ -412,7 +412,7 @@ static bool are_method_flags(uint64_t flags)
 }
 
 /* {const char *ml_name; PyCFunction ml_meth; int ml_flags; const char *ml_doc;} */
-static bool is_method(const struct reader *r, uint64_t addr)
+static bool is_method(const struct tables_reader *r, uint64_t addr)
 {
 	struct word func = word_at(r, addr + 8);
 
@@ -421,19 +421,18 @@ static bool is_method(const struct reader *r, uint64_t addr)
 	       pointed_name(r, addr, false);
 }
 
-static int add_method(struct reader *r, uint64_t entry)
+static int add_method(struct tables_reader *r, uint64_t entry)
 {
 	const struct methods *last = r->method_cnt ? &r->methods[r->method_cnt - 1] : NULL;
 	uint64_t table = last && last->entry + METHOD_SIZE == entry ? last->table : entry;
 
-	if (array_grow(&r->methods, &r->method_cap, r->method_cnt, 1, sizeof(*r->methods),
-		       SYM_TABLES_CLAIMS_MAX))
+	if (ARRAY_GROW(r->methods, r->method_cap, r->method_cnt, SYM_TABLES_CLAIMS_MAX))
 		return r->method_cnt == SYM_TABLES_CLAIMS_MAX ? 0 : -ENOMEM;
 	r->methods[r->method_cnt++] = (struct methods){ .table = table, .entry = entry };
 	return 0;
 }
 
-static int find_methods(struct reader *r)
+static int find_methods(struct tables_reader *r)
 {
 	int err = 0;
 
@@ -452,7 +451,7 @@ static int find_methods(struct reader *r)
 	return err ? err : r->owned ? 0 : -ENOMEM;
 }
 
-static size_t first_method(const struct reader *r, uint64_t table)
+static size_t first_method(const struct tables_reader *r, uint64_t table)
 {
 	size_t low = 0, high = r->method_cnt;
 
@@ -468,7 +467,7 @@ static size_t first_method(const struct reader *r, uint64_t table)
 }
 
 /* The methods of the table that the word at `addr` points to. */
-static int claim_methods(struct reader *r, uint64_t addr, uint64_t owner, uint64_t base,
+static int claim_methods(struct tables_reader *r, uint64_t addr, uint64_t owner, uint64_t base,
 			 const char *of)
 {
 	uint64_t table = word_at(r, addr).value;
@@ -487,7 +486,7 @@ static int claim_methods(struct reader *r, uint64_t addr, uint64_t owner, uint64
 #define GETSET_SIZE 40
 #define GETSETS_MAX 1000
 
-static int claim_accessor(struct reader *r, uint64_t owner, uint64_t base, uint64_t addr,
+static int claim_accessor(struct tables_reader *r, uint64_t owner, uint64_t base, uint64_t addr,
 			  const char *of, const char *attr, const char *what)
 {
 	char before[NAME_MAX_LEN + 2];
@@ -500,7 +499,7 @@ static int claim_accessor(struct reader *r, uint64_t owner, uint64_t base, uint6
 }
 
 /* {const char *name; getter get; setter set; const char *doc; void *closure;} ... {NULL} */
-static int claim_getset(struct reader *r, uint64_t addr, uint64_t owner, uint64_t base,
+static int claim_getset(struct tables_reader *r, uint64_t addr, uint64_t owner, uint64_t base,
 			const char *of)
 {
 	uint64_t at = word_at(r, addr).value;
@@ -620,7 +619,8 @@ static const struct {
 #define TYPE_BASE    256
 #define TYPE_SIZE    336 /* as far as it is checked */
 
-static bool are_plain(const struct reader *r, uint64_t type, const uint16_t *offsets, size_t cnt)
+static bool are_plain(const struct tables_reader *r, uint64_t type, const uint16_t *offsets,
+		      size_t cnt)
 {
 	for (size_t i = 0; i < cnt; i++) {
 		struct word w = word_at(r, type + offsets[i]);
@@ -632,7 +632,7 @@ static bool are_plain(const struct reader *r, uint64_t type, const uint16_t *off
 }
 
 /* `t` is the type less what its head has more than 24 bytes. */
-static bool is_type(const struct reader *r, uint64_t t)
+static bool is_type(const struct tables_reader *r, uint64_t t)
 {
 	static const uint16_t numbers[] = { 168, 208, 288 };
 	static const uint16_t data[] = { 96, 104, 112, 160, 176, 232, 240, 248, 256, 264 };
@@ -654,8 +654,8 @@ static bool is_type(const struct reader *r, uint64_t t)
 	return any;
 }
 
-static int claim_slots(struct reader *r, uint64_t type, uint64_t base, const char *of, uint64_t at,
-		       const struct member *slots)
+static int claim_slots(struct tables_reader *r, uint64_t type, uint64_t base, const char *of,
+		       uint64_t at, const struct member *slots)
 {
 	int err = 0;
 
@@ -664,7 +664,7 @@ static int claim_slots(struct reader *r, uint64_t type, uint64_t base, const cha
 	return err;
 }
 
-static int claim_type(struct reader *r, uint64_t t)
+static int claim_type(struct tables_reader *r, uint64_t t)
 {
 	const char *of = pointed_name(r, t + TYPE_NAME, true);
 	uint64_t base = word_at(r, t + TYPE_BASE).value;
@@ -777,7 +777,7 @@ static const char *const spec_slots[] = {
 #define SPEC_GETSET   73
 
 /* {int slot; void *pfunc;} ... {0, NULL}: how many, 0 if it is no such table. */
-static size_t spec_slot_cnt(const struct reader *r, uint64_t at)
+static size_t spec_slot_cnt(const struct tables_reader *r, uint64_t at)
 {
 	for (size_t i = 0; i < SLOTS_MAX; i++, at += 16) {
 		uint64_t slot = plain_at(r, at, UINT64_MAX);
@@ -790,7 +790,7 @@ static size_t spec_slot_cnt(const struct reader *r, uint64_t at)
 	return 0;
 }
 
-static int claim_spec_slot(struct reader *r, uint64_t spec, const char *of, uint64_t at)
+static int claim_spec_slot(struct tables_reader *r, uint64_t spec, const char *of, uint64_t at)
 {
 	uint64_t slot = plain_at(r, at, 0);
 
@@ -802,7 +802,7 @@ static int claim_spec_slot(struct reader *r, uint64_t spec, const char *of, uint
 }
 
 /* {const char *name; int basicsize, itemsize; unsigned flags; PyType_Slot *slots;} */
-static int claim_spec(struct reader *r, uint64_t spec)
+static int claim_spec(struct tables_reader *r, uint64_t spec)
 {
 	const char *of = pointed_name(r, spec, true);
 	struct word slots = word_at(r, spec + 24), flags = word_at(r, spec + 16);
@@ -822,7 +822,7 @@ static int claim_spec(struct reader *r, uint64_t spec)
 /* ---- Modules --------------------------------------------------------------------------------- */
 
 /* PyModuleDef from m_name on: {name, doc, size, methods, slots, traverse, clear, free} */
-static int claim_module(struct reader *r, uint64_t m)
+static int claim_module(struct tables_reader *r, uint64_t m)
 {
 	const char *of = pointed_name(r, m, true);
 	struct word size = word_at(r, m + 16), methods = word_at(r, m + 24);
@@ -841,7 +841,7 @@ static int claim_module(struct reader *r, uint64_t m)
  * Whatever names something begins with, or contains, a pointer to a name. Free-threaded builds have
  * heads of 40 bytes, so the distance from there to the rest of a type is what counts.
  */
-static int claim_named(struct reader *r, uint64_t at)
+static int claim_named(struct tables_reader *r, uint64_t at)
 {
 	int err;
 
@@ -851,7 +851,7 @@ static int claim_named(struct reader *r, uint64_t at)
 	return err ? err : claim_module(r, at);
 }
 
-static int find_claims(struct reader *r)
+static int find_claims(struct tables_reader *r)
 {
 	int err = find_methods(r);
 
@@ -878,7 +878,7 @@ static int by_func(const void *a_, const void *b_)
 }
 
 /* Chooses, of several names of one function, that of the class from which others inherit it. */
-static const struct claim *pick(const struct reader *r, const struct claim *c, size_t cnt)
+static const struct claim *pick(const struct tables_reader *r, const struct claim *c, size_t cnt)
 {
 	static const char root[] = "object (";
 
@@ -896,7 +896,7 @@ static const struct claim *pick(const struct reader *r, const struct claim *c, s
 }
 
 /* How many other names the claims have. */
-static size_t other_names(const struct reader *r, const struct claim *c, size_t cnt,
+static size_t other_names(const struct tables_reader *r, const struct claim *c, size_t cnt,
 			  const struct claim *picked)
 {
 	size_t others = 0;
@@ -907,7 +907,7 @@ static size_t other_names(const struct reader *r, const struct claim *c, size_t 
 }
 
 /* One name for each function that has claims. */
-static int settle(struct reader *r, struct sym_tables *out)
+static int settle(struct tables_reader *r, struct sym_tables *out)
 {
 	struct strbuf names = { 0 };
 	size_t cnt;
@@ -936,7 +936,7 @@ static int settle(struct reader *r, struct sym_tables *out)
 	return names.err;
 }
 
-static void free_reader(struct reader *r)
+static void free_tables_reader(struct tables_reader *r)
 {
 	for (size_t i = 0; i < r->region_cnt; i++) {
 		free(r->regions[i].data);
@@ -953,7 +953,7 @@ int sym_tables__read(const struct elf_file *ef, const struct fde_range *function
 		     struct sym_tables *out)
 {
 	uint64_t reads = 0;
-	struct reader r = {
+	struct tables_reader r = {
 		.ef = ef, .functions = functions, .function_cnt = cnt, .reads = &reads
 	};
 	int err;
@@ -964,7 +964,7 @@ int sym_tables__read(const struct elf_file *ef, const struct fde_range *function
 		err = find_claims(&r);
 	if (!err && r.claim_cnt)
 		err = settle(&r, out);
-	free_reader(&r);
+	free_tables_reader(&r);
 	return err < 0 ? err : 0;
 }
 

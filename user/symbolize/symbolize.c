@@ -230,7 +230,7 @@ struct file_sink symbolizer__sink(struct symbolizer *s)
 				   .forget = sink_forget };
 }
 
-/* At the first kernel frame; a failure is told once, and kernel frames have no names then. */
+/* At the first kernel frame; a failure is reported once, and kernel frames have no names then. */
 static struct sym_kernel *kernel_symbols(struct symbolizer *s)
 {
 	if (s->kernel_tried)
@@ -513,7 +513,7 @@ static int add_word(struct run *r, uint64_t word, uint32_t *index)
 	for (size_t at = 0; (*index = hash_index__next(&r->word_index, hash, &at)) != HASH_NONE;)
 		if (r->words[*index].word == word)
 			return 0;
-	if (array_grow(&r->words, &r->word_cap, r->word_cnt, 1, sizeof(*r->words), HASH_NONE))
+	if (ARRAY_GROW(r->words, r->word_cap, r->word_cnt, HASH_NONE))
 		return -ENOMEM;
 	*index = (uint32_t)r->word_cnt;
 	r->words[r->word_cnt++] = (struct distinct){ .word = word };

@@ -143,11 +143,11 @@ int hostwalk__read(struct hostwalk *h, void *dst, size_t size, uint64_t src)
  */
 static void note_tstate(const struct walk *w, __u64 tstate)
 {
-	uint64_t key = mix64(w->bias, buf64(w, w->in.layout.tstate_thread_id));
+	uint64_t key = mix64(w->image.bias, buf64(w, w->interp.layout.tstate_thread_id));
 
 	if (at_hand->states.cnt < STATES_MAX &&
 	    !idmap__set(&at_hand->states, key, (void *)(uintptr_t)tstate))
-		idmap__set(&at_hand->state_interps, key, (void *)(uintptr_t)w->scan_at);
+		idmap__set(&at_hand->state_interps, key, (void *)(uintptr_t)w->scan.interp);
 }
 
 static int read_user(void *dst, __u32 sz, __u64 src)
@@ -230,8 +230,8 @@ static int code_insert(struct walk *w)
 	int err = announce_code(0);
 
 	if (!err)
-		idmap__set(&at_hand->codes, mix64(w->fingerprint, w->code),
-			   (void *)(uintptr_t)w->code_id);
+		idmap__set(&at_hand->codes, mix64(w->code.fingerprint, w->code.addr),
+			   (void *)(uintptr_t)w->code.id);
 	return err;
 }
 
@@ -250,11 +250,11 @@ static struct ev_code *code_scratch(void)
 	return &at_hand->code;
 }
 
-static int blob_send(const void *data, __u32 size, int urgent)
+static int blob_send(const void *data, __u32 size, int wake_now)
 {
 	const __u32 *type = data;
 
-	(void)urgent;
+	(void)wake_now;
 	if (*type == EV_CODE)
 		at_hand->sink.code(at_hand->sink.ctx, data, size);
 	else
@@ -327,22 +327,22 @@ int hostwalk__begin(struct hostwalk *h, const struct process *p)
 
 static void load_thread(struct walk *w, const struct thread_now *t)
 {
-	memcpy(w->regs, t->regs, sizeof(w->regs));
-	w->pc = t->pc;
-	w->sp = t->regs[ARCH_REG_SP];
-	w->fp = t->regs[ARCH_REG_FP];
-	w->tp = t->tp;
-	w->exact_pc = !!(t->flags & THREAD_REGS);
+	memcpy(w->native.regs, t->regs, sizeof(w->native.regs));
+	w->native.pc = t->pc;
+	w->native.sp = t->regs[ARCH_REG_SP];
+	w->native.fp = t->regs[ARCH_REG_FP];
+	w->thread.tp = t->tp;
+	w->native.exact_pc = !!(t->flags & THREAD_REGS);
 }
 
 /* Whether it still is the thread's the scan finds out. */
 static void recall_state(struct walk *w)
 {
-	uint64_t key = mix64(w->bias, w->tp);
+	uint64_t key = mix64(w->image.bias, w->thread.tp);
 
-	w->sample = at_hand->walks; /* other states of the list are noted by each walk */
-	w->scan_known_at = (uintptr_t)idmap__get(&at_hand->state_interps, key);
-	w->scan_known = w->scan_known_at ? (uintptr_t)idmap__get(&at_hand->states, key) : 0;
+	w->cache.sample = at_hand->walks; /* other states of the list are noted by each walk */
+	w->scan.known_interp = (uintptr_t)idmap__get(&at_hand->state_interps, key);
+	w->scan.known = w->scan.known_interp ? (uintptr_t)idmap__get(&at_hand->states, key) : 0;
 }
 
 /*
@@ -350,17 +350,17 @@ static void recall_state(struct walk *w)
  */
 static bool walk_interp(struct walk *w, uint32_t n, bool frames)
 {
-	if (n >= w->interp_cnt || load_interp(w, n))
+	if (n >= w->image.interp_cnt || load_interp(w, n))
 		return true;
 	reset_python(w);
 	recall_state(w);
-	if (scan_thread_states(0) || !w->tstate) {
+	if (scan_thread_states(0) || !w->tstate.addr) {
 		reset_python(w);
 		scan_thread_states(0);
 	}
 	if (frames)
 		walk_python(w);
-	return w->py_cnt || w->flags & WALK_PY_LOST || (!frames && w->tstate);
+	return w->python.cnt || w->flags & WALK_PY_LOST || (!frames && w->tstate.addr);
 }
 
 /*
@@ -369,12 +369,12 @@ static bool walk_interp(struct walk *w, uint32_t n, bool frames)
  */
 static uint64_t innermost_state(const struct walk *w, bool walked)
 {
-	if (w->run_cnt > 1 && !walked)
+	if (w->tstate.run_cnt > 1 && !walked)
 		return 0;
-	for (uint32_t i = 0; i < w->run_cnt && i < MAX_TSTATES; i++)
-		if (w->run_cnt == 1 || w->run[i].interp_id == w->interp_id)
-			return w->run[i].tstate;
-	return w->tstate;
+	for (uint32_t i = 0; i < w->tstate.run_cnt && i < MAX_TSTATES; i++)
+		if (w->tstate.run_cnt == 1 || w->tstate.run[i].interp_id == w->tstate.interp_id)
+			return w->tstate.run[i].tstate;
+	return w->tstate.addr;
 }
 
 static void describe(const struct hostwalk *h, bool walked, struct hoststack *out)
@@ -382,12 +382,12 @@ static void describe(const struct hostwalk *h, bool walked, struct hoststack *ou
 	const struct walk *w = &h->walk;
 
 	*out = (struct hoststack){ .frames = h->deep + deep_frame(0), .cnt = h->stack.cnt };
-	if (w->has_python)
+	if (w->image.has_python)
 		out->tstate = innermost_state(w, walked);
 	if (!out->tstate)
 		return;
-	out->bias = w->bias;
-	out->python = process_table__interp(h->pt, w->interp);
+	out->bias = w->image.bias;
+	out->python = process_table__interp(h->pt, w->image.interp);
 }
 
 static void begin_walk(struct hostwalk *h, const struct thread_now *t)
@@ -398,9 +398,9 @@ static void begin_walk(struct hostwalk *h, const struct thread_now *t)
 	reset_walk(w);
 	load_image(w, &h->image);
 	load_thread(w, t);
-	w->tgid = h->tgid;
-	w->tid = t->tid;
-	w->space = h->space;
+	w->thread.tgid = h->tgid;
+	w->thread.tid = t->tid;
+	w->thread.space = h->space;
 	h->stack.cnt = h->stack.cut = 0;
 }
 

@@ -34,7 +34,7 @@
 struct part {
 	uint32_t tid;
 	bool gone; /* the wait has ended, or a longer part replaces it */
-	struct wait_told told;
+	struct wait_counted counted;
 };
 
 struct openwaits {
@@ -87,7 +87,7 @@ struct look {
 	uint32_t most;	    /* stacks are read */
 	uint64_t walk_ns;   /* what these took */
 	bool all_known;	    /* a thread that is not in the table has slept since the beginning */
-	bool goes_on;	    /* parts are told, and counting goes on */
+	bool goes_on;	    /* parts are counted, and counting goes on */
 };
 
 /* ---- the first look -------------------------------------------------------------------------- */
@@ -159,7 +159,7 @@ static int keep_sleepers(struct openwaits *w)
 		}
 		if (!waiter__is_chosen(w->s, &maps, t, p))
 			continue;
-		if (array_grow(&w->before, &w->cap, w->cnt, 1, sizeof(*w->before), THREADS_MAX))
+		if (ARRAY_GROW(w->before, w->cap, w->cnt, THREADS_MAX))
 			return -ENOMEM;
 		w->before[w->cnt++] = *t;
 	}
@@ -251,7 +251,7 @@ static struct part *find_part(const struct openwaits *w, uint32_t tid, uint64_t 
 	struct part *part =
 		w->part_cnt ? bsearch(&key, w->parts, w->part_cnt, sizeof(key), by_tid) : NULL;
 
-	return part && part->told.out_ns == out_ns ? part : NULL;
+	return part && part->counted.out_ns == out_ns ? part : NULL;
 }
 
 /* Of waits that have ended. */
@@ -262,9 +262,10 @@ static void drop_parts(const struct look *e)
 		const struct wait_thread *k = idmap__get(&e->known, part->tid);
 		uint64_t out_ns = k ? k->out_ns : e->a.since_ns;
 
-		if (out_ns == part->told.out_ns && (k || threadlist__find(e->w->list, part->tid)))
+		if (out_ns == part->counted.out_ns &&
+		    (k || threadlist__find(e->w->list, part->tid)))
 			continue;
-		bpf_map_delete_elem(e->a.told_fd, &part->tid);
+		bpf_map_delete_elem(e->a.counted_fd, &part->tid);
 		part->gone = true;
 	}
 }
@@ -349,7 +350,7 @@ static bool find_wait(const struct look *e, struct sleeper *s, uint64_t *woken)
  */
 static void measure_part(const struct look *e, struct sleeper *s, uint64_t woken)
 {
-	uint64_t end = e->a.until_ns, from = s->part ? s->part->told.until_ns : s->out_ns;
+	uint64_t end = e->a.until_ns, from = s->part ? s->part->counted.until_ns : s->out_ns;
 	uint64_t now_for = end - (woken < end ? woken : s->out_ns);
 
 	if (from >= end || end - from < e->a.step_ns || now_for < e->a.least_ns)
@@ -414,8 +415,7 @@ static int find_sleepers(struct look *e)
 		s.p = process_table__find_tgid(session__procs(e->s), s.t->tgid);
 		if (!is_wanted(e, s.t, s.p) || !measure(e, &s))
 			continue;
-		if (array_grow(&e->sleepers, &e->sleeper_cap, e->sleeper_cnt, 1,
-			       sizeof(*e->sleepers), THREADS_MAX))
+		if (ARRAY_GROW(e->sleepers, e->sleeper_cap, e->sleeper_cnt, THREADS_MAX))
 			return -ENOMEM;
 		e->sleepers[e->sleeper_cnt++] = s;
 	}
@@ -559,12 +559,12 @@ static bool is_left_out(const struct look *e, const struct sleeper *s)
 
 	if (!k)
 		return s->unseen;
-	return k->out_ns == s->out_ns || k->told_ns == e->a.until_ns;
+	return k->out_ns == s->out_ns || k->counted_ns == e->a.until_ns;
 }
 
 static int add_part(struct openwaits *w, const struct part *part)
 {
-	if (array_grow(&w->parts, &w->part_cap, w->part_cnt, 1, sizeof(*part), 2 * THREADS_MAX))
+	if (ARRAY_GROW(w->parts, w->part_cap, w->part_cnt, 2 * THREADS_MAX))
 		return -ENOMEM;
 	w->parts[w->part_cnt++] = *part;
 	return 0;
@@ -572,11 +572,11 @@ static int add_part(struct openwaits *w, const struct part *part)
 
 static void tell(const struct look *e, struct sleeper *s)
 {
-	const struct wait_told told = { s->out_ns, e->a.until_ns };
+	const struct wait_counted counted = { s->out_ns, e->a.until_ns };
 
 	if (s->part)
 		s->part->gone = true;
-	if (bpf_map_update_elem(e->a.told_fd, &s->t->tid, &told, BPF_ANY))
+	if (bpf_map_update_elem(e->a.counted_fd, &s->t->tid, &counted, BPF_ANY))
 		s->wait_ns = s->queue_ns = 0; /* no room */
 }
 
@@ -592,7 +592,8 @@ static int keep_parts(struct look *e)
 	w->part_cnt = kept;
 	for (size_t i = 0; i < e->sleeper_cnt && !err; i++) {
 		struct sleeper *s = &e->sleepers[i];
-		const struct part part = { .tid = s->t->tid, .told = { s->out_ns, e->a.until_ns } };
+		const struct part part = { .tid = s->t->tid,
+					   .counted = { s->out_ns, e->a.until_ns } };
 
 		if (!s->wait_ns && !s->queue_ns)
 			continue;
@@ -601,7 +602,7 @@ static int keep_parts(struct look *e)
 			continue;
 		}
 		s->wait_ns = s->queue_ns = 0;
-		bpf_map_delete_elem(e->a.told_fd, &s->t->tid);
+		bpf_map_delete_elem(e->a.counted_fd, &s->t->tid);
 	}
 	if (w->part_cnt)
 		qsort(w->parts, w->part_cnt, sizeof(*w->parts), by_tid);

@@ -198,7 +198,7 @@ static int collect_states(struct lister *l, const struct resting *r, struct stat
 
 static void add_states(struct strbuf *b, struct state *states, size_t cnt, size_t threads)
 {
-	size_t told = 0;
+	size_t listed = 0;
 
 	qsort(states, cnt, sizeof(*states), by_count);
 	for (size_t i = 0; i < cnt && i < STATES_SHOWN; i++) {
@@ -206,10 +206,10 @@ static void add_states(struct strbuf *b, struct state *states, size_t cnt, size_
 		if (threads > 1)
 			strbuf__addf(b, "%zu ", states[i].cnt);
 		strbuf__addz(b, states[i].text);
-		told += states[i].cnt;
+		listed += states[i].cnt;
 	}
-	if (told < threads)
-		strbuf__addf(b, ", and %zu more", threads - told);
+	if (listed < threads)
+		strbuf__addf(b, ", and %zu more", threads - listed);
 }
 
 /* ---- into the profile ------------------------------------------------------------------------ */

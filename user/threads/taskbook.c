@@ -199,9 +199,8 @@ static int note_stack(struct watched *w, uint32_t stack, const uint64_t *words, 
 
 	if (place < 0)
 		return place;
-	if (array_grow(&w->stack_tasks, &w->stack_cap, stack, 1, sizeof(*w->stack_tasks),
-		       STACKS_MAX) ||
-	    array_grow(&w->stack_place, &cap, stack, 1, sizeof(*w->stack_place), STACKS_MAX))
+	if (ARRAY_GROW(w->stack_tasks, w->stack_cap, stack, STACKS_MAX) ||
+	    ARRAY_GROW(w->stack_place, cap, stack, STACKS_MAX))
 		return -ENOMEM;
 	w->stack_tasks[stack] = 0;
 	w->stack_place[stack] = (uint32_t)place;

@@ -8,13 +8,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/ending.h"
 #include "base/hash.h"
 #include "base/log.h"
+#include "base/resources.h"
 #include "base/signals.h"
 #include "base/terminal.h"
 #include "follow/follow.h"
@@ -23,7 +23,7 @@
 #include "profile/profile.h"
 #include "python/threadnames.h"
 #include "sample/dump.h"
-#include "sample/uses.h"
+#include "sample/source_set.h"
 #include "threads/export_groups.h"
 #include "threads/export_tasks.h"
 #include "threads/export_threads.h"
@@ -33,21 +33,20 @@
 #include "threads/threadlist.h"
 #include "threads/waiter.h"
 
-#define SAMPLE_HZ     999
-#define QUICK_LOOKS   3	    /* one after the other, before the sampler is attached */
-#define LOOK_MS	      5	    /* between two looks while it is */
-#define WINDOW_MS     20    /* duration of sampling before the samples are read */
-#define DEADLINE_MS   30000 /* of all looks at a process; then what there is is printed */
-#define PROGRESS_MS   200
-#define PATIENCE_MS   1000 /* then a thread that is not caught is given up */
-#define MAX_THREADS   (1U << 22)
+#define SAMPLE_HZ    999
+#define QUICK_LOOKS  3	   /* one after the other, before the sampler is attached */
+#define LOOK_MS	     5	   /* between two looks while it is */
+#define WINDOW_MS    20	   /* duration of sampling before the samples are read */
+#define DEADLINE_MS  30000 /* of all looks at a process; then what there is is printed */
+#define PROGRESS_MS  200
+#define PATIENCE_MS  1000 /* then a thread that is not caught is given up */
+#define MAX_THREADS  (1U << 22)
 /*
  * As text, the threads of one process are printed as they are read: so many at first, then twice as
  * many each time, because each part costs looks at all threads.
  */
-#define PART_FIRST    512U
-#define STACK_FRAMES  (2 * STACK_DEPTH_DEFAULT) /* of hostwalk, and of the sampler as set up here */
-#define NICE_PRIORITY (-10) /* the looks should be close to each other, on a busy machine as well */
+#define PART_FIRST   512U
+#define STACK_FRAMES (2 * STACK_DEPTH_DEFAULT) /* of hostwalk, and of the sampler as set up here */
 
 /* One thread during its walk. */
 struct seen {
@@ -75,7 +74,7 @@ struct dumper {
 	struct process_table *procs; /* of `follow`, as the next two */
 	struct object *object;
 	struct sym_jit *jit;
-	struct uses sampler;
+	struct source_set sampler;
 	const struct process *p;
 	struct hostwalk *walker;
 	struct profile *profile; /* the profile to print */
@@ -153,7 +152,7 @@ static bool is_same(const struct thread_now *before, const struct thread_now *no
 
 static int add_seen(struct dumper *d, const struct thread_now *t)
 {
-	if (array_grow(&d->seen, &d->seen_cap, d->seen_cnt, 1, sizeof(*d->seen), MAX_THREADS))
+	if (ARRAY_GROW(d->seen, d->seen_cap, d->seen_cnt, MAX_THREADS))
 		return -ENOMEM;
 	d->seen[d->seen_cnt++] = (struct seen){ .now = *t };
 	return 0;
@@ -330,8 +329,8 @@ static int start_sampler(struct dumper *d)
 
 	follow__world(d->follow, &world);
 	if (!err)
-		err = uses__open(&d->sampler, &spec, &world);
-	return err ? err : uses__start(&d->sampler);
+		err = source_set__open(&d->sampler, &spec, &world);
+	return err ? err : source_set__start(&d->sampler);
 }
 
 /* Until all are caught, in their sleep or by a sample. */
@@ -351,7 +350,7 @@ static int sample_the_rest(struct dumper *d)
 	}
 	if (!err && open)
 		err = take_samples(d, true);
-	uses__stop(&d->sampler);
+	source_set__stop(&d->sampler);
 	wait_for_programs();
 	follow__read(d->follow);
 	return err;
@@ -408,7 +407,7 @@ static void take_name(void *ctx, uint32_t tid, const char *name)
 {
 	struct dumper *d = ctx;
 
-	if (array_grow(&d->names, &d->name_cap, d->name_cnt, 1, sizeof(*d->names), MAX_THREADS))
+	if (ARRAY_GROW(d->names, d->name_cap, d->name_cnt, MAX_THREADS))
 		return;
 	d->names[d->name_cnt].name = strdup(name);
 	d->names[d->name_cnt].tid = tid;
@@ -637,7 +636,7 @@ static void close_process(struct dumper *d)
 	for (size_t i = 0; i < d->name_cnt; i++)
 		free(d->names[i].name);
 	d->seen_cnt = d->name_cnt = d->from = d->unseen_cnt = 0;
-	uses__close(&d->sampler);
+	source_set__close(&d->sampler);
 	threadlist__close(d->list);
 	d->list = NULL;
 	profile__free(d->profile);
@@ -754,7 +753,7 @@ static size_t part_end(const struct dumper *d)
 /* Prepares for the next part, once one was printed. 0, or -ENOMEM after a message. */
 static int renew(struct dumper *d)
 {
-	uses__close(&d->sampler);
+	source_set__close(&d->sampler);
 	profile__free(d->samples);
 	d->samples = profile__new();
 	d->profile = profile__new();
@@ -877,8 +876,7 @@ int threaddump(const struct threaddump_opts *o)
 
 	if (!are_there(o))
 		return 1;
-	if (setpriority(PRIO_PROCESS, 0, NICE_PRIORITY))
-		log_debug("priority: %s", strerror(errno));
+	resources__hurry(); /* the looks should be close to each other, on a busy machine as well */
 	signal_fd = open_signals();
 	err = signal_fd < 0 ? signal_fd : open_stages(&d);
 	if (!err && !o->tasks)

@@ -44,7 +44,7 @@ static void add_showable(struct strbuf *b, const char *s, size_t len)
 
 static int add_run(struct canvas *c, const struct canvas_run *run)
 {
-	if (array_grow(&c->runs, &c->run_cap, c->run_cnt, 1, sizeof(*run), MAX_RUNS))
+	if (ARRAY_GROW(c->runs, c->run_cap, c->run_cnt, MAX_RUNS))
 		return -ENOMEM;
 	c->runs[c->run_cnt++] = *run;
 	return 0;

@@ -41,7 +41,7 @@ struct screen {
 	bool color;
 	int signal_fd;
 	int held_fd;   /* where messages wait; -1: they do not disturb */
-	off_t told;    /* bytes of it that screen__message() has seen */
+	off_t seen_sz; /* bytes of it that screen__message() has seen */
 	sigset_t mask; /* as it was; so: */
 	struct sigaction old[FATAL_CNT];
 	char message[MESSAGE_MAX];
@@ -165,13 +165,13 @@ const char *screen__message(struct screen *s)
 	off_t from;
 	ssize_t n;
 
-	if (s->held_fd < 0 || fstat(s->held_fd, &st) || st.st_size <= s->told)
+	if (s->held_fd < 0 || fstat(s->held_fd, &st) || st.st_size <= s->seen_sz)
 		return NULL;
 	from = st.st_size > MESSAGE_MAX - 1 ? st.st_size - (MESSAGE_MAX - 1) : 0;
 	n = pread(s->held_fd, s->message, MESSAGE_MAX - 1, from);
-	s->told = st.st_size;
+	s->seen_sz = st.st_size;
 	if (st.st_size > HELD_MAX && !ftruncate(s->held_fd, 0))
-		s->told = 0;
+		s->seen_sz = 0;
 	s->message[n > 0 ? n : 0] = '\0';
 	line = strrchr(s->message, '\n');
 	if (line)

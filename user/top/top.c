@@ -210,7 +210,7 @@ static void take_name(void *ctx, uint32_t tid, const char *name)
 	struct live *l = ctx;
 	struct python_name *n;
 
-	if (array_grow(&l->names, &l->name_cap, l->name_cnt, 1, sizeof(*n), MAX_NAMES))
+	if (ARRAY_GROW(l->names, l->name_cap, l->name_cnt, MAX_NAMES))
 		return;
 	n = &l->names[l->name_cnt++];
 	n->tid = tid;

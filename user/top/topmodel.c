@@ -242,8 +242,7 @@ const struct top_thread *topmodel__gil_holder(const struct topmodel *m, uint32_t
 
 static int add_function(struct topmodel *m, uint64_t hash, const struct function *f)
 {
-	if (array_grow(&m->functions, &m->function_cap, m->function_cnt, 1, sizeof(*f),
-		       MAX_FUNCTIONS))
+	if (ARRAY_GROW(m->functions, m->function_cap, m->function_cnt, MAX_FUNCTIONS))
 		return -ENOMEM;
 	m->functions[m->function_cnt] = *f;
 	if (hash_index__add(&m->function_index, hash, (uint32_t)m->function_cnt))
@@ -306,8 +305,7 @@ static struct cell *get_cell(const struct topmodel *m, struct cells *cells, cons
 	for (size_t at = 0; (i = hash_index__next(&cells->index, hash, &at)) != HASH_NONE;)
 		if (!memcmp(&cells->list[i].key, key, sizeof(*key)))
 			return &cells->list[i];
-	if (cells->cnt == MAX_CELLS ||
-	    array_grow(&cells->list, &cells->cap, cells->cnt, 1, sizeof(*cells->list), MAX_CELLS))
+	if (cells->cnt == MAX_CELLS || ARRAY_GROW(cells->list, cells->cap, cells->cnt, MAX_CELLS))
 		return NULL;
 	if (hash_index__add(&cells->index, hash, (uint32_t)cells->cnt))
 		return NULL;

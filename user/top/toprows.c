@@ -15,7 +15,7 @@ void top_rows__free(struct top_rows *r)
 
 static int add_row(struct top_rows *r, const struct top_row *row)
 {
-	if (array_grow(&r->rows, &r->cap, r->cnt, 1, sizeof(*row), MAX_ROWS))
+	if (ARRAY_GROW(r->rows, r->cap, r->cnt, MAX_ROWS))
 		return -ENOMEM;
 	r->rows[r->cnt++] = *row;
 	return 0;

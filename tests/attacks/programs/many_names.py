@@ -11,29 +11,15 @@ import time
 import tenant
 
 
-def spin():
-    x = 1
-    for i in range(1000):
-        x = (x * 31 + i) & 0xffff
-
-
-def called(name):
-    """Code cannot be changed, so it is made again, with the names that it says it has."""
-    changes = {"co_name": name, "co_filename": name + ".py"}
-    if hasattr(spin.__code__, "co_qualname"):
-        changes["co_qualname"] = name
-    return type(spin)(spin.__code__.replace(**changes), {})
-
-
 def flood():
     """Each lasts as long as it takes to be sampled."""
     n = 0
     while True:
         n += 1
-        function = called("%d.%d" % (os.getpid(), n) + "x" * (1 << 17))
+        function = tenant.named("%d.%d" % (os.getpid(), n) + "x" * (1 << 17))
         end = time.process_time() + 0.004
         while time.process_time() < end:
-            function()
+            function(1000)
 
 
 for _ in range(int(sys.argv[1])):

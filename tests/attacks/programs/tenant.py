@@ -36,6 +36,20 @@ def map_code(code=SPIN):
     return addr
 
 
+def spin(rounds):
+    x = 1
+    for i in range(rounds):
+        x = (x * 31 + i) & 0xffff
+
+
+def named(name):
+    """spin() as a function of this name, in a file of this name: made anew, as code cannot be changed."""
+    changes = {"co_name": name, "co_filename": name + ".py"}
+    if hasattr(spin.__code__, "co_qualname"):
+        changes["co_qualname"] = name
+    return type(spin)(spin.__code__.replace(**changes), {})
+
+
 def spin_at(addr):
     """A thread runs there from now on."""
     function = ctypes.CFUNCTYPE(None)(addr)

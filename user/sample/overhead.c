@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-#include "sample/share.h"
+#include "sample/overhead.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -7,17 +7,17 @@
 
 #include "base/clock.h"
 
-int share__init(struct share *s, const struct object *object)
+int overhead__init(struct overhead *o, const struct object *object)
 {
-	s->object = object;
-	s->costs = calloc((size_t)object__cpu_cap(object), sizeof(*s->costs));
-	return s->costs ? 0 : -ENOMEM;
+	o->object = object;
+	o->costs = calloc((size_t)object__cpu_cap(object), sizeof(*o->costs));
+	return o->costs ? 0 : -ENOMEM;
 }
 
-void share__free(struct share *s)
+void overhead__free(struct overhead *o)
 {
-	free(s->costs);
-	*s = (struct share){ 0 };
+	free(o->costs);
+	*o = (struct overhead){ 0 };
 }
 
 /* The share of one CPU that samples took since the last result, 0 to 1; negative: not known yet. */
@@ -26,7 +26,7 @@ static double cpu_share(struct cpu_cost *last, const struct cpu_cost *now)
 	double samples = (double)(now->delivered - last->delivered), share = -1;
 	uint64_t timed = now->timed - last->timed;
 
-	if (last->at_ns && TIMED_EVERY * timed < SHARE_SAMPLES)
+	if (last->at_ns && TIMED_EVERY * timed < OVERHEAD_SAMPLES)
 		return share;
 	if (last->at_ns)
 		share = samples * (double)(now->timed_ns - last->timed_ns) / (double)timed /
@@ -35,17 +35,17 @@ static double cpu_share(struct cpu_cost *last, const struct cpu_cost *now)
 	return share;
 }
 
-double share__busiest(struct share *s)
+double overhead__busiest(struct overhead *o)
 {
-	struct counters *per_cpu = object__cpu_counters(s->object);
+	struct counters *per_cpu = object__cpu_counters(o->object);
 	uint64_t now = now_ns();
 	double busiest = -1;
 
-	for (int cpu = 0; per_cpu && cpu < object__cpu_cap(s->object); cpu++) {
+	for (int cpu = 0; per_cpu && cpu < object__cpu_cap(o->object); cpu++) {
 		const uint64_t *n = (const uint64_t *)per_cpu[cpu].n;
 		struct cpu_cost cost = { n[CTR_delivered], n[CTR_timed_samples], n[CTR_timed_ns],
 					 now };
-		double share = cpu_share(&s->costs[cpu], &cost);
+		double share = cpu_share(&o->costs[cpu], &cost);
 
 		busiest = share > busiest ? share : busiest;
 	}
@@ -53,8 +53,8 @@ double share__busiest(struct share *s)
 	return busiest;
 }
 
-void share__restart(struct share *s)
+void overhead__restart(struct overhead *o)
 {
-	memset(s->costs, 0, (size_t)object__cpu_cap(s->object) * sizeof(*s->costs));
-	share__busiest(s);
+	memset(o->costs, 0, (size_t)object__cpu_cap(o->object) * sizeof(*o->costs));
+	overhead__busiest(o);
 }
