@@ -127,10 +127,9 @@ BPF_INLINE int stays_refused(struct place *p)
 }
 
 /*
- * The id of the function that begins or continues here, and its `frame` if it is wanted. 0: it
- * does not count. A
- * function of its own, because otherwise its BPF stack would add to that of all that follows it
- * (512 bytes).
+ * The id of the function that begins or continues here, and its `frame` if it is wanted. 0: it does
+ * not count. A function of its own, because otherwise its BPF stack would add to that of all that
+ * follows it (512 bytes).
  */
 TRACE_NOINLINE __u64 take_call(user_regs *ctx, __u32 spot, struct place *p, __u32 frame)
 {

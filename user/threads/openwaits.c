@@ -305,19 +305,16 @@ static int read_threads(struct look *e)
 	return 0;
 }
 
-/* As the kernel half draws waits: those below `step_ns` by their length. */
+/* As the kernel half draws waits. */
 static uint64_t draw(const struct look *e, uint64_t ns)
 {
-	uint64_t step = e->a.step_ns;
 	uint32_t any;
 
 	if (ns < e->a.least_ns)
 		return 0;
-	if (ns >= step)
-		return ns;
 	if (getrandom(&any, sizeof(any), GRND_NONBLOCK) != sizeof(any))
 		any = UINT32_MAX / 2;
-	return (any * step) >> 32 < ns ? step : 0;
+	return wait_drawn(any, ns, e->a.step_ns);
 }
 
 /*
