@@ -1,13 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 """The processes of ours that touch what others own: what they have of the program that starts them."""
+import contextlib
 import os
+import re
 import shutil
 import signal
+import subprocess
+import sys
 
 import pytest
 
 from agent_runs import AGENT, agents, free_port, service  # noqa: F401: fixtures
-from harness import poll
+from harness import PYPERF, Process, poll
 
 pytestmark = [pytest.mark.beside, pytest.mark.skipif(os.geteuid() != 0, reason="not root")]
 NAMES = "pyperf-reader", "pyperf-opener"
@@ -66,10 +70,22 @@ def test_no_secrets_of_the_agent(agents, tmp_path):  # noqa: F811
         os.kill(pid, signal.SIGKILL)
 
     def are_new():
-        """A question finds out that one has ended."""
-        with service("omega"):
-            now = workers(agent.pid).values()
-            return len(now) == 2 and not set(now) & set(first)
+        now = workers(agent.pid).values()
+        return len(now) == 2 and not set(now) & set(first)
 
-    poll(are_new, "new workers")
+    # A question finds out that one has ended, and is lost; a process is looked at for a while.
+    while not are_new():
+        with service("omega"), contextlib.suppress(AssertionError):
+            poll(are_new, "new workers", 3)
     check(workers(agent.pid).values())
+
+
+def test_started_by_the_dynamic_linker():
+    """/proc/self/exe is the linker then."""
+    headers = subprocess.run(["readelf", "-lW", PYPERF], capture_output=True, text=True, check=True).stdout
+    linker = re.search(r"interpreter: (/[^]]+)\]", headers)[1]
+    program = "import sys; print('ready', flush=True); sys.stdin.read()"
+    with Process([sys.executable, "-c", program]) as target:
+        done = subprocess.run([linker, "--library-path", "/nowhere", PYPERF, "dump", str(target.pid)],
+                              capture_output=True, text=True, check=False)
+    assert done.returncode == 0 and "<module>" in done.stdout, done

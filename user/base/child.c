@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
@@ -102,10 +103,50 @@ static char *library_path(void)
 	return NULL;
 }
 
+#define LOADER_ARGS 16
+
 struct birth {
 	const struct child_program *program;
 	pid_t parent;
+	char *argv[LOADER_ARGS + 4]; /* argv[0] is the name, unless a dynamic linker is executed */
+	char text[4096];
 };
+
+static bool runs_in_loader(void)
+{
+	char path[PATH_MAX];
+	ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - 1);
+	const char *name;
+
+	path[n > 0 ? n : 0] = '\0';
+	name = strrchr(path, '/');
+	return name && !strncmp(name, "/ld-", 4);
+}
+
+/* Of "ld.so --library-path DIR PROGRAM ...", what stands before PROGRAM's own arguments. */
+static void set_loader_args(struct birth *b)
+{
+	int fd = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? -1 : read(fd, b->text, sizeof(b->text) - 1);
+	char *at = b->text, *end = b->text + (n > 0 ? n : 0);
+	size_t cnt = 1;
+
+	if (fd >= 0)
+		close(fd);
+	b->argv[cnt++] = (char *)"--argv0";
+	b->argv[cnt++] = b->argv[0];
+	for (at += strlen(at) + 1; at < end && cnt < LOADER_ARGS; at += strlen(at) + 1) {
+		bool is_option = !strncmp(at, "--", 2);
+
+		b->argv[cnt++] = at;
+		if (!is_option)
+			return;
+		if (strcmp(at, "--inhibit-cache")) { /* all others have a value */
+			at += strlen(at) + 1;
+			b->argv[cnt++] = at < end ? at : NULL;
+		}
+	}
+}
 
 /*
  * In the memory of the parent, one of whose threads waits: changes nothing there. Without ASan's
@@ -113,9 +154,8 @@ struct birth {
  */
 __attribute__((no_sanitize("address"))) static int be_born(void *arg)
 {
-	const struct birth *birth = arg;
+	struct birth *birth = arg;
 	const struct child_program *p = birth->program;
-	char *const argv[] = { (char *)p->name, NULL };
 	char *const env[] = { library_path(), NULL };
 	int err;
 
@@ -127,18 +167,23 @@ __attribute__((no_sanitize("address"))) static int be_born(void *arg)
 	err = pass_on(p->caps);
 	if (err)
 		_exit(-err);
-	execve("/proc/self/exe", argv, env); /* the file that runs, also if it was replaced */
+	execve("/proc/self/exe", birth->argv,
+	       env); /* the file that runs, also if it was replaced */
 	_exit(errno);
 }
 
 pid_t child__execute(const struct child_program *program)
 {
-	struct birth birth = { program, getpid() };
+	struct birth birth = { .program = program,
+			       .parent = getpid(),
+			       .argv = { (char *)program->name } };
 	_Alignas(16) char stack[BIRTH_STACK];
 	sigset_t all, old;
 	pid_t pid;
 	int err;
 
+	if (runs_in_loader())
+		set_loader_args(&birth);
 	/* Not fork(): a copy of the tables of our memory takes longer than all the rest. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
