@@ -408,6 +408,27 @@ void tracker__unlock(struct tracker *t)
 		pthread_mutex_unlock(&t->lock);
 }
 
+/* The peak is a point of the curves, too, if it was between two of them. There is room. */
+static void put_peak(struct curves *c)
+{
+	uint32_t at = 0, after;
+
+	while (at < c->point_cnt && c->points[at].at_ns < c->peak.at_ns)
+		at++;
+	after = c->point_cnt - at;
+	if (!after || c->points[at].at_ns == c->peak.at_ns)
+		return;
+	memmove(&c->points[at + 1], &c->points[at], after * sizeof(*c->points));
+	c->points[at] = c->peak;
+	c->point_cnt++;
+	for (size_t i = 0; i < c->cnt; i++) {
+		uint64_t *bytes = c->at[i].bytes;
+
+		memmove(&bytes[at + 1], &bytes[at], after * sizeof(*bytes));
+		bytes[at] = c->at[i].peak.bytes;
+	}
+}
+
 void tracker__stop(struct tracker *t)
 {
 	uint64_t high;
@@ -420,7 +441,10 @@ void tracker__stop(struct tracker *t)
 	t->stopped = true;
 	high = high_mark(t);
 	tracker__lock(t);
+	if (t->c.point_cnt + 2 > CURVE_POINTS)
+		thin_out(t);
 	take_point(t, sum_rss(t), true);
+	put_peak(&t->c);
 	tracker__unlock(t);
 	if (high > t->high_before && high > t->c.peak.rss + t->c.peak.rss / HIGH_STEP)
 		t->c.high_rss = high;

@@ -18,8 +18,8 @@
  * process). A point is taken where it is 5% more than at the highest one so far, or more at all a
  * second after that one; a peak that is shorter than a tick, or than it takes to read the tables,
  * is missed, and one that is hit may be 5% too low. Other points are taken at even distances. When
- * CURVE_POINTS are full, every other one is dropped, and the distance doubles. Reading the tables
- * takes at most a twentieth of the time.
+ * CURVE_POINTS are full, every other one is dropped, and the distance doubles. The peak is added at
+ * the end. Reading the tables takes at most a twentieth of the time.
  *
  * Processes that are there at the beginning count with all of their resident memory, those that
  * begin later with what it grew by since they were first seen: the rest is their parent's.
