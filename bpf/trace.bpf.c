@@ -30,7 +30,7 @@ char LICENSE[] SEC("license") = "GPL";
 /* ---- entry ----------------------------------------------------------------------------------- */
 
 /* At first sight, or as long as its names are still to be sent. NULL: there is no room. */
-TRACE_NOINLINE struct trace_count *introduce(const struct place *p)
+TRACE_NOINLINE struct trace_count *introduce(struct place *p)
 {
 	struct identity id = { 0 };
 	struct trace_count *c;
@@ -38,6 +38,7 @@ TRACE_NOINLINE struct trace_count *introduce(const struct place *p)
 
 	if (!p || read_identity(p, &id))
 		return NULL;
+	p->fingerprint = id.fingerprint;
 	key = key_of(p);
 	c = bpf_map_lookup_elem(&codes, &key);
 	if (!c)

@@ -213,12 +213,8 @@ TRACE_NOINLINE int known_start(user_regs *ctx, __u32 spot, struct place *p, __u3
 		return 0;
 	s = *slot;
 	p->code = s.code & ~(__u64)START_FLAGS;
-	if (!p->code || read_version(&id.version, p->code) ||
+	if (!p->code || identify(p, &id) || id.fingerprint != s.fingerprint ||
 	    s.mark != start_mark(&s, p->instr, id.version))
-		return 0;
-	if (id.version)
-		id.fingerprint = s.fingerprint;
-	else if (identify(p, &id) || id.fingerprint != s.fingerprint)
 		return 0;
 	p->frame = arch_reg(ctx, way->frame);
 	p->fingerprint = s.fingerprint;

@@ -269,9 +269,13 @@ BPF_INLINE __u64 read64(__u64 addr)
 
 #define TRACE_MULT 0x9e3779b97f4a7c15ULL /* 2^64 / golden ratio, odd */
 
+/*
+ * The two are not to be exchanged for each other: versions and addresses both count up in small
+ * steps, so that `h ^ x` alone is the same for many pairs of them.
+ */
 BPF_INLINE __u64 mix(__u64 h, __u64 x)
 {
-	h = (h ^ x) * TRACE_MULT;
+	h = ((h << 31 | h >> 33) ^ x) * TRACE_MULT;
 	return h ^ (h >> 32);
 }
 

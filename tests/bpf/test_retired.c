@@ -96,8 +96,8 @@ static void makes_room(void **state)
 	close(r.fd);
 }
 
-/* A number that is another process's by now keeps what that has called. */
-static void keeps_who_came_back(void **state)
+/* A number that is another process's by now has what that has called, and nothing else. */
+static void number_that_comes_back(void **state)
 {
 	struct retired r = { .fd = make_map(),
 			     .key_size = sizeof(struct trace_key),
@@ -111,12 +111,14 @@ static void keeps_who_came_back(void **state)
 	}
 	assert_int_equal(retired__step(&r), 0);
 	assert_true(retired__waits(&r)); /* it has not seen all of them */
-	retired__keep(&r, 3);
-	retired__add(&r, 4); /* again, in this round */
-	retired__keep(&r, 4);
+	retired__add(&r, 4);		 /* again, in this round */
+	assert_int_equal(retired__finish(&r, 3), 0);
+	assert_int_equal(retired__finish(&r, 4), 0);
+	assert_int_equal(cnt_of(r.fd, 3) + cnt_of(r.fd, 4), 0);
+	assert_true(call_functions(r.fd, 3));
 	while (retired__waits(&r))
-		retired__step(&r);
-	assert_true(cnt_of(r.fd, 3) > 0 && cnt_of(r.fd, 4) > 0);
+		assert_int_equal(retired__step(&r), 0);
+	assert_int_equal(cnt_of(r.fd, 3), FUNCTIONS);
 	assert_int_equal(cnt_of(r.fd, 5), 0);
 	retired__free(&r);
 	close(r.fd);
@@ -126,7 +128,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(makes_room),
-		cmocka_unit_test(keeps_who_came_back),
+		cmocka_unit_test(number_that_comes_back),
 	};
 
 	setvbuf(stdout, NULL, _IOLBF, 0);

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import conftest
 import harness
 from harness import Target, poll
 from programs import prefork
@@ -114,6 +115,40 @@ def test_filter_in_the_kernel(python):
             refused = json.loads(trace.process.stdout.readline())["refused"]
         found = trace.finish()
     assert counts_of(found, PROGRAM) == {name: [rounds * n for n in counts] for name, counts in truth.items()}
+
+
+MANY = """
+import os
+functions = []
+for i in range(10000):
+    for name in "wanted_%d" % i, "other_%d" % i:
+        space = {}
+        exec("def %s(): pass" % name, space)
+        functions.append(space[name])
+batches = [functions[1::2][i:i + 1000] for i in range(0, 10000, 1000)] + [functions[::2][i:i + 1000] for i in range(0, 10000, 1000)]
+os.write(1, b"ready\\n")
+for batch in batches + [functions]:
+    os.read(0, 1)
+    for function in batch: function()
+    os.write(1, b"done\\n")
+os.read(0, 1)
+"""
+
+
+def test_no_function_is_taken_for_another():
+    """Of 20,000 functions some have versions and addresses that differ alike; each that is wanted is counted, and no other one."""
+    found = [conftest.INTERPRETERS[v] for v in ("3.13", "3.12") if v in conftest.INTERPRETERS]
+    if not found:
+        pytest.skip("no CPython whose code objects have versions is installed")
+    with harness.Process([found[0], "-c", MANY]) as target:
+        trace = Trace(target.pid, "--top", 0, "--force", "-i", "0.1", "-f", "wanted_*")
+        for _ in range(21):
+            target.process.stdin.write(b"x")
+            assert target.read_line() == b"done\n"
+            for _ in range(2):  # the names have been read then
+                trace.process.stdout.readline()
+        counted = trace.finish()["functions"]
+    assert {f["function"]: f["calls"] for f in counted} == {"wanted_%d" % i: 2 for i in range(10000)}
 
 
 def test_calls(python):

@@ -9,6 +9,7 @@
 
 #include "agent/agent.h"
 #include "agent/config.h"
+#include "base/child.h"
 #include "base/libbpf_text.h"
 #include "base/log.h"
 #include "base/setting.h"
@@ -88,6 +89,7 @@ int main(int argc, char **argv)
 	struct main_opts o = { .agent = { .config_path = CONFIG_PATH_DEFAULT } };
 	enum cmdline_result result = parse(&o, argc, argv);
 
+	child__reserve();
 	libbpf_set_print(libbpf_text);
 	setting__use_keys();
 	if (result != CMDLINE_RUN)

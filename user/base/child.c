@@ -24,6 +24,10 @@
 
 #define BIRTH_STACK 16384
 
+#ifndef CLOSE_RANGE_CLOEXEC
+#define CLOSE_RANGE_CLOEXEC 4U
+#endif
+
 /* `is_deaf`: Ctrl-C and the like are for all of the terminal's; it ends with us. */
 static void default_signals(bool is_deaf)
 {
@@ -38,15 +42,37 @@ static void default_signals(bool is_deaf)
 	sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
+void child__reserve(void)
+{
+	int fd;
+
+	do
+		fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	while (fd >= 0 && fd < CHILD_OUT);
+	if (fd > CHILD_OUT)
+		close(fd);
+}
+
+/*
+ * All others are closed: by execve(), which lets the parent go on before, if `executes`. To close a
+ * file of a tenant may take for ever (FUSE).
+ */
+static bool close_others(bool executes)
+{
+	if (executes && !syscall(SYS_close_range, CHILD_OUT + 1, ~0U, CLOSE_RANGE_CLOEXEC))
+		return true;
+	return !syscall(SYS_close_range, CHILD_OUT + 1, ~0U, 0); /* before Linux 5.11 */
+}
+
 /* False: they cannot be where they have to be. */
-static bool keep_only(int in, int out)
+static bool keep_only(int in, int out, bool executes)
 {
 	/* To where nothing else is first: each may have the other's number. */
 	in = in < 0 ? open("/dev/null", O_RDONLY) : in;
 	in = fcntl(in, F_DUPFD, 16);
 	out = fcntl(out, F_DUPFD, 16);
 	return in >= 0 && out >= 0 && dup2(in, CHILD_IN) >= 0 && dup2(out, CHILD_OUT) >= 0 &&
-	       !syscall(SYS_close_range, CHILD_OUT + 1, ~0U, 0);
+	       close_others(executes);
 }
 
 pid_t child__fork(int in, int out)
@@ -59,7 +85,7 @@ pid_t child__fork(int in, int out)
 		return -errno;
 	if (pid)
 		return pid;
-	if (prctl(PR_SET_PDEATHSIG, SIGKILL) || getppid() != parent || !keep_only(in, out))
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL) || getppid() != parent || !keep_only(in, out, false))
 		_exit(1);
 	default_signals(false);
 	return 0;
@@ -160,7 +186,7 @@ __attribute__((no_sanitize("address"))) static int be_born(void *arg)
 	int err;
 
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL) || getppid() != birth->parent ||
-	    !keep_only(p->in, p->out))
+	    !keep_only(p->in, p->out, true))
 		_exit(EPERM);
 	default_signals(p->is_deaf);
 	give_back_standard_files();

@@ -19,6 +19,11 @@
 #define CHILD_OUT 4
 
 /*
+ * At the beginning of main(): those two numbers are nobody's from now on. A child's dup2() to one
+ * would close what the parent has there, and to close a file of a tenant may take for ever.
+ */
+void child__reserve(void);
+/*
  * fork(). In the child, `in` (-1: none) and `out` have the numbers above; all other descriptors but
  * the first three are closed, signals have their default action, and the child ends with its
  * parent. The child may call any function: the C library repairs its own locks after fork().

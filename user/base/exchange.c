@@ -24,14 +24,17 @@ const struct worker_kind worker_of_memory = { .name = "pyperf-reader",
 					      .memory_max = 64U << 20,
 					      .fd_max = 0,
 					      .hang_ms = 250 };
-/* A disk may be slower than that, too. A way to a file keeps up to 128 descriptors (below.c). */
+/*
+ * A disk may be slower than that, too. The kernel compares RLIMIT_NOFILE with the descriptors that
+ * are on their way through sockets of all processes of our user, for which a tenant may be root.
+ */
 const struct worker_kind worker_of_files = { .name = "pyperf-opener",
 					     .what = "files",
 					     .question_max = 256U << 10,
 					     .answer_min = 4U << 20,
 					     .answer_max = READER_ANSWER_MAX,
 					     .memory_max = 256U << 20,
-					     .fd_max = 256,
+					     .fd_max = 1U << 16,
 					     .hang_ms = 500,
 					     .files = true };
 
@@ -67,10 +70,13 @@ static size_t permitted_size(const struct worker_kind *kind)
 	return limit.rlim_cur < size_for(kind, kind->answer_min) ? 0 : limit.rlim_cur;
 }
 
-/* If the other process could shorten it, an access beyond its end would end this one. */
-static int fix_size(int fd, size_t size)
+/*
+ * If the other process could shorten it, an access beyond its end would end this one; and so would
+ * one to a page that the kernel has no memory for. This process writes the first `written` bytes.
+ */
+static int fix_size(int fd, size_t size, size_t written)
 {
-	return ftruncate(fd, (off_t)size) ||
+	return ftruncate(fd, (off_t)size) || fallocate(fd, 0, 0, (off_t)written) ||
 	       fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
 }
 
@@ -86,7 +92,8 @@ int exchange__make(const struct worker_kind *kind, struct exchange *x)
 		fd = memfd_create(kind->name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	if (fd < 0)
 		return -errno;
-	err = fix_size(fd, size) ? -errno : map(kind, MAP_SHARED, fd, size, x);
+	err = fix_size(fd, size, HEAD + kind->question_max) ? -errno
+							    : map(kind, MAP_SHARED, fd, size, x);
 	if (!err)
 		return fd;
 	close(fd);

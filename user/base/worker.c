@@ -91,22 +91,21 @@ static int drop_rights(const struct worker_kind *kind)
 	return rights__keep(caps_of(kind), false); /* setfsuid() takes some of the effective ones */
 }
 
-static int drop_limits(const struct worker_kind *kind)
+#define SIZE_MOST (256U << 20) /* with which it begins, where the kernel does not say it */
+
+static void drop_limits(const struct worker_kind *kind)
 {
 	struct self_memory now;
 
 	self_memory(&now);
-	if (!now.size)
-		return -ENOENT;
 	if (LIMIT_MEMORY)
-		resources__limit(RLIMIT_AS, now.size + kind->memory_max);
+		resources__limit(RLIMIT_AS, (now.size ? now.size : SIZE_MOST) + kind->memory_max);
 	resources__limit(RLIMIT_CPU, CPU_MAX_S);
 	resources__limit(RLIMIT_CORE, 0);
 	resources__limit(RLIMIT_FSIZE, 0);
 	resources__limit(RLIMIT_NPROC, 0);
 	resources__limit(RLIMIT_MEMLOCK, 0);
 	resources__limit(RLIMIT_NOFILE, kind->fd_max);
-	return 0;
 }
 
 #define NR	  offsetof(struct seccomp_data, nr)
@@ -225,7 +224,7 @@ static void answer(const struct worker_kind *kind, struct exchange *x, struct re
 /* It must not come to its limit with a question, whose tenant would be blamed. */
 static bool has_served(const struct rlimit *cpu)
 {
-	rlim_t most = cpu->rlim_max / 2 < CPU_S ? cpu->rlim_max / 2 : CPU_S;
+	rlim_t most = cpu->rlim_cur / 2 < CPU_S ? cpu->rlim_cur / 2 : CPU_S;
 	struct timespec used;
 
 	return !clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used) && (rlim_t)used.tv_sec >= most;
@@ -248,8 +247,11 @@ static void serve(const struct worker_kind *kind, struct exchange *x, const stru
 		answer(kind, x, &job);
 		retires = has_served(cpu);
 		x->head->retires = retires;
-		if (exchange__send(CHILD_IN, n, job.out, job.out_cnt))
-			return;
+		if (exchange__send(CHILD_IN, n, job.out, job.out_cnt)) {
+			x->head->result = -EMFILE; /* no tenant's files are to blame */
+			if (exchange__send(CHILD_IN, n, NULL, 0))
+				return;
+		}
 		exchange__close(job.out, job.out_cnt);
 		exchange__close(in, in_cnt);
 	} while (!retires);
@@ -275,7 +277,7 @@ static int work(const struct worker_kind *kind)
 	int err = exchange__map(kind, CHILD_OUT, &x);
 
 	close(CHILD_OUT);
-	err = err ? err : drop_limits(kind);
+	drop_limits(kind);
 	err = err ? err : drop_rights(kind);
 	if (err || getrlimit(RLIMIT_CPU, &cpu) || prctl(PR_SET_DUMPABLE, 0) ||
 	    prctl(PR_SET_PDEATHSIG, SIGKILL)) /* a change of rights has taken it back */

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "base/child.h"
 #include "base/libbpf_text.h"
 #include "cmd/command.h"
 #include "export/outputs.h"
@@ -67,6 +68,7 @@ static void overview(void)
 int main(int argc, char **argv)
 {
 	hold_standard_descriptors();
+	child__reserve();
 	libbpf_set_print(libbpf_text);
 	return command__main(commands, overview, argc, argv);
 }

@@ -420,8 +420,12 @@ int probe_set__add(struct probe_set *s, const struct probe_place *place,
 							  s->cookies ? number : UPROBE_NO_COOKIE };
 
 		/* Its rule is there before it can be hit. */
-		if (bpf_map_update_elem(s->rules_fd, &number, &at->rule, BPF_ANY))
-			return -errno;
+		if (bpf_map_update_elem(s->rules_fd, &number, &at->rule, BPF_ANY)) {
+			err = -errno;
+			log_err("-e %s:%s: its filter: %s", kind_of(place), place->text,
+				strerror(-err));
+			return err;
+		}
 		err = uprobe_list__add(&s->breakpoints, pid, elf_file__fd(spots->ef), &spot,
 				       prog_fd);
 		if (err)

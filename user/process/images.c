@@ -233,6 +233,11 @@ static uint64_t python_since(const struct image *old, const struct image *new)
 	return old ? old->python_ns : 0;
 }
 
+uint64_t process__python_ns(const struct process *p)
+{
+	return p->image ? p->image->val.python_ns : 0;
+}
+
 int image__publish(struct process_table *pt, struct fresh *f)
 {
 	int err;

@@ -28,6 +28,7 @@
 #define WALK_NS	    80000	    /* of CPU time: about what a stack takes, of two processes */
 #define SPARED_NS   (10 * NS_PER_S) /* for so long what was not used is kept */
 #define BATCH	    1024
+#define LISTED_MAX  (2 * THREADS_MAX) /* of each user */
 #define TABLE_MAX   (8 * THREADS_MAX)
 
 /* A part of a wait that was counted before the wait has ended. */
@@ -46,7 +47,8 @@ struct openwaits {
 	size_t part_cnt, part_cap;
 	struct idmap spaces; /* of processes in the last profile and since, with --cgroup */
 	size_t next;	     /* sleeper whose stack is read first */
-	struct turns rooms;  /* who has a place in `before`, and whose stack is read */
+	uint32_t listed[SHARE_SLOTS]; /* threads of each user */
+	struct turns rooms;	      /* who has a place in `before`, and whose stack is read */
 	struct turns walks;
 	uint64_t counted_ns; /* end of the last interval */
 	double credit_ns;    /* CPU time that looks may take */
@@ -121,11 +123,18 @@ static const struct process *process_of(const struct openwaits *w, const struct 
 /* A threadlist_fn. Neither what is on a CPU nor what the session never counts. */
 static bool may_count(void *ctx, const struct thread_now *t)
 {
-	const struct openwaits *w = ctx;
+	struct openwaits *w = ctx;
 	const struct session_opts *o = session__opts(w->s);
 	const struct process *p = waiter__sleeps(t) ? process_of(w, t) : NULL;
 
-	return p && (o->targets->all || o->command || p->is_python || p->native_only);
+	if (!p || !(o->targets->all || o->command || p->is_python || p->native_only))
+		return false;
+	if (w->listed[turns__user(p) % SHARE_SLOTS] == LISTED_MAX) {
+		w->stats.left_out++;
+		return false;
+	}
+	w->listed[turns__user(p) % SHARE_SLOTS]++;
+	return true;
 }
 
 /* Others may have more threads than there is room for. */
@@ -206,9 +215,15 @@ struct openwaits *openwaits__new(const struct session *s)
 	return NULL;
 }
 
+static int list_threads(struct openwaits *w)
+{
+	memset(w->listed, 0, sizeof(w->listed));
+	return threadlist__read(w->list);
+}
+
 static int look_first(struct openwaits *w)
 {
-	int err = threadlist__read(w->list);
+	int err = list_threads(w);
 
 	return err ? err : keep_sleepers(w);
 }
@@ -254,16 +269,22 @@ static struct part *find_part(const struct openwaits *w, uint32_t tid, uint64_t 
 	return part && part->counted.out_ns == out_ns ? part : NULL;
 }
 
+/* A thread that the kernel half has never seen run, not a later one of its number. */
+static bool still_sleeps(const struct look *e, const struct part *part)
+{
+	const struct thread_now *t = threadlist__find(e->w->list, part->tid);
+
+	return t && t->start_ns <= part->counted.out_ns;
+}
+
 /* Of waits that have ended. */
 static void drop_parts(const struct look *e)
 {
 	for (size_t i = 0; i < e->w->part_cnt; i++) {
 		struct part *part = &e->w->parts[i];
 		const struct wait_thread *k = idmap__get(&e->known, part->tid);
-		uint64_t out_ns = k ? k->out_ns : e->a.since_ns;
 
-		if (out_ns == part->counted.out_ns &&
-		    (k || threadlist__find(e->w->list, part->tid)))
+		if (k ? k->out_ns == part->counted.out_ns : still_sleeps(e, part))
 			continue;
 		bpf_map_delete_elem(e->a.counted_fd, &part->tid);
 		part->gone = true;
@@ -324,10 +345,12 @@ static uint64_t draw(const struct look *e, uint64_t ns)
 static bool find_wait(const struct look *e, struct sleeper *s, uint64_t *woken)
 {
 	const struct wait_thread *k = idmap__get(&e->known, s->t->tid);
-	uint64_t end = e->a.until_ns;
+	uint64_t end = e->a.until_ns, python_ns = process__python_ns(s->p);
 
 	s->unseen = !k;
 	s->out_ns = k ? k->out_ns : e->a.since_ns;
+	if (!k && python_ns > s->out_ns) /* as counts_since() of the kernel half */
+		s->out_ns = python_ns;
 	if (!k &&
 	    (!e->all_known || s->t->state == THREAD_RUNNABLE || s->t->start_ns > e->a.since_ns))
 		return false;
@@ -532,7 +555,7 @@ static int walk_all(struct look *e)
  */
 static int check_all(struct look *e)
 {
-	int err = threadlist__read(e->w->list);
+	int err = list_threads(e->w);
 
 	for (size_t i = 0; i < e->sleeper_cnt && !err; i++) {
 		struct sleeper *s = &e->sleepers[i];
@@ -571,10 +594,10 @@ static void tell(const struct look *e, struct sleeper *s)
 {
 	const struct wait_counted counted = { s->out_ns, e->a.until_ns };
 
-	if (s->part)
-		s->part->gone = true;
 	if (bpf_map_update_elem(e->a.counted_fd, &s->t->tid, &counted, BPF_ANY))
-		s->wait_ns = s->queue_ns = 0; /* no room */
+		s->wait_ns = s->queue_ns = 0; /* no room: what was told before holds */
+	else if (s->part)
+		s->part->gone = true;
 }
 
 static int keep_parts(struct look *e)

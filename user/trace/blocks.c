@@ -71,7 +71,7 @@ static void write_block(struct blocks *b, struct block *of)
 		put(b, of->text.s, of->text.len);
 	b->last = of->pid;
 	strbuf__free(&head);
-	strbuf__clear(&of->text);
+	strbuf__free(&of->text); /* the next process here may be a quiet one */
 }
 
 int blocks__flush(struct blocks *b)

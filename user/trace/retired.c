@@ -12,12 +12,6 @@ void retired__add(struct retired *r, pid_t pid)
 	idmap__set(&r->coming, (uint64_t)pid, IS_THERE);
 }
 
-void retired__keep(struct retired *r, pid_t pid)
-{
-	idmap__remove(&r->gone, (uint64_t)pid);
-	idmap__remove(&r->coming, (uint64_t)pid);
-}
-
 bool retired__has(const struct retired *r, pid_t pid)
 {
 	return (r->runs && idmap__get(&r->gone, (uint64_t)pid)) ||
@@ -68,14 +62,23 @@ int retired__step(struct retired *r)
 		/* -ENOENT: these are the last ones. */
 		err = bpf_map_lookup_batch(r->fd, r->begun ? &r->at : NULL, &r->at, keys, values,
 					   &cnt, NULL);
-		r->begun = true;
-		r->runs = !err;
+		r->runs = err != -ENOENT; /* after an error the round begins again */
+		r->begun = !err;
 		if (!err || err == -ENOENT)
 			remove_entries(r, keys, values, cnt);
 	}
 	free(keys);
 	free(values);
 	return err == -ENOENT ? 0 : err;
+}
+
+int retired__finish(struct retired *r, pid_t pid)
+{
+	int err = 0;
+
+	while (!err && retired__has(r, pid))
+		err = retired__step(r);
+	return err;
 }
 
 void retired__free(struct retired *r)

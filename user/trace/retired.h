@@ -38,14 +38,17 @@ struct retired {
 
 /* Without memory its entries stay. */
 void retired__add(struct retired *r, pid_t pid);
-/* The number is that of a process again, whose entries stay. */
-void retired__keep(struct retired *r, pid_t pid);
 /* Are there still entries of this process to remove? */
 bool retired__has(const struct retired *r, pid_t pid);
 /* Is there anything to remove? */
 bool retired__waits(const struct retired *r);
-/* 0 or negative errno: the round has ended too soon. */
+/* 0 or negative errno: the next step begins the round again. */
 int retired__step(struct retired *r);
+/*
+ * As many steps as it takes until all of this process is removed, before a process of its number,
+ * or what it has executed, has entries. 0 or negative errno.
+ */
+int retired__finish(struct retired *r, pid_t pid);
 void retired__free(struct retired *r);
 
 #endif /* PYPERF_RETIRED_H */

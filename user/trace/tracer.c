@@ -720,6 +720,16 @@ int tracer__attach(struct tracer *tr)
 	return err;
 }
 
+/* What a process of that number has left, or the program that this one has replaced. */
+static void remove_former(struct tracer *tr, pid_t pid)
+{
+	if (!retired__has(&tr->codes, pid) && !retired__has(&tr->frames, pid))
+		return;
+	ring_buffer__consume(tr->ring); /* those whose names are on their way have one then */
+	retired__finish(&tr->codes, pid);
+	retired__finish(&tr->frames, pid);
+}
+
 int tracer__follow(struct tracer *tr, pid_t pid)
 {
 	struct uprobe_spot spots[TRACE_SPOTS];
@@ -735,8 +745,7 @@ int tracer__follow(struct tracer *tr, pid_t pid)
 					      .cookie = tr->skel->rodata->cfg.spot_cnt - 1 - cnt };
 		cnt++;
 	}
-	retired__keep(&tr->codes, pid);
-	retired__keep(&tr->frames, pid);
+	remove_former(tr, pid);
 	tracer__process(tr, pid);
 	link = uprobe__open_multi(pid, elf_file__fd(tr->t->ef), spots, cnt, program_fd(tr));
 	if (link < 0)
@@ -756,8 +765,11 @@ uint64_t tracer__hits(const struct tracer *tr, pid_t pid)
 void tracer__forget(struct tracer *tr, pid_t pid)
 {
 	uint32_t tgid = (uint32_t)pid;
+	/* Its first thread lives on over exec(). */
+	const struct trace_inside_key thread = { .process = (uint64_t)tgid << 32 | tgid };
 
 	bpf_map_delete_elem(bpf_map__fd(tr->skel->maps.process_hits), &tgid);
+	bpf_map_delete_elem(bpf_map__fd(tr->skel->maps.inside), &thread);
 	retired__add(&tr->codes, pid);
 	if (!tr->points.table && tracer_events__any(&tr->on_event))
 		retired__add(&tr->frames, pid);
