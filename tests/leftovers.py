@@ -11,6 +11,7 @@ import contextlib
 import glob
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -58,15 +59,30 @@ def control_groups():
                 yield "control group " + directory
 
 
+def held():
+    """BPF programs and links to which a process has a descriptor, as "prog 1". Not every bpftool can tell."""
+    found = set()
+    for descriptor in Path("/proc").glob("[0-9]*/fd/*"):
+        with contextlib.suppress(OSError):
+            if os.readlink(descriptor).startswith("anon_inode:bpf"):
+                info = (descriptor.parents[1] / "fdinfo" / descriptor.name).read_text()
+                found |= {"%s %s" % pair for pair in re.findall(r"^(prog|link)_id:\s+(\d+)$", info, re.MULTILINE)}
+    return found
+
+
 def bpf_objects():
     tool = os.environ.get("BPFTOOL") or shutil.which("bpftool") or "/usr/sbin/bpftool"
+    rows, others = {}, held()
     for kind in ("prog", "link"):
         with contextlib.suppress(OSError, ValueError):
             done = subprocess.run([tool, "-j", kind, "list"], capture_output=True, timeout=30)
             for row in json.loads(done.stdout):
-                # Those that a process holds go with it, and may be somebody else's.
-                if not row.get("pids"):
-                    yield "BPF %s %d %s" % (kind, row["id"], row.get("name") or row.get("type", ""))
+                rows["%s %d" % (kind, row["id"])] = row.get("name") or row.get("type", "")
+    # Those that a process holds go with it, and may be somebody else's.
+    others |= held()
+    for thing, name in rows.items():
+        if thing not in others:
+            yield "BPF %s %s" % (thing, name)
 
 
 def namespaces():
