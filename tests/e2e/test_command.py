@@ -53,7 +53,9 @@ def test_tables_are_there_before_the_command(any_python, directory, first_line):
     result = profile("-v", "-f", "--", *command, env={**os.environ, "PATH": path}).ok()
     built = result.stderr.index("%s: unwind table of" % os.path.realpath(any_python))
     assert built < result.stderr.index(" published as Python"), result.stderr
-    assert built < result.stderr.index(" published without all its tables"), result.stderr
+    # On a busy machine all others are there in time, too.
+    lacks = result.stderr.find(" published without all its tables")
+    assert lacks < 0 or built < lacks, result.stderr
 
 
 @pytest.mark.parametrize("first_line, status", [

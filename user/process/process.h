@@ -222,7 +222,7 @@ const char *process_table__title(const struct process_table *pt, struct process 
  */
 const char *process__why_no_python(const struct process *p);
 
-/* When Python was found in it that had none before, by CLOCK_MONOTONIC; 0: there was no such time. */
+/* When Python was found in it that had none before, by CLOCK_MONOTONIC; 0: at no such time. */
 uint64_t process__python_ns(const struct process *p);
 
 /* The interpreter of a process. Borrowed until process_table__free(). */
