@@ -178,7 +178,7 @@ static void set_code(struct world *w, __u64 code, __u64 name, __u64 file, __u64 
 
 static void make_codes(struct world *w)
 {
-	char text[64];
+	char text[64] = { 0 }; /* a line table is some more of it than a name */
 
 	for (__u32 i = 0; i < CODE_CNT; i++) {
 		__u64 name, file, lines, tlbc;
