@@ -125,9 +125,10 @@ def test_cpu_budget_lowers_the_frequency(agents):
     assert set(steps[:steps.index(666)]) == {999}
     # What comes then depends on what sampling takes of it here; windows have the frequencies that were said.
     assert set(steps) <= {999} | {int(hz) for m in agent.messages() for hz in re.findall(r"(?:down|up) to (\d+) Hz", m)}
-    # Samples weigh what their window says, so CPU time is the same at any frequency.
-    for w in windows:
-        assert w.samples / w.hz <= w.duration / 1e9 * 1.15 + 2 / w.hz
+    # Samples weigh what their window says, so CPU time is the same at any frequency. Where a drain was late, what it took
+    # from the next window is in the one before.
+    spent, lasted = sum(w.samples / w.hz for w in windows), sum(w.duration for w in windows) / 1e9
+    assert spent <= 1.15 * lasted + sum(2 / w.hz for w in windows), [(w.samples, w.hz, w.duration) for w in windows]
     assert any("more than the budget of 0.05%: from 999 down to 666 Hz" in m for m in agent.messages())
 
 

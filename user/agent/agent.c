@@ -416,8 +416,28 @@ static void keep_cpu(struct agent *a, struct budget_period period)
 	bills__begin(bills);
 }
 
+/*
+ * Sets the frequency that the budget wants. What was sampled since the last drain, by the old one,
+ * still counts in the period that ends: its samples weigh what they say only there.
+ */
+static void change_frequency(struct agent *a)
+{
+	uint32_t *now_hz = &a->stats.run.values[0].frequency_hz;
+	struct clocks now;
+
+	if (session__set_frequency(a->session, a->budget.frequency_hz)) {
+		a->budget.frequency_hz = *now_hz;
+		session__set_frequency(a->session, *now_hz); /* of some CPUs it was */
+		return;
+	}
+	drain(a, DRAIN_BETWEEN);
+	clocks__read(&now);
+	live_profiles__cut(a->live, &now, *now_hz, a->stats.run.cpus, agent__name, a);
+	*now_hz = a->budget.frequency_hz;
+}
+
 /* Adjusts frequency, windows and caches after a period, for the next one. */
-static void keep_budget(struct agent *a, const struct clocks *now, uint64_t duration_ns)
+static void keep_budget(struct agent *a, uint64_t duration_ns)
 {
 	struct agent_stats *s = &a->stats;
 	uint64_t used =
@@ -434,16 +454,8 @@ static void keep_budget(struct agent *a, const struct clocks *now, uint64_t dura
 	a->samples_ns = s->samples_ns;
 	keep_cpu(a, period);
 	a->schedule.length_ns = a->config->agent.window_s * a->budget.stretch * NS_PER_S;
-	if (a->budget.frequency_hz == s->run.values[0].frequency_hz)
-		return;
-	live_profiles__cut(a->live, now, s->run.values[0].frequency_hz, s->run.cpus, agent__name,
-			   a);
-	if (session__set_frequency(a->session, a->budget.frequency_hz)) {
-		a->budget.frequency_hz = s->run.values[0].frequency_hz;
-		session__set_frequency(a->session,
-				       s->run.values[0].frequency_hz); /* of some CPUs it was */
-	}
-	s->run.values[0].frequency_hz = a->budget.frequency_hz;
+	if (a->budget.frequency_hz != s->run.values[0].frequency_hz)
+		change_frequency(a);
 }
 
 /* ---- periods --------------------------------------------------------------------------------- */
@@ -528,7 +540,7 @@ static int end_period(struct agent *a, enum schedule_why why, const struct clock
 	p->profile->stats.cpus = a->stats.run.cpus;
 	if (!a->stop) { /* before naming, whose time belongs to the next period */
 		agent__publish(a);
-		keep_budget(a, now, p->span.duration_ns);
+		keep_budget(a, p->span.duration_ns);
 	}
 	note_period(a, p);
 	a->period = NULL;
