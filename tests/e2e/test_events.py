@@ -82,13 +82,15 @@ def faults_of_all():
 def test_events_by_frequency(any_python):
     """With -F a sample is worth what the event has counted since the last one. The sum of all is the kernel's, but for those
     behind the last sample of each CPU."""
-    profiler = Profiler("-v", "-f", "-a", "-e", "page-faults", "-F", 500)
-    profiler.wait_sampling()
-    before = faults_of_all()
-    subprocess.run([any_python, PROGRAM, str(PAGES), "0", str(TIMES)], check=True)
-    profiler.interrupt_group()
-    result = profiler.wait().ok()
-    true = faults_of_all() - before
+    with Target(any_python, PROGRAM.name, PAGES, 0, TIMES, "wait") as target:
+        profiler = Profiler("-v", "-f", "-a", "-e", "page-faults", "-F", 500)
+        profiler.wait_sampling()  # the process is known by then, and none of its samples is left out
+        before = faults_of_all()
+        target.process.stdin.write(b"go\n")
+        assert target.read_line() == b"done\n"
+        profiler.interrupt_group()
+        result = profiler.wait().ok()
+        true = faults_of_all() - before
     assert result.counters["counted"] < 0.1 * true
     with certain():
         assert total(result.stacks) <= true + 1000, (total(result.stacks), true)
