@@ -20,7 +20,7 @@ go = threading.Event()
 def for_ever(): time.sleep(1e6)
 def first(): time.sleep(2.6)
 def burns():
-    end = time.thread_time() + 0.3
+    end = time.thread_time() + 0.6
     while time.thread_time() < end: pass
 def second(): time.sleep(1.7)
 def works():
@@ -102,8 +102,9 @@ def test_each_window_has_its_part(agents, any_python, tmp_path):
     assert sum(parts["[waits: sleep]"] for _, parts in windows[1:-1]) == pytest.approx(whole, rel=0.03), (true, windows)
     for name in ("first", "second"):
         assert sums[name] <= 1.03 * true[name] + 0.03 and sums[name] + sums[""] >= 0.97 * true[name] - 0.03, (name, true, windows)
-    # What a thread burns is in no wait, but for its time in the run queue.
-    assert sums["burns"] <= true["burns"] - 0.25, (sums, true)
+    # What a thread burns is in no wait, but for its time in the run queue: brief waits, of which some are drawn.
+    queued = max(true["burns"] - 0.6, 0)
+    assert sums["burns"] <= queued + 4 * (queued / 99) ** 0.5 + 0.05, (sums, true)
     # No window has more of a thread than it lasts; one in which a thread sleeps all the time has as much.
     for seconds, parts in windows:
         for name in ("for_ever", "first", "second"):
