@@ -133,20 +133,16 @@ def test_more_processes_than_files_at_once(lib, directory):
 # More mappings than the rings have room for, while the tracer stands still; the file is one of them.
 # A child makes the others, and the next one, with which the loss is said.
 STORM = CALLS + """
-import mmap, os, signal, time
+import os, signal, time
+sys.path.insert(0, sys.argv[4])
+from mapping_storm import storm
 def state(pid):
     return open("/proc/%d/stat" % pid).read().rpartition(")")[2].split()[0]
-def storm(cnt):
-    with open(sys.executable, "rb") as f:
-        for cpu in cpus:
-            os.sched_setaffinity(0, [cpu])
-            for _ in range(cnt):
-                mmap.mmap(f.fileno(), 4096, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_EXEC).close()
 def wait_for(end, rest):
     while not os.path.exists(end):
         rest()
         time.sleep(0.01)
-cpus, stop, tracer = os.sched_getaffinity(0), sys.argv[3], os.getppid()
+stop, tracer = sys.argv[3], os.getppid()
 stormed, loaded = stop + ".stormed", stop + ".loaded"
 os.kill(tracer, signal.SIGSTOP)
 while state(tracer) != "T":
@@ -170,7 +166,8 @@ def test_lost_mappings(any_python, lib, directory):
     """The file is found in a process of which nothing was said."""
     other = directory / "other.so"
     other.write_bytes(lib.read_bytes())
-    with trace(lib.name, "--force", "--json", "--", any_python, "-c", STORM, other, lib, directory / "stop") as profiler:
+    with trace(lib.name, "--force", "--json", "--", any_python, "-c", STORM, other, lib, directory / "stop",
+               harness.PROGRAMS) as profiler:
         profiler.wait_said("tracing first")
         (directory / "stop").write_text("")
         events = [json.loads(line) for line in profiler.wait().ok().stdout.splitlines()]

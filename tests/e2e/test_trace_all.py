@@ -240,15 +240,9 @@ print(json.dumps({"events": [e for e in lines[:-1] if e.get("python") or e.get("
 
 # A program that was none of Python's executes Python while the rings have no room to tell of it.
 UNSAID = COMMON + """
-import mmap
 from harness import PROGRAMS
-cpus = os.sched_getaffinity(0)
-def storm(cnt):
-    with open(sys.executable, "rb") as f:
-        for cpu in cpus:
-            os.sched_setaffinity(0, [cpu])
-            for _ in range(cnt):
-                mmap.mmap(f.fileno(), 4096, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_EXEC).close()
+sys.path.insert(0, str(PROGRAMS))
+from mapping_storm import storm
 def state(pid):
     return open("/proc/%d/stat" % pid).read().rpartition(")")[2].split()[0]
 line = 'echo ready; read go; exec "$@"'
