@@ -106,3 +106,32 @@ def test_messages(any_python):
     result = subprocess.run([harness.PYPERF, "trace", "-p", "1", "--exceptions", "--hist"], capture_output=True, text=True,
                             check=False)
     assert result.returncode == 2 and "--hist does not go with --exceptions" in result.stderr
+
+
+# The trace stands still until all is over, and no event comes behind those that found no room.
+LOST_AT_THE_END = """
+import os, signal
+def fail():
+    try:
+        raise KeyError
+    except KeyError:
+        pass
+def state(pid):
+    return open("/proc/%d/stat" % pid).read().rpartition(")")[2].split()[0]
+tracer = os.getppid()
+os.kill(tracer, signal.SIGSTOP)
+while state(tracer) != "T":
+    pass
+for _ in range(100000):
+    fail()
+os.execv("/bin/sh", ["sh", "-c", "kill -CONT $0", str(tracer)])
+"""
+
+
+def test_lost_at_the_end(any_python):
+    result = subprocess.run([harness.PYPERF, "trace", "--exceptions", "--json", "--force", "-f", "fail", "--as-root", "--",
+                             any_python, "-c", LOST_AT_THE_END], capture_output=True, text=True, check=False,
+                            timeout=harness.PATIENCE, env=harness.clean_environment())
+    assert result.returncode == 0, result.stderr
+    found = json.loads(result.stdout.splitlines()[-1])
+    assert found["lost_events"] > 0 and found["raised"] + found["lost_events"] == 100000, found

@@ -641,8 +641,12 @@ static int finish(struct counting *c)
 	tracer__drain(c->tracer);
 	if (c->timing)
 		timing__lose(c->timing, tracer__lost(c->tracer));
-	if (c->imports)
+	if (c->stacked)
+		stacked__lose(c->stacked, tracer__lost(c->tracer));
+	if (c->imports) {
+		imports__lose(c->imports, tracer__lost(c->tracer));
 		imports__finish(c->imports, c->end_ns);
+	}
 	err = show(c, true);
 	if (!err && c->picture &&
 	    (timing__draw(c->timing, c->picture) ||

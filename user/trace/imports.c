@@ -70,7 +70,7 @@ struct imports {
 	struct strbuf line, name;
 	uint64_t start_ns, cnt, total_ns, lost_cnt, full_cnt;
 	size_t held;   /* imports of trees that are not whole */
-	uint32_t lost; /* as the last event says */
+	uint32_t lost; /* as the last event says, or imports__lose() */
 	int err;
 };
 
@@ -387,13 +387,12 @@ static void end(struct imports *m, struct thread *t, const struct trace_import *
 		end_open(m, t, e->at.ns);
 }
 
-/* After lost events it is not known which imports have ended. */
-static void take_lost(struct imports *m, const struct trace_raise *e)
+void imports__lose(struct imports *m, uint32_t lost)
 {
-	if ((int32_t)(e->lost - m->lost) <= 0)
+	if ((int32_t)(lost - m->lost) <= 0)
 		return;
-	m->lost_cnt += e->lost - m->lost;
-	m->lost = e->lost;
+	m->lost_cnt += lost - m->lost;
+	m->lost = lost;
 	for (size_t i = 0; i < m->thread_cnt; i++)
 		forget_tree(m, &m->threads[i]);
 }
@@ -410,7 +409,7 @@ static void take_import(void *ctx, const struct trace_import *e)
 	struct py_function f;
 	struct thread *t;
 
-	take_lost(m, &e->at);
+	imports__lose(m, e->at.lost);
 	if (!e->at.code_cnt || !tracer__find(m->tracer, e->at.codes[0], &f) ||
 	    strcmp(f.file, BOOTSTRAP))
 		return;

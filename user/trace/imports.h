@@ -38,6 +38,11 @@ const struct trace_filter *imports__filters(const struct imports *m);
 const struct tracer_events *imports__events(const struct imports *m);
 void imports__start(struct imports *m, struct tracer *tr, uint64_t now_ns);
 
+/*
+ * So many events were lost (tracer__lost()), though none behind them has said so yet. It is not
+ * known then which imports have ended.
+ */
+void imports__lose(struct imports *m, uint32_t lost);
 /* Writes the imports that have not ended. */
 void imports__finish(struct imports *m, uint64_t now_ns);
 

@@ -64,7 +64,7 @@ struct stacked {
 	struct pauses pauses;  /* of all */
 	uint64_t full_cnt;     /* that found no row */
 	uint64_t nameless_cnt; /* not shown: the name of their function was not read */
-	uint32_t lost;	       /* as the last event says */
+	uint32_t lost;	       /* as the last event says, or stacked__lose() */
 	bool headed;
 	int err;
 };
@@ -375,17 +375,22 @@ static bool is_wanted(const struct stacked *r, const struct row *row)
 	return r->kind != STACKED_AUDITS || tracer__wants(r->tracer, &none);
 }
 
+void stacked__lose(struct stacked *r, uint32_t lost)
+{
+	/* Programs on two CPUs may read the number in another order than they took their room. */
+	if ((int32_t)(lost - r->lost) <= 0)
+		return;
+	r->lost_cnt += lost - r->lost;
+	r->lost = lost;
+}
+
 /* `row` has all but its stack. */
 static void take(struct stacked *r, struct row *row, const struct trace_raise *e)
 {
 	struct stacked_frame frames[TRACE_RAISE_FRAMES];
 
 	r->event_cnt++;
-	/* Programs on two CPUs may read the number in another order than they took their room. */
-	if ((int32_t)(e->lost - r->lost) > 0) {
-		r->lost_cnt += e->lost - r->lost;
-		r->lost = e->lost;
-	}
+	stacked__lose(r, e->lost);
 	row->frames = frames;
 	row->cut = e->cut != 0;
 	while (row->frame_cnt < e->code_cnt && row->frame_cnt < TRACE_RAISE_FRAMES) {

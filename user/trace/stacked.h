@@ -40,6 +40,8 @@ int stacked__audit(struct stacked *r, const char *list);
 /* Like timing__events() and timing__start(). */
 const struct tracer_events *stacked__events(const struct stacked *r);
 void stacked__start(struct stacked *r, struct tracer *tr, uint64_t now_ns);
+/* So many events were lost (tracer__lost()), though none behind them has said so yet. */
+void stacked__lose(struct stacked *r, uint32_t lost);
 
 /* Appends "12 exceptions raised". */
 void stacked__add_sum(const struct stacked *r, struct strbuf *b);
