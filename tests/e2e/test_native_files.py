@@ -185,6 +185,15 @@ def test_memfd(libs):
     result.complete(0.98)
 
 
+def flags_of(run, path):
+    """With which flags it has that file open."""
+    flags = []
+    for fd in run.descriptors(str(path)):
+        with contextlib.suppress(FileNotFoundError), open("/proc/%d/fdinfo/%s" % (run.pid, fd)) as f:
+            flags.append(int(re.search(r"flags:\s*(\d+)", f.read())[1], 8))
+    return flags
+
+
 def test_overlayfs(libs, directory):
     """A library below an overlay, before and after a write has copied it up."""
     program, _ = libs
@@ -210,6 +219,12 @@ def test_overlayfs(libs, directory):
                         result = harness.profile(*OPTIONS, "-d", 1, "-p", target.pid).ok()
                         assert check_names(result.stacks, [0]) == {0}
                         result.complete(0.98)
+                    # To close an open file may wait for the server of what lies below: it has none.
+                    run, flags = harness.Profiler(*OPTIONS, "-d", 1, "-p", above.pid), []
+                    harness.poll(lambda: flags.extend(flags_of(run, path)) or flags or run.process.poll() is not None,
+                                 "its descriptor")
+                    run.wait().ok()
+                    assert flags and all(f & os.O_PATH for f in flags), flags
         finally:
             subprocess.run(["umount", "-l", directory / "merged"], check=True)
     finally:

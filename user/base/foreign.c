@@ -166,15 +166,24 @@ int foreign__stat(int fd, struct stat *st)
 	return foreign__stat_at(fd, "", st);
 }
 
+int foreign__open_again(int place)
+{
+	char path[32];
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", place);
+	fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	return fd < 0 ? -errno : fd;
+}
+
 static int reopen(int path_fd, bool mapped)
 {
 	struct statfs fs;
 	struct stat st;
-	char path[32];
-	int fd = foreign__stat(path_fd, &st);
+	int err = foreign__stat(path_fd, &st);
 
-	if (fd)
-		return fd;
+	if (err)
+		return err;
 	if (!S_ISREG(st.st_mode))
 		return -ENOTSUP;
 	if (fstatfs(path_fd, &fs))
@@ -182,9 +191,7 @@ static int reopen(int path_fd, bool mapped)
 	if (!holds_data((uint32_t)fs.f_type) &&
 	    !(mapped && (uint32_t)fs.f_type == FUSE_SUPER_MAGIC && is_fuse_of_root(st.st_dev)))
 		return -ENOTSUP;
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", path_fd);
-	fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-	return fd < 0 ? -errno : fd;
+	return foreign__open_again(path_fd);
 }
 
 int foreign__reopen(int path_fd)
@@ -197,11 +204,18 @@ int foreign__reopen_mapped(int path_fd)
 	return reopen(path_fd, true);
 }
 
-bool foreign__may_wait(int fd)
+static bool may_wait_for_others(int fd)
 {
 	struct statfs fs;
 
 	return fstatfs(fd, &fs) || !is_local((uint32_t)fs.f_type);
+}
+
+int foreign__hand_over(int place, int fd, bool *may_wait)
+{
+	*may_wait = may_wait_for_others(fd);
+	close(*may_wait ? fd : place);
+	return *may_wait ? place : fd;
 }
 
 int foreign__open(const char *path)

@@ -26,9 +26,6 @@ int foreign__stat(int fd, struct stat *st);
 /* The same for the target of a link of /proc/PID: "exe", "root". */
 int foreign__stat_at(int proc_fd, const char *link, struct stat *st);
 
-/* A read may have to wait for something other than this machine's disks and memory. */
-bool foreign__may_wait(int fd);
-
 /*
  * Opens the regular file behind an O_PATH descriptor for reading. -ENOTSUP: another kind of file,
  * or one of FUSE, of a file system of the kernel (proc, sysfs, cgroup, debugfs ...) or of an
@@ -42,7 +39,21 @@ int foreign__reopen(int path_fd);
  */
 int foreign__reopen_mapped(int path_fd);
 
-/* The same for a path of ours, following links. */
+/*
+ * To close an open file is an action, too: each close() of a descriptor, and the end of a process
+ * that has one, tells a FUSE below an overlay (FUSE_FLUSH), and waits for its server, whatever
+ * signal comes. To close an O_PATH descriptor never waits. So of a file that may wait only such a
+ * place goes to other processes, and who reads it opens it for that and closes it again.
+ *
+ * Takes over a place and the open file of it, closes one of them, and returns the other one, which
+ * any process may hold and close. Sets *may_wait if that is the place: a read may have to wait for
+ * something other than this machine's disks and memory.
+ */
+int foreign__hand_over(int place, int fd, bool *may_wait);
+/* Opens such a place for reading. A descriptor or negative errno. */
+int foreign__open_again(int place);
+
+/* As foreign__reopen(), for a path of ours, following links. */
 int foreign__open(const char *path);
 
 /*

@@ -70,10 +70,11 @@ static int open_it(struct reader_job *job)
 		return place;
 	if (q->what != FIND_PLAIN || (!foreign__stat(place, &st) && st.st_uid == q->uid))
 		fd = foreign__reopen(place);
-	close(place);
-	if (fd < 0)
+	if (fd < 0) {
+		close(place);
 		return fd;
-	a.may_wait = foreign__may_wait(fd);
+	}
+	fd = foreign__hand_over(place, fd, &a.may_wait);
 	return hand_over(job, fd, &a);
 }
 
@@ -84,17 +85,31 @@ struct range {
 	uint32_t size;
 };
 
-static int read_it(struct reader_job *job)
+static int read_range(int fd, const struct range *r, uint8_t *to)
 {
-	const struct range *r = job->question;
 	size_t done = 0;
 	ssize_t n = 1;
 
 	while (n > 0 && done < r->size) {
-		n = pread(job->in, job->answer + done, r->size - done, (off_t)(r->off + done));
+		n = pread(fd, to + done, r->size - done, (off_t)(r->off + done));
 		done += n > 0 ? (size_t)n : 0;
 	}
 	return n < 0 && !done ? -errno : (int)done;
+}
+
+static int read_it(struct reader_job *job)
+{
+	const struct range *r = job->question;
+	int n = read_range(job->in, r, job->answer), fd;
+
+	if (n != -EBADF) /* it is open, as a file of /proc */
+		return n;
+	fd = foreign__open_again(job->in);
+	if (fd < 0)
+		return fd;
+	n = read_range(fd, r, job->answer);
+	close(fd);
+	return n;
 }
 
 READER_JOB(read_it);
@@ -141,9 +156,7 @@ READER_JOB(read_proc_text);
 
 struct opened opener__take(struct readers *rs, uint64_t tenant, int fd, bool may_wait)
 {
-	return (struct opened){ .fd = fd,
-				.by = may_wait && reader__has_opener(rs) ? rs : NULL,
-				.tenant = tenant };
+	return (struct opened){ .fd = fd, .may_wait = may_wait, .by = rs, .tenant = tenant };
 }
 
 static int open_by(struct readers *rs, struct reader_whose whose, int proc_fd,
@@ -327,7 +340,8 @@ ssize_t opened__read(const struct opened *f, void *buf, size_t size, uint64_t of
 	ssize_t n = 1;
 
 	while (n > 0 && done < size) {
-		n = (f->by ? ask_for : read_here)(f, (char *)buf + done, size - done, off + done);
+		n = (f->may_wait ? ask_for : read_here)(f, (char *)buf + done, size - done,
+							off + done);
 		done += n > 0 ? (size_t)n : 0;
 	}
 	return n < 0 && !done ? n : (ssize_t)done;
@@ -344,7 +358,7 @@ int opened__stat(const struct opened *f, struct stat *st)
 				       .answer_size = sizeof(*st) };
 	int n;
 
-	if (!f->by)
+	if (!f->may_wait)
 		return fstat(f->fd, st) ? -errno : 0;
 	n = reader__files(f->by, &c);
 	return n < 0 ? n : n == sizeof(*st) ? 0 : -EBADMSG;

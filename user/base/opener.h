@@ -10,8 +10,9 @@
  *	opened__close(&file);
  *
  * A file on this machine's disks or in its memory is read by the process that holds the descriptor.
- * Any other file, such as one of an overlay or of a server, is read by the process that opened it,
- * because the file system may not answer.
+ * Any other file, such as one of an overlay or of a server, is opened again for each read, by the
+ * process that opened it, because the file system may not answer: not even when it is closed. This
+ * process has an O_PATH descriptor of it (foreign__hand_over()).
  *
  * Without `rs` everything happens in this process. Errors are those of foreign.h, and -ETIMEDOUT:
  * the file does not answer, or the files of its user are not opened any more.
@@ -26,9 +27,10 @@
 
 /* An open file; plain data. */
 struct opened {
-	int fd;		    /* -1: none */
-	struct readers *by; /* the helper that has to read it; NULL: any process may */
-	uint64_t tenant;    /* its owner, with `by` */
+	int fd;		    /* -1: none; may be O_PATH with `may_wait` */
+	bool may_wait;	    /* only `by` may read it, or open it again for that */
+	struct readers *by; /* the helper; NULL: there is none, this process */
+	uint64_t tenant;    /* its owner, with `may_wait` */
 };
 
 #define OPENED_NONE ((struct opened){ .fd = -1 })

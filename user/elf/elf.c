@@ -648,7 +648,7 @@ struct elf_file *elf_file__open_opened(struct opened *file, const char *path)
 	err = opened__stat(&ef->file, &st);
 	if (!err && !S_ISREG(st.st_mode))
 		err = -ENOEXEC;
-	if (!err && ef->file.by) {
+	if (!err && ef->file.may_wait) {
 		ef->block = calloc(1, sizeof(*ef->block));
 		err = ef->block ? 0 : -ENOMEM;
 	}

@@ -180,7 +180,7 @@ static bool is_as_known(int proc_fd, const struct map_line *line, const struct f
 	return file_batch__same(&now, known);
 }
 
-/* The file, open for reading: a descriptor, -ENOENT as it was known, or r->err. */
+/* The file, for who asks: a descriptor, or negative, as it was known, or for r->err. */
 static int open_mapped(bool *no_map_files, int proc_fd, const struct map_line *line,
 		       const struct file_state *known, struct result *r)
 {
@@ -208,8 +208,10 @@ static int open_mapped(bool *no_map_files, int proc_fd, const struct map_line *l
 		fd = foreign__reopen_mapped(place);
 		r->open_err = fd < 0 ? fd : 0;
 	}
+	if (fd >= 0)
+		return foreign__hand_over(place, fd, &r->may_wait);
 	close(place);
-	return fd;
+	return -1;
 }
 
 static int open_all(struct reader_job *job)
@@ -230,7 +232,6 @@ static int open_all(struct reader_job *job)
 		if (fd < 0)
 			continue;
 		r->has_file = true;
-		r->may_wait = foreign__may_wait(fd);
 		job->out[job->out_cnt++] = fd;
 	}
 	memcpy(job->answer, &reply, sizeof(reply));

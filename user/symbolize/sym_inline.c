@@ -17,6 +17,7 @@
 
 #include "base/child.h"
 #include "base/clock.h"
+#include "base/foreign.h"
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/resources.h"
@@ -132,6 +133,22 @@ struct question {
 	unsigned limit_s;
 };
 
+/*
+ * To open the file may take for ever, and so may closing it: the parent has an end of answers only
+ * when both are done, and waits for the child no longer than for them.
+ */
+static _Noreturn void be_child(const struct question *q)
+{
+	int fd = CHILD_IN, out = dup(CHILD_OUT);
+
+	if (elf_file__opened(q->dwarf)->may_wait)
+		fd = foreign__open_again(CHILD_IN);
+	drop_everything(elf_file__size(q->dwarf), q->limit_s);
+	sym_dwarf__answer(fd, q->addrs, q->cnt, out); /* closes `out` */
+	close(fd);
+	_exit(0);
+}
+
 /* All that the child writes. 0 at its end; -ETIMEDOUT, -EFBIG, -ENOMEM. */
 static int read_answers(int fd, unsigned limit_s, struct strbuf *answers)
 {
@@ -165,11 +182,8 @@ static int ask(const struct question *q, struct strbuf *answers)
 	if (pipe2(ends, O_CLOEXEC))
 		return -errno;
 	pid = child__fork(elf_file__fd(q->dwarf), ends[1]);
-	if (!pid) {
-		drop_everything(elf_file__size(q->dwarf), q->limit_s);
-		sym_dwarf__answer(CHILD_IN, q->addrs, q->cnt, CHILD_OUT);
-		_exit(0);
-	}
+	if (!pid)
+		be_child(q);
 	err = pid < 0 ? pid : 0;
 	close(ends[1]);
 	if (!err)
