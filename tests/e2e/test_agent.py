@@ -409,7 +409,7 @@ def test_a_second_sigterm_ends_it_at_once(standing):
         os.kill(agent.pid, signal.SIGTERM)
         time.sleep(0.02)
     assert agent.process.wait(PATIENCE) == -signal.SIGTERM
-    assert not any("nothing went on" in m for m in agent.messages("error"))
+    assert not any("nothing moved" in m for m in agent.messages("error"))
 
 
 def test_lost_events_are_said(agents):

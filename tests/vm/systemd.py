@@ -176,7 +176,7 @@ def verify():
     assert done.returncode == 0 and not done.stdout + done.stderr, done
     exposure = re.search(r"Overall exposure level for .*: ([\d.]+)", run("systemd-analyze", "security", UNIT))
     say("figure", "exposure", exposure[1])
-    assert float(exposure[1]) <= 2.9
+    assert float(exposure[1]) <= 2.8
 
 
 def starts():
