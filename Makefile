@@ -33,7 +33,8 @@ HARDEN := $(shell for flag in $(HARDEN_TRY); do \
 		-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=$(shell echo 'int main(void) { return 0; }' | $(CC) -Werror -O2 \
 			-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=3 -include stdio.h -x c -c - -o /dev/null 2>/dev/null && \
 			echo 3 || echo 2))
-HARDEN_LD := -pie -Wl,-z,relro -Wl,-z,now -Wl,-z,noexecstack
+# By the build id its helpers know the program for the one that starts them.
+HARDEN_LD := -pie -Wl,-z,relro -Wl,-z,now -Wl,-z,noexecstack -Wl,--build-id
 SAN_CFLAGS := -std=gnu11 $(WARN) $(if $(DEV),-Werror) -D_GNU_SOURCE -I. -iquote user -I$(BPF_OUT) -I$(OUT) -O1 -g \
 	-fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=undefined
 LDLIBS := -pthread -lbpf -ldw -lelf -lprotobuf-c -liberty -llzma -lz -lncursesw -ltinfo -lm

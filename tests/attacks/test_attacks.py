@@ -2,6 +2,7 @@
 """Attacks of an unprivileged user, each beside another user's program that must not notice."""
 import contextlib
 import fcntl
+import glob
 import json
 import os
 import re
@@ -12,6 +13,7 @@ import stat
 import struct
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -206,10 +208,10 @@ def test_refused_are_named(ground, beside):
         assert named.search(" ".join(check.stdout.split())), check.stdout
 
 
-def other_build(path):
-    """A copy of the interpreter that passes for another build: its build id is changed."""
+def other_build(path, program=INTERPRETER):
+    """A copy of a program that passes for another build: its build id is changed."""
     note = b"\4\0\0\0\x14\0\0\0\3\0\0\0GNU\0"
-    with open(INTERPRETER, "rb") as f:
+    with open(program, "rb") as f:
         code = f.read()
     at = code.index(note) + len(note)
     path.write_bytes(code[:at] + bytes(b ^ 0xff for b in code[at:at + 20]) + code[at + 20:])
@@ -555,6 +557,23 @@ def test_stopped_helpers(ground):
         run = sampled(harness.Profiler("-v", "-f", "-F", 299), neighbour)
         for pid in children(run.process.pid):
             os.kill(pid, signal.SIGSTOP)
+        result = ends_at_sigterm(run, 0)
+    assert any(s.leaf() and s.leaf().name == NAME for s in result.stacks)
+
+
+def test_helper_of_another_build(ground):
+    """The dynamic linker executes what has the program's name by now. It is not asked what that build does not know."""
+    linker = glob.glob("/lib64/ld-linux-*") + glob.glob("/lib/ld-linux-*")
+    program = ground.path / "pyperf-bpf"
+    shutil.copy(harness.PYPERF, program)
+    with ground.neighbour() as neighbour:
+        run = sampled(harness.Profiler("-v", "-f", "-F", 299, program=program, prefix=linker[:1]), neighbour)
+        other_build(ground.path / "other", harness.PYPERF).rename(program)
+        for pid in children(run.pid):
+            if b"pyperf-opener" in Path("/proc/%d/comm" % pid).read_bytes():
+                os.kill(pid, signal.SIGKILL)
+        with ground.neighbour():
+            run.wait_said("the program was replaced by another build: start this one again")
         result = ends_at_sigterm(run, 0)
     assert any(s.leaf() and s.leaf().name == NAME for s in result.stacks)
 

@@ -74,7 +74,7 @@ struct readers {
 
 /* ---- its life ------------------------------------------------------------------------------- */
 
-/* Nobody else may read in its place: what it reads may hold up whoever does. */
+/* Nobody else may read in its place: what it reads may hold up whoever does. `err` may be 0. */
 static void no_reader(struct helper *h, const char *what, int err)
 {
 	if (++h->failures < FAILURES_MAX)
@@ -84,7 +84,8 @@ static void no_reader(struct helper *h, const char *what, int err)
 	if (!h->has_warned)
 		log_warn("%s of others cannot be read: the process that does it cannot be had: "
 			 "%s: %s; trying again every %d s",
-			 h->kind->what, what, strerror(err), RETRY_MS / 1000);
+			 h->kind->what, what, err ? strerror(err) : "start this one again",
+			 RETRY_MS / 1000);
 	h->has_warned = true;
 }
 
@@ -391,13 +392,16 @@ static bool is_ready(struct helper *h)
 	if (!err)
 		err = exchange__receive(h->fd, &number, fds, &cnt, MSG_DONTWAIT);
 	exchange__close(fds, cnt);
-	h->ready = !err && number == EXCHANGE_READY;
+	h->ready = !err && number == worker__build();
 	if (h->ready)
 		return true;
 	give_up(h, 0);
 	if (err == -ETIMEDOUT) {
 		h->failures = FAILURES_MAX; /* each costs time */
 		no_reader(h, "it does not begin", ETIMEDOUT);
+	} else if (!err) {
+		h->failures = FAILURES_MAX;
+		no_reader(h, "the program was replaced by another build", 0);
 	} else {
 		no_reader(h, "it cannot be executed", child__why_not(read_status(pid)));
 	}

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 #include "base/worker.h"
 
+#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <link.h>
 #include <linux/audit.h>
 #include <linux/capability.h>
 #include <linux/filter.h>
@@ -177,6 +179,50 @@ static int allow_calls(const struct worker_kind *kind)
 	return prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) ? -errno : 0;
 }
 
+/* ---- which build it is ---------------------------------------------------------------------- */
+
+static bool fold_build_id(const uint8_t *notes, size_t size, uint64_t *hash)
+{
+	ElfW(Nhdr) n;
+
+	for (size_t at = 0, next; size - at >= sizeof(n); at = next) {
+		memcpy(&n, notes + at, sizeof(n));
+		at += sizeof(n);
+		next = at + (n.n_namesz + 3U) / 4 * 4 + (n.n_descsz + 3U) / 4 * 4;
+		if (next > size)
+			break;
+		if (n.n_type != NT_GNU_BUILD_ID || n.n_namesz != 4 || memcmp(notes + at, "GNU", 4))
+			continue;
+		for (size_t i = 0; i < n.n_descsz; i++)
+			*hash = (*hash ^ notes[at + 4 + i]) * 0x100000001b3ULL;
+		return true;
+	}
+	return false;
+}
+
+/* The first one is the program, also where the dynamic linker was started with it. */
+static int take_build_id(struct dl_phdr_info *info, size_t size, void *hash)
+{
+	(void)size;
+	for (int i = 0; i < info->dlpi_phnum; i++) {
+		const ElfW(Phdr) *p = &info->dlpi_phdr[i];
+
+		if (p->p_type == PT_NOTE && p->p_align <= 4 &&
+		    fold_build_id((const uint8_t *)(uintptr_t)(info->dlpi_addr + p->p_vaddr),
+				  p->p_memsz, hash))
+			break;
+	}
+	return 1;
+}
+
+uint64_t worker__build(void)
+{
+	uint64_t hash = 0xcbf29ce484222325ULL;
+
+	dl_iterate_phdr(take_build_id, &hash);
+	return hash;
+}
+
 /* ---- what it answers ------------------------------------------------------------------------- */
 
 /* The linker's names for the ends of that section. */
@@ -238,7 +284,7 @@ static void serve(const struct worker_kind *kind, struct exchange *x, const stru
 	size_t in_cnt;
 	uint64_t n;
 
-	if (exchange__send(CHILD_IN, EXCHANGE_READY, NULL, 0))
+	if (exchange__send(CHILD_IN, worker__build(), NULL, 0))
 		return;
 	do {
 		if (exchange__receive(CHILD_IN, &n, in, &in_cnt, 0))

@@ -13,6 +13,11 @@
 
 /* Starts one. The descriptors stay the caller's. Returns its pid or negative errno. */
 pid_t worker__start(const struct worker_kind *kind, int socket, int memory);
+/*
+ * The build of this program, by its build id: the number of the message that says that a helper has
+ * begun. Another build has other operations by the same numbers.
+ */
+uint64_t worker__build(void);
 /* What the question calls it. */
 uint32_t worker__number(const struct reader_operation *op);
 /* Does a job, in whichever process. Fills in the answer, the descriptors and the result. */
