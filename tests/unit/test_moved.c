@@ -4,11 +4,13 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include <cmocka.h>
 
 #include "profile/export_stacks.h"
 #include "profile/moved.h"
+#include "unit/cost.h"
 #include "unit/profiles.h"
 
 struct file {
@@ -112,13 +114,41 @@ static void test_trim(void **state)
 	profile__free(p);
 }
 
+/* Two files of one name, with n functions each, of which none is the same. */
+static uint64_t cost_of_large_files(size_t n)
+{
+	struct profile *before = profile__new(), *after = profile__new();
+	struct strbuf said = { 0 };
+	char name[32];
+	uint64_t begin, ns;
+
+	for (size_t i = 0; i < n; i++) {
+		snprintf(name, sizeof(name), "before_%zu", i);
+		py(before, name, "/a/app.py", 1, 1);
+		snprintf(name, sizeof(name), "after_%zu", i);
+		py(after, name, "/b/app.py", 1, 1);
+	}
+	begin = cpu_ns();
+	assert_int_equal(moved__match(before, after, &said), 0);
+	ns = cpu_ns() - begin;
+	assert_int_equal(said.len, 0);
+	profile__free(before);
+	profile__free(after);
+	return ns;
+}
+
+static void test_large_files(void **state)
+{
+	(void)state;
+	assert_not_quadratic(cost_of_large_files, 5000);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_releases),
-		cmocka_unit_test(test_imports),
-		cmocka_unit_test(test_libraries),
-		cmocka_unit_test(test_trim),
+		cmocka_unit_test(test_releases),    cmocka_unit_test(test_imports),
+		cmocka_unit_test(test_libraries),   cmocka_unit_test(test_trim),
+		cmocka_unit_test(test_large_files),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

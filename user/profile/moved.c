@@ -186,30 +186,38 @@ static struct place *nearest(const struct place *pl, struct place **v, size_t cn
 	return best;
 }
 
-static bool has_function(const struct profile *p, str_id file, const char *func)
+/* The functions of a file: by the number of their name, whether it has one. NULL: no memory. */
+static bool *functions_of(const struct profile *p, str_id file)
 {
-	for (size_t i = 0; i < p->sym_cnt; i++)
-		if (p->syms[i].file == file && has_file(&p->syms[i]) &&
-		    !strcmp(profile__str(p, p->syms[i].func), func))
-			return true;
-	return false;
+	bool *has = calloc(strtab__count(p->strings) + 1, sizeof(*has));
+
+	for (size_t i = 0; has && i < p->sym_cnt; i++)
+		if (p->syms[i].file == file && has_file(&p->syms[i]))
+			has[p->syms[i].func] = p->syms[i].func; /* 0: it has no name */
+	return has;
 }
 
-/* A function of one is in the other, too; that every module has code of its own says nothing. */
+/*
+ * A function of one is in the other, too; that every module has code of its own says nothing. Files
+ * may have a million functions each. Without memory: no.
+ */
 static bool share_function(struct matcher *m, const struct place *b, const struct place *a)
 {
-	const struct profile *p = m->before.p;
+	const struct profile *p = m->before.p, *after = m->after.p;
+	bool found = false, *has;
 
 	if (++m->checks > CHECKS_MAX)
 		return false;
-	for (size_t i = 0; i < p->sym_cnt; i++) {
+	has = functions_of(after, a->id);
+	for (size_t i = 0; has && i < p->sym_cnt && !found; i++) {
 		const char *func = profile__str(p, p->syms[i].func);
+		size_t len = profile__str_len(p, p->syms[i].func);
 
-		if (p->syms[i].file == b->id && has_file(&p->syms[i]) && *func != '<' &&
-		    has_function(m->after.p, a->id, func))
-			return true;
+		if (p->syms[i].file == b->id && has_file(&p->syms[i]) && *func != '<')
+			found = has[strtab__find(after->strings, func, len)];
 	}
-	return false;
+	free(has);
+	return found;
 }
 
 static void pair_nearest(struct matcher *m, struct place **b, size_t b_cnt, struct place **a,
