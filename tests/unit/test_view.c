@@ -9,6 +9,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include "unit/cost.h"
 #include "unit/viewing.h"
 
 /* ---- Paths ---- */
@@ -539,6 +540,35 @@ static void test_mypyc(void **state)
 	done(&v, p);
 }
 
+/* One stack of n functions of the kernel, as a file may say. */
+static uint64_t cost_of_deep_stack(size_t n)
+{
+	struct profile *p = profile__new();
+	int proc = add_proc(p, 10, "app", "/usr/bin/app", "", "", "");
+	int read = kern(p, "vfs_read", 1), copy = kern(p, "copy_from_user", 2);
+	uint64_t *words = calloc(n, sizeof(*words)), begin, ns;
+	struct view v;
+
+	assert_non_null(words);
+	for (size_t i = 0; i < n; i++)
+		words[i] = word(p, i % 2 ? read : copy);
+	assert_true(profile__add_stack(p, (uint32_t)proc, 10, words, n, 1) >= 0);
+	free(words);
+	finished(p);
+	begin = cpu_ns();
+	assert_int_equal(view__init(&v, p, true), 0);
+	ns = cpu_ns() - begin;
+	assert_int_equal(v.total, 1);
+	done(&v, p);
+	return ns;
+}
+
+static void test_deep_stack(void **state)
+{
+	(void)state;
+	assert_not_quadratic(cost_of_deep_stack, 4000);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -560,6 +590,7 @@ int main(void)
 		cmocka_unit_test(test_spawned_package),
 		cmocka_unit_test(test_mypyc),
 		cmocka_unit_test(test_number_of_the_tree),
+		cmocka_unit_test(test_deep_stack),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -112,6 +112,7 @@ struct reading {
 		main;
 	uint32_t library; /* in which it ends */
 	uint32_t special; /* the part of the interpreter that it is in; VIEW_INTERPRETER: none */
+	uint32_t own_end; /* behind the element that the stack is own time of; 0: it is empty */
 };
 
 static struct view_function *function_at(const struct view *v, const struct reading *r, uint32_t i)
@@ -164,6 +165,23 @@ static uint32_t special_of(const struct view *v, const struct sym *s, uint32_t b
 	return origin_is_regex(func) ? VIEW_REGEX : origin_is_sorting(func) ? VIEW_SORTING : before;
 }
 
+static uint32_t find_own_end(const struct view *v, const struct reading *r)
+{
+	bool has_reason = r->library == VIEW_WAITING || r->library == VIEW_ENDING;
+	uint32_t end = r->cnt;
+
+	if (r->python_end)
+		return r->python_end;
+	if (r->main != UINT32_MAX)
+		return r->main + 1;
+	if (!end)
+		return 0;
+	while (end > 1 &&
+	       (sym_at(v, r, end - 1)->kind == SYM_KERNEL || (end == r->cnt && has_reason)))
+		end--;
+	return has_reason || sym_at(v, r, end - 1)->kind == SYM_NATIVE ? end : r->cnt;
+}
+
 static struct reading read_stack(struct view *v, const struct flat_stack *s)
 {
 	struct reading r = { .elems = v->stacks.elems + s->first,
@@ -189,6 +207,7 @@ static struct reading read_stack(struct view *v, const struct flat_stack *s)
 		r.library = view_library_of(v, sym_at(v, &r, r.cnt - 1));
 	if (r.library == VIEW_INTERPRETER)
 		r.library = r.special;
+	r.own_end = find_own_end(v, &r);
 	return r;
 }
 
@@ -198,22 +217,6 @@ static int add_part(struct view *v, uint32_t function, uint32_t library, uint64_
 		return -ENOMEM;
 	v->parts[v->part_cnt++] = (struct view_part){ function, library, count };
 	return 0;
-}
-
-/* Behind the element that the stack is own time of. */
-static uint32_t own_end(const struct view *v, const struct reading *r)
-{
-	bool has_reason = r->library == VIEW_WAITING || r->library == VIEW_ENDING;
-	uint32_t end = r->cnt;
-
-	if (r->python_end)
-		return r->python_end;
-	if (r->main != UINT32_MAX)
-		return r->main + 1;
-	while (end > 1 &&
-	       (sym_at(v, r, end - 1)->kind == SYM_KERNEL || (end == r->cnt && has_reason)))
-		end--;
-	return has_reason || sym_at(v, r, end - 1)->kind == SYM_NATIVE ? end : r->cnt;
 }
 
 static uint32_t part_library(const struct view *v, const struct reading *r)
@@ -243,7 +246,7 @@ static int count_view_stack(struct view *v, size_t index)
 		return 0;
 	v->places[r.elems[r.cnt - 1]].self += r.count;
 	function_at(v, &r, r.cnt - 1)->self += r.count;
-	own = &v->places[r.elems[own_end(v, &r) - 1]];
+	own = &v->places[r.elems[r.own_end - 1]];
 	own->own += r.count;
 	v->functions[own->function].own += r.count;
 	return add_part(v, own->function, part_library(v, &r), r.count);
@@ -260,7 +263,7 @@ static bool is_read(const struct view *v, const struct reading *r, uint32_t i)
 {
 	const struct view_function *f = function_at(v, r, i);
 	const struct sym *s = export_sym(v->p, f->sym);
-	uint32_t end = own_end(v, r);
+	uint32_t end = r->own_end;
 
 	if (s->kind ==
 	    SYM_MARKER) /* that the outermost frames are missing explains where a stack starts */
@@ -388,7 +391,7 @@ static int reduce_stack(struct view *v, struct flat_stack *s)
 		again = kept && v->places[elems[kept - 1]].function == v->places[elem].function;
 		if (again)
 			kept--;
-		if (again && i + 1 < own_end(v, &r) && is_text_module(v, v->places[elem].function))
+		if (again && i + 1 < r.own_end && is_text_module(v, v->places[elem].function))
 			continue;
 		if (kept == 1 &&
 		    starts_worker(v, v->places[elems[0]].function, v->places[elem].function)) {
