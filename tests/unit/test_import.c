@@ -621,6 +621,8 @@ static void test_damaged(void **state)
 		{ "a;b 1\na;b -3\n", "line 2: does not end in a number" },
 		{ "a;b 18446744073709551616\n", "line 1: does not end in a number" },
 		{ "a;b 1x\n", "line 1: does not end in a number" },
+		{ "a;b 9223372036854775807\na;c 9223372036854775807\na;d 2\n",
+		  "counts add up to more than 64 bits hold" },
 		{ "\x1f\x8b\x08 no gzip at all", "damaged: gzip cannot unpack it" },
 		{ "\x01\x02\x03", "not a pprof profile, or damaged" },
 		{ "\x0a\x7f\x01", "a field ends behind the end of the file" },

@@ -191,11 +191,22 @@ static uint64_t scale(struct import *im, uint64_t count)
 	return parts / hz;
 }
 
+/* Shares are of sums, which must not begin anew. 0, or -EBADMSG after a message. */
+static int add_up(struct import *im, uint32_t type, uint64_t samples, uint64_t count)
+{
+	uint64_t more = samples > count ? samples : count;
+
+	if (more > UINT64_MAX - im->sums[type])
+		return import_bad(im, "counts add up to more than 64 bits hold");
+	im->sums[type] += more;
+	return 0;
+}
+
 int import_stack(struct import *im, uint32_t type, int proc, uint32_t tid, const uint32_t *syms,
 		 size_t cnt, uint64_t samples, uint64_t count)
 {
 	uint32_t max_frames = im->o.max_frames ? im->o.max_frames : FRAMES_MAX;
-	int stack;
+	int stack, err;
 
 	if (im->p->stack_cnt >= STACKS_MAX || im->p->frame_cnt + cnt > max_frames) {
 		import_bad(im, "more than %u different stacks, or %u frames in them", STACKS_MAX,
@@ -208,6 +219,9 @@ int import_stack(struct import *im, uint32_t type, int proc, uint32_t tid, const
 		count = scale(im, count);
 	if (!count)
 		return 0;
+	err = add_up(im, type, samples, count);
+	if (err)
+		return err;
 	if (array_grow(&im->words, &im->word_cap, 0, cnt, sizeof(*im->words), UINT32_MAX))
 		return -ENOMEM;
 	for (size_t i = 0; i < cnt; i++)

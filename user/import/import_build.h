@@ -35,6 +35,7 @@ struct import {
 	size_t file_cnt;
 	uint32_t as_hz; /* 0: all files must have the same frequency */
 	uint64_t carry; /* the remainder of divisions by the frequency of the file being read */
+	uint64_t sums[VALUES_MAX]; /* of all stacks, by value type: more than any count */
 };
 
 /* Prints a message about a damaged file, which it names. Returns -EBADMSG. */
@@ -49,7 +50,7 @@ int import_proc(struct import *im, struct profile_proc *proc, uint64_t life);
 int import_thread(struct import *im, int proc, uint32_t tid, str_id name);
 /*
  * Adds a stack, as syms, outermost first: `samples` samples that count for `count`. 0, -ENOMEM, or
- * -E2BIG after a message.
+ * -E2BIG or -EBADMSG after a message.
  */
 int import_stack(struct import *im, uint32_t type, int proc, uint32_t tid, const uint32_t *syms,
 		 size_t cnt, uint64_t samples, uint64_t count);
