@@ -15,11 +15,13 @@
 
 #define MAY_FAIL __attribute__((unused)) static void *
 
-static size_t alloc_cnt; /* allocations so far */
-static size_t fail_at;	 /* the one that fails; 0: none */
+static size_t alloc_cnt;     /* allocations so far */
+static size_t fail_at;	     /* the one that fails; 0: none */
+static size_t largest_alloc; /* in bytes */
 
-static bool fails(void)
+static bool fails(size_t size)
 {
+	largest_alloc = size > largest_alloc ? size : largest_alloc;
 	if (++alloc_cnt != fail_at)
 		return false;
 	errno = ENOMEM;
@@ -28,22 +30,22 @@ static bool fails(void)
 
 MAY_FAIL nth_calloc(size_t cnt, size_t size)
 {
-	return fails() ? NULL : calloc(cnt, size);
+	return fails(cnt * size) ? NULL : calloc(cnt, size);
 }
 
 MAY_FAIL nth_malloc(size_t size)
 {
-	return fails() ? NULL : malloc(size);
+	return fails(size) ? NULL : malloc(size);
 }
 
 MAY_FAIL nth_realloc(void *p, size_t size)
 {
-	return fails() ? NULL : realloc(p, size);
+	return fails(size) ? NULL : realloc(p, size);
 }
 
 MAY_FAIL nth_reallocarray(void *p, size_t cnt, size_t size)
 {
-	return fails() ? NULL : reallocarray(p, cnt, size);
+	return fails(cnt * size) ? NULL : reallocarray(p, cnt, size);
 }
 
 #define calloc	     nth_calloc

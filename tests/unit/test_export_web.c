@@ -887,6 +887,29 @@ static void test_shorter_source(void **state)
 	profile__free(p);
 }
 
+/* A code object may say any line: code.replace(co_firstlineno=2**31 - 1). */
+static void test_line_of_nowhere(void **state)
+{
+	struct profile *p = profile__new();
+	int proc = add_proc(p, (uint32_t)getpid(), "web");
+	char path[PATH_MAX], *s;
+
+	(void)state;
+	make_file(path, "near.py", 0644, "one()\ntwo()\n");
+	STACK(p, proc, 0, 75, add_sym(p, SYM_PYTHON, "f", path, UINT32_MAX, -1));
+	STACK(p, proc, 0, 25, add_sym(p, SYM_PYTHON, "g", path, 1, -1));
+	STACK(p, proc, 0, 10, add_sym(p, SYM_PYTHON, "h", "/none.py", INT32_MAX, -1));
+	STACK(p, proc, 0, 5, add_sym(p, SYM_PYTHON, "h", "/none.py", 9, -1));
+	s = output(export__lines, symbolized(p));
+	assert_non_null(strstr(s, "4294967292 lines</td>"));
+	assert_non_null(strstr(s, "<td class=\"no\">4294967295</td><td class=\"code\"></td>"));
+	assert_non_null(strstr(s, "<td class=\"no\">2147483647</td><td class=\"code\"></td>"));
+	assert_true(strstr(s, "<td class=\"no\">9</td>") < strstr(s, "2147483647"));
+	check_text(s);
+	free(s);
+	profile__free(p);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -907,6 +930,7 @@ int main(void)
 		cmocka_unit_test(test_svg_of_deep_stacks),
 		cmocka_unit_test(test_escape),
 		cmocka_unit_test(test_shorter_source),
+		cmocka_unit_test(test_line_of_nowhere),
 		cmocka_unit_test(test_lines),
 		cmocka_unit_test(test_origins),
 	};

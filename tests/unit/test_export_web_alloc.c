@@ -149,12 +149,29 @@ static void test_values(void **state)
 	check(write_values);
 }
 
+/* Code may say any line: what a page takes is for what it shows, not for the number. */
+static void test_line_of_nowhere(void **state)
+{
+	const struct export_opts o = { .lines = true };
+	struct profile *p = small(1);
+	FILE *f = fopen("/dev/null", "w");
+
+	(void)state;
+	assert_non_null(f);
+	p->syms[4].line = 100000000;
+	largest_alloc = 0;
+	assert_int_equal(export__lines(p, &o, f), 0);
+	assert_in_range(largest_alloc, 1, 1 << 20);
+	fclose(f);
+	profile__free(p);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_html),	 cmocka_unit_test(test_values),
 		cmocka_unit_test(test_svg),	 cmocka_unit_test(test_lines),
-		cmocka_unit_test(test_compared),
+		cmocka_unit_test(test_compared), cmocka_unit_test(test_line_of_nowhere),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

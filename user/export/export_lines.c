@@ -271,13 +271,14 @@ static int count_all(struct heat *h)
 
 /* ---- One file ---- */
 
-/* The rows of one file: numbers from 1. */
+/* The rows of one file: numbers from 1. Code objects may claim any number, up to UINT32_MAX. */
 struct rows {
 	const char **text; /* of each line, NULL without source */
 	size_t *len;
-	uint8_t *shown;
+	size_t *shown; /* numbers of lines that become rows, ascending; ROWS_MAX at most */
+	size_t shown_cnt;
 	size_t text_cnt; /* lines that it has */
-	size_t cnt;	 /* of the last line; more, if the source was longer when it was sampled */
+	size_t last;	 /* line; more, if the source was longer when it was sampled */
 	const char *why; /* there is no source */
 	bool newer;	 /* it was changed after sampling began */
 };
@@ -351,17 +352,37 @@ static int split_lines(const struct strbuf *text, struct rows *r)
 		r->len[cnt++] = len && text->s[i + len - 1] == '\r' ? len - 1 : len;
 		i += len + 1;
 	}
-	r->cnt = r->text_cnt = cnt;
+	r->text_cnt = cnt;
 	return 0;
 }
 
-static void show_around(struct rows *r, uint32_t line)
+/* A line, and of the source those around it. */
+static void show_around(struct rows *r, size_t line)
 {
 	size_t from = line > CONTEXT ? line - CONTEXT : 1;
-	size_t to = (size_t)line + CONTEXT;
 
-	for (size_t i = from; i <= to && i <= r->cnt; i++)
-		r->shown[i] = 1;
+	for (size_t i = from; i <= line + CONTEXT; i++)
+		if (i <= r->text_cnt || i == line)
+			r->shown[r->shown_cnt++] = i;
+}
+
+static int cmp_numbers(const void *a, const void *b)
+{
+	size_t x = *(const size_t *)a, y = *(const size_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+/* Ascending, each once: lines that are near each other have the same ones around them. */
+static void order_shown(struct rows *r)
+{
+	size_t kept = 0;
+
+	qsort(r->shown, r->shown_cnt, sizeof(*r->shown), cmp_numbers);
+	for (size_t i = 0; i < r->shown_cnt; i++)
+		if (!kept || r->shown[i] != r->shown[kept - 1])
+			r->shown[kept++] = r->shown[i];
+	r->shown_cnt = kept;
 }
 
 static int cmp_hot(const void *a, const void *b)
@@ -379,11 +400,11 @@ static int cmp_hot(const void *a, const void *b)
 static int choose_rows(const struct heat *h, const struct file_sum *f, struct rows *r)
 {
 	const struct line_sum **hot = calloc(f->cnt + 1, sizeof(*hot));
-	size_t limit = ROWS_MAX / (r->text ? 2 * CONTEXT + 1 : 1);
+	size_t around = r->text ? 2 * CONTEXT + 1 : 1, limit = ROWS_MAX / around;
 	uint32_t last = f->cnt ? h->lines[f->first + f->cnt - 1].line : 0;
 
-	/* Without source, as many rows as there are lines up to the last sampled one. */
-	r->shown = calloc((r->cnt > last ? r->cnt : last) + 2, 1);
+	limit = f->cnt < limit ? f->cnt : limit;
+	r->shown = calloc(limit * around + 1, sizeof(*r->shown));
 	if (!hot || !r->shown) {
 		free(hot);
 		return -ENOMEM;
@@ -391,13 +412,11 @@ static int choose_rows(const struct heat *h, const struct file_sum *f, struct ro
 	for (uint32_t i = 0; i < f->cnt; i++)
 		hot[i] = &h->lines[f->first + i];
 	qsort(hot, f->cnt, sizeof(const struct line_sum *), cmp_hot);
-	for (uint32_t i = 0; i < f->cnt && i < limit; i++) {
+	for (size_t i = 0; i < limit; i++)
 		show_around(r, hot[i]->line);
-		r->shown[hot[i]->line] = 1;
-	}
 	free(hot);
-	if (r->cnt < last)
-		r->cnt = last;
+	order_shown(r);
+	r->last = r->text_cnt > last ? r->text_cnt : last;
 	return 0;
 }
 
@@ -482,7 +501,7 @@ static void add_rows(struct heat *h, const struct file_sum *f, const struct rows
 {
 	const struct line_sum *next = &h->lines[f->first], *end = next + f->cnt;
 	struct line_sum most = { .self = 1, .total = 1 };
-	size_t skipped = 0;
+	size_t before = 0; /* line of the last row */
 
 	for (const struct line_sum *l = next; l < end; l++) {
 		most.self = l->self > most.self ? l->self : most.self;
@@ -491,20 +510,16 @@ static void add_rows(struct heat *h, const struct file_sum *f, const struct rows
 	strbuf__addz(&h->html,
 		     "<div class=\"source\"><table><tr><th>Self</th><th>Total</th><th></th>"
 		     "<th>Line</th><th></th></tr>\n");
-	for (size_t line = 1; line <= r->cnt; line++) {
-		const struct line_sum *sum = NULL;
+	for (size_t i = 0; i < r->shown_cnt; i++) {
+		size_t line = r->shown[i];
 
-		if (next < end && next->line == line)
-			sum = next++;
-		if (!r->shown[line]) {
-			skipped++;
-			continue;
-		}
-		add_gap(h, r->text ? skipped : 0);
-		skipped = 0;
-		add_row(h, r, line, sum, &most);
+		while (next < end && next->line < line)
+			next++;
+		add_gap(h, r->text ? line - before - 1 : 0);
+		add_row(h, r, line, next < end && next->line == line ? next : NULL, &most);
+		before = line;
 	}
-	add_gap(h, r->text ? skipped : 0);
+	add_gap(h, r->text ? r->last - before : 0);
 	strbuf__addz(&h->html, "</table></div>\n");
 }
 
