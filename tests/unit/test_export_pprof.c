@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "export/export.h"
+#include "unit/cost.h"
 #include "unit/exporting.h"
 
 static void golden_pprof(const char *name, struct profile *p, struct export_opts o)
@@ -191,6 +192,33 @@ static void test_npm_pprof(void **state)
 	remove_dir(dir);
 }
 
+/* n processes that have nothing to tell them apart, as a file may say. */
+static uint64_t cost_of_equal_processes(size_t n)
+{
+	struct profile *p = profile__new();
+	int f = py(p, "f", "/app.py", 1, 1);
+	uint64_t begin, ns;
+
+	for (size_t i = 0; i < n; i++) {
+		struct profile_proc proc = { .space = (uint32_t)i + 1, .tgid = 7 };
+
+		proc.comm = profile__intern_z(p, "python3");
+		STACK(p, profile__add_proc(p, &proc), 0, 1, f);
+	}
+	symbolized(p);
+	begin = cpu_ns();
+	free(output(export__pprof, p, &defaults, NULL));
+	ns = cpu_ns() - begin;
+	profile__free(p);
+	return ns;
+}
+
+static void test_equal_processes(void **state)
+{
+	(void)state;
+	assert_not_quadratic(cost_of_equal_processes, 1500);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -199,6 +227,7 @@ int main(void)
 		cmocka_unit_test(test_pprof_deterministic),
 		cmocka_unit_test(test_go_pprof),
 		cmocka_unit_test(test_npm_pprof),
+		cmocka_unit_test(test_equal_processes),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

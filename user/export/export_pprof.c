@@ -82,6 +82,7 @@ struct pprof {
 	uint32_t *location_id, *function_id;   /* by rank; 0: not used */
 	uint32_t location_cnt;		       /* that are used */
 	struct proc_order procs;
+	uint32_t *lives;      /* by rank of the process */
 	uint32_t *mapping_id; /* by module; 0: not used */
 	uint32_t python_mapping, kernel_mapping, anon_mapping;
 	struct flat_stacks stacks; /* of locations */
@@ -529,16 +530,16 @@ static void add_name_label(struct pprof *pp, struct label_set *set, const char *
 	add_label(pp, set, key, take_string(pp), 0);
 }
 
-/* How many processes before it in order have the same content but for their space. */
-static int64_t earlier_lives(const struct pprof *pp, uint32_t rank)
+/* How many processes before it in order have the same content but for their space: by rank. */
+static int count_lives(struct pprof *pp)
 {
-	int64_t cnt = 0;
-
-	while (rank && !export_proc_cmp(pp->p, pp->procs.at[rank - 1], pp->procs.at[rank])) {
-		cnt++;
-		rank--;
-	}
-	return cnt;
+	pp->lives = calloc(pp->p->proc_cnt + 1, sizeof(*pp->lives));
+	if (!pp->lives)
+		return -ENOMEM;
+	for (size_t i = 1; i < pp->p->proc_cnt; i++)
+		if (!export_proc_cmp(pp->p, pp->procs.at[i - 1], pp->procs.at[i]))
+			pp->lives[i] = pp->lives[i - 1] + 1;
+	return 0;
 }
 
 static void fill_labels(struct pprof *pp, struct label_set *set, uint64_t key)
@@ -552,7 +553,7 @@ static void fill_labels(struct pprof *pp, struct label_set *set, uint64_t key)
 		return;
 	proc = &pp->p->procs[index];
 	name = profile__thread_name(pp->p, proc->space, tid);
-	lives = earlier_lives(pp, (uint32_t)(key >> 32));
+	lives = pp->lives[key >> 32];
 	add_label(pp, set, "pid", 0, proc->tgid);
 	add_name_label(pp, set, "comm", proc->comm);
 	add_name_label(pp, set, "title", proc->title);
@@ -876,6 +877,8 @@ static int build(struct pprof *pp)
 	if (!err)
 		err = proc_order__init(&pp->procs, pp->p);
 	if (!err)
+		err = count_lives(pp);
+	if (!err)
 		err = merge_stacks(pp);
 	if (!err)
 		err = number_locations(pp);
@@ -900,6 +903,7 @@ static void free_all(struct pprof *pp)
 	free(pp->location_id);
 	free(pp->function_id);
 	proc_order__free(&pp->procs);
+	free(pp->lives);
 	free(pp->mapping_id);
 	free(pp->samples);
 	free(pp->sample_list);
