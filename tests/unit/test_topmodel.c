@@ -363,14 +363,48 @@ static void test_full(void **state)
 	topmodel__free(m);
 }
 
+/* A program that makes functions without end takes the room of new ones, not that of known ones. */
+static void test_known_stay(void **state)
+{
+	const struct top_query q = { .table = TOP_FUNCTIONS };
+	struct topmodel *m = model_of(interval(), S);
+	struct profile *p = profile__new();
+	int proc = add_proc(p, 8, "python3", "", "3.11.2", "", "");
+	struct top_row row;
+	char name[16];
+
+	(void)state;
+	for (unsigned i = 0; i < 1U << 17; i++) {
+		snprintf(name, sizeof(name), "made_%u", i);
+		py(p, name, "/b.py", 0, 1); /* each sym takes a place, with samples or without */
+	}
+	STACK(p, proc, 0, 1, 0);
+	symbolized(p);
+	assert_int_equal(topmodel__add(m, p, S), 0);
+	profile__free(p);
+	p = interval();
+	proc = add_proc(p, 9, "python3", "", "3.11.2", "", "");
+	STACK(p, proc, 0, 6, py(p, "new", "/c.py", 3, 1));
+	STACK(p, proc, 0, 8, py(p, "main", "/b.py", 3, 1));
+	symbolized(p);
+	assert_int_equal(topmodel__add(m, p, S), 0);
+	profile__free(p);
+	row = function(m, &q, "loop");
+	check(&row, 10, 10, 20, 20);
+	row = function(m, &q, "[others]"); /* a known name in another file is another function */
+	check(&row, 14, 14, 14, 14);
+	topmodel__free(m);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_python),	cmocka_unit_test(test_native),
-		cmocka_unit_test(test_values),	cmocka_unit_test(test_scopes),
-		cmocka_unit_test(test_lines),	cmocka_unit_test(test_intervals),
-		cmocka_unit_test(test_ended),	cmocka_unit_test(test_threads),
-		cmocka_unit_test(test_hostile), cmocka_unit_test(test_full),
+		cmocka_unit_test(test_python),	   cmocka_unit_test(test_native),
+		cmocka_unit_test(test_values),	   cmocka_unit_test(test_scopes),
+		cmocka_unit_test(test_lines),	   cmocka_unit_test(test_intervals),
+		cmocka_unit_test(test_ended),	   cmocka_unit_test(test_threads),
+		cmocka_unit_test(test_hostile),	   cmocka_unit_test(test_full),
+		cmocka_unit_test(test_known_stay),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -250,10 +250,21 @@ static int add_function(struct topmodel *m, uint64_t hash, const struct function
 	return (int)m->function_cnt++;
 }
 
-/* The function of a frame; OTHERS when there is no room. Negative errno. */
+/* The number of a text. With the table full only that of one that is known; 0: none. */
+static uint32_t text_id(const struct topmodel *m, const struct strbuf *b)
+{
+	return m->function_cnt == MAX_FUNCTIONS ? strtab__find(m->strings, b->s, b->len)
+						: strtab__add(m->strings, b->s, b->len);
+}
+
+/*
+ * The function of a frame; OTHERS when there is no room: the functions of before stay. Negative
+ * errno.
+ */
 static int find_function(struct topmodel *m, const struct profile *p, const struct sym *s)
 {
 	struct function f = { .kind = s->kind };
+	bool full = m->function_cnt == MAX_FUNCTIONS;
 	uint64_t hash;
 	uint32_t i;
 
@@ -265,17 +276,15 @@ static int find_function(struct topmodel *m, const struct profile *p, const stru
 	cut(&m->place);
 	if (m->name.err || m->place.err)
 		return -ENOMEM;
-	if (m->function_cnt == MAX_FUNCTIONS)
-		return OTHERS;
-	f.name = strtab__add(m->strings, m->name.s, m->name.len);
-	f.place = m->place.len ? strtab__add(m->strings, m->place.s, m->place.len) : 0;
+	f.name = text_id(m, &m->name);
+	f.place = m->place.len ? text_id(m, &m->place) : 0;
 	if (!f.name || (m->place.len && !f.place))
-		return -ENOMEM;
+		return full ? OTHERS : -ENOMEM;
 	hash = hash_bytes(&m->hash_key, &f, sizeof(f));
 	for (size_t at = 0; (i = hash_index__next(&m->function_index, hash, &at)) != HASH_NONE;)
 		if (!memcmp(&m->functions[i], &f, sizeof(f)))
 			return (int)i;
-	return add_function(m, hash, &f);
+	return full ? OTHERS : add_function(m, hash, &f);
 }
 
 struct top_function topmodel__function(const struct topmodel *m, uint32_t function)
