@@ -156,6 +156,29 @@ static void test_others(void **state)
 	oom__free(o);
 }
 
+/* A clock that ran ahead left pages: a new one is not the oldest of them. */
+static void test_clock_set_back(void **state)
+{
+	struct oom *o = oom__new(dir);
+	char path[300];
+
+	(void)state;
+	assert_non_null(o);
+	for (unsigned i = 0; i < OOM_PAGES; i++)
+		assert_int_equal(oom__write(o, dir, "", 4070908800 + i), 0);
+	for (unsigned i = 0; i < 2; i++)
+		assert_int_equal(oom__write(o, dir, "", 1795255200 + i), 0);
+	for (unsigned i = 0; i < 2; i++) {
+		snprintf(path, sizeof(path), "%s/oom-20261121T1000%02uZ.txt", dir, i);
+		assert_int_equal(unlink(path), 0);
+	}
+	for (unsigned i = 0; i < OOM_PAGES; i++) { /* the first two gave way */
+		snprintf(path, sizeof(path), "%s/oom-20990101T0000%02uZ.txt", dir, i);
+		assert_int_equal(unlink(path), i < 2 ? -1 : 0);
+	}
+	oom__free(o);
+}
+
 /* A kernel that does not count, a directory that is not there, more processes than are read. */
 static void test_limits(void **state)
 {
@@ -177,6 +200,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_who_grew),
 		cmocka_unit_test(test_others),
+		cmocka_unit_test(test_clock_set_back),
 		cmocka_unit_test(test_limits),
 	};
 

@@ -314,19 +314,32 @@ static int is_page(const struct dirent *d)
 	       !strcmp(d->d_name + len - strlen(SUFFIX), SUFFIX);
 }
 
-/* Their names begin with the time. */
-static void remove_old(const char *dir)
+static int by_name(const struct dirent **a, const struct dirent **b)
+{
+	return strcmp((*a)->d_name, (*b)->d_name);
+}
+
+/*
+ * Their names begin with the time. Those behind the newest one are of a clock that ran ahead, and
+ * are older than all others.
+ */
+static void remove_old(const char *dir, const char *newest)
 {
 	char path[PATH_LEN];
 	struct dirent **pages;
-	int cnt = scandir(dir, &pages, is_page, alphasort);
+	int cnt = scandir(dir, &pages, is_page, by_name), first = 0;
 
+	while (first < cnt && strcmp(pages[first]->d_name, newest) <= 0)
+		first++;
 	for (int i = 0; i < cnt; i++) {
-		snprintf(path, sizeof(path), "%s/%s", dir, pages[i]->d_name);
+		const char *name = pages[(first + i) % cnt]->d_name;
+
+		snprintf(path, sizeof(path), "%s/%s", dir, name);
 		if (i + OOM_PAGES < cnt)
 			unlink(path);
-		free(pages[i]);
 	}
+	for (int i = 0; i < cnt; i++)
+		free(pages[i]);
 	if (cnt >= 0)
 		free(pages);
 }
@@ -381,7 +394,7 @@ int oom__write(struct oom *o, const char *dir, const char *how, uint64_t unix_s)
 	if (err)
 		log_err("%s: %s", path, strerror(-err));
 	else
-		remove_old(dir);
+		remove_old(dir, name);
 	say(o, err ? "no page could be written" : path);
 	o->new_kills = 0;
 	o->due_s = 0;
