@@ -317,6 +317,23 @@ def test_an_update_of_the_list_meanwhile(browser, page):
         browser.post("/goog/cdp/execute", cmd="Page.removeScriptToEvaluateOnNewDocument", params=script)
 
 
+def test_an_update_is_of_its_own_hour(browser, page, server):
+    """25 minutes later the hour begins 25 minutes later, and so does what it has of samples."""
+    def widths():
+        return browser.js("return [...document.querySelectorAll('#services svg')].map((e) => e.viewBox.baseVal.width)")
+    script = browser.post("/goog/cdp/execute", cmd="Page.addScriptToEvaluateOnNewDocument", params={"source": HELD})
+    try:
+        page()
+        steps = 3600 / ask(server, "/api/services", **{"from": "-1h", "buckets": 40})["step"]
+        assert all(0.4 * steps < w <= 0.6 * steps for w in widths())  # half an hour of samples
+        browser.js("const now = Date.now; Date.now = () => now() + 25 * 60000;"
+                   "document.querySelector('#services li').old = true; window.update()")
+        browser.wait("return !document.querySelector('#services li').old")
+        assert all(0.8 * steps < w <= steps for w in widths())
+    finally:
+        browser.post("/goog/cdp/execute", cmd="Page.removeScriptToEvaluateOnNewDocument", params=script)
+
+
 def test_a_link_with_the_token(browser, filled, tmp_path):
     """As the agent prints it. The browser asks nobody, and sends the token to this port alone."""
     token = tmp_path / "token"

@@ -24,8 +24,9 @@
     value: "" };
   // What was asked for with it: [from, to) is fixed until the next refresh, so that all parts show the same.
   // asked and listed number what was asked for, of the service and of the list: an answer to an older question is none.
-  // since: where the pictures of samples over time begin, the first that there are of any service.
-  const shown = { from: 0, to: 0, since: 0, step: 1, drawn: 0, services: [], framed: "", asked: 0, listed: 0, busy: 0 };
+  // since: where the picture of samples over time begins, with the first that there are of any service; empty: the steps
+  // before them in the list, which goes on with the time.
+  const shown = { from: 0, to: 0, since: 0, empty: 0, drawn: 0, services: [], framed: "", asked: 0, listed: 0, busy: 0 };
 
   // ---- the address -------------------------------------------------------------------------------
 
@@ -178,7 +179,7 @@
     li.setAttribute("aria-selected", service.name === state.service);
     li.title = number.format(service.samples) + " samples in " +
       number.format(service.windows) + " windows";
-    facts.append(element("span", "", number.format(service.samples)), sparkline(sinceFirst(service.series, shown.step)),
+    facts.append(element("span", "", number.format(service.samples)), sparkline(service.series.slice(shown.empty)),
       element("span", "", share));
     li.append(element("div", "name", service.name), facts);
     li.addEventListener("click", () => go({ service: service.name, all: false }));
@@ -354,9 +355,9 @@
       const sum = all.services.reduce((n, s) => n + s.samples, 0);
       const first = Math.min(...all.services.map((s) => s.series.findIndex(Boolean)).filter((i) => i >= 0));
       shown.services = all.services;
-      shown.step = all.step;
+      shown.empty = Number.isFinite(first) ? first : 0;
       if (!quiet)
-        shown.since = from + (Number.isFinite(first) ? first * all.step : 0);
+        shown.since = from + shown.empty * all.step;
       if (!quiet && !state.service && !state.all && all.services.length)
         begin(all.services[0].name);
       showValues(all.values);
