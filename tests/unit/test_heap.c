@@ -602,6 +602,39 @@ static void bursts_are_growth(void **state)
 	heap_growth__free(&g);
 }
 
+/* A program that makes types, or renames them, without end: those of before are still followed. */
+static void more_types_than_are_followed(void **state)
+{
+	struct heap_type leak = { .addr = 8, .name = (char *)"Leak", .cnt = 1, .bytes = 64 };
+	struct heap_type *made = calloc(HEAP_TYPES_MAX, sizeof(*made)), **list;
+	struct heap_types types = { .cnt = HEAP_TYPES_MAX };
+	struct heap_growth g = { 0 };
+
+	(void)state;
+	types.list = list = calloc(HEAP_TYPES_MAX, sizeof(*list));
+	assert_true(made && list);
+	list[0] = &leak;
+	for (size_t i = 1; i < HEAP_TYPES_MAX; i++) {
+		made[i] = (struct heap_type){ .addr = 16 * i, .cnt = 1, .bytes = 1 };
+		list[i] = &made[i];
+	}
+	assert_int_equal(heap_growth__add(&g, &types, 0), 0);
+	assert_false(g.full);
+	for (unsigned i = 1; i < 6; i++) {
+		made[i].addr += 8; /* another type */
+		leak.cnt++;
+		assert_int_equal(heap_growth__add(&g, &types, i), 0);
+	}
+	assert_true(g.full);
+	assert_int_equal(g.cnt, HEAP_TYPES_MAX);
+	heap_growth__rank(&g);
+	assert_string_equal(g.types[0]->name, "Leak");
+	assert_true(grown_type__is_sure(&g, g.types[0]));
+	heap_growth__free(&g);
+	free(made);
+	free(list);
+}
+
 /* ---- smaps ----------------------------------------------------------------------------------- */
 
 static void sums_smaps(void **state)
@@ -650,6 +683,7 @@ int main(void)
 		cmocka_unit_test(paths_end_in_rings),
 		cmocka_unit_test(tells_growth_from_chance),
 		cmocka_unit_test(bursts_are_growth),
+		cmocka_unit_test(more_types_than_are_followed),
 		cmocka_unit_test(sums_smaps),
 	};
 

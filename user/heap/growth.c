@@ -25,13 +25,20 @@ static bool is_same(const struct grown_type *t, const struct heap_type *type)
 	return type->name && t->name ? !strcmp(t->name, type->name) : !type->name && !t->name;
 }
 
-/* An address that has another type now is forgotten under its old name: its slope ends there. */
+/*
+ * An address that has another type now is forgotten under its old name: its slope ends there. NULL:
+ * no memory, or it is new and the list is full.
+ */
 static struct grown_type *get(struct heap_growth *g, const struct heap_type *type)
 {
 	struct grown_type *t = idmap__get(&g->by_addr, type->addr);
 
 	if (t && is_same(t, type))
 		return t;
+	if (g->cnt == HEAP_TYPES_MAX) {
+		g->full = true;
+		return NULL;
+	}
 	if (ARRAY_GROW(g->types, g->cap, g->cnt, HEAP_TYPES_MAX))
 		return NULL;
 	t = calloc(1, sizeof(*t));
@@ -53,7 +60,7 @@ static int take_type(struct heap_growth *g, const struct heap_type *type)
 	struct grown_type *t = get(g, type);
 
 	if (!t)
-		return -ENOMEM;
+		return g->full ? 0 : -ENOMEM;
 	if (!g->readings) {
 		t->first_cnt = type->cnt;
 		t->first_bytes = type->bytes;

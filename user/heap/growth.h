@@ -41,6 +41,7 @@ struct heap_growth {
 	/* After heap_growth__rank(): those that grow by more than chance first, then by bytes. */
 	struct grown_type **types;
 	size_t cnt, cap;
+	bool full; /* there were more than HEAP_TYPES_MAX: the new ones are left out */
 	struct idmap by_addr;
 	size_t readings;
 	double minutes; /* from the first to the last */

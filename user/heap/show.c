@@ -531,10 +531,16 @@ static void put_largest(struct text_out *o, struct strbuf *b, const struct heap_
 		fill(o, "Largest", b);
 }
 
-/* Says what makes the numbers incomplete. */
-static void put_gaps(struct text_out *o, struct strbuf *b, const struct heap_scan *s)
+/* In one reading, or in all of them: a program may make types as long as it runs. */
+static bool has_too_many_types(const struct heap_view *v)
 {
-	const struct heap_counts *c = &s->counts;
+	return v->scan->types.full || (v->growth && v->growth->full);
+}
+
+/* Says what makes the numbers incomplete. */
+static void put_gaps(struct text_out *o, struct strbuf *b, const struct heap_view *v)
+{
+	const struct heap_counts *c = &v->scan->counts;
 
 	if (c->late)
 		strbuf__addz(b, "Time was up, or a signal came, before all was read. ");
@@ -543,7 +549,7 @@ static void put_gaps(struct text_out *o, struct strbuf *b, const struct heap_sca
 			 " pools changed or vanished whenever they were read. ");
 	if (c->outside_full)
 		strbuf__addz(b, "There are more objects outside of the pools than are counted. ");
-	if (s->types.full)
+	if (has_too_many_types(v))
 		strbuf__addz(b, "There are more types than are counted. ");
 	if (b->len)
 		fill(o, "Incomplete", b);
@@ -613,7 +619,7 @@ int heap_show__text(FILE *f, const struct heap_view *v, unsigned width, bool col
 	put_pools(&o, &b, v);
 	put_collector(&o, &b, &v->scan->collector);
 	put_largest(&o, &b, v);
-	put_gaps(&o, &b, v->scan);
+	put_gaps(&o, &b, v);
 	if (!err)
 		err = b.err;
 	strbuf__free(&b);
@@ -862,7 +868,7 @@ bool heap_view__is_complete(const struct heap_view *v)
 {
 	const struct heap_counts *c = &v->scan->counts;
 
-	return !c->late && !c->pool_unread && !c->outside_full && !v->scan->types.full &&
+	return !c->late && !c->pool_unread && !c->outside_full && !has_too_many_types(v) &&
 	       v->array_cnt;
 }
 
