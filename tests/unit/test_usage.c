@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "heap/usage.h"
+#include "unit/stepped_clock.h"
 
 #define LIBC	 0x7f0000000000ULL
 #define LIBC_LEN 0x2000U
@@ -27,6 +28,8 @@ struct world {
 	struct usage_region regions[2];
 	struct heap_mem mem;
 	struct heap_usage usage;
+	uint64_t asked_end;	 /* of the highest memory whose residency was asked for */
+	unsigned asked, asked_s; /* how often; seconds that an answer takes */
 };
 
 static uint8_t *at(struct world *w, uint64_t addr, size_t size)
@@ -58,7 +61,11 @@ static void renew_world(void *ctx)
 
 static uint64_t resident(void *ctx, uint64_t start, uint64_t end)
 {
-	(void)ctx;
+	struct world *w = ctx;
+
+	w->asked++;
+	w->asked_end = end > w->asked_end ? end : w->asked_end;
+	clock_later_s += w->asked_s;
 	return end - start;
 }
 
@@ -105,7 +112,7 @@ static struct world *make(void)
 
 static uint64_t free_bytes(struct world *w)
 {
-	const struct usage_source src = { .mem = &w->mem, .resident = resident };
+	const struct usage_source src = { .mem = &w->mem, .resident = resident, .ctx = w };
 	const struct heap_scan scan = { 0 };
 
 	assert_int_equal(usage__sum(&src, w->regions, 2, &scan, &w->usage), 0);
@@ -186,6 +193,32 @@ static void test_list_read_again(void **state)
 	assert_int_equal(free_bytes(w), 0x3300);
 }
 
+/* The size of a chunk is a word of the process: it says nothing of memory that is not there. */
+static void test_large_chunk(void **state)
+{
+	struct world *w = make();
+
+	(void)state;
+	put(w, A + 8, 1ULL << 39 | 1);
+	assert_int_equal(free_bytes(w), HEAP_LEN);
+	assert_int_equal(w->asked_end, HEAP + HEAP_LEN);
+	assert_int_equal(w->asked, 1);
+}
+
+/* Nor does it take all day where the process has as much memory as it says, none of it touched. */
+static void test_large_region(void **state)
+{
+	struct world *w = make();
+
+	(void)state;
+	put(w, A + 8, 1ULL << 39 | 1);
+	w->regions[0].end = HEAP + (1ULL << 40);
+	w->asked_s = 1;
+	free_bytes(w);
+	assert_true(w->usage.malloc_cut);
+	assert_in_range(w->asked, 1, 10);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -194,6 +227,8 @@ int main(void)
 		cmocka_unit_test(test_top_read_again),
 		cmocka_unit_test(test_ring),
 		cmocka_unit_test(test_list_read_again),
+		cmocka_unit_test(test_large_chunk),
+		cmocka_unit_test(test_large_region),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -106,6 +106,7 @@ int usage__parse(const char *text, size_t len, struct usage_region **out, size_t
 #define PREV_IN_USE	1ULL
 #define TRIES		4 /* to read a list that changes */
 #define CHUNK_MAX	(1ULL << 40)
+#define CHUNK_PART	(1ULL << 28) /* what is asked for at a time */
 #define LIBC_DATA_MAX	(1ULL << 20)
 
 struct malloc_look {
@@ -197,12 +198,20 @@ static uint64_t look_at_heap(struct malloc_look *l, uint64_t addr, uint64_t end)
 	return l->src->resident(l->src->ctx, addr, addr + size);
 }
 
+/* Sizes are the target's words, and regions may be as large as it likes. */
+static bool is_late(struct malloc_look *l)
+{
+	l->out->malloc_cut |= now_ms() > l->end_ms;
+	return l->out->malloc_cut;
+}
+
 /* Heaps in an anonymous region, which may hold several: the kernel joins neighbours. */
 static uint64_t look_at_region(struct malloc_look *l, const struct usage_region *r)
 {
 	uint64_t bytes = 0;
 
-	for (uint64_t at = (r->start + HEAP_MAX - 1) & ~(HEAP_MAX - 1); at < r->end; at += HEAP_MAX)
+	for (uint64_t at = (r->start + HEAP_MAX - 1) & ~(HEAP_MAX - 1); at < r->end && !is_late(l);
+	     at += HEAP_MAX)
 		bytes += look_at_heap(l, at, r->end);
 	return bytes < r->rss ? bytes : r->rss;
 }
@@ -233,12 +242,49 @@ static void find_main(struct malloc_look *l, const struct usage_region *r)
 	free(bytes);
 }
 
-/* Resident bytes of a free chunk: glibc gives pages in its middle back (malloc_trim()). */
-static uint64_t chunk_resident(const struct malloc_look *l, uint64_t addr, uint64_t size)
+/* Regions ascend, as the kernel lists them. */
+static int cmp_region(const void *addr, const void *region)
 {
+	uint64_t at = *(const uint64_t *)addr;
+	const struct usage_region *r = region;
+
+	return at < r->start ? -1 : at >= r->end;
+}
+
+static const struct usage_region *region_of(const struct malloc_look *l, uint64_t addr)
+{
+	return bsearch(&addr, l->regions, l->region_cnt, sizeof(*l->regions), cmp_region);
+}
+
+/* Where the memory that goes on from a region ends: neighbours may be one piece of a heap. */
+static uint64_t end_of_memory(const struct malloc_look *l, const struct usage_region *r,
+			      uint64_t end)
+{
+	const struct usage_region *last = l->regions + l->region_cnt - 1;
+
+	while (r < last && r->end < end && r[1].start == r->end)
+		r++;
+	return end < r->end ? end : r->end;
+}
+
+/*
+ * Resident bytes of a free chunk: glibc gives pages in its middle back (malloc_trim()). No chunk
+ * goes on where there is no memory.
+ */
+static uint64_t chunk_resident(struct malloc_look *l, uint64_t addr, uint64_t size)
+{
+	const struct usage_region *r;
+	uint64_t end, next, sum = 0;
+
 	if (size < 4 * PAGE)
 		return size;
-	return l->src->resident(l->src->ctx, addr, addr + size);
+	r = region_of(l, addr);
+	end = r ? end_of_memory(l, r, addr + size) : 0;
+	for (; addr < end && !is_late(l); addr = next) {
+		next = end - addr > CHUNK_PART ? (addr & ~(PAGE - 1)) + CHUNK_PART : end;
+		sum += l->src->resident(l->src->ctx, addr, next);
+	}
+	return sum;
 }
 
 /*
@@ -270,14 +316,6 @@ static int sum_bin(struct malloc_look *l, uint64_t head, uint64_t *sum)
 		at = heap_word(chunk + 16);
 	}
 	return 0;
-}
-
-static const struct usage_region *region_of(const struct malloc_look *l, uint64_t addr)
-{
-	for (size_t i = 0; i < l->region_cnt; i++)
-		if (addr >= l->regions[i].start && addr < l->regions[i].end)
-			return &l->regions[i];
-	return NULL;
 }
 
 /*
