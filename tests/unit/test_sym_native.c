@@ -353,6 +353,34 @@ static void test_sizes_and_sections(void **state)
 	free(t.v);
 }
 
+/* A table may say that functions are in each other as deep as it likes: no look-up takes longer. */
+static void test_nested(void **state)
+{
+	const int depth = 1000;
+	struct strbuf source = { 0 };
+	struct subject sub;
+	struct truths t;
+	uint64_t base;
+
+	(void)state;
+	strbuf__addf(&source, ".text\n.globl base\nbase: .zero %d, 0xcc\n", 2 * depth);
+	for (int i = 0; i < depth; i++)
+		strbuf__addf(&source, ".type n%d,@function\n.set n%d, base+%d\n.size n%d, %d\n", i,
+			     i, i, i, 2 * (depth - i));
+	write_file("nested.s", source.s);
+	sh("gcc -shared -nostdlib -o nested.so nested.s");
+	t = nm("", "nested.so");
+	base = named(&t, "base")->addr;
+	sub = subject_open("nested.so");
+	expect(&sub, base + 3, "n3", base + 3);
+	expect(&sub, base + 1000, "n999", base + 999);
+	expect(&sub, base + 1011, "n988", base + 988);
+	expect(&sub, base + 1999, NULL, 0);
+	subject_close(&sub);
+	strbuf__free(&source);
+	free(t.v);
+}
+
 static void test_aliases(void **state)
 {
 	struct truths t = nm("", "whole.so");
@@ -792,6 +820,7 @@ int main(void)
 		cmocka_unit_test(test_every_function),
 		cmocka_unit_test(test_every_byte),
 		cmocka_unit_test(test_sizes_and_sections),
+		cmocka_unit_test(test_nested),
 		cmocka_unit_test(test_aliases),
 		cmocka_unit_test(test_cython_peers),
 		cmocka_unit_test(test_private_labels),

@@ -42,6 +42,11 @@
 #define XZ_MEMORY     (64U << 20)
 
 #define NO_OUTER      UINT32_MAX
+/*
+ * Functions in functions that one question looks through. Honest files have two or three; a table
+ * may have eight million, and then each address of a window would cost a tenth of a second.
+ */
+#define NESTED_MAX    256
 
 struct function {
 	uint32_t start; /* offset in the file - text_start */
@@ -786,6 +791,7 @@ void sym_native__free(struct sym_native *s)
 static const struct function *find(const struct sym_native *s, uint64_t offset)
 {
 	size_t low = 0, high = s->cnt; /* the last one at or below offset is in [low - 1, high) */
+	unsigned nested = 0;
 	uint32_t i;
 
 	if (offset < s->text_start || offset >= s->text_end)
@@ -799,7 +805,8 @@ static const struct function *find(const struct sym_native *s, uint64_t offset)
 		else
 			high = mid;
 	}
-	for (i = low ? (uint32_t)low - 1 : NO_OUTER; i != NO_OUTER; i = s->functions[i].outer)
+	i = low ? (uint32_t)low - 1 : NO_OUTER;
+	for (; i != NO_OUTER && nested < NESTED_MAX; i = s->functions[i].outer, nested++)
 		if (offset - s->functions[i].start < s->functions[i].size)
 			return &s->functions[i];
 	return NULL;
