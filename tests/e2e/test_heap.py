@@ -505,6 +505,18 @@ def test_interrupted_it_reports(any_python):
         assert reader.returncode == 0 and b"1 reading in" in out
 
 
+def test_a_page_of_one_reading(any_python, directory):
+    page = directory / "heap.html"
+    with Process([any_python, "-c", GROW]) as target:
+        reader = subprocess.Popen([harness.PYPERF, "heap", "-p", str(target.pid), "--every", "3600", "--for", "7200", "-v",
+                                   "-o", str(page)], stderr=subprocess.PIPE)
+        read_once(reader)
+        reader.send_signal(signal.SIGINT)
+        err = reader.communicate(timeout=harness.PATIENCE)[1]
+    assert reader.returncode == 0, err
+    assert re.search(r'<p id="headline">CPython [^,]+, 1 reading in ', page.read_text())
+
+
 THREADS = r"""
 import ctypes, sys, threading
 libc = ctypes.CDLL(None)

@@ -128,8 +128,9 @@ static int fill(void *ctx, const char *word, size_t len, FILE *f)
 	if (is_word(word, len, "title"))
 		add_title(&b, v);
 	else if (is_word(word, len, "headline"))
-		strbuf__addf(&b, "CPython %s, %zu readings in %.1f minutes", v->version,
-			     v->growth->readings, v->growth->minutes);
+		strbuf__addf(&b, "CPython %s, %zu reading%s in %.1f minutes", v->version,
+			     v->growth->readings, v->growth->readings == 1 ? "" : "s",
+			     v->growth->minutes);
 	else if (is_word(word, len, "report"))
 		err = add_report(&b, page);
 	else if (is_word(word, len, "data"))
