@@ -158,8 +158,8 @@ print(json.dumps({"before": before, "after": [p["hits"] for p in last["processes
 """
 
 
-# Programs of as many interpreters as are given, a log for each, and one more that starts while the trace runs.
-CALLED = COMMON + """
+# Programs that log their calls, of as many interpreters as are given, a log for each.
+LOGGED = COMMON + """
 from harness import PROGRAMS
 LOGGED = str(PROGRAMS / "logged.py")
 pythons, options = json.loads(sys.argv[4]), json.loads(sys.argv[5])
@@ -176,6 +176,10 @@ def start(i):
         return Target(python, "logged.py", str(7 * i), "")
     return Target(python, "logged.py", str(7 * i), log_of(i))
 targets = [start(i) for i in range(len(pythons))]
+"""
+
+# And one more that starts while the trace runs.
+CALLED = LOGGED + """
 out = tempfile.TemporaryFile("w+")
 trace = All("-v", "--calls", "--force", *options, stdout=out)
 trace.wait_said("counting the calls of")

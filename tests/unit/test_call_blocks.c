@@ -74,6 +74,30 @@ static void groups_lines(void **state)
 	unlink(path);
 }
 
+/* Names may be remarks. */
+static void marks_names(void **state)
+{
+	char path[] = "/tmp/test_call_blocks.XXXXXX", text[512] = "";
+	struct blocks *b = blocks__new(name_of, NULL);
+	int fd = mkstemp(path), old, err;
+	ssize_t len;
+
+	(void)state;
+	blocks__set_mark(b, "# ");
+	assert_int_equal(divert(path, &old), 0);
+	add(b, 1, "a\n");
+	add(b, 2, "b\n");
+	err = blocks__flush(b);
+	restore(old);
+	assert_int_equal(err, 0);
+	len = read(fd, text, sizeof(text) - 1);
+	assert_true(len > 0);
+	assert_string_equal(text, "# process 1 (one)\na\n# process 2 (other)\nb\n");
+	blocks__free(b);
+	close(fd);
+	unlink(path);
+}
+
 #define LINE	      "...............................................................\n"
 #define WRITTEN_BYTES (4 << 20)
 
@@ -120,6 +144,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(groups_lines),
+		cmocka_unit_test(marks_names),
 		cmocka_unit_test(writes_by_itself),
 		cmocka_unit_test(says_a_full_disk),
 	};

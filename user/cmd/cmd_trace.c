@@ -439,7 +439,6 @@ static int check_all(const struct trace_cmd *t)
 			     : t->o.args		   ? "args"
 			     : t->o.returns		   ? "ret"
 			     : t->o.only		   ? "if"
-			     : t->o.format != TIMING_LINES ? "format"
 			     : t->pictures.cnt		   ? "output"
 			     : t->python		   ? "python"
 			     : t->as_root		   ? "as-root"

@@ -21,6 +21,7 @@ struct block {
 struct blocks {
 	const char *(*name)(void *ctx, pid_t pid);
 	void *ctx;
+	const char *mark;  /* before the name of a process */
 	struct block *all; /* those behind `cnt` are free */
 	size_t cnt, made, cap;
 	struct idmap by_pid; /* one more than the number of the block */
@@ -38,7 +39,13 @@ struct blocks *blocks__new(const char *(*name)(void *ctx, pid_t pid), void *ctx)
 		return NULL;
 	b->name = name;
 	b->ctx = ctx;
+	b->mark = "";
 	return b;
+}
+
+void blocks__set_mark(struct blocks *b, const char *mark)
+{
+	b->mark = mark;
 }
 
 void blocks__free(struct blocks *b)
@@ -63,7 +70,8 @@ static void write_block(struct blocks *b, struct block *of)
 	struct strbuf head = { 0 };
 
 	if (of->pid != b->last)
-		strbuf__addf(&head, "process %d (%s)\n", of->pid, b->name(b->ctx, of->pid));
+		strbuf__addf(&head, "%sprocess %d (%s)\n", b->mark, of->pid,
+			     b->name(b->ctx, of->pid));
 	b->err = b->err ? b->err : head.err ? head.err : of->text.err;
 	if (head.len)
 		put(b, head.s, head.len);

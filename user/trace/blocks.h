@@ -20,6 +20,8 @@ struct blocks;
 /* `name`: of a process, sanitised. NULL: no memory. */
 struct blocks *blocks__new(const char *(*name)(void *ctx, pid_t pid), void *ctx);
 void blocks__free(struct blocks *b);
+/* What stands before the name of a process: a constant. At first nothing. */
+void blocks__set_mark(struct blocks *b, const char *mark);
 /* Lines of a process. Writes some 1 MiB by itself. */
 void blocks__add(struct blocks *b, pid_t pid, const char *lines, size_t len);
 /* A line of no process: behind all that came before it. */

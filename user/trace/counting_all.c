@@ -263,6 +263,8 @@ static int write_tables(struct counting_all *c, double seconds, bool final)
 	struct strbuf *b = &c->line;
 	int err;
 
+	if (c->o->format != TIMING_LINES)
+		return 0; /* lines are all there is */
 	strbuf__clear(b);
 	if (c->redraw && !final)
 		strbuf__addz(b, CLEAR);
@@ -510,6 +512,7 @@ static int begin(struct counting_all *c)
 				      .max_slowdown = c->o->max_slowdown,
 				      .force = c->o->force,
 				      .mode = c->o->mode,
+				      .format = c->o->format,
 				      .blocks = c->blocks,
 				      .json = c->o->json,
 				      .slow = c->o->slow,

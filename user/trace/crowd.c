@@ -329,6 +329,7 @@ static struct timing *new_timing(const struct crowd *c, const struct crowd_file 
 
 	if (!t)
 		return NULL;
+	timing__set_format(t, c->o.format);
 	timing__set_many(t, c->o.blocks, f->target.py.version);
 	timing__want_from(t, c->o.from);
 	return t;

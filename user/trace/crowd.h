@@ -79,6 +79,7 @@ struct crowd_opts {
 	bool force;	     /* nobody is refused */
 	/* But for TIMING_NONE, calls are timed, and their lines go to `blocks` (borrowed). */
 	enum timing_mode mode;
+	enum timing_format format;
 	struct blocks *blocks;
 	bool json;
 	struct timing_slow slow;	 /* without a percentile */

@@ -273,7 +273,7 @@ static void write_event(struct timing *t, const struct activation *a, const stru
 		write_event_text(t, a, &f->function, how, times);
 	} else {
 		timing_format__add_line(t, a, &f->function, how, times);
-		timing__flush_line(t);
+		timing__put_line(t, a->tgid);
 	}
 }
 
@@ -333,9 +333,11 @@ static void write_lost_of_many(struct timing *t, uint32_t cnt)
 	if (t->json)
 		strbuf__addf(b, "{\"event\":\"lost\",\"events\":%u,\"python\":\"%s\"}\n", cnt,
 			     t->version);
-	else
+	else if (t->format == TIMING_LINES)
 		strbuf__addf(b, "%11s %u events of CPython %s were lost here\n", "?", cnt,
 			     t->version);
+	else
+		strbuf__addf(b, "# %u events of CPython %s were lost here\n", cnt, t->version);
 	if (b->len)
 		blocks__remark(t->blocks, b->s, b->len);
 	strbuf__clear(b);
@@ -429,11 +431,14 @@ void timing__set_many(struct timing *t, struct blocks *blocks, const char *versi
 {
 	t->blocks = blocks;
 	t->version = version;
+	if (t->format != TIMING_LINES)
+		blocks__set_mark(blocks, "# ");
 }
 
 void timing__end_process(struct timing *t, pid_t pid)
 {
 	pairs__end_process(t->pairs, (uint32_t)pid);
+	timing_format__end_process(t, (uint32_t)pid);
 }
 
 void timing__lose(struct timing *t, uint32_t lost)

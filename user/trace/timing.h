@@ -59,7 +59,7 @@ void timing__want_values(struct timing *t, uint32_t args, bool returns,
 void timing__want_from(struct timing *t, const struct trace_filter *from);
 /*
  * Calls of many processes that run this version of Python: lines go to `blocks` (borrowed), and in
- * JSON they have the process.
+ * JSON they have the process. In a format of other tools the names in `blocks` are remarks.
  */
 void timing__set_many(struct timing *t, struct blocks *blocks, const char *version);
 /* A process has ended, or is not traced any more: its calls have no end. */

@@ -8,6 +8,8 @@
  *
  *	     0 python3(4711): => checkout in /srv/shop.py:20	SystemTap's thread_indent()
  *	     3 python3(4711):  => price in /srv/shop.py:5
+ *
+ * Of many processes, a remark stands before those of each: "# process 4711 (shop.py)".
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -24,16 +26,16 @@
 
 /* The command name of a thread, as it was when its first call was written. */
 struct thread_name {
-	uint32_t tid;
+	uint32_t tgid, tid;
 	char name[COMM_SIZE];
 };
 
-static void read_name(uint32_t tgid, struct thread_name *n)
+static void read_name(struct thread_name *n)
 {
 	char path[64];
 	FILE *f;
 
-	snprintf(path, sizeof(path), THREAD_NAMES, tgid, n->tid);
+	snprintf(path, sizeof(path), THREAD_NAMES, n->tgid, n->tid);
 	f = fopen(path, "re");
 	if (!f || !fgets(n->name, sizeof(n->name), f))
 		strcpy(n->name, "python"); /* it has ended */
@@ -44,17 +46,40 @@ static void read_name(uint32_t tgid, struct thread_name *n)
 
 static const char *name_of(struct timing *t, uint32_t tgid, uint32_t tid)
 {
+	size_t i = (size_t)(uintptr_t)idmap__get(&t->thread_numbers, tid);
 	struct thread_name *n;
 
-	for (size_t i = t->thread_cnt; i-- > 0;)
-		if (t->thread_names[i].tid == tid)
-			return t->thread_names[i].name;
-	if (ARRAY_GROW(t->thread_names, t->thread_cap, t->thread_cnt, THREADS_MAX))
-		return "python";
-	n = &t->thread_names[t->thread_cnt++];
-	n->tid = tid;
-	read_name(tgid, n);
+	if (i && t->thread_names[i - 1].tgid == tgid)
+		return t->thread_names[i - 1].name;
+	if (!i) {
+		i = t->thread_cnt + 1;
+		if (ARRAY_GROW(t->thread_names, t->thread_cap, t->thread_cnt, THREADS_MAX) ||
+		    idmap__set(&t->thread_numbers, tid, (void *)i))
+			return "python";
+		t->thread_cnt++;
+	}
+	n = &t->thread_names[i - 1];
+	*n = (struct thread_name){ .tgid = tgid, .tid = tid };
+	read_name(n);
 	return n->name;
+}
+
+/* Others may have the numbers of its threads from now on. */
+void timing_format__end_process(struct timing *t, uint32_t tgid)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < t->thread_cnt; i++) {
+		const struct thread_name *n = &t->thread_names[i];
+
+		if (n->tgid == tgid) {
+			idmap__remove(&t->thread_numbers, n->tid);
+			continue;
+		}
+		idmap__set(&t->thread_numbers, n->tid, (void *)(kept + 1)); /* it is there */
+		t->thread_names[kept++] = *n;
+	}
+	t->thread_cnt = kept;
 }
 
 static uint64_t ns_of(const struct activation *a, const struct pairs_times *times)
@@ -87,10 +112,6 @@ static void add_pythonflow(struct timing *t, const struct activation *a,
 
 	if (how != PAIRS_LOST)
 		snprintf(cpu, sizeof(cpu), "%u", t->cpu);
-	if (!t->headed)
-		strbuf__addf(b, "%-3s %-6s %-6s %-8s %s\n", "CPU", "PID", "TID", "TIME(us)",
-			     "METHOD");
-	t->headed = true;
 	strbuf__addf(b, "%-3s %-6u %-6u %-8.3f %*s%s ", cpu, a->tgid, a->tid,
 		     1e6 * timing__seconds(t, ns_of(a, times)), 2 * levels(a), "",
 		     times ? "<-" : "->");
@@ -114,10 +135,24 @@ static void add_systemtap(struct timing *t, const struct activation *a, const st
 	strbuf__addf(b, ":%u", f->first_line);
 }
 
+/* Above all lines, also of many processes. */
+static void add_head(struct timing *t)
+{
+	struct strbuf *b = &t->line;
+
+	strbuf__addf(b, "%-3s %-6s %-6s %-8s %s\n", "CPU", "PID", "TID", "TIME(us)", "METHOD");
+	if (!t->blocks)
+		return;
+	blocks__remark(t->blocks, b->s, b->len);
+	strbuf__clear(b);
+}
+
 void timing_format__add_line(struct timing *t, const struct activation *a,
 			     const struct py_function *f, enum pairs_how how,
 			     const struct pairs_times *times)
 {
+	if (t->format == TIMING_PYTHONFLOW && timing__heads(t))
+		add_head(t);
 	if (how == PAIRS_LOST) /* its time is not known, so the line is a remark */
 		strbuf__addz(&t->line, "# end not seen: ");
 	if (t->format == TIMING_PYTHONFLOW)
@@ -131,4 +166,5 @@ void timing_format__add_line(struct timing *t, const struct activation *a,
 void timing_format__free(struct timing *t)
 {
 	free(t->thread_names);
+	idmap__free(&t->thread_numbers);
 }

@@ -76,6 +76,7 @@ struct timing {
 	const char *version;		  /* ... of Python in `blocks` */
 	struct thread_name *thread_names; /* for TIMING_SYSTEMTAP */
 	size_t thread_cnt, thread_cap;
+	struct idmap thread_numbers; /* one more than the number in thread_names, by thread */
 	int err;
 };
 
@@ -111,6 +112,7 @@ void timing__add_values(struct timing *t, struct strbuf *b, const struct activat
 void timing_format__add_line(struct timing *t, const struct activation *a,
 			     const struct py_function *f, enum pairs_how how,
 			     const struct pairs_times *times);
+void timing_format__end_process(struct timing *t, uint32_t tgid);
 void timing_format__free(struct timing *t);
 
 /* Only slow calls are written as they come. */
