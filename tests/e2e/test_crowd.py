@@ -1,13 +1,18 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 """trace of all processes in the other ways of showing calls, against what the programs say themselves."""
+import collections
 import json
 import re
 
 import pytest
 
+import pprof_read
+from test_call_pictures import ways_of
 from test_trace_all import LOGGED, run_inside, three_pythons  # noqa: F401 (a fixture)
 
 pytestmark = pytest.mark.beside
+
+FUNCTIONS = [word for name in ("leaf", "steps", "fails", "handles", "branch") for word in ("-f", "logged.py:" + name)]
 
 # All as they are printed.
 FORMATTED = LOGGED + """
@@ -38,7 +43,7 @@ FORMATS = {
 @pytest.mark.parametrize("name", FORMATS)
 def test_formats(three_pythons, name):  # noqa: F811
     """As other tools have it: each call and each end of each process, below a line with its number and its name."""
-    options = ["--calls", "--format", name] + [w for f in ("leaf", "steps", "fails", "handles", "branch") for w in ("-f", "logged.py:" + f)]
+    options = ["--calls", "--format", name, *FUNCTIONS]
     found = run_inside(FORMATTED, three_pythons[0], three_pythons[1], json.dumps(three_pythons), json.dumps(options))
     lines, events, pid = found["lines"], {pid: {} for pid in found["pids"]}, None
     if name == "pythonflow":
@@ -59,3 +64,58 @@ def test_formats(three_pythons, name):  # noqa: F811
     for pid, log in zip(found["pids"], found["truth"]):
         truth = sorted([event.rpartition(":")[0] for event in thread] for thread in log)
         assert sum(map(len, truth)) > 100 and sorted(events[pid].values()) == truth
+
+
+# And one that starts later, and has ended when the picture is drawn.
+PICTURED = LOGGED + """
+out = tempfile.TemporaryFile("w+")
+trace = All("-v", "--hist", "-i", "1000", "--force", *options, stdout=out)
+for t in targets:
+    trace.wait_said("process %d (logged.py) is traced" % t.pid)
+targets.append(start(len(pythons)))
+trace.wait_said("process %d (logged.py) is traced" % targets[-1].pid)
+commands = [open("/proc/%d/comm" % t.pid).read().strip() for t in targets]
+for t in targets[::-1]:
+    work(t)
+targets[-1].process.kill()
+targets[-1].process.wait()
+trace.interrupt()
+for t in targets[:-1]:
+    t.process.kill()
+out.seek(0)
+print(json.dumps({"pids": [t.pid for t in targets], "commands": commands, "last": json.loads(out.readlines()[-1]),
+                  "truth": [json.load(open(log_of(i))) for i in range(len(targets))], "messages": trace.messages()}))
+"""
+
+
+def test_pictures(three_pythons, directory):  # noqa: F811
+    """Each process has the ways of calls of its own log, by its number and names, and the times of its interpreter."""
+    pprof, folded, html = (directory / name for name in ("x.pb.gz", "x.folded", "x.html"))
+    options = [*FUNCTIONS, "-o", str(pprof), "-o", str(folded), "-o", str(html)]
+    found = run_inside(PICTURED, three_pythons[0], three_pythons[1], json.dumps(three_pythons), json.dumps(options))
+    profile = pprof_read.read(pprof)
+    time, = (t.partition("/")[0] for t in profile["types"] if t.endswith("/nanoseconds"))
+    version = {p["pid"]: p["python"] for p in found["last"]["processes"]}
+    ways, own, folded_ns = {}, collections.Counter(), collections.Counter()
+    for s in profile["samples"]:
+        way = tuple(f["func"] for f in reversed(s["stack"]))
+        pid, ns = s["labels"]["pid"], s["values"][time]
+        ways.setdefault(pid, set()).add(way)
+        own[version[pid], way[-1]] += ns
+        command = found["commands"][found["pids"].index(pid)]
+        assert s["labels"]["title"] == "logged.py" and s["labels"]["comm"] == command
+        folded_ns[command, way] += ns
+    for pid, log in zip(found["pids"], found["truth"]):
+        truth = ways_of(log)
+        assert len(truth) > 10 and ways[pid] == truth.keys(), ways[pid] ^ truth.keys()
+    expected = collections.Counter()
+    for interpreter in found["last"]["interpreters"]:
+        for f in interpreter["functions"]:
+            expected[interpreter["python"], f["function"]] += f["own_ns"]
+    assert own == expected
+    lines = collections.Counter()
+    for line in folded.read_text().splitlines():
+        (command, *way), ns = line.rpartition(" ")[0].split(";"), line.rpartition(" ")[2]
+        lines[command, tuple(frame.partition(" (")[0] for frame in way)] += int(ns)
+    assert lines == folded_ns
+    assert html.read_text().rstrip().endswith("</html>")

@@ -124,11 +124,47 @@ static void test_too_many(void **state)
 	assert_int_equal(sum(f), 2);
 }
 
+/* Of many processes each has its own ways and names; functions are numbered by interpreter. */
+static void test_processes(void **state)
+{
+	struct fixture *f = *state;
+	int one = call_picture__add_process(f->picture, getpid(), "web", "3.8.1");
+	int gone = call_picture__add_process(f->picture, INT32_MAX, "batch", "3.8.1");
+	uint32_t tops[2] = { call_paths__top(f->paths, (uint32_t)one),
+			     call_paths__top(f->paths, (uint32_t)gone) };
+	const struct profile *p = f->profile;
+	size_t syms;
+
+	for (uint32_t i = 0; i < 2; i++) {
+		uint32_t at = call_paths__call(f->paths, tops[i], 1);
+
+		call_paths__add(f->paths, call_paths__call(f->paths, at, 2), 10 + i);
+	}
+	call_paths__add(f->paths, call_paths__call(f->paths, call_paths__none(), 1), 1000);
+	assert_int_equal(call_paths__draw(f->paths, f->picture, word_of, f), 0);
+	assert_int_equal(p->stack_cnt, 2);
+	assert_int_equal(p->stacks[0].proc, one);
+	assert_int_equal(p->stacks[1].proc, gone);
+	assert_int_equal(p->stacks[0].count, 10);
+	assert_int_equal(p->stacks[1].count, 11);
+	assert_string_equal(profile__str(p, p->procs[one].title), "web");
+	assert_string_not_equal(profile__str(p, p->procs[one].comm), "web");
+	assert_string_equal(profile__str(p, p->procs[gone].comm), "batch");
+	syms = p->sym_cnt;
+	word_of(f, 1);
+	assert_int_equal(p->sym_cnt, syms);
+	call_picture__renumber(f->picture);
+	word_of(f, 1);
+	assert_int_equal(p->sym_cnt, syms + 1);
+	assert_int_equal(call_picture__finish(f->picture, 1), 0);
+}
+
 #define CASE(test) cmocka_unit_test_setup_teardown(test, open_fixture, close_fixture)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { CASE(test_tree), CASE(test_deep), CASE(test_too_many) };
+	const struct CMUnitTest tests[] = { CASE(test_tree), CASE(test_deep), CASE(test_too_many),
+					    CASE(test_processes) };
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

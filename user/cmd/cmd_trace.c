@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/reader.h"
 #include "base/signals.h"
 #include "base/str.h"
 #include "cmd/chosen.h"
@@ -439,7 +440,6 @@ static int check_all(const struct trace_cmd *t)
 			     : t->o.args		   ? "args"
 			     : t->o.returns		   ? "ret"
 			     : t->o.only		   ? "if"
-			     : t->pictures.cnt		   ? "output"
 			     : t->python		   ? "python"
 			     : t->as_root		   ? "as-root"
 							   : NULL;
@@ -618,7 +618,7 @@ static int run_command(struct trace_cmd *t, char **words, bool needs_python,
 /* With a profile, which gets the calls and is written, if files are wanted. */
 static int draw(struct trace_cmd *t, struct profile **picture, int (*trace)(struct trace_cmd *))
 {
-	const struct export_opts o = { .live = true };
+	struct export_opts o = { .live = true };
 	int status;
 
 	if (!t->pictures.cnt)
@@ -633,8 +633,10 @@ static int draw(struct trace_cmd *t, struct profile **picture, int (*trace)(stru
 	if (!*picture)
 		return log_no_memory() != 0;
 	status = trace(t);
+	o.readers = readers__new();
 	if (!status && outputs__write(&t->pictures, *picture, &o))
 		status = 1;
+	readers__free(o.readers);
 	profile__free(*picture);
 	return status;
 }
@@ -642,6 +644,11 @@ static int draw(struct trace_cmd *t, struct profile **picture, int (*trace)(stru
 static int count_calls(struct trace_cmd *t)
 {
 	return counting__run(&t->o);
+}
+
+static int count_all(struct trace_cmd *t)
+{
+	return counting_all__run(&t->o);
 }
 
 static int run_counting(struct trace_cmd *t)
@@ -697,7 +704,7 @@ static int trace_functions(struct trace_cmd *t, char **words)
 	if (words[0])
 		return run_command(t, words, true, run_counting);
 	if (!t->o.pid)
-		return counting_all__run(&t->o);
+		return draw(t, &t->o.picture, count_all);
 	return chosen__stand_in(&t->o.pid, NULL) ? 1 : run_counting(t);
 }
 

@@ -9,9 +9,9 @@
 #define FULL UINT32_MAX /* a way that found no room, and all that begin with it */
 
 struct call_path {
-	uint32_t from, function;
-	uint32_t depth;
-	uint64_t calls, own_ns; /* that ended here */
+	uint32_t from, function; /* of what is below all: itself, and the number of the process */
+	uint32_t depth;		 /* 0: it is below all */
+	uint64_t calls, own_ns;	 /* that ended here */
 };
 
 struct call_paths {
@@ -44,6 +44,19 @@ void call_paths__free(struct call_paths *p)
 	hash_index__free(&p->index);
 	free(p->all);
 	free(p);
+}
+
+uint32_t call_paths__top(struct call_paths *p, uint32_t proc)
+{
+	if (ARRAY_GROW(p->all, p->cap, p->cnt, CALL_PATHS_MAX))
+		return FULL;
+	p->all[p->cnt] = (struct call_path){ .from = (uint32_t)p->cnt, .function = proc };
+	return (uint32_t)p->cnt++;
+}
+
+uint32_t call_paths__none(void)
+{
+	return FULL;
 }
 
 uint32_t call_paths__call(struct call_paths *p, uint32_t from, uint32_t function)
@@ -87,6 +100,8 @@ static int draw(const struct call_paths *p, uint32_t at, struct call_picture *pi
 
 	for (uint32_t i = cnt; i--; at = p->all[at].from)
 		words[i] = frames[at];
+	if (at != CALL_PATHS_TOP)
+		call_picture__set_process(picture, p->all[at].function);
 	return call_picture__add(picture, words, cnt, path->calls, path->own_ns);
 }
 
@@ -98,6 +113,8 @@ int call_paths__draw(const struct call_paths *p, struct call_picture *picture,
 
 	/* What calls stands before what is called. */
 	for (uint32_t i = 1; i < p->cnt && !err; i++) {
+		if (!p->all[i].depth)
+			continue;
 		frames[i] = word_of(ctx, p->all[i].function);
 		err = frames[i] ? 0 : -ENOMEM;
 		if (!err && p->all[i].own_ns)

@@ -10,6 +10,8 @@
  *	call_paths__add(paths, inner, own_ns);			that has ended
  *	call_paths__draw(paths, picture, word_of, ctx);
  *
+ * Of many processes, CALL_PATHS_TOP is call_paths__top() of each.
+ *
  * Always: at most CALL_PATHS_MAX ways of CALL_PICTURE_DEPTH functions, whatever the program calls.
  */
 #include <stdint.h>
@@ -23,6 +25,10 @@ struct call_paths;
 
 struct call_paths *call_paths__new(void); /* NULL: no memory */
 void call_paths__free(struct call_paths *p);
+/* Below all that a process calls; it has this number in the picture. Each time another one. */
+uint32_t call_paths__top(struct call_paths *p, uint32_t proc);
+/* Takes the place of a way that has no room: all that is called from there is left out. */
+uint32_t call_paths__none(void);
 /* The way that ends in this function, called from the end of `from`. */
 uint32_t call_paths__call(struct call_paths *p, uint32_t from, uint32_t function);
 void call_paths__add(struct call_paths *p, uint32_t at, uint64_t own_ns);

@@ -16,6 +16,7 @@
 
 #define FRAMES_MAX    (1U << 24) /* of all ways of calls */
 #define FUNCTIONS_MAX (1U << 20)
+#define PROCESSES_MAX (1U << 16)
 
 struct call_picture {
 	struct profile *p;
@@ -36,24 +37,58 @@ static uint64_t unix_ns(void)
 	return (uint64_t)t.tv_sec * NS_PER_S + (uint64_t)t.tv_nsec;
 }
 
+/* Its number, or negative errno. */
 static int add_process(struct call_picture *c, pid_t pid)
 {
-	const struct profile_proc proc = { .space = 1, .tgid = (uint32_t)pid };
-	int i = profile__add_proc(c->p, &proc);
+	const struct profile_proc proc = { .space = (uint32_t)c->p->proc_cnt + 1,
+					   .tgid = (uint32_t)pid };
 
-	c->proc = i < 0 ? 0 : (uint32_t)i;
-	return i < 0 ? i : 0;
+	return c->p->proc_cnt < PROCESSES_MAX ? profile__add_proc(c->p, &proc) : -ENOMEM;
+}
+
+/* False: it is gone. */
+static bool read_comm(pid_t pid, char *comm, size_t size)
+{
+	char path[32];
+
+	snprintf(path, sizeof(path), "/proc/%d/status", pid);
+	return !procfield__read(path, "Name", comm, size);
+}
+
+int call_picture__add_process(struct call_picture *c, pid_t pid, const char *title,
+			      const char *python)
+{
+	struct profile_proc *proc;
+	char comm[64];
+	int i = add_process(c, pid);
+
+	if (i < 0)
+		return i;
+	proc = &c->p->procs[i];
+	proc->comm = profile__intern_z(c->p, read_comm(pid, comm, sizeof(comm)) ? comm : title);
+	proc->title = profile__intern_z(c->p, title);
+	proc->python = profile__intern_z(c->p, python);
+	return i;
+}
+
+void call_picture__set_process(struct call_picture *c, uint32_t proc)
+{
+	c->proc = proc;
+}
+
+void call_picture__renumber(struct call_picture *c)
+{
+	idmap__free(&c->python);
 }
 
 bool call_picture__name(struct call_picture *c, struct readers *rs)
 {
 	struct profile_proc *proc = &c->p->procs[c->proc];
 	struct strbuf title = { 0 };
-	char path[32], comm[64] = "";
+	char comm[64];
 	bool found;
 
-	snprintf(path, sizeof(path), "/proc/%u/status", proc->tgid);
-	if (procfield__read(path, "Name", comm, sizeof(comm)))
+	if (!read_comm((pid_t)proc->tgid, comm, sizeof(comm)))
 		return false;
 	found = called__title(rs, (pid_t)proc->tgid, &title);
 	proc->comm = profile__intern_z(c->p, comm);
@@ -71,7 +106,7 @@ static int begin(struct call_picture *c, const struct call_picture_opts *o)
 						 .name = VALUE_CALLS,
 						 .unit = UNIT_COUNT };
 	struct profile_module m = { .file = 1 };
-	int err = add_process(c, o->pid);
+	int err = o->pid ? add_process(c, o->pid) : 0;
 
 	if (o->functions) {
 		m.path = profile__intern_z(c->p, o->path);
@@ -80,7 +115,7 @@ static int begin(struct call_picture *c, const struct call_picture_opts *o)
 	c->p->stats.start_unix_ns = unix_ns();
 	c->p->stats.value_cnt = 1;
 	c->p->stats.values[0] = o->times ? time : calls;
-	return err ? err : c->module < 0 ? c->module : 0;
+	return err < 0 ? err : c->module < 0 ? c->module : 0;
 }
 
 struct call_picture *call_picture__new(struct profile *p, const struct call_picture_opts *o)
@@ -185,7 +220,8 @@ int call_picture__finish(struct call_picture *c, uint64_t duration_ns)
 	for (size_t i = 0; i < p->frame_cnt; i++)
 		p->frame_syms[i] = (uint32_t)(p->frames[i] & FRAME_PAYLOAD);
 	if (c->left_out)
-		log_warn("%llu calls are not in the picture: there are too many ways of calls",
+		log_warn("%llu calls are not in the picture: there are too many ways of calls, or "
+			 "processes",
 			 (unsigned long long)c->left_out);
 	return 0;
 }

@@ -13,6 +13,11 @@
  *	call_picture__finish(pic, duration_ns);		the profile can be written
  *	call_picture__free(pic);
  *
+ * Of many processes, with `pid` 0:
+ *
+ *	proc = call_picture__add_process(pic, pid, title, python);
+ *	call_picture__set_process(pic, proc);	what is added from now on is of this one
+ *
  * Always: frames are words of profile.h whose payload is the index of their struct sym.
  */
 #include <stdbool.h>
@@ -28,7 +33,7 @@
 #define CALL_PICTURE_DEPTH 512 /* what is called deeper belongs to the function there */
 
 struct call_picture_opts {
-	pid_t pid;	  /* whose names call_picture__name() reads */
+	pid_t pid;	  /* whose names call_picture__name() reads; 0: it is of many processes */
 	const char *path; /* of the file; foreign text, borrowed during the call */
 	const struct native_functions *functions; /* borrowed; NULL: only Python's, and no file */
 	bool times;				  /* amounts are nanoseconds, else calls */
@@ -44,6 +49,15 @@ void call_picture__free(struct call_picture *c);
  * not answer. `rs` may be NULL.
  */
 bool call_picture__name(struct call_picture *c, struct readers *rs);
+/*
+ * A process, with its command name as it is now, and what people call it. Its number, or negative:
+ * no memory, or there are too many.
+ */
+int call_picture__add_process(struct call_picture *c, pid_t pid, const char *title,
+			      const char *python);
+void call_picture__set_process(struct call_picture *c, uint32_t proc);
+/* From now on functions of Python are numbered anew: they are those of another interpreter. */
+void call_picture__renumber(struct call_picture *c);
 /* The frames of functions; 0: no memory. */
 uint64_t call_picture__native(struct call_picture *c, uint32_t number);
 uint64_t call_picture__python(struct call_picture *c, const struct py_function *f);

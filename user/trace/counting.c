@@ -568,7 +568,7 @@ static int prepare(struct counting *c)
 			timing__want_from(c->timing, c->o->from);
 		if (c->timing)
 			timing__want_values(c->timing, c->o->args, c->o->returns, c->o->only);
-		if (c->timing && c->o->picture && timing__want_picture(c->timing))
+		if (c->timing && c->o->picture && timing__want_picture(c->timing, NULL))
 			return log_no_memory();
 		events = c->timing ? timing__events(c->timing) : NULL;
 	}

@@ -48,7 +48,8 @@ struct counting_all {
 	bool redraw;
 	bool full; /* a table in the kernel; it has been said */
 	struct strbuf line;
-	struct blocks *blocks; /* of --calls; NULL: they are not wanted */
+	struct blocks *blocks;	      /* of --calls; NULL: they are not wanted */
+	struct call_picture *picture; /* NULL: not wanted */
 };
 
 static bool is_timed(const struct counting_all *c)
@@ -515,6 +516,7 @@ static int begin(struct counting_all *c)
 				      .format = c->o->format,
 				      .blocks = c->blocks,
 				      .json = c->o->json,
+				      .picture = c->picture,
 				      .slow = c->o->slow,
 				      .from = c->o->from };
 	bool color;
@@ -555,6 +557,19 @@ static int finish_calls(struct counting_all *c)
 	return write_calls(c);
 }
 
+/* 0, or negative errno after a message. */
+static int draw(struct counting_all *c)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < c->crowd->file_cnt && c->picture && !err; i++)
+		if (c->crowd->files[i]->timing)
+			err = timing__draw(c->crowd->files[i]->timing, c->picture);
+	if (c->picture && !err)
+		err = call_picture__finish(c->picture, c->last_ns - c->start_ns);
+	return err ? log_no_memory() : 0;
+}
+
 static int count(struct counting_all *c)
 {
 	uint64_t step = (uint64_t)(c->o->interval_s * 1e9), next = c->start_ns;
@@ -572,18 +587,34 @@ static int count(struct counting_all *c)
 	wait_for_programs();
 	if (!err)
 		err = finish_calls(c);
-	return err ? err : show(c, true);
+	if (!err)
+		err = show(c, true);
+	return err ? err : draw(c);
+}
+
+/* What begin() needs. */
+static int prepare(struct counting_all *c)
+{
+	const struct call_picture_opts o = { .times = true };
+
+	if (is_timed(c)) {
+		c->blocks = blocks__new(name_of, c);
+		if (!c->blocks)
+			return log_no_memory();
+	}
+	if (c->o->picture) {
+		c->picture = call_picture__new(c->o->picture, &o);
+		if (!c->picture)
+			return log_no_memory();
+	}
+	return 0;
 }
 
 int counting_all__run(const struct counting_opts *o)
 {
 	struct counting_all c = { .o = o, .signal_fd = -1 };
-	int err = 0;
+	int err = prepare(&c);
 
-	if (is_timed(&c)) {
-		c.blocks = blocks__new(name_of, &c);
-		err = c.blocks ? 0 : log_no_memory();
-	}
 	if (!err)
 		err = begin(&c);
 	if (!err)
@@ -591,6 +622,7 @@ int counting_all__run(const struct counting_opts *o)
 	if (!err)
 		report_losses(&c);
 	crowd__free(c.crowd);
+	call_picture__free(c.picture);
 	blocks__free(c.blocks);
 	free(c.rows);
 	free(c.busiest);

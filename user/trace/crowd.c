@@ -275,6 +275,8 @@ static void keep_sums(struct crowd *c, struct crowd_file *f)
 	if (f->timing) {
 		c->former_calls += timing__call_cnt(f->timing);
 		c->former_resumed += timing__resumed_cnt(f->timing);
+		if (c->o.picture && timing__draw(f->timing, c->o.picture))
+			log_no_memory();
 		return;
 	}
 	if (tracer__read(f->tracer, &f->now))
@@ -332,7 +334,10 @@ static struct timing *new_timing(const struct crowd *c, const struct crowd_file 
 	timing__set_format(t, c->o.format);
 	timing__set_many(t, c->o.blocks, f->target.py.version);
 	timing__want_from(t, c->o.from);
-	return t;
+	if (!c->o.picture || !timing__want_picture(t, c->o.picture))
+		return t;
+	timing__free(t);
+	return NULL;
 }
 
 static void open_tracer(struct crowd *c, struct crowd_file *f, pid_t pid)

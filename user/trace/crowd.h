@@ -82,6 +82,7 @@ struct crowd_opts {
 	enum timing_format format;
 	struct blocks *blocks;
 	bool json;
+	struct call_picture *picture;	 /* borrowed; of the calls; NULL: not wanted */
 	struct timing_slow slow;	 /* without a percentile */
 	const struct trace_filter *from; /* borrowed; NULL: all calls */
 };

@@ -279,6 +279,33 @@ static void write_event(struct timing *t, const struct activation *a, const stru
 
 /* ---- activations ----------------------------------------------------------------------------- */
 
+/* Below all calls of a process. */
+static uint32_t top_of(struct timing *t, uint32_t tgid)
+{
+	uint32_t at;
+	int proc;
+
+	if (!t->picture)
+		return CALL_PATHS_TOP;
+	at = (uint32_t)(uintptr_t)idmap__get(&t->tops, tgid);
+	if (at)
+		return at;
+	proc = call_picture__add_process(t->picture, (pid_t)tgid,
+					 blocks__name(t->blocks, (pid_t)tgid), t->version);
+	at = proc < 0 ? call_paths__none() : call_paths__top(t->paths, (uint32_t)proc);
+	if (idmap__set(&t->tops, tgid, (void *)(uintptr_t)at))
+		t->err = -ENOMEM;
+	return at;
+}
+
+/* Which way of calls it is the end of. */
+static uint32_t way_of(struct timing *t, const struct activation *a, const struct timed *f)
+{
+	uint32_t from = a->below ? a->below->mark : 0;
+
+	return call_paths__call(t->paths, from ? from : top_of(t, a->tgid), f->first);
+}
+
 static void on_begun(void *ctx, struct activation *a)
 {
 	struct timing *t = ctx;
@@ -289,8 +316,7 @@ static void on_begun(void *ctx, struct activation *a)
 	f->calls += a->how == PAIRS_CALL;
 	f->resumed += a->how == PAIRS_RESUME;
 	if (t->paths)
-		a->mark = call_paths__call(t->paths, a->below ? a->below->mark : CALL_PATHS_TOP,
-					   f->first);
+		a->mark = way_of(t, a, f);
 	write_event(t, a, f, a->how, NULL);
 }
 
@@ -439,6 +465,7 @@ void timing__end_process(struct timing *t, pid_t pid)
 {
 	pairs__end_process(t->pairs, (uint32_t)pid);
 	timing_format__end_process(t, (uint32_t)pid);
+	idmap__remove(&t->tops, (uint64_t)pid);
 }
 
 void timing__lose(struct timing *t, uint32_t lost)
@@ -446,8 +473,9 @@ void timing__lose(struct timing *t, uint32_t lost)
 	pairs__lose(t->pairs, lost);
 }
 
-int timing__want_picture(struct timing *t)
+int timing__want_picture(struct timing *t, struct call_picture *of_many)
 {
+	t->picture = of_many;
 	t->paths = call_paths__new();
 	return t->paths ? 0 : -ENOMEM;
 }
@@ -469,6 +497,7 @@ int timing__draw(struct timing *t, struct call_picture *picture)
 {
 	struct drawing d = { .t = t, .picture = picture };
 
+	call_picture__renumber(picture);
 	return call_paths__draw(t->paths, picture, word_of, &d);
 }
 
@@ -511,6 +540,7 @@ void timing__free(struct timing *t)
 	pairs__free(t->pairs);
 	windows__free(t->windows);
 	call_paths__free(t->paths);
+	idmap__free(&t->tops);
 	free(t->firsts);
 	for (size_t i = 0; i < t->cnt; i++)
 		free(t->all[i].slow);

@@ -66,9 +66,12 @@ void timing__set_many(struct timing *t, struct blocks *blocks, const char *versi
 void timing__end_process(struct timing *t, pid_t pid);
 /* So many events were lost (tracer__lost()), though none behind them has said so yet. */
 void timing__lose(struct timing *t, uint32_t lost);
-/* Keeps what timing__draw() needs, before the first event. 0 or -ENOMEM. Not with `slow`. */
-int timing__want_picture(struct timing *t);
-/* Puts all calls that have ended into the picture. 0 or -ENOMEM. */
+/*
+ * Keeps what timing__draw() needs, before the first event. 0 or -ENOMEM. Not with `slow`.
+ * `of_many` (borrowed): gets the processes as they come; NULL: it is one process.
+ */
+int timing__want_picture(struct timing *t, struct call_picture *of_many);
+/* Puts all calls that have ended into the picture, once. 0 or -ENOMEM. */
 int timing__draw(struct timing *t, struct call_picture *picture);
 /* Calls that were taken. */
 uint64_t timing__call_cnt(const struct timing *t);

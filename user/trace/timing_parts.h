@@ -71,6 +71,8 @@ struct timing {
 	const struct condition *only;	  /* NULL: all calls are taken */
 	bool refused;			  /* the call at hand is not */
 	struct call_paths *paths;	  /* NULL: no picture is wanted */
+	struct call_picture *picture;	  /* of many processes; NULL: it is one, or none */
+	struct idmap tops;		  /* of these, in `paths`, by process */
 	bool headed;			  /* the line above the first call is written */
 	struct blocks *blocks;		  /* NULL: it is one process with what it starts */
 	const char *version;		  /* ... of Python in `blocks` */
