@@ -7,8 +7,9 @@ import re
 import pytest
 
 import pprof_read
+from programs.slowest import SLOW_S
 from test_call_pictures import ways_of
-from test_trace_all import LOGGED, run_inside, three_pythons  # noqa: F401 (a fixture)
+from test_trace_all import COMMON, LOGGED, run_inside, three_pythons  # noqa: F401 (a fixture)
 
 pytestmark = pytest.mark.beside
 
@@ -119,3 +120,61 @@ def test_pictures(three_pythons, directory):  # noqa: F811
         lines[command, tuple(frame.partition(" (")[0] for frame in way)] += int(ns)
     assert lines == folded_ns
     assert html.read_text().rstrip().endswith("</html>")
+
+
+# Two processes of one interpreter, and one of another.
+SLOWEST = COMMON + """
+calls, options = json.loads(sys.argv[4]), json.loads(sys.argv[5])
+targets = [Target(python, "slowest.py") for python in (one, one, other)]
+out = tempfile.TemporaryFile("w+")
+trace = All("-v", "-i", "1000", "--force", *options, stdout=out)
+for t in targets:
+    trace.wait_said("process %d (slowest.py) is traced" % t.pid)
+truth = []
+for t, n in zip(targets, calls):
+    t.process.stdin.write(b"%d\\n" % n)
+    t.process.stdin.flush()
+    truth.append(json.loads(t.read_line()))
+trace.interrupt()
+for t in targets:
+    t.process.kill()
+out.seek(0)
+print(json.dumps({"pids": [t.pid for t in targets], "truth": truth, "lines": [json.loads(line) for line in out]}))
+"""
+
+
+def slowest_of(any_python, another_python, calls, mode):
+    functions = ("wait_elsewhere", "compute", "fail")
+    options = [mode, "--slow", "p99", *[word for f in functions for word in ("-f", f)]]
+    found = run_inside(SLOWEST, any_python, another_python, json.dumps(calls), json.dumps(options))
+    python = {p["pid"]: p["python"] for p in found["lines"][-1]["processes"]}
+    groups = [(found["pids"][:2], found["truth"][:2]), (found["pids"][2:], found["truth"][2:])]
+    for pids, truth in groups:
+        table, = [i for i in found["lines"][-1]["interpreters"] if i["python"] == python[pids[0]]]
+        assert {f["function"] for f in table["functions"]} == set(functions)
+        yield pids, truth, table["functions"], found["lines"][:-1]
+
+
+def test_slowest(any_python, another_python):
+    """The slowest 1% of a function in all processes of an interpreter, as these say themselves, and where each was."""
+    calls = 300
+    for pids, truth, functions, _ in slowest_of(any_python, another_python, 3 * [calls], "--hist"):
+        seen = set()
+        for f in functions:
+            slow = calls * len(pids) // 100
+            assert f["compared"] == f["ended"] == calls * len(pids) and f["slow"]["count"] == slow
+            times = sorted(ns for process in truth for ns in process[f["function"]])
+            # The program's clock is read around the call, so it is longer.
+            assert 0.9 * SLOW_S * 1e9 < f["limit_ns"] <= times[-slow] and f["longest_ns"] <= times[-1]
+            assert {row["name"] for row in f["slowest"]} == {"slowest.py"}
+            assert {row["callers"][0]["function"] for row in f["slowest"]} == {"caught"}
+            seen |= {row["pid"] for row in f["slowest"]}
+        assert seen == set(pids)
+
+
+def test_each_of_the_slowest(any_python, another_python):
+    """--calls: by one limit for all processes of an interpreter, from the 200th call of them on."""
+    (pids, _, _, events), _ = slowest_of(any_python, another_python, [200, 190, 190], "--calls")
+    # Which are slow may be told of the second process, though it has not 200 calls itself; not of the third.
+    assert pids[1] in [e["pid"] for e in events] and {e["pid"] for e in events} <= set(pids)
+    assert all(e["name"] == "slowest.py" and e["total_ns"] > 0.9 * SLOW_S * 1e9 for e in events)

@@ -678,7 +678,8 @@ def test_seccomp(any_python, mode):
 @pytest.mark.parametrize("args, message", [
     (["trace", "--calls", "--args"], "--args needs -p PID or a command"),
     (["trace", "--exceptions"], "--exceptions needs -p PID or a command"),
-    (["trace", "--slow", "p99"], "--slow with a percentile needs -p PID or a command"),
+    (["trace", "--slow", "p49"], "or p50 to p99.9"),
+    (["trace", "--slow", "p99", "--from", "f"], "--from goes with --calls or --hist, without --slow"),
     (["trace", "--format", "systemtap"], "--format systemtap goes with --calls"),
     (["trace", "--gc", "--calls", "--format", "pythonflow"], "--format pythonflow goes with --calls"),
     (["trace", "-o", "x.html"], "-o goes with --calls and --hist"),

@@ -242,13 +242,40 @@ static void test_bound(void **state)
 	windows__free(ws);
 }
 
+/* One that has gone leaves its room to the others, which go on. */
+static void test_gone(void **state)
+{
+	struct windows *ws = windows__new();
+	struct window *w[3];
+	size_t bytes[3];
+
+	(void)state;
+	for (int i = 0; i < 3; i++) {
+		w[i] = window__new(ws);
+		for (uint64_t k = 0; k < 1000; k++)
+			add(w[i], k, NULL);
+		bytes[i] = windows__bytes(ws);
+	}
+	window__free(w[0]);
+	assert_int_equal(windows__bytes(ws), bytes[1]);
+	window__free(NULL);
+	for (uint64_t k = 0; k < 1000000; k++)
+		add(w[1 + k % 2], k, NULL);
+	assert_int_equal(window__cnt(w[1]), 501000);
+	window__free(w[2]);
+	assert_true(windows__bytes(ws) > 0);
+	window__free(w[1]);
+	assert_int_equal(windows__bytes(ws), 0);
+	windows__free(ws);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_limit),	     cmocka_unit_test(test_too_few),
 		cmocka_unit_test(test_forgets),	     cmocka_unit_test(test_callees),
 		cmocka_unit_test(test_many_callees), cmocka_unit_test(test_stacks),
-		cmocka_unit_test(test_bound),
+		cmocka_unit_test(test_bound),	     cmocka_unit_test(test_gone),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -436,7 +436,6 @@ static int check_native(const struct trace_cmd *t, const char *word)
 static int check_all(const struct trace_cmd *t)
 {
 	const char *option = t->o.what != COUNTING_CALLS   ? whats[t->o.what]
-			     : t->o.slow.percentile > 0	   ? "slow with a percentile"
 			     : t->o.args		   ? "args"
 			     : t->o.returns		   ? "ret"
 			     : t->o.only		   ? "if"

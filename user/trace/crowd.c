@@ -24,6 +24,7 @@
 #include "process/mmapwatch.h"
 #include "process/unsupported.h"
 #include "trace/price.h"
+#include "trace/window.h"
 
 #define FILES_MAX     4096 /* that may be interpreters */
 #define TRACERS_MAX   64
@@ -76,6 +77,12 @@ struct crowd *crowd__new(const struct crowd_opts *o)
 	}
 	c->o = *o;
 	c->state = s;
+	c->o.slow.windows = o->slow.percentile > 0 ? windows__new() : NULL;
+	if (o->slow.percentile > 0 && !c->o.slow.windows) {
+		log_no_memory();
+		crowd__free(c);
+		return NULL;
+	}
 	s->readers = readers__new();
 	if (s->readers)
 		readers__start(s->readers);
@@ -178,6 +185,7 @@ void crowd__free(struct crowd *c)
 	uprobe__leave_links(links, cnt);
 	for (size_t i = 0; i < c->file_cnt; i++)
 		free_file(c->files[i]);
+	windows__free(c->o.slow.windows);
 	for (size_t i = 0; i < c->state->reason_cnt; i++)
 		strbuf__free(&c->state->reasons[i]);
 	mmapwatch__free(c->state->watch);

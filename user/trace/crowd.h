@@ -83,7 +83,7 @@ struct crowd_opts {
 	struct blocks *blocks;
 	bool json;
 	struct call_picture *picture;	 /* borrowed; of the calls; NULL: not wanted */
-	struct timing_slow slow;	 /* without a percentile */
+	struct timing_slow slow;	 /* its windows are those of crowd.c */
 	const struct trace_filter *from; /* borrowed; NULL: all calls */
 };
 

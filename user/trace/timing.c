@@ -139,6 +139,12 @@ void timing__add_process(const struct timing *t, struct json *j, uint32_t tgid)
 	json__stringz(j, "name", blocks__name(t->blocks, (pid_t)tgid));
 }
 
+void timing__say_process(const struct timing *t, struct strbuf *b, uint32_t tgid)
+{
+	if (t->blocks)
+		strbuf__addf(b, "  in process %u (%s)", tgid, blocks__name(t->blocks, (pid_t)tgid));
+}
+
 const char *const timing_hows[] = {
 	[PAIRS_CALL] = "call",		 [PAIRS_RESUME] = "resume", [PAIRS_THROW] = "throw",
 	[PAIRS_RETURN] = "return",	 [PAIRS_YIELD] = "yield",   [PAIRS_LEFT] = "leave",
@@ -520,7 +526,7 @@ struct timing *timing__new(enum timing_mode mode, bool json, struct timing_slow 
 					    .ctx = t };
 	t->pairs = pairs__new(&h);
 	if (slow.percentile > 0)
-		t->windows = windows__new();
+		t->windows = slow.windows ? slow.windows : windows__new();
 	if (t->pairs && (t->windows || slow.percentile <= 0))
 		return t;
 	timing__free(t);
@@ -538,7 +544,10 @@ void timing__free(struct timing *t)
 		return;
 	timing_format__free(t);
 	pairs__free(t->pairs);
-	windows__free(t->windows);
+	for (size_t i = 0; i < t->cnt; i++)
+		window__free(t->all[i].window);
+	if (!t->slow.windows)
+		windows__free(t->windows);
 	call_paths__free(t->paths);
 	idmap__free(&t->tops);
 	free(t->firsts);

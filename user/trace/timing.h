@@ -36,11 +36,14 @@ enum timing_format {
 };
 
 struct timing;
+struct windows;
 
 /* Calls that are kept, and with TIMING_CALLS alone written: those that took ... */
 struct timing_slow {
 	uint64_t ns;	   /* ... so long; */
 	double percentile; /* or longer than so many percent of the function's; 0: none */
+	/* Borrowed, with a percentile: shared with others, so that all have room; NULL: its own */
+	struct windows *windows;
 };
 
 /* NULL: no memory. */

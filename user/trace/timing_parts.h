@@ -18,7 +18,7 @@
 
 struct slow_call {
 	uint64_t start_ns;
-	uint32_t tid;
+	uint32_t tgid, tid;
 	struct pairs_times times;
 	struct pairs_stack stack; /* of none if it is not known */
 };
@@ -91,6 +91,9 @@ void timing__flush_line(struct timing *t);
 void timing__put_line(struct timing *t, uint32_t tgid);
 /* The members of such a line in JSON that say which process it is. */
 void timing__add_process(const struct timing *t, struct json *j, uint32_t tgid);
+
+/* Appends which process it is, if there are many. */
+void timing__say_process(const struct timing *t, struct strbuf *b, uint32_t tgid);
 
 /* Is the line above the first one still to be written? It is said once. */
 static inline bool timing__heads(struct timing *t)

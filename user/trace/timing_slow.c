@@ -172,7 +172,9 @@ static void keep(struct slow *s, const struct slow_call *call)
 static void take_slow(struct timing *t, struct timed *f, const struct activation *a,
 		      enum pairs_how how, const struct pairs_times *times)
 {
-	struct slow_call call = { .start_ns = a->start_ns, .tid = a->tid, .times = *times };
+	struct slow_call call = {
+		.start_ns = a->start_ns, .tgid = a->tgid, .tid = a->tid, .times = *times
+	};
 
 	if (!t->slow.ns)
 		return;
@@ -240,6 +242,7 @@ static void write_slowest(struct timing *t, const struct timed *f)
 		strbuf__addf(b, "%11.6f %8u", timing__seconds(t, s.calls[i].start_ns),
 			     s.calls[i].tid);
 		add_times(b, &s.calls[i].times);
+		timing__say_process(t, b, s.calls[i].tgid);
 		if (s.calls[i].stack.cnt > 1)
 			strbuf__addz(b, "  called by");
 		add_stack(t, b, &s.calls[i].stack, "\n                    ");
@@ -269,6 +272,7 @@ static void slowest_json(struct timing *t, struct json *j, const struct timed *f
 	for (uint32_t i = 0; i < s.call_cnt; i++) {
 		json__object(j, NULL);
 		json__double(j, "seconds", timing__seconds(t, s.calls[i].start_ns));
+		timing__add_process(t, j, s.calls[i].tgid);
 		json__uint(j, "thread", s.calls[i].tid);
 		times_json(j, &s.calls[i].times);
 		stack_json(t, j, &s.calls[i].stack);
@@ -295,9 +299,11 @@ void timing_slow__note_callee(struct timing *t, const struct activation *a, cons
 static void take_window(struct timing *t, const struct timed *f, const struct activation *a,
 			const struct pairs_times *times)
 {
-	struct window_call call = {
-		.start_ns = a->start_ns, .tid = a->tid, .times = *times, .stack = a->stack
-	};
+	struct window_call call = { .start_ns = a->start_ns,
+				    .tgid = a->tgid,
+				    .tid = a->tid,
+				    .times = *times,
+				    .stack = a->stack };
 	struct timed *first = &t->all[f->first];
 
 	if (!t->windows)
@@ -397,6 +403,7 @@ static void add_slowest(struct timing *t, struct strbuf *b, const struct window_
 {
 	strbuf__addf(b, "%11.6f %8u", timing__seconds(t, call->start_ns), call->tid);
 	add_times(b, &call->times);
+	timing__say_process(t, b, call->tgid);
 	if (call->stack && call->stack->cnt > 1)
 		strbuf__addz(b, "  called by");
 	if (call->stack)
@@ -485,6 +492,7 @@ static void comparison_json(struct timing *t, struct json *j, const struct timed
 
 		json__object(j, NULL);
 		json__double(j, "seconds", timing__seconds(t, call->start_ns));
+		timing__add_process(t, j, call->tgid);
 		json__uint(j, "thread", call->tid);
 		times_json(j, &call->times);
 		stack_json(t, j, call->stack ? call->stack : &none);

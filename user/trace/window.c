@@ -33,6 +33,7 @@ struct kept {
 
 struct window {
 	struct windows *all;
+	size_t at; /* in the list of all */
 	struct kept *oldest, *newest;
 	size_t cnt;
 	size_t had; /* calls, with those that have gone */
@@ -204,7 +205,7 @@ struct window *window__new(struct windows *all)
 		free(w);
 		return NULL;
 	}
-	*w = (struct window){ .all = all, .limit_ns = UINT64_MAX };
+	*w = (struct window){ .all = all, .at = all->cnt, .limit_ns = UINT64_MAX };
 	return all->list[all->cnt++] = w;
 }
 
@@ -276,15 +277,27 @@ int window__add(struct window *w, const struct window_call *call, const struct c
 	return 0;
 }
 
+void window__free(struct window *w)
+{
+	struct windows *all = w ? w->all : NULL;
+
+	if (!w)
+		return;
+	while (w->cnt)
+		drop_oldest(w);
+	all->list[w->at] = all->list[--all->cnt];
+	all->list[w->at]->at = w->at;
+	if (all->next >= all->cnt)
+		all->next = 0;
+	free(w);
+}
+
 void windows__free(struct windows *all)
 {
 	if (!all)
 		return;
-	for (size_t i = 0; i < all->cnt; i++) {
-		while (all->list[i]->cnt)
-			drop_oldest(all->list[i]);
-		free(all->list[i]);
-	}
+	while (all->cnt)
+		window__free(all->list[all->cnt - 1]);
 	free(all->list);
 	free(all->totals);
 	free(all);

@@ -58,7 +58,7 @@ int called__add(struct called **c, uint32_t who, const struct pairs_times *times
 /* A call of a window. Borrowed until the next one is added. */
 struct window_call {
 	uint64_t start_ns;
-	uint32_t tid;
+	uint32_t tgid, tid;
 	struct pairs_times times;
 	const struct pairs_stack *stack; /* NULL: it is not known */
 };
@@ -70,6 +70,7 @@ struct windows *windows__new(void); /* NULL: no memory */
 void windows__free(struct windows *all);
 size_t windows__bytes(const struct windows *all); /* that all of them need */
 struct window *window__new(struct windows *all);  /* owned by `all`; NULL: no memory */
+void window__free(struct window *w);		  /* before the others; NULL: nothing */
 
 /* `call` and `called` (or NULL) are copied. 0 or -ENOMEM. */
 int window__add(struct window *w, const struct window_call *call, const struct called *called);
