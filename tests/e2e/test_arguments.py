@@ -70,12 +70,19 @@ def check_arguments(python):
     assert not [e for e in events if "returned" in e]
 
 
+def returns_of(events):
+    return [[name_of(e), e["returned"]] for e in events if "returned" in e]
+
+
+def returned(python, truth):
+    if version_of(python) < (3, 11):  # a yield is as good as a return
+        return truth["returns"]
+    return [value for i, value in enumerate(truth["returns"]) if i not in truth["yields"]]
+
+
 def check_returns(python):
     truth, events, _ = traced(python, "--ret")
-    found = [[name_of(e), e["returned"]] for e in events if "returned" in e]
-    wanted = truth["returns"]
-    if version_of(python) >= (3, 11):  # before, a yield is as good as a return
-        wanted = [value for i, value in enumerate(wanted) if i not in truth["yields"]]
+    found, wanted = returns_of(events), returned(python, truth)
     assert not first_difference(found, wanted), first_difference(found, wanted)
     ends = [e for e in events if e["event"] in ("return", "leave") and name_of(e) != "do_raise"]
     assert all("returned" in e for e in ends)

@@ -7,6 +7,7 @@ import re
 import pytest
 
 import pprof_read
+import test_arguments
 from programs.slowest import SLOW_S
 from test_call_pictures import ways_of
 from test_trace_all import COMMON, LOGGED, run_inside, three_pythons  # noqa: F401 (a fixture)
@@ -178,3 +179,57 @@ def test_each_of_the_slowest(any_python, another_python):
     # Which are slow may be told of the second process, though it has not 200 calls itself; not of the third.
     assert pids[1] in [e["pid"] for e in events] and {e["pid"] for e in events} <= set(pids)
     assert all(e["name"] == "slowest.py" and e["total_ns"] > 0.9 * SLOW_S * 1e9 for e in events)
+
+
+# Two processes of the first interpreter, whose types are at different addresses, and one of each other.
+VALUED = COMMON + """
+pythons, options = json.loads(sys.argv[4]), json.loads(sys.argv[5])
+targets = [Target(python, "arguments.py") for python in pythons]
+out = tempfile.TemporaryFile("w+")
+trace = All("-v", "-i", "1000", "--force", "--calls", "-f", "arguments.py:*do_*", *options, stdout=out)
+for t in targets:
+    trace.wait_said("process %d (arguments.py) is traced" % t.pid)
+truth = []
+for t in targets:
+    t.process.stdin.write(b"go\\n")
+    t.process.stdin.flush()
+    truth.append(json.loads(t.read_line()))
+trace.interrupt()
+for t in targets:
+    t.process.kill()
+out.seek(0)
+lines = [json.loads(line) for line in out]
+print(json.dumps({"truth": truth, "events": [[e for e in lines[:-1] if e.get("pid") == t.pid] for t in targets], "last": lines[-1]}))
+"""
+
+
+def valued(three_pythons, *options):  # noqa: F811
+    """(interpreter, what the program says, events of its functions) of each process; and the last object."""
+    pythons = [three_pythons[0], *three_pythons]
+    found = run_inside(VALUED, three_pythons[0], three_pythons[1], json.dumps(pythons), json.dumps(options))
+    events = [[e for e in of if test_arguments.name_of(e).startswith("do_")] for of in found["events"]]
+    return list(zip(pythons, found["truth"], events)), found["last"]
+
+
+def check(found, wanted):
+    assert len(wanted) > 2
+    assert not test_arguments.first_difference(found, wanted), test_arguments.first_difference(found, wanted)
+
+
+def test_values(three_pythons):  # noqa: F811
+    """What each program says that its functions were called with, and have returned."""
+    for python, truth, events in valued(three_pythons, "--args=6", "--ret")[0]:
+        check(test_arguments.arguments_of(events), test_arguments.first(truth["calls"], 6))
+        check(test_arguments.returns_of(events), test_arguments.returned(python, truth))
+        assert "geheim" not in json.dumps(events)
+
+
+def test_condition(three_pythons):  # noqa: F811
+    """Only the calls that Python itself selects, in each process."""
+    found, last = valued(three_pythons, "--args=6", "--if", "a == 'text'")
+    calls = 0
+    for _, truth, events in found:
+        wanted = [call for call in truth["calls"] if dict(call[1]).get("a") == "'text'"]
+        assert wanted and test_arguments.arguments_of(events) == test_arguments.first(wanted, 6)
+        calls += len(wanted)
+    assert last["calls"] == calls

@@ -676,8 +676,13 @@ def test_seccomp(any_python, mode):
 
 
 @pytest.mark.parametrize("args, message", [
-    (["trace", "--calls", "--args"], "--args needs -p PID or a command"),
-    (["trace", "--exceptions"], "--exceptions needs -p PID or a command"),
+    (["trace", "--args"], "--args goes with --calls"),
+    (["trace", "--ret", "--hist"], "--ret goes with --calls"),
+    (["trace", "--if", "n > 1"], "--if goes with --calls or --hist"),
+    (["trace", "--if", "token == 'x'", "--hist"], "the name looks like that of a secret"),
+    (["trace", "--python", "python3"], "--python needs a command"),
+    (["trace", "--as-root"], "--as-root needs a command"),
+    (["trace", "--exceptions"], "--exceptions needs -p PID or a command: of all processes only calls are traced"),
     (["trace", "--slow", "p49"], "or p50 to p99.9"),
     (["trace", "--slow", "p99", "--from", "f"], "--from goes with --calls or --hist, without --slow"),
     (["trace", "--format", "systemtap"], "--format systemtap goes with --calls"),

@@ -220,6 +220,29 @@ static void test_parameters(void **state)
 	calls(w, 1, "(a=0, ...)");
 }
 
+static bool is_odd(void *ctx, uint64_t code)
+{
+	(void)ctx;
+	return code & 1;
+}
+
+/* Code objects without a name make room; the others, and those that come then, are known. */
+static void test_tidy(void **state)
+{
+	struct world *w = *state;
+	struct trace_params p = { .argcount = 1 };
+
+	set_name(&p.at[0], "a");
+	for (p.id = CODE; p.id < CODE + 1000; p.id++)
+		assert_int_equal(values__take_params(w->v, &p), 0);
+	values__tidy(w->v, is_odd, NULL);
+	for (uint64_t code = CODE; code < CODE + 1000; code++)
+		assert_int_equal(values__knows(w->v, code), code & 1);
+	p.id = CODE & ~1ULL;
+	assert_int_equal(values__take_params(w->v, &p), 0);
+	assert_true(values__knows(w->v, p.id));
+}
+
 static void test_secrets(void **state)
 {
 	struct world *w = *state;
@@ -268,6 +291,7 @@ int main(void)
 		TEST(test_nothing_returned),
 		TEST(test_secret_returns),
 		TEST(test_parameters),
+		TEST(test_tidy),
 		TEST(test_secrets),
 		TEST(test_hostile_parameters),
 	};

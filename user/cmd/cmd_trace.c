@@ -435,19 +435,16 @@ static int check_native(const struct trace_cmd *t, const char *word)
 /* Neither a process nor a command: all. */
 static int check_all(const struct trace_cmd *t)
 {
-	const char *option = t->o.what != COUNTING_CALLS   ? whats[t->o.what]
-			     : t->o.args		   ? "args"
-			     : t->o.returns		   ? "ret"
-			     : t->o.only		   ? "if"
-			     : t->python		   ? "python"
-			     : t->as_root		   ? "as-root"
-							   : NULL;
+	const char *of_command = t->python ? "python" : t->as_root ? "as-root" : NULL;
 
-	if (!option)
+	if (t->o.what != COUNTING_CALLS)
+		log_err("trace: --%s needs -p PID or a command: of all processes only calls are "
+			"traced",
+			whats[t->o.what]);
+	else if (of_command)
+		log_err("trace: --%s needs a command: it says how that runs", of_command);
+	else
 		return 0;
-	log_err("trace: --%s needs -p PID or a command: calls of all processes are counted and "
-		"timed",
-		option);
 	return -EINVAL;
 }
 
@@ -466,8 +463,8 @@ static int check(const struct trace_cmd *t, char **words)
 		return -EINVAL;
 	if (t->probes.cnt)
 		return check_probes(t);
-	if (!words[0] && !t->o.pid)
-		return check_all(t);
+	if (!words[0] && !t->o.pid && check_all(t))
+		return -EINVAL;
 	if (t->o.what != COUNTING_CALLS && t->o.mode == TIMING_HIST) {
 		log_err("trace: --hist does not go with --%s: it is about calls", whats[t->o.what]);
 		return -EINVAL;

@@ -234,6 +234,8 @@ static void add_head(struct counting_all *c, double seconds, bool final)
 	strbuf__addz(b, " calls and resumptions");
 	if (c->o->from)
 		strbuf__addf(b, " inside of %s", c->o->from->function);
+	if (c->o->only)
+		strbuf__addz(b, " as wanted");
 	if (!is_timed(c)) {
 		strbuf__addz(b, " of ");
 		text_add_count(b, c->row_cnt);
@@ -380,7 +382,8 @@ static void report_losses(const struct counting_all *c)
 			 nameless);
 	for (size_t i = 0; i < c->crowd->file_cnt; i++)
 		if (c->crowd->files[i]->timing)
-			timing__report(c->crowd->files[i]->timing, c->o->filter_cnt || c->o->from);
+			timing__report(c->crowd->files[i]->timing,
+				       c->o->filter_cnt || c->o->only || c->o->from);
 }
 
 static int show(struct counting_all *c, bool final)
@@ -518,7 +521,10 @@ static int begin(struct counting_all *c)
 				      .json = c->o->json,
 				      .picture = c->picture,
 				      .slow = c->o->slow,
-				      .from = c->o->from };
+				      .from = c->o->from,
+				      .args = c->o->args,
+				      .returns = c->o->returns,
+				      .only = c->o->only };
 	bool color;
 	int err;
 

@@ -342,6 +342,7 @@ static struct timing *new_timing(const struct crowd *c, const struct crowd_file 
 	timing__set_format(t, c->o.format);
 	timing__set_many(t, c->o.blocks, f->target.py.version);
 	timing__want_from(t, c->o.from);
+	timing__want_values(t, c->o.args, c->o.returns, c->o.only);
 	if (!c->o.picture || !timing__want_picture(t, c->o.picture))
 		return t;
 	timing__free(t);

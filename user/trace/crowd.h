@@ -85,6 +85,10 @@ struct crowd_opts {
 	struct call_picture *picture;	 /* borrowed; of the calls; NULL: not wanted */
 	struct timing_slow slow;	 /* its windows are those of crowd.c */
 	const struct trace_filter *from; /* borrowed; NULL: all calls */
+	/* As in timing__want_values(). */
+	uint32_t args;
+	bool returns;
+	const struct condition *only;
 };
 
 struct crowd {

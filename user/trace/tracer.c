@@ -544,7 +544,9 @@ static int configure_values(struct tracer *tr)
 		err = -ENOTSUP;
 	}
 	if (err) {
-		log_err("process %d: %s: %s", t->pid, t->path, why_not);
+		tr->points.why_not = why_not;
+		if (!tr->many)
+			log_err("process %d: %s: %s", t->pid, t->path, why_not);
 		return err;
 	}
 	tr->values = values__new(&t->py.interp.layout);
@@ -783,11 +785,17 @@ static bool is_former(void *ctx, uint32_t tgid)
 	return !idmap__get(&tr->numbers, tgid) && !retired__has(&tr->codes, (pid_t)tgid);
 }
 
+static bool is_named(void *ctx, uint64_t code)
+{
+	return sym_python__missing(((const struct tracer *)ctx)->names, code) >= 0;
+}
+
 static void forget_names(struct tracer *tr)
 {
 	if (sym_python__code_cnt(tr->names) < tr->codes_max)
 		return;
 	sym_python__forget(tr->names, is_former, tr);
+	values__tidy(tr->values, is_named, tr);
 	tr->codes_max = 2 * sym_python__code_cnt(tr->names) + CODES_OF_MANY;
 }
 

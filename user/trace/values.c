@@ -147,13 +147,18 @@ struct values *values__new(const struct py_layout *l)
 	return v;
 }
 
+static void free_params(struct params *p)
+{
+	for (size_t i = 0; i < TRACE_ARGS_MAX; i++)
+		free(p->at[i].name);
+}
+
 void values__free(struct values *v)
 {
 	if (!v)
 		return;
 	for (size_t i = 0; i < v->cnt; i++)
-		for (size_t k = 0; k < TRACE_ARGS_MAX; k++)
-			free(v->all[i].at[k].name);
+		free_params(&v->all[i]);
 	hash_index__free(&v->by_code);
 	strbuf__free(&v->text);
 	strbuf__free(&v->raw);
@@ -240,6 +245,25 @@ static const struct params *find(const struct values *v, uint64_t code)
 bool values__knows(const struct values *v, uint64_t code)
 {
 	return find(v, code) != NULL;
+}
+
+/* Without memory for the index their arguments are not known: "...". */
+void values__tidy(struct values *v, bool (*is_named)(void *ctx, uint64_t code), void *ctx)
+{
+	size_t kept = 0;
+
+	hash_index__free(&v->by_code);
+	for (size_t i = 0; i < v->cnt; i++) {
+		uint64_t code = v->all[i].code;
+
+		if (is_named(ctx, code) &&
+		    !hash_index__add(&v->by_code, hash_bytes(&v->key, &code, sizeof(code)),
+				     (uint32_t)kept))
+			v->all[kept++] = v->all[i];
+		else
+			free_params(&v->all[i]);
+	}
+	v->cnt = kept;
 }
 
 int values__take_params(struct values *v, const struct trace_params *p)

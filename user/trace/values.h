@@ -35,6 +35,8 @@ void values__free(struct values *v);
 int values__take_params(struct values *v, const struct trace_params *p); /* 0 or -ENOMEM */
 
 bool values__knows(const struct values *v, uint64_t code);
+/* Forgets code objects that have no name any more. */
+void values__tidy(struct values *v, bool (*is_named)(void *ctx, uint64_t code), void *ctx);
 
 /* "(n=3)", of a call of the code object `code`; `cnt` values were sent. */
 void values__add_args(struct values *v, struct strbuf *b, uint64_t code,
