@@ -4,6 +4,7 @@ import collections
 import json
 import signal
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -53,6 +54,8 @@ def test_picture(any_python, directory):
         trace = Trace(target.pid, "--hist", "--top", 0, "--force", "-o", folded)
         work(target)
         functions = trace.finish()["functions"]
+        command = Path("/proc/%d/comm" % target.pid).read_text().strip()
+    assert {line.partition(";")[0] for line in folded.read_text().splitlines()} == {command}
     drawn, truth = drawn_in(folded), ways_of(truth_of(any_python))
     assert drawn.keys() == truth.keys(), drawn.keys() ^ truth.keys()
     own, expected = collections.Counter(), collections.Counter()

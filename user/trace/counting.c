@@ -595,6 +595,8 @@ static int open_picture(struct counting *c)
 	const struct call_picture_opts o = { .pid = c->o->pid, .times = true };
 
 	c->picture = c->o->picture ? call_picture__new(c->o->picture, &o) : NULL;
+	if (c->picture)
+		call_picture__name(c->picture, c->target.readers);
 	return c->o->picture && !c->picture ? log_no_memory() : 0;
 }
 
