@@ -106,7 +106,7 @@ BPF_NOINLINE int store_chunk(__u32 k, __u32 window)
 	struct chunk *c;
 	__u64 key;
 	__u32 top;
-	long err;
+	int err;
 
 	if (!o || !deep || k * CHUNK_FRAMES >= o->stack.cnt)
 		return 1;
@@ -163,11 +163,11 @@ BPF_INLINE void add_count(struct count_val *count, __u64 value)
 	__sync_fetch_and_add(&count->value, value);
 }
 
-BPF_INLINE long new_count(__u32 window, const struct count_key *key, __u64 value)
+BPF_INLINE int new_count(__u32 window, const struct count_key *key, __u64 value)
 {
 	struct count_val val = { .samples = 1, .value = value };
-	long err = window ? bpf_map_update_elem(&counts1, key, &val, BPF_NOEXIST)
-			  : bpf_map_update_elem(&counts0, key, &val, BPF_NOEXIST);
+	int err = window ? bpf_map_update_elem(&counts1, key, &val, BPF_NOEXIST)
+			 : bpf_map_update_elem(&counts0, key, &val, BPF_NOEXIST);
 
 	if (!err)
 		counts_added[window & 1]++;
@@ -201,7 +201,7 @@ BPF_INLINE __u32 hand_over(const struct count_key *key, __u64 value, __u32 cnt)
 {
 	__u64 *deep = the_deep(), size = sizeof(struct ev_stack) + (__u64)cnt * 8;
 	struct ev_stack *ev;
-	long err = -1;
+	int err = -1;
 
 	__asm__ volatile(""
 			 : "+r"(size)); /* verifier: the bound is of the register that is passed */

@@ -228,7 +228,7 @@ BPF_INLINE void forget_block(__u64 addr)
 }
 
 /* 0, or an error: there is no room, or too many are of this user. */
-BPF_INLINE long put_block(const struct block_key *at, struct block_val *val)
+BPF_INLINE int put_block(const struct block_key *at, struct block_val *val)
 {
 	const struct block_val *old = bpf_map_lookup_elem(&blocks, at);
 

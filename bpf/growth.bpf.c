@@ -415,7 +415,7 @@ int on_pages(struct bpf_raw_tracepoint_args *ctx)
 /* ---- its stack ------------------------------------------------------------------------------- */
 
 /* 0, or an error: there is no room, or too many are of this user. */
-BPF_INLINE long put_page(const struct page_key *at, struct page_val *val)
+BPF_INLINE int put_page(const struct page_key *at, struct page_val *val)
 {
 	const struct page_val *old = bpf_map_lookup_elem(&pages, at);
 

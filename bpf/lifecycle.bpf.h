@@ -168,7 +168,7 @@ BPF_NOINLINE int tell_code(__u32 tgid, __u32 space, __u32 state)
  * run may hold one so long). User space then compares the table with /proc:
  * process_table__resync().
  */
-BPF_INLINE void count_refusal(long err)
+BPF_INLINE void count_refusal(int err)
 {
 	stat_inc(err == E_2BIG ? CTR_note_proc_full : CTR_note_proc_busy);
 	if (err != E_2BIG)
@@ -205,17 +205,17 @@ BPF_INLINE int is_quiet_child(const struct proc *from, const struct image *im,
 }
 
 /* An entry that is not there yet. */
-BPF_INLINE long add_proc(__u32 tgid, struct proc *p, struct task_struct *task)
+BPF_INLINE int add_proc(__u32 tgid, struct proc *p, struct task_struct *task)
 {
 	p->slot = share_slot(task);
 	return share_insert(&procs, &tgid, p, shares_of(&proc_shares), p->slot, PROC_ENTRIES);
 }
 
 /* The user may be another one by now. */
-BPF_INLINE long replace_proc(__u32 tgid, struct proc *p, struct task_struct *task)
+BPF_INLINE int replace_proc(__u32 tgid, struct proc *p, struct task_struct *task)
 {
 	__u32 before = p->slot;
-	long err;
+	int err;
 
 	p->slot = share_slot(task);
 	err = bpf_map_update_elem(&procs, &tgid, p, BPF_EXIST);
@@ -227,7 +227,7 @@ BPF_INLINE long replace_proc(__u32 tgid, struct proc *p, struct task_struct *tas
 }
 
 /* Deletes an entry that was there. */
-BPF_INLINE long delete_proc(__u32 tgid, __u32 slot)
+BPF_INLINE int delete_proc(__u32 tgid, __u32 slot)
 {
 	return share_delete(&procs, &tgid, shares_of(&proc_shares), slot);
 }
@@ -239,7 +239,7 @@ BPF_INLINE void follow_fork(struct task_struct *parent, struct task_struct *chil
 	const struct image *im;
 	struct proc p = {}, *from, *stale;
 	struct task_ids ids;
-	long err;
+	int err;
 
 	if ((cfg.flags & CFG_TARGETS) && !(cfg.flags & CFG_CHILDREN))
 		return;
@@ -295,7 +295,7 @@ BPF_INLINE void follow_exec(struct task_struct *task)
 	__u32 tgid = current_tgid(task), plain, told_of = 0;
 	struct proc p = {}, last = {}, *old;
 	struct exe_key exe = {};
-	long err;
+	int err;
 
 	if (!tgid)
 		return;
@@ -340,7 +340,7 @@ BPF_INLINE void follow_exit(struct task_struct *task)
 {
 	__u32 tgid = current_tgid(task);
 	struct proc *p, last;
-	long err;
+	int err;
 
 	p = bpf_map_lookup_elem(&procs, &tgid);
 	if (!p || BPF_CORE_READ(task, signal, live.counter) > 0)

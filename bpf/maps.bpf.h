@@ -8,7 +8,10 @@
  */
 #include "state.bpf.h"
 
-/* Errors of bpf_map_update_elem() and bpf_map_delete_elem(). */
+/*
+ * Errors of bpf_map_update_elem() and bpf_map_delete_elem(). Up to Linux 6.3 (d7ba4cc900bf) only
+ * the lower half of what they return is set: compare an int, as a long is none of these there.
+ */
 #define E_NOENT (-2)
 #define E_2BIG	(-7)
 #define E_EXIST (-17)

@@ -42,10 +42,10 @@ BPF_INLINE struct shares *shares_of(void *map)
 }
 
 /* Adds an entry that is not there yet to a table of `cap`. 0, or an error: there is no room. */
-BPF_INLINE long share_insert(void *table, const void *key, const void *val, struct shares *s,
-			     __u32 slot, __u32 cap)
+BPF_INLINE int share_insert(void *table, const void *key, const void *val, struct shares *s,
+			    __u32 slot, __u32 cap)
 {
-	long err;
+	int err;
 
 	if (!share_has_room(s, slot, cap))
 		return E_2BIG;
@@ -56,9 +56,9 @@ BPF_INLINE long share_insert(void *table, const void *key, const void *val, stru
 }
 
 /* Deletes an entry of this slot. 0, or an error: it was not there. */
-BPF_INLINE long share_delete(void *table, const void *key, struct shares *s, __u32 slot)
+BPF_INLINE int share_delete(void *table, const void *key, struct shares *s, __u32 slot)
 {
-	long err = bpf_map_delete_elem(table, key);
+	int err = bpf_map_delete_elem(table, key);
 
 	if (!err)
 		add_to_share(s, slot, -1);
