@@ -328,6 +328,22 @@ static void test_tasks(void **state)
 	assert_int_equal(loops_add_tasks(&b, p), 0);
 	assert_string_equal(b.s, "In 25% of 40 looks tasks awaited in price (/srv/app.py:5) -> "
 				 "StreamReader.read (2.5 on average).");
+	strbuf__clear(&b);
+	loops_add_looks(&b, p);
+	assert_string_equal(b.s, "in 40 looks");
+	strbuf__clear(&b);
+	/* of another process */
+	add_await(p, serve, -1,
+		  (struct profile_await){
+			  .own = true, .looks = 6, .of = 12, .cut = 2, .tasks = 6, .came = 1 });
+	assert_int_equal(loops_add_tasks(&b, p), 0);
+	assert_string_equal(b.s, "In 25% of 40 looks tasks awaited in price (/srv/app.py:5) -> "
+				 "StreamReader.read (2.5 on average), in 50% of 12 looks in serve "
+				 "(/srv/app.py:9) (1.0 on average).");
+	strbuf__clear(&b);
+	loops_add_looks(&b, p);
+	assert_string_equal(b.s, "in 12 to 40 looks at each process, up to 2 of them at a part of "
+				 "the tasks");
 	assert_true(loops_await_stands(&p->awaits[1]));
 	assert_false(loops_await_stands(&p->awaits[2]));
 	strbuf__free(&b);

@@ -134,9 +134,8 @@ int report_print_awaits(struct report *r)
 
 	if (!p->await_cnt)
 		return 0;
-	strbuf__addf(&b, "What asyncio tasks wait for, in %" PRIu32 " looks", p->awaits[0].of);
-	if (p->awaits[0].cut)
-		strbuf__addf(&b, ", %" PRIu32 " of them at a part of the tasks", p->awaits[0].cut);
+	strbuf__addf(&b, "What asyncio tasks wait for, ");
+	loops_add_looks(&b, p);
 	report_print_title(r, b.s ? b.s : "");
 	strbuf__free(&b);
 	for (size_t i = 0; i < p->await_cnt && i < AWAITS_SHOWN && !err; i++)

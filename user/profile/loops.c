@@ -370,6 +370,26 @@ int loops_add_await(struct strbuf *b, const struct profile *p, const struct prof
 	return add_path_of(b, p, &s, 1);
 }
 
+void loops_add_looks(struct strbuf *b, const struct profile *p)
+{
+	uint32_t least = p->awaits[0].of, most = least, cut = 0;
+
+	for (size_t i = 0; i < p->await_cnt; i++) {
+		const struct profile_await *a = &p->awaits[i];
+
+		least = a->of < least ? a->of : least;
+		most = a->of > most ? a->of : most;
+		cut = a->cut > cut ? a->cut : cut;
+	}
+	strbuf__addf(b, "in ");
+	if (least < most)
+		strbuf__addf(b, "%" PRIu32 " to ", least);
+	strbuf__addf(b, "%" PRIu32 " looks%s", most, least < most ? " at each process" : "");
+	if (cut)
+		strbuf__addf(b, ", %s%" PRIu32 " of them at a part of the tasks",
+			     least < most ? "up to " : "", cut);
+}
+
 bool loops_await_stands(const struct profile_await *a)
 {
 	return !a->came && a->looks == a->of && a->of >= LOOKS_LEAST;
@@ -381,9 +401,18 @@ static bool is_told(const struct profile_await *a, bool stands)
 	       (uint64_t)a->looks * 100 >= (uint64_t)a->of * TASKS_LEAST;
 }
 
+/* Each process has looks of its own. `of`: the number that was named last. */
+static void add_looks(struct strbuf *b, const struct profile_await *a, uint32_t of)
+{
+	strbuf__addf(b, "%.0f%% ", 100.0 * a->looks / a->of);
+	if (a->of != of)
+		strbuf__addf(b, "of %" PRIu32 " looks ", a->of);
+}
+
 static int add_tasks(struct strbuf *b, const struct profile *p, bool stand)
 {
 	unsigned cnt = 0;
+	uint32_t of = 0;
 	int err = 0;
 
 	for (size_t i = 0; i < p->await_cnt && cnt < TASKS_SHOWN && !err; i++) {
@@ -391,12 +420,12 @@ static int add_tasks(struct strbuf *b, const struct profile *p, bool stand)
 
 		if (!is_told(a, stand))
 			continue;
+		strbuf__addf(b, "%s", cnt ? ", in " : "In ");
+		add_looks(b, a, of);
 		if (!cnt)
-			strbuf__addf(b, "In %.0f%% of %" PRIu32 " looks %s awaited in ",
-				     100.0 * a->looks / a->of, a->of,
-				     stand ? "the same tasks" : "tasks");
-		else
-			strbuf__addf(b, ", in %.0f%% in ", 100.0 * a->looks / a->of);
+			strbuf__addf(b, "%s awaited ", stand ? "the same tasks" : "tasks");
+		strbuf__addf(b, "in ");
+		of = a->of;
 		err = loops_add_await(b, p, a);
 		strbuf__addf(b, " (%.1f on average)", (double)a->tasks / a->looks);
 		cnt++;

@@ -67,6 +67,8 @@ void loops_add_title(struct strbuf *b, const struct profile *p, const struct pro
 bool loops_await_stands(const struct profile_await *a);
 /* Appends the place, and what it calls: "fetch (app.py:31) -> ... -> StreamReader.read". */
 int loops_add_await(struct strbuf *b, const struct profile *p, const struct profile_await *a);
+/* Appends how many looks there were, of which there is one: "in 12 to 40 looks at each process". */
+void loops_add_looks(struct strbuf *b, const struct profile *p);
 /*
  * Appends one sentence on the application's places that tasks came to, or if there are none, stood
  * at all the time; nothing if there are neither. 0 or -ENOMEM.
