@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 #include "python/pycode.h"
 
+#include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "base/hash.h"
 #include "python/pylines.h"
 
 #define NAME_MAX_CHARS 4096
 #define TABLE_MAX      (1U << 20)
+#define FIELDS_MAX     256 /* bytes of a code object with all that identifies it */
 /* Of all that is kept of a process: many code objects may have the same long table. */
 #define BYTES_MAX      (32U << 20)
 
@@ -51,6 +55,66 @@ static void read_code(struct pycodes *c, uint64_t addr, struct pycode *code)
 	take_table(c, addr, code);
 }
 
+/* ---- is it still the same? ------------------------------------------------------------------- */
+
+/* *out is 0 if only the contents tell. Negative errno: it cannot be read. */
+static int read_fingerprint(struct pycodes *c, uint64_t addr, uint64_t *out)
+{
+	const struct hash_key key = hash_key();
+	const struct py_layout *lay = c->mem->lay;
+	uint16_t first = lay->code_first;
+	uint8_t fields[FIELDS_MAX];
+	uint32_t version, line;
+	int err;
+
+	*out = 0;
+	if (lay->code_version == PY_OFF_NONE)
+		return 0;
+	if (lay->code_last <= first || lay->code_last - first > FIELDS_MAX)
+		return -EINVAL;
+	err = pymem__read(c->mem, fields, lay->code_last - first, addr + first);
+	if (err)
+		return err;
+	memcpy(&version, fields + lay->code_version - first, sizeof(version));
+	memcpy(&line, fields + lay->code_firstlineno - first, sizeof(line));
+	if (version) {
+		const uint64_t words[] = {
+			(uint64_t)version << 32 | line,
+			pyword(fields, lay->code_qualname - first),
+			pyword(fields, lay->code_filename - first),
+			pyword(fields, lay->code_linetable - first),
+		};
+
+		*out = hash_bytes(&key, words, sizeof(words)) | 1;
+	}
+	return 0;
+}
+
+static bool same_bytes(const void *a, size_t a_len, const void *b, size_t b_len)
+{
+	return a_len == b_len && (!a_len || !memcmp(a, b, a_len));
+}
+
+static bool same_contents(const struct pycode *a, const struct pycode *b)
+{
+	return a->first_line == b->first_line && a->has_table == b->has_table &&
+	       same_bytes(a->name, a->name_len, b->name, b->name_len) &&
+	       same_bytes(a->file, a->file_len, b->file, b->file_len) &&
+	       same_bytes(a->table, a->table_size, b->table, b->table_size);
+}
+
+void pycodes__look(struct pycodes *c)
+{
+	c->look++;
+}
+
+/* ---- the table ------------------------------------------------------------------------------- */
+
+static size_t size_of(const struct pycode *code)
+{
+	return sizeof(*code) + code->name_len + code->file_len + code->table_size;
+}
+
 static void free_code(struct pycode *code)
 {
 	free(code->name);
@@ -59,25 +123,51 @@ static void free_code(struct pycode *code)
 	free(code);
 }
 
+/* Keeps `now` at its address, instead of `before` unless that is NULL. NULL: no memory. */
+static struct pycode *keep(struct pycodes *c, uint64_t addr, struct pycode *before,
+			   struct pycode *now)
+{
+	if (idmap__set(&c->by_addr, addr, now)) {
+		free_code(now);
+		return NULL;
+	}
+	now->id = ++c->ids;
+	c->bytes += size_of(now);
+	if (before) {
+		c->bytes -= size_of(before);
+		free_code(before);
+	}
+	return now;
+}
+
 const struct pycode *pycodes__get(struct pycodes *c, uint64_t addr)
 {
 	static const struct pycode nameless;
-	struct pycode *code = idmap__get(&c->by_addr, addr);
+	struct pycode *had = idmap__get(&c->by_addr, addr), *code;
+	uint64_t fingerprint;
 
-	if (code)
-		return code;
+	if (had && had->look == c->look)
+		return had;
+	if (read_fingerprint(c, addr, &fingerprint))
+		return &nameless;
+	if (had && fingerprint && had->fingerprint == fingerprint) {
+		had->look = c->look;
+		return had;
+	}
 	if (c->bytes >= BYTES_MAX)
 		return &nameless;
 	code = calloc(1, sizeof(*code));
 	if (!code)
 		return NULL;
-	if (idmap__set(&c->by_addr, addr, code)) {
-		free(code);
-		return NULL;
-	}
 	read_code(c, addr, code);
-	c->bytes += sizeof(*code) + code->name_len + code->file_len + code->table_size;
-	return code;
+	code->fingerprint = fingerprint;
+	code->look = c->look;
+	if (!had || !same_contents(had, code))
+		return keep(c, addr, had, code);
+	had->fingerprint = fingerprint;
+	had->look = c->look;
+	free_code(code);
+	return had;
 }
 
 void pycodes__free(struct pycodes *c)

@@ -6,6 +6,11 @@
  * them. For stacks that user space takes: the kernel half sends the names of those that the sampler
  * finds. The table owns what it returns.
  *
+ * A code object may be freed and another one get its address, so each look at the process asks once
+ * whether what lies there is still the one that was read. What tells is what tells the kernel half
+ * (bpf/codes.bpf.h): first line, names and line table, and from 3.12 on the number that no other
+ * code object has; below, their contents, which are read again.
+ *
  * What is kept of a process is bounded. Behind that, code objects have no names.
  */
 #include <stdbool.h>
@@ -22,6 +27,9 @@ struct pycode {
 	uint8_t *table;
 	size_t table_size;
 	bool has_table; /* true for an empty table, too */
+	uint64_t id;	/* of the code objects that had the address each has another one; 0: none */
+	uint64_t fingerprint; /* 0: its contents tell */
+	uint32_t look;	      /* the last one that has found it there */
 };
 
 struct pycodes {
@@ -29,9 +37,13 @@ struct pycodes {
 	uint64_t code_type;
 	struct idmap by_addr;
 	size_t bytes; /* are kept */
+	uint64_t ids; /* dealt out so far */
+	uint32_t look;
 };
 
-/* Borrowed until pycodes__free(). NULL: no memory. */
+/* A new look begins: the process has run since the last one. */
+void pycodes__look(struct pycodes *c);
+/* Borrowed until the next look. NULL: no memory. */
 const struct pycode *pycodes__get(struct pycodes *c, uint64_t addr);
 void pycodes__free(struct pycodes *c);
 /* The line at an offset in the bytecode; 0: not known. */

@@ -121,10 +121,10 @@ static int read_by_reader(void *ctx, void *dst, size_t size, uint64_t at)
 	return reader__read(w->src.readers, w->src.tgid, dst, size, at);
 }
 
-static uint64_t key_of(const struct pycoro_frame *f)
+static uint64_t key_of(const struct pycoro_frame *f, const struct pycode *code)
 {
 	const struct hash_key key = hash_key();
-	const uint64_t words[] = { f->code, f->offset };
+	const uint64_t words[] = { f->code, code->id, f->offset };
 
 	return hash_bytes(&key, words, sizeof(words));
 }
@@ -132,17 +132,18 @@ static uint64_t key_of(const struct pycoro_frame *f)
 /* The index of a frame's sym, or -ENOMEM. */
 static int sym_of(struct watched *w, const struct pycoro_frame *f)
 {
-	uint64_t key = key_of(f);
-	uintptr_t had = (uintptr_t)idmap__get(&w->syms, key);
+	const struct pycode *code = pycodes__get(&w->codes, f->code);
 	struct sym s = { .kind = SYM_PYTHON, .module = -1, .inlined = -1 };
-	const struct pycode *code;
+	uint64_t key;
+	uintptr_t had;
 	int i;
 
-	if (had)
-		return (int)(had - 1);
-	code = pycodes__get(&w->codes, f->code);
 	if (!code)
 		return -ENOMEM;
+	key = key_of(f, code);
+	had = (uintptr_t)idmap__get(&w->syms, key);
+	if (had)
+		return (int)(had - 1);
 	s.func = profile__intern(w->names, code->name ? code->name : "", code->name_len);
 	s.file = profile__intern(w->names, code->file ? code->file : "", code->file_len);
 	s.line = pycode__line(w->mem.lay, code, f->offset);
@@ -303,6 +304,7 @@ static int look_at(struct taskbook *b, struct watched *w)
 	idmap__free(&b->awaiters);
 	b->awaiters = (struct idmap){ 0 };
 	w->mem.reads = 0;
+	pycodes__look(&w->codes);
 	err = pytasks__read(&w->src, take_task, b, &found);
 	if (!err && !found.loop_cnt && !b->seen_cnt && !found.cut)
 		w->pause_ns = now_ns() + PAUSE_NS;
