@@ -183,10 +183,11 @@ PYPERF_ASSERT_SIZE(struct loop_stretch, 24 + 16 * LOOP_STACKS);
 struct loop_thread {
 	__u64 poll_stack; /* COUNT_HASH(), as of struct loop_stack */
 	__u64 busy_ns,
-		slow_ns; /* sums of stretches that have ended, and of those of LOOP_SLOW_NS */
-	__u64 least_ns;	 /* of the longest, once there are LOOP_LONGEST */
-	__u32 cnt, slow_cnt;
-	__u32 call, fd; /* its poll: number of the system call, descriptor or LOOP_NO_FD */
+		slow_ns;     /* sums of stretches that have ended, and of those of LOOP_SLOW_NS */
+	__u64 least_ns;	     /* of the longest, once there are LOOP_LONGEST */
+	__u64 known_ns;	     /* since when: what it did before was forgotten, or not seen */
+	__u32 cnt, slow_cnt; /* they wrap, as hist does */
+	__u32 call, fd;	     /* its poll: number of the system call, descriptor or LOOP_NO_FD */
 	__u32 space, tgid, tid;
 	__u32 slot;   /* of struct shares */
 	__u32 others; /* waits in another poll since the last in its own */
@@ -197,7 +198,7 @@ struct loop_thread {
 	struct loop_stretch longest[LOOP_LONGEST]; /* in no order */
 };
 PYPERF_ASSERT_SIZE(struct loop_thread,
-		   80 + 4 * LOOP_BUCKETS + (LOOP_LONGEST + 1) * (24 + 16 * LOOP_STACKS));
+		   88 + 4 * LOOP_BUCKETS + (LOOP_LONGEST + 1) * (24 + 16 * LOOP_STACKS));
 
 /* sleepers: thread, by the kernel's number -> its wait, as far as its waker needs it. */
 struct waker_thread {

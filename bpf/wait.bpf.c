@@ -148,6 +148,7 @@ BPF_INLINE int is_its_poll(struct loop_thread *l, __u32 nr, __s64 poll)
 	l->call = POLL_CALL(poll);
 	l->fd = POLL_FD(poll);
 	l->others = 0;
+	l->known_ns = bpf_ktime_get_ns();
 	__builtin_memset(&l->now, 0, sizeof(l->now));
 	return 1;
 }

@@ -20,7 +20,8 @@ struct seen {
 	enum loop_kind kind;
 	bool there; /* at this look */
 	/* What of it is in a profile. */
-	uint64_t cnt, busy_ns, slow_cnt, slow_ns;
+	uint64_t known_ns, busy_ns, slow_ns;
+	uint32_t cnt, slow_cnt;
 	uint32_t hist[LOOP_BUCKETS];
 };
 
@@ -268,18 +269,10 @@ static struct seen *seen_of(struct loopbook *b, const struct loop_thread *l)
 }
 
 /* The kernel half begins anew when a thread changes from another poll to epoll. */
-static bool has_begun_anew(const struct seen *s, const struct loop_thread *l)
-{
-	for (size_t i = 0; i < LOOP_BUCKETS; i++)
-		if (l->hist[i] < s->hist[i])
-			return true;
-	return l->cnt < s->cnt || l->busy_ns < s->busy_ns;
-}
-
 static struct profile_loop since(const struct seen *s, const struct loop_thread *l)
 {
 	static const struct seen nothing = { .tid = 0 };
-	const struct seen *from = has_begun_anew(s, l) ? &nothing : s;
+	const struct seen *from = l->known_ns == s->known_ns ? s : &nothing;
 	struct profile_loop out = {
 		.space = l->space,
 		.tid = l->tid,
@@ -297,6 +290,7 @@ static struct profile_loop since(const struct seen *s, const struct loop_thread 
 
 static void note_seen(struct seen *s, const struct loop_thread *l)
 {
+	s->known_ns = l->known_ns;
 	s->cnt = l->cnt;
 	s->busy_ns = l->busy_ns;
 	s->slow_cnt = l->slow_cnt;
