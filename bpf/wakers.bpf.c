@@ -4,7 +4,7 @@
  *
  *	sched_switch    a thread leaves its CPU to wait
  *	sched_waking    another one wakes it: the current task, whose stack is taken
- *	hrtimer_expire_entry, hrtimer_expire_exit
+ *	hrtimer_expire_entry, hrtimer_expire_exit, timer_expire_entry, timer_expire_exit
  *	                what happens between them on a CPU, a timer does
  *
  * Waits are drawn by their length, as in bpf/wait.bpf.h, so the sums are those of off-cpu, without
@@ -37,42 +37,77 @@ struct {
 	__type(value, struct waker_thread);
 } sleepers SEC(".maps");
 
-/* Whether a timer expires on this CPU now. */
+/*
+ * Whether a timer expires on this CPU now: one of high resolution, and one of the timer wheel,
+ * which expires in a softirq, and which the first kind may interrupt.
+ */
+struct expiring {
+	__u32 hrtimer, timer;
+};
+
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
 	__type(key, __u32);
-	__type(value, __u32);
+	__type(value, struct expiring);
 } expiring SEC(".maps");
 
-BPF_INLINE int set_expiring(__u32 to)
+BPF_INLINE struct expiring *this_expiring(void)
 {
-	__u32 zero = 0, *now = bpf_map_lookup_elem(&expiring, &zero);
+	__u32 zero = 0;
 
-	if (now)
-		*now = to;
-	return 0;
+	return bpf_map_lookup_elem(&expiring, &zero);
 }
 
 BPF_INLINE int is_expiring(void)
 {
-	__u32 zero = 0, *now = bpf_map_lookup_elem(&expiring, &zero);
+	const struct expiring *now = this_expiring();
 
-	return now && *now;
+	return now && (now->hrtimer || now->timer);
 }
 
 SEC("raw_tp/hrtimer_expire_entry")
-int on_expiry(void *ctx)
+int on_hrtimer_expiry(void *ctx)
 {
+	struct expiring *now = this_expiring();
+
 	(void)ctx;
-	return set_expiring(1);
+	if (now)
+		now->hrtimer = 1;
+	return 0;
 }
 
 SEC("raw_tp/hrtimer_expire_exit")
-int on_expired(void *ctx)
+int on_hrtimer_expired(void *ctx)
 {
+	struct expiring *now = this_expiring();
+
 	(void)ctx;
-	return set_expiring(0);
+	if (now)
+		now->hrtimer = 0;
+	return 0;
+}
+
+SEC("raw_tp/timer_expire_entry")
+int on_timer_expiry(void *ctx)
+{
+	struct expiring *now = this_expiring();
+
+	(void)ctx;
+	if (now)
+		now->timer = 1;
+	return 0;
+}
+
+SEC("raw_tp/timer_expire_exit")
+int on_timer_expired(void *ctx)
+{
+	struct expiring *now = this_expiring();
+
+	(void)ctx;
+	if (now)
+		now->timer = 0;
+	return 0;
 }
 
 BPF_INLINE void first_seen(struct task_struct *task, __u32 nr, __u64 now)

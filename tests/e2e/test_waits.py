@@ -190,16 +190,20 @@ def test_wakers(any_python, tmp_path):
 
 # The timer that ends a sleep interrupts the other thread, which is in a system call nearly all the time.
 INTERRUPTED = """
-import os, select, threading, time
+import os, select, socket, struct, threading, time
 fd = os.open("/dev/zero", os.O_RDONLY)
 poll, epoll = select.poll(), select.epoll()
 def sleeps():
     for i in range(100):
+ours, theirs = socket.socketpair()
+ours.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("ll", 0, 3000))
         time.sleep(0.003)
         poll.poll(3)
         epoll.poll(0.003)
 def reads():
     while thread.is_alive(): os.read(fd, 1 << 22)
+        try: ours.recv(1)
+        except BlockingIOError: pass
 thread = threading.Thread(target=sleeps)
 thread.start()
 reads()
@@ -207,11 +211,11 @@ reads()
 
 
 def test_no_thread_ends_a_sleep(any_python):
-    """An interrupt does, or the time-out of a poll, in whatever call the thread is that it interrupts."""
+    """An interrupt does, or the time-out of a call, in whatever call the thread is that it interrupts."""
     result = profile("-f", "-F", FINE_HZ, "-e", "off-cpu,wakers", "--value", "wakers", "--", "taskset", "-c", "0", any_python, "-c",
                      INTERRUPTED).ok()
     ended = collections.Counter(s.frames[-1].name for s in result.stacks)
-    assert not ended.keys() & {"ends a wait: sleep", "ends a wait: poll", "ends a wait: epoll_wait"}, ended
+    assert not ended.keys() & {"ends a wait: " + name for name in ("sleep", "poll", "epoll_wait", "net")}, ended
 
 
 # Asleep before the profile begins, and after it has ended.

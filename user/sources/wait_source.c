@@ -189,9 +189,13 @@ static int tell_state(const struct waiting *x)
 /* The end comes first: nothing may expire for ever. */
 static int attach_timers(struct waiting *x)
 {
-	int err = attach(x, "on_expired");
+	static const char *const programs[] = { "on_hrtimer_expired", "on_hrtimer_expiry",
+						"on_timer_expired", "on_timer_expiry" };
+	int err = 0;
 
-	return err ? err : attach(x, "on_expiry");
+	for (size_t i = 0; i < sizeof(programs) / sizeof(programs[0]) && !err; i++)
+		err = attach(x, programs[i]);
+	return err;
 }
 
 /* The scheduler's program comes last. Wakers are on a CPU when they are seen. */
