@@ -234,7 +234,7 @@ BPF_INLINE void switch_out(struct task_struct *task, int preempted, __u64 now)
 
 	if (!nr)
 		return;
-	t = this_thread();
+	t = FIND_THREAD(gil_threads, nr);
 	if (!t) {
 		first_seen(task, nr);
 		return;
@@ -312,12 +312,11 @@ int on_switch(struct bpf_raw_tracepoint_args *ctx)
 BPF_INLINE void forget_thread(__u32 nr)
 {
 	struct gil_thread *t = bpf_map_lookup_elem(&gil_threads, &nr);
-	__u32 slot = t ? t->slot : 0;
 
 	if (!t)
 		return;
 	leave_gil(t);
-	share_delete(&gil_threads, &nr, shares_of(&wait_shares), slot);
+	DELETE_THREAD(gil_threads, nr, t);
 }
 
 /* The new program has another GIL, perhaps at the same address. */

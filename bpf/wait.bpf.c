@@ -191,7 +191,7 @@ BPF_INLINE int switch_out(struct task_struct *task, int preempted, __u64 now)
 	if (!nr)
 		return 0;
 	preempted = preempted || !state_of(task);
-	t = bpf_map_lookup_elem(&waits, &nr);
+	t = FIND_THREAD(waits, nr);
 	if (t) {
 		if (t->in_ns)
 			t->ran_ns += now - t->in_ns;
@@ -335,7 +335,7 @@ int on_waking(struct bpf_raw_tracepoint_args *ctx)
 {
 	struct task_struct *task = (struct task_struct *)ctx->args[0];
 	__u32 nr = (__u32)BPF_CORE_READ(task, pid);
-	struct wait_thread *t = bpf_map_lookup_elem(&waits, &nr);
+	struct wait_thread *t = FIND_THREAD(waits, nr);
 
 	if (!t && !is_on_cpu(task))
 		t = first_seen(task, nr, 1);
@@ -346,11 +346,10 @@ int on_waking(struct bpf_raw_tracepoint_args *ctx)
 
 BPF_INLINE void forget_thread(__u32 nr)
 {
-	const struct wait_thread *t = bpf_map_lookup_elem(&waits, &nr);
-	__u32 slot = t ? t->slot : 0;
+	struct wait_thread *t = bpf_map_lookup_elem(&waits, &nr);
 
 	if (t)
-		share_delete(&waits, &nr, shares_of(&wait_shares), slot);
+		DELETE_THREAD(waits, nr, t);
 	if (cfg.loop_types)
 		end_loop(nr);
 }

@@ -49,6 +49,31 @@ BPF_INLINE __u32 wait_slot(struct task_struct *task)
 	return 0;
 }
 
+/*
+ * Deletes the entry `t` of a thread that has ended. One that cannot be deleted now (two CPUs wait
+ * for each other's locks) is nobody's: FIND_THREAD() deletes it.
+ */
+#define DELETE_THREAD(table, nr, t)                                                                \
+	({                                                                                         \
+		__u32 slot_ = (t)->slot;                                                           \
+		int err_ = share_delete(&(table), &(nr), shares_of(&wait_shares), slot_);          \
+                                                                                                   \
+		if (err_ && err_ != E_NOENT)                                                       \
+			(t)->tgid = 0;                                                             \
+	})
+
+/* The entry of a thread at a switch, or NULL; not that of an earlier thread of its number. */
+#define FIND_THREAD(table, nr)                                                                     \
+	({                                                                                         \
+		typeof((table).value) t_ = bpf_map_lookup_elem(&(table), &(nr));                   \
+                                                                                                   \
+		if (t_ && !t_->tgid) {                                                             \
+			share_delete(&(table), &(nr), shares_of(&wait_shares), t_->slot);          \
+			t_ = NULL;                                                                 \
+		}                                                                                  \
+		t_;                                                                                \
+	})
+
 /* Each object defines this: deletes the entry of a thread, if there is one, and frees its share. */
 BPF_INLINE void forget_thread(__u32 nr);
 

@@ -321,7 +321,8 @@ static int read_threads(struct look *e)
 		first = false;
 	}
 	for (size_t i = 0; i < have; i++)
-		if (idmap__set(&e->known, e->threads[i].tid, &e->threads[i]))
+		if (e->threads[i].tgid && /* 0: it has ended */
+		    idmap__set(&e->known, e->threads[i].tid, &e->threads[i]))
 			return -ENOMEM;
 	return 0;
 }
