@@ -299,11 +299,12 @@ SEC("raw_tp/sched_switch")
 int on_switch(struct bpf_raw_tracepoint_args *ctx)
 {
 	__u64 now = bpf_ktime_get_ns();
-	__u32 nr = (__u32)BPF_CORE_READ((struct task_struct *)ctx->args[2], pid);
+	struct task_struct *task = current_task();
+	__u32 nr = (__u32)BPF_CORE_READ(next_task(ctx, task), pid);
 	struct gil_thread *t;
 
-	switch_out(current_task(), ctx->args[0] & 1, now);
-	t = nr ? bpf_map_lookup_elem(&gil_threads, &nr) : NULL;
+	switch_out(task, ctx->args[0] & 1, now);
+	t = nr ? FIND_THREAD(gil_threads, nr) : NULL;
 	if (t && (t->out_ns || t->waits))
 		switch_in(t, now);
 	return 0;

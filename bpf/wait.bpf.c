@@ -313,8 +313,8 @@ int on_switch(struct bpf_raw_tracepoint_args *ctx)
 	__u64 now = bpf_ktime_get_ns();
 	int bare;
 
-	bare = switch_out(current_task(), ctx->args[0] & 1, now);
-	switch_in((struct task_struct *)ctx->args[2], now);
+	bare = switch_out(task, ctx->args[0] & 1, now);
+	switch_in(next_task(ctx, task), now);
 	if (bare)
 		bpf_tail_call(ctx, &samplers, 0);
 	return 0;
@@ -353,6 +353,7 @@ BPF_INLINE void forget_thread(__u32 nr)
 	if (cfg.loop_types)
 		end_loop(nr);
 }
+	struct task_struct *task = current_task();
 
 BPF_INLINE void leave_program(__u32 nr)
 {

@@ -105,6 +105,26 @@ int on_thread_exec(struct bpf_raw_tracepoint_args *ctx)
 
 /* ---- how it waits ---------------------------------------------------------------------------- */
 
+/*
+ * The thread that comes, of the arguments of sched_switch; `current` leaves. In the first kernels
+ * that pass the state of the thread that leaves (fa2c3254d7cf, 5.18-rc1) that state stands before
+ * the two threads; 9c2136be0878 moved it behind them. Others may have taken over one of both, so no
+ * version tells the order, but the arguments do: the first of the two threads is the current one.
+ * The fourth argument is read as memory, since a kernel that has three attaches no program that
+ * names it.
+ */
+BPF_INLINE struct task_struct *next_task(struct bpf_raw_tracepoint_args *ctx,
+					 const struct task_struct *current)
+{
+	struct task_struct *next;
+
+	if (ctx->args[1] == (__u64)current)
+		return (struct task_struct *)ctx->args[2];
+	if (bpf_probe_read_kernel(&next, sizeof(next), &ctx->args[3]))
+		return NULL;
+	return next;
+}
+
 /* The state that the kernel has set before it looks for another thread: 0 means it could run on. */
 BPF_INLINE __u32 state_of(struct task_struct *task)
 {
