@@ -59,11 +59,13 @@ struct {
 #define WAIT_BEGINS(now) (1 - ((now) << WAITERS_BITS))
 #define WAIT_ENDS(now)	 (((now) << WAITERS_BITS) - 1)
 
+/* The state that the thread counts in; NULL: none, or it has gone. */
 BPF_INLINE struct gil_state *find_state(const struct gil_thread *t)
 {
 	struct gil_key key = { .gil = t->gil, .tgid = t->tgid };
+	struct gil_state *g = t->gil ? bpf_map_lookup_elem(&gils, &key) : NULL;
 
-	return t->gil ? bpf_map_lookup_elem(&gils, &key) : NULL;
+	return g && g->made_ns == t->made_ns ? g : NULL;
 }
 
 /* The time that all threads have waited until now. Modulo 2^48: see after(). */
@@ -92,27 +94,58 @@ BPF_INLINE struct gil_thread *this_thread(void)
 }
 
 /*
- * The thread has no GIL any more. If another thread finds the same GIL just as its last thread
- * leaves, it finds it anew at its next look.
+ * One thread less. The state goes with its last one, if it is still there under its own key: the
+ * memory of one that was deleted is given to the next that is inserted. Not quite one by one, since
+ * an atomic instruction that returns the old value needs Linux 5.12: several CPUs may see that no
+ * thread is left, or count one too few for a moment. So a state may go too early. Its threads find
+ * none then, and make it anew at their next looks.
  */
+BPF_INLINE void drop_user(struct gil_state *g)
+{
+	struct gil_key key = g->key;
+
+	__sync_fetch_and_add(&g->threads, -1);
+	if ((__s32) * (volatile __u32 *)&g->threads <= 0 && bpf_map_lookup_elem(&gils, &key) == g)
+		bpf_map_delete_elem(&gils, &key);
+}
+
+/* The thread has no GIL any more. */
 BPF_INLINE void leave_gil(struct gil_thread *t)
 {
-	struct gil_key key = { .gil = t->gil, .tgid = t->tgid };
 	struct gil_state *g = find_state(t);
 
 	t->gil = 0;
+	if (g)
+		drop_user(g);
+}
+
+/*
+ * One thread more in the state of `key`. False: its last thread left it meanwhile. Then the memory
+ * may already be another one's, which gets back what it was given.
+ */
+BPF_INLINE int add_user(struct gil_thread *t, const struct gil_key *key)
+{
+	struct gil_state *g = bpf_map_lookup_elem(&gils, key);
+	__u64 made_ns;
+
 	if (!g)
-		return;
-	/* An atomic instruction that returns the old value needs Linux 5.12. */
-	__sync_fetch_and_add(&g->threads, -1);
-	if (!*(volatile __typeof__(g->threads) *)&g->threads)
-		bpf_map_delete_elem(&gils, &key);
+		return 0;
+	made_ns = g->made_ns;
+	__sync_fetch_and_add(&g->threads, 1);
+	if (bpf_map_lookup_elem(&gils, key) != g || *(volatile __u64 *)&g->made_ns != made_ns) {
+		drop_user(g);
+		return 0;
+	}
+	t->made_ns = made_ns;
+	return 1;
 }
 
 /* Of the thread that was walked. */
 BPF_INLINE void learn_gil(struct gil_thread *t, const struct walk *w)
 {
 	struct gil_state new = {
+		.made_ns = bpf_ktime_get_ns(),
+		.threads = 1,
 		.locks = w->interp.gil_locks,
 		.size = w->interp.gil_size,
 		.holder = w->interp.gil_holder,
@@ -120,20 +153,20 @@ BPF_INLINE void learn_gil(struct gil_thread *t, const struct walk *w)
 		.thread_id = (__u16)w->interp.layout.tstate_thread_id,
 	};
 	struct gil_key key = { .gil = gil_of_walk(w), .tgid = w->thread.tgid };
-	struct gil_state *g;
+	int err;
 
 	if (!key.gil || (t->gil == key.gil && find_state(t)))
 		return;
 	leave_gil(t);
 	t->away = 0; /* of another one */
-	bpf_map_update_elem(&gils, &key, &new, BPF_NOEXIST);
-	g = bpf_map_lookup_elem(&gils, &key);
-	if (!g) {
+	new.key = key;
+	err = bpf_map_update_elem(&gils, &key, &new, BPF_NOEXIST);
+	if (!err)
+		t->made_ns = new.made_ns;
+	else if (err != E_EXIST)
 		stat_inc(CTR_note_wait_full);
-		return;
-	}
-	__sync_fetch_and_add(&g->threads, 1);
-	t->gil = key.gil;
+	if (!err || (err == E_EXIST && add_user(t, &key)))
+		t->gil = key.gil;
 }
 
 /*

@@ -218,8 +218,14 @@ struct gil_key {
 };
 PYPERF_ASSERT_SIZE(struct gil_key, 16);
 
-/* gils: struct gil_key -> its waiters. BPF inserts and updates. */
+/*
+ * gils: struct gil_key -> its waiters. BPF inserts and updates. A state that was deleted may come
+ * back under the same key: who knew the earlier one knows nothing of it. So a thread has the time
+ * at which the state that it counts in was made.
+ */
 struct gil_state {
+	struct gil_key key; /* its own */
+	__u64 made_ns;
 	/*
 	 * The number of waiters (the low 16 bits) and, modulo 2^48, the sum of the times at which
 	 * waits ended minus the sum of the times at which they began. One word, so that one
@@ -233,7 +239,7 @@ struct gil_state {
 	__u16 pad;
 	__u32 threads; /* threads that use this GIL; the entry of a GIL without any is deleted */
 };
-PYPERF_ASSERT_SIZE(struct gil_state, 32);
+PYPERF_ASSERT_SIZE(struct gil_state, 56);
 
 /*
  * gil_threads: thread, by the kernel's number -> its relation to the GIL of its interpreter.
@@ -241,6 +247,7 @@ PYPERF_ASSERT_SIZE(struct gil_state, 32);
  */
 struct gil_thread {
 	__u64 gil;	  /* 0: not known */
+	__u64 made_ns;	  /* that of its gil_state */
 	__u64 look_ns;	  /* when to look for it */
 	__u64 out_ns;	  /* it left its CPU; 0: it is on one */
 	__u64 waited_out; /* "waited" when it left its CPU */
@@ -254,6 +261,6 @@ struct gil_thread {
 	__u8 preempted;	   /* see struct wait_thread */
 	__u8 in_call;
 };
-PYPERF_ASSERT_SIZE(struct gil_thread, 72);
+PYPERF_ASSERT_SIZE(struct gil_thread, 80);
 
 #endif /* PYPERF_WAITS_CONTRACT_H */
