@@ -15,7 +15,8 @@ import pytest
 
 import conftest
 import interpreters
-from harness import PROGRAMS, PYPERF, Process, Profiler, clean_environment, parse_folded, profile, stolen_seconds
+import pprof_read
+from harness import PROGRAMS, PYPERF, Process, Profiler, clean_environment, find_tool, parse_folded, profile, stolen_seconds
 from test_embedded import compile_host, shared_library
 
 PROGRAM = PROGRAMS / "waiting.py"
@@ -444,6 +445,10 @@ def test_gil_beside_the_others(any_python, tmp_path):
 def test_short_waits_are_drawn_without_bias(any_python, tmp_path):
     """2000 waits of some 0.4 ms, of which one in three is drawn: the sum is right, and few stacks were taken."""
     waits = Waits(any_python, tmp_path / "truth", "napping", hz=799)
+    samples = pprof_read.read(out)["samples"]
+    told = [(s["stack"][0]["func"], s["labels"].get("reason")) for s in samples]
+    assert ("[waits: sleep]", "sleep") in told, told
+    assert all(name == "[waits: %s]" % reason if reason else not name.startswith("[waits:") for name, reason in told), told
     true = waits.truth["napping"]
     off = true["elapsed"] - true["cpu"]
     assert 0.8 * off - waits.stolen <= waits.seconds("napping") <= 1.2 * off, true

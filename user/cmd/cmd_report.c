@@ -192,7 +192,7 @@ static int report(struct report_options *o)
 	if (!err) {
 		eo = (struct export_opts){
 			.source = true,
-			.inside = true,
+			.ends = true,
 			.lines = !o->no_lines && import__has_lines(im),
 			.threads = import__has_threads(im),
 			.native = o->native,

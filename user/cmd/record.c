@@ -351,7 +351,7 @@ static int write_outputs(struct recorder *r)
 		.readers = r->readers,
 		.lines = !r->o->no_lines,
 		.threads = r->o->threads,
-		.inside = true,
+		.ends = true,
 		.native = r->o->native,
 		.verbose = r->o->verbosity > 0,
 	};

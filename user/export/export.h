@@ -39,10 +39,11 @@ struct export_opts {
 	bool threads;  /* stacks are kept apart by thread */
 	bool absolute; /* differences are of CPU time, not of shares */
 	bool glue;     /* keep the interpreter's own frames (profile/glue.h) */
-	bool inside;   /* pprof: label samples in unnamed code by its caller (inside.h) */
-	bool native;   /* report: the innermost functions of all kinds come first */
-	bool verbose;  /* report: what became of each sample, also when all is well */
-	bool source;   /* page: it has the text of the hottest lines */
+	/* pprof: label samples in unnamed code by its caller (inside.h), waits by their reason */
+	bool ends;
+	bool native;  /* report: the innermost functions of all kinds come first */
+	bool verbose; /* report: what became of each sample, also when all is well */
+	bool source;  /* page: it has the text of the hottest lines */
 	/* the processes run on this machine, now; else the profile is from a file (source.h) */
 	bool live;
 	struct readers *readers; /* helpers that read their source, with `live`; or NULL */

@@ -12,7 +12,7 @@
  *	label       pid, tid, comm, title (what people call it), thread, interpreter (not the main
  *	            one), exe, container, python, native-only (why there are no Python frames), life
  *	            (2, 3... where a pid is the second, third... with the same labels); of samples
- *	            in code without a name: inside, the function that called it
+ *	            in code without a name: inside, the function that called it; of waits: reason
  *	comment     a sentence for people
  *
  * String 1 is named by nothing: "pyperf-bpf-run:" and the numbers of profile_stats__print(), so
@@ -45,6 +45,7 @@
 #include "profile/loops.h"
 #include "profile/pprof.h"
 #include "profile/profile.pb-c.h"
+#include "profile/waits.h"
 
 #define LABELS_MAX  11
 #define COLUMNS_MAX (2 * VALUES_MAX)
@@ -66,7 +67,7 @@ struct label_set {
 };
 
 /* Labels of one sample that has one more than its set. */
-struct inside_labels {
+struct end_labels {
 	pb_label label;
 	pb_label *list[LABELS_MAX + 1];
 };
@@ -95,8 +96,8 @@ struct pprof {
 	uint64_t *location_ids; /* leaf first, of all samples */
 	int64_t *values;
 	struct label_set *label_sets;
-	struct inside_labels *inside; /* of samples that end in unnamed code */
-	size_t inside_cnt;
+	struct end_labels *ends; /* of samples that end in unnamed code, or in a wait */
+	size_t end_cnt;
 	uint32_t *scratch; /* the syms of a stack */
 	pb_mapping *mappings, **mapping_list;
 	pb_location *locs, **loc_list;
@@ -577,7 +578,7 @@ static int64_t capped(uint64_t n)
 	return n > INT64_MAX ? INT64_MAX : (int64_t)n;
 }
 
-/* ---- What is inside of a function ---- */
+/* ---- What a stack ends in ---- */
 
 /* The named caller of the unnamed code that a stack ends in, or NULL. */
 static const struct sym *caller_of(struct pprof *pp, const struct flat_stack *s)
@@ -587,13 +588,24 @@ static const struct sym *caller_of(struct pprof *pp, const struct flat_stack *s)
 	return inside_caller(pp->p, pp->scratch, s->cnt);
 }
 
-/* Room for the labels of samples that end in unnamed code. 0 or -ENOMEM. */
-static int make_room_inside(struct pprof *pp)
+/* The reason of the wait that a stack ends in, and its length; NULL: it ends in none. */
+static const char *reason_of(const struct pprof *pp, const struct flat_stack *s, size_t *len)
+{
+	uint32_t leaf;
+
+	if (!s->cnt)
+		return NULL;
+	leaf = pp->locations.first[pp->stacks.elems[s->first + s->cnt - 1]];
+	return wait_reason(profile__str(pp->p, pp->p->syms[leaf].func), len);
+}
+
+/* Room for the labels of samples that end in unnamed code, or in a wait. 0 or -ENOMEM. */
+static int make_room_for_ends(struct pprof *pp)
 {
 	uint32_t longest = 0;
-	size_t cnt = 0;
+	size_t cnt = 0, len;
 
-	if (!pp->o->inside)
+	if (!pp->o->ends)
 		return 0;
 	for (size_t i = 0; i < pp->stacks.cnt; i++)
 		if (pp->stacks.stacks[i].cnt > longest)
@@ -602,30 +614,36 @@ static int make_room_inside(struct pprof *pp)
 	if (!pp->scratch)
 		return -ENOMEM;
 	for (size_t i = 0; i < pp->stacks.cnt; i++)
-		cnt += caller_of(pp, &pp->stacks.stacks[i]) != NULL;
-	pp->inside = calloc(cnt + 1, sizeof(*pp->inside));
-	return pp->inside ? 0 : -ENOMEM;
+		cnt += caller_of(pp, &pp->stacks.stacks[i]) ||
+		       reason_of(pp, &pp->stacks.stacks[i], &len);
+	pp->ends = calloc(cnt + 1, sizeof(*pp->ends));
+	return pp->ends ? 0 : -ENOMEM;
 }
 
 /*
- * A label, not a function of another name: pprof files are merged and compared by their functions.
- * `go tool pprof -tagleaf inside` makes frames of it.
+ * Labels, not functions of other names: pprof files are merged and compared by their functions. `go
+ * tool pprof -tagleaf inside` makes frames of them, `-tagfocus reason=lock` chooses by them.
  */
-static void label_inside(struct pprof *pp, const struct flat_stack *s, pb_sample *out)
+static void label_end(struct pprof *pp, const struct flat_stack *s, pb_sample *out)
 {
-	const struct sym *caller = pp->o->inside ? caller_of(pp, s) : NULL;
-	struct inside_labels *in;
+	const struct sym *caller = pp->o->ends ? caller_of(pp, s) : NULL;
+	size_t len = 0;
+	const char *reason = pp->o->ends && !caller ? reason_of(pp, s, &len) : NULL;
+	struct end_labels *end;
 
-	if (!caller)
+	if (!caller && !reason)
 		return;
-	in = &pp->inside[pp->inside_cnt++];
-	memcpy(in->list, out->label, out->n_label * sizeof(in->list[0]));
-	perftools__profiles__label__init(&in->label);
-	in->label.key = add_string(pp, "inside");
-	text_add_func(&pp->buf, pp->p, caller, "");
-	in->label.str = take_string(pp);
-	in->list[out->n_label++] = &in->label;
-	out->label = in->list;
+	end = &pp->ends[pp->end_cnt++];
+	memcpy(end->list, out->label, out->n_label * sizeof(end->list[0]));
+	perftools__profiles__label__init(&end->label);
+	end->label.key = add_string(pp, caller ? "inside" : "reason");
+	if (caller)
+		text_add_func(&pp->buf, pp->p, caller, "");
+	else
+		str_sanitise(&pp->buf, reason, len, TEXT_NAME_MAX);
+	end->label.str = take_string(pp);
+	end->list[out->n_label++] = &end->label;
+	out->label = end->list;
 }
 
 /* The columns of the other value types stay 0. */
@@ -658,7 +676,7 @@ static void add_sample(struct pprof *pp, size_t i, struct label_set *set)
 	out->value = &pp->values[i * pp->column_cnt];
 	out->n_label = set->cnt;
 	out->label = set->list;
-	label_inside(pp, s, out);
+	label_end(pp, s, out);
 	pp->sample_list[i] = out;
 }
 
@@ -666,7 +684,7 @@ static int add_samples(struct pprof *pp)
 {
 	const struct flat_stacks *fs = &pp->stacks;
 	size_t sets = 0;
-	int err = make_room_inside(pp);
+	int err = make_room_for_ends(pp);
 
 	if (err)
 		return err;
@@ -910,7 +928,7 @@ static void free_all(struct pprof *pp)
 	free(pp->location_ids);
 	free(pp->values);
 	free(pp->label_sets);
-	free(pp->inside);
+	free(pp->ends);
 	free(pp->scratch);
 	free(pp->mappings);
 	free(pp->mapping_list);
