@@ -50,12 +50,52 @@ struct {
 	__type(value, struct wait_counted);
 } counted_waits SEC(".maps");
 
-BPF_INLINE struct wait_thread *new_thread(__u32 nr, const struct wait_thread *t)
+/*
+ * Slot of struct shares -> when a thread of that user last found no room in `waits`. Whatever of
+ * its threads is not there has not run since, for it would have been refused then; what it did
+ * before is not known.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, SHARE_SLOTS);
+	__type(key, __u32);
+	__type(value, __u64);
+} refusals SEC(".maps");
+
+BPF_INLINE void refuse(__u32 slot, __u64 now)
 {
-	if (bpf_map_update_elem(&waits, &nr, t, BPF_NOEXIST)) {
-		stat_inc(CTR_note_wait_full);
+	__u64 *at = bpf_map_lookup_elem(&refusals, &slot);
+
+	stat_inc(CTR_note_wait_full);
+	if (at && *at < now)
+		*at = now;
+}
+
+BPF_INLINE __u64 refused_ns(__u32 slot)
+{
+	const __u64 *at = bpf_map_lookup_elem(&refusals, &slot);
+
+	return at ? *at : 0;
+}
+
+/* Sets new->slot. False: its user may have no further thread in the table. */
+BPF_INLINE int find_room(struct wait_thread *new, struct task_struct *task, __u64 now)
+{
+	new->slot = share_slot(task);
+	if (share_has_room(shares_of(&wait_shares), new->slot, WAIT_THREADS))
+		return 1;
+	refuse(new->slot, now);
+	return 0;
+}
+
+BPF_INLINE struct wait_thread *new_thread(__u32 nr, const struct wait_thread *t, __u64 now)
+{
+	int err = bpf_map_update_elem(&waits, &nr, t, BPF_NOEXIST);
+
+	if (err && err != E_EXIST)
+		refuse(t->slot, now);
+	if (err)
 		return NULL;
-	}
 	add_to_share(shares_of(&wait_shares), t->slot, 1);
 	return bpf_map_lookup_elem(&waits, &nr);
 }
@@ -108,6 +148,7 @@ BPF_NOINLINE int blank_loop(__u32 nr, __s64 poll, __u64 flags)
 	l = bpf_map_lookup_elem(&loops, &nr);
 	if (!l)
 		return -1;
+	l->known_ns = bpf_ktime_get_ns();
 	l->call = POLL_CALL(poll);
 	l->fd = POLL_FD(poll);
 	l->space = p->space;
@@ -148,7 +189,6 @@ BPF_INLINE int is_its_poll(struct loop_thread *l, __u32 nr, __s64 poll)
 	l->call = POLL_CALL(poll);
 	l->fd = POLL_FD(poll);
 	l->others = 0;
-	l->known_ns = bpf_ktime_get_ns();
 	__builtin_memset(&l->now, 0, sizeof(l->now));
 	return 1;
 }
@@ -204,13 +244,12 @@ BPF_INLINE int switch_out(struct task_struct *task, int preempted, __u64 now)
 	new.tgid = current_tgid(task);
 	if (!is_wanted(new.tgid) || BPF_CORE_READ(task, flags) & PF_EXITING)
 		return 0;
-	new.slot = wait_slot(task);
-	if (!new.slot)
+	if (!find_room(&new, task, now))
 		return 0;
 	new.tid = current_tid(task);
 	new.preempted = (__u16)preempted;
 	new.in_call = leaves_in_call();
-	t = new_thread(nr, &new);
+	t = new_thread(nr, &new, now);
 	if (t)
 		t->polls = !preempted && cfg.loop_types && leave_in_poll(nr, now);
 	return 0;
@@ -229,27 +268,30 @@ BPF_INLINE __u64 counts_since(__u32 tgid)
 }
 
 /*
- * It has been off its CPU since we began, or it is new. `woken`: it wakes up now, so it has waited.
- * Else it comes to a CPU, and what was not woken all the while has waited for that CPU.
+ * It has been off its CPU since we began, or since there was no room for it, or it is new. `woken`:
+ * it wakes up now, so it has waited. Else it comes to a CPU, and what was not woken all the while
+ * has waited for that CPU.
  */
-BPF_INLINE struct wait_thread *first_seen(struct task_struct *task, __u32 nr, int woken)
+BPF_INLINE struct wait_thread *first_seen(struct task_struct *task, __u32 nr, int woken, __u64 now)
 {
 	struct wait_thread new = { .out_ns = BPF_CORE_READ(task, start_time) };
-	__u64 since;
+	__u64 since, refused;
 
 	new.tgid = task_tgid(task);
 	if (!is_wanted(new.tgid) || BPF_CORE_READ(task, flags) & PF_EXITING)
 		return NULL;
-	new.slot = wait_slot(task);
-	if (!new.slot)
+	if (!find_room(&new, task, now))
 		return NULL;
+	refused = refused_ns(new.slot);
 	new.tid = task_tid(task);
 	new.preempted = (__u16)!woken;
 	new.in_call = (__u8)woken; /* likely, and its stack is taken as it is then */
 	since = counts_since(new.tgid);
+	if (since < refused)
+		since = refused;
 	if (new.out_ns < since)
 		new.out_ns = since;
-	return new_thread(nr, &new);
+	return new_thread(nr, &new, now);
 }
 
 /* Up to when user/ has counted the wait that ends; 0: nothing of it. It learns what is left out. */
@@ -299,10 +341,10 @@ BPF_INLINE void end_wait(struct wait_thread *t, __u32 nr, __u64 now)
 BPF_INLINE void switch_in(struct task_struct *task, __u64 now)
 {
 	__u32 nr = (__u32)BPF_CORE_READ(task, pid);
-	struct wait_thread *t = bpf_map_lookup_elem(&waits, &nr);
+	struct wait_thread *t = FIND_THREAD(waits, nr);
 
 	if (!t && nr)
-		t = first_seen(task, nr, 0);
+		t = first_seen(task, nr, 0, now);
 	if (t && t->out_ns)
 		end_wait(t, nr, now);
 }
@@ -311,6 +353,7 @@ SEC("raw_tp/sched_switch")
 int on_switch(struct bpf_raw_tracepoint_args *ctx)
 {
 	__u64 now = bpf_ktime_get_ns();
+	struct task_struct *task = current_task();
 	int bare;
 
 	bare = switch_out(task, ctx->args[0] & 1, now);
@@ -335,10 +378,10 @@ int on_waking(struct bpf_raw_tracepoint_args *ctx)
 {
 	struct task_struct *task = (struct task_struct *)ctx->args[0];
 	__u32 nr = (__u32)BPF_CORE_READ(task, pid);
-	struct wait_thread *t = FIND_THREAD(waits, nr);
+	struct wait_thread *t = bpf_map_lookup_elem(&waits, &nr);
 
 	if (!t && !is_on_cpu(task))
-		t = first_seen(task, nr, 1);
+		t = first_seen(task, nr, 1, bpf_ktime_get_ns());
 	if (t && t->out_ns && t->woken_ns < t->out_ns)
 		t->woken_ns = bpf_ktime_get_ns();
 	return 0;
@@ -353,7 +396,6 @@ BPF_INLINE void forget_thread(__u32 nr)
 	if (cfg.loop_types)
 		end_loop(nr);
 }
-	struct task_struct *task = current_task();
 
 BPF_INLINE void leave_program(__u32 nr)
 {

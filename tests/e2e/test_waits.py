@@ -5,6 +5,7 @@ import collections
 import concurrent.futures
 import contextlib
 import json
+import os
 import platform
 import re
 import subprocess
@@ -194,17 +195,17 @@ INTERRUPTED = """
 import os, select, socket, struct, threading, time
 fd = os.open("/dev/zero", os.O_RDONLY)
 poll, epoll = select.poll(), select.epoll()
-def sleeps():
-    for i in range(100):
 ours, theirs = socket.socketpair()
 ours.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("ll", 0, 3000))
+def sleeps():
+    for i in range(100):
         time.sleep(0.003)
         poll.poll(3)
         epoll.poll(0.003)
-def reads():
-    while thread.is_alive(): os.read(fd, 1 << 22)
         try: ours.recv(1)
         except BlockingIOError: pass
+def reads():
+    while thread.is_alive(): os.read(fd, 1 << 22)
 thread = threading.Thread(target=sleeps)
 thread.start()
 reads()
@@ -305,6 +306,80 @@ def test_process_that_loads_python_late(tmp_path):
     assert sum(s.count for s in waited) / 1e9 < 2.5, waited
 
 
+def test_asleep_before_python_is_loaded(tmp_path):
+    """Of a thread that sleeps all the while, what lies before its process was Python is no part, either."""
+    library, host = shared_library("any"), compile_host(tmp_path / "host")
+    (tmp_path / "life.py").write_text("import os, time\nos.write(1, b'alive\\n')\ntime.sleep(1000)\n")
+    with Process([host, "--sleeper", "--wait", "--load", library.shared, tmp_path / "life.py"], env=library.environment()) as process:
+        sleeper = next(int(t) for t in os.listdir("/proc/%d/task" % process.pid) if int(t) != process.pid)
+        profiler = Profiler("-v", "-f", "--threads", "-e", "off-cpu", "-F", 99, "-p", process.pid)
+        profiler.wait_said("the profile begins")
+        time.sleep(2)  # without Python
+        loaded = time.monotonic()
+        process.process.stdin.write(b"x")
+        process.process.stdin.flush()
+        process.read_line()
+        time.sleep(2)
+        profiler.interrupt_group()
+        result = profiler.wait().ok()
+        since = time.monotonic() - loaded
+        process.process.kill()
+    slept = sum(s.count for s in result.stacks if s.tid == sleeper) / 1e9
+    assert 0 < slept <= since, (slept, since)
+
+
+REFUSED = """
+import os, threading, time
+def in_sleep(): time.sleep(1000)
+def starts_late():
+    for _ in range(10): time.sleep(0.01)
+threading.Thread(target=in_sleep, daemon=True).start()
+time.sleep(0.3)
+os.write(1, b"ready\\n")
+os.read(0, 1)
+t = threading.Thread(target=starts_late)
+t.start() or t.join() or os.write(1, b"refused\\n")
+os.read(0, 1)
+os._exit(0)
+"""
+
+
+def shares_of_waits(profiler, taken=None):
+    """How many entries the table of threads has; or says that it has `taken`."""
+    def bpftool(*args):
+        return json.loads(subprocess.run([find_tool("bpftool"), "-j", "map", *map(str, args)], stdout=subprocess.PIPE, check=True).stdout or "0")
+
+    number = next(n for n in profiler.bpf_ids()["map"] if bpftool("show", "id", n)["name"] == "wait_shares")
+    value = [int(byte, 16) for byte in bpftool("lookup", "id", number, "key", 0, 0, 0, 0)["value"]]
+    if taken is not None:
+        bpftool("update", "id", number, "key", 0, 0, 0, 0, "value", *taken.to_bytes(4, "little"), *value[4:])
+    return int.from_bytes(value[:4], "little")
+
+
+def test_waits_without_an_end_beside_refused_threads(any_python):
+    """A thread that found no room takes from its user's sleepers what lies before that, and no more."""
+    if not find_tool("bpftool"):
+        pytest.skip("bpftool is not installed")
+    with Process([any_python, "-c", REFUSED], env=clean_environment()) as process:
+        profiler = Profiler("-v", "-f", "--threads", "-e", "off-cpu", "-F", 99, "-p", process.pid)
+        profiler.wait_said("the profile begins")
+        time.sleep(0.5)
+        full = time.monotonic()
+        taken = shares_of_waits(profiler, 16384)
+        process.process.stdin.write(b"x")
+        process.process.stdin.flush()
+        process.read_line()
+        shares_of_waits(profiler, taken)
+        room = time.monotonic()
+        time.sleep(1)
+        rest = time.monotonic() - room
+        profiler.interrupt_group()
+        result, whole = profiler.wait().ok(), time.monotonic() - full
+    assert result.counters["note_wait_full"], result.counters
+    slept = sum(s.count for s in result.stacks if any(f.name == "in_sleep" for f in s.frames)) / 1e9
+    assert rest <= slept <= whole, (rest, slept, whole)
+
+
 SPINS = "import os\nos.write(1, b'ready\\n')\ndef spins():\n while True: pass\nspins()"
 SLEEPS = "import os, time\nos.write(1, b'ready\\n')\ndef sleeps():\n while True: time.sleep(0.7)\nsleeps()"
 
@@ -367,6 +442,10 @@ def test_threads_have_a_bar_of_their_states(any_python, tmp_path):
     assert all(len(bar) == width and re.fullmatch(r"#*=*\.*", bar) for bar, _ in rows), table
     assert any(bar.count(".") > width / 2 and "sleep" in reasons for bar, reasons in rows), table
     assert any("#" in bar for bar, _ in rows), table
+    samples = pprof_read.read(out)["samples"]
+    told = [(s["stack"][0]["func"], s["labels"].get("reason")) for s in samples]
+    assert ("[waits: sleep]", "sleep") in told, told
+    assert all(name == "[waits: %s]" % reason if reason else not name.startswith("[waits:") for name, reason in told), told
 
 
 def test_waits_without_an_end_and_wait_min(any_python):
@@ -445,10 +524,6 @@ def test_gil_beside_the_others(any_python, tmp_path):
 def test_short_waits_are_drawn_without_bias(any_python, tmp_path):
     """2000 waits of some 0.4 ms, of which one in three is drawn: the sum is right, and few stacks were taken."""
     waits = Waits(any_python, tmp_path / "truth", "napping", hz=799)
-    samples = pprof_read.read(out)["samples"]
-    told = [(s["stack"][0]["func"], s["labels"].get("reason")) for s in samples]
-    assert ("[waits: sleep]", "sleep") in told, told
-    assert all(name == "[waits: %s]" % reason if reason else not name.startswith("[waits:") for name, reason in told), told
     true = waits.truth["napping"]
     off = true["elapsed"] - true["cpu"]
     assert 0.8 * off - waits.stolen <= waits.seconds("napping") <= 1.2 * off, true

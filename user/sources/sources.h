@@ -73,9 +73,10 @@ struct source_tables {
  * have these waits.
  */
 struct source_asleep {
-	int threads_fd; /* struct wait_thread by number of the thread, as the kernel has it */
-	int counted_fd; /* struct wait_counted by struct wait_thread.tid */
-	uint32_t type;	/* number of the value type */
+	int threads_fd;	 /* struct wait_thread by number of the thread, as the kernel has it */
+	int counted_fd;	 /* struct wait_counted by struct wait_thread.tid */
+	int refusals_fd; /* when a thread last found no room, by slot of its user */
+	uint32_t type;	 /* number of the value type */
 	uint64_t since_ns, until_ns; /* when it began to count, and when it was stopped or 0 */
 	uint64_t step_ns, least_ns;  /* see struct wait_state, struct wait_cfg */
 };

@@ -268,6 +268,7 @@ static int wait_asleep(const struct source_use *u, struct source_asleep *out)
 	*out = (struct source_asleep){
 		.threads_fd = side_object__map_fd(&x->side, "waits"),
 		.counted_fd = side_object__map_fd(&x->side, "counted_waits"),
+		.refusals_fd = side_object__map_fd(&x->side, "refusals"),
 		.type = u->type,
 		.since_ns = x->state.since_ns,
 		.until_ns = x->stopped_ns,

@@ -12,6 +12,7 @@
 #include "base/hash.h"
 #include "base/idmap.h"
 #include "base/log.h"
+#include "base/tenant.h"
 #include "follow/object.h"
 #include "process/waitword.h"
 #include "threads/gil.h"
@@ -85,11 +86,14 @@ struct look {
 	struct sleeper *sleepers;
 	size_t sleeper_cnt, sleeper_cap;
 	uint64_t deadline_ns;
-	uint64_t credit_ns; /* CPU time for stacks; 0: any */
-	uint32_t most;	    /* stacks are read */
-	uint64_t walk_ns;   /* what these took */
-	bool all_known;	    /* a thread that is not in the table has slept since the beginning */
-	bool goes_on;	    /* parts are counted, and counting goes on */
+	uint64_t credit_ns;	     /* CPU time for stacks; 0: any */
+	uint32_t most;		     /* stacks are read */
+	uint64_t walk_ns;	     /* what these took */
+	bool all_known;		     /* the whole table was read */
+	bool goes_on;		     /* parts are counted, and counting goes on */
+	bool refused;		     /* threads found no room in the table */
+	const struct process *asked; /* ... of this process's user at `refused_ns`, the last time */
+	uint64_t refused_ns;
 };
 
 /* ---- the first look -------------------------------------------------------------------------- */
@@ -260,13 +264,24 @@ static int by_tid(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-static struct part *find_part(const struct openwaits *w, uint32_t tid, uint64_t out_ns)
+static void drop_part(const struct look *e, struct part *part)
 {
+	bpf_map_delete_elem(e->a.counted_fd, &part->tid);
+	part->gone = true;
+}
+
+/* A part with another beginning is of a thread that may have run since: see known_since(). */
+static struct part *find_part(const struct look *e, uint32_t tid, uint64_t out_ns)
+{
+	const struct openwaits *w = e->w;
 	const struct part key = { .tid = tid };
 	struct part *part =
 		w->part_cnt ? bsearch(&key, w->parts, w->part_cnt, sizeof(key), by_tid) : NULL;
 
-	return part && part->counted.out_ns == out_ns ? part : NULL;
+	if (!part || part->counted.out_ns == out_ns)
+		return part;
+	drop_part(e, part);
+	return NULL;
 }
 
 /* A thread that the kernel half has never seen run, not a later one of its number. */
@@ -286,8 +301,7 @@ static void drop_parts(const struct look *e)
 
 		if (k ? k->out_ns == part->counted.out_ns : still_sleeps(e, part))
 			continue;
-		bpf_map_delete_elem(e->a.counted_fd, &part->tid);
-		part->gone = true;
+		drop_part(e, part);
 	}
 }
 
@@ -339,21 +353,46 @@ static uint64_t draw(const struct look *e, uint64_t ns)
 	return wait_drawn(any, ns, e->a.step_ns);
 }
 
+/* When a thread of the process's user last found no room in the table, which has been read. */
+static uint64_t refused_ns(struct look *e, const struct process *p)
+{
+	uint32_t slot;
+
+	if (!e->refused)
+		return 0;
+	if (e->asked != p) {
+		slot = tenant__slot(p->tgid);
+		e->asked = p;
+		e->refused_ns = 0;
+		if (bpf_map_lookup_elem(e->a.refusals_fd, &slot, &e->refused_ns))
+			e->refused_ns = e->a.until_ns;
+	}
+	return e->refused_ns;
+}
+
+/* As first_seen() of the kernel half: a thread that is not in the table has not run since. */
+static uint64_t known_since(struct look *e, const struct process *p)
+{
+	uint64_t since_ns = e->a.since_ns, python_ns = process__python_ns(p);
+	uint64_t refused = refused_ns(e, p);
+
+	if (since_ns < python_ns)
+		since_ns = python_ns;
+	return since_ns < refused ? refused : since_ns;
+}
+
 /*
  * When a thread's wait began, and when it was woken, or the end. A thread that is not in the table
  * has slept since before the beginning, or it is new and has run unseen: then nothing is known.
  */
-static bool find_wait(const struct look *e, struct sleeper *s, uint64_t *woken)
+static bool find_wait(struct look *e, struct sleeper *s, uint64_t *woken)
 {
 	const struct wait_thread *k = idmap__get(&e->known, s->t->tid);
-	uint64_t end = e->a.until_ns, python_ns = process__python_ns(s->p);
+	uint64_t end = e->a.until_ns;
 
 	s->unseen = !k;
-	s->out_ns = k ? k->out_ns : e->a.since_ns;
-	if (!k && python_ns > s->out_ns) /* as counts_since() of the kernel half */
-		s->out_ns = python_ns;
-	if (!k &&
-	    (!e->all_known || s->t->state == THREAD_RUNNABLE || s->t->start_ns > e->a.since_ns))
+	s->out_ns = k ? k->out_ns : known_since(e, s->p);
+	if (!k && (!e->all_known || s->t->state == THREAD_RUNNABLE || s->t->start_ns > s->out_ns))
 		return false;
 	if (!s->out_ns || s->out_ns >= end)
 		return false; /* it was on a CPU */
@@ -382,13 +421,13 @@ static void measure_part(const struct look *e, struct sleeper *s, uint64_t woken
 }
 
 /* Measures a thread's wait. False: it does not count. */
-static bool measure(const struct look *e, struct sleeper *s)
+static bool measure(struct look *e, struct sleeper *s)
 {
 	uint64_t woken;
 
 	if (!find_wait(e, s, &woken))
 		return false;
-	s->part = find_part(e->w, s->t->tid, s->out_ns);
+	s->part = find_part(e, s->t->tid, s->out_ns);
 	if (e->goes_on) {
 		measure_part(e, s, woken);
 	} else {
@@ -715,9 +754,10 @@ static int read_sleepers(struct look *e)
 {
 	int err = open_walker(e);
 
-	e->all_known = !table_was_full(e->s);
+	e->all_known = true;
 	if (!err)
 		err = read_threads(e);
+	e->refused = table_was_full(e->s); /* behind it: see refused_ns() */
 	if (!err) {
 		drop_parts(e);
 		err = find_sleepers(e);

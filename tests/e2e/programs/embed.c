@@ -11,6 +11,7 @@
  *	--wait		   says "ready" and takes a byte from stdin before all else
  *	--mappings N	   makes N executable mappings first
  *	--rest MS	   between a library and its first life
+ *	--sleeper	   a thread of C that sleeps from here on
  *
  * A life ends when stdin has a byte, which is taken, or is closed. Only functions of the stable ABI
  * are called, so one binary does for all versions. What programs find in the module `host`:
@@ -254,6 +255,22 @@ static void make_mappings(int cnt)
 	}
 }
 
+static void *sleep_on(void *unused)
+{
+	(void)unused;
+	for (;;)
+		pause();
+	return NULL;
+}
+
+static void start_sleeper(void)
+{
+	pthread_t thread;
+
+	if (pthread_create(&thread, NULL, sleep_on, NULL))
+		fail("--sleeper", "no thread");
+}
+
 static void run_side_by_side(char **libraries, int cnt, char **programs)
 {
 	static struct host hosts[MAX_HOSTS];
@@ -282,6 +299,8 @@ FRAME int main(int argc, char **argv)
 			puts("ready");
 			fflush(stdout);
 			take_byte();
+		} else if (!strcmp(argv[i], "--sleeper")) {
+			start_sleeper();
 		} else if (!strcmp(argv[i], "--mappings") && i + 1 < argc) {
 			make_mappings(atoi(argv[++i]));
 		} else if (!strcmp(argv[i], "--rest") && i + 1 < argc) {
