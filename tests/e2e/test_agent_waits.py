@@ -2,6 +2,7 @@
 """Waits that last longer than a window of the agent: each window has its part, against the program's own clock."""
 import collections
 import json
+import os
 import re
 import subprocess
 import time
@@ -11,6 +12,7 @@ import pytest
 import pprof_read
 from agent_runs import agents, get  # noqa: F401: fixtures
 from harness import PYPERF, Process, clean_environment, poll
+from test_filters import groups_of, hierarchy
 
 pytestmark = pytest.mark.beside
 
@@ -132,6 +134,34 @@ def test_each_window_has_its_part(agents, any_python, tmp_path):
                             capture_output=True, text=True, check=False)
     assert report.returncode == 0, report.stderr
     assert waited(pprof_read.read(stored))["first"] == pytest.approx(sums["first"])
+
+
+NAPS = """
+import os, threading, time
+def for_ever(): time.sleep(1e6)
+def naps():
+    while True: time.sleep(0.05)
+for f in (for_ever, naps): threading.Thread(target=f, daemon=True).start()
+os.write(1, b"ready\\n")
+os.read(0, 1)
+os._exit(0)
+"""
+
+
+def test_control_group(agents, any_python):
+    """Waits that go on count in the chosen group, and in no other one."""
+    with groups_of(2 if hierarchy(2) else 1, "pyperf-e2e-waits-%d" % os.getpid()) as (group,), \
+            Process([any_python, "-c", NAPS], env=clean_environment(OTEL_SERVICE_NAME="inside")) as inside, \
+            Process([any_python, "-c", NAPS], env=clean_environment(OTEL_SERVICE_NAME="outside")):
+        (group / "cgroup.procs").write_text(str(inside.pid))
+        agent = agents("events = cpu-clock, off-cpu\nsmall = 0\ncgroup = %s\n" % group, window=1)
+        agent.wait_windows("inside", 4)
+        agent.stop()
+    windows = of_service(agent, "inside")
+    for seconds, parts in windows[1:-1]:
+        assert parts["for_ever"] + parts[""] >= 0.95 * seconds - 0.05 and parts["for_ever"] <= 1.03 * seconds + 0.05, windows
+        assert parts["naps"] > 0, windows
+    assert not of_service(agent, "outside")
 
 
 def test_stacks_beyond_the_budget(agents, any_python):
