@@ -24,6 +24,7 @@
  * Invariant: delivered = counted + filtered_* + lost_*, as in the sampler.
  */
 #include "wait.bpf.h"
+#include "arrival.bpf.h"
 
 char LICENSE[] SEC("license") = "GPL";
 
@@ -328,6 +329,12 @@ BPF_INLINE void switch_in(struct gil_thread *t, __u64 now)
 	t->out_ns = 0;
 }
 
+/* Has is_due() to be asked? */
+BPF_INLINE int may_be_due(const struct gil_thread *t, __u64 now)
+{
+	return t->away || t->due_wait_ns || t->due_held_ns || is_time_to_look(t, now);
+}
+
 SEC("raw_tp/sched_switch")
 int on_switch(struct bpf_raw_tracepoint_args *ctx)
 {
@@ -340,6 +347,7 @@ int on_switch(struct bpf_raw_tracepoint_args *ctx)
 	t = nr ? FIND_THREAD(gil_threads, nr) : NULL;
 	if (t && (t->out_ns || t->waits))
 		switch_in(t, now);
+	note_arrival(nr, t && may_be_due(t, now));
 	return 0;
 }
 
@@ -438,8 +446,12 @@ int on_waited(void *ctx)
 SEC("raw_tp/sched_exit_tp")
 int on_scheduled(void *ctx)
 {
-	struct gil_thread *t = this_thread();
+	__u32 nr = (__u32)bpf_get_current_pid_tgid();
+	struct gil_thread *t;
 
+	if (!nr || is_done_with(nr))
+		return 0;
+	t = bpf_map_lookup_elem(&gil_threads, &nr);
 	if (!t)
 		return 0;
 	if (t->out_ns || t->waits)

@@ -26,6 +26,7 @@
  * delivered.
  */
 #include "wait.bpf.h"
+#include "arrival.bpf.h"
 #include "loops.bpf.h"
 
 char LICENSE[] SEC("license") = "GPL";
@@ -121,7 +122,7 @@ BPF_NOINLINE __s64 current_poll(NO_ARG)
 	__s64 nr;
 	__u32 what;
 
-	if (bpf_probe_read_kernel(&regs, sizeof(regs), task_user_regs()))
+	if (read_call(&regs, task_user_regs()))
 		return NO_POLL;
 	nr = arch_syscall(&regs);
 	if (nr < 0 || nr >= WAIT_CALLS)
@@ -338,15 +339,18 @@ BPF_INLINE void end_wait(struct wait_thread *t, __u32 nr, __u64 now)
 		begin_stretch(nr, now);
 }
 
-BPF_INLINE void switch_in(struct task_struct *task, __u64 now)
+/* 1: its wait is due. */
+BPF_INLINE int switch_in(struct task_struct *task, __u32 nr, __u64 now)
 {
-	__u32 nr = (__u32)BPF_CORE_READ(task, pid);
 	struct wait_thread *t = FIND_THREAD(waits, nr);
 
 	if (!t && nr)
 		t = first_seen(task, nr, 0, now);
-	if (t && t->out_ns)
+	if (!t)
+		return 0;
+	if (t->out_ns)
 		end_wait(t, nr, now);
+	return t->due_wait_ns || t->due_queue_ns;
 }
 
 SEC("raw_tp/sched_switch")
@@ -354,10 +358,12 @@ int on_switch(struct bpf_raw_tracepoint_args *ctx)
 {
 	__u64 now = bpf_ktime_get_ns();
 	struct task_struct *task = current_task();
+	struct task_struct *next = next_task(ctx, task);
+	__u32 nr = (__u32)BPF_CORE_READ(next, pid);
 	int bare;
 
 	bare = switch_out(task, ctx->args[0] & 1, now);
-	switch_in(next_task(ctx, task), now);
+	note_arrival(nr, switch_in(next, nr, now));
 	if (bare)
 		bpf_tail_call(ctx, &samplers, 0);
 	return 0;
@@ -537,8 +543,11 @@ SEC("raw_tp/sched_exit_tp")
 int on_scheduled(void *ctx)
 {
 	__u32 nr = (__u32)bpf_get_current_pid_tgid();
-	struct wait_thread *t = nr ? bpf_map_lookup_elem(&waits, &nr) : NULL;
+	struct wait_thread *t;
 
+	if (!nr || is_done_with(nr))
+		return 0;
+	t = bpf_map_lookup_elem(&waits, &nr);
 	if (!t)
 		return 0;
 	if (t->out_ns)

@@ -133,12 +133,22 @@ BPF_INLINE __u32 state_of(struct task_struct *task)
 	return (__u32)BPF_CORE_READ((struct task_struct___state *)task, state);
 }
 
+/*
+ * Reads what tells the system call of a thread, and its first argument, of the registers with which
+ * it entered the kernel: a fifth of them, and this comes at each wait.
+ */
+BPF_INLINE long read_call(user_regs *regs, void *from)
+{
+	return bpf_probe_read_kernel((char *)regs + ARCH_CALL_AT, ARCH_CALL_SIZE,
+				     (char *)from + ARCH_CALL_AT);
+}
+
 /* Number of the system call that the current thread is in; negative: it is in none. */
 BPF_NOINLINE __s64 current_call(NO_ARG)
 {
 	user_regs regs;
 
-	if (bpf_probe_read_kernel(&regs, sizeof(regs), task_user_regs()))
+	if (read_call(&regs, task_user_regs()))
 		return -1;
 	return arch_syscall(&regs);
 }
@@ -222,7 +232,7 @@ BPF_INLINE int load_call(struct call_now *call)
 {
 	user_regs regs;
 
-	if (bpf_probe_read_kernel(&regs, sizeof(regs), task_user_regs()) || arch_is_compat(&regs))
+	if (read_call(&regs, task_user_regs()) || arch_is_compat(&regs))
 		return -1; /* numbers of a 32-bit program are others */
 	call->nr = arch_syscall(&regs);
 	call->arg0 = arch_syscall_arg0(&regs);

@@ -178,7 +178,7 @@ BPF_NOINLINE __u64 leaf_of_sleeper(__u64 address)
 	user_regs regs;
 	__s64 nr;
 
-	if (!t || class < 0 || bpf_probe_read_kernel(&regs, sizeof(regs), user_regs_of(task)))
+	if (!t || class < 0 || read_call(&regs, user_regs_of(task)))
 		return 0;
 	nr = arch_syscall(&regs);
 	if (nr < 0)

@@ -61,6 +61,9 @@
  *   arch_reg(r, n)              the one with this DWARF number, but sp
  *   arch_condition(r, code)     a conditional branch with this condition code would be taken
  *   arch_syscall(r)             number of the system call that the thread is in; negative: none
+ *   ARCH_CALL_AT, ARCH_CALL_SIZE
+ *                               the part of `r` that arch_syscall(), arch_syscall_arg0() and
+ *                               arch_is_compat() need
  *   arch_syscall_at(r)          where that number lies, of an `r` that cannot be read directly
  *   arch_forget_syscall(&r)     makes arch_syscall() none of ARCH_NR_*
  *   arch_syscall_arg0(r), arch_syscall_arg2(r), arch_syscall_arg3(r)

@@ -312,6 +312,10 @@ BPF_INLINE int arch_condition(const user_regs *r, __u32 code)
 	return is != (int)(code & 1);
 }
 
+/* From rdi to cs. */
+#define ARCH_CALL_AT   offsetof(user_regs, rdi)
+#define ARCH_CALL_SIZE (offsetof(user_regs, cs) + sizeof(__u64) - ARCH_CALL_AT)
+
 /* Below 0 for an interrupt and an exception: arch/x86/entry/entry_64.S. */
 BPF_INLINE __s64 arch_syscall(const user_regs *r)
 {
