@@ -124,7 +124,7 @@ static const struct source fake_source = {
 
 static struct session *open_session(struct sample_spec *spec)
 {
-	struct session_opts o = { .targets = spec };
+	struct session_opts o = { .spec = spec };
 
 	fake.opened = fake.started = fake.windows = fake.stopped = fake.closed = 0;
 	*spec = (struct sample_spec){

@@ -150,7 +150,7 @@ static size_t count_fds(void)
  */
 static void rig_open(struct rig *r, bool all, uint32_t table_mib)
 {
-	const struct session_opts o = { .targets = &r->targets,
+	const struct session_opts o = { .spec = &r->targets,
 					.table_mib = table_mib,
 					.no_kernel = true };
 

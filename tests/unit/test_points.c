@@ -312,7 +312,7 @@ static void check_points(const struct target *t, const struct trace_points *tp)
 		assert_int_equal(off, p->offset);
 		assert_true(p->addr >= p->handler && p->addr - p->handler < 400);
 		/* What is hit at each call costs little. */
-		if (p->kind <= POINT_RESUME && !p->seldom)
+		if (p->kind <= POINT_RESUME && !p->first_calls_only)
 			assert_true(p->emulated && !p->joined);
 		call |= p->kind <= POINT_RESUME;
 		end |= p->kind >= POINT_RETURN && p->kind <= POINT_EXIT;

@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -37,6 +36,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/rate_limit.h"
+#include "base/resources.h"
 #include "base/selfmem.h"
 #include "base/str.h"
 #include "base/stream.h"
@@ -48,7 +48,6 @@
 #define HTTP_AGAIN_NS	  (60 * NS_PER_S)
 #define SAY_NS		  (10 * NS_PER_S) /* then the log says what the thread waits for */
 #define SAY_DELIVERY_NS	  (30 * NS_PER_S) /* as SAY_NS, for a window: a slow disk takes longer */
-#define NICE_PRIORITY	  (-10)		  /* as session.c sets it; later the privilege is gone */
 #define NAMES_BUDGET	  (16 << 10)	  /* bytes of names that Python may have: see session.h */
 #define SYMBOLS_SHARE	  4 /* cached symbols may take 1 / this of the memory budget */
 #define WAITS_SHARE	  5 /* stacks of waits that go on may take 1 / this of the CPU budget */
@@ -257,7 +256,7 @@ static int open_session(struct agent *a)
 {
 	const struct agent_config *c = &a->config->agent;
 	struct session_opts o = {
-		.targets = &a->targets,
+		.spec = &a->spec,
 		.table_mib = c->table_mib,
 		.names_budget = NAMES_BUDGET,
 		.no_native = !c->native,
@@ -270,13 +269,13 @@ static int open_session(struct agent *a)
 	};
 
 	a->first = config__hold(a->config);
-	a->targets = (struct sample_spec){
+	a->spec = (struct sample_spec){
 		.frequency_hz = c->frequency_hz,
 		.comm = c->comm,
 		.cgroup = c->cgroup,
 	};
 	for (uint32_t i = 0; i < c->event_cnt; i++) {
-		a->targets.sources[a->targets.source_cnt++].source = c->events[i];
+		a->spec.sources[a->spec.source_cnt++].source = c->events[i];
 		a->values[i] = source__name(c->events[i]);
 	}
 	a->labels = label_cache__new("", &a->config->labels);
@@ -685,8 +684,7 @@ static int open_events(struct agent *a)
 /* Opens what needs privileges that the agent then gives up, and what all else needs. */
 static int settle(struct agent *a)
 {
-	if (setpriority(PRIO_PROCESS, 0, NICE_PRIORITY))
-		log_debug("priority: %s", strerror(errno));
+	resources__hurry();
 	a->guard_fd = guard__take(a->config->agent.state_dir);
 	if (a->guard_fd < 0)
 		return a->guard_fd;
@@ -754,9 +752,9 @@ static int start(struct agent *a)
 
 static uint64_t wake_ns(const struct agent *a, const struct clocks *now)
 {
-	uint64_t due = schedule__wake_ns(&a->schedule, now), tap = live_profiles__wake_ns(a->live);
+	uint64_t due = schedule__wake_ns(&a->schedule, now), live = live_profiles__wake_ns(a->live);
 
-	return tap < due ? tap : due;
+	return live < due ? live : due;
 }
 
 /*

@@ -32,8 +32,8 @@ struct agent {
 	const struct agent_opts *o;
 	bool config_required;
 	struct config *config;
-	struct config *first; /* into which `targets` points */
-	struct sample_spec targets;
+	struct config *first; /* into which `spec` points */
+	struct sample_spec spec;
 	struct session *session;
 	struct label_cache *labels; /* labels by process */
 	struct sinks *sinks;	    /* owned by the delivery thread once it runs */

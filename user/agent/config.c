@@ -356,7 +356,7 @@ struct seen {
 	unsigned line;
 };
 
-struct reader {
+struct config_reader {
 	struct config *config;
 	const char *path;
 	FILE *f;
@@ -369,13 +369,13 @@ struct reader {
 	char refused[SECTION_LEN + 1]; /* an impossible section, reported once */
 };
 
-static void complain(struct reader *r, const char *key, const char *why)
+static void complain(struct config_reader *r, const char *key, const char *why)
 {
 	if (r->errors++ < ERRORS_MAX)
 		log_err("%s:%u: %s: %s", r->path, r->line, key, why);
 }
 
-static void complain_once(struct reader *r, const char *section, const char *why)
+static void complain_once(struct config_reader *r, const char *section, const char *why)
 {
 	if (strcmp(section, r->refused))
 		complain(r, section, why);
@@ -391,7 +391,7 @@ static int store_set(struct config *c, const char *key, const char *value, const
 }
 
 /* The destination of that name, made at its first key; NULL after a message. */
-static struct push_config *find_push(struct reader *r, const char *name)
+static struct push_config *find_push(struct config_reader *r, const char *name)
 {
 	struct config *c = r->config;
 
@@ -414,7 +414,7 @@ static struct push_config *find_push(struct reader *r, const char *name)
 }
 
 /* The rule of this section, made at its first key; NULL after a message. */
-static struct rule *find_rule(struct reader *r)
+static struct rule *find_rule(struct config_reader *r)
 {
 	struct labels_config *c = &r->config->labels;
 	struct rule *rule;
@@ -433,7 +433,7 @@ static struct rule *find_rule(struct reader *r)
 	return rule;
 }
 
-static void check_rules(struct reader *r)
+static void check_rules(struct config_reader *r)
 {
 	const struct labels_config *c = &r->config->labels;
 	const char *why;
@@ -447,7 +447,7 @@ static void check_rules(struct reader *r)
 }
 
 /* Checked last: a label may be defined after the group that names it. */
-static void check_group(struct reader *r)
+static void check_group(struct config_reader *r)
 {
 	const struct agent_config *c = &r->config->agent;
 	char why[512];
@@ -466,7 +466,7 @@ static void check_group(struct reader *r)
 }
 
 /* Checks what concerns several keys. */
-static void check_sections(struct reader *r)
+static void check_sections(struct config_reader *r)
 {
 	const char *why;
 
@@ -485,8 +485,8 @@ static void check_sections(struct reader *r)
 }
 
 /* -ESRCH: the section was refused with a message. */
-static int set_value(struct reader *r, const char *section, const char *key, const char *value,
-		     const char **why)
+static int set_value(struct config_reader *r, const char *section, const char *key,
+		     const char *value, const char **why)
 {
 	struct config *c = r->config;
 	struct push_config *push;
@@ -530,7 +530,7 @@ static bool is_list(const char *section, const char *key)
  * True, after a message, if the key was set before: otherwise one of two values would silently win.
  * A section may be divided, except for kinds of which there may be several.
  */
-static bool is_second(struct reader *r, const char *section, const char *key)
+static bool is_second(struct config_reader *r, const char *section, const char *key)
 {
 	unsigned part = !strncmp(section, "rule", 4) ? r->section_line : 0;
 	char name[3 * SECTION_LEN], why[128];
@@ -546,7 +546,7 @@ static bool is_second(struct reader *r, const char *section, const char *key)
 		complain(r, key, why);
 		return true;
 	}
-	if (array_grow(&r->seen, &r->seen_cap, r->seen_cnt, 1, sizeof(*r->seen), SEEN_MAX))
+	if (ARRAY_GROW(r->seen, r->seen_cap, r->seen_cnt, SEEN_MAX))
 		return false; /* out of memory: a repeated value does no harm */
 	r->seen[r->seen_cnt] = (struct seen){ strdup(name), r->line };
 	r->seen_cnt += r->seen[r->seen_cnt].name != NULL;
@@ -554,7 +554,8 @@ static bool is_second(struct reader *r, const char *section, const char *key)
 }
 
 /* Remembers a file that a value names. 0 or -ENOMEM. */
-static int note_file(struct reader *r, const char *section, const char *key, const char *value)
+static int note_file(struct config_reader *r, const char *section, const char *key,
+		     const char *value)
 {
 	static const char *const keys[] = { "token-file",	"tls-cert",    "tls-key",
 					    "directory",	"header-file", "ca-file",
@@ -567,7 +568,7 @@ static int note_file(struct reader *r, const char *section, const char *key, con
 	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
 		if (strcmp(keys[i], key) || !path)
 			continue;
-		if (array_grow(&c->files, &c->file_cap, c->file_cnt, 1, sizeof(*f), SEEN_MAX))
+		if (ARRAY_GROW(c->files, c->file_cap, c->file_cnt, SEEN_MAX))
 			return -ENOMEM;
 		f = &c->files[c->file_cnt++];
 		*f = (struct config_file){ .line = r->line,
@@ -583,7 +584,7 @@ static int note_file(struct reader *r, const char *section, const char *key, con
 /* 1: continue. */
 static int on_value(void *user, const char *section, const char *key, const char *value)
 {
-	struct reader *r = user;
+	struct config_reader *r = user;
 	const char *why = "cannot be set to that";
 	int err = set_value(r, section, key, value, &why);
 
@@ -602,7 +603,7 @@ static int on_value(void *user, const char *section, const char *key, const char
  * inih reports only the first line that it cannot read, and takes an indented line as a part of the
  * last value.
  */
-static bool is_readable(struct reader *r, const char *line)
+static bool is_readable(struct config_reader *r, const char *line)
 {
 	size_t end = strcspn(line, "]");
 
@@ -620,7 +621,7 @@ static bool is_readable(struct reader *r, const char *line)
 
 static char *read_line(char *out, int size, void *stream)
 {
-	struct reader *r = stream;
+	struct config_reader *r = stream;
 	char line[512], *text = line;
 	size_t len;
 
@@ -649,7 +650,7 @@ static char *read_line(char *out, int size, void *stream)
 
 static int read_file(struct config *c, const char *path)
 {
-	struct reader r = { .config = c, .path = path, .f = fopen(path, "re") };
+	struct config_reader r = { .config = c, .path = path, .f = fopen(path, "re") };
 	int err = 0;
 
 	if (!r.f) {

@@ -85,8 +85,7 @@ void label_cache__note(struct label_cache *k, const struct process *p, const str
 		remember(k, p->space, label_set__hold(e->set));
 		return;
 	}
-	if (!array_grow(&k->waiting, &k->waiting_cap, k->waiting_cnt, 1, sizeof(*k->waiting),
-			WAITING_MAX))
+	if (!ARRAY_GROW(k->waiting, k->waiting_cap, k->waiting_cnt, WAITING_MAX))
 		k->waiting[k->waiting_cnt++] = p->space;
 }
 

@@ -12,15 +12,15 @@
 #include "base/log.h"
 #include "export/export.h"
 
-enum tap_state {
-	TAP_FREE = 0,
-	TAP_ASKED = 1,	 /* begins at the next drain */
-	TAP_RUNNING = 2, /* `period` is the main thread's */
-	TAP_DONE = 3,	 /* `period` and `err` are the asker's */
+enum live_state {
+	LIVE_FREE = 0,
+	LIVE_ASKED = 1,	  /* begins at the next drain */
+	LIVE_RUNNING = 2, /* `period` is the main thread's */
+	LIVE_DONE = 3,	  /* `period` and `err` are the asker's */
 };
 
 struct live_profile {
-	enum tap_state state;
+	enum live_state state;
 	unsigned seconds;
 	bool left; /* the asker has left: the main thread ends it */
 	uint64_t end_ns;
@@ -35,7 +35,7 @@ struct live_profiles {
 	int wake_fd;
 	bool ending;
 	unsigned askers;
-	struct live_profile tap[LIVE_PROFILES_MAX];
+	struct live_profile live[LIVE_PROFILES_MAX];
 };
 
 struct live_profiles *live_profiles__new(int wake_fd)
@@ -68,8 +68,8 @@ void live_profiles__free(struct live_profiles *t)
 static struct live_profile *find_free(struct live_profiles *t)
 {
 	for (size_t i = 0; i < LIVE_PROFILES_MAX; i++)
-		if (t->tap[i].state == TAP_FREE)
-			return &t->tap[i];
+		if (t->live[i].state == LIVE_FREE)
+			return &t->live[i];
 	return NULL;
 }
 
@@ -108,43 +108,43 @@ static void wait_a_second(struct live_profiles *t)
 }
 
 /* With the lock. -ETIMEDOUT: the main thread does not answer; -ECANCELED: the asker is gone. */
-static int wait_for(struct live_profiles *t, struct live_profile *tap, int client_fd)
+static int wait_for(struct live_profiles *t, struct live_profile *live, int client_fd)
 {
 	uint64_t patience = now_ns() + LIVE_PROFILE_PATIENCE_S * NS_PER_S;
 
-	while (tap->state != TAP_DONE) {
+	while (live->state != LIVE_DONE) {
 		wait_a_second(t);
-		if (tap->state == TAP_ASKED && now_ns() >= patience)
+		if (live->state == LIVE_ASKED && now_ns() >= patience)
 			return -ETIMEDOUT;
-		if (tap->left || tap->state == TAP_DONE || !has_left(client_fd))
+		if (live->left || live->state == LIVE_DONE || !has_left(client_fd))
 			continue;
-		if (tap->state == TAP_ASKED)
+		if (live->state == LIVE_ASKED)
 			return -ECANCELED;
-		tap->left = true;
+		live->left = true;
 		wake_main(t);
 	}
-	return tap->err;
+	return live->err;
 }
 
 int live_profiles__profile(struct live_profiles *t, unsigned seconds, int client_fd, FILE *f)
 {
 	struct period *p = NULL;
 	bool wanted = false;
-	struct live_profile *tap;
+	struct live_profile *live;
 	int err = -EBUSY, written = 0;
 
 	if (!seconds || seconds > LIVE_PROFILE_MAX_S)
 		return -EINVAL;
 	pthread_mutex_lock(&t->lock);
-	tap = t->ending ? NULL : find_free(t);
-	if (tap) {
-		*tap = (struct live_profile){ .state = TAP_ASKED, .seconds = seconds };
+	live = t->ending ? NULL : find_free(t);
+	if (live) {
+		*live = (struct live_profile){ .state = LIVE_ASKED, .seconds = seconds };
 		t->askers++;
 		wake_main(t);
-		err = wait_for(t, tap, client_fd);
-		p = tap->period;
-		wanted = p && !tap->left;
-		tap->state = TAP_FREE;
+		err = wait_for(t, live, client_fd);
+		p = live->period;
+		wanted = p && !live->left;
+		live->state = LIVE_FREE;
 		t->askers--;
 		pthread_cond_broadcast(&t->changed);
 	}
@@ -157,10 +157,10 @@ int live_profiles__profile(struct live_profiles *t, unsigned seconds, int client
 
 /* ---- the main thread ------------------------------------------------------------------------- */
 
-/* With the lock; for a running tap. */
-static uint64_t end_of(const struct live_profile *tap)
+/* With the lock; for a running live. */
+static uint64_t end_of(const struct live_profile *live)
 {
-	return tap->left ? 0 : tap->end_ns;
+	return live->left ? 0 : live->end_ns;
 }
 
 uint64_t live_profiles__wake_ns(struct live_profiles *t)
@@ -169,10 +169,10 @@ uint64_t live_profiles__wake_ns(struct live_profiles *t)
 
 	pthread_mutex_lock(&t->lock);
 	for (size_t i = 0; i < LIVE_PROFILES_MAX; i++) {
-		if (t->tap[i].state == TAP_ASKED)
+		if (t->live[i].state == LIVE_ASKED)
 			next = 0;
-		else if (t->tap[i].state == TAP_RUNNING && end_of(&t->tap[i]) < next)
-			next = end_of(&t->tap[i]);
+		else if (t->live[i].state == LIVE_RUNNING && end_of(&t->live[i]) < next)
+			next = end_of(&t->live[i]);
 	}
 	pthread_mutex_unlock(&t->lock);
 	return next;
@@ -189,8 +189,8 @@ uint64_t live_profiles__oldest_ns(struct live_profiles *t)
 
 	pthread_mutex_lock(&t->lock);
 	for (size_t i = 0; i < LIVE_PROFILES_MAX; i++)
-		if (t->tap[i].state == TAP_RUNNING && t->tap[i].begin.mono_ns < oldest)
-			oldest = t->tap[i].begin.mono_ns;
+		if (t->live[i].state == LIVE_RUNNING && t->live[i].begin.mono_ns < oldest)
+			oldest = t->live[i].begin.mono_ns;
 	pthread_mutex_unlock(&t->lock);
 	return oldest;
 }
@@ -198,63 +198,63 @@ uint64_t live_profiles__oldest_ns(struct live_profiles *t)
 void live_profiles__add(struct live_profiles *t, const struct profile *drained,
 			const struct period_limits *limits)
 {
-	/* Nobody but this thread takes a tap out of TAP_RUNNING. */
+	/* Nobody but this thread takes a live out of LIVE_RUNNING. */
 	for (size_t i = 0; i < LIVE_PROFILES_MAX; i++) {
-		struct live_profile *tap = &t->tap[i];
+		struct live_profile *live = &t->live[i];
 		bool running;
 
 		pthread_mutex_lock(&t->lock);
-		running = tap->state == TAP_RUNNING;
+		running = live->state == LIVE_RUNNING;
 		pthread_mutex_unlock(&t->lock);
-		if (running && !tap->err)
-			tap->err = period__add(tap->period, drained, limits);
+		if (running && !live->err)
+			live->err = period__add(live->period, drained, limits);
 	}
 }
 
 /* With the lock. */
-static void begin(struct live_profile *tap, const struct clocks *now)
+static void begin(struct live_profile *live, const struct clocks *now)
 {
-	tap->begin = *now;
-	tap->end_ns = now->mono_ns + tap->seconds * NS_PER_S;
-	tap->period = period__new();
-	tap->err = tap->period ? 0 : -ENOMEM;
-	tap->state = tap->period ? TAP_RUNNING : TAP_DONE;
+	live->begin = *now;
+	live->end_ns = now->mono_ns + live->seconds * NS_PER_S;
+	live->period = period__new();
+	live->err = live->period ? 0 : -ENOMEM;
+	live->state = live->period ? LIVE_RUNNING : LIVE_DONE;
 }
 
-static void finish(struct live_profiles *t, struct live_profile *tap, const struct clocks *now,
+static void finish(struct live_profiles *t, struct live_profile *live, const struct clocks *now,
 		   int err)
 {
-	struct profile_stats *s = &tap->period->profile->stats;
+	struct profile_stats *s = &live->period->profile->stats;
 
-	s->start_unix_ns = tap->begin.real_ns;
-	s->duration_ns = now->mono_ns - tap->begin.mono_ns;
-	s->counters[CTR_delivered] = s->counters[CTR_counted] = tap->period->samples;
+	s->start_unix_ns = live->begin.real_ns;
+	s->duration_ns = now->mono_ns - live->begin.mono_ns;
+	s->counters[CTR_delivered] = s->counters[CTR_counted] = live->period->samples;
 	pthread_mutex_lock(&t->lock);
-	if (!tap->err)
-		tap->err = err;
-	tap->state = TAP_DONE;
+	if (!live->err)
+		live->err = err;
+	live->state = LIVE_DONE;
 	pthread_cond_broadcast(&t->changed);
 	pthread_mutex_unlock(&t->lock);
 }
 
-/* Ends the taps that are due at `due_ns`. */
+/* Ends the live profiles that are due at `due_ns`. */
 static void end_due(struct live_profiles *t, const struct clocks *now, uint64_t due_ns,
 		    uint32_t frequency_hz, uint32_t cpus, int (*name)(void *ctx, struct profile *p),
 		    void *ctx)
 {
 	for (size_t i = 0; i < LIVE_PROFILES_MAX; i++) {
-		struct live_profile *tap = &t->tap[i];
+		struct live_profile *live = &t->live[i];
 		bool due, left;
 
 		pthread_mutex_lock(&t->lock);
-		due = tap->state == TAP_RUNNING && end_of(tap) <= due_ns;
-		left = tap->left;
+		due = live->state == LIVE_RUNNING && end_of(live) <= due_ns;
+		left = live->left;
 		pthread_mutex_unlock(&t->lock);
 		if (!due)
 			continue;
-		tap->period->profile->stats.values[0].frequency_hz = frequency_hz;
-		tap->period->profile->stats.cpus = cpus;
-		finish(t, tap, now, left ? -ECANCELED : name(ctx, tap->period->profile));
+		live->period->profile->stats.values[0].frequency_hz = frequency_hz;
+		live->period->profile->stats.cpus = cpus;
+		finish(t, live, now, left ? -ECANCELED : name(ctx, live->period->profile));
 	}
 }
 
@@ -264,8 +264,8 @@ void live_profiles__turn(struct live_profiles *t, const struct clocks *now, uint
 	end_due(t, now, now->mono_ns, frequency_hz, cpus, name, ctx);
 	pthread_mutex_lock(&t->lock);
 	for (size_t i = 0; i < LIVE_PROFILES_MAX; i++)
-		if (t->tap[i].state == TAP_ASKED)
-			begin(&t->tap[i], now);
+		if (t->live[i].state == LIVE_ASKED)
+			begin(&t->live[i], now);
 	pthread_cond_broadcast(&t->changed);
 	pthread_mutex_unlock(&t->lock);
 }
@@ -282,10 +282,10 @@ void live_profiles__end(struct live_profiles *t, const struct clocks *now, uint3
 	pthread_mutex_lock(&t->lock);
 	t->ending = true;
 	for (size_t i = 0; i < LIVE_PROFILES_MAX; i++) {
-		if (t->tap[i].state != TAP_ASKED)
+		if (t->live[i].state != LIVE_ASKED)
 			continue;
-		t->tap[i].err = -ECANCELED;
-		t->tap[i].state = TAP_DONE;
+		t->live[i].err = -ECANCELED;
+		t->live[i].state = LIVE_DONE;
 	}
 	pthread_cond_broadcast(&t->changed);
 	pthread_mutex_unlock(&t->lock);

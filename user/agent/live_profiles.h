@@ -2,7 +2,7 @@
 #ifndef PYPERF_LIVE_PROFILES_H
 #define PYPERF_LIVE_PROFILES_H
 /*
- * Profiles of the next seconds on demand, by a tap on what is drained anyway: no second sampler,
+ * Profiles of the next seconds on demand, of what is drained anyway: no second sampler,
  * and no effect on windows.
  *
  * Any thread:
@@ -13,7 +13,7 @@
  *	live_profiles__add(l, drained)		after each drain
  *	live_profiles__turn(l, now)		begins and ends them
  *
- * All samples of a tap weigh the same: when the frequency changes, running taps end early, and say
+ * All samples of one weigh the same: when the frequency changes, running ones end early, and say
  * how long they are.
  */
 #include <stdbool.h>
@@ -39,24 +39,24 @@ int live_profiles__profile(struct live_profiles *t, unsigned seconds, int client
 /* For the main thread. Times are those of now_ns(). */
 /* The time of the next end, UINT64_MAX: none. */
 uint64_t live_profiles__wake_ns(struct live_profiles *t);
-/* Is a tap to begin or to end? */
+/* Is a live profile to begin or to end? */
 bool live_profiles__due(struct live_profiles *t, uint64_t now);
-/* When the oldest running tap began; UINT64_MAX: none runs. */
+/* When the oldest running one began; UINT64_MAX: none runs. */
 uint64_t live_profiles__oldest_ns(struct live_profiles *t);
-/* A tap without memory ends at its time, with an error. */
+/* One without memory ends at its time, with an error. */
 void live_profiles__add(struct live_profiles *t, const struct profile *drained,
 			const struct period_limits *limits);
 /*
- * Directly after a drain: begins the waiting taps, and ends those that are due; `name` makes the
+ * Directly after a drain: begins the waiting ones, and ends those that are due; `name` makes the
  * names.
  */
 void live_profiles__turn(struct live_profiles *t, const struct clocks *now, uint32_t frequency_hz,
 			 uint32_t cpus, int (*name)(void *ctx, struct profile *p), void *ctx);
-/* The same for all running taps: the frequency is about to change. */
+/* The same for all running ones: the frequency is about to change. */
 void live_profiles__cut(struct live_profiles *t, const struct clocks *now, uint32_t frequency_hz,
 			uint32_t cpus, int (*name)(void *ctx, struct profile *p), void *ctx);
 /*
- * Ends all taps now, with what they have; none begins until live_profiles__resume(). Returns when
+ * Ends all now, with what they have; none begins until live_profiles__resume(). Returns when
  * nobody waits any more.
  */
 void live_profiles__end(struct live_profiles *t, const struct clocks *now, uint32_t frequency_hz,

@@ -109,7 +109,7 @@ static struct service *remember(struct splitter *s, const char *key)
 	struct service *v = find_service(s, key);
 
 	if (!v && s->cnt < SERVICES_KEPT &&
-	    !array_grow(&s->services, &s->cap, s->cnt, 1, sizeof(*s->services), SERVICES_KEPT)) {
+	    !ARRAY_GROW(s->services, s->cap, s->cnt, SERVICES_KEPT)) {
 		v = &s->services[s->cnt];
 		*v = (struct service){ .key = strdup(key) };
 		if (!v->key)

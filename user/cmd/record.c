@@ -57,7 +57,7 @@ static int open_signals(struct recorder *r)
 static int open_session(struct recorder *r)
 {
 	const struct session_opts opts = {
-		.targets = &r->o->targets,
+		.spec = &r->o->targets,
 		.command = r->launch ? launch__pid(r->launch) : 0,
 		.program = r->launch ? launch__program(r->launch) : NULL,
 		.max_frames = r->o->max_frames,

@@ -23,7 +23,7 @@ static bool leads_to_python(const struct awaited *a, pid_t pid)
 
 	if (p && is_useful(p))
 		return true;
-	if (!a->targets->children)
+	if (!a->spec->children)
 		return false;
 	for (size_t at = 0; (p = process_table__next(a->procs, &at));)
 		if (is_useful(p) && !p->exited && called__descends((pid_t)p->tgid, pid))
@@ -46,7 +46,7 @@ static bool say_not_python(const struct awaited *a, pid_t pid, bool others)
 		log_msg(level, "process %d is %s (-a profiles it anyway)", pid, why);
 		return false;
 	}
-	if (!a->targets->children) {
+	if (!a->spec->children) {
 		log_msg(level, "process %d (%s) is not Python (-a profiles it anyway)", pid, comm);
 		return false;
 	}
@@ -86,7 +86,7 @@ void awaited__look(struct awaited *a)
 
 int awaited__end(const struct awaited *a, const char *command)
 {
-	const struct sample_spec *t = a->targets;
+	const struct sample_spec *t = a->spec;
 
 	if (a->open && command) {
 		log_info("%s: neither it nor what it started was Python; what a daemon runs for it "

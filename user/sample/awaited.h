@@ -16,7 +16,7 @@
 #include "sample/spec.h"
 
 struct awaited {
-	const struct sample_spec *targets; /* borrowed, as the next one */
+	const struct sample_spec *spec; /* borrowed, as the next one */
 	const struct process_table *procs;
 	bool open; /* none of the chosen processes is Python, or has been */
 };

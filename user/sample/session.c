@@ -167,7 +167,7 @@ static void set_up_process(struct session *s)
 /* The command's descendants count, with Python or without. */
 static bool takes_all(const struct session_opts *o)
 {
-	return o->targets->all || o->command;
+	return o->spec->all || o->command;
 }
 
 static uint32_t config_flags(const struct session_opts *o)
@@ -176,18 +176,17 @@ static uint32_t config_flags(const struct session_opts *o)
 
 	if (!takes_all(o))
 		flags |= CFG_PYTHON_ONLY;
-	if (o->targets->pid_cnt || o->command)
+	if (o->spec->pid_cnt || o->command)
 		flags |= CFG_TARGETS;
-	if (o->targets->children || o->command)
+	if (o->spec->children || o->command)
 		flags |= CFG_CHILDREN;
 	if (o->threads)
 		flags |= CFG_THREADS;
-	if (o->targets->nmi || has_source(o->targets, is_nmi))
+	if (o->spec->nmi || has_source(o->spec, is_nmi))
 		flags |= CFG_NMI;
 	if (o->timed)
 		flags |= CFG_TIMED;
-	if (!has_source(o->targets, session_is_no_clock) &&
-	    o->targets->frequency_hz <= RECALL_MAX_HZ)
+	if (!has_source(o->spec, session_is_no_clock) && o->spec->frequency_hz <= RECALL_MAX_HZ)
 		flags |= CFG_RECALL;
 	if (!o->no_native)
 		flags |= CFG_NATIVE;
@@ -219,8 +218,8 @@ static uint32_t loop_types(const struct session_opts *o)
 	uint32_t types = 0;
 	bool seen = false;
 
-	for (uint32_t i = 0; o->loops && i < o->targets->source_cnt; i++) {
-		uint32_t event = o->targets->sources[i].source->type.event;
+	for (uint32_t i = 0; o->loops && i < o->spec->source_cnt; i++) {
+		uint32_t event = o->spec->sources[i].source->type.event;
 		bool waits = event == EVENT_WALL || event == EVENT_OFF_CPU;
 
 		if (waits || event == EVENT_CPU_CLOCK)
@@ -233,7 +232,7 @@ static uint32_t loop_types(const struct session_opts *o)
 /* Collects the pids of -p and of the command. */
 static int collect_pids(struct session *s)
 {
-	const struct sample_spec *t = s->o.targets;
+	const struct sample_spec *t = s->o.spec;
 
 	s->pids = calloc(t->pid_cnt + 1, sizeof(*s->pids));
 	if (!s->pids)
@@ -258,7 +257,7 @@ static void note_held(struct session *s)
 
 static int open_follow(struct session *s)
 {
-	const struct sample_spec *t = s->o.targets;
+	const struct sample_spec *t = s->o.spec;
 	const struct follow_opts opts = {
 		.object = {
 			.flags = config_flags(&s->o),
@@ -318,7 +317,7 @@ static int open_follow(struct session *s)
 /* The CPUs of --cpu. Refuses a list that names no CPU of this machine. */
 static int collect_cpus(struct session *s, int cap)
 {
-	const char *list = s->o.targets->cpus;
+	const char *list = s->o.spec->cpus;
 
 	if (!list)
 		return 0;
@@ -339,7 +338,7 @@ static int open_sources(struct session *s)
 	follow__world(s->follow, &world);
 	world.pids = s->pids;
 	world.pid_cnt = s->pid_cnt;
-	world.children = s->o.targets->children || s->o.command;
+	world.children = s->o.spec->children || s->o.command;
 	world.probes = &s->sources.probes;
 	world.tracepoints = &s->sources.tracepoints;
 	if (collect_cpus(s, world.cpu_cap))
@@ -348,7 +347,7 @@ static int open_sources(struct session *s)
 	world.curves = s->o.curves;
 	if (overhead__init(&s->overhead, s->object))
 		return log_no_memory();
-	return source_set__open(&s->sources, s->o.targets, &world);
+	return source_set__open(&s->sources, s->o.spec, &world);
 }
 
 int session__check_python(const struct session *s, const char *command)
@@ -381,7 +380,7 @@ static int prepare(struct session *s)
 	if (!err)
 		err = open_follow(s);
 	if (!err)
-		err = awaited__begin(&s->awaited, s->o.targets, s->procs, s->o.command);
+		err = awaited__begin(&s->awaited, s->o.spec, s->procs, s->o.command);
 	if (!err)
 		note_held(s);
 	if (!err)
@@ -406,7 +405,7 @@ struct session *session__open(const struct session_opts *o)
 		return NULL;
 	}
 	s->o = *o;
-	s->frequency_hz = o->targets->frequency_hz;
+	s->frequency_hz = o->spec->frequency_hz;
 	s->epoll_fd = -1;
 	s->tick_ns = UINT64_MAX; /* until sampling begins */
 	rate__init(&s->rate);
@@ -455,7 +454,7 @@ static int start_sources(struct session *s)
 /* Its time without a CPU says how much of a profile of one process is waiting. 0: several. */
 static pid_t starving_pid(const struct session *s)
 {
-	const struct sample_spec *t = s->o.targets;
+	const struct sample_spec *t = s->o.spec;
 
 	if (s->o.command)
 		return s->o.command;
@@ -647,7 +646,7 @@ static bool window_is_waited_for(const struct session *s)
 /* Not of a whole machine, where processes that have ended would be kept all the time. */
 static bool window_is_long(const struct session *s)
 {
-	if (!s->o.targets->pid_cnt && !s->o.command)
+	if (!s->o.spec->pid_cnt && !s->o.command)
 		return false;
 	for (uint32_t i = 0; i < s->sources.cnt; i++)
 		if (s->sources.by[i].spec.source->to_end)
@@ -897,7 +896,7 @@ bool session__targets_ended(struct session *s)
 {
 	struct process_stats st;
 
-	if (!s->o.targets->pid_cnt || !(follow__take_exits(s->follow) | s->look_for_exits))
+	if (!s->o.spec->pid_cnt || !(follow__take_exits(s->follow) | s->look_for_exits))
 		return false;
 	s->look_for_exits = false;
 	process_table__stats(s->procs, &st);

@@ -50,8 +50,8 @@ enum session_loops {
 };
 
 struct session_opts {
-	const struct sample_spec *targets; /* borrowed until close */
-	pid_t command;			   /* sampled with its descendants; 0: none */
+	const struct sample_spec *spec; /* borrowed until close */
+	pid_t command;			/* sampled with its descendants; 0: none */
 	/* the program that the command will execute; borrowed during open; or NULL */
 	const char *program;
 	/* limit of Python frames, and of native frames, per stack; 0: the default */

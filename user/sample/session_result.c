@@ -101,7 +101,7 @@ static uint64_t missed(const struct session *s, const struct profile_stats *out)
 	double least = s->due + session_due(s, s->end_ns ? s->end_ns : now_ns());
 	double came = (double)out->counters[CTR_delivered] + 2.0 * (1 + s->rate_cnt) * out->cpus;
 
-	if (out->value_cnt != 1 || session_is_no_clock(s->o.targets->sources[0].source) ||
+	if (out->value_cnt != 1 || session_is_no_clock(s->o.spec->sources[0].source) ||
 	    s->kernel_rate_lowered)
 		return 0;
 	return least > came ? (uint64_t)(least - came) : 0;
@@ -109,7 +109,7 @@ static uint64_t missed(const struct session *s, const struct profile_stats *out)
 
 static void set_rate(const struct session *s, struct profile_stats *out)
 {
-	const struct sample_spec *t = s->o.targets;
+	const struct sample_spec *t = s->o.spec;
 
 	for (out->value_cnt = 0; out->value_cnt < t->source_cnt; out->value_cnt++) {
 		const struct source *source = t->sources[out->value_cnt].source;

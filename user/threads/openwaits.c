@@ -100,7 +100,7 @@ struct look {
 
 static bool counts_waits(const struct session *s)
 {
-	const struct sample_spec *t = session__opts(s)->targets;
+	const struct sample_spec *t = session__opts(s)->spec;
 
 	for (uint32_t i = 0; i < t->source_cnt; i++)
 		if (t->sources[i].source->asleep &&
@@ -131,7 +131,7 @@ static bool may_count(void *ctx, const struct thread_now *t)
 	const struct session_opts *o = session__opts(w->s);
 	const struct process *p = waiter__sleeps(t) ? process_of(w, t) : NULL;
 
-	if (!p || !(o->targets->all || o->command || p->is_python || p->native_only))
+	if (!p || !(o->spec->all || o->command || p->is_python || p->native_only))
 		return false;
 	if (w->listed[turns__user(p) % SHARE_SLOTS] == LISTED_MAX) {
 		w->stats.left_out++;
@@ -184,7 +184,7 @@ static int keep_sleepers(struct openwaits *w)
 /* The only process whose threads count; 0: there may be several. */
 static uint32_t only_process(const struct session *s)
 {
-	const struct sample_spec *t = session__opts(s)->targets;
+	const struct sample_spec *t = session__opts(s)->spec;
 	bool one = t->pid_cnt == 1 && !t->children && !session__opts(s)->command;
 
 	return one ? (uint32_t)t->pids[0] : 0;
@@ -441,7 +441,7 @@ static bool measure(struct look *e, struct sleeper *s)
 
 static bool is_wanted(const struct look *e, const struct thread_now *t, const struct process *p)
 {
-	const struct sample_spec *spec = session__opts(e->s)->targets;
+	const struct sample_spec *spec = session__opts(e->s)->spec;
 
 	if (!p || !waiter__is_chosen(e->s, &e->maps, t, p))
 		return false;
@@ -452,7 +452,7 @@ static bool is_wanted(const struct look *e, const struct thread_now *t, const st
 
 int openwaits__note(struct openwaits *w, const struct profile *p)
 {
-	if (!w || !session__opts(w->s)->targets->cgroup)
+	if (!w || !session__opts(w->s)->spec->cgroup)
 		return 0;
 	for (size_t i = 0; i < p->proc_cnt; i++)
 		if (idmap__set(&w->spaces, p->procs[i].space, w))

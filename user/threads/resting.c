@@ -55,7 +55,7 @@ static bool is_in_group(const struct lister *l, uint32_t tgid)
 	for (size_t i = 0; i < l->group_cnt; i++)
 		if (l->group[i] == (pid_t)tgid)
 			return true;
-	return !session__opts(l->s)->targets->cgroup;
+	return !session__opts(l->s)->spec->cgroup;
 }
 
 static struct process *process_of(const struct lister *l, const struct thread_now *t)
@@ -254,7 +254,7 @@ static int note_process(struct lister *l, const struct resting *r)
 
 static int open_lister(struct lister *l)
 {
-	const struct sample_spec *spec = session__opts(l->s)->targets;
+	const struct sample_spec *spec = session__opts(l->s)->spec;
 	const struct ring_sink none = { .ctx = NULL };
 
 	l->list = threadlist__open(0);
@@ -269,7 +269,7 @@ static int open_lister(struct lister *l)
 
 static bool is_all(const struct session *s)
 {
-	const struct sample_spec *t = session__opts(s)->targets;
+	const struct sample_spec *t = session__opts(s)->spec;
 
 	return !t->pid_cnt && !session__opts(s)->command && !t->by_user && !t->comm &&
 	       !t->tid_cnt && !t->cgroup;
@@ -296,7 +296,7 @@ static int note_all(struct lister *l)
 /* It was asked for time on CPUs. */
 static bool samples_time(const struct session *s)
 {
-	const struct sample_spec *t = session__opts(s)->targets;
+	const struct sample_spec *t = session__opts(s)->spec;
 
 	return t->source_cnt && value_type__is_clock(&t->sources[0].source->type);
 }

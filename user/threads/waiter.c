@@ -31,7 +31,7 @@ bool waiter__is_chosen(const struct session *s, const struct process_maps *maps,
 		       const struct thread_now *t, const struct process *p)
 {
 	const struct session_opts *o = session__opts(s);
-	const struct sample_spec *spec = o->targets;
+	const struct sample_spec *spec = o->spec;
 	bool chosen = !spec->tid_cnt;
 	struct proc proc;
 

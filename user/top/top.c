@@ -472,7 +472,7 @@ static int follow(struct live *l)
 static int open_all(struct live *l)
 {
 	const struct session_opts opts = {
-		.targets = &l->o->targets,
+		.spec = &l->o->targets,
 		.threads = true,
 		.titles = true,
 		.realtime = true,

@@ -152,7 +152,7 @@ static void add_word(struct run *run, uint64_t at, uint64_t word)
 		return;
 	if (!run->cnt)
 		run->start = at;
-	run->err = array_grow(&run->words, &run->cap, run->cnt, 1, sizeof(word), RUN_MAX);
+	run->err = ARRAY_GROW(run->words, run->cap, run->cnt, RUN_MAX);
 	if (run->err)
 		return;
 	run->words[run->cnt++] = word;
@@ -204,7 +204,7 @@ static int scan_relocations(const struct elf_file *ef, struct run *run)
 		if (ELF64_R_TYPE(rela.r_info) != R_X86_64_RELATIVE ||
 		    !is_text(ef, (uint64_t)rela.r_addend))
 			continue;
-		err = array_grow(&relocs, &cap, cnt, 1, sizeof(*relocs), RELOCS_MAX);
+		err = ARRAY_GROW(relocs, cap, cnt, RELOCS_MAX);
 		if (!err)
 			relocs[cnt++] = rela;
 	}
@@ -252,7 +252,7 @@ struct search {
 
 static int add_target(struct search *s, uint64_t target)
 {
-	if (array_grow(&s->targets, &s->target_cap, s->target_cnt, 1, sizeof(target), MAX_TARGETS))
+	if (ARRAY_GROW(s->targets, s->target_cap, s->target_cnt, MAX_TARGETS))
 		return -ENOMEM;
 	s->targets[s->target_cnt++] = target;
 	return 0;
@@ -345,16 +345,17 @@ static int refuse(struct search *s, const char *why)
 }
 
 static int add_point(struct search *s, enum point_kind kind, uint8_t opcode, uint64_t handler,
-		     bool seldom)
+		     bool first_calls_only)
 {
-	struct trace_point p = {
-		.handler = handler, .kind = (uint8_t)kind, .opcode = opcode, .seldom = seldom
-	};
+	struct trace_point p = { .handler = handler,
+				 .kind = (uint8_t)kind,
+				 .opcode = opcode,
+				 .first_calls_only = first_calls_only };
 
 	if (choose_insn(s, &p, opcode || kind >= POINT_AUDIT ? HANDLER_INSNS : ENTRY_INSNS))
 		return refuse(s, "the code of its eval loop is no code of this machine");
 	/* Few hits, so the price matters less than that nothing else comes by. */
-	if (p.joined && p.seldom) {
+	if (p.joined && p.first_calls_only) {
 		p.addr = p.handler;
 		p.joined = p.emulated = false;
 	}
@@ -372,7 +373,7 @@ static int add_point(struct search *s, enum point_kind kind, uint8_t opcode, uin
 struct opcode_use {
 	uint8_t opcode;
 	uint8_t kind; /* enum point_kind */
-	bool seldom;
+	bool first_calls_only;
 };
 
 struct opcode_table {
@@ -468,7 +469,7 @@ static int find_handlers(struct search *s, const struct opcode_table *o)
 		if (is_shared(table, u->opcode))
 			return refuse(s, "its dispatch table has other opcodes than its version's");
 		err = add_point(s, (enum point_kind)u->kind, u->opcode, table[u->opcode],
-				u->seldom);
+				u->first_calls_only);
 	}
 	return err;
 }

@@ -46,7 +46,7 @@ struct trace_point {
 	bool emulated;
 	bool joined;
 	/* an opcode that another one replaces after its first executions */
-	bool seldom;
+	bool first_calls_only;
 };
 
 struct trace_points {

@@ -83,7 +83,7 @@ static void take_usdt(void *ctx, const struct usdt *u)
 			l->price = STEPPED;
 		return;
 	}
-	if (array_grow(&p->usdt, &p->usdt_cap, p->usdt_cnt, 1, sizeof(*p->usdt), USDT_MAX)) {
+	if (ARRAY_GROW(p->usdt, p->usdt_cap, p->usdt_cnt, USDT_MAX)) {
 		p->err = -ENOMEM;
 		return;
 	}
@@ -126,7 +126,7 @@ static void print_points(struct printer *p)
 			snprintf(opcode, sizeof(opcode), "%u", at->opcode);
 		fprintf(p->f, "  %-22s %6s  0x%-10" PRIx64 " %s%s\n", kind_name(at->kind), opcode,
 			at->offset, price_of(at->emulated),
-			at->seldom ? ", only at a function's first calls" : "");
+			at->first_calls_only ? ", only at a function's first calls" : "");
 	}
 }
 

@@ -364,7 +364,7 @@ static int by_calls(const void *a, const void *b)
 
 static int add_traced(struct traced_list *list, const struct traced *f)
 {
-	if (array_grow(&list->all, &list->cap, list->cnt, 1, sizeof(*list->all), SIZE_MAX / 64))
+	if (ARRAY_GROW(list->all, list->cap, list->cnt, SIZE_MAX / 64))
 		return -ENOMEM;
 	list->all[list->cnt++] = *f;
 	list->calls += f->calls;

@@ -89,7 +89,7 @@ static void *take(struct encoder *e, size_t size)
 /* Its index. */
 static int32_t append(struct encoder *e, struct table *t, void *item)
 {
-	if (!item || array_grow(&t->items, &t->cap, t->cnt, 1, sizeof(*t->items), TABLE_MAX)) {
+	if (!item || ARRAY_GROW(t->items, t->cap, t->cnt, TABLE_MAX)) {
 		e->err = -ENOMEM;
 		return 0;
 	}
