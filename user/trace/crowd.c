@@ -283,6 +283,8 @@ static void keep_sums(struct crowd *c, struct crowd_file *f)
 	if (f->timing) {
 		c->former_calls += timing__call_cnt(f->timing);
 		c->former_resumed += timing__resumed_cnt(f->timing);
+		timing__lose(f->timing, tracer__lost(f->tracer)); /* is said now, or never */
+		timing__report(f->timing, c->o.filter_cnt || c->o.from);
 		if (c->o.picture && timing__draw(f->timing, c->o.picture))
 			log_no_memory();
 		return;
