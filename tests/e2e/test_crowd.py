@@ -123,24 +123,31 @@ def test_pictures(three_pythons, directory):  # noqa: F811
     assert html.read_text().rstrip().endswith("</html>")
 
 
+# A program by several interpreters, each of which is told a word and says what is true.
+TOLD = COMMON + """
+def traced(program, pythons, words, *options):
+    targets = [Target(python, program) for python in pythons]
+    out = tempfile.TemporaryFile("w+")
+    trace = All("-v", "-i", "1000", "--force", *options, stdout=out)
+    for t in targets:
+        trace.wait_said("process %d (%s) is traced" % (t.pid, program))
+    truth = []
+    for t, word in zip(targets, words):
+        t.process.stdin.write(b"%s\\n" % str(word).encode())
+        t.process.stdin.flush()
+        truth.append(json.loads(t.read_line()))
+    trace.interrupt()
+    for t in targets:
+        t.process.kill()
+    out.seek(0)
+    return [t.pid for t in targets], truth, [json.loads(line) for line in out]
+"""
+
 # Two processes of one interpreter, and one of another.
-SLOWEST = COMMON + """
+SLOWEST = TOLD + """
 calls, options = json.loads(sys.argv[4]), json.loads(sys.argv[5])
-targets = [Target(python, "slowest.py") for python in (one, one, other)]
-out = tempfile.TemporaryFile("w+")
-trace = All("-v", "-i", "1000", "--force", *options, stdout=out)
-for t in targets:
-    trace.wait_said("process %d (slowest.py) is traced" % t.pid)
-truth = []
-for t, n in zip(targets, calls):
-    t.process.stdin.write(b"%d\\n" % n)
-    t.process.stdin.flush()
-    truth.append(json.loads(t.read_line()))
-trace.interrupt()
-for t in targets:
-    t.process.kill()
-out.seek(0)
-print(json.dumps({"pids": [t.pid for t in targets], "truth": truth, "lines": [json.loads(line) for line in out]}))
+pids, truth, lines = traced("slowest.py", (one, one, other), calls, *options)
+print(json.dumps({"pids": pids, "truth": truth, "lines": lines}))
 """
 
 
@@ -182,24 +189,10 @@ def test_each_of_the_slowest(any_python, another_python):
 
 
 # Two processes of the first interpreter, whose types are at different addresses, and one of each other.
-VALUED = COMMON + """
+VALUED = TOLD + """
 pythons, options = json.loads(sys.argv[4]), json.loads(sys.argv[5])
-targets = [Target(python, "arguments.py") for python in pythons]
-out = tempfile.TemporaryFile("w+")
-trace = All("-v", "-i", "1000", "--force", "--calls", "-f", "arguments.py:*do_*", *options, stdout=out)
-for t in targets:
-    trace.wait_said("process %d (arguments.py) is traced" % t.pid)
-truth = []
-for t in targets:
-    t.process.stdin.write(b"go\\n")
-    t.process.stdin.flush()
-    truth.append(json.loads(t.read_line()))
-trace.interrupt()
-for t in targets:
-    t.process.kill()
-out.seek(0)
-lines = [json.loads(line) for line in out]
-print(json.dumps({"truth": truth, "events": [[e for e in lines[:-1] if e.get("pid") == t.pid] for t in targets], "last": lines[-1]}))
+pids, truth, lines = traced("arguments.py", pythons, len(pythons) * ["go"], "--calls", "-f", "arguments.py:*do_*", *options)
+print(json.dumps({"truth": truth, "events": [[e for e in lines[:-1] if e.get("pid") == pid] for pid in pids], "last": lines[-1]}))
 """
 
 

@@ -157,7 +157,7 @@ int live_profiles__profile(struct live_profiles *t, unsigned seconds, int client
 
 /* ---- the main thread ------------------------------------------------------------------------- */
 
-/* With the lock; for a running live. */
+/* With the lock; for one that runs. */
 static uint64_t end_of(const struct live_profile *live)
 {
 	return live->left ? 0 : live->end_ns;
@@ -198,7 +198,7 @@ uint64_t live_profiles__oldest_ns(struct live_profiles *t)
 void live_profiles__add(struct live_profiles *t, const struct profile *drained,
 			const struct period_limits *limits)
 {
-	/* Nobody but this thread takes a live out of LIVE_RUNNING. */
+	/* Nobody but this thread takes one out of LIVE_RUNNING. */
 	for (size_t i = 0; i < LIVE_PROFILES_MAX; i++) {
 		struct live_profile *live = &t->live[i];
 		bool running;
