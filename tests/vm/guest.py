@@ -48,6 +48,14 @@ def verified_insns(pid):
     return total
 
 
+def watched(name, *args):
+    """Runs the profiler to its end, and says what the kernel verified for it, of all objects that it loads."""
+    profiler = Profiler("-v", *args)
+    profiler.wait_said("the profile begins", 240)
+    say("figure", name, verified_insns(profiler.pid) or "-")
+    return profiler.wait()
+
+
 def cpu_seconds(pid):
     """Of all its threads: one loads the programs, others hand over tables. The CPU clock of a process,
     CPUCLOCK_SCHED of clock_getcpuclockid(3)."""
@@ -132,7 +140,7 @@ def whole_machine():
 def waits():
     """The programs in the scheduler, and where each kernel lets a stack be taken."""
     truth = Path("/tmp/waits-truth")
-    result = profile("-f", "--threads", "-F", HZ, "-e", "off-cpu", "--", PYTHON, harness.PROGRAMS / "waiting.py",
+    result = watched("off-cpu", "-f", "--threads", "-F", HZ, "-e", "off-cpu", "--", PYTHON, harness.PROGRAMS / "waiting.py",
                      truth, "sleeping", "locking", "polling").ok()
     for tid, true in json.loads(truth.read_text()).items():
         reason = {"sleeping": "sleep", "locking": "lock", "polling": "poll"}[true["label"]]
@@ -148,7 +156,7 @@ def waits():
 
 def gil():
     """An object of its own, whose walks are as deep as BPF allows. Holders are charged what others wait."""
-    result = profile("-f", "-F", HZ, "-e", "gil", "--value", "gil", "--", PYTHON, harness.PROGRAMS / "waiting.py",
+    result = watched("gil", "-f", "-F", HZ, "-e", "gil", "--value", "gil", "--", PYTHON, harness.PROGRAMS / "waiting.py",
                      "/tmp/gil-truth", "holding_alone", "wanting").ok()
     waited = sum(s.count for s in result.stacks if any(f.name == "wanting" for f in s.frames)) / 1e9
     assert waited > 0.2, result.stacks
@@ -172,7 +180,8 @@ for t in threads: t.join()
 def wakers():
     """The registers of a thread that is not the current one, which kernels with CONFIG_X86_FRED keep 16 bytes lower."""
     fred = "asm_fred_entrypoint_user" in Path("/proc/kallsyms").read_text()
-    result = profile("-f", "-F", HZ, "-e", "off-cpu,wakers", "--value", "wakers", "--", PYTHON, "-c", HANDS_OVER).ok()
+    result = watched("wakers", "-f", "-F", HZ, "-e", "off-cpu,wakers", "--value", "wakers", "--", PYTHON, "-c",
+                     HANDS_OVER).ok()
     ended = collections.Counter()
     for s in result.stacks:
         if any(f.name == "puts" for f in s.frames):
@@ -187,6 +196,7 @@ def growth():
     with Target(PYTHON, "growing.py", "mapped:16", "churn:32") as target:
         profiler = Profiler("-v", "-f", "-e", "growth", "-c", fine, "-p", target.pid)
         harness.poll(lambda: harness.holds_tracepoint(profiler, "rss_stat"), "the profiler to count", 240)
+        say("figure", "growth", verified_insns(profiler.pid) or "-")
         target.process.stdin.write(b"go\n")
         grown = int(target.read_line())
         profiler.interrupt_group()
@@ -202,9 +212,10 @@ def growth():
 
 def blocks():
     """Where the kernel has what it takes (6.13), else a message says so."""
-    with Target(PYTHON, "allocating.py") as target:
-        result = Profiler("-f", "-e", "alloc", "-d", 0.5, "-p", target.pid).wait()
     has = tuple(map(int, platform.release().split(".")[:2])) >= (6, 13)
+    with Target(PYTHON, "allocating.py") as target:
+        options = "-f", "-e", "alloc", "-d", 0.5, "-p", target.pid
+        result = watched("alloc", *options) if has else profile(*options)
     assert (result.status == 0) == has and has != ("need Linux 6.13" in result.stderr), result.stderr
 
 
@@ -293,6 +304,7 @@ def trace():
     log = subprocess.run([PYTHON, "-B", tracing.PROGRAM, "events"], capture_output=True, check=True)
     with Target(PYTHON, "counted.py", "run") as target:
         calls = tracing.Trace(target.pid, "--calls", "--top", 0, "--force", "-f", "counted.py:*")
+        say("figure", "trace", verified_insns(calls.process.pid) or "-")
         tracing.work(target)
         found = tracing.events_of(calls.lines(), tracing.PROGRAM)
     truth = sorted(json.loads(log.stdout))
