@@ -157,7 +157,34 @@ BPF_INLINE void learn(struct trace_way *known, const struct trace_way *way)
 	*known = next;
 }
 
-/* Uses the learned registers. 0: they are wrong for this hit. */
+/* PyCode_Type in this process. */
+BPF_INLINE __u64 code_type_at(user_regs *ctx, __u32 spot)
+{
+	return cfg.code_type + arch_pc(ctx) - cfg.spots[spot & (TRACE_SPOTS - 1)].pc;
+}
+
+/* Global, as spot_at(). Does a code object hang on it? */
+BPF_NOINLINE __u32 is_frame(__u64 frame, __u64 type)
+{
+	return frame && is_code(code_of(frame), type);
+}
+
+/* Global, as spot_at(). Is `instr` in the bytecode of this code object? */
+BPF_NOINLINE __u32 is_instr_of(__u64 instr, __u64 code, __u64 type)
+{
+	__u64 head[2]; /* ob_type, ob_size */
+
+	if (read_user(head, sizeof(head), code + cfg.layout.ob_type) || head[0] != type)
+		return 0;
+	return cfg.layout.code_tlbc != PY_OFF_NONE ||
+	       instr - code - cfg.layout.code_bytecode < 2 * head[1];
+}
+
+/*
+ * Uses the learned registers. 0: they are wrong for this hit. What is learned in one process is
+ * used in all that execute the same file, and a process can execute a breakpoint with any
+ * registers: so with several processes each hit is checked.
+ */
 BPF_INLINE int known_frame(user_regs *ctx, const struct trace_way *way, struct place *p)
 {
 	__u16 word = 0;
@@ -167,6 +194,8 @@ BPF_INLINE int known_frame(user_regs *ctx, const struct trace_way *way, struct p
 	if (!p->code)
 		return 0;
 	p->instr = arch_reg(ctx, way->instr) - way->back;
+	if (by_process && !is_instr_of(p->instr, p->code, p->type))
+		return 0;
 	if (read_user(&word, sizeof(word), p->instr))
 		return 0;
 	set_resumed(p, word);
@@ -207,7 +236,7 @@ BPF_INLINE int find_frame(user_regs *ctx, __u32 spot, struct place *p)
 {
 	struct trace_way way = { 0 }, *known = &ways[spot & (TRACE_SPOTS - 1)];
 
-	p->type = cfg.code_type + arch_pc(ctx) - cfg.spots[spot & (TRACE_SPOTS - 1)].pc;
+	p->type = code_type_at(ctx, spot);
 	if (!cfg.by_opcode)
 		return entered_frame(ctx, known, p);
 	if (known->agreed >= TRACE_AGREED && known_frame(ctx, known, p))

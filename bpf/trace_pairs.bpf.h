@@ -156,6 +156,8 @@ BPF_INLINE int on_end(user_regs *ctx, __u32 spot, __u32 kind)
 	if (known->agreed < TRACE_AGREED)
 		learn_end(ctx, spot);
 	frame = known->agreed ? arch_reg(ctx, known->frame) : 0;
+	if (by_process && !is_frame(frame, code_type_at(ctx, spot)))
+		frame = known->agreed = 0; /* see known_frame() */
 	if (!take_end(frame, kind))
 		return 0;
 	send_return(frame, returned_bits(frame, s->constant), kind, arch_pc(ctx) - s->pc);
@@ -195,6 +197,18 @@ BPF_INLINE __u64 left_bits(user_regs *ctx, const volatile struct trace_spot *s)
 	return s->place == PLACE_MEMORY ? read64(value + (__u64)(__s64)s->offset) : 0;
 }
 
+/* The frame by the register that is known; `by_sp` if that has none. */
+BPF_INLINE __u64 exit_frame(user_regs *ctx, __u32 spot, __u64 by_sp)
+{
+	struct trace_way *known = &ways[spot & (TRACE_SPOTS - 1)];
+	__u64 frame = arch_reg(ctx, known->frame);
+
+	if (!by_process || is_frame(frame, code_type_at(ctx, spot)))
+		return frame;
+	known->agreed = 0; /* see known_frame() */
+	return by_sp;
+}
+
 /*
  * The frame by the stack pointer at entry. Greenlets have several frames at one address, so a
  * register is better, if one is known.
@@ -215,7 +229,7 @@ TRACE_NOINLINE int on_exit_insn(user_regs *ctx, __u32 spot)
 	if (known->agreed < TRACE_AGREED)
 		learn_exit(ctx, spot, frame);
 	else if (candidates[spot & (TRACE_SPOTS - 1)])
-		frame = arch_reg(ctx, known->frame);
+		frame = exit_frame(ctx, spot, frame);
 	if (cfg.from && !is_sent(frame))
 		count(TRACE_CTR_outside);
 	else if (cfg.values.returns)
