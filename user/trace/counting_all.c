@@ -382,8 +382,7 @@ static void report_losses(const struct counting_all *c)
 			 nameless);
 	for (size_t i = 0; i < c->crowd->file_cnt; i++)
 		if (c->crowd->files[i]->timing)
-			timing__report(c->crowd->files[i]->timing,
-				       c->o->filter_cnt || c->o->only || c->o->from);
+			timing__report(c->crowd->files[i]->timing, crowd__is_filtered(c->crowd));
 }
 
 static int show(struct counting_all *c, bool final)

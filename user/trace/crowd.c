@@ -273,6 +273,11 @@ static void forget_processes(struct crowd *c, const struct crowd_file *of)
 	c->cnt = kept;
 }
 
+bool crowd__is_filtered(const struct crowd *c)
+{
+	return c->o.filter_cnt || c->o.only || c->o.from;
+}
+
 static void keep_sums(struct crowd *c, struct crowd_file *f)
 {
 	uint64_t n[TRACE_CTR_CNT] = { 0 };
@@ -284,7 +289,7 @@ static void keep_sums(struct crowd *c, struct crowd_file *f)
 		c->former_calls += timing__call_cnt(f->timing);
 		c->former_resumed += timing__resumed_cnt(f->timing);
 		timing__lose(f->timing, tracer__lost(f->tracer)); /* is said now, or never */
-		timing__report(f->timing, c->o.filter_cnt || c->o.from);
+		timing__report(f->timing, crowd__is_filtered(c));
 		if (c->o.picture && timing__draw(f->timing, c->o.picture))
 			log_no_memory();
 		return;

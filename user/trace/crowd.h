@@ -117,6 +117,8 @@ int crowd__scan(struct crowd *c);
 int crowd__attach(struct crowd *c);
 /* Nanoseconds that a hit costs a process of this interpreter: the more of them, the more. */
 double crowd__hit_ns(const struct crowd *c, const struct crowd_file *f);
+/* Only some functions or calls are wanted. */
+bool crowd__is_filtered(const struct crowd *c);
 /* By enum trace_counter, of all interpreters. */
 void crowd__counters(const struct crowd *c, uint64_t out[TRACE_CTR_CNT]);
 /*

@@ -494,8 +494,10 @@ struct drawing {
 static uint64_t word_of(void *ctx, uint32_t function)
 {
 	const struct drawing *d = ctx;
-	const struct timed *f = timed_of(d->t, d->t->all[function].code);
+	const struct timed *f = &d->t->all[function];
 
+	if (!f->named) /* once it is, it stays known when its process has ended */
+		f = timed_of(d->t, f->code);
 	return f ? call_picture__python(d->picture, &f->function) : 0;
 }
 

@@ -43,9 +43,10 @@ struct window {
 };
 
 struct windows {
-	struct window **list;
+	struct window **list; /* first those that have enough calls to give some up */
 	size_t cnt, cap;
-	size_t next; /* that has to give up calls */
+	size_t rich_cnt;
+	size_t next; /* of these, who gives up calls */
 	size_t bytes;
 	struct shared_stack *stacks[STACK_BUCKETS];
 	struct hash_key key;
@@ -214,9 +215,23 @@ static size_t bytes_of(uint32_t called_cnt)
 	return sizeof(struct kept) + called_cnt * sizeof(struct callee) + ALLOCATION_BYTES;
 }
 
+static void move_to(struct window *w, size_t at)
+{
+	struct windows *all = w->all;
+	struct window *other = all->list[at];
+
+	all->list[w->at] = other;
+	other->at = w->at;
+	all->list[at] = w;
+	w->at = at;
+}
+
 static void drop_oldest(struct window *w)
 {
 	struct kept *k = w->oldest;
+
+	if (w->cnt == WINDOW_ENOUGH + 1)
+		move_to(w, --w->all->rich_cnt);
 
 	w->oldest = k->newer;
 	if (!w->oldest)
@@ -232,12 +247,12 @@ static bool make_room(struct window *w)
 {
 	struct windows *all = w->all;
 
-	for (size_t i = 0; w->cnt <= WINDOW_ENOUGH && i < all->cnt; i++) {
+	if (w->cnt <= WINDOW_ENOUGH) {
+		if (!all->rich_cnt)
+			return false;
+		all->next = (all->next + 1) % all->rich_cnt;
 		w = all->list[all->next];
-		all->next = (all->next + 1) % all->cnt;
 	}
-	if (w->cnt <= WINDOW_ENOUGH)
-		return false;
 	w->cut = true;
 	drop_oldest(w);
 	return true;
@@ -272,7 +287,8 @@ int window__add(struct window *w, const struct window_call *call, const struct c
 	else
 		w->oldest = k;
 	w->newest = k;
-	w->cnt++;
+	if (++w->cnt == WINDOW_ENOUGH + 1)
+		move_to(w, w->all->rich_cnt++);
 	w->all->bytes += bytes_of(called_cnt);
 	return 0;
 }
@@ -287,8 +303,6 @@ void window__free(struct window *w)
 		drop_oldest(w);
 	all->list[w->at] = all->list[--all->cnt];
 	all->list[w->at]->at = w->at;
-	if (all->next >= all->cnt)
-		all->next = 0;
 	free(w);
 }
 
