@@ -268,6 +268,43 @@ print(json.dumps({"messages": trace.messages()}))
 """
 
 
+# A program executes another one while the trace stands still, and what it did is still on its way.
+RENAMED = COMMON + """
+place = tempfile.TemporaryDirectory()
+def program(name, function, then):
+    path = os.path.join(place.name, name)
+    with open(path, "w") as f:
+        f.write("import os, sys\\ndef %s(): pass\\nprint('ready', flush=True)\\nsys.stdin.readline()\\n"
+                "for i in range(100): %s()\\n%s\\n" % (function, function, then))
+    return path
+def state(pid):
+    return open("/proc/%d/stat" % pid).read().rpartition(")")[2].split()[0]
+after = program("after.py", "second", "print('done', flush=True); sys.stdin.readline()")
+before = program("before.py", "first", "os.execv(sys.executable, [sys.executable, %r])" % after)
+out = tempfile.TemporaryFile("w+")
+with harness.Process([one, before]) as target:
+    trace = All("-v", "--calls", "--force", "-f", "first", "-f", "second", *sys.argv[4:], stdout=out)
+    trace.wait_said("counting the calls of")
+    trace.process.send_signal(signal.SIGSTOP)
+    harness.poll(lambda: state(trace.process.pid) == "T", "a stop")
+    target.process.stdin.write(b"go\\n")
+    target.process.stdin.flush()
+    assert target.read_line() == b"ready\\n"
+    trace.process.send_signal(signal.SIGCONT)
+    trace.wait_said("process %d (after.py) is traced" % target.pid)
+    target.process.stdin.write(b"go\\n")
+    target.process.stdin.flush()
+    assert target.read_line() == b"done\\n"
+    trace.interrupt()
+out.seek(0)
+names = {}
+for e in map(json.loads, out):
+    if e.get("event") == "call":
+        names.setdefault(e["function"], []).append(e["name"])
+print(json.dumps({"names": {f: {n: all.count(n) for n in set(all)} for f, all in names.items()}, "messages": trace.messages()}))
+"""
+
+
 def run_inside(code, *args):
     if subprocess.run([*UNSHARE, "true"], check=False).returncode:
         pytest.skip("cannot unshare")
@@ -283,6 +320,11 @@ def test_hidden(any_python):
     found = run_inside(HIDDEN, any_python, any_python, BPFTOOL)
     assert found["after"] and found["after"][0] >= found["before"] > 0, found
     assert sum(found["called"].values()) >= 70000, found  # there is no time to read the name of each
+
+
+def test_executed_meanwhile(any_python):
+    found = run_inside(RENAMED, any_python, any_python)
+    assert found["names"] == {"first": {"before.py": 100}, "second": {"after.py": 100}}, found
 
 
 def test_stdout_is_full():

@@ -123,11 +123,16 @@ void blocks__add(struct blocks *b, pid_t pid, const char *lines, size_t len)
 		blocks__flush(b);
 }
 
-void blocks__remark(struct blocks *b, const char *line, size_t len)
+void blocks__end(struct blocks *b)
 {
 	blocks__flush(b);
-	put(b, line, len);
 	b->last = 0;
+}
+
+void blocks__remark(struct blocks *b, const char *line, size_t len)
+{
+	blocks__end(b);
+	put(b, line, len);
 }
 
 const char *blocks__name(const struct blocks *b, pid_t pid)

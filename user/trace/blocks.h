@@ -26,6 +26,8 @@ void blocks__set_mark(struct blocks *b, const char *mark);
 void blocks__add(struct blocks *b, pid_t pid, const char *lines, size_t len);
 /* A line of no process: behind all that came before it. */
 void blocks__remark(struct blocks *b, const char *line, size_t len);
+/* Writes all that came; what comes now begins a block, though its process may have the last one. */
+void blocks__end(struct blocks *b);
 /* Writes all that came. 0 or negative errno, also of what was written before. */
 int blocks__flush(struct blocks *b);
 const char *blocks__name(const struct blocks *b, pid_t pid);

@@ -612,6 +612,10 @@ static void on_mmap(void *ctx, const struct mmap_event *e)
 		return;
 	p = what == NOT_PYTHON ? NULL : what;
 	if (p && e->type == MMAP_EVENT_EXEC && e->time_ns > p->found_ns) {
+		/* What has come of it has its name, not that of the next program. */
+		crowd__drain(c);
+		if (c->o.blocks)
+			blocks__end(c->o.blocks);
 		p->gone = true;
 		leave(p);
 		what = NOT_PYTHON;
