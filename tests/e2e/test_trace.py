@@ -585,8 +585,14 @@ def test_too_expensive(any_python):
             refused = run("trace", "-p", process.pid)
             assert refused.returncode == 1 and not refused.stdout
             assert "would slow it down by" in refused.stderr and "more than 10%" in refused.stderr
+            slowdown, left = re.search(r"down by (\d+)%.*; 100% of the calls are of f \(<string>:2\): "
+                                       r"-f '!f' would leave (\d+)%, as each call still costs its trap\n", refused.stderr).groups()
+            assert 0 < int(left) <= int(slowdown)
+            assert "of the calls that -f means are of f (<string>:2); a call that" in run("trace", "-p", process.pid, "-f", "f").stderr
             allowed = run("trace", "-p", process.pid, "--force", "-d", "0.3")
             assert allowed.returncode == 0 and " f (<string>:2)" in allowed.stdout
+            without = run("trace", "-p", process.pid, "-f", "!f", "--force", "-d", "0.3")
+            assert without.returncode == 0 and " f (<string>:2)" not in without.stdout
         finally:
             process.kill()
 

@@ -425,4 +425,6 @@ def test_too_expensive(any_python, another_python, options):
     assert found["refused"] == [found["spin"]], found["messages"]
     assert set(found["others"]) <= set(found["all"])
     assert "process %d (" % found["spin"] in found["messages"] and "would slow it down" in found["messages"]
+    if not options:
+        assert "; 100% of the calls are of f (<string>:2): -f '!f' would leave " in found["messages"]
     assert "tracing 4 Python processes of" in found["messages"]

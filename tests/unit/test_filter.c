@@ -57,9 +57,44 @@ static void test_matches(void **state)
 	}
 }
 
+static void test_together(void **state)
+{
+	static const struct {
+		const char *filters[3], *function;
+		bool selected;
+	} cases[] = {
+		{ { NULL }, "price", true },
+		{ { "price" }, "price", true },
+		{ { "price" }, "total", false },
+		{ { "!price" }, "Cart.price", false },
+		{ { "!price" }, "total", true },
+		{ { "Cart.*", "!price" }, "Cart.price", false },
+		{ { "!price", "Cart.*" }, "Cart.price", false },
+		{ { "Cart.*", "!price" }, "Cart.total", true },
+		{ { "Cart.*", "!price" }, "total", false },
+		{ { "!shop.cart:price" }, "price", false },
+		{ { "!shop.tax:price" }, "price", true },
+		{ { "[!p]rice" }, "price", false },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		struct trace_filter f[3];
+		size_t cnt = 0;
+
+		for (; cnt < 3 && cases[i].filters[cnt]; cnt++)
+			assert_int_equal(trace_filter__parse(&f[cnt], cases[i].filters[cnt]), 0);
+		if (trace_filters__select(f, cnt, cases[i].function, FILE_CART) !=
+		    cases[i].selected)
+			fail_msg("case %zu, %s", i, cases[i].function);
+		while (cnt)
+			trace_filter__free(&f[--cnt]);
+	}
+}
+
 static void test_refused(void **state)
 {
-	static const char *const wrong[] = { "", ":", ":f", "shop.cart:" };
+	static const char *const wrong[] = { "", ":", ":f", "shop.cart:", "!", "!:f" };
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
@@ -104,9 +139,8 @@ static void test_part(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_matches),
-		cmocka_unit_test(test_refused),
-		cmocka_unit_test(test_may_be),
+		cmocka_unit_test(test_matches), cmocka_unit_test(test_together),
+		cmocka_unit_test(test_refused), cmocka_unit_test(test_may_be),
 		cmocka_unit_test(test_part),
 	};
 

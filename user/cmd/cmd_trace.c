@@ -128,7 +128,7 @@ static void usage(void)
 	       "                         stack; of all three: with --calls each one\n"
 	       "      --imports          imports of modules, as trees with their times\n"
 	       "  -f, --filter FUNCTION  only these functions: NAME, MODULE:NAME or FILE:NAME,\n"
-	       "                         with wildcards; with -p, words are such, too\n"
+	       "                         with wildcards; !NAME: not these; words behind -p, too\n"
 	       "  -e, --event PROBE      hits of uprobe:PATH:PLACE or usdt:PATH:PROBE instead:\n"
 	       "                         'uprobe:PATH:malloc hist arg1 if arg1 > 99' (man page)\n"
 	       "      --native-from FUNCTION  what a C function calls until it returns ...\n"
@@ -234,7 +234,7 @@ static int set_from(struct trace_cmd *t, const char *arg)
 {
 	int err = t->o.from ? -EEXIST : trace_filter__parse(&t->from, arg);
 
-	if (!err && strpbrk(t->from.function, "*?[")) {
+	if (!err && (t->from.excludes || strpbrk(t->from.function, "*?["))) {
 		log_err("--from %s: must be one function, without wildcards in its name", arg);
 		return -EINVAL;
 	}

@@ -21,6 +21,7 @@
 #include "base/stream.h"
 #include "base/terminal.h"
 #include "follow/object.h"
+#include "trace/advice.h"
 #include "trace/call_picture.h"
 #include "trace/imports.h"
 #include "trace/price.h"
@@ -135,8 +136,10 @@ static void explain_nothing(struct counting *c, bool final)
 
 	for (size_t i = 0; i < cnt && !tracer__read(c->tracer, &all); i++) {
 		const struct trace_filter *f = &filters[i];
-		const struct py_function *meant = find_meant(&all, f);
+		const struct py_function *meant = f->excludes ? NULL : find_meant(&all, f);
 
+		if (f->excludes)
+			continue;
 		if (!c->stacked && !c->o->from && has_wanted(c, &all)) /* since the last table */
 			break;
 		c->explained |= meant != NULL;
@@ -205,6 +208,7 @@ static const char *what_costs(const struct counting *c)
 
 static int judge(struct counting *c)
 {
+	struct strbuf advice = { 0 };
 	int err = read_counts(c);
 
 	if (err)
@@ -218,10 +222,12 @@ static int judge(struct counting *c)
 	    !price__is_high(c->slowdown, c->load, c->o->max_slowdown))
 		return 0;
 	tracer__detach(c->tracer);
+	advice__add(&advice, c->tracer, 0, c->slowdown, c->o->filter_cnt > 0);
 	log_err("process %d: %.0f %s/s at %.2f us each would slow it down by %.0f%% of its CPU "
-		"time, more than %g%% (--max-slowdown %.0f or --force allows that)",
+		"time, more than %g%% (--max-slowdown %.0f or --force allows that)%s",
 		c->o->pid, c->rate, what_costs(c), tracer__hit_ns(c->tracer) / 1000, c->slowdown,
-		c->o->max_slowdown, ceil(c->slowdown * 1.2));
+		c->o->max_slowdown, ceil(c->slowdown * 1.2), advice.s ? advice.s : "");
+	strbuf__free(&advice);
 	return -EBUSY;
 }
 

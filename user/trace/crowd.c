@@ -23,6 +23,7 @@
 #include "process/maps_read.h"
 #include "process/mmapwatch.h"
 #include "process/unsupported.h"
+#include "trace/advice.h"
 #include "trace/price.h"
 #include "trace/window.h"
 
@@ -811,16 +812,20 @@ void crowd__count(struct crowd *c)
 
 static void refuse(struct crowd *c, struct crowd_process *p, double per_second)
 {
+	struct strbuf advice = { 0 };
+
 	leave(p);
 	p->refused = true;
 	if (++c->state->refused_cnt > REFUSALS_MAX)
 		return;
+	advice__add(&advice, p->file->tracer, p->pid, p->slowdown, c->o.filter_cnt > 0);
 	log_warn("process %d (%s) is not traced: %.0f %s/s at %.2f us each would slow it down "
 		 "by %.0f%% of its CPU time, more than %g%% (--max-slowdown %.0f or --force allows "
-		 "that)",
+		 "that)%s",
 		 p->pid, p->name, per_second, c->o.mode == TIMING_NONE ? "calls" : "calls and ends",
 		 crowd__hit_ns(c, p->file) / 1000, p->slowdown, c->o.max_slowdown,
-		 ceil(p->slowdown * 1.2));
+		 ceil(p->slowdown * 1.2), advice.s ? advice.s : "");
+	strbuf__free(&advice);
 	if (c->state->refused_cnt == REFUSALS_MAX)
 		log_warn("further processes that would be slowed down too much are not named");
 }

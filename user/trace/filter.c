@@ -13,10 +13,13 @@
 
 int trace_filter__parse(struct trace_filter *f, const char *text)
 {
-	const char *colon = strrchr(text, ':');
-	const char *function = colon ? colon + 1 : text;
+	bool excludes = *text == '!';
+	const char *colon, *function;
 
-	*f = (struct trace_filter){ 0 };
+	text += excludes;
+	colon = strrchr(text, ':');
+	function = colon ? colon + 1 : text;
+	*f = (struct trace_filter){ .excludes = excludes };
 	if (!*function || colon == text)
 		return -EINVAL;
 	f->function = strdup(function);
@@ -105,6 +108,22 @@ static bool matches_place(const struct trace_filter *f, const char *file)
 bool trace_filter__matches(const struct trace_filter *f, const char *function, const char *file)
 {
 	return matches_function(f, function) && matches_place(f, file);
+}
+
+bool trace_filters__select(const struct trace_filter *all, size_t cnt, const char *function,
+			   const char *file)
+{
+	bool any = false, selected = false;
+
+	for (size_t i = 0; i < cnt; i++) {
+		bool meant = trace_filter__matches(&all[i], function, file);
+
+		if (all[i].excludes && meant)
+			return false;
+		any |= !all[i].excludes;
+		selected |= !all[i].excludes && meant;
+	}
+	return selected || !any;
 }
 
 const char *trace_filter__part(const struct trace_filter *f, const char *function)

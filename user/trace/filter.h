@@ -2,13 +2,14 @@
 #ifndef PYPERF_FILTER_H
 #define PYPERF_FILTER_H
 /*
- * Selects functions: [PLACE:]FUNCTION, with the wildcards of a shell.
+ * Selects functions: [!][PLACE:]FUNCTION, with the wildcards of a shell.
  *
  *	price			any function of that name: price(), Cart.price()
  *	Cart.*			by qualified name (known from CPython 3.11 on)
  *	shop.cart:*		all functions of a module, which is found by its file:
  *				.../shop/cart.py, .../shop/cart/__init__.py
  *	shop/cart.py:price	by file: its whole path, or its end
+ *	!price			all but these
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -16,7 +17,8 @@
 struct trace_filter {
 	char *place; /* owned; NULL: anywhere */
 	char *function;
-	bool is_path; /* the place is a path, not a module */
+	bool is_path;  /* the place is a path, not a module */
+	bool excludes; /* what matches is not selected */
 };
 
 /* 0; -EINVAL: a part is empty; -ENOMEM. */
@@ -25,8 +27,15 @@ int trace_filter__parse(struct trace_filter *f, const char *text);
 bool trace_filter__may_be(const char *text);
 void trace_filter__free(struct trace_filter *f);
 
-/* Does it select the function? Names as Python has them. */
+/* Is the function meant, be it selected or excluded? Names as Python has them. */
 bool trace_filter__matches(const struct trace_filter *f, const char *function, const char *file);
+
+/*
+ * Do they select the function together: one of those that select, if there are any, and none that
+ * excludes?
+ */
+bool trace_filters__select(const struct trace_filter *all, size_t cnt, const char *function,
+			   const char *file);
 
 /*
  * The part of a function's name that is compared with the filter: all of it, or the part after the

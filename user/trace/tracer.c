@@ -176,10 +176,10 @@ static bool find_function(const struct tracer *tr, uint64_t code, struct py_func
 
 bool tracer__wants(const struct tracer *tr, const struct py_function *f)
 {
-	for (size_t i = 0; i < tr->filter_cnt && f->number != TRACER_UNKNOWN; i++)
-		if (trace_filter__matches(&tr->filters[i], f->name, f->file))
-			return true;
-	return !tr->filter_cnt;
+	if (!tr->filter_cnt)
+		return true;
+	return f->number != TRACER_UNKNOWN &&
+	       trace_filters__select(tr->filters, tr->filter_cnt, f->name, f->file);
 }
 
 static bool is_from(const struct tracer *tr, const struct py_function *f)
@@ -837,7 +837,7 @@ void tracer__stop_measuring(struct tracer *tr)
 
 /* ---- results --------------------------------------------------------------------------------- */
 
-int tracer__read(struct tracer *tr, struct traced_list *list)
+int tracer__read_process(struct tracer *tr, pid_t pid, struct traced_list *list)
 {
 	struct trace_key *keys = calloc(CODES_AT_ONCE, sizeof(*keys));
 	struct trace_count *counts = calloc(CODES_AT_ONCE, sizeof(*counts));
@@ -855,14 +855,20 @@ int tracer__read(struct tracer *tr, struct traced_list *list)
 		if (err == -ENOENT)
 			err = 0;
 		for (uint32_t i = 0; i < got && !err; i++)
-			err = add_count(tr, list, &counts[i]);
+			if (!pid || counts[i].tgid == (uint32_t)pid)
+				err = add_count(tr, list, &counts[i]);
 	}
-	for (size_t i = 0; i < tr->past.cnt && !err; i++)
+	for (size_t i = 0; i < tr->past.cnt && !err && !pid; i++)
 		err = add_traced(list, &tr->past.all[i]);
 	free(keys);
 	free(counts);
 	merge(list);
 	return err;
+}
+
+int tracer__read(struct tracer *tr, struct traced_list *list)
+{
+	return tracer__read_process(tr, 0, list);
 }
 
 void traced_list__free(struct traced_list *list)
@@ -880,17 +886,27 @@ int tracer__counters(const struct tracer *tr, uint64_t out[TRACE_CTR_CNT])
 	return err;
 }
 
+static double trap_ns(const struct tracer *tr)
+{
+	return tr->trap_ns > 0 ? (double)tr->trap_ns : EMULATED_HIT_NS;
+}
+
 /*
  * Run time of the program at a hit, beside the trap: what the kernel has measured, or a quarter of
  * the trap.
  */
 double tracer__hit_ns(const struct tracer *tr)
 {
-	double trap = tr->trap_ns > 0 ? (double)tr->trap_ns : EMULATED_HIT_NS;
+	double trap = trap_ns(tr);
 	struct bpf_prog_info info = { 0 };
 	uint32_t size = sizeof(info);
 
 	if (bpf_obj_get_info_by_fd(program_fd(tr), &info, &size) || !info.run_cnt)
 		return trap + trap / 4;
 	return trap + (double)info.run_time_ns / (double)info.run_cnt;
+}
+
+double tracer__trap_share(const struct tracer *tr)
+{
+	return trap_ns(tr) / tracer__hit_ns(tr);
 }

@@ -118,6 +118,8 @@ int tracer__news_fd(const struct tracer *tr);
 uint32_t tracer__lost(const struct tracer *tr);
 /* Reads the counts since the beginning. 0 or negative errno. */
 int tracer__read(struct tracer *tr, struct traced_list *list);
+/* The same of one process: code objects that the kernel still has; pid 0: as tracer__read(). */
+int tracer__read_process(struct tracer *tr, pid_t pid, struct traced_list *list);
 void traced_list__free(struct traced_list *list);
 
 /* A filter selects this function, or there is none. */
@@ -159,6 +161,8 @@ int tracer__counters(const struct tracer *tr, uint64_t out[TRACE_CTR_CNT]);
  * the program, which the kernel measures from tracer__attach() to tracer__stop_measuring().
  */
 double tracer__hit_ns(const struct tracer *tr);
+/* The part of it that is the trap, which also calls cost that no filter selects. */
+double tracer__trap_share(const struct tracer *tr);
 void tracer__stop_measuring(struct tracer *tr);
 
 #endif /* PYPERF_TRACER_H */
