@@ -143,7 +143,7 @@ struct trace_cfg {
 	__u32 imports;	 /* functions of importlib alone are wanted ... */
 	__u32 local_at;	 /* ... with their first argument, which is here in the frame */
 	__u32 frame_max; /* of stacks, up to TRACE_RAISE_FRAMES */
-	__u32 slow;	 /* events have CPU time, beginnings of functions their stack */
+	__u32 slow;	 /* beginnings of functions have their stack */
 	__u32 callees;	 /* what wanted functions call is sent, too, without its stack */
 	/*
 	 * What happens inside of one function alone is wanted. Its name ends with so many bytes,
@@ -151,7 +151,7 @@ struct trace_cfg {
 	 */
 	__u32 from;
 	__u32 from_len;
-	__u32 pad;
+	__u32 cpu; /* events have CPU time; not with `from` */
 	__u64 from_tail[2];
 	__u32 audit_cnt;
 	struct trace_audit audits[TRACE_AUDITS];
@@ -251,8 +251,8 @@ struct trace_event {
 	 * Where trace_cfg.from is set: trace_count.id of the outermost and the innermost function
 	 * that it may be and that this is inside of.
 	 *
-	 * Where slow calls are wanted; else 0: CPU time of the thread when the kernel last added
-	 * it up ... */
+	 * Where trace_cfg.cpu is set; else 0: 1 more than the CPU time of the thread when the kernel
+	 * last added it up ... */
 	__u64 ran_ns;
 	__u64 ran_lag; /* ... and since then; the upper 12 bits are the CPU, whose clock it is by */
 };

@@ -18,7 +18,8 @@ BPF_INLINE void set_ran(struct trace_event *e)
 	struct task_struct *task = (void *)(unsigned long)bpf_get_current_task();
 	__u64 lag = e->ns - BPF_CORE_READ(task, se.exec_start);
 
-	e->ran_ns = BPF_CORE_READ(task, se.sum_exec_runtime);
+	/* 0 is for what is not known, and it counts from 0 in a thread that has just begun. */
+	e->ran_ns = BPF_CORE_READ(task, se.sum_exec_runtime) + 1;
 	e->ran_lag = (lag & ((1ULL << TRACE_LAG_BITS) - 1)) | (__u64)bpf_get_smp_processor_id()
 								      << TRACE_LAG_BITS;
 }
@@ -73,7 +74,7 @@ BPF_INLINE void fill_event(struct trace_event *e, __u32 kind, __u64 frame, __u64
 	e->cpu = (__u16)bpf_get_smp_processor_id();
 	e->tgid = this_process();
 	e->ran_ns = e->ran_lag = 0;
-	if (cfg.slow)
+	if (cfg.cpu)
 		set_ran(e);
 	if (cfg.from)
 		set_from(e);

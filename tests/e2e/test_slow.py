@@ -59,6 +59,22 @@ def test_difference(old_or_new_python):
     assert abs(f["slow"]["count"] * f["slow"]["cpu_ns"] - sum(cpu for total, cpu in truth if cpu > 5e7)) < 8 * TICK_NS
 
 
+def test_histograms(old_or_new_python):
+    """--hist alone also says how long each call was on a CPU, and waited, as the program's own clocks do."""
+    with Target(old_or_new_python, "slow_calls.py") as target:
+        tracing = Trace(target.pid, "--force", "-f", "handle", "--hist")
+        target.process.stdin.write(b"go\n")
+        truth = json.loads(target.read_line())
+        (f,) = tracing.finish()["functions"]
+    assert f["ended"] == len(truth) == sum(f["cpu_log2_ns"]) == sum(f["waiting_log2_ns"])
+    for found, times in (f["cpu_log2_ns"], [cpu for _, cpu in truth]), (f["waiting_log2_ns"], [total - cpu for total, cpu in truth]):
+        assert len([t for t in times if t >= 9e7]) >= 2
+        for i in range(24, 27):  # 17 to 67 ms
+            surely = len([t for t in times if t >= (1 << i) + 2 * TICK_NS])
+            perhaps = len([t for t in times if t >= (1 << i) - 2 * TICK_NS])
+            assert surely <= sum(found[i:]) <= perhaps, (i, found, times)
+
+
 def test_slow_for_people(any_python):
     with Target(any_python, "slow_calls.py") as target:
         with subprocess.Popen([harness.PYPERF, "trace", "-p", str(target.pid), "--force", "--calls", "--slow", "50ms", "handle"],

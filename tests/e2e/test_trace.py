@@ -384,6 +384,21 @@ def test_hist(any_python):
     assert fib["calls"] == fib["ended"] == sum(fib["total_log2_ns"]) == sum(fib["own_log2_ns"])
     longest = len(fib["total_log2_ns"]) - 1
     assert 1 << longest <= fib["longest_ns"] < 2 << longest
+    assert sum(fib["cpu_log2_ns"]) == sum(fib["waiting_log2_ns"]) == fib["ended"]
+
+
+def test_hist_for_people(any_python):
+    with subprocess.Popen([any_python, "-c", IDLE], stdout=subprocess.PIPE) as process:
+        assert process.stdout.readline() == b"ready\n"
+        try:
+            alone = run("trace", "-p", process.pid, "--hist", "f", "--force", "-d", "0.3")
+            inside = run("trace", "-p", process.pid, "--hist", "f", "--from", "f", "--force", "-d", "0.3")
+        finally:
+            process.kill()
+    assert re.search(r"FROM - TO +TOTAL +OWN +ON CPU +WAITING\n", alone.stdout), alone.stdout + alone.stderr
+    assert re.search(r" us( +\d+ \|@* *\|){4}\n", alone.stdout)
+    assert re.search(r"FROM - TO +TOTAL +OWN\n", inside.stdout), inside.stdout + inside.stderr
+    assert max(map(len, re.findall(r".* us  .*\|\n", alone.stdout))) == 98
 
 
 def spots(python, kinds=("call",)):

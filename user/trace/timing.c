@@ -10,8 +10,7 @@
 #include "base/stream.h"
 #include "trace/timing_parts.h"
 
-#define INDENT_MAX 60 /* of lines, in levels */
-#define BAR_WIDTH  24
+#define INDENT_MAX 60	  /* of lines, in levels */
 #define CODES_MAX  262144 /* code objects that are remembered: of processes that come and go */
 
 /* ---- functions ------------------------------------------------------------------------------- */
@@ -77,17 +76,6 @@ static struct timed *timed_of(struct timing *t, uint64_t code)
 	if (f->named)
 		find_first(t, f);
 	return f;
-}
-
-static unsigned bucket_of(uint64_t ns)
-{
-	unsigned i = 0;
-
-	while (ns > 1 && i < TIMING_BUCKETS - 1) {
-		ns >>= 1;
-		i++;
-	}
-	return i;
 }
 
 /* ---- text ------------------------------------------------------------------------------------ */
@@ -350,8 +338,7 @@ static void on_ended(void *ctx, const struct activation *a, enum pairs_how how,
 			call_paths__add(t->paths, a->mark, times->own_ns);
 		if (times->total_ns > f->longest_ns)
 			f->longest_ns = times->total_ns;
-		f->total[bucket_of(times->total_ns)]++;
-		f->own[bucket_of(times->own_ns)]++;
+		timing_hist__take(f, times);
 		timing_slow__take(t, f, a, how, times);
 	}
 	write_event(t, a, f, how, times);
@@ -457,6 +444,7 @@ void timing__want_values(struct timing *t, uint32_t args, bool returns,
 void timing__want_from(struct timing *t, const struct trace_filter *from)
 {
 	t->events.from = from;
+	t->events.cpu &= !from; /* an event has room for one of the two */
 }
 
 void timing__set_many(struct timing *t, struct blocks *blocks, const char *version)
@@ -524,6 +512,7 @@ struct timing *timing__new(enum timing_mode mode, bool json, struct timing_slow 
 	t->key = hash_key();
 	t->events = (struct tracer_events){ .take = take_event,
 					    .slow = slow.ns || slow.percentile > 0,
+					    .cpu = mode == TIMING_HIST,
 					    .callees = slow.percentile > 0,
 					    .ctx = t };
 	t->pairs = pairs__new(&h);
@@ -631,10 +620,7 @@ static void add_up(struct timed *sum, const struct timed *f)
 	sum->own_ns += f->own_ns;
 	if (f->longest_ns > sum->longest_ns)
 		sum->longest_ns = f->longest_ns;
-	for (int i = 0; i < TIMING_BUCKETS; i++) {
-		sum->total[i] += f->total[i];
-		sum->own[i] += f->own[i];
-	}
+	timing_hist__sum(sum, f);
 }
 
 /* Functions, most own time first, of code objects. NULL: no memory. To be freed. */
@@ -684,49 +670,6 @@ static void write_row(struct timing *t, const struct timed *f)
 	timing__flush_line(t);
 }
 
-static void add_bar(struct strbuf *b, uint64_t n, uint64_t most)
-{
-	int width = most ? (int)((n * BAR_WIDTH + most - 1) / most) : 0;
-
-	strbuf__addf(b, "%10" PRIu64 " |", n);
-	for (int i = 0; i < BAR_WIDTH; i++)
-		strbuf__addc(b, i < width ? '@' : ' ');
-	strbuf__addc(b, '|');
-}
-
-static void write_histogram(struct timing *t, const struct timed *f)
-{
-	uint64_t most_total = 0, most_own = 0;
-	struct strbuf *b = &t->line;
-	int first = TIMING_BUCKETS, last = -1;
-
-	write_row(t, f);
-	for (int i = 0; i < TIMING_BUCKETS; i++) {
-		if (f->total[i] > most_total)
-			most_total = f->total[i];
-		if (f->own[i] > most_own)
-			most_own = f->own[i];
-		if (!f->total[i] && !f->own[i])
-			continue;
-		last = i;
-		if (first == TIMING_BUCKETS)
-			first = i;
-	}
-	if (last >= 0)
-		strbuf__addf(b, "%23s  %10s %25s %10s\n", "FROM - TO", "TOTAL", "", "OWN");
-	for (int i = first; i <= last; i++) {
-		timing__add_time(b, i ? 1ULL << i : 0, 11);
-		strbuf__addc(b, ' ');
-		timing__add_time(b, 2ULL << i, 11);
-		strbuf__addz(b, "  ");
-		add_bar(b, f->total[i], most_total);
-		add_bar(b, f->own[i], most_own);
-		strbuf__addc(b, '\n');
-	}
-	strbuf__addc(b, '\n');
-	timing__flush_line(t);
-}
-
 int timing__write(struct timing *t, uint32_t top)
 {
 	size_t cnt;
@@ -740,26 +683,13 @@ int timing__write(struct timing *t, uint32_t top)
 		     "OWN", "LONGEST");
 	timing__flush_line(t);
 	for (size_t i = 0; i < cnt && !t->err; i++) {
+		write_row(t, &all[i]);
 		if (t->mode == TIMING_HIST)
-			write_histogram(t, &all[i]);
-		else
-			write_row(t, &all[i]);
+			timing_hist__write(t, &all[i]);
 		timing_slow__write(t, &all[i]);
 	}
 	free(all);
 	return t->err;
-}
-
-static void histogram_json(struct json *j, const char *key, const uint64_t *n)
-{
-	int cnt = TIMING_BUCKETS;
-
-	while (cnt && !n[cnt - 1])
-		cnt--;
-	json__array(j, key);
-	for (int i = 0; i < cnt; i++)
-		json__uint(j, NULL, n[i]);
-	json__end(j, ']');
 }
 
 void timing__function_json(struct json *j, const struct py_function *f, uint64_t calls,
@@ -782,10 +712,8 @@ static void function_json(struct timing *t, struct json *j, const struct timed *
 	json__uint(j, "total_ns", f->total_ns);
 	json__uint(j, "own_ns", f->own_ns);
 	json__uint(j, "longest_ns", f->longest_ns);
-	if (t->mode == TIMING_HIST) {
-		histogram_json(j, "total_log2_ns", f->total);
-		histogram_json(j, "own_log2_ns", f->own);
-	}
+	if (t->mode == TIMING_HIST)
+		timing_hist__json(t, j, f);
 	timing_slow__json(t, j, f);
 	json__end(j, '}');
 }

@@ -5,6 +5,7 @@
  * The parts of struct timing, for the files that implement it:
  *
  *	timing.c	functions and their sums; each call as a line; the table and the histograms
+ *	timing_hist.c	how the times are distributed
  *	timing_slow.c	calls that took long
  *	timing_format.c	lines as other tools have them
  */
@@ -30,6 +31,14 @@ struct slow {
 	uint32_t call_cnt;
 };
 
+enum timing_hist {
+	HIST_TOTAL,
+	HIST_OWN,
+	HIST_CPU, /* this and the next one: of calls whose CPU time is known */
+	HIST_WAITING,
+	HIST_CNT
+};
+
 /* One function, or at first one code object. */
 struct timed {
 	uint64_t code;
@@ -38,7 +47,7 @@ struct timed {
 	uint64_t calls, resumed, ended, exceptions, unknown_ends;
 	uint64_t total_ns; /* without recursion: of the outermost ones */
 	uint64_t own_ns, longest_ns;
-	uint64_t total[TIMING_BUCKETS], own[TIMING_BUCKETS]; /* ended activations, by log2 */
+	uint64_t hists[HIST_CNT][TIMING_BUCKETS]; /* ended activations, by log2 */
 	struct slow *slow; /* owned by the code object; NULL: they are not wanted, or none ended */
 	uint32_t first;	   /* of the code objects that are this function, in `all` */
 	struct window *window; /* of the first one; NULL: none is wanted, or none ended */
@@ -109,6 +118,11 @@ static inline double timing__seconds(const struct timing *t, uint64_t ns)
 	return ns > t->start_ns ? (double)(ns - t->start_ns) / 1e9 : 0;
 }
 
+static inline uint64_t timing__waiting_ns(const struct pairs_times *times)
+{
+	return times->cpu_ns == PAIRS_CPU_UNKNOWN ? 0 : times->total_ns - times->cpu_ns;
+}
+
 /* Appends what an activation was called with, or " -> " and what it returned, if that is known. */
 void timing__add_values(struct timing *t, struct strbuf *b, const struct activation *a,
 			const struct py_function *f, enum pairs_how how);
@@ -119,6 +133,13 @@ void timing_format__add_line(struct timing *t, const struct activation *a,
 			     const struct pairs_times *times);
 void timing_format__end_process(struct timing *t, uint32_t tgid);
 void timing_format__free(struct timing *t);
+
+/* Counts an activation whose end was seen. */
+void timing_hist__take(struct timed *f, const struct pairs_times *times);
+void timing_hist__sum(struct timed *sum, const struct timed *f);
+/* Writes the histograms; as members of the open JSON object. */
+void timing_hist__write(struct timing *t, const struct timed *f);
+void timing_hist__json(const struct timing *t, struct json *j, const struct timed *f);
 
 /* Only slow calls are written as they come. */
 static inline bool timing_slow__wanted(const struct timing *t)

@@ -24,11 +24,6 @@ static bool is_slow(const struct timing *t, const struct timed *f, enum pairs_ho
 	return how != PAIRS_LOST && times->total_ns >= limit;
 }
 
-static uint64_t waiting_ns(const struct pairs_times *times)
-{
-	return times->cpu_ns == PAIRS_CPU_UNKNOWN ? 0 : times->total_ns - times->cpu_ns;
-}
-
 /* Total, own, on a CPU, waiting: 4 columns of 12. */
 static void add_times(struct strbuf *b, const struct pairs_times *times)
 {
@@ -39,7 +34,7 @@ static void add_times(struct strbuf *b, const struct pairs_times *times)
 		return;
 	}
 	timing__add_time(b, times->cpu_ns, 12);
-	timing__add_time(b, waiting_ns(times), 12);
+	timing__add_time(b, timing__waiting_ns(times), 12);
 }
 
 static void times_json(struct json *j, const struct pairs_times *times)
@@ -52,7 +47,7 @@ static void times_json(struct json *j, const struct pairs_times *times)
 		return;
 	}
 	json__uint(j, "cpu_ns", times->cpu_ns);
-	json__uint(j, "waiting_ns", waiting_ns(times));
+	json__uint(j, "waiting_ns", timing__waiting_ns(times));
 }
 
 /* The function itself is left out. */
@@ -337,8 +332,8 @@ static double more_waiting(const struct comparison *c, const struct callee_diffe
 {
 	struct pairs_times slow = spent__average(&d->slow), others = spent__average(&d->others);
 
-	return (double)waiting_ns(&slow) * (double)d->slow.cnt / (double)c->slow.cnt -
-	       (c->others.cnt ? (double)waiting_ns(&others) * (double)d->others.cnt /
+	return (double)timing__waiting_ns(&slow) * (double)d->slow.cnt / (double)c->slow.cnt -
+	       (c->others.cnt ? (double)timing__waiting_ns(&others) * (double)d->others.cnt /
 					(double)c->others.cnt
 			      : 0);
 }
@@ -390,7 +385,8 @@ static void add_difference(struct timing *t, struct strbuf *b, const struct comp
 		strbuf__addz(b, ": ");
 		add_more(b, (double)slow.cpu_ns - (double)others.cpu_ns, 0);
 		strbuf__addz(b, " on a CPU, ");
-		add_more(b, (double)waiting_ns(&slow) - (double)waiting_ns(&others), 0);
+		add_more(b, (double)timing__waiting_ns(&slow) - (double)timing__waiting_ns(&others),
+			 0);
 		strbuf__addz(b, " waiting");
 	}
 	strbuf__addc(b, '\n');

@@ -172,6 +172,7 @@ void trace_config__fill(struct trace_cfg *cfg, const struct trace_config *c)
 				   .imports = e->take_import != NULL,
 				   .local_at = py_layout__frame_locals(&t->py.interp.layout),
 				   .slow = e->slow,
+				   .cpu = e->slow || e->cpu,
 				   .callees = e->callees,
 				   .frame_max = e->take_import ? IMPORT_FRAMES
 						: e->slow      ? PAIRS_FRAMES

@@ -31,6 +31,7 @@ struct tracer_events {
 	void (*take)(void *ctx, const struct trace_event *e, const struct trace_raise *stack);
 	/* `take` gets the CPU time and, for beginnings, the stack; otherwise that is NULL. */
 	bool slow;
+	bool cpu;     /* `take` gets the CPU time; not with `from` */
 	bool callees; /* also functions that are not wanted, if wanted ones call them */
 	/*
 	 * ... so many arguments of each call, and what functions return, by take_valued(), with
