@@ -156,6 +156,8 @@ int on_call(user_regs *ctx)
 		return 0;
 	if (by_process)
 		note_process();
+	if (is_other_thread())
+		return 0;
 	take_call(ctx, spot_of(ctx), &p, 0);
 	return 0;
 }
@@ -178,6 +180,8 @@ int on_event(user_regs *ctx)
 		return 0;
 	if (by_process)
 		note_process();
+	if (is_other_thread())
+		return 0;
 	if (s->kind == POINT_RETURN)
 		return on_end(ctx, spot, EVENT_RETURN);
 	if (s->kind == POINT_YIELD)

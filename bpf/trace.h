@@ -108,6 +108,17 @@ struct trace_audit {
 };
 PYPERF_ASSERT_SIZE(struct trace_audit, 16 * TRACE_AUDIT_WORDS);
 
+#define TRACE_THREADS 8
+
+/* Threads that are wanted: one by its number, or all whose name has these bytes, as an audit event. */
+struct trace_thread {
+	__u64 name[2]; /* task_struct.comm */
+	__u64 mask[2];
+	__u32 tid; /* 0: by name */
+	__u32 pad;
+};
+PYPERF_ASSERT_SIZE(struct trace_thread, 40);
+
 /* In .rodata: one interpreter, in a process and in what it starts. */
 struct trace_cfg {
 	struct py_layout layout;
@@ -154,12 +165,14 @@ struct trace_cfg {
 	__u32 cpu; /* events have CPU time; not with `from` */
 	__u64 from_tail[2];
 	__u32 audit_cnt;
+	__u32 thread_cnt; /* 0: all are wanted */
 	struct trace_audit audits[TRACE_AUDITS];
+	struct trace_thread threads[TRACE_THREADS];
 	struct trace_values_cfg values;
 	struct trace_spot spots[TRACE_SPOTS];
 	__u8 opcodes[TRACE_OPCODES]; /* what RESUME may be in memory; 0: no more */
 };
-PYPERF_ASSERT_SIZE(struct trace_cfg, 104 + 32 + 128 + 64 * TRACE_AUDITS +
+PYPERF_ASSERT_SIZE(struct trace_cfg, 104 + 32 + 128 + 64 * TRACE_AUDITS + 40 * TRACE_THREADS +
 					     sizeof(struct trace_values_cfg) + 32 * TRACE_SPOTS +
 					     TRACE_OPCODES);
 
@@ -412,7 +425,7 @@ PYPERF_ASSERT_SIZE(struct trace_code_lines, sizeof(struct trace_code) + 8 + TRAC
  * X(name, text)
  */
 #define TRACE_COUNTERS(X)                                                                          \
-	X(refused, "calls of functions that no filter means")                                      \
+	X(refused, "hits that no filter means")                                                    \
 	X(other, "hits of other opcodes that come by")                                             \
 	X(unknown, "hits whose frame was not found")                                               \
 	X(lost_full, "calls of functions that found no room in the table")                         \

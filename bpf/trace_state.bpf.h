@@ -298,4 +298,25 @@ BPF_INLINE __u32 this_thread(void)
 	return (__u32)this_task();
 }
 
+/* Nobody wants to know of it: counted as refused. Global, for its own stack. */
+BPF_NOINLINE int is_other_thread(void)
+{
+	__u32 tid = this_thread();
+	__u64 name[2] = { 0 };
+
+	if (!cfg.thread_cnt)
+		return 0;
+	bpf_get_current_comm(name, sizeof(name));
+	for (__u32 i = 0; i < TRACE_THREADS && i < cfg.thread_cnt; i++) {
+		const volatile struct trace_thread *t = &cfg.threads[i];
+
+		if (t->tid ? t->tid == tid
+			   : !((name[0] ^ t->name[0]) & t->mask[0]) &&
+				     !((name[1] ^ t->name[1]) & t->mask[1]))
+			return 0;
+	}
+	count(TRACE_CTR_refused);
+	return 1;
+}
+
 #endif /* PYPERF_TRACE_STATE_BPF_H */

@@ -312,6 +312,10 @@ _pyperf_bpf()
 		mapfile -t COMPREPLY < <(:)
 		return
 		;;
+	trace-t | trace--thread)
+		mapfile -t COMPREPLY < <(:)
+		return
+		;;
 	trace-e | trace--event)
 		mapfile -t COMPREPLY < <(:)
 		return
@@ -432,7 +436,7 @@ _pyperf_bpf()
 		report) mapfile -t COMPREPLY < <(compgen -W "-o --output --format -f --folded --glue --value --idle --busy -t --type --native --markdown --no-lines --threads --no-threads -p --pid --no-native --no-kernel --comm --from --to --list --service --label --store -v --verbose -q --quiet -h --help --version" -- "$cur") ;;
 		diff) mapfile -t COMPREPLY < <(compgen -W "-o --output --format -f --folded --glue --fail-over --absolute --markdown --trim-path -t --type --no-native --no-kernel --comm --before --after --before-label --after-label --service --label --store -v --verbose -q --quiet -h --help --version" -- "$cur") ;;
 		dump) mapfile -t COMPREPLY < <(compgen -W "-p --pid --children --name --container --pod --native --tasks --all --json -v --verbose -q --quiet -h --help --version" -- "$cur") ;;
-		trace) mapfile -t COMPREPLY < <(compgen -W "-p --pid --python --as-root --count --calls --hist --slow --from --args --ret --if --exceptions --gc --audit --imports -f --filter -e --event --native-from --lib -o --output -d --duration -i --interval --top --force --json --format --max-slowdown -v --verbose -q --quiet -h --help --version" -- "$cur") ;;
+		trace) mapfile -t COMPREPLY < <(compgen -W "-p --pid --python --as-root --count --calls --hist --slow --from --args --ret --if --exceptions --gc --audit --imports -f --filter -t --thread -e --event --native-from --lib -o --output -d --duration -i --interval --top --force --json --format --max-slowdown -v --verbose -q --quiet -h --help --version" -- "$cur") ;;
 		probes) mapfile -t COMPREPLY < <(compgen -W "-p --pid --json -v --verbose -q --quiet -h --help --version" -- "$cur") ;;
 		memory) mapfile -t COMPREPLY < <(compgen -W "-p --pid -d --duration -F --frequency -c --count --level --max-slowdown --refcount -o --output --format -f --folded --glue --value -v --verbose -q --quiet -h --help --version" -- "$cur") ;;
 		heap) mapfile -t COMPREPLY < <(compgen -W "-p --pid --every --for --referrers --diff --all --json -o --output -v --verbose -q --quiet -h --help --version" -- "$cur") ;;

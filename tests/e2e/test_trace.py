@@ -14,7 +14,7 @@ import conftest
 import harness
 from harness import Target, poll
 from programs import prefork
-from tracing import FOLLOWS, PROGRAM, Trace, compare, counts_of, events_of, truth_of, work
+from tracing import FOLLOWS, PROGRAM, Trace, compare, compare_events, counts_of, truth_of, work
 
 pytestmark = pytest.mark.beside
 
@@ -101,6 +101,57 @@ def test_functions_as_words(any_python):
         assert trace.finish()["functions"] == [] and "did you mean" not in "".join(trace.messages[1:])
 
 
+POOL = '''
+import ctypes, json, os, sys, threading
+c = ctypes.CDLL(None)
+tids, names, go, there = {}, ["other", "pool-1", "pool-2"], threading.Event(), threading.Barrier(4)
+def work(): pass
+def run(i):
+    c.prctl(15, names[i].encode())  # PR_SET_NAME
+    tids[names[i]] = c.syscall(186)  # gettid
+    there.wait()
+    go.wait()
+    for _ in range(100 * (i + 1)): work()
+threads = [threading.Thread(target=run, args=(i,)) for i in range(3)]
+for t in threads: t.start()
+there.wait()
+print(json.dumps(tids), flush=True)
+sys.stdin.readline()
+go.set()
+for t in threads: t.join()
+print("done", flush=True)
+sys.stdin.readline()
+'''
+
+
+@pytest.mark.parametrize("mode", ["--count", "--calls", "--hist"])
+def test_chosen_threads(any_python, mode):
+    """By number and by name: calls in other threads are not there."""
+    for chosen, calls in (["pool*"], {"pool-1": 200, "pool-2": 300}), (["other", 2], {"other": 100, "pool-2": 300}):
+        with subprocess.Popen([any_python, "-c", POOL], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+            try:
+                tids = json.loads(process.stdout.readline())
+                options = [option for c in chosen for option in ("-t", tids["pool-2"] if c == 2 else c)]
+                trace = Trace(process.pid, mode, "--force", "-f", "work", *options)
+                process.stdin.write("go\n")
+                process.stdin.flush()
+                assert process.stdout.readline() == "done\n"
+                lines = [json.loads(line) for line in trace.lines()]
+            finally:
+                process.kill()
+        work, = lines[-1]["functions"]
+        assert work["calls"] == sum(calls.values())
+        assert lines[-1]["refused"] >= (600 - work["calls"]) * (1 if mode == "--count" else 2)
+        begun = [e["thread"] for e in lines if e.get("event") == "call"]
+        assert mode != "--calls" or {tids[name]: n for name, n in calls.items()} == {t: begun.count(t) for t in begun}
+
+
+def test_thread_that_calls_nothing(any_python):
+    with Target(any_python, "counted.py", "run") as target:
+        done = run("trace", "-p", target.pid, "-t", "nobody", "-d", "0.2")
+    assert done.returncode == 0 and "no call was in a thread that -t means" in done.stderr
+
+
 def test_filter_in_the_kernel(python):
     """What no filter means is refused there; not so what comes in its place, at the same address."""
     truth = {name: counts for name, counts in truth_of(python).items() if name.split(":")[0].endswith("7")}
@@ -157,23 +208,7 @@ def test_no_function_is_taken_for_another():
 
 def test_calls(python):
     """Each call and each end, in order, in each thread, as the interpreter itself says."""
-    answer = subprocess.run([python, "-B", PROGRAM, "events"], capture_output=True, check=True,
-                            timeout=harness.PATIENCE, env=harness.clean_environment())
-    truth = sorted(json.loads(answer.stdout))
-    assert len(truth) == 5 and sum(map(len, truth)) > 20000
-    with Target(python, "counted.py", "run") as target:
-        trace = Trace(target.pid, "--calls", "--top", 0, "--force")
-        work(target)
-        lines = trace.lines()
-    found = events_of(lines, PROGRAM)
-    assert len(found) == len(truth)
-    for mine, theirs in zip(found, truth):
-        differs = next((i for i, pair in enumerate(zip(mine, theirs)) if pair[0] != pair[1]), None)
-        assert differs is None, (mine[differs - 3:differs + 5], theirs[differs - 3:differs + 5])
-        assert len(mine) == len(theirs)
-    last = json.loads(lines[-1])
-    assert last["lost_events"] == 0
-    assert not [f for f in last["functions"] if f["file"] == str(PROGRAM) and f["unknown_ends"]]
+    assert compare_events(python) > 20000
 
 
 FORMATS = {  # (thread, indentation, beginning or end, function); file:line of another tool's line are left out
@@ -603,7 +638,7 @@ def test_too_expensive(any_python):
             slowdown, left = re.search(r"down by (\d+)%.*; 100% of the calls are of f \(<string>:2\): "
                                        r"-f '!f' would leave (\d+)%, as each call still costs its trap\n", refused.stderr).groups()
             assert 0 < int(left) <= int(slowdown)
-            assert "of the calls that -f means are of f (<string>:2); a call that" in run("trace", "-p", process.pid, "-f", "f").stderr
+            assert "of the wanted calls are of f (<string>:2); a call that" in run("trace", "-p", process.pid, "-f", "f").stderr
             allowed = run("trace", "-p", process.pid, "--force", "-d", "0.3")
             assert allowed.returncode == 0 and " f (<string>:2)" in allowed.stdout
             without = run("trace", "-p", process.pid, "-f", "!f", "--force", "-d", "0.3")
@@ -711,6 +746,11 @@ def test_seccomp(any_python, mode):
     (["trace", "-o", "x.html"], "-o goes with --calls and --hist"),
     (["trace", "--hist", "-o", "x.unknown"], "x.unknown"),
     (["trace", "-p", "x"], "not the number of a process"),
+    (["trace", "-t", "4194305"], "-t 4194305: there is no such thread"),
+    (["trace", "-t", "12", "--", "python3"], "a command's threads have no numbers yet: name them"),
+    (["trace", "-t", "99999999999"], "must be the number of a thread, or its name"),
+    (["trace", "-p", "1", "-t", "1", "--gc"], "trace: -t is about calls"),
+    (["trace", *["-t", "a"] * 9], "at most 8 threads"),
     (["trace", "-p", "1", "2"], "-p and a command: '2'"),
     (["trace", "-p", "1", "--", "sleep"], "-p and a command: 'sleep'"),
     (["trace", "-p", "1", "fib", "--hist", "--", "sleep"], "-p and a command: 'sleep'"),

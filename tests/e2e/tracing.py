@@ -91,6 +91,28 @@ def compare(python):
     assert found["calls"] == sum(f["calls"] for f in found["functions"])
 
 
+def compare_events(python):
+    """Each call and each end of the program, in order, by thread, and the interpreter's own log of them: how many."""
+    answer = subprocess.run([python, "-B", PROGRAM, "events"], capture_output=True, check=True,
+                            timeout=harness.PATIENCE, env=harness.clean_environment())
+    truth = sorted(json.loads(answer.stdout))
+    assert len(truth) == 5
+    with Target(python, "counted.py", "run") as target:
+        trace = Trace(target.pid, "--calls", "--top", 0, "--force")
+        work(target)
+        lines = trace.lines()
+    found = events_of(lines, PROGRAM)
+    assert len(found) == len(truth)
+    for mine, theirs in zip(found, truth):
+        differs = next((i for i, pair in enumerate(zip(mine, theirs)) if pair[0] != pair[1]), None)
+        assert differs is None, (mine[differs - 3:differs + 5], theirs[differs - 3:differs + 5])
+        assert len(mine) == len(theirs), (len(mine), len(theirs))
+    last = json.loads(lines[-1])
+    assert last["lost_events"] == 0
+    assert not [f for f in last["functions"] if f["file"] == str(PROGRAM) and f["unknown_ends"]]
+    return sum(map(len, truth))
+
+
 def exceptions_truth(python):
     answer = subprocess.run([python, "-B", RAISING, "truth"], capture_output=True, check=True,
                             timeout=harness.PATIENCE, env=harness.clean_environment())

@@ -121,6 +121,51 @@ static void test_may_be(void **state)
 		assert_false(trace_filter__may_be(others[i]));
 }
 
+/* As the program at a breakpoint compares. */
+static bool is_meant(const struct trace_thread *t, const char *comm)
+{
+	uint64_t name[2] = { 0 };
+
+	memcpy(name, comm, strnlen(comm, sizeof(name) - 1));
+	return !((name[0] ^ t->name[0]) & t->mask[0]) && !((name[1] ^ t->name[1]) & t->mask[1]);
+}
+
+static void test_threads(void **state)
+{
+	static const struct {
+		const char *filter, *comm;
+		bool meant;
+	} cases[] = {
+		{ "pool", "pool", true },
+		{ "pool", "pool-1", false },
+		{ "pool", "poo", false },
+		{ "pool*", "pool", true },
+		{ "pool*", "pool-1", true },
+		{ "pool*", "apool", false },
+		{ "*", "", true },
+		{ "*", "anything", true },
+		{ "12a", "12a", true },
+		{ "ThreadPoolExecutor-0_0", "ThreadPoolExecu", true },
+		{ "ThreadPoolExecutor*", "ThreadPoolExecu", true },
+		{ "ThreadPoolExecu", "ThreadPoolExec", false },
+	};
+	static const char *const wrong[] = { "", "0", "99999999999" };
+	struct thread_filters f = { .cnt = 0 };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++, f.cnt = 0) {
+		assert_int_equal(thread_filters__add(&f, cases[i].filter), 0);
+		if (f.at[0].tid || is_meant(&f.at[0], cases[i].comm) != cases[i].meant)
+			fail_msg("%s, %s", cases[i].filter, cases[i].comm);
+	}
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++)
+		assert_int_equal(thread_filters__add(&f, wrong[i]), -EINVAL);
+	for (size_t i = 0; i < TRACE_THREADS; i++)
+		assert_int_equal(thread_filters__add(&f, "4711"), 0);
+	assert_true(f.cnt == TRACE_THREADS && f.at[TRACE_THREADS - 1].tid == 4711);
+	assert_int_equal(thread_filters__add(&f, "4711"), -E2BIG);
+}
+
 /* What is compared to find the name that was meant. */
 static void test_part(void **state)
 {
@@ -140,8 +185,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_matches), cmocka_unit_test(test_together),
-		cmocka_unit_test(test_refused), cmocka_unit_test(test_may_be),
-		cmocka_unit_test(test_part),
+		cmocka_unit_test(test_refused), cmocka_unit_test(test_threads),
+		cmocka_unit_test(test_may_be),	cmocka_unit_test(test_part),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

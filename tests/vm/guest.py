@@ -307,7 +307,7 @@ def load_traces():
 
 def trace():
     """Every call is counted; every call and end is seen; from 6.12 on in children, too, else a message says so. Every exception
-    is counted."""
+    is counted. Events have CPU time, and threads are chosen."""
     tracing.compare(PYTHON)
     tracing.compare_exceptions(PYTHON)
     log = subprocess.run([PYTHON, "-B", tracing.PROGRAM, "events"], capture_output=True, check=True)
@@ -318,6 +318,11 @@ def trace():
         found = tracing.events_of(calls.lines(), tracing.PROGRAM)
     truth = sorted(json.loads(log.stdout))
     assert found == truth, (sum(map(len, found)), sum(map(len, truth)))
+    with Target(PYTHON, "counted.py", "run") as target:
+        hist = tracing.Trace(target.pid, "--hist", "--force", "-f", "counted.py:fib", "-t", "*")
+        tracing.work(target)
+        fib, = hist.finish()["functions"]
+    assert fib["calls"] == sum(fib["cpu_log2_ns"]) == sum(fib["total_log2_ns"]), fib
     with Target(PYTHON, "prefork.py", "wait") as target:
         server = tracing.Trace(target.pid, "--top", 0, "--force")
         tracing.work(target)

@@ -37,6 +37,7 @@
 struct trace_cmd {
 	struct counting_opts o;
 	struct trace_filter filters[FILTERS_MAX];
+	struct thread_filters threads;
 	struct condition only;
 	struct trace_filter from;
 	const char *python; /* as --python says; NULL: it is looked for */
@@ -79,6 +80,7 @@ static const struct option long_options[] = {
 	{ "output", required_argument, NULL, 'o' },
 	{ "event", required_argument, NULL, 'e' },
 	{ "filter", required_argument, NULL, 'f' },
+	{ "thread", required_argument, NULL, 't' },
 	{ "count", no_argument, NULL, OPT_COUNT },
 	{ "calls", no_argument, NULL, OPT_CALLS },
 	{ "hist", no_argument, NULL, OPT_HIST },
@@ -111,8 +113,7 @@ static void usage(void)
 	       "Count and time the calls of Python functions, exactly, in any CPython.\n"
 	       "\n"
 	       "  -p, --pid PID          the process, and all it starts; without: all processes\n"
-	       "      --python FILE      the command's interpreter, if it does not name it\n"
-	       "      --as-root          run the command as root, not as who called sudo\n"
+	       "      --python FILE      the command's interpreter  --as-root  run it as root\n"
 	       "      --count            the functions called most, each second (the default)\n"
 	       "      --calls            each call and return, indented, with times\n"
 	       "      --hist             histograms of the times of the functions, each second\n"
@@ -129,6 +130,7 @@ static void usage(void)
 	       "      --imports          imports of modules, as trees with their times\n"
 	       "  -f, --filter FUNCTION  only these functions: NAME, MODULE:NAME or FILE:NAME,\n"
 	       "                         with wildcards; !NAME: not these; words behind -p, too\n"
+	       "  -t, --thread THREAD    only these threads: a number, or a name, like 'pool*'\n"
 	       "  -e, --event PROBE      hits of uprobe:PATH:PLACE or usdt:PATH:PROBE instead:\n"
 	       "                         'uprobe:PATH:malloc hist arg1 if arg1 > 99' (man page)\n"
 	       "      --native-from FUNCTION  what a C function calls until it returns ...\n"
@@ -182,6 +184,18 @@ static int add_filter(struct trace_cmd *t, const char *option, const char *arg)
 	else
 		log_err("%s%s: must be FUNCTION, MODULE:FUNCTION or FILE:FUNCTION", option, arg);
 	return err ? -EINVAL : 0;
+}
+
+static int add_thread(struct trace_cmd *t, const char *arg)
+{
+	int err = thread_filters__add(&t->threads, arg);
+
+	if (err == -E2BIG)
+		log_err("-t %s: at most %d threads", arg, TRACE_THREADS);
+	else if (err)
+		log_err("-t %s: must be the number of a thread, or its name", arg);
+	t->o.threads = &t->threads;
+	return err;
 }
 
 static int set_slow(struct counting_opts *o, const char *arg)
@@ -302,6 +316,8 @@ static int set_option(void *ctx, int opt, const char *arg)
 		return probing__add(&t->probes, arg);
 	case 'f':
 		return add_filter(t, "-f ", arg);
+	case 't':
+		return add_thread(t, arg);
 	case 'd':
 		return set_number("-d", arg, INTERVAL_MIN_S, SECONDS_MAX, &o->duration_s);
 	case 'i':
@@ -409,6 +425,31 @@ static int check_from(const struct trace_cmd *t)
 	return -EINVAL;
 }
 
+/* A number is that of a thread that is there. */
+static int check_threads(const struct trace_cmd *t, const char *word)
+{
+	char path[32];
+
+	if (t->threads.cnt &&
+	    (t->o.what != COUNTING_CALLS || t->probes.cnt || t->native.function)) {
+		log_err("trace: -t is about calls: it does not go with -e, --native-from, "
+			"--exceptions, --gc, --imports and --audit");
+		return -EINVAL;
+	}
+	for (size_t i = 0; i < t->threads.cnt; i++) {
+		uint32_t tid = t->threads.at[i].tid;
+
+		snprintf(path, sizeof(path), "/proc/%u", tid);
+		if (!tid || (!word && !access(path, F_OK)))
+			continue;
+		log_err("-t %u: %s", tid,
+			word ? "a command's threads have no numbers yet: name them"
+			     : "there is no such thread");
+		return -EINVAL;
+	}
+	return 0;
+}
+
 static int check_pictures(const struct trace_cmd *t)
 {
 	if (!t->pictures.cnt || (t->o.what == COUNTING_CALLS && t->o.mode != TIMING_NONE &&
@@ -455,7 +496,7 @@ static int check(const struct trace_cmd *t, char **words)
 		log_err("trace: -p and a command: '%s'", words[0]);
 		return -EINVAL;
 	}
-	if (check_format(t) || check_from(t))
+	if (check_format(t) || check_from(t) || check_threads(t, words[0]))
 		return -EINVAL;
 	if (t->native.function || t->native.lib)
 		return check_native(t, words[0]);
@@ -713,7 +754,7 @@ static int run(int argc, char **argv)
 		.command = "trace",
 		.usage = usage,
 		.stop_at_word = true,
-		.shorts = "p:e:f:d:i:o:" CMDLINE_SHORT_OPTIONS,
+		.shorts = "p:e:f:t:d:i:o:" CMDLINE_SHORT_OPTIONS,
 		.longs = long_options,
 		.set = set_option,
 		.ctx = &t,

@@ -15,8 +15,8 @@ static uint64_t entered(const struct traced *f)
 static void add_share(struct strbuf *b, const struct traced *f, double percent, bool first,
 		      bool filtered)
 {
-	strbuf__addf(b, first ? "; %.0f%% of the calls%s are of " : ", %.0f%%%s of ", percent,
-		     first && filtered ? " that -f means" : "");
+	strbuf__addf(b, first ? "; %.0f%% of the %scalls are of " : ", %.0f%%%s of ", percent,
+		     first && filtered ? "wanted " : "");
 	str_sanitise(b, f->function.name, f->function.name_len, 0);
 	if (!f->function.file_len)
 		return;
@@ -69,7 +69,7 @@ void advice__add(struct strbuf *b, struct tracer *tr, pid_t pid, double slowdown
 	}
 	/* Which part of all calls these are is known only if all were counted. */
 	if (sum && filtered)
-		strbuf__addz(b, "; a call that -f leaves out costs its trap, too");
+		strbuf__addz(b, "; a call that is left out costs its trap, too");
 	else if (filters.len)
 		strbuf__addf(b, ": %s would leave %.0f%%, as each call still costs its trap",
 			     filters.s, slowdown * (1 - share * (1 - tracer__trap_share(tr))));

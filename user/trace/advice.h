@@ -14,7 +14,7 @@
 
 /*
  * Appends it for a process, or 0: for all. Nothing if no calls were counted. `slowdown`: percent,
- * with all calls. `filtered`: a filter was given; then it is about what that selects.
+ * with all calls. `filtered`: not all calls are wanted; then it is about those that are.
  */
 void advice__add(struct strbuf *b, struct tracer *tr, pid_t pid, double slowdown, bool filtered);
 

@@ -222,7 +222,7 @@ static int judge(struct counting *c)
 	    !price__is_high(c->slowdown, c->load, c->o->max_slowdown))
 		return 0;
 	tracer__detach(c->tracer);
-	advice__add(&advice, c->tracer, 0, c->slowdown, c->o->filter_cnt > 0);
+	advice__add(&advice, c->tracer, 0, c->slowdown, c->o->filter_cnt || c->o->threads);
 	log_err("process %d: %.0f %s/s at %.2f us each would slow it down by %.0f%% of its CPU "
 		"time, more than %g%% (--max-slowdown %.0f or --force allows that)%s",
 		c->o->pid, c->rate, what_costs(c), tracer__hit_ns(c->tracer) / 1000, c->slowdown,
@@ -582,9 +582,10 @@ static int prepare(struct counting *c)
 		return log_no_memory();
 	if (c->imports)
 		c->tracer = tracer__open(&c->target, imports__filters(c->imports), IMPORTS_FILTERS,
-					 events);
+					 NULL, events);
 	else
-		c->tracer = tracer__open(&c->target, c->o->filters, c->o->filter_cnt, events);
+		c->tracer = tracer__open(&c->target, c->o->filters, c->o->filter_cnt, c->o->threads,
+					 events);
 	if (!c->tracer)
 		return -EIO;
 	if (!c->stacked && c->target.generates &&
@@ -706,6 +707,8 @@ static void report_losses(struct counting *c)
 		return;
 	if (is_missing(c) && !c->explained)
 		explain_nothing(c, true);
+	else if (c->o->threads && is_empty(c))
+		log_warn("no call was in a thread that -t means");
 	else if (!c->stacked && is_empty(c) && c->o->command)
 		log_warn("no call came from %s: the command runs another interpreter, or none; "
 			 "--python names it",

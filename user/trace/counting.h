@@ -56,8 +56,9 @@ struct counting_opts {
 	const struct trace_filter *from;
 	enum counting_what what;
 	const char *audits; /* of COUNTING_AUDITS: a list that stacked__check_audits() accepts */
-	const struct trace_filter *filters; /* functions that match none of them are not shown */
-	size_t filter_cnt;		    /* 0: all are */
+	const struct trace_filter *filters;   /* functions that match none of them are not shown */
+	size_t filter_cnt;		      /* 0: all are */
+	const struct thread_filters *threads; /* of COUNTING_CALLS; NULL: all */
 	/* empty: gets the calls, by call_picture.h; with a mode but TIMING_NONE, without `slow` */
 	struct profile *picture; /* NULL: not wanted */
 };

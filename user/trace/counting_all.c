@@ -376,6 +376,8 @@ static void report_losses(const struct counting_all *c)
 	if (n[TRACE_CTR_lost_full])
 		log_warn("%" PRIu64 " calls are not counted: there are too many functions",
 			 n[TRACE_CTR_lost_full]);
+	if (c->o->threads && !(c->calls + c->resumed))
+		log_warn("no call was in a thread that -t means");
 	if (nameless)
 		log_warn("%" PRIu64 " calls are not shown: the names of their functions were not "
 			 "read in time to tell whether they are wanted",
@@ -512,6 +514,7 @@ static int begin(struct counting_all *c)
 {
 	const struct crowd_opts o = { .filters = c->o->filters,
 				      .filter_cnt = c->o->filter_cnt,
+				      .threads = c->o->threads,
 				      .max_slowdown = c->o->max_slowdown,
 				      .force = c->o->force,
 				      .mode = c->o->mode,

@@ -369,8 +369,8 @@ static void open_tracer(struct crowd *c, struct crowd_file *f, pid_t pid)
 		events = f->timing ? timing__events(f->timing) : NULL;
 	}
 	if (s->failure_cnt < FAILURES_MAX && (events || c->o.mode == TIMING_NONE))
-		f->tracer = tracer__open_many(&f->target, c->o.filters, c->o.filter_cnt, events,
-					      s->trap_ns, &why_not);
+		f->tracer = tracer__open_many(&f->target, c->o.filters, c->o.filter_cnt,
+					      c->o.threads, events, s->trap_ns, &why_not);
 	if (f->tracer && f->timing)
 		timing__start(f->timing, f->tracer, c->start_ns);
 	if (!f->tracer) {
@@ -818,7 +818,7 @@ static void refuse(struct crowd *c, struct crowd_process *p, double per_second)
 	p->refused = true;
 	if (++c->state->refused_cnt > REFUSALS_MAX)
 		return;
-	advice__add(&advice, p->file->tracer, p->pid, p->slowdown, c->o.filter_cnt > 0);
+	advice__add(&advice, p->file->tracer, p->pid, p->slowdown, c->o.filter_cnt || c->o.threads);
 	log_warn("process %d (%s) is not traced: %.0f %s/s at %.2f us each would slow it down "
 		 "by %.0f%% of its CPU time, more than %g%% (--max-slowdown %.0f or --force allows "
 		 "that)%s",

@@ -75,8 +75,9 @@ struct crowd_process {
 struct crowd_opts {
 	const struct trace_filter *filters; /* borrowed */
 	size_t filter_cnt;
-	double max_slowdown; /* percent */
-	bool force;	     /* nobody is refused */
+	const struct thread_filters *threads; /* borrowed; NULL: all */
+	double max_slowdown;		      /* percent */
+	bool force;			      /* nobody is refused */
 	/* But for TIMING_NONE, calls are timed, and their lines go to `blocks` (borrowed). */
 	enum timing_mode mode;
 	enum timing_format format;

@@ -3,6 +3,7 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -129,4 +130,30 @@ bool trace_filters__select(const struct trace_filter *all, size_t cnt, const cha
 const char *trace_filter__part(const struct trace_filter *f, const char *function)
 {
 	return strchr(f->function, '.') ? function : last_part(function);
+}
+
+int thread_filters__add(struct thread_filters *f, const char *text)
+{
+	struct trace_thread *t = &f->at[f->cnt];
+	size_t len = strlen(text);
+	bool is_start = len && text[len - 1] == '*';
+	long long tid;
+
+	if (f->cnt == TRACE_THREADS)
+		return -E2BIG;
+	if (!len)
+		return -EINVAL;
+	*t = (struct trace_thread){ .tid = 0 };
+	if (!parse_int(text, 1, INT32_MAX, &tid)) {
+		t->tid = (uint32_t)tid;
+	} else if (isdigit((unsigned char)*text) && strspn(text, "0123456789") == len) {
+		return -EINVAL;
+	} else {
+		/* The kernel keeps 15 bytes. */
+		len = len - is_start < sizeof(t->name) - 1 ? len - is_start : sizeof(t->name) - 1;
+		memcpy(t->name, text, len);
+		memset(t->mask, 0xff, len + !is_start);
+	}
+	f->cnt++;
+	return 0;
 }

@@ -14,6 +14,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "bpf/trace.h"
+
 struct trace_filter {
 	char *place; /* owned; NULL: anywhere */
 	char *function;
@@ -42,5 +44,17 @@ bool trace_filters__select(const struct trace_filter *all, size_t cnt, const cha
  * last dot. Borrowed.
  */
 const char *trace_filter__part(const struct trace_filter *f, const char *function);
+
+/* Threads that are wanted, of all processes. */
+struct thread_filters {
+	struct trace_thread at[TRACE_THREADS];
+	size_t cnt; /* 0: all are */
+};
+
+/*
+ * Adds a thread's number, or a name as the kernel has it, whose last letters may be *. 0; -EINVAL:
+ * it is neither; -E2BIG: there are too many.
+ */
+int thread_filters__add(struct thread_filters *f, const char *text);
 
 #endif /* PYPERF_FILTER_H */

@@ -369,7 +369,7 @@ static int open_python(struct native *n)
 	}
 	if (err)
 		return err;
-	n->tracer = tracer__open(&n->target, n->o->filters, n->o->filter_cnt, &events);
+	n->tracer = tracer__open(&n->target, n->o->filters, n->o->filter_cnt, NULL, &events);
 	return n->tracer ? tracer__attach(n->tracer) : -EIO;
 }
 

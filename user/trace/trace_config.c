@@ -203,6 +203,8 @@ void trace_config__fill(struct trace_cfg *cfg, const struct trace_config *c)
 		set_from(cfg, e->from->function);
 	for (size_t i = 0; i < e->audit_cnt && i < TRACE_AUDITS; i++)
 		cfg->audits[cfg->audit_cnt++] = e->audits[i];
+	for (size_t i = 0; c->threads && i < c->threads->cnt; i++)
+		cfg->threads[cfg->thread_cnt++] = c->threads->at[i];
 	add_opcodes(cfg, t->py.version_hex >> 16);
 	set_gil(t, cfg);
 	set_gc(t, cfg);

@@ -16,6 +16,7 @@ struct trace_config {
 	const struct target *target;
 	const struct trace_points *points;
 	const struct tracer_events *events;
+	const struct thread_filters *threads; /* NULL: all */
 	bool filtered, by_cookie;
 };
 

@@ -44,6 +44,7 @@ struct tracer {
 	struct values *values;
 	const struct trace_filter *filters; /* borrowed; none: all functions are wanted */
 	size_t filter_cnt;
+	const struct thread_filters *threads; /* likewise; NULL: all */
 	struct trace_values_cfg values_cfg;
 	bool has_from;
 	uint64_t from_code; /* the last code object that was found to be on_event.from; 0: none */
@@ -449,6 +450,7 @@ static int load(struct tracer *tr)
 	const struct trace_config config = { .target = tr->t,
 					     .points = &tr->points,
 					     .events = &tr->on_event,
+					     .threads = tr->threads,
 					     .filtered = tr->filter_cnt > 0,
 					     .by_cookie = tr->by_cookie };
 	struct trace_cfg cfg;
@@ -554,7 +556,8 @@ static int configure_values(struct tracer *tr)
 }
 
 static struct tracer *open_tracer(const struct target *t, const struct trace_filter *filters,
-				  size_t filter_cnt, const struct tracer_events *events, bool many,
+				  size_t filter_cnt, const struct thread_filters *threads,
+				  const struct tracer_events *events, bool many,
 				  const char **why_not)
 {
 	struct tracer *tr = calloc(1, sizeof(*tr));
@@ -570,6 +573,7 @@ static struct tracer *open_tracer(const struct target *t, const struct trace_fil
 	tr->t = t;
 	tr->filters = filters;
 	tr->filter_cnt = filter_cnt;
+	tr->threads = threads;
 	if (events)
 		tr->on_event = *events;
 	tr->many = many;
@@ -608,19 +612,21 @@ static struct tracer *open_tracer(const struct target *t, const struct trace_fil
 }
 
 struct tracer *tracer__open(const struct target *t, const struct trace_filter *filters,
-			    size_t filter_cnt, const struct tracer_events *events)
+			    size_t filter_cnt, const struct thread_filters *threads,
+			    const struct tracer_events *events)
 {
-	return open_tracer(t, filters, filter_cnt, events, false, NULL);
+	return open_tracer(t, filters, filter_cnt, threads, events, false, NULL);
 }
 
 struct tracer *tracer__open_many(const struct target *t, const struct trace_filter *filters,
-				 size_t filter_cnt, const struct tracer_events *events,
-				 int64_t trap_ns, const char **why_not)
+				 size_t filter_cnt, const struct thread_filters *threads,
+				 const struct tracer_events *events, int64_t trap_ns,
+				 const char **why_not)
 {
 	struct tracer *tr;
 
 	*why_not = NULL;
-	tr = open_tracer(t, filters, filter_cnt, events, true, why_not);
+	tr = open_tracer(t, filters, filter_cnt, threads, events, true, why_not);
 	if (!tr)
 		return NULL;
 	tr->trap_ns = trap_ns;

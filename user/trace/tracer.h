@@ -71,10 +71,12 @@ struct traced_list {
 /*
  * All is borrowed, but `events`, which is copied; NULL: only counts calls. A call of a function
  * that no filter selects costs the process only the trap and a look-up; without filters all
- * functions are wanted. NULL after a message.
+ * functions are wanted. So is a hit in a thread that none of `threads` means (NULL: all are
+ * wanted). NULL after a message.
  */
 struct tracer *tracer__open(const struct target *t, const struct trace_filter *filters,
-			    size_t filter_cnt, const struct tracer_events *events);
+			    size_t filter_cnt, const struct thread_filters *threads,
+			    const struct tracer_events *events);
 void tracer__close(struct tracer *tr);
 
 /*
@@ -84,8 +86,9 @@ void tracer__close(struct tracer *tr);
  * sentence, or NULL after a message.
  */
 struct tracer *tracer__open_many(const struct target *t, const struct trace_filter *filters,
-				 size_t filter_cnt, const struct tracer_events *events,
-				 int64_t trap_ns, const char **why_not);
+				 size_t filter_cnt, const struct thread_filters *threads,
+				 const struct tracer_events *events, int64_t trap_ns,
+				 const char **why_not);
 /*
  * Sets the breakpoints in a process, not in what it starts. A descriptor, whose close removes them,
  * or negative errno without a message.
