@@ -12,6 +12,7 @@ import pytest
 
 import conftest
 import harness
+from conftest import INTERPRETERS
 from harness import Target, poll
 from programs import prefork
 from tracing import FOLLOWS, PROGRAM, Trace, compare, compare_events, counts_of, truth_of, work
@@ -645,6 +646,32 @@ def test_too_expensive(any_python):
             assert without.returncode == 0 and " f (<string>:2)" not in without.stdout
         finally:
             process.kill()
+
+
+GENERATED = '''
+import ctypes, mmap
+memory = mmap.mmap(-1, 4096, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
+memory.write(b"\\x89\\xf9\\x48\\xff\\xc9\\x75\\xfb\\xc3")  # mov %edi, %ecx; 1: dec %rcx; jnz 1b; ret
+spin = ctypes.CFUNCTYPE(None, ctypes.c_uint)(ctypes.addressof(ctypes.c_char.from_buffer(memory)))
+print("ready", flush=True)
+while True: spin(200000)
+'''
+
+
+def test_time_in_generated_code():
+    """Where Python has a JIT it is said how much of the time is in code that executes no opcodes."""
+    if "3.13" not in INTERPRETERS:
+        pytest.skip("python3.13 is not installed")
+    python = INTERPRETERS["3.13"]
+    said = r"process \d+ spends (\d+)% of its time outside of the kernel in generated code: calls of functions that a JIT"
+    for argv, least, most in (["-c", GENERATED], 90, 100), (["-X", "perf", "-c", SPIN], 0, 0):
+        with subprocess.Popen([python, *argv], stdout=subprocess.PIPE) as process:
+            assert process.stdout.readline() == b"ready\n"
+            harness.spend(process.pid, 0.1)
+            done = run("trace", "-p", process.pid, "--force", "-d", "2", "-i", "9")
+            process.kill()
+        found = [int(n) for n in re.findall(said, done.stderr)] or [0]
+        assert done.returncode == 0 and least <= found[-1] <= most, done.stderr
 
 
 IDLE = """

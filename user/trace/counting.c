@@ -23,6 +23,7 @@
 #include "follow/object.h"
 #include "trace/advice.h"
 #include "trace/call_picture.h"
+#include "trace/generated.h"
 #include "trace/imports.h"
 #include "trace/price.h"
 #include "trace/stacked.h"
@@ -32,6 +33,7 @@
 #define DRAIN_MS      50 /* between two looks at the ring buffer */
 #define WIDTH_DEFAULT 100
 #define CLEAR	      "\033[H\033[J"
+#define UNSEEN_LEAST  5 /* percent of the time: trampolines of `perf` take less */
 
 struct counting {
 	const struct counting_opts *o;
@@ -41,6 +43,8 @@ struct counting {
 	struct stacked *stacked;      /* NULL: neither exceptions nor collections */
 	struct imports *imports;      /* NULL: they are not wanted */
 	struct call_picture *picture; /* NULL: not wanted */
+	struct generated *generated;  /* NULL: this Python has no JIT */
+	bool said_generated;
 	int signal_fd, pid_fd;
 	bool over,
 		/* the user, or the time, ends it; the process has ended or is another program */
@@ -204,6 +208,20 @@ static const char *what_costs(const struct counting *c)
 	if (c->o->what == COUNTING_AUDITS)
 		return "audit events";
 	return c->stacked ? "frames with exceptions" : "calls";
+}
+
+/* Once while it runs, as soon as that is much, and once at the end. */
+static void say_generated(struct counting *c, bool final)
+{
+	double share = generated__share(c->generated);
+
+	if (share < UNSEEN_LEAST || (c->said_generated && !final))
+		return;
+	c->said_generated = true;
+	log_warn(
+		"process %d spends %.0f%% of its time outside of the kernel in generated code: calls "
+		"of functions that a JIT compiled are not counted there",
+		c->o->pid, share);
 }
 
 static int judge(struct counting *c)
@@ -516,6 +534,7 @@ static void wait_until(struct counting *c, uint64_t until_ns)
 
 		poll(fds, 3, left < DRAIN_MS ? (int)left : DRAIN_MS);
 		tracer__drain(c->tracer);
+		generated__look(c->generated);
 		if (c->o->mode == TIMING_CALLS)
 			fflush(stdout);
 		c->over |= (fds[0].revents & POLLIN) != 0;
@@ -588,11 +607,8 @@ static int prepare(struct counting *c)
 					 events);
 	if (!c->tracer)
 		return -EIO;
-	if (!c->stacked && c->target.generates &&
-	    c->target.py.version_hex >= PY_VERSION_MINOR_HEX(3, 13))
-		log_warn("process %d has generated code: calls of JIT-compiled functions are "
-			 "not counted",
-			 c->o->pid);
+	if (!c->stacked && c->target.py.version_hex >= PY_VERSION_MINOR_HEX(3, 13))
+		c->generated = generated__new(c->o->pid, c->target.readers);
 	return 0;
 }
 
@@ -628,6 +644,8 @@ static int begin(struct counting *c)
 	wait_until(c, c->start_ns + PRICE_MEASURE_MS * NS_PER_MS);
 	err = judge(c);
 	c->last_ns = c->start_ns;
+	if (!err)
+		say_generated(c, false);
 	if (!err)
 		err = open_picture(c);
 	if (!err)
@@ -676,6 +694,7 @@ static int count(struct counting *c)
 		wait_until(c, next < end ? next : end);
 		if (now_ns() >= end)
 			break;
+		say_generated(c, false);
 		if (is_missing(c) && !c->explained)
 			explain_nothing(c, false);
 		if (!c->gone && !c->o->command && !target__is_there(&c->target)) {
@@ -726,6 +745,7 @@ static void report_losses(struct counting *c)
 		log_warn("%" PRIu64 " of %" PRIu64 " frames that an exception reached are not "
 			 "counted: their thread was not found",
 			 n[TRACE_CTR_unknown_raise], hits(c));
+	say_generated(c, true);
 	if (c->imports)
 		imports__report(c->imports);
 	if (c->stacked)
@@ -748,6 +768,7 @@ int counting__run(const struct counting_opts *o)
 		err = count(&c);
 	if (!err)
 		report_losses(&c);
+	generated__free(c.generated);
 	tracer__close(c.tracer);
 	target__close(&c.target);
 	call_picture__free(c.picture);

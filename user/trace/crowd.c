@@ -384,9 +384,10 @@ static void open_tracer(struct crowd *c, struct crowd_file *f, pid_t pid)
 	f->kind = CROWD_PYTHON;
 	s->tracer_cnt++;
 	if (f->target.generates && f->target.py.version_hex >= PY_VERSION_MINOR_HEX(3, 13))
-		log_warn("process %d has generated code: calls of JIT-compiled functions are not "
-			 "counted",
-			 pid);
+		log_warn(
+			"process %d has generated code: calls of functions that a JIT compiled are "
+			"not counted (-p %d says how much of its time is there)",
+			pid, pid);
 }
 
 /* What this process tells of the file behind one of its mappings. */

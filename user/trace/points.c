@@ -450,8 +450,8 @@ static int find_handlers(struct search *s, const struct opcode_table *o)
 	int err = dispatch__find(s->ef, s->parts, s->part_cnt, table, &s->out->table);
 
 	if (err == -ENOENT)
-		return refuse(
-			s, "its dispatch table was not found (a tail-call interpreter has none)");
+		return refuse(s, "its dispatch table was not found: none of its calls can be "
+				 "seen (a tail-call interpreter has no such table)");
 	if (err == -EEXIST)
 		return refuse(s, "it has several dispatch tables");
 	for (size_t i = 0; i < OPCODE_CNT && !err; i++)

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+#ifndef PYPERF_GENERATED_H
+#define PYPERF_GENERATED_H
+/*
+ * Which part of its CPU time a process spends in code that no file has: what a JIT has compiled
+ * executes no opcodes, so calls there are not seen. A perf event samples where the process is; the
+ * kernel's time is left out.
+ *
+ *	g = generated__new(pid, readers);
+ *	... each 50 ms: generated__look(g);
+ *	share = generated__share(g);
+ *	generated__free(g);
+ */
+#include <sys/types.h>
+
+#include "base/reader.h"
+
+struct generated;
+
+/* `readers` is borrowed. NULL: there are no perf events, or no memory, or no process. */
+struct generated *generated__new(pid_t pid, struct readers *readers);
+void generated__free(struct generated *g);
+/* Takes the samples since the last look. NULL: nothing. */
+void generated__look(struct generated *g);
+/* Percent; -1: too few samples to say, or `g` is NULL. */
+double generated__share(const struct generated *g);
+
+#endif /* PYPERF_GENERATED_H */
