@@ -19,6 +19,7 @@
 #define LINES (BASE + 0x600)
 #define CODES 0x7000ULL /* the type of code objects */
 #define STRS  0x7100ULL
+#define MOST  (32U << 20) /* bytes that are kept */
 
 static uint8_t memory[0x800];
 static unsigned reads;
@@ -164,9 +165,35 @@ static void what_cannot_be_read_has_no_name(void **state)
 	pycodes__free(&codes);
 }
 
+/* Names that are known cost no room, also where only the contents tell that they are the same. */
+static void full_tables_keep_what_they_know(void **state)
+{
+	const struct pycode *code;
+
+	(void)state;
+	begin(0x030b);
+	make_code("price", 0);
+	get("price");
+	pycodes__look(&codes);
+	codes.bytes = MOST;
+	get("price");
+	pycodes__look(&codes);
+	make_code("prices", 0);
+	code = pycodes__get(&codes, CODE);
+	assert_true(code && !code->name);
+	make_code("cost", 0);
+	get("cost"); /* shorter */
+	codes.bytes = MOST;
+	code = pycodes__get(&codes, NAME);
+	assert_true(code && !code->name);
+	assert_int_equal(codes.by_addr.cnt, 1);
+	pycodes__free(&codes);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(full_tables_keep_what_they_know),
 		cmocka_unit_test(freed_and_made_anew),
 		cmocka_unit_test(unchanged_costs_one_read),
 		cmocka_unit_test(without_a_number),

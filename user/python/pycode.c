@@ -140,9 +140,22 @@ static struct pycode *keep(struct pycodes *c, uint64_t addr, struct pycode *befo
 	return now;
 }
 
+/* What takes the place of another one may be longer. */
+static bool has_room(const struct pycodes *c, const struct pycode *before, const struct pycode *now)
+{
+	return !before || c->bytes - size_of(before) + size_of(now) <= BYTES_MAX;
+}
+
+static const struct pycode nameless;
+
+static const struct pycode *leave_out(struct pycode *code)
+{
+	free_code(code);
+	return &nameless;
+}
+
 const struct pycode *pycodes__get(struct pycodes *c, uint64_t addr)
 {
-	static const struct pycode nameless;
 	struct pycode *had = idmap__get(&c->by_addr, addr), *code;
 	uint64_t fingerprint;
 
@@ -154,7 +167,7 @@ const struct pycode *pycodes__get(struct pycodes *c, uint64_t addr)
 		had->look = c->look;
 		return had;
 	}
-	if (c->bytes >= BYTES_MAX)
+	if (!had && c->bytes >= BYTES_MAX)
 		return &nameless;
 	code = calloc(1, sizeof(*code));
 	if (!code)
@@ -163,7 +176,7 @@ const struct pycode *pycodes__get(struct pycodes *c, uint64_t addr)
 	code->fingerprint = fingerprint;
 	code->look = c->look;
 	if (!had || !same_contents(had, code))
-		return keep(c, addr, had, code);
+		return has_room(c, had, code) ? keep(c, addr, had, code) : leave_out(code);
 	had->fingerprint = fingerprint;
 	had->look = c->look;
 	free_code(code);
