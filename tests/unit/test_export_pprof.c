@@ -213,6 +213,26 @@ static uint64_t cost_of_equal_processes(size_t n)
 	return ns;
 }
 
+/* A stack that ends in a frame without a name has no reason. */
+static void test_ends_without_symbols(void **state)
+{
+	struct export_opts o = { .ends = true };
+	struct profile *p = profile__new();
+	uint64_t frames[] = { 1, 2 };
+	char path[PATH_MAX], *s, *dir = temp_dir();
+	int proc = add_proc(p, 1, "python3", "/usr/bin/python3", "3.12.0", "", "");
+
+	(void)state;
+	assert_int_equal(profile__add_stack(p, (uint32_t)proc, 0, frames, 2, 1), 0);
+	snprintf(path, sizeof(path), "%s/a.pb.gz", dir);
+	save(path, p, &o);
+	s = decode(path, "--folded");
+	assert_non_null(strstr(s, "[not-symbolized]"));
+	free(s);
+	remove_dir(dir);
+	profile__free(p);
+}
+
 static void test_equal_processes(void **state)
 {
 	(void)state;
@@ -228,6 +248,7 @@ int main(void)
 		cmocka_unit_test(test_go_pprof),
 		cmocka_unit_test(test_npm_pprof),
 		cmocka_unit_test(test_equal_processes),
+		cmocka_unit_test(test_ends_without_symbols),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

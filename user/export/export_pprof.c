@@ -591,12 +591,12 @@ static const struct sym *caller_of(struct pprof *pp, const struct flat_stack *s)
 /* The reason of the wait that a stack ends in, and its length; NULL: it ends in none. */
 static const char *reason_of(const struct pprof *pp, const struct flat_stack *s, size_t *len)
 {
-	uint32_t leaf;
+	const struct sym *leaf;
 
 	if (!s->cnt)
 		return NULL;
-	leaf = pp->locations.first[pp->stacks.elems[s->first + s->cnt - 1]];
-	return wait_reason(profile__str(pp->p, pp->p->syms[leaf].func), len);
+	leaf = export_sym(pp->p, pp->locations.first[pp->stacks.elems[s->first + s->cnt - 1]]);
+	return wait_reason(profile__str(pp->p, leaf->func), len);
 }
 
 /* Room for the labels of samples that end in unnamed code, or in a wait. 0 or -ENOMEM. */
