@@ -344,6 +344,10 @@ static void test_tasks(void **state)
 	loops_add_looks(&b, p);
 	assert_string_equal(b.s, "in 12 to 40 looks at each process, up to 2 of them at a part of "
 				 "the tasks");
+	strbuf__clear(&b);
+	p->awaits[3].of = 40;
+	loops_add_looks(&b, p);
+	assert_string_equal(b.s, "in 40 looks, up to 2 of them at a part of the tasks");
 	assert_true(loops_await_stands(&p->awaits[1]));
 	assert_false(loops_await_stands(&p->awaits[2]));
 	strbuf__free(&b);

@@ -372,13 +372,15 @@ int loops_add_await(struct strbuf *b, const struct profile *p, const struct prof
 
 void loops_add_looks(struct strbuf *b, const struct profile *p)
 {
-	uint32_t least = p->awaits[0].of, most = least, cut = 0;
+	uint32_t least = p->awaits[0].of, most = least;
+	uint32_t cut_least = p->awaits[0].cut, cut = cut_least;
 
 	for (size_t i = 0; i < p->await_cnt; i++) {
 		const struct profile_await *a = &p->awaits[i];
 
 		least = a->of < least ? a->of : least;
 		most = a->of > most ? a->of : most;
+		cut_least = a->cut < cut_least ? a->cut : cut_least;
 		cut = a->cut > cut ? a->cut : cut;
 	}
 	strbuf__addf(b, "in ");
@@ -387,7 +389,7 @@ void loops_add_looks(struct strbuf *b, const struct profile *p)
 	strbuf__addf(b, "%" PRIu32 " looks%s", most, least < most ? " at each process" : "");
 	if (cut)
 		strbuf__addf(b, ", %s%" PRIu32 " of them at a part of the tasks",
-			     least < most ? "up to " : "", cut);
+			     least < most || cut_least < cut ? "up to " : "", cut);
 }
 
 bool loops_await_stands(const struct profile_await *a)
