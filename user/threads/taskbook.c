@@ -24,6 +24,7 @@
 #define PROCESSES_MAX 16
 #define PLACES_MAX    4096
 #define STACKS_MAX    16384
+#define SYMS_MAX      65536
 #define SEEN_MAX      PYTASKS_MAX
 #define KEPT	      20 /* places of a process in the profile */
 
@@ -129,7 +130,7 @@ static uint64_t key_of(const struct pycoro_frame *f, const struct pycode *code)
 	return hash_bytes(&key, words, sizeof(words));
 }
 
-/* The index of a frame's sym, or -ENOMEM. */
+/* The index of a frame's sym, or negative errno; -ENOSPC: there are as many as may be. */
 static int sym_of(struct watched *w, const struct pycoro_frame *f)
 {
 	const struct pycode *code = pycodes__get(&w->codes, f->code);
@@ -144,6 +145,8 @@ static int sym_of(struct watched *w, const struct pycoro_frame *f)
 	had = (uintptr_t)idmap__get(&w->syms, key);
 	if (had)
 		return (int)(had - 1);
+	if (w->names->sym_cnt == SYMS_MAX)
+		return -ENOSPC;
 	s.func = profile__intern(w->names, code->name ? code->name : "", code->name_len);
 	s.file = profile__intern(w->names, code->file ? code->file : "", code->file_len);
 	s.line = pycode__line(w->mem.lay, code, f->offset);
@@ -179,18 +182,21 @@ static bool same_place(const struct watched *w, uint32_t a, uint32_t b)
 	return sa->func == sb->func && sa->file == sb->file && sa->line == sb->line;
 }
 
-/* The index of the place, or negative errno. */
+/* The index of the place, or negative errno; -ENOSPC as above. */
 static int place_of(struct watched *w, uint32_t sym, bool own)
 {
 	for (size_t i = 0; i < w->place_cnt; i++)
 		if (same_place(w, w->places[i].sym, sym))
 			return (int)i;
+	if (w->place_cnt == PLACES_MAX)
+		return -ENOSPC;
 	if (ARRAY_GROW(w->places, w->place_cap, w->place_cnt, PLACES_MAX))
 		return -ENOMEM;
 	w->places[w->place_cnt] = (struct place){ .sym = sym, .own = own };
 	return (int)w->place_cnt++;
 }
 
+/* Of the stack that is added next. */
 static int note_stack(struct watched *w, uint32_t stack, const uint64_t *words, uint32_t cnt)
 {
 	size_t cap = w->stack_cap;
@@ -212,7 +218,7 @@ static int note_stack(struct watched *w, uint32_t stack, const uint64_t *words, 
 static int stack_of(struct watched *w, const struct pytask *t)
 {
 	uint64_t words[PYCORO_FRAMES];
-	size_t before = w->names->stack_cnt;
+	uint32_t next = (uint32_t)w->names->stack_cnt;
 	int stack, err;
 
 	for (uint32_t i = 0; i < t->coro.cnt; i++) {
@@ -225,13 +231,10 @@ static int stack_of(struct watched *w, const struct pytask *t)
 	stack = profile__find_stack(w->names, 0, 0, 0, words, t->coro.cnt);
 	if (stack >= 0)
 		return stack;
-	if (before == STACKS_MAX)
+	if (next == STACKS_MAX)
 		return -ENOSPC;
-	stack = profile__add_stack(w->names, 0, 0, words, t->coro.cnt, 1);
-	if (stack < 0)
-		return stack;
-	err = note_stack(w, (uint32_t)stack, words, t->coro.cnt);
-	return err ? err : stack;
+	err = note_stack(w, next, words, t->coro.cnt);
+	return err ? err : profile__add_stack(w->names, 0, 0, words, t->coro.cnt, 1);
 }
 
 /* ---- a look ---------------------------------------------------------------------------------- */
