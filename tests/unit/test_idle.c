@@ -19,6 +19,7 @@ struct world {
 	struct profile *p;
 	int proc;
 	int top, worker, run_once, select, get, wait, user, mine, serve; /* Python */
+	int uv_run, uv_inner, uv_user;					 /* native, of libuv */
 	int start, cond, uv_poll, epoll, mutex, eval, raw, child;	 /* native */
 	int lock, poll, cpu, gil, disk, accept, ended;			 /* waits */
 };
@@ -28,6 +29,7 @@ static void setup(struct world *w)
 	struct profile *p = profile__new();
 	int exe = add_module(p, "/usr/bin/python3.11", "", 0, 0);
 	int libc = add_module(p, "/usr/lib/libc.so.6", "", 0, 0);
+	int uv = add_module(p, "/usr/lib/libuv.so.1", "", 0, 0);
 
 	*w = (struct world){ .p = p };
 	w->proc = add_proc(p, 1, "web", "/usr/bin/python3.11", "3.11.2", "", "");
@@ -49,6 +51,9 @@ static void setup(struct world *w)
 	w->eval = native(p, "_PyEval_EvalFrameDefault", exe, 6);
 	w->raw = native(p, "syscall", libc, 7);
 	w->child = native(p, "wait4", libc, 8);
+	w->uv_run = native(p, "uv_run", uv, 9);
+	w->uv_inner = native(p, "libuv.so.1+0x22a60", uv, 10);
+	w->uv_user = native(p, "python3.11+0x1234", exe, 11);
 	w->lock = marker(p, "[waits: lock]");
 	w->poll = marker(p, "[waits: epoll_wait]");
 	w->cpu = marker(p, "[waits: CPU]");
@@ -99,6 +104,7 @@ static void test_places(void **state)
 		{ { w.top, w.worker, w.get, w.wait, w.cond, w.lock, -1 }, true },
 		{ { w.top, w.run_once, w.select, w.epoll, w.poll, -1 }, true },
 		{ { w.user, w.uv_poll, w.epoll, w.poll, -1 }, true },
+		{ { w.user, w.uv_run, w.uv_inner, w.epoll, w.poll, -1 }, true },
 		{ { w.start, w.cond, w.lock, -1 }, true },
 		{ { w.start, w.raw, w.lock, -1 }, true },
 		{ { w.top, w.serve, w.raw, w.lock, -1 }, true },
@@ -113,6 +119,10 @@ static void test_places(void **state)
 		/* an event loop in a lock calls somebody */
 		{ { w.run_once, w.cond, w.lock, -1 }, false },
 		{ { w.top, w.wait, w.lock, -1 }, false },
+		{ { w.user, w.uv_run, w.uv_user, w.epoll, w.poll, -1 }, false },
+		{ { w.user, w.uv_run, w.uv_inner, w.uv_user, w.epoll, w.poll, -1 }, false },
+		{ { w.user, w.uv_run, w.uv_inner, w.epoll, w.lock, -1 }, false },
+		{ { w.uv_run, w.poll, -1 }, false },
 		/* not for want of work */
 		{ { w.top, w.worker, w.cpu, -1 }, false },
 		{ { w.top, w.worker, w.gil, -1 }, false },

@@ -11,6 +11,7 @@
 #include "base/hash.h"
 #include "profile/export_stacks.h"
 #include "profile/glue.h"
+#include "profile/inside.h"
 #include "profile/waits.h"
 
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
@@ -98,16 +99,21 @@ static const struct place places[] = {
 	{ "apscheduler/schedulers/blocking.py", "_main_loop", "apscheduler", false },
 };
 
+static const char libuv_loop[] = "libuv's event loop";
+
 /* Native functions that wait for work, whoever called them. */
 static const struct {
 	const char *func, *label;
 } native_places[] = {
-	{ "uv__io_poll", "libuv's event loop" },
+	{ "uv__io_poll", libuv_loop },
 	{ "uv_cond_wait", "libuv's workers" },
 	{ "ev_run", "libev's event loop" },
 	{ "event_base_loop", "libevent's event loop" },
 	{ "blas_thread_server", "OpenBLAS's workers" },
 };
+
+/* Calls uv__io_poll(), which has no name in a library without symbols. */
+static const char uv_run[] = "uv_run";
 
 /* A thread without Python that is in one of them waits for work. */
 static const char *const native_waits[] = {
@@ -186,6 +192,7 @@ struct sym_facts {
 	bool idle, busy;    /* by the rules */
 	bool waits;	    /* one of native_waits[] */
 	bool raw;	    /* raw_futex[] */
+	bool uv_run;
 	bool interpreter;
 };
 
@@ -234,6 +241,7 @@ static void learn(struct folder *f, size_t sym, const struct idle_rules *rules)
 	for (size_t i = 0; i < ARRAY_SIZE(native_waits); i++)
 		k->waits |= !strcmp(native_waits[i], func);
 	k->raw = !strcmp(raw_futex, func);
+	k->uv_run = !strcmp(uv_run, func);
 }
 
 /* ---- Of each stack --------------------------------------------------------------------------- */
@@ -269,6 +277,20 @@ static const char *native_label(const struct folder *f, const struct profile_sta
 	return label;
 }
 
+/* Is it the loop's own poll: uv_run(), an unnamed function of the same file, and that of libc? */
+static bool is_poll_of_libuv(const struct folder *f, const struct profile_stack *s, uint32_t depth,
+			     uint32_t cnt)
+{
+	const uint32_t *syms = f->p->frame_syms + s->first + depth;
+	const struct sym *caller, *poll;
+
+	if (!facts_at(f, s, depth)->uv_run || cnt - depth != 3)
+		return false;
+	caller = export_sym(f->p, syms[0]);
+	poll = export_sym(f->p, syms[1]);
+	return inside_is_unnamed(f->p, poll) && poll->module == caller->module;
+}
+
 /* By the function that waits. */
 static const char *place_label(const struct folder *f, const struct profile_stack *s, uint32_t cnt,
 			       bool is_poll, bool is_lock)
@@ -279,6 +301,8 @@ static const char *place_label(const struct folder *f, const struct profile_stac
 
 		if (kind == SYM_NATIVE && k->native && cnt - i <= NATIVE_DEPTH)
 			return k->native;
+		if (kind == SYM_NATIVE && is_poll && is_poll_of_libuv(f, s, i, cnt))
+			return libuv_loop;
 		if (kind == SYM_NATIVE || kind == SYM_KERNEL)
 			continue;
 		if (kind != SYM_PYTHON || !k->place)
