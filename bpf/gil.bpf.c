@@ -222,16 +222,6 @@ BPF_INLINE int has_gil(const struct gil_thread *t, const struct gil_state *g)
 
 /* ---- a thread leaves its CPU ----------------------------------------------------------------- */
 
-BPF_INLINE struct gil_thread *new_thread(__u32 nr, const struct gil_thread *t)
-{
-	if (bpf_map_update_elem(&gil_threads, &nr, t, BPF_NOEXIST)) {
-		stat_inc(CTR_note_wait_full);
-		return NULL;
-	}
-	add_to_share(shares_of(&wait_shares), t->slot, 1);
-	return bpf_map_lookup_elem(&gil_threads, &nr);
-}
-
 /* Found while it is off its CPU: the next wait tells what it waits for. */
 BPF_INLINE void first_seen(struct task_struct *task, __u32 nr)
 {
@@ -241,7 +231,7 @@ BPF_INLINE void first_seen(struct task_struct *task, __u32 nr)
 		return;
 	new.slot = wait_slot(task);
 	if (new.slot)
-		new_thread(nr, &new);
+		insert_thread(&gil_threads, &nr, &new, new.slot);
 }
 
 /* A function of its own: see load_task_regs(). 1: it is in a system call; 2: for that GIL. */

@@ -206,7 +206,7 @@ struct waker_thread {
 	__u64 due_ns; /* length of a sampled wait, to be counted with the stack of its waker */
 	__u64 futex;  /* on which it waited; 0: on none */
 	__u32 slot;   /* of struct shares */
-	__u32 pad;
+	__u32 tgid;   /* as the caller's pid namespace sees it; 0: the thread has ended */
 };
 PYPERF_ASSERT_SIZE(struct waker_thread, 32);
 

@@ -2,10 +2,10 @@
 /*
  * The object of waits: programs in the scheduler. It is loaded when such a source is asked for.
  *
- *         sched_switch    a thread leaves its CPU, another one comes: how long has that been away?
- * sched_waking    a thread that waits may run: from here on it waits for a CPU sched_exit_tp   the
- * thread that came runs again, still in the kernel: its stack is taken sys_exit        ... in a
- * kernel without that tracepoint (before 6.16)
+ *	sched_switch    a thread leaves its CPU, another one comes: how long has that been away?
+ *	sched_waking    a thread that waits may run: from here on it waits for a CPU
+ *	sched_exit_tp   the thread that came runs again, still in the kernel: its stack is taken
+ *	sys_exit        ... in a kernel without that tracepoint (before 6.16)
  *
  * Most waits are short, and a stack costs a hundred times as much as the look at the clock. So a
  * wait of length d below step_ns is drawn with probability d / step_ns and counts step_ns; a longer

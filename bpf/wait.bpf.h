@@ -50,6 +50,20 @@ BPF_INLINE __u32 wait_slot(struct task_struct *task)
 }
 
 /*
+ * Inserts the entry of a thread whose slot wait_slot() has given. The clock may have done so before
+ * a switch did.
+ */
+BPF_INLINE void insert_thread(void *table, const __u32 *nr, const void *t, __u32 slot)
+{
+	int err = bpf_map_update_elem(table, nr, t, BPF_NOEXIST);
+
+	if (!err)
+		add_to_share(shares_of(&wait_shares), slot, 1);
+	else if (err != E_EXIST)
+		stat_inc(CTR_note_wait_full);
+}
+
+/*
  * Deletes the entry `t` of a thread that has ended. One that cannot be deleted now (two CPUs wait
  * for each other's locks) is nobody's: FIND_THREAD() deletes it.
  */

@@ -41,8 +41,14 @@ struct {
  * Whether a timer expires on this CPU now: one of high resolution, and one of the timer wheel,
  * which expires in a softirq, and which the first kind may interrupt.
  */
+enum timer_kind {
+	HRTIMER,
+	TIMER,
+	TIMER_KINDS,
+};
+
 struct expiring {
-	__u32 hrtimer, timer;
+	__u32 of[TIMER_KINDS];
 };
 
 struct {
@@ -63,75 +69,63 @@ BPF_INLINE int is_expiring(void)
 {
 	const struct expiring *now = this_expiring();
 
-	return now && (now->hrtimer || now->timer);
+	return now && (now->of[HRTIMER] || now->of[TIMER]);
+}
+
+BPF_INLINE int set_expiring(enum timer_kind kind, __u32 expires)
+{
+	struct expiring *now = this_expiring();
+
+	if (now)
+		now->of[kind] = expires;
+	return 0;
 }
 
 SEC("raw_tp/hrtimer_expire_entry")
 int on_hrtimer_expiry(void *ctx)
 {
-	struct expiring *now = this_expiring();
-
 	(void)ctx;
-	if (now)
-		now->hrtimer = 1;
-	return 0;
+	return set_expiring(HRTIMER, 1);
 }
 
 SEC("raw_tp/hrtimer_expire_exit")
 int on_hrtimer_expired(void *ctx)
 {
-	struct expiring *now = this_expiring();
-
 	(void)ctx;
-	if (now)
-		now->hrtimer = 0;
-	return 0;
+	return set_expiring(HRTIMER, 0);
 }
 
 SEC("raw_tp/timer_expire_entry")
 int on_timer_expiry(void *ctx)
 {
-	struct expiring *now = this_expiring();
-
 	(void)ctx;
-	if (now)
-		now->timer = 1;
-	return 0;
+	return set_expiring(TIMER, 1);
 }
 
 SEC("raw_tp/timer_expire_exit")
 int on_timer_expired(void *ctx)
 {
-	struct expiring *now = this_expiring();
-
 	(void)ctx;
-	if (now)
-		now->timer = 0;
-	return 0;
+	return set_expiring(TIMER, 0);
 }
 
 BPF_INLINE void first_seen(struct task_struct *task, __u32 nr, __u64 now)
 {
-	struct waker_thread new = { .out_ns = now };
+	struct waker_thread new = { .out_ns = now, .tgid = current_tgid(task) };
 
-	if (!is_wanted(current_tgid(task)) || BPF_CORE_READ(task, flags) & PF_EXITING)
+	if (!is_wanted(new.tgid) || BPF_CORE_READ(task, flags) & PF_EXITING)
 		return;
 	new.slot = wait_slot(task);
-	if (!new.slot)
-		return;
-	if (bpf_map_update_elem(&sleepers, &nr, &new, BPF_NOEXIST))
-		stat_inc(CTR_note_wait_full);
-	else
-		add_to_share(shares_of(&wait_shares), new.slot, 1);
+	if (new.slot)
+		insert_thread(&sleepers, &nr, &new, new.slot);
 }
 
 BPF_INLINE void forget_thread(__u32 nr)
 {
-	const struct waker_thread *t = bpf_map_lookup_elem(&sleepers, &nr);
-	__u32 slot = t ? t->slot : 0;
+	struct waker_thread *t = bpf_map_lookup_elem(&sleepers, &nr);
 
 	if (t)
-		share_delete(&sleepers, &nr, shares_of(&wait_shares), slot);
+		DELETE_THREAD(sleepers, nr, t);
 }
 
 BPF_INLINE void leave_program(__u32 nr)
@@ -144,7 +138,7 @@ int on_switch(struct bpf_raw_tracepoint_args *ctx)
 {
 	__u32 nr = (__u32)bpf_get_current_pid_tgid();
 	struct task_struct *task = current_task();
-	struct waker_thread *t = nr ? bpf_map_lookup_elem(&sleepers, &nr) : NULL;
+	struct waker_thread *t = nr ? FIND_THREAD(sleepers, nr) : NULL;
 	int preempted = ctx->args[0] & 1 || !state_of(task);
 
 	if (t)
