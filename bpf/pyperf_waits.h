@@ -154,7 +154,7 @@ PYPERF_ASSERT_SIZE(struct wait_thread, 112);
 	32 /* by the binary logarithm of microseconds; what is less counts in the first */
 #define LOOP_LONGEST  10
 #define LOOP_STACKS   6
-#define LOOP_SLOW_NS  100000000 /* asyncio's own threshold: slow_callback_duration */
+#define LOOP_SLOW_NS  50000000 /* all others of a service wait so long */
 #define LOOP_NO_FD    0xffffffffU
 #define LOOP_OTHERS   16 /* waits in another poll after which that one is the loop's */
 

@@ -446,22 +446,22 @@ def test_event_loops(python):
         with top("-e", "off-cpu", "-p", process.pid, cols=200) as terminal:
             terminal.shows(process_row(process.pid))
             terminal.press("enter")
-            terminal.shows(r"^event loop: \d+ iterations? of 100 ms or more")
+            terminal.shows(r"^event loop: \d+ iterations? of 50 ms or more")
             shown = first = None
             for _ in range(5):  # if an interval ends between the stack of the longest one and its end, another one is named
                 process.process.stdin.write(b"block\n")
                 true = json.loads(process.read_line())
                 first = true["since"] if first is None else first
-                slow = sum(s >= 0.1 for s in true["all"][first:])
+                slow = sum(s >= 0.05 for s in true["all"][first:])
                 assert slow >= 9, true
                 # They are in the last interval for half a second, then in the sum only.
-                terminal.until(lambda lines: any((m := re.search(r"^event loop: 0 iterations of 100 ms or more; since the start (\d+), longest", line))
+                terminal.until(lambda lines: any((m := re.search(r"^event loop: 0 iterations of 50 ms or more; since the start (\d+), longest", line))
                                                  and int(m[1]) >= slow for line in lines), "%d slow iterations" % slow)
                 shown = next((m for m in map(re.compile(sum_of).search, terminal.lines) if m), None)
                 if shown:
                     break
             assert shown, str(terminal)
-            assert slow <= int(shown[1]) <= 1.3 * sum(s >= 0.1 for s in true["all"]) + 1, (shown[0], true)
+            assert slow <= int(shown[1]) <= 1.3 * sum(s >= 0.05 for s in true["all"]) + 1, (shown[0], true)
             assert 340 <= int(shown[3] or shown[2]) <= int(shown[2]) <= 1300 * max(true["all"]) + 100, (shown[0], true)
             terminal.press("p")
             terminal.shows(r"^event loop of %d: .* in price \(" % process.pid)

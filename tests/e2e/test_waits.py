@@ -689,7 +689,7 @@ def test_first_sentence_names_all_causes(any_python, tmp_path):
 # A coroutine that sleeps as it must not, and one that sleeps as it should.
 BLOCKING = """
 import asyncio, time
-def price(): time.sleep(0.05)
+def price(): time.sleep(0.03)
 async def blocks():
     for _ in range(20):
         price()
@@ -708,9 +708,9 @@ def test_blocked_loop(python, tmp_path):
     program.write_text(BLOCKING)
     text = profile("-e", "wall", "--", python, program, env=clean_environment()).ok().stdout
     first = text.split("\n\n")[1].split("\n")[0]
-    said = re.match(r"The event loop was blocked for (\d+\.\d+) s \((\d+) x (\d+) ms\), (?:most )?in price \(", first)
-    assert said, text
-    assert float(said[1]) >= 0.99 and int(said[2]) >= 20 and int(said[3]) >= 45, first
+    # On a busy machine most iterations may be long ones.
+    said = re.match(r"The event loop was blocked (?:for (\S+) s \((\d+) x (\d+) ms\)|(\d+) times for 50 ms or more, .*), (?:most )?in price \(", first)
+    assert said and (int(said[4]) >= 5 if said[4] else float(said[1]) >= 0.59 and int(said[2]) >= 20 and int(said[3]) >= 27), text
     assert "sleeps" not in first, first
 
 
@@ -773,7 +773,8 @@ def check_iterations(python, tmp_path, **env):
     slow = [s for s, names in true if names]
     assert loop["slow"] >= len(slow) and loop["iterations"] >= 0.9 * len(true) and loop["slow_s"] >= sum(slow) - 0.01, (true, loop)
     assert sum(h["iterations"] for h in loop["histogram"]) == loop["iterations"]
-    assert sum(h["iterations"] for h in loop["histogram"] if h["below_us"] >= 2 * 131072) <= loop["slow"]
+    longer_than = lambda us: sum(h["iterations"] for h in loop["histogram"] if h["below_us"] > us)
+    assert longer_than(65536) <= loop["slow"] <= longer_than(32768), loop
     named = [s["what"] for s in longest if "what" in s]
     blocks = {name for _, names in true for name in names}
     strangers = [n for n in named if not any(n.startswith(block) for block in blocks)]
@@ -800,11 +801,11 @@ def test_iterations_in_the_report(any_python, tmp_path):
     result = profile("-e", "off-cpu", "-o", tmp_path / "x.md", "-o", tmp_path / "x.txt", "--", any_python, tmp_path / "blocks.py",
                      tmp_path / "truth", env=clean_environment()).ok()
     text = (tmp_path / "x.txt").read_text()
-    said = re.search(r"The event loop was blocked (\d+) times for 100 ms or more, \d+\.\d+ s in all, the longest (\d+) ms, in by_poll \(", text)
+    said = re.search(r"The event loop was blocked (\d+) times for 50 ms or more, \d+\.\d+ s in all, the longest (\d+) ms, in by_poll \(", text)
     true = [s for s, names in json.loads((tmp_path / "truth").read_text()) if names]
     assert said and int(said[1]) >= len(true) > 0 and int(said[2]) >= 130, (text, result.messages)
     table = text[text.index("Iterations of event loops"):].split("\n\n")
-    assert re.search(r"\d+ iterations, .* of 100 ms or more", table[0]) and re.search(r"^ +\d+ +\d+.* - .*#", table[0], re.M), text
+    assert re.search(r"\d+ iterations, .* of 50 ms or more", table[0]) and re.search(r"^ +\d+ +\d+.* - .*#", table[0], re.M), text
     assert "by_poll" in table[1] and "poll" in table[1].splitlines()[1].split()[-2], text
     assert "| Longest ms | At s | What ran | Made of |" in (tmp_path / "x.md").read_text()
 

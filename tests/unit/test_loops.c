@@ -181,7 +181,7 @@ static void test_iterations(void **state)
 				 "512 us - 1.02 ms; 131 ms - 262 ms");
 	strbuf__clear(&b);
 	loops_add_title(&b, p, of[0]);
-	assert_string_equal(b.s, "web (1), thread 7: 20 iterations, 0.90 s in all; 3 of 100 ms or "
+	assert_string_equal(b.s, "web (1), thread 7: 20 iterations, 0.90 s in all; 3 of 50 ms or "
 				 "more, 0.70 s");
 	strbuf__free(&b);
 	profile__free(p);
@@ -253,7 +253,7 @@ static void test_slow_without_stack(void **state)
 	int select = py(p, "EpollSelector.select", LIB "selectors.py", 3, 1);
 	int price = py(p, "price", "/srv/app.py", 5, 1);
 	int epoll = marker(p, "[waits: epoll_wait]"), net = marker(p, "[waits: net]");
-	static const char told[] = "The event loop was blocked 4 times for 100 ms or more, 1.10 s "
+	static const char told[] = "The event loop was blocked 4 times for 50 ms or more, 1.10 s "
 				   "in all, the longest 400 ms, one of 340 ms in price "
 				   "(/srv/app.py:5).";
 	struct profile_loop *l;
@@ -283,7 +283,7 @@ static void test_slow_sentence(void **state)
 {
 	(void)state;
 	check_slow_sentence(10, 100 * MS,
-			    "The event loop was blocked 3 times for 100 ms or more, 0.70 s in all, "
+			    "The event loop was blocked 3 times for 50 ms or more, 0.70 s in all, "
 			    "the longest 340 ms, in price (/srv/app.py:5).");
 	check_slow_sentence(40, 50 * MS,
 			    "The event loop was blocked for 2.00 s, in price (/srv/app.py:5).");

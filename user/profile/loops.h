@@ -54,7 +54,7 @@ void loops_add_bucket(struct strbuf *b, unsigned bucket);
 unsigned loops_buckets(const struct profile_loop *l, unsigned *first);
 /* The event loops, the one with the longest iterations first. `out` has room for all loops. */
 size_t loops_list(const struct profile *p, const struct profile_loop **out);
-/* Appends "app.py (4711), thread 4711: 58 iterations, 3.14 s in all; 17 of 100 ms or more, ..." */
+/* Appends "app.py (4711), thread 4711: 58 iterations, 3.14 s in all; 17 of 50 ms or more, ..." */
 void loops_add_title(struct strbuf *b, const struct profile *p, const struct profile_loop *l);
 
 /*

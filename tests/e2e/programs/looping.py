@@ -39,7 +39,7 @@ exec(compile(WATCH, "asyncio/watched.py", "exec"))
 
 
 def by_sleeping():
-    time.sleep(0.15)
+    time.sleep(0.08)
 
 
 def by_computing():

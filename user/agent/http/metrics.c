@@ -429,7 +429,7 @@ void metrics__loops(const struct loop_figures *list, size_t cnt, FILE *f)
 	for (size_t i = 0; i < cnt; i++)
 		put_loop_buckets(&list[i], f);
 	metric__family(f, "pyperf_event_loop_slow_iterations_total", METRIC_COUNTER,
-		       "Iterations of 100 ms and more: the loop was blocked or busy.");
+		       "Iterations of 50 ms and more: the loop was blocked or busy.");
 	for (size_t i = 0; i < cnt; i++)
 		metric__uint(f, "pyperf_event_loop_slow_iterations_total", SERVICE, list[i].service,
 			     list[i].slow_cnt);
