@@ -298,6 +298,51 @@ static void test_values_round_trip(void **state)
 	}
 }
 
+/* Value types beside each other, of which some bring their own names, as those of probes do. */
+static void test_several_values_round_trip(void **state)
+{
+	static const struct value_type clock = { .event = EVENT_CPU_CLOCK, .frequency_hz = 99 },
+				       faults = { .event = EVENT_PAGE_FAULTS, .period = 1 },
+				       hits = { VALUE_FOREIGN, .name = "usdt:a:b",
+						.unit = "count" },
+				       sizes = { VALUE_FOREIGN, .name = "sizes", .unit = "bytes" };
+	static const struct value_type *const orders[][4] = {
+		{ &clock, &hits, &faults, &sizes },
+		{ &hits, &sizes, &clock, &faults },
+		{ &faults, &hits, &sizes, &clock },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(orders); i++) {
+		struct profile *p = service();
+		struct blob file, part;
+		struct import *im, *one;
+
+		p->stats.value_cnt = 4;
+		for (size_t k = 0; k < 4; k++)
+			p->stats.values[k] = *orders[i][k];
+		for (size_t k = 0; k < p->stack_cnt; k++)
+			p->stacks[k].type = k % 4;
+		file = output(export__pprof, p, &all);
+		im = load(file, NULL);
+		one = load(file, &(struct import_opts){ .sample_type = "usdt:a:b" });
+		part = output(export__folded, import__profile(one), &all);
+		assert_int_equal(profile__value_cnt(import__profile(im)), 4);
+		for (size_t k = 0; k < 4; k++)
+			assert_string_equal(value_type__name(&import__profile(im)->stats.values[k]),
+					    value_type__name(orders[i][k]));
+		assert_int_equal(profile__value_cnt(import__profile(one)), 1);
+		assert_string_equal(value_type__noun(&import__profile(one)->stats.values[0], 2),
+				    "hits");
+		assert_true(part.len);
+		assert_same(file, output(export__pprof, import__profile(im), &all));
+		free(part.s);
+		import__free(one);
+		import__free(im);
+		profile__free(p);
+	}
+}
+
 static void test_folded_round_trip(void **state)
 {
 	(void)state;
@@ -706,6 +751,7 @@ int main(void)
 		cmocka_unit_test(test_pprof_round_trip),
 		cmocka_unit_test(test_generated_code),
 		cmocka_unit_test(test_values_round_trip),
+		cmocka_unit_test(test_several_values_round_trip),
 		cmocka_unit_test(test_folded_round_trip),
 		cmocka_unit_test(test_lives),
 		cmocka_unit_test(test_added_up),

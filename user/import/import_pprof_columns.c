@@ -143,19 +143,51 @@ static int add_first(struct pprof_reader *r, size_t column)
 }
 
 /*
- * Value types that this program wrote behind the first: two columns each, in the order of `stats`.
+ * The value types of a file that this program wrote, in the order of `stats`: two columns each,
+ * samples and their amount; of a type with a name of its own (a probe), one. False: the file has
+ * fewer columns.
  */
-static void add_ours(struct pprof_reader *r)
+static bool add_ours(struct pprof_reader *r)
 {
 	const struct profile_stats *s = &r->im->stats;
+	size_t at = 0;
 
-	for (uint32_t k = 1; k < s->value_cnt && 2 * k + 1 < r->type_cnt; k++) {
-		bool clock = value_type__is_clock(&s->values[k]);
+	for (uint32_t k = 0; k < s->value_cnt; k++) {
+		const struct value_type *v = &s->values[k];
+		bool one = v->event == VALUE_FOREIGN;
 
-		r->columns[r->column_cnt++] = (struct column){ .count = clock ? 2 * k : 2 * k + 1,
-							       .samples = 2 * k,
-							       .type = s->values[k] };
+		if (r->type_cnt - at < (one ? 1 : 2)) {
+			r->column_cnt = 0;
+			return false;
+		}
+		if (one)
+			add_foreign(r, at);
+		else
+			r->columns[r->column_cnt++] =
+				(struct column){ .count = value_type__is_clock(v) ? at : at + 1,
+						 .samples = at,
+						 .type = *v };
+		at += one ? 1 : 2;
 	}
+	return true;
+}
+
+/* The wanted sample type is one of ours with a name of its own: it counts no samples. */
+static bool choose_own_name(struct pprof_reader *r, size_t column)
+{
+	bool all = r->ours && r->im->o.sample_type && add_ours(r);
+
+	for (uint32_t k = 0; k < r->column_cnt && all; k++) {
+		const struct column c = r->columns[k];
+
+		if (c.type.event == VALUE_FOREIGN && c.count == column) {
+			r->columns[0] = c;
+			r->column_cnt = 1;
+			return true;
+		}
+	}
+	r->column_cnt = 0;
+	return false;
 }
 
 static bool is_time_of_samples(const struct pprof_reader *r, size_t i)
@@ -187,23 +219,25 @@ static void add_others(struct pprof_reader *r)
 
 int pprof_columns__choose(struct pprof_reader *r)
 {
-	size_t column = find_column(r);
+	bool several = r->ours && r->im->stats.value_cnt > 1 && !r->im->o.sample_type;
+	size_t column;
 	int err;
 
+	if (several && add_ours(r))
+		return 0;
+	column = find_column(r);
 	if (column == r->type_cnt && (r->im->o.sample_type || !r->type_cnt))
 		return no_column(r);
 	if (column == r->type_cnt) {
 		add_others(r); /* a profile of something else than time */
 		return 0;
 	}
+	if (choose_own_name(r, column))
+		return 0;
 	err = add_first(r, column);
-	if (err || r->im->o.sample_type)
-		return err;
-	if (r->ours && r->im->stats.value_cnt > 1)
-		add_ours(r);
-	else if (!r->ours)
+	if (!err && !r->im->o.sample_type && !r->ours)
 		add_others(r);
-	return 0;
+	return err;
 }
 
 void pprof_columns__set_values(struct pprof_reader *r)
