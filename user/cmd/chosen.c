@@ -11,6 +11,7 @@
 #include "base/str.h"
 #include "process/called.h"
 #include "process/containers.h"
+#include "process/descendants.h"
 #include "process/stand_in.h"
 
 int chosen__add(struct sample_spec *t, pid_t pid)
@@ -200,6 +201,44 @@ static void list_pids(const struct stand_ins *s, char *out, size_t size)
 		len += (size_t)snprintf(out + len, size - len, "%s%d", i ? ", " : "", s->pids[i]);
 	if (s->cnt == STAND_INS_MAX && len < size)
 		snprintf(out + len, size - len, " and more");
+}
+
+struct family {
+	struct sample_spec pythons; /* those with an interpreter; owned */
+	struct readers *rs;
+};
+
+/* A descendants_fn. */
+static int add_if_python(void *ctx, uint32_t tgid)
+{
+	struct family *family = ctx;
+	int err = 0;
+
+	if (stand_ins__is_python(family->rs, tgid))
+		err = chosen__add(&family->pythons, (pid_t)tgid);
+	return err ? err : 1;
+}
+
+int chosen__add_children(struct sample_spec *t)
+{
+	struct family family = { .rs = readers__new() };
+	int err = family.rs ? 0 : -ENOMEM;
+
+	if (!err)
+		readers__start(family.rs);
+	if (!err)
+		err = descendants__visit(t->pids, t->pid_cnt, add_if_python, &family);
+	readers__free(family.rs);
+	if (err)
+		log_err("--children: %s", strerror(-err));
+	if (err || !family.pythons.pid_cnt) {
+		free(family.pythons.pids);
+		return err;
+	}
+	free(t->pids);
+	t->pids = family.pythons.pids;
+	t->pid_cnt = family.pythons.pid_cnt;
+	return 0;
 }
 
 int chosen__stand_in(pid_t *pid, bool *several)

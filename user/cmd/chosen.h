@@ -24,6 +24,11 @@ int chosen__in_group(struct sample_spec *t);
 /* Adds a process, unless it is in the list. 0, or -ENOMEM after a message. */
 int chosen__add(struct sample_spec *t, pid_t pid);
 /*
+ * For a command that looks at processes once: adds the descendants that have Python. Those of the
+ * list that have none leave it, unless nothing would be left. 0, or negative errno after a message.
+ */
+int chosen__add_children(struct sample_spec *t);
+/*
  * If the process has no Python (sh -c, timeout, sudo), replaces `*pid` by its only descendant with
  * Python, with a message. If several descendants have Python, sets `*several`; with `several` NULL
  * that is an error. 0, also if there is no such descendant: the command then says why it cannot use

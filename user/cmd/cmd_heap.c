@@ -3,10 +3,13 @@
 #include "cmd/command.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/ending.h"
 #include "base/log.h"
 #include "base/signals.h"
 #include "base/stream.h"
@@ -14,6 +17,8 @@
 #include "cmd/chosen.h"
 #include "cmd/cmdline.h"
 #include "cmd/heap_page.h"
+#include "cmd/heap_several.h"
+#include "cmd/targets.h"
 #include "export/export.h"
 #include "heap/heap.h"
 #include "heap/saved.h"
@@ -23,10 +28,19 @@
 #define EVERY_DEFAULT 10
 #define FOR_DEFAULT   300
 
-enum { OPT_JSON = CMDLINE_LONG_ONLY, OPT_ALL, OPT_EVERY, OPT_FOR, OPT_REFERRERS, OPT_DIFF };
+enum {
+	OPT_JSON = CMDLINE_LONG_ONLY,
+	OPT_ALL,
+	OPT_EVERY,
+	OPT_FOR,
+	OPT_REFERRERS,
+	OPT_DIFF,
+	OPT_CHILDREN,
+};
 
 static const struct option long_options[] = {
 	{ "pid", required_argument, NULL, 'p' },
+	{ "children", no_argument, NULL, OPT_CHILDREN },
 	{ "output", required_argument, NULL, 'o' },
 	{ "json", no_argument, NULL, OPT_JSON },
 	{ "all", no_argument, NULL, OPT_ALL },
@@ -40,13 +54,15 @@ static const struct option long_options[] = {
 
 static void usage(void)
 {
-	printf("Usage: pyperf-bpf heap [-p] PID [OPTION]...\n"
+	printf("Usage: pyperf-bpf heap [-p] PID[,...] [OPTION]...\n"
 	       "Show what a process's Python heap holds, by type, without stopping it.\n"
 	       "\n"
 	       "First where its resident memory is: live objects, empty space in Python's pools,\n"
 	       "free space in malloc's arenas, files, stacks. Then its objects by type.\n"
 	       "\n"
-	       "  -p, --pid PID          this process\n"
+	       "  -p, --pid PID[,...]    this process; of several, what they have together,\n"
+	       "                         and who has most of each type\n"
+	       "      --children         and their descendants that have Python\n"
 	       "      --every SEC        read the heap every SEC seconds, and show what grows;\n"
 	       "                         default with --for: 10\n"
 	       "      --for SEC          ... for so long; default with --every: 300\n"
@@ -61,6 +77,7 @@ static void usage(void)
 	       "Examples\n"
 	       "  sudo pyperf-bpf heap -p 4711                      what fills its memory?\n"
 	       "  sudo pyperf-bpf heap -p 4711 --every 10 --for 60  what grows?\n"
+	       "  sudo pyperf-bpf heap -p 4711 --children           which worker is the largest?\n"
 	       "  sudo pyperf-bpf heap -p 4711 --referrers Order    who keeps them alive?\n"
 	       "  sudo pyperf-bpf heap -p 4711 --json -o heap.json  for programs, and --diff\n"
 	       "  sudo pyperf-bpf heap -p 4711 --diff heap.json     what grew since?\n");
@@ -68,6 +85,8 @@ static void usage(void)
 
 struct heap_line {
 	struct heap_opts o;
+	struct sample_spec chosen; /* its processes; owned */
+	bool children;
 	bool json;
 	bool page; /* HTML */
 	const char *output;
@@ -89,10 +108,10 @@ static int set_option(void *ctx, int opt, const char *arg)
 
 	switch (opt) {
 	case 'p':
-		if (!cmdline__pid(arg, &l->o.pid))
-			return 0;
-		log_err("--pid: '%s' is not the number of a process", arg);
-		return -EINVAL;
+		return targets__set(&l->chosen, 'p', arg);
+	case OPT_CHILDREN:
+		l->children = true;
+		return 0;
 	case 'o':
 		l->output = arg;
 		return 0;
@@ -132,21 +151,39 @@ static int check_page(struct heap_line *l)
 	return -EINVAL;
 }
 
+/* Several processes are read one after the other, once. */
+static int check_several(const struct heap_line *l)
+{
+	if (!l->children && l->chosen.pid_cnt < 2)
+		return 0;
+	if (!l->before && !l->o.every_s && !l->o.for_s && !l->o.referrers)
+		return 0;
+	log_err("heap: --every, --for, --referrers and --diff look at one process: name one, "
+		"without --children");
+	return -EINVAL;
+}
+
 static int check_line(struct heap_line *l, char **words)
 {
-	if (l->before && !l->o.pid && *words)
+	bool chosen = l->chosen.pid_cnt;
+
+	if (l->before && !chosen && *words)
 		l->after = *words++;
 	if (l->after && *words) {
 		log_err("heap: unexpected '%s'", *words);
 		return -EINVAL;
 	}
-	if (cmdline__pid_word("heap", words, l->o.pid, "one process at a time", &l->o.pid))
+	if (cmdline__pid_word("heap", words, chosen, "several processes: -p PID,PID", &l->o.pid))
+		return -EINVAL;
+	if (l->o.pid && chosen__add(&l->chosen, l->o.pid))
+		return -EINVAL;
+	if (check_several(l))
 		return -EINVAL;
 	if (l->before && (l->o.every_s || l->o.for_s || l->o.referrers)) {
 		log_err("heap: --diff goes with neither --every, --for nor --referrers");
 		return -EINVAL;
 	}
-	if (!l->o.pid && !l->after) {
+	if (!l->chosen.pid_cnt && !l->after) {
 		log_err("heap: name a process by its number");
 		return -EINVAL;
 	}
@@ -168,10 +205,16 @@ struct heap_output {
 	struct export_file *file; /* NULL: stdout */
 	const struct heap_view *view;
 	const struct heap_diff *diff; /* instead of the view, or NULL */
+	struct heap_several several;
+	bool are_several; /* show them, not the view */
 };
 
 static int show(const struct heap_output *out, FILE *f, unsigned width, bool color)
 {
+	if (out->are_several && out->line->json)
+		return heap_several__json(f, &out->several);
+	if (out->are_several)
+		return heap_several__text(f, &out->several, width, color, out->line->o.all);
 	if (out->diff && out->line->json)
 		return heap_diff__json(f, out->diff);
 	if (out->diff)
@@ -238,6 +281,56 @@ static int write_view(void *ctx, const struct heap_view *view)
 	return err;
 }
 
+static int keep_view(void *ctx, const struct heap_view *view)
+{
+	struct heap_output *out = ctx;
+	int err = heap_several__add(&out->several, view, out->line->json);
+
+	if (err == -E2BIG)
+		log_err("process %" PRIu32 ": the others have too many types already: name fewer "
+			"processes",
+			view->tgid);
+	else if (err)
+		log_no_memory();
+	return err;
+}
+
+/* Wrappers (sh -c, timeout) give their places to the Python processes that they started. */
+static int replace_wrappers(struct sample_spec *chosen)
+{
+	struct sample_spec pythons = { 0 };
+	int err = 0;
+
+	for (size_t i = 0; i < chosen->pid_cnt && !err; i++) {
+		pid_t pid = chosen->pids[i];
+
+		err = chosen__stand_in(&pid, NULL);
+		if (!err)
+			err = chosen__add(&pythons, pid);
+	}
+	free(chosen->pids);
+	chosen->pids = pythons.pids;
+	chosen->pid_cnt = pythons.pid_cnt;
+	return err;
+}
+
+/* The exit status: 1 if one of them could not be read, which was printed; the others are shown. */
+static int read_several(struct heap_output *out, struct heap_line *l)
+{
+	struct heap_sink sink = { keep_view, out };
+	int status = 0;
+
+	for (size_t i = 0; i < l->chosen.pid_cnt && !ending__asked(); i++) {
+		l->o.pid = l->chosen.pids[i];
+		status |= heap(&l->o, &sink);
+	}
+	out->are_several = true;
+	if (out->several.cnt && write_output(out))
+		status = 1;
+	heap_several__free(&out->several);
+	return status;
+}
+
 /* The exit status. */
 static int compare_files(struct heap_output *out)
 {
@@ -257,8 +350,10 @@ static int run_line(struct heap_line *l)
 	struct heap_sink sink = { write_view, &out };
 	int status = 1;
 
-	if (!l->after && chosen__stand_in(&l->o.pid, NULL))
+	if (l->children ? chosen__add_children(&l->chosen) : replace_wrappers(&l->chosen))
 		return 1;
+	if (l->chosen.pid_cnt)
+		l->o.pid = l->chosen.pids[0];
 	l->o.stop_fd = signals__open(export__abandon, false);
 	if (l->o.stop_fd < 0) {
 		log_err("signals: %s", strerror(-l->o.stop_fd));
@@ -271,7 +366,10 @@ static int run_line(struct heap_line *l)
 	}
 	if (!l->after)
 		signals__hand_over(1); /* a reading that it ends is shown as far as it went */
-	status = l->after ? compare_files(&out) : heap(&l->o, &sink);
+	if (l->children || l->chosen.pid_cnt > 1)
+		status = read_several(&out, l);
+	else
+		status = l->after ? compare_files(&out) : heap(&l->o, &sink);
 out:
 	export__close(out.file);
 	close(l->o.stop_fd);
@@ -280,7 +378,7 @@ out:
 
 static int run(int argc, char **argv)
 {
-	struct heap_line l = { .o = { .pid = 0 } };
+	struct heap_line l = { .chosen = TARGETS_DEFAULT };
 	struct cmdline c = {
 		.command = "heap",
 		.usage = usage,
@@ -290,13 +388,14 @@ static int run(int argc, char **argv)
 		.ctx = &l,
 	};
 	enum cmdline_result result = cmdline__parse(&c, argc, argv);
+	int status = cmdline__status(result);
 
-	if (result != CMDLINE_RUN)
-		return cmdline__status(result);
-	if (check_line(&l, c.words))
-		return 2;
-	log_set_level((enum log_level)(LOG_LEVEL_INFO + c.verbosity));
-	return run_line(&l);
+	if (result == CMDLINE_RUN) {
+		log_set_level((enum log_level)(LOG_LEVEL_INFO + c.verbosity));
+		status = check_line(&l, c.words) ? 2 : run_line(&l);
+	}
+	targets__free(&l.chosen);
+	return status;
 }
 
 const struct command cmd_heap = {

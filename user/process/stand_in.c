@@ -50,17 +50,22 @@ static bool maps_python(struct readers *rs, uint32_t tgid, int proc_fd)
 	return found;
 }
 
+bool stand_ins__is_python(struct readers *rs, uint32_t tgid)
+{
+	int proc_fd = opener__proc_dir(tgid);
+	bool found = proc_fd >= 0 && maps_python(rs, tgid, proc_fd);
+
+	if (proc_fd >= 0)
+		close(proc_fd);
+	return found;
+}
+
 /* A descendants_fn. */
 static int visit(void *ctx, uint32_t tgid)
 {
 	struct stand_ins *s = ctx;
-	int proc_fd = opener__proc_dir(tgid);
-	bool found;
+	bool found = stand_ins__is_python(s->rs, tgid);
 
-	if (proc_fd < 0)
-		return 1; /* it has ended; its children went elsewhere */
-	found = maps_python(s->rs, tgid, proc_fd);
-	close(proc_fd);
 	if (found)
 		s->pids[s->cnt++] = (pid_t)tgid;
 	if (s->cnt == STAND_INS_MAX || ++s->searched == STAND_INS_SEARCHED)

@@ -13,7 +13,9 @@
  * Invariant: pids[] ascend in distance from `pid`. The descendants of a Python process are not
  * searched, because its workers are its own affair.
  */
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 #include "base/reader.h"
@@ -29,5 +31,7 @@ struct stand_ins {
 
 /* Ignores processes that cannot be read or do not answer. */
 void stand_ins__find(struct stand_ins *s, struct readers *rs, pid_t pid);
+/* Has this process an interpreter? False also if it has ended or does not answer. */
+bool stand_ins__is_python(struct readers *rs, uint32_t tgid);
 
 #endif /* PYPERF_STAND_IN_H */
