@@ -8,6 +8,8 @@ import pytest
 import pprof_read
 from harness import HZ, PROGRAMS, Target, find_tool, profile, total
 
+pytestmark = pytest.mark.beside
+
 SOURCE = PROGRAMS / "inlined.c"
 
 

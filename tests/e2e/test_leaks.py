@@ -11,6 +11,8 @@ import harness
 from harness import Process, PROGRAMS, poll
 from test_heap import await_rest, counts, heap, heap_json
 
+pytestmark = pytest.mark.beside
+
 BATCH = 2000
 
 

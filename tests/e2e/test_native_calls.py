@@ -8,6 +8,8 @@ import pytest
 
 import harness
 
+pytestmark = pytest.mark.beside
+
 NAMES = {1: "first", 2: "leaf", 3: "recurses", 4: "jumps", 5: "calls_back"}
 
 # A round on each line of stdin. At the end it prints what the functions have noted.

@@ -12,6 +12,8 @@ import pytest
 
 import harness
 
+pytestmark = pytest.mark.beside
+
 CALLS = """
 import ctypes, sys
 lib = ctypes.CDLL(sys.argv[1])

@@ -6,6 +6,8 @@ import pytest
 
 import harness
 
+pytestmark = pytest.mark.beside
+
 
 def test_process_start():
     """Programs that do little else but start: the dynamic linker's _start has no unwind rows."""

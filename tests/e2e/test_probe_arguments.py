@@ -11,6 +11,8 @@ from harness import PYPERF, Profiler, Target, profile
 from probe_runs import hits_of, libc_of
 from test_probes import COLLECT, with_probes  # noqa: F401: a fixture
 
+pytestmark = pytest.mark.beside
+
 # The sizes are such that nobody else asks for them.
 CALLS = """
 import ctypes

@@ -14,6 +14,8 @@ from harness import PYPERF, find_tool, profile, total
 from probe_runs import CALLS, THREADS, Run, hits_of, libc_of, names_of
 from test_formats import validate
 
+pytestmark = pytest.mark.beside
+
 HERE = Path(__file__).parent
 HZ = 9999
 

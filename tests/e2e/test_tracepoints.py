@@ -11,6 +11,8 @@ from harness import PYPERF, Profiler, find_tool, profile, total
 from probe_runs import CALLS, THREADS, Run, hits_of
 from test_probes import HZ, claim_all
 
+pytestmark = pytest.mark.beside
+
 GETPPID = "tracepoint:syscalls:sys_enter_getppid"
 
 PROGRAM = """
