@@ -110,7 +110,7 @@ PYPERF_ASSERT_SIZE(struct trace_audit, 16 * TRACE_AUDIT_WORDS);
 
 #define TRACE_THREADS 8
 
-/* Threads that are wanted: one by its number, or all whose name has these bytes, as an audit event. */
+/* Threads that are wanted: one by number, or all whose name has these bytes (trace_audit). */
 struct trace_thread {
 	__u64 name[2]; /* task_struct.comm */
 	__u64 mask[2];
@@ -264,8 +264,9 @@ struct trace_event {
 	 * Where trace_cfg.from is set: trace_count.id of the outermost and the innermost function
 	 * that it may be and that this is inside of.
 	 *
-	 * Where trace_cfg.cpu is set; else 0: 1 more than the CPU time of the thread when the kernel
-	 * last added it up ... */
+	 * Where trace_cfg.cpu is set; else 0: 1 more than the CPU time of the thread when the
+	 * kernel last added it up ...
+	 */
 	__u64 ran_ns;
 	__u64 ran_lag; /* ... and since then; the upper 12 bits are the CPU, whose clock it is by */
 };

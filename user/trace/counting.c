@@ -218,10 +218,9 @@ static void say_generated(struct counting *c, bool final)
 	if (share < UNSEEN_LEAST || (c->said_generated && !final))
 		return;
 	c->said_generated = true;
-	log_warn(
-		"process %d spends %.0f%% of its time outside of the kernel in generated code: calls "
-		"of functions that a JIT compiled are not counted there",
-		c->o->pid, share);
+	log_warn("process %d spends %.0f%% of its time outside of the kernel in generated code: "
+		 "calls of functions that a JIT compiled are not counted there",
+		 c->o->pid, share);
 }
 
 static int judge(struct counting *c)
