@@ -400,6 +400,10 @@ _pyperf_bpf()
 		mapfile -t COMPREPLY < <(compgen -W "$(cd /proc && echo [0-9]*)" -- "$cur")
 		return
 		;;
+	heap-d | heap--duration)
+		mapfile -t COMPREPLY < <(:)
+		return
+		;;
 	heap--every)
 		mapfile -t COMPREPLY < <(:)
 		return
@@ -439,7 +443,7 @@ _pyperf_bpf()
 		trace) mapfile -t COMPREPLY < <(compgen -W "-p --pid --python --as-root --count --calls --hist --slow --from --args --ret --if --exceptions --gc --audit --imports -f --filter -t --thread -e --event --native-from --lib -o --output -d --duration -i --interval --top --force --json --format --max-slowdown -v --verbose -q --quiet -h --help --version" -- "$cur") ;;
 		probes) mapfile -t COMPREPLY < <(compgen -W "-p --pid --json -v --verbose -q --quiet -h --help --version" -- "$cur") ;;
 		memory) mapfile -t COMPREPLY < <(compgen -W "-p --pid -d --duration -F --frequency -c --count --level --max-slowdown --refcount -o --output --format -f --folded --glue --value -v --verbose -q --quiet -h --help --version" -- "$cur") ;;
-		heap) mapfile -t COMPREPLY < <(compgen -W "-p --pid --children --every --for --referrers --diff --all --json -o --output -v --verbose -q --quiet -h --help --version" -- "$cur") ;;
+		heap) mapfile -t COMPREPLY < <(compgen -W "-p --pid --children -d --duration --as-root --every --for --referrers --diff --all --json -o --output -v --verbose -q --quiet -h --help --version" -- "$cur") ;;
 		check) mapfile -t COMPREPLY < <(compgen -W "-p --pid -v --verbose -q --quiet -h --help --version" -- "$cur") ;;
 		agent) mapfile -t COMPREPLY < <(compgen -W "--config --check-config --link --print-config --remove-spools -v --verbose -q --quiet -h --help --version" -- "$cur") ;;
 		esac

@@ -197,6 +197,8 @@ complete -c pyperf-bpf -n '__fish_seen_subcommand_from memory' -l version -d 'sh
 complete -c pyperf-bpf -n '__fish_seen_subcommand_from memory' -f -a '(__fish_complete_pids)'
 complete -c pyperf-bpf -n '__fish_seen_subcommand_from heap' -s p -l pid -x -a '(__fish_complete_pids)' -d 'this process'
 complete -c pyperf-bpf -n '__fish_seen_subcommand_from heap' -l children -d 'and their descendants that have Python'
+complete -c pyperf-bpf -n '__fish_seen_subcommand_from heap' -s d -l duration -x -d 'read the heap of COMMAND after SEC seconds'
+complete -c pyperf-bpf -n '__fish_seen_subcommand_from heap' -l as-root -d 'COMMAND runs as root, not as the user who called sudo'
 complete -c pyperf-bpf -n '__fish_seen_subcommand_from heap' -l every -x -d 'read the heap every SEC seconds, and show what grows'
 complete -c pyperf-bpf -n '__fish_seen_subcommand_from heap' -l for -x -d '... for so long'
 complete -c pyperf-bpf -n '__fish_seen_subcommand_from heap' -l referrers -x -d 'who holds the objects of this type, up to a root'

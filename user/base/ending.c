@@ -51,6 +51,11 @@ void ending__ask(void)
 	atomic_store(&ending->asked, true);
 }
 
+void ending__forget(void)
+{
+	atomic_store(&ending->asked, false);
+}
+
 bool ending__asked(void)
 {
 	return atomic_load(&ending->asked);

@@ -21,6 +21,8 @@
 /* Somebody wants the end, be it by Ctrl-C, which promises nothing. */
 void ending__ask(void);
 bool ending__asked(void);
+/* It was the end of something else, such as a command: from now on nobody has asked yet. */
+void ending__forget(void);
 
 /* Call before a fork() whose child has to see later changes of this state. */
 void ending__share(void);

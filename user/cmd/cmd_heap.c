@@ -16,6 +16,7 @@
 #include "base/terminal.h"
 #include "cmd/chosen.h"
 #include "cmd/cmdline.h"
+#include "cmd/heap_command.h"
 #include "cmd/heap_page.h"
 #include "cmd/heap_several.h"
 #include "cmd/targets.h"
@@ -36,11 +37,14 @@ enum {
 	OPT_REFERRERS,
 	OPT_DIFF,
 	OPT_CHILDREN,
+	OPT_AS_ROOT,
 };
 
 static const struct option long_options[] = {
 	{ "pid", required_argument, NULL, 'p' },
 	{ "children", no_argument, NULL, OPT_CHILDREN },
+	{ "duration", required_argument, NULL, 'd' },
+	{ "as-root", no_argument, NULL, OPT_AS_ROOT },
 	{ "output", required_argument, NULL, 'o' },
 	{ "json", no_argument, NULL, OPT_JSON },
 	{ "all", no_argument, NULL, OPT_ALL },
@@ -55,6 +59,7 @@ static const struct option long_options[] = {
 static void usage(void)
 {
 	printf("Usage: pyperf-bpf heap [-p] PID[,...] [OPTION]...\n"
+	       "  or:  pyperf-bpf heap [OPTION]... -- COMMAND [ARG]...\n"
 	       "Show what a process's Python heap holds, by type, without stopping it.\n"
 	       "\n"
 	       "First where its resident memory is: live objects, empty space in Python's pools,\n"
@@ -63,6 +68,9 @@ static void usage(void)
 	       "  -p, --pid PID[,...]    this process; of several, what they have together,\n"
 	       "                         and who has most of each type\n"
 	       "      --children         and their descendants that have Python\n"
+	       "  -d, --duration SEC     read the heap of COMMAND after SEC seconds; default:\n"
+	       "                         at its end, before Python frees its objects\n"
+	       "      --as-root          COMMAND runs as root, not as the user who called sudo\n"
 	       "      --every SEC        read the heap every SEC seconds, and show what grows;\n"
 	       "                         default with --for: 10\n"
 	       "      --for SEC          ... for so long; default with --every: 300\n"
@@ -80,12 +88,16 @@ static void usage(void)
 	       "  sudo pyperf-bpf heap -p 4711 --children           which worker is the largest?\n"
 	       "  sudo pyperf-bpf heap -p 4711 --referrers Order    who keeps them alive?\n"
 	       "  sudo pyperf-bpf heap -p 4711 --json -o heap.json  for programs, and --diff\n"
-	       "  sudo pyperf-bpf heap -p 4711 --diff heap.json     what grew since?\n");
+	       "  sudo pyperf-bpf heap -p 4711 --diff heap.json     what grew since?\n"
+	       "  sudo pyperf-bpf heap -- python3 app.py            what is left at its end?\n");
 }
 
 struct heap_line {
 	struct heap_opts o;
 	struct sample_spec chosen; /* its processes; owned */
+	char **command;		   /* NULL: they run already */
+	double duration_s;
+	bool as_root;
 	bool children;
 	bool json;
 	bool page; /* HTML */
@@ -111,6 +123,11 @@ static int set_option(void *ctx, int opt, const char *arg)
 		return targets__set(&l->chosen, 'p', arg);
 	case OPT_CHILDREN:
 		l->children = true;
+		return 0;
+	case 'd':
+		return cmdline__seconds("-d", arg, DURATION_MIN_S, DURATION_MAX_S, &l->duration_s);
+	case OPT_AS_ROOT:
+		l->as_root = true;
 		return 0;
 	case 'o':
 		l->output = arg;
@@ -163,10 +180,36 @@ static int check_several(const struct heap_line *l)
 	return -EINVAL;
 }
 
-static int check_line(struct heap_line *l, char **words)
+static int set_command(struct heap_line *l, char **words)
+{
+	pid_t pid;
+
+	if (!*words) {
+		log_err("heap: -- must be followed by a command");
+		return -EINVAL;
+	}
+	if (l->chosen.pid_cnt || !cmdline__pid(*words, &pid)) {
+		log_err("heap: name a process or a command, not both");
+		return -EINVAL;
+	}
+	if (l->o.every_s || l->o.for_s) {
+		log_err("heap: --every and --for look at a process that runs: -p PID");
+		return -EINVAL;
+	}
+	l->command = words;
+	return 0;
+}
+
+/* The processes, by -p or by a word. */
+static int set_processes(struct heap_line *l, char **words)
 {
 	bool chosen = l->chosen.pid_cnt;
 
+	if (l->duration_s || l->as_root) {
+		log_err("heap: %s is for a command: -- COMMAND",
+			l->duration_s ? "-d" : "--as-root");
+		return -EINVAL;
+	}
 	if (l->before && !chosen && *words)
 		l->after = *words++;
 	if (l->after && *words) {
@@ -177,14 +220,22 @@ static int check_line(struct heap_line *l, char **words)
 		return -EINVAL;
 	if (l->o.pid && chosen__add(&l->chosen, l->o.pid))
 		return -EINVAL;
-	if (check_several(l))
-		return -EINVAL;
+	if (l->chosen.pid_cnt || l->after)
+		return 0;
+	log_err("heap: name a process by its number, or a command behind --");
+	return -EINVAL;
+}
+
+static int check_line(struct heap_line *l, char **words, bool dashes)
+{
+	int err = dashes ? set_command(l, words) : set_processes(l, words);
+
+	if (!err)
+		err = check_several(l);
+	if (err)
+		return err;
 	if (l->before && (l->o.every_s || l->o.for_s || l->o.referrers)) {
 		log_err("heap: --diff goes with neither --every, --for nor --referrers");
-		return -EINVAL;
-	}
-	if (!l->chosen.pid_cnt && !l->after) {
-		log_err("heap: name a process by its number");
 		return -EINVAL;
 	}
 	if (l->o.for_s && !l->o.every_s)
@@ -201,7 +252,7 @@ static int check_line(struct heap_line *l, char **words)
 /* ---- output ---------------------------------------------------------------------------------- */
 
 struct heap_output {
-	const struct heap_line *line;
+	struct heap_line *line;
 	struct export_file *file; /* NULL: stdout */
 	const struct heap_view *view;
 	const struct heap_diff *diff; /* instead of the view, or NULL */
@@ -315,8 +366,9 @@ static int replace_wrappers(struct sample_spec *chosen)
 }
 
 /* The exit status: 1 if one of them could not be read, which was printed; the others are shown. */
-static int read_several(struct heap_output *out, struct heap_line *l)
+static int read_several(struct heap_output *out)
 {
+	struct heap_line *l = out->line;
 	struct heap_sink sink = { keep_view, out };
 	int status = 0;
 
@@ -331,6 +383,32 @@ static int read_several(struct heap_output *out, struct heap_line *l)
 	return status;
 }
 
+/* The processes that are to be read, of those that were named. */
+static int find_processes(struct heap_line *l)
+{
+	return l->children ? chosen__add_children(&l->chosen) : replace_wrappers(&l->chosen);
+}
+
+/* The exit status. */
+static int read_processes(struct heap_output *out)
+{
+	struct heap_line *l = out->line;
+	struct heap_sink sink = { write_view, out };
+
+	if (l->children || l->chosen.pid_cnt > 1)
+		return read_several(out);
+	l->o.pid = l->chosen.pids[0];
+	return heap(&l->o, &sink);
+}
+
+/* Of the command, when it is time. */
+static int read_command(void *ctx)
+{
+	struct heap_output *out = ctx;
+
+	return find_processes(out->line) ? 1 : read_processes(out);
+}
+
 /* The exit status. */
 static int compare_files(struct heap_output *out)
 {
@@ -343,36 +421,54 @@ static int compare_files(struct heap_output *out)
 	return err ? 1 : 0;
 }
 
-static int run_line(struct heap_line *l)
+/* Opens what is to be written, and reads. The exit status. */
+static int run_opened(struct heap_output *out, struct launch *launch)
 {
 	static const struct export_format text = { .suffix = "", .name = "the heap" };
+	struct heap_line *l = out->line;
+	struct heap_command c = {
+		.launch = launch,
+		.duration_s = l->duration_s,
+		.signal_fd = l->o.stop_fd,
+		.read = read_command,
+		.ctx = out,
+	};
+
+	if (l->output && strcmp(l->output, "-")) {
+		out->file = export__open(l->output, &text);
+		if (!out->file)
+			return 1;
+	}
+	if (launch) {
+		c.name = *l->command;
+		return heap_command__run(&c);
+	}
+	if (l->after)
+		return compare_files(out);
+	signals__hand_over(1); /* a reading that it ends is shown as far as it went */
+	return read_processes(out);
+}
+
+static int run_line(struct heap_line *l)
+{
 	struct heap_output out = { .line = l };
-	struct heap_sink sink = { write_view, &out };
+	struct launch *launch = l->command ? launch__new(l->command, l->as_root) : NULL;
 	int status = 1;
 
-	if (l->children ? chosen__add_children(&l->chosen) : replace_wrappers(&l->chosen))
-		return 1;
-	if (l->chosen.pid_cnt)
-		l->o.pid = l->chosen.pids[0];
-	l->o.stop_fd = signals__open(export__abandon, false);
+	if (l->command && (!launch || chosen__add(&l->chosen, launch__pid(launch))))
+		goto out;
+	if (!l->command && !l->after && find_processes(l))
+		goto out;
+	l->o.stop_fd = signals__open(export__abandon, launch != NULL);
 	if (l->o.stop_fd < 0) {
 		log_err("signals: %s", strerror(-l->o.stop_fd));
-		return 1;
+		goto out;
 	}
-	if (l->output && strcmp(l->output, "-")) {
-		out.file = export__open(l->output, &text);
-		if (!out.file)
-			goto out;
-	}
-	if (!l->after)
-		signals__hand_over(1); /* a reading that it ends is shown as far as it went */
-	if (l->children || l->chosen.pid_cnt > 1)
-		status = read_several(&out, l);
-	else
-		status = l->after ? compare_files(&out) : heap(&l->o, &sink);
-out:
+	status = run_opened(&out, launch);
 	export__close(out.file);
 	close(l->o.stop_fd);
+out:
+	launch__free(launch);
 	return status;
 }
 
@@ -382,7 +478,7 @@ static int run(int argc, char **argv)
 	struct cmdline c = {
 		.command = "heap",
 		.usage = usage,
-		.shorts = "p:o:" CMDLINE_SHORT_OPTIONS,
+		.shorts = "p:d:o:" CMDLINE_SHORT_OPTIONS,
 		.longs = long_options,
 		.set = set_option,
 		.ctx = &l,
@@ -392,7 +488,7 @@ static int run(int argc, char **argv)
 
 	if (result == CMDLINE_RUN) {
 		log_set_level((enum log_level)(LOG_LEVEL_INFO + c.verbosity));
-		status = check_line(&l, c.words) ? 2 : run_line(&l);
+		status = check_line(&l, c.words, c.dashes) ? 2 : run_line(&l);
 	}
 	targets__free(&l.chosen);
 	return status;
