@@ -219,6 +219,26 @@ static void test_large_region(void **state)
 	assert_in_range(w->asked, 1, 10);
 }
 
+/* The time that Python's arenas took is none of that which malloc's memory has. */
+static void test_slow_arenas(void **state)
+{
+	struct world *w = make();
+	const struct usage_source src = { .mem = &w->mem, .resident = resident, .ctx = w };
+	struct arena arena = { .address = HEAP + HEAP_LEN / 2 };
+	const struct heap_scan scan = { .arenas = &arena,
+					.arena_cnt = 1,
+					.geometry.arena_size = HEAP_LEN / 4 };
+
+	(void)state;
+	put(w, A + 8, 0x4000 | 1);
+	w->asked_s = 6;
+	assert_int_equal(usage__sum(&src, w->regions, 2, &scan, &w->usage), 0);
+	assert_int_equal(w->asked, 2);
+	assert_int_equal(w->usage.pools, HEAP_LEN / 4);
+	assert_int_equal(w->usage.malloc_free, 0x4000 + 0x200 + 0x3000);
+	assert_false(w->usage.malloc_cut);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -229,6 +249,7 @@ int main(void)
 		cmocka_unit_test(test_list_read_again),
 		cmocka_unit_test(test_large_chunk),
 		cmocka_unit_test(test_large_region),
+		cmocka_unit_test(test_slow_arenas),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -409,10 +409,14 @@ static uint64_t pools_in(const struct usage_source *src, const struct heap_scan 
 	return bytes < r->rss ? bytes : r->rss;
 }
 
-static void sum_anon(struct malloc_look *l, const struct heap_scan *scan,
-		     const struct usage_region *r)
+static bool is_anon(const struct usage_region *r)
 {
-	uint64_t pools = pools_in(l->src, scan, r), heaps = 0;
+	return r->kind != USAGE_FILE && r->kind != USAGE_STACK;
+}
+
+static void sum_anon(struct malloc_look *l, const struct usage_region *r)
+{
+	uint64_t pools = r->pools, heaps = 0;
 
 	if (!pools && r->kind == USAGE_ANON && has_stack(l->src, r)) {
 		l->out->stacks += r->rss;
@@ -439,6 +443,8 @@ int usage__sum(const struct usage_source *src, struct usage_region *regions, siz
 	if (!l)
 		return -ENOMEM;
 	*l = (struct malloc_look){ .src = src, .regions = regions, .region_cnt = cnt, .out = out };
+	for (size_t i = 0; i < cnt; i++)
+		regions[i].pools = is_anon(&regions[i]) ? pools_in(src, scan, &regions[i]) : 0;
 	l->end_ms = now_ms() + CHUNKS_MS;
 	for (size_t i = 0; i < cnt; i++) {
 		out->rss += regions[i].rss;
@@ -448,7 +454,7 @@ int usage__sum(const struct usage_source *src, struct usage_region *regions, siz
 		else if (regions[i].kind == USAGE_STACK)
 			out->stacks += regions[i].rss;
 		else
-			sum_anon(l, scan, &regions[i]);
+			sum_anon(l, &regions[i]);
 	}
 	sum_malloc(l);
 	out->pools_empty = out->pools > live ? out->pools - live : 0;

@@ -37,7 +37,8 @@ struct usage_region {
 	uint64_t rss, swap;
 	enum usage_kind { USAGE_FILE, USAGE_HEAP, USAGE_STACK, USAGE_ANON } kind;
 	bool write;
-	bool libc; /* of glibc's file */
+	bool libc;	/* of glibc's file */
+	uint64_t pools; /* of rss: in Python's arenas; usage__sum() sets it */
 };
 
 /* Parses the text of /proc/PID/smaps into regions, which the caller frees. 0 or -ENOMEM. */
