@@ -63,8 +63,8 @@ struct cgroup_subsys_state {
 };
 
 struct cgroup {
-	struct cgroup_subsys_state
-		self; /* the parent of `self` is the `self` of the parent group */
+	/* The parent of `self` is the `self` of the parent group. */
+	struct cgroup_subsys_state self;
 	struct kernfs_node *kn;
 };
 

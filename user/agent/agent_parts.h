@@ -61,9 +61,8 @@ struct agent {
 	uint64_t events_lost;	/* by the kernel, and already reported */
 	struct rate_limit said_lost;
 	uint64_t lost_samples; /* counted, but never handed to delivery */
-	uint64_t
-		/* counted, of events after the first, which do not count as samples of a window */
-		other_samples;
+	/* Counted, of events after the first, which do not count as samples of a window. */
+	uint64_t other_samples;
 	uint64_t lost_periods;
 	struct perf_events *events;
 	int guard_fd, signal_fd, wake_fd;

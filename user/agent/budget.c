@@ -208,10 +208,10 @@ static bool is_at_its_least(const struct bill *x)
 /* The users who cost more than their fair share. */
 struct payers {
 	const struct bill *most; /* the costliest; NULL: none */
-	const struct bill
-		*to_cut; /* the costliest of whom fewer samples can be taken; NULL: none */
-	uint64_t ns;	 /* all of them */
-	bool others;	 /* some whose stacks are in the windows are not among them */
+	/* The costliest of whom fewer samples can be taken; NULL: none. */
+	const struct bill *to_cut;
+	uint64_t ns; /* all of them */
+	bool others; /* some whose stacks are in the windows are not among them */
 };
 
 static bool is_more(const struct bill *x, const struct bill *than)

@@ -46,9 +46,8 @@ struct label_set {
 	size_t cnt;
 	int refs;  /* private */
 	bool drop; /* leave out its samples */
-	uint32_t
-		/* keep one of so many samples, which stands for all; 0 and 1: keep all */
-		one_in;
+	/* Keep one of so many samples, which stands for all; 0 and 1: keep all. */
+	uint32_t one_in;
 	struct label labels[];
 };
 

@@ -38,18 +38,17 @@ struct period_user {
 struct period {
 	struct span span;
 	uint32_t frequency_hz;
-	uint64_t
-		/*
-		 * at that frequency: of those that sampling left out when it was slowed down,
-		 * others stand for
-		 */
-		samples;
+	/*
+	 * At that frequency: where sampling was slowed down, those that were taken stand for those
+	 * that were left out.
+	 */
+	uint64_t samples;
 	uint64_t over_stacks, over_processes; /* of them */
 	struct profile *profile;	      /* owned */
 	struct period_user users[PERIOD_USERS];
 	size_t user_cnt;
-	struct label_set *
-		*labels; /* by index of the profile's processes; NULL until period__label() */
+	/* By index of the profile's processes; NULL until period__label(). */
+	struct label_set **labels;
 	size_t label_cnt;
 };
 

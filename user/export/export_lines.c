@@ -72,8 +72,8 @@ struct heat {
 	size_t line_cnt, line_cap;
 	struct place_sum *places;
 	size_t place_cnt, place_cap;
-	uint32_t
-		*order; /* files: the FILES_MAX hottest by origin, hottest first; then the others */
+	/* Files: the FILES_MAX hottest by origin, hottest first; then the others. */
+	uint32_t *order;
 	struct strbuf html, text;
 };
 

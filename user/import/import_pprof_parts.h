@@ -74,8 +74,8 @@ struct pprof_reader {
 	uint32_t *frames; /* of a sample */
 	size_t frame_cap;
 	struct slice loops; /* text of pprof.h; empty: none */
-	uint32_t *
-		sample_procs; /* of samples, where it is not empty; index + 1, 0: it was left out */
+	/* Of samples, where it is not empty: index + 1; 0: it was left out. */
+	uint32_t *sample_procs;
 	size_t sample_cnt, sample_cap;
 	str_id main_comm, main_exe;
 };

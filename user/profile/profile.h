@@ -149,10 +149,13 @@ struct profile_curves {
 	uint32_t point_cnt; /* at least 1 */
 	struct profile_point *points;
 	size_t stack_cnt;
-	struct profile_stack *stacks; /* as those of the profile, whose frames they share; of the
-					 value type: its own, and those that had something before */
-	uint64_t *values;	      /* of a stack: [stack * point_cnt + point] */
-	struct profile_point peak;    /* where EVENT_PEAK_SPACE is counted; rss 0: nowhere */
+	/*
+	 * As those of the profile, whose frames they share; of the value type: its own, and those
+	 * that had something before.
+	 */
+	struct profile_stack *stacks;
+	uint64_t *values;	   /* of a stack: [stack * point_cnt + point] */
+	struct profile_point peak; /* where EVENT_PEAK_SPACE is counted; rss 0: nowhere */
 	uint64_t begin_rss;
 	uint64_t high_rss; /* the kernel's, where it is higher than peak.rss; else 0 */
 	bool more;	   /* not all stacks are there */

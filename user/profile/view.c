@@ -107,9 +107,8 @@ struct reading {
 	uint32_t cnt;
 	uint64_t count;
 	uint32_t python_end; /* behind the innermost Python function; 0: there is none */
-	uint32_t
-		/* without Python, the interpreter's function that is read; UINT32_MAX: none */
-		main;
+	/* Without Python, the interpreter's function that is read; UINT32_MAX: none. */
+	uint32_t main;
 	uint32_t library; /* in which it ends */
 	uint32_t special; /* the part of the interpreter that it is in; VIEW_INTERPRETER: none */
 	uint32_t own_end; /* behind the element that the stack is own time of; 0: it is empty */

@@ -45,8 +45,8 @@ static const char *const hidden_events[] = {
 struct search {
 	const struct elf_file *ef;
 	const char *const *names;
-	uint64_t
-		texts[TEXTS_MAX]; /* link addresses of them, each also as the end of a longer one */
+	/* Link addresses of them, each also as the end of a longer one. */
+	uint64_t texts[TEXTS_MAX];
 	size_t text_cnt;
 	uint64_t found[AUDITOR_HIDDEN_MAX + 1]; /* functions */
 	size_t cnt;
