@@ -1,16 +1,19 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-"""A web server that embeds CPython in forked workers."""
+"""Web servers: one that embeds CPython in forked workers, and one on an event loop."""
 import contextlib
 import http.client
+import http.server
 import json
+import re
 import signal
 import socket
 import subprocess
 import threading
+import time
 
 import pytest
 
-from harness import (HZ, NATIVE, PATIENCE, PROGRAMS, Profiler, check_stacks, clean_environment,
+from harness import (HZ, NATIVE, PATIENCE, PROGRAMS, Process, Profiler, check_stacks, clean_environment,
                      find_tool, poll, share)
 from test_embedded import EVAL
 
@@ -109,3 +112,63 @@ def test_uwsgi(urls, options, directory):
     for stacks in check_stacks(result.stacks, load.truth()).values():
         for stack in stacks:
             assert any(f.kind == NATIVE and "uwsgi" in f.file for f in stack.frames), stack
+
+
+class SlowAnswers(http.server.BaseHTTPRequestHandler):
+    """Each request takes 80 ms. The server keeps how long each took by this clock."""
+
+    def do_GET(self):
+        begun = time.monotonic()
+        time.sleep(0.08)
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(b"{}")
+        self.server.took.append(time.monotonic() - begun)
+
+    def log_message(self, *args):
+        pass
+
+
+@contextlib.contextmanager
+def slow_server():
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), SlowAnswers) as server:
+        server.took = []
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield server
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def ask(port, path):
+    with contextlib.closing(http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)) as connection:
+        connection.request("GET", path)
+        assert connection.getresponse().status == 200
+
+
+def test_fastapi():
+    """The first sentence names the synchronous call that blocks its loop, how often, and for how long."""
+    python = "/usr/bin/python3"
+    if subprocess.run([python, "-c", "import fastapi, uvicorn"], stderr=subprocess.DEVNULL).returncode:
+        pytest.skip("fastapi is not installed: scripts/deps test")
+    with slow_server() as slow, Process([python, PROGRAMS / "fastapi_app.py", "http://127.0.0.1:%d/" % slow.server_port]) as service:
+        port = int(service.read_line())
+        ask(port, "/health")
+        profiler = Profiler("-v", "-e", "wall", "-p", service.pid, glue=False)
+        profiler.wait_sampling()
+        for _ in range(12):
+            ask(port, "/price")
+            time.sleep(0.02)  # for which the loop waits in its poll: longer than a step, so this poll is sampled
+            ask(port, "/health")
+        profiler.interrupt_group()
+        text = profiler.wait().ok().stdout
+    first = " ".join(text.split("\n\n")[1].split())
+    said = re.match(r"The event loop was blocked (\d+) times for 50 ms or more, (\d+\.\d+) s in all, the longest (\d+) ms, "
+                    r"in fetch_rates \(fastapi_app\.py:\d+\) -> urlopen -> \.\.\. -> SocketIO\.readinto\.", first)
+    assert said, text
+    took = slow.took[1:]  # the loop may have waited for the first request before it was looked at
+    # On a busy machine two may be one iteration: the next request was there before the loop could wait for it.
+    assert 6 <= int(said[1]) and 0.99 * sum(took) <= float(said[2]) + 0.01 and 1000 * max(took) <= int(said[3]) + 1, (first, took)
+    assert re.search(r"^Idle, in no share below: .*(libuv|asyncio)'s event loop", text, re.M), text
