@@ -24,6 +24,7 @@ import harness  # noqa: E402
 import interpreters  # noqa: E402
 import test_nesting  # noqa: E402
 import test_threads  # noqa: E402
+import tracing  # noqa: E402
 from harness import (HZ, PROGRAMS, Target, check_stacks, native_between,  # noqa: E402
                      profile, share, total)
 
@@ -36,7 +37,7 @@ SHORT_LIVED = 20
 DEEP = 600
 FAILED = "fail", "certain"
 COLUMNS = ["eval loop", "stack order", "lines", "complete", "no-GIL thread", "greenlets",
-           "short-lived", "names"]
+           "short-lived", "names", "trace"]
 
 
 class Refused(Exception):
@@ -216,6 +217,20 @@ class Checks:
                                 env=harness.clean_environment(), timeout=harness.PATIENCE,
                                 text=True)
         return json.loads(answer.stdout)
+
+    def trace(self):
+        """Calls and ends as the interpreter logs them. A tail-call interpreter is refused, and that is said."""
+        if self.python.name.endswith(("+tail", "+bolt")):
+            with Target(self.python, "counted.py", "run") as target:
+                refused = subprocess.run([harness.PYPERF, "trace", "-p", str(target.pid)], stderr=subprocess.PIPE, text=True,
+                                         env=harness.clean_environment(), timeout=harness.PATIENCE)
+            assert refused.returncode == 1 and "none of its calls can be seen" in refused.stderr, refused.stderr
+            return "refused"
+        tracing.compare(self.python)
+        events = tracing.compare_events(self.python)
+        if self.python.name.startswith("path/"):
+            events += tracing.compare_million(self.python)
+        return "%d, 0 wrong" % events
 
     def complete(self):
         stacks = self.counters["user_stacks"]

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 """Runs `trace`, and the program whose calls are known. Also for virtual machines, where there is no pytest."""
 import collections
+import itertools
 import json
 import platform
 import signal
 import subprocess
+import threading
 
 import harness
 from harness import PROGRAMS, Target
@@ -12,6 +14,7 @@ from harness import PROGRAMS, Target
 PROGRAM = PROGRAMS / "counted.py"
 # An event of an older kernel cannot be inherited in a way that holds (user/trace/family.c).
 FOLLOWS = tuple(map(int, platform.release().replace("-", ".").split(".")[:2])) >= (6, 12)
+MILLION = PROGRAMS / "million.py"
 RAISING = PROGRAMS / "raising.py"
 FRAMES_MAX = 127  # shown of the stack of an exception
 
@@ -111,6 +114,37 @@ def compare_events(python):
     assert last["lost_events"] == 0
     assert not [f for f in last["functions"] if f["file"] == str(PROGRAM) and f["unknown_ends"]]
     return sum(map(len, truth))
+
+
+def compare_million(python):
+    """Each of a million calls and its end, in order, with its depth: how many events, all as in the interpreter's own log.
+
+    The next round begins when all of the last one has come: what is compared has not found its room by luck.
+    """
+    answer = subprocess.run([python, "-B", MILLION, "truth"], capture_output=True, check=True,
+                            timeout=harness.PATIENCE, env=harness.clean_environment())
+    truth = json.loads(answer.stdout)
+    rounds = -(-1000000 // sum("=>" in event for event in truth))
+    with Target(python, "million.py", "run") as target:
+        trace = subprocess.Popen([harness.PYPERF, "trace", "-p", str(target.pid), "--calls", "--format", "systemtap", "--force",
+                                  "-f", "million.py:*"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                 env=harness.clean_environment())
+        said = next(line for line in trace.stderr if "counting the " in line)
+        late = threading.Timer(harness.PATIENCE, trace.kill)  # what is missing never comes
+        late.start()
+        for n in range(rounds):
+            target.process.stdin.write(b"go\n")
+            target.process.stdin.flush()
+            lines = list(itertools.islice(trace.stdout, len(truth)))
+            remarks = [line for line in lines if line.startswith("#")]
+            assert not remarks, remarks[:3]
+            found = [line.partition("): ")[2].partition(" in ")[0] for line in lines]
+            assert found == truth, (n, len(found), next((pair for pair in enumerate(zip(found, truth)) if pair[1][0] != pair[1][1]), 0))
+        late.cancel()
+        trace.send_signal(signal.SIGINT)
+        out, messages = trace.communicate(timeout=harness.PATIENCE)
+    assert not out and trace.returncode == 0 and "lost" not in messages, (out[:500], said + messages)
+    return rounds * len(truth)
 
 
 def exceptions_truth(python):
