@@ -235,18 +235,24 @@ TRACE_NOINLINE int entered_frame(user_regs *ctx, struct trace_way *known, struct
 BPF_INLINE int find_frame(user_regs *ctx, __u32 spot, struct place *p)
 {
 	struct trace_way way = { 0 }, *known = &ways[spot & (TRACE_SPOTS - 1)];
+	__u8 other = 0;
 
 	p->type = code_type_at(ctx, spot);
 	if (!cfg.by_opcode)
 		return entered_frame(ctx, known, p);
-	if (known->agreed >= TRACE_AGREED && known_frame(ctx, known, p))
-		return 1;
+	if (known->agreed >= TRACE_AGREED && known_frame(ctx, known, p)) {
+		if (!p->other)
+			return 1;
+		other = 1;
+	}
 	count(TRACE_CTR_note_searched);
 	*p = (struct place){ .type = p->type };
-	if (!search_frame(ctx, &way, p))
-		return 0;
-	learn(known, &way);
-	return 1;
+	if (search_frame(ctx, &way, p)) {
+		learn(known, &way);
+		return 1;
+	}
+	p->other = other;
+	return other;
 }
 
 /* ---- who calls it ---------------------------------------------------------------------------- */
