@@ -3,9 +3,10 @@
 
 #include <string.h>
 
-#define FUNCTIONS    3
-#define LEAST_SHARE  10 /* percent of the calls, of functions behind the first one */
-#define FILTER_CHARS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.<>"
+#define FUNCTIONS      3
+#define LEAST_SHARE    10 /* percent of the calls, of functions behind the first one */
+#define NAME_MAX_SHOWN 80 /* characters */
+#define FILTER_CHARS   "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.<>"
 
 static uint64_t entered(const struct traced *f)
 {
@@ -17,11 +18,11 @@ static void add_share(struct strbuf *b, const struct traced *f, double percent, 
 {
 	strbuf__addf(b, first ? "; %.0f%% of the %scalls are of " : ", %.0f%%%s of ", percent,
 		     first && filtered ? "wanted " : "");
-	str_sanitise(b, f->function.name, f->function.name_len, 0);
+	str_sanitise(b, f->function.name, f->function.name_len, NAME_MAX_SHOWN);
 	if (!f->function.file_len)
 		return;
 	strbuf__addz(b, " (");
-	str_sanitise(b, f->function.file, f->function.file_len, 0);
+	str_sanitise(b, f->function.file, f->function.file_len, NAME_MAX_SHOWN);
 	strbuf__addf(b, ":%u)", f->function.first_line);
 }
 
@@ -29,6 +30,7 @@ static void add_share(struct strbuf *b, const struct traced *f, double percent, 
 static bool can_be_typed(const struct traced *f)
 {
 	return f->function.number != TRACER_UNKNOWN && f->function.name_len &&
+	       f->function.name_len <= NAME_MAX_SHOWN &&
 	       strspn(f->function.name, FILTER_CHARS) == f->function.name_len;
 }
 
