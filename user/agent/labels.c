@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/hash.h"
 #include "base/opener.h"
 #include "process/application.h"
 #include "process/cgroup.h"
@@ -182,15 +183,10 @@ void labels_config__free(struct labels_config *c)
 
 struct rule *labels_config__add_rule(struct labels_config *c)
 {
-	struct rule *all = NULL;
-
-	if (c->rule_cnt < RULES_MAX)
-		all = realloc(c->rules, (c->rule_cnt + 1) * sizeof(*all));
-	if (!all)
+	if (ARRAY_GROW(c->rules, c->rule_cap, c->rule_cnt, RULES_MAX))
 		return NULL;
-	c->rules = all;
-	all[c->rule_cnt] = (struct rule){ 0 };
-	return &all[c->rule_cnt++];
+	c->rules[c->rule_cnt] = (struct rule){ 0 };
+	return &c->rules[c->rule_cnt++];
 }
 
 static int set_environment(struct labels_config *c, const char *value, const char **why)
@@ -215,17 +211,15 @@ static int set_environment(struct labels_config *c, const char *value, const cha
 static int add_fixed(struct labels_config *c, const char *name, const char *value, const char **why)
 {
 	struct strbuf clean = { 0 };
-	struct label *all;
+	int err;
 
 	*why = "16 of them at most, each add.NAME with a name of letters, digits and _";
 	if (!window_label__valid(name) || c->fixed_cnt == FIXED_MAX)
 		return -EINVAL;
 	str_sanitise(&clean, value, strlen(value), LABEL_VALUE_MAX);
-	all = realloc(c->fixed, (c->fixed_cnt + 1) * sizeof(*all));
-	if (all)
-		c->fixed = all;
+	err = ARRAY_GROW(c->fixed, c->fixed_cap, c->fixed_cnt, FIXED_MAX);
 	name = strdup(name);
-	if (!all || !name || clean.err) {
+	if (err || !name || clean.err) {
 		free((char *)name);
 		strbuf__free(&clean);
 		return -ENOMEM;

@@ -62,10 +62,10 @@ struct labels_config {
 	struct strbuf host;  /* of the machine */
 	char **environment;  /* names, NULL-terminated; NULL: none */
 	struct label *fixed; /* for every process */
-	size_t fixed_cnt;
+	size_t fixed_cnt, fixed_cap;
 	bool command_line;
 	struct rule *rules; /* in the order of the file */
-	size_t rule_cnt;
+	size_t rule_cnt, rule_cap;
 };
 
 /* The defaults: host as the kernel has it. 0 or -ENOMEM. */

@@ -9,12 +9,14 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "base/hash.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "base/stream.h"
 #include "base/when.h"
 
-#define NAMED_MAX 10 /* services that a message names */
+#define NAMED_MAX 10	     /* services that a message names */
+#define ASKED_MAX (1U << 16) /* labels on a command line */
 
 /* ---- Options ---- */
 
@@ -26,14 +28,10 @@ bool stored__takes(int opt)
 /* `name` becomes the label's. */
 static int add_label(struct stored *s, char *name, const char *value)
 {
-	struct label *labels = reallocarray(s->labels, s->label_cnt + 1, sizeof(*labels));
-
-	if (!name || !labels) {
+	if (!name || ARRAY_GROW(s->labels, s->label_cap, s->label_cnt, ASKED_MAX)) {
 		free(name);
-		s->labels = labels ? labels : s->labels;
 		return log_no_memory();
 	}
-	s->labels = labels;
 	s->labels[s->label_cnt++] = (struct label){ .name = name, .value = value };
 	return 0;
 }

@@ -28,7 +28,7 @@ struct stored {
 	const char *path; /* borrowed from argv; NULL: STORE_PATH */
 	const char *service;
 	struct label *labels; /* owned, with their names; include the service */
-	size_t label_cnt;
+	size_t label_cnt, label_cap;
 };
 
 /* Numbered apart from those of the commands and of targets.h. */

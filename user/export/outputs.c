@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/hash.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "base/stream.h"
@@ -20,6 +21,7 @@ static bool is_stdout(const struct output *o)
 	return !strcmp(o->path, "-");
 }
 
+#define OUTPUTS_MAX (1U << 16) /* on a command line */
 #define HELP_INDENT 25
 #define HELP_WIDTH  80
 
@@ -75,18 +77,14 @@ static int bad_suffix(const struct outputs *o, const char *path)
 
 int outputs__add(struct outputs *o, const char *path)
 {
-	struct output *list;
-
 	for (size_t i = 0; i < o->cnt; i++) {
 		if (!strcmp(o->list[i].path, path)) {
 			log_err("-o %s: given twice", path);
 			return -EINVAL;
 		}
 	}
-	list = reallocarray(o->list, o->cnt + 1, sizeof(*list));
-	if (!list)
+	if (ARRAY_GROW(o->list, o->cap, o->cnt, OUTPUTS_MAX))
 		return log_no_memory();
-	o->list = list;
 	o->list[o->cnt++] = (struct output){ .path = path };
 	return 0;
 }

@@ -26,7 +26,7 @@ struct output {
 
 struct outputs {
 	struct output *list; /* owned; no path twice */
-	size_t cnt;
+	size_t cnt, cap;
 	const struct export_format *format; /* --format: of all, and of stdout; or NULL */
 	bool folded;			    /* -f: folded stacks on stdout instead of the report */
 	const char *value;		    /* --value: borrowed, or NULL: see export_opts */
