@@ -24,7 +24,7 @@ struct question {
 };
 
 struct answer {
-	bool may_wait;
+	uint8_t may_wait; /* no bool: the answer may have any byte there */
 };
 
 /* ---- in the other process -------------------------------------------------------------------- */
@@ -58,6 +58,7 @@ static int open_it(struct reader_job *job)
 {
 	const struct question *q = job->question;
 	struct answer a = { .may_wait = true };
+	bool may_wait;
 	int place, fd = -EPERM;
 	struct stat st;
 
@@ -74,7 +75,8 @@ static int open_it(struct reader_job *job)
 		close(place);
 		return fd;
 	}
-	fd = foreign__hand_over(place, fd, &a.may_wait);
+	fd = foreign__hand_over(place, fd, &may_wait);
+	a.may_wait = may_wait;
 	return hand_over(job, fd, &a);
 }
 

@@ -589,13 +589,12 @@ static int files_locked(struct readers *rs, const struct reader_call *c)
 	h->x.head->operation = worker__number(c->op);
 	memcpy(h->x.question, c->question, c->size);
 	result = put(rs, h, &c->whose, c->in, c->out, c->out_cnt);
-	if (result < 0)
-		return (int)result;
-	err = result > (int64_t)h->x.answer_max ? -EBADMSG
-						: take_answer(c, h->x.answer, (size_t)result);
+	err = result < 0			  ? (int)result
+	      : result > (int64_t)h->x.answer_max ? -EBADMSG
+						  : take_answer(c, h->x.answer, (size_t)result);
 	if (result > KEPT_ANSWER)
 		madvise((uint8_t *)h->x.head + KEPT_ANSWER, h->x.size - KEPT_ANSWER, MADV_REMOVE);
-	if (err < 0) {
+	if (err < 0) { /* a failure may have come with descriptors */
 		exchange__close(c->out, *c->out_cnt);
 		*c->out_cnt = 0;
 	}

@@ -28,6 +28,7 @@
  * so: a tenant that could end it would hold up this process next. If `rs` is NULL, this process
  * reads.
  */
+#include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -126,6 +127,12 @@ struct reader_call {
 	int *out; /* READER_FDS_MAX of them */
 	size_t *out_cnt;
 };
+
+/* An error that an answer claims, which may be any number: 0, or a negative errno. */
+static inline int reader__claimed(int err)
+{
+	return err >= 0 ? 0 : err < -4095 ? -EBADMSG : err;
+}
 
 /* The size of the answer, or negative errno as reader__call(). */
 int reader__files(struct readers *rs, const struct reader_call *call);

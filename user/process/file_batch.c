@@ -30,14 +30,15 @@ struct question {
 	char names[FILE_BATCH_MAX * NAME_LEN_MAX];
 };
 
+/* No bool: the answer may have any byte there. */
 struct result {
 	int32_t err, open_err;
 	struct file_state now;
-	bool has_file, may_wait;
+	uint8_t has_file, may_wait;
 };
 
 struct reply {
-	bool no_map_files;
+	uint8_t no_map_files;
 	struct result of[FILE_BATCH_MAX];
 };
 
@@ -185,6 +186,7 @@ static int open_mapped(bool *no_map_files, int proc_fd, const struct map_line *l
 		       const struct file_state *known, struct result *r)
 {
 	struct stat st;
+	bool may_wait;
 	int place, fd = -1;
 
 	if (known && is_as_known(proc_fd, line, known)) {
@@ -208,16 +210,20 @@ static int open_mapped(bool *no_map_files, int proc_fd, const struct map_line *l
 		fd = foreign__reopen_mapped(place);
 		r->open_err = fd < 0 ? fd : 0;
 	}
-	if (fd >= 0)
-		return foreign__hand_over(place, fd, &r->may_wait);
-	close(place);
-	return -1;
+	if (fd < 0) {
+		close(place);
+		return -1;
+	}
+	fd = foreign__hand_over(place, fd, &may_wait);
+	r->may_wait = may_wait;
+	return fd;
 }
 
 static int open_all(struct reader_job *job)
 {
 	const struct question *q = job->question;
-	struct reply reply = { .no_map_files = q->no_map_files };
+	struct reply reply = { 0 };
+	bool no_map_files = q->no_map_files;
 	const char *name = q->names;
 
 	for (uint32_t i = 0; i < q->cnt; i++) {
@@ -227,13 +233,14 @@ static int open_all(struct reader_job *job)
 
 		line.name = name;
 		name += line.name_len;
-		fd = open_mapped(&reply.no_map_files, job->in, &line,
+		fd = open_mapped(&no_map_files, job->in, &line,
 				 q->of[i].is_known ? &q->of[i].known : NULL, r);
 		if (fd < 0)
 			continue;
 		r->has_file = true;
 		job->out[job->out_cnt++] = fd;
 	}
+	reply.no_map_files = no_map_files;
 	memcpy(job->answer, &reply, sizeof(reply));
 	return sizeof(reply);
 }
@@ -292,11 +299,9 @@ static void take_reply(struct file_batch *m, const struct reply *reply, int err,
 					   .inode = line->inode,
 					   .major = line->major,
 					   .minor = line->minor,
-					   .err = err	       ? err
-						  : r->err < 0 ? r->err
-							       : 0,
+					   .err = err ? err : reader__claimed(r->err),
 					   .now = r->now,
-					   .open_err = r->open_err < 0 ? r->open_err : 0,
+					   .open_err = reader__claimed(r->open_err),
 					   .file = OPENED_NONE };
 		if (!a->err && r->has_file && at < fd_cnt)
 			a->file = opener__take(rs, tenant, fds[at++], r->may_wait);

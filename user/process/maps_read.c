@@ -193,7 +193,7 @@ int exec_maps__read(struct exec_maps *m, int proc_fd)
  */
 struct maps_answer {
 	uint32_t cnt;
-	bool truncated, no_query;
+	uint8_t truncated, no_query; /* no bool: the answer may have any byte there */
 };
 
 static void put_lines(struct reader_job *job, const struct exec_maps *m, struct maps_answer *a,
@@ -235,6 +235,15 @@ static int read_maps(struct reader_job *job)
 
 READER_JOB(read_maps);
 
+/* To read a bool that is neither 0 nor 1 is undefined. */
+static bool claimed(const bool *answer)
+{
+	uint8_t byte;
+
+	memcpy(&byte, answer, sizeof(byte));
+	return byte;
+}
+
 /* The order and the sizes are what others go by. */
 static int take_lines(struct exec_maps *m)
 {
@@ -258,6 +267,10 @@ static int take_lines(struct exec_maps *m)
 		if (line.start < floor || line.end <= line.start ||
 		    line.name_len > m->text.len - at)
 			return -EBADMSG;
+		line.read = claimed(&line.read);
+		line.write = claimed(&line.write);
+		line.exec = claimed(&line.exec);
+		line.shared = claimed(&line.shared);
 		line.name = m->text.s + at;
 		at += line.name_len;
 		floor = line.end;

@@ -861,11 +861,11 @@ int selfcheck__walk(struct readers *rs, struct py_binary *bin, uint32_t tgid, ui
 		return -EBADMSG;
 	}
 	if (err)
-		return err;
+		return err < 0 ? err : -EBADMSG;
 	a.why[SELFCHECK_WHY_LEN - 1] = '\0';
 	memcpy(why, a.why, SELFCHECK_WHY_LEN);
 	bin->interp.layout.interp_codes = a.interp_codes;
-	return a.err > 0 ? -EBADMSG : a.err;
+	return a.err > 0 ? -EBADMSG : reader__claimed(a.err);
 }
 
 /* ---- the state of a process ------------------------------------------------------------------ */
