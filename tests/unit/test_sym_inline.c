@@ -384,6 +384,40 @@ static void test_too_slow(void **state)
 	subject_close(&sub);
 }
 
+static char logged[512];
+
+static void keep_message(enum log_level level, const char *fmt, const char *text)
+{
+	(void)level, (void)fmt;
+	snprintf(logged, sizeof(logged), "%s", text);
+}
+
+/* The child opens a file that may wait anew. A link in its place cannot be opened. */
+static void test_not_opened_again(void **state)
+{
+	uint64_t off = 0x1040;
+	struct subject sub;
+	int place;
+
+	(void)state;
+	sh("gcc -O2 -g -o c a.c && ln -sf c link");
+	sub = subject_open("c");
+	snprintf(logged, sizeof(logged), "%s/link", dir);
+	place = open(logged, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	assert_true(place >= 0);
+	assert_true(dup2(place, elf_file__fd(sub.ef)) >= 0);
+	((struct opened *)elf_file__opened(sub.ef))->may_wait = true;
+	log_set_writer(keep_message);
+	assert_int_equal(sym_inline__load(sub.s, &off, 1), 0);
+	log_set_writer(NULL);
+	assert_non_null(strstr(logged, "/c: debug information: "));
+	assert_non_null(strstr(logged, strerror(ELOOP)));
+	assert_non_null(strstr(logged, "0 of 1 places"));
+	assert_int_equal(sym_inline__find(sub.s, off, &(const struct inline_frame *){ NULL }), 0);
+	close(place);
+	subject_close(&sub);
+}
+
 /* Three bytes of each section of DWARF become others. */
 static void damage(const char *name)
 {
@@ -478,11 +512,17 @@ static int setup(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_compilers),  cmocka_unit_test(test_this_program),
-		cmocka_unit_test(test_split),	   cmocka_unit_test(test_debug_files),
-		cmocka_unit_test(test_dwz),	   cmocka_unit_test(test_none),
-		cmocka_unit_test(test_remembered), cmocka_unit_test(test_too_slow),
-		cmocka_unit_test(test_damaged),	   cmocka_unit_test(test_forged_answers),
+		cmocka_unit_test(test_compilers),
+		cmocka_unit_test(test_this_program),
+		cmocka_unit_test(test_split),
+		cmocka_unit_test(test_debug_files),
+		cmocka_unit_test(test_dwz),
+		cmocka_unit_test(test_none),
+		cmocka_unit_test(test_remembered),
+		cmocka_unit_test(test_too_slow),
+		cmocka_unit_test(test_damaged),
+		cmocka_unit_test(test_forged_answers),
+		cmocka_unit_test(test_not_opened_again),
 	};
 
 	return cmocka_run_group_tests(tests, setup, remove_dir);

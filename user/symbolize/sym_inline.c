@@ -31,7 +31,7 @@
 #define ANSWER_BYTES (256U << 20) /* from one child */
 #define CHILD_MEMORY (2ULL << 30) /* beyond what it begins with and the size of the file */
 #define NOBODY	     65534
-#define CHILD_UNFIT  2 /* its exit status when it could not give up its privileges */
+#define CHILD_FAILED 100 /* and an errno: its exit status when it could not begin */
 
 #if defined(__SANITIZE_ADDRESS__)
 #define LIMIT_MEMORY 0 /* ASan's shadow takes 20 TiB of addresses */
@@ -120,9 +120,9 @@ static void drop_everything(uint64_t file_size, unsigned limit_s)
 	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
 	if (!geteuid() && (setgroups(0, NULL) || setresgid(NOBODY, NOBODY, NOBODY) ||
 			   setresuid(NOBODY, NOBODY, NOBODY)))
-		_exit(CHILD_UNFIT);
+		_exit(CHILD_FAILED + EPERM);
 	if (syscall(SYS_capset, &header, none))
-		_exit(CHILD_UNFIT);
+		_exit(CHILD_FAILED + EPERM);
 }
 
 /* The question to one child. */
@@ -143,6 +143,8 @@ static _Noreturn void be_child(const struct question *q)
 
 	if (elf_file__opened(q->dwarf)->may_wait)
 		fd = foreign__open_again(CHILD_IN);
+	if (fd < 0)
+		_exit(CHILD_FAILED - fd);
 	drop_everything(elf_file__size(q->dwarf), q->limit_s);
 	sym_dwarf__answer(fd, q->addrs, q->cnt, out); /* closes `out` */
 	close(fd);
@@ -194,8 +196,8 @@ static int ask(const struct question *q, struct strbuf *answers)
 	status = child__wait(pid, err);
 	if (!err && WIFSIGNALED(status) && WTERMSIG(status) == SIGXCPU)
 		err = -ETIMEDOUT;
-	if (!err && WIFEXITED(status) && WEXITSTATUS(status) == CHILD_UNFIT)
-		err = -EPERM;
+	if (!err && WIFEXITED(status) && WEXITSTATUS(status) > CHILD_FAILED)
+		err = CHILD_FAILED - WEXITSTATUS(status);
 	return err ? err : status ? -EBADMSG : 0;
 }
 
