@@ -19,8 +19,9 @@ import pytest
 
 import harness
 import owncalls
-from conftest import as_user, Beside, COMM, MEMORY, NAME, NEIGHBOUR, SOON, TENANT
+from conftest import as_user, Beside, COMM, LATE, MEMORY, NAME, NEIGHBOUR, SOON, TENANT
 from agent_runs import Agent
+from terminal import Terminal
 
 INTERPRETER = os.path.realpath("/usr/bin/python3")
 BPFTOOL = harness.find_tool("bpftool")
@@ -52,6 +53,12 @@ def memory_of_fuse(ground):
 def overlay_of_fuse(ground):
     """An overlay says that it holds data. Who reads this file of one waits for ever."""
     return ground.tenant("fuse_overlay.py", *(room(ground, name) for name in ("fuse", "other", "overlay")),
+                         namespace="user")
+
+
+def late_overlay(ground, seconds=1):
+    """So it waits, for as long, and the answer comes when it was given up."""
+    return ground.tenant("fuse_overlay.py", *(room(ground, name) for name in ("fuse", "other", "overlay")), seconds,
                          namespace="user")
 
 
@@ -128,14 +135,39 @@ def stopped_processes(ground):
     return ground.tenant("stopped.py", 20)
 
 
+@contextlib.contextmanager
+def frozen_group(ground):
+    """A process that stands still, and that no signal ends, as long as its control group is frozen."""
+    tops = [f[1] for f in map(str.split, open("/proc/mounts", encoding="utf-8")) if f[2] == "cgroup2"]
+    group = Path(tops[0] if tops else "/nowhere", "pyperf-attack-%d" % os.getpid())
+    with ground.start("spinner.py", "frozen", uid=TENANT) as tenant:
+        try:
+            group.mkdir()
+            (group / "cgroup.procs").write_text(str(tenant.pid))
+            (group / "cgroup.freeze").write_text("1")
+        except OSError as e:
+            with contextlib.suppress(OSError):
+                group.rmdir()
+            pytest.skip("no control group to freeze: %s" % e)
+        try:
+            harness.poll(lambda: "frozen 1" in (group / "cgroup.events").read_text(), "the group to freeze")
+            yield tenant
+        finally:
+            (group / "cgroup.freeze").write_text("0")
+            tenant.end()
+            group.rmdir()
+
+
 def userfault(ground):
     """Who reads the name of this code waits for a page that the program never gives."""
     return ground.tenant("userfault.py", namespace="mount")
 
 
 ATTACKS = [kernel_log, leases, memory_of_fuse, overlay_of_fuse, held_lock, silent_names, silent_flush, hollow_files, large_files, big_perf_map, full_table_of_mappings,
-           long_names, code_flood, changing_files, deleted_root, many_threads, stopped_processes, userfault]
+           long_names, code_flood, changing_files, deleted_root, many_threads, stopped_processes, frozen_group,
+           late_overlay, userfault]
 SAID = {overlay_of_fuse: "do not answer when they are opened or read",
+        late_overlay: "do not answer when they are opened or read",
         held_lock: "do not answer when they are opened or read",
         silent_names: "do not answer when they are opened or read",
         silent_flush: "do not answer when they are opened or read",
@@ -167,9 +199,12 @@ def test_agent_beside(ground, tmp_path, attack):
         agent.wait_windows("spinner", 1)
         harness.spend(neighbour.pid, 0.5)
         result = ends_at_sigterm(agent, 0)
-        functions = set().union(*(w.functions() for w in agent.windows() if w.service == "spinner"))
+        windows = agent.windows()
+        functions = set().union(*(w.functions() for w in windows if w.service == "spinner"))
     assert NAME in functions, functions
     assert "nothing moved" not in result.stderr, result.stderr
+    agent.balanced(result)
+    assert max(w.late for w in windows) < LATE, sorted(round(w.late, 3) for w in windows)
 
 
 @pytest.mark.parametrize("attack", ATTACKS)
@@ -186,6 +221,53 @@ def test_commands_stop_beside(ground, attack):
             run.process.terminate()
         for run in runs:
             ends_at_sigterm(run)
+
+
+@pytest.mark.parametrize("attack", [held_lock, long_names])
+def test_top_beside(ground, attack):
+    """`top` goes on to show another user's function, and SIGTERM ends it."""
+    with attack(ground), ground.neighbour(), Terminal(
+            [harness.PYPERF, "top", "-i", "0.2", "-F", "299"], rows=50, cols=100) as screen:
+        screen.shows(NAME)
+        os.kill(screen.pid, signal.SIGTERM)
+        harness.poll(lambda: not screen.read() and screen.ended() is not None, "the end", bound=SOON)
+
+
+REUSES = """import ctypes, os, signal, struct, sys
+pid = (ctypes.c_int * 1)(int(sys.argv[1]))
+args = struct.pack("<10Q", 0, 0, 0, 0, signal.SIGCHLD, 0, 0, 0, ctypes.addressof(pid), 1)
+child = ctypes.CDLL(None, use_errno=True).syscall(435, args, len(args))  # clone3()
+if not child:
+    os.execvp(sys.argv[2], sys.argv[2:])
+if child < 0:
+    print(os.strerror(ctypes.get_errno()), flush=True)
+    sys.exit(0)
+os.waitpid(child, 0)
+"""
+
+
+def test_number_that_is_used_again(ground):
+    """A tenant's process ends, and another user's gets its number: nothing of the first is said of the second."""
+    run = Beside()
+    try:
+        with ground.start("spinner.py", "tenant_works") as tenant:
+            run.watch(tenant, 0.3)
+        argv = [sys.executable, "-c", REUSES, str(tenant.pid), *as_user(NEIGHBOUR), "/usr/bin/python3", "-B",
+                ground.path / "spinner.py", NAME, "--comm", COMM]
+        try:
+            neighbour = harness.Process(argv, cwd=ground.path)
+        except AssertionError as e:
+            pytest.skip("no process of a chosen number: %s" % e)
+        with neighbour:
+            assert tenant.pid in children(neighbour.pid)
+            harness.spend(tenant.pid, 1.0)
+            result = run.end()
+    finally:
+        if run.profiler.process.poll() is None:
+            run.profiler.process.kill()
+    run.check(result, late=True)
+    assert any(f.name == "tenant_works" for s in result.stacks for f in s.frames)
+    assert not any(f.name == "tenant_works" for s in result.stacks if s.comm == COMM for f in s.frames)
 
 
 def test_refused_are_named(ground, beside):

@@ -42,6 +42,7 @@ class Window:
             int(fields[k]) for k in ("start_unix_ns", "duration_ns", "samples", "frequency_hz"))
         self.service = self.labels["service_name"]
         self.profile = pprof_read.read(path)
+        self.late = os.stat(path).st_mtime - (self.start + self.duration) / 1e9  # seconds from its end until it was there
 
     def functions(self):
         return {f["func"] for s in self.profile["samples"] for f in s["stack"]}
@@ -126,6 +127,10 @@ class Agent(Profiler):
         result = self.wait()
         assert result.status == 0, result.stderr
         self.notified.close()
+        return self.balanced(result)
+
+    def balanced(self, result):
+        """What was counted is in windows, or was told as dropped."""
         last = re.fullmatch(r"ended: (\d+) samples counted, (\d+) in (\d+) windows of \d+ periods, (\d+) dropped",
                             self.messages()[-1])
         assert last, result.stderr
