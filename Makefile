@@ -70,7 +70,7 @@ ORACLES    := $(OUT)/oracle/rows $(OUT)/oracle/stacks
 .DELETE_ON_ERROR:
 .SECONDARY:
 .PHONY: all test test-unit test-fuzz test-bpf test-e2e test-quick test-attacks test-pythons test-vm test-systemd test-oracle fuzz check \
-	bench-ehframe bench-export bench-page format size install uninstall deb deb-programs deb-install dist clean help
+	sanitized bench-ehframe bench-export bench-page format size install uninstall deb deb-programs deb-install dist clean help
 
 all: $(OUT)/pyperf-bpf $(OUT)/pyperf-bpf-agent $(OUT)/names  ## build the programs
 
@@ -231,6 +231,11 @@ test-quick: all $(E2E_PROGRAMS)        ## the end-to-end cases of tests/quick.tx
 	$(Q)PYPERF_TEST_LIST=tests/quick.txt scripts/run-tests e2e
 test-attacks: all                      ## what an unprivileged user tries (root; t=NAME: one file, or one case)
 	$(Q)scripts/run-tests attacks $(t)
+
+SAN_OUT := $(OUT)/sanitized
+sanitized: $(BPF_HALF) $(OUT)/names    ## the programs with ASan and UBSan, in .output/sanitized
+	$(Q)$(MAKE) --no-print-directory OUT=$(SAN_OUT) BPF_OUT=$(BPF_OUT) \
+		CFLAGS='-O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=undefined' all
 
 test-oracle: $(ORACLES)                ## stacks at random instants against libdwfl (root; ARGS=...)
 	$(Q)scripts/test-oracle $(ARGS)
