@@ -151,6 +151,7 @@ def waits(rows):
              for r in found])
     lines += ["%s: the thread that differs most does by %s %%" % (r["name"], ranged(r["differs"], 100, 2))
               for r in of_kind(rows, "timehist")]
+    lines += ["%s: differs by %s %%" % (r["name"], ranged(r["differs"], 100, 2)) for r in of_kind(rows, "faults")]
     return lines + ["%s%s: %s" % (r["name"], ", %d switches/s" % r["rate"] if "rate" in r else "", r["failed"])
                     for r in rows if "failed" in r] + [""]
 

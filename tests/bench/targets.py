@@ -223,6 +223,8 @@ def of_waits(rows):
                           abs(slow["median"] - MOST_OF_A_SERVICE) > (slow["spread"] or 0))
         if r["of"] == "truth":
             yield within("%s, against clocks" % r["name"], r["differs"], A_REASON)
+        if r["of"] == "faults":
+            yield within(r["name"], r["differs"], A_REASON)
         if r["of"] == "timehist":
             yield within("the worst thread, against perf sched timehist", r["differs"], A_THREAD)
     lost = [r["lost"] for r in done if r.get("lost") is not None]

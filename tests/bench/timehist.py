@@ -29,6 +29,7 @@ import runs  # noqa: E402
 
 ROOT = runs.HERE.parents[1]
 PYPERF = os.environ.get("PYPERF", str(ROOT / ".output" / "pyperf-bpf"))
+WAITING = runs.HERE.parent / "e2e/programs/waiting.py"
 MOST = 0.01  # of difference
 
 PROGRAM = """
@@ -85,18 +86,14 @@ def no_cpu_idle():
             loop.wait()
 
 
-def record(seconds, hz, work):
-    """Runs the program beside both. Returns the paths of what they wrote."""
-    with no_cpu_idle():
-        return record_beside_loops(seconds, hz, work)
-
-
-def record_beside_loops(seconds, hz, work):
+def record(program, hz, work, **env):
+    """Runs it beside both. Returns the paths of what they wrote."""
     data, ours = os.path.join(work, "sched.data"), os.path.join(work, "wall.json")
     profile = [PYPERF, "-q", "-e", "wall", "-F", str(hz), "--threads", "--idle", "^$", "-o", ours]
     # perf records before it begins its command, and until that ends.
-    subprocess.run(["perf", "sched", "record", "-q", "-o", data, *profile, "--", sys.executable, "-c", PROGRAM, str(seconds)],
-                   check=True, env=runs.environment(), stdout=subprocess.DEVNULL)
+    with no_cpu_idle():
+        subprocess.run(["perf", "sched", "record", "-q", "-o", data, *profile, "--", sys.executable, *program],
+                       check=True, env={**runs.environment(), **env}, stdout=subprocess.DEVNULL)
     return data, ours
 
 
@@ -124,7 +121,7 @@ def ours(path):
 
 def compare(seconds, hz, work):
     """(a line for each thread, by how much the one that differs most does)."""
-    data, path = record(seconds, hz, work)
+    data, path = record(["-c", PROGRAM, str(seconds)], hz, work)
     exact, threads = theirs(data), ours(path)
     lines, worst = [], 0.0
     for tid, (name, wait, queue) in sorted(threads.items()):
@@ -133,6 +130,19 @@ def compare(seconds, hz, work):
         worst = max(worst, abs(differs))
         lines.append("%-14s %8.3f %7.3f %7.3f %7.3f  %+6.2f%%" % (name, off, wait + queue, wait, queue, 100 * differs))
     return lines, worst
+
+
+def compare_faults(hz, work):
+    """By how much the time off the CPU differs of a thread that does nothing but touch pages of a cold file."""
+    cold, truth = os.path.join(work, "cold"), os.path.join(work, "truth")
+    with open(cold, "wb") as f:
+        f.write(os.urandom(1 << 24))
+        os.fsync(f.fileno())
+    data, path = record([str(WAITING), truth, "faulting"], hz, work, WAITING_FILE=cold)
+    with open(truth) as f:
+        [tid] = map(int, json.load(f))
+    _, wait, queue = ours(path)[tid]
+    return (wait + queue) / theirs(data)[tid] - 1
 
 
 def main():

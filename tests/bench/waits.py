@@ -12,6 +12,7 @@ service   An HTTP server with a thread for each of four connections, a lock and 
 truth     A program that waits for one thing in each of its functions (tests/e2e/programs/waiting.py): the time off the CPU by
           its own clocks and the kernel's schedstat, and what the profile says.
 timehist  The thread that differs most from `perf sched timehist`, which sees the same switches (tests/bench/timehist.py).
+faults    A thread that waits for pages, against the same.
 """
 import collections
 import contextlib
@@ -30,11 +31,11 @@ from runs import HERE, BenchError, Running, Target, Workload, bpf_objects, cpu_s
 from whole import spread
 
 RATES = (1000, 10000, 100000)
-HZ, FINE_HZ = 99, 9999  # the usual one; steps so short that hardly any wait is drawn
+HZ, FINE_HZ, FINEST_HZ = 99, 9999, 50000  # the usual one; steps so short that hardly any wait is drawn, nor any of a page
 EVENTS = ("off-cpu", "wall", "gil", "wakers", "cpu-clock,off-cpu,gil")
 SERVICE = Workload("service", "service", "4", family=True)
 SETTLE_S = 1.0
-WAITING = HERE.parent / "e2e/programs/waiting.py"
+WAITING = timehist.WAITING
 # Function of WAITING -> what it waits for. Each group is a run of its own.
 CALLS = {"sleeping": "sleep", "napping": "sleep", "locking": "lock", "piping": "pipe", "receiving": "net", "polling": "poll",
          "epolling": "epoll_wait"}
@@ -272,6 +273,17 @@ def timehists(count, seconds):
     yield {"of": "timehist", "name": "perf sched timehist", "rounds": count, "differs": spread(worst)}
 
 
+def faults(count):
+    """Interrupts of the disk take time from a thread that its clocks take for a wait; perf sees the switches, as we do."""
+    if not profilers.find("perf"):
+        return
+    found = []
+    for _ in range(count):
+        with tempfile.TemporaryDirectory(prefix="waits-", dir=os.path.dirname(profilers.OURS)) as directory:
+            found.append(timehist.compare_faults(FINEST_HZ, directory))
+    yield {"of": "faults", "name": "faulting, against perf sched timehist", "rounds": count, "differs": spread(found)}
+
+
 def rows(args, python, say, collector):
     tools, missing = profilers.of_waits(EVENTS[:1] if args.quick else EVENTS, args.otel, collector)
     yield from ({"of": "switches", "name": name, "failed": why} for name, why in missing.items())
@@ -285,3 +297,4 @@ def rows(args, python, say, collector):
     if not args.quick:
         say("waits: against perf sched timehist")
         yield from timehists(args.rounds, 6 * args.seconds)
+        yield from faults(args.rounds)
