@@ -191,6 +191,33 @@ def test_a_failing_call(directory, any_python, call, error, which):
                 assert out.stat().st_size, (call, n, result.stderr)
 
 
+# Of the helper processes, and of what they and the profiler tell each other.
+HELPERS_FAIL = [("memfd_create", "ENOMEM", (1, 2)), ("fallocate", "ENOSPC", (1,)), ("socketpair", "EMFILE", (2,)),
+                ("process_vm_readv", "EIO", (1, 4)), ("sendmsg", "ENOMEM", (1, 2)),
+                ("recvmsg", "ENOMEM", (1, 5))]
+
+
+@pytest.mark.parametrize("call, error, which", HELPERS_FAIL, ids=[f[0] for f in HELPERS_FAIL])
+def test_a_failing_helper(directory, any_python, call, error, which):
+    """The run ends in time with a profile, or says why there is none."""
+    out = directory / "x.folded"
+    with Target(any_python, "spinner.py", "spin") as target:
+        for n in which:
+            out.unlink(missing_ok=True)
+            result = Profiler("-q", "-F", 499, "-d", 0.3, "-p", target.pid, "-o", out, prefix=failing(call, error, n)).wait()
+            assert result.status in (0, 1), (call, n, result.status, result.stderr)
+            assert (not result.status and out.stat().st_size) or "pyperf-bpf: " in result.stderr, (call, n, result.stderr)
+            assert {p.name for p in directory.iterdir()} <= {"x.folded"}, (call, n)
+
+
+def test_a_helper_that_cannot_begin(directory, any_python):
+    """A run that is too short for all attempts says it, too."""
+    with Target(any_python, "spinner.py", "spin") as target:
+        result = Profiler("-q", "-d", 0.3, "-p", target.pid, "-o", directory / "x.folded",
+                          prefix=failing("prctl", "EPERM", 1)).wait()
+    assert "the process that does it cannot be had: " in result.stderr, result.stderr
+
+
 @pytest.mark.parametrize("files", [12, 40])
 def test_few_open_files(any_python, directory, files):
     """The limit is what is named, no version of the kernel."""

@@ -34,8 +34,11 @@
 #define FORGIVEN_MS   600000 /* after so long without a hang */
 #define HANGS_MAX     2	     /* of one tenant; then its processes are not read any more */
 #define TENANTS_MAX   64
-#define FAILURES_MAX  8		 /* in a row, before any answer: it may not live here */
-#define RETRY_MS      10000	 /* after so many */
+#define FAILURES_MAX  8	 /* in a row, before any answer: it may not live here */
+#define RETRY_S	      10 /* after so many */
+#define RETRY_MS      (RETRY_S * 1000)
+#define TEXT_OF_(x)   #x
+#define TEXT_OF(x)    TEXT_OF_(x)
 #define KEPT_ANSWER   (1U << 20) /* of the memory of a longer answer */
 
 struct helper {
@@ -49,10 +52,12 @@ struct helper {
 	pid_t given_up[GIVEN_UP_MAX];	    /* 0: free */
 	uint64_t given_up_by[GIVEN_UP_MAX]; /* payers */
 	unsigned int failures;		    /* in a row */
-	uint64_t retry_ms;		    /* it cannot be had until then */
-	bool answered;			    /* once */
-	bool hurries;			    /* runs before all programs of normal priority */
-	bool has_warned;		    /* that it cannot be had; until it answers */
+	const char *failed;		    /* what of the last one, and why; 0: another build */
+	int err;
+	uint64_t retry_ms; /* it cannot be had until then */
+	bool answered;	   /* once */
+	bool hurries;	   /* runs before all programs of normal priority */
+	bool has_warned;   /* that it cannot be had; until it answers */
 };
 
 struct hangs {
@@ -74,19 +79,26 @@ struct readers {
 
 /* ---- its life ------------------------------------------------------------------------------- */
 
+static void say_failure(struct helper *h, const char *then)
+{
+	if (!h->has_warned)
+		log_warn("%s of others cannot be read: the process that does it cannot be had: "
+			 "%s: %s%s",
+			 h->kind->what, h->failed,
+			 h->err ? strerror(h->err) : "start this one again", then);
+	h->has_warned = true;
+}
+
 /* Nobody else may read in its place: what it reads may hold up whoever does. `err` may be 0. */
 static void no_reader(struct helper *h, const char *what, int err)
 {
+	h->failed = what;
+	h->err = err;
 	if (++h->failures < FAILURES_MAX)
 		return;
 	h->failures = 0;
 	h->retry_ms = now_ms() + RETRY_MS;
-	if (!h->has_warned)
-		log_warn("%s of others cannot be read: the process that does it cannot be had: "
-			 "%s: %s; trying again every %d s",
-			 h->kind->what, what, err ? strerror(err) : "start this one again",
-			 RETRY_MS / 1000);
-	h->has_warned = true;
+	say_failure(h, "; trying again every " TEXT_OF(RETRY_S) " s");
 }
 
 static void forget_helper(struct helper *h)
@@ -684,6 +696,8 @@ int readers__renice(struct readers *rs, int nice)
 
 static void end(struct helper *h)
 {
+	if (h->failures && !h->answered && !ending__late()) /* too short a run for all attempts */
+		say_failure(h, "");
 	if (h->pid > 0)
 		give_up(h, 0);
 	/* It has nothing to do as a rule, and is gone at once; one that hangs is init's. */
