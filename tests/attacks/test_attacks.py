@@ -228,7 +228,9 @@ def test_top_beside(ground, attack):
     """`top` goes on to show another user's function, and SIGTERM ends it."""
     with attack(ground), ground.neighbour(), Terminal(
             [harness.PYPERF, "top", "-i", "0.2", "-F", "299"], rows=50, cols=100) as screen:
-        screen.shows(NAME)
+        screen.shows("spinner.py")
+        screen.press("/", NAME, "enter", "enter")  # others run, too: its functions
+        screen.shows(NAME + r".*\.py:\d+")
         os.kill(screen.pid, signal.SIGTERM)
         harness.poll(lambda: not screen.read() and screen.ended() is not None, "the end", bound=SOON)
 
