@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include <errno.h>
+#include <string.h>
 
 #define FILE_CART "/srv/shop/cart.py"
 
