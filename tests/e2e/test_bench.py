@@ -171,7 +171,7 @@ def test_bench_waits(monkeypatch):
     assert 0 < rate < 3000 and 0 < found["switches"] < 3000, (rate, found)
     assert 0 < found["bpf_ns"] < 1e9 and found["bpf_runs"] > found["switches"] and found["lost"] == 0, found
     (row,) = waits.truths([sys.executable], [{"piping": "pipe"}], 1)
-    assert row["true_s"] >= 0.5 and row["told_s"] == pytest.approx(row["true_s"], rel=0.1), row
+    assert row["true_s"] > 0.1 and row["told_s"] == pytest.approx(row["true_s"], rel=0.1), row
     assert row["reason_s"] <= row["told_s"] and row["differs"]["median"] == row["told_s"] / row["true_s"] - 1, row
 
 
