@@ -80,8 +80,8 @@ class Ground:
         except AssertionError as e:
             pytest.skip("%s: %s" % (e, (self.path / "stderr").read_text()[-300:]))
 
-    def neighbour(self, copy=None):
-        return self.start("spinner.py", NAME, "--comm", COMM, uid=NEIGHBOUR, copy=copy)
+    def neighbour(self, *args, copy=None):
+        return self.start("spinner.py", NAME, "--comm", COMM, *args, uid=NEIGHBOUR, copy=copy)
 
 
 @pytest.fixture

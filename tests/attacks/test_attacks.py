@@ -310,7 +310,7 @@ def test_forged_interpreters(ground):
     with ground.tenant("interpreters.py", room(ground, "forged"), forged, 340):
         run = Beside()
         try:
-            with ground.neighbour(interpreter) as neighbour:
+            with ground.neighbour(copy=interpreter) as neighbour:
                 run.watch(neighbour, 1.0)
                 result = run.end()
         finally:
@@ -326,7 +326,7 @@ def test_forged_interpreters(ground):
 def test_no_breakpoint_waits_for_a_tenant(ground):
     """The kernel would wait for the tenant, who maps the same file, and no process of the machine could start others."""
     interpreter = ground.room / "copies" / os.path.basename(INTERPRETER)
-    with held_lock(ground), ground.neighbour(interpreter) as neighbour:
+    with held_lock(ground), ground.neighbour(copy=interpreter) as neighbour:
         for args in (("trace", "-p", neighbour.pid, "-d", 0.5), ("-f", "-d", 0.5, "-p", neighbour.pid, "-e", "alloc"),
                      ("-f", "-d", 0.5, "-p", neighbour.pid, "-e", "uprobe:%s:PyObject_Malloc" % interpreter),
                      ("trace", "-p", neighbour.pid, "-d", 0.5, "-e", "uprobe:%s:PyObject_Malloc" % interpreter)):
