@@ -242,10 +242,10 @@ static void test_missed(void **state)
 	(void)state;
 	p->stats.counters[CTR_note_missed] = 1;
 	summary_add_fine(&b, p);
-	assert_non_null(strstr(b.s, ", none lost (1 more was due and never came), "));
+	assert_non_null(strstr(b.s, ", none lost; the timer did not fire for 1 more, "));
 	p->stats.counters[CTR_note_missed] = 2;
 	summary_add_fine(&b, p);
-	assert_non_null(strstr(b.s, ", none lost (2 more were due and never came), "));
+	assert_non_null(strstr(b.s, ", none lost; the timer did not fire for 2 more, "));
 	strbuf__free(&b);
 	profile__free(p);
 }
@@ -281,6 +281,15 @@ static void test_cut(void **state)
 	check_cut("ae\u0301bcd", 3, CUT_END, "ae\u0301…");
 	check_cut("abe\u0301", 2, CUT_PATH, "…e\u0301");
 	check_cut("a\u51fd\u0301x", 3, CUT_PATH, "…x");
+	/* no figure of a list loses a digit */
+	check_cut("libc 61%, kernel 5%", 19, CUT_PARTS, "libc 61%, kernel 5%");
+	check_cut("libc 61%, kernel 5%", 18, CUT_PARTS, "libc 61%, …");
+	check_cut("libc 61%, kernel 5%, m 1%", 23, CUT_PARTS, "libc 61%, kernel 5%, …");
+	check_cut("libc 61%, kernel 5%", 10, CUT_PARTS, "libc 61%");
+	check_cut("libc 61%, kernel 5%", 7, CUT_PARTS, "li… 61%");
+	check_cut("libc 61%, kernel 5%", 5, CUT_PARTS, "libc…");
+	check_cut("libcrypto", 5, CUT_PARTS, "libc…");
+	check_cut(" 61%, a", 2, CUT_PARTS, " …");
 	text_out__end(&o);
 }
 

@@ -153,6 +153,39 @@ static void test_special(void **state)
 	done(&v, p);
 }
 
+/* Two processes: one is named that has clearly more than half. */
+static void test_who(void **state)
+{
+	static const struct {
+		uint64_t first, second;
+		const char *says;
+	} cases[] = {
+		{ 51, 49, "" },
+		{ 64, 36, "" },
+		{ 65, 35, "\nOne process, app (10), has 65%." },
+		{ 20, 80, "\nOne process, app (11), has 80%." },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct profile *p = profile__new();
+		int one = add_proc(p, 10, "app", "/usr/bin/python3.11", "3.11.2", "", "");
+		int other = add_proc(p, 11, "app", "/usr/bin/python3.11", "3.11.2", "", "");
+		int work = py(p, "work", "/srv/app/a.py", 3, 1);
+		char said[128];
+		struct view v;
+
+		STACK(p, one, 0, cases[i].first, work);
+		STACK(p, other, 0, cases[i].second, work);
+		finished(p);
+		assert_int_equal(view__init(&v, p, true), 0);
+		snprintf(said, sizeof(said), "100%% of the CPU time is in work (a.py:3).%s",
+			 cases[i].says);
+		check_says(&v, said);
+		done(&v, p);
+	}
+}
+
 /* All calls of malloc() end in one library: that is worth a sentence of the CPU only. */
 static void test_by_definition(void **state)
 {
@@ -515,6 +548,9 @@ static void test_without_a_cpu(void **state)
 		p->stats.duration_ns = 4000000000;
 		p->stats.ready_ns = cases[i].ready_ms * 1000000;
 		p->stats.throttled_ns = cases[i].throttled_ms * 1000000;
+		/* Garbage collection is worth a sentence. */
+		p->stacks[2].count += 3;
+		p->stacks[3].count -= 3;
 		assert_int_equal(view__init(&v, p, true), 0);
 		assert_int_equal(view_add_sentences(&b, &v), 0);
 		/* A fifth of the time without a CPU comes before what the time on one went to. */
@@ -561,6 +597,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_native),
 		cmocka_unit_test(test_special),
+		cmocka_unit_test(test_who),
 		cmocka_unit_test(test_by_definition),
 		cmocka_unit_test(test_tracepoints_are_in_the_kernel),
 		cmocka_unit_test(test_reduce),

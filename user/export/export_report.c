@@ -193,6 +193,7 @@ static void add_made_of(struct report *r, struct text_table *t, uint32_t functio
 
 	view_add_parts(&b, &r->view, function);
 	text_table__add(t, SGR_DIM, &b);
+	text_table__cut_last(t, CUT_PARTS);
 }
 
 /* ---- Processes and threads ---- */
@@ -466,8 +467,9 @@ static void add_detail(struct report *r, struct text_table *t, const struct view
 		source_lines__add(&r->source, &b, row->function, row->line);
 	if (!b.len && !b.err && !row->frames && text_percent(row->own, r->total) >= r->tree.cut &&
 	    text_percent(row->own, f->own) >= WHOLE_PERCENT)
-		view_add_parts(&b, &r->view, row->function);
-	text_table__add(t, SGR_DIM, &b);
+		add_made_of(r, t, row->function);
+	else
+		text_table__add(t, SGR_DIM, &b);
 }
 
 static void add_tree_row(struct report *r, struct text_table *t, const struct view_row *row)
@@ -496,7 +498,7 @@ static int print_tree(struct report *r)
 		{ "OWN", CUT_NEVER, true },
 		{ "FUNCTION", CUT_MIDDLE, false },
 		{ r->o->lines ? "LINE" : "FILE", CUT_PATH, false },
-		{ "", CUT_FIRST, false },
+		{ "CODE", CUT_FIRST, false },
 	};
 	struct text_table t = { .cols = cols, .col_cnt = sizeof(cols) / sizeof(cols[0]) };
 	struct strbuf b = { 0 };

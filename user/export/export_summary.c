@@ -255,11 +255,9 @@ void summary_add_fine(struct strbuf *b, const struct profile *p)
 	add_amount(b, s->counters[CTR_counted], counted_word(s, 1), counted_word(s, 2));
 	strbuf__addz(b, ", none lost");
 	if (s->counters[CTR_note_missed]) {
-		strbuf__addz(b, " (");
+		strbuf__addz(b, "; the timer did not fire for ");
 		text_add_count(b, s->counters[CTR_note_missed]);
-		strbuf__addz(b, s->counters[CTR_note_missed] == 1
-					? " more was due and never came)"
-					: " more were due and never came)");
+		strbuf__addz(b, " more");
 	}
 	if (stacks > complete) {
 		strbuf__addz(b, ", ");

@@ -250,6 +250,41 @@ static size_t suffix_start(const char *s, size_t len, unsigned cols)
 	return i;
 }
 
+/* Bytes of "a 60%, b 20%, " of "a 60%, b 20%, c 10%": the longest list of whole parts that fits. */
+static size_t parts_len(const char *s, size_t len, unsigned cols)
+{
+	size_t fits = 0;
+
+	for (size_t i = 2; i < len && text_width(s, i) <= cols; i++)
+		if (s[i - 2] == ',' && s[i - 1] == ' ')
+			fits = i;
+	return fits;
+}
+
+/* "a 60%, …"; of the first part, if that is too long, "interpr… 60%". */
+static void add_parts(struct strbuf *b, const char *s, size_t len, unsigned cols)
+{
+	unsigned dots = text_width(DOTS, strlen(DOTS)), figure;
+	size_t n = cols > dots ? parts_len(s, len, cols - dots) : 0, end, name;
+
+	if (n) {
+		strbuf__add(b, s, n);
+		strbuf__addz(b, DOTS);
+		return;
+	}
+	for (end = 0; end < len && s[end] != ',';)
+		end++;
+	for (name = end; name && s[name] != ' ';)
+		name--;
+	figure = text_width(s + name, end - name);
+	if (!name || figure + dots >= cols) {
+		text_add_cut(b, s, len, cols, CUT_END);
+		return;
+	}
+	text_add_cut(b, s, name, cols - figure, CUT_END);
+	strbuf__add(b, s + name, end - name);
+}
+
 void text_add_cut(struct strbuf *b, const char *s, size_t len, unsigned cols, enum text_cut cut)
 {
 	unsigned dots, head, room;
@@ -258,6 +293,10 @@ void text_add_cut(struct strbuf *b, const char *s, size_t len, unsigned cols, en
 
 	if (text_width(s, len) <= cols) {
 		strbuf__add(b, s, len);
+		return;
+	}
+	if (cut == CUT_PARTS) {
+		add_parts(b, s, len, cols);
 		return;
 	}
 	dots = text_width(DOTS, strlen(DOTS));

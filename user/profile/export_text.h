@@ -62,6 +62,7 @@ void text_add_complete(struct strbuf *b, const struct profile *p);
 enum text_cut {
 	CUT_NEVER,  /* the column keeps its width */
 	CUT_END,    /* "some text…" */
+	CUT_PARTS,  /* "a 60%, …": of a list, no figure is cut */
 	CUT_FIRST,  /* like CUT_END, and before other columns are cut */
 	CUT_MIDDLE, /* "some…text" */
 	CUT_PATH,   /* "…/json/decoder.py:12": whole components from the right while they fit */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 #include <errno.h>
 #include <inttypes.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,37 +8,21 @@
 #include "profile/export_text.h"
 #include "profile/loops.h"
 #include "profile/view.h"
+#include "profile/view_speech.h"
 
 #define SENTENCES_MAX  3
 #define STANDS_OUT     20 /* percent: less is one function among many */
 #define IMPORTS_MIN    10
 #define LIBRARY_MIN    10
 #define COLLECTOR_MIN  5
-#define OF_MANY_MIN    50 /* of one process, one thread */
-#define SAME_SHARE     3  /* points: shares that differ by less are one for a person */
-#define BLOCKED_MIN    1  /* of the time of the profile, of an event loop */
-/* percent: a process that is on a CPU for more of the time does not wait for much */
-#define BUSY_MAX       60
+#define SAME_SHARE     3 /* points: shares that differ by less are one for a person */
+#define BLOCKED_MIN    1 /* of the time of the profile, of an event loop */
 /* The share of a function's samples that a call must have to be its cause. */
 #define STEP_PERCENT   80
-#define IDLE_MAX       20 /* percent: one that is on a CPU for less waits in the main */
-#define STARVED_MIN    5  /* percent of the time */
-#define STARVED_FIRST  20
-#define ALL_MAX	       105 /* percent of the time: more is not how samples vary */
 #define PATH_SHOWN     3
 #define PATH_MAX_STEPS 64
 
-/* Sentences so far. */
-struct speech {
-	const struct view *v;
-	struct strbuf *b;
-	unsigned cnt, room;
-	uint32_t library;	/* that the path's sentence named; VIEW_UNKNOWN: none */
-	uint64_t library_count; /* the share that it gave */
-};
-
-/* Before a sentence; false: there is no room for one more. */
-static bool begin(struct speech *s)
+bool speech__begin(struct speech *s)
 {
 	if (s->cnt == s->room)
 		return false;
@@ -47,14 +30,14 @@ static bool begin(struct speech *s)
 	return true;
 }
 
-static bool is_share(const struct view *v, uint64_t count, unsigned percent)
-{
-	return count && text_percent(count, v->total) >= percent;
-}
-
-static void add_share(const struct speech *s, uint64_t count)
+void speech__add_share(const struct speech *s, uint64_t count)
 {
 	strbuf__addf(s->b, "%.0f%%", text_percent(count, s->v->total));
+}
+
+bool view_is_share(const struct view *v, uint64_t count, unsigned percent)
+{
+	return count && text_percent(count, v->total) >= percent;
 }
 
 /* Not by integers: a hundred times the nanoseconds of six years are too many for 64 bits. */
@@ -278,7 +261,7 @@ static void follow_most(const struct view *v, struct leaving *l, struct path *pa
 	uint64_t most;
 
 	if (heaviest_step(v, l, step, &most) != UINT32_MAX && most * 2 > path->count &&
-	    is_share(v, most, STANDS_OUT))
+	    view_is_share(v, most, STANDS_OUT))
 		follow(v, l, path->function, most, &step, &path->inner);
 }
 
@@ -400,9 +383,15 @@ static int find_path(const struct view *v, struct path *path)
 	return err;
 }
 
+/* Do two shares look like one? */
+static bool is_same_share(const struct speech *s, uint64_t a, uint64_t b)
+{
+	return text_percent(a > b ? a - b : b - a, s->v->total) < SAME_SHARE;
+}
+
 /*
- * " in libcrypto": nearly all own time of the path's last function. That compiled code is where it
- * is need not be said.
+ * ", in libcrypto", ", 60% in libcrypto": nearly all own time of the path's last function. That
+ * compiled code is where it is need not be said.
  */
 static void add_path_library(struct speech *s, const struct path *path)
 {
@@ -420,8 +409,13 @@ static void add_path_library(struct speech *s, const struct path *path)
 	    s->v->library_of[sym->module] == part->library)
 		return;
 	s->library = part->library;
-	s->library_count = path->count;
-	strbuf__addz(s->b, ", in ");
+	s->library_count = part->count < path->count ? part->count : path->count;
+	strbuf__addz(s->b, ", ");
+	if (!is_same_share(s, s->library_count, path->count)) {
+		speech__add_share(s, s->library_count);
+		strbuf__addc(s->b, ' ');
+	}
+	strbuf__addz(s->b, "in ");
 	view_add_library(s->b, s->v, part->library);
 }
 
@@ -479,19 +473,19 @@ static void add_tree_share(struct speech *s, const struct path *path)
 	    text_percent(all - path->count, s->v->total) < SAME_SHARE)
 		return;
 	strbuf__addz(s->b, ", ");
-	add_share(s, all);
+	speech__add_share(s, all);
 	strbuf__addz(s->b, " with the own code that it calls");
 }
 
 static void say_path(struct speech *s, const struct path *path)
 {
-	bool stands_out = is_share(s->v, path->count, STANDS_OUT);
+	bool stands_out = view_is_share(s->v, path->count, STANDS_OUT);
 
-	if (path->function == UINT32_MAX || !begin(s))
+	if (path->function == UINT32_MAX || !speech__begin(s))
 		return;
 	if (!stands_out)
 		strbuf__addz(s->b, "No function stands out: the most, ");
-	add_share(s, path->count);
+	speech__add_share(s, path->count);
 	add_whole(s);
 	strbuf__addf(s->b, "%s %s ", stands_out ? "" : ",",
 		     value_type__is_plural(&s->v->p->stats.values[0]) ? "are" : "is");
@@ -507,7 +501,7 @@ static void say_path(struct speech *s, const struct path *path)
 		add_tree_share(s, path);
 	if (stands_out && path->inner.cnt) {
 		strbuf__addz(s->b, ", ");
-		add_share(s, path->inner.count);
+		speech__add_share(s, path->inner.count);
 		strbuf__addz(s->b, " in ");
 		say_steps(s, &path->inner, false);
 		strbuf__addz(s->b, ", called there");
@@ -521,7 +515,7 @@ static int say_causes(struct speech *s)
 	struct strbuf causes = { 0 };
 	int err = view_add_causes(&causes, s->v);
 
-	if (!err && causes.len && begin(s))
+	if (!err && causes.len && speech__begin(s))
 		strbuf__add(s->b, causes.s, causes.len);
 	strbuf__free(&causes);
 	return err;
@@ -583,7 +577,7 @@ static int say_blocked(struct speech *s, const struct loops *l)
 
 	if (!err)
 		err = find_path(&view, &path);
-	if (!err && begin(s)) {
+	if (!err && speech__begin(s)) {
 		said.v = &view;
 		add_blocked(&said, l, &path);
 	}
@@ -609,7 +603,7 @@ static int say_blocked_loop(struct speech *s)
 	slow_s = (double)slow.ns / NS_PER_S;
 	blocked = l.blocked ? value_type__seconds(&p->stats.values[0], l.count) : 0;
 	if (slow.longest && is_worth_telling(p, slow_s) && 2 * slow_s >= blocked) {
-		if (begin(s))
+		if (speech__begin(s))
 			err = add_slow(s->b, p, &slow);
 	} else if (l.blocked && is_worth_telling(p, blocked)) {
 		err = say_blocked(s, &l);
@@ -625,7 +619,7 @@ static int say_tasks(struct speech *s)
 	uint32_t event = s->v->p->stats.values[0].event;
 	int err = event == EVENT_WALL || event == EVENT_OFF_CPU ? loops_add_tasks(&b, s->v->p) : 0;
 
-	if (!err && b.len && begin(s))
+	if (!err && b.len && speech__begin(s))
 		strbuf__add(s->b, b.s, b.len);
 	err = err ? err : b.err;
 	strbuf__free(&b);
@@ -690,9 +684,9 @@ static void say_imports(struct speech *s, const struct imports *im, const struct
 	const char *name;
 	size_t len;
 
-	if (!is_share(s->v, im->total, IMPORTS_MIN) || !begin(s))
+	if (!view_is_share(s->v, im->total, IMPORTS_MIN) || !speech__begin(s))
 		return;
-	add_share(s, one ? im->count : im->total);
+	speech__add_share(s, one ? im->count : im->total);
 	add_whole(s);
 	strbuf__addz(s->b, value_type__is_plural(&s->v->p->stats.values[0])
 				   ? " happen while importing "
@@ -705,7 +699,7 @@ static void say_imports(struct speech *s, const struct imports *im, const struct
 	}
 	if (im->module != UINT32_MAX && !most) {
 		strbuf__addz(s->b, " has the most, ");
-		add_share(s, im->count);
+		speech__add_share(s, im->count);
 	}
 	if (at)
 		say_place(s, at->function, at->line);
@@ -718,10 +712,10 @@ static void say_imports(struct speech *s, const struct imports *im, const struct
 static void add_kind(struct speech *s, unsigned *cnt, uint64_t count, unsigned least,
 		     const char *text)
 {
-	if (!is_share(s->v, count, least) || (!*cnt && !begin(s)))
+	if (!view_is_share(s->v, count, least) || (!*cnt && !speech__begin(s)))
 		return;
 	strbuf__addz(s->b, *cnt ? ", " : "");
-	add_share(s, count);
+	speech__add_share(s, count);
 	strbuf__addf(s->b, " %sin %s", (*cnt)++ ? "" : "is ", text);
 }
 
@@ -737,10 +731,8 @@ static bool is_by_definition(const struct view *v, uint64_t count)
 /* A sentence said so already, with a share that is as good as this one. */
 static bool is_said(const struct speech *s, uint32_t library)
 {
-	uint64_t count = s->v->libraries[library], said = s->library_count;
-
 	return library == s->library &&
-	       text_percent(count > said ? count - said : said - count, s->v->total) < SAME_SHARE;
+	       is_same_share(s, s->v->libraries[library], s->library_count);
 }
 
 static void say_kinds(struct speech *s)
@@ -772,177 +764,6 @@ static void say_kinds(struct speech *s)
 		strbuf__addc(s->b, '.');
 }
 
-/* ---- Who ---- */
-
-/* Samples of one process or one thread. */
-struct runner {
-	uint32_t proc, tid;
-	uint64_t count;
-};
-
-static int runner_cmp(const void *a, const void *b)
-{
-	const struct runner *ra = a, *rb = b;
-
-	if (ra->proc != rb->proc)
-		return ra->proc < rb->proc ? -1 : 1;
-	return ra->tid < rb->tid ? -1 : ra->tid > rb->tid;
-}
-
-/* Adds up equal ones; the new count. *top: the index of the largest. */
-static size_t merge_runners(struct runner *r, size_t cnt, size_t *top)
-{
-	size_t kept = 0;
-
-	*top = 0;
-	if (cnt)
-		qsort(r, cnt, sizeof(*r), runner_cmp);
-	for (size_t i = 0; i < cnt; i++) {
-		if (kept && !runner_cmp(&r[kept - 1], &r[i]))
-			r[kept - 1].count += r[i].count;
-		else
-			r[kept++] = r[i];
-	}
-	for (size_t i = 0; i < kept; i++)
-		*top = r[i].count > r[*top].count ? i : *top;
-	return kept;
-}
-
-static size_t find_runners(const struct profile *p, struct runner *r, bool threads, size_t *top)
-{
-	size_t cnt = 0;
-
-	for (size_t i = 0; i < p->stack_cnt; i++) {
-		const struct profile_stack *s = &p->stacks[i];
-
-		if (s->count && s->proc < p->proc_cnt)
-			r[cnt++] = (struct runner){ s->proc, threads ? s->tid : 0, s->count };
-	}
-	return merge_runners(r, cnt, top);
-}
-
-static void say_runner(struct speech *s, const struct runner *r, const char *what)
-{
-	if (!begin(s))
-		return;
-	strbuf__addf(s->b, "One %s, ", what);
-	text_add_process(s->b, s->v->p, &s->v->p->procs[r->proc], r->tid);
-	strbuf__addz(s->b, ", has ");
-	add_share(s, r->count);
-	strbuf__addc(s->b, '.');
-}
-
-/* Who would have run but had no CPU did not wait. Parts are of the time, in percent. */
-struct parts {
-	double busy, throttled, ready; /* ready: while others had the CPUs */
-	bool exceed; /* together they are more than the time: of several threads */
-	bool known;  /* else it may have been ready, or not there, for all that nobody knows */
-};
-
-/* False: the profile does not tell. */
-static bool find_parts(const struct speech *s, struct parts *p)
-{
-	const struct profile_stats *st = &s->v->p->stats;
-	const struct value_type *t = &st->values[0];
-	const double duration_ns = (double)st->duration_ns;
-	/* Kernels differ in whether time in which a limit stops a thread counts as ready. */
-	uint64_t ready = st->ready_ns > st->throttled_ns ? st->ready_ns - st->throttled_ns : 0;
-
-	if (!value_type__is_clock(t) || !t->frequency_hz || !st->duration_ns)
-		return false;
-	p->busy = 100.0 * value_type__seconds(t, s->v->total) / (duration_ns / 1e9);
-	p->throttled = 100.0 * (double)st->throttled_ns / duration_ns;
-	p->ready = 100.0 * (double)ready / duration_ns;
-	p->known = st->ready_ns || st->throttled_ns;
-	p->exceed = p->busy + p->throttled + p->ready > ALL_MAX;
-	/* Samples vary: a sum of 103% would only puzzle. The headline tells what was on a CPU. */
-	if (!p->exceed)
-		p->ready = fmin(p->ready, fmax(0, 100 - round(p->busy) - round(p->throttled)));
-	return true;
-}
-
-/* "25%"; of threads whose parts are more than the time: "7.6 s" */
-static void add_part_of_time(struct strbuf *b, const struct parts *p, double part, double seconds)
-{
-	if (p->exceed)
-		strbuf__addf(b, "%.1f s", part / 100 * seconds);
-	else
-		strbuf__addf(b, "%.*f%%", part < 1 ? 1 : 0, part);
-}
-
-/*
- * About the only process: if it is seldom on a CPU, it waits. This profile does not show for what,
- * unless it had no CPU to run on.
- */
-static void say_waiting(struct speech *s)
-{
-	const struct profile_stats *st = &s->v->p->stats;
-	const struct value_type *t = &st->values[0];
-	struct parts p;
-	double seconds = (double)st->duration_ns / 1e9;
-	bool stopped, starved;
-
-	if (!find_parts(s, &p))
-		return;
-	stopped = p.throttled >= STARVED_MIN;
-	starved = p.ready >= STARVED_MIN;
-	if (!p.known || (p.busy >= BUSY_MAX && !stopped && !starved) || !begin(s))
-		return;
-	strbuf__addf(s->b, "%s %s for ", p.exceed ? "Its threads together were" : "It was",
-		     value_type__doing(t));
-	add_part_of_time(s->b, &p, p.busy, seconds);
-	strbuf__addz(s->b, p.exceed ? "" : " of the time");
-	if (stopped) {
-		strbuf__addz(s->b, ", throttled by its container's CPU limit for ");
-		add_part_of_time(s->b, &p, p.throttled, seconds);
-	}
-	if (starved) {
-		strbuf__addz(s->b, stopped ? " and" : ",");
-		strbuf__addz(s->b, " ready to run but without a CPU for ");
-		add_part_of_time(s->b, &p, p.ready, seconds);
-	}
-	strbuf__addz(s->b, 100 - p.busy - p.throttled - p.ready >= STARVED_MIN
-				   ? "; the rest it waited."
-				   : ".");
-}
-
-/* It waits in the main, which a profile of the CPU does not show. */
-static bool was_idle(const struct speech *s)
-{
-	struct parts p;
-
-	return find_parts(s, &p) && p.known && p.busy < IDLE_MAX &&
-	       100 - p.busy - p.throttled - p.ready >= OF_MANY_MIN;
-}
-
-/* It had no CPU for so long that this comes before what is smaller. */
-static bool was_starved(const struct speech *s)
-{
-	struct parts p;
-
-	return find_parts(s, &p) && p.throttled + p.ready >= STARVED_FIRST;
-}
-
-static int say_who(struct speech *s)
-{
-	const struct profile *p = s->v->p;
-	struct runner *r = calloc(p->stack_cnt + 1, sizeof(*r));
-	size_t top, procs, threads;
-
-	if (!r)
-		return -ENOMEM;
-	procs = find_runners(p, r, false, &top);
-	if (procs > 1 && is_share(s->v, r[top].count, OF_MANY_MIN))
-		say_runner(s, &r[top], "process");
-	threads = find_runners(p, r, true, &top);
-	if (threads > procs && r[top].tid && is_share(s->v, r[top].count, OF_MANY_MIN))
-		say_runner(s, &r[top], "thread");
-	if (procs == 1)
-		say_waiting(s);
-	free(r);
-	return 0;
-}
-
 /* ---- All of it ---- */
 
 int view_add_sentences(struct strbuf *b, const struct view *v)
@@ -969,7 +790,7 @@ int view_add_sentences(struct strbuf *b, const struct view *v)
 		err = say_tasks(&s);
 	if (err)
 		return err;
-	imports = is_share(v, im.total, OF_MANY_MIN);
+	imports = view_is_share(v, im.total, MOST_MIN);
 	if (imports)
 		say_imports(&s, &im, is_import_path(&path) ? &path : NULL);
 	if (view_has_causes(v))
@@ -978,17 +799,17 @@ int view_add_sentences(struct strbuf *b, const struct view *v)
 		say_path(&s, &path);
 	if (err)
 		return err;
-	idle = was_idle(&s);
-	starved = idle || was_starved(&s);
+	idle = speech__was_idle(&s);
+	starved = idle || speech__was_starved(&s);
 	if (starved)
-		err = say_who(&s);
+		err = speech__say_who(&s);
 	if (!imports)
 		say_imports(&s, &im, NULL);
 	say_kinds(&s);
 	if (!starved)
-		err = say_who(&s);
+		err = speech__say_who(&s);
 	s.room = SENTENCES_MAX;
-	if (points && begin(&s))
+	if (points && speech__begin(&s))
 		strbuf__addf(b, "Few samples: +-%u points; %s", points,
 			     idle ? "-e wall shows what it waits for." : "use -d or -F for more.");
 	return err ? err : b->err;
