@@ -33,10 +33,11 @@ def test_machine():
 
 
 def expect_unsupported(process, what):
-    """check and record name what the process is, not "no Python"."""
+    """check, record and the events of waits name what the process is, not "no Python"."""
     try:
         checked = check("-p", process.pid)
         recorded = harness.profile("-d", 1, "-p", process.pid)
+        waiting = harness.profile("-d", 1, "-p", process.pid, "-e", "gil,off-cpu")
     finally:
         process.kill()
         process.wait()
@@ -45,6 +46,7 @@ def expect_unsupported(process, what):
     text = " ".join(checked.stdout.split())
     assert line.startswith(what) and "not supported" in text and "no Python" not in text, checked.stdout
     assert "process %d is %s" % (process.pid, what) in recorded.stderr, recorded.stderr
+    assert waiting.status == 1 and waiting.stderr.count("process %d is %s" % (process.pid, what)) == 1, waiting.stderr
 
 
 def test_pypy_is_named():

@@ -18,9 +18,9 @@ def permitted(caps):
     """What to begin a command with that is to have these capabilities, and is not root's."""
     if not find_tool("setpriv"):
         pytest.skip("setpriv is not installed")
-    sets = ",".join("+" + c for c in caps)
-    return ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all," + sets,
-            "--ambient-caps=-all," + sets, "--bounding-set=-all," + sets]
+    sets = ",".join(["-all", *("+" + c for c in caps)])
+    return ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=" + sets,
+            "--ambient-caps=" + sets, "--bounding-set=" + sets]
 
 
 def installed(directory):
@@ -49,6 +49,14 @@ def test_missing_capability_is_named(missing, directory, any_python):
     with Target(any_python, "spinner.py", "spin_of_root", "--syscalls"):
         result = run(directory, [c for c in CAPS if c != missing]).ok()
     assert "CAP_" + missing.upper() in result.stderr, result.stderr
+
+
+@pytest.mark.parametrize("event", ["cpu-clock", "off-cpu", "gil", "wall"])
+def test_no_rights(event, directory):
+    """One sentence, which says what is missing."""
+    result = Profiler("-e", event, "-d", 1, program=installed(directory), prefix=permitted([])).wait()
+    assert result.status == 1 and not result.stacks
+    assert result.stderr.count("pyperf-bpf: ") == 1 and "CAP_BPF is missing" in result.stderr, result.stderr
 
 
 @contextlib.contextmanager
