@@ -153,17 +153,18 @@ static void test_special(void **state)
 	done(&v, p);
 }
 
-/* Two processes: one is named that has clearly more than half. */
+/* One process is named that has clearly more than any other. */
 static void test_who(void **state)
 {
 	static const struct {
-		uint64_t first, second;
+		uint64_t first, second, third;
 		const char *says;
 	} cases[] = {
-		{ 51, 49, "" },
-		{ 64, 36, "" },
-		{ 65, 35, "\nOne process, app (10), has 65%." },
-		{ 20, 80, "\nOne process, app (11), has 80%." },
+		{ 51, 49, 0, "" },
+		{ 51, 40, 9, "" },
+		{ 65, 35, 0, "\nOne process, app (10), has 65%." },
+		{ 50, 30, 20, "\nOne process, app (10), has 50%." },
+		{ 20, 80, 0, "\nOne process, app (11), has 80%." },
 	};
 
 	(void)state;
@@ -171,12 +172,15 @@ static void test_who(void **state)
 		struct profile *p = profile__new();
 		int one = add_proc(p, 10, "app", "/usr/bin/python3.11", "3.11.2", "", "");
 		int other = add_proc(p, 11, "app", "/usr/bin/python3.11", "3.11.2", "", "");
+		int third = add_proc(p, 12, "app", "/usr/bin/python3.11", "3.11.2", "", "");
 		int work = py(p, "work", "/srv/app/a.py", 3, 1);
 		char said[128];
 		struct view v;
 
 		STACK(p, one, 0, cases[i].first, work);
 		STACK(p, other, 0, cases[i].second, work);
+		if (cases[i].third)
+			STACK(p, third, 0, cases[i].third, work);
 		finished(p);
 		assert_int_equal(view__init(&v, p, true), 0);
 		snprintf(said, sizeof(said), "100%% of the CPU time is in work (a.py:3).%s",

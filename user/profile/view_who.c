@@ -6,12 +6,12 @@
 #include "profile/export_text.h"
 #include "profile/view_speech.h"
 
-#define ABOVE_EVEN_MIN 15 /* points: more than it would have if all had the same */
-#define BUSY_MAX       60 /* percent: who is on a CPU for more does not wait for much */
-#define IDLE_MAX       20 /* percent: who is on a CPU for less waits in the main */
-#define STARVED_MIN    5  /* percent of the time */
-#define STARVED_FIRST  20
-#define ALL_MAX	       105 /* percent of the time: more is not how samples vary */
+#define NEXT_MAX      60 /* percent of the first: what the second has where one stands out */
+#define BUSY_MAX      60 /* percent: who is on a CPU for more does not wait for much */
+#define IDLE_MAX      20 /* percent: who is on a CPU for less waits in the main */
+#define STARVED_MIN   5	 /* percent of the time */
+#define STARVED_FIRST 20
+#define ALL_MAX	      105 /* percent of the time: more is not how samples vary */
 
 /* Samples of one process or one thread. */
 struct runner {
@@ -160,11 +160,16 @@ bool speech__was_starved(const struct speech *s)
 	return find_parts(s, &p) && p.throttled + p.ready >= STARVED_FIRST;
 }
 
-/* Does one of so many stand out? Of two that share the work one has a little more than half. */
-static bool is_most(const struct view *v, uint64_t count, size_t of)
+/* Does one stand out? Of two that share the work one has a little more than half. */
+static bool is_most(const struct view *v, const struct runner *r, size_t cnt, size_t top)
 {
-	return view_is_share(v, count, MOST_MIN) &&
-	       text_percent(count, v->total) >= 100 / (double)of + ABOVE_EVEN_MIN;
+	uint64_t next = 0;
+
+	for (size_t i = 0; i < cnt; i++)
+		if (i != top && r[i].count > next)
+			next = r[i].count;
+	return view_is_share(v, r[top].count, MOST_MIN) &&
+	       text_percent(next, r[top].count) <= NEXT_MAX;
 }
 
 int speech__say_who(struct speech *s)
@@ -176,10 +181,10 @@ int speech__say_who(struct speech *s)
 	if (!r)
 		return -ENOMEM;
 	procs = find_runners(p, r, false, &top);
-	if (procs > 1 && is_most(s->v, r[top].count, procs))
+	if (procs > 1 && is_most(s->v, r, procs, top))
 		say_runner(s, &r[top], "process");
 	threads = find_runners(p, r, true, &top);
-	if (threads > procs && r[top].tid && is_most(s->v, r[top].count, threads))
+	if (threads > procs && r[top].tid && is_most(s->v, r, threads, top))
 		say_runner(s, &r[top], "thread");
 	if (procs == 1)
 		say_waiting(s);
