@@ -35,4 +35,13 @@ static inline uint64_t now_ms(void)
 	return now_ns() / NS_PER_MS;
 }
 
+/*
+ * When the next of rounds that are due each step_ns begins: always later than now_ns. Those that
+ * were missed are left out, so that between two rounds there is time for signals.
+ */
+static inline uint64_t next_round(uint64_t last_ns, uint64_t step_ns, uint64_t now_ns)
+{
+	return last_ns + step_ns > now_ns ? last_ns + step_ns : now_ns + step_ns;
+}
+
 #endif /* PYPERF_CLOCK_H */

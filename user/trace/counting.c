@@ -689,7 +689,7 @@ static int count(struct counting *c)
 					    : UINT64_MAX;
 
 	while (!c->over && !c->gone) {
-		next += step;
+		next = next_round(next, step, now_ns());
 		wait_until(c, next < end ? next : end);
 		if (now_ns() >= end)
 			break;

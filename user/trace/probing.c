@@ -305,7 +305,7 @@ static int count(struct probing *p)
 			continue;
 		if (show(p))
 			return p->err;
-		next += step;
+		next = next_round(next, step, now_ns());
 	}
 	p->end_ns = now_ns();
 	uprobe_list__close(&p->set.breakpoints);
