@@ -141,6 +141,7 @@ complete -c pyperf-bpf -n '__fish_seen_subcommand_from dump' -s h -l help -d 'sh
 complete -c pyperf-bpf -n '__fish_seen_subcommand_from dump' -l version -d 'show the version'
 complete -c pyperf-bpf -n '__fish_seen_subcommand_from dump' -f -a '(__fish_complete_pids)'
 complete -c pyperf-bpf -n '__fish_seen_subcommand_from trace' -s p -l pid -x -a '(__fish_complete_pids)' -d 'the process, and all it starts'
+complete -c pyperf-bpf -n '__fish_seen_subcommand_from trace' -l children -d 'what it had started before, too'
 complete -c pyperf-bpf -n '__fish_seen_subcommand_from trace' -l python -r -F -d 'the command\'s interpreter'
 complete -c pyperf-bpf -n '__fish_seen_subcommand_from trace' -l as-root -d 'run it as root'
 complete -c pyperf-bpf -n '__fish_seen_subcommand_from trace' -l count -d 'the functions called most, each second'

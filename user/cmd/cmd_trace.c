@@ -16,6 +16,7 @@
 #include "cmd/chosen.h"
 #include "cmd/cmdline.h"
 #include "cmd/launch.h"
+#include "cmd/targets.h"
 #include "export/outputs.h"
 #include "trace/counting.h"
 #include "trace/counting_all.h"
@@ -42,6 +43,8 @@ struct trace_cmd {
 	struct trace_filter from;
 	const char *python; /* as --python says; NULL: it is looked for */
 	bool as_root;
+	struct sample_spec chosen; /* by -p; the first is o.pid */
+	bool children;
 	bool interval_said;
 	struct probing_opts probes; /* -e; without any, functions of Python are traced */
 	struct native_opts native;
@@ -71,10 +74,12 @@ enum {
 	OPT_FORCE,
 	OPT_PYTHON,
 	OPT_AS_ROOT,
+	OPT_CHILDREN,
 };
 
 static const struct option long_options[] = {
 	{ "pid", required_argument, NULL, 'p' },
+	{ "children", no_argument, NULL, OPT_CHILDREN },
 	{ "native-from", required_argument, NULL, OPT_NATIVE_FROM },
 	{ "lib", required_argument, NULL, OPT_LIB },
 	{ "output", required_argument, NULL, 'o' },
@@ -113,6 +118,7 @@ static void usage(void)
 	       "Count and time the calls of Python functions, exactly, in any CPython.\n"
 	       "\n"
 	       "  -p, --pid PID          the process, and all it starts; without: all processes\n"
+	       "      --children         what it had started before, too; always of PID,PID\n"
 	       "      --python FILE      the command's interpreter  --as-root  run it as root\n"
 	       "      --count            the functions called most, each second (the default)\n"
 	       "      --calls            each call and return, indented, with times\n"
@@ -142,7 +148,6 @@ static void usage(void)
 	       "      --max-slowdown PERCENT  end if the first 100 ms cost more (default %d)\n"
 	       "Other\n" CMDLINE_HELP "\n"
 	       "Examples\n"
-	       "  sudo pyperf-bpf trace -p 4711                 functions called most\n"
 	       "  sudo pyperf-bpf trace -p 4711 --hist shop.views:checkout   one function's time\n"
 	       "  sudo pyperf-bpf trace --imports -- python3 app.py          slow imports\n",
 	       VALUES_ARGS_DEFAULT, TOP_DEFAULT, SLOWDOWN_DEFAULT);
@@ -301,6 +306,15 @@ static int set_audits(struct counting_opts *o, const char *arg)
 	return o->audits == arg ? set_what(o, COUNTING_AUDITS) : -EINVAL;
 }
 
+static int add_processes(struct trace_cmd *t, const char *arg)
+{
+	int err = targets__set(&t->chosen, 'p', arg);
+
+	if (!err)
+		t->o.pid = t->chosen.pids[0];
+	return err;
+}
+
 static int set_option(void *ctx, int opt, const char *arg)
 {
 	struct trace_cmd *t = ctx;
@@ -308,10 +322,10 @@ static int set_option(void *ctx, int opt, const char *arg)
 
 	switch (opt) {
 	case 'p':
-		if (!cmdline__pid(arg, &o->pid))
-			return 0;
-		log_err("-p %s: not the number of a process", arg);
-		return -EINVAL;
+		return add_processes(t, arg);
+	case OPT_CHILDREN:
+		t->children = true;
+		return 0;
 	case 'e':
 		return probing__add(&t->probes, arg);
 	case 'f':
@@ -489,6 +503,30 @@ static int check_all(const struct trace_cmd *t)
 	return -EINVAL;
 }
 
+static bool are_several(const struct trace_cmd *t)
+{
+	return t->children || t->chosen.pid_cnt > 1;
+}
+
+/* Several processes that run already have their breakpoints as all of the machine do. */
+static int check_several(const struct trace_cmd *t, const char *word)
+{
+	const char *what = t->children ? "--children" : "-p of several processes";
+
+	if (!are_several(t))
+		return 0;
+	if (!t->o.pid || word)
+		log_err("trace: --children needs -p PID");
+	else if (t->o.what != COUNTING_CALLS)
+		log_err("trace: %s does not go with --%s", what, whats[t->o.what]);
+	else if (t->probes.cnt || t->native.function || t->native.lib)
+		log_err("trace: %s does not go with %s", what,
+			t->probes.cnt ? "-e" : "--native-from and --lib");
+	else
+		return 0;
+	return -EINVAL;
+}
+
 /* The line as a whole. */
 static int check(const struct trace_cmd *t, char **words)
 {
@@ -496,7 +534,8 @@ static int check(const struct trace_cmd *t, char **words)
 		log_err("trace: -p and a command: '%s'", words[0]);
 		return -EINVAL;
 	}
-	if (check_format(t) || check_from(t) || check_threads(t, words[0]))
+	if (check_several(t, words[0]) || check_format(t) || check_from(t) ||
+	    check_threads(t, words[0]))
 		return -EINVAL;
 	if (t->native.function || t->native.lib)
 		return check_native(t, words[0]);
@@ -736,13 +775,35 @@ static int trace_native(struct trace_cmd *t, char **words)
 	return words[0] ? run_command(t, words, t->native.python, run_native) : run_native(t);
 }
 
+/* A pre-fork server's first process does nothing: its workers do. */
+static void say_children(const struct trace_cmd *t)
+{
+	struct sample_spec family = { 0 };
+
+	if (chosen__add(&family, t->o.pid) || chosen__add_children(&family))
+		return;
+	if (family.pid_cnt > 1)
+		log_info("process %d has started %zu other Python process%s before: --children "
+			 "traces %s, too",
+			 t->o.pid, family.pid_cnt - 1, family.pid_cnt == 2 ? "" : "es",
+			 family.pid_cnt == 2 ? "it" : "them");
+	free(family.pids);
+}
+
 static int trace_functions(struct trace_cmd *t, char **words)
 {
 	if (words[0])
 		return run_command(t, words, true, run_counting);
-	if (!t->o.pid)
+	if (are_several(t)) {
+		t->o.roots = t->chosen.pids;
+		t->o.root_cnt = t->chosen.pid_cnt;
+	}
+	if (!t->o.pid || t->o.root_cnt)
 		return draw(t, &t->o.picture, count_all);
-	return chosen__stand_in(&t->o.pid, NULL) ? 1 : run_counting(t);
+	if (chosen__stand_in(&t->o.pid, NULL))
+		return 1;
+	say_children(t);
+	return run_counting(t);
 }
 
 static int run(int argc, char **argv)
@@ -785,6 +846,7 @@ static int run(int argc, char **argv)
 		trace_filter__free(&t.filters[i]);
 	outputs__free(&t.pictures);
 	trace_filter__free(&t.from);
+	targets__free(&t.chosen);
 	return status;
 }
 

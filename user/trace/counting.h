@@ -10,6 +10,7 @@
  *	     9,000      90,000          0  fib (/srv/app.py:12)
  */
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -38,6 +39,9 @@ enum counting_what {
 
 struct counting_opts {
 	pid_t pid;
+	/* of counting_all.h: these processes and their descendants; none: all of the machine */
+	const pid_t *roots;
+	size_t root_cnt;
 	/* the command that is `pid`; NULL: a running process */
 	const struct counting_command *command;
 	double duration_s;   /* 0: until it is stopped, or the process ends */

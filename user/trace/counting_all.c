@@ -450,6 +450,7 @@ static int wait_until(struct counting_all *c, uint64_t until_ns)
 			err = crowd__scan(c->crowd);
 		if (!err)
 			crowd__judge(c->crowd, step < NS_PER_S ? NS_PER_S : step);
+		c->over |= crowd__is_over(c->crowd);
 	}
 	return err;
 }
@@ -483,6 +484,7 @@ static void say_price(const struct counting_all *c)
 static void say_costs(const struct counting_all *c)
 {
 	const struct crowd_process *worst = NULL;
+	size_t cnt = crowd__followed_cnt(c->crowd);
 	double load = 0;
 
 	for (size_t i = 0; i < c->crowd->cnt; i++) {
@@ -495,14 +497,13 @@ static void say_costs(const struct counting_all *c)
 			worst = p;
 	}
 	if (worst)
-		log_info("counting the calls of %zu processes, which costs them %.1f%% of a CPU; "
+		log_info("counting the calls of %zu process%s, which costs %.1f%% of a CPU; "
 			 "process %d (%s) is slowed down most, by %.1f%%; Ctrl-C ends it",
-			 crowd__followed_cnt(c->crowd), load, worst->pid, worst->name,
-			 worst->slowdown);
+			 cnt, cnt == 1 ? "" : "es", load, worst->pid, worst->name, worst->slowdown);
 	else
-		log_info("counting the calls of %zu processes, which costs them %.1f%% of a CPU; "
-			 "Ctrl-C ends it",
-			 crowd__followed_cnt(c->crowd), load);
+		log_info("counting the calls of %zu process%s, which costs %.1f%% of a CPU; Ctrl-C "
+			 "ends it",
+			 cnt, cnt == 1 ? "" : "es", load);
 }
 
 static const char *name_of(void *ctx, pid_t pid)
@@ -512,7 +513,9 @@ static const char *name_of(void *ctx, pid_t pid)
 
 static int begin(struct counting_all *c)
 {
-	const struct crowd_opts o = { .filters = c->o->filters,
+	const struct crowd_opts o = { .roots = c->o->roots,
+				      .root_cnt = c->o->root_cnt,
+				      .filters = c->o->filters,
 				      .filter_cnt = c->o->filter_cnt,
 				      .threads = c->o->threads,
 				      .max_slowdown = c->o->max_slowdown,
@@ -586,7 +589,7 @@ static int count(struct counting_all *c)
 	int err = 0;
 
 	while (!c->over && !err && now_ns() < end) {
-		next += step;
+		next = next_round(next, step, now_ns());
 		err = wait_until(c, next < end ? next : end);
 		if (!err && !c->over && now_ns() < end)
 			err = show(c, false);

@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <math.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +21,7 @@
 #include "follow/held.h"
 #include "follow/uprobe.h"
 #include "process/called.h"
+#include "process/descendants.h"
 #include "process/maps_read.h"
 #include "process/mmapwatch.h"
 #include "process/unsupported.h"
@@ -32,6 +34,7 @@
 #define TIMED_MAX     16 /* tracers with events: 20 MiB each */
 #define FAILURES_MAX  8	 /* of the kernel to load a tracer: then none is tried any more */
 #define PROCESSES_MAX 4096
+#define KIN_MAX	      (1 << 20)
 #define REASONS_MAX   16
 #define REFUSALS_MAX  20  /* that are said */
 #define NEW_FILES_MAX 64  /* of a process and a scan: it is looked at again in the next one */
@@ -45,8 +48,15 @@
 /* What is known of a process number; else a struct crowd_process. */
 #define NOT_PYTHON    ((void *)1)
 
+/* The processes that were asked for, and their descendants, as the last scan saw them. */
+struct kin {
+	pid_t *pids; /* parents before children */
+	size_t cnt, cap;
+};
+
 struct crowd_state {
 	struct readers *readers;
+	struct kin kin;
 	struct held_watch held;
 	struct exec_maps maps;
 	struct mmapwatch *watch; /* NULL: programs that are executed later may be missed */
@@ -66,6 +76,15 @@ struct crowd_state {
 	uint64_t last_again_ns;
 };
 
+static int add_kin(struct kin *k, pid_t pid)
+{
+	int err = ARRAY_GROW(k->pids, k->cap, k->cnt, KIN_MAX);
+
+	if (!err)
+		k->pids[k->cnt++] = pid;
+	return err;
+}
+
 struct crowd *crowd__new(const struct crowd_opts *o)
 {
 	struct crowd *c = calloc(1, sizeof(*c));
@@ -84,6 +103,12 @@ struct crowd *crowd__new(const struct crowd_opts *o)
 		crowd__free(c);
 		return NULL;
 	}
+	for (size_t i = 0; i < o->root_cnt; i++)
+		if (add_kin(&s->kin, o->roots[i])) {
+			log_no_memory();
+			crowd__free(c);
+			return NULL;
+		}
 	s->readers = readers__new();
 	if (s->readers)
 		readers__start(s->readers);
@@ -192,6 +217,7 @@ void crowd__free(struct crowd *c)
 	mmapwatch__free(c->state->watch);
 	exec_maps__free(&c->state->maps);
 	idmap__free(&c->state->known);
+	free(c->state->kin.pids);
 	readers__free(c->state->readers);
 	held__end(&c->state->held);
 	free(c->state);
@@ -638,21 +664,100 @@ static bool is_its_turn(struct crowd_state *s, pid_t pid)
 	return !s->stopped;
 }
 
-static int take_entry(struct crowd *c, const struct dirent *e, struct idmap *seen)
+static int take_process(struct crowd *c, pid_t pid, struct idmap *seen)
 {
-	long long pid;
-	void *what;
+	void *what = idmap__get(&c->state->known, (uint64_t)pid);
 
-	if (*e->d_name < '0' || *e->d_name > '9' || parse_int(e->d_name, 1, INT32_MAX, &pid) ||
-	    pid == getpid())
+	if (pid == getpid())
 		return 0;
-	what = idmap__get(&c->state->known, (uint64_t)pid);
 	if (is_gone(what) || (what == NOT_PYTHON && c->state->again))
 		what = NULL;
-	if (!what && is_its_turn(c->state, (pid_t)pid))
-		what = look(c, (pid_t)pid);
+	if (!what && is_its_turn(c->state, pid))
+		what = look(c, pid);
 	return what ? idmap__set(seen, (uint64_t)pid, what) : 0;
 }
+
+/* All processes. 0 or negative errno. */
+static int take_all(struct crowd *c, struct idmap *seen)
+{
+	struct dirent *e;
+	long long pid;
+	int err = 0;
+	DIR *dir = opendir("/proc");
+
+	if (!dir) {
+		err = -errno;
+		log_err("/proc: %s", strerror(-err));
+		return err;
+	}
+	while (!err && (e = readdir(dir)))
+		if (*e->d_name >= '0' && *e->d_name <= '9' &&
+		    !parse_int(e->d_name, 1, INT32_MAX, &pid))
+			err = take_process(c, (pid_t)pid, seen);
+	closedir(dir);
+	return err ? log_no_memory() : 0;
+}
+
+/* ---- some and their descendants -------------------------------------------------------------- */
+
+/* A scan of them. */
+struct kin_scan {
+	struct crowd *c;
+	struct idmap *seen;
+	struct kin now;
+};
+
+/* A descendants_fn. */
+static int take_descendant(void *ctx, uint32_t tgid)
+{
+	struct kin_scan *k = ctx;
+	int err;
+
+	/* The number of one that has ended may be given to another process. */
+	if (kill((pid_t)tgid, 0) && errno == ESRCH)
+		return 0;
+	err = add_kin(&k->now, (pid_t)tgid);
+	if (!err)
+		err = take_process(k->c, (pid_t)tgid, k->seen);
+	return err ? err : 1;
+}
+
+/* From all that were there in the scan before: a parent may have ended. */
+static int take_kin(struct crowd *c, struct idmap *seen)
+{
+	struct kin_scan k = { c, seen, { 0 } };
+	struct kin *kin = &c->state->kin;
+	int err = descendants__visit(kin->pids, kin->cnt, take_descendant, &k);
+
+	free(kin->pids);
+	*kin = k.now;
+	if (err)
+		log_err("the processes that -p means: %s", strerror(-err));
+	return err;
+}
+
+static bool runs(pid_t pid)
+{
+	char path[32], state[2];
+
+	snprintf(path, sizeof(path), "/proc/%d/status", pid);
+	return !procfield__read(path, "State", state, sizeof(state)) && *state != 'Z' &&
+	       *state != 'X';
+}
+
+bool crowd__is_over(const struct crowd *c)
+{
+	const struct kin *kin = &c->state->kin;
+
+	if (!c->o.root_cnt)
+		return false;
+	for (size_t i = 0; i < kin->cnt; i++)
+		if (runs(kin->pids[i]))
+			return false;
+	return true;
+}
+
+/* ---- scans ----------------------------------------------------------------------------------- */
 
 /* `known` has those of this scan alone. */
 static void note_ended(struct crowd *c)
@@ -700,23 +805,13 @@ static void begin_scan(struct crowd *c)
 int crowd__scan(struct crowd *c)
 {
 	struct idmap seen = { 0 };
-	struct dirent *e;
-	DIR *dir;
-	int err = 0;
+	int err;
 
 	begin_scan(c);
-	dir = opendir("/proc");
-	if (!dir) {
-		err = -errno;
-		log_err("/proc: %s", strerror(-err));
-		return err;
-	}
-	while (!err && (e = readdir(dir)))
-		err = take_entry(c, e, &seen);
-	closedir(dir);
+	err = c->o.root_cnt ? take_kin(c, &seen) : take_all(c, &seen);
 	if (err) {
 		idmap__free(&seen);
-		return log_no_memory();
+		return err;
 	}
 	idmap__free(&c->state->known);
 	c->state->known = seen;

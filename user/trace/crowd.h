@@ -2,8 +2,8 @@
 #ifndef PYPERF_CROWD_H
 #define PYPERF_CROWD_H
 /*
- * All Python processes of the machine, or of the PID namespace: finds them, sets breakpoints in
- * each, and takes them away from those that they slow down too much.
+ * All Python processes of the machine, or of the PID namespace, or some and their descendants: finds
+ * them, sets breakpoints in each, and takes them away from those that they slow down too much.
  *
  *	/proc --> interpreters, by file: a tracer each
  *	      --> processes: a link (uprobe.multi) each to the tracer of their interpreter
@@ -16,6 +16,8 @@
  *
  * Breakpoints come and go only while all processes answer (follow/held.h); else they are put off.
  * Whatever files processes map, a scan takes some 100 ms at most, and the next one goes on.
+ *
+ * A descendant whose parent ends is followed on if a scan has seen it as one.
  *
  * A process that starts later is found within a scan, and its first calls are not seen. A process
  * is identified by its number as long as each scan has seen it.
@@ -73,6 +75,8 @@ struct crowd_process {
 };
 
 struct crowd_opts {
+	const pid_t *roots; /* borrowed: only these processes and their descendants */
+	size_t root_cnt;    /* 0: all */
 	const struct trace_filter *filters; /* borrowed */
 	size_t filter_cnt;
 	const struct thread_filters *threads; /* borrowed; NULL: all */
@@ -109,6 +113,8 @@ struct crowd {
 /* NULL after a message. */
 struct crowd *crowd__new(const struct crowd_opts *o);
 void crowd__free(struct crowd *c);
+/* All processes that were asked for have ended, and what they had started, too. */
+bool crowd__is_over(const struct crowd *c);
 /* Finds processes, and forgets those that have ended. 0 or negative errno after a message. */
 int crowd__scan(struct crowd *c);
 /*
