@@ -9,6 +9,7 @@ import subprocess
 import pytest
 
 import harness
+import interpreters
 from harness import poll
 from test_heap import counts, heap
 
@@ -75,6 +76,17 @@ def test_end(python, directory, end, status):
     said, found, got = run(python, end, directory)
     check(said[0], found)
     assert (said[1:], got) == (["freed", ""], status)
+
+
+@pytest.mark.parametrize("name", ["sid/3.14", "sid/3.15"])
+def test_end_of_stripped(name, directory):
+    """Where finalization begins is a local function, whose name a stripped build does not have."""
+    python = interpreters.named(name)
+    if not python:
+        pytest.skip(name + " is not installed")
+    said, found, got = run(python, "exit", directory, "--as-root")
+    check(said[0], found)
+    assert (said[1:], got) == (["freed", ""], 3)
 
 
 @pytest.mark.parametrize("end, status", [("_exit", 4), ("signal", 128 + signal.SIGSEGV)])

@@ -219,6 +219,22 @@ def blocks():
     assert (result.status == 0) == has and has != ("need Linux 6.13" in result.stderr), result.stderr
 
 
+def heap():
+    """A command is held at its end where the kernel can (5.13), else a message says what reads its heap all the same."""
+    has = tuple(map(int, platform.release().split(".")[:2])) >= (5, 13)
+    program = "class Order(object): pass\norders = [Order() for i in range(2000)]"
+    done = subprocess.run([harness.PYPERF, "heap", "--json", "--", PYTHON, "-c", program], stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, text=True)
+    if has:
+        assert done.returncode == 0, done.stderr
+        orders, = (t for t in json.loads(done.stdout)["types"] if t["name"] == "Order")
+        assert orders["objects"] == 2000, orders
+    else:
+        assert done.returncode == 1 and not done.stdout, done.stdout
+        assert done.stderr.endswith("at its end, which needs Linux 5.13; -d SEC reads it while it runs\n"), done.stderr
+        assert done.stderr.count("\n") == 1, done.stderr
+
+
 def dump():
     """Threads as they are now, among them one that runs."""
     with Target(PYTHON, "states.py", "sleeping", "spinning") as target:
@@ -334,8 +350,8 @@ def trace():
     load_trace()
 
 
-CASES = [fields, shares, order, kernel_frames, whole_machine, waits, gil, wakers, growth, blocks, dump, hotplug, throttling, probes,
-         trace]
+CASES = [fields, shares, order, kernel_frames, whole_machine, waits, gil, wakers, growth, blocks, heap, dump, hotplug, throttling,
+         probes, trace]
 
 
 def main():

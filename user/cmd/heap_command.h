@@ -3,7 +3,7 @@
 #define PYPERF_HEAP_COMMAND_H
 /*
  * heap -- COMMAND: runs a command, and has its heap read once: at its end, where it is held for so
- * long (held.h), or after some seconds while it runs on.
+ * long (stop_at_end.h), or after some seconds while it runs on.
  *
  *	struct heap_command c = { .launch = launch__new(argv, false), ... };
  *	fd = signals__open(export__abandon, true);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-#include "heap/held.h"
+#include "heap/stop_at_end.h"
 
 #include <elf.h>
 #include <errno.h>
 #include <linux/hw_breakpoint.h>
 #include <linux/perf_event.h>
+#include <poll.h>
 #include <signal.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -14,6 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/opener.h"
 #include "base/reader.h"
@@ -27,7 +29,7 @@
  */
 #define REMOVE_ON_EXEC (1ULL << 36)
 #define SIGTRAP_FLAG   (1ULL << 37)
-#define TRAP_BY_PERF   6 /* TRAP_PERF, include/uapi/asm-generic/siginfo.h */
+#define TRAP_BY_PERF   6 /* TRAP_PERF, include/uapi/asm-generic/siginfo.s */
 
 static int place_breakpoint(pid_t pid, uint64_t addr)
 {
@@ -59,27 +61,27 @@ static void close_fd(int *fd)
 	*fd = -1;
 }
 
-static void close_places(struct held *h)
+static void close_places(struct stop_at_end *s)
 {
-	close_fd(&h->entry_fd);
-	for (size_t i = 0; i < HELD_PLACES; i++)
-		close_fd(&h->end_fds[i]);
+	close_fd(&s->entry_fd);
+	for (size_t i = 0; i < STOP_PLACES; i++)
+		close_fd(&s->end_fds[i]);
 }
 
-int held__begin(struct held *h, pid_t pid)
+int stop_at_end__begin(struct stop_at_end *s, pid_t pid)
 {
 	static const unsigned long options = PTRACE_O_TRACEEXEC | PTRACE_O_TRACEEXIT;
 	int fd;
 
-	*h = (struct held){ .pid = pid, .entry_fd = -1, .end_fds = { -1, -1, -1, -1 } };
+	*s = (struct stop_at_end){ .pid = pid, .entry_fd = -1, .end_fds = { -1, -1, -1, -1 } };
 	/* Its memory is a copy of ours, and it never gets to this place: can the kernel do it? */
-	fd = place_breakpoint(pid, (uint64_t)(uintptr_t)held__begin);
+	fd = place_breakpoint(pid, (uint64_t)(uintptr_t)stop_at_end__begin);
 	if (fd < 0)
 		return fd;
 	close(fd);
 	if (ptrace(PTRACE_SEIZE, pid, NULL, options))
 		return -errno;
-	h->traced = true;
+	s->traced = true;
 	return 0;
 }
 
@@ -105,15 +107,15 @@ static uint64_t entry_of(pid_t pid)
 }
 
 /* Another program, so the places of the one before are gone. */
-static void on_exec(struct held *h)
+static void on_exec(struct stop_at_end *s)
 {
-	uint64_t entry = entry_of(h->pid);
+	uint64_t entry = entry_of(s->pid);
 
-	close_places(h);
-	h->python = false;
-	h->entry_fd = entry ? place_breakpoint(h->pid, entry) : -1;
-	if (h->entry_fd < 0)
-		log_debug("process %d: no breakpoint at its entry", h->pid);
+	close_places(s);
+	s->python = false;
+	s->entry_fd = entry ? place_breakpoint(s->pid, entry) : -1;
+	if (s->entry_fd < 0)
+		log_debug("process %d: no breakpoint at its entry", s->pid);
 }
 
 /*
@@ -121,28 +123,28 @@ static void on_exec(struct held *h)
  * have beside Py_FinalizeEx(); sys.exit() gets there by Py_Exit(). From 3.13 on all of them call
  * _Py_Finalize(), which the compiler may have put into them.
  */
-static void place_ends(struct held *h, const struct interpreter *in)
+static void place_ends(struct stop_at_end *s, const struct interpreter *in)
 {
-	static const char *const names[HELD_PLACES] = { "Py_FinalizeEx", "Py_Exit", "_Py_Finalize",
+	static const char *const names[STOP_PLACES] = { "Py_FinalizeEx", "Py_Exit", "_Py_Finalize",
 							"Py_Finalize" };
 	struct elf_symbol sym;
 
-	h->python = true;
-	for (size_t i = 0; i < HELD_PLACES; i++) {
+	s->python = true;
+	for (size_t i = 0; i < STOP_PLACES; i++) {
 		if (!elf_file__symbol(in->ef, names[i], &sym))
 			continue;
-		h->end_fds[i] = place_breakpoint(h->pid, in->bias + sym.addr);
-		if (h->end_fds[i] < 0)
-			log_debug("process %d: no breakpoint at %s: %s", h->pid, names[i],
-				  strerror(-h->end_fds[i]));
+		s->end_fds[i] = place_breakpoint(s->pid, in->bias + sym.addr);
+		if (s->end_fds[i] < 0)
+			log_debug("process %d: no breakpoint at %s: %s", s->pid, names[i],
+				  strerror(-s->end_fds[i]));
 	}
 }
 
 /* The libraries of the program are loaded. */
-static void find_ends(struct held *h)
+static void find_ends(struct stop_at_end *s)
 {
 	struct readers *rs = readers__new();
-	int proc_fd = opener__proc_dir((uint32_t)h->pid);
+	int proc_fd = opener__proc_dir((uint32_t)s->pid);
 	struct interpreter in = { 0 };
 	struct exec_maps maps = { 0 };
 	int err = proc_fd < 0 ? proc_fd : 0;
@@ -150,11 +152,11 @@ static void find_ends(struct held *h)
 	if (rs)
 		readers__start(rs);
 	if (!err)
-		err = exec_maps__ask(&maps, rs, (uint32_t)h->pid, proc_fd);
+		err = exec_maps__ask(&maps, rs, (uint32_t)s->pid, proc_fd);
 	if (!err)
-		err = interpreter__find(&in, rs, (uint32_t)h->pid, proc_fd, &maps);
+		err = interpreter__find(&in, rs, (uint32_t)s->pid, proc_fd, &maps);
 	if (!err)
-		place_ends(h, &in);
+		place_ends(s, &in);
 	interpreter__close(&in);
 	exec_maps__free(&maps);
 	if (proc_fd >= 0)
@@ -164,55 +166,55 @@ static void find_ends(struct held *h)
 
 /* ---- stops ----------------------------------------------------------------------------------- */
 
-static bool is_breakpoint(const struct held *h)
+static bool is_breakpoint(const struct stop_at_end *s)
 {
 	siginfo_t info;
 
-	return !ptrace(PTRACE_GETSIGINFO, h->pid, NULL, &info) && info.si_signo == SIGTRAP &&
+	return !ptrace(PTRACE_GETSIGINFO, s->pid, NULL, &info) && info.si_signo == SIGTRAP &&
 	       info.si_code == TRAP_BY_PERF;
 }
 
 /* By exit, os._exit included, and not by a signal. */
-static bool is_exit(const struct held *h)
+static bool is_exit(const struct stop_at_end *s)
 {
 	unsigned long status = 0;
 
-	return !ptrace(PTRACE_GETEVENTMSG, h->pid, NULL, &status) && WIFEXITED((int)status);
+	return !ptrace(PTRACE_GETEVENTMSG, s->pid, NULL, &status) && WIFEXITED((int)status);
 }
 
 /* True: it is at its end. */
-static bool on_stop(struct held *h, int status)
+static bool on_stop(struct stop_at_end *s, int status)
 {
 	long sig = WSTOPSIG(status);
 
 	switch (status >> 16) {
 	case PTRACE_EVENT_EXIT:
-		h->exited = is_exit(h);
+		s->exited = is_exit(s);
 		return true;
 	case PTRACE_EVENT_EXEC:
-		on_exec(h);
+		on_exec(s);
 		sig = 0;
 		break;
 	case PTRACE_EVENT_STOP:
 		/* Stopped by a signal, as by Ctrl-Z: it stays so until it gets SIGCONT. */
-		if (sig != SIGTRAP && !ptrace(PTRACE_LISTEN, h->pid, NULL, NULL))
+		if (sig != SIGTRAP && !ptrace(PTRACE_LISTEN, s->pid, NULL, NULL))
 			return false;
 		sig = 0;
 		break;
 	default:
-		if (sig != SIGTRAP || !is_breakpoint(h))
+		if (sig != SIGTRAP || !is_breakpoint(s))
 			break; /* a signal, which it gets */
-		if (h->entry_fd < 0)
+		if (s->entry_fd < 0)
 			return true;
-		close_fd(&h->entry_fd);
-		find_ends(h);
+		close_fd(&s->entry_fd);
+		find_ends(s);
 		sig = 0;
 	}
-	ptrace(PTRACE_CONT, h->pid, NULL, sig);
+	ptrace(PTRACE_CONT, s->pid, NULL, sig);
 	return false;
 }
 
-enum held_state held__look(struct held *h)
+enum command_state stop_at_end__look(struct stop_at_end *s)
 {
 	int status;
 
@@ -220,25 +222,35 @@ enum held_state held__look(struct held *h)
 		siginfo_t info = { .si_pid = 0 };
 
 		/* The status of its end is not ours. */
-		if (waitid(P_PID, (id_t)h->pid, &info,
+		if (waitid(P_PID, (id_t)s->pid, &info,
 			   WEXITED | WSTOPPED | WNOHANG | WNOWAIT | __WALL) ||
 		    !info.si_pid)
-			return HELD_RUNS;
+			return COMMAND_RUNS;
 		if (info.si_code != CLD_TRAPPED && info.si_code != CLD_STOPPED) {
-			h->traced = false;
-			return HELD_GONE;
+			s->traced = false;
+			return COMMAND_GONE;
 		}
-		if (waitpid(h->pid, &status, WNOHANG | __WALL) != h->pid || !WIFSTOPPED(status))
-			return HELD_RUNS;
-		if (on_stop(h, status))
-			return HELD_AT_END;
+		if (waitpid(s->pid, &status, WNOHANG | __WALL) != s->pid || !WIFSTOPPED(status))
+			return COMMAND_RUNS;
+		if (on_stop(s, status))
+			return COMMAND_AT_END;
 	}
 }
 
-void held__release(struct held *h)
+int stop_at_end__release(struct stop_at_end *s, uint64_t patience_ms)
 {
-	close_places(h);
-	if (h->traced)
-		ptrace(PTRACE_DETACH, h->pid, NULL, NULL);
-	h->traced = false;
+	uint64_t deadline = now_ms() + patience_ms;
+
+	close_places(s);
+	/* SIGKILL has ended its stop: it stops once more, where it exits, or has ended. */
+	while (s->traced && ptrace(PTRACE_DETACH, s->pid, NULL, NULL)) {
+		int err = -errno;
+
+		if (now_ms() >= deadline)
+			return err;
+		if (stop_at_end__look(s) == COMMAND_RUNS)
+			poll(NULL, 0, 1);
+	}
+	s->traced = false;
+	return 0;
 }
