@@ -232,6 +232,11 @@ static int load(struct native *n)
 	struct native_cfg *cfg;
 	struct pidns_file ns;
 
+	/* What kernels before 5.15 say of the program is no reason that helps. */
+	if (!uprobe__has_cookies()) {
+		log_err("trace --native-from needs Linux 6.6");
+		return -EOPNOTSUPP;
+	}
 	n->skel = native_bpf__open();
 	if (!n->skel)
 		return log_no_memory();
