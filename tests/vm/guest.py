@@ -305,11 +305,45 @@ def throttling():
 
 def probes():
     """Hits among samples of the clock, which interrupt the programs that take them from Linux 6.0 on; with PREEMPT_RT these
-    interrupt each other."""
-    for options in ((), ("--nmi",)):
-        made = run_probes("cpu-clock,uprobe:{libc}:getppid", "-F", 499, *options, calls=500)
+    interrupt each other. Beside them another object each time: hits of a tracepoint, and changes of the reference count of a
+    type (5.13), which is where it is here: the interpreter is not relocated."""
+    has = tuple(map(int, platform.release().split(".")[:2])) >= (5, 13)
+    for name, beside, options in (("tracepoint", ",tracepoint:syscalls:sys_enter_getppid", ()),
+                                  ("refcount", ",refcount:%#x" % id(complex) if has else "", ("--nmi",))):
+        made = run_probes("cpu-clock,uprobe:{libc}:getppid" + beside, "-F", 499, *options, calls=500,
+                          before=lambda profiler, name=name: say("figure", name, verified_insns(profiler.pid) or "-"))
         made.check_hits(1)
         made.check_samples(0, 10)
+        if name == "tracepoint":
+            hits = sum(map(probe_runs.hits_of, made.stacks(2)))
+            assert 1000 - made.result.counters.get("lost_busy", 0) <= hits <= 1000, hits
+
+
+def hist():
+    """`trace -e`: no stacks. Each hit is counted."""
+    with Target(PYTHON, "probed.py", 2, 2) as target:
+        event = "uprobe:%s:getppid hist arg1" % probe_runs.libc_of(target.pid)
+        tracer = Profiler("trace", "--json", "-e", event, "-p", target.pid, glue=False)
+        tracer.wait_said("counting hits", 240)
+        say("figure", "hist", verified_insns(tracer.pid) or "-")
+        target.process.stdin.write(b"500\n")
+        json.loads(target.read_line())
+        tracer.interrupt_group()
+        last = json.loads(tracer.wait().ok().stdout.splitlines()[-1])
+    assert last["hits"] == 1000 and last["final"], last
+
+
+def native():
+    """`trace --native-from`: all breakpoints of a file at once (6.6), else a message says so."""
+    has = tuple(map(int, platform.release().split(".")[:2])) >= (6, 6)
+    with Target(PYTHON, "probed.py", 1, 2) as target:
+        tracer = Profiler("trace", "--json", "--force", "--native-from", "crc32", "--lib", "libz", "-p", target.pid, glue=False)
+        if has:
+            tracer.wait_said("Ctrl-C ends it", 240)
+            say("figure", "native", verified_insns(tracer.pid) or "-")
+            tracer.interrupt_group()
+        result = tracer.wait()
+    assert (result.status == 0) == has and has != ("needs Linux 6.6" in result.stderr), result.stderr
 
 
 def load_trace():
@@ -351,7 +385,7 @@ def trace():
 
 
 CASES = [fields, shares, order, kernel_frames, whole_machine, waits, gil, wakers, growth, blocks, heap, dump, hotplug, throttling,
-         probes, trace]
+         probes, hist, native, trace]
 
 
 def main():
