@@ -375,11 +375,11 @@ BPF_INLINE void charge_away(struct gil_thread *t)
 	struct gil_state *g = find_state(t);
 	__u64 ns = t->away;
 
-	t->away = 0;
-	if (!g || !has_gil(t, g) || (wait_state().flags & WAIT_LATE && !t->in_call))
-		return;
-	__sync_fetch_and_add(&g->charged, ns);
-	t->due_held_ns += draw(ns);
+	if (g && has_gil(t, g) && !(wait_state().flags & WAIT_LATE && !t->in_call)) {
+		__sync_fetch_and_add(&g->charged, ns);
+		t->due_held_ns += draw(ns);
+	}
+	t->away = 0; /* last: the clock may come in between, and charges what is in neither */
 }
 
 /* Is there work for on_waited()? */
