@@ -144,10 +144,9 @@ BPF_INLINE int add_user(struct gil_thread *t, const struct gil_key *key)
 /* Of the thread that was walked. */
 BPF_INLINE void learn_gil(struct gil_thread *t, const struct walk *w)
 {
-	struct gil_state new = {
+	struct gil_state *g, new = {
 		.made_ns = bpf_ktime_get_ns(),
 		.threads = 1,
-		.locks = w->interp.gil_locks,
 		.size = w->interp.gil_size,
 		.holder = w->interp.gil_holder,
 		.locked = w->interp.gil_locked,
@@ -156,8 +155,14 @@ BPF_INLINE void learn_gil(struct gil_thread *t, const struct walk *w)
 	struct gil_key key = { .gil = gil_of_walk(w), .tgid = w->thread.tgid };
 	int err;
 
-	if (!key.gil || (t->gil == key.gil && find_state(t)))
+	new.locks = key.gil ? locks_of_gil(w, key.gil) : 0;
+	if (!new.locks)
 		return;
+	g = t->gil == key.gil ? find_state(t) : NULL;
+	if (g) {
+		g->locks = new.locks;
+		return;
+	}
 	leave_gil(t);
 	t->away = 0; /* of another one */
 	new.key = key;
@@ -211,9 +216,8 @@ BPF_NOINLINE int look_for_gil(NO_ARG)
 BPF_INLINE int has_gil(const struct gil_thread *t, const struct gil_state *g)
 {
 	__u64 tstate, thread_id;
-	__u32 locked;
 
-	if (read_user(&locked, sizeof(locked), t->gil + g->locked) || locked != 1 ||
+	if (!is_locked(t->gil, g->locked) ||
 	    read_user(&tstate, sizeof(tstate), t->gil + g->holder) ||
 	    read_user(&thread_id, sizeof(thread_id), tstate + g->thread_id))
 		return 0;
@@ -246,7 +250,7 @@ BPF_NOINLINE int call_of_thread(NO_ARG)
 	if (!g || call.nr >= WAIT_CALLS ||
 	    wait_cfg.call[call.nr & (WAIT_CALLS - 1)] != WAIT_CALL_FUTEX)
 		return 1;
-	return call.arg0 - (t->gil + g->locks) < g->size ? 2 : 1;
+	return call.arg0 - g->locks < g->size ? 2 : 1;
 }
 
 BPF_INLINE void switch_out(struct task_struct *task, int preempted, __u64 now)

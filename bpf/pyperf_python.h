@@ -112,17 +112,24 @@ struct interp {
 	__s32 anchor_fp_off; /* that frame saved the frame pointer at CFA + this */
 	__s32 cframe_delta;  /* CFA - CFrame (3.11, 3.12) */
 	/*
-	 * Offset of the GIL's futexes in its struct. The struct is at `gil`; if that is 0, the
-	 * interpreter of the thread has a pointer to it. gil_size 0: not known, or there is none.
+	 * The GIL is at `gil`; if that is 0, the interpreter of the thread has a pointer to it.
+	 * From there on: its futexes, the PyThreadState that holds it, and the int that is 1
+	 * meanwhile. gil_size 0: not known, or there is none.
 	 */
-	__u16 gil_locks, gil_size;
+	__u16 gil_size; /* of the memory with its futexes */
+	__u16 pad;
 	__u64 gil;
+	__u32 gil_locks;
+	__u32 gil_holder;
+	/*
+	 * PY_OFF_NONE: there is no such int, and while nobody holds the GIL the holder is NULL.
+	 * Then its futex is in a semaphore, to which gil_locks has a pointer: 2.7.
+	 */
+	__u32 gil_locked;
 	__u16 gil_interp;    /* in the PyThreadState: pointer to the interpreter ... */
 	__u16 gil_of_interp; /* ... and in that: pointer to the GIL */
-	__u16 gil_holder;    /* in the struct: the PyThreadState that holds it ... */
-	__u16 gil_locked;    /* ... while this int is 1 */
 };
-PYPERF_ASSERT_SIZE(struct interp, 96 + 16 + 16 * MAX_EVAL_RANGES + 32);
+PYPERF_ASSERT_SIZE(struct interp, 96 + 16 + 16 * MAX_EVAL_RANGES + 40);
 
 /* ---- Code objects ------------------------------------------------------------------------- */
 

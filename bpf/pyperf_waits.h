@@ -233,13 +233,16 @@ struct gil_state {
 	 */
 	__u64 waiters;
 	__u64 charged; /* the part of the waited time with which holders have been charged */
-	/* Offsets in its struct: see struct interp. thread_id is an offset in a PyThreadState. */
-	__u16 locks, size, holder, locked;
-	__u16 thread_id;
-	__u16 pad;
+	/*
+	 * Where its futexes are, of `size` bytes: 2.7 makes others in a child of fork(). The rest
+	 * are offsets: see struct interp; thread_id is one in a PyThreadState.
+	 */
+	__u64 locks;
+	__u32 holder, locked;
+	__u16 size, thread_id;
 	__u32 threads; /* threads that use this GIL; the entry of a GIL without any is deleted */
 };
-PYPERF_ASSERT_SIZE(struct gil_state, 56);
+PYPERF_ASSERT_SIZE(struct gil_state, 64);
 
 /*
  * gil_threads: thread, by the kernel's number -> its relation to the GIL of its interpreter.

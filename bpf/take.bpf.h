@@ -81,21 +81,38 @@ BPF_INLINE __u64 gil_of_walk(const struct walk *w)
 	return gil;
 }
 
+/* Where the futexes of the GIL at `gil` are; 0: nowhere yet. */
+BPF_INLINE __u64 locks_of_gil(const struct walk *w, __u64 gil)
+{
+	__u64 locks = gil + w->interp.gil_locks;
+
+	if (w->interp.gil_locked == PY_OFF_NONE && read_user(&locks, sizeof(locks), locks))
+		return 0;
+	return locks;
+}
+
+/* Is the int 1 that is so while somebody holds a GIL? Also true if there is none. */
+BPF_INLINE int is_locked(__u64 gil, __u32 at)
+{
+	__u32 locked;
+
+	return at == PY_OFF_NONE || (!read_user(&locked, sizeof(locked), gil + at) && locked == 1);
+}
+
 /* Does the walked thread hold the GIL at `gil`? */
 BPF_INLINE int holds_gil(const struct walk *w, __u64 gil)
 {
 	__u64 holder;
-	__u32 locked;
 
-	return !read_user(&locked, sizeof(locked), gil + w->interp.gil_locked) && locked == 1 &&
+	return is_locked(gil, w->interp.gil_locked) &&
 	       !read_user(&holder, sizeof(holder), gil + w->interp.gil_holder) &&
 	       holder == w->tstate.addr;
 }
 
 /*
  * Refines the reason of a wait in a system call by the walk: the futex lies in the GIL (take_gil()
- * and drop_gil(), Python/ceval_gil.c), or the thread held the GIL all the while. It has not run
- * since, so it cannot have taken the GIL meanwhile.
+ * and drop_gil(), Python/ceval_gil.c; 2.7: interpreter_lock, Python/ceval.c), or the thread held
+ * the GIL all the while. It has not run since, so it cannot have taken the GIL meanwhile.
  */
 BPF_INLINE void name_gil(const struct walk *w, __u64 futex, __u32 waited)
 {
@@ -103,7 +120,7 @@ BPF_INLINE void name_gil(const struct walk *w, __u64 futex, __u32 waited)
 
 	if (!deep || !gil)
 		return;
-	if (futex && futex - (gil + w->interp.gil_locks) < w->interp.gil_size)
+	if (futex && futex - locks_of_gil(w, gil) < w->interp.gil_size)
 		deep[deep_frame(0)] = WAIT_WORD(WAIT_GIL, WAIT_CALL(deep[deep_frame(0)])) |
 				      (deep[deep_frame(0)] & WAIT_ENDED);
 	else if (waited == WAITED_SELF && holds_gil(w, gil))

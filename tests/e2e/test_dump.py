@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import harness
+import interpreters
 from harness import Target, poll
 from test_formats import validate
 from test_trust import Elf, find, forged_target, library_of
@@ -21,6 +22,7 @@ SCHEMA = json.loads((harness.REPO / "docs" / "dump.schema.json").read_text())
 ALL = ("sleeping", "reading", "locking", "in_ctypes", "hashing", "spinning", "foreign")
 AT_REST = {"sleeping": {"clock_nanosleep", "pselect6", "select"}, "reading": {"read"},
            "locking": {"futex"}, "in_ctypes": {"pause"}, "main": {"read"}}
+ONE_THREAD = "import sys; sys.stdout.write('ready\\n'); sys.stdout.flush(); sys.stdin.read()"
 WAITS_FOR = {"sleeping": "sleep", "reading": "pipe", "locking": "lock", "in_ctypes": "signal", "main": "pipe"}
 
 
@@ -141,8 +143,7 @@ class Watch(threading.Thread):
         self.join()
 
 
-def test_states_and_stacks(python):
-    """Every stack, every state; then with the GIL held in C, for which all that run Python wait."""
+def check_states_and_stacks(python):
     with Target(python, "states.py", *ALL) as target:
         with Watch(target.pid) as watch:
             threads = dump_until(target.pid, settled, "all threads to be where they stay")
@@ -172,6 +173,29 @@ def test_states_and_stacks(python):
     foreign, = set(threads) - set(truth)
     assert threads[foreign]["frames"] == [] and threads[foreign]["gil"] is None
     assert threads[foreign]["syscall"] == "pause" and threads[foreign]["consistent"]
+
+
+def test_states_and_stacks(python):
+    """Every stack, every state; then with the GIL held in C, for which all that run Python wait."""
+    check_states_and_stacks(python)
+
+
+@pytest.mark.parametrize("name", ["bullseye/2.7"])
+def test_states_and_stacks_of_old_versions(name):
+    """Whose GIL is where their code says: they have no symbols."""
+    python = interpreters.named(name)
+    if not python:
+        pytest.skip("there is no %s" % name)
+    check_states_and_stacks(python)
+
+
+def test_no_gil_yet(any_python):
+    """Old versions make it with the second thread."""
+    old = interpreters.named("pyenv/2.7")
+    for python, gil in [(any_python, "none")] + [(old, None)] * bool(old):
+        with harness.Process([python, "-c", ONE_THREAD]) as process:
+            thread, = dump_until(process.pid, lambda threads: in_syscall(threads, "read"), "it to read").values()
+        assert thread["frames"] and thread["gil"] == gil, (python, thread)
 
 
 @pytest.mark.parametrize("label, gil", [("spinning", "holds"), ("hashing", "none")])

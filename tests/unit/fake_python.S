@@ -78,6 +78,8 @@ FAKE_FUNC Py_GetVersion
 FAKE_END Py_GetVersion
 FAKE_FUNC PyInterpreterState_Head
 FAKE_END PyInterpreterState_Head
+FAKE_FUNC PyEval_ThreadsInitialized
+FAKE_END PyEval_ThreadsInitialized
 .section .data.fake, "aw", @progbits
 	.balign 8
 .macro FAKE_OBJ name
@@ -103,4 +105,9 @@ FAKE_OBJ fake_format
 FAKE_OBJ fake_version
 	.asciz "2.7.13.9.18rc1"
 	.size fake_version, . - fake_version
+.section .bss.fake, "aw", @nobits
+	.balign 8
+FAKE_OBJ fake_interpreter_lock
+	.skip 8
+	.size fake_interpreter_lock, 8
 .text

@@ -373,6 +373,87 @@ static void decodes_the_list_of_interpreters(void **state)
 	assert_int_equal(analyse(c, "x", &bin), -ENOTSUP);
 }
 
+static void make_27(struct copy *c)
+{
+	static const uint8_t rip[] = { 0x48, 0x8b, 0x05, 0x10, 0, 0, 0, 0xc3 };
+
+	set_version(c, 0x020712f0);
+	hide(c, "_PyRuntime");
+	rename_symbol(c, "fake_spare_symbol_number_one", "_PyThreadState_Current");
+	rename_symbol(c, "fake_spare_symbol_number_two", "PyString_Type");
+	rename_symbol(c, "_PyEval_EvalFrameDefault", "PyEval_EvalFrameEx");
+	patch(c, "PyInterpreterState_Head", 0, rip, sizeof(rip));
+}
+
+/* PyEval_ThreadsInitialized() is `code`, with the address of `name` at `at`. */
+static void name_gil(struct copy *c, const uint8_t *code, size_t size, size_t at, const char *name,
+		     uint64_t pc)
+{
+	int32_t disp = (int32_t)(symbol(c, name).addr - pc);
+
+	patch(c, "PyEval_ThreadsInitialized", 0, code, size);
+	patch(c, "PyEval_ThreadsInitialized", at, &disp, sizeof(disp));
+}
+
+static void assert_gil(const struct copy *c, bool known)
+{
+	struct py_binary bin;
+	const struct interp *in = &bin.interp;
+
+	assert_int_equal(analyse(c, "x", &bin), 0);
+	assert_int_equal(in->gil_size, known ? 32 : 0);
+	if (!known)
+		return;
+	assert_int_equal(in->gil_locked, PY_OFF_NONE);
+	assert_int_equal(in->gil + in->gil_locks, symbol(c, "fake_interpreter_lock").addr);
+	assert_int_equal(in->gil + in->gil_holder, symbol(c, "_PyThreadState_Current").addr);
+	assert_true(!in->gil_locks || !in->gil_holder);
+}
+
+static void decodes_the_gil_of_27(void **state)
+{
+	static const uint8_t compare[] = { 0x31, 0xc0, 0x48, 0x83, 0x3d, 0, 0, 0, 0, 0 };
+	static const uint8_t compare_one[] = { 0x31, 0xc0, 0x48, 0x83, 0x3d, 0, 0, 0, 0, 1 };
+	static const uint8_t cet[] = { 0xf3, 0x0f, 0x1e, 0xfa, 0x48, 0x83, 0x3d, 0, 0, 0, 0, 0 };
+	static const uint8_t framed[] = { 0x55, 0x48, 0x89, 0xe5, 0x48, 0x8b, 0x05, 0, 0, 0, 0 };
+	static const uint8_t abs[] = { 0x48, 0x83, 0x3c, 0x25, 0, 0, 0, 0, 0 };
+	static const uint8_t narrow[] = { 0x8b, 0x05, 0, 0, 0, 0 };
+	struct copy *c = *state;
+	const char *lock = "fake_interpreter_lock";
+	uint64_t code = symbol(c, "PyEval_ThreadsInitialized").addr;
+
+	make_27(c);
+	assert_gil(c, false);
+	name_gil(c, compare, sizeof(compare), 5, lock, code + sizeof(compare));
+	assert_gil(c, true);
+	name_gil(c, cet, sizeof(cet), 7, lock, code + sizeof(cet));
+	assert_gil(c, true);
+	name_gil(c, framed, sizeof(framed), 7, lock, code + sizeof(framed));
+	assert_gil(c, true);
+	name_gil(c, abs, sizeof(abs), 4, lock, 0);
+	assert_gil(c, true);
+	name_gil(c, compare_one, sizeof(compare_one), 5, lock, code + sizeof(compare_one));
+	assert_gil(c, false);
+	name_gil(c, narrow, sizeof(narrow), 2, lock, code + sizeof(narrow));
+	assert_gil(c, false);
+	name_gil(c, abs, sizeof(abs), 4, "PyCode_Type", 0); /* not zeroed */
+	assert_gil(c, false);
+	name_gil(c, abs, sizeof(abs), 4, lock, 1); /* not aligned */
+	assert_gil(c, false);
+}
+
+static void finds_the_gil_of_27_by_its_symbol(void **state)
+{
+	struct copy *c = *state;
+	uint64_t lock = symbol(c, "fake_interpreter_lock").addr;
+	struct py_binary bin;
+
+	make_27(c);
+	rename_symbol(c, "fake_interpreter_lock", "interpreter_lock");
+	assert_int_equal(analyse(c, "x", &bin), 0);
+	assert_int_equal(bin.interp.gil + bin.interp.gil_locks, lock);
+}
+
 /* Debug builds up to 3.7: two more pointers at the start of each object, so of frames, too. */
 static void knows_traced_objects(void **state)
 {
@@ -425,6 +506,8 @@ int main(void)
 		TEST(needs_the_code_type),
 		TEST(tells_what_is_no_interpreter),
 		TEST(decodes_the_list_of_interpreters),
+		TEST(decodes_the_gil_of_27),
+		TEST(finds_the_gil_of_27_by_its_symbol),
 		TEST(knows_traced_objects),
 		cmocka_unit_test(ignores_other_programs),
 	};

@@ -41,6 +41,7 @@ struct target {
 	int out; /* its stdout */
 	struct py_binary bin;
 	uint64_t bias;
+	uint64_t gil_symbol; /* link address of interpreter_lock (2.7); 0: no such symbol */
 };
 
 static bool spawn_target(struct target *t, const char *exe, const char *script)
@@ -100,6 +101,14 @@ static bool file_bias(const struct elf_file *ef, uint64_t start, uint64_t end, u
 	return true;
 }
 
+/* By a symbol; 0: there is none. */
+static uint64_t address_of(const struct elf_file *ef, const char *name)
+{
+	struct elf_symbol sym;
+
+	return elf_file__symbol(ef, name, &sym) ? sym.addr : 0;
+}
+
 /* The file among the executable mappings that is an interpreter. */
 static int find_interpreter(struct target *t)
 {
@@ -122,6 +131,7 @@ static int find_interpreter(struct target *t)
 		if (!ef)
 			continue;
 		err = py_binary__analyse(ef, &t->bin);
+		t->gil_symbol = address_of(ef, "interpreter_lock");
 		if (!err && !file_bias(ef, start, end, off, &t->bias))
 			err = -EINVAL;
 		elf_file__close(ef);
@@ -462,6 +472,19 @@ static const char *check_eval(const struct py_binary *bin)
 	return NULL;
 }
 
+/* Where code says that the GIL is, against symbols; nothing is said of free-threaded builds. */
+static const char *check_gil(const struct target *t)
+{
+	const struct interp *in = &t->bin.interp;
+	bool known = t->bin.version_hex >> 24 == 2 || t->bin.version_hex >= 0x030704f0;
+
+	if ((known && !t->bin.free_threaded) != (in->gil_size > 0))
+		return "whether it has a GIL";
+	if (t->gil_symbol && in->gil + in->gil_locks != t->gil_symbol)
+		return "where the GIL is";
+	return NULL;
+}
+
 static void print_row(const char *exe, const struct target *t, const struct verdict *v)
 {
 	printf("%-44s %-9s %7u %7u %6zu %5zu %6zu %7zu  ", exe, t->bin.version, v->interps,
@@ -485,7 +508,7 @@ static bool check_python(const char *exe, const char *script)
 	err = find_interpreter(&t);
 	if (err)
 		v.wrong = t.bin.why_not ? t.bin.why_not : strerror(-err);
-	else if (!(v.wrong = check_eval(&t.bin)))
+	else if (!(v.wrong = check_eval(&t.bin)) && !(v.wrong = check_gil(&t)))
 		compare_report(&t, said ? said : "", &v);
 	print_row(exe, &t, &v);
 	free(said);

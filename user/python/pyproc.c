@@ -187,37 +187,88 @@ static bool is_return(const uint8_t *p)
 	return p[0] == 0xc3 || (p[0] == 0x5d && p[1] == 0xc3);
 }
 
+#define SHORT_CODE 32 /* bytes of a short function */
+
 /*
- * 2.7, 3.6: interp_head is static. The exported PyInterpreterState_Head() is `mov
- * interp_head(%rip), %rax; ret`, or `mov interp_head, %rax; ret` (Python/pystate.c), after an
- * endbr64 if any; debug builds, which are not optimised, set up a frame around it.
+ * Reads the beginning of a short function. Returns the place of its first instruction behind an
+ * endbr64 if any, and behind the frame that debug builds set up, which are not optimised; NULL:
+ * there is no such function.
  */
-static bool interp_head_from_code(const struct elf_file *ef, uint64_t *addr)
+static const uint8_t *read_short(const struct elf_file *ef, const char *name, uint8_t *code,
+				 struct elf_symbol *sym)
 {
 	static const uint8_t endbr64[] = { 0xf3, 0x0f, 0x1e, 0xfa };
 	static const uint8_t push_frame[] = { 0x55, 0x48, 0x89, 0xe5 };
-	static const uint8_t mov_rip[] = { 0x48, 0x8b, 0x05 };
-	static const uint8_t mov_abs[] = { 0x48, 0x8b, 0x04, 0x25 };
-	struct elf_symbol sym;
-	uint8_t code[18];
 	const uint8_t *p = code;
 
-	if (!is_x86(ef) || !elf_file__symbol(ef, "PyInterpreterState_Head", &sym) ||
-	    elf_file__read(ef, sym.addr, code, sizeof(code)))
-		return false;
+	if (!is_x86(ef) || !elf_file__symbol(ef, name, sym) ||
+	    elf_file__read(ef, sym->addr, code, SHORT_CODE))
+		return NULL;
 	if (!memcmp(p, endbr64, sizeof(endbr64)))
 		p += sizeof(endbr64);
 	if (!memcmp(p, push_frame, sizeof(push_frame)))
 		p += sizeof(push_frame);
-	if (!memcmp(p, mov_rip, sizeof(mov_rip)) && is_return(p + 7)) {
-		*addr = sym.addr + (uint64_t)(p - code) + 7 + (uint64_t)(int64_t)get_s32(p + 3);
-		return true;
+	return p;
+}
+
+/*
+ * The variable that an instruction names, of which `p` is the byte behind the opcode and `reg` what
+ * that byte says beside the address: relative to %rip, with `more` bytes behind it, or absolute.
+ * Returns how many bytes name it; 0: it is no variable.
+ */
+static size_t named_variable(const uint8_t *p, uint8_t reg, uint64_t pc, size_t more,
+			     uint64_t *addr)
+{
+	if (p[0] == (reg << 3 | 5)) {
+		*addr = pc + 5 + more + (uint64_t)(int64_t)get_s32(p + 1);
+		return 5;
 	}
-	if (!memcmp(p, mov_abs, sizeof(mov_abs)) && is_return(p + 8)) {
-		*addr = (uint64_t)(int64_t)get_s32(p + 4);
-		return true;
+	if (p[0] == (reg << 3 | 4) && p[1] == 0x25) {
+		*addr = (uint64_t)(int64_t)get_s32(p + 2);
+		return 6;
 	}
-	return false;
+	return 0;
+}
+
+/*
+ * 2.7, 3.6: interp_head is static. The exported PyInterpreterState_Head() is `mov interp_head,
+ * %rax; ret` (Python/pystate.c).
+ */
+static bool interp_head_from_code(const struct elf_file *ef, uint64_t *addr)
+{
+	struct elf_symbol sym;
+	uint8_t code[SHORT_CODE];
+	const uint8_t *p = read_short(ef, "PyInterpreterState_Head", code, &sym);
+	size_t len;
+
+	if (!p || p[0] != 0x48 || p[1] != 0x8b)
+		return false;
+	len = named_variable(p + 2, 0, sym.addr + (uint64_t)(p - code) + 2, 0, addr);
+	return len && is_return(p + 2 + len);
+}
+
+/*
+ * The variable by which PyEval_ThreadsInitialized() tells whether there is a GIL, by `mov VARIABLE,
+ * %rax` or `cmpq $0, VARIABLE`, which a `xor %eax, %eax` may precede.
+ */
+static bool created_gil_from_code(const struct elf_file *ef, uint64_t *addr)
+{
+	static const uint8_t zero[] = { 0x31, 0xc0 };
+	struct elf_symbol sym;
+	uint8_t code[SHORT_CODE];
+	const uint8_t *p = read_short(ef, "PyEval_ThreadsInitialized", code, &sym);
+	size_t len;
+
+	if (p && !memcmp(p, zero, sizeof(zero)))
+		p += sizeof(zero);
+	if (!p || *p++ != 0x48)
+		return false;
+	if (p[0] == 0x8b)
+		return named_variable(p + 1, 0, sym.addr + (uint64_t)(p - code) + 1, 0, addr);
+	if (p[0] != 0x83)
+		return false;
+	len = named_variable(p + 1, 7, sym.addr + (uint64_t)(p - code) + 1, 1, addr);
+	return len && !p[1 + len];
 }
 
 /* ---- Eval loop ---------------------------------------------------------------------------- */
@@ -546,6 +597,45 @@ static int find_interp_head(const struct elf_file *ef, struct py_binary *out)
 	return 0;
 }
 
+/* It begins as zero, so it is not in the file. */
+static bool is_zeroed(const struct elf_file *ef, uint64_t addr)
+{
+	size_t cnt;
+	const struct elf_segment *s = elf_file__segments(ef, &cnt);
+
+	for (size_t i = 0; i < cnt; i++)
+		if (addr - s[i].addr >= s[i].file_size && addr - s[i].addr < s[i].mem_size)
+			return true;
+	return false;
+}
+
+/*
+ * 2.7: interpreter_lock (Python/ceval.c) is static, a pointer to a semaphore that threads make
+ * (Python/thread_pthread.h). A build without semaphores has a larger lock there, whose waiters
+ * sleep behind these bytes: they are not recognised.
+ */
+#define SEM_SIZE 32 /* sizeof(sem_t): glibc and musl */
+
+static void find_gil_27(const struct elf_file *ef, struct py_binary *out)
+{
+	struct interp *in = &out->interp;
+	struct elf_symbol holder, sym;
+	uint64_t lock;
+
+	if (!elf_file__symbol(ef, "_PyThreadState_Current", &holder))
+		return;
+	if (!created_gil_from_code(ef, &lock) || lock % 8 || !is_zeroed(ef, lock)) {
+		if (!elf_file__symbol(ef, "interpreter_lock", &sym))
+			return;
+		lock = sym.addr;
+	}
+	in->gil = lock < holder.addr ? lock : holder.addr;
+	in->gil_locks = (uint32_t)(lock - in->gil);
+	in->gil_size = SEM_SIZE;
+	in->gil_holder = (uint32_t)(holder.addr - in->gil);
+	in->gil_locked = PY_OFF_NONE;
+}
+
 /* Finds types for the self-check, which works without the missing ones. */
 static void find_types(const struct elf_file *ef, struct py_binary *out)
 {
@@ -583,5 +673,9 @@ int py_binary__analyse(const struct elf_file *ef, struct py_binary *out)
 	if (!find_eval(ef, &eval, out))
 		return refuse(out, "its eval loop was not found");
 	err = find_interp_head(ef, out);
-	return err ? err : analyse_version(ef, out);
+	if (!err)
+		err = analyse_version(ef, out);
+	if (!err && out->version_hex < PY_VERSION_MINOR_HEX(3, 0))
+		find_gil_27(ef, out);
+	return err;
 }

@@ -5,7 +5,10 @@ The main thread reads stdin without the GIL, after a first byte with the GIL hel
 to wait for it, and prints at the end of stdin {tid: {"label": ..., "frames": [[name, file, line], ...]}},
 most recent call first, as sys._current_frames() has it. The stacks do not change but for lines of loops.
 The thread "foreign" is one that Python never saw; it is not among them. "hiding:LIBRARY" needs one made of hide.c.
+Runs on 2.7, but for "hostile".
 """
+from __future__ import print_function
+
 import ctypes
 import hashlib
 import json
@@ -17,7 +20,11 @@ import time
 libc = ctypes.CDLL(None)
 holding = ctypes.PyDLL(None)  # its calls keep the GIL
 buffer = ctypes.create_string_buffer(1)
-labels = {}
+labels, idents = {}, {}
+
+
+def own_tid():
+    return int(os.readlink("/proc/thread-self").rpartition("/")[2])
 
 
 def nested(depth, fn):
@@ -25,7 +32,9 @@ def nested(depth, fn):
 
 
 def started(label):
-    labels[threading.get_native_id()] = label
+    tid = own_tid()
+    idents[tid] = threading.current_thread().ident
+    labels[tid] = label
 
 
 def sleeping():
@@ -49,7 +58,7 @@ def in_ctypes():
 
 
 def hashing():
-    data = bytes(1 << 25)
+    data = b"\0" * (1 << 25)
     started("hashing")
     while True: hashlib.sha256(data)
 
@@ -98,8 +107,9 @@ def frames_of(frame):
     return frames
 
 
-hostile.__code__ = hostile.__code__.replace(
-    co_name="x\x1b[2J\nThread 1 \"y\": running", co_filename="/tmp/\x1b]0;z\x07\n</script>.py")
+if hasattr(hostile.__code__, "replace"):
+    hostile.__code__ = hostile.__code__.replace(
+        co_name="x\x1b[2J\nThread 1 \"y\": running", co_filename="/tmp/\x1b]0;z\x07\n</script>.py")
 if hasattr(hostile.__code__, "co_qualname"):
     hostile.__code__ = hostile.__code__.replace(co_qualname=hostile.__code__.co_name)
 
@@ -118,24 +128,23 @@ for arg in sys.argv[1:]:
         libc.pthread_create(ctypes.byref(ctypes.c_ulong()), None, libc.pause, None)
         continue
     name = "\x1b[31m\n\"<b>" if kind == "hostile" else kind
-    threading.Thread(target=nested, args=(3, kinds[kind]), name=name, daemon=True).start()
+    thread = threading.Thread(target=nested, args=(3, kinds[kind]), name=name)
+    thread.daemon = True
+    thread.start()
     while kind not in labels.values():
         time.sleep(0.001)
 
 
 def main():
-    print("ready", flush=True)
+    print("ready")
+    sys.stdout.flush()
     if os.read(0, 1):
         keep_the_gil()
-    tid = threading.get_native_id()
     current = sys._current_frames()
-    truth = {}
-    for thread in threading.enumerate():
-        if thread.native_id in labels:
-            truth[thread.native_id] = {"label": labels[thread.native_id],
-                                       "frames": frames_of(current[thread.ident])}
-    truth[tid] = {"label": "main", "frames": frames_of(sys._getframe(0))}
-    print(json.dumps(truth), flush=True)
+    truth = {tid: {"label": label, "frames": frames_of(current[idents[tid]])} for tid, label in labels.items()}
+    truth[own_tid()] = {"label": "main", "frames": frames_of(sys._getframe(0))}
+    print(json.dumps(truth))
+    sys.stdout.flush()
     os._exit(0)
 
 
