@@ -80,6 +80,13 @@ FAKE_FUNC PyInterpreterState_Head
 FAKE_END PyInterpreterState_Head
 FAKE_FUNC PyEval_ThreadsInitialized
 FAKE_END PyEval_ThreadsInitialized
+FAKE_FUNC _PyEval_FiniThreads
+	lea fake_gil_cond(%rip), %rdi
+	lea fake_gil_mutex(%rip), %rdi
+	lea fake_switch_cond(%rip), %rdi
+	lea fake_switch_mutex(%rip), %rdi
+	lea fake_format(%rip), %rdi
+FAKE_END _PyEval_FiniThreads
 .section .data.fake, "aw", @progbits
 	.balign 8
 .macro FAKE_OBJ name
@@ -105,8 +112,20 @@ FAKE_OBJ fake_format
 FAKE_OBJ fake_version
 	.asciz "2.7.13.9.18rc1"
 	.size fake_version, . - fake_version
+	.balign 4
+FAKE_OBJ fake_gil_locked
+	.long -1
+	.size fake_gil_locked, 4
 .section .bss.fake, "aw", @nobits
 	.balign 8
+FAKE_OBJ fake_switch_mutex
+	.skip 64
+FAKE_OBJ fake_gil_cond
+	.skip 64
+FAKE_OBJ fake_gil_mutex
+	.skip 64
+FAKE_OBJ fake_switch_cond
+	.skip 64
 FAKE_OBJ fake_interpreter_lock
 	.skip 8
 	.size fake_interpreter_lock, 8

@@ -454,6 +454,82 @@ static void finds_the_gil_of_27_by_its_symbol(void **state)
 	assert_int_equal(bin.interp.gil + bin.interp.gil_locks, lock);
 }
 
+static void make_36(struct copy *c)
+{
+	static const uint8_t rip[] = { 0x48, 0x8b, 0x05, 0x10, 0, 0, 0, 0xc3 };
+
+	set_version(c, 0x030612f0);
+	hide(c, "_PyRuntime");
+	rename_symbol(c, "fake_spare_symbol_number_one", "_PyThreadState_Current");
+	patch(c, "PyInterpreterState_Head", 0, rip, sizeof(rip));
+}
+
+static void assert_gil_36(const struct copy *c, bool known)
+{
+	struct py_binary bin;
+	const struct interp *in = &bin.interp;
+
+	assert_int_equal(analyse(c, "x", &bin), 0);
+	assert_int_equal(in->gil_size, known ? 3 * 64 + 48 : 0);
+	if (!known)
+		return;
+	assert_int_equal(in->gil + in->gil_locks, symbol(c, "fake_switch_mutex").addr);
+	assert_int_equal(in->gil + in->gil_locked, symbol(c, "fake_gil_locked").addr);
+	assert_int_equal(in->gil + in->gil_holder, symbol(c, "_PyThreadState_Current").addr);
+	assert_true(!in->gil_locks || !in->gil_locked || !in->gil_holder);
+}
+
+static void decodes_the_gil_of_36(void **state)
+{
+	static const uint8_t load[] = { 0x8b, 0x05, 0, 0, 0, 0 };
+	static const uint8_t compare[] = { 0x31, 0xc0, 0x83, 0x3d, 0, 0, 0, 0, 0 };
+	static const uint8_t wide[] = { 0x48, 0x8b, 0x05, 0, 0, 0, 0 };
+	static const uint8_t nops[] = { 0x90, 0x90, 0x90, 0x90, 0x90, 0x90, 0x90 };
+	struct copy *c = *state;
+	const char *locked = "fake_gil_locked";
+	uint64_t code = symbol(c, "PyEval_ThreadsInitialized").addr;
+	uint64_t fini = symbol(c, "_PyEval_FiniThreads").addr;
+	int32_t fifth = (int32_t)(symbol(c, "fake_gil_cond").addr + 8 - (fini + 16 + 5 * 7));
+
+	make_36(c);
+	assert_gil_36(c, false);
+	name_gil(c, load, sizeof(load), 2, locked, code + sizeof(load));
+	assert_gil_36(c, true);
+	name_gil(c, compare, sizeof(compare), 4, locked, code + sizeof(compare));
+	assert_gil_36(c, true);
+	name_gil(c, wide, sizeof(wide), 3, locked, code + sizeof(wide));
+	assert_gil_36(c, false);
+	name_gil(c, load, sizeof(load), 2, "PyCode_Type", code + sizeof(load)); /* not -1 */
+	assert_gil_36(c, false);
+	name_gil(c, load, sizeof(load), 2, locked, code + sizeof(load));
+	patch(c, "_PyEval_FiniThreads", 16 + 4 * 7 + 3, &fifth, sizeof(fifth));
+	assert_gil_36(c, false);
+	patch(c, "_PyEval_FiniThreads", 16 + 3 * 7, nops, sizeof(nops)); /* three */
+	patch(c, "_PyEval_FiniThreads", 16 + 2 * 7, nops, sizeof(nops));
+	assert_gil_36(c, false);
+}
+
+static void finds_the_gil_of_36_by_its_symbols(void **state)
+{
+	struct copy *c = *state;
+	uint64_t locks = symbol(c, "fake_switch_mutex").addr;
+	struct py_binary bin;
+
+	make_36(c);
+	hide(c, "_PyEval_FiniThreads");
+	rename_symbol(c, "fake_gil_locked", "gil_locked");
+	rename_symbol(c, "fake_gil_cond", "gil_cond");
+	rename_symbol(c, "fake_gil_mutex", "gil_mutex");
+	rename_symbol(c, "fake_switch_cond", "switch_cond");
+	assert_int_equal(analyse(c, "x", &bin), 0);
+	assert_int_equal(bin.interp.gil_size, 0);
+	rename_symbol(c, "fake_switch_mutex", "switch_mutex");
+	assert_int_equal(analyse(c, "x", &bin), 0);
+	assert_int_equal(bin.interp.gil_size, 3 * 64 + 48);
+	assert_int_equal(bin.interp.gil + bin.interp.gil_locks, locks);
+	assert_int_equal(bin.interp.gil + bin.interp.gil_locked, symbol(c, "gil_locked").addr);
+}
+
 /* Debug builds up to 3.7: two more pointers at the start of each object, so of frames, too. */
 static void knows_traced_objects(void **state)
 {
@@ -508,6 +584,8 @@ int main(void)
 		TEST(decodes_the_list_of_interpreters),
 		TEST(decodes_the_gil_of_27),
 		TEST(finds_the_gil_of_27_by_its_symbol),
+		TEST(decodes_the_gil_of_36),
+		TEST(finds_the_gil_of_36_by_its_symbols),
 		TEST(knows_traced_objects),
 		cmocka_unit_test(ignores_other_programs),
 	};

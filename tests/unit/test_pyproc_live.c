@@ -41,7 +41,8 @@ struct target {
 	int out; /* its stdout */
 	struct py_binary bin;
 	uint64_t bias;
-	uint64_t gil_symbol; /* link address of interpreter_lock (2.7); 0: no such symbol */
+	/* Link addresses: interpreter_lock (2.7), gil_cond and gil_locked (3.6); 0: no symbol. */
+	uint64_t lock_symbol, locked_symbol;
 };
 
 static bool spawn_target(struct target *t, const char *exe, const char *script)
@@ -131,7 +132,10 @@ static int find_interpreter(struct target *t)
 		if (!ef)
 			continue;
 		err = py_binary__analyse(ef, &t->bin);
-		t->gil_symbol = address_of(ef, "interpreter_lock");
+		t->lock_symbol = address_of(ef, "interpreter_lock");
+		if (!t->lock_symbol)
+			t->lock_symbol = address_of(ef, "gil_cond");
+		t->locked_symbol = address_of(ef, "gil_locked");
 		if (!err && !file_bias(ef, start, end, off, &t->bias))
 			err = -EINVAL;
 		elf_file__close(ef);
@@ -476,12 +480,14 @@ static const char *check_eval(const struct py_binary *bin)
 static const char *check_gil(const struct target *t)
 {
 	const struct interp *in = &t->bin.interp;
-	bool known = t->bin.version_hex >> 24 == 2 || t->bin.version_hex >= 0x030704f0;
+	bool known = t->bin.version_hex >> 16 <= 0x0306 || t->bin.version_hex >= 0x030704f0;
 
 	if ((known && !t->bin.free_threaded) != (in->gil_size > 0))
 		return "whether it has a GIL";
-	if (t->gil_symbol && in->gil + in->gil_locks != t->gil_symbol)
-		return "where the GIL is";
+	if (t->lock_symbol && t->lock_symbol - in->gil - in->gil_locks >= in->gil_size)
+		return "where the GIL's locks are";
+	if (t->locked_symbol && in->gil + in->gil_locked != t->locked_symbol)
+		return "where the GIL's state is";
 	return NULL;
 }
 

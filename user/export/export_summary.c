@@ -330,9 +330,10 @@ static void add_why_nothing(struct strbuf *b, const struct profile_stats *s)
 	if (profile__lost(s) > profile__filtered(s))
 		strbuf__addf(b, "All %s were lost, see below.", samples);
 	else if (v->event == EVENT_GIL || v->event == EVENT_GIL_HELD)
-		strbuf__addz(b, "No thread waited for a GIL. It is known in CPython 2.7 and from "
-				"3.7.4 on; versions in between and PyPy have one that is not, "
-				"free-threaded builds have none.");
+		strbuf__addz(b,
+			     "No thread waited for a GIL. It is known in CPython 2.7 and 3.6 and "
+			     "from 3.7.4 on; 3.7.0 to 3.7.3 and PyPy have one that is not, "
+			     "free-threaded builds have none.");
 	else if (why == &hints[0] && *doing)
 		strbuf__addf(b, "The CPUs were idle. Only %s is sampled.", value_type__counts(v));
 	else if (why && why->before && *doing)

@@ -750,7 +750,7 @@ int py_layout__interp_head(uint32_t version_hex, const void *debug_offsets, size
  * 3.7 - 3.11: _PyRuntime.ceval.gil; 3.12+: the pointer PyInterpreterState.ceval.gil, from 3.13 on
  * behind instrumentation_version and recursion_limit at the beginning of both structs. The numbers
  * are from debug information, with which test_pylayout compares them. _PyRuntime of 3.7.0 - 3.7.3
- * is another one, 3.6 and older have no struct, only local variables of ceval_gil.h.
+ * is another one; 3.6 and older have no struct: see find_gil() in pyproc.c.
  */
 #define GIL_FIRST_37 0x030704f0u
 

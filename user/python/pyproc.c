@@ -249,9 +249,9 @@ static bool interp_head_from_code(const struct elf_file *ef, uint64_t *addr)
 
 /*
  * The variable by which PyEval_ThreadsInitialized() tells whether there is a GIL, by `mov VARIABLE,
- * %rax` or `cmpq $0, VARIABLE`, which a `xor %eax, %eax` may precede.
+ * %rax` or `cmpq $0, VARIABLE`, which a `xor %eax, %eax` may precede; of an int %eax and `cmpl`.
  */
-static bool created_gil_from_code(const struct elf_file *ef, uint64_t *addr)
+static bool created_gil_from_code(const struct elf_file *ef, bool is_int, uint64_t *addr)
 {
 	static const uint8_t zero[] = { 0x31, 0xc0 };
 	struct elf_symbol sym;
@@ -261,7 +261,7 @@ static bool created_gil_from_code(const struct elf_file *ef, uint64_t *addr)
 
 	if (p && !memcmp(p, zero, sizeof(zero)))
 		p += sizeof(zero);
-	if (!p || *p++ != 0x48)
+	if (!p || (!is_int && *p++ != 0x48))
 		return false;
 	if (p[0] == 0x8b)
 		return named_variable(p + 1, 0, sym.addr + (uint64_t)(p - code) + 1, 0, addr);
@@ -609,6 +609,21 @@ static bool is_zeroed(const struct elf_file *ef, uint64_t addr)
 	return false;
 }
 
+/* `locked` 0: there is no such int. */
+static void place_gil(struct interp *in, const struct range *locks, uint64_t holder,
+		      uint64_t locked)
+{
+	uint64_t first = locks->start < holder ? locks->start : holder;
+
+	if (locked && locked < first)
+		first = locked;
+	in->gil = first;
+	in->gil_locks = (uint32_t)(locks->start - first);
+	in->gil_size = (uint16_t)(locks->end - locks->start);
+	in->gil_holder = (uint32_t)(holder - first);
+	in->gil_locked = locked ? (uint32_t)(locked - first) : PY_OFF_NONE;
+}
+
 /*
  * 2.7: interpreter_lock (Python/ceval.c) is static, a pointer to a semaphore that threads make
  * (Python/thread_pthread.h). A build without semaphores has a larger lock there, whose waiters
@@ -616,24 +631,117 @@ static bool is_zeroed(const struct elf_file *ef, uint64_t addr)
  */
 #define SEM_SIZE 32 /* sizeof(sem_t): glibc and musl */
 
-static void find_gil_27(const struct elf_file *ef, struct py_binary *out)
+static bool find_lock_27(const struct elf_file *ef, struct range *lock)
 {
-	struct interp *in = &out->interp;
-	struct elf_symbol holder, sym;
-	uint64_t lock;
+	struct elf_symbol sym;
 
-	if (!elf_file__symbol(ef, "_PyThreadState_Current", &holder))
-		return;
-	if (!created_gil_from_code(ef, &lock) || lock % 8 || !is_zeroed(ef, lock)) {
+	if (!created_gil_from_code(ef, false, &lock->start) || lock->start % 8 ||
+	    !is_zeroed(ef, lock->start)) {
 		if (!elf_file__symbol(ef, "interpreter_lock", &sym))
-			return;
-		lock = sym.addr;
+			return false;
+		lock->start = sym.addr;
 	}
-	in->gil = lock < holder.addr ? lock : holder.addr;
-	in->gil_locks = (uint32_t)(lock - in->gil);
-	in->gil_size = SEM_SIZE;
-	in->gil_holder = (uint32_t)(holder.addr - in->gil);
-	in->gil_locked = PY_OFF_NONE;
+	lock->end = lock->start + SEM_SIZE;
+	return true;
+}
+
+/*
+ * 3.6: static variables (Python/ceval_gil.h). The exported _PyEval_FiniThreads() destroys the four
+ * locks, so it loads their addresses and no others but those of its messages, which are constants.
+ */
+#define LOCK_CNT   4	    /* gil_cond, gil_mutex, switch_cond, switch_mutex */
+#define LOCK_SIZE  48	    /* sizeof(pthread_cond_t), which is not less than a mutex */
+#define LOCKS_SIZE (8 * 64) /* of all: they stand together, each in a cache line or two */
+
+static void add_lock(uint64_t *locks, unsigned *cnt, uint64_t addr)
+{
+	for (unsigned i = 0; i < *cnt; i++)
+		if (locks[i] == addr)
+			return;
+	if (*cnt <= LOCK_CNT)
+		locks[(*cnt)++] = addr;
+}
+
+/* `locks` has room for one that is too many. */
+static unsigned locks_from_code(const struct elf_file *ef, uint64_t *locks)
+{
+	struct elf_symbol sym;
+	uint8_t code[256];
+	size_t size = sizeof(code);
+	unsigned cnt = 0;
+
+	if (!is_x86(ef) || !elf_file__symbol(ef, "_PyEval_FiniThreads", &sym) || !sym.size)
+		return 0;
+	if (sym.size < size)
+		size = sym.size;
+	if (elf_file__read(ef, sym.addr, code, size))
+		return 0;
+	for (size_t i = 0; i < size; i++) {
+		uint64_t addr;
+
+		if (loaded_address(code + i, size - i, sym.addr + i, &addr) && !(addr % 8) &&
+		    is_zeroed(ef, addr))
+			add_lock(locks, &cnt, addr);
+	}
+	return cnt;
+}
+
+static unsigned locks_from_symbols(const struct elf_file *ef, uint64_t *locks)
+{
+	static const char *const names[LOCK_CNT] = { "gil_cond", "gil_mutex", "switch_cond",
+						     "switch_mutex" };
+	struct elf_symbol sym;
+	unsigned cnt = 0;
+
+	for (unsigned i = 0; i < LOCK_CNT; i++)
+		if (elf_file__symbol(ef, names[i], &sym))
+			add_lock(locks, &cnt, sym.addr);
+	return cnt;
+}
+
+static bool find_locks_36(const struct elf_file *ef, struct range *all)
+{
+	uint64_t locks[LOCK_CNT + 1];
+
+	if (locks_from_code(ef, locks) != LOCK_CNT && locks_from_symbols(ef, locks) != LOCK_CNT)
+		return false;
+	*all = (struct range){ locks[0], locks[0] };
+	for (unsigned i = 1; i < LOCK_CNT; i++) {
+		all->start = locks[i] < all->start ? locks[i] : all->start;
+		all->end = locks[i] > all->end ? locks[i] : all->end;
+	}
+	all->end += LOCK_SIZE;
+	return all->end - all->start <= LOCKS_SIZE;
+}
+
+/* An int that is -1 until the GIL is created, so it is in the file. */
+static bool find_locked_36(const struct elf_file *ef, uint64_t *addr)
+{
+	struct elf_symbol sym;
+	uint32_t value;
+
+	if (!created_gil_from_code(ef, true, addr)) {
+		if (!elf_file__symbol(ef, "gil_locked", &sym))
+			return false;
+		*addr = sym.addr;
+	}
+	return !(*addr % 4) && !elf_file__read(ef, *addr, &value, sizeof(value)) &&
+	       value == UINT32_MAX;
+}
+
+/* Before 3.7 it has no struct. Whoever holds it is _PyThreadState_Current. */
+static void find_gil(const struct elf_file *ef, struct py_binary *out)
+{
+	struct elf_symbol holder;
+	struct range locks;
+	uint64_t locked = 0;
+
+	if (out->runtime || !elf_file__symbol(ef, "_PyThreadState_Current", &holder))
+		return;
+	if (out->version_hex < PY_VERSION_MINOR_HEX(3, 0)
+		    ? find_lock_27(ef, &locks)
+		    : find_locks_36(ef, &locks) && find_locked_36(ef, &locked))
+		place_gil(&out->interp, &locks, holder.addr, locked);
 }
 
 /* Finds types for the self-check, which works without the missing ones. */
@@ -675,7 +783,7 @@ int py_binary__analyse(const struct elf_file *ef, struct py_binary *out)
 	err = find_interp_head(ef, out);
 	if (!err)
 		err = analyse_version(ef, out);
-	if (!err && out->version_hex < PY_VERSION_MINOR_HEX(3, 0))
-		find_gil_27(ef, out);
+	if (!err)
+		find_gil(ef, out);
 	return err;
 }

@@ -3,8 +3,8 @@
 #define PYPERF_GIL_H
 /*
  * Tells whether a thread holds the GIL of its interpreter or waits for it, from the memory of its
- * process. Needs no symbol and stops nothing. CPython 2.7 and 3.7.4 to 3.15, but not free-threaded
- * builds, which have no GIL.
+ * process. Needs no symbol and stops nothing. CPython 2.7, 3.6, and 3.7.4 to 3.15, but not
+ * free-threaded builds, which have no GIL.
  *
  * The process runs on meanwhile: two threads that are read one after the other may both have held
  * the GIL, and only the last answer is still likely to be true.

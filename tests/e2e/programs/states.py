@@ -58,9 +58,12 @@ def in_ctypes():
 
 
 def hashing():
+    digest = hashlib.sha256
+    if "_hashlib" not in sys.modules:  # Python's own keeps the GIL
+        from zlib import crc32 as digest
     data = b"\0" * (1 << 25)
     started("hashing")
-    while True: hashlib.sha256(data)
+    while True: digest(data)
 
 
 def spinning():
