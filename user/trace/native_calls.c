@@ -808,6 +808,10 @@ static int finish(struct native *n)
 		log_warn("%" PRIu32 " events found no room", n->lost + n->python_lost);
 	if (!native_tree__root_cnt(n->tree))
 		log_warn("%s was not called", n->functions.all[n->first].name);
+	if (mapped__has_other(n->readers, n->o->pid, n->ef))
+		log_warn("process %d has loaded another %s since, as the file was replaced; its "
+			 "functions are not shown: trace it anew",
+			 n->o->pid, n->file);
 	return n->err;
 }
 

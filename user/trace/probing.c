@@ -23,6 +23,7 @@
 #include "base/stream.h"
 #include "follow/held.h"
 #include "hist.skel.h"
+#include "process/mapped.h"
 #include "trace/price.h"
 #include "trace/probe_price.h"
 
@@ -33,7 +34,9 @@ struct probing {
 	struct hist_bpf *skel;
 	struct readers *readers;
 	struct probe_set set;
-	struct uprobe_prices prices; /* unless it is forced */
+	struct probe_spots *spots[SAMPLED_MAX]; /* of each place */
+	bool said_other[SAMPLED_MAX];		/* the process has another file there */
+	struct uprobe_prices prices;		/* unless it is forced */
 	int signal_fd, pid_fd;
 	uint64_t start_ns, end_ns; /* end_ns 0: it still goes on */
 	bool over;		   /* the user ends it, or the process has ended */
@@ -87,8 +90,19 @@ static int attach(struct probing *p, uint32_t type)
 			p->skel->bss->stepped[probe_set__number(&p->set, type, i)] = 1;
 	err = probe_set__add(&p->set, place, spots, type, p->o->pid,
 			     bpf_program__fd(program_of(p, type)));
-	probe_spots__free(spots);
+	p->spots[type] = spots;
 	return err;
+}
+
+/* Of files that were replaced by others: breakpoints are in one of them alone. */
+static void warn_of_others(struct probing *p, const char *what)
+{
+	for (uint32_t i = 0; i < p->o->cnt && p->o->pid > 0; i++) {
+		if (p->said_other[i] || !mapped__has_other(p->readers, p->o->pid, p->spots[i]->ef))
+			continue;
+		p->said_other[i] = true;
+		log_warn("-e %s: process %d %s", p->o->places[i].text, p->o->pid, what);
+	}
 }
 
 /* The price of hits, with the program of the first place, whose count begins again then. */
@@ -136,6 +150,9 @@ static int prepare(struct probing *p)
 	}
 	for (uint32_t i = 0; i < p->o->cnt && !err; i++)
 		err = attach(p, i);
+	if (!err)
+		warn_of_others(p, "runs a file that was replaced by the one at this path: its hits "
+				  "are not counted; start the process anew");
 	return err;
 }
 
@@ -309,7 +326,11 @@ static int count(struct probing *p)
 	}
 	p->end_ns = now_ns();
 	uprobe_list__close(&p->set.breakpoints);
-	return show(p);
+	if (show(p))
+		return p->err;
+	warn_of_others(p, "has loaded another file from this path since, as the file was replaced: "
+			  "its hits are not counted; trace it anew");
+	return 0;
 }
 
 /* Ends with an error what costs too much. A process that has ended is judged no more. */
@@ -367,6 +388,8 @@ int probing__run(const struct probing_opts *o)
 	if (!err)
 		err = count(&p);
 	uprobe_list__close(&p.set.breakpoints);
+	for (uint32_t i = 0; i < o->cnt; i++)
+		probe_spots__free(p.spots[i]);
 	readers__free(p.readers);
 	hist_bpf__destroy(p.skel);
 	if (p.signal_fd >= 0)
