@@ -57,7 +57,7 @@ def test_full_disk(any_python, lib):
              trace(lib, "--force", "--", any_python, "-c", CALLS + "call(1)", lib, stdout=full) as profiler:
         result = profiler.wait()
     assert result.status == 1
-    assert result.stderr.count("stdout: No space left on device") == 1, result.stderr
+    assert result.stderr.count("standard output: No space left on device") == 1, result.stderr
 
 
 # The tracer is its parent. It ends once that has opened the file, and has no breakpoints yet.

@@ -334,7 +334,7 @@ def test_stdout_is_full():
     with open("/dev/full", "wb") as full:
         done = subprocess.run([*UNSHARE, harness.PYPERF, "trace", "-d", "0.1"], stdout=full, stderr=subprocess.PIPE,
                               text=True, timeout=harness.PATIENCE)
-    assert done.returncode == 1 and done.stderr.count("stdout: No space left on device") == 1, done
+    assert done.returncode == 1 and done.stderr.count("standard output: No space left on device") == 1, done
 
 
 def test_counts(any_python, another_python):

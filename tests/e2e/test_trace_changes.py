@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-"""Targets that change while they are traced, or that cannot be read: right counts, and a sentence on what is not seen."""
+"""What changes while it is traced, or cannot be read: right counts, and a sentence on what is not seen."""
 import json
 import os
 import re
@@ -206,3 +206,25 @@ def test_all_hits_unknown(any_python, directory):
     assert "%d of %d hits are not counted: their frame was not found" % (hits, hits) in result.stderr
     last = json.loads(result.stdout.splitlines()[-1])
     assert last["final"] and last["functions"] == [] and last["calls"] == 0, last
+
+
+# Calls until nobody wants to know.
+CALLS = "def f(): pass\nwhile True: f()"
+
+
+@pytest.mark.parametrize("options", [["--calls"], ["--exceptions", "--calls"]], ids=" ".join)
+def test_reader_goes_away(any_python, options):
+    """As `trace ... | head -3` ends: at once, with the reason."""
+    program = CALLS if "--exceptions" not in options else "while True:\n try: {}[1]\n except KeyError: pass"
+    with subprocess.Popen([any_python, "-c", program]) as target:
+        try:
+            harness.poll(lambda: harness.cpu_seconds(target.pid) > 0.1, "the program to run")
+            trace = subprocess.Popen([harness.PYPERF, "trace", "-p", str(target.pid), "--force", *options],
+                                     stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=harness.clean_environment())
+            assert trace.stdout.readline()
+            trace.stdout.close()
+            said = trace.stderr.read().decode()
+            assert trace.wait(harness.PATIENCE) == 1, said
+        finally:
+            target.kill()
+    assert said.splitlines()[-1] == "pyperf-bpf: standard output: Broken pipe", said

@@ -2,6 +2,8 @@
 #include "base/stream.h"
 
 #include <errno.h>
+#include <poll.h>
+#include <stdbool.h>
 
 static int reason(int err)
 {
@@ -14,9 +16,18 @@ int stream__put(FILE *f, const char *s, size_t len)
 	return len && fwrite(s, 1, len, f) != len ? reason(errno) : 0;
 }
 
+/* Of a pipe or socket that nobody reads any more, which says so at any time. */
+static bool is_unread(FILE *f)
+{
+	struct pollfd fd = { .fd = fileno(f) };
+
+	return poll(&fd, 1, 0) > 0 && fd.revents & POLLERR;
+}
+
 /*
- * What could not be written is still in the buffer, so the attempt fails again, for the same
- * reason. A stream without a buffer has just failed: errno is of that.
+ * What could not be written may still be in the buffer: the attempt fails again, for the same
+ * reason. If it was thrown away errno may be of that, or of something else since: but a reader who
+ * has gone does not come back.
  */
 int stream__flush(FILE *f)
 {
@@ -25,5 +36,7 @@ int stream__flush(FILE *f)
 	errno = 0;
 	if (fflush(f))
 		return reason(errno);
-	return ferror(f) ? reason(before) : 0;
+	if (!ferror(f))
+		return 0;
+	return is_unread(f) ? -EPIPE : reason(before);
 }

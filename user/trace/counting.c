@@ -487,6 +487,15 @@ static void write_json(struct counting *c, double seconds, bool final)
 	fputc('\n', stdout);
 }
 
+static int say_error(const struct counting *c)
+{
+	if (c->err == -ENOMEM)
+		log_no_memory();
+	else if (c->err)
+		log_err("standard output: %s", strerror(-c->err));
+	return c->err;
+}
+
 /* Prints the counts since the last table, or, at the end, since the beginning. */
 static int show(struct counting *c, bool final)
 {
@@ -512,11 +521,7 @@ static int show(struct counting *c, bool final)
 		write_table(c, seconds, final);
 	if (!c->err)
 		c->err = stream__flush(stdout);
-	if (c->err == -ENOMEM)
-		log_no_memory();
-	else if (c->err)
-		log_err("standard output: %s", strerror(-c->err));
-	return c->err;
+	return say_error(c);
 }
 
 /* ---- the run --------------------------------------------------------------------------------- */
@@ -527,15 +532,17 @@ static void wait_until(struct counting *c, uint64_t until_ns)
 	struct pollfd fds[] = { { .fd = c->signal_fd, .events = POLLIN },
 				{ .fd = c->pid_fd, .events = POLLIN },
 				{ .fd = tracer__news_fd(c->tracer), .events = POLLIN } };
+	bool more = false;
 
-	for (uint64_t now = now_ns(); now < until_ns && !c->over && !c->gone; now = now_ns()) {
+	for (uint64_t now = now_ns(); now < until_ns && !c->over && !c->gone && !c->err;
+	     now = now_ns()) {
 		uint64_t left = (until_ns - now) / NS_PER_MS + 1;
 
-		poll(fds, 3, left < DRAIN_MS ? (int)left : DRAIN_MS);
-		tracer__drain(c->tracer);
+		poll(fds, 3, more ? 0 : left < DRAIN_MS ? (int)left : DRAIN_MS);
+		more = tracer__drain(c->tracer);
 		generated__look(c->generated);
 		if (c->o->mode == TIMING_CALLS)
-			fflush(stdout);
+			c->err = stream__flush(stdout);
 		c->over |= (fds[0].revents & POLLIN) != 0;
 		c->gone |= fds[1].revents != 0;
 	}
@@ -641,6 +648,8 @@ static int begin(struct counting *c)
 	if (err)
 		return err;
 	wait_until(c, c->start_ns + PRICE_MEASURE_MS * NS_PER_MS);
+	if (c->err)
+		return say_error(c);
 	err = judge(c);
 	c->last_ns = c->start_ns;
 	if (!err)
@@ -691,6 +700,8 @@ static int count(struct counting *c)
 	while (!c->over && !c->gone) {
 		next = next_round(next, step, now_ns());
 		wait_until(c, next < end ? next : end);
+		if (c->err)
+			return say_error(c);
 		if (now_ns() >= end)
 			break;
 		say_generated(c, false);

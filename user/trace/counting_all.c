@@ -410,7 +410,7 @@ static int show(struct counting_all *c, bool final)
 	if (err == -ENOMEM)
 		log_no_memory();
 	else if (err)
-		log_err("stdout: %s", strerror(-err));
+		log_err("standard output: %s", strerror(-err));
 	return err;
 }
 
@@ -430,7 +430,7 @@ static int write_calls(struct counting_all *c)
 	if (err == -ENOMEM)
 		log_no_memory();
 	else if (err)
-		log_err("stdout: %s", strerror(-err));
+		log_err("standard output: %s", strerror(-err));
 	return err;
 }
 

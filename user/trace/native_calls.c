@@ -659,7 +659,7 @@ static void flush_stdout(struct native *n)
 
 	if (!err)
 		return;
-	log_err("stdout: %s", strerror(-err));
+	log_err("standard output: %s", strerror(-err));
 	n->err = err;
 }
 

@@ -28,6 +28,7 @@
 #include "follow/uprobe.h"
 
 #define EVENTS_NEWS	(16U << 20) /* bytes: thousands of functions between two drains */
+#define EVENTS_AT_ONCE	262144	    /* as many as have room: then signals have their turn */
 #define CODES_AT_ONCE	1024
 #define CODES_OF_MANY	262144
 #define NEWS_OF_MANY	(4U << 20) /* of each interpreter */
@@ -39,6 +40,7 @@ struct tracer {
 	struct trace_points points;
 	struct trace_bpf *skel;
 	struct ring_buffer *ring, *event_ring;
+	uint32_t left;		       /* events that tracer__drain() still takes */
 	struct tracer_events on_event; /* without take(): none are wanted */
 	struct sym_python *names;
 	struct values *values;
@@ -307,14 +309,22 @@ static int on_event(void *ctx, void *data, size_t size)
 		take_valued(tr, data, size - sizeof(struct trace_event));
 	else if (tr->on_event.take && size >= sizeof(struct trace_event))
 		tr->on_event.take(tr->on_event.ctx, data, NULL);
-	return 0;
+	return --tr->left ? 0 : -EAGAIN;
 }
 
-void tracer__drain(struct tracer *tr)
+bool tracer__drain(struct tracer *tr)
 {
+	int err = 0;
+
 	ring_buffer__consume(tr->ring);
-	if (tr->event_ring)
-		ring_buffer__consume(tr->event_ring);
+	if (!tr->event_ring)
+		return false;
+	/* No more come once it is over: then all are wanted. */
+	do {
+		tr->left = EVENTS_AT_ONCE;
+		err = ring_buffer__consume(tr->event_ring);
+	} while (err == -EAGAIN && tr->skel->bss->over);
+	return err == -EAGAIN;
 }
 
 int tracer__news_fd(const struct tracer *tr)

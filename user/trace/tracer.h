@@ -114,8 +114,11 @@ void tracer__stop(struct tracer *tr);
 /* Removes the breakpoints; the counts stay. Takes up to some seconds if there are many threads. */
 void tracer__detach(struct tracer *tr);
 
-/* Reads new names and events. Call it often enough for a ring buffer of 16 MiB ... */
-void tracer__drain(struct tracer *tr);
+/*
+ * Reads new names and events. Call it often enough for a ring buffer of 16 MiB ... True: there are
+ * more, as they come as fast as they are read.
+ */
+bool tracer__drain(struct tracer *tr);
 /* ... and when this descriptor is readable: many names have come. */
 int tracer__news_fd(const struct tracer *tr);
 /* Events that found no room so far. */
