@@ -208,6 +208,49 @@ def test_all_hits_unknown(any_python, directory):
     assert last["final"] and last["functions"] == [] and last["calls"] == 0, last
 
 
+# The trace stands still until all is over: most events find no room.
+OVERFLOWING = """
+import os, signal
+def fail(n):
+    try:
+        raise KeyError
+    except KeyError:
+        pass
+def load(n):
+    try:
+        __import__("missing%d" % n)
+    except ImportError:
+        pass
+def state(pid):
+    return open("/proc/%d/stat" % pid).read().rpartition(")")[2].split()[0]
+tracer = os.getppid()
+os.kill(tracer, signal.SIGSTOP)
+while state(tracer) != "T":
+    pass
+"""
+
+
+def overflow(python, work, *options):
+    program = OVERFLOWING + work + "\nos.execv('/bin/sh', ['sh', '-c', 'kill -CONT $0', str(tracer)])"
+    result = harness.Profiler("trace", *options, "--force", "--as-root", "--", python, "-c", program).wait()
+    assert result.status == 0, result.stderr
+    return result.stdout.splitlines(), result.stderr
+
+
+def test_lost_exceptions(any_python):
+    """Where each event is a line, so is what found no room; these lines add up to what the end says."""
+    lines, said = overflow(any_python, "for n in range(12000): fail(n)", "--exceptions", "--calls")
+    lost = [re.fullmatch(r" +\? (\d+) exceptions were lost here", line) for line in lines]
+    total = sum(int(found[1]) for found in lost if found)
+    assert total > 0 and "%d exceptions were lost" % total in said, (total, said)
+
+
+def test_lost_imports(any_python):
+    lines, _ = overflow(any_python, "for n in range(3000): load(n)", "--imports", "--json")
+    *events, last = map(json.loads, lines)
+    assert last["lost_events"] == sum(e["events"] for e in events if e["event"] == "lost") > 0, last["lost_events"]
+
+
 # Calls until nobody wants to know.
 CALLS = "def f(): pass\nwhile True: f()"
 

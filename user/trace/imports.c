@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/stream.h"
 #include "python/pylines.h"
+#include "trace/lost.h"
 
 #define BOOTSTRAP   "<frozen importlib._bootstrap>"
 #define IMPORTLIB   "<frozen importlib." /* with _bootstrap_external */
@@ -389,10 +390,15 @@ static void end(struct imports *m, struct thread *t, const struct trace_import *
 
 void imports__lose(struct imports *m, uint32_t lost)
 {
-	if ((int32_t)(lost - m->lost) <= 0)
+	uint32_t more = lost_since(&m->lost, lost);
+
+	if (!more)
 		return;
-	m->lost_cnt += lost - m->lost;
-	m->lost = lost;
+	m->lost_cnt += more;
+	if (m->json)
+		printf("{\"event\":\"lost\",\"events\":%u}\n", more);
+	else
+		printf("%11s %u events were lost here\n", "?", more);
 	for (size_t i = 0; i < m->thread_cnt; i++)
 		forget_tree(m, &m->threads[i]);
 }

@@ -38,6 +38,7 @@
 #include "process/mmapwatch.h"
 #include "process/pidns.h"
 #include "trace/call_picture.h"
+#include "trace/lost.h"
 #include "trace/native_tree.h"
 #include "trace/price.h"
 #include "trace/probe_price.h"
@@ -313,11 +314,8 @@ static void note_lost(struct native *n, uint32_t *known, uint32_t lost, uint64_t
 {
 	const struct native_step s = { .ns = ns, .kind = STEP_LOST };
 
-	/* Programs on two CPUs may read the number in another order than they took their room. */
-	if ((int32_t)(lost - *known) <= 0)
-		return;
-	*known = lost;
-	add(n, &s);
+	if (lost_since(known, lost))
+		add(n, &s);
 }
 
 static int on_native(void *ctx, void *data, size_t size)

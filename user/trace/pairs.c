@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "trace/lost.h"
 
 #define BUCKETS	    8192    /* a power of two, of each table */
 #define WAITING_MAX 1000000 /* frames of generators that are remembered */
@@ -445,12 +446,12 @@ static int take_raise(struct pairs *p, const struct trace_event *e)
 
 void pairs__lose(struct pairs *p, uint32_t lost)
 {
-	/* Programs on two CPUs may read the number in another order than they took their room. */
-	if ((int32_t)(lost - p->lost) <= 0)
+	uint32_t more = lost_since(&p->lost, lost);
+
+	if (!more)
 		return;
 	end_all(p);
-	p->h.lost(p->h.ctx, lost - p->lost);
-	p->lost = lost;
+	p->h.lost(p->h.ctx, more);
 }
 
 int pairs__take(struct pairs *p, const struct trace_event *e, const struct trace_raise *stack)

@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "base/stream.h"
+#include "trace/lost.h"
 
 #define ROWS_MAX       65536 /* different types and stacks */
 #define FUNCTIONS_MAX  1000000
@@ -377,11 +378,15 @@ static bool is_wanted(const struct stacked *r, const struct row *row)
 
 void stacked__lose(struct stacked *r, uint32_t lost)
 {
-	/* Programs on two CPUs may read the number in another order than they took their room. */
-	if ((int32_t)(lost - r->lost) <= 0)
+	uint32_t more = lost_since(&r->lost, lost);
+
+	r->lost_cnt += more;
+	if (!more || !r->each)
 		return;
-	r->lost_cnt += lost - r->lost;
-	r->lost = lost;
+	if (r->json)
+		printf("{\"event\":\"lost\",\"events\":%u}\n", more);
+	else
+		printf("%11s %u %s were lost here\n", "?", more, words[r->kind].plural);
 }
 
 /* `row` has all but its stack. */
