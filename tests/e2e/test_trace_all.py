@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 """trace of all processes. Each case has a PID namespace of its own, so no other Python of the machine is looked at."""
 import json
+import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -206,7 +208,7 @@ print(json.dumps({"events": [sorted(events[t.pid].values()) for t in targets],
 """
 
 # More events than there is room for, while the trace stands still; and some behind them.
-OVERFLOWING = COMMON + """
+STORMING = COMMON + """
 STORM = '''
 import sys
 def leaf():
@@ -222,14 +224,20 @@ for n in sys.stdin:
 def storm(n):
     target.process.stdin.write(b"%d\\n" % n)
     assert target.read_line() == b"done\\n"
-out = tempfile.TemporaryFile("w+")
-with harness.Process([other, "-c", STORM]) as target:
-    trace = All("--calls", "--force", "-f", "leaf", "-f", "storm", stdout=out)
+def lose(mode):
+    trace = All(mode, "--force", "-f", "leaf", "-f", "storm", stdout=out)
     trace.wait_said("counting the calls of")
     trace.process.send_signal(signal.SIGSTOP)
     harness.poll(lambda: open("/proc/%d/stat" % trace.process.pid).read().rpartition(")")[2].split()[0] == "T", "a stop")
     storm(150000)
     trace.process.send_signal(signal.SIGCONT)
+    return trace
+out = tempfile.TemporaryFile("w+")
+"""
+
+OVERFLOWING = STORMING + """
+with harness.Process([other, "-c", STORM]) as target:
+    trace = lose("--calls")
     harness.poll(lambda: os.fstat(out.fileno()).st_size, "calls")
     for _ in range(100): # until the ring is empty
         storm(1)
@@ -240,6 +248,21 @@ print(json.dumps({"events": [e for e in lines[:-1] if e.get("python") or e.get("
                   "seen": sum(e.get("pid") == target.pid and e["event"] != "unknown" for e in lines[:-1]),
                   "lost": [e["events"] for e in lines[:-1] if e["event"] == "lost"],
                   "last": lines[-1], "messages": trace.messages()}))
+"""
+
+# More interpreters than may be traced at a time: the first one has ended, and makes room.
+MADE_ROOM = STORMING + """
+import contextlib, shutil
+with tempfile.TemporaryDirectory() as directory, contextlib.ExitStack() as all:
+    pythons = [shutil.copy(other, "%s/python%d" % (directory, n)) for n in range(17)]
+    with harness.Process([pythons[0], "-c", STORM]) as target:
+        trace = lose("--hist")
+    for python in pythons[1:]:
+        all.enter_context(harness.Process([python, "-c", STORM]))
+    trace.wait_said("no process runs any more")
+    trace.interrupt()
+out.seek(0)
+print(json.dumps({"last": json.loads(out.readlines()[-1]), "messages": trace.messages()}))
 """
 
 # A program that was none of Python's executes Python while the rings have no room to tell of it.
@@ -411,6 +434,17 @@ def test_lost(any_python, another_python):
     names = [e.get("function") for e in found["events"]]
     assert names[-4:] == ["storm", "leaf", "leaf", "storm"] and "unknown" not in kinds[-4:]
     assert "events were lost" in found["messages"]
+
+
+def test_lost_of_one_that_made_room(any_python):
+    """The total has what was lost of interpreters that are not shown any more."""
+    alone = os.path.realpath("/usr/bin/python3")
+    if not os.path.exists(alone):
+        pytest.skip("no interpreter of the system")
+    found = run_inside(MADE_ROOM, any_python, alone)
+    lost, = re.findall(r"(\d+) events were lost", found["messages"])
+    assert not [i for i in found["last"]["interpreters"] if i["lost_events"]]
+    assert found["last"]["lost_events"] == int(lost) > 10000
 
 
 def test_unsaid(any_python, another_python):

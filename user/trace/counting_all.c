@@ -329,6 +329,17 @@ static int write_timings_json(const struct counting_all *c, struct json *j)
 	return err;
 }
 
+/* Of all interpreters, also of those that are not shown any more. */
+static uint64_t lost_cnt(const struct counting_all *c)
+{
+	uint64_t sum = c->crowd->former_lost;
+
+	for (size_t i = 0; i < c->crowd->file_cnt; i++)
+		if (c->crowd->files[i]->timing)
+			sum += timing__lost_cnt(c->crowd->files[i]->timing);
+	return sum;
+}
+
 static int write_json(struct counting_all *c, double seconds, bool final)
 {
 	struct json j = { .f = stdout };
@@ -339,6 +350,8 @@ static int write_json(struct counting_all *c, double seconds, bool final)
 	json__double(&j, "seconds", seconds);
 	json__uint(&j, "calls", c->calls);
 	json__uint(&j, "resumed", c->resumed);
+	if (is_timed(c))
+		json__uint(&j, "lost_events", lost_cnt(c));
 	json__array(&j, "processes");
 	for (size_t i = 0; i < shown(c, c->busy_cnt); i++)
 		write_process_json(&j, c->busiest[i]);

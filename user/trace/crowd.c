@@ -316,6 +316,7 @@ static void keep_sums(struct crowd *c, struct crowd_file *f)
 		c->former_calls += timing__call_cnt(f->timing);
 		c->former_resumed += timing__resumed_cnt(f->timing);
 		timing__lose(f->timing, tracer__lost(f->tracer)); /* is said now, or never */
+		c->former_lost += timing__lost_cnt(f->timing);
 		timing__report(f->timing, crowd__is_filtered(c));
 		if (c->o.picture && timing__draw(f->timing, c->o.picture))
 			log_no_memory();

@@ -102,8 +102,8 @@ struct crowd {
 	size_t file_cnt, file_cap;
 	struct crowd_process **all;
 	size_t cnt, cap;
-	/* Of interpreters that had to make room: wanted calls, and all counters. */
-	uint64_t former_calls, former_resumed, former[TRACE_CTR_CNT];
+	/* Of interpreters that had to make room: wanted calls, lost events, and all counters. */
+	uint64_t former_calls, former_resumed, former_lost, former[TRACE_CTR_CNT];
 	uint64_t start_ns; /* when breakpoints were set first; 0: they were not yet */
 
 	/* private to crowd.c */

@@ -718,6 +718,11 @@ static void function_json(struct timing *t, struct json *j, const struct timed *
 	json__end(j, '}');
 }
 
+uint64_t timing__lost_cnt(const struct timing *t)
+{
+	return t->lost_cnt;
+}
+
 int timing__write_json(struct timing *t, struct json *j, uint32_t top)
 {
 	size_t cnt;

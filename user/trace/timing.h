@@ -93,6 +93,7 @@ int timing__write_json(struct timing *t, struct json *j, uint32_t top);
 void timing__function_json(struct json *j, const struct py_function *f, uint64_t calls,
 			   uint64_t resumed);
 
+uint64_t timing__lost_cnt(const struct timing *t);
 uint64_t timing__event_cnt(const struct timing *t); /* with those that were lost */
 /* Calls that were not taken, because the names of their functions were not read. */
 uint64_t timing__nameless_cnt(const struct timing *t);
