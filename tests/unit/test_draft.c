@@ -372,6 +372,24 @@ static void test_put(void **state)
 	assert_int_equal(draft__put(in_dir("none"), "x.txt", 0600, "ours", 4), -ENOENT);
 }
 
+/* Who publishes may be a child, whose parent knows of no name: nothing is left for it to remove. */
+static void test_not_published(void **state)
+{
+	struct draft d;
+	int at = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+	(void)state;
+	assert_true(at >= 0);
+	assert_int_equal(mkdir(in_dir("x.txt"), 0700), 0);
+	assert_int_equal(draft__open(&d, at, "x.txt"), 0);
+	assert_int_equal(draft__publish(&d, d.fd), -EISDIR);
+	assert_int_equal(entries(), 1);
+	assert_int_equal(rmdir(in_dir("x.txt")), 0);
+	draft__remove(&d);
+	close(d.fd);
+	close(at);
+}
+
 /* Whatever the target was called; but no living run's, and nothing that is only like one. */
 static void test_clean(void **state)
 {
@@ -405,7 +423,7 @@ int main(void)
 		BOTH(test_planted_file), BOTH(test_planted_links), BOTH(test_all_planted),
 		BOTH(test_not_seen),	 BOTH(test_abandon),	   BOTH(test_dead_run),
 		BOTH(test_living_run),	 BOTH(test_not_ours),	   BOTH(test_put),
-		BOTH(test_clean),
+		BOTH(test_clean),	 BOTH(test_not_published),
 	};
 
 	return cmocka_run_group_tests(tests, make_dir, remove_dir);

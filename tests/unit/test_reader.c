@@ -33,6 +33,7 @@
 
 #include "base/log.h"
 #include "base/tenant.h"
+#include "base/worker.h"
 
 static struct readers *rs;
 
@@ -641,7 +642,7 @@ static void test_no_descriptors(void **state)
 		for (int i = 0; i < times; i++)
 			assert_int_equal(reader__call(rs, (uint32_t)getpid(), &op_die_unless_here,
 						      "", 1, &byte, 1),
-					 -ETIMEDOUT);
+					 -ECHILD);
 		assert_int_equal(setrlimit(RLIMIT_NOFILE, &was), 0);
 		assert_int_equal(byte, 0);
 		if (times == 2) {
@@ -651,7 +652,40 @@ static void test_no_descriptors(void **state)
 		}
 	}
 	assert_int_equal(reader__call(rs, (uint32_t)getpid(), &op_die_unless_here, "", 1, &byte, 1),
-			 -ETIMEDOUT);
+			 -ECHILD);
+}
+
+static int is_cut_off(struct reader_job *job)
+{
+	(void)job;
+	_exit(WORKER_CUT_OFF);
+}
+
+READER_JOB(is_cut_off);
+
+/* A helper that cannot send its answer, and one whose answer we cannot take: no user is blamed. */
+static void test_our_fault(void **state)
+{
+	struct reader_refused hung[READER_REFUSED_MAX];
+	int fds[READER_FDS_MAX], next;
+	struct rlimit was, full;
+	size_t cnt;
+
+	(void)state;
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(ask_files(&op_is_cut_off, "", fds, &cnt), -ECHILD);
+	assert_int_equal(ask_files(&op_open_place, "/nowhere", fds, &cnt), -ENOENT);
+	next = dup(0);
+	close(next);
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &was), 0);
+	full = (struct rlimit){ .rlim_cur = (rlim_t)next, .rlim_max = was.rlim_max };
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &full), 0);
+	assert_int_equal(ask_files(&op_open_place, "/proc/self/exe", fds, &cnt), -ECHILD);
+	assert_int_equal(cnt, 0);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &was), 0);
+	assert_int_equal(ask_files(&op_open_place, "/proc/self/exe", fds, &cnt), 0);
+	close(fds[0]);
+	assert_int_equal(readers__hung(rs, false, hung), 0);
 }
 
 /* Of a process that ended before its user was read, no number of a user is shown. */
@@ -946,6 +980,7 @@ int main(void)
 		test(test_patience),	   test(test_standstill),
 		test(test_never_here),	   test(test_no_descriptors),
 		test(test_one_user),	   test(test_hangs_are_said_once),
+		test(test_our_fault),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

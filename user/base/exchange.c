@@ -130,11 +130,18 @@ union control {
 	char room[CMSG_SPACE(sizeof(int) * READER_FDS_MAX)];
 };
 
+/* Of a call that failed now. A process that ends before it has read all leaves ECONNRESET. */
+static int failure(void)
+{
+	return errno == ECONNRESET ? -EPIPE : -errno;
+}
+
 int exchange__send(int socket, uint64_t number, const int *fds, size_t fd_cnt)
 {
 	struct iovec part = { &number, sizeof(number) };
 	struct msghdr msg = { .msg_iov = &part, .msg_iovlen = 1 };
 	union control c = { 0 };
+	ssize_t sent;
 
 	if (fd_cnt) {
 		msg.msg_control = &c;
@@ -144,7 +151,8 @@ int exchange__send(int socket, uint64_t number, const int *fds, size_t fd_cnt)
 					    .cmsg_type = SCM_RIGHTS };
 		memcpy(CMSG_DATA(&c.align), fds, sizeof(int) * fd_cnt);
 	}
-	return sendmsg(socket, &msg, MSG_NOSIGNAL) == sizeof(number) ? 0 : -EPIPE;
+	sent = sendmsg(socket, &msg, MSG_NOSIGNAL);
+	return sent == sizeof(number) ? 0 : sent < 0 ? failure() : -EPIPE;
 }
 
 /* The descriptors of a message are the caller's, whatever else is wrong with it. */
@@ -173,7 +181,12 @@ int exchange__receive(int socket, uint64_t *number, int fds[READER_FDS_MAX], siz
 	};
 	ssize_t got = recvmsg(socket, &msg, MSG_CMSG_CLOEXEC | flags);
 
-	*fd_cnt = got >= 0 ? take_fds(&msg, fds) : 0;
+	*fd_cnt = 0;
+	if (got < 0)
+		return failure();
+	*fd_cnt = take_fds(&msg, fds);
+	if (got == sizeof(*number) && msg.msg_flags & MSG_CTRUNC && *fd_cnt < READER_FDS_MAX)
+		return -EMFILE; /* there was room for more of them than we may have */
 	return got == sizeof(*number) && !(msg.msg_flags & MSG_CTRUNC) ? 0 : -EPIPE;
 }
 

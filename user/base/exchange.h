@@ -48,7 +48,11 @@ int exchange__map(const struct worker_kind *kind, int fd, struct exchange *x);
 int exchange__alone(const struct worker_kind *kind, struct exchange *x);
 void exchange__unmap(struct exchange *x);
 
-/* A helper that has started sends worker__build() for the number. Questions count from 1. */
+/*
+ * A helper that has started sends worker__build() for the number. Questions count from 1. Both
+ * return 0; -EPIPE: the other process has ended, or sends what was not agreed; else what this one
+ * lacks: -ENOMEM, -EMFILE ...
+ */
 int exchange__send(int socket, uint64_t number, const int *fds, size_t fd_cnt);
 /* The descriptors are the caller's also if the message is refused. `flags`: of recvmsg(). */
 int exchange__receive(int socket, uint64_t *number, int fds[READER_FDS_MAX], size_t *fd_cnt,

@@ -35,6 +35,7 @@
 #define HANGS_MAX     2	     /* of one tenant; then its processes are not read any more */
 #define TENANTS_MAX   64
 #define FAILURES_MAX  8	 /* in a row, before any answer: it may not live here */
+#define TRIES	      2	 /* for one question: what fails may be there again */
 #define RETRY_S	      10 /* after so many */
 #define RETRY_MS      (RETRY_S * 1000)
 #define TEXT_OF_(x)   #x
@@ -181,7 +182,10 @@ static void start(struct helper *h)
 		no_reader(h, what, -err);
 }
 
-/* 'R': it computes, or waits for a CPU. 't': whoever debugs us (strace) holds it. */
+/*
+ * 'R': it computes, or waits for a CPU; or we cannot see what it does, which is no tenant's fault.
+ * 't': whoever debugs us (strace) holds it.
+ */
 static char state_of(pid_t pid)
 {
 	char path[32], text[64] = "", *end;
@@ -194,7 +198,7 @@ static char state_of(pid_t pid)
 	if (fd >= 0)
 		close(fd);
 	end = n > 0 ? strrchr(text, ')') : NULL;
-	return end && end[1] ? end[2] : 'X';
+	return end && end[1] ? end[2] : 'R';
 }
 
 /* ---- whose processes let it hang ------------------------------------------------------------ */
@@ -230,8 +234,7 @@ static bool is_refused(struct readers *rs, struct helper *helper, const struct r
 		return true;
 	if (!__atomic_load_n(&rs->tenant_cnt, __ATOMIC_RELAXED))
 		return false;
-	if (count_given_up(helper) >= GIVEN_UP_MAX)
-		return true;
+	count_given_up(helper);
 	pthread_mutex_lock(&rs->lock);
 	h = find_hangs(rs, tenant_of(whose));
 	/* Nobody has more than his share of those that hang, however long it lasts. */
@@ -349,7 +352,7 @@ void reader_refused__print(const struct reader_refused *r, struct strbuf *out)
 
 /*
  * Something can be read, or the reader is gone; -ETIMEDOUT: it waits for somebody;
- * -ECANCELED: we have to end. `whose` is NULL: it has not begun.
+ * -ECANCELED: we have to end; else we cannot wait. `whose` is NULL: it has not begun.
  */
 static int wait_for_answer(const struct helper *h, const struct reader_whose *whose)
 {
@@ -358,10 +361,13 @@ static int wait_for_answer(const struct helper *h, const struct reader_whose *wh
 	uint64_t hang_ms = h->kind->hang_ms;
 	bool asked = false;
 	char state;
+	int ready;
 
-	while (poll(&p, 1, LOOK_MS) <= 0) {
+	while ((ready = poll(&p, 1, LOOK_MS)) <= 0) {
 		if (ending__late())
 			return -ECANCELED;
+		if (ready < 0 && errno != EINTR)
+			return -errno;
 		now = now_ms();
 		state = state_of(h->pid);
 		/* A machine that stood still, or had no CPU for us, had none for the reader. */
@@ -450,15 +456,31 @@ static void keep_pace(struct helper *h, bool realtime)
 		h->hurries = realtime;
 }
 
-/* Starts the helper if need be. The caller has the lock. */
-static bool may_ask(struct readers *rs, struct helper *h, const struct reader_whose *whose)
+/*
+ * Starts the helper if need be. The caller has the lock. 0, or as reader__call() -ETIMEDOUT or
+ * -ECHILD.
+ */
+static int begin(struct readers *rs, struct helper *h, const struct reader_whose *whose)
 {
 	start(h);
-	if (!h->pid || is_refused(rs, h, whose))
-		return false;
+	if (is_refused(rs, h, whose))
+		return -ETIMEDOUT;
+	if (!h->pid || count_given_up(h) >= GIVEN_UP_MAX)
+		return -ECHILD;
 	if (__atomic_load_n(&rs->realtime, __ATOMIC_RELAXED))
 		keep_pace(h, true);
-	return is_ready(h);
+	return is_ready(h) ? 0 : ending__late() ? -ETIMEDOUT : -ECHILD;
+}
+
+/* Is it we, or the helper, who lack something, and not a tenant who let it hang or end? */
+static bool is_our_fault(int err, pid_t pid)
+{
+	int status;
+
+	if (err != -EPIPE)
+		return err != -ETIMEDOUT;
+	status = read_status(pid);
+	return WIFEXITED(status) && WEXITSTATUS(status) == WORKER_CUT_OFF;
 }
 
 /* The result, once the exchange has it; the caller has the lock. */
@@ -466,9 +488,8 @@ static int64_t put(struct readers *rs, struct helper *h, const struct reader_who
 		   int out[READER_FDS_MAX], size_t *out_cnt)
 {
 	int64_t result;
-	int err;
-
-	err = ask(h, whose, in, out, out_cnt);
+	pid_t pid = h->pid;
+	int err = ask(h, whose, in, out, out_cnt);
 
 	if (!err) {
 		h->failures = 0;
@@ -485,6 +506,10 @@ static int64_t put(struct readers *rs, struct helper *h, const struct reader_who
 	give_up(h, tenant__payer(tenant_of(whose)));
 	if (err == -ECANCELED)
 		return -ETIMEDOUT;
+	if (is_our_fault(err, pid)) {
+		no_reader(h, "its socket", err == -EPIPE ? WORKER_CUT_OFF : -err);
+		return -ECHILD;
+	}
 	note_hang(rs, h->kind, whose, err);
 	if (err != -ETIMEDOUT && !h->answered)
 		no_reader(h, "it ends", EPERM);
@@ -497,14 +522,17 @@ static int call_locked(struct readers *rs, uint32_t tgid, const struct reader_op
 	const struct reader_whose whose = { .tgid = tgid };
 	struct helper *h = &rs->memory;
 	int fds[READER_FDS_MAX];
-	int64_t result;
-	size_t cnt;
+	int64_t result = -ECHILD;
+	size_t cnt = 0;
 
-	if (!may_ask(rs, h, &whose))
-		return -ETIMEDOUT;
-	h->x.head->operation = worker__number(op);
-	memcpy(h->x.question, question, size);
-	result = put(rs, h, &whose, -1, fds, &cnt);
+	for (int i = 0; i < TRIES && result == -ECHILD; i++) {
+		result = begin(rs, h, &whose);
+		if (result)
+			continue;
+		h->x.head->operation = worker__number(op);
+		memcpy(h->x.question, question, size);
+		result = put(rs, h, &whose, -1, fds, &cnt);
+	}
 	if (result >= 0)
 		memcpy(answer, h->x.answer, answer_size);
 	exchange__close(fds, cnt);
@@ -539,6 +567,11 @@ static int read_range(const void *question, void *answer)
 }
 
 READER_OPERATION(read_range);
+
+const char *reader__why(int err)
+{
+	return err == -ECHILD ? "the process that reads others cannot be had" : strerror(-err);
+}
 
 int reader__read(struct readers *rs, uint32_t tgid, void *dst, size_t size, uint64_t src)
 {
@@ -593,14 +626,17 @@ static int do_it_here(const struct reader_call *c)
 static int files_locked(struct readers *rs, const struct reader_call *c)
 {
 	struct helper *h = &rs->files;
-	int64_t result;
+	int64_t result = -ECHILD;
 	int err;
 
-	if (!may_ask(rs, h, &c->whose))
-		return -ETIMEDOUT;
-	h->x.head->operation = worker__number(c->op);
-	memcpy(h->x.question, c->question, c->size);
-	result = put(rs, h, &c->whose, c->in, c->out, c->out_cnt);
+	for (int i = 0; i < TRIES && result == -ECHILD; i++) {
+		result = begin(rs, h, &c->whose);
+		if (result)
+			continue;
+		h->x.head->operation = worker__number(c->op);
+		memcpy(h->x.question, c->question, c->size);
+		result = put(rs, h, &c->whose, c->in, c->out, c->out_cnt);
+	}
 	err = result < 0			  ? (int)result
 	      : result > (int64_t)h->x.answer_max ? -EBADMSG
 						  : take_answer(c, h->x.answer, (size_t)result);

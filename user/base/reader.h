@@ -97,13 +97,15 @@ struct reader_operation {
  * Runs an operation in the helper for memory, about a process. Returns what it returned. If that
  * is not negative, all `answer_size` bytes are set; the answer is as untrusted as the process
  * itself. -ETIMEDOUT: the helper hangs, or, if the call returns at once, others of the same user
- * hung before.
+ * hung before. -ECHILD: the helper cannot be had, or not be asked; no tenant is to blame.
  */
 int reader__call(struct readers *rs, uint32_t tgid, const struct reader_operation *op,
 		 const void *question, size_t size, void *answer, size_t answer_size);
 
-/* Reads memory of a process as read_process() does; -ETIMEDOUT, too. */
+/* Reads memory of a process as read_process() does; -ETIMEDOUT and -ECHILD, too. */
 int reader__read(struct readers *rs, uint32_t tgid, void *dst, size_t size, uint64_t src);
+/* What to say of an error of these calls. */
+const char *reader__why(int err);
 
 /* ---- files ---------------------------------------------------------------------------------- */
 

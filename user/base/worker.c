@@ -276,7 +276,7 @@ static bool has_served(const struct rlimit *cpu)
 	return !clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used) && (rlim_t)used.tv_sec >= most;
 }
 
-static void serve(const struct worker_kind *kind, struct exchange *x, const struct rlimit *cpu)
+static int serve(const struct worker_kind *kind, struct exchange *x, const struct rlimit *cpu)
 {
 	struct reader_job job;
 	int in[READER_FDS_MAX];
@@ -285,10 +285,10 @@ static void serve(const struct worker_kind *kind, struct exchange *x, const stru
 	uint64_t n;
 
 	if (exchange__send(CHILD_IN, worker__build(), NULL, 0))
-		return;
+		return -WORKER_CUT_OFF;
 	do {
 		if (exchange__receive(CHILD_IN, &n, in, &in_cnt, 0))
-			return;
+			return -WORKER_CUT_OFF;
 		job = (struct reader_job){ .in = in_cnt ? in[0] : -1 };
 		answer(kind, x, &job);
 		retires = has_served(cpu);
@@ -296,11 +296,12 @@ static void serve(const struct worker_kind *kind, struct exchange *x, const stru
 		if (exchange__send(CHILD_IN, n, job.out, job.out_cnt)) {
 			x->head->result = -EMFILE; /* no tenant's files are to blame */
 			if (exchange__send(CHILD_IN, n, NULL, 0))
-				return;
+				return -WORKER_CUT_OFF;
 		}
 		exchange__close(job.out, job.out_cnt);
 		exchange__close(in, in_cnt);
 	} while (!retires);
+	return 0;
 }
 
 /* ---- its beginning --------------------------------------------------------------------------- */
@@ -329,9 +330,7 @@ static int work(const struct worker_kind *kind)
 	    prctl(PR_SET_PDEATHSIG, SIGKILL)) /* a change of rights has taken it back */
 		return err ? err : -errno;
 	err = allow_calls(kind);
-	if (!err)
-		serve(kind, &x, &cpu);
-	return err;
+	return err ? err : serve(kind, &x, &cpu);
 }
 
 /* Before main(), so that each program that has helpers can be one. */

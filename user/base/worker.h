@@ -7,9 +7,13 @@
  * A helper is this program, executed anew under the name of its kind (child__execute()). Whatever
  * links this file recognises the name before main().
  */
+#include <errno.h>
 #include <sys/types.h>
 
 #include "base/exchange.h"
+
+/* Exit status of one that cannot receive questions, or send answers: no tenant has ended it. */
+#define WORKER_CUT_OFF ECOMM
 
 /* Starts one. The descriptors stay the caller's. Returns its pid or negative errno. */
 pid_t worker__start(const struct worker_kind *kind, int socket, int memory);

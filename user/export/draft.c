@@ -212,10 +212,13 @@ int draft__publish(struct draft *d, int fd)
 
 	if (err)
 		return err;
-	if (renameat(d->dir, d->name, d->dir, d->target))
-		return -errno;
-	d->is_there = false;
-	return 0;
+	if (!renameat(d->dir, d->name, d->dir, d->target)) {
+		d->is_there = false;
+		return 0;
+	}
+	err = -errno;
+	draft__remove(d); /* we may be a child, whose parent knows of no name */
+	return err;
 }
 
 void draft__remove(struct draft *d)

@@ -29,7 +29,7 @@ struct draft {
 
 /* 0 or negative errno. `target` is borrowed. */
 int draft__open(struct draft *d, int dir, const char *target);
-/* Gives it its name, and replaces an older file of that name. 0 or negative errno. */
+/* Gives it its name, and replaces an older file of that name. 0 or negative errno: it is gone. */
 int draft__publish(struct draft *d, int fd);
 /* Removes the draft. Does nothing if it was published or never had a name. */
 void draft__remove(struct draft *d);

@@ -17,17 +17,21 @@
 #define HELD_PAUSE_NS (60 * NS_PER_S) /* a reader is given up each time */
 
 /* Nothing is mapped at address 0, but the kernel locks the mappings to find that out. */
-static bool does_not_answer(struct readers *rs, uint32_t tgid)
+static int read_nothing(struct readers *rs, uint32_t tgid)
 {
 	uint8_t byte;
 
-	return reader__read(rs, tgid, &byte, sizeof(byte), 0) == -ETIMEDOUT;
+	return reader__read(rs, tgid, &byte, sizeof(byte), 0);
 }
 
-/* If our own memory does not answer either, it is the reader that cannot be had. */
-static int check(struct readers *rs, int found)
+/* 0, the number of the process if it does not answer, or -ECHILD: so does our own memory. */
+static int check(struct readers *rs, uint32_t tgid)
 {
-	return does_not_answer(rs, (uint32_t)getpid()) ? -ECHILD : found;
+	int err = read_nothing(rs, tgid);
+
+	if (err == -ETIMEDOUT)
+		return read_nothing(rs, (uint32_t)getpid()) == err ? -ECHILD : (int)tgid;
+	return err == -ECHILD ? err : 0;
 }
 
 static int find(struct readers *rs)
@@ -38,9 +42,8 @@ static int find(struct readers *rs)
 	long long pid;
 
 	while (!found && dir && (de = readdir(dir)))
-		if (!parse_int(de->d_name, 1, INT32_MAX, &pid) && pid != getpid() &&
-		    does_not_answer(rs, (uint32_t)pid))
-			found = check(rs, (int)pid);
+		if (!parse_int(de->d_name, 1, INT32_MAX, &pid) && pid != getpid())
+			found = check(rs, (uint32_t)pid);
 	if (dir)
 		closedir(dir);
 	return found;
@@ -55,11 +58,6 @@ int held__find(struct readers *rs)
 	return found;
 }
 
-static const char *why_not(int err)
-{
-	return err == -ECHILD ? "the process that reads memory cannot be had" : strerror(-err);
-}
-
 int held__refuse(struct readers *rs)
 {
 	int found = held__find(rs);
@@ -68,7 +66,7 @@ int held__refuse(struct readers *rs)
 		return 0;
 	if (found < 0)
 		log_err("no breakpoints: whether all processes answer cannot be told: %s",
-			why_not(found));
+			reader__why(found));
 	else
 		log_err("no breakpoints: the memory of process %d does not answer: the kernel "
 			"might wait for it too, and let no process of this machine start another "
@@ -82,7 +80,7 @@ static void say_held(int found)
 	if (found < 0)
 		log_warn("no further breakpoints for now: whether all processes answer cannot be "
 			 "told: %s",
-			 why_not(found));
+			 reader__why(found));
 	else
 		log_warn("no further breakpoints for now: the memory of process %d does not "
 			 "answer: the kernel might wait for it too, and let no process of this "

@@ -300,7 +300,7 @@ static int explain(struct heap_reader *r, const char *what, int err)
 			r->fate == HEAP_EXECED ? "runs another program now" : "has ended");
 	else
 		log_err("process %d (%s): %s: %s", r->o->pid, r->target.comm, what,
-			err == -ETIMEDOUT ? "its memory does not answer" : strerror(-err));
+			err == -ETIMEDOUT ? "its memory does not answer" : reader__why(err));
 	return err;
 }
 

@@ -237,7 +237,7 @@ static void explain(struct heap_target *t, const struct interpreter *in, int err
 			 elf_file__path(in->ef),
 			 in->py.why_not ? in->py.why_not : "it is not supported");
 	else if (err != -ENOENT)
-		snprintf(why, HEAP_WHY_LEN, "its interpreter cannot be read: %s", strerror(-err));
+		snprintf(why, HEAP_WHY_LEN, "its interpreter cannot be read: %s", reader__why(err));
 	else if (!unsupported__explain(t->readers, t->pid, why))
 		snprintf(why, HEAP_WHY_LEN, "it is not Python");
 }
@@ -251,7 +251,8 @@ static int find_interpreter(struct heap_target *t, char *why)
 	if (err) {
 		exec_maps__free(&maps);
 		snprintf(why, HEAP_WHY_LEN,
-			 "its mappings cannot be read: %s (needs CAP_SYS_PTRACE)", strerror(-err));
+			 "its mappings cannot be read: %s (needs CAP_SYS_PTRACE)",
+			 reader__why(err));
 		return err;
 	}
 	err = interpreter__find(&in, t->readers, (uint32_t)t->pid, t->proc_fd, &maps);
@@ -317,7 +318,7 @@ int heap_target__open(struct heap_target *t, pid_t pid, char why[HEAP_WHY_LEN])
 		snprintf(why, HEAP_WHY_LEN,
 			 "its memory cannot be read: %s (needs CAP_SYS_PTRACE, and "
 			 "kernel.yama.ptrace_scope below 3)",
-			 strerror(-err));
+			 reader__why(err));
 	return err;
 }
 

@@ -20,7 +20,7 @@ static int complete(struct interpreter *in, struct readers *readers, uint32_t pi
 /* Its contents say that it is none, or it may be one. */
 static int not_opened(int err)
 {
-	if (err == ENOMEM || err == ETIMEDOUT)
+	if (err == ENOMEM || err == ETIMEDOUT || err == ECHILD)
 		return -err;
 	return err == ENOEXEC ? -ENOENT : -ESTALE;
 }

@@ -29,7 +29,7 @@ struct interpreter {
 
 /*
  * 0; -ENOENT: the process has none, in its first 1,024 files; -ENOTSUP: one that cannot be walked,
- * see py.why_not; -ETIMEDOUT: its files or its memory do not answer; else negative errno. In all
+ * see py.why_not; -ETIMEDOUT, -ECHILD: see reader__call(); else negative errno. In all
  * cases but -ENOENT `out` has what is known, and interpreter__close() is wanted.
  */
 int interpreter__find(struct interpreter *out, struct readers *readers, uint32_t pid, int proc_fd,

@@ -856,8 +856,10 @@ int selfcheck__walk(struct readers *rs, struct py_binary *bin, uint32_t tgid, ui
 	q.bin.why_not = NULL; /* an address of ours */
 	err = reader__call(rs, tgid, &op_walk_it, &q, sizeof(q), &a, sizeof(a));
 	why[0] = '\0';
-	if (err == -ETIMEDOUT) {
-		snprintf(why, SELFCHECK_WHY_LEN, "its memory does not answer when it is read");
+	if (err == -ETIMEDOUT || err == -ECHILD) {
+		snprintf(why, SELFCHECK_WHY_LEN, "%s",
+			 err == -ETIMEDOUT ? "its memory does not answer when it is read"
+					   : reader__why(err));
 		return -EBADMSG;
 	}
 	if (err)

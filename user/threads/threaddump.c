@@ -701,7 +701,7 @@ static int choose_process(struct dumper *d)
 	else if (err == -ETIMEDOUT)
 		return no_look(d);
 	else if (err)
-		log_err("process %d (%s): its mappings: %s", pid, d->p->comm, strerror(-err));
+		log_err("process %d (%s): its mappings: %s", pid, d->p->comm, reader__why(err));
 	return err;
 }
 

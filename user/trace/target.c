@@ -72,7 +72,7 @@ static void refuse(const struct target *t, int err)
 		log_err("process %d: its files or its memory do not answer", t->pid);
 	else
 		log_err("process %d: it cannot be read: %s (needs CAP_SYS_PTRACE)", t->pid,
-			strerror(-err));
+			reader__why(err));
 }
 
 int target__open_process(struct target *t, pid_t pid)

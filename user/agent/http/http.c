@@ -786,11 +786,13 @@ static int start_serving(struct http *h)
 {
 	int err;
 
+	errno = 0; /* the library may fail without */
 	h->daemon = start_daemon(h);
 	if (!h->daemon) {
-		log_err("cannot serve on %s%s", h->config.text,
-			h->cert ? ": is tls-key the key of tls-cert?" : "");
-		return -EINVAL;
+		err = errno ? errno : EINVAL;
+		log_err("cannot serve on %s: %s", h->config.text,
+			h->cert ? "is tls-key the key of tls-cert?" : strerror(err));
+		return -err;
 	}
 	err = start_thread(h);
 	if (!err)
@@ -811,7 +813,11 @@ struct http *http__start(const struct http_config *c, const struct http_backend 
 	h = http__new(c, backend);
 	if (!h)
 		return NULL;
-	err = h->wake_fd < 0 ? -errno : read_secrets(h);
+	err = h->wake_fd < 0 ? -errno : 0;
+	if (err)
+		log_err("cannot serve on %s: %s", c->text, strerror(-err));
+	if (!err)
+		err = read_secrets(h);
 	if (!err)
 		err = open_socket(h);
 	if (!err)
