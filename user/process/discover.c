@@ -357,8 +357,10 @@ int process_table__scan(struct process_table *pt)
 {
 	int err = discover_until_settled(pt);
 
-	if (err)
+	if (err) {
+		log_err("processes cannot be listed: /proc: %s", strerror(-err));
 		return err;
+	}
 	prepare_common_files(pt);
 	process_table__refresh(pt);
 	err = file_table__go_live(pt->files);
