@@ -23,7 +23,7 @@ struct perf_rings;
 typedef void (*perf_record_fn)(void *ctx, const struct perf_event_header *record);
 
 /*
- * For all possible CPUs; none is open yet. `pages` of data for each, a power of two. NULL and errno.
+ * For all possible CPUs; none is open yet. `pages` of data for each, a power of two. NULL, errno.
  */
 struct perf_rings *perf_rings__new(const struct perf_event_attr *attr, uint32_t pages);
 void perf_rings__free(struct perf_rings *rs);
@@ -43,7 +43,7 @@ uint64_t perf_rings__bytes(const struct perf_rings *rs);
 /* Passes all records to `fn`, CPU by CPU, in order within a CPU. */
 void perf_rings__read(struct perf_rings *rs, perf_record_fn fn, void *ctx);
 
-/* One ring: `size` bytes of data, a power of two. A record that wraps is put together in `whole`. */
+/* One ring: `size` bytes of data, a power of two. A record that wraps is joined in `whole`. */
 struct perf_ring_data {
 	const uint8_t *data;
 	size_t size;

@@ -87,8 +87,8 @@ static void say_why_not(const struct heap_command *c, int err)
 			"while it runs",
 			c->name);
 	else
-		log_err("%s: it cannot be held at its end: %s (that needs ptrace(2), and breakpoints "
-			"of the CPU); -d SEC reads it while it runs",
+		log_err("%s: it cannot be held at its end: %s (that needs ptrace(2), and "
+			"breakpoints of the CPU); -d SEC reads it while it runs",
 			c->name, strerror(-err));
 }
 

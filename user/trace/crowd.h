@@ -2,8 +2,9 @@
 #ifndef PYPERF_CROWD_H
 #define PYPERF_CROWD_H
 /*
- * All Python processes of the machine, or of the PID namespace, or some and their descendants: finds
- * them, sets breakpoints in each, and takes them away from those that they slow down too much.
+ * All Python processes of the machine, or of the PID namespace, or some and their descendants:
+ * finds them, sets breakpoints in each, and takes them away from those that they slow down too
+ * much.
  *
  *	/proc --> interpreters, by file: a tracer each
  *	      --> processes: a link (uprobe.multi) each to the tracer of their interpreter
