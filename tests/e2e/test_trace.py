@@ -779,7 +779,7 @@ def test_seccomp(any_python, mode):
     (["trace", "--gc", "--calls", "--format", "pythonflow"], "--format pythonflow goes with --calls"),
     (["trace", "-o", "x.html"], "-o goes with --calls and --hist"),
     (["trace", "--hist", "-o", "x.unknown"], "x.unknown"),
-    (["trace", "-p", "x"], "not the number of a process"),
+    (["trace", "-p", "x"], "-p x: 'x' is not a process id"),
     (["trace", "-t", "4194305"], "-t 4194305: there is no such thread"),
     (["trace", "-t", "12", "--", "python3"], "a command's threads have no numbers yet: name them"),
     (["trace", "-t", "99999999999"], "must be the number of a thread, or its name"),
