@@ -120,7 +120,10 @@ static pid_t play_start(const struct worker_kind *kind, int socket, int memory)
 	const struct script *s = &play.script;
 	struct exchange x;
 
-	check(play.socket < 0 && !exchange__map(kind, memory, &x));
+	/* One that lacked something of ours is given up, and another one begins. */
+	if (play.socket >= 0)
+		close(play.socket);
+	check(!exchange__map(kind, memory, &x));
 	play.socket = fcntl(socket, F_DUPFD_CLOEXEC, 0);
 	check(play.socket >= 0);
 	x.head->result = s->result;
