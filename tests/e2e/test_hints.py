@@ -149,7 +149,7 @@ end.set()
 def test_calls_per_second(any_python):
     """Of the whole run in the last object, which has the calls of the whole run."""
     with Process([any_python, "-c", CALLS]) as target:
-        lines = run("trace", "-p", target.pid, "-d", "2.5", "--json").stdout.splitlines()
+        lines = run("trace", "-p", target.pid, "-d", "2.5", "--json", "--force").stdout.splitlines()
     last = json.loads(lines[-1])
     assert last["final"] and last["calls"] > 100, last
     rate = (last["calls"] + last["resumed"]) / last["seconds"]
