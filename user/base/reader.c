@@ -516,25 +516,38 @@ static int64_t put(struct readers *rs, struct helper *h, const struct reader_who
 	return err;
 }
 
+/* Asks the helper; the caller has its lock. The result, as of put(). */
+static int64_t try(struct readers *rs, struct helper *h, const struct reader_call *c)
+{
+	int64_t result = -ECHILD;
+
+	for (int i = 0; i < TRIES && result == -ECHILD; i++) {
+		result = begin(rs, h, &c->whose);
+		if (result)
+			continue;
+		h->x.head->operation = worker__number(c->op);
+		memcpy(h->x.question, c->question, c->size);
+		result = put(rs, h, &c->whose, c->in, c->out, c->out_cnt);
+	}
+	return result;
+}
+
 static int call_locked(struct readers *rs, uint32_t tgid, const struct reader_operation *op,
 		       const void *question, size_t size, void *answer, size_t answer_size)
 {
-	const struct reader_whose whose = { .tgid = tgid };
-	struct helper *h = &rs->memory;
 	int fds[READER_FDS_MAX];
-	int64_t result = -ECHILD;
 	size_t cnt = 0;
+	const struct reader_call c = { .whose = { .tgid = tgid },
+				       .op = op,
+				       .question = question,
+				       .size = size,
+				       .in = -1,
+				       .out = fds,
+				       .out_cnt = &cnt };
+	int64_t result = try(rs, &rs->memory, &c);
 
-	for (int i = 0; i < TRIES && result == -ECHILD; i++) {
-		result = begin(rs, h, &whose);
-		if (result)
-			continue;
-		h->x.head->operation = worker__number(op);
-		memcpy(h->x.question, question, size);
-		result = put(rs, h, &whose, -1, fds, &cnt);
-	}
 	if (result >= 0)
-		memcpy(answer, h->x.answer, answer_size);
+		memcpy(answer, rs->memory.x.answer, answer_size);
 	exchange__close(fds, cnt);
 	return (int)result;
 }
@@ -626,17 +639,9 @@ static int do_it_here(const struct reader_call *c)
 static int files_locked(struct readers *rs, const struct reader_call *c)
 {
 	struct helper *h = &rs->files;
-	int64_t result = -ECHILD;
+	int64_t result = try(rs, h, c);
 	int err;
 
-	for (int i = 0; i < TRIES && result == -ECHILD; i++) {
-		result = begin(rs, h, &c->whose);
-		if (result)
-			continue;
-		h->x.head->operation = worker__number(c->op);
-		memcpy(h->x.question, c->question, c->size);
-		result = put(rs, h, &c->whose, c->in, c->out, c->out_cnt);
-	}
 	err = result < 0			  ? (int)result
 	      : result > (int64_t)h->x.answer_max ? -EBADMSG
 						  : take_answer(c, h->x.answer, (size_t)result);
