@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /* Beginnings and ends of functions become activations, also where an end has no event. */
+#include "trace/lost.h"
 #include "trace/pairs.h"
 
 #include <stdarg.h>
@@ -343,6 +344,32 @@ static void test_many_threads(void **state)
 	check(l, "+b0 -b10/10", 1);
 }
 
+/* The line among the others that says where they are missing. */
+static void test_lost_lines(void **state)
+{
+	static const struct {
+		enum lost_form form;
+		const char *version, *line;
+	} cases[] = {
+		{ LOST_LINE, NULL, "          ? 7 calls were lost here\n" },
+		{ LOST_LINE, "3.12.1", "          ? 7 calls of CPython 3.12.1 were lost here\n" },
+		{ LOST_REMARK, NULL, "# 7 calls were lost here\n" },
+		{ LOST_REMARK, "3.12.1", "# 7 calls of CPython 3.12.1 were lost here\n" },
+		{ LOST_JSON, NULL, "{\"event\":\"lost\",\"events\":7}\n" },
+		{ LOST_JSON, "3.12.1",
+		  "{\"event\":\"lost\",\"events\":7,\"python\":\"3.12.1\"}\n" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		struct strbuf b = { 0 };
+
+		lost__add(&b, cases[i].form, "calls", cases[i].version, 7);
+		assert_string_equal(b.s, cases[i].line);
+		strbuf__free(&b);
+	}
+}
+
 #define CASE(test) cmocka_unit_test_setup_teardown(test, open_log, close_log)
 
 int main(void)
@@ -352,7 +379,7 @@ int main(void)
 		CASE(test_generator),	 CASE(test_greenlets),	  CASE(test_threads),
 		CASE(test_filtered),	 CASE(test_lost),	  CASE(test_lost_of_processes),
 		CASE(test_older_loss),	 CASE(test_only_called),  CASE(test_lost_at_the_end),
-		CASE(test_process_ends), CASE(test_many_threads),
+		CASE(test_process_ends), CASE(test_many_threads), cmocka_unit_test(test_lost_lines),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -395,10 +395,8 @@ void imports__lose(struct imports *m, uint32_t lost)
 	if (!more)
 		return;
 	m->lost_cnt += more;
-	if (m->json)
-		printf("{\"event\":\"lost\",\"events\":%u}\n", more);
-	else
-		printf("%11s %u events were lost here\n", "?", more);
+	lost__add(&m->line, m->json ? LOST_JSON : LOST_LINE, "events", NULL, more);
+	flush_line(m);
 	for (size_t i = 0; i < m->thread_cnt; i++)
 		forget_tree(m, &m->threads[i]);
 }

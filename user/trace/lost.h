@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 #ifndef PYPERF_LOST_H
 #define PYPERF_LOST_H
-/* Events that found no room: how many more than was known, by what the latest event says. */
+/*
+ * Events that found no room: how many more than was known, by what the latest event says, and the
+ * line that says so where they are missing.
+ */
 #include <stdint.h>
+
+#include "base/str.h"
 
 /*
  * `*known`: so many were lost by now, modulo 2^32; it becomes `lost`. Returns how many that is
@@ -18,5 +23,18 @@ static inline uint32_t lost_since(uint32_t *known, uint32_t lost)
 	*known = lost;
 	return more;
 }
+
+enum lost_form {
+	LOST_LINE,   /* among the lines of events, whose times stand in its first column */
+	LOST_REMARK, /* with a mark: lines as another tool has them */
+	LOST_JSON,
+};
+
+/*
+ * Appends the line. `what` says what they are, as "events"; `version` is that of the CPython that
+ * they came from, NULL: there is only one.
+ */
+void lost__add(struct strbuf *b, enum lost_form form, const char *what, const char *version,
+	       uint32_t cnt);
 
 #endif /* PYPERF_LOST_H */

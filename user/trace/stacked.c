@@ -383,10 +383,8 @@ void stacked__lose(struct stacked *r, uint32_t lost)
 	r->lost_cnt += more;
 	if (!more || !r->each)
 		return;
-	if (r->json)
-		printf("{\"event\":\"lost\",\"events\":%u}\n", more);
-	else
-		printf("%11s %u %s were lost here\n", "?", more, words[r->kind].plural);
+	lost__add(&r->line, r->json ? LOST_JSON : LOST_LINE, words[r->kind].plural, NULL, more);
+	flush_line(r);
 }
 
 /* `row` has all but its stack. */

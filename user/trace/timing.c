@@ -8,6 +8,7 @@
 
 #include "base/log.h"
 #include "base/stream.h"
+#include "trace/lost.h"
 #include "trace/timing_parts.h"
 
 #define INDENT_MAX 60	  /* of lines, in levels */
@@ -344,39 +345,27 @@ static void on_ended(void *ctx, const struct activation *a, enum pairs_how how,
 	write_event(t, a, f, how, times);
 }
 
-/* Nobody knows of which process, but for its interpreter. */
-static void write_lost_of_many(struct timing *t, uint32_t cnt)
-{
-	struct strbuf *b = &t->line;
-
-	if (t->json)
-		strbuf__addf(b, "{\"event\":\"lost\",\"events\":%u,\"python\":\"%s\"}\n", cnt,
-			     t->version);
-	else if (t->format == TIMING_LINES)
-		strbuf__addf(b, "%11s %u events of CPython %s were lost here\n", "?", cnt,
-			     t->version);
-	else
-		strbuf__addf(b, "# %u events of CPython %s were lost here\n", cnt, t->version);
-	if (b->len)
-		blocks__remark(t->blocks, b->s, b->len);
-	strbuf__clear(b);
-}
-
 static void on_lost(void *ctx, uint32_t cnt)
 {
 	struct timing *t = ctx;
+	struct strbuf *b = &t->line;
 
 	t->lost_cnt += cnt;
 	if (t->mode != TIMING_CALLS)
 		return;
-	if (t->blocks)
-		write_lost_of_many(t, cnt);
-	else if (t->json)
-		printf("{\"event\":\"lost\",\"events\":%u}\n", cnt);
-	else if (t->format == TIMING_LINES)
-		printf("%11s %u events were lost here\n", "?", cnt);
-	else
-		printf("# %u events were lost here\n", cnt);
+	/* Of many processes nobody knows which one, but for its interpreter. */
+	lost__add(b,
+		  t->json		      ? LOST_JSON
+		  : t->format == TIMING_LINES ? LOST_LINE
+					      : LOST_REMARK,
+		  "events", t->blocks ? t->version : NULL, cnt);
+	if (!t->blocks) {
+		timing__flush_line(t);
+		return;
+	}
+	if (b->len)
+		blocks__remark(t->blocks, b->s, b->len);
+	strbuf__clear(b);
 }
 
 /* What this frame calls is of interest, though it is not wanted itself. */
