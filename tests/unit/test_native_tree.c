@@ -14,6 +14,7 @@
 #include "trace/timing.h"
 
 #define MORE	  (NATIVE_TREE_THREADS + 904)
+#define MANY	  100000     /* steps */
 #define NO_THREAD (1U << 23) /* from here on no thread has such a number: PID_MAX_LIMIT is 2^22 */
 
 /* There is no Python here. */
@@ -34,20 +35,22 @@ void timing__add_place(struct strbuf *b, const struct py_function *f)
 	(void)b, (void)f;
 }
 
-/* The lines go nowhere. */
-static void flush(struct native_tree *t)
+/* The lines go nowhere. Returns how often there were more. */
+static int flush(struct native_tree *t)
 {
-	int out, nothing = open("/dev/null", O_WRONLY | O_CLOEXEC);
+	int out, more = 0, nothing = open("/dev/null", O_WRONLY | O_CLOEXEC);
 
 	fflush(stdout);
 	out = dup(STDOUT_FILENO);
 	assert_true(nothing >= 0 && out >= 0);
 	assert_int_equal(dup2(nothing, STDOUT_FILENO), STDOUT_FILENO);
-	native_tree__flush(t, UINT64_MAX);
+	while (native_tree__flush(t, UINT64_MAX))
+		more++;
 	fflush(stdout);
 	assert_int_equal(dup2(out, STDOUT_FILENO), STDOUT_FILENO);
 	close(out);
 	close(nothing);
+	return more;
 }
 
 /* Takes a call of the first function from each thread, and its end if `ends`. */
@@ -118,12 +121,35 @@ static void test_thread_that_is_there(void **state)
 	check(t, MORE + 2, 0);
 }
 
+/* Many steps are taken in parts, in order; what is dropped in between is never taken. */
+static void test_many_steps(void **state)
+{
+	struct native_tree *t = calls_of(NO_THREAD, 1, true);
+	struct native_step s = { .place = 64, .tid = NO_THREAD };
+
+	(void)state;
+	for (uint32_t round = 0; round < 2; round++) {
+		for (uint64_t i = MANY; i--;) {
+			s.ns = 10 + i;
+			s.kind = i % 2 ? STEP_RETURN : STEP_CALL;
+			assert_int_equal(native_tree__add(t, &s), 0);
+		}
+		assert_int_equal(native_tree__step_cnt(t), MANY);
+		if (round)
+			assert_int_equal(native_tree__drop(t), MANY);
+		assert_int_equal(flush(t) > 1, !round);
+		assert_int_equal(native_tree__step_cnt(t), 0);
+	}
+	check(t, 1 + MANY / 2, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_threads_take_turns),
 		cmocka_unit_test(test_threads_that_ended_inside),
 		cmocka_unit_test(test_thread_that_is_there),
+		cmocka_unit_test(test_many_steps),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -670,10 +670,11 @@ static int finish(struct counting *c)
 {
 	int err;
 
-	tracer__stop(c->tracer);
 	c->end_ns = now_ns();
+	tracer__stop(c->tracer, c->over ? c->end_ns + TRACER_END_MS * NS_PER_MS : 0);
 	wait_for_programs();
-	tracer__drain(c->tracer);
+	while (tracer__drain(c->tracer))
+		;
 	if (c->timing)
 		timing__lose(c->timing, tracer__lost(c->tracer));
 	if (c->stacked)

@@ -36,7 +36,9 @@ struct counting_all {
 	const struct counting_opts *o;
 	struct crowd *crowd;
 	int signal_fd;
-	bool over;
+	bool over, interrupted; /* by the user */
+	bool more;		/* events wait in the rings */
+	uint64_t scanned_ns;
 	uint64_t start_ns, last_ns;
 	struct row *rows; /* most calls first */
 	size_t row_cnt, row_cap;
@@ -429,12 +431,12 @@ static int show(struct counting_all *c, bool final)
 
 /* ---- the run --------------------------------------------------------------------------------- */
 
-/* Events that came. 0 or negative errno after a message. */
+/* Events that came; `c->more`: others wait. 0 or negative errno after a message. */
 static int write_calls(struct counting_all *c)
 {
 	int err;
 
-	crowd__drain(c->crowd);
+	c->more = crowd__drain(c->crowd);
 	if (c->o->mode != TIMING_CALLS)
 		return 0;
 	err = blocks__flush(c->blocks);
@@ -457,10 +459,16 @@ static int wait_until(struct counting_all *c, uint64_t until_ns)
 	for (uint64_t now = now_ns(); now < until_ns && !c->over && !err; now = now_ns()) {
 		uint64_t left = (until_ns - now) / NS_PER_MS + 1;
 
-		c->over = poll(&fd, 1, left < SCAN_MS ? (int)left : SCAN_MS) > 0;
+		c->interrupted = poll(&fd, 1,
+				      c->more	       ? 0
+				      : left < SCAN_MS ? (int)left
+						       : SCAN_MS) > 0;
+		c->over = c->interrupted;
 		err = write_calls(c);
-		if (!err)
-			err = crowd__scan(c->crowd);
+		if (err || (c->more && now_ns() < c->scanned_ns + SCAN_MS * NS_PER_MS))
+			continue;
+		err = crowd__scan(c->crowd);
+		c->scanned_ns = now_ns();
 		if (!err)
 			crowd__judge(c->crowd, step < NS_PER_S ? NS_PER_S : step);
 		c->over |= crowd__is_over(c->crowd);
@@ -571,14 +579,18 @@ static int begin(struct counting_all *c)
 
 static int finish_calls(struct counting_all *c)
 {
-	crowd__drain(c->crowd);
+	int err = 0;
+
+	do
+		err = write_calls(c);
+	while (c->more && !err);
 	for (size_t i = 0; i < c->crowd->file_cnt; i++) {
 		const struct crowd_file *f = c->crowd->files[i];
 
 		if (f->timing)
 			timing__lose(f->timing, tracer__lost(f->tracer));
 	}
-	return write_calls(c);
+	return err ? err : write_calls(c);
 }
 
 /* 0, or negative errno after a message. */
@@ -607,7 +619,7 @@ static int count(struct counting_all *c)
 		if (!err && !c->over && now_ns() < end)
 			err = show(c, false);
 	}
-	crowd__stop(c->crowd);
+	crowd__stop(c->crowd, c->interrupted ? now_ns() + TRACER_END_MS * NS_PER_MS : 0);
 	wait_for_programs();
 	if (!err)
 		err = finish_calls(c);

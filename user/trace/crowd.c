@@ -170,6 +170,13 @@ static size_t close_links(struct crowd *c, struct crowd_process *closed[CLOSE_MA
 	return cnt;
 }
 
+/* All events that had come before. */
+static void drain_all(struct crowd *c)
+{
+	for (int i = 0; i < TRACER_DRAINS && crowd__drain(c); i++)
+		;
+}
+
 static void remove_breakpoints(struct crowd *c)
 {
 	struct crowd_process *closed[CLOSE_MAX];
@@ -178,7 +185,7 @@ static void remove_breakpoints(struct crowd *c)
 	do {
 		cnt = close_links(c, closed);
 		if (cnt)
-			crowd__drain(c);
+			drain_all(c);
 		for (size_t i = 0; i < cnt; i++)
 			forget_hits(closed[i]);
 	} while (cnt == CLOSE_MAX);
@@ -642,7 +649,7 @@ static void on_mmap(void *ctx, const struct mmap_event *e)
 	p = what == NOT_PYTHON ? NULL : what;
 	if (p && e->type == MMAP_EVENT_EXEC && e->time_ns > p->found_ns) {
 		/* What has come of it has its name, not that of the next program. */
-		crowd__drain(c);
+		drain_all(c);
 		if (c->o.blocks)
 			blocks__end(c->o.blocks);
 		p->gone = true;
@@ -884,18 +891,21 @@ void crowd__counters(const struct crowd *c, uint64_t out[TRACE_CTR_CNT])
 	}
 }
 
-void crowd__drain(struct crowd *c)
+bool crowd__drain(struct crowd *c)
 {
+	bool more = false;
+
 	for (size_t i = 0; i < c->file_cnt; i++)
 		if (c->files[i]->tracer)
-			tracer__drain(c->files[i]->tracer);
+			more |= tracer__drain(c->files[i]->tracer);
+	return more;
 }
 
-void crowd__stop(struct crowd *c)
+void crowd__stop(struct crowd *c, uint64_t until_ns)
 {
 	for (size_t i = 0; i < c->file_cnt; i++)
 		if (c->files[i]->tracer)
-			tracer__stop(c->files[i]->tracer);
+			tracer__stop(c->files[i]->tracer, until_ns);
 }
 
 void crowd__count(struct crowd *c)

@@ -134,12 +134,12 @@ void crowd__counters(const struct crowd *c, uint64_t out[TRACE_CTR_CNT]);
  * with a message.
  */
 void crowd__judge(struct crowd *c, uint64_t interval_ns);
-/* Reads names that have come. */
-void crowd__drain(struct crowd *c);
+/* Reads names and events that have come. True: there are more, as tracer__drain() says. */
+bool crowd__drain(struct crowd *c);
 /* Sets `hits` of those with breakpoints; of others it stays as it was. */
 void crowd__count(struct crowd *c);
-/* No hit counts from now on. */
-void crowd__stop(struct crowd *c);
+/* No hit counts from now on. `until_ns`: as of tracer__stop(). */
+void crowd__stop(struct crowd *c, uint64_t until_ns);
 /* What a process is called. "?": it is not known. */
 const char *crowd__name(const struct crowd *c, pid_t pid);
 /* Processes with breakpoints. */

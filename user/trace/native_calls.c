@@ -43,14 +43,16 @@
 #include "trace/price.h"
 #include "trace/probe_price.h"
 
-#define DRAIN_MS  50
-#define LATE_MS	  100 /* after which an event has come from either ring */
-#define LINKS_MAX 1024
-#define CLOSE_MAX 64   /* at once: nothing is drained meanwhile */
-#define CLOSE_MS  1000 /* from one time to the next one */
-#define LOOK_MS	  100  /* at least, from one look at all processes to the next one */
-#define LOOK_PART 10   /* ... and so many times the time that it took */
-#define NAMES_MAX 8    /* a program that was just executed has no arguments for a moment */
+#define DRAIN_MS       50
+#define LATE_MS	       100	  /* after which an event has come from either ring */
+#define EVENTS_AT_ONCE 262144	  /* of a ring: as many as have room */
+#define STEPS_ROOM     (1U << 19) /* events that wait for those of the other ring, and for us */
+#define LINKS_MAX      1024
+#define CLOSE_MAX      64   /* at once: nothing is drained meanwhile */
+#define CLOSE_MS       1000 /* from one time to the next one */
+#define LOOK_MS	       100  /* at least, from one look at all processes to the next one */
+#define LOOK_PART      10   /* ... and so many times the time that it took */
+#define NAMES_MAX      8    /* a program that was just executed has no arguments for a moment */
 
 /* A process with breakpoints. */
 struct followed {
@@ -85,11 +87,17 @@ struct native {
 	int names_left;	       /* attempts to read the names of the command */
 	int signal_fd, pid_fd;
 	uint32_t lost, python_lost; /* said by the last events */
+	uint64_t ns, python_ns;	    /* their times */
+	uint32_t left;		    /* events that drain() still takes */
+	bool more, python_more;	    /* others wait in the rings */
+	bool behind;		    /* events that were read are not written yet */
+	bool drops;		    /* the user does not wait for what is left */
+	uint32_t dropped;
 	uint64_t python_hits;
 	uint64_t start_ns;
-	bool over;
-	bool said_other; /* a process has another file of that name */
-	bool said_full;	 /* there are too many processes */
+	bool over, interrupted; /* by the user */
+	bool said_other;	/* a process has another file of that name */
+	bool said_full;		/* there are too many processes */
 	int err;
 };
 
@@ -326,16 +334,19 @@ static int on_native(void *ctx, void *data, size_t size)
 	const struct native_event *e = data;
 	struct native *n = ctx;
 
-	if (size < sizeof(*e) || e->kind < NATIVE_CALL || e->kind > NATIVE_OVER ||
+	n->left--;
+	n->dropped += n->drops;
+	if (n->drops || size < sizeof(*e) || e->kind < NATIVE_CALL || e->kind > NATIVE_OVER ||
 	    e->function >= n->functions.cnt)
-		return 0;
+		return n->left ? 0 : -EAGAIN;
+	n->ns = e->ns;
 	note_lost(n, &n->lost, e->lost, e->ns);
 	add(n, &(struct native_step){ .ns = e->ns,
 				      .place = e->cfa,
 				      .id = e->function,
 				      .tid = e->tid,
 				      .kind = kinds[e->kind] });
-	return 0;
+	return n->left ? 0 : -EAGAIN;
 }
 
 static void on_python(void *ctx, const struct trace_event *e, const struct trace_raise *stack)
@@ -349,6 +360,7 @@ static void on_python(void *ctx, const struct trace_event *e, const struct trace
 
 	(void)stack;
 	n->python_hits++;
+	n->python_ns = e->ns;
 	if (!n->tree) /* the file is not loaded yet */
 		return;
 	note_lost(n, &n->python_lost, e->lost, e->ns);
@@ -376,12 +388,28 @@ static int open_python(struct native *n)
 	return n->tracer ? tracer__attach(n->tracer) : -EIO;
 }
 
+/* What has come, but not all while lines are written more slowly: then it stays in the rings. */
 static void drain(struct native *n)
 {
-	if (n->tracer)
-		tracer__drain(n->tracer);
-	if (n->ring)
-		ring_buffer__consume(n->ring);
+	if (n->tree && native_tree__step_cnt(n->tree) >= STEPS_ROOM)
+		return;
+	n->python_more = n->tracer != NULL;
+	for (int i = 0; i < TRACER_DRAINS && n->python_more; i++)
+		n->python_more = tracer__drain(n->tracer);
+	n->left = EVENTS_AT_ONCE;
+	n->more = n->ring && ring_buffer__consume(n->ring) == -EAGAIN;
+}
+
+/* No event that has not been read yet is older. */
+static uint64_t complete_ns(const struct native *n)
+{
+	uint64_t ns = now_ns();
+
+	if (n->more && n->ns < ns)
+		ns = n->ns;
+	if (n->python_more && n->python_ns < ns)
+		ns = n->python_ns;
+	return ns - LATE_MS * NS_PER_MS;
 }
 
 /* ---- opening --------------------------------------------------------------------------------- */
@@ -673,12 +701,15 @@ static void wait_until(struct native *n, uint64_t until_ns, bool for_file)
 	     now < until_ns && !n->over && !n->err && !(for_file && n->link_cnt); now = now_ns()) {
 		uint64_t left = (until_ns - now) / NS_PER_MS + 1;
 
+		if (n->more || n->python_more || n->behind)
+			left = 0;
 		poll(fds, 3, left < DRAIN_MS ? (int)left : DRAIN_MS);
-		n->over = fds[0].revents || fds[1].revents;
+		n->interrupted = fds[0].revents != 0;
+		n->over = n->interrupted || fds[1].revents;
 		look_at_processes(n);
 		drain(n);
 		if (n->tree)
-			native_tree__flush(n->tree, now_ns() - LATE_MS * NS_PER_MS);
+			n->behind = native_tree__flush(n->tree, complete_ns(n));
 		flush_stdout(n);
 	}
 }
@@ -780,19 +811,30 @@ static int finish_picture(struct native *n)
 
 static int finish(struct native *n)
 {
+	uint64_t until_ns;
+
 	if (!n->tree) {
 		log_err("process %d, the command, has not loaded %s", n->o->pid, n->o->lib);
 		return -ENOENT;
 	}
 	n->skel->bss->over = 1;
+	until_ns = n->interrupted ? now_ns() + TRACER_END_MS * NS_PER_MS : 0;
 	if (n->tracer)
-		tracer__stop(n->tracer);
+		tracer__stop(n->tracer, until_ns);
 	wait_for_programs();
-	drain(n);
-	note_lost(n, &n->lost, n->skel->bss->lost, now_ns());
+	do { /* no more come */
+		n->drops = until_ns && now_ns() >= until_ns;
+		if (n->drops)
+			n->dropped += (uint32_t)native_tree__drop(n->tree);
+		drain(n);
+		n->behind = native_tree__flush(n->tree, complete_ns(n));
+	} while (n->more || n->python_more || n->behind ||
+		 native_tree__step_cnt(n->tree) >= STEPS_ROOM);
+	note_lost(n, &n->lost, n->skel->bss->lost + n->dropped, now_ns());
 	if (n->tracer)
 		note_lost(n, &n->python_lost, tracer__lost(n->tracer), now_ns());
-	native_tree__flush(n->tree, UINT64_MAX);
+	while (native_tree__flush(n->tree, UINT64_MAX))
+		;
 	n->err = n->err ? n->err : finish_picture(n);
 	if (!n->o->json)
 		native_tree__write_table(n->tree, n->o->top);

@@ -15,10 +15,11 @@
 #include "base/str.h"
 #include "trace/timing.h"
 
-#define STEPS_MAX  (1U << 22)
-#define OPEN_MAX   16384 /* calls of a thread; deeper ones are not shown */
-#define INDENT_MAX 40
-#define LOOK_EACH  1024 /* calls without room, until threads are looked through again */
+#define STEPS_MAX     (1U << 22)
+#define STEPS_AT_ONCE 16384
+#define OPEN_MAX      16384 /* calls of a thread; deeper ones are not shown */
+#define INDENT_MAX    40
+#define LOOK_EACH     1024 /* calls without room, until threads are looked through again */
 
 /* A call that has not ended. */
 struct open_call {
@@ -44,6 +45,7 @@ struct native_tree {
 	struct native_tree_opts o;
 	struct native_step *steps; /* to be taken */
 	size_t cnt, cap;
+	size_t sorted_cnt;    /* the first of them, by time */
 	struct idmap threads; /* by tid */
 	uint64_t dropped_cnt;
 	struct called *called; /* by number of the function */
@@ -404,16 +406,33 @@ static int by_time(const void *a, const void *b)
 	return sa->ns < sb->ns ? -1 : sa->ns > sb->ns;
 }
 
-void native_tree__flush(struct native_tree *t, uint64_t until_ns)
+size_t native_tree__step_cnt(const struct native_tree *t)
+{
+	return t->cnt;
+}
+
+size_t native_tree__drop(struct native_tree *t)
+{
+	size_t cnt = t->cnt;
+
+	t->cnt = t->sorted_cnt = 0;
+	return cnt;
+}
+
+bool native_tree__flush(struct native_tree *t, uint64_t until_ns)
 {
 	size_t taken = 0;
+	bool more;
 
-	if (t->cnt)
+	if (t->cnt > t->sorted_cnt)
 		qsort(t->steps, t->cnt, sizeof(*t->steps), by_time);
-	while (taken < t->cnt && t->steps[taken].ns < until_ns)
+	while (taken < t->cnt && taken < STEPS_AT_ONCE && t->steps[taken].ns < until_ns)
 		take(t, &t->steps[taken++]);
+	more = taken < t->cnt && t->steps[taken].ns < until_ns;
 	memmove(t->steps, t->steps + taken, (t->cnt - taken) * sizeof(*t->steps));
 	t->cnt -= taken;
+	t->sorted_cnt = t->cnt;
+	return more;
 }
 
 /* ---- the table ------------------------------------------------------------------------------- */

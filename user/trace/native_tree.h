@@ -15,6 +15,7 @@
  * them; a native call ends all that do not lie further out than itself.
  */
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "trace/call_picture.h"
@@ -58,8 +59,12 @@ struct native_tree *native_tree__new(const struct native_tree_opts *o);
 void native_tree__free(struct native_tree *t);
 /* 0 or -ENOMEM. */
 int native_tree__add(struct native_tree *t, const struct native_step *s);
-/* Takes all steps before `until_ns`. */
-void native_tree__flush(struct native_tree *t, uint64_t until_ns);
+/* Takes steps before `until_ns`. True: there are more, as it takes 16,384 at a time. */
+bool native_tree__flush(struct native_tree *t, uint64_t until_ns);
+/* Steps that have not been taken. */
+size_t native_tree__step_cnt(const struct native_tree *t);
+/* Forgets these: how many they were. */
+size_t native_tree__drop(struct native_tree *t);
 /* Writes how often the functions were called, most first: `top` of them; 0: all. */
 void native_tree__write_table(struct native_tree *t, uint32_t top);
 /* Calls of the function from which on calls are wanted. */

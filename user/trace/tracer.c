@@ -28,7 +28,7 @@
 #include "follow/uprobe.h"
 
 #define EVENTS_NEWS	(16U << 20) /* bytes: thousands of functions between two drains */
-#define EVENTS_AT_ONCE	262144	    /* as many as have room: then signals have their turn */
+#define EVENTS_AT_ONCE	16384	    /* then signals have their turn */
 #define CODES_AT_ONCE	1024
 #define CODES_OF_MANY	262144
 #define NEWS_OF_MANY	(4U << 20) /* of each interpreter */
@@ -40,7 +40,10 @@ struct tracer {
 	struct trace_points points;
 	struct trace_bpf *skel;
 	struct ring_buffer *ring, *event_ring;
-	uint32_t left;		       /* events that tracer__drain() still takes */
+	uint32_t left;	   /* events that tracer__drain() still takes */
+	uint64_t until_ns; /* what it has not taken by then it drops; 0: nothing */
+	bool drops;
+	uint32_t dropped;	       /* events */
 	struct tracer_events on_event; /* without take(): none are wanted */
 	struct sym_python *names;
 	struct values *values;
@@ -295,7 +298,9 @@ static int on_event(void *ctx, void *data, size_t size)
 {
 	struct tracer *tr = ctx;
 
-	if (tr->on_event.take_import && size >= sizeof(struct trace_import))
+	if (tr->drops)
+		tr->dropped++;
+	else if (tr->on_event.take_import && size >= sizeof(struct trace_import))
 		tr->on_event.take_import(tr->on_event.ctx, data);
 	else if (tr->on_event.take_collection && size >= sizeof(struct trace_collection))
 		tr->on_event.take_collection(tr->on_event.ctx, data);
@@ -314,17 +319,12 @@ static int on_event(void *ctx, void *data, size_t size)
 
 bool tracer__drain(struct tracer *tr)
 {
-	int err = 0;
-
 	ring_buffer__consume(tr->ring);
 	if (!tr->event_ring)
 		return false;
-	/* No more come once it is over: then all are wanted. */
-	do {
-		tr->left = EVENTS_AT_ONCE;
-		err = ring_buffer__consume(tr->event_ring);
-	} while (err == -EAGAIN && tr->skel->bss->over);
-	return err == -EAGAIN;
+	tr->left = EVENTS_AT_ONCE;
+	tr->drops = tr->until_ns && now_ns() >= tr->until_ns;
+	return ring_buffer__consume(tr->event_ring) == -EAGAIN;
 }
 
 int tracer__news_fd(const struct tracer *tr)
@@ -829,11 +829,12 @@ bool tracer__tidy(struct tracer *tr)
 
 uint32_t tracer__lost(const struct tracer *tr)
 {
-	return *(volatile uint32_t *)&tr->skel->bss->lost;
+	return *(volatile uint32_t *)&tr->skel->bss->lost + tr->dropped;
 }
 
-void tracer__stop(struct tracer *tr)
+void tracer__stop(struct tracer *tr, uint64_t until_ns)
 {
+	tr->until_ns = until_ns;
 	tr->skel->bss->over = 1;
 }
 

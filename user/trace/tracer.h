@@ -26,6 +26,11 @@ struct tracer;
 /* The number of a function whose name was not read (yet): no filter selects it. */
 #define TRACER_UNKNOWN UINT32_MAX
 
+/* Reading events that wait takes so long at most when a user ends the trace. */
+#define TRACER_END_MS  500
+/* So many times tracer__drain(), and what had come before has been read. */
+#define TRACER_DRAINS  17
+
 /* The functions that tracer__drain() calls for each event, in order. Only one of them is set. */
 struct tracer_events {
 	void (*take)(void *ctx, const struct trace_event *e, const struct trace_raise *stack);
@@ -109,14 +114,18 @@ void tracer__forget(struct tracer *tr, pid_t pid);
 
 /* Sets the breakpoints: calls are counted from now on. 0 or negative errno after a message. */
 int tracer__attach(struct tracer *tr);
-/* Stops counting. The breakpoints stay. */
-void tracer__stop(struct tracer *tr);
+/*
+ * Stops counting. The breakpoints stay. Events that have come are still to be read, until
+ * tracer__drain() returns false. Those that it has not read at `until_ns` are lost, so that whoever
+ * ends us need not wait for them; 0: none is.
+ */
+void tracer__stop(struct tracer *tr, uint64_t until_ns);
 /* Removes the breakpoints; the counts stay. Takes up to some seconds if there are many threads. */
 void tracer__detach(struct tracer *tr);
 
 /*
- * Reads new names and events. Call it often enough for a ring buffer of 16 MiB ... True: there are
- * more, as they come as fast as they are read.
+ * Reads new names, and some events. Call it often enough for a ring buffer of 16 MiB ... True:
+ * there are more.
  */
 bool tracer__drain(struct tracer *tr);
 /* ... and when this descriptor is readable: many names have come. */
